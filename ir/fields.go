@@ -49,7 +49,7 @@ func describe(op Op) {
 	described[t] = f
 }
 
-// withTypes is a dynamic op whose results have these types; they stand in its field Types.
+// withTypes is an op with the trait Typed whose results have these types; they stand in its field Types.
 func withTypes(op Op, types []Type) Op {
 	v := reflect.New(reflect.TypeOf(op)).Elem()
 	v.Set(reflect.ValueOf(op))

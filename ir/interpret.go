@@ -94,7 +94,7 @@ func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tens
 func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
 	op, err := BindOp(n.Op, b)
 	switch {
-	case err != nil && n.Op.Kind().Has(Dynamic): // it has sizes that only this run can tell
+	case err != nil && n.Op.Kind().Has(Typed): // it has sizes that only this run can tell
 		op, err = MapDims(n.Op, func(d Dim) (Dim, error) {
 			if known, err := b.Number(d); err == nil {
 				return known, nil
@@ -281,7 +281,7 @@ func Fold(v *Value, limit int, memo *Memo) (*tensor.Tensor, bool) {
 		return nil, false
 	}
 	memo.known[v] = nil
-	if n.Op.Kind().Has(Dynamic) || len(n.Subgraphs) > 0 {
+	if n.Op.Kind().Has(Typed) || len(n.Subgraphs) > 0 {
 		return nil, false
 	}
 	need := 0

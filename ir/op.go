@@ -17,7 +17,7 @@ type Op interface {
 	Infer(in []*Value) ([]Type, error)
 	// Eval is the meaning of the op: slow and plainly right. It folds constants, is the oracle of every kernel's tests,
 	// and runs what a backend lacks. Absent operands are nil. The results must not share memory with the operands, those of
-	// ops of KindDynamic apart. Call it by EvalOp: see Env. It fails if the sizes or contents are none that the op takes, or if Env
+	// ops with the trait Typed apart. Call it by EvalOp: see Env. It fails if the sizes or contents are none that the op takes, or if Env
 	// refuses the memory or the work.
 	Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 }
@@ -32,7 +32,7 @@ type Bounded interface {
 // Kind numbers the ops, so that tables over them are arrays.
 type Kind uint8
 
-// The ops. A kind without a row in table fails at start-up, and every backend's table has the same rule.
+// The ops of the IR. Other packages' follow in the order in which they are registered: see Opaque.
 const (
 	KindInvalid Kind = iota
 	// elementwise
@@ -88,12 +88,15 @@ const (
 	KindQEmbedding
 	KindMatMulNBits
 	KindActCopy
-	// ONNX operators of package ops, and users' own
-	KindKept
-	KindDynamic
+	// skipping padding
+	KindPack
+	KindUnpack
+	// users' operators
 	KindCustom
-	NumKinds
 )
+
+// NumKinds bounds the kinds: those of the IR and as many more as packages register.
+const NumKinds Kind = 160
 
 // Traits are facts about an op that passes ask for.
 type Traits uint8
@@ -106,8 +109,23 @@ const (
 	Elementwise
 	// KeepsCustom: liveness treats the op as a custom operator: its operands and results may be held longer, as its policy says.
 	KeepsCustom
-	// Dynamic: the output types are those given when the node was made; Infer does not repeat them.
-	Dynamic
+	// Typed: the types of the results stand in the op's field Types, since they may depend on data; Infer does not repeat them.
+	Typed
+	// IsOpaque: no pass looks into the op.
+	IsOpaque
+	// HoldsSum: the op is or holds, fused, an Add or a LayerNorm of the model, whose operands package liveness may hold longer.
+	HoldsSum
+)
+
+// A Flow is what becomes of a difference in the last place of an operand of floats.
+type Flow uint8
+
+// The flows.
+const (
+	Decides Flow = iota // it may flip an integer, a truth or a position: the op has a step in it; so does an op of which nothing is known
+	Carries             // it stays one
+	Absorbs             // the result has roundings of its own that nothing prescribes, such as those of a sum of products
+	Encodes             // it may move a quantised value by one
 )
 
 // A Def is an op's row. Rows have every field, so that a new fact about ops is asked of each of them.
@@ -117,6 +135,7 @@ type Def struct {
 	MinIn  int
 	MaxIn  int // -1: any number
 	Traits Traits
+	Flow   Flow      // of every operand, or of operand 0 alone where the op is opaque: others decide
 	Flops  FlopsRule // NoFlops for what is no product
 	Rows   RowsRule  // NoRows for what reads all of its operands
 }
@@ -127,85 +146,72 @@ type namer interface {
 	named() map[string]Op
 }
 
-var table = [NumKinds]Def{
-	KindUnary:  {"", Unary{}, 1, 1, Elementwise, NoFlops, NoRows},
-	KindBinary: {"", Binary{}, 2, 2, Elementwise, NoFlops, NoRows},
-	KindWhere:  {"where", Where{}, 3, 3, Elementwise, NoFlops, NoRows},
-	KindCast:   {"cast", Cast{}, 1, 1, Elementwise, NoFlops, NoRows},
-	KindClip:   {"clip", Clip{}, 1, 3, Elementwise, NoFlops, NoRows},
-	KindMap:    {"map", Map{}, 1, -1, Elementwise, NoFlops, NoRows},
+// rows are the ops of the IR.
+var rows = []Def{
+	{"", Unary{}, 1, 1, Elementwise, Carries, NoFlops, NoRows},
+	{"", Binary{}, 2, 2, Elementwise | HoldsSum, Carries, NoFlops, NoRows},
+	{"where", Where{}, 3, 3, Elementwise, Carries, NoFlops, NoRows},
+	{"cast", Cast{}, 1, 1, Elementwise, Carries, NoFlops, NoRows},
+	{"clip", Clip{}, 1, 3, Elementwise, Carries, NoFlops, NoRows},
+	{"map", Map{}, 1, -1, Elementwise | HoldsSum, Carries, NoFlops, NoRows},
 
-	KindReshape:     {"reshape", Reshape{}, 1, 1, View, NoFlops, NoRows},
-	KindTranspose:   {"transpose", Transpose{}, 1, 1, View, NoFlops, NoRows},
-	KindSlice:       {"slice", Slice{}, 1, 1, View, NoFlops, NoRows},
-	KindExpand:      {"expand", Expand{}, 1, 1, View, NoFlops, NoRows},
-	KindCopy:        {"copy", Copy{}, 1, 1, 0, NoFlops, NoRows},
-	KindMaterialize: {"materialize", Materialize{}, 1, 1, 0, NoFlops, NoRows},
-	KindConcat:      {"concat", Concat{}, 1, -1, 0, NoFlops, NoRows},
-	KindAppend:      {"append", Append{}, 2, 3, 0, NoFlops, NoRows},
-	KindPad:         {"pad", Pad{}, 1, 2, 0, NoFlops, NoRows},
-	KindTile:        {"tile", Tile{}, 1, 1, 0, NoFlops, NoRows},
-	KindTrilu:       {"trilu", Trilu{}, 1, 1, 0, NoFlops, NoRows},
+	{"reshape", Reshape{}, 1, 1, View, Carries, NoFlops, NoRows},
+	{"transpose", Transpose{}, 1, 1, View, Carries, NoFlops, NoRows},
+	{"slice", Slice{}, 1, 1, View, Carries, NoFlops, NoRows},
+	{"expand", Expand{}, 1, 1, View, Carries, NoFlops, NoRows},
+	{"copy", Copy{}, 1, 1, 0, Carries, NoFlops, NoRows},
+	{"materialize", Materialize{}, 1, 1, 0, Carries, NoFlops, NoRows},
+	{"concat", Concat{}, 1, -1, 0, Carries, NoFlops, NoRows},
+	{"append", Append{}, 2, 3, 0, Carries, NoFlops, NoRows},
+	{"pad", Pad{}, 1, 2, 0, Carries, NoFlops, NoRows},
+	{"tile", Tile{}, 1, 1, 0, Carries, NoFlops, NoRows},
+	{"trilu", Trilu{}, 1, 1, 0, Carries, NoFlops, NoRows},
 
-	KindGather:          {"gather", Gather{}, 2, 2, 0, NoFlops, gatherRows},
-	KindGatherElements:  {"gather_elements", GatherElements{}, 2, 2, 0, NoFlops, NoRows},
-	KindGatherND:        {"gather_nd", GatherND{}, 2, 2, 0, NoFlops, NoRows},
-	KindScatterElements: {"scatter_elements", ScatterElements{}, 3, 3, 0, NoFlops, NoRows},
-	KindScatterND:       {"scatter_nd", ScatterND{}, 3, 3, 0, NoFlops, NoRows},
-	KindOneHot:          {"one_hot", OneHot{}, 2, 2, 0, NoFlops, NoRows},
+	{"gather", Gather{}, 2, 2, 0, Carries, NoFlops, gatherRows},
+	{"gather_elements", GatherElements{}, 2, 2, 0, Carries, NoFlops, NoRows},
+	{"gather_nd", GatherND{}, 2, 2, 0, Carries, NoFlops, NoRows},
+	{"scatter_elements", ScatterElements{}, 3, 3, 0, Carries, NoFlops, NoRows},
+	{"scatter_nd", ScatterND{}, 3, 3, 0, Carries, NoFlops, NoRows},
+	{"one_hot", OneHot{}, 2, 2, 0, Carries, NoFlops, NoRows},
 
-	KindReduce:    {"", Reduce{}, 1, 1, 0, NoFlops, NoRows},
-	KindArgReduce: {"", ArgReduce{}, 1, 1, 0, NoFlops, NoRows},
-	KindSoftmax:   {"softmax", Softmax{}, 1, 1, 0, NoFlops, NoRows},
-	KindCumSum:    {"cumsum", CumSum{}, 1, 1, 0, NoFlops, NoRows},
+	{"", Reduce{}, 1, 1, 0, Carries, NoFlops, NoRows},
+	{"", ArgReduce{}, 1, 1, 0, Decides, NoFlops, NoRows},
+	{"softmax", Softmax{}, 1, 1, 0, Absorbs, NoFlops, NoRows},
+	{"cumsum", CumSum{}, 1, 1, 0, Carries, NoFlops, NoRows},
 
-	KindDims:  {"dims", DimsOp{}, 0, 0, 0, NoFlops, NoRows},
-	KindRange: {"range", Range{}, 0, 0, 0, NoFlops, NoRows},
+	{"dims", DimsOp{}, 0, 0, 0, Carries, NoFlops, NoRows},
+	{"range", Range{}, 0, 0, 0, Carries, NoFlops, NoRows},
 
-	KindMatMul:    {"matmul", MatMul{}, 2, 4, 0, matMulFlops, NoRows},
-	KindConv:      {"conv", Conv{}, 2, 4, 0, convFlops, NoRows},
-	KindLayerNorm: {"layernorm", LayerNorm{}, 1, 4, 0, NoFlops, NoRows},
-	KindAttention: {"attention", Attention{}, 3, 10, 0, attentionFlops, NoRows},
-	KindRotary:    {"rotary", Rotary{}, 3, 3, 0, NoFlops, NoRows},
-	KindEmbedding: {"embedding", Embedding{}, 2, -1, 0, NoFlops, embeddingRows(2)},
-	KindSumRows:   {"sum_rows", SumRows{}, 2, 2, 0, NoFlops, NoRows},
+	{"matmul", MatMul{}, 2, 4, HoldsSum, Absorbs, matMulFlops, NoRows},
+	{"conv", Conv{}, 2, 4, HoldsSum, Absorbs, convFlops, NoRows},
+	{"layernorm", LayerNorm{}, 1, 4, HoldsSum, Absorbs, NoFlops, NoRows},
+	{"attention", Attention{}, 3, 10, 0, Absorbs, attentionFlops, NoRows},
+	{"rotary", Rotary{}, 3, 3, 0, Carries, NoFlops, NoRows},
+	{"embedding", Embedding{}, 2, -1, HoldsSum, Absorbs, NoFlops, embeddingRows(2)},
+	{"sum_rows", SumRows{}, 2, 2, 0, Absorbs, NoFlops, NoRows},
 
-	KindQuantize:        {"quantize", Quantize{}, 2, 3, 0, NoFlops, NoRows},
-	KindDequantize:      {"dequantize", Dequantize{}, 2, 3, 0, NoFlops, NoRows},
-	KindDynamicQuantize: {"onnx.DynamicQuantizeLinear", DynamicQuantize{}, 1, 1, KeepsCustom, NoFlops, NoRows},
-	KindQMatMul:         {"onnx.QMatMul", QMatMul{}, 2, 11, KeepsCustom, matMulFlops, NoRows},
-	KindQConv:           {"qconv", QConv{}, 2, 10, KeepsCustom, convFlops, NoRows},
-	KindQAttention:      {"qattention", QAttention{}, 3, 17, 0, attentionFlops, NoRows},
-	KindQLayerNorm:      {"qlayernorm", QLayerNorm{}, 1, 8, 0, NoFlops, NoRows},
-	KindQEmbedding:      {"qembedding", QEmbedding{}, 2, -1, 0, NoFlops, embeddingRows(4)},
-	KindMatMulNBits:     {"matmul_nbits", MatMulNBits{}, 3, 7, 0, nBitsFlops, NoRows},
+	{"quantize", Quantize{}, 2, 3, 0, Encodes, NoFlops, NoRows},
+	{"dequantize", Dequantize{}, 2, 3, 0, Carries, NoFlops, NoRows},
+	{"onnx.DynamicQuantizeLinear", DynamicQuantize{}, 1, 1, KeepsCustom, Encodes, NoFlops, NoRows},
+	{"onnx.QMatMul", QMatMul{}, 2, 11, KeepsCustom | HoldsSum, Encodes, matMulFlops, NoRows},
+	{"qconv", QConv{}, 2, 10, KeepsCustom | HoldsSum, Encodes, convFlops, NoRows},
+	{"qattention", QAttention{}, 3, 17, 0, Absorbs, attentionFlops, NoRows},
+	{"qlayernorm", QLayerNorm{}, 1, 8, HoldsSum, Absorbs, NoFlops, NoRows},
+	{"qembedding", QEmbedding{}, 2, -1, HoldsSum, Absorbs, NoFlops, embeddingRows(4)},
+	{"matmul_nbits", MatMulNBits{}, 3, 7, HoldsSum, Encodes, nBitsFlops, NoRows},
 
-	KindActCopy: {"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom, NoFlops, NoRows},
-	KindKept:    {"kept", nil, 0, -1, KeepsCustom, NoFlops, NoRows},
-	KindDynamic: {"dynamic", nil, 0, -1, KeepsCustom | Dynamic, NoFlops, NoRows},
-	KindCustom:  {"custom", Custom{}, 0, -1, KeepsCustom | Dynamic, NoFlops, NoRows},
+	{"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom, Carries, NoFlops, NoRows},
+	{"rlxc.Pack", Pack{}, 1, -1, KeepsCustom | Typed | IsOpaque, Decides, NoFlops, NoRows},
+	{"rlxc.Unpack", Unpack{}, 3, 3, KeepsCustom | Typed | IsOpaque, Decides, NoFlops, NoRows},
+	{"custom", Custom{}, 0, -1, KeepsCustom | Typed | IsOpaque, Decides, NoFlops, NoRows},
 }
 
-// prototypes maps every printed name to the op that it means, without its parameters.
-var prototypes = map[string]Op{}
-
 func init() {
-	for k := KindInvalid + 1; k < NumKinds; k++ {
-		d := table[k]
-		if d.Op == nil && (k == KindKept || k == KindDynamic) { // Register has their rows
-			continue
+	Register(rows...)
+	for k := KindInvalid + 1; k <= KindCustom; k++ {
+		if table[k].Op == nil {
+			panic(fmt.Sprintf("ir: kind %d has no row in the table of ops", k))
 		}
-		if d.Op == nil || d.Op.Kind() != k {
-			panic(fmt.Sprintf("ir: kind %d has no row of its own in the op table", k))
-		}
-		describe(d.Op)
-		if n, ok := d.Op.(namer); ok {
-			for name, op := range n.named() {
-				prototypes[name] = op
-			}
-			continue
-		}
-		prototypes[d.Name] = d.Op
 	}
 }
 
@@ -214,7 +220,7 @@ func (k Kind) Has(t Traits) bool { return table[k].Traits&t == t }
 
 // String is the kind's name in reports: the printed name of ops that have one, the Go type's otherwise.
 func (k Kind) String() string {
-	if k == KindInvalid || k >= NumKinds {
+	if k == KindInvalid || k > lastKind {
 		return "invalid"
 	}
 	if table[k].Name != "" {
@@ -223,14 +229,8 @@ func (k Kind) String() string {
 	return reflect.TypeOf(table[k].Op).Name()
 }
 
-// RowOf is the row of an op: its kind's, or its own among the registered ones.
-func RowOf(op Op) *Def {
-	k := op.Kind()
-	if k == KindKept || k == KindDynamic {
-		return registered[reflect.TypeOf(op)]
-	}
-	return &table[k]
-}
+// RowOf is the row of an op.
+func RowOf(op Op) *Def { return &table[op.Kind()] }
 
 // OpName is the name that the IR prints for op.
 func OpName(op Op) string {
@@ -252,7 +252,7 @@ func Infer(n *Node) ([]Type, error) {
 			return nil, fmt.Errorf("%s lacks operand %d", OpName(n.Op), i)
 		}
 	}
-	if !n.Op.Kind().Has(Dynamic) { // only these take what has no rank yet, sequences and optionals
+	if !n.Op.Kind().Has(Typed) { // only these take what has no rank yet, sequences and optionals
 		for i, v := range n.Inputs {
 			if v != nil && (v.Type.Kind != TensorType || v.Type.Unranked) {
 				return nil, fmt.Errorf("%s: operand %d is %v, a tensor of known rank is needed", OpName(n.Op), i, v.Type)

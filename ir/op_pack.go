@@ -8,10 +8,6 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func init() {
-	Register(Define("rlxc.Pack", Pack{}, 1, -1, NoFlops, NoRows), Define("rlxc.Unpack", Unpack{}, 3, 3, NoFlops, NoRows))
-}
-
 // Pack leaves the padding of texts out: their tokens lie one after the other, text by text. Operands: the attention mask [B,S],
 // 1 for a token and 0 for padding, and values [B,S,…] that are packed. Of a text it keeps what the mask keeps and the first position, which
 // heads read whatever the mask says; where the mask hides that one it is no key. The number of tokens is only known in a run. It
@@ -64,7 +60,7 @@ func NewPack(mask *Value, values []*Value, tokens Dim, positions int) Pack {
 }
 
 // Kind implements Op.
-func (Pack) Kind() Kind { return KindDynamic }
+func (Pack) Kind() Kind { return KindPack }
 
 // Infer implements Op.
 func (o Pack) Infer(in []*Value) ([]Type, error) {
@@ -257,7 +253,7 @@ func NewUnpack(x, mask *Value) Unpack {
 }
 
 // Kind implements Op.
-func (Unpack) Kind() Kind { return KindDynamic }
+func (Unpack) Kind() Kind { return KindUnpack }
 
 // Infer implements Op.
 func (o Unpack) Infer([]*Value) ([]Type, error) { return o.Types, nil }

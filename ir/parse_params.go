@@ -18,7 +18,7 @@ func (p *parser) op(results []result) Op {
 		name = p.take(quoted, "")
 	} else {
 		name = p.take(word, "the name of an op")
-		if op := prototypes[name]; op != nil && !op.Kind().Has(Dynamic) {
+		if op := prototypes[name]; op != nil && !op.Kind().Has(Typed) {
 			return op
 		}
 		if !strings.Contains(name, ".") {

@@ -2,37 +2,57 @@ package ir
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
-	"strings"
 )
 
-// registered has the rows of ops that other packages bring.
-var registered = map[reflect.Type]*Def{}
+var (
+	table      [NumKinds]Def             // the rows of all ops, by kind
+	lastKind   = KindCustom              // the last one that has a row
+	prototypes = map[string]Op{}         // by printed name the op that it means, without its parameters
+	opaque     = map[reflect.Type]Kind{} // the kinds of the types that hold Opaque
+)
 
-// Define is a row for Register; no fact can be left out.
-func Define(name string, op Op, minIn, maxIn int, flops FlopsRule, rows RowsRule) Def {
-	return Def{name, op, minIn, maxIn, 0, flops, rows}
+// Opaque is part of an ONNX operator without an op of the IR. T is the type of the operator itself, which gets a kind when it is registered.
+type Opaque[T any] struct{}
+
+// Kind implements Op.
+func (Opaque[T]) Kind() Kind { return opaque[reflect.TypeFor[T]()] }
+
+// Define is the row of an opaque operator; no fact can be left out. An operator with a field Types has the trait Typed.
+func Define(name string, op Op, minIn, maxIn int, flow Flow, flops FlopsRule, rows RowsRule) Def {
+	traits := KeepsCustom | IsOpaque
+	if _, ok := reflect.TypeOf(op).FieldByName("Types"); ok {
+		traits |= Typed
+	}
+	return Def{name, op, minIn, maxIn, traits, flow, flops, rows}
 }
 
-// Register adds the rows of ops that are kept as the model has them, of KindKept and KindDynamic. The types of what an op of
-// KindDynamic returns stand in its field Types and are not inferred again. Package initialisers call it; a name or type that
-// stands twice is a mistake that panics.
+// Register adds rows to the table of ops. Package initialisers call it; a name or type that comes twice is a mistake that panics.
 func Register(rows ...Def) {
 	for _, d := range rows {
-		t, k := reflect.TypeOf(d.Op), d.Op.Kind()
-		if k != KindKept && k != KindDynamic {
-			panic(fmt.Sprintf("ir: %s is of kind %s", d.Name, k))
+		k := d.Op.Kind()
+		if k == KindInvalid {
+			if lastKind++; lastKind == NumKinds {
+				panic("ir: more ops than NumKinds")
+			}
+			k = lastKind
+			opaque[reflect.TypeOf(d.Op)] = k
 		}
-		if prototypes[d.Name] != nil || registered[t] != nil {
-			panic("ir: duplicate op " + d.Name)
+		if table[k].Op != nil || d.Op.Kind() != k {
+			panic(fmt.Sprintf("ir: op %s is registered twice, or its kind is another's", d.Name))
 		}
 		describe(d.Op)
-		if _, ok := t.FieldByName("Types"); ok != k.Has(Dynamic) {
-			panic("ir: " + d.Name + ": ops with a field Types are those of KindDynamic")
+		names := map[string]Op{d.Name: d.Op}
+		if n, ok := d.Op.(namer); ok {
+			names = n.named()
 		}
-		prototypes[d.Name], registered[t] = d.Op, &d
+		for name, op := range names {
+			if prototypes[name] != nil {
+				panic("ir: duplicate op " + name)
+			}
+			prototypes[name] = op
+		}
+		table[k] = d
 	}
 }
 
@@ -42,15 +62,5 @@ type Preparer interface {
 	Prepare() (Op, error)
 }
 
-// Rows lists the rows of all ops, those of the IR in the order of their kinds and then the registered ones by name.
-func Rows() []*Def {
-	var rows []*Def
-	for k := range table {
-		if table[k].Op != nil {
-			rows = append(rows, &table[k])
-		}
-	}
-	others := slices.Collect(maps.Values(registered))
-	slices.SortFunc(others, func(a, b *Def) int { return strings.Compare(a.Name, b.Name) })
-	return append(rows, others...)
-}
+// Rows lists the rows of all ops by kind: those of the IR, then the registered ones.
+func Rows() []Def { return table[KindInvalid+1 : lastKind+1] }

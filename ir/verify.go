@@ -7,7 +7,7 @@ import (
 
 // Verify checks everything that the rest of the compiler takes for granted: every value is defined once and before it is
 // used, subgraphs see what stands before their node and keep what is theirs, the lists of uses are exact, the types are
-// those that the shape rules give (of dynamic results: the element type and rank), and outputs exist. All violations are
+// those that the shape rules give (of results with the trait Typed: the element type and rank), and outputs exist. All violations are
 // reported, each with its node.
 func Verify(g *Graph) error {
 	v := verifier{defined: map[*Value]bool{}, ids: map[int]*Value{}, uses: map[*Value]map[Use]int{}, nextID: g.nextID}
@@ -170,7 +170,7 @@ func (v *verifier) types(n *Node) {
 	for i, t := range types {
 		have := n.Outputs[i].Type
 		same := t.Equal(have)
-		if n.Op.Kind().Has(Dynamic) {
+		if n.Op.Kind().Has(Typed) {
 			same = t.Kind == have.Kind && t.DType == have.DType && t.Unranked == have.Unranked && len(t.Shape) == len(have.Shape)
 		}
 		if !same {

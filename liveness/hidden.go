@@ -42,7 +42,7 @@ func (m *Memory) hiddenStates() (f finding) {
 }
 
 // sums tells of the ops that are or hold, fused, an Add or a LayerNorm: the operands of these (of an Add both, of a LayerNorm
-// the first; of a product inside, its own) and the results of the node that are theirs. An op that is neither has no row.
+// the first; of a product inside, its own) and the results of the node that are theirs. They are the ops with the trait HoldsSum.
 var sums = [ir.NumKinds]func(n *ir.Node) (operands, results []*ir.Value){
 	ir.KindBinary: func(n *ir.Node) (operands, results []*ir.Value) {
 		if !isAdd(n.Op) {

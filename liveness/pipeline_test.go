@@ -22,11 +22,8 @@ const align = 64
 // LayerNorm and Softmax over whole ones.
 func device(t testing.TB, edit ...func(rows *[ir.NumKinds]target.Row)) *target.Target {
 	d := target.Target{Name: "test", Align: align}
-	for k := ir.KindInvalid + 1; k < ir.NumKinds; k++ {
+	for k := range d.Rows {
 		d.Rows[k].Runs = target.OnKernel
-		if k.Has(ir.View) {
-			d.Rows[k].Runs = target.AsView
-		}
 	}
 	sameWidth := func(n *ir.Node, i int) bool {
 		return n.Inputs[i].Type.DType.Bits() == n.Outputs[0].Type.DType.Bits()

@@ -102,7 +102,7 @@ func draw(choose chooser) *ir.Graph {
 // drawDevice varies what kernels read late and need beside.
 func drawDevice(t testing.TB, choose chooser) *target.Target {
 	late, scratch := choose(0, 3, "late"), choose(0, 1, "scratch")
-	kind := ir.Kind(choose(1, int(ir.NumKinds)-1, "late kind"))
+	kind := ir.Kind(choose(1, int(ir.KindCustom), "late kind"))
 	return device(t, func(rows *[ir.NumKinds]target.Row) {
 		for _, k := range []ir.Kind{kind, ir.KindActCopy, ir.KindLayerNorm} {
 			rows[k].LateReads = func(*ir.Node) int { return late }

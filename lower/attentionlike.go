@@ -30,7 +30,7 @@ func lowerLinearAttention(c *Context) []*ir.Value {
 	if decay, beta := c.Opt(4), c.Opt(5); !gated && !corrected && rule != "linear" || gated != (decay != nil) || corrected != (beta != nil) {
 		c.Failf("update_rule %q, decay given: %v, beta given: %v", rule, decay != nil, beta != nil)
 	}
-	return c.keep(ops.LinearAttention{QHeads: c.AttrInt("q_num_heads", 0), KVHeads: c.AttrInt("kv_num_heads", 0), Scale: c.AttrFloat("scale", 0), Results: c.NumOutputs()})
+	return c.opaque(ops.LinearAttention{QHeads: c.AttrInt("q_num_heads", 0), KVHeads: c.AttrInt("kv_num_heads", 0), Scale: c.AttrFloat("scale", 0), Results: c.NumOutputs()})
 }
 
 // lowerCausalConv convolves each channel of [batch, channels, length] with its own taps, over the elements before; those of

@@ -40,7 +40,7 @@ var families = map[string][][]row{
 }
 
 // rowsByName is families for look-up: versions in descending order. It is filled by init, since lowerings come back to it
-// when a dynamic node runs.
+// when a deferred node runs.
 var rowsByName = map[string]map[string][]row{}
 
 func init() {
@@ -117,7 +117,7 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 		}
 		rank := requiredRank(op.name, in, i)
 		if rank < 0 {
-			return c.keepDynamic()
+			return c.deferNode()
 		}
 		in[i] = c.ranked(v, rank)
 	}
@@ -129,7 +129,7 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 			out, err = nil, r.err
 		case needsRun:
 			c.undo(before)
-			out, err = c.keepDynamic()
+			out, err = c.deferNode()
 		default:
 			panic(r)
 		}
@@ -371,8 +371,8 @@ func (c *Context) Axis(axis, rank int) int {
 // Rank is the number of axes of a value.
 func Rank(v *ir.Value) int { return len(v.Type.Shape) }
 
-// keepDynamic leaves the node to the run: see Deferred.
-func (c *Context) keepDynamic() (out []*ir.Value, err error) {
+// deferNode leaves the node to the run: see Deferred.
+func (c *Context) deferNode() (out []*ir.Value, err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -382,7 +382,7 @@ func (c *Context) keepDynamic() (out []*ir.Value, err error) {
 			panic(r)
 		}
 	}()
-	types, err := c.dynamicTypes()
+	types, err := c.deferredTypes()
 	if err != nil {
 		return nil, err
 	}
@@ -393,5 +393,5 @@ func (c *Context) keepDynamic() (out []*ir.Value, err error) {
 	return out, nil
 }
 
-// fresh marks, in the types that dynamicTypes returns, an axis that needs a new symbol.
+// fresh marks, in the types that deferredTypes returns, an axis that needs a new symbol.
 const fresh = "?"

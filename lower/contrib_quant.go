@@ -444,5 +444,5 @@ func lowerDynamicQuantizeLSTM(c *Context) []*ir.Value {
 	if len(r.Shape) == 3 {
 		r.Shape = ir.Shape{r.Shape[0], r.Shape[2], r.Shape[1]} // as LSTM has them
 	}
-	return c.keep(ops.DynamicQuantizeLSTM{LSTM: ops.LSTM{Recurrent: c.recurrentOf(r), InputForget: c.AttrBool("input_forget", false)}}, in...)
+	return c.opaque(ops.DynamicQuantizeLSTM{LSTM: ops.LSTM{Recurrent: c.recurrentOf(r), InputForget: c.AttrBool("input_forget", false)}}, in...)
 }

@@ -285,7 +285,7 @@ func lowerLoop(c *Context) []*ir.Value {
 		types = append(types, stackedType(body.outside(v.Type), 0, length))
 	}
 	in := append([]*ir.Value{limit, cond}, initial...)
-	return c.control(ops.Loop{Dynamic: dynamic(types...), Carried: carried, NumberAxes: numberAxes, CondAxes: condAxes}, types, append(in, body.captures...), []*ir.Graph{body.Graph})
+	return c.control(ops.Loop{Typed: typed(types...), Carried: carried, NumberAxes: numberAxes, CondAxes: condAxes}, types, append(in, body.captures...), []*ir.Graph{body.Graph})
 }
 
 // stackedType is the type of n values of type t along a new axis.

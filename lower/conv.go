@@ -67,7 +67,7 @@ func lowerConvTranspose(c *Context) []*ir.Value {
 	if y := c.interleaved(op); y != nil {
 		return []*ir.Value{y}
 	}
-	return c.keep(op)
+	return c.opaque(op)
 }
 
 func lowerCol2Im(c *Context) []*ir.Value {
@@ -87,5 +87,5 @@ func lowerCol2Im(c *Context) []*ir.Value {
 	if len(block) != axes {
 		c.Failf("blocks %v of an image %v", block, image)
 	}
-	return c.keep(ops.Col2Im{Window: c.windowOf(axes, ir.Dims(block...), true), Image: image}, c.In(0))
+	return c.opaque(ops.Col2Im{Window: c.windowOf(axes, ir.Dims(block...), true), Image: image}, c.In(0))
 }

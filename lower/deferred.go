@@ -12,7 +12,7 @@ import (
 
 func (c *Context) deferred(types ...ir.Type) ops.Deferred {
 	c.b.deferred++
-	return ops.Deferred{Dynamic: dynamic(types...), Domain: c.domain, Operator: c.name, Version: c.version, Attrs: c.attrs, Lowering: Deferred}
+	return ops.Deferred{Typed: typed(types...), Domain: c.domain, Operator: c.name, Version: c.version, Attrs: c.attrs, Lowering: Deferred}
 }
 
 // Deferred is the ops.Lowering of this package: it lowers the node with all operands constant and evaluates the result. It fails

@@ -18,7 +18,7 @@ func lowerNonMaxSuppression(c *Context) []*ir.Value {
 	for i := range c.NumInputs() {
 		c.Opt(i)
 	}
-	return c.compute(ops.NonMaxSuppression{Dynamic: dynamic(ir.TensorOf(tensor.I64, c.Fresh(0), ir.N(3))), Centre: c.choice("center_point_box", 2) == 1}, c.in...)
+	return c.compute(ops.NonMaxSuppression{Typed: typed(ir.TensorOf(tensor.I64, c.Fresh(0), ir.N(3))), Centre: c.choice("center_point_box", 2) == 1}, c.in...)
 }
 
 func lowerRoiAlign(c *Context) []*ir.Value {
@@ -42,7 +42,7 @@ func lowerRoiAlign(c *Context) []*ir.Value {
 			c.Failf("coordinate_transformation_mode %q", m)
 		}
 	}
-	return c.keep(op)
+	return c.opaque(op)
 }
 
 func lowerMaxRoiPool(c *Context) []*ir.Value {
@@ -53,7 +53,7 @@ func lowerMaxRoiPool(c *Context) []*ir.Value {
 	if len(shape) != 2 {
 		c.Failf("pooled_shape %v: want two numbers", shape)
 	}
-	return c.keep(ops.MaxRoiPool{Height: shape[0], Width: shape[1], Scale: c.AttrFloat("spatial_scale", 1)})
+	return c.opaque(ops.MaxRoiPool{Height: shape[0], Width: shape[1], Scale: c.AttrFloat("spatial_scale", 1)})
 }
 
 func lowerDeformConv(c *Context) []*ir.Value {
@@ -63,5 +63,5 @@ func lowerDeformConv(c *Context) []*ir.Value {
 	for i := range c.NumInputs() {
 		c.Opt(i)
 	}
-	return c.keep(ops.DeformConv{Window: c.window(c.In(1).Type.Shape[2:], true), Group: c.AttrInt("group", 1), OffsetGroup: c.AttrInt("offset_group", 1)})
+	return c.opaque(ops.DeformConv{Window: c.window(c.In(1).Type.Shape[2:], true), Group: c.AttrInt("group", 1), OffsetGroup: c.AttrInt("offset_group", 1)})
 }

@@ -48,7 +48,7 @@ func lowerDFT(c *Context) []*ir.Value {
 	if y := c.transformed(op, c.In(0)); y != nil {
 		return []*ir.Value{y}
 	}
-	return c.keep(op, c.In(0))
+	return c.opaque(op, c.In(0))
 }
 
 // maxTransform bounds the elements of the matrix of a transform that is computed as a product. Frames of speech have 400 or 512 samples,
@@ -144,7 +144,7 @@ func lowerSTFT(c *Context) []*ir.Value {
 	if y := c.framed(op, x, window); y != nil {
 		return []*ir.Value{y}
 	}
-	return c.keep(op, x, window)
+	return c.opaque(op, x, window)
 }
 
 // framed is an STFT of real float32 as a convolution with the rows of its transform, nil where the transform is large or the window

@@ -193,5 +193,5 @@ func lowerTopK(c *Context) []*ir.Value {
 	} else {
 		c.Failf("K is %v: a vector of one element is needed", c.In(1).Type)
 	}
-	return c.keep(ops.TopK{Axis: axis, K: k, Smallest: !largest}, x)
+	return c.opaque(ops.TopK{Axis: axis, K: k, Smallest: !largest}, x)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// keep emits an operator of package ops; without operands, over all of the node's.
-func (c *Context) keep(op ir.Op, in ...*ir.Value) []*ir.Value {
+// opaque emits an operator of package ops; without operands, over all of the node's.
+func (c *Context) opaque(op ir.Op, in ...*ir.Value) []*ir.Value {
 	if in == nil {
 		in = c.in
 	}
@@ -36,7 +36,7 @@ func checked(op ir.Op, in []*ir.Value) (err error) {
 	return err
 }
 
-// compute is keep for an operator whose results' sizes depend on data: where all operands are known it is evaluated at once.
+// compute is opaque for an operator whose results' sizes depend on data: where all operands are known it is evaluated at once.
 func (c *Context) compute(op ir.Op, in ...*ir.Value) []*ir.Value {
 	if err := checked(op, in); err != nil {
 		c.Failf("%w", err)
@@ -45,7 +45,7 @@ func (c *Context) compute(op ir.Op, in ...*ir.Value) []*ir.Value {
 	for i, v := range in {
 		t, known := c.fold(v)
 		if !known {
-			return c.keep(op, in...)
+			return c.opaque(op, in...)
 		}
 		content[i] = t
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Small operators that are kept as they are.
+// Small opaque operators.
 var linalgRows = []row{
 	{"BitCast", 26, lowerBitCast},
 	{"CumProd", 26, lowerCumProd},
@@ -14,13 +14,13 @@ var linalgRows = []row{
 }
 
 func lowerBitCast(c *Context) []*ir.Value {
-	return c.keep(ops.BitCast{To: tensor.DType(c.AttrInt("to", 0))}, c.In(0))
+	return c.opaque(ops.BitCast{To: tensor.DType(c.AttrInt("to", 0))}, c.In(0))
 }
 
 func lowerCumProd(c *Context) []*ir.Value {
 	x := c.In(0)
 	axis := c.Axis(int(c.number(1)), Rank(x))
-	return c.keep(ops.CumProd{Axis: axis, Exclusive: c.AttrBool("exclusive", false), Reverse: c.AttrBool("reverse", false)}, x)
+	return c.opaque(ops.CumProd{Axis: axis, Exclusive: c.AttrBool("exclusive", false), Reverse: c.AttrBool("reverse", false)}, x)
 }
 
-func lowerDet(c *Context) []*ir.Value { return c.keep(ops.Det{}, c.In(0)) }
+func lowerDet(c *Context) []*ir.Value { return c.opaque(ops.Det{}, c.In(0)) }

@@ -270,7 +270,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 			continue
 		}
 		if (v.Type.Kind != ir.TensorType || v.Type.Unranked) && v.Def == nil { // the host hands it on: backends know tensors with a rank
-			out, err := b.g.Append(ops.Identity{Dynamic: dynamic(v.Type)}, []*ir.Value{v})
+			out, err := b.g.Append(ops.Identity{Typed: typed(v.Type)}, []*ir.Value{v})
 			if err != nil {
 				b.problem(err)
 				continue

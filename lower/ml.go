@@ -125,7 +125,7 @@ func lowerFeatureVectorizer(c *Context) []*ir.Value {
 }
 
 func lowerNormalizer(c *Context) []*ir.Value {
-	return c.keep(ops.Normalizer{Norm: c.AttrString("norm", "MAX")}, c.In(0))
+	return c.opaque(ops.Normalizer{Norm: c.AttrString("norm", "MAX")}, c.In(0))
 }
 
 func lowerOneHotEncoder(c *Context) []*ir.Value {
@@ -134,7 +134,7 @@ func lowerOneHotEncoder(c *Context) []*ir.Value {
 	if cats == nil {
 		c.Failf("there are no categories")
 	}
-	return c.keep(ops.NewOneHotEncoder(cats, !c.AttrBool("zeros", true)), x)
+	return c.opaque(ops.NewOneHotEncoder(cats, !c.AttrBool("zeros", true)), x)
 }
 
 // lowerLabelEncoder maps keys to values, and all else to a default.
@@ -204,7 +204,7 @@ func (c *Context) categories(text, numbers *tensor.Tensor) []*ir.Value {
 
 // translate maps the elements of operand 0 from keys to values, and all else to a default.
 func (c *Context) translate(keys, values, other *tensor.Tensor) []*ir.Value {
-	return c.keep(ops.NewLabelEncoder(keys, values, other), c.In(0))
+	return c.opaque(ops.NewLabelEncoder(keys, values, other), c.In(0))
 }
 
 // attrList reads a list whose kind follows from the attribute's name.
@@ -233,7 +233,7 @@ func (c *Context) classical() ops.Classical {
 }
 
 func lowerLinearClassifier(c *Context) []*ir.Value {
-	return c.keep(ops.LinearClassifier{Classical: c.classical()}, c.In(0))
+	return c.opaque(ops.LinearClassifier{Classical: c.classical()}, c.In(0))
 }
 
 // lowerLinearRegressor: a product, where nothing comes after it.
@@ -250,30 +250,30 @@ func lowerLinearRegressor(c *Context) []*ir.Value {
 		}
 		return []*ir.Value{c.Emit(ir.MatMul{TransB: true}, in...)}
 	}
-	return c.keep(op, x)
+	return c.opaque(op, x)
 }
 
 func lowerSVMClassifier(c *Context) []*ir.Value {
-	return c.keep(ops.SVMClassifier{Classical: c.classical()}, c.In(0))
+	return c.opaque(ops.SVMClassifier{Classical: c.classical()}, c.In(0))
 }
 
 func lowerSVMRegressor(c *Context) []*ir.Value {
-	return c.keep(ops.SVMRegressor{Classical: c.classical()}, c.In(0))
+	return c.opaque(ops.SVMRegressor{Classical: c.classical()}, c.In(0))
 }
 
 func lowerTreeEnsemble(c *Context) []*ir.Value {
 	if post := c.AttrInt("post_transform", 0); post != 0 {
 		c.Unsupportedf("post_transform %d", post)
 	}
-	return c.keep(ops.TreeEnsemble{Classical: c.classical()}, c.In(0))
+	return c.opaque(ops.TreeEnsemble{Classical: c.classical()}, c.In(0))
 }
 
 func lowerTreeEnsembleClassifier(c *Context) []*ir.Value {
-	return c.keep(ops.TreeEnsembleClassifier{Classical: c.classical()}, c.In(0))
+	return c.opaque(ops.TreeEnsembleClassifier{Classical: c.classical()}, c.In(0))
 }
 
 func lowerTreeEnsembleRegressor(c *Context) []*ir.Value {
-	return c.keep(ops.TreeEnsembleRegressor{Classical: c.classical()}, c.In(0))
+	return c.opaque(ops.TreeEnsembleRegressor{Classical: c.classical()}, c.In(0))
 }
 
 // lowerZipMap returns the scores [N,C] themselves, where ONNX makes a map from label to score of each row. The labels are in the warning.

@@ -35,7 +35,7 @@ func lowerOptionalHasElement(c *Context) []*ir.Value {
 	if elems, known := c.b.lists[x]; known {
 		return []*ir.Value{c.Constant(tensor.Scalar(len(elems) > 0))}
 	}
-	return []*ir.Value{c.emitList(ir.TensorOf(tensor.Bool), func(d ops.Dynamic) ir.Op { return ops.OptionalHasElement{Dynamic: d} }, x)}
+	return []*ir.Value{c.emitList(ir.TensorOf(tensor.Bool), func(d ops.Typed) ir.Op { return ops.OptionalHasElement{Typed: d} }, x)}
 }
 
 func lowerOptionalGetElement(c *Context) []*ir.Value {
@@ -49,5 +49,5 @@ func lowerOptionalGetElement(c *Context) []*ir.Value {
 		}
 		return []*ir.Value{elems[0]}
 	}
-	return []*ir.Value{c.emitList(*x.Type.Elem, func(d ops.Dynamic) ir.Op { return ops.OptionalGetElement{Dynamic: d} }, x)}
+	return []*ir.Value{c.emitList(*x.Type.Elem, func(d ops.Typed) ir.Op { return ops.OptionalGetElement{Typed: d} }, x)}
 }

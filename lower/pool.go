@@ -106,7 +106,7 @@ func lowerMaxPool(c *Context) []*ir.Value {
 func (c *Context) pool(op ir.Op) []*ir.Value {
 	c.checkPool(op)
 	var out []*ir.Value
-	for _, v := range c.keep(op, c.channelsLast(c.In(0))) {
+	for _, v := range c.opaque(op, c.channelsLast(c.In(0))) {
 		out = append(out, c.channelsFirst(v))
 	}
 	return out
@@ -151,5 +151,5 @@ func lowerMaxUnpool(c *Context) []*ir.Value {
 }
 
 func lowerLRN(c *Context) []*ir.Value {
-	return c.keep(ops.LRN{Size: c.AttrInt("size", 0), Alpha: c.AttrFloat("alpha", 1e-4), Beta: c.AttrFloat("beta", 0.75), Bias: c.AttrFloat("bias", 1)}, c.In(0))
+	return c.opaque(ops.LRN{Size: c.AttrInt("size", 0), Alpha: c.AttrFloat("alpha", 1e-4), Beta: c.AttrFloat("beta", 0.75), Bias: c.AttrFloat("bias", 1)}, c.In(0))
 }

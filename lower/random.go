@@ -21,15 +21,15 @@ func (c *Context) generator() ops.Generator {
 	return ops.Generator{Seeded: fixed, Seed: seed}
 }
 
-func uniform(c *Context, to ops.Dynamic) ir.Op {
-	return ops.RandomUniform{Dynamic: to, Generator: c.generator(), Low: c.AttrFloat("low", 0), High: c.AttrFloat("high", 1)}
+func uniform(c *Context, to ops.Typed) ir.Op {
+	return ops.RandomUniform{Typed: to, Generator: c.generator(), Low: c.AttrFloat("low", 0), High: c.AttrFloat("high", 1)}
 }
 
-func normal(c *Context, to ops.Dynamic) ir.Op {
-	return ops.RandomNormal{Dynamic: to, Generator: c.generator(), Mean: c.AttrFloat("mean", 0), Scale: c.AttrFloat("scale", 1)}
+func normal(c *Context, to ops.Typed) ir.Op {
+	return ops.RandomNormal{Typed: to, Generator: c.generator(), Mean: c.AttrFloat("mean", 0), Scale: c.AttrFloat("scale", 1)}
 }
 
-func lowerRandom(distribution func(*Context, ops.Dynamic) ir.Op, like bool) func(*Context) []*ir.Value {
+func lowerRandom(distribution func(*Context, ops.Typed) ir.Op, like bool) func(*Context) []*ir.Value {
 	return func(c *Context) []*ir.Value {
 		t := ir.TensorOf(tensor.F32)
 		if like {
@@ -49,12 +49,12 @@ func lowerRandom(distribution func(*Context, ops.Dynamic) ir.Op, like bool) func
 		if t.DType = tensor.DType(c.AttrInt("dtype", int(t.DType))); !t.DType.IsFloat() {
 			c.Failf("random numbers of type %v", t.DType)
 		}
-		return c.keep(distribution(c, dynamic(t)))
+		return c.opaque(distribution(c, typed(t)))
 	}
 }
 
-// dynamic is the types of the results of an operator of package ops.
-func dynamic(types ...ir.Type) ops.Dynamic { return ops.Dynamic{Types: types} }
+// typed is the types of the results of an operator of package ops.
+func typed(types ...ir.Type) ops.Typed { return ops.Typed{Types: types} }
 
 // lowerBernoulli returns 1 with the probability that the operand says.
 func lowerBernoulli(c *Context) []*ir.Value {
@@ -62,7 +62,7 @@ func lowerBernoulli(c *Context) []*ir.Value {
 	if to.DType = tensor.DType(c.AttrInt("dtype", int(to.DType))); !to.DType.Valid() || to.DType == tensor.String || to.DType.IsComplex() {
 		c.Failf("random numbers of type %v", to.DType)
 	}
-	return c.keep(ops.Bernoulli{Dynamic: dynamic(to), Generator: c.generator()})
+	return c.opaque(ops.Bernoulli{Typed: typed(to), Generator: c.generator()})
 }
 
 // lowerMultinomial draws classes [batch, sample_size] by their unnormalised log-probabilities [batch, classes].
@@ -72,5 +72,5 @@ func lowerMultinomial(c *Context) []*ir.Value {
 	if len(t.Shape) != 2 || n < 1 || to != tensor.I32 && to != tensor.I64 {
 		c.Failf("%d samples of type %v from %v", n, to, t)
 	}
-	return c.keep(ops.Multinomial{Dynamic: dynamic(ir.TensorOf(to, t.Shape[0], ir.N(n))), Generator: c.generator(), SampleSize: n, To: to})
+	return c.opaque(ops.Multinomial{Typed: typed(ir.TensorOf(to, t.Shape[0], ir.N(n))), Generator: c.generator(), SampleSize: n, To: to})
 }

@@ -15,17 +15,17 @@ var recurrentRows = []row{
 
 func lowerRNN(c *Context) []*ir.Value {
 	r, in := c.recurrent()
-	return c.keep(ops.RNN{Recurrent: r}, in...)
+	return c.opaque(ops.RNN{Recurrent: r}, in...)
 }
 
 func lowerGRU(c *Context) []*ir.Value {
 	r, in := c.recurrent()
-	return c.keep(ops.GRU{Recurrent: r, LinearBeforeReset: c.AttrBool("linear_before_reset", false)}, in...)
+	return c.opaque(ops.GRU{Recurrent: r, LinearBeforeReset: c.AttrBool("linear_before_reset", false)}, in...)
 }
 
 func lowerLSTM(c *Context) []*ir.Value {
 	r, in := c.recurrent()
-	return c.keep(ops.LSTM{Recurrent: r, InputForget: c.AttrBool("input_forget", false)}, in...)
+	return c.opaque(ops.LSTM{Recurrent: r, InputForget: c.AttrBool("input_forget", false)}, in...)
 }
 
 // recurrent reads what the recurrent operators share. The order of gates differs between PyTorch and ONNX, and some exporters write the
@@ -85,7 +85,7 @@ func makesWeights(v *ir.Value, seen map[*ir.Value]bool) bool {
 		return false
 	}
 	switch k := v.Def.Op.Kind(); {
-	case k == ir.KindQuantize, k == ir.KindDequantize, k == ir.KindCast && v.Def.Inputs[0].Type.DType.Bits() < v.Type.DType.Bits() && v.Type.DType.IsFloat(), k.Has(ir.KeepsCustom), k.Has(ir.Dynamic):
+	case k == ir.KindQuantize, k == ir.KindDequantize, k == ir.KindCast && v.Def.Inputs[0].Type.DType.Bits() < v.Type.DType.Bits() && v.Type.DType.IsFloat(), k.Has(ir.KeepsCustom), k.Has(ir.Typed):
 		return false
 	}
 	return !slices.ContainsFunc(v.Def.Inputs, func(x *ir.Value) bool { return !makesWeights(x, seen) })

@@ -149,10 +149,10 @@ func (c *Context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
 		return []*ir.Value{c.repeat(x, times)}
 	}
 	if Rank(x) < 3 || !r.Keeps(1, x.Type.Shape) {
-		return c.keep(r, x)
+		return c.opaque(r, x)
 	}
 	if n, known := x.Type.Shape[1].Const(); known && n < channelsOfImage {
-		return c.keep(r, x)
+		return c.opaque(r, x)
 	}
 	order := append(slices.Delete(firstAxes(Rank(x)), 1, 2), 1)
 	turned := r
@@ -163,7 +163,7 @@ func (c *Context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
 			turned.Roi = append(turned.Roi, r.Roi[2*axis:2*axis+2]...)
 		}
 	}
-	return []*ir.Value{c.channelsFirst(c.keep(turned, c.channelsLast(x))[0])}
+	return []*ir.Value{c.channelsFirst(c.opaque(turned, c.channelsLast(x))[0])}
 }
 
 // channelsOfImage is the fewest channels that are moved to the end before a resizing: those of an image are not worth it.

@@ -63,5 +63,5 @@ func lowerGridSample(c *Context) []*ir.Value {
 	case "bicubic":
 		op.Mode = "cubic"
 	}
-	return c.keep(op, x, grid)
+	return c.opaque(op, x, grid)
 }

@@ -13,7 +13,7 @@ import (
 
 func lowerNonZero(c *Context) []*ir.Value {
 	x := c.In(0)
-	return c.compute(ops.NonZero{Dynamic: dynamic(ir.TensorOf(tensor.I64, ir.N(max(Rank(x), 1)), c.Fresh(0)))}, x)
+	return c.compute(ops.NonZero{Typed: typed(ir.TensorOf(tensor.I64, ir.N(max(Rank(x), 1)), c.Fresh(0)))}, x)
 }
 
 // operandAxis reads the attribute axis of an operator that without it takes the elements of operand 0 in order.
@@ -36,7 +36,7 @@ func lowerCompress(c *Context) []*ir.Value {
 			shape = slices.Clone(x.Type.Shape)
 			shape[axis] = c.Fresh(0)
 		}
-		return c.keep(ops.Compress{Dynamic: dynamic(ir.TensorOf(x.Type.DType, shape...)), Axis: axis, Flat: flat})
+		return c.opaque(ops.Compress{Typed: typed(ir.TensorOf(x.Type.DType, shape...)), Axis: axis, Flat: flat})
 	}
 	if flat {
 		x = c.reshape(x, ir.Shape{x.Type.Shape.Elements()})
@@ -54,5 +54,5 @@ func lowerUnique(c *Context) []*ir.Value {
 	}
 	vector := ir.TensorOf(tensor.I64, groups)
 	types := []ir.Type{ir.TensorOf(t.DType, shape...), vector, ir.TensorOf(tensor.I64, n), vector}
-	return c.compute(ops.Unique{Dynamic: dynamic(types[:c.NumOutputs()]...), Axis: axis, Flat: flat, Unsorted: !c.AttrBool("sorted", true)}, c.In(0))
+	return c.compute(ops.Unique{Typed: typed(types[:c.NumOutputs()]...), Axis: axis, Flat: flat, Unsorted: !c.AttrBool("sorted", true)}, c.In(0))
 }

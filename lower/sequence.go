@@ -28,16 +28,16 @@ var sequenceRows = []row{
 func sequenceOf(t ir.Type) ir.Type { return ir.Type{Kind: ir.SequenceType, Elem: &t} }
 
 // emitList emits an operator on sequences, whose result has this type; sizes that are not known become symbols.
-func (c *Context) emitList(t ir.Type, op func(ops.Dynamic) ir.Op, in ...*ir.Value) *ir.Value {
+func (c *Context) emitList(t ir.Type, op func(ops.Typed) ir.Op, in ...*ir.Value) *ir.Value {
 	types := []ir.Type{t}
-	out := c.EmitAll(op(dynamic(types...)), in...)
+	out := c.EmitAll(op(typed(types...)), in...)
 	settle(out, types)
 	return out[0]
 }
 
 // list makes a sequence of known elements, or an optional.
 func (c *Context) list(t ir.Type, elems []*ir.Value) *ir.Value {
-	v := c.emitList(t, func(d ops.Dynamic) ir.Op { return ops.SequenceConstruct{Dynamic: d} }, elems...)
+	v := c.emitList(t, func(d ops.Typed) ir.Op { return ops.SequenceConstruct{Typed: d} }, elems...)
 	c.b.lists[v] = elems
 	return v
 }
@@ -112,7 +112,7 @@ func lowerSequenceInsert(c *Context) []*ir.Value {
 	v, elems, known := c.sequence(0)
 	x := c.In(1)
 	t := c.elemType(*v.Type.Elem, []*ir.Value{x})
-	out := c.emitList(t, func(d ops.Dynamic) ir.Op { return ops.SequenceInsert{Dynamic: d} }, v, x, c.Opt(2))
+	out := c.emitList(t, func(d ops.Typed) ir.Op { return ops.SequenceInsert{Typed: d} }, v, x, c.Opt(2))
 	if known {
 		if at, ok := c.place(2, len(elems), len(elems), len(elems)); ok {
 			c.remember(out, slices.Insert(slices.Clone(elems), at, x))
@@ -130,7 +130,7 @@ func (c *Context) remember(v *ir.Value, elems []*ir.Value) {
 
 func lowerSequenceErase(c *Context) []*ir.Value {
 	v, elems, known := c.sequence(0)
-	out := c.emitList(v.Type, func(d ops.Dynamic) ir.Op { return ops.SequenceErase{Dynamic: d} }, v, c.Opt(1))
+	out := c.emitList(v.Type, func(d ops.Typed) ir.Op { return ops.SequenceErase{Typed: d} }, v, c.Opt(1))
 	if known {
 		if at, ok := c.place(1, len(elems)-1, len(elems), len(elems)-1); ok {
 			if len(elems) == 0 {
@@ -150,7 +150,7 @@ func lowerSequenceAt(c *Context) []*ir.Value {
 			return []*ir.Value{elems[at]}
 		}
 	}
-	return []*ir.Value{c.emitList(*v.Type.Elem, func(d ops.Dynamic) ir.Op { return ops.SequenceAt{Dynamic: d} }, v, c.In(1))}
+	return []*ir.Value{c.emitList(*v.Type.Elem, func(d ops.Typed) ir.Op { return ops.SequenceAt{Typed: d} }, v, c.In(1))}
 }
 
 func lowerSequenceLength(c *Context) []*ir.Value {
@@ -158,5 +158,5 @@ func lowerSequenceLength(c *Context) []*ir.Value {
 	if known {
 		return []*ir.Value{c.Constant(tensor.Scalar(int64(len(elems))))}
 	}
-	return []*ir.Value{c.emitList(ir.TensorOf(tensor.I64), func(d ops.Dynamic) ir.Op { return ops.SequenceLength{Dynamic: d} }, v)}
+	return []*ir.Value{c.emitList(ir.TensorOf(tensor.I64), func(d ops.Typed) ir.Op { return ops.SequenceLength{Typed: d} }, v)}
 }

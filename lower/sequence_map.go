@@ -28,6 +28,6 @@ func lowerSequenceMap(c *Context) []*ir.Value {
 	for _, v := range body.Outputs {
 		types = append(types, sequenceOf(hideSymbols(v.Type)))
 	}
-	op := ops.SequenceMap{Dynamic: dynamic(types...), Inputs: len(in)}
+	op := ops.SequenceMap{Typed: typed(types...), Inputs: len(in)}
 	return c.control(op, types, append(in, body.captures...), []*ir.Graph{body.Graph})
 }

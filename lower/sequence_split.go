@@ -12,8 +12,8 @@ import (
 
 func lowerSplitToSequence(c *Context) []*ir.Value {
 	x, split := c.In(0), c.Opt(1)
-	op := func(d ops.Dynamic) ir.Op {
-		return ops.SplitToSequence{Dynamic: d, Axis: c.AttrInt("axis", 0), KeepDims: c.AttrBool("keepdims", true)}
+	op := func(d ops.Typed) ir.Op {
+		return ops.SplitToSequence{Typed: d, Axis: c.AttrInt("axis", 0), KeepDims: c.AttrBool("keepdims", true)}
 	}
 	keep := split != nil || c.AttrBool("keepdims", true) // the specification ignores keepdims where there is a split
 	if x.Type.Unranked {
@@ -79,6 +79,6 @@ func lowerConcatFromSequence(c *Context) []*ir.Value {
 			t.Shape[c.Axis(axis, len(t.Shape))] = ir.Sym(fresh)
 		}
 	}
-	op := func(d ops.Dynamic) ir.Op { return ops.ConcatFromSequence{Dynamic: d, Axis: axis, NewAxis: stacked} }
+	op := func(d ops.Typed) ir.Op { return ops.ConcatFromSequence{Typed: d, Axis: axis, NewAxis: stacked} }
 	return []*ir.Value{c.emitList(t, op, v)}
 }

@@ -69,7 +69,7 @@ func TestStoredWeights(t *testing.T) {
 			w := s.node("DequantizeLinear", codes(s, 1, 16, 3), scales(s, 16), intAttr("axis", 1))
 			r := s.node("DequantizeLinear", codes(s, 1, 16, 4), scales(s, 16), intAttr("axis", 1))
 			return s.node("LSTM", s.input("x", tensor.F32, 5, 2, 3), w, r, intAttr("hidden_size", 4))
-		}, ir.KindKept, 1, 0},
+		}, ops.LSTM{}.Kind(), 1, 0},
 	} {
 		s := &sketch{}
 		g, err := s.lower(21, c.build(s))

@@ -124,7 +124,7 @@ func (c *Context) body(r *subgraph, params []ir.Type) (*body, error) {
 		}
 	}
 	for _, n := range g.Nodes {
-		if n.Op.Kind().Has(ir.Dynamic) {
+		if n.Op.Kind().Has(ir.Typed) {
 			for _, v := range n.Outputs {
 				for _, d := range v.Type.Shape {
 					if name, bare := d.Symbol(); bare && !known[name] {

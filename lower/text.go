@@ -21,20 +21,20 @@ var textRows = []row{
 	{"TfIdfVectorizer", 9, lowerTfIdfVectorizer},
 }
 
-func lowerStringConcat(c *Context) []*ir.Value { return c.keep(ops.StringConcat{}, c.In(0), c.In(1)) }
+func lowerStringConcat(c *Context) []*ir.Value { return c.opaque(ops.StringConcat{}, c.In(0), c.In(1)) }
 
 func lowerRegexFullMatch(c *Context) []*ir.Value {
 	if !c.HasAttr("pattern") {
 		c.Failf("attribute pattern is missing")
 	}
-	return c.keep(ops.RegexFullMatch{Pattern: c.AttrString("pattern", "")}, c.In(0))
+	return c.opaque(ops.RegexFullMatch{Pattern: c.AttrString("pattern", "")}, c.In(0))
 }
 
 func lowerStringSplit(c *Context) []*ir.Value {
 	x := c.In(0)
 	parts := append(slices.Clone(x.Type.Shape), c.Fresh(0))
 	types := []ir.Type{ir.TensorOf(tensor.String, parts...), ir.TensorOf(tensor.I64, x.Type.Shape...)}
-	return c.compute(ops.StringSplit{Dynamic: dynamic(types[:c.NumOutputs()]...), Delimiter: c.AttrString("delimiter", ""),
+	return c.compute(ops.StringSplit{Typed: typed(types[:c.NumOutputs()]...), Delimiter: c.AttrString("delimiter", ""),
 		Limited: c.HasAttr("maxsplit"), MaxSplit: c.AttrInt("maxsplit", 0)}, x)
 }
 
@@ -54,7 +54,7 @@ func lowerStringNormalizer(c *Context) []*ir.Value {
 		}
 	}
 	stop, _ := c.AttrStrings("stopwords")
-	return c.compute(ops.StringNormalizer{Dynamic: dynamic(ir.TensorOf(tensor.String, shape...)), Case: change,
+	return c.compute(ops.StringNormalizer{Typed: typed(ir.TensorOf(tensor.String, shape...)), Case: change,
 		Exact: c.AttrBool("is_case_sensitive", false), StopWords: stop}, x)
 }
 
@@ -72,5 +72,5 @@ func lowerTfIdfVectorizer(c *Context) []*ir.Value {
 	v.Columns, _ = c.AttrInts("ngram_indexes")
 	v.Weights, _ = c.AttrFloats("weights")
 	v.Starts, _ = c.AttrInts("ngram_counts")
-	return c.keep(v, c.In(0))
+	return c.opaque(v, c.In(0))
 }

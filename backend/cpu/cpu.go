@@ -38,7 +38,7 @@ type Device struct {
 	weights weights             // as Prepare has packed them
 	target  *target.Target
 	qPlans  kernel.QPlans
-	rows    [ir.NumKinds]row
+	rows    map[ir.Kind]row
 }
 
 // Open starts a device. Threads above the number of processors, or below 0, and levels that the processor lacks are errors.
@@ -67,8 +67,8 @@ func Open(o backend.Options) (*Device, error) {
 	}
 	d.rows = d.table()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Outside: true, Refits: true}
-	for k := range d.rows {
-		t.Rows[k] = d.rows[k].Row
+	for k, r := range d.rows {
+		t.Rows[k] = r.Row
 	}
 	if d.target, err = target.New(t); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 )
 
 func init() {
-	for _, cases := range []map[string]string{quantCases, backendtest.KeptCases, backendtest.AppendCases, backendtest.RecurrentCases} {
+	for _, cases := range []map[string]string{quantCases, backendtest.OpaqueCases, backendtest.AppendCases, backendtest.RecurrentCases} {
 		maps.Copy(rowCases, cases)
 	}
 }

@@ -26,7 +26,7 @@ func TestRecurrentThreads(t *testing.T) {
 			_, err = d.Prepare(g)
 			require.NoError(t, err)
 			for _, n := range g.Nodes {
-				if n.Op.Kind() == ir.KindKept {
+				if n.Op.Kind().Has(ir.IsOpaque) {
 					require.Equal(t, target.OnKernel, d.Target().Where(n), name)
 				}
 			}

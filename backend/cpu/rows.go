@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -19,32 +20,22 @@ type row struct {
 	anyAddress func(n *ir.Node, i int) bool
 }
 
-var (
-	onHost = row{Row: target.Row{Runs: target.OnHost}}
-	asView = row{Row: target.Row{Runs: target.AsView}}
-)
-
-// table is the list of kernels. An op without a row fails when a device is opened.
-func (d *Device) table() [ir.NumKinds]row {
-	return [ir.NumKinds]row{
+// table is the list of kernels. An op without a row runs on the host.
+func (d *Device) table() map[ir.Kind]row {
+	recurrent := d.recurrentRow()
+	return map[ir.Kind]row{
 		ir.KindUnary:  withHalf(unaryRow),
 		ir.KindBinary: withHalf(binaryRow),
 		ir.KindWhere:  whereRow,
 		ir.KindCast:   withHalf(castRow),
-		ir.KindClip:   onHost,
 		ir.KindMap:    d.mapRow(),
 
-		ir.KindReshape:     asView,
-		ir.KindTranspose:   asView,
-		ir.KindSlice:       asView,
-		ir.KindExpand:      asView,
-		ir.KindCopy:        copyRow,
-		ir.KindMaterialize: onHost,
-		ir.KindConcat:      concatRow,
-		ir.KindAppend:      appendRow,
-		ir.KindPad:         padRow,
-		ir.KindTile:        tileRow,
-		ir.KindTrilu:       triluRow,
+		ir.KindCopy:   copyRow,
+		ir.KindConcat: concatRow,
+		ir.KindAppend: appendRow,
+		ir.KindPad:    padRow,
+		ir.KindTile:   tileRow,
+		ir.KindTrilu:  triluRow,
 
 		ir.KindGather:          gatherRow,
 		ir.KindGatherElements:  gatherElementsRow,
@@ -58,7 +49,6 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindSoftmax:   withHalf(softmaxRow),
 		ir.KindCumSum:    cumSumRow,
 
-		ir.KindDims:  onHost,
 		ir.KindRange: rangeRow,
 
 		ir.KindMatMul:    d.halfMatMulRow(d.matMulRow()),
@@ -80,9 +70,23 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindMatMulNBits:     d.matMulNBitsRow(),
 
 		ir.KindActCopy: copyRow,
-		ir.KindKept:    d.keptRow(),
-		ir.KindDynamic: onHost,
-		ir.KindCustom:  onHost,
+
+		ops.RNN{}.Kind():                    recurrent,
+		ops.GRU{}.Kind():                    recurrent,
+		ops.LSTM{}.Kind():                   recurrent,
+		ops.DynamicQuantizeLSTM{}.Kind():    recurrent,
+		ops.Resize{}.Kind():                 withHalf(d.resizeRow()),
+		ops.AveragePool{}.Kind():            withHalf(d.averagePoolRow()),
+		ops.MaxPool{}.Kind():                withHalf(d.maxPoolRow()),
+		ops.DFT{}.Kind():                    d.dftRow(),
+		ops.STFT{}.Kind():                   d.stftRow(),
+		ops.LpPool{}.Kind():                 withHalf(d.lpPoolRow()),
+		ops.LRN{}.Kind():                    withHalf(lrnRow),
+		ops.GridSample{}.Kind():             withHalf(gridSampleRow),
+		ops.TopK{}.Kind():                   d.topKRow(),
+		ops.TreeEnsemble{}.Kind():           forestRow,
+		ops.TreeEnsembleClassifier{}.Kind(): forestRow,
+		ops.TreeEnsembleRegressor{}.Kind():  forestRow,
 	}
 }
 

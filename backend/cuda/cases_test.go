@@ -44,7 +44,7 @@ var ownCases = map[string]string{
 // cases are all programs by name.
 func cases() map[string]string {
 	all := map[string]string{}
-	for _, list := range []map[string]string{backendtest.RowCases, backendtest.QuantizedCases, backendtest.BitCases, backendtest.PickCases, backendtest.ConvCases, backendtest.KeptCases, ownCases} {
+	for _, list := range []map[string]string{backendtest.RowCases, backendtest.QuantizedCases, backendtest.BitCases, backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, ownCases} {
 		maps.Copy(all, list)
 	}
 	return all

@@ -27,7 +27,7 @@ func init() {
 type Device struct {
 	ctx       *driver.Context
 	target    *target.Target
-	rows      [ir.NumKinds]row
+	rows      map[ir.Kind]row
 	modules   modules
 	profile   bool
 	precision tensor.DType // of the values inside a model, Invalid for its own; tf32 is one of products alone
@@ -98,8 +98,8 @@ func Open(o backend.Options) (*Device, error) {
 	d.modules = modules{ctx: d.ctx, loaded: map[string]*kernel{}, folder: cacheFolder(info)}
 	d.rows = d.table()
 	t := target.Target{Name: "cuda/" + info.Name, Align: alignment}
-	for k := range d.rows {
-		t.Rows[k] = d.rows[k].Row
+	for k, r := range d.rows {
+		t.Rows[k] = r.Row
 	}
 	if d.target, err = target.New(t); err != nil {
 		return nil, errors.Join(err, d.Close())

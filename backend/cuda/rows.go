@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
@@ -12,14 +13,9 @@ type row struct {
 	bind func(b *binder, n *ir.Node) ([]*launch, error)
 }
 
-var (
-	onHost = row{Row: target.Row{Runs: target.OnHost}}
-	asView = row{Row: target.Row{Runs: target.AsView}}
-)
-
-// table is the list of kernels. An op without a row fails when a device is opened.
-func (d *Device) table() [ir.NumKinds]row {
-	return [ir.NumKinds]row{
+// table is the list of kernels. An op without a row runs on the host.
+func (d *Device) table() map[ir.Kind]row {
+	return map[ir.Kind]row{
 		ir.KindUnary:  elementwiseRow,
 		ir.KindBinary: elementwiseRow,
 		ir.KindWhere:  elementwiseRow,
@@ -27,17 +23,11 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindClip:   elementwiseRow,
 		ir.KindMap:    elementwiseRow,
 
-		ir.KindReshape:     asView,
-		ir.KindTranspose:   asView,
-		ir.KindSlice:       asView,
-		ir.KindExpand:      asView,
-		ir.KindCopy:        copyRow,
-		ir.KindMaterialize: onHost,
-		ir.KindConcat:      concatRow,
-		ir.KindAppend:      onHost, // rewritten: see rewrite/append.go
-		ir.KindPad:         padRow,
-		ir.KindTile:        tileRow,
-		ir.KindTrilu:       triluRow,
+		ir.KindCopy:   copyRow,
+		ir.KindConcat: concatRow,
+		ir.KindPad:    padRow,
+		ir.KindTile:   tileRow,
+		ir.KindTrilu:  triluRow,
 
 		ir.KindGather:          gatherRow,
 		ir.KindGatherElements:  gatherElementsRow,
@@ -51,9 +41,6 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindSoftmax:   softmaxRow,
 		ir.KindCumSum:    cumSumRow,
 
-		ir.KindDims:  onHost,
-		ir.KindRange: onHost,
-
 		ir.KindMatMul:    d.matMulRow(),
 		ir.KindLayerNorm: layerNormRow,
 		ir.KindAttention: d.attentionRow(),
@@ -66,15 +53,16 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindDequantize:      dequantizeRow,
 		ir.KindDynamicQuantize: dynamicQuantizeRow,
 		ir.KindQMatMul:         qMatMulRow,
-		ir.KindQConv:           onHost, // rewritten as products: see rewrite/conv.go
-		ir.KindQAttention:      onHost,
-		ir.KindQLayerNorm:      onHost,
-		ir.KindQEmbedding:      onHost,
 		ir.KindMatMulNBits:     d.matMulNBitsRow(),
 
 		ir.KindActCopy: copyRow,
-		ir.KindKept:    keptRow,
-		ir.KindDynamic: onHost,
 		ir.KindCustom:  customRow,
+
+		ops.AveragePool{}.Kind(): averagePoolRow,
+		ops.LpPool{}.Kind():      lpPoolRow,
+		ops.MaxPool{}.Kind():     maxPoolRow,
+		ops.Resize{}.Kind():      resizeRow,
+		ops.GridSample{}.Kind():  gridSampleRow,
+		ops.TopK{}.Kind():        topKRow,
 	}
 }

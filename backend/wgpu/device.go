@@ -29,7 +29,7 @@ func init() {
 type Device struct {
 	*accelerator
 	target  *target.Target
-	rows    [ir.NumKinds]row
+	rows    map[ir.Kind]row
 	profile bool
 	half    bool  // products with constant matrices take their operands in float16
 	coop    bool  // and are computed by cooperative matrices
@@ -69,8 +69,8 @@ func (x *accelerator) device(o backend.Options) (*Device, error) {
 	d.findCooperative()
 	d.rows = d.table()
 	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding}
-	for k := range d.rows {
-		t.Rows[k] = d.rows[k].Row
+	for k, r := range d.rows {
+		t.Rows[k] = r.Row
 	}
 	var err error
 	if d.target, err = target.New(t); err != nil {

@@ -1,6 +1,7 @@
 package wgpu
 
 import (
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
@@ -14,14 +15,9 @@ type row struct {
 	pieces func(i int) bool
 }
 
-var (
-	onHost = row{Row: target.Row{Runs: target.OnHost}}
-	asView = row{Row: target.Row{Runs: target.AsView}}
-)
-
-// table is the list of kernels. An op without a row fails when a device is opened.
-func (d *Device) table() [ir.NumKinds]row {
-	return [ir.NumKinds]row{
+// table is the list of kernels. An op without a row runs on the host.
+func (d *Device) table() map[ir.Kind]row {
+	return map[ir.Kind]row{
 		ir.KindUnary:  elementwiseRow,
 		ir.KindBinary: elementwiseRow,
 		ir.KindWhere:  elementwiseRow,
@@ -29,17 +25,11 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindClip:   elementwiseRow,
 		ir.KindMap:    elementwiseRow,
 
-		ir.KindReshape:     asView,
-		ir.KindTranspose:   asView,
-		ir.KindSlice:       asView,
-		ir.KindExpand:      asView,
-		ir.KindCopy:        copyRow,
-		ir.KindMaterialize: onHost,
-		ir.KindConcat:      concatRow,
-		ir.KindAppend:      onHost, // rewritten: see rewrite/append.go
-		ir.KindPad:         padRow,
-		ir.KindTile:        tileRow,
-		ir.KindTrilu:       triluRow,
+		ir.KindCopy:   copyRow,
+		ir.KindConcat: concatRow,
+		ir.KindPad:    padRow,
+		ir.KindTile:   tileRow,
+		ir.KindTrilu:  triluRow,
 
 		ir.KindGather:          gatherRow,
 		ir.KindGatherElements:  gatherElementsRow,
@@ -53,9 +43,6 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindSoftmax:   withHalf(softmaxRow),
 		ir.KindCumSum:    cumSumRow,
 
-		ir.KindDims:  onHost,
-		ir.KindRange: onHost,
-
 		ir.KindMatMul:    withHalf(d.matMulRow()),
 		ir.KindLayerNorm: withHalf(layerNormRow),
 		ir.KindAttention: withHalf(d.attentionRow()),
@@ -68,15 +55,19 @@ func (d *Device) table() [ir.NumKinds]row {
 		ir.KindDequantize:      dequantizeRow,
 		ir.KindDynamicQuantize: dynamicQuantizeRow,
 		ir.KindQMatMul:         qMatMulRow,
-		ir.KindQConv:           onHost, // rewritten as products: see rewrite/conv.go
-		ir.KindQAttention:      onHost,
-		ir.KindQLayerNorm:      onHost,
-		ir.KindQEmbedding:      onHost,
 		ir.KindMatMulNBits:     withHalf(d.matMulNBitsRow()),
 
 		ir.KindActCopy: copyRow,
-		ir.KindKept:    keptRow,
-		ir.KindDynamic: onHost,
 		ir.KindCustom:  customRow,
+
+		ops.AveragePool{}.Kind(): withHalf(averagePoolRow),
+		ops.LpPool{}.Kind():      withHalf(lpPoolRow),
+		ops.MaxPool{}.Kind():     withHalf(maxPoolRow),
+		ops.Resize{}.Kind():      withHalf(resizeRow),
+		ops.GridSample{}.Kind():  withHalf(gridSampleRow),
+		ops.TopK{}.Kind():        withHalf(topKRow),
+		ops.RNN{}.Kind():         withHalf(recurrentRow),
+		ops.GRU{}.Kind():         withHalf(recurrentRow),
+		ops.LSTM{}.Kind():        withHalf(recurrentRow),
 	}
 }

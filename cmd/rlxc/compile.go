@@ -23,7 +23,7 @@ func compileCommand() *cobra.Command {
 		Use:   "compile M",
 		Short: "compile a model and report what was done",
 		Long: `compile rewrites a model for the CPU, or for a GPU with --backend wgpu, and prints its steps, the rewrites that applied, and the
-operators that were kept. --why adds the places where a fusion almost applied.
+opaque operators. --why adds the places where a fusion almost applied.
 
 -o writes the program to a file with packed weights. Every command takes such a file as M and opens it without compiling. A file
 for a GPU requires --backend wgpu.`,
@@ -77,7 +77,7 @@ type compileReport struct {
 	Steps     int            `json:"steps"` // of a run; views are none
 	Packed    int            `json:"packed_weights"`
 	Rewrites  []rewriteRow   `json:"rewrites"`
-	Custom    map[string]int `json:"custom"` // operators kept as the model has them
+	Custom    map[string]int `json:"custom"` // opaque operators
 	StepList  []stepRow      `json:"step_list"`
 	Reference string         `json:"reference,omitempty"` // steps that run by reference code
 	Why       []string       `json:"near_misses,omitempty"`
@@ -118,22 +118,19 @@ func newCompileReport(src *source, e *own, why bool) *compileReport {
 			continue
 		}
 		r.StepList = append(r.StepList, stepRow{ir.OpName(n.Op), n.Outputs[0].Type.String(), n.Origins})
-		if name, kept := keptName(n.Op); kept {
-			r.Custom[name]++
+		if n.Op.Kind().Has(ir.IsOpaque) {
+			r.Custom[displayName(n.Op)]++
 		}
 	}
 	return r
 }
 
-// keptName names an operator that is kept as the model has it.
-func keptName(op ir.Op) (name string, kept bool) {
+// displayName is an op's name, that of its operator where it stands for one that is translated in each run.
+func displayName(op ir.Op) string {
 	if s, ok := op.(fmt.Stringer); ok {
-		name = s.String()
-	} else {
-		name = ir.OpName(op)
+		return s.String()
 	}
-	k := op.Kind()
-	return name, k == ir.KindKept || k == ir.KindDynamic || k == ir.KindCustom
+	return ir.OpName(op)
 }
 
 func (r *compileReport) text(out io.Writer) error {
@@ -148,7 +145,7 @@ func (r *compileReport) text(out io.Writer) error {
 	}
 	w.Flush()
 	for _, name := range slices.Sorted(maps.Keys(r.Custom)) {
-		fmt.Fprintf(out, "kept: %s, %d times\n", name, r.Custom[name])
+		fmt.Fprintf(out, "opaque: %s, %d times\n", name, r.Custom[name])
 	}
 	if r.Reference != "" {
 		fmt.Fprintln(out, r.Reference)

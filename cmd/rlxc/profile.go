@@ -73,8 +73,7 @@ func referenceText(nodes []*ir.Node, p *profile) string {
 	}
 	counts := map[string]int{}
 	for _, n := range nodes {
-		name, _ := keptName(n.Op)
-		counts[name]++
+		counts[displayName(n.Op)]++
 	}
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {

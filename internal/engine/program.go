@@ -217,7 +217,7 @@ func (p *Program) Graph() *ir.Graph { return p.graph }
 // is lowered in each run as what it becomes then, and sizes are only written.
 func (p *Program) ByReference(n *ir.Node) bool {
 	k := n.Op.Kind()
-	return p.device.Target().Where(n) == target.OnHost && len(n.Subgraphs) == 0 && k != ir.KindDynamic && k != ir.KindDims
+	return p.device.Target().Where(n) == target.OnHost && len(n.Subgraphs) == 0 && (!k.Has(ir.Typed) || k == ir.KindCustom) && k != ir.KindDims
 }
 
 // Save writes the program as a compiled file.

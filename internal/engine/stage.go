@@ -99,7 +99,7 @@ func (c *cutter) level(n *ir.Node) int {
 	for _, r := range n.Subgraphs {
 		l = max(l, c.subgraphLevel(r))
 	}
-	if n.Op.Kind().Has(ir.Dynamic) {
+	if n.Op.Kind().Has(ir.Typed) {
 		return l // its fields hold the types of its results
 	}
 	ir.MapDims(n.Op, func(d ir.Dim) (ir.Dim, error) {
@@ -136,7 +136,7 @@ func (c *cutter) subgraphLevel(g *ir.Graph) int {
 // isDynamic reports whether the sizes of a node's results are unknown until it ran: their types are unranked or hold
 // symbols that nothing defined by then.
 func (c *cutter) isDynamic(n *ir.Node, level int) bool {
-	if !n.Op.Kind().Has(ir.Dynamic) {
+	if !n.Op.Kind().Has(ir.Typed) {
 		return false
 	}
 	if len(n.Subgraphs) > 0 {

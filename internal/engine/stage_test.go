@@ -27,7 +27,7 @@ func (s sketch) add(op ir.Op, in ...*ir.Value) *ir.Value {
 
 // found is a NonZero of a vector: i64[1,name].
 func (s sketch) found(x *ir.Value, name string) *ir.Value {
-	return s.add(ops.NonZero{Dynamic: ops.Dynamic{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.N(1), ir.Sym(name))}}}, x)
+	return s.add(ops.NonZero{Typed: ops.Typed{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.N(1), ir.Sym(name))}}}, x)
 }
 
 // TestStages: where a graph is cut, and what a stage reads last.
@@ -53,7 +53,7 @@ func TestAbsentOperand(t *testing.T) {
 	boxes := s.AddInput("boxes", ir.TensorOf(tensor.F32, ir.Dims(1, 2, 4)...))
 	scores := s.AddInput("scores", ir.TensorOf(tensor.F32, ir.Dims(1, 1, 2)...))
 	most := s.AddInput("most", ir.TensorOf(tensor.I64))
-	op := ops.NonMaxSuppression{Dynamic: ops.Dynamic{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.Dims(2, 3)...)}}}
+	op := ops.NonMaxSuppression{Typed: ops.Typed{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.Dims(2, 3)...)}}}
 	s.Outputs = []*ir.Value{s.add(op, boxes, scores, most, nil, s.NewConst("", tensor.Scalar(float32(0))))}
 	require.Len(t, split(s.Graph), 1)
 }

@@ -17,11 +17,8 @@ import (
 // device is a target with kernels for everything. Those of Unary take any strides; the others want row-major operands.
 func device(t testing.TB) *target.Target {
 	d := target.Target{Name: "test", Align: 64}
-	for k := ir.KindInvalid + 1; k < ir.NumKinds; k++ {
+	for k := range d.Rows {
 		d.Rows[k].Runs = target.OnKernel
-		if k.Has(ir.View) {
-			d.Rows[k].Runs = target.AsView
-		}
 	}
 	d.Rows[ir.KindUnary].Strided = func(*ir.Node, int, []int) bool { return true }
 	d.Rows[ir.KindCopy].Strided = d.Rows[ir.KindUnary].Strided

@@ -35,9 +35,9 @@ func TestMost(t *testing.T) {
 			return op, []*tensor.Tensor{tensor.FromSlice(numbers(t, "x", 6), 3, 2), tensor.FromSlice(keep)}
 		}, Compress{Axis: 1}, []*tensor.Tensor{tensor.FromSlice(make([]float32, 6), 3, 2), tensor.FromSlice([]bool{true, true})}},
 		{"Unique", func(t *rapid.T) (ir.Bounded, []*tensor.Tensor) {
-			op := Unique{Axis: rapid.IntRange(0, 1).Draw(t, "axis"), Flat: rapid.Bool().Draw(t, "flat"), Dynamic: Dynamic{make([]ir.Type, 4)}}
+			op := Unique{Axis: rapid.IntRange(0, 1).Draw(t, "axis"), Flat: rapid.Bool().Draw(t, "flat"), Typed: Typed{make([]ir.Type, 4)}}
 			return op, []*tensor.Tensor{tensor.FromSlice(numbers(t, "x", 6), 3, 2)}
-		}, Unique{Axis: 1, Dynamic: Dynamic{make([]ir.Type, 4)}}, []*tensor.Tensor{tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)}},
+		}, Unique{Axis: 1, Typed: Typed{make([]ir.Type, 4)}}, []*tensor.Tensor{tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)}},
 		{"NonMaxSuppression", func(t *rapid.T) (ir.Bounded, []*tensor.Tensor) {
 			return NonMaxSuppression{}, []*tensor.Tensor{tensor.FromSlice(numbers(t, "boxes", 12), 1, 3, 4),
 				tensor.FromSlice(numbers(t, "scores", 6), 1, 2, 3), tensor.Scalar(int64(rapid.IntRange(0, 9).Draw(t, "most")))}

@@ -16,7 +16,8 @@ const MaxTrips = 1 << 18
 // If runs the first of its two subgraphs where operand 0 is true and the second one otherwise. The other operands are what the
 // subgraphs read, those of the first one in front.
 type If struct {
-	Dynamic
+	ir.Opaque[If]
+	Typed
 	ThenInputs int    `ir:"then_inputs"`
 	ThenError  string `ir:"then_error"` // why a branch cannot run; empty where it can
 	ElseError  string `ir:"else_error"`
@@ -49,7 +50,8 @@ func (o If) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // Loop repeats its subgraph. The operands are the number of trips and the condition, each of which may be absent, then what trips
 // hand on, then what the subgraph reads of the values around it.
 type Loop struct {
-	Dynamic
+	ir.Opaque[Loop]
+	Typed
 	Carried    int
 	NumberAxes int `ir:"number_axes"` // of the number of the trip and of the condition as the subgraph takes them: 0 or 1
 	CondAxes   int `ir:"cond_axes"`

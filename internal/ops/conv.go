@@ -35,7 +35,7 @@ func checkChannels(in []*tensor.Tensor, inputs, outputs int) error {
 
 // ConvTranspose is the gradient of a convolution: x [N,C,…] with weights [C,M/group,…] and perhaps a bias [M].
 type ConvTranspose struct {
-	Kept
+	ir.Opaque[ConvTranspose]
 	ir.Window
 	Group         int
 	OutputPadding []int `ir:"output_padding"`
@@ -152,7 +152,7 @@ func (o ConvTranspose) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 
 // Col2Im adds up the blocks [N, C·k, places] of a window of k elements where it took them from an image.
 type Col2Im struct {
-	Kept
+	ir.Opaque[Col2Im]
 	ir.Window
 	Image []int
 }

@@ -8,13 +8,14 @@ import (
 )
 
 func init() {
-	ir.Register(ir.Define("rlxc.Deferred", Deferred{}, 0, -1, ir.NoFlops, ir.NoRows))
+	ir.Register(ir.Define("rlxc.Deferred", Deferred{}, 0, -1, ir.Decides, ir.NoFlops, ir.NoRows))
 }
 
 // Deferred is an ONNX operator whose form in the IR follows from the content or the rank of an operand that only a run knows: it is
 // translated each time it runs, with the operands at hand.
 type Deferred struct {
-	Dynamic
+	ir.Opaque[Deferred]
+	Typed
 	Domain   string
 	Operator string
 	Version  int // the opset version that defines the operator

@@ -13,7 +13,8 @@ import (
 // box picked before by more than a threshold, as (image, class, box) triples. Operands 2, 3 and 4 are the largest number of
 // picks a class, the threshold of overlap, and the least score.
 type NonMaxSuppression struct {
-	Dynamic
+	ir.Opaque[NonMaxSuppression]
+	Typed
 	Centre bool `ir:"center_point_box"` // boxes are centre and size, not two corners
 }
 
@@ -126,7 +127,7 @@ func iou(a, b [4]float32) float32 {
 
 // RoiAlign cuts a grid of samples out of an image for every region (He et al. 2017, Mask R-CNN).
 type RoiAlign struct {
-	Kept
+	ir.Opaque[RoiAlign]
 	Max           bool // the largest sample of a cell, not their mean
 	HalfPixel     bool `ir:"half_pixel"`
 	Height, Width int
@@ -224,7 +225,7 @@ func bilinear(x *tensor.Tensor, plane, h, w int, y, xx float64) (v, largest floa
 
 // MaxRoiPool takes the largest element of each cell of a region, whose corners are rounded to elements (Girshick 2015, Fast R-CNN).
 type MaxRoiPool struct {
-	Kept
+	ir.Opaque[MaxRoiPool]
 	Height, Width int
 	Scale         float32 `ir:"spatial_scale"`
 }
@@ -302,7 +303,7 @@ func cells(from, to, n, size int) [][2]int {
 
 // DeformConv is a convolution whose taps are moved by offsets and weighted by a mask (Dai et al. 2017; Zhu et al. 2019).
 type DeformConv struct {
-	Kept
+	ir.Opaque[DeformConv]
 	ir.Window
 	Group       int
 	OffsetGroup int `ir:"offset_group"`

@@ -105,7 +105,7 @@ func chirp(x []complex128, inverse bool) []complex128 {
 
 // DFT is the discrete Fourier transform along an axis. Complex tensors are real ones with a last axis of 2.
 type DFT struct {
-	Kept
+	ir.Opaque[DFT]
 	Axis     int
 	Length   ir.Dim // of the transforms
 	Inverse  bool
@@ -192,7 +192,7 @@ func dft(env *ir.Env, x, y *tensor.Tensor, axis, n int, inverse, onesided bool) 
 
 // STFT transforms frames of a signal [batch, length, 1 or 2], a step apart and perhaps weighted by a window, operand 1.
 type STFT struct {
-	Kept
+	ir.Opaque[STFT]
 	Step, Length int
 	OneSided     bool
 }

@@ -10,7 +10,7 @@ import (
 
 // BitCast reads the bits of elements as another type of the same size.
 type BitCast struct {
-	Kept
+	ir.Opaque[BitCast]
 	To tensor.DType
 }
 
@@ -30,7 +30,7 @@ func (o BitCast) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 
 // CumProd is the product of the elements up to each one along an axis.
 type CumProd struct {
-	Kept
+	ir.Opaque[CumProd]
 	Axis               int
 	Exclusive, Reverse bool
 }
@@ -85,7 +85,7 @@ func (o CumProd) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 }
 
 // Det is the determinant of square matrices.
-type Det struct{ Kept }
+type Det struct{ ir.Opaque[Det] }
 
 // Infer implements ir.Op.
 func (o Det) Infer(in []*ir.Value) ([]ir.Type, error) {

@@ -14,7 +14,7 @@ import (
 // and reads q (Yang et al. 2024, Gated Delta Networks). The operands are q, k, v [batch, steps, heads·D], the state before,
 // decay and beta.
 type LinearAttention struct {
-	Kept
+	ir.Opaque[LinearAttention]
 	QHeads  int     `ir:"q_num_heads"`
 	KVHeads int     `ir:"kv_num_heads"`
 	Scale   float32 // 0: 1/√Dk

@@ -11,7 +11,7 @@ import (
 
 // Normalizer divides rows by their norm.
 type Normalizer struct {
-	Kept
+	ir.Opaque[Normalizer]
 	Norm string
 }
 
@@ -54,7 +54,7 @@ func (o Normalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 
 // OneHotEncoder adds a last axis with 1 where an element is that category. Categories are a tensor in Attrs.
 type OneHotEncoder struct {
-	Kept
+	ir.Opaque[OneHotEncoder]
 	Attrs  ir.Attrs // categories
 	Strict bool     // an element that is no category is an error
 
@@ -125,7 +125,7 @@ func (o OneHotEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 
 // LabelEncoder maps elements from keys to values, and all others to a default. The three are tensors in Attrs.
 type LabelEncoder struct {
-	Kept
+	ir.Opaque[LabelEncoder]
 	Attrs ir.Attrs // keys, values, default
 
 	values, other *tensor.Tensor

@@ -86,7 +86,6 @@ func regressor(d tensor.DType, targets, features int, score func(x []float64) []
 
 // Classical is the parameters of a classical model (ai.onnx.ml), as ONNX has them.
 type Classical struct {
-	Kept
 	Attrs   ir.Attrs
 	Version int // of the operator set
 	Results int
@@ -115,7 +114,10 @@ func (o Classical) Trees() *Forest {
 func (o Classical) Labels() *tensor.Tensor { return o.model.labels }
 
 // LinearClassifier is ai.onnx.ml's.
-type LinearClassifier struct{ Classical }
+type LinearClassifier struct {
+	ir.Opaque[LinearClassifier]
+	Classical
+}
 
 // Prepare implements ir.Preparer.
 func (o LinearClassifier) Prepare() (_ ir.Op, err error) {
@@ -129,7 +131,10 @@ func (o LinearClassifier) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tens
 }
 
 // LinearRegressor is ai.onnx.ml's.
-type LinearRegressor struct{ Classical }
+type LinearRegressor struct {
+	ir.Opaque[LinearRegressor]
+	Classical
+}
 
 // Prepare implements ir.Preparer.
 func (o LinearRegressor) Prepare() (_ ir.Op, err error) {

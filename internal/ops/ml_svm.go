@@ -8,7 +8,10 @@ import (
 )
 
 // SVMRegressor is ai.onnx.ml's.
-type SVMRegressor struct{ Classical }
+type SVMRegressor struct {
+	ir.Opaque[SVMRegressor]
+	Classical
+}
 
 // Prepare implements ir.Preparer.
 func (o SVMRegressor) Prepare() (_ ir.Op, err error) {
@@ -22,7 +25,10 @@ func (o SVMRegressor) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 }
 
 // SVMClassifier is ai.onnx.ml's.
-type SVMClassifier struct{ Classical }
+type SVMClassifier struct {
+	ir.Opaque[SVMClassifier]
+	Classical
+}
 
 // Prepare implements ir.Preparer.
 func (o SVMClassifier) Prepare() (_ ir.Op, err error) {

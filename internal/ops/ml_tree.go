@@ -9,7 +9,10 @@ import (
 )
 
 // TreeEnsemble is ai.onnx.ml's.
-type TreeEnsemble struct{ Classical }
+type TreeEnsemble struct {
+	ir.Opaque[TreeEnsemble]
+	Classical
+}
 
 // Prepare implements ir.Preparer.
 func (o TreeEnsemble) Prepare() (_ ir.Op, err error) {
@@ -23,7 +26,10 @@ func (o TreeEnsemble) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 }
 
 // TreeEnsembleClassifier is ai.onnx.ml's.
-type TreeEnsembleClassifier struct{ Classical }
+type TreeEnsembleClassifier struct {
+	ir.Opaque[TreeEnsembleClassifier]
+	Classical
+}
 
 // Prepare implements ir.Preparer.
 func (o TreeEnsembleClassifier) Prepare() (_ ir.Op, err error) {
@@ -37,7 +43,10 @@ func (o TreeEnsembleClassifier) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tenso
 }
 
 // TreeEnsembleRegressor is ai.onnx.ml's.
-type TreeEnsembleRegressor struct{ Classical }
+type TreeEnsembleRegressor struct {
+	ir.Opaque[TreeEnsembleRegressor]
+	Classical
+}
 
 // Prepare implements ir.Preparer.
 func (o TreeEnsembleRegressor) Prepare() (_ ir.Op, err error) {

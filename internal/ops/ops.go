@@ -1,9 +1,8 @@
-// Package ops has the ONNX operators that a program keeps as the model has them, for want of an op of their own in the IR: each
-// is a type with a shape rule and a meaning, and prints its parameters as ops of the IR do. Operators whose results have sizes
-// that follow from those of the operands are of ir.KindKept; the others, and those that draw random numbers, drive subgraphs or
-// handle sequences, are of ir.KindDynamic and carry the types of their results.
+// Package ops has the opaque operators: those of ONNX that are no op of the IR. Each is a type with a shape rule and a meaning, and
+// prints its parameters as ops of the IR do. Those whose results have sizes that follow from data, that draw random numbers, drive
+// subgraphs or handle sequences carry the types of their results.
 //
-// A kernel for one of them is a row of a backend's table that supports nodes by their op's type.
+// They run on the host. A backend with a kernel for one has a row for its kind, as for any other op.
 package ops
 
 import (
@@ -15,90 +14,81 @@ import (
 
 func init() {
 	ir.Register(
-		ir.Define("onnx.ConvTranspose", ConvTranspose{}, 2, 3, convTransposeFlops, ir.NoRows),
-		ir.Define("onnx.Col2Im", Col2Im{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.DeformConv", DeformConv{}, 3, 5, convFlops, ir.NoRows),
-		ir.Define("onnx.AveragePool", AveragePool{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.LpPool", LpPool{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.MaxPool", MaxPool{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.LRN", LRN{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.RoiAlign", RoiAlign{}, 3, 3, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.MaxRoiPool", MaxRoiPool{}, 2, 2, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.Resize", Resize{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.GridSample", GridSample{}, 2, 2, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.NonMaxSuppression", NonMaxSuppression{}, 2, 5, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.ConvTranspose", ConvTranspose{}, 2, 3, ir.Absorbs, convTransposeFlops, ir.NoRows),
+		ir.Define("onnx.Col2Im", Col2Im{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.DeformConv", DeformConv{}, 3, 5, ir.Decides, convFlops, ir.NoRows),
+		ir.Define("onnx.AveragePool", AveragePool{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.LpPool", LpPool{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.MaxPool", MaxPool{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.LRN", LRN{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.RoiAlign", RoiAlign{}, 3, 3, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.MaxRoiPool", MaxRoiPool{}, 2, 2, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Resize", Resize{}, 1, 1, ir.Carries, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.GridSample", GridSample{}, 2, 2, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.NonMaxSuppression", NonMaxSuppression{}, 2, 5, ir.Decides, ir.NoFlops, ir.NoRows),
 
-		ir.Define("onnx.RNN", RNN{}, 3, 6, recurrentFlops(1, 2), ir.NoRows),
-		ir.Define("onnx.GRU", GRU{}, 3, 6, recurrentFlops(3, 2), ir.NoRows),
-		ir.Define("onnx.LSTM", LSTM{}, 3, 8, recurrentFlops(4, 2), ir.NoRows),
-		ir.Define("onnx.DynamicQuantizeLSTM", DynamicQuantizeLSTM{}, 3, 12, recurrentFlops(4, 1), ir.NoRows),
-		ir.Define("onnx.LinearAttention", LinearAttention{}, 3, 6, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.RNN", RNN{}, 3, 6, ir.Absorbs, recurrentFlops(1, 2), ir.NoRows),
+		ir.Define("onnx.GRU", GRU{}, 3, 6, ir.Absorbs, recurrentFlops(3, 2), ir.NoRows),
+		ir.Define("onnx.LSTM", LSTM{}, 3, 8, ir.Absorbs, recurrentFlops(4, 2), ir.NoRows),
+		ir.Define("onnx.DynamicQuantizeLSTM", DynamicQuantizeLSTM{}, 3, 12, ir.Encodes, recurrentFlops(4, 1), ir.NoRows),
+		ir.Define("onnx.LinearAttention", LinearAttention{}, 3, 6, ir.Decides, ir.NoFlops, ir.NoRows),
 
-		ir.Define("onnx.DFT", DFT{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.STFT", STFT{}, 1, 2, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.BitCast", BitCast{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.CumProd", CumProd{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.Det", Det{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.TopK", TopK{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.NonZero", NonZero{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.Compress", Compress{}, 2, 2, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.Unique", Unique{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.DFT", DFT{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.STFT", STFT{}, 1, 2, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.BitCast", BitCast{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.CumProd", CumProd{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Det", Det{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.TopK", TopK{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.NonZero", NonZero{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Compress", Compress{}, 2, 2, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Unique", Unique{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 
-		ir.Define("onnx.RandomUniform", RandomUniform{}, 0, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.RandomNormal", RandomNormal{}, 0, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.Bernoulli", Bernoulli{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.Multinomial", Multinomial{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.RandomUniform", RandomUniform{}, 0, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.RandomNormal", RandomNormal{}, 0, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Bernoulli", Bernoulli{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Multinomial", Multinomial{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 
-		ir.Define("onnx.StringConcat", StringConcat{}, 2, 2, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.RegexFullMatch", RegexFullMatch{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.StringSplit", StringSplit{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.StringNormalizer", StringNormalizer{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.TfIdfVectorizer", TfIdfVectorizer{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.StringConcat", StringConcat{}, 2, 2, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.RegexFullMatch", RegexFullMatch{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.StringSplit", StringSplit{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.StringNormalizer", StringNormalizer{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.TfIdfVectorizer", TfIdfVectorizer{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 
-		ir.Define("ai.onnx.ml.Normalizer", Normalizer{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("ai.onnx.ml.OneHotEncoder", OneHotEncoder{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("ai.onnx.ml.LabelEncoder", LabelEncoder{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("ai.onnx.ml.LinearClassifier", LinearClassifier{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("ai.onnx.ml.LinearRegressor", LinearRegressor{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("ai.onnx.ml.SVMClassifier", SVMClassifier{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("ai.onnx.ml.SVMRegressor", SVMRegressor{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("ai.onnx.ml.TreeEnsemble", TreeEnsemble{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("ai.onnx.ml.TreeEnsembleClassifier", TreeEnsembleClassifier{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("ai.onnx.ml.TreeEnsembleRegressor", TreeEnsembleRegressor{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.Normalizer", Normalizer{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.OneHotEncoder", OneHotEncoder{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.LabelEncoder", LabelEncoder{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.LinearClassifier", LinearClassifier{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.LinearRegressor", LinearRegressor{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.SVMClassifier", SVMClassifier{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.SVMRegressor", SVMRegressor{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.TreeEnsemble", TreeEnsemble{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.TreeEnsembleClassifier", TreeEnsembleClassifier{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("ai.onnx.ml.TreeEnsembleRegressor", TreeEnsembleRegressor{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 
-		ir.Define("onnx.If", If{}, 1, -1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.Loop", Loop{}, 2, -1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.Scan", Scan{}, 1, -1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.SequenceMap", SequenceMap{}, 1, -1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.SequenceConstruct", SequenceConstruct{}, 0, -1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.SequenceInsert", SequenceInsert{}, 2, 3, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.SequenceErase", SequenceErase{}, 1, 2, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.SequenceAt", SequenceAt{}, 2, 2, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.SequenceLength", SequenceLength{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.SplitToSequence", SplitToSequence{}, 1, 2, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.ConcatFromSequence", ConcatFromSequence{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.OptionalHasElement", OptionalHasElement{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.OptionalGetElement", OptionalGetElement{}, 1, 1, ir.NoFlops, ir.NoRows),
-		ir.Define("onnx.Identity", Identity{}, 1, 1, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.If", If{}, 1, -1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Loop", Loop{}, 2, -1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Scan", Scan{}, 1, -1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceMap", SequenceMap{}, 1, -1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceConstruct", SequenceConstruct{}, 0, -1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceInsert", SequenceInsert{}, 2, 3, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceErase", SequenceErase{}, 1, 2, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceAt", SequenceAt{}, 2, 2, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SequenceLength", SequenceLength{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.SplitToSequence", SplitToSequence{}, 1, 2, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.ConcatFromSequence", ConcatFromSequence{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.OptionalHasElement", OptionalHasElement{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.OptionalGetElement", OptionalGetElement{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Identity", Identity{}, 1, 1, ir.Carries, ir.NoFlops, ir.NoRows),
 	)
 }
 
-// Kept is part of every operator whose results have sizes that follow from those of the operands.
-type Kept struct{}
-
-// Kind implements ir.Op.
-func (Kept) Kind() ir.Kind { return ir.KindKept }
-
-// Dynamic is part of every operator whose results have the types that were known when the node was made.
-type Dynamic struct {
+// Typed is part of every operator whose results have the types that were known when the node was made.
+type Typed struct {
 	Types []ir.Type `ir:"-"`
 }
 
-// Kind implements ir.Op.
-func (Dynamic) Kind() ir.Kind { return ir.KindDynamic }
-
 // Infer implements ir.Op.
-func (d Dynamic) Infer([]*ir.Value) ([]ir.Type, error) { return d.Types, nil }
+func (o Typed) Infer([]*ir.Value) ([]ir.Type, error) { return o.Types, nil }
 
 // MaxSize bounds what attributes may say of sizes, so that no product of a few of them overflows.
 const MaxSize = ir.MaxSize

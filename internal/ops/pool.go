@@ -60,7 +60,7 @@ func pool(w ir.Window, env *ir.Env, x, y *tensor.Tensor, f func(x []float64, fro
 
 // AveragePool is the mean under a window.
 type AveragePool struct {
-	Kept
+	ir.Opaque[AveragePool]
 	ir.Window
 	CountIncludePad bool `ir:"count_include_pad"`
 }
@@ -94,7 +94,7 @@ func (o AveragePool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, e
 
 // LpPool is the p-norm of what lies under a window.
 type LpPool struct {
-	Kept
+	ir.Opaque[LpPool]
 	ir.Window
 	P int
 }
@@ -129,7 +129,7 @@ func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 // MaxPool is the largest element under a window, and where it stands in x, were that [N,C,…].
 type MaxPool struct {
-	Kept
+	ir.Opaque[MaxPool]
 	ir.Window
 	ColumnMajor bool `ir:"storage_order"` // of the places: the first spatial axis runs fastest
 	Results     int
@@ -203,7 +203,7 @@ func ColumnMajor(s tensor.Shape, at int) int {
 
 // LRN divides by a power of the mean square over neighbouring channels.
 type LRN struct {
-	Kept
+	ir.Opaque[LRN]
 	Size              int
 	Alpha, Beta, Bias float32
 }

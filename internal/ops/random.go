@@ -24,7 +24,7 @@ func (g Generator) start() *rand.Rand {
 }
 
 // drawn is the one result of an operator that draws numbers, by draw.
-func (d Dynamic) drawn(env *ir.Env, draw func(i int) float64) ([]*tensor.Tensor, error) {
+func (d Typed) drawn(env *ir.Env, draw func(i int) float64) ([]*tensor.Tensor, error) {
 	if len(d.Types) != 1 {
 		return nil, fmt.Errorf("%d results where there is one", len(d.Types))
 	}
@@ -41,7 +41,8 @@ func (d Dynamic) drawn(env *ir.Env, draw func(i int) float64) ([]*tensor.Tensor,
 
 // RandomUniform draws numbers between two, of the shape and type of its result.
 type RandomUniform struct {
-	Dynamic
+	ir.Opaque[RandomUniform]
+	Typed
 	Generator
 	Low, High float32
 }
@@ -54,7 +55,8 @@ func (o RandomUniform) Eval(env *ir.Env, _ []*tensor.Tensor) ([]*tensor.Tensor, 
 
 // RandomNormal draws numbers around a mean, of the shape and type of its result.
 type RandomNormal struct {
-	Dynamic
+	ir.Opaque[RandomNormal]
+	Typed
 	Generator
 	Mean, Scale float32
 }
@@ -67,7 +69,8 @@ func (o RandomNormal) Eval(env *ir.Env, _ []*tensor.Tensor) ([]*tensor.Tensor, e
 
 // Bernoulli is 1 with the probability that the operand says, and 0 otherwise.
 type Bernoulli struct {
-	Dynamic
+	ir.Opaque[Bernoulli]
+	Typed
 	Generator
 }
 
@@ -84,7 +87,8 @@ func (o Bernoulli) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, err
 
 // Multinomial draws classes [batch, SampleSize] by their unnormalised log-probabilities [batch, classes].
 type Multinomial struct {
-	Dynamic
+	ir.Opaque[Multinomial]
+	Typed
 	Generator
 	SampleSize int `ir:"sample_size"`
 	To         tensor.DType

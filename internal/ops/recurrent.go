@@ -25,7 +25,6 @@ const (
 
 // Recurrent is the parameters that RNN, GRU and LSTM share.
 type Recurrent struct {
-	Kept
 	Hidden        int
 	Reverse       bool // one direction, from the last step to the first
 	Bidirectional bool // both directions
@@ -101,7 +100,10 @@ func (r Recurrent) infer(in []*ir.Value, defaults []string, gates, results int) 
 }
 
 // RNN is a plain recurrence.
-type RNN struct{ Recurrent }
+type RNN struct {
+	ir.Opaque[RNN]
+	Recurrent
+}
 
 // Infer implements ir.Op.
 func (o RNN) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, RNNDefaults, 1, 2) }
@@ -113,6 +115,7 @@ func (o RNN) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 
 // GRU has the gates z, r, h.
 type GRU struct {
+	ir.Opaque[GRU]
 	Recurrent
 	LinearBeforeReset bool `ir:"linear_before_reset"`
 }
@@ -127,6 +130,7 @@ func (o GRU) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 
 // LSTM has the gates i, o, f, c.
 type LSTM struct {
+	ir.Opaque[LSTM]
 	Recurrent
 	InputForget bool `ir:"input_forget"`
 }

@@ -19,7 +19,10 @@ const (
 
 // DynamicQuantizeLSTM is an LSTM with weights of 8 bits, [D, I, 4·H] and [D, H, 4·H]. It rounds the inputs, all steps and sequences
 // together, and the states of each step to 8 bits as DynamicQuantizeLinear does, before products take them.
-type DynamicQuantizeLSTM struct{ LSTM }
+type DynamicQuantizeLSTM struct {
+	ir.Opaque[DynamicQuantizeLSTM]
+	LSTM
+}
 
 // quantizedWeights are the operands that make W and those that make R.
 var quantizedWeights = [...][3]int{{RecurrentW, QuantizedLSTMWScale, QuantizedLSTMWZero}, {RecurrentR, QuantizedLSTMRScale, QuantizedLSTMRZero}}

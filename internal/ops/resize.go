@@ -11,7 +11,7 @@ import (
 
 // Resize mixes the elements of a result from those of the operand, axis by axis (ONNX, Resize and Upsample).
 type Resize struct {
-	Kept
+	ir.Opaque[Resize]
 	Shape          ir.Shape  // of the result
 	Scales         []float64 // by axis; 0: the quotient of the sizes
 	Roi            []float64 // a start and an end by axis; only tf_crop_and_resize looks at it

@@ -11,7 +11,7 @@ import (
 
 // GridSample reads images [N,C,…] between their elements, where a grid [N,…,r] of coordinates says.
 type GridSample struct {
-	Kept
+	ir.Opaque[GridSample]
 	Mode    string // nearest, linear, cubic
 	Padding string // zeros, border, reflection
 	Corners bool   `ir:"align_corners"` // ±1 are the centres of the outermost elements, not their edges

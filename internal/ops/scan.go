@@ -11,7 +11,8 @@ import (
 // Scan runs its subgraph for every element of some operands along an axis. The operands are states, then the sequences, then what
 // the subgraph reads of the values around it; a batched one (opset 8) has the lengths of its rows in front.
 type Scan struct {
-	Dynamic
+	ir.Opaque[Scan]
+	Typed
 	States           int
 	InputAxes        []int `ir:"input_axes"`
 	InputDirections  []int `ir:"input_directions"` // 1: from the last element on

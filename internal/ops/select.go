@@ -12,7 +12,7 @@ import (
 
 // TopK is the K first elements of every line along an axis, sorted, and their places; equal elements come by their places.
 type TopK struct {
-	Kept
+	ir.Opaque[TopK]
 	Axis     int
 	K        ir.Dim
 	Smallest bool
@@ -106,7 +106,10 @@ func complexAt(x *tensor.Tensor, i int) complex128 {
 }
 
 // NonZero is the places [rank, n] of the elements that are not zero.
-type NonZero struct{ Dynamic }
+type NonZero struct {
+	ir.Opaque[NonZero]
+	Typed
+}
 
 // Eval implements ir.Op.
 func (NonZero) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -133,7 +136,8 @@ func (NonZero) Most(in [][]int) [][]int {
 
 // Compress keeps the slices along an axis for which a vector of bools is true.
 type Compress struct {
-	Dynamic
+	ir.Opaque[Compress]
+	Typed
 	Axis int
 	Flat bool // of the elements in order, not along an axis
 }
@@ -226,7 +230,8 @@ func placesOfAny(env *ir.Env, x *tensor.Tensor) []int64 {
 
 // Unique is the different slices along an axis, where each stands first, which of them every slice is, and how often.
 type Unique struct {
-	Dynamic
+	ir.Opaque[Unique]
+	Typed
 	Axis     int
 	Flat     bool // the elements in order, not along an axis
 	Unsorted bool

@@ -15,7 +15,10 @@ import (
 const elementBytes = 128
 
 // SequenceConstruct makes a sequence, or an optional, of its operands.
-type SequenceConstruct struct{ Dynamic }
+type SequenceConstruct struct {
+	ir.Opaque[SequenceConstruct]
+	Typed
+}
 
 // Eval implements ir.Op.
 func (SequenceConstruct) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -27,7 +30,10 @@ func (SequenceConstruct) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tenso
 }
 
 // SequenceInsert puts an element into a sequence, at the end or at a position.
-type SequenceInsert struct{ Dynamic }
+type SequenceInsert struct {
+	ir.Opaque[SequenceInsert]
+	Typed
+}
 
 // Eval implements ir.Op.
 func (SequenceInsert) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -47,7 +53,10 @@ func (SequenceInsert) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 }
 
 // SequenceErase takes an element out of a sequence, the last one or that at a position.
-type SequenceErase struct{ Dynamic }
+type SequenceErase struct {
+	ir.Opaque[SequenceErase]
+	Typed
+}
 
 // Eval implements ir.Op.
 func (SequenceErase) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -67,7 +76,10 @@ func (SequenceErase) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, e
 }
 
 // SequenceAt is the element of a sequence at a position.
-type SequenceAt struct{ Dynamic }
+type SequenceAt struct {
+	ir.Opaque[SequenceAt]
+	Typed
+}
 
 // Eval implements ir.Op.
 func (SequenceAt) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -79,7 +91,10 @@ func (SequenceAt) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 }
 
 // SequenceLength is the number of elements of a sequence.
-type SequenceLength struct{ Dynamic }
+type SequenceLength struct {
+	ir.Opaque[SequenceLength]
+	Typed
+}
 
 // Eval implements ir.Op.
 func (SequenceLength) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -87,7 +102,10 @@ func (SequenceLength) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 }
 
 // OptionalHasElement tells whether an optional has a value.
-type OptionalHasElement struct{ Dynamic }
+type OptionalHasElement struct {
+	ir.Opaque[OptionalHasElement]
+	Typed
+}
 
 // Eval implements ir.Op.
 func (OptionalHasElement) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -95,7 +113,10 @@ func (OptionalHasElement) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tens
 }
 
 // OptionalGetElement is the value of an optional.
-type OptionalGetElement struct{ Dynamic }
+type OptionalGetElement struct {
+	ir.Opaque[OptionalGetElement]
+	Typed
+}
 
 // Eval implements ir.Op.
 func (OptionalGetElement) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -106,7 +127,10 @@ func (OptionalGetElement) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tens
 }
 
 // Identity hands on what backends do not know: sequences, optionals, and tensors of unknown rank.
-type Identity struct{ Dynamic }
+type Identity struct {
+	ir.Opaque[Identity]
+	Typed
+}
 
 // Eval implements ir.Op.
 func (Identity) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil }
@@ -128,7 +152,8 @@ func Position(t *tensor.Tensor, n, last int) (int, error) {
 
 // SplitToSequence cuts a tensor along an axis: into single slices, equal parts with a smaller last one, or as operand 1 says.
 type SplitToSequence struct {
-	Dynamic
+	ir.Opaque[SplitToSequence]
+	Typed
 	Axis     int
 	KeepDims bool // of single slices
 }
@@ -203,7 +228,8 @@ func PartSizes(n int, split *tensor.Tensor) (parts int, size func(part int) int,
 
 // ConcatFromSequence joins the elements of a sequence along an axis, or along a new one.
 type ConcatFromSequence struct {
-	Dynamic
+	ir.Opaque[ConcatFromSequence]
+	Typed
 	Axis    int
 	NewAxis bool `ir:"new_axis"`
 }
@@ -243,7 +269,8 @@ func (o ConcatFromSequence) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Te
 // SequenceMap runs its subgraph for every element of operand 0; of the other operands, sequences hand over an element each, tensors
 // the whole.
 type SequenceMap struct {
-	Dynamic
+	ir.Opaque[SequenceMap]
+	Typed
 	Inputs int
 }
 

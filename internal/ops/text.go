@@ -27,7 +27,7 @@ func texts(in []*ir.Value) error {
 }
 
 // StringConcat joins the strings of two tensors, elementwise.
-type StringConcat struct{ Kept }
+type StringConcat struct{ ir.Opaque[StringConcat] }
 
 // Infer implements ir.Op.
 func (StringConcat) Infer(in []*ir.Value) ([]ir.Type, error) {
@@ -64,7 +64,7 @@ func (o StringConcat) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 
 // RegexFullMatch tells of every string whether the whole of it matches.
 type RegexFullMatch struct {
-	Kept
+	ir.Opaque[RegexFullMatch]
 	Pattern string
 	re      *regexp.Regexp
 }
@@ -96,7 +96,8 @@ func (o RegexFullMatch) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor
 
 // StringSplit cuts every string into parts, as many as the longest has along a new last axis, and counts them.
 type StringSplit struct {
-	Dynamic
+	ir.Opaque[StringSplit]
+	Typed
 	Delimiter string
 	Limited   bool // at most MaxSplit cuts
 	MaxSplit  int
@@ -150,7 +151,8 @@ func splitString(s, delimiter string, most int) []string {
 // StringNormalizer leaves out stop words and changes the case of the others, as Unicode says, without the exceptions of single
 // languages.
 type StringNormalizer struct {
-	Dynamic
+	ir.Opaque[StringNormalizer]
+	Typed
 	Case      string // NONE, LOWER, UPPER
 	Exact     bool   `ir:"is_case_sensitive"` // of the stop words
 	StopWords []string
@@ -194,7 +196,7 @@ func (o StringNormalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tens
 
 // TfIdfVectorizer counts n-grams of a pool in sequences of words.
 type TfIdfVectorizer struct {
-	Kept
+	ir.Opaque[TfIdfVectorizer]
 	Shortest int    `ir:"min_gram_length"`
 	Longest  int    `ir:"max_gram_length"`
 	Skips    int    `ir:"max_skip_count"`

@@ -225,7 +225,7 @@ var moves = map[ir.Kind][]int{ir.KindReshape: {0}, ir.KindTranspose: {0}, ir.Kin
 	ir.KindConcat: nil, ir.KindAppend: {0, 2}, ir.KindPad: nil, ir.KindTile: {0}, ir.KindTrilu: {0}, ir.KindGather: {0}, ir.KindGatherElements: {0}, ir.KindGatherND: {0}}
 
 // absorbing ops have roundings of their own that nothing prescribes: in front of them roundings may move.
-var absorbing = map[ir.Kind]bool{ir.KindMatMul: true, ir.KindConv: true, ir.KindSoftmax: true, ir.KindLayerNorm: true, ir.KindAttention: true, ir.KindKept: true,
+var absorbing = map[ir.Kind]bool{ir.KindMatMul: true, ir.KindConv: true, ir.KindSoftmax: true, ir.KindLayerNorm: true, ir.KindAttention: true,
 	ir.KindRotary: true, ir.KindEmbedding: true}
 
 // node gives the results of a node their bounds.
@@ -256,7 +256,7 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 	}
 	strictly := func(x *known) []float64 { return x.strict }
 	loosely := func(x *known) []float64 { return x.loose }
-	if a.Moves || absorbing[op.Kind()] || op.Kind() == ir.KindQuantize && in[0].sums || op.Kind() == ir.KindDynamicQuantize && in[0].sums {
+	if a.Moves || absorbing[op.Kind()] || isUntyped(op) || op.Kind() == ir.KindQuantize && in[0].sums || op.Kind() == ir.KindDynamicQuantize && in[0].sums {
 		strictly = loosely
 	}
 	if hasStep(op, in) {
@@ -377,8 +377,11 @@ func hasStep(op ir.Op, in []*known) bool {
 	case ir.Cast:
 		return in[0].t.DType().IsFloat() && !o.To.IsFloat()
 	}
-	return op.Kind() == ir.KindArgReduce || op.Kind() == ir.KindDynamic || op.Kind() == ir.KindKept && !sameTypes(in)
+	return op.Kind() == ir.KindArgReduce || op.Kind().Has(ir.Typed) || isUntyped(op) && !sameTypes(in)
 }
+
+// isUntyped reports whether an op is opaque and has results whose types follow from the operands'.
+func isUntyped(op ir.Op) bool { return op.Kind().Has(ir.IsOpaque) && !op.Kind().Has(ir.Typed) }
 
 func sameTypes(in []*known) bool { return in[0] != nil && in[0].t.DType().IsFloat() }
 
@@ -446,7 +449,7 @@ func (e *evaluation) whole(t *tensor.Tensor) bool { return !t.DType().IsFloat() 
 
 // choosesPlaces reports whether whole numbers that the op returns are places, and not quantised values or counts.
 func (e *evaluation) choosesPlaces() bool {
-	return e.op.Kind() == ir.KindArgReduce || e.op.Kind() == ir.KindKept || e.op.Kind() == ir.KindDynamic || e.out[0].DType() == tensor.Bool
+	return e.op.Kind() == ir.KindArgReduce || e.op.Kind().Has(ir.IsOpaque) || e.out[0].DType() == tensor.Bool
 }
 
 // at runs the op with operands that change has changed, nil if it cannot.

@@ -96,7 +96,7 @@ func (a *analyst) own(e *evaluation) (strict, loose [][]float64) {
 			}
 			strict[k], loose[k] = b, b
 		}
-		if e.op.Kind() == ir.KindKept && y.DType().IsFloat() && len(e.out) == 2 { // TopK passes elements on
+		if isUntyped(e.op) && y.DType().IsFloat() && len(e.out) == 2 { // TopK passes elements on
 			strict, loose = make([][]float64, 2), make([][]float64, 2)
 		}
 	}

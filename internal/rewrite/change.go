@@ -30,87 +30,54 @@ var changeNames = [numChanges]string{Exact: "exact", Rounding: "rounding", Meani
 // String is the change's name in reports.
 func (c Change) String() string { return changeNames[c] }
 
-// A flow says what becomes of a difference in the last place of an operand.
-type flow uint8
-
-const (
-	decides flow = iota // it may flip an integer, a truth or a place: the op has a step in it; the zero value, for what is not known
-	carries             // it stays one
-	absorbs             // the result has roundings of its own that nothing prescribes, such as those of a sum of products
-	encodes             // it may move a quantised value by one
-)
-
-// flows has the ops by kind; those of several functions and those with operands of several sorts have more to say in flowOf.
-var flows = [ir.NumKinds]flow{
-	ir.KindUnary: carries, ir.KindBinary: carries, ir.KindWhere: carries, ir.KindCast: carries, ir.KindClip: carries, ir.KindMap: carries,
-	ir.KindReshape: carries, ir.KindTranspose: carries, ir.KindSlice: carries, ir.KindExpand: carries, ir.KindCopy: carries,
-	ir.KindMaterialize: carries, ir.KindConcat: carries, ir.KindAppend: carries, ir.KindPad: carries, ir.KindTile: carries, ir.KindTrilu: carries,
-	ir.KindGather: carries, ir.KindGatherElements: carries, ir.KindGatherND: carries, ir.KindScatterElements: carries,
-	ir.KindScatterND: carries, ir.KindOneHot: carries, ir.KindReduce: carries, ir.KindArgReduce: decides, ir.KindCumSum: carries,
-	ir.KindDims: carries, ir.KindRange: carries, ir.KindRotary: carries, ir.KindDequantize: carries,
-
-	ir.KindSoftmax: absorbs, ir.KindMatMul: absorbs, ir.KindConv: absorbs, ir.KindLayerNorm: absorbs, ir.KindAttention: absorbs, ir.KindEmbedding: absorbs, ir.KindSumRows: absorbs,
-	ir.KindQAttention: absorbs, ir.KindQLayerNorm: absorbs, ir.KindQEmbedding: absorbs,
-
-	ir.KindQuantize: encodes, ir.KindDynamicQuantize: encodes, ir.KindQMatMul: encodes, ir.KindQConv: encodes, ir.KindMatMulNBits: encodes, ir.KindActCopy: carries,
-}
-
-// keptFlows has the operators that are kept as the model has them, by what they do to their first operand. All others may have a step.
-var keptFlows = map[string]flow{
-	"onnx.LSTM": absorbs, "onnx.GRU": absorbs, "onnx.RNN": absorbs, "onnx.ConvTranspose": absorbs,
-	"onnx.DynamicQuantizeLSTM": encodes, "onnx.Resize": carries, "onnx.Identity": carries,
-}
-
-var (
-	binarySteps = map[ir.BinaryFn]bool{ir.Mod: true, ir.FMod: true, ir.Equal: true, ir.Less: true, ir.LessOrEqual: true, ir.Greater: true,
-		ir.GreaterOrEqual: true}
-)
+var binarySteps = map[ir.BinaryFn]bool{ir.Mod: true, ir.FMod: true, ir.Equal: true, ir.Less: true, ir.LessOrEqual: true, ir.Greater: true,
+	ir.GreaterOrEqual: true}
 
 // flowOf says what becomes of a difference in the last place of operand i of n.
-func flowOf(n *ir.Node, i int) flow {
-	if f, ok := keptFlows[ir.OpName(n.Op)]; ok && i == 0 {
-		return f
+func flowOf(n *ir.Node, i int) ir.Flow {
+	if i > 0 && n.Op.Kind().Has(ir.IsOpaque) {
+		return ir.Decides
 	}
 	switch op := n.Op.(type) {
 	case ir.Map:
 		for _, x := range op.Expr {
-			if opFlow(x.Op, n.Inputs[i].Type.DType) == decides {
-				return decides
+			if opFlow(x.Op, n.Inputs[i].Type.DType) == ir.Decides {
+				return ir.Decides
 			}
 		}
 	case ir.QMatMul, ir.QConv:
 		if i != ir.QMatMulA { // scales, a bias and a residual
-			return absorbs
+			return ir.Absorbs
 		}
 	case ir.MatMulNBits:
 		if !op.Int8 || i != ir.NBitsA {
-			return absorbs
+			return ir.Absorbs
 		}
 	case ir.OneHot:
 		if i == 0 {
-			return decides
+			return ir.Decides
 		}
 	}
 	return opFlow(n.Op, n.Inputs[i].Type.DType)
 }
 
 // opFlow is flowOf where all operands are of one sort.
-func opFlow(op ir.Op, d tensor.DType) flow {
+func opFlow(op ir.Op, d tensor.DType) ir.Flow {
 	switch o := op.(type) {
 	case ir.Unary:
 		if o.Fn.HasStep() {
-			return decides
+			return ir.Decides
 		}
 	case ir.Binary:
 		if binarySteps[o.Fn] {
-			return decides
+			return ir.Decides
 		}
 	case ir.Cast:
 		if d.IsFloat() && !o.To.IsFloat() {
-			return decides
+			return ir.Decides
 		}
 	}
-	return flows[op.Kind()]
+	return ir.RowOf(op).Flow
 }
 
 // steps are the values of a graph whose last place may decide something larger: they lead, through ops that carry differences
@@ -140,11 +107,11 @@ func findSteps(g *ir.Graph, subgraph bool) *steps {
 				continue
 			}
 			switch flowOf(n, i) {
-			case decides:
+			case ir.Decides:
 				s.sharp[v] = true
-			case encodes:
+			case ir.Encodes:
 				s.quantized[v] = true
-			case carries:
+			case ir.Carries:
 				if sharp {
 					s.sharp[v] = true
 				}
@@ -164,7 +131,7 @@ func findSteps(g *ir.Graph, subgraph bool) *steps {
 func (s *steps) loosen(n *ir.Node) {
 	loose := addsUp(n)
 	for i, v := range n.Inputs {
-		loose = loose || v != nil && s.loose[v] && flowOf(n, i) != decides
+		loose = loose || v != nil && s.loose[v] && flowOf(n, i) != ir.Decides
 	}
 	for _, y := range n.Outputs {
 		if loose {
@@ -181,7 +148,7 @@ func addsUp(n *ir.Node) bool {
 	case ir.QMatMul, ir.QConv, ir.MatMulNBits:
 		return true
 	}
-	return flows[n.Op.Kind()] == absorbs || keptFlows[ir.OpName(n.Op)] == absorbs
+	return ir.RowOf(n.Op).Flow == ir.Absorbs
 }
 
 // allow says why a rule that changes so much may not replace v, nil if it may.

@@ -409,16 +409,3 @@ func TestPerTensor(t *testing.T) {
 	require.False(t, perTensor[ir.Dequantize](g.Inputs[0]))
 	require.False(t, perTensor[ir.Dequantize](nil))
 }
-
-// TestKeptFlows: every name is that of an operator which is kept, so that none goes stale.
-func TestKeptFlows(t *testing.T) {
-	known := map[string]bool{}
-	for _, row := range ir.Rows() {
-		if k := row.Op.Kind(); k == ir.KindKept || k == ir.KindDynamic {
-			known[row.Name] = true
-		}
-	}
-	for name := range keptFlows {
-		require.True(t, known[name], name)
-	}
-}

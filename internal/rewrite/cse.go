@@ -17,7 +17,7 @@ func cse(g *ir.Graph) int {
 	seen := map[string][]*ir.Node{}
 	dead := map[*ir.Node]bool{}
 	for _, n := range g.Nodes {
-		if n.Op.Kind().Has(ir.Dynamic) || len(n.Subgraphs) > 0 {
+		if n.Op.Kind().Has(ir.Typed) || len(n.Subgraphs) > 0 {
 			continue
 		}
 		key := nodeKey(n)

@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// dce drops the nodes whose results nobody reads and returns their number. A dynamic node also lives for its sizes: it
+// dce drops the nodes whose results nobody reads and returns their number. A node with the trait Typed also lives for its sizes: it
 // defines the symbols in its results' types that no input has, which later types and parameters may hold without reading it.
 func dce(g *ir.Graph) int {
 	outputs, symbols, inputs := map[*ir.Value]bool{}, map[string]bool{}, map[string]bool{}
@@ -31,7 +31,7 @@ func dce(g *ir.Graph) int {
 			if len(v.Uses) > 0 || outputs[v] {
 				return true
 			}
-			if n.Op.Kind().Has(ir.Dynamic) && slices.ContainsFunc(v.Type.Shape, func(d ir.Dim) bool {
+			if n.Op.Kind().Has(ir.Typed) && slices.ContainsFunc(v.Type.Shape, func(d ir.Dim) bool {
 				name, ok := d.Symbol()
 				return ok && symbols[name] && !inputs[name]
 			}) {
@@ -47,7 +47,7 @@ func dce(g *ir.Graph) int {
 			n.Detach()
 			continue
 		}
-		if n.Op.Kind().Has(ir.Dynamic) {
+		if n.Op.Kind().Has(ir.Typed) {
 			continue // its own types are what it defines, not what it needs
 		}
 		ir.MapDims(n.Op, needs)

@@ -355,7 +355,7 @@ func (e *engine) drop(n *ir.Node) {
 	for len(todo) > 0 {
 		n := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if e.dead[n] || n.Op.Kind().Has(ir.Dynamic) || !e.unread(n) { // dce knows whether a dynamic node's sizes are needed
+		if e.dead[n] || n.Op.Kind().Has(ir.Typed) || !e.unread(n) { // dce knows whether the sizes of its results are needed
 			continue
 		}
 		e.dead[n] = true

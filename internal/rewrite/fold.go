@@ -47,8 +47,8 @@ func prescribed(n *ir.Node) bool {
 	case ir.Reduce:
 		return op.Fn == ir.MaxOf || op.Fn == ir.MinOf
 	}
-	f := flows[n.Op.Kind()]
-	return f == carries || f == decides
+	f := ir.RowOf(n.Op).Flow
+	return f == ir.Carries || f == ir.Decides
 }
 
 // knownSizes holds where a small integer tensor is known in symbols. It need not be computed, and what computes it is
@@ -75,7 +75,7 @@ func foldSizes(m *match) *ir.Value {
 // narrow weight, and so does what only a registered kernel knows to run, such as onnx.DequantizeLinear.
 func foldable(m *match, v *ir.Value) bool {
 	n := m.root
-	if k := n.Op.Kind(); k.Has(ir.Dynamic) || k.Has(ir.KeepsCustom) || len(n.Subgraphs) > 0 || len(n.Inputs) == 0 {
+	if k := n.Op.Kind(); k.Has(ir.Typed) || k.Has(ir.KeepsCustom) || len(n.Subgraphs) > 0 || len(n.Inputs) == 0 {
 		return false
 	}
 	before := 0

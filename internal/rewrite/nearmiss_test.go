@@ -64,7 +64,7 @@ func differs(n *fuzzgraph.Generator, text string) (why string) {
 	every.OutputNames = nil
 	// Where an operator has a step in it, no rounding may be seen at all.
 	steppy := slices.ContainsFunc(g.Nodes, func(node *ir.Node) bool {
-		return slices.ContainsFunc(node.Inputs, func(v *ir.Value) bool { return v != nil && flowOf(node, slices.Index(node.Inputs, v)) == decides })
+		return slices.ContainsFunc(node.Inputs, func(v *ir.Value) bool { return v != nil && flowOf(node, slices.Index(node.Inputs, v)) == ir.Decides })
 	})
 	for _, o := range []struct {
 		level int

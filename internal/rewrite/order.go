@@ -7,12 +7,12 @@ import (
 )
 
 // order sorts the nodes by how the outputs depend on them, operands in order, so that the program does not depend on the
-// order in which an exporter happened to write it. It returns the number of nodes that moved. Graphs with dynamic nodes stay
+// order in which an exporter happened to write it. It returns the number of nodes that moved. Graphs with nodes of the trait Typed stay
 // as they are: sizes order their nodes, too.
 func order(g *ir.Graph) int {
 	old := make(map[*ir.Node]int, len(g.Nodes))
 	for i, n := range g.Nodes {
-		if n.Op.Kind().Has(ir.Dynamic) || len(n.Subgraphs) > 0 {
+		if n.Op.Kind().Has(ir.Typed) || len(n.Subgraphs) > 0 {
 			return 0
 		}
 		old[n] = i

@@ -71,7 +71,7 @@ func node[T ir.Op](args ...*pattern) *pattern {
 // anyNode is the first result of any node.
 func anyNode() *pattern {
 	p := &pattern{sort: aNode, text: "any op", open: true}
-	for k := ir.KindInvalid + 1; k < ir.NumKinds; k++ {
+	for k := range ir.NumKinds {
 		p.kinds = append(p.kinds, k)
 	}
 	return p

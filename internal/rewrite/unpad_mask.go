@@ -73,7 +73,7 @@ func fixed(v *ir.Value, seen map[*ir.Value]bool) bool {
 	switch {
 	case v.IsConst() || seen[v]:
 		return true
-	case v.Def == nil || v.Def.Op.Kind().Has(ir.Dynamic):
+	case v.Def == nil || v.Def.Op.Kind().Has(ir.Typed):
 		return false
 	}
 	seen[v] = true

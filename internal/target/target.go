@@ -19,19 +19,18 @@ type Target struct {
 	Outside bool
 	// Refits reports whether the sizes of a loaded program can change.
 	Refits bool
-	// Rows says for every op how the device runs it.
+	// Rows says for every op that has a kernel how the device runs it. The others run on the host.
 	Rows [ir.NumKinds]Row
 }
 
-// Runs says where an op runs. The zero value is invalid, so that an op without a row is found at once.
+// Runs says where an op runs.
 type Runs uint8
 
 // Where an op runs.
 const (
-	RunsNowhere Runs = iota
-	OnKernel         // by a kernel of the device
-	OnHost           // by the op's own Eval, on the host
-	AsView           // not at all: it only shows memory
+	OnHost   Runs = iota // by the op's own Eval, on the host
+	OnKernel             // by a kernel of the device
+	AsView               // not at all: it only shows memory
 )
 
 // A Row is what the passes before planning need to know of a kernel. Functions left nil mean no.
@@ -63,15 +62,17 @@ func AllStrides(*ir.Node, int, []int) bool { return true }
 // IsIndex reports whether d is a type of indices.
 func IsIndex(d tensor.DType) bool { return d == tensor.I64 || d == tensor.I32 }
 
-// New checks that every op has a row.
+// New adds the rows of views and checks the others.
 func New(t Target) (*Target, error) {
-	for k := ir.KindInvalid + 1; k < ir.NumKinds; k++ {
-		r := t.Rows[k]
-		if r.Runs == RunsNowhere {
-			return nil, fmt.Errorf("target %s has no row for %s", t.Name, k)
-		}
-		if (r.Runs == AsView) != k.Has(ir.View) {
+	for i := range t.Rows {
+		k, r := ir.Kind(i), &t.Rows[i]
+		switch {
+		case k.Has(ir.View):
+			*r = Row{Runs: AsView}
+		case r.Runs == AsView:
 			return nil, fmt.Errorf("target %s: the row of %s disagrees with its trait View", t.Name, k)
+		case r.Runs == OnHost && (r.Supports != nil || r.Strided != nil || r.InPlace != nil || r.Scratch != nil):
+			return nil, fmt.Errorf("target %s: the row of %s describes a kernel and runs on the host", t.Name, k)
 		}
 	}
 	if t.Align <= 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// dynamicRank says how many axes the results of an operator have when their sizes depend on data, where that can be told
+// deferredRank says how many axes the results of an operator have when their sizes depend on data, where that can be told
 // from the operands' types; −1 where it cannot. Operators that are not listed give results of the rank of operand 0, if all
 // operands have one.
-var dynamicRank = map[string]func(in []*ir.Value) int{
+var deferredRank = map[string]func(in []*ir.Value) int{
 	"Reshape":         lengthOf(1),
 	"Expand":          func(in []*ir.Value) int { return maxRank(rankOf(in, 0), lengthOf(1)(in)) },
 	"ConstantOfShape": lengthOf(0),
@@ -79,17 +79,17 @@ func lengthOf(i int) func([]*ir.Value) int {
 	}
 }
 
-// dynamicTypes returns what is known of a dynamic node's results: the element type from the model's declaration or from
-// lowering the node with made-up sizes, the rank from dynamicRank, and no sizes.
-func (c *Context) dynamicTypes() ([]ir.Type, error) {
+// deferredTypes returns what is known of the results of a deferred node: the element type from the model's declaration or from
+// lowering the node with made-up sizes, the rank from deferredRank, and no sizes.
+func (c *Context) deferredTypes() ([]ir.Type, error) {
 	types := make([]ir.Type, len(c.outputs))
 	for i, name := range c.outputs {
-		t := ir.Type{DType: c.dynamicDType(i, name), Unranked: true}
+		t := ir.Type{DType: c.deferredDType(i, name), Unranked: true}
 		if t.DType == tensor.Invalid {
 			return nil, fmt.Errorf("%w: the element type of result %d depends on data", ErrUnsupported, i)
 		}
 		rank := -1
-		if f, ok := dynamicRank[c.name]; ok {
+		if f, ok := deferredRank[c.name]; ok {
 			rank = f(c.in)
 		} else if !slices.ContainsFunc(c.in, func(v *ir.Value) bool { return v != nil && v.Type.Unranked }) && len(c.in) > 0 {
 			rank = rankOf(c.in, 0)
@@ -129,7 +129,7 @@ func requiredRank(operator string, in []*ir.Value, i int) int {
 // ranked is a value of unknown rank as an operator reads it that takes one rank only. A run compares: see ops.Identity.
 func (c *Context) ranked(v *ir.Value, rank int) *ir.Value {
 	types := []ir.Type{ir.TensorOf(v.Type.DType, slices.Repeat(ir.Shape{ir.Sym(fresh)}, rank)...)}
-	out := c.EmitAll(ops.Identity{Dynamic: dynamic(types...)}, v)
+	out := c.EmitAll(ops.Identity{Typed: typed(types...)}, v)
 	settle(out, types)
 	return out[0]
 }
@@ -148,7 +148,7 @@ func constantOfShapeDType(c *Context) tensor.DType {
 	return tensor.F32
 }
 
-func (c *Context) dynamicDType(i int, name string) tensor.DType {
+func (c *Context) deferredDType(i int, name string) tensor.DType {
 	if tp := c.declared[name].GetTensorType(); tp != nil && tensor.DType(tp.GetElemType()).Valid() {
 		return tensor.DType(tp.GetElemType())
 	}

@@ -1,7 +1,7 @@
 package backendtest
 
-// KeptCases are programs around the kernels of operators that a program keeps as the model has them, at sizes s or around it.
-var KeptCases = map[string]string{
+// OpaqueCases are programs around the kernels of opaque operators, at sizes s or around it.
+var OpaqueCases = map[string]string{
 	"resize": `(%0 "x": f32[2,s,7,19], %1 "z": f32[3,s,9], %2 "v": f32[2,5,s,3,9]) {
 		%3 = onnx.Resize(%0) {shape=[2,2*s+1,16,19], scales=[1,0,0,1], mode="linear", coordinates="half_pixel", nearest="floor"}
 		%4 = onnx.Resize(%0) {shape=[2,s,3,19], scales=[1,1,0,1], mode="linear", coordinates="align_corners", nearest="floor"}

@@ -13,13 +13,13 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestKeptOperators holds the kernels of operators of package ops to Eval, with the arena poisoned.
-func TestKeptOperators(t *testing.T) {
+// TestOpaqueOperators holds the kernels of operators of package ops to Eval, with the arena poisoned.
+func TestOpaqueOperators(t *testing.T) {
 	d := open(t, 0)
 	for _, s := range []int{1, 7} {
-		check(t, d, fmt.Sprint("16 bits, s=", s), halfKept, s, true)
+		check(t, d, fmt.Sprint("16 bits, s=", s), halfOpaque, s, true)
 	}
-	for name, text := range backendtest.KeptCases {
+	for name, text := range backendtest.OpaqueCases {
 		for _, s := range []int{1, 2, 7, 33} {
 			check(t, d, fmt.Sprintf("%s, s=%d", name, s), text, s, !strings.HasSuffix(name, "of nothing"))
 		}
@@ -52,8 +52,8 @@ func TestRecurrentLaunches(t *testing.T) {
 const manyUnits = `(%20 "n": f32[s], %0 "x": f32[3,2,5], %1 "p": f32[1,900]) { const %2: f32[1,1200,5] = data const %3: f32[1,1200,300] = data const %4: f32[1,2400] = data const %5: i64[2] = [3, 1]
 		%8 = neg(%20) %6: i32[2] = cast(%5) {to=i32} %7: f32[3,1,2,300], %9: f32[1,2,300], %10: f32[1,2,300] = onnx.LSTM(%0, %2, %3, %4, %6, _, _, %1) {hidden=300, reverse=true} return %7 as "a", %9 as "b", %10 as "c", %8 as "d" }`
 
-// halfKept has operands and results of 16 bits.
-const halfKept = `(%20 "n": f32[s], %0 "x": f16[2,s+2,5,3], %1 "g": f16[2,3,4,2]) { %2 = onnx.AveragePool(%0) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET"}
+// halfOpaque has operands and results of 16 bits.
+const halfOpaque = `(%20 "n": f32[s], %0 "x": f16[2,s+2,5,3], %1 "g": f16[2,3,4,2]) { %2 = onnx.AveragePool(%0) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET"}
 		%3 = onnx.Resize(%0) {shape=[2,s,9,3], scales=[1,0,0,1], mode="linear", coordinates="half_pixel", nearest="floor"} %4, %5 = onnx.TopK(%0) {axis=1, k=s} return %2 as "a", %3 as "b", %4 as "c", %5 as "d" }`
 
 // TestSequenceLengths: a length that no sequence of so many steps has is an error, and the instance works on.
