@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// LowerBound returns the bytes that no plan can go below: the largest sum, over the steps, of the live sizes rounded up to
-// their alignment, summed over the devices. It fails as Problem.Validate does, and if o is invalid.
+// LowerBound returns the bytes that no plan can go below: the largest sum, over the steps, of the live sizes, rounded
+// up to the alignment that all buffers of a device share (but for the one that may lie highest), summed over the devices. It fails as Problem.Validate does, and if o is invalid.
 func LowerBound(p *Problem, o Options) (int64, error) {
 	if err := p.Validate(); err != nil {
 		return 0, err
@@ -14,7 +14,6 @@ func LowerBound(p *Problem, o Options) (int64, error) {
 	if err := o.validate(); err != nil {
 		return 0, err
 	}
-	o.Mode = Auto // one space a device
 	l, err := newLayout(p, &o)
 	if err != nil {
 		return 0, err
@@ -78,4 +77,11 @@ func (sp *space) measure() {
 			sp.bound, sp.boundStep = k.offset+k.size, k.first
 		}
 	}
+	var slack int64 // any of those that live may lie highest
+	for i := range sp.blocks {
+		if k := &sp.blocks[i]; k.first <= sp.boundStep && sp.boundStep < k.last {
+			slack = max(slack, k.slack)
+		}
+	}
+	sp.least = sp.bound - slack
 }

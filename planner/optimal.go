@@ -31,15 +31,16 @@ func (sp *space) search(o *Options, budget int64) {
 		total += sp.blocks[i].size
 	}
 	if total <= sp.bound { // all live at once: there is nothing to share
-		if placeApart(sp, o); sp.top() <= sp.bound {
+		if placeApart(sp, o); sp.top() <= sp.least {
 			return
 		}
 	}
 	s := &searcher{
 		space: sp, profile: sp.profile(), budget: budget,
-		goal: max(sp.bound, o.Capacity), best: incumbent{space: sp, size: math.MaxInt64},
+		goal: max(sp.least, o.Capacity), best: incumbent{space: sp, size: math.MaxInt64},
 	}
 	s.heuristics(o)
+	s.goal = max(sp.bound, o.Capacity) // the search looks at whole grains
 	switch {
 	case s.best.size <= s.goal:
 	case len(sp.blocks) <= wholeBlocks:

@@ -16,7 +16,7 @@ type Options struct {
 	// result comes from sharing.
 	ArenaNoReuse bool `json:"arena_no_reuse,omitempty"`
 
-	Alignment          int64 `json:"alignment,omitempty"`            // of every offset, a power of two; 0 means 1
+	Alignment          int64 `json:"alignment,omitempty"`            // of every offset and arena, a power of two; 0 means 1
 	TailGuard          bool  `json:"tail_guard,omitempty"`           // max(alignment, 128) free bytes after every boundary buffer
 	UniformElementSize bool  `json:"uniform_element_size,omitempty"` // every element takes 4 bytes
 
@@ -109,8 +109,8 @@ func (o *Options) bytes(b *Buffer) int64 {
 // alignment returns what b's offset must be a multiple of.
 func (o *Options) alignment(b *Buffer) int64 { return max(o.align(), b.Align) }
 
-// extent returns the bytes that b keeps others out of: its values and its guard, rounded up to
-// its alignment.
+// extent returns the bytes that b keeps others out of: its values and its guard, rounded up to the alignment of all offsets. Its own
+// alignment moves its start alone: what follows it may start at once.
 func (o *Options) extent(b *Buffer) int64 {
 	n := o.bytes(b)
 	if n == 0 {
@@ -119,7 +119,7 @@ func (o *Options) extent(b *Buffer) int64 {
 	if b.Boundary != None {
 		n += o.Guard()
 	}
-	return roundUp(n, o.alignment(b))
+	return roundUp(n, o.align())
 }
 
 func roundUp(n, align int64) int64 { return (n + align - 1) &^ (align - 1) }

@@ -8,7 +8,7 @@ type Arena struct {
 	// Start is the address of the arena's first byte in its device's memory: 0, or where
 	// Options.Segment cuts that memory a multiple of it.
 	Start int64 `json:"start,omitempty"`
-	Size  int64 `json:"size"` // bytes
+	Size  int64 `json:"size"` // bytes, a multiple of Options.Alignment
 	// Weights marks a segment that SharedWeightLayout.Apply added: parameters of several programs,
 	// never written by a run.
 	Weights bool `json:"weights,omitempty"`
@@ -46,7 +46,7 @@ type Figures struct {
 	Logical    int64 `json:"logical"`     // sum of the sizes
 	Rounded    int64 `json:"rounded"`     // sum of the sizes with alignment and guards: the arena without sharing
 	Peak       int64 `json:"peak"`        // largest sum over the steps of the live sizes
-	LowerBound int64 `json:"lower_bound"` // the same with alignment and guards: no plan is smaller
+	LowerBound int64 `json:"lower_bound"` // the same with the alignment that all buffers share and guards: no plan is smaller
 	Committed  int64 `json:"committed"`   // what the arenas take
 	Padding    int64 `json:"padding"`     // Rounded - Logical
 	Reused     int64 `json:"reused"`      // Rounded - Committed: what sharing saves; 0 where the pools of the remap mode take more than that

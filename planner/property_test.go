@@ -1,10 +1,14 @@
 package planner
 
 import (
+	"cmp"
+	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,28 +66,89 @@ func optimum(t require.TestingT, p *Problem) int64 {
 	return plan.Committed
 }
 
-func TestOptimalAgainstAllOrders(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := drawBare(t, 8)
-		o := Options{Mode: Optimal, Budget: 2_000_000}
-		var below int64
-		for i := range p.Buffers {
-			b := &p.Buffers[i]
-			b.Align = rapid.SampledFrom([]int64{1, 1, 1, 2, 4, 8}).Draw(t, "align")
-			if rapid.IntRange(0, 5).Draw(t, "fixed") == 0 {
-				b.Fixed, b.Offset = true, roundUp(below+rapid.Int64Range(0, 9).Draw(t, "gap"), b.Align)
-				below = b.Offset + roundUp(b.Size, b.Align)
+var bruteProblems = flag.Int("brute-problems", 3000, "problems that TestAgainstBruteForce draws")
+
+// drawMixed draws up to 8 buffers with alignments of their own, fixed offsets, groups, guards, devices and copy lanes.
+func drawMixed(rnd *rand.Rand) (*Problem, Options) {
+	o := Options{AllocateParams: true, AllocateInputs: true, AllocateConstants: true, Budget: 200_000}
+	o.Alignment = []int64{0, 0, 1, 4}[rnd.IntN(4)]
+	o.TailGuard = rnd.IntN(4) == 0
+	aligns := [][]int64{{0, 1, 2, 4, 8}, {0}, {4, 8}, {8}, {1, 4096}}[rnd.IntN(5)]
+	p := &Problem{}
+	var below int64
+	for i := range 1 + rnd.IntN(8) {
+		first := rnd.IntN(9)
+		b := Buffer{ID: i, Name: fmt.Sprintf("b%d", i), Size: 1 + rnd.Int64N(12), First: first, Last: first + 1 + rnd.IntN(6),
+			Align: aligns[rnd.IntN(len(aligns))], Lane: Lane{Device: rnd.IntN(8) / 7, Copy: rnd.IntN(8) == 0}, Boundary: Boundary(rnd.IntN(2))}
+		switch rnd.IntN(10) {
+		case 0:
+			b.Group = 1 + b.Lane.Device + map[bool]int{true: 2}[b.Lane.Copy]
+		case 1, 2:
+			b.Fixed, b.Offset = true, roundUp(below+rnd.Int64N(10), max(1, b.Align, o.Alignment))
+			below = b.Offset + b.Size + o.Guard()
+		}
+		p.Buffers = append(p.Buffers, b)
+	}
+	return p, o
+}
+
+// TestAgainstBruteForce holds every mode, the lower bound and what is said of capacities to the smallest arena there is.
+func TestAgainstBruteForce(t *testing.T) {
+	proved, above := 0, 0
+	for seed := range uint64(*bruteProblems) {
+		p, o := drawMixed(rand.New(rand.NewPCG(seed, 5)))
+		var least, grain int64 = 0, 1
+		fixed := false
+		for device := range 2 {
+			if pieces := piecesOf(p, o, device); len(pieces) > 0 {
+				least += roundUp(smallest(pieces), o.align())
+				grain += slices.MinFunc(pieces, func(a, b piece) int { return cmp.Compare(a.align, b.align) }).align - o.align()
+				fixed = fixed || slices.ContainsFunc(pieces, func(q piece) bool { return q.fixed })
 			}
 		}
-		plan, err := Solve(p, o)
-		require.NoError(t, err)
-		l, err := newLayout(p, &o)
-		require.NoError(t, err)
-		require.Equal(t, smallest(&l.spaces[0], plan.Rounded+below+100), plan.Committed)
-		if below == 0 { // around fixed blocks the proof may take longer
-			require.Less(t, plan.Work, o.Budget, "found, but not proved")
+		bound, err := LowerBound(p, o)
+		require.NoError(t, err, "seed %d", seed)
+		require.LessOrEqual(t, bound, least, "seed %d", seed)
+		sizes := map[Mode]int64{}
+		for _, mode := range Modes() {
+			o.Mode = mode
+			plan := solve2(t, p, o)
+			require.NoError(t, checkSlowly(p, plan), "seed %d", seed)
+			require.GreaterOrEqual(t, plan.Committed, plan.LowerBound, "seed %d, %v", seed, mode)
+			if mode != TLSF { // which begins the memory of copy lanes anew
+				require.Equal(t, bound, plan.LowerBound, "seed %d", seed)
+				require.GreaterOrEqual(t, plan.Committed, least, "seed %d, %v", seed, mode)
+			}
+			sizes[mode] = plan.Committed
+			if mode == Optimal && !fixed && plan.Work < o.Budget { // around fixed blocks the proof may take longer
+				proved++
+				require.Less(t, plan.Committed, least+grain, "seed %d", seed)
+			}
 		}
-	})
+		for mode, size := range sizes {
+			if mode != TLSF {
+				require.LessOrEqual(t, sizes[Auto], size, "seed %d, %v", seed, mode)
+			}
+		}
+		if least > bound {
+			above++
+		}
+		if pieces := piecesOf(p, o, 0); len(pieces) > 0 && len(piecesOf(p, o, 1)) == 0 {
+			for _, capacity := range []int64{max(1, bound-1), bound, max(bound, least-1), least} {
+				o.Mode, o.Capacity, o.Budget = Auto, capacity, 20_000
+				_, err := Solve(p, o)
+				var none *CapacityError
+				switch {
+				case errors.As(err, &none) && none.Impossible:
+					require.Less(t, capacity, least, "seed %d: there is a plan of %d bytes", seed, least)
+				case capacity < least:
+					require.ErrorAs(t, err, &none, "seed %d: no plan has %d bytes", seed, capacity)
+				}
+			}
+		}
+	}
+	require.Greater(t, proved, *bruteProblems/4)
+	require.Positive(t, above, "some problem needs more than its lower bound")
 }
 
 // TestTheSearchIsComplete runs the search by itself, without heuristics before it: at the size of
@@ -99,7 +164,7 @@ func TestTheSearchIsComplete(t *testing.T) {
 		sp := &l.spaces[0]
 		if best > sp.bound {
 			aboveBound++
-			require.Equal(t, best, smallest(sp, best), "seed %d", seed)
+			require.Equal(t, best, smallest(piecesOf(p, Options{}, 0)), "seed %d", seed)
 		}
 		blocks := make([]int32, len(sp.blocks))
 		for i := range blocks {

@@ -161,22 +161,50 @@ func checkSlowly(p *Problem, plan *Plan) error {
 	return nil
 }
 
-// smallest finds the size of the smallest arena for blocks on one device by trying all orders:
-// from any arrangement, placing the blocks by offset, each as low as it goes, makes one that is no
-// larger.
-func smallest(sp *space, best int64) int64 {
-	placed := make([]int, 0, len(sp.blocks))
-	var left []int
+// piece is a block as the brute force sees it.
+type piece struct {
+	first, last         int
+	size, align, offset int64
+	fixed               bool
+}
+
+// piecesOf returns what lies on a device: groups, with their guards. It shares no code with the planner.
+func piecesOf(p *Problem, o Options, device int) (pieces []piece) {
+	groups := map[int]int{}
+	for _, b := range p.Buffers {
+		if b.Lane.Device != device || b.Size == 0 {
+			continue
+		}
+		size := b.Size
+		if o.TailGuard && b.Boundary != None {
+			size += max(128, o.Alignment)
+		}
+		next := piece{b.First, b.Last, size, max(1, b.Align, o.Alignment), b.Offset, b.Fixed}
+		if n, ok := groups[b.Group]; ok && b.Group != 0 {
+			q := &pieces[n]
+			q.first, q.last, q.size, q.align = min(q.first, next.first), max(q.last, next.last), max(q.size, next.size), max(q.align, next.align)
+			continue
+		}
+		groups[b.Group] = len(pieces)
+		pieces = append(pieces, next)
+	}
+	return pieces
+}
+
+// smallest returns the size of the smallest arena for the pieces by trying all orders: from any arrangement, placing the pieces by
+// offset, each as low as it goes, makes one that is no larger.
+func smallest(pieces []piece) int64 {
+	var placed, left []piece
 	var top int64
-	for i := range sp.blocks {
-		switch k := &sp.blocks[i]; {
-		case k.movable():
-			left = append(left, i)
-		case k.size > 0:
-			placed = append(placed, i)
-			top = max(top, k.offset+k.size)
+	for _, q := range pieces {
+		if q.fixed {
+			placed = append(placed, q)
+			top = max(top, q.offset+q.size)
+		} else {
+			left = append(left, q)
 		}
 	}
+	best := int64(math.MaxInt64)
 	var try func(top int64)
 	try = func(top int64) {
 		if top >= best {
@@ -187,38 +215,35 @@ func smallest(sp *space, best int64) int64 {
 			return
 		}
 		for n := range left {
-			i := left[n]
-			k := &sp.blocks[i]
-			k.offset = lowestFree(sp, k, placed)
+			q := left[n]
+			q.offset = lowestFree(q, placed)
 			left[n] = left[len(left)-1]
 			left = left[:len(left)-1]
-			placed = append(placed, i)
-			try(max(top, k.offset+k.size))
+			placed = append(placed, q)
+			try(max(top, q.offset+q.size))
 			placed = placed[:len(placed)-1]
-			left = append(left, i)
-			left[n], left[len(left)-1] = i, left[n]
+			left = append(left, q)
+			left[n], left[len(left)-1] = q, left[n]
 		}
 	}
 	try(top)
 	return best
 }
 
-// lowestFree tries 0 and the top of each placed block.
-func lowestFree(sp *space, k *block, placed []int) int64 {
+// lowestFree tries 0 and the top of each placed piece.
+func lowestFree(q piece, placed []piece) int64 {
 	lowest := int64(math.MaxInt64)
-	tops := []int64{0}
-	for _, j := range placed {
-		tops = append(tops, sp.blocks[j].offset+sp.blocks[j].size)
-	}
-	for _, at := range tops {
-		at = roundUp(at, k.align)
-		free := !slices.ContainsFunc(placed, func(j int) bool {
-			b := &sp.blocks[j]
-			return b.first < k.last && k.first < b.last && b.offset < at+k.size && at < b.offset+b.size
-		})
-		if free {
-			lowest = min(lowest, at)
+	try := func(at int64) {
+		at = roundUp(at, q.align)
+		if at < lowest && !slices.ContainsFunc(placed, func(b piece) bool {
+			return b.first < q.last && q.first < b.last && b.offset < at+q.size && at < b.offset+b.size
+		}) {
+			lowest = at
 		}
+	}
+	try(0)
+	for _, b := range placed {
+		try(b.offset + b.size)
 	}
 	return lowest
 }

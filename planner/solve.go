@@ -46,7 +46,7 @@ func Solve(p *Problem, o Options) (*Plan, error) {
 		return nil, err
 	}
 	for s := range l.spaces {
-		if sp := &l.spaces[s]; o.Capacity > 0 && sp.bound > o.Capacity {
+		if sp := &l.spaces[s]; o.Capacity > 0 && sp.least > o.Capacity {
 			return nil, sp.impossible(o.Capacity)
 		}
 	}
@@ -70,7 +70,7 @@ func Solve(p *Problem, o Options) (*Plan, error) {
 
 // impossible builds the proof that the space needs more than capacity.
 func (sp *space) impossible(capacity int64) error {
-	e := &CapacityError{Device: sp.lane.Device, Capacity: capacity, Need: sp.bound, Impossible: true, Step: sp.boundStep}
+	e := &CapacityError{Device: sp.lane.Device, Capacity: capacity, Need: sp.least, Impossible: true, Step: sp.boundStep}
 	for i := range sp.blocks {
 		if k := &sp.blocks[i]; k.first <= sp.boundStep && sp.boundStep < k.last && k.size > 0 {
 			e.Buffers = append(e.Buffers, sp.problem.Buffers[k.buffer].Name)
@@ -116,17 +116,18 @@ func (l *layout) plan(p *Problem, o *Options) *Plan {
 	return plan
 }
 
-// bound sums the lower bounds of the devices.
+// bound sums the lower bounds of the devices. The arena mode keeps the lanes of a device apart, which makes no bound higher.
 func (l *layout) bound(p *Problem, o Options) int64 {
 	var sum int64
+	apart := false
 	for s := range l.spaces {
-		if l.spaces[s].lane.Copy {
-			// The arena mode keeps the lanes of a device apart; that is no reason for a higher bound.
-			o.Mode = Auto
-			whole, _ := newLayout(p, &o) // checked already
-			return whole.bound(p, o)
-		}
-		sum += l.spaces[s].bound
+		sum += l.spaces[s].least
+		apart = apart || l.spaces[s].lane.Copy
+	}
+	if apart && o.Mode == TLSF {
+		o.Mode = Auto
+		whole, _ := newLayout(p, &o) // checked already
+		sum = min(sum, whole.bound(p, o))
 	}
 	return sum
 }
@@ -143,7 +144,7 @@ func (sp *space) arenas() []Arena {
 	for i := range sp.blocks {
 		if k := &sp.blocks[i]; k.size > 0 {
 			a := &list[k.offset/sp.segment]
-			a.Size = max(a.Size, k.offset+k.size-a.Start)
+			a.Size = max(a.Size, k.end()-a.Start)
 		}
 	}
 	return slices.Clip(list)

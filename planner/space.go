@@ -7,11 +7,12 @@ import (
 	"slices"
 )
 
-// block is what the modes place: a buffer, or a group of them, with alignment and guard in its size.
+// block is what the modes place: a buffer, or a group of them, with guard and grain in its size.
 type block struct {
 	first, last int
 	size, align int64
-	bytes       int64 // size without alignment and guard
+	slack       int64 // what the grain of its space has added to the size
+	bytes       int64 // size without guard and grain
 	level       int   // of the node that writes it
 	lastLevel   int   // of the deepest node that reads it
 	offset      int64 // the answer; given where fixed
@@ -26,11 +27,13 @@ type space struct {
 	blocks  []block
 	segment int64 // no block crosses a multiple of it; 0: no limit
 	align   int64 // the largest alignment of a block
+	grain   int64 // the smallest: every block starts at a multiple of it, so that rounding sizes up to it loses nothing below the top
 	problem *Problem
 
-	bound     int64 // lower bound in bytes
+	bound     int64 // no arrangement of the blocks ends below it
+	least     int64 // the same without what the grain has added to the highest block: no arena is smaller
 	boundStep int   // a step at which so many bytes live
-	peak      int64 // largest sum of live bytes, without alignment and guards
+	peak      int64 // largest sum of live bytes, without grain and guards
 	work      int64 // done by the heuristics and the search
 
 	base  int64 // where the modes that replay an allocator begin, where nothing is fixed higher up
@@ -86,21 +89,31 @@ func newLayout(p *Problem, o *Options) (*layout, error) {
 	slices.SortFunc(l.unplanned, func(a, b Unplanned) int { return cmp.Compare(a.Buffer, b.Buffer) })
 	for s := range l.spaces {
 		sp := &l.spaces[s]
-		for i := range sp.blocks {
-			if k := &sp.blocks[i]; k.size == 0 {
-				k.fixed, k.offset = false, 0 // nothing lies nowhere
-			}
-		}
+		sp.round()
 		if err := sp.checkFixed(); err != nil {
 			return nil, err
-		}
-		sp.align = 1
-		for i := range sp.blocks {
-			sp.align = max(sp.align, sp.blocks[i].align)
 		}
 		sp.measure()
 	}
 	return l, nil
+}
+
+// round finds the alignments of the blocks, and rounds their sizes up to the grain.
+func (sp *space) round() {
+	sp.align, sp.grain = 1, maxAlign
+	for i := range sp.blocks {
+		k := &sp.blocks[i]
+		if k.size == 0 {
+			k.fixed, k.offset = false, 0 // nothing lies nowhere
+			continue
+		}
+		sp.align, sp.grain = max(sp.align, k.align), min(sp.grain, k.align)
+	}
+	for i := range sp.blocks {
+		k := &sp.blocks[i]
+		k.slack = roundUp(k.size, sp.grain) - k.size
+		k.size += k.slack
+	}
 }
 
 // addSpaces makes an empty space for each lane, in order, and returns the segment size rounded
@@ -157,7 +170,7 @@ func (k *block) join(b *Buffer, o *Options, stepped bool) {
 	level, lastLevel := b.levels(stepped)
 	k.level, k.lastLevel = min(k.level, level), max(k.lastLevel, lastLevel)
 	k.align, k.bytes = max(k.align, o.alignment(b)), max(k.bytes, o.bytes(b))
-	k.size = roundUp(max(k.size, o.extent(b)), k.align)
+	k.size = max(k.size, o.extent(b))
 	if b.Fixed {
 		k.fixed, k.offset = true, b.Offset
 	}
@@ -229,18 +242,20 @@ func (sp *space) describe(k *block) string {
 	return fmt.Sprintf("buffer %d (%s)", b.ID, b.Name)
 }
 
+// end returns the address behind a block, without what the grain has added.
+func (k *block) end() int64 { return k.offset + k.size - k.slack }
+
 // top returns the size that the placed blocks need.
 func (sp *space) top() int64 {
 	var top int64
 	for i := range sp.blocks {
-		k := &sp.blocks[i]
-		top = max(top, k.offset+k.size)
+		top = max(top, sp.blocks[i].end())
 	}
 	return top
 }
 
 // givesUp reports whether a block was placed so high that the others need no place any more.
-func (sp *space) givesUp(k *block) bool { return k.offset+k.size >= sp.limit }
+func (sp *space) givesUp(k *block) bool { return k.end() >= sp.limit }
 
 // committed returns the bytes that the placed blocks need: all below the top, or the used part of each segment.
 func (sp *space) committed() int64 {
