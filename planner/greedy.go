@@ -35,7 +35,7 @@ func (sp *space) place(g greedy, pr *profile) { sp.placeAs(sp.order(g, pr), g.be
 // placeAs places all blocks in an order.
 func (sp *space) placeAs(order []int32, best bool, pr *profile) {
 	if pr.live < crowd {
-		x := newTimeline(sp.blocks, pr.live)
+		x := sp.timeline(pr.live)
 		sp.addFixed(x)
 		sp.put(x, order, best)
 		return
@@ -91,6 +91,7 @@ func (sp *space) order(g greedy, pr *profile) []int32 {
 		}
 		return cmp.Compare(a.block, b.block)
 	})
+	sp.work += int64(sortWork * len(list))
 	order := make([]int32, len(list))
 	for n, r := range list {
 		order[n] = r.block
@@ -98,12 +99,14 @@ func (sp *space) order(g greedy, pr *profile) []int32 {
 	return order
 }
 
+// sortWork is the work of ranking a block among all.
+const sortWork = 50
+
 // put places blocks, one after the other, around those that the timeline holds.
 func (sp *space) put(x *timeline, order []int32, best bool) {
 	for _, i := range order {
 		k := &sp.blocks[i]
 		near := x.overlapping(k.first, k.last)
-		sp.work += int64(4 * len(near))
 		k.offset = sp.gap(k, near, best)
 		if sp.givesUp(k) {
 			return
@@ -201,4 +204,59 @@ func (t maxTree) max(lo, hi int) int64 {
 		}
 	}
 	return m
+}
+
+// placeEnds places blocks in the order of their first steps at the bottom, or, where that is taken, as high below the lower bound as they
+// go. Where two live at a time, this is optimal: of neighbours, one lies at either end.
+func (s *searcher) placeEnds() {
+	if s.profile.live >= crowd || s.segment > 0 {
+		return
+	}
+	x := s.timeline(s.profile.live)
+	s.addFixed(x)
+	order := make([]int32, 0, len(s.blocks))
+	for i := range s.blocks {
+		if s.blocks[i].movable() {
+			order = append(order, int32(i))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(s.blocks[a].first, s.blocks[b].first) })
+	s.work += int64(sortWork * len(order))
+	for _, i := range order {
+		k := &s.blocks[i]
+		near := x.overlapping(k.first, k.last)
+		k.offset = s.gap(k, near, false)
+		if len(near) > 0 && k.offset > 0 {
+			if at, ok := s.highest(k, near); ok {
+				k.offset = at
+			}
+		}
+		if s.givesUp(k) {
+			return
+		}
+		x.add(i, k)
+	}
+}
+
+// highest returns the highest offset below the lower bound at which k misses all of near, if there is one.
+func (sp *space) highest(k *block, near []tenure) (at int64, ok bool) {
+	ceiling := sp.bound
+	tops := make([]int64, len(near)) // of all that lie below
+	var top int64
+	for i := range near {
+		tops[i] = top
+		top = max(top, near[i].high)
+	}
+	for i := len(near); ; i-- {
+		floor := top
+		if i < len(near) {
+			ceiling, floor = min(ceiling, near[i].low), tops[i]
+		}
+		if at := (ceiling - k.size) &^ (k.align - 1); at >= floor {
+			return at, true
+		}
+		if i == 0 {
+			return 0, false
+		}
+	}
 }

@@ -63,7 +63,10 @@ func (sp *space) search(o *Options, budget int64) {
 // wholeBlocks is the size up to which all blocks of a space are arranged together.
 const wholeBlocks = 2000
 
-// heuristics tries every cheap way to place the blocks, whatever the budget, so that no mode is better than the search. Each
+// heuristicsPerBlock ends the heuristics of crowded spaces, where each takes long.
+const heuristicsPerBlock = 10_000
+
+// heuristics tries the cheap ways to place the blocks, whatever the budget, so that no mode is better than the search. Each
 // gives up where it cannot become the best.
 func (s *searcher) heuristics(o *Options) {
 	tries := []func(){
@@ -73,11 +76,16 @@ func (s *searcher) heuristics(o *Options) {
 		s.placeBackwards,
 		func() { placeRemap(s.space, o) },
 		func() { placeApart(s.space, o) },
+		s.placeEnds,
 	}
+	modes := len(tries) // what they do some mode does by itself
 	for _, g := range greedies[2:] {
 		tries = append(tries, func() { s.place(g, s.profile) })
 	}
-	for _, try := range tries {
+	for i, try := range tries {
+		if i >= modes && (s.work > heuristicsPerBlock*int64(len(s.blocks)) || s.interrupted()) {
+			break
+		}
 		if s.segment == 0 {
 			s.limit = s.best.size
 		}
@@ -128,7 +136,7 @@ type searcher struct {
 // arrangeAll searches for an arrangement of all blocks, each part that is connected in time by
 // itself.
 func (s *searcher) arrangeAll() {
-	rest := newTimeline(s.blocks, s.profile.live)
+	rest := s.timeline(s.profile.live)
 	s.addFixed(rest)
 	var movable []int32
 	for i := range s.blocks {
@@ -166,7 +174,7 @@ func (s *searcher) arrange(blocks []int32, rest *timeline) {
 	var p *prober
 	for {
 		top := s.topOf(blocks)
-		if top <= max(s.goal, bound) || s.work >= s.budget {
+		if top <= max(s.goal, bound) || s.work >= s.budget || s.interrupted() {
 			return
 		}
 		if p == nil {
@@ -186,6 +194,16 @@ func (s *searcher) arrange(blocks []int32, rest *timeline) {
 		default:
 			share = min(15, share+1)
 		}
+	}
+}
+
+// interrupted reports that the time is over.
+func (s *searcher) interrupted() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -23,7 +23,7 @@ func (s *searcher) repair(budget int64) {
 	for n, i := range order {
 		rank[i] = int32(n)
 	}
-	x := newTimeline(s.blocks, s.profile.live)
+	x := s.timeline(s.profile.live)
 	s.addFixed(x)
 	core := make([]bool, len(s.blocks))
 	size := min(coreBlocks, len(order))
@@ -35,7 +35,7 @@ func (s *searcher) repair(budget int64) {
 		s.rearrange(x, part)
 	}
 	s.put(x, order[size:], g.best)
-	for reach := 128; s.best.keep() > enough && s.work < s.budget; reach += reach / 8 {
+	for reach := 128; s.best.keep() > enough && s.work < s.budget && !s.interrupted(); reach += reach / 8 {
 		highest := order[0]
 		for _, i := range order {
 			if s.end(i) > s.end(highest) {

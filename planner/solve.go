@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,11 @@ func (e *CapacityError) Error() string {
 //
 // With Options.Capacity the error is a *CapacityError if the buffers cannot fit (the plan is nil
 // then) or no fitting plan was found (the plan is the best one then).
-func Solve(p *Problem, o Options) (*Plan, error) {
+func Solve(p *Problem, o Options) (*Plan, error) { return SolveContext(context.Background(), p, o) }
+
+// SolveContext is Solve, but a search ends with ctx too, with the best plan that it has found: as good as its time allows, and no
+// longer the same each time. It fails as Solve does.
+func SolveContext(ctx context.Context, p *Problem, o Options) (*Plan, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -55,6 +60,7 @@ func Solve(p *Problem, o Options) (*Plan, error) {
 		place = placeApart
 	}
 	for s := range l.spaces {
+		l.spaces[s].done = ctx.Done()
 		place(&l.spaces[s], &o)
 	}
 	plan := l.plan(p, &o)

@@ -36,6 +36,8 @@ type space struct {
 	peak      int64 // largest sum of live bytes, without grain and guards
 	work      int64 // done by the heuristics and the search
 
+	done <-chan struct{} // closed: the search ends
+
 	base  int64 // where the modes that replay an allocator begin, where nothing is fixed higher up
 	limit int64 // placing blocks ends at the first that ends there or above: the rest cannot help
 }

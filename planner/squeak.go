@@ -17,7 +17,7 @@ func (s *searcher) squeak(budget int64) {
 	for {
 		for i := range wheels {
 			w := &wheels[i]
-			if s.best.size <= s.goal || s.work+w.cost > budget {
+			if s.best.size <= s.goal || s.work+w.cost > budget || s.interrupted() {
 				return
 			}
 			begin := s.work
@@ -43,6 +43,7 @@ type wheel struct {
 func (w *wheel) turn(s *searcher, limit int64) {
 	type ranked struct{ rank, block int32 }
 	list := make([]ranked, len(w.order))
+	s.work += int64(sortWork * len(list))
 	for n, i := range w.order {
 		list[n] = ranked{int32(2 * n), i}
 		if s.end(i) > limit {

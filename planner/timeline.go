@@ -16,6 +16,7 @@ type timeline struct {
 	found  []tenure // what overlapping returned last, and room to merge in
 	spare  []tenure
 	runs   []int
+	work   *int64 // counts entries looked at
 }
 
 // tenure is memory that is taken for some time.
@@ -26,12 +27,12 @@ type tenure struct {
 }
 
 // windowBirths is the smallest number of blocks that begin in a window.
-const windowBirths = 64
+const windowBirths = 16
 
 // newTimeline makes an empty timeline for the blocks. live is roughly how many of them live at a
 // time: windows hold about as many births, so that neither kind of list outgrows the other.
 func newTimeline(blocks []block, live int) *timeline {
-	x := &timeline{}
+	x := &timeline{work: new(int64)}
 	births := max(windowBirths, live)
 	if len(blocks) <= 2*births {
 		x.starts = []int{0}
@@ -49,6 +50,13 @@ func newTimeline(blocks []block, live int) *timeline {
 	}
 	x.begins = make([][]tenure, len(x.starts))
 	x.passes = make([][]tenure, len(x.starts))
+	return x
+}
+
+// timeline makes an empty timeline whose work is charged to the space.
+func (sp *space) timeline(live int) *timeline {
+	x := newTimeline(sp.blocks, live)
+	x.work = &sp.work
 	return x
 }
 
@@ -80,11 +88,16 @@ func (x *timeline) remove(i int32, k *block) {
 // update changes every list that t belongs in.
 func (x *timeline) update(t tenure, change func([]tenure) []tenure) {
 	w := x.window(t.first)
+	*x.work += lookup
 	x.begins[w] = change(x.begins[w])
 	for w++; w < len(x.starts) && x.starts[w] < t.last; w++ {
 		x.passes[w] = change(x.passes[w])
+		*x.work += lookup
 	}
 }
+
+// lookup is the work of finding a window and a rank in it.
+const lookup = 12
 
 // rankOf returns where t stands, or should stand, in a list by address and block.
 func rankOf(list []tenure, t tenure) int {
@@ -98,6 +111,7 @@ func rankOf(list []tenure, t tenure) int {
 func (x *timeline) overlapping(first, last int) []tenure {
 	x.found, x.runs = x.found[:0], x.runs[:0]
 	w := x.window(first)
+	looked := lookup + len(x.passes[w]) + len(x.begins[w])
 	for _, t := range x.passes[w] {
 		if first < t.last {
 			x.found = append(x.found, t)
@@ -111,6 +125,7 @@ func (x *timeline) overlapping(first, last int) []tenure {
 	}
 	x.runs = append(x.runs, len(x.found))
 	for w++; w < len(x.starts) && x.starts[w] < last; w++ {
+		looked += 2 + len(x.begins[w])
 		for _, t := range x.begins[w] {
 			if t.first < last {
 				x.found = append(x.found, t)
@@ -119,6 +134,7 @@ func (x *timeline) overlapping(first, last int) []tenure {
 		x.runs = append(x.runs, len(x.found))
 	}
 	x.merge()
+	*x.work += int64(looked + 3*len(x.found))
 	return x.found
 }
 
