@@ -11,7 +11,7 @@ import (
 )
 
 // ReadCSV reads a problem from comma separated values with a header row: id, lower, upper, size
-// and, where wanted, alignment and lane, in any order. A buffer lives over the half-open interval
+// and, where wanted, alignment, offset, boundary, group and lane, in any order. A buffer with an offset is fixed there. A buffer lives over the half-open interval
 // [lower, upper) and needs size bytes; its lane is `compute` or `copy`, after the number of the device
 // where there are several: `copy`, `1`, `1 copy`. Lines that start with # are comments.
 //
@@ -76,6 +76,15 @@ var csvFields = map[string]func(b *Buffer, text string) error{
 	"upper":     func(b *Buffer, text string) error { return parseStep(text, &b.Last) },
 	"size":      func(b *Buffer, text string) error { return parseBytes(text, &b.Size) },
 	"alignment": func(b *Buffer, text string) error { return parseBytes(text, &b.Align) },
+	"offset": func(b *Buffer, text string) error {
+		if text == "" {
+			return nil
+		}
+		b.Fixed = true
+		return parseBytes(text, &b.Offset)
+	},
+	"boundary": func(b *Buffer, text string) error { return b.Boundary.UnmarshalText([]byte(text)) },
+	"group":    func(b *Buffer, text string) error { return parseStep(text, &b.Group) },
 	"lane": func(b *Buffer, text string) error {
 		device, isCopy := strings.CutSuffix(text, "copy")
 		if !isCopy {
@@ -100,7 +109,7 @@ func csvColumns(header []string) ([]func(*Buffer, string) error, error) {
 	for c, name := range header {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if columns[c] = csvFields[name]; columns[c] == nil {
-			return nil, fmt.Errorf("unknown column %q: use id, lower, upper, size, alignment, lane", name)
+			return nil, fmt.Errorf("unknown column %q: use id, lower, upper, size, alignment, offset, boundary, group, lane", name)
 		}
 		if slices.Index(header, header[c]) != c {
 			return nil, fmt.Errorf("column %q is there twice", name)

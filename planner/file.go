@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // File is a plan with its problem, as reports write it and `plan --check` reads it.
@@ -41,6 +42,28 @@ func ReadFile(r io.Reader) (*File, error) {
 		f.Stages, err = list.stages()
 	}
 	return f, err
+}
+
+// ReadProblem reads a problem in JSON: by itself, or in the field "problem" of what WriteJSON wrote. Errors name the line, if they belong
+// to one.
+func ReadProblem(r io.Reader) (*Problem, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	text := jsonText{data, 0}
+	fields, err := text.fields()
+	if err != nil {
+		return nil, fmt.Errorf("not a problem: %w", err)
+	}
+	if inner, ok := fields["problem"]; ok {
+		text = inner
+	}
+	p := &Problem{}
+	if err := text.decode(p); err != nil {
+		return nil, fmt.Errorf("not a problem: %w", err)
+	}
+	return p, p.Validate()
 }
 
 // plan reads a plan with its problem.
@@ -190,7 +213,7 @@ func (b Boundary) MarshalText() ([]byte, error) {
 func (b *Boundary) UnmarshalText(text []byte) error {
 	i := slices.Index(boundaryNames[:], string(text))
 	if i < 0 {
-		return fmt.Errorf("unknown boundary kind %q: use one of %v", text, boundaryNames)
+		return fmt.Errorf("unknown boundary kind %q: use one of %s", text, strings.Join(boundaryNames[:], ", "))
 	}
 	*b = Boundary(i)
 	return nil

@@ -20,10 +20,9 @@ import (
 // A planning is the command line of plan.
 type planning struct {
 	*options
-	instance string
-	capacity size
-	check    string
-	html     string
+	intervals
+	check string
+	html  string
 }
 
 func planCommand() *cobra.Command {
@@ -45,8 +44,9 @@ texts are as long as each other.
 
 A range (--dim seq=1:512) prints the largest plan in the range, and its sizes.
 
---instance plans intervals from a CSV file with the columns id, lower, upper, size and optionally alignment and lane. Without these
-columns there is no alignment and there are no guards. With --capacity, the exit code is 1 if the intervals do not fit.
+--instance plans intervals from a file: CSV with the columns id, lower, upper, size and optionally alignment, offset, boundary, group and
+lane, or JSON as plan --json prints it. It searches for --budget, or until ctrl-C, and prints the best plan so far. With --capacity,
+the search ends at the first plan that fits, and the exit code is 1 if none was found.
 
 --check verifies the plan in a JSON file that plan --json wrote. The exit code is 1 if the plan is wrong.`,
 		Example: `  rlxc plan bert-tiny --dim batch=1 --dim seq=128
@@ -63,13 +63,11 @@ columns there is no alignment and there are no guards. With --capacity, the exit
 	p.registerCompile(c)
 	f := c.Flags()
 	f.StringArrayVar(&p.taps, "tap", nil, "plan with a value inside the model kept as an output, or * for all that -O leaves (repeatable)")
-	f.StringVar(&p.instance, "instance", "", "plan the intervals of a CSV file instead of a model")
-	f.Var(&p.capacity, "capacity", "size of the memory for --instance")
+	p.intervals.register(f)
 	f.StringVar(&p.check, "check", "", "verify the plan in a JSON file")
 	f.StringVar(&p.html, "html", "", "write a chart of the plan to an HTML file")
 	c.MarkFlagsMutuallyExclusive("instance", "check")
 	c.MarkFlagsMutuallyExclusive("html", "check")
-	c.MarkFlagsMutuallyExclusive("capacity", "check")
 	return c
 }
 
@@ -77,10 +75,10 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	switch {
 	case (p.instance != "" || p.check != "") && len(args) > 0:
 		return usagef("--instance and --check take no model")
-	case p.capacity > 0 && p.instance == "":
-		return usagef("--capacity requires --instance; for a model use --memory-limit")
 	case p.instance != "":
 		return p.planInstance(c)
+	case p.intervals.given(c) != "":
+		return usagef("--%s requires --instance", p.intervals.given(c))
 	case p.check != "":
 		return p.checkFile(c)
 	}

@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
@@ -25,28 +29,88 @@ type instanceReport struct {
 	*planner.File
 }
 
+// intervals are the flags of plan --instance.
+type intervals struct {
+	instance                            string
+	budget                              time.Duration
+	capacity, alignment, segment        size
+	guard, uniform, apart               bool
+	noParameters, noInputs, noConstants bool
+	flags                               *pflag.FlagSet
+}
+
+func (i *intervals) register(f *pflag.FlagSet) {
+	f.StringVar(&i.instance, "instance", "", "plan the intervals of a CSV or JSON file instead of a model")
+	i.flags = pflag.NewFlagSet("intervals", pflag.ContinueOnError)
+	own := i.flags
+	own.DurationVar(&i.budget, "budget", 5*time.Second, "how long to search for a smaller plan")
+	own.Var(&i.capacity, "capacity", "size of the memory: end at the first plan that fits")
+	own.Var(&i.alignment, "alignment", "alignment of every offset (default 1, or the intervals' own)")
+	own.Var(&i.segment, "segment", "no interval crosses a multiple of this size")
+	own.BoolVar(&i.guard, "tail-guard", false, "keep max(alignment, 128) bytes free behind inputs, outputs, parameters and constants")
+	own.BoolVar(&i.uniform, "uniform-size", false, "count 4 bytes for every element")
+	own.BoolVar(&i.apart, "no-reuse", false, "give each interval memory of its own")
+	own.BoolVar(&i.noParameters, "no-parameters", false, "leave parameters without memory")
+	own.BoolVar(&i.noInputs, "no-inputs", false, "leave inputs without memory")
+	own.BoolVar(&i.noConstants, "no-constants", false, "leave constants without memory")
+	f.AddFlagSet(own)
+}
+
+// given returns the name of a flag that was set and that --instance alone has, or "".
+func (i *intervals) given(c *cobra.Command) (name string) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if i.flags.Lookup(f.Name) != nil {
+			name = f.Name
+		}
+	})
+	return name
+}
+
+// options returns the planner's.
+func (i *intervals) options() (planner.Options, error) {
+	return planner.FromEnv(planner.Options{
+		Alignment: int64(i.alignment), TailGuard: i.guard, UniformElementSize: i.uniform, ArenaNoReuse: i.apart, Segment: int64(i.segment),
+		AllocateParams: !i.noParameters, AllocateInputs: !i.noInputs, AllocateConstants: !i.noConstants,
+		Capacity: int64(i.capacity), Budget: math.MaxInt64,
+	})
+}
+
+// read reads the problem.
+func (i *intervals) read() (*planner.Problem, error) {
+	data, err := tensor.ReadFile(i.instance, maxPlanFile)
+	if err != nil {
+		return nil, err
+	}
+	read := planner.ReadCSV
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		read = planner.ReadProblem
+	}
+	problem, err := read(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", i.instance, err)
+	}
+	return problem, nil
+}
+
 func (p *planning) planInstance(c *cobra.Command) error {
-	data, err := tensor.ReadFile(p.instance, maxPlanFile)
+	problem, err := p.intervals.read()
 	if err != nil {
 		return err
 	}
-	problem, err := planner.ReadCSV(bytes.NewReader(data))
-	if err != nil {
-		return fmt.Errorf("%s: %w", p.instance, err)
-	}
-	o, err := planner.FromEnv(planner.Options{}) // no alignment and no guards
+	o, err := p.intervals.options()
 	if err != nil {
 		return err
 	}
 	if c.Flags().Changed("mode") {
 		o.Mode = p.mode
 	}
-	o.Capacity = int64(p.capacity)
 	report := &instanceReport{Capacity: o.Capacity, Fits: true}
 	if report.LowerBound, err = planner.LowerBound(problem, o); err != nil {
 		return err
 	}
-	plan, err := planner.Solve(problem, o)
+	ctx, cancel := context.WithTimeout(c.Context(), p.budget)
+	defer cancel()
+	plan, err := planner.SolveContext(ctx, problem, o)
 	var capacity *planner.CapacityError
 	switch {
 	case errors.As(err, &capacity):
