@@ -1,7 +1,7 @@
 // Command bench prints what the planner reaches on public instances and on synthetic graphs, beside
 // the figures of other planners. Every plan is checked. One thread does the planning.
 //
-//	go run ./planner/bench [-instances DIR] [-only capacity,anytime,large,scale,training,repeat]
+//	go run ./internal/plannerbench [-instances DIR] [-only capacity,anytime,large,scale,training,repeat]
 package main
 
 import (
