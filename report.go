@@ -13,6 +13,7 @@ type Report struct {
 	Dims    map[string]int   `json:"dims"`
 	Problem *planner.Problem `json:"problem"`
 	Plan    *planner.Plan    `json:"plan"`
+	Bounds  []planner.Bound  `json:"bounds"` // the proof of the plan's lower bound
 	// Weights is the size of the constants in bytes, packed or as the file stores them.
 	Weights int64 `json:"weights"`
 	// Resident estimates the resident memory of a process that runs the program at these sizes, in bytes. It is the sum of
@@ -39,6 +40,7 @@ type StagePlan struct {
 	Most    map[string]int   `json:"most,omitempty"`
 	Problem *planner.Problem `json:"problem,omitempty"`
 	Plan    *planner.Plan    `json:"plan,omitempty"` // nil if Unknown says why there is none before a run
+	Bounds  []planner.Bound  `json:"bounds,omitempty"`
 	Unknown string           `json:"unknown,omitempty"`
 }
 
@@ -74,6 +76,9 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 	planned := b.Planned
 	r := &Report{Dims: maps.Clone(b.Dims), Steps: len(planned.Steps)}
 	r.Problem, r.Plan = b.Explained()
+	if r.Bounds, err = planner.Bounds(r.Problem, r.Plan.Options); err != nil {
+		return nil, err
+	}
 	for _, h := range b.Host {
 		r.Host = append(r.Host, HostStep{Op: ir.OpName(h.Node.Op), Nodes: h.Node.Origins, Down: h.Down, Up: h.Up})
 	}
@@ -98,6 +103,9 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 			s.Unknown = o.Err.Error()
 		} else {
 			s.Problem, s.Plan = o.Binding.Explained()
+			if s.Bounds, err = planner.Bounds(s.Problem, s.Plan.Options); err != nil {
+				return nil, err
+			}
 		}
 		r.Stages = append(r.Stages, s)
 	}

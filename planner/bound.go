@@ -21,6 +21,50 @@ func LowerBound(p *Problem, o Options) (int64, error) {
 	return l.bound(p, o), nil
 }
 
+// A Bound proves what the memory of one device cannot be below: so many bytes live at one step.
+type Bound struct {
+	Device int `json:"device,omitempty"`
+	Step   int `json:"step"`
+	// Buffers are indices in Problem.Buffers. All of them live at the step. Their sizes with guards, rounded up to the smallest alignment
+	// on the device, sum to Bytes and the most that rounding added to any buffer of the device: one of them lies highest. Of a group
+	// one member stands for all, with the largest size of them and the life of all.
+	Buffers []int `json:"buffers"`
+	// End says that there is one buffer, which is fixed, and that its end takes the place of the sum.
+	End   bool  `json:"end,omitempty"`
+	Bytes int64 `json:"bytes"`
+}
+
+// Bounds proves the lower bound, a Bound a device. It fails as LowerBound does.
+func Bounds(p *Problem, o Options) ([]Bound, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	o.Mode = Auto // one space a device
+	l, err := newLayout(p, &o)
+	if err != nil {
+		return nil, err
+	}
+	var bounds []Bound
+	for s := range l.spaces {
+		sp := &l.spaces[s]
+		b := Bound{Device: sp.lane.Device, Step: sp.boundStep, Bytes: sp.least}
+		if highest := sp.boundBlock; highest != nil {
+			b.Buffers, b.End = []int{int(highest.buffer)}, true
+		} else {
+			for i := range sp.blocks {
+				if k := &sp.blocks[i]; k.size > 0 && k.first <= sp.boundStep && sp.boundStep < k.last {
+					b.Buffers = append(b.Buffers, int(k.buffer))
+				}
+			}
+		}
+		bounds = append(bounds, b)
+	}
+	return bounds, nil
+}
+
 // measure sweeps over time for the largest sums of live bytes.
 func (sp *space) measure() {
 	if len(sp.blocks) == 0 {
@@ -74,14 +118,12 @@ func (sp *space) measure() {
 	}
 	for i := range sp.blocks { // a fixed block keeps what is below it in the arena
 		if k := &sp.blocks[i]; k.fixed && k.offset+k.size > sp.bound {
-			sp.bound, sp.boundStep = k.offset+k.size, k.first
+			sp.bound, sp.boundStep, sp.boundBlock = k.offset+k.size, k.first, k
 		}
 	}
-	var slack int64 // any of those that live may lie highest
+	var slack int64 // any block may lie highest
 	for i := range sp.blocks {
-		if k := &sp.blocks[i]; k.first <= sp.boundStep && sp.boundStep < k.last {
-			slack = max(slack, k.slack)
-		}
+		slack = max(slack, sp.blocks[i].slack)
 	}
-	sp.least = sp.bound - slack
+	sp.least = max(0, sp.bound-slack)
 }

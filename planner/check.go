@@ -8,40 +8,187 @@ import (
 )
 
 // Check reports the first thing wrong with a plan: a buffer without memory, outside its arena, off its alignment or fixed
-// offset, an arena above the segment limit, a group torn apart, or two buffers that share bytes at the same time (at the
-// same execution level in the arena mode; at all where the options forbid reuse). It shares no code with the modes. The
-// error names the buffers or the arena.
+// offset, an arena above the segment limit, a group torn apart, two buffers that share bytes at the same time (at the
+// same execution level in the arena mode; at all where the options forbid reuse), a view outside its buffer, or a figure that is
+// not what the problem and the plan amount to. It shares no code with the modes. The error names the buffers or the arena.
 func Check(p *Problem, plan *Plan) error {
-	if err := p.Validate(); err != nil {
+	tenants, err := checkMemory(p, plan)
+	if err != nil {
 		return err
+	}
+	if got, want := plan.Figures, figuresOf(plan, tenants); got != want {
+		return fmt.Errorf("the plan claims %+v, it has %+v", got, want)
+	}
+	return nil
+}
+
+// checkMemory checks where buffers lie, and returns who lies where.
+func checkMemory(p *Problem, plan *Plan) ([]tenant, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
 	}
 	if err := plan.Options.validate(); err != nil {
-		return err
+		return nil, err
 	}
 	if len(plan.Slots) != len(p.Buffers) {
-		return fmt.Errorf("the plan has %d slots for %d buffers", len(plan.Slots), len(p.Buffers))
+		return nil, fmt.Errorf("the plan has %d slots for %d buffers", len(plan.Slots), len(p.Buffers))
 	}
 	if err := checkArenas(plan); err != nil {
-		return err
+		return nil, err
 	}
 	tenants, err := collectTenants(p, plan)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, rule := range rulesOf(p, plan) {
 		for i := range tenants {
 			tenants[i].from, tenants[i].to = rule.life(&tenants[i])
 		}
 		if a, b := sweep(tenants); a != nil {
-			return fmt.Errorf("%s and %s overlap in memory, [%d, %d) and [%d, %d) of arena %d, %s",
+			return nil, fmt.Errorf("%s and %s overlap in memory, [%d, %d) and [%d, %d) of arena %d, %s",
 				a.describe(p), b.describe(p), a.low, a.high, b.low, b.high, a.arena, rule.meaning)
 		}
+	}
+	return tenants, nil
+}
+
+// figuresOf adds up what a plan should say of itself.
+func figuresOf(plan *Plan, tenants []tenant) (f Figures) {
+	lanes := map[Lane][]tenant{}
+	devices := map[Lane][]tenant{}
+	for _, t := range tenants {
+		a := plan.Arenas[t.arena]
+		if a.Weights || t.low == t.high {
+			continue
+		}
+		device := Lane{Device: a.Device}
+		devices[device] = append(devices[device], t)
+		lanes[a.Lane] = append(lanes[a.Lane], t)
+	}
+	for _, list := range lanes {
+		g := sumUp(plan, list)
+		f.Logical, f.Rounded, f.Peak, f.LowerBound = f.Logical+g.Logical, f.Rounded+g.Rounded, f.Peak+g.Peak, f.LowerBound+g.LowerBound
+	}
+	if len(lanes) > len(devices) { // lanes that lie apart raise no bound
+		var together int64
+		for _, list := range devices {
+			together += sumUp(plan, list).LowerBound
+		}
+		f.LowerBound = min(f.LowerBound, together)
+	}
+	for _, a := range plan.Arenas {
+		if !a.Weights {
+			f.Committed += a.Size
+		}
+	}
+	f.Padding, f.Reused = f.Rounded-f.Logical, max(0, f.Rounded-f.Committed)
+	return f
+}
+
+// sumUp adds up the tenants of one memory.
+func sumUp(plan *Plan, tenants []tenant) (f Figures) {
+	grain := tenants[0].align
+	for _, t := range tenants {
+		grain = min(grain, t.align)
+	}
+	var slack int64
+	type change struct {
+		step          int
+		bytes, extent int64
+	}
+	var changes []change
+	for _, t := range tenants {
+		size := roundUp(t.high-t.low, plan.Options.align())
+		extent := roundUp(size, grain)
+		slack = max(slack, extent-size)
+		f.Logical, f.Rounded = f.Logical+t.bytes, f.Rounded+extent
+		changes = append(changes, change{t.first, t.bytes, extent}, change{t.last, -t.bytes, -extent})
+		if t.fixed {
+			f.LowerBound = max(f.LowerBound, plan.Arenas[t.arena].Start+t.low+extent)
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.extent, b.extent)) })
+	var bytes, extent int64
+	for _, c := range changes {
+		bytes, extent = bytes+c.bytes, extent+c.extent
+		f.Peak, f.LowerBound = max(f.Peak, bytes), max(f.LowerBound, extent)
+	}
+	f.LowerBound = max(0, f.LowerBound-slack)
+	return f
+}
+
+// checkBounds checks that the bounds prove what the plan claims as its lower bound.
+func checkBounds(p *Problem, plan *Plan, bounds []Bound) error {
+	if len(bounds) == 0 {
+		return nil
+	}
+	tenants, err := collectTenants(p, plan)
+	if err != nil {
+		return err
+	}
+	var claimed int64
+	for _, b := range bounds {
+		claimed += b.Bytes
+		if err := b.check(p, plan, tenants); err != nil {
+			return fmt.Errorf("the bound of device %d: %w", b.Device, err)
+		}
+	}
+	if plan.Options.Mode != TLSF && claimed != plan.LowerBound || claimed < plan.LowerBound {
+		return fmt.Errorf("the bounds prove %d bytes, the plan claims that none has less than %d", claimed, plan.LowerBound)
+	}
+	return nil
+}
+
+// check adds the bound up.
+func (b *Bound) check(p *Problem, plan *Plan, tenants []tenant) error {
+	grain, slack, sum := int64(maxAlign), int64(0), int64(0)
+	name := func(buffer int) int { // of a buffer or its group
+		if g := p.Buffers[buffer].Group; g != 0 {
+			return -g
+		}
+		return buffer
+	}
+	on := map[int]*tenant{}
+	for i := range tenants {
+		if t := &tenants[i]; t.low < t.high && plan.Arenas[t.arena].Device == b.Device && !plan.Arenas[t.arena].Weights {
+			grain = min(grain, t.align)
+			on[name(t.buffer)] = t
+		}
+	}
+	extent := func(t *tenant) (size, rounded int64) {
+		size = roundUp(t.high-t.low, plan.Options.align())
+		return size, roundUp(size, grain)
+	}
+	for _, t := range on {
+		size, rounded := extent(t)
+		slack = max(slack, rounded-size)
+	}
+	for _, i := range b.Buffers {
+		if i < 0 || i >= len(p.Buffers) {
+			return fmt.Errorf("buffer %d of %d", i, len(p.Buffers))
+		}
+		t := on[name(i)]
+		switch {
+		case t == nil:
+			return fmt.Errorf("buffer %d has no memory there, or is in it twice", i)
+		case b.End && (!t.fixed || len(b.Buffers) > 1):
+			return fmt.Errorf("%s does not end the memory", t.describe(p))
+		case !b.End && (b.Step < t.first || t.last <= b.Step):
+			return fmt.Errorf("%s does not live at step %d", t.describe(p), b.Step)
+		}
+		delete(on, name(i)) // twice would count twice
+		_, rounded := extent(t)
+		if sum += rounded; b.End {
+			sum += plan.Arenas[t.arena].Start + t.low
+		}
+	}
+	if got := max(0, sum-slack); got != b.Bytes {
+		return fmt.Errorf("its buffers prove %d bytes, not %d", got, b.Bytes)
 	}
 	return nil
 }
 
 func checkArenas(plan *Plan) error {
-	var sum int64
 	for i, a := range plan.Arenas {
 		if a.Size < 0 || a.Start < 0 {
 			return fmt.Errorf("arena %d starts at %d and has %d bytes", i, a.Start, a.Size)
@@ -52,10 +199,9 @@ func checkArenas(plan *Plan) error {
 		if limit := plan.Options.Segment; limit > 0 && a.Size > limit {
 			return fmt.Errorf("arena %d has %d bytes, above the segment limit of %d", i, a.Size, limit)
 		}
-		sum += a.Size
-	}
-	if sum != plan.Committed {
-		return fmt.Errorf("the plan says that it commits %d bytes, its arenas have %d", plan.Committed, sum)
+		if a.Size%plan.Options.align() != 0 {
+			return fmt.Errorf("arena %d has %d bytes, which are no multiple of the alignment %d", i, a.Size, plan.Options.Alignment)
+		}
 	}
 	return nil
 }
@@ -65,9 +211,12 @@ type tenant struct {
 	buffer      int // index in Problem.Buffers; of a group its first member
 	arena       int
 	low, high   int64 // bytes in the arena, with the guard
-	first, last int   // steps
-	level, deep int   // first and last execution level
-	from, to    int   // the interval that a sweep looks at
+	bytes       int64 // without the guard
+	align       int64
+	fixed       bool
+	first, last int // steps
+	level, deep int // first and last execution level
+	from, to    int // the interval that a sweep looks at
 }
 
 func (t *tenant) describe(p *Problem) string {
@@ -102,6 +251,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 		t := tenant{
 			buffer: i, arena: slot.Arena, low: slot.Offset, high: slot.Offset + slot.Size + guard,
 			first: b.First, last: b.Last, level: b.Level, deep: b.LastLevel,
+			bytes: slot.Size, align: max(1, b.Align, plan.Options.Alignment), fixed: b.Fixed,
 		}
 		if stepped {
 			t.level, t.deep = b.First, b.Last-1
@@ -114,7 +264,8 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 					return nil, fmt.Errorf("%s and %s are of group %d, yet lie at offset %d of arena %d and at offset %d of arena %d",
 						host.describe(p), t.describe(p), b.Group, host.low, host.arena, t.low, t.arena)
 				}
-				host.high = max(host.high, t.high)
+				host.high, host.bytes = max(host.high, t.high), max(host.bytes, t.bytes)
+				host.align, host.fixed = max(host.align, t.align), host.fixed || t.fixed
 				host.first, host.last = min(host.first, t.first), max(host.last, t.last)
 				host.level, host.deep = min(host.level, t.level), max(host.deep, t.deep)
 				continue

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -20,7 +21,7 @@ var breaks = map[string]func(p *Problem, plan *Plan, i, j int){
 	"misalign":      func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Offset++ },
 	"below":         func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Offset = -64 },
 	"after":         func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Offset += plan.Committed + 1 },
-	"smaller arena": func(_ *Problem, plan *Plan, i, _ int) { plan.Arenas[0].Size--; plan.Committed-- },
+	"smaller arena": func(_ *Problem, plan *Plan, i, _ int) { plan.Arenas[0].Size -= max(1, plan.Options.Alignment) },
 	"other arena":   func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Arena++ },
 	"no arena":      func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Arena = NoArena },
 	"wild arena":    func(_ *Problem, plan *Plan, i, _ int) { plan.Slots[i].Arena = -2 },
@@ -28,7 +29,6 @@ var breaks = map[string]func(p *Problem, plan *Plan, i, j int){
 	"longer life":   func(p *Problem, _ *Plan, i, _ int) { p.Buffers[i].Last += 3 },
 	"earlier life":  func(p *Problem, _ *Plan, i, _ int) { p.Buffers[i].First -= 3 },
 	"deeper":        func(p *Problem, _ *Plan, i, _ int) { p.Buffers[i].LastLevel += 3 },
-	"figures":       func(_ *Problem, plan *Plan, _, _ int) { plan.Committed++ },
 	"no reason":     func(_ *Problem, plan *Plan, _, _ int) { plan.Unplanned = nil },
 }
 
@@ -58,7 +58,8 @@ func TestCheckFindsEveryBreak(t *testing.T) {
 			q.Buffers = slices.Clone(p.Buffers)
 			broken.Slots, broken.Arenas = slices.Clone(plan.Slots), slices.Clone(plan.Arenas)
 			damage(&q, &broken, i, j)
-			fast, slow := Check(&q, &broken), checkSlowly(&q, &broken)
+			_, fast := checkMemory(&q, &broken)
+			slow := checkSlowly(&q, &broken)
 			if (fast == nil) != (slow == nil) {
 				t.Fatalf("after %q: Check says %v, all pairs say %v", name, fast, slow)
 			}
@@ -68,6 +69,23 @@ func TestCheckFindsEveryBreak(t *testing.T) {
 		}
 	}
 	require.Len(t, rejected, len(breaks), "each way breaks some plan: %v", rejected)
+}
+
+// TestCheckAddsUp: no figure is believed, nor is a view outside its buffer.
+func TestCheckAddsUp(t *testing.T) {
+	p := layered(200, 1)
+	p.Views = []View{{Name: "v", Buffer: 3, Offset: p.Buffers[3].Size, Size: 8}}
+	plan := solve(t, p, Options{})
+	require.NoError(t, Check(p, plan))
+	figures := reflect.ValueOf(&plan.Figures).Elem()
+	for i := range figures.NumField() {
+		was := figures.Field(i).Int()
+		figures.Field(i).SetInt(was - 1)
+		require.ErrorContains(t, Check(p, plan), "the plan claims", figures.Type().Field(i).Name)
+		figures.Field(i).SetInt(was)
+	}
+	p.Views[0].Offset++
+	require.ErrorContains(t, Check(p, plan), "view v has 8 bytes from byte")
 }
 
 func TestCheckNamesTheTwoBuffers(t *testing.T) {
@@ -93,9 +111,11 @@ func TestCheckSeesGroupsGuardsAndLevels(t *testing.T) {
 	p.Buffers[0].Boundary = Output
 	plan = solve(t, p, Options{Mode: BestFit, TailGuard: true})
 	plan.Options.TailGuard = false
-	require.NoError(t, Check(p, plan))
+	_, err := checkMemory(p, plan)
+	require.NoError(t, err)
 	plan.Slots[0].Offset, plan.Slots[1].Offset = 0, 100
-	require.NoError(t, Check(p, plan))
+	_, err = checkMemory(p, plan)
+	require.NoError(t, err)
 	plan.Options.TailGuard = true
 	require.ErrorContains(t, Check(p, plan), "overlap in memory, [0, 228) and [100, 200)")
 

@@ -29,7 +29,7 @@ func TestReadCSVErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                            "no header: the first row must be id,lower,upper,size",
 		"id,lower,size\n":             "the header lacks upper",
-		"id,lower,upper,size,color\n": `unknown column "color": use id, lower, upper, size, alignment, lane`,
+		"id,lower,upper,size,color\n": `unknown column "color": use id, lower, upper, size, alignment, offset, boundary, group, lane`,
 		"id,lower,upper,size,size\n":  `column "size" is there twice`,
 		"id,lower,upper,size\na,0,1,4\na,2,3,4\n":                                     `line 3: id "a" is on line 2 already`,
 		"id,lower,upper,size\na,0,1\n":                                                "line 2: wrong number of fields",

@@ -15,6 +15,7 @@ import (
 type File struct {
 	Problem *Problem `json:"problem"`
 	Plan    *Plan    `json:"plan"`
+	Bounds  []Bound  `json:"bounds,omitempty"` // the proof of the plan's lower bound
 	Stages  []*File  `json:"stages,omitempty"` // of a program that is split, those beside this one that are planned
 }
 
@@ -23,6 +24,23 @@ func (f *File) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
 	return e.Encode(f)
+}
+
+// Check checks the plan, the proof of its bound if there is one, and those of the other stages. It fails as the function Check does, or
+// with what is wrong with the proof.
+func (f *File) Check() error {
+	if err := Check(f.Problem, f.Plan); err != nil {
+		return err
+	}
+	if err := checkBounds(f.Problem, f.Plan, f.Bounds); err != nil {
+		return err
+	}
+	for i, stage := range f.Stages {
+		if err := stage.Check(); err != nil {
+			return fmt.Errorf("stage %d: %w", i+1, err)
+		}
+	}
+	return nil
 }
 
 // ReadFile reads what WriteJSON wrote, alone or with other fields beside it, and validates the problem. It does not Check the plan.
@@ -76,6 +94,11 @@ func (t jsonText) plan() (*File, error) {
 	problem, hasProblem := fields["problem"]
 	if plan, hasPlan := fields["plan"]; hasPlan && hasProblem {
 		if err := errors.Join(problem.decode(&f.Problem), plan.decode(&f.Plan)); err != nil {
+			return nil, fmt.Errorf("not a plan file: %w", err)
+		}
+	}
+	if bounds, ok := fields["bounds"]; ok {
+		if err := bounds.decode(&f.Bounds); err != nil {
 			return nil, fmt.Errorf("not a plan file: %w", err)
 		}
 	}

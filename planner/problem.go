@@ -128,6 +128,9 @@ func (p *Problem) Validate() error {
 		if v := &p.Views[i]; v.Buffer < 0 || v.Buffer >= len(p.Buffers) {
 			return fmt.Errorf("view %s lies in buffer %d of %d", v.Name, v.Buffer, len(p.Buffers))
 		}
+		if v, b := &p.Views[i], &p.Buffers[p.Views[i].Buffer]; v.Offset < 0 || v.Offset > b.Size || v.Size < 0 {
+			return fmt.Errorf("view %s has %d bytes from byte %d of buffer %d on, which has %d", v.Name, v.Size, v.Offset, b.ID, b.Size)
+		}
 	}
 	return p.validateGroups()
 }

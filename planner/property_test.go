@@ -114,6 +114,11 @@ func TestAgainstBruteForce(t *testing.T) {
 			o.Mode = mode
 			plan := solve2(t, p, o)
 			require.NoError(t, checkSlowly(p, plan), "seed %d", seed)
+			bounds, err := Bounds(p, o)
+			require.NoError(t, err)
+			require.NoError(t, (&File{Problem: p, Plan: plan, Bounds: bounds}).Check(), "seed %d", seed)
+			bounds[0].Bytes++
+			require.Error(t, (&File{Problem: p, Plan: plan, Bounds: bounds}).Check(), "seed %d", seed)
 			require.GreaterOrEqual(t, plan.Committed, plan.LowerBound, "seed %d, %v", seed, mode)
 			if mode != TLSF { // which begins the memory of copy lanes anew
 				require.Equal(t, bound, plan.LowerBound, "seed %d", seed)

@@ -30,11 +30,12 @@ type space struct {
 	grain   int64 // the smallest: every block starts at a multiple of it, so that rounding sizes up to it loses nothing below the top
 	problem *Problem
 
-	bound     int64 // no arrangement of the blocks ends below it
-	least     int64 // the same without what the grain has added to the highest block: no arena is smaller
-	boundStep int   // a step at which so many bytes live
-	peak      int64 // largest sum of live bytes, without grain and guards
-	work      int64 // done by the heuristics and the search
+	bound      int64  // no arrangement of the blocks ends below it
+	least      int64  // the same without what the grain has added to the highest block: no arena is smaller
+	boundStep  int    // a step at which so many bytes live
+	boundBlock *block // nil, or the fixed one that ends there
+	peak       int64  // largest sum of live bytes, without grain and guards
+	work       int64  // done by the heuristics and the search
 
 	done <-chan struct{} // closed: the search ends
 

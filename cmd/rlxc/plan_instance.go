@@ -119,8 +119,12 @@ func (p *planning) planInstance(c *cobra.Command) error {
 		return err
 	}
 	if plan != nil {
-		report.ArenaSize, report.File = plan.Committed, &planner.File{Problem: problem, Plan: plan}
-		if err := planner.Check(problem, plan); err != nil {
+		bounds, err := planner.Bounds(problem, o)
+		if err != nil {
+			return err
+		}
+		report.ArenaSize, report.File = plan.Committed, &planner.File{Problem: problem, Plan: plan, Bounds: bounds}
+		if err := report.File.Check(); err != nil {
 			return err
 		}
 		if err := p.draw(problem, plan, p.instance); err != nil {
@@ -159,7 +163,7 @@ func (p *planning) checkFile(c *cobra.Command) error {
 		Problem   string `json:"why,omitempty"`
 		ArenaSize int64  `json:"arena_size"`
 	}{OK: true, ArenaSize: file.Plan.Committed}
-	if err := checkPlans(file); err != nil {
+	if err := file.Check(); err != nil {
 		report.OK, report.Problem = false, err.Error()
 	}
 	err = emit(c, report, func(out io.Writer) error {
@@ -176,17 +180,4 @@ func (p *planning) checkFile(c *cobra.Command) error {
 		return errCheck
 	}
 	return err
-}
-
-// checkPlans verifies a plan, and those of the other stages of its program.
-func checkPlans(f *planner.File) error {
-	if err := planner.Check(f.Problem, f.Plan); err != nil {
-		return err
-	}
-	for i, stage := range f.Stages {
-		if err := planner.Check(stage.Problem, stage.Plan); err != nil {
-			return fmt.Errorf("stage %d: %w", i+1, err)
-		}
-	}
-	return nil
 }
