@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -72,9 +73,9 @@ func check(t *testing.T, d *Device, name, text string, s int) {
 func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Tensor, name string, kernels bool) []*tensor.Tensor {
 	t.Helper()
 	p := load(t, d, g, b, name, kernels)
-	m := d.NewMemory().(*arena)
+	m := d.NewMemory().(*gpu.Memory)
 	defer m.Close()
-	m.poison = 0xFF
+	m.Poison(0xFF)
 	instance, err := p.Attach(m, nil)
 	require.NoError(t, err, name)
 	var kept, first []*tensor.Tensor
@@ -90,4 +91,8 @@ func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Te
 		require.Equal(t, first[i].Bytes(), kept[i].Bytes(), name)
 	}
 	return kept
+}
+
+func TestPoison(t *testing.T) {
+	onDevices(t, backend.Options{}, func(t *testing.T, d *Device) { backendtest.Poison(t, d) })
 }

@@ -8,11 +8,11 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/driver"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -25,11 +25,11 @@ func init() {
 
 // A Device is a GPU.
 type Device struct {
+	*gpu.Runtime
 	ctx       *driver.Context
 	target    *target.Target
 	rows      map[ir.Kind]row
 	modules   modules
-	profile   bool
 	precision tensor.DType // of the values inside a model, Invalid for its own; tf32 is one of products alone
 	identity  string       // names the device and its driver
 
@@ -37,28 +37,6 @@ type Device struct {
 	model   map[*tensor.Tensor]bool // the constants that all programs share
 	weights weights                 // those that a program has needed
 	owned   map[owned]bool          // by programs and instances that the collector has not found
-}
-
-// owned is something on the device that goes with its owner, or with the device.
-type owned interface{ free(c *driver.Context) }
-
-// own keeps track of something on the device until its owner is gone.
-func own[T any](d *Device, owner *T, x owned) {
-	d.mu.Lock()
-	d.owned[x] = true
-	d.mu.Unlock()
-	runtime.AddCleanup(owner, func(x owned) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if !d.owned[x] { // the device is closed
-			return
-		}
-		delete(d.owned, x)
-		if leave, err := d.ctx.Enter(); err == nil {
-			x.free(d.ctx)
-			leave()
-		}
-	}, x)
 }
 
 // alignment of the arena's buffers: a cache line, and what the copy engine asks for.
@@ -90,14 +68,15 @@ func Open(o backend.Options) (*Device, error) {
 	if (o.Precision == tensor.BF16 || o.Precision == tensor.TF32) && info.Capability() < 80 {
 		return nil, fmt.Errorf("%s has no products of %s: use f16", info.Name, o.Precision)
 	}
-	d := &Device{profile: o.Profile, precision: o.Precision, model: map[*tensor.Tensor]bool{}, owned: map[owned]bool{}}
+	d := &Device{precision: o.Precision, model: map[*tensor.Tensor]bool{}, owned: map[owned]bool{}}
+	d.Runtime = &gpu.Runtime{Driver: d, Target: d.Target, Profile: o.Profile, StagedUploads: true}
 	d.identity = fmt.Sprintf("%s, compute capability %d.%d, driver %d.%d", info.Name, info.Major, info.Minor, info.Driver/1000, info.Driver%1000/10)
 	if d.ctx, err = lib.NewContext(info); err != nil {
 		return nil, err
 	}
 	d.modules = modules{ctx: d.ctx, loaded: map[string]*kernel{}, folder: cacheFolder(info)}
 	d.rows = d.table()
-	t := target.Target{Name: "cuda/" + info.Name, Align: alignment}
+	t := target.Target{Name: "cuda/" + info.Name, Align: alignment, Outside: true}
 	for k, r := range d.rows {
 		t.Rows[k] = r.Row
 	}
@@ -132,6 +111,16 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	return 0, nil
 }
 
+// Load implements backend.Device.
+func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
+	leave, err := d.ctx.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return d.Runtime.Load(p)
+}
+
 // Close implements backend.Device: it releases the device and all that was made on it.
 func (d *Device) Close() error {
 	leave, err := d.ctx.Enter()
@@ -142,15 +131,12 @@ func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for x := range d.owned {
-		x.free(d.ctx)
+		x.free()
 	}
 	clear(d.owned)
 	d.weights.free(d.ctx)
 	d.modules.unload()
 	return d.ctx.Close()
 }
-
-// errOnHost is what a row's bind returns when its kernel does not take these sizes: the node then runs on the host.
-var errOnHost = errors.New("these sizes run on the host")
 
 func ceil(a, b int) int { return (a + b - 1) / b }

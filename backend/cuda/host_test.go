@@ -173,6 +173,11 @@ func TestHostMemory(t *testing.T) {
 	backendtest.HostMemory(t, d)
 }
 
+func TestGivesBack(t *testing.T) {
+	_, d := fake(t)
+	backendtest.GivesBack(t, d)
+}
+
 // TestEmpty holds that attention without keys is no kernel's, which would divide by the sum of no weights.
 func TestEmpty(t *testing.T) {
 	driver, d := fake(t)
@@ -181,6 +186,57 @@ func TestEmpty(t *testing.T) {
 		require.NotContains(t, name, "flash")
 		require.NotContains(t, name, "attention")
 	}
+}
+
+// TestKeptStaysOnDevice holds that a run on device tensors moves nothing but the other inputs and outputs, and that what grows in place is not
+// copied on the device.
+func TestKeptStaysOnDevice(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	d := drivertest.New(t)
+	m, err := rlxc.FromProto(modeltest.StreamModel(), "stream")
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Verify: true})
+	require.NoError(t, err)
+	var launches []int
+	for _, room := range []int{0, 40} {
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		start := rlxc.Tensors{"past": tensor.New(tensor.F32, 4, 3), "sum": tensor.New(tensor.F32, 2, 3), "old": tensor.New(tensor.U8, 3)}
+		var all []*rlxc.Kept
+		for in, out := range map[string]string{"past": "present", "sum": "total", "old": "new"} {
+			k, err := p.Keep(start[in])
+			if room > 0 && in != "sum" {
+				require.NoError(t, k.Close())
+				k, err = p.KeepGrowing(start[in], 0, room)
+			}
+			require.NoError(t, err)
+			require.NoError(t, s.Feed(in, k))
+			require.NoError(t, s.Keep(out, k))
+			all = append(all, k)
+		}
+		in := rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 3), "byte": tensor.New(tensor.U8, 1), "through": tensor.New(tensor.I64, 2)}
+		for range 3 {
+			up, down := d.Calls["cuMemcpyHtoD_v2"], d.Calls["cuMemcpyDtoH_v2"]
+			d.Log, d.Kernels = nil, map[string]int{}
+			_, err := s.Run(context.Background(), in)
+			require.NoError(t, err)
+			require.Equal(t, []string{"up", "up", "up", "down", "down", "run", "wait"}, d.Log, "x, byte, through; passed, y")
+			require.Equal(t, up, d.Calls["cuMemcpyHtoD_v2"])
+			require.Equal(t, down, d.Calls["cuMemcpyDtoH_v2"])
+		}
+		n := 0
+		for _, k := range d.Kernels {
+			n += k
+		}
+		launches = append(launches, n)
+		require.NoError(t, s.Close())
+		for _, k := range all {
+			require.NoError(t, k.Close())
+		}
+	}
+	require.Equal(t, launches[0]-2, launches[1])
+	require.NoError(t, p.Close())
 }
 
 // fake opens the device of a driver in Go.

@@ -18,6 +18,7 @@ type launch struct {
 	places []int // of addresses in params
 	maps   []matrixMap
 	f      driver.Function
+	grown  []int // two segments, or none: where they are one buffer, there is nothing to do
 }
 
 // A matrixMap is a field of the parameters that describes a matrix to the copy engine.
@@ -58,15 +59,18 @@ func addresses(t reflect.Type, at int, list []int) []int {
 	return list
 }
 
-// record launches the kernel on a stream, in a session's memory. Where it follows a kernel, it may start early; a user's does not know how.
-func (l *launch) record(c *driver.Context, s *driver.Stream, m *arena, follows bool) error {
+// idle reports whether the launch copies a buffer to itself.
+func (l *launch) idle(at segments) bool { return l.grown != nil && at(l.grown[0]) == at(l.grown[1]) }
+
+// record launches the kernel on a stream. Where it follows a kernel, it may start early; a user's does not know how.
+func (l *launch) record(c *driver.Context, s *driver.Stream, at segments, follows bool) error {
 	params := append([]byte(nil), l.params...)
-	for _, at := range l.places {
-		a := address(binary.NativeEndian.Uint64(params[at:]))
-		binary.NativeEndian.PutUint64(params[at:], uint64(a.resolve(m)))
+	for _, i := range l.places {
+		a := address(binary.NativeEndian.Uint64(params[i:]))
+		binary.NativeEndian.PutUint64(params[i:], uint64(a.resolve(at)))
 	}
 	for _, x := range l.maps {
-		t, err := c.MapMatrix(x.kind, x.at.resolve(m), x.rows, x.cols, x.pitch, x.boxRows, x.boxCols)
+		t, err := c.MapMatrix(x.kind, x.at.resolve(at), x.rows, x.cols, x.pitch, x.boxRows, x.boxCols)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package cuda
 import (
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
@@ -70,7 +71,7 @@ var concatRow = row{
 		}
 		axis, at := n.Op.(ir.Concat).Axis, 0
 		var launches []*launch
-		for _, x := range in {
+		for i, x := range in {
 			piece := *out[0] // the part of the result that the operand fills
 			piece.shape = x.shape
 			piece.at += address(at * piece.strides[axis] * piece.width)
@@ -81,6 +82,9 @@ var concatRow = row{
 			l, err := move(&piece, x)
 			if err != nil {
 				return nil, err
+			}
+			if from, to, ok := b.p.Lengthens(n, i); ok && i == 0 {
+				l.grown = []int{from, to}
 			}
 			launches = append(launches, l)
 		}
@@ -136,7 +140,7 @@ var padRow = row{
 		}
 		op, x, y := n.Op.(ir.Pad), in[0], out[0]
 		if y.elements() > 1<<31-1 {
-			return nil, errOnHost
+			return nil, gpu.ErrOnHost
 		}
 		p := padParams{y: y.at, x: x.at, value: option(in, 1).pointer(), count: int32(y.elements()), rank: int32(len(y.shape)), mode: int32(op.Mode), width: int32(y.width)}
 		for k := range y.shape {

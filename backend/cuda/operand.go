@@ -5,32 +5,40 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/driver"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An address is where something lies on the device: a driver.Pointer, or a place in the memory of a session, which is not known
-// before a launch is recorded.
+// An address is where something is on the device: a driver.Pointer, or a place in a segment, which is not known before a launch is
+// recorded.
 type address uint64
 
-// Places have one of these bits. Below them, an arena's have its number and the offset.
+// Places have this bit. Below it they have one more than the number of the segment, and the offset.
 const (
-	inArena     address = 1 << 63
-	inStatus    address = 1 << 62
-	arenaShift          = 48
-	offsetMask  address = 1<<arenaShift - 1
-	statusBytes         = 16 // of a report: Status in _gen/common.cuh
+	inSegment    address = 1 << 63
+	segmentShift         = 48
+	offsetMask   address = 1<<segmentShift - 1
 )
 
-// resolve finds the pointer of an address in a session's memory.
-func (a address) resolve(m *arena) driver.Pointer {
-	switch {
-	case a&inArena != 0:
-		return m.segments[a&^inArena>>arenaShift].at + driver.Pointer(a&offsetMask)
-	case a&inStatus != 0:
-		return m.status.at + driver.Pointer(a&offsetMask)
+// addressOf is the address of a place, so many bytes behind it.
+func addressOf(p gpu.Place, off int) address {
+	return inSegment | address(p.Segment+1)<<segmentShift | address(p.Offset+int64(off))
+}
+
+// segments finds the memory of a segment.
+type segments func(segment int) backend.Buffer
+
+func (s segments) pointer(p gpu.Place) driver.Pointer {
+	return s(p.Segment).(*buffer).at + driver.Pointer(p.Offset)
+}
+
+// resolve finds the pointer of an address.
+func (a address) resolve(s segments) driver.Pointer {
+	if a&inSegment == 0 {
+		return driver.Pointer(a)
 	}
-	return driver.Pointer(a)
+	return s.pointer(gpu.Place{Segment: int(a&^inSegment>>segmentShift) - 1, Offset: int64(a & offsetMask)})
 }
 
 // An operand is where a value of a bound graph lies.
@@ -40,8 +48,6 @@ type operand struct {
 	strides  []int // in elements
 	width    int   // bytes an element
 	at       address
-	off      int            // in bytes, from the start of its root
-	root     int            // ID of the root value
 	constant *tensor.Tensor // of constants, on the host
 }
 
@@ -67,54 +73,48 @@ func (o *operand) pointer() address {
 
 // binder resolves the operands of one program's steps.
 type binder struct {
-	d       *Device
-	p       *backend.Planned
-	own     weights  // constants of this binding alone
-	node    *ir.Node // of the current step
-	scratch []int    // the buffers of its scratch
-	reports []report
+	d        *Device
+	p        *gpu.Places
+	own      weights  // constants of this binding alone
+	node     *ir.Node // of the current step
+	scratch  []int    // the buffers of its scratch
+	launches []*launch
 }
 
-// A report is a place where kernels leave an index that lies outside of an axis.
-type report struct {
-	node       *ir.Node
-	axis, size int
+// Binder implements gpu.Driver.
+func (d *Device) Binder(p *gpu.Places) gpu.Binder { return &binder{d: d, p: p} }
+
+// Abandon implements gpu.Binder.
+func (b *binder) Abandon() { b.own.free(b.d.ctx) }
+
+// Reads implements gpu.Binder.
+func (b *binder) Reads(*ir.Node, *ir.Value) bool { return true }
+
+// Bind implements gpu.Binder.
+func (b *binder) Bind(n *ir.Node, scratch []int) (int, error) {
+	b.node, b.scratch = n, scratch
+	launches, err := b.d.rows[n.Op.Kind()].bind(b, n)
+	if err != nil {
+		return 0, err
+	}
+	b.launches = append(b.launches, launches...)
+	return len(launches), nil
 }
 
-// report makes a place for the current node.
+// report makes a place for an index of the current node that is outside of an axis.
 func (b *binder) report(axis, size int) address {
-	b.reports = append(b.reports, report{b.node, axis, size})
-	return inStatus | address(statusBytes*(len(b.reports)-1))
+	off := b.p.Report(b.node, func(index int64) error { return backend.OutOfRange(index, axis, size) })
+	return addressOf(gpu.Place{Segment: gpu.Status}, off)
 }
 
-// onDevice reports whether kernels can read and write a value: a tensor whose memory was planned, or a constant.
-func (b *binder) onDevice(v *ir.Value) bool {
-	if v.Type.Kind != ir.TensorType || v.Type.DType.Size() == 0 {
-		return false
-	}
-	root := b.p.Layout(v).Root
-	if root.IsConst() {
-		return root.Const != nil
-	}
-	if v.Type.Sizes().Elements() == 0 {
-		return true
-	}
-	_, ok := b.p.Slot(root)
-	return ok
-}
-
-// place finds where a value lies, but for constants, which may not be on the device yet.
+// place finds where a value is, but for constants, which may not be on the device yet.
 func (b *binder) place(v *ir.Value) operand {
 	l := b.p.Layout(v)
-	o := operand{dtype: v.Type.DType, width: v.Type.DType.Size(), strides: l.Strides, root: l.Root.ID}
-	if v.Type.Kind == ir.TensorType {
-		o.shape = v.Type.Sizes()
-	}
-	o.off = l.Offset * o.width
+	o := operand{dtype: v.Type.DType, width: v.Type.DType.Size(), shape: v.Type.Sizes(), strides: l.Strides}
 	if l.Root.IsConst() {
 		o.constant = l.Root.Const
-	} else if s, ok := b.p.Slot(l.Root); ok {
-		o.at = inArena | address(s.Arena)<<arenaShift | address(s.Offset+int64(o.off))
+	} else if at, ok := b.p.At(l.Root); ok {
+		o.at = addressOf(at, l.Offset*o.width)
 	}
 	return o
 }
@@ -127,7 +127,7 @@ func (b *binder) operand(v *ir.Value) (operand, error) {
 		if err != nil {
 			return o, err
 		}
-		o.at = at + address(o.off)
+		o.at = at + address(b.p.Layout(v).Offset*o.width)
 	}
 	return o, nil
 }
@@ -167,8 +167,8 @@ func option(in []*operand, i int) *operand {
 
 // scratchAt is where scratch buffer i of the current step lies.
 func (b *binder) scratchAt(i int) address {
-	s := b.p.Plan.Slots[b.scratch[i]]
-	return inArena | address(s.Arena)<<arenaShift | address(s.Offset)
+	at, _ := b.p.Buffer(b.scratch[i])
+	return addressOf(at, 0)
 }
 
 func (o *operand) String() string { return fmt.Sprintf("%s%v", o.dtype, o.shape) }

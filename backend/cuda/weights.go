@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/rlxc/rlxc/internal/driver"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -13,10 +14,16 @@ import (
 type weights struct {
 	at       map[weightKey]driver.Pointer
 	slabs    []driver.Pointer
-	total    int64    // of the slabs
-	rests    []buffer // of the slabs
-	expected int64    // bytes of all constants that are known to come, and of those that came
+	total    int64  // of the slabs
+	rests    []rest // of the slabs
+	expected int64  // bytes of all constants that are known to come, and of those that came
 	taken    int64
+}
+
+// A rest is what is left of a slab.
+type rest struct {
+	at   driver.Pointer
+	size int64
 }
 
 type weightKey struct {
@@ -58,7 +65,7 @@ func (m *weights) alloc(c *driver.Context, size int64) (driver.Pointer, error) {
 		return 0, err
 	}
 	m.slabs, m.total = append(m.slabs, p), m.total+slab
-	m.rests = append(m.rests, buffer{p + driver.Pointer(size), slab - size})
+	m.rests = append(m.rests, rest{p + driver.Pointer(size), slab - size})
 	return p, nil
 }
 
@@ -130,7 +137,7 @@ func (b *binder) arranged(t *tensor.Tensor, how string) (address, error) {
 		case 2:
 			transpose(tensor.Of[uint16](y.Bitcast(tensor.U16)), tensor.Of[uint16](x.Bitcast(tensor.U16)), rows, cols)
 		default:
-			return nil, errOnHost
+			return nil, gpu.ErrOnHost
 		}
 		return y.Bytes(), nil
 	})

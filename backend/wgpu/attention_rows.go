@@ -46,7 +46,7 @@ func (a *attention) relative(b *binder, scores, index *operand) func(token, own,
 	if scores == nil {
 		return nil
 	}
-	name := fmt.Sprintf("relative%d", len(b.reports))
+	name := fmt.Sprintf("relative%d", len(a.params))
 	a.function(name+"(head: u32, token: u32, own: u32, other: u32) -> f32", func() {
 		last := a.u(index.shape[0] - 1)
 		a.index("i", index, fmt.Sprintf("min(own, %s) * %s + min(other, %s)", last, a.u(index.shape[1]), last))

@@ -6,7 +6,6 @@
 package wgpu
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/x448/float16"
 
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -28,12 +28,12 @@ func init() {
 // A Device is what the programs of one compilation run on: an accelerator, which other Devices may share, and how it is used.
 type Device struct {
 	*accelerator
-	target  *target.Target
-	rows    map[ir.Kind]row
-	profile bool
-	half    bool  // products with constant matrices take their operands in float16
-	coop    bool  // and are computed by cooperative matrices
-	noCoop  error // why not, of an adapter that gives them
+	*gpu.Runtime
+	target *target.Target
+	rows   map[ir.Kind]row
+	half   bool  // products with constant matrices take their operands in float16
+	coop   bool  // and are computed by cooperative matrices
+	noCoop error // why not, of an adapter that gives them
 
 	// Guarded by the accelerator's mu.
 	model map[*tensor.Tensor]*constant // the constants that all programs share
@@ -59,16 +59,17 @@ func Open(o backend.Options) (*Device, error) {
 func (x *accelerator) device(o backend.Options) (*Device, error) {
 	a := x.gpu.Adapter
 	d := &Device{
-		accelerator: x, profile: o.Profile, half: o.Precision == tensor.F16,
+		accelerator: x, half: o.Precision == tensor.F16,
 		model: map[*tensor.Tensor]*constant{}, held: map[weightKey]bool{},
 	}
+	d.Runtime = &gpu.Runtime{Driver: d, Target: d.Target, Profile: o.Profile}
 	if d.half && !a.Has(native.ShaderF16) {
 		d.Close()
 		return nil, fmt.Errorf("%s has no float16 arithmetic (shader-f16): leave out precision f16", a.Name)
 	}
 	d.findCooperative()
 	d.rows = d.table()
-	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding}
+	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding, Outside: true}
 	for k, r := range d.rows {
 		t.Rows[k] = r.Row
 	}
@@ -152,9 +153,6 @@ func (d *accelerator) compile(shaders []*shader) ([]*native.Pipeline, error) {
 	return out, nil
 }
 
-// errOnHost is what a row's bind returns when its kernel does not take these sizes: the node then runs on the host.
-var errOnHost = errors.New("these sizes run on the host")
-
 // A weight is a constant on the device: one buffer, or, above the largest binding, several of so many rows each.
 type weight struct {
 	pieces []*native.Buffer
@@ -193,7 +191,7 @@ func (d *Device) upload(data []byte, rows int) (*weight, error) {
 	if int64(len(data)) > d.binding {
 		w.rows = int(d.binding / max(row, 1))
 		if w.rows == 0 {
-			return nil, errOnHost
+			return nil, gpu.ErrOnHost
 		}
 	}
 	for {
@@ -247,7 +245,7 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error 
 		return err
 	}
 	if len(w.pieces) > 1 { // widened, it is larger than a binding
-		return errOnHost
+		return gpu.ErrOnHost
 	}
 	o.weight, o.memory = w, memory{constant: w.pieces[0]}
 	if half {

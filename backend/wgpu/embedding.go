@@ -3,6 +3,7 @@ package wgpu
 import (
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -30,7 +31,7 @@ var embeddingRow = row{
 		for i := ir.EmbeddingTable; i < len(in); i += 2 {
 			aligned = append(aligned, &in[i])
 			if !b.whole(n.Inputs[i], &in[i]) {
-				return nil, errOnHost
+				return nil, gpu.ErrOnHost
 			}
 		}
 		cols, rows := y.shape[len(y.shape)-1], index.elements()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -30,7 +31,7 @@ var gatherRow = row{
 			unit = 4
 		}
 		if !b.whole(n.Inputs[0], x) || x.pieces() > 1 && (axis != 0 || unit != 4) {
-			return nil, errOnHost
+			return nil, gpu.ErrOnHost
 		}
 		e, _ := raw(unit)
 		to := operand{width: unit, shape: tensor.Shape{y.elements() * y.width / unit}, off: y.off, memory: y.memory}

@@ -1,227 +1,26 @@
 package wgpu_test
 
 import (
-	"bytes"
-	"context"
-	"fmt"
-	"io"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/onnx/onnxpb"
-	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/internal/modeltest"
 )
 
-// streamModel has a state of every kind: a cache that grows by each run, a sum that keeps its size, an input that only the host
-// reads, and an output that is an input. steps [2]→[n+2] bytes, sum [2,3], seen: i64 the number of rows.
-func streamModel() *onnxpb.ModelProto {
-	value := func(name string, d tensor.DType, dims ...string) *onnxpb.ValueInfoProto {
-		shape := &onnxpb.TensorShapeProto{}
-		for _, s := range dims {
-			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: s}})
-		}
-		t := &onnxpb.TypeProto_Tensor{ElemType: int32(d), Shape: shape}
-		return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: t}}}
-	}
-	axis := &onnxpb.AttributeProto{Name: "axis", Type: onnxpb.AttributeProto_INT}
-	return &onnxpb.ModelProto{
-		IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}},
-		Graph: &onnxpb.GraphProto{
-			Name: "stream",
-			Node: []*onnxpb.NodeProto{
-				{OpType: "Concat", Name: "grow", Input: []string{"past", "x"}, Output: []string{"present"}, Attribute: []*onnxpb.AttributeProto{axis}},
-				{OpType: "Concat", Name: "note", Input: []string{"old", "byte"}, Output: []string{"new"}, Attribute: []*onnxpb.AttributeProto{axis}},
-				{OpType: "Mul", Name: "decay", Input: []string{"sum", "x"}, Output: []string{"decayed"}},
-				{OpType: "Add", Name: "add", Input: []string{"decayed", "sum"}, Output: []string{"total"}},
-				{OpType: "Identity", Name: "same", Input: []string{"through"}, Output: []string{"passed"}},
-				{OpType: "Exp", Name: "exp", Input: []string{"total"}, Output: []string{"y"}},
-			},
-			Input: []*onnxpb.ValueInfoProto{value("x", tensor.F32, "k", "w"), value("past", tensor.F32, "n", "w"), value("sum", tensor.F32, "k", "w"),
-				value("old", tensor.U8, "m"), value("byte", tensor.U8, "one"), value("through", tensor.I64, "z")},
-			Output: []*onnxpb.ValueInfoProto{value("present", tensor.F32, "n2", "w"), value("total", tensor.F32, "k", "w"), value("new", tensor.U8, "m2"),
-				value("passed", tensor.I64, "z"), value("y", tensor.F32, "k", "w")},
-		},
-	}
-}
-
-// TestKept: runs whose state stays with the device compute what runs compute that are given it each time, on both backends, at sizes
-// that grow, with room for it or without, and that are no multiple of a word.
 func TestKept(t *testing.T) {
 	needLibrary(t)
-	m, err := rlxc.FromProto(streamModel(), "stream")
-	require.NoError(t, err)
-	defer m.Close()
-	states := [][2]string{{"past", "present"}, {"sum", "total"}, {"old", "new"}, {"through", "passed"}}
-	for _, c := range []struct {
-		backend string
-		room    int // of what grows; 0 if it is kept as anything else
-	}{{"cpu", 0}, {"cpu", 40}, {"wgpu", 0}, {"wgpu", 40}} {
-		t.Run(fmt.Sprint(c.backend, c.room), func(t *testing.T) {
-			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: c.backend})
-			require.NoError(t, err)
-			defer p.Close()
-			plain, err := p.NewSession()
-			require.NoError(t, err)
-			defer plain.Close()
-			s, err := p.NewSession()
-			require.NoError(t, err)
-			defer s.Close()
-			start := rlxc.Tensors{"past": tensor.New(tensor.F32, 0, 3), "sum": tensor.FromSlice([]float32{1, 1, 1, 2, 2, 2}, 2, 3),
-				"old": tensor.FromSlice([]uint8{7}), "through": tensor.FromSlice([]int64{5, -6})}
-			kept := map[string]*rlxc.Kept{}
-			for _, pair := range states {
-				k, err := p.Keep(start[pair[0]])
-				if c.room > 0 && pair[0] != "sum" {
-					require.NoError(t, k.Close())
-					k, err = p.KeepGrowing(start[pair[0]], 0, c.room)
-				}
-				require.NoError(t, err)
-				defer k.Close()
-				require.NoError(t, s.Feed(pair[0], k))
-				require.NoError(t, s.Keep(pair[1], k))
-				kept[pair[1]] = k
-			}
-			state := start
-			for run := range 9 {
-				x := tensor.FromSlice([]float32{0.1, -0.2, 0.3, float32(run), 0, -1}, 2, 3)
-				in := rlxc.Tensors{"x": x, "byte": tensor.FromSlice([]uint8{uint8(run)})}
-				got, err := s.Run(context.Background(), in)
-				require.NoError(t, err)
-				require.Len(t, got, 1, "what is kept is not returned")
-				full := rlxc.Tensors{"x": x, "byte": in["byte"]}
-				for name, v := range state {
-					full[name] = v
-				}
-				want, err := plain.Run(context.Background(), full)
-				require.NoError(t, err)
-				require.Equal(t, want["y"].Bytes(), got["y"].Bytes())
-				next := rlxc.Tensors{}
-				for _, pair := range states {
-					k, err := kept[pair[1]].Tensor()
-					require.NoError(t, err)
-					require.Equal(t, want[pair[1]].Shape(), k.Shape(), pair[1])
-					require.Equal(t, want[pair[1]].Bytes(), k.Bytes(), pair[1])
-					next[pair[0]] = k
-				}
-				state = next
-			}
-
-			// A run that fails, or that has the input twice, leaves the content.
-			_, err = s.Run(context.Background(), rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 4), "byte": tensor.FromSlice([]uint8{1})})
-			require.ErrorIs(t, err, rlxc.ErrInput)
-			_, err = s.Run(context.Background(), rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 3), "byte": tensor.FromSlice([]uint8{1}), "old": start["old"]})
-			require.ErrorContains(t, err, `input "old" comes from a kept tensor: leave it out`)
-			notes := kept["new"]
-			d, shape, err := notes.Type()
-			require.NoError(t, err)
-			require.Equal(t, tensor.U8, d)
-			require.Equal(t, []int{10}, shape)
-
-			// Ranges of bytes that are no words.
-			n, err := notes.WriteAt([]byte{70, 71, 72}, 2)
-			require.NoError(t, err)
-			require.Equal(t, 3, n)
-			part := make([]byte, 5)
-			_, err = notes.ReadAt(part, 1)
-			require.NoError(t, err)
-			require.Equal(t, []byte{0, 70, 71, 72, 4}, part)
-			n, err = notes.ReadAt(part, 8)
-			require.ErrorIs(t, err, io.EOF)
-			require.Equal(t, []byte{7, 8}, part[:n])
-			_, err = notes.WriteAt(part, 8)
-			require.ErrorIs(t, err, rlxc.ErrInput)
-
-			// What is no longer kept is taken and returned as ever.
-			for _, pair := range states {
-				require.NoError(t, s.Feed(pair[0], nil))
-				require.NoError(t, s.Keep(pair[1], nil))
-			}
-			got, err := s.Run(context.Background(), rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 3), "byte": tensor.FromSlice([]uint8{1}),
-				"past": start["past"], "sum": start["sum"], "old": start["old"], "through": start["through"]})
-			require.NoError(t, err)
-			require.Len(t, got, 5)
-			require.Equal(t, []uint8{7, 1}, got["new"].Bytes())
-
-			// Errors.
-			require.ErrorIs(t, s.Feed("y", notes), rlxc.ErrInput)
-			require.ErrorIs(t, s.Keep("x", notes), rlxc.ErrInput)
-			_, err = p.Keep(tensor.FromStrings([]string{"a"}))
-			require.ErrorIs(t, err, rlxc.ErrInput)
-			require.NoError(t, s.Keep("new", notes))
-			require.NoError(t, s.Keep("total", notes))
-			_, err = s.Run(context.Background(), start)
-			require.Error(t, err)
-			require.NoError(t, notes.Close())
-			require.ErrorIs(t, notes.Close(), rlxc.ErrClosed)
-		})
+	for _, backend := range []string{"cpu", "wgpu"} {
+		t.Run(backend, func(t *testing.T) { modeltest.Kept(t, backend) })
 	}
 }
 
-// TestKeptBetweenBackends: a tensor that one device keeps feeds a program on another, by way of the host.
 func TestKeptBetweenBackends(t *testing.T) {
 	needLibrary(t)
-	m, err := rlxc.FromProto(streamModel(), "stream")
-	require.NoError(t, err)
-	defer m.Close()
-	var programs []*rlxc.Program
-	for _, backend := range []string{"wgpu", "cpu"} {
-		p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: backend})
-		require.NoError(t, err)
-		defer p.Close()
-		programs = append(programs, p)
-	}
-	k, err := programs[0].Keep(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3))
-	require.NoError(t, err)
-	defer k.Close()
-	in := rlxc.Tensors{"x": tensor.FromSlice([]float32{1, 1, 1, 1, 1, 1}, 2, 3), "byte": tensor.FromSlice([]uint8{1}), "past": tensor.New(tensor.F32, 0, 3),
-		"old": tensor.New(tensor.U8, 0), "through": tensor.New(tensor.I64, 1)}
-	for range 2 {
-		for _, p := range programs {
-			s, err := p.NewSession()
-			require.NoError(t, err)
-			require.NoError(t, s.Feed("sum", k))
-			require.NoError(t, s.Keep("total", k))
-			_, err = s.Run(context.Background(), in)
-			require.NoError(t, err)
-			require.NoError(t, s.Close())
-		}
-	}
-	got, err := k.Tensor()
-	require.NoError(t, err)
-	require.Equal(t, []float32{16, 32, 48, 64, 80, 96}, tensor.Of[float32](got))
+	modeltest.KeptBetween(t, "wgpu", "cpu")
 }
 
-// TestResultsAsInputs: what a run returned may be an input of the next one, also if the memory moves in between.
 func TestResultsAsInputs(t *testing.T) {
 	needLibrary(t)
-	m, err := rlxc.FromProto(streamModel(), "stream")
-	require.NoError(t, err)
-	defer m.Close()
 	for _, backend := range []string{"cpu", "wgpu"} {
-		p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: backend})
-		require.NoError(t, err)
-		s, err := p.NewSession()
-		require.NoError(t, err)
-		const rows, width = 2, 3000 // of several pages
-		x := tensor.New(tensor.F32, rows, width)
-		for i := range x.Len() {
-			x.SetFloat64(i, float64(i%7))
-		}
-		in := rlxc.Tensors{"x": x, "past": tensor.New(tensor.F32, 0, width), "sum": x, "old": tensor.New(tensor.U8, 0), "byte": tensor.FromSlice([]uint8{1}),
-			"through": tensor.FromSlice([]int64{1})}
-		for run := range 20 {
-			out, err := s.Run(context.Background(), in)
-			require.NoError(t, err)
-			in["past"], in["old"], in["through"] = out["present"], out["new"], out["passed"]
-			require.Equal(t, []int{rows * (run + 1), width}, []int(out["present"].Shape()))
-			for i := range run + 1 {
-				require.Equal(t, x.Bytes(), out["present"].Bytes()[i*len(x.Bytes()):][:len(x.Bytes())], "%s: run %d, rows %d", backend, run, i)
-			}
-			require.Equal(t, bytes.Repeat([]byte{1}, run+1), out["new"].Bytes())
-		}
-		require.NoError(t, s.Close())
-		require.NoError(t, p.Close())
+		t.Run(backend, func(t *testing.T) { modeltest.ResultsAsInputs(t, backend) })
 	}
 }

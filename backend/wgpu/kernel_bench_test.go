@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -152,32 +153,11 @@ func BenchmarkLayerNorm(b *testing.B) {
 func benchmarkKernel(b *testing.B, d *Device, text string, at ir.Binding) {
 	g, err := ir.Parse(`graph "kernel" ` + text)
 	require.NoError(b, err)
-	m := d.NewMemory()
-	defer m.Close()
-	attached, err := load(b, d, g, at, "kernel").Attach(m, nil)
-	require.NoError(b, err)
-	in := attached.(*instance)
-	var inputs []*tensor.Tensor
-	for _, v := range in.planned.Graph.Inputs {
-		inputs = append(inputs, tensor.New(v.Type.DType, v.Type.Sizes()...))
-	}
-	_, err = in.Run(b.Context(), inputs)
-	require.NoError(b, err)
-	var kernels []*dispatch
-	for _, a := range in.actions {
-		if x, ok := a.(*dispatch); ok {
-			kernels = append(kernels, x)
-		}
-	}
+	const repeats = 50
+	launches := backendtest.Launches(b, d, d.Runtime, g, at, repeats)
 	b.ResetTimer()
-	for left := b.N; left > 0; left -= 50 {
-		require.NoError(b, in.encoder.Begin())
-		for range min(left, 50) {
-			for _, x := range kernels {
-				in.encoder.Dispatch(x.pipeline, in.groups[x.number], x.groups)
-			}
-		}
-		require.NoError(b, in.encoder.Submit())
+	for left := b.N; left > 0; left -= repeats {
+		launches()
 		require.NoError(b, d.gpu.Poll())
 	}
 }

@@ -49,9 +49,14 @@ var concatRow = row{
 			piece.shape = in[i].shape
 			piece.off += at * piece.strides[axis] * piece.width
 			at += in[i].shape[axis]
-			if piece.elements() > 0 {
-				launches = append(launches, move(&piece, &in[i]))
+			if piece.elements() == 0 {
+				continue
 			}
+			l := move(&piece, &in[i])
+			if from, to, ok := b.p.Lengthens(n, i); ok && i == 0 {
+				l.shader.grown = []int{from, to}
+			}
+			launches = append(launches, l)
 		}
 		return launches, nil
 	},

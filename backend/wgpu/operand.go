@@ -5,21 +5,20 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // An operand is where a value of a bound graph lies on the device.
 type operand struct {
-	dtype    tensor.DType
-	shape    tensor.Shape
-	strides  []int // in elements
-	off      int   // in bytes, from the start of its memory
-	width    int   // bytes an element
-	root     int   // ID of the root value
-	memory   memory
-	weight   *weight        // of constants, on the device
-	constant *tensor.Tensor // of constants, on the host
+	dtype   tensor.DType
+	shape   tensor.Shape
+	strides []int // in elements
+	off     int   // in bytes, from the start of its memory
+	width   int   // bytes an element
+	memory  memory
+	weight  *weight // of constants
 }
 
 // Axes implements backend.Operand.
@@ -33,13 +32,42 @@ func (o *operand) first() int { return o.off / o.width }
 
 // binder resolves the operands of one program's steps.
 type binder struct {
-	d       *Device
-	p       *backend.Planned
-	own     weights         // constants of this binding alone
-	node    *ir.Node        // of the current step
-	scratch []int           // the buffers of its scratch
-	wide    map[int]operand // what stands for values of 16-bit floats, by ID, where the step computes in float32
-	reports []report
+	d        *Device
+	p        *gpu.Places
+	own      weights         // constants of this binding alone
+	node     *ir.Node        // of the current step
+	scratch  []int           // the buffers of its scratch
+	wide     map[int]operand // what stands for values of 16-bit floats, by ID, where the step computes in float32
+	launches []launch
+	nodes    []*ir.Node // of the launches
+}
+
+// Binder implements gpu.Driver.
+func (d *Device) Binder(p *gpu.Places) gpu.Binder { return &binder{d: d, p: p, own: weights{}} }
+
+// Abandon implements gpu.Binder.
+func (b *binder) Abandon() { b.own.release() }
+
+// Bind implements gpu.Binder.
+func (b *binder) Bind(n *ir.Node, scratch []int) (int, error) {
+	b.node, b.scratch = n, scratch
+	launches, err := b.d.rows[n.Op.Kind()].bind(b, n)
+	if err != nil {
+		return 0, err
+	}
+	for _, x := range launches {
+		if !b.d.fits(x.shader) {
+			return 0, gpu.ErrOnHost
+		}
+	}
+	b.launches = append(b.launches, launches...)
+	b.nodes = append(b.nodes, slices.Repeat([]*ir.Node{n}, len(launches))...)
+	return len(launches), nil
+}
+
+// Reads implements gpu.Binder: a binding holds the constant, or the kernel takes it in pieces.
+func (b *binder) Reads(n *ir.Node, v *ir.Value) bool {
+	return int64(len(b.p.Layout(v).Root.Const.Bytes())) <= b.d.binding || b.pieces(n, v)
 }
 
 // pieces reports whether v may be a constant above the largest binding at all its places among the operands of n.
@@ -53,23 +81,6 @@ func (b *binder) pieces(n *ir.Node, v *ir.Value) bool {
 	return true
 }
 
-// onDevice reports whether a value can be read and written by kernels: a tensor whose memory was planned, or a constant
-// that one binding holds.
-func (b *binder) onDevice(v *ir.Value, pieces bool) bool {
-	if v.Type.Kind != ir.TensorType || v.Type.DType.Size() == 0 {
-		return false
-	}
-	root := b.p.Layout(v).Root
-	if root.IsConst() {
-		return root.Const != nil && (pieces || int64(len(root.Const.Bytes())) <= b.d.binding)
-	}
-	if v.Type.Sizes().Elements() == 0 {
-		return true
-	}
-	_, ok := b.p.Slot(root)
-	return ok
-}
-
 // operand resolves a value that is on the device, as the step's kernel sees it.
 func (b *binder) operand(v *ir.Value) (operand, error) {
 	if o, ok := b.wide[v.ID]; ok {
@@ -81,14 +92,11 @@ func (b *binder) operand(v *ir.Value) (operand, error) {
 // place finds where a value lies, but for constants, which may not be on the device yet.
 func (b *binder) place(v *ir.Value) operand {
 	l := b.p.Layout(v)
-	o := operand{dtype: v.Type.DType, shape: v.Type.Sizes(), width: v.Type.DType.Size(), strides: l.Strides, root: l.Root.ID}
+	o := operand{dtype: v.Type.DType, shape: v.Type.Sizes(), width: v.Type.DType.Size(), strides: l.Strides}
 	o.off = l.Offset * o.width
-	if l.Root.IsConst() {
-		return o
-	}
-	if s, ok := b.p.Slot(l.Root); ok {
-		o.off += int(s.Offset)
-		o.memory.arena = s.Arena
+	if at, ok := b.p.At(l.Root); ok {
+		o.off += int(at.Offset)
+		o.memory.segment = at.Segment
 	}
 	return o
 }
@@ -104,7 +112,7 @@ func (b *binder) resolve(v *ir.Value) (operand, error) {
 		return o, err
 	}
 	if len(w.pieces) > 1 && !b.pieces(b.node, v) { // widened, it is larger than a binding
-		return o, errOnHost
+		return o, gpu.ErrOnHost
 	}
 	o.weight, o.memory = w, memory{constant: w.pieces[0]}
 	return o, nil
@@ -140,18 +148,10 @@ func (b *binder) operandsBut(n *ir.Node, later ...int) (in, out []operand, err e
 
 // scratchOperand resolves scratch buffer i of the current step as floats.
 func (b *binder) scratchOperand(i int) operand {
-	s := b.p.Plan.Slots[b.scratch[i]]
-	n := int(s.Size) / 4
-	return operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{n}, strides: []int{1}, off: int(s.Offset), memory: memory{arena: s.Arena}}
+	at, size := b.p.Buffer(b.scratch[i])
+	n := int(size) / 4
+	return operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{n}, strides: []int{1}, off: int(at.Offset), memory: memory{segment: at.Segment}}
 }
-
-// A report is words of the status memory: whether a number is one that a node does not take, and the number, its low word first.
-type report struct {
-	node *ir.Node
-	err  func(number int64) error
-}
-
-const reportWords = 3
 
 // inRange puts the lines that make index i, which index has read, count from the start, and end the invocation's function by
 // otherwise when it lies outside of an axis.
@@ -163,10 +163,9 @@ func (b *binder) inRange(s *shader, i string, axis, size int, otherwise string) 
 
 // refuse puts the lines that report number i, which index has read, and go on by otherwise where it has more than 32 bits or bad holds.
 func (b *binder) refuse(s *shader, i, bad string, err func(number int64) error, otherwise string) {
-	m, at := s.bind(memory{status: true, word: "u32"}), s.u(reportWords*len(b.reports))
-	b.reports = append(b.reports, report{b.node, err})
+	m, at := s.bind(memory{segment: gpu.Status, word: "u32"}), s.u(b.p.Report(b.node, err)/4)
 	s.put("if (%s || %s) {", wider(i), bad)
-	s.put("%[1]s[%[2]s] = 1u;\n%[1]s[%[2]s + 1u] = low_%[3]s;\n%[1]s[%[2]s + 2u] = high_%[3]s;\n%[4]s\n}", m, at, i, otherwise)
+	s.put("%[1]s[%[2]s] = 1u;\n%[1]s[%[2]s + 2u] = low_%[3]s;\n%[1]s[%[2]s + 3u] = high_%[3]s;\n%[4]s\n}", m, at, i, otherwise)
 }
 
 // atomic is the word of shaders that combine what several invocations write to the arena.

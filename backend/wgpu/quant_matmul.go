@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -114,7 +115,7 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 		m /= w.lead
 	}
 	if ceil(m, c.rows) > maxGroups || w.lead > maxGroups {
-		return nil, errOnHost
+		return nil, gpu.ErrOnHost
 	}
 	if !sharesWords(n.Outputs[0].Type) {
 		return append(launches, quantizedProduct(op, c.tile, m, w, in, &y)), nil

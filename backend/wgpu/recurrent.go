@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -144,7 +145,7 @@ func bindRecurrent(b *binder, n *ir.Node) ([]launch, error) {
 		steps, batch = batch, steps
 	}
 	if hidden > mostHidden || x.shape[2] > loopLimit {
-		return nil, errOnHost
+		return nil, gpu.ErrOnHost
 	}
 	r := recurrent{cell: c, op: op, size: hidden}
 	for i := range in {

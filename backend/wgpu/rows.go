@@ -9,7 +9,7 @@ import (
 // A row says how the device runs an op: what the passes before planning need to know, and how a node becomes launches.
 type row struct {
 	target.Row
-	// bind makes the launches of a bound node, or returns errOnHost; nil where Runs is not OnKernel.
+	// bind makes the launches of a bound node, or returns gpu.ErrOnHost; nil where Runs is not OnKernel.
 	bind func(b *binder, n *ir.Node) ([]launch, error)
 	// pieces reports whether operand i may be a constant above the largest binding.
 	pieces func(i int) bool

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -163,12 +164,9 @@ func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Te
 	t.Helper()
 	p := load(t, d, g, b, name)
 	if kernels {
-		for _, a := range p.(*program).actions {
-			_, onHost := a.(*host)
-			require.False(t, onHost, name)
-		}
+		require.Empty(t, p.HostSteps(), name)
 	}
-	m := d.NewMemory().(*arena)
+	m := d.NewMemory().(*gpu.Memory)
 	defer m.Close()
 	m.Poison(0xFF)
 	instance, err := p.Attach(m, nil)

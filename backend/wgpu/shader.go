@@ -30,6 +30,7 @@ type shader struct {
 	memories   []memory
 	kinds      []native.Binding
 	params     []uint32
+	grown      []int // two segments, or none: where they are one buffer, there is nothing to do
 }
 
 // maxParams is the number of 32-bit parameters of a shader: the smallest offset alignment of uniforms that all devices take
@@ -48,10 +49,9 @@ func (s *shader) lanes() int { return int(s.wordSize / 4) }
 
 // A memory is what a shader binds: a segment of the arena, a piece of a constant, or the run's status words.
 type memory struct {
-	arena    int            // of the plan, where constant is nil
+	segment  int            // of package gpu, where constant is nil
 	constant *native.Buffer // read-only
-	word     string         // what a constant is an array of, where that is not the shader's word
-	status   bool
+	word     string         // what the memory is an array of, where that is not the shader's word
 }
 
 // bind returns the name of a memory in the text.

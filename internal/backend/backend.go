@@ -79,16 +79,6 @@ func (p *Planned) Slot(root *ir.Value) (s planner.Slot, ok bool) {
 	return s, s.Arena != planner.NoArena
 }
 
-// Root returns the root with an ID that one of the layouts has.
-func (p *Planned) Root(id int) *ir.Value {
-	for _, l := range p.Layouts {
-		if l.Root != nil && l.Root.ID == id {
-			return l.Root
-		}
-	}
-	panic("backend: no such root")
-}
-
 // A Program is a planned graph that is ready to run; it owns no memory and may be shared.
 type Program interface {
 	// Attach makes the program ready to run on m. One instance at a time runs on a memory. Steps of

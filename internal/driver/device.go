@@ -143,6 +143,9 @@ func (c *Context) Ready() error {
 	return c.err
 }
 
+// SameDevice reports whether two contexts are of one device, and so share its memory.
+func (c *Context) SameDevice(other *Context) bool { return c.l == other.l && c.Number == other.Number }
+
 // Enter makes the context that of the calling goroutine until the function that it returns is called.
 func (c *Context) Enter() (func(), error) {
 	if err := c.Ready(); err != nil {

@@ -22,19 +22,19 @@ var ErrNotFound = errors.New("no NVIDIA driver was found: libcuda.so.1 is missin
 
 // procs are the functions in use; a field's name is the C name without "cu".
 type procs struct {
-	Init, DriverGetVersion, GetErrorName, GetErrorString                                                proc
-	DeviceGetCount, DeviceGet, DeviceGetName, DeviceGetAttribute, DeviceTotalMem_v2                     proc
-	DevicePrimaryCtxRetain, DevicePrimaryCtxRelease_v2, CtxSetCurrent                                   proc
-	CtxSynchronize, MemGetInfo_v2                                                                       proc
-	MemAlloc_v2, MemFree_v2, MemHostAlloc, MemFreeHost                                                  proc
-	MemcpyHtoD_v2, MemcpyDtoH_v2, MemcpyHtoDAsync_v2, MemcpyDtoHAsync_v2, MemsetD8_v2                   proc
-	LinkCreate_v2, LinkAddData_v2, LinkComplete, LinkDestroy                                            proc
-	ModuleLoadData, ModuleUnload, ModuleGetFunction, FuncSetAttribute, LaunchKernelEx                   proc
-	StreamCreate, StreamDestroy_v2, StreamSynchronize                                                   proc
-	StreamBeginCapture_v2, StreamEndCapture                                                             proc
-	GraphInstantiateWithFlags, GraphLaunch, GraphExecDestroy, GraphDestroy                              proc
-	EventCreate, EventDestroy_v2, EventRecord, EventRecordWithFlags, EventSynchronize, EventElapsedTime proc
-	TensorMapEncodeTiled                                                                                proc
+	Init, DriverGetVersion, GetErrorName, GetErrorString                                                  proc
+	DeviceGetCount, DeviceGet, DeviceGetName, DeviceGetAttribute, DeviceTotalMem_v2                       proc
+	DevicePrimaryCtxRetain, DevicePrimaryCtxRelease_v2, CtxSetCurrent                                     proc
+	CtxSynchronize, MemGetInfo_v2                                                                         proc
+	MemAlloc_v2, MemFree_v2, MemHostAlloc, MemFreeHost                                                    proc
+	MemcpyHtoD_v2, MemcpyDtoH_v2, MemcpyHtoDAsync_v2, MemcpyDtoHAsync_v2, MemcpyDtoDAsync_v2, MemsetD8_v2 proc
+	LinkCreate_v2, LinkAddData_v2, LinkComplete, LinkDestroy                                              proc
+	ModuleLoadData, ModuleUnload, ModuleGetFunction, FuncSetAttribute, LaunchKernelEx                     proc
+	StreamCreate, StreamDestroy_v2, StreamSynchronize                                                     proc
+	StreamBeginCapture_v2, StreamEndCapture                                                               proc
+	GraphInstantiateWithFlags, GraphLaunch, GraphExecDestroy, GraphDestroy                                proc
+	EventCreate, EventDestroy_v2, EventRecord, EventRecordWithFlags, EventSynchronize, EventElapsedTime   proc
+	TensorMapEncodeTiled                                                                                  proc
 }
 
 // A Library is libcuda, opened and initialised. It stays open as long as the process lives.

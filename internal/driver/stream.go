@@ -100,6 +100,11 @@ func (s *Stream) Download(pinned []byte, from Pointer) error {
 	return s.c.l.check(s.c.l.c.MemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync_v2", uintptr(unsafe.Pointer(&pinned[0])), uintptr(from), uintptr(len(pinned)), s.handle)
 }
 
+// Copy copies bytes of the device.
+func (s *Stream) Copy(to, from Pointer, size int64) error {
+	return s.c.l.check(s.c.l.c.MemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync_v2", uintptr(to), uintptr(from), uintptr(size), s.handle)
+}
+
 // A Graph is work that was recorded once and runs by one call.
 type Graph struct {
 	c      *Context

@@ -114,6 +114,9 @@ var functions = map[string]any{
 	},
 	"cuMemcpyHtoDAsync_v2": func(d *Driver, to, from, n, stream uintptr) uintptr { return d.queued("up", to, from, n, stream) },
 	"cuMemcpyDtoHAsync_v2": func(d *Driver, to, from, n, stream uintptr) uintptr { return d.queued("down", from, to, n, stream) },
+	"cuMemcpyDtoDAsync_v2": func(d *Driver, to, from, n, stream uintptr) uintptr {
+		return d.queued("on the device", to, from, n, stream)
+	},
 
 	"cuLinkCreate_v2": func(d *Driver, n, options, values, to uintptr) uintptr { return d.handle("link", to) },
 	"cuLinkAddData_v2": func(d *Driver, state, kind, data, size, name, n, options, values uintptr) uintptr {
@@ -264,16 +267,20 @@ var functions = map[string]any{
 // refusal is what the compiler says of a text that it refuses.
 var refusal = []byte("com.example.Bad(1): error: refused\nand more\x00")
 
-// queued is a copy between the device and pinned memory that a graph does.
-func (d *Driver) queued(way string, device, host, n, stream uintptr) uintptr {
+// queued is a copy that a graph does, between the device and pinned memory or on the device.
+func (d *Driver) queued(way string, device, other, n, stream uintptr) uintptr {
 	if !d.is("stream", stream) || d.capturing != stream {
 		return d.problem("a copy outside of a graph")
 	}
-	d.within("a copy "+way+" on the device", d.memory, device, n)
-	d.within("a copy "+way+" on the host", d.pinned, host, n)
+	where := d.pinned
+	if way == "on the device" {
+		where = d.memory
+	}
+	d.within("a copy "+way, d.memory, device, n)
+	d.within("a copy "+way, where, other, n)
 	d.Log, d.last = append(d.Log, way), way
 	if d.Run != nil {
-		to, from := unsafe.Slice(at[byte](device), n), unsafe.Slice(at[byte](host), n)
+		to, from := unsafe.Slice(at[byte](device), n), unsafe.Slice(at[byte](other), n)
 		if way == "down" {
 			to, from = from, to
 		}

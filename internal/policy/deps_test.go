@@ -48,15 +48,16 @@ var imports = map[string][]string{
 	"internal/backend":      {"ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
 	"backend/cpu":           {"internal/backend", "backend/cpu/kernel", "internal/packed", "ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
 	"backend/cpu/kernel":    {"internal/packed"},
-	"backend/wgpu":          {"internal/backend", "internal/native", "ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
+	"backend/wgpu":          {"internal/backend", "internal/gpu", "internal/native", "ir", "internal/ops", "internal/target", "tensor"},
+	"internal/gpu":          {"internal/backend", "internal/target", "ir", "planner", "tensor"},
 	"internal/native":       {},
 	"internal/onnxruntime":  {"onnx", "onnx/onnxpb", "tensor"},
 	"internal/artifact":     {"internal/packed", "ir", "internal/target", "tensor"},
 	"quantize":              {"onnx", "onnx/onnxpb", "tensor"},
 	"models":                {"onnx", "onnx/onnxpb", "tensor", "ir", "lower", "quantize"},
 	"internal/conformance":  {"*"},
-	"internal/backendtest":  {"internal/backend", "internal/memory", "ir", "internal/legalize", "liveness", "planner", "internal/schedule", "internal/target", "tensor"}, // for tests alone
-	"internal/modeltest":    {"", "internal/backendtest", "ir", "models", "onnx/onnxpb", "tensor"},                                                                       // for tests alone
+	"internal/backendtest":  {"internal/backend", "internal/gpu", "internal/memory", "ir", "internal/legalize", "liveness", "planner", "internal/schedule", "internal/target", "tensor"}, // for tests alone
+	"internal/modeltest":    {"", "internal/backendtest", "ir", "models", "onnx/onnxpb", "tensor"},                                                                                       // for tests alone
 	"internal/memory":       {},
 	"internal/fixtures":     {"models", "tensor"}, // for tests alone
 	"internal/robustness":   {"*"},
@@ -69,7 +70,7 @@ var imports = map[string][]string{
 	"internal/source":   {"internal/engine", "internal/artifact", "ir", "internal/ops", "tensor"},
 	"internal/frontend": {"internal/engine", "internal/source", "onnx", "onnx/onnxpb", "lower", "internal/artifact", "ir"},
 
-	"backend/cuda":        {"internal/backend", "internal/driver", "ir", "internal/ops", "internal/target", "planner", "tensor"},
+	"backend/cuda":        {"internal/backend", "internal/driver", "internal/gpu", "ir", "internal/ops", "internal/target", "tensor"},
 	"internal/driver":     {},
 	"internal/drivertest": {"internal/driver"}, // for tests alone
 

@@ -1,0 +1,284 @@
+package gpu
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// instance is a program on a memory.
+type instance struct {
+	*program
+	memory     *Memory
+	queue      Queue
+	env        *ir.Env          // of the steps of the host
+	values     []*tensor.Tensor // by the ID of a root: the host's copies
+	out        []*tensor.Tensor
+	shown      *byte            // the staging memory in which outputs of out are
+	outside    []backend.Buffer // the device tensors of the next runs, by segment after the plan's
+	recordings []recorded       // on the memory as it was when it had moved so often
+	moved      int
+	uploads    [][]byte
+	profile    *profile // nil where times are not kept
+}
+
+// recorded is a recording on device tensors.
+type recorded struct {
+	Recording
+	outside []backend.Buffer
+}
+
+// mostRecordings are those that an instance has at a time: device tensors take turns with their next content.
+const mostRecordings = 4
+
+// Attach implements backend.Program.
+func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error) {
+	mem, ok := m.(*Memory)
+	if !ok || mem.r != p.r {
+		return nil, errors.New("a program cannot run in the memory of another device")
+	}
+	queue, err := p.kernels.NewQueue(p.r.Profile)
+	if err != nil {
+		return nil, err
+	}
+	in := &instance{program: p, memory: mem, queue: queue, env: env, values: make([]*tensor.Tensor, p.Graph.NumValues()),
+		out: make([]*tensor.Tensor, len(p.outputs)), outside: make([]backend.Buffer, len(p.outside))}
+	if p.r.Profile {
+		in.profile = &profile{}
+	}
+	runtime.AddCleanup(in, Queue.Close, queue)
+	return in, nil
+}
+
+// Carry implements backend.Carrier: kernels work on the buffers themselves.
+func (in *instance) Carry(inputs, outputs []backend.Buffer) {
+	carry := func(values []*ir.Value, buffers []backend.Buffer) {
+		for i, b := range buffers {
+			if b != nil {
+				in.outside[in.Places.outside[in.Layout(values[i]).Root.ID]-len(in.arenas)] = b
+			}
+		}
+	}
+	carry(in.Graph.Inputs, inputs)
+	carry(in.Graph.Outputs, outputs)
+}
+
+// Run implements backend.Instance.
+func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
+	leave, err := in.queue.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	recording, err := in.record()
+	if err != nil {
+		return nil, err
+	}
+	in.profile.start()
+	in.env.Give(in.memory.shown)
+	in.memory.shown = 0
+	clear(in.values)
+	for i, v := range in.Graph.Inputs {
+		in.values[v.ID] = inputs[i]
+	}
+	defer func() {
+		if r := recover(); r != nil { // of an op's Eval: the process lives on
+			err = fmt.Errorf("internal error: %v", r)
+		}
+	}()
+	if err := in.env.Within(func() error { return in.act(ctx, recording) }); err != nil {
+		return nil, err
+	}
+	for i := range in.outputs {
+		if in.outputs[i].onHost {
+			in.memory.shown += in.out[i].Size()
+		}
+	}
+	return in.out, in.env.Hold(in.memory.shown)
+}
+
+// record makes room in the memory and returns the recording on what the memory and the device tensors are now.
+func (in *instance) record() (Recording, error) {
+	if err := in.memory.grow(in.program); err != nil {
+		return nil, err
+	}
+	if in.moved != in.memory.moved {
+		for _, r := range in.recordings {
+			r.Close()
+		}
+		in.recordings, in.shown, in.moved = nil, nil, in.memory.moved
+	}
+	for _, r := range in.recordings {
+		if slices.Equal(r.outside, in.outside) {
+			return r.Recording, nil
+		}
+	}
+	if len(in.recordings) == mostRecordings {
+		in.recordings[0].Close()
+		in.recordings = slices.Delete(in.recordings, 0, 1)
+	}
+	r, err := in.queue.Record(in.commands(in.memory.poison != 0), in.segment, in.memory.staging)
+	if err != nil {
+		return nil, err
+	}
+	in.recordings = append(in.recordings, recorded{r, slices.Clone(in.outside)})
+	return r, nil
+}
+
+// segment is the memory of a segment.
+func (in *instance) segment(i int) backend.Buffer {
+	switch {
+	case i == Status:
+		return in.memory.status
+	case i == poison:
+		return in.memory.poisoned
+	case i < len(in.arenas):
+		return in.memory.segments[i]
+	}
+	return in.outside[i-len(in.arenas)]
+}
+
+// act runs the sections, and the step of the host after each.
+func (in *instance) act(ctx context.Context, r Recording) error {
+	var staged []byte
+	for i := range in.sections {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s := &in.sections[i]
+		in.uploads = in.uploads[:0]
+		for _, t := range s.up {
+			in.uploads = append(in.uploads, in.values[t.root.ID].Bytes())
+		}
+		err := r.Submit(i, in.uploads)
+		clear(in.uploads)
+		if err != nil {
+			return err
+		}
+		if staged, err = r.Wait(i); err != nil {
+			return err
+		}
+		if err := in.profile.read(r, i, s); err != nil {
+			return err
+		}
+		if err := in.check(s, staged); err != nil {
+			return err
+		}
+		if s.host == nil {
+			continue
+		}
+		if err := in.fetch(s, staged); err != nil {
+			return err
+		}
+		if err := in.eval(s.host); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return in.results(staged)
+}
+
+// check finds errors that kernels left, and clears them.
+func (in *instance) check(s *section, staged []byte) error {
+	for off := int64(0); off < s.status.size; off += StatusBytes {
+		words := staged[s.status.staged+off:][:StatusBytes]
+		if binary.LittleEndian.Uint32(words) == 0 {
+			continue
+		}
+		r := in.reports[s.reports+int(off/StatusBytes)]
+		number := int64(binary.LittleEndian.Uint64(words[StatusBytes-8:]))
+		if err := in.memory.clear(); err != nil {
+			return err
+		}
+		return r.node.Fail(r.err(number))
+	}
+	return nil
+}
+
+// fetch copies a section's downloads to the host's values.
+func (in *instance) fetch(s *section, staged []byte) error {
+	for _, t := range s.down {
+		in.env.Take(t.size)
+		v, err := tensor.FromBytes(t.root.Type.DType, t.root.Type.Sizes(), slices.Clone(staged[t.staged:][:t.size]))
+		if err != nil {
+			return err
+		}
+		in.values[t.root.ID] = v
+	}
+	return nil
+}
+
+// eval runs a step of the host.
+func (in *instance) eval(h *host) error {
+	began := in.profile.now()
+	var results []*tensor.Tensor
+	err := in.env.Within(func() (err error) {
+		args := make([]*tensor.Tensor, len(h.in))
+		for i := range h.in {
+			args[i] = in.tensor(&h.in[i])
+		}
+		results, err = backend.Eval(in.env, h.node, args)
+		return err
+	})
+	in.profile.host(h.node, began)
+	if err != nil {
+		return h.node.Fail(err)
+	}
+	for i, t := range results {
+		in.env.Take(t.Size())
+		in.values[h.out[i].ID] = t
+	}
+	return nil
+}
+
+// tensor shows a value in the host's copy of its root, nil for an absent one.
+func (in *instance) tensor(v *value) *tensor.Tensor {
+	if v.of == nil {
+		return nil
+	}
+	t, root := v.of.Type, v.layout.Root
+	from := root.Const
+	if !root.IsConst() {
+		from = in.values[root.ID]
+	}
+	var shape tensor.Shape
+	if t.Kind == ir.TensorType {
+		shape = t.Sizes()
+	}
+	return backend.View(in.env, from, t.DType, shape, v.layout.Strides, v.layout.Offset)
+}
+
+// results shows the outputs: those of the device in staging memory, which holds until the next run.
+func (in *instance) results(staged []byte) error {
+	var shown *byte
+	if len(staged) > 0 {
+		shown = &staged[0]
+	}
+	for i := range in.outputs {
+		switch o := &in.outputs[i]; {
+		case o.outside:
+			in.out[i] = nil
+		case o.onHost:
+			in.out[i] = in.tensor(&o.value)
+		case o.bytes == 0:
+			in.out[i] = tensor.New(o.of.Type.DType, o.of.Type.Sizes()...)
+		case in.out[i] == nil || shown != in.shown:
+			t, err := tensor.FromBytes(o.of.Type.DType, o.of.Type.Sizes(), staged[o.staged:][:o.bytes])
+			if err != nil {
+				return err
+			}
+			in.out[i] = t
+		}
+	}
+	in.shown = shown
+	return nil
+}
