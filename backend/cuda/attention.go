@@ -3,7 +3,6 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -118,13 +117,13 @@ func bindAttention(b *binder, n *ir.Node) ([]*launch, error) {
 		p.ms, p.maskKind = mask.steps(to), kinds[mask.dtype]
 	}
 	if q.shape[0]*q.shape[2] > 65535 {
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	}
 	name, general := "", p.causal != 0 || p.window > 0 || p.cap != 0 || p.ms[2] != 0
 	var byRows *rowsAttentionParams
 	if rows != nil {
 		if byRows = b.rowsAttention(p, in); byRows == nil {
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
 		name, general = "_rows", general || mask != nil
 	}

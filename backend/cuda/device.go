@@ -63,14 +63,16 @@ func Open(o backend.Options) (*Device, error) {
 		return nil, err
 	}
 	if info.Capability() < oldestCapability {
-		return nil, fmt.Errorf("%s has compute capability %d.%d: %d.%d is needed", info.Name, info.Major, info.Minor, oldestCapability/10, oldestCapability%10)
+		return nil, fmt.Errorf("%s has compute capability %d.%d: %d.%d is needed", info.Name, info.Major, info.Minor,
+			oldestCapability/10, oldestCapability%10)
 	}
 	if (o.Precision == tensor.BF16 || o.Precision == tensor.TF32) && info.Capability() < 80 {
 		return nil, fmt.Errorf("%s has no products of %s: use f16", info.Name, o.Precision)
 	}
 	d := &Device{precision: o.Precision, model: map[*tensor.Tensor]bool{}, owned: map[owned]bool{}}
 	d.Runtime = &gpu.Runtime{Driver: d, Target: d.Target, Profile: o.Profile, StagedUploads: true}
-	d.identity = fmt.Sprintf("%s, compute capability %d.%d, driver %d.%d", info.Name, info.Major, info.Minor, info.Driver/1000, info.Driver%1000/10)
+	d.identity = fmt.Sprintf("%s, compute capability %d.%d, driver %d.%d", info.Name, info.Major, info.Minor,
+		info.Driver/1000, info.Driver%1000/10)
 	if d.ctx, err = lib.NewContext(info); err != nil {
 		return nil, err
 	}

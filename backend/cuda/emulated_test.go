@@ -19,18 +19,13 @@ import (
 
 var headers = flag.String("cuda-headers", "", "folder with CUDA's headers")
 
-// emulator has the kernels, compiled once.
-var emulator *drivertest.Emulator
-
 // The sizes of cases: few, as this takes time.
 var caseSizes, rowSizes = []int{1, 33}, []int{40}
 
 // onDevices calls a test for a device without tensor cores, and for one with them whose threads take their turns the other way around.
 func onDevices(t *testing.T, o backend.Options, f func(t *testing.T, d *Device)) {
 	require.NotEmpty(t, *headers, "-cuda-headers is missing")
-	if emulator == nil {
-		emulator = drivertest.NewEmulator(t, "_gen", *headers)
-	}
+	emulator := drivertest.NewEmulator(t, "_gen", *headers)
 	for _, capability := range []int{75, 80} {
 		if capability == 75 && o.Precision != tensor.Invalid {
 			continue

@@ -188,8 +188,8 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// TestKeptStaysOnDevice holds that a run on device tensors moves nothing but the other inputs and outputs, and that what grows in place is not
-// copied on the device.
+// TestKeptStaysOnDevice holds that a run on device tensors moves nothing but the other inputs and outputs, and that what grows in place
+// is not copied on the device.
 func TestKeptStaysOnDevice(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	d := drivertest.New(t)

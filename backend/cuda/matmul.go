@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -276,7 +275,7 @@ func (f *factor) vector(n int) bool {
 func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 	op, p := n.Op.(ir.MatMul), b.d.plan(n)
 	if p.k == 0 || len(p.lead) > mostLead {
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	}
 	in, out, err := b.operandsBut(n, func(i int) bool { return i == ir.MatMulB && p.arrange != "" })
 	if err != nil {
@@ -298,7 +297,7 @@ func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 		r := len(out[0].shape)
 		p.lead, p.m, p.tiling, p.unit = out[0].shape[:r-2], out[0].shape[r-2], anyTiling, ""
 		if len(p.lead) > mostLead {
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
 		x, _ = p.matrices(in[ir.MatMulA], false)
 	}
@@ -339,7 +338,7 @@ func (b *binder) product(p *product, x, y *factor, q productParams) ([]*launch, 
 	}
 	launches := b.d.floatLaunches(&r, q, y.constant != nil)
 	if y, z := launches[0].grid.Blocks[1], launches[0].grid.Blocks[2]; y > 65535 || z > 65535 {
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	}
 	return launches, nil
 }

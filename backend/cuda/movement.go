@@ -3,7 +3,6 @@ package cuda
 import (
 	"slices"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
@@ -140,9 +139,10 @@ var padRow = row{
 		}
 		op, x, y := n.Op.(ir.Pad), in[0], out[0]
 		if y.elements() > 1<<31-1 {
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
-		p := padParams{y: y.at, x: x.at, value: option(in, 1).pointer(), count: int32(y.elements()), rank: int32(len(y.shape)), mode: int32(op.Mode), width: int32(y.width)}
+		p := padParams{y: y.at, x: x.at, value: option(in, 1).pointer(), count: int32(y.elements()),
+			rank: int32(len(y.shape)), mode: int32(op.Mode), width: int32(y.width)}
 		for k := range y.shape {
 			p.size[k], p.from[k], p.stride[k] = int32(y.shape[k]), int32(x.shape[k]), int64(x.strides[k])
 			p.before[k], p.after[k] = int32(op.Before[k].Int()), int32(op.After[k].Int())
@@ -159,7 +159,8 @@ var triluRow = row{
 			return nil, err
 		}
 		y, op := out[0], n.Op.(ir.Trilu)
-		p := triluParams{y.at, in[0].at, int64(y.elements()), int64(y.shape[len(y.shape)-2]), int64(y.shape[len(y.shape)-1]), int64(op.K), boolean(op.Upper), int32(y.width)}
+		p := triluParams{y.at, in[0].at, int64(y.elements()), int64(y.shape[len(y.shape)-2]), int64(y.shape[len(y.shape)-1]),
+			int64(op.K), boolean(op.Upper), int32(y.width)}
 		return []*launch{newLaunch("trilu", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
 	},
 }

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"github.com/rlxc/rlxc/internal/backend"
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -28,7 +27,7 @@ type nest struct {
 func newNest(shape tensor.Shape, operands ...*operand) (n nest, err error) {
 	merged := backend.NewNest(shape, operands...)
 	if len(merged.Shape) > maxRank || shape.Elements() > 1<<31-1 {
-		return n, gpu.ErrOnHost
+		return n, errOnHost
 	}
 	n.rank = int32(len(merged.Shape))
 	for i, s := range merged.Shape {

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/rlxc/rlxc/internal/backend"
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -39,7 +38,7 @@ func byScale(b *binder, n *ir.Node, axis, block int, code []instruction) ([]*lau
 	}
 	if block > 0 {
 		if x.shape[axis]%block != 0 {
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
 		for _, o := range []*operand{&x, &y} {
 			o.shape, o.strides = backend.Split(o.shape, o.strides, axis, block)

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -65,13 +64,13 @@ func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 	lead := 1
 	switch {
 	case p.k == 0 || len(as) != r:
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	case bs[:len(bs)-2].Elements() == 1: // one matrix for all rows
 		p.m = int32(y[:r-1].Elements())
 	case as[:r-2].Equal(bs[:len(bs)-2]):
 		lead, p.m = y[:r-2].Elements(), int32(y[r-2])
 	default:
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	}
 	p.alead, p.blead, p.brow, p.bcol = int64(p.m*p.k), int64(p.n*p.k), int64(p.n), 1
 	if op.TransB {
@@ -103,7 +102,7 @@ func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 	var launches []*launch
 	switch rows := option(in, ir.QMatMulRows); {
 	case rows != nil && !rows.aligned(16):
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	case rows != nil: // quantised on the way, text by text
 		x := in[ir.QMatMulA]
 		q := quantizeTextsParams{x: p.a, y: b.scratchAt(0), ranges: b.scratchAt(1), scale: b.scratchAt(2), zero: b.scratchAt(3), rows: rows.at,
@@ -129,7 +128,7 @@ func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 	}
 	grid := [3]int{ceil(int(p.n), c.cols), ceil(int(p.m), c.rows), lead}
 	if grid[1] > 65535 || grid[2] > 65535 {
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	}
 	return append(launches, newLaunch(c.kernel, p, grid, c.threads, c.shared)), nil
 }

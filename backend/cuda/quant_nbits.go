@@ -3,7 +3,6 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -82,7 +81,7 @@ func (d *Device) matMulNBitsRow() row {
 			}
 			a, w, zeros := in[ir.NBitsA], in[ir.NBitsWeights], option(in, ir.NBitsZeros)
 			if !w.aligned(4) {
-				return nil, gpu.ErrOnHost
+				return nil, errOnHost
 			}
 			m := a.elements() / o.K
 			p := bitsParams{a: a.at, w: w.at, scales: in[ir.NBitsScales].at, zeros: zeros.pointer(), bias: option(in, ir.NBitsBias).pointer(),
@@ -103,7 +102,7 @@ func (d *Device) matMulNBitsRow() row {
 				side = 16
 			}
 			if ceil(m, side) > 65535 {
-				return nil, gpu.ErrOnHost
+				return nil, errOnHost
 			}
 			return append(launches, newLaunch(fmt.Sprintf("bits_%s_%d", floats[a.dtype], side), p, [3]int{ceil(o.N, side), ceil(m, side), 1}, 256, 0)), nil
 		},

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"github.com/rlxc/rlxc/internal/backend"
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -46,7 +45,7 @@ var resizeRow = row{
 		op, x, y := n.Op.(ops.Resize), in[0], out[0]
 		mixed, words := backend.MixTable(op, x.shape, y.shape)
 		if words == nil {
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
 		p := resizeParams{y: y.at, x: x.at, total: int64(y.elements()), rank: int32(len(y.shape)), kind: kinds[x.dtype], outside: float32(op.Extrapolation)}
 		if p.table, err = b.constant(words); err != nil {

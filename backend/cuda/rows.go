@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -9,9 +10,12 @@ import (
 // A row says how the device runs an op: what the passes before planning need to know, and how a node becomes launches.
 type row struct {
 	target.Row
-	// bind makes the launches of a bound node, or returns gpu.ErrOnHost; nil where Runs is not OnKernel.
+	// bind makes the launches of a bound node, or returns errOnHost; nil where Runs is not OnKernel.
 	bind func(b *binder, n *ir.Node) ([]*launch, error)
 }
+
+// errOnHost is what a row's bind returns when its kernel does not take these sizes: the node then runs on the host.
+var errOnHost = gpu.ErrOnHost
 
 // table is the list of kernels. An op without a row runs on the host.
 func (d *Device) table() map[ir.Kind]row {

@@ -3,7 +3,6 @@ package cuda
 import (
 	"slices"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -87,7 +86,7 @@ func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, 
 				slices: int64(y.elements() / size), count: int64(updates.elements() / size), width: int32(y.width),
 				combine: combines[reduction(n.Op)], kind: kinds[y.dtype]}
 			if max(p.count, p.slices) > 1<<31-1 {
-				return nil, gpu.ErrOnHost
+				return nil, errOnHost
 			}
 			if err := mark(b, n, &p, index, y); err != nil {
 				return nil, err

@@ -3,7 +3,6 @@ package cuda
 import (
 	"math"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -26,7 +25,7 @@ var topKRow = row{
 		}
 		op, x := n.Op.(ops.TopK), in[0]
 		if x.shape[op.Axis] > math.MaxInt32 {
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
 		p := topKParams{y: out[0].at, places: out[1].at, x: x.at, total: int64(x.elements()), inner: int64(x.shape[op.Axis+1:].Elements()),
 			size: int32(x.shape[op.Axis]), k: int32(op.K.Int()), kind: kinds[x.dtype], smallest: boolean(op.Smallest)}

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/rlxc/rlxc/internal/driver"
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -137,7 +136,7 @@ func (b *binder) arranged(t *tensor.Tensor, how string) (address, error) {
 		case 2:
 			transpose(tensor.Of[uint16](y.Bitcast(tensor.U16)), tensor.Of[uint16](x.Bitcast(tensor.U16)), rows, cols)
 		default:
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
 		return y.Bytes(), nil
 	})

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -64,7 +63,7 @@ func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
 	q, k := &in[ir.AttentionQ], &in[ir.AttentionK]
 	queries, keys, heads := q.shape[1], k.shape[1], q.shape[0]*q.shape[2]
 	if heads > maxGroups || keys == 0 {
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	}
 	a := newAttention(n.Op.(ir.Attention), q, k, &in[ir.AttentionV], option(n, in, ir.AttentionMask), &out[0])
 	first, end := "0u", a.length

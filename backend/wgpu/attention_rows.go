@@ -20,9 +20,11 @@ func (a *attention) texts(rows, positions *operand) {
 	if a.mask != nil && a.maskStrides()[0] != 0 {
 		a.put("text[r] = row;")
 	}
-	a.put("lo[r] = %s;\nhi[r] = min(%s, %s);\nif (lo[r] < hi[r]) { own = vec2<u32>(min(own.x, lo[r]), max(own.y, hi[r])); }\n}\n}", field("row", 2), field("row", 3), a.length)
+	a.put("lo[r] = %s;\nhi[r] = min(%s, %s);\nif (lo[r] < hi[r]) { own = vec2<u32>(min(own.x, lo[r]), max(own.y, hi[r])); }\n}\n}",
+		field("row", 2), field("row", 3), a.length)
 	a.put("if (tx == 0u) { ends[ty] = own; }\nworkgroupBarrier();")
-	a.put("if (lid == 0u) {\nfor (var i = 1u; i < %du; i++) { own = vec2<u32>(min(own.x, ends[i].x), max(own.y, ends[i].y)); }\nrange = own;\n}", attentionSide)
+	a.put("if (lid == 0u) {\nfor (var i = 1u; i < %du; i++) { own = vec2<u32>(min(own.x, ends[i].x), max(own.y, ends[i].y)); }\nrange = own;\n}",
+		attentionSide)
 	a.put("let span = workgroupUniformLoad(&range);")
 	if positions != nil {
 		at := a.positionOf()
@@ -40,8 +42,8 @@ func (a *attention) positionOf() func(key string) string {
 	}
 }
 
-// relative declares the function that looks up what scores by relative position add: those of a token are indexed by its position and another. It
-// returns nil where there are none. Pairs that see each other alone may be looked up, since the index is checked.
+// relative declares the function that looks up what scores by relative position add: those of a token are indexed by its position and another.
+// It returns nil where there are none. Pairs that see each other alone may be looked up, since the index is checked.
 func (a *attention) relative(b *binder, scores, index *operand) func(token, own, other string) string {
 	if scores == nil {
 		return nil
@@ -59,7 +61,8 @@ func (a *attention) relative(b *binder, scores, index *operand) func(token, own,
 	}
 }
 
-// sumRowsRow is the pooling over the tokens of each text. An invocation adds up one column of a text, in order; its neighbours read beside it.
+// sumRowsRow is the pooling over the tokens of each text. An invocation adds up one column of a text, in order; its neighbours read
+// beside it.
 var sumRowsRow = row{
 	Row: target.Row{
 		Runs:     target.OnKernel,

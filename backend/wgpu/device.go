@@ -132,7 +132,8 @@ func (d *accelerator) compile(shaders []*shader) ([]*native.Pipeline, error) {
 		texts[i] = s.text()
 		if _, ok := d.pipelines[texts[i]]; !ok {
 			d.pipelines[texts[i]] = nil
-			missing = append(missing, native.Shader{Name: s.name, Code: texts[i], Bindings: append([]native.Binding{native.Uniform}, s.kinds...), Checked: s.checked})
+			bindings := append([]native.Binding{native.Uniform}, s.kinds...)
+			missing = append(missing, native.Shader{Name: s.name, Code: texts[i], Bindings: bindings, Checked: s.checked})
 		}
 	}
 	made, err := d.gpu.Compile(missing)
@@ -191,7 +192,7 @@ func (d *Device) upload(data []byte, rows int) (*weight, error) {
 	if int64(len(data)) > d.binding {
 		w.rows = int(d.binding / max(row, 1))
 		if w.rows == 0 {
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
 	}
 	for {
@@ -245,7 +246,7 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error 
 		return err
 	}
 	if len(w.pieces) > 1 { // widened, it is larger than a binding
-		return gpu.ErrOnHost
+		return errOnHost
 	}
 	o.weight, o.memory = w, memory{constant: w.pieces[0]}
 	if half {

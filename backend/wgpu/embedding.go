@@ -3,7 +3,6 @@ package wgpu
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -31,7 +30,7 @@ var embeddingRow = row{
 		for i := ir.EmbeddingTable; i < len(in); i += 2 {
 			aligned = append(aligned, &in[i])
 			if !b.whole(n.Inputs[i], &in[i]) {
-				return nil, gpu.ErrOnHost
+				return nil, errOnHost
 			}
 		}
 		cols, rows := y.shape[len(y.shape)-1], index.elements()

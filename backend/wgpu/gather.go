@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -31,7 +30,7 @@ var gatherRow = row{
 			unit = 4
 		}
 		if !b.whole(n.Inputs[0], x) || x.pieces() > 1 && (axis != 0 || unit != 4) {
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
 		e, _ := raw(unit)
 		to := operand{width: unit, shape: tensor.Shape{y.elements() * y.width / unit}, off: y.off, memory: y.memory}

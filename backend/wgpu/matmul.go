@@ -3,7 +3,6 @@ package wgpu
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -196,7 +195,7 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 		return nil, err
 	}
 	if p.lead.Elements() > maxGroups || ceil(p.m, p.tile.rows) > maxGroups {
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	}
 	e := epilogue{scale: op.Scale(), act: op.Activation(), y: &out[0], cols: p.n}
 	if n.HasOperand(ir.MatMulBias) {

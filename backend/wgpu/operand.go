@@ -57,7 +57,7 @@ func (b *binder) Bind(n *ir.Node, scratch []int) (int, error) {
 	}
 	for _, x := range launches {
 		if !b.d.fits(x.shader) {
-			return 0, gpu.ErrOnHost
+			return 0, errOnHost
 		}
 	}
 	b.launches = append(b.launches, launches...)
@@ -112,7 +112,7 @@ func (b *binder) resolve(v *ir.Value) (operand, error) {
 		return o, err
 	}
 	if len(w.pieces) > 1 && !b.pieces(b.node, v) { // widened, it is larger than a binding
-		return o, gpu.ErrOnHost
+		return o, errOnHost
 	}
 	o.weight, o.memory = w, memory{constant: w.pieces[0]}
 	return o, nil
@@ -149,8 +149,8 @@ func (b *binder) operandsBut(n *ir.Node, later ...int) (in, out []operand, err e
 // scratchOperand resolves scratch buffer i of the current step as floats.
 func (b *binder) scratchOperand(i int) operand {
 	at, size := b.p.Buffer(b.scratch[i])
-	n := int(size) / 4
-	return operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{n}, strides: []int{1}, off: int(at.Offset), memory: memory{segment: at.Segment}}
+	shape := tensor.Shape{int(size) / 4}
+	return operand{dtype: tensor.F32, width: 4, shape: shape, strides: []int{1}, off: int(at.Offset), memory: memory{segment: at.Segment}}
 }
 
 // inRange puts the lines that make index i, which index has read, count from the start, and end the invocation's function by
@@ -158,7 +158,8 @@ func (b *binder) scratchOperand(i int) operand {
 func (b *binder) inRange(s *shader, i string, axis, size int, otherwise string) {
 	n := s.u(size)
 	s.put("if (%[1]s < 0) { %[1]s += i32(%[2]s); }", i, n)
-	b.refuse(s, i, fmt.Sprintf("%s < 0 || %s >= i32(%s)", i, i, n), func(number int64) error { return backend.OutOfRange(number, axis, size) }, otherwise)
+	bad := func(number int64) error { return backend.OutOfRange(number, axis, size) }
+	b.refuse(s, i, fmt.Sprintf("%s < 0 || %s >= i32(%s)", i, i, n), bad, otherwise)
 }
 
 // refuse puts the lines that report number i, which index has read, and go on by otherwise where it has more than 32 bits or bad holds.

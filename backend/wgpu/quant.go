@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/rlxc/rlxc/internal/backend"
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -40,7 +39,7 @@ func byScale(b *binder, n *ir.Node, axis, block int, e expression) ([]launch, er
 	}
 	if block > 0 {
 		if in[0].shape[axis]%block != 0 {
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
 		for _, o := range []*operand{&in[0], &out[0]} {
 			o.shape, o.strides = backend.Split(o.shape, o.strides, axis, block)

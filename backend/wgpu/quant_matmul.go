@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -115,7 +114,7 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 		m /= w.lead
 	}
 	if ceil(m, c.rows) > maxGroups || w.lead > maxGroups {
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	}
 	if !sharesWords(n.Outputs[0].Type) {
 		return append(launches, quantizedProduct(op, c.tile, m, w, in, &y)), nil

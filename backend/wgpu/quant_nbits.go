@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -81,7 +80,7 @@ func bindNBits(b *binder, n *ir.Node) ([]launch, error) {
 	e := epilogue{scale: 1, act: ir.Unary{Fn: o.Act}, y: &y, bias: in[ir.NBitsBias], residual: in[ir.NBitsResidual], cols: p.n}
 	vector := x.vector(x.row, x.col) && p.k%4 == 0 && p.n%4 == 0 && e.vector()
 	if ceil(p.m, p.tile.rows) > maxGroups {
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	}
 	return append(launches, b.product(&p, &x, w.right(&p), &e, vector)...), nil
 }

@@ -3,7 +3,6 @@ package wgpu
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -21,7 +20,7 @@ func turnedQuantized(op ir.QMatMul, in []*operand, words, sums *operand) (quanti
 	a, x, zero := in[ir.QMatMulA], in[ir.QMatMulB], in[ir.QMatMulBZero]
 	last := len(x.shape) - 1
 	if last < 1 || last > 1 && (len(a.shape) != last+1 || !a.shape[:last-1].Equal(x.shape[:last-1])) {
-		return quantized{}, launch{}, gpu.ErrOnHost
+		return quantized{}, launch{}, errOnHost
 	}
 	c := quantized{n: x.shape[last], k: x.shape[last-1], words: words.memory, sums: sums.memory, first: words.off / 4, firstSum: sums.off / 4, lead: x.shape[:last-1].Elements()}
 	if op.TransB {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -145,7 +144,7 @@ func bindRecurrent(b *binder, n *ir.Node) ([]launch, error) {
 		steps, batch = batch, steps
 	}
 	if hidden > mostHidden || x.shape[2] > loopLimit {
-		return nil, gpu.ErrOnHost
+		return nil, errOnHost
 	}
 	r := recurrent{cell: c, op: op, size: hidden}
 	for i := range in {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -179,7 +178,7 @@ var reduceRow = row{
 		}
 		x, y := &in[0], &out[0]
 		if x.elements() == 0 {
-			return nil, gpu.ErrOnHost // results of nothing differ by function
+			return nil, errOnHost // results of nothing differ by function
 		}
 		var kept, reduced operand // x along the axes that stay, and along the others
 		for i, d := range x.shape {

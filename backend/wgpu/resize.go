@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/internal/backend"
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -25,7 +24,7 @@ var resizeRow = row{
 		op, x, y := n.Op.(ops.Resize), &in[0], &out[0]
 		mixed, words := backend.MixTable(op, x.shape, y.shape)
 		if words == nil {
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
 		w, err := b.weight(words, false)
 		if err != nil {

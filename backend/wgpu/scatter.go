@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -46,7 +45,7 @@ func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, 
 			heads.shape = tensor.Shape{y.elements() / size}
 			count, combined := updates.elements()/size, reduction(n.Op) != ir.NoReduction
 			if combined && count > loopLimit {
-				return nil, gpu.ErrOnHost
+				return nil, errOnHost
 			}
 
 			reset := produce("reset", &heads, elements[tensor.U32], func(s *shader, i string) (value, to string) {

@@ -1,7 +1,6 @@
 package wgpu
 
 import (
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -22,7 +21,7 @@ var topKRow = row{
 		op, x, values, places := n.Op.(ops.TopK), &in[0], &out[0], &out[1]
 		size, inner := x.shape[op.Axis], x.shape[op.Axis+1:].Elements()
 		if size > loopLimit {
-			return nil, gpu.ErrOnHost
+			return nil, errOnHost
 		}
 		e, key := elements[x.dtype], expression{text: "$1"}
 		order := x.dtype

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -72,7 +71,7 @@ func (l *tuner) ready(runs [][]launch) ([][]call, error) {
 	for i, run := range runs {
 		for _, x := range run {
 			if !l.d.fits(x.shader) {
-				return nil, gpu.ErrOnHost
+				return nil, errOnHost
 			}
 			at := int64(number) * paramBytes
 			if err := params.Write(at, x.shader.block()); err != nil {

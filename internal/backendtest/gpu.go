@@ -66,7 +66,8 @@ func GivesBack(t *testing.T, d backend.Device) {
 // Poison holds that the poison reaches what the plan calls dead: a step reads memory whose life the plan ends too early.
 func Poison(t *testing.T, d backend.Device) {
 	for _, early := range []int{0, 1} {
-		g := parsed(t, `(%0 "x": f32[s,8]) { const %1: f32[8,8] = data %2 = matmul(%0, %1) %3 = matmul(%2, %1) %4 = matmul(%3, %1) return %4 as "y" }`, 9)
+		g := parsed(t, `(%0 "x": f32[s,8]) { const %1: f32[8,8] = data
+			%2 = matmul(%0, %1) %3 = matmul(%2, %1) %4 = matmul(%3, %1) return %4 as "y" }`, 9)
 		planned := Plan(t, g, d.Target())
 		planned.Problem.Buffers[planned.Buffers[planned.Steps[0].Outputs[0].ID]].Last -= early
 		p, err := d.Load(planned)

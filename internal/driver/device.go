@@ -61,7 +61,8 @@ func (l *Library) info(number int) (Info, error) {
 		return i, err
 	}
 	i.Name = strings.TrimSpace(cString(&name[0]))
-	for attr, to := range map[int]*int{attrProcessors: &i.Processors, attrMajor: &i.Major, attrMinor: &i.Minor, attrShared: &i.SharedPerBlock} {
+	numbers := map[int]*int{attrProcessors: &i.Processors, attrMajor: &i.Major, attrMinor: &i.Minor, attrShared: &i.SharedPerBlock}
+	for attr, to := range numbers {
 		var v int32
 		if err := l.check(l.c.DeviceGetAttribute, "cuDeviceGetAttribute", uintptr(unsafe.Pointer(&v)), uintptr(attr), dev); err != nil {
 			return i, err

@@ -18,7 +18,8 @@ const EnvLibrary = "RLXC_CUDA"
 const oldest = 12000
 
 // ErrNotFound says that no place had the library.
-var ErrNotFound = errors.New("no NVIDIA driver was found: libcuda.so.1 is missing (it comes with the driver; " + EnvLibrary + " may give its path)")
+var ErrNotFound = errors.New("no NVIDIA driver was found: libcuda.so.1 is missing (it comes with the driver; " +
+	EnvLibrary + " may give its path)")
 
 // procs are the functions in use; a field's name is the C name without "cu".
 type procs struct {
@@ -123,7 +124,8 @@ func link(find func(name string) (uintptr, error)) (*Library, error) {
 		return nil, err
 	}
 	if version < oldest {
-		return nil, fmt.Errorf("the NVIDIA driver is for CUDA %d.%d: install one for CUDA %d or newer", version/1000, version%1000/10, oldest/1000)
+		return nil, fmt.Errorf("the NVIDIA driver is for CUDA %d.%d: install one for CUDA %d or newer",
+			version/1000, version%1000/10, oldest/1000)
 	}
 	return l, nil
 }

@@ -76,8 +76,9 @@ const overlap = 6
 // kernel ahead of it on the stream has ended: it waits by itself.
 func (s *Stream) Launch(f Function, g Grid, params []byte, early bool) error {
 	list := []unsafe.Pointer{unsafe.Pointer(&params[0])}
-	c := &launchConfig{blocks: [3]uint32{uint32(g.Blocks[0]), uint32(g.Blocks[1]), uint32(g.Blocks[2])}, threads: [3]uint32{uint32(g.Threads), 1, 1},
-		shared: uint32(g.Shared), stream: s.handle}
+	c := &launchConfig{blocks: [3]uint32{uint32(g.Blocks[0]), uint32(g.Blocks[1]), uint32(g.Blocks[2])},
+		threads: [3]uint32{uint32(g.Threads), 1, 1},
+		shared:  uint32(g.Shared), stream: s.handle}
 	a := &launchAttribute{id: overlap}
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -85,19 +86,22 @@ func (s *Stream) Launch(f Function, g Grid, params []byte, early bool) error {
 		pin.Pin(a)
 		a.value[0], c.attributes, c.count = 1, uintptr(unsafe.Pointer(a)), 1
 	}
-	err := s.c.l.check(s.c.l.c.LaunchKernelEx, "cuLaunchKernelEx", uintptr(unsafe.Pointer(c)), uintptr(f), uintptr(unsafe.Pointer(&list[0])), 0)
+	err := s.c.l.check(s.c.l.c.LaunchKernelEx, "cuLaunchKernelEx", uintptr(unsafe.Pointer(c)),
+		uintptr(f), uintptr(unsafe.Pointer(&list[0])), 0)
 	runtime.KeepAlive(list)
 	return err
 }
 
 // Upload copies pinned bytes to the device.
 func (s *Stream) Upload(to Pointer, pinned []byte) error {
-	return s.c.l.check(s.c.l.c.MemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync_v2", uintptr(to), uintptr(unsafe.Pointer(&pinned[0])), uintptr(len(pinned)), s.handle)
+	return s.c.l.check(s.c.l.c.MemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync_v2", uintptr(to),
+		uintptr(unsafe.Pointer(&pinned[0])), uintptr(len(pinned)), s.handle)
 }
 
 // Download copies to pinned bytes.
 func (s *Stream) Download(pinned []byte, from Pointer) error {
-	return s.c.l.check(s.c.l.c.MemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync_v2", uintptr(unsafe.Pointer(&pinned[0])), uintptr(from), uintptr(len(pinned)), s.handle)
+	return s.c.l.check(s.c.l.c.MemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync_v2", uintptr(unsafe.Pointer(&pinned[0])),
+		uintptr(from), uintptr(len(pinned)), s.handle)
 }
 
 // Copy copies bytes of the device.
@@ -208,8 +212,9 @@ func (c *Context) MapMatrix(kind int, p Pointer, rows, cols, pitch, boxRows, box
 	}
 	size, step := []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(width * pitch)}
 	box, one := []uint32{uint32(boxCols), uint32(boxRows)}, []uint32{1, 1}
-	if err := c.l.check(c.l.c.TensorMapEncodeTiled, "cuTensorMapEncodeTiled", uintptr(unsafe.Pointer(&raw[at])), uintptr(kind), 2, uintptr(p), uintptr(unsafe.Pointer(&size[0])),
-		uintptr(unsafe.Pointer(&step[0])), uintptr(unsafe.Pointer(&box[0])), uintptr(unsafe.Pointer(&one[0])), 0, swizzle128, promote128, 0); err != nil {
+	if err := c.l.check(c.l.c.TensorMapEncodeTiled, "cuTensorMapEncodeTiled", uintptr(unsafe.Pointer(&raw[at])), uintptr(kind), 2, uintptr(p),
+		uintptr(unsafe.Pointer(&size[0])), uintptr(unsafe.Pointer(&step[0])), uintptr(unsafe.Pointer(&box[0])), uintptr(unsafe.Pointer(&one[0])),
+		0, swizzle128, promote128, 0); err != nil {
 		return nil, err
 	}
 	m := TensorMap(raw[at : at+128])

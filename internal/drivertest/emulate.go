@@ -23,9 +23,15 @@ type Emulator struct {
 
 type emulated struct{ launch, kernel uintptr }
 
-// NewEmulator compiles the sources in a folder, with the headers of CUDA in another.
+// emulators are those of this process by the folder of their sources: compiling them takes long.
+var emulators = map[string]*Emulator{}
+
+// NewEmulator compiles the sources in a folder, with the headers of CUDA in another, once.
 func NewEmulator(t testing.TB, sources, headers string) *Emulator {
 	t.Helper()
+	if e := emulators[sources]; e != nil {
+		return e
+	}
 	files, err := filepath.Glob(filepath.Join(sources, "*.cu"))
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +43,8 @@ func NewEmulator(t testing.TB, sources, headers string) *Emulator {
 	for i, f := range files {
 		libraries[i] = filepath.Join(dir, filepath.Base(f)+".so")
 		wg.Go(func() {
-			text, err := exec.Command("g++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fno-extern-tls-init", "-ffp-contract=off", "-I", headers, "-I", sources,
+			text, err := exec.Command("g++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fno-extern-tls-init",
+				"-ffp-contract=off", "-I", headers, "-I", sources,
 				"-include", filepath.Join(sources, "emulated", "cuda.h"), "-x", "c++", f, "-o", libraries[i]).CombinedOutput()
 			if err != nil {
 				errs[i] = fmt.Errorf("%s: %w\n%s", f, err, text)
@@ -53,6 +60,7 @@ func NewEmulator(t testing.TB, sources, headers string) *Emulator {
 			t.Fatal(errs[i])
 		}
 	}
+	emulators[sources] = e
 	return e
 }
 
@@ -89,5 +97,6 @@ func (e *Emulator) Launch(l Launch) {
 	if e.Backwards {
 		backwards = 1
 	}
-	purego.SyscallN(k.launch, k.kernel, uintptr(unsafe.Pointer(&l.Blocks)), uintptr(unsafe.Pointer(&l.Params[0])), uintptr(len(l.Params)), uintptr(l.Threads), backwards)
+	purego.SyscallN(k.launch, k.kernel, uintptr(unsafe.Pointer(&l.Blocks)), uintptr(unsafe.Pointer(&l.Params[0])), uintptr(len(l.Params)),
+		uintptr(l.Threads), backwards)
 }

@@ -161,18 +161,21 @@ var functions = map[string]any{
 		if name == "" || !d.is("stream", c.stream) || d.capturing != c.stream {
 			return d.problem("a launch of %q outside of a graph, or of nothing", name)
 		}
-		if c.blocks[0]-1 >= 1<<31-1 || c.blocks[1]-1 >= 65535 || c.blocks[2]-1 >= 65535 || c.threads[0] == 0 || c.threads[0] > 1024 || c.threads[1] != 1 || c.threads[2] != 1 ||
+		if c.blocks[0]-1 >= 1<<31-1 || c.blocks[1]-1 >= 65535 || c.blocks[2]-1 >= 65535 ||
+			c.threads[0] == 0 || c.threads[0] > 1024 || c.threads[1] != 1 || c.threads[2] != 1 ||
 			uintptr(c.shared) > max(48<<10, d.allowed[f]) || *at[uintptr](params) == 0 || extra != 0 {
 			return d.problem("%s: grid %v of %v threads, %d bytes of shared memory", name, c.blocks, c.threads, c.shared)
 		}
-		if c.count > 1 || c.count == 1 && (*at[uint32](c.attributes) != 6 || *at[uint32](c.attributes + 8) != 1 || d.Capability < 90 || d.last != "launch") {
+		if c.count > 1 || c.count == 1 && (*at[uint32](c.attributes) != 6 || *at[uint32](c.attributes + 8) != 1 ||
+			d.Capability < 90 || d.last != "launch") {
 			return d.problem("%s starts early on a device of capability %d after %q", name, d.Capability, d.last)
 		}
 		d.Kernels[name]++
 		d.last = "launch"
 		d.Early += int(c.count)
 		if d.Run != nil {
-			l := Launch{name, [3]uint32(c.blocks[:]), int(c.threads[0]), append([]byte(nil), unsafe.Slice(at[byte](*at[uintptr](params)), mostParams)...)}
+			block := append([]byte(nil), unsafe.Slice(at[byte](*at[uintptr](params)), mostParams)...)
+			l := Launch{name, [3]uint32(c.blocks[:]), int(c.threads[0]), block}
 			d.recorded = append(d.recorded, func() { d.Run(l) })
 		}
 		return 0
@@ -180,7 +183,8 @@ var functions = map[string]any{
 	"cuTensorMapEncodeTiled": func(d *Driver, to, kind, rank, p, size, step, box, one, interleave, swizzle, promote, fill uintptr) uintptr {
 		s, b := unsafe.Slice(at[uint64](size), 2), unsafe.Slice(at[uint32](box), 2)
 		width := map[uintptr]uint64{6: 2, 9: 2, 11: 4}[kind]
-		if to%64 != 0 || rank != 2 || p%16 != 0 || *at[uint64](step)%16 != 0 || *at[uint64](step) < width*s[0] || uint64(b[0])*width > 128 || b[1] > 256 || s[0] == 0 || s[1] == 0 || width == 0 {
+		if to%64 != 0 || rank != 2 || p%16 != 0 || *at[uint64](step)%16 != 0 || *at[uint64](step) < width*s[0] ||
+			uint64(b[0])*width > 128 || b[1] > 256 || s[0] == 0 || s[1] == 0 || width == 0 {
 			return d.problem("a tensor map at %#x of %v at %#x, rows %d bytes apart, boxes %v", to, s, p, *at[uint64](step), b)
 		}
 		d.within("a tensor map", d.memory, p, uintptr((s[1]-1)**at[uint64](step)+width*s[0]))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,17 +15,23 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// value is an input or output; sizes are names or numbers.
+func value(name string, d tensor.DType, sizes ...string) *onnxpb.ValueInfoProto {
+	shape := &onnxpb.TensorShapeProto{}
+	for _, s := range sizes {
+		dim := &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: s}}
+		if n, err := strconv.Atoi(s); err == nil {
+			dim.Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(n)}
+		}
+		shape.Dim = append(shape.Dim, dim)
+	}
+	t := &onnxpb.TypeProto_Tensor{ElemType: int32(d), Shape: shape}
+	return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: t}}}
+}
+
 // StreamModel has a state of every kind: a cache that grows by each run, a sum that keeps its size, an input that only the host
 // reads, and an output that is an input. steps [2]→[n+2] bytes, sum [2,3], seen: i64 the number of rows.
 func StreamModel() *onnxpb.ModelProto {
-	value := func(name string, d tensor.DType, dims ...string) *onnxpb.ValueInfoProto {
-		shape := &onnxpb.TensorShapeProto{}
-		for _, s := range dims {
-			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: s}})
-		}
-		t := &onnxpb.TypeProto_Tensor{ElemType: int32(d), Shape: shape}
-		return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: t}}}
-	}
 	axis := &onnxpb.AttributeProto{Name: "axis", Type: onnxpb.AttributeProto_INT}
 	return &onnxpb.ModelProto{
 		IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}},
@@ -38,9 +45,11 @@ func StreamModel() *onnxpb.ModelProto {
 				{OpType: "Identity", Name: "same", Input: []string{"through"}, Output: []string{"passed"}},
 				{OpType: "Exp", Name: "exp", Input: []string{"total"}, Output: []string{"y"}},
 			},
-			Input: []*onnxpb.ValueInfoProto{value("x", tensor.F32, "k", "w"), value("past", tensor.F32, "n", "w"), value("sum", tensor.F32, "k", "w"),
+			Input: []*onnxpb.ValueInfoProto{value("x", tensor.F32, "k", "w"), value("past", tensor.F32, "n", "w"),
+				value("sum", tensor.F32, "k", "w"),
 				value("old", tensor.U8, "m"), value("byte", tensor.U8, "one"), value("through", tensor.I64, "z")},
-			Output: []*onnxpb.ValueInfoProto{value("present", tensor.F32, "n2", "w"), value("total", tensor.F32, "k", "w"), value("new", tensor.U8, "m2"),
+			Output: []*onnxpb.ValueInfoProto{value("present", tensor.F32, "n2", "w"), value("total", tensor.F32, "k", "w"),
+				value("new", tensor.U8, "m2"),
 				value("passed", tensor.I64, "z"), value("y", tensor.F32, "k", "w")},
 		},
 	}
@@ -107,7 +116,8 @@ func Kept(t *testing.T, backend string) {
 			// A run that fails, or that has the input twice, leaves the content.
 			_, err = s.Run(context.Background(), rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 4), "byte": tensor.FromSlice([]uint8{1})})
 			require.ErrorIs(t, err, rlxc.ErrInput)
-			_, err = s.Run(context.Background(), rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 3), "byte": tensor.FromSlice([]uint8{1}), "old": start["old"]})
+			twice := rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 3), "byte": tensor.FromSlice([]uint8{1}), "old": start["old"]}
+			_, err = s.Run(context.Background(), twice)
 			require.ErrorContains(t, err, `input "old" comes from a kept tensor: leave it out`)
 			notes := kept["new"]
 			d, shape, err := notes.Type()
@@ -170,8 +180,9 @@ func KeptBetween(t *testing.T, backends ...string) {
 	k, err := programs[0].Keep(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3))
 	require.NoError(t, err)
 	defer k.Close()
-	in := rlxc.Tensors{"x": tensor.FromSlice([]float32{1, 1, 1, 1, 1, 1}, 2, 3), "byte": tensor.FromSlice([]uint8{1}), "past": tensor.New(tensor.F32, 0, 3),
-		"old": tensor.New(tensor.U8, 0), "through": tensor.New(tensor.I64, 1)}
+	in := rlxc.Tensors{"x": tensor.FromSlice([]float32{1, 1, 1, 1, 1, 1}, 2, 3), "byte": tensor.FromSlice([]uint8{1}),
+		"past": tensor.New(tensor.F32, 0, 3),
+		"old":  tensor.New(tensor.U8, 0), "through": tensor.New(tensor.I64, 1)}
 	for range 2 {
 		for _, p := range programs {
 			s, err := p.NewSession()
@@ -202,7 +213,8 @@ func ResultsAsInputs(t *testing.T, backend string) {
 	for i := range x.Len() {
 		x.SetFloat64(i, float64(i%7))
 	}
-	in := rlxc.Tensors{"x": x, "past": tensor.New(tensor.F32, 0, width), "sum": x, "old": tensor.New(tensor.U8, 0), "byte": tensor.FromSlice([]uint8{1}),
+	in := rlxc.Tensors{"x": x, "past": tensor.New(tensor.F32, 0, width), "sum": x, "old": tensor.New(tensor.U8, 0),
+		"byte":    tensor.FromSlice([]uint8{1}),
 		"through": tensor.FromSlice([]int64{1})}
 	for run := range 20 {
 		out, err := s.Run(context.Background(), in)

@@ -5,6 +5,7 @@
 #   DIR/run.sh test                       the kernels, models and fixtures (those below RLXC_FIXTURES) on the device
 #   DIR/run.sh speed                      whole runs of BERT-base, and torch's CUDA graphs on the same device
 #   DIR/run.sh texts                      texts of many lengths with padding, without, and as rows
+#   DIR/run.sh decoder                    a decoder's step with its cache on the device, at a new length, and with its cache through the host
 #   DIR/run.sh first                      the first run of a process, without and with a cache, and the device's memory
 #   DIR/run.sh sanitize                   memcheck and racecheck of compute-sanitizer on bert-tiny
 #
@@ -26,6 +27,7 @@ speed)
 	python3 "$here/reference.py"
 	;;
 texts) RLXC_SPEED=${RLXC_SPEED:-bert-base:f16,bert-base:f32,bert-base:tf32,minilm-like:f16} "$here/cuda.test" -test.run TestTexts ;;
+decoder) RLXC_SPEED=decoder "$here/cuda.test" -test.run TestSpeedOfDecoder ;;
 first)
 	XDG_CACHE_HOME=$(mktemp -d)
 	export XDG_CACHE_HOME CUDA_CACHE_DISABLE=1 RLXC_SPEED="${RLXC_SPEED:-bert-base:f16}"
