@@ -3,10 +3,9 @@ package rlxc
 import "github.com/rlxc/rlxc/internal/engine"
 
 // A Kept is a tensor that stays with a program's device between runs: Session.Keep sends outputs to it, Session.Feed takes inputs from
-// it. On a GPU its content does not pass through the host. With backend cpu the kernels read and write its memory, so that nothing
-// is copied unless the program runs in stages, or the output is a part of a value or an input too. With backend cuda it lies in the host's
-// memory and is copied. Sessions of several programs may use it, one run at a time; programs on
-// another device take its content through the host. A run that fails leaves the content as it was.
+// it. The kernels read and write its memory, so that nothing is copied, and on a GPU nothing passes through the host, unless the program
+// runs in stages, or the output is a part of a value or an input too. Sessions of several programs may use it, one run at a time; programs
+// on another device take its content through the host. A run that fails leaves the content as it was.
 type Kept struct{ engine *engine.Kept }
 
 // Keep returns a kept tensor with t's content, of any element type but strings.
@@ -22,7 +21,7 @@ func (p *Program) Keep(t *Tensor) (*Kept, error) {
 
 // KeepGrowing is Keep for a tensor that grows from run to run on an axis, such as the keys and values that a decoder has seen. Its buffer has
 // room for so many places on that axis, and stays where it is. A run that is fed with the tensor, and that keeps for it an output which joins
-// the input and what is new along the axis, writes what is new behind what there is, with backend cpu and a program of one stage; otherwise
+// the input and what is new along the axis, writes what is new behind what there is, in a program of one stage; otherwise
 // the content is copied. A run whose output needs more places than there is room for fails with ErrInput.
 //
 // It fails with ErrInput, ErrMemory or ErrClosed.
