@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -89,13 +90,9 @@ const (
 
 // plan sees a node as a product.
 func (d *Device) plan(n *ir.Node) product {
-	a, out := n.Inputs[ir.MatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
-	r := len(out)
-	p := product{lead: out[:r-2], m: out[r-2], n: out[r-1], k: a[len(a)-1], dtype: n.Outputs[0].Type.DType, act: n.Op.(ir.MatMul).Act}
+	p := product{dtype: n.Outputs[0].Type.DType, act: n.Op.(ir.MatMul).Act}
+	p.lead, p.m, p.n, p.k = backend.Products(n)
 	w := n.Inputs[ir.MatMulB]
-	if b := w.Type.Sizes(); b[:len(b)-2].Elements() == 1 && len(a) == r {
-		p.m, p.lead = p.m*p.lead.Elements(), nil // one matrix for all rows
-	}
 	if w.Const != nil && w.Const.Rank() == 2 && p.lead == nil {
 		switch trans := n.Op.(ir.MatMul).TransB; {
 		case d.precision == tensor.TF32 && p.dtype == tensor.F32 && p.k%8 == 0 && p.n%8 == 0 && d.ctx.Capability() >= 80:
@@ -235,30 +232,9 @@ var errUneven = errors.New("the rows do not lie evenly")
 
 // matrices sees an operand as a batch of matrices.
 func (p *product) matrices(o *operand, transposed bool) (factor, error) {
-	r := len(o.shape)
-	f := factor{operand: o, row: o.strides[r-2], col: o.strides[r-1]}
-	if transposed {
-		f.row, f.col = f.col, f.row
-	}
-	if p.lead == nil && r > 2 { // all axes but the last are rows: they must lie evenly
-		at, first := 0, true
-		for i := r - 2; i >= 0; i-- {
-			switch {
-			case o.shape[i] == 1:
-			case first:
-				f.row, at, first = o.strides[i], o.strides[i]*o.shape[i], false
-			case o.strides[i] != at:
-				return f, errUneven
-			default:
-				at *= o.shape[i]
-			}
-		}
-	}
-	f.lead = make([]int, len(p.lead))
-	for i := range p.lead {
-		if j := i - (len(p.lead) - (r - 2)); j >= 0 && o.shape[j] != 1 {
-			f.lead[i] = o.strides[j]
-		}
+	f, even := factor{operand: o}, true
+	if f.row, f.col, f.lead, even = backend.Matrices(o, p.lead, transposed); !even {
+		return f, errUneven
 	}
 	return f, nil
 }

@@ -137,24 +137,14 @@ func (b *binder) operands(n *ir.Node) (in, out []*operand, err error) { return b
 
 // operandsBut is operands that leaves constants at the positions that later has to be arranged.
 func (b *binder) operandsBut(n *ir.Node, later func(i int) bool) (in, out []*operand, err error) {
-	for i, v := range n.Inputs {
-		var o *operand
-		if v != nil {
-			x := b.place(v)
-			if later == nil || !later(i) {
-				if x, err = b.operand(v); err != nil {
-					return nil, nil, err
-				}
-			}
-			o = &x
+	return gpu.Operands(n, func(i int, v *ir.Value) (*operand, error) {
+		if later != nil && i >= 0 && later(i) {
+			o := b.place(v)
+			return &o, nil
 		}
-		in = append(in, o)
-	}
-	for _, v := range n.Outputs {
-		o := b.place(v)
-		out = append(out, &o)
-	}
-	return in, out, nil
+		o, err := b.operand(v)
+		return &o, err
+	})
 }
 
 // option returns operand i, or nil where it is absent.

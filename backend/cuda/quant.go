@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"math"
-
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -11,19 +9,6 @@ import (
 
 // is8Bit reports whether kernels of quantised values take a type.
 func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
-
-// divides reports whether a value is constant scales that are no zeros; those are an error, which Eval reports.
-func divides(scale *ir.Value) bool {
-	if scale.Const == nil {
-		return false
-	}
-	for i := range scale.Const.Len() {
-		if v := scale.Const.Float64(i); v == 0 || math.IsNaN(v) {
-			return false
-		}
-	}
-	return true
-}
 
 // byScale is the launch of a conversion between floats and quantised values: operands x, scale and, where given, zero. These are for
 // blocks along the axis where block is not 0.
@@ -75,7 +60,7 @@ var quantizeRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
-			return is8Bit(n.Op.(ir.Quantize).To) && isFloat(n.Inputs[0].Type.DType) && isFloat(n.Inputs[1].Type.DType) && divides(n.Inputs[1])
+			return is8Bit(n.Op.(ir.Quantize).To) && isFloat(n.Inputs[0].Type.DType) && isFloat(n.Inputs[1].Type.DType) && backend.Divides(n.Inputs[1])
 		},
 		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
 	},

@@ -3,6 +3,7 @@ package wgpu
 import (
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -28,12 +29,8 @@ func ceil(a, b int) int { return (a + b - 1) / b }
 
 // plan sees a node as a product.
 func (d *Device) plan(n *ir.Node) product {
-	a, out := n.Inputs[ir.MatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
-	r := len(out)
-	p := product{lead: out[:r-2], m: out[r-2], n: out[r-1], k: a[len(a)-1]}
-	if b := n.Inputs[ir.MatMulB].Type.Sizes(); b[:len(b)-2].Elements() == 1 && len(a) == r {
-		p.m, p.lead = p.m*p.lead.Elements(), nil // one matrix for all rows
-	}
+	p := product{}
+	p.lead, p.m, p.n, p.k = backend.Products(n)
 	if w := n.Inputs[ir.MatMulB]; w.Const != nil && w.Const.Rank() == 2 && p.n%4 == 0 {
 		p.half, p.coop = d.half, d.coop && p.k%4 == 0
 		p.narrow = d.half || w.Const.DType() == tensor.F16 && d.gpu.Adapter.Has(native.ShaderF16)
@@ -126,34 +123,9 @@ type factor struct {
 
 // matrices sees an operand as a batch of matrices.
 func (p *product) matrices(o *operand, transposed bool) (factor, error) {
-	r := len(o.shape)
-	f := factor{operand: o, row: o.strides[r-2], col: o.strides[r-1]}
-	if transposed {
-		f.row, f.col = f.col, f.row
-	}
-	if p.lead == nil && r > 2 { // all axes but the last are rows: they must lie evenly
-		for i := r - 2; i >= 0; i-- {
-			if o.shape[i] == 1 {
-				continue
-			}
-			if f.row = o.strides[i]; i != r-2 && o.shape[r-2] != 1 {
-				f.row = o.strides[r-2]
-			}
-			break
-		}
-		at := f.row
-		for i := r - 2; i >= 0; i-- {
-			if o.shape[i] != 1 && o.strides[i] != at {
-				return f, errUneven
-			}
-			at *= o.shape[i]
-		}
-	}
-	f.lead = make([]int, len(p.lead))
-	for i := range p.lead {
-		if j := i - (len(p.lead) - (r - 2)); j >= 0 && o.shape[j] != 1 {
-			f.lead[i] = o.strides[j]
-		}
+	f, even := factor{operand: o}, true
+	if f.row, f.col, f.lead, even = backend.Matrices(o, p.lead, transposed); !even {
+		return f, errUneven
 	}
 	return f, nil
 }

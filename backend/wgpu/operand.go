@@ -123,27 +123,12 @@ func (b *binder) operands(n *ir.Node) (in, out []operand, err error) { return b.
 
 // operandsBut is operands that leaves the operands at positions later, constants, for arrange.
 func (b *binder) operandsBut(n *ir.Node, later ...int) (in, out []operand, err error) {
-	for i, v := range n.Inputs {
-		var o operand
-		switch {
-		case v == nil:
-		case slices.Contains(later, i):
-			o = b.place(v)
-		default:
-			if o, err = b.operand(v); err != nil {
-				return nil, nil, err
-			}
+	return gpu.Operands(n, func(i int, v *ir.Value) (operand, error) {
+		if slices.Contains(later, i) {
+			return b.place(v), nil
 		}
-		in = append(in, o)
-	}
-	for _, v := range n.Outputs {
-		o, err := b.operand(v)
-		if err != nil {
-			return nil, nil, err
-		}
-		out = append(out, o)
-	}
-	return in, out, nil
+		return b.operand(v)
+	})
 }
 
 // scratchOperand resolves scratch buffer i of the current step as floats.

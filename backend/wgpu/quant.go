@@ -2,7 +2,6 @@ package wgpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/target"
@@ -67,7 +66,7 @@ var quantizeRow = row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
 			o, scale := n.Op.(ir.Quantize), n.Inputs[1]
-			return is8Bit(o.To) && n.Inputs[0].Type.DType == tensor.F32 && divides(scale)
+			return is8Bit(o.To) && n.Inputs[0].Type.DType == tensor.F32 && scale.Type.DType == tensor.F32 && backend.Divides(scale)
 		},
 		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
 	},
@@ -75,19 +74,6 @@ var quantizeRow = row{
 		o := n.Op.(ir.Quantize)
 		return byScale(b, n, o.Axis, o.Block, quantizeText(o.To, n.HasOperand(2)))
 	},
-}
-
-// divides reports whether a value is constant float32 scales that are no zeros.
-func divides(scale *ir.Value) bool {
-	if scale.Const == nil || scale.Type.DType != tensor.F32 {
-		return false
-	}
-	for i := range scale.Const.Len() {
-		if v := scale.Const.Float64(i); v == 0 || math.IsNaN(v) {
-			return false
-		}
-	}
-	return true
 }
 
 var dequantizeRow = row{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -23,7 +24,11 @@ var qMatMulRow = row{
 			if constantRight(n) && zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
 				return false
 			}
-			return !n.HasOperand(ir.QMatMulYScale) || divides(n.Inputs[ir.QMatMulYScale])
+			if !n.HasOperand(ir.QMatMulYScale) {
+				return true
+			}
+			scale = n.Inputs[ir.QMatMulYScale]
+			return scale.Type.DType == tensor.F32 && backend.Divides(scale)
 		},
 		InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
 		Scratch: func(n *ir.Node) (sizes []int64) {
