@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
 	"testing"
 
@@ -161,6 +162,7 @@ func Kept(t *testing.T, backend string) {
 			require.Error(t, err)
 			require.NoError(t, notes.Close())
 			require.ErrorIs(t, notes.Close(), rlxc.ErrClosed)
+			keptAtOneSize(t, p)
 		})
 	}
 }
@@ -228,4 +230,38 @@ func ResultsAsInputs(t *testing.T, backend string) {
 	}
 	require.NoError(t, s.Close())
 	require.NoError(t, p.Close())
+}
+
+// keptAtOneSize holds two sessions that take turns with a state which keeps its size to a session that is given it each time.
+func keptAtOneSize(t *testing.T, p *rlxc.Program) {
+	in := rlxc.Tensors{"past": tensor.New(tensor.F32, 1, 3), "old": tensor.New(tensor.U8, 1), "byte": tensor.New(tensor.U8, 1),
+		"through": tensor.New(tensor.I64, 1)}
+	full := rlxc.Tensors{"sum": tensor.FromSlice([]float32{1, 1, 1, 2, 2, 2}, 2, 3)}
+	k, err := p.Keep(full["sum"])
+	require.NoError(t, err)
+	defer k.Close()
+	var sessions []*rlxc.Session
+	for i := range 3 {
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		defer s.Close()
+		if i > 0 {
+			require.NoError(t, s.Feed("sum", k))
+			require.NoError(t, s.Keep("total", k))
+		}
+		sessions = append(sessions, s)
+	}
+	for run := range 12 {
+		in["x"] = tensor.FromSlice([]float32{0.1, -0.2, 0.3, float32(run), 0, -1}, 2, 3)
+		maps.Copy(full, in)
+		want, err := sessions[0].Run(context.Background(), full)
+		require.NoError(t, err)
+		got, err := sessions[1+run/2%2].Run(context.Background(), in)
+		require.NoError(t, err)
+		require.Equal(t, want["y"].Bytes(), got["y"].Bytes())
+		total, err := k.Tensor()
+		require.NoError(t, err)
+		require.Equal(t, want["total"].Bytes(), total.Bytes())
+		full["sum"] = want["total"].Clone()
+	}
 }
