@@ -78,7 +78,7 @@ func Open(o backend.Options) (*Device, error) {
 	}
 	d.modules = modules{ctx: d.ctx, loaded: map[string]*kernel{}, folder: cacheFolder(info)}
 	d.rows = d.table()
-	t := target.Target{Name: "cuda/" + info.Name, Align: alignment, Outside: true}
+	t := target.Target{Name: "cuda/" + info.Name, Align: alignment, Outside: true, Refits: true}
 	for k, r := range d.rows {
 		t.Rows[k] = r.Row
 	}
@@ -111,16 +111,6 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 		}
 	}
 	return 0, nil
-}
-
-// Load implements backend.Device.
-func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
-	leave, err := d.ctx.Enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	return d.Runtime.Load(p)
 }
 
 // Close implements backend.Device: it releases the device and all that was made on it.

@@ -12,6 +12,7 @@ import (
 func TestKept(t *testing.T) {
 	device(t)
 	modeltest.Kept(t, "cuda")
+	modeltest.KeptDecoder(t, "cuda")
 	modeltest.KeptBetween(t, "cuda", "cpu")
 	modeltest.ResultsAsInputs(t, "cuda")
 }

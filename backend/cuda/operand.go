@@ -85,7 +85,12 @@ type binder struct {
 func (d *Device) Binder(p *gpu.Places) gpu.Binder { return &binder{d: d, p: p} }
 
 // Abandon implements gpu.Binder.
-func (b *binder) Abandon() { b.own.free(b.d.ctx) }
+func (b *binder) Abandon() {
+	if leave, err := b.d.ctx.Enter(); err == nil {
+		b.own.free(b.d.ctx)
+		leave()
+	}
+}
 
 // Reads implements gpu.Binder.
 func (b *binder) Reads(*ir.Node, *ir.Value) bool { return true }

@@ -19,6 +19,11 @@ type program struct {
 func (b *binder) Finish() (gpu.Kernels, error) {
 	p := &program{d: b.d, launches: b.launches, own: b.own}
 	b.d.owns(p)
+	leave, err := b.d.ctx.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if err := b.d.modules.ready(b.launches); err != nil {
 		p.Close()
 		return nil, err

@@ -92,6 +92,11 @@ func (b *binder) weight(t *tensor.Tensor, how string, arrange func() ([]byte, er
 	if err != nil {
 		return 0, err
 	}
+	leave, err := d.ctx.Enter()
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
 	p, err := kept.alloc(d.ctx, int64(len(data)))
 	if err != nil {
 		return 0, err

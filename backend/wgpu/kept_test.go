@@ -24,3 +24,10 @@ func TestResultsAsInputs(t *testing.T) {
 		t.Run(backend, func(t *testing.T) { modeltest.ResultsAsInputs(t, backend) })
 	}
 }
+
+func TestKeptDecoder(t *testing.T) {
+	needLibrary(t)
+	for _, backend := range []string{"cpu", "wgpu"} {
+		t.Run(backend, func(t *testing.T) { modeltest.KeptDecoder(t, backend) })
+	}
+}

@@ -17,7 +17,8 @@ import (
 type instance struct {
 	*program
 	memory     *Memory
-	queue      Queue
+	held       *held
+	of         *loaded          // what the queue and recordings are of
 	env        *ir.Env          // of the steps of the host
 	values     []*tensor.Tensor // by the ID of a root: the host's copies
 	out        []*tensor.Tensor
@@ -28,6 +29,9 @@ type instance struct {
 	uploads    [][]byte
 	profile    *profile // nil where times are not kept
 }
+
+// held is what an instance has to give back.
+type held struct{ Queue }
 
 // recorded is a recording on device tensors.
 type recorded struct {
@@ -48,13 +52,28 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 	if err != nil {
 		return nil, err
 	}
-	in := &instance{program: p, memory: mem, queue: queue, env: env, values: make([]*tensor.Tensor, p.Graph.NumValues()),
+	in := &instance{program: p, memory: mem, held: &held{queue}, of: p.loaded, env: env, values: make([]*tensor.Tensor, p.Graph.NumValues()),
 		out: make([]*tensor.Tensor, len(p.outputs)), outside: make([]backend.Buffer, len(p.outside))}
 	if p.r.Profile {
 		in.profile = &profile{}
 	}
-	runtime.AddCleanup(in, Queue.Close, queue)
+	runtime.AddCleanup(in, func(h *held) { h.Close() }, in.held)
 	return in, nil
+}
+
+// follow makes the instance one of the program as it was refitted.
+func (in *instance) follow() error {
+	if in.of == in.loaded {
+		return nil
+	}
+	queue, err := in.kernels.NewQueue(in.r.Profile)
+	if err != nil {
+		return err
+	}
+	in.held.Close()
+	in.held.Queue, in.of, in.recordings, in.shown = queue, in.loaded, nil, nil
+	clear(in.out)
+	return nil
 }
 
 // Carry implements backend.Carrier: kernels work on the buffers themselves.
@@ -72,7 +91,10 @@ func (in *instance) Carry(inputs, outputs []backend.Buffer) {
 
 // Run implements backend.Instance.
 func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
-	leave, err := in.queue.Enter()
+	if err := in.follow(); err != nil {
+		return nil, err
+	}
+	leave, err := in.held.Enter()
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +146,7 @@ func (in *instance) record() (Recording, error) {
 		in.recordings[0].Close()
 		in.recordings = slices.Delete(in.recordings, 0, 1)
 	}
-	r, err := in.queue.Record(in.commands(in.memory.poison != 0), in.segment, in.memory.staging)
+	r, err := in.held.Record(in.commands(in.memory.poison != 0), in.segment, in.memory.staging)
 	if err != nil {
 		return nil, err
 	}

@@ -9,11 +9,16 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// program is a planned graph as a list of sections. Where each root's value is at any time, on the host, the device or both, is known
-// when the list is made; so it moves only when somebody reads it on the other side.
+// program implements backend.Program and backend.Refitter.
 type program struct {
+	*loaded
+	r *Runtime
+}
+
+// loaded is a planned graph as a list of sections. Where each root's value is at any time, on the host, the device or both, is known
+// when the list is made; so it moves only when somebody reads it on the other side.
+type loaded struct {
 	*Places
-	r        *Runtime
 	kernels  Kernels
 	sections []section
 	arenas   []int64 // sizes
@@ -76,9 +81,29 @@ const stagedAlign = 64
 
 // Load implements backend.Device.
 func (r *Runtime) Load(p *backend.Planned) (backend.Program, error) {
+	l, err := r.load(p)
+	if err != nil {
+		return nil, err
+	}
+	return &program{l, r}, nil
+}
+
+// Refit implements backend.Refitter. All launches are made anew, which is little beside planning; instances record anew in their next run.
+func (p *program) Refit([]int) error {
+	l, err := p.r.load(p.Planned)
+	if err != nil {
+		return err
+	}
+	p.kernels.Close()
+	p.loaded = l
+	return nil
+}
+
+func (r *Runtime) load(p *backend.Planned) (*loaded, error) {
 	places := newPlaces(p)
 	l := &loader{
-		program: &program{Places: places, r: r, sections: make([]section, 1)},
+		loaded:  &loaded{Places: places, sections: make([]section, 1)},
+		r:       r,
 		binder:  r.Driver.Binder(places),
 		fresh:   make([]bool, p.Graph.NumValues()),
 		present: make([]bool, p.Graph.NumValues()),
@@ -102,13 +127,14 @@ func (r *Runtime) Load(p *backend.Planned) (backend.Program, error) {
 	if l.kernels, err = l.binder.Finish(); err != nil {
 		return nil, err
 	}
-	runtime.AddCleanup(l.program, Kernels.Close, l.kernels)
-	return l.program, nil
+	runtime.AddCleanup(l.loaded, Kernels.Close, l.kernels)
+	return l.loaded, nil
 }
 
 // loader makes the list of sections.
 type loader struct {
-	*program
+	*loaded
+	r        *Runtime
 	binder   Binder
 	launched int    // launches so far
 	fresh    []bool // by the ID of a root: the device has the value
@@ -332,7 +358,7 @@ func place(list []transfer, size *int64) {
 
 // HostSteps implements backend.Program: downloads belong to the step that waits for them, uploads to the one that made their root,
 // unless that is an input.
-func (p *program) HostSteps() []backend.HostStep {
+func (p *loaded) HostSteps() []backend.HostStep {
 	var steps []backend.HostStep
 	maker := map[*ir.Value]int{} // of a root: index into steps
 	for _, s := range p.sections {
@@ -358,7 +384,7 @@ func (p *program) HostSteps() []backend.HostStep {
 
 // commands lists the commands of each section. Where memory is poisoned, it is so as a whole before the first section, and buffer by
 // buffer when their lives end.
-func (p *program) commands(poisoned bool) [][]Command {
+func (p *loaded) commands(poisoned bool) [][]Command {
 	list := make([][]Command, len(p.sections))
 	dead := 0 // steps whose dead buffers are poisoned
 	for i, s := range p.sections {
