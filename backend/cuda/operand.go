@@ -142,11 +142,11 @@ func (b *binder) operands(n *ir.Node) (in, out []*operand, err error) { return b
 
 // operandsBut is operands that leaves constants at the positions that later has to be arranged.
 func (b *binder) operandsBut(n *ir.Node, later func(i int) bool) (in, out []*operand, err error) {
-	return gpu.Operands(n, func(i int, v *ir.Value) (*operand, error) {
-		if later != nil && i >= 0 && later(i) {
-			o := b.place(v)
-			return &o, nil
-		}
+	place := func(v *ir.Value) (*operand, error) {
+		o := b.place(v)
+		return &o, nil
+	}
+	return gpu.Operands(n, later, place, func(v *ir.Value) (*operand, error) {
 		o, err := b.operand(v)
 		return &o, err
 	})

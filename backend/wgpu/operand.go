@@ -123,12 +123,8 @@ func (b *binder) operands(n *ir.Node) (in, out []operand, err error) { return b.
 
 // operandsBut is operands that leaves the operands at positions later, constants, for arrange.
 func (b *binder) operandsBut(n *ir.Node, later ...int) (in, out []operand, err error) {
-	return gpu.Operands(n, func(i int, v *ir.Value) (operand, error) {
-		if slices.Contains(later, i) {
-			return b.place(v), nil
-		}
-		return b.operand(v)
-	})
+	return gpu.Operands(n, func(i int) bool { return slices.Contains(later, i) },
+		func(v *ir.Value) (operand, error) { return b.place(v), nil }, b.operand)
 }
 
 // scratchOperand resolves scratch buffer i of the current step as floats.

@@ -68,19 +68,24 @@ func (p *Places) Report(n *ir.Node, err func(number int64) error) (offset int) {
 	return StatusBytes * (len(p.reports) - 1)
 }
 
-// Operands resolves a node's operands, which are zero values where they are absent, and its results, to which resolve gives the number −1.
-func Operands[O any](n *ir.Node, resolve func(i int, v *ir.Value) (O, error)) (in, out []O, err error) {
+// Operands resolves a node's operands, which are zero values where they are absent, and its results. later says which operands, that are
+// constants, only have a place yet; nil for none.
+func Operands[O any](n *ir.Node, later func(i int) bool, place, resolve func(v *ir.Value) (O, error)) (in, out []O, err error) {
 	in, out = make([]O, len(n.Inputs)), make([]O, len(n.Outputs))
 	for i, v := range n.Inputs {
 		if v == nil {
 			continue
 		}
-		if in[i], err = resolve(i, v); err != nil {
+		how := resolve
+		if later != nil && later(i) {
+			how = place
+		}
+		if in[i], err = how(v); err != nil {
 			return nil, nil, err
 		}
 	}
 	for i, v := range n.Outputs {
-		if out[i], err = resolve(-1, v); err != nil {
+		if out[i], err = resolve(v); err != nil {
 			return nil, nil, err
 		}
 	}
