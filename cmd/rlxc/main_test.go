@@ -33,10 +33,6 @@ func TestOnnxruntime(t *testing.T) {
 	if os.Getenv(onnxruntime.Env) == "" {
 		t.Skip(onnxruntime.Env + " is not set")
 	}
-	if !onnxruntime.Available {
-		t.Log("a build without cgo: the library cannot be used")
-		return
-	}
 	scripts(t, "onnxruntime")
 }
 

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
 // proc is the address of a C function.
@@ -84,13 +86,5 @@ func (l *Library) text(p proc, code int) string {
 	if *s == nil {
 		return fmt.Sprint("error ", code)
 	}
-	return cString(*s)
-}
-
-func cString(p *byte) string {
-	n := 0
-	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
-		n++
-	}
-	return string(unsafe.Slice(p, n))
+	return dynlib.Text(*s)
 }

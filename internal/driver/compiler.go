@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
 // EnvCompiler names the environment variable that holds the path of NVRTC, NVIDIA's library that compiles CUDA C++.
@@ -63,11 +65,11 @@ func openCompiler() (*compilerProcs, error) {
 		if c := compilers[path]; c != nil {
 			return c, nil
 		}
-		handle, err := openLibrary(path)
+		handle, err := dynlib.Open(path)
 		if err != nil {
 			continue
 		}
-		c, err := linkCompiler(func(name string) (uintptr, error) { return findSymbol(handle, name) })
+		c, err := linkCompiler(func(name string) (uintptr, error) { return dynlib.Symbol(handle, name) })
 		if err == nil {
 			compilers[path] = c
 		}
@@ -97,7 +99,7 @@ func (c *Context) CompileCUDA(name, text string) ([]byte, error) {
 		if n.call(n.GetProgramLogSize, *program, uintptr(unsafe.Pointer(size))) == nil && *size > 1 {
 			log := make([]byte, *size)
 			if n.call(n.GetProgramLog, *program, uintptr(unsafe.Pointer(&log[0]))) == nil {
-				line, _, _ := strings.Cut(cString(&log[0]), "\n")
+				line, _, _ := strings.Cut(dynlib.Text(&log[0]), "\n")
 				failed = fmt.Errorf("NVRTC refuses it: %s", line)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unsafe"
+
+	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
 // Info describes a device.
@@ -60,7 +62,7 @@ func (l *Library) info(number int) (Info, error) {
 	if err := l.check(l.c.DeviceGetName, "cuDeviceGetName", uintptr(unsafe.Pointer(&name[0])), uintptr(len(name)), dev); err != nil {
 		return i, err
 	}
-	i.Name = strings.TrimSpace(cString(&name[0]))
+	i.Name = strings.TrimSpace(dynlib.Text(&name[0]))
 	numbers := map[int]*int{attrProcessors: &i.Processors, attrMajor: &i.Major, attrMinor: &i.Minor, attrShared: &i.SharedPerBlock}
 	for attr, to := range numbers {
 		var v int32

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"sync"
 	"unsafe"
+
+	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
 // EnvLibrary names the environment variable that holds the path of the library; a path that does not open is an error.
@@ -75,11 +77,11 @@ func open(path string) (*Library, error) {
 	if l := libraries[path]; l != nil {
 		return l, nil
 	}
-	handle, err := openLibrary(path)
+	handle, err := dynlib.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", errNoFile, err)
 	}
-	l, err := link(func(name string) (uintptr, error) { return findSymbol(handle, name) })
+	l, err := link(func(name string) (uintptr, error) { return dynlib.Symbol(handle, name) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
+
+	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
 // A Module is kernels that are loaded.
@@ -40,7 +42,7 @@ func (c *Context) Compile(name, text string) ([]byte, error) {
 	defer c.l.check(c.l.c.LinkDestroy, "cuLinkDestroy", state)
 	data, label := append([]byte(text), 0), append([]byte(name), 0)
 	fail := func(err error) ([]byte, error) {
-		line, _, _ := strings.Cut(strings.TrimSpace(cString(&log[0])), "\n")
+		line, _, _ := strings.Cut(strings.TrimSpace(dynlib.Text(&log[0])), "\n")
 		return nil, fmt.Errorf("kernels %s: %w: %s", name, err, line)
 	}
 	if err := c.l.check(c.l.c.LinkAddData_v2, "cuLinkAddData_v2", state, jitInputPTX, uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)), uintptr(unsafe.Pointer(&label[0])), 0, 0, 0); err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
 // EnvLibrary names the environment variable that holds the path of the library; a path that does not open is an error.
@@ -126,7 +128,7 @@ func open(path string) (*Library, error) {
 	if l := libraries[path]; l != nil {
 		return l, nil
 	}
-	handle, err := openLibrary(path)
+	handle, err := dynlib.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("the wgpu-native library cannot be opened: %w", err)
 	}
@@ -157,7 +159,7 @@ func (l *Library) link(handle uintptr) error {
 	v := reflect.ValueOf(&l.c).Elem()
 	for i := range v.NumField() {
 		name := "wgpu" + v.Type().Field(i).Name
-		addr, err := findSymbol(handle, name)
+		addr, err := dynlib.Symbol(handle, name)
 		if err != nil {
 			return fmt.Errorf("it is no wgpu-native %d: %s is missing", version, name)
 		}

@@ -1,5 +1,3 @@
-//go:build cgo
-
 package onnxruntime
 
 import (
@@ -15,25 +13,6 @@ import (
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
-
-// The binding to Go carries tensors of some types only, and reads no output of rank 0. What it cannot carry is cast to a
-// type that holds it exactly, flattened, and given together with its shape, by nodes at the end of a changed copy of the
-// model; a result then takes up to two outputs of the session.
-
-// A port is an input or output of the model and how it comes through the binding.
-type port struct {
-	ValueInfo
-	carrier tensor.DType // the type that the binding sees
-	value   string       // the session's output
-	shape   string       // the session's output that holds the shape, "" where value has it
-}
-
-// carriers says which type stands for one that the binding does not carry.
-var carriers = map[tensor.DType]tensor.DType{
-	tensor.F16: tensor.F32, tensor.BF16: tensor.F32,
-	tensor.F8E4M3FN: tensor.F32, tensor.F8E4M3FNUZ: tensor.F32, tensor.F8E5M2: tensor.F32, tensor.F8E5M2FNUZ: tensor.F32,
-	tensor.U4: tensor.U8, tensor.I4: tensor.I8,
-}
 
 // unzipped returns the model without the ZipMap nodes that make its outputs: in place of the maps stand the scores, as rlxc has them.
 // It returns p itself if there is none.
@@ -74,7 +53,7 @@ func labels(n *onnxpb.NodeProto) int64 {
 }
 
 // ports describes the inputs and outputs of a run.
-func ports(p *onnxpb.ModelProto, taps []Tap) (in, out []port, err error) {
+func ports(p *onnxpb.ModelProto, taps []Tap) (in, out []ValueInfo, err error) {
 	defaults := map[string]bool{}
 	for _, t := range p.Graph.Initializer {
 		defaults[t.Name] = true
@@ -87,48 +66,21 @@ func ports(p *onnxpb.ModelProto, taps []Tap) (in, out []port, err error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("input %q: %w", v.Name, err)
 		}
-		in = append(in, port{ValueInfo: info})
-	}
-	given := map[string]bool{}
-	give := func(info ValueInfo, err error) error {
-		if err == nil {
-			var o port
-			o, err = newOutput(info)
-			out = append(out, o)
-			given[o.Name] = true
-		}
-		if err != nil {
-			return fmt.Errorf("output %q: %w", info.Name, err)
-		}
-		return nil
+		in = append(in, info)
 	}
 	for _, v := range p.Graph.Output {
-		if err := give(valueInfo(v)); err != nil {
-			return nil, nil, err
+		info, err := valueInfo(v)
+		if err != nil {
+			return nil, nil, fmt.Errorf("output %q: %w", v.Name, err)
 		}
+		out = append(out, info)
 	}
-	for _, m := range taps {
-		if !given[m.Name] {
-			if err := give(ValueInfo{Name: m.Name, DType: m.DType, Unranked: true}, nil); err != nil {
-				return nil, nil, err
-			}
+	for _, t := range taps {
+		if !slices.ContainsFunc(out, func(v ValueInfo) bool { return v.Name == t.Name }) {
+			out = append(out, ValueInfo{Name: t.Name, DType: t.DType, Unranked: true})
 		}
 	}
 	return in, out, nil
-}
-
-func newOutput(info ValueInfo) (port, error) {
-	o := port{ValueInfo: info, carrier: info.DType, value: info.Name}
-	if c, ok := carriers[info.DType]; ok {
-		o.carrier = c
-	}
-	if _, ok := carries[o.carrier]; !ok {
-		return o, fmt.Errorf("%s cannot be exchanged with onnxruntime", info.DType.ONNX())
-	}
-	if o.carrier != info.DType || info.Unranked || len(info.Shape) == 0 {
-		o.value, o.shape = "rlxc.value:"+info.Name, "rlxc.shape:"+info.Name
-	}
-	return o, nil
 }
 
 func valueInfo(v *onnxpb.ValueInfoProto) (ValueInfo, error) {
@@ -148,40 +100,16 @@ func valueInfo(v *onnxpb.ValueInfoProto) (ValueInfo, error) {
 	return info, err
 }
 
-// placeholder is the input that a model without inputs gets, since the binding cannot run it otherwise.
-const placeholder = "rlxc.none"
-
-// adapt makes the changed copy whose outputs are out; it is nil where the model does so as it is. Weights are shared with p.
-func adapt(p *onnxpb.ModelProto, in, out []port) *onnxpb.ModelProto {
-	if len(in) > 0 && !slices.ContainsFunc(out, func(o port) bool { return o.shape != "" }) {
-		return nil
+// tapped returns the model with all of out as outputs; it is p itself where it has them. Weights are shared with p.
+func tapped(p *onnxpb.ModelProto, out []ValueInfo) *onnxpb.ModelProto {
+	if len(out) == len(p.Graph.Output) {
+		return p
 	}
 	c := shallow(p)
 	c.Graph = shallow(p.Graph)
-	g := c.Graph
-	g.Node, g.Output = slices.Clip(g.Node), nil
-	node := func(op, in, out string, attrs ...*onnxpb.AttributeProto) string {
-		g.Node = append(g.Node, &onnxpb.NodeProto{OpType: op, Input: []string{in}, Output: []string{out}, Attribute: attrs})
-		return out
-	}
-	for _, o := range out {
-		if o.shape == "" {
-			g.Output = append(g.Output, typed(o.value, o.DType))
-			continue
-		}
-		v := o.Name
-		if o.carrier != o.DType {
-			v = node("Cast", v, "rlxc.cast:"+o.Name, intAttr("to", int64(o.carrier)))
-		}
-		node("Flatten", v, o.value, intAttr("axis", 0))
-		node("Shape", v, o.shape)
-		g.Output = append(g.Output, typed(o.value, o.carrier), typed(o.shape, tensor.I64))
-	}
-	if len(in) == 0 {
-		none := typed(placeholder, tensor.F32)
-		none.Type.GetTensorType().Shape = &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{
-			{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 1}}}}
-		g.Input = append(slices.Clip(g.Input), none)
+	c.Graph.Output = slices.Clip(c.Graph.Output)
+	for _, v := range out[len(p.Graph.Output):] {
+		c.Graph.Output = append(c.Graph.Output, typed(v.Name, v.DType))
 	}
 	return c
 }

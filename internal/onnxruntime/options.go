@@ -1,7 +1,7 @@
 // Package onnxruntime runs models in onnxruntime, the reference that rlxc proves its results against and compares its
 // speed with.
 //
-// The library is opened at run time through cgo. A build without cgo has the same entries, which say so.
+// The library is opened at run time, without cgo, and called through its C interface.
 package onnxruntime
 
 import "github.com/rlxc/rlxc/tensor"
@@ -25,8 +25,7 @@ type Options struct {
 	Taps    []Tap // intermediate values to output too
 }
 
-// A Tap names an intermediate value that becomes an output. onnxruntime describes such a value without its type, which
-// reading it needs.
+// A Tap names an intermediate value that becomes an output, of its type.
 type Tap struct {
 	Name  string
 	DType tensor.DType

@@ -1,67 +1,26 @@
-//go:build cgo
-
 package onnxruntime
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	ort "github.com/yalue/onnxruntime_go"
+	"unsafe"
 
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Available reports whether this build can run onnxruntime.
-const Available = true
-
 // A Session is a model loaded into onnxruntime. One goroutine at a time uses it.
 type Session struct {
-	s        *ort.DynamicAdvancedSession
-	in, out  []port
-	results  int // of the session: a port may take two
+	*library
+	handle   uintptr
+	in, out  []ValueInfo
+	names    [2][]*byte // of the inputs and outputs, as C has them
 	loadTime time.Duration
-}
-
-// oldest is the first version of onnxruntime that has the interface which the binding was made for.
-const oldest = "1.24"
-
-// library is the one that the process has loaded: there can be no second.
-var library struct {
-	sync.Mutex
-	path string
-}
-
-// start loads the library on first use.
-func start(path string) error {
-	path, err := Find(path)
-	if err != nil {
-		return err
-	}
-	library.Lock()
-	defer library.Unlock()
-	switch library.path {
-	case path:
-		return nil
-	case "":
-	default:
-		return fmt.Errorf("onnxruntime is already loaded from %s: a process cannot load %s too", library.path, path)
-	}
-	ort.SetSharedLibraryPath(path)
-	if err := ort.InitializeEnvironment(); err != nil {
-		// The binding has a number for a library that does not know the interface asked for, no error to tell by.
-		if strings.Contains(err.Error(), "Error setting ORT API base") {
-			return fmt.Errorf("%s is too old: this rlxc needs onnxruntime %s or newer, such as pip install onnxruntime==1.31.1", path, oldest)
-		}
-		return fmt.Errorf("%s cannot be loaded as onnxruntime's library: %w", path, said(err))
-	}
-	library.path = path
-	return nil
 }
 
 // Open loads the model in a file.
@@ -71,231 +30,186 @@ func Open(path string, o Options) (*Session, error) {
 		return nil, err
 	}
 	defer m.Close()
-	return load(m, path, o)
+	return newSession(m, path, o)
 }
 
 // New loads a model that is in memory; the session does not need it afterwards.
-func New(m *onnx.Model, o Options) (*Session, error) { return load(m, "", o) }
+func New(m *onnx.Model, o Options) (*Session, error) { return newSession(m, "", o) }
 
-// load makes the session from the file itself where there is one and the model needs no change: that is how programs use
+// newSession makes the session from the file itself where there is one and the model needs no change: that is how programs use
 // onnxruntime.
-func load(m *onnx.Model, path string, o Options) (*Session, error) {
-	if err := start(o.Library); err != nil {
+func newSession(m *onnx.Model, path string, o Options) (*Session, error) {
+	l, err := start(o.Library)
+	if err != nil {
 		return nil, err
 	}
-	s := &Session{}
-	var err error
+	s := &Session{library: l}
 	proto := unzipped(m.Proto)
 	if s.in, s.out, err = ports(proto, o.Taps); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Name(), err)
 	}
-	var data []byte
-	changed := path == "" || proto != m.Proto
-	if o.Level == None && saturates() {
-		if p := widened(proto); p != nil {
-			proto, changed = p, true
+	for i, list := range [][]ValueInfo{s.in, s.out} {
+		for _, v := range list {
+			s.names[i] = append(s.names[i], &append([]byte(v.Name), 0)[0])
 		}
 	}
-	if p := adapt(proto, s.in, s.out); p != nil {
-		proto, changed = p, true
+	if o.Level == None && saturates() {
+		if p := widened(proto); p != nil {
+			proto = p
+		}
 	}
-	if changed {
+	proto = tapped(proto, s.out)
+	var data []byte
+	if path == "" || proto != m.Proto {
 		if data, err = onnx.Marshal(proto); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name(), err)
 		}
 	}
-	options, err := sessionOptions(o)
-	if err != nil {
+	var options uintptr
+	if err := l.check(createSessionOptions, uintptr(unsafe.Pointer(&options))); err != nil {
 		return nil, fmt.Errorf("onnxruntime: %w", err)
 	}
-	defer options.Destroy()
-	in, out := s.names()
+	defer l.release(releaseSessionOptions, options)
+	if err := errors.Join(
+		l.check(setSessionGraphOptimization, options, levels[o.Level]),
+		l.check(setIntraOpNumThreads, options, uintptr(o.Threads)),
+		l.check(setInterOpNumThreads, options, 1),
+		l.check(setSessionLogSeverityLevel, options, loggingLevelFatal), // errors come back as such; a second copy on stderr helps nobody
+	); err != nil {
+		return nil, fmt.Errorf("onnxruntime: %w", err)
+	}
 	begin := time.Now()
 	if data != nil {
-		s.s, err = ort.NewDynamicAdvancedSessionWithONNXData(data, in, out, options)
+		err = l.check(createSessionFromArray, l.env, uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)), options, uintptr(unsafe.Pointer(&s.handle)))
 	} else {
-		s.s, err = ort.NewDynamicAdvancedSession(path, in, out, options)
+		err = l.check(createSession, l.env, uintptr(unsafe.Pointer(&pathBytes(path)[0])), options, uintptr(unsafe.Pointer(&s.handle)))
 	}
 	s.loadTime = time.Since(begin)
 	if err != nil {
-		return nil, fmt.Errorf("onnxruntime cannot load %s: %w", m.Name(), said(err))
+		return nil, fmt.Errorf("onnxruntime cannot load %s: %w", m.Name(), err)
 	}
 	return s, nil
 }
 
-// names lists the session's inputs and outputs.
-func (s *Session) names() (in, out []string) {
-	for _, p := range s.in {
-		in = append(in, p.Name)
-	}
-	if len(in) == 0 {
-		in = []string{placeholder}
-	}
-	for _, p := range s.out {
-		out = append(out, p.value)
-		if p.shape != "" {
-			out = append(out, p.shape)
-		}
-	}
-	s.results = len(out)
-	return in, out
-}
-
-var levels = [...]ort.GraphOptimizationLevel{
-	All: ort.GraphOptimizationLevelEnableAll, Extended: ort.GraphOptimizationLevelEnableExtended,
-	Basic: ort.GraphOptimizationLevelEnableBasic, None: ort.GraphOptimizationLevelDisableAll,
-}
-
-func sessionOptions(o Options) (*ort.SessionOptions, error) {
-	s, err := ort.NewSessionOptions()
-	if err != nil {
-		return nil, err
-	}
-	err = errors.Join(
-		s.SetGraphOptimizationLevel(levels[o.Level]),
-		s.SetIntraOpNumThreads(o.Threads),
-		s.SetInterOpNumThreads(1),
-		s.SetLogSeverityLevel(ort.LoggingLevelFatal), // errors come back as such; a second copy on stderr helps nobody
-	)
-	if err != nil {
-		s.Destroy()
-		return nil, err
-	}
-	return s, nil
-}
-
-// said is what onnxruntime itself said, on one line and without the binding's own words around it.
-func said(err error) error {
-	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
-		err = inner
-	}
-	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
-}
+var levels = [...]uintptr{All: enableAll, Extended: enableExtended, Basic: enableBasic, None: disableAll}
 
 // Version is the version of the library.
-func (*Session) Version() string { return ort.GetVersion() }
+func (s *Session) Version() string { return s.version }
 
 // LoadTime is how long onnxruntime took to make the session.
 func (s *Session) LoadTime() time.Duration { return s.loadTime }
 
 // Inputs describes what a run takes, in the model's order.
-func (s *Session) Inputs() []ValueInfo { return infos(s.in) }
+func (s *Session) Inputs() []ValueInfo { return slices.Clone(s.in) }
 
 // Outputs describes what a run returns, in the model's order, marks last.
-func (s *Session) Outputs() []ValueInfo { return infos(s.out) }
-
-func infos(ports []port) []ValueInfo {
-	out := make([]ValueInfo, len(ports))
-	for i, p := range ports {
-		out[i] = p.ValueInfo
-	}
-	return out
-}
+func (s *Session) Outputs() []ValueInfo { return slices.Clone(s.out) }
 
 // Run runs the model. The tensors that it returns are the caller's. A context that ends makes onnxruntime stop at the next
 // node.
 func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	in, err := s.values(inputs)
-	defer destroy(in)
+	defer s.destroy(in)
 	if err != nil {
 		return nil, err
 	}
-	options, err := ort.NewRunOptions()
-	if err != nil {
+	var options uintptr
+	if err := s.check(createRunOptions, uintptr(unsafe.Pointer(&options))); err != nil {
 		return nil, fmt.Errorf("onnxruntime: %w", err)
 	}
-	defer options.Destroy()
+	defer s.release(releaseRunOptions, options)
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		options.Terminate()
+		s.check(runOptionsSetTerminate, options)
 		close(ended)
 	})
-	out := make([]ort.Value, s.results)
-	err = s.s.RunWithOptions(in, out, options)
+	out := make([]value, len(s.out))
+	err = s.run(options, in, out)
 	if !stop() {
 		<-ended // options must outlive its use
 	}
-	defer destroy(out)
+	defer s.destroy(out)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, fmt.Errorf("onnxruntime: %w", said(err))
+		return nil, fmt.Errorf("onnxruntime: %w", err)
 	}
-	return s.tensors(out)
+	results := map[string]*tensor.Tensor{}
+	for i, v := range s.out {
+		if results[v.Name], err = s.toTensor(out[i]); err != nil {
+			return nil, fmt.Errorf("output %q: %w", v.Name, err)
+		}
+	}
+	return results, nil
+}
+
+// run calls onnxruntime, which makes the outputs that have no handle.
+func (s *Session) run(options uintptr, in, out []value) error {
+	handles := make([]uintptr, len(in)+len(out)+1)
+	for i, v := range in {
+		handles[i] = v.handle
+	}
+	results := handles[len(in):]
+	for i, v := range out {
+		results[i] = v.handle
+	}
+	names := func(i int) uintptr {
+		if len(s.names[i]) == 0 {
+			return 0
+		}
+		return uintptr(unsafe.Pointer(&s.names[i][0])) // the session keeps them
+	}
+	err := s.check(runSession, s.handle, options, names(0), uintptr(unsafe.Pointer(&handles[0])), uintptr(len(in)),
+		names(1), uintptr(len(out)), uintptr(unsafe.Pointer(&results[0])))
+	for i := range out {
+		out[i].handle = results[i]
+	}
+	runtime.KeepAlive(s)
+	runtime.KeepAlive(in)
+	return err
 }
 
 // values puts the inputs in the session's order.
-func (s *Session) values(inputs map[string]*tensor.Tensor) ([]ort.Value, error) {
+func (s *Session) values(inputs map[string]*tensor.Tensor) (in []value, err error) {
+	var known []string
+	for _, v := range s.in {
+		known = append(known, v.Name)
+	}
 	for name := range inputs {
-		if !slices.ContainsFunc(s.in, func(p port) bool { return p.Name == name }) {
-			return nil, fmt.Errorf("the model has no input %q: it takes %s", name, strings.Join(s.inputNames(), ", "))
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("the model has no input %q: it takes %s", name, strings.Join(known, ", "))
 		}
 	}
-	if len(s.in) == 0 {
-		v, err := toValue(tensor.New(tensor.F32, 1))
-		return []ort.Value{v}, err
-	}
-	var in []ort.Value
-	for _, p := range s.in {
-		t := inputs[p.Name]
+	for _, v := range s.in {
+		t := inputs[v.Name]
 		switch {
 		case t == nil:
-			return in, fmt.Errorf("input %q is missing", p.Name)
-		case t.DType() != p.DType:
-			return in, fmt.Errorf("input %q is %v, the model takes %v", p.Name, t.DType(), p.DType)
+			return in, fmt.Errorf("input %q is missing", v.Name)
+		case t.DType() != v.DType:
+			return in, fmt.Errorf("input %q is %v, the model takes %v", v.Name, t.DType(), v.DType)
 		}
-		v, err := toValue(t)
+		given, err := s.toValue(t)
+		in = append(in, given)
 		if err != nil {
-			return in, fmt.Errorf("input %q: %w", p.Name, err)
+			return in, fmt.Errorf("input %q: %w", v.Name, err)
 		}
-		in = append(in, v)
 	}
 	return in, nil
-}
-
-func (s *Session) inputNames() []string {
-	names := make([]string, len(s.in))
-	for i, p := range s.in {
-		names[i] = p.Name
-	}
-	return names
-}
-
-// tensors reads the session's results into the model's outputs.
-func (s *Session) tensors(values []ort.Value) (map[string]*tensor.Tensor, error) {
-	out := map[string]*tensor.Tensor{}
-	for _, p := range s.out {
-		t, err := carries[p.carrier].out(values[0])
-		if err != nil {
-			return nil, fmt.Errorf("output %q: %w", p.Name, err)
-		}
-		values = values[1:]
-		if p.shape != "" {
-			shape, err := carries[tensor.I64].out(values[0])
-			if err != nil {
-				return nil, fmt.Errorf("shape of output %q: %w", p.Name, err)
-			}
-			values = values[1:]
-			t = convert(t.Reshape(narrow(shape.Int64s())...), p.DType)
-		}
-		out[p.Name] = t
-	}
-	return out, nil
 }
 
 // A Fixed is a session with inputs and outputs in place: a run copies nothing, as programs that care for time use
 // onnxruntime.
 type Fixed struct {
 	s       *Session
-	in, out []ort.Value
+	in, out []value
 }
 
 // Fix runs the session once, which finds the sizes of the outputs, and keeps their memory and the inputs for the runs to
 // come.
 func (s *Session) Fix(inputs map[string]*tensor.Tensor) (*Fixed, error) {
 	in, err := s.values(inputs)
-	f := &Fixed{s, in, make([]ort.Value, s.results)}
+	f := &Fixed{s, in, make([]value, len(s.out))}
 	if err == nil {
 		err = f.Run()
 	}
@@ -308,25 +222,21 @@ func (s *Session) Fix(inputs map[string]*tensor.Tensor) (*Fixed, error) {
 
 // Run runs the session.
 func (f *Fixed) Run() error {
-	if err := f.s.s.Run(f.in, f.out); err != nil {
-		return fmt.Errorf("onnxruntime: %w", said(err))
+	if err := f.s.run(0, f.in, f.out); err != nil {
+		return fmt.Errorf("onnxruntime: %w", err)
 	}
 	return nil
 }
 
 // Close frees the inputs and outputs.
 func (f *Fixed) Close() {
-	destroy(f.in)
-	destroy(f.out)
-}
-
-func destroy(values []ort.Value) {
-	for _, v := range values {
-		if v != nil {
-			v.Destroy()
-		}
-	}
+	f.s.destroy(f.in)
+	f.s.destroy(f.out)
 }
 
 // Close frees the session.
-func (s *Session) Close() error { return s.s.Destroy() }
+func (s *Session) Close() error {
+	s.release(releaseSession, s.handle)
+	s.handle = 0
+	return nil
+}

@@ -50,8 +50,8 @@ var imports = map[string][]string{
 	"backend/cpu/kernel":    {"internal/packed"},
 	"backend/wgpu":          {"internal/backend", "internal/gpu", "internal/native", "ir", "internal/ops", "internal/target", "tensor"},
 	"internal/gpu":          {"internal/backend", "internal/target", "ir", "planner", "tensor"},
-	"internal/native":       {},
-	"internal/onnxruntime":  {"onnx", "onnx/onnxpb", "tensor"},
+	"internal/native":       {"internal/dynlib"},
+	"internal/onnxruntime":  {"internal/dynlib", "onnx", "onnx/onnxpb", "tensor"},
 	"internal/artifact":     {"internal/packed", "ir", "internal/target", "tensor"},
 	"quantize":              {"onnx", "onnx/onnxpb", "tensor"},
 	"models":                {"onnx", "onnx/onnxpb", "tensor", "ir", "lower", "quantize"},
@@ -71,7 +71,8 @@ var imports = map[string][]string{
 	"internal/frontend": {"internal/engine", "internal/source", "onnx", "onnx/onnxpb", "lower", "internal/artifact", "ir"},
 
 	"backend/cuda":        {"internal/backend", "internal/driver", "internal/gpu", "ir", "internal/ops", "internal/target", "tensor"},
-	"internal/driver":     {},
+	"internal/driver":     {"internal/dynlib"},
+	"internal/dynlib":     {},
 	"internal/drivertest": {"internal/driver"}, // for tests alone
 
 	"": {"internal/engine", "internal/frontend", "internal/source", "tensor", "planner", "onnx/onnxpb", "ir", "internal/target", "lower", "internal/rewrite", "liveness",
