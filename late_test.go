@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -70,7 +71,7 @@ func sending() *onnxpb.ModelProto {
 // TestLateReadsOfAnOp: what an operator declares to read late stays as it is. Without the extension another value is written over
 // it before it has been sent; the proof says so, and the run sends something else.
 func TestLateReadsOfAnOp(t *testing.T) {
-	t.Setenv(EnvVerify, "") // a wrong plan is run, too
+	t.Setenv(options.EnvVerify, "") // a wrong plan is run, too
 	x := make([]float32, 2*64)
 	for i := range x {
 		x[i] = float32(i%7) / 3

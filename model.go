@@ -60,9 +60,9 @@ type ValueInfo struct {
 }
 
 // An Option changes how a model is opened.
-type Option func(*options) error
+type Option func(*opening) error
 
-type options struct {
+type opening struct {
 	ops         []*ir.OpDef
 	independent bool
 }
@@ -73,7 +73,7 @@ type Op = ir.OpDef
 // WithOp defines an operator for the model that is opened. Nodes of its name run its kernel, even if rlxc has an operator of that
 // name. Opening fails with ErrUnsupportedOp if two operators have one name, or if one lacks a name, a shape rule or a kernel.
 func WithOp(op Op) Option {
-	return func(o *options) (err error) {
+	return func(o *opening) (err error) {
 		o.ops, err = ir.AddOp(o.ops, op)
 		return err
 	}
@@ -83,15 +83,15 @@ func WithOp(op Op) Option {
 // error of a run otherwise. Axes that are equal in every run fuse better if they share their name. Opening a compiled file fails with
 // ErrInput.
 func WithIndependentSizes() Option {
-	return func(o *options) error {
+	return func(o *opening) error {
 		o.independent = true
 		return nil
 	}
 }
 
 // collect applies options.
-func collect(opts []Option) (*options, error) {
-	o := &options{}
+func collect(opts []Option) (*opening, error) {
+	o := &opening{}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, errors.New("an option is nil")

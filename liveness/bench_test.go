@@ -9,6 +9,7 @@ import (
 	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/internal/schedule"
 	"github.com/rlxc/rlxc/ir"
@@ -20,7 +21,7 @@ import (
 )
 
 // prepared is a built-in model of so many layers for the CPU, rewritten and packed, with free sizes.
-func prepared(t testing.TB, name string, layers, level int) (*ir.Graph, *cpu.Device) {
+func prepared(t testing.TB, name string, layers int, level options.Level) (*ir.Graph, *cpu.Device) {
 	c, ok := models.Lookup(name)
 	require.True(t, ok)
 	c.Layers, c.Vocabulary = layers, 100 // tables of words take no part
@@ -33,7 +34,7 @@ func prepared(t testing.TB, name string, layers, level int) (*ir.Graph, *cpu.Dev
 	d, err := cpu.Open(backend.Options{Threads: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
-	_, err = rewrite.Run(g, level, d.Target(), rewrite.Options{})
+	_, err = rewrite.Run(t.Context(), g, d.Target(), rewrite.Options{Level: level})
 	require.NoError(t, err)
 	_, err = d.Prepare(g)
 	require.NoError(t, err)
@@ -63,7 +64,7 @@ func BenchmarkBind(b *testing.B) {
 		{"memory", func() { m = liveness.New(bound, lay, t, liveness.Options{}) }},
 		{"schedule", func() { order = schedule.Order((*schedule.Program)(&m.Footprint)) }},
 		{"analyze", func() { result = m.Analyze(order) }},
-		{"plan", func() { plan, err = planner.Solve(&result.Problem, options(t, planner.Auto)) }},
+		{"plan", func() { plan, err = planner.Solve(&result.Problem, plannerOptions(t, planner.Auto)) }},
 		{"load", func() {
 			_, err = d.Load(&backend.Planned{Graph: bound, Steps: result.Steps, Layouts: result.Layouts, Buffers: result.Buffers, Scratch: result.Scratch, Problem: &result.Problem, Plan: plan})
 		}},

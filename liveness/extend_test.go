@@ -155,7 +155,7 @@ func TestLateReadsNeedTheirExtension(t *testing.T) {
 			d := device(t, func(rows *[ir.NumKinds]target.Row) { rows[c.kind].LateReads = func(*ir.Node) int { return c.late } })
 			g := parse(t, c.graph)
 			r := analyze(t, g, d, liveness.Options{Policy: liveness.Off}, true)
-			plan, err := planner.Solve(&r.Problem, options(d, planner.BestFit))
+			plan, err := planner.Solve(&r.Problem, plannerOptions(d, planner.BestFit))
 			require.NoError(t, err)
 			require.NoError(t, planner.Check(&r.Problem, plan))
 			require.ErrorContains(t, proof.Verify(claim(g, d, r, plan)), "(late) reads")
@@ -279,7 +279,7 @@ func TestPinnedAncestors(t *testing.T) {
 	for _, pin := range []bool{false, true} {
 		g := parse(t, branches)
 		r := analyze(t, g, d, liveness.Options{PinOutputAncestors: pin}, false)
-		plan, err := planner.Solve(&r.Problem, options(d, planner.BestFit))
+		plan, err := planner.Solve(&r.Problem, plannerOptions(d, planner.BestFit))
 		require.NoError(t, err)
 		c := claim(g, d, r, plan)
 		require.NoError(t, proof.Replay(c, 0xA5))

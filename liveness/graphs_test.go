@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/fixtures"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
@@ -15,7 +16,7 @@ import (
 )
 
 // encoder is the seeded tiny encoder, rewritten, with sizes.
-func encoder(t testing.TB, level int, edit func(g *ir.Graph)) *ir.Graph {
+func encoder(t testing.TB, level options.Level, edit func(g *ir.Graph)) *ir.Graph {
 	c, ok := models.Lookup("bert-tiny")
 	require.True(t, ok)
 	m, err := models.Build(c)
@@ -28,7 +29,7 @@ func encoder(t testing.TB, level int, edit func(g *ir.Graph)) *ir.Graph {
 }
 
 // fixture is one of the large models.
-func fixture(t testing.TB, name string, level int) *ir.Graph {
+func fixture(t testing.TB, name string, level options.Level) *ir.Graph {
 	file, err := onnx.Open(fixtures.Model(t, name))
 	require.NoError(t, err)
 	t.Cleanup(func() { file.Close() })
@@ -37,8 +38,8 @@ func fixture(t testing.TB, name string, level int) *ir.Graph {
 	return finish(t, g, level, nil)
 }
 
-func finish(t testing.TB, g *ir.Graph, level int, edit func(g *ir.Graph)) *ir.Graph {
-	_, err := rewrite.Run(g, level, nil, rewrite.Options{})
+func finish(t testing.TB, g *ir.Graph, level options.Level, edit func(g *ir.Graph)) *ir.Graph {
+	_, err := rewrite.Run(t.Context(), g, nil, rewrite.Options{Level: level})
 	require.NoError(t, err)
 	if edit != nil {
 		edit(g)

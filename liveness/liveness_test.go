@@ -238,7 +238,7 @@ func TestPlansRepeat(t *testing.T) {
 	for range 20 {
 		d := device(t)
 		r := analyze(t, encoder(t, rewrite.O1, tap), d, liveness.Options{Policy: liveness.ToEnd}, true)
-		plan, err := planner.Solve(&r.Problem, options(d, planner.Auto))
+		plan, err := planner.Solve(&r.Problem, plannerOptions(d, planner.Auto))
 		require.NoError(t, err)
 		if first == nil {
 			first, offsets = r, plan.Slots
@@ -258,7 +258,7 @@ func TestWorkIsLinear(t *testing.T) {
 				g := chains[0]
 				chains = chains[1:]
 				r := analyze(t, g, d, o, true)
-				plan, err := planner.Solve(&r.Problem, options(d, planner.Disabled))
+				plan, err := planner.Solve(&r.Problem, plannerOptions(d, planner.Disabled))
 				require.NoError(t, err)
 				c := claim(g, d, r, plan)
 				require.NoError(t, proof.Verify(c))

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rlxc/rlxc/internal/proof"
+	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
@@ -33,7 +34,7 @@ func accepted(t require.TestingT, g *ir.Graph, d *target.Target) *planned {
 
 func (p *planned) solve(t require.TestingT) {
 	var err error
-	p.plan, err = planner.Solve(&p.r.Problem, options(p.d, planner.BestFit))
+	p.plan, err = planner.Solve(&p.r.Problem, plannerOptions(p.d, planner.BestFit))
 	require.NoError(t, err)
 }
 
@@ -84,7 +85,7 @@ func TestBrokenPlansAreRejected(t *testing.T) {
 
 // TestLiveNeighboursOverlap moves every buffer onto every other one that lives at the same time.
 func TestLiveNeighboursOverlap(t *testing.T) {
-	p := accepted(t, encoder(t, 2, tap), device(t))
+	p := accepted(t, encoder(t, rewrite.O2, tap), device(t))
 	good := slices.Clone(p.plan.Slots)
 	for _, pair := range p.live() {
 		copy(p.plan.Slots, good)
@@ -98,7 +99,7 @@ func TestLiveNeighboursOverlap(t *testing.T) {
 }
 
 func TestAlignmentIsChecked(t *testing.T) {
-	p := accepted(t, encoder(t, 2, nil), device(t))
+	p := accepted(t, encoder(t, rewrite.O2, nil), device(t))
 	for i := range p.plan.Slots {
 		p.plan.Arenas[0].Size += 2
 		p.plan.Slots[i].Offset++
@@ -109,7 +110,7 @@ func TestAlignmentIsChecked(t *testing.T) {
 
 // TestPlacesOutsideTheArena, far outside too, where sums would wrap.
 func TestPlacesOutsideTheArena(t *testing.T) {
-	p := accepted(t, encoder(t, 2, nil), device(t))
+	p := accepted(t, encoder(t, rewrite.O2, nil), device(t))
 	for i := range p.plan.Slots {
 		old := p.plan.Slots[i]
 		for _, offset := range []int64{p.plan.Arenas[0].Size, -align, 1<<63 - align} {
@@ -132,7 +133,7 @@ func TestPlacesOutsideTheArena(t *testing.T) {
 
 // TestShortenedLives plans with lives that end one step early. The check believes them; the proof does not.
 func TestShortenedLives(t *testing.T) {
-	p := accepted(t, encoder(t, 2, nil), device(t))
+	p := accepted(t, encoder(t, rewrite.O2, nil), device(t))
 	rejected := 0
 	for i := range p.r.Problem.Buffers {
 		b := &p.r.Problem.Buffers[i]
@@ -211,7 +212,7 @@ func TestViewsStayInTheirRoots(t *testing.T) {
 
 // TestStepsInAnotherOrder: a step that runs before what it reads was written.
 func TestStepsInAnotherOrder(t *testing.T) {
-	p := accepted(t, encoder(t, 2, nil), device(t))
+	p := accepted(t, encoder(t, rewrite.O2, nil), device(t))
 	c := p.claim()
 	c.Steps = slices.Clone(c.Steps)
 	slices.Reverse(c.Steps)

@@ -104,7 +104,7 @@ func claim(g *ir.Graph, d *target.Target, r *liveness.Result, plan *planner.Plan
 }
 
 // options are those that a device's plans are made with.
-func options(d *target.Target, mode planner.Mode) planner.Options {
+func plannerOptions(d *target.Target, mode planner.Mode) planner.Options {
 	o := planner.Activations()
 	o.Alignment, o.Mode = d.Align, mode
 	return o
@@ -113,7 +113,7 @@ func options(d *target.Target, mode planner.Mode) planner.Options {
 // prove plans in every mode and demands that each plan stands every check.
 func prove(t require.TestingT, g *ir.Graph, d *target.Target, r *liveness.Result, modes ...planner.Mode) {
 	for _, mode := range modes {
-		plan, err := planner.Solve(&r.Problem, options(d, mode))
+		plan, err := planner.Solve(&r.Problem, plannerOptions(d, mode))
 		require.NoError(t, err)
 		require.NoError(t, planner.Check(&r.Problem, plan))
 		c := claim(g, d, r, plan)
@@ -123,7 +123,7 @@ func prove(t require.TestingT, g *ir.Graph, d *target.Target, r *liveness.Result
 }
 
 func bound(t require.TestingT, d *target.Target, r *liveness.Result) int64 {
-	n, err := planner.LowerBound(&r.Problem, options(d, planner.Auto))
+	n, err := planner.LowerBound(&r.Problem, plannerOptions(d, planner.Auto))
 	require.NoError(t, err)
 	return n
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/internal/schedule"
 	"github.com/rlxc/rlxc/ir"
@@ -23,7 +24,7 @@ func TestBytesAtThePeak(t *testing.T) {
 	for _, name := range []string{"minilm-like", "bert-base"} {
 		for _, size := range [][2]int{{1, 128}, {8, 384}} {
 			last := int64(1) << 62
-			for _, level := range []int{rewrite.O1, rewrite.O2} {
+			for _, level := range []options.Level{rewrite.O1, rewrite.O2} {
 				g, d := prepared(t, name, 3, level) // the peak is the same in every layer
 				b := ir.Binding{"batch": size[0], "seq": size[1]}
 				peak := func(views, inPlace, scheduled bool) (int64, *liveness.Result) {
@@ -48,7 +49,7 @@ func TestBytesAtThePeak(t *testing.T) {
 						order = schedule.Order((*schedule.Program)(&m.Footprint))
 					}
 					r := m.Analyze(order)
-					bytes, err := planner.LowerBound(&r.Problem, options(d.Target(), planner.Auto))
+					bytes, err := planner.LowerBound(&r.Problem, plannerOptions(d.Target(), planner.Auto))
 					require.NoError(t, err)
 					return bytes, r
 				}
@@ -56,9 +57,9 @@ func TestBytesAtThePeak(t *testing.T) {
 				views, _ := peak(true, false, false)
 				inPlace, _ := peak(true, true, false)
 				scheduled, r := peak(true, true, true)
-				plan, err := planner.Solve(&r.Problem, options(d.Target(), planner.Auto))
+				plan, err := planner.Solve(&r.Problem, plannerOptions(d.Target(), planner.Auto))
 				require.NoError(t, err)
-				fused := map[int]string{rewrite.O1: "unfused", rewrite.O2: "fused"}[level]
+				fused := map[options.Level]string{rewrite.O1: "unfused", rewrite.O2: "fused"}[level]
 				fmt.Fprintf(&table, "%-14s %-8s %-8s %12d %12d %12d %12d %12d\n", name, fmt.Sprintf("(%d,%d)", size[0], size[1]), fused, none, views, inPlace, scheduled, plan.Committed)
 				require.LessOrEqual(t, views, none)
 				require.LessOrEqual(t, inPlace, views)

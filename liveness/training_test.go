@@ -106,7 +106,7 @@ func TestTraining(t *testing.T) {
 		require.NoError(t, err)
 		d := device(t)
 		r := analyze(t, bound, d, liveness.Options{}, true)
-		plan, err := planner.Solve(&r.Problem, options(d, planner.Auto))
+		plan, err := planner.Solve(&r.Problem, plannerOptions(d, planner.Auto))
 		require.NoError(t, err)
 		require.NoError(t, planner.Check(&r.Problem, plan))
 		fmt.Fprintf(&table, "\n%d layers, %d steps, %d buffers: %.4f", c.layers, len(r.Steps), len(r.Problem.Buffers), plan.Ratio())

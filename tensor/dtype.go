@@ -153,6 +153,10 @@ func (d DType) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote. It fails if there is no type of that name.
 func (d *DType) UnmarshalText(b []byte) error {
+	if string(b) == TF32.String() {
+		*d = TF32
+		return nil
+	}
 	v, err := ParseDType(string(b))
 	*d = v
 	return err

@@ -130,7 +130,7 @@ func TestCodedStayPacked(t *testing.T) {
 			inputs := backendtest.Inputs(t, g, b)
 			var d *cpu.Device
 			for _, level := range levels {
-				d, err = cpu.Open(backend.Options{Level: level, Threads: 1})
+				d, err = cpu.Open(backend.Options{CPU: level, Threads: 1})
 				require.NoError(t, err)
 				defer d.Close()
 				_, err = d.Prepare(g)

@@ -6,19 +6,18 @@
 package cpu
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
-
-// EnvLevel names the environment variable that forces a level of instructions.
-const EnvLevel = "RLXC_CPU"
 
 // cacheLine is the alignment of every buffer: a cache line, and an AVX-512 register.
 const cacheLine = 64
@@ -34,7 +33,7 @@ type Device struct {
 	pool    *kernel.Pool
 	times   bool                // instances keep the times of their steps
 	format  format              // of float32 weights
-	release func(weight []byte) // backend.Options.Release
+	release func(weight []byte) // see OnRelease
 	weights weights             // as Prepare has packed them
 	target  *target.Target
 	qPlans  kernel.QPlans
@@ -53,18 +52,11 @@ func Open(o backend.Options) (*Device, error) {
 	case threads < 0 || threads > runtime.NumCPU():
 		return nil, fmt.Errorf("%d threads: this machine has 1 to %d", threads, runtime.NumCPU())
 	}
-	level := o.Level
-	if level == "" {
-		level = os.Getenv(EnvLevel)
-	}
-	set, err := kernel.Select(level)
+	set, err := kernel.Select(cmp.Or(o.CPU, os.Getenv(options.EnvCPU)))
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{set: set, pool: kernel.NewPool(threads), times: o.Profile, format: formatAsked(o), release: o.Release}
-	if d.release == nil {
-		d.release = func([]byte) {}
-	}
+	d := &Device{set: set, pool: kernel.NewPool(threads), times: o.Profile, format: formatAsked(o), release: func([]byte) {}}
 	d.rows = d.table()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Outside: true, Refits: true}
 	for k, r := range d.rows {
@@ -78,6 +70,9 @@ func Open(o backend.Options) (*Device, error) {
 
 // Target implements backend.Device.
 func (d *Device) Target() *target.Target { return d.target }
+
+// OnRelease implements backend.Releaser.
+func (d *Device) OnRelease(release func(weight []byte)) { d.release = release }
 
 // Threads is the number of workers.
 func (d *Device) Threads() int { return d.pool.Threads() }

@@ -194,7 +194,7 @@ func TestHalfWeightsInBF16(t *testing.T) {
 
 // TestQuantizedPackedForAnotherLevel packs weights in plain Go's layout first, as a compiled file may have them.
 func TestQuantizedPackedForAnotherLevel(t *testing.T) {
-	generic, err := cpu.Open(backend.Options{Level: "generic"})
+	generic, err := cpu.Open(backend.Options{CPU: "generic"})
 	require.NoError(t, err)
 	defer generic.Close()
 	d, err := cpu.Open(backend.Options{})

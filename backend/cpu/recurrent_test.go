@@ -45,7 +45,7 @@ func TestRecurrentThreads(t *testing.T) {
 
 // TestWeightsOfAnotherLevel runs graphs that one level has packed on another, as compiled files do.
 func TestWeightsOfAnotherLevel(t *testing.T) {
-	first, err := cpu.Open(backend.Options{Level: "generic", Threads: 1})
+	first, err := cpu.Open(backend.Options{CPU: "generic", Threads: 1})
 	require.NoError(t, err)
 	defer first.Close()
 	second, err := cpu.Open(backend.Options{Threads: 1})

@@ -246,7 +246,7 @@ func TestRowsAgreeWithEval(t *testing.T) {
 	var devices []*cpu.Device
 	for _, set := range levels {
 		for _, threads := range []int{1, 2} {
-			d, err := cpu.Open(backend.Options{Level: set.Level.String(), Threads: threads})
+			d, err := cpu.Open(backend.Options{CPU: set.Level.String(), Threads: threads})
 			require.NoError(t, err)
 			defer d.Close()
 			devices = append(devices, d)
@@ -286,7 +286,7 @@ func TestAttentionOfNothing(t *testing.T) {
 	}
 	for _, set := range sets() {
 		level := set.Level.String()
-		d, err := cpu.Open(backend.Options{Level: level, Threads: 2})
+		d, err := cpu.Open(backend.Options{CPU: level, Threads: 2})
 		require.NoError(t, err)
 		for name, text := range cases {
 			for _, s := range []int{0, 1, 17} {

@@ -93,7 +93,7 @@ func TestLowerPrecision(t *testing.T) {
 			level := set.Level.String()
 			for _, threads := range []int{1, 2} {
 				o := r.options
-				o.Level, o.Threads = level, threads
+				o.CPU, o.Threads = level, threads
 				d, err := cpu.Open(o)
 				require.NoError(t, err)
 				for _, name := range lowCases {
@@ -141,7 +141,7 @@ func TestAdoptedConvolutions(t *testing.T) {
 			inputs := backendtest.Inputs(t, g, b)
 			var d *cpu.Device
 			for _, level := range levels {
-				d, err = cpu.Open(backend.Options{Level: level})
+				d, err = cpu.Open(backend.Options{CPU: level})
 				require.NoError(t, err)
 				defer d.Close()
 				_, err = d.Prepare(g)
@@ -171,11 +171,11 @@ func TestAdoptedWeights(t *testing.T) {
 			require.NoError(t, err)
 			inputs := backendtest.Inputs(t, g, b)
 			o := r.options
-			o.Level = level
+			o.CPU = level
 			d, err := prepared(g, o)
 			require.NoError(t, err)
 			want := run(t, d, g, b, inputs)
-			for _, first := range []backend.Options{{}, {Level: "generic"}, {Level: "generic", Precision: o.Precision, Weights: o.Weights}} {
+			for _, first := range []backend.Options{{}, {CPU: "generic"}, {CPU: "generic", Precision: o.Precision, Weights: o.Weights}} {
 				g, err := ir.Parse(text)
 				require.NoError(t, err)
 				_, err = prepared(g, first)
@@ -184,7 +184,7 @@ func TestAdoptedWeights(t *testing.T) {
 				require.NoError(t, err)
 				got := run(t, d, g, b, inputs)
 				require.Equal(t, want[0].Bytes(), got[0].Bytes(), "%s of %v", kind, first)
-				again, err := prepared(g, backend.Options{Level: level})
+				again, err := prepared(g, backend.Options{CPU: level})
 				require.NoError(t, err, "a file keeps its precision")
 				require.Equal(t, want[0].Bytes(), run(t, again, g, b, inputs)[0].Bytes())
 			}

@@ -47,8 +47,8 @@ const oldestCapability = 75
 
 // Open opens the device that o.Device names: a number or a part of its name; the best one where it is empty.
 func Open(o backend.Options) (*Device, error) {
-	if o.Level != "" {
-		return nil, fmt.Errorf("backend cuda has no CPU level %q", o.Level)
+	if o.CPU != "" {
+		return nil, fmt.Errorf("backend cuda has no CPU level %q", o.CPU)
 	}
 	lib, err := driver.Open("")
 	if err != nil {

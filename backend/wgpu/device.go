@@ -45,8 +45,8 @@ const alignment = 64
 
 // Open opens the device that o.Device names: a number or a part of its name; the best one where it is empty.
 func Open(o backend.Options) (*Device, error) {
-	if o.Level != "" {
-		return nil, fmt.Errorf("backend wgpu has no CPU level %q", o.Level)
+	if o.CPU != "" {
+		return nil, fmt.Errorf("backend wgpu has no CPU level %q", o.CPU)
 	}
 	x, err := share(o.Device)
 	if err != nil {

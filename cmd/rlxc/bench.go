@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -14,13 +15,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/onnxruntime"
 )
 
 // A benching is the command line of bench.
 type benching struct {
-	*options
-	against    choice
+	*modelFlags
+	against    string
 	command    string
 	reference  string
 	shapes     shapes
@@ -39,7 +41,7 @@ type benching struct {
 }
 
 func benchCommand() *cobra.Command {
-	b := &benching{options: newOptions(), against: choice{"", []string{onnxRuntime}}}
+	b := &benching{modelFlags: newModelFlags()}
 	c := &cobra.Command{
 		Use:   "bench M",
 		Short: "measure speed and memory",
@@ -76,18 +78,15 @@ and how long requests take, from when they should have begun.
 		ValidArgsFunction: completeModel,
 		RunE:              b.run,
 	}
-	enum(c, &b.against, "against", "", "engine to compare with")
+	enum(c, &b.against, "against", "engine to compare with", onnxRuntime)
 	c.Flags().StringVar(&b.reference, "reference", "", "model that the reference runs instead of M (such as the .onnx of a compiled file)")
-	b.registerBackend(c)
 	b.registerLibrary(c)
-	b.registerLevel(c)
-	b.registerPrecision(c)
-	b.registerIndependent(c)
 	f := c.Flags()
+	f.IntSliceVar(&b.threadList, "threads", []int{runtime.GOMAXPROCS(0)}, "numbers of threads to measure")
+	b.register(c)
 	f.StringVar(&b.command, "against-cmd", "", "command that runs an engine to compare with")
 	c.MarkFlagsMutuallyExclusive("against", "against-cmd")
-	f.Var(&b.shapes, "shapes", "sizes of the free dimensions, in order of appearance")
-	f.IntSliceVar(&b.threadList, "threads", []int{runtime.GOMAXPROCS(0)}, "numbers of threads to measure")
+	f.Var(&b.shapes, "shapes", "sizes of the dimensions that --dim leaves free, in order of appearance")
 	f.IntVar(&b.iterations, "iterations", 0, "runs of each engine per cell (default as many as fit --duration)")
 	f.IntVar(&b.warmup, "warmup", 3, "runs before measuring")
 	f.BoolVar(&b.kernels, "kernels", false, "measure the CPU kernels instead of a model")
@@ -176,7 +175,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 		return usagef("invalid --threads: want numbers of at least 1")
 	case min(b.iterations, b.warmup, int(b.duration)) < 0:
 		return usagef("--iterations, --warmup and --duration must not be negative")
-	case b.reference != "" && b.against.value == "" && b.command == "":
+	case b.reference != "" && b.against == "" && b.command == "":
 		return usagef("--reference requires --against or --against-cmd")
 	}
 	if b.throughputFile != "" {
@@ -193,8 +192,9 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	free := m.Dims()
+	dims := m.Dims()
 	m.Close()
+	free := slices.DeleteFunc(slices.Clone(dims), func(name string) bool { _, fixed := b.Dims[name]; return fixed })
 	bindings, err := b.shapes.bindings(free)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 		}
 	}
 	switch {
-	case b.against.value != "":
+	case b.against != "":
 		if ref.compiled() {
 			return compiledError(ref)
 		}
@@ -216,11 +216,11 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	case b.command != "" && ref.path == "":
 		return usagef("--against-cmd requires a model file: \"rlxc models %s -o FILE\" writes one", ref.name)
 	}
-	report := &benchReport{Model: src.name, Backend: b.backend.value, Engine: "rlxc"}
+	report := &benchReport{Model: src.name, Backend: b.Backend, Engine: "rlxc"}
 	bar := progress(c, len(bindings)*len(b.threadList), "measuring")
 	for _, threads := range b.threadList {
 		for _, sizes := range bindings {
-			if err := b.cell(c.Context(), report, src, ref, free, sizes, threads); err != nil {
+			if err := b.cell(c.Context(), report, src, ref, dims, sizes, threads); err != nil {
 				return err
 			}
 			bar.Add(1)
@@ -236,11 +236,11 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 
 // byReference says which steps run by reference code, and what share of a run's time they take at these sizes.
 func (b *benching) byReference(ctx context.Context, src *source, sizes map[string]int) (string, error) {
-	if b.backend.value == onnxRuntime {
+	if b.Backend == onnxRuntime {
 		return "", nil
 	}
-	o := *b.options
-	o.profile = true
+	o := *b.modelFlags
+	o.Profile = true
 	e, err := o.loadOwn(ctx, src, false)
 	if err != nil {
 		return "", err
@@ -278,26 +278,28 @@ type side struct {
 }
 
 // cell measures a shape at a number of threads: load A, load B, then A, B, A, B, ….
-func (b *benching) cell(ctx context.Context, report *benchReport, src, reference *source, free []string, sizes map[string]int, threads int) error {
-	args := []string{"--threads", strconv.Itoa(threads), "-O", b.level.value, fmt.Sprintf("--independent-sizes=%t", b.independent)}
-	shape := make([]int, len(free))
-	for i, name := range free {
-		args = append(args, "--dim", fmt.Sprintf("%s=%d", name, sizes[name]))
-		shape[i] = sizes[name]
+func (b *benching) cell(ctx context.Context, report *benchReport, src, reference *source, dims []string, sizes map[string]int, threads int) error {
+	var shape []int
+	for _, name := range dims {
+		if _, fixed := b.Dims[name]; !fixed {
+			shape = append(shape, sizes[name])
+		}
 	}
-	own, err := selfWorker(ctx, append(args, "--backend", b.backend.value, "--device", b.device, "--precision", b.precision.value,
-		"--weights", b.weights.value, fmt.Sprintf("--exact=%t", b.exact), fmt.Sprintf("--unpad=%t", b.unpad), src.name)...)
+	maps.Copy(sizes, b.Dims)
+	own := *b.modelFlags
+	own.Threads = threads
+	mine, err := selfWorker(ctx, src.name, &own, sizes)
 	if err != nil {
 		return err
 	}
-	defer own.stop()
-	sides := []*side{{worker: own}}
+	defer mine.stop()
+	sides := []*side{{worker: mine}}
 	var ref *worker
 	switch {
-	case b.against.value != "": // with all its optimisations, whatever our level
-		ref, err = selfWorker(ctx, append(args, reference.name, "--backend", b.against.value, "-O", "2", "--"+onnxRuntime, b.library)...)
+	case b.against != "":
+		ref, err = selfWorker(ctx, reference.name, b.rival(threads), sizes)
 	case b.command != "":
-		ref, err = commandWorker(ctx, b.command, reference.path, threads, free, sizes)
+		ref, err = commandWorker(ctx, b.command, reference.path, threads, dims, sizes)
 	}
 	if err != nil {
 		return err
@@ -324,6 +326,11 @@ func (b *benching) cell(ctx context.Context, report *benchReport, src, reference
 	}
 	report.Cells = append(report.Cells, newCell(shapeText(shape), threads, sides))
 	return nil
+}
+
+// rival are the flags of the reference: with all its optimisations, whatever ours.
+func (b *benching) rival(threads int) *modelFlags {
+	return &modelFlags{CompileOptions: rlxc.CompileOptions{Backend: onnxRuntime, Level: rlxc.O2, Threads: threads}, library: b.library}
 }
 
 // warm warms the sides up and returns how many runs each has, so that the slower side takes its share of the time.

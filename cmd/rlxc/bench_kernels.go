@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/internal/options"
 )
 
 // A kernelReport is what bench --kernels prints.
@@ -31,7 +31,7 @@ type kernelRate struct {
 
 // benchKernels measures every kernel of the level that programs use.
 func benchKernels(c *cobra.Command) error {
-	set, err := kernel.Select(os.Getenv(cpu.EnvLevel))
+	set, err := kernel.Select(os.Getenv(options.EnvCPU))
 	if err != nil {
 		return err
 	}

@@ -112,8 +112,8 @@ func (b *benching) lengthsCell(ctx context.Context, src *source, all []int, thre
 	for _, n := range spread(slices.Sorted(slices.Values(all)), texts/4) {
 		single = append(single, []int{n})
 	}
-	opts := *b.options
-	opts.threads = threads
+	opts := *b.modelFlags
+	opts.Threads = threads
 	own, err := opts.load(ctx, src)
 	if err != nil {
 		return nil, err
@@ -129,10 +129,8 @@ func (b *benching) lengthsCell(ctx context.Context, src *source, all []int, thre
 		{own, comes, asTheyCome},
 		{own, "8 of 128 tokens", [][]int{slices.Repeat([]int{128}, 8)}},
 	}
-	if b.against.value != "" {
-		ref := *b.options
-		ref.backend.value, ref.threads, ref.unpad = onnxRuntime, threads, false
-		e, err := ref.load(ctx, src)
+	if b.against != "" {
+		e, err := b.rival(threads).load(ctx, src)
 		if err != nil {
 			return nil, err
 		}

@@ -43,11 +43,7 @@ const referenceBatch = 32
 // same numbers of tokens in batches sorted by length. Both do so in turn, in this process.
 func (b *benching) throughput(c *cobra.Command, model string) error {
 	threads := b.threadList[0]
-	compile, err := b.compileOptions()
-	if err != nil {
-		return err
-	}
-	o := pipeline.Options{Tokenizer: b.tokenizer, Sessions: b.sessions, Pooling: "mean", Compile: compile}
+	o := pipeline.Options{Tokenizer: b.tokenizer, Sessions: b.sessions, Pooling: "mean", Compile: b.CompileOptions}
 	if b.sessions > 0 {
 		o.Compile.Threads = max(1, threads/b.sessions)
 	}
@@ -69,7 +65,7 @@ func (b *benching) throughput(c *cobra.Command, model string) error {
 		return err
 	}
 	reference := func(context.Context) error { return nil }
-	if b.against.value != "" {
+	if b.against != "" {
 		run, done, err := b.referenceBatches(c, m.Description.Model, lengths, threads)
 		if err != nil {
 			return err
@@ -142,9 +138,7 @@ func (b *benching) workload(m *pipeline.Model) (texts []string, lengths []int, e
 
 // referenceBatches prepares the batches of the reference: inputs and outputs in place, as in other cells.
 func (b *benching) referenceBatches(c *cobra.Command, model string, lengths []int, threads int) (run func(context.Context) error, done func(), err error) {
-	ref := *b.options
-	ref.backend.value, ref.threads = onnxRuntime, threads
-	e, err := ref.load(c.Context(), fileSource(model))
+	e, err := b.rival(threads).load(c.Context(), fileSource(model))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc"
 )
 
 // Engines are measured in processes of their own, so that neither's threads and memory are in the other's way. The parent
@@ -35,31 +37,37 @@ type batch struct {
 }
 
 func benchWorkerCommand() *cobra.Command {
-	o := newOptions()
-	c := &cobra.Command{
-		Use:    "bench-worker M",
+	return &cobra.Command{
+		Use:    "bench-worker JOB",
 		Short:  "measure one engine for bench",
 		Hidden: true,
-		Args:   oneModel,
+		Args:   cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.work(c, args[0])
+			var job workerJob
+			if err := json.Unmarshal([]byte(args[0]), &job); err != nil {
+				return fmt.Errorf("bench-worker is internal to bench: %w", err)
+			}
+			return job.work(c)
 		},
 	}
-	o.registerEngine(c)
-	return c
 }
 
-// work loads the model, runs it at the sizes of --dim, and serves wishes.
-func (o *options) work(c *cobra.Command, model string) error {
-	src, err := o.find(model)
+// A workerJob is what a worker is told, as JSON.
+type workerJob struct {
+	Model       string
+	Compile     rlxc.CompileOptions
+	Library     string // of onnxruntime
+	Independent bool
+	Sizes       map[string]int // of the inputs
+}
+
+// work loads the model, runs it, and serves wishes.
+func (j *workerJob) work(c *cobra.Command) error {
+	o := &modelFlags{CompileOptions: j.Compile, library: j.Library, independent: j.Independent}
+	src, err := o.find(j.Model)
 	if err != nil {
 		return err
 	}
-	sizes, err := o.dims.sizes()
-	if err != nil {
-		return err
-	}
-	o.dims = nil // of the inputs only: the model stays compiled for all sizes
 	answer := json.NewEncoder(c.OutOrStdout())
 	begin := time.Now()
 	e, err := o.load(c.Context(), src)
@@ -76,7 +84,7 @@ func (o *options) work(c *cobra.Command, model string) error {
 	if err != nil {
 		return err
 	}
-	in, err := maker.random(sizes)
+	in, err := maker.random(j.Sizes)
 	if err != nil {
 		return err
 	}
@@ -139,12 +147,16 @@ type worker struct {
 }
 
 // selfWorker starts this program again as a worker.
-func selfWorker(ctx context.Context, args ...string) (*worker, error) {
+func selfWorker(ctx context.Context, model string, o *modelFlags, sizes map[string]int) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, append([]string{"bench-worker"}, args...)...)
+	text, err := json.Marshal(workerJob{model, o.CompileOptions, o.library, o.independent, sizes})
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "bench-worker", string(text))
 	cmd.Args[0] = os.Args[0]
 	return startWorker(cmd)
 }

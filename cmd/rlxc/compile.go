@@ -16,7 +16,7 @@ import (
 )
 
 func compileCommand() *cobra.Command {
-	o := newOptions()
+	o := newModelFlags()
 	var why bool
 	var output string
 	c := &cobra.Command{
@@ -35,7 +35,7 @@ for a GPU requires --backend wgpu.`,
 		Args:              oneModel,
 		ValidArgsFunction: completeModel,
 	}
-	o.registerCompile(c)
+	o.register(c)
 	o.registerStrict(c)
 	c.Flags().StringVarP(&output, "output", "o", "", "write the program to a .rlxc file")
 	c.Flags().BoolVar(&why, "why", false, "report where a fusion almost applied, and what prevented it")

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/internal/options"
 )
 
 // A deviceRow is something that runs models.
@@ -51,7 +51,7 @@ BINDING is the largest buffer binding: larger tensors are split or stay on the h
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			set, err := kernel.Select(os.Getenv(cpu.EnvLevel))
+			set, err := kernel.Select(os.Getenv(options.EnvCPU))
 			if err != nil {
 				return err
 			}

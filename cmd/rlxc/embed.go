@@ -28,8 +28,7 @@ const shownCosines = 10
 func embedCommand() *cobra.Command {
 	t := &texting{}
 	o := pipeline.EmbedOptions{}
-	var prompt, kind, side, precision, pool = "", choice{"auto", []string{"auto", "dense", "sparse", "tokens"}}, choice{"", []string{"query", "document"}},
-		choice{"float32", pipeline.Precisions()}, choice{"", pipeline.Poolings()}
+	prompt, kind, output := "", "auto", "float32"
 	var normalize, asBase64 bool
 	c := &cobra.Command{
 		Use:   "embed M [TEXT…]",
@@ -42,7 +41,7 @@ or with --json a line of JSON for each text. -o FILE.jsonl, .npy or .npz writes 
 interrupted run has done stays in FILE.part, and the same command continues after it.`,
 		Example: `  rlxc embed sentence-transformers/all-MiniLM-L6-v2 "A cat sits on the mat." "The cat is on the rug."
   rlxc embed path/to/folder --input texts.txt -o vectors.npy
-  rlxc embed path/to/folder --input notes.jsonl --field body --side document --precision int8 -o notes.npz`,
+  rlxc embed path/to/folder --input notes.jsonl --field body --side document --output-type int8 -o notes.npz`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if c.Flags().Changed("prompt-text") {
@@ -51,17 +50,16 @@ interrupted run has done stays in FILE.part, and the same command continues afte
 			if c.Flags().Changed("normalize") {
 				t.open.Normalize = &normalize
 			}
-			o.Side, t.open.Pooling = pipeline.Side(side.value), pool.value
 			in, m, end, err := t.start(c, args)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, end()) }()
-			what := kind.value
+			what := kind
 			if what == "auto" {
 				what = map[pipeline.Task]string{pipeline.Sparse: "sparse", pipeline.MultiVector: "tokens"}[m.Task]
 			}
-			k := task{precision: precision.value, table: embeddingTable}
+			k := task{output: output, table: embeddingTable}
 			k.run = func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
 				o := o
 				o.Truncated = cut
@@ -87,10 +85,10 @@ interrupted run has done stays in FILE.part, and the same command continues afte
 	f := c.Flags()
 	f.StringVar(&o.PromptName, "prompt", "", "name of one of the model's prompts (default that of --side, or the model's default)")
 	f.StringVar(&prompt, "prompt-text", "", "text in front of each text, instead of one of the model's prompts")
-	enum(c, &side, "side", "", "what the texts are in a search")
-	enum(c, &kind, "kind", "", "which vectors: one a text, weights for words, or one a token")
-	enum(c, &precision, "precision", "", "of the numbers in .npy and .npz files")
-	enum(c, &pool, "pool", "", "how one vector is made of the tokens', whatever the files say")
+	enum(c, &o.Side, "side", "what the texts are in a search", pipeline.Query, pipeline.Document)
+	enum(c, &kind, "kind", "which vectors: one a text, weights for words, or one a token", "auto", "dense", "sparse", "tokens")
+	enum(c, &output, "output-type", "of the numbers in .npy and .npz files", pipeline.Precisions()...)
+	enum(c, &t.open.Pooling, "pool", "how one vector is made of the tokens', whatever the files say", pipeline.Poolings()...)
 	f.IntVar(&o.Dimensions, "dimensions", 0, "numbers of a vector that stay (default all)")
 	f.BoolVar(&normalize, "normalize", false, "whether to scale vectors to length 1, whatever the files say")
 	f.BoolVar(&asBase64, "base64", false, "with --json, vectors as base64 of float32")

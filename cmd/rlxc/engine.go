@@ -21,17 +21,20 @@ type engine interface {
 	Close() error
 }
 
+// referenceLevels are the settings of -O in onnxruntime.
+var referenceLevels = map[rlxc.Level]onnxruntime.Level{rlxc.O0: onnxruntime.None, rlxc.O1: onnxruntime.Basic, rlxc.O2: onnxruntime.All}
+
 // load opens a model in the engine that the flags ask for.
-func (o *options) load(ctx context.Context, s *source) (engine, error) {
-	if o.backend.value == onnxRuntime {
-		if lower := dtypes[o.precision.value] != tensor.F32 || dtypes[o.weights.value] != tensor.F32; lower || o.device != "" {
+func (o *modelFlags) load(ctx context.Context, s *source) (engine, error) {
+	if o.Backend == onnxRuntime {
+		if lower := max(o.Precision, tensor.F32) != tensor.F32 || max(o.Weights, tensor.F32) != tensor.F32; lower || o.Device != "" {
 			return nil, usagef("--precision, --weights and --device do not apply to onnxruntime, which runs the model unchanged on the CPU")
 		}
 		taps, err := o.ortTaps(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		return o.loadReference(s, referenceLevels[o.level.value], taps)
+		return o.loadReference(s, referenceLevels[o.Level], taps)
 	}
 	return o.loadOwn(ctx, s, false)
 }
@@ -44,11 +47,8 @@ type own struct {
 }
 
 // loadOwn compiles a model; with taps, every intermediate value that survives is an output.
-func (o *options) loadOwn(ctx context.Context, s *source, taps bool) (*own, error) {
-	opts, err := o.compileOptions()
-	if err != nil {
-		return nil, err
-	}
+func (o *modelFlags) loadOwn(ctx context.Context, s *source, taps bool) (*own, error) {
+	opts := o.CompileOptions
 	if taps {
 		opts.Taps = append(opts.Taps, rlxc.AllValues)
 	}
@@ -87,11 +87,11 @@ func compiledError(s *source) error {
 	return usagef("%s is a compiled file, which onnxruntime cannot read: give the .onnx file that it was made from, or add --reference FILE", s.name)
 }
 
-func (o *options) loadReference(s *source, level onnxruntime.Level, taps []onnxruntime.Tap) (*ortEngine, error) {
+func (o *modelFlags) loadReference(s *source, level onnxruntime.Level, taps []onnxruntime.Tap) (*ortEngine, error) {
 	if s.compiled() {
 		return nil, compiledError(s)
 	}
-	opts := onnxruntime.Options{Library: o.library, Threads: o.threads, Level: level, Taps: taps}
+	opts := onnxruntime.Options{Library: o.library, Threads: o.Threads, Level: level, Taps: taps}
 	if s.path != "" {
 		r, err := onnxruntime.Open(s.path, opts)
 		return &ortEngine{r}, err
@@ -106,8 +106,8 @@ func (o *options) loadReference(s *source, level onnxruntime.Level, taps []onnxr
 }
 
 // ortTaps returns the tapped values as onnxruntime wants them, which needs their types: those that rlxc finds.
-func (o *options) ortTaps(ctx context.Context, s *source) ([]onnxruntime.Tap, error) {
-	if len(o.taps) == 0 {
+func (o *modelFlags) ortTaps(ctx context.Context, s *source) ([]onnxruntime.Tap, error) {
+	if len(o.Taps) == 0 {
 		return nil, nil
 	}
 	m, err := s.open()
@@ -115,7 +115,7 @@ func (o *options) ortTaps(ctx context.Context, s *source) ([]onnxruntime.Tap, er
 		return nil, err
 	}
 	defer m.Close()
-	p, err := m.Compile(ctx, rlxc.CompileOptions{Level: rlxc.O0, Taps: o.taps})
+	p, err := m.Compile(ctx, rlxc.CompileOptions{Level: rlxc.O0, Taps: o.Taps})
 	if err != nil {
 		return nil, err
 	}

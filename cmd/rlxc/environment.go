@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/onnxruntime"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/planner"
 )
@@ -22,13 +24,10 @@ type variable struct {
 	Value string `json:"value,omitempty"` // its current value
 }
 
-// environment lists all of them.
-var environment = []variable{
-	{Name: cpu.EnvLevel, Does: "instruction level of the CPU kernels: amx, avx512bf16, avx512vnni, avx512, avx2 or generic; on arm64 bf16, i8mm, dotprod, neon or generic"},
-	{Name: rewrite.EnvDump, Does: "folder to write the IR to, after each pass that changes it, with a page that shows all of them"},
-	{Name: planner.EnvMode, Does: "mode of the memory planner without --mode: disabled, remap, arena, best-fit, optimal or auto"},
+// environment lists them, but for those that stand for the flags of serve.
+var environment = append(optionVariables(), []variable{
+	{Name: rewrite.EnvDump, Does: "folder to write the options of a compilation to, and the IR after each pass that changes it, with a page that shows all of them"},
 	{Name: onnxruntime.Env, Does: "path of onnxruntime's shared library; tests that need it run only if it is set"},
-	{Name: rlxc.EnvVerify, Does: "1 checks the graph after every pass and proves every memory plan safe"},
 	{Name: "RLXC_CUDA", Does: "path of NVIDIA's driver library, libcuda.so.1"},
 	{Name: "RLXC_NVRTC", Does: "path of NVRTC, which compiles custom operators in CUDA text for backend cuda"},
 	{Name: "RLXC_SPEED", Does: "models and precisions that the device tests of backend cuda time, as bert-base:f16"},
@@ -41,6 +40,30 @@ var environment = []variable{
 	{Name: "RLXC_PACKAGES", Does: "folder of the models that models/scripts/packages.py takes from public packages; the test of them runs only if it is set"},
 	{Name: "RLXC_PLANNER_INSTANCES", Does: "folder of the planner's instances; tests that need them run only if it is set"},
 	{Name: "RLXC_TOKENIZER_BENCH", Does: "folder of the benchmark that models/scripts/bench_tokenizers.py runs; the script sets it"},
+}...)
+
+// optionVariables are those of the options of a compilation.
+func optionVariables() (list []variable) {
+	for _, row := range options.Table {
+		if row.Env == "" {
+			continue
+		}
+		v := variable{Name: row.Env, Does: row.Usage}
+		if row.Flag != "" {
+			v.Does += fmt.Sprintf(", without --%s: %s", row.Flag, options.Join(row.Value(&rlxc.CompileOptions{}).(options.Choice).Words()))
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// serveVariables are those of the flags of serve.
+func serveVariables() []variable {
+	list := []variable{{Name: envName("models"), Does: "models that serve serves, separated by spaces"}}
+	serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		list = append(list, variable{Name: envName(f.Name), Does: "serve --" + f.Name + ": " + f.Usage})
+	})
+	return list
 }
 
 func environmentCommand() *cobra.Command {
@@ -52,10 +75,9 @@ func environmentCommand() *cobra.Command {
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			list := make([]variable, len(environment))
-			for i, k := range environment {
-				k.Value = os.Getenv(k.Name)
-				list[i] = k
+			list := append(slices.Clone(environment), serveVariables()...)
+			for i := range list {
+				list[i].Value = os.Getenv(list[i].Name)
 			}
 			return emit(c, list, func(out io.Writer) error {
 				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

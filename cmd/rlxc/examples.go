@@ -23,7 +23,7 @@ func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCa
 		return nil, usagef("--tokenizer requires --calibrate with a .txt file")
 	}
 	if q.calibrate == "" {
-		v := &validation{options: q.options, against: choice{value: evaluation}, shapes: q.shapes}
+		v := &validation{modelFlags: q.modelFlags, against: evaluation, shapes: q.shapes}
 		return v.cases(src, e)
 	}
 	if len(q.shapes) > 0 {
@@ -33,7 +33,7 @@ func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCa
 	var err error
 	switch filepath.Ext(q.calibrate) {
 	case ".npz":
-		batches, err = readExamples(q.calibrate, e.Inputs(), int64(q.memoryLimit))
+		batches, err = readExamples(q.calibrate, e.Inputs(), q.MemoryLimit)
 	case ".txt":
 		batches, err = q.tokenizeLines(c, src, e)
 	default:
@@ -57,7 +57,7 @@ func (q *quantization) tokenizeLines(c *cobra.Command, src *source, e *own) (run
 	if err != nil {
 		return nil, err
 	}
-	data, err := tensor.ReadFile(q.calibrate, int64(q.memoryLimit))
+	data, err := tensor.ReadFile(q.calibrate, q.MemoryLimit)
 	if err != nil {
 		return nil, err
 	}

@@ -6,21 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSizeFlag(t *testing.T) {
-	for text, want := range map[string]size{"1": 1, "64KiB": 64 << 10, "1.5MiB": 3 << 19, "2GiB": 2 << 30, "3MB": 3e6} {
-		var n size
-		require.NoError(t, n.Set(text), text)
-		require.Equal(t, want, n, text)
-		var again size
-		require.NoError(t, again.Set(n.String()))
-		require.Equal(t, n, again, text)
-	}
-	for _, text := range []string{"", "0", "-1", "x", "1TiB", "MiB", "1e30"} {
-		var n size
-		require.Error(t, n.Set(text), text)
-	}
-}
-
 func TestShapesFlag(t *testing.T) {
 	var s shapes
 	require.NoError(t, s.Set("1x128,8x32,4"))
@@ -41,13 +26,11 @@ func TestShapesFlag(t *testing.T) {
 	require.ErrorAs(t, err, new(usageError))
 }
 
-func TestDimsFlag(t *testing.T) {
-	d := dims{}
+func TestRangesFlag(t *testing.T) {
+	d := ranges{}
 	require.NoError(t, d.Set("batch=2"))
 	require.NoError(t, d.Set("seq=1:512"))
-	require.Equal(t, dims{"batch": {2, 2}, "seq": {1, 512}}, d)
-	_, err := d.sizes()
-	require.ErrorAs(t, err, new(usageError))
+	require.Equal(t, ranges{"batch": {2, 2}, "seq": {1, 512}}, d)
 	for _, text := range []string{"seq", "=3", "seq=", "seq=-1", "seq=5:4", "seq=1:", "seq=1:2:3"} {
 		require.Error(t, d.Set(text), text)
 	}

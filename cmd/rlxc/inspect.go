@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"text/tabwriter"
 
@@ -15,12 +16,13 @@ import (
 
 // An inspection is the command line of inspect.
 type inspection struct {
-	*options
+	*modelFlags
 	ir, ops, values, verify bool
 }
 
 func inspectCommand() *cobra.Command {
-	i := &inspection{options: newOptions()}
+	i := &inspection{modelFlags: newModelFlags()}
+	i.MemoryLimit = math.MaxInt64 // planning takes no memory
 	c := &cobra.Command{
 		Use:   "inspect [M]",
 		Short: "describe a model",
@@ -41,9 +43,7 @@ The exit code is 1 if the model uses an unsupported operator.`,
 		ValidArgsFunction: completeModel,
 		RunE:              i.run,
 	}
-	i.registerBackend(c)
-	i.registerLevel(c)
-	i.registerDims(c)
+	i.register(c)
 	i.registerStrict(c)
 	c.Flags().BoolVar(&i.ir, "ir", false, "print the program")
 	c.Flags().BoolVar(&i.ops, "ops", false, "print the supported operators")

@@ -110,7 +110,7 @@ func (i *inspection) inspect(ctx context.Context, src *source) (*inspectReport, 
 		flops = flops.Add(ir.Flops(n))
 	}
 	r.Inputs, r.Outputs, r.Flops = m.Inputs(), m.Outputs(), flops.String()
-	if len(i.dims) > 0 {
+	if len(i.Dims) > 0 {
 		return r, i.need(ctx, r, m)
 	}
 	return r, nil
@@ -199,20 +199,18 @@ func (r *inspectReport) sortOperators() {
 
 // need fills in the memory at the sizes of --dim.
 func (i *inspection) need(ctx context.Context, r *inspectReport, m *rlxc.Model) error {
-	sizes, err := i.dims.sizes()
-	if err != nil {
-		return err
-	}
-	program, err := m.Compile(ctx, rlxc.CompileOptions{Backend: i.backend.value, Device: i.device, Level: rlxc.Level(i.level.value), Exact: i.exact})
+	o := i.CompileOptions
+	o.Dims = nil // of the plan, not of the program
+	program, err := m.Compile(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer program.Close()
-	plan, err := program.Plan(sizes)
+	plan, err := program.Plan(i.Dims)
 	if err != nil {
 		return err
 	}
-	r.Memory = &memoryNeed{Dims: sizes, Weights: plan.Weights, Arena: plan.Plan.Committed}
+	r.Memory = &memoryNeed{Dims: i.Dims, Weights: plan.Weights, Arena: plan.Plan.Committed}
 	return nil
 }
 

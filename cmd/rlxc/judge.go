@@ -23,6 +23,9 @@ func boxed[T any](items []item, values []T, err error, box func(it item, v T) an
 	return out, nil
 }
 
+// functions are what makes scores of logits.
+var functions = []string{"softmax", "sigmoid", "none"}
+
 // A classified text is the line of its labels.
 type classified struct {
 	Text   string           `json:"text"`
@@ -35,7 +38,6 @@ func classifyCommand() *cobra.Command {
 	o := pipeline.ClassifyOptions{}
 	zero := pipeline.ZeroShotOptions{}
 	var labels []string
-	function := choice{"", []string{"softmax", "sigmoid", "none"}}
 	c := &cobra.Command{
 		Use:   "classify M [TEXT…]",
 		Short: "label texts",
@@ -52,7 +54,6 @@ inference.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, end()) }()
-			o.Function = function.value
 			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
 				var values [][]pipeline.Score
 				var err error
@@ -82,7 +83,7 @@ inference.`,
 	t.register(c, "the second text of a pair")
 	f := c.Flags()
 	f.IntVar(&o.TopK, "top", 0, "how many labels (default all)")
-	enum(c, &function, "function", "", "what makes scores of logits, whatever the files say")
+	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", functions...)
 	f.StringArrayVar(&labels, "label", nil, "a label to try (repeatable)")
 	f.StringVar(&zero.Template, "template", "", `sentence with {} for the label (default "This example is {}.")`)
 	f.BoolVar(&zero.MultiLabel, "multi-label", false, "whether several labels may apply at once")
@@ -93,7 +94,6 @@ func rerankCommand() *cobra.Command {
 	t := &texting{}
 	o := pipeline.RerankOptions{}
 	var query string
-	function := choice{"", []string{"softmax", "sigmoid", "none"}}
 	c := &cobra.Command{
 		Use:   "rerank M [DOCUMENT…]",
 		Short: "sort documents by how well they answer a query",
@@ -115,7 +115,6 @@ pairs instead, in the order of the input.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, end()) }()
-			o.Function = function.value
 			if query == "" {
 				return t.do(c, m, in, pairScores(m, o))
 			}
@@ -125,7 +124,7 @@ pairs instead, in the order of the input.`,
 				if err == io.EOF {
 					break
 				}
-				if err == nil && it.err != nil && t.onError.value == "stop" {
+				if err == nil && it.err != nil && t.onError == "stop" {
 					err = fmt.Errorf("%s: %w (--on-error skip goes on)", it.where, it.err)
 				}
 				if err != nil {
@@ -152,7 +151,7 @@ pairs instead, in the order of the input.`,
 	f := c.Flags()
 	f.StringVar(&query, "query", "", "what the documents may answer")
 	f.IntVar(&o.TopK, "top", 0, "how many documents (default all)")
-	enum(c, &function, "function", "", "what makes scores of logits, whatever the files say")
+	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", functions...)
 	return c
 }
 
@@ -188,7 +187,7 @@ type tagged struct {
 func tagCommand() *cobra.Command {
 	t := &texting{}
 	o := pipeline.TagOptions{}
-	how := choice{"simple", pipeline.Aggregations()}
+	o.Aggregation = "simple"
 	c := &cobra.Command{
 		Use:   "tag M [TEXT…]",
 		Short: "find names and other entities in texts",
@@ -203,7 +202,6 @@ read by windows that overlap.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, end()) }()
-			o.Aggregation = how.value
 			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
 				o := o
 				o.Truncated = cut
@@ -222,7 +220,7 @@ read by windows that overlap.`,
 	}
 	t.register(c, "")
 	f := c.Flags()
-	enum(c, &how, "aggregation", "", "how the tokens' labels become entities")
+	enum(c, &o.Aggregation, "aggregation", "how the tokens' labels become entities", pipeline.Aggregations()...)
 	f.IntVar(&o.Stride, "stride", 0, "tokens that the windows over a long text have in common (default a quarter of a row; below 0 cuts the text)")
 	return c
 }

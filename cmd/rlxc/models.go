@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
 )
@@ -66,7 +67,7 @@ func listModels(c *cobra.Command) error {
 			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", r.Name, r.Layers, r.Hidden, r.Heads, r.Vocabulary, r.Head)
 		}
 		w.Flush()
-		_, err := fmt.Fprintf(out, "Suffixes for other forms: -%s.\n", strings.ReplaceAll(join(models.Forms()), ", ", ", -"))
+		_, err := fmt.Fprintf(out, "Suffixes for other forms: -%s.\n", strings.ReplaceAll(options.Join(models.Forms()), ", ", ", -"))
 		return err
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,15 +20,16 @@ import (
 
 // A planning is the command line of plan.
 type planning struct {
-	*options
+	*modelFlags
 	intervals
-	check string
-	html  string
+	ranges ranges
+	check  string
+	html   string
 }
 
 func planCommand() *cobra.Command {
-	p := &planning{options: newOptions()}
-	p.memoryLimit = math.MaxInt64 // planning takes no memory
+	p := &planning{modelFlags: newModelFlags(), ranges: ranges{}}
+	p.MemoryLimit = math.MaxInt64 // planning takes no memory
 	c := &cobra.Command{
 		Use:   "plan M",
 		Short: "print the memory plan of a model",
@@ -60,9 +62,10 @@ the search ends at the first plan that fits, and the exit code is 1 if none was 
 		ValidArgsFunction: completeModel,
 		RunE:              p.run,
 	}
-	p.registerCompile(c)
 	f := c.Flags()
-	f.StringArrayVar(&p.taps, "tap", nil, "plan with a value inside the model kept as an output, or * for all that -O leaves (repeatable)")
+	f.Var(p.ranges, "dim", "size of a dimension, such as seq=128, or a range of sizes, such as seq=1:512 (repeatable)")
+	p.modelFlags.register(c)
+	f.StringArrayVar(&p.Taps, "tap", nil, "plan with a value inside the model kept as an output, or * for all that -O leaves (repeatable)")
 	p.intervals.register(f)
 	f.StringVar(&p.check, "check", "", "verify the plan in a JSON file")
 	f.StringVar(&p.html, "html", "", "write a chart of the plan to an HTML file")
@@ -94,31 +97,25 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer m.Close()
-	ranges := p.dims
-	p.dims = nil // of the plans, not of the program
-	opts, err := p.compileOptions()
-	if err != nil {
-		return err
-	}
-	program, err := m.Compile(c.Context(), opts)
+	program, err := m.Compile(c.Context(), p.CompileOptions)
 	if err != nil {
 		return err
 	}
 	defer program.Close()
 	for _, name := range m.Dims() {
-		if _, ok := ranges[name]; !ok && !(program.Unpadded() && ranges["tokens"] != span{}) {
+		if _, ok := p.ranges[name]; !ok && !(program.Unpadded() && p.ranges["tokens"] != span{}) {
 			return usagef("dimension %s has no size: add --dim %s=N, or a range such as --dim %s=1:512", name, name, name)
 		}
 	}
-	if slices.ContainsFunc(slices.Collect(maps.Values(ranges)), func(s span) bool { return s.low < s.high }) {
+	if slices.ContainsFunc(slices.Collect(maps.Values(p.ranges)), func(s span) bool { return s.low < s.high }) {
 		if p.html != "" {
 			return usagef("--html takes sizes, not ranges")
 		}
-		return planRange(c, src, program, ranges)
+		return planRange(c, src, program, p.ranges)
 	}
-	sizes, err := ranges.sizes()
-	if err != nil {
-		return err
+	sizes := map[string]int{}
+	for name, s := range p.ranges {
+		sizes[name] = s.low
 	}
 	plan, err := program.Plan(sizes)
 	if err != nil {
@@ -240,9 +237,9 @@ type rangeReport struct {
 }
 
 // planRange plans every point of the ranges: a need need not grow with the sizes.
-func planRange(c *cobra.Command, src *source, program *rlxc.Program, ranges dims) error {
+func planRange(c *cobra.Command, src *source, program *rlxc.Program, all ranges) error {
 	points := []map[string]int{{}}
-	for name, s := range ranges {
+	for name, s := range all {
 		if n := len(points) * (s.high - s.low + 1); n > maxPoints {
 			return usagef("the ranges have more than %d points: use smaller ranges", maxPoints)
 		}
@@ -280,4 +277,38 @@ func planRange(c *cobra.Command, src *source, program *rlxc.Program, ranges dims
 			report.Arena, testCase{dims: report.Dims}.name(), report.Points, report.Weights, report.Arena+report.Weights, resident)
 		return err
 	})
+}
+
+// A span is the sizes from low to high.
+type span struct{ low, high int }
+
+// ranges is plan's flag --dim: a size for each name, or a range of sizes.
+type ranges map[string]span
+
+// String implements pflag.Value.
+func (ranges) String() string { return "" }
+
+// Type implements pflag.Value.
+func (ranges) Type() string { return "name=size" }
+
+// Set implements pflag.Value.
+func (d ranges) Set(s string) error {
+	name, text, ok := strings.Cut(s, "=")
+	if !ok || name == "" {
+		return fmt.Errorf("want name=size, such as seq=128")
+	}
+	low, high, ranged := strings.Cut(text, ":")
+	if !ranged {
+		high = low
+	}
+	if _, twice := d[name]; twice {
+		return fmt.Errorf("duplicate dimension %q", name)
+	}
+	a, err := strconv.Atoi(low)
+	b, err2 := strconv.Atoi(high)
+	if err != nil || err2 != nil || a < 0 || b < a {
+		return fmt.Errorf("invalid size %q: want an integer, or a range such as 1:512", text)
+	}
+	d[name] = span{a, b}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -33,7 +34,7 @@ type instanceReport struct {
 type intervals struct {
 	instance                            string
 	budget                              time.Duration
-	capacity, alignment, segment        size
+	capacity, alignment, segment        options.Size
 	guard, uniform, apart               bool
 	noParameters, noInputs, noConstants bool
 	flags                               *pflag.FlagSet
@@ -102,7 +103,7 @@ func (p *planning) planInstance(c *cobra.Command) error {
 		return err
 	}
 	if c.Flags().Changed("mode") {
-		o.Mode = p.mode
+		o.Mode = p.Mode
 	}
 	report := &instanceReport{Capacity: o.Capacity, Fits: true}
 	if report.LowerBound, err = planner.LowerBound(problem, o); err != nil {

@@ -15,7 +15,7 @@ import (
 
 // A quantization is the command line of quantize.
 type quantization struct {
-	*options
+	*modelFlags
 	forms     map[quantize.Form]*bool
 	output    string
 	calibrate string
@@ -34,7 +34,7 @@ var formFlags = []struct {
 }
 
 func quantizeCommand() *cobra.Command {
-	q := &quantization{options: newOptions(), forms: map[quantize.Form]*bool{}}
+	q := &quantization{modelFlags: newModelFlags(), forms: map[quantize.Form]*bool{}}
 	c := &cobra.Command{
 		Use:   "quantize M -o F",
 		Short: "write a model with 8-bit or 4-bit weights",

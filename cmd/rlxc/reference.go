@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/onnxruntime"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/models"
@@ -35,7 +36,7 @@ func (k testCase) name() string {
 
 // loadTested loads what is validated.
 func (v *validation) loadTested(ctx context.Context, src *source, taps bool) (engine, error) {
-	if v.backend.value == onnxRuntime {
+	if v.Backend == onnxRuntime {
 		return v.load(ctx, src)
 	}
 	return v.loadOwn(ctx, src, taps)
@@ -61,12 +62,12 @@ func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 			return cases, nil
 		}
 	}
-	if v.against.value == "" {
+	if v.against == "" {
 		if len(v.shapes) > 0 {
-			return nil, usagef("--shapes requires --against %s: generated inputs have no recorded outputs", join(v.against.words))
+			return nil, usagef("--shapes requires --against %s: generated inputs have no recorded outputs", options.Join(references))
 		}
 		return nil, fmt.Errorf("%s has no recorded outputs (folders test_data_set_*): compare with an engine, --against %s",
-			src.name, strings.Join(v.against.words, " or --against "))
+			src.name, strings.Join(references, " or --against "))
 	}
 	free := freeDims(e.Inputs())
 	if len(v.shapes) == 0 && len(free) == 2 {
@@ -89,6 +90,9 @@ func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 	}
 	return cases, nil
 }
+
+// references are what --against takes.
+var references = []string{onnxRuntime, evaluation}
 
 // evaluation names the plain implementation of the operators on the command line.
 const evaluation = "eval"
@@ -124,7 +128,7 @@ func (v *validation) loadReferenceOf(src *source, e engine, taps bool) (*referen
 			return nil, err
 		}
 	}
-	switch v.against.value {
+	switch v.against {
 	case onnxRuntime:
 		return r, v.loadLive(r, refSrc, tapped)
 	case evaluation:

@@ -17,7 +17,7 @@ import (
 
 // A running is the command line of run.
 type running struct {
-	*options
+	*modelFlags
 	inputs        []string
 	zeros, random bool
 	text          textOptions
@@ -26,7 +26,7 @@ type running struct {
 }
 
 func runCommand() *cobra.Command {
-	r := &running{options: newOptions()}
+	r := &running{modelFlags: newModelFlags()}
 	c := &cobra.Command{
 		Use:   "run M",
 		Short: "run a model once",
@@ -52,9 +52,9 @@ rerank, classify, tag and answer make answers of texts.
 	f.BoolVar(&r.zeros, "zeros", false, "inputs of zeros")
 	f.BoolVar(&r.random, "random", false, "random inputs: valid ids, masks with padding, numbers around 0")
 	f.StringVarP(&r.output, "output", "o", "", "write the outputs to a file ("+endings(writers)+")")
-	f.BoolVar(&r.profile, "profile", false, "print the times of the steps of a second run")
+	f.BoolVar(&r.Profile, "profile", false, "print the times of the steps of a second run")
 	f.StringVar(&r.trace, "trace", "", "write a trace of the second run for Chrome or Perfetto (.json)")
-	f.StringArrayVar(&r.taps, "tap", nil, "name of an intermediate value to output too, or * for all that -O leaves (repeatable)")
+	f.StringArrayVar(&r.Taps, "tap", nil, "name of an intermediate value to output too, or * for all that -O leaves (repeatable)")
 	r.text.register(c)
 	c.MarkFlagsMutuallyExclusive("zeros", "random", "text")
 	return c
@@ -71,8 +71,8 @@ type runReport struct {
 }
 
 func (r *running) run(c *cobra.Command, args []string) error {
-	r.profile = r.profile || r.trace != ""
-	if r.profile && r.backend.value == onnxRuntime {
+	r.Profile = r.Profile || r.trace != ""
+	if r.Profile && r.Backend == onnxRuntime {
 		return usagef("--profile and --trace do not apply to --backend %s", onnxRuntime)
 	}
 	if err := r.text.check(c); err != nil {
@@ -82,17 +82,16 @@ func (r *running) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	given := r.dims
-	if r.unpad {
-		r.dims = nil // of the inputs only: a program of fixed sizes leaves no padding out
+	sizes := r.Dims
+	if r.Unpad {
+		r.Dims = nil // of the inputs only: a program of fixed sizes leaves no padding out
 	}
 	e, err := r.load(c.Context(), src)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	r.dims = given
-	in, err := r.gather(c, src, e)
+	in, err := r.gather(c, src, e, sizes)
 	if err != nil {
 		return err
 	}
@@ -101,13 +100,13 @@ func (r *running) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	report := &runReport{Model: src.name, Backend: r.backend.value, Outputs: out, Seconds: time.Since(begin).Seconds(), names: namesOf(e.Outputs())}
+	report := &runReport{Model: src.name, Backend: r.Backend, Outputs: out, Seconds: time.Since(begin).Seconds(), names: namesOf(e.Outputs())}
 	if r.output != "" {
 		if err := writeOutputs(r.output, report.names, out); err != nil {
 			return err
 		}
 	}
-	if o, ok := e.(*own); ok && r.profile {
+	if o, ok := e.(*own); ok && r.Profile {
 		if report.Profile, err = r.profiled(c.Context(), o, in); err != nil {
 			return err
 		}
@@ -116,7 +115,7 @@ func (r *running) run(c *cobra.Command, args []string) error {
 }
 
 // gather makes the inputs that the flags describe.
-func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors, error) {
+func (r *running) gather(c *cobra.Command, src *source, e engine, given map[string]int) (rlxc.Tensors, error) {
 	if len(r.text.texts) > 0 {
 		if len(r.inputs) > 0 {
 			return nil, usagef("--text and --input exclude each other")
@@ -127,17 +126,15 @@ func (r *running) gather(c *cobra.Command, src *source, e engine) (rlxc.Tensors,
 		}
 		return r.text.tokenize(c, tok, src, e)
 	}
-	in, err := readInputs(r.inputs, e.Inputs(), int64(r.memoryLimit))
+	in, err := readInputs(r.inputs, e.Inputs(), r.MemoryLimit)
 	if err != nil || !r.zeros && !r.random {
 		if len(r.inputs) == 0 && len(e.Inputs()) > 0 {
 			return nil, usagef("no inputs: add --input, --random, --zeros or --text")
 		}
 		return in, err
 	}
-	sizes, err := r.dims.sizes()
-	if err != nil {
-		return nil, err
-	}
+	sizes := map[string]int{}
+	maps.Copy(sizes, given)
 	maker, err := newMaker(src, e)
 	if err != nil {
 		return nil, err

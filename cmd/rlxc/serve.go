@@ -23,6 +23,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/server"
 )
@@ -36,15 +37,13 @@ type serving struct {
 	keys      []string
 	keyFile   string
 	open      pipeline.Options
-	memory    size
-	maxBody   size
+	maxBody   options.Size
 	options   server.Options
 	truncate  bool
 	read      time.Duration
 	drain     time.Duration
-	pool      choice
-	format    choice
-	level     choice
+	format    string
+	level     string
 }
 
 // envPrefix begins the names of the environment variables that stand for flags.
@@ -56,7 +55,8 @@ func envName(flag string) string {
 }
 
 func serveCommand() *cobra.Command {
-	s := &serving{maxBody: 32 << 20, pool: choice{"", pipeline.Poolings()}, format: choice{"text", []string{"text", "json"}}, level: choice{"info", []string{"debug", "info", "warn", "error"}}}
+	s := &serving{maxBody: 32 << 20, format: "text", level: "info"}
+	s.open.Compile.Unpad = true
 	c := &cobra.Command{
 		Use:   "serve M [M…]",
 		Short: "answer HTTP requests with models of text",
@@ -94,16 +94,14 @@ models. SIGTERM answers what has begun and ends; SIGHUP opens the model files an
 	f.StringVar(&s.cert, "tls-cert", "", "file with the certificate chain, for HTTPS")
 	f.StringVar(&s.key, "tls-key", "", "file with the certificate's key")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
-	f.Var(&s.memory, "memory-limit", "bytes that the arenas of all models may take together, such as 512MiB (default what the machine allows)")
+	registerCompile(c, &s.open.Compile)
 	f.IntVar(&s.open.Queue, "queue", 1<<18, "tokens that may wait for each model; requests beyond it are turned away with status 429")
 	f.IntVar(&s.open.BatchTokens, "batch-tokens", pipeline.DefaultBatchTokens, "tokens that a batch may have")
 	f.IntVar(&s.open.Sessions, "sessions", 0, "batches of a model that run at a time (default one for each two processors)")
-	f.IntVar(&s.open.Compile.Threads, "threads", 0, "threads of a session (default all processors, shared out)")
 	f.IntVar(&s.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
 	f.StringVar(&s.open.Variant, "variant", "", "which ONNX file of a folder, such as quantized for model_quantized.onnx")
 	f.StringVar(&s.open.Revision, "revision", "", "branch, tag or commit of models of the hub (default main)")
-	enum(c, &s.pool, "pool", "", "how embedding models make one vector of the tokens', whatever their files say")
-	f.BoolVar(&s.open.Compile.Unpad, "unpad", true, "run texts of any lengths together, without padding, if the model allows it")
+	enum(c, &s.open.Pooling, "pool", "how embedding models make one vector of the tokens', whatever their files say", pipeline.Poolings()...)
 	f.BoolVar(&s.truncate, "truncate", true, "cut texts that are too long, where a request does not say; without it they are refused with status 413")
 	f.Var(&s.maxBody, "max-body", "bytes of a request's body")
 	f.IntVar(&s.options.MaxTexts, "max-texts", 2048, "texts of a request")
@@ -111,8 +109,8 @@ models. SIGTERM answers what has begun and ends; SIGHUP opens the model files an
 	f.DurationVar(&s.options.Timeout, "timeout", time.Minute, "time that a request may take")
 	f.DurationVar(&s.read, "read-timeout", 30*time.Second, "time that a client may take to send a request")
 	f.DurationVar(&s.drain, "drain", 25*time.Second, "time that requests have to end after SIGTERM")
-	enum(c, &s.format, "log-format", "", "how the log is written")
-	enum(c, &s.level, "log-level", "", "what is logged at least")
+	enum(c, &s.format, "log-format", "how the log is written", "text", "json")
+	enum(c, &s.level, "log-level", "what is logged at least", "debug", "info", "warn", "error")
 	return c
 }
 
@@ -124,7 +122,7 @@ func fromEnvironment(f *pflag.FlagSet) (err error) {
 			return
 		}
 		values := []string{value}
-		if flag.Value.Type() == "stringArray" {
+		if flag.Value.Type() == "stringArray" { // those of the options take lists themselves
 			values = strings.Split(value, ",")
 		}
 		for _, v := range values {
@@ -140,8 +138,7 @@ func fromEnvironment(f *pflag.FlagSet) (err error) {
 func (s *serving) models(args []string) []server.Model {
 	list := make([]server.Model, len(args))
 	o := s.open
-	o.Pooling = s.pool.value
-	o.MemoryLimit = int64(s.memory) / int64(len(args))
+	o.MemoryLimit = o.Compile.MemoryLimit / int64(len(args))
 	for i, arg := range args {
 		name, path, ok := strings.Cut(arg, "=")
 		if _, err := os.Stat(arg); !ok || err == nil {
@@ -192,9 +189,9 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 
 func (s *serving) logger(to io.Writer) *slog.Logger {
 	var level slog.Level
-	level.UnmarshalText([]byte(s.level.value)) // one of its words
+	level.UnmarshalText([]byte(s.level)) // one of its words
 	o := &slog.HandlerOptions{Level: level}
-	if s.format.value == "json" {
+	if s.format == "json" {
 		return slog.New(slog.NewJSONHandler(to, o))
 	}
 	return slog.New(slog.NewTextHandler(to, o))

@@ -59,7 +59,7 @@ func find(m string) (*source, error) {
 }
 
 // find is find for commands with --independent-sizes.
-func (o *options) find(m string) (*source, error) {
+func (o *modelFlags) find(m string) (*source, error) {
 	s, err := find(m)
 	if err == nil {
 		s.independent = o.independent

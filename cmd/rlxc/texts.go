@@ -20,40 +20,37 @@ import (
 // texting is the command line that the commands on texts have in common: a model, texts from somewhere, results to somewhere.
 type texting struct {
 	open    pipeline.Options
-	memory  size
 	input   string
 	field   string
 	second  string
 	output  string
-	onError choice
+	onError string
 
 	cut int // texts that were too long
 }
 
 // register adds the flags; pairs names what a second field is, empty if the command takes none.
 func (t *texting) register(c *cobra.Command, pairs string) {
-	t.onError = choice{"stop", []string{"stop", "skip"}}
+	t.onError = "stop"
 	f := c.Flags()
 	f.StringVar(&t.open.Variant, "variant", "", "which ONNX file of a folder, such as quantized for model_quantized.onnx")
 	f.StringVar(&t.open.Revision, "revision", "", "branch, tag or commit of a model of the hub (default main)")
 	f.StringVar(&t.open.Tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
 	f.IntVar(&t.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
 	f.IntVar(&t.open.Sessions, "sessions", 0, "batches that run at a time (default one for each two processors)")
-	f.BoolVar(&t.open.Compile.Unpad, "unpad", false, "run texts of any lengths together, without padding, if the model allows it")
-	f.IntVar(&t.open.Compile.Threads, "threads", 0, "threads of a session (default all processors, shared out)")
-	f.Var(&t.memory, "memory-limit", "bytes that the arenas of all sessions may take together, such as 512MiB (default what the machine allows)")
+	registerCompile(c, &t.open.Compile)
 	f.StringVar(&t.input, "input", "", "file of texts: one a line, .jsonl or .csv; - for the standard input")
 	f.StringVar(&t.field, "field", "", "field or column of the text (default text)")
 	if pairs != "" {
 		f.StringVar(&t.second, "second-field", "", "field or column of "+pairs)
 	}
 	f.StringVarP(&t.output, "output", "o", "", "write the results to a file, which an interrupted run of the same command goes on with")
-	enum(c, &t.onError, "on-error", "", "what to do about a line that cannot be read")
+	enum(c, &t.onError, "on-error", "what to do about a line that cannot be read", "stop", "skip")
 }
 
 // model opens the model of a command line.
 func (t *texting) model(c *cobra.Command, what string) (*pipeline.Model, error) {
-	t.open.MemoryLimit = int64(t.memory)
+	t.open.MemoryLimit = t.open.Compile.MemoryLimit // of all sessions together
 	boundHeap()
 	return pipeline.Open(c.Context(), what, t.open)
 }
@@ -107,9 +104,9 @@ type task struct {
 	run   func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error)
 	table func(out io.Writer, items []item, results []any) error
 	// vectors makes a row of numbers of a result, where -o may be a matrix; nil elsewhere.
-	vectors   func(result any) []float32
-	size      func(ctx context.Context) (int, error)
-	precision string
+	vectors func(result any) []float32
+	size    func(ctx context.Context) (int, error)
+	output  string // the type of numbers in files of vectors
 }
 
 // itemsAtOnce is how many texts are in memory at a time.
@@ -150,7 +147,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task
 				continue
 			}
 			if it.err != nil {
-				if t.onError.value == "stop" {
+				if t.onError == "stop" {
 					return t.stop(file, fmt.Errorf("%s: %w (--on-error skip goes on)", it.where, it.err))
 				}
 				bad++
@@ -188,7 +185,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task
 		fmt.Fprintf(c.ErrOrStderr(), "%d texts were too long in all\n", t.cut)
 	}
 	if file != nil {
-		if err := file.finish(k.precision); err != nil {
+		if err := file.finish(k.output); err != nil {
 			return err
 		}
 	}

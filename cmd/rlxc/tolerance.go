@@ -112,11 +112,11 @@ func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (toleran
 	if p := precisionOf(g); p.name != "" {
 		lower(p.cosine, p.name)
 	}
-	if least, ok := lowerCosines[dtypes[v.precision.value]]; ok {
-		lower(least, "--precision "+v.precision.value)
+	if least, ok := lowerCosines[v.Precision]; ok {
+		lower(least, "--precision "+v.Precision.String())
 	}
-	if least, ok := lowerCosines[dtypes[v.weights.value]]; ok {
-		lower(least, "--weights "+v.weights.value)
+	if least, ok := lowerCosines[v.Weights]; ok {
+		lower(least, "--weights int8")
 	}
 	return tol, nil
 }

@@ -15,13 +15,13 @@ import (
 
 // A validation is the command line of validate.
 type validation struct {
-	*options
-	against       choice
+	*modelFlags
+	against       string
 	referencePath string
 	shapes        shapes
 	abs, rel      float64
 	cosine        float64
-	tapAll        choice
+	tapAll        string
 	bisect        bool
 }
 
@@ -29,7 +29,7 @@ type validation struct {
 const defaultShapes = "1x1,2x16,3x37,1x128"
 
 func validateCommand() *cobra.Command {
-	v := &validation{options: newOptions(), against: choice{"", []string{onnxRuntime, evaluation}}, tapAll: choice{"", []string{"all"}}}
+	v := &validation{modelFlags: newModelFlags()}
 	c := &cobra.Command{
 		Use:   "validate M",
 		Short: "compare a model's results with a reference",
@@ -58,13 +58,13 @@ The exit code is 1 if anything differs.`,
 	}
 	v.registerEngine(c)
 	f := c.Flags()
-	enum(c, &v.against, "against", "", "reference to use instead of recorded outputs")
+	enum(c, &v.against, "against", "reference to use instead of recorded outputs", references...)
 	f.StringVar(&v.referencePath, "reference", "", "model that the reference runs instead of M")
 	f.Var(&v.shapes, "shapes", "sizes of the free dimensions, in order of appearance (default "+defaultShapes+")")
 	f.Float64Var(&v.abs, "atol", 1e-5, "absolute tolerance")
 	f.Float64Var(&v.rel, "rtol", 1e-4, "relative tolerance")
 	f.Float64Var(&v.cosine, "cosine", -1, "smallest cosine")
-	enum(c, &v.tapAll, "taps", "", "compare intermediate values too")
+	enum(c, &v.tapAll, "taps", "compare intermediate values too", "all")
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName { // --mark is its former name
 		return pflag.NormalizedName(strings.Replace(name, "mark", "taps", 1))
 	})
@@ -95,8 +95,8 @@ type comparison struct {
 }
 
 func (v *validation) run(c *cobra.Command, args []string) error {
-	taps := v.bisect || v.tapAll.value != ""
-	if taps && v.backend.value == onnxRuntime {
+	taps := v.bisect || v.tapAll != ""
+	if taps && v.Backend == onnxRuntime {
 		return usagef("--taps and --bisect do not apply to --backend %s", onnxRuntime)
 	}
 	src, err := v.find(args[0])
@@ -118,7 +118,7 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	}
 	defer ref.close()
 
-	report := &validationReport{Model: src.name, Backend: v.backend.value, Level: rlxc.Level(v.level.value), Reference: ref.name, OK: true}
+	report := &validationReport{Model: src.name, Backend: v.Backend, Level: v.Level, Reference: ref.name, OK: true}
 	tol, err := v.tolerance(c, src, e)
 	if err != nil {
 		return err
@@ -151,8 +151,8 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	}
 	bar.Finish()
 	if o, ok := e.(*own); ok {
-		stats := o.program.Stats()
-		report.Level, report.Compiled, report.Packed = stats.Level, stats.Compiled, stats.Prepared
+		stats, times := o.program.Stats(), map[bool]int{true: 1}
+		report.Level, report.Compiled, report.Packed = stats.Level, times[stats.Compiled], times[stats.Prepared]
 	}
 	if err := emit(c, report, report.text); err != nil {
 		return err

@@ -59,6 +59,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // IsArtifact reports whether a file that begins with these bytes is a compiled model.
 func IsArtifact(start []byte) bool { return bytes.HasPrefix(start, magic) }
 
+// highestLevel is the last level of optimisation.
+const highestLevel = 2
+
 // Info says what was compiled.
 type Info struct {
 	Target string // the device that the weights are packed for
@@ -205,6 +208,9 @@ func read(data []byte) (*File, error) {
 		if s.Offset%alignment != 0 || s.Offset > size || s.Length > size-s.Offset {
 			return nil, fmt.Errorf("section %d, bytes %d to %d, lies outside the file's %d", i, s.Offset, s.Offset+s.Length, size)
 		}
+	}
+	if h.Level > highestLevel {
+		return nil, fmt.Errorf("its level is %d: there are 0 to %d", h.Level, highestLevel)
 	}
 	f := &File{Info: Info{h.Target, h.Source, int(h.Level)}, header: h, data: data, text: map[int]*tensor.Tensor{}}
 	if _, err := f.Graph(); err != nil {

@@ -10,24 +10,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Options say how to open a device.
-type Options struct {
-	Device  string // which one, in the backend's own words; empty for the best
-	Threads int    // of the host; 0 for as many as GOMAXPROCS
-	Level   string // of the CPU's instructions; empty for the best
-	Profile bool   // instances are Profilers
-	// Precision is the type that float32 products with constant weights take their operands in, Weights the type in which
-	// those weights are stored: tensor.F32 or tensor.Invalid for what the model has, or one of those that the backend lists.
-	Precision, Weights tensor.DType
-	// Release, if not nil, is told of each weight that Prepare has laid out for the kernels and that nothing reads any more.
-	Release func(weight []byte)
-}
+// Options are those of the compilation. What devices obey are Device, in the backend's own words, CPU, Threads, Profile (instances are
+// Profilers), Precision and Weights: tensor.F32 or tensor.Invalid for what the model has, or a type that the backend lists.
+type Options = options.Compile
 
 // A Backend makes devices of one kind.
 type Backend struct {
@@ -170,6 +162,9 @@ type Carrier interface {
 	Carry(inputs, outputs []Buffer)
 }
 
+// A Releaser is a Device that tells of each weight that Prepare has laid out for the kernels and that nothing reads any more.
+type Releaser interface{ OnRelease(func(weight []byte)) }
+
 // A Profiler is an instance that knows how long the steps of its last run took.
 type Profiler interface {
 	Profile() []StepTime
@@ -205,8 +200,9 @@ func (u *Unavailable) Error() string { return u.Err.Error() }
 // Unwrap implements errors.Unwrap.
 func (u *Unavailable) Unwrap() error { return u.Err }
 
-// Open opens a device of the named backend.
-func Open(name string, o Options) (Device, error) {
+// Open opens a device of the options' backend.
+func Open(o Options) (Device, error) {
+	name := o.Backend
 	mu.Lock()
 	b, ok := backends[name]
 	names := slices.Sorted(maps.Keys(backends))

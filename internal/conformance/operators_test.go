@@ -56,7 +56,9 @@ func allModels(t *testing.T) (models [][]byte) {
 	return models
 }
 
-func openDevice(name string) (backend.Device, error) { return backend.Open(name, backend.Options{}) }
+func openDevice(name string) (backend.Device, error) {
+	return backend.Open(backend.Options{Backend: name})
+}
 
 // runsBy compiles models of one node and says of each operator whether the backend's kernels run it, or the host.
 func runsBy(t *testing.T, name string) map[[2]string]string {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/proof"
-	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/internal/schedule"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -126,7 +126,7 @@ func (p *Program) bind(s *stage, b ir.Binding, kept places) (*entry, error) {
 func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places, moves map[string]bool) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	t := p.device.Target()
-	fold := p.opts.Level != rewrite.O0
+	fold := p.opts.Level != options.O0
 	var bound *ir.Graph
 	var trace *ir.Trace
 	if moves == nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/internal/rewrite"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -20,7 +20,7 @@ func TestWeightsOfBinding(t *testing.T) {
 			const %4: i8[1,3,3] = [1,2,3,-4,5,6,7,-8,9] %5 = dequantize(%4, %2) {to=f32} %6: f32[5,1,n,3], %7: f32[1,n,3] = onnx.RNN(%0, %3, %5) {hidden=3} return %6 as "y" }`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Compile(context.Background(), program, program.Graph, Options{Backend: "cpu", Level: rewrite.O1, Verify: true})
+			p, err := Compile(context.Background(), program, program.Graph, options.Compile{Level: options.O1, Verify: true})
 			require.NoError(t, err)
 			defer p.Close()
 			s, err := p.NewSession()

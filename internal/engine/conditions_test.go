@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/artifact"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -14,17 +15,17 @@ import (
 func TestServes(t *testing.T) {
 	for _, c := range []struct {
 		file  artifact.Info
-		level int
+		level options.Level
 		exact bool
 		want  string // empty: it serves
 	}{
-		{artifact.Info{Target: "cpu/avx2", Level: 1}, 1, true, ""},
-		{artifact.Info{Target: "cpu/avx2", Level: 2}, 2, false, ""},
-		{artifact.Info{Target: "cpu/avx2", Level: 2}, 2, true, "does not say whether exactly"},
-		{artifact.Info{Target: "cpu/avx2", Level: 2}, 1, false, "was compiled at -O 2"},
-		{artifact.Info{Target: "wgpu", Level: 1}, 1, false, "was compiled for wgpu"},
+		{artifact.Info{Target: "cpu/avx2", Level: 1}, "1", true, ""},
+		{artifact.Info{Target: "cpu/avx2", Level: 2}, "2", false, ""},
+		{artifact.Info{Target: "cpu/avx2", Level: 2}, "2", true, "does not say whether exactly"},
+		{artifact.Info{Target: "cpu/avx2", Level: 2}, "1", false, "was compiled at -O 2"},
+		{artifact.Info{Target: "wgpu", Level: 1}, "1", false, "was compiled for wgpu"},
 	} {
-		if err := serves(&c.file, "cpu", c.level, c.exact); c.want == "" {
+		if err := serves(&c.file, options.Compile{Backend: "cpu", Level: c.level, Exact: c.exact}); c.want == "" {
 			require.NoError(t, err)
 		} else {
 			require.ErrorContains(t, err, c.want)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/arena"
-	"github.com/rlxc/rlxc/internal/rewrite"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -34,12 +34,12 @@ func TestFollow(t *testing.T) {
 		{"no cache", `(%1 "new": f32[2,n,3]) { %2: f32[2,n,3] = exp(%1) return %2 as "y" }`, 99},
 	} {
 		for i := range 4 {
-			level, keeps := []int{rewrite.O0, rewrite.O2}[i%2], i > 1
+			level, keeps := []options.Level{options.O0, options.O2}[i%2], i > 1
 			if keeps && c.name == "no cache" {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s/%d/%v", c.name, level, keeps), func(t *testing.T) {
-				p, err := Compile(context.Background(), text(c.program), text(c.program).Graph, Options{Backend: "cpu", Level: level, Verify: true})
+			t.Run(fmt.Sprintf("%s/%s/%v", c.name, level, keeps), func(t *testing.T) {
+				p, err := Compile(context.Background(), text(c.program), text(c.program).Graph, options.Compile{Level: level, Verify: true})
 				require.NoError(t, err)
 				defer p.Close()
 				s, err := p.NewSession()

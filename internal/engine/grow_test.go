@@ -11,6 +11,7 @@ import (
 	"github.com/rlxc/rlxc/arena"
 	_ "github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/artifact"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -71,7 +72,7 @@ func TestGrow(t *testing.T) {
 		{"axis 260", many(260), 260, usual, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := Compile(context.Background(), text(c.program), text(c.program).Graph, Options{Backend: "cpu", Verify: true})
+			p, err := Compile(context.Background(), text(c.program), text(c.program).Graph, options.Compile{Verify: true})
 			require.NoError(t, err)
 			defer p.Close()
 			var sessions [2]*Session // the second one with caches
@@ -167,7 +168,7 @@ func sized(v *ir.Value, n int) (shape tensor.Shape) {
 // TestGrowErrors: what a cache cannot take, and what is left of it then.
 func TestGrowErrors(t *testing.T) {
 	const program = text(`(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} return %2 as "present" }`)
-	p, err := Compile(context.Background(), program, program.Graph, Options{Backend: "cpu", MemoryLimit: 1 << 30})
+	p, err := Compile(context.Background(), program, program.Graph, options.Compile{MemoryLimit: 1 << 30})
 	require.NoError(t, err)
 	defer p.Close()
 	s, err := p.NewSession()

@@ -8,6 +8,7 @@ import (
 	_ "github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -22,9 +23,9 @@ func TestOthers(t *testing.T) {
 	sum := s.add(ir.Binary{Fn: ir.Add}, places, places)
 	odd := s.add(ops.Deferred{Domain: "ai.onnx", Operator: "Reshape", Typed: ops.Typed{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.Sym("m"))}}}, sum)
 	s.Outputs, s.OutputNames = []*ir.Value{s.add(ir.Binary{Fn: ir.Mul}, odd, odd)}, []string{"y"}
-	dev, err := backend.Open("cpu", backend.Options{Threads: 1})
+	dev, err := backend.Open(backend.Options{Backend: "cpu", Threads: 1})
 	require.NoError(t, err)
-	p := &Program{device: dev, graph: s.Graph, cache: newCache(0), users: 1, opts: Options{MemoryLimit: 1 << 20}}
+	p := &Program{device: dev, graph: s.Graph, cache: newCache(0), users: 1, opts: options.Compile{MemoryLimit: 1 << 20}}
 	p.cut()
 	others, err := p.Others(map[string]int{"n": 100})
 	require.NoError(t, err)

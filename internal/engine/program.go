@@ -12,6 +12,7 @@ import (
 	"io"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,11 +20,10 @@ import (
 	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/memory"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/liveness"
-	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -43,26 +43,9 @@ type Source interface {
 	Close() error
 }
 
-// Options say how a program is compiled and planned.
-type Options struct {
-	Backend     string
-	Device      backend.Options // but for Release
-	Level       int             // of package rewrite
-	Exact       bool            // as of package rewrite
-	Unpad       bool            // as of package rewrite
-	Mode        planner.Mode
-	Liveness    liveness.Policy
-	Dims        map[string]int
-	MemoryLimit int64 // in bytes; 0 for half of what the process may have
-	MaxFlops    int64 // of the products of a run; 0 for no limit
-	CacheLimit  int64 // of bindings, in bytes; 0 for 64 MiB
-	Verify      bool
-	Taps        []string
-}
-
 // A Program is a model compiled for a device. It may be used by several goroutines.
 type Program struct {
-	opts   Options
+	opts   options.Compile
 	file   Source
 	device backend.Device
 	graph  *ir.Graph
@@ -87,19 +70,29 @@ type Program struct {
 
 // Stats say what compiling did.
 type Stats struct {
-	Rewrites                   *rewrite.Stats
-	Level                      int
-	Compiled, Prepared, Packed int
-	PackedFor                  string
+	Rewrites           *rewrite.Stats
+	Level              options.Level
+	Compiled, Prepared bool
+	Packed             int
+	PackedFor          string
 }
 
 // Compile makes a program of a graph that comes from a file. When ctx ends it returns before the next pass or subgraph.
-func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), o Options) (*Program, error) {
+func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), o options.Compile) (*Program, error) {
+	o, err := options.Resolve(o)
+	if err != nil {
+		return nil, WithKind(ErrInput, err)
+	}
+	if err := rewrite.DumpOptions(o); err != nil {
+		return nil, err
+	}
 	o.MemoryLimit = memory.Limit(o.MemoryLimit)
-	o.Device.Release = releaser(file)
-	dev, err := backend.Open(o.Backend, o.Device)
+	dev, err := backend.Open(o)
 	if err != nil {
 		return nil, WithKind(ErrNoDevice, err)
+	}
+	if r, ok := dev.(backend.Releaser); ok {
+		r.OnRelease(releaser(file))
 	}
 	p, err := compile(ctx, file, graph, dev, o)
 	if err != nil {
@@ -109,7 +102,7 @@ func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	return p, nil
 }
 
-func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), dev backend.Device, o Options) (_ *Program, err error) {
+func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), dev backend.Device, o options.Compile) (_ *Program, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	g, err := graph()
 	if err != nil {
@@ -122,16 +115,16 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 		return nil, err
 	}
 	p := &Program{opts: o, device: dev, file: file, cache: newCache(o.CacheLimit), graph: g, users: 1}
-	p.stats.Level, p.stats.Compiled = o.Level, 1
-	level, packedFor := o.Level, ""
+	p.stats.Level, p.stats.Compiled = o.Level, true
+	packedFor := ""
 	if f := file.Compiled(); f != nil {
-		if err := serves(f, o.Backend, level, o.Exact); err != nil {
+		if err := serves(f, o); err != nil {
 			return nil, WithKind(ErrInput, err)
 		}
-		p.stats.Level, p.stats.Compiled = f.Level, 0
-		level, packedFor = rewrite.O0, f.Target // it has been rewritten
+		p.stats.Level, p.stats.Compiled = levelOf(f), false
+		o.Level, packedFor = options.O0, f.Target // it has been rewritten
 	}
-	if p.stats.Rewrites, err = rewrite.Run(g, level, dev.Target(), rewrite.Options{Verify: o.Verify, Exact: o.Exact, Unpad: o.Unpad, Stop: ctx.Err}); err != nil {
+	if p.stats.Rewrites, err = rewrite.Run(ctx, g, dev.Target(), o); err != nil {
 		return nil, bindError(err)
 	}
 	if slices.Contains(o.Taps, AllValues) {
@@ -147,11 +140,11 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 		}
 		return nil, err
 	}
-	if err := p.compileSubgraphs(ctx, level); err != nil {
+	if err := p.compileSubgraphs(ctx, o); err != nil {
 		return nil, err
 	}
 	if p.stats.Packed > 0 {
-		p.stats.Prepared, p.stats.PackedFor = 1, packedFor
+		p.stats.Prepared, p.stats.PackedFor = true, packedFor
 	}
 	if len(p.subgraphs) > 0 {
 		g.Renumber() // each subgraph was numbered by itself
@@ -164,19 +157,24 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	return p, nil
 }
 
-// serves reports why a compiled file cannot be run on a backend as if the model had been rewritten to a level, exactly or not.
-func serves(f *artifact.Info, backend string, level int, exact bool) error {
-	if device, _, _ := strings.Cut(f.Target, "/"); device != backend {
-		return fmt.Errorf("the file was compiled for %s: run it on backend %s, or compile the model again for backend %s", f.Target, device, backend)
+// serves reports why a compiled file cannot be run as if the model had been compiled with these options.
+func serves(f *artifact.Info, o options.Compile) error {
+	if device, _, _ := strings.Cut(f.Target, "/"); device != o.Backend {
+		return fmt.Errorf("the file was compiled for %s: run it on backend %s, or compile the model again for backend %s", f.Target, device, o.Backend)
 	}
-	if level < f.Level {
-		return fmt.Errorf("the file was compiled at -O %d: for -O %d compile the model again", f.Level, level)
+	level := levelOf(f)
+	if o.Level < level {
+		return fmt.Errorf("the file was compiled at -O %s: for -O %s compile the model again", level, o.Level)
 	}
-	if exact && f.Level > rewrite.O1 {
-		return fmt.Errorf("the file was compiled at -O %d and does not say whether exactly: compile the model again, and run the file without asking for it", f.Level)
+	if o.Exact && level > options.O1 {
+		return fmt.Errorf("the file was compiled at -O %s and does not say whether exactly: "+
+			"compile the model again, and run the file without asking for it", level)
 	}
 	return nil
 }
+
+// levelOf is the level of a compiled file.
+func levelOf(f *artifact.Info) options.Level { return options.Level(strconv.Itoa(f.Level)) }
 
 // fixDims puts numbers to symbols before anything else looks at them.
 func fixDims(g *ir.Graph, dims map[string]int) error {
@@ -227,7 +225,11 @@ func (p *Program) Save(path string) (err error) {
 		return err
 	}
 	defer p.leave()
-	info := artifact.Info{Target: p.device.Target().Name, Source: p.file.Name(), Level: p.stats.Level}
+	level, err := strconv.Atoi(string(p.stats.Level))
+	if err != nil {
+		return err
+	}
+	info := artifact.Info{Target: p.device.Target().Name, Source: p.file.Name(), Level: level}
 	return tensor.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.graph, info) })
 }
 

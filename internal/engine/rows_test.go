@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -16,7 +17,7 @@ const packs = `(%0 "mask": i64[b,s], %1 "ids": i64[b,s]) { %2: i32[b,4], %3: i32
 
 // TestRowsAreHeld: what is laid out for a run counts against the memory limit while the run lasts.
 func TestRowsAreHeld(t *testing.T) {
-	p, err := Compile(context.Background(), text(packs), text(packs).Graph, Options{Backend: "cpu"})
+	p, err := Compile(context.Background(), text(packs), text(packs).Graph, options.Compile{Backend: "cpu"})
 	require.NoError(t, err)
 	defer p.Close()
 	require.True(t, p.Unpadded())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -11,14 +12,14 @@ import (
 
 // compileSubgraphs makes programs of the subgraphs in p's graph: rewritten, packed, cut into stages and planned like the
 // program around them. They are closed graphs, and sizes of that program come to them with each call.
-func (p *Program) compileSubgraphs(ctx context.Context, level int) error {
+func (p *Program) compileSubgraphs(ctx context.Context, o options.Compile) error {
 	p.subgraphs = map[*ir.Graph]*Program{}
 	for _, n := range p.graph.Nodes {
 		for _, g := range n.Subgraphs {
 			g.Isolate()
 			r := &Program{opts: p.opts, device: p.device, file: p.file, cache: p.cache, graph: g}
 			var err error
-			if r.stats.Rewrites, err = rewrite.Run(g, level, p.device.Target(), rewrite.Options{Verify: p.opts.Verify, Exact: p.opts.Exact, Subgraph: true, Stop: ctx.Err}); err != nil {
+			if r.stats.Rewrites, err = rewrite.RunSubgraph(ctx, g, p.device.Target(), o); err != nil {
 				return bindError(err)
 			}
 			packed, err := p.device.Prepare(g)
@@ -26,7 +27,7 @@ func (p *Program) compileSubgraphs(ctx context.Context, level int) error {
 				return err
 			}
 			p.stats.Packed += packed
-			if err := r.compileSubgraphs(ctx, level); err != nil {
+			if err := r.compileSubgraphs(ctx, o); err != nil {
 				return err
 			}
 			p.stats.Packed += r.stats.Packed

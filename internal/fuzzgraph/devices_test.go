@@ -11,10 +11,9 @@ import (
 
 	_ "github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/artifact"
-	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/internal/fuzzgraph"
-	"github.com/rlxc/rlxc/internal/rewrite"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -73,11 +72,11 @@ func run(n *fuzzgraph.Generator, g *ir.Graph) string {
 	if len(inputs) == 0 {
 		return ""
 	}
-	for _, level := range []int{rewrite.O0, rewrite.O1, rewrite.O2} {
+	for _, level := range []options.Level{options.O0, options.O1, options.O2} {
 		for _, cpu := range []string{"", "generic"} {
-			where := fmt.Sprintf("at -O %d, instructions %q", level, cpu)
-			p, err := engine.Compile(context.Background(), program{text}, program{text}.Graph, engine.Options{Backend: "cpu",
-				Device: backend.Options{Level: cpu, Threads: 1}, Level: level, Exact: true, Verify: true})
+			where := fmt.Sprintf("at -O %s, instructions %q", level, cpu)
+			p, err := engine.Compile(context.Background(), program{text}, program{text}.Graph, options.Compile{CPU: cpu, Threads: 1, Level: level,
+				Exact: true, Verify: true})
 			if err != nil {
 				return fmt.Sprintf("%s: %v", where, err)
 			}

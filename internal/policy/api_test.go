@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestAPI(t *testing.T) {
 			return // what a generator writes follows its .proto
 		}
 		for _, d := range f.Decls {
-			for _, line := range exported(t, fset, d) {
+			for _, line := range append(exported(t, fset, d), aliased(t, fset, f, d)...) {
 				if names == nil || slices.Contains(names, subject.FindStringSubmatch(line)[1]) {
 					surfaces[golden(folder)] = append(surfaces[golden(folder)], line)
 				}
@@ -150,6 +151,42 @@ func exported(t *testing.T, fset *token.FileSet, d ast.Decl) (lines []string) {
 				for _, name := range s.Names {
 					if name.IsExported() {
 						lines = append(lines, d.Tok.String()+" "+name.Name)
+					}
+				}
+			}
+		}
+	}
+	return lines
+}
+
+// aliased returns the fields that a declaration promises by giving a struct of an internal package a public name.
+func aliased(t *testing.T, fset *token.FileSet, f *ast.File, d ast.Decl) (lines []string) {
+	g, ok := d.(*ast.GenDecl)
+	if !ok {
+		return nil
+	}
+	for _, s := range g.Specs {
+		alias, ok := s.(*ast.TypeSpec)
+		if !ok || !alias.Assign.IsValid() || !alias.Name.IsExported() {
+			continue
+		}
+		of, ok := alias.Type.(*ast.SelectorExpr)
+		if !ok {
+			continue
+		}
+		folder := "internal/" + of.X.(*ast.Ident).Name
+		if !slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(module+"/"+folder) }) {
+			continue
+		}
+		files, err := filepath.Glob(filepath.FromSlash(folder) + "/*.go")
+		require.NoError(t, err)
+		for _, file := range files {
+			inner, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			for _, d := range inner.Decls {
+				for _, line := range exported(t, fset, d) {
+					if field, ok := strings.CutPrefix(line, "field "+of.Sel.Name+"."); ok {
+						lines = append(lines, "field "+alias.Name.Name+"."+field)
 					}
 				}
 			}

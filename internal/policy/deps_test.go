@@ -40,13 +40,14 @@ var imports = map[string][]string{
 	"internal/ops":          {"ir", "tensor"},
 	"internal/target":       {"ir", "tensor"},
 	"lower":                 {"onnx", "onnx/onnxpb", "ir", "internal/ops", "tensor"},
-	"internal/rewrite":      {"ir", "internal/target", "tensor"},
+	"internal/options":      {"liveness", "planner", "tensor"},
+	"internal/rewrite":      {"internal/options", "ir", "internal/target", "tensor"},
 	"internal/legalize":     {"ir", "internal/target"},
 	"internal/schedule":     {"ir"},
 	"liveness":              {"ir", "internal/target", "planner"},
 	"internal/proof":        {"ir", "planner", "arena"},
-	"internal/backend":      {"ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
-	"backend/cpu":           {"internal/backend", "backend/cpu/kernel", "internal/packed", "ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
+	"internal/backend":      {"internal/options", "ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
+	"backend/cpu":           {"internal/backend", "backend/cpu/kernel", "internal/options", "internal/packed", "ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
 	"backend/cpu/kernel":    {"internal/packed"},
 	"backend/wgpu":          {"internal/backend", "internal/gpu", "internal/native", "ir", "internal/ops", "internal/target", "tensor"},
 	"internal/gpu":          {"internal/backend", "internal/target", "ir", "planner", "tensor"},
@@ -65,7 +66,7 @@ var imports = map[string][]string{
 	"internal/fuzzgraph":    {"ir", "tensor"}, // for tests alone
 	"internal/programs":     {"ir", "lower", "internal/ops", "onnx", "onnx/onnxpb", "tensor"},
 	"cmd/rlxc":              {"*"},
-	"internal/engine": {"internal/memory", "tensor", "planner", "arena", "ir", "internal/ops", "internal/target", "internal/rewrite", "internal/legalize", "internal/schedule", "liveness", "internal/proof", "internal/backend",
+	"internal/engine": {"internal/memory", "internal/options", "tensor", "planner", "arena", "ir", "internal/ops", "internal/target", "internal/rewrite", "internal/legalize", "internal/schedule", "liveness", "internal/proof", "internal/backend",
 		"internal/artifact"},
 	"internal/source":   {"internal/engine", "internal/artifact", "ir", "internal/ops", "tensor"},
 	"internal/frontend": {"internal/engine", "internal/source", "onnx", "onnx/onnxpb", "lower", "internal/artifact", "ir"},
@@ -75,8 +76,8 @@ var imports = map[string][]string{
 	"internal/dynlib":     {},
 	"internal/drivertest": {"internal/driver"}, // for tests alone
 
-	"": {"internal/engine", "internal/frontend", "internal/source", "tensor", "planner", "onnx/onnxpb", "ir", "internal/target", "lower", "internal/rewrite", "liveness",
-		"internal/backend", "backend/cpu", "quantize"},
+	"": {"internal/engine", "internal/frontend", "internal/options", "internal/source", "tensor", "planner", "onnx/onnxpb", "ir", "internal/rewrite", "backend/cpu",
+		"quantize"},
 }
 
 // TestImports reads the import clauses of the source itself: `go list` run from a test would pass stale out of the test

@@ -16,10 +16,10 @@ import (
 
 	_ "github.com/rlxc/rlxc/backend/cpu"
 	_ "github.com/rlxc/rlxc/backend/wgpu"
-	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/internal/frontend"
 	"github.com/rlxc/rlxc/internal/onnxruntime"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/programs"
 	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
@@ -39,7 +39,7 @@ var (
 // A way is a device and a level to run programs at; free leaves --exact out.
 type way struct {
 	name, backend, cpu string
-	level              int
+	level              options.Level
 	free               bool
 }
 
@@ -234,8 +234,8 @@ func (w way) run(p *programs.Program, wants []*programs.Analysis, errs []error) 
 		return err.Error()
 	}
 	defer src.Close()
-	program, err := engine.Compile(context.Background(), src, src.Graph, engine.Options{Backend: w.backend,
-		Device: backend.Options{Level: w.cpu, Threads: 1}, Level: w.level, Exact: !w.free, Verify: true})
+	program, err := engine.Compile(context.Background(), src, src.Graph, options.Compile{Backend: w.backend, CPU: w.cpu, Threads: 1,
+		Level: w.level, Exact: !w.free, Verify: true})
 	if err != nil {
 		if !slices.Contains(errs, nil) {
 			return ""

@@ -319,9 +319,9 @@ func TestConditions(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			for _, to := range targets {
-				for _, o := range []Options{{Verify: true}, {Verify: true, Exact: true}} {
+				for _, o := range []Options{{Level: O2, Verify: true}, {Level: O2, Verify: true, Exact: true}} {
 					g := parse(t, c.text)
-					s, err := Run(g, O2, to, o)
+					s, err := Run(t.Context(), g, to, o)
 					require.NoError(t, err)
 					require.NotContains(t, ruleNames(s), c.rule)
 					requireEqualResults(t, parse(t, c.text), g)

@@ -1,7 +1,9 @@
 package rewrite
 
 import (
+	"cmp"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
@@ -56,13 +58,23 @@ func (d *dumper) close() error {
 	return d.write("rewrite.html", d.page.String()+"</div></body></html>\n")
 }
 
+// DumpOptions writes what a program is compiled with into the folder of EnvDump, if there is one.
+func DumpOptions(o Options) error {
+	d := dumper{folder: os.Getenv(EnvDump)}
+	if d.folder == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(o, "", "  ")
+	return cmp.Or(err, d.write("options.json", string(text)+"\n"))
+}
+
 func (d *dumper) write(name, text string) error {
 	err := os.MkdirAll(d.folder, 0o777)
 	if err == nil {
 		err = writeAnew(filepath.Join(d.folder, name), text)
 	}
 	if err != nil {
-		return fmt.Errorf("the passes are not dumped: %w: name a folder in %s", err, EnvDump)
+		return fmt.Errorf("the compilation is not dumped: %w: name a folder in %s", err, EnvDump)
 	}
 	return nil
 }

@@ -152,12 +152,12 @@ func TestEndlessRulesAreStopped(t *testing.T) {
 	passes = []pass{{name: "test", rules: []*Rule{r}, index: index([]*Rule{r})}}
 	const text = `graph "" (%0: f32[n]) { %1 = neg(%0) return %1 }`
 	g := parse(t, text)
-	s, err := Run(g, O2, nil, Options{})
+	s, err := Run(t.Context(), g, nil, Options{Level: O2})
 	require.NoError(t, err)
 	require.Equal(t, []string{"test: endless was applied 1050 times"}, s.Endless)
 	require.NoError(t, ir.Verify(g))
 	requireEqualResults(t, parse(t, text), g)
-	_, err = Run(parse(t, text), O2, nil, Options{Verify: true})
+	_, err = Run(t.Context(), parse(t, text), nil, Options{Level: O2, Verify: true})
 	require.ErrorContains(t, err, "pass test: the rules do not come to an end: endless was applied")
 }
 
@@ -173,7 +173,7 @@ func TestRunReportsNearMisses(t *testing.T) {
 		%8 = softmax(%7) {axis=3}
 		%9 = matmul(%8, %0)
 		return %6, %9 }`)
-	s, err := Run(g, O2, nil, Options{Verify: true})
+	s, err := Run(t.Context(), g, nil, Options{Level: O2, Verify: true})
 	require.NoError(t, err)
 	require.Len(t, s.NearMisses, 1)
 	require.Equal(t, `attention at node "out": node "out" (matmul): masked scores become -1, which is no mask`, s.NearMisses[0].String())
@@ -219,7 +219,7 @@ func TestWorkIsLinear(t *testing.T) {
 		return testing.AllocsPerRun(1, func() {
 			g := chains[0]
 			chains = chains[1:]
-			_, err := Run(g, O2, nil, Options{})
+			_, err := Run(t.Context(), g, nil, Options{Level: O2})
 			require.NoError(t, err)
 			require.Less(t, len(g.Nodes), n)
 		})
@@ -229,8 +229,9 @@ func TestWorkIsLinear(t *testing.T) {
 
 func TestDump(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dump")
+	t.Setenv(EnvDump, dir)
 	g := parse(t, `graph "<b>" (%0 "x": f32[n]) { %1 = copy(%0) %2 = neg(%1) return %2 }`)
-	_, err := Run(g, O1, nil, Options{Dump: dir, Verify: true})
+	_, err := Run(t.Context(), g, nil, Options{Level: O1, Verify: true})
 	require.NoError(t, err)
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
@@ -248,20 +249,20 @@ func TestDump(t *testing.T) {
 	require.NoError(t, os.WriteFile(other, []byte("mine"), 0o600))
 	require.NoError(t, os.Remove(filepath.Join(dir, "01-fold.ir")))
 	if os.Symlink(other, filepath.Join(dir, "01-fold.ir")) == nil { // not everybody may, on Windows
-		_, err = Run(parse(t, `graph "" (%0 "x": f32[n]) { %1 = copy(%0) %2 = neg(%1) return %2 }`), O1, nil, Options{Dump: dir})
+		_, err = Run(t.Context(), parse(t, `graph "" (%0 "x": f32[n]) { %1 = copy(%0) %2 = neg(%1) return %2 }`), nil, Options{Level: O1})
 		require.NoError(t, err)
 		text, err = os.ReadFile(other)
 		require.NoError(t, err)
 		require.Equal(t, "mine", string(text), "a link is replaced and not followed")
 	}
 	t.Setenv(EnvDump, filepath.Join(dir, "rewrite.html"))
-	_, err = Run(g, O1, nil, Options{})
+	_, err = Run(t.Context(), g, nil, Options{Level: O1})
 	require.ErrorContains(t, err, "name a folder in RLXC_DUMP")
 }
 
 func TestCustomOpsAreNotMerged(t *testing.T) {
 	g := parse(t, `graph "" () { %1: f32[] = "random"() %2: f32[] = "random"() return %1, %2 }`)
-	_, err := Run(g, O2, nil, Options{Verify: true})
+	_, err := Run(t.Context(), g, nil, Options{Level: O2, Verify: true})
 	require.NoError(t, err)
 	require.Len(t, g.Nodes, 2)
 }
@@ -273,7 +274,7 @@ func TestSizesKeepTheirSource(t *testing.T) {
 		%2: i64[1,u2.1] = onnx.NonZero(%0)
 		%3 = dims() {dims=[u1.1], dtype=i64}
 		return %3 }`)
-	_, err := Run(g, O2, nil, Options{Verify: true})
+	_, err := Run(t.Context(), g, nil, Options{Level: O2, Verify: true})
 	require.NoError(t, err)
 	require.Len(t, g.Nodes, 2)
 }
@@ -296,6 +297,6 @@ func TestSharedOperandsAreFollowedOnce(t *testing.T) {
 	}
 	m = emit(ir.Binary{Fn: ir.And}, m, emit(ir.Binary{Fn: ir.LessOrEqual}, p, q))
 	g.Outputs = []*ir.Value{emit(ir.Attention{Scale: 1}, x, x, x, m)}
-	_, err := Run(g, O2, nil, Options{})
+	_, err := Run(t.Context(), g, nil, Options{Level: O2})
 	require.NoError(t, err)
 }

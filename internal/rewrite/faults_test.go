@@ -64,9 +64,9 @@ func TestMeaningIsKept(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			want, err := ir.Interpret(parse(t, c.text), c.inputs)
 			require.NoError(t, err)
-			for _, o := range []Options{{Verify: true}, {Verify: true, Exact: true}} {
+			for _, o := range []Options{{Level: O2, Verify: true}, {Level: O2, Verify: true, Exact: true}} {
 				g := parse(t, c.text)
-				_, err = Run(g, O2, nil, o)
+				_, err = Run(t.Context(), g, nil, o)
 				require.NoError(t, err)
 				got, err := ir.Interpret(g, c.inputs)
 				require.NoError(t, err, g.String())
@@ -97,18 +97,18 @@ func TestExactKeepsMeaning(t *testing.T) {
 			want, wantErr := ir.Interpret(parse(t, c.text), c.inputs)
 			run := func(o Options) ([]*tensor.Tensor, *Stats, error) {
 				g := parse(t, c.text)
-				s, err := Run(g, O2, nil, o)
+				s, err := Run(t.Context(), g, nil, o)
 				require.NoError(t, err)
 				got, err := ir.Interpret(g, c.inputs)
 				return got, s, err
 			}
-			got, s, err := run(Options{Verify: true})
+			got, s, err := run(Options{Level: O2, Verify: true})
 			require.Contains(t, ruleNames(s), c.rule)
 			if wantErr == nil {
 				require.NoError(t, err)
 				require.NotEqual(t, want[0].Bytes(), got[0].Bytes(), "the case shows no difference")
 			}
-			got, s, err = run(Options{Verify: true, Exact: true})
+			got, s, err = run(Options{Level: O2, Verify: true, Exact: true})
 			require.NotContains(t, ruleNames(s), c.rule)
 			if wantErr != nil {
 				require.ErrorContains(t, err, wantErr.Error())
@@ -141,7 +141,7 @@ func TestSumsOfScoresEnd(t *testing.T) {
 		return %11
 	}`
 	g := parse(t, text)
-	_, err := Run(g, O2, nil, Options{Verify: true})
+	_, err := Run(t.Context(), g, nil, Options{Level: O2, Verify: true})
 	require.NoError(t, err)
 	requireEqualResults(t, parse(t, text), g)
 }

@@ -37,7 +37,7 @@ func TestFixtures(t *testing.T) {
 	for _, f := range recorded {
 		t.Run(f.name, func(t *testing.T) {
 			g := openFixture(t, f.name)
-			stats, err := Run(g, O2, nil, Options{Verify: true})
+			stats, err := Run(t.Context(), g, nil, Options{Level: O2, Verify: true})
 			require.NoError(t, err)
 			if stats.Steps > f.steps {
 				t.Errorf("%d steps, at most %d expected", stats.Steps, f.steps)
@@ -72,7 +72,7 @@ func TestFixtures(t *testing.T) {
 func TestExportersAgree(t *testing.T) {
 	steps := func(name string) (list []string) {
 		g := openFixture(t, name)
-		_, err := Run(g, O2, nil, Options{})
+		_, err := Run(t.Context(), g, nil, Options{Level: O2})
 		require.NoError(t, err)
 		for _, n := range g.Nodes {
 			if !n.Op.Kind().Has(ir.View) {

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math"
@@ -66,14 +67,11 @@ func differs(n *fuzzgraph.Generator, text string) (why string) {
 	steppy := slices.ContainsFunc(g.Nodes, func(node *ir.Node) bool {
 		return slices.ContainsFunc(node.Inputs, func(v *ir.Value) bool { return v != nil && flowOf(node, slices.Index(node.Inputs, v)) == ir.Decides })
 	})
-	for _, o := range []struct {
-		level int
-		Options
-	}{{O1, Options{Verify: true}}, {O2, Options{Verify: true, Exact: true}}, {O2, Options{Verify: true}}} {
+	for _, o := range []Options{{Level: O1, Verify: true}, {Level: O2, Verify: true, Exact: true}, {Level: O2, Verify: true}} {
 		h := fuzzgraph.Parse(text)
-		s, err := Run(h, o.level, nil, o.Options)
+		s, err := Run(context.Background(), h, nil, o)
 		if err != nil {
-			return fmt.Sprintf("at -O %d: %v", o.level, err)
+			return fmt.Sprintf("at -O %s: %v", o.Level, err)
 		}
 		if slices.ContainsFunc(s.Rules, func(c RuleCount) bool { return changeOf[c.Rule] > Rounding }) {
 			continue
@@ -87,14 +85,14 @@ func differs(n *fuzzgraph.Generator, text string) (why string) {
 			got, gotErr := fuzzgraph.Interpret(h, in)
 			switch {
 			case (wantErr == nil) != (gotErr == nil):
-				return fmt.Sprintf("at -O %d exactly %t, inputs %v: it ends with %v, was %v\n%s", o.level, o.Exact, in, gotErr, wantErr, h)
+				return fmt.Sprintf("at -O %s exactly %t, inputs %v: it ends with %v, was %v\n%s", o.Level, o.Exact, in, gotErr, wantErr, h)
 			case wantErr == nil:
 				shaken, err := fuzzgraph.Shake(every, in)
 				if err != nil || steppy {
 					shaken = want
 				}
-				if why := fuzzgraph.Departs(eitherSide(g, want, got), got, shaken, o.level == O1); why != "" {
-					return fmt.Sprintf("at -O %d exactly %t, inputs of style %d: %s\n%s\n%v", o.level, o.Exact, style, why, h, ruleNames(s))
+				if why := fuzzgraph.Departs(eitherSide(g, want, got), got, shaken, o.Level == O1); why != "" {
+					return fmt.Sprintf("at -O %s exactly %t, inputs of style %d: %s\n%s\n%v", o.Level, o.Exact, style, why, h, ruleNames(s))
 				}
 			}
 		}

@@ -99,7 +99,7 @@ func outcomeOf(t *testing.T, order []pass, g *ir.Graph) outcome {
 	t.Helper()
 	defer func(old []pass) { passes = old }(passes)
 	passes = order
-	s, err := Run(g, O2, nil, Options{Verify: true})
+	s, err := Run(t.Context(), g, nil, Options{Level: O2, Verify: true})
 	require.NoError(t, err)
 	sizes := ir.Binding{}
 	for _, name := range g.FreeSymbols() {

@@ -6,26 +6,28 @@
 package rewrite
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
 
 // The levels.
 const (
-	O0 = iota // the graph as the model has it
-	O1        // folding, dead code, common subexpressions, identities
-	O2        // all fusions
+	O0 = options.O0 // the graph as the model has it
+	O1 = options.O1 // folding, dead code, common subexpressions, identities
+	O2 = options.O2 // all fusions
 )
 
 // A pass is a row of the list. It has either rules or a function, which returns the number of times that it changed
 // something.
 type pass struct {
 	name  string
-	level int
+	level options.Level
 	rules []*Rule
 	merge bool // cse whenever the rules went through the graph
 	run   func(g *ir.Graph) int
@@ -76,18 +78,11 @@ var passes = []pass{
 	{name: "order", level: O2, run: order},
 }
 
-// Options are what Run does besides rewriting.
-type Options struct {
-	Verify   bool   // run ir.Verify after every pass; rules that do not come to an end are an error then
-	Exact    bool   // only rules that change no more than roundings
-	Subgraph bool   // the graph is the subgraph of a node
-	Unpad    bool   // take the padding of texts out, where that is proved to be right
-	Dump     string // a folder for the IR after each pass and a page that shows all of them; EnvDump when empty
-	// Stop, if not nil, is asked before each pass: its error ends the run.
-	Stop func() error
-}
+// Options are those of the compilation. What Run obeys are Level, which is not empty, Exact, Unpad (take the padding of sequences out,
+// where that is proved to be right) and Verify (run ir.Verify after every pass; rules that do not come to an end are an error then).
+type Options = options.Compile
 
-// EnvDump names the environment variable that sets Options.Dump.
+// EnvDump names the environment variable of a folder for the options of a compilation, the IR after each pass and a page that shows all of them.
 const EnvDump = "RLXC_DUMP"
 
 // Stats say what Run did.
@@ -120,27 +115,32 @@ func (n NearMiss) String() string {
 	return fmt.Sprintf("%s at node %s: %s: %s", n.Rule, n.Node, n.At, n.Why)
 }
 
-// Run rewrites g in place, up to a level, for a target; a nil target takes everything but convolutions and caches. Values are numbered anew.
-func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
+// Run rewrites g in place for a target; a nil target takes everything but convolutions and caches. Values are numbered anew. When ctx
+// ends, it returns its error before the next pass.
+func Run(ctx context.Context, g *ir.Graph, t *target.Target, o Options) (*Stats, error) {
+	return run(ctx, g, t, o, false)
+}
+
+// RunSubgraph is Run for the subgraph of a node: padding stays in it, and what becomes of its results nobody knows.
+func RunSubgraph(ctx context.Context, g *ir.Graph, t *target.Target, o Options) (*Stats, error) {
+	return run(ctx, g, t, o, true)
+}
+
+func run(ctx context.Context, g *ir.Graph, t *target.Target, o Options, subgraph bool) (*Stats, error) {
 	s := &Stats{Before: len(g.Nodes)}
-	if o.Dump == "" {
-		o.Dump = os.Getenv(EnvDump)
-	}
-	d := newDumper(o.Dump, g)
+	d := newDumper(os.Getenv(EnvDump), g)
 	misses := map[*ir.Node][]NearMiss{}
 	for i, p := range passes {
-		if p.level > level {
+		if p.level > o.Level {
 			continue
 		}
-		if o.Stop != nil {
-			if err := o.Stop(); err != nil {
-				return nil, err
-			}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		if p.prove != nil && (!o.Unpad || o.Subgraph) {
+		if p.prove != nil && (!o.Unpad || subgraph) {
 			continue
 		}
-		counts, endless := p.apply(g, t, how{merge: p.merge, exact: o.Exact, subgraph: o.Subgraph}, misses)
+		counts, endless := p.apply(g, t, how{merge: p.merge, exact: o.Exact, subgraph: subgraph}, misses)
 		s.Rules = append(s.Rules, counts...)
 		if endless != "" {
 			s.Endless = append(s.Endless, p.name+": "+endless)
@@ -157,7 +157,7 @@ func Run(g *ir.Graph, level int, t *target.Target, o Options) (*Stats, error) {
 			return nil, err
 		}
 	}
-	if level > O0 {
+	if o.Level > O0 {
 		g.Renumber()
 	}
 	s.NearMisses = append(s.NearMisses, misses[nil]...) // of no node alone

@@ -220,7 +220,7 @@ func TestUnfused(t *testing.T) {
 		want, err := ir.Interpret(&before, in)
 		require.NoError(t, err)
 
-		_, err = Run(u.g, O2, nil, Options{Verify: true})
+		_, err = Run(t.Context(), u.g, nil, Options{Level: O2, Verify: true})
 		require.NoError(t, err)
 		var steps []string
 		for _, n := range u.g.Nodes {
