@@ -101,6 +101,23 @@ func Tensors(model string, inputs []rlxc.ValueInfo, dims []string, b *tokenizer.
 	})
 }
 
+// fixed puts numbers in place of names of sizes.
+func fixed(inputs []rlxc.ValueInfo, names []string, dims map[string]int) (_ []rlxc.ValueInfo, free []string) {
+	for _, v := range inputs {
+		for i, name := range v.Shape {
+			if n, ok := dims[name]; ok {
+				v.Shape[i] = strconv.Itoa(n)
+			}
+		}
+	}
+	for _, name := range names {
+		if _, ok := dims[name]; !ok {
+			free = append(free, name)
+		}
+	}
+	return inputs, free
+}
+
 // layoutOf reads the inputs of a model, whose free sizes have these names.
 func layoutOf(model string, inputs []rlxc.ValueInfo, dims []string, first int) (*layout, error) {
 	l := &layout{inputs: inputs, names: dims, first: first, dims: map[string]axis{}}

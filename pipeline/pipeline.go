@@ -112,7 +112,8 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	if m.heads, err = m.findOutputs(); err != nil {
 		return m, err
 	}
-	shape, err := layoutOf(m.model.Name(), m.model.Inputs(), m.model.Dims(), m.config.firstPosition())
+	inputs, free := fixed(m.model.Inputs(), m.model.Dims(), o.Compile.Dims)
+	shape, err := layoutOf(m.model.Name(), inputs, free, m.config.firstPosition())
 	if err != nil {
 		return m, err
 	}

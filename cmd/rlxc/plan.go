@@ -292,7 +292,16 @@ func (ranges) String() string { return "" }
 func (ranges) Type() string { return "name=size" }
 
 // Set implements pflag.Value.
-func (d ranges) Set(s string) error {
+func (d ranges) Set(list string) error {
+	for s := range strings.SplitSeq(list, ",") {
+		if err := d.add(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d ranges) add(s string) error {
 	name, text, ok := strings.Cut(s, "=")
 	if !ok || name == "" {
 		return fmt.Errorf("want name=size, such as seq=128")

@@ -140,7 +140,7 @@ func (integer[T]) Type() string { return "int" }
 func (v integer[T]) Set(s string) error {
 	n, err := strconv.ParseInt(s, 0, 64)
 	if err != nil || int64(T(n)) != n {
-		return fmt.Errorf("want a number")
+		return fmt.Errorf("invalid value %q: want a number", s)
 	}
 	*v.to = T(n)
 	return nil

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/options"
+	"github.com/rlxc/rlxc/internal/rewrite"
+)
+
+// compiling has a command line of every command that compiles a model, with a model of pipeline/testdata.
+var compiling = map[string][]string{
+	"run":      {"minilm", "--random"},
+	"validate": {"minilm", "--against", "eval"},
+	"plan":     {"minilm"},
+	"inspect":  {"minilm"},
+	"compile":  {"minilm"},
+	"bench":    {"minilm"},
+	"embed":    {"minilm", "a text"},
+	"rerank":   {"rerank", "a document", "--query", "a"},
+	"classify": {"classify", "a text"},
+	"tag":      {"ner", "a text"},
+	"answer":   {"qa", "a context", "--question", "a"},
+	"serve":    {"minilm", "--address", "127.0.0.1:0", "--sessions", "1"},
+}
+
+// others are the commands that take no options of a compilation. quantize compiles to compare, as nothing is asked.
+var others = []string{"bench-worker", "cache", "devices", "environment", "models", "pull", "quantize", "tokenize", "version"}
+
+// given is a value of each flag that is not its default. No device has the name, so that every command ends where it would open it.
+var given = map[string]string{"Backend": "cuda", "Device": "nosuch", "Level": "1", "Exact": "true", "Unpad": "true", "Threads": "7", "Precision": "tf32",
+	"Weights": "int8", "Mode": "best-fit", "Liveness": "to-end", "Dims": "batch_size=3,sequence_length=4", "MemoryLimit": "64MiB", "MaxFlops": "12345"}
+
+// compiled is given where a command makes something else of it.
+var compiled = map[string]map[string]string{
+	"plan":    {"Dims": ""}, // it is the plan that has the sizes
+	"inspect": {"Dims": ""},
+	"serve":   {"MemoryLimit": "32MiB", "Unpad": "false"}, // a part for texts and one for tensors; it is the default
+}
+
+// TestOptionsReachCompilations: every command that compiles has every flag of the options of a compilation, and compiles with what it is given.
+func TestOptionsReachCompilations(t *testing.T) {
+	root, _ := newRoot()
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	all := slices.Clone(others)
+	for name := range compiling {
+		all = append(all, name)
+	}
+	require.ElementsMatch(t, names, all, "a new command belongs to one of the lists")
+	for name, args := range compiling {
+		want := map[string]string{}
+		for _, row := range options.Table {
+			if row.Flag == "" {
+				continue
+			}
+			require.Contains(t, given, row.Field, "a new option needs a value here")
+			want[row.Field] = given[row.Field]
+			if other, ok := compiled[name][row.Field]; ok {
+				want[row.Field] = other
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var flags []string
+			for _, row := range options.Table {
+				if row.Flag != "" && row.Field != "Unpad" {
+					flags = append(flags, "--"+row.Flag+"="+given[row.Field])
+				}
+			}
+			got := compiledWith(t, name, args, flags)
+			for _, row := range options.Table {
+				if row.Flag != "" && row.Field != "Unpad" {
+					require.Equal(t, want[row.Field], row.Value(got).String(), "--%s", row.Flag)
+				}
+			}
+			// By itself: what is compiled for fixed sizes leaves no padding out.
+			got = compiledWith(t, name, args, []string{"--unpad=" + want["Unpad"], "--device=nosuch", "--dim=" + given["Dims"]})
+			require.Equal(t, want["Unpad"] == "true", got.Unpad, "--unpad")
+		})
+	}
+}
+
+// compiledWith runs a command line, which fails for want of a device, and returns what it would have compiled with.
+func compiledWith(t *testing.T, command string, args, flags []string) *rlxc.CompileOptions {
+	dump := t.TempDir()
+	args = append([]string{command, filepath.Join("..", "..", "pipeline", "testdata", args[0])}, args[1:]...)
+	c := exec.CommandContext(t.Context(), "rlxc", append(args, flags...)...)
+	c.Env = append(os.Environ(), rewrite.EnvDump+"="+dump)
+	said, err := c.CombinedOutput()
+	require.Error(t, err)
+	text, err := os.ReadFile(filepath.Join(dump, "options.json"))
+	require.NoError(t, err, "%s", said)
+	o := &rlxc.CompileOptions{}
+	require.NoError(t, json.Unmarshal(text, o))
+	return o
+}
+
+// TestOptionsAreDocumented: docs/command-line.md has a row for each option.
+func TestOptionsAreDocumented(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| flag | variable | `rlxc.CompileOptions` | meaning |\n|---|---|---|---|\n")
+	for _, row := range options.Table {
+		var flags []string
+		if row.Short != "" {
+			flags = append(flags, "`-"+row.Short+"`")
+		}
+		usage := row.Usage
+		if row.Flag != "" {
+			flags = append(flags, "`--"+row.Flag+"`")
+			if c, ok := row.Value(&rlxc.CompileOptions{}).(options.Choice); ok {
+				usage += ": " + options.Join(c.Words())
+			}
+		}
+		variable := ""
+		if row.Env != "" {
+			variable = "`" + row.Env + "`"
+		}
+		table.WriteString("| " + strings.Join(flags, ", ") + " | " + variable + " | `" + row.Field + "` | " + usage + " |\n")
+	}
+	doc, err := os.ReadFile("../../docs/command-line.md")
+	require.NoError(t, err)
+	if !strings.Contains(string(doc), table.String()) {
+		t.Errorf("docs/command-line.md lacks this table:\n%s", table.String())
+	}
+}
