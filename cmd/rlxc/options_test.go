@@ -12,8 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/rewrite"
+	"github.com/rlxc/rlxc/pipeline"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // compiling has a command line of every command that compiles a model, with a model of pipeline/testdata.
@@ -104,6 +107,35 @@ func compiledWith(t *testing.T, command string, args, flags []string) *rlxc.Comp
 	o := &rlxc.CompileOptions{}
 	require.NoError(t, json.Unmarshal(text, o))
 	return o
+}
+
+// TestTextCommandsGiveWhatTheAPIGives holds the vectors of embed to those of package pipeline with the same options.
+func TestTextCommandsGiveWhatTheAPIGives(t *testing.T) {
+	for name, c := range map[string]struct {
+		args    []string
+		compile rlxc.CompileOptions
+	}{
+		"int8":  {[]string{"--weights", "int8"}, rlxc.CompileOptions{Weights: tensor.I8}},
+		"exact": {[]string{"-O", "1", "--exact"}, rlxc.CompileOptions{Level: rlxc.O1, Exact: true}},
+		"wgpu":  {[]string{"--backend", "wgpu"}, rlxc.CompileOptions{Backend: "wgpu"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.compile.Backend == "wgpu" && os.Getenv(native.EnvLibrary) == "" {
+				t.Skip(native.EnvLibrary + " is not set")
+			}
+			model := filepath.Join("..", "..", "pipeline", "testdata", "minilm")
+			m, err := pipeline.Open(t.Context(), model, pipeline.Options{Compile: c.compile})
+			require.NoError(t, err)
+			defer m.Close()
+			want, err := m.Embed(t.Context(), []string{"a text"}, pipeline.EmbedOptions{})
+			require.NoError(t, err)
+			said, err := exec.CommandContext(t.Context(), "rlxc", append([]string{"embed", model, "a text", "--json"}, c.args...)...).Output()
+			require.NoError(t, err)
+			var got embedding
+			require.NoError(t, json.Unmarshal(said, &got))
+			require.Equal(t, want[0], got.Vector)
+		})
+	}
 }
 
 // TestOptionsAreDocumented: docs/command-line.md has a row for each option.
