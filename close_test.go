@@ -28,7 +28,7 @@ func TestClosed(t *testing.T) {
 	require.NoError(t, m.Close())
 	require.ErrorIs(t, m.Close(), ErrClosed)
 	require.ErrorIs(t, m.Close(), os.ErrClosed)
-	_, err = m.Graph()
+	_, err = m.inspect()
 	require.ErrorIs(t, err, ErrClosed)
 	require.ErrorIs(t, m.VerifyFile(), ErrClosed)
 	_, _, err = m.Quantize(context.Background(), QuantizeOptions{Form: quantize.Dynamic})

@@ -12,6 +12,7 @@
 package rlxc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +20,11 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/internal/frontend"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/source"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -46,7 +50,7 @@ type Model struct {
 
 	mu      sync.Mutex
 	lowered *ir.Graph // what opening made, with everything that level 0 runs, until a program is made of it
-	shown   *ir.Graph // what Graph returned
+	shown   *ir.Graph // what inspect returned
 
 	closed bool // mu guards it
 }
@@ -121,8 +125,17 @@ func Read(r io.ReaderAt, size int64, name string, opts ...Option) (*Model, error
 	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.Read(r, size, name, ops) })
 }
 
-// FromProto opens a model that was built in memory, and which it owns from then on. It fails as Open does.
-func FromProto(p *onnxpb.ModelProto, name string, opts ...Option) (*Model, error) {
+// FromProto opens a model that was built in memory: an ONNX ModelProto, of whichever package generated it. It owns a message that
+// Model.Quantize returned from then on, and copies those of other packages. It fails as Open does.
+func FromProto(m proto.Message, name string, opts ...Option) (*Model, error) {
+	p, ok := m.(*onnxpb.ModelProto)
+	if !ok {
+		data, err := proto.Marshal(m)
+		if err != nil {
+			return nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s: %w", name, err))
+		}
+		return Read(bytes.NewReader(data), int64(len(data)), name, opts...)
+	}
 	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.FromProto(p, name, ops) })
 }
 
@@ -164,8 +177,8 @@ func (m *Model) graph() (*ir.Graph, error) {
 // Name returns the path or name that the model was opened by.
 func (m *Model) Name() string { return m.file.Name() }
 
-// Proto returns the ONNX model itself, or nil for a compiled file. It must not be changed.
-func (m *Model) Proto() *onnxpb.ModelProto {
+// proto returns the ONNX model itself, or nil for a compiled file. It must not be changed.
+func (m *Model) proto() *onnxpb.ModelProto {
 	if f, ok := m.file.(frontend.ONNX); ok {
 		return f.Model.Proto
 	}
@@ -214,9 +227,14 @@ func (m *Model) Dims() []string { return slices.Clone(m.dims) }
 // kept.
 func (m *Model) Warnings() []string { return slices.Clone(m.warnings) }
 
-// Graph returns the lowered model, for inspection: it must not be changed. It fails with ErrClosed, or as Open does if the model
-// has to be read again.
-func (m *Model) Graph() (*ir.Graph, error) {
+func init() {
+	inside.Model = func(m any) (*ir.Graph, error) { return m.(*Model).inspect() }
+	inside.Proto = func(m any) *onnxpb.ModelProto { return m.(*Model).proto() }
+	inside.Program = func(p any) *engine.Program { return p.(*Program).engine }
+}
+
+// inspect returns the lowered model, which must not be changed. It fails with ErrClosed, or as Open does if the model has to be read again.
+func (m *Model) inspect() (*ir.Graph, error) {
 	done, err := m.use()
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ type StepTime struct {
 	End   time.Duration `json:"end_ns"`
 	// Flops is the number of multiplications and additions of a product; 0 for other steps.
 	Flops int `json:"flops,omitempty"`
-	// Reference is true for a step that runs by reference code (Program.ByReference).
+	// Reference is true for a step that runs by reference code, the plain definition of its operator, for want of a kernel: it is slow.
 	Reference bool `json:"reference,omitempty"`
 }
 

@@ -6,8 +6,7 @@ import (
 	_ "github.com/rlxc/rlxc/backend/cpu" // the backend that every program has
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/internal/options"
-	"github.com/rlxc/rlxc/internal/rewrite"
-	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/liveness"
 )
 
 // CompileOptions say how a model is compiled. The zero value suits most uses. A file that was compiled for backend cpu keeps its
@@ -24,12 +23,21 @@ const (
 	O2 = options.O2 // all fusions
 )
 
+// Liveness says how far the lives of buffers are made longer.
+type Liveness = liveness.Policy
+
+// The values of CompileOptions.Liveness.
+const (
+	LivenessExact = liveness.Exact // to the last step that the target says still reads
+	LivenessToEnd = liveness.ToEnd // whole chains of producers, to the end of the program
+	LivenessOff   = liveness.Off   // not at all: right only where nothing reads late
+)
+
 // A Program is a model compiled for a device. It may be used by several goroutines.
 type Program struct{ engine *engine.Program }
 
 // CompileStats say what Compile did.
 type CompileStats struct {
-	Rewrites *rewrite.Stats `json:"rewrites"`
 	// Level is how far the program is rewritten. For a compiled file it is the level that the file was compiled at.
 	Level Level `json:"level"`
 	// Compiled says that the program was lowered and rewritten, and Prepared that its weights were packed. A compiled file needs
@@ -65,28 +73,10 @@ func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error)
 	return &Program{p}, nil
 }
 
-// ByReference lists the nodes of Graph, and of the branches and loop bodies in it, that run by reference code, the plain Eval of their op,
-// because the backend has no kernel for them. It is slow.
-func (p *Program) ByReference() (nodes []*ir.Node) {
-	var look func(g *ir.Graph)
-	look = func(g *ir.Graph) {
-		for _, n := range g.Nodes {
-			if p.engine.ByReference(n) {
-				nodes = append(nodes, n)
-			}
-			for _, body := range n.Subgraphs {
-				look(body)
-			}
-		}
-	}
-	look(p.engine.Graph())
-	return nodes
-}
-
 // Stats returns what Compile did.
 func (p *Program) Stats() CompileStats {
 	s := p.engine.Stats()
-	return CompileStats(s)
+	return CompileStats{s.Level, s.Compiled, s.Prepared, s.Packed, s.PackedFor}
 }
 
 // CacheStats describe the memory plans that a program keeps for shapes that it has seen.
@@ -105,17 +95,14 @@ func (p *Program) CacheStats() CacheStats {
 }
 
 // Inputs describes the inputs of a run, in the model's order.
-func (p *Program) Inputs() []ValueInfo { return inputInfo(p.Graph()) }
+func (p *Program) Inputs() []ValueInfo { return inputInfo(p.engine.Graph()) }
 
 // Outputs describes the outputs of a run: those of the model in its order, then the taps.
-func (p *Program) Outputs() []ValueInfo { return outputInfo(p.Graph()) }
+func (p *Program) Outputs() []ValueInfo { return outputInfo(p.engine.Graph()) }
 
 // Unpadded reports whether runs leave out the padding of texts: CompileOptions.Unpad asked for it, and the model allows it. Then Plan takes
 // a size for "tokens" too, the number of tokens that are no padding; without the length of the longest text, the texts are then as long as each other.
 func (p *Program) Unpadded() bool { return p.engine.Unpadded() }
-
-// Graph returns the rewritten program, for inspection: it must not be changed.
-func (p *Program) Graph() *ir.Graph { return p.engine.Graph() }
 
 // Save writes the program as a compiled file. Opening it packs nothing, and processes that open it share its pages. The file is
 // replaced atomically. Save fails with ErrClosed or an error of the file system.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/quantize"
@@ -20,19 +22,19 @@ type QuantizeOptions struct {
 	Calibration []Tensors
 }
 
-// Quantize returns the model with 8-bit or 4-bit weights, and a report of what became of each product. FromProto opens the result;
-// onnx.Save writes it to a file that other engines read too. Tensors that are not quantised still belong to m, which must stay
+// Quantize returns the model with 8-bit or 4-bit weights, an ONNX ModelProto, and a report of what became of each product. FromProto opens
+// the result; its bytes (proto.Marshal) are a file that other engines read too. Tensors that are not quantised still belong to m, which must stay
 // open.
 //
 // It fails with ErrInvalidModel, ErrInput (without calibration for quantize.QDQ), ErrClosed, or as Compile and Run do.
-func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (_ *onnxpb.ModelProto, _ *quantize.Report, err error) {
+func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (_ proto.Message, _ *quantize.Report, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true)) // weights are read where they lie
 	done, err := m.use()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer done()
-	p := m.Proto()
+	p := m.proto()
 	if p == nil {
 		return nil, nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s is a compiled file: quantise the .onnx file that it was made from", m.Name()))
 	}
@@ -58,7 +60,7 @@ func (m *Model) calibrate(ctx context.Context, p *onnxpb.ModelProto, runs []Tens
 	if err != nil {
 		return nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s: %w", m.Name(), err))
 	}
-	g, err := m.Graph()
+	g, err := m.inspect()
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/fixtures"
 	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/quantize"
 )
 
@@ -90,7 +91,7 @@ func TestNoDequantisedWeights(t *testing.T) {
 	defer m.Close()
 	small, _, err := m.Quantize(context.Background(), QuantizeOptions{Form: quantize.Int4})
 	require.NoError(t, err)
-	require.NoError(t, onnx.Save(int4, small))
+	require.NoError(t, onnx.Save(int4, small.(*onnxpb.ModelProto)))
 	for _, path := range []string{fixtures.Model(t, "minilm-int8-dynamic"), int4} {
 		file, err := os.Stat(path)
 		require.NoError(t, err)

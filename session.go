@@ -28,21 +28,21 @@ func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
 	return s.engine.Run(ctx, inputs)
 }
 
-// Rows are texts of any lengths that lie one after the other, without padding.
-type Rows struct {
-	// Starts has the first token of each text, and at the end the number of all tokens: text i is the tokens from Starts[i] to
-	// Starts[i+1]. Every text has a token.
+// A PackedBatch holds sequences of any lengths, concatenated without padding.
+type PackedBatch struct {
+	// Starts has the first token of each sequence, and at the end the number of all tokens: sequence i is the tokens from Starts[i] to
+	// Starts[i+1]. Every sequence has a token.
 	Starts []int
-	// Inputs are those of the model but for the attention mask, without the axis of texts: [tokens,…] in place of [batch,tokens,…].
+	// Inputs are those of the model but for the attention mask, without the axis of sequences: [tokens,…] in place of [batch,tokens,…].
 	Inputs Tensors
 }
 
-// RunRows is Run for texts without padding, of a program that is Unpadded. Outputs of tokens are [tokens,…] in place of [batch,seq,…];
-// the others, such as one vector for each text, are what Run returns.
+// RunPacked is Run for sequences without padding, of a program that is Unpadded. Outputs of tokens are [tokens,…] in place of [batch,seq,…];
+// the others, such as one vector for each sequence, are what Run returns.
 //
-// It fails as Run does, and with ErrInput if the program takes padded texts.
-func (s *Session) RunRows(ctx context.Context, rows Rows) (Tensors, error) {
-	return s.engine.RunRows(ctx, rows.Starts, rows.Inputs)
+// It fails as Run does, and with ErrInput if the program takes padded sequences.
+func (s *Session) RunPacked(ctx context.Context, b PackedBatch) (Tensors, error) {
+	return s.engine.RunRows(ctx, b.Starts, b.Inputs)
 }
 
 // MemoryBytes returns the size of the arenas that the session holds, in bytes.

@@ -16,7 +16,7 @@ func TestTaps(t *testing.T) {
 	m := builtin(t)
 	in, want := encoderInputs(2, 6), evalAll(t, m, encoderInputs(2, 6))
 	tapped := 0
-	g, err := m.Graph()
+	g, err := m.inspect()
 	require.NoError(t, err)
 	engine.Tappable(g, func(v *ir.Value) bool {
 		tapped++

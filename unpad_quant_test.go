@@ -36,7 +36,7 @@ func TestUnpadQuantised(t *testing.T) {
 				p, err := m.Compile(context.Background(), CompileOptions{Unpad: true})
 				require.NoError(t, err)
 				defer p.Close()
-				require.True(t, slices.ContainsFunc(p.Graph().Nodes, func(n *ir.Node) bool {
+				require.True(t, slices.ContainsFunc(p.engine.Graph().Nodes, func(n *ir.Node) bool {
 					return n.Op.Kind() == ir.KindQAttention && n.HasOperand(ir.QAttentionRows)
 				}), "no attention of integers by rows")
 			}

@@ -91,7 +91,7 @@ func unpadded(t *testing.T, m *Model, o CompileOptions) *Session {
 	p, err := m.Compile(context.Background(), o)
 	require.NoError(t, err)
 	defer p.Close()
-	require.True(t, isUnpadded(p), "%v", p.Stats().Rewrites.NearMisses)
+	require.True(t, isUnpadded(p), "%v", p.engine.Stats().Rewrites.NearMisses)
 	s, err := p.NewSession()
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
@@ -104,7 +104,7 @@ func unpadded(t *testing.T, m *Model, o CompileOptions) *Session {
 }
 
 func isUnpadded(p *Program) bool {
-	return slices.ContainsFunc(p.Stats().Rewrites.Rules, func(r rewrite.RuleCount) bool { return r.Pass == "unpad" })
+	return slices.ContainsFunc(p.engine.Stats().Rewrites.Rules, func(r rewrite.RuleCount) bool { return r.Pass == "unpad" })
 }
 
 // requireRows holds each row of an unpadded batch to the padded program that runs the row alone: outputs of tokens where the mask
@@ -444,7 +444,7 @@ func TestUnpadErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrInput)
 	require.EqualError(t, err, padded.Error())
 
-	_, err = s.RunRows(context.Background(), Rows{Starts: []int{0, 3, 603}, Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 603), "token_type_ids": tensor.New(tensor.I64, 603)}})
+	_, err = s.RunPacked(context.Background(), PackedBatch{Starts: []int{0, 3, 603}, Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 603), "token_type_ids": tensor.New(tensor.I64, 603)}})
 	require.ErrorIs(t, err, ErrInput)
 	require.ErrorContains(t, err, "row 1 has 600 tokens: the model has 512 positions")
 
@@ -527,15 +527,15 @@ func TestUnpadNames(t *testing.T) {
 		defer p.Close()
 		require.False(t, isUnpadded(p))
 		var all []string
-		for _, miss := range p.Stats().Rewrites.NearMisses {
+		for _, miss := range p.engine.Stats().Rewrites.NearMisses {
 			all = append(all, miss.String())
 		}
 		require.Contains(t, strings.Join(all, "\n"), why)
 	}
 }
 
-// TestRunRows holds texts without padding to the same texts padded.
-func TestRunRows(t *testing.T) {
+// TestRunPacked holds texts without padding to the same texts padded.
+func TestRunPacked(t *testing.T) {
 	for _, name := range []string{"bert-tiny", "roberta", "bert-tiny-qa"} { // roberta counts positions beforehand
 		t.Run(name, func(t *testing.T) {
 			m, err := Open(fixtures.Model(t, name))
@@ -552,13 +552,13 @@ func TestRunRows(t *testing.T) {
 				in := paddedInputs(rand.New(rand.NewPCG(1, 1)), m, mask)
 				want, err := padded.Run(context.Background(), in)
 				require.NoError(t, err)
-				rows := Rows{Starts: starts, Inputs: Tensors{}}
+				rows := PackedBatch{Starts: starts, Inputs: Tensors{}}
 				for input, x := range in {
 					if input != "attention_mask" {
 						rows.Inputs[input] = packedRows(x, lengths)
 					}
 				}
-				got, err := s.RunRows(context.Background(), rows)
+				got, err := s.RunPacked(context.Background(), rows)
 				require.NoError(t, err)
 				require.Len(t, got, len(want))
 				for output, w := range want {
@@ -569,21 +569,21 @@ func TestRunRows(t *testing.T) {
 					requireNear(t, got[output], w, 0, w.Len(), 0, 1e-5, "%s", output)
 				}
 			}
-			for message, rows := range map[string]Rows{
+			for message, rows := range map[string]PackedBatch{
 				"row 1 begins at token 2 and ends at 2: every row has a token": {Starts: []int{0, 2, 2}},
 				"row starts begin with 0":                                      {},
 				`input "input_ids" is missing`:                                 {Starts: []int{0, 2}},
 				`is the mask, which rows without padding have none of`:         {Starts: []int{0, 2}, Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 2), "attention_mask": tensor.New(tensor.I64, 2)}},
 				"want i64 of 2 tokens":                                         {Starts: []int{0, 2}, Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 3)}},
 			} {
-				_, err := s.RunRows(context.Background(), rows)
+				_, err := s.RunPacked(context.Background(), rows)
 				require.ErrorIs(t, err, ErrInput)
 				require.ErrorContains(t, err, message)
 			}
 		})
 	}
 	s := sessionOf(t, builtin(t), CompileOptions{})
-	_, err := s.RunRows(context.Background(), Rows{Starts: []int{0}})
+	_, err := s.RunPacked(context.Background(), PackedBatch{Starts: []int{0}})
 	require.ErrorIs(t, err, ErrInput)
 }
 

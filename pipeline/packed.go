@@ -91,7 +91,7 @@ func (e *packed) run(ctx context.Context, rows []*row) error {
 		return err
 	}
 	defer e.putBack(s)
-	out, err := s.RunRows(ctx, rlxc.Rows{Starts: starts, Inputs: in})
+	out, err := s.RunPacked(ctx, rlxc.PackedBatch{Starts: starts, Inputs: in})
 	if err != nil {
 		return err
 	}

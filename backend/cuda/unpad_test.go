@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/drivertest"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -77,7 +78,7 @@ func TestUnpadOnTheHostSide(t *testing.T) {
 				m := open(t)
 				p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Unpad: true, Precision: precision, Verify: true})
 				require.NoError(t, err)
-				require.True(t, p.Unpadded(), "%v", p.Stats().Rewrites.NearMisses)
+				require.True(t, p.Unpadded(), "%v", inside.Program(p).Stats().Rewrites.NearMisses)
 				report, err := p.Plan(map[string]int{"batch": 3, "tokens": 30, "seq": 16})
 				require.NoError(t, err)
 				require.Empty(t, report.Host)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/onnxruntime"
 )
 
@@ -246,7 +247,7 @@ func (b *benching) byReference(ctx context.Context, src *source, sizes map[strin
 		return "", err
 	}
 	defer e.Close()
-	nodes := e.program.ByReference()
+	nodes := inside.Program(e.program).Reference()
 	if len(nodes) == 0 {
 		return "", nil
 	}

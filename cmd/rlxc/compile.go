@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -101,19 +102,19 @@ type stepRow struct {
 }
 
 func newCompileReport(src *source, e *own, why bool) *compileReport {
-	stats := e.program.Stats()
-	r := &compileReport{Model: src.name, Level: stats.Level, ONNXNodes: len(e.model.Proto().GetGraph().GetNode()), Nodes: stats.Rewrites.Before,
-		Steps: stats.Rewrites.Steps, Packed: stats.Packed, Custom: map[string]int{}, Warnings: e.model.Warnings()}
-	for _, rule := range stats.Rewrites.Rules {
+	stats, rewrites := e.program.Stats(), inside.Program(e.program).Stats().Rewrites
+	r := &compileReport{Model: src.name, Level: stats.Level, ONNXNodes: len(inside.Proto(e.model).GetGraph().GetNode()), Nodes: rewrites.Before,
+		Steps: rewrites.Steps, Packed: stats.Packed, Custom: map[string]int{}, Warnings: e.model.Warnings()}
+	for _, rule := range rewrites.Rules {
 		r.Rewrites = append(r.Rewrites, rewriteRow{rule.Pass, rule.Rule, rule.Count})
 	}
 	if why {
-		for _, miss := range stats.Rewrites.NearMisses {
+		for _, miss := range rewrites.NearMisses {
 			r.Why = append(r.Why, miss.String())
 		}
 	}
-	r.Reference = referenceText(e.program.ByReference(), nil)
-	for _, n := range e.program.Graph().Nodes {
+	r.Reference = referenceText(inside.Program(e.program).Reference(), nil)
+	for _, n := range inside.Program(e.program).Graph().Nodes {
 		if n.Op.Kind().Has(ir.View) {
 			continue
 		}

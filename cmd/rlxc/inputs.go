@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -135,7 +136,7 @@ func evalShape(v rlxc.ValueInfo, sizes map[string]int) (tensor.Shape, error) {
 }
 
 func modelLimits(m *rlxc.Model) (map[string]int, error) {
-	g, err := m.Graph()
+	g, err := inside.Model(m)
 	if err != nil {
 		return nil, err
 	}

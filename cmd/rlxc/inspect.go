@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
@@ -74,7 +75,7 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 			return err
 		}
 		defer e.Close()
-		text := e.program.Graph().String()
+		text := inside.Program(e.program).Graph().String()
 		return emit(c, map[string]string{"ir": text}, func(out io.Writer) error {
 			_, err := io.WriteString(out, text)
 			return err
@@ -142,7 +143,7 @@ func (i *inspection) printValues(c *cobra.Command, src *source) error {
 		}
 		lines = append(lines, line)
 	}
-	g, err := m.Graph()
+	g, err := inside.Model(m)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/artifact"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
@@ -89,11 +90,11 @@ func (i *inspection) inspect(ctx context.Context, src *source) (*inspectReport, 
 		return nil, err
 	}
 	r.Warnings = m.Warnings()
-	g, err := m.Graph()
+	g, err := inside.Model(m)
 	if err != nil {
 		return nil, err
 	}
-	if p := m.Proto(); p != nil {
+	if p := inside.Proto(m); p != nil {
 		err = r.fromFile(p)
 	} else {
 		r.fromProgram(g)

@@ -9,7 +9,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/quantize"
 )
 
@@ -114,10 +116,10 @@ func (q *quantization) run(c *cobra.Command, args []string) error {
 		}
 		want = append(want, cloned(out))
 	}
-	if err := onnx.Save(q.output, p); err != nil {
+	if err := onnx.Save(q.output, p.(*onnxpb.ModelProto)); err != nil {
 		return err
 	}
-	report := &quantizeReport{Model: src.name, Form: form, File: q.output, Bytes: proto.Size(p), OriginalBytes: proto.Size(original.model.Proto()),
+	report := &quantizeReport{Model: src.name, Form: form, File: q.output, Bytes: proto.Size(p), OriginalBytes: proto.Size(inside.Proto(original.model)),
 		Quantised: quantize.Summary(made.Quantised), Kept: quantize.Summary(made.Kept)}
 	if err := q.compare(c, report, examples, want, namesOf(original.Outputs())); err != nil {
 		return err

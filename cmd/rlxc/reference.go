@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/onnxruntime"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
@@ -152,7 +153,7 @@ func (r *reference) loadOracle(src *source, tapped []rlxc.ValueInfo) error {
 	if err != nil {
 		return err
 	}
-	p := m.Proto()
+	p := inside.Proto(m)
 	if p == nil {
 		m.Close()
 		return usagef("%s is a compiled file: add the .onnx file that it was made from, --against eval --reference FILE", src.name)
@@ -235,7 +236,7 @@ func tapGraph(g *ir.Graph, tapped []rlxc.ValueInfo) []string {
 func declaredIn(e engine, list func(*onnxpb.GraphProto) []*onnxpb.ValueInfoProto, names []string) []*onnxpb.ValueInfoProto {
 	out := models.Named(names)
 	if o, ok := e.(*own); ok {
-		for _, info := range list(o.model.Proto().GetGraph()) {
+		for _, info := range list(inside.Proto(o.model).GetGraph()) {
 			if i := slices.Index(names, info.Name); i >= 0 {
 				out[i] = info
 			}

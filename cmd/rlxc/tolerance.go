@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/tensor"
@@ -124,7 +125,7 @@ func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (toleran
 // graphOf is the model as it is written: what its reference computes, also where the program that is validated rounds less.
 func (v *validation) graphOf(src *source, e engine) (*ir.Graph, error) {
 	if o, ok := e.(*own); ok {
-		return o.model.Graph()
+		return inside.Model(o.model)
 	}
 	m, err := src.openFile()
 	if err != nil {

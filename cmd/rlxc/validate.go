@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 )
 
 // A validation is the command line of validate.
@@ -124,8 +125,8 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	report.Tolerance = tol.String()
-	inside := tol
-	inside.inside = true
+	within := tol
+	within.inside = true
 	bar := progress(c, len(cases), "comparing")
 	for _, k := range cases {
 		got, err := e.Run(c.Context(), k.inputs)
@@ -141,11 +142,11 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 			r.Outputs = append(r.Outputs, compare(name, got[name], want[name], tol))
 		}
 		for _, name := range ref.taps {
-			r.Taps = append(r.Taps, compare(name, got[name], want[name], inside))
+			r.Taps = append(r.Taps, compare(name, got[name], want[name], within))
 		}
 		report.add(r)
 		if o, ok := e.(*own); ok && v.bisect && report.Departure == nil {
-			report.Departure = firstDeparture(o.program.Graph(), k, r, got, want)
+			report.Departure = firstDeparture(inside.Program(o.program).Graph(), k, r, got, want)
 		}
 		bar.Add(1)
 	}

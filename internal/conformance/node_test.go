@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 )
 
 var update = flag.Bool("update", false, "rewrite the lists to what passes now")
@@ -61,7 +62,7 @@ func (c *testCase) runAt(options rlxc.CompileOptions) (err error) {
 		return err
 	}
 	defer m.Close()
-	graph := m.Proto().GetGraph()
+	graph := inside.Proto(m).GetGraph()
 	in, err := c.values("input", graph.GetInput())
 	if err != nil {
 		return err

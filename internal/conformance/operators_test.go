@@ -20,6 +20,7 @@ import (
 	_ "github.com/rlxc/rlxc/backend/cuda"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/drivertest"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
@@ -71,11 +72,11 @@ func runsBy(t *testing.T, name string) map[[2]string]string {
 		if err != nil {
 			continue
 		}
-		if nodes := m.Proto().GetGraph().GetNode(); len(nodes) == 1 {
+		if nodes := inside.Proto(m).GetGraph().GetNode(); len(nodes) == 1 {
 			if p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1}); err == nil {
 				key := [2]string{cmp.Or(nodes[0].GetDomain(), "ai.onnx"), nodes[0].GetOpType()}
 				s := seen[key]
-				host := slices.ContainsFunc(p.Graph().Nodes, func(n *ir.Node) bool { return device.Target().Where(n) == target.OnHost })
+				host := slices.ContainsFunc(inside.Program(p).Graph().Nodes, func(n *ir.Node) bool { return device.Target().Where(n) == target.OnHost })
 				s[0], s[1] = s[0] || !host, s[1] || host
 				seen[key] = s
 				p.Close()

@@ -211,6 +211,23 @@ func (p *Program) CacheStats() CacheStats { return p.cache.read() }
 // Graph is the rewritten program; it must not be changed.
 func (p *Program) Graph() *ir.Graph { return p.graph }
 
+// Reference lists the nodes of the program, and of the branches and loop bodies in it, that run ByReference.
+func (p *Program) Reference() (nodes []*ir.Node) {
+	var look func(g *ir.Graph)
+	look = func(g *ir.Graph) {
+		for _, n := range g.Nodes {
+			if p.ByReference(n) {
+				nodes = append(nodes, n)
+			}
+			for _, body := range n.Subgraphs {
+				look(body)
+			}
+		}
+	}
+	look(p.graph)
+	return nodes
+}
+
 // ByReference reports whether a node runs by its op's Eval, for want of a kernel. A node with subgraphs runs those as programs, one that
 // is lowered in each run as what it becomes then, and sizes are only written.
 func (p *Program) ByReference(n *ir.Node) bool {

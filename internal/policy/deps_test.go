@@ -76,7 +76,9 @@ var imports = map[string][]string{
 	"internal/dynlib":     {},
 	"internal/drivertest": {"internal/driver"}, // for tests alone
 
-	"": {"internal/engine", "internal/frontend", "internal/options", "internal/source", "tensor", "planner", "onnx/onnxpb", "ir", "internal/rewrite", "backend/cpu",
+	"internal/inside": {"internal/engine", "ir", "onnx/onnxpb"},
+
+	"": {"internal/engine", "internal/frontend", "internal/inside", "internal/options", "internal/source", "tensor", "planner", "onnx/onnxpb", "ir", "liveness", "backend/cpu",
 		"quantize"},
 }
 

@@ -190,13 +190,13 @@ func runChanged(path string, in rlxc.Tensors) error {
 
 // runRows runs texts that begin at starts, the last of which is their end, of zeros.
 func runRows(p *rlxc.Program, s *rlxc.Session, starts []int) error {
-	rows := rlxc.Rows{Starts: starts, Inputs: rlxc.Tensors{}}
+	rows := rlxc.PackedBatch{Starts: starts, Inputs: rlxc.Tensors{}}
 	for _, v := range p.Inputs() {
 		if v.Name != "attention_mask" {
 			rows.Inputs[v.Name] = tensor.New(v.DType, starts[len(starts)-1])
 		}
 	}
-	_, err := s.RunRows(context.Background(), rows)
+	_, err := s.RunPacked(context.Background(), rows)
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -155,7 +156,7 @@ func testDecoder(t *testing.T, name string, folder fs.FS) {
 			require.NoError(t, err)
 			defer p.Close()
 			if level == rlxc.O2 {
-				require.Empty(t, p.ByReference())
+				require.Empty(t, inside.Program(p).Reference())
 			}
 			for _, g := range generations {
 				before := p.CacheStats().Planned

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -175,7 +176,7 @@ func TestSavedExports(t *testing.T) {
 // countedSteps is "2 attention, 9 matmul" for a program's steps, sorted by name.
 func countedSteps(p *rlxc.Program) string {
 	count := map[string]int{}
-	for _, n := range p.Graph().Nodes {
+	for _, n := range inside.Program(p).Graph().Nodes {
 		if !n.Op.Kind().Has(ir.View) {
 			count[ir.OpName(n.Op)]++
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -160,7 +161,7 @@ func TestOpName(t *testing.T) {
 		}
 		m, err := rlxc.FromProto(model, "test", rlxc.WithOp(op))
 		require.NoError(t, err, name)
-		g, err := m.Graph()
+		g, err := inside.Model(m)
 		require.NoError(t, err)
 		require.Contains(t, g.String(), "onnx.ClipCount(")
 		_, err = rlxc.FromProto(model, "test", rlxc.WithOp(op), rlxc.WithOp(rlxc.Op{Name: "ClipCount", Infer: op.Infer, Eval: op.Eval}))

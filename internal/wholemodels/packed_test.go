@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -85,7 +86,7 @@ func TestPackedAttention(t *testing.T) {
 			require.NoError(t, err)
 			y = out["y"].Clone()
 		}
-		return y, program.Graph().String()
+		return y, inside.Program(program).Graph().String()
 	}
 	for _, counts := range [][]int32{{3, 1, 7, 5}, {7, 7, 7, 7}, {2, 0, 1, 6}} {
 		for _, c := range []struct {

@@ -1,0 +1,19 @@
+// Package inside lets the packages of this module look into the types of the root package, whose methods return nothing that is not API.
+package inside
+
+import (
+	"github.com/rlxc/rlxc/internal/engine"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+)
+
+// The root package sets them.
+var (
+	// Model returns the graph of an *rlxc.Model, as lowering made it. It must not be changed. It fails as opening the model does, and if the
+	// model is closed.
+	Model func(model any) (*ir.Graph, error)
+	// Proto returns the ONNX model that an *rlxc.Model was read from, or nil for a compiled file. It must not be changed.
+	Proto func(model any) *onnxpb.ModelProto
+	// Program returns what runs an *rlxc.Program.
+	Program func(program any) *engine.Program
+)
