@@ -17,10 +17,10 @@ struct QProduct {
 
 DI int value_at(const void* p, int is_signed, i64 i) { return is_signed ? (int)((const int8_t*)p)[i] : (int)((const uint8_t*)p)[i]; }
 
-// code is the quantised value of v, which is in units of the scale: ties to even, saturated; NaN becomes the least.
+// code is the quantised value of v, which is in units of the scale: ties to even, saturated.
 DI int code(float v, float zero, float lo, float hi) {
   float r = rintf(v) + zero;
-  return (int)fminf(fmaxf(r, lo), hi);
+  return (int)(r != r ? zero : fminf(fmaxf(r, lo), hi));
 }
 
 // zero_of is the zero point of a row of a.
