@@ -134,7 +134,7 @@ func (a *analyst) run(p *Program, k int) (err error) {
 		}
 		for _, t := range append(tensors(operands), out...) {
 			if t != nil {
-				a.look(t, !passes(n.Op))
+				a.look(t, !passes(n.Op) || orders(n.Op) && holdsNaN(t))
 			}
 		}
 	}
@@ -220,6 +220,21 @@ func passes(op ir.Op) bool {
 	}
 	_, moved := moves[op.Kind()]
 	return moved
+}
+
+// orders reports whether an op asks which of its elements is largest: where a NaN stands then, onnxruntime's kernels differ among themselves.
+func orders(op ir.Op) bool {
+	switch o := op.(type) {
+	case ir.Binary:
+		return o.Fn == ir.MaxFn || o.Fn == ir.MinFn
+	case ir.Reduce, ir.ArgReduce, ops.TopK:
+		return true
+	}
+	return false
+}
+
+func holdsNaN(t *tensor.Tensor) bool {
+	return t.DType().IsFloat() && slices.ContainsFunc(t.Float64s(), math.IsNaN)
 }
 
 // look notes numbers at which other roundings may become anything, if arithmetic meets them.
@@ -346,7 +361,9 @@ func (a *analyst) pair(e *evaluation, result *known, own [][]float64) {
 		}
 		lost := make([]float64, x.Len())
 		for i := range lost {
-			lost[i] = math.Abs(x.Float64(i) - back[0].Float64(i))
+			if lost[i] = math.Abs(x.Float64(i) - back[0].Float64(i)); math.IsNaN(lost[i]) {
+				lost[i] = math.Inf(1) // what is no number stays that
+			}
 		}
 		result.lost = sum(lost, e.in[0].loose)
 	case ir.Dequantize:
