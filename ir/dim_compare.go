@@ -53,6 +53,18 @@ func LessEqual(a, b Dim) Tri {
 	return Unknown
 }
 
+// stretches answers whether an axis of size d broadcasts to one of size to: whether it is 1 or equal to it.
+func stretches(d, to Dim) Tri {
+	one, same := Same(d, N(1)), Same(d, to)
+	switch {
+	case one == Yes || same == Yes:
+		return Yes
+	case one == No && same == No:
+		return No
+	}
+	return Unknown
+}
+
 // bounds returns an interval that holds the value, with MinInt64 and MaxInt64 for no bound.
 func (d Dim) bounds() (lo, hi int64) { return d.Within(math.MaxInt64) }
 

@@ -64,7 +64,7 @@ func (o LayerNorm) Infer(in []*Value) ([]Type, error) {
 func broadcastsTo(s, to Shape) error {
 	off := len(to) - len(s)
 	for i, d := range s {
-		if off < 0 || !d.Is(1) && Same(d, to[off+i]) == No {
+		if off < 0 || stretches(d, to[off+i]) == No {
 			return fmt.Errorf("%v does not broadcast to %v", s, to)
 		}
 	}
@@ -293,7 +293,13 @@ func (o Rotary) Infer(in []*Value) ([]Type, error) {
 		return nil, fmt.Errorf("rotary of %v by %v and %v: four axes and twice three are needed", x, cos, sin)
 	}
 	for i, d := range cos.Shape {
-		fits := d.Is(1) && i == 0 || i < 2 && Same(d, x.Shape[i]) != No || i == 2 && LessEqual(d.Add(d), x.Shape[3]) != No
+		fits := LessEqual(d.Add(d), x.Shape[3]) != No
+		switch i {
+		case 0:
+			fits = stretches(d, x.Shape[0]) != No
+		case 1:
+			fits = Same(d, x.Shape[1]) != No
+		}
 		if !fits || Same(d, sin.Shape[i]) == No {
 			return nil, fmt.Errorf("angles %v and %v do not fit %v on axis %d", cos, sin, x, i)
 		}

@@ -135,10 +135,10 @@ func setQuantized(y *tensor.Tensor, i int, v float32, zero *tensor.Tensor, k int
 		z = float64(zero.Int64(k))
 	}
 	r := math.RoundToEven(float64(v)) + z
-	if math.IsNaN(r) {
-		r = z
+	if !(r > float64(lo)) { // NaN becomes the least, as in onnxruntime
+		r = float64(lo)
 	}
-	y.SetInt64(i, int64(max(float64(lo), min(r, float64(hi)))))
+	y.SetInt64(i, int64(min(r, float64(hi))))
 }
 
 // quantizedRange is the smallest and largest value of an integer type of at most 32 bits.
@@ -273,8 +273,8 @@ func RoundDynamic(x []float64) {
 
 func quantizeDynamic(v, scale float32, zero uint8) uint8 {
 	r := math.RoundToEven(float64(v/scale)) + float64(zero)
-	if math.IsNaN(r) {
-		return zero
+	if !(r > 0) { // NaN becomes 0
+		return 0
 	}
-	return uint8(max(0, min(r, 255)))
+	return uint8(min(r, 255))
 }

@@ -208,14 +208,8 @@ func (Expand) Kind() Kind { return KindExpand }
 // Infer implements Op. The operand must broadcast to exactly Shape.
 func (o Expand) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
-	if len(t.Shape) > len(o.Shape) {
-		return nil, fmt.Errorf("%v does not expand to %v", t.Shape, Shape(o.Shape))
-	}
-	off := len(o.Shape) - len(t.Shape)
-	for i, d := range t.Shape {
-		if !d.Is(1) && Same(d, o.Shape[off+i]) == No {
-			return nil, fmt.Errorf("%v does not expand to %v", t.Shape, Shape(o.Shape))
-		}
+	if err := broadcastsTo(t.Shape, o.Shape); err != nil {
+		return nil, err
 	}
 	if err := nonNegativeSizes(o.Shape); err != nil {
 		return nil, err

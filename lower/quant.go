@@ -39,6 +39,12 @@ func (c *Context) scaling(t ir.Type, scale, zero int) scaling {
 		c.Failf("block_size is %d", s.block)
 	case s.block == 0 && rank <= 1:
 		s.scale, s.zero = c.scalar(s.scale), c.scalar(s.zero)
+		if s.zero != nil && Rank(s.scale) == 0 && Rank(s.zero) == 1 && ir.Same(s.zero.Type.Shape[0], ir.N(1)) == ir.Unknown {
+			s.zero = c.reshape(s.zero, ir.Shape{}) // which Bind holds to one number
+		}
+		if s.zero != nil && Rank(s.zero) == 0 && Rank(s.scale) == 1 && ir.Same(s.scale.Type.Shape[0], ir.N(1)) == ir.Unknown {
+			s.scale = c.reshape(s.scale, ir.Shape{})
+		}
 	case s.block > 0 && rank > 0 && rank == len(t.Shape):
 	default:
 		c.Failf("operand %d: scales %v for %v with block_size %d", scale, given, t, s.block)

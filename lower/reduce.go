@@ -117,8 +117,14 @@ func (c *Context) logSoftmax(x *ir.Value, axis int) *ir.Value {
 func (c *Context) hardmax(x *ir.Value, axis int) *ir.Value {
 	offOn := tensor.New(x.Type.DType, 2)
 	offOn.SetFloat64(1, 1)
-	first := c.Emit(ir.ArgReduce{Axis: axis}, x)
-	return c.Emit(ir.OneHot{Axis: axis, Depth: x.Type.Shape[axis]}, first, c.Constant(offOn))
+	n := x.Type.Shape[axis]
+	if missing := ir.Max(ir.N(1).Sub(n), ir.N(0)); !missing.Is(0) { // an axis without elements has no largest one, and no result either
+		none := make([]ir.Dim, Rank(x))
+		after := slices.Clone(none)
+		after[axis] = missing
+		x = c.Emit(ir.Pad{Before: none, After: after}, x)
+	}
+	return c.Emit(ir.OneHot{Axis: axis, Depth: n}, c.Emit(ir.ArgReduce{Axis: axis}, x), c.Constant(offOn))
 }
 
 func lowerCumSum(c *Context) []*ir.Value {

@@ -15,13 +15,13 @@ var resizeRows = []row{
 	{"Resize", 11, lowerResize},
 }
 
-// oldResizing is the resizing of opsets before 11: coordinates are scaled and rounded down.
+// oldResizing is the resizing of opsets before 11.
 func oldResizing(c *Context) ops.Resize {
 	mode := c.AttrString("mode", "nearest")
 	if mode == "bilinear" {
 		mode = "linear"
 	}
-	return ops.Resize{Mode: mode, Coordinates: "asymmetric", Nearest: "floor"}
+	return ops.Resize{Mode: mode, Coordinates: "asymmetric", Nearest: "simple"}
 }
 
 func lowerUpsampleAttr(c *Context) []*ir.Value {
@@ -174,7 +174,7 @@ const maxRepeats = 8
 
 // repeats is how many times each spatial axis of [N,C,…] repeats its elements, nil where the resizing does something else.
 func repeats(r ops.Resize, from ir.Shape) (times []int) {
-	floor := r.Coordinates == "asymmetric" && r.Nearest == "floor" ||
+	floor := r.Coordinates == "asymmetric" && (r.Nearest == "floor" || r.Nearest == "simple") ||
 		r.Coordinates == "half_pixel" && (r.Nearest == "round_prefer_floor" || r.Nearest == "round_prefer_ceil")
 	if r.Mode != "nearest" || !floor || r.Antialias || len(from) < 3 {
 		return nil

@@ -242,6 +242,15 @@ func lowerReshape(c *Context) []*ir.Value {
 	}
 	if wildcard >= 0 {
 		shape[wildcard] = c.remainder(x.Type.Shape, shape, wildcard)
+		if !allowZero && !shape.Elements().Equal(x.Type.Shape.Elements()) { // a size that divides the others only in a run may be 0 there
+			for i, d := range want {
+				if _, known := d.Const(); !known && i < Rank(x) {
+					copies := ir.Max(ir.N(1).Sub(d), ir.N(0)) // 1 where the size is 0
+					shape[i] = d.Add(copies.Mul(x.Type.Shape[i]))
+				}
+			}
+			shape[wildcard] = c.remainder(x.Type.Shape, shape, wildcard)
+		}
 	}
 	return []*ir.Value{c.reshape(x, shape)}
 }

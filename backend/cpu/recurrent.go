@@ -330,6 +330,9 @@ func (p recurrentPlan) recurrence(b *binder, n *ir.Node, product func(sequences,
 		}
 		for i := range sequences {
 			at, s := p.state(d, first+i), own[i*each:][:each]
+			if p.length(m, &in[ops.RecurrentLengths], first+i) == 0 { // the states of no steps are zeros
+				clear(s)
+			}
 			if len(out) > 1 {
 				copy(out[1].f32(m)[at:], s[:hidden])
 			}

@@ -102,7 +102,7 @@ func activationsOf(r ops.Recurrent, defaults []string) (all [][]activation, ok b
 			return nil, false
 		}
 		a := of(f.Alpha, f.Beta)
-		a.clip = r.Clip
+		a.clip = f.Clip
 		flat = append(flat, a)
 	}
 	return slices.Collect(slices.Chunk(flat, len(defaults))), true

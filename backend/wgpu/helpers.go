@@ -38,7 +38,7 @@ var helperText = map[string]helper{
 	"relu_":    {[]string{"is_nan"}, "fn relu_(x: f32) -> f32 { return select(max(x, 0.0), x, is_nan(x)); }\n"},
 	// Below -1000 the factor on the right is 0, which −∞ times is no number.
 	"gelu_":     {[]string{"erf_"}, "fn gelu_(x: f32) -> f32 { return 0.5 * select(x, -1000.0, x < -1000.0) * (1.0 + erf_(x * 0.70710678118)); }\n"},
-	"geluTanh_": {[]string{"tanh_"}, "fn geluTanh_(x: f32) -> f32 { return 0.5 * x * (1.0 + tanh_(0.7978845608 * (x + 0.044715 * x * x * x))); }\n"},
+	"geluTanh_": {[]string{"tanh_"}, "fn geluTanh_(v: f32) -> f32 { let x = select(v, -1000.0, v < -1000.0); return 0.5 * x * (1.0 + tanh_(0.7978845608 * (x + 0.044715 * x * x * x))); }\n"},
 	"softplus_": {nil, "fn softplus_(x: f32) -> f32 { return max(x, 0.0) + log(1.0 + exp(-abs(x))); }\n"},
 	// The series where the difference would cancel.
 	"expm1_": {nil, `fn expm1_(x: f32) -> f32 {
@@ -56,7 +56,7 @@ var helperText = map[string]helper{
 	return q + (((x - a * c) - a * d) - b * c - b * d) / y;
 }
 `},
-	"code_": {[]string{"is_nan"}, "fn code_(x: f32, zero: f32, low: f32, high: f32) -> i32 { let r = round(x) + zero; return i32(select(clamp(r, low, high), zero, is_nan(r))); }\n"},
+	"code_": {[]string{"is_nan"}, "fn code_(x: f32, zero: f32, low: f32, high: f32) -> i32 { let r = round(x) + zero; return i32(select(clamp(r, low, high), low, is_nan(r))); }\n"},
 	// Place i of an axis of n elements that goes back and forth.
 	"mirror_": {[]string{"mod_"}, "fn mirror_(i: i32, n: i32) -> i32 { let p = mod_(i, max(2 * (n - 1), 1)); return min(p, 2 * (n - 1) - p); }\n"},
 	// The remainder that is not negative. Vulkan leaves that of a negative number open.

@@ -291,7 +291,7 @@ func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand
 			return
 		}
 		for i, at := range []string{"now", "2u * " + r.hidden}[:max(len(out)-1, 0)] {
-			s.put("%s[%s] = state[%s + j];", s.bind(out[1+i].memory), state(&out[1+i]), at)
+			s.put("%s[%s] = select(state[%s + j], 0.0, length == 0u);", s.bind(out[1+i].memory), state(&out[1+i]), at)
 		}
 	})
 	return launch{s, spread(directions * batch)}
@@ -336,8 +336,8 @@ func (r *recurrent) act(i int, text string) string {
 	f := r.functions[i]
 	e := cellTexts[f.Name]
 	r.use(e.needs...)
-	if r.op.Clip != 0 {
-		text = fmt.Sprintf("clamp(%s, %s, %s)", text, literal(-r.op.Clip), literal(r.op.Clip))
+	if f.Clip != 0 {
+		text = fmt.Sprintf("clamp(%s, %s, %s)", text, literal(-f.Clip), literal(f.Clip))
 	}
 	return expression{text: "(" + e.text + ")"}.of("("+text+")", literal(f.Alpha), literal(f.Beta))
 }

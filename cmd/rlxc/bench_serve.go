@@ -152,14 +152,20 @@ func (b *benching) load(c *cobra.Command) error {
 	return emit(c, report, report.text)
 }
 
-// begin tells when requests begin, until the context ends.
+// begin tells when requests begin, until the context ends: one at least, and at a rate none that would begin later, however late this runs.
 func (l *loading) begin(ctx context.Context, times chan<- time.Time) {
 	defer close(times)
-	for at := time.Now(); ctx.Err() == nil; {
-		if l.rate > 0 {
-			at = at.Add(time.Duration(float64(time.Second) / l.rate))
-			time.Sleep(time.Until(at))
+	end, _ := ctx.Deadline()
+	every := time.Duration(0)
+	if l.rate > 0 {
+		every = time.Duration(float64(time.Second) / l.rate)
+	}
+	at := time.Now()
+	for times <- at; ctx.Err() == nil; {
+		if at = at.Add(every); at.After(end) {
+			return
 		}
+		time.Sleep(time.Until(at))
 		select {
 		case times <- at:
 		case <-ctx.Done():

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
@@ -66,7 +67,7 @@ func (p *Program) branch(input int, taken bool) *Program {
 	p.bodies(r.subgraphs)
 	r.stats = p.stats
 	for i, v := range g.Inputs {
-		if len(v.Uses) == 0 && !g.IsOutput(v) && v.Type.Kind == ir.TensorType && !v.Type.Unranked {
+		if v.Type.Kind == ir.TensorType && unread(g, v) {
 			r.blank[i] = tensor.New(v.Type.DType, make(tensor.Shape, len(v.Type.Shape))...)
 			v.Type.Shape = make(ir.Shape, len(v.Type.Shape))
 			for k := range v.Type.Shape { // whatever it is
@@ -79,6 +80,26 @@ func (p *Program) branch(input int, taken bool) *Program {
 		r.stages[i].added = lengthened(r.stages[i].graph)
 	}
 	return r
+}
+
+// unread reports whether a graph needs neither the elements of an input nor sizes that it alone tells.
+func unread(g *ir.Graph, v *ir.Value) bool {
+	if len(v.Uses) > 0 || g.IsOutput(v) || v.Type.Unranked {
+		return false
+	}
+	rest := *g
+	rest.Inputs = nil
+	needed := symbolsOf(&rest)
+	for _, u := range g.Inputs {
+		if u != v && (len(u.Uses) > 0 || g.IsOutput(u)) {
+			rest.Inputs = append(rest.Inputs, u)
+		}
+	}
+	told := rest.FreeSymbols()
+	return !slices.ContainsFunc(v.Type.Shape, func(d ir.Dim) bool {
+		name, ok := d.Symbol()
+		return ok && slices.Contains(needed, name) && !slices.Contains(told, name)
+	})
 }
 
 // bodies lists the programs of the subgraphs, and of those within.

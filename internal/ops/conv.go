@@ -48,8 +48,8 @@ func (o ConvTranspose) Spread(i int, d ir.Dim) (size, before ir.Dim) {
 	switch {
 	case len(o.OutputShape) > 0:
 		size = ir.N(o.OutputShape[i])
-	case o.Auto == "SAME_UPPER" || o.Auto == "SAME_LOWER":
-		size = d.Mul(ir.N(o.Strides[i]))
+	case o.Auto == "SAME_UPPER" || o.Auto == "SAME_LOWER": // as many times the axis as the stride says, or what the windows cover
+		size = d.Mul(ir.N(o.Strides[i])).Add(ir.N(min(0, o.OutputPadding[i]+o.Extent(i)-o.Strides[i])))
 	case o.Auto == "VALID":
 		return covered, ir.Dim{}
 	default:

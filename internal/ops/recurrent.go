@@ -34,7 +34,7 @@ type Recurrent struct {
 	Activations []string
 	Alpha       []float32 `ir:"activation_alpha"`
 	Beta        []float32 `ir:"activation_beta"`
-	Clip        float32   // of what activations take; 0: none
+	Clip        float32   // of what the activations of gates take; 0: none
 	Results     int
 }
 
@@ -236,10 +236,10 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// A CellFunction is a function of a cell with its parameters.
+// A CellFunction is a function of a cell with its parameters, of numbers between −Clip and Clip; 0: of any.
 type CellFunction struct {
-	Name        string
-	Alpha, Beta float32
+	Name              string
+	Alpha, Beta, Clip float32
 }
 
 // Functions are those of all directions, defaults where none are named.
@@ -266,24 +266,29 @@ func (r Recurrent) Functions(defaults []string) ([]CellFunction, error) {
 		if !ok {
 			return nil, fmt.Errorf("activation %q is not known", name)
 		}
-		out[i] = CellFunction{name, take(&alphas, a.alpha, a.uses > 0), take(&betas, a.beta, a.uses > 1)}
+		out[i] = CellFunction{name, take(&alphas, a.alpha, a.uses > 0), take(&betas, a.beta, a.uses > 1), r.Clip}
+		if i%len(defaults) == lstmState { // onnxruntime clips what gates take alone
+			out[i].Clip = 0
+		}
 	}
 	return out, nil
 }
 
-// functions are Functions to call; each clips what it takes.
+// lstmState is the place of the function that an LSTM applies to its second state among those of a direction.
+const lstmState = 2
+
+// functions are Functions to call.
 func (r Recurrent) functions(defaults []string) ([]func(float64) float64, error) {
 	list, err := r.Functions(defaults)
 	if err != nil {
 		return nil, err
 	}
-	clip := math.Inf(1)
-	if r.Clip != 0 {
-		clip = float64(r.Clip)
-	}
 	out := make([]func(float64) float64, len(list))
 	for i, f := range list {
-		a := cellActivations[f.Name]
+		a, clip := cellActivations[f.Name], math.Inf(1)
+		if f.Clip != 0 {
+			clip = float64(f.Clip)
+		}
 		out[i] = func(x float64) float64 { return a.f(min(max(x, -clip), clip), float64(f.Alpha), float64(f.Beta)) }
 	}
 	return out, nil
@@ -377,7 +382,7 @@ func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, d
 			at := d*directionH + b*batchH
 			for i, final := range [][]float64{s.h, s.c} {
 				for j := range final {
-					if i+1 < len(out) {
+					if i+1 < len(out) && lengths[b] > 0 { // the states of no steps are zeros, as in onnxruntime
 						out[i+1].SetFloat64(at+j, final[j])
 					}
 				}

@@ -17,7 +17,7 @@ type Resize struct {
 	Roi            []float64 // a start and an end by axis; only tf_crop_and_resize looks at it
 	Mode           string    // nearest, linear, cubic
 	Coordinates    string
-	Nearest        string
+	Nearest        string // of nearestModes
 	CubicA         float64
 	ExcludeOutside bool
 	Extrapolation  float64
@@ -61,12 +61,11 @@ func (o Resize) Span(axis int) float64 {
 	return 1
 }
 
-// Keeps reports whether an axis of an operand of that shape is known to stay as it is.
+// Keeps reports whether an axis of an operand of that shape is known to stay as it is. A result of the same size may show some elements
+// twice, where its scale is near 1. As in onnxruntime, it does not if no axis changes its size, and nothing is cropped of an axis that keeps its own.
 func (o Resize) Keeps(axis int, x ir.Shape) bool {
-	if o.Coordinates == "tf_crop_and_resize" && (o.Roi[2*axis] != 0 || o.Roi[2*axis+1] != 1 || o.Scales[axis] != 0 && o.Scales[axis] != 1) {
-		return false
-	}
-	return ir.Same(x[axis], o.Shape[axis]) == ir.Yes
+	s := o.Scales[axis]
+	return ir.Same(x[axis], o.Shape[axis]) == ir.Yes && (s == 0 || s == 1 || x.Equal(o.Shape))
 }
 
 // Eval implements ir.Op.
@@ -76,10 +75,12 @@ func (o Resize) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 		return []*tensor.Tensor{y}, err
 	}
 	s, values := in[0].Shape().Clone(), env.Float64s(in[0])
+	bound, from := o, ir.Dims(in[0].Shape()...)
+	bound.Shape = ir.Dims(y.Shape()...)
 	// Axes that shrink come first: nothing on the way is then larger than the operand or the result.
 	for _, shrinks := range []bool{true, false} {
 		for axis, n := range y.Shape() {
-			if shrinks == (n < in[0].Shape()[axis]) && (s[axis] != n || o.Coordinates == "tf_crop_and_resize") {
+			if shrinks == (n < in[0].Shape()[axis]) && !bound.Keeps(axis, from) {
 				values = mixAxis(env, values, s, axis, o.Mixes(env, axis, s[axis], n), o.Extrapolation)
 				s[axis] = n
 			}
@@ -91,31 +92,33 @@ func (o Resize) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return []*tensor.Tensor{y}, nil
 }
 
-// coordinateModes map place x of n in a result to a coordinate in an axis of size in; wide is the exact size of the
-// result, scale·in (ONNX, Resize, coordinate_transformation_mode).
-var coordinateModes = map[string]func(x, in, n, scale, wide float64, roi [2]float64) float64{
-	"half_pixel": func(x, _, _, scale, _ float64, _ [2]float64) float64 { return (x+0.5)/scale - 0.5 },
-	"half_pixel_symmetric": func(x, in, n, scale, wide float64, _ [2]float64) float64 {
-		return in/2*(1-n/wide) + (x+0.5)/scale - 0.5
+// coordinateModes map position x of n in a result to a coordinate in an axis of size in; wide is the exact size of the result, scale·in
+// (ONNX, Resize, coordinate_transformation_mode). They round to float32 at each step, as onnxruntime and PyTorch do: which pixel is
+// nearest may depend on it.
+var coordinateModes = map[string]func(x, in, n, scale, wide float32, roi [2]float32) float32{
+	"half_pixel": func(x, _, _, scale, _ float32, _ [2]float32) float32 { return float32((x+0.5)/scale) - 0.5 },
+	"half_pixel_symmetric": func(x, in, n, scale, wide float32, _ [2]float32) float32 {
+		return float32(float64(in/2*(1-n/wide)) + (float64(x)+0.5)/float64(scale) - 0.5)
 	},
-	"pytorch_half_pixel": func(x, _, _, scale, wide float64, _ [2]float64) float64 {
-		if wide == 1 {
-			return -0.5
+	"pytorch_half_pixel": func(x, _, n, scale, _ float32, _ [2]float32) float32 {
+		if n == 1 {
+			return 0
 		}
-		return (x+0.5)/scale - 0.5
+		return float32((x+0.5)/scale) - 0.5
 	},
-	"align_corners": func(x, in, _, _, wide float64, _ [2]float64) float64 {
+	"tf_half_pixel_for_nn": func(x, _, _, scale, _ float32, _ [2]float32) float32 { return (x + 0.5) / scale },
+	"align_corners": func(x, in, _, _, wide float32, _ [2]float32) float32 {
 		if wide == 1 {
 			return 0
 		}
-		return x * (in - 1) / (wide - 1)
+		return float32(x*(in-1)) / (wide - 1)
 	},
-	"asymmetric": func(x, _, _, scale, _ float64, _ [2]float64) float64 { return x / scale },
-	"tf_crop_and_resize": func(x, in, _, _, wide float64, roi [2]float64) float64 {
+	"asymmetric": func(x, _, _, scale, _ float32, _ [2]float32) float32 { return x / scale },
+	"tf_crop_and_resize": func(x, in, _, _, wide float32, roi [2]float32) float32 {
 		if wide == 1 {
-			return roi[0]*(in-1) + (roi[1]-roi[0])*(in-1)/2
+			return float32(0.5 * float64(roi[0]+roi[1]) * float64(in-1))
 		}
-		return roi[0]*(in-1) + x*(roi[1]-roi[0])*(in-1)/(wide-1)
+		return float32(roi[0]*(in-1)) + float32(float32(x*(roi[1]-roi[0]))*(in-1))/(wide-1)
 	},
 }
 
@@ -125,6 +128,7 @@ var nearestModes = map[string]func(ratio float64) bool{
 	"round_prefer_ceil":  func(ratio float64) bool { return ratio >= 0.5 },
 	"floor":              func(ratio float64) bool { return ratio == 1 },
 	"ceil":               func(float64) bool { return true },
+	"simple":             nil, // before opset 11: up where the axis shrinks, down elsewhere
 }
 
 // A Mix is the weighted neighbours that one element of a result is made of; none: it lies outside.
@@ -155,11 +159,14 @@ func (o Resize) Mix(m Mix, axis, in, n, x int) Mix {
 	if in == 0 { // everything lies outside
 		return m
 	}
-	scale, roi := o.scale(axis, in, n), [2]float64{0, 1}
-	if o.Roi != nil {
-		roi = [2]float64{o.Roi[2*axis], o.Roi[2*axis+1]}
+	scale, wide, roi := o.scale(axis, in, n), float32(n), [2]float32{0, 1}
+	if s := o.Scales[axis]; s != 0 {
+		wide = float32(s * float64(in))
 	}
-	at := coordinateModes[o.Coordinates](float64(x), float64(in), float64(n), scale, scale*float64(in), roi)
+	if o.Roi != nil {
+		roi = [2]float32{float32(o.Roi[2*axis]), float32(o.Roi[2*axis+1])}
+	}
+	at := float64(coordinateModes[o.Coordinates](float32(x), float32(in), float32(n), float32(scale), wide, roi))
 	if o.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(in-1)) {
 		return m
 	}
@@ -167,7 +174,7 @@ func (o Resize) Mix(m Mix, axis, in, n, x int) Mix {
 	ratio, sum, start := at-lower, 0.0, len(m)
 	shrink := o.shrink(scale)
 	first, end := o.neighbours(shrink)
-	if o.Mode == "nearest" && nearestModes[o.Nearest](ratio) {
+	if o.Mode == "nearest" && o.upper(ratio, scale) {
 		first, end = 1, 2
 	}
 	for i := first; i < end; i++ {
@@ -183,6 +190,14 @@ func (o Resize) Mix(m Mix, axis, in, n, x int) Mix {
 		m[start+k].Weight /= sum
 	}
 	return m
+}
+
+// upper reports whether the upper of two neighbours is the nearest.
+func (o Resize) upper(ratio, scale float64) bool {
+	if f := nearestModes[o.Nearest]; f != nil {
+		return f(ratio)
+	}
+	return ratio == 1 || scale < 1
 }
 
 // Taps is the number of neighbours of a mix of n elements along an axis of size in, at most.

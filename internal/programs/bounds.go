@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -39,9 +41,9 @@ type Result struct {
 // An Analysis has the outputs of a program in their order.
 type Analysis struct {
 	Outputs []Result
-	// Extreme says that some value on the way is no finite number or close to the ends of its type, where roundings that move may
-	// become anything.
-	Extreme bool
+	// Odd says that some value is no finite number or close to the ends of its type; Extreme, that arithmetic meets such a value,
+	// where roundings that move may become anything.
+	Odd, Extreme bool
 	// Low says that a mask sets scores to −10,000 or so beside others that are as low, which it may not exclude.
 	Low bool
 	// Unread is an error of what no output reads, which need not be found.
@@ -71,7 +73,7 @@ type analyst struct {
 func (p *Program) Analyse(k int, engine Arithmetic) (*Analysis, error) {
 	a := &analyst{engine, &Analysis{}, ir.Binding{}}
 	err := a.run(p, k)
-	if err != nil && a.Unread == ErrData {
+	if err != nil && (a.Unread == ErrData || slices.ContainsFunc(p.Model.Graph.Node, hasBody)) {
 		return nil, errors.Join(ErrData, err)
 	}
 	return a.Analysis, err
@@ -80,8 +82,10 @@ func (p *Program) Analyse(k int, engine Arithmetic) (*Analysis, error) {
 func (a *analyst) run(p *Program, k int) (err error) {
 	defer caught(&err)
 	g, err := p.Graph()
-	if err != nil {
-		return err
+	if err != nil { // which is wrong where the sizes of these inputs are right
+		if g, err = p.graphOf(k); err != nil {
+			return err
+		}
 	}
 	in := p.ordered(g, k)
 	if err := g.BindTensors(in, a.b); err != nil {
@@ -104,12 +108,12 @@ func (a *analyst) run(p *Program, k int) (err error) {
 	values := map[*ir.Value]*known{}
 	for i, v := range g.Inputs {
 		values[v] = &known{t: in[i]}
-		a.look(in[i])
+		a.look(in[i], false)
 	}
 	value := func(v *ir.Value) *known {
 		if v != nil && v.Const != nil && values[v] == nil {
 			values[v] = &known{t: v.Const.Aligned()}
-			a.look(values[v].t)
+			a.look(values[v].t, false)
 		}
 		return values[v]
 	}
@@ -127,7 +131,11 @@ func (a *analyst) run(p *Program, k int) (err error) {
 		results := a.node(n, operands, out)
 		for i, v := range n.Outputs {
 			values[v] = results[i]
-			a.look(out[i])
+		}
+		for _, t := range append(tensors(operands), out...) {
+			if t != nil {
+				a.look(t, !passes(n.Op) || orders(n.Op) && holdsNaN(t))
+			}
 		}
 	}
 	if a.Empty && a.Unread == nil {
@@ -144,8 +152,12 @@ func (a *analyst) run(p *Program, k int) (err error) {
 	return nil
 }
 
-// ErrData marks errors of programs whose sizes depend on data: what is found depends on the order of things.
+// ErrData marks errors of programs whose sizes depend on data, and of nodes in bodies: what is found depends on the order of things.
 var ErrData = errors.New("sizes depend on data")
+
+func hasBody(n *onnxpb.NodeProto) bool {
+	return slices.ContainsFunc(n.Attribute, func(a *onnxpb.AttributeProto) bool { return a.G != nil })
+}
 
 var errEmpty = errors.New("what has no elements is not computed, and errors of its operands may be found or not")
 
@@ -190,8 +202,43 @@ func tensors(in []*known) []*tensor.Tensor {
 	return out
 }
 
-// look notes numbers at which other roundings may become anything.
-func (a *analyst) look(t *tensor.Tensor) {
+// passing are the unary functions that round nothing.
+var passing = map[ir.UnaryFn]bool{ir.Neg: true, ir.Abs: true, ir.Relu: true, ir.Floor: true, ir.Ceil: true, ir.Round: true, ir.Sign: true,
+	ir.IsNaN: true, ir.IsInf: true}
+
+// passes reports whether an op passes elements on, compares them, or rounds them once where every engine does.
+func passes(op ir.Op) bool {
+	switch o := op.(type) {
+	case ir.Unary:
+		return passing[o.Fn]
+	case ir.Binary:
+		return o.Fn == ir.MaxFn || o.Fn == ir.MinFn || o.Fn >= ir.Equal && o.Fn <= ir.GreaterOrEqual
+	case ir.Reduce:
+		return o.Fn == ir.MaxOf || o.Fn == ir.MinOf
+	case ir.Where, ir.Clip, ir.ArgReduce, ir.Quantize, ir.OneHot, ops.TopK:
+		return true
+	}
+	_, moved := moves[op.Kind()]
+	return moved
+}
+
+// orders reports whether an op asks which of its elements is largest: where a NaN stands then, onnxruntime's kernels differ among themselves.
+func orders(op ir.Op) bool {
+	switch o := op.(type) {
+	case ir.Binary:
+		return o.Fn == ir.MaxFn || o.Fn == ir.MinFn
+	case ir.Reduce, ir.ArgReduce, ops.TopK:
+		return true
+	}
+	return false
+}
+
+func holdsNaN(t *tensor.Tensor) bool {
+	return t.DType().IsFloat() && slices.ContainsFunc(t.Float64s(), math.IsNaN)
+}
+
+// look notes numbers at which other roundings may become anything, if arithmetic meets them.
+func (a *analyst) look(t *tensor.Tensor, arithmetic bool) {
 	a.Empty = a.Empty || t.Len() == 0
 	if !t.DType().IsFloat() {
 		return
@@ -202,7 +249,7 @@ func (a *analyst) look(t *tensor.Tensor) {
 	}
 	for i := range t.Len() {
 		if x := math.Abs(t.Float64(i)); !(x < most) || x != 0 && x < least {
-			a.Extreme = true
+			a.Odd, a.Extreme = true, a.Extreme || arithmetic
 		}
 	}
 }
@@ -270,7 +317,7 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 	if a.Pairs {
 		a.pair(e, results[0], looseOwn)
 	}
-	a.Low = a.Low || lowScores(op, in)
+	a.Low = a.Low || lowScores(n, in)
 	strict, loose := e.carried(strictly), e.carried(loosely)
 	for i, own := range looseOwn {
 		if own != nil && strictOwn[i] == nil && strict[i] != nil { // the model and the engine both round, operands that differ
@@ -314,7 +361,9 @@ func (a *analyst) pair(e *evaluation, result *known, own [][]float64) {
 		}
 		lost := make([]float64, x.Len())
 		for i := range lost {
-			lost[i] = math.Abs(x.Float64(i) - back[0].Float64(i))
+			if lost[i] = math.Abs(x.Float64(i) - back[0].Float64(i)); math.IsNaN(lost[i]) {
+				lost[i] = math.Inf(1) // what is no number stays that
+			}
 		}
 		result.lost = sum(lost, e.in[0].loose)
 	case ir.Dequantize:
@@ -324,14 +373,14 @@ func (a *analyst) pair(e *evaluation, result *known, own [][]float64) {
 
 // lowScores reports whether an op puts a number by which weak masks exclude keys in the place of some elements while others, which may
 // be scores, are hardly above it.
-func lowScores(op ir.Op, in []*known) bool {
-	if op.Kind() != ir.KindWhere {
+func lowScores(n *ir.Node, in []*known) bool {
+	if n.Op.Kind() != ir.KindWhere {
 		return false
 	}
 	const fill, low = -1e4, -9800
 	for i, x := range in[1:] {
 		other := in[2-i].t
-		if x.t.Len() != 1 || !x.t.DType().IsFloat() || x.t.Float64(0) > fill {
+		if x.t.Len() != 1 || !x.t.DType().IsFloat() || x.t.Float64(0) > fill || isSum(n.Inputs[2-i]) {
 			continue
 		}
 		if slices.ContainsFunc(other.Float64s(), func(y float64) bool { return !(y > low) }) {
@@ -339,6 +388,11 @@ func lowScores(op ir.Op, in []*known) bool {
 		}
 	}
 	return false
+}
+
+// isSum reports whether v is a sum of what no constant is: beside a weak mask, it may hold another one, which such masks do not exclude keys with.
+func isSum(v *ir.Value) bool {
+	return v.Def != nil && v.Def.Op == ir.Op(ir.Binary{Fn: ir.Add}) && !v.Def.Inputs[0].IsConst() && !v.Def.Inputs[1].IsConst()
 }
 
 // overflows reports whether sums of a value's elements may overflow in one order and not in another.

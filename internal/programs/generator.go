@@ -21,7 +21,8 @@ import (
 type generator struct {
 	*rand.Rand
 	opset  int
-	g      *onnxpb.GraphProto
+	g      *onnxpb.GraphProto // that nodes are added to: the program's, or a body
+	main   *onnxpb.GraphProto
 	pool   []*value
 	next   int
 	inputs map[string]*input
@@ -52,7 +53,8 @@ const maxElements = 3000
 
 // New makes the program of a seed. refused is why its last node cannot be lowered, nil if all can.
 func New(seed uint64) (p *Program, refused error) {
-	n := &generator{Rand: rand.New(rand.NewPCG(seed, 0x0bb)), g: &onnxpb.GraphProto{Name: "program"}, inputs: map[string]*input{}}
+	main := &onnxpb.GraphProto{Name: "program"}
+	n := &generator{Rand: rand.New(rand.NewPCG(seed, 0x0bb)), g: main, main: main, inputs: map[string]*input{}}
 	n.opset = lower.MinOpset + n.IntN(lower.MaxOpset-lower.MinOpset+1)
 	if n.IntN(3) > 0 {
 		n.opset = 11 + n.IntN(13)
@@ -117,7 +119,7 @@ func (n *generator) weighted(weights []int) int {
 func (n *generator) outputs() {
 	read := map[string]bool{}
 	for _, node := range n.g.Node {
-		for _, x := range node.Input {
+		for _, x := range reads(node) {
 			read[x] = true
 		}
 	}
@@ -176,6 +178,8 @@ func (a attr) proto() *onnxpb.AttributeProto {
 		p.Type, p.S = onnxpb.AttributeProto_STRING, []byte(v)
 	case []int:
 		p.Type, p.Ints = onnxpb.AttributeProto_INTS, int64s(v)
+	case *onnxpb.GraphProto:
+		p.Type, p.G = onnxpb.AttributeProto_GRAPH, v
 	case *tensor.Tensor:
 		p.Type, p.T = onnxpb.AttributeProto_TENSOR, onnx.FromTensor("", v)
 	default:
@@ -212,6 +216,11 @@ func (n *generator) node(op string, in []*value, attrs ...attr) *value {
 
 // nodes is node with several results.
 func (n *generator) nodes(op string, results int, in []*value, attrs ...attr) []*value {
+	return n.control(op, results, in, nil, attrs...)
+}
+
+// control is nodes of an operator with bodies that read other values.
+func (n *generator) control(op string, results int, in, captures []*value, attrs ...attr) []*value {
 	if n.refused != nil || slices.Contains(in, nil) && slices.IndexFunc(in, func(v *value) bool { return v == nil }) == 0 {
 		return nil
 	}
@@ -225,7 +234,7 @@ func (n *generator) nodes(op string, results int, in []*value, attrs ...attr) []
 	attrs = slices.DeleteFunc(attrs, func(a attr) bool { return !sig.Has(a.name) })
 	var names, outs []string
 	for _, v := range in {
-		if v == nil {
+		if v == nil || v.t == nil {
 			names = append(names, "")
 		} else {
 			names = append(names, v.name)
@@ -235,7 +244,7 @@ func (n *generator) nodes(op string, results int, in []*value, attrs ...attr) []
 		outs = append(outs, n.name("v"))
 	}
 	node := n.append(op, names, outs, attrs...)
-	got, err := n.evaluate(node, in)
+	got, err := n.evaluate(node, slices.Concat(in, captures))
 	if err == nil {
 		for _, t := range got {
 			if t.Len() > maxElements {
@@ -264,7 +273,7 @@ func (n *generator) evaluate(node *onnxpb.NodeProto, in []*value) (out []*tensor
 	seen := map[string]bool{}
 	for _, v := range in {
 		switch {
-		case v == nil || seen[v.name]:
+		case v == nil || v.t == nil || seen[v.name]:
 		case v.fixed:
 			g.Initializer = append(g.Initializer, onnx.FromTensor(v.name, v.t))
 		default:
@@ -327,7 +336,7 @@ func (n *generator) input(t *tensor.Tensor, s style) *value {
 	}
 	name := n.name("x")
 	n.inputs[name] = in
-	n.g.Input = append(n.g.Input, &onnxpb.ValueInfoProto{Name: name, Type: tensorType(t.DType(), n.dims(t.Shape(), in.dims))})
+	n.main.Input = append(n.main.Input, &onnxpb.ValueInfoProto{Name: name, Type: tensorType(t.DType(), n.dims(t.Shape(), in.dims))})
 	v := &value{name, t, false}
 	n.pool = append(n.pool, v)
 	return v

@@ -3,6 +3,7 @@ package programs
 import (
 	"math"
 
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -96,7 +97,7 @@ func (a *analyst) own(e *evaluation) (strict, loose [][]float64) {
 			}
 			strict[k], loose[k] = b, b
 		}
-		if isUntyped(e.op) && y.DType().IsFloat() && len(e.out) == 2 { // TopK passes elements on
+		if _, ok := e.op.(ops.TopK); ok { // which passes elements on
 			strict, loose = make([][]float64, 2), make([][]float64, 2)
 		}
 	}

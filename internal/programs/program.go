@@ -29,6 +29,19 @@ func (p *Program) Graph() (g *ir.Graph, err error) {
 	return lower.Model(p.Model)
 }
 
+// graphOf lowers the model for the inputs k alone: their sizes in place of symbols.
+func (p *Program) graphOf(k int) (g *ir.Graph, err error) {
+	defer caught(&err)
+	m := p.Clone()
+	for _, v := range m.Graph.Input {
+		dims := v.GetType().GetTensorType().GetShape().GetDim()
+		for i, d := range p.Inputs[k][v.Name].Shape() {
+			dims[i].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(d)}
+		}
+	}
+	return lower.Model(m)
+}
+
 func caught(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("panic: %v", r)

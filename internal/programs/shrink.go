@@ -51,7 +51,7 @@ func (p *Program) changed(change func(*onnxpb.GraphProto)) *Program {
 	for _, n := range slices.Backward(g.Node) {
 		if slices.ContainsFunc(n.Output, func(y string) bool { return read[y] }) {
 			nodes = append(nodes, n)
-			for _, x := range n.Input {
+			for _, x := range reads(n) {
 				read[x] = true
 			}
 		}
@@ -84,7 +84,7 @@ func (p *Program) withoutNode(i int) *Program {
 		}
 		all[k] = values
 	}
-	if len(node.Input) == 0 || len(p.Model.Graph.Node) == 1 {
+	if len(reads(node)) == 0 || len(p.Model.Graph.Node) == 1 {
 		return nil
 	}
 	q := p.changed(func(g *onnxpb.GraphProto) {

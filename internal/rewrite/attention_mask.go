@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"math"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -29,7 +30,38 @@ func lowestFills(d tensor.DType, fill float64) bool { return fill <= 0.9*lowest(
 // weakFills are those of old models, which are lower than any score that occurs in them.
 func weakFills(_ tensor.DType, fill float64) bool { return fill <= -1e4 }
 
-const weakMasks = "scores lie above −9,800, so that keys are gone whose scores were set to −10,000 or lower, or lowered by so much"
+// That does not hold of a row where another mask lowers every key that this one leaves: the keys that are excluded count there, by how
+// far the two masks lie apart. What is added beside a weak fill must therefore be known not to be a mask.
+const weakMasks = "scores, and scores with what else is added to them, lie above −9,800, so that keys are gone whose scores were set to −10,000 or lower, or lowered by so much"
+
+// mildest is the least number that may be added to scores beside a weak fill.
+const mildest = -100
+
+// mild reports whether no element of v is below mildest: constants, what moves their elements, and choices among them.
+func mild(v *ir.Value, fuel *int) bool {
+	if t := v.Const; t != nil {
+		t = t.Aligned()
+		for i := range t.Len() {
+			if !(t.Float64(i) >= mildest) {
+				return false
+			}
+		}
+		return true
+	}
+	if *fuel--; *fuel < 0 || v.Def == nil {
+		return false
+	}
+	in := v.Def.Inputs
+	switch v.Def.Op.Kind() {
+	case ir.KindReshape, ir.KindTranspose, ir.KindSlice, ir.KindExpand, ir.KindCopy, ir.KindGather, ir.KindGatherND, ir.KindGatherElements:
+		return mild(in[0], fuel)
+	case ir.KindWhere:
+		return mild(in[1], fuel) && mild(in[2], fuel)
+	case ir.KindConcat:
+		return !slices.ContainsFunc(in, func(x *ir.Value) bool { return !mild(x, fuel) })
+	}
+	return false
+}
 
 // operand returns the mask as ir.Attention takes it.
 func (x *attentionMask) operand() (*ir.Value, bool) {
@@ -43,6 +75,10 @@ func (x *attentionMask) operand() (*ir.Value, bool) {
 	}
 	if !x.gone(x.dtype, x.fill) {
 		m.refuse("masked scores become %g, which is no mask", x.fill)
+		return nil, false
+	}
+	if fuel := maxChase; x.add != nil && !lowestFills(x.dtype, x.fill) && !mild(x.add, &fuel) {
+		m.refuse("masked scores become %g, and what is added to the others may be a mask, too", x.fill)
 		return nil, false
 	}
 	keep := x.keep

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
@@ -98,15 +99,15 @@ func sameType(x *pattern) func(m *match) *ir.Value {
 
 // neutralRules know the operands that change nothing. A constant that broadcasts the other operand is not among them.
 func neutralRules() []*Rule {
-	x, y := value(), value()
+	x, y, zero := value(), value(), number(0)
 	neutral := func(name string, p *pattern) *Rule {
 		return &Rule{Name: name, pattern: p, build: sameType(x)}
 	}
 	yes := constant().when("true everywhere", everywhere(1))
 	no := constant().when("false everywhere", everywhere(0))
 	return []*Rule{
-		neutral("add.0", binary(ir.Add, x, number(0))),
-		neutral("sub.0", binary(ir.Sub, x, number(0))),
+		{Name: "add.0", pattern: binary(ir.Add, x, zero), build: withoutZero(x, zero, true)},
+		{Name: "sub.0", pattern: binary(ir.Sub, x, zero), build: withoutZero(x, zero, false)},
 		neutral("mul.1", binary(ir.Mul, x, number(1))),
 		neutral("div.1", binary(ir.Div, x, number(1))),
 		neutral("pow.1", binary(ir.Pow, x, number(1))),
@@ -123,6 +124,48 @@ func neutralRules() []*Rule {
 		neutral("copy", node[ir.Copy](x)),
 	}
 }
+
+// withoutZero returns x in place of x + 0 or x − 0. If the zero has the sign that makes a zero of x positive, which is minus for Add, the result
+// must meet nothing that tells the signs of zeros apart.
+func withoutZero(x, zero *pattern, minus bool) func(m *match) *ir.Value {
+	return func(m *match) *ir.Value {
+		keeps := !m.get(x).Type.DType.IsFloat() || math.Signbit(m.number(zero)) == minus
+		if !keeps && tellsZeros(m.root.Outputs[0], map[*ir.Value]bool{}) {
+			return nil
+		}
+		return sameType(x)(m)
+	}
+}
+
+// tellsZeros reports whether a quotient may have a zero of v as its divisor: 1/x is another number for −0. Products and norms take v among others.
+func tellsZeros(v *ir.Value, seen map[*ir.Value]bool) bool {
+	if seen[v] || len(seen) > maxZeros {
+		return len(seen) > maxZeros
+	}
+	seen[v] = true
+	return slices.ContainsFunc(v.Uses, func(u ir.Use) bool {
+		switch op := u.Node.Op.(type) {
+		case ir.Unary:
+			if op.Fn == ir.Reciprocal {
+				return true
+			}
+		case ir.Binary:
+			if op.Fn == ir.Pow && u.Index == 0 || op.Fn == ir.Div && u.Index == 1 {
+				return true
+			}
+		}
+		switch flowOf(u.Node, u.Index) {
+		case ir.Absorbs, ir.Encodes:
+			return false
+		case ir.Decides:
+			return u.Node.Op.Kind().Has(ir.IsOpaque) || len(u.Node.Subgraphs) > 0
+		}
+		return slices.ContainsFunc(u.Node.Outputs, func(y *ir.Value) bool { return tellsZeros(y, seen) })
+	})
+}
+
+// maxZeros bounds the values that are looked at.
+const maxZeros = 64
 
 // everywhere holds for constants of bools that are all b.
 func everywhere(b int64) func(m *match, v *ir.Value) bool {

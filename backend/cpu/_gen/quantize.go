@@ -183,7 +183,7 @@ func (v *simd) quantizer() quantizer {
 // store quantises x and stores the bytes.
 func (q quantizer) store(x reg.VecVirtual, to operand.Mem) {
 	quotient := q.vec()
-	q.VMAXPS(x, q.least, x)
+	q.VMAXPS(q.least, x, x) // NaN becomes the least: it is the second source
 	q.VMINPS(x, q.most, x)
 	q.VMULPS(q.inverse, x, quotient)
 	q.VFNMADD231PS(q.scale, quotient, x)

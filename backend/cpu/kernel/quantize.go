@@ -201,8 +201,7 @@ var quantizeGeneric = quantizeFuncs{
 	quantize: func(dst *uint8, dstRow int, src *float32, srcRow int, scale, inverse, lo, hi float32, zero int32, rows, cols int) {
 		for r := range rows {
 			for c := range cols {
-				x := min(max(*offset(src, r*srcRow+c)/scale, lo), hi)
-				*offset(dst, r*dstRow+c) = uint8(int32(math.RoundToEven(float64(x))) + zero)
+				*offset(dst, r*dstRow+c) = quantized(*offset(src, r*srcRow+c)/scale, lo, hi, zero)
 			}
 		}
 	},
@@ -274,11 +273,19 @@ var quantizeGeneric = quantizeFuncs{
 	},
 }
 
+// quantized is the quantised value of x, which is in units of the scale and NaN for the least.
+func quantized(x, lo, hi float32, zero int32) uint8 {
+	if !(x > lo) {
+		x = lo
+	}
+	return uint8(int32(math.RoundToEven(float64(min(x, hi)))) + zero)
+}
+
 func addGeneric(wide func(x uint8) int32) addFunc {
 	return func(dst, a, b *uint8, aScale, bScale float32, aZero, bZero int32, scale, _, lo, hi float32, zero int32, cols int) {
 		for c := range cols {
 			x := float32(float32(wide(*offset(a, c))-aZero)*aScale) + float32(float32(wide(*offset(b, c))-bZero)*bScale)
-			*offset(dst, c) = uint8(int32(math.RoundToEven(float64(min(max(x/scale, lo), hi)))) + zero)
+			*offset(dst, c) = quantized(x/scale, lo, hi, zero)
 		}
 	}
 }
@@ -288,8 +295,7 @@ func requantizeGeneric(value func(sum *int32, offset int32) float32) requantizeF
 		for r := range rows {
 			for c := range cols {
 				x := float32(value(offset(sums, r*sumsRow+c), *offset(colOffset, c))**offset(factor, c)) + *offset(bias, c)
-				x = min(max(x/scale, lo), hi)
-				*offset(dst, r*dstRow+c) = uint8(int32(math.RoundToEven(float64(x))) + zero)
+				*offset(dst, r*dstRow+c) = quantized(x/scale, lo, hi, zero)
 			}
 		}
 	}

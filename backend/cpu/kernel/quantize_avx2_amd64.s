@@ -31,7 +31,7 @@ row:
 
 vector:
 	VMOVUPS      (AX)(BX*4), Y5
-	VMAXPS       Y5, Y2, Y5
+	VMAXPS       Y2, Y5, Y5
 	VMINPS       Y5, Y3, Y5
 	VMULPS       Y1, Y5, Y6
 	VFNMADD231PS Y0, Y6, Y5
@@ -130,7 +130,7 @@ row:
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y6, Y8, Y8
 	VADDPS       Y7, Y8, Y8
-	VMAXPS       Y8, Y2, Y8
+	VMAXPS       Y2, Y8, Y8
 	VMINPS       Y8, Y3, Y8
 	VMULPS       Y1, Y8, Y9
 	VFNMADD231PS Y0, Y9, Y8
@@ -193,7 +193,7 @@ column:
 row:
 	VMULPS       (DX), Y5, Y7
 	VADDPS       Y6, Y7, Y7
-	VMAXPS       Y7, Y2, Y7
+	VMAXPS       Y2, Y7, Y7
 	VMINPS       Y7, Y3, Y7
 	VMULPS       Y1, Y7, Y8
 	VFNMADD231PS Y0, Y8, Y7
@@ -254,7 +254,7 @@ vector:
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y10, Y10
-	VMAXPS       Y10, Y7, Y10
+	VMAXPS       Y7, Y10, Y10
 	VMINPS       Y10, Y8, Y10
 	VMULPS       Y6, Y10, Y4
 	VFNMADD231PS Y5, Y4, Y10
@@ -311,7 +311,7 @@ vector:
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y10, Y10
-	VMAXPS       Y10, Y7, Y10
+	VMAXPS       Y7, Y10, Y10
 	VMINPS       Y10, Y8, Y10
 	VMULPS       Y6, Y10, Y4
 	VFNMADD231PS Y5, Y4, Y10

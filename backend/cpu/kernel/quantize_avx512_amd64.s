@@ -31,7 +31,7 @@ row:
 
 vector:
 	VMOVUPS      (AX)(BX*4), Z5
-	VMAXPS       Z5, Z2, Z5
+	VMAXPS       Z2, Z5, Z5
 	VMINPS       Z5, Z3, Z5
 	VMULPS       Z1, Z5, Z6
 	VFNMADD231PS Z0, Z6, Z5
@@ -131,7 +131,7 @@ row:
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z6, Z8, Z8
 	VADDPS       Z7, Z8, Z8
-	VMAXPS       Z8, Z2, Z8
+	VMAXPS       Z2, Z8, Z8
 	VMINPS       Z8, Z3, Z8
 	VMULPS       Z1, Z8, Z9
 	VFNMADD231PS Z0, Z9, Z8
@@ -189,7 +189,7 @@ column:
 row:
 	VMULPS       (DX), Z5, Z7
 	VADDPS       Z6, Z7, Z7
-	VMAXPS       Z7, Z2, Z7
+	VMAXPS       Z2, Z7, Z7
 	VMINPS       Z7, Z3, Z7
 	VMULPS       Z1, Z7, Z8
 	VFNMADD231PS Z0, Z8, Z7
@@ -245,7 +245,7 @@ vector:
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z2, Z4, Z4
 	VADDPS       Z4, Z10, Z10
-	VMAXPS       Z10, Z7, Z10
+	VMAXPS       Z7, Z10, Z10
 	VMINPS       Z10, Z8, Z10
 	VMULPS       Z6, Z10, Z4
 	VFNMADD231PS Z5, Z4, Z10
@@ -297,7 +297,7 @@ vector:
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z2, Z4, Z4
 	VADDPS       Z4, Z10, Z10
-	VMAXPS       Z10, Z7, Z10
+	VMAXPS       Z7, Z10, Z10
 	VMINPS       Z10, Z8, Z10
 	VMULPS       Z6, Z10, Z4
 	VFNMADD231PS Z5, Z4, Z10
