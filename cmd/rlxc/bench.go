@@ -279,7 +279,8 @@ type side struct {
 }
 
 // cell measures a shape at a number of threads: load A, load B, then A, B, A, B, ….
-func (b *benching) cell(ctx context.Context, report *benchReport, src, reference *source, dims []string, sizes map[string]int, threads int) error {
+func (b *benching) cell(ctx context.Context, report *benchReport, src, reference *source, dims []string,
+	sizes map[string]int, threads int) error {
 	var shape []int
 	for _, name := range dims {
 		if _, fixed := b.Dims[name]; !fixed {

@@ -26,7 +26,8 @@ type variable struct {
 
 // environment lists them, but for those that stand for the flags of serve.
 var environment = append(optionVariables(), []variable{
-	{Name: rewrite.EnvDump, Does: "folder to write the options of a compilation to, and the IR after each pass that changes it, with a page that shows all of them"},
+	{Name: rewrite.EnvDump, Does: "folder to write the options of a compilation to, " +
+		"and the IR after each pass that changes it, with a page that shows all of them"},
 	{Name: onnxruntime.Env, Does: "path of onnxruntime's shared library; tests that need it run only if it is set"},
 	{Name: "RLXC_CUDA", Does: "path of NVIDIA's driver library, libcuda.so.1"},
 	{Name: "RLXC_NVRTC", Does: "path of NVRTC, which compiles custom operators in CUDA text for backend cuda"},

@@ -39,8 +39,10 @@ var compiling = map[string][]string{
 var others = []string{"bench-worker", "cache", "devices", "environment", "models", "pull", "quantize", "tokenize", "version"}
 
 // given is a value of each flag that is not its default. No device has the name, so that every command ends where it would open it.
-var given = map[string]string{"Backend": "cuda", "Device": "nosuch", "Level": "1", "Exact": "true", "Unpad": "true", "Threads": "7", "Precision": "tf32",
-	"Weights": "int8", "Mode": "best-fit", "Liveness": "to-end", "Dims": "batch_size=3,sequence_length=4", "MemoryLimit": "64MiB", "MaxFlops": "12345"}
+var given = map[string]string{"Backend": "cuda", "Device": "nosuch", "Level": "1", "Exact": "true",
+	"Unpad": "true", "Threads": "7", "Precision": "tf32",
+	"Weights": "int8", "Mode": "best-fit", "Liveness": "to-end",
+	"Dims": "batch_size=3,sequence_length=4", "MemoryLimit": "64MiB", "MaxFlops": "12345"}
 
 // compiled is given where a command makes something else of it.
 var compiled = map[string]map[string]string{
@@ -49,7 +51,8 @@ var compiled = map[string]map[string]string{
 	"serve":   {"MemoryLimit": "32MiB", "Unpad": "false"}, // a part for texts and one for tensors; it is the default
 }
 
-// TestOptionsReachCompilations: every command that compiles has every flag of the options of a compilation, and compiles with what it is given.
+// TestOptionsReachCompilations: every command that compiles has every flag of the options of a compilation, and compiles with what it is
+// given.
 func TestOptionsReachCompilations(t *testing.T) {
 	root, _ := newRoot()
 	var names []string
