@@ -80,10 +80,10 @@ func (m *Mode) UnmarshalText(text []byte) error {
 // The environment variables that FromEnv reads.
 const (
 	EnvMode    = "RLXC_MEMORY_PLANNER"
-	EnvNoReuse = "RLX_ARENA_NO_REUSE"
+	EnvNoReuse = "RLXC_ARENA_NO_REUSE"
 )
 
-// FromEnv returns o with what RLXC_MEMORY_PLANNER (a mode) and RLX_ARENA_NO_REUSE (true or 1: no buffer shares memory with
+// FromEnv returns o with what RLXC_MEMORY_PLANNER (a mode) and RLXC_ARENA_NO_REUSE (true or 1: no buffer shares memory with
 // another; unset, empty, false or 0: as o says) ask for. Solve reads no environment: a caller who wants it calls this. It
 // fails if a variable has another value.
 func FromEnv(o Options) (Options, error) {

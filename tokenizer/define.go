@@ -144,7 +144,7 @@ func lastByteLevel(p preTokenizer) *byteLevel {
 	return b
 }
 
-// kind returns the type of the model; old files leave it out.
+// typeOf returns the type of the model; old files leave it out.
 func (m *modelFile) typeOf() string {
 	if m.kind != "" {
 		return m.kind

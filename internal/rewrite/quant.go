@@ -65,7 +65,7 @@ func qOperands(v *ir.Value) []*ir.Value {
 	return append(slices.Clone(v.Def.Inputs), make([]*ir.Value, ir.QMatMulYZero+1-len(v.Def.Inputs))...)
 }
 
-// isOne reports whether v holds one element.
+// single reports whether v holds one element.
 func single(v *ir.Value) bool { return v.Type.Shape.Elements().Is(1) }
 
 // quantSumRules put what makes floats of the sums of a quantised product into it: an addend of integers, and scales.
@@ -122,21 +122,21 @@ func quantSumRules() []*Rule {
 // quantRules bring every spelling of a quantised product into QMatMul, and quantised values to where products read them. They stand
 // before everything that would take the patterns apart.
 func quantRules() []*Rule {
-	quantized := dequantized()
-	viewed := either(node[ir.Reshape](quantized), node[ir.Transpose](quantized), node[ir.Slice](quantized), node[ir.Expand](quantized))
+	deq := dequantized()
+	viewed := either(node[ir.Reshape](deq), node[ir.Transpose](deq), node[ir.Slice](deq), node[ir.Expand](deq))
 	index := value()
 	table := value().when("a dequantised value", func(_ *match, v *ir.Value) bool { return isDequantized(v) })
 	gathered := node[ir.Gather](table, index)
 	widened := value().when("a constant of another type", func(_ *match, v *ir.Value) bool {
 		return v.Def != nil && v.Def.Op.Kind() == ir.KindCast && foldInputs(v.Def)
 	})
-	again := node[ir.Quantize](quantized).rest()
+	again := node[ir.Quantize](deq).rest()
 	floating := node[ir.MatMul]().rest().when("a product of dequantised values", func(_ *match, v *ir.Value) bool {
 		return isDequantized(at(v, ir.MatMulA)) || isDequantized(at(v, ir.MatMulB))
 	})
 	return []*Rule{
 		{Name: "dequantize.view", pattern: viewed, build: func(m *match) *ir.Value {
-			return m.dequantize(m.get(quantized), m.emit(m.root.Op, m.get(quantized).Def.Inputs[0]))
+			return m.dequantize(m.get(deq), m.emit(m.root.Op, m.get(deq).Def.Inputs[0]))
 		}},
 		quantViewRule(),
 		quantMaxRule(),
@@ -147,7 +147,7 @@ func quantRules() []*Rule {
 		}},
 		// Quantising what was dequantised by the same scale.
 		{Name: "quantize.again", pattern: again, build: func(m *match) *ir.Value {
-			from := m.get(quantized).Def
+			from := m.get(deq).Def
 			if m.root.Outputs[0].Type.DType != from.Inputs[0].Type.DType || !sameScalar(m.root.Inputs[1], from.Inputs[1]) ||
 				!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(from.Inputs, 2)) {
 				return nil
@@ -393,7 +393,7 @@ func buildDequantized(m *match) *ir.Value {
 		ir.Operand(n.Inputs, ir.MatMulBias), ir.Operand(n.Inputs, ir.MatMulResidual))
 }
 
-// floats is a quantised product whose result is in floats, as far as it got.
+// qFloats is a quantised product whose result is in floats, as far as it got.
 func qFloats(upTo int) *pattern {
 	return quantizedProduct().rest().when("a quantised product in floats", func(_ *match, v *ir.Value) bool {
 		if v.Type.DType != tensor.F32 {
