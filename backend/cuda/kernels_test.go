@@ -153,7 +153,7 @@ func TestInstructionsAreInOrder(t *testing.T) {
 			names = append(names, strings.ToLower(strings.TrimPrefix(name, "OP_")))
 		}
 	}
-	require.Equal(t, names, instructionNames)
+	require.Equal(t, names, instructionNames, "run go generate in backend/cuda")
 }
 
 // TestElementwiseFunctions: every function of floats that has an instruction is one of the IR's.

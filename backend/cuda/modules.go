@@ -23,6 +23,7 @@ import (
 // machine code for Hopper; resources.txt, a line a kernel with its source; and sources.sum, the fingerprint of what they were made of. The generator in _gen
 // writes them.
 //
+//go:generate go -C _gen run . -only none
 //go:embed kernels
 var kernels embed.FS
 
