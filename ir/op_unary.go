@@ -246,6 +246,9 @@ func sign(x float64) float64 {
 	return x
 }
 
+// At is the function at a real number; it must be one that Real returns.
+func (o Unary) At(x float64) float64 { return unaryTable[o.Fn].real(x, o) }
+
 // Real returns the function on real numbers, nil for one that is of integers alone or returns bool.
 func (o Unary) Real() func(x float64) float64 {
 	row := unaryTable[o.Fn]

@@ -15,10 +15,10 @@ var withoutKernel = [ir.NumUnary]bool{
 	ir.Sinh: true, ir.Cosh: true, ir.Asinh: true, ir.Acosh: true, ir.Atanh: true,
 }
 
-// unaryKernels are the kernels of functions of float32, which have the names of the IR's; kernel.NoUnary where there is none.
+// unaryKernels are the kernels of functions of float32; kernel.NoUnary where there is none.
 var unaryKernels = func() (kernels [ir.NumUnary]kernel.UnaryOp) {
 	for fn := ir.NoUnary + 1; fn < ir.NumUnary; fn++ {
-		op, ok := kernel.Named(fn.String())
+		op, ok := kernel.Of(fn)
 		if real := (ir.Unary{Fn: fn}).Real() != nil; real == withoutKernel[fn] == ok {
 			panic(fmt.Sprintf("cpu: %s has a kernel, or stands in withoutKernel", fn))
 		}

@@ -6,20 +6,6 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// instructionNames are the instructions of the kernel each, in the order of its Op: those before int_neg compute in float32,
-// the others in int64.
-var instructionNames = []string{
-	"neg", "abs", "exp", "log", "sqrt", "reciprocal", "erf", "tanh", "sigmoid", "relu", "leaky_relu", "elu",
-	"softplus", "softsign", "hard_sigmoid", "hard_swish", "gelu", "gelu_tanh", "silu", "mish", "selu", "celu",
-	"thresholded_relu", "shrink", "clamp", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
-	"floor", "ceil", "round", "sign", "is_nan", "is_inf", "add", "sub", "mul", "div", "pow", "mod", "fmod", "max",
-	"min", "equal", "less", "less_or_equal", "greater", "greater_or_equal", "prelu", "narrow", "to_int", "to_bool",
-	"int_neg", "int_abs", "int_sign", "int_relu", "int_not", "int_add", "int_sub", "int_mul", "int_div",
-	"int_mod", "int_fmod", "int_max", "int_min", "int_and", "int_or", "int_xor", "int_equal", "int_less",
-	"int_less_or_equal", "int_greater", "int_greater_or_equal", "int_to_float", "int_to_bool", "int_wrap", "not",
-	"select", "quantize", "dequantize",
-}
-
 var instructionNumbers = func() map[string]int32 {
 	m := map[string]int32{}
 	for i, name := range instructionNames {

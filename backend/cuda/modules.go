@@ -1,10 +1,9 @@
 package cuda
 
 import (
-	"archive/zip"
-	"bytes"
+	"archive/tar"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -14,34 +13,85 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/rlxc/rlxc/internal/driver"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// archive holds the kernels as PTX text and as machine code for Hopper: NAME.ptx and NAME.cubin. The generator in _gen writes it.
+// kernels has, for each source in _gen, two solid archives of its kernels, SOURCE.ptx.tar.zst with their texts and SOURCE.cubin.tar.zst with
+// machine code for Hopper; resources.txt, a line a kernel with its source; and sources.sum, the fingerprint of what they were made of. The generator in _gen
+// writes them.
 //
-//go:embed kernels.zip
-var archive []byte
+//go:generate go -C _gen run . -only none
+//go:embed kernels
+var kernels embed.FS
 
-var openArchive = sync.OnceValues(func() (*zip.Reader, error) { return zip.NewReader(bytes.NewReader(archive), int64(len(archive))) })
+// sources has the source of every kernel.
+var sources = sync.OnceValue(func() map[string]string {
+	table, err := kernels.ReadFile("kernels/resources.txt")
+	if err != nil {
+		panic(err)
+	}
+	m := map[string]string{}
+	for line := range strings.Lines(string(table)) {
+		f := strings.Fields(line)
+		m[f[0]] = f[1]
+	}
+	return m
+})
 
-// archived returns a file of the archive.
-func archived(name string) ([]byte, error) {
-	z, err := openArchive()
+// unpacked has what archives hold, by their paths, of those that were needed: func() (map[string][]byte, error).
+var unpacked sync.Map
+
+// archived returns the text of a kernel or its machine code: kind is ptx or cubin.
+func archived(name, kind string) ([]byte, error) {
+	source, ok := sources()[name]
+	if !ok {
+		return nil, fmt.Errorf("no kernel %s", name)
+	}
+	path := fmt.Sprintf("kernels/%s.%s.tar.zst", source, kind)
+	f, _ := unpacked.LoadOrStore(path, sync.OnceValues(func() (map[string][]byte, error) { return unpack(path) }))
+	files, err := f.(func() (map[string][]byte, error))()
 	if err != nil {
 		return nil, err
 	}
-	f, err := z.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("no kernel %s: %w", name, err)
+	if files[name] == nil {
+		return nil, fmt.Errorf("no kernel %s in %s", name, path)
 	}
-	defer f.Close()
-	return io.ReadAll(f)
+	return files[name], nil
+}
+
+// unpack reads an archive.
+func unpack(path string) (map[string][]byte, error) {
+	packed, err := kernels.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer packed.Close()
+	z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	files := map[string][]byte{}
+	for t := tar.NewReader(z); ; {
+		h, err := t.Next()
+		if err == io.EOF {
+			return files, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if files[h.Name], err = io.ReadAll(t); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
 }
 
 // ptxText returns the text of a kernel.
 func ptxText(name string) (string, error) {
-	data, err := archived(name + ".ptx")
+	data, err := archived(name, "ptx")
 	return string(data), err
 }
 
@@ -154,7 +204,7 @@ func (m *modules) load(l *launch) (*kernel, error) {
 		return m.start(userEntry, code)
 	}
 	if runsArchived(&m.ctx.Info) {
-		code, err := archived(name + ".cubin")
+		code, err := archived(name, "cubin")
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 // poolTaps is the most elements of a window.
 const poolTaps = 1 << 12
 
-// poolParams is Pool in _gen/kept.cu, and its modes.
+// poolParams is Pool in _gen/opaque.cu, and its modes.
 type poolParams struct {
 	y, places, x                                     address
 	total, image, channel                            int64

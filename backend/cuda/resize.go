@@ -10,7 +10,7 @@ import (
 // mostResized is the number of axes that the kernel may change.
 const mostResized = 3
 
-// resizeParams is Resize in _gen/kept.cu.
+// resizeParams is Resize in _gen/opaque.cu.
 type resizeParams struct {
 	y, x, table address
 	total       int64

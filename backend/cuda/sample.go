@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// sampleParams is Sample in _gen/kept.cu.
+// sampleParams is Sample in _gen/opaque.cu.
 type sampleParams struct {
 	y, x, grid                                   address
 	total, image, channel                        int64

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// topKParams is TopK in _gen/kept.cu.
+// topKParams is TopK in _gen/opaque.cu.
 type topKParams struct {
 	y, places, x            address
 	total, inner            int64

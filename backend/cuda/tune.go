@@ -51,7 +51,11 @@ func tuningCacheOf(identity, folder string) *tuningCache {
 	if folder == "" {
 		return c
 	}
-	sum := sha256.Sum256(append([]byte(identity), archive...))
+	made, err := kernels.ReadFile("kernels/sources.sum")
+	if err != nil {
+		panic(err)
+	}
+	sum := sha256.Sum256(append([]byte(identity), made...))
 	c.path = filepath.Join(folder, "tiles-"+hex.EncodeToString(sum[:8])+".json")
 	if data, err := os.ReadFile(c.path); err != nil || json.Unmarshal(data, &c.chosen) != nil || c.chosen == nil {
 		c.chosen = map[string]string{} // the file is a help and never an error

@@ -48,7 +48,7 @@ var imports = map[string][]string{
 	"internal/proof":        {"ir", "planner", "arena"},
 	"internal/backend":      {"internal/options", "ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
 	"backend/cpu":           {"internal/backend", "backend/cpu/kernel", "internal/options", "internal/packed", "ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
-	"backend/cpu/kernel":    {"internal/packed"},
+	"backend/cpu/kernel":    {"internal/packed", "ir"},
 	"backend/wgpu":          {"internal/backend", "internal/gpu", "internal/native", "ir", "internal/ops", "internal/target", "tensor"},
 	"internal/gpu":          {"internal/backend", "internal/target", "ir", "planner", "tensor"},
 	"internal/native":       {"internal/dynlib"},

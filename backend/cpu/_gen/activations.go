@@ -13,8 +13,9 @@ import (
 // A unaryKernel is the vector code of a function of one float, for both architectures. a and b hold the function's parameters, if
 // it has any, in every lane.
 type unaryKernel struct {
-	op     string // its name in kernel/unary.go
+	op     string // the name of its constant in package ir
 	params int
+	facts  string                              // the rest of its unaryRow in kernel/unary.go: what error its code may have, and the parameters that it is tested with
 	amd64  func(v *simd, x, a, b reg.Register) // replaces x by the result
 	arm64  func(v *neon, x, a, b vreg) vreg    // returns the result
 }
@@ -32,36 +33,37 @@ func checkUnary(rows []unaryKernel) error {
 	return nil
 }
 
+// unaryTable has the functions. Those before Relu and it are no separate pass of a product; a Silu whose Alpha is not 1 rounds Alpha·x.
 var unaryTable = []unaryKernel{
-	{"NoUnary", 0, func(*simd, reg.Register, reg.Register, reg.Register) {}, func(_ *neon, x, _, _ vreg) vreg { return x }},
-	{"Relu", 0, amd64Of((*simd).relu), arm64Of((*neon).relu)},
-	{"Exp", 0, amd64Of((*simd).exp), arm64Of((*neon).exp)},
-	{"Erf", 0, amd64Of((*simd).erf), arm64Of((*neon).erf)},
-	{"Gelu", 0, amd64Of((*simd).gelu), arm64Of((*neon).gelu)},
-	{"GeluTanh", 0, amd64Of((*simd).geluTanh), arm64Of((*neon).geluTanh)},
-	{"Tanh", 0, amd64Of((*simd).tanh), arm64Of((*neon).tanh)},
-	{"Sigmoid", 0, amd64Of((*simd).sigmoid), arm64Of((*neon).sigmoid)},
-	{"Silu", 1, (*simd).silu, (*neon).silu},
-	{"Softplus", 0, amd64Of((*simd).softplus), arm64Of((*neon).softplus)},
-	{"Softsign", 0, amd64Of((*simd).softsign), arm64Of((*neon).softsign)},
-	{"Mish", 0, amd64Of((*simd).mish), arm64Of((*neon).mish)},
-	{"LeakyRelu", 1, (*simd).leakyRelu, (*neon).leakyRelu},
-	{"ThresholdedRelu", 1, (*simd).thresholdedRelu, (*neon).thresholdedRelu},
-	{"Shrink", 2, (*simd).shrink, (*neon).shrink},
-	{"Elu", 1, (*simd).elu, (*neon).elu},
-	{"Selu", 2, (*simd).selu, (*neon).selu},
-	{"Celu", 1, (*simd).celu, (*neon).celu},
-	{"HardSigmoid", 2, (*simd).hardSigmoid, (*neon).hardSigmoid},
-	{"HardSwish", 0, amd64Of((*simd).hardSwish), arm64Of((*neon).hardSwish)},
-	{"Clamp", 2, (*simd).clamp, (*neon).clamp},
-	{"Neg", 0, amd64Of(func(v *simd, x reg.Register) { v.VXORPS(v.bits(signBit), x, x) }), arm64Op(a64.FNEG)},
-	{"Abs", 0, amd64Of(func(v *simd, x reg.Register) { v.VANDPS(v.bits(absMask), x, x) }), arm64Op(a64.FABS)},
-	{"Sign", 0, amd64Of((*simd).sign), arm64Of((*neon).sign)},
-	{"Floor", 0, rounded(down), arm64Op(a64.FRINTM)},
-	{"Ceil", 0, rounded(up), arm64Op(a64.FRINTP)},
-	{"Round", 0, rounded(nearest), arm64Op(a64.FRINTN)},
-	{"Sqrt", 0, amd64Of(func(v *simd, x reg.Register) { v.VSQRTPS(x, x) }), arm64Op(a64.FSQRT)},
-	{"Reciprocal", 0, amd64Of((*simd).reciprocal), arm64Of((*neon).reciprocal)},
+	{"NoUnary", 0, "", func(*simd, reg.Register, reg.Register, reg.Register) {}, func(_ *neon, x, _, _ vreg) vreg { return x }},
+	{"Relu", 0, "", amd64Of((*simd).relu), arm64Of((*neon).relu)},
+	{"Exp", 0, "ulp: 2", amd64Of((*simd).exp), arm64Of((*neon).exp)},
+	{"Erf", 0, "ulp: 2", amd64Of((*simd).erf), arm64Of((*neon).erf)},
+	{"Gelu", 0, "ulp: 2, abs: 1e-7", amd64Of((*simd).gelu), arm64Of((*neon).gelu)},
+	{"GeluTanh", 0, "ulp: 4, abs: 2e-7", amd64Of((*simd).geluTanh), arm64Of((*neon).geluTanh)},
+	{"Tanh", 0, "ulp: 2", amd64Of((*simd).tanh), arm64Of((*neon).tanh)},
+	{"Sigmoid", 0, "ulp: 3, abs: 1e-37", amd64Of((*simd).sigmoid), arm64Of((*neon).sigmoid)},
+	{"Silu", 1, "ulp: 3, cases: []unaryCase{{alpha: 1, abs: 1e-36}, {alpha: 1.702, abs: 2e-7}}", (*simd).silu, (*neon).silu},
+	{"Softplus", 0, "ulp: 6, abs: 1e-37", amd64Of((*simd).softplus), arm64Of((*neon).softplus)},
+	{"Softsign", 0, "ulp: 2", amd64Of((*simd).softsign), arm64Of((*neon).softsign)},
+	{"Mish", 0, "ulp: 4, abs: 1e-36", amd64Of((*simd).mish), arm64Of((*neon).mish)},
+	{"LeakyRelu", 1, "ulp: 0.5, cases: []unaryCase{{alpha: 0.01}, {alpha: -2}}", (*simd).leakyRelu, (*neon).leakyRelu},
+	{"ThresholdedRelu", 1, "cases: []unaryCase{{alpha: 1}, {alpha: -0.5}}", (*simd).thresholdedRelu, (*neon).thresholdedRelu},
+	{"Shrink", 2, "ulp: 0.5, cases: []unaryCase{{alpha: 0.5}, {alpha: 1.5, beta: 1.25}, {alpha: -1, beta: 0.5}}", (*simd).shrink, (*neon).shrink},
+	{"Elu", 1, "ulp: 3, cases: []unaryCase{{alpha: 1}, {alpha: 0.3}}", (*simd).elu, (*neon).elu},
+	{"Selu", 2, "ulp: 4, cases: []unaryCase{{alpha: 1.6732632, beta: 1.050701}}", (*simd).selu, (*neon).selu},
+	{"Celu", 1, "ulp: 4, cases: []unaryCase{{alpha: 1}, {alpha: 2.5}}", (*simd).celu, (*neon).celu},
+	{"HardSigmoid", 2, "ulp: 0.5, cases: []unaryCase{{alpha: 0.2, beta: 0.5}, {alpha: -1, beta: 0.25}}", (*simd).hardSigmoid, (*neon).hardSigmoid},
+	{"HardSwish", 0, "ulp: 3", amd64Of((*simd).hardSwish), arm64Of((*neon).hardSwish)},
+	{"Clamp", 2, "cases: []unaryCase{{alpha: 0, beta: 6}, {alpha: -1.5, beta: 0.25}}", (*simd).clamp, (*neon).clamp},
+	{"Neg", 0, "", amd64Of(func(v *simd, x reg.Register) { v.VXORPS(v.bits(signBit), x, x) }), arm64Op(a64.FNEG)},
+	{"Abs", 0, "", amd64Of(func(v *simd, x reg.Register) { v.VANDPS(v.bits(absMask), x, x) }), arm64Op(a64.FABS)},
+	{"Sign", 0, "", amd64Of((*simd).sign), arm64Of((*neon).sign)},
+	{"Floor", 0, "", rounded(down), arm64Op(a64.FRINTM)},
+	{"Ceil", 0, "", rounded(up), arm64Op(a64.FRINTP)},
+	{"Round", 0, "", rounded(nearest), arm64Op(a64.FRINTN)},
+	{"Sqrt", 0, "ulp: 0.5", amd64Of(func(v *simd, x reg.Register) { v.VSQRTPS(x, x) }), arm64Op(a64.FSQRT)},
+	{"Reciprocal", 0, "ulp: 0.5", amd64Of((*simd).reciprocal), arm64Of((*neon).reciprocal)},
 }
 
 // amd64Of is the code of a function without parameters.

@@ -61,7 +61,7 @@ var benchmarks = func() (all []benchmark) {
 		if len(row.cases) > 0 {
 			f.Alpha, f.Beta = row.cases[0].alpha, row.cases[0].beta
 		}
-		elements(row.name, cols, func(s *Set, x, y []float32) { s.Unary(f, y, x) })
+		elements(f.Op.String(), cols, func(s *Set, x, y []float32) { s.Unary(f, y, x) })
 	}
 	elements("addition", cols, func(s *Set, x, y []float32) { s.Binary(Add, y, x, x) })
 	elements("softmax of 128×128", 128*128, func(s *Set, x, y []float32) { s.Softmax(y, 128, x, 128, 128, 128) })

@@ -17,13 +17,9 @@ func eachUnary(test func(f Unary, row unaryRow, what string)) {
 		}
 		for _, c := range cases {
 			row.abs = c.abs
-			test(Unary{UnaryOp(op), c.alpha, c.beta}, row, fmt.Sprintf("%s%v", row.name, c))
+			test(Unary{UnaryOp(op), c.alpha, c.beta}, row, fmt.Sprintf("%s%v", UnaryOp(op), c))
 		}
 	}
-}
-
-func (row unaryRow) want(f Unary, x float32) float64 {
-	return row.f(float64(x), float64(f.Alpha), float64(f.Beta))
 }
 
 // unaryInputs are special values and a sweep over all magnitudes.
@@ -52,7 +48,7 @@ func TestUnaryValues(t *testing.T) {
 				if math.IsInf(float64(x), 0) { // the limit and nothing close to it
 					abs = 0
 				}
-				if e := ulps(got[i], row.want(f, x), abs); e > worst || math.IsNaN(e) {
+				if e := ulps(got[i], f.at(float64(x)), abs); e > worst || math.IsNaN(e) {
 					worst, at = e, x
 				}
 			}
@@ -94,7 +90,7 @@ func TestUnaryShapes(t *testing.T) {
 					dst.checkGaps(t, what, cols+1, cols)
 					for i := range rows {
 						for j := range cols {
-							got, want := dst.inner[i*(cols+1)+j], row.want(f, src.inner[i*(cols+2)+j])
+							got, want := dst.inner[i*(cols+1)+j], f.at(float64(src.inner[i*(cols+2)+j]))
 							require.LessOrEqual(t, ulps(got, want, row.abs), row.ulp+1e-6, "%s at %d, %d", what, i, j)
 						}
 					}

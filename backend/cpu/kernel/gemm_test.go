@@ -101,7 +101,7 @@ func (g *gemmCase) check(t *testing.T) {
 // epilogues are the functions that products are tested with: the fused one, and some of those that are applied to finished tiles.
 var epilogues = []UnaryOp{NoUnary, Relu, Gelu, GeluTanh, Tanh, Softplus}
 
-func activateFloat64(act UnaryOp, x float64) float64 { return unaryRows[act].f(x, 0, 0) }
+func activateFloat64(act UnaryOp, x float64) float64 { return Unary{Op: act}.at(x) }
 
 func (g *gemmCase) pack(s *Set) *guarded {
 	pack := s.NewPackB(g.k, g.n)

@@ -2,50 +2,16 @@ package kernel
 
 import (
 	"fmt"
-	"math"
+
+	"github.com/rlxc/rlxc/ir"
 )
 
-// UnaryOp numbers the functions of one float32.
+// UnaryOp numbers the functions of one float32. The generator lists them. Those above Relu may be an epilogue of products, and are applied to finished tiles.
 type UnaryOp uint8
 
-// The functions of one float32. Those above Relu may be an epilogue of products, and are applied to finished tiles.
-const (
-	NoUnary UnaryOp = iota // the number itself
-	Relu
-	Exp
-	Erf
-	Gelu     // x/2·(1+erf(x/√2)), 0 at -∞
-	GeluTanh // x/2·(1+tanh(√(2/π)·(x+0.044715·x³)))
-	Tanh
-	Sigmoid
-	Silu            // x·sigmoid(Alpha·x)
-	Softplus        // ln(1+e^x)
-	Softsign        // x/(1+|x|)
-	Mish            // x·tanh(softplus(x))
-	LeakyRelu       // Alpha·x below 0
-	ThresholdedRelu // 0 up to Alpha
-	Shrink          // 0 from −Alpha to Alpha, outside nearer to it by Beta
-	Elu             // Alpha·(e^x−1) below 0
-	Selu            // Beta·x, Beta·Alpha·(e^x−1) up to 0
-	Celu            // Alpha·(e^(x/Alpha)−1) below 0, Alpha > 0
-	HardSigmoid     // Alpha·x+Beta between 0 and 1
-	HardSwish       // x·hardsigmoid(x) with 1/6 and 1/2
-	Clamp           // x between Alpha and Beta
-	Neg
-	Abs
-	Sign
-	Floor
-	Ceil
-	Round // halves to even
-	Sqrt
-	Reciprocal
-	NumUnary
-)
-
-// A unaryRow is what is known of a function beside its vector code.
+// A unaryRow is what the generator knows of a function beside its vector code.
 type unaryRow struct {
-	name string
-	f    func(x, alpha, beta float64) float64
+	fn ir.UnaryFn
 	// The error that vector code may have, in units of the last place, where the result is above abs.
 	ulp, abs float64
 	// cases are the parameters that it is tested with; empty for a function without.
@@ -58,70 +24,16 @@ type unaryCase struct {
 	abs         float64
 }
 
-// unaryRows are the functions in float64. The plain kernels round them once.
-var unaryRows = [NumUnary]unaryRow{
-	NoUnary:  {name: "none", f: plain(func(x float64) float64 { return x })},
-	Relu:     {name: "relu", f: plain(relu)},
-	Exp:      {name: "exp", f: plain(math.Exp), ulp: 2},
-	Erf:      {name: "erf", f: plain(math.Erf), ulp: 2},
-	Gelu:     {name: "gelu", f: plain(gelu), ulp: 2, abs: 1e-7},
-	GeluTanh: {name: "gelu_tanh", f: plain(geluTanh), ulp: 4, abs: 2e-7},
-	Tanh:     {name: "tanh", f: plain(math.Tanh), ulp: 2},
-	Sigmoid:  {name: "sigmoid", f: plain(sigmoid), ulp: 3, abs: 1e-37},
-	Silu: {name: "silu", f: func(x, alpha, _ float64) float64 { return x / (1 + math.Exp(-alpha*x)) }, ulp: 3,
-		cases: []unaryCase{{alpha: 1, abs: 1e-36}, {alpha: 1.702, abs: 2e-7 /* Alpha·x is rounded */}}},
-	Softplus:  {name: "softplus", f: plain(softplus), ulp: 6, abs: 1e-37},
-	Softsign:  {name: "softsign", f: plain(func(x float64) float64 { return x / (1 + math.Abs(x)) }), ulp: 2},
-	Mish:      {name: "mish", f: plain(func(x float64) float64 { return x * math.Tanh(softplus(x)) }), ulp: 4, abs: 1e-36},
-	LeakyRelu: {name: "leaky_relu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*x) }, ulp: 0.5, cases: []unaryCase{{alpha: 0.01}, {alpha: -2}}},
-	Elu:       {name: "elu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*math.Expm1(x)) }, ulp: 3, cases: []unaryCase{{alpha: 1}, {alpha: 0.3}}},
-	HardSwish: {name: "hard_swish", f: plain(func(x float64) float64 { return x * min(max(x+3, 0), 6) / 6 }), ulp: 3},
-	Clamp: {name: "clamp", f: func(x, alpha, beta float64) float64 { return min(max(x, alpha), beta) },
-		cases: []unaryCase{{alpha: 0, beta: 6}, {alpha: -1.5, beta: 0.25}}},
-	Neg:        {name: "neg", f: plain(func(x float64) float64 { return -x })},
-	Abs:        {name: "abs", f: plain(math.Abs)},
-	Sign:       {name: "sign", f: plain(sign)},
-	Floor:      {name: "floor", f: plain(math.Floor)},
-	Ceil:       {name: "ceil", f: plain(math.Ceil)},
-	Round:      {name: "round", f: plain(math.RoundToEven)},
-	Sqrt:       {name: "sqrt", f: plain(math.Sqrt), ulp: 0.5},
-	Reciprocal: {name: "reciprocal", f: plain(func(x float64) float64 { return 1 / x }), ulp: 0.5},
-	ThresholdedRelu: {name: "thresholded_relu", f: func(x, alpha, _ float64) float64 {
-		if x > alpha {
-			return x
-		}
-		return 0
-	}, cases: []unaryCase{{alpha: 1}, {alpha: -0.5}}},
-	Shrink: {name: "shrink", f: func(x, alpha, beta float64) float64 {
-		switch {
-		case x < -alpha:
-			return x + beta
-		case x > alpha:
-			return x - beta
-		}
-		return 0
-	}, ulp: 0.5, cases: []unaryCase{{alpha: 0.5}, {alpha: 1.5, beta: 1.25}, {alpha: -1, beta: 0.5}}},
-	Selu: {name: "selu", f: func(x, alpha, beta float64) float64 {
-		if x <= 0 {
-			return beta * alpha * math.Expm1(x)
-		}
-		return beta * x
-	}, ulp: 4, cases: []unaryCase{{alpha: 1.6732632, beta: 1.050701}}},
-	Celu: {name: "celu", f: func(x, alpha, _ float64) float64 { return below(x, alpha*math.Expm1(x/alpha)) }, ulp: 4, cases: []unaryCase{{alpha: 1}, {alpha: 2.5}}},
-	HardSigmoid: {name: "hard_sigmoid", f: func(x, alpha, beta float64) float64 { return max(0, min(1, alpha*x+beta)) }, ulp: 0.5,
-		cases: []unaryCase{{alpha: 0.2, beta: 0.5}, {alpha: -1, beta: 0.25}}},
-}
-
 // A Unary is a function with its parameters, where it has some.
 type Unary struct {
 	Op          UnaryOp
 	Alpha, Beta float32
 }
 
-// Named finds a function by its name, as the IR has it.
-func Named(name string) (UnaryOp, bool) {
+// Of finds the kernel of a function.
+func Of(fn ir.UnaryFn) (UnaryOp, bool) {
 	for op, row := range unaryRows {
-		if row.name == name {
+		if row.fn == fn {
 			return UnaryOp(op), true
 		}
 	}
@@ -130,10 +42,21 @@ func Named(name string) (UnaryOp, bool) {
 
 // String is the function's name.
 func (op UnaryOp) String() string {
-	if op < NumUnary {
-		return unaryRows[op].name
+	switch {
+	case op == NoUnary:
+		return "none"
+	case op < NumUnary:
+		return unaryRows[op].fn.String()
 	}
 	return fmt.Sprintf("UnaryOp(%d)", uint8(op))
+}
+
+// at is the function at a real number.
+func (f Unary) at(x float64) float64 {
+	if f.Op == NoUnary {
+		return x
+	}
+	return ir.Unary{Fn: unaryRows[f.Op].fn, Alpha: f.Alpha, Beta: f.Beta}.At(x)
 }
 
 // unaryFunc applies a function to rows × cols elements; strides between rows count elements. dst may be src.

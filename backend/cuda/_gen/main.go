@@ -1,22 +1,26 @@
 // Command _gen compiles the CUDA C++ beside it to PTX, a text for each kernel, and that to machine code for Hopper, both of which it
-// writes to ../kernels.zip. It lists in resources.txt what ptxas says of each: registers, spilled bytes, shared memory.
+// writes to ../kernels, two archives for each source. It lists in resources.txt there what ptxas says of each: registers, spilled bytes,
+// shared memory.
 //
-//	go run . -nvcc PATH          writes both
+//	go run . -nvcc PATH          writes all
 //	go run . -nvcc PATH -only A,B compiles these sources, and keeps the kernels of the others
+//	go run . -only none          writes what needs no compiler: ../instructions.go and wgmma.cuh
 //	go run . -nvcc PATH -check   fails if they are not what it would write
 //
 // nvcc and ptxas come from PyPI: pip install nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt.
 package main
 
 import (
-	"archive/zip"
+	"archive/tar"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
+	"go/format"
 	"io"
+	"io/fs"
 	"log"
 	"os"
 	"os/exec"
@@ -25,6 +29,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 type source struct{ file, arch string }
@@ -32,7 +38,7 @@ type source struct{ file, arch string }
 // sources are the files with kernels, and the least compute capability that each needs; 90a is of that capability alone.
 var sources = []source{
 	{"each.cu", "75"}, {"index.cu", "75"}, {"rows.cu", "75"}, {"matmul.cu", "75"}, {"attention.cu", "75"},
-	{"flash32.cu", "75"}, {"quant.cu", "75"}, {"texts.cu", "75"}, {"kept.cu", "75"}, {"mma.cu", "80"}, {"qmma.cu", "80"}, {"flash.cu", "80"}, {"simt.cu", "80"}, {"three.cu", "80"}, {"windows.cu", "75"}, {"wgmma.cu", "90a"},
+	{"flash32.cu", "75"}, {"quant.cu", "75"}, {"texts.cu", "75"}, {"opaque.cu", "75"}, {"mma.cu", "80"}, {"qmma.cu", "80"}, {"flash.cu", "80"}, {"simt.cu", "80"}, {"three.cu", "80"}, {"windows.cu", "75"}, {"wgmma.cu", "90a"},
 }
 
 // version is the one of PTX that the texts say they are of: drivers for CUDA 12.0 read it. nvcc writes its own, newer one; that
@@ -41,12 +47,23 @@ const version = ".version 8.0"
 
 // What the generator writes.
 const (
-	archivePath = "../kernels.zip"
-	tablePath   = "resources.txt"
+	folder    = "../kernels"
+	tablePath = folder + "/resources.txt"
+	sumPath   = folder + "/sources.sum"
+
+	instructionsPath = "../instructions.go"
 )
 
 // A kernel is one entry of a source, and its machine code for Hopper.
-type kernel struct{ name, arch, text, code string }
+type kernel struct{ name, source, arch, text, code string }
+
+// archives are the two of a source, by their paths: what of a kernel each holds.
+func archives(source string) map[string]func(*kernel) *string {
+	return map[string]func(*kernel) *string{
+		fmt.Sprintf("%s/%s.ptx.tar.zst", folder, source):   func(k *kernel) *string { return &k.text },
+		fmt.Sprintf("%s/%s.cubin.tar.zst", folder, source): func(k *kernel) *string { return &k.code },
+	}
+}
 
 func main() {
 	log.SetFlags(0)
@@ -54,8 +71,15 @@ func main() {
 	only := flag.String("only", "", "compile these sources, and keep the kernels of the others")
 	check := flag.Bool("check", false, "write neither, and fail if they are not what would be written")
 	flag.Parse()
-	if err := os.WriteFile("wgmma.cuh", wgmmaHeader(), 0o644); err != nil {
+	table, err := instructions()
+	if err == nil {
+		err = errors.Join(os.WriteFile("wgmma.cuh", wgmmaHeader(), 0o644), os.WriteFile(instructionsPath, table, 0o644))
+	}
+	if err != nil {
 		log.Fatal(err)
+	}
+	if *only == "none" {
+		return
 	}
 	if *only != "" {
 		sources = slices.DeleteFunc(sources, func(s source) bool { return !slices.Contains(strings.Split(*only, ","), s.file) })
@@ -75,24 +99,11 @@ func main() {
 	if err := assemble(ptxas, kernels); err != nil {
 		log.Fatal(err)
 	}
-	table, err := resources(ptxas, kernels)
+	lines, err := resources(ptxas, kernels)
 	if err != nil {
 		log.Fatal(err)
 	}
-	if *only != "" {
-		if kernels, table, err = merge(kernels, table); err != nil {
-			log.Fatal(err)
-		}
-	}
-	sum, err := sumOfSources()
-	if err != nil {
-		log.Fatal(err)
-	}
-	archive, err := pack(kernels, sum)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := errors.Join(os.WriteFile(archivePath, archive, 0o644), os.WriteFile(tablePath, table, 0o644)); err != nil {
+	if err := write(kernels, lines); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -106,17 +117,21 @@ func verify(nvcc, ptxas string) error {
 	stale := func(path string) error {
 		return fmt.Errorf("%s is not what the generator writes: run it without -check", path)
 	}
-	archive, comment, err := archived()
+	archive, err := archived()
 	if err != nil {
 		return err
 	}
-	if sum, err := sumOfSources(); err != nil || sum != comment {
-		return errors.Join(err, stale(archivePath))
+	sum, err := sumOfSources()
+	if err != nil {
+		return err
+	}
+	if old, err := os.ReadFile(sumPath); err != nil || string(old) != sum {
+		return errors.Join(err, stale(sumPath))
 	}
 	var matched []kernel
 	for left, n := sources, 0; len(left) > 0; n++ {
 		if n == attempts {
-			return fmt.Errorf("%w (%d attempts at %s)", stale(archivePath), n, left[0].file)
+			return fmt.Errorf("%w (%d attempts at %s)", stale(folder), n, left[0].file)
 		}
 		var again []source
 		lists, err := compile(nvcc, left)
@@ -136,7 +151,7 @@ func verify(nvcc, ptxas string) error {
 		return err
 	}
 	if len(matched) != len(archive) || slices.ContainsFunc(matched, func(k kernel) bool { return archive[k.name].code != k.code }) {
-		return stale(archivePath)
+		return stale(folder)
 	}
 	table, err := resources(ptxas, matched)
 	if err != nil {
@@ -146,6 +161,31 @@ func verify(nvcc, ptxas string) error {
 		return errors.Join(err, stale(tablePath))
 	}
 	return nil
+}
+
+// instructions is the Go table of the instructions of the kernel each, which stand in an enumeration of its source.
+func instructions() ([]byte, error) {
+	text, err := os.ReadFile("each.cu")
+	if err != nil {
+		return nil, err
+	}
+	_, list, _ := strings.Cut(string(text), "enum Op {")
+	list, _, ok := strings.Cut(list, "};")
+	if !ok {
+		return nil, errors.New("each.cu has no enum Op")
+	}
+	var b bytes.Buffer
+	fmt.Fprint(&b, "// Code generated by backend/cuda/_gen. DO NOT EDIT.\n\npackage cuda\n\n",
+		"// instructionNames are the instructions of the kernel each, in the order of its Op: those before int_neg compute in float32,\n",
+		"// the others in int64.\nvar instructionNames = []string{\n")
+	for _, name := range strings.Split(list, ",") {
+		name, _, _ = strings.Cut(strings.TrimSpace(name), " =")
+		if name != "OP_INT" { // a mark, and no instruction
+			fmt.Fprintf(&b, "%q,\n", strings.ToLower(strings.TrimPrefix(name, "OP_")))
+		}
+	}
+	fmt.Fprint(&b, "}\n")
+	return format.Source(b.Bytes())
 }
 
 func sorted(kernels []kernel) []kernel {
@@ -178,7 +218,7 @@ func compile(nvcc string, sources []source) ([][]kernel, error) {
 				errs[i] = err
 				return
 			}
-			lists[i], errs[i] = split(string(data), s.arch)
+			lists[i], errs[i] = split(string(data), s)
 		})
 	}
 	wg.Wait()
@@ -188,7 +228,7 @@ func compile(nvcc string, sources []source) ([][]kernel, error) {
 var entry = regexp.MustCompile(`^\.visible \.entry (\w+)\(`)
 
 // split cuts a module into texts of one kernel each, with the declarations that it uses.
-func split(text, arch string) ([]kernel, error) {
+func split(text string, from source) ([]kernel, error) {
 	var kernels []kernel
 	var head []string       // of all
 	var declared [][]string // at module level
@@ -203,7 +243,7 @@ func split(text, arch string) ([]kernel, error) {
 		case line == "", strings.HasPrefix(line, `.pragma "used_bytes_mask`): // a hint that newer versions have
 		case name != "":
 			if body = append(body, line); line == "}" && depthOf(body) == 0 {
-				kernels = append(kernels, kernel{name: name, arch: arch, text: strings.Join(body, "\n")})
+				kernels = append(kernels, kernel{name: name, source: strings.TrimSuffix(from.file, ".cu"), arch: from.arch, text: strings.Join(body, "\n")})
 				name, body = "", nil
 			}
 		case entry.MatchString(line):
@@ -256,70 +296,45 @@ func depthOf(lines []string) (n int) {
 	return n
 }
 
-// merge adds the kernels that the archive has besides those that were compiled, and their lines of the table.
-func merge(kernels []kernel, table []byte) ([]kernel, []byte, error) {
-	archive, _, err := archived()
-	if err != nil {
-		return nil, nil, err
-	}
-	old, err := os.ReadFile(tablePath)
-	if err != nil {
-		return nil, nil, err
-	}
-	compiled := map[string]bool{}
-	for _, k := range kernels {
-		compiled[k.name] = true
-	}
-	for name, k := range archive {
-		if !compiled[name] {
-			kernels = append(kernels, k)
+// archived returns the kernels of all archives by their names.
+func archived() (map[string]kernel, error) {
+	kernels := map[string]kernel{}
+	for _, s := range sources {
+		name := strings.TrimSuffix(s.file, ".cu")
+		for path, part := range archives(name) {
+			f, err := os.Open(path)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			z, err := zstd.NewReader(f)
+			if err != nil {
+				return nil, err
+			}
+			defer z.Close()
+			for t := tar.NewReader(z); ; {
+				h, err := t.Next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", path, err)
+				}
+				data, err := io.ReadAll(t)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", path, err)
+				}
+				k := kernels[h.Name]
+				k.name, k.source = h.Name, name
+				*part(&k) = string(data)
+				kernels[h.Name] = k
+			}
 		}
 	}
-	lines := strings.SplitAfter(strings.TrimSuffix(string(table), "\n"), "\n")
-	for _, line := range strings.SplitAfter(string(old), "\n") {
-		if name, _, ok := strings.Cut(line, " "); ok && !compiled[name] {
-			lines = append(lines, line)
-		}
-	}
-	for i, l := range lines {
-		lines[i] = strings.TrimSuffix(l, "\n") + "\n"
-	}
-	lines = slices.DeleteFunc(lines, func(l string) bool { return l == "\n" })
-	slices.Sort(lines)
-	return sorted(kernels), []byte(strings.Join(lines, "")), nil
+	return kernels, nil
 }
 
-// archived returns the kernels of the archive by their names, and its comment.
-func archived() (kernels map[string]kernel, comment string, err error) {
-	z, err := zip.OpenReader(archivePath)
-	if err != nil {
-		return nil, "", err
-	}
-	defer z.Close()
-	kernels = map[string]kernel{}
-	for _, f := range z.File {
-		r, err := f.Open()
-		if err != nil {
-			return nil, "", err
-		}
-		data, err := io.ReadAll(r)
-		if err != nil {
-			return nil, "", err
-		}
-		name, kind, _ := strings.Cut(f.Name, ".")
-		k := kernels[name]
-		k.name = name
-		if kind == "ptx" {
-			k.text = string(data)
-		} else {
-			k.code = string(data)
-		}
-		kernels[name] = k
-	}
-	return kernels, z.Comment, nil
-}
-
-// sumOfSources is a fingerprint of the sources; the archive has it as its comment.
+// sumOfSources is a fingerprint of the sources, as sources.sum has it.
 func sumOfSources() (string, error) {
 	files, err := filepath.Glob("*.cu*")
 	if err != nil {
@@ -334,28 +349,64 @@ func sumOfSources() (string, error) {
 		}
 		fmt.Fprintf(h, "%s %d\n%s", f, len(data), data)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return hex.EncodeToString(h.Sum(nil)) + "\n", nil
 }
 
-// pack makes the archive, the same bytes for the same kernels.
-func pack(kernels []kernel, comment string) ([]byte, error) {
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	for _, k := range kernels {
-		for _, f := range [][2]string{{".ptx", k.text}, {".cubin", k.code}} {
-			w, err := z.CreateHeader(&zip.FileHeader{Name: k.name + f[0], Method: zip.Deflate})
+// write writes the archives of the sources that were compiled, the table, which keeps its lines of the others, and the fingerprint.
+func write(kernels []kernel, table []byte) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	compiled := map[string]bool{}
+	for _, s := range sources {
+		name := strings.TrimSuffix(s.file, ".cu")
+		compiled[name] = true
+		for path, part := range archives(name) {
+			archive, err := pack(slices.DeleteFunc(slices.Clone(kernels), func(k kernel) bool { return k.source != name }), part)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if _, err := io.WriteString(w, f[1]); err != nil {
-				return nil, err
+			if err := os.WriteFile(path, archive, 0o644); err != nil {
+				return err
 			}
 		}
 	}
-	if err := z.SetComment(comment); err != nil {
+	lines := slices.Collect(strings.Lines(string(table)))
+	old, err := os.ReadFile(tablePath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for line := range strings.Lines(string(old)) {
+		if !compiled[strings.Fields(line)[1]] {
+			lines = append(lines, line)
+		}
+	}
+	slices.Sort(lines)
+	sum, err := sumOfSources()
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(tablePath, []byte(strings.Join(lines, "")), 0o644), os.WriteFile(sumPath, []byte(sum), 0o644))
+}
+
+// pack makes an archive of one part of kernels, the same bytes for the same kernels.
+func pack(kernels []kernel, part func(*kernel) *string) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := zstd.NewWriter(&b, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(8<<20), zstd.WithEncoderConcurrency(1))
+	if err != nil {
 		return nil, err
 	}
-	err := z.Close()
+	t := tar.NewWriter(z)
+	for _, k := range kernels {
+		text := *part(&k)
+		if err := t.WriteHeader(&tar.Header{Name: k.name, Mode: 0o644, Size: int64(len(text))}); err != nil {
+			return nil, err
+		}
+		if _, err := io.WriteString(t, text); err != nil {
+			return nil, err
+		}
+	}
+	err = errors.Join(t.Close(), z.Close())
 	return b.Bytes(), err
 }
 
@@ -395,7 +446,7 @@ func resources(ptxas string, kernels []kernel) ([]byte, error) {
 			return "0"
 		}
 		k := &kernels[i]
-		lines[i] = fmt.Sprintf("%s sm_%s registers %s spilled %s shared %s\n", k.name, arch(k), number(usedRegisters), number(spilled), number(sharedBytes))
+		lines[i] = fmt.Sprintf("%s %s sm_%s registers %s spilled %s shared %s\n", k.name, k.source, arch(k), number(usedRegisters), number(spilled), number(sharedBytes))
 	})
 	slices.Sort(lines)
 	return []byte(strings.Join(lines, "")), err

@@ -1,4 +1,4 @@
-// Operators that a program keeps as the model has them: pools, resizing, and images that are read between their elements.
+// Opaque operators: pools, resizing, and images that are read between their elements.
 #include "common.cuh"
 
 const int AXES = 3;
