@@ -10,21 +10,23 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Cache is what a decoder has seen: the kept tensors of a session that hold keys, values and states from step to step.
+// A Cache is what a decoder has seen: the device tensors of a session that hold keys, values and states from step to step.
 type Cache struct {
-	kept    []*Kept
-	growing []*Kept // those of them that get longer with each step
+	tensors []*DeviceTensor
+	growing []*DeviceTensor // those of them that get longer with each step
 }
 
-// KeepCache makes a cache for so many texts, with room for so many tokens in each, and feeds every input that holds one from it: an input whose
-// name begins with past, or has it after a dot, and that is an output too where its name has present in that place (past_key_values.0.key and present.0.key,
-// past_0 and present_0). Runs take none of these inputs and return none of these outputs. The cache is empty; what does not grow, such as the state of a
-// recurrence, is zeros. Keys and values that a merged decoder computes from an encoder in its first run stay as they are in those that follow.
+// BindCache makes a cache for a number of sequences, with capacity for that many tokens in each, and binds every input and output that
+// hold one: an input whose name begins with past, or has it after a dot, and that is an output too where its name has present in that
+// place (past_key_values.0.key and present.0.key, past_0 and present_0). Runs take none of these inputs and return none of these
+// outputs. The cache is empty; what does not grow, such as the state of a recurrence, is zeros. Keys and values that a merged decoder
+// computes from an encoder in its first run stay as they are in those that follow.
 //
-// It fails with ErrInput if the model has no such inputs, or one whose sizes follow neither from texts nor from room; with ErrMemory, ErrBusy or ErrClosed.
-func (s *Session) KeepCache(texts, room int) (*Cache, error) {
-	if texts < 1 || room < 1 {
-		return nil, engine.WithKind(ErrInput, fmt.Errorf("a cache for %d texts of %d tokens: both must be positive", texts, room))
+// It fails with ErrInput if the model has no such inputs, or one whose sizes follow neither from sequences nor from capacity; with
+// ErrMemory, ErrBusy or ErrClosed.
+func (s *Session) BindCache(sequences, capacity int) (*Cache, error) {
+	if sequences < 1 || capacity < 1 {
+		return nil, engine.WithKind(ErrInput, fmt.Errorf("a cache for %d sequences of %d tokens: both must be positive", sequences, capacity))
 	}
 	c, g := &Cache{}, s.engine.Program().Graph()
 	outputs := map[string]bool{}
@@ -36,12 +38,13 @@ func (s *Session) KeepCache(texts, room int) (*Cache, error) {
 		if !ok {
 			continue
 		}
-		if err := c.add(s, v, output, i, texts, room); err != nil {
+		if err := c.add(s, v, output, i, sequences, capacity); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
-	if len(c.kept) == 0 {
-		return nil, engine.WithKind(ErrInput, errors.New("the model has no inputs past… that are outputs present… too: keep and feed its state with Keep and Feed"))
+	if len(c.tensors) == 0 {
+		return nil, engine.WithKind(ErrInput,
+			errors.New("the model has no inputs past… that are outputs present… too: bind its state with BindInput and BindOutput"))
 	}
 	return c, nil
 }
@@ -58,8 +61,8 @@ func presentName(input string, outputs map[string]bool) (string, bool) {
 	return "", false
 }
 
-// add makes the kept tensor of an input and an output.
-func (c *Cache) add(s *Session, v ValueInfo, output string, input, texts, room int) error {
+// add binds an input and an output to a device tensor.
+func (c *Cache) add(s *Session, v ValueInfo, output string, input, sequences, capacity int) error {
 	axis, shared := s.engine.Program().Lengthened(input)
 	shape, free := make([]int, len(v.Shape)), 0
 	for i, size := range v.Shape {
@@ -68,32 +71,32 @@ func (c *Cache) add(s *Session, v ValueInfo, output string, input, texts, room i
 		case err == nil:
 			shape[i] = n
 		case i == axis && shared:
-			shape[i] = room
+			shape[i] = capacity
 		case i == axis:
 		case free == 0:
-			shape[i], free = texts, free+1
+			shape[i], free = sequences, free+1
 		case axis >= 0:
-			return engine.WithKind(ErrInput, fmt.Errorf("input %s is %v: its sizes follow neither from texts nor from tokens", tensor.Quote(v.Name), v.Shape))
+			return engine.WithKind(ErrInput, fmt.Errorf("input %s is %v: its sizes follow neither from sequences nor from tokens", tensor.Quote(v.Name), v.Shape))
 		}
 	}
 	p := &Program{s.engine.Program()}
 	t := tensor.New(v.DType, shape...)
-	keep := p.Keep
+	make := p.NewDeviceTensor
 	if axis >= 0 {
-		keep = func(t *Tensor) (*Kept, error) { return p.KeepGrowing(t, axis, room) }
+		make = func(t *Tensor) (*DeviceTensor, error) { return p.NewGrowingTensor(t, axis, capacity) }
 	}
-	k, err := keep(t)
+	k, err := make(t)
 	if err != nil {
 		return err
 	}
-	if c.kept = append(c.kept, k); axis >= 0 && !shared {
+	if c.tensors = append(c.tensors, k); axis >= 0 && !shared {
 		c.growing = append(c.growing, k)
 	}
-	return errors.Join(s.Feed(v.Name, k), s.Keep(output, k))
+	return errors.Join(s.BindInput(v.Name, k), s.BindOutput(output, k))
 }
 
-// Truncate leaves the first tokens of each text: 0 to begin new ones. Caches whose buffers have their room from the start (models that take past_sequence_length)
-// stay as they are. It fails with ErrInput if a cache holds fewer, with ErrBusy or with ErrClosed.
+// Truncate leaves the first tokens of each text: 0 to begin new ones. Caches whose buffers have their room from the start (models that
+// take past_sequence_length) stay as they are. It fails with ErrInput if a cache holds fewer, with ErrBusy or with ErrClosed.
 func (c *Cache) Truncate(tokens int) error {
 	var errs []error
 	for _, k := range c.growing {
@@ -105,7 +108,7 @@ func (c *Cache) Truncate(tokens int) error {
 // Close releases the memory. Later runs of the session fail with ErrClosed. It fails with ErrBusy or ErrClosed.
 func (c *Cache) Close() error {
 	var errs []error
-	for _, k := range c.kept {
+	for _, k := range c.tensors {
 		errs = append(errs, k.Close())
 	}
 	return errors.Join(errs...)

@@ -44,10 +44,10 @@ func best(logits *tensor.Tensor) int64 {
 }
 
 // Text from a merged decoder: the likeliest token, again and again.
-func ExampleSession_KeepCache() {
+func ExampleSession_BindCache() {
 	decoder := opened("testdata/decoders/gpt2-merged.zip", "model.onnx")
 	defer decoder.Close()
-	cache, err := decoder.KeepCache(1, 64) // one text of up to 64 tokens
+	cache, err := decoder.BindCache(1, 64) // one text of up to 64 tokens
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -79,11 +79,11 @@ func ExampleSession_KeepCache() {
 }
 
 // A text for another text: the encoder runs once, and the decoder keeps what it makes of the encoder's states.
-func ExampleSession_KeepCache_encoder() {
+func ExampleSession_BindCache_encoder() {
 	encoder, decoder := opened("testdata/decoders/t5.zip", "encoder.onnx"), opened("testdata/decoders/t5.zip", "model.onnx")
 	defer encoder.Close()
 	defer decoder.Close()
-	cache, err := decoder.KeepCache(1, 64)
+	cache, err := decoder.BindCache(1, 64)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func TestLateReadsOfAnOp(t *testing.T) {
 		s, err := p.NewSession()
 		require.NoError(t, err)
 		defer s.Close()
-		s.engine.Memory(0).(interface{ Poison(byte) }).Poison(0xA5)
+		s.engine.Memories()[0].(interface{ Poison(byte) }).Poison(0xA5)
 		out, err := s.Run(context.Background(), Tensors{"x": tensor.FromSlice(x, 2, 64)})
 		require.NoError(t, err)
 		return tensor.Of[float32](out["arrived"].Clone())

@@ -28,7 +28,7 @@ func TestLivenessPolicies(t *testing.T) {
 		s, err := p.NewSession()
 		require.NoError(t, err)
 		defer s.Close()
-		s.engine.Memory(0).(interface{ Poison(byte) }).Poison(0xFF)
+		s.engine.Memories()[0].(interface{ Poison(byte) }).Poison(0xFF)
 		got, err := s.Run(context.Background(), in)
 		require.NoError(t, err)
 		for name := range want {

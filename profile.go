@@ -18,8 +18,9 @@ type StepTime struct {
 	Reference bool `json:"reference,omitempty"`
 }
 
-// Profile returns the times of the steps of the last run, if the program was compiled with CompileOptions.Profile. It returns nil
-// before the first run, and for programs whose sizes depend on data. A program that leaves padding out has the steps between those that pack and unpack.
+// Profile returns the times of the steps of the last run, if the program was compiled with CompileOptions.Profile: those of the device and of the
+// host, in the order of the run. It returns nil before the first run, and if the device keeps no times. A node with subgraphs is their steps, of at
+// most the first million.
 func (s *Session) Profile() []StepTime {
 	times := s.engine.Profile()
 	if times == nil {

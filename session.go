@@ -20,7 +20,7 @@ func (p *Program) NewSession() (*Session, error) {
 }
 
 // Run executes the program. The session owns the returned map and tensors; they are valid until its next Run. Tensors that it returned
-// last may be inputs of the next Run, which copies them first; Session.Feed does without. Otherwise a run at the shapes of the last
+// last may be inputs of the next Run, which copies them first; Session.BindInput does without. Otherwise a run at the shapes of the last
 // one allocates nothing. When ctx ends, Run returns its error after the current step. After an error the session can be used again.
 //
 // It fails with ErrInput, ErrShape, ErrMemory, ErrBusy, ErrClosed, or the error of ctx.

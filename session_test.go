@@ -127,7 +127,7 @@ func TestPoison(t *testing.T) {
 				want, err := clean.Run(context.Background(), in)
 				require.NoError(t, err)
 				for _, with := range []byte{0xFF, 0xA5} {
-					s.engine.Memory(0).(poisoner).Poison(with)
+					s.engine.Memories()[0].(poisoner).Poison(with)
 					got, err := s.Run(context.Background(), in)
 					require.NoError(t, err)
 					for name := range want {

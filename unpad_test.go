@@ -95,8 +95,8 @@ func unpadded(t *testing.T, m *Model, o CompileOptions) *Session {
 	s, err := p.NewSession()
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
-	for stage := range s.engine.Stages() {
-		if w, ok := s.engine.Memory(stage).(interface{ Poison(byte) }); ok {
+	for _, m := range s.engine.Memories() {
+		if w, ok := m.(interface{ Poison(byte) }); ok {
 			w.Poison(0xFF)
 		}
 	}

@@ -3,6 +3,7 @@ package lower
 import (
 	"math"
 
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -44,11 +45,6 @@ func lowerGroupQueryAttention(c *Context) []*ir.Value {
 	g := &groupQuery{heads: &heads{Context: c}}
 	g.read()
 	g.rotate()
-	if c.In(gqaTotal).Dims == nil && !c.IsConst(gqaTotal) {
-		s := g.k.Type.Shape
-		present := ir.TensorOf(g.result.DType, s[0], s[2], c.Fresh(0), s[3])
-		return c.AtRun([]ir.Type{g.result, present, present}[:min(c.NumOutputs(), 3)]...)
-	}
 	out := make([]*ir.Value, 3)
 	out[1], out[2] = g.extendCaches()
 	op := ir.Attention{Scale: g.scale(), Softcap: c.softcap(), NaNGuard: true}
@@ -104,6 +100,9 @@ func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 		g.Failf("past_key %v and past_value %v", past.Type, values.Type)
 	default:
 		size = past.Type.Shape[2]
+	}
+	if v := g.In(gqaTotal); v.Dims == nil && !g.IsConst(gqaTotal) {
+		v.Dims = g.compute(ops.Size{Typed: typed(ir.TensorOf(tensor.Bool, g.Fresh(0), ir.N(0))), Name: "total_sequence_length", Limit: size.Add(g.S())}, v)[0].Type.Shape[:1]
 	}
 	total := g.Dims(gqaTotal)
 	if len(total) != 1 || ir.LessEqual(ir.N(1), total[0]) == ir.No || ir.LessEqual(total[0], size.Add(g.S())) == ir.No {

@@ -5,7 +5,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// appendRow puts new places into a cache. Where the cache and the result are one kept tensor, only what is new is written.
+// appendRow puts new places into a cache. Where the cache and the result are one device tensor, only what is new is written.
 var appendRow = row{
 	Row: target.Row{
 		Runs:     target.OnKernel,

@@ -58,7 +58,7 @@ func Open(o backend.Options) (*Device, error) {
 	}
 	d := &Device{set: set, pool: kernel.NewPool(threads), times: o.Profile, format: formatAsked(o), release: func([]byte) {}}
 	d.rows = d.table()
-	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Outside: true, Refits: true}
+	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Refits: true}
 	for k, r := range d.rows {
 		t.Rows[k] = r.Row
 	}

@@ -150,7 +150,7 @@ var concatRow = row{
 	},
 }
 
-// grows is a copy from the start of one kept tensor to that of another: nothing where they are the same.
+// grows is a copy from the start of one device tensor to that of another: nothing where they are the same.
 func grows(st step, to, from int) step {
 	return step{parts: min(st.parts, 1), run: func(m *machine, _, worker int) {
 		if m.bases[to] != m.bases[from] {

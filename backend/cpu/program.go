@@ -30,7 +30,7 @@ func (m *memory) Poison(with byte) { m.poison = with }
 // Close implements backend.Memory.
 func (m *memory) Close() { m.Free() }
 
-// A machine is what a step runs on: the arena, kept tensors, and the place for the first error.
+// A machine is what a step runs on: the arena, device tensors, and the place for the first error.
 type machine struct {
 	bases []unsafe.Pointer // of the arena, and of what lies outside of it
 	// objects holds, by the ID of a root, values that are not bytes: strings.

@@ -78,7 +78,7 @@ func Open(o backend.Options) (*Device, error) {
 	}
 	d.modules = modules{ctx: d.ctx, loaded: map[string]*kernel{}, folder: cacheFolder(info)}
 	d.rows = d.table()
-	t := target.Target{Name: "cuda/" + info.Name, Align: alignment, Outside: true, Refits: true}
+	t := target.Target{Name: "cuda/" + info.Name, Align: alignment, Refits: true}
 	for k, r := range d.rows {
 		t.Rows[k] = r.Row
 	}

@@ -193,7 +193,7 @@ func TestEmpty(t *testing.T) {
 func TestKeptStaysOnDevice(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	d := drivertest.New(t)
-	m, err := rlxc.FromProto(modeltest.StreamModel(), "stream")
+	m, err := rlxc.FromProto(modeltest.StreamModel(false), "stream")
 	require.NoError(t, err)
 	defer m.Close()
 	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Verify: true})
@@ -203,16 +203,16 @@ func TestKeptStaysOnDevice(t *testing.T) {
 		s, err := p.NewSession()
 		require.NoError(t, err)
 		start := rlxc.Tensors{"past": tensor.New(tensor.F32, 4, 3), "sum": tensor.New(tensor.F32, 2, 3), "old": tensor.New(tensor.U8, 3)}
-		var all []*rlxc.Kept
+		var all []*rlxc.DeviceTensor
 		for in, out := range map[string]string{"past": "present", "sum": "total", "old": "new"} {
-			k, err := p.Keep(start[in])
+			k, err := p.NewDeviceTensor(start[in])
 			if room > 0 && in != "sum" {
 				require.NoError(t, k.Close())
-				k, err = p.KeepGrowing(start[in], 0, room)
+				k, err = p.NewGrowingTensor(start[in], 0, room)
 			}
 			require.NoError(t, err)
-			require.NoError(t, s.Feed(in, k))
-			require.NoError(t, s.Keep(out, k))
+			require.NoError(t, s.BindInput(in, k))
+			require.NoError(t, s.BindOutput(out, k))
 			all = append(all, k)
 		}
 		in := rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 3), "byte": tensor.New(tensor.U8, 1), "through": tensor.New(tensor.I64, 2)}

@@ -69,7 +69,7 @@ func (x *accelerator) device(o backend.Options) (*Device, error) {
 	}
 	d.findCooperative()
 	d.rows = d.table()
-	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding, Outside: true, Refits: true}
+	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding, Refits: true}
 	for k, r := range d.rows {
 		t.Rows[k] = r.Row
 	}

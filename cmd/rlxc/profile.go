@@ -30,7 +30,7 @@ func (r *running) profiled(ctx context.Context, e *own, in rlxc.Tensors) (*profi
 	}
 	p := &profile{e.Profile()}
 	if p.Steps == nil {
-		return nil, errors.New("no profile: some sizes of the model depend on data")
+		return nil, errors.New("no profile: the device keeps no times of its steps")
 	}
 	if r.trace != "" {
 		return p, p.writeTrace(r.trace)

@@ -158,7 +158,7 @@ type Keeper interface {
 type Carrier interface {
 	// Carry fixes them for the next runs, by place in the graph's inputs and outputs. Where there is nil, or no list, the value comes
 	// from the host or goes there. In place of an input that comes from a Buffer, Run is given nil, and it returns nil in place
-	// of an output that goes to one. If the target has Outside, Buffers are given for the values that are planner.Kept, and for no others.
+	// of an output that goes to one. Buffers are given for the values that are planner.Kept, and for no others.
 	Carry(inputs, outputs []Buffer)
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Binding is a stage with all sizes fixed: planned, and ready to be attached to a session's memory.
+// A Binding is a segment's graph with all sizes fixed: planned, and ready to be attached to a session's memory.
 type Binding struct {
 	Dims     ir.Binding
 	Planned  *backend.Planned
@@ -27,7 +27,7 @@ type Binding struct {
 	Resident *Resident          // only backend cpu has it
 
 	outside places // what lies outside of the arena
-	grown   []int  // by output: the input whose memory it has, with more behind it, if they are one kept tensor; −1 for none
+	grown   []int  // by output: the input whose memory it has, with more behind it, if they are one device tensor; −1 for none
 	program backend.Program
 	flops   int64   // of a run's products
 	host    int64   // bytes that the hungriest step on the host takes beside the arena
@@ -65,7 +65,7 @@ func (p *Program) hostBytes(steps []*ir.Node) int64 {
 	return most
 }
 
-// Bind binds the first stage to sizes, one for each symbol of the inputs; of a program without padding the main part, to a number of
+// Bind binds the first segment to sizes, one for each symbol of the inputs; of a program without padding the main part, to a number of
 // tokens, which is batch times sequence if it is not given.
 func (p *Program) Bind(dims map[string]int) (*Binding, error) {
 	if err := p.use(); err != nil {
@@ -76,11 +76,11 @@ func (p *Program) Bind(dims map[string]int) (*Binding, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := p.bind(&p.stages[main], b, "")
+	e, err := p.bind(&p.main.segments[main], b, nil)
 	return e.binding, err
 }
 
-// sizes returns the sizes that are known before a run, and the stage that a plan is of.
+// sizes returns the sizes that are known before a run, and the segment that a plan is of.
 func (p *Program) sizes(dims map[string]int) (b ir.Binding, main int, err error) {
 	b = ir.Binding{}
 	names := p.graph.FreeSymbols()
@@ -88,7 +88,7 @@ func (p *Program) sizes(dims map[string]int) (b ir.Binding, main int, err error)
 		if dims, err = k.sizes(dims); err != nil {
 			return nil, 0, err
 		}
-		names, main = append(names, k.tokens), k.stage
+		names, main = append(names, k.tokens), k.main
 	}
 	for _, name := range names {
 		n, ok := dims[name]
@@ -105,19 +105,25 @@ func (p *Program) sizes(dims map[string]int) (b ir.Binding, main int, err error)
 			return nil, 0, WithKind(ErrInput, noDimension(name, names))
 		}
 	}
+	for p.packing == nil && p.main.segments[main].node != nil {
+		grow(b, p.main.segments[main].node)
+		main++
+	}
 	return b, main, nil
 }
 
-// Cuts lists the nodes that run between two stages, on the host.
+// Cuts lists the nodes that are segments by themselves, on the host.
 func (p *Program) Cuts() (nodes []*ir.Node) {
-	for _, s := range p.stages {
-		nodes = append(nodes, s.dynamic...)
+	for _, s := range p.main.segments {
+		if s.node != nil {
+			nodes = append(nodes, s.node)
+		}
 	}
 	return nodes
 }
 
-// bind returns the stage's binding for these sizes, planning it when it is not among the last ones used.
-func (p *Program) bind(s *stage, b ir.Binding, kept places) (*entry, error) {
+// bind returns the segment's binding for these sizes, planning it when it is not among the last ones used.
+func (p *Program) bind(s *segment, b ir.Binding, kept places) (*entry, error) {
 	return p.cache.bind(keyOf(s, b, kept), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), kept, nil) })
 }
 

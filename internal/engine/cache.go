@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A cache keeps the bindings of a program, of its subgraphs and of all their stages, and each session's instances with them: the
+// A cache keeps the bindings of a program, of its subgraphs and of all their segments, and each session's instances with them: the
 // ones used last, up to a number of bytes. What is forgotten lives on while a session runs it.
 type cache struct {
 	limit int64 // bytes
@@ -26,12 +26,12 @@ type CacheStats struct {
 	Bytes, Limit            int64
 }
 
-// A cacheKey is a stage, the numbers of its symbols, in their order, and what is kept of its inputs and outputs.
+// A cacheKey is a segment, the numbers of its symbols, in their order, and what is kept of its inputs and outputs.
 type cacheKey struct {
-	stage *stage
-	sizes string
-	kept  places
-	of    *Session // whose runs it follows, if its sizes move; nil if they do not
+	segment *segment
+	sizes   string
+	kept    string
+	of      *Session // whose runs it follows, if its sizes move; nil if they do not
 }
 
 type entry struct {
@@ -57,12 +57,12 @@ func newCache(limit int64) *cache {
 	return &cache{limit: limit, entries: map[cacheKey]*list.Element{}}
 }
 
-func keyOf(s *stage, b ir.Binding, kept places) cacheKey {
+func keyOf(s *segment, b ir.Binding, kept places) cacheKey {
 	var sizes []byte
 	for _, name := range s.symbols {
 		sizes = append(strconv.AppendInt(sizes, int64(b[name]), 10), ',')
 	}
-	return cacheKey{stage: s, sizes: string(sizes), kept: kept}
+	return cacheKey{segment: s, sizes: string(sizes), kept: kept.key()}
 }
 
 // bind returns the entry of a key, which plan fills on first use; several callers at once wait for one. Errors are kept as well:
@@ -140,24 +140,22 @@ func (c *cache) drop(e *entry) {
 	}
 }
 
-// forget drops the instances of a session that ends, and of its subgraphs' sessions.
-func (c *cache) forget(root *Session) {
+// forget drops the instances of a session that ends.
+func (c *cache) forget(s *Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, at := range c.entries {
 		e := at.Value.(*entry)
-		if key.of != nil && key.of.root == root { // nobody else can use it
+		if key.of == s { // nobody else can use it
 			c.order.Remove(at)
 			delete(c.entries, key)
 			c.stats.Bytes -= e.bytes
 			continue
 		}
-		for s := range e.instances {
-			if s.root == root {
-				delete(e.instances, s)
-				e.bytes -= instanceBytes(e.binding)
-				c.stats.Bytes -= instanceBytes(e.binding)
-			}
+		if e.instances[s] != nil {
+			delete(e.instances, s)
+			e.bytes -= instanceBytes(e.binding)
+			c.stats.Bytes -= instanceBytes(e.binding)
 		}
 	}
 }

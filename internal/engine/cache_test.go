@@ -14,9 +14,9 @@ import (
 func TestCache(t *testing.T) {
 	binding := &Binding{Planned: &backend.Planned{Graph: ir.NewGraph("empty")}} // of entryBytes, as its instance
 	c := newCache(3 * entryBytes)
-	at, planned := &stage{symbols: []string{"a", "b"}}, 0
+	at, planned := &segment{symbols: []string{"a", "b"}}, 0
 	get := func(a int) *entry {
-		e, err := c.bind(keyOf(at, ir.Binding{"a": a, "b": 1}, ""), func() (*Binding, error) { planned++; return binding, nil })
+		e, err := c.bind(keyOf(at, ir.Binding{"a": a, "b": 1}, nil), func() (*Binding, error) { planned++; return binding, nil })
 		require.NoError(t, err)
 		return e
 	}
@@ -25,7 +25,6 @@ func TestCache(t *testing.T) {
 	get(1)
 	require.Equal(t, 2, planned)
 	s, attached := &Session{}, 0
-	s.root = s
 	for range 2 {
 		_, err := c.instance(get(1), s, func() (backend.Instance, error) { attached++; return struct{ backend.Instance }{}, nil })
 		require.NoError(t, err)
@@ -68,10 +67,10 @@ func TestCacheLimitHoldsWhatPasses(t *testing.T) {
 }
 
 func TestKeyOf(t *testing.T) {
-	s := &stage{symbols: []string{"a", "b"}}
-	one := keyOf(s, ir.Binding{"a": 1, "b": 23}, "")
-	require.True(t, one == keyOf(s, ir.Binding{"b": 23, "a": 1, "c": 3}, ""))
-	require.False(t, one == keyOf(s, ir.Binding{"a": 12, "b": 3}, ""))
-	require.False(t, one == keyOf(s, ir.Binding{"a": 1, "b": 23}, "10"))
-	require.False(t, one == keyOf(&stage{symbols: s.symbols}, ir.Binding{"a": 1, "b": 23}, ""))
+	s := &segment{symbols: []string{"a", "b"}}
+	one := keyOf(s, ir.Binding{"a": 1, "b": 23}, nil)
+	require.True(t, one == keyOf(s, ir.Binding{"b": 23, "a": 1, "c": 3}, nil))
+	require.False(t, one == keyOf(s, ir.Binding{"a": 12, "b": 3}, nil))
+	require.False(t, one == keyOf(s, ir.Binding{"a": 1, "b": 23}, places{{outside: true}, {axis: -1}}))
+	require.False(t, one == keyOf(&segment{symbols: s.symbols}, ir.Binding{"a": 1, "b": 23}, nil))
 }

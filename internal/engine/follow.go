@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
@@ -15,7 +16,7 @@ import (
 // A decoder runs at another length in every step. Its plan is made once for lengths up to a capacity: buffers have the sizes that they need
 // there and stay where they are. What depends on the length, a few nodes a layer, is bound to the length of each run in place.
 
-// A follower remembers the sizes of a session's last run of a stage, and the capacities that plans were made for.
+// A follower remembers the sizes of a session's last run of a segment, and the capacities that plans were made for.
 type follower struct {
 	last       ir.Binding
 	kept       places
@@ -51,8 +52,8 @@ func (c capacity) covers(b ir.Binding) bool {
 // smallestCapacity is that of the shortest texts; each next one is twice as large.
 const smallestCapacity = 64
 
-// grownTo returns the capacity for a run at b after one at last, if the stage lengthens its inputs and some sizes have grown by as much.
-func (s *stage) grownTo(b, last ir.Binding) (capacity, bool) {
+// grownTo returns the capacity for a run at b after one at last, if the segment lengthens its inputs and some sizes have grown by as much.
+func (s *segment) grownTo(b, last ir.Binding) (capacity, bool) {
 	if s.added == nil || len(last) != len(b) {
 		return capacity{}, false
 	}
@@ -120,19 +121,24 @@ func lengthened(g *ir.Graph) (all []map[string]bool) {
 
 // Lengthened returns the axis on which the program makes an input longer, −1 if it does not. The input is shared if it has the room for that.
 func (p *Program) Lengthened(input int) (axis int, shared bool) {
-	programs := []*Program{p}
-	if p.branches != nil {
-		programs = p.branches.when[:]
-	}
-	for _, r := range programs {
-		for _, n := range r.graph.Nodes {
-			rank := len(n.Outputs[0].Type.Shape)
-			l, ok := lengthens(n.Op, rank)
-			if !ok || !n.HasOperand(l.operand) {
-				continue
-			}
-			if x, axis := origin(n.Inputs[l.operand], l.axis); x == r.graph.Inputs[input] {
+	return lengthenedBy(p.graph, p.graph.Inputs[input])
+}
+
+func lengthenedBy(g *ir.Graph, v *ir.Value) (axis int, shared bool) {
+	for _, n := range g.Nodes {
+		l, ok := lengthens(n.Op, len(n.Outputs[0].Type.Shape))
+		if ok && n.HasOperand(l.operand) {
+			if x, axis := origin(n.Inputs[l.operand], l.axis); x == v {
 				return axis, ir.Same(n.Outputs[0].Type.Shape[l.axis], n.Inputs[l.operand].Type.Shape[l.axis]) == ir.Yes
+			}
+		}
+		if op, ok := n.Op.(ops.If); ok {
+			for b, args := range [][]*ir.Value{n.Inputs[1 : 1+op.ThenInputs], n.Inputs[1+op.ThenInputs:]} {
+				if i := slices.Index(args, v); i >= 0 {
+					if axis, shared := lengthenedBy(n.Subgraphs[b], n.Subgraphs[b].Inputs[i]); axis >= 0 {
+						return axis, shared
+					}
+				}
 			}
 		}
 	}
@@ -166,27 +172,27 @@ func fromInput(v *ir.Value) bool {
 }
 
 // followed returns the plan that the session has for these sizes among others; nil if it has none and needs none.
-func (s *Session) followed(stage int, b ir.Binding, kept places) (*entry, error) {
-	st, f := &s.p.stages[stage], &s.follow[stage]
-	if st.added == nil || f.off || !s.p.device.Target().Refits {
+func (f *frame) followed(i int) (*entry, error) {
+	seg, p := &f.segments[i], &f.parts[i]
+	w := &p.follow
+	if seg.added == nil || w.off || !f.s.p.device.Target().Refits {
 		return nil, nil
 	}
-	b = restrict(b, st.symbols)
-	last := f.last
-	if f.last = b; kept != f.kept {
-		f.kept, f.capacities, last = kept, nil, nil
+	b, last := restrict(f.sizes, seg.symbols), w.last
+	if w.last = b; !slices.Equal(p.outside, w.kept) {
+		w.kept, w.capacities, last = p.outside, nil, nil
 	}
-	for _, c := range f.capacities {
+	for _, c := range w.capacities {
 		if c.covers(b) {
-			return s.fitted(stage, c, b, kept)
+			return f.fitted(i, c, b)
 		}
 	}
-	c, ok := st.grownTo(b, last)
+	c, ok := seg.grownTo(b, last)
 	for ok {
-		e, err := s.fitted(stage, c, b, kept)
+		e, err := f.fitted(i, c, b)
 		if e != nil && err == nil {
-			f.capacities = append(f.capacities, c)
-			slices.SortFunc(f.capacities, func(c, d capacity) int { return c.room() - d.room() })
+			w.capacities = append(w.capacities, c)
+			slices.SortFunc(w.capacities, func(c, d capacity) int { return c.room() - d.room() })
 			return e, nil
 		}
 		c, ok = c.halved(b) // positions beyond a table, or more memory than there may be
@@ -203,21 +209,21 @@ func (c capacity) room() (most int) {
 }
 
 // fitted returns a plan for a capacity, bound to some sizes; nil if it cannot have them.
-func (s *Session) fitted(stage int, c capacity, b ir.Binding, kept places) (*entry, error) {
-	st := &s.p.stages[stage]
-	key := keyOf(st, c.sizes, kept)
-	key.of = s
-	e, err := s.p.cache.bind(key, func() (*Binding, error) { return s.p.plan(st.graph, c.sizes, kept, c.moves) })
+func (f *frame) fitted(i int, c capacity, b ir.Binding) (*entry, error) {
+	seg, p, outside := &f.segments[i], f.s.p, f.parts[i].outside
+	key := keyOf(seg, c.sizes, outside)
+	key.of = f.s
+	e, err := p.cache.bind(key, func() (*Binding, error) { return p.plan(seg.graph, c.sizes, outside, c.moves) })
 	if err != nil {
 		return nil, err
 	}
 	if maps.Equal(e.binding.Dims, b) {
 		return e, nil
 	}
-	if err := s.p.refit(e.binding, b); err != nil {
-		s.p.cache.drop(e)
+	if err := p.refit(e.binding, b); err != nil {
+		p.cache.drop(e)
 		if errors.Is(err, errUnfit) {
-			s.follow[stage].off = true
+			f.parts[i].follow.off = true
 			return nil, nil
 		}
 		return nil, err
@@ -267,7 +273,7 @@ func (p *Program) refit(b *Binding, sizes ir.Binding) error {
 			if err != nil {
 				return bindError(&ir.InputError{Input: v.Name, Err: err})
 			}
-			if axis := b.outside.axis(i); axis >= 0 {
+			if axis := b.outside.at(i).axis; axis >= 0 {
 				bound.Shape = permuted(bound.Shape, front(axis, len(bound.Shape)))
 			}
 			x.Type = bound

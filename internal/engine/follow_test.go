@@ -45,15 +45,15 @@ func TestFollow(t *testing.T) {
 				s, err := p.NewSession()
 				require.NoError(t, err)
 				defer s.Close()
-				s.Memory(0).(interface{ Poison(byte) }).Poison(arena.NaNFill)
+				s.Memories()[0].(interface{ Poison(byte) }).Poison(arena.NaNFill)
 				g, err := text(c.program).Graph()
 				require.NoError(t, err)
-				var cache *Kept
+				var cache *DeviceTensor
 				if keeps {
-					cache, err = p.KeepGrowing(numbers(5, 2, 1, 3), 1, 150)
+					cache, err = p.NewGrowingTensor(numbers(5, 2, 1, 3), 1, 150)
 					require.NoError(t, err)
 					defer cache.Close()
-					require.NoError(t, errors.Join(s.Feed("past", cache), s.Keep("present", cache)))
+					require.NoError(t, errors.Join(s.BindInput("past", cache), s.BindOutput("present", cache)))
 				}
 				past := 0
 				for run := 1; run <= 140; run++ {

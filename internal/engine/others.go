@@ -8,16 +8,16 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A StageBinding is a stage that another one comes before or after, bound as far as that can be done before a run.
-type StageBinding struct {
-	After   []*ir.Node     // that run on the host between the stage before and this one
+// A SegmentBinding is a segment of the device that another one comes before or after, bound as far as that can be done before a run.
+type SegmentBinding struct {
+	After   []*ir.Node     // that run on the host between the one before and this one
 	Most    map[string]int // the sizes that depend on data, as large as they can be
 	Binding *Binding       // nil if Err is not
-	Err     error          // why the stage cannot be planned before a run
+	Err     error          // why it cannot be planned before a run
 }
 
-// Others plans the stages that Bind does not. A size that depends on data is the most that it can be.
-func (p *Program) Others(dims map[string]int) ([]StageBinding, error) {
+// Others plans the segments that Bind does not. A size that depends on data is the most that it can be.
+func (p *Program) Others(dims map[string]int) ([]SegmentBinding, error) {
 	if err := p.use(); err != nil {
 		return nil, err
 	}
@@ -27,13 +27,18 @@ func (p *Program) Others(dims map[string]int) ([]StageBinding, error) {
 		return nil, err
 	}
 	sizes := maps.Clone(known)
-	var list []StageBinding
+	var list []SegmentBinding
 	var after []*ir.Node
-	for i := range p.stages {
-		s := &p.stages[i]
+	for i := range p.main.segments {
+		s := &p.main.segments[i]
+		if s.node != nil {
+			grow(sizes, s.node)
+			after = append(after, s.node)
+			continue
+		}
 		if i != main && len(s.graph.Nodes) > 0 {
-			o := StageBinding{After: after, Most: map[string]int{}}
-			o.Binding, o.Err = p.boundStage(s, sizes)
+			o := SegmentBinding{After: after, Most: map[string]int{}}
+			o.Binding, o.Err = p.boundSegment(s, sizes)
 			for _, name := range s.symbols {
 				if _, ok := known[name]; !ok && o.Err == nil {
 					o.Most[name] = sizes[name]
@@ -41,16 +46,13 @@ func (p *Program) Others(dims map[string]int) ([]StageBinding, error) {
 			}
 			list = append(list, o)
 		}
-		for _, n := range s.dynamic {
-			grow(sizes, n)
-		}
-		after = s.dynamic
+		after = nil
 	}
 	return list, nil
 }
 
-// boundStage plans a stage if its sizes are known.
-func (p *Program) boundStage(s *stage, sizes ir.Binding) (*Binding, error) {
+// boundSegment plans a segment if its sizes are known.
+func (p *Program) boundSegment(s *segment, sizes ir.Binding) (*Binding, error) {
 	for _, name := range s.symbols {
 		if _, ok := sizes[name]; !ok {
 			return nil, fmt.Errorf("the size %s is known when the stage before it has run", name)
@@ -61,7 +63,7 @@ func (p *Program) boundStage(s *stage, sizes ir.Binding) (*Binding, error) {
 			return nil, errors.New("the shape of a value is known when the stage before it has run")
 		}
 	}
-	e, err := p.bind(s, sizes, "")
+	e, err := p.bind(s, sizes, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +72,14 @@ func (p *Program) boundStage(s *stage, sizes ir.Binding) (*Binding, error) {
 
 // grow adds the most that the sizes of n's results can be, where n's op knows it.
 func grow(sizes ir.Binding, n *ir.Node) {
-	op, ok := n.Op.(ir.Bounded)
-	if !ok {
+	known, err := ir.MapDims(n.Op, func(d ir.Dim) (ir.Dim, error) {
+		if number, err := sizes.Number(d); err == nil {
+			return number, nil
+		}
+		return d, nil
+	})
+	op, ok := known.(ir.Bounded)
+	if err != nil || !ok {
 		return
 	}
 	shapes := make([][]int, len(n.Inputs))

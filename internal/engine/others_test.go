@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestOthers: later stages are planned for the most that sizes can be, which is what a run that finds everything needs. What has no
+// TestOthers: later segments are planned for the most that sizes can be, which is what a run that finds everything needs. What has no
 // bound is said.
 func TestOthers(t *testing.T) {
 	s := sketch{ir.NewGraph(""), t}
@@ -26,7 +26,7 @@ func TestOthers(t *testing.T) {
 	dev, err := backend.Open(backend.Options{Backend: "cpu", Threads: 1})
 	require.NoError(t, err)
 	p := &Program{device: dev, graph: s.Graph, cache: newCache(0), users: 1, opts: options.Compile{MemoryLimit: 1 << 20}}
-	p.cut()
+	p.main = newUnit(s.Graph, false)
 	others, err := p.Others(map[string]int{"n": 100})
 	require.NoError(t, err)
 	require.Len(t, others, 2)
@@ -35,7 +35,7 @@ func TestOthers(t *testing.T) {
 	require.Equal(t, map[string]int{"k": 100}, others[0].Most)
 	most := others[0].Binding.Planned.Plan.Committed
 	require.GreaterOrEqual(t, most, int64(100*8))
-	e, err := p.bind(&p.stages[1], ir.Binding{"n": 100, "k": 7}, "")
+	e, err := p.bind(&p.main.segments[2], ir.Binding{"n": 100, "k": 7}, nil)
 	require.NoError(t, err)
 	require.Less(t, e.binding.Planned.Plan.Committed, most)
 	require.ErrorContains(t, others[1].Err, "the size m is known when the stage before it has run")

@@ -49,19 +49,13 @@ type Program struct {
 	file   Source
 	device backend.Device
 	graph  *ir.Graph
-	stages []stage
+	main   *unit               // of graph
+	bodies map[*ir.Graph]*unit // of If, Loop and Scan
 	// packing is where padding is left out, nil where it is not.
 	packing *packing
-	cache   *cache // of its bindings, and of its subgraphs'
-	// subgraphs are the bodies of If, Loop and Scan: programs of their own, on the same device.
-	subgraphs map[*ir.Graph]*Program
-	symbols   []string // of a subgraph: the sizes around it that it needs
-	stats     Stats
-	tables    [][]byte // large constants that runs look rows up in
-
-	branches *branches        // nil if no input chooses between parts of the program
-	blank    []*tensor.Tensor // of a branch: what stands for inputs that it does not read; nil for the others
-	void     []bool           // of a branch: the outputs that are always empty
+	cache   *cache // of bindings
+	stats   Stats
+	tables  [][]byte // large constants that runs look rows up in
 
 	mu     sync.Mutex
 	users  int // its sessions, and itself until it is closed
@@ -114,7 +108,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	if err := tap(g, o.Taps); err != nil {
 		return nil, err
 	}
-	p := &Program{opts: o, device: dev, file: file, cache: newCache(o.CacheLimit), graph: g, users: 1}
+	p := &Program{opts: o, device: dev, file: file, cache: newCache(o.CacheLimit), graph: g, bodies: map[*ir.Graph]*unit{}, users: 1}
 	p.stats.Level, p.stats.Compiled = o.Level, true
 	packedFor := ""
 	if f := file.Compiled(); f != nil {
@@ -134,27 +128,50 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 		return nil, err
 	}
 	copySmall(file, g)
-	if p.stats.Packed, err = dev.Prepare(g); err != nil {
+	if err := p.prepare(ctx, g, o); err != nil {
 		if u := new(backend.Unavailable); errors.As(err, &u) {
 			return nil, WithKind(ErrNoDevice, err)
 		}
 		return nil, err
 	}
-	if err := p.compileSubgraphs(ctx, o); err != nil {
-		return nil, err
-	}
 	if p.stats.Packed > 0 {
 		p.stats.Prepared, p.stats.PackedFor = true, packedFor
 	}
-	if len(p.subgraphs) > 0 {
+	if len(p.bodies) > 0 {
 		g.Renumber() // each subgraph was numbered by itself
 	}
-	p.cut()
-	p.packing = findPacking(p.stages)
-	p.branches = p.findBranches()
+	p.main = newUnit(g, false)
+	for body := range p.bodies {
+		p.bodies[body] = newUnit(body, true)
+		p.bodies[body].symbols = symbolsOf(body)
+	}
+	p.packing = findPacking(p.main)
 	file.Retain()
 	p.tidy()
 	return p, nil
+}
+
+// prepare packs the weights of a graph, and rewrites and prepares the subgraphs in it. They are closed graphs, and sizes of what is around
+// them come to them with each call.
+func (p *Program) prepare(ctx context.Context, g *ir.Graph, o options.Compile) error {
+	packed, err := p.device.Prepare(g)
+	if err != nil {
+		return err
+	}
+	p.stats.Packed += packed
+	for _, n := range g.Nodes {
+		for _, body := range n.Subgraphs {
+			body.Isolate()
+			if _, err := rewrite.RunSubgraph(ctx, body, p.device.Target(), o); err != nil {
+				return bindError(err)
+			}
+			p.bodies[body] = nil // until nothing changes the graphs any more
+			if err := p.prepare(ctx, body, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // serves reports why a compiled file cannot be run as if the model had been compiled with these options.

@@ -12,30 +12,36 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A packing is where a program leaves padding out: node packs in one stage what the next one, the main part, runs.
+// A packing is where a program leaves padding out: node packs what the main part runs.
 type packing struct {
 	node               *ir.Node
-	stage              int    // that follows
+	main               int    // the segment of the device that follows
 	batch, seq, tokens string // the symbols
 }
 
 // findPacking finds the node that packs, if there is one.
-func findPacking(stages []stage) *packing {
-	for i, s := range stages {
-		for _, n := range s.dynamic {
-			if _, ok := n.Op.(ir.Pack); !ok || i+1 == len(stages) || len(n.Outputs) < ir.PackValues || len(n.Inputs[0].Type.Shape) != 2 ||
-				len(n.Outputs[ir.PackPositions].Type.Shape) != 2 {
-				continue // a file may say so
-			}
-			mask, positions := n.Inputs[0].Type.Shape, n.Outputs[ir.PackPositions].Type.Shape
-			p := &packing{node: n, stage: i + 1}
-			var known [3]bool
-			p.batch, known[0] = mask[0].Symbol()
-			p.seq, known[1] = mask[1].Symbol()
-			p.tokens, known[2] = positions[1].Symbol()
-			if known == [3]bool{true, true, true} {
-				return p
-			}
+func findPacking(u *unit) *packing {
+	for i, s := range u.segments {
+		n := s.node
+		if n == nil {
+			continue
+		}
+		if _, packs := n.Op.(ir.Pack); !packs || len(n.Outputs) < ir.PackValues || len(n.Inputs[0].Type.Shape) != 2 ||
+			len(n.Outputs[ir.PackPositions].Type.Shape) != 2 {
+			continue // a file may say so
+		}
+		main := slices.IndexFunc(u.segments[i:], func(s segment) bool { return s.graph != nil })
+		if main < 0 {
+			continue
+		}
+		mask, positions := n.Inputs[0].Type.Shape, n.Outputs[ir.PackPositions].Type.Shape
+		p := &packing{node: n, main: i + main}
+		var known [3]bool
+		p.batch, known[0] = mask[0].Symbol()
+		p.seq, known[1] = mask[1].Symbol()
+		p.tokens, known[2] = positions[1].Symbol()
+		if known == [3]bool{true, true, true} {
+			return p
 		}
 	}
 	return nil
@@ -67,53 +73,42 @@ func (k *packing) sizes(dims map[string]int) (map[string]int, error) {
 // RunRows runs texts that lie one after the other: text i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is no mask.
 // Outputs of tokens are [tokens,…] as well, the others as ever.
 func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	if err := s.enter(); err != nil {
+	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer s.busy.Store(false)
-	switch {
-	case s.closed:
-		return nil, ClosedError("session")
-	case ctx == nil:
-		return nil, WithKind(ErrInput, ErrNoContext)
-	case s.p.packing == nil:
+	defer s.end()
+	if s.p.packing == nil {
 		return nil, WithKind(ErrInput, errors.New("the program takes padded texts: compile it with Unpad, and see what its rewrites say of that"))
 	}
-	if !s.carried.none() {
-		return nil, WithKind(ErrInput, errors.New("kept tensors are for Run, not for rows"))
-	}
-	texts, err := s.texts(starts, inputs)
+	f := s.mainFrame()
+	rows, err := f.texts(starts, inputs)
 	if err != nil {
 		return nil, WithKind(ErrInput, err)
 	}
-	s.use = s.usage()
-	run := &stageRun{env: map[*ir.Value]*tensor.Tensor{}, sizes: ir.Binding{}, tokens: texts.total()}
-	env := &ir.Env{Context: ctx, Memory: &s.use.memory}
-	if _, err := s.lay(env, run, texts, inputs); err != nil { // what it makes counts until the run ends, and with it the account
+	first, _, err := f.lay(&ir.Env{Context: ctx, Memory: &s.use.memory}, rows, inputs) // what it makes counts until the run ends, and with it the account
+	if err != nil {
 		return nil, runError(err)
 	}
-	out, err := s.runFrom(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	return s.name(out), nil
+	return f.finish(f.run(ctx, first))
 }
 
-// lay makes what the first stage of the run reads of the texts. Env's account has taken what it returns.
-func (s *Session) lay(env *ir.Env, run *stageRun, rows texts, inputs map[string]*tensor.Tensor) (made []*tensor.Tensor, err error) {
+// lay makes what the first segment of the run reads of the texts. Env's account has taken what it returns.
+func (f *frame) lay(env *ir.Env, rows texts, inputs map[string]*tensor.Tensor) (first int, made []*tensor.Tensor, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
+	f.rows, f.sizes = rows, ir.Binding{}
 	made, err = env.Results(func() ([]*tensor.Tensor, error) {
-		if s.direct() {
-			return s.packRows(env, run, rows, inputs)
+		if f.direct() {
+			first = f.s.p.packing.main
+			return f.packRows(env, inputs)
 		}
-		return s.padRows(env, run, rows, inputs)
+		return f.padRows(env, inputs)
 	})
 	for _, t := range made {
 		if err == nil {
 			err = env.Hold(t.Size())
 		}
 	}
-	return made, err
+	return first, made, err
 }
 
 // firstTokens is a packed value [1,T,…] without the tokens that T was rounded up by.
@@ -139,7 +134,7 @@ func (t texts) longest() (most int) {
 }
 
 // texts checks row starts, and that the inputs are the model's, but for the mask, of so many tokens.
-func (s *Session) texts(starts []int, inputs map[string]*tensor.Tensor) (texts, error) {
+func (f *frame) texts(starts []int, inputs map[string]*tensor.Tensor) (texts, error) {
 	if len(starts) == 0 || starts[0] != 0 {
 		return nil, errors.New("row starts begin with 0 and end with the number of tokens")
 	}
@@ -149,10 +144,12 @@ func (s *Session) texts(starts []int, inputs map[string]*tensor.Tensor) (texts, 
 		}
 	}
 	total := starts[len(starts)-1]
-	for _, v := range s.p.graph.Inputs {
+	for i, v := range f.graph.Inputs {
 		x := inputs[v.Name]
 		switch {
-		case v == s.p.packing.node.Inputs[0]:
+		case f.io.from[i] != nil:
+			return nil, fmt.Errorf("input %s is bound to a device tensor, which is for Run", tensor.Quote(v.Name))
+		case v == f.s.p.packing.node.Inputs[0]:
 			if x != nil {
 				return nil, fmt.Errorf("input %s is the mask, which rows without padding have none of", tensor.Quote(v.Name))
 			}
@@ -162,26 +159,23 @@ func (s *Session) texts(starts []int, inputs map[string]*tensor.Tensor) (texts, 
 			return nil, fmt.Errorf("input %s is %v: want %s of %d tokens", tensor.Quote(v.Name), x, v.Type.DType, total)
 		}
 	}
-	for name := range inputs {
-		if !slices.ContainsFunc(s.p.graph.Inputs, func(v *ir.Value) bool { return v.Name == name }) {
-			return nil, fmt.Errorf("the model has no input %s: it takes %s", tensor.Quote(name), s.signature())
-		}
-	}
-	return starts, nil
+	return starts, unknownInput(f.graph, inputs)
 }
 
 // direct reports whether nothing but packing comes before the main part, so that rows need not be padded for it.
-func (s *Session) direct() bool {
-	k := s.p.packing
-	before := s.p.stages[:k.stage]
-	isInput := func(v *ir.Value) bool { return slices.Contains(s.p.graph.Inputs, v) }
-	return len(before) == 1 && len(before[0].graph.Nodes) == 0 && len(before[0].dynamic) == 1 &&
-		!slices.ContainsFunc(k.node.Inputs, func(v *ir.Value) bool { return !isInput(v) })
+func (f *frame) direct() bool {
+	k := f.s.p.packing
+	works := func(s segment) bool {
+		return s.node != nil && s.node != k.node || s.graph != nil && len(s.graph.Nodes) > 0
+	}
+	computed := func(v *ir.Value) bool { return !slices.Contains(f.graph.Inputs, v) }
+	return !slices.ContainsFunc(f.segments[:k.main], works) && !slices.ContainsFunc(k.node.Inputs, computed)
 }
 
 // packRows passes rows to the main part as they are.
-func (s *Session) packRows(env *ir.Env, run *stageRun, rows texts, inputs map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	n := s.p.packing.node
+func (f *frame) packRows(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	k, rows := f.s.p.packing, f.rows
+	n := k.node
 	values := make([]*tensor.Tensor, 0, len(n.Inputs))
 	for _, v := range n.Inputs[1:] {
 		x := inputs[v.Name]
@@ -198,20 +192,18 @@ func (s *Session) packRows(env *ir.Env, run *stageRun, rows texts, inputs map[st
 		return nil, WithKind(ErrInput, err)
 	}
 	for i, v := range n.Outputs {
-		run.env[v] = out[i]
+		f.values[v] = out[i]
 	}
-	run.first = s.p.packing.stage
-	run.sizes[s.p.packing.batch] = len(rows) - 1
-	run.sizes[s.p.packing.seq] = rows.longest()
-	run.sizes[s.p.packing.tokens] = out[ir.PackPositions].Len()
+	f.sizes[k.batch] = len(rows) - 1
+	f.sizes[k.seq] = rows.longest()
+	f.sizes[k.tokens] = out[ir.PackPositions].Len()
 	return out, nil
 }
 
 // padRows pads rows for what comes before the main part: numbers of tokens, not their vectors.
-func (s *Session) padRows(env *ir.Env, run *stageRun, rows texts, inputs map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	length := rows.longest()
-	in := make([]*tensor.Tensor, len(s.p.graph.Inputs))
-	for i, v := range s.p.graph.Inputs {
+func (f *frame) padRows(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	rows, length, in := f.rows, f.rows.longest(), make([]*tensor.Tensor, len(f.graph.Inputs))
+	for i, v := range f.graph.Inputs {
 		x := inputs[v.Name]
 		if x == nil { // the mask
 			in[i] = env.New(v.Type.DType, len(rows)-1, length)
@@ -228,11 +220,8 @@ func (s *Session) padRows(env *ir.Env, run *stageRun, rows texts, inputs map[str
 			copy(in[i].Bytes()[r*length*width:], x.Bytes()[rows[r]*width:start*width])
 		}
 	}
-	if err := s.p.graph.BindTensors(in, run.sizes); err != nil {
-		return nil, bindError(err)
+	for i, v := range f.graph.Inputs {
+		f.values[v] = in[i]
 	}
-	for i, v := range s.p.graph.Inputs {
-		run.env[v] = in[i]
-	}
-	return in, nil
+	return in, bindError(f.graph.BindTensors(in, f.sizes))
 }

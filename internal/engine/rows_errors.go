@@ -10,10 +10,14 @@ import (
 
 // inText adds to an error of the main part of a program without padding which text it is about, if that can be told: the one with an index that
 // its table does not have, or the longest where they take too much memory. Steps know tokens and no texts.
-func (s *Session) inText(stage int, err error, known func(*ir.Value) *tensor.Tensor, b ir.Binding) error {
-	k := s.p.packing
-	if k == nil || stage != k.stage {
+func (f *frame) inText(segment int, err error) error {
+	k := f.s.p.packing
+	if k == nil || f.unit != f.s.p.main || segment != k.main {
 		return err
+	}
+	known := func(v *ir.Value) *tensor.Tensor {
+		t, _ := f.value(v)
+		return t
 	}
 	rows := known(k.node.Outputs[ir.PackRows])
 	switch {
@@ -30,7 +34,7 @@ func (s *Session) inText(stage int, err error, known func(*ir.Value) *tensor.Ten
 	case !errors.Is(err, ErrInput):
 		return err
 	}
-	token, ok := badIndex(s.p.stages[stage].graph, known, b)
+	token, ok := badIndex(f.segments[segment].graph, known, f.sizes)
 	for r := 0; ok && r < rows.Shape()[0]; r++ {
 		if first := int(rows.Int64(r * ir.RowFields)); first <= token && token < int(rows.Int64(r*ir.RowFields+1)) {
 			return WithKind(ErrInput, fmt.Errorf("row %d, token %d: %w", r, token-first, err))

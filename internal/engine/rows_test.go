@@ -24,15 +24,49 @@ func TestRowsAreHeld(t *testing.T) {
 	s, err := p.NewSession()
 	require.NoError(t, err)
 	defer s.Close()
-	s.use = s.usage()
+	require.NoError(t, s.begin(context.Background()))
+	defer s.end()
 	account := &s.use.memory
-	before, run := account.Used, &stageRun{env: map[*ir.Value]*tensor.Tensor{}, sizes: ir.Binding{}, tokens: 5}
-	made, err := s.lay(&ir.Env{Context: context.Background(), Memory: account}, run, texts{0, 2, 5}, map[string]*tensor.Tensor{"ids": tensor.New(tensor.I64, 5)})
+	before := account.Used
+	first, made, err := s.mainFrame().lay(&ir.Env{Context: context.Background(), Memory: account}, texts{0, 2, 5}, map[string]*tensor.Tensor{"ids": tensor.New(tensor.I64, 5)})
 	require.NoError(t, err)
+	require.Equal(t, p.packing.main, first, "nothing but packing comes before")
 	require.NotEmpty(t, made)
 	held := int64(0)
 	for _, x := range made {
 		held += x.Size()
 	}
 	require.Equal(t, held, account.Used-before)
+}
+
+// TestRowsKept: rows and padded texts of a program without padding go to a device tensor; rows are not taken from one.
+func TestRowsKept(t *testing.T) {
+	p, err := Compile(context.Background(), text(packs), text(packs).Graph, options.Compile{Backend: "cpu", Verify: true})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	k, err := p.NewDeviceTensor(tensor.New(tensor.I64, 1))
+	require.NoError(t, err)
+	defer k.Close()
+	require.NoError(t, s.BindOutput("y", k))
+	holds := func(out map[string]*tensor.Tensor, err error, want []int64, shape ...int) {
+		require.NoError(t, err)
+		require.Empty(t, out)
+		x, err := k.Tensor()
+		require.NoError(t, err)
+		require.Equal(t, tensor.Shape(shape), x.Shape())
+		require.Equal(t, want, tensor.Of[int64](x))
+	}
+	out, err := s.RunRows(context.Background(), []int{0, 2, 5}, map[string]*tensor.Tensor{"ids": tensor.FromSlice([]int64{1, 2, 3, 4, 5})})
+	holds(out, err, []int64{-1, -2, -3, -4, -5}, 5)
+	out, err = s.Run(context.Background(), map[string]*tensor.Tensor{"mask": tensor.FromSlice([]int64{1, 0, 1, 1}, 2, 2), "ids": tensor.FromSlice([]int64{1, 2, 3, 4}, 2, 2)})
+	holds(out, err, []int64{-1, 0, -3, -4}, 2, 2)
+	require.NoError(t, s.BindInput("ids", k))
+	_, err = s.RunRows(context.Background(), []int{0, 2}, map[string]*tensor.Tensor{})
+	require.ErrorIs(t, err, ErrInput)
+	require.ErrorContains(t, err, `input "ids" is bound to a device tensor`)
+	out, err = s.Run(context.Background(), map[string]*tensor.Tensor{"mask": tensor.FromSlice([]int64{1, 1, 1, 0}, 2, 2)})
+	holds(out, err, []int64{1, 0, 3, 0}, 2, 2)
 }

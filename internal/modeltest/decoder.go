@@ -77,9 +77,9 @@ func Decoder(layers, heads, size int) *onnxpb.ModelProto {
 	return &onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}}, Graph: g}
 }
 
-// KeptDecoder holds steps of a decoder whose cache grows on the device to steps on the processor that are given it each time, at lengths for
+// DecoderCache holds steps of a decoder whose cache grows on the device to steps on the processor that are given it each time, at lengths for
 // which a plan has to be made anew, and back at a shorter one.
-func KeptDecoder(t *testing.T, backend string) {
+func DecoderCache(t *testing.T, backend string) {
 	const layers, heads, size, room = 2, 2, 4, 100
 	m, err := rlxc.FromProto(Decoder(layers, heads, size), "decoder")
 	require.NoError(t, err)
@@ -91,15 +91,15 @@ func KeptDecoder(t *testing.T, backend string) {
 	require.NoError(t, err)
 	defer s.Close()
 	plain := Session(t, m, rlxc.CompileOptions{})
-	full, caches := rlxc.Tensors{}, map[string]*rlxc.Kept{}
+	full, caches := rlxc.Tensors{}, map[string]*rlxc.DeviceTensor{}
 	for _, v := range p.Inputs()[1:] {
 		present := "present" + strings.TrimPrefix(v.Name, "past")
 		full[v.Name] = tensor.New(tensor.F32, 1, heads, 0, size)
-		k, err := p.KeepGrowing(full[v.Name], 2, room)
+		k, err := p.NewGrowingTensor(full[v.Name], 2, room)
 		require.NoError(t, err)
 		defer k.Close()
-		require.NoError(t, s.Feed(v.Name, k))
-		require.NoError(t, s.Keep(present, k))
+		require.NoError(t, s.BindInput(v.Name, k))
+		require.NoError(t, s.BindOutput(present, k))
 		caches[present] = k
 	}
 	r := rand.New(rand.NewPCG(1, 2))

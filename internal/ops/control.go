@@ -31,20 +31,29 @@ func (o If) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return o.Types, nil
 }
 
-// Eval implements ir.Op.
-func (o If) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	if in[0].Len() != 1 {
-		return nil, fmt.Errorf("the condition is %v, not one bool", in[0])
+// Branch returns the subgraph that a condition chooses, and which of so many operands are its inputs.
+func (o If) Branch(condition *tensor.Tensor, operands int) (subgraph, from, to int, err error) {
+	if condition.Len() != 1 {
+		return 0, 0, 0, fmt.Errorf("the condition is %v, not one bool", condition)
 	}
-	split := 1 + o.ThenInputs
-	subgraph, args, problem := 0, in[1:split], o.ThenError
-	if in[0].Int64(0) == 0 {
-		subgraph, args, problem = 1, in[split:], o.ElseError
+	split, problem := 1+o.ThenInputs, o.ThenError
+	subgraph, from, to = 0, 1, split
+	if condition.Int64(0) == 0 {
+		subgraph, from, to, problem = 1, split, operands, o.ElseError
 	}
 	if problem != "" {
-		return nil, errors.New(problem)
+		err = errors.New(problem)
 	}
-	return env.Subgraph(subgraph, args)
+	return subgraph, from, to, err
+}
+
+// Eval implements ir.Op.
+func (o If) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	subgraph, from, to, err := o.Branch(in[0], len(in))
+	if err != nil {
+		return nil, err
+	}
+	return env.Subgraph(subgraph, in[from:to])
 }
 
 // Loop repeats its subgraph. The operands are the number of trips and the condition, each of which may be absent, then what trips

@@ -134,6 +134,36 @@ func (NonZero) Most(in [][]int) [][]int {
 	return [][]int{{max(1, len(in[0])), tensor.Shape(in[0]).Elements()}}
 }
 
+// Size makes a size of a number that is data: the result has no elements, and as many slices of none. The number is the operator's operand of a
+// name, from 1 to Limit.
+type Size struct {
+	ir.Opaque[Size]
+	Typed
+	Name  string
+	Limit ir.Dim
+}
+
+// Eval implements ir.Op.
+func (o Size) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if !in[0].DType().IsInt() || in[0].Len() != 1 {
+		return nil, fmt.Errorf("%s is %v, not one integer", o.Name, in[0])
+	}
+	n := in[0].Int64(0)
+	if most, ok := o.Limit.Const(); n < 1 || n > int64(most) || !ok {
+		return nil, fmt.Errorf("%s is %d, not from 1 to %v", o.Name, n, o.Limit)
+	}
+	return []*tensor.Tensor{env.New(tensor.Bool, int(n), 0)}, nil
+}
+
+// Most implements ir.Bounded.
+func (o Size) Most([][]int) [][]int {
+	most, ok := o.Limit.Const()
+	if !ok {
+		return nil
+	}
+	return [][]int{{most, 0}}
+}
+
 // Compress keeps the slices along an axis for which a vector of bools is true.
 type Compress struct {
 	ir.Opaque[Compress]

@@ -250,8 +250,8 @@ func (w way) run(p *programs.Program, wants []*programs.Analysis, errs []error) 
 		return err.Error()
 	}
 	defer s.Close()
-	for stage := range s.Stages() {
-		if m, ok := s.Memory(stage).(interface{ Poison(byte) }); ok {
+	for _, m := range s.Memories() {
+		if m, ok := m.(interface{ Poison(byte) }); ok {
 			m.Poison(0xFF)
 		}
 	}

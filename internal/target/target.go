@@ -15,8 +15,6 @@ type Target struct {
 	Align int64
 	// Segment is the largest binding in bytes; 0 means no limit.
 	Segment int64
-	// Outside reports whether kernels read and write buffers that lie outside of the arena.
-	Outside bool
 	// Refits reports whether the sizes of a loaded program can change.
 	Refits bool
 	// Rows says for every op that has a kernel how the device runs it. The others run on the host.

@@ -41,7 +41,7 @@ func newBatch(p *rlxc.Program, texts, room int) (_ *batch, err error) {
 	if b.Session, err = p.NewSession(); err != nil {
 		return nil, err
 	}
-	if b.cache, err = b.KeepCache(texts, room); err != nil {
+	if b.cache, err = b.BindCache(texts, room); err != nil {
 		return nil, errors.Join(err, b.Session.Close())
 	}
 	return b, nil

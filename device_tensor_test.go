@@ -87,7 +87,7 @@ func stepInput(n, w, run int) *Tensor {
 	return x
 }
 
-// TestKeptInPlace: the kernels read and write a kept tensor where it lies, poisoned and proved, at sizes that grow and shrink; what
+// TestKeptInPlace: the kernels read and write a device tensor where it lies, poisoned and proved, at sizes that grow and shrink; what
 // cannot lie there is copied. What a run computes is what it computes with ordinary inputs, and the arena is smaller.
 func TestKeptInPlace(t *testing.T) {
 	for _, o := range []CompileOptions{{Verify: true, Threads: 1}, {Verify: true, Level: O0}, {Verify: true, Mode: planner.TLSF}} {
@@ -98,31 +98,31 @@ func TestKeptInPlace(t *testing.T) {
 		p, err := m.Compile(context.Background(), o)
 		require.NoError(t, err)
 		defer p.Close()
-		var sessions []*Session // one without kept tensors, and two that have them in turn
+		var sessions []*Session // one without device tensors, and two that have them in turn
 		for range 3 {
 			s, err := p.NewSession()
 			require.NoError(t, err)
 			defer s.Close()
-			s.engine.Memory(0).(interface{ Poison(byte) }).Poison(0xFF)
+			s.engine.Memories()[0].(interface{ Poison(byte) }).Poison(0xFF)
 			sessions = append(sessions, s)
 		}
 		states := map[string]string{"next": "state", "same": "other", "flat": "", "turned": "", "twice": ""} // outputs and the inputs that they become
 		for _, rows := range []int{5, 200, 1} {
 			ordinary := Tensors{"state": stepInput(rows, 33, 9), "other": tensor.FromSlice([]float32{3, -0.5})}
-			kept := map[string]*Kept{}
+			kept := map[string]*DeviceTensor{}
 			for out, in := range states {
 				first := ordinary[in]
 				if first == nil {
 					first = tensor.New(tensor.F32, 1)
 				}
-				k, err := p.Keep(first)
+				k, err := p.NewDeviceTensor(first)
 				require.NoError(t, err)
 				defer k.Close()
 				kept[out] = k
 				for _, s := range sessions[1:] {
-					require.NoError(t, s.Keep(out, k))
+					require.NoError(t, s.BindOutput(out, k))
 					if in != "" {
-						require.NoError(t, s.Feed(in, k))
+						require.NoError(t, s.BindInput(in, k))
 					}
 				}
 			}
@@ -165,9 +165,9 @@ func TestKeptInPlace(t *testing.T) {
 		// What is no longer kept is taken and returned as ever.
 		s := sessions[1]
 		for out, in := range states {
-			require.NoError(t, s.Keep(out, nil))
+			require.NoError(t, s.BindOutput(out, nil))
 			if in != "" {
-				require.NoError(t, s.Feed(in, nil))
+				require.NoError(t, s.BindInput(in, nil))
 			}
 		}
 		in := Tensors{"x": stepInput(2, 3, 0), "state": stepInput(2, 3, 1), "other": tensor.FromSlice([]float32{1})}
@@ -194,12 +194,12 @@ func TestKeptByThreads(t *testing.T) {
 			return nil, err
 		}
 		defer s.Close()
-		k, err := p.Keep(stepInput(20, 40, 0))
+		k, err := p.NewDeviceTensor(stepInput(20, 40, 0))
 		if err != nil {
 			return nil, err
 		}
 		defer k.Close()
-		if err := errors.Join(s.Feed("state", k), s.Keep("next", k)); err != nil {
+		if err := errors.Join(s.BindInput("state", k), s.BindOutput("next", k)); err != nil {
 			return nil, err
 		}
 		for i := range 20 {
@@ -243,10 +243,10 @@ func BenchmarkState(b *testing.B) {
 			defer s.Close()
 			in := Tensors{"x": tensor.New(tensor.F32, rows, width), "state": tensor.New(tensor.F32, rows, width), "other": tensor.New(tensor.F32, 1)}
 			if name == "kept" {
-				k, err := p.Keep(in["state"])
+				k, err := p.NewDeviceTensor(in["state"])
 				require.NoError(b, err)
 				defer k.Close()
-				require.NoError(b, errors.Join(s.Feed("state", k), s.Keep("next", k)))
+				require.NoError(b, errors.Join(s.BindInput("state", k), s.BindOutput("next", k)))
 				delete(in, "state")
 			}
 			for b.Loop() {

@@ -31,10 +31,11 @@ func value(name string, d tensor.DType, sizes ...string) *onnxpb.ValueInfoProto 
 }
 
 // StreamModel has a state of every kind: a cache that grows by each run, a sum that keeps its size, an input that only the host
-// reads, and an output that is an input. steps [2]→[n+2] bytes, sum [2,3], seen: i64 the number of rows.
-func StreamModel() *onnxpb.ModelProto {
+// reads, and an output that is an input. steps [2]→[n+2] bytes, sum [2,3], seen: i64 the number of rows. One that is cut computes what the cache
+// grows by after an operator whose result has a size that depends on data.
+func StreamModel(cut bool) *onnxpb.ModelProto {
 	axis := &onnxpb.AttributeProto{Name: "axis", Type: onnxpb.AttributeProto_INT}
-	return &onnxpb.ModelProto{
+	m := &onnxpb.ModelProto{
 		IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}},
 		Graph: &onnxpb.GraphProto{
 			Name: "stream",
@@ -54,20 +55,57 @@ func StreamModel() *onnxpb.ModelProto {
 				value("passed", tensor.I64, "z"), value("y", tensor.F32, "k", "w")},
 		},
 	}
+	if cut {
+		g := m.GetGraph()
+		grow := g.GetNode()[0]
+		grow.Input[1] = "more"
+		to := &onnxpb.AttributeProto{Name: "to", Type: onnxpb.AttributeProto_INT, I: int64(onnxpb.TensorProto_FLOAT)}
+		g.Node = append(g.GetNode()[1:],
+			&onnxpb.NodeProto{OpType: "NonZero", Name: "find", Input: []string{"total"}, Output: []string{"found"}},
+			&onnxpb.NodeProto{OpType: "Cast", Name: "cast", Input: []string{"found"}, Output: []string{"at"}, Attribute: []*onnxpb.AttributeProto{to}},
+			&onnxpb.NodeProto{OpType: "ReduceSum", Name: "reduce", Input: []string{"at"}, Output: []string{"all"}},
+			&onnxpb.NodeProto{OpType: "Add", Name: "more", Input: []string{"x", "all"}, Output: []string{"more"}}, grow)
+	}
+	return m
 }
 
-// Kept holds that runs whose state stays with the device compute what runs compute that are given it each time, at sizes that grow, with
-// room for it or without, and that are no multiple of a word.
-func Kept(t *testing.T, backend string) {
-	m, err := rlxc.FromProto(StreamModel(), "stream")
+// hasSteps holds a profile to the steps of all segments, in their order.
+func hasSteps(t *testing.T, times []rlxc.StepTime, cut bool) {
+	at := map[string]int{}
+	for i, step := range times {
+		require.LessOrEqual(t, step.Start, step.End)
+		for _, name := range step.Nodes {
+			at[name] = i
+		}
+	}
+	require.Contains(t, at, "exp")
+	if cut {
+		require.Less(t, at["add"], at["find"])
+		require.Less(t, at["find"], at["more"])
+	}
+}
+
+// DeviceTensors holds that runs whose state stays with the device compute what runs compute that are given it each time, at sizes that grow, with
+// room for it or without, and that are no multiple of a word, in programs of one segment and of several.
+func DeviceTensors(t *testing.T, backend string) {
+	for _, cut := range []bool{false, true} {
+		t.Run(fmt.Sprint("cut ", cut), func(t *testing.T) { boundStream(t, backend, cut) })
+	}
+}
+
+func boundStream(t *testing.T, backend string, cut bool) {
+	m, err := rlxc.FromProto(StreamModel(cut), "stream")
 	require.NoError(t, err)
 	defer m.Close()
 	states := [][2]string{{"past", "present"}, {"sum", "total"}, {"old", "new"}, {"through", "passed"}}
 	for _, room := range []int{0, 40} { // of what grows; 0 if it is kept as anything else
 		t.Run(fmt.Sprint("room ", room), func(t *testing.T) {
-			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: backend})
+			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: backend, Profile: true})
 			require.NoError(t, err)
 			defer p.Close()
+			report, err := p.Plan(map[string]int{"k": 2, "w": 3, "n": 4, "m": 5, "one": 1, "z": 2})
+			require.NoError(t, err)
+			require.Equal(t, cut, len(report.Cuts) > 0)
 			plain, err := p.NewSession()
 			require.NoError(t, err)
 			defer plain.Close()
@@ -76,17 +114,17 @@ func Kept(t *testing.T, backend string) {
 			defer s.Close()
 			start := rlxc.Tensors{"past": tensor.New(tensor.F32, 0, 3), "sum": tensor.FromSlice([]float32{1, 1, 1, 2, 2, 2}, 2, 3),
 				"old": tensor.FromSlice([]uint8{7}), "through": tensor.FromSlice([]int64{5, -6})}
-			kept := map[string]*rlxc.Kept{}
+			kept := map[string]*rlxc.DeviceTensor{}
 			for _, pair := range states {
-				k, err := p.Keep(start[pair[0]])
+				k, err := p.NewDeviceTensor(start[pair[0]])
 				if room > 0 && pair[0] != "sum" {
 					require.NoError(t, k.Close())
-					k, err = p.KeepGrowing(start[pair[0]], 0, room)
+					k, err = p.NewGrowingTensor(start[pair[0]], 0, room)
 				}
 				require.NoError(t, err)
 				defer k.Close()
-				require.NoError(t, s.Feed(pair[0], k))
-				require.NoError(t, s.Keep(pair[1], k))
+				require.NoError(t, s.BindInput(pair[0], k))
+				require.NoError(t, s.BindOutput(pair[1], k))
 				kept[pair[1]] = k
 			}
 			state := start
@@ -96,6 +134,7 @@ func Kept(t *testing.T, backend string) {
 				got, err := s.Run(context.Background(), in)
 				require.NoError(t, err)
 				require.Len(t, got, 1, "what is kept is not returned")
+				hasSteps(t, s.Profile(), cut)
 				full := rlxc.Tensors{"x": x, "byte": in["byte"]}
 				for name, v := range state {
 					full[name] = v
@@ -119,7 +158,7 @@ func Kept(t *testing.T, backend string) {
 			require.ErrorIs(t, err, rlxc.ErrInput)
 			twice := rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 3), "byte": tensor.FromSlice([]uint8{1}), "old": start["old"]}
 			_, err = s.Run(context.Background(), twice)
-			require.ErrorContains(t, err, `input "old" comes from a kept tensor: leave it out`)
+			require.ErrorContains(t, err, `input "old" is bound to a device tensor: leave it out`)
 			notes := kept["new"]
 			d, shape, err := notes.Type()
 			require.NoError(t, err)
@@ -142,8 +181,8 @@ func Kept(t *testing.T, backend string) {
 
 			// What is no longer kept is taken and returned as ever.
 			for _, pair := range states {
-				require.NoError(t, s.Feed(pair[0], nil))
-				require.NoError(t, s.Keep(pair[1], nil))
+				require.NoError(t, s.BindInput(pair[0], nil))
+				require.NoError(t, s.BindOutput(pair[1], nil))
 			}
 			got, err := s.Run(context.Background(), rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 3), "byte": tensor.FromSlice([]uint8{1}),
 				"past": start["past"], "sum": start["sum"], "old": start["old"], "through": start["through"]})
@@ -152,12 +191,12 @@ func Kept(t *testing.T, backend string) {
 			require.Equal(t, []uint8{7, 1}, got["new"].Bytes())
 
 			// Errors.
-			require.ErrorIs(t, s.Feed("y", notes), rlxc.ErrInput)
-			require.ErrorIs(t, s.Keep("x", notes), rlxc.ErrInput)
-			_, err = p.Keep(tensor.FromStrings([]string{"a"}))
+			require.ErrorIs(t, s.BindInput("y", notes), rlxc.ErrInput)
+			require.ErrorIs(t, s.BindOutput("x", notes), rlxc.ErrInput)
+			_, err = p.NewDeviceTensor(tensor.FromStrings([]string{"a"}))
 			require.ErrorIs(t, err, rlxc.ErrInput)
-			require.NoError(t, s.Keep("new", notes))
-			require.NoError(t, s.Keep("total", notes))
+			require.NoError(t, s.BindOutput("new", notes))
+			require.NoError(t, s.BindOutput("total", notes))
 			_, err = s.Run(context.Background(), start)
 			require.Error(t, err)
 			require.NoError(t, notes.Close())
@@ -167,9 +206,9 @@ func Kept(t *testing.T, backend string) {
 	}
 }
 
-// KeptBetween holds that a tensor which one device keeps feeds a program on another, by way of the host.
-func KeptBetween(t *testing.T, backends ...string) {
-	m, err := rlxc.FromProto(StreamModel(), "stream")
+// DeviceTensorsBetween holds that a tensor which one device keeps feeds a program on another, by way of the host.
+func DeviceTensorsBetween(t *testing.T, backends ...string) {
+	m, err := rlxc.FromProto(StreamModel(false), "stream")
 	require.NoError(t, err)
 	defer m.Close()
 	var programs []*rlxc.Program
@@ -179,7 +218,7 @@ func KeptBetween(t *testing.T, backends ...string) {
 		defer p.Close()
 		programs = append(programs, p)
 	}
-	k, err := programs[0].Keep(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3))
+	k, err := programs[0].NewDeviceTensor(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3))
 	require.NoError(t, err)
 	defer k.Close()
 	in := rlxc.Tensors{"x": tensor.FromSlice([]float32{1, 1, 1, 1, 1, 1}, 2, 3), "byte": tensor.FromSlice([]uint8{1}),
@@ -189,8 +228,8 @@ func KeptBetween(t *testing.T, backends ...string) {
 		for _, p := range programs {
 			s, err := p.NewSession()
 			require.NoError(t, err)
-			require.NoError(t, s.Feed("sum", k))
-			require.NoError(t, s.Keep("total", k))
+			require.NoError(t, s.BindInput("sum", k))
+			require.NoError(t, s.BindOutput("total", k))
 			_, err = s.Run(context.Background(), in)
 			require.NoError(t, err)
 			require.NoError(t, s.Close())
@@ -203,7 +242,7 @@ func KeptBetween(t *testing.T, backends ...string) {
 
 // ResultsAsInputs holds that what a run returned may be an input of the next one, also if the memory moves in between.
 func ResultsAsInputs(t *testing.T, backend string) {
-	m, err := rlxc.FromProto(StreamModel(), "stream")
+	m, err := rlxc.FromProto(StreamModel(false), "stream")
 	require.NoError(t, err)
 	defer m.Close()
 	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: backend})
@@ -237,7 +276,7 @@ func keptAtOneSize(t *testing.T, p *rlxc.Program) {
 	in := rlxc.Tensors{"past": tensor.New(tensor.F32, 1, 3), "old": tensor.New(tensor.U8, 1), "byte": tensor.New(tensor.U8, 1),
 		"through": tensor.New(tensor.I64, 1)}
 	full := rlxc.Tensors{"sum": tensor.FromSlice([]float32{1, 1, 1, 2, 2, 2}, 2, 3)}
-	k, err := p.Keep(full["sum"])
+	k, err := p.NewDeviceTensor(full["sum"])
 	require.NoError(t, err)
 	defer k.Close()
 	var sessions []*rlxc.Session
@@ -246,8 +285,8 @@ func keptAtOneSize(t *testing.T, p *rlxc.Program) {
 		require.NoError(t, err)
 		defer s.Close()
 		if i > 0 {
-			require.NoError(t, s.Feed("sum", k))
-			require.NoError(t, s.Keep("total", k))
+			require.NoError(t, s.BindInput("sum", k))
+			require.NoError(t, s.BindOutput("total", k))
 		}
 		sessions = append(sessions, s)
 	}

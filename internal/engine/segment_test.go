@@ -30,24 +30,31 @@ func (s sketch) found(x *ir.Value, name string) *ir.Value {
 	return s.add(ops.NonZero{Typed: ops.Typed{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.N(1), ir.Sym(name))}}}, x)
 }
 
-// TestStages: where a graph is cut, and what a stage reads last.
-func TestStages(t *testing.T) {
+// TestSegments: where a graph is cut, what passes between the segments, and what a segment reads last.
+func TestSegments(t *testing.T) {
 	s := sketch{ir.NewGraph(""), t}
 	x := s.AddInput("x", ir.TensorOf(tensor.F32, ir.N(4)))
 	a := s.found(x, "k")
 	b := s.found(x, "k") // of a size that a's run tells: that alone must not put it off
 	sum := s.add(ir.Binary{Fn: ir.Add}, a, b)
 	c := s.found(s.add(ir.Reshape{Shape: []ir.Dim{ir.Sym("k")}}, sum), "m")
-	s.Outputs = []*ir.Value{c}
-	stages := split(s.Graph)
-	require.Len(t, stages, 2)
-	require.Equal(t, []*ir.Node{a.Def, b.Def}, stages[0].dynamic)
-	require.Equal(t, []*ir.Node{c.Def}, stages[1].dynamic)
-	require.Empty(t, stages[0].dead)
-	require.Equal(t, []*ir.Value{a, b}, stages[1].dead, "the result of the graph lives on")
+	s.Outputs = []*ir.Value{c, sum, sum, x}
+	u := newUnit(s.Graph, false)
+	require.Len(t, u.segments, 5)
+	require.Empty(t, u.segments[0].graph.Nodes, "the first one is the device's")
+	require.Equal(t, []*ir.Node{a.Def, b.Def, c.Def}, []*ir.Node{u.segments[1].node, u.segments[2].node, u.segments[4].node})
+	second := u.segments[3]
+	require.Equal(t, []*ir.Value{a, b}, second.graph.Inputs)
+	require.Equal(t, []*ir.Value{a, b}, second.dead)
+	require.Empty(t, u.segments[4].dead, "the result of the graph lives on")
+	require.Equal(t, []*ir.Value{sum, sum, c.Def.Inputs[0]}, second.graph.Outputs)
+	require.Equal(t, []int{1, 2, -1}, second.outputs)
+	require.Equal(t, []int{0, 3}, u.others)
+	require.Equal(t, []string{"k"}, second.symbols)
+	require.Equal(t, 3, u.readers[x])
 }
 
-// TestAbsentOperand: an operator whose sizes are all known and that lacks an operand ends no stage.
+// TestAbsentOperand: an operator whose sizes are all known and that lacks an operand ends no segment.
 func TestAbsentOperand(t *testing.T) {
 	s := sketch{ir.NewGraph(""), t}
 	boxes := s.AddInput("boxes", ir.TensorOf(tensor.F32, ir.Dims(1, 2, 4)...))
@@ -55,7 +62,7 @@ func TestAbsentOperand(t *testing.T) {
 	most := s.AddInput("most", ir.TensorOf(tensor.I64))
 	op := ops.NonMaxSuppression{Typed: ops.Typed{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.Dims(2, 3)...)}}}
 	s.Outputs = []*ir.Value{s.add(op, boxes, scores, most, nil, s.NewConst("", tensor.Scalar(float32(0))))}
-	require.Len(t, split(s.Graph), 1)
+	require.Len(t, newUnit(s.Graph, false).segments, 1)
 }
 
 // TestExplainedViews: of views a report has those in planned memory. A view of a constant lies in none.

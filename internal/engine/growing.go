@@ -3,39 +3,22 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A growth says that a kept tensor grows on an axis, in a buffer with room for so many places there; room is 0 if it does not. Its
+// A growth says that a device tensor grows on an axis, in a buffer with that capacity; the capacity is 0 if it does not. Its
 // buffer has that axis in front, so that what is added lies behind what there is, whatever the room.
-type growth struct{ axis, room int }
+type growth struct{ axis, capacity int }
 
-// place is what stands for a kept tensor in places. What grows behind more axes than a byte can count is copied.
-func (r growth) place() byte {
-	switch {
-	case r.room == 0:
-		return '1'
-	case r.axis > math.MaxUint8-'2':
-		return '0'
-	}
-	return byte('2' + r.axis)
-}
-
-// axis is the axis on which the tensor at a place grows, −1 for none.
-func (p places) axis(i int) int {
-	if p == "" {
+// along is the axis on which a tensor grows, −1 if it does not.
+func (r growth) along() int {
+	if r.capacity == 0 {
 		return -1
 	}
-	return max(int(p[i])-'2', -1)
-}
-
-// growing leaves the places that grow.
-func (p places) growing() places {
-	return places(slices.DeleteFunc([]byte(p), func(b byte) bool { return b < '2' }))
+	return r.axis
 }
 
 // front is the permutation that takes one of so many axes to the front.
@@ -69,22 +52,22 @@ func permuted[T any](s []T, perm []int) []T {
 // fits reports whether the buffer has room for a shape.
 func (r growth) fits(shape tensor.Shape) error {
 	switch {
-	case r.room == 0:
+	case r.capacity == 0:
 	case r.axis >= len(shape):
-		return WithKind(ErrInput, fmt.Errorf("a kept tensor that grows on axis %d cannot take the shape %v", r.axis, shape))
-	case shape[r.axis] > r.room:
-		return WithKind(ErrInput, fmt.Errorf("a kept tensor has room for %d places on axis %d, and %d are needed: keep one with more room", r.room, r.axis, shape[r.axis]))
+		return WithKind(ErrInput, fmt.Errorf("a tensor that grows on axis %d cannot take the shape %v", r.axis, shape))
+	case shape[r.axis] > r.capacity:
+		return WithKind(ErrInput, fmt.Errorf("a growing tensor has a capacity of %d on axis %d, and %d are needed: make one with more", r.capacity, r.axis, shape[r.axis]))
 	}
 	return nil
 }
 
 // whole is the shape of all of the buffer if the other axes are as in shape.
 func (r growth) whole(shape tensor.Shape) tensor.Shape {
-	if r.room == 0 {
+	if r.capacity == 0 {
 		return shape
 	}
 	shape = shape.Clone()
-	shape[r.axis] = r.room
+	shape[r.axis] = r.capacity
 	return shape
 }
 
@@ -93,7 +76,7 @@ func (r growth) stored(t *tensor.Tensor) (*tensor.Tensor, error) { return r.turn
 func (r growth) shown(t *tensor.Tensor) (*tensor.Tensor, error)  { return r.turn(t, back) }
 
 func (r growth) turn(t *tensor.Tensor, way func(axis, rank int) []int) (*tensor.Tensor, error) {
-	if r.room == 0 {
+	if r.capacity == 0 {
 		return t, nil
 	}
 	out, err := ir.Transpose{Perm: way(r.axis, len(t.Shape()))}.Eval(&ir.Env{}, []*tensor.Tensor{t})
@@ -105,30 +88,30 @@ func (r growth) turn(t *tensor.Tensor, way func(axis, rank int) []int) (*tensor.
 
 // order is a shape as the buffer has it.
 func (r growth) order(shape tensor.Shape) tensor.Shape {
-	if r.room == 0 {
+	if r.capacity == 0 {
 		return shape
 	}
 	return permuted(shape, front(r.axis, len(shape)))
 }
 
 // front makes a bound graph take and return what grows with its axis in front. A concatenation on that axis is one in front, and shares
-// memory with its first operand where that is an input of the same kept tensor. grown holds, by output, that input's place; −1 for none.
+// memory with its first operand where that is an input of the same device tensor. grown holds, by output, that input's place; −1 for none.
 func (p places) front(g *ir.Graph, trace *ir.Trace) (grown []int, err error) {
 	grown = slices.Repeat([]int{-1}, len(g.Outputs))
-	if p.growing() == "" {
+	if p.growing() == 0 {
 		return grown, nil
 	}
 	t := &turner{Graph: g, trace: trace, whole: map[*ir.Value]*ir.Value{}}
 	nodes := g.Nodes
 	g.Nodes = make([]*ir.Node, 0, len(nodes)+8)
 	for i := range g.Inputs {
-		if axis := p.axis(i); axis >= 0 {
+		if axis := p.at(i).axis; axis >= 0 {
 			t.input(i, axis)
 		}
 	}
 	joins := map[*ir.Node]bool{}
 	for i, v := range g.Outputs {
-		if axis := p.axis(len(g.Inputs) + i); axis >= 0 && v.Def != nil {
+		if axis := p.at(len(g.Inputs) + i).axis; axis >= 0 && v.Def != nil {
 			l, ok := lengthens(v.Def.Op, len(v.Type.Shape))
 			joins[v.Def] = ok && l.axis == axis && v.Def.HasOperand(l.operand)
 		}
@@ -141,12 +124,12 @@ func (p places) front(g *ir.Graph, trace *ir.Trace) (grown []int, err error) {
 		}
 	}
 	for i, v := range g.Outputs {
-		axis := p.axis(len(g.Inputs) + i)
+		axis := p.at(len(g.Inputs) + i).axis
 		if axis < 0 {
 			continue
 		}
 		if joined := t.whole[v]; joined != nil && joined.Def != nil && !g.IsOutput(joined) {
-			g.Outputs[i], grown[i] = joined, t.grown(joined.Def)
+			g.Outputs[i], grown[i] = joined, t.grown(joined.Def, p)
 		} else {
 			g.Outputs[i] = t.node(ir.Copy{}, t.node(ir.Transpose{Perm: front(axis, len(v.Type.Shape))}, v))
 		}
@@ -230,15 +213,16 @@ func (t *turner) join(n *ir.Node) {
 
 // grown is the place of the input that a node lengthens where it lies, −1 for none. A node that writes over places of its operand
 // must be the only one that reads it.
-func (t *turner) grown(n *ir.Node) int {
+func (t *turner) grown(n *ir.Node, p places) int {
 	l, _ := lengthens(n.Op, len(n.Outputs[0].Type.Shape))
 	x := n.Inputs[l.operand]
-	if l.beside >= 0 {
-		for _, use := range x.Uses {
-			if use.Node != n && len(use.Node.Outputs[0].Uses) > 0 {
-				return -1
-			}
-		}
+	at := slices.Index(t.Inputs, x)
+	if at < 0 || l.beside < 0 {
+		return at
 	}
-	return slices.Index(t.Inputs, x)
+	read := slices.ContainsFunc(x.Uses, func(u ir.Use) bool { return u.Node != n && len(u.Node.Outputs[0].Uses) > 0 })
+	if read || !p[at].alone {
+		return -1
+	}
+	return at
 }

@@ -6,16 +6,16 @@ import (
 	"github.com/rlxc/rlxc/internal/modeltest"
 )
 
-func TestKept(t *testing.T) {
+func TestDeviceTensors(t *testing.T) {
 	needLibrary(t)
 	for _, backend := range []string{"cpu", "wgpu"} {
-		t.Run(backend, func(t *testing.T) { modeltest.Kept(t, backend) })
+		t.Run(backend, func(t *testing.T) { modeltest.DeviceTensors(t, backend) })
 	}
 }
 
-func TestKeptBetweenBackends(t *testing.T) {
+func TestDeviceTensorsBetweenBackends(t *testing.T) {
 	needLibrary(t)
-	modeltest.KeptBetween(t, "wgpu", "cpu")
+	modeltest.DeviceTensorsBetween(t, "wgpu", "cpu")
 }
 
 func TestResultsAsInputs(t *testing.T) {
@@ -25,9 +25,9 @@ func TestResultsAsInputs(t *testing.T) {
 	}
 }
 
-func TestKeptDecoder(t *testing.T) {
+func TestDecoderCache(t *testing.T) {
 	needLibrary(t)
 	for _, backend := range []string{"cpu", "wgpu"} {
-		t.Run(backend, func(t *testing.T) { modeltest.KeptDecoder(t, backend) })
+		t.Run(backend, func(t *testing.T) { modeltest.DecoderCache(t, backend) })
 	}
 }

@@ -40,13 +40,13 @@ func TestSpeedOfDecoder(t *testing.T) {
 			plain, err := p.NewSession()
 			require.NoError(t, err)
 			through := rlxc.Tensors{"x": x["x"]}
-			var all []*rlxc.Kept
+			var all []*rlxc.DeviceTensor
 			for _, v := range p.Inputs()[1:] {
 				past := tensor.New(tensor.F32, 1, heads, length, size)
-				k, err := p.KeepGrowing(past, 2, room)
+				k, err := p.NewGrowingTensor(past, 2, room)
 				require.NoError(t, err)
-				require.NoError(t, kept.Feed(v.Name, k))
-				require.NoError(t, kept.Keep("present"+strings.TrimPrefix(v.Name, "past"), k))
+				require.NoError(t, kept.BindInput(v.Name, k))
+				require.NoError(t, kept.BindOutput("present"+strings.TrimPrefix(v.Name, "past"), k))
 				all, through[v.Name] = append(all, k), past
 			}
 			step := func(fresh bool) {

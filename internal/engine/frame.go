@@ -1,0 +1,445 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A frame is what a session has of a unit: the memory and the plans of its segments, and the values of a run.
+type frame struct {
+	*unit
+	s     *Session
+	io    *ioBinding // device tensors; nil in the body of a loop
+	parts []part     // by segment
+
+	values map[*ir.Value]*tensor.Tensor // what passes between segments, where it is on the host
+	done   []content                    // by output: what goes to a device tensor when the run has succeeded
+	out    []*tensor.Tensor             // by output
+
+	seen  []tensor.Shape // of the inputs that the sizes come from
+	known ir.Binding     // the sizes of the strict inputs
+	loose ir.Binding     // those that the lazy ones add, where they agree
+	sizes ir.Binding     // both, and those that the run has found
+	rows  texts          // whose outputs stay packed; nil for texts that are to be padded again
+}
+
+// A part is what a frame has of a graph of the device.
+type part struct {
+	memory   backend.Memory
+	instance backend.Instance // what ran last; nil if it is to be bound again
+	bound    *Binding         // of instance
+	sizes    []int            // of bound, in the order of the segment's symbols
+	outside  places           // where the kernels may work on a device tensor's own memory
+	follow   follower
+
+	in       []*tensor.Tensor
+	from, to []backend.Buffer // device tensors, by input and output
+}
+
+func (s *Session) newFrame(u *unit) *frame {
+	f := &frame{unit: u, s: s, parts: make([]part, len(u.segments)), values: make(map[*ir.Value]*tensor.Tensor, len(u.readers)),
+		done: make([]content, len(u.graph.Outputs)), out: make([]*tensor.Tensor, len(u.graph.Outputs)),
+		seen: make([]tensor.Shape, len(u.graph.Inputs))}
+	for i := range u.segments {
+		if g := u.segments[i].graph; g != nil {
+			f.parts[i] = part{memory: s.p.device.NewMemory(), in: make([]*tensor.Tensor, len(g.Inputs)),
+				from: make([]backend.Buffer, len(g.Inputs)), to: make([]backend.Buffer, len(g.Outputs))}
+		}
+	}
+	return f
+}
+
+// memories are the arenas of the segments.
+func (f *frame) memories() (all []backend.Memory) {
+	for i := range f.parts {
+		if m := f.parts[i].memory; m != nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// run runs the segments from the first one on. The values that they read from elsewhere are there. The frame owns the slice that it
+// returns.
+func (f *frame) run(ctx context.Context, first int) (_ []*tensor.Tensor, err error) {
+	defer Guard(&err, debug.SetPanicOnFault(true))
+	defer f.release()
+	clear(f.done)
+	for i := first; i < len(f.segments); i++ {
+		seg := &f.segments[i]
+		if seg.node != nil {
+			err = f.runNode(ctx, seg.node)
+		} else if len(seg.outputs) > 0 {
+			err = f.runDevice(ctx, i)
+		}
+		if err != nil {
+			return nil, f.inText(i, err)
+		}
+		for _, v := range seg.dead {
+			f.s.env.Release(f.values[v])
+			delete(f.values, v)
+		}
+	}
+	for _, i := range f.others {
+		if f.out[i], err = f.value(f.graph.Outputs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return f.out, nil
+}
+
+// release forgets the values of a run. Those of the host are no longer the run's.
+func (f *frame) release() {
+	for i := range f.segments {
+		if n := f.segments[i].node; n != nil {
+			for _, v := range n.Outputs {
+				f.s.env.Release(f.values[v])
+			}
+		}
+	}
+	clear(f.values)
+}
+
+// value is what the run has of a value, on the host; nil if it has nothing.
+func (f *frame) value(v *ir.Value) (t *tensor.Tensor, err error) {
+	switch {
+	case v == nil:
+		return nil, nil
+	case v.Const != nil:
+		return v.Const.Aligned(), nil
+	}
+	if t = f.values[v]; t == nil {
+		if k := f.boundInput(v); k != nil {
+			t, err = k.host()
+			f.values[v] = t
+		}
+	}
+	return t, err
+}
+
+// runNode runs a node on the host. One with subgraphs calls them.
+func (f *frame) runNode(ctx context.Context, n *ir.Node) (err error) {
+	if op, ok := n.Op.(ops.If); ok {
+		if err := f.runIf(ctx, n, op); err != nil {
+			return runError(n.Fail(err))
+		}
+		return nil
+	}
+	in := make([]*tensor.Tensor, len(n.Inputs))
+	for k, v := range n.Inputs {
+		if in[k], err = f.value(v); err != nil {
+			return err
+		}
+	}
+	if _, ok := n.Op.(ir.Unpack); ok && f.rows != nil {
+		if f.values[n.Outputs[0]], err = firstTokens(in[ir.UnpackX], f.rows.total()); err != nil {
+			return n.Fail(err)
+		}
+		return nil
+	}
+	begin := f.s.profile.now()
+	host := ir.Evaluator{Context: ctx, Memory: &f.s.use.memory, Call: f.s.call}
+	out, err := host.Node(n, in, f.sizes)
+	if err != nil {
+		return runError(err)
+	}
+	if len(n.Subgraphs) == 0 { // or the steps of the subgraphs are there
+		f.s.profile.host(n, begin)
+	}
+	for k, v := range n.Outputs {
+		if err := f.hold(v, out[k]); err != nil {
+			return runError(n.Fail(err))
+		}
+	}
+	return nil
+}
+
+// hold takes a result of the host.
+func (f *frame) hold(v *ir.Value, t *tensor.Tensor) error {
+	f.values[v] = t
+	return f.s.use.memory.Take(t.Size())
+}
+
+// body begins a call of a subgraph of n.
+func (s *Session) body(ctx context.Context, n *ir.Node, subgraph int) (*frame, error) {
+	if s.use.calls++; s.use.calls > maxCalls {
+		return nil, fmt.Errorf("the loops of the run do not end within %d trips, which is the limit", maxCalls)
+	}
+	return s.frame(s.p.bodies[n.Subgraphs[subgraph]]), ctx.Err()
+}
+
+// call runs a subgraph of node n. b holds the sizes known around the node.
+func (s *Session) call(n *ir.Node, subgraph int, in []*tensor.Tensor, b ir.Binding) ([]*tensor.Tensor, error) {
+	f, err := s.body(s.env.Context, n, subgraph)
+	if err != nil {
+		return nil, err
+	}
+	f.sizes = restrict(b, f.symbols)
+	if err := f.graph.BindTensors(in, f.sizes); err != nil {
+		return nil, fmt.Errorf("its subgraph: %w", err)
+	}
+	for i, v := range f.graph.Inputs {
+		f.values[v] = in[i]
+	}
+	out, err := f.run(s.env.Context, 0)
+	if err != nil {
+		return nil, err
+	}
+	given := make([]*tensor.Tensor, len(out))
+	for i, t := range out {
+		if err := s.use.memory.Take(t.Size()); err != nil { // they are the caller's
+			return nil, err
+		}
+		given[i] = t
+		if !t.IsSequence() { // sequences hold copies
+			given[i] = t.Clone() // the next call writes over it
+		}
+	}
+	return given, nil
+}
+
+// runIf runs a branch of an If. Device tensors that nothing else reads, or that a result goes to, are the branch's: a merged decoder is two
+// models in one If, and its cache grows where it lies.
+func (f *frame) runIf(ctx context.Context, n *ir.Node, op ops.If) error {
+	condition, err := f.value(n.Inputs[0])
+	if err != nil {
+		return err
+	}
+	subgraph, from, to, err := op.Branch(condition, len(n.Inputs))
+	if err != nil {
+		return err
+	}
+	r, err := f.s.body(ctx, n, subgraph)
+	if err != nil {
+		return err
+	}
+	if len(r.graph.Inputs) != to-from || len(r.graph.Outputs) != len(n.Outputs) {
+		return errors.New("its operands and results are not those of its subgraph")
+	}
+	r.io = &ioBinding{from: make([]*DeviceTensor, to-from), to: make([]*DeviceTensor, len(n.Outputs)), names: make([]string, len(n.Outputs))}
+	r.io.ever, r.io.inner = true, true
+	for i, v := range n.Inputs[from:to] {
+		x := r.graph.Inputs[i]
+		if k := f.boundInput(v); k != nil && f.readers[v] == 1 {
+			r.io.from[i], r.io.count = k, r.io.count+1
+		} else if r.values[x], err = f.value(v); err != nil {
+			return err
+		} else if r.values[x] == nil && !slices.Contains(r.lazy, x) {
+			return WithKind(ErrInput, missingInput(f.graph, v))
+		}
+	}
+	output := func(v *ir.Value) int { // that the value is, and nothing else
+		if f.readers[v] > 0 {
+			return -1
+		}
+		return slices.Index(f.graph.Outputs, v)
+	}
+	for i, v := range n.Outputs {
+		if k := f.boundOutput(output(v)); k != nil {
+			r.io.to[i], r.io.names[i], r.io.count = k, f.io.names[output(v)], r.io.count+1
+		}
+	}
+	known := restrict(f.sizes, r.symbols)
+	maps.DeleteFunc(known, func(name string, _ int) bool { _, ok := f.loose[name]; return ok }) // the branch may read another input
+	r.known = nil
+	if err := r.bindInputs(known); err != nil {
+		return fmt.Errorf("its subgraph: %w", err)
+	}
+	addSizes(r.sizes, f.loose)
+	out, err := r.run(ctx, 0)
+	if err != nil {
+		return err
+	}
+	for i, v := range n.Outputs {
+		d := r.done[i]
+		if k := r.io.to[i]; k != nil && r.boundOutput(i) == nil {
+			d = k.content()
+		}
+		if d.buffer != nil {
+			f.done[output(v)] = d
+		}
+		shape := d.shape
+		if t := out[i]; t != nil {
+			if err := f.hold(v, t); err != nil {
+				return err
+			}
+			shape = t.Shape()
+		}
+		for k, d := range v.Type.Shape {
+			if name, ok := d.Symbol(); ok && k < len(shape) {
+				f.sizes[name] = shape[k]
+			}
+		}
+	}
+	return nil
+}
+
+// runDevice runs a graph on the device.
+func (f *frame) runDevice(ctx context.Context, i int) error {
+	seg, p := &f.segments[i], &f.parts[i]
+	f.arrange(seg, p)
+	err := f.bind(i)
+	if err == nil {
+		err = f.s.work(ctx, p.bound)
+	}
+	if err == nil {
+		err = f.bindIO(seg, p)
+	}
+	if err != nil {
+		return err
+	}
+	begin := f.s.profile.now()
+	out, err := p.instance.Run(ctx, p.in)
+	if err != nil {
+		return runError(err)
+	}
+	f.s.profile.device(p.instance, len(p.bound.Planned.Steps), begin)
+	for k, v := range seg.graph.Outputs {
+		o, t := seg.outputs[k], out[k]
+		if o >= 0 {
+			if f.out[o] = t; f.readers[v] > 0 && p.to[k] != nil {
+				if t, err = f.io.to[o].show(f.done[o]); err != nil {
+					return err
+				}
+			}
+		}
+		if f.readers[v] > 0 {
+			f.values[v] = t
+		}
+	}
+	return nil
+}
+
+// bind binds a segment's graph to the sizes of the run, if it is not.
+func (f *frame) bind(i int) error {
+	seg, p, s := &f.segments[i], &f.parts[i], f.s
+	if p.instance != nil && p.fits(seg, f.sizes) {
+		return nil
+	}
+	p.instance = nil // its sizes may change
+	e, err := f.followed(i)
+	if e == nil && err == nil {
+		e, err = s.p.bind(seg, f.sizes, p.outside)
+	}
+	if err != nil {
+		return err
+	}
+	inst, err := s.p.cache.instance(e, s, func() (backend.Instance, error) {
+		account, grows := &s.use.memory, e.binding.program.Growth(p.memory)
+		err := account.Fits(grows + e.binding.host)
+		if err == nil {
+			err = account.Take(grows)
+		}
+		if err != nil {
+			return nil, WithKind(ErrMemory, fmt.Errorf("the arenas and results of the run at %s: %w", describe(f.sizes), err))
+		}
+		return e.binding.program.Attach(p.memory, &s.env)
+	})
+	if err != nil {
+		return err
+	}
+	if len(f.segments) == 1 {
+		s.settle(e.binding.Resident)
+	}
+	p.instance, p.bound, p.sizes = inst, e.binding, p.sizes[:0]
+	for _, name := range seg.symbols {
+		p.sizes = append(p.sizes, f.sizes[name])
+	}
+	return nil
+}
+
+// fits reports whether the instance is bound to some sizes.
+func (p *part) fits(seg *segment, sizes ir.Binding) bool {
+	for k, name := range seg.symbols {
+		if sizes[name] != p.sizes[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// bindInputs finds the sizes of the inputs, beside those around a body, if they are not those of the last run.
+func (f *frame) bindInputs(around ir.Binding) (err error) {
+	if f.known == nil || !f.sameShapes() {
+		defer Guard(&err, debug.SetPanicOnFault(true))
+		known := ir.Binding{}
+		maps.Copy(known, around)
+		f.known, f.loose = nil, ir.Binding{}
+		in := make([]*tensor.Tensor, len(f.strict.Inputs))
+		dtypes, shapes := make([]tensor.DType, len(in)), make([]tensor.Shape, len(in))
+		for i, v := range f.strict.Inputs {
+			in[i] = f.values[v]
+			dtypes[i], shapes[i] = f.input(v)
+		}
+		if slices.Contains(in, nil) {
+			err = f.strict.BindInputs(dtypes, shapes, known)
+		} else {
+			err = f.strict.BindTensors(in, known)
+		}
+		if err != nil {
+			return bindError(err)
+		}
+		clash := map[string]bool{}
+		for _, v := range f.lazy {
+			_, shape := f.input(v)
+			for k, d := range v.Type.Shape {
+				if name, ok := d.Symbol(); ok && k < len(shape) {
+					old, seen := f.loose[name]
+					clash[name] = clash[name] || seen && old != shape[k]
+					f.loose[name] = shape[k]
+				}
+			}
+		}
+		maps.DeleteFunc(f.loose, func(name string, _ int) bool { _, ok := known[name]; return ok || clash[name] })
+		for i, v := range f.graph.Inputs {
+			_, shape := f.input(v)
+			f.seen[i] = shape.Clone()
+		}
+		f.known, f.sizes = known, known
+	}
+	if len(f.segments) > 1 { // those on the host add to the sizes
+		f.sizes = maps.Clone(f.known)
+		addSizes(f.sizes, f.loose)
+	}
+	return nil
+}
+
+// addSizes adds the sizes that b lacks.
+func addSizes(b, more ir.Binding) {
+	for name, n := range more {
+		if _, ok := b[name]; !ok {
+			b[name] = n
+		}
+	}
+}
+
+// sameShapes reports whether the inputs have the types of those that the sizes come from.
+func (f *frame) sameShapes() bool {
+	for i, v := range f.graph.Inputs {
+		d, shape := f.input(v)
+		if isOdd(v) || !shape.Equal(f.seen[i]) || d != v.Type.DType && !(d == tensor.Invalid && slices.Contains(f.lazy, v)) {
+			return false
+		}
+	}
+	return true
+}
+
+// input is the type of an input of the run. One that is missing, which only a lazy one can be, has none.
+func (f *frame) input(v *ir.Value) (tensor.DType, tensor.Shape) {
+	if t := f.values[v]; t != nil && !t.IsSequence() {
+		return t.DType(), t.Shape()
+	}
+	if k := f.boundInput(v); k != nil {
+		return k.dtype, k.shape
+	}
+	return tensor.Invalid, nil
+}

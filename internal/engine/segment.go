@@ -1,0 +1,321 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/ir"
+)
+
+// A unit is a graph as the list of segments that a run executes one after the other: the program, or the body of an If, a Loop or a Scan.
+type unit struct {
+	graph    *ir.Graph
+	symbols  []string // of a body: the sizes around it that it needs
+	segments []segment
+	inputs   map[*ir.Value]int // their places
+	others   []int             // the outputs that no graph of a segment makes
+	readers  map[*ir.Value]int // how many segments read a value; that a run returns an input counts as well
+
+	strict *ir.Graph   // of the inputs that every run reads
+	lazy   []*ir.Value // the others: branches of an If may read them, or use their sizes
+}
+
+// A segment is what runs at once: a graph on the device, all of whose sizes are known before it starts, or a node on the host. Most
+// programs are one segment. A node whose result has a size that depends on data (NonZero, Reshape to a computed shape) runs on the
+// host, and so does one with subgraphs, which it calls. The symbols of its results' types get their numbers, and with them the next
+// graph is bound.
+type segment struct {
+	graph   *ir.Graph   // for the device, planned; its inputs may be results of earlier segments
+	node    *ir.Node    // for the host; nil for a graph
+	outputs []int       // by output of graph: that of the unit, −1 for a value that other segments read
+	dead    []*ir.Value // results of the host that nothing reads after this segment
+
+	symbols []string          // that a binding of graph needs
+	added   []map[string]bool // for each node of graph that lengthens an input, the sizes by which it does
+}
+
+// newUnit cuts a graph into segments. Every node runs in the first one in which its operands and sizes are known.
+func newUnit(g *ir.Graph, body bool) *unit {
+	u := &unit{graph: g, inputs: map[*ir.Value]int{}, readers: map[*ir.Value]int{}}
+	for i, v := range g.Inputs {
+		u.inputs[v] = i
+	}
+	levels := split(g)
+	if len(levels) == 1 && levels[0].host == nil && levels[0].first == nil && !slices.ContainsFunc(g.Inputs, isOdd) {
+		u.segments = []segment{{graph: g}}
+		for i := range g.Outputs {
+			u.segments[0].outputs = append(u.segments[0].outputs, i)
+		}
+	} else {
+		for i, l := range levels {
+			for _, n := range l.first {
+				u.segments = append(u.segments, segment{node: n})
+			}
+			if i == 0 || len(l.graph.Nodes) > 0 { // a plan is of the first one
+				u.segments = append(u.segments, segment{graph: l.graph})
+			}
+			for _, n := range l.host {
+				u.segments = append(u.segments, segment{node: n})
+			}
+		}
+		u.connect()
+	}
+	for i := range u.segments {
+		if s := &u.segments[i]; s.graph != nil {
+			s.symbols, s.added = symbolsOf(s.graph), lengthened(s.graph)
+		}
+	}
+	u.count()
+	u.findLazy(body)
+	return u
+}
+
+// isOdd reports whether only the host takes a value.
+func isOdd(v *ir.Value) bool { return v.Type.Unranked || v.Type.Kind != ir.TensorType }
+
+// A level is the nodes that run on the device once all their sizes are known, and those that run on the host before and after them.
+type level struct {
+	first, host []*ir.Node
+	graph       *ir.Graph
+}
+
+// split finds the level of each node.
+func split(g *ir.Graph) (levels []level) {
+	c := &cutter{value: make(map[*ir.Value]int, len(g.Nodes)), symbol: map[string]int{}}
+	for _, v := range g.Inputs {
+		c.define(v.Type, 0)
+	}
+	at := func(l int) *level {
+		for len(levels) <= l {
+			levels = append(levels, level{graph: g.Subgraph()})
+		}
+		return &levels[l]
+	}
+	at(0)
+	for _, n := range g.Nodes {
+		l := c.level(n)
+		if _, ok := n.Op.(ops.Size); ok && n.Inputs[0].Def == nil { // an input says so, and what the size can be is known before a run
+			at(0).first = append(at(0).first, n)
+		} else if c.isDynamic(n, l) {
+			at(l).host = append(at(l).host, n)
+			l++
+		} else {
+			at(l).graph.Nodes = append(at(l).graph.Nodes, n)
+		}
+		for _, v := range n.Outputs {
+			c.value[v] = l
+			c.define(v.Type, l)
+		}
+	}
+	return levels
+}
+
+// cutter knows at which level values and symbols come to be.
+type cutter struct {
+	value  map[*ir.Value]int
+	symbol map[string]int
+}
+
+func (c *cutter) define(t ir.Type, level int) {
+	for name := range symbolsIn(t.Shape...) {
+		if _, known := c.symbol[name]; !known {
+			c.symbol[name] = level
+		}
+	}
+}
+
+func symbolsIn(dims ...ir.Dim) map[string]bool {
+	set := map[string]bool{}
+	for _, d := range dims {
+		d.Symbols(set)
+	}
+	return set
+}
+
+// level is the one that knows all of the node's operands, their sizes, and the sizes in the op's fields and around its subgraphs.
+func (c *cutter) level(n *ir.Node) (l int) {
+	sizes := func(dims ...ir.Dim) {
+		for name := range symbolsIn(dims...) {
+			l = max(l, c.symbol[name])
+		}
+	}
+	for _, v := range n.Inputs {
+		if v != nil {
+			l = max(l, c.value[v])
+			sizes(v.Type.Shape...)
+		}
+	}
+	for _, r := range n.Subgraphs {
+		for _, name := range symbolsOf(r) { // what the subgraph defines itself has no level
+			l = max(l, c.symbol[name])
+		}
+	}
+	if !n.Op.Kind().Has(ir.Typed) { // whose fields hold the types of its results
+		ir.MapDims(n.Op, func(d ir.Dim) (ir.Dim, error) {
+			sizes(d)
+			return d, nil
+		})
+	}
+	return l
+}
+
+// isDynamic reports whether the sizes of a node's results are unknown until it ran: their types are unranked or hold
+// symbols that nothing defined by then.
+func (c *cutter) isDynamic(n *ir.Node, level int) bool {
+	if !n.Op.Kind().Has(ir.Typed) {
+		return false
+	}
+	if len(n.Subgraphs) > 0 {
+		return true // the host drives it
+	}
+	if _, ok := n.Op.(ir.Unpack); ok {
+		return true // in a plan, every length of padded texts would be planned
+	}
+	for _, v := range n.Outputs {
+		if isOdd(v) {
+			return true
+		}
+		for name := range symbolsIn(v.Type.Shape...) {
+			if at, known := c.symbol[name]; !known || at > level {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && isOdd(v) })
+}
+
+// operands are what a segment reads of the values around it.
+func (s *segment) operands() []*ir.Value {
+	if s.node != nil {
+		return s.node.Inputs
+	}
+	return s.graph.Inputs
+}
+
+// connect gives the graph of each segment its inputs, what it reads and does not make, and its outputs, what others read and what the
+// unit returns.
+func (u *unit) connect() {
+	maker := map[*ir.Value]*segment{} // the segment whose graph makes a value
+	for i := range u.segments {
+		if s := &u.segments[i]; s.graph != nil {
+			for _, n := range s.graph.Nodes {
+				for _, v := range n.Outputs {
+					maker[v] = s
+				}
+			}
+		}
+	}
+	give := func(v *ir.Value, output int) {
+		if s := maker[v]; s != nil && (output >= 0 || !s.graph.IsOutput(v)) {
+			s.graph.Outputs, s.outputs = append(s.graph.Outputs, v), append(s.outputs, output)
+		}
+	}
+	for i, v := range u.graph.Outputs {
+		if give(v, i); maker[v] == nil {
+			u.others = append(u.others, i)
+		}
+	}
+	for i := range u.segments {
+		s := &u.segments[i]
+		if s.graph != nil {
+			seen := map[*ir.Value]bool{}
+			for _, n := range s.graph.Nodes {
+				for _, v := range n.Inputs {
+					if v != nil && !v.IsConst() && maker[v] != s && !seen[v] {
+						seen[v] = true
+						s.graph.Inputs = append(s.graph.Inputs, v)
+					}
+				}
+			}
+		}
+		for _, v := range s.operands() {
+			give(v, -1)
+		}
+	}
+}
+
+// count counts the readers of inputs and of what passes between segments, and lists the results of the host where they are read last.
+func (u *unit) count() {
+	last := map[*ir.Value]int{}
+	for i, s := range u.segments {
+		for k, v := range s.operands() {
+			if slices.Index(s.operands(), v) == k { // an If has some for each of its branches
+				u.readers[v]++
+			}
+			if _, ok := last[v]; ok {
+				last[v] = i
+			}
+		}
+		if s.node != nil {
+			for _, v := range s.node.Outputs {
+				last[v] = i
+			}
+		}
+	}
+	for _, v := range u.graph.Outputs {
+		if delete(last, v); v.Def == nil {
+			u.readers[v]++
+		}
+	}
+	for _, s := range u.segments {
+		if s.node != nil {
+			for _, v := range s.node.Outputs {
+				if i, ok := last[v]; ok {
+					u.segments[i].dead = append(u.segments[i].dead, v)
+				}
+			}
+		}
+	}
+}
+
+// findLazy tells the inputs that not every run reads: those of branches, if there are any, and what a body does not read at all.
+func (u *unit) findLazy(body bool) {
+	isIf := func(n *ir.Node) bool {
+		_, ok := n.Op.(ops.If)
+		return ok
+	}
+	branches := slices.ContainsFunc(u.segments, func(s segment) bool { return s.node != nil && isIf(s.node) })
+	u.strict = &ir.Graph{}
+	for _, v := range u.graph.Inputs {
+		always := func(use ir.Use) bool { return !isIf(use.Node) || use.Node.Inputs[0] == v }
+		if (branches || body) && !u.graph.IsOutput(v) && !slices.ContainsFunc(v.Uses, always) {
+			u.lazy = append(u.lazy, v)
+		} else {
+			u.strict.Inputs = append(u.strict.Inputs, v)
+		}
+	}
+}
+
+// restrict returns the part of a binding that these symbols are. A long program knows many more sizes than one of its segments or
+// subgraphs needs.
+func restrict(b ir.Binding, symbols []string) ir.Binding {
+	part := make(ir.Binding, len(symbols))
+	for _, name := range symbols {
+		if n, ok := b[name]; ok {
+			part[name] = n
+		}
+	}
+	return part
+}
+
+// symbolsOf lists the symbols that a binding of g and of the subgraphs in it needs, sorted.
+func symbolsOf(g *ir.Graph) []string {
+	set := map[string]bool{}
+	add := func(d ir.Dim) (ir.Dim, error) {
+		d.Symbols(set)
+		return d, nil
+	}
+	for _, v := range g.Inputs {
+		ir.MapType(v.Type, add)
+	}
+	for _, n := range g.Nodes {
+		ir.MapDims(n.Op, add)
+		for _, r := range n.Subgraphs {
+			for _, name := range symbolsOf(r) {
+				set[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
