@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -68,8 +69,8 @@ func listOr(list []string, none string) string {
 }
 
 // promptLength is how many tokens a prompt takes at the beginning of a row, that of the template's first token among them.
-func (m *Model) promptLength(prompt string) (int, error) {
-	e, err := m.tok.Encode(tokenizer.Text(prompt), m.MaxLength, tokenizer.Spans())
+func (m *Model) promptLength(ctx context.Context, prompt string) (int, error) {
+	e, err := m.tok.Encode(tokenizer.Text(prompt), m.MaxLength, tokenizer.Spans(), tokenizer.Ask(memory.Asker(ctx)))
 	if err != nil {
 		return 0, err
 	}
@@ -81,12 +82,18 @@ func (m *Model) promptLength(prompt string) (int, error) {
 }
 
 // rows makes rows of texts with a prompt in front.
-func (m *Model) rows(texts []string, prompt string, length int, cut Truncated, options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
+func (m *Model) rows(ctx context.Context, texts []string, prompt string, length int, cut Truncated, options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
 	inputs := make([]tokenizer.Input, len(texts))
+	ask := memory.Asker(ctx)
 	for i, text := range texts {
+		if prompt != "" {
+			if err := ask(int64(len(prompt) + len(text))); err != nil {
+				return nil, err
+			}
+		}
 		inputs[i] = tokenizer.Text(prompt + text)
 	}
-	return m.encode(inputs, length, cut, options...)
+	return m.encode(ctx, inputs, length, cut, options...)
 }
 
 // Embed returns a vector for each text. It fails with ErrTask if the model has no output for this, with ErrPooling if nothing says
@@ -160,19 +167,22 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 	}
 	skip := 0
 	if pool != nil && !pool.includePrompt && prompt != "" {
-		if skip, err = m.promptLength(prompt); err != nil {
+		if skip, err = m.promptLength(ctx, prompt); err != nil {
 			return err
 		}
 	}
-	encodings, err := m.rows(texts, prompt, m.MaxLength, o.Truncated, o.Rows...)
+	encodings, err := m.rows(ctx, texts, prompt, m.MaxLength, o.Truncated, o.Rows...)
 	if err != nil {
 		return err
 	}
-	rows := make([]*row, len(encodings))
+	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
 			v, err := pooled(b, at, name, pool, skip)
 			if err != nil {
+				return err
+			}
+			if err := ask(4 * int64(len(v))); err != nil {
 				return err
 			}
 			for _, l := range layers {

@@ -163,7 +163,7 @@ func TestTruncated(t *testing.T) {
 	m := openModel(t, "minilm", Options{})
 	long := strings.Repeat("word ", 100)
 	_, err := m.Embed(t.Context(), []string{"a", long}, EmbedOptions{Truncated: func(i, tokens, limit int) {
-		n, err := m.TokenCount(long)
+		n, err := m.TokenCount(t.Context(), long)
 		require.NoError(t, err)
 		require.Equal(t, [3]int{1, n, 48}, [3]int{i, tokens, limit})
 	}})

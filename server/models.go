@@ -44,8 +44,8 @@ type opened struct {
 // share is how the memory limit of a model is shared out: a part for each session of texts, and one for tensors.
 func share(limit int64, sessions int) (each int64) { return limit / int64(sessions+1) }
 
-// open opens the files of a model.
-func (s *Server) open(ctx context.Context, e *entry) (*opened, error) {
+// load opens the files of a model.
+func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 	o := e.Options
 	sessions := o.Sessions
 	if sessions == 0 {
@@ -166,7 +166,7 @@ func (s *Server) Reload(ctx context.Context) error {
 	defer s.reloading.Unlock()
 	var errs []error
 	for _, e := range s.models {
-		next, err := s.open(ctx, e)
+		next, err := s.load(ctx, e)
 		if err == nil {
 			err = e.replace(next)
 		}

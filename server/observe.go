@@ -46,13 +46,15 @@ func (s *Server) observe(w http.ResponseWriter, r *http.Request, next http.Handl
 	h := w.Header()
 	h.Set("X-Request-Id", rec.id)
 	h.Set("X-Content-Type-Options", "nosniff")
+	if s.draining.Load() {
+		h.Set("Connection", "close")
+	}
 	out := &statusWriter{ResponseWriter: w, record: rec}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // of reading a model's file that somebody has cut
 	defer func() {
-		if fault := recover(); fault != nil {
-			if fault == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
-				panic(fault)
-			}
+		if fault := recover(); fault == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			defer panic(fault)
+		} else if fault != nil {
 			rec.err = fmt.Errorf("panic: %v\n%s", fault, debug.Stack())
 			if rec.status == 0 {
 				own.fail(out, &failure{status: http.StatusInternalServerError, text: "internal error"})

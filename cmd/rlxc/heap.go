@@ -15,24 +15,33 @@ import (
 // so, and a usual model, whose weights lie outside of the heap, never gets there.
 const heapLimit = 384 << 20
 
-// boundHeap sets the limit, and raises it while more lives: a collector that runs against a full heap does nothing else.
-var boundHeap = sync.OnceFunc(func() {
-	if os.Getenv("GOMEMLIMIT") != "" { // somebody knows better
-		return
-	}
-	limit := int64(heapLimit)
-	if n := memory.Available(); n > 0 {
-		limit = min(limit, n/2)
-	}
-	debug.SetMemoryLimit(limit)
-	afterCollection(func() {
-		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		metrics.Read(sample)
-		if live := int64(sample[0].Value.Uint64()); live > limit/2 {
-			debug.SetMemoryLimit(limit/2 + live + live/2) // half of it may be garbage
+var boundHeapOnce sync.Once
+
+// boundHeap sets the limit once, to what is asked for if that is not 0, and raises it while more lives: a collector that runs against a full
+// heap does nothing else. A limit that was asked for is kept until little of it is left for garbage.
+func boundHeap(asked int64) {
+	boundHeapOnce.Do(func() {
+		if os.Getenv("GOMEMLIMIT") != "" { // somebody knows better
+			return
 		}
+		limit := int64(heapLimit)
+		if n := memory.Available(); n > 0 {
+			limit = min(limit, n/2)
+		}
+		most := limit / 2 // that may live
+		if asked > 0 {
+			limit, most = asked, asked-asked/8
+		}
+		debug.SetMemoryLimit(limit)
+		afterCollection(func() {
+			sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+			metrics.Read(sample)
+			if live := int64(sample[0].Value.Uint64()); live > most {
+				debug.SetMemoryLimit(limit - most + live + live/4)
+			}
+		})
 	})
-})
+}
 
 // afterCollection calls f after each collection of garbage, on a goroutine of its own.
 func afterCollection(f func()) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/server"
+	"github.com/rlxc/rlxc/server/oipgrpc"
 )
 
 // A serving is the command line of serve.
@@ -94,7 +94,7 @@ models. SIGTERM answers what has begun and ends; SIGHUP opens the model files an
 	f.StringVar(&s.cert, "tls-cert", "", "file with the certificate chain, for HTTPS")
 	f.StringVar(&s.key, "tls-key", "", "file with the certificate's key")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
-	f.Var(&s.memory, "memory-limit", "bytes that the arenas of all models may take together, such as 512MiB (default what the machine allows)")
+	f.Var(&s.memory, "memory-limit", "bytes for the arenas of all models (half), for requests (a quarter), and for what is garbage, such as 512MiB; weights come on top (default what the machine allows)")
 	f.IntVar(&s.open.Queue, "queue", 1<<18, "tokens that may wait for each model; requests beyond it are turned away with status 429")
 	f.IntVar(&s.open.BatchTokens, "batch-tokens", pipeline.DefaultBatchTokens, "tokens that a batch may have")
 	f.IntVar(&s.open.Sessions, "sessions", 0, "batches of a model that run at a time (default one for each two processors)")
@@ -141,7 +141,7 @@ func (s *serving) models(args []string) []server.Model {
 	list := make([]server.Model, len(args))
 	o := s.open
 	o.Pooling = s.pool.value
-	o.MemoryLimit = int64(s.memory) / int64(len(args))
+	o.MemoryLimit = int64(s.memory) / 2 / int64(len(args))
 	for i, arg := range args {
 		name, path, ok := strings.Cut(arg, "=")
 		if _, err := os.Stat(arg); !ok || err == nil {
@@ -169,6 +169,7 @@ func modelName(path string) string {
 func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 	o := s.options
 	o.Keys, o.MaxBody, o.NoTruncate, o.Version, o.Log = s.keys, int64(s.maxBody), !s.truncate, version(), log
+	o.MaxHeld = int64(s.memory) / 4 // arenas have half, and the rest is for what is garbage and for the program
 	if s.keyFile != "" {
 		data, err := os.ReadFile(s.keyFile)
 		if err != nil {
@@ -224,34 +225,37 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		defer flush()
 		o.Traces = traces
 	}
-	boundHeap()
-	listen := func(address string) (net.Listener, error) {
-		return (&net.ListenConfig{}).Listen(c.Context(), "tcp", address)
-	}
-	listener, err := listen(s.address)
+	boundHeap(int64(s.memory))
+	connections := 2 * o.MaxRequests
+	first, err := listen(c.Context(), s.address, connections)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer first.Close()
 	handler, err := server.New(c.Context(), s.models(args), o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, handler.Close()) }()
-	ends := []end{s.web(handler, o, secure, log)}
-	listeners := []net.Listener{listener}
-	urls := []any{"url", scheme + "://" + listener.Addr().String()}
+	ends := []*http.Server{s.web(handler, o, secure, log)}
+	listeners := []*listener{first}
+	urls := []any{"url", scheme + "://" + first.Addr().String()}
 	if s.grpc != "" {
-		l, err := listen(s.grpc)
+		l, err := listen(c.Context(), s.grpc, connections)
 		if err != nil {
 			return err
 		}
 		defer l.Close()
-		ends, listeners, urls = append(ends, s.tensors(handler, o, secure)), append(listeners, l), append(urls, "grpc", l.Addr().String())
+		ends, listeners, urls = append(ends, s.web(oipgrpc.Handler(handler, o.Version), o, secure, log)), append(listeners, l), append(urls, "grpc", l.Addr().String())
 	}
 	ended := make(chan error, len(ends))
 	for i, e := range ends {
-		go func() { ended <- e.serve(listeners[i]) }()
+		l := listeners[i]
+		if secure != nil {
+			go func() { ended <- e.ServeTLS(l, "", "") }()
+		} else {
+			go func() { ended <- e.Serve(l) }()
+		}
 	}
 	log.Info("serving", append(urls, "models", handler.Names(), "after", time.Since(begun).Round(time.Millisecond))...)
 	stop := s.reloads(c.Context(), handler, log)
@@ -264,38 +268,27 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	}
 	log.Info("ending: requests that have begun are answered", "within", s.drain)
 	handler.Drain()
+	retire(listeners, s.drain)
 	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
 	defer cancel()
 	for _, e := range ends {
-		if late := e.stop(ctx); late != nil {
+		if late := e.Shutdown(ctx); late != nil {
+			e.Close()
 			err = fmt.Errorf("some requests took longer than --drain %v", s.drain)
 		}
 	}
 	return err
 }
 
-// An end is one of the server's listeners.
-type end struct {
-	serve func(net.Listener) error
-	stop  func(context.Context) error // waits for what has begun, until the context ends
-}
-
-// web answers HTTP.
-func (s *serving) web(handler http.Handler, o server.Options, secure *tls.Config, log *slog.Logger) end {
-	w := &http.Server{Handler: handler, ReadTimeout: s.read, ReadHeaderTimeout: min(s.read, 10*time.Second), WriteTimeout: s.read + o.Timeout + time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), TLSConfig: secure}
-	return end{func(l net.Listener) error {
-		if secure != nil {
-			return w.ServeTLS(l, "", "")
-		}
-		return w.Serve(l)
-	}, func(ctx context.Context) error {
-		err := w.Shutdown(ctx)
-		if err != nil {
-			w.Close()
-		}
-		return err
-	}}
+// web is one of the server's ends. Without TLS, clients of gRPC speak HTTP/2 at once.
+func (s *serving) web(handler http.Handler, o server.Options, secure *tls.Config, log *slog.Logger) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{Handler: handler, ReadTimeout: s.read, ReadHeaderTimeout: min(s.read, 10*time.Second), WriteTimeout: s.read + o.Timeout + time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), TLSConfig: secure, Protocols: protocols,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10}}
 }
 
 // exportTraces sends traces to a collector (OTLP over HTTP). flush sends what is left.

@@ -54,7 +54,7 @@ func (t *texting) register(c *cobra.Command, pairs string) {
 // model opens the model of a command line.
 func (t *texting) model(c *cobra.Command, what string) (*pipeline.Model, error) {
 	t.open.MemoryLimit = int64(t.memory)
-	boundHeap()
+	boundHeap(0)
 	return pipeline.Open(c.Context(), what, t.open)
 }
 

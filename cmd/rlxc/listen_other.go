@@ -1,0 +1,7 @@
+//go:build !linux
+
+package main
+
+import "errors"
+
+func (l *listener) refuse() error { return errors.ErrUnsupported }
