@@ -90,6 +90,7 @@ func (s *Server) with(ctx context.Context, model, version string, do func(m *ope
 	if err != nil {
 		return err
 	}
+	e.mend(context.WithoutCancel(ctx), s)
 	m, done, err := e.use(ctx)
 	if err != nil {
 		return err
@@ -109,8 +110,19 @@ func (s *Server) Fault(panicked any) error {
 	return failf(http.StatusInternalServerError, "", "internal error")
 }
 
-// Ready reports whether requests should be sent here.
-func (s *Server) Ready() bool { return !s.draining.Load() }
+// Ready reports whether requests should be sent here: all models are whole, and the server does not end.
+func (s *Server) Ready() bool { return s.readiness(context.Background()) == nil }
+
+// readiness is why no requests should be sent here. A model whose files were changed, and are whole again, is opened for it.
+func (s *Server) readiness(ctx context.Context) error {
+	switch {
+	case s.draining.Load():
+		return failf(http.StatusServiceUnavailable, "", "the server is shutting down")
+	case !s.mend(ctx):
+		return failf(http.StatusServiceUnavailable, "", "a model's files were changed while they were in use, and cannot be opened")
+	}
+	return nil
+}
 
 // statusCode is the status of HTTP of an error, or of none.
 func statusCode(err error) int {

@@ -219,14 +219,14 @@ type oipHealth struct {
 }
 
 func (c *call) oipLive() (oipHealth, error) {
-	return oipHealth{Live: true, Ready: !c.server.draining.Load()}, nil
+	return oipHealth{Live: true, Ready: c.server.readiness(context.WithoutCancel(c.ctx)) == nil}, nil
 }
 
 func (c *call) oipReady() (oipHealth, error) {
-	if c.server.draining.Load() {
-		return oipHealth{}, failf(http.StatusServiceUnavailable, "", "the server is shutting down")
+	if err := c.server.readiness(context.WithoutCancel(c.ctx)); err != nil {
+		return oipHealth{}, err
 	}
-	return c.oipLive()
+	return oipHealth{Live: true, Ready: true}, nil
 }
 
 type oipTensor struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +13,11 @@ import (
 type listener struct {
 	*net.TCPListener
 	most int
+
+	retired atomic.Bool
+	last    chan *net.TCPConn
+	closed  chan struct{}
+	end     func() // closes closed
 
 	mu    sync.Mutex
 	all   int
@@ -23,14 +29,22 @@ func listen(ctx context.Context, address string, most int) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listener{TCPListener: l.(*net.TCPListener), most: most, peers: map[string]int{}}, nil
+	closed := make(chan struct{})
+	return &listener{TCPListener: l.(*net.TCPListener), most: most, peers: map[string]int{}, last: make(chan *net.TCPConn), closed: closed,
+		end: sync.OnceFunc(func() { close(closed) })}, nil
 }
 
 // Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.AcceptTCP()
-		if err != nil {
+		if err != nil && l.retired.Load() { // the last who connected are accepted, and then nobody
+			select {
+			case c = <-l.last:
+			case <-l.closed:
+				return nil, err
+			}
+		} else if err != nil {
 			return nil, err
 		}
 		peer := c.RemoteAddr().(*net.TCPAddr).IP.String()
@@ -39,6 +53,12 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		c.Close()
 	}
+}
+
+// Close implements net.Listener.
+func (l *listener) Close() error {
+	l.end()
+	return l.TCPListener.Close()
 }
 
 func (l *listener) add(peer string) bool {
@@ -79,23 +99,24 @@ func (c *connection) Close() error {
 }
 
 const (
-	lastRequests = time.Second           // in which clients learn from an answer that their connection ends
-	lastAccepts  = 50 * time.Millisecond // in which the connections that wait are accepted
+	lastRequests = time.Second // in which clients learn from an answer that their connection ends
+	poll         = 5 * time.Millisecond
 )
 
-// retire has clients go elsewhere, while answers tell them to: it waits for those who are connected, and then lets in no more. Who has
-// connected is answered, and nobody is cut off between the two.
+// retire lets in no more, and has those who are connected go, whom answers tell to: a server that shuts down drops the requests that it has not
+// begun to answer. Who has connected is answered. Connections that are idle all the time are left to the server.
 func retire(listeners []*listener, within time.Duration) {
-	connected := 0
 	for _, l := range listeners {
-		connected += l.open()
+		l.retired.Store(true)
+		for _, c := range l.close() {
+			l.last <- c
+		}
 	}
-	if connected > 0 {
-		time.Sleep(min(lastRequests, within/4))
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(lastRequests, within/4))
+	defer cancel()
 	for _, l := range listeners {
-		if l.refuse() == nil {
-			time.Sleep(min(lastAccepts, within/4))
+		for l.open() > 0 && ctx.Err() == nil {
+			time.Sleep(poll)
 		}
 	}
 }

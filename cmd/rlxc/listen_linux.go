@@ -1,25 +1,36 @@
 package main
 
-import "golang.org/x/sys/unix"
+import (
+	"net"
+	"os"
 
-// refuse has the system drop what asks for a connection, so that closing the listener resets nobody who waits to be accepted. The program
-// of the Berkeley Packet Filter sees the TCP header (RFC 9293, 3.1), whose byte 13 has the flags.
-func (l *listener) refuse() error {
-	const flags, syn, all = 13, 0x02, 0xffffffff
-	program := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flags},
-		{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: syn, Jf: 1},
-		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
-		{Code: unix.BPF_RET | unix.BPF_K, K: all},
-	}
+	"golang.org/x/sys/unix"
+)
+
+// close closes the listener to others, and returns those who wait to be accepted: the system resets them otherwise. Nothing is between the last
+// of them and the end of the listener but two calls.
+func (l *listener) close() (last []*net.TCPConn) {
 	raw, err := l.SyscallConn()
 	if err != nil {
-		return err
+		return nil
 	}
-	if control := raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
-	}); control != nil {
-		return control
+	var fds []int
+	raw.Control(func(fd uintptr) { //nolint:errcheck // of a listener that is open
+		for {
+			c, _, err := unix.Accept4(int(fd), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+			if err != nil {
+				break
+			}
+			fds = append(fds, c)
+		}
+		unix.Shutdown(int(fd), unix.SHUT_RD) //nolint:errcheck // likewise
+	})
+	for _, fd := range fds {
+		f := os.NewFile(uintptr(fd), "")
+		if c, err := net.FileConn(f); err == nil {
+			last = append(last, c.(*net.TCPConn))
+		}
+		f.Close()
 	}
-	return err
+	return last
 }
