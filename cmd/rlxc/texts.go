@@ -131,6 +131,9 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task
 		if skip = file.done; skip > 0 {
 			fmt.Fprintf(c.ErrOrStderr(), "%s.part has %d results: going on after them\n", t.output, skip)
 		}
+		if file.lost {
+			fmt.Fprintf(c.ErrOrStderr(), "%s.part was changed, or not written to its end: what follows %d results is computed again\n", t.output, skip)
+		}
 	}
 	bar, begun := progress(c, -1, "texts"), time.Now()
 	defer bar.Finish()
@@ -264,15 +267,15 @@ func (t *texting) save(file *results, items []item, values []any, k task) error 
 		if file.size == 0 {
 			err = file.line(orError(items[i], v))
 		} else if items[i].err != nil { // a row of zeros, so that rows are lines
-			err = file.vector(make([]float32, file.size))
+			file.vector(make([]float32, file.size))
 		} else {
-			err = file.vector(k.vectors(v))
+			file.vector(k.vectors(v))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return file.out.Flush() // so that an interruption costs no more than what is in memory
+	return file.commit() // so that an interruption costs no more than what is in memory
 }
 
 // print prints a table of what could be read.
