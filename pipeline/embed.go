@@ -21,7 +21,7 @@ const (
 )
 
 // sidePrompts are the names under which models have the prompts of a side, in order of preference.
-var sidePrompts = map[Side][]string{Query: {"query"}, Document: {"document", "passage", "corpus"}}
+var sidePrompts = map[Side][]string{Query: {"query", "search_query"}, Document: {"document", "passage", "corpus", "search_document"}}
 
 // EmbedOptions say how texts become vectors. The zero value follows the model's files.
 type EmbedOptions struct {
@@ -32,6 +32,18 @@ type EmbedOptions struct {
 	Normalize  *bool                 // whether Embed scales vectors to length 1; nil for what the model's files say
 	Rows       []tokenizer.RowOption // how rows are made, such as tokenizer.Truncate
 	Truncated  Truncated
+}
+
+// SidePrompt returns the name of the prompt that texts of a side get; empty for none, and then the model's default prompt is not theirs
+// either, as in sentence-transformers. There an empty prompt "query" or "document", which it writes into each model's files, comes before one
+// that has a text under another name, such as "passage"; here the text counts, which the model was trained with.
+func (d *Description) SidePrompt(side Side) string {
+	for _, name := range sidePrompts[side] {
+		if d.prompts.Prompts[name] != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // promptOf finds the text in front of each text.
@@ -50,10 +62,8 @@ func (m *Model) promptOf(o EmbedOptions) (string, error) {
 	if _, ok := sidePrompts[o.Side]; !ok && o.Side != Neither {
 		return "", fmt.Errorf("pipeline: invalid side %q: want %q or %q", o.Side, Query, Document)
 	}
-	for _, name := range sidePrompts[o.Side] {
-		if text, ok := prompts[name]; ok {
-			return text, nil
-		}
+	if o.Side != Neither {
+		return prompts[m.SidePrompt(o.Side)], nil
 	}
 	if m.prompts.Default != nil {
 		return prompts[*m.prompts.Default], nil

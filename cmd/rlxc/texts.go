@@ -124,7 +124,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task
 		}
 	}
 	asJSON, _ := c.Flags().GetBool("json")
-	encoder := json.NewEncoder(c.OutOrStdout())
+	encoder := json.NewEncoder(machine(c))
 	encoder.SetEscapeHTML(false)
 	skip, bad, total := 0, 0, 0
 	if file != nil {

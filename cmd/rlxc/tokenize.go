@@ -70,6 +70,9 @@ With --json it prints an object for each row, on a line of its own.`,
 // run prints the rows of texts, or of the lines of standard input.
 func (o *tokenization) run(c *cobra.Command, tok *tokenizer.Tokenizer, texts []string) error {
 	out := &printer{to: c.OutOrStdout()}
+	if asJSON, _ := c.Flags().GetBool("json"); asJSON {
+		out = machine(c)
+	}
 	buffered := bufio.NewWriter(out)
 	var err error
 	if len(texts) == 0 {
