@@ -2,9 +2,7 @@ package server
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -537,20 +535,6 @@ func (r *raw) decode(s *scanner, _ string) error {
 	text, err := s.written(s.skip)
 	if err == nil {
 		*r, err = extend(s.share, raw{}, text...)
-	}
-	return err
-}
-
-// readFull reads what a body has beyond its JSON.
-func (s *scanner) readFull(to []byte) error {
-	n := copy(to, s.buffer[s.at:s.end])
-	s.at += n
-	_, err := io.ReadFull(s.in, to[n:])
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		err = bodyError(err)
 	}
 	return err
 }
