@@ -13,6 +13,7 @@ import (
 func TestHeapLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
+	heap.Store(nil) // of other tests
 	boundHeap(0)
 	require.LessOrEqual(t, debug.SetMemoryLimit(-1), int64(heapLimit))
 	live := make([]byte, 300<<20)
