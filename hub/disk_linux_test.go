@@ -2,6 +2,7 @@ package hub
 
 import (
 	"os"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -14,14 +15,17 @@ func TestFullDisk(t *testing.T) {
 	h := newFakeHub(t)
 	c := h.client()
 	blob := filepath.Join(c.Cache, "models--acme--tiny", "blobs", shaHash(h.files["onnx/model.onnx"]))
-	require.NoError(t, os.MkdirAll(filepath.Dir(blob), 0o777))
-	require.NoError(t, os.Symlink("/dev/full", blob+".incomplete")) // which takes no byte
+	signal.Ignore(syscall.SIGXFSZ)
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+	full := limit
+	full.Cur = 100_000 // what is beyond it fails as on a full disk
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full))
 	_, err := c.Snapshot(t.Context(), testID, "", onlyModel)
-	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+	require.ErrorIs(t, err, syscall.EFBIG)
 	require.ErrorContains(t, err, "onnx/model.onnx")
 	require.NoFileExists(t, blob)
-
-	require.NoError(t, os.Remove(blob+".incomplete"))
 	s, err := c.Snapshot(t.Context(), testID, "", onlyModel)
 	require.NoError(t, err)
 	data, err := os.ReadFile(filepath.Join(s.Dir, "onnx", "model.onnx"))

@@ -126,12 +126,12 @@ func (c *Client) point(path, blob string) error {
 	if info, err := os.Lstat(blob); err == nil && info.Mode().IsRegular() && os.Rename(blob, path) == nil {
 		return nil
 	}
-	from, err := os.Open(blob)
+	from, err := open(blob, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := os.Create(path)
+	to, err := open(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
@@ -155,24 +155,35 @@ func hasher(etag string, size int64) hash.Hash {
 // errChecksum is a transfer that went wrong unnoticed.
 var errChecksum = errors.New("what arrived has another checksum than the hub names")
 
-// download fetches a blob. What arrives before a failure stays beside it, for the next attempt or the next process to go on.
+// download fetches a blob. What arrives before a failure stays beside it, for the next attempt or the next process to go on. If the whole is
+// wrong, the older part may be to blame: it is fetched once more.
 func (c *Client) download(ctx context.Context, r *repo, m metadata, name string) error {
 	part := r.blob(m.etag) + ".incomplete"
 	if err := os.MkdirAll(filepath.Dir(part), 0o777); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o666)
+	resumed, err := c.fetch(ctx, r, m, name, part)
+	if resumed && errors.Is(err, errChecksum) {
+		_, err = c.fetch(ctx, r, m, name, part)
+	}
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	fresh := false
+	return os.Rename(part, r.blob(m.etag))
+}
+
+// fetch fills the part of a blob. It removes one that is whole and wrong, and reports whether it had been begun before.
+func (c *Client) fetch(ctx context.Context, r *repo, m metadata, name, part string) (resumed bool, err error) {
+	f, err := open(part, os.O_RDWR|os.O_CREATE|noFollow)
+	if err != nil {
+		return false, err
+	}
 	err = c.retry(ctx, func() (bool, error) {
 		before, err := f.Seek(0, io.SeekEnd)
 		if err != nil {
 			return false, err
 		}
-		fresh = before == 0
+		resumed = resumed || before > 0
 		err = c.transfer(ctx, f, before, c.resolve(r.id, m.commit, name), name, m.size)
 		after, _ := f.Seek(0, io.SeekEnd)
 		return after > before, err
@@ -181,15 +192,9 @@ func (c *Client) download(ctx context.Context, r *repo, m metadata, name string)
 		err = verify(f, m)
 		if errors.Is(err, errChecksum) {
 			os.Remove(part)
-			if !fresh { // the older part may be to blame
-				return c.download(ctx, r, m, name)
-			}
 		}
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(part, r.blob(m.etag))
+	return resumed, errors.Join(err, f.Close())
 }
 
 // transfer appends to a file that has some bytes what the hub has beyond them.

@@ -22,8 +22,21 @@ const attempts = 5
 // maxPause bounds what a hub may ask to wait.
 const maxPause = 2 * time.Minute
 
-// maxListing bounds a page of metadata.
-const maxListing = 64 << 20
+// maxListing bounds a page of metadata, maxPages how many there are, and maxFiles what they list.
+const (
+	maxListing = 16 << 20
+	maxPages   = 1000
+	maxFiles   = 200_000
+)
+
+// maxResumes bounds how often a transfer goes on after it broke off, whether bytes came or not.
+const maxResumes = 100
+
+// own tells whether an address is the endpoint's: its scheme, host and port. The token goes nowhere else.
+func (c *Client) own(address *url.URL) bool {
+	endpoint, err := url.Parse(c.Endpoint)
+	return err == nil && strings.EqualFold(address.Scheme, endpoint.Scheme) && strings.EqualFold(address.Host, endpoint.Host)
+}
 
 // client is the caller's, or one of our own, that follows redirects but keeps the token to the hub's host.
 func (c *Client) client(follow bool) *http.Client {
@@ -40,7 +53,7 @@ func (c *Client) client(follow bool) *http.Client {
 	own.CheckRedirect = func(r *http.Request, via []*http.Request) error {
 		first := via[0].URL
 		elsewhere := r.URL.Host != first.Host || r.URL.Scheme != first.Scheme
-		if elsewhere {
+		if !c.own(r.URL) {
 			r.Header.Del("Authorization")
 		}
 		switch {
@@ -123,7 +136,7 @@ func (c *Client) send(ctx context.Context, method, address, from string, follow 
 	}
 	r.Header.Set("User-Agent", "rlxc")
 	r.Header.Set("Accept-Encoding", "identity") // sizes are those of the files
-	if c.Token != "" {
+	if c.Token != "" && c.own(r.URL) {
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	if from != "" {
@@ -161,9 +174,10 @@ func (c *Client) retry(ctx context.Context, do func() (progress bool, err error)
 		pause = time.Second
 	}
 	wait := pause
-	for failures := 0; ; {
+	resumes := 0
+	for failures := 0; ; resumes++ {
 		progress, err := do()
-		if err == nil || ctx.Err() != nil || !unreachable(err) || noConnection(err) {
+		if err == nil || resumes == maxResumes || ctx.Err() != nil || !unreachable(err) || noConnection(err) {
 			return err
 		}
 		if failures++; progress {
@@ -193,9 +207,12 @@ func (c *Client) getJSON(ctx context.Context, address string, to any) (next stri
 			return false, err
 		}
 		defer answer.Body.Close()
-		data, err := io.ReadAll(io.LimitReader(answer.Body, maxListing))
+		data, err := io.ReadAll(io.LimitReader(answer.Body, maxListing+1))
 		if err != nil {
 			return false, broken(err)
+		}
+		if len(data) > maxListing {
+			return false, fmt.Errorf("%s answers with more than %d bytes of metadata", c.Endpoint, maxListing)
 		}
 		if err := json.Unmarshal(data, to); err != nil {
 			return false, fmt.Errorf("%s does not answer as a hub does (check HF_ENDPOINT): %w", c.Endpoint, err)
@@ -215,7 +232,7 @@ func nextPage(answer *http.Response) string {
 		return ""
 	}
 	next, err := answer.Request.URL.Parse(m[1])
-	if err != nil || next.Host != answer.Request.URL.Host {
+	if err != nil || next.Host != answer.Request.URL.Host || next.Scheme != answer.Request.URL.Scheme {
 		return ""
 	}
 	return next.String()

@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -57,11 +58,16 @@ type Client struct {
 // TRANSFORMERS_OFFLINE, HF_HUB_DISABLE_SYMLINKS, HF_HUB_DISABLE_SHARED_BLOBS, HF_HUB_DOWNLOAD_TIMEOUT.
 func FromEnv() *Client {
 	user, _ := os.UserHomeDir()
-	home := expand(cmp.Or(os.Getenv("HF_HOME"),
-		filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(user, ".cache")), "huggingface")), user)
+	under := func(dir, name string) string { // of nothing there is nothing: the folder where a command runs is no cache
+		if dir == "" {
+			return ""
+		}
+		return filepath.Join(dir, name)
+	}
+	home := expand(cmp.Or(os.Getenv("HF_HOME"), under(cmp.Or(os.Getenv("XDG_CACHE_HOME"), under(user, ".cache")), "huggingface")), user)
 	c := &Client{
 		Endpoint: strings.TrimRight(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/"),
-		Cache:    expand(cmp.Or(os.Getenv("HF_HUB_CACHE"), os.Getenv("HUGGINGFACE_HUB_CACHE"), filepath.Join(home, "hub")), user),
+		Cache:    expand(cmp.Or(os.Getenv("HF_HUB_CACHE"), os.Getenv("HUGGINGFACE_HUB_CACHE"), under(home, "hub")), user),
 		Offline:  isTrue(cmp.Or(os.Getenv("HF_HUB_OFFLINE"), os.Getenv("TRANSFORMERS_OFFLINE"))),
 		NoLinks:  isTrue(os.Getenv("HF_HUB_DISABLE_SYMLINKS")),
 		NoShared: isTrue(os.Getenv("HF_HUB_DISABLE_SHARED_BLOBS")) || isTrue(os.Getenv("HF_HUB_DISABLE_XET")),
@@ -72,8 +78,8 @@ func FromEnv() *Client {
 	if !isTrue(os.Getenv("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
 		c.Token = cmp.Or(os.Getenv("HF_TOKEN"), os.Getenv("HUGGING_FACE_HUB_TOKEN"))
 		if c.Token == "" {
-			file := expand(cmp.Or(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home, "token")), user)
-			data, _ := os.ReadFile(file) // none is usual
+			file := expand(cmp.Or(os.Getenv("HF_TOKEN_PATH"), under(home, "token")), user)
+			data, _ := readFile(file, 0, maxNote) // none is usual
 			c.Token = string(data)
 		}
 		c.Token = strings.TrimSpace(c.Token)
@@ -136,6 +142,9 @@ func (c *Client) repo(id string) (*repo, error) {
 	if !ValidID(id) {
 		return nil, fmt.Errorf("invalid model id %q: want NAME or ORG/NAME, of letters, digits and . _ -", id)
 	}
+	if c.Cache == "" {
+		return nil, errors.New("there is no place for the cache: set HF_HOME, or HOME")
+	}
 	return &repo{c.Cache, id, filepath.Join(c.Cache, folderName(id))}, nil
 }
 
@@ -158,7 +167,7 @@ func (r *repo) commit(revision string) string {
 	if commitHash.MatchString(revision) {
 		return revision
 	}
-	data, err := os.ReadFile(filepath.Join(r.dir, "refs", filepath.FromSlash(revision)))
+	data, err := readFile(filepath.Join(r.dir, "refs", filepath.FromSlash(revision)), noFollow, maxNote)
 	if text := strings.TrimSpace(string(data)); err == nil && commitHash.MatchString(text) {
 		return text
 	}
@@ -171,6 +180,40 @@ func (r *repo) setCommit(revision, commit string) error {
 		return nil
 	}
 	return writeFile(filepath.Join(r.dir, "refs", filepath.FromSlash(revision)), []byte(commit))
+}
+
+// maxNote bounds the small files of a cache.
+const maxNote = 1 << 20
+
+// open opens a file of a cache that must be regular: anybody may have put a pipe there, or a device. A link is not followed where flag has
+// noFollow.
+func open(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path, flag|noWait, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// readFile reads a small file.
+func readFile(path string, flag int, most int64) ([]byte, error) {
+	f, err := open(path, os.O_RDONLY|flag)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return data, err
 }
 
 // writeFile puts a small file in place, whole or not at all.

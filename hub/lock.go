@@ -12,7 +12,7 @@ func lock(ctx context.Context, path string, do func() error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := open(path, os.O_RDWR|os.O_CREATE|noFollow)
 	if err != nil {
 		return err
 	}

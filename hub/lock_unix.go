@@ -8,8 +8,11 @@ import (
 	"syscall"
 )
 
-// noFollow makes opening a link fail.
-const noFollow = syscall.O_NOFOLLOW
+// noFollow makes opening a link fail, and noWait opening a pipe return.
+const (
+	noFollow = syscall.O_NOFOLLOW
+	noWait   = syscall.O_NONBLOCK
+)
 
 // tryLock takes the lock that huggingface_hub takes on the same file; false if another holds it. File systems without locks
 // grant it: it only spares a second download.

@@ -8,7 +8,10 @@ import (
 )
 
 // noFollow would make opening a link fail; creating links takes privileges here.
-const noFollow = 0
+const (
+	noFollow = 0
+	noWait   = 0
+)
 
 // tryLock takes the lock that huggingface_hub takes on the same file, its first byte; false if another holds it.
 func tryLock(f *os.File) bool {

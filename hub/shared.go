@@ -22,7 +22,7 @@ var xetHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func sharedStore(cache string) (dir string, ok bool) {
 	dir = filepath.Join(cache, "blobs")
-	data, err := os.ReadFile(filepath.Join(dir, sharedMarker))
+	data, err := readFile(filepath.Join(dir, sharedMarker), noFollow, maxNote)
 	return dir, err == nil && string(data) == sharedVersion
 }
 
@@ -42,7 +42,7 @@ func (c *Client) linkShared(r *repo, m metadata) bool {
 		if err := os.MkdirAll(filepath.Dir(blob), 0o777); err != nil {
 			return err
 		}
-		refs, err := os.OpenFile(content+".refs", os.O_WRONLY|os.O_APPEND|os.O_CREATE|noFollow, 0o666)
+		refs, err := open(content+".refs", os.O_WRONLY|os.O_APPEND|os.O_CREATE|noFollow)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (c *Client) linkShared(r *repo, m metadata) bool {
 
 // withLock holds the lock of a store file that is not in use for long.
 func withLock(content string, do func() error) error {
-	f, err := os.OpenFile(content+".lock", os.O_WRONLY|os.O_CREATE|noFollow, 0o666)
+	f, err := open(content+".lock", os.O_WRONLY|os.O_CREATE|noFollow)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func withLock(content string, do func() error) error {
 func sweepShared(cache, content string) (int64, error) {
 	var freed int64
 	err := withLock(content, func() error {
-		data, err := os.ReadFile(content + ".refs")
+		data, err := readFile(content+".refs", noFollow, maxListing)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -171,7 +170,7 @@ const listingVersion = 1
 // entries lists the files of a commit: as the cache noted, as the hub says, or without it those that the cache has.
 func (c *Client) entries(ctx context.Context, r *repo, commit string, offline bool) (map[string]*entry, error) {
 	file := filepath.Join(r.dir, "trees", commit+".json")
-	if data, err := os.ReadFile(file); err == nil {
+	if data, err := readFile(file, noFollow, maxListing); err == nil {
 		var l listing
 		if json.Unmarshal(data, &l) == nil && l.Version == listingVersion && checkEntries(l.Files) == nil {
 			return l.Files, nil
@@ -181,7 +180,11 @@ func (c *Client) entries(ctx context.Context, r *repo, commit string, offline bo
 		return r.walk(commit)
 	}
 	files := map[string]*entry{}
-	for page := c.api(r.id, "tree", commit) + "?recursive=true"; page != ""; {
+	pages := 0
+	for page := c.api(r.id, "tree", commit) + "?recursive=true"; page != ""; pages++ {
+		if pages == maxPages || len(files) > maxFiles {
+			return nil, fmt.Errorf("the hub's listing has no end: it goes on after %d pages and %d files", pages, len(files))
+		}
 		var part []struct {
 			Type, Path, OID, XetHash string
 			Size                     int64

@@ -52,7 +52,7 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 		}
 		inputs[i] = tokenizer.Pair(q.Question, q.Context)
 	}
-	encodings, err := m.encode(inputs, length, nil, tokenizer.Spans(), tokenizer.Truncate(tokenizer.OnlySecond, tokenizer.Right),
+	encodings, err := m.encode(ctx, inputs, length, nil, tokenizer.Spans(), tokenizer.Truncate(tokenizer.OnlySecond, tokenizer.Right),
 		tokenizer.Windows(cmp.Or(o.Stride, min(length/2, 128))))
 	if err != nil {
 		return nil, fmt.Errorf("pipeline: a question is too long for rows of %d tokens: %w", length, err)

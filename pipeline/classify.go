@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -80,12 +81,12 @@ func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Trunc
 	for i, p := range pairs {
 		inputs[i] = p.input()
 	}
-	encodings, err := m.encode(inputs, m.MaxLength, cut, options...)
+	encodings, err := m.encode(ctx, inputs, m.MaxLength, cut, options...)
 	if err != nil {
 		return nil, err
 	}
 	out := make([][]float64, len(pairs))
-	rows := make([]*row, len(encodings))
+	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
 			v, err := b.vector(m.heads.logits, at)
@@ -96,7 +97,7 @@ func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Trunc
 				return fmt.Errorf("pipeline: the model returns %d logits, and id2label in config.json has %d labels", len(v), n)
 			}
 			out[i] = wide(v)
-			return nil
+			return ask(32 * int64(len(v))) // scores with their labels are made of them
 		}}
 	}
 	return out, m.schedule.run(ctx, rows)

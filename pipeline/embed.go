@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -20,7 +21,7 @@ const (
 )
 
 // sidePrompts are the names under which models have the prompts of a side, in order of preference.
-var sidePrompts = map[Side][]string{Query: {"query"}, Document: {"document", "passage", "corpus"}}
+var sidePrompts = map[Side][]string{Query: {"query", "search_query"}, Document: {"document", "passage", "corpus", "search_document"}}
 
 // EmbedOptions say how texts become vectors. The zero value follows the model's files.
 type EmbedOptions struct {
@@ -31,6 +32,18 @@ type EmbedOptions struct {
 	Normalize  *bool                 // whether Embed scales vectors to length 1; nil for what the model's files say
 	Rows       []tokenizer.RowOption // how rows are made, such as tokenizer.Truncate
 	Truncated  Truncated
+}
+
+// SidePrompt returns the name of the prompt that texts of a side get; empty for none, and then the model's default prompt is not theirs
+// either, as in sentence-transformers. There an empty prompt "query" or "document", which it writes into each model's files, comes before one
+// that has a text under another name, such as "passage"; here the text counts, which the model was trained with.
+func (d *Description) SidePrompt(side Side) string {
+	for _, name := range sidePrompts[side] {
+		if d.prompts.Prompts[name] != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // promptOf finds the text in front of each text.
@@ -49,10 +62,8 @@ func (m *Model) promptOf(o EmbedOptions) (string, error) {
 	if _, ok := sidePrompts[o.Side]; !ok && o.Side != Neither {
 		return "", fmt.Errorf("pipeline: invalid side %q: want %q or %q", o.Side, Query, Document)
 	}
-	for _, name := range sidePrompts[o.Side] {
-		if text, ok := prompts[name]; ok {
-			return text, nil
-		}
+	if o.Side != Neither {
+		return prompts[m.SidePrompt(o.Side)], nil
 	}
 	if m.prompts.Default != nil {
 		return prompts[*m.prompts.Default], nil
@@ -68,8 +79,8 @@ func listOr(list []string, none string) string {
 }
 
 // promptLength is how many tokens a prompt takes at the beginning of a row, that of the template's first token among them.
-func (m *Model) promptLength(prompt string) (int, error) {
-	e, err := m.tok.Encode(tokenizer.Text(prompt), m.MaxLength, tokenizer.Spans())
+func (m *Model) promptLength(ctx context.Context, prompt string) (int, error) {
+	e, err := m.tok.Encode(tokenizer.Text(prompt), m.MaxLength, tokenizer.Spans(), tokenizer.Ask(memory.Asker(ctx)))
 	if err != nil {
 		return 0, err
 	}
@@ -81,12 +92,18 @@ func (m *Model) promptLength(prompt string) (int, error) {
 }
 
 // rows makes rows of texts with a prompt in front.
-func (m *Model) rows(texts []string, prompt string, length int, cut Truncated, options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
+func (m *Model) rows(ctx context.Context, texts []string, prompt string, length int, cut Truncated, options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
 	inputs := make([]tokenizer.Input, len(texts))
+	ask := memory.Asker(ctx)
 	for i, text := range texts {
+		if prompt != "" {
+			if err := ask(int64(len(prompt) + len(text))); err != nil {
+				return nil, err
+			}
+		}
 		inputs[i] = tokenizer.Text(prompt + text)
 	}
-	return m.encode(inputs, length, cut, options...)
+	return m.encode(ctx, inputs, length, cut, options...)
 }
 
 // Embed returns a vector for each text. It fails with ErrTask if the model has no output for this, with ErrPooling if nothing says
@@ -160,19 +177,22 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 	}
 	skip := 0
 	if pool != nil && !pool.includePrompt && prompt != "" {
-		if skip, err = m.promptLength(prompt); err != nil {
+		if skip, err = m.promptLength(ctx, prompt); err != nil {
 			return err
 		}
 	}
-	encodings, err := m.rows(texts, prompt, m.MaxLength, o.Truncated, o.Rows...)
+	encodings, err := m.rows(ctx, texts, prompt, m.MaxLength, o.Truncated, o.Rows...)
 	if err != nil {
 		return err
 	}
-	rows := make([]*row, len(encodings))
+	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
 			v, err := pooled(b, at, name, pool, skip)
 			if err != nil {
+				return err
+			}
+			if err := ask(4 * int64(len(v))); err != nil {
 				return err
 			}
 			for _, l := range layers {

@@ -239,6 +239,7 @@ type row struct {
 
 	of    *request
 	taken bool
+	err   error // of take
 }
 
 // A batch is what a session returned for some rows.
@@ -249,14 +250,11 @@ type batch struct {
 	starts []int // of rows without padding, and the end of the last; nil for rows with padding
 }
 
-// hand gives each row its part.
-func (b *batch) hand() error {
+// hand gives each row its part. What is wrong with one is not the others' business.
+func (b *batch) hand() {
 	for i, r := range b.rows {
-		if err := r.take(b, i); err != nil {
-			return err
-		}
+		r.err = r.take(b, i)
 	}
-	return nil
 }
 
 // vectors are a row's vectors of an output of shape [batch, tokens, size], one after the other, without padding; they are the session's.
@@ -394,7 +392,8 @@ func (e *padded) run(ctx context.Context, rows []*row) error {
 	if err != nil {
 		return err
 	}
-	return (&batch{out: out, rows: rows, length: length}).hand()
+	(&batch{out: out, rows: rows, length: length}).hand()
+	return nil
 }
 
 // together is 0: a batch is of rows of about one length.

@@ -34,7 +34,7 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 	if m.heads.logits == "" || !ok {
 		return nil, m.lacks("fill")
 	}
-	encodings, err := m.rows(texts, "", m.MaxLength, o.Truncated)
+	encodings, err := m.rows(ctx, texts, "", m.MaxLength, o.Truncated)
 	if err != nil {
 		return nil, err
 	}

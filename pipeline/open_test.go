@@ -163,7 +163,7 @@ func TestTruncated(t *testing.T) {
 	m := openModel(t, "minilm", Options{})
 	long := strings.Repeat("word ", 100)
 	_, err := m.Embed(t.Context(), []string{"a", long}, EmbedOptions{Truncated: func(i, tokens, limit int) {
-		n, err := m.TokenCount(long)
+		n, err := m.TokenCount(t.Context(), long)
 		require.NoError(t, err)
 		require.Equal(t, [3]int{1, n, 48}, [3]int{i, tokens, limit})
 	}})
@@ -255,4 +255,25 @@ func FuzzSafetensors(f *testing.F) {
 			require.Len(t, v, 12*32)
 		}
 	})
+}
+
+// TestSidePrompts holds which prompt texts of a side get, whatever else sentence-transformers has written into the files.
+func TestSidePrompts(t *testing.T) {
+	main := "main"
+	for name, c := range map[string]struct {
+		prompts         map[string]string
+		query, document string
+	}{
+		"e5":    {map[string]string{"query": "query: ", "document": "", "passage": "passage: "}, "query: ", "passage: "},
+		"nomic": {map[string]string{"query": "", "document": "", "search_query": "q ", "search_document": "d ", "main": "m "}, "q ", "d "},
+		"empty": {map[string]string{"query": "", "document": "", "main": "m "}, "", ""},
+		"none":  {map[string]string{"main": "m "}, "", ""},
+	} {
+		m := &Model{Description: &Description{prompts: promptConfig{Prompts: c.prompts, Default: &main}}}
+		for side, want := range map[Side]string{Query: c.query, Document: c.document, Neither: c.prompts["main"]} {
+			got, err := m.promptOf(EmbedOptions{Side: side})
+			require.NoError(t, err)
+			require.Equal(t, want, got, "%s %s", name, side)
+		}
+	}
 }

@@ -95,7 +95,8 @@ func (e *packed) run(ctx context.Context, rows []*row) error {
 	if err != nil {
 		return err
 	}
-	return (&batch{out: out, rows: rows, starts: starts}).hand()
+	(&batch{out: out, rows: rows, starts: starts}).hand()
+	return nil
 }
 
 // packedVectors are a row's vectors of an output [tokens,size].

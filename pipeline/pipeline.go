@@ -26,6 +26,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/hub"
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -246,18 +247,28 @@ func (m *Model) Close() error {
 
 // TokenCount returns how many tokens a text has as a row of the model, special ones among them, however long. It fails as
 // tokenizer.Tokenizer.Count does.
-func (m *Model) TokenCount(text string) (int, error) { return m.tok.Count(tokenizer.Text(text)) }
+func (m *Model) TokenCount(ctx context.Context, text string) (int, error) {
+	return m.tok.Count(tokenizer.Text(text), tokenizer.Ask(memory.Asker(ctx)))
+}
 
 // Tokens returns how many tokens have run so far, padding not among them.
 func (m *Model) Tokens() int64 { return m.schedule.ran.Load() }
+
+// inputBytes is about what an input takes beside its tokens: its texts twice, its row in the queue, and its places in lists.
+const inputBytes = 512
 
 // A Truncated is called for a text that had to be cut, by its index: it has so many tokens, and limit of them count. Calls do not
 // overlap.
 type Truncated func(index, tokens, limit int)
 
 // encode makes rows of inputs, in parallel.
-func (m *Model) encode(inputs []tokenizer.Input, length int, cut Truncated, options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
+func (m *Model) encode(ctx context.Context, inputs []tokenizer.Input, length int, cut Truncated, options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
 	const part = 64
+	ask := memory.Asker(ctx)
+	if err := ask(inputBytes * int64(len(inputs))); err != nil {
+		return nil, err
+	}
+	options = append(slices.Clip(options), tokenizer.Ask(ask))
 	parts := make([][]tokenizer.Encoding, (len(inputs)+part-1)/part)
 	err := parallel(len(parts), func(i int) (err error) {
 		low := i * part
@@ -273,7 +284,7 @@ func (m *Model) encode(inputs []tokenizer.Input, length int, cut Truncated, opti
 	rows := slices.Concat(parts...)
 	for _, row := range rows {
 		if row.Truncated && cut != nil {
-			n, err := m.tok.Count(inputs[row.Input])
+			n, err := m.tok.Count(inputs[row.Input], tokenizer.Ask(ask))
 			if err != nil {
 				return nil, err
 			}

@@ -230,7 +230,7 @@ func (s *scheduler) work() {
 		s.busy--
 		for _, row := range rows {
 			r := row.of
-			if err != nil {
+			if err := cmp.Or(err, row.err); err != nil {
 				s.fail(r, err)
 			} else {
 				s.ran.Add(int64(len(row.ids)))

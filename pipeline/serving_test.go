@@ -53,7 +53,7 @@ func TestUsage(t *testing.T) {
 	require.Equal(t, len(list), u.Rows)
 	want := 0
 	for _, text := range list {
-		n, err := m.TokenCount(text)
+		n, err := m.TokenCount(t.Context(), text)
 		require.NoError(t, err)
 		want += min(n, m.MaxLength)
 	}

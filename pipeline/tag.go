@@ -60,7 +60,7 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 		options = append(options, tokenizer.Windows(stride))
 	}
 	inputs := tokenizer.Texts(texts...)
-	encodings, err := m.encode(inputs, m.MaxLength, o.Truncated, options...)
+	encodings, err := m.encode(ctx, inputs, m.MaxLength, o.Truncated, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -63,16 +64,18 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 		}
 		weigh = func(b *batch, at int, _ tokenizer.Encoding) (SparseVector, error) { return how.pool(b, at, name) }
 	}
-	encodings, err := m.rows(texts, prompt, m.MaxLength, o.Truncated, o.Rows...)
+	encodings, err := m.rows(ctx, texts, prompt, m.MaxLength, o.Truncated, o.Rows...)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]SparseVector, len(texts))
-	rows := make([]*row, len(encodings))
+	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) (err error) {
-			out[i], err = weigh(b, at, e)
-			return err
+			if out[i], err = weigh(b, at, e); err != nil {
+				return err
+			}
+			return ask(8 * int64(cap(out[i].Indices)))
 		}}
 	}
 	if err := m.schedule.run(ctx, rows); err != nil {
@@ -191,12 +194,12 @@ func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions)
 	case o.Side == Document && m.sbert.DocumentLength > 0:
 		length = m.sbert.DocumentLength
 	}
-	encodings, err := m.rows(texts, prompt, length, o.Truncated, o.Rows...)
+	encodings, err := m.rows(ctx, texts, prompt, length, o.Truncated, o.Rows...)
 	if err != nil {
 		return nil, err
 	}
 	out := make([][][]float32, len(texts))
-	rows := make([]*row, len(encodings))
+	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		r := &row{ids: e.InputIDs, types: e.TokenTypeIDs}
 		own := len(r.ids)
@@ -208,6 +211,9 @@ func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions)
 		r.take = func(b *batch, at int) error {
 			data, tokens, size, err := b.vectors(name, at)
 			if err != nil {
+				return err
+			}
+			if err := ask(int64(tokens) * (4*int64(size) + 48)); err != nil {
 				return err
 			}
 			first := len(r.ids) - tokens // what the model leaves out

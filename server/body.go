@@ -1,90 +1,227 @@
 package server
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
-	"io"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
-	"unicode/utf8"
 )
-
-// readBody reads a body within the limits. What all bodies hold together is bounded too: release returns the bytes.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (data []byte, release func(), err error) {
-	most := s.options.MaxBody
-	if r.ContentLength > most {
-		return nil, nil, failf(http.StatusRequestEntityTooLarge, "", "the body has %d bytes, and the server takes %d", r.ContentLength, most)
-	}
-	size := r.ContentLength
-	if size < 0 { // it says when it ends
-		size = most
-	}
-	if s.bodies.Add(size) > s.options.MaxBodies {
-		s.bodies.Add(-size)
-		return nil, nil, failf(http.StatusTooManyRequests, "", "the server holds as many requests as it may: try again later")
-	}
-	release = func() { s.bodies.Add(-size) }
-	defer func() {
-		if err != nil {
-			release()
-			release = nil
-		}
-	}()
-	in := http.MaxBytesReader(w, r.Body, most)
-	if r.ContentLength >= 0 { // as it comes: a client that promises much and sends nothing takes no memory
-		var b bytes.Buffer
-		_, err = io.Copy(&b, in)
-		data = b.Bytes()
-	} else {
-		data, err = io.ReadAll(in)
-	}
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		err = failf(http.StatusRequestEntityTooLarge, "", "the body is longer than the %d bytes that the server takes", most)
-	case err != nil:
-		err = &failure{status: http.StatusBadRequest, text: "the body ended before it was complete", cause: err}
-	}
-	return data, release, err
-}
-
-// decode reads JSON into a struct and checks that its required fields are there. Unknown fields are let pass, as other servers do:
-// clients send more than a server knows.
-func decode(data []byte, to any) error {
-	if !utf8.Valid(data) {
-		return failf(http.StatusBadRequest, "", "the body is not UTF-8")
-	}
-	if err := json.Unmarshal(data, to); err != nil {
-		return bodyError(err)
-	}
-	return checkRequired(reflect.ValueOf(to).Elem(), "")
-}
-
-// bodyError says what is wrong in terms of the body, not of Go.
-func bodyError(err error) *failure {
-	var syntax *json.SyntaxError
-	var wrong *json.UnmarshalTypeError
-	var f *failure
-	switch {
-	case errors.As(err, &f):
-		return f
-	case errors.As(err, &syntax):
-		return failf(http.StatusBadRequest, "", "the body is not JSON: %v (at byte %d)", err, syntax.Offset)
-	case errors.As(err, &wrong) && wrong.Field == "":
-		return failf(http.StatusBadRequest, "", "the body is a JSON %s: want an object", wrong.Value)
-	case errors.As(err, &wrong):
-		return invalid(wrong.Field, "want %s, not %s", wanted(wrong.Type), wrong.Value)
-	}
-	return failf(http.StatusBadRequest, "", "the body is not JSON: %v", err)
-}
 
 // A union is a field that takes several types.
 type union interface {
 	wanted() string // for people
 	schema() schema
+}
+
+// decodable is a field that reads itself. begins says which bytes its JSON may begin with.
+type decodable interface {
+	union
+	begins() string
+	decode(s *scanner, field string) error
+}
+
+// decode reads a body into the first of the structs that has all of its fields, or says what is wrong with the one that fits best. Fields
+// that none of them has, and fields that are there twice, are errors. It returns which one it is.
+func (s *scanner) decode(structs ...any) (int, error) {
+	to := make([]reflect.Value, len(structs))
+	for i, x := range structs {
+		to[i] = reflect.ValueOf(x).Elem()
+	}
+	if c, err := s.peek(); err != nil {
+		return 0, err
+	} else if c != '{' {
+		return 0, failf(http.StatusBadRequest, "", "the body is %s: want an object", kindOf(c))
+	}
+	i, err := s.decodeStruct(to, "")
+	if err == nil {
+		err = s.finish()
+	}
+	return i, err
+}
+
+// decodeStruct reads an object into one of several structs. A value goes to the first that takes it.
+func (s *scanner) decodeStruct(to []reflect.Value, path string) (int, error) {
+	strange := make([]string, len(to)) // the first field that a struct does not have
+	seen := map[string]bool{}
+	err := s.object(func(key string) error {
+		if len(key) > longName {
+			key = key[:longName] + "…"
+		}
+		if seen[key] {
+			return invalid(path+key, "it is there twice")
+		}
+		c, err := s.peek()
+		if err != nil {
+			return err
+		}
+		taken := -1 // by the first that takes such a value, or else by the last that has the field, for its error
+		for i := range to {
+			f, ok := fieldOf(to[i], key)
+			if ok && (taken < 0 || !begins(field(to[taken], key), c)) {
+				taken = i
+			}
+			if (!ok || !begins(f, c)) && strange[i] == "" {
+				strange[i] = path + key
+			}
+		}
+		if taken < 0 {
+			return invalid(path+key, "the server does not take it here")
+		}
+		seen[key] = true
+		value := field(to[taken], key)
+		if err := s.value(value, path+key); err != nil {
+			return err
+		}
+		for i := range to {
+			if f, ok := fieldOf(to[i], key); ok && i != taken && f.Type() == value.Type() {
+				f.Set(value)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i, name := range strange {
+		if name == "" && missing(to[i], path) == nil {
+			return i, nil
+		}
+	}
+	best := 0
+	for i := range to {
+		if strange[i] == "" || missing(to[i], path) == nil {
+			best = i
+		}
+	}
+	if err := missing(to[best], path); err != nil {
+		return best, err
+	}
+	return best, invalid(strange[best], "the server does not take it here")
+}
+
+func begins(f reflect.Value, c byte) bool {
+	if d, ok := f.Addr().Interface().(decodable); ok {
+		return strings.IndexByte(d.begins(), c) >= 0
+	}
+	return f.Kind() != reflect.Struct || c == '{' || c == 'n'
+}
+
+func field(v reflect.Value, key string) reflect.Value {
+	f, _ := fieldOf(v, key)
+	return f
+}
+
+// fieldOf finds a struct's field by its name in JSON.
+func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.Anonymous {
+			if inner, ok := fieldOf(v.Field(i), key); ok {
+				return inner, true
+			}
+			continue
+		}
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == key && f.IsExported() {
+			return v.Field(i), true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+// missing is an error if a field that is tagged as required is empty.
+func missing(v reflect.Value, path string) error {
+	for i := range v.NumField() {
+		f, value := v.Type().Field(i), v.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous:
+			if err := missing(value, path); err != nil {
+				return err
+			}
+		case f.Tag.Get("required") != "" && value.IsZero():
+			return failf(http.StatusUnprocessableEntity, path+name, "field %q is missing: want %s", path+name, ours(wanted(f.Type)))
+		}
+	}
+	return nil
+}
+
+// value reads a value.
+func (s *scanner) value(v reflect.Value, path string) error {
+	if d, ok := v.Addr().Interface().(decodable); ok {
+		return d.decode(s, path)
+	}
+	if null, err := s.null(); null || err != nil {
+		return err
+	}
+	c, err := s.peek()
+	if err != nil {
+		return err
+	}
+	wrong := func() error { return invalid(path, "want %s, not %s", ours(wanted(v.Type())), ours(kindOf(c))) }
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return s.value(v.Elem(), path)
+	case reflect.String:
+		if c != '"' {
+			return wrong()
+		}
+		text, err := s.string()
+		v.SetString(text)
+		return err
+	case reflect.Bool:
+		switch c {
+		case 't':
+			v.SetBool(true)
+			return s.word("true")
+		case 'f':
+			v.SetBool(false)
+			return s.word("false")
+		}
+		return wrong()
+	case reflect.Int:
+		if c != '-' && (c < '0' || c > '9') {
+			return wrong()
+		}
+		n, err := s.whole(path)
+		v.SetInt(n)
+		return err
+	case reflect.Struct:
+		if c != '{' {
+			return wrong()
+		}
+		_, err := s.decodeStruct([]reflect.Value{v}, path+".")
+		return err
+	case reflect.Slice:
+		if c != '[' {
+			return wrong()
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		return s.list(func(i int) error {
+			if err := s.count(path, i+1); err != nil {
+				return err
+			}
+			if err := s.share.Take(2 * int64(v.Type().Elem().Size())); err != nil {
+				return err
+			}
+			v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
+			if null, err := s.null(); null || err != nil {
+				return cmp.Or(err, invalid(path, "want %s, not null", ours(wanted(v.Type().Elem()))))
+			}
+			return s.value(v.Index(i), path+"["+strconv.Itoa(i)+"]")
+		})
+	}
+	return fmt.Errorf("server: a field %s of type %v", path, v.Type())
+}
+
+// count bounds how many elements a list has.
+func (s *scanner) count(field string, n int) error {
+	if n > s.most {
+		return failf(http.StatusRequestEntityTooLarge, field, "field %q has more elements than the %d that the server takes at a time", field, s.most)
+	}
+	return nil
 }
 
 // wanted is what a field takes, for people.
@@ -99,51 +236,40 @@ func wanted(t reflect.Type) string {
 		return "true or false"
 	case reflect.Slice:
 		return "a list"
-	case reflect.Struct, reflect.Map:
+	case reflect.Struct:
 		return "an object"
 	case reflect.Pointer:
 		return wanted(t.Elem())
-	case reflect.Float32, reflect.Float64:
-		return "a number"
 	}
 	return "a whole number"
 }
 
-// checkRequired finds a field that is tagged as required and is empty.
-func checkRequired(v reflect.Value, path string) error {
-	t := v.Type()
-	for i := range t.NumField() {
-		field, value := t.Field(i), v.Field(i)
-		if !field.IsExported() && !field.Anonymous {
-			continue
-		}
-		if field.Anonymous {
-			if err := checkRequired(value, path); err != nil {
-				return err
-			}
-			continue
-		}
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if field.Tag.Get("required") != "" && value.IsZero() {
-			return failf(http.StatusUnprocessableEntity, path+name, "field %q is missing: want %s", path+name, wanted(field.Type))
-		}
-		if _, ok := value.Interface().(union); ok {
-			continue
-		}
-		switch {
-		case value.Kind() == reflect.Struct:
-			if err := checkRequired(value, path+name+"."); err != nil {
-				return err
-			}
-		case value.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Struct:
-			for i := range value.Len() {
-				if err := checkRequired(value.Index(i), fmt.Sprintf("%s%s[%d].", path, name, i)); err != nil {
-					return err
-				}
-			}
-		}
+// kindOf names what JSON begins with a byte.
+func kindOf(c byte) string {
+	switch {
+	case c == '"':
+		return "a string"
+	case c == '{':
+		return "an object"
+	case c == '[':
+		return "a list"
+	case c == 't' || c == 'f':
+		return "true or false"
+	case c == 'n':
+		return "null"
+	case c == '-' || '0' <= c && c <= '9':
+		return "a number"
 	}
-	return nil
+	return "no JSON"
+}
+
+// other is a value of another kind than a union takes, or an error of reading on.
+func (s *scanner) other(u union, field string) error {
+	c, err := s.peek()
+	if err == nil {
+		err = invalid(field, "want %s, not %s", ours(u.wanted()), ours(kindOf(c)))
+	}
+	return err
 }
 
 // inputs are one text or several, as strings or as token ids.
@@ -154,93 +280,88 @@ type inputs struct {
 }
 
 func (inputs) wanted() string { return "a string, a list of token ids, or a list of such" }
+func (inputs) begins() string { return `"[n` }
 
 func (inputs) schema() schema {
 	one := []schema{{"type": "string"}, {"type": "array", "items": schema{"type": "integer"}}}
 	return schema{"oneOf": append(one, schema{"type": "array", "items": schema{"oneOf": one}})}
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (in *inputs) UnmarshalJSON(data []byte) error {
+func (in *inputs) decode(s *scanner, field string) error {
 	*in = inputs{}
-	if data[0] == 'n' { // null
-		return nil
-	}
-	if data[0] == '"' {
+	c, err := s.peek()
+	switch {
+	case err != nil:
+		return err
+	case c == 'n':
+		return s.word("null")
+	case c == '"':
 		in.one = true
-		return in.add(data)
+		return in.add(s, field)
+	case c != '[':
+		return s.other(in, field)
 	}
-	var list []*string
-	if json.Unmarshal(data, &list) == nil { // the usual case, at once
-		texts, ok := plain(list)
-		if !ok {
-			return in.wrong(data)
-		}
-		in.texts, in.ids = texts, make([][]int64, len(texts))
-		return nil
-	}
-	if json.Unmarshal(data, &[]int64{}) == nil {
-		in.one = true
-		return in.add(data)
-	}
-	var mixed []json.RawMessage
-	if err := json.Unmarshal(data, &mixed); err != nil {
-		return in.wrong(data)
-	}
-	for _, element := range mixed {
-		if err := in.add(element); err != nil {
+	in.texts = []string{}
+	var ids []int64 // of the list itself
+	err = s.list(func(i int) error {
+		c, err := s.peek()
+		switch {
+		case err != nil:
+			return err
+		case i > 0 && in.one != isDigit(c):
+			return s.other(in, field)
+		case isDigit(c):
+			in.one = true
+			id, err := s.whole(field)
+			if err == nil {
+				ids, err = extend(s.share, ids, id)
+			}
 			return err
 		}
+		if err := s.count(field, i+1); err != nil {
+			return err
+		}
+		return in.add(s, field)
+	})
+	if in.one {
+		in.texts, in.ids = []string{""}, [][]int64{ids}
 	}
-	return nil
+	return err
 }
+
+func isDigit(c byte) bool { return c == '-' || '0' <= c && c <= '9' }
 
 // add adds a text.
-func (in *inputs) add(data []byte) error {
+func (in *inputs) add(s *scanner, field string) (err error) {
 	var text string
 	var ids []int64
-	if data[0] == '"' {
-		if err := json.Unmarshal(data, &text); err != nil {
-			return err
-		}
-	} else if err := json.Unmarshal(data, &ids); err != nil || ids == nil {
-		return in.wrong(data)
-	}
-	in.texts, in.ids = append(in.texts, text), append(in.ids, ids)
-	return nil
-}
-
-func (in *inputs) wrong(data []byte) error {
-	return &json.UnmarshalTypeError{Value: kindOf(data), Type: reflect.TypeFor[inputs]()}
-}
-
-// plain are strings, if none is null.
-func plain(list []*string) ([]string, bool) {
-	out := make([]string, len(list))
-	for i, text := range list {
-		if text == nil {
-			return nil, false
-		}
-		out[i] = *text
-	}
-	return out, true
-}
-
-// kindOf names what JSON text is.
-func kindOf(data []byte) string {
-	switch c := data[0]; {
+	switch c, bad := s.peek(); {
+	case bad != nil:
+		return bad
 	case c == '"':
-		return "a string"
-	case c == '{':
-		return "an object"
+		text, err = s.string()
 	case c == '[':
-		return "a list of other things"
-	case c == 't' || c == 'f':
-		return "true or false"
-	case c == 'n':
-		return "null"
+		ids = []int64{}
+		err = s.list(func(int) error {
+			if c, err := s.peek(); err != nil || !isDigit(c) {
+				return cmp.Or(err, s.other(in, field))
+			}
+			id, err := s.whole(field)
+			if err == nil {
+				ids, err = extend(s.share, ids, id)
+			}
+			return err
+		})
+	default:
+		return s.other(in, field)
 	}
-	return "a number"
+	if err == nil {
+		in.texts, err = extend(s.share, in.texts, text)
+	}
+	if err == nil {
+		in.ids, err = extend(s.share, in.ids, ids)
+	}
+	return err
 }
 
 // pairs are texts, or two texts together: "text", ["first", "second"], or a list of lists of one or two.
@@ -253,88 +374,167 @@ func (pairs) wanted() string {
 	return "a string, a pair of strings, or a list of lists of one or two strings"
 }
 
+func (pairs) begins() string { return `"[n` }
+
 func (pairs) schema() schema {
 	text := schema{"type": "string"}
 	list := schema{"type": "array", "items": text, "minItems": 1, "maxItems": 2}
 	return schema{"oneOf": []schema{text, list, {"type": "array", "items": list, "minItems": 1}}}
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *pairs) UnmarshalJSON(data []byte) error {
+func (p *pairs) decode(s *scanner, field string) error {
 	*p = pairs{}
-	var text *string
-	var list []*string
-	var lists [][]*string
+	c, err := s.peek()
 	switch {
-	case json.Unmarshal(data, &text) == nil:
-		if text == nil {
-			return nil
-		}
-		lists = [][]*string{{text}}
+	case err != nil:
+		return err
+	case c == 'n':
+		return s.word("null")
+	case c == '"':
 		p.one = true
-	case json.Unmarshal(data, &list) == nil && len(list) > 0:
-		lists = [][]*string{list}
-		p.one = true
-	case json.Unmarshal(data, &lists) != nil:
-		return p.wrong(data)
+		text, err := s.string()
+		p.list = [][]string{{text}}
+		return err
+	case c != '[':
+		return s.other(p, field)
 	}
-	for _, l := range lists {
-		texts, ok := plain(l)
-		if !ok || len(texts) < 1 || len(texts) > 2 {
-			return p.wrong(data)
+	var own []string // of the list itself
+	err = s.list(func(i int) error {
+		c, err := s.peek()
+		switch {
+		case err != nil:
+			return err
+		case i > 0 && p.one != (c == '"'):
+			return s.other(p, field)
+		case c == '"':
+			p.one = true
+			own, err = p.add(s, field, own)
+			return err
+		case c != '[':
+			return s.other(p, field)
 		}
-		p.list = append(p.list, texts)
+		if err := s.count(field, i+1); err != nil {
+			return err
+		}
+		var texts []string
+		if err := s.list(func(int) (err error) { texts, err = p.add(s, field, texts); return err }); err != nil {
+			return err
+		}
+		if len(texts) == 0 {
+			return invalid(field, "want %s, not an empty list", ours(p.wanted()))
+		}
+		p.list, err = extend(s.share, p.list, texts)
+		return err
+	})
+	if p.one {
+		p.list = [][]string{own}
 	}
-	return nil
+	return err
 }
 
-func (p *pairs) wrong(data []byte) error {
-	return &json.UnmarshalTypeError{Value: kindOf(data), Type: reflect.TypeFor[pairs]()}
+func (p *pairs) add(s *scanner, field string, texts []string) ([]string, error) {
+	c, err := s.peek()
+	if err == nil && (c != '"' || len(texts) == 2) {
+		err = invalid(field, "want %s, not %s", ours(p.wanted()), ours("a list of others or of more"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := s.string()
+	if err != nil {
+		return nil, err
+	}
+	return extend(s.share, texts, text)
 }
 
 // document is a text, or an object that has one as "text".
 type document string
 
 func (document) wanted() string { return `a string, or an object with a string "text"` }
+func (document) begins() string { return `"{` }
 
 func (document) schema() schema {
 	return schema{"oneOf": []schema{{"type": "string"},
 		{"type": "object", "properties": schema{"text": schema{"type": "string"}}, "required": []string{"text"}}}}
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (d *document) UnmarshalJSON(data []byte) error {
-	var text *string
-	var object struct {
-		Text *string `json:"text"`
+func (d *document) decode(s *scanner, field string) error {
+	c, err := s.peek()
+	switch {
+	case err != nil:
+		return err
+	case c == '"':
+		text, err := s.string()
+		*d = document(text)
+		return err
+	case c != '{':
+		return s.other(d, field)
 	}
-	if json.Unmarshal(data, &text) != nil {
-		if text = nil; json.Unmarshal(data, &object) == nil {
-			text = object.Text
+	there := false
+	err = s.object(func(key string) error { // its other fields are the caller's own
+		if key != "text" {
+			return s.skip()
 		}
+		if c, err := s.peek(); err != nil || c != '"' {
+			return cmp.Or(err, s.other(d, field))
+		}
+		text, err := s.string()
+		*d, there = document(text), true
+		return err
+	})
+	if err == nil && !there {
+		err = invalid(field, `want %s, not an object without "text"`, ours(d.wanted()))
 	}
-	if text == nil {
-		return &json.UnmarshalTypeError{Value: kindOf(data), Type: reflect.TypeFor[document]()}
-	}
-	*d = document(*text)
-	return nil
+	return err
 }
 
-// writeJSON writes a body. It is made whole first: a value that JSON lacks, such as NaN, is an error and not half a body.
-func writeJSON(w http.ResponseWriter, status int, v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("writing the answer: %w", err)
+// ignored is a field that other servers take and that changes nothing here.
+type ignored struct{}
+
+func (ignored) wanted() string                     { return "anything" }
+func (ignored) begins() string                     { return anyJSON }
+func (ignored) schema() schema                     { return schema{} }
+func (*ignored) decode(s *scanner, _ string) error { return s.skip() }
+
+// anyJSON is what JSON begins with.
+const anyJSON = `"{[-0123456789tfn`
+
+// nothing is the object of parameters that a task does not have.
+type nothing struct{}
+
+func (nothing) wanted() string { return "an object without fields" }
+func (nothing) begins() string { return `{n` }
+func (nothing) schema() schema { return schema{"type": "object", "nullable": true} }
+
+func (n *nothing) decode(s *scanner, field string) error {
+	if null, err := s.null(); null || err != nil {
+		return err
 	}
-	return writeBytes(w, status, "application/json", b.Bytes())
+	if c, err := s.peek(); err != nil || c != '{' {
+		return cmp.Or(err, s.other(n, field))
+	}
+	return s.object(func(key string) error {
+		if null, err := s.null(); null || err != nil {
+			return err
+		}
+		return invalid(field+"."+key, "the model does not take it here")
+	})
 }
 
-func writeBytes(w http.ResponseWriter, status int, kind string, data []byte) error {
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
-	w.WriteHeader(status)
-	w.Write(data) // who is gone does not read
-	return nil
+// raw is JSON as it is written.
+type raw []byte
+
+func (raw) wanted() string { return "a list" }
+func (raw) begins() string { return anyJSON }
+func (raw) schema() schema { return schema{} }
+
+func (r *raw) decode(s *scanner, _ string) error {
+	if null, err := s.null(); null || err != nil {
+		return err
+	}
+	text, err := s.written(s.skip)
+	if err == nil {
+		*r, err = extend(s.share, raw{}, text...)
+	}
+	return err
 }

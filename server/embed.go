@@ -8,11 +8,11 @@ import (
 )
 
 type openAIEmbedRequest struct {
-	Model      string `json:"model"`
-	Input      inputs `json:"input" required:"yes"`
-	Format     string `json:"encoding_format" enum:"float,base64"`
-	Dimensions *int   `json:"dimensions"`
-	User       string `json:"user"`
+	Model      string  `json:"model"`
+	Input      inputs  `json:"input" required:"yes"`
+	Format     string  `json:"encoding_format" enum:"float,base64"`
+	Dimensions *int    `json:"dimensions"`
+	User       ignored `json:"user"`
 }
 
 type openAIEmbedding struct {
@@ -133,11 +133,12 @@ func (c *call) openAIModel() (a openAIModel, err error) {
 }
 
 type ollamaRequest struct {
-	Model      string         `json:"model"`
-	Input      inputs         `json:"input" required:"yes"`
-	Truncate   *bool          `json:"truncate"`
-	Dimensions *int           `json:"dimensions"`
-	Options    map[string]any `json:"options"`
+	Model      string  `json:"model"`
+	Input      inputs  `json:"input" required:"yes"`
+	Truncate   *bool   `json:"truncate"`
+	Dimensions *int    `json:"dimensions"`
+	Options    ignored `json:"options"`
+	KeepAlive  ignored `json:"keep_alive"`
 }
 
 type ollamaAnswer struct {

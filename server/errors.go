@@ -3,13 +3,19 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/pipeline"
+	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/tokenizer"
 )
 
 // A failure is what is wrong with a request, or with answering it, in words that may leave the machine.
@@ -24,12 +30,45 @@ func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.cause }
 
 func failf(status int, field, format string, args ...any) *failure {
-	return &failure{status: status, field: field, text: fmt.Sprintf(format, args...)}
+	short := make([]any, len(args))
+	for i, arg := range args {
+		short[i] = shorten(arg)
+	}
+	return &failure{status: status, field: shorten(field).(string), text: fmt.Sprintf(format, short...)}
+}
+
+// longName is how many bytes of a client's text an error holds.
+const longName = 100
+
+// ours is text of this program, which is short.
+type ours string
+
+// shorten cuts what may be a client's.
+func shorten(arg any) any {
+	text := ""
+	switch v := arg.(type) {
+	case string:
+		text = v
+	case []byte:
+		text = string(v[:min(len(v), longName+1)])
+	case error:
+		text = v.Error()
+	case []int:
+		text = fmt.Sprint(v[:min(len(v), longName)])
+	case tensor.Shape:
+		text = fmt.Sprint(v[:min(len(v), longName)])
+	default:
+		return arg
+	}
+	if len(text) > longName {
+		text = strings.ToValidUTF8(text[:longName], "") + "…"
+	}
+	return text
 }
 
 // invalid is a field with a value that it cannot have.
-func invalid(field, format string, args ...any) *failure {
-	return failf(http.StatusUnprocessableEntity, field, "field %q: "+format, append([]any{field}, args...)...)
+func invalid(field, format string, args ...any) error {
+	return failf(http.StatusUnprocessableEntity, field, "field %q: "+format, slices.Concat([]any{field}, args)...)
 }
 
 const statusClientGone = 499 // as nginx has it; nobody reads it but the log
@@ -43,6 +82,10 @@ var causes = []struct {
 	{pipeline.ErrQueueFull, http.StatusTooManyRequests, "the queue is full: try again later"},
 	{pipeline.ErrTooLarge, http.StatusRequestEntityTooLarge, "the request has more tokens than the server queues: send fewer texts at a time"},
 	{pipeline.ErrPooling, http.StatusNotImplemented, "nothing tells the server how one vector is made of this model's tokens: it must be started with a pooling"},
+	{memory.ErrFull, http.StatusTooManyRequests, "requests hold as much as they may: try again later"},
+	{memory.ErrOver, http.StatusRequestEntityTooLarge, "the request needs more memory than one may hold: send less at a time, or shorter texts"},
+	{memory.ErrLong, http.StatusRequestEntityTooLarge, "the body is longer than the server takes"},
+	{tokenizer.ErrWork, http.StatusRequestEntityTooLarge, "the tokenizer makes too much of the text"},
 	{rlxc.ErrMemory, http.StatusRequestEntityTooLarge, "the request needs more memory than the server may take: send less at a time, or shorter texts"},
 	{rlxc.ErrWork, http.StatusRequestEntityTooLarge, "the request is more work than the server does for one"},
 	{rlxc.ErrInput, http.StatusUnprocessableEntity, "the model cannot take these inputs"},
@@ -168,5 +211,9 @@ func (p *protocol) fail(w http.ResponseWriter, f *failure) {
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	writeJSON(w, status, p.body(f, status))
+	data, err := json.Marshal(p.body(f, status))
+	if err != nil {
+		panic(err) // of strings
+	}
+	writeBytes(w, status, "application/json", data)
 }

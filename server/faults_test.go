@@ -52,9 +52,15 @@ func TestFileChanged(t *testing.T) {
 			}
 			status, text := ask(t, "POST", h.URL+"/rerank", `{"query": "a", "texts": ["b"]}`, nil)
 			require.Equal(t, 200, status, text)
+			for _, path := range []string{"/ready", "/v2/health/ready"} {
+				status, text = ask(t, "GET", h.URL+path, "", nil)
+				require.Equal(t, 503, status, text)
+			}
 			require.Error(t, s.Reload(t.Context()))
 			require.NoError(t, os.WriteFile(file, good, 0o666))
-			require.NoError(t, s.Reload(t.Context()))
+			ask(t, "GET", h.URL+"/ready", "", nil) // which opens it without a signal
+			status, text = ask(t, "GET", h.URL+"/ready", "", nil)
+			require.Equal(t, 200, status, text)
 			ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &after)
 			require.Equal(t, before, after)
 		})
@@ -75,7 +81,7 @@ func TestFileCutUnderLoad(t *testing.T) {
 	dir, file := copied(t, "minilm")
 	good, err := os.ReadFile(file)
 	require.NoError(t, err)
-	s, h := start(t, Options{}, Model{Name: "m", Path: dir, Options: pipeline.Options{Sessions: 2}})
+	_, h := start(t, Options{}, Model{Name: "m", Path: dir, Options: pipeline.Options{Sessions: 2}})
 	var wg sync.WaitGroup
 	var answered, refused atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())
@@ -107,8 +113,7 @@ func TestFileCutUnderLoad(t *testing.T) {
 		require.NoError(t, os.Truncate(file, 0))
 		n = refused.Load()
 		require.Eventually(t, func() bool { return refused.Load() > n+5 }, 20*time.Second, time.Millisecond)
-		require.NoError(t, os.WriteFile(file, good, 0o666))
-		require.NoError(t, s.Reload(t.Context()))
+		require.NoError(t, os.WriteFile(file, good, 0o666)) // the next request opens it
 	}
 	cancel()
 	wg.Wait()

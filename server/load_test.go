@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -37,8 +38,8 @@ func quiet(t *testing.T, s *Server, goroutines int) {
 				return fmt.Sprintf("%+v", state)
 			}
 		}
-		if s.bodies.Load() > 0 || len(s.requests) > 0 || runtime.NumGoroutine() > goroutines+few {
-			return fmt.Sprintf("%d bytes of bodies, %d requests, %d goroutines instead of %d", s.bodies.Load(), len(s.requests), runtime.NumGoroutine(), goroutines)
+		if held, requests := s.pool.Held(); held > 0 || requests > 0 || runtime.NumGoroutine() > goroutines+few {
+			return fmt.Sprintf("%d bytes held, %d requests, %d goroutines instead of %d", held, requests, runtime.NumGoroutine(), goroutines)
 		}
 		return ""
 	}
@@ -223,7 +224,7 @@ func TestBadClients(t *testing.T) {
 func TestLimits(t *testing.T) {
 	m := served("minilm")
 	m[0].Options.Queue = 100
-	_, h := start(t, Options{MaxTexts: 10}, m...)
+	s, h := start(t, Options{MaxTexts: 10}, m...)
 	status, text := ask(t, "POST", h.URL+"/embed", longBody(11), nil)
 	require.Equal(t, 413, status, text)
 	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)
@@ -237,13 +238,29 @@ func TestLimits(t *testing.T) {
 	require.Contains(t, text, "more memory")
 
 	m[0].Options = pipeline.Options{}
-	s, h := start(t, Options{Timeout: time.Nanosecond}, m...)
+	_, h = start(t, Options{Timeout: time.Nanosecond}, m...)
 	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)
 	require.Equal(t, 504, status, text)
-	s.bodies.Add(s.options.MaxBodies)
+	m[0].Options = pipeline.Options{}
+	s, h = start(t, Options{}, m...)
+	hold := func(peer string, bytes int64) *memory.Share {
+		_, share, err := s.pool.Enter(t.Context(), peer)
+		require.NoError(t, err)
+		require.NoError(t, share.Take(bytes-memory.Base))
+		return share
+	}
+	one := hold("192.0.2.1", s.options.MaxHeld/2) // a peer that holds its half shuts out itself alone
+	_, _, err := s.pool.Enter(t.Context(), "192.0.2.1")
+	require.ErrorIs(t, err, memory.ErrFull)
+	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)
+	require.Equal(t, 200, status, text)
+	two := hold("192.0.2.2", s.options.MaxHeld/2)
 	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)
 	require.Equal(t, 429, status, text)
-	s.bodies.Add(-s.options.MaxBodies)
+	one.Leave()
+	two.Leave()
+	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)
+	require.Equal(t, 200, status, text)
 }
 
 // Models are replaced under load without a request that fails, and one whose new files are broken stays.
@@ -359,7 +376,7 @@ func FuzzBodies(f *testing.F) {
 		if !json.Valid(w.Body.Bytes()) {
 			t.Fatalf("%s: %d %q", path, w.Code, w.Body)
 		}
-		if s.bodies.Load() != 0 || len(s.requests) != 0 {
+		if held, requests := s.pool.Held(); held != 0 || requests != 0 {
 			t.Fatal("something of the request is left")
 		}
 	})

@@ -26,6 +26,9 @@ type entry struct {
 	Model
 	mu  sync.Mutex
 	now *opened
+
+	mending sync.Mutex
+	tried   []stamp // what the files were when they were last opened to mend the model
 }
 
 // An opened model counts who uses it.
@@ -33,6 +36,7 @@ type opened struct {
 	text    *pipeline.Model // nil for a model that takes tensors alone
 	tensors *tensors
 	file    *rlxc.Model // of a model that takes tensors alone
+	model   string      // its file
 	stamps  []stamp     // of the files
 	before  *opened     // the one that it replaced, whose memory it gets
 
@@ -44,8 +48,8 @@ type opened struct {
 // share is how the memory limit of a model is shared out: a part for each session of texts, and one for tensors.
 func share(limit int64, sessions int) (each int64) { return limit / int64(sessions+1) }
 
-// open opens the files of a model.
-func (s *Server) open(ctx context.Context, e *entry) (*opened, error) {
+// load opens the files of a model.
+func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 	o := e.Options
 	sessions := o.Sessions
 	if sessions == 0 {
@@ -63,7 +67,7 @@ func (s *Server) open(ctx context.Context, e *entry) (*opened, error) {
 	case err == nil:
 		m.text = text
 		m.tensors = newTensors(text.Program())
-		m.stamps = stampsOf(text.Description.Model)
+		m.model = text.Description.Model
 		if text.Task == pipeline.Embedding {
 			if _, err := text.Embed(ctx, nil, pipeline.EmbedOptions{}); err != nil { // no texts: this looks at the files alone
 				s.options.Log.Warn("requests for vectors will fail", "model", e.Name, "error", err)
@@ -83,10 +87,11 @@ func (s *Server) open(ctx context.Context, e *entry) (*opened, error) {
 			return nil, errors.Join(err, m.file.Close())
 		}
 		m.tensors = newTensors(program)
-		m.stamps = stampsOf(d.Model)
+		m.model = d.Model
 	default:
 		return nil, err
 	}
+	m.stamps = stampsOf(m.model)
 	return m, nil
 }
 
@@ -159,6 +164,51 @@ func (e *entry) replace(next *opened) error {
 	return old.close()
 }
 
+// mend opens the files of models anew that were changed where they lie, once for each change, and reports whether all models are whole then.
+func (s *Server) mend(ctx context.Context) (whole bool) {
+	whole = true
+	for _, e := range s.models {
+		whole = e.mend(ctx, s) && whole
+	}
+	return whole
+}
+
+func (e *entry) mend(ctx context.Context, s *Server) (whole bool) {
+	broken := func() *opened {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.now == nil || e.now.intact() == nil {
+			return nil
+		}
+		return e.now
+	}
+	m := broken()
+	if m == nil {
+		return true
+	}
+	if !e.mending.TryLock() { // somebody does it
+		return false
+	}
+	defer e.mending.Unlock()
+	files := stampsOf(m.model)
+	if m = broken(); m == nil || same(files, e.tried) || !s.reloading.TryLock() {
+		return m == nil
+	}
+	defer s.reloading.Unlock()
+	e.tried = files
+	next, err := s.load(ctx, e)
+	if err == nil {
+		err = e.replace(next)
+	}
+	s.metrics.reloads.WithLabelValues(e.Name, fmt.Sprint(err == nil)).Inc()
+	if err != nil {
+		s.options.Log.Warn("a model's files were changed and cannot be opened", "model", e.Name, "error", err)
+		return false
+	}
+	s.options.Log.Info("a model's files were changed: it was opened anew", "model", e.Name)
+	return broken() == nil
+}
+
 // Reload opens the files of all models anew. Requests that run end with the model that they began with; none fails. A model whose
 // files cannot be opened stays as it is.
 func (s *Server) Reload(ctx context.Context) error {
@@ -166,7 +216,7 @@ func (s *Server) Reload(ctx context.Context) error {
 	defer s.reloading.Unlock()
 	var errs []error
 	for _, e := range s.models {
-		next, err := s.open(ctx, e)
+		next, err := s.load(ctx, e)
 		if err == nil {
 			err = e.replace(next)
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -46,13 +47,12 @@ func (s *Server) observe(w http.ResponseWriter, r *http.Request, next http.Handl
 	h := w.Header()
 	h.Set("X-Request-Id", rec.id)
 	h.Set("X-Content-Type-Options", "nosniff")
-	out := &statusWriter{ResponseWriter: w, record: rec}
+	out := &statusWriter{ResponseWriter: w, record: rec, draining: &s.draining}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // of reading a model's file that somebody has cut
 	defer func() {
-		if fault := recover(); fault != nil {
-			if fault == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
-				panic(fault)
-			}
+		if fault := recover(); fault == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			defer panic(fault)
+		} else if fault != nil {
 			rec.err = fmt.Errorf("panic: %v\n%s", fault, debug.Stack())
 			if rec.status == 0 {
 				own.fail(out, &failure{status: http.StatusInternalServerError, text: "internal error"})
@@ -114,7 +114,8 @@ func (s *Server) note(r *http.Request, rec *record, took time.Duration) {
 // A statusWriter notes the status of an answer.
 type statusWriter struct {
 	http.ResponseWriter
-	record *record
+	record   *record
+	draining *atomic.Bool
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -122,13 +123,16 @@ func (w *statusWriter) WriteHeader(status int) {
 	if w.record.status == 0 {
 		w.record.status = status
 	}
+	if w.draining.Load() { // who comes again comes to another
+		w.Header().Set("Connection", "close")
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (w *statusWriter) Write(b []byte) (int, error) {
 	if w.record.status == 0 {
-		w.record.status = http.StatusOK
+		w.WriteHeader(http.StatusOK)
 	}
 	return w.ResponseWriter.Write(b)
 }
@@ -142,9 +146,9 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 }
 
 // ready says whether requests should come here.
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
-	if s.draining.Load() {
-		tei.fail(w, failf(http.StatusServiceUnavailable, "", "the server is shutting down"))
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	if err := s.readiness(context.WithoutCancel(r.Context())); err != nil {
+		tei.fail(w, failureOf(err))
 		return
 	}
 	writeBytes(w, http.StatusOK, "text/plain; charset=utf-8", []byte("ready\n"))

@@ -2,13 +2,16 @@ package server
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -17,34 +20,44 @@ import (
 var oip = &protocol{"Open Inference Protocol", map[int]int{http.StatusUnprocessableEntity: http.StatusBadRequest},
 	func(f *failure, _ int) any { return plainError{f.text} }, plainError{}}
 
-type oipParameters map[string]any
-
 type oipInput struct {
-	Name       string          `json:"name" required:"yes"`
-	Shape      []int           `json:"shape" required:"yes"`
-	Datatype   string          `json:"datatype" required:"yes"`
-	Parameters oipParameters   `json:"parameters,omitempty"`
-	Data       json.RawMessage `json:"data,omitempty"`
+	Name       string        `json:"name" required:"yes"`
+	Shape      []int         `json:"shape" required:"yes"`
+	Datatype   string        `json:"datatype" required:"yes"`
+	Parameters oipInputParts `json:"parameters"`
+	Data       raw           `json:"data"`
+}
+
+type oipInputParts struct {
+	Size *int `json:"binary_data_size"`
 }
 
 type oipOutput struct {
-	Name       string        `json:"name" required:"yes"`
-	Parameters oipParameters `json:"parameters,omitempty"`
+	Name       string         `json:"name" required:"yes"`
+	Parameters oipOutputParts `json:"parameters"`
+}
+
+type oipOutputParts struct {
+	Binary *bool `json:"binary_data"`
 }
 
 type oipRequest struct {
-	ID         string        `json:"id,omitempty"`
-	Parameters oipParameters `json:"parameters,omitempty"`
-	Inputs     []oipInput    `json:"inputs" required:"yes"`
-	Outputs    []oipOutput   `json:"outputs,omitempty"`
+	ID         string          `json:"id"`
+	Parameters oipRequestParts `json:"parameters"`
+	Inputs     []oipInput      `json:"inputs" required:"yes"`
+	Outputs    []oipOutput     `json:"outputs"`
+}
+
+type oipRequestParts struct {
+	Binary bool `json:"binary_data_output"`
 }
 
 type oipResult struct {
 	Name       string        `json:"name"`
 	Shape      []int         `json:"shape"`
 	Datatype   string        `json:"datatype"`
-	Parameters oipParameters `json:"parameters,omitempty"`
-	Data       any           `json:"data,omitempty"`
+	Parameters oipInputParts `json:"parameters,omitempty"`
+	Data       elements      `json:"data,omitempty"`
 }
 
 type oipAnswer struct {
@@ -53,23 +66,46 @@ type oipAnswer struct {
 	ID      string      `json:"id,omitempty"`
 	Outputs []oipResult `json:"outputs"`
 
-	binary []byte // of the outputs that are not JSON
+	binary []*tensor.Tensor // of the outputs that are not JSON
 }
 
 // binaryHead is the header with the length of the JSON before binary tensors.
 const binaryHead = "Inference-Header-Content-Length"
 
-// write writes an answer, with its binary tensors after the JSON.
-func (a oipAnswer) write(w http.ResponseWriter) error {
-	if a.binary == nil {
-		return writeJSON(w, http.StatusOK, a)
+// headLength reads that header: the JSON of the body ends there. nil without it.
+func (c *call) headLength() (*io.LimitedReader, error) {
+	head := c.request.Header.Get(binaryHead)
+	if head == "" {
+		return nil, nil
 	}
-	head, err := json.Marshal(a)
-	if err != nil {
+	n, err := strconv.ParseInt(head, 10, 64)
+	if size := c.request.ContentLength; err != nil || n < 0 || size >= 0 && n > size {
+		return nil, failf(http.StatusBadRequest, "", "header %s: %q is not a length within the body of %d bytes", ours(binaryHead), head, size)
+	}
+	return &io.LimitedReader{R: c.body, N: n}, nil
+}
+
+// write writes an answer, with its binary tensors after the JSON.
+func (a oipAnswer) write(ctx context.Context, w http.ResponseWriter) error {
+	if a.binary == nil {
+		return writeJSON(ctx, w, http.StatusOK, a)
+	}
+	e := &encoder{ctx: ctx, to: w, status: http.StatusOK, kind: "application/octet-stream"}
+	if err := e.object(reflect.ValueOf(a)); err != nil {
 		return err
 	}
-	w.Header().Set(binaryHead, strconv.Itoa(len(head)))
-	return writeBytes(w, http.StatusOK, "application/octet-stream", append(head, a.binary...))
+	size := len(e.piece)
+	w.Header().Set(binaryHead, strconv.Itoa(size))
+	for _, t := range a.binary {
+		size += rawSize(t)
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(size))
+	for _, t := range a.binary {
+		if err := e.raw(t); err != nil {
+			return e.end(err)
+		}
+	}
+	return e.end(nil)
 }
 
 // modelVersion is the version of every model: there is one.
@@ -84,52 +120,42 @@ func (c *call) named() (*entry, *opened, error) {
 }
 
 // oipInfer is a route, whose body may have binary tensors after its JSON.
-func (c *call) oipInfer(body []byte) (any, error) {
-	text, tail := body, []byte(nil)
-	if head := c.request.Header.Get(binaryHead); head != "" {
-		n, err := strconv.Atoi(head)
-		if err != nil || n < 0 || n > len(body) {
-			return nil, failf(http.StatusBadRequest, "", "header %s: %q is not a length within the body of %d bytes", binaryHead, head, len(body))
-		}
-		text, tail = body[:n], body[n:]
-	}
-	var q oipRequest
-	if err := decode(text, &q); err != nil {
-		return nil, err
-	}
+func (c *call) oipInfer(q *oipRequest) (a oipAnswer, err error) {
 	e, m, err := c.named()
 	if err != nil {
-		return nil, err
+		return a, err
 	}
 	in := rlxc.Tensors{}
 	for i := range q.Inputs {
 		x := &q.Inputs[i]
 		if in[x.Name] != nil {
-			return nil, invalid("inputs", "there are two inputs %q", x.Name)
+			return a, invalid("inputs", "there are two inputs %q", x.Name)
 		}
-		t, rest, err := x.tensor(tail)
-		if err != nil {
-			return nil, err
+		if in[x.Name], err = c.tensor(x); err != nil {
+			return a, err
 		}
-		in[x.Name], tail = t, rest
 	}
-	if len(tail) > 0 {
-		return nil, failf(http.StatusBadRequest, "", "the body has %d bytes more than its binary tensors", len(tail))
+	if n, err := c.body.Read(make([]byte, 1)); n > 0 {
+		return a, failf(http.StatusBadRequest, "", "the body has more bytes than its binary tensors")
+	} else if err = bodyError(err); err != nil && !errors.Is(err, io.EOF) {
+		return a, err
 	}
 	names := make([]string, len(q.Outputs))
 	for i, o := range q.Outputs {
 		names[i] = o.Name
 	}
-	a := oipAnswer{Model: e.Name, Version: modelVersion, ID: q.ID}
-	asBinary := q.Parameters["binary_data_output"] == true
+	a = oipAnswer{Model: e.Name, Version: modelVersion, ID: q.ID}
 	err = m.infer(c.ctx, in, names, func(name string, t *tensor.Tensor) error {
-		binary := asBinary
+		binary := q.Parameters.Binary
 		for _, o := range q.Outputs {
-			if v, ok := o.Parameters["binary_data"]; ok && o.Name == name {
-				binary = v == true
+			if o.Parameters.Binary != nil && o.Name == name {
+				binary = *o.Parameters.Binary
 			}
 		}
-		return a.add(name, t, binary)
+		if err := memory.ShareOf(c.ctx).Take(int64(rawSize(t) + perString*len(stringsOf(t)))); err != nil {
+			return err
+		}
+		return a.add(name, t.Clone(), binary)
 	})
 	return a, err
 }
@@ -145,7 +171,7 @@ func (m *opened) infer(ctx context.Context, in rlxc.Tensors, outputs []string, t
 		case t == nil:
 			return invalid("inputs", "the input %q is missing", v.Name)
 		case t.DType() != v.DType:
-			return invalid("inputs."+v.Name, "want datatype %s, not %s", Datatypes[v.DType], Datatypes[t.DType()])
+			return invalid("inputs."+v.Name, "want datatype %s, not %s", ours(Datatypes[v.DType]), ours(Datatypes[t.DType()]))
 		case t.Rank() != len(v.Shape) && !slices.Contains(v.Shape, "*"):
 			return invalid("inputs."+v.Name, "want a shape of %d axes, [%s], not %v", len(v.Shape), strings.Join(v.Shape, ", "), t.Shape())
 		}
@@ -193,14 +219,14 @@ type oipHealth struct {
 }
 
 func (c *call) oipLive() (oipHealth, error) {
-	return oipHealth{Live: true, Ready: !c.server.draining.Load()}, nil
+	return oipHealth{Live: true, Ready: c.server.readiness(context.WithoutCancel(c.ctx)) == nil}, nil
 }
 
 func (c *call) oipReady() (oipHealth, error) {
-	if c.server.draining.Load() {
-		return oipHealth{}, failf(http.StatusServiceUnavailable, "", "the server is shutting down")
+	if err := c.server.readiness(context.WithoutCancel(c.ctx)); err != nil {
+		return oipHealth{}, err
 	}
-	return c.oipLive()
+	return oipHealth{Live: true, Ready: true}, nil
 }
 
 type oipTensor struct {

@@ -3,11 +3,14 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
+	"errors"
+	"io"
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -25,95 +28,123 @@ func dtypeNamed(name string) (tensor.DType, bool) {
 	return tensor.Invalid, false
 }
 
-// numbers are the elements of tensors as Go slices, for JSON.
-var numbers = map[tensor.DType]func(t *tensor.Tensor) any{
-	tensor.F32:    func(t *tensor.Tensor) any { return tensor.Of[float32](t) },
-	tensor.F64:    func(t *tensor.Tensor) any { return tensor.Of[float64](t) },
-	tensor.U64:    func(t *tensor.Tensor) any { return tensor.Of[uint64](t) },
-	tensor.String: func(t *tensor.Tensor) any { return t.Strings() },
-	tensor.Bool: func(t *tensor.Tensor) any {
-		out := make([]bool, t.Len())
-		for i := range out {
-			out[i] = t.Int64(i) != 0
+// elements are those of a tensor, in a list without the shape.
+type elements struct{ *tensor.Tensor }
+
+func (elements) wanted() string { return "a list" }
+func (elements) schema() schema { return schema{} }
+
+// stream implements streamed.
+func (x elements) stream(e *encoder) error {
+	t := x.Tensor
+	return e.list(t.Len(), func(i int) error {
+		switch d := t.DType(); {
+		case d == tensor.String:
+			return e.string(t.Strings()[i])
+		case d == tensor.Bool:
+			e.piece = strconv.AppendBool(e.piece, t.Int64(i) != 0)
+		case d == tensor.U64:
+			e.piece = strconv.AppendUint(e.piece, tensor.Of[uint64](t)[i], 10)
+		case d == tensor.F32:
+			return e.float(t.Float64(i), 32)
+		case d.IsFloat():
+			return e.float(t.Float64(i), 64)
+		default:
+			e.piece = strconv.AppendInt(e.piece, t.Int64(i), 10)
 		}
-		return out
-	},
+		return e.put()
+	})
 }
 
-// elements are the elements of any tensor.
-func elements(t *tensor.Tensor) any {
-	if f := numbers[t.DType()]; f != nil {
-		return f(t)
-	}
-	if t.DType().IsFloat() {
-		return t.Float64s()
-	}
-	return t.Int64s()
-}
-
-// add adds an output to an answer.
+// add adds an output to an answer, whose tensor it keeps.
 func (a *oipAnswer) add(name string, t *tensor.Tensor, binary bool) error {
 	r := oipResult{Name: name, Shape: append([]int{}, t.Shape()...), Datatype: Datatypes[t.DType()]}
 	switch {
 	case r.Datatype == "":
 		return failf(http.StatusUnprocessableEntity, "", "output %q is of type %v, which the protocol lacks", name, t.DType())
 	case binary:
-		data := RawTensor(t)
-		r.Parameters = oipParameters{"binary_data_size": len(data)}
-		if a.binary == nil {
-			a.binary = []byte{}
-		}
-		a.binary = append(a.binary, data...)
+		size := rawSize(t)
+		r.Parameters.Size = &size
+		a.binary = append(a.binary, t)
 	default:
-		if t.DType().IsFloat() {
-			for i := range t.Len() {
-				if v := t.Float64(i); math.IsNaN(v) || math.IsInf(v, 0) {
-					return failf(http.StatusUnprocessableEntity, "outputs", "output %q has %v at element %d, which JSON lacks: ask for binary data", name, v, i)
-				}
+		for i := range t.Len() {
+			if !t.DType().IsFloat() {
+				break
+			}
+			if v := t.Float64(i); math.IsNaN(v) || math.IsInf(v, 0) {
+				return failf(http.StatusUnprocessableEntity, "outputs", "output %q has %v at element %d, which JSON lacks: ask for binary data", name, v, i)
 			}
 		}
-		data, err := json.Marshal(elements(t)) // the session's memory is used again
-		if err != nil {
-			return err
-		}
-		if t.DType() == tensor.U8 { // which Go writes as base64
-			data, err = json.Marshal(t.Int64s())
-		}
-		r.Data = json.RawMessage(data)
-		if err != nil {
-			return err
-		}
+		r.Data = elements{t}
 	}
 	a.Outputs = append(a.Outputs, r)
 	return nil
 }
 
-// tensor reads an input, whose data may be the beginning of tail.
-func (x *oipInput) tensor(tail []byte) (*tensor.Tensor, []byte, error) {
+// tensor reads an input, whose data may follow the JSON of the body. What it takes is asked for first.
+func (c *call) tensor(x *oipInput) (*tensor.Tensor, error) {
 	field := "inputs." + x.Name
-	if size, ok := x.Parameters["binary_data_size"]; ok {
-		n, ok := size.(float64)
-		if !ok || n < 0 || n > float64(len(tail)) || n != math.Trunc(n) {
-			return nil, nil, invalid(field, "binary_data_size is %v, and %d bytes are left", size, len(tail))
-		}
-		t, err := ReadRawTensor(x.Name, x.Datatype, x.Shape, tail[:int(n)])
-		return t, tail[int(n):], err
-	}
 	d, err := checkTensor(x.Name, x.Datatype, x.Shape)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if data := bytes.TrimSpace(x.Data); len(data) == 0 || data[0] != '[' {
-		return nil, nil, invalid(field, "want data: a list")
+	share := memory.ShareOf(c.ctx)
+	if size := x.Parameters.Size; size != nil {
+		data, err := c.tail(field, *size)
+		if err == nil {
+			err = share.Take(int64(len(data) + perString*tensor.Shape(x.Shape).Elements()))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return ReadRawTensor(x.Name, x.Datatype, x.Shape, data)
+	}
+	if len(x.Data) == 0 || x.Data[0] != '[' {
+		return nil, invalid(field, "want data: a list")
+	}
+	each := max(d.Size(), 1)
+	if d == tensor.String {
+		each = perString
+	}
+	if err := share.Take(int64(each * (1 + bytes.Count(x.Data, []byte{','})))); err != nil {
+		return nil, err
 	}
 	t, err := tensor.ParseJSON(x.Data, d)
 	if err != nil {
-		return nil, nil, invalid(field, "%v", err)
+		return nil, invalid(field, "%v", err)
 	}
 	if t.Len() != tensor.Shape(x.Shape).Elements() {
-		return nil, nil, invalid(field, "the shape %v has %d elements, and the data %d", x.Shape, tensor.Shape(x.Shape).Elements(), t.Len())
+		return nil, invalid(field, "the shape %v has %d elements, and the data %d", x.Shape, tensor.Shape(x.Shape).Elements(), t.Len())
 	}
-	return t.Reshape(x.Shape...), tail, nil
+	return t.Reshape(x.Shape...), nil
+}
+
+// perString is what an element of strings takes beside its text.
+const perString = 16
+
+// tail reads so many bytes of what follows the JSON, as they come.
+func (c *call) tail(field string, size int) (data []byte, err error) {
+	if size < 0 || c.request.Header.Get(binaryHead) == "" {
+		return nil, invalid(field, "binary_data_size is %d, and no binary data is there: header %s", size, ours(binaryHead))
+	}
+	in := io.LimitReader(c.body, int64(size))
+	buffer := make([]byte, scanBuffer)
+	for err == nil {
+		var n int
+		if n, err = in.Read(buffer); n > 0 {
+			var full error
+			if data, full = extend(memory.ShareOf(c.ctx), data, buffer[:n]...); full != nil {
+				return nil, full
+			}
+		}
+	}
+	if err = bodyError(err); !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(data) < size {
+		return nil, invalid(field, "binary_data_size is %d, and %d bytes are left", size, len(data))
+	}
+	return data, nil
 }
 
 // checkTensor checks what is said of a tensor.
@@ -146,18 +177,62 @@ func ReadRawTensor(name, datatype string, shape []int, data []byte) (*tensor.Ten
 		}
 		return t.Clone(), nil // aligned, and without the rest of the body
 	}
-	var list []string
-	for len(data) > 0 {
-		if len(data) < 4 || uint64(len(data)-4) < uint64(binary.LittleEndian.Uint32(data)) {
-			return nil, invalid("inputs."+name, "a string is longer than what is left of the data")
-		}
-		n := 4 + int(binary.LittleEndian.Uint32(data))
-		list, data = append(list, string(data[4:n])), data[n:]
+	n := tensor.Shape(shape).Elements()
+	if n > len(data)/4 {
+		return nil, invalid("inputs."+name, "the shape %v has %d elements, and the data %d bytes", shape, n, len(data))
 	}
-	if n := tensor.Shape(shape).Elements(); n != len(list) {
+	list := make([]string, 0, n)
+	for len(data) > 0 {
+		if len(data) < 4 || uint64(len(data)-4) < uint64(binary.LittleEndian.Uint32(data)) || len(list) == n {
+			return nil, invalid("inputs."+name, "the data is not of %d strings", n)
+		}
+		end := 4 + int(binary.LittleEndian.Uint32(data))
+		list, data = append(list, string(data[4:end])), data[end:]
+	}
+	if n != len(list) {
 		return nil, invalid("inputs."+name, "the shape %v has %d elements, and the data %d", shape, n, len(list))
 	}
 	return tensor.FromStrings(list, shape...), nil
+}
+
+func stringsOf(t *tensor.Tensor) []string {
+	if t.DType() != tensor.String {
+		return nil
+	}
+	return t.Strings()
+}
+
+// rawSize is how many bytes RawTensor writes.
+func rawSize(t *tensor.Tensor) int {
+	if t.DType() != tensor.String {
+		return len(t.Bytes())
+	}
+	size := 0
+	for _, s := range t.Strings() {
+		size += 4 + len(s)
+	}
+	return size
+}
+
+// raw writes what RawTensor returns.
+func (e *encoder) raw(t *tensor.Tensor) error {
+	if t.DType() == tensor.String {
+		for _, s := range t.Strings() {
+			e.piece = binary.LittleEndian.AppendUint32(e.piece, uint32(len(s)))
+			if err := e.put([]byte(s)...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for data := t.Bytes(); len(data) > 0; {
+		n := min(len(data), fullPiece)
+		if err := e.put(data[:n]...); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
 }
 
 // RawTensor writes what ReadRawTensor reads.

@@ -21,6 +21,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// MarshalJSON writes what a client does.
+func (r raw) MarshalJSON() ([]byte, error) { return json.RawMessage(r).MarshalJSON() }
+
 // tinyModel writes a model that has no tokenizer beside it.
 func tinyModel(t *testing.T) string {
 	config, _ := models.Lookup("bert-tiny")
@@ -65,14 +68,14 @@ func TestInferJSON(t *testing.T) {
 	for name, x := range in {
 		data, err := json.Marshal(tensor.Of[int64](x))
 		require.NoError(t, err)
-		inputs = append(inputs, oipInput{Name: name, Shape: x.Shape(), Datatype: "INT64", Data: data})
+		inputs = append(inputs, oipInput{Name: name, Shape: x.Shape(), Datatype: "INT64", Data: raw(data)})
 	}
-	inputs[0].Data = json.RawMessage(strings.Replace(string(inputs[0].Data), "[", "[[", 1)) // nested lists do too
+	inputs[0].Data = raw(strings.Replace(string(inputs[0].Data), "[", "[[", 1)) // nested lists do too
 	at := 0
 	for range 3 {
 		at += strings.Index(string(inputs[0].Data)[at:], ",") + 1
 	}
-	inputs[0].Data = json.RawMessage(string(inputs[0].Data)[:at-1] + "],[" + string(inputs[0].Data)[at:] + "]")
+	inputs[0].Data = raw(string(inputs[0].Data)[:at-1] + "],[" + string(inputs[0].Data)[at:] + "]")
 	var a struct {
 		oipAnswer
 		Outputs []struct {
@@ -138,11 +141,13 @@ func TestInferJSON(t *testing.T) {
 func binaryRequest(t *testing.T, in rlxc.Tensors) (body []byte, head string) {
 	var q oipRequest
 	var tail []byte
+	yes := true
 	for name, x := range in {
-		q.Inputs = append(q.Inputs, oipInput{Name: name, Shape: x.Shape(), Datatype: "INT64", Parameters: oipParameters{"binary_data_size": len(x.Bytes())}})
+		size := len(x.Bytes())
+		q.Inputs = append(q.Inputs, oipInput{Name: name, Shape: x.Shape(), Datatype: "INT64", Parameters: oipInputParts{Size: &size}})
 		tail = append(tail, x.Bytes()...)
 	}
-	q.Outputs = []oipOutput{{Name: "last_hidden_state", Parameters: oipParameters{"binary_data": true}}}
+	q.Outputs = []oipOutput{{Name: "last_hidden_state", Parameters: oipOutputParts{Binary: &yes}}}
 	data, err := json.Marshal(q)
 	require.NoError(t, err)
 	return append(data, tail...), strconv.Itoa(len(data))
@@ -170,7 +175,7 @@ func TestInferBinary(t *testing.T) {
 	var a oipAnswer
 	require.NoError(t, json.Unmarshal(data[:n], &a))
 	require.Equal(t, want.Bytes(), data[n:])
-	require.EqualValues(t, len(data)-n, a.Outputs[0].Parameters["binary_data_size"])
+	require.EqualValues(t, len(data)-n, *a.Outputs[0].Parameters.Size)
 	for _, bad := range []struct {
 		body []byte
 		head string

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -26,10 +25,9 @@ func (d *describer) schema(t reflect.Type) schema {
 		return u.schema()
 	}
 	switch t.Kind() {
+	case reflect.Func: // a listOf
+		return schema{"type": "array", "items": d.schema(t.In(0).In(0))}
 	case reflect.Slice:
-		if t == reflect.TypeFor[json.RawMessage]() {
-			return schema{}
-		}
 		return schema{"type": "array", "items": d.schema(t.Elem())}
 	case reflect.Pointer:
 		s := d.schema(t.Elem())
@@ -46,8 +44,6 @@ func (d *describer) schema(t reflect.Type) schema {
 		return schema{"type": "number"}
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		return schema{"type": "integer"}
-	case reflect.Map:
-		return schema{"type": "object", "additionalProperties": d.schema(t.Elem())}
 	case reflect.Struct:
 		if t.Name() == "" {
 			return d.object(t)
@@ -191,6 +187,6 @@ func (r *route) merge(d *describer, o schema) {
 	}
 }
 
-func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.description())
+func (s *Server) openapi(w http.ResponseWriter, r *http.Request) {
+	writeJSON(r.Context(), w, http.StatusOK, s.description()) //nolint:errcheck // of maps
 }

@@ -3,13 +3,15 @@ package server
 import (
 	"context"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -19,12 +21,12 @@ type route struct {
 	method, path string
 	about        string
 	protocol     *protocol
-	open         bool   // to those without a key too
-	has          string // a field that tells the route from others at its path; the last one needs none
+	open         bool // to those without a key too
 
 	// A route that reads and writes JSON.
 	request, answer reflect.Type // request is nil for GET
-	do              func(c *call, body []byte) (any, error)
+	do              func(c *call, q any) (any, error)
+	as              func(c *call) ([]route, error) // the routes one of which it stands for; nil for itself
 	// Any other.
 	serve http.HandlerFunc
 	media string // of its answer
@@ -33,29 +35,14 @@ type route struct {
 // post is a route that reads a Q and writes an A.
 func post[Q, A any](path string, p *protocol, about string, do func(c *call, q *Q) (A, error)) route {
 	return route{method: http.MethodPost, path: path, about: about, protocol: p, request: reflect.TypeFor[Q](), answer: reflect.TypeFor[A](),
-		do: func(c *call, body []byte) (any, error) {
-			q := new(Q)
-			if err := decode(body, q); err != nil {
-				return nil, err
-			}
-			return do(c, q)
-		}}
+		do: func(c *call, q any) (any, error) { return do(c, q.(*Q)) }}
 }
 
 // get is a route that writes an A.
 func get[A any](path string, p *protocol, about string, do func(c *call) (A, error)) route {
 	return route{method: http.MethodGet, path: path, about: about, protocol: p, answer: reflect.TypeFor[A](),
-		do: func(c *call, _ []byte) (any, error) { return do(c) }}
+		do: func(c *call, _ any) (any, error) { return do(c) }}
 }
-
-// infer is a route that runs a model on tensors.
-func infer(path string) route {
-	return route{method: http.MethodPost, path: path, about: "The outputs of a model for tensors.", protocol: oip, request: reflect.TypeFor[oipRequest](),
-		answer: reflect.TypeFor[oipAnswer](), do: (*call).oipInfer}
-}
-
-// when makes a route one for bodies with a field.
-func (r route) when(field string) route { r.has = field; return r }
 
 // public makes a route accessible without a key.
 func (r route) public() route { r.open = true; return r }
@@ -75,9 +62,10 @@ func (s *Server) table() []route {
 		post("/tokenize", tei, "The tokens of texts.", (*call).teiTokenize),
 		post("/decode", tei, "The texts of token ids.", (*call).teiDecode),
 		get("/info", tei, "The first model, or that of /models/{model}/info.", (*call).teiInfo),
-		post("/{$}", tei, "What the model was made for: /embed, /embed_sparse, /rerank, /predict, or /similarity if a source_sentence is there.", (*call).teiAny),
+		{method: http.MethodPost, path: "/{$}", protocol: tei, request: reflect.TypeFor[teiAny](), answer: reflect.TypeFor[anything](), as: (*call).teiAny,
+			about: "What the model was made for: /embed, /embed_sparse, /rerank, /predict, or /similarity if a source_sentence is there."},
 
-		post("/rerank", tei, "Texts by how well they answer a query.", (*call).teiRerank).when("texts"),
+		post("/rerank", tei, "Texts by how well they answer a query.", (*call).teiRerank),
 		post("/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 		post("/v1/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 		post("/v2/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
@@ -89,10 +77,10 @@ func (s *Server) table() []route {
 		get("/v2/health/ready", oip, "Whether requests should be sent here.", (*call).oipReady).public(),
 		get("/v2/models/{model}", oip, "The inputs and outputs of a model.", (*call).oipModel),
 		get("/v2/models/{model}/versions/{version}", oip, "The inputs and outputs of a model.", (*call).oipModel),
-		get("/v2/models/{model}/ready", oip, "Whether a model is ready.", (*call).oipModelReady).public(),
-		get("/v2/models/{model}/versions/{version}/ready", oip, "Whether a model is ready.", (*call).oipModelReady).public(),
-		infer("/v2/models/{model}/infer"),
-		infer("/v2/models/{model}/versions/{version}/infer"),
+		get("/v2/models/{model}/ready", oip, "Whether a model is ready.", (*call).oipModelReady),
+		get("/v2/models/{model}/versions/{version}/ready", oip, "Whether a model is ready.", (*call).oipModelReady),
+		post("/v2/models/{model}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
+		post("/v2/models/{model}/versions/{version}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
 
 		{method: http.MethodGet, path: "/health", about: "Whether the process lives.", protocol: tei, open: true, serve: s.health, media: "text/plain"},
 		{method: http.MethodGet, path: "/ready", about: "Whether requests should be sent here.", protocol: tei, open: true, serve: s.ready, media: "text/plain"},
@@ -161,50 +149,37 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, routes []route
 	}
 }
 
-// answer answers a request; an error is written by the caller. to is the route that was taken, as far as it is known.
+// answer answers a request; an error is written by the caller. to is the route that was taken, as far as it is known. What a request may
+// take is settled in this order: its key, a place, and then, as they come, its bytes.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, to *route) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
+	defer cancel()
 	if !to.open {
-		if err := s.allowed(r); err != nil {
+		if err := s.allowed(r.Header.Get); err != nil {
 			return err
 		}
-		select {
-		case s.requests <- struct{}{}:
-			defer func() { <-s.requests }()
-		default:
-			return failf(http.StatusTooManyRequests, "", "the server answers as many requests as it may: try again later")
+		in, share, err := s.pool.Enter(ctx, peerOf(r))
+		if err != nil {
+			return err
 		}
+		defer share.Leave()
+		ctx = in
 	}
 	if to.serve != nil {
 		to.serve(w, r)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
-	defer cancel()
 	c := &call{server: s, request: r, record: recordOf(ctx)}
 	c.ctx = pipeline.WithUsage(ctx, &c.record.usage)
 	defer c.end()
-	var body []byte
+	var q any
 	if to.request != nil {
-		data, release, err := s.readBody(w, r)
-		if err != nil {
+		var err error
+		if q, err = c.read(w, routes, to); err != nil {
 			return err
 		}
-		defer release()
-		body = data
 	}
-	if len(routes) > 1 {
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(body, &fields); err != nil {
-			return bodyError(err)
-		}
-		for _, x := range routes {
-			if _, ok := fields[x.has]; ok || x.has == "" {
-				*to = x
-				break
-			}
-		}
-	}
-	answer, err := to.do(c, body)
+	answer, err := to.do(c, q)
 	if changed := c.intact(); changed != nil {
 		err = errors.Join(err, changed)
 	}
@@ -212,26 +187,65 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 		return err
 	}
 	if own, ok := answer.(interface {
-		write(http.ResponseWriter) error
+		write(context.Context, http.ResponseWriter) error
 	}); ok {
-		return own.write(w)
+		return own.write(ctx, w)
 	}
-	return writeJSON(w, http.StatusOK, answer)
+	return writeJSON(ctx, w, http.StatusOK, answer)
+}
+
+// read reads the body of a request, which tells which of the routes it is for.
+func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, error) {
+	if to.as != nil {
+		var err error
+		if routes, err = to.as(c); err != nil {
+			return nil, err
+		}
+	}
+	most := c.server.options.MaxBody
+	if n := c.request.ContentLength; n > most {
+		return nil, failf(http.StatusRequestEntityTooLarge, "", "the body has %d bytes, and the server takes %d", n, most)
+	}
+	share := memory.ShareOf(c.ctx)
+	c.body = share.Reader(http.MaxBytesReader(w, c.request.Body, most+1), most)
+	in := c.body
+	head, err := c.headLength()
+	if err != nil {
+		return nil, err
+	}
+	if head != nil {
+		in = head
+	}
+	qs := make([]any, len(routes))
+	for i, x := range routes {
+		qs[i] = reflect.New(x.request).Interface()
+	}
+	i, err := newScanner(in, share, c.server.options.MaxTexts).decode(qs...)
+	if head != nil && err == nil && head.N > 0 {
+		err = failf(http.StatusBadRequest, "", "header %s is longer than the body", binaryHead)
+	}
+	*to = routes[i]
+	return qs[i], err
+}
+
+// peerOf is who sent a request, as far as the network tells.
+func peerOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
 }
 
 // allowed checks the key of a request.
-func (s *Server) allowed(r *http.Request) error {
+func (s *Server) allowed(header func(name string) string) error {
 	if len(s.options.Keys) == 0 {
 		return nil
 	}
-	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	scheme, key, _ := strings.Cut(header("Authorization"), " ")
 	if !strings.EqualFold(scheme, "bearer") {
-		key = r.Header.Get("X-Api-Key")
+		key = header("X-Api-Key")
 	}
-	return s.checkKey(key)
-}
-
-func (s *Server) checkKey(key string) error {
 	ok := 0
 	for _, k := range s.options.Keys { // all of them, each in a time that does not depend on the key
 		ok |= subtle.ConstantTimeCompare([]byte(k), []byte(strings.TrimSpace(key)))
@@ -248,6 +262,7 @@ type call struct {
 	request *http.Request
 	ctx     context.Context
 	record  *record
+	body    io.Reader // what is left of it
 	used    []*opened
 	dones   []func()
 }
@@ -277,6 +292,7 @@ func (c *call) open(name string, tasks ...pipeline.Task) (*entry, *opened, error
 	if err != nil {
 		return nil, nil, err
 	}
+	e.mend(context.WithoutCancel(c.ctx), c.server) // if it is not whole, the request ends with that
 	m, done, err := e.use(c.ctx)
 	if err != nil {
 		return nil, nil, err
@@ -333,7 +349,7 @@ func (c *call) texts(m *pipeline.Model, field string, in inputs) ([]string, erro
 		if ids == nil {
 			continue
 		}
-		text, err := decodeIDs(m, field, ids, true)
+		text, err := c.decodeIDs(m, field, ids, true)
 		if err != nil {
 			return nil, err
 		}
@@ -342,11 +358,17 @@ func (c *call) texts(m *pipeline.Model, field string, in inputs) ([]string, erro
 	return in.texts, nil
 }
 
-func decodeIDs(m *pipeline.Model, field string, ids []int64, skipSpecial bool) (string, error) {
+func (c *call) decodeIDs(m *pipeline.Model, field string, ids []int64, skipSpecial bool) (string, error) {
+	share, bytes := memory.ShareOf(c.ctx), 0
 	for _, id := range ids {
 		if id < 0 || id >= int64(m.Encoder().Size()) {
 			return "", invalid(field, "there is no token %d: the model has tokens 0 to %d", id, m.Encoder().Size()-1)
 		}
+		token, _ := m.Encoder().Token(id)
+		bytes += len(token) + 1
+	}
+	if err := share.Take(int64(4 * bytes)); err != nil { // the text, its pieces, and what decoders make of them
+		return "", err
 	}
 	return m.Encoder().Decode(ids, skipSpecial)
 }

@@ -22,6 +22,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/rlxc/rlxc/internal/memory"
 )
 
 // Options bound what a server does. The zero value suits most uses.
@@ -29,10 +31,13 @@ type Options struct {
 	// Keys are the API keys, one of which a request has to bring as "Authorization: Bearer KEY" (or "x-api-key: KEY"). None: anybody may ask. What
 	// Kubernetes asks for the server's health needs no key.
 	Keys []string
-	// MaxBody is how many bytes a body may have; 0 for 32 MiB. MaxBodies is that of all bodies that are held at a time; 0 for eight times as much.
-	MaxBody, MaxBodies int64
-	// MaxRequests is how many requests are answered at a time; 0 for 512. More are turned away.
+	// MaxBody is how many bytes a body may have; 0 for 32 MiB.
+	MaxBody int64
+	// MaxRequests is how many requests are answered at a time; 0 for 512. More are turned away. MaxHeld is how many bytes they hold together:
+	// what is read of their bodies and made of it, what waits, and their answers; 0 for eight times MaxBody. Half of both is the most that one
+	// peer has.
 	MaxRequests int
+	MaxHeld     int64
 	// MaxTexts is how many texts a request may have; 0 for 2048.
 	MaxTexts int
 	// Timeout is how long answering a request may take; 0 for a minute.
@@ -54,8 +59,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	set(&o.MaxBody, 32<<20)
-	set(&o.MaxBodies, 8*o.MaxBody)
-	o.MaxBodies = max(o.MaxBodies, o.MaxBody)
+	set(&o.MaxHeld, 8*o.MaxBody)
 	if o.MaxRequests == 0 {
 		o.MaxRequests = 512
 	}
@@ -83,12 +87,15 @@ type Server struct {
 	mux     *http.ServeMux
 	routes  []route
 
-	bodies    atomic.Int64 // bytes of bodies that are held
-	requests  chan struct{}
+	pool      *memory.Pool // of the requests
+	open      *memory.Pool // of those of other protocols that need no key
 	draining  atomic.Bool
 	reloading sync.Mutex
 	begun     time.Time
 }
+
+// mostOpen is how many requests of other protocols that need no key are answered at a time.
+const mostOpen = 32
 
 // New opens models. It fails if there are no models or a name is invalid or a duplicate, and as pipeline.Open and rlxc.Open
 // do.
@@ -97,7 +104,7 @@ func New(ctx context.Context, models []Model, o Options) (*Server, error) {
 		return nil, errors.New("server: there are no models to serve")
 	}
 	s := &Server{options: o.withDefaults(), metrics: newMetrics(), begun: time.Now()}
-	s.requests = make(chan struct{}, s.options.MaxRequests)
+	s.pool, s.open = memory.NewPool(s.options.MaxHeld, s.options.MaxRequests), memory.NewPool(mostOpen*2*memory.Base, mostOpen)
 	names := map[string]bool{}
 	for _, m := range models {
 		if m.Name == "" || strings.Trim(m.Name, "/") != m.Name || names[m.Name] {
@@ -105,7 +112,7 @@ func New(ctx context.Context, models []Model, o Options) (*Server, error) {
 		}
 		names[m.Name] = true
 		e := &entry{Model: m}
-		now, err := s.open(ctx, e)
+		now, err := s.load(ctx, e)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("server: model %s: %w", m.Name, err), s.Close())
 		}

@@ -363,7 +363,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/predict", `{"inputs": [["a", "b", "c"]]}`, 422, `field \"inputs\"`},
 		{"POST", "/rerank", `{"query": "a", "texts": ["b", "c"]}`, 200, ""},
 		{"POST", "/rerank", `{"query": "a", "documents": ["b", {"text": "c"}], "top_n": 1}`, 200, ""},
-		{"POST", "/rerank", `{"query": "a", "documents": [7]}`, 422, `field \"documents\"`},
+		{"POST", "/rerank", `{"query": "a", "documents": [7]}`, 422, `field \"documents[0]\"`},
 		{"POST", "/rerank", `{"query": "a"}`, 422, `field \"documents\" is missing`},
 		{"POST", "/v2/rerank", `{"query": "a", "documents": ["b"], "top_n": 0}`, 422, `field \"top_n\"`},
 		{"POST", "/v1/rerank", `{"model": "minilm", "query": "a", "documents": ["b"]}`, 422, `made to embed`},

@@ -52,8 +52,9 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	}
 	var out bytes.Buffer
 	out.WriteString(statusHead)
-	fmt.Fprintf(&out, "<h1>rlxc %s</h1>\n<p>Up for %v; %d of at most %d requests are being answered.</p>\n<h2>Models</h2>\n", html.EscapeString(s.options.Version),
-		time.Since(s.begun).Round(time.Second), len(s.requests), cap(s.requests))
+	held, requests := s.pool.Held()
+	fmt.Fprintf(&out, "<h1>rlxc %s</h1>\n<p>Up for %v; %d of at most %d requests are being answered, which hold %s of %s.</p>\n<h2>Models</h2>\n",
+		html.EscapeString(s.options.Version), time.Since(s.begun).Round(time.Second), requests, s.options.MaxRequests, bytesText(held), bytesText(s.options.MaxHeld))
 	t := table{&out}
 	t.begin("models", "model", "made to", "tokens waiting", "batches", "texts a batch", "tokens a batch", "padding a batch", "waiting, median, p99",
 		"batch, median, p99", "memory held", "planned", "limit")

@@ -2,13 +2,13 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
+	"reflect"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -19,6 +19,8 @@ type teiInputs struct {
 	Truncate  *bool  `json:"truncate"`
 	Direction string `json:"truncation_direction" enum:"Left,Right,left,right"`
 	Prompt    string `json:"prompt_name"`
+
+	Parameters nothing `json:"parameters"`
 }
 
 // texts are the texts of a request, and how they become rows.
@@ -53,8 +55,10 @@ func (c *call) teiEmbed(q *teiEmbedRequest) ([][]float32, error) {
 	return c.embed(m, texts, q.Dimensions, o)
 }
 
-func (c *call) teiEmbedAll(q *teiInputs) ([][][]float32, error) {
-	m, err := c.text("", pipeline.Embedding, pipeline.MultiVector)
+// perToken is an answer with much for each token of a text. It is made while it is written, by parts of the texts: what it holds at a time is
+// what a part needs.
+func perToken[T any](c *call, q *teiInputs, do func(m *pipeline.Model, texts []string, o pipeline.EmbedOptions) ([]T, error), tasks ...pipeline.Task) (listOf[T], error) {
+	m, err := c.text("", tasks...)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +66,57 @@ func (c *call) teiEmbedAll(q *teiInputs) ([][][]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	vectors, err := m.EmbedTokens(c.ctx, texts, o)
-	return vectors, c.explain(err, m)
+	for i, text := range texts { // what is too long has to be known before the answer begins
+		if o.Truncated == nil {
+			break
+		}
+		if n, err := m.TokenCount(c.ctx, m.Prompts()[o.PromptName]+text); err != nil {
+			return nil, err
+		} else if n > m.MaxLength {
+			o.Truncated(i, n, m.MaxLength)
+			return nil, c.explain(c.ctx.Err(), m)
+		}
+	}
+	return func(yield func(T) error) error {
+		return c.parts(texts, func(part []string) error {
+			list, err := do(m, part, o)
+			for i := 0; err == nil && i < len(list); i++ {
+				err = yield(list[i])
+			}
+			return c.explain(err, m)
+		})
+	}, nil
+}
+
+// partBytes are those of the texts of a part, if there is more than one.
+const partBytes = 4096
+
+// parts calls do with parts of texts. What do takes of the request's share is given back after it.
+func (c *call) parts(texts []string, do func(texts []string) error) error {
+	share := memory.ShareOf(c.ctx)
+	for len(texts) > 0 {
+		n, all := 1, len(texts[0])
+		for n < len(texts) && all+len(texts[n]) <= partBytes {
+			all += len(texts[n])
+			n++
+		}
+		before := share.Bytes()
+		if err := do(texts[:n]); err != nil {
+			return err
+		}
+		share.Give(share.Bytes() - before)
+		if err := c.intact(); err != nil {
+			return err
+		}
+		texts = texts[n:]
+	}
+	return nil
+}
+
+func (c *call) teiEmbedAll(q *teiInputs) (listOf[[][]float32], error) {
+	return perToken(c, q, func(m *pipeline.Model, texts []string, o pipeline.EmbedOptions) ([][][]float32, error) {
+		return m.EmbedTokens(c.ctx, texts, o)
+	}, pipeline.Embedding, pipeline.MultiVector)
 }
 
 type teiWeight struct {
@@ -71,27 +124,22 @@ type teiWeight struct {
 	Value float32 `json:"value"`
 }
 
-func (c *call) teiEmbedSparse(q *teiInputs) ([][]teiWeight, error) {
-	m, err := c.text("", pipeline.Sparse)
-	if err != nil {
-		return nil, err
-	}
-	texts, o, err := q.texts(c, m)
-	if err != nil {
-		return nil, err
-	}
-	vectors, err := m.EmbedSparse(c.ctx, texts, o)
-	if err != nil {
-		return nil, c.explain(err, m)
-	}
-	out := make([][]teiWeight, len(vectors))
-	for i, v := range vectors {
-		out[i] = make([]teiWeight, len(v.Indices))
-		for k, index := range v.Indices {
-			out[i][k] = teiWeight{index, v.Values[k]}
+func (c *call) teiEmbedSparse(q *teiInputs) (listOf[listOf[teiWeight]], error) {
+	return perToken(c, q, func(m *pipeline.Model, texts []string, o pipeline.EmbedOptions) ([]listOf[teiWeight], error) {
+		vectors, err := m.EmbedSparse(c.ctx, texts, o)
+		out := make([]listOf[teiWeight], len(vectors))
+		for i, v := range vectors {
+			out[i] = func(yield func(teiWeight) error) error {
+				for k, index := range v.Indices {
+					if err := yield(teiWeight{index, v.Values[k]}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
 		}
-	}
-	return out, nil
+		return out, err
+	}, pipeline.Sparse)
 }
 
 type teiPredictRequest struct {
@@ -99,13 +147,15 @@ type teiPredictRequest struct {
 	Truncate  *bool  `json:"truncate"`
 	Direction string `json:"truncation_direction" enum:"Left,Right,left,right"`
 	Raw       bool   `json:"raw_scores"`
+
+	Parameters nothing `json:"parameters"`
 }
 
 // teiPredictions are those of one text, or of several.
 type teiPredictions struct{ any }
 
-// MarshalJSON implements json.Marshaler.
-func (p teiPredictions) MarshalJSON() ([]byte, error) { return json.Marshal(p.any) }
+// stream implements streamed.
+func (p teiPredictions) stream(e *encoder) error { return e.value(reflect.ValueOf(p.any)) }
 
 func (teiPredictions) wanted() string { return "labels" }
 
@@ -247,7 +297,7 @@ type teiToken struct {
 	Stop    *int   `json:"stop"`
 }
 
-func (c *call) teiTokenize(q *teiTokenizeRequest) ([][]teiToken, error) {
+func (c *call) teiTokenize(q *teiTokenizeRequest) (listOf[listOf[teiToken]], error) {
 	m, err := c.text("")
 	if err != nil {
 		return nil, err
@@ -260,26 +310,40 @@ func (c *call) teiTokenize(q *teiTokenizeRequest) ([][]teiToken, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([][]teiToken, len(texts))
-	for i, text := range texts {
-		e, err := m.Encoder().Encode(tokenizer.Text(m.Prompts()[name]+text), 0, tokenizer.Spans())
-		if err != nil {
-			return nil, err
-		}
-		out[i] = []teiToken{}
+	return func(yield func(listOf[teiToken]) error) error {
+		return c.parts(texts, func(part []string) error {
+			for _, text := range part {
+				rows, err := m.Encode(c.ctx, []tokenizer.Input{tokenizer.Text(m.Prompts()[name] + text)}, 0, tokenizer.Spans())
+				if err != nil {
+					return err
+				}
+				if err := yield(tokensOf(m, &rows[0], q.Special == nil || *q.Special)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}, nil
+}
+
+// tokensOf are the tokens of a row, special ones among them or not.
+func tokensOf(m *pipeline.Model, e *tokenizer.Encoding, special bool) listOf[teiToken] {
+	return func(yield func(teiToken) error) error {
 		for k, id := range e.InputIDs {
 			t := teiToken{ID: id, Special: e.Special[k]}
-			if t.Special && q.Special != nil && !*q.Special {
+			if t.Special && !special {
 				continue
 			}
 			t.Text, _ = m.Encoder().Token(id)
 			if !t.Special {
 				t.Start, t.Stop = &e.CharOffsets[k].Start, &e.CharOffsets[k].End
 			}
-			out[i] = append(out[i], t)
+			if err := yield(t); err != nil {
+				return err
+			}
 		}
+		return nil
 	}
-	return out, nil
 }
 
 type teiDecodeRequest struct {
@@ -300,7 +364,7 @@ func (c *call) teiDecode(q *teiDecodeRequest) ([]string, error) {
 		if ids == nil {
 			return nil, invalid("ids", "want a list of token ids, or a list of such")
 		}
-		if out[i], err = decodeIDs(m, "ids", ids, q.Skip == nil || *q.Skip); err != nil {
+		if out[i], err = c.decodeIDs(m, "ids", ids, q.Skip == nil || *q.Skip); err != nil {
 			return nil, err
 		}
 	}
@@ -370,55 +434,46 @@ func (c *call) teiInfo() (a teiInfo, err error) {
 	return a, nil
 }
 
-type teiAnyRequest struct {
+// teiAny is the body of the routes that / stands for.
+type teiAny struct {
 	Inputs anything `json:"inputs"`
 	Query  string   `json:"query"`
 	Texts  []string `json:"texts"`
-	body   []byte
-}
-
-// UnmarshalJSON implements json.Unmarshaler: the body is read again when it is known what it is for.
-func (q *teiAnyRequest) UnmarshalJSON(data []byte) error {
-	q.body = slices.Clone(data)
-	return nil
 }
 
 // anything is any JSON.
-type anything struct{ any }
-
-// MarshalJSON implements json.Marshaler.
-func (a anything) MarshalJSON() ([]byte, error) { return json.Marshal(a.any) }
+type anything struct{}
 
 func (anything) wanted() string { return "inputs" }
 func (anything) schema() schema { return schema{} }
 
-// teiAny does what the model was made for.
-func (c *call) teiAny(q *teiAnyRequest) (a anything, err error) {
+// forTask are the routes of text-embeddings-inference for what a model was made for. The body tells between two.
+var forTask = map[pipeline.Task][]string{pipeline.Embedding: {"/similarity", "/embed"}, pipeline.MultiVector: {"/embed_all"}, pipeline.Sparse: {"/embed_sparse"},
+	pipeline.Reranking: {"/rerank"}, pipeline.Classifying: {"/predict"}}
+
+// teiAny finds what the model was made for.
+func (c *call) teiAny() (routes []route, err error) {
 	m, err := c.text("")
 	if err != nil {
-		return a, err
+		return nil, err
 	}
 	c.ctx = context.WithValue(c.ctx, modelKey{}, c.record.model)
-	var similar struct {
-		Inputs struct {
-			Source *string `json:"source_sentence"`
-		} `json:"inputs"`
-	}
-	path := map[pipeline.Task]string{pipeline.Embedding: "/embed", pipeline.MultiVector: "/embed_all", pipeline.Sparse: "/embed_sparse",
-		pipeline.Reranking: "/rerank", pipeline.Classifying: "/predict"}[m.Task]
-	if json.Unmarshal(q.body, &similar) == nil && similar.Inputs.Source != nil {
-		path = "/similarity"
-	}
-	for _, r := range c.server.routes {
-		if r.path == path && r.protocol == tei {
-			a.any, err = r.do(c, q.body)
-			if p, ok := a.any.(teiPredictions); ok { // huggingface_hub's client, which asks here, wants lists in a list
-				if one, ok := p.any.([]pipeline.Score); ok {
-					a.any = [][]pipeline.Score{one}
+	for _, path := range forTask[m.Task] {
+		for _, r := range c.server.routes {
+			if r.path != path || r.protocol != tei {
+				continue
+			}
+			if do := r.do; path == "/predict" { // huggingface_hub's client, which asks here, wants lists in a list
+				r.do = func(c *call, q any) (any, error) {
+					q.(*teiPredictRequest).Inputs.one = false
+					return do(c, q)
 				}
 			}
-			return a, err
+			routes = append(routes, r)
 		}
 	}
-	return a, failf(http.StatusUnprocessableEntity, "model", "text-embeddings-inference has nothing that the model %s was made for, which is to %s", c.record.model, m.Task)
+	if routes == nil {
+		err = failf(http.StatusUnprocessableEntity, "model", "text-embeddings-inference has nothing that the model %s was made for, which is to %s", c.record.model, string(m.Task))
+	}
+	return routes, err
 }

@@ -3,6 +3,7 @@ package tensor
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -185,4 +186,12 @@ func TestJSONLists(t *testing.T) {
 		_, err := ParseJSON([]byte(text), U8)
 		require.ErrorContains(t, err, want, text)
 	}
+}
+
+// TestPaddedStrings holds that strings which NumPy would pad to many times their size are an error before anything is allocated for them.
+func TestPaddedStrings(t *testing.T) {
+	list := make([]string, 100_000)
+	list[7] = strings.Repeat("x", 1<<20)
+	require.ErrorContains(t, WriteNPY(io.Discard, FromStrings(list, len(list))), "JSON can hold them")
+	require.NoError(t, WriteNPY(io.Discard, FromStrings([]string{"a", strings.Repeat("ü", 1<<20)}, 2)))
 }

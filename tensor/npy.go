@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"regexp"
 	"slices"
 	"strconv"
@@ -235,10 +236,12 @@ func utf32Strings(data []byte, n, width int) []string {
 // WriteNPY writes a NumPy array (.npy, format version 1). Types that NumPy lacks (bfloat16, 8-bit floats, 4-bit integers)
 // are an error.
 func WriteNPY(w io.Writer, t *Tensor) error {
-	descr, data := dtypes[t.dtype].numpy, t.data
+	descr, letters := dtypes[t.dtype].numpy, 0
 	if t.dtype == String {
-		var letters int
-		letters, data = utf32(t.strs)
+		var err error
+		if letters, err = letterCount(t.strs); err != nil {
+			return err
+		}
 		descr = fmt.Sprintf("<U%d", letters)
 	}
 	switch {
@@ -262,23 +265,42 @@ func WriteNPY(w io.Writer, t *Tensor) error {
 	if _, err := w.Write(append(head, header...)); err != nil {
 		return err
 	}
-	_, err := w.Write(data)
-	return err
+	if letters == 0 {
+		_, err := w.Write(t.data)
+		return err
+	}
+	return writeUTF32(w, t.strs, letters)
 }
 
-// utf32 writes strings padded to the longest, whose number of letters it returns.
-func utf32(strs []string) (letters int, data []byte) {
-	letters = 1
+// paddedStrings is how many bytes NumPy's strings may take, beside sixteen times their own: each takes what the longest does.
+const paddedStrings = 64 << 20
+
+// letterCount is the number of letters of the longest string, 1 for none.
+func letterCount(strs []string) (int, error) {
+	letters, own := 1, 0
 	for _, s := range strs {
 		letters = max(letters, utf8.RuneCountInString(s))
+		own += len(s)
 	}
-	data = make([]byte, len(strs)*letters*utf8.UTFMax)
-	for i, s := range strs {
-		at := i * letters * utf8.UTFMax
+	if high, bytes := bits.Mul64(uint64(letters)*utf8.UTFMax, uint64(len(strs))); high > 0 || bytes > paddedStrings+16*uint64(own) {
+		return 0, fmt.Errorf("NumPy pads strings to the longest: %d strings of up to %d letters are too much for a .npy file; JSON can hold them", len(strs), letters)
+	}
+	return letters, nil
+}
+
+// writeUTF32 writes strings of so many letters.
+func writeUTF32(w io.Writer, strs []string, letters int) error {
+	row := make([]byte, letters*utf8.UTFMax)
+	for _, s := range strs {
+		clear(row)
+		at := 0
 		for _, r := range s {
-			binary.LittleEndian.PutUint32(data[at:], uint32(r))
+			binary.LittleEndian.PutUint32(row[at:], uint32(r))
 			at += utf8.UTFMax
 		}
+		if _, err := w.Write(row); err != nil {
+			return err
+		}
 	}
-	return letters, data
+	return nil
 }

@@ -63,15 +63,15 @@ func (f *finder) next(text string, i int) int {
 }
 
 // parts yields, in order, the added tokens in text and, with the id none, the stretches of text between them. The token that begins
-// first wins, and of those the longest. A nil finder finds nothing.
-func (f *finder) parts(text string) iter.Seq[part] {
+// first wins, and of those the longest. A nil finder finds nothing, and one whose budget has ended nothing more.
+func (f *finder) parts(text string, b *budget) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		done := 0 // what lies before has been yielded
 		for i := 0; f != nil; {
 			if i = f.next(text, i); i == len(text) {
 				break
 			}
-			index, size := longest(f.trie, 0, text[i:])
+			index, size := longest(f.trie, 0, text[i:], b)
 			if size == 0 {
 				i++
 				continue

@@ -97,6 +97,9 @@ type bpeSettings struct {
 	IgnoreMerges *bool    `json:"ignore_merges"`
 }
 
+// longestAffix is far above the length of what marks a subword.
+const longestAffix = 256
+
 // newBPE makes a model of a vocabulary and its merges, in their order. Each merge is two tokens; asBytes says that tokens are written in
 // the alphabet of byte-level BPE.
 func newBPE(s bpeSettings, vocab *vocabulary, merges [][2][]byte, asBytes bool) (*bpe, error) {
@@ -111,6 +114,9 @@ func newBPE(s bpeSettings, vocab *vocabulary, merges [][2][]byte, asBytes bool) 
 	}
 	if s.Suffix != nil {
 		m.suffix = []byte(*s.Suffix)
+	}
+	if len(m.prefix)+len(m.suffix) > longestAffix { // each character of a word would be read with them
+		return nil, fmt.Errorf("the prefix and suffix of subwords have %d bytes: at most %d are supported", len(m.prefix)+len(m.suffix), longestAffix)
 	}
 	m.pairs = newPairTable(len(merges))
 	var joined []byte

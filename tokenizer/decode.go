@@ -294,10 +294,20 @@ func readStripDecoder(raw json.RawMessage, _ int) (decoder, error) {
 
 // decode replaces in each token.
 func (n replace) decode(tokens []string) ([]string, error) {
+	var b budget
+	all := 0
+	for _, token := range tokens {
+		all += len(token)
+	}
+	b.begin(all, nil)
+	size := 0
 	for i, token := range tokens {
 		var out strings.Builder
 		done := 0
-		err := n.pattern.matches([]byte(token), func(start, end int) {
+		err := n.pattern.matches([]byte(token), &b, func(start, end int) {
+			if !b.fits(size + out.Len() + len(n.content)) {
+				return
+			}
 			out.WriteString(token[done:start])
 			out.WriteString(n.content)
 			done = end
@@ -307,6 +317,9 @@ func (n replace) decode(tokens []string) ([]string, error) {
 		}
 		out.WriteString(token[done:])
 		tokens[i] = out.String()
+		if size += out.Len(); b.err != nil {
+			return nil, b.err
+		}
 	}
 	return tokens, nil
 }

@@ -239,7 +239,8 @@ func (d *definition) lowercaseFirst() error {
 	}
 	var x text
 	x.reset("A", 0, false)
-	if err := d.normalizer.normalize(&x); err != nil {
+	x.budget.begin(1, nil)
+	if err := x.normalize(d.normalizer); err != nil {
 		return err
 	}
 	if !strings.ContainsRune(x.string(), 'a') {
@@ -268,7 +269,8 @@ func (t *Tokenizer) add(tokens []addedToken) error {
 			if t.normalizer != nil {
 				var x text
 				x.reset(a.Content, 0, false)
-				if err := t.normalizer.normalize(&x); err != nil {
+				x.budget.begin(len(a.Content), nil)
+				if err := x.normalize(t.normalizer); err != nil {
 					return err
 				}
 				shown.shown = string(x.bytes)

@@ -103,10 +103,10 @@ func TestSlowPattern(t *testing.T) {
 	n := 10
 	for begun := time.Now(); time.Since(begun) < 200*time.Millisecond; n++ { // until a match takes about that long
 		begun = time.Now()
-		require.NoError(t, p.matches([]byte(strings.Repeat("a", n)), func(int, int) {}))
+		require.NoError(t, p.matches([]byte(strings.Repeat("a", n)), &budget{}, func(int, int) {}))
 	}
 	found := 0
-	err = p.matches([]byte(strings.Repeat(strings.Repeat("a", n)+"x", 1000)), func(int, int) { found++ })
+	err = p.matches([]byte(strings.Repeat(strings.Repeat("a", n)+"x", 1000)), &budget{}, func(int, int) { found++ })
 	assert.ErrorContains(t, err, `tokenizer: the pattern "(a|aa)+b|x" took more than`)
 	assert.Less(t, found, 1000)
 }
@@ -126,7 +126,7 @@ func TestEngine(t *testing.T) {
 }
 
 func found(t *testing.T, p pattern, text string) (list [][2]int) {
-	require.NoError(t, p.matches([]byte(text), func(start, end int) { list = append(list, [2]int{start, end}) }))
+	require.NoError(t, p.matches([]byte(text), &budget{}, func(start, end int) { list = append(list, [2]int{start, end}) }))
 	return list
 }
 

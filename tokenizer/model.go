@@ -17,6 +17,7 @@ type memory struct {
 	ranks   []uint64
 	nodes   []pathNode
 	path    []piece
+	budget  *budget
 }
 
 // cached is model.pieces for a model that takes long for a word.

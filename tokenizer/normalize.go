@@ -104,6 +104,9 @@ func (s sequence) normalize(t *text) error {
 		if err := n.normalize(t); err != nil {
 			return err
 		}
+		if !t.budget.spend(len(t.bytes)) {
+			return t.budget.err
+		}
 	}
 	return nil
 }
@@ -246,6 +249,9 @@ func (p prepend) normalize(t *text) error {
 
 // prepend adds a string before the character at byte i, whose origin it shares.
 func (e *edit) prepend(s string, i int) {
+	if !e.t.budget.fits(len(e.out) + len(s)) {
+		return
+	}
 	if !e.t.track {
 		e.out = append(e.out, s...)
 		return
@@ -301,7 +307,7 @@ func (n replace) normalize(t *text) error {
 	}
 	var e edit
 	done := 0 // what lies before is in e
-	err := n.pattern.matches(t.bytes, func(start, end int) {
+	err := n.pattern.matches(t.bytes, &t.budget, func(start, end int) {
 		if e.t == nil {
 			e = t.edit()
 		}
@@ -351,6 +357,9 @@ func (t *text) replaceByte(before string, old byte, content string) {
 	e.prepend(before, 0)
 	at := len(e.out)
 	size := at + len(t.bytes) + bytes.Count(t.bytes, []byte{old})*(len(content)-1)
+	if !t.budget.fits(size) {
+		return
+	}
 	e.out = slices.Grow(e.out, size-at)[:size]
 	if !t.track {
 		for _, c := range t.bytes {
@@ -420,6 +429,9 @@ func (n prependReplace) normalize(t *text) error {
 
 // insert adds a string that has the origin of what ends at byte i.
 func (e *edit) insert(s string, i int) {
+	if !e.t.budget.fits(len(e.out) + len(s)) {
+		return
+	}
 	if !e.t.track {
 		e.out = append(e.out, s...)
 		return

@@ -125,7 +125,11 @@ func (c *charsmap) normalize(t *text) error {
 	}
 	e := t.edit()
 	e.copy(0, i)
-	c.replace(t.bytes[i:], func(old, replacement []byte) { e.out = append(e.out, replacement...) })
+	c.replace(t.bytes[i:], func(_, replacement []byte) {
+		if t.budget.fits(len(e.out) + len(replacement)) {
+			e.out = append(e.out, replacement...)
+		}
+	})
 	e.done()
 	return nil
 }
@@ -181,6 +185,9 @@ func (c *charsmap) normalizeTracked(t *text) error {
 	}
 	early := false
 	c.replace(t.bytes, func(old, replacement []byte) {
+		if !t.budget.fits(len(e.out) + len(replacement)) {
+			return
+		}
 		kept := len(replacement) > 0 && &old[0] == &replacement[0]
 		if kept && !waiting && !early {
 			same += len(old)

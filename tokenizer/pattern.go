@@ -11,8 +11,8 @@ import (
 
 // A pattern finds what Split and Replace look for.
 type pattern interface {
-	// matches calls found for each match in order. Text between matches is passed over.
-	matches(text []byte, found func(start, end int)) error
+	// matches calls found for each match in order. Text between matches is passed over. The budget is that of the text.
+	matches(text []byte, b *budget, found func(start, end int)) error
 }
 
 // compilePattern returns the pattern of a regular expression: a scanner if the expression is one of the published ones, else the
@@ -37,8 +37,8 @@ func compileEngine(expression string) (pattern, error) {
 	return &engine{re}, nil
 }
 
-// patternTimeout bounds the search for one match: a pattern can be made to take exponential time. A text may take as long, and
-// timePerByte for each of its bytes.
+// patternTimeout bounds the search for one match: a pattern can be made to take exponential time. All patterns of a tokenizer together may
+// take as long for a text, and timePerByte for each of its bytes.
 const (
 	patternTimeout = time.Second
 	timePerByte    = 10 * time.Microsecond
@@ -47,13 +47,24 @@ const (
 // An engine is a regular expression that no scanner stands for. Its classes (\p{L}, \s) are those of Go's Unicode tables.
 type engine struct{ re *regexp2.Regexp }
 
-func (p *engine) matches(text []byte, found func(start, end int)) error {
+func (p *engine) matches(text []byte, b *budget, found func(start, end int)) error {
 	if len(text) == 0 {
 		return nil
 	}
+	if err := b.take(4 * len(text)); err != nil {
+		return err
+	}
+	defer b.take(-4 * len(text))
 	runes := []rune(string(text))
-	limit := patternTimeout + time.Duration(len(text))*timePerByte
+	limit := patternTimeout + time.Duration(len(text))*timePerByte // where the budget has none
+	if b.most > 0 {
+		limit = b.engines
+	}
+	if limit <= 0 {
+		return fmt.Errorf("tokenizer: %w: its patterns take more than %v", ErrWork, patternTimeout+time.Duration(len(text))*timePerByte)
+	}
 	begun := time.Now()
+	defer func() { b.engines -= time.Since(begun) }()
 	m, err := p.re.FindRunesMatch(runes)
 	at, index := 0, 0 // a place in text, in bytes and in runes
 	last := -1
@@ -70,6 +81,9 @@ func (p *engine) matches(text []byte, found func(start, end int)) error {
 			found(start, advance(m.Index+m.Length))
 		}
 		last = m.Index + m.Length
+		if !b.spend(m.Length + 1) {
+			return b.err
+		}
 		if time.Since(begun) > limit {
 			return fmt.Errorf("tokenizer: the pattern %q took more than %v for a text of %d bytes", p.re.String(), limit, len(text))
 		}
@@ -84,7 +98,7 @@ func (p *engine) matches(text []byte, found func(start, end int)) error {
 // A literal is a string to be found.
 type literal string
 
-func (l literal) matches(text []byte, found func(start, end int)) error {
+func (l literal) matches(text []byte, _ *budget, found func(start, end int)) error {
 	if l == "" {
 		return nil
 	}
@@ -102,7 +116,7 @@ func (l literal) matches(text []byte, found func(start, end int)) error {
 // A predicate finds characters, each a match.
 type predicate func(r rune) bool
 
-func (p predicate) matches(text []byte, found func(start, end int)) error {
+func (p predicate) matches(text []byte, _ *budget, found func(start, end int)) error {
 	for i := 0; i < len(text); {
 		r, size := decodeRune(text[i:])
 		if p(r) {
@@ -119,7 +133,7 @@ func hasClass(c class) predicate { return func(r rune) bool { return classOf(r)&
 // A scanner returns where the match ends that begins at byte i, or i if there is none.
 type scanner func(text []byte, i int) int
 
-func (s scanner) matches(text []byte, found func(start, end int)) error {
+func (s scanner) matches(text []byte, _ *budget, found func(start, end int)) error {
 	for i := 0; i < len(text); {
 		end := s(text, i)
 		if end == i {
@@ -136,7 +150,7 @@ func (s scanner) matches(text []byte, found func(start, end int)) error {
 // spaces is " {2,}".
 type spaces struct{}
 
-func (spaces) matches(text []byte, found func(start, end int)) error {
+func (spaces) matches(text []byte, _ *budget, found func(start, end int)) error {
 	for i := 0; ; {
 		n := bytes.Index(text[i:], []byte("  "))
 		if n < 0 {

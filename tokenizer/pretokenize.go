@@ -84,6 +84,9 @@ func (s preSequence) split(w *work) error {
 		if err := p.split(w); err != nil {
 			return err
 		}
+		if !w.budget.spend(len(w.bytes)) {
+			return w.budget.err
+		}
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (s splitter) split(w *work) error {
 		}
 		if s.behavior == isolated {
 			done := 0
-			err := s.pattern.matches(text, func(start, end int) {
+			err := s.pattern.matches(text, &w.budget, func(start, end int) {
 				out = appendPart(out, p, done, start)
 				out = appendPart(out, p, start, end)
 				done = end
@@ -110,7 +110,7 @@ func (s splitter) split(w *work) error {
 			return appendPart(out, p, done, len(text)), err
 		}
 		found, done := w.found[:0], 0
-		err := s.pattern.matches(text, func(start, end int) {
+		err := s.pattern.matches(text, &w.budget, func(start, end int) {
 			if done < start {
 				found = append(found, match{done, start, s.invert})
 			}

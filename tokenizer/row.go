@@ -36,6 +36,7 @@ type rowOptions struct {
 	padSide  Side
 	multiple int
 	spans    bool
+	ask      func(bytes int64) error
 }
 
 // Truncate says which text is cut when a row is too long, and at which side; without it, LongestFirst and the side that
@@ -144,7 +145,11 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 	}
 	s.texts[0].reset()
 	s.texts[1].reset()
-	if err := t.appendText(&s.texts[0], s, input.texts[0], first, o.spans); err != nil {
+	defer func() {
+		s.texts[0].free(o.ask)
+		s.texts[1].free(o.ask)
+	}()
+	if err := t.appendText(&s.texts[0], s, input.texts[0], first, o.spans, o.ask); err != nil {
 		return nil, err
 	}
 	if input.pair {
@@ -152,7 +157,7 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 			// The odd token goes to the longer text: the second is read on until it is known whether that is the second.
 			second = max(room, len(s.texts[0].ids)) + 1
 		}
-		if err := t.appendText(&s.texts[1], s, input.texts[1], second, o.spans); err != nil {
+		if err := t.appendText(&s.texts[1], s, input.texts[1], second, o.spans, o.ask); err != nil {
 			return nil, err
 		}
 	}
@@ -177,11 +182,24 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 		if row.swapped() {
 			w[0], w[1] = w[1], w[0]
 		}
+		if o.ask != nil {
+			if err := o.ask(int64(w[0].end-w[0].start+w[1].end-w[1].start+row.specials()) * o.bytes()); err != nil {
+				return nil, err
+			}
+		}
 		e := t.assemble(row, input, s, w, o.spans)
 		e.Truncated = truncated
 		rows = append(rows, e)
 	}
 	return rows, nil
+}
+
+// bytes is what a token of a row takes.
+func (o rowOptions) bytes() int64 {
+	if o.spans {
+		return 80
+	}
+	return 24
 }
 
 // A window is a range of the tokens of a text. later says that it is not the text's first one.

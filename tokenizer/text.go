@@ -23,6 +23,8 @@ type text struct {
 	turn  int       // which of the memory bytes and from lie in, if they are not the caller's; the next edit takes the other
 	outs  [2][]byte // memory of edits
 	froms [2][]span
+
+	budget budget
 }
 
 // reset makes t the stretch of the original that begins at base.
@@ -49,6 +51,15 @@ func isASCII(text string) bool {
 		}
 	}
 	return true
+}
+
+// normalize has the text normalized, within its budget.
+func (t *text) normalize(n normalizer) error {
+	err := n.normalize(t)
+	if err == nil && !t.budget.spend(len(t.bytes)) {
+		err = t.budget.err
+	}
+	return err
 }
 
 // string returns the text, which is valid until the next edit is done.
@@ -112,9 +123,12 @@ func (t *text) edit() edit {
 	return edit{t: t, out: t.outs[1-t.turn][:0], from: t.froms[1-t.turn][:0], kept: true}
 }
 
-// done makes the new text the text.
+// done makes the new text the text, if that is not too much.
 func (e *edit) done() {
 	t := e.t
+	if !t.budget.spend(len(e.out)) {
+		return
+	}
 	t.turn = 1 - t.turn
 	t.outs[t.turn], t.froms[t.turn] = e.out, e.from
 	t.bytes, t.from = e.out, nil

@@ -56,9 +56,20 @@ type tokens struct {
 	ids   []int64
 	spans []span  // where they are asked for
 	words []int32 // too: the number of the word, or ^number for an added token
+	asked int     // bytes
 }
 
-func (t *tokens) reset() { t.ids, t.spans, t.words = t.ids[:0], t.spans[:0], t.words[:0] }
+// tokenBytes is what a token takes of these.
+const tokenBytes = 20
+
+func (t *tokens) reset() { t.ids, t.spans, t.words, t.asked = t.ids[:0], t.spans[:0], t.words[:0], 0 }
+
+// free gives back what was asked for.
+func (t *tokens) free(ask func(bytes int64) error) {
+	if ask != nil {
+		ask(int64(-t.asked)) //nolint:errcheck // of giving
+	}
+}
 
 // MaxLength returns the longest row that the model takes, in tokens, as tokenizer_config.json says (model_max_length); 0 if it does
 // not say.
@@ -132,13 +143,16 @@ func Texts(texts ...string) []Input {
 
 // Count returns how many tokens the row of an input has, special ones among them, without making the row. It fails if the
 // tokenizer has no token for a part of the text, nor an unknown token, or if a pattern takes too long.
-func (t *Tokenizer) Count(input Input) (int, error) {
+func (t *Tokenizer) Count(input Input, options ...RowOption) (int, error) {
+	o := t.options(options)
 	s := t.scratch.Get().(*scratch)
 	defer t.scratch.Put(s)
 	n := t.post.row(input.pair).specials()
 	for i, text := range input.texts {
 		s.texts[i].reset()
-		if err := t.appendText(&s.texts[i], s, text, math.MaxInt, false); err != nil {
+		err := t.appendText(&s.texts[i], s, text, math.MaxInt, false, o.ask)
+		s.texts[i].free(o.ask)
+		if err != nil {
 			return 0, err
 		}
 		n += len(s.texts[i].ids)
@@ -150,7 +164,7 @@ func (t *Tokenizer) Count(input Input) (int, error) {
 const longestText = math.MaxInt32 / 4
 
 // appendText appends the tokens of a text, and may stop when there are limit of them. Spans and words are kept if spans is set.
-func (t *Tokenizer) appendText(dst *tokens, s *scratch, text string, limit int, spans bool) error {
+func (t *Tokenizer) appendText(dst *tokens, s *scratch, text string, limit int, spans bool, ask func(bytes int64) error) error {
 	if len(text) > longestText {
 		return fmt.Errorf("tokenizer: a text of %d bytes: at most %d can be encoded", len(text), longestText)
 	}
@@ -158,7 +172,13 @@ func (t *Tokenizer) appendText(dst *tokens, s *scratch, text string, limit int, 
 	if spans {
 		local = t.local[1]
 	}
-	for stretch := range t.raw.parts(text) {
+	b := &s.work.budget
+	b.begin(len(text), ask)
+	s.memory.budget = b
+	if err := b.take(0); err != nil {
+		return err
+	}
+	for stretch := range t.raw.parts(text, b) {
 		if len(dst.ids) >= limit {
 			break
 		}
@@ -179,10 +199,15 @@ func (t *Tokenizer) appendText(dst *tokens, s *scratch, text string, limit int, 
 			if word, err = t.appendStretch(dst, s, text[start:start+n], start, word, spans); err != nil {
 				return err
 			}
+			more := tokenBytes * (len(dst.ids) - dst.asked/tokenBytes)
+			if err := b.take(more); err != nil {
+				return err
+			}
+			dst.asked += more
 			start += n
 		}
 	}
-	return nil
+	return b.err
 }
 
 // chunk is how much of a long text is normalised at once: what lies beyond the limit of tokens is left alone, and memory stays small.
@@ -201,24 +226,36 @@ func chunkLen(text string) int {
 
 func isAlphanumeric(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 
+// workBytes is about what the work on a stretch needs for each byte of its normal form: two forms of it with their origins, its parts, and what
+// models need for a word that is as long.
+const workBytes = 64
+
 // appendStretch appends the tokens of a stretch without added tokens that are found in the text as it came. The stretch begins at base,
 // and its first word has the number word; it returns the number after its last.
 func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base int, word int32, spans bool) (int32, error) {
 	w := &s.work
 	w.reset(stretch, base, spans || t.track)
 	if t.normalizer != nil {
-		if err := t.normalizer.normalize(&w.text); err != nil {
+		if err := w.normalize(t.normalizer); err != nil {
 			return word, err
 		}
 	}
+	need := workBytes * len(w.bytes)
+	if err := w.budget.take(need); err != nil {
+		return word, err
+	}
+	defer w.budget.take(-need)
 	w.parts = w.parts[:0]
-	for p := range t.normal.parts(w.string()) {
+	for p := range t.normal.parts(w.string(), &w.budget) {
 		w.parts = append(w.parts, p)
 	}
 	if t.pre != nil {
 		if err := t.pre.split(w); err != nil {
 			return word, err
 		}
+	}
+	if w.budget.err != nil {
+		return word, w.budget.err
 	}
 	// Local slices: to append to those of dst would store a pointer for each token.
 	ids, places, words, unmoved := dst.ids, dst.spans, dst.words, w.unmoved()

@@ -141,13 +141,17 @@ func (v *vocabulary) trie() *trie {
 }
 
 // longest returns the id and the length of the longest token, not empty, that text begins with when read on from node n; none and 0
-// where there is no such token.
-func longest[T string | []byte](t *trie, n int32, text T) (id int32, size int) {
+// where there is no such token, or the budget ends.
+func longest[T string | []byte](t *trie, n int32, text T, b *budget) (id int32, size int) {
 	id = none
-	for i := 0; i < len(text) && n != none; i++ {
+	i := 0
+	for ; i < len(text) && n != none; i++ {
 		if n = t.step(n, text[i]); n != none && t.nodes[n].id != none {
 			id, size = t.nodes[n].id, i+1
 		}
+	}
+	if !b.spend(i) {
+		return none, 0
 	}
 	return id, size
 }

@@ -41,7 +41,7 @@ func TestTrie(t *testing.T) {
 				want, wantSize = id, len(token)
 			}
 		}
-		id, size := longest(trie, 0, text)
+		id, size := longest(trie, 0, text, &budget{})
 		assert.Equal(t, want, id, "%q", text)
 		assert.Equal(t, wantSize, size, "%q", text)
 	})

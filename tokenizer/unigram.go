@@ -69,7 +69,8 @@ func (m *unigram) search(dst []piece, word []byte, mem *memory) ([]piece, error)
 		_, size := decodeRune(word[start:])
 		single := false // whether a piece is the character alone
 		n := int32(0)
-		for i := start; i < len(word); i++ {
+		i := start
+		for ; i < len(word); i++ {
 			if n = m.trie.step(n, word[i]); n == none {
 				break
 			}
@@ -81,6 +82,9 @@ func (m *unigram) search(dst []piece, word []byte, mem *memory) ([]piece, error)
 				nodes[i+1] = pathNode{candidate, int32(start), id}
 			}
 			single = single || i+1 == start+size
+		}
+		if !mem.budget.spend(i - start) {
+			return dst, mem.budget.err
 		}
 		if !single {
 			if m.unknown == none {

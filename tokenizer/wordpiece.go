@@ -39,7 +39,7 @@ func (w *wordPiece) pieces(dst []piece, word []byte, m *memory) ([]piece, error)
 }
 
 // longest appends the longest pieces from left to right.
-func (w *wordPiece) longest(dst []piece, word []byte, _ *memory) ([]piece, error) {
+func (w *wordPiece) longest(dst []piece, word []byte, m *memory) ([]piece, error) {
 	length := int32(len(word))
 	if len(word) > w.maxChars && utf8.RuneCount(word) > w.maxChars {
 		return append(dst, piece{w.unknown, 0, length}), nil
@@ -47,7 +47,10 @@ func (w *wordPiece) longest(dst []piece, word []byte, _ *memory) ([]piece, error
 	whole := len(dst)
 	node, start := int32(0), int32(0)
 	for start < length {
-		id, size := longest(w.trie, node, word[start:])
+		id, size := longest(w.trie, node, word[start:], m.budget)
+		if m.budget.err != nil {
+			return dst, m.budget.err
+		}
 		if size == 0 {
 			return append(dst[:whole], piece{w.unknown, 0, length}), nil
 		}

@@ -52,7 +52,7 @@ func (b *benching) throughput(c *cobra.Command, model string) error {
 		return err
 	}
 	defer m.Close()
-	texts, lengths, err := b.workload(m)
+	texts, lengths, err := b.workload(c.Context(), m)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (b *benching) throughput(c *cobra.Command, model string) error {
 }
 
 // workload reads the file of texts, or of lengths: a number of tokens on each line.
-func (b *benching) workload(m *pipeline.Model) (texts []string, lengths []int, err error) {
+func (b *benching) workload(ctx context.Context, m *pipeline.Model) (texts []string, lengths []int, err error) {
 	data, err := os.ReadFile(b.throughputFile)
 	if err != nil {
 		return nil, nil, err
@@ -118,13 +118,13 @@ func (b *benching) workload(m *pipeline.Model) (texts []string, lengths []int, e
 	for i, text := range texts {
 		want, err := strconv.Atoi(text)
 		if err == nil {
-			empty, err := m.TokenCount("")
+			empty, err := m.TokenCount(ctx, "")
 			if err != nil {
 				return nil, nil, err
 			}
 			texts[i] = strings.Repeat("the ", max(0, want-empty))
 		}
-		n, err := m.TokenCount(texts[i])
+		n, err := m.TokenCount(ctx, texts[i])
 		if err != nil {
 			return nil, nil, err
 		}

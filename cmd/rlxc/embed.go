@@ -55,6 +55,9 @@ interrupted run has done stays in FILE.part, and the same command continues afte
 				return err
 			}
 			defer func() { err = errors.Join(err, end()) }()
+			if o.Side != pipeline.Neither && o.Prompt == nil && o.PromptName == "" && m.SidePrompt(o.Side) == "" {
+				fmt.Fprintf(c.ErrOrStderr(), "the model has no prompt for --side %s: texts stay as they are\n", o.Side)
+			}
 			what := kind
 			if what == "auto" {
 				what = map[pipeline.Task]string{pipeline.Sparse: "sparse", pipeline.MultiVector: "tokens"}[m.Task]

@@ -40,7 +40,7 @@ func registerCompile(c *cobra.Command, o *rlxc.CompileOptions) {
 			continue
 		}
 		v := row.Value(o)
-		f := flag(c, v, row.Flag, row.Short, row.Usage)
+		f := addFlag(c, v, row.Flag, row.Short, row.Usage)
 		if row.Env != "" {
 			f.Value = byHand{v, row.Env}
 		}
@@ -48,7 +48,7 @@ func registerCompile(c *cobra.Command, o *rlxc.CompileOptions) {
 }
 
 // flag adds a flag, whose usage and completions list the words that it takes.
-func flag(c *cobra.Command, v options.Value, name, short, usage string) *pflag.Flag {
+func addFlag(c *cobra.Command, v options.Value, name, short, usage string) *pflag.Flag {
 	if list, ok := v.(options.Choice); ok {
 		words := list.Words()
 		usage += " (" + options.Join(words) + ")"
@@ -66,7 +66,7 @@ func flag(c *cobra.Command, v options.Value, name, short, usage string) *pflag.F
 
 // enum adds a flag that takes one of a few words.
 func enum[T ~string](c *cobra.Command, v *T, name, usage string, words ...T) {
-	flag(c, options.OneOf(v, "", options.Words(words...)), name, "", usage)
+	addFlag(c, options.OneOf(v, "", options.Words(words...)), name, "", usage)
 }
 
 // byHand is a flag that goes before an environment variable, also if its value leaves the choice to that.

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rlxc/rlxc/internal/memory"
 )
@@ -15,24 +16,37 @@ import (
 // so, and a usual model, whose weights lie outside of the heap, never gets there.
 const heapLimit = 384 << 20
 
-// boundHeap sets the limit, and raises it while more lives: a collector that runs against a full heap does nothing else.
-var boundHeap = sync.OnceFunc(func() {
-	if os.Getenv("GOMEMLIMIT") != "" { // somebody knows better
+// heap is the limit, and how much may live before it is raised; nil before boundHeap.
+var heap atomic.Pointer[struct{ limit, most int64 }]
+
+var watchHeap = sync.OnceFunc(func() {
+	afterCollection(func() {
+		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(sample)
+		if live, h := int64(sample[0].Value.Uint64()), heap.Load(); h != nil && live > h.most {
+			debug.SetMemoryLimit(h.limit - h.most + live + live/2) // part of it may be garbage
+		}
+	})
+})
+
+// boundHeap sets the limit, to what is asked for if that is not 0, and raises it while more lives: a collector that runs against a full heap
+// does nothing else. A limit that was asked for is kept until little of it is left for garbage, and no later call changes it.
+func boundHeap(asked int64) {
+	if os.Getenv("GOMEMLIMIT") != "" || asked == 0 && heap.Load() != nil { // somebody knows better
 		return
 	}
 	limit := int64(heapLimit)
 	if n := memory.Available(); n > 0 {
 		limit = min(limit, n/2)
 	}
+	most := limit / 2
+	if asked > 0 {
+		limit, most = asked, asked-asked/8
+	}
+	heap.Store(&struct{ limit, most int64 }{limit, most})
 	debug.SetMemoryLimit(limit)
-	afterCollection(func() {
-		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		metrics.Read(sample)
-		if live := int64(sample[0].Value.Uint64()); live > limit/2 {
-			debug.SetMemoryLimit(limit/2 + live + live/2) // half of it may be garbage
-		}
-	})
-})
+	watchHeap()
+}
 
 // afterCollection calls f after each collection of garbage, on a goroutine of its own.
 func afterCollection(f func()) {

@@ -48,7 +48,7 @@ func textArguments(texts []string) *lineReader {
 func openLines(file, field, second string, stdin io.Reader) (*lineReader, error) {
 	in, name, done := stdin, "-", func() error { return nil }
 	if file != "-" {
-		f, err := os.Open(file)
+		f, err := openRegular(file, os.O_RDONLY, os.Stat)
 		if err != nil {
 			return nil, err
 		}
@@ -140,11 +140,52 @@ func (it *item) parse(text, field, second string) error {
 	return err
 }
 
+// A recordReader ends a record that is too long: a quotation mark without another takes in the whole file.
+type recordReader struct {
+	in   io.Reader
+	left int
+}
+
+// Read implements io.Reader.
+func (r *recordReader) Read(b []byte) (int, error) {
+	n, err := r.in.Read(b)
+	if r.left -= n; r.left < 0 {
+		return 0, fmt.Errorf("a line, or what is quoted in it, is longer than %d MiB", maxLine>>20)
+	}
+	return n, err
+}
+
+// openRegular opens a regular file: a pipe would wait for a writer, and a device may never end. stat tells what it is before.
+func openRegular(file string, flag int, stat func(string) (os.FileInfo, error)) (*os.File, error) {
+	before, err := stat(file)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && flag&os.O_CREATE != 0:
+		return os.OpenFile(file, flag|os.O_EXCL, 0o666)
+	case err != nil:
+		return nil, err
+	case !before.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file (- is the standard input)", file)
+	}
+	f, err := os.OpenFile(file, flag, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if now, err := f.Stat(); err != nil || !os.SameFile(before, now) {
+		return nil, errors.Join(err, f.Close(), fmt.Errorf("%s became another file while it was opened", file))
+	}
+	return f, nil
+}
+
 // csvLines reads comma-separated values, whose first line names the columns.
 func csvLines(in io.Reader, name, field, second string, done func() error) (*lineReader, error) {
-	r := csv.NewReader(in)
+	bounded := &recordReader{in: in}
+	r := csv.NewReader(bounded)
 	r.FieldsPerRecord = -1
-	header, err := r.Read()
+	read := func() ([]string, error) {
+		bounded.left = maxLine
+		return r.Read()
+	}
+	header, err := read()
 	if err != nil {
 		done()
 		return nil, fmt.Errorf("%s: its first line names the columns: %w", name, err)
@@ -171,18 +212,20 @@ func csvLines(in io.Reader, name, field, second string, done func() error) (*lin
 		return nil, err
 	}
 	return &lineReader{func() (item, error) {
-		record, err := r.Read()
+		record, err := read()
 		if err == io.EOF {
 			return item{}, io.EOF
 		}
-		line, _ := r.FieldPos(0)
-		it := item{where: fmt.Sprintf("%s:%d", name, line)}
+		it := item{where: name}
 		var parse *csv.ParseError
+		if errors.As(err, &parse) {
+			return item{where: fmt.Sprintf("%s:%d", name, parse.Line), err: parse.Err}, nil
+		} else if err != nil {
+			return it, fmt.Errorf("%s: %w", name, err)
+		}
+		line, _ := r.FieldPos(0)
+		it.where = fmt.Sprintf("%s:%d", name, line)
 		switch {
-		case errors.As(err, &parse):
-			it.where, it.err = fmt.Sprintf("%s:%d", name, parse.Line), parse.Err
-		case err != nil:
-			return it, err
 		case max(first, other) >= len(record):
 			it.err = fmt.Errorf("the line has %d columns, and the header %d", len(record), len(header))
 		default:

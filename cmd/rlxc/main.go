@@ -162,11 +162,11 @@ func fault(err *error, before bool) {
 
 // emit writes what a command found: as JSON with --json, as text otherwise.
 func emit(c *cobra.Command, v any, text func(io.Writer) error) error {
-	out := &printer{to: c.OutOrStdout()}
 	if asJSON, _ := c.Flags().GetBool("json"); !asJSON {
+		out := &printer{to: c.OutOrStdout()}
 		return cmp.Or(text(out), out.err)
 	}
-	out.json = true
+	out := machine(c)
 	if long, ok := v.(interface{ writeJSON(io.Writer) error }); ok {
 		return cmp.Or(long.writeJSON(out), out.err)
 	}

@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -16,15 +19,33 @@ import (
 type printer struct {
 	to   io.Writer
 	err  error
-	json bool // the text is JSON, which spells such characters in its own way
+	json bool   // the text is JSON, whose strings spell such characters in their own way
+	rest []byte // the beginning of a character whose end is still to come
 }
+
+// machine is where --json goes: what is written is JSON, and stays the same JSON.
+func machine(c *cobra.Command) *printer { return &printer{to: c.OutOrStdout(), json: true} }
 
 // Write implements io.Writer.
 func (p *printer) Write(text []byte) (int, error) {
-	if p.err == nil {
-		_, p.err = p.to.Write(harmless(text, p.json))
+	n := len(text)
+	if len(p.rest) > 0 {
+		text = append(p.rest, text...)
 	}
-	return len(text), p.err
+	whole := len(text)
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if at := len(text) - back; utf8.RuneStart(text[at]) {
+			if !utf8.FullRune(text[at:]) {
+				whole = at
+			}
+			break
+		}
+	}
+	p.rest = bytes.Clone(text[whole:])
+	if p.err == nil {
+		_, p.err = p.to.Write(harmless(text[:whole], p.json))
+	}
+	return n, p.err
 }
 
 // shown is a name from a model in a table: on one line, without what a terminal would obey, and cut where it is too long to read.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"math"
 	"os"
@@ -18,14 +19,17 @@ import (
 )
 
 // A results file takes results in order. What is written before an interruption stays in FILE.part, whose first line tells what it is
-// a part of; the same command goes on after it.
+// a part of; the same command goes on after it. The results of a round of itemsAtOnce are a frame, which has a checksum and has reached the
+// disk before anything is told of it.
 type results struct {
-	file string
-	part *os.File
-	out  *bufio.Writer
-	done int // results that were there
-	head int // bytes of the first line
-	size int // numbers of a vector; 0 for lines of JSON
+	file  string
+	part  *os.File
+	round bytes.Buffer // results that are in no frame yet
+	count int          // of them
+	done  int          // results that were there
+	lost  bool         // something that was there does not check
+	head  int          // bytes of the first line
+	size  int          // numbers of a vector; 0 for lines of JSON
 }
 
 // openResults opens the part of a file or begins one. run tells runs apart; size is that of vectors, 0 for lines of JSON.
@@ -33,7 +37,7 @@ func openResults(file, run string, size int) (*results, error) {
 	r := &results{file: file, size: size}
 	head := fmt.Sprintf("rlxc %x\n", sha256.Sum256([]byte(run)))
 	r.head = len(head)
-	f, err := os.OpenFile(file+".part", os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := openRegular(file+".part", os.O_RDWR|os.O_CREATE, os.Lstat)
 	if err != nil {
 		return nil, err
 	}
@@ -46,10 +50,9 @@ func openResults(file, run string, size int) (*results, error) {
 		if _, err := f.WriteString(head); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-	} else if err := r.count(); err != nil {
+	} else if err := r.check(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	r.out = bufio.NewWriterSize(f, 1<<20)
 	return r, nil
 }
 
@@ -58,72 +61,125 @@ func seek(f *os.File, at int64) error {
 	return err
 }
 
-// count finds the results of whole rounds of itemsAtOnce, and cuts off what follows them: texts of a round share batches, and would have
-// other last bits in others.
-func (r *results) count() error {
+// check finds the results of whole rounds, and cuts off what follows them: texts of a round share batches, and would have other last bits in
+// others.
+func (r *results) check() error {
+	f, err := r.frames()
+	if err != nil {
+		return err
+	}
 	end := int64(r.head)
-	if r.size > 0 {
-		info, err := r.part.Stat()
-		if err != nil {
-			return err
+	for {
+		count, err := f.next()
+		if err == nil {
+			_, err = io.Copy(io.Discard, f)
 		}
-		r.done = int((info.Size()-end)/int64(4*r.size)) / itemsAtOnce * itemsAtOnce
-		end += int64(r.done) * int64(4*r.size)
-	} else {
-		in := bufio.NewReaderSize(r.part, 1<<20)
-		for lines, at := 0, end; ; {
-			part, err := in.ReadSlice('\n')
-			at += int64(len(part))
-			if err == nil {
-				if lines++; lines%itemsAtOnce == 0 {
-					r.done, end = lines, at
-				}
-			} else if err == io.EOF {
-				break
-			} else if err != bufio.ErrBufferFull {
-				return err
-			}
+		if r.lost = err != nil && err != io.EOF; err != nil || count != itemsAtOnce {
+			break
 		}
+		r.done += count
+		end += frameHead + int64(f.length)
 	}
 	return errors.Join(r.part.Truncate(end), seek(r.part, end))
 }
 
+// frameHead is the length of what is before a frame's results: how many they are, their bytes, and the SHA-256 of both and of them.
+const frameHead = 16 + sha256.Size
+
+// frames reads frames from the first on.
+type frames struct {
+	in     *bufio.Reader
+	length uint64
+	left   uint64
+	sum    hash.Hash
+	want   [sha256.Size]byte
+}
+
+func (r *results) frames() (*frames, error) {
+	return &frames{in: bufio.NewReaderSize(r.part, 1<<20), sum: sha256.New()}, seek(r.part, int64(r.head))
+}
+
+var errDamaged = errors.New("it was changed, or is not whole")
+
+// next begins the next frame; io.EOF at the end.
+func (f *frames) next() (count int, err error) {
+	head := make([]byte, frameHead)
+	if _, err := io.ReadFull(f.in, head); err == io.EOF {
+		return 0, io.EOF
+	} else if err != nil {
+		return 0, errDamaged
+	}
+	f.sum.Reset()
+	f.sum.Write(head[:16])
+	f.length = binary.LittleEndian.Uint64(head[8:])
+	f.left = f.length
+	copy(f.want[:], head[16:])
+	return int(binary.LittleEndian.Uint64(head)), nil
+}
+
+// Read reads a frame, whose end is io.EOF if it is whole.
+func (f *frames) Read(b []byte) (int, error) {
+	if f.left == 0 {
+		if [sha256.Size]byte(f.sum.Sum(nil)) != f.want {
+			return 0, errDamaged
+		}
+		return 0, io.EOF
+	}
+	n, err := f.in.Read(b[:min(uint64(len(b)), f.left)])
+	f.sum.Write(b[:n])
+	if f.left -= uint64(n); err == io.EOF {
+		err = errDamaged
+	}
+	return n, err
+}
+
+// commit makes a frame of the results of a round.
+func (r *results) commit() error {
+	data := r.round.Bytes()
+	head := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(r.count)), uint64(len(data)))
+	sum := sha256.New()
+	sum.Write(head)
+	sum.Write(data)
+	if _, err := r.part.Write(sum.Sum(head)); err != nil {
+		return err
+	}
+	if _, err := r.part.Write(data); err != nil {
+		return err
+	}
+	r.round.Reset()
+	r.count = 0
+	return r.part.Sync()
+}
+
 // line adds a result as a line of JSON.
 func (r *results) line(v any) error {
-	e := json.NewEncoder(r.out)
+	r.count++
+	e := json.NewEncoder(&r.round)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
 // vector adds a vector.
-func (r *results) vector(v []float32) error {
+func (r *results) vector(v []float32) {
+	r.count++
 	for _, x := range v {
-		var b [4]byte
-		binary.LittleEndian.PutUint32(b[:], math.Float32bits(x))
-		if _, err := r.out.Write(b[:]); err != nil {
-			return err
-		}
+		r.round.Write(binary.LittleEndian.AppendUint32(r.round.AvailableBuffer(), math.Float32bits(x)))
 	}
-	return nil
 }
 
-// pause writes what is there and keeps the part.
-func (r *results) pause() error { return errors.Join(r.out.Flush(), r.part.Close()) }
+// pause keeps the part.
+func (r *results) pause() error { return r.part.Close() }
 
 // finish makes the file of the part.
 func (r *results) finish(precision string) error {
-	if err := r.out.Flush(); err != nil {
-		return errors.Join(err, r.part.Close())
-	}
 	err := tensor.ReplaceFile(r.file, func(w io.Writer) error {
-		if r.size == 0 {
-			if err := seek(r.part, int64(r.head)); err != nil {
-				return err
-			}
-			_, err := io.Copy(w, r.part)
-			return err
+		if r.size > 0 {
+			return r.writeMatrix(w, precision)
 		}
-		return r.writeMatrix(w, precision)
+		return r.eachFrame(func(f *frames) error {
+			_, err := io.Copy(w, f)
+			return err
+		})
 	})
 	if err = errors.Join(err, r.part.Close()); err != nil {
 		return err
@@ -131,21 +187,34 @@ func (r *results) finish(precision string) error {
 	return os.Remove(r.file + ".part")
 }
 
-// rowsAtOnce is how many vectors of a part are in memory at a time.
-const rowsAtOnce = 4096
-
-// each reads the part's vectors again.
-func (r *results) each(do func([][]float32) error) error {
-	if err := seek(r.part, int64(r.head)); err != nil {
+// eachFrame reads the part again.
+func (r *results) eachFrame(do func(f *frames) error) error {
+	f, err := r.frames()
+	if err != nil {
 		return err
 	}
-	in := bufio.NewReaderSize(r.part, 1<<20)
 	for {
+		_, err := f.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = do(f)
+		}
+		if err != nil {
+			return fmt.Errorf("%s.part: %w", r.file, err)
+		}
+	}
+}
+
+// each reads the part's vectors again, a round at a time.
+func (r *results) each(do func([][]float32) error) error {
+	return r.eachFrame(func(f *frames) error {
 		var rows [][]float32
 		data := make([]byte, 4*r.size)
-		for len(rows) < rowsAtOnce {
-			if _, err := io.ReadFull(in, data); err == io.EOF {
-				break
+		for {
+			if _, err := io.ReadFull(f, data); err == io.EOF {
+				return do(rows)
 			} else if err != nil {
 				return err
 			}
@@ -155,13 +224,7 @@ func (r *results) each(do func([][]float32) error) error {
 			}
 			rows = append(rows, v)
 		}
-		if len(rows) == 0 {
-			return nil
-		}
-		if err := do(rows); err != nil {
-			return err
-		}
-	}
+	})
 }
 
 // writeMatrix writes the vectors as an .npy file, or as the array embeddings of an .npz archive.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -26,6 +25,7 @@ import (
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/server"
+	"github.com/rlxc/rlxc/server/oipgrpc"
 )
 
 // A serving is the command line of serve.
@@ -67,6 +67,8 @@ for people, GET /metrics is for Prometheus.
 
 M is a folder, a model file or an id of the hub, named by its last part or as NAME=M. Requests choose among several models by name, by a
 path that begins with /models/NAME, or else get the first model that was made for what they ask.
+
+Of --memory-limit, the arenas of all models have half, requests a quarter, and garbage the rest; weights come on top.
 
 Each flag may be set by an environment variable instead, such as RLXC_SERVE_MEMORY_LIMIT for --memory-limit; RLXC_SERVE_MODELS holds the
 models. SIGTERM answers what has begun and ends; SIGHUP opens the model files anew, without failing a request.`,
@@ -138,7 +140,7 @@ func fromEnvironment(f *pflag.FlagSet) (err error) {
 func (s *serving) models(args []string) []server.Model {
 	list := make([]server.Model, len(args))
 	o := s.open
-	o.MemoryLimit = o.Compile.MemoryLimit / int64(len(args))
+	o.MemoryLimit = o.Compile.MemoryLimit / 2 / int64(len(args))
 	for i, arg := range args {
 		name, path, ok := strings.Cut(arg, "=")
 		if _, err := os.Stat(arg); !ok || err == nil {
@@ -166,6 +168,7 @@ func modelName(path string) string {
 func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 	o := s.options
 	o.Keys, o.MaxBody, o.NoTruncate, o.Version, o.Log = s.keys, int64(s.maxBody), !s.truncate, version(), log
+	o.MaxHeld = s.open.Compile.MemoryLimit / 4 // arenas have half, and the rest is for what is garbage and for the program
 	if s.keyFile != "" {
 		data, err := os.ReadFile(s.keyFile)
 		if err != nil {
@@ -221,34 +224,37 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		defer flush()
 		o.Traces = traces
 	}
-	boundHeap()
-	listen := func(address string) (net.Listener, error) {
-		return (&net.ListenConfig{}).Listen(c.Context(), "tcp", address)
-	}
-	listener, err := listen(s.address)
+	boundHeap(s.open.Compile.MemoryLimit)
+	connections := 2 * o.MaxRequests
+	first, err := listen(c.Context(), s.address, connections)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer first.Close()
 	handler, err := server.New(c.Context(), s.models(args), o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, handler.Close()) }()
-	ends := []end{s.web(handler, o, secure, log)}
-	listeners := []net.Listener{listener}
-	urls := []any{"url", scheme + "://" + listener.Addr().String()}
+	ends := []*http.Server{s.web(handler, o, secure, log)}
+	listeners := []*listener{first}
+	urls := []any{"url", scheme + "://" + first.Addr().String()}
 	if s.grpc != "" {
-		l, err := listen(s.grpc)
+		l, err := listen(c.Context(), s.grpc, connections)
 		if err != nil {
 			return err
 		}
 		defer l.Close()
-		ends, listeners, urls = append(ends, s.tensors(handler, o, secure)), append(listeners, l), append(urls, "grpc", l.Addr().String())
+		ends, listeners, urls = append(ends, s.web(oipgrpc.Handler(handler, o.Version), o, secure, log)), append(listeners, l), append(urls, "grpc", l.Addr().String())
 	}
 	ended := make(chan error, len(ends))
 	for i, e := range ends {
-		go func() { ended <- e.serve(listeners[i]) }()
+		l := listeners[i]
+		if secure != nil {
+			go func() { ended <- e.ServeTLS(l, "", "") }()
+		} else {
+			go func() { ended <- e.Serve(l) }()
+		}
 	}
 	log.Info("serving", append(urls, "models", handler.Names(), "after", time.Since(begun).Round(time.Millisecond))...)
 	stop := s.reloads(c.Context(), handler, log)
@@ -261,38 +267,27 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	}
 	log.Info("ending: requests that have begun are answered", "within", s.drain)
 	handler.Drain()
+	retire(listeners, s.drain)
 	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
 	defer cancel()
 	for _, e := range ends {
-		if late := e.stop(ctx); late != nil {
+		if late := e.Shutdown(ctx); late != nil {
+			e.Close()
 			err = fmt.Errorf("some requests took longer than --drain %v", s.drain)
 		}
 	}
 	return err
 }
 
-// An end is one of the server's listeners.
-type end struct {
-	serve func(net.Listener) error
-	stop  func(context.Context) error // waits for what has begun, until the context ends
-}
-
-// web answers HTTP.
-func (s *serving) web(handler http.Handler, o server.Options, secure *tls.Config, log *slog.Logger) end {
-	w := &http.Server{Handler: handler, ReadTimeout: s.read, ReadHeaderTimeout: min(s.read, 10*time.Second), WriteTimeout: s.read + o.Timeout + time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), TLSConfig: secure}
-	return end{func(l net.Listener) error {
-		if secure != nil {
-			return w.ServeTLS(l, "", "")
-		}
-		return w.Serve(l)
-	}, func(ctx context.Context) error {
-		err := w.Shutdown(ctx)
-		if err != nil {
-			w.Close()
-		}
-		return err
-	}}
+// web is one of the server's ends. Without TLS, clients of gRPC speak HTTP/2 at once.
+func (s *serving) web(handler http.Handler, o server.Options, secure *tls.Config, log *slog.Logger) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{Handler: handler, ReadTimeout: s.read, ReadHeaderTimeout: min(s.read, 10*time.Second), WriteTimeout: s.read + o.Timeout + time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), TLSConfig: secure, Protocols: protocols,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10}}
 }
 
 // exportTraces sends traces to a collector (OTLP over HTTP). flush sends what is left.

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/rlxc/rlxc/server/oipgrpc/oippb"
@@ -198,34 +199,45 @@ func TestServeGRPC(t *testing.T) {
 	require.Equal(t, "POST /v1/traces", <-got)
 }
 
-// Clients of gRPC that send no message, or none of gRPC's, take nothing with them; more calls than there may be are refused.
+// Clients of gRPC that send no message, or none of gRPC's, take nothing with them. Without a key they take no place, and with one half of the
+// places: another peer is answered.
 func TestServeGRPCBadClients(t *testing.T) {
-	_, log, stop := startServe(t, served+"minilm", "--grpc-address", "127.0.0.1:0", "--read-timeout", "4s", "--timeout", "2s")
+	_, log, stop := startServe(t, served+"minilm", "--grpc-address", "127.0.0.1:0", "--read-timeout", "4s", "--timeout", "4s", "--api-key", "k", "--max-requests", "8")
 	address := log.await(t, `grpc=(\S+)`)[1]
 	garbage, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	io.WriteString(garbage, "POST / HTTP/1.1\r\n\r\n")
 	garbage.Close()
-	c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	defer c.Close()
-	var silent []grpc.ClientStream
-	for range mostCalls {
-		s, err := c.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/inference.GRPCInferenceService/ModelInfer")
+	dial := func(from string) *grpc.ClientConn {
+		c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+			return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(ctx, "tcp", to)
+		}))
 		require.NoError(t, err)
-		silent = append(silent, s)
+		t.Cleanup(func() { c.Close() })
+		return c
 	}
-	other, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	defer other.Close()
-	live := func() error {
-		return other.Invoke(t.Context(), "/inference.GRPCInferenceService/ServerLive", &oippb.ServerLiveRequest{}, new(oippb.ServerLiveResponse))
+	keyed := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer k")
+	const infer = "/inference.GRPCInferenceService/ModelInfer"
+	silent := func(ctx context.Context, c *grpc.ClientConn) grpc.ClientStream {
+		s, err := c.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, infer)
+		require.NoError(t, err)
+		return s
 	}
-	require.Eventually(t, func() bool { return status.Code(live()) == codes.ResourceExhausted }, 1900*time.Millisecond, time.Millisecond)
-	for _, s := range silent {
-		require.Equal(t, codes.DeadlineExceeded, status.Code(s.RecvMsg(new(oippb.ModelInferResponse))))
+	bad, good := dial("127.0.0.1"), dial("127.0.0.2")
+	for range 40 {
+		require.Equal(t, codes.Unauthenticated, status.Code(silent(t.Context(), bad).RecvMsg(new(oippb.ModelInferResponse))))
 	}
-	require.NoError(t, live())
+	var held []grpc.ClientStream
+	for range 4 {
+		held = append(held, silent(keyed, bad))
+	}
+	require.Eventually(t, func() bool {
+		return status.Code(bad.Invoke(keyed, infer, &oippb.ModelInferRequest{}, new(oippb.ModelInferResponse))) == codes.ResourceExhausted
+	}, 3*time.Second, time.Millisecond)
+	require.Equal(t, codes.NotFound, status.Code(good.Invoke(keyed, infer, &oippb.ModelInferRequest{ModelName: "x"}, new(oippb.ModelInferResponse))))
+	for _, s := range held {
+		require.Contains(t, []codes.Code{codes.DeadlineExceeded, codes.Internal, codes.Canceled, codes.Unavailable}, status.Code(s.RecvMsg(new(oippb.ModelInferResponse))))
+	}
 	require.Equal(t, exitDone, stop(), "%s", log)
 }
 

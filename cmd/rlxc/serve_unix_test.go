@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -53,6 +54,9 @@ func TestServeTerminated(t *testing.T) {
 			for refused.Load() < 8 {
 				a, err := client.Post(url+"/embed", "application/json", strings.NewReader(body))
 				if err != nil { // nobody listens any more
+					if !errors.Is(err, syscall.ECONNREFUSED) {
+						t.Error(err)
+					}
 					refused.Add(1)
 					continue
 				}

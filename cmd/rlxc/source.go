@@ -73,7 +73,7 @@ func fileSource(file string) *source {
 
 // open reads the model and lowers it.
 func (s *source) open() (*rlxc.Model, error) {
-	boundHeap()
+	boundHeap(0)
 	var opts []rlxc.Option
 	if s.independent {
 		opts = append(opts, rlxc.WithIndependentSizes())

@@ -51,7 +51,7 @@ func (t *texting) register(c *cobra.Command, pairs string) {
 // model opens the model of a command line.
 func (t *texting) model(c *cobra.Command, what string) (*pipeline.Model, error) {
 	t.open.MemoryLimit = t.open.Compile.MemoryLimit // of all sessions together
-	boundHeap()
+	boundHeap(0)
 	return pipeline.Open(c.Context(), what, t.open)
 }
 
@@ -121,12 +121,15 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task
 		}
 	}
 	asJSON, _ := c.Flags().GetBool("json")
-	encoder := json.NewEncoder(c.OutOrStdout())
+	encoder := json.NewEncoder(machine(c))
 	encoder.SetEscapeHTML(false)
 	skip, bad, total := 0, 0, 0
 	if file != nil {
 		if skip = file.done; skip > 0 {
 			fmt.Fprintf(c.ErrOrStderr(), "%s.part has %d results: going on after them\n", t.output, skip)
+		}
+		if file.lost {
+			fmt.Fprintf(c.ErrOrStderr(), "%s.part was changed, or not written to its end: what follows %d results is computed again\n", t.output, skip)
 		}
 	}
 	bar, begun := progress(c, -1, "texts"), time.Now()
@@ -261,15 +264,15 @@ func (t *texting) save(file *results, items []item, values []any, k task) error 
 		if file.size == 0 {
 			err = file.line(orError(items[i], v))
 		} else if items[i].err != nil { // a row of zeros, so that rows are lines
-			err = file.vector(make([]float32, file.size))
+			file.vector(make([]float32, file.size))
 		} else {
-			err = file.vector(k.vectors(v))
+			file.vector(k.vectors(v))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return file.out.Flush() // so that an interruption costs no more than what is in memory
+	return file.commit() // so that an interruption costs no more than what is in memory
 }
 
 // print prints a table of what could be read.

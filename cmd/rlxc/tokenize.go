@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -70,6 +69,9 @@ With --json it prints an object for each row, on a line of its own.`,
 // run prints the rows of texts, or of the lines of standard input.
 func (o *tokenization) run(c *cobra.Command, tok *tokenizer.Tokenizer, texts []string) error {
 	out := &printer{to: c.OutOrStdout()}
+	if asJSON, _ := c.Flags().GetBool("json"); asJSON {
+		out = machine(c)
+	}
 	buffered := bufio.NewWriter(out)
 	var err error
 	if len(texts) == 0 {
@@ -83,20 +85,18 @@ func (o *tokenization) run(c *cobra.Command, tok *tokenizer.Tokenizer, texts []s
 	return errors.Join(err, buffered.Flush())
 }
 
-// eachLine calls do for each line, however long, without its end.
+// eachLine calls do for each line, without its end.
 func eachLine(in io.Reader, do func(line string) error) error {
 	lines := bufio.NewReader(in)
-	for {
-		line, err := lines.ReadString('\n')
-		if line != "" {
-			if err := do(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")); err != nil {
-				return err
-			}
-		}
+	for n := 1; ; n++ {
+		line, err := readLine(lines)
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		if err := do(line); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (o *tokenization) print(c *cobra.Command, out io.Writer, tok *tokenizer.Tok
 	row := tokenRow{Text: text, Pair: o.pair}
 	if o.count {
 		var err error
-		if row.Count, err = tok.Count(input); err != nil {
+		if row.Count, err = tok.Count(input, asking()); err != nil {
 			return err
 		}
 		if asJSON {
@@ -136,7 +136,7 @@ func (o *tokenization) print(c *cobra.Command, out io.Writer, tok *tokenizer.Tok
 		_, err = fmt.Fprintln(out, row.Count)
 		return err
 	}
-	options := []tokenizer.RowOption{tokenizer.Spans()}
+	options := []tokenizer.RowOption{tokenizer.Spans(), asking()}
 	if c.Flags().Changed("stride") {
 		options = append(options, tokenizer.Windows(o.stride))
 	}
@@ -176,11 +176,33 @@ func writeLine(out io.Writer, row tokenRow) error {
 	return e.Encode(row)
 }
 
+// tableRows is how many rows of a table are aligned together, and mostTokenBytes what the rows of a text may take.
+const (
+	tableRows      = 1024
+	mostTokenBytes = 128 << 20
+)
+
+// asking ends work on a text that makes too much of it.
+func asking() tokenizer.RowOption {
+	held := int64(0)
+	return tokenizer.Ask(func(n int64) error {
+		if held += n; held > mostTokenBytes {
+			return fmt.Errorf("the tokens of the text take more than %d MiB: cut it into several", mostTokenBytes>>20)
+		}
+		return nil
+	})
+}
+
 // table prints a token a line, with the part of the text that it came from.
 func (r *tokenRow) table(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TOKEN\tID\tTYPE\tWORD\tBYTES\tTEXT")
 	for i, token := range r.Tokens {
+		if i > 0 && i%tableRows == 0 { // what is aligned together is held together
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
 		word, bytes, text := "", "", ""
 		if r.Words[i] >= 0 {
 			source := r.Text

@@ -4,14 +4,18 @@ package oipgrpc
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
+	"path"
 	"runtime/debug"
-	"strings"
+	"strconv"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/server"
@@ -28,71 +32,122 @@ type service struct {
 	version string
 }
 
-// Register adds the service to a gRPC server. version is that of the program.
-func Register(to grpc.ServiceRegistrar, s *server.Server, version string) {
-	to.RegisterService(&description, &service{s, version})
+// Handler answers calls over HTTP/2, with the keys and bounds of a server. version is that of the program. A call is settled as any other
+// request: its key, a place, and then, as they come, its bytes.
+func Handler(s *server.Server, version string) http.Handler {
+	g := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32))
+	g.RegisterService(&description, &service{s, version})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		admitted, done, err := s.Admit(r, open[path.Base(r.URL.Path)])
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		defer done()
+		g.ServeHTTP(w, admitted)
+	})
 }
+
+// refuse answers a call that is not let in. Its message is not read.
+func refuse(w http.ResponseWriter, err error) {
+	s := status.Convert(statusOf(err))
+	w.Header().Set("Content-Type", "application/grpc")
+	w.Header().Set("Grpc-Status", strconv.Itoa(int(s.Code())))
+	w.Header().Set("Grpc-Message", s.Message())
+	w.WriteHeader(http.StatusOK)
+}
+
+// open are the methods that need no key.
+var open = map[string]bool{"ServerLive": true, "ServerReady": true}
 
 // description is what protoc-gen-go-grpc would write, as a table.
 var description = grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
-	method("ServerLive", true, func(*service, context.Context, *oippb.ServerLiveRequest) (*oippb.ServerLiveResponse, error) {
+	method("ServerLive", func(*service, context.Context, *oippb.ServerLiveRequest) (*oippb.ServerLiveResponse, error) {
 		return &oippb.ServerLiveResponse{Live: true}, nil
 	}),
-	method("ServerReady", true, func(s *service, _ context.Context, _ *oippb.ServerReadyRequest) (*oippb.ServerReadyResponse, error) {
+	method("ServerReady", func(s *service, _ context.Context, _ *oippb.ServerReadyRequest) (*oippb.ServerReadyResponse, error) {
 		return &oippb.ServerReadyResponse{Ready: s.server.Ready()}, nil
 	}),
-	method("ModelReady", true, (*service).modelReady),
-	method("ServerMetadata", false, func(s *service, _ context.Context, _ *oippb.ServerMetadataRequest) (*oippb.ServerMetadataResponse, error) {
+	method("ModelReady", (*service).modelReady),
+	method("ServerMetadata", func(s *service, _ context.Context, _ *oippb.ServerMetadataRequest) (*oippb.ServerMetadataResponse, error) {
 		return &oippb.ServerMetadataResponse{Name: "rlxc", Version: s.version}, nil
 	}),
-	method("ModelMetadata", false, (*service).metadata),
-	method("ModelInfer", false, (*service).infer),
+	method("ModelMetadata", (*service).metadata),
+	method("ModelInfer", (*service).infer),
 }}
 
-// method is a row of the table. An open one needs no key.
-func method[Q, A any](name string, open bool, do func(s *service, ctx context.Context, q *Q) (A, error)) grpc.MethodDesc {
-	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, read func(any) error, between grpc.UnaryServerInterceptor) (any, error) {
-		s, q := srv.(*service), new(Q)
-		if err := read(q); err != nil {
-			return nil, err
-		}
-		run := func(ctx context.Context, q any) (answer any, err error) {
-			defer func(before bool) {
-				debug.SetPanicOnFault(before)
-				if fault := recover(); fault != nil { // which grpc lets end the process
-					answer, err = nil, statusOf(s.server.Fault(fault))
-				}
-			}(debug.SetPanicOnFault(true))
-			if !open {
-				if err := s.server.CheckKey(keyOf(ctx)); err != nil {
-					return nil, statusOf(err)
-				}
-			}
-			a, err := do(s, ctx, q.(*Q))
-			if err != nil {
-				return nil, statusOf(err)
-			}
-			return a, nil
-		}
-		if between == nil {
-			return run(ctx, q)
-		}
-		return between(ctx, q, &grpc.UnaryServerInfo{Server: srv, FullMethod: "/" + serviceName + "/" + name}, run)
-	}}
+// A message is one as it came.
+type message []byte
+
+// codec hands messages on as they came: what is made of one has to be asked for first.
+type codec struct{}
+
+// Name implements encoding.CodecV2.
+func (codec) Name() string { return "proto" }
+
+// Marshal implements encoding.CodecV2.
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	data, err := proto.Marshal(v.(proto.Message))
+	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
-// keyOf is the API key of a request.
-func keyOf(ctx context.Context) string {
-	md, _ := metadata.FromIncomingContext(ctx)
-	for _, value := range md.Get("authorization") {
-		if scheme, key, _ := strings.Cut(value, " "); strings.EqualFold(scheme, "bearer") {
-			return key
+// Unmarshal implements encoding.CodecV2.
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	*v.(*message) = data.Materialize()
+	return nil
+}
+
+const (
+	rawField       = 7   // raw_input_contents, whose bytes are copied once
+	bytesPerByte   = 24  // what a byte of anything else may come to: numbers of one byte, and strings of none
+	bytesPerObject = 256 // and a field
+)
+
+// cost is about what a message comes to.
+func (m message) cost() int {
+	all := 0
+	for data := []byte(m); len(data) > 0; {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			break
 		}
+		size := protowire.ConsumeFieldValue(number, kind, data[n:])
+		if size < 0 {
+			break
+		}
+		each := bytesPerByte
+		if number == rawField {
+			each = 2
+		}
+		all += each*size + bytesPerObject
+		data = data[n+size:]
 	}
-	for _, value := range md.Get("x-api-key") {
-		return value
-	}
-	return ""
+	return all
+}
+
+// method is a row of the table.
+func method[Q, A any](name string, do func(s *service, ctx context.Context, q *Q) (A, error)) grpc.MethodDesc {
+	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (answer any, err error) {
+		s, q := srv.(*service), new(Q)
+		defer func(before bool) {
+			debug.SetPanicOnFault(before)
+			if fault := recover(); fault != nil { // which grpc lets end the process
+				answer, err = nil, s.server.Fault(fault)
+			}
+			err = statusOf(err)
+		}(debug.SetPanicOnFault(true))
+		var m message
+		if err := read(&m); err != nil {
+			return nil, err
+		}
+		if err := server.Take(ctx, m.cost()); err != nil {
+			return nil, err
+		}
+		if proto.Unmarshal(m, any(q).(proto.Message)) != nil {
+			return nil, status.Error(codes.InvalidArgument, "the message is not one of "+name)
+		}
+		return do(s, ctx, q)
+	}}
 }
 
 // statusCodes are gRPC's for those of HTTP (https://grpc.io/docs/guides/status-codes).
@@ -102,7 +157,7 @@ var statusCodes = map[int]codes.Code{http.StatusBadRequest: codes.InvalidArgumen
 	http.StatusInternalServerError: codes.Internal}
 
 func statusOf(err error) error {
-	if _, ok := status.FromError(err); ok {
+	if _, ok := status.FromError(err); ok { // or none
 		return err
 	}
 	code, text := server.Status(err)
@@ -148,7 +203,7 @@ func (s *service) infer(ctx context.Context, q *oippb.ModelInferRequest) (*oippb
 	}
 	for i, x := range q.GetInputs() {
 		if in[x.GetName()] != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "there are two inputs %q", x.GetName())
+			return nil, status.Errorf(codes.InvalidArgument, "there are two inputs %.100q", x.GetName())
 		}
 		shape := make([]int, len(x.GetShape()))
 		for k, n := range x.GetShape() {
@@ -204,7 +259,7 @@ func contents(x *oippb.ModelInferRequest_InferInputTensor, shape []int) (*tensor
 	}
 	list, ok := lists[x.GetDatatype()]
 	if !ok {
-		return nil, status.Errorf(codes.InvalidArgument, "input %q: datatype %q has no contents: use raw_input_contents", x.GetName(), x.GetDatatype())
+		return nil, status.Errorf(codes.InvalidArgument, "input %.100q: datatype %.100q has no contents: use raw_input_contents", x.GetName(), x.GetDatatype())
 	}
 	d := dtypes[x.GetDatatype()]
 	for _, size := range shape {
@@ -233,5 +288,5 @@ var dtypes = func() map[string]tensor.DType {
 }()
 
 func mismatch(x *oippb.ModelInferRequest_InferInputTensor, shape []int, n int) error {
-	return status.Error(codes.InvalidArgument, fmt.Sprintf("input %q: the contents have %d elements, and the shape is %v", x.GetName(), n, shape))
+	return status.Error(codes.InvalidArgument, fmt.Sprintf("input %.100q: the contents have %d elements, and the shape is %v", x.GetName(), n, shape[:min(len(shape), 16)]))
 }

@@ -2,7 +2,8 @@ package oipgrpc
 
 import (
 	"context"
-	"net"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,16 +24,15 @@ import (
 func dial(t *testing.T, o server.Options) *grpc.ClientConn {
 	s, err := server.New(t.Context(), []server.Model{{Name: "minilm", Path: "../../pipeline/testdata/minilm"}}, o)
 	require.NoError(t, err)
-	g := grpc.NewServer()
-	Register(g, s, "1.0")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	go g.Serve(l)
-	c, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	h := httptest.NewUnstartedServer(Handler(s, "1.0"))
+	h.Config.Protocols = new(http.Protocols)
+	h.Config.Protocols.SetUnencryptedHTTP2(true)
+	h.Start()
+	c, err := grpc.NewClient(h.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		c.Close()
-		g.Stop()
+		h.Close()
 		require.NoError(t, s.Close())
 	})
 	return c

@@ -1,0 +1,450 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc/server/oipgrpc/oippb"
+)
+
+// hostile is how often each attack is made; .ci/hostile makes more. messages is how many changed messages of gRPC are sent to each method.
+var (
+	hostile  = flag.Int("hostile", 1, "how often each attack on a server is made")
+	messages = flag.Int("messages", 200, "changed messages of gRPC to each method")
+)
+
+const (
+	hostileLimit = 256 << 20 // of --memory-limit
+	hostileMore  = 64 << 20  // by which the process may pass it
+	hostileBody  = 30 << 20
+)
+
+// A body is head, so many bytes of a unit again and again, and tail: it takes no memory here.
+func body(head, unit string, size int, tail string) io.Reader {
+	return io.MultiReader(strings.NewReader(head), io.LimitReader(&repeated{unit: unit}, int64(size/len(unit)*len(unit))), strings.NewReader(tail))
+}
+
+type repeated struct {
+	unit string
+	at   int
+}
+
+func (r *repeated) Read(b []byte) (int, error) {
+	n := 0
+	for n < len(b) {
+		k := copy(b[n:], r.unit[r.at:])
+		n += k
+		r.at = (r.at + k) % len(r.unit)
+	}
+	return n, nil
+}
+
+// A target is a server that is attacked, in a process of its own.
+type target struct {
+	t           *testing.T
+	url, grpc   string
+	bad, good   *http.Client // of two peers
+	badC, goodC *grpc.ClientConn
+}
+
+func from(peer string) func(ctx context.Context, network, to string) (net.Conn, error) {
+	return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(peer)}}).DialContext
+}
+
+func (x *target) dial(peer string) *grpc.ClientConn {
+	c, err := grpc.NewClient(x.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return from(peer)(ctx, "tcp", to) }))
+	require.NoError(x.t, err)
+	x.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// send sends a body and forgets the answer, if there is one.
+func (x *target) send(path string, b io.Reader, header ...string) int {
+	r, err := http.NewRequestWithContext(x.t.Context(), "POST", x.url+path, b)
+	require.NoError(x.t, err)
+	r.Header.Set("Authorization", "Bearer k")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	a, err := x.bad.Do(r)
+	if err != nil { // it was cut off
+		return 0
+	}
+	defer a.Body.Close()
+	io.Copy(io.Discard, a.Body)
+	return a.StatusCode
+}
+
+// raw opens a connection and sends what begins a request.
+func (x *target) raw(begin string) net.Conn {
+	c, err := from("127.0.0.1")(x.t.Context(), "tcp", strings.TrimPrefix(x.url, "http://"))
+	if err != nil {
+		return nil
+	}
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	io.WriteString(c, begin)
+	return c
+}
+
+func request(path string, length int) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\nContent-Length: %d\r\n\r\n", path, length)
+}
+
+// each makes n attacks at a time.
+func each(n int, do func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { do(i) })
+	}
+	wg.Wait()
+}
+
+// bodies are those that make much of little.
+var bodies = map[string]struct{ path, head, unit, tail string }{
+	"empty lists":      {"/embed", `{"inputs": [`, `[],`, `[]]}`},
+	"empty texts":      {"/v1/embeddings", `{"input": [`, `"",`, `""]}`},
+	"ids":              {"/v1/embeddings", `{"input": [`, `5,`, `5]}`},
+	"ids to decode":    {"/decode", `{"ids": [`, `5,`, `5]}`},
+	"pairs":            {"/models/classify/predict", `{"inputs": [`, `["",""],`, `[""]]}`},
+	"sentences":        {"/similarity", `{"inputs": {"source_sentence": "a", "sentences": [`, `"",`, `""]}}`},
+	"documents":        {"/models/rerank/rerank", `{"query": "a", "documents": [`, `{"text":""},`, `""]}`},
+	"objects of OIP":   {"/v2/models/minilm/infer", `{"inputs": [`, `{},`, `{}]}`},
+	"numbers of OIP":   {"/v2/models/minilm/infer", `{"inputs": [{"name": "input_ids", "shape": [1], "datatype": "FP64", "data": [`, `0,`, `0]}]}`},
+	"strings of OIP":   {"/v2/models/minilm/infer", `{"inputs": [{"name": "input_ids", "shape": [1], "datatype": "BYTES", "data": [`, `"",`, `""]}]}`},
+	"sizes of OIP":     {"/v2/models/minilm/infer", `{"inputs": [{"name": "x", "shape": [`, `1,`, `1], "datatype": "INT64"}]}`},
+	"options":          {"/api/embed", `{"model": "minilm", "input": "a", "options": {"x": [`, `{"a":[]},`, `1]}}`},
+	"a model's name":   {"/v1/embeddings", `{"model": "`, `x`, `", "input": "a"}`},
+	"a field's name":   {"/embed", `{"`, `x`, `": 1}`},
+	"a prompt's name":  {"/embed", `{"inputs": "a", "prompt_name": "`, `é`, `"}`},
+	"a long text":      {"/tokenize", `{"inputs": "`, `a cat `, `"}`},
+	"a long word":      {"/embed", `{"inputs": "`, `a`, `"}`},
+	"escapes":          {"/tokenize", `{"inputs": "`, `\u0000`, `"}`},
+	"many to tokenize": {"/tokenize", `{"inputs": ["a"`, `,"` + strings.Repeat("a cat ", 2500) + `"`, `]}`},
+	"many vectors":     {"/embed_all", `{"inputs": ["a"`, `,"` + strings.Repeat("cat ", 200) + `"`, `]}`},
+	"sparse":           {"/models/splade/embed_sparse", `{"inputs": ["a"`, `,"` + strings.Repeat("cat ", 200) + `"`, `]}`},
+	"texts returned":   {"/models/rerank/rerank", `{"query": "a", "return_text": true, "texts": ["a"`, `,"` + strings.Repeat("\\u0001", 2500) + `"`, `]}`},
+	"a long query":     {"/models/rerank/rerank", `{"texts": ["a"], "query": "`, `cat `, `"}`},
+	"deep":             {"/embed", `{"parameters": `, `[`, ``},
+	"spaces":           {"/embed", `{"inputs": "a"`, ` `, `}`},
+	"a number":         {"/embed", `{"inputs": "a", "dimensions": `, `1`, `}`},
+	"any task":         {"/", `{"inputs": [`, `"a",`, `"a"]}`},
+}
+
+// attacks on a server, of one peer.
+var attacks = map[string]func(x *target){
+	"announced and not sent": func(x *target) {
+		each(16, func(int) {
+			if c := x.raw(request("/embed", 32<<20) + "{"); c != nil {
+				time.Sleep(time.Second)
+				c.Close()
+			}
+		})
+	},
+	"sent and not finished": func(x *target) {
+		each(8, func(int) {
+			if c := x.raw(request("/embed", 32<<20) + `{"inputs": ["`); c != nil {
+				io.CopyN(c, &repeated{unit: "a cat "}, 16<<20)
+				time.Sleep(time.Second)
+				c.Close()
+			}
+		})
+	},
+	"answers that are not read": func(x *target) {
+		each(6, func(int) {
+			text := `{"inputs": ["` + strings.Repeat(strings.Repeat("cat ", 100)+`", "`, 250) + `"]}`
+			if c := x.raw(request("/embed_all", len(text)) + text); c != nil {
+				c.Read(make([]byte, 1))
+				time.Sleep(2 * time.Second)
+				c.Close()
+			}
+		})
+	},
+	"connections": func(x *target) {
+		var open []net.Conn
+		for range 1500 {
+			if c := x.raw("POST /embed HTTP/1.1\r\n"); c != nil {
+				open = append(open, c)
+			}
+		}
+		for _, c := range open {
+			c.Close()
+		}
+	},
+	"heads": func(x *target) {
+		each(16, func(int) {
+			if c := x.raw("GET / HTTP/1.1\r\nX: "); c != nil {
+				io.CopyN(c, &repeated{unit: "x"}, 8<<20)
+				c.Close()
+			}
+		})
+	},
+	"no end": func(x *target) {
+		each(4, func(int) {
+			x.send("/embed", io.LimitReader(&repeated{unit: " "}, 48<<20))
+		})
+	},
+	"binary strings": func(x *target) {
+		const n = 4 << 20
+		head := fmt.Sprintf(`{"inputs": [{"name": "input_ids", "shape": [%d], "datatype": "BYTES", "parameters": {"binary_data_size": %d}}]}`, n, 4*n)
+		each(4, func(int) {
+			x.send("/v2/models/minilm/infer", body(head, "\x00\x00\x00\x00", 4*n, ""), "Inference-Header-Content-Length", strconv.Itoa(len(head)))
+		})
+	},
+	"large answers of OIP": func(x *target) {
+		in := func(name string, value int) string {
+			return fmt.Sprintf(`{"name": %q, "shape": [2000, 100], "datatype": "INT64", "data": [%s%d]}`, name, strings.Repeat(fmt.Sprintf("%d,", value), 199999), value)
+		}
+		text := `{"inputs": [` + in("input_ids", 5) + "," + in("attention_mask", 1) + "," + in("token_type_ids", 0) + `]}`
+		each(3, func(int) { x.send("/v2/models/minilm/infer", strings.NewReader(text)) })
+	},
+	"gRPC without a key": func(x *target) {
+		data := make([]byte, 30<<20)
+		each(6, func(int) {
+			err := x.badC.Invoke(x.t.Context(), inferMethod, &oippb.ModelInferRequest{RawInputContents: [][]byte{data}}, new(oippb.ModelInferResponse))
+			require.Equal(x.t, codes.Unauthenticated, status.Code(err))
+		})
+		var streams []grpc.ClientStream
+		ctx, cancel := context.WithCancel(x.t.Context())
+		defer cancel()
+		for range 80 {
+			if s, err := x.badC.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, "/inference.GRPCInferenceService/ServerLive"); err == nil {
+				streams = append(streams, s)
+			}
+		}
+		require.NoError(x.t, x.goodC.Invoke(ctx, "/inference.GRPCInferenceService/ServerLive", &oippb.ServerLiveRequest{}, new(oippb.ServerLiveResponse)))
+		_ = streams
+	},
+	"gRPC messages": func(x *target) {
+		key := metadata.AppendToOutgoingContext(x.t.Context(), "authorization", "Bearer k")
+		small := &oippb.ModelInferRequest_InferInputTensor{Name: "input_ids", Datatype: "INT64", Shape: []int64{1}, Contents: &oippb.InferTensorContents{Int64Contents: make([]int64, 8<<20)}}
+		for _, q := range []*oippb.ModelInferRequest{{ModelName: "minilm", Inputs: []*oippb.ModelInferRequest_InferInputTensor{small}},
+			{ModelName: "minilm", Inputs: slices.Repeat([]*oippb.ModelInferRequest_InferInputTensor{{}}, 1<<20)},
+			{ModelName: "minilm", RawInputContents: make([][]byte, 1<<20)}, {ModelName: strings.Repeat("x", 20<<20)}} {
+			each(2, func(int) {
+				err := x.badC.Invoke(key, inferMethod, q, new(oippb.ModelInferResponse))
+				require.NotContains(x.t, []codes.Code{codes.OK, codes.Unknown}, status.Code(err), "%.100v", err)
+			})
+		}
+	},
+}
+
+const inferMethod = "/inference.GRPCInferenceService/ModelInfer"
+
+// peak is the most memory that a process had at a time.
+func peak(t *testing.T, pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0 // not on this system
+	}
+	m := regexp.MustCompile(`VmHWM:\s*(\d+) kB`).FindSubmatch(text)
+	require.NotNil(t, m)
+	kib, err := strconv.ParseInt(string(m[1]), 10, 64)
+	require.NoError(t, err)
+	return kib << 10
+}
+
+// TestHostileClients attacks a server in all ways at hand, while a neighbour asks on: the server lives, the neighbour is answered, and memory stays
+// within the limit, or little above it. It uses the loopback device alone.
+func TestHostileClients(t *testing.T) {
+	c, url, log := serveProcess(t, served+"minilm", served+"rerank", served+"classify", served+"splade", "--memory-limit", strconv.Itoa(hostileLimit), "--api-key", "k",
+		"--grpc-address", "127.0.0.1:0", "--read-timeout", "10s", "--timeout", "20s")
+	x := &target{t: t, url: url, grpc: log.await(t, `grpc=(\S+)`)[1], bad: &http.Client{Transport: &http.Transport{DialContext: from("127.0.0.1")}},
+		good: &http.Client{Transport: &http.Transport{DialContext: from("127.0.0.2")}}}
+	x.badC, x.goodC = x.dial("127.0.0.1"), x.dial("127.0.0.2")
+	ctx, cancel := context.WithCancel(t.Context())
+	var waits []time.Duration
+	var wrong atomic.Value
+	done := make(chan struct{})
+	ask := func() (int, string, error) {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", url+"/embed", strings.NewReader(`{"inputs": "a cat sits on the mat"}`))
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer k")
+		a, err := x.good.Do(r)
+		if err != nil {
+			return 0, "", err
+		}
+		defer a.Body.Close()
+		text, err := io.ReadAll(a.Body)
+		return a.StatusCode, string(text), err
+	}
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			begun := time.Now()
+			if code, text, err := ask(); err != nil || code != 200 {
+				wrong.Store(fmt.Sprint(code, text, err))
+			}
+			waits = append(waits, time.Since(begun))
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	try := func(name string, do func()) {
+		t.Run(name, func(t *testing.T) {
+			do()
+			most := peak(t, c.Process.Pid)
+			t.Logf("peak %d MiB", most>>20)
+			require.LessOrEqual(t, most, int64(hostileLimit+hostileMore), "memory")
+			require.Nil(t, wrong.Load(), "the neighbour")
+		})
+	}
+	for range *hostile {
+		for name, b := range bodies {
+			try(name, func() {
+				each(2, func(int) {
+					code := x.send(b.path, body(b.head, b.unit, hostileBody, b.tail))
+					require.True(t, code < 500 || code == http.StatusGatewayTimeout, "%s: %d", name, code)
+				})
+			})
+		}
+		for name, do := range attacks {
+			try(name, func() { do(x) })
+		}
+	}
+	cancel()
+	<-done
+	slices.Sort(waits)
+	t.Logf("the neighbour asked %d times; p50 %v, p99 %v", len(waits), waits[len(waits)/2], waits[len(waits)*99/100])
+	require.Greater(t, len(waits), 20)
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, c.Wait(), "%s", log)
+	require.NotContains(t, log.String(), "panic")
+}
+
+// TestMutatedCalls sends messages of every method that were changed at random: what is wrong is the message, and the server lives on.
+func TestMutatedCalls(t *testing.T) {
+	_, log, stop := startServe(t, served+"minilm", "--grpc-address", "127.0.0.1:0")
+	x := &target{t: t, grpc: log.await(t, `grpc=(\S+)`)[1]}
+	c := x.dial("127.0.0.1")
+	ids := binary.LittleEndian.AppendUint64(nil, 5)
+	q := &oippb.ModelInferRequest{ModelName: "minilm"}
+	for _, name := range []string{"input_ids", "attention_mask", "token_type_ids"} {
+		q.Inputs = append(q.Inputs, &oippb.ModelInferRequest_InferInputTensor{Name: name, Datatype: "INT64", Shape: []int64{1, 1}})
+		q.RawInputContents = append(q.RawInputContents, ids)
+	}
+	valid, err := proto.Marshal(q)
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, method := range []string{"ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMetadata", "ModelInfer"} {
+		for range *messages {
+			data := bytes.Clone(valid)
+			for range 1 + r.IntN(4) {
+				if i := r.IntN(len(data)); r.IntN(4) == 0 {
+					data = data[:i+1]
+				} else {
+					data[i] = byte(r.IntN(256))
+				}
+			}
+			var answer []byte
+			err := c.Invoke(t.Context(), "/inference.GRPCInferenceService/"+method, &data, &answer, grpc.ForceCodec(asIs{}))
+			require.Contains(t, []codes.Code{codes.OK, codes.InvalidArgument, codes.NotFound, codes.ResourceExhausted}, status.Code(err), "%s %x: %v", method, data, err)
+		}
+	}
+	require.Equal(t, exitDone, stop())
+}
+
+// asIs is a codec of bytes.
+type asIs struct{}
+
+func (asIs) Name() string                       { return "proto" }
+func (asIs) Marshal(v any) ([]byte, error)      { return *v.(*[]byte), nil }
+func (asIs) Unmarshal(data []byte, v any) error { *v.(*[]byte) = data; return nil }
+
+// TestHostileInputs runs commands on files and hubs that ask for much, each in a process of its own that may take 512 MiB.
+func TestHostileInputs(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, r io.Reader) string {
+		f, err := os.Create(filepath.Join(dir, name))
+		require.NoError(t, err)
+		_, err = io.Copy(f, r)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		return f.Name()
+	}
+	pipe := filepath.Join(dir, "pipe.txt")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	part := filepath.Join(dir, "linked.jsonl")
+	secret := write("secret", strings.NewReader("secret"))
+	require.NoError(t, os.Symlink(secret, part+".part"))
+	var pages *httptest.Server
+	pages = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/revision/") {
+			json.NewEncoder(w).Encode(map[string]string{"sha": strings.Repeat("a", 40)})
+			return
+		}
+		w.Header().Set("Link", fmt.Sprintf(`<%s%s>; rel="next"`, pages.URL, r.URL.Path))
+		fmt.Fprint(w, `[`)
+		for i := range 5000 {
+			fmt.Fprintf(w, `{"type": "file", "path": "%d-%s", "size": 1, "oid": "%040x"},`, i, strconv.Itoa(rand.IntN(1<<30)), i)
+		}
+		fmt.Fprint(w, `{"type": "directory", "path": "x"}]`)
+	}))
+	defer pages.Close()
+	tokens, model := "../../tokenizer/testdata/tokenizer.json", served+"minilm"
+	for name, x := range map[string]struct {
+		args  []string
+		stdin io.Reader
+		code  int
+		says  string
+	}{
+		"a quotation mark":   {[]string{"embed", model, "--input", write("a.csv", strings.NewReader("text\n\"abc"))}, nil, exitInput, "a.csv:"},
+		"a quotation's end":  {[]string{"embed", model, "--input", write("b.csv", body("text\n\"", "abc\n", 200<<20, ""))}, nil, exitInput, "longer than 16 MiB"},
+		"a long line":        {[]string{"embed", model, "--input", write("c.txt", body("", "abc ", 100<<20, "\n"))}, nil, exitInput, "longer than 16 MiB"},
+		"a deep object":      {[]string{"embed", model, "--input", write("d.jsonl", body(`{"text": `, "[", 8<<20, "\n"))}, nil, exitInput, "no JSON object"},
+		"a pipe":             {[]string{"embed", model, "--input", pipe}, nil, exitInput, "not a regular file"},
+		"a part elsewhere":   {[]string{"embed", model, "a", "-o", part}, nil, exitInput, "not a regular file"},
+		"a long text":        {[]string{"tokenize", tokens}, body("", "a cat ", 1<<20, "\n"), exitDone, ""},
+		"a longer text":      {[]string{"tokenize", tokens, "--json"}, body("", "a cat ", 14<<20, "\n"), exitInput, "cut it into several"},
+		"a line without end": {[]string{"tokenize", tokens, "--json"}, body("", "a", 100<<20, ""), exitInput, "longer than 16 MiB"},
+		"pages without end":  {[]string{"pull", "acme/tiny"}, nil, exitInput, "no end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := exec.Command("rlxc", x.args...)
+			var said bytes.Buffer
+			c.Stderr, c.Stdout, c.Stdin = &said, io.Discard, x.stdin
+			c.Env = append(os.Environ(), "HF_ENDPOINT="+pages.URL, "HF_HOME="+dir, "HF_HUB_OFFLINE=")
+			require.NoError(t, c.Start())
+			kill := time.AfterFunc(2*time.Minute, func() { c.Process.Kill() })
+			defer kill.Stop()
+			c.Wait() //nolint:errcheck // its code is looked at
+			require.Equal(t, x.code, c.ProcessState.ExitCode(), "%s", &said)
+			require.Contains(t, said.String(), x.says)
+			most := c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+			require.Less(t, most, int64(512<<20))
+		})
+	}
+	text, err := os.ReadFile(secret)
+	require.NoError(t, err)
+	require.Equal(t, "secret", string(text))
+}

@@ -1,0 +1,213 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// An encoder writes an answer as it is made. Until its first piece is full, an error is one that the client is told; afterwards the
+// connection ends.
+type encoder struct {
+	ctx    context.Context
+	to     http.ResponseWriter
+	status int
+	kind   string
+	piece  []byte
+	begun  bool
+}
+
+const fullPiece = 16 << 10
+
+// A streamed value writes itself.
+type streamed interface{ stream(e *encoder) error }
+
+// A listOf is a list whose elements are made while it is written.
+type listOf[T any] func(yield func(T) error) error
+
+// writeJSON writes a body. A value that JSON lacks, such as NaN, is an error.
+func writeJSON(ctx context.Context, w http.ResponseWriter, status int, v any) error {
+	e := &encoder{ctx: ctx, to: w, status: status, kind: "application/json"}
+	return e.end(e.value(reflect.ValueOf(v)))
+}
+
+func writeBytes(w http.ResponseWriter, status int, kind string, data []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(status)
+	w.Write(data) //nolint:errcheck // who is gone does not read
+}
+
+// end writes what is left. An error that comes too late for the client ends the connection.
+func (e *encoder) end(err error) error {
+	if err == nil && !e.begun {
+		e.to.Header().Set("Content-Length", strconv.Itoa(len(e.piece)))
+	}
+	if err == nil {
+		err = e.flush()
+	}
+	if err != nil && e.begun {
+		recordOf(e.ctx).err = err
+		panic(http.ErrAbortHandler)
+	}
+	return err
+}
+
+// flush sends the piece. Who does not read it in the time that the request has is cut off.
+func (e *encoder) flush() error {
+	if err := e.ctx.Err(); err != nil {
+		return err
+	}
+	if !e.begun {
+		e.begun = true
+		e.to.Header().Set("Content-Type", e.kind)
+		e.to.WriteHeader(e.status)
+		if end, ok := e.ctx.Deadline(); ok {
+			http.NewResponseController(e.to).SetWriteDeadline(end.Add(time.Second)) //nolint:errcheck // not every writer has one
+		}
+	}
+	_, err := e.to.Write(e.piece)
+	e.piece = e.piece[:0]
+	return err
+}
+
+// put adds text.
+func (e *encoder) put(text ...byte) error {
+	e.piece = append(e.piece, text...)
+	if len(e.piece) < fullPiece {
+		return nil
+	}
+	return e.flush()
+}
+
+// value writes any value, as encoding/json does but for the escapes of HTML.
+func (e *encoder) value(v reflect.Value) error {
+	if !v.IsValid() {
+		return e.put([]byte("null")...)
+	}
+	if s, ok := v.Interface().(streamed); ok {
+		return s.stream(e)
+	}
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		return e.value(v.Elem())
+	case reflect.String:
+		return e.string(v.String())
+	case reflect.Float32, reflect.Float64:
+		return e.float(v.Float(), v.Type().Bits())
+	case reflect.Slice:
+		if v.IsNil() {
+			return e.put([]byte("null")...)
+		}
+		return e.list(v.Len(), func(i int) error { return e.value(v.Index(i)) })
+	case reflect.Struct:
+		return e.object(v)
+	}
+	var b bytes.Buffer
+	j := json.NewEncoder(&b)
+	j.SetEscapeHTML(false)
+	if err := j.Encode(v.Interface()); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return e.put(bytes.TrimSpace(b.Bytes())...)
+}
+
+// list writes n elements.
+func (e *encoder) list(n int, each func(i int) error) error {
+	return listOf[int](func(yield func(int) error) error {
+		for i := range n {
+			if err := yield(i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}).each(e, each)
+}
+
+func (l listOf[T]) each(e *encoder, write func(T) error) error {
+	if err := e.put('['); err != nil {
+		return err
+	}
+	first := true
+	if err := l(func(x T) error {
+		if !first {
+			if err := e.put(','); err != nil {
+				return err
+			}
+		}
+		first = false
+		return write(x)
+	}); err != nil {
+		return err
+	}
+	return e.put(']')
+}
+
+func (l listOf[T]) stream(e *encoder) error {
+	return l.each(e, func(x T) error { return e.value(reflect.ValueOf(x)) })
+}
+
+func (e *encoder) object(v reflect.Value) error {
+	if err := e.put('{'); err != nil {
+		return err
+	}
+	first := true
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || options == "omitempty" && v.Field(i).IsZero() {
+			continue
+		}
+		if !first {
+			name = `,"` + name + `":`
+		} else {
+			name = `"` + name + `":`
+		}
+		first = false
+		if err := e.put([]byte(name)...); err != nil {
+			return err
+		}
+		if err := e.value(v.Field(i)); err != nil {
+			return err
+		}
+	}
+	return e.put('}')
+}
+
+// string writes a string, a piece at a time.
+func (e *encoder) string(text string) error {
+	if err := e.put('"'); err != nil {
+		return err
+	}
+	for len(text) > 0 {
+		n := min(len(text), fullPiece)
+		for n < len(text) && n > fullPiece-utf8.UTFMax && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		var b bytes.Buffer
+		j := json.NewEncoder(&b)
+		j.SetEscapeHTML(false)
+		j.Encode(text[:n]) //nolint:errcheck // of a string
+		if err := e.put(b.Bytes()[1 : b.Len()-2]...); err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	return e.put('"')
+}
+
+func (e *encoder) float(x float64, bits int) error {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return fmt.Errorf("writing the answer: JSON lacks %v", x)
+	}
+	e.piece = strconv.AppendFloat(e.piece, x, 'g', -1, bits)
+	return e.put()
+}

@@ -1,0 +1,368 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/rlxc/rlxc/internal/memory"
+)
+
+// A scanner reads JSON (RFC 8259) as it arrives. What it makes of it is asked of the request's share before it is allocated, and nothing is
+// read twice.
+type scanner struct {
+	in    io.Reader
+	share *memory.Share
+	most  int // elements of a list that its reader does not bound
+
+	buffer  []byte
+	at, end int
+	read    int64  // bytes before buffer
+	text    []byte // what is recorded
+	from    int    // of buffer; none without
+	depth   int
+}
+
+const (
+	scanBuffer = 16 << 10 // of memory.Base
+	deepest    = 64       // how deep JSON may be nested
+	longNumber = 64
+)
+
+func newScanner(in io.Reader, share *memory.Share, most int) *scanner {
+	return &scanner{in: in, share: share, most: most, buffer: make([]byte, scanBuffer), from: none}
+}
+
+// fill reads more; io.EOF at the end.
+func (s *scanner) fill() error {
+	if err := s.record(); err != nil {
+		return err
+	}
+	s.read += int64(s.end)
+	s.at, s.end = 0, 0
+	for range 100 {
+		n, err := s.in.Read(s.buffer)
+		if s.end = n; n > 0 {
+			return nil
+		}
+		if err != nil {
+			return bodyError(err)
+		}
+	}
+	return bodyError(io.ErrNoProgress)
+}
+
+// bodyError is what became of reading a body, for its sender; the end is no error of it.
+func bodyError(err error) error {
+	var f *failure
+	switch {
+	case err == io.EOF || errors.As(err, &f): //nolint:errorlint // as readers return it
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &failure{status: http.StatusBadRequest, text: "the body ended before it was complete", cause: err}
+	}
+	for _, c := range causes {
+		if errors.Is(err, c.is) {
+			return err
+		}
+	}
+	return &failure{status: http.StatusBadRequest, text: "the body ended before it was complete", cause: err}
+}
+
+func (s *scanner) notJSON(format string, args ...any) error {
+	return failf(http.StatusBadRequest, "", "the body is not JSON: %s (at byte %d)", failf(0, "", format, args...).text, s.read+int64(s.at))
+}
+
+// must is the next byte, without passing it.
+func (s *scanner) must() (byte, error) {
+	if s.at == s.end {
+		if err := s.fill(); err == io.EOF { //nolint:errorlint // as fill returns it
+			return 0, s.notJSON("it ends too soon")
+		} else if err != nil {
+			return 0, err
+		}
+	}
+	return s.buffer[s.at], nil
+}
+
+// peek passes white space and returns the byte behind it.
+func (s *scanner) peek() (byte, error) {
+	for {
+		c, err := s.must()
+		if err != nil || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return c, err
+		}
+		s.at++
+	}
+}
+
+// expect passes a byte.
+func (s *scanner) expect(want byte) error {
+	c, err := s.peek()
+	if err == nil && c != want {
+		err = s.notJSON("%q instead of %q", c, want)
+	}
+	s.at++
+	return err
+}
+
+// finish checks that nothing but white space is left.
+func (s *scanner) finish() error {
+	for {
+		for ; s.at < s.end; s.at++ {
+			if c := s.buffer[s.at]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+				return s.notJSON("%q after its end", c)
+			}
+		}
+		if err := s.fill(); err == io.EOF { //nolint:errorlint // as fill returns it
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// list calls each before each element of a list.
+func (s *scanner) list(each func(i int) error) error { return s.elements('[', ']', each) }
+
+// object calls each before each value of an object.
+func (s *scanner) object(each func(key string) error) error {
+	var key string
+	return s.fields(func() (err error) { key, err = s.string(); return err }, func() error { return each(key) })
+}
+
+// fields passes an object, whose names and values are passed by others.
+func (s *scanner) fields(name, value func() error) error {
+	return s.elements('{', '}', func(int) error {
+		if c, err := s.peek(); err != nil {
+			return err
+		} else if c != '"' {
+			return s.notJSON("%q instead of a field's name", c)
+		}
+		if err := name(); err != nil {
+			return err
+		}
+		if err := s.expect(':'); err != nil {
+			return err
+		}
+		return value()
+	})
+}
+
+func (s *scanner) elements(open, end byte, each func(i int) error) error {
+	if err := s.expect(open); err != nil {
+		return err
+	}
+	if s.depth++; s.depth > deepest {
+		return s.notJSON("it is nested more than %d deep", deepest)
+	}
+	defer func() { s.depth-- }()
+	for i := 0; ; i++ {
+		c, err := s.peek()
+		switch {
+		case err != nil:
+			return err
+		case c == end && i == 0:
+			s.at++
+			return nil
+		}
+		if err := each(i); err != nil {
+			return err
+		}
+		if c, err = s.peek(); err != nil {
+			return err
+		}
+		s.at++
+		switch c {
+		case end:
+			return nil
+		case ',':
+		default:
+			s.at--
+			return s.notJSON("%q between elements", c)
+		}
+	}
+}
+
+// extend appends to a list whose memory a request answers for. What grows takes its new memory, and the old, which is garbage, too.
+func extend[T any](share *memory.Share, list []T, more ...T) ([]T, error) {
+	if need := len(list) + len(more); need > cap(list) {
+		n := max(need, 2*cap(list), 8)
+		if err := share.Take(int64(n) * int64(reflect.TypeFor[T]().Size())); err != nil {
+			return list, err
+		}
+		list = append(make([]T, 0, n), list...)
+	}
+	return append(list, more...), nil
+}
+
+// written calls pass, and returns what it passed as it is written. It is valid until the next call.
+func (s *scanner) written(pass func() error) ([]byte, error) {
+	s.text, s.from = s.text[:0], s.at
+	err := pass()
+	if err == nil {
+		err = s.record()
+	}
+	s.from = none
+	return s.text, err
+}
+
+// none is where nothing is recorded.
+const none = -1
+
+// record keeps what was passed of the buffer.
+func (s *scanner) record() (err error) {
+	if s.from >= 0 {
+		s.text, err = extend(s.share, s.text, s.buffer[s.from:s.at]...)
+		s.from = 0
+	}
+	return err
+}
+
+// string reads a string.
+func (s *scanner) string() (text string, err error) {
+	written, err := s.written(s.quoted)
+	if err != nil {
+		return "", err
+	}
+	if !utf8.Valid(written) {
+		return "", failf(http.StatusBadRequest, "", "the body is not UTF-8")
+	}
+	if err := s.share.Take(int64(len(written))); err != nil {
+		return "", err
+	}
+	if bytes.IndexByte(written, '\\') < 0 {
+		return string(written[1 : len(written)-1]), nil
+	}
+	if err := json.Unmarshal(written, &text); err != nil {
+		return "", s.notJSON("a string has an escape that there is not")
+	}
+	return text, nil
+}
+
+// quoted passes a string.
+func (s *scanner) quoted() error {
+	s.at++
+	for {
+		c, err := s.must()
+		if err != nil {
+			return err
+		}
+		for c != '"' && c != '\\' && c >= ' ' {
+			if s.at++; s.at == s.end {
+				break
+			}
+			c = s.buffer[s.at]
+		}
+		switch {
+		case s.at == s.end:
+		case c == '"':
+			s.at++
+			return nil
+		case c == '\\':
+			s.at++
+			if _, err := s.must(); err != nil {
+				return err
+			}
+			s.at++
+		default:
+			return s.notJSON("a string has the byte %#x", c)
+		}
+	}
+}
+
+// word passes true, false or null, and reports whether it is there.
+func (s *scanner) word(want string) error {
+	for i := range len(want) {
+		c, err := s.must()
+		if err != nil {
+			return err
+		}
+		if c != want[i] {
+			return s.notJSON("%q in place of %s", c, want)
+		}
+		s.at++
+	}
+	return nil
+}
+
+// null passes null if it is next.
+func (s *scanner) null() (bool, error) {
+	if c, err := s.peek(); err != nil || c != 'n' {
+		return false, err
+	}
+	return true, s.word("null")
+}
+
+// digits passes what may be a number.
+func (s *scanner) digits() error {
+	for n := 0; ; n++ {
+		if s.at == s.end {
+			if err := s.fill(); err == io.EOF { //nolint:errorlint // as fill returns it
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+		c := s.buffer[s.at]
+		if number := '0' <= c && c <= '9' || c == '-' || c == '+' || c == '.' || c|0x20 == 'e'; !number {
+			if n == 0 {
+				return s.notJSON("%q in place of a value", c)
+			}
+			return nil
+		}
+		if s.at++; n == longNumber {
+			return s.notJSON("a number of more than %d characters", longNumber)
+		}
+	}
+}
+
+// number reads the text of a number.
+func (s *scanner) number() (string, error) {
+	text, err := s.written(s.digits)
+	if err == nil && !json.Valid(text) {
+		err = s.notJSON("%q is no number", text)
+	}
+	return string(text), err
+}
+
+// whole reads a whole number.
+func (s *scanner) whole(field string) (int64, error) {
+	text, err := s.number()
+	if err != nil {
+		return 0, err
+	}
+	n, bad := strconv.ParseInt(text, 10, 64)
+	if bad != nil {
+		return 0, invalid(field, "want a whole number, not %s", text)
+	}
+	return n, nil
+}
+
+// skip passes any value.
+func (s *scanner) skip() error {
+	c, err := s.peek()
+	if err != nil {
+		return err
+	}
+	switch c {
+	case '"':
+		return s.quoted()
+	case '[':
+		return s.list(func(int) error { return s.skip() })
+	case '{':
+		return s.fields(s.quoted, s.skip)
+	case 't':
+		return s.word("true")
+	case 'f':
+		return s.word("false")
+	case 'n':
+		return s.word("null")
+	}
+	return s.digits()
+}

@@ -1,0 +1,66 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrWork: a tokenizer's files ask for more work on a text, or make more of it, than any that is in use.
+var ErrWork = errors.New("the tokenizer makes too much of the text")
+
+// A budget bounds what the work on one text takes, whatever the tokenizer's files say. Its parts are far above what tokenizers in use take.
+// The zero value bounds nothing.
+type budget struct {
+	steps, most int // bytes read or written, and what they may come to; 0 for no bound
+	room        int // bytes that normal text may have
+	engines     time.Duration
+	asked       int                     // steps when ask was called last
+	ask         func(bytes int64) error // nil for nobody
+	err         error                   // the first
+}
+
+const (
+	stepsPerByte, freeSteps = 512, 1 << 20
+	roomPerByte, freeRoom   = 32, 64 << 10
+	stepsPerAsk             = 64 << 10
+)
+
+// begin begins the work on a text of so many bytes.
+func (b *budget) begin(length int, ask func(bytes int64) error) {
+	*b = budget{most: freeSteps + stepsPerByte*length, room: freeRoom + roomPerByte*length, engines: patternTimeout + time.Duration(length)*timePerByte, ask: ask}
+}
+
+// spend notes steps and reports whether the work may go on.
+func (b *budget) spend(steps int) bool {
+	if b.err != nil || b.most == 0 {
+		return b.err == nil
+	}
+	if b.steps += steps; b.steps > b.most {
+		b.err = fmt.Errorf("tokenizer: %w: more than %d steps", ErrWork, b.most)
+	} else if b.ask != nil && b.steps-b.asked >= stepsPerAsk {
+		b.asked = b.steps
+		b.err = b.ask(0)
+	}
+	return b.err == nil
+}
+
+// fits reports whether normal text may have so many bytes.
+func (b *budget) fits(bytes int) bool {
+	if b.err == nil && b.most > 0 && bytes > b.room {
+		b.err = fmt.Errorf("tokenizer: %w: more than %d bytes", ErrWork, b.room)
+	}
+	return b.err == nil
+}
+
+// take asks for memory.
+func (b *budget) take(bytes int) error {
+	if b.err == nil && b.ask != nil {
+		b.err = b.ask(int64(bytes))
+	}
+	return b.err
+}
+
+// Ask has ask called before memory is taken for rows, with how many bytes it is, negative ones when what was needed for a while is free again,
+// and now and then with 0. Its error ends the work.
+func Ask(ask func(bytes int64) error) RowOption { return func(o *rowOptions) { o.ask = ask } }
