@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,10 +47,7 @@ var strange = []string{`null`, `true`, `-1`, `0`, `1e300`, `1099511627776`, `""`
 func mutate(r *rand.Rand, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		keys := make([]string, 0, len(v))
-		for k := range v {
-			keys = append(keys, k)
-		}
+		keys := slices.Sorted(maps.Keys(v))
 		if len(keys) > 0 && r.IntN(8) > 0 {
 			k := keys[r.IntN(len(keys))]
 			switch r.IntN(8) {
@@ -123,7 +123,11 @@ func TestMutations(t *testing.T) {
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(data)))
 			require.Less(t, w.Code, 500, "%s %q: %s", path, data, w.Body)
-			require.True(t, json.Valid(w.Body.Bytes()), "%s %q: %s", path, data, w.Body)
+			text := w.Body.Bytes()
+			if n, err := strconv.Atoi(w.Header().Get(binaryHead)); err == nil { // tensors follow as bytes
+				text = text[:n]
+			}
+			require.True(t, json.Valid(text), "%s %q: %s", path, data, w.Body)
 			if w.Code != 200 {
 				require.Less(t, w.Body.Len(), 1200, "%s: an error repeats what was sent: %s", path, w.Body)
 				require.NotContains(t, w.Body.String(), "tei", "%s: a name of the program: %s", path, w.Body)

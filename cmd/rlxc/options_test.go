@@ -48,7 +48,7 @@ var given = map[string]string{"Backend": "cuda", "Device": "nosuch", "Level": "1
 var compiled = map[string]map[string]string{
 	"plan":    {"Dims": ""}, // it is the plan that has the sizes
 	"inspect": {"Dims": ""},
-	"serve":   {"MemoryLimit": "32MiB", "Unpad": "false"}, // a part for texts and one for tensors; it is the default
+	"serve":   {"MemoryLimit": "16MiB", "Unpad": "false"}, // half for arenas, of which texts and tensors have a part each; it is the default
 }
 
 // TestOptionsReachCompilations: every command that compiles has every flag of the options of a compilation, and compiles with what it is
