@@ -55,7 +55,7 @@ func TestTexts(t *testing.T) {
 				}
 				longest := slices.Max(lengths)
 				in := modeltest.BERT(texts, longest, r)
-				rows := rlxc.Rows{Starts: starts, Inputs: rlxc.Tensors{}}
+				rows := rlxc.PackedBatch{Starts: starts, Inputs: rlxc.Tensors{}}
 				for name, x := range in {
 					if name != "attention_mask" {
 						rows.Inputs[name] = tensor.FromSlice(tensor.Of[int64](x)[:tokens], tokens)
@@ -79,11 +79,11 @@ func TestTexts(t *testing.T) {
 				}
 				a := median(func() error { _, err := withPadding.Run(ctx, in); return err })
 				b := median(func() error { _, err := without.Run(ctx, in); return err })
-				c := median(func() error { _, err := without.RunRows(ctx, rows); return err })
+				c := median(func() error { _, err := without.RunPacked(ctx, rows); return err })
 				fmt.Printf("%s %s %s, %d texts, the longest %d: %d tokens, %.2f places a token, padded %.3f ms, without %.3f ms, rows %.3f ms, %.0f, %.0f and %.0f tokens/s, rows %.2f times\n", name, precision, list.name, texts,
 					longest, tokens, float64(texts*longest)/float64(tokens), a, b, c, float64(tokens)/a*1e3, float64(tokens)/b*1e3, float64(tokens)/c*1e3, a/c)
 				for range 3 {
-					_, err := profiled.RunRows(ctx, rows)
+					_, err := profiled.RunPacked(ctx, rows)
 					require.NoError(t, err)
 				}
 				printProfile(profiled)
