@@ -28,7 +28,7 @@ func TestLinear(t *testing.T) {
 				return (processorTime(t) - begun) / float64(rounds)
 			}
 			short, long := math.Inf(1), math.Inf(1)
-			for range 5 { // the least counts: other work takes caches away
+			for range 25 { // the least counts: other work takes caches away
 				short, long = min(short, time(text[:size], 4)), min(long, time(text, 1))
 				if long < most*short {
 					break
