@@ -174,8 +174,7 @@ var functions = map[string]any{
 		d.last = "launch"
 		d.Early += int(c.count)
 		if d.Run != nil {
-			block := append([]byte(nil), unsafe.Slice(at[byte](*at[uintptr](params)), mostParams)...)
-			l := Launch{name, [3]uint32(c.blocks[:]), int(c.threads[0]), block}
+			l := Launch{name, [3]uint32(c.blocks[:]), int(c.threads[0]), parameters(*at[uintptr](params))}
 			d.recorded = append(d.recorded, func() { d.Run(l) })
 		}
 		return 0
@@ -291,4 +290,11 @@ func (d *Driver) queued(way string, device, other, n, stream uintptr) uintptr {
 		d.recorded = append(d.recorded, func() { copy(to, from) })
 	}
 	return 0
+}
+
+// parameters copies a kernel's struct, whose size only the kernel knows: what is behind it is copied as well, and read by nothing.
+//
+//go:nocheckptr
+func parameters(address uintptr) []byte {
+	return append([]byte(nil), unsafe.Slice(at[byte](address), mostParams)...)
 }
