@@ -216,9 +216,15 @@ func (sp *space) topOf(blocks []int32) int64 {
 	return top
 }
 
+// mostBeforeDone is the work of a try after which a search that may be interrupted looks whether it is: a fraction of a second.
+const mostBeforeDone = 20_000_000
+
 // try probes once, and takes over what it finds.
 func (s *searcher) try(p *prober, limit int64, effort int) (found, none bool) {
 	left := s.budget - s.work
+	if s.done != nil {
+		left = min(left, mostBeforeDone)
+	}
 	found, none = p.probe(limit, effort, left)
 	s.work += left - p.work
 	if found {

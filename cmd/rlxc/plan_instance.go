@@ -109,6 +109,7 @@ func (p *planning) planInstance(c *cobra.Command) error {
 	if report.LowerBound, err = planner.LowerBound(problem, o); err != nil {
 		return err
 	}
+	patient(5 * time.Second) // ctrl-C ends the search, and what it has found is the answer
 	ctx, cancel := context.WithTimeout(c.Context(), p.budget)
 	defer cancel()
 	plan, err := planner.SolveContext(ctx, problem, o)
