@@ -6,14 +6,9 @@ import (
 )
 
 // LowerBound returns the bytes that no plan can go below: the largest sum, over the steps, of the live sizes, rounded
-// up to the alignment that all buffers of a device share (but for the one that may lie highest), summed over the devices. It fails as Problem.Validate does, and if o is invalid.
+// up to the alignment that all buffers of a device share (but for the one that may lie highest), summed over the devices. It fails as
+// Problem.Validate does, and if o is invalid.
 func LowerBound(p *Problem, o Options) (int64, error) {
-	if err := p.Validate(); err != nil {
-		return 0, err
-	}
-	if err := o.validate(); err != nil {
-		return 0, err
-	}
 	l, err := newLayout(p, &o)
 	if err != nil {
 		return 0, err
@@ -36,12 +31,6 @@ type Bound struct {
 
 // Bounds proves the lower bound, a Bound a device. It fails as LowerBound does.
 func Bounds(p *Problem, o Options) ([]Bound, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
 	o.Mode = Auto // one space a device
 	l, err := newLayout(p, &o)
 	if err != nil {

@@ -12,14 +12,20 @@ import (
 // same execution level in the arena mode; at all where the options forbid reuse), a view outside its buffer, or a figure that is
 // not what the problem and the plan amount to. It shares no code with the modes. The error names the buffers or the arena.
 func Check(p *Problem, plan *Plan) error {
+	_, err := check(p, plan)
+	return err
+}
+
+// check is Check, and returns who lies where.
+func check(p *Problem, plan *Plan) ([]tenant, error) {
 	tenants, err := checkMemory(p, plan)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if got, want := plan.Figures, figuresOf(plan, tenants); got != want {
-		return fmt.Errorf("the plan claims %+v, it has %+v", got, want)
+		return nil, fmt.Errorf("the plan claims %+v, it has %+v", got, want)
 	}
-	return nil
+	return tenants, nil
 }
 
 // checkMemory checks where buffers lie, and returns who lies where.
@@ -118,13 +124,9 @@ func sumUp(plan *Plan, tenants []tenant) (f Figures) {
 }
 
 // checkBounds checks that the bounds prove what the plan claims as its lower bound.
-func checkBounds(p *Problem, plan *Plan, bounds []Bound) error {
+func checkBounds(p *Problem, plan *Plan, bounds []Bound, tenants []tenant) error {
 	if len(bounds) == 0 {
 		return nil
-	}
-	tenants, err := collectTenants(p, plan)
-	if err != nil {
-		return err
 	}
 	var claimed int64
 	for _, b := range bounds {

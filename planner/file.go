@@ -29,10 +29,11 @@ func (f *File) WriteJSON(w io.Writer) error {
 // Check checks the plan, the proof of its bound if there is one, and those of the other stages. It fails as the function Check does, or
 // with what is wrong with the proof.
 func (f *File) Check() error {
-	if err := Check(f.Problem, f.Plan); err != nil {
-		return err
+	tenants, err := check(f.Problem, f.Plan)
+	if err == nil {
+		err = checkBounds(f.Problem, f.Plan, f.Bounds, tenants)
 	}
-	if err := checkBounds(f.Problem, f.Plan, f.Bounds); err != nil {
+	if err != nil {
 		return err
 	}
 	for i, stage := range f.Stages {

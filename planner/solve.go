@@ -40,12 +40,6 @@ func Solve(p *Problem, o Options) (*Plan, error) { return SolveContext(context.B
 // SolveContext is Solve, but a search ends with ctx too, with the best plan that it has found: as good as its time allows, and no
 // longer the same each time. It fails as Solve does.
 func SolveContext(ctx context.Context, p *Problem, o Options) (*Plan, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
 	l, err := newLayout(p, &o)
 	if err != nil {
 		return nil, err
@@ -132,7 +126,7 @@ func (l *layout) bound(p *Problem, o Options) int64 {
 	}
 	if apart && o.Mode == TLSF {
 		o.Mode = Auto
-		whole, _ := newLayout(p, &o) // checked already
+		whole, _ := layOut(p, &o) // checked already
 		sum = min(sum, whole.bound(p, o))
 	}
 	return sum

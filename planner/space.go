@@ -53,8 +53,18 @@ type layout struct {
 	unplanned []Unplanned
 }
 
-// newLayout sorts buffers into blocks and spaces.
+// newLayout validates a problem and options, and sorts buffers into blocks and spaces.
 func newLayout(p *Problem, o *Options) (*layout, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return layOut(p, o)
+}
+
+func layOut(p *Problem, o *Options) (*layout, error) {
 	l := &layout{owner: make([]blockRef, len(p.Buffers))}
 	laneOf := func(b *Buffer) Lane { return Lane{Device: b.Lane.Device, Copy: b.Lane.Copy && o.Mode == TLSF} }
 	segment := l.addSpaces(p, o, laneOf)
