@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"strings"
 	"sync"
 	"unsafe"
@@ -42,13 +41,8 @@ func RegisterCompiler(path string, find func(name string) (uintptr, error)) erro
 
 func linkCompiler(find func(name string) (uintptr, error)) (*compilerProcs, error) {
 	c := &compilerProcs{}
-	v := reflect.ValueOf(c).Elem()
-	for i := range v.NumField() {
-		p, err := find("nvrtc" + v.Type().Field(i).Name)
-		if err != nil {
-			return nil, fmt.Errorf("NVRTC is too old: %w", err)
-		}
-		*(v.Field(i).Addr().Interface().(*proc)) = proc(p)
+	if err := dynlib.Link(c, "nvrtc", find); err != nil {
+		return nil, fmt.Errorf("NVRTC is too old: %w", err)
 	}
 	return c, nil
 }

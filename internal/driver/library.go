@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"sync"
 	"unsafe"
 
@@ -106,17 +105,8 @@ func Register(path string, find func(name string) (uintptr, error)) (*Library, e
 // link resolves all functions and initialises the library.
 func link(find func(name string) (uintptr, error)) (*Library, error) {
 	l := &Library{}
-	v := reflect.ValueOf(&l.c).Elem()
-	for i := range v.NumField() {
-		name := "cu" + v.Type().Field(i).Name
-		p, err := find(name)
-		if err != nil && name == "cuTensorMapEncodeTiled" { // drivers before 12 have none
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("this NVIDIA driver is too old, %s is missing: install one for CUDA %d or newer", name, oldest/1000)
-		}
-		*(v.Field(i).Addr().Interface().(*proc)) = proc(p)
+	if err := dynlib.Link(&l.c, "cu", find, "cuTensorMapEncodeTiled"); err != nil { // which drivers before 12 lack
+		return nil, fmt.Errorf("this NVIDIA driver is too old, %w: install one for CUDA %d or newer", err, oldest/1000)
 	}
 	if err := l.check(l.c.Init, "cuInit", 0); err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -156,14 +155,8 @@ func (l *Library) Version() string {
 
 // link resolves all functions, so that a missing one is an error now and no crash later.
 func (l *Library) link(handle uintptr) error {
-	v := reflect.ValueOf(&l.c).Elem()
-	for i := range v.NumField() {
-		name := "wgpu" + v.Type().Field(i).Name
-		addr, err := dynlib.Symbol(handle, name)
-		if err != nil {
-			return fmt.Errorf("it is no wgpu-native %d: %s is missing", version, name)
-		}
-		*(v.Field(i).Addr().Interface().(*proc)) = proc(addr)
+	if err := dynlib.Link(&l.c, "wgpu", func(name string) (uintptr, error) { return dynlib.Symbol(handle, name) }); err != nil {
+		return fmt.Errorf("it is no wgpu-native %d: %w", version, err)
 	}
 	return nil
 }
