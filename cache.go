@@ -26,7 +26,8 @@ type Cache struct {
 // ErrMemory, ErrBusy or ErrClosed.
 func (s *Session) BindCache(sequences, capacity int) (*Cache, error) {
 	if sequences < 1 || capacity < 1 {
-		return nil, engine.WithKind(ErrInput, fmt.Errorf("a cache for %d sequences of %d tokens: both must be positive", sequences, capacity))
+		return nil, engine.WithKind(ErrInput, fmt.Errorf("a cache for %d sequences of %d tokens: both must be positive", sequences,
+			capacity))
 	}
 	c, g := &Cache{}, s.engine.Program().Graph()
 	outputs := map[string]bool{}
@@ -76,7 +77,8 @@ func (c *Cache) add(s *Session, v ValueInfo, output string, input, sequences, ca
 		case free == 0:
 			shape[i], free = sequences, free+1
 		case axis >= 0:
-			return engine.WithKind(ErrInput, fmt.Errorf("input %s is %v: its sizes follow neither from sequences nor from tokens", tensor.Quote(v.Name), v.Shape))
+			return engine.WithKind(ErrInput, fmt.Errorf("input %s is %v: its sizes follow neither from sequences nor from tokens",
+				tensor.Quote(v.Name), v.Shape))
 		}
 	}
 	p := &Program{s.engine.Program()}

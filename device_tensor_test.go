@@ -65,17 +65,20 @@ func stepModel(w *watcher) (*Model, error) {
 			see("next"),
 			{OpType: "Softmax", Input: []string{"next"}, Output: []string{"y"}},
 			{OpType: "Exp", Input: []string{"x"}, Output: []string{"power"}},
-			{OpType: "Flatten", Input: []string{"power"}, Output: []string{"flat"}, Attribute: []*onnxpb.AttributeProto{{Name: "axis", Type: onnxpb.AttributeProto_INT}}},
+			{OpType: "Flatten", Input: []string{"power"}, Output: []string{"flat"},
+				Attribute: []*onnxpb.AttributeProto{{Name: "axis", Type: onnxpb.AttributeProto_INT}}},
 			{OpType: "Transpose", Input: []string{"state"}, Output: []string{"turned"}},
 			{OpType: "Identity", Input: []string{"other"}, Output: []string{"same"}},
 			{OpType: "Tanh", Input: []string{"other"}, Output: []string{"twice"}},
 			{OpType: "Identity", Input: []string{"twice"}, Output: []string{"again"}},
 		},
 		Input: []*onnxpb.ValueInfoProto{value("x", "n", "w"), value("state", "n", "w"), value("other", "m")},
-		Output: []*onnxpb.ValueInfoProto{value("next", "n", "w"), value("y", "n", "w"), value("flat", "one", "nw"), value("turned", "w", "n"),
+		Output: []*onnxpb.ValueInfoProto{value("next", "n", "w"), value("y", "n", "w"), value("flat", "one", "nw"),
+			value("turned", "w", "n"),
 			value("same", "m"), value("twice", "m"), value("again", "m"), value("saw state", "s1"), value("saw next", "s2")},
 	}
-	return FromProto(&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "com.example", Version: 1}}, Graph: graph},
+	return FromProto(&onnxpb.ModelProto{IrVersion: 8,
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "com.example", Version: 1}}, Graph: graph},
 		"step", WithOp(w.op()))
 }
 
@@ -106,7 +109,8 @@ func TestKeptInPlace(t *testing.T) {
 			s.engine.Memories()[0].(interface{ Poison(byte) }).Poison(0xFF)
 			sessions = append(sessions, s)
 		}
-		states := map[string]string{"next": "state", "same": "other", "flat": "", "turned": "", "twice": ""} // outputs and the inputs that they become
+		// outputs and the inputs that they become
+		states := map[string]string{"next": "state", "same": "other", "flat": "", "turned": "", "twice": ""}
 		for _, rows := range []int{5, 200, 1} {
 			ordinary := Tensors{"state": stepInput(rows, 33, 9), "other": tensor.FromSlice([]float32{3, -0.5})}
 			kept := map[string]*DeviceTensor{}
@@ -203,7 +207,8 @@ func TestKeptByThreads(t *testing.T) {
 			return nil, err
 		}
 		for i := range 20 {
-			if _, err := s.Run(context.Background(), Tensors{"x": stepInput(20, 40, i), "other": stepInput(1, 3, i).Reshape(3)}); err != nil {
+			if _, err := s.Run(context.Background(),
+				Tensors{"x": stepInput(20, 40, i), "other": stepInput(1, 3, i).Reshape(3)}); err != nil {
 				return nil, err
 			}
 		}
@@ -241,7 +246,8 @@ func BenchmarkState(b *testing.B) {
 			s, err := p.NewSession()
 			require.NoError(b, err)
 			defer s.Close()
-			in := Tensors{"x": tensor.New(tensor.F32, rows, width), "state": tensor.New(tensor.F32, rows, width), "other": tensor.New(tensor.F32, 1)}
+			in := Tensors{"x": tensor.New(tensor.F32, rows, width), "state": tensor.New(tensor.F32, rows, width),
+				"other": tensor.New(tensor.F32, 1)}
 			if name == "kept" {
 				k, err := p.NewDeviceTensor(in["state"])
 				require.NoError(b, err)

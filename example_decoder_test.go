@@ -90,7 +90,8 @@ func ExampleSession_BindCache_encoder() {
 	defer cache.Close()
 
 	mask := tensor.FromSlice([]int64{1, 1, 1, 1}, 1, 4)
-	states, err := encoder.Run(context.Background(), rlxc.Tensors{"input_ids": tensor.FromSlice([]int64{31, 7, 90, 1}, 1, 4), "attention_mask": mask})
+	states, err := encoder.Run(context.Background(), rlxc.Tensors{"input_ids": tensor.FromSlice([]int64{31, 7, 90, 1}, 1, 4),
+		"attention_mask": mask})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -36,7 +36,8 @@ func untrue(t *testing.T, sum bool, opts ...Option) *Model {
 	if sum {
 		g.Node, g.Output = append(g.Node, node("Add", "sum", "a", "b")), append(g.Output, &onnxpb.ValueInfoProto{Name: "sum"})
 	}
-	m, err := FromProto(&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}}, Graph: g}, "untrue", opts...)
+	m, err := FromProto(&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}}, Graph: g}, "untrue",
+		opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
 	return m

@@ -18,8 +18,10 @@ type StepTime struct {
 	Reference bool `json:"reference,omitempty"`
 }
 
-// Profile returns the times of the steps of the last run, if the program was compiled with CompileOptions.Profile: those of the device and of the
-// host, in the order of the run. It returns nil before the first run, and if the device keeps no times. A node with subgraphs is their steps, of at
+// Profile returns the times of the steps of the last run, if the program was compiled with CompileOptions.Profile: those of the device and
+// of the
+// host, in the order of the run. It returns nil before the first run, and if the device keeps no times. A node with subgraphs is their
+// steps, of at
 // most the first million.
 func (s *Session) Profile() []StepTime {
 	times := s.engine.Profile()
@@ -31,7 +33,8 @@ func (s *Session) Profile() []StepTime {
 		if t.Node == nil {
 			return nil
 		}
-		out[i] = StepTime{Op: ir.OpName(t.Node.Op), Nodes: t.Node.Origins, Start: t.Start, End: t.End, Reference: s.engine.ByReference(t.Node)}
+		out[i] = StepTime{Op: ir.OpName(t.Node.Op), Nodes: t.Node.Origins, Start: t.Start, End: t.End,
+			Reference: s.engine.ByReference(t.Node)}
 		out[i].Flops, _ = ir.Flops(t.Node).Const()
 	}
 	return out

@@ -101,7 +101,8 @@ func (p *Program) Inputs() []ValueInfo { return inputInfo(p.engine.Graph()) }
 func (p *Program) Outputs() []ValueInfo { return outputInfo(p.engine.Graph()) }
 
 // Unpadded reports whether runs leave out the padding of texts: CompileOptions.Unpad asked for it, and the model allows it. Then Plan takes
-// a size for "tokens" too, the number of tokens that are no padding; without the length of the longest text, the texts are then as long as each other.
+// a size for "tokens" too, the number of tokens that are no padding; without the length of the longest text, the texts are then as long as
+// each other.
 func (p *Program) Unpadded() bool { return p.engine.Unpadded() }
 
 // Save writes the program as a compiled file. Opening it packs nothing, and processes that open it share its pages. The file is

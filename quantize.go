@@ -23,7 +23,8 @@ type QuantizeOptions struct {
 }
 
 // Quantize returns the model with 8-bit or 4-bit weights, an ONNX ModelProto, and a report of what became of each product. FromProto opens
-// the result; its bytes (proto.Marshal) are a file that other engines read too. Tensors that are not quantised still belong to m, which must stay
+// the result; its bytes (proto.Marshal) are a file that other engines read too. Tensors that are not quantised still belong to m, which
+// must stay
 // open.
 //
 // It fails with ErrInvalidModel, ErrInput (without calibration for quantize.QDQ), ErrClosed, or as Compile and Run do.
@@ -36,7 +37,8 @@ func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (_ proto.Messag
 	defer done()
 	p := m.proto()
 	if p == nil {
-		return nil, nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s is a compiled file: quantise the .onnx file that it was made from", m.Name()))
+		return nil, nil, engine.WithKind(ErrInvalidModel,
+			fmt.Errorf("%s is a compiled file: quantise the .onnx file that it was made from", m.Name()))
 	}
 	var ranges quantize.Ranges
 	if o.Form == quantize.QDQ {
@@ -54,7 +56,8 @@ func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (_ proto.Messag
 // calibrate runs the model and observes the activations of its products.
 func (m *Model) calibrate(ctx context.Context, p *onnxpb.ModelProto, runs []Tensors) (quantize.Ranges, error) {
 	if len(runs) == 0 {
-		return nil, engine.WithKind(ErrInput, errors.New("quantize.QDQ needs calibration: typical inputs, from which it learns the ranges of activations"))
+		return nil, engine.WithKind(ErrInput,
+			errors.New("quantize.QDQ needs calibration: typical inputs, from which it learns the ranges of activations"))
 	}
 	all, err := quantize.Activations(p)
 	if err != nil {

@@ -37,7 +37,8 @@ type PackedBatch struct {
 	Inputs Tensors
 }
 
-// RunPacked is Run for sequences without padding, of a program that is Unpadded. Outputs of tokens are [tokens,…] in place of [batch,seq,…];
+// RunPacked is Run for sequences without padding, of a program that is Unpadded. Outputs of tokens are [tokens,…] in place of
+// [batch,seq,…];
 // the others, such as one vector for each sequence, are what Run returns.
 //
 // It fails as Run does, and with ErrInput if the program takes padded sequences.

@@ -121,7 +121,8 @@ func TestPoison(t *testing.T) {
 	type poisoner interface{ Poison(byte) }
 	for _, level := range []Level{O0, O2} {
 		for _, mode := range planner.Modes() {
-			s, clean := session(t, CompileOptions{Level: level, Mode: mode, Verify: true}), session(t, CompileOptions{Level: level, Mode: planner.Disabled})
+			s, clean := session(t, CompileOptions{Level: level, Mode: mode, Verify: true}),
+				session(t, CompileOptions{Level: level, Mode: planner.Disabled})
 			for _, size := range [][2]int{{1, 1}, {2, 16}, {3, 5}, {2, 16}} {
 				in := encoderInputs(size[0], size[1])
 				want, err := clean.Run(context.Background(), in)
@@ -131,7 +132,8 @@ func TestPoison(t *testing.T) {
 					got, err := s.Run(context.Background(), in)
 					require.NoError(t, err)
 					for name := range want {
-						require.Equal(t, want[name].Bytes(), got[name].Bytes(), "-O %s, mode %s, %v, poison %#x: %s", level, mode, size, with, name)
+						require.Equal(t, want[name].Bytes(), got[name].Bytes(), "-O %s, mode %s, %v, poison %#x: %s", level, mode, size,
+							with, name)
 					}
 				}
 			}
@@ -246,7 +248,8 @@ func TestWrongInputs(t *testing.T) {
 		{"unknown", with("ids", good["input_ids"]), ErrInput, []string{`no input "ids"`}},
 		{"type", with("input_ids", tensor.New(tensor.F32, 2, 8)), ErrInput, []string{`"input_ids"`, "i64", "f32"}},
 		{"rank", with("input_ids", tensor.New(tensor.I64, 8)), ErrInput, []string{`"input_ids"`, "2 axes", "has 1"}},
-		{"batch", with("attention_mask", tensor.New(tensor.I64, 3, 8)), ErrInput, []string{`"attention_mask"`, "batch is 3 here and 2 in input \"input_ids\""}},
+		{"batch", with("attention_mask", tensor.New(tensor.I64, 3, 8)), ErrInput,
+			[]string{`"attention_mask"`, "batch is 3 here and 2 in input \"input_ids\""}},
 		{"id", with("input_ids", outside), ErrInput, []string{"index 1099511627776 is out of range", "word_embeddings"}},
 		{"too long", encoderInputs(1, 5000), ErrShape, []string{"5000", "node"}},
 	} {

@@ -50,7 +50,8 @@ func evalAll(t *testing.T, m *Model, in Tensors) Tensors {
 
 // TestTapsTogether taps two values of a fused elementwise step, an output, and one name twice, beside marks.
 func TestTapsTogether(t *testing.T) {
-	const softmax, gelu = "/encoder/layer.0/attention/self/Softmax_output_0", "/encoder/layer.1/intermediate/intermediate_act_fn/Mul_1_output_0"
+	const softmax, gelu = "/encoder/layer.0/attention/self/Softmax_output_0",
+		"/encoder/layer.1/intermediate/intermediate_act_fn/Mul_1_output_0"
 	in := encoderInputs(1, 9)
 	taps := []string{softmax, "pooler_output", gelu, softmax, "input_ids"}
 	for _, o := range []CompileOptions{{Level: O0, Taps: taps}, {Level: O2, Taps: taps}, {Level: O2, Taps: append(taps, AllValues)}} {

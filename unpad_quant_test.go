@@ -20,7 +20,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestUnpadQuantised holds rows of batches of quantised models to the same rows alone, to the bit: where the ranges of the activations are fixed, to
+// TestUnpadQuantised holds rows of batches of quantised models to the same rows alone, to the bit: where the ranges of the activations are
+// fixed, to
 // those of the padded program; where they follow from the text, to those of the same program.
 func TestUnpadQuantised(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *Model{
@@ -69,7 +70,8 @@ func fixtureModel(t *testing.T, name string) *Model {
 	return m
 }
 
-// maskedQDQ is a model of integers throughout, attention included, as if whoever calibrated it had seen padding: the lowest quantised value of its mask
+// maskedQDQ is a model of integers throughout, attention included, as if whoever calibrated it had seen padding: the lowest quantised value
+// of its mask
 // hides a key.
 func maskedQDQ(t *testing.T) *Model {
 	data, err := os.ReadFile(fixtures.Model(t, "bert-tiny-int8-qdq"))

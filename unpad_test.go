@@ -222,7 +222,8 @@ type encoder struct {
 	name      string
 	open      func(t *testing.T, name string) *Model
 	tolerance float64
-	// rounds: its activations become bytes on the way. Padding that is not behind a text goes into their ranges, and into the order of the sums that
+	// rounds: its activations become bytes on the way. Padding that is not behind a text goes into their ranges, and into the order of the
+	// sums that
 	// decide which way a value in the middle of two steps goes: such rows are held to the same program alone.
 	rounds  bool
 	ids     int // of the vocabulary are drawn
@@ -232,8 +233,10 @@ type encoder struct {
 
 // encoders are those of the fixtures, and exports that know positions by distances, windows and angles.
 func encoders() (all []encoder) {
-	for _, name := range []string{"bert-tiny", "bert-tiny-opset11", "bert-tiny-opset14", "bert-tiny-dynamo", "bert-tiny-external", "bert-tiny-ner", "bert-tiny-qa",
-		"bert-tiny-mlm", "distilbert", "roberta", "bert-tiny-ortsaved", "bert-tiny-int4", "bert-tiny-fp16", "bert-tiny-int8-dynamic", "bert-tiny-int8-dynamic-ortsaved",
+	for _, name := range []string{"bert-tiny", "bert-tiny-opset11", "bert-tiny-opset14", "bert-tiny-dynamo", "bert-tiny-external",
+		"bert-tiny-ner", "bert-tiny-qa",
+		"bert-tiny-mlm", "distilbert", "roberta", "bert-tiny-ortsaved", "bert-tiny-int4", "bert-tiny-fp16", "bert-tiny-int8-dynamic",
+		"bert-tiny-int8-dynamic-ortsaved",
 		"minilm", "minilm-int8-dynamic"} {
 		e := encoder{name: name, open: fixtureModel, tolerance: 1e-5, ids: 900, longest: 512, large: strings.HasPrefix(name, "minilm")}
 		e.rounds = strings.Contains(name, "int")
@@ -246,7 +249,8 @@ func encoders() (all []encoder) {
 		all = append(all, e)
 	}
 	for _, name := range []string{"bert-tiny-qdq", "bert-tiny-int8", "bert-tiny-int4"} {
-		all = append(all, encoder{name: "builtin " + name, open: func(t *testing.T, _ string) *Model { return builtinForm(t, name) }, rounds: name != "bert-tiny-qdq", ids: 900, longest: 512})
+		all = append(all, encoder{name: "builtin " + name, open: func(t *testing.T, _ string) *Model { return builtinForm(t, name) },
+			rounds: name != "bert-tiny-qdq", ids: 900, longest: 512})
 	}
 	for _, model := range []string{"alibi", "deberta", "modernbert", "mpnet", "t5"} {
 		for _, exporter := range []string{"legacy-17", "dynamo-20"} {
@@ -260,7 +264,8 @@ func encoders() (all []encoder) {
 	return all
 }
 
-// TestUnpadProperties draws batches of 1 to 64 texts of 0 to 512 places, with masks of all kinds, for a bounded number of places in all, and holds
+// TestUnpadProperties draws batches of 1 to 64 texts of 0 to 512 places, with masks of all kinds, for a bounded number of places in all,
+// and holds
 // them to their rows run alone, poisoned and proved. What a sanity check leaves out takes
 //
 //	go test . -run TestUnpadProperties -timeout 5h -unpad-places 50000 -unpad-levels
@@ -323,7 +328,8 @@ func (e *encoder) check(t *testing.T, m *Model, level string) {
 	})
 }
 
-// TestUnpadHead holds a head on DeBERTa that reads the first token to its rows alone. Where the mask hides that token, attention by pairs of masks
+// TestUnpadHead holds a head on DeBERTa that reads the first token to its rows alone. Where the mask hides that token, attention by pairs
+// of masks
 // leaves it nothing, and the padded program reads padding: that is an error.
 func TestUnpadHead(t *testing.T) {
 	for _, name := range []string{"deberta-legacy-17", "deberta-dynamo-20"} {
@@ -373,16 +379,19 @@ func withHead(t *testing.T, name string) *Model {
 	}
 	g.Initializer = append(g.Initializer, onnx.FromTensor("first", tensor.Scalar(int64(0))), onnx.FromTensor("head", w))
 	g.Node = append(g.Node,
-		&onnxpb.NodeProto{OpType: "Gather", Input: []string{g.Output[0].Name, "first"}, Output: []string{"cls"}, Attribute: []*onnxpb.AttributeProto{{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 1}}},
+		&onnxpb.NodeProto{OpType: "Gather", Input: []string{g.Output[0].Name, "first"}, Output: []string{"cls"},
+			Attribute: []*onnxpb.AttributeProto{{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 1}}},
 		&onnxpb.NodeProto{OpType: "MatMul", Input: []string{"cls", "head"}, Output: []string{"logits"}})
-	g.Output[0].Name, shape.Dim = "logits", []*onnxpb.TensorShapeProto_Dimension{shape.Dim[0], {Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}
+	g.Output[0].Name, shape.Dim = "logits", []*onnxpb.TensorShapeProto_Dimension{shape.Dim[0],
+		{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}
 	m, err := FromProto(&p, name)
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
 
-// TestUnpadPlan holds a plan for tokens to that of texts as long as each other, which takes less than one text of them all where the program makes
+// TestUnpadPlan holds a plan for tokens to that of texts as long as each other, which takes less than one text of them all where the
+// program makes
 // something for each pair of positions.
 func TestUnpadPlan(t *testing.T) {
 	m := exported(t, "mpnet-dynamo-20")
@@ -444,7 +453,9 @@ func TestUnpadErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrInput)
 	require.EqualError(t, err, padded.Error())
 
-	_, err = s.RunPacked(context.Background(), PackedBatch{Starts: []int{0, 3, 603}, Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 603), "token_type_ids": tensor.New(tensor.I64, 603)}})
+	_, err = s.RunPacked(context.Background(),
+		PackedBatch{Starts: []int{0, 3, 603},
+			Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 603), "token_type_ids": tensor.New(tensor.I64, 603)}})
 	require.ErrorIs(t, err, ErrInput)
 	require.ErrorContains(t, err, "row 1 has 600 tokens: the model has 512 positions")
 
@@ -478,7 +489,8 @@ func TestUnpadErrors(t *testing.T) {
 	require.ErrorContains(t, err, "; row 0 is the longest, of 100 tokens")
 }
 
-// TestUnpadPositions holds a text that is longer than the table of positions, of models that count positions themselves, to the error with padding,
+// TestUnpadPositions holds a text that is longer than the table of positions, of models that count positions themselves, to the error with
+// padding,
 // and the row's number.
 func TestUnpadPositions(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *Model{
@@ -515,8 +527,9 @@ func TestUnpadPositions(t *testing.T) {
 // TestUnpadNames holds --why to the node in the way.
 func TestUnpadNames(t *testing.T) {
 	for name, why := range map[string]string{
-		"bert-tiny-static":   `unpad at node "/m/encoder/layer.0/attention/self/Transpose_2" and 5 more: its mask: input "attention_mask" is of fixed size, i64[2,16]`,
-		"bert-tiny-int8-qdq": `(relu) is not known to hide padding and nothing else`, // whoever calibrated it saw no padding: quantising cuts it off
+		"bert-tiny-static": `unpad at node "/m/encoder/layer.0/attention/self/Transpose_2" and 5 more: its mask: input "attention_mask" is of fixed size, i64[2,16]`,
+		// whoever calibrated it saw no padding: quantising cuts it off
+		"bert-tiny-int8-qdq": `(relu) is not known to hide padding and nothing else`,
 		"bert-tiny-ortfused": `unpad at node "Attention_0": its mask: node "Attention_0" and 1 more (where) does not follow from an input [batch,seq] alone, token by token: node "EmbedLayerNormalization_0" (reduce_sum) counts tokens, and which of a text they are is lost`,
 	} {
 		m, err := Open(fixtures.Model(t, name))
@@ -573,8 +586,10 @@ func TestRunPacked(t *testing.T) {
 				"row 1 begins at token 2 and ends at 2: every row has a token": {Starts: []int{0, 2, 2}},
 				"row starts begin with 0":                                      {},
 				`input "input_ids" is missing`:                                 {Starts: []int{0, 2}},
-				`is the mask, which rows without padding have none of`:         {Starts: []int{0, 2}, Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 2), "attention_mask": tensor.New(tensor.I64, 2)}},
-				"want i64 of 2 tokens":                                         {Starts: []int{0, 2}, Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 3)}},
+				`is the mask, which rows without padding have none of`: {Starts: []int{0, 2},
+					Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 2), "attention_mask": tensor.New(tensor.I64, 2)}},
+				"want i64 of 2 tokens": {Starts: []int{0, 2},
+					Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 3)}},
 			} {
 				_, err := s.RunPacked(context.Background(), rows)
 				require.ErrorIs(t, err, ErrInput)

@@ -82,7 +82,8 @@ func (w *Watch) After(step int) error {
 	for _, i := range w.armed {
 		for at, b := range w.guardOf(i) {
 			if b != ByteFill {
-				return fmt.Errorf("step %d wrote %d bytes past the end of buffer %d (%s)", step, at, i, w.arena.layout.problem.Buffers[i].Name)
+				return fmt.Errorf("step %d wrote %d bytes past the end of buffer %d (%s)", step, at, i,
+					w.arena.layout.problem.Buffers[i].Name)
 			}
 		}
 	}

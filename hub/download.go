@@ -60,7 +60,8 @@ func (c *Client) file(ctx context.Context, r *repo, revision, name string, liste
 	}
 	m, err := c.head(ctx, r.id, revision, name)
 	if err != nil {
-		if status := (*statusError)(nil); errors.As(err, &status) && status.code == "EntryNotFound" && commitHash.MatchString(status.commit) {
+		if status := (*statusError)(nil); errors.As(err, &status) && status.code == "EntryNotFound" &&
+			commitHash.MatchString(status.commit) {
 			writeFile(filepath.Join(r.dir, ".no_exist", status.commit, filepath.FromSlash(name)), nil) // a note, and no more
 		}
 		if unreachable(err) {
@@ -155,7 +156,8 @@ func hasher(etag string, size int64) hash.Hash {
 // errChecksum is a transfer that went wrong unnoticed.
 var errChecksum = errors.New("what arrived has another checksum than the hub names")
 
-// download fetches a blob. What arrives before a failure stays beside it, for the next attempt or the next process to go on. If the whole is
+// download fetches a blob. What arrives before a failure stays beside it, for the next attempt or the next process to go on. If the whole
+// is
 // wrong, the older part may be to blame: it is fetched once more.
 func (c *Client) download(ctx context.Context, r *repo, m metadata, name string) error {
 	part := r.blob(m.etag) + ".incomplete"
@@ -216,7 +218,8 @@ func (c *Client) transfer(ctx context.Context, f *os.File, have int64, address, 
 		return err
 	}
 	defer answer.Body.Close()
-	if have > 0 && (answer.StatusCode != http.StatusPartialContent || !strings.HasPrefix(answer.Header.Get("Content-Range"), "bytes "+from+"-")) {
+	if have > 0 && (answer.StatusCode != http.StatusPartialContent ||
+		!strings.HasPrefix(answer.Header.Get("Content-Range"), "bytes "+from+"-")) {
 		have = 0
 		if err := f.Truncate(0); err != nil {
 			return err

@@ -105,7 +105,8 @@ func TestHostileCache(t *testing.T) {
 	require.NoError(t, err)
 	pipe := func(path string) { require.NoError(t, syscall.Mkfifo(path, 0o666)) }
 	link := func(path string) { require.NoError(t, os.Symlink(outside, path)) }
-	for place, blocked := range map[string]bool{"refs/main": false, "trees/" + testCommit + ".json": false, "blobs/ETAG.incomplete": true, "LOCK": true} {
+	for place, blocked := range map[string]bool{"refs/main": false, "trees/" + testCommit + ".json": false, "blobs/ETAG.incomplete": true,
+		"LOCK": true} {
 		for kind, put := range map[string]func(string){"pipe": pipe, "link": link} {
 			t.Run(place+" "+kind, func(t *testing.T) {
 				h := newFakeHub(t)

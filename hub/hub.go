@@ -123,7 +123,8 @@ func checkRevision(revision string) error {
 
 // checkName refuses file names that would leave a snapshot.
 func checkName(name string) error {
-	if name == "" || strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(filepath.FromSlash(name)) || filepath.ToSlash(filepath.Clean(name)) != name {
+	if name == "" || strings.ContainsAny(name, "\\\x00") || !filepath.IsLocal(filepath.FromSlash(name)) ||
+		filepath.ToSlash(filepath.Clean(name)) != name {
 		return fmt.Errorf("invalid file name %q: want a path inside the repository", name)
 	}
 	return nil

@@ -89,7 +89,8 @@ func sweepShared(cache, content string) (int64, error) {
 			if !filepath.IsLocal(line) {
 				continue
 			}
-			if target, err := filepath.EvalSymlinks(filepath.Join(cache, filepath.FromSlash(line))); err == nil && sameFile(target, content) {
+			if target, err := filepath.EvalSymlinks(filepath.Join(cache, filepath.FromSlash(line))); err == nil &&
+				sameFile(target, content) {
 				return nil // in use
 			}
 		}

@@ -291,7 +291,8 @@ func (g *Graph) BindInputs(dtypes []tensor.DType, shapes []tensor.Shape, b Bindi
 			continue
 		}
 		if len(shapes[i]) != len(v.Type.Shape) {
-			return &InputError{v.Name, fmt.Errorf("the model takes %d axes %v, this has %d: %v", len(v.Type.Shape), v.Type.Shape, len(shapes[i]), shapes[i])}
+			return &InputError{v.Name, fmt.Errorf("the model takes %d axes %v, this has %d: %v", len(v.Type.Shape), v.Type.Shape,
+				len(shapes[i]), shapes[i])}
 		}
 		for k, d := range v.Type.Shape {
 			n := shapes[i][k]

@@ -15,8 +15,10 @@ func TestSizesThatFallShort(t *testing.T) {
 		{name: "starts", op: Slice{Starts: Dims(0), Sizes: Dims(1, 1), Steps: []int{1, 1}}, in: []*tensor.Tensor{x}, err: "for rank 2"},
 		{name: "sizes", op: Slice{Starts: Dims(0, 0), Sizes: Dims(1), Steps: []int{1, 1}}, in: []*tensor.Tensor{x}, err: "for rank 2"},
 		{name: "steps", op: Slice{Starts: Dims(0, 0), Sizes: Dims(1, 1), Steps: []int{1}}, in: []*tensor.Tensor{x}, err: "for rank 2"},
-		{name: "a table of another rank", op: Embedding{}, in: []*tensor.Tensor{nil, nil, x, tensor.FromSlice([]int64{0}), tensor.New(tensor.F32, 3, 4, 5), tensor.FromSlice([]int64{0})}, err: "is no table beside"},
-		{name: "a table of other elements", op: Embedding{}, in: []*tensor.Tensor{nil, nil, x, tensor.FromSlice([]int64{0}), tensor.New(tensor.F64, 3, 4), tensor.FromSlice([]int64{0})}, err: "is no table beside"},
+		{name: "a table of another rank", op: Embedding{}, in: []*tensor.Tensor{nil, nil, x, tensor.FromSlice([]int64{0}),
+			tensor.New(tensor.F32, 3, 4, 5), tensor.FromSlice([]int64{0})}, err: "is no table beside"},
+		{name: "a table of other elements", op: Embedding{}, in: []*tensor.Tensor{nil, nil, x, tensor.FromSlice([]int64{0}),
+			tensor.New(tensor.F64, 3, 4), tensor.FromSlice([]int64{0})}, err: "is no table beside"},
 	} {
 		c.run(t)
 	}
@@ -26,7 +28,8 @@ func TestSizesThatFallShort(t *testing.T) {
 func TestInputsOfOtherTypes(t *testing.T) {
 	want := TensorOf(tensor.F32, Sym("n"))
 	require.NoError(t, want.accepts(tensor.New(tensor.F32, 3)))
-	for _, x := range []*tensor.Tensor{tensor.New(tensor.F64, 3), tensor.New(tensor.F32, 3, 1), tensor.NewSequence(tensor.New(tensor.F32, 3))} {
+	for _, x := range []*tensor.Tensor{tensor.New(tensor.F64, 3), tensor.New(tensor.F32, 3, 1),
+		tensor.NewSequence(tensor.New(tensor.F32, 3))} {
 		require.ErrorContains(t, want.accepts(x), "is wanted")
 	}
 }
@@ -54,7 +57,8 @@ func TestSizesThatAreNotFollowed(t *testing.T) {
 // TestProductsStayAtTheirBounds of int64, and 0 times anything is 0.
 func TestProductsStayAtTheirBounds(t *testing.T) {
 	const most, least = 1<<63 - 1, -1 << 63
-	for _, c := range [][3]int64{{0, least, 0}, {least, 0, 0}, {3, -4, -12}, {most, 2, most}, {most, -2, least}, {least, -1, most}, {least, 1, least}, {1 << 32, 1 << 31, most}, {-1 << 32, 1 << 31, least}} {
+	for _, c := range [][3]int64{{0, least, 0}, {least, 0, 0}, {3, -4, -12}, {most, 2, most}, {most, -2, least}, {least, -1, most},
+		{least, 1, least}, {1 << 32, 1 << 31, most}, {-1 << 32, 1 << 31, least}} {
 		require.Equal(t, c[2], satMul(c[0], c[1]), "%d times %d", c[0], c[1])
 	}
 }

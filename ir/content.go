@@ -37,7 +37,8 @@ func inferContent(n *Node) {
 
 // computes lists the kinds whose arithmetic wraps around where that of sizes saturates: their contents near the bounds are
 // not followed.
-var computes = [NumKinds]bool{KindUnary: true, KindBinary: true, KindClip: true, KindReduce: true, KindCumSum: true, KindRange: true, KindMap: true}
+var computes = [NumKinds]bool{KindUnary: true, KindBinary: true, KindClip: true, KindReduce: true, KindCumSum: true, KindRange: true,
+	KindMap: true}
 
 func nearBounds(d Dim) bool { return d.k >= 1<<62 || d.k <= -1<<62 }
 

@@ -23,7 +23,8 @@ func nBitsFlops(n *Node) Dim {
 // attentionFlops: q [B,S,H,D] meets the keys of all T places, and the scores meet v [B,T,H,E].
 func attentionFlops(n *Node) Dim {
 	q, v := n.Inputs[AttentionQ].Type.Shape, n.Inputs[AttentionV].Type.Shape
-	if rows := Operand(n.Inputs, AttentionRows); n.Op.Kind() == KindAttention && rows != nil { // at least: that much where all rows are equally long
+	// at least: that much where all rows are equally long
+	if rows := Operand(n.Inputs, AttentionRows); n.Op.Kind() == KindAttention && rows != nil {
 		return q[1].Mul(v[1]).Div(Max(rows.Type.Shape[0], N(1))).Mul(q[2]).Mul(q[3].Add(v[3])).Mul(N(2))
 	}
 	scores := q[0].Mul(q[1]).Mul(q[2]).Mul(v[1])

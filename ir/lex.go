@@ -88,7 +88,8 @@ func (l *lexer) next() {
 		}
 		l.tok.kind = word
 	case isDigit(c):
-		for n < len(rest) && (isDigit(rest[n]) || rest[n] == '.' || rest[n] == 'e' || (rest[n] == '-' || rest[n] == '+') && rest[n-1] == 'e') {
+		for n < len(rest) && (isDigit(rest[n]) || rest[n] == '.' || rest[n] == 'e' || (rest[n] == '-' || rest[n] == '+') &&
+			rest[n-1] == 'e') {
 			n++
 		}
 		l.tok.kind = number

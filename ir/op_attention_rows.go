@@ -15,7 +15,8 @@ func (o Attention) inferRows(in []*Value) error {
 		return fmt.Errorf("rows %v for attention of %v: i32[R,4] is needed, and one batch", t, q)
 	}
 	mask, positions := Operand(in, AttentionMask), Operand(in, AttentionPositions)
-	if p := positions; p != nil && (p.Type.DType != tensor.I64 || len(p.Type.Shape) != 2 || Same(p.Type.Shape[0], N(1)) == No || Same(p.Type.Shape[1], k.Shape[1]) == No) {
+	if p := positions; p != nil && (p.Type.DType != tensor.I64 || len(p.Type.Shape) != 2 || Same(p.Type.Shape[0], N(1)) == No ||
+		Same(p.Type.Shape[1], k.Shape[1]) == No) {
 		return fmt.Errorf("positions %v for keys %v: i64[1,T] is needed", p.Type, k)
 	}
 	for at := AttentionQueryScores; at <= AttentionKeyScores; at += 2 {
@@ -44,7 +45,8 @@ func inferRelative(in []*Value, at int) error {
 		return fmt.Errorf("operands %d and %d: one of scores and indices", at, at+1)
 	}
 	s, i := scores.Type, index.Type
-	if s.DType != q.DType || len(s.Shape) != 4 || Same(s.Shape[0], N(1)) == No || Same(s.Shape[1], q.Shape[2]) == No || Same(s.Shape[2], q.Shape[1]) == No {
+	if s.DType != q.DType || len(s.Shape) != 4 || Same(s.Shape[0], N(1)) == No || Same(s.Shape[1], q.Shape[2]) == No ||
+		Same(s.Shape[2], q.Shape[1]) == No {
 		return fmt.Errorf("scores %v by relative position for queries %v: [1,H,S,N] is needed", s, q)
 	}
 	if i.DType != tensor.I64 || len(i.Shape) != 2 || Same(i.Shape[0], i.Shape[1]) == No {
@@ -66,7 +68,8 @@ func (o Attention) ByQuery(in []*Value) bool {
 	return len(s) > 1 && !s[len(s)-2].Is(1)
 }
 
-// relativeScore is what the scores by relative position that operand at begins add for a head, the token that has the scores, at its position, and
+// relativeScore is what the scores by relative position that operand at begins add for a head, the token that has the scores, at its
+// position, and
 // another position.
 func relativeScore(in []*tensor.Tensor, at, head, token, own, other int) (float64, error) {
 	scores, index := Operand(in, at), Operand(in, at+1)
@@ -101,7 +104,8 @@ func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) 
 		if text[2] == text[3] {
 			continue
 		}
-		args := []*tensor.Tensor{tokensOf(env, q, text[0], text[1]), tokensOf(env, k, text[2], text[3]), tokensOf(env, v, text[2], text[3]), nil}
+		args := []*tensor.Tensor{tokensOf(env, q, text[0], text[1]), tokensOf(env, k, text[2], text[3]),
+			tokensOf(env, v, text[2], text[3]), nil}
 		if Operand(in, AttentionPositions) != nil {
 			if args[AttentionMask], err = o.maskOfRow(env, in, r, text); err != nil {
 				return nil, fmt.Errorf("row %d: %w", r, err)

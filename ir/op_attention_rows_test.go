@@ -32,7 +32,8 @@ func TestRelativeScores(t *testing.T) {
 		require.NoError(t, run(scores, index, at))
 		require.ErrorContains(t, run(scores, nil, at), "one of scores and indices")
 		require.ErrorContains(t, run(nil, index, at), "one of scores and indices")
-		for _, bad := range []*tensor.Tensor{tensor.New(tensor.F16, 1, 2, 3, 5), tensor.New(tensor.F32, 2, 3, 5), tensor.New(tensor.F32, 2, 2, 3, 5), tensor.New(tensor.F32, 1, 3, 3, 5), tensor.New(tensor.F32, 1, 2, 2, 5)} {
+		for _, bad := range []*tensor.Tensor{tensor.New(tensor.F16, 1, 2, 3, 5), tensor.New(tensor.F32, 2, 3, 5),
+			tensor.New(tensor.F32, 2, 2, 3, 5), tensor.New(tensor.F32, 1, 3, 3, 5), tensor.New(tensor.F32, 1, 2, 2, 5)} {
 			require.ErrorContains(t, run(bad, index, at), "[1,H,S,N] is needed")
 		}
 		for _, bad := range []*tensor.Tensor{tensor.New(tensor.I32, 3, 3), tensor.New(tensor.I64, 1, 3, 3), tensor.New(tensor.I64, 3, 4)} {

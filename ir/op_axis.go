@@ -112,9 +112,11 @@ func (o CumSum) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			start, step = start+(n-1)*step, -step
 		}
 		if x.DType().IsFloat() {
-			cumulate(n, o.Exclusive, func(i int) float64 { return x.Float64(start + i*step) }, func(i int, s float64) { y.SetFloat64(start+i*step, s) })
+			cumulate(n, o.Exclusive, func(i int) float64 { return x.Float64(start + i*step) },
+				func(i int, s float64) { y.SetFloat64(start+i*step, s) })
 		} else {
-			cumulate(n, o.Exclusive, func(i int) int64 { return x.Int64(start + i*step) }, func(i int, s int64) { y.SetInt64(start+i*step, s) })
+			cumulate(n, o.Exclusive, func(i int) int64 { return x.Int64(start + i*step) },
+				func(i int, s int64) { y.SetInt64(start+i*step, s) })
 		}
 	})
 	return []*tensor.Tensor{y}, nil

@@ -54,15 +54,18 @@ func scalarI64(v int64) *tensor.Tensor { return tensor.Scalar(v) }
 func TestGather(t *testing.T) {
 	x := f32(tensor.Shape{2, 3}, 1, 2, 3, 4, 5, 6)
 	for _, c := range []evalCase{
-		{name: "rows", op: Gather{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{2, 1}, 1, -2)}, want: f32(tensor.Shape{2, 1, 3}, 4, 5, 6, 1, 2, 3)},
+		{name: "rows", op: Gather{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{2, 1}, 1, -2)},
+			want: f32(tensor.Shape{2, 1, 3}, 4, 5, 6, 1, 2, 3)},
 		{name: "columns", op: Gather{1}, in: []*tensor.Tensor{x, i64(tensor.Shape{2}, 2, 0)}, want: f32(tensor.Shape{2, 2}, 3, 1, 6, 4)},
 		{name: "scalar index", op: Gather{1}, in: []*tensor.Tensor{x, scalarI64(-1)}, want: f32(tensor.Shape{2}, 3, 6)},
 		{name: "i32 index", op: Gather{0}, in: []*tensor.Tensor{x, tensor.FromSlice([]int32{0})}, want: f32(tensor.Shape{1, 3}, 1, 2, 3)},
-		{name: "strings", op: Gather{0}, in: []*tensor.Tensor{str(nil, "a", "b", "c"), i64(tensor.Shape{2}, 2, 1)}, want: str(nil, "c", "b")},
+		{name: "strings", op: Gather{0}, in: []*tensor.Tensor{str(nil, "a", "b", "c"), i64(tensor.Shape{2}, 2, 1)},
+			want: str(nil, "c", "b")},
 		{name: "no indices", op: Gather{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{0})}, want: f32(tensor.Shape{0, 3})},
 		{name: "above", op: Gather{0}, in: []*tensor.Tensor{x, scalarI64(2)}, err: "index 2 is outside an axis of size 2"},
 		{name: "below", op: Gather{1}, in: []*tensor.Tensor{x, scalarI64(-4)}, err: "index -4 is outside an axis of size 3"},
-		{name: "from an empty axis", op: Gather{0}, in: []*tensor.Tensor{f32(tensor.Shape{0, 3}), scalarI64(0)}, err: "index 0 is outside an axis of size 0"},
+		{name: "from an empty axis", op: Gather{0}, in: []*tensor.Tensor{f32(tensor.Shape{0, 3}), scalarI64(0)},
+			err: "index 0 is outside an axis of size 0"},
 		{name: "axis", op: Gather{2}, in: []*tensor.Tensor{x, scalarI64(0)}, err: "axis 2 for rank 2"},
 		{name: "scalar", op: Gather{0}, in: []*tensor.Tensor{tensor.Scalar(float32(1)), scalarI64(0)}, err: "axis 0 for rank 0"},
 		{name: "float index", op: Gather{0}, in: []*tensor.Tensor{x, f32(tensor.Shape{1}, 0)}, err: "indices are f32"},
@@ -84,12 +87,18 @@ func TestGatherOfFourBitElements(t *testing.T) {
 func TestGatherElements(t *testing.T) {
 	x := f32(tensor.Shape{3, 3}, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 	for _, c := range []evalCase{
-		{name: "columns", op: GatherElements{1}, in: []*tensor.Tensor{f32(tensor.Shape{2, 2}, 1, 2, 3, 4), i64(tensor.Shape{2, 2}, 0, 0, 1, 0)}, want: f32(tensor.Shape{2, 2}, 1, 1, 4, 3)},
-		{name: "rows, negative", op: GatherElements{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{2, 3}, -1, -2, 0, -2, 0, 0)}, want: f32(tensor.Shape{2, 3}, 7, 5, 3, 4, 2, 3)},
-		{name: "fewer along the other axis", op: GatherElements{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 2}, 2, 1)}, want: f32(tensor.Shape{1, 2}, 7, 5)},
+		{name: "columns", op: GatherElements{1},
+			in:   []*tensor.Tensor{f32(tensor.Shape{2, 2}, 1, 2, 3, 4), i64(tensor.Shape{2, 2}, 0, 0, 1, 0)},
+			want: f32(tensor.Shape{2, 2}, 1, 1, 4, 3)},
+		{name: "rows, negative", op: GatherElements{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{2, 3}, -1, -2, 0, -2, 0, 0)},
+			want: f32(tensor.Shape{2, 3}, 7, 5, 3, 4, 2, 3)},
+		{name: "fewer along the other axis", op: GatherElements{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 2}, 2, 1)},
+			want: f32(tensor.Shape{1, 2}, 7, 5)},
 		{name: "empty", op: GatherElements{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{0, 3})}, want: f32(tensor.Shape{0, 3})},
-		{name: "outside", op: GatherElements{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 1}, 3)}, err: "index 3 is outside an axis of size 3"},
-		{name: "more along the other axis", op: GatherElements{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 4}, 0, 0, 0, 0)}, err: "reach beyond"},
+		{name: "outside", op: GatherElements{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 1}, 3)},
+			err: "index 3 is outside an axis of size 3"},
+		{name: "more along the other axis", op: GatherElements{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 4}, 0, 0, 0, 0)},
+			err: "reach beyond"},
 		{name: "ranks", op: GatherElements{0}, in: []*tensor.Tensor{x, i64(tensor.Shape{1}, 0)}, err: "ranks differ"},
 	} {
 		c.run(t)
@@ -103,9 +112,11 @@ func TestGatherND(t *testing.T) {
 		{name: "elements", op: GatherND{}, in: []*tensor.Tensor{x, i64(tensor.Shape{2, 2}, 0, 0, 1, -1)}, want: f32(tensor.Shape{2}, 0, 3)},
 		{name: "rows", op: GatherND{}, in: []*tensor.Tensor{x, i64(tensor.Shape{2, 1}, 1, 0)}, want: f32(tensor.Shape{2, 2}, 2, 3, 0, 1)},
 		{name: "one tuple", op: GatherND{}, in: []*tensor.Tensor{x, i64(tensor.Shape{2}, 1, 0)}, want: tensor.Scalar(float32(2))},
-		{name: "batch", op: GatherND{1}, in: []*tensor.Tensor{cube, i64(tensor.Shape{2, 1}, 1, 0)}, want: f32(tensor.Shape{2, 2}, 2, 3, 4, 5)},
+		{name: "batch", op: GatherND{1}, in: []*tensor.Tensor{cube, i64(tensor.Shape{2, 1}, 1, 0)},
+			want: f32(tensor.Shape{2, 2}, 2, 3, 4, 5)},
 		{name: "no tuples", op: GatherND{}, in: []*tensor.Tensor{x, i64(tensor.Shape{0, 2})}, want: f32(tensor.Shape{0})},
-		{name: "outside", op: GatherND{}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 2}, 0, 2)}, err: "tuple 0, axis 1: index 2 is outside an axis of size 2"},
+		{name: "outside", op: GatherND{}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 2}, 0, 2)},
+			err: "tuple 0, axis 1: index 2 is outside an axis of size 2"},
 		{name: "tuple too long", op: GatherND{}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 3}, 0, 0, 0)}, err: "address 3 axes"},
 		{name: "batch sizes", op: GatherND{1}, in: []*tensor.Tensor{cube, i64(tensor.Shape{3, 1}, 0, 0, 0)}, err: "batch axis 0"},
 		{name: "batch axes", op: GatherND{2}, in: []*tensor.Tensor{cube, i64(tensor.Shape{2, 1}, 0, 0)}, err: "2 batch axes"},
@@ -118,13 +129,18 @@ func TestGatherND(t *testing.T) {
 func TestOneHot(t *testing.T) {
 	values := f32(tensor.Shape{2}, 2, 5)
 	for _, c := range []evalCase{
-		{name: "last axis", op: OneHot{1, N(3)}, in: []*tensor.Tensor{i64(tensor.Shape{2}, 1, -1), values}, want: f32(tensor.Shape{2, 3}, 2, 5, 2, 2, 2, 5)},
-		{name: "first axis", op: OneHot{0, N(3)}, in: []*tensor.Tensor{i64(tensor.Shape{2}, 1, -1), values}, want: f32(tensor.Shape{3, 2}, 2, 2, 5, 2, 2, 5)},
-		{name: "outside", op: OneHot{1, N(2)}, in: []*tensor.Tensor{i64(tensor.Shape{2}, 2, -3), values}, want: f32(tensor.Shape{2, 2}, 2, 2, 2, 2)},
-		{name: "scalar float index", op: OneHot{0, N(2)}, in: []*tensor.Tensor{tensor.Scalar(float32(1)), values}, want: f32(tensor.Shape{2}, 2, 5)},
+		{name: "last axis", op: OneHot{1, N(3)}, in: []*tensor.Tensor{i64(tensor.Shape{2}, 1, -1), values},
+			want: f32(tensor.Shape{2, 3}, 2, 5, 2, 2, 2, 5)},
+		{name: "first axis", op: OneHot{0, N(3)}, in: []*tensor.Tensor{i64(tensor.Shape{2}, 1, -1), values},
+			want: f32(tensor.Shape{3, 2}, 2, 2, 5, 2, 2, 5)},
+		{name: "outside", op: OneHot{1, N(2)}, in: []*tensor.Tensor{i64(tensor.Shape{2}, 2, -3), values},
+			want: f32(tensor.Shape{2, 2}, 2, 2, 2, 2)},
+		{name: "scalar float index", op: OneHot{0, N(2)}, in: []*tensor.Tensor{tensor.Scalar(float32(1)), values},
+			want: f32(tensor.Shape{2}, 2, 5)},
 		{name: "strings", op: OneHot{0, N(2)}, in: []*tensor.Tensor{scalarI64(0), str(nil, "off", "on")}, want: str(nil, "on", "off")},
 		{name: "depth 0", op: OneHot{1, N(0)}, in: []*tensor.Tensor{i64(tensor.Shape{2}, 0, 1), values}, want: f32(tensor.Shape{2, 0})},
-		{name: "values", op: OneHot{0, N(2)}, in: []*tensor.Tensor{scalarI64(0), f32(tensor.Shape{3}, 0, 0, 0)}, err: "the off value and the on value"},
+		{name: "values", op: OneHot{0, N(2)}, in: []*tensor.Tensor{scalarI64(0), f32(tensor.Shape{3}, 0, 0, 0)},
+			err: "the off value and the on value"},
 		{name: "negative depth", op: OneHot{0, N(-1)}, in: []*tensor.Tensor{scalarI64(0), values}, err: "depth -1"},
 	} {
 		c.run(t)

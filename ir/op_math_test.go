@@ -182,8 +182,10 @@ func TestWhereAndClip(t *testing.T) {
 		{"where of strings", Where{}, ins{whole(true, false), str(nil, "a"), str(nil, "b")}, `str[2] "a" "b"`},
 		{"condition", Where{}, ins{i64(nil, 1), f32(nil, 1), f32(nil, 1)}, "error: the condition is i64"},
 		{"two types", Where{}, ins{whole(true), f32(nil, 1), i64(nil, 1)}, "error: a choice between f32 and i64"},
-		{"both limits", Clip{}, ins{f32(nil, -9, 0, 9, float32(nan)), of(tensor.F32, tensor.Shape{}, -1), of(tensor.F32, tensor.Shape{}, 2)}, "f32[4] -1 0 2 NaN"},
-		{"limits that cross", Clip{}, ins{f32(nil, 0, 9), of(tensor.F32, tensor.Shape{}, 3), of(tensor.F32, tensor.Shape{}, 2)}, "f32[2] 2 2"},
+		{"both limits", Clip{}, ins{f32(nil, -9, 0, 9, float32(nan)), of(tensor.F32, tensor.Shape{}, -1),
+			of(tensor.F32, tensor.Shape{}, 2)}, "f32[4] -1 0 2 NaN"},
+		{"limits that cross", Clip{}, ins{f32(nil, 0, 9), of(tensor.F32, tensor.Shape{}, 3), of(tensor.F32, tensor.Shape{}, 2)},
+			"f32[2] 2 2"},
 		{"upper limit only", Clip{}, ins{whole[int8](-9, 9), nil, of(tensor.I8, tensor.Shape{}, 2)}, "i8[2] -9 2"},
 		{"uint64", Clip{}, ins{whole[uint64](math.MaxUint64), of(tensor.U64, tensor.Shape{}, 2)}, "u64[1] 18446744073709551615"},
 		{"no limit", Clip{}, ins{f32(nil, 3)}, "f32[1] 3"},
@@ -218,9 +220,11 @@ func TestSizesGoThroughArithmetic(t *testing.T) {
 	require.Equal(t, "[0,0]", show(emit(Unary{Fn: Not}, less)))
 	require.Equal(t, "[1,1]", show(emit(Cast{To: tensor.Bool}, more)))
 	require.Equal(t, "[batch,12]", show(emit(Where{}, less, sizes, three)))
-	require.Equal(t, "[3,12]", show(emit(Where{}, emit(Binary{Equal}, emit(Binary{Sub}, sizes, sizes), g.NewConst("", i64(nil, 1, 0))), sizes, three)))
+	require.Equal(t, "[3,12]", show(emit(Where{}, emit(Binary{Equal}, emit(Binary{Sub}, sizes, sizes), g.NewConst("", i64(nil, 1, 0))),
+		sizes, three)))
 	low, high := g.NewConst("", scalarI64(4)), g.NewConst("", scalarI64(8))
-	require.Equal(t, "[max(4,min(8,batch)),8]", strings.ReplaceAll(show(emit(Clip{}, sizes, low, high)), "min(8,max(4,batch))", "max(4,min(8,batch))"))
+	require.Equal(t, "[max(4,min(8,batch)),8]", strings.ReplaceAll(show(emit(Clip{}, sizes, low, high)), "min(8,max(4,batch))",
+		"max(4,min(8,batch))"))
 }
 
 // TestHasStep looks for jumps of every function: a small step of the operand that the result answers with a large one.

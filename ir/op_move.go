@@ -38,7 +38,8 @@ func (o Pad) Infer(in []*Value) ([]Type, error) {
 			return nil, fmt.Errorf("axis %d has no element to pad with (%s)", i, o.Mode)
 		}
 		if o.Mode == PadReflect && LessEqual(Max(o.Before[i], o.After[i]), Max(kept.Sub(N(1)), N(0))) == No {
-			return nil, fmt.Errorf("axis %d: padding %v and %v mirrors more than the %v elements have beside them", i, o.Before[i], o.After[i], kept)
+			return nil, fmt.Errorf("axis %d: padding %v and %v mirrors more than the %v elements have beside them", i, o.Before[i],
+				o.After[i], kept)
 		}
 	}
 	return []Type{TensorOf(t.DType, s...)}, nil

@@ -48,22 +48,29 @@ func TestAttention(t *testing.T) {
 		{"causal window", Attention{Scale: 1, Window: 2, Causal: true}, three, "f32[1,3,1,1] 3 4.5 9"},
 		{"causal from the start", Attention{Scale: 1, Causal: true}, attend(1, 1, 2, 1, 2, 4), "f32[1,1,1,1] 2"},
 		{"causal after a cache", Attention{Scale: 1, Causal: true, Offset: true}, attend(1, 1, 2, 1, 2, 4), "f32[1,1,1,1] 3"},
-		{"more queries than keys", Attention{Scale: 1, Causal: true, Offset: true, NaNGuard: true}, attend(2, 1, 1, 1, 5), "f32[1,2,1,1] 0 5"},
+		{"more queries than keys", Attention{Scale: 1, Causal: true, Offset: true, NaNGuard: true}, attend(2, 1, 1, 1, 5),
+			"f32[1,2,1,1] 0 5"},
 		{"grouped heads", Attention{Scale: 1}, attend(1, 4, 1, 2, 5, 7), "f32[1,1,4,1] 5 5 7 7"},
 		{"bool mask", Attention{Scale: 1}, with(attend(1, 1, 2, 1, 2, 4), bools(tensor.Shape{2}, false, true)), "f32[1,1,1,1] 4"},
-		{"finite mask over all", Attention{Scale: 1}, with(attend(1, 1, 2, 1, 2, 4), f32(tensor.Shape{1, 1, 1, 2}, -1e9, -1e9)), "f32[1,1,1,1] 3"},
+		{"finite mask over all", Attention{Scale: 1}, with(attend(1, 1, 2, 1, 2, 4), f32(tensor.Shape{1, 1, 1, 2}, -1e9, -1e9)),
+			"f32[1,1,1,1] 3"},
 		{"all excluded", Attention{Scale: 1}, with(attend(1, 1, 2, 1, 2, 4), bools(tensor.Shape{1}, false)), "f32[1,1,1,1] NaN"},
-		{"all excluded, guarded", Attention{Scale: 1, NaNGuard: true}, with(attend(1, 1, 2, 1, 2, 4), bools(tensor.Shape{1}, false)), "f32[1,1,1,1] 0"},
-		{"no keys", Attention{Scale: 1}, ins{tensor.New(tensor.F32, 1, 1, 1, 2), tensor.New(tensor.F32, 1, 0, 1, 2), tensor.New(tensor.F32, 1, 0, 1, 3)}, "f32[1,1,1,3] 0 0 0"},
-		{"key sizes", Attention{Scale: 1}, ins{tensor.New(tensor.F32, 1, 1, 1, 2), tensor.New(tensor.F32, 1, 1, 1, 3), tensor.New(tensor.F32, 1, 1, 1, 3)}, "error: differ in size"},
+		{"all excluded, guarded", Attention{Scale: 1, NaNGuard: true}, with(attend(1, 1, 2, 1, 2, 4), bools(tensor.Shape{1}, false)),
+			"f32[1,1,1,1] 0"},
+		{"no keys", Attention{Scale: 1}, ins{tensor.New(tensor.F32, 1, 1, 1, 2), tensor.New(tensor.F32, 1, 0, 1, 2),
+			tensor.New(tensor.F32, 1, 0, 1, 3)}, "f32[1,1,1,3] 0 0 0"},
+		{"key sizes", Attention{Scale: 1}, ins{tensor.New(tensor.F32, 1, 1, 1, 2), tensor.New(tensor.F32, 1, 1, 1, 3),
+			tensor.New(tensor.F32, 1, 1, 1, 3)}, "error: differ in size"},
 		{"heads", Attention{Scale: 1}, attend(1, 3, 1, 2, 1, 1), "error: 3 query heads cannot share 2"},
-		{"mask's shape", Attention{Scale: 1}, with(attend(1, 1, 2, 1, 2, 4), f32(nil, 1, 2, 3)), "error: mask: [3] does not broadcast to [1,1,1,2]"},
+		{"mask's shape", Attention{Scale: 1}, with(attend(1, 1, 2, 1, 2, 4), f32(nil, 1, 2, 3)),
+			"error: mask: [3] does not broadcast to [1,1,1,2]"},
 	})
 }
 
 func TestAttentionScores(t *testing.T) {
 	// scores are 2·1·log 3/2 = log 3 and 0, so that the weights are 3/4 and 1/4
-	in := ins{f32(tensor.Shape{1, 1, 1, 1}, 2), f32(tensor.Shape{1, 2, 1, 1}, float32(math.Log(3)), 0), f32(tensor.Shape{1, 2, 1, 2}, 4, 0, 8, 1)}
+	in := ins{f32(tensor.Shape{1, 1, 1, 1}, 2), f32(tensor.Shape{1, 2, 1, 1}, float32(math.Log(3)), 0),
+		f32(tensor.Shape{1, 2, 1, 2}, 4, 0, 8, 1)}
 	out, err := Attention{Scale: 0.5}.Eval(nil, in)
 	require.NoError(t, err)
 	require.InDelta(t, 5, out[0].Float64(0), 1e-6)
@@ -88,7 +95,8 @@ func TestRotary(t *testing.T) {
 		{"interleaved", Rotary{Interleaved: true}, ins{x, cos, sin}, "f32[1,2,1,4] 1 2 3 4 -6 5 -7 -8"},
 		{"part of the head", Rotary{}, ins{x, one(cos), one(sin)}, "f32[1,2,1,4] 1 2 3 4 -6 5 7 8"},
 		{"one table for the batch", Rotary{}, ins{two, cos, sin}, "f32[2,2,1,4] 1 2 3 4 -7 -6 5 -8 1 2 3 4 -7 -6 5 -8"},
-		{"too many angles", Rotary{}, ins{x, f32(tensor.Shape{1, 2, 3}, 1, 1, 1, 1, 1, 1), f32(tensor.Shape{1, 2, 3}, 0, 0, 0, 0, 0, 0)}, "error: on axis 2"},
+		{"too many angles", Rotary{}, ins{x, f32(tensor.Shape{1, 2, 3}, 1, 1, 1, 1, 1, 1), f32(tensor.Shape{1, 2, 3}, 0, 0, 0, 0, 0, 0)},
+			"error: on axis 2"},
 		{"positions", Rotary{}, ins{x, f32(tensor.Shape{1, 3, 1}, 1, 1, 1), f32(tensor.Shape{1, 3, 1}, 0, 0, 0)}, "error: on axis 1"},
 	})
 }
@@ -103,7 +111,8 @@ func TestMatMul(t *testing.T) {
 		{"integers wrap", MatMul{}, ins{i64(tensor.Shape{1, 1}, math.MaxInt64), i64(tensor.Shape{1, 1}, 2), i64(nil, 3)}, "i64[1,1] 1"},
 		{"nothing to sum", MatMul{}, ins{tensor.New(tensor.F32, 1, 0), tensor.New(tensor.F32, 0, 2)}, "f32[1,2] 0 0"},
 		{"inner sizes", MatMul{}, ins{a, f32(tensor.Shape{1, 2}, 1, 1)}, "error: inner sizes"},
-		{"integers with alpha", MatMul{Alpha: 2}, ins{i64(tensor.Shape{1, 1}, 1), i64(tensor.Shape{1, 1}, 1)}, "error: not defined for i64"},
+		{"integers with alpha", MatMul{Alpha: 2}, ins{i64(tensor.Shape{1, 1}, 1), i64(tensor.Shape{1, 1}, 1)},
+			"error: not defined for i64"},
 		{"vectors", MatMul{}, ins{f32(nil, 1), b}, "error: at least two axes"},
 	})
 }

@@ -50,7 +50,8 @@ func NewPack(mask *Value, values []*Value, tokens Dim, positions int) Pack {
 	batch := mask.Type.Shape[0]
 	types := []Type{
 		PackRows: TensorOf(tensor.I32, batch, N(RowFields)), PackFirst: TensorOf(tensor.I32, batch),
-		PackFirstRows: TensorOf(tensor.I32, batch, N(RowFields)), PackTexts: TensorOf(tensor.I32, batch, N(RowFields)), PackPlaces: TensorOf(tensor.I32, tokens),
+		PackFirstRows: TensorOf(tensor.I32, batch, N(RowFields)), PackTexts: TensorOf(tensor.I32, batch, N(RowFields)),
+		PackPlaces:    TensorOf(tensor.I32, tokens),
 		PackPositions: TensorOf(tensor.I64, N(1), tokens),
 	}
 	for _, v := range values {
@@ -65,7 +66,8 @@ func (Pack) Kind() Kind { return KindPack }
 // Infer implements Op.
 func (o Pack) Infer(in []*Value) ([]Type, error) {
 	for i, v := range in { // a file may say anything
-		if v == nil || !v.Type.DType.Valid() || v.Type.DType == tensor.String || i == 0 && !v.Type.DType.IsInt() && !v.Type.DType.IsFloat() && v.Type.DType != tensor.Bool {
+		if v == nil || !v.Type.DType.Valid() || v.Type.DType == tensor.String || i == 0 && !v.Type.DType.IsInt() &&
+			!v.Type.DType.IsFloat() && v.Type.DType != tensor.Bool {
 			return nil, fmt.Errorf("operand %d cannot be packed", i)
 		}
 	}
@@ -167,7 +169,8 @@ func maskOfLengths(env *Env, in []*tensor.Tensor) (*tensor.Tensor, error) {
 	return mask, nil
 }
 
-// Rows is Eval for texts without padding that lie one after the other already: text i is the tokens from starts[i] to starts[i+1] of every value
+// Rows is Eval for texts without padding that lie one after the other already: text i is the tokens from starts[i] to starts[i+1] of every
+// value
 // [tokens,…]. PackPlaces has nowhere to lead, and is −1 throughout.
 func (o Pack) Rows(env *Env, starts []int, values []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	texts, n := len(starts)-1, starts[len(starts)-1]
@@ -261,7 +264,8 @@ func (o Unpack) Infer([]*Value) ([]Type, error) { return o.Types, nil }
 // Eval implements Op.
 func (o Unpack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, places, mask := in[UnpackX], in[UnpackPlaces], in[UnpackMask]
-	if x.Rank() < 2 || x.Shape()[0] != 1 || x.DType() == tensor.String || places.DType() != tensor.I32 || places.Len() != x.Shape()[1] || mask.Rank() < 2 {
+	if x.Rank() < 2 || x.Shape()[0] != 1 || x.DType() == tensor.String || places.DType() != tensor.I32 || places.Len() != x.Shape()[1] ||
+		mask.Rank() < 2 {
 		return nil, fmt.Errorf("%v at places %v of %v", x, places, mask)
 	}
 	texts := mask.Shape()[:2]
@@ -291,7 +295,8 @@ func textsOf(rows *tensor.Tensor, queries, keys int) ([][RowFields]int, error) {
 	return out, nil
 }
 
-// SumRows adds up the tokens of each text: y[r,…] = Σ x[0,t,…] over the queries t of row r, which operand 1, a result of PackRows, lists. It
+// SumRows adds up the tokens of each text: y[r,…] = Σ x[0,t,…] over the queries t of row r, which operand 1, a result of PackRows, lists.
+// It
 // is what a pooling over the tokens of a text becomes.
 type SumRows struct{}
 
@@ -301,7 +306,8 @@ func (SumRows) Kind() Kind { return KindSumRows }
 // Infer implements Op.
 func (SumRows) Infer(in []*Value) ([]Type, error) {
 	x, rows := in[0].Type, in[1].Type
-	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || rows.DType != tensor.I32 || len(rows.Shape) != 2 || Same(rows.Shape[1], N(RowFields)) == No {
+	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || rows.DType != tensor.I32 || len(rows.Shape) != 2 ||
+		Same(rows.Shape[1], N(RowFields)) == No {
 		return nil, fmt.Errorf("sums of %v by rows %v", x, rows)
 	}
 	return []Type{TensorOf(x.DType, append(Shape{rows.Shape[0]}, x.Shape[2:]...)...)}, nil

@@ -47,8 +47,10 @@ func TestPack(t *testing.T) {
 	require.ErrorContains(t, err, "lengths of 2 texts")
 
 	places := tensor.FromSlice([]int32{9, 0}, 2)
-	for _, in := range [][]*tensor.Tensor{{ids, places, mask}, {tensor.New(tensor.F32, 1, 2), places, mask}, {tensor.New(tensor.F32, 2), places, mask},
-		{tensor.New(tensor.F32, 1, 2), tensor.New(tensor.I64, 2), mask}, {tensor.New(tensor.F32, 1, 2), tensor.New(tensor.I32, 2), places}} {
+	for _, in := range [][]*tensor.Tensor{{ids, places, mask}, {tensor.New(tensor.F32, 1, 2), places, mask},
+		{tensor.New(tensor.F32, 2), places, mask},
+		{tensor.New(tensor.F32, 1, 2), tensor.New(tensor.I64, 2), mask},
+		{tensor.New(tensor.F32, 1, 2), tensor.New(tensor.I32, 2), places}} {
 		_, err := Unpack{}.Eval(nil, in)
 		require.Error(t, err)
 	}

@@ -12,7 +12,8 @@ import (
 // Operands: q [B,S,H,D], k [B,T,H,D] and v [B,T,H,E] of u8 or i8, any strided views; mask, f32 that broadcasts to [B,H,S,T],
 // or nil; then pairs of a scale (f32) and a zero point, scalars: of q, of k and of v; of the scores, which are rounded to quantised values
 // and back between mask and softmax where they are given; of the probabilities; and of the result [B,S,H,E], which is f32
-// without them. A factor of the scores is part of q's scale. Operand QAttentionRows is that of Attention by rows, beside which there is no mask.
+// without them. A factor of the scores is part of q's scale. Operand QAttentionRows is that of Attention by rows, beside which there is no
+// mask.
 type QAttention struct{}
 
 // The operand positions of QAttention. A zero point follows its scale.
@@ -123,7 +124,8 @@ func (o QAttention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 		}
 		return eval(Quantize{To: to}, x, in[at], in[at+1])
 	}
-	scores := eval(QMatMul{TransB: true}, heads(in[QAttentionQ]), heads(in[QAttentionK]), in[QAttentionQZero], in[QAttentionKZero], in[QAttentionQScale], in[QAttentionKScale])
+	scores := eval(QMatMul{TransB: true}, heads(in[QAttentionQ]), heads(in[QAttentionK]), in[QAttentionQZero], in[QAttentionKZero],
+		in[QAttentionQScale], in[QAttentionKScale])
 	if in[QAttentionMask] != nil {
 		scores = eval(Binary{Fn: Add}, scores, in[QAttentionMask])
 	}
@@ -131,7 +133,8 @@ func (o QAttention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 		scores = eval(Dequantize{To: tensor.F32}, rounded(scores, QAttentionScoreScale), in[QAttentionScoreScale], in[QAttentionScoreZero])
 	}
 	probs := rounded(eval(Softmax{Axis: 3}, scores), QAttentionProbScale)
-	y := eval(QMatMul{}, probs, heads(in[QAttentionV]), in[QAttentionProbZero], in[QAttentionVZero], in[QAttentionProbScale], in[QAttentionVScale], nil, nil, in[QAttentionYScale], in[QAttentionYZero])
+	y := eval(QMatMul{}, probs, heads(in[QAttentionV]), in[QAttentionProbZero], in[QAttentionVZero], in[QAttentionProbScale],
+		in[QAttentionVScale], nil, nil, in[QAttentionYScale], in[QAttentionYZero])
 	return []*tensor.Tensor{heads(y)}, failed
 }
 
@@ -154,7 +157,8 @@ func (o QAttention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor)
 			continue
 		}
 		args := append([]*tensor.Tensor{}, in[:QAttentionRows]...)
-		args[QAttentionQ], args[QAttentionK], args[QAttentionV] = tokensOf(env, q, text[0], text[1]), tokensOf(env, k, text[2], text[3]), tokensOf(env, v, text[2], text[3])
+		args[QAttentionQ], args[QAttentionK], args[QAttentionV] = tokensOf(env, q, text[0], text[1]), tokensOf(env, k, text[2], text[3]),
+			tokensOf(env, v, text[2], text[3])
 		one, err := o.Eval(env, args)
 		if err != nil {
 			return nil, err

@@ -15,7 +15,8 @@ import (
 // then absent); b [..,K,N] ([..,N,K] with TransB) u8 or i8; aZero a scalar and bZero a scalar or [N], of their quantised values' types,
 // nil for 0; aScale a scalar and bScale a scalar or [N]; bias [N], as i32 added to the sums or as a float after the scales;
 // residual of the result's shape; yScale and yZero scalars, or [N] both. Without bScale the result is the i32 sums, with yScale it is
-// quantised values of yZero's type, and otherwise it has bScale's type. Beside an a that is quantised on the way may stand rows, i32 [R,4] as Pack
+// quantised values of yZero's type, and otherwise it has bScale's type. Beside an a that is quantised on the way may stand rows, i32 [R,4]
+// as Pack
 // makes them of texts: then each text has a scale and zero point of its own, that of the rows of a which are its keys, as if it were
 // multiplied alone; the results of rows of no text are of no use. All arithmetic after the sums is float32's.
 type QMatMul struct {
@@ -85,13 +86,15 @@ func (o QMatMul) product(in []*Value) (Type, error) {
 // checkPresence holds the operands to those that go together.
 func (o QMatMul) checkPresence(in []*Value, _ Type) error {
 	aZero, aScale, bScale := Operand(in, QMatMulAZero), Operand(in, QMatMulAScale), Operand(in, QMatMulBScale)
-	bias, residual, yScale, yZero := Operand(in, QMatMulBias), Operand(in, QMatMulResidual), Operand(in, QMatMulYScale), Operand(in, QMatMulYZero)
+	bias, residual, yScale, yZero := Operand(in, QMatMulBias), Operand(in, QMatMulResidual), Operand(in, QMatMulYScale),
+		Operand(in, QMatMulYZero)
 	rows := Operand(in, QMatMulRows)
 	if err := o.Act.checkEpilogue(); err != nil {
 		return err
 	}
 	switch dynamic := o.Dynamic(in); {
-	case rows != nil && (!dynamic || rows.Type.DType != tensor.I32 || len(rows.Type.Shape) != 2 || Same(rows.Type.Shape[1], N(RowFields)) == No):
+	case rows != nil && (!dynamic || rows.Type.DType != tensor.I32 || len(rows.Type.Shape) != 2 ||
+		Same(rows.Type.Shape[1], N(RowFields)) == No):
 		return fmt.Errorf("rows %v beside %v", rows.Type, in[QMatMulA].Type)
 	case rows != nil && len(in[QMatMulB].Type.Shape) != 2:
 		return fmt.Errorf("rows beside a product with %v", in[QMatMulB].Type)
@@ -141,7 +144,8 @@ func (o QMatMul) checkTypes(in []*Value, out Type) error {
 	}
 	return cmp.Or(
 		scalar(QMatMulAZero, in[QMatMulA].Type.DType), scalar(QMatMulAScale, out.DType), columns(QMatMulYScale, out.DType),
-		columns(QMatMulYZero, yType), columns(QMatMulBZero, in[QMatMulB].Type.DType), columns(QMatMulBScale, out.DType), columns(QMatMulBias, biasType),
+		columns(QMatMulYZero, yType), columns(QMatMulBZero, in[QMatMulB].Type.DType), columns(QMatMulBScale, out.DType),
+		columns(QMatMulBias, biasType),
 	)
 }
 

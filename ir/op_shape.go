@@ -19,7 +19,8 @@ func (Reshape) Kind() Kind { return KindReshape }
 func (o Reshape) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
 	if !t.Unranked && Same(t.Shape.Elements(), Shape(o.Shape).Elements()) == No {
-		return nil, fmt.Errorf("%v cannot be seen as %v: %v and %v elements", t.Shape, Shape(o.Shape), t.Shape.Elements(), Shape(o.Shape).Elements())
+		return nil, fmt.Errorf("%v cannot be seen as %v: %v and %v elements", t.Shape, Shape(o.Shape), t.Shape.Elements(),
+			Shape(o.Shape).Elements())
 	}
 	if err := nonNegativeSizes(o.Shape); err != nil {
 		return nil, err

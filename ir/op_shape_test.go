@@ -55,7 +55,8 @@ func TestSlice(t *testing.T) {
 
 func TestExpand(t *testing.T) {
 	for _, c := range []evalCase{
-		{name: "new and old axes", op: Expand{Dims(2, 2, 3)}, in: []*tensor.Tensor{i64(tensor.Shape{2, 1}, 1, 2)}, want: i64(tensor.Shape{2, 2, 3}, 1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2)},
+		{name: "new and old axes", op: Expand{Dims(2, 2, 3)}, in: []*tensor.Tensor{i64(tensor.Shape{2, 1}, 1, 2)},
+			want: i64(tensor.Shape{2, 2, 3}, 1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2)},
 		{name: "scalar", op: Expand{Dims(2)}, in: []*tensor.Tensor{scalarI64(4)}, want: i64(tensor.Shape{2}, 4, 4)},
 		{name: "to nothing", op: Expand{Dims(0, 2)}, in: []*tensor.Tensor{i64(tensor.Shape{2}, 1, 2)}, want: i64(tensor.Shape{0, 2})},
 		{name: "sizes", op: Expand{Dims(3)}, in: []*tensor.Tensor{i64(tensor.Shape{2}, 1, 2)}, err: "does not broadcast"},

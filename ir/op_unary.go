@@ -103,8 +103,9 @@ const (
 )
 
 var unaryTable = [NumUnary]unaryRow{
-	Neg: {name: "neg", onnx: operator("Neg", 6), real: func(x float64, _ Unary) float64 { return -x }, whole: func(x int64, _ Unary) int64 { return -x },
-		dims: func(x Dim) (Dim, bool) { return x.scale(-1), true }},
+	Neg: {name: "neg", onnx: operator("Neg", 6), real: func(x float64, _ Unary) float64 { return -x },
+		whole: func(x int64, _ Unary) int64 { return -x },
+		dims:  func(x Dim) (Dim, bool) { return x.scale(-1), true }},
 	Abs: {name: "abs", onnx: operator("Abs", 6), real: plain(math.Abs), whole: func(x int64, _ Unary) int64 { return max(x, -x) },
 		wide: func(x uint64, _ Unary) uint64 { return x }, dims: func(x Dim) (Dim, bool) { return x, nonNegative(x) }},
 	Exp:        {name: "exp", onnx: operator("Exp", 6), real: plain(math.Exp)},
@@ -136,7 +137,8 @@ var unaryTable = [NumUnary]unaryRow{
 		real: func(x float64, o Unary) float64 {
 			return hardSigmoid(x, float64(o.Alpha), float64(o.Beta))
 		}},
-	HardSwish: {name: "hard_swish", onnx: operator("HardSwish", 14), real: func(x float64, _ Unary) float64 { return x * hardSigmoid(x, 1.0/6, 0.5) }},
+	HardSwish: {name: "hard_swish", onnx: operator("HardSwish", 14),
+		real: func(x float64, _ Unary) float64 { return x * hardSigmoid(x, 1.0/6, 0.5) }},
 	Gelu: {name: "gelu", real: func(x float64, _ Unary) float64 {
 		if math.IsInf(x, -1) {
 			return 0 // the limit, as kernels have it
@@ -149,7 +151,8 @@ var unaryTable = [NumUnary]unaryRow{
 	Silu: {name: "silu", onnx: Operator{"Swish", 24, Attribute{"alpha", 1}, Attribute{}},
 		real: func(x float64, o Unary) float64 { return x * sigmoid(float64(o.Alpha)*x) }},
 	Mish: {name: "mish", onnx: operator("Mish", 18), real: func(x float64, _ Unary) float64 { return x * math.Tanh(softplus(x)) }},
-	Selu: {name: "selu", onnx: Operator{"Selu", 1, Attribute{"alpha", 1.67326319217681884765625}, Attribute{"gamma", 1.05070102214813232421875}},
+	Selu: {name: "selu", onnx: Operator{"Selu", 1, Attribute{"alpha", 1.67326319217681884765625},
+		Attribute{"gamma", 1.05070102214813232421875}},
 		real: func(x float64, o Unary) float64 {
 			if x <= 0 {
 				return float64(o.Beta) * float64(o.Alpha) * math.Expm1(x)
@@ -168,23 +171,24 @@ var unaryTable = [NumUnary]unaryRow{
 			}
 			return 0
 		}},
-	Shrink: {name: "shrink", onnx: Operator{"Shrink", 9, Attribute{"lambd", 0.5}, Attribute{"bias", 0}}, step: true, real: func(x float64, o Unary) float64 {
-		switch a, b := float64(o.Alpha), float64(o.Beta); {
-		case x < -a:
-			return x + b
-		case x > a:
-			return x - b
-		}
-		return 0
-	}, whole: func(x int64, o Unary) int64 {
-		switch a, b := float64(o.Alpha), float64(o.Beta); {
-		case float64(x) < -a:
-			return plus(x, b)
-		case float64(x) > a:
-			return plus(x, -b)
-		}
-		return 0
-	}},
+	Shrink: {name: "shrink", onnx: Operator{"Shrink", 9, Attribute{"lambd", 0.5}, Attribute{"bias", 0}}, step: true,
+		real: func(x float64, o Unary) float64 {
+			switch a, b := float64(o.Alpha), float64(o.Beta); {
+			case x < -a:
+				return x + b
+			case x > a:
+				return x - b
+			}
+			return 0
+		}, whole: func(x int64, o Unary) int64 {
+			switch a, b := float64(o.Alpha), float64(o.Beta); {
+			case float64(x) < -a:
+				return plus(x, b)
+			case float64(x) > a:
+				return plus(x, -b)
+			}
+			return 0
+		}},
 	Clamp: {name: "clamp", real: func(x float64, o Unary) float64 { return min(max(x, float64(o.Alpha)), float64(o.Beta)) }},
 	Sin:   {name: "sin", onnx: operator("Sin", 7), real: plain(math.Sin)},
 	Cos:   {name: "cos", onnx: operator("Cos", 7), real: plain(math.Cos)},
@@ -200,13 +204,15 @@ var unaryTable = [NumUnary]unaryRow{
 	Floor: {name: "floor", onnx: operator("Floor", 6), real: plain(math.Floor), step: true},
 	Ceil:  {name: "ceil", onnx: operator("Ceil", 6), real: plain(math.Ceil), step: true},
 	Round: {name: "round", onnx: operator("Round", 11), real: plain(math.RoundToEven), step: true},
-	Sign: {name: "sign", onnx: operator("Sign", 9), real: plain(sign), step: true, whole: func(x int64, _ Unary) int64 { return max(-1, min(x, 1)) },
-		wide: func(x uint64, _ Unary) uint64 { return min(x, 1) }},
+	Sign: {name: "sign", onnx: operator("Sign", 9), real: plain(sign), step: true,
+		whole: func(x int64, _ Unary) int64 { return max(-1, min(x, 1)) },
+		wide:  func(x uint64, _ Unary) uint64 { return min(x, 1) }},
 	Not: {name: "not", onnx: operator("Not", 1), whole: func(x int64, _ Unary) int64 { return 1 - x }, test: true, bools: true,
 		dims: func(x Dim) (Dim, bool) { return N(1).Sub(x), true }},
 
 	BitwiseNot: {name: "bitwise_not", onnx: operator("BitwiseNot", 18), whole: func(x int64, _ Unary) int64 { return ^x }},
-	IsNaN:      {name: "is_nan", onnx: operator("IsNaN", 9), real: func(x float64, _ Unary) float64 { return truth(math.IsNaN(x)) }, test: true},
+	IsNaN: {name: "is_nan", onnx: operator("IsNaN", 9), real: func(x float64, _ Unary) float64 { return truth(math.IsNaN(x)) },
+		test: true},
 	IsInf: {name: "is_inf", real: func(x float64, o Unary) float64 {
 		return truth(o.Alpha != 0 && math.IsInf(x, 1) || o.Beta != 0 && math.IsInf(x, -1))
 	}, test: true},

@@ -12,7 +12,8 @@ var (
 	opaque     = map[reflect.Type]Kind{} // the kinds of the types that hold Opaque
 )
 
-// Opaque is part of an ONNX operator without an op of the IR. T is the type of the operator itself, which gets a kind when it is registered.
+// Opaque is part of an ONNX operator without an op of the IR. T is the type of the operator itself, which gets a kind when it is
+// registered.
 type Opaque[T any] struct{}
 
 // Kind implements Op.

@@ -22,7 +22,8 @@ func TestIsTable(t *testing.T) {
 	add(Gather{Axis: 1}, columns, index)
 	add(Gather{Axis: 0}, both, index)
 	add(Unary{Fn: Neg}, both)
-	for v, want := range map[*Value]bool{words: true, types: true, positions: false, columns: false, both: false, table(): false, index: false} {
+	for v, want := range map[*Value]bool{words: true, types: true, positions: false, columns: false, both: false, table(): false,
+		index: false} {
 		require.Equal(t, want, v.IsTable(), v.ID)
 	}
 	require.Equal(t, index, words.Uses[0].Rows())

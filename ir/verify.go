@@ -22,7 +22,8 @@ func Verify(g *Graph) error {
 			case n > 0:
 				v.failf("%%%d: its use by node %s, operand %d, is not listed", x.ID, u.Node.Label(), u.Index)
 			case n < 0:
-				v.failf("%%%d: lists a use by node %s (%s), operand %d, that is not in the graph", x.ID, u.Node.Label(), OpName(u.Node.Op), u.Index)
+				v.failf("%%%d: lists a use by node %s (%s), operand %d, that is not in the graph", x.ID, u.Node.Label(),
+					OpName(u.Node.Op), u.Index)
 			}
 		}
 	}

@@ -26,7 +26,8 @@ func (w Window) Check(axes int) error {
 		return fmt.Errorf("the operand has no spatial axes: [N,C,…] is needed")
 	}
 	if len(w.Kernel) != axes || len(w.Strides) != axes || len(w.Dilations) != axes || len(w.Pads) != 2*axes {
-		return fmt.Errorf("a window of %d sizes, %d strides, %d dilations and %d pads over %d axes", len(w.Kernel), len(w.Strides), len(w.Dilations), len(w.Pads), axes)
+		return fmt.Errorf("a window of %d sizes, %d strides, %d dilations and %d pads over %d axes", len(w.Kernel), len(w.Strides),
+			len(w.Dilations), len(w.Pads), axes)
 	}
 	if !slices.Contains([]string{"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"}, w.Auto) {
 		return fmt.Errorf("auto_pad %q is not known", w.Auto)
@@ -34,7 +35,8 @@ func (w Window) Check(axes int) error {
 	for i := range axes {
 		if w.Kernel[i] < 1 || w.Strides[i] < 1 || w.Dilations[i] < 1 || w.Pads[i] < 0 || w.Pads[axes+i] < 0 ||
 			max(w.Kernel[i], w.Strides[i], w.Dilations[i], w.Pads[i], w.Pads[axes+i]) > MaxSize {
-			return fmt.Errorf("axis %d: kernel %d, stride %d, dilation %d, padding %d and %d", i, w.Kernel[i], w.Strides[i], w.Dilations[i], w.Pads[i], w.Pads[axes+i])
+			return fmt.Errorf("axis %d: kernel %d, stride %d, dilation %d, padding %d and %d", i, w.Kernel[i], w.Strides[i],
+				w.Dilations[i], w.Pads[i], w.Pads[axes+i])
 		}
 	}
 	if w.Auto != "NOTSET" && slices.ContainsFunc(w.Pads, func(p int) bool { return p != 0 }) {

@@ -34,7 +34,8 @@ func TestPoolPlaces(t *testing.T) {
 		{2, 3, 2, 1, 0, 0, "SAME_UPPER", false, 1},
 		{5, 3, 2, 1, 0, 0, "SAME_UPPER", false, 3},
 	} {
-		w := ir.Window{Kernel: []int{c.kernel}, Strides: []int{c.stride}, Dilations: []int{c.dilation}, Pads: []int{c.before, c.after}, Auto: c.auto, Ceil: c.ceil}
+		w := ir.Window{Kernel: []int{c.kernel}, Strides: []int{c.stride}, Dilations: []int{c.dilation}, Pads: []int{c.before, c.after},
+			Auto: c.auto, Ceil: c.ceil}
 		require.Equal(t, c.want, w.PoolPlaces(0, ir.N(c.size)).Int(), "%+v", c)
 		for d := 1; d < 20; d++ {
 			n, err := w.PoolPlaces(0, ir.Sym("d")).Eval(ir.Binding{"d": d})

@@ -66,7 +66,8 @@ func BenchmarkBind(b *testing.B) {
 		{"analyze", func() { result = m.Analyze(order) }},
 		{"plan", func() { plan, err = planner.Solve(&result.Problem, plannerOptions(t, planner.Auto)) }},
 		{"load", func() {
-			_, err = d.Load(&backend.Planned{Graph: bound, Steps: result.Steps, Layouts: result.Layouts, Buffers: result.Buffers, Scratch: result.Scratch, Problem: &result.Problem, Plan: plan})
+			_, err = d.Load(&backend.Planned{Graph: bound, Steps: result.Steps, Layouts: result.Layouts, Buffers: result.Buffers,
+				Scratch: result.Scratch, Problem: &result.Problem, Plan: plan})
 		}},
 	}
 	times := make([]time.Duration, len(parts))

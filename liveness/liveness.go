@@ -100,7 +100,8 @@ func (m *Memory) extended(order []int) *lives {
 
 // lives computes what the steps themselves ask for, late reads among them that no extension answers for.
 func (m *Memory) lives(order []int) *lives {
-	l := &lives{Memory: m, order: order, at: make([]int, len(order)), last: slices.Repeat([]int{-1}, len(m.values)), busy: slices.Repeat([]int{-1}, len(m.values))}
+	l := &lives{Memory: m, order: order, at: make([]int, len(order)), last: slices.Repeat([]int{-1}, len(m.values)),
+		busy: slices.Repeat([]int{-1}, len(m.values))}
 	for i, s := range order {
 		l.at[s] = i
 		for _, b := range m.reads[s] {

@@ -158,7 +158,8 @@ func naiveBound(g *ir.Graph, steps []*ir.Node, d *target.Target, kept values, un
 			sum += round(size)
 		}
 		for k, v := range n.Inputs {
-			if v == nil || rootOf(v).Def == nil || last[rootOf(v)] != i || !d.InPlace(n, k) || bytes(rootOf(v)) != bytes(n.Outputs[0]) || !inOrder(v) {
+			if v == nil || rootOf(v).Def == nil || last[rootOf(v)] != i || !d.InPlace(n, k) || bytes(rootOf(v)) != bytes(n.Outputs[0]) ||
+				!inOrder(v) {
 				continue
 			}
 			alone := true

@@ -69,7 +69,8 @@ func (l *lives) state(r *Result) {
 		}
 		for _, size := range l.scratch[s] {
 			r.Scratch[i] = append(r.Scratch[i], add(planner.Buffer{
-				Name: "scratch of " + n.Label(), Kind: "scratch", Size: size, First: i, Last: i + 1, Level: l.level[s], LastLevel: l.level[s],
+				Name: "scratch of " + n.Label(), Kind: "scratch", Size: size, First: i, Last: i + 1, Level: l.level[s],
+				LastLevel: l.level[s],
 			}))
 		}
 	}

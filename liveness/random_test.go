@@ -122,7 +122,8 @@ func check(t require.TestingT, g *ir.Graph, d *target.Target, o liveness.Options
 func TestRandomGraphs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		choose := func(lo, hi int, what string) int { return rapid.IntRange(lo, hi).Draw(rt, what) }
-		o := liveness.Options{Policy: []liveness.Policy{liveness.Exact, liveness.ToEnd}[choose(0, 1, "policy")], PinOutputAncestors: choose(0, 7, "pin") == 0}
+		o := liveness.Options{Policy: []liveness.Policy{liveness.Exact, liveness.ToEnd}[choose(0, 1, "policy")],
+			PinOutputAncestors: choose(0, 7, "pin") == 0}
 		check(rt, draw(choose), drawDevice(t, choose), o, planner.Modes()...)
 	})
 }

@@ -20,7 +20,8 @@ import (
 // the arena at the end; go test -v -run BytesAtThePeak ./liveness shows the table. No stage raises the peak.
 func TestBytesAtThePeak(t *testing.T) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "\n%-14s %-8s %-8s %12s %12s %12s %12s %12s\n", "model", "shape", "", "no sharing", "views", "in-place", "scheduled", "arena")
+	fmt.Fprintf(&table, "\n%-14s %-8s %-8s %12s %12s %12s %12s %12s\n", "model", "shape", "", "no sharing", "views", "in-place",
+		"scheduled", "arena")
 	for _, name := range []string{"minilm-like", "bert-base"} {
 		for _, size := range [][2]int{{1, 128}, {8, 384}} {
 			last := int64(1) << 62
@@ -60,7 +61,8 @@ func TestBytesAtThePeak(t *testing.T) {
 				plan, err := planner.Solve(&r.Problem, plannerOptions(d.Target(), planner.Auto))
 				require.NoError(t, err)
 				fused := map[options.Level]string{rewrite.O1: "unfused", rewrite.O2: "fused"}[level]
-				fmt.Fprintf(&table, "%-14s %-8s %-8s %12d %12d %12d %12d %12d\n", name, fmt.Sprintf("(%d,%d)", size[0], size[1]), fused, none, views, inPlace, scheduled, plan.Committed)
+				fmt.Fprintf(&table, "%-14s %-8s %-8s %12d %12d %12d %12d %12d\n", name, fmt.Sprintf("(%d,%d)", size[0], size[1]), fused,
+					none, views, inPlace, scheduled, plan.Committed)
 				require.LessOrEqual(t, views, none)
 				require.LessOrEqual(t, inPlace, views)
 				require.LessOrEqual(t, scheduled, inPlace)

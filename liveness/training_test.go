@@ -19,7 +19,8 @@ import (
 // update of every weight, in place of it: at once, or after all gradients are known, for their norm. Gradients are operators of shape
 // alone: of each operand, one that reads the operands and results of the step, and the gradient of the result.
 func trained(t testing.TB, layers, hidden int, late bool, dims map[string]ir.Dim) *ir.Graph {
-	c := models.Config{Layers: layers, Hidden: hidden, Heads: hidden / 16, Intermediate: 4 * hidden, Vocabulary: 64, Positions: 512, Types: 2, Head: models.Encoder}
+	c := models.Config{Layers: layers, Hidden: hidden, Heads: hidden / 16, Intermediate: 4 * hidden, Vocabulary: 64, Positions: 512,
+		Types: 2, Head: models.Encoder}
 	m, err := models.Build(c)
 	require.NoError(t, err)
 	g, err := lower.Model(m)

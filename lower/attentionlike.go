@@ -27,10 +27,12 @@ func lowerLinearAttention(c *Context) []*ir.Value {
 	rule := c.AttrString("update_rule", "gated_delta")
 	c.IgnoreAttr("chunk_size")
 	gated, corrected := rule == "gated" || rule == "gated_delta", rule == "delta" || rule == "gated_delta"
-	if decay, beta := c.Opt(4), c.Opt(5); !gated && !corrected && rule != "linear" || gated != (decay != nil) || corrected != (beta != nil) {
+	if decay, beta := c.Opt(4), c.Opt(5); !gated && !corrected && rule != "linear" || gated != (decay != nil) ||
+		corrected != (beta != nil) {
 		c.Failf("update_rule %q, decay given: %v, beta given: %v", rule, decay != nil, beta != nil)
 	}
-	return c.opaque(ops.LinearAttention{QHeads: c.AttrInt("q_num_heads", 0), KVHeads: c.AttrInt("kv_num_heads", 0), Scale: c.AttrFloat("scale", 0), Results: c.NumOutputs()})
+	return c.opaque(ops.LinearAttention{QHeads: c.AttrInt("q_num_heads", 0), KVHeads: c.AttrInt("kv_num_heads", 0),
+		Scale: c.AttrFloat("scale", 0), Results: c.NumOutputs()})
 }
 
 // lowerCausalConv convolves each channel of [batch, channels, length] with its own taps, over the elements before; those of
@@ -60,7 +62,8 @@ func lowerCausalConv(c *Context) []*ir.Value {
 	}
 	var y *ir.Value
 	for k := range taps {
-		part := c.binary(ir.Mul, c.cast(c.slice(padded, 2, ir.N(k), s[2]), wide), c.cast(c.reshape(c.slice(w, 2, ir.N(k), ir.N(1)), ir.Shape{s[1], ir.N(1)}), wide))
+		part := c.binary(ir.Mul, c.cast(c.slice(padded, 2, ir.N(k), s[2]), wide),
+			c.cast(c.reshape(c.slice(w, 2, ir.N(k), ir.N(1)), ir.Shape{s[1], ir.N(1)}), wide))
 		if y == nil {
 			y = part
 		} else {

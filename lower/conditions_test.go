@@ -102,7 +102,8 @@ func TestConditionsOfStructure(t *testing.T) {
 		y := s.node("Attention", s.input("x", tensor.F32, 1, 2, 4), s.input("w", tensor.F32, 1, 4, 12), intAttr("num_heads", 2))
 		s.g.Node[0].Domain = "com.microsoft"
 		s.g.Output = []*onnxpb.ValueInfoProto{{Name: y}}
-		_, err := Model(&onnxpb.ModelProto{Graph: &s.g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 21}, {Domain: "com.microsoft", Version: 1}}})
+		_, err := Model(&onnxpb.ModelProto{Graph: &s.g,
+			OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 21}, {Domain: "com.microsoft", Version: 1}}})
 		require.ErrorContains(t, err, "input f32[1,2,4] and weights f32[1,4,12]")
 	})
 	t.Run("a known sequence joined", func(t *testing.T) {

@@ -31,7 +31,8 @@ type row struct {
 // families is the whole table, by domain.
 var families = map[string][][]row{
 	"ai.onnx": {experimentalRows, mathRows, convertRows, reduceRows, nnRows, attentionRows, shapeRows, indexRows,
-		quantRows, ortRows, einsumRows, lossRows, signalRows, convRows, poolRows, resizeRows, sampleRows, recurrentRows, textRows, linalgRows,
+		quantRows, ortRows, einsumRows, lossRows, signalRows, convRows, poolRows, resizeRows, sampleRows, recurrentRows, textRows,
+		linalgRows,
 		controlRows, sequenceRows, detectionRows, fourierRows, randomRows, attentionLikeRows},
 	"ai.onnx.ml":               {mlRows},
 	"ai.onnx.preview":          {previewRows},

@@ -264,7 +264,8 @@ func lowerSilu(alpha float32) func(*Context) []*ir.Value {
 var contribActivations = map[string]ir.Unary{
 	"Relu": {Fn: ir.Relu}, "Tanh": {Fn: ir.Tanh}, "Sigmoid": {Fn: ir.Sigmoid}, "Softplus": {Fn: ir.Softplus}, "Softsign": {Fn: ir.Softsign},
 	"LeakyRelu": {Fn: ir.LeakyRelu, Alpha: 0.01}, "Elu": {Fn: ir.Elu, Alpha: 1}, "ThresholdedRelu": {Fn: ir.ThresholdedRelu, Alpha: 1},
-	"HardSigmoid": {Fn: ir.HardSigmoid, Alpha: 0.2, Beta: 0.5}, "Gelu": {Fn: ir.Gelu}, "Selu": {Fn: ir.Selu, Alpha: 1.6732632, Beta: 1.050701},
+	"HardSigmoid": {Fn: ir.HardSigmoid, Alpha: 0.2, Beta: 0.5}, "Gelu": {Fn: ir.Gelu},
+	"Selu": {Fn: ir.Selu, Alpha: 1.6732632, Beta: 1.050701},
 }
 
 // activated applies the activation that the attributes name.

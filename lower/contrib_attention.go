@@ -406,7 +406,8 @@ func lowerContribRotary(c *Context) []*ir.Value {
 	return c.rotated(nil)
 }
 
-// rotated is a rotary embedding whose angles are, for a cache of cosines or sines, [B,S,R/2]; nil finds them by one position for each token.
+// rotated is a rotary embedding whose angles are, for a cache of cosines or sines, [B,S,R/2]; nil finds them by one position for each
+// token.
 func (c *Context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 	x, cos, sin := c.In(0), c.In(2), c.In(3)
 	if s := c.AttrFloat("scale", 1); s != 1 {

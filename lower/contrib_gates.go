@@ -7,7 +7,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Gates, mixtures of streams and recurrences that onnxruntime's tools write for decoders with linear attention and for Qwen's models of text
+// Gates, mixtures of streams and recurrences that onnxruntime's tools write for decoders with linear attention and for Qwen's models of
+// text
 // and images, as its document ContribOperators.md defines them. They compute in float32.
 var contribGateRows = []row{
 	{"GatedAdd", 1, func(c *Context) []*ir.Value {
@@ -142,7 +143,8 @@ func lowerMRotaryEmbedding(c *Context) []*ir.Value {
 	sections, _ := c.AttrInts("mrope_section")
 	positions, interleaved := c.In(1), c.choice("mrope_layout", 2) == 1
 	half, known := c.In(2).Type.Shape[max(Rank(c.In(2))-1, 0):].Elements().Const()
-	if len(sections) != 3 || slices.Min(sections) < 0 || !known || Rank(c.In(2)) != 2 || sections[0]+sections[1]+sections[2] != half || Rank(positions) != 3 {
+	if len(sections) != 3 || slices.Min(sections) < 0 || !known || Rank(c.In(2)) != 2 || sections[0]+sections[1]+sections[2] != half ||
+		Rank(positions) != 3 {
 		c.Failf("sections %v of cos_cache %v, position_ids %v", sections, c.In(2).Type, positions.Type)
 	}
 	from := make([]int64, half) // of the three rows of a token, one after the other

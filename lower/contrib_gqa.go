@@ -67,7 +67,8 @@ func (g *groupQuery) read() {
 	g.result = q.Type
 	g.q, g.k, g.v = g.split(q, count), g.split(k, groups), g.split(v, groups)
 	// With right padding a first call has more queries than tokens: it starts at 0.
-	g.length = g.binary(ir.Add, g.reshape(g.cast(g.In(gqaLengths), tensor.I64), ir.Shape{g.B(), ir.N(1)}), g.Constant(tensor.Scalar(int64(1))))
+	g.length = g.binary(ir.Add, g.reshape(g.cast(g.In(gqaLengths), tensor.I64), ir.Shape{g.B(), ir.N(1)}),
+		g.Constant(tensor.Scalar(int64(1))))
 	g.start = g.binary(ir.MaxFn, g.binary(ir.Sub, g.length, g.sizeScalar(g.S())), g.Constant(tensor.Scalar(int64(0))))
 }
 
@@ -102,7 +103,8 @@ func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 		size = past.Type.Shape[2]
 	}
 	if v := g.In(gqaTotal); v.Dims == nil && !g.IsConst(gqaTotal) {
-		v.Dims = g.compute(ops.Size{Typed: typed(ir.TensorOf(tensor.Bool, g.Fresh(0), ir.N(0))), Name: "total_sequence_length", Limit: size.Add(g.S())}, v)[0].Type.Shape[:1]
+		v.Dims = g.compute(ops.Size{Typed: typed(ir.TensorOf(tensor.Bool, g.Fresh(0), ir.N(0))), Name: "total_sequence_length",
+			Limit: size.Add(g.S())}, v)[0].Type.Shape[:1]
 	}
 	total := g.Dims(gqaTotal)
 	if len(total) != 1 || ir.LessEqual(ir.N(1), total[0]) == ir.No || ir.LessEqual(total[0], size.Add(g.S())) == ir.No {

@@ -60,7 +60,8 @@ func lowerRestorePadding(c *Context) []*ir.Value {
 	return []*ir.Value{c.restore(x, offset)}
 }
 
-// lowerRemovePadding leaves the number of tokens, which depends on the lengths, to the run; and those of its results that are not of tokens to
+// lowerRemovePadding leaves the number of tokens, which depends on the lengths, to the run; and those of its results that are not of tokens
+// to
 // whoever reads them.
 func lowerRemovePadding(c *Context) []*ir.Value {
 	x, counts := c.In(0), c.In(1)
@@ -102,7 +103,8 @@ func lowerRemovePadding(c *Context) []*ir.Value {
 		longest = max(longest, int32(n))
 	}
 	offset := c.Constant(tensor.FromSlice(append(tokens, padding...), sizes[0], sizes[1]))
-	out := []*ir.Value{c.remove(x, offset, ir.N(len(tokens))), offset, c.Constant(tensor.FromSlice(sums)), c.Constant(tensor.FromSlice([]int32{longest}))}
+	out := []*ir.Value{c.remove(x, offset, ir.N(len(tokens))), offset, c.Constant(tensor.FromSlice(sums)),
+		c.Constant(tensor.FromSlice([]int32{longest}))}
 	return out[:c.NumOutputs()]
 }
 
@@ -118,11 +120,13 @@ func (c *Context) rowsOf(sums *ir.Value) *ir.Value {
 	return c.Emit(ir.Concat{Axis: 1}, first, end, first, end)
 }
 
-// attendRows is attention of tokens [1,n,H,D] within their texts, with a bias [B or 1,H or 1,S,S] or none: it has a place for each pair of places
+// attendRows is attention of tokens [1,n,H,D] within their texts, with a bias [B or 1,H or 1,S,S] or none: it has a place for each pair of
+// places
 // of a padded text, which are the tokens' positions.
 func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 	in, n := []*ir.Value{h.q, h.k, h.v, bias}, h.q.Type.Shape[1]
-	if bias != nil && (Rank(bias) != 4 || Rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No || ir.Same(bias.Type.Shape[3], offset.Type.Shape[1]) == ir.No) {
+	if bias != nil && (Rank(bias) != 4 || Rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No ||
+		ir.Same(bias.Type.Shape[3], offset.Type.Shape[1]) == ir.No) {
 		h.Failf("attention bias %v for texts of token_offset %v", bias.Type, offset.Type)
 	}
 	r := h.removedBy(sums, n)
@@ -202,7 +206,8 @@ func lowerRelativePositionBias(c *Context) []*ir.Value {
 		distance, bucket = c.unary(ir.Neg, c.binary(ir.MinFn, distance, i64(0))), i64(0)
 	}
 	ratio := c.binary(ir.Div, c.cast(c.binary(ir.MaxFn, distance, i64(1)), tensor.F32), f32(float64(exact)))
-	steps := c.binary(ir.Mul, c.binary(ir.Div, c.unary(ir.Log, ratio), f32(math.Log(float64(far)/float64(exact)))), f32(float64(buckets-exact)))
+	steps := c.binary(ir.Mul, c.binary(ir.Div, c.unary(ir.Log, ratio), f32(math.Log(float64(far)/float64(exact)))),
+		f32(float64(buckets-exact)))
 	large := c.binary(ir.MinFn, c.binary(ir.Add, c.cast(steps, tensor.I64), i64(exact)), i64(buckets-1))
 	bucket = c.binary(ir.Add, bucket, c.Emit(ir.Where{}, c.binary(ir.Less, distance, i64(exact)), distance, large))
 	byHead := c.reshape(table, ir.Shape{table.Type.Shape[1], table.Type.Shape[0]})

@@ -11,7 +11,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestPackedSpelling shows what onnxruntime's way to leave padding out becomes: the ops of the pass unpad. Where token_offset does not come from
+// TestPackedSpelling shows what onnxruntime's way to leave padding out becomes: the ops of the pass unpad. Where token_offset does not come
+// from
 // RemovePadding, it is read as it is.
 func TestPackedSpelling(t *testing.T) {
 	build := func(removes bool) string {
@@ -33,10 +34,12 @@ func TestPackedSpelling(t *testing.T) {
 			s.input("sums", tensor.I32, "batch+1")
 		}
 		s.input("bias", tensor.F32, 1, 2, "seq", "seq")
-		node("PackedAttention", []string{"a"}, "t", s.constant(tensor.New(tensor.F32, 4, 12)), s.constant(tensor.New(tensor.F32, 12)), "offset", "sums", "bias")
+		node("PackedAttention", []string{"a"}, "t", s.constant(tensor.New(tensor.F32, 4, 12)), s.constant(tensor.New(tensor.F32, 12)),
+			"offset", "sums", "bias")
 		node("RestorePadding", []string{"y"}, "a", "offset")
 		s.g.Output = []*onnxpb.ValueInfoProto{{Name: "y"}}
-		g, err := Model(&onnxpb.ModelProto{Graph: &s.g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "com.microsoft", Version: 1}}})
+		g, err := Model(&onnxpb.ModelProto{Graph: &s.g,
+			OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "com.microsoft", Version: 1}}})
 		require.NoError(t, err)
 		require.NoError(t, ir.Verify(g))
 		var lines []string // of the nodes that are more than views
@@ -81,7 +84,8 @@ cast offset
 scatter_nd expand cast attention`), build(false))
 }
 
-// TestRemovePaddingByConstants: lengths that are known give tokens, places, sums and the longest at once, and those that do not fit are refused.
+// TestRemovePaddingByConstants: lengths that are known give tokens, places, sums and the longest at once, and those that do not fit are
+// refused.
 func TestRemovePaddingByConstants(t *testing.T) {
 	remove := func(counts ...int32) (*ir.Graph, error) {
 		s := &sketch{}
@@ -91,7 +95,8 @@ func TestRemovePaddingByConstants(t *testing.T) {
 		for _, name := range n.Output {
 			s.g.Output = append(s.g.Output, &onnxpb.ValueInfoProto{Name: name})
 		}
-		return Model(&onnxpb.ModelProto{Graph: &s.g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "com.microsoft", Version: 1}}})
+		return Model(&onnxpb.ModelProto{Graph: &s.g,
+			OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "com.microsoft", Version: 1}}})
 	}
 	g, err := remove(2, 4, 0)
 	require.NoError(t, err)

@@ -348,14 +348,16 @@ func lowerMatMulNBits(c *Context) []*ir.Value {
 		c.Failf("operand 1, B, has %v bytes; N = %d, K = %d, bits = %d and block_size = %d need %d", n, op.N, op.K, op.Bits, op.Block, want)
 	}
 	if n, want := c.In(2).Type.Shape.Elements(), op.N*op.Blocks(); ir.Same(n, ir.N(want)) == ir.No {
-		c.Failf("operand 2, scales, has %v elements; N = %d in blocks of block_size = %d along K = %d needs %d", n, op.N, op.Block, op.K, want)
+		c.Failf("operand 2, scales, has %v elements; N = %d in blocks of block_size = %d along K = %d needs %d", n, op.N, op.Block, op.K,
+			want)
 	}
 	zeros, groups := c.Opt(3), c.Opt(4)
 	if groups != nil {
 		groups = c.cast(groups, tensor.I32)
 	}
 	// The level allows rounding and does not ask for it: onnxruntime multiplies floats where it has no other kernel.
-	op.Int8 = level == 4 && groups == nil && (zeros == nil || zeros.Type.DType == tensor.U8) && (op.Bits > 2 || op.Block >= 32 && op.Block <= 128)
+	op.Int8 = level == 4 && groups == nil && (zeros == nil || zeros.Type.DType == tensor.U8) &&
+		(op.Bits > 2 || op.Block >= 32 && op.Block <= 128)
 	return []*ir.Value{c.Emit(op, a, b, c.In(2), zeros, groups, c.Opt(5))}
 }
 
@@ -444,5 +446,6 @@ func lowerDynamicQuantizeLSTM(c *Context) []*ir.Value {
 	if len(r.Shape) == 3 {
 		r.Shape = ir.Shape{r.Shape[0], r.Shape[2], r.Shape[1]} // as LSTM has them
 	}
-	return c.opaque(ops.DynamicQuantizeLSTM{LSTM: ops.LSTM{Recurrent: c.recurrentOf(r), InputForget: c.AttrBool("input_forget", false)}}, in...)
+	return c.opaque(ops.DynamicQuantizeLSTM{LSTM: ops.LSTM{Recurrent: c.recurrentOf(r), InputForget: c.AttrBool("input_forget", false)}},
+		in...)
 }

@@ -170,7 +170,8 @@ func unrollable(r *subgraph, trips int) bool {
 
 // unroll emits the trips of a loop one after the other; false, with nothing emitted, where that cannot be done. args returns
 // the inputs of a trip from what the one before handed on; next takes its outputs and says whether there is another.
-func (c *Context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value, next func(out []*ir.Value) (more, ok bool)) (final []*ir.Value, stacked [][]*ir.Value, ok bool) {
+func (c *Context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value,
+	next func(out []*ir.Value) (more, ok bool)) (final []*ir.Value, stacked [][]*ir.Value, ok bool) {
 	if !unrollable(r, trips) {
 		return nil, nil, false
 	}
@@ -237,7 +238,8 @@ func lowerLoop(c *Context) []*ir.Value {
 	carried := len(initial)
 	r := c.attrSubgraph("body", 2+carried)
 	if n := len(r.g.GetOutput()) - 1; n < carried || n != c.NumOutputs() {
-		c.Failf("the body returns %d values beside the condition: %d are carried from trip to trip, and the node has %d outputs", n, carried, c.NumOutputs())
+		c.Failf("the body returns %d values beside the condition: %d are carried from trip to trip, and the node has %d outputs", n,
+			carried, c.NumOutputs())
 	}
 	numberAxes, condAxes := declaredAxes(r.g.GetInput()[0]), declaredAxes(r.g.GetInput()[1])
 	trips, tripsKnown := int64(math.MaxInt64), limit == nil
@@ -267,7 +269,8 @@ func lowerLoop(c *Context) []*ir.Value {
 			return final
 		}
 	}
-	l := loopBody{subgraph: r, first: []ir.Type{ir.TensorOf(tensor.I64, ir.Dims(ops.One(numberAxes)...)...), ir.TensorOf(tensor.Bool, ir.Dims(ops.One(condAxes)...)...)}, carried: typesOf(initial), from: 1}
+	l := loopBody{subgraph: r, first: []ir.Type{ir.TensorOf(tensor.I64, ir.Dims(ops.One(numberAxes)...)...),
+		ir.TensorOf(tensor.Bool, ir.Dims(ops.One(condAxes)...)...)}, carried: typesOf(initial), from: 1}
 	body, types := l.settle(c)
 	goesOn := body.Outputs[0] == body.Inputs[1]
 	if v, ok := c.fold(body.Outputs[0]); ok && v.Len() == 1 && v.Int64(0) != 0 {
@@ -285,7 +288,8 @@ func lowerLoop(c *Context) []*ir.Value {
 		types = append(types, stackedType(body.outside(v.Type), 0, length))
 	}
 	in := append([]*ir.Value{limit, cond}, initial...)
-	return c.control(ops.Loop{Typed: typed(types...), Carried: carried, NumberAxes: numberAxes, CondAxes: condAxes}, types, append(in, body.captures...), []*ir.Graph{body.Graph})
+	return c.control(ops.Loop{Typed: typed(types...), Carried: carried, NumberAxes: numberAxes, CondAxes: condAxes}, types,
+		append(in, body.captures...), []*ir.Graph{body.Graph})
 }
 
 // stackedType is the type of n values of type t along a new axis.

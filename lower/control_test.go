@@ -56,7 +56,8 @@ func TestControlFlowDisappears(t *testing.T) {
 		}, []string{"abs"}},
 		{"a condition on sizes", func(s *sketch) string {
 			s.input("x", tensor.F32, "n", 4)
-			is4 := s.node("Equal", s.node("Gather", s.node("Shape", "x"), s.constant(tensor.Scalar(int64(1)))), s.constant(tensor.Scalar(int64(4))))
+			is4 := s.node("Equal", s.node("Gather", s.node("Shape", "x"), s.constant(tensor.Scalar(int64(1)))),
+				s.constant(tensor.Scalar(int64(4))))
 			return s.node("If", append([]any{is4}, branches()...)...)
 		}, []string{"relu"}},
 		{"a condition of the data", func(s *sketch) string {
@@ -95,7 +96,8 @@ func TestCarriedSizes(t *testing.T) {
 		}
 		s := &sketch{}
 		s.input("x", tensor.F32, "n", 4)
-		g, err := s.lower(21, s.node("Loop", s.input("m", tensor.I64), "", "x", graphAttr("body", bodyProto([]string{"i", "c", "v"}, []string{"c", "w"}, n))))
+		g, err := s.lower(21, s.node("Loop", s.input("m", tensor.I64), "", "x",
+			graphAttr("body", bodyProto([]string{"i", "c", "v"}, []string{"c", "w"}, n))))
 		require.NoError(t, err)
 		require.NoError(t, ir.Verify(g))
 		got := g.Outputs[0].Type
@@ -169,13 +171,16 @@ func TestBranchesOfTwoRanks(t *testing.T) {
 	s.input("outer", tensor.Bool)
 	s.input("inner", tensor.Bool)
 	s.constant(tensor.FromSlice([]int64{0})) // c1
-	cell := operation("LSTM", []string{"x3", s.constant(tensor.New(tensor.F32, 1, 12, 4)), s.constant(tensor.New(tensor.F32, 1, 12, 3))}, "all")
+	cell := operation("LSTM", []string{"x3", s.constant(tensor.New(tensor.F32, 1, 12, 4)), s.constant(tensor.New(tensor.F32, 1, 12, 3))},
+		"all")
 	cell.Output = append(cell.Output, "last")
 	deep := operation("If", []string{"inner"}, "h")
-	deep.Attribute = []*onnxpb.AttributeProto{graphAttr("then_branch", bodyProto(nil, []string{"t"}, operation("Squeeze", []string{"last", "c1"}, "t"))),
+	deep.Attribute = []*onnxpb.AttributeProto{graphAttr("then_branch",
+		bodyProto(nil, []string{"t"}, operation("Squeeze", []string{"last", "c1"}, "t"))),
 		graphAttr("else_branch", bodyProto(nil, []string{"e"}, operation("Identity", []string{"last"}, "e")))}
 	wide := operation("If", []string{"inner"}, "x3")
-	wide.Attribute = []*onnxpb.AttributeProto{graphAttr("then_branch", bodyProto(nil, []string{"u"}, operation("Unsqueeze", []string{"x", "c1"}, "u"))),
+	wide.Attribute = []*onnxpb.AttributeProto{graphAttr("then_branch",
+		bodyProto(nil, []string{"u"}, operation("Unsqueeze", []string{"x", "c1"}, "u"))),
 		graphAttr("else_branch", bodyProto(nil, []string{"i"}, operation("Identity", []string{"x"}, "i")))}
 	g, err := s.lower(21, s.node("If", "outer", graphAttr("then_branch", bodyProto(nil, []string{"h"}, wide, cell, deep)),
 		graphAttr("else_branch", bodyProto(nil, []string{"o"}, operation("Identity", []string{"x"}, "o")))))
@@ -237,22 +242,27 @@ func TestZipMap(t *testing.T) {
 		typ   string
 		says  string // by the warning or the error
 	}{
-		{"texts", []any{"N", 2}, []*onnxpb.AttributeProto{texts("cat", "dog")}, "f32[N,2]", `result "maps" is a tensor f32[N,2], where ONNX has maps; its columns are the labels ["cat" "dog"]`},
+		{"texts", []any{"N", 2}, []*onnxpb.AttributeProto{texts("cat", "dog")}, "f32[N,2]",
+			`result "maps" is a tensor f32[N,2], where ONNX has maps; its columns are the labels ["cat" "dog"]`},
 		{"numbers", []any{"N", 3}, []*onnxpb.AttributeProto{numbers(7, 8, 9)}, "f32[N,3]", "its columns are the labels [7 8 9]"},
-		{"many", []any{"N", 20}, []*onnxpb.AttributeProto{numbers(make([]int64, 20)...)}, "f32[N,20]", "[0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 …]"},
+		{"many", []any{"N", 20}, []*onnxpb.AttributeProto{numbers(make([]int64, 20)...)}, "f32[N,20]",
+			"[0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 …]"},
 		{"one row", []any{2}, []*onnxpb.AttributeProto{numbers(0, 1)}, "f32[1,2]", "its columns are the labels [0 1]"},
 		{"other columns", []any{"N", 3}, []*onnxpb.AttributeProto{numbers(0, 1)}, "", "2 labels for f32[N,3]"},
 		{"no columns", []any{}, []*onnxpb.AttributeProto{numbers(0)}, "", "has no columns for labels"},
 		{"no labels", []any{"N", 2}, nil, "", "either classlabels_strings or classlabels_int64s is needed"},
-		{"labels twice", []any{"N", 2}, []*onnxpb.AttributeProto{numbers(0, 1), texts("a", "b")}, "", "either classlabels_strings or classlabels_int64s is needed"},
+		{"labels twice", []any{"N", 2}, []*onnxpb.AttributeProto{numbers(0, 1), texts("a", "b")}, "",
+			"either classlabels_strings or classlabels_int64s is needed"},
 	} {
 		maps := &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{ElemType: &onnxpb.TypeProto{
 			Value: &onnxpb.TypeProto_MapType{MapType: &onnxpb.TypeProto_Map{}}}}}}
 		s := &sketch{}
 		x := s.input("x", tensor.F32, c.sizes...)
-		s.g.Node = []*onnxpb.NodeProto{{OpType: "ZipMap", Domain: "ai.onnx.ml", Input: []string{x}, Output: []string{"maps"}, Attribute: c.attrs}}
+		s.g.Node = []*onnxpb.NodeProto{{OpType: "ZipMap", Domain: "ai.onnx.ml", Input: []string{x}, Output: []string{"maps"},
+			Attribute: c.attrs}}
 		s.g.Output = []*onnxpb.ValueInfoProto{{Name: "maps", Type: maps}}
-		g, err := Model(&onnxpb.ModelProto{Graph: &s.g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "ai.onnx.ml", Version: 1}}})
+		g, err := Model(&onnxpb.ModelProto{Graph: &s.g,
+			OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "ai.onnx.ml", Version: 1}}})
 		if c.typ == "" {
 			require.ErrorContains(t, err, c.says, c.name)
 			continue

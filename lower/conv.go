@@ -60,7 +60,8 @@ func lowerConvTranspose(c *Context) []*ir.Value {
 	op.OutputPadding, op.OutputShape = extra, want
 	x, w := c.In(0).Type, c.In(1).Type
 	padded := slices.ContainsFunc(extra, func(n int) bool { return n != 0 })
-	if op.Group == 1 && op.Tiles() && op.Taps() <= maxTaps && !padded && len(want) == 0 && len(x.Shape) == axes+2 && ir.Same(x.Shape[1], w.Shape[0]) == ir.Yes {
+	if op.Group == 1 && op.Tiles() && op.Taps() <= maxTaps && !padded && len(want) == 0 && len(x.Shape) == axes+2 &&
+		ir.Same(x.Shape[1], w.Shape[0]) == ir.Yes {
 		return []*ir.Value{c.untiled(op.Window)}
 	}
 	c.check(op)

@@ -58,7 +58,10 @@ func TestConvBytes(t *testing.T) {
 			require.NoError(r, err)
 			return got[0], opNames(g)
 		}
-		got, names := run("ConvInteger", func(s *sketch, x string) []any { return []any{x, s.constant(w), s.constant(xZero), s.constant(wZero)} })
+		got, names := run("ConvInteger", func(s *sketch, x string) []any {
+			return []any{x, s.constant(w), s.constant(xZero),
+				s.constant(wZero)}
+		})
 		want := convolve(win, groups, less(x, xZero), less(w, wZero), tensor.New(tensor.F32, outputs))
 		require.Equal(r, want.Shape(), got.Shape())
 		for i := range want.Len() {
@@ -74,7 +77,8 @@ func TestConvBytes(t *testing.T) {
 		yZero := zero(x.DType())
 		scalar := func(s *sketch, v float32) string { return s.constant(tensor.Scalar(v)) }
 		got, names = run("QLinearConv", func(s *sketch, x string) []any {
-			return []any{x, scalar(s, 0.5), s.constant(xZero), s.constant(w), s.constant(wScale), s.constant(wZero), scalar(s, 300), s.constant(yZero), s.constant(bias)}
+			return []any{x, scalar(s, 0.5), s.constant(xZero), s.constant(w), s.constant(wScale), s.constant(wZero), scalar(s, 300),
+				s.constant(yZero), s.constant(bias)}
 		})
 		require.True(r, slices.Contains(names, "qconv") || slices.Contains(names, "onnx.QMatMul"), names)
 		low, high := 0.0, 255.0

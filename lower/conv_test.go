@@ -31,7 +31,8 @@ func TestWindowsOverSymbols(t *testing.T) {
 			return s.node("Conv", x, s.constant(tensor.New(tensor.F32, 5, 3, 3, 3)), intsAttr("strides", 2, 2), autoPad("SAME_UPPER"))
 		}, "f32[2,5,5,3]"},
 		{"groups and dilations", func(s *sketch, x string) string {
-			return s.node("Conv", x, s.constant(tensor.New(tensor.F32, 6, 1, 3, 3)), intAttr("group", 3), intsAttr("dilations", 2, 1), intsAttr("pads", 1, 1, 0, 1))
+			return s.node("Conv", x, s.constant(tensor.New(tensor.F32, 6, 1, 3, 3)), intAttr("group", 3), intsAttr("dilations", 2, 1),
+				intsAttr("pads", 1, 1, 0, 1))
 		}, "f32[2,6,6,6]"},
 		{"transposed", func(s *sketch, x string) string {
 			return s.node("ConvTranspose", x, s.constant(tensor.New(tensor.F32, 3, 4, 2, 2)), intsAttr("strides", 2, 2))
@@ -71,7 +72,8 @@ func TestTransposedTiles(t *testing.T) {
 		}
 		x, w, bias := draw(image...), draw(append([]int{3, 5}, kernel...)...), draw(5)
 		s := &sketch{}
-		g, err := s.lower(13, s.node("ConvTranspose", s.input("x", tensor.F32, sizes...), s.constant(w), s.constant(bias), intsAttr("strides", strides...)))
+		g, err := s.lower(13, s.node("ConvTranspose", s.input("x", tensor.F32, sizes...), s.constant(w), s.constant(bias),
+			intsAttr("strides", strides...)))
 		require.NoError(t, err)
 		for _, n := range g.Nodes {
 			require.NotEqual(t, "onnx.ConvTranspose", ir.OpName(n.Op))
@@ -112,7 +114,8 @@ func TestConvErrors(t *testing.T) {
 			return s.node("ConvInteger", s.input("x", tensor.U8, 1, 4, 8, 8), s.constant(tensor.New(tensor.I8, 5, 3, 3, 3)))
 		}, "1 groups for u8[1,8,8,4]"},
 		{func(s *sketch, _ string) string {
-			return s.node("ConvInteger", s.input("x", tensor.U8, 1, 3, 8, 8), s.constant(tensor.New(tensor.I8, 5, 3, 3, 3)), intsAttr("pads", 1<<40, 0, 0, 0))
+			return s.node("ConvInteger", s.input("x", tensor.U8, 1, 3, 8, 8), s.constant(tensor.New(tensor.I8, 5, 3, 3, 3)),
+				intsAttr("pads", 1<<40, 0, 0, 0))
 		}, "padding 1099511627776"},
 		{func(s *sketch, w string) string { return s.node("GlobalAveragePool", s.input("x", tensor.F32, 1, 3)) }, "no spatial axes"},
 	} {
@@ -128,7 +131,8 @@ func TestConvErrors(t *testing.T) {
 	_, err = g.Bind(ir.Binding{"channels": 4}, true)
 	require.ErrorContains(t, err, "weights f32[2,2,3,5] in 1 groups for f32[1,8,8,4]")
 	s = &sketch{}
-	g, err = s.lower(13, s.node("Conv", s.input("x", tensor.F32, 1, "channels", 8, 8), s.constant(tensor.New(tensor.F32, 6, 3, 2, 2)), intAttr("group", 2)))
+	g, err = s.lower(13, s.node("Conv", s.input("x", tensor.F32, 1, "channels", 8, 8), s.constant(tensor.New(tensor.F32, 6, 3, 2, 2)),
+		intAttr("group", 2)))
 	require.NoError(t, err)
 	_, err = ir.Interpret(g, []*tensor.Tensor{tensor.New(tensor.F32, 1, 4, 8, 8)})
 	require.ErrorContains(t, err, "f32[1,8,8,4] with f32[2,2,3,6] in 2 groups")

@@ -126,7 +126,8 @@ func lowerDropout(c *Context) []*ir.Value {
 		return c.dropout(tensor.Scalar(true))
 	}
 	x := c.In(0)
-	drawn := c.opaque(ops.RandomUniform{Typed: typed(ir.TensorOf(tensor.F32, x.Type.Shape...)), Generator: ops.Generator{Seeded: fixed, Seed: float32(seed)}, High: 1}, x)[0]
+	drawn := c.opaque(ops.RandomUniform{Typed: typed(ir.TensorOf(tensor.F32, x.Type.Shape...)),
+		Generator: ops.Generator{Seeded: fixed, Seed: float32(seed)}, High: 1}, x)[0]
 	dropped := c.binary(ir.Less, drawn, c.Scalar(tensor.F32, ratio))
 	y := c.Emit(ir.Where{}, dropped, c.like(x, 0), c.binary(ir.Mul, x, c.like(x, 1/(1-ratio))))
 	return []*ir.Value{y, c.unary(ir.Not, dropped)}[:c.NumOutputs()]

@@ -30,7 +30,8 @@ func (b *builder) lowerCustom(d *ir.OpDef, op operator, in []*ir.Value) ([]*ir.V
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if len(out) < len(op.outputs) {
-		return nil, fmt.Errorf("%w: the shape rule of %s returns %d results, the node has %d", ErrInvalid, d.Name, len(out), len(op.outputs))
+		return nil, fmt.Errorf("%w: the shape rule of %s returns %d results, the node has %d", ErrInvalid, d.Name, len(out),
+			len(op.outputs))
 	}
 	out = out[:len(op.outputs)]
 	return b.g.Append(ir.Custom{Name: d.Name, Attrs: op.attrs, Types: out, Def: d}, in, op.node)

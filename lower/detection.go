@@ -18,14 +18,16 @@ func lowerNonMaxSuppression(c *Context) []*ir.Value {
 	for i := range c.NumInputs() {
 		c.Opt(i)
 	}
-	return c.compute(ops.NonMaxSuppression{Typed: typed(ir.TensorOf(tensor.I64, c.Fresh(0), ir.N(3))), Centre: c.choice("center_point_box", 2) == 1}, c.in...)
+	return c.compute(ops.NonMaxSuppression{Typed: typed(ir.TensorOf(tensor.I64, c.Fresh(0), ir.N(3))),
+		Centre: c.choice("center_point_box", 2) == 1}, c.in...)
 }
 
 func lowerRoiAlign(c *Context) []*ir.Value {
 	for i := range 3 {
 		c.In(i)
 	}
-	op := ops.RoiAlign{Height: c.AttrInt("output_height", 1), Width: c.AttrInt("output_width", 1), SamplingRatio: c.AttrInt("sampling_ratio", 0), Scale: c.AttrFloat("spatial_scale", 1)}
+	op := ops.RoiAlign{Height: c.AttrInt("output_height", 1), Width: c.AttrInt("output_width", 1),
+		SamplingRatio: c.AttrInt("sampling_ratio", 0), Scale: c.AttrFloat("spatial_scale", 1)}
 	switch mode := c.AttrString("mode", "avg"); mode {
 	case "avg":
 	case "max":
@@ -63,5 +65,6 @@ func lowerDeformConv(c *Context) []*ir.Value {
 	for i := range c.NumInputs() {
 		c.Opt(i)
 	}
-	return c.opaque(ops.DeformConv{Window: c.window(c.In(1).Type.Shape[2:], true), Group: c.AttrInt("group", 1), OffsetGroup: c.AttrInt("offset_group", 1)})
+	return c.opaque(ops.DeformConv{Window: c.window(c.In(1).Type.Shape[2:], true), Group: c.AttrInt("group", 1),
+		OffsetGroup: c.AttrInt("offset_group", 1)})
 }

@@ -39,7 +39,8 @@ func TestExpandedWeights(t *testing.T) {
 				if k := n.Op.Kind(); k == ir.KindConv || k == ir.KindMatMul {
 					found++
 					v := n.Inputs[1]
-					for v.Def != nil && (v.Def.Op.Kind() == ir.KindTranspose || v.Def.Op.Kind() == ir.KindReshape) { // the order that kernels want
+					// the order that kernels want
+					for v.Def != nil && (v.Def.Op.Kind() == ir.KindTranspose || v.Def.Op.Kind() == ir.KindReshape) {
 						v = v.Def.Inputs[0]
 					}
 					require.Equal(t, c.weights, v.IsConst(), "%s by %s:\n%v", c.name, maker, g)

@@ -69,7 +69,8 @@ func lowerCrop(c *Context) []*ir.Value {
 	x := c.image()
 	border, _ := c.AttrInts("border")
 	scale, scaled := c.AttrInts("scale")
-	if len(border) != 4 || scaled && len(scale) != 2 || slices.Min(append(border, scale...)) < 0 || slices.Max(append(border, scale...)) > ir.MaxSize {
+	if len(border) != 4 || scaled && len(scale) != 2 || slices.Min(append(border, scale...)) < 0 ||
+		slices.Max(append(border, scale...)) > ir.MaxSize {
 		c.Failf("border %v and scale %v: left, top, right and bottom, and height and width, are needed", border, scale)
 	}
 	s := newSlice(x)

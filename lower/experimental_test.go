@@ -30,14 +30,17 @@ func TestExperimental(t *testing.T) {
 			return s.node("Affine", pixels(s), floatAttr("alpha", 2), floatAttr("beta", 0.5))
 		},
 			"f32[1,2,1,2]", []float64{-5.5, -3.5, -1.5, 0.5}, ""},
-		{"affine by default", 7, func(s *sketch) string { return s.node("Affine", pixels(s)) }, "f32[1,2,1,2]", []float64{-3, -2, -1, 0}, ""},
+		{"affine by default", 7, func(s *sketch) string { return s.node("Affine", pixels(s)) }, "f32[1,2,1,2]", []float64{-3, -2, -1, 0},
+			""},
 		{"no operator any more", 10, func(s *sketch) string { return s.node("Affine", pixels(s)) }, "", nil, "Affine"},
-		{"scale", 7, func(s *sketch) string { return s.node("Scale", pixels(s), floatAttr("scale", 3)) }, "f32[1,2,1,2]", []float64{-9, -6, -3, 0}, ""},
+		{"scale", 7, func(s *sketch) string { return s.node("Scale", pixels(s), floatAttr("scale", 3)) }, "f32[1,2,1,2]",
+			[]float64{-9, -6, -3, 0}, ""},
 		{"scaled tanh", 7, func(s *sketch) string {
 			return s.node("ScaledTanh", s.reals([]int{2}, 0, 1), floatAttr("alpha", 2), floatAttr("beta", 0.5))
 		},
 			"f32[2]", []float64{0, 2 * math.Tanh(0.5)}, ""},
-		{"scaled tanh of what", 7, func(s *sketch) string { return s.node("ScaledTanh", pixels(s), floatAttr("alpha", 2)) }, "", nil, "alpha and beta are needed"},
+		{"scaled tanh of what", 7, func(s *sketch) string { return s.node("ScaledTanh", pixels(s), floatAttr("alpha", 2)) }, "", nil,
+			"alpha and beta are needed"},
 		{"softplus", 7, func(s *sketch) string {
 			return s.node("ParametricSoftplus", s.reals([]int{3}, -3, 0, 1), floatAttr("alpha", 2), floatAttr("beta", 0.5))
 		},
@@ -50,7 +53,8 @@ func TestExperimental(t *testing.T) {
 			return s.node("ImageScaler", pixels(s), floatAttr("scale", 2), floatsAttr("bias", 1, 2))
 		},
 			"f32[1,2,1,2]", []float64{-5, -3, 0, 2}, ""},
-		{"image scaler of other channels", 7, func(s *sketch) string { return s.node("ImageScaler", image(s), floatsAttr("bias", 1, 2)) }, "", nil, "2 entries of bias"},
+		{"image scaler of other channels", 7, func(s *sketch) string { return s.node("ImageScaler", image(s), floatsAttr("bias", 1, 2)) },
+			"", nil, "2 entries of bias"},
 		{"crop", 7, crop(1, 0, 0, 1), "f32[1,1,2,2]", []float64{1, 2, 4, 5}, ""},
 		{"crop to a size", 7, sized(2, 1), "f32[1,1,2,1]", []float64{3, 6}, ""},
 		{"crop beyond the image", 7, sized(3, 1), "", nil, fits},
@@ -59,7 +63,8 @@ func TestExperimental(t *testing.T) {
 		{"crop three sides", 7, crop(1, 1, 1), "", nil, "border [1 1 1]"},
 		{"dynamic slice", 7, func(s *sketch) string { return s.node("DynamicSlice", image(s), s.ints(1), s.ints(2), s.ints(3)) },
 			"f32[1,1,3,1]", []float64{1, 4, 7}, ""},
-		{"normalised over a channel", 7, func(s *sketch) string { return s.node("MeanVarianceNormalization", pixels(s)) }, "f32[1,2,1,2]", []float64{-1, 1, -1, 1}, ""},
+		{"normalised over a channel", 7, func(s *sketch) string { return s.node("MeanVarianceNormalization", pixels(s)) }, "f32[1,2,1,2]",
+			[]float64{-1, 1, -1, 1}, ""},
 		{"centred over channels", 7, func(s *sketch) string {
 			return s.node("MeanVarianceNormalization", pixels(s), intAttr("across_channels", 1), intAttr("normalize_variance", 0))
 		}, "f32[1,2,1,2]", []float64{-1.5, -0.5, 0.5, 1.5}, ""},

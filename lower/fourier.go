@@ -180,7 +180,8 @@ func lowerMelWeightMatrix(c *Context) []*ir.Value {
 	bands, length, rate := int(c.number(0)), int(c.number(1)), c.number(2)
 	low, high := c.number(3), c.number(4)
 	to := tensor.DType(c.AttrInt("output_datatype", int(tensor.F32)))
-	if bands < 1 || length < 1 || bits.Len(uint(bands))+bits.Len(uint(length)) > maxMelBits || !(rate > 0) || !(low >= 0) || !(high >= low) || !to.Valid() || to == tensor.String {
+	if bands < 1 || length < 1 || bits.Len(uint(bands))+bits.Len(uint(length)) > maxMelBits || !(rate > 0) || !(low >= 0) ||
+		!(high >= low) || !to.Valid() || to == tensor.String {
 		c.Failf("%d bands of %d bins at %v Hz from %v to %v", bands, length, rate, low, high)
 	}
 	bins := length/2 + 1

@@ -20,7 +20,8 @@ func TestTransformsAsProducts(t *testing.T) {
 		}
 		return x
 	}
-	check := func(name string, op ir.Op, product ir.Kind, build func(s *sketch, x string) string, x *tensor.Tensor, more ...*tensor.Tensor) {
+	check := func(name string, op ir.Op, product ir.Kind, build func(s *sketch, x string) string, x *tensor.Tensor,
+		more ...*tensor.Tensor) {
 		t.Run(name, func(t *testing.T) {
 			s := &sketch{}
 			sizes := []any{"batch"}
@@ -50,15 +51,16 @@ func TestTransformsAsProducts(t *testing.T) {
 					parts = 1 + form&1
 				}
 				op := ops.DFT{Axis: 2, Length: ir.N(n), Inverse: inverse, OneSided: onesided}
-				check(fmt.Sprintf("%d of %d numbers of %d, inverse %v, onesided %v", from, n, parts, inverse, onesided), op, ir.KindMatMul, func(s *sketch, x string) string {
-					flags := []any{x, s.constant(tensor.Scalar(int64(n))), intAttr("axis", 2)}
-					for name, on := range map[string]bool{"inverse": inverse, "onesided": onesided} {
-						if on {
-							flags = append(flags, intAttr(name, 1))
+				check(fmt.Sprintf("%d of %d numbers of %d, inverse %v, onesided %v", from, n, parts, inverse, onesided), op,
+					ir.KindMatMul, func(s *sketch, x string) string {
+						flags := []any{x, s.constant(tensor.Scalar(int64(n))), intAttr("axis", 2)}
+						for name, on := range map[string]bool{"inverse": inverse, "onesided": onesided} {
+							if on {
+								flags = append(flags, intAttr(name, 1))
+							}
 						}
-					}
-					return s.node("DFT", flags...)
-				}, numbers(2, 3, from, parts))
+						return s.node("DFT", flags...)
+					}, numbers(2, 3, from, parts))
 			}
 		}
 		for _, onesided := range []bool{false, true} {
@@ -69,7 +71,8 @@ func TestTransformsAsProducts(t *testing.T) {
 				if onesided {
 					flag = 1
 				}
-				return s.node("STFT", append(append([]any{x, s.constant(tensor.Scalar(int64(3)))}, window...), intAttr("onesided", flag))...)
+				return s.node("STFT", append(append([]any{x, s.constant(tensor.Scalar(int64(3)))}, window...),
+					intAttr("onesided", flag))...)
 			}
 			check(fmt.Sprintf("frames of %d, onesided %v", n, onesided), op, ir.KindConv, func(s *sketch, x string) string {
 				return build(s, x, "", s.constant(tensor.Scalar(int64(n))))

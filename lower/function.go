@@ -69,7 +69,8 @@ func checkCall(f *onnxpb.FunctionProto, n *onnxpb.NodeProto, attrs ir.Attrs) err
 		return fmt.Errorf("it has %d results, the function returns %d", have, most)
 	}
 	for _, a := range attrs {
-		if !slices.Contains(f.GetAttribute(), a.Name) && !slices.ContainsFunc(f.GetAttributeProto(), func(d *onnxpb.AttributeProto) bool { return d.GetName() == a.Name }) {
+		if !slices.Contains(f.GetAttribute(), a.Name) &&
+			!slices.ContainsFunc(f.GetAttributeProto(), func(d *onnxpb.AttributeProto) bool { return d.GetName() == a.Name }) {
 			return fmt.Errorf("the function has no attribute %s", tensor.Plain(a.Name))
 		}
 	}

@@ -15,7 +15,8 @@
 //
 // The row with the largest since-version not above the model's opset applies. What a lowering cannot accept it reports
 // with c.Failf, which does not return. An operand whose content it needs it asks with c.Const, c.Ints or c.Dims; when
-// only a run can know it, these do not return, and the node becomes a Deferred. An operand or attribute that the lowering did not look at is an
+// only a run can know it, these do not return, and the node becomes a Deferred. An operand or attribute that the lowering did not look at
+// is an
 // error: nothing is ignored in silence.
 //
 // This package is not part of rlxc's public API and may change without notice.
@@ -139,14 +140,16 @@ func opsets(imports []*onnxpb.OperatorSetIdProto) (map[string]int, error) {
 	}
 	for d, v := range out {
 		if most, ok := latest[d]; ok && v > most {
-			return nil, fmt.Errorf("%w: the model uses version %d of the operators of %s; rlxc understands 1 to %d", ErrUnsupported, v, d, most)
+			return nil, fmt.Errorf("%w: the model uses version %d of the operators of %s; rlxc understands 1 to %d", ErrUnsupported, v, d,
+				most)
 		}
 	}
 	return out, nil
 }
 
 func otherOpset(v int) string {
-	return fmt.Sprintf("the model uses opset %d of ai.onnx; rlxc understands %d to %d (convert it with onnx.version_converter, or export it again)", v, MinOpset, MaxOpset)
+	return fmt.Sprintf("the model uses opset %d of ai.onnx; rlxc understands %d to %d (convert it with onnx.version_converter, or "+
+		"export it again)", v, MinOpset, MaxOpset)
 }
 
 type fnKey struct{ domain, name, overload string }

@@ -118,7 +118,10 @@ func TestElementwiseByVersion(t *testing.T) {
 		{"gelu", 20, func(s *sketch) string {
 			return s.node("Gelu", s.reals(vector, 1, 2), stringAttr("approximate", "tanh"))
 		}, "f32[2]", []float64{0.841192, 1.954598}, ""},
-		{"gelu by another name", 20, func(s *sketch) string { return s.node("Gelu", s.reals(vector, 1, 2), stringAttr("approximate", "x")) }, "", nil, "approximate"},
+		{"gelu by another name", 20, func(s *sketch) string {
+			return s.node("Gelu", s.reals(vector, 1, 2),
+				stringAttr("approximate", "x"))
+		}, "", nil, "approximate"},
 		{"gelu before it was", 19, func(s *sketch) string { return s.node("Gelu", s.reals(vector, 1, 2)) }, "", nil, "Gelu"},
 
 		{"infinity in 8 bits", 23, func(s *sketch) string {
@@ -136,8 +139,10 @@ func TestElementwiseByVersion(t *testing.T) {
 		{"rounding to powers of two", 24, func(s *sketch) string {
 			return s.node("Cast", s.reals(vector, 1.4, 3), intAttr("to", int64(tensor.F8E8M0)), stringAttr("round_mode", "down"))
 		}, "f8e8m0[2]", []float64{1, 2}, ""},
-		{"a type of tomorrow", 28, func(s *sketch) string { return s.node("Cast", s.reals(vector, 1, 2), intAttr("to", 99)) }, "", nil, "element type 99"},
-		{"cast like", 15, func(s *sketch) string { return s.node("CastLike", s.reals(vector, 1.5, 2), s.ints()) }, "i64[2]", []float64{1, 2}, ""},
+		{"a type of tomorrow", 28, func(s *sketch) string { return s.node("Cast", s.reals(vector, 1, 2), intAttr("to", 99)) }, "", nil,
+			"element type 99"},
+		{"cast like", 15, func(s *sketch) string { return s.node("CastLike", s.reals(vector, 1.5, 2), s.ints()) }, "i64[2]",
+			[]float64{1, 2}, ""},
 
 		{"dropout's mask", 13, func(s *sketch) string {
 			s.node("Dropout", s.reals(vector, 1, 2), s.reals(nil, 0.5), s.constant(tensor.Scalar(false)), intAttr("seed", 1))
@@ -162,19 +167,28 @@ func TestReductionsByVersion(t *testing.T) {
 	zeros := func(s *sketch) string { return s.reals([]int{1, 2, 2}, 0, 0, 0, 0) }
 	quarter, half := math.Log(0.25), math.Log(0.5)
 	runValues(t, []valueCase{
-		{"softmax over all axes from one on", 12, func(s *sketch) string { return s.node("Softmax", zeros(s)) }, "f32[1,2,2]", []float64{0.25, 0.25, 0.25, 0.25}, ""},
-		{"softmax over one", 13, func(s *sketch) string { return s.node("Softmax", zeros(s)) }, "f32[1,2,2]", []float64{0.5, 0.5, 0.5, 0.5}, ""},
-		{"its logarithm", 12, func(s *sketch) string { return s.node("LogSoftmax", zeros(s), intAttr("axis", -2)) }, "f32[1,2,2]", []float64{quarter, quarter, quarter, quarter}, ""},
-		{"its logarithm over one", 13, func(s *sketch) string { return s.node("LogSoftmax", zeros(s), intAttr("axis", -2)) }, "f32[1,2,2]", []float64{half, half, half, half}, ""},
-		{"hardmax over all axes from one on", 12, func(s *sketch) string { return s.node("Hardmax", cube(s)) }, "f32[1,2,2]", []float64{0, 1, 0, 0}, ""},
-		{"hardmax over one", 13, func(s *sketch) string { return s.node("Hardmax", cube(s), intAttr("axis", 1)) }, "f32[1,2,2]", []float64{0, 1, 1, 0}, ""},
+		{"softmax over all axes from one on", 12, func(s *sketch) string { return s.node("Softmax", zeros(s)) }, "f32[1,2,2]",
+			[]float64{0.25, 0.25, 0.25, 0.25}, ""},
+		{"softmax over one", 13, func(s *sketch) string { return s.node("Softmax", zeros(s)) }, "f32[1,2,2]",
+			[]float64{0.5, 0.5, 0.5, 0.5}, ""},
+		{"its logarithm", 12, func(s *sketch) string { return s.node("LogSoftmax", zeros(s), intAttr("axis", -2)) }, "f32[1,2,2]",
+			[]float64{quarter, quarter, quarter, quarter}, ""},
+		{"its logarithm over one", 13, func(s *sketch) string { return s.node("LogSoftmax", zeros(s), intAttr("axis", -2)) },
+			"f32[1,2,2]", []float64{half, half, half, half}, ""},
+		{"hardmax over all axes from one on", 12, func(s *sketch) string { return s.node("Hardmax", cube(s)) }, "f32[1,2,2]",
+			[]float64{0, 1, 0, 0}, ""},
+		{"hardmax over one", 13, func(s *sketch) string { return s.node("Hardmax", cube(s), intAttr("axis", 1)) }, "f32[1,2,2]",
+			[]float64{0, 1, 1, 0}, ""},
 
 		{"axes by attribute", 11, func(s *sketch) string {
 			return s.node("ReduceSum", cube(s), intsAttr("axes", -1), intAttr("keepdims", 0))
 		}, "f32[1,2]", []float64{4, 5}, ""},
-		{"axes by operand", 13, func(s *sketch) string { return s.node("ReduceSum", cube(s), s.ints(1, -3)) }, "f32[1,1,2]", []float64{4, 5}, ""},
-		{"axes by operand too early", 17, func(s *sketch) string { return s.node("ReduceMean", cube(s), s.ints(1)) }, "", nil, "the node has 2 operands, the operator 1"},
-		{"axes by attribute too late", 18, func(s *sketch) string { return s.node("ReduceMean", cube(s), intsAttr("axes", 1)) }, "", nil, "attribute axes is unknown to opset 18"},
+		{"axes by operand", 13, func(s *sketch) string { return s.node("ReduceSum", cube(s), s.ints(1, -3)) }, "f32[1,1,2]",
+			[]float64{4, 5}, ""},
+		{"axes by operand too early", 17, func(s *sketch) string { return s.node("ReduceMean", cube(s), s.ints(1)) }, "", nil,
+			"the node has 2 operands, the operator 1"},
+		{"axes by attribute too late", 18, func(s *sketch) string { return s.node("ReduceMean", cube(s), intsAttr("axes", 1)) }, "", nil,
+			"attribute axes is unknown to opset 18"},
 		{"an axis twice", 18, func(s *sketch) string { return s.node("ReduceMean", cube(s), s.ints(1, -2)) }, "", nil, "named twice"},
 		{"all axes", 18, func(s *sketch) string { return s.node("ReduceMax", cube(s), intAttr("keepdims", 0)) }, "f32[]", []float64{3}, ""},
 		{"no axes mean all", 18, func(s *sketch) string { return s.node("ReduceMax", cube(s), s.ints()) }, "f32[1,1,1]", []float64{3}, ""},
@@ -184,11 +198,14 @@ func TestReductionsByVersion(t *testing.T) {
 		{"last of the largest", 12, func(s *sketch) string {
 			return s.node("ArgMax", s.ints(1, 3, 3), intAttr("select_last_index", 1), intAttr("keepdims", 0))
 		}, "i64[]", []float64{2}, ""},
-		{"last of the largest too early", 11, func(s *sketch) string { return s.node("ArgMax", s.ints(1, 3, 3), intAttr("select_last_index", 1)) }, "", nil, "select_last_index"},
+		{"last of the largest too early", 11,
+			func(s *sketch) string { return s.node("ArgMax", s.ints(1, 3, 3), intAttr("select_last_index", 1)) }, "", nil,
+			"select_last_index"},
 		{"sums", 14, func(s *sketch) string {
 			return s.node("CumSum", s.ints(1, 2, 3), s.constant(tensor.Scalar(int32(-1))), intAttr("reverse", 1), intAttr("exclusive", 1))
 		}, "i64[3]", []float64{5, 3, 0}, ""},
-		{"unit vectors", 22, func(s *sketch) string { return s.node("LpNormalization", s.reals([]int{2, 2}, 3, 4, 0, 0)) }, "f32[2,2]", []float64{0.6, 0.8, 0, 0}, ""},
+		{"unit vectors", 22, func(s *sketch) string { return s.node("LpNormalization", s.reals([]int{2, 2}, 3, 4, 0, 0)) }, "f32[2,2]",
+			[]float64{0.6, 0.8, 0, 0}, ""},
 		{"shares", 22, func(s *sketch) string {
 			return s.node("LpNormalization", s.reals([]int{2, 2}, 3, 0, -1, 0), intAttr("p", 1), intAttr("axis", 0))
 		}, "f32[2,2]", []float64{0.75, 0, -0.25, 0}, ""},

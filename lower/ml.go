@@ -300,7 +300,8 @@ func lowerZipMap(c *Context) []*ir.Value {
 	if ir.Same(x.Type.Shape[1], ir.N(n)) == ir.No {
 		c.Failf("%d labels for %v", n, x.Type)
 	}
-	c.b.warn("node %s (ZipMap): result %s is a tensor %v, where ONNX has maps; its columns are the labels %s", onnx.Quote(c.node), onnx.Quote(c.outputs[0]),
+	c.b.warn("node %s (ZipMap): result %s is a tensor %v, where ONNX has maps; its columns are the labels %s", onnx.Quote(c.node),
+		onnx.Quote(c.outputs[0]),
 		x.Type, labels)
 	return []*ir.Value{x}
 }

@@ -25,28 +25,39 @@ func TestProducts(t *testing.T) {
 	b := func(s *sketch) string { return s.reals([]int{2, 2}, 5, 6, 7, 8) }
 	whole := func(s *sketch) string { return s.constant(tensor.FromSlice([]int64{1, 2, 3, 4}, 2, 2)) }
 	runValues(t, []valueCase{
-		{"vector by matrix", 13, func(s *sketch) string { return s.node("MatMul", s.reals([]int{2}, 1, 2), b(s)) }, "f32[2]", []float64{19, 22}, ""},
-		{"matrix by vector", 13, func(s *sketch) string { return s.node("MatMul", a(s), s.reals([]int{2}, 1, 2)) }, "f32[2]", []float64{5, 11}, ""},
-		{"vector by vector", 13, func(s *sketch) string { return s.node("MatMul", s.reals([]int{2}, 1, 2), s.reals([]int{2}, 3, 4)) }, "f32[]", []float64{11}, ""},
+		{"vector by matrix", 13, func(s *sketch) string { return s.node("MatMul", s.reals([]int{2}, 1, 2), b(s)) }, "f32[2]",
+			[]float64{19, 22}, ""},
+		{"matrix by vector", 13, func(s *sketch) string { return s.node("MatMul", a(s), s.reals([]int{2}, 1, 2)) }, "f32[2]",
+			[]float64{5, 11}, ""},
+		{"vector by vector", 13, func(s *sketch) string { return s.node("MatMul", s.reals([]int{2}, 1, 2), s.reals([]int{2}, 3, 4)) },
+			"f32[]", []float64{11}, ""},
 		{"scalar", 13, func(s *sketch) string { return s.node("MatMul", s.reals(nil, 1), b(s)) }, "", nil, "scalars have none"},
-		{"gemm", 13, func(s *sketch) string { return s.node("Gemm", a(s), b(s), s.reals([]int{2}, 1, 2)) }, "f32[2,2]", []float64{20, 24, 44, 52}, ""},
-		{"transposed", 13, func(s *sketch) string { return s.node("Gemm", a(s), b(s), intAttr("transA", 1), intAttr("transB", 1)) }, "f32[2,2]", []float64{23, 31, 34, 46}, ""},
+		{"gemm", 13, func(s *sketch) string { return s.node("Gemm", a(s), b(s), s.reals([]int{2}, 1, 2)) }, "f32[2,2]",
+			[]float64{20, 24, 44, 52}, ""},
+		{"transposed", 13, func(s *sketch) string { return s.node("Gemm", a(s), b(s), intAttr("transA", 1), intAttr("transB", 1)) },
+			"f32[2,2]", []float64{23, 31, 34, 46}, ""},
 		{"factors", 13, func(s *sketch) string {
 			return s.node("Gemm", a(s), b(s), s.reals([]int{2, 1}, 1, 2), floatAttr("alpha", 2), floatAttr("beta", 10))
 		}, "f32[2,2]", []float64{48, 54, 106, 120}, ""},
-		{"no product", 13, func(s *sketch) string { return s.node("Gemm", a(s), b(s), s.reals(nil, 3), floatAttr("alpha", 0)) }, "f32[2,2]", []float64{3, 3, 3, 3}, ""},
+		{"no product", 13, func(s *sketch) string { return s.node("Gemm", a(s), b(s), s.reals(nil, 3), floatAttr("alpha", 0)) },
+			"f32[2,2]", []float64{3, 3, 3, 3}, ""},
 		{"no bias", 13, func(s *sketch) string {
 			return s.node("Gemm", a(s), b(s), s.reals(nil, float32(nan)), floatAttr("beta", 0))
 		}, "f32[2,2]", []float64{19, 22, 43, 50}, ""},
-		{"integers", 13, func(s *sketch) string { return s.node("Gemm", whole(s), whole(s), whole(s), floatAttr("alpha", 2)) }, "i64[2,2]", []float64{15, 22, 33, 48}, ""},
-		{"half of an integer", 13, func(s *sketch) string { return s.node("Gemm", whole(s), whole(s), floatAttr("alpha", 0.5)) }, "", nil, "alpha = 0.5"},
-		{"the bias was needed", 10, func(s *sketch) string { return s.node("Gemm", a(s), b(s)) }, "", nil, "the node has 2 operands, the operator 3"},
-		{"a bias too large", 13, func(s *sketch) string { return s.node("Gemm", a(s), b(s), s.reals([]int{2, 1, 1}, 1, 2)) }, "", nil, "does not broadcast to [2,2]"},
+		{"integers", 13, func(s *sketch) string { return s.node("Gemm", whole(s), whole(s), whole(s), floatAttr("alpha", 2)) },
+			"i64[2,2]", []float64{15, 22, 33, 48}, ""},
+		{"half of an integer", 13, func(s *sketch) string { return s.node("Gemm", whole(s), whole(s), floatAttr("alpha", 0.5)) }, "", nil,
+			"alpha = 0.5"},
+		{"the bias was needed", 10, func(s *sketch) string { return s.node("Gemm", a(s), b(s)) }, "", nil,
+			"the node has 2 operands, the operator 3"},
+		{"a bias too large", 13, func(s *sketch) string { return s.node("Gemm", a(s), b(s), s.reals([]int{2, 1, 1}, 1, 2)) }, "", nil,
+			"does not broadcast to [2,2]"},
 		{"three axes", 13, func(s *sketch) string { return s.node("Gemm", s.reals([]int{1, 1, 1}, 1), b(s)) }, "", nil, "not matrices"},
 	})
 
 	s := &sketch{}
-	g, err := s.lower(13, s.node("Gemm", s.input("x", tensor.F32, "batch", 2), b(s), s.reals([]int{2}, 1, 2), intAttr("transB", 1), floatAttr("alpha", 0.5)))
+	g, err := s.lower(13, s.node("Gemm", s.input("x", tensor.F32, "batch", 2), b(s), s.reals([]int{2}, 1, 2), intAttr("transB", 1),
+		floatAttr("alpha", 0.5)))
 	require.NoError(t, err)
 	require.Equal(t, []string{"matmul"}, kinds(g), "the common form is one op")
 	require.Equal(t, ir.MatMul{TransB: true, Alpha: 0.5}, g.Nodes[0].Op)
@@ -83,19 +94,24 @@ func TestNorms(t *testing.T) {
 			return s.node("RMSNormalization", s.reals([]int{2}, 3, 3), s.reals([]int{2}, 1, 2), noEps)
 		}, "f32[2]", []float64{1, 2}, ""},
 		{"rms in the scale's type", 23, func(s *sketch) string {
-			return s.node("RMSNormalization", s.node("Cast", s.reals([]int{2}, 3, 3), intAttr("to", int64(tensor.F16))), s.reals([]int{2}, 1, 2), noEps)
+			return s.node("RMSNormalization", s.node("Cast", s.reals([]int{2}, 3, 3), intAttr("to", int64(tensor.F16))),
+				s.reals([]int{2}, 1, 2), noEps)
 		}, "f32[2]", []float64{1, 2}, ""},
 		{"instances", 22, func(s *sketch) string {
-			return s.node("InstanceNormalization", s.reals([]int{1, 2, 2}, 1, 3, -4, 2), s.reals([]int{2}, 1, 10), s.reals([]int{2}, 0, 5), noEps)
+			return s.node("InstanceNormalization", s.reals([]int{1, 2, 2}, 1, 3, -4, 2), s.reals([]int{2}, 1, 10),
+				s.reals([]int{2}, 0, 5), noEps)
 		}, "f32[1,2,2]", []float64{-1, 1, -5, 15}, ""},
 		{"groups, a number each", 18, func(s *sketch) string {
-			return s.node("GroupNormalization", channels(s), s.reals([]int{2}, 1, 10), s.reals([]int{2}, 0, 5), intAttr("num_groups", 2), noEps)
+			return s.node("GroupNormalization", channels(s), s.reals([]int{2}, 1, 10), s.reals([]int{2}, 0, 5), intAttr("num_groups", 2),
+				noEps)
 		}, "f32[1,4,1]", []float64{-1, 1, -5, 15}, ""},
 		{"groups, a number a channel", 21, func(s *sketch) string {
-			return s.node("GroupNormalization", channels(s), s.reals([]int{4}, 1, 2, 3, 4), s.reals([]int{4}, 0, 0, 0, 1), intAttr("num_groups", 2), noEps)
+			return s.node("GroupNormalization", channels(s), s.reals([]int{4}, 1, 2, 3, 4), s.reals([]int{4}, 0, 0, 0, 1),
+				intAttr("num_groups", 2), noEps)
 		}, "f32[1,4,1]", []float64{-1, 2, -3, 5}, ""},
 		{"groups that do not divide", 21, func(s *sketch) string {
-			return s.node("GroupNormalization", channels(s), s.reals([]int{4}, 1, 2, 3, 4), s.reals([]int{4}, 0, 0, 0, 1), intAttr("num_groups", 3))
+			return s.node("GroupNormalization", channels(s), s.reals([]int{4}, 1, 2, 3, 4), s.reals([]int{4}, 0, 0, 0, 1),
+				intAttr("num_groups", 3))
 		}, "", nil, "3 groups"},
 		{"batch", 15, func(s *sketch) string {
 			v := func(v ...float32) string { return s.reals([]int{2}, v...) }
@@ -103,7 +119,8 @@ func TestNorms(t *testing.T) {
 		}, "f32[1,2]", []float64{1, 11}, ""},
 		{"batch, running mean", 15, func(s *sketch) string {
 			v := func(v ...float32) string { return s.reals([]int{1}, v...) }
-			s.node("BatchNormalization", s.reals([]int{2, 1}, 1, 3), v(1), v(0), v(10), v(1), intAttr("training_mode", 1), floatAttr("momentum", 0.75))
+			s.node("BatchNormalization", s.reals([]int{2, 1}, 1, 3), v(1), v(0), v(10), v(1), intAttr("training_mode", 1),
+				floatAttr("momentum", 0.75))
 			mean := s.output("mean")
 			s.output("variance")
 			return mean
@@ -115,7 +132,8 @@ func TestNorms(t *testing.T) {
 		}, "", nil, "results of training"},
 	})
 	s := &sketch{}
-	g, err := s.lower(17, s.node("LayerNormalization", s.input("x", tensor.F32, "batch", "seq", 2), s.reals([]int{2}, 1, 1), s.reals([]int{2}, 1, 1)))
+	g, err := s.lower(17, s.node("LayerNormalization", s.input("x", tensor.F32, "batch", "seq", 2), s.reals([]int{2}, 1, 1),
+		s.reals([]int{2}, 1, 1)))
 	require.NoError(t, err)
 	require.Equal(t, []string{"layernorm"}, kinds(g), "the common form is one op")
 }
@@ -138,24 +156,32 @@ func TestAttention(t *testing.T) {
 	runValues(t, []valueCase{
 		{"plain", 23, func(s *sketch) string { return attend(s, 1, v4) }, "f32[1,1,1,1]", []float64{3.75}, ""},
 		{"causal", 23, func(s *sketch) string { return attend(s, 4, v4, causal) }, "f32[1,1,4,1]", []float64{1, 1.5, 7. / 3, 3.75}, ""},
-		{"queries at the end of the cache", 23, func(s *sketch) string { return cached(s, 2, causal) }, "f32[1,1,2,1]", []float64{9, 7}, ""},
+		{"queries at the end of the cache", 23, func(s *sketch) string { return cached(s, 2, causal) }, "f32[1,1,2,1]", []float64{9, 7},
+			""},
 		{"queries right after the cache", 23, func(s *sketch) string { return cached(s, 1, causal) }, "f32[1,1,1,1]", []float64{9}, ""},
 		{"the cache grows", 23, func(s *sketch) string {
 			cached(s, 1)
 			s.output("")
 			return s.output("present_value")
 		}, "f32[1,1,3,1]", []float64{12, 6, 3}, ""},
-		{"half a cache", 23, func(s *sketch) string { return attend(s, 1, v4, "", zeros(s, 1, 1, 1, 1)) }, "", nil, "must be given together"},
+		{"half a cache", 23, func(s *sketch) string { return attend(s, 1, v4, "", zeros(s, 1, 1, 1, 1)) }, "", nil,
+			"must be given together"},
 		{"padded keys", 24, func(s *sketch) string { return attend(s, 1, v4, "", "", "", s.ints(2)) }, "f32[1,1,1,1]", []float64{1.5}, ""},
-		{"padded keys, causal", 24, func(s *sketch) string { return attend(s, 2, v4, "", "", "", s.ints(3), causal) }, "f32[1,1,2,1]", []float64{1.5, 7. / 3}, ""},
-		{"padded keys before opset 24", 23, func(s *sketch) string { return attend(s, 1, v4, "", "", "", s.ints(2)) }, "", nil, "the node has 7 operands, the operator at most 6"},
-		{"a short mask", 24, func(s *sketch) string { return attend(s, 1, v4, bools(s, false, true, true)) }, "f32[1,1,1,1]", []float64{3}, ""},
-		{"a short mask of reals", 24, func(s *sketch) string { return attend(s, 1, v4, s.reals([]int{2}, 0, 0)) }, "f32[1,1,1,1]", []float64{1.5}, ""},
-		{"everything masked", 23, func(s *sketch) string { return attend(s, 1, v4, bools(s, false, false, false, false)) }, "f32[1,1,1,1]", []float64{0}, ""},
+		{"padded keys, causal", 24, func(s *sketch) string { return attend(s, 2, v4, "", "", "", s.ints(3), causal) }, "f32[1,1,2,1]",
+			[]float64{1.5, 7. / 3}, ""},
+		{"padded keys before opset 24", 23, func(s *sketch) string { return attend(s, 1, v4, "", "", "", s.ints(2)) }, "", nil,
+			"the node has 7 operands, the operator at most 6"},
+		{"a short mask", 24, func(s *sketch) string { return attend(s, 1, v4, bools(s, false, true, true)) }, "f32[1,1,1,1]",
+			[]float64{3}, ""},
+		{"a short mask of reals", 24, func(s *sketch) string { return attend(s, 1, v4, s.reals([]int{2}, 0, 0)) }, "f32[1,1,1,1]",
+			[]float64{1.5}, ""},
+		{"everything masked", 23, func(s *sketch) string { return attend(s, 1, v4, bools(s, false, false, false, false)) },
+			"f32[1,1,1,1]", []float64{0}, ""},
 		{"a window", 25, func(s *sketch) string {
 			return attend(s, 4, v4, intAttr("left_window_size", 1), intAttr("right_window_size", 1))
 		}, "f32[1,1,4,1]", []float64{1.5, 7. / 3, 14. / 3, 6}, ""},
-		{"a window to the left", 25, func(s *sketch) string { return attend(s, 4, v4, intAttr("left_window_size", 1), causal) }, "f32[1,1,4,1]", []float64{1, 1.5, 3, 6}, ""},
+		{"a window to the left", 25, func(s *sketch) string { return attend(s, 4, v4, intAttr("left_window_size", 1), causal) },
+			"f32[1,1,4,1]", []float64{1, 1.5, 3, 6}, ""},
 		{"an uneven window", 25, func(s *sketch) string {
 			return attend(s, 4, v4, bools(s, true, true, true, false), intAttr("left_window_size", 0), intAttr("right_window_size", 2))
 		}, "f32[1,1,4,1]", []float64{7. / 3, 3, 4, 0}, ""},
@@ -230,7 +256,8 @@ func TestRotaryEmbedding(t *testing.T) {
 	position := func(s *sketch) string { return s.constant(tensor.FromSlice([]int64{1}, 1, 1)) }
 	one := intAttr("num_heads", 1)
 	runValues(t, []valueCase{
-		{"by position", 23, func(s *sketch) string { return s.node("RotaryEmbedding", x(s), cos(s), sin(s), position(s), one) }, "f32[1,1,4]", []float64{-3, -2, 1, -4}, ""},
+		{"by position", 23, func(s *sketch) string { return s.node("RotaryEmbedding", x(s), cos(s), sin(s), position(s), one) },
+			"f32[1,1,4]", []float64{-3, -2, 1, -4}, ""},
 		{"interleaved", 23, func(s *sketch) string {
 			return s.node("RotaryEmbedding", x(s), cos(s), sin(s), position(s), one, intAttr("interleaved", 1))
 		}, "f32[1,1,4]", []float64{-2, 1, -3, -4}, ""},

@@ -25,7 +25,8 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 	switch {
 	case isCall, own != nil && imported:
 	case !imported:
-		b.problem(fmt.Errorf("%w: node %s (%s): the model imports no opset of domain %s", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(domain(n.GetDomain()))))
+		b.problem(fmt.Errorf("%w: node %s (%s): the model imports no opset of domain %s", ErrInvalid, onnx.Quote(name),
+			tensor.Plain(n.GetOpType()), onnx.Quote(domain(n.GetDomain()))))
 		return
 	default:
 		// Asked before the operands, which may be missing because of an unknown operator further up: the report is to
@@ -88,7 +89,8 @@ func (b *builder) operands(n *onnxpb.NodeProto, s *scope, name string) (in []*ir
 		v, ok := s.find(x)
 		if !ok {
 			if len(b.problems) == 0 && len(b.unknown) == 0 {
-				b.problem(fmt.Errorf("%w: node %s (%s) reads %s, which nothing makes", ErrInvalid, onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(x)))
+				b.problem(fmt.Errorf("%w: node %s (%s) reads %s, which nothing makes", ErrInvalid, onnx.Quote(name),
+					tensor.Plain(n.GetOpType()), onnx.Quote(x)))
 			}
 			return nil, false
 		}

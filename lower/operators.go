@@ -29,20 +29,21 @@ var leftOut = map[string]string{
 	"ai.onnx.ml.DictVectorizer": noMaps,
 
 	// What onnxruntime's CPU provider has besides, in its own domain.
-	"com.microsoft.BeamSearch":                   noSearch,
-	"com.microsoft.GreedySearch":                 noSearch,
-	"com.microsoft.Sampling":                     noSearch,
-	"com.microsoft.WhisperBeamSearch":            noSearch,
-	"com.microsoft.NGramRepeatBlock":             noSearch,
-	"com.microsoft.BifurcationDetector":          noSearch,
-	"com.microsoft.MoE":                          noExperts,
-	"com.microsoft.QMoE":                         noExperts,
-	"com.microsoft.EngramGate":                   noExporter,
-	"com.microsoft.NGramHashMapping":             noExporter,
-	"com.microsoft.VarlenNGramHashMapping":       noExporter,
-	"MemcpyFromHost":                             noCopies,
-	"MemcpyToHost":                               noCopies,
-	"com.microsoft.SparseAttention":              "attention over blocks of a sparse pattern has no definition in ONNX; export the model with Attention or GroupQueryAttention",
+	"com.microsoft.BeamSearch":             noSearch,
+	"com.microsoft.GreedySearch":           noSearch,
+	"com.microsoft.Sampling":               noSearch,
+	"com.microsoft.WhisperBeamSearch":      noSearch,
+	"com.microsoft.NGramRepeatBlock":       noSearch,
+	"com.microsoft.BifurcationDetector":    noSearch,
+	"com.microsoft.MoE":                    noExperts,
+	"com.microsoft.QMoE":                   noExperts,
+	"com.microsoft.EngramGate":             noExporter,
+	"com.microsoft.NGramHashMapping":       noExporter,
+	"com.microsoft.VarlenNGramHashMapping": noExporter,
+	"MemcpyFromHost":                       noCopies,
+	"MemcpyToHost":                         noCopies,
+	"com.microsoft.SparseAttention": "attention over blocks of a sparse pattern has no definition in ONNX; export the " +
+		"model with Attention or GroupQueryAttention",
 	"com.microsoft.MatMulBnb4":                   "weights in bitsandbytes' FP4 and NF4; quantise the original with rlxc quantize --int4",
 	"com.microsoft.MatMulFpQ4":                   "its layout of 4-bit weights is private to onnxruntime; MatMulNBits replaced it",
 	"com.microsoft.SparseToDenseMatMul":          "weights in sparse tensors; store them as dense ones",
@@ -88,7 +89,8 @@ func Operators() []Operator {
 		for name, rows := range byName {
 			until := math.MaxInt // rows are in descending order
 			for _, r := range rows {
-				out = append(out, Operator{domain, name, r.since, typesOfFirst(newestSchema(domain, name, until)), backendsOf(domain, name)})
+				out = append(out, Operator{domain, name, r.since, typesOfFirst(newestSchema(domain, name, until)),
+					backendsOf(domain, name)})
 				until = r.since - 1
 			}
 		}

@@ -116,7 +116,8 @@ func convolve(win ir.Window, groups int, x, w, bias *tensor.Tensor) *tensor.Tens
 func TestConv(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		win, sizes, attrs := drawWindow(r)
-		batch, channels, outputs := rapid.IntRange(1, 2).Draw(r, "batch"), rapid.IntRange(1, 3).Draw(r, "channels"), rapid.IntRange(1, 3).Draw(r, "outputs")
+		batch, channels, outputs := rapid.IntRange(1, 2).Draw(r, "batch"), rapid.IntRange(1, 3).Draw(r, "channels"),
+			rapid.IntRange(1, 3).Draw(r, "outputs")
 		groups := rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(r, "groups")
 		x := drawTensor(r, append([]int{batch, groups * channels}, sizes...)...)
 		outputs *= groups
@@ -165,7 +166,8 @@ func TestTransposed(t *testing.T) {
 			r.Skip("pads leave nothing")
 		}
 		s := &sketch{}
-		args := []any{s.input("x", tensor.F32, inputs(x)...), s.constant(w), s.constant(bias), intAttr("group", int64(groups)), intsAttr("output_padding", padding...)}
+		args := []any{s.input("x", tensor.F32, inputs(x)...), s.constant(w), s.constant(bias), intAttr("group", int64(groups)),
+			intsAttr("output_padding", padding...)}
 		g, err := s.lower(13, s.node("ConvTranspose", append(args, attrs...)...))
 		require.NoError(r, err)
 		got, err := ir.Interpret(g, []*tensor.Tensor{x})
@@ -196,7 +198,8 @@ func TestTransposedStays(t *testing.T) {
 		"phases":           {66, maxPhases + 1, 1, []int64{0, 0}},
 	} {
 		s := &sketch{}
-		g, err := s.lower(13, s.node("ConvTranspose", s.input("x", tensor.F32, 1, 1, "n"), s.constant(tensor.New(tensor.F32, 1, 1, c.kernel)),
+		g, err := s.lower(13, s.node("ConvTranspose", s.input("x", tensor.F32, 1, 1, "n"),
+			s.constant(tensor.New(tensor.F32, 1, 1, c.kernel)),
 			intsAttr("strides", int64(c.stride)), intsAttr("dilations", int64(c.dilation)), intsAttr("pads", c.pads...)))
 		require.NoError(t, err, name)
 		require.Contains(t, opNames(g), "onnx.ConvTranspose", name)

@@ -89,7 +89,8 @@ func lowerLpPool(c *Context) []*ir.Value {
 }
 
 func lowerMaxPool(c *Context) []*ir.Value {
-	op := ops.MaxPool{Window: c.poolWindow(10, 10), ColumnMajor: c.Version() >= 8 && c.choice("storage_order", 2) == 1, Results: c.NumOutputs()}
+	op := ops.MaxPool{Window: c.poolWindow(10, 10), ColumnMajor: c.Version() >= 8 && c.choice("storage_order", 2) == 1,
+		Results: c.NumOutputs()}
 	c.checkPool(op)
 	if x := c.In(0); (x.Type.DType.IsFloat() || x.Type.DType.Bits() == 8) && !c.Wants(1) && c.tapped(op.Window) {
 		largest := func(x *ir.Value) *ir.Value { return c.poolTaps(op.Window, x, ir.MaxFn, math.Inf(-1)) }
@@ -151,5 +152,6 @@ func lowerMaxUnpool(c *Context) []*ir.Value {
 }
 
 func lowerLRN(c *Context) []*ir.Value {
-	return c.opaque(ops.LRN{Size: c.AttrInt("size", 0), Alpha: c.AttrFloat("alpha", 1e-4), Beta: c.AttrFloat("beta", 0.75), Bias: c.AttrFloat("bias", 1)}, c.In(0))
+	return c.opaque(ops.LRN{Size: c.AttrInt("size", 0), Alpha: c.AttrFloat("alpha", 1e-4), Beta: c.AttrFloat("beta", 0.75),
+		Bias: c.AttrFloat("bias", 1)}, c.In(0))
 }

@@ -249,7 +249,8 @@ func lowerQLinearConv(c *Context) []*ir.Value {
 	ys := c.scaling(x.Type, 6, 7)
 	if isScalar(xs.scale) && isScalar(ys.scale) && xs.scale.Type.DType == tensor.F32 {
 		win := c.window(c.weightsKernel(w), true)
-		return []*ir.Value{c.convBytes(win, c.AttrInt("group", 1), x, w, xs.zero, ws.zero, xs.scale, ws.scale, bias, nil, ys.scale, ys.zero)}
+		return []*ir.Value{c.convBytes(win, c.AttrInt("group", 1), x, w, xs.zero, ws.zero, xs.scale, ws.scale, bias, nil, ys.scale,
+			ys.zero)}
 	}
 	in := []*ir.Value{c.dequantize(x, xs, tensor.F32), c.dequantize(w, ws, tensor.F32)}
 	if bias != nil { // in units of both scales

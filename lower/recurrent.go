@@ -85,7 +85,8 @@ func makesWeights(v *ir.Value, seen map[*ir.Value]bool) bool {
 		return false
 	}
 	switch k := v.Def.Op.Kind(); {
-	case k == ir.KindQuantize, k == ir.KindDequantize, k == ir.KindCast && v.Def.Inputs[0].Type.DType.Bits() < v.Type.DType.Bits() && v.Type.DType.IsFloat(), k.Has(ir.KeepsCustom), k.Has(ir.Typed):
+	case k == ir.KindQuantize, k == ir.KindDequantize, k == ir.KindCast && v.Def.Inputs[0].Type.DType.Bits() < v.Type.DType.Bits() &&
+		v.Type.DType.IsFloat(), k.Has(ir.KeepsCustom), k.Has(ir.Typed):
 		return false
 	}
 	return !slices.ContainsFunc(v.Def.Inputs, func(x *ir.Value) bool { return !makesWeights(x, seen) })

@@ -22,13 +22,15 @@ func TestReorderedGates(t *testing.T) {
 	s := &sketch{}
 	reorder := func(w string) string {
 		part := func(from, to int64) string {
-			return s.node("Slice", w, s.constant(tensor.FromSlice([]int64{from * hidden})), s.constant(tensor.FromSlice([]int64{to * hidden})), s.constant(tensor.FromSlice([]int64{0})))
+			return s.node("Slice", w, s.constant(tensor.FromSlice([]int64{from * hidden})),
+				s.constant(tensor.FromSlice([]int64{to * hidden})), s.constant(tensor.FromSlice([]int64{0})))
 		}
 		all := s.node("Concat", part(0, 1), part(3, 4), part(1, 3), intAttr("axis", 0))
 		return s.node("Unsqueeze", all, s.constant(tensor.FromSlice([]int64{0})))
 	}
 	w := reorder(s.constant(gates))
-	g, err := s.lower(17, s.node("LSTM", s.input("x", tensor.F32, "steps", "batch", hidden), w, reorder(s.constant(gates)), intAttr("hidden_size", hidden)))
+	g, err := s.lower(17, s.node("LSTM", s.input("x", tensor.F32, "steps", "batch", hidden), w, reorder(s.constant(gates)),
+		intAttr("hidden_size", hidden)))
 	require.NoError(t, err)
 	cell := g.Nodes[len(g.Nodes)-1]
 	require.Equal(t, "onnx.LSTM", ir.OpName(cell.Op))
@@ -42,7 +44,8 @@ func TestReorderedGates(t *testing.T) {
 
 	s = &sketch{}
 	shape := s.constant(tensor.FromSlice([]int64{1, 4 * hidden, hidden}))
-	g, err = s.lower(17, s.node("LSTM", s.input("x", tensor.F32, "steps", "batch", hidden), s.node("Expand", s.constant(gates), shape), s.node("Expand", s.input("r", tensor.F32, 1, 1, 1), shape),
+	g, err = s.lower(17, s.node("LSTM", s.input("x", tensor.F32, "steps", "batch", hidden), s.node("Expand", s.constant(gates), shape),
+		s.node("Expand", s.input("r", tensor.F32, 1, 1, 1), shape),
 		intAttr("hidden_size", hidden)))
 	require.NoError(t, err)
 	cell = g.Nodes[len(g.Nodes)-1]

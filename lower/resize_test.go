@@ -101,7 +101,8 @@ func TestRepeats(t *testing.T) {
 		text := func(name, value string) *onnxpb.AttributeProto {
 			return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_STRING, S: []byte(value)}
 		}
-		g, err := s.lower(19, s.node("Resize", s.input("x", tensor.F32, "n", 3, 4, 6), "", s.constant(tensor.FromSlice(c.scales)), text("mode", "nearest"),
+		g, err := s.lower(19, s.node("Resize", s.input("x", tensor.F32, "n", 3, 4, 6), "", s.constant(tensor.FromSlice(c.scales)),
+			text("mode", "nearest"),
 			text("coordinate_transformation_mode", c.coordinates), text("nearest_mode", c.nearest)))
 		require.NoError(t, err)
 		require.Equal(t, c.views, !slices.Contains(opNames(g), "onnx.Resize"), "%+v", c)

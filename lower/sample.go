@@ -29,7 +29,8 @@ func lowerAffineGrid(c *Context) []*ir.Value {
 	}
 	size := c.Dims(1)
 	r := len(size) - 2
-	if r < 1 || Rank(theta) != 3 || ir.Same(theta.Type.Shape[1], ir.N(r)) == ir.No || ir.Same(theta.Type.Shape[2], ir.N(r+1)) == ir.No || ir.Same(theta.Type.Shape[0], size[0]) == ir.No {
+	if r < 1 || Rank(theta) != 3 || ir.Same(theta.Type.Shape[1], ir.N(r)) == ir.No || ir.Same(theta.Type.Shape[2], ir.N(r+1)) == ir.No ||
+		ir.Same(theta.Type.Shape[0], size[0]) == ir.No {
 		c.Failf("theta %v for images %v", theta.Type, ir.Shape(size))
 	}
 	spatial := ir.Shape(size[2:])
@@ -56,7 +57,8 @@ func lowerAffineGrid(c *Context) []*ir.Value {
 
 func lowerGridSample(c *Context) []*ir.Value {
 	x, grid := c.In(0), c.In(1)
-	op := ops.GridSample{Mode: c.AttrString("mode", "linear"), Padding: c.AttrString("padding_mode", "zeros"), Corners: c.AttrBool("align_corners", false)}
+	op := ops.GridSample{Mode: c.AttrString("mode", "linear"), Padding: c.AttrString("padding_mode", "zeros"),
+		Corners: c.AttrBool("align_corners", false)}
 	switch op.Mode {
 	case "bilinear":
 		op.Mode = "linear"

@@ -123,7 +123,8 @@ func (c *Context) unrollScan(r *subgraph, s scan, trips int, in []*ir.Value) ([]
 
 // op is the scan as the IR keeps it.
 func (s scan) op(types []ir.Type, batched bool) ops.Scan {
-	return ops.Scan{Typed: typed(types...), States: s.states, InputAxes: s.inAxes, InputDirections: s.inBack, OutputAxes: s.outAxes, OutputDirections: s.outBack, Batched: batched}
+	return ops.Scan{Typed: typed(types...), States: s.states, InputAxes: s.inAxes, InputDirections: s.inBack, OutputAxes: s.outAxes,
+		OutputDirections: s.outBack, Batched: batched}
 }
 
 // lowerScanBatch: opset 8 scans every row of a batch, axis 0, along axis 1, and operand 0 may say how many elements of each

@@ -124,7 +124,8 @@ func (s *schema) formals(text string) (least int, list []formal) {
 			continue
 		}
 		name, variable, _ := strings.Cut(f, ":")
-		x := formal{name: strings.TrimRight(name, "?*"), variable: variable, optional: strings.HasSuffix(name, "?"), variadic: strings.HasSuffix(name, "*"),
+		x := formal{name: strings.TrimRight(name, "?*"), variable: variable, optional: strings.HasSuffix(name, "?"),
+			variadic:      strings.HasSuffix(name, "*"),
 			heterogeneous: strings.HasSuffix(name, "**")}
 		if x.types, x.bound = s.types[variable]; !x.bound {
 			x.types = parseTypes(variable)
@@ -242,7 +243,8 @@ func (s *schema) result(i int, in []*ir.Value) tensor.DType {
 	}
 	f := &s.outputs[min(i, len(s.outputs)-1)]
 	for k, v := range in {
-		if x := &s.inputs[min(k, len(s.inputs)-1)]; v != nil && f.bound && !f.heterogeneous && x.variable == f.variable && v.Type.Kind == ir.TensorType {
+		if x := &s.inputs[min(k, len(s.inputs)-1)]; v != nil && f.bound && !f.heterogeneous && x.variable == f.variable &&
+			v.Type.Kind == ir.TensorType {
 			return v.Type.DType
 		}
 	}

@@ -54,5 +54,6 @@ func lowerUnique(c *Context) []*ir.Value {
 	}
 	vector := ir.TensorOf(tensor.I64, groups)
 	types := []ir.Type{ir.TensorOf(t.DType, shape...), vector, ir.TensorOf(tensor.I64, n), vector}
-	return c.compute(ops.Unique{Typed: typed(types[:c.NumOutputs()]...), Axis: axis, Flat: flat, Unsorted: !c.AttrBool("sorted", true)}, c.In(0))
+	return c.compute(ops.Unique{Typed: typed(types[:c.NumOutputs()]...), Axis: axis, Flat: flat, Unsorted: !c.AttrBool("sorted", true)},
+		c.In(0))
 }

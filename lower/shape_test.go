@@ -104,7 +104,8 @@ func TestSizesStaySymbols(t *testing.T) {
 			return s.node("Reshape", s.input("x", tensor.F32, "batch", "seq", 4, 32), s.ints(0, -1, 128))
 		}, "f32[batch,seq,128]"},
 		{"the wildcard beside a sum", 13, func(s *sketch) string {
-			past := s.node("Concat", s.input("p", tensor.F32, "batch", "past", 8), s.input("x", tensor.F32, "batch", "seq", 8), intAttr("axis", 1))
+			past := s.node("Concat", s.input("p", tensor.F32, "batch", "past", 8), s.input("x", tensor.F32, "batch", "seq", 8),
+				intAttr("axis", 1))
 			sizes := s.node("Slice", s.node("Shape", past), s.ints(0), s.ints(2))
 			return s.node("Reshape", past, s.node("Concat", sizes, s.ints(2, -1), intAttr("axis", 0)))
 		}, "f32[batch,past+seq,2,4]"},
@@ -141,7 +142,9 @@ func TestSizesStaySymbols(t *testing.T) {
 		{"expand with -1 for keep", 13, func(s *sketch) string {
 			x := s.input("x", tensor.F32, "batch", 1, "seq")
 			shape := s.node("Concat", s.ints(-1), s.ints(4), s.node("Slice", s.node("Shape", x), s.ints(2), s.ints(3)), intAttr("axis", 0))
-			ones := s.node("ConstantOfShape", s.node("Shape", shape), &onnxpb.AttributeProto{Name: "value", Type: onnxpb.AttributeProto_TENSOR, T: onnx.FromTensor("", tensor.FromSlice([]int64{1}))})
+			ones := s.node("ConstantOfShape", s.node("Shape", shape),
+				&onnxpb.AttributeProto{Name: "value", Type: onnxpb.AttributeProto_TENSOR,
+					T: onnx.FromTensor("", tensor.FromSlice([]int64{1}))})
 			keep := s.node("Equal", shape, s.node("Mul", ones, s.constant(tensor.Scalar(int64(-1)))))
 			return s.node("Expand", x, s.node("Where", keep, ones, shape))
 		}, "f32[batch,4,seq]"},
@@ -167,7 +170,8 @@ func TestSizesStaySymbols(t *testing.T) {
 			return s.node("Pad", s.input("x", tensor.F32, "batch", "seq"), s.ints(0, 2, 0, 1))
 		}, "f32[batch,seq+3]"},
 		{"one hot", 13, func(s *sketch) string {
-			return s.node("OneHot", s.input("x", tensor.I64, "batch", "seq"), s.constant(tensor.Scalar(int64(9))), s.constant(tensor.FromSlice([]float32{0, 1})))
+			return s.node("OneHot", s.input("x", tensor.I64, "batch", "seq"), s.constant(tensor.Scalar(int64(9))),
+				s.constant(tensor.FromSlice([]float32{0, 1})))
 		}, "f32[batch,seq,9]"},
 		{"top k", 13, func(s *sketch) string {
 			return s.node("TopK", s.input("x", tensor.F32, "batch", 30), s.ints(5))
@@ -217,7 +221,8 @@ func TestShapeErrors(t *testing.T) {
 		{13, func(s *sketch, x string) string { return s.node("Reshape", x, s.ints(-1, -1)) }, "two axes of size -1"},
 		{13, func(s *sketch, x string) string { return s.node("Reshape", x, s.ints(2, 3, 4, 0)) }, "copies axis 3"},
 		{13, func(s *sketch, x string) string { return s.node("Reshape", x, s.ints(-7, 3)) }, "negative size"},
-		{13, func(s *sketch, x string) string { return s.node("Reshape", x, s.ints(24), intAttr("allowzero", 1)) }, "allowzero is unknown to opset 13"},
+		{13, func(s *sketch, x string) string { return s.node("Reshape", x, s.ints(24), intAttr("allowzero", 1)) },
+			"allowzero is unknown to opset 13"},
 		{13, func(s *sketch, x string) string { return s.node("Squeeze", x, s.ints(0)) }, "axis 0 of [2,3,4] is not of size 1"},
 		{13, func(s *sketch, x string) string { return s.node("Unsqueeze", x, s.ints(0, 0)) }, "named twice"},
 		{13, func(s *sketch, x string) string { return s.node("Unsqueeze", x, s.ints(5)) }, "axis 5 for rank 4"},

@@ -134,6 +134,7 @@ func TestRecurrentRefuses(t *testing.T) {
 		g, err := lower(17, []int{directions, 4, 4}, stringAttr("direction", direction), intAttr("layout", 1))
 		require.NoError(t, err, direction)
 		r := g.Nodes[len(g.Nodes)-1].Op.(ops.RNN).Recurrent
-		require.Equal(t, []any{direction == "reverse", direction == "bidirectional", true, 4}, []any{r.Reverse, r.Bidirectional, r.BatchFirst, r.Hidden}, direction)
+		require.Equal(t, []any{direction == "reverse", direction == "bidirectional", true, 4},
+			[]any{r.Reverse, r.Bidirectional, r.BatchFirst, r.Hidden}, direction)
 	}
 }

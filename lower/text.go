@@ -59,7 +59,8 @@ func lowerStringNormalizer(c *Context) []*ir.Value {
 }
 
 func lowerTfIdfVectorizer(c *Context) []*ir.Value {
-	v := ops.TfIdfVectorizer{Shortest: c.AttrInt("min_gram_length", 0), Longest: c.AttrInt("max_gram_length", 0), Skips: c.AttrInt("max_skip_count", 0), Mode: c.AttrString("mode", "")}
+	v := ops.TfIdfVectorizer{Shortest: c.AttrInt("min_gram_length", 0), Longest: c.AttrInt("max_gram_length", 0),
+		Skips: c.AttrInt("max_skip_count", 0), Mode: c.AttrString("mode", "")}
 	pool, text := c.AttrStrings("pool_strings")
 	numbers, isInt := c.AttrInts("pool_int64s")
 	for _, n := range numbers {

@@ -14,7 +14,8 @@ import (
 func TestTextAtRun(t *testing.T) {
 	s := &sketch{}
 	x := s.input("x", tensor.String, "n")
-	kept := s.node("StringNormalizer", x, &onnxpb.AttributeProto{Name: "stopwords", Type: onnxpb.AttributeProto_STRINGS, Strings: [][]byte{[]byte("The")}}, stringAttr("case_change_action", "UPPER"))
+	kept := s.node("StringNormalizer", x, &onnxpb.AttributeProto{Name: "stopwords", Type: onnxpb.AttributeProto_STRINGS,
+		Strings: [][]byte{[]byte("The")}}, stringAttr("case_change_action", "UPPER"))
 	g, err := s.lower(20, s.node("StringConcat", kept, s.constant(tensor.FromStrings([]string{"!"}))))
 	require.NoError(t, err)
 	got, err := ir.Interpret(g, []*tensor.Tensor{tensor.FromStrings([]string{"the", "cat", "ÄR"})})
@@ -27,17 +28,20 @@ func TestTextErrors(t *testing.T) {
 		build func(s *sketch) string
 		want  string
 	}{
-		{func(s *sketch) string { return s.node("StringConcat", s.input("x", tensor.F32, 2), "x") }, "operand 0 (X) is float; opset 20 takes string"},
+		{func(s *sketch) string { return s.node("StringConcat", s.input("x", tensor.F32, 2), "x") },
+			"operand 0 (X) is float; opset 20 takes string"},
 		{func(s *sketch) string {
 			return s.node("RegexFullMatch", s.input("x", tensor.String, 2), stringAttr("pattern", "("))
 		}, "missing closing )"},
 		{func(s *sketch) string {
 			return s.node("TfIdfVectorizer", s.input("x", tensor.I64, 2), stringAttr("mode", "TF"), intsAttr("pool_int64s", 1, 2, 3),
-				intsAttr("ngram_counts", 0, 1), intsAttr("ngram_indexes", 0), intAttr("min_gram_length", 1), intAttr("max_gram_length", 2), intAttr("max_skip_count", 0))
+				intsAttr("ngram_counts", 0, 1), intsAttr("ngram_indexes", 0), intAttr("min_gram_length", 1),
+				intAttr("max_gram_length", 2), intAttr("max_skip_count", 0))
 		}, "1 ngram_indexes and 0 weights for 2 n-grams"},
 		{func(s *sketch) string {
 			return s.node("TfIdfVectorizer", s.input("x", tensor.I64, 2), stringAttr("mode", "TF"), intsAttr("pool_int64s", 1, 2),
-				intsAttr("ngram_counts", 3), intsAttr("ngram_indexes", 0), intAttr("min_gram_length", 1), intAttr("max_gram_length", 2), intAttr("max_skip_count", 0))
+				intsAttr("ngram_counts", 3), intsAttr("ngram_indexes", 0), intAttr("min_gram_length", 1), intAttr("max_gram_length", 2),
+				intAttr("max_skip_count", 0))
 		}, "ngram_counts [3] for a pool of 2"},
 	} {
 		s := &sketch{}

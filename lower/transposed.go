@@ -153,7 +153,8 @@ func (t *transposed) convolution(chosen []phase) *ir.Value {
 	conv := ir.Conv{Window: ir.Window{Auto: "NOTSET"}, Group: t.op.Group}
 	var after []int
 	for _, p := range chosen {
-		conv.Kernel, conv.Strides, conv.Dilations = append(conv.Kernel, max(p.taps, 1)), append(conv.Strides, 1), append(conv.Dilations, max(p.dilation, 1))
+		conv.Kernel, conv.Strides, conv.Dilations = append(conv.Kernel, max(p.taps, 1)), append(conv.Strides, 1),
+			append(conv.Dilations, max(p.dilation, 1))
 		conv.Pads, after = append(conv.Pads, p.before), append(after, p.after)
 	}
 	conv.Pads = append(conv.Pads, after...)
@@ -190,7 +191,8 @@ func (t *transposed) weightsOf(chosen []phase) *ir.Value {
 		split, joined, perm = append(split, p.taps), append(joined, p.taps), append(perm, 3+axis)
 	}
 	y := w.Const.Aligned()
-	for _, op := range []ir.Op{cut, ir.Reshape{Shape: ir.Dims(split...)}, ir.Transpose{Perm: append(perm, 1, 0, 2)}, ir.Reshape{Shape: ir.Dims(append(joined, inputs, outputs*t.op.Group)...)}} {
+	for _, op := range []ir.Op{cut, ir.Reshape{Shape: ir.Dims(split...)}, ir.Transpose{Perm: append(perm, 1, 0, 2)},
+		ir.Reshape{Shape: ir.Dims(append(joined, inputs, outputs*t.op.Group)...)}} {
 		y = t.evaluated(op, y)
 	}
 	v := t.b.g.NewConst(w.Name, y)

@@ -14,7 +14,8 @@ func Build(c Config) (*onnxpb.ModelProto, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	m := &bert{Config: c, builder: builder{graph: &onnxpb.GraphProto{Name: "main_graph"}, float: tensor.F32, seed: c.Seed, count: map[string]int{}}}
+	m := &bert{Config: c, builder: builder{graph: &onnxpb.GraphProto{Name: "main_graph"}, float: tensor.F32, seed: c.Seed,
+		count: map[string]int{}}}
 	if c.Form == FP16 {
 		m.float = tensor.F16
 	}

@@ -58,7 +58,8 @@ func (m *bert) fusedLayer(x, mask string) string {
 		m.in("output", func() {
 			w, bias := m.dense("dense", size, m.Hidden)
 			y = m.op("MatMul", []string{inner, w})
-			y = m.contrib(1, "SkipLayerNormalization", append(append([]string{y, x}, m.norm("LayerNorm")...), bias), float("epsilon", 1e-12))
+			y = m.contrib(1, "SkipLayerNormalization", append(append([]string{y, x}, m.norm("LayerNorm")...), bias),
+				float("epsilon", 1e-12))
 		})
 		return y
 	}

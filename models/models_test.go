@@ -30,7 +30,8 @@ func TestEveryNameBuilds(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, m.Close())
 	}
-	for _, name := range []string{"", "bert", "bert-tiny-", "bert-tiny-nothing", "ner", "-ner", "int8", "-int8", "bert-tiny-int8-ner", "bert-tiny-int8-int8"} {
+	for _, name := range []string{"", "bert", "bert-tiny-", "bert-tiny-nothing", "ner", "-ner", "int8", "-int8", "bert-tiny-int8-ner",
+		"bert-tiny-int8-int8"} {
 		_, ok := Lookup(name)
 		require.False(t, ok, name)
 	}

@@ -141,7 +141,8 @@ func TestExternalDataThatIsRefused(t *testing.T) {
 		{outside("location", "data.bin", "offset", "-1"), `offset "-1" is not a number`},
 		{outside("location", "data.bin", "length", "twelve"), `length "twelve" is not a number`},
 		{outside("location", "data.bin", "offset", "18446744073709551615"), "is not a number"},
-		{outside("location", "data.bin", "offset", "9223372036854775807"), "12 bytes at offset 9223372036854775807 are asked for, the file has 13"},
+		{outside("location", "data.bin", "offset", "9223372036854775807"),
+			"12 bytes at offset 9223372036854775807 are asked for, the file has 13"},
 		{outside("location", "data.bin", "offset", "2"), "12 bytes at offset 2 are asked for, the file has 13"},
 		{outside("location", "data.bin", "offset", "1", "length", "11"), "needs 12 bytes, its length is given as 11"},
 	} {
@@ -180,13 +181,16 @@ func everyPosition(tp *onnxpb.TensorProto) map[string]*onnxpb.ModelProto {
 	function.Functions = []*onnxpb.FunctionProto{{Name: "f", Node: inBody.Node}}
 	training.TrainingInfo = []*onnxpb.TrainingInfoProto{{Algorithm: withWeight(tp).Graph}}
 	forms := map[string]*onnxpb.ModelProto{
-		"initializer":    withWeight(tp),
-		"sparse":         model(sparseWeight),
-		"tensors":        model(attribute(&onnxpb.AttributeProto{Name: "t", Type: onnxpb.AttributeProto_TENSORS, Tensors: []*onnxpb.TensorProto{tp}})),
-		"sparse value":   model(attribute(&onnxpb.AttributeProto{Name: "t", Type: onnxpb.AttributeProto_SPARSE_TENSOR, SparseTensor: sp})),
-		"sparse values":  model(attribute(&onnxpb.AttributeProto{Name: "t", Type: onnxpb.AttributeProto_SPARSE_TENSORS, SparseTensors: []*onnxpb.SparseTensorProto{sp}})),
-		"body":           model(inBody),
-		"bodies":         model(attribute(&onnxpb.AttributeProto{Name: "g", Type: onnxpb.AttributeProto_GRAPHS, Graphs: []*onnxpb.GraphProto{inBody}})),
+		"initializer": withWeight(tp),
+		"sparse":      model(sparseWeight),
+		"tensors": model(attribute(&onnxpb.AttributeProto{Name: "t", Type: onnxpb.AttributeProto_TENSORS,
+			Tensors: []*onnxpb.TensorProto{tp}})),
+		"sparse value": model(attribute(&onnxpb.AttributeProto{Name: "t", Type: onnxpb.AttributeProto_SPARSE_TENSOR, SparseTensor: sp})),
+		"sparse values": model(attribute(&onnxpb.AttributeProto{Name: "t", Type: onnxpb.AttributeProto_SPARSE_TENSORS,
+			SparseTensors: []*onnxpb.SparseTensorProto{sp}})),
+		"body": model(inBody),
+		"bodies": model(attribute(&onnxpb.AttributeProto{Name: "g", Type: onnxpb.AttributeProto_GRAPHS,
+			Graphs: []*onnxpb.GraphProto{inBody}})),
 		"function":       function,
 		"training graph": training,
 	}

@@ -25,7 +25,8 @@ func FuzzRead(f *testing.F) {
 			body("else_branch", bare([]string{"t"}, node("Abs", "", []string{"x"}, []string{"t"})))))),
 		{IrVersion: 10, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 20}}, Functions: []*onnxpb.FunctionProto{{
 			Name: "f", Domain: "local", Input: []string{"a"}, Output: []string{"b"}, Attribute: []string{"alpha"},
-			OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 20}}, Node: []*onnxpb.NodeProto{node("Elu", "", []string{"a"}, []string{"b"},
+			OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 20}},
+			Node: []*onnxpb.NodeProto{node("Elu", "", []string{"a"}, []string{"b"},
 				&onnxpb.AttributeProto{Name: "alpha", RefAttrName: "alpha", Type: onnxpb.AttributeProto_FLOAT})}}}},
 		{IrVersion: 8, Graph: &onnxpb.GraphProto{SparseInitializer: []*onnxpb.SparseTensorProto{
 			sparse([]int64{2, 3}, []float32{5, 6}, tensor.FromSlice([]int64{1, 5}))}}},

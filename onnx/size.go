@@ -18,9 +18,11 @@ func SizeName(size *onnxpb.TensorShapeProto_Dimension, value string, axis int) s
 	return fmt.Sprintf("%s.%d", printable(value), axis)
 }
 
-// named reports whether a size has a name. One such as "?", "-1" and "None", which exporters give to every size that they do not know, is none.
+// named reports whether a size has a name. One such as "?", "-1" and "None", which exporters give to every size that they do not know, is
+// none.
 func named(size string) bool {
-	return size != "-1" && size != "None" && strings.ContainsFunc(size, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+	return size != "-1" && size != "None" && strings.ContainsFunc(size,
+		func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
 // printable is a model's name of a size as errors can print it: cut, and told apart by its hash, where it is long.

@@ -32,7 +32,8 @@ func TestSaveLarge(t *testing.T) {
 		Name:        "g",
 		Initializer: []*onnxpb.TensorProto{FromTensor("odd", odd), FromTensor("raw", raw), typed, FromTensor("small", small)},
 		Node:        []*onnxpb.NodeProto{{OpType: "Identity", Input: []string{"typed"}, Output: []string{"y"}}},
-		Output:      []*onnxpb.ValueInfoProto{{Name: "y", Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: 1}}}}},
+		Output: []*onnxpb.ValueInfoProto{{Name: "y",
+			Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: 1}}}}},
 	}}
 	before := proto.Clone(p)
 	file := filepath.Join(t.TempDir(), "large.onnx")

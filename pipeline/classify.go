@@ -227,7 +227,8 @@ func (m *Model) ScorePairs(ctx context.Context, pairs []Pair, o RerankOptions) (
 		}
 		f := functions[m.activation(o.Function, len(v))]
 		if f == nil {
-			return nil, fmt.Errorf("pipeline: invalid function %q: want one of %s", m.activation(o.Function, len(v)), strings.Join(sortedKeys(functions), ", "))
+			return nil, fmt.Errorf("pipeline: invalid function %q: want one of %s", m.activation(o.Function, len(v)),
+				strings.Join(sortedKeys(functions), ", "))
 		}
 		f(v)
 		out[i] = v[len(v)-1]
@@ -280,7 +281,8 @@ func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShot
 	case !strings.Contains(template, "{}"):
 		return nil, fmt.Errorf("pipeline: the template %q has no {} for the label", template)
 	case entails < 0:
-		return nil, fmt.Errorf("pipeline: a model of natural language inference has a label entailment, and this one has %s", listOr(m.config.labels, "no labels"))
+		return nil, fmt.Errorf("pipeline: a model of natural language inference has a label entailment, and this one has %s",
+			listOr(m.config.labels, "no labels"))
 	}
 	contradicts := 0
 	if entails == 0 {

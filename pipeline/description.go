@@ -204,7 +204,8 @@ func isModel(name string) bool {
 // choose picks a model file: model.onnx, in the folder onnx first, or that of a variant ("quantized" is model_quantized.onnx).
 func choose(files []string, variant string) (string, error) {
 	if len(files) == 0 {
-		return "", errors.New("there is no .onnx file in it, nor in its folder onnx: export the model, for instance with: optimum-cli export onnx")
+		return "", errors.New("there is no .onnx file in it, nor in its folder onnx: export the model, for instance with: optimum-cli " +
+			"export onnx")
 	}
 	names := []string{"model.onnx"}
 	if variant != "" {
@@ -387,7 +388,8 @@ func (d *Description) findTask() {
 }
 
 // offsetTypes are the models whose positions are counted from beyond the padding's id.
-var offsetTypes = []string{"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "data2vec-text", "ibert", "xlm_roberta"}
+var offsetTypes = []string{"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "data2vec-text", "ibert",
+	"xlm_roberta"}
 
 // firstPosition is the number of the first token's position.
 func (c *config) firstPosition() int {
@@ -432,7 +434,8 @@ func (d *Description) findLength(o Options) error {
 		d.note("length", "config.json", "%d tokens", d.MaxLength)
 	}
 	if positions > 0 && d.MaxLength > positions {
-		return fmt.Errorf("%s: rows of %d tokens are asked for, and the model has %d positions (config.json): choose a smaller length", d.Dir, d.MaxLength, positions)
+		return fmt.Errorf("%s: rows of %d tokens are asked for, and the model has %d positions (config.json): choose a smaller length",
+			d.Dir, d.MaxLength, positions)
 	}
 	return nil
 }

@@ -35,7 +35,8 @@ type EmbedOptions struct {
 }
 
 // SidePrompt returns the name of the prompt that texts of a side get; empty for none, and then the model's default prompt is not theirs
-// either, as in sentence-transformers. There an empty prompt "query" or "document", which it writes into each model's files, comes before one
+// either, as in sentence-transformers. There an empty prompt "query" or "document", which it writes into each model's files, comes before
+// one
 // that has a text under another name, such as "passage"; here the text counts, which the model was trained with.
 func (d *Description) SidePrompt(side Side) string {
 	for _, name := range sidePrompts[side] {
@@ -92,7 +93,8 @@ func (m *Model) promptLength(ctx context.Context, prompt string) (int, error) {
 }
 
 // rows makes rows of texts with a prompt in front.
-func (m *Model) rows(ctx context.Context, texts []string, prompt string, length int, cut Truncated, options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
+func (m *Model) rows(ctx context.Context, texts []string, prompt string, length int, cut Truncated,
+	options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
 	inputs := make([]tokenizer.Input, len(texts))
 	ask := memory.Asker(ctx)
 	for i, text := range texts {
@@ -107,7 +109,8 @@ func (m *Model) rows(ctx context.Context, texts []string, prompt string, length 
 }
 
 // Embed returns a vector for each text. It fails with ErrTask if the model has no output for this, with ErrPooling if nothing says
-// how one vector is made of the tokens', with ErrQueueFull or ErrTooLarge under Options.Reject, with rlxc.ErrMemory, with os.ErrClosed after Close, or with the error of ctx.
+// how one vector is made of the tokens', with ErrQueueFull or ErrTooLarge under Options.Reject, with rlxc.ErrMemory, with os.ErrClosed
+// after Close, or with the error of ctx.
 func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
 	out := make([][]float32, len(texts))
 	err := m.embed(ctx, texts, o, func(i int, v []float32) error {
@@ -166,7 +169,8 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 			}
 		}
 	} else if pool == nil {
-		return kindError{fmt.Errorf("pipeline: nothing beside %s says how one vector is made of the tokens' (modules.json, 1_Pooling): choose one (Options.Pooling, --pool) of %s",
+		return kindError{fmt.Errorf("pipeline: nothing beside %s says how one vector is made of the tokens' (modules.json, 1_Pooling): "+
+			"choose one (Options.Pooling, --pool) of %s",
 			m.Description.Model, strings.Join(Poolings(), ", ")), ErrPooling}
 	}
 	if o.Normalize != nil {

@@ -138,7 +138,8 @@ func layoutOf(model string, inputs []rlxc.ValueInfo, dims []string, first int) (
 			}
 		case isPast(v.Name), extra:
 		default:
-			return nil, kindError{fmt.Errorf("%s takes an input %q, which is not made of text: supported are %s, past_key_values and %s", model, v.Name,
+			return nil, kindError{fmt.Errorf("%s takes an input %q, which is not made of text: supported are %s, past_key_values and %s",
+				model, v.Name,
 				strings.Join(sortedKeys(fillers), ", "), strings.Join(sortedKeys(extras), ", ")), ErrNotText}
 		}
 	}
@@ -345,7 +346,8 @@ func (e *padded) rows(length int) (int, error) {
 	for {
 		report, err := e.program.Plan(e.layout.sizes(n, length))
 		if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
-			err = fmt.Errorf("%w: %d rows of %d tokens need %d bytes, the limit of a session is %d", rlxc.ErrMemory, n, length, report.Plan.Committed, e.limit)
+			err = fmt.Errorf("%w: %d rows of %d tokens need %d bytes, the limit of a session is %d", rlxc.ErrMemory, n, length,
+				report.Plan.Committed, e.limit)
 		}
 		switch {
 		case err == nil:
@@ -456,7 +458,8 @@ var outputNames = []struct {
 	rank  int // 0 for any
 	names []string
 }{
-	{func(o *outputs) *string { return &o.hidden }, 3, []string{"token_embeddings", "last_hidden_state", "hidden_states", "encoder_output"}},
+	{func(o *outputs) *string { return &o.hidden }, 3, []string{"token_embeddings", "last_hidden_state", "hidden_states",
+		"encoder_output"}},
 	{func(o *outputs) *string { return &o.pooled }, 2, []string{"sentence_embedding", "text_embeds", "embeddings", "dense_vecs"}},
 	{func(o *outputs) *string { return &o.logits }, 0, []string{"logits", "scores", "prediction_scores"}},
 	{func(o *outputs) *string { return &o.start }, 2, []string{"start_logits"}},
@@ -509,13 +512,15 @@ func namesOf(infos []rlxc.ValueInfo) string {
 
 // lacks is the error of a task that the model has no output for.
 func (m *Model) lacks(what string) error {
-	return kindError{fmt.Errorf("pipeline: %s cannot %s: it returns %s, and was made to %s", m.Description.Model, what, namesOf(m.model.Outputs()), m.Task), ErrTask}
+	return kindError{fmt.Errorf("pipeline: %s cannot %s: it returns %s, and was made to %s", m.Description.Model, what,
+		namesOf(m.model.Outputs()), m.Task), ErrTask}
 }
 
 // pickled is an error if a head that the model has no output for lies beside it as a file of PyTorch's.
 func (m *Model) pickled(file, output string) error {
 	if path := filepath.Join(m.Dir, file); m.Dir != "" && isFile(path) {
-		return kindError{fmt.Errorf("pipeline: %s holds this head as a pickle, which is a program and is not run, and %s lacks its output: "+
+		return kindError{fmt.Errorf("pipeline: %s holds this head as a pickle, which is a program and is not run, and %s lacks its "+
+			"output: "+
 			"export the model with the head as the output %q (docs/pipeline.md shows how)", path, m.Description.Model, output), ErrTask}
 	}
 	return nil

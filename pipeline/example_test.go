@@ -63,7 +63,8 @@ func notes() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := "The cat sits on the mat.\n\nStock prices fell today after the central bank raised interest rates.\n\nPhotosynthesis needs light.\n"
+	text := "The cat sits on the mat.\n\nStock prices fell today after the central bank raised interest rates.\n\nPhotosynthesis needs " +
+		"light.\n"
 	return folder, os.WriteFile(filepath.Join(folder, "notes.txt"), []byte(text), 0o600)
 }
 

@@ -97,7 +97,8 @@ func (d *Description) readModules(o Options) error {
 		kind := entry.Type[strings.LastIndexByte(entry.Type, '.')+1:]
 		read, ok := moduleReaders[kind]
 		if !ok {
-			return fmt.Errorf("%s: module %d has the type %q; supported are %s", filepath.Join(d.Dir, "modules.json"), entry.Index, entry.Type,
+			return fmt.Errorf("%s: module %d has the type %q; supported are %s", filepath.Join(d.Dir, "modules.json"), entry.Index,
+				entry.Type,
 				strings.Join(sortedKeys(moduleReaders), ", "))
 		}
 		m := module{kind: kind, path: entry.Path, where: path.Join(entry.Path, "config.json"), onTokens: !pooled}
@@ -194,7 +195,8 @@ func readPooling(d *Description, m *module) error {
 	}
 	for _, mode := range m.pooling.modes {
 		if !slices.Contains(Poolings(), mode) {
-			return fmt.Errorf("%s: there is no pooling %q: want one of %s", filepath.Join(d.Dir, m.where), mode, strings.Join(Poolings(), ", "))
+			return fmt.Errorf("%s: there is no pooling %q: want one of %s", filepath.Join(d.Dir, m.where), mode,
+				strings.Join(Poolings(), ", "))
 		}
 	}
 	m.what = "pooling " + strings.Join(m.pooling.modes, "+")
@@ -367,7 +369,8 @@ func readSplade(d *Description, m *module) error {
 		return err
 	}
 	if !slices.Contains([]string{"max", "sum"}, c.Strategy) || !slices.Contains([]string{"relu", "log1p_relu"}, c.Activation) {
-		return fmt.Errorf("%s: pooling %q with activation %q: want max or sum, relu or log1p_relu", filepath.Join(d.Dir, m.where), c.Strategy, c.Activation)
+		return fmt.Errorf("%s: pooling %q with activation %q: want max or sum, relu or log1p_relu", filepath.Join(d.Dir, m.where),
+			c.Strategy, c.Activation)
 	}
 	m.splade = splade{sum: c.Strategy == "sum", twice: c.Activation == "log1p_relu"}
 	m.what = "SPLADE " + c.Strategy + " of " + c.Activation

@@ -68,7 +68,8 @@ func TestVariants(t *testing.T) {
 	_, err := choose(files, "int8")
 	require.ErrorContains(t, err, `it has no variant "int8": choose one of model.onnx`)
 	want := Files("fp16")([]string{"config.json", "README.md", "model.safetensors", "onnx/model.onnx", "onnx/model_fp16.onnx",
-		"onnx/model_fp16.onnx_data", "1_Pooling/config.json", "2_Dense/model.safetensors", "2_Dense/pytorch_model.bin", "tokenizer.json", "trainer_state.json"})
+		"onnx/model_fp16.onnx_data", "1_Pooling/config.json", "2_Dense/model.safetensors", "2_Dense/pytorch_model.bin", "tokenizer.json",
+		"trainer_state.json"})
 	require.Equal(t, []string{"config.json", "onnx/model_fp16.onnx", "onnx/model_fp16.onnx_data", "1_Pooling/config.json",
 		"2_Dense/model.safetensors", "tokenizer.json"}, want)
 }
@@ -80,12 +81,14 @@ func TestBadFolders(t *testing.T) {
 	}{
 		{"broken JSON", "minilm", "config.json", `{"architectures": [`, "config.json: unexpected end"},
 		{"labels with gaps", "classify", "config.json", `{"id2label": {"0": "a", "7": "b"}}`, `one with the id "7": want 0 to 1`},
-		{"no such pooling", "minilm", "1_Pooling/config.json", `{"pooling_mode": "median"}`, `there is no pooling "median": want one of cls`},
+		{"no such pooling", "minilm", "1_Pooling/config.json", `{"pooling_mode": "median"}`,
+			`there is no pooling "median": want one of cls`},
 		{"module outside", "minilm", "modules.json", `[{"idx":0,"path":"../x","type":"a.Pooling"}]`, "lies outside of the folder"},
 		{"unknown module", "minilm", "modules.json", `[{"idx":0,"path":"","type":"a.LSTM"}]`, `has the type "a.LSTM"; supported are Dense`},
 		{"small vocabulary", "minilm", "config.json", `{"vocab_size": 10}`, "it is not this model's tokenizer"},
 		{"length beyond positions", "minilm", "sentence_bert_config.json", `{"max_seq_length": 512}`, "the model has 64 positions"},
-		{"dense without weights", "dense", "2_Dense/config.json", `{"in_features": 31, "out_features": 12, "bias": true}`, "the configuration says [12 31]"},
+		{"dense without weights", "dense", "2_Dense/config.json", `{"in_features": 31, "out_features": 12, "bias": true}`,
+			"the configuration says [12 31]"},
 		{"no safetensors", "dense", "2_Dense/model.safetensors", "x", "is no safetensors file: it has 1 bytes"},
 		{"no tokenizer", "minilm", "tokenizer.json", "{}", "tokenizer.json"},
 		{"no model", "minilm", "onnx/model.onnx", "", "model.onnx"},

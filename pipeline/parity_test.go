@@ -100,7 +100,8 @@ func sameVectors(t *testing.T, want *tensor.Tensor, got [][]float32, of []string
 // sentence-transformers makes of the same texts.
 func TestAllMiniLM(t *testing.T) {
 	normalize := true
-	m, err := Open(t.Context(), fixtures.Dir(t, "minilm"), Options{Tokenizer: fixtures.Dir(t, "tokenizer"), Pooling: "mean", Normalize: &normalize, MaxLength: 256})
+	m, err := Open(t.Context(), fixtures.Dir(t, "minilm"), Options{Tokenizer: fixtures.Dir(t, "tokenizer"), Pooling: "mean",
+		Normalize: &normalize, MaxLength: 256})
 	require.NoError(t, err)
 	defer m.Close()
 	list, cut := texts(t), 0
@@ -286,7 +287,8 @@ func TestClassify(t *testing.T) {
 			got, err := m.Classify(t.Context(), Texts(list...), ClassifyOptions{})
 			require.NoError(t, err)
 			sameScores(t, want.Texts, got)
-			both := slices.DeleteFunc(pairs(list), func(p Pair) bool { return p.First == "" || *p.Second == "" }) // of which transformers makes one text
+			// of which transformers makes one text
+			both := slices.DeleteFunc(pairs(list), func(p Pair) bool { return p.First == "" || *p.Second == "" })
 			got, err = m.Classify(t.Context(), both, ClassifyOptions{})
 			require.NoError(t, err)
 			sameScores(t, want.Pairs, got)

@@ -147,7 +147,8 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		}
 	}
 	shape.pad = m.padID()
-	m.engine = &padded{program: m.program, others: m.others, device: map[*rlxc.Session]int{}, busy: map[int]int{}, layout: *shape, tokens: cmp.Or(o.BatchTokens, DefaultBatchTokens), limit: o.MemoryLimit / int64(sessions),
+	m.engine = &padded{program: m.program, others: m.others, device: map[*rlxc.Session]int{}, busy: map[int]int{}, layout: *shape,
+		tokens: cmp.Or(o.BatchTokens, DefaultBatchTokens), limit: o.MemoryLimit / int64(sessions),
 		fits: map[int]int{}, held: map[*rlxc.Session]int64{}}
 	if m.MaxLength == 0 {
 		m.MaxLength = m.engine.longest()
@@ -218,7 +219,8 @@ func (m *Model) padID() int64 {
 // checkTables refuses a tokenizer whose ids the model's table of words does not have.
 func (m *Model) checkTables() error {
 	if rows := m.config.VocabSize; rows > 0 && m.tok.Size() > rows {
-		return fmt.Errorf("%s has ids up to %d, and the model's table of words has %d rows (vocab_size in config.json): it is not this model's tokenizer",
+		return fmt.Errorf("%s has ids up to %d, and the model's table of words has %d rows (vocab_size in config.json): it is not this "+
+			"model's tokenizer",
 			m.Tokenizer, m.tok.Size()-1, rows)
 	}
 	return nil
@@ -262,7 +264,8 @@ const inputBytes = 512
 type Truncated func(index, tokens, limit int)
 
 // encode makes rows of inputs, in parallel.
-func (m *Model) encode(ctx context.Context, inputs []tokenizer.Input, length int, cut Truncated, options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
+func (m *Model) encode(ctx context.Context, inputs []tokenizer.Input, length int, cut Truncated,
+	options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
 	const part = 64
 	ask := memory.Asker(ctx)
 	if err := ask(inputBytes * int64(len(inputs))); err != nil {

@@ -104,7 +104,8 @@ func guard(err *error, before bool) {
 }
 
 // Encode makes rows of inputs as the model's calls do. It fails as tokenizer.Tokenizer.Encodings does, or with the error of ctx.
-func (m *Model) Encode(ctx context.Context, inputs []tokenizer.Input, length int, options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
+func (m *Model) Encode(ctx context.Context, inputs []tokenizer.Input, length int, options ...tokenizer.RowOption) ([]tokenizer.Encoding,
+	error) {
 	return m.encode(ctx, inputs, length, nil, options...)
 }
 

@@ -77,7 +77,8 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 				return err
 			}
 			if n := len(m.config.labels); n > 0 && n != labels || tokens != len(e.InputIDs) {
-				return fmt.Errorf("pipeline: the model returns %d logits for each of %d tokens, and id2label in config.json has %d labels", labels, tokens, n)
+				return fmt.Errorf("pipeline: the model returns %d logits for each of %d tokens, and id2label in config.json has %d "+
+					"labels", labels, tokens, n)
 			}
 			found[i] = m.entities(texts[e.Input], m.pieces(texts[e.Input], e, data, labels, how), how, ignore)
 			return nil

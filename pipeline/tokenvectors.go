@@ -126,7 +126,8 @@ func (m *Model) weighTokens(b *batch, at int, e tokenizer.Encoding) (v SparseVec
 		return v, err
 	}
 	if size != 1 || tokens != len(e.InputIDs) {
-		return v, fmt.Errorf("pipeline: output %q has %d numbers for each of %d tokens: want one for each of %d", m.heads.sparse, size, tokens, len(e.InputIDs))
+		return v, fmt.Errorf("pipeline: output %q has %d numbers for each of %d tokens: want one for each of %d", m.heads.sparse, size,
+			tokens, len(e.InputIDs))
 	}
 	special := m.specialIDs()
 	byID := map[int64]float32{}

@@ -92,7 +92,8 @@ func TestCheckNamesTheTwoBuffers(t *testing.T) {
 	p := chain(3, 100)
 	plan := solve(t, p, Options{Mode: BestFit})
 	plan.Slots[1].Offset = 50
-	require.EqualError(t, Check(p, plan), "buffer 0 (a) and buffer 1 (b) overlap in memory, [0, 100) and [50, 150) of arena 0, while both live")
+	require.EqualError(t, Check(p, plan), "buffer 0 (a) and buffer 1 (b) overlap in memory, [0, 100) and [50, 150) of arena 0, while "+
+		"both live")
 	plan.Slots[1].Offset = 150
 	require.EqualError(t, Check(p, plan), "buffer 1 (b): bytes [150, 250) leave arena 0, which has 200")
 	plan.Slots = plan.Slots[:2]
@@ -126,6 +127,7 @@ func TestCheckSeesGroupsGuardsAndLevels(t *testing.T) {
 	plan = solve(t, p, Options{Mode: BestFit})
 	require.EqualValues(t, 200, plan.Committed)
 	plan.Options.Mode = TLSF
-	require.ErrorContains(t, Check(p, plan), "buffer 0 (a) and buffer 2 (c) overlap in memory, [0, 100) and [0, 100) of arena 0, at the same execution level")
+	require.ErrorContains(t, Check(p, plan), "buffer 0 (a) and buffer 2 (c) overlap in memory, [0, 100) and [0, 100) of arena 0, at the "+
+		"same execution level")
 	require.EqualValues(t, 300, solve(t, p, Options{Mode: TLSF}).Committed)
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // ReadCSV reads a problem from comma separated values with a header row: id, lower, upper, size
-// and, where wanted, alignment, offset, boundary, group and lane, in any order. A buffer with an offset is fixed there. A buffer lives over the half-open interval
+// and, where wanted, alignment, offset, boundary, group and lane, in any order. A buffer with an offset is fixed there. A buffer lives over
+// the half-open interval
 // [lower, upper) and needs size bytes; its lane is `compute` or `copy`, after the number of the device
 // where there are several: `copy`, `1`, `1 copy`. Lines that start with # are comments.
 //

@@ -18,11 +18,15 @@ type greedy struct {
 var greedies = []greedy{
 	{"fullest step, size, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), float64(k.size) }, false},
 	sizeBestFit,
-	{"fullest step, first step, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), -float64(k.first) }, false},
+	{"fullest step, first step, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), -float64(k.first) },
+		false},
 	{"fullest step, length, best fit", func(k *block, peak int64) (float64, float64) { return float64(peak), k.length() }, true},
 	{"fullest step, last step, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), float64(k.last) }, false},
 	{"size, lowest gap", func(k *block, _ int64) (float64, float64) { return float64(k.size), k.length() }, false},
-	{"size by fullest step, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(k.size) * float64(peak), k.length() }, false},
+	{"size by fullest step, lowest gap", func(k *block, peak int64) (float64, float64) {
+		return float64(k.size) * float64(peak),
+			k.length()
+	}, false},
 	{"area, lowest gap", func(k *block, _ int64) (float64, float64) { return float64(k.size) * k.length(), k.length() }, false},
 	{"length, best fit", func(k *block, _ int64) (float64, float64) { return k.length(), float64(k.size) }, true},
 }

@@ -73,7 +73,8 @@ func (plan *Plan) WriteHTML(w io.Writer, p *Problem, title string) error {
 		pic.drawArenas(p, plan, x)
 	}
 	for _, e := range p.Extensions {
-		pic.Notes = append(pic.Notes, fmt.Sprintf("extension %s (%s): %d buffers, peak +%d bytes", e.Name, e.Policy, len(e.Buffers), e.PeakGrowth))
+		pic.Notes = append(pic.Notes, fmt.Sprintf("extension %s (%s): %d buffers, peak +%d bytes", e.Name, e.Policy, len(e.Buffers),
+			e.PeakGrowth))
 	}
 	for _, u := range plan.unplanned(p) {
 		pic.Notes = append(pic.Notes, fmt.Sprintf("not planned: %s (%d bytes): %s", u.names, u.size, u.reason))
@@ -99,7 +100,8 @@ func (pic *picture) write(to io.Writer) error {
 	p := pic.Plan
 	put(" <tr><td>mode</td><td>%v</td><td>arena size</td><td>%d bytes</td><td>lower bound</td><td>%d</td><td>ratio</td><td>%s</td></tr>\n",
 		p.Options.Mode, p.Committed, p.LowerBound, pic.Ratio)
-	put(" <tr><td>logical</td><td>%d</td><td>without sharing</td><td>%d</td><td>padding</td><td>%d</td><td>reused</td><td>%d</td></tr>\n</table>\n",
+	put(" <tr><td>logical</td><td>%d</td><td>without sharing</td><td>%d</td><td>padding</td><td>%d</td><td>reused</td><td>%d</td></tr>\n"+
+		"</table>\n",
 		p.Logical, p.Rounded, p.Padding, p.Reused)
 	put("<p>Time runs across, step by step; addresses run up.")
 	if pic.Omitted > 0 {
@@ -113,13 +115,16 @@ func (pic *picture) write(to io.Writer) error {
 	}
 	put("</p>\n")
 	for _, panel := range pic.Panels {
-		put("<figure><figcaption>%s</figcaption>\n<svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" height=\"%d\">\n", panel.Caption, pic.Width,
+		put("<figure><figcaption>%s</figcaption>\n<svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" height=\"%d\">\n",
+			panel.Caption, pic.Width,
 			panel.Height, panel.Height)
 		if panel.Curve != "" {
-			put("<polyline points=\"%s\"/><line x1=\"0\" x2=\"%d\" y1=\"%g\" y2=\"%g\"/>\n", panel.Curve, pic.Width, panel.Bound, panel.Bound)
+			put("<polyline points=\"%s\"/><line x1=\"0\" x2=\"%d\" y1=\"%g\" y2=\"%g\"/>\n", panel.Curve, pic.Width, panel.Bound,
+				panel.Bound)
 		}
 		for _, b := range panel.Boxes {
-			put("<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"><title>%s</title></rect>\n", b.X, b.Y, b.W, b.H, b.Fill, b.Hover)
+			put("<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"><title>%s</title></rect>\n", b.X, b.Y, b.W, b.H,
+				b.Fill, b.Hover)
 		}
 		put("</svg></figure>\n")
 	}
@@ -191,7 +196,8 @@ func (pic *picture) drawArenas(p *Problem, plan *Plan, x func(int) float64) {
 	for _, i := range drawn {
 		b, slot := &p.Buffers[i], plan.Slots[i]
 		scale := arenaHeight / float64(max(plan.Arenas[slot.Arena].Size, 1))
-		hover := fmt.Sprintf("%s %s %s\n%d bytes at %d\nsteps %s to %s", b.label(), b.Kind, b.Detail, slot.Size, slot.Offset, p.stepName(b.First), p.stepName(b.Last-1))
+		hover := fmt.Sprintf("%s %s %s\n%d bytes at %d\nsteps %s to %s", b.label(), b.Kind, b.Detail, slot.Size, slot.Offset,
+			p.stepName(b.First), p.stepName(b.Last-1))
 		for _, v := range views[i] {
 			hover += fmt.Sprintf("\nholds %s %s %s, %d bytes at %d", v.Name, v.Kind, v.Detail, v.Size, slot.Offset+v.Offset)
 		}

@@ -9,7 +9,8 @@ import (
 // TestExtents: runs that touch or overlap are one, and each counts what is taken from it on.
 func TestExtents(t *testing.T) {
 	require.Equal(t, []extent{{0, 9, 12}, {10, 12, 3}, {20, 21, 1}},
-		extents([]tenure{{low: 0, high: 4}, {low: 3, high: 9}, {low: 4, high: 5}, {low: 10, high: 11}, {low: 11, high: 12}, {low: 20, high: 21}}))
+		extents([]tenure{{low: 0, high: 4}, {low: 3, high: 9}, {low: 4, high: 5}, {low: 10, high: 11}, {low: 11, high: 12},
+			{low: 20, high: 21}}))
 	require.Empty(t, extents(nil))
 }
 

@@ -49,7 +49,8 @@ type Figures struct {
 	LowerBound int64 `json:"lower_bound"` // the same with the alignment that all buffers share and guards: no plan is smaller
 	Committed  int64 `json:"committed"`   // what the arenas take
 	Padding    int64 `json:"padding"`     // Rounded - Logical
-	Reused     int64 `json:"reused"`      // Rounded - Committed: what sharing saves; 0 where the pools of the remap mode take more than that
+	// Rounded - Committed: what sharing saves; 0 where the pools of the remap mode take more than that
+	Reused int64 `json:"reused"`
 }
 
 // Plan is the answer to a Problem.

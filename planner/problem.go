@@ -220,10 +220,12 @@ func (p *Problem) validateGroups() error {
 			continue
 		}
 		if a.Lane != b.Lane {
-			return &bufferError{i, b, fmt.Errorf("buffer %d (%s) of group %d, which is its own, lies on another lane", a.ID, a.Name, b.Group)}
+			return &bufferError{i, b, fmt.Errorf("buffer %d (%s) of group %d, which is its own, lies on another lane", a.ID, a.Name,
+				b.Group)}
 		}
 		if a.Fixed && b.Fixed && a.Offset != b.Offset {
-			return &bufferError{i, b, fmt.Errorf("it is fixed at offset %d, and buffer %d (%s) of group %d, which is its own, at %d", b.Offset, a.ID, a.Name, b.Group, a.Offset)}
+			return &bufferError{i, b, fmt.Errorf("it is fixed at offset %d, and buffer %d (%s) of group %d, which is its own, at %d",
+				b.Offset, a.ID, a.Name, b.Group, a.Offset)}
 		}
 		if b.Fixed {
 			first[b.Group] = b

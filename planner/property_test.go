@@ -79,7 +79,8 @@ func drawMixed(rnd *rand.Rand) (*Problem, Options) {
 	for i := range 1 + rnd.IntN(8) {
 		first := rnd.IntN(9)
 		b := Buffer{ID: i, Name: fmt.Sprintf("b%d", i), Size: 1 + rnd.Int64N(12), First: first, Last: first + 1 + rnd.IntN(6),
-			Align: aligns[rnd.IntN(len(aligns))], Lane: Lane{Device: rnd.IntN(8) / 7, Copy: rnd.IntN(8) == 0}, Boundary: Boundary(rnd.IntN(2))}
+			Align: aligns[rnd.IntN(len(aligns))], Lane: Lane{Device: rnd.IntN(8) / 7, Copy: rnd.IntN(8) == 0},
+			Boundary: Boundary(rnd.IntN(2))}
 		switch rnd.IntN(10) {
 		case 0:
 			b.Group = 1 + b.Lane.Device + map[bool]int{true: 2}[b.Lane.Copy]

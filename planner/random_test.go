@@ -87,7 +87,8 @@ func checkSlowly(p *Problem, plan *Plan) error {
 			if o.Mode == TLSF && b.Lane.Copy {
 				l.last += b.Last - b.First
 			}
-			lives[i] = life{min(lives[i].first, l.first), max(lives[i].last, l.last), min(lives[i].level, l.level), max(lives[i].deep, l.deep)}
+			lives[i] = life{min(lives[i].first, l.first), max(lives[i].last, l.last), min(lives[i].level, l.level),
+				max(lives[i].deep, l.deep)}
 		}
 		if o.Mode == TLSF && a.Lane.Copy && a.Group != 0 { // the group is held for the length of its own life
 			first, last := math.MaxInt, math.MinInt
@@ -132,7 +133,8 @@ func checkSlowly(p *Problem, plan *Plan) error {
 		if bytes(a) > 0 && (s.Offset%max(1, a.Align) != 0 || s.Offset%max(1, o.Alignment) != 0) {
 			return fmt.Errorf("%d misaligned", i)
 		}
-		if home.Device != a.Lane.Device || o.Mode == TLSF && home.Copy != a.Lane.Copy || a.Fixed && bytes(a) > 0 && home.Start+s.Offset != a.Offset {
+		if home.Device != a.Lane.Device || o.Mode == TLSF && home.Copy != a.Lane.Copy || a.Fixed && bytes(a) > 0 &&
+			home.Start+s.Offset != a.Offset {
 			return fmt.Errorf("%d in the wrong place", i)
 		}
 		for j, b := range p.Buffers[:i] {
@@ -146,7 +148,8 @@ func checkSlowly(p *Problem, plan *Plan) error {
 				}
 				continue
 			}
-			if r.Arena != s.Arena || guarded(a) == 0 || guarded(b) == 0 || s.Offset >= r.Offset+guarded(b) || r.Offset >= s.Offset+guarded(a) {
+			if r.Arena != s.Arena || guarded(a) == 0 || guarded(b) == 0 || s.Offset >= r.Offset+guarded(b) ||
+				r.Offset >= s.Offset+guarded(a) {
 				continue
 			}
 			l, m := lives[i], lives[j]
@@ -180,7 +183,8 @@ func piecesOf(p *Problem, o Options, device int) (pieces []piece) {
 		next := piece{b.First, b.Last, size, max(1, b.Align, o.Alignment), b.Offset, b.Fixed}
 		if n, ok := groups[b.Group]; ok && b.Group != 0 {
 			q := &pieces[n]
-			q.first, q.last, q.size, q.align = min(q.first, next.first), max(q.last, next.last), max(q.size, next.size), max(q.align, next.align)
+			q.first, q.last, q.size, q.align = min(q.first, next.first), max(q.last, next.last), max(q.size, next.size),
+				max(q.align, next.align)
 			continue
 		}
 		groups[b.Group] = len(pieces)

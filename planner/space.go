@@ -149,7 +149,8 @@ func (l *layout) addSpaces(p *Problem, o *Options, laneOf func(*Buffer) Lane) in
 	}
 	segment := o.Segment - o.Segment%align
 	for s, lane := range lanes {
-		l.spaces = append(l.spaces, space{lane: lane, segment: segment, problem: p, blocks: make([]block, 0, counts[s]), limit: math.MaxInt64})
+		l.spaces = append(l.spaces, space{lane: lane, segment: segment, problem: p, blocks: make([]block, 0, counts[s]),
+			limit: math.MaxInt64})
 	}
 	slices.SortFunc(l.spaces, func(a, b space) int {
 		if c := cmp.Compare(a.lane.Device, b.lane.Device); c != 0 || a.lane.Copy == b.lane.Copy {
@@ -225,7 +226,8 @@ func (sp *space) checkFixed() error {
 				return sp.fail(k, "it is fixed at offset %d, after more than %d segments of %d bytes", k.offset, maxSegments, sp.segment)
 			}
 			if sp.fit(k.offset, k.size, k.align) != k.offset {
-				return sp.fail(k, "it is fixed at offset %d, which its alignment %d and the segment limit %d do not allow", k.offset, k.align, sp.segment)
+				return sp.fail(k, "it is fixed at offset %d, which its alignment %d and the segment limit %d do not allow", k.offset,
+					k.align, sp.segment)
 			}
 			fixed = append(fixed, k)
 		}

@@ -134,7 +134,8 @@ func (w *SharedWeightLayout) Apply(p *Problem, plan *Plan) error {
 		case slot.Size != bytes:
 			return fmt.Errorf("parameter %s needs %d bytes, the shared weights hold %d", b.Name, bytes, slot.Size)
 		case slot.Offset%plan.Options.alignment(b) != 0:
-			return fmt.Errorf("parameter %s lies at offset %d of the shared weights, not a multiple of %d", b.Name, slot.Offset, plan.Options.alignment(b))
+			return fmt.Errorf("parameter %s lies at offset %d of the shared weights, not a multiple of %d", b.Name, slot.Offset,
+				plan.Options.alignment(b))
 		case len(params) > 0 && b.Lane.Device != lane.Device:
 			return fmt.Errorf("parameter %s is on device %d, others on device %d", b.Name, b.Lane.Device, lane.Device)
 		}

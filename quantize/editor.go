@@ -36,8 +36,9 @@ func newEditor(m *onnxpb.ModelProto) (*editor, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w in the model: it uses no operators of ai.onnx", ErrNothing)
 	}
-	e := &editor{opset: opset, graph: onnx.Shallow(m.Graph), initializers: map[string]*onnxpb.TensorProto{}, makers: map[string]*onnxpb.NodeProto{},
-		taken: map[string]bool{}, made: map[string][]string{},
+	e := &editor{opset: opset, graph: onnx.Shallow(m.Graph), initializers: map[string]*onnxpb.TensorProto{},
+		makers: map[string]*onnxpb.NodeProto{},
+		taken:  map[string]bool{}, made: map[string][]string{},
 		constants: map[string]*tensor.Tensor{}, transposed: map[string]matrix{}}
 	e.graph.Node = make([]*onnxpb.NodeProto, 0, 2*len(m.Graph.Node))
 	e.graph.Initializer = append([]*onnxpb.TensorProto{}, m.Graph.Initializer...)
@@ -63,14 +64,16 @@ func newEditor(m *onnxpb.ModelProto) (*editor, error) {
 		}
 	}
 	if quantised > 0 {
-		return nil, fmt.Errorf("the model is quantised already (it has %d operators on quantised values): start from the float32 model", quantised)
+		return nil, fmt.Errorf("the model is quantised already (it has %d operators on quantised values): start from the float32 model",
+			quantised)
 	}
 	return e, nil
 }
 
 // quantisedOps read quantised values or make them, whatever their domain.
 var quantisedOps = map[string]bool{
-	"QuantizeLinear": true, "DequantizeLinear": true, "DynamicQuantizeLinear": true, "MatMulInteger": true, "QLinearMatMul": true, "QGemm": true,
+	"QuantizeLinear": true, "DequantizeLinear": true, "DynamicQuantizeLinear": true, "MatMulInteger": true, "QLinearMatMul": true,
+	"QGemm":                true,
 	"MatMulIntegerToFloat": true, "DynamicQuantizeMatMul": true, "MatMulNBits": true, "GatherBlockQuantized": true, "QAttention": true,
 	"QEmbedLayerNormalization": true, "ConvInteger": true, "QLinearConv": true,
 }

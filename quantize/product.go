@@ -47,7 +47,8 @@ var others = map[string]map[string]string{
 		"Conv": "convolutions are not quantised", "LSTM": "recurrent layers are not quantised", "GRU": "recurrent layers are not quantised",
 	},
 	microsoft: {
-		"FusedMatMul": fusedBefore, "FusedGemm": fusedBefore, "GemmFastGelu": fusedBefore, "Attention": fusedBefore, "EmbedLayerNormalization": fusedBefore,
+		"FusedMatMul": fusedBefore, "FusedGemm": fusedBefore, "GemmFastGelu": fusedBefore, "Attention": fusedBefore,
+		"EmbedLayerNormalization": fusedBefore,
 	},
 }
 

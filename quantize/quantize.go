@@ -84,7 +84,8 @@ func Model(m *onnxpb.ModelProto, form Form, ranges Ranges) (*onnxpb.ModelProto, 
 	case err != nil:
 		return nil, nil, err
 	case e.opset < w.opset:
-		return nil, nil, fmt.Errorf("the model is of opset %d, form %s needs %d: export it again, or convert it with onnx.version_converter", e.opset, form, w.opset)
+		return nil, nil, fmt.Errorf("the model is of opset %d, form %s needs %d: export it again, or convert it with "+
+			"onnx.version_converter", e.opset, form, w.opset)
 	}
 	e.form, e.ranges = form, ranges
 	for _, n := range m.Graph.Node {

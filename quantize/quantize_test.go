@@ -30,9 +30,12 @@ type builder struct {
 func newBuilder(opset int64) *builder {
 	rows := &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "rows"}}
 	width := &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 128}}
-	g := &onnxpb.GraphProto{Name: "g", Input: []*onnxpb.ValueInfoProto{{Name: "x", Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
-		TensorType: &onnxpb.TypeProto_Tensor{ElemType: 1, Shape: &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{rows, width}}}}}}}}
-	return &builder{&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: opset}}, Graph: g}, rand.New(rand.NewPCG(5, 6))}
+	g := &onnxpb.GraphProto{Name: "g", Input: []*onnxpb.ValueInfoProto{{Name: "x",
+		Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
+			TensorType: &onnxpb.TypeProto_Tensor{ElemType: 1,
+				Shape: &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{rows, width}}}}}}}}
+	return &builder{&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: opset}}, Graph: g},
+		rand.New(rand.NewPCG(5, 6))}
 }
 
 // weight adds random numbers.
@@ -74,8 +77,9 @@ func body(name string, g *onnxpb.GraphProto) *onnxpb.AttributeProto {
 
 func (b *builder) outputs(names ...string) *onnxpb.ModelProto {
 	for _, name := range names {
-		b.Graph.Output = append(b.Graph.Output, &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
-			TensorType: &onnxpb.TypeProto_Tensor{ElemType: 1}}}})
+		b.Graph.Output = append(b.Graph.Output,
+			&onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
+				TensorType: &onnxpb.TypeProto_Tensor{ElemType: 1}}}})
 	}
 	return b.ModelProto
 }
@@ -312,15 +316,18 @@ func TestRefused(t *testing.T) {
 		model *onnxpb.ModelProto
 		form  quantize.Form
 	}{
-		`there is no form "int2" of quantised models; there are [dynamic int4 qdq]`:                       {product(17), "int2"},
-		"the model is of opset 10, form dynamic needs 11":                                                 {product(10), quantize.Dynamic},
-		"the model is of opset 12, form qdq needs 13":                                                     {product(12), quantize.QDQ},
-		"the model is of opset 8, form int4 needs 9":                                                      {product(8), quantize.Int4},
-		"the model is quantised already (it has 1 operators on quantised values): start from the float32": {product(17, "q = MatMulNBits(x, w)"), quantize.Int4},
-		"nothing to quantise in the model: it has no product with a constant weight":                      {none.outputs("y"), quantize.Dynamic},
-		"nothing to quantise in the model: 1 × MatMul, its weight is too small":                           {tiny.outputs("y"), quantize.Dynamic},
-		"nothing to quantise in the model: 1 × MatMul, the range of its activation":                       {product(17), quantize.QDQ},
-		"nothing to quantise in the model: it uses no operators of ai.onnx":                               {foreign, quantize.Dynamic},
+		`there is no form "int2" of quantised models; there are [dynamic int4 qdq]`: {product(17), "int2"},
+		"the model is of opset 10, form dynamic needs 11":                           {product(10), quantize.Dynamic},
+		"the model is of opset 12, form qdq needs 13":                               {product(12), quantize.QDQ},
+		"the model is of opset 8, form int4 needs 9":                                {product(8), quantize.Int4},
+		"the model is quantised already (it has 1 operators on quantised values): start from the float32": {product(17,
+			"q = MatMulNBits(x, w)"), quantize.Int4},
+		"nothing to quantise in the model: it has no product with a constant weight": {none.outputs("y"),
+			quantize.Dynamic},
+		"nothing to quantise in the model: 1 × MatMul, its weight is too small": {tiny.outputs("y"),
+			quantize.Dynamic},
+		"nothing to quantise in the model: 1 × MatMul, the range of its activation": {product(17), quantize.QDQ},
+		"nothing to quantise in the model: it uses no operators of ai.onnx":         {foreign, quantize.Dynamic},
 	} {
 		_, _, err := quantize.Model(c.model, c.form, nil)
 		require.ErrorContains(t, err, want)
@@ -337,7 +344,8 @@ func TestOldOpset(t *testing.T) {
 	_, report, err := quantize.Model(p, quantize.Dynamic, nil)
 	require.NoError(t, err)
 	require.Equal(t, []quantize.Count{{"MatMul", "", 4}, {"Gemm", "", 1}}, quantize.Summary(report.Quantised))
-	require.Equal(t, quantize.Item{Node: "node_rows", Op: "Gather", Reason: "DequantizeLinear takes a scale for each column from opset 13 on"}, report.Kept[0])
+	require.Equal(t, quantize.Item{Node: "node_rows", Op: "Gather",
+		Reason: "DequantizeLinear takes a scale for each column from opset 13 on"}, report.Kept[0])
 }
 
 // Names that the model has already are not taken twice.

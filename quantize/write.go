@@ -79,7 +79,8 @@ func (e *editor) qdqProduct(p *product) {
 	axis := p.columns()
 	quantized, scales := e.int8(p.weight, axis)
 	w := e.once("dequantised "+quantized, func() []string {
-		return []string{e.op("DequantizeLinear", p.weight.name+"_DequantizeLinear", []string{quantized, scales, e.zeros(tensor.I8, p)}, integer("axis", int64(axis)))}
+		return []string{e.op("DequantizeLinear", p.weight.name+"_DequantizeLinear", []string{quantized, scales, e.zeros(tensor.I8, p)},
+			integer("axis", int64(axis)))}
 	})
 	inputs := []string{a[0], w[0]}
 	if p.bias != "" {

@@ -219,7 +219,8 @@ func (s *scanner) value(v reflect.Value, path string) error {
 // count bounds how many elements a list has.
 func (s *scanner) count(field string, n int) error {
 	if n > s.most {
-		return failf(http.StatusRequestEntityTooLarge, field, "field %q has more elements than the %d that the server takes at a time", field, s.most)
+		return failf(http.StatusRequestEntityTooLarge, field, "field %q has more elements than the %d that the server takes at a time",
+			field, s.most)
 	}
 	return nil
 }

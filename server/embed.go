@@ -253,7 +253,8 @@ func (c *call) rank(q *rankRequest) (a rankAnswer, err error) {
 	if err != nil {
 		return a, err
 	}
-	a = rankAnswer{ID: c.record.id, Model: c.record.model, Results: make([]rankResult, len(ranked)), Usage: rankUsage{c.record.usage.Tokens}}
+	a = rankAnswer{ID: c.record.id, Model: c.record.model, Results: make([]rankResult, len(ranked)),
+		Usage: rankUsage{c.record.usage.Tokens}}
 	a.Meta.API.Version, a.Meta.Billed.Units = "2", 1
 	for i, r := range ranked {
 		a.Results[i] = rankResult{Index: r.Index, Score: r.Score}
@@ -267,7 +268,8 @@ func (c *call) rank(q *rankRequest) (a rankAnswer, err error) {
 // rerank scores documents. A model of more than two classes is none for it.
 func (c *call) rerank(m *pipeline.Model, query string, texts []string, o pipeline.RerankOptions) ([]pipeline.Ranked, error) {
 	if n := len(m.Labels()); n > 2 {
-		return nil, failf(http.StatusUnprocessableEntity, "model", "the model %s has %d classes: a reranker has one or two", c.record.model, n)
+		return nil, failf(http.StatusUnprocessableEntity, "model", "the model %s has %d classes: a reranker has one or two",
+			c.record.model, n)
 	}
 	ranked, err := m.Rerank(c.ctx, query, texts, o)
 	return ranked, c.explain(err, m)

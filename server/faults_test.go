@@ -44,8 +44,9 @@ func TestFileChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			time.Sleep(10 * time.Millisecond) // file systems tell times by their clock's ticks
 			spoil()
-			for path, body := range map[string]string{"/models/m/embed": `{"inputs": "a dog"}`, "/models/m/embed_all": `{"inputs": "a dog"}`,
-				"/v1/embeddings": `{"model": "m", "input": ["a", "b"]}`, "/v2/models/m/infer": tensors} {
+			for path, body := range map[string]string{"/models/m/embed": `{"inputs": "a dog"}`,
+				"/models/m/embed_all": `{"inputs": "a dog"}`,
+				"/v1/embeddings":      `{"model": "m", "input": ["a", "b"]}`, "/v2/models/m/infer": tensors} {
 				status, text := ask(t, "POST", h.URL+path, body, nil)
 				require.Equal(t, 503, status, "%s: %s", path, text)
 				require.NotContains(t, text, dir)

@@ -14,7 +14,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Admit lets a request of another protocol in, as the server's own routes do: by its key, if it needs one, a place, and the time and memory that
+// Admit lets a request of another protocol in, as the server's own routes do: by its key, if it needs one, a place, and the time and memory
+// that
 // a request has. The request's body is counted as it comes, twice, for it is kept and read. done gives all back. An error has a status: see
 // Status.
 func (s *Server) Admit(r *http.Request, open bool) (admitted *http.Request, done func(), err error) {
@@ -57,8 +58,10 @@ func (b keptBody) Read(p []byte) (int, error) {
 func Take(ctx context.Context, bytes int) error { return memory.Asker(ctx)(int64(bytes)) }
 
 // Infer runs a served model on tensors: for front ends other than HTTP. take is called with each output that is asked for, in order; none
-// means all. The tensors are valid until take returns, and the request has the memory to copy them twice. An error has a status: see Status.
-func (s *Server) Infer(ctx context.Context, model, version string, in rlxc.Tensors, outputs []string, take func(name string, t *tensor.Tensor) error) (err error) {
+// means all. The tensors are valid until take returns, and the request has the memory to copy them twice. An error has a status: see
+// Status.
+func (s *Server) Infer(ctx context.Context, model, version string, in rlxc.Tensors, outputs []string,
+	take func(name string, t *tensor.Tensor) error) (err error) {
 	begun := time.Now()
 	defer func() { s.metrics.request("tensors", statusCode(err), time.Since(begun)) }()
 	return s.with(ctx, model, version, func(m *opened) error {

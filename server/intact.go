@@ -47,7 +47,8 @@ func (m *opened) intact() error {
 	for _, s := range m.stamps {
 		now, err := os.Stat(s.path)
 		if err == nil && os.SameFile(s.info, now) && s.changed(now) {
-			return &failure{status: http.StatusServiceUnavailable, text: "the model's files were changed while they were in use: it has to be opened anew",
+			return &failure{status: http.StatusServiceUnavailable,
+				text:  "the model's files were changed while they were in use: it has to be opened anew",
 				cause: errChanged}
 		}
 	}

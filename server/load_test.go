@@ -39,7 +39,8 @@ func quiet(t *testing.T, s *Server, goroutines int) {
 			}
 		}
 		if held, requests := s.pool.Held(); held > 0 || requests > 0 || runtime.NumGoroutine() > goroutines+few {
-			return fmt.Sprintf("%d bytes held, %d requests, %d goroutines instead of %d", held, requests, runtime.NumGoroutine(), goroutines)
+			return fmt.Sprintf("%d bytes held, %d requests, %d goroutines instead of %d", held, requests, runtime.NumGoroutine(),
+				goroutines)
 		}
 		return ""
 	}
@@ -359,8 +360,10 @@ func FuzzBodies(f *testing.F) {
 			paths = append(paths, r.Path())
 		}
 	}
-	for i, body := range []string{`{"inputs": "a"}`, `{"input": ["a", [1, 2]], "dimensions": 3}`, `{"query": "a", "documents": ["b", {"text": "c"}]}`,
-		`{"query": "a", "texts": ["b"]}`, `{"inputs": [["a", "b"], ["c"]]}`, `{"inputs": {"source_sentence": "a", "sentences": ["b"]}}`, `{"ids": [[1]]}`, `{"inputs": null}`,
+	for i, body := range []string{`{"inputs": "a"}`, `{"input": ["a", [1, 2]], "dimensions": 3}`,
+		`{"query": "a", "documents": ["b", {"text": "c"}]}`,
+		`{"query": "a", "texts": ["b"]}`, `{"inputs": [["a", "b"], ["c"]]}`, `{"inputs": {"source_sentence": "a", "sentences": ["b"]}}`,
+		`{"ids": [[1]]}`, `{"inputs": null}`,
 		`[`, `{"input": {}}`, `{"model": 7}`} {
 		for k := range paths {
 			f.Add(uint8(i+k), []byte(body))

@@ -86,13 +86,17 @@ func newGauge(name, help string, value func(e *entry, s modelState) float64) gau
 
 var gauges = []gauge{
 	newGauge("queue_tokens", "Tokens that wait.", func(_ *entry, s modelState) float64 { return float64(s.WaitingTokens) }),
-	newGauge("queue_requests", "Requests that have texts waiting.", func(_ *entry, s modelState) float64 { return float64(s.WaitingCalls) }),
-	newGauge("queue_wait_seconds", "Time that the request has waited which waits longest.", func(_ *entry, s modelState) float64 { return s.Waited.Seconds() }),
+	newGauge("queue_requests", "Requests that have texts waiting.",
+		func(_ *entry, s modelState) float64 { return float64(s.WaitingCalls) }),
+	newGauge("queue_wait_seconds", "Time that the request has waited which waits longest.",
+		func(_ *entry, s modelState) float64 { return s.Waited.Seconds() }),
 	newGauge("queue_tokens_limit", "Tokens that may wait.", func(_ *entry, s modelState) float64 { return float64(s.QueueTokens) }),
 	newGauge("batches_running", "Batches that run.", func(_ *entry, s modelState) float64 { return float64(s.Running) }),
 	newGauge("memory_held_bytes", "Bytes of the arenas that are held.", func(_ *entry, s modelState) float64 { return float64(s.Held) }),
-	newGauge("memory_planned_bytes", "Bytes that the arenas come to, by the plans made so far.", func(_ *entry, s modelState) float64 { return float64(s.Planned) }),
-	newGauge("memory_limit_bytes", "Bytes that the arenas may take; 0 for what the machine allows.", func(e *entry, _ modelState) float64 { return float64(e.Options.MemoryLimit) }),
+	newGauge("memory_planned_bytes", "Bytes that the arenas come to, by the plans made so far.",
+		func(_ *entry, s modelState) float64 { return float64(s.Planned) }),
+	newGauge("memory_limit_bytes", "Bytes that the arenas may take; 0 for what the machine allows.",
+		func(e *entry, _ modelState) float64 { return float64(e.Options.MemoryLimit) }),
 }
 
 // watch tells the gauges of a server's models.

@@ -40,7 +40,8 @@ var valid = map[string]string{
 }
 
 // strange are values in place of others.
-var strange = []string{`null`, `true`, `-1`, `0`, `1e300`, `1099511627776`, `""`, `"\u0000\u202e\ufffd\ud800"`, `"` + strings.Repeat("é", 2000) + `"`, `[]`, `{}`, `[[[]]]`,
+var strange = []string{`null`, `true`, `-1`, `0`, `1e300`, `1099511627776`, `""`, `"\u0000\u202e\ufffd\ud800"`,
+	`"` + strings.Repeat("é", 2000) + `"`, `[]`, `{}`, `[[[]]]`,
 	`[null]`, `{"text": 1}`, `1e-400`, `-0`, `"1"`}
 
 // mutate changes a value somewhere.
@@ -169,8 +170,10 @@ func TestErrorsAreShort(t *testing.T) {
 	s, _ := start(t, Options{}, served("minilm")...)
 	long := strings.Repeat("x", 1<<20)
 	for path, bodies := range map[string][]string{
-		"/v1/embeddings": {`{"model": "` + long + `", "input": "a"}`, `{"input": "a", "encoding_format": "` + long + `"}`, `{"` + long + `": 1}`, long},
-		"/embed": {`{"inputs": "a", "prompt_name": "` + long + `"}`, `{"inputs": "a", "truncation_direction": "` + long + `"}`, `{"inputs": 7}`, `{"inputs": {}}`,
+		"/v1/embeddings": {`{"model": "` + long + `", "input": "a"}`, `{"input": "a", "encoding_format": "` + long + `"}`, `{"` + long +
+			`": 1}`, long},
+		"/embed": {`{"inputs": "a", "prompt_name": "` + long + `"}`, `{"inputs": "a", "truncation_direction": "` + long + `"}`,
+			`{"inputs": 7}`, `{"inputs": {}}`,
 			`{"inputs": "a", "parameters": {"` + long + `": 1}}`, `{"inputs": "a", "dimensions": ` + strings.Repeat("1", 1000) + `}`},
 		"/v2/models/minilm/infer": {`{"inputs": [{"name": "` + long + `", "shape": [1], "datatype": "` + long + `", "data": [1]}]}`,
 			`{"inputs": [{"name": "x", "shape": [` + strings.Repeat("1,", 2000) + `-1], "datatype": "INT64", "data": [1]}]}`,
@@ -196,7 +199,8 @@ func TestUnusedParameters(t *testing.T) {
 				continue
 			}
 			w := httptest.NewRecorder()
-			s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(fmt.Sprintf("%s, %s}", body[:len(body)-1], more))))
+			s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", path,
+				strings.NewReader(fmt.Sprintf("%s, %s}", body[:len(body)-1], more))))
 			require.Contains(t, []int{400, 422}, w.Code, "%s %s: %s", path, more, w.Body)
 			require.Regexp(t, `candidate_labels|parameters|inputs2`, w.Body.String(), "%s %s", path, more)
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// oip is the Open Inference Protocol, version 2, over REST (https://kserve.github.io/open-inference-protocol), with Triton's extension for binary
+// oip is the Open Inference Protocol, version 2, over REST (https://kserve.github.io/open-inference-protocol), with Triton's extension for
+// binary
 // tensors (https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md).
 var oip = &protocol{"Open Inference Protocol", map[int]int{http.StatusUnprocessableEntity: http.StatusBadRequest},
 	func(f *failure, _ int) any { return plainError{f.text} }, plainError{}}
@@ -80,7 +81,8 @@ func (c *call) headLength() (*io.LimitedReader, error) {
 	}
 	n, err := strconv.ParseInt(head, 10, 64)
 	if size := c.request.ContentLength; err != nil || n < 0 || size >= 0 && n > size {
-		return nil, failf(http.StatusBadRequest, "", "header %s: %q is not a length within the body of %d bytes", ours(binaryHead), head, size)
+		return nil, failf(http.StatusBadRequest, "", "header %s: %q is not a length within the body of %d bytes", ours(binaryHead), head,
+			size)
 	}
 	return &io.LimitedReader{R: c.body, N: n}, nil
 }

@@ -15,8 +15,10 @@ import (
 )
 
 // Datatypes are the names of element types in the Open Inference Protocol.
-var Datatypes = map[tensor.DType]string{tensor.Bool: "BOOL", tensor.U8: "UINT8", tensor.U16: "UINT16", tensor.U32: "UINT32", tensor.U64: "UINT64",
-	tensor.I8: "INT8", tensor.I16: "INT16", tensor.I32: "INT32", tensor.I64: "INT64", tensor.F16: "FP16", tensor.BF16: "BF16", tensor.F32: "FP32",
+var Datatypes = map[tensor.DType]string{tensor.Bool: "BOOL", tensor.U8: "UINT8", tensor.U16: "UINT16", tensor.U32: "UINT32",
+	tensor.U64: "UINT64",
+	tensor.I8:  "INT8", tensor.I16: "INT16", tensor.I32: "INT32", tensor.I64: "INT64", tensor.F16: "FP16", tensor.BF16: "BF16",
+	tensor.F32: "FP32",
 	tensor.F64: "FP64", tensor.String: "BYTES"}
 
 func dtypeNamed(name string) (tensor.DType, bool) {
@@ -72,7 +74,8 @@ func (a *oipAnswer) add(name string, t *tensor.Tensor, binary bool) error {
 				break
 			}
 			if v := t.Float64(i); math.IsNaN(v) || math.IsInf(v, 0) {
-				return failf(http.StatusUnprocessableEntity, "outputs", "output %q has %v at element %d, which JSON lacks: ask for binary data", name, v, i)
+				return failf(http.StatusUnprocessableEntity, "outputs",
+					"output %q has %v at element %d, which JSON lacks: ask for binary data", name, v, i)
 			}
 		}
 		r.Data = elements{t}

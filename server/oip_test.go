@@ -93,7 +93,8 @@ func TestInferJSON(t *testing.T) {
 			require.Equal(t, tensor.Of[float32](want[o.Name]), o.Data)
 		}
 	}
-	ask(t, "POST", h.URL+"/v2/models/tiny/infer", jsonOf(t, oipRequest{Inputs: inputs, Outputs: []oipOutput{{Name: "last_hidden_state"}}}), &a)
+	ask(t, "POST", h.URL+"/v2/models/tiny/infer",
+		jsonOf(t, oipRequest{Inputs: inputs, Outputs: []oipOutput{{Name: "last_hidden_state"}}}), &a)
 	require.Len(t, a.Outputs, 1)
 	var m oipModel
 	ask(t, "GET", h.URL+"/v2/models/tiny", "", &m)
@@ -112,10 +113,13 @@ func TestInferJSON(t *testing.T) {
 		`{"inputs": [{"name": "x"}]}`:           `field \"inputs[0].shape\" is missing`,
 		`{"inputs": [` + ids + `]}`:             `is missing`,
 		`{"inputs": [` + ids + `,` + ids + `]}`: `there are two inputs`,
-		`{"inputs": [` + ids + rest + `, {"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}`:               `no input \"x\"`,
-		`{"inputs": [` + strings.Replace(ids, "INT64", "FP32", 1) + rest + `]}`:                                        `want datatype INT64`,
-		`{"inputs": [` + strings.Replace(ids, "INT64", "INT", 1) + rest + `]}`:                                         `there is no datatype`,
-		`{"inputs": [` + strings.Replace(ids, "[1, 1]", "[1]", 1) + rest + `]}`:                                        `want a shape of 2 axes`,
+		`{"inputs": [` + ids + rest + `, {"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}`: `no input \"x\"`,
+		`{"inputs": [` + strings.Replace(ids, "INT64", "FP32", 1) + rest +
+			`]}`: `want datatype INT64`,
+		`{"inputs": [` + strings.Replace(ids, "INT64", "INT", 1) + rest +
+			`]}`: `there is no datatype`,
+		`{"inputs": [` + strings.Replace(ids, "[1, 1]", "[1]", 1) + rest +
+			`]}`: `want a shape of 2 axes`,
 		`{"inputs": [` + strings.Replace(ids, "[1, 1]", "[-1, 1]", 1) + rest + `]}`:                                    `negative`,
 		`{"inputs": [` + strings.Replace(ids, "[1, 1]", "[4611686018427387904, 4611686018427387904]", 1) + rest + `]}`: `inputs.input_ids`,
 		`{"inputs": [` + strings.Replace(ids, "[1, 1]", "[1, 2]", 1) + rest + `]}`:                                     `has 2 elements`,
@@ -128,7 +132,8 @@ func TestInferJSON(t *testing.T) {
 		require.Equal(t, 400, status, "%s: %s", body, text)
 		require.Contains(t, text, says, body)
 	}
-	for path, want := range map[string]int{"/v2/models/tiny/versions/2": 404, "/v2/models/none": 404, "/v2/models/none/ready": 404, "/v2/models/tiny/nothing": 404} {
+	for path, want := range map[string]int{"/v2/models/tiny/versions/2": 404, "/v2/models/none": 404, "/v2/models/none/ready": 404,
+		"/v2/models/tiny/nothing": 404} {
 		status, _ := ask(t, "GET", h.URL+path, "", nil)
 		require.Equal(t, want, status, path)
 	}

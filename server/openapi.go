@@ -131,7 +131,8 @@ func (s *Server) description() schema {
 
 // failures are the statuses that a route may answer with besides 200.
 var failures = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge,
-	http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
+	http.StatusGatewayTimeout}
 
 func (r *route) operation(d *describer) schema {
 	media := r.media
@@ -141,7 +142,8 @@ func (r *route) operation(d *describer) schema {
 	}
 	answers := schema{"200": schema{"description": "The answer.", "content": schema{media: content}}}
 	for _, status := range failures {
-		if r.open && status != http.StatusServiceUnavailable || r.request == nil && status != http.StatusUnauthorized && status != http.StatusServiceUnavailable {
+		if r.open && status != http.StatusServiceUnavailable || r.request == nil && status != http.StatusUnauthorized &&
+			status != http.StatusServiceUnavailable {
 			continue
 		}
 		status := r.protocol.status(&failure{status: status})

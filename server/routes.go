@@ -34,8 +34,9 @@ type route struct {
 
 // post is a route that reads a Q and writes an A.
 func post[Q, A any](path string, p *protocol, about string, do func(c *call, q *Q) (A, error)) route {
-	return route{method: http.MethodPost, path: path, about: about, protocol: p, request: reflect.TypeFor[Q](), answer: reflect.TypeFor[A](),
-		do: func(c *call, q any) (any, error) { return do(c, q.(*Q)) }}
+	return route{method: http.MethodPost, path: path, about: about, protocol: p, request: reflect.TypeFor[Q](),
+		answer: reflect.TypeFor[A](),
+		do:     func(c *call, q any) (any, error) { return do(c, q.(*Q)) }}
 }
 
 // get is a route that writes an A.
@@ -62,7 +63,8 @@ func (s *Server) table() []route {
 		post("/tokenize", tei, "The tokens of texts.", (*call).teiTokenize),
 		post("/decode", tei, "The texts of token ids.", (*call).teiDecode),
 		get("/info", tei, "The first model, or that of /models/{model}/info.", (*call).teiInfo),
-		{method: http.MethodPost, path: "/{$}", protocol: tei, request: reflect.TypeFor[teiAny](), answer: reflect.TypeFor[anything](), as: (*call).teiAny,
+		{method: http.MethodPost, path: "/{$}", protocol: tei, request: reflect.TypeFor[teiAny](), answer: reflect.TypeFor[anything](),
+			as:    (*call).teiAny,
 			about: "What the model was made for: /embed, /embed_sparse, /rerank, /predict, or /similarity if a source_sentence is there."},
 
 		post("/rerank", tei, "Texts by how well they answer a query.", (*call).teiRerank),
@@ -82,10 +84,14 @@ func (s *Server) table() []route {
 		post("/v2/models/{model}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
 		post("/v2/models/{model}/versions/{version}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
 
-		{method: http.MethodGet, path: "/health", about: "Whether the process lives.", protocol: tei, open: true, serve: s.health, media: "text/plain"},
-		{method: http.MethodGet, path: "/ready", about: "Whether requests should be sent here.", protocol: tei, open: true, serve: s.ready, media: "text/plain"},
-		{method: http.MethodGet, path: "/metrics", about: "Numbers for Prometheus.", protocol: own, serve: s.metrics.handler().ServeHTTP, media: "text/plain"},
-		{method: http.MethodGet, path: "/openapi.json", about: "This description.", protocol: own, serve: s.openapi, media: "application/json"},
+		{method: http.MethodGet, path: "/health", about: "Whether the process lives.", protocol: tei, open: true, serve: s.health,
+			media: "text/plain"},
+		{method: http.MethodGet, path: "/ready", about: "Whether requests should be sent here.", protocol: tei, open: true,
+			serve: s.ready, media: "text/plain"},
+		{method: http.MethodGet, path: "/metrics", about: "Numbers for Prometheus.", protocol: own, serve: s.metrics.handler().ServeHTTP,
+			media: "text/plain"},
+		{method: http.MethodGet, path: "/openapi.json", about: "This description.", protocol: own, serve: s.openapi,
+			media: "application/json"},
 		{method: http.MethodGet, path: "/{$}", about: "A page for people.", protocol: own, serve: s.status, media: "text/html"},
 	}
 }
@@ -390,7 +396,8 @@ func (c *call) lengths(field string, truncate *bool, direction string) (pipeline
 	c.ctx = ctx
 	c.dones = append(c.dones, func() { cancel(nil) })
 	return func(index, tokens, limit int) {
-		cancel(failf(http.StatusRequestEntityTooLarge, field, "field %q: text %d has %d tokens, and the model takes %d", field, index, tokens, limit))
+		cancel(failf(http.StatusRequestEntityTooLarge, field, "field %q: text %d has %d tokens, and the model takes %d", field, index,
+			tokens, limit))
 	}, rows, nil
 }
 

@@ -152,7 +152,8 @@ func TestEmbeddings(t *testing.T) {
 	t.Run("openai", func(t *testing.T) {
 		for _, format := range []string{"float", "base64"} {
 			var a embeddings
-			ask(t, "POST", h.URL+"/v1/embeddings", jsonOf(t, map[string]any{"model": "minilm", "input": list, "encoding_format": format}), &a)
+			ask(t, "POST", h.URL+"/v1/embeddings", jsonOf(t, map[string]any{"model": "minilm", "input": list, "encoding_format": format}),
+				&a)
 			near(t, want, vectors(a))
 			require.Equal(t, map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}, a.Usage)
 			require.Equal(t, "minilm", a.Model)
@@ -234,7 +235,8 @@ func TestRanking(t *testing.T) {
 	for _, path := range []string{"/rerank", "/v1/rerank", "/v2/rerank"} {
 		var a rankAnswer
 		documents := []any{list[0], map[string]any{"text": list[1]}, list[2], list[3], list[4]}
-		ask(t, "POST", h.URL+path, jsonOf(t, map[string]any{"query": "a cat", "documents": documents, "top_n": 3, "return_documents": true}), &a)
+		ask(t, "POST", h.URL+path, jsonOf(t, map[string]any{"query": "a cat", "documents": documents, "top_n": 3,
+			"return_documents": true}), &a)
 		require.Len(t, a.Results, 3)
 		for i, r := range a.Results {
 			require.Equal(t, want[i].Index, r.Index)
@@ -399,7 +401,8 @@ func TestOpenAPI(t *testing.T) {
 		found, params, err := router.FindRoute(r)
 		require.NoError(t, err, what)
 		seen[found.Method+" "+found.Path] = true
-		in := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: found, Options: &openapi3filter.Options{IncludeResponseStatus: true}}
+		in := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: found,
+			Options: &openapi3filter.Options{IncludeResponseStatus: true}}
 		if x.status == 200 {
 			require.NoError(t, openapi3filter.ValidateRequest(t.Context(), in), what)
 		}
@@ -429,7 +432,8 @@ func TestOpenAPI(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	_, h := start(t, Options{Keys: []string{"one", "two"}}, served("minilm")...)
-	for header, want := range map[[2]string]int{{"Authorization", "Bearer two"}: 200, {"X-Api-Key", "one"}: 200, {"Authorization", "Bearer three"}: 401, {"A", "b"}: 401} {
+	for header, want := range map[[2]string]int{{"Authorization", "Bearer two"}: 200, {"X-Api-Key", "one"}: 200,
+		{"Authorization", "Bearer three"}: 401, {"A", "b"}: 401} {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", h.URL+"/v1/embeddings", strings.NewReader(`{"input": "a"}`))
 		require.NoError(t, err)
 		r.Header.Set(header[0], header[1])
@@ -506,7 +510,8 @@ func TestNoPooling(t *testing.T) {
 
 	log.Reset()
 	mean := pipeline.Options{Pooling: "mean"}
-	_, h = start(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, Model{"rank", filepath.Join(testdata, "rerank"), mean}, Model{"m", folder, mean})
+	_, h = start(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, Model{"rank", filepath.Join(testdata, "rerank"), mean},
+		Model{"m", folder, mean})
 	require.Empty(t, log.String())
 	ask(t, "POST", h.URL+"/rerank", `{"query":"a","texts":["b"]}`, &[]any{})
 	var got [][]float32

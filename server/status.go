@@ -53,10 +53,13 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	var out bytes.Buffer
 	out.WriteString(statusHead)
 	held, requests := s.pool.Held()
-	fmt.Fprintf(&out, "<h1>rlxc %s</h1>\n<p>Up for %v; %d of at most %d requests are being answered, which hold %s of %s.</p>\n<h2>Models</h2>\n",
-		html.EscapeString(s.options.Version), time.Since(s.begun).Round(time.Second), requests, s.options.MaxRequests, bytesText(held), bytesText(s.options.MaxHeld))
+	fmt.Fprintf(&out, "<h1>rlxc %s</h1>\n<p>Up for %v; %d of at most %d requests are being answered, which hold %s of %s.</p>\n"+
+		"<h2>Models</h2>\n",
+		html.EscapeString(s.options.Version), time.Since(s.begun).Round(time.Second), requests, s.options.MaxRequests, bytesText(held),
+		bytesText(s.options.MaxHeld))
 	t := table{&out}
-	t.begin("models", "model", "made to", "tokens waiting", "batches", "texts a batch", "tokens a batch", "padding a batch", "waiting, median, p99",
+	t.begin("models", "model", "made to", "tokens waiting", "batches", "texts a batch", "tokens a batch", "padding a batch",
+		"waiting, median, p99",
 		"batch, median, p99", "memory held", "planned", "limit")
 	for _, e := range s.models {
 		state, ok := e.state()
@@ -67,8 +70,10 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		batches := max(1, float64(rows.GetSampleCount()))
 		per := func(name string) float64 { return sample(families[name], e.Name).GetCounter().GetValue() / batches }
 		t.row(e.Name, state.task, fmt.Sprintf("%d of %d", state.WaitingTokens, state.QueueTokens), fmt.Sprint(rows.GetSampleCount()),
-			fmt.Sprintf("%.1f", rows.GetSampleSum()/batches), fmt.Sprintf("%.0f", per("rlxc_tokens_total")), fmt.Sprintf("%.1f", per("rlxc_padding_tokens_total")),
-			quantiles(histogram(families["rlxc_queue_duration_seconds"], e.Name)), quantiles(histogram(families["rlxc_batch_duration_seconds"], e.Name)),
+			fmt.Sprintf("%.1f", rows.GetSampleSum()/batches), fmt.Sprintf("%.0f", per("rlxc_tokens_total")),
+			fmt.Sprintf("%.1f", per("rlxc_padding_tokens_total")),
+			quantiles(histogram(families["rlxc_queue_duration_seconds"], e.Name)),
+			quantiles(histogram(families["rlxc_batch_duration_seconds"], e.Name)),
 			bytesText(state.Held), bytesText(state.Planned), bytesText(e.Options.MemoryLimit))
 	}
 	t.end()

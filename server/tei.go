@@ -55,9 +55,11 @@ func (c *call) teiEmbed(q *teiEmbedRequest) ([][]float32, error) {
 	return c.embed(m, texts, q.Dimensions, o)
 }
 
-// perToken is an answer with much for each token of a text. It is made while it is written, by parts of the texts: what it holds at a time is
+// perToken is an answer with much for each token of a text. It is made while it is written, by parts of the texts: what it holds at a time
+// is
 // what a part needs.
-func perToken[T any](c *call, q *teiInputs, do func(m *pipeline.Model, texts []string, o pipeline.EmbedOptions) ([]T, error), tasks ...pipeline.Task) (listOf[T], error) {
+func perToken[T any](c *call, q *teiInputs, do func(m *pipeline.Model, texts []string, o pipeline.EmbedOptions) ([]T, error),
+	tasks ...pipeline.Task) (listOf[T], error) {
 	m, err := c.text("", tasks...)
 	if err != nil {
 		return nil, err
@@ -448,7 +450,8 @@ func (anything) wanted() string { return "inputs" }
 func (anything) schema() schema { return schema{} }
 
 // forTask are the routes of text-embeddings-inference for what a model was made for. The body tells between two.
-var forTask = map[pipeline.Task][]string{pipeline.Embedding: {"/similarity", "/embed"}, pipeline.MultiVector: {"/embed_all"}, pipeline.Sparse: {"/embed_sparse"},
+var forTask = map[pipeline.Task][]string{pipeline.Embedding: {"/similarity", "/embed"}, pipeline.MultiVector: {"/embed_all"},
+	pipeline.Sparse:    {"/embed_sparse"},
 	pipeline.Reranking: {"/rerank"}, pipeline.Classifying: {"/predict"}}
 
 // teiAny finds what the model was made for.
@@ -473,7 +476,8 @@ func (c *call) teiAny() (routes []route, err error) {
 		}
 	}
 	if routes == nil {
-		err = failf(http.StatusUnprocessableEntity, "model", "text-embeddings-inference has nothing that the model %s was made for, which is to %s", c.record.model, string(m.Task))
+		err = failf(http.StatusUnprocessableEntity, "model",
+			"text-embeddings-inference has nothing that the model %s was made for, which is to %s", c.record.model, string(m.Task))
 	}
 	return routes, err
 }

@@ -34,7 +34,8 @@ func TestReadNPYThatNumPyWrote(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "i64[]", x.String())
 
-	x, err = ReadNPY(npy(`{'descr': '<U2', 'fortran_order': False, 'shape': (2,), }`, "a\x00\x00\x00b\x00\x00\x00\xf6\x00\x00\x00\x00\x00\x00\x00"), 1<<20)
+	x, err = ReadNPY(npy(`{'descr': '<U2', 'fortran_order': False, 'shape': (2,), }`,
+		"a\x00\x00\x00b\x00\x00\x00\xf6\x00\x00\x00\x00\x00\x00\x00"), 1<<20)
 	require.NoError(t, err)
 	require.Equal(t, []string{"ab", "ö"}, x.Strings())
 

@@ -283,7 +283,8 @@ func letterCount(strs []string) (int, error) {
 		own += len(s)
 	}
 	if high, bytes := bits.Mul64(uint64(letters)*utf8.UTFMax, uint64(len(strs))); high > 0 || bytes > paddedStrings+16*uint64(own) {
-		return 0, fmt.Errorf("NumPy pads strings to the longest: %d strings of up to %d letters are too much for a .npy file; JSON can hold them", len(strs), letters)
+		return 0, fmt.Errorf("NumPy pads strings to the longest: %d strings of up to %d letters are too much for a .npy file; JSON can "+
+			"hold them", len(strs), letters)
 	}
 	return letters, nil
 }

@@ -118,7 +118,8 @@ func draftName(path string) string {
 	drafts.Lock()
 	defer drafts.Unlock()
 	drafts.count++
-	name := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(drafts.count)+draftEnding)
+	name := filepath.Join(filepath.Dir(path),
+		"."+filepath.Base(path)+"."+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(drafts.count)+draftEnding)
 	if drafts.open == nil {
 		drafts.open = map[string]bool{}
 	}

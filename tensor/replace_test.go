@@ -52,7 +52,8 @@ func TestReplaceFile(t *testing.T) {
 	require.False(t, info.Mode().IsRegular(), "a device stays one")
 }
 
-// TestReachesTheDisk: a file reaches the disk when it is complete and before it has its name, and the name after that; where the file does not
+// TestReachesTheDisk: a file reaches the disk when it is complete and before it has its name, and the name after that; where the file does
+// not
 // reach it, the old one stays.
 func TestReachesTheDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
@@ -74,7 +75,8 @@ func TestReachesTheDisk(t *testing.T) {
 	}
 	require.NoError(t, ReplaceFile(path, content("one")))
 	require.NoError(t, ReplaceFile(path, content("second")))
-	require.Equal(t, []string{"3 bytes, where the name has ", "the folder, where the name has one", "6 bytes, where the name has one", "the folder, where the name has second"}, seen)
+	require.Equal(t, []string{"3 bytes, where the name has ", "the folder, where the name has one", "6 bytes, where the name has one",
+		"the folder, where the name has second"}, seen)
 	fails = full
 	require.ErrorIs(t, ReplaceFile(path, content("three")), full)
 	got, err := os.ReadFile(path)

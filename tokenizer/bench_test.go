@@ -19,7 +19,8 @@ func openMiniLM(b *testing.B) *Tokenizer {
 
 // texts of 10,000 words.
 var benchTexts = []struct{ name, words string }{
-	{"english", "the quick brown fox jumps over a lazy dog, while antidisestablishmentarianism and tokenization were (perhaps) discussed in 1984."},
+	{"english", "the quick brown fox jumps over a lazy dog, while antidisestablishmentarianism and tokenization were (perhaps) " +
+		"discussed in 1984."},
 	{"accents", "Überraschung café naïve Ångström déjà-vu mañana coração Größe"},
 	{"russian", "съешь ещё этих мягких французских булок, да выпей чаю"},
 	{"chinese", "我能吞下玻璃而不伤身体 東京特許許可局"},

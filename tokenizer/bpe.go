@@ -116,7 +116,8 @@ func newBPE(s bpeSettings, vocab *vocabulary, merges [][2][]byte, asBytes bool) 
 		m.suffix = []byte(*s.Suffix)
 	}
 	if len(m.prefix)+len(m.suffix) > longestAffix { // each character of a word would be read with them
-		return nil, fmt.Errorf("the prefix and suffix of subwords have %d bytes: at most %d are supported", len(m.prefix)+len(m.suffix), longestAffix)
+		return nil, fmt.Errorf("the prefix and suffix of subwords have %d bytes: at most %d are supported", len(m.prefix)+len(m.suffix),
+			longestAffix)
 	}
 	m.pairs = newPairTable(len(merges))
 	var joined []byte
@@ -127,7 +128,8 @@ func newBPE(s bpeSettings, vocab *vocabulary, merges [][2][]byte, asBytes bool) 
 		for i, found := range []int32{a, b, id} {
 			if found == none {
 				token := [][]byte{pair[0], pair[1], joined}[i]
-				return nil, fmt.Errorf("merge %d, of %q and %q: the vocabulary lacks %q", rank, shorten(pair[0]), shorten(pair[1]), shorten(token))
+				return nil, fmt.Errorf("merge %d, of %q and %q: the vocabulary lacks %q", rank, shorten(pair[0]), shorten(pair[1]),
+					shorten(token))
 			}
 		}
 		// Of equal merges the last counts.

@@ -28,7 +28,8 @@ const (
 
 // begin begins the work on a text of so many bytes.
 func (b *budget) begin(length int, ask func(bytes int64) error) {
-	*b = budget{most: freeSteps + stepsPerByte*length, room: freeRoom + roomPerByte*length, engines: patternTimeout + time.Duration(length)*timePerByte, ask: ask}
+	*b = budget{most: freeSteps + stepsPerByte*length, room: freeRoom + roomPerByte*length, engines: patternTimeout +
+		time.Duration(length)*timePerByte, ask: ask}
 }
 
 // spend notes steps and reports whether the work may go on.
@@ -61,6 +62,7 @@ func (b *budget) take(bytes int) error {
 	return b.err
 }
 
-// Ask has ask called before memory is taken for rows, with how many bytes it is, negative ones when what was needed for a while is free again,
+// Ask has ask called before memory is taken for rows, with how many bytes it is, negative ones when what was needed for a while is free
+// again,
 // and now and then with 0. Its error ends the work.
 func Ask(ask func(bytes int64) error) RowOption { return func(o *rowOptions) { o.ask = ask } }

@@ -14,12 +14,15 @@ import (
 var hostileParts = map[string]struct{ part, json, text string }{
 	"doubling":         {"normalizer", manyOf("normalizers", 34, `{"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}`), "a"},
 	"doubling tracked": {"normalizer", manyOf("normalizers", 34, `{"type": "Replace", "pattern": {"Regex": "a"}, "content": "aa"}`), "éa"},
-	"long replacement": {"normalizer", `{"type": "Replace", "pattern": {"String": "a"}, "content": "` + strings.Repeat("b", 1<<20) + `"}`, "aaaa"},
-	"of nothing":       {"normalizer", `{"type": "Replace", "pattern": {"Regex": ""}, "content": "` + strings.Repeat("b", 1<<20) + `"}`, "aaaa"},
-	"prepends":         {"normalizer", manyOf("normalizers", 100000, `{"type": "Prepend", "prepend": "ab"}`), "a"},
-	"passes":           {"normalizer", manyOf("normalizers", 100000, `{"type": "Lowercase"}`), strings.Repeat("a", 4000)},
-	"splits":           {"pre_tokenizer", manyOf("pretokenizers", 100000, `{"type": "Whitespace"}`), strings.Repeat("a", 4000)},
-	"patterns": {"pre_tokenizer", manyOf("pretokenizers", 20, `{"type": "Split", "pattern": {"Regex": "(a|aa)+b|x"}, "behavior": "Isolated"}`),
+	"long replacement": {"normalizer", `{"type": "Replace", "pattern": {"String": "a"}, "content": "` + strings.Repeat("b", 1<<20) + `"}`,
+		"aaaa"},
+	"of nothing": {"normalizer", `{"type": "Replace", "pattern": {"Regex": ""}, "content": "` + strings.Repeat("b", 1<<20) + `"}`,
+		"aaaa"},
+	"prepends": {"normalizer", manyOf("normalizers", 100000, `{"type": "Prepend", "prepend": "ab"}`), "a"},
+	"passes":   {"normalizer", manyOf("normalizers", 100000, `{"type": "Lowercase"}`), strings.Repeat("a", 4000)},
+	"splits":   {"pre_tokenizer", manyOf("pretokenizers", 100000, `{"type": "Whitespace"}`), strings.Repeat("a", 4000)},
+	"patterns": {"pre_tokenizer", manyOf("pretokenizers", 20,
+		`{"type": "Split", "pattern": {"Regex": "(a|aa)+b|x"}, "behavior": "Isolated"}`),
 		strings.Repeat("a", 30)},
 }
 

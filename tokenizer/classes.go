@@ -144,7 +144,8 @@ func parseRange(text string, c class) classRange {
 
 func addClass(r classRange) {
 	if r.last >= rune(len(classes)) {
-		if n := len(lateClasses) - 1; n >= 0 && lateClasses[n].class == r.class && lateClasses[n].last+1 == r.first && lateClasses[n].step == 1 && r.step == 1 {
+		if n := len(lateClasses) - 1; n >= 0 && lateClasses[n].class == r.class && lateClasses[n].last+1 == r.first &&
+			lateClasses[n].step == 1 && r.step == 1 {
 			lateClasses[n].last = r.last
 		} else {
 			lateClasses = append(lateClasses, r)

@@ -31,7 +31,8 @@ const (
 	robertaSingle, robertaPair = "<s> $A </s>", "<s> $A </s> </s> $B </s>"
 )
 
-const mbartLanguages = "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX " +
+const mbartLanguages = "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP " +
+	"nl_XX " +
 	"ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
 
 // conversions are the classes by the name of tokenizer_class, without "Tokenizer" and "Fast".
@@ -251,7 +252,8 @@ func (m *spmModel) convert(c *config) (*definition, error) {
 	for i, p := range m.pieces {
 		known[p.text] = i
 		if p.kind == spmControl || p.kind == spmUserDefined {
-			d.added = append(d.added, addedToken{Content: p.text, Special: p.kind == spmControl || p.text == "<start_of_turn>" || p.text == "<end_of_turn>"})
+			d.added = append(d.added, addedToken{Content: p.text, Special: p.kind == spmControl || p.text == "<start_of_turn>" ||
+				p.text == "<end_of_turn>"})
 		}
 	}
 	if tab, ok := known["<0x09>"]; ok && class.single == conversions["Gemma"].single {

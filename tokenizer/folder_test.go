@@ -57,13 +57,17 @@ func TestFolders(t *testing.T) {
 		recorded string
 		files    map[string]string
 	}{
-		"BERT uncased":                          {"bert-uncased", nil},
-		"BERT cased":                            {"bert-cased", map[string]string{"tokenizer_config.json": `{"do_lower_case": false}`}},
-		"BERT multilingual":                     {"bert-multilingual", map[string]string{"tokenizer_config.json": `{"tokenizer_class": "BertTokenizer", "do_lower_case": false}`}},
-		"RoBERTa, special_tokens_map.json":      {"roberta", map[string]string{"special_tokens_map.json": `{` + mask + `}`}},
-		"RoBERTa, added_tokens.json":            {"roberta", map[string]string{"special_tokens_map.json": `{` + mask + `, "cls_token": "<s>"}`, "added_tokens.json": `{"<mask>": 3000}`}},
-		"RoBERTa, tokenizer_config.json":        {"roberta", map[string]string{"tokenizer_config.json": `{"tokenizer_class": "RobertaTokenizerFast", ` + mask + `}`}},
-		"RoBERTa with a space, class by pieces": {"roberta-prefix", map[string]string{"tokenizer_config.json": `{"add_prefix_space": true, ` + mask + `}`}},
+		"BERT uncased": {"bert-uncased", nil},
+		"BERT cased":   {"bert-cased", map[string]string{"tokenizer_config.json": `{"do_lower_case": false}`}},
+		"BERT multilingual": {"bert-multilingual",
+			map[string]string{"tokenizer_config.json": `{"tokenizer_class": "BertTokenizer", "do_lower_case": false}`}},
+		"RoBERTa, special_tokens_map.json": {"roberta", map[string]string{"special_tokens_map.json": `{` + mask + `}`}},
+		"RoBERTa, added_tokens.json": {"roberta",
+			map[string]string{"special_tokens_map.json": `{` + mask + `, "cls_token": "<s>"}`, "added_tokens.json": `{"<mask>": 3000}`}},
+		"RoBERTa, tokenizer_config.json": {"roberta",
+			map[string]string{"tokenizer_config.json": `{"tokenizer_class": "RobertaTokenizerFast", ` + mask + `}`}},
+		"RoBERTa with a space, class by pieces": {"roberta-prefix",
+			map[string]string{"tokenizer_config.json": `{"add_prefix_space": true, ` + mask + `}`}},
 		"Qwen, added_tokens_decoder": {"qwen", map[string]string{"tokenizer_config.json": `{"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": {
 			"3000": {"content": "<|endoftext|>", "special": true}, "3001": {"content": "<|im_start|>", "special": true}, "3002": {"content": "<|im_end|>", "special": true}}}`}},
 	} {

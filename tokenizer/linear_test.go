@@ -16,7 +16,8 @@ import (
 var longUnits = []string{"a", "ab ", "é", "中A", " ", "'", "\n \t", "aA'", "\u0301", "!\n", "<s", "1"}
 
 // longFamilies are a recorded tokenizer for each model, pattern and normalizer.
-var longFamilies = []string{"bert-uncased", "roberta", "modernbert", "llama3", "qwen", "gpt4o", "xlm-roberta", "albert", "deberta-v3", "t5", "llama2", "gemma"}
+var longFamilies = []string{"bert-uncased", "roberta", "modernbert", "llama3", "qwen", "gpt4o", "xlm-roberta", "albert", "deberta-v3",
+	"t5", "llama2", "gemma"}
 
 // TestLongWords encodes words of 64 KiB in each family.
 func TestLongWords(t *testing.T) {
@@ -114,7 +115,8 @@ func TestSlowPattern(t *testing.T) {
 // TestEngine holds the scanners to regexp2 on the same patterns, for texts of ASCII, where no two versions of Unicode differ.
 func TestEngine(t *testing.T) {
 	fillClasses()
-	texts := []string{"", "It's a test, they'LL see 1234 things...\n\n  ok\t\tEND  ", "a  b   c \r\n\r\n d", "''s 'S 're'RE x=='y' $100,000.00/page//\n/x",
+	texts := []string{"", "It's a test, they'LL see 1234 things...\n\n  ok\t\tEND  ", "a  b   c \r\n\r\n d",
+		"''s 'S 're'RE x=='y' $100,000.00/page//\n/x",
 		"HelloWorld HTTPServer iPhone 12ab34 __init__ \x00\x01 \v\f", "   ", "\n", " \n ", "ab\n cd", "!?\r\n!?"}
 	for expression, scan := range scanners {
 		p, err := compileEngine(expression)

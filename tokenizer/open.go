@@ -53,7 +53,8 @@ func Open(path string, options ...Option) (*Tokenizer, error) {
 }
 
 // fileNames are the files of a folder that Open takes, the first of them that is there.
-var fileNames = []string{"tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model"}
+var fileNames = []string{"tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model",
+	"tokenizer.model"}
 
 // locate returns the tokenizer's file: path, or the one in the folder path.
 func locate(path string) (string, error) {

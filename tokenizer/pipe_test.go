@@ -23,7 +23,8 @@ func TestOnlyFilesAreRead(t *testing.T) {
 			return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, maxFile+1))
 		},
 	}
-	for _, files := range [][]string{{"tokenizer.json"}, {"tokenizer_config.json", "tokenizer.json"}, {"merges.txt", "vocab.json", "tokenizer_config.json"}} {
+	for _, files := range [][]string{{"tokenizer.json"}, {"tokenizer_config.json", "tokenizer.json"},
+		{"merges.txt", "vocab.json", "tokenizer_config.json"}} {
 		for what, make := range pretend {
 			dir := t.TempDir()
 			for _, name := range files[1:] {

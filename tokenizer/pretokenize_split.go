@@ -166,9 +166,11 @@ func (b behavior) fold(found []match, p part, out []part) []part {
 			out = appendPart(out, p, m.start, m.end)
 		}
 	case contiguous:
-		joinMatches(found, func(hit, previous bool) bool { return hit == previous }, func(m match) { out = appendPart(out, p, m.start, m.end) })
+		joinMatches(found, func(hit, previous bool) bool { return hit == previous },
+			func(m match) { out = appendPart(out, p, m.start, m.end) })
 	case mergedWithPrevious:
-		joinMatches(found, func(hit, previous bool) bool { return hit && !previous }, func(m match) { out = appendPart(out, p, m.start, m.end) })
+		joinMatches(found, func(hit, previous bool) bool { return hit && !previous },
+			func(m match) { out = appendPart(out, p, m.start, m.end) })
 	case mergedWithNext:
 		for i := 0; i < len(found); {
 			// A match goes with what follows it, unless that is a match too.

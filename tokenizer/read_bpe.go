@@ -94,7 +94,8 @@ func byteLevelClassOf(c *config, d *definition) (byteLevelClass, error) {
 		return class, nil
 	}
 	if name != "" && name != "PreTrained" {
-		return byteLevelClass{}, fmt.Errorf("unknown tokenizer_class %q in tokenizer_config.json; known are %s", c.Class, names(byteLevelClasses))
+		return byteLevelClass{}, fmt.Errorf("unknown tokenizer_class %q in tokenizer_config.json; known are %s", c.Class,
+			names(byteLevelClasses))
 	}
 	for _, e := range d.model.entries {
 		if string(e.token) == "<s>" {

@@ -36,7 +36,8 @@ func readVocab(data []byte, c *config) (*definition, error) {
 	d.model.kind = "WordPiece"
 	d.model.rest, _ = json.Marshal(wordPieceSettings{Unknown: &unknown})
 	single := template{{special, []int64{int64(named[cls])}, 0}, {text: 0}, {special, []int64{int64(named[sep])}, 0}}
-	d.post = postProcessor{single: single, pair: append(slices.Clone(single), slot{text: 1, segment: 1}, slot{special, []int64{int64(named[sep])}, 1})}
+	d.post = postProcessor{single: single, pair: append(slices.Clone(single), slot{text: 1, segment: 1},
+		slot{special, []int64{int64(named[sep])}, 1})}
 	d.decoder, _ = readWordPieceDecoder([]byte("{}"), 0)
 	if err := c.addTokens(d); err != nil {
 		return nil, err

@@ -298,7 +298,8 @@ func (m *modelFile) readVocab(r *jsonReader) error {
 			number := r.number()
 			id, err := strconv.ParseUint(string(number), 10, 31)
 			if err != nil {
-				return fmt.Errorf("model: the vocabulary gives the token %q the id %s; an id is a whole number below %d", shorten(token), shortNumber(number, r), maxID)
+				return fmt.Errorf("model: the vocabulary gives the token %q the id %s; an id is a whole number below %d", shorten(token),
+					shortNumber(number, r), maxID)
 			}
 			m.add(token, int32(id))
 			return nil

@@ -131,7 +131,8 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 	room := math.MaxInt - 1
 	if maxLength != 0 {
 		if room = maxLength - row.specials(); room < 0 {
-			return nil, fmt.Errorf("tokenizer: a maximum length of %d has no room for the %d special tokens of a row", maxLength, row.specials())
+			return nil, fmt.Errorf("tokenizer: a maximum length of %d has no room for the %d special tokens of a row", maxLength,
+				row.specials())
 		}
 	}
 
@@ -346,7 +347,8 @@ func newEncoding(length int, spans, ascii bool) Encoding {
 		n += 2 * length
 	}
 	numbers := make([]int64, n)
-	e := Encoding{InputIDs: numbers[:0:length], TokenTypeIDs: numbers[length : length : 2*length], AttentionMask: numbers[2*length : 3*length : 3*length]}
+	e := Encoding{InputIDs: numbers[:0:length], TokenTypeIDs: numbers[length : length : 2*length],
+		AttentionMask: numbers[2*length : 3*length : 3*length]}
 	for i := range e.AttentionMask {
 		e.AttentionMask[i] = 1
 	}

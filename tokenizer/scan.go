@@ -19,7 +19,8 @@ var scanners = map[string]scanner{
 	// Qwen 2 and 3.
 	contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`: scanGPT4(1),
 	// o200k_base of GPT-4o, and Llama 4.
-	upperLower + contractions + `?|` + upperOnly + contractions + `?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`: scanGPT4o,
+	upperLower + contractions + `?|` + upperOnly + contractions +
+		`?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`: scanGPT4o,
 	`\s+`: func(text []byte, i int) int { return scanRun(text, i, blank) },
 }
 

@@ -89,7 +89,8 @@ func readSPM(data []byte) (*spmModel, error) {
 	case len(m.pieces) == 0:
 		return nil, fmt.Errorf(spmNotProtobuf, errors.New("it has no pieces"))
 	case !whole:
-		return nil, fmt.Errorf(spmNotProtobuf, fmt.Errorf("it ends after %d pieces, and does not say what the model is: was it cut off?", len(m.pieces)))
+		return nil, fmt.Errorf(spmNotProtobuf, fmt.Errorf("it ends after %d pieces, and does not say what the model is: was it cut off?",
+			len(m.pieces)))
 	case m.kind != spmUnigram && m.kind != spmBPE:
 		return nil, fmt.Errorf("its model has the type %d; known are 1 (Unigram) and 2 (BPE)", m.kind)
 	}
@@ -162,7 +163,8 @@ func spmMerges(pieces []spmPiece, known map[string]int) [][2][]byte {
 				a, ok := known[left]
 				b, also := known[right]
 				if ok && also {
-					merges = append(merges, spmMerge{[2][]byte{[]byte(left), []byte(right)}, score, [2]int{count, utf8.RuneCountInString(right)}, [2]int{a, b}})
+					merges = append(merges, spmMerge{[2][]byte{[]byte(left), []byte(right)}, score,
+						[2]int{count, utf8.RuneCountInString(right)}, [2]int{a, b}})
 				}
 			}
 			count++

@@ -192,7 +192,8 @@ func TestBatch(t *testing.T) {
 
 	none, err := tok.Batch(nil, 6)
 	require.NoError(t, err)
-	assert.Equal(t, Batch{InputIDs: []int64{}, AttentionMask: []int64{}, TokenTypeIDs: []int64{}, Encodings: []Encoding{}, Start: []int{}}, *none)
+	assert.Equal(t, Batch{InputIDs: []int64{}, AttentionMask: []int64{}, TokenTypeIDs: []int64{}, Encodings: []Encoding{},
+		Start: []int{}}, *none)
 
 	_, err = tok.Batch(Texts("hello"), 1)
 	assert.EqualError(t, err, "tokenizer: a maximum length of 1 has no room for the 2 special tokens of a row")

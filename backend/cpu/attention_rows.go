@@ -17,7 +17,8 @@ func (d *Device) rowsAttention(n *ir.Node) *kernel.RowsAttention {
 	if d.format == formatBF16 {
 		bf16From = worthRounding
 	}
-	return d.set.NewRowsAttention(kernel.AttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2], ValueSize: v[3]}, bf16From)
+	return d.set.NewRowsAttention(kernel.AttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2],
+		ValueSize: v[3]}, bf16From)
 }
 
 // rowsAttentionScratch is the plan of the pieces, and then what each worker needs.
@@ -32,7 +33,8 @@ func bindRowsAttention(b *binder, n *ir.Node) step {
 	in, out := b.operands(n)
 	q, k, v, texts, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], in[ir.AttentionRows], out[0]
 	a := b.d.rowsAttention(n)
-	args := kernel.AttentionArgs{QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y), Scale: op.Scale, Softcap: op.Softcap}
+	args := kernel.AttentionArgs{QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y),
+		Scale: op.Scale, Softcap: op.Softcap}
 	var mask, positions operand
 	var below [2]int
 	if n.HasOperand(ir.AttentionMask) {
@@ -51,7 +53,8 @@ func bindRowsAttention(b *binder, n *ir.Node) step {
 		if s.shape == nil {
 			return kernel.RelativeScores{}
 		}
-		return kernel.RelativeScores{Scores: s.f32(m), Head: s.shape[2] * s.shape[3], N: s.shape[3], Index: elements[int64](m, x), IndexRow: x.shape[1]}
+		return kernel.RelativeScores{Scores: s.f32(m), Head: s.shape[2] * s.shape[3], N: s.shape[3], Index: elements[int64](m, x),
+			IndexRow: x.shape[1]}
 	}
 	for i, at := range []int{ir.AttentionQueryScores, ir.AttentionKeyScores} {
 		if n.HasOperand(at) {

@@ -23,7 +23,8 @@ type codedWeight struct {
 
 // codedOf takes a weight apart, false where nothing widens constants.
 func codedOf(v *ir.Value) (w codedWeight, ok bool) {
-	if v == nil || v.Def == nil || v.Type.DType != tensor.F32 || slices.ContainsFunc(v.Def.Inputs, func(x *ir.Value) bool { return x != nil && x.Const == nil }) {
+	if v == nil || v.Def == nil || v.Type.DType != tensor.F32 ||
+		slices.ContainsFunc(v.Def.Inputs, func(x *ir.Value) bool { return x != nil && x.Const == nil }) {
 		return w, false
 	}
 	in := v.Def.Inputs

@@ -52,12 +52,15 @@ func codedWeights(value int, shape []int, turned bool) map[string]string {
 			fmt.Sprintf(", axis=%d", columns)),
 		"u4 columns": code("u4", fmt.Sprintf("[%d] = %s", n, numbered(n, 0.02, 0.005)), fmt.Sprintf("[%d] = %s", n, numbered(n, 1, 1)),
 			fmt.Sprintf(", axis=%d", columns)),
-		"i4 all": fmt.Sprintf("const %%%d: i4[%s] = data const %%%d: f32[] = [0.07] %%%d = dequantize(%%%d, %%%d) {to=f32}", value+1, all, value+2, value, value+1, value+2),
+		"i4 all": fmt.Sprintf("const %%%d: i4[%s] = data const %%%d: f32[] = [0.07] %%%d = dequantize(%%%d, %%%d) {to=f32}", value+1, all,
+			value+2, value, value+1, value+2),
 	}
 	if shape[along]%8 == 0 {
-		list["i8 blocks"] = code("i8", fmt.Sprintf("[%s] = %s", text(scales), numbered(blocks, 0.002, 0.0005)), fmt.Sprintf("[%s] = %s", text(scales), numbered(blocks, -3, 1)),
+		list["i8 blocks"] = code("i8", fmt.Sprintf("[%s] = %s", text(scales), numbered(blocks, 0.002, 0.0005)),
+			fmt.Sprintf("[%s] = %s", text(scales), numbered(blocks, -3, 1)),
 			fmt.Sprintf(", axis=%d, block=8", along))
-		list["u4 blocks"] = code("u4", fmt.Sprintf("[%s] = %s", text(scales), numbered(blocks, 0.02, 0.005)), fmt.Sprintf("[%s] = %s", text(scales), numbered(blocks, 1, 1)),
+		list["u4 blocks"] = code("u4", fmt.Sprintf("[%s] = %s", text(scales), numbered(blocks, 0.02, 0.005)),
+			fmt.Sprintf("[%s] = %s", text(scales), numbered(blocks, 1, 1)),
 			fmt.Sprintf(", axis=%d, block=8", along))
 	}
 	return list
@@ -72,13 +75,19 @@ func codedConvs() map[string]string {
 		}
 	}
 	const window = `strides=[%d,%d], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=%d`
-	add("strided", []int{3, 3, 24, 35}, `(%0 "x": f32[2,s,7,24], %9 "b": f32[35]) { WEIGHT %8 = conv(%0, %1, %9) {kernel=[3,3], `+fmt.Sprintf(window, 2, 1, 1)+`, act=relu} return %8 as "y" }`)
-	add("grouped", []int{3, 3, 10, 34}, `(%0 "x": f32[2,s,7,20]) { WEIGHT %8 = conv(%0, %1) {kernel=[3,3], `+fmt.Sprintf(window, 1, 1, 2)+`} return %8 as "y" }`)
-	add("tiled", []int{3, 3, 24, 33}, `(%0 "x": f32[2,s,9,24], %9 "r": f32[2,s,9,33]) { WEIGHT const %10: f32[] = [0.1] %11 = mul(%0, %10) %8 = conv(%11, %1, _, %9) {kernel=[3,3], `+fmt.Sprintf(window, 1, 1, 1)+`} return %8 as "y" }`)
-	add("one tap", []int{1, 40, 20}, `(%0 "x": f32[2,s,40]) { WEIGHT %8 = conv(%0, %1) {kernel=[1], strides=[2], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %8 as "y" }`)
-	add("of two", []int{3, 3, 16, 16}, `(%0 "x": f32[2,s,9,16]) { WEIGHT const %10: f32[] = [0.1] %11 = mul(%0, %10) %8 = conv(%11, %1) {kernel=[3,3], `+fmt.Sprintf(window, 1, 1, 1)+`}
+	add("strided", []int{3, 3, 24, 35}, `(%0 "x": f32[2,s,7,24], %9 "b": f32[35]) { WEIGHT
+		%8 = conv(%0, %1, %9) {kernel=[3,3], `+fmt.Sprintf(window, 2, 1, 1)+`, act=relu} return %8 as "y" }`)
+	add("grouped", []int{3, 3, 10, 34}, `(%0 "x": f32[2,s,7,20]) { WEIGHT %8 = conv(%0, %1) {kernel=[3,3], `+fmt.Sprintf(window, 1, 1,
+		2)+`} return %8 as "y" }`)
+	add("tiled", []int{3, 3, 24, 33}, `(%0 "x": f32[2,s,9,24], %9 "r": f32[2,s,9,33]) { WEIGHT const %10: f32[] = [0.1] %11 = mul(%0, %10)
+		%8 = conv(%11, %1, _, %9) {kernel=[3,3], `+fmt.Sprintf(window, 1, 1, 1)+`} return %8 as "y" }`)
+	add("one tap", []int{1, 40, 20}, `(%0 "x": f32[2,s,40]) { WEIGHT
+		%8 = conv(%0, %1) {kernel=[1], strides=[2], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %8 as "y" }`)
+	add("of two", []int{3, 3, 16, 16}, `(%0 "x": f32[2,s,9,16]) { WEIGHT const %10: f32[] = [0.1] %11 = mul(%0, %10)
+		%8 = conv(%11, %1) {kernel=[3,3], `+fmt.Sprintf(window, 1, 1, 1)+`}
 		%9 = conv(%11, %1) {kernel=[3,3], `+fmt.Sprintf(window, 2, 2, 1)+`} return %8 as "y", %9 as "z" }`)
-	add("depthwise", []int{3, 3, 1, 19}, `(%0 "x": f32[2,s,9,19]) { WEIGHT %8 = conv(%0, %1) {kernel=[3,3], `+fmt.Sprintf(window, 1, 2, 19)+`} return %8 as "y" }`)
+	add("depthwise", []int{3, 3, 1, 19}, `(%0 "x": f32[2,s,9,19]) { WEIGHT %8 = conv(%0, %1) {kernel=[3,3], `+fmt.Sprintf(window, 1, 2,
+		19)+`} return %8 as "y" }`)
 	return cases
 }
 
@@ -94,11 +103,15 @@ func codedRecurrences() map[string]string {
 		}
 	}
 	add("lstm", 24, 4, 16, `(%0 "x": f32[3,s,16], %10 "h": f32[2,s,24]) { WEIGHTS const %11: f32[2,192] = data
-		%12: f32[3,2,s,24], %13: f32[2,s,24], %14: f32[2,s,24] = onnx.LSTM(%0, %1, %5, %11, _, %10) {hidden=24, bidirectional=true} return %12 as "y", %13 as "h", %14 as "c" }`)
-	add("lstm of many steps", 24, 4, 16, `(%0 "x": f32[6,s,16]) { WEIGHTS %12: f32[6,2,s,24] = onnx.LSTM(%0, %1, %5) {hidden=24, bidirectional=true, results=1} return %12 as "y" }`)
+		%12: f32[3,2,s,24], %13: f32[2,s,24], %14: f32[2,s,24] = onnx.LSTM(%0, %1, %5, %11, _, %10) {hidden=24, bidirectional=true}
+		return %12 as "y", %13 as "h", %14 as "c" }`)
+	add("lstm of many steps", 24, 4, 16, `(%0 "x": f32[6,s,16]) { WEIGHTS
+		%12: f32[6,2,s,24] = onnx.LSTM(%0, %1, %5) {hidden=24, bidirectional=true, results=1} return %12 as "y" }`)
 	add("gru", 40, 3, 8, `(%0 "x": f32[1,s,8], %10 "h": f32[2,s,40]) { WEIGHTS const %11: f32[2,240] = data
-		%12: f32[1,2,s,40], %13: f32[2,s,40] = onnx.GRU(%0, %1, %5, %11, _, %10) {hidden=40, bidirectional=true} return %12 as "y", %13 as "h" }`)
-	add("rnn", 9, 1, 7, `(%0 "x": f32[2,s,7]) { WEIGHTS %12: f32[2,2,s,9], %13: f32[2,s,9] = onnx.RNN(%0, %1, %5) {hidden=9, bidirectional=true} return %12 as "y", %13 as "h" }`)
+		%12: f32[1,2,s,40], %13: f32[2,s,40] = onnx.GRU(%0, %1, %5, %11, _, %10) {hidden=40, bidirectional=true}
+		return %12 as "y", %13 as "h" }`)
+	add("rnn", 9, 1, 7, `(%0 "x": f32[2,s,7]) { WEIGHTS %12: f32[2,2,s,9],
+		%13: f32[2,s,9] = onnx.RNN(%0, %1, %5) {hidden=9, bidirectional=true} return %12 as "y", %13 as "h" }`)
 	return cases
 }
 
@@ -108,10 +121,13 @@ func init() {
 			rowCases[name] = text
 		}
 	}
-	rowCases["coded conv infinite"] = `(%0 "x": f32[2,s,9,16]) { const %3: f16[3,3,16,16] = [` + strings.Repeat("0.25, ", 4*256) + "inf" + strings.Repeat(", -0.5", 5*256-1) + `]
-		%1 = cast(%3) {to=f32} %2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`
+	rowCases["coded conv infinite"] = `(%0 "x": f32[2,s,9,16]) {
+	const %3: f16[3,3,16,16] = [` + strings.Repeat("0.25, ", 4*256) + "inf" + strings.Repeat(", -0.5", 5*256-1) + `]
+		%1 = cast(%3) {to=f32} %2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1}
+		return %2 as "y" }`
 	// Scales along other axes are not packed: these run, by widened weights.
-	rowCases["coded conv by inputs"] = `(%0 "x": f32[2,s,16]) { const %3: i8[3,16,20] = data const %4: f32[16] = ` + numbered(16, 0.002, 0.0005) + ` %1 = dequantize(%3, %4) {to=f32, axis=1}
+	rowCases["coded conv by inputs"] = `(%0 "x": f32[2,s,16]) { const %3: i8[3,16,20] = data
+	const %4: f32[16] = ` + numbered(16, 0.002, 0.0005) + ` %1 = dequantize(%3, %4) {to=f32, axis=1}
 		%2 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`
 }
 
@@ -137,7 +153,8 @@ func TestCodedStayPacked(t *testing.T) {
 				require.NoError(t, err)
 			}
 			resident := bytesOf(g)
-			require.LessOrEqual(t, resident, stored*2+1<<13, "%s at %v: %d bytes are stored", name, levels, stored) // panels are whole vectors, and blocks have scales
+			// panels are whole vectors, and blocks have scales
+			require.LessOrEqual(t, resident, stored*2+1<<13, "%s at %v: %d bytes are stored", name, levels, stored)
 			if !strings.Contains(name, "depthwise") {
 				for _, n := range g.Nodes {
 					require.NotEqual(t, ir.KindDequantize, n.Op.Kind(), name)

@@ -103,18 +103,21 @@ func isDepthwise(n *ir.Node) bool {
 func convShape(n *ir.Node) (shape kernel.ConvShape, groups int, depthwise bool) {
 	op, groups := convWindow(n)
 	x, w, y := n.Inputs[ir.ConvX].Type.Sizes(), n.Inputs[ir.ConvW].Type.Sizes(), n.Outputs[0].Type.Sizes()
-	shape = kernel.ConvShape{Images: x[0], Channels: w[len(w)-2], Outputs: w[len(w)-1], Height: 1, KernelHeight: 1, StrideHigh: 1, DilationHigh: 1, PlacesHigh: 1}
+	shape = kernel.ConvShape{Images: x[0], Channels: w[len(w)-2], Outputs: w[len(w)-1], Height: 1, KernelHeight: 1, StrideHigh: 1,
+		DilationHigh: 1, PlacesHigh: 1}
 	axis := 0
 	front := func() int {
 		_, before, _ := op.Places(axis, ir.N(x[1+axis]))
 		return before.Int()
 	}
 	if len(x) == 4 && !isColumn(n) {
-		shape.Height, shape.KernelHeight, shape.StrideHigh, shape.DilationHigh, shape.PlacesHigh = x[1], op.Kernel[0], op.Strides[0], op.Dilations[0], y[1]
+		shape.Height, shape.KernelHeight, shape.StrideHigh, shape.DilationHigh, shape.PlacesHigh = x[1], op.Kernel[0], op.Strides[0],
+			op.Dilations[0], y[1]
 		shape.Top = front()
 		axis = 1
 	}
-	shape.Width, shape.KernelWidth, shape.StrideWide, shape.DilationWide, shape.PlacesWide = x[1+axis], op.Kernel[axis], op.Strides[axis], op.Dilations[axis], y[1+axis]
+	shape.Width, shape.KernelWidth, shape.StrideWide, shape.DilationWide, shape.PlacesWide = x[1+axis], op.Kernel[axis], op.Strides[axis],
+		op.Dilations[axis], y[1+axis]
 	shape.Left = front()
 	if depthwise = isDepthwise(n); depthwise {
 		shape.Channels = shape.Outputs
@@ -144,7 +147,8 @@ func bindConv(b *binder, n *ir.Node) (step, error) {
 	in, out := b.operands(n)
 	x, y := in[ir.ConvX], out[0]
 	op := n.Op.(ir.Conv)
-	args := kernel.ConvArgs{GemmArgs: kernel.GemmArgs{CRow: shape.Outputs, ResRow: shape.Outputs, Alpha: 1, Act: unaryKernels[op.Act], ActAlpha: op.Alpha, ActBeta: op.Beta},
+	args := kernel.ConvArgs{GemmArgs: kernel.GemmArgs{CRow: shape.Outputs, ResRow: shape.Outputs, Alpha: 1, Act: unaryKernels[op.Act],
+		ActAlpha: op.Alpha, ActBeta: op.Beta},
 		XImage: x.strides[0], XColumn: x.strides[len(x.strides)-2], XChannel: x.strides[len(x.strides)-1]}
 	switch {
 	case isColumn(n):
@@ -235,7 +239,8 @@ const (
 func isTiled(n *ir.Node) bool {
 	op, w := n.Op.(ir.Conv), n.Inputs[ir.ConvW]
 	s, image := w.Type.Shape, n.Outputs[0].Type.Shape
-	if op.Group != 1 || !slices.Equal(op.Kernel, []int{3, 3}) || !slices.Equal(op.Strides, []int{1, 1}) || !slices.Equal(op.Dilations, []int{1, 1}) {
+	if op.Group != 1 || !slices.Equal(op.Kernel, []int{3, 3}) || !slices.Equal(op.Strides, []int{1, 1}) ||
+		!slices.Equal(op.Dilations, []int{1, 1}) {
 		return false
 	}
 	coded := isCoded(n)
@@ -247,7 +252,8 @@ func isTiled(n *ir.Node) bool {
 	if few := h && v && (high+3)/4*((wide+3)/4) < tiledTiles; few || s[2].Int() < tiledChannels || s[3].Int() < tiledChannels {
 		return false
 	}
-	return coded || !slices.ContainsFunc(floats(w.Const), func(x float32) bool { return x-x != 0 }) // an infinite weight would be one of all taps
+	// an infinite weight would be one of all taps
+	return coded || !slices.ContainsFunc(floats(w.Const), func(x float32) bool { return x-x != 0 })
 }
 
 // convMatrices says how the weights of a convolution are packed: matrices [k,cols] of so many words, one for each group or each point.

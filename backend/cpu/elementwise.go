@@ -113,7 +113,8 @@ func zipStep[X, Y tensor.Element](y, a, b *operand, f func(X, X) Y) step {
 
 // binaryKernels says which kernel computes a function of two float32.
 var binaryKernels = map[ir.BinaryFn]kernel.BinaryOp{
-	ir.Add: kernel.Add, ir.Sub: kernel.Sub, ir.Mul: kernel.Mul, ir.Div: kernel.Div, ir.MinFn: kernel.Min, ir.MaxFn: kernel.Max, ir.PRelu: kernel.PRelu,
+	ir.Add: kernel.Add, ir.Sub: kernel.Sub, ir.Mul: kernel.Mul, ir.Div: kernel.Div, ir.MinFn: kernel.Min, ir.MaxFn: kernel.Max,
+	ir.PRelu: kernel.PRelu,
 }
 
 // maxBytes is the larger of two bytes.

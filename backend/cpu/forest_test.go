@@ -49,13 +49,15 @@ func grow(r *rand.Rand, trees int, modes []string, shuffled bool) *grown {
 				mode, yes, no = modes[r.IntN(len(modes))], count, count+1
 				count += 2
 			}
-			split := []float32{-1, 0, 0.5, 1, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}[min(r.IntN(40), 6+r.IntN(2))%7]
+			split := []float32{-1, 0, 0.5, 1, float32(math.Inf(1)), float32(math.Inf(-1)),
+				float32(math.NaN())}[min(r.IntN(40), 6+r.IntN(2))%7]
 			g.trees, g.ids, g.modes, g.values = append(g.trees, t), append(g.ids, id), append(g.modes, mode), append(g.values, split)
 			g.features, g.missing = append(g.features, r.Int64N(grownFeatures)), append(g.missing, r.Int64N(2))
 			g.yes, g.no = append(g.yes, yes), append(g.no, no)
 			for range r.IntN(3) {
 				if mode == "LEAF" {
-					g.leafTrees, g.leafIDs, g.leafTargets = append(g.leafTrees, t), append(g.leafIDs, id), append(g.leafTargets, r.Int64N(grownTargets))
+					g.leafTrees, g.leafIDs, g.leafTargets = append(g.leafTrees, t), append(g.leafIDs, id),
+						append(g.leafTargets, r.Int64N(grownTargets))
 					g.weights = append(g.weights, float32(r.NormFloat64()))
 				}
 			}
@@ -79,15 +81,20 @@ func grow(r *rand.Rand, trees int, modes []string, shuffled bool) *grown {
 }
 
 func (g *grown) attrs() ir.Attrs {
-	return ir.Attrs{{Name: "n_targets", Value: int64(grownTargets)}, {Name: "nodes_treeids", Value: g.trees}, {Name: "nodes_nodeids", Value: g.ids}, {Name: "nodes_featureids", Value: g.features},
-		{Name: "nodes_truenodeids", Value: g.yes}, {Name: "nodes_falsenodeids", Value: g.no}, {Name: "nodes_missing_value_tracks_true", Value: g.missing}, {Name: "nodes_modes", Value: g.modes},
-		{Name: "nodes_values", Value: g.values}, {Name: "target_treeids", Value: g.leafTrees}, {Name: "target_nodeids", Value: g.leafIDs}, {Name: "target_ids", Value: g.leafTargets},
+	return ir.Attrs{{Name: "n_targets", Value: int64(grownTargets)}, {Name: "nodes_treeids", Value: g.trees},
+		{Name: "nodes_nodeids", Value: g.ids}, {Name: "nodes_featureids", Value: g.features},
+		{Name: "nodes_truenodeids", Value: g.yes}, {Name: "nodes_falsenodeids", Value: g.no},
+		{Name: "nodes_missing_value_tracks_true", Value: g.missing}, {Name: "nodes_modes", Value: g.modes},
+		{Name: "nodes_values", Value: g.values}, {Name: "target_treeids", Value: g.leafTrees}, {Name: "target_nodeids", Value: g.leafIDs},
+		{Name: "target_ids", Value: g.leafTargets},
 		{Name: "target_weights", Value: g.weights}, {Name: "base_values", Value: []float32{0.5, -2, 1}}}
 }
 
 var comparisons = map[string]func(v, s float32) bool{
-	"BRANCH_LEQ": func(v, s float32) bool { return v <= s }, "BRANCH_LT": func(v, s float32) bool { return v < s }, "BRANCH_GTE": func(v, s float32) bool { return v >= s },
-	"BRANCH_GT": func(v, s float32) bool { return v > s }, "BRANCH_EQ": func(v, s float32) bool { return v == s }, "BRANCH_NEQ": func(v, s float32) bool { return v != s },
+	"BRANCH_LEQ": func(v, s float32) bool { return v <= s }, "BRANCH_LT": func(v, s float32) bool { return v < s },
+	"BRANCH_GTE": func(v, s float32) bool { return v >= s },
+	"BRANCH_GT":  func(v, s float32) bool { return v > s }, "BRANCH_EQ": func(v, s float32) bool { return v == s },
+	"BRANCH_NEQ": func(v, s float32) bool { return v != s },
 }
 
 // predict walks the columns as ONNX describes it.
@@ -132,7 +139,8 @@ func (g *grown) predict(x []float32, aggregate string) []float64 {
 	return out
 }
 
-// TestForest runs trees of one comparison and of all, with and without NaN, with few rows and with several tiles, and by one thread and two: as
+// TestForest runs trees of one comparison and of all, with and without NaN, with few rows and with several tiles, and by one thread and
+// two: as
 // ONNX describes them, and as Eval computes them, to the bit.
 func TestForest(t *testing.T) {
 	all := []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"}
@@ -141,7 +149,8 @@ func TestForest(t *testing.T) {
 		for k, aggregate := range []string{"SUM", "AVERAGE", "MIN", "MAX"} {
 			trees := []int{1, 6, 70, 133}[(i+k)%4]
 			forest := grow(r, trees, modes, i%2 == 1)
-			op := ops.TreeEnsembleRegressor{Classical: ops.Classical{Attrs: append(forest.attrs(), ir.Attr{Name: "aggregate_function", Value: aggregate}), Version: 3}}
+			op := ops.TreeEnsembleRegressor{Classical: ops.Classical{Attrs: append(forest.attrs(),
+				ir.Attr{Name: "aggregate_function", Value: aggregate}), Version: 3}}
 			g := ir.NewGraph("forest")
 			x := g.AddInput("x", ir.TensorOf(tensor.F32, ir.Sym("n"), ir.N(grownFeatures)))
 			y, err := g.Append(op, []*ir.Value{x}, "trees")
@@ -155,7 +164,8 @@ func TestForest(t *testing.T) {
 					in := tensor.New(tensor.F32, rows, grownFeatures)
 					features := tensor.Of[float32](in)
 					for j := range features {
-						if features[j] = []float32{-1.5, -1, float32(math.Copysign(0, -1)), 0, 0.25, 0.5, 1, 2}[r.IntN(8)]; r.IntN(50) == 0 && rows%2 == 1 {
+						if features[j] = []float32{-1.5, -1, float32(math.Copysign(0, -1)), 0, 0.25, 0.5, 1,
+							2}[r.IntN(8)]; r.IntN(50) == 0 && rows%2 == 1 {
 							features[j] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}[r.IntN(3)]
 						}
 					}

@@ -39,7 +39,8 @@ func (d *Device) mapRow() row {
 					return false
 				}
 				for i, x := range o.Expr {
-					if x.Op.Kind() == ir.KindQuantize && !isScale(n, x.Args[1]) || blockFor(d.set, x, argTypes(n, x, types), types[i].DType) == nil {
+					if x.Op.Kind() == ir.KindQuantize && !isScale(n, x.Args[1]) ||
+						blockFor(d.set, x, argTypes(n, x, types), types[i].DType) == nil {
 						return false
 					}
 				}
@@ -217,7 +218,8 @@ func bindMap(b *binder, n *ir.Node) (step, error) {
 						if r > 0 && wide == cols && loops.row(k+1) == 0 {
 							continue // as in the rows before
 						}
-						p := patch{from: at[k+1] + r*loops.row(k+1) + c*loops.col(k+1), row: loops.row(k + 1), col: loops.col(k + 1), high: high, wide: wide}
+						p := patch{from: at[k+1] + r*loops.row(k+1) + c*loops.col(k+1), row: loops.row(k + 1), col: loops.col(k + 1),
+							high: high, wide: wide}
 						regs[i] = load(&in[i], m, p, space(i))
 					}
 					for i := range code {

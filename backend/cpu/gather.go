@@ -193,7 +193,8 @@ func place[I int32 | int64](p *tuples, tuple []I, number int) (at int, err error
 
 // places read an index as ir.OneHot does.
 var places = map[tensor.DType]func(m *machine, o *operand, i int) int64{
-	tensor.I64: placeIn[int64], tensor.I32: placeIn[int32], tensor.U8: placeIn[uint8], tensor.F32: placeIn[float32], tensor.F64: placeIn[float64],
+	tensor.I64: placeIn[int64], tensor.I32: placeIn[int32], tensor.U8: placeIn[uint8], tensor.F32: placeIn[float32],
+	tensor.F64: placeIn[float64],
 }
 
 func placeIn[T number](m *machine, o *operand, i int) int64 { return int64(elements[T](m, o)[i]) }

@@ -98,7 +98,8 @@ func (d *Device) halfMatMulRow(inner row) row {
 func bindHalfPacked(weight *ir.Packed) func(b *binder, n *ir.Node) (step, error) {
 	return func(b *binder, n *ir.Node) (step, error) {
 		rows, cols, k := packedSizes(n)
-		g, weights := b.d.set.NewGemmCoded(rows, cols, k), b.d.set.NewPackB(k, cols).CodedHalf(tensor.Of[uint16](weight.Data), weight.Data.DType() == tensor.BF16)
+		g, weights := b.d.set.NewGemmCoded(rows, cols, k), b.d.set.NewPackB(k, cols).CodedHalf(tensor.Of[uint16](weight.Data),
+			weight.Data.DType() == tensor.BF16)
 		e, scratch, each := b.epilogue(n), b.scratchBytes(0), align(g.ScratchBytes())
 		x, args := e.x, e.args
 		args.ARow, args.ACol = k, 1

@@ -87,8 +87,9 @@ func binaryLoop(fn ir.BinaryFn, a, b tensor.DType) *loop2 {
 
 var binaryLoops = map[tensor.DType]map[ir.BinaryFn]*loop2{
 	tensor.F32: realLoops[float32](), tensor.F64: realLoops[float64](),
-	tensor.I8: integerLoops[int8](), tensor.I16: integerLoops[int16](), tensor.I32: integerLoops[int32](), tensor.I64: integerLoops[int64](),
-	tensor.U8: integerLoops[uint8](), tensor.U16: integerLoops[uint16](), tensor.U32: integerLoops[uint32](), tensor.U64: wideLoops(),
+	tensor.I8: integerLoops[int8](), tensor.I16: integerLoops[int16](), tensor.I32: integerLoops[int32](),
+	tensor.I64: integerLoops[int64](),
+	tensor.U8:  integerLoops[uint8](), tensor.U16: integerLoops[uint16](), tensor.U32: integerLoops[uint32](), tensor.U64: wideLoops(),
 	tensor.Bool: {
 		ir.And:   loop2Of(func(p, q bool) bool { return p && q }),
 		ir.Or:    loop2Of(func(p, q bool) bool { return p || q }),

@@ -102,8 +102,9 @@ func bindMatMul(b *binder, n *ir.Node) (step, error) {
 		bRow, bCol = bCol, bRow
 	}
 	args := kernel.BatchGemmArgs{
-		GemmArgs: kernel.GemmArgs{ARow: x.strides[rank(&x)-2], ACol: x.strides[rank(&x)-1], CRow: y.strides[rank(&y)-2], Alpha: op.Scale(), Act: unaryKernels[op.Act], ActAlpha: op.ActAlpha, ActBeta: op.ActBeta},
-		BRow:     bRow, BCol: bCol,
+		GemmArgs: kernel.GemmArgs{ARow: x.strides[rank(&x)-2], ACol: x.strides[rank(&x)-1], CRow: y.strides[rank(&y)-2],
+			Alpha: op.Scale(), Act: unaryKernels[op.Act], ActAlpha: op.ActAlpha, ActBeta: op.ActBeta},
+		BRow: bRow, BCol: bCol,
 		AOffset: offsets(lead, &x), BOffset: offsets(lead, &w), COffset: offsets(lead, &y),
 	}
 	var bias, residual operand
@@ -183,7 +184,8 @@ func (b *binder) epilogue(n *ir.Node) *epilogue {
 	op := n.Op.(ir.MatMul)
 	in, out := b.operands(n)
 	cols := out[0].shape[len(out[0].shape)-1]
-	e := &epilogue{x: in[ir.MatMulA], y: out[0], args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act], ActAlpha: op.ActAlpha, ActBeta: op.ActBeta, ResRow: cols}}
+	e := &epilogue{x: in[ir.MatMulA], y: out[0], args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act],
+		ActAlpha: op.ActAlpha, ActBeta: op.ActBeta, ResRow: cols}}
 	if n.HasOperand(ir.MatMulBias) {
 		e.bias = in[ir.MatMulBias]
 	}

@@ -182,7 +182,8 @@ func norm(p int) (power, root func(v float64) float64) {
 	case 2:
 		return square[float64], math.Sqrt
 	}
-	return func(v float64) float64 { return math.Pow(math.Abs(v), float64(p)) }, func(v float64) float64 { return math.Pow(v, 1/float64(p)) }
+	return func(v float64) float64 { return math.Pow(math.Abs(v), float64(p)) },
+		func(v float64) float64 { return math.Pow(v, 1/float64(p)) }
 }
 
 // poolPlan is a bound pool over [N,…,C].

@@ -69,7 +69,8 @@ var quantizeRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
-			return perTensor(n) && is8Bit(n.Op.(ir.Quantize).To) && n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
+			return perTensor(n) && is8Bit(n.Op.(ir.Quantize).To) && n.Inputs[0].Type.DType == tensor.F32 &&
+				n.Inputs[1].Type.DType == tensor.F32
 		},
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {
@@ -99,7 +100,8 @@ var dequantizeRow = row{
 		Supports: func(n *ir.Node) bool {
 			o := n.Op.(ir.Dequantize)
 			last := len(n.Inputs[0].Type.Shape) - 1
-			return (o.Block == 0 || o.Axis == last) && is8Bit(n.Inputs[0].Type.DType) && o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32
+			return (o.Block == 0 || o.Axis == last) && is8Bit(n.Inputs[0].Type.DType) && o.To == tensor.F32 &&
+				n.Inputs[1].Type.DType == tensor.F32
 		},
 	},
 	bind: func(b *binder, n *ir.Node) (step, error) {

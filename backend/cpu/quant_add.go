@@ -12,7 +12,8 @@ import (
 // quantises the sum.
 func (b *binder) bindAdd(n *ir.Node, in []operand, y operand) (step, bool) {
 	e := n.Op.(ir.Map).Expr
-	if !b.d.set.AddsCodes() || len(e) != 4 || e[2].Op != ir.Op(ir.Binary{Fn: ir.Add}) || !slices.Equal(e[2].Args, []int{-1, -2}) && !slices.Equal(e[2].Args, []int{-2, -1}) ||
+	if !b.d.set.AddsCodes() || len(e) != 4 || e[2].Op != ir.Op(ir.Binary{Fn: ir.Add}) || !slices.Equal(e[2].Args, []int{-1, -2}) &&
+		!slices.Equal(e[2].Args, []int{-2, -1}) ||
 		e[3].Op.Kind() != ir.KindQuantize || e[3].Args[0] != -3 {
 		return step{}, false
 	}

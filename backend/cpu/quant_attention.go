@@ -80,14 +80,16 @@ func bindQAttention(b *binder, n *ir.Node) (step, error) {
 func (d *Device) qRowsAttention(n *ir.Node) *kernel.QRowsAttention {
 	q, v := n.Inputs[ir.QAttentionQ].Type.Sizes(), n.Inputs[ir.QAttentionV].Type.Sizes()
 	texts := n.Inputs[ir.QAttentionRows].Type.Sizes()[0]
-	return d.set.NewQRowsAttention(kernel.QAttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1], ValueSize: v[3]}, &d.qPlans)
+	return d.set.NewQRowsAttention(kernel.QAttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1],
+		ValueSize: v[3]}, &d.qPlans)
 }
 
 // qAttentionArgs reads the operands of a run; a scale that cannot be is its error.
 func qAttentionArgs(m *machine, n *ir.Node, in []operand, y *operand) (args kernel.QAttentionArgs, valid bool) {
 	heads := func(i int) kernel.QuantizedHeads {
 		zero := &in[ir.QAttentionQZero+2*i]
-		return kernel.QuantizedHeads{Quantized: in[i].bytes(m), Stride: headStride(&in[i]), Zero: byteAt(zero, m), Signed: in[i].dtype == tensor.I8}
+		return kernel.QuantizedHeads{Quantized: in[i].bytes(m), Stride: headStride(&in[i]), Zero: byteAt(zero, m),
+			Signed: in[i].dtype == tensor.I8}
 	}
 	valid = true
 	// quantized reads how something is rounded; no scale leaves it as it is.

@@ -69,7 +69,8 @@ func bindQConv(b *binder, n *ir.Node) (step, error) {
 	all := columnsOf(n, shape.Outputs)
 	args := kernel.ConvS8Args{XImage: x.strides[0], XColumn: x.strides[len(x.strides)-2], XChannel: x.strides[len(x.strides)-1],
 		Signed: x.dtype == tensor.I8}
-	args.GemmS8Args = kernel.GemmS8Args{BScale: all.scale, BZero: all.zero, Bias: all.bias, CRow: shape.Outputs, ResRow: shape.Outputs, Act: unaryKernels[n.Op.(ir.QConv).Act]}
+	args.GemmS8Args = kernel.GemmS8Args{BScale: all.scale, BZero: all.zero, Bias: all.bias, CRow: shape.Outputs, ResRow: shape.Outputs,
+		Act: unaryKernels[n.Op.(ir.QConv).Act]}
 	switch {
 	case isColumn(n):
 		args.XColumn = x.strides[1]
@@ -99,7 +100,8 @@ func bindQConv(b *binder, n *ir.Node) (step, error) {
 	}
 	shared := b.scratchBytes(0)
 	zero := shared.part(0, 1, tensor.I32)
-	scale, residual, bias, yScale, yZero := in[ir.QMatMulAScale], in[ir.QMatMulResidual], in[ir.QMatMulBias], in[ir.QMatMulYScale], in[ir.QMatMulYZero]
+	scale, residual, bias, yScale, yZero := in[ir.QMatMulAScale], in[ir.QMatMulResidual], in[ir.QMatMulBias], in[ir.QMatMulYScale],
+		in[ir.QMatMulYZero]
 	var addend operand
 	if hasAddend(n) {
 		addend = bias

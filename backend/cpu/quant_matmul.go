@@ -112,7 +112,8 @@ type qPlan struct {
 
 func (d *Device) planQMatMul(n *ir.Node) *qPlan {
 	a, out := n.Inputs[ir.QMatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
-	p := &qPlan{batch: 1, weight: isWeight(n.Inputs[ir.QMatMulB]), dynamic: n.Op.(ir.QMatMul).Dynamic(n.Inputs), elems: a.Elements(), workers: d.Threads()}
+	p := &qPlan{batch: 1, weight: isWeight(n.Inputs[ir.QMatMulB]), dynamic: n.Op.(ir.QMatMul).Dynamic(n.Inputs), elems: a.Elements(),
+		workers: d.Threads()}
 	p.byText = n.HasOperand(ir.QMatMulRows)
 	p.quantized = is8Bit(n.Outputs[0].Type.DType)
 	p.addend = hasAddend(n)
@@ -199,7 +200,8 @@ func bindQMatMul(b *binder, n *ir.Node) (step, error) {
 	if q.weight {
 		q.columns = columnsOf(n, q.g.N)
 	}
-	q.args = kernel.GemmS8Args{BScale: q.columns.scale, BZero: q.columns.zero, Bias: q.columns.bias, CRow: q.g.N, ResRow: q.g.N, Act: unaryKernels[n.Op.(ir.QMatMul).Act]}
+	q.args = kernel.GemmS8Args{BScale: q.columns.scale, BZero: q.columns.zero, Bias: q.columns.bias, CRow: q.g.N, ResRow: q.g.N,
+		Act: unaryKernels[n.Op.(ir.QMatMul).Act]}
 	phases := q.bindA(b)
 	if q.weight {
 		if err := q.bindWeight(b.d); err != nil {
@@ -253,7 +255,8 @@ func (q *qProduct) multiply() step {
 		case sums:
 			g.Sums = elements[int32](m, &q.y)[t*count:]
 		case q.quantized:
-			g.Quantized = kernel.Quantized{Dst: q.y.bytes(m)[t*count:], Row: q.g.N, Zero: byteAt(&yZero, m), Signed: q.y.dtype == tensor.I8, Scales: q.columns.yScale, Zeros: q.columns.yZero}
+			g.Quantized = kernel.Quantized{Dst: q.y.bytes(m)[t*count:], Row: q.g.N, Zero: byteAt(&yZero, m),
+				Signed: q.y.dtype == tensor.I8, Scales: q.columns.yScale, Zeros: q.columns.yZero}
 			for _, s := range yScale.f32(m) {
 				if g.Quantized.Scale = s; s == 0 || s != s {
 					m.fail(q.node, fmt.Errorf("the scale of the result is %v: quantising divides by it", s))

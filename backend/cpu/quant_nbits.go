@@ -190,14 +190,16 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 		return step{}, nil
 	}
 	operands := func(m *machine) kernel.GemmArgs {
-		return kernel.GemmArgs{A: x.f32(m), ARow: op.K, ACol: 1, C: y.f32(m), CRow: op.N, Alpha: 1, Bias: bias.f32(m), Act: unaryKernels[op.Act], Residual: residual.f32(m), ResRow: op.N}
+		return kernel.GemmArgs{A: x.f32(m), ARow: op.K, ACol: 1, C: y.f32(m), CRow: op.N, Alpha: 1, Bias: bias.f32(m),
+			Act: unaryKernels[op.Act], Residual: residual.f32(m), ResRow: op.N}
 	}
 	scratch := b.scratchBytes(0)
 	if g := b.d.newGemmColumns(n, rows); g != nil {
 		return bindColumns(b, g, op.K, x, w, operands), nil
 	}
 	if !op.Int8 {
-		g, weights := b.d.set.NewGemmCoded(rows, op.N, op.K), b.d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op)).CodedBlocks(w.Data.Bytes())
+		g, weights := b.d.set.NewGemmCoded(rows, op.N, op.K),
+			b.d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op)).CodedBlocks(w.Data.Bytes())
 		each := align(g.ScratchBytes())
 		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 			args := operands(m)
@@ -221,7 +223,8 @@ func bindNBits(b *binder, n *ir.Node) (step, error) {
 func bindColumns(b *binder, g *kernel.GemmColumns, k int, x operand, w *ir.Packed, operands func(m *machine) kernel.GemmArgs) step {
 	nBytes, nScales, nSums := g.Split()
 	each, scratch := columnsScratch(g, k), b.scratchBytes(0)
-	bytes, scales, sums := b.scratchBytes(1).part(0, nBytes, tensor.U8), b.scratchBytes(2).part(0, nScales, tensor.F32), b.scratchBytes(3).part(0, nSums, tensor.F32)
+	bytes, scales, sums := b.scratchBytes(1).part(0, nBytes, tensor.U8), b.scratchBytes(2).part(0, nScales, tensor.F32),
+		b.scratchBytes(3).part(0, nSums, tensor.F32)
 	parts, perPart := rowParts(g.Rows(), k)
 	return inTurn(step{parts: parts, run: func(m *machine, part, worker int) {
 		work := scratch.part(worker*each, 2*k, tensor.F32)

@@ -56,11 +56,13 @@ func bindQLayerNorm(b *binder, n *ir.Node) (step, error) {
 		for lo, end := part*perPart, min((part+1)*perPart, rows); lo < end; lo += block {
 			hi := min(lo+block, end)
 			rounded := own.f32(m)[:(hi-lo)*cols]
-			args := kernel.NormArgs{Dst: rounded, DstRow: cols, X: x.f32(m)[lo*cols:], XRow: cols, ResRow: cols, Scale: ones, Bias: in[ir.LayerNormBias].f32(m), Epsilon: op.Eps}
+			args := kernel.NormArgs{Dst: rounded, DstRow: cols, X: x.f32(m)[lo*cols:], XRow: cols, ResRow: cols, Scale: ones,
+				Bias: in[ir.LayerNormBias].f32(m), Epsilon: op.Eps}
 			switch {
 			case quantized:
 				args.Residual = rounded
-				dequantizeValues(set, residual.dtype, rounded, residual.bytes(m)[lo*cols:hi*cols], in[ir.QLayerNormResidualScale].f32(m)[0], byteAt(&in[ir.QLayerNormResidualZero], m))
+				dequantizeValues(set, residual.dtype, rounded, residual.bytes(m)[lo*cols:hi*cols],
+					in[ir.QLayerNormResidualScale].f32(m)[0], byteAt(&in[ir.QLayerNormResidualZero], m))
 			case residual.span > 0:
 				args.Residual = residual.f32(m)[lo*cols:]
 			}

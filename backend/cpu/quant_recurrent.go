@@ -72,7 +72,8 @@ func (p recurrentPlan) quantizedInputs(b *binder, n *ir.Node, w *tensor.Tensor) 
 	scale, zero := shared.part(0, 1, tensor.F32), shared.part(4, 1, tensor.I32)
 	bytes := b.scratchBytes(recurrentInputs).part(0, rows*row, tensor.U8)
 	steps := quantizeAll(b, x, p.width, shared.part(cacheLine, rangeBytes(rows*p.width), tensor.U8), bytes, row, scale, zero)
-	gates, worker, own := b.scratchBytes(recurrentGates).part(0, p.directions*rows*cols, tensor.F32), b.scratchBytes(recurrentWorker), p.workerBytes(b.d)
+	gates, worker, own := b.scratchBytes(recurrentGates).part(0, p.directions*rows*cols, tensor.F32), b.scratchBytes(recurrentWorker),
+		p.workerBytes(b.d)
 	bias, _ := p.biases(n)
 	g, known := b.d.set.NewGemmS8(rows, cols, p.width), directionArgs(n, 0, w)
 	each := g.Parts()
@@ -127,7 +128,8 @@ func (d *Device) packDirectionBytes(w *ir.Value, direction int, dst *tensor.Tens
 			return fmt.Errorf("the packed weight does not hold %s in %d parts", tensor.U8, s[0])
 		}
 		var err error
-		if src, err = unpackS8(&ir.Packed{Layout: w.Packed.Layout, Data: partOf(w.Packed.Data, direction, s[0])}, k, n, w.Type.DType); err != nil {
+		if src, err = unpackS8(&ir.Packed{Layout: w.Packed.Layout, Data: partOf(w.Packed.Data, direction, s[0])}, k, n,
+			w.Type.DType); err != nil {
 			return err
 		}
 	}

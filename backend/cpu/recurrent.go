@@ -208,7 +208,8 @@ func (p recurrentPlan) inputs(b *binder, n *ir.Node, w []float32) step {
 	each, length := g.Parts(), len(w)/p.directions
 	return step{parts: p.directions * each, run: func(m *machine, part, _ int) {
 		d := part / each
-		args := kernel.GemmArgs{A: x.f32(m), ARow: p.width, ACol: 1, B: w[d*length:][:length], C: gates.f32(m)[d*rows*cols:], CRow: cols, Alpha: 1, Bias: bias[d*cols:][:cols]}
+		args := kernel.GemmArgs{A: x.f32(m), ARow: p.width, ACol: 1, B: w[d*length:][:length], C: gates.f32(m)[d*rows*cols:], CRow: cols,
+			Alpha: 1, Bias: bias[d*cols:][:cols]}
 		g.Run(part%each, &args)
 	}}
 }
@@ -235,7 +236,8 @@ func (p recurrentPlan) biases(n *ir.Node) (inputs, between []float32) {
 	return inputs, between
 }
 
-// A stateProduct multiplies what begins each of a part's sequences of a direction, H values, by columns of R, and puts the products behind it.
+// A stateProduct multiplies what begins each of a part's sequences of a direction, H values, by columns of R, and puts the products behind
+// it.
 type stateProduct func(m *machine, direction, worker int, sequences []float32)
 
 // states plans the products of states with some columns of R, by the number of sequences.
@@ -246,7 +248,8 @@ func (p recurrentPlan) states(b *binder, n *ir.Node, r func(m *machine) []float3
 	return func(sequences, lo, hi int) stateProduct {
 		g := b.d.set.NewGemm(sequences, hi-lo, p.hidden)
 		return func(m *machine, d, _ int, s []float32) {
-			args := kernel.GemmArgs{A: s, ARow: each, ACol: 1, B: r(m)[d*length:][:length][lo*p.hidden:], C: s[p.hidden+lo:], CRow: each, Alpha: 1}
+			args := kernel.GemmArgs{A: s, ARow: each, ACol: 1, B: r(m)[d*length:][:length][lo*p.hidden:], C: s[p.hidden+lo:], CRow: each,
+				Alpha: 1}
 			if between != nil {
 				args.Bias = between[d*cols:][lo:hi]
 			}

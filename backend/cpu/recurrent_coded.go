@@ -10,7 +10,8 @@ import (
 )
 
 // Recurrences with weights of codes or of 16-bit floats. A product of many rows widens a block of a panel for all of them. That of few
-// multiplies codes with columns whole by exact sums of bytes, where the level has such: to widen a matrix for one row would cost more than to
+// multiplies codes with columns whole by exact sums of bytes, where the level has such: to widen a matrix for one row would cost more than
+// to
 // multiply it.
 
 // recurrentCoding is a weight of a recurrence as it is stored, and how the matrix of a direction is packed then.
@@ -143,7 +144,8 @@ func (d *Device) codedRecurrentScratch(n *ir.Node, p *recurrentPlan) (bytes int)
 	return bytes
 }
 
-// manySteps is the number of steps from which on R is widened once for all of them, where only floats can be multiplied: to widen it takes as
+// manySteps is the number of steps from which on R is widened once for all of them, where only floats can be multiplied: to widen it takes
+// as
 // long as a few products.
 const manySteps = 4
 
@@ -189,7 +191,8 @@ func (p recurrentPlan) codedInputs(b *binder, n *ir.Node, own int) (step, error)
 	x, worker := b.operand(n.Inputs[ops.RecurrentX]), b.scratchBytes(recurrentCoded)
 	gates := b.scratchBytes(recurrentGates).part(0, p.directions*rows*cols, tensor.F32)
 	args := func(m *machine, d int) kernel.GemmArgs {
-		return kernel.GemmArgs{A: x.f32(m), ARow: p.width, ACol: 1, C: gates.f32(m)[d*rows*cols:], CRow: cols, Alpha: 1, Bias: bias[d*cols:][:cols]}
+		return kernel.GemmArgs{A: x.f32(m), ARow: p.width, ACol: 1, C: gates.f32(m)[d*rows*cols:], CRow: cols, Alpha: 1,
+			Bias: bias[d*cols:][:cols]}
 	}
 	if rows <= fewInputs {
 		few := b.d.newFewProduct(c, rows, cols)

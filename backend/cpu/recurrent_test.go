@@ -16,7 +16,8 @@ import (
 
 // TestRecurrentThreads runs recurrences whose sequences fall into parts of different sizes: all bits agree.
 func TestRecurrentThreads(t *testing.T) {
-	for _, name := range []string{"lstm", "lstm reverse", "lstm both ways", "lstm batch first", "gru", "gru reset", "gru both ways", "gru batch first", "rnn", "rnn relu", "quantised lstm", "quantised lstm both ways"} {
+	for _, name := range []string{"lstm", "lstm reverse", "lstm both ways", "lstm batch first", "gru", "gru reset", "gru both ways",
+		"gru batch first", "rnn", "rnn relu", "quantised lstm", "quantised lstm both ways"} {
 		var want []*tensor.Tensor
 		for _, threads := range []int{1, 2} {
 			d, err := cpu.Open(backend.Options{Threads: threads})
@@ -82,7 +83,8 @@ func TestLSTMErrors(t *testing.T) {
 		return d.Load(backendtest.Plan(t, g, d.Target()))
 	}
 	const weights = `const %2: f32[1,16,3] = data const %3: f32[1,16,4] = data `
-	p, err := program(`(%0 "x": f32[5,2,3], %1 "n": i32[2]) { ` + weights + `%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3, _, %1) {hidden=4, results=1} return %4 as "y" }`)
+	p, err := program(`(%0 "x": f32[5,2,3], %1 "n": i32[2]) { ` + weights +
+		`%4: f32[5,1,2,4] = onnx.LSTM(%0, %2, %3, _, %1) {hidden=4, results=1} return %4 as "y" }`)
 	require.NoError(t, err)
 	for _, lengths := range [][]int32{{5, 6}, {-1, 0}} {
 		instance, err := p.Attach(d.NewMemory(), nil)
@@ -100,7 +102,9 @@ func TestRecurrentNothing(t *testing.T) {
 	for _, name := range []string{"lstm", "lstm reverse", "gru reset", "quantised lstm", "quantised lstm reverse"} {
 		check(t, name, rowCases[name], 0, d)
 	}
-	const narrow = `(%0 "x": f32[s,2,0]) { const %1: i8[1,0,20] = data const %2: i8[1,5,20] = data const %3: f32[1,40] = data const %4: f32[1] = [0.003] const %5: i8[1] = [1]
-		%7: f32[s,1,2,5], %8: f32[1,2,5] = onnx.DynamicQuantizeLSTM(%0, %1, %2, %3, _, _, _, _, %4, %5, %4, %5) {hidden=5, results=2} return %7 as "y", %8 as "h" }`
+	const narrow = `(%0 "x": f32[s,2,0]) { const %1: i8[1,0,20] = data const %2: i8[1,5,20] = data const %3: f32[1,40] = data
+	const %4: f32[1] = [0.003] const %5: i8[1] = [1]
+		%7: f32[s,1,2,5], %8: f32[1,2,5] = onnx.DynamicQuantizeLSTM(%0, %1, %2, %3, _, _, _, _, %4, %5, %4, %5) {hidden=5, results=2}
+		return %7 as "y", %8 as "h" }`
 	check(t, "narrow", narrow, 3, d)
 }

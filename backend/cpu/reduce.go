@@ -65,7 +65,8 @@ func logSoftmax(set *kernel.Set, y, x []float32) {
 
 // reduceKernels says which kernel combines the elements of a row.
 var reduceKernels = map[ir.Reduction]kernel.ReduceOp{
-	ir.Sum: kernel.ReduceSum, ir.Mean: kernel.ReduceSum, ir.SumSquare: kernel.ReduceSumSquares, ir.L2: kernel.ReduceSumSquares, ir.MaxOf: kernel.ReduceMax, ir.MinOf: kernel.ReduceMin,
+	ir.Sum: kernel.ReduceSum, ir.Mean: kernel.ReduceSum, ir.SumSquare: kernel.ReduceSumSquares, ir.L2: kernel.ReduceSumSquares,
+	ir.MaxOf: kernel.ReduceMax, ir.MinOf: kernel.ReduceMin,
 }
 
 // reducesRows reports whether a reduction has a kernel: of neighbouring axes of float32.
@@ -96,7 +97,8 @@ var reduceRow = row{
 		}
 		outer, inner := op.Axes[0], op.Axes[0]+len(op.Axes)
 		if x.shape[inner:].Elements() != 1 {
-			return reduceColumns(b.d.set, op.Fn, x, y, x.shape[:outer].Elements(), x.shape[outer:inner].Elements(), x.shape[inner:].Elements()), nil
+			return reduceColumns(b.d.set, op.Fn, x, y, x.shape[:outer].Elements(), x.shape[outer:inner].Elements(),
+				x.shape[inner:].Elements()), nil
 		}
 		rows, cols := x.shape[:outer].Elements(), x.shape[outer:].Elements()
 		parts, perPart := rowParts(rows, max(cols, 1))

@@ -37,10 +37,11 @@ var realFolds = map[ir.Reduction]fold[float64]{
 	ir.SumSquare: sumOf(square[float64], nil),
 	ir.L2:        sumOf(square[float64], func(sum float64, _ int) float64 { return math.Sqrt(sum) }),
 	ir.LogSum:    sumOf(itself[float64], func(sum float64, _ int) float64 { return math.Log(sum) }),
-	ir.LogSumExp: {next: func(sum, v float64) float64 { return sum + math.Exp(v) }, last: func(sum float64, _ int) float64 { return math.Log(sum) }, largest: true},
-	ir.Prod:      {first: 1, next: product[float64]},
-	ir.MaxOf:     {first: math.Inf(-1), next: larger[float64]},
-	ir.MinOf:     {first: math.Inf(1), next: smaller[float64]},
+	ir.LogSumExp: {next: func(sum, v float64) float64 { return sum + math.Exp(v) },
+		last: func(sum float64, _ int) float64 { return math.Log(sum) }, largest: true},
+	ir.Prod:  {first: 1, next: product[float64]},
+	ir.MaxOf: {first: math.Inf(-1), next: larger[float64]},
+	ir.MinOf: {first: math.Inf(1), next: smaller[float64]},
 }
 
 var wholeFolds = map[ir.Reduction]fold[int64]{
@@ -65,8 +66,10 @@ var wideFolds = map[ir.Reduction]fold[uint64]{
 // reduceLoops are the steps of reductions by type; they return nil for what has none.
 var reduceLoops = map[tensor.DType]func(op ir.Reduce, x, y *operand) *step{
 	tensor.F32: reduceOf[float32](realFolds), tensor.F64: reduceOf[float64](realFolds),
-	tensor.I8: reduceOf[int8](wholeFolds), tensor.I16: reduceOf[int16](wholeFolds), tensor.I32: reduceOf[int32](wholeFolds), tensor.I64: reduceOf[int64](wholeFolds),
-	tensor.U8: reduceOf[uint8](wholeFolds), tensor.U16: reduceOf[uint16](wholeFolds), tensor.U32: reduceOf[uint32](wholeFolds), tensor.U64: reduceOf[uint64](wideFolds),
+	tensor.I8: reduceOf[int8](wholeFolds), tensor.I16: reduceOf[int16](wholeFolds), tensor.I32: reduceOf[int32](wholeFolds),
+	tensor.I64: reduceOf[int64](wholeFolds),
+	tensor.U8:  reduceOf[uint8](wholeFolds), tensor.U16: reduceOf[uint16](wholeFolds), tensor.U32: reduceOf[uint32](wholeFolds),
+	tensor.U64: reduceOf[uint64](wideFolds),
 }
 
 func reduceOf[T number, A float64 | int64 | uint64](folds map[ir.Reduction]fold[A]) func(op ir.Reduce, x, y *operand) *step {

@@ -73,7 +73,8 @@ func bindS8(b *binder, n *ir.Node) (step, error) {
 	scales, zeros := b.scratchBytes(s8Rows).part(0, rows, tensor.F32), b.scratchBytes(s8Rows).part(4*rows, rows, tensor.I32)
 	parts, perPart := rowParts(rows, max(k, 1))
 	quantize := step{parts: parts, run: func(m *machine, part, _ int) {
-		set.QuantizeRows(quantized.bytes(m), row, x.f32(m), from, scales.f32(m), elements[int32](m, &zeros), part*perPart, min((part+1)*perPart, rows), k)
+		set.QuantizeRows(quantized.bytes(m), row, x.f32(m), from, scales.f32(m), elements[int32](m, &zeros), part*perPart,
+			min((part+1)*perPart, rows), k)
 	}}
 	worker, own := b.scratchBytes(s8Worker), align(g.ScratchBytes())
 	return inTurn(quantize, step{parts: g.Parts(), run: func(m *machine, part, id int) {

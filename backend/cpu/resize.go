@@ -69,7 +69,8 @@ func planResize(n *ir.Node) resizePlan {
 	if last < 0 { // nothing changes: one axis that maps to itself, or none
 		first, last = len(x)-1, len(x)-1
 	}
-	p := resizePlan{op: op, first: first, wide: 1, places: 1, outer: 1, inner: 1, leadTaps: 1, lastTaps: 1, outside: float32(op.Extrapolation)}
+	p := resizePlan{op: op, first: first, wide: 1, places: 1, outer: 1, inner: 1, leadTaps: 1, lastTaps: 1,
+		outside: float32(op.Extrapolation)}
 	if last >= 0 {
 		p.outer, p.inner = x[:first].Elements(), x[last+1:].Elements()
 		p.from, p.to, p.wide, p.places = x[first:last], y[first:last], x[last], y[last]

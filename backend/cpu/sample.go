@@ -20,7 +20,8 @@ var gridSampleRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
-			return n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 && len(n.Inputs[0].Type.Shape)-2 <= sampledAxes
+			return n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 &&
+				len(n.Inputs[0].Type.Shape)-2 <= sampledAxes
 		},
 		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
 	},

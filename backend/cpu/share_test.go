@@ -37,7 +37,8 @@ func TestEqualWeightsAreShared(t *testing.T) {
 		require.NoError(t, err)
 		return d
 	}
-	a, b, c, half := open(backend.Options{}), open(backend.Options{Threads: 1}), open(backend.Options{}), open(backend.Options{Precision: tensor.BF16})
+	a, b, c, half := open(backend.Options{}), open(backend.Options{Threads: 1}), open(backend.Options{}),
+		open(backend.Options{Precision: tensor.BF16})
 	first := packedBy(t, a, 0.5)
 	want := append([]byte{}, first.Bytes()...)
 	require.Same(t, first, packedBy(t, b, 0.5))

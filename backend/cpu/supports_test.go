@@ -40,16 +40,26 @@ func TestClaims(t *testing.T) {
 		`(%0: f32[n,4]) { %1 = argmax(%0) {axis=1} return %1 }`:              target.OnKernel,
 		`(%0: i64[n,4]) { %1 = argmax(%0) {axis=1} return %1 }`:              target.OnKernel,
 		`(%0: u8[n,4]) { %1 = argmax(%0) {axis=1} return %1 }`:               target.OnHost,
-		`(%0: f32[1,n,n,n,n,4]) { %1 = onnx.MaxPool(%0) {kernel=[2,2,2,2], strides=[1,1,1,1], dilations=[1,1,1,1], pads=[0,0,0,0,0,0,0,0], auto_pad="NOTSET", results=1} return %1 }`: target.OnHost,
-		`(%0: f32[1,n,n,4]) { %1 = onnx.MaxPool(%0) {kernel=[64,65], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET", results=1} return %1 }`:                       target.OnHost,
-		`(%0: f32[1,n,n,4]) { %1 = onnx.MaxPool(%0) {kernel=[64,64], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET", results=1} return %1 }`:                       target.OnKernel,
-		`(%0: f32[n,4,4]) { %1 = onnx.Resize(%0) {shape=[n,2,4], scales=[1,0,1], mode="linear", coordinates="half_pixel", nearest="floor", antialias=true} return %1 }`:               target.OnHost,
-		`(%0: f32[n,4,4,4,4]) { %1 = onnx.Resize(%0) {shape=[n,2,2,2,2], scales=[1,0,0,0,0], mode="linear", coordinates="half_pixel", nearest="floor"} return %1 }`:                   target.OnHost,
-		`(%0: f32[2,n,3,4,5], %1: f32[2,3,3,3,3]) { %2 = onnx.GridSample(%0, %1) {mode="linear", padding="zeros"} return %2 }`:                                                        target.OnHost,
-		`(%0: c128[n,4], %1: i64[1,4], %2: c128[1,4]) { %3 = scatter_elements(%0, %1, %2) return %3 }`:                                                                                target.OnHost,
-		`(%0: f16[n,4], %1: i64[1,4], %2: f16[1,4]) { %3 = scatter_elements(%0, %1, %2) {reduce=sum} return %3 }`:                                                                     target.OnHost,
-		`(%0: i64[n,4]) { %1 = reduce_l2(%0) {axes=[1]} return %1 }`:                                                                                                                  target.OnHost,
-		`(%0: f32[n,4]) { %1 = reduce_l2(%0) {axes=[1]} return %1 }`:                                                                                                                  target.OnKernel,
+		`(%0: f32[1,n,n,n,n,4]) { %1 = onnx.MaxPool(%0) {kernel=[2,2,2,2], strides=[1,1,1,1], dilations=[1,1,1,1], pads=[0,0,0,0,0,0,0,0],
+			auto_pad="NOTSET", results=1} return %1 }`: target.OnHost,
+		`(%0: f32[1,n,n,4]) { %1 = onnx.MaxPool(%0) {kernel=[64,65], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET",
+			results=1} return %1 }`: target.OnHost,
+		`(%0: f32[1,n,n,4]) { %1 = onnx.MaxPool(%0) {kernel=[64,64], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET",
+			results=1} return %1 }`: target.OnKernel,
+		`(%0: f32[n,4,4]) { %1 = onnx.Resize(%0) {shape=[n,2,4], scales=[1,0,1], mode="linear", coordinates="half_pixel", nearest="floor",
+			antialias=true} return %1 }`: target.OnHost,
+		`(%0: f32[n,4,4,4,4]) { %1 = onnx.Resize(%0) {shape=[n,2,2,2,2], scales=[1,0,0,0,0], mode="linear", coordinates="half_pixel",
+			nearest="floor"} return %1 }`: target.OnHost,
+		`(%0: f32[2,n,3,4,5], %1: f32[2,3,3,3,3]) { %2 = onnx.GridSample(%0, %1) {mode="linear", padding="zeros"}
+			return %2 }`: target.OnHost,
+		`(%0: c128[n,4], %1: i64[1,4], %2: c128[1,4]) { %3 = scatter_elements(%0, %1, %2)
+			return %3 }`: target.OnHost,
+		`(%0: f16[n,4], %1: i64[1,4], %2: f16[1,4]) { %3 = scatter_elements(%0, %1, %2) {reduce=sum}
+			return %3 }`: target.OnHost,
+		`(%0: i64[n,4]) { %1 = reduce_l2(%0) {axes=[1]}
+			return %1 }`: target.OnHost,
+		`(%0: f32[n,4]) { %1 = reduce_l2(%0) {axes=[1]}
+			return %1 }`: target.OnKernel,
 	} {
 		g, err := ir.Parse(`graph "" ` + text)
 		require.NoError(t, err, text)
@@ -82,7 +92,8 @@ func TestScaleThatIsNoNumber(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	for _, scale := range []float32{0.5, 0, float32(math.NaN())} {
-		g, err := ir.Parse(`graph "" (%0: f32[3,8], %1: f32[]) { const %2: u8[] = [100] %3 = qlayernorm(%0, _, _, _, _, _, %1, %2) {axes=1, eps=1e-05} return %3 }`)
+		g, err := ir.Parse(`graph "" (%0: f32[3,8], %1: f32[]) { const %2: u8[] = [100]
+			%3 = qlayernorm(%0, _, _, _, _, _, %1, %2) {axes=1, eps=1e-05} return %3 }`)
 		require.NoError(t, err)
 		bound, err := g.Bind(ir.Binding{}, false)
 		require.NoError(t, err)
@@ -108,7 +119,9 @@ func TestNothingByEval(t *testing.T) {
 	d, err := cpu.Open(backend.Options{Threads: 1})
 	require.NoError(t, err)
 	defer d.Close()
-	for _, name := range []string{"resize", "resize wide", "average pool", "max pool", "grid sample", "top k", "pad with its own", "gather_nd", "scatter_elements", "scatter_nd", "cumsum of floats", "log softmax", "argmax of integers", "max pool with places", "lp pool", "lrn", "transforms", "frames"} {
+	for _, name := range []string{"resize", "resize wide", "average pool", "max pool", "grid sample", "top k", "pad with its own",
+		"gather_nd", "scatter_elements", "scatter_nd", "cumsum of floats", "log softmax", "argmax of integers", "max pool with places",
+		"lp pool", "lrn", "transforms", "frames"} {
 		g, err := ir.Parse(`graph "case" ` + rowCases[name])
 		require.NoError(t, err, name)
 		for _, n := range g.Nodes {
@@ -130,10 +143,14 @@ func TestIndicesOutOfRange(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	for text, want := range map[string]string{
-		`(%0 "x": f32[3,4], %1 "i": i64[1,2]) { %2 = gather_nd(%0, %1) return %2 as "y" }`:                                                                               "tuple 0: index 4 is out of range: axis 1 has size 4",
-		`(%0 "x": f32[3,4], %1 "i": i64[1,2]) { %2 = reshape(%1) {shape=[2,1]} %3 = reshape(%0) {shape=[2,3,2]} %4 = gather_nd(%3, %2) {batchdims=1} return %4 as "y" }`: "tuple 1: index 4 is out of range: axis 1 has size 3",
-		`(%0 "x": f32[3,4], %1 "i": i64[1,2]) { const %2: f32[1] = [1] %3 = scatter_nd(%0, %1, %2) return %3 as "y" }`:                                                   "tuple 0: index 4 is out of range: axis 1 has size 4",
-		`(%0 "x": f32[3,4], %1 "i": i64[1,2]) { const %2: f32[1,2] = [1,2] %3 = scatter_elements(%0, %1, %2) {axis=1, reduce=sum} return %3 as "y" }`:                    "index 4 is out of range: axis 1 has size 4",
+		`(%0 "x": f32[3,4], %1 "i": i64[1,2]) { %2 = gather_nd(%0, %1)
+			return %2 as "y" }`: "tuple 0: index 4 is out of range: axis 1 has size 4",
+		`(%0 "x": f32[3,4], %1 "i": i64[1,2]) { %2 = reshape(%1) {shape=[2,1]} %3 = reshape(%0) {shape=[2,3,2]}
+			%4 = gather_nd(%3, %2) {batchdims=1} return %4 as "y" }`: "tuple 1: index 4 is out of range: axis 1 has size 3",
+		`(%0 "x": f32[3,4], %1 "i": i64[1,2]) { const %2: f32[1] = [1] %3 = scatter_nd(%0, %1, %2)
+			return %3 as "y" }`: "tuple 0: index 4 is out of range: axis 1 has size 4",
+		`(%0 "x": f32[3,4], %1 "i": i64[1,2]) { const %2: f32[1,2] = [1,2] %3 = scatter_elements(%0, %1, %2) {axis=1, reduce=sum}
+			return %3 as "y" }`: "index 4 is out of range: axis 1 has size 4",
 	} {
 		g, err := ir.Parse(`graph "case" ` + text)
 		require.NoError(t, err)
@@ -141,7 +158,8 @@ func TestIndicesOutOfRange(t *testing.T) {
 		require.NoError(t, err)
 		instance, err := program.Attach(d.NewMemory(), nil)
 		require.NoError(t, err)
-		_, err = instance.Run(context.Background(), []*tensor.Tensor{tensor.New(tensor.F32, 3, 4), tensor.FromSlice([]int64{0, 4}).Reshape(1, 2)})
+		_, err = instance.Run(context.Background(),
+			[]*tensor.Tensor{tensor.New(tensor.F32, 3, 4), tensor.FromSlice([]int64{0, 4}).Reshape(1, 2)})
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -19,7 +19,8 @@ type format uint8
 const (
 	formatF32  format = iota // as it is
 	formatBF16               // rounded to bfloat16; a is rounded on the way, and sums are float32
-	formatS8                 // rounded to 127ths of each column's largest magnitude; each row of a is quantised on the way, and sums are exact
+	// rounded to 127ths of each column's largest magnitude; each row of a is quantised on the way, and sums are exact
+	formatS8
 	numFormats
 )
 
@@ -57,7 +58,8 @@ var formats = [numFormats]struct {
 		},
 		pack: packBF16,
 		unpack: func(dst []float32, src *ir.Packed, k, n int) {
-			unpackWords(src.Layout, tensor.Of[uint16](src.Data), 2, k, n, func(i, _ int, x uint16) { dst[i] = math.Float32frombits(uint32(x) << 16) })
+			unpackWords(src.Layout, tensor.Of[uint16](src.Data), 2, k, n,
+				func(i, _ int, x uint16) { dst[i] = math.Float32frombits(uint32(x) << 16) })
 		},
 		scratch: scratchBF16,
 		bind:    bindBF16,
@@ -114,7 +116,8 @@ func (d *Device) pack(f format, w *tensor.Tensor, transposed bool) *ir.Packed {
 }
 
 // lay lays out one float32 matrix in memory that take returns.
-func (d *Device) lay(take func(tensor.DType, ...int) *tensor.Tensor, f format, w *tensor.Tensor, transposed bool) (packed.Layout, *tensor.Tensor) {
+func (d *Device) lay(take func(tensor.DType, ...int) *tensor.Tensor, f format, w *tensor.Tensor, transposed bool) (packed.Layout,
+	*tensor.Tensor) {
 	s := w.Shape()
 	k, n, row, col := s[len(s)-2], s[len(s)-1], s[len(s)-1], 1
 	if transposed {
@@ -146,7 +149,8 @@ func (d *Device) adopt(w *ir.Value, transposed bool) (again bool, err error) {
 	case f == formatF32:
 		f = has
 	case has != formatF32 && has != f:
-		return false, fmt.Errorf("the file was compiled with weights of %s: for %s compile the model again", formats[has].form, formats[f].form)
+		return false, fmt.Errorf("the file was compiled with weights of %s: for %s compile the model again", formats[has].form,
+			formats[f].form)
 	}
 	if layout, length := formats[f].layout(d.set, k, n); w.Packed.Layout == layout {
 		return false, holds(w.Packed, formats[f].dtype, length)

@@ -19,8 +19,10 @@ import (
 var lowCases = []string{"matmul weight", "matmul weight odd", "matmul residual", "matmul first", "matmul first kept", "matmul strided"}
 
 func init() {
-	rowCases["matmul weight odd"] = `(%0 "x": f32[2,s,21]) { const %1: f32[21,50] = data const %2: f32[50] = data %3 = matmul(%0, %1, %2) {act=relu, alpha=0.5} return %3 as "y" }`
-	rowCases["matmul strided"] = `(%0 "x": f32[11,s]) { const %1: f32[11,5] = data %2 = transpose(%0) {perm=[1,0]} %3 = matmul(%2, %1) return %3 as "y" }`
+	rowCases["matmul weight odd"] = `(%0 "x": f32[2,s,21]) { const %1: f32[21,50] = data const %2: f32[50] = data
+	%3 = matmul(%0, %1, %2) {act=relu, alpha=0.5} return %3 as "y" }`
+	rowCases["matmul strided"] = `(%0 "x": f32[11,s]) { const %1: f32[11,5] = data %2 = transpose(%0) {perm=[1,0]} %3 = matmul(%2, %1)
+	return %3 as "y" }`
 }
 
 // roundings are what the options promise to do to the operands of a product: row by row to a, of K columns, and to b,
@@ -117,7 +119,8 @@ func TestLowerPrecision(t *testing.T) {
 						_, err = d.Prepare(g)
 						require.NoError(t, err)
 						got := run(t, d, g, b, given)
-						backendtest.Agree(t, fmt.Sprintf("%s, %s, s=%d, level %q, %d threads", kind, name, s, level, threads), got[0], want[0], 2e-5, 2e-5)
+						backendtest.Agree(t, fmt.Sprintf("%s, %s, s=%d, level %q, %d threads", kind, name, s, level, threads), got[0],
+							want[0], 2e-5, 2e-5)
 					}
 				}
 				require.NoError(t, d.Close())
@@ -129,9 +132,12 @@ func TestLowerPrecision(t *testing.T) {
 // TestAdoptedConvolutions opens weights of convolutions that were packed for another level: by taps, by groups and by tiles.
 func TestAdoptedConvolutions(t *testing.T) {
 	for _, text := range []string{
-		`const %1: f32[3,3,20,33] = data %2 = conv(%0, %1) {kernel=[3,3], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1}`,
-		`const %1: f32[3,3,10,34] = data %2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=2}`,
-		`const %1: f32[3,3,20,33] = data %2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1}`,
+		`const %1: f32[3,3,20,33] = data
+			%2 = conv(%0, %1) {kernel=[3,3], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1}`,
+		`const %1: f32[3,3,10,34] = data
+			%2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=2}`,
+		`const %1: f32[3,3,20,33] = data
+			%2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1}`,
 	} {
 		b := ir.Binding{"s": 9}
 		var results [][]byte

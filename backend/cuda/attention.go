@@ -62,7 +62,8 @@ func flashShared(unit string, size int) int {
 
 // attentionShared is the shared memory of a block, in bytes.
 func attentionShared(size, values int) int {
-	return 4 * (attentionRows*(size+1) + attentionKeys*(size+1) + attentionKeys*(values+1) + attentionRows*attentionKeys + attentionRows*(values+1))
+	return 4 * (attentionRows*(size+1) + attentionKeys*(size+1) + attentionKeys*(values+1) + attentionRows*attentionKeys +
+		attentionRows*(values+1))
 }
 
 func (d *Device) attentionRow() row {
@@ -77,7 +78,8 @@ func (d *Device) attentionRow() row {
 			},
 			// Texts, positions and indices lie together.
 			Strided: func(n *ir.Node, i int, strides []int) bool {
-				return (i < ir.AttentionRows || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores) && target.AllStrides(n, i, strides)
+				return (i < ir.AttentionRows || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores) &&
+					target.AllStrides(n, i, strides)
 			},
 		},
 		bind: bindAttention,
@@ -101,9 +103,12 @@ func bindAttention(b *binder, n *ir.Node) ([]*launch, error) {
 		return nil, err
 	}
 	q, k, v, mask, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], option(in, ir.AttentionMask), out[0]
-	p := attentionParams{q: q.at, k: k.at, v: v.at, mask: mask.pointer(), y: y.at, qd: int64(q.strides[3]), kd: int64(k.strides[3]), vd: int64(v.strides[3]),
-		batch: int32(q.shape[0]), queries: int32(q.shape[1]), heads: int32(q.shape[2]), size: int32(q.shape[3]), keys: int32(k.shape[1]), groups: int32(k.shape[2]),
-		values: int32(v.shape[3]), kind: kinds[q.dtype], causal: boolean(op.Causal), offset: boolean(op.Offset), window: int32(op.Window), guard: boolean(op.NaNGuard),
+	p := attentionParams{q: q.at, k: k.at, v: v.at, mask: mask.pointer(), y: y.at, qd: int64(q.strides[3]), kd: int64(k.strides[3]),
+		vd:    int64(v.strides[3]),
+		batch: int32(q.shape[0]), queries: int32(q.shape[1]), heads: int32(q.shape[2]), size: int32(q.shape[3]), keys: int32(k.shape[1]),
+		groups: int32(k.shape[2]),
+		values: int32(v.shape[3]), kind: kinds[q.dtype], causal: boolean(op.Causal), offset: boolean(op.Offset), window: int32(op.Window),
+		guard: boolean(op.NaNGuard),
 		scale: op.Scale, cap: op.Softcap}
 	for i := range 3 {
 		p.qs[i], p.ks[i], p.vs[i] = int64(q.strides[i]), int64(k.strides[i]), int64(v.strides[i])
@@ -112,7 +117,8 @@ func bindAttention(b *binder, n *ir.Node) ([]*launch, error) {
 	if mask != nil {
 		to := tensor.Shape{q.shape[0], q.shape[2], q.shape[1], k.shape[1]}
 		if rows != nil { // its first axis is of texts, and its last two are of positions
-			to = append(tensor.Shape{rows.shape[0], q.shape[2], 1, 1}[:4-min(2, len(mask.shape))], mask.shape[max(0, len(mask.shape)-2):]...)
+			to = append(tensor.Shape{rows.shape[0], q.shape[2], 1, 1}[:4-min(2, len(mask.shape))],
+				mask.shape[max(0, len(mask.shape)-2):]...)
 		}
 		p.ms, p.maskKind = mask.steps(to), kinds[mask.dtype]
 	}

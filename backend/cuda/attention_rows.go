@@ -34,7 +34,8 @@ func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionP
 	if !rows.aligned(16) {
 		return nil
 	}
-	r := &rowsAttentionParams{attentionParams: p, rows: rows.at, positions: positions.pointer(), texts: int32(rows.shape[0]), places: math.MaxInt32}
+	r := &rowsAttentionParams{attentionParams: p, rows: rows.at, positions: positions.pointer(), texts: int32(rows.shape[0]),
+		places: math.MaxInt32}
 	r.guard = 1
 	if mask != nil {
 		for _, n := range mask.shape[max(0, len(mask.shape)-2):] {
@@ -46,7 +47,8 @@ func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionP
 	pair := func(at int) (y relativeParams) {
 		scores, index := option(in, at), option(in, at+1)
 		if scores != nil {
-			y = relativeParams{scores.at, int64(scores.strides[1]), int64(scores.strides[2]), int64(scores.strides[3]), index.at, b.report(3, scores.shape[3]), int32(index.shape[0]), int32(scores.shape[3])}
+			y = relativeParams{scores.at, int64(scores.strides[1]), int64(scores.strides[2]), int64(scores.strides[3]), index.at,
+				b.report(3, scores.shape[3]), int32(index.shape[0]), int32(scores.shape[3])}
 			r.places = min(r.places, y.places)
 		}
 		return y
@@ -64,7 +66,8 @@ var sumRowsRow = row{
 			return nil, err
 		}
 		x, y := in[0], out[0]
-		p := sumRowsParams{y: y.at, x: x.at, texts: in[1].at, total: int64(y.elements()), width: int64(y.shape[1:].Elements()), tokens: int32(x.shape[1]), kind: kinds[x.dtype]}
+		p := sumRowsParams{y: y.at, x: x.at, texts: in[1].at, total: int64(y.elements()), width: int64(y.shape[1:].Elements()),
+			tokens: int32(x.shape[1]), kind: kinds[x.dtype]}
 		return []*launch{newLaunch("sum_rows", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
 	},
 }

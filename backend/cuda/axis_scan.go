@@ -13,7 +13,8 @@ type lineParams struct {
 }
 
 func newLine(x, y *operand, axis int) lineParams {
-	return lineParams{x: x.at, y: y.at, rows: int64(x.elements() / x.shape[axis]), step: int64(x.shape[axis+1:].Elements()), size: int32(x.shape[axis]), kind: kinds[x.dtype]}
+	return lineParams{x: x.at, y: y.at, rows: int64(x.elements() / x.shape[axis]), step: int64(x.shape[axis+1:].Elements()),
+		size: int32(x.shape[axis]), kind: kinds[x.dtype]}
 }
 
 func counted(n *ir.Node) bool { return isCounted(n.Inputs[0].Type.DType) }

@@ -17,41 +17,58 @@ import (
 
 // ownCases are programs around kernels, beside those that backends share.
 var ownCases = map[string]string{
-	"quantised halves": `(%0 "x": f16[3,s], %1 "n": i32[s]) { const %2: f16[] = [0.25] const %3: u8[] = [120] %4 = quantize(%0, %2, %3) {to=u8} %5 = dequantize(%4, %2, %3) {to=f16} %6 = dequantize(%1, %2) {to=bf16}
+	"quantised halves": `(%0 "x": f16[3,s], %1 "n": i32[s]) { const %2: f16[] = [0.25] const %3: u8[] = [120]
+		%4 = quantize(%0, %2, %3) {to=u8} %5 = dequantize(%4, %2, %3) {to=f16} %6 = dequantize(%1, %2) {to=bf16}
 		return %4 as "a", %5 as "b", %6 as "c" }`,
-	"quantised units": `(%0 "a": u8[2,s,160], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[2,s,200]) { const %3: u8[160,200] = data const %4: f32[200] = data const %5: i32[200] = data const %8: u8[200] = data
-		%6 = onnx.QMatMul(%0, %3, %1, %8, %2, %4, %5, %9) {act=gelu} const %7: i8[200,160] = data %10 = onnx.QMatMul(%0, %7) {transb=true} return %6 as "y", %10 as "z" }`,
-	"quantised units i8": `(%0 "a": i8[s,1040]) { const %3: i8[1040,33] = data const %1: f32[] = [0.01] const %2: i8[] = [5] %4 = onnx.QMatMul(%0, %3, %2, _, %1, %1, _, _, %1, %2) return %4 as "y" }`,
-	"quantised blocks":   `(%0 "a": u8[100,64]) { const %3: u8[64,4500] = data const %1: u8[4500] = data %4 = onnx.QMatMul(%0, %3, _, %1) return %4 as "y" }`,
-	"quantised many":     `(%0 "a": i8[1500,16]) { const %3: u8[16,1700] = data %4 = onnx.QMatMul(%0, %3) return %4 as "y" }`,
-	"many bits":          `(%0 "x": f32[s,96]) { const %1: u8[700,96] = data const %2: f32[700] = data %3 = matmul_nbits(%0, %1, %2) {k=96, n=700, bits=8, block=96, act=relu} return %3 as "y" }`,
-	"bits of halves":     `(%0 "x": f16[s,32]) { const %1: u8[20,2,8] = data const %2: f16[40] = data %5 = matmul_nbits(%0, %1, %2) {k=32, n=20, bits=4, block=16} return %5 as "y" }`,
+	"quantised units": `(%0 "a": u8[2,s,160], %1 "z": u8[], %2 "f": f32[], %9 "r": f32[2,s,200]) { const %3: u8[160,200] = data
+		const %4: f32[200] = data const %5: i32[200] = data const %8: u8[200] = data
+		%6 = onnx.QMatMul(%0, %3, %1, %8, %2, %4, %5, %9) {act=gelu} const %7: i8[200,160] = data %10 = onnx.QMatMul(%0, %7) {transb=true}
+		return %6 as "y", %10 as "z" }`,
+	"quantised units i8": `(%0 "a": i8[s,1040]) { const %3: i8[1040,33] = data const %1: f32[] = [0.01] const %2: i8[] = [5]
+		%4 = onnx.QMatMul(%0, %3, %2, _, %1, %1, _, _, %1, %2) return %4 as "y" }`,
+	"quantised blocks": `(%0 "a": u8[100,64]) { const %3: u8[64,4500] = data const %1: u8[4500] = data %4 = onnx.QMatMul(%0, %3, _, %1)
+		return %4 as "y" }`,
+	"quantised many": `(%0 "a": i8[1500,16]) { const %3: u8[16,1700] = data %4 = onnx.QMatMul(%0, %3) return %4 as "y" }`,
+	"many bits": `(%0 "x": f32[s,96]) { const %1: u8[700,96] = data const %2: f32[700] = data
+		%3 = matmul_nbits(%0, %1, %2) {k=96, n=700, bits=8, block=96, act=relu} return %3 as "y" }`,
+	"bits of halves": `(%0 "x": f16[s,32]) { const %1: u8[20,2,8] = data const %2: f16[40] = data
+		%5 = matmul_nbits(%0, %1, %2) {k=32, n=20, bits=4, block=16} return %5 as "y" }`,
 	"conv before a function": `(%0 "x": f32[1,s,8], %1 "r": f32[1,s,16]) { const %2: f32[3,8,16] = data %3 = neg(%1)
-		%4 = conv(%0, %2, _, %3) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1, act=elu, alpha=0.5} return %4 as "y" }`,
-	"shrink": `(%0 "x": f32[3,s]) { %1 = shrink(%0) {alpha=0.5, beta=0.25} %2 = clamp(%0) {alpha=-0.01, beta=0.02} return %1 as "y", %2 as "z" }`,
-	"quantised texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,24], %8 "r": f32[1,29+s,40], %7 "w": i8[24,40]) { const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 0, 5, 5, 9, 5, 9, 9, 30, 9, 30, 30, 30, 30, 30]
-		const %1: u8[24,40] = data const %2: u8[] = [101] const %3: f32[40] = data const %4: f32[40] = data %5 = onnx.QMatMul(%0, %1, _, %2, _, %3, %4, %8, _, _, %9) {act=gelu}
+		%4 = conv(%0, %2, _, %3) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1, act=elu, alpha=0.5}
+		return %4 as "y" }`,
+	"shrink": `(%0 "x": f32[3,s]) { %1 = shrink(%0) {alpha=0.5, beta=0.25} %2 = clamp(%0) {alpha=-0.01, beta=0.02}
+		return %1 as "y", %2 as "z" }`,
+	"quantised texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,24], %8 "r": f32[1,29+s,40], %7 "w": i8[24,40]) {
+		const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 0, 5, 5, 9, 5, 9, 9, 30, 9, 30, 30, 30, 30, 30]
+		const %1: u8[24,40] = data const %2: u8[] = [101] const %3: f32[40] = data const %4: f32[40] = data
+		%5 = onnx.QMatMul(%0, %1, _, %2, _, %3, %4, %8, _, _, %9) {act=gelu}
 		const %10: f32[] = [0.05] %11 = onnx.QMatMul(%0, %7, _, _, _, %10, _, _, _, _, %9) return %5 as "y", %11 as "z" }`,
-	"quantised texts by units": `(%6 "n": f32[s], %0 "x": f32[1,29+s,48]) { const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 0, 5, 5, 9, 5, 9, 9, 30, 9, 30, 30, 30, 30, 30]
-		const %1: i8[48,40] = data const %3: f32[] = [0.05] const %4: f32[] = [0.11] const %10: u8[] = [7] %5 = onnx.QMatMul(%0, %1, _, _, _, %3, _, _, %4, %10, %9)
+	"quantised texts by units": `(%6 "n": f32[s], %0 "x": f32[1,29+s,48]) {
+		const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 0, 5, 5, 9, 5, 9, 9, 30, 9, 30, 30, 30, 30, 30]
+		const %1: i8[48,40] = data const %3: f32[] = [0.05] const %4: f32[] = [0.11] const %10: u8[] = [7]
+		%5 = onnx.QMatMul(%0, %1, _, _, _, %3, _, _, %4, %10, %9)
 		const %2: i8[40,48] = data %11 = onnx.QMatMul(%0, %2, _, _, _, %3, _, _, _, _, %9) {transb=true} return %5 as "y", %11 as "z" }`,
-	"quantised ragged texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,23]) { const %9: i32[2,4] = [0, 4, 1, 4, 5, 30, 5, 30] const %1: i8[23,40] = data const %3: f32[] = [0.05]
+	"quantised ragged texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,23]) { const %9: i32[2,4] = [0, 4, 1, 4, 5, 30, 5, 30]
+		const %1: i8[23,40] = data const %3: f32[] = [0.05]
 		%5 = onnx.QMatMul(%0, %1, _, _, _, %3, _, _, _, _, %9) return %5 as "y" }`,
-	"sum rows": `(%7 "n": f32[s], %0 "x": f32[1,9+s,3,7], %1 "m": i64[1,9+s]) { const %9: i32[5,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 10, 9, 10]
+	"sum rows": `(%7 "n": f32[s], %0 "x": f32[1,9+s,3,7], %1 "m": i64[1,9+s]) {
+		const %9: i32[5,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 10, 9, 10]
 		%2 = sum_rows(%0, %9) %3 = sum_rows(%1, %9) return %2 as "y", %3 as "z" }`,
 }
 
 // cases are all programs by name.
 func cases() map[string]string {
 	all := map[string]string{}
-	for _, list := range []map[string]string{backendtest.RowCases, backendtest.QuantizedCases, backendtest.BitCases, backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, ownCases} {
+	for _, list := range []map[string]string{backendtest.RowCases, backendtest.QuantizedCases, backendtest.BitCases,
+		backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, ownCases} {
 		maps.Copy(all, list)
 	}
 	return all
 }
 
 // onTheHost are the cases with a step that no kernel takes.
-var onTheHost = map[string]bool{"host between": true, "matmul activated": true, "slice backwards": true, "resize of nothing": true, "grid sample of nothing": true}
+var onTheHost = map[string]bool{"host between": true, "matmul activated": true, "slice backwards": true, "resize of nothing": true,
+	"grid sample of nothing": true}
 
 func open(t testing.TB, o backend.Options) *Device {
 	d, err := Open(o)
@@ -94,10 +111,13 @@ func TestCasesOnTheHostSide(t *testing.T) {
 					m.Close()
 				}
 			}
-			for _, kernel := range []string{"qmma_u8_64x64", "qmma_u8_32x32", "qmma_i8_128x128", "three_32x64", "windows_f32_32x64", "small_f32_32x64"} {
+			for _, kernel := range []string{"qmma_u8_64x64", "qmma_u8_32x32", "qmma_i8_128x128", "three_32x64", "windows_f32_32x64",
+				"small_f32_32x64"} {
 				require.Equal(t, capability >= 80, fake.Kernels[kernel] > 0, kernel)
 			}
-			for _, kernel := range []string{"qproduct", "dynamic_range", "dynamic_quantize", "bits_f32_16", "bits_f16_16", "round_blocks", "gather_nd", "scatter_elements", "scatter_nd", "scatter_next", "combined", "pool", "resize", "grid_sample", "top_k", "sum_rows", "text_ranges", "quantize_texts", "window_f32", "window_f16", "window_each_f32"} {
+			for _, kernel := range []string{"qproduct", "dynamic_range", "dynamic_quantize", "bits_f32_16", "bits_f16_16", "round_blocks",
+				"gather_nd", "scatter_elements", "scatter_nd", "scatter_next", "combined", "pool", "resize", "grid_sample", "top_k",
+				"sum_rows", "text_ranges", "quantize_texts", "window_f32", "window_f16", "window_each_f32"} {
 				require.NotZero(t, fake.Kernels[kernel], kernel)
 			}
 		})

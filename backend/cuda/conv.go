@@ -10,7 +10,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A convolution is a product whose left operand is not in memory: a row is what the window meets at one place, tap by tap, and is read from the
+// A convolution is a product whose left operand is not in memory: a row is what the window meets at one place, tap by tap, and is read from
+// the
 // image when a tile is brought in. The weights are the right operand as they lie. Groups are the batch of the product. Where
 // few channels come out of a group, a thread computes each result by itself.
 
@@ -117,14 +118,16 @@ func fourChannels(n *ir.Node) bool {
 func (d *Device) tiled(n *ir.Node) bool {
 	o, x, w := n.Op.(ir.Conv), n.Inputs[ir.ConvX].Type, n.Inputs[ir.ConvW].Type.Sizes()
 	last := len(w) - 1
-	return d.ctx.Capability() >= 80 && x.DType == tensor.F32 && len(o.Kernel) <= mostPlane && w[last]/o.Group%4 == 0 && w[last]/o.Group >= leastColumns && x.Sizes().Elements() <= math.MaxInt32
+	return d.ctx.Capability() >= 80 && x.DType == tensor.F32 && len(o.Kernel) <= mostPlane && w[last]/o.Group%4 == 0 &&
+		w[last]/o.Group >= leastColumns && x.Sizes().Elements() <= math.MaxInt32
 }
 
 // planConv sees a convolution as a product.
 func (d *Device) planConv(n *ir.Node) product {
 	o, w, y := n.Op.(ir.Conv), n.Inputs[ir.ConvW].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	last := len(y) - 1
-	p := product{m: y[:last].Elements(), n: y[last] / o.Group, k: w[:last].Elements(), dtype: tensor.F32, act: o.Act, tiling: tiling{splits: 1}}
+	p := product{m: y[:last].Elements(), n: y[last] / o.Group, k: w[:last].Elements(), dtype: tensor.F32, act: o.Act,
+		tiling: tiling{splits: 1}}
 	if !d.tiled(n) {
 		return p
 	}
@@ -187,8 +190,10 @@ func (b *binder) conv(o ir.Conv, p *product, in []*operand, y *operand) ([]*laun
 	if p.unit == "" || !w.aligned(16) || ceil(p.m, p.rows) > 65535 || o.Group > 65535 {
 		return []*launch{direct(o, in, y, act, before)}, nil
 	}
-	q := windowParams{fixed: boolean(w.constant != nil), act: act, image: int64(x.strides[0]), high: 1, placesHigh: 1, strideHigh: 1, dilationHigh: 1, channels: int32(x.shape[len(x.shape)-1] / o.Group)}
-	q.productParams = productParams{a: x.at, b: w.at, bias: option(in, ir.ConvBias).pointer(), residual: option(in, ir.ConvResidual).pointer(), y: y.at, acol: 1, brow: int64(cols), bcol: 1,
+	q := windowParams{fixed: boolean(w.constant != nil), act: act, image: int64(x.strides[0]), high: 1, placesHigh: 1, strideHigh: 1,
+		dilationHigh: 1, channels: int32(x.shape[len(x.shape)-1] / o.Group)}
+	q.productParams = productParams{a: x.at, b: w.at, bias: option(in, ir.ConvBias).pointer(),
+		residual: option(in, ir.ConvResidual).pointer(), y: y.at, acol: 1, brow: int64(cols), bcol: 1,
 		m: int32(p.m), n: int32(p.n), k: int32(p.k), part: int32(p.part(p.splits)), splits: int32(p.splits), act: act.act, alpha: 1}
 	if o.Group > 1 {
 		q.lead, q.leadSize[0], q.alead[0], q.blead[0] = 1, int32(o.Group), int64(q.channels), int64(p.n)
@@ -199,7 +204,8 @@ func (b *binder) conv(o ir.Conv, p *product, in []*operand, y *operand) ([]*laun
 		q.alead[0] *= q.channel
 	}
 	across := len(o.Kernel) - 1
-	q.col, q.wide, q.placesWide, q.left = int64(x.strides[1+across]), int32(x.shape[1+across]), int32(y.shape[1+across]), int32(before[across])
+	q.col, q.wide, q.placesWide, q.left = int64(x.strides[1+across]), int32(x.shape[1+across]), int32(y.shape[1+across]),
+		int32(before[across])
 	q.kernelWide, q.strideWide, q.dilationWide = int32(o.Kernel[across]), int32(o.Strides[across]), int32(o.Dilations[across])
 	if across > 0 {
 		q.row, q.high, q.placesHigh, q.top = int64(x.strides[1]), int32(x.shape[1]), int32(y.shape[1]), int32(before[0])
@@ -208,7 +214,8 @@ func (b *binder) conv(o ir.Conv, p *product, in []*operand, y *operand) ([]*laun
 	if p.splits > 1 {
 		q.parts = b.scratchAt(0)
 	}
-	launches := []*launch{newLaunch(fmt.Sprintf(p.kernel, p.unit), q, [3]int{ceil(p.n, p.cols), ceil(p.m, p.rows), max(1, o.Group) * p.splits}, p.threads, p.shared)}
+	launches := []*launch{newLaunch(fmt.Sprintf(p.kernel, p.unit), q,
+		[3]int{ceil(p.n, p.cols), ceil(p.m, p.rows), max(1, o.Group) * p.splits}, p.threads, p.shared)}
 	if p.splits > 1 {
 		launches = append(launches, b.d.sumParts(p, q.productParams))
 	}
@@ -218,18 +225,21 @@ func (b *binder) conv(o ir.Conv, p *product, in []*operand, y *operand) ([]*laun
 // direct is the launch of a convolution a result at a time.
 func direct(o ir.Conv, in []*operand, y *operand, act actParams, before []int) *launch {
 	x, last := in[ir.ConvX], len(y.shape)-1
-	q := directParams{x: x.at, w: in[ir.ConvW].at, bias: option(in, ir.ConvBias).pointer(), residual: option(in, ir.ConvResidual).pointer(), y: y.at, act: act,
+	q := directParams{x: x.at, w: in[ir.ConvW].at, bias: option(in, ir.ConvBias).pointer(),
+		residual: option(in, ir.ConvResidual).pointer(), y: y.at, act: act,
 		total: int64(y.elements()), image: int64(x.strides[0]), channel: int64(x.strides[last]), channels: int32(x.shape[last] / o.Group),
 		outputs: int32(y.shape[last]), share: int32(y.shape[last] / o.Group)}
 	for i := range mostSpatial {
 		q.size[i], q.places[i], q.kernel[i], q.stride[i], q.dilation[i] = 1, 1, 1, 1, 1
 		if from := i - (mostSpatial - len(o.Kernel)); from >= 0 {
-			q.axis[i], q.size[i], q.places[i], q.before[i] = int64(x.strides[1+from]), int32(x.shape[1+from]), int32(y.shape[1+from]), int32(before[from])
+			q.axis[i], q.size[i], q.places[i], q.before[i] = int64(x.strides[1+from]), int32(x.shape[1+from]), int32(y.shape[1+from]),
+				int32(before[from])
 			q.kernel[i], q.stride[i], q.dilation[i] = int32(o.Kernel[from]), int32(o.Strides[from]), int32(o.Dilations[from])
 		}
 	}
 	w := in[ir.ConvW]
-	if q.channels == 1 && q.share == 1 && x.dtype == tensor.F32 && wholeChannels(x.strides) && fours(int(q.outputs), x, w, y) && y.elements() <= math.MaxInt32 {
+	if q.channels == 1 && q.share == 1 && x.dtype == tensor.F32 && wholeChannels(x.strides) && fours(int(q.outputs), x, w, y) &&
+		y.elements() <= math.MaxInt32 {
 		return newLaunch("window_each_f32", q, spread(ceil(y.elements()/4, groupSize)), groupSize, 0)
 	}
 	return newLaunch("window_"+floats[x.dtype], q, spread(ceil(y.elements(), groupSize)), groupSize, 0)

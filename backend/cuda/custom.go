@@ -47,7 +47,8 @@ type userKernel struct {
 var seen = map[tensor.DType]struct{ as, in string }{
 	tensor.F32: {"float", "float"}, tensor.F16: {"float", "Half"}, tensor.BF16: {"float", "BFloat16"}, tensor.F64: {"double", "double"},
 	tensor.I64: {"long long", "long long"}, tensor.I32: {"int", "int"}, tensor.I16: {"int", "short"}, tensor.I8: {"int", "signed char"},
-	tensor.U32: {"unsigned", "unsigned"}, tensor.U16: {"unsigned", "unsigned short"}, tensor.U8: {"unsigned", "unsigned char"}, tensor.Bool: {"unsigned", "Bool"},
+	tensor.U32: {"unsigned", "unsigned"}, tensor.U16: {"unsigned", "unsigned short"}, tensor.U8: {"unsigned", "unsigned char"},
+	tensor.Bool: {"unsigned", "Bool"},
 }
 
 // customRow runs the PTX or the CUDA C++ of a user's operator (ir.OpDef says what they see), a thread for each element of the
@@ -128,9 +129,11 @@ func cudaText(op ir.Custom, in, out []*operand) string {
 		name := fmt.Sprintf("%s%d", kind, i)
 		e := seen[o.dtype]
 		if kind == "x" {
-			fmt.Fprintf(&s, "%s %s(long long i) const { return (%s)load((const %s*)op.x[%d] + within(i, op.count_x[%d])); }\n", e.as, name, e.as, e.in, i, i)
+			fmt.Fprintf(&s, "%s %s(long long i) const { return (%s)load((const %s*)op.x[%d] + within(i, op.count_x[%d])); }\n", e.as,
+				name, e.as, e.in, i, i)
 		} else {
-			fmt.Fprintf(&s, "void %s(long long i, %s v) const { if (i >= 0 && i < op.count_y[%d]) store((%s*)op.y[%d] + i, v); }\n", name, e.as, i, e.in, i)
+			fmt.Fprintf(&s, "void %s(long long i, %s v) const { if (i >= 0 && i < op.count_y[%d]) store((%s*)op.y[%d] + i, v); }\n", name,
+				e.as, i, e.in, i)
 		}
 		fmt.Fprintf(&s, "long long %s_size(int axis) const { return axis >= 0 && axis < 8 ? op.size_%s[%d][axis] : 1; }\n", name, kind, i)
 	}

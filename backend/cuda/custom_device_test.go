@@ -17,7 +17,8 @@ func TestCustom(t *testing.T) {
 		name string
 		op   rlxc.Op
 		d    tensor.DType
-	}{{"ptx", rlxc.Op{PTX: clipPTX}, tensor.F32}, {"cuda", rlxc.Op{CUDA: clipCUDA}, tensor.F32}, {"cuda f16", rlxc.Op{CUDA: clipCUDA}, tensor.F16}, {"cuda bf16", rlxc.Op{CUDA: clipCUDA}, tensor.BF16}} {
+	}{{"ptx", rlxc.Op{PTX: clipPTX}, tensor.F32}, {"cuda", rlxc.Op{CUDA: clipCUDA}, tensor.F32},
+		{"cuda f16", rlxc.Op{CUDA: clipCUDA}, tensor.F16}, {"cuda bf16", rlxc.Op{CUDA: clipCUDA}, tensor.BF16}} {
 		t.Run(c.name, func(t *testing.T) {
 			out, err := runClip(t, c.d, c.op)
 			require.NoError(t, err)

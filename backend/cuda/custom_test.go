@@ -142,5 +142,6 @@ func TestCustomErrors(t *testing.T) {
 	require.NotContains(t, err.Error(), "and more")
 	t.Setenv("RLXC_NVRTC", "/nowhere/libnvrtc.so")
 	_, err = runClip(t, tensor.F32, rlxc.Op{CUDA: clipCUDA})
-	require.ErrorContains(t, err, "kernel com.example.ClipCount: CUDA text needs NVIDIA's run-time compiler, and libnvrtc.so is not installed")
+	require.ErrorContains(t, err, "kernel com.example.ClipCount: CUDA text needs NVIDIA's run-time compiler, and libnvrtc.so is not "+
+		"installed")
 }

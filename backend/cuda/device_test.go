@@ -34,7 +34,9 @@ func TestInfinity(t *testing.T) {
 		d := open(t, backend.Options{Precision: precision})
 		for _, kind := range kinds {
 			for _, m := range []int{1, 40, 256} {
-				text := fmt.Sprintf(`graph "case" (%%0 "x": %[1]s[%[2]d,64], %%1 "b": %[1]s[128]) { const %%2: %[1]s[64,128] = data %%3 = matmul(%%0, %%2, %%1) {act=gelu} %%4 = gelu(%%1) return %%3 as "y", %%4 as "z" }`, kind, m)
+				text := fmt.Sprintf(`graph "case" (%%0 "x": %[1]s[%[2]d,64], %%1 "b": %[1]s[128]) {
+					const %%2: %[1]s[64,128] = data %%3 = matmul(%%0, %%2, %%1) {act=gelu} %%4 = gelu(%%1)
+					return %%3 as "y", %%4 as "z" }`, kind, m)
 				g, err := ir.Parse(text)
 				require.NoError(t, err)
 				inputs := backendtest.Inputs(t, g, nil)

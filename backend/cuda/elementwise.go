@@ -65,10 +65,12 @@ func isWhole(d tensor.DType) bool {
 // wholeFunctions are the functions of whole numbers, by the names that the IR has for the functions.
 var wholeFunctions = map[string]string{
 	"neg": "int_neg", "abs": "int_abs", "sign": "int_sign", "relu": "int_relu", "bitwise_not": "int_not",
-	"add": "int_add", "sub": "int_sub", "mul": "int_mul", "div": "int_div", "mod": "int_mod", "fmod": "int_fmod", "max": "int_max", "min": "int_min",
+	"add": "int_add", "sub": "int_sub", "mul": "int_mul", "div": "int_div", "mod": "int_mod", "fmod": "int_fmod", "max": "int_max",
+	"min":         "int_min",
 	"bitwise_and": "int_and", "bitwise_or": "int_or", "bitwise_xor": "int_xor", "and": "int_and", "or": "int_or", "xor": "int_xor",
-	"equal": "int_equal", "less": "int_less", "less_or_equal": "int_less_or_equal", "greater": "int_greater", "greater_or_equal": "int_greater_or_equal",
-	"not": "not",
+	"equal": "int_equal", "less": "int_less", "less_or_equal": "int_less_or_equal", "greater": "int_greater",
+	"greater_or_equal": "int_greater_or_equal",
+	"not":              "not",
 }
 
 // function finds the instruction of a unary or binary op on elements of a type.
@@ -224,7 +226,8 @@ func each(y *operand, xs []*operand, code []instruction) (*launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := eachParams{count: int32(y.elements()), rank: nest.rank, operands: int32(len(xs)), instructions: int32(len(code)), size: nest.size, y: nest.walks[0]}
+	p := eachParams{count: int32(y.elements()), rank: nest.rank, operands: int32(len(xs)), instructions: int32(len(code)),
+		size: nest.size, y: nest.walks[0]}
 	copy(p.code[:], code)
 	rest := nest.walks[1:]
 	for i, x := range xs {

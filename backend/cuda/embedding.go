@@ -37,7 +37,8 @@ var embeddingRow = row{
 		y, index := out[0], in[ir.EmbeddingIndex]
 		scale, bias := in[ir.EmbeddingScale], in[ir.EmbeddingBias]
 		cols := y.shape[len(y.shape)-1]
-		p := embeddingParams{scale: scale.pointer(), bias: bias.pointer(), y: y.at, rows: int32(index.elements()), cols: int32(cols), rms: boolean(op.RMS),
+		p := embeddingParams{scale: scale.pointer(), bias: bias.pointer(), y: y.at, rows: int32(index.elements()), cols: int32(cols),
+			rms:       boolean(op.RMS),
 			positions: int32(index.shape[len(index.shape)-1]), eps: op.Eps}
 		aligned := []*operand{scale, bias, y}
 		for i := ir.EmbeddingTable; i < len(in); i += 2 {

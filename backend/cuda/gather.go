@@ -48,8 +48,10 @@ var gatherRow = row{
 		if inner%16 == 0 && x.aligned(16) && y.aligned(16) {
 			unit = 16
 		}
-		p := gatherParams{y: y.at, x: x.at, index: index.at, status: b.report(axis, x.shape[axis]), total: int64(y.elements() * y.width / unit),
-			inner: int64(inner / unit), count: int64(index.elements()), size: int64(x.shape[axis]), kind: kinds[index.dtype], width: int32(unit)}
+		p := gatherParams{y: y.at, x: x.at, index: index.at, status: b.report(axis, x.shape[axis]),
+			total: int64(y.elements() * y.width / unit),
+			inner: int64(inner / unit), count: int64(index.elements()), size: int64(x.shape[axis]), kind: kinds[index.dtype],
+			width: int32(unit)}
 		return []*launch{newLaunch("gather", p, spread(ceil(int(p.total), groupSize)), groupSize, 0)}, nil
 	},
 }
@@ -70,7 +72,8 @@ var gatherElementsRow = row{
 		if err != nil {
 			return nil, err
 		}
-		p := gatherElementsParams{y: nest.walks[0], x: nest.walks[1], index: nest.walks[2], status: b.report(axis, x.shape[axis]), size: int64(x.shape[axis]),
+		p := gatherElementsParams{y: nest.walks[0], x: nest.walks[1], index: nest.walks[2], status: b.report(axis, x.shape[axis]),
+			size: int64(x.shape[axis]),
 			step: int64(x.strides[axis]), count: int32(y.elements()), rank: nest.rank, dims: nest.size, width: int32(y.width)}
 		return []*launch{newLaunch("gather_elements", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
 	},
@@ -86,7 +89,8 @@ var gatherNDRow = row{
 		x, index, y, batch := in[0], in[1], out[0], n.Op.(ir.GatherND).BatchDims
 		last := len(index.shape) - 1
 		p := gatherNDParams{y: y.at, x: x.at, total: int64(y.elements()), inner: int64(x.shape[batch+index.shape[last]:].Elements()),
-			tuples: int64(index.shape[batch:last].Elements()), batch: int64(x.shape[batch:].Elements()), width: int32(y.width), tuple: b.newTuple(index, x.shape, batch, 1)}
+			tuples: int64(index.shape[batch:last].Elements()), batch: int64(x.shape[batch:].Elements()), width: int32(y.width),
+			tuple: b.newTuple(index, x.shape, batch, 1)}
 		return []*launch{newLaunch("gather_nd", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
 	},
 }
@@ -105,7 +109,8 @@ var oneHotRow = row{
 			return nil, err
 		}
 		y, axis := out[0], n.Op.(ir.OneHot).Axis
-		p := oneHotParams{y.at, in[0].at, in[1].at, int64(y.elements()), int64(y.shape[axis+1:].Elements()), int64(y.shape[axis]), kinds[in[0].dtype], int32(y.width)}
+		p := oneHotParams{y.at, in[0].at, in[1].at, int64(y.elements()), int64(y.shape[axis+1:].Elements()), int64(y.shape[axis]),
+			kinds[in[0].dtype], int32(y.width)}
 		return []*launch{newLaunch("one_hot", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
 	},
 }

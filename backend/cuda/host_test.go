@@ -36,7 +36,8 @@ func TestHostSide(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", t.TempDir())
 			d := drivertest.New(t)
 			d.Capability = c.capability
-			p, err := modeltest.BuiltIn(t, "bert-tiny").Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Precision: c.precision, Verify: true})
+			p, err := modeltest.BuiltIn(t, "bert-tiny").Compile(context.Background(),
+				rlxc.CompileOptions{Backend: "cuda", Precision: c.precision, Verify: true})
 			require.NoError(t, err)
 			s, err := p.NewSession()
 			require.NoError(t, err)

@@ -20,7 +20,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestFloatTilings holds every tiling of products of float32 to sums in float64, at sizes around its edges: no result is further off than those of
+// TestFloatTilings holds every tiling of products of float32 to sums in float64, at sizes around its edges: no result is further off than
+// those of
 // the ordinary cores may be. It prints how far each is at the sizes of BERT-base.
 func TestFloatTilings(t *testing.T) {
 	d := open(t, backend.Options{})
@@ -29,7 +30,8 @@ func TestFloatTilings(t *testing.T) {
 	defer leave()
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, c := range slices.Concat(threefold, shared, simt) {
-		for _, size := range [][4]int{{c.rows, c.cols, 64, 1}, {c.rows + 1, c.cols + 4, 100, 1}, {5, 8, 772, 2}, {3*c.rows - 1, 2*c.cols - 4, 388, 1}, {64, 128, 768, 1}, {64, 128, 3072, 1}} {
+		for _, size := range [][4]int{{c.rows, c.cols, 64, 1}, {c.rows + 1, c.cols + 4, 100, 1}, {5, 8, 772, 2},
+			{3*c.rows - 1, 2*c.cols - 4, 388, 1}, {64, 128, 768, 1}, {64, 128, 3072, 1}} {
 			p := product{m: size[0], n: size[1], k: size[2], dtype: tensor.F32, tiling: c}
 			p.splits = size[3]
 			a, b := make([]float32, p.m*p.k), make([]float32, p.k*p.n)
@@ -59,7 +61,8 @@ func TestFloatTilings(t *testing.T) {
 					}
 					got := float64(y[i*p.n+j])
 					if math.IsNaN(sum) || math.IsInf(sum, 0) || math.Abs(sum) > math.MaxFloat32 {
-						require.True(t, math.IsNaN(sum) == math.IsNaN(got) && (math.IsNaN(sum) || math.IsInf(got, 0)), "%s %v: %d, %d is %v, not %v", c.kernel, size, i, j, got, sum)
+						require.True(t, math.IsNaN(sum) == math.IsNaN(got) && (math.IsNaN(sum) || math.IsInf(got, 0)),
+							"%s %v: %d, %d is %v, not %v", c.kernel, size, i, j, got, sum)
 						continue
 					}
 					off := math.Abs(got-sum) / size
@@ -68,7 +71,8 @@ func TestFloatTilings(t *testing.T) {
 				}
 			}
 			if p.k >= 768 && p.m == 64 {
-				fmt.Printf("%-18s k=%-4d largest error %.2g of the sum of absolute values, root mean square %.2g of the results'\n", c.kernel, p.k, worst, math.Sqrt(squares/own))
+				fmt.Printf("%-18s k=%-4d largest error %.2g of the sum of absolute values, root mean square %.2g of the results'\n",
+					c.kernel, p.k, worst, math.Sqrt(squares/own))
 			}
 		}
 	}
@@ -83,7 +87,8 @@ func multiplied(t *testing.T, d *Device, p *product, a, b []float32) []float32 {
 	require.NoError(t, l.err)
 	require.NoError(t, d.ctx.Write(driver.Pointer(x), tensor.FromSlice(a, len(a)).Bytes()))
 	require.NoError(t, d.ctx.Write(driver.Pointer(w), tensor.FromSlice(b, len(b)).Bytes()))
-	q := productParams{a: x, b: w, y: y, parts: parts, arow: int64(p.k), acol: 1, brow: int64(p.n), bcol: 1, m: int32(p.m), n: int32(p.n), k: int32(p.k), alpha: 1}
+	q := productParams{a: x, b: w, y: y, parts: parts, arow: int64(p.k), acol: 1, brow: int64(p.n), bcol: 1, m: int32(p.m), n: int32(p.n),
+		k: int32(p.k), alpha: 1}
 	launches := d.floatLaunches(p, q, true)
 	require.NoError(t, d.modules.ready(launches))
 	s, err := d.ctx.NewStream()
@@ -98,7 +103,8 @@ func multiplied(t *testing.T, d *Device, p *product, a, b []float32) []float32 {
 	return tensor.Of[float32](out)
 }
 
-// TestSpeedOfKernels prints what kernels take by themselves: products of BERT-base, attention, convolutions of a ResNet-50 at batch 32 and others by
+// TestSpeedOfKernels prints what kernels take by themselves: products of BERT-base, attention, convolutions of a ResNet-50 at batch 32 and
+// others by
 // channels, products by weights of 4 bits. It asserts nothing, and runs where RLXC_SPEED is "kernels".
 func TestSpeedOfKernels(t *testing.T) {
 	if os.Getenv("RLXC_SPEED") != "kernels" {
@@ -108,25 +114,32 @@ func TestSpeedOfKernels(t *testing.T) {
 		d := open(t, backend.Options{Precision: precision})
 		for _, m := range []int{1, 32, 128, 4096} {
 			for _, s := range [][2]int{{768, 768}, {3072, 768}, {768, 3072}} {
-				text := fmt.Sprintf(`(%%0 "x": f32[%d,%d]) { const %%1: u8[%d,%d,16] = data const %%2: f32[%d] = data %%3 = matmul_nbits(%%0, %%1, %%2) {k=%d, n=%d, bits=4, block=32} return %%3 as "y" }`,
+				text := fmt.Sprintf(`(%%0 "x": f32[%d,%d]) { const %%1: u8[%d,%d,16] = data
+					const %%2: f32[%d] = data %%3 = matmul_nbits(%%0, %%1, %%2) {k=%d, n=%d, bits=4, block=32} return %%3 as "y" }`,
 					m, s[0], s[1], s[0]/32, s[1]*s[0]/32, s[0], s[1])
 				timed(t, d, fmt.Sprintf("%s 4 bits %dx%dx%d", precision, m, s[1], s[0]), text, 2*float64(m*s[0]*s[1]))
-				text = fmt.Sprintf(`(%%0 "x": f32[%d,%d]) { const %%1: f32[%d,%d] = data %%3 = matmul(%%0, %%1) return %%3 as "y" }`, m, s[0], s[0], s[1])
+				text = fmt.Sprintf(`(%%0 "x": f32[%d,%d]) { const %%1: f32[%d,%d] = data %%3 = matmul(%%0, %%1) return %%3 as "y" }`, m,
+					s[0], s[0], s[1])
 				timed(t, d, fmt.Sprintf("%s product %dx%dx%d", precision, m, s[1], s[0]), text, 2*float64(m*s[0]*s[1]))
 			}
 		}
 		for _, s := range [][2]int{{1, 128}, {1, 512}, {8, 128}, {128, 128}} {
-			text := fmt.Sprintf(`(%%0 "q": f32[%[1]d,%[2]d,12,64], %%1 "k": f32[%[1]d,%[2]d,12,64], %%2 "v": f32[%[1]d,%[2]d,12,64], %%3 "m": f32[%[1]d,1,1,%[2]d]) {
+			text := fmt.Sprintf(`(%%0 "q": f32[%[1]d,%[2]d,12,64], %%1 "k": f32[%[1]d,%[2]d,12,64], %%2 "v": f32[%[1]d,%[2]d,12,64],
+				%%3 "m": f32[%[1]d,1,1,%[2]d]) {
 				%%4 = attention(%%0, %%1, %%2, %%3) {scale=0.125} return %%4 as "y" }`, s[0], s[1])
 			timed(t, d, fmt.Sprintf("%s attention %dx%d", precision, s[0], s[1]), text, 4*float64(s[0]*12*64*s[1]*s[1]))
 		}
-		for _, c := range []struct{ batch, size, in, out, kernel, stride, groups int }{{32, 224, 3, 64, 7, 2, 1}, {32, 56, 64, 64, 3, 1, 1}, {32, 56, 256, 64, 1, 1, 1}, {32, 28, 128, 128, 3, 1, 1},
-			{32, 14, 256, 256, 3, 1, 1}, {32, 7, 512, 512, 3, 1, 1}, {1, 7, 512, 512, 3, 1, 1}, {1, 56, 64, 64, 3, 1, 1}, {32, 56, 128, 128, 3, 1, 32}, {32, 56, 144, 144, 3, 1, 144}} {
+		for _, c := range []struct{ batch, size, in, out, kernel, stride, groups int }{{32, 224, 3, 64, 7, 2, 1},
+			{32, 56, 64, 64, 3, 1, 1}, {32, 56, 256, 64, 1, 1, 1}, {32, 28, 128, 128, 3, 1, 1},
+			{32, 14, 256, 256, 3, 1, 1}, {32, 7, 512, 512, 3, 1, 1}, {1, 7, 512, 512, 3, 1, 1}, {1, 56, 64, 64, 3, 1, 1},
+			{32, 56, 128, 128, 3, 1, 32}, {32, 56, 144, 144, 3, 1, 144}} {
 			text := fmt.Sprintf(`(%%0 "x": f32[%d,%d,%d,%d]) { const %%1: f32[%d,%d,%d,%d] = data
-				%%2 = conv(%%0, %%1) {kernel=[%[5]d,%[5]d], strides=[%[9]d,%[9]d], dilations=[1,1], pads=[%[10]d,%[10]d,%[10]d,%[10]d], auto_pad="NOTSET", group=%[11]d, act=relu} return %%2 as "y" }`,
+				%%2 = conv(%%0, %%1) {kernel=[%[5]d,%[5]d], strides=[%[9]d,%[9]d], dilations=[1,1], pads=[%[10]d,%[10]d,%[10]d,%[10]d],
+				auto_pad="NOTSET", group=%[11]d, act=relu} return %%2 as "y" }`,
 				c.batch, c.size, c.size, c.in, c.kernel, c.kernel, c.in/c.groups, c.out, c.stride, c.kernel/2, c.groups)
 			places := c.size / c.stride
-			timed(t, d, fmt.Sprintf("%s conv %dx%dx%dx%d to %d, %dx%d, stride %d, groups %d", precision, c.batch, c.size, c.size, c.in, c.out, c.kernel, c.kernel, c.stride, c.groups), text,
+			timed(t, d, fmt.Sprintf("%s conv %dx%dx%dx%d to %d, %dx%d, stride %d, groups %d", precision, c.batch, c.size, c.size, c.in,
+				c.out, c.kernel, c.kernel, c.stride, c.groups), text,
 				2*float64(c.batch*places*places*c.out)*float64(c.kernel*c.kernel*c.in/c.groups))
 		}
 	}

@@ -97,7 +97,8 @@ func TestTablesNameKernels(t *testing.T) {
 		has(fmt.Sprintf(c.kernel, "i8"))
 	}
 	for _, d := range floats {
-		for _, name := range []string{"product_%s_any", "sum_parts_%s", "attention_%s", "attention_%s_rows", "norm_%s", "embed_%s", "window_%s"} {
+		for _, name := range []string{"product_%s_any", "sum_parts_%s", "attention_%s", "attention_%s_rows", "norm_%s", "embed_%s",
+			"window_%s"} {
 			has(fmt.Sprintf(name, d))
 		}
 		has(fmt.Sprintf("bits_%s_16", d))

@@ -72,10 +72,12 @@ var threefold = []tiling{
 var shared = []tiling{threeTiling("64x64_by2", 64, 64, 256, 2), threeTiling("32x32_by4", 32, 32, 512, 4)}
 
 func threeTiling(name string, rows, cols, threads, groups int) tiling {
-	return tiling{kernel: "three_" + name, rows: rows, cols: cols, threads: threads, shared: groups * threeShared(rows, cols), three: true, splits: 1}
+	return tiling{kernel: "three_" + name, rows: rows, cols: cols, threads: threads, shared: groups * threeShared(rows, cols),
+		three: true, splits: 1}
 }
 
-// threeShared is the shared memory of a group of warps of _gen/three.cuh: three stages of 32 of the inner axis, rows of a and, with what keeps
+// threeShared is the shared memory of a group of warps of _gen/three.cuh: three stages of 32 of the inner axis, rows of a and, with what
+// keeps
 // their banks apart, of b.
 func threeShared(rows, cols int) int { return 3 * 4 * 32 * (rows + cols + 8) }
 
@@ -285,8 +287,10 @@ func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := productParams{a: x.at, b: y.at, bias: option(in, ir.MatMulBias).pointer(), residual: option(in, ir.MatMulResidual).pointer(), y: out[0].at,
-		arow: int64(x.row), acol: int64(x.col), brow: int64(y.row), bcol: int64(y.col), m: int32(p.m), n: int32(p.n), k: int32(p.k), act: epilogues[op.Act],
+	q := productParams{a: x.at, b: y.at, bias: option(in, ir.MatMulBias).pointer(), residual: option(in, ir.MatMulResidual).pointer(),
+		y:    out[0].at,
+		arow: int64(x.row), acol: int64(x.col), brow: int64(y.row), bcol: int64(y.col), m: int32(p.m), n: int32(p.n), k: int32(p.k),
+		act:   epilogues[op.Act],
 		alpha: op.Scale(), lead: int32(len(p.lead))}
 	for i, size := range p.lead {
 		q.leadSize[i], q.alead[i], q.blead[i] = int32(size), int64(x.lead[i]), int64(y.lead[i])
@@ -304,7 +308,8 @@ func (b *binder) product(p *product, x, y *factor, q productParams) ([]*launch, 
 		c = anyTiling
 	}
 	if p.dtype != tensor.F32 || c.kernel == "" || !x.vector(4) || !y.vector(4) || p.k%4 != 0 || p.n%4 != 0 {
-		c.kernel, c.rows, c.cols, c.threads, c.shared = "product_"+floats[p.dtype]+"_any", anyTiling.rows, anyTiling.cols, anyTiling.threads, 0
+		c.kernel, c.rows, c.cols, c.threads, c.shared = "product_"+floats[p.dtype]+"_any", anyTiling.rows, anyTiling.cols,
+			anyTiling.threads, 0
 		c.three = false
 	}
 	r := *p

@@ -84,7 +84,8 @@ var recorded = map[string]struct{ largest, angle float64 }{
 	"bert-tiny-int8-dynamic":          {3 * 1.1e-4, 3 * 1.4e-10},
 	"bert-tiny-int8-dynamic-ortsaved": {3 * 1.1e-4, 3 * 1.4e-10},
 	"bert-tiny-int8-qdq":              {3 * 1.9e-1, 3 * 2.8e-3},
-	"minilm-int8-dynamic":             {3 * 1.8e-1, 1.15e-2}, // a tie decides: onnxruntime is as far from itself when its norms move in the last place (RATIONALE.md)
+	// a tie decides: onnxruntime is as far from itself when its norms move in the last place (RATIONALE.md)
+	"minilm-int8-dynamic": {3 * 1.8e-1, 1.15e-2},
 }
 
 func namesOf(infos []rlxc.ValueInfo) []string {
@@ -119,20 +120,21 @@ func TestFixtures(t *testing.T) {
 				require.NoError(t, err)
 				defer s.Close()
 				worst, least := 0.0, 1.0
-				fixtures.Runs(t, os.DirFS(fixtures.Dir(t, name)), namesOf(m.Inputs()), namesOf(m.Outputs()), func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-					return s.Run(context.Background(), in)
-				}, func(set, output string, got, want *tensor.Tensor) {
-					for i := range want.Len() {
-						worst = max(worst, math.Abs(got.Float64(i)-want.Float64(i)))
-					}
-					least = min(least, modeltest.Cosine(got, want))
-					if f.largest == 0 {
-						backendtest.Agree(t, set+" "+output, got, want, 2e-5, 1e-4)
-						return
-					}
-					backendtest.Agree(t, set+" "+output, got, want, f.largest, 0)
-					require.LessOrEqual(t, 1-modeltest.Cosine(got, want), f.angle, set+" "+output)
-				})
+				fixtures.Runs(t, os.DirFS(fixtures.Dir(t, name)), namesOf(m.Inputs()), namesOf(m.Outputs()),
+					func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+						return s.Run(context.Background(), in)
+					}, func(set, output string, got, want *tensor.Tensor) {
+						for i := range want.Len() {
+							worst = max(worst, math.Abs(got.Float64(i)-want.Float64(i)))
+						}
+						least = min(least, modeltest.Cosine(got, want))
+						if f.largest == 0 {
+							backendtest.Agree(t, set+" "+output, got, want, 2e-5, 1e-4)
+							return
+						}
+						backendtest.Agree(t, set+" "+output, got, want, f.largest, 0)
+						require.LessOrEqual(t, 1-modeltest.Cosine(got, want), f.angle, set+" "+output)
+					})
 				dims := map[string]int{}
 				for _, d := range m.Dims() {
 					dims[d] = 4
@@ -223,7 +225,8 @@ func speed(t *testing.T, name string, precision tensor.DType) {
 		for _, op := range ops[:min(7, len(ops))] {
 			line += fmt.Sprintf(" %s %.3f", op, byOp[op].Seconds()*1e3)
 		}
-		fmt.Printf("%s %s %3dx%-3d median %.3f ms, least %.3f, first %v |%s\n", name, precision, shape[0], shape[1], times[30].Seconds()*1e3, times[0].Seconds()*1e3, first.Round(time.Millisecond), line)
+		fmt.Printf("%s %s %3dx%-3d median %.3f ms, least %.3f, first %v |%s\n", name, precision, shape[0], shape[1],
+			times[30].Seconds()*1e3, times[0].Seconds()*1e3, first.Round(time.Millisecond), line)
 	}
 }
 
@@ -252,7 +255,8 @@ func TestFirst(t *testing.T) {
 		}
 		start := time.Now()
 		p := run(func() {
-			fmt.Printf("%s first run 8x128 %v, compiled after %v\n", what, time.Since(start).Round(time.Millisecond), compiled.Sub(start).Round(time.Millisecond))
+			fmt.Printf("%s first run 8x128 %v, compiled after %v\n", what, time.Since(start).Round(time.Millisecond),
+				compiled.Sub(start).Round(time.Millisecond))
 		})
 		require.NoError(t, p.Close())
 		lib, err := driver.Open("")
@@ -277,7 +281,8 @@ func TestFirst(t *testing.T) {
 		for _, a := range report.Plan.Arenas {
 			plan += a.Size
 		}
-		fmt.Printf("%s device memory %.1f MB for %.1f MB of the model's weights and a plan of %.1f MB\n", what, float64(before-after)/1e6, float64(report.Weights)/1e6,
+		fmt.Printf("%s device memory %.1f MB for %.1f MB of the model's weights and a plan of %.1f MB\n", what, float64(before-after)/1e6,
+			float64(report.Weights)/1e6,
 			float64(plan)/1e6)
 		require.NoError(t, p.Close())
 		require.NoError(t, c.Close())

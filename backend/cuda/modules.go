@@ -19,8 +19,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// kernels has, for each source in _gen, two solid archives of its kernels, SOURCE.ptx.tar.zst with their texts and SOURCE.cubin.tar.zst with
-// machine code for Hopper; resources.txt, a line a kernel with its source; and sources.sum, the fingerprint of what they were made of. The generator in _gen
+// kernels has, for each source in _gen, two solid archives of its kernels, SOURCE.ptx.tar.zst with their texts and SOURCE.cubin.tar.zst
+// with
+// machine code for Hopper; resources.txt, a line a kernel with its source; and sources.sum, the fingerprint of what they were made of. The
+// generator in _gen
 // writes them.
 //
 //go:generate go -C _gen run . -only none
@@ -179,7 +181,8 @@ func startsEarly(i *driver.Info) bool { return i.Capability() >= 90 && i.Driver 
 
 // marks are what the generator and common.cuh put where a kernel lets the next one start and where it waits for the last.
 var (
-	earlyMarks = strings.NewReplacer(`.pragma "start next";`, "griddepcontrol.launch_dependents;", `.pragma "wait for last";`, "griddepcontrol.wait;",
+	earlyMarks = strings.NewReplacer(`.pragma "start next";`, "griddepcontrol.launch_dependents;", `.pragma "wait for last";`,
+		"griddepcontrol.wait;",
 		".target sm_75\n", ".target sm_90\n", ".target sm_80\n", ".target sm_90\n")
 	noMarks = strings.NewReplacer(`.pragma "start next";`, "", `.pragma "wait for last";`, "")
 )

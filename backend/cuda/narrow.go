@@ -74,7 +74,10 @@ func (n *narrowing) takes(node *ir.Node) bool {
 			any = any || follows(i)
 		}
 		m, ok := node.Op.(ir.Map)
-		return any && !(ok && slices.ContainsFunc(m.Expr, func(x ir.Instr) bool { return x.Op.Kind() != ir.KindUnary && x.Op.Kind() != ir.KindBinary }))
+		return any && !(ok && slices.ContainsFunc(m.Expr, func(x ir.Instr) bool {
+			return x.Op.Kind() != ir.KindUnary &&
+				x.Op.Kind() != ir.KindBinary
+		}))
 	}
 	return false
 }

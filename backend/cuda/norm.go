@@ -44,13 +44,15 @@ var layerNormRow = row{
 		if err != nil {
 			return nil, err
 		}
-		x, scale, bias, residual, y := in[ir.LayerNormX], option(in, ir.LayerNormScale), option(in, ir.LayerNormBias), option(in, ir.LayerNormResidual), out[0]
+		x, scale, bias, residual, y := in[ir.LayerNormX], option(in, ir.LayerNormScale), option(in, ir.LayerNormBias),
+			option(in, ir.LayerNormResidual), out[0]
 		var sum *operand
 		if op.Sum {
 			sum = out[1]
 		}
 		cols := x.shape[len(x.shape)-op.Axes:].Elements()
-		p := normParams{x: x.at, residual: residual.pointer(), scale: scale.pointer(), bias: bias.pointer(), y: y.at, sum: sum.pointer(), rows: int32(x.elements() / cols),
+		p := normParams{x: x.at, residual: residual.pointer(), scale: scale.pointer(), bias: bias.pointer(), y: y.at, sum: sum.pointer(),
+			rows: int32(x.elements() / cols),
 			cols: int32(cols), rms: boolean(op.RMS), vector: boolean(fours(cols, x, scale, bias, residual, y, sum)), eps: op.Eps}
 		return []*launch{newLaunch("norm_"+floats[x.dtype], p, line(ceil(int(p.rows), 4)), 128, 0)}, nil
 	},

@@ -48,7 +48,8 @@ func poolRow(window func(ir.Op) ir.Window, bytes bool, set func(p *poolParams, o
 			last := len(x.shape) - 1
 			spatial := x.shape[1:last]
 			before, after := w.Padding(spatial)
-			p := poolParams{y: y.at, x: x.at, total: int64(y.elements()), image: int64(x.strides[0]), channel: int64(x.strides[last]), whole: int64(spatial.Elements()),
+			p := poolParams{y: y.at, x: x.at, total: int64(y.elements()), image: int64(x.strides[0]), channel: int64(x.strides[last]),
+				whole:    int64(spatial.Elements()),
 				channels: int32(x.shape[last]), kind: kinds[x.dtype]}
 			if len(out) > 1 {
 				p.places = out[1].at
@@ -57,7 +58,8 @@ func poolRow(window func(ir.Op) ir.Window, bytes bool, set func(p *poolParams, o
 				p.size[i], p.out[i], p.kernel[i], p.stride[i], p.dilation[i], p.end[i] = 1, 1, 1, 1, 1, 1
 				if k := i - (mostSpatial - len(spatial)); k >= 0 {
 					p.axis[i] = int64(x.strides[1+k])
-					p.size[i], p.out[i], p.before[i], p.end[i] = int32(spatial[k]), int32(y.shape[1+k]), int32(before[k]), int32(spatial[k]+after[k])
+					p.size[i], p.out[i], p.before[i], p.end[i] = int32(spatial[k]), int32(y.shape[1+k]), int32(before[k]),
+						int32(spatial[k]+after[k])
 					p.kernel[i], p.stride[i], p.dilation[i] = int32(w.Kernel[k]), int32(w.Strides[k]), int32(w.Dilations[k])
 				}
 			}
@@ -80,4 +82,5 @@ var lpPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.LpPool).Window
 	p.mode, p.power = poolNorm, float32(op.(ops.LpPool).P)
 })
 
-var maxPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.MaxPool).Window }, true, func(p *poolParams, _ ir.Op) { p.mode = poolMax })
+var maxPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.MaxPool).Window }, true,
+	func(p *poolParams, _ ir.Op) { p.mode = poolMax })

@@ -60,7 +60,8 @@ var quantizeRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
-			return is8Bit(n.Op.(ir.Quantize).To) && isFloat(n.Inputs[0].Type.DType) && isFloat(n.Inputs[1].Type.DType) && backend.Divides(n.Inputs[1])
+			return is8Bit(n.Op.(ir.Quantize).To) && isFloat(n.Inputs[0].Type.DType) && isFloat(n.Inputs[1].Type.DType) &&
+				backend.Divides(n.Inputs[1])
 		},
 		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
 	},
@@ -116,6 +117,7 @@ var dynamicQuantizeRow = row{
 		if err != nil {
 			return nil, err
 		}
-		return quantizes(dynamicParams{x: in[0].at, parts: b.scratchAt(0), y: out[0].at, scale: out[1].at, zero: out[2].at, n: int64(in[0].elements())}), nil
+		return quantizes(dynamicParams{x: in[0].at, parts: b.scratchAt(0), y: out[0].at, scale: out[1].at, zero: out[2].at,
+			n: int64(in[0].elements())}), nil
 	},
 }

@@ -85,7 +85,8 @@ func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 		return nil, err
 	}
 	p.a, p.b, p.y = in[ir.QMatMulA].at, in[ir.QMatMulB].at, out[0].at
-	p.aSigned, p.bSigned, p.ySigned = boolean(a.Type.DType == tensor.I8), boolean(w.Type.DType == tensor.I8), boolean(out[0].dtype == tensor.I8)
+	p.aSigned, p.bSigned, p.ySigned = boolean(a.Type.DType == tensor.I8), boolean(w.Type.DType == tensor.I8),
+		boolean(out[0].dtype == tensor.I8)
 	// column finds an operand that is absent, one number, or a number for each column.
 	column := func(i int, step *int32) address {
 		o := option(in, i)
@@ -94,7 +95,8 @@ func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 		}
 		return o.pointer()
 	}
-	p.aZero, p.bZero, p.aScale, p.bScale = column(ir.QMatMulAZero, nil), column(ir.QMatMulBZero, &p.zeroStep), column(ir.QMatMulAScale, nil), column(ir.QMatMulBScale, &p.scaleStep)
+	p.aZero, p.bZero, p.aScale, p.bScale = column(ir.QMatMulAZero, nil), column(ir.QMatMulBZero, &p.zeroStep),
+		column(ir.QMatMulAScale, nil), column(ir.QMatMulBScale, &p.scaleStep)
 	p.bias, p.residual = column(ir.QMatMulBias, nil), column(ir.QMatMulResidual, nil)
 	p.yScale, p.yZero = column(ir.QMatMulYScale, &p.yStep), column(ir.QMatMulYZero, nil)
 	if bias := option(in, ir.QMatMulBias); bias != nil {
@@ -106,13 +108,15 @@ func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 		return nil, errOnHost
 	case rows != nil: // quantised on the way, text by text
 		x := in[ir.QMatMulA]
-		q := quantizeTextsParams{x: p.a, y: b.scratchAt(0), ranges: b.scratchAt(1), scale: b.scratchAt(2), zero: b.scratchAt(3), rows: rows.at,
+		q := quantizeTextsParams{x: p.a, y: b.scratchAt(0), ranges: b.scratchAt(1), scale: b.scratchAt(2), zero: b.scratchAt(3),
+			rows:   rows.at,
 			tokens: int32(as[:len(as)-1].Elements()), width: p.k, texts: int32(rows.shape[0]), vector: boolean(fours(int(p.k), x))}
 		launches = q.launches()
 		p.a, p.aScale, p.aZero, p.byRow = q.y, q.scale, q.zero, 1
 	case a.Type.DType == tensor.F32: // quantised on the way
 		p.aScale, p.aZero = b.scratchAt(1), b.scratchAt(1)+4
-		launches = quantizes(dynamicParams{x: p.a, parts: b.scratchAt(2), y: b.scratchAt(0), scale: p.aScale, zero: p.aZero, n: int64(as.Elements())})
+		launches = quantizes(dynamicParams{x: p.a, parts: b.scratchAt(2), y: b.scratchAt(0), scale: p.aScale, zero: p.aZero,
+			n: int64(as.Elements())})
 		p.a = b.scratchAt(0)
 	}
 	c := anyWhole

@@ -84,9 +84,12 @@ func (d *Device) matMulNBitsRow() row {
 				return nil, errOnHost
 			}
 			m := a.elements() / o.K
-			p := bitsParams{a: a.at, w: w.at, scales: in[ir.NBitsScales].at, zeros: zeros.pointer(), bias: option(in, ir.NBitsBias).pointer(),
-				residual: option(in, ir.NBitsResidual).pointer(), y: out[0].at, row: int64(o.Blocks() * o.Block * o.Bits / 8), zeroRow: int64(ceil(o.Blocks()*o.Bits, 8)),
-				m: int32(m), n: int32(o.N), k: int32(o.K), block: int32(o.Block), blocks: int32(o.Blocks()), bits: int32(o.Bits), act: epilogues[o.Act],
+			p := bitsParams{a: a.at, w: w.at, scales: in[ir.NBitsScales].at, zeros: zeros.pointer(),
+				bias:     option(in, ir.NBitsBias).pointer(),
+				residual: option(in, ir.NBitsResidual).pointer(), y: out[0].at, row: int64(o.Blocks() * o.Block * o.Bits / 8),
+				zeroRow: int64(ceil(o.Blocks()*o.Bits, 8)),
+				m:       int32(m), n: int32(o.N), k: int32(o.K), block: int32(o.Block), blocks: int32(o.Blocks()), bits: int32(o.Bits),
+				act:       epilogues[o.Act],
 				zeroCodes: boolean(zeros != nil && zeros.dtype == tensor.U8)}
 			var launches []*launch
 			c := b.d.planNBits(n)
@@ -104,20 +107,24 @@ func (d *Device) matMulNBitsRow() row {
 			if ceil(m, side) > 65535 {
 				return nil, errOnHost
 			}
-			return append(launches, newLaunch(fmt.Sprintf("bits_%s_%d", floats[a.dtype], side), p, [3]int{ceil(o.N, side), ceil(m, side), 1}, 256, 0)), nil
+			return append(launches, newLaunch(fmt.Sprintf("bits_%s_%d", floats[a.dtype], side), p,
+				[3]int{ceil(o.N, side), ceil(m, side), 1}, 256, 0)), nil
 		},
 	}
 }
 
 // small is the launches of a product on matrix units.
 func (b *binder) small(c *product, p bitsParams, fixed bool) []*launch {
-	q := smallParams{scales: p.scales, zeros: p.zeros, row: p.row, zeroRow: p.zeroRow, fixed: boolean(fixed), bits: p.bits, block: p.block, blocks: p.blocks, packed: p.zeroCodes}
-	q.productParams = productParams{a: p.a, b: p.w, bias: p.bias, residual: p.residual, y: p.y, arow: int64(p.k), acol: 1, bcol: 1, m: p.m, n: p.n, k: p.k,
+	q := smallParams{scales: p.scales, zeros: p.zeros, row: p.row, zeroRow: p.zeroRow, fixed: boolean(fixed), bits: p.bits,
+		block: p.block, blocks: p.blocks, packed: p.zeroCodes}
+	q.productParams = productParams{a: p.a, b: p.w, bias: p.bias, residual: p.residual, y: p.y, arow: int64(p.k), acol: 1, bcol: 1,
+		m: p.m, n: p.n, k: p.k,
 		part: int32(c.part(c.splits)), splits: int32(c.splits), act: p.act, alpha: 1}
 	if c.splits > 1 {
 		q.parts = b.scratchAt(0)
 	}
-	launches := []*launch{newLaunch(fmt.Sprintf(c.kernel, c.unit), q, [3]int{ceil(c.n, c.cols), ceil(c.m, c.rows), c.splits}, c.threads, c.shared)}
+	launches := []*launch{newLaunch(fmt.Sprintf(c.kernel, c.unit), q, [3]int{ceil(c.n, c.cols), ceil(c.m, c.rows), c.splits}, c.threads,
+		c.shared)}
 	if c.splits > 1 {
 		launches = append(launches, b.d.sumParts(c, q.productParams))
 	}

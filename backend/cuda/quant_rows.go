@@ -11,7 +11,8 @@ type quantizeTextsParams struct {
 // textParts is the number of blocks that look for the range of a text.
 const textParts = 32
 
-// textScratch is the memory that quantising floats [..,tokens,width] text by text needs: the values, ranges of parts, and a scale and a zero point
+// textScratch is the memory that quantising floats [..,tokens,width] text by text needs: the values, ranges of parts, and a scale and a
+// zero point
 // for each token.
 func textScratch(x tensor.Shape, texts int) []int64 {
 	tokens := int64(x[:len(x)-1].Elements())

@@ -52,8 +52,10 @@ var reduceRow = row{
 		if err != nil {
 			return nil, err
 		}
-		p := reduceParams{x: x.at, y: y.at, count: int32(y.elements()), inner: int32(gone.shape.Elements()), fn: int32(op.Fn), kind: kinds[x.dtype],
-			rank: outer.rank, innerRank: inner.rank, size: outer.size, innerSize: inner.size, stride: outer.walks[0].stride, innerStride: inner.walks[0].stride}
+		p := reduceParams{x: x.at, y: y.at, count: int32(y.elements()), inner: int32(gone.shape.Elements()), fn: int32(op.Fn),
+			kind: kinds[x.dtype],
+			rank: outer.rank, innerRank: inner.rank, size: outer.size, innerSize: inner.size, stride: outer.walks[0].stride,
+			innerStride: inner.walks[0].stride}
 		return []*launch{newLaunch("reduce", p, line(ceil(y.elements(), 4)), 128, 0)}, nil
 	},
 }
@@ -77,7 +79,8 @@ var softmaxRow = row{
 			return nil, err
 		}
 		x, op := in[0], n.Op.(ir.Softmax)
-		p := softmaxParams{x: x.at, y: out[0].at, rows: int64(x.elements() / x.shape[op.Axis]), step: int64(x.shape[op.Axis+1:].Elements()), size: int32(x.shape[op.Axis]),
+		p := softmaxParams{x: x.at, y: out[0].at, rows: int64(x.elements() / x.shape[op.Axis]),
+			step: int64(x.shape[op.Axis+1:].Elements()), size: int32(x.shape[op.Axis]),
 			kind: kinds[x.dtype], log: boolean(op.Log)}
 		return []*launch{newLaunch("softmax", p, line(ceil(int(p.rows), 4)), 128, 0)}, nil
 	},

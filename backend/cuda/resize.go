@@ -47,7 +47,8 @@ var resizeRow = row{
 		if words == nil {
 			return nil, errOnHost
 		}
-		p := resizeParams{y: y.at, x: x.at, total: int64(y.elements()), rank: int32(len(y.shape)), kind: kinds[x.dtype], outside: float32(op.Extrapolation)}
+		p := resizeParams{y: y.at, x: x.at, total: int64(y.elements()), rank: int32(len(y.shape)), kind: kinds[x.dtype],
+			outside: float32(op.Extrapolation)}
 		if p.table, err = b.constant(words); err != nil {
 			return nil, err
 		}

@@ -27,8 +27,10 @@ var rotaryRow = row{
 			return nil, err
 		}
 		x, cos, sin, y := in[0], in[1], in[2], out[0]
-		p := rotaryParams{x: x.at, cosine: cos.at, sine: sin.at, y: y.at, total: int64(y.elements()), angles: int64(cos.shape[0] * cos.shape[1]), length: int32(x.shape[1]),
-			heads: int32(x.shape[2]), size: int32(x.shape[3]), half: int32(cos.shape[2]), interleaved: boolean(n.Op.(ir.Rotary).Interleaved), kind: kinds[x.dtype]}
+		p := rotaryParams{x: x.at, cosine: cos.at, sine: sin.at, y: y.at, total: int64(y.elements()),
+			angles: int64(cos.shape[0] * cos.shape[1]), length: int32(x.shape[1]),
+			heads: int32(x.shape[2]), size: int32(x.shape[3]), half: int32(cos.shape[2]),
+			interleaved: boolean(n.Op.(ir.Rotary).Interleaved), kind: kinds[x.dtype]}
 		for i, s := range x.strides {
 			p.stride[i] = int64(s)
 		}

@@ -41,8 +41,10 @@ var gridSampleRow = row{
 		}
 		op, x, grid, y := n.Op.(ops.GridSample), in[0], in[1], out[0]
 		axes := len(x.shape) - 2
-		p := sampleParams{y: y.at, x: x.at, grid: grid.at, total: int64(y.elements()), image: int64(x.strides[0]), channel: int64(x.strides[1]), channels: int32(y.shape[1]),
-			axes: int32(axes), mode: int32(slices.Index(sampleModes, op.Mode)), padding: int32(slices.Index(samplePaddings, op.Padding)), corners: boolean(op.Corners), kind: kinds[x.dtype]}
+		p := sampleParams{y: y.at, x: x.at, grid: grid.at, total: int64(y.elements()), image: int64(x.strides[0]),
+			channel: int64(x.strides[1]), channels: int32(y.shape[1]),
+			axes: int32(axes), mode: int32(slices.Index(sampleModes, op.Mode)), padding: int32(slices.Index(samplePaddings, op.Padding)),
+			corners: boolean(op.Corners), kind: kinds[x.dtype]}
 		p.line[0], p.line[1+mostSpatial] = int64(grid.strides[0]), int64(grid.strides[1+axes])
 		for i := range mostSpatial {
 			p.size[i], p.out[i] = 1, 1

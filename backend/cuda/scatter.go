@@ -59,7 +59,8 @@ func tuples(n *ir.Node) bool {
 
 // scatterRow is the row of an op that scatters slices of inner elements. mark fills in what the kernel of this name needs, which notes for
 // every slice of the result the last update that goes there, or the first of those that are combined.
-func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, kernel string, mark func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error) row {
+func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, kernel string,
+	mark func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error) row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
@@ -98,7 +99,8 @@ func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, 
 				return []*launch{per("scatter_clear", p.slices), per(kernel, p.count), per("scattered", p.total)}, nil
 			}
 			p.slice, p.next = b.scratchAt(1), b.scratchAt(2)
-			return []*launch{per("scatter_clear", p.slices), per(kernel, p.count), per("scatter_next", p.count), per("combined", p.total)}, nil
+			return []*launch{per("scatter_clear", p.slices), per(kernel, p.count), per("scatter_next", p.count),
+				per("combined", p.total)}, nil
 		},
 	}
 }

@@ -29,7 +29,8 @@ var textLists = []struct {
 	least, most    int
 }{{"queries", 8, 0.5, 3, 32}, {"passages", 80, 0.6, 10, 384}, {"mixed", 30, 1.2, 3, 512}}
 
-// TestTexts prints what leaving padding out brings: tokens that are no padding a second, of batches as they come, with padding, without, and of rows that
+// TestTexts prints what leaving padding out brings: tokens that are no padding a second, of batches as they come, with padding, without,
+// and of rows that
 // have none from the start; and where the device's time goes. It asserts nothing. RLXC_SPEED names models and precisions as for TestSpeed.
 func TestTexts(t *testing.T) {
 	for _, what := range strings.Split(os.Getenv("RLXC_SPEED"), ",") {
@@ -80,8 +81,10 @@ func TestTexts(t *testing.T) {
 				a := median(func() error { _, err := withPadding.Run(ctx, in); return err })
 				b := median(func() error { _, err := without.Run(ctx, in); return err })
 				c := median(func() error { _, err := without.RunPacked(ctx, rows); return err })
-				fmt.Printf("%s %s %s, %d texts, the longest %d: %d tokens, %.2f places a token, padded %.3f ms, without %.3f ms, rows %.3f ms, %.0f, %.0f and %.0f tokens/s, rows %.2f times\n", name, precision, list.name, texts,
-					longest, tokens, float64(texts*longest)/float64(tokens), a, b, c, float64(tokens)/a*1e3, float64(tokens)/b*1e3, float64(tokens)/c*1e3, a/c)
+				fmt.Printf("%s %s %s, %d texts, the longest %d: %d tokens, %.2f places a token, padded %.3f ms, without %.3f ms, rows "+
+					"%.3f ms, %.0f, %.0f and %.0f tokens/s, rows %.2f times\n", name, precision, list.name, texts,
+					longest, tokens, float64(texts*longest)/float64(tokens), a, b, c, float64(tokens)/a*1e3, float64(tokens)/b*1e3,
+					float64(tokens)/c*1e3, a/c)
 				for range 3 {
 					_, err := profiled.RunPacked(ctx, rows)
 					require.NoError(t, err)

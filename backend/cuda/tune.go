@@ -138,7 +138,8 @@ func (d *Device) fastest(p *product, tilings []tiling) (tiling, error) {
 		q := *p
 		q.tiling = c
 		for k := range copies {
-			r := productParams{a: a, b: b + address(width*p.n*p.k*k), bias: bias, y: y, arow: int64(p.k), acol: 1, brow: int64(p.n), bcol: 1, m: int32(p.m), n: int32(p.n),
+			r := productParams{a: a, b: b + address(width*p.n*p.k*k), bias: bias, y: y, arow: int64(p.k), acol: 1, brow: int64(p.n),
+				bcol: 1, m: int32(p.m), n: int32(p.n),
 				k: int32(p.k), act: epilogues[p.act], alpha: 1}
 			if p.unit != "" {
 				runs[i] = append(runs[i], d.unitLaunch(&q, r, true))

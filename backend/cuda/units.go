@@ -23,7 +23,8 @@ var unitTilings = []tiling{
 
 // mapped is a tiling of _gen/wgmma.cu: 128 rows, and so many stages of 64 of the inner axis.
 func mapped(kernel string, cols, stages int) tiling {
-	return tiling{kernel: kernel, rows: 128, cols: cols, threads: 384, shared: 128*stages*(128+cols) + 1024 + 256*cols, mapped: true, splits: 1}
+	return tiling{kernel: kernel, rows: 128, cols: cols, threads: 384, shared: 128*stages*(128+cols) + 1024 + 256*cols, mapped: true,
+		splits: 1}
 }
 
 // notTF32 are the tilings that tf32 has no registers for.
@@ -76,7 +77,8 @@ var mapKinds = map[string]int{"f16": driver.TensorHalf, "bf16": driver.TensorBFl
 func (d *Device) unitLaunch(p *product, q productParams, fixed bool) *launch {
 	c := p.tiling
 	if !c.mapped {
-		r := unitParams{a: q.a, b: q.b, bias: q.bias, residual: q.residual, y: q.y, arow: q.arow, m: q.m, n: q.n, k: q.k, act: q.act, alpha: q.alpha, fixed: boolean(fixed)}
+		r := unitParams{a: q.a, b: q.b, bias: q.bias, residual: q.residual, y: q.y, arow: q.arow, m: q.m, n: q.n, k: q.k, act: q.act,
+			alpha: q.alpha, fixed: boolean(fixed)}
 		return newLaunch(c.kernel, r, [3]int{ceil(p.n, c.cols), ceil(p.m, c.rows), 1}, c.threads, c.shared)
 	}
 	r := mappedParams{bias: q.bias, residual: q.residual, y: q.y, m: q.m, n: q.n, k: q.k, act: q.act, alpha: q.alpha, fixed: boolean(fixed)}

@@ -27,7 +27,8 @@ func TestUnpad(t *testing.T) {
 	for name, open := range unpaddedModels {
 		m := open(t)
 		cpu := modeltest.Session(t, m, rlxc.CompileOptions{Unpad: true})
-		for precision, least := range map[tensor.DType]float64{tensor.F32: 1, tensor.TF32: 0.99999, tensor.F16: 0.99999, tensor.BF16: 0.999} {
+		for precision, least := range map[tensor.DType]float64{tensor.F32: 1, tensor.TF32: 0.99999, tensor.F16: 0.99999,
+			tensor.BF16: 0.999} {
 			t.Run(fmt.Sprint(name, " ", precision), func(t *testing.T) {
 				gpu := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "cuda", Unpad: true, Precision: precision, Verify: true})
 				r := rand.New(rand.NewPCG(1, 2))
@@ -57,7 +58,8 @@ func TestUnpadRows(t *testing.T) {
 	for name, open := range unpaddedModels {
 		models[name] = open
 	}
-	for _, name := range []string{"bert-tiny-qa", "bert-tiny-mlm", "bert-tiny-fp16", "bert-tiny-int4", "bert-tiny-int8-dynamic", "bert-tiny-int8-dynamic-ortsaved", "distilbert", "roberta"} {
+	for _, name := range []string{"bert-tiny-qa", "bert-tiny-mlm", "bert-tiny-fp16", "bert-tiny-int4", "bert-tiny-int8-dynamic",
+		"bert-tiny-int8-dynamic-ortsaved", "distilbert", "roberta"} {
 		if _, err := os.Stat(filepath.Join(fixtures.Dir(t), name)); err != nil {
 			t.Logf("%s is not here", name)
 			continue
@@ -96,7 +98,8 @@ func TestUnpadRows(t *testing.T) {
 					for output, w := range want {
 						for i := range w.Len() {
 							x := w.Float64(i)
-							require.InDelta(t, x, all[output].Float64(b*w.Len()+i), tolerance*(1+math.Abs(x)), "%v: %s of row %d, element %d", shape, output, b, i)
+							require.InDelta(t, x, all[output].Float64(b*w.Len()+i), tolerance*(1+math.Abs(x)),
+								"%v: %s of row %d, element %d", shape, output, b, i)
 						}
 					}
 				}

@@ -59,7 +59,8 @@ func init() {
 	for _, name := range []string{"bert-tiny"} {
 		unpaddedModels[name] = func(t *testing.T) *rlxc.Model { return modeltest.BuiltIn(t, name) }
 	}
-	for _, name := range []string{"modernbert-dynamo-20", "modernbert-legacy-17", "mpnet-legacy-17", "alibi-legacy-17", "t5-legacy-17", "deberta-legacy-17", "deberta-dynamo-20"} {
+	for _, name := range []string{"modernbert-dynamo-20", "modernbert-legacy-17", "mpnet-legacy-17", "alibi-legacy-17", "t5-legacy-17",
+		"deberta-legacy-17", "deberta-dynamo-20"} {
 		unpaddedModels[name] = func(t *testing.T) *rlxc.Model { return exported(t, name) }
 	}
 }
@@ -76,7 +77,8 @@ func TestUnpadOnTheHostSide(t *testing.T) {
 				t.Setenv("XDG_CACHE_HOME", t.TempDir())
 				d := drivertest.New(t)
 				m := open(t)
-				p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Unpad: true, Precision: precision, Verify: true})
+				p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Unpad: true, Precision: precision,
+					Verify: true})
 				require.NoError(t, err)
 				require.True(t, p.Unpadded(), "%v", inside.Program(p).Stats().Rewrites.NearMisses)
 				report, err := p.Plan(map[string]int{"batch": 3, "tokens": 30, "seq": 16})

@@ -45,7 +45,8 @@ func (d *Device) attentionRow() row {
 				return q.DType == tensor.F32 && ok1 && ok2 && attentionBytes(size, value) <= d.workgroupBytes
 			},
 			Strided: func(n *ir.Node, i int, strides []int) bool {
-				return (i < ir.AttentionRows || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores) && target.AllStrides(n, i, strides)
+				return (i < ir.AttentionRows || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores) &&
+					target.AllStrides(n, i, strides)
 			},
 		},
 		bind: bindAttention,
@@ -123,7 +124,8 @@ type attention struct {
 // newAttention starts the kernel: what is where, in the work, in workgroup memory and in the operands.
 func newAttention(op ir.Attention, q, k, v, mask, y *operand) *attention {
 	S, H, D, T, G, E := q.shape[1], q.shape[2], q.shape[3], k.shape[1], k.shape[2], v.shape[3]
-	a := &attention{op: op, mask: mask, vector: D%4 == 0 && E%4 == 0, vectors: ceil(D, 4), across: ceil(E, 4), values: ceil(E, 4*attentionSide)}
+	a := &attention{op: op, mask: mask, vector: D%4 == 0 && E%4 == 0, vectors: ceil(D, 4), across: ceil(E, 4),
+		values: ceil(E, 4*attentionSide)}
 	a.loads, a.loadsV = attentionBlock*pad(a.vectors, 4)/attentionSize, ceil(attentionBlock*a.across, attentionSize)
 	for _, o := range []*operand{q, k, v, y} {
 		a.vector = a.vector && o.off%16 == 0 && o.strides[3] == 1 && o.strides[0]%4 == 0 && o.strides[1]%4 == 0 && o.strides[2]%4 == 0
@@ -144,7 +146,8 @@ func newAttention(op ir.Attention, q, k, v, mask, y *operand) *attention {
 	heads := a.u(H)
 	a.queries, a.length = a.u(S), a.u(T)
 	d, e := a.u(D), a.u(E)
-	a.put("let tx = lid %% %du;\nlet ty = lid / %du;\nlet head = wg.y %% %s;\nlet batch = wg.y / %s;\nlet s0 = wg.x * %du;", attentionSide, attentionSide, heads, heads, attentionBlock)
+	a.put("let tx = lid %% %du;\nlet ty = lid / %du;\nlet head = wg.y %% %s;\nlet batch = wg.y / %s;\nlet s0 = wg.x * %du;",
+		attentionSide, attentionSide, heads, heads, attentionBlock)
 	a.put("let lowest = %s;", a.f(float32(math.Inf(-1))))
 	a.put("let group = head / %s;", a.u(H/G))
 	a.q, a.k = a.rowsOf(q, "qb", "head", d), a.rowsOf(k, "kb", "group", d)
@@ -167,7 +170,8 @@ func (a *attention) scores() {
 	for r := range 4 {
 		a.put("var x%d = vec4<f32>();", r)
 	}
-	a.put("for (var i = 0u; i < %du; i++) {\nlet a = qs[i * %du + ty];\nlet b = kv[i * %du + tx];", a.vectors*4, attentionPitch, attentionPitch)
+	a.put("for (var i = 0u; i < %du; i++) {\nlet a = qs[i * %du + ty];\nlet b = kv[i * %du + tx];", a.vectors*4, attentionPitch,
+		attentionPitch)
 	for r := range 4 {
 		a.put("x%d = fma(vec4<f32>(a.%c), b, x%d);", r, "xyzw"[r], r)
 	}
@@ -178,7 +182,8 @@ func (a *attention) scores() {
 		if a.op.Softcap != 0 {
 			c := a.f(a.op.Softcap)
 			a.use("tanh_")
-			a.put("x%[1]d = %[2]s * vec4<f32>(tanh_(x%[1]d.x / %[2]s), tanh_(x%[1]d.y / %[2]s), tanh_(x%[1]d.z / %[2]s), tanh_(x%[1]d.w / %[2]s));", r, c)
+			a.put("x%[1]d = %[2]s * vec4<f32>(tanh_(x%[1]d.x / %[2]s), tanh_(x%[1]d.y / %[2]s), tanh_(x%[1]d.z / %[2]s), tanh_(x%[1]d.w "+
+				"/ %[2]s));", r, c)
 		}
 	}
 }
@@ -240,7 +245,8 @@ func (a *attention) write() {
 			if a.vector {
 				a.put("if (c < %du) { %s[yb + (s1 + %du) * %s + c] = z; } }", a.across, m, r, a.y.row)
 			} else {
-				a.put("for (var l = 0u; l < 4u; l++) { if (c * 4u + l < %s) { %s[yb + (s1 + %du) * %s + c * 4u + l] = z[l]; } } }", a.y.size, m, r, a.y.row)
+				a.put("for (var l = 0u; l < 4u; l++) { if (c * 4u + l < %s) { %s[yb + (s1 + %du) * %s + c * 4u + l] = z[l]; } } }",
+					a.y.size, m, r, a.y.row)
 			}
 		}
 		a.put("}")

@@ -22,7 +22,8 @@ func (a *attention) rowsOf(o *operand, start, head, size string) headRows {
 	if !a.vector {
 		h.step = a.u(o.strides[3])
 	}
-	a.put("let %s = %s + batch * %s + %s * %s;", start, a.u(o.first()/a.lanes()), a.u(o.strides[0]/a.lanes()), head, a.u(o.strides[2]/a.lanes()))
+	a.put("let %s = %s + batch * %s + %s * %s;", start, a.u(o.first()/a.lanes()), a.u(o.strides[0]/a.lanes()), head,
+		a.u(o.strides[2]/a.lanes()))
 	h.row = a.u(o.strides[1] / a.lanes())
 	return h
 }
@@ -35,7 +36,8 @@ func (a *attention) read(h headRows, row, c string) string {
 	}
 	var parts []string
 	for i := range 4 {
-		parts = append(parts, fmt.Sprintf("select(0.0, %s[%s + %s * %s + min(%s * 4u + %du, %s - 1u) * %s], %s * 4u + %du < %s)", m, h.start, row, h.row, c, i, h.size, h.step, c, i, h.size))
+		parts = append(parts, fmt.Sprintf("select(0.0, %s[%s + %s * %s + min(%s * 4u + %du, %s - 1u) * %s], %s * 4u + %du < %s)", m,
+			h.start, row, h.row, c, i, h.size, h.step, c, i, h.size))
 	}
 	return "vec4<f32>(" + strings.Join(parts, ", ") + ")"
 }
@@ -44,7 +46,8 @@ func (a *attention) read(h headRows, row, c string) string {
 // all l differ by numbers alone, so that drivers compute them once: with (lid + 64·l) / 4 % 32 the kernel took a fifth
 // longer on an H200.
 func (a *attention) place(l int) (r, c string) {
-	return fmt.Sprintf("(lid / 4u + %du)", l*attentionSize/4%attentionBlock), fmt.Sprintf("(lid %% 4u + %du)", l*attentionSize/(4*attentionBlock)*4)
+	return fmt.Sprintf("(lid / 4u + %du)", l*attentionSize/4%attentionBlock),
+		fmt.Sprintf("(lid %% 4u + %du)", l*attentionSize/(4*attentionBlock)*4)
 }
 
 // fetch reads load l of the block of rows from first on into a register; rows after the end repeat the last one.

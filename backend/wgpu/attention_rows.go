@@ -23,7 +23,8 @@ func (a *attention) texts(rows, positions *operand) {
 	a.put("lo[r] = %s;\nhi[r] = min(%s, %s);\nif (lo[r] < hi[r]) { own = vec2<u32>(min(own.x, lo[r]), max(own.y, hi[r])); }\n}\n}",
 		field("row", 2), field("row", 3), a.length)
 	a.put("if (tx == 0u) { ends[ty] = own; }\nworkgroupBarrier();")
-	a.put("if (lid == 0u) {\nfor (var i = 1u; i < %du; i++) { own = vec2<u32>(min(own.x, ends[i].x), max(own.y, ends[i].y)); }\nrange = own;\n}",
+	a.put("if (lid == 0u) {\nfor (var i = 1u; i < %du; i++) { own = vec2<u32>(min(own.x, ends[i].x), max(own.y, ends[i].y)); }\nrange = "+
+		"own;\n}",
 		attentionSide)
 	a.put("let span = workgroupUniformLoad(&range);")
 	if positions != nil {
@@ -42,7 +43,8 @@ func (a *attention) positionOf() func(key string) string {
 	}
 }
 
-// relative declares the function that looks up what scores by relative position add: those of a token are indexed by its position and another.
+// relative declares the function that looks up what scores by relative position add: those of a token are indexed by its position and
+// another.
 // It returns nil where there are none. Pairs that see each other alone may be looked up, since the index is checked.
 func (a *attention) relative(b *binder, scores, index *operand) func(token, own, other string) string {
 	if scores == nil {

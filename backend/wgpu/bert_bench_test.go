@@ -144,7 +144,8 @@ func logProfile(b *testing.B, steps []rlxc.StepTime) {
 	}
 	slices.SortFunc(list, func(a, b *sum) int { return cmp.Compare(b.time, a.time) })
 	for _, s := range list {
-		b.Logf("  %-22s %3d × %8.1f µs  %6.2f TFLOP/s", s.what, s.count, float64(s.time.Microseconds())/float64(s.count), float64(s.flops)/max(1e-9, s.time.Seconds())/1e12)
+		b.Logf("  %-22s %3d × %8.1f µs  %6.2f TFLOP/s", s.what, s.count, float64(s.time.Microseconds())/float64(s.count),
+			float64(s.flops)/max(1e-9, s.time.Seconds())/1e12)
 	}
 	if len(steps) > 0 {
 		b.Logf("  sum of steps %v, span %v", total, steps[len(steps)-1].End-steps[0].Start)

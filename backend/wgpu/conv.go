@@ -8,7 +8,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A convolution is a product whose left operand is not in memory: a row is what the window meets at one place, tap by tap, and each element of it
+// A convolution is a product whose left operand is not in memory: a row is what the window meets at one place, tap by tap, and each element
+// of it
 // is read from the image when a tile is brought in. The weights are the right operand as they lie. Groups are the batch of the product.
 
 const (
@@ -79,7 +80,8 @@ func bindConv(b *binder, n *ir.Node) ([]launch, error) {
 			return nil, err
 		}
 	}
-	e := epilogue{scale: 1, act: o.Activation(), y: &out[0], cols: cols, bias: option(n, in, ir.ConvBias), residual: option(n, in, ir.ConvResidual)}
+	e := epilogue{scale: 1, act: o.Activation(), y: &out[0], cols: cols, bias: option(n, in, ir.ConvBias),
+		residual: option(n, in, ir.ConvResidual)}
 	v := view{Window: o.Window, x: x, places: out[0].shape[1 : len(out[0].shape)-1], channels: x.shape[len(x.shape)-1] / o.Group}
 	words := (p.narrow || w.off%16 == 0) && cols%4 == 0 && e.vector()
 	if p.direct() || ceil(p.m, p.tile.rows) > maxGroups || p.lead.Elements() > maxGroups {
@@ -117,7 +119,8 @@ func (v *view) words() bool {
 // outside is what pixel returns for the padding.
 const outside = "0xffffffffu"
 
-// declare declares two functions. Function window finds row number row: its image from first on, in w, and the place in the image where the window begins.
+// declare declares two functions. Function window finds row number row: its image from first on, in w, and the place in the image where the
+// window begins.
 // Function pixel finds word k of a window: taps one after the other, so many each, of so many
 // lanes.
 func (v *view) declare(s *shader, words, lanes int) {
@@ -143,7 +146,8 @@ func (v *view) declare(s *shader, words, lanes int) {
 				p += fmt.Sprintf(" + tap %% %du * %s", v.Kernel[i], s.u(v.Dilations[i]))
 			}
 			// In front of the image it is a large number.
-			s.put("{ let p = %s;\nif (p >= %s) { return %s; }\nat += p * %s; }", p, s.u(v.x.shape[1+i]), outside, s.u(v.x.strides[1+i]/lanes))
+			s.put("{ let p = %s;\nif (p >= %s) { return %s; }\nat += p * %s; }", p, s.u(v.x.shape[1+i]), outside,
+				s.u(v.x.strides[1+i]/lanes))
 			if v.Kernel[i] > 1 && i > 0 {
 				s.put("tap /= %du;", v.Kernel[i])
 			}
@@ -152,7 +156,8 @@ func (v *view) declare(s *shader, words, lanes int) {
 	})
 }
 
-// direct is the kernel in which an invocation computes a word of the result: one channel, or four of one group, or four that are groups of their own.
+// direct is the kernel in which an invocation computes a word of the result: one channel, or four of one group, or four that are groups of
+// their own.
 func (v *view) direct(p *product, w *operand, e *epilogue, vector bool) launch {
 	word, lanes, across := "f32", 1, 1 // lanes of the result, and of the image
 	if vector {
@@ -166,7 +171,8 @@ func (v *view) direct(p *product, w *operand, e *epilogue, vector bool) launch {
 	s.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, s.u(p.m*e.cols/lanes))
 	e.begin(s, lanes)
 	s.put("let r = t / %s;\nlet q = t %% %s;", e.width, e.width)
-	s.put("let place = window(r, %s + q * %du / %s * %s);", s.u(v.x.first()/across), lanes/across, s.u(p.n), s.u(max(v.channels*v.channel()/across, 1)))
+	s.put("let place = window(r, %s + q * %du / %s * %s);", s.u(v.x.first()/across), lanes/across, s.u(p.n),
+		s.u(max(v.channels*v.channel()/across, 1)))
 	x, m := s.bind(v.x.memory), s.bind(w.memory)
 	read := x + "[at]"
 	if across < lanes {

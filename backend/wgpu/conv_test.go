@@ -10,7 +10,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestConv holds convolutions to Eval, with the arena poisoned: all of them by the smallest tile, and by every tile those that differ in how it is filled, at
+// TestConv holds convolutions to Eval, with the arena poisoned: all of them by the smallest tile, and by every tile those that differ in
+// how it is filled, at
 // sizes around its edges.
 func TestConv(t *testing.T) {
 	d := open(t, 0)
@@ -47,5 +48,7 @@ func TestConvOfManyRows(t *testing.T) {
 	all := tiles
 	defer func() { tiles = all }()
 	tiles = []rule{{tile{32, 32, 32, 4, 4}, 0, false}}
-	check(t, d, "many rows", `(%0 "x": f32[1,s,4]) { const %1: f32[1,4,4] = data %3 = conv(%0, %1) {kernel=[1], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1} return %3 as "y" }`, 32*maxGroups+1, true)
+	check(t, d, "many rows", `(%0 "x": f32[1,s,4]) { const %1: f32[1,4,4] = data
+	%3 = conv(%0, %1) {kernel=[1], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1}
+	return %3 as "y" }`, 32*maxGroups+1, true)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Cooperative matrices are WGSL's way to the matrix units: a subgroup multiplies matrices of 16 × 16, of which every invocation holds a part. Operands are
+// Cooperative matrices are WGSL's way to the matrix units: a subgroup multiplies matrices of 16 × 16, of which every invocation holds a
+// part. Operands are
 // float16, all sums float32. wgpu-native 29 knows them as an experimental feature, which its C API cannot turn on.
 
 const (
@@ -22,9 +23,12 @@ const (
 	coopStaged   = 2  // vec4<f16> between the rows of a tile, so that they lie in other banks
 )
 
-// coopTiles are the tiles for products by cooperative matrices: a subgroup computes high × wide. The rules are those of a prototype on an H200.
-var coopTiles = []rule{{tile{128, 128, 32, 64, 64}, wantedGroups, false}, {tile{128, 64, 32, 64, 32}, wantedGroups, false}, {tile{64, 64, 64, 32, 32}, wantedGroups / 2, false},
-	{tile{32, 64, 64, 16, 32}, 100, false}, {tile{32, 32, 64, 16, 16}, 0, true}, {tile{64, 128, 32, 32, 64}, never, false}, {tile{64, 32, 64, 32, 16}, never, false},
+// coopTiles are the tiles for products by cooperative matrices: a subgroup computes high × wide. The rules are those of a prototype on an
+// H200.
+var coopTiles = []rule{{tile{128, 128, 32, 64, 64}, wantedGroups, false}, {tile{128, 64, 32, 64, 32}, wantedGroups, false},
+	{tile{64, 64, 64, 32, 32}, wantedGroups / 2, false},
+	{tile{32, 64, 64, 16, 32}, 100, false}, {tile{32, 32, 64, 16, 16}, 0, true}, {tile{64, 128, 32, 32, 64}, never, false},
+	{tile{64, 32, 64, 32, 16}, never, false},
 	{tile{128, 64, 64, 64, 32}, never, false}}
 
 // cooperative reports whether subgroups compute the tile.
@@ -82,7 +86,8 @@ func (s *tileKernel) cooperate(e *epilogue) {
 		for j := range right {
 			s.put("coopStoreT(c%d_%d, &stage[part * %du + %du], %du);", i, j, coopSide*stage, j*coopSide/4, stage)
 		}
-		s.put("workgroupBarrier();\nfor (var v = lane; v < %du; v += %du) {\nlet sr = v / %du;\nlet sc = v %% %du;", coopSide*t.wide/4, coopSubgroup, t.wide/4, t.wide/4)
+		s.put("workgroupBarrier();\nfor (var v = lane; v < %du; v += %du) {\nlet sr = v / %du;\nlet sc = v %% %du;", coopSide*t.wide/4,
+			coopSubgroup, t.wide/4, t.wide/4)
 		s.put("let r = m0 + part_m + %du + sr;\nlet q = n0 + part_n / 4u + sc;\nif (r < %s && q < %s) {", i*coopSide, s.m, s.n)
 		e.write(s.shader, fmt.Sprintf("stage[(part * %du + sr) * %du + sc]", coopSide, stage), "base", "r", fmt.Sprintf("(%sq)", column))
 		s.put("} }\nworkgroupBarrier();")
@@ -110,7 +115,8 @@ func (d *Device) findCooperative() {
 	d.coop = d.noCoop == nil
 }
 
-// tryCooperative reports why products by cooperative matrices do not work on the device: the library or the driver may refuse the kernel, subgroups may be
+// tryCooperative reports why products by cooperative matrices do not work on the device: the library or the driver may refuse the kernel,
+// subgroups may be
 // of another size, and tiles may need more workgroup memory than there is.
 func (d *Device) tryCooperative() error {
 	for _, r := range coopTiles {
@@ -127,7 +133,8 @@ func (d *Device) tryProduct(p product, t tile) error {
 	defer l.release()
 	p.m, p.n, p.k, p.tiling = t.rows, t.cols, t.cols, tiling{t, 1}
 	x, y := l.operand(tensor.F32, p.m, p.k), l.operand(tensor.F32, p.m, p.n)
-	w := &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{p.k, p.n}, strides: []int{p.n, 1}, memory: l.constant("vec4<f16>", 2*p.k*p.n)}
+	w := &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{p.k, p.n}, strides: []int{p.n, 1},
+		memory: l.constant("vec4<f16>", 2*p.k*p.n)}
 	left, _ := p.matrices(x, false)
 	right, _ := p.matrices(w, false)
 	calls, err := l.ready([][]launch{p.launches(&left, p.floats(&right, true), &epilogue{scale: 1, y: y, cols: p.n}, nil, true)})

@@ -21,7 +21,8 @@ func TestTryProduct(t *testing.T) {
 	}
 }
 
-// TestCooperative runs products by every tile of cooperative matrices where a device has them. Elsewhere the library refuses the kernels for that reason.
+// TestCooperative runs products by every tile of cooperative matrices where a device has them. Elsewhere the library refuses the kernels
+// for that reason.
 func TestCooperative(t *testing.T) {
 	d := openBy(t, backend.Options{Precision: tensor.F16})
 	all := coopTiles
@@ -46,7 +47,8 @@ func TestCooperative(t *testing.T) {
 	}
 }
 
-// TestNoCooperative: where an adapter gives cooperative matrices and the library refuses their kernels, products go without them, and the reason is kept.
+// TestNoCooperative: where an adapter gives cooperative matrices and the library refuses their kernels, products go without them, and the
+// reason is kept.
 func TestNoCooperative(t *testing.T) {
 	d := openBy(t, backend.Options{Precision: tensor.F16})
 	if d.coop {

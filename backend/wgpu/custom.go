@@ -39,7 +39,8 @@ var customRow = row{
 			if x := &in[i]; n.HasOperand(i) {
 				e := seen(x.dtype)
 				s.sizes(fmt.Sprintf("x%d", i), x)
-				s.declare("fn x%d(i: u32) -> %s { let at = %s + min(i, %s - 1u); return %s; }\n", i, e.wgsl, s.u(x.first()), s.u(x.elements()), e.load(s.bind(x.memory), "at"))
+				s.declare("fn x%d(i: u32) -> %s { let at = %s + min(i, %s - 1u); return %s; }\n", i, e.wgsl, s.u(x.first()),
+					s.u(x.elements()), e.load(s.bind(x.memory), "at"))
 			}
 		}
 		for i := range out {

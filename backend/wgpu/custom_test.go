@@ -46,7 +46,8 @@ func Example_customOp() {
 		log.Fatal(err)
 	}
 	defer s.Close()
-	out, err := s.Run(context.Background(), rlxc.Tensors{"x": tensor.FromSlice([]float32{-1, 0.5, 2, 3}, 2, 2), "offset": tensor.Scalar(int64(2))})
+	out, err := s.Run(context.Background(), rlxc.Tensors{"x": tensor.FromSlice([]float32{-1, 0.5, 2, 3}, 2, 2),
+		"offset": tensor.Scalar(int64(2))})
 	if err != nil {
 		log.Fatal(err)
 	}

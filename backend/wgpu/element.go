@@ -30,14 +30,16 @@ func part(width int) func(m, at string) string {
 }
 
 var elements = map[tensor.DType]element{
-	tensor.F32: {"f32", 4, func(m, at string) string { return "bitcast<f32>(" + word(m, at) + ")" }, func(v string) string { return "bitcast<u32>(" + v + ")" }},
+	tensor.F32: {"f32", 4, func(m, at string) string { return "bitcast<f32>(" + word(m, at) + ")" },
+		func(v string) string { return "bitcast<u32>(" + v + ")" }},
 	// 16-bit floats are computed with in float32 and rounded to nearest, ties to even.
 	tensor.F16: {"f32", 2, func(m, at string) string {
 		return fmt.Sprintf("unpack2x16float(%s[(%s) >> 1u])[(%s) & 1u]", m, at, at)
 	}, func(v string) string { return "pack2x16float(vec2<f32>(" + v + ", 0.0))" }},
 	tensor.BF16: {"f32", 2, func(m, at string) string { return "bitcast<f32>(" + part(2)(m, at) + " << 16u)" },
 		func(v string) string { return "bf16_(" + v + ")" }},
-	tensor.I32: {"i32", 4, func(m, at string) string { return "bitcast<i32>(" + word(m, at) + ")" }, func(v string) string { return "bitcast<u32>(" + v + ")" }},
+	tensor.I32: {"i32", 4, func(m, at string) string { return "bitcast<i32>(" + word(m, at) + ")" },
+		func(v string) string { return "bitcast<u32>(" + v + ")" }},
 	tensor.U32: {"u32", 4, word, func(v string) string { return v }},
 	tensor.U8:  {"u32", 1, part(1), func(v string) string { return v }},
 	tensor.I8: {"i32", 1, func(m, at string) string {

@@ -86,15 +86,21 @@ func produce(name string, y *operand, e element, body func(s *shader, i string) 
 // Alpha and Beta.
 var unaryTexts = map[tensor.DType]map[ir.UnaryFn]expression{
 	tensor.F32: {
-		ir.Neg: {text: "-($1)"}, ir.Abs: {text: "abs($1)"}, ir.Exp: {text: "exp($1)"}, ir.Log: {text: "log($1)"}, ir.Sqrt: {text: "sqrt($1)"},
+		ir.Neg: {text: "-($1)"}, ir.Abs: {text: "abs($1)"}, ir.Exp: {text: "exp($1)"}, ir.Log: {text: "log($1)"},
+		ir.Sqrt:       {text: "sqrt($1)"},
 		ir.Reciprocal: {text: "1.0 / ($1)"}, ir.Floor: {text: "floor($1)"}, ir.Ceil: {text: "ceil($1)"}, ir.Round: {text: "round($1)"},
 		ir.Sin: {text: "sin($1)"}, ir.Cos: {text: "cos($1)"},
-		ir.Erf: {"erf_($1)", []string{"erf_"}}, ir.Tanh: {"tanh_($1)", []string{"tanh_"}}, ir.Sigmoid: {"sigmoid_($1)", []string{"sigmoid_"}},
-		ir.Relu: {"relu_($1)", []string{"relu_"}}, ir.Gelu: {"gelu_($1)", []string{"gelu_"}}, ir.GeluTanh: {"geluTanh_($1)", []string{"geluTanh_"}},
-		ir.Softplus: {"softplus_($1)", []string{"softplus_"}}, ir.Softsign: {text: "$1 / (1.0 + abs($1))"}, ir.Sign: {"sign_($1)", []string{"sign_"}},
-		ir.HardSwish: {text: "$1 * clamp($1 / 6.0 + 0.5, 0.0, 1.0)"}, ir.Mish: {"$1 * tanh_(softplus_($1))", []string{"tanh_", "softplus_"}},
-		ir.IsNaN: {"is_nan($1)", []string{"is_nan"}}, ir.IsInf: {"is_inf($1) && select($3, $2, $1 > 0.0) != 0.0", []string{"is_inf"}},
-		ir.LeakyRelu: {text: "select($1, $2 * $1, $1 < 0.0)"}, ir.Elu: {"select($1, $2 * expm1_(min($1, 0.0)), $1 < 0.0)", []string{"expm1_"}},
+		ir.Erf: {"erf_($1)", []string{"erf_"}}, ir.Tanh: {"tanh_($1)", []string{"tanh_"}},
+		ir.Sigmoid: {"sigmoid_($1)", []string{"sigmoid_"}},
+		ir.Relu:    {"relu_($1)", []string{"relu_"}}, ir.Gelu: {"gelu_($1)", []string{"gelu_"}},
+		ir.GeluTanh: {"geluTanh_($1)", []string{"geluTanh_"}},
+		ir.Softplus: {"softplus_($1)", []string{"softplus_"}}, ir.Softsign: {text: "$1 / (1.0 + abs($1))"},
+		ir.Sign:      {"sign_($1)", []string{"sign_"}},
+		ir.HardSwish: {text: "$1 * clamp($1 / 6.0 + 0.5, 0.0, 1.0)"},
+		ir.Mish:      {"$1 * tanh_(softplus_($1))", []string{"tanh_", "softplus_"}},
+		ir.IsNaN:     {"is_nan($1)", []string{"is_nan"}}, ir.IsInf: {"is_inf($1) && select($3, $2, $1 > 0.0) != 0.0", []string{"is_inf"}},
+		ir.LeakyRelu:   {text: "select($1, $2 * $1, $1 < 0.0)"},
+		ir.Elu:         {"select($1, $2 * expm1_(min($1, 0.0)), $1 < 0.0)", []string{"expm1_"}},
 		ir.Celu:        {"select($1, $2 * expm1_(min($1, 0.0) / $2), $1 < 0.0)", []string{"expm1_"}},
 		ir.HardSigmoid: {text: "clamp($2 * $1 + $3, 0.0, 1.0)"}, ir.Silu: {"$1 * sigmoid_($2 * $1)", []string{"sigmoid_"}},
 		ir.Selu:            {"$3 * select($1, $2 * expm1_(min($1, 0.0)), $1 <= 0.0)", []string{"expm1_"}},
@@ -103,7 +109,8 @@ var unaryTexts = map[tensor.DType]map[ir.UnaryFn]expression{
 		ir.Shrink:          {text: "select(select(0.0, $1 - $3, $1 > $2), $1 + $3, $1 < -($2))"},
 	},
 	tensor.I32: {
-		ir.Neg: {text: "-($1)"}, ir.Abs: {text: "abs($1)"}, ir.Sign: {text: "sign($1)"}, ir.Relu: {text: "max($1, 0)"}, ir.BitwiseNot: {text: "~($1)"},
+		ir.Neg: {text: "-($1)"}, ir.Abs: {text: "abs($1)"}, ir.Sign: {text: "sign($1)"}, ir.Relu: {text: "max($1, 0)"},
+		ir.BitwiseNot: {text: "~($1)"},
 	},
 	tensor.I64: {
 		ir.Neg: {"neg64($1)", []string{"neg64"}}, ir.Abs: {"abs64($1)", []string{"abs64"}}, ir.Sign: {"sign64($1)", []string{"sign64"}},
@@ -213,16 +220,21 @@ func literal(v float32) string { return fmt.Sprintf("%.9ef", v) }
 var binaryTexts = map[tensor.DType]map[ir.BinaryFn]expression{
 	tensor.F32: with(ordered, map[ir.BinaryFn]expression{
 		ir.Add: {text: "$1 + $2"}, ir.Sub: {text: "$1 - $2"}, ir.Mul: {text: "$1 * $2"}, ir.Div: {text: "$1 / $2"},
-		ir.MaxFn: {"max_($1, $2)", []string{"max_"}}, ir.MinFn: {"min_($1, $2)", []string{"min_"}}, ir.Pow: {"pow_($1, $2)", []string{"pow_"}},
+		ir.MaxFn: {"max_($1, $2)", []string{"max_"}}, ir.MinFn: {"min_($1, $2)", []string{"min_"}},
+		ir.Pow:   {"pow_($1, $2)", []string{"pow_"}},
 		ir.PRelu: {text: "select($1, $1 * $2, $1 < 0.0)"},
 	}),
 	tensor.I32: with(ordered, bitwise, map[ir.BinaryFn]expression{
-		ir.Add: {text: "$1 + $2"}, ir.Sub: {text: "$1 - $2"}, ir.Mul: {text: "$1 * $2"}, ir.MaxFn: {text: "max($1, $2)"}, ir.MinFn: {text: "min($1, $2)"},
-		ir.Div: {"div32($1, $2)", []string{"div32"}}, ir.FMod: {"rem32($1, $2)", []string{"rem32"}}, ir.Mod: {"mod32($1, $2)", []string{"mod32"}},
+		ir.Add: {text: "$1 + $2"}, ir.Sub: {text: "$1 - $2"}, ir.Mul: {text: "$1 * $2"}, ir.MaxFn: {text: "max($1, $2)"},
+		ir.MinFn: {text: "min($1, $2)"},
+		ir.Div:   {"div32($1, $2)", []string{"div32"}}, ir.FMod: {"rem32($1, $2)", []string{"rem32"}},
+		ir.Mod: {"mod32($1, $2)", []string{"mod32"}},
 	}),
 	tensor.I64: with(bitwise, map[ir.BinaryFn]expression{
-		ir.Div: {"div64($1, $2)", []string{"div64"}}, ir.FMod: {"rem64($1, $2)", []string{"rem64"}}, ir.Mod: {"mod64($1, $2)", []string{"mod64"}},
-		ir.Add: {"add64($1, $2)", []string{"add64"}}, ir.Sub: {"sub64($1, $2)", []string{"sub64"}}, ir.Mul: {"mul64($1, $2)", []string{"mul64"}},
+		ir.Div: {"div64($1, $2)", []string{"div64"}}, ir.FMod: {"rem64($1, $2)", []string{"rem64"}},
+		ir.Mod: {"mod64($1, $2)", []string{"mod64"}},
+		ir.Add: {"add64($1, $2)", []string{"add64"}}, ir.Sub: {"sub64($1, $2)", []string{"sub64"}},
+		ir.Mul:  {"mul64($1, $2)", []string{"mul64"}},
 		ir.Less: {"less64($1, $2)", []string{"less64"}}, ir.Greater: {"less64($2, $1)", []string{"less64"}},
 		ir.LessOrEqual: {"!less64($2, $1)", []string{"less64"}}, ir.GreaterOrEqual: {"!less64($1, $2)", []string{"less64"}},
 		ir.Equal: {text: "all($1 == $2)"},
@@ -235,11 +247,13 @@ var binaryTexts = map[tensor.DType]map[ir.BinaryFn]expression{
 
 // ordered are the comparisons, which WGSL has for all numbers.
 var ordered = map[ir.BinaryFn]expression{
-	ir.Equal: {text: "$1 == $2"}, ir.Less: {text: "$1 < $2"}, ir.LessOrEqual: {text: "$1 <= $2"}, ir.Greater: {text: "$1 > $2"}, ir.GreaterOrEqual: {text: "$1 >= $2"},
+	ir.Equal: {text: "$1 == $2"}, ir.Less: {text: "$1 < $2"}, ir.LessOrEqual: {text: "$1 <= $2"}, ir.Greater: {text: "$1 > $2"},
+	ir.GreaterOrEqual: {text: "$1 >= $2"},
 }
 
 // bitwise are the functions of whole numbers bit by bit.
-var bitwise = map[ir.BinaryFn]expression{ir.BitwiseAnd: {text: "$1 & $2"}, ir.BitwiseOr: {text: "$1 | $2"}, ir.BitwiseXor: {text: "$1 ^ $2"}}
+var bitwise = map[ir.BinaryFn]expression{ir.BitwiseAnd: {text: "$1 & $2"}, ir.BitwiseOr: {text: "$1 | $2"},
+	ir.BitwiseXor: {text: "$1 ^ $2"}}
 
 func with(tables ...map[ir.BinaryFn]expression) map[ir.BinaryFn]expression {
 	out := map[ir.BinaryFn]expression{}

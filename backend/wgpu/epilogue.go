@@ -77,7 +77,8 @@ func (e *epilogue) sum(parts *operand, rows, splits int, vector bool) launch {
 	size := s.u(total)
 	s.put("let t = %s * %du + lid;", linear, groupSize)
 	s.put("if (t >= %s) { return; }", size)
-	s.put("var v = %s();\nfor (var i = 0u; i < %s; i++) { v += %s[%s + i * %s + t]; }", word, s.u(splits), s.bind(parts.memory), s.u(parts.first()/lanes), size)
+	s.put("var v = %s();\nfor (var i = 0u; i < %s; i++) { v += %s[%s + i * %s + t]; }", word, s.u(splits), s.bind(parts.memory),
+		s.u(parts.first()/lanes), size)
 	e.begin(s, lanes)
 	s.put("let r = t / %s;\nlet q = t %% %s;", e.width, e.width)
 	e.write(s, "v", "0u", "r", "q")

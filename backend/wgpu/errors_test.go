@@ -110,7 +110,8 @@ func TestNoHalf(t *testing.T) {
 // several bindings.
 func TestManySegments(t *testing.T) {
 	const layer = `(%0 "i": i64[2,s], %1 "m": f32[2,1,1,s]) {
-		const %2: f32[600,16] = data const %3: f32[16,16] = data const %4: f32[16,16] = data const %5: f32[16] = data const %6: f32[16,32] = data const %7: f32[32,16] = data
+		const %2: f32[600,16] = data const %3: f32[16,16] = data const %4: f32[16,16] = data const %5: f32[16] = data
+		const %6: f32[16,32] = data const %7: f32[32,16] = data
 		%8 = embedding(%5, %5, %2, %0) {eps=1e-05}
 		%9 = matmul(%8, %3, %5) %10 = matmul(%8, %4) %11 = matmul(%8, %3)
 		%12 = reshape(%9) {shape=[2,s,2,8]} %13 = reshape(%10) {shape=[2,s,2,8]} %14 = reshape(%11) {shape=[2,s,2,8]}

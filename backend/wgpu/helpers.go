@@ -4,7 +4,8 @@ package wgpu
 // drivers take x != x for false.
 var helperText = map[string]helper{
 	"is_nan": {nil, "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n"},
-	"bf16_":  {[]string{"is_nan"}, "fn bf16_(x: f32) -> u32 { let u = bitcast<u32>(x); return select((u + 0x7fffu + ((u >> 16u) & 1u)) >> 16u, 0x7fc0u, is_nan(x)); }\n"},
+	"bf16_": {[]string{"is_nan"}, "fn bf16_(x: f32) -> u32 { let u = bitcast<u32>(x); return select((u + 0x7fffu + ((u >> 16u) & 1u)) " +
+		">> 16u, 0x7fc0u, is_nan(x)); }\n"},
 	// The nearest float16, as float32. Drivers leave out unpack2x16float of pack2x16float, and quantizeToF16 may round to zero.
 	"f16_": {[]string{"is_nan"}, `fn f16_(x: f32) -> f32 {
 	if (abs(x) < 0.00006103515625) { return round(x * 16777216.0) / 16777216.0; }
@@ -15,10 +16,12 @@ var helperText = map[string]helper{
 `},
 	"is_inf": {nil, "fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }\n"},
 	// Max and min pass a NaN on, as ONNX's do.
-	"max_":    {[]string{"is_nan"}, "fn max_(x: f32, y: f32) -> f32 { return select(select(max(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
-	"min_":    {[]string{"is_nan"}, "fn min_(x: f32, y: f32) -> f32 { return select(select(min(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
-	"allMax_": {[]string{"is_nan"}, "fn allMax_(x: f32) -> f32 { return bitcast<f32>(select(bitcast<u32>(subgroupMax(x)), 0x7fc00000u, subgroupAny(is_nan(x)))); }\n"},
-	"allMin_": {[]string{"is_nan"}, "fn allMin_(x: f32) -> f32 { return bitcast<f32>(select(bitcast<u32>(subgroupMin(x)), 0x7fc00000u, subgroupAny(is_nan(x)))); }\n"},
+	"max_": {[]string{"is_nan"}, "fn max_(x: f32, y: f32) -> f32 { return select(select(max(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
+	"min_": {[]string{"is_nan"}, "fn min_(x: f32, y: f32) -> f32 { return select(select(min(x, y), y, is_nan(y)), x, is_nan(x)); }\n"},
+	"allMax_": {[]string{"is_nan"}, "fn allMax_(x: f32) -> f32 { return bitcast<f32>(select(bitcast<u32>(subgroupMax(x)), 0x7fc00000u, " +
+		"subgroupAny(is_nan(x)))); }\n"},
+	"allMin_": {[]string{"is_nan"}, "fn allMin_(x: f32) -> f32 { return bitcast<f32>(select(bitcast<u32>(subgroupMin(x)), 0x7fc00000u, " +
+		"subgroupAny(is_nan(x)))); }\n"},
 	// The Taylor series near 0, where the other form cancels; elsewhere Abramowitz and Stegun 7.1.26, within 1.5e-7.
 	"erf_": {nil, `fn erf_(x: f32) -> f32 {
 	let a = abs(x);
@@ -37,8 +40,10 @@ var helperText = map[string]helper{
 	"sigmoid_": {nil, "fn sigmoid_(x: f32) -> f32 { return 1.0 / (1.0 + exp(clamp(-x, -88.0, 88.0))); }\n"},
 	"relu_":    {[]string{"is_nan"}, "fn relu_(x: f32) -> f32 { return select(max(x, 0.0), x, is_nan(x)); }\n"},
 	// Below -1000 the factor on the right is 0, which −∞ times is no number.
-	"gelu_":     {[]string{"erf_"}, "fn gelu_(x: f32) -> f32 { return 0.5 * select(x, -1000.0, x < -1000.0) * (1.0 + erf_(x * 0.70710678118)); }\n"},
-	"geluTanh_": {[]string{"tanh_"}, "fn geluTanh_(v: f32) -> f32 { let x = select(v, -1000.0, v < -1000.0); return 0.5 * x * (1.0 + tanh_(0.7978845608 * (x + 0.044715 * x * x * x))); }\n"},
+	"gelu_": {[]string{"erf_"}, "fn gelu_(x: f32) -> f32 { return 0.5 * select(x, -1000.0, x < -1000.0) * (1.0 + erf_(x * " +
+		"0.70710678118)); }\n"},
+	"geluTanh_": {[]string{"tanh_"}, "fn geluTanh_(v: f32) -> f32 { let x = select(v, -1000.0, v < -1000.0); return 0.5 * x * (1.0 + " +
+		"tanh_(0.7978845608 * (x + 0.044715 * x * x * x))); }\n"},
 	"softplus_": {nil, "fn softplus_(x: f32) -> f32 { return max(x, 0.0) + log(1.0 + exp(-abs(x))); }\n"},
 	// The series where the difference would cancel.
 	"expm1_": {nil, `fn expm1_(x: f32) -> f32 {
@@ -56,9 +61,11 @@ var helperText = map[string]helper{
 	return q + (((x - a * c) - a * d) - b * c - b * d) / y;
 }
 `},
-	"code_": {[]string{"is_nan"}, "fn code_(x: f32, zero: f32, low: f32, high: f32) -> i32 { let r = round(x) + zero; return i32(select(clamp(r, low, high), low, is_nan(r))); }\n"},
+	"code_": {[]string{"is_nan"}, "fn code_(x: f32, zero: f32, low: f32, high: f32) -> i32 { let r = round(x) + zero; return " +
+		"i32(select(clamp(r, low, high), low, is_nan(r))); }\n"},
 	// Place i of an axis of n elements that goes back and forth.
-	"mirror_": {[]string{"mod_"}, "fn mirror_(i: i32, n: i32) -> i32 { let p = mod_(i, max(2 * (n - 1), 1)); return min(p, 2 * (n - 1) - p); }\n"},
+	"mirror_": {[]string{"mod_"}, "fn mirror_(i: i32, n: i32) -> i32 { let p = mod_(i, max(2 * (n - 1), 1)); return min(p, 2 * (n - 1) " +
+		"- p); }\n"},
 	// The remainder that is not negative. Vulkan leaves that of a negative number open.
 	"mod_": {nil, "fn mod_(a: i32, n: i32) -> i32 { let r = a - a / n * n; return select(r, r + n, r < 0); }\n"},
 	// What lies beyond lo and hi, mirrored there until it lies between.
@@ -97,7 +104,8 @@ var helperText = map[string]helper{
 `},
 	// 64-bit integers are two words, the low one first.
 	"neg64": {nil, "fn neg64(x: vec2<u32>) -> vec2<u32> { return vec2<u32>(~x.x + 1u, ~x.y + select(0u, 1u, x.x == 0u)); }\n"},
-	"add64": {nil, "fn add64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> { let s = x.x + y.x; return vec2<u32>(s, x.y + y.y + select(0u, 1u, s < x.x)); }\n"},
+	"add64": {nil, "fn add64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> { let s = x.x + y.x; return vec2<u32>(s, x.y + y.y + select(0u, " +
+		"1u, s < x.x)); }\n"},
 	"sub64": {[]string{"add64", "neg64"}, "fn sub64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> { return add64(x, neg64(y)); }\n"},
 	"mul64": {nil, `fn mul64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
 	let a = x.x & 0xffffu; let b = x.x >> 16u; let c = y.x & 0xffffu; let d = y.x >> 16u;
@@ -106,7 +114,8 @@ var helperText = map[string]helper{
 	return vec2<u32>((p & 0xffffu) | (mid << 16u), b * d + (q >> 16u) + (r >> 16u) + (mid >> 16u) + x.x * y.y + x.y * y.x);
 }
 `},
-	"less64":     {nil, "fn less64(x: vec2<u32>, y: vec2<u32>) -> bool { return select(bitcast<i32>(x.y) < bitcast<i32>(y.y), x.x < y.x, x.y == y.y); }\n"},
+	"less64": {nil, "fn less64(x: vec2<u32>, y: vec2<u32>) -> bool { return select(bitcast<i32>(x.y) < bitcast<i32>(y.y), x.x < " +
+		"y.x, x.y == y.y); }\n"},
 	"negative64": {nil, "fn negative64(x: vec2<u32>) -> bool { return (x.y >> 31u) == 1u; }\n"},
 	"abs64":      {[]string{"neg64", "negative64"}, "fn abs64(x: vec2<u32>) -> vec2<u32> { return select(x, neg64(x), negative64(x)); }\n"},
 	"sign64": {nil, `fn sign64(x: vec2<u32>) -> vec2<u32> {
@@ -122,7 +131,8 @@ var helperText = map[string]helper{
 }
 `},
 	"rem32": {[]string{"div32"}, "fn rem32(x: i32, y: i32) -> i32 { return select(x - div32(x, y) * y, 0, y == 0); }\n"},
-	"mod32": {[]string{"rem32"}, "fn mod32(x: i32, y: i32) -> i32 { let r = rem32(x, y); return select(r, r + y, r != 0 && (r < 0) != (y < 0)); }\n"},
+	"mod32": {[]string{"rem32"}, "fn mod32(x: i32, y: i32) -> i32 { let r = rem32(x, y); return select(r, r + y, r != 0 && (r < 0) != " +
+		"(y < 0)); }\n"},
 	// Bit by bit where the words above are taken.
 	"div64": {[]string{"neg64", "abs64", "negative64"}, `fn div64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
 	let a = abs64(x); let b = abs64(y);

@@ -17,8 +17,10 @@ import (
 
 // tried are tiles that the benchmark compares with those of the tables.
 var (
-	tried     = []tile{{128, 128, 16, 8, 8}, {64, 128, 16, 4, 8}, {64, 64, 16, 8, 8}, {64, 64, 32, 4, 4}, {64, 32, 32, 4, 4}, {16, 64, 32, 4, 4}}
-	triedHalf = []tile{{128, 128, 32, 8, 8}, {64, 128, 32, 8, 8}, {128, 64, 32, 8, 4}, {64, 64, 32, 8, 4}, {64, 32, 32, 4, 4}, {32, 128, 32, 4, 4}}
+	tried = []tile{{128, 128, 16, 8, 8}, {64, 128, 16, 4, 8}, {64, 64, 16, 8, 8}, {64, 64, 32, 4, 4}, {64, 32, 32, 4, 4},
+		{16, 64, 32, 4, 4}}
+	triedHalf = []tile{{128, 128, 32, 8, 8}, {64, 128, 32, 8, 8}, {128, 64, 32, 8, 4}, {64, 64, 32, 8, 4}, {64, 32, 32, 4, 4},
+		{32, 128, 32, 4, 4}}
 )
 
 // BenchmarkMatMul times the kernel alone: many dispatches in one pass, over operands that stay on the device.
@@ -29,9 +31,11 @@ func BenchmarkMatMul(b *testing.B) {
 	d, err := Open(backend.Options{Precision: tensor.F16})
 	require.NoError(b, err)
 	defer d.Close()
-	for _, s := range [][3]int{{4096, 4096, 4096}, {1024, 1024, 1024}, {4096, 768, 3072}, {4096, 3072, 768}, {4096, 2304, 768}, {4096, 768, 768},
+	for _, s := range [][3]int{{4096, 4096, 4096}, {1024, 1024, 1024}, {4096, 768, 3072}, {4096, 3072, 768}, {4096, 2304, 768},
+		{4096, 768, 768},
 		{1024, 768, 768}, {1024, 768, 3072}, {128, 2304, 768}, {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}} {
-		for name, p := range map[string]product{"f32": {}, "f16": {half: true, narrow: true}, "cooperative": {half: true, narrow: true, coop: true}} {
+		for name, p := range map[string]product{"f32": {}, "f16": {half: true, narrow: true},
+			"cooperative": {half: true, narrow: true, coop: true}} {
 			if p.coop && !d.coop {
 				continue
 			}
@@ -97,15 +101,19 @@ func BenchmarkConv(b *testing.B) {
 	for _, precision := range []tensor.DType{tensor.F32, tensor.F16} {
 		d, err := Open(backend.Options{Precision: precision})
 		require.NoError(b, err)
-		for _, c := range []struct{ size, in, out, kernel, stride, groups int }{{224, 3, 64, 7, 2, 1}, {56, 64, 64, 3, 1, 1}, {28, 128, 128, 3, 1, 1}, {14, 256, 256, 3, 1, 1},
+		for _, c := range []struct{ size, in, out, kernel, stride, groups int }{{224, 3, 64, 7, 2, 1}, {56, 64, 64, 3, 1, 1},
+			{28, 128, 128, 3, 1, 1}, {14, 256, 256, 3, 1, 1},
 			{7, 512, 512, 3, 1, 1}, {56, 128, 128, 3, 1, 32}, {56, 144, 144, 3, 1, 144}} {
-			b.Run(fmt.Sprintf("%s/%d_%d_%d_%dx%d_%d_%d", precision, c.size, c.in, c.out, c.kernel, c.kernel, c.stride, c.groups), func(b *testing.B) {
-				benchmarkKernel(b, d, fmt.Sprintf(`(%%0 "x": f32[32,s,s,%d]) { const %%1: f32[%d,%d,%d,%d] = data
-					%%2 = conv(%%0, %%1) {kernel=[%d,%d], strides=[%d,%d], dilations=[1,1], pads=[%d,%d,%d,%d], auto_pad="NOTSET", group=%d, act=relu} return %%2 as "y" }`,
-					c.in, c.kernel, c.kernel, c.in/c.groups, c.out, c.kernel, c.kernel, c.stride, c.stride, c.kernel/2, c.kernel/2, c.kernel/2, c.kernel/2, c.groups), ir.Binding{"s": c.size})
-				places := c.size / c.stride
-				b.ReportMetric(64*float64(places*places*c.out)*float64(c.kernel*c.kernel*c.in/c.groups)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
-			})
+			b.Run(fmt.Sprintf("%s/%d_%d_%d_%dx%d_%d_%d", precision, c.size, c.in, c.out, c.kernel, c.kernel, c.stride, c.groups),
+				func(b *testing.B) {
+					benchmarkKernel(b, d, fmt.Sprintf(`(%%0 "x": f32[32,s,s,%d]) { const %%1: f32[%d,%d,%d,%d] = data
+					%%2 = conv(%%0, %%1) {kernel=[%d,%d], strides=[%d,%d], dilations=[1,1], pads=[%d,%d,%d,%d], auto_pad="NOTSET", group=%d,
+					act=relu} return %%2 as "y" }`,
+						c.in, c.kernel, c.kernel, c.in/c.groups, c.out, c.kernel, c.kernel, c.stride, c.stride, c.kernel/2, c.kernel/2,
+						c.kernel/2, c.kernel/2, c.groups), ir.Binding{"s": c.size})
+					places := c.size / c.stride
+					b.ReportMetric(64*float64(places*places*c.out)*float64(c.kernel*c.kernel*c.in/c.groups)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
+				})
 		}
 		require.NoError(b, d.Close())
 	}
@@ -120,7 +128,8 @@ func BenchmarkAttention(b *testing.B) {
 		d, err := Open(backend.Options{Precision: precision})
 		require.NoError(b, err)
 		for _, shape := range [][2]int{{1, 128}, {1, 512}, {8, 128}, {32, 128}} {
-			b.Run(fmt.Sprintf("%s/%dx%d", precision, shape[0], shape[1]), func(b *testing.B) { benchmarkAttention(b, d, shape[0], shape[1]) })
+			b.Run(fmt.Sprintf("%s/%dx%d", precision, shape[0], shape[1]),
+				func(b *testing.B) { benchmarkAttention(b, d, shape[0], shape[1]) })
 		}
 		require.NoError(b, d.Close())
 	}

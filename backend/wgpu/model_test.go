@@ -74,7 +74,8 @@ func TestSentences(t *testing.T) {
 			require.NoError(t, err)
 			list, longest = append(list, tokens.InputIDs), max(longest, len(tokens.InputIDs))
 		}
-		word, mask, kind := tensor.New(tensor.I64, c.count, longest), tensor.New(tensor.I64, c.count, longest), tensor.New(tensor.I64, c.count, longest)
+		word, mask, kind := tensor.New(tensor.I64, c.count, longest), tensor.New(tensor.I64, c.count, longest),
+			tensor.New(tensor.I64, c.count, longest)
 		for row, tokens := range list {
 			for i, id := range tokens {
 				word.SetInt64(row*longest+i, id)
@@ -91,7 +92,8 @@ func TestSentences(t *testing.T) {
 			for i, x := range hidden[row*longest*width:][:len(list[row])*width] {
 				mean[i%width] += x
 			}
-			require.Greater(t, modeltest.Cosine(tensor.FromSlice(mean), tensor.FromSlice(sentence.Embedding)), c.least, "%s: %s", c.precision, sentence.Text)
+			require.Greater(t, modeltest.Cosine(tensor.FromSlice(mean), tensor.FromSlice(sentence.Embedding)), c.least, "%s: %s",
+				c.precision, sentence.Text)
 		}
 	}
 }
@@ -181,7 +183,8 @@ func TestLargeValue(t *testing.T) {
 		x.SetFloat64((i+1)%n*n+i, 5)
 		x.SetFloat64((i+7)%n*n+i, -5)
 	}
-	out, err := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "wgpu", Verify: true}).Run(context.Background(), rlxc.Tensors{"x": x, "row": row})
+	out, err := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "wgpu", Verify: true}).Run(context.Background(),
+		rlxc.Tensors{"x": x, "row": row})
 	require.NoError(t, err)
 	for i := range n {
 		require.EqualValues(t, (i+1+i%2*6)%n, out["column"].Int64(i), "column %d", i)
@@ -232,15 +235,16 @@ func TestFixtures(t *testing.T) {
 				m, err := rlxc.Open(fixtures.Model(t, f.name))
 				require.NoError(t, err)
 				defer m.Close()
-				host := runRecorded(t, m, os.DirFS(fixtures.Dir(t, f.name)), level, nil, func(set, output string, got, want *tensor.Tensor) {
-					name := set + " " + output
-					if f.largest == 0 {
-						backendtest.Agree(t, name, got, want, 2e-5, 1e-4)
-						return
-					}
-					backendtest.Agree(t, name, got, want, f.largest, 0)
-					require.LessOrEqual(t, 1-modeltest.Cosine(got, want), f.angle, name)
-				})
+				host := runRecorded(t, m, os.DirFS(fixtures.Dir(t, f.name)), level, nil,
+					func(set, output string, got, want *tensor.Tensor) {
+						name := set + " " + output
+						if f.largest == 0 {
+							backendtest.Agree(t, name, got, want, 2e-5, 1e-4)
+							return
+						}
+						backendtest.Agree(t, name, got, want, f.largest, 0)
+						require.LessOrEqual(t, 1-modeltest.Cosine(got, want), f.angle, name)
+					})
 				if level == rlxc.O2 {
 					require.Empty(t, host)
 				}
@@ -250,7 +254,8 @@ func TestFixtures(t *testing.T) {
 }
 
 // exports are models beyond BERT that run nothing on the host; package rlxc has more of them in its own test.
-var exports = []string{"exports/clip-image-legacy-17", "exports/clip-text-dynamo-20", "exports/gpt2-legacy-17", "exports/lstm-legacy-17", "exports/t5-legacy-17",
+var exports = []string{"exports/clip-image-legacy-17", "exports/clip-text-dynamo-20", "exports/gpt2-legacy-17", "exports/lstm-legacy-17",
+	"exports/t5-legacy-17",
 	"exports/segformer-legacy-17", "exports/vit-legacy-17", "exports/whisper-legacy-17", "decoders/llama-gqa"}
 
 func TestExports(t *testing.T) {
@@ -270,16 +275,19 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// runRecorded runs a model on the recorded inputs in its folder and lists the ops of a plan of these sizes that run on the host; without sizes,
+// runRecorded runs a model on the recorded inputs in its folder and lists the ops of a plan of these sizes that run on the host; without
+// sizes,
 // all are 4.
-func runRecorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level, dims map[string]int, check func(set, output string, got, want *tensor.Tensor)) (host []string) {
+func runRecorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level, dims map[string]int,
+	check func(set, output string, got, want *tensor.Tensor)) (host []string) {
 	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu", Level: level, Verify: true})
 	require.NoError(t, err)
 	defer p.Close()
 	s, err := p.NewSession()
 	require.NoError(t, err)
 	defer s.Close()
-	fixtures.Runs(t, folder, namesOf(m.Inputs()), namesOf(m.Outputs()), func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	fixtures.Runs(t, folder, namesOf(m.Inputs()), namesOf(m.Outputs()), func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor,
+		error) {
 		return s.Run(context.Background(), in)
 	}, check)
 	if dims == nil {

@@ -176,7 +176,8 @@ var layerNormRow = row{
 		if err != nil {
 			return nil, err
 		}
-		x, scale, bias, residual := &in[ir.LayerNormX], option(n, in, ir.LayerNormScale), option(n, in, ir.LayerNormBias), option(n, in, ir.LayerNormResidual)
+		x, scale, bias, residual := &in[ir.LayerNormX], option(n, in, ir.LayerNormScale), option(n, in, ir.LayerNormBias),
+			option(n, in, ir.LayerNormResidual)
 		var sum *operand
 		if op.Sum {
 			sum = &out[1]

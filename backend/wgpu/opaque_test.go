@@ -40,8 +40,11 @@ func TestRecurrent(t *testing.T) {
 // TestRecurrentLaunches: what takes several launches hands its state on.
 func TestRecurrentLaunches(t *testing.T) {
 	d := open(t, 0)
-	checkWith(t, d, "many steps", `(%0 "x": f32[s,1,3]) { const %1: f32[1,1200,3] = data const %2: f32[1,1200,300] = data %4: f32[s,1,1,300], %5: f32[1,1,300], %6: f32[1,1,300] = onnx.LSTM(%0, %1, %2) {hidden=300, reverse=true}
-		const %7: f32[1,900,3] = data const %8: f32[1,900,300] = data %9: f32[s,1,1,300], %10: f32[1,1,300] = onnx.GRU(%0, %7, %8) {hidden=300} return %4 as "y", %5 as "h", %6 as "c", %9 as "z", %10 as "g" }`, 56, true, func(x *tensor.Tensor) {
+	checkWith(t, d, "many steps", `(%0 "x": f32[s,1,3]) { const %1: f32[1,1200,3] = data const %2: f32[1,1200,300] = data
+	%4: f32[s,1,1,300], %5: f32[1,1,300], %6: f32[1,1,300] = onnx.LSTM(%0, %1, %2) {hidden=300, reverse=true}
+		const %7: f32[1,900,3] = data const %8: f32[1,900,300] = data %9: f32[s,1,1,300],
+		%10: f32[1,1,300] = onnx.GRU(%0, %7, %8) {hidden=300}
+		return %4 as "y", %5 as "h", %6 as "c", %9 as "z", %10 as "g" }`, 56, true, func(x *tensor.Tensor) {
 		for i := range x.Len() {
 			x.SetFloat64(i, x.Float64(i)/16) // differences do not grow from step to step
 		}
@@ -49,12 +52,17 @@ func TestRecurrentLaunches(t *testing.T) {
 }
 
 // manyUnits has more units than a workgroup has invocations.
-const manyUnits = `(%20 "n": f32[s], %0 "x": f32[3,2,5], %1 "p": f32[1,900]) { const %2: f32[1,1200,5] = data const %3: f32[1,1200,300] = data const %4: f32[1,2400] = data const %5: i64[2] = [3, 1]
-		%8 = neg(%20) %6: i32[2] = cast(%5) {to=i32} %7: f32[3,1,2,300], %9: f32[1,2,300], %10: f32[1,2,300] = onnx.LSTM(%0, %2, %3, %4, %6, _, _, %1) {hidden=300, reverse=true} return %7 as "a", %9 as "b", %10 as "c", %8 as "d" }`
+const manyUnits = `(%20 "n": f32[s], %0 "x": f32[3,2,5], %1 "p": f32[1,900]) { const %2: f32[1,1200,5] = data
+const %3: f32[1,1200,300] = data const %4: f32[1,2400] = data const %5: i64[2] = [3, 1]
+		%8 = neg(%20) %6: i32[2] = cast(%5) {to=i32} %7: f32[3,1,2,300], %9: f32[1,2,300],
+		%10: f32[1,2,300] = onnx.LSTM(%0, %2, %3, %4, %6, _, _, %1) {hidden=300, reverse=true}
+		return %7 as "a", %9 as "b", %10 as "c", %8 as "d" }`
 
 // halfOpaque has operands and results of 16 bits.
-const halfOpaque = `(%20 "n": f32[s], %0 "x": f16[2,s+2,5,3], %1 "g": f16[2,3,4,2]) { %2 = onnx.AveragePool(%0) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET"}
-		%3 = onnx.Resize(%0) {shape=[2,s,9,3], scales=[1,0,0,1], mode="linear", coordinates="half_pixel", nearest="floor"} %4, %5 = onnx.TopK(%0) {axis=1, k=s} return %2 as "a", %3 as "b", %4 as "c", %5 as "d" }`
+const halfOpaque = `(%20 "n": f32[s], %0 "x": f16[2,s+2,5,3], %1 "g": f16[2,3,4,2]) {
+%2 = onnx.AveragePool(%0) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET"}
+		%3 = onnx.Resize(%0) {shape=[2,s,9,3], scales=[1,0,0,1], mode="linear", coordinates="half_pixel", nearest="floor"} %4,
+		%5 = onnx.TopK(%0) {axis=1, k=s} return %2 as "a", %3 as "b", %4 as "c", %5 as "d" }`
 
 // TestSequenceLengths: a length that no sequence of so many steps has is an error, and the instance works on.
 func TestSequenceLengths(t *testing.T) {

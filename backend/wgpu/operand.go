@@ -173,7 +173,8 @@ func (s *shader) wordAt(m memory, i string) string {
 func (s *shader) index(i string, o *operand, j string) {
 	first := s.u(o.first())
 	if o.dtype == tensor.I32 {
-		s.put("let low_%[1]s = %[2]s;\nlet high_%[1]s = bitcast<u32>(bitcast<i32>(low_%[1]s) >> 31u);", i, s.wordAt(o.memory, first+" + "+j))
+		s.put("let low_%[1]s = %[2]s;\nlet high_%[1]s = bitcast<u32>(bitcast<i32>(low_%[1]s) >> 31u);", i,
+			s.wordAt(o.memory, first+" + "+j))
 	} else {
 		s.put("let at_%s = (%s + %s) * 2u;", i, first, j)
 		s.put("let low_%[1]s = %[2]s;\nlet high_%[1]s = %[3]s;", i, s.wordAt(o.memory, "at_"+i), s.wordAt(o.memory, "at_"+i+" + 1u"))

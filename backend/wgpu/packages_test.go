@@ -34,14 +34,15 @@ func TestPackages(t *testing.T) {
 			m, err := rlxc.Open(filepath.Join(folder, name, "model.onnx"))
 			require.NoError(t, err)
 			defer m.Close()
-			require.Empty(t, runRecorded(t, m, os.DirFS(filepath.Join(folder, name)), rlxc.O2, dims, func(set, output string, got, want *tensor.Tensor) {
-				largest, departure := 0.0, 0.0
-				for i := range want.Len() {
-					largest = max(largest, math.Abs(want.Float64(i)))
-					departure = max(departure, math.Abs(got.Float64(i)-want.Float64(i)))
-				}
-				require.LessOrEqual(t, departure, 1e-4*largest, "%s %s", set, output)
-			}))
+			require.Empty(t, runRecorded(t, m, os.DirFS(filepath.Join(folder, name)), rlxc.O2, dims,
+				func(set, output string, got, want *tensor.Tensor) {
+					largest, departure := 0.0, 0.0
+					for i := range want.Len() {
+						largest = max(largest, math.Abs(want.Float64(i)))
+						departure = max(departure, math.Abs(got.Float64(i)-want.Float64(i)))
+					}
+					require.LessOrEqual(t, departure, 1e-4*largest, "%s %s", set, output)
+				}))
 		})
 	}
 }

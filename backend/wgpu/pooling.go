@@ -45,7 +45,8 @@ var (
 // A pool is a view of which each channel is a group.
 type pool struct{ view }
 
-// launch computes y: start declares variables, each goes over the elements of the window that lie in the image, v being one and k its number,
+// launch computes y: start declares variables, each goes over the elements of the window that lie in the image, v being one and k its
+// number,
 // and end returns the text of the result.
 func (p *pool) launch(name string, y *operand, start string, each func(s *shader) string, end func(s *shader) string) launch {
 	return produce(name, y, elements[y.dtype], func(s *shader, i string) (value, to string) {
@@ -69,49 +70,55 @@ func (p *pool) counted(s *shader) {
 	}
 }
 
-var averagePoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.AveragePool).Window }, onlyFloats, func(p *pool, n *ir.Node, out []operand) []launch {
-	return []launch{p.launch("average_pool", &out[0], "var sum = 0.0;\nvar met = 0;", func(*shader) string { return "sum += v;\nmet += 1;" }, func(s *shader) string {
-		if !n.Op.(ops.AveragePool).CountIncludePad {
-			return "sum / f32(max(met, 1))"
-		}
-		p.counted(s)
-		return "sum / f32(max(count, 1))"
-	})}
-})
+var averagePoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.AveragePool).Window }, onlyFloats,
+	func(p *pool, n *ir.Node, out []operand) []launch {
+		return []launch{p.launch("average_pool", &out[0], "var sum = 0.0;\nvar met = 0;",
+			func(*shader) string { return "sum += v;\nmet += 1;" }, func(s *shader) string {
+				if !n.Op.(ops.AveragePool).CountIncludePad {
+					return "sum / f32(max(met, 1))"
+				}
+				p.counted(s)
+				return "sum / f32(max(count, 1))"
+			})}
+	})
 
-var lpPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.LpPool).Window }, onlyFloats, func(p *pool, n *ir.Node, out []operand) []launch {
-	power := n.Op.(ops.LpPool).P
-	return []launch{p.launch("lp_pool", &out[0], "var sum = 0.0;", func(s *shader) string {
-		s.use("pow_")
-		return fmt.Sprintf("sum += pow_(abs(v), %s);", s.f(float32(power)))
-	}, func(s *shader) string { return fmt.Sprintf("pow_(sum, %s)", s.f(1/float32(power))) })}
-})
+var lpPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.LpPool).Window }, onlyFloats,
+	func(p *pool, n *ir.Node, out []operand) []launch {
+		power := n.Op.(ops.LpPool).P
+		return []launch{p.launch("lp_pool", &out[0], "var sum = 0.0;", func(s *shader) string {
+			s.use("pow_")
+			return fmt.Sprintf("sum += pow_(abs(v), %s);", s.f(float32(power)))
+		}, func(s *shader) string { return fmt.Sprintf("pow_(sum, %s)", s.f(1/float32(power))) })}
+	})
 
 // maxPoolRow has a launch for the values and one for their places. Numbers come before NaN.
-var maxPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.MaxPool).Window }, bytesOrFloats, func(p *pool, n *ir.Node, out []operand) []launch {
-	e := elements[p.x.dtype]
-	start := fmt.Sprintf("var best = %s();\nvar tap = %s;", e.wgsl, outside)
-	each := func(s *shader) string {
-		better := "v > best"
-		if p.x.dtype == tensor.F32 {
-			s.use("is_nan")
-			better = "(v > best || is_nan(best) && !is_nan(v))"
+var maxPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.MaxPool).Window }, bytesOrFloats,
+	func(p *pool, n *ir.Node, out []operand) []launch {
+		e := elements[p.x.dtype]
+		start := fmt.Sprintf("var best = %s();\nvar tap = %s;", e.wgsl, outside)
+		each := func(s *shader) string {
+			better := "v > best"
+			if p.x.dtype == tensor.F32 {
+				s.use("is_nan")
+				better = "(v > best || is_nan(best) && !is_nan(v))"
+			}
+			return fmt.Sprintf("if (tap == %s || %s) { best = v; tap = k; }", outside, better)
 		}
-		return fmt.Sprintf("if (tap == %s || %s) { best = v; tap = k; }", outside, better)
-	}
-	launches := []launch{p.launch("max_pool", &out[0], start, each, func(*shader) string { return "best" })}
-	if len(out) == 1 {
-		return launches
-	}
-	return append(launches, p.launch("max_pool_places", &out[1], start, each, func(s *shader) string {
-		spatial := p.x.shape[1 : len(p.x.shape)-1]
-		steps, size := n.Op.(ops.MaxPool).Steps(spatial), spatial.Elements()
-		s.put("var number = 0u;\nif (tap != %s) {", outside)
-		s.put("number = (row / %s * %s + channel) * %s;", s.u(p.places.Elements()), s.u(p.channels), s.u(size))
-		for i := len(spatial) - 1; i >= 0; i-- {
-			s.put("number += (place.%c + tap %% %du * %s) * %s;\ntap /= %du;", "xyz"[i], p.Kernel[i], s.u(p.Dilations[i]), s.u(steps[i]), p.Kernel[i])
+		launches := []launch{p.launch("max_pool", &out[0], start, each, func(*shader) string { return "best" })}
+		if len(out) == 1 {
+			return launches
 		}
-		s.put("}")
-		return "vec2<u32>(number, 0u)"
-	}))
-})
+		return append(launches, p.launch("max_pool_places", &out[1], start, each, func(s *shader) string {
+			spatial := p.x.shape[1 : len(p.x.shape)-1]
+			steps, size := n.Op.(ops.MaxPool).Steps(spatial), spatial.Elements()
+			s.put("var number = 0u;\nif (tap != %s) {", outside)
+			s.put("number = (row / %s * %s + channel) * %s;", s.u(p.places.Elements()), s.u(p.channels), s.u(size))
+			for i := len(spatial) - 1; i >= 0; i-- {
+				s.put("number += (place.%c + tap %% %du * %s) * %s;\ntap /= "+
+					"%du;", "xyz"[i], p.Kernel[i], s.u(p.Dilations[i]), s.u(steps[i]),
+					p.Kernel[i])
+			}
+			s.put("}")
+			return "vec2<u32>(number, 0u)"
+		}))
+	})

@@ -112,19 +112,23 @@ func (q *quantising) launches(d *Device) []launch {
 	first.rangeOf(func() {
 		x, at := first.bind(q.x.memory), first.u(q.x.first())
 		count, step := first.u(n), first.u(groups*groupSize)
-		first.put("for (var i = wg.x * %du + lid; i < %s; i += %s) {\nlet v = bitcast<f32>(%s[%s + i]);\nlow = min_(low, v);\nhigh = max_(high, v);\n}", groupSize, count, step, x, at)
+		first.put("for (var i = wg.x * %du + lid; i < %s; i += %s) {\nlet v = bitcast<f32>(%s[%s + i]);\nlow = min_(low, v);\nhigh = "+
+			"max_(high, v);\n}", groupSize, count, step, x, at)
 	})
-	first.put("if (lid == 0u) { %[1]s[%[2]s + wg.x * 2u] = bitcast<u32>(low); %[1]s[%[2]s + wg.x * 2u + 1u] = bitcast<u32>(high); }", first.bind(q.ranges.memory), first.u(q.ranges.first()))
+	first.put("if (lid == 0u) { %[1]s[%[2]s + wg.x * 2u] = bitcast<u32>(low); %[1]s[%[2]s + wg.x * 2u + 1u] = bitcast<u32>(high); }",
+		first.bind(q.ranges.memory), first.u(q.ranges.first()))
 
 	second := d.newJoiner("scale", "u32", groupSize)
 	second.rangeOf(func() {
 		second.put("if (lid < %s) { low = bitcast<f32>(%[2]s[%[3]s + lid * 2u]); high = bitcast<f32>(%[2]s[%[3]s + lid * 2u + 1u]); }",
 			second.u(groups), second.bind(q.ranges.memory), second.u(q.ranges.first()))
 	})
-	second.scaleOf(fmt.Sprintf("%s[%s]", second.bind(q.scale.memory), second.u(q.scale.first())), fmt.Sprintf("%s[%s]", second.bind(q.zero.memory), second.u(q.zero.off/4)))
+	second.scaleOf(fmt.Sprintf("%s[%s]", second.bind(q.scale.memory), second.u(q.scale.first())),
+		fmt.Sprintf("%s[%s]", second.bind(q.zero.memory), second.u(q.zero.off/4)))
 
 	u8, f32 := elements[tensor.U8], elements[tensor.F32]
-	quantized := each("quantised", q.quantized, u8, []*operand{q.x, q.scale, q.zero}, []element{f32, f32, u8}, quantizeText(tensor.U8, true))
+	quantized := each("quantised", q.quantized, u8, []*operand{q.x, q.scale, q.zero}, []element{f32, f32, u8},
+		quantizeText(tensor.U8, true))
 	return []launch{{first, spread(groups)}, {second, spread(1)}, quantized}
 }
 

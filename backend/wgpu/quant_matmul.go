@@ -127,7 +127,8 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	apart := *scratch() // a word each
 	apart.shape, apart.strides = y.shape, y.strides
 	words, bytes := elements[tensor.U32], elements[tensor.U8]
-	return append(launches, quantizedProduct(op, c.tile, m, w, in, &apart), each("pack", &y, bytes, []*operand{&apart}, []element{words}, expression{text: "$1"})), nil
+	return append(launches, quantizedProduct(op, c.tile, m, w, in, &apart), each("pack", &y, bytes, []*operand{&apart}, []element{words},
+		expression{text: "$1"})), nil
 }
 
 // tileQuantized chooses how a product of quantised values is split up.
@@ -155,7 +156,8 @@ func quantizedCandidates(m, n, k int) candidates {
 	c.prepare = func(l *tuner) func(tiling) []launch {
 		in := make([]*operand, ir.QMatMulRows+1)
 		in[ir.QMatMulA] = l.operand(tensor.I8, p.m, k)
-		w, y := quantized{n: n, k: k, words: l.constant("", n*pad(k, 4)), sums: l.constant("", 8*n), plain: true}, l.operand(tensor.I32, p.m, n)
+		w, y := quantized{n: n, k: k, words: l.constant("", n*pad(k, 4)), sums: l.constant("", 8*n), plain: true},
+			l.operand(tensor.I32, p.m, n)
 		return func(c tiling) []launch { return []launch{quantizedProduct(ir.QMatMul{}, c.tile, p.m, w, in, y)} }
 	}
 	return c
@@ -262,7 +264,8 @@ func quantizedProduct(op ir.QMatMul, t tile, m int, w quantized, in []*operand, 
 	s.put("var total = vec4<i32>();\nfor (var k0 = 0u; k0 < %s; k0 += %du) {", width, t.depth)
 	// bring puts the lines that fill a tile: load sets x to word at of row r.
 	bring := func(to string, count, pitch int, load string) {
-		s.put("for (var i = lid; i < %du; i += %du) {\nlet r = i / %du;\nlet k = i %% %du;\nlet at = k0 + k;\nvar x = 0u;", count*t.depth, t.size(), t.depth, t.depth)
+		s.put("for (var i = lid; i < %du; i += %du) {\nlet r = i / %du;\nlet k = i %% %du;\nlet at = k0 + k;\nvar x = 0u;", count*t.depth,
+			t.size(), t.depth, t.depth)
 		s.put("if (at < %s) { %s }\n%s[k * %du + r / 4u][r %% 4u] = x;\n}", width, load, to, pitch)
 	}
 	from, row := s.bind(a.memory), fmt.Sprintf("(%smin(m0 + r, %s - 1u))", w.before(rows), rows)
@@ -283,14 +286,18 @@ func quantizedProduct(op ir.QMatMul, t tile, m int, w quantized, in []*operand, 
 	if w.lead > 0 {
 		first = s.u(w.first) + " + "
 	}
-	bring("right", t.cols, pitchB, fmt.Sprintf("x = %s[%s(%smin(n0 + r, %s - 1u)) * %s + at];", s.bind(w.words), first, w.before(cols), cols, width))
-	s.put("workgroupBarrier();\nfor (var k = 0u; k < %du; k++) {\nlet a = left[k * %du + ty];\nlet b = right[k * %du + tx];", t.depth, pitchA, pitchB)
+	bring("right", t.cols, pitchB, fmt.Sprintf("x = %s[%s(%smin(n0 + r, %s - 1u)) * %s + at];", s.bind(w.words), first, w.before(cols),
+		cols, width))
+	s.put("workgroupBarrier();\nfor (var k = 0u; k < %du; k++) {\nlet a = left[k * %du + ty];\nlet b = right[k * %du + tx];", t.depth,
+		pitchA, pitchB)
 	for i, r := range "xyzw" {
-		s.put("c%d += vec4<i32>(dot4I8Packed(a.%[2]c, b.x), dot4I8Packed(a.%[2]c, b.y), dot4I8Packed(a.%[2]c, b.z), dot4I8Packed(a.%[2]c, b.w));", i, r)
+		s.put("c%d += vec4<i32>(dot4I8Packed(a.%[2]c, b.x), dot4I8Packed(a.%[2]c, b.y), dot4I8Packed(a.%[2]c, b.z), "+
+			"dot4I8Packed(a.%[2]c, b.w));", i, r)
 	}
 	if !w.plain {
 		const ones = "0x01010101u"
-		s.put("total += vec4<i32>(dot4I8Packed(a.x, %[1]s), dot4I8Packed(a.y, %[1]s), dot4I8Packed(a.z, %[1]s), dot4I8Packed(a.w, %[1]s));", ones)
+		s.put("total += vec4<i32>(dot4I8Packed(a.x, %[1]s), dot4I8Packed(a.y, %[1]s), dot4I8Packed(a.z, %[1]s), dot4I8Packed(a.w, "+
+			"%[1]s));", ones)
 	}
 	s.put("}\nworkgroupBarrier();\n}")
 	e := quantizedEpilogue{shader: s, op: op, in: in, w: w, y: y, cols: cols}
@@ -407,6 +414,7 @@ func (e *quantizedEpilogue) write(v, total string) {
 // end puts the line that stores a row's four quantised values, where results are quantised in one word.
 func (e *quantizedEpilogue) end() {
 	if e.y.width == 1 {
-		e.put("if (n0 + tx * 4u < %[1]s) { %[2]s[%[3]s + (line * %[1]s + n0) / 4u + tx] = packed; }", e.cols, e.bind(e.y.memory), e.u(e.y.off/4))
+		e.put("if (n0 + tx * 4u < %[1]s) { %[2]s[%[3]s + (line * %[1]s + n0) / 4u + tx] = packed; }", e.cols, e.bind(e.y.memory),
+			e.u(e.y.off/4))
 	}
 }

@@ -162,7 +162,8 @@ func (w *bitMatrix) right(p *product) right {
 			if w.zeros.constant != nil {
 				zero = fmt.Sprintf("%s[%s]", s.bind(w.zeros), block)
 			}
-			return fmt.Sprintf("%s((vec4<f32>(vec4<u32>(%s[(%s) * %s + pb%d / %du] >> (pb%d %% %du * %du)) / ones & vec4<u32>(%du)) - %s) * %s[%s])",
+			return fmt.Sprintf("%s((vec4<f32>(vec4<u32>(%s[(%s) * %s + pb%d / %du] >> (pb%d %% %du * %du)) / ones & vec4<u32>(%du)) - "+
+				"%s) * %s[%s])",
 				p.pack(), m, k, width, l, perByte, l, perByte, 4*bits, 1<<bits-1, zero, scales, block)
 		}
 	}}
@@ -174,10 +175,12 @@ func roundBlocks(o ir.MatMulNBits, x, y *operand, rows int) launch {
 	blocks, k := s.u(o.Blocks()), s.u(o.K)
 	total := rows * o.Blocks()
 	s.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, s.u(total))
-	s.put("let row = t / %s * %s;\nlet first = row + t %% %s * %du;\nlet end = min(first + %du, row + %s);", blocks, k, blocks, o.Block, o.Block, k)
+	s.put("let row = t / %s * %s;\nlet first = row + t %% %s * %du;\nlet end = min(first + %du, row + %s);", blocks, k, blocks, o.Block,
+		o.Block, k)
 	in, first := s.bind(x.memory), s.u(x.first())
 	s.put("var top = 0.0;\nfor (var i = first; i < end; i++) { top = max(top, abs(%s[%s + i])); }", in, first)
 	s.put("let inverse = select(0.0, 127.0 / top, top > 0.0);")
-	s.put("for (var i = first; i < end; i++) { %s[%s + i] = round(%s[%s + i] * inverse) * (top / 127.0); }", s.bind(y.memory), s.u(y.first()), in, first)
+	s.put("for (var i = first; i < end; i++) { %s[%s + i] = round(%s[%s + i] * inverse) * (top / 127.0); }", s.bind(y.memory),
+		s.u(y.first()), in, first)
 	return launch{s, spread(ceil(total, groupSize))}
 }

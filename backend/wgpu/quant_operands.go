@@ -22,7 +22,8 @@ func turnedQuantized(op ir.QMatMul, in []*operand, words, sums *operand) (quanti
 	if last < 1 || last > 1 && (len(a.shape) != last+1 || !a.shape[:last-1].Equal(x.shape[:last-1])) {
 		return quantized{}, launch{}, errOnHost
 	}
-	c := quantized{n: x.shape[last], k: x.shape[last-1], words: words.memory, sums: sums.memory, first: words.off / 4, firstSum: sums.off / 4, lead: x.shape[:last-1].Elements()}
+	c := quantized{n: x.shape[last], k: x.shape[last-1], words: words.memory, sums: sums.memory, first: words.off / 4,
+		firstSum: sums.off / 4, lead: x.shape[:last-1].Elements()}
 	if op.TransB {
 		c.n, c.k = c.k, c.n
 	}
@@ -36,7 +37,8 @@ func turnedQuantized(op ir.QMatMul, in []*operand, words, sums *operand) (quanti
 	}
 	e := elements[x.dtype]
 	s.put("var sum = 0;\nfor (var w = 0u; w < %s; w++) {\nvar word = 0u;", width)
-	s.put("for (var i = w * 4u; i < min(w * 4u + 4u, %s); i++) {\nlet v = i32(%s) - %d;", k, e.load(s.bind(x.memory), "start + i * step"), offset(x.dtype))
+	s.put("for (var i = w * 4u; i < min(w * 4u + 4u, %s); i++) {\nlet v = i32(%s) - %d;", k, e.load(s.bind(x.memory), "start + i * step"),
+		offset(x.dtype))
 	s.put("sum += v;\nword |= (bitcast<u32>(v) & 255u) << (i %% 4u * 8u);\n}")
 	s.put("%s[%s + t * %s + w] = word;\n}", s.bind(words.memory), s.u(c.first), width)
 	z := "0"

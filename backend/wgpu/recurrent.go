@@ -11,7 +11,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Recurrences are two kernels. In the first an invocation computes what the inputs of a step give to a gate. In the second a workgroup takes a
+// Recurrences are two kernels. In the first an invocation computes what the inputs of a step give to a gate. In the second a workgroup
+// takes a
 // sequence of one direction through some steps, with its state in workgroup memory; the next one goes on from there.
 
 const (
@@ -24,9 +25,11 @@ const (
 // cellTexts are the functions that a cell may apply to $1, with $2 and $3 for Alpha and Beta.
 var cellTexts = map[string]expression{
 	"Tanh": unaryTexts[tensor.F32][ir.Tanh], "Sigmoid": unaryTexts[tensor.F32][ir.Sigmoid], "Relu": unaryTexts[tensor.F32][ir.Relu],
-	"Softsign": unaryTexts[tensor.F32][ir.Softsign], "Softplus": unaryTexts[tensor.F32][ir.Softplus], "HardSigmoid": unaryTexts[tensor.F32][ir.HardSigmoid],
-	"LeakyRelu": unaryTexts[tensor.F32][ir.LeakyRelu], "Elu": unaryTexts[tensor.F32][ir.Elu],
-	"Affine": {text: "$2 * $1 + $3"}, "ScaledTanh": {"$2 * tanh_($3 * $1)", []string{"tanh_"}}, "ThresholdedRelu": {text: "select(0.0, max($1, 0.0), $1 > $2)"},
+	"Softsign": unaryTexts[tensor.F32][ir.Softsign], "Softplus": unaryTexts[tensor.F32][ir.Softplus],
+	"HardSigmoid": unaryTexts[tensor.F32][ir.HardSigmoid],
+	"LeakyRelu":   unaryTexts[tensor.F32][ir.LeakyRelu], "Elu": unaryTexts[tensor.F32][ir.Elu],
+	"Affine": {text: "$2 * $1 + $3"}, "ScaledTanh": {"$2 * tanh_($3 * $1)", []string{"tanh_"}},
+	"ThresholdedRelu": {text: "select(0.0, max($1, 0.0), $1 > $2)"},
 }
 
 // A cell is what a recurrent operator does with the sums of its gates.
@@ -171,7 +174,8 @@ func bindRecurrent(b *binder, n *ir.Node) ([]launch, error) {
 	}
 	for d := 0; d < directions; d += together {
 		for from, many := 0, r.perLaunch(); from < max(steps, 1); from += many {
-			launches = append(launches, r.steps(b, list[d*each:][:each], &gates, out, steps, batch, d, together, from, min(from+many, steps)))
+			launches = append(launches, r.steps(b, list[d*each:][:each], &gates, out, steps, batch, d, together, from,
+				min(from+many, steps)))
 		}
 	}
 	return launches, nil
@@ -185,13 +189,16 @@ func (r *recurrent) inputs(gates *operand, rows, directions int) launch {
 	e := elements[tensor.F32]
 	return produce("recurrent_inputs", gates, e, func(s *shader, i string) (value, to string) {
 		total, count, width := s.u(all), s.u(rows), s.u(x.shape[2])
-		s.put("let g = %s %% %s;\nlet row = %s / %s %% %s;\nlet d = %s / %s / %s;\nvar sum = 0.0;", i, total, i, total, count, i, total, count)
+		s.put("let g = %s %% %s;\nlet row = %s / %s %% %s;\nlet d = %s / %s / %s;\nvar sum = 0.0;", i, total, i, total, count, i, total,
+			count)
 		if bias != nil {
 			m, at := s.bind(bias.memory), fmt.Sprintf("%s + d * 2u * %s + g", s.u(bias.first()), total)
 			s.put("sum = %s;\nif (g < %s) { sum += %s; }", e.load(m, at), s.u(r.apart*r.size), e.load(m, at+" + "+total))
 		}
-		s.put("let inputs = %s + row * %s;\nlet weights = %s + (d * %s + g) * %s;\nlet step = %s;", s.u(x.first()), width, s.u(w.first()), total, s.u(w.strides[0]), s.u(w.strides[1]))
-		s.put("for (var k = 0u; k < %s; k++) { sum += %s * %s; }", width, e.load(s.bind(x.memory), "inputs + k"), e.load(s.bind(w.memory), "weights + k * step"))
+		s.put("let inputs = %s + row * %s;\nlet weights = %s + (d * %s + g) * %s;\nlet step = %s;", s.u(x.first()), width, s.u(w.first()),
+			total, s.u(w.strides[0]), s.u(w.strides[1]))
+		s.put("for (var k = 0u; k < %s; k++) { sum += %s * %s; }", width, e.load(s.bind(x.memory), "inputs + k"),
+			e.load(s.bind(w.memory), "weights + k * step"))
 		return "sum", s.u(gates.first()) + " + " + i
 	})
 }
@@ -205,14 +212,16 @@ func (r *recurrent) group() int {
 	return n
 }
 
-// perLaunch is the number of steps after which another launch goes on: a cell goes twice over the state for each unit, at most, and once more
+// perLaunch is the number of steps after which another launch goes on: a cell goes twice over the state for each unit, at most, and once
+// more
 // than there is to do.
 func (r *recurrent) perLaunch() int {
 	return max(1, loopLimit/(8+2*ceil(r.size, r.group())*(r.size+8)))
 }
 
 // steps is the second kernel, for some directions from one on and steps [from, to) of all.
-func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand, out []operand, steps, batch, first, directions, from, to int) launch {
+func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand, out []operand, steps, batch, first, directions, from,
+	to int) launch {
 	group := r.group()
 	s := newShader("recurrent", "f32", group)
 	r.shader, r.functions = s, functions
@@ -270,7 +279,8 @@ func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand
 		at, row = place(y, "sequence", "t", "d"), fmt.Sprintf("(d * %s * %s + sequence * %s + t)", all, sequences, all)
 	}
 	s.put("var now = 0u;\nworkgroupBarrier();\nfor (var k = %s; k < %s; k++) {\nlet inside = k < length;", s.u(from), s.u(to))
-	s.put("let t = select(k, length - 1u - k, inside && backwards);\nlet next = %s - now;\nlet gates = %s + %s * %s;", r.hidden, s.u(gates.first()), row, r.total)
+	s.put("let t = select(k, length - 1u - k, inside && backwards);\nlet next = %s - now;\nlet gates = %s + %s * %s;", r.hidden,
+		s.u(gates.first()), row, r.total)
 	r.gatesAt = s.bind(gates.memory)
 	if r.first != nil {
 		s.put("if (inside) {")

@@ -69,7 +69,8 @@ func (s *shader) allReduce(v string, j join) {
 		return
 	}
 	s.put("%s[lid] = %s;\nworkgroupBarrier();\nfor (var step = %du; step > 0u; step >>= 1u) {", red, v, s.size/2)
-	s.put("if (lid < step) { %[1]s[lid] = %[2]s; }\nworkgroupBarrier();\n}\n%[3]s = %[1]s[0];", red, j.two.of(red+"[lid]", red+"[lid + step]"), v)
+	s.put("if (lid < step) { %[1]s[lid] = %[2]s; }\nworkgroupBarrier();\n}\n%[3]s = %[1]s[0];", red,
+		j.two.of(red+"[lid]", red+"[lid + step]"), v)
 }
 
 // newRowShader makes a shader whose workgroups each work on a row: row is its number, in all workgroups alike.

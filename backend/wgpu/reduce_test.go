@@ -13,16 +13,23 @@ import (
 
 // reductionCases join rows of s elements: every join of every type, and the kernels that have rows.
 var reductionCases = map[string]string{
-	"f32": `(%0 "x": f32[6,s]) { %1 = reduce_sum(%0) {axes=[1]} %2 = reduce_max(%0) {axes=[1]} %3 = reduce_min(%0) {axes=[1]} %4 = reduce_l2(%0) {axes=[1]}
-		const %5: f32[1] = [20] %6 = div(%0, %5) const %7: f32[1] = [1] %9 = add(%6, %7) %8 = reduce_prod(%9) {axes=[1]} return %1 as "a", %2 as "b", %3 as "c", %4 as "d", %8 as "e" }`,
-	"i32": `(%0 "x": i32[3,s]) { %1 = reduce_sum(%0) {axes=[1]} %2 = reduce_max(%0) {axes=[1]} %3 = reduce_min(%0) {axes=[1]} %4 = reduce_prod(%0) {axes=[1]}
+	"f32": `(%0 "x": f32[6,s]) { %1 = reduce_sum(%0) {axes=[1]} %2 = reduce_max(%0) {axes=[1]} %3 = reduce_min(%0) {axes=[1]}
+		%4 = reduce_l2(%0) {axes=[1]}
+		const %5: f32[1] = [20] %6 = div(%0, %5) const %7: f32[1] = [1] %9 = add(%6, %7) %8 = reduce_prod(%9) {axes=[1]}
+		return %1 as "a", %2 as "b", %3 as "c", %4 as "d", %8 as "e" }`,
+	"i32": `(%0 "x": i32[3,s]) { %1 = reduce_sum(%0) {axes=[1]} %2 = reduce_max(%0) {axes=[1]} %3 = reduce_min(%0) {axes=[1]}
+		%4 = reduce_prod(%0) {axes=[1]}
 		return %1 as "a", %2 as "b", %3 as "c", %4 as "d" }`,
-	"i64": `(%0 "x": i64[3,s]) { const %9: i64[1] = [123456789012] %8 = mul(%0, %9) %1 = reduce_sum(%8) {axes=[1]} %2 = reduce_max(%8) {axes=[1]} %3 = reduce_min(%8) {axes=[1]}
+	"i64": `(%0 "x": i64[3,s]) { const %9: i64[1] = [123456789012] %8 = mul(%0, %9) %1 = reduce_sum(%8) {axes=[1]}
+		%2 = reduce_max(%8) {axes=[1]} %3 = reduce_min(%8) {axes=[1]}
 		return %1 as "a", %2 as "b", %3 as "c" }`,
-	"softmax":   `(%0 "x": f32[6,s]) { %1 = softmax(%0) {axis=1} %2 = softmax(%0) {axis=1, log=true} return %1 as "y", %2 as "z" }`,
-	"layernorm": `(%0 "x": f32[6,s], %1 "w": f32[s], %2 "b": f32[s], %3 "r": f32[6,s]) { %4, %5 = layernorm(%0, %1, %2, %3) {axes=1, eps=1e-05, sum=true} return %4 as "y", %5 as "sum" }`,
-	"rmsnorm 4": `(%9 "n": f32[s], %0 "x": f32[6,4*s], %1 "w": f32[4*s]) { %2 = layernorm(%0, %1) {axes=1, eps=1e-05, rms=true} return %2 as "y" }`,
-	"embedding": `(%0 "t": f32[5,s], %1 "x": i64[2,3], %2 "w": f32[s], %3 "b": f32[s]) { %4 = embedding(%2, %3, %0, %1) {eps=1e-05} return %4 as "y" }`,
+	"softmax": `(%0 "x": f32[6,s]) { %1 = softmax(%0) {axis=1} %2 = softmax(%0) {axis=1, log=true} return %1 as "y", %2 as "z" }`,
+	"layernorm": `(%0 "x": f32[6,s], %1 "w": f32[s], %2 "b": f32[s], %3 "r": f32[6,s]) { %4,
+		%5 = layernorm(%0, %1, %2, %3) {axes=1, eps=1e-05, sum=true} return %4 as "y", %5 as "sum" }`,
+	"rmsnorm 4": `(%9 "n": f32[s], %0 "x": f32[6,4*s], %1 "w": f32[4*s]) { %2 = layernorm(%0, %1) {axes=1, eps=1e-05, rms=true}
+		return %2 as "y" }`,
+	"embedding": `(%0 "t": f32[5,s], %1 "x": i64[2,3], %2 "w": f32[s], %3 "b": f32[s]) { %4 = embedding(%2, %3, %0, %1) {eps=1e-05}
+		return %4 as "y" }`,
 }
 
 // TestReductions joins rows of lengths around the sizes of workgroups and subgroups in both ways: by subgroups, where the

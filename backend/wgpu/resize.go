@@ -50,8 +50,10 @@ var resizeRow = row{
 			}
 			s.put("if (inside) {\nlet w0 = 1.0;")
 			for k, a := range mixed {
-				s.put("for (var k%[1]d = 0u; k%[1]d < %[2]du; k%[1]d++) {\nlet n%[1]d = %[3]s[t%[1]d + 2u * k%[1]d];\nif (n%[1]d == %[4]s) { break; }", k, a.Taps, m, outside)
-				s.put("let a%d = a%d + n%d * %s;\nlet w%d = w%d * bitcast<f32>(%s[t%d + 2u * k%d + 1u]);", k+1, k, k, s.u(x.strides[a.Axis]), k+1, k, m, k, k)
+				s.put("for (var k%[1]d = 0u; k%[1]d < %[2]du; k%[1]d++) {\nlet n%[1]d = %[3]s[t%[1]d + 2u * k%[1]d];\nif (n%[1]d == "+
+					"%[4]s) { break; }", k, a.Taps, m, outside)
+				s.put("let a%d = a%d + n%d * %s;\nlet w%d = w%d * bitcast<f32>(%s[t%d + 2u * k%d + 1u]);", k+1, k, k,
+					s.u(x.strides[a.Axis]), k+1, k, m, k, k)
 			}
 			last := len(mixed)
 			s.put("value += w%d * %s;", last, elements[tensor.F32].load(s.bind(x.memory), fmt.Sprintf("a%d", last)))

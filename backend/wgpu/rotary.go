@@ -27,7 +27,8 @@ var rotaryRow = row{
 		return []launch{produce("rotary", y, f, func(s *shader, i string) (value, to string) {
 			size, heads, length := s.u(x.shape[3]), s.u(x.shape[2]), s.u(x.shape[1])
 			s.put("let half = %s;\nlet e = %s %% %s;\nlet position = %s / %s / %s;", s.u(cos.shape[2]), i, size, i, size, heads)
-			s.put("let head = %s + position / %s * %s + position %% %s * %s + %s / %s %% %s * %s;", s.u(x.first()), length, s.u(x.strides[0]),
+			s.put("let head = %s + position / %s * %s + position %% %s * %s + %s / %s %% %s * %s;", s.u(x.first()), length,
+				s.u(x.strides[0]),
 				length, s.u(x.strides[1]), i, size, heads, s.u(x.strides[2]))
 			step := s.u(x.strides[3])
 			load := func(o *operand, at string) string { return f.load(s.bind(o.memory), at) }

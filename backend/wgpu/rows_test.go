@@ -59,8 +59,10 @@ func TestTiles(t *testing.T) {
 		x.splits = true
 		tiles = []rule{x}
 		for _, text := range []string{
-			`(%0 "x": f32[s,36]) { const %1: f32[36,132] = data const %2: f32[132] = data %3 = matmul(%0, %1, %2) {act=gelu} return %3 as "y" }`,
-			`(%0 "x": f32[31,s]) { const %1: f32[3,5] = data %2 = transpose(%0) {perm=[1,0]} %3 = matmul(%2, %0) {alpha=0.1} return %3 as "y" }`,
+			`(%0 "x": f32[s,36]) { const %1: f32[36,132] = data const %2: f32[132] = data %3 = matmul(%0, %1, %2) {act=gelu}
+				return %3 as "y" }`,
+			`(%0 "x": f32[31,s]) { const %1: f32[3,5] = data %2 = transpose(%0) {perm=[1,0]} %3 = matmul(%2, %0) {alpha=0.1}
+				return %3 as "y" }`,
 		} {
 			for _, s := range []int{x.rows - 1, x.rows, x.rows + 1, x.cols + 1} {
 				check(t, d, fmt.Sprintf("tile %v, s=%d: %s", x, s, text), text, s, true)
@@ -74,7 +76,8 @@ func TestTiles(t *testing.T) {
 var halfCases = []string{
 	`(%0 "x": f32[s,36]) { const %1: f32[36,132] = data const %2: f32[132] = data %3 = matmul(%0, %1, %2) return %3 as "y" }`,
 	`(%0 "x": f32[s,70]) { const %1: f32[36,70] = data %3 = matmul(%0, %1) {transb=true, act=relu} return %3 as "y" }`,
-	`(%0 "x": f32[s,800], %1 "r": f32[s,36]) { const %2: f32[800,36] = data const %3: f32[36] = data %4 = matmul(%0, %2, %3, %1) return %4 as "y" }`,
+	`(%0 "x": f32[s,800], %1 "r": f32[s,36]) { const %2: f32[800,36] = data const %3: f32[36] = data %4 = matmul(%0, %2, %3, %1)
+		return %4 as "y" }`,
 	`(%0 "x": f32[s,3,8]) { const %1: f32[8,8] = data %2 = transpose(%0) {perm=[1,0,2]} %4 = matmul(%2, %1) return %4 as "y" }`,
 }
 
@@ -109,10 +112,14 @@ func quarters(x *tensor.Tensor) {
 func TestSmallBindings(t *testing.T) {
 	d := open(t, 4096)
 	for _, s := range []int{16, 100, 300} {
-		check(t, d, fmt.Sprint("gather, s=", s), `(%1 "i": i64[40]) { const %0: f32[1024,9] = data %2 = gather(%0, %1) %3 = neg(%2) return %3 as "y" }`, s, true)
-		check(t, d, fmt.Sprint("embedding, s=", s), `(%1 "i": i64[2,3]) { const %0: f32[300,12] = data %5 = embedding(_, _, %0, %1) {eps=1e-05} return %5 as "y" }`, s, true)
-		check(t, d, fmt.Sprint("segments, s=", s), `(%0 "x": f32[7,s]) { %1 = exp(%0) %2 = neg(%1) %3 = add(%1, %2) %4 = mul(%0, %3) return %4 as "y" }`, s, false)
-		check(t, d, fmt.Sprint("weight, s=", s), `(%0 "x": f32[s,40]) { const %1: f32[40,30] = data %2 = matmul(%0, %1) return %2 as "y" }`, s, false)
+		check(t, d, fmt.Sprint("gather, s=", s),
+			`(%1 "i": i64[40]) { const %0: f32[1024,9] = data %2 = gather(%0, %1) %3 = neg(%2) return %3 as "y" }`, s, true)
+		check(t, d, fmt.Sprint("embedding, s=", s),
+			`(%1 "i": i64[2,3]) { const %0: f32[300,12] = data %5 = embedding(_, _, %0, %1) {eps=1e-05} return %5 as "y" }`, s, true)
+		check(t, d, fmt.Sprint("segments, s=", s),
+			`(%0 "x": f32[7,s]) { %1 = exp(%0) %2 = neg(%1) %3 = add(%1, %2) %4 = mul(%0, %3) return %4 as "y" }`, s, false)
+		check(t, d, fmt.Sprint("weight, s=", s),
+			`(%0 "x": f32[s,40]) { const %1: f32[40,30] = data %2 = matmul(%0, %1) return %2 as "y" }`, s, false)
 	}
 }
 

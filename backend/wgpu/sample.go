@@ -32,7 +32,8 @@ var gridSampleRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool {
-			return n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 && len(n.Inputs[0].Type.Shape)-2 <= mostSpatial
+			return n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 &&
+				len(n.Inputs[0].Type.Shape)-2 <= mostSpatial
 		},
 		Strided: target.AllStrides,
 	},
@@ -52,15 +53,19 @@ var gridSampleRow = row{
 				s.put("g += rest %% %s * %s;\nrest /= %s;", size, s.u(grid.strides[1+axis]), size)
 			}
 			s.put("g += rest / %s * %s;", channels, s.u(grid.strides[0]))
-			s.put("let a0 = %s + rest / %s * %s + rest %% %s * %s;\nlet w0 = 1.0;\nvar sum = 0.0;", s.u(x.first()), channels, s.u(x.strides[0]), channels, s.u(x.strides[1]))
+			s.put("let a0 = %s + rest / %s * %s + rest %% %s * %s;\nlet w0 = 1.0;\nvar sum = 0.0;", s.u(x.first()), channels,
+				s.u(x.strides[0]), channels, s.u(x.strides[1]))
 			taps := sampleTaps[op.Mode].count
 			for axis := range axes {
-				coordinate := elements[tensor.F32].load(s.bind(grid.memory), fmt.Sprintf("g + %du * %s", axes-1-axis, s.u(grid.strides[1+axes])))
+				coordinate := elements[tensor.F32].load(s.bind(grid.memory),
+					fmt.Sprintf("g + %du * %s", axes-1-axis, s.u(grid.strides[1+axes])))
 				s.put("let n%d = f32(%s);\nlet x%d = place_(%s, n%d);", axis, s.u(x.shape[2+axis]), axis, coordinate, axis)
 			}
 			for axis := range axes {
-				s.put("for (var k%[1]d = 0u; k%[1]d < %[2]du; k%[1]d++) {\nlet t%[1]d = tap_(x%[1]d, f32(k%[1]d), n%[1]d);\nif (t%[1]d.x < 0.0) { continue; }", axis, taps)
-				s.put("let a%d = a%d + u32(t%d.x) * %s;\nlet w%d = w%d * t%d.y;", axis+1, axis, axis, s.u(x.strides[2+axis]), axis+1, axis, axis)
+				s.put("for (var k%[1]d = 0u; k%[1]d < %[2]du; k%[1]d++) {\nlet t%[1]d = tap_(x%[1]d, f32(k%[1]d), n%[1]d);\nif "+
+					"(t%[1]d.x < 0.0) { continue; }", axis, taps)
+				s.put("let a%d = a%d + u32(t%d.x) * %s;\nlet w%d = w%d * t%d.y;", axis+1, axis, axis, s.u(x.strides[2+axis]), axis+1,
+					axis, axis)
 			}
 			s.put("sum += w%d * %s;", axes, elements[tensor.F32].load(s.bind(x.memory), fmt.Sprintf("a%d", axes)))
 			for range axes {
@@ -71,7 +76,8 @@ var gridSampleRow = row{
 	},
 }
 
-// declareSample declares two functions. Function place_ returns the coordinate in an axis of n elements that c between −1 and 1 names. Function
+// declareSample declares two functions. Function place_ returns the coordinate in an axis of n elements that c between −1 and 1 names.
+// Function
 // tap_ returns neighbour number k of a coordinate and its weight: −1 for one in a padding of zeros.
 func declareSample(s *shader, op ops.GridSample) {
 	s.use("is_nan", "fold_", "cubic_")
@@ -82,7 +88,8 @@ func declareSample(s *shader, op ops.GridSample) {
 	if op.Mode == "nearest" {
 		at = "round(" + at + ")"
 	}
-	s.declare("fn place_(c: f32, n: f32) -> f32 {\nlet x = %s;\nlet lo = %s;\nlet hi = %s;\nif (x < lo || x > hi) { return %s; }\nreturn x;\n}\n", at, lo, hi, sampleFolds[op.Padding])
+	s.declare("fn place_(c: f32, n: f32) -> f32 {\nlet x = %s;\nlet lo = %s;\nlet hi = %s;\nif (x < lo || x > hi) { return %s; }\n"+
+		"return x;\n}\n", at, lo, hi, sampleFolds[op.Padding])
 	taps, beyond := sampleTaps[op.Mode], sampleFolds[op.Padding]
 	switch op.Padding {
 	case "zeros":
@@ -90,7 +97,8 @@ func declareSample(s *shader, op ops.GridSample) {
 	case "reflection":
 		beyond = "trunc(" + beyond + ")"
 	}
-	s.declare("fn tap_(c: f32, k: f32, n: f32) -> vec2<f32> {\nvar x = floor(c) - %s + k;\nlet d = c - x;\nlet lo = %s;\nlet hi = %s;", taps.first, lo, hi)
+	s.declare("fn tap_(c: f32, k: f32, n: f32) -> vec2<f32> {\nvar x = floor(c) - %s + k;\nlet d = c - x;\nlet lo = %s;\nlet hi = %s;",
+		taps.first, lo, hi)
 	s.declare("if (is_nan(x)) { return vec2<f32>(0.0, d); }\nif (x < 0.0 || x >= n) { x = %s; }\n", beyond)
 	s.declare("return vec2<f32>(min(x, n - 1.0), %s);\n}\n", taps.weight)
 }

@@ -18,7 +18,8 @@ var scatterFns = map[ir.Reduction]ir.BinaryFn{ir.Sum: ir.Add, ir.Prod: ir.Mul, i
 
 // scatterRow makes the row of an op that scatters slices of inner elements. where puts the lines that add the number of the
 // slice of the result, of this shape, to which update t goes, to the variable to.
-func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, where func(b *binder, s *shader, n *ir.Node, index *operand, shape tensor.Shape)) row {
+func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int,
+	where func(b *binder, s *shader, n *ir.Node, index *operand, shape tensor.Shape)) row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
@@ -53,23 +54,27 @@ func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, 
 			})
 			mark := newShader("scatter", "u32", groupSize)
 			mark.word = atomic
-			mark.put("let t = %s * %du + lid;\nif (t >= %s) { return; }\nvar to = %s;", linear, groupSize, mark.u(count), mark.u(heads.first()))
+			mark.put("let t = %s * %du + lid;\nif (t >= %s) { return; }\nvar to = %s;", linear, groupSize, mark.u(count),
+				mark.u(heads.first()))
 			where(b, mark, n, index, y.shape)
 			m := mark.bind(heads.memory)
 			launches := []launch{reset, {mark, spread(ceil(count, groupSize))}}
 			if !combined {
 				mark.put("atomicMax(&%s[to], t + 1u);", m)
-				return append(launches, gatherUpdates(x, updates, y, &heads, size, func(s *shader, read string) { s.put("if (update > 0u) { value = %s; }", read) })), nil
+				return append(launches, gatherUpdates(x, updates, y, &heads, size,
+					func(s *shader, read string) { s.put("if (update > 0u) { value = %s; }", read) })), nil
 			}
 			slices, next := b.scratchOperand(1), b.scratchOperand(2)
-			mark.put("atomicMax(&%s[to], %s - t);\natomicStore(&%s[%s + t], to);", m, mark.u(count), mark.bind(slices.memory), mark.u(slices.first()))
+			mark.put("atomicMax(&%s[to], %s - t);\natomicStore(&%s[%s + t], to);", m, mark.u(count), mark.bind(slices.memory),
+				mark.u(slices.first()))
 			fn := binaryTexts[y.dtype][scatterFns[reduction(n.Op)]]
-			return append(launches, nextUpdates(&slices, &next, count), gatherUpdates(x, updates, y, &heads, size, func(s *shader, read string) {
-				s.use(fn.needs...)
-				s.put("if (update > 0u) { update = %s + 1u - update; }", s.u(count))
-				after := fmt.Sprintf("%s[%s + update - 1u]", s.bind(next.memory), s.u(next.first()))
-				s.put("for (; update > 0u; update = %s) { value = %s; }", after, fn.of("value", read))
-			})), nil
+			return append(launches, nextUpdates(&slices, &next, count),
+				gatherUpdates(x, updates, y, &heads, size, func(s *shader, read string) {
+					s.use(fn.needs...)
+					s.put("if (update > 0u) { update = %s + 1u - update; }", s.u(count))
+					after := fmt.Sprintf("%s[%s + update - 1u]", s.bind(next.memory), s.u(next.first()))
+					s.put("for (; update > 0u; update = %s) { value = %s; }", after, fn.of("value", read))
+				})), nil
 		},
 	}
 }
@@ -85,7 +90,8 @@ func nextUpdates(slices, next *operand, count int) launch {
 	})
 }
 
-// gatherUpdates is the launch that computes y from x and the updates that heads name: update puts the lines that bring them into value; update
+// gatherUpdates is the launch that computes y from x and the updates that heads name: update puts the lines that bring them into value;
+// update
 // is the number of the first, or 0, and read the text of its element.
 func gatherUpdates(x, updates, y, heads *operand, size int, update func(s *shader, read string)) launch {
 	e, known := elements[y.dtype]
@@ -94,8 +100,10 @@ func gatherUpdates(x, updates, y, heads *operand, size int, update func(s *shade
 	}
 	return produce("scattered", y, e, func(s *shader, i string) (value, to string) {
 		slice := s.u(size)
-		s.put("var update = %s[%s + %s / %s];\nvar value = %s;", s.bind(heads.memory), s.u(heads.first()), i, slice, e.load(s.bind(x.memory), s.u(x.first())+" + "+i))
-		update(s, e.load(s.bind(updates.memory), fmt.Sprintf("(%s + (update - 1u) * %s + %s %% %s)", s.u(updates.first()), slice, i, slice)))
+		s.put("var update = %s[%s + %s / %s];\nvar value = %s;", s.bind(heads.memory), s.u(heads.first()), i, slice,
+			e.load(s.bind(x.memory), s.u(x.first())+" + "+i))
+		update(s, e.load(s.bind(updates.memory), fmt.Sprintf("(%s + (update - 1u) * %s + %s %% %s)", s.u(updates.first()), slice, i,
+			slice)))
 		return "value", s.u(y.first()) + " + " + i
 	})
 }

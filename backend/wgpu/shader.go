@@ -120,7 +120,8 @@ func (s *shader) text() string {
 	}
 	subgroups := ""
 	if s.subgroups { // naga has no line "enable subgroups;" yet
-		subgroups = ", @builtin(subgroup_invocation_id) lane: u32, @builtin(subgroup_id) subgroup: u32, @builtin(num_subgroups) subgroups: u32"
+		subgroups = ", @builtin(subgroup_invocation_id) lane: u32, @builtin(subgroup_id) subgroup: u32, @builtin(num_subgroups) " +
+			"subgroups: u32"
 	}
 	fmt.Fprintf(&t, "@compute @workgroup_size(%d) fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nwg: vec3<u32>, "+
 		"@builtin(local_invocation_index) lid: u32%s) {\n%s}\n", s.size, subgroups, s.body.String())

@@ -32,7 +32,8 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 		word = "vec4<f32>"
 	}
 	t := p.tile
-	s := &tileKernel{shader: newShader(fmt.Sprintf("matmul_%dx%d", t.rows, t.cols), word, t.size()), p: p, vector: vector, pack: p.pack(), part: p.part(p.splits)}
+	s := &tileKernel{shader: newShader(fmt.Sprintf("matmul_%dx%d", t.rows, t.cols), word, t.size()), p: p, vector: vector, pack: p.pack(),
+		part: p.part(p.splits)}
 	s.half = p.half || p.narrow
 	s.loadsA, s.loadsB = t.rows*t.depth/4/t.size(), t.depth*t.cols/4/t.size()
 	groups := [3]uint32{uint32(ceil(p.n, t.cols)), uint32(ceil(p.m, t.rows)), uint32(p.lead.Elements() * p.splits)}
@@ -130,7 +131,8 @@ func (s *tileKernel) bring(k string) {
 		default:
 			var parts []string
 			for c := range 4 {
-				parts = append(parts, fmt.Sprintf("select(0.0, %s[pa%d + min(%s + %du, k1 - 1u) * %s], %s + %du < k1)", s.left, l, at, c, s.leftCol, at, c))
+				parts = append(parts, fmt.Sprintf("select(0.0, %s[pa%d + min(%s + %du, k1 - 1u) * %s], %s + %du < k1)", s.left, l, at, c,
+					s.leftCol, at, c))
 			}
 			s.put("ra%d = %s(vec4<f32>(%s));", l, s.pack, strings.Join(parts, ", "))
 		}
@@ -265,7 +267,8 @@ func (p *product) floats(w *factor, vector bool) right {
 			return func(l int, k string) string {
 				var parts []string
 				for c := range 4 {
-					parts = append(parts, fmt.Sprintf("%s[b + (%s) * %s + min((n0 + bn%d) * 4u + %du, %s - 1u) * %s]", m, k, row, l, c, n, col))
+					parts = append(parts, fmt.Sprintf("%s[b + (%s) * %s + min((n0 + bn%d) * 4u + %du, %s - 1u) * %s]", m, k, row, l, c, n,
+						col))
 				}
 				return "vec4<f32>(" + strings.Join(parts, ", ") + ")"
 			}

@@ -86,7 +86,8 @@ func (p *product) tilings() []tiling {
 		if p.m <= r.rows/2 && r.rows > smallestRows {
 			continue
 		}
-		for splits := 1; splits == 1 || p.lead.Elements() == 1 && 2*p.k >= splits*splitDepth && groups*splits <= 2*wantedGroups; splits *= 2 {
+		for splits := 1; splits == 1 || p.lead.Elements() == 1 && 2*p.k >= splits*splitDepth &&
+			groups*splits <= 2*wantedGroups; splits *= 2 {
 			if c := (tiling{r.tile, p.split(splits)}); !slices.Contains(list, c) {
 				list = append(list, c)
 			}
@@ -106,7 +107,8 @@ func (p *product) candidates(tilings []tiling, w func(l *tuner, p *product, vect
 		tilings: tilings,
 		prepare: func(l *tuner) func(tiling) []launch {
 			vector := q.k%4 == 0 && q.n%4 == 0
-			x, y := l.operand(tensor.F32, append(slices.Clone(q.lead), q.m, q.k)...), l.operand(tensor.F32, append(slices.Clone(q.lead), q.m, q.n)...)
+			x, y := l.operand(tensor.F32, append(slices.Clone(q.lead), q.m, q.k)...),
+				l.operand(tensor.F32, append(slices.Clone(q.lead), q.m, q.n)...)
 			most := slices.MaxFunc(tilings, func(a, b tiling) int { return a.splits - b.splits })
 			parts := l.operand(tensor.F32, most.splits, q.m, q.n)
 			fx, _ := q.matrices(x, false) // which lie evenly

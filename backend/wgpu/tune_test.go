@@ -160,18 +160,21 @@ func heldBy(d *Device) int { return tuningCacheOf(d.identity).held }
 var tunedCases = []string{
 	`(%0 "x": f32[s,36]) { const %1: f32[36,132] = data const %2: f32[132] = data %3 = matmul(%0, %1, %2) {act=gelu} return %3 as "y" }`,
 	`(%0 "x": f32[s,601]) { const %2: f32[601,5] = data const %3: f32[5] = data %4 = matmul(%0, %2, %3) return %4 as "y" }`,
-	`(%0 "x": f32[s,800], %1 "r": f32[s,36]) { const %2: f32[800,36] = data const %3: f32[36] = data %4 = matmul(%0, %2, %3, %1) return %4 as "y" }`,
+	`(%0 "x": f32[s,800], %1 "r": f32[s,36]) { const %2: f32[800,36] = data const %3: f32[36] = data %4 = matmul(%0, %2, %3, %1)
+		return %4 as "y" }`,
 	`(%0 "x": f32[3,s,40], %1 "z": f32[3,40,8]) { %2 = matmul(%0, %1) return %2 as "y" }`,
 	`(%0 "x": f32[s,3,8]) { const %1: f32[8,8] = data %2 = transpose(%0) {perm=[1,0,2]} %4 = matmul(%2, %1) return %4 as "y" }`,
 	`(%0 "x": i8[s,36]) { const %1: i8[36,132] = data %3 = onnx.QMatMul(%0, %1) return %3 as "y" }`,
-	`(%0 "x": f32[s,32]) { const %1: u8[20,2,8] = data const %2: f32[40] = data %5 = matmul_nbits(%0, %1, %2) {k=32, n=20, bits=4, block=16} return %5 as "y" }`,
+	`(%0 "x": f32[s,32]) { const %1: u8[20,2,8] = data const %2: f32[40] = data %5 = matmul_nbits(%0, %1, %2) {k=32, n=20, bits=4, block=16}
+		return %5 as "y" }`,
 }
 
 // TestTuning tunes every kind of product: it is right, each class is timed once, and neither another device of the process nor
 // another process times it again.
 func TestTuning(t *testing.T) {
 	fewTiles(t)
-	for precision, cases := range map[tensor.DType][]string{tensor.F32: tunedCases, tensor.F16: tunedCases[:2]} { // f16 for products with constant floats
+	// f16 for products with constant floats
+	for precision, cases := range map[tensor.DType][]string{tensor.F32: tunedCases, tensor.F16: tunedCases[:2]} {
 		o := backend.Options{Precision: precision}
 		cacheIn(t, t.TempDir())
 		d := tuned(t, o)
@@ -255,7 +258,8 @@ func TestBrokenTuningCache(t *testing.T) {
 		newProcess()
 		c := tuningCacheOf(identity)
 		for range 2 { // the second time it is known
-			x := c.choose(class, func() candidates { return candidates{tilings: []tiling{usual, won}} }, func(candidates) (tiling, error) { return won, nil })
+			x := c.choose(class, func() candidates { return candidates{tilings: []tiling{usual, won}} },
+				func(candidates) (tiling, error) { return won, nil })
 			require.Equal(t, won, x, name)
 		}
 		return c.held
@@ -358,7 +362,8 @@ func TestTrialFails(t *testing.T) {
 
 // TestClasses holds that what stands for a class is small enough to be tried out, and split up as the products of the class are.
 func TestClasses(t *testing.T) {
-	for _, p := range []product{{m: 100, n: 768, k: 768}, {m: 5000, n: 30522, k: 768}, {m: 1 << 20, n: 64, k: 1 << 16}, {lead: tensor.Shape{3, 5}, m: 2000, n: 2000, k: 64}, {lead: tensor.Shape{2}, m: 20, n: 8, k: 2000}} {
+	for _, p := range []product{{m: 100, n: 768, k: 768}, {m: 5000, n: 30522, k: 768}, {m: 1 << 20, n: 64, k: 1 << 16},
+		{lead: tensor.Shape{3, 5}, m: 2000, n: 2000, k: 64}, {lead: tensor.Shape{2}, m: 20, n: 8, k: 2000}} {
 		c := p.class()
 		q := c.sample()
 		require.GreaterOrEqual(t, c.flops(), p.flops())

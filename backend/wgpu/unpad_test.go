@@ -22,12 +22,14 @@ import (
 // unpadPlaces is more than a sanity check takes: go test ./backend/wgpu -run TestUnpadRows -timeout 5h -unpad-places 20000
 var unpadPlaces = flag.Int("unpad-places", 150, "places that TestUnpadRows draws for each model")
 
-// TestUnpadRows holds the rows of batches without padding to what they are alone with it, on the same device: for masks of all kinds, of every encoder
+// TestUnpadRows holds the rows of batches without padding to what they are alone with it, on the same device: for masks of all kinds, of
+// every encoder
 // of the fixtures whose attention has a kernel, and of exports that know positions by distances, windows and angles.
 func TestUnpadRows(t *testing.T) {
 	needLibrary(t)
 	models := map[string]func(t *testing.T) *rlxc.Model{}
-	for _, name := range []string{"bert-tiny", "bert-tiny-dynamo", "bert-tiny-qa", "bert-tiny-mlm", "bert-tiny-int4", "bert-tiny-fp16", "distilbert", "roberta", "minilm"} {
+	for _, name := range []string{"bert-tiny", "bert-tiny-dynamo", "bert-tiny-qa", "bert-tiny-mlm", "bert-tiny-int4", "bert-tiny-fp16",
+		"distilbert", "roberta", "minilm"} {
 		models[name] = func(t *testing.T) *rlxc.Model {
 			m, err := rlxc.Open(fixtures.Model(t, name))
 			require.NoError(t, err)
@@ -109,7 +111,8 @@ func requireRowsAlone(t *testing.T, m *rlxc.Model, alone, s *rlxc.Session, texts
 				case !slices.Contains(mask, 1):
 					continue // an average over padding
 				}
-				require.InDelta(t, x, got[v.Name].Float64(b*size+i), tolerance*(1+math.Abs(x)), "%s of row %d of %d×%d, element %d", v.Name, b, texts, length, i)
+				require.InDelta(t, x, got[v.Name].Float64(b*size+i), tolerance*(1+math.Abs(x)), "%s of row %d of %d×%d, element %d",
+					v.Name, b, texts, length, i)
 			}
 		}
 	}
@@ -126,11 +129,13 @@ func exported(t *testing.T, name string) *rlxc.Model {
 	return m
 }
 
-// TestUnpad holds programs without padding to the same on the processor, and to kernels for all of their steps: of masks with holes, windows,
+// TestUnpad holds programs without padding to the same on the processor, and to kernels for all of their steps: of masks with holes,
+// windows,
 // biases and scores by position.
 func TestUnpad(t *testing.T) {
 	needLibrary(t)
-	for name, m := range map[string]*rlxc.Model{"bert-tiny": modeltest.BuiltIn(t, "bert-tiny"), "modernbert": exported(t, "modernbert-dynamo-20"), "mpnet": exported(t, "mpnet-legacy-17"),
+	for name, m := range map[string]*rlxc.Model{"bert-tiny": modeltest.BuiltIn(t, "bert-tiny"),
+		"modernbert": exported(t, "modernbert-dynamo-20"), "mpnet": exported(t, "mpnet-legacy-17"),
 		"alibi": exported(t, "alibi-legacy-17"), "t5": exported(t, "t5-legacy-17"), "deberta": exported(t, "deberta-legacy-17")} {
 		p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu", Unpad: true, Verify: true})
 		require.NoError(t, err)
@@ -165,11 +170,13 @@ func TestUnpad(t *testing.T) {
 	}
 }
 
-// TestUnpadQuantised: each text of a model that quantises activations in each run has its own range, whatever is in the batch. Attention adds up in another
+// TestUnpadQuantised: each text of a model that quantises activations in each run has its own range, whatever is in the batch. Attention
+// adds up in another
 // order beside other texts, which no value here is so near to the middle of two steps as to show.
 func TestUnpadQuantised(t *testing.T) {
 	needLibrary(t)
-	models := map[string]*rlxc.Model{"bert-tiny-int8": modeltest.BuiltIn(t, "bert-tiny-int8"), "bert-tiny-int4": modeltest.BuiltIn(t, "bert-tiny-int4")}
+	models := map[string]*rlxc.Model{"bert-tiny-int8": modeltest.BuiltIn(t, "bert-tiny-int8"),
+		"bert-tiny-int4": modeltest.BuiltIn(t, "bert-tiny-int4")}
 	for _, name := range []string{"bert-tiny-int8-dynamic", "bert-tiny-int8-dynamic-ortsaved", "minilm-int8-dynamic"} {
 		m, err := rlxc.Open(fixtures.Model(t, name))
 		require.NoError(t, err)

@@ -94,8 +94,10 @@ and how long requests take, from when they should have begun.
 	f.DurationVar(&b.duration, "duration", 2*time.Second, "time per engine and cell")
 	f.StringVar(&b.lengthsFile, "lengths", "", "measure batches of texts of any lengths: a file with a number of tokens on each line")
 	f.IntVar(&b.texts, "texts", 0, "with --lengths, number of texts to run, spread over the file (default all)")
-	f.StringVar(&b.throughputFile, "throughput", "", "measure how fast vectors of many texts are made: a file with a text, or a number of tokens, on each line")
-	f.StringVar(&b.tokenizer, "tokenizer", "", "with --throughput, tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
+	f.StringVar(&b.throughputFile, "throughput", "",
+		"measure how fast vectors of many texts are made: a file with a text, or a number of tokens, on each line")
+	f.StringVar(&b.tokenizer, "tokenizer", "",
+		"with --throughput, tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
 	f.IntVar(&b.sessions, "sessions", 0, "with --throughput, batches that run at a time (default one for each two processors)")
 	c.MarkFlagsMutuallyExclusive("lengths", "throughput", "shapes")
 	b.loading.register(c)
@@ -428,7 +430,8 @@ func (r *benchReport) text(out io.Writer) error {
 		row(c.Shape, strconv.Itoa(c.Threads), r.Engine, c.P50, c.P90, c.P99, c.Rate, c.Load, c.First, bytesText(c.Peak))
 		if v := c.versus; v != nil {
 			row("", "", r.Reference, v.P50, v.P90, v.P99, v.Rate, v.Load, v.First, bytesText(v.Peak))
-			fmt.Fprintf(w, "\t\tratio\t%.3f\t%s\t\t\t\t%.3f\t%.3f\t\n", v.Ratio, fmt.Sprintf("%.3f…%.3f", v.RatioLow, v.RatioHigh), v.StartRatio, v.MemoryRatio)
+			fmt.Fprintf(w, "\t\tratio\t%.3f\t%s\t\t\t\t%.3f\t%.3f\t\n", v.Ratio, fmt.Sprintf("%.3f…%.3f", v.RatioLow, v.RatioHigh),
+				v.StartRatio, v.MemoryRatio)
 		}
 	}
 	w.Flush()
@@ -436,7 +439,8 @@ func (r *benchReport) text(out io.Writer) error {
 		fmt.Fprintf(out, "%s: %s\n", r.Model, r.Slow)
 	}
 	if r.Geomean != nil {
-		_, err := fmt.Fprintf(out, "%s: geometric mean of the ratios %.3f (%s)\n", r.Model, *r.Geomean, strings.Join([]string{r.Engine, r.Reference}, " to "))
+		_, err := fmt.Fprintf(out, "%s: geometric mean of the ratios %.3f (%s)\n", r.Model, *r.Geomean,
+			strings.Join([]string{r.Engine, r.Reference}, " to "))
 		return err
 	}
 	return nil

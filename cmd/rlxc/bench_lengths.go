@@ -135,7 +135,8 @@ func (b *benching) lengthsCell(ctx context.Context, src *source, all []int, thre
 			return nil, err
 		}
 		defer e.Close()
-		ways = append(ways, way{e, comes, asTheyCome}, way{e, fmt.Sprintf("%d, by length", referenceBatch), sorted}, way{e, "one by one", single})
+		ways = append(ways, way{e, comes, asTheyCome}, way{e, fmt.Sprintf("%d, by length", referenceBatch), sorted},
+			way{e, "one by one", single})
 	}
 	cell := &lengthsCell{Threads: threads, Texts: batches * referenceBatch}
 	ready := make([][]*prepared, len(ways))

@@ -203,6 +203,7 @@ func (l *loading) ask(ctx context.Context, client *http.Client, body []byte) (ok
 func (r *loadReport) text(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "CONNECTIONS\tTEXTS A REQUEST\tANSWERED\tREFUSED\tTEXTS/s\tP50 ms\tP90 ms\tP99 ms\t")
-	fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%.1f\t%.2f\t%.2f\t%.2f\t\n", r.Connections, r.Texts, r.Answered, r.Refused, r.TextRate, r.P50, r.P90, r.P99)
+	fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%.1f\t%.2f\t%.2f\t%.2f\t\n", r.Connections, r.Texts, r.Answered, r.Refused, r.TextRate, r.P50, r.P90,
+		r.P99)
 	return w.Flush()
 }

@@ -137,7 +137,8 @@ func (b *benching) workload(ctx context.Context, m *pipeline.Model) (texts []str
 }
 
 // referenceBatches prepares the batches of the reference: inputs and outputs in place, as in other cells.
-func (b *benching) referenceBatches(c *cobra.Command, model string, lengths []int, threads int) (run func(context.Context) error, done func(), err error) {
+func (b *benching) referenceBatches(c *cobra.Command, model string, lengths []int, threads int) (run func(context.Context) error,
+	done func(), err error) {
 	e, err := b.rival(threads).load(c.Context(), fileSource(model))
 	if err != nil {
 		return nil, nil, err

@@ -58,6 +58,7 @@ func (d *departure) text(out io.Writer) {
 		name string
 		s    statistics
 	}{{"here", d.Got}, {"reference", d.Want}} {
-		fmt.Fprintf(out, "  %-9s  min %-12.6g max %-12.6g mean %-12.6g NaNs %d\n", side.name, side.s.Min, side.s.Max, side.s.Mean, side.s.NaNs)
+		fmt.Fprintf(out, "  %-9s  min %-12.6g max %-12.6g mean %-12.6g NaNs %d\n", side.name, side.s.Min, side.s.Max, side.s.Mean,
+			side.s.NaNs)
 	}
 }

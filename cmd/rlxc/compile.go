@@ -103,7 +103,8 @@ type stepRow struct {
 
 func newCompileReport(src *source, e *own, why bool) *compileReport {
 	stats, rewrites := e.program.Stats(), inside.Program(e.program).Stats().Rewrites
-	r := &compileReport{Model: src.name, Level: stats.Level, ONNXNodes: len(inside.Proto(e.model).GetGraph().GetNode()), Nodes: rewrites.Before,
+	r := &compileReport{Model: src.name, Level: stats.Level, ONNXNodes: len(inside.Proto(e.model).GetGraph().GetNode()),
+		Nodes: rewrites.Before,
 		Steps: rewrites.Steps, Packed: stats.Packed, Custom: map[string]int{}, Warnings: e.model.Warnings()}
 	for _, rule := range rewrites.Rules {
 		r.Rewrites = append(r.Rewrites, rewriteRow{rule.Pass, rule.Rule, rule.Count})
@@ -155,7 +156,8 @@ func (r *compileReport) text(out io.Writer) error {
 		fmt.Fprintf(out, "near miss: %s\n", miss)
 	}
 	printWarnings(out, r.Warnings)
-	fmt.Fprintf(out, "%s: %d nodes → %d operations → %d steps at -O %s; %d weights packed\n", r.Model, r.ONNXNodes, r.Nodes, r.Steps, r.Level, r.Packed)
+	fmt.Fprintf(out, "%s: %d nodes → %d operations → %d steps at -O %s; %d weights packed\n", r.Model, r.ONNXNodes, r.Nodes, r.Steps,
+		r.Level, r.Packed)
 	if r.File != "" {
 		fmt.Fprintf(out, "%s: %s\n", r.File, bytesText(r.Bytes))
 	}

@@ -80,7 +80,8 @@ func (r *deviceReport) text(out io.Writer) error {
 		if d.Binding > 0 {
 			binding = bytesText(int64(d.Binding))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Backend, d.Device, d.Name, d.Kind, binding, strings.Join(d.Features, " "), d.Driver)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Backend, d.Device, d.Name, d.Kind, binding, strings.Join(d.Features, " "),
+			d.Driver)
 	}
 	if err := w.Flush(); err != nil {
 		return err

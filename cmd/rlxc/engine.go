@@ -62,7 +62,8 @@ func (o *modelFlags) loadOwn(ctx context.Context, s *source, taps bool) (*own, e
 		return nil, err
 	}
 	if st := p.Stats(); st.PackedFor != "" {
-		fmt.Fprintf(&printer{to: os.Stderr}, "rlxc: the weights of %s are packed for %s, and %d were packed again; to avoid this, compile the model on this machine with these flags\n", s.name, st.PackedFor, st.Packed)
+		fmt.Fprintf(&printer{to: os.Stderr}, "rlxc: the weights of %s are packed for %s, and %d were packed again; to avoid this, "+
+			"compile the model on this machine with these flags\n", s.name, st.PackedFor, st.Packed)
 	}
 	session, err := p.NewSession()
 	if err != nil {
@@ -84,7 +85,8 @@ type ortEngine struct{ *onnxruntime.Session }
 
 // compiledError reports that onnxruntime cannot read a compiled file.
 func compiledError(s *source) error {
-	return usagef("%s is a compiled file, which onnxruntime cannot read: give the .onnx file that it was made from, or add --reference FILE", s.name)
+	return usagef("%s is a compiled file, which onnxruntime cannot read: give the .onnx file that it was made from, or add --reference "+
+		"FILE", s.name)
 }
 
 func (o *modelFlags) loadReference(s *source, level onnxruntime.Level, taps []onnxruntime.Tap) (*ortEngine, error) {

@@ -38,7 +38,8 @@ var environment = append(optionVariables(), []variable{
 	{Name: "RLXC_DECODER", Does: "file of the decoder that BenchmarkDecode runs"},
 	{Name: "RLXC_FIXTURES", Does: "folder of the large fixtures; tests that need them run only if it is set"},
 	{Name: "RLXC_HOSTILE_MODELS", Does: "files that a child process of the robustness tests runs; the tests set it"},
-	{Name: "RLXC_PACKAGES", Does: "folder of the models that models/scripts/packages.py takes from public packages; the test of them runs only if it is set"},
+	{Name: "RLXC_PACKAGES", Does: "folder of the models that models/scripts/packages.py takes from public packages; the test of them " +
+		"runs only if it is set"},
 	{Name: "RLXC_PLANNER_INSTANCES", Does: "folder of the planner's instances; tests that need them run only if it is set"},
 	{Name: "RLXC_TOKENIZER_BENCH", Does: "folder of the benchmark that models/scripts/bench_tokenizers.py runs; the script sets it"},
 }...)

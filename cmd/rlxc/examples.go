@@ -158,7 +158,8 @@ func cut(batch rlxc.Tensors, infos []rlxc.ValueInfo) []rlxc.Tensors {
 	rows := 0
 	for i, v := range infos {
 		t := batch[v.Name]
-		if len(v.Shape) == 0 || v.Shape[0] != infos[0].Shape[0] || !slices.Contains(freeDims(infos), symbolOf(v.Shape[0])) || i > 0 && t.Shape()[0] != rows {
+		if len(v.Shape) == 0 || v.Shape[0] != infos[0].Shape[0] || !slices.Contains(freeDims(infos), symbolOf(v.Shape[0])) || i > 0 &&
+			t.Shape()[0] != rows {
 			return []rlxc.Tensors{batch}
 		}
 		rows = t.Shape()[0]

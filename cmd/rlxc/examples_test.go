@@ -33,7 +33,8 @@ func TestReadExamples(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, runs, 1)
 	require.Equal(t, ids.Int64s(), runs[0]["ids"].Int64s())
-	runs, err = examplesOf(t, tensor.Named{Name: "ids", Tensor: ids.Reshape(3, 1, 2)}, tensor.Named{Name: "x", Tensor: tensor.New(tensor.F32, 3, 1)})
+	runs, err = examplesOf(t, tensor.Named{Name: "ids", Tensor: ids.Reshape(3, 1, 2)},
+		tensor.Named{Name: "x", Tensor: tensor.New(tensor.F32, 3, 1)})
 	require.NoError(t, err)
 	require.Len(t, runs, 3)
 	require.Equal(t, "i64[1,2]", runs[2]["ids"].String())
@@ -47,10 +48,13 @@ func TestExamplesThatDoNotFit(t *testing.T) {
 		`unknown input "y": the model takes ids, x`:                                        {"ids": ids, "x": x, "y": x},
 		`array "ids" is i32[3,2]: want ids i64[batch,seq]`:                                 {"ids": tensor.New(tensor.I32, 3, 2), "x": x},
 		`array "x" is f32[]: want x f32[batch], or one more leading axis for several runs`: {"ids": ids, "x": tensor.New(tensor.F32)},
-		`array "x", f32[3], has 1 runs, but "ids" has 2`:                                   {"ids": tensor.New(tensor.I64, 2, 3, 2), "x": x},
-		`array "ids" is empty: i64[3,0]`:                                                   {"ids": tensor.New(tensor.I64, 3, 0), "x": x},
-		`array "ids" is empty: i64[0,3,2]`:                                                 {"ids": tensor.New(tensor.I64, 0, 3, 2), "x": x},
-		`array "x" contains NaN at [1]`:                                                    {"ids": ids, "x": tensor.FromSlice([]float32{0, float32(math.NaN()), 0})},
+		`array "x", f32[3], has 1 runs, but "ids" has 2`: {"ids": tensor.New(tensor.I64, 2, 3, 2),
+			"x": x},
+		`array "ids" is empty: i64[3,0]`: {"ids": tensor.New(tensor.I64, 3, 0), "x": x},
+		`array "ids" is empty: i64[0,3,2]`: {"ids": tensor.New(tensor.I64, 0, 3, 2),
+			"x": x},
+		`array "x" contains NaN at [1]`: {"ids": ids,
+			"x": tensor.FromSlice([]float32{0, float32(math.NaN()), 0})},
 	} {
 		var list []tensor.Named
 		for _, name := range []string{"ids", "x", "y"} {
@@ -83,7 +87,8 @@ func TestCut(t *testing.T) {
 
 func TestAccuracyOfSeveralRuns(t *testing.T) {
 	var a accuracy
-	for _, d := range []difference{{Name: "y", MaxAbs: 1, Cosine: 0.9}, {Name: "y", MaxAbs: 3, Cosine: 0.5}, {Name: "y", MaxAbs: 2, Cosine: 1}} {
+	for _, d := range []difference{{Name: "y", MaxAbs: 1, Cosine: 0.9}, {Name: "y", MaxAbs: 3, Cosine: 0.5},
+		{Name: "y", MaxAbs: 2, Cosine: 1}} {
 		a.add(d)
 	}
 	require.InDelta(t, 0.8, float64(a.Cosine), 1e-12)

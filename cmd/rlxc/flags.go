@@ -184,7 +184,8 @@ func (s shapes) bindings(free []string) ([]map[string]int, error) {
 	var out []map[string]int
 	for _, shape := range s {
 		if len(shape) != len(free) {
-			return nil, usagef("--shapes %s: the model has %s: %s", shapeText(shape), counted(len(free), "free dimension"), strings.Join(free, ", "))
+			return nil, usagef("--shapes %s: the model has %s: %s", shapeText(shape), counted(len(free), "free dimension"),
+				strings.Join(free, ", "))
 		}
 		b := map[string]int{}
 		for i, name := range free {

@@ -52,7 +52,8 @@ const (
 
 // A body is head, so many bytes of a unit again and again, and tail: it takes no memory here.
 func body(head, unit string, size int, tail string) io.Reader {
-	return io.MultiReader(strings.NewReader(head), io.LimitReader(&repeated{unit: unit}, int64(size/len(unit)*len(unit))), strings.NewReader(tail))
+	return io.MultiReader(strings.NewReader(head), io.LimitReader(&repeated{unit: unit}, int64(size/len(unit)*len(unit))),
+		strings.NewReader(tail))
 }
 
 type repeated struct {
@@ -133,16 +134,18 @@ func each(n int, do func(i int)) {
 
 // bodies are those that make much of little.
 var bodies = map[string]struct{ path, head, unit, tail string }{
-	"empty lists":      {"/embed", `{"inputs": [`, `[],`, `[]]}`},
-	"empty texts":      {"/v1/embeddings", `{"input": [`, `"",`, `""]}`},
-	"ids":              {"/v1/embeddings", `{"input": [`, `5,`, `5]}`},
-	"ids to decode":    {"/decode", `{"ids": [`, `5,`, `5]}`},
-	"pairs":            {"/models/classify/predict", `{"inputs": [`, `["",""],`, `[""]]}`},
-	"sentences":        {"/similarity", `{"inputs": {"source_sentence": "a", "sentences": [`, `"",`, `""]}}`},
-	"documents":        {"/models/rerank/rerank", `{"query": "a", "documents": [`, `{"text":""},`, `""]}`},
-	"objects of OIP":   {"/v2/models/minilm/infer", `{"inputs": [`, `{},`, `{}]}`},
-	"numbers of OIP":   {"/v2/models/minilm/infer", `{"inputs": [{"name": "input_ids", "shape": [1], "datatype": "FP64", "data": [`, `0,`, `0]}]}`},
-	"strings of OIP":   {"/v2/models/minilm/infer", `{"inputs": [{"name": "input_ids", "shape": [1], "datatype": "BYTES", "data": [`, `"",`, `""]}]}`},
+	"empty lists":    {"/embed", `{"inputs": [`, `[],`, `[]]}`},
+	"empty texts":    {"/v1/embeddings", `{"input": [`, `"",`, `""]}`},
+	"ids":            {"/v1/embeddings", `{"input": [`, `5,`, `5]}`},
+	"ids to decode":  {"/decode", `{"ids": [`, `5,`, `5]}`},
+	"pairs":          {"/models/classify/predict", `{"inputs": [`, `["",""],`, `[""]]}`},
+	"sentences":      {"/similarity", `{"inputs": {"source_sentence": "a", "sentences": [`, `"",`, `""]}}`},
+	"documents":      {"/models/rerank/rerank", `{"query": "a", "documents": [`, `{"text":""},`, `""]}`},
+	"objects of OIP": {"/v2/models/minilm/infer", `{"inputs": [`, `{},`, `{}]}`},
+	"numbers of OIP": {"/v2/models/minilm/infer", `{"inputs": [{"name": "input_ids", "shape": [1], "datatype": "FP64", "data": [`, `0,`,
+		`0]}]}`},
+	"strings of OIP": {"/v2/models/minilm/infer", `{"inputs": [{"name": "input_ids", "shape": [1], "datatype": "BYTES", "data": [`,
+		`"",`, `""]}]}`},
 	"sizes of OIP":     {"/v2/models/minilm/infer", `{"inputs": [{"name": "x", "shape": [`, `1,`, `1], "datatype": "INT64"}]}`},
 	"options":          {"/api/embed", `{"model": "minilm", "input": "a", "options": {"x": [`, `{"a":[]},`, `1]}}`},
 	"a model's name":   {"/v1/embeddings", `{"model": "`, `x`, `", "input": "a"}`},
@@ -154,12 +157,13 @@ var bodies = map[string]struct{ path, head, unit, tail string }{
 	"many to tokenize": {"/tokenize", `{"inputs": ["a"`, `,"` + strings.Repeat("a cat ", 2500) + `"`, `]}`},
 	"many vectors":     {"/embed_all", `{"inputs": ["a"`, `,"` + strings.Repeat("cat ", 200) + `"`, `]}`},
 	"sparse":           {"/models/splade/embed_sparse", `{"inputs": ["a"`, `,"` + strings.Repeat("cat ", 200) + `"`, `]}`},
-	"texts returned":   {"/models/rerank/rerank", `{"query": "a", "return_text": true, "texts": ["a"`, `,"` + strings.Repeat("\\u0001", 2500) + `"`, `]}`},
-	"a long query":     {"/models/rerank/rerank", `{"texts": ["a"], "query": "`, `cat `, `"}`},
-	"deep":             {"/embed", `{"parameters": `, `[`, ``},
-	"spaces":           {"/embed", `{"inputs": "a"`, ` `, `}`},
-	"a number":         {"/embed", `{"inputs": "a", "dimensions": `, `1`, `}`},
-	"any task":         {"/", `{"inputs": [`, `"a",`, `"a"]}`},
+	"texts returned": {"/models/rerank/rerank", `{"query": "a", "return_text": true, "texts": ["a"`,
+		`,"` + strings.Repeat("\\u0001", 2500) + `"`, `]}`},
+	"a long query": {"/models/rerank/rerank", `{"texts": ["a"], "query": "`, `cat `, `"}`},
+	"deep":         {"/embed", `{"parameters": `, `[`, ``},
+	"spaces":       {"/embed", `{"inputs": "a"`, ` `, `}`},
+	"a number":     {"/embed", `{"inputs": "a", "dimensions": `, `1`, `}`},
+	"any task":     {"/", `{"inputs": [`, `"a",`, `"a"]}`},
 }
 
 // attacks on a server, of one peer.
@@ -217,14 +221,17 @@ var attacks = map[string]func(x *target){
 	},
 	"binary strings": func(x *target) {
 		const n = 4 << 20
-		head := fmt.Sprintf(`{"inputs": [{"name": "input_ids", "shape": [%d], "datatype": "BYTES", "parameters": {"binary_data_size": %d}}]}`, n, 4*n)
+		head := fmt.Sprintf(`{"inputs": [{"name": "input_ids", "shape": [%d], "datatype": "BYTES",
+			"parameters": {"binary_data_size": %d}}]}`, n, 4*n)
 		each(4, func(int) {
-			x.send("/v2/models/minilm/infer", body(head, "\x00\x00\x00\x00", 4*n, ""), "Inference-Header-Content-Length", strconv.Itoa(len(head)))
+			x.send("/v2/models/minilm/infer", body(head, "\x00\x00\x00\x00", 4*n, ""), "Inference-Header-Content-Length",
+				strconv.Itoa(len(head)))
 		})
 	},
 	"large answers of OIP": func(x *target) {
 		in := func(name string, value int) string {
-			return fmt.Sprintf(`{"name": %q, "shape": [2000, 100], "datatype": "INT64", "data": [%s%d]}`, name, strings.Repeat(fmt.Sprintf("%d,", value), 199999), value)
+			return fmt.Sprintf(`{"name": %q, "shape": [2000, 100], "datatype": "INT64", "data": [%s%d]}`, name,
+				strings.Repeat(fmt.Sprintf("%d,", value), 199999), value)
 		}
 		text := `{"inputs": [` + in("input_ids", 5) + "," + in("attention_mask", 1) + "," + in("token_type_ids", 0) + `]}`
 		each(3, func(int) { x.send("/v2/models/minilm/infer", strings.NewReader(text)) })
@@ -232,23 +239,27 @@ var attacks = map[string]func(x *target){
 	"gRPC without a key": func(x *target) {
 		data := make([]byte, 30<<20)
 		each(6, func(int) {
-			err := x.badC.Invoke(x.t.Context(), inferMethod, &oippb.ModelInferRequest{RawInputContents: [][]byte{data}}, new(oippb.ModelInferResponse))
+			err := x.badC.Invoke(x.t.Context(), inferMethod, &oippb.ModelInferRequest{RawInputContents: [][]byte{data}},
+				new(oippb.ModelInferResponse))
 			require.Equal(x.t, codes.Unauthenticated, status.Code(err))
 		})
 		var streams []grpc.ClientStream
 		ctx, cancel := context.WithCancel(x.t.Context())
 		defer cancel()
 		for range 80 {
-			if s, err := x.badC.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, "/inference.GRPCInferenceService/ServerLive"); err == nil {
+			if s, err := x.badC.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true},
+				"/inference.GRPCInferenceService/ServerLive"); err == nil {
 				streams = append(streams, s)
 			}
 		}
-		require.NoError(x.t, x.goodC.Invoke(ctx, "/inference.GRPCInferenceService/ServerLive", &oippb.ServerLiveRequest{}, new(oippb.ServerLiveResponse)))
+		require.NoError(x.t, x.goodC.Invoke(ctx, "/inference.GRPCInferenceService/ServerLive", &oippb.ServerLiveRequest{},
+			new(oippb.ServerLiveResponse)))
 		_ = streams
 	},
 	"gRPC messages": func(x *target) {
 		key := metadata.AppendToOutgoingContext(x.t.Context(), "authorization", "Bearer k")
-		small := &oippb.ModelInferRequest_InferInputTensor{Name: "input_ids", Datatype: "INT64", Shape: []int64{1}, Contents: &oippb.InferTensorContents{Int64Contents: make([]int64, 8<<20)}}
+		small := &oippb.ModelInferRequest_InferInputTensor{Name: "input_ids", Datatype: "INT64", Shape: []int64{1},
+			Contents: &oippb.InferTensorContents{Int64Contents: make([]int64, 8<<20)}}
 		for _, q := range []*oippb.ModelInferRequest{{ModelName: "minilm", Inputs: []*oippb.ModelInferRequest_InferInputTensor{small}},
 			{ModelName: "minilm", Inputs: slices.Repeat([]*oippb.ModelInferRequest_InferInputTensor{{}}, 1<<20)},
 			{ModelName: "minilm", RawInputContents: make([][]byte, 1<<20)}, {ModelName: strings.Repeat("x", 20<<20)}} {
@@ -275,12 +286,15 @@ func peak(t *testing.T, pid int) int64 {
 	return kib << 10
 }
 
-// TestHostileClients attacks a server in all ways at hand, while a neighbour asks on: the server lives, the neighbour is answered, and memory stays
+// TestHostileClients attacks a server in all ways at hand, while a neighbour asks on: the server lives, the neighbour is answered, and
+// memory stays
 // within the limit, or little above it. It uses the loopback device alone.
 func TestHostileClients(t *testing.T) {
-	c, url, log := serveProcess(t, served+"minilm", served+"rerank", served+"classify", served+"splade", "--memory-limit", strconv.Itoa(hostileLimit), "--api-key", "k",
+	c, url, log := serveProcess(t, served+"minilm", served+"rerank", served+"classify", served+"splade", "--memory-limit",
+		strconv.Itoa(hostileLimit), "--api-key", "k",
 		"--grpc-address", "127.0.0.1:0", "--read-timeout", "10s", "--timeout", "20s")
-	x := &target{t: t, url: url, grpc: log.await(t, `grpc=(\S+)`)[1], bad: &http.Client{Transport: &http.Transport{DialContext: from("127.0.0.1")}},
+	x := &target{t: t, url: url, grpc: log.await(t, `grpc=(\S+)`)[1],
+		bad:  &http.Client{Transport: &http.Transport{DialContext: from("127.0.0.1")}},
 		good: &http.Client{Transport: &http.Transport{DialContext: from("127.0.0.2")}}}
 	x.badC, x.goodC = x.dial("127.0.0.1"), x.dial("127.0.0.2")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -368,7 +382,8 @@ func TestMutatedCalls(t *testing.T) {
 			}
 			var answer []byte
 			err := c.Invoke(t.Context(), "/inference.GRPCInferenceService/"+method, &data, &answer, grpc.ForceCodec(asIs{}))
-			require.Contains(t, []codes.Code{codes.OK, codes.InvalidArgument, codes.NotFound, codes.ResourceExhausted}, status.Code(err), "%s %x: %v", method, data, err)
+			require.Contains(t, []codes.Code{codes.OK, codes.InvalidArgument, codes.NotFound, codes.ResourceExhausted}, status.Code(err),
+				"%s %x: %v", method, data, err)
 		}
 	}
 	require.Equal(t, exitDone, stop())
@@ -418,10 +433,14 @@ func TestHostileInputs(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"a quotation mark":   {[]string{"embed", model, "--input", write("a.csv", strings.NewReader("text\n\"abc"))}, nil, exitInput, "a.csv:"},
-		"a quotation's end":  {[]string{"embed", model, "--input", write("b.csv", body("text\n\"", "abc\n", 200<<20, ""))}, nil, exitInput, "longer than 16 MiB"},
-		"a long line":        {[]string{"embed", model, "--input", write("c.txt", body("", "abc ", 100<<20, "\n"))}, nil, exitInput, "longer than 16 MiB"},
-		"a deep object":      {[]string{"embed", model, "--input", write("d.jsonl", body(`{"text": `, "[", 8<<20, "\n"))}, nil, exitInput, "no JSON object"},
+		"a quotation mark": {[]string{"embed", model, "--input", write("a.csv", strings.NewReader("text\n\"abc"))}, nil, exitInput,
+			"a.csv:"},
+		"a quotation's end": {[]string{"embed", model, "--input", write("b.csv", body("text\n\"", "abc\n", 200<<20, ""))}, nil,
+			exitInput, "longer than 16 MiB"},
+		"a long line": {[]string{"embed", model, "--input", write("c.txt", body("", "abc ", 100<<20, "\n"))}, nil, exitInput,
+			"longer than 16 MiB"},
+		"a deep object": {[]string{"embed", model, "--input", write("d.jsonl", body(`{"text": `, "[", 8<<20, "\n"))}, nil, exitInput,
+			"no JSON object"},
 		"a pipe":             {[]string{"embed", model, "--input", pipe}, nil, exitInput, "not a regular file"},
 		"a part elsewhere":   {[]string{"embed", model, "a", "-o", part}, nil, exitInput, "not a regular file"},
 		"a long text":        {[]string{"tokenize", tokens}, body("", "a cat ", 1<<20, "\n"), exitDone, ""},

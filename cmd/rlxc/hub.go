@@ -125,7 +125,8 @@ removes one, and what of the cache's shared store it was the last to use.`,
 				fmt.Fprintln(w, "MODEL\tSIZE\tREVISION\tCOMMIT\tFILES\tMODIFIED")
 				for _, r := range repos {
 					for _, rev := range r.Revisions {
-						fmt.Fprintf(w, "%s\t%s\t%s\t%.10s\t%d\t%s\n", r.ID, mebibytes(r.Bytes), options.Join(rev.Refs), rev.Commit, rev.Files, rev.Used.Format(time.DateOnly))
+						fmt.Fprintf(w, "%s\t%s\t%s\t%.10s\t%d\t%s\n", r.ID, mebibytes(r.Bytes), options.Join(rev.Refs), rev.Commit,
+							rev.Files, rev.Used.Format(time.DateOnly))
 					}
 				}
 				return w.Flush()

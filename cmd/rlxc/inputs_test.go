@@ -15,7 +15,8 @@ func TestEmbeddingIndices(t *testing.T) {
 	g := ir.NewGraph("g")
 	ids := g.AddInput("ids", ir.TensorOf(tensor.I64, ir.Sym("b"), ir.Sym("s")))
 	types := g.AddInput("types", ir.TensorOf(tensor.I64, ir.Sym("b"), ir.Sym("s")))
-	words, positions, kinds := g.NewConst("", tensor.New(tensor.F32, 9, 4)), g.NewConst("", tensor.New(tensor.F32, 16, 4)), g.NewConst("", tensor.New(tensor.F32, 2, 4))
+	words, positions, kinds := g.NewConst("", tensor.New(tensor.F32, 9, 4)), g.NewConst("", tensor.New(tensor.F32, 16, 4)),
+		g.NewConst("", tensor.New(tensor.F32, 2, 4))
 	out, err := g.Append(ir.Embedding{Eps: 1e-5}, []*ir.Value{nil, nil, words, ids, positions, nil, kinds, types})
 	require.NoError(t, err)
 	g.Outputs = out

@@ -107,7 +107,8 @@ func operatorTable(out io.Writer, ops []lower.Operator) error {
 		for ; k < len(ops) && ops[k].Domain == first.Domain && ops[k].Name == first.Name; k++ {
 			last, versions = ops[k], append(versions, fmt.Sprint(ops[k].Since))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", operatorName(first.Domain, first.Name), strings.Join(versions, ", "), lower.ShortTypes(last.Types), first.Backends["cpu"],
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", operatorName(first.Domain, first.Name), strings.Join(versions, ", "),
+			lower.ShortTypes(last.Types), first.Backends["cpu"],
 			first.Backends["wgpu"], first.Backends["cuda"])
 	}
 	return w.Flush()

@@ -297,7 +297,8 @@ func (r *inspectReport) text(out io.Writer) error {
 		fmt.Fprintf(w, "flops\t%s\n", r.Flops)
 	}
 	if m := r.Memory; m != nil {
-		fmt.Fprintf(w, "memory\t%s of weights, %s of arena at %s\n", bytesText(m.Weights), bytesText(m.Arena), testCase{dims: m.Dims}.name())
+		fmt.Fprintf(w, "memory\t%s of weights, %s of arena at %s\n", bytesText(m.Weights), bytesText(m.Arena),
+			testCase{dims: m.Dims}.name())
 	}
 	fmt.Fprintf(w, "nodes\t%d\n", r.Nodes)
 	w.Flush()

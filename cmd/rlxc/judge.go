@@ -211,7 +211,8 @@ read by windows that overlap.`,
 				fmt.Fprintln(w, "ENTITY\tLABEL\tSCORE\tBYTES\tWHERE")
 				for i, r := range results {
 					for _, e := range r.(*tagged).Entities {
-						fmt.Fprintf(w, "%s\t%s\t%.4f\t%d:%d\t%s\n", shorten(e.Text), shown(e.Label), e.Score, e.Start, e.End, items[i].where)
+						fmt.Fprintf(w, "%s\t%s\t%.4f\t%d:%d\t%s\n", shorten(e.Text), shown(e.Label), e.Score, e.Start, e.End,
+							items[i].where)
 					}
 				}
 				return nil
@@ -221,7 +222,8 @@ read by windows that overlap.`,
 	t.register(c, "")
 	f := c.Flags()
 	enum(c, &o.Aggregation, "aggregation", "how the tokens' labels become entities", pipeline.Aggregations()...)
-	f.IntVar(&o.Stride, "stride", 0, "tokens that the windows over a long text have in common (default a quarter of a row; below 0 cuts the text)")
+	f.IntVar(&o.Stride, "stride", 0, "tokens that the windows over a long text have in common (default a quarter of a row; below 0 cuts "+
+		"the text)")
 	return c
 }
 

@@ -11,7 +11,8 @@ import (
 
 // FuzzLines reads any bytes as comma-separated values and as lines of JSON: what is wrong is an error of a line, and the reader ends.
 func FuzzLines(f *testing.F) {
-	for _, text := range []string{"text\n\"abc", "text,b\na,\"x\ny\"\n", `{"text": "a"}` + "\n", "{\"text\": 1}\n[\n", "\xff\n", "text\n\"\"\"\n", "", "a\n\"a\"b\n"} {
+	for _, text := range []string{"text\n\"abc", "text,b\na,\"x\ny\"\n", `{"text": "a"}` + "\n", "{\"text\": 1}\n[\n", "\xff\n",
+		"text\n\"\"\"\n", "", "a\n\"a\"b\n"} {
 		f.Add([]byte(text))
 	}
 	dir := f.TempDir()

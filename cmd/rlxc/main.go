@@ -134,9 +134,11 @@ is, and 130 or 143 after an interrupt.`,
 		}
 		return err
 	})
-	root.AddCommand(embedCommand(), rerankCommand(), classifyCommand(), tagCommand(), answerCommand(), serveCommand(), pullCommand(), cacheCommand(),
+	root.AddCommand(embedCommand(), rerankCommand(), classifyCommand(), tagCommand(), answerCommand(), serveCommand(), pullCommand(),
+		cacheCommand(),
 		runCommand(), validateCommand(), planCommand(), inspectCommand(), compileCommand(), benchCommand(),
-		benchWorkerCommand(), quantizeCommand(), tokenizeCommand(), modelsCommand(), devicesCommand(), environmentCommand(), versionCommand())
+		benchWorkerCommand(), quantizeCommand(), tokenizeCommand(), modelsCommand(), devicesCommand(), environmentCommand(),
+		versionCommand())
 	started = new(bool)
 	for _, c := range root.Commands() {
 		run := c.RunE

@@ -48,7 +48,8 @@ var given = map[string]string{"Backend": "cuda", "Device": "nosuch", "Level": "1
 var compiled = map[string]map[string]string{
 	"plan":    {"Dims": ""}, // it is the plan that has the sizes
 	"inspect": {"Dims": ""},
-	"serve":   {"MemoryLimit": "16MiB", "Unpad": "false"}, // half for arenas, of which texts and tensors have a part each; it is the default
+	// half for arenas, of which texts and tensors have a part each; it is the default
+	"serve": {"MemoryLimit": "16MiB", "Unpad": "false"},
 }
 
 // TestOptionsReachCompilations: every command that compiles has every flag of the options of a compilation, and compiles with what it is
@@ -132,7 +133,8 @@ func TestTextCommandsGiveWhatTheAPIGives(t *testing.T) {
 			defer m.Close()
 			want, err := m.Embed(t.Context(), []string{"a text"}, pipeline.EmbedOptions{})
 			require.NoError(t, err)
-			said, err := exec.CommandContext(t.Context(), "rlxc", append([]string{"embed", model, "a text", "--json"}, c.args...)...).Output()
+			said, err := exec.CommandContext(t.Context(), "rlxc",
+				append([]string{"embed", model, "a text", "--json"}, c.args...)...).Output()
 			require.NoError(t, err)
 			var got embedding
 			require.NoError(t, json.Unmarshal(said, &got))

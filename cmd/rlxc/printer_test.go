@@ -19,8 +19,10 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left
 // TestOutputThatCannotBeWritten: a command whose output is lost has not done what it was asked for.
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	for _, line := range []string{
-		"run bert-tiny --zeros --dim batch=1 --dim seq=2", "run bert-tiny --zeros --dim batch=1 --dim seq=2 --json", "validate bert-tiny", "inspect bert-tiny",
-		"inspect --ops", "compile bert-tiny", "plan bert-tiny --dim batch=1 --dim seq=2", "plan bert-tiny --dim batch=1 --dim seq=2:3", "models", "environment", "devices",
+		"run bert-tiny --zeros --dim batch=1 --dim seq=2", "run bert-tiny --zeros --dim batch=1 --dim seq=2 --json", "validate bert-tiny",
+		"inspect bert-tiny",
+		"inspect --ops", "compile bert-tiny", "plan bert-tiny --dim batch=1 --dim seq=2", "plan bert-tiny --dim batch=1 --dim seq=2:3",
+		"models", "environment", "devices",
 	} {
 		var said strings.Builder
 		require.Equal(t, exitInput, execute(context.Background(), strings.Fields(line), fullDisk{}, &said), line)
@@ -38,12 +40,14 @@ func TestPrinter(t *testing.T) {
 	require.Equal(t, strings.Repeat("x", 120)+"… (500 bytes)", shown(strings.Repeat("x", 500)))
 }
 
-// FuzzJSON holds that --json of a command is UTF-8 and JSON whatever its texts are, and that the filter keeps it what it was wherever writes
+// FuzzJSON holds that --json of a command is UTF-8 and JSON whatever its texts are, and that the filter keeps it what it was wherever
+// writes
 // end.
 func FuzzJSON(f *testing.F) {
 	const tokens = "../../tokenizer/testdata/tokenizer.json"
 	model := served + "minilm"
-	for _, text := range []string{"a", "\x7f", "\u009b2J", "\u202e", "\xff", "ü\xe2\x80", strings.Repeat("é", 3000), "\x1b[2J", "\u2028\x00"} {
+	for _, text := range []string{"a", "\x7f", "\u009b2J", "\u202e", "\xff", "ü\xe2\x80", strings.Repeat("é", 3000), "\x1b[2J",
+		"\u2028\x00"} {
 		f.Add(text, uint16(7))
 	}
 	f.Fuzz(func(t *testing.T, text string, size uint16) {
@@ -63,7 +67,8 @@ func FuzzJSON(f *testing.F) {
 		if text == "" || strings.ContainsAny(text, "\x00") || strings.HasPrefix(text, "-") || len(text) > 1<<12 {
 			return
 		}
-		for _, args := range [][]string{{"tokenize", tokens}, {"embed", model}, {"classify", served + "classify"}, {"inspect"}, {"run"}, {"plan"}, {"compile"}, {"validate"}} {
+		for _, args := range [][]string{{"tokenize", tokens}, {"embed", model}, {"classify", served + "classify"}, {"inspect"}, {"run"},
+			{"plan"}, {"compile"}, {"validate"}} {
 			out.Reset()
 			code := execute(t.Context(), append(args, text, "--json"), &out, io.Discard)
 			if code != exitDone && len(args) == 1 {

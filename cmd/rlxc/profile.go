@@ -101,12 +101,14 @@ func (p *profile) text(out io.Writer) error {
 	ops, total := p.byOp()
 	fmt.Fprintln(w, "\nTIME ms\tSHARE\tGFLOP/s\tSTEPS\t  OP")
 	for _, o := range ops {
-		fmt.Fprintf(w, "%.3f\t%.1f%%\t%s\t%d\t  %s\n", ms(o.time), 100*o.time.Seconds()/max(total.Seconds(), 1e-9), flopRate(o.flops, o.time), o.steps, o.op)
+		fmt.Fprintf(w, "%.3f\t%.1f%%\t%s\t%d\t  %s\n", ms(o.time), 100*o.time.Seconds()/max(total.Seconds(), 1e-9),
+			flopRate(o.flops, o.time), o.steps, o.op)
 	}
 	w.Flush()
 	fmt.Fprintln(w, "\nSTART ms\tTIME ms\tGFLOP/s\t  STEP")
 	for _, s := range p.Steps {
-		fmt.Fprintf(w, "%.3f\t%.3f\t%s\t  %s %s\n", ms(s.Start), ms(s.End-s.Start), flopRate(s.Flops, s.End-s.Start), s.Op, originText(s.Nodes))
+		fmt.Fprintf(w, "%.3f\t%.3f\t%s\t  %s %s\n", ms(s.Start), ms(s.End-s.Start), flopRate(s.Flops, s.End-s.Start), s.Op,
+			originText(s.Nodes))
 	}
 	return w.Flush()
 }

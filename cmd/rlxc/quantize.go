@@ -64,7 +64,8 @@ inputs of the sizes of --shapes.`,
 		names = append(names, string(form.form))
 	}
 	f.StringVar(&q.calibrate, "calibrate", "", "typical inputs (.npz, .txt)")
-	f.StringVar(&q.text.tokenizer, "tokenizer", "", "tokenizer for a .txt: tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
+	f.StringVar(&q.text.tokenizer, "tokenizer", "",
+		"tokenizer for a .txt: tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
 	f.Var(&q.shapes, "shapes", "sizes of generated inputs, in order of appearance (default "+defaultShapes+")")
 	c.MarkFlagRequired("output")
 	c.MarkFlagsOneRequired(names...)
@@ -119,8 +120,9 @@ func (q *quantization) run(c *cobra.Command, args []string) error {
 	if err := onnx.Save(q.output, p.(*onnxpb.ModelProto)); err != nil {
 		return err
 	}
-	report := &quantizeReport{Model: src.name, Form: form, File: q.output, Bytes: proto.Size(p), OriginalBytes: proto.Size(inside.Proto(original.model)),
-		Quantised: quantize.Summary(made.Quantised), Kept: quantize.Summary(made.Kept)}
+	report := &quantizeReport{Model: src.name, Form: form, File: q.output, Bytes: proto.Size(p),
+		OriginalBytes: proto.Size(inside.Proto(original.model)),
+		Quantised:     quantize.Summary(made.Quantised), Kept: quantize.Summary(made.Kept)}
 	if err := q.compare(c, report, examples, want, namesOf(original.Outputs())); err != nil {
 		return err
 	}
@@ -204,6 +206,7 @@ func (r *quantizeReport) text(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%.2e\t%.6f\t%.6f\n", shown(o.Name), o.MaxAbs, o.Cosine, o.Lowest)
 	}
 	w.Flush()
-	_, err := fmt.Fprintf(out, "%s: %s, of %s in %s; compared in %s\n", r.File, bytesText(int64(r.Bytes)), bytesText(int64(r.OriginalBytes)), r.Model, counted(r.Runs, "run"))
+	_, err := fmt.Fprintf(out, "%s: %s, of %s in %s; compared in %s\n", r.File, bytesText(int64(r.Bytes)),
+		bytesText(int64(r.OriginalBytes)), r.Model, counted(r.Runs, "run"))
 	return err
 }

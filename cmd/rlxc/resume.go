@@ -61,7 +61,8 @@ func seek(f *os.File, at int64) error {
 	return err
 }
 
-// check finds the results of whole rounds, and cuts off what follows them: texts of a round share batches, and would have other last bits in
+// check finds the results of whole rounds, and cuts off what follows them: texts of a round share batches, and would have other last bits
+// in
 // others.
 func (r *results) check() error {
 	f, err := r.frames()

@@ -48,7 +48,8 @@ rerank, classify, tag and answer make answers of texts.
 	}
 	r.registerEngine(c)
 	f := c.Flags()
-	f.StringArrayVar(&r.inputs, "input", nil, "name=file ("+endings(readers)+"), or an .npz with arrays named after the inputs (repeatable)")
+	f.StringArrayVar(&r.inputs, "input", nil,
+		"name=file ("+endings(readers)+"), or an .npz with arrays named after the inputs (repeatable)")
 	f.BoolVar(&r.zeros, "zeros", false, "inputs of zeros")
 	f.BoolVar(&r.random, "random", false, "random inputs: valid ids, masks with padding, numbers around 0")
 	f.StringVarP(&r.output, "output", "o", "", "write the outputs to a file ("+endings(writers)+")")
@@ -100,7 +101,8 @@ func (r *running) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	report := &runReport{Model: src.name, Backend: r.Backend, Outputs: out, Seconds: time.Since(begin).Seconds(), names: namesOf(e.Outputs())}
+	report := &runReport{Model: src.name, Backend: r.Backend, Outputs: out, Seconds: time.Since(begin).Seconds(),
+		names: namesOf(e.Outputs())}
 	if r.output != "" {
 		if err := writeOutputs(r.output, report.names, out); err != nil {
 			return err

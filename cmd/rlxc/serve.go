@@ -103,8 +103,10 @@ models. SIGTERM answers what has begun and ends; SIGHUP opens the model files an
 	f.IntVar(&s.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
 	f.StringVar(&s.open.Variant, "variant", "", "which ONNX file of a folder, such as quantized for model_quantized.onnx")
 	f.StringVar(&s.open.Revision, "revision", "", "branch, tag or commit of models of the hub (default main)")
-	enum(c, &s.open.Pooling, "pool", "how embedding models make one vector of the tokens', whatever their files say", pipeline.Poolings()...)
-	f.BoolVar(&s.truncate, "truncate", true, "cut texts that are too long, where a request does not say; without it they are refused with status 413")
+	enum(c, &s.open.Pooling, "pool", "how embedding models make one vector of the tokens', whatever their files say",
+		pipeline.Poolings()...)
+	f.BoolVar(&s.truncate, "truncate", true, "cut texts that are too long, where a request does not say; without it they are refused "+
+		"with status 413")
 	f.Var(&s.maxBody, "max-body", "bytes of a request's body")
 	f.IntVar(&s.options.MaxTexts, "max-texts", 2048, "texts of a request")
 	f.IntVar(&s.options.MaxRequests, "max-requests", 512, "requests that are answered at a time")
@@ -245,7 +247,8 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 			return err
 		}
 		defer l.Close()
-		ends, listeners, urls = append(ends, s.web(oipgrpc.Handler(handler, o.Version), o, secure, log)), append(listeners, l), append(urls, "grpc", l.Addr().String())
+		ends, listeners, urls = append(ends, s.web(oipgrpc.Handler(handler, o.Version), o, secure, log)), append(listeners, l),
+			append(urls, "grpc", l.Addr().String())
 	}
 	ended := make(chan error, len(ends))
 	for i, e := range ends {
@@ -285,8 +288,10 @@ func (s *serving) web(handler http.Handler, o server.Options, secure *tls.Config
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{Handler: handler, ReadTimeout: s.read, ReadHeaderTimeout: min(s.read, 10*time.Second), WriteTimeout: s.read + o.Timeout + time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), TLSConfig: secure, Protocols: protocols,
+	return &http.Server{Handler: handler, ReadTimeout: s.read, ReadHeaderTimeout: min(s.read, 10*time.Second), WriteTimeout: s.read +
+		o.Timeout + time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		TLSConfig: secure, Protocols: protocols,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10}}
 }
 

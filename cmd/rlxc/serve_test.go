@@ -57,7 +57,8 @@ func (t *tail) await(tb testing.TB, pattern string) []string {
 	tb.Helper()
 	re := regexp.MustCompile(pattern)
 	var m []string
-	require.Eventually(tb, func() bool { m = re.FindStringSubmatch(t.String()); return m != nil }, 30*time.Second, 5*time.Millisecond, "%s", t)
+	require.Eventually(tb, func() bool { m = re.FindStringSubmatch(t.String()); return m != nil }, 30*time.Second, 5*time.Millisecond,
+		"%s", t)
 	return m
 }
 
@@ -162,7 +163,8 @@ func TestServeWrong(t *testing.T) {
 		{[]string{served + "minilm", "--address", "127.0.0.1:99999"}, exitInput, "99999"},
 	} {
 		log := &tail{}
-		require.Equal(t, x.code, execute(t.Context(), append([]string{"serve", "--address", "127.0.0.1:0"}, x.args...), io.Discard, log), "%v: %s", x.args, log)
+		require.Equal(t, x.code, execute(t.Context(), append([]string{"serve", "--address", "127.0.0.1:0"}, x.args...), io.Discard, log),
+			"%v: %s", x.args, log)
 		require.Contains(t, log.String(), x.says)
 	}
 	t.Setenv(envName("timeout"), "soon")
@@ -172,8 +174,9 @@ func TestServeWrong(t *testing.T) {
 }
 
 func TestModelName(t *testing.T) {
-	for path, want := range map[string]string{"org/all-MiniLM-L6-v2@main": "all-MiniLM-L6-v2", "a/b/onnx/model.onnx": "b", "a/tiny.onnx": "tiny",
-		"./x/": "x", "model.onnx": "model"} {
+	for path, want := range map[string]string{"org/all-MiniLM-L6-v2@main": "all-MiniLM-L6-v2", "a/b/onnx/model.onnx": "b",
+		"a/tiny.onnx": "tiny",
+		"./x/":        "x", "model.onnx": "model"} {
 		require.Equal(t, want, modelName(path))
 	}
 }
@@ -199,19 +202,22 @@ func TestServeGRPC(t *testing.T) {
 	require.Equal(t, "POST /v1/traces", <-got)
 }
 
-// Clients of gRPC that send no message, or none of gRPC's, take nothing with them. Without a key they take no place, and with one half of the
+// Clients of gRPC that send no message, or none of gRPC's, take nothing with them. Without a key they take no place, and with one half of
+// the
 // places: another peer is answered.
 func TestServeGRPCBadClients(t *testing.T) {
-	_, log, stop := startServe(t, served+"minilm", "--grpc-address", "127.0.0.1:0", "--read-timeout", "4s", "--timeout", "4s", "--api-key", "k", "--max-requests", "8")
+	_, log, stop := startServe(t, served+"minilm", "--grpc-address", "127.0.0.1:0", "--read-timeout", "4s", "--timeout", "4s",
+		"--api-key", "k", "--max-requests", "8")
 	address := log.await(t, `grpc=(\S+)`)[1]
 	garbage, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	io.WriteString(garbage, "POST / HTTP/1.1\r\n\r\n")
 	garbage.Close()
 	dial := func(from string) *grpc.ClientConn {
-		c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
-			return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(ctx, "tcp", to)
-		}))
+		c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+				return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(ctx, "tcp", to)
+			}))
 		require.NoError(t, err)
 		t.Cleanup(func() { c.Close() })
 		return c
@@ -234,9 +240,11 @@ func TestServeGRPCBadClients(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return status.Code(bad.Invoke(keyed, infer, &oippb.ModelInferRequest{}, new(oippb.ModelInferResponse))) == codes.ResourceExhausted
 	}, 3*time.Second, time.Millisecond)
-	require.Equal(t, codes.NotFound, status.Code(good.Invoke(keyed, infer, &oippb.ModelInferRequest{ModelName: "x"}, new(oippb.ModelInferResponse))))
+	require.Equal(t, codes.NotFound, status.Code(good.Invoke(keyed, infer, &oippb.ModelInferRequest{ModelName: "x"},
+		new(oippb.ModelInferResponse))))
 	for _, s := range held {
-		require.Contains(t, []codes.Code{codes.DeadlineExceeded, codes.Internal, codes.Canceled, codes.Unavailable}, status.Code(s.RecvMsg(new(oippb.ModelInferResponse))))
+		require.Contains(t, []codes.Code{codes.DeadlineExceeded, codes.Internal, codes.Canceled, codes.Unavailable},
+			status.Code(s.RecvMsg(new(oippb.ModelInferResponse))))
 	}
 	require.Equal(t, exitDone, stop(), "%s", log)
 }
@@ -246,7 +254,8 @@ func TestBenchServe(t *testing.T) {
 	texts := filepath.Join(t.TempDir(), "texts.txt")
 	require.NoError(t, os.WriteFile(texts, []byte("a cat\n12\n"), 0o600))
 	var out bytes.Buffer
-	args := []string{"bench", "--serve", url + "/v1/embeddings", "--serve-key", "k", "--serve-model", "minilm", "--throughput", texts, "--duration", "200ms", "--json"}
+	args := []string{"bench", "--serve", url + "/v1/embeddings", "--serve-key", "k", "--serve-model", "minilm", "--throughput", texts,
+		"--duration", "200ms", "--json"}
 	require.Equal(t, exitDone, execute(t.Context(), args, &out, log), "%s", log)
 	var r loadReport
 	require.NoError(t, json.Unmarshal(out.Bytes(), &r))

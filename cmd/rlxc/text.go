@@ -93,7 +93,8 @@ func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, src *
 		n, known := limits[name]
 		for i := range t.Len() {
 			if id := t.Int64(i); known && id >= int64(n) {
-				return nil, fmt.Errorf("the tokenizer does not belong to this model: it sets %s to %d, but the model's table has %d rows", name, id, n)
+				return nil, fmt.Errorf("the tokenizer does not belong to this model: it sets %s to %d, but the model's table has %d rows",
+					name, id, n)
 			}
 		}
 	}

@@ -16,7 +16,8 @@ import (
 // TestSentences compares embeddings of text with those that PyTorch made of the same model.
 func TestSentences(t *testing.T) {
 	sentences := fixtures.Sentences(t)
-	args := []string{"embed", fixtures.Dir(t, "minilm"), "--tokenizer", fixtures.Dir(t, "tokenizer"), "--pool", "mean", "--normalize", "--json"}
+	args := []string{"embed", fixtures.Dir(t, "minilm"), "--tokenizer", fixtures.Dir(t, "tokenizer"), "--pool", "mean", "--normalize",
+		"--json"}
 	for _, s := range sentences {
 		args = append(args, s.Text)
 	}

@@ -129,7 +129,8 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task
 			fmt.Fprintf(c.ErrOrStderr(), "%s.part has %d results: going on after them\n", t.output, skip)
 		}
 		if file.lost {
-			fmt.Fprintf(c.ErrOrStderr(), "%s.part was changed, or not written to its end: what follows %d results is computed again\n", t.output, skip)
+			fmt.Fprintf(c.ErrOrStderr(), "%s.part was changed, or not written to its end: what follows %d results is computed again\n",
+				t.output, skip)
 		}
 	}
 	bar, begun := progress(c, -1, "texts"), time.Now()

@@ -46,7 +46,8 @@ With --json it prints an object for each row, on a line of its own.`,
 	f := c.Flags()
 	f.StringVar(&o.pair, "pair", "", "the second text of every row")
 	f.IntVar(&o.maxLength, "max-length", 0, "tokens of a row; longer ones are cut (default any)")
-	f.IntVar(&o.stride, "stride", 0, "with --max-length: make windows of long texts, each of which repeats so many tokens of the one before")
+	f.IntVar(&o.stride, "stride", 0, "with --max-length: make windows of long texts, each of which repeats so many tokens of the one "+
+		"before")
 	f.BoolVar(&o.count, "count", false, "print the number of tokens of each text alone")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {

@@ -276,7 +276,8 @@ func (f *File) section(number int, t ir.Type, layout packed.Layout) (*tensor.Ten
 func (f *File) Verify() error {
 	for i, s := range f.header.Sections {
 		if crc32.Checksum(f.data[s.Offset:s.Offset+s.Length], castagnoli) != s.Crc {
-			return fmt.Errorf("%w: section %d, bytes %d to %d, is damaged: the checksum differs", ErrInvalid, i, s.Offset, s.Offset+s.Length)
+			return fmt.Errorf("%w: section %d, bytes %d to %d, is damaged: the checksum differs", ErrInvalid, i, s.Offset,
+				s.Offset+s.Length)
 		}
 	}
 	return nil

@@ -10,7 +10,8 @@ import (
 )
 
 // Where the elements of a resized tensor lie between those of the operand is computed on the host, in float64, and comes to the device as a
-// table of words: for each place along an axis so many pairs of a neighbour and its weight, of which fewer count where a neighbour is MixEnd.
+// table of words: for each place along an axis so many pairs of a neighbour and its weight, of which fewer count where a neighbour is
+// MixEnd.
 
 // MixEnd stands in the table for no neighbour. Where it is the first of a place, the place lies outside.
 const MixEnd = math.MaxUint32

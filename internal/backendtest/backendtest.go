@@ -30,7 +30,8 @@ func Plan(t testing.TB, g *ir.Graph, d *target.Target) *backend.Planned {
 	options.Alignment, options.Segment = d.Align, d.Segment
 	p, err := planner.Solve(&lives.Problem, options)
 	require.NoError(t, err)
-	return &backend.Planned{Graph: g, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers, Scratch: lives.Scratch, Problem: &lives.Problem, Plan: p}
+	return &backend.Planned{Graph: g, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers, Scratch: lives.Scratch,
+		Problem: &lives.Problem, Plan: p}
 }
 
 // Inputs fills a graph's inputs, the same at every call: floats around 0; indices, which are inputs named i, within an axis of

@@ -130,7 +130,8 @@ func sequenceOf(data []byte) (*tensor.Tensor, error) {
 		}
 		field := data[:n]
 		data = data[n:]
-		if decode := map[protowire.Number]func([]byte) (*tensor.Tensor, error){3: tensorOf, 5: sequenceOf, 7: sequenceOf}[number]; decode != nil {
+		if decode := map[protowire.Number]func([]byte) (*tensor.Tensor, error){3: tensorOf, 5: sequenceOf,
+			7: sequenceOf}[number]; decode != nil {
 			value, _ := protowire.ConsumeBytes(field)
 			t, err := decode(value)
 			if err != nil {

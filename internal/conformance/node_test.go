@@ -108,7 +108,8 @@ func TestNodes(t *testing.T) {
 	listed, err := readManifest(manifestFile)
 	require.NoError(t, err)
 	for name := range listed {
-		require.True(t, slices.ContainsFunc(cases, func(c *testCase) bool { return c.name == name }), "%s lists %s, which is no test", manifestFile, name)
+		require.True(t, slices.ContainsFunc(cases, func(c *testCase) bool { return c.name == name }), "%s lists %s, which is no test",
+			manifestFile, name)
 	}
 	for _, backend := range backends {
 		want := maps.Clone(listed)

@@ -76,7 +76,8 @@ func runsBy(t *testing.T, name string) map[[2]string]string {
 			if p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1}); err == nil {
 				key := [2]string{cmp.Or(nodes[0].GetDomain(), "ai.onnx"), nodes[0].GetOpType()}
 				s := seen[key]
-				host := slices.ContainsFunc(inside.Program(p).Graph().Nodes, func(n *ir.Node) bool { return device.Target().Where(n) == target.OnHost })
+				host := slices.ContainsFunc(inside.Program(p).Graph().Nodes,
+					func(n *ir.Node) bool { return device.Target().Where(n) == target.OnHost })
 				s[0], s[1] = s[0] || !host, s[1] || host
 				seen[key] = s
 				p.Close()
@@ -162,11 +163,13 @@ float, float16, double, bfloat16; float8: its four kinds.) `+"`rlxc inspect --op
 		for ; i < len(ops) && ops[i].Domain == first.Domain && ops[i].Name == first.Name; i++ {
 			since, last = append(since, fmt.Sprint(ops[i].Since)), ops[i]
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", first.Name, strings.Join(since, ", "), lower.ShortTypes(last.Types), first.Backends["cpu"], first.Backends["wgpu"],
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", first.Name, strings.Join(since, ", "), lower.ShortTypes(last.Types),
+			first.Backends["cpu"], first.Backends["wgpu"],
 			first.Backends["cuda"])
 	}
 	why := lower.LeftOut()
-	b.WriteString("\n## Left out\n\nOf ai.onnx's operators, and of the operators that onnxruntime's CPU provider adds. A custom operator can replace any of them.\n\n| operator | why |\n|---|---|\n")
+	b.WriteString("\n## Left out\n\nOf ai.onnx's operators, and of the operators that onnxruntime's CPU provider adds. A custom " +
+		"operator can replace any of them.\n\n| operator | why |\n|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(why)) {
 		fmt.Fprintf(&b, "| %s | %s |\n", name, why[name])
 	}

@@ -17,7 +17,8 @@ import (
 const EnvCompiler = "RLXC_NVRTC"
 
 // ErrNoCompiler says that no place had the library.
-var ErrNoCompiler = errors.New("CUDA text needs NVIDIA's run-time compiler, and libnvrtc.so is not installed (it comes with the CUDA toolkit and with nvidia-cuda-nvrtc of PyPI; " +
+var ErrNoCompiler = errors.New("CUDA text needs NVIDIA's run-time compiler, and libnvrtc.so is not installed (it comes with the CUDA " +
+	"toolkit and with nvidia-cuda-nvrtc of PyPI; " +
 	EnvCompiler + " may give its path): install it, or give PTX")
 
 // compilerProcs are the functions in use; a field's name is the C name without "nvrtc".
@@ -80,12 +81,14 @@ func (c *Context) CompileCUDA(name, text string) ([]byte, error) {
 		return nil, err
 	}
 	program, source, label := new(uintptr), append([]byte(text), 0), append([]byte(name+".cu"), 0)
-	if err := n.call(n.CreateProgram, uintptr(unsafe.Pointer(program)), uintptr(unsafe.Pointer(&source[0])), uintptr(unsafe.Pointer(&label[0])), 0, 0, 0); err != nil {
+	if err := n.call(n.CreateProgram, uintptr(unsafe.Pointer(program)), uintptr(unsafe.Pointer(&source[0])),
+		uintptr(unsafe.Pointer(&label[0])), 0, 0, 0); err != nil {
 		return nil, err
 	}
 	defer n.call(n.DestroyProgram, uintptr(unsafe.Pointer(program)))
 	var options []*byte
-	for _, o := range []string{fmt.Sprintf("--gpu-architecture=sm_%d", c.Capability()), "--device-as-default-execution-space", "--std=c++17"} {
+	for _, o := range []string{fmt.Sprintf("--gpu-architecture=sm_%d", c.Capability()), "--device-as-default-execution-space",
+		"--std=c++17"} {
 		options = append(options, &append([]byte(o), 0)[0])
 	}
 	size := new(uintptr)

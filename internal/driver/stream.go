@@ -136,7 +136,8 @@ func (s *Stream) Capture(record func() error) (*Graph, error) {
 		return nil, err
 	}
 	g := &Graph{c: s.c}
-	if err := l.check(l.c.GraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", uintptr(unsafe.Pointer(&g.handle)), graph, 0); err != nil {
+	if err := l.check(l.c.GraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", uintptr(unsafe.Pointer(&g.handle)), graph,
+		0); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -212,8 +213,10 @@ func (c *Context) MapMatrix(kind int, p Pointer, rows, cols, pitch, boxRows, box
 	}
 	size, step := []uint64{uint64(cols), uint64(rows)}, []uint64{uint64(width * pitch)}
 	box, one := []uint32{uint32(boxCols), uint32(boxRows)}, []uint32{1, 1}
-	if err := c.l.check(c.l.c.TensorMapEncodeTiled, "cuTensorMapEncodeTiled", uintptr(unsafe.Pointer(&raw[at])), uintptr(kind), 2, uintptr(p),
-		uintptr(unsafe.Pointer(&size[0])), uintptr(unsafe.Pointer(&step[0])), uintptr(unsafe.Pointer(&box[0])), uintptr(unsafe.Pointer(&one[0])),
+	if err := c.l.check(c.l.c.TensorMapEncodeTiled, "cuTensorMapEncodeTiled", uintptr(unsafe.Pointer(&raw[at])), uintptr(kind), 2,
+		uintptr(p),
+		uintptr(unsafe.Pointer(&size[0])), uintptr(unsafe.Pointer(&step[0])), uintptr(unsafe.Pointer(&box[0])),
+		uintptr(unsafe.Pointer(&one[0])),
 		0, swizzle128, promote128, 0); err != nil {
 		return nil, err
 	}

@@ -64,8 +64,10 @@ const failed = 999
 // New registers a fake library, and NVRTC beside it, which package driver finds until the test ends.
 func New(t testing.TB) *Driver {
 	t.Helper()
-	d := &Driver{Name: "Fake", Capability: 90, Version: 12040, Devices: 1, Fail: map[string]int{}, Calls: map[string]int{}, Kernels: map[string]int{}, next: 1 << 20, graphs: map[uintptr][]func(){},
-		memory: map[uintptr][]byte{}, pinned: map[uintptr][]byte{}, functions: map[uintptr]string{}, allowed: map[uintptr]uintptr{}, live: map[uintptr]string{}, sources: map[uintptr]string{}}
+	d := &Driver{Name: "Fake", Capability: 90, Version: 12040, Devices: 1, Fail: map[string]int{}, Calls: map[string]int{},
+		Kernels: map[string]int{}, next: 1 << 20, graphs: map[uintptr][]func(){},
+		memory: map[uintptr][]byte{}, pinned: map[uintptr][]byte{}, functions: map[uintptr]string{}, allowed: map[uintptr]uintptr{},
+		live: map[uintptr]string{}, sources: map[uintptr]string{}}
 	path := "fake driver of " + t.Name()
 	use(d)
 	if err := driver.RegisterCompiler(path, find); err != nil {
@@ -121,12 +123,13 @@ func find(name string) (uintptr, error) {
 	for i := range in {
 		in[i] = reflect.TypeFor[uintptr]()
 	}
-	callback := reflect.MakeFunc(reflect.FuncOf(in, []reflect.Type{reflect.TypeFor[uintptr]()}, false), func(args []reflect.Value) []reflect.Value {
-		currentMu.Lock()
-		d := current
-		currentMu.Unlock()
-		return []reflect.Value{reflect.ValueOf(d.call(name, v, args))}
-	})
+	callback := reflect.MakeFunc(reflect.FuncOf(in, []reflect.Type{reflect.TypeFor[uintptr]()}, false),
+		func(args []reflect.Value) []reflect.Value {
+			currentMu.Lock()
+			d := current
+			currentMu.Unlock()
+			return []reflect.Value{reflect.ValueOf(d.call(name, v, args))}
+		})
 	callbacks[name] = purego.NewCallback(callback.Interface())
 	return callbacks[name], nil
 }
@@ -139,7 +142,8 @@ func (d *Driver) call(name string, f reflect.Value, args []reflect.Value) uintpt
 	if code := d.Fail[name]; code != 0 {
 		return uintptr(code)
 	}
-	if !d.initialised && name != "cuInit" && name != "cuDriverGetVersion" && !strings.HasPrefix(name, "cuGetError") && !strings.HasPrefix(name, "nvrtc") {
+	if !d.initialised && name != "cuInit" && name != "cuDriverGetVersion" && !strings.HasPrefix(name, "cuGetError") &&
+		!strings.HasPrefix(name, "nvrtc") {
 		d.problem("%s before cuInit", name)
 	}
 	return f.Call(append([]reflect.Value{reflect.ValueOf(d)}, args...))[0].Interface().(uintptr)

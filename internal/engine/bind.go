@@ -200,7 +200,8 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places, moves map[string]
 	if err != nil {
 		return nil, bindError(err)
 	}
-	made := &Binding{Dims: b, outside: outside, grown: grown, flops: flops, host: host, Planned: planned, Host: prog.HostSteps(), program: prog}
+	made := &Binding{Dims: b, outside: outside, grown: grown, flops: flops, host: host, Planned: planned, Host: prog.HostSteps(),
+		program: prog}
 	if trace != nil {
 		made.moving = newMoving(made, trace, g, intact)
 	}
@@ -246,10 +247,12 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 // constantBuffer is a constant as a buffer that lives throughout a run. Tensors of numbers that stand for real ones are parameters;
 // single numbers, sizes and indices are not.
 func constantBuffer(v *ir.Value, id, steps int) planner.Buffer {
-	b := planner.Buffer{ID: id, Name: v.Name, Kind: "constant", Detail: v.Type.String(), Boundary: planner.Constant, DType: uint8(v.Type.DType), Last: steps + 1, LastLevel: steps + 1}
+	b := planner.Buffer{ID: id, Name: v.Name, Kind: "constant", Detail: v.Type.String(), Boundary: planner.Constant,
+		DType: uint8(v.Type.DType), Last: steps + 1, LastLevel: steps + 1}
 	switch {
 	case v.Packed != nil:
-		b.Kind, b.Detail, b.Boundary, b.Size = "packed", b.Detail+" as "+v.Packed.Layout.String(), planner.Param, int64(len(v.Packed.Data.Bytes()))
+		b.Kind, b.Detail, b.Boundary, b.Size = "packed", b.Detail+" as "+v.Packed.Layout.String(), planner.Param,
+			int64(len(v.Packed.Data.Bytes()))
 	default:
 		b.Size, b.Elements = int64(len(v.Const.Bytes())), int64(v.Const.Len())
 		if d := v.Type.DType; v.Const.Len() > 1 && (d.IsFloat() || d.Size() <= 1 && d != tensor.Bool) {

@@ -119,7 +119,8 @@ func lengthened(g *ir.Graph) (all []map[string]bool) {
 	return all
 }
 
-// Lengthened returns the axis on which the program makes an input longer, −1 if it does not. The input is shared if it has the room for that.
+// Lengthened returns the axis on which the program makes an input longer, −1 if it does not. The input is shared if it has the room for
+// that.
 func (p *Program) Lengthened(input int) (axis int, shared bool) {
 	return lengthenedBy(p.graph, p.graph.Inputs[input])
 }

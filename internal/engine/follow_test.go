@@ -20,17 +20,27 @@ func TestFollow(t *testing.T) {
 		name, program string
 		plans         int // of 99 lengths from 1 on: the first, and those up to 64 and 128
 	}{
-		{"concat", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3]) { %2: f32[2,p+1,3] = concat(%0, %1) {axis=1} %3: f32[2,p+1,3] = exp(%2) %4: f32[2,3] = reduce_sum(%3) {axes=[1]} return %2 as "present", %4 as "y" }`, 3},
-		{"two lengths", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3], %2 "mask": f32[2,t]) { %3: f32[2,p+1,3] = concat(%0, %1) {axis=1} %4: f32[2,t,1] = reshape(%2) {shape=[2,t,1]}
+		{"concat", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3]) { %2: f32[2,p+1,3] = concat(%0, %1) {axis=1} %3: f32[2,p+1,3] = exp(%2)
+			%4: f32[2,3] = reduce_sum(%3) {axes=[1]} return %2 as "present", %4 as "y" }`, 3},
+		{"two lengths", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3], %2 "mask": f32[2,t]) { %3: f32[2,p+1,3] = concat(%0, %1) {axis=1}
+			%4: f32[2,t,1] = reshape(%2) {shape=[2,t,1]}
 			%5: f32[2,bcast(p+1,t),3] = mul(%3, %4) return %3 as "present", %5 as "y" }`, 3},
-		{"positions", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3]) { %2: f32[2,p+1,3] = concat(%0, %1) {axis=1} %5: i64[p+1] = range() {start=0, step=1, len=p+1, dtype=i64} %6: f32[p+1] = cast(%5) {to=f32}
-			%7: f32[p+1,1] = reshape(%6) {shape=[p+1,1]} %8: f32[2,p+1,3] = add(%2, %7) %9: f32[2,p+1,3] = relu(%8) %10: f32[2,1,3] = slice(%9) {starts=[0,p,0], sizes=[2,1,3], steps=[1,1,1]} %11: f32[2,1,3] = exp(%10) return %2 as "present", %11 as "y" }`, 3},
-		{"turned", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3]) { %2: f32[2,p+1,3] = concat(%0, %1) {axis=1} %3: f32[3,p+1,2] = transpose(%2) {perm=[2,1,0]} %4: f32[3,2*p+2] = reshape(%3) {shape=[3,2*p+2]} %5: f32[3,2*p+2] = exp(%4) return %2 as "present", %5 as "y" }`, 3},
+		{"positions", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3]) { %2: f32[2,p+1,3] = concat(%0, %1) {axis=1}
+			%5: i64[p+1] = range() {start=0, step=1, len=p+1, dtype=i64} %6: f32[p+1] = cast(%5) {to=f32}
+			%7: f32[p+1,1] = reshape(%6) {shape=[p+1,1]} %8: f32[2,p+1,3] = add(%2, %7) %9: f32[2,p+1,3] = relu(%8)
+			%10: f32[2,1,3] = slice(%9) {starts=[0,p,0], sizes=[2,1,3], steps=[1,1,1]} %11: f32[2,1,3] = exp(%10)
+			return %2 as "present", %11 as "y" }`, 3},
+		{"turned", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3]) { %2: f32[2,p+1,3] = concat(%0, %1) {axis=1}
+			%3: f32[3,p+1,2] = transpose(%2) {perm=[2,1,0]} %4: f32[3,2*p+2] = reshape(%3) {shape=[3,2*p+2]} %5: f32[3,2*p+2] = exp(%4)
+			return %2 as "present", %5 as "y" }`, 3},
 		// A table of 101 positions bounds the capacity: beyond 64 the room is halved until it fits.
-		{"a table", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3], %7 "table": f32[101]) { %2: f32[2,p+1,3] = concat(%0, %1) {axis=1} %5: f32[p+1] = slice(%7) {starts=[0], sizes=[p+1], steps=[1]} %6: f32[p+1,1] = reshape(%5) {shape=[p+1,1]}
+		{"a table", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3], %7 "table": f32[101]) { %2: f32[2,p+1,3] = concat(%0, %1) {axis=1}
+			%5: f32[p+1] = slice(%7) {starts=[0], sizes=[p+1], steps=[1]} %6: f32[p+1,1] = reshape(%5) {shape=[p+1,1]}
 			%8: f32[2,p+1,3] = add(%2, %6) return %2 as "present", %8 as "y" }`, 9},
-		{"backwards", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3]) { %2: f32[2,p+1,3] = concat(%0, %1) {axis=1} %3: f32[2,p+1,3] = slice(%2) {starts=[0,p,0], sizes=[2,p+1,3], steps=[1,-1,1]}
-			%5: i64[p+1] = range() {start=0, step=1, len=p+1, dtype=i64} %6: i64[p+1,1] = reshape(%5) {shape=[p+1,1]} %7: f32[p+1,1] = cast(%6) {to=f32} %8: f32[2,p+1,3] = mul(%3, %7) return %2 as "present", %8 as "y" }`, 3},
+		{"backwards", `(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3]) { %2: f32[2,p+1,3] = concat(%0, %1) {axis=1}
+			%3: f32[2,p+1,3] = slice(%2) {starts=[0,p,0], sizes=[2,p+1,3], steps=[1,-1,1]}
+			%5: i64[p+1] = range() {start=0, step=1, len=p+1, dtype=i64} %6: i64[p+1,1] = reshape(%5) {shape=[p+1,1]}
+			%7: f32[p+1,1] = cast(%6) {to=f32} %8: f32[2,p+1,3] = mul(%3, %7) return %2 as "present", %8 as "y" }`, 3},
 		{"no cache", `(%1 "new": f32[2,n,3]) { %2: f32[2,n,3] = exp(%1) return %2 as "y" }`, 99},
 	} {
 		for i := range 4 {
@@ -89,7 +99,8 @@ func TestFollow(t *testing.T) {
 					for i, name := range g.OutputNames {
 						require.Equal(t, want[i].Shape(), got[name].Shape(), "run %d, %s", run, name)
 						for k := range want[i].Len() {
-							require.InDelta(t, want[i].Float64(k), got[name].Float64(k), 1e-5*(1+want[i].Float64(k)), "run %d, element %d of %s", run, k, name)
+							require.InDelta(t, want[i].Float64(k), got[name].Float64(k), 1e-5*(1+want[i].Float64(k)),
+								"run %d, element %d of %s", run, k, name)
 						}
 					}
 				}

@@ -225,7 +225,8 @@ func (f *frame) runIf(ctx context.Context, n *ir.Node, op ops.If) error {
 	if len(r.graph.Inputs) != to-from || len(r.graph.Outputs) != len(n.Outputs) {
 		return errors.New("its operands and results are not those of its subgraph")
 	}
-	r.io = &ioBinding{from: make([]*DeviceTensor, to-from), to: make([]*DeviceTensor, len(n.Outputs)), names: make([]string, len(n.Outputs))}
+	r.io = &ioBinding{from: make([]*DeviceTensor, to-from), to: make([]*DeviceTensor, len(n.Outputs)),
+		names: make([]string, len(n.Outputs))}
 	r.io.ever, r.io.inner = true, true
 	for i, v := range n.Inputs[from:to] {
 		x := r.graph.Inputs[i]

@@ -56,7 +56,8 @@ func (r growth) fits(shape tensor.Shape) error {
 	case r.axis >= len(shape):
 		return WithKind(ErrInput, fmt.Errorf("a tensor that grows on axis %d cannot take the shape %v", r.axis, shape))
 	case shape[r.axis] > r.capacity:
-		return WithKind(ErrInput, fmt.Errorf("a growing tensor has a capacity of %d on axis %d, and %d are needed: make one with more", r.capacity, r.axis, shape[r.axis]))
+		return WithKind(ErrInput, fmt.Errorf("a growing tensor has a capacity of %d on axis %d, and %d are needed: make one with more",
+			r.capacity, r.axis, shape[r.axis]))
 	}
 	return nil
 }
@@ -198,7 +199,8 @@ func (t *turner) join(n *ir.Node) {
 		if i == l.beside {
 			continue
 		}
-		if whole := t.whole[x]; i == l.operand && whole != nil && whole.Def == nil && slices.Equal(x.Def.Op.(ir.Transpose).Perm, back(l.axis, len(x.Type.Shape))) {
+		if whole := t.whole[x]; i == l.operand && whole != nil && whole.Def == nil &&
+			slices.Equal(x.Def.Op.(ir.Transpose).Perm, back(l.axis, len(x.Type.Shape))) {
 			in[i] = whole
 		} else {
 			in[i] = t.node(ir.Transpose{Perm: front(l.axis, len(x.Type.Shape))}, x)

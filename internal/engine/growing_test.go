@@ -47,31 +47,58 @@ func TestGrow(t *testing.T) {
 		carried       carried
 		inPlace       bool
 	}{
-		{"axis 0", `(%0 "past": f32[p,2,3], %1 "new": f32[n,2,3]) { %2: f32[p+n,2,3] = concat(%0, %1) {axis=0} %3: f32[p+n,2,3] = exp(%2) return %2 as "present", %3 as "y" }`, 0, usual, true},
-		{"axis 1", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} %3: f32[2,p+n,3] = exp(%2) return %2 as "present", %3 as "y" }`, 1, usual, true},
-		{"axis 2", `(%0 "past": f32[2,3,p], %1 "new": f32[2,3,n]) { %2: f32[2,3,p+n] = concat(%0, %1) {axis=2} %3: f32[2,3,p+n] = exp(%2) return %2 as "present", %3 as "y" }`, 2, usual, true},
-		{"one head", `(%0 "past": f32[1,1,p,3], %1 "new": f32[1,1,n,3]) { %2: f32[1,1,p+n,3] = concat(%0, %1) {axis=2} return %2 as "present", %2 as "y" }`, 2, usual, false},
-		{"append", `(%0 "past": f32[1,2,p,3], %1 "new": f32[1,2,n,3]) { %9: i64[1] = dims() {dims=[p+n], dtype=i64} %2: f32[1,2,p+n,3] = append(%1, %9, %0) {axis=2, size=p+n} %3: f32[1,2,p+n,3] = exp(%2) return %2 as "present", %3 as "y" }`, 2, usual, true},
-		{"append to a full one", `(%0 "past": f32[1,2,p,3], %1 "new": f32[1,2,n,3]) { const %9: i64[1] = [2] %2: f32[1,2,p+n,3] = append(%1, %9, %0) {axis=2, size=p+n, keep=true} %3: f32[1,2,p+n,3] = exp(%2) return %2 as "present", %3 as "y" }`, 2, usual, true},
-		{"append several", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3] %2: f32[2,p+n,3] = append(%1, %9, %0) {axis=1, size=p+n} %3: f32[2,p+n,3] = exp(%2) return %2 as "present", %3 as "y" }`, 1, usual, true},
-		{"append, and the past", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3] %2: f32[2,p+n,3] = append(%1, %9, %0) {axis=1, size=p+n} %3: f32[2,p,3] = exp(%0) return %2 as "present", %3 as "y" }`, 1, usual, false},
-		{"append to nothing", `(%1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 1] %2: f32[2,n+1,3] = append(%1, %9) {axis=1, size=n+1} return %2 as "present" }`, 1, carried{"present": "a"}, false},
-		{"the past twice", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,2*p+n,3] = concat(%0, %1, %0) {axis=1} %3: f32[2,p,3] = exp(%0) return %2 as "present", %3 as "y" }`, 1, usual, true},
-		{"in front", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%1, %0) {axis=1} return %2 as "present" }`, 1, usual, false},
-		{"another axis", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} return %2 as "present" }`, 0, usual, false},
-		{"two outputs", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} return %2 as "present", %2 as "again" }`, 1, carried{"past": "a", "present": "a", "again": "b"}, true},
-		{"no sum", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p,3] = exp(%0) %3: f32[2,n,3] = exp(%1) return %2 as "present", %3 as "y" }`, 1, usual, false},
-		{"the input", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %3: f32[2,n,3] = exp(%1) return %0 as "present", %3 as "y" }`, 1, usual, false},
-		{"in stages", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} %3: i64[3,u] = onnx.NonZero(%2) return %2 as "present", %3 as "y" }`, 1, usual, true},
-		{"in the second segment", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %4: i64[3,u] = onnx.NonZero(%1) %5: f32[3,u] = cast(%4) {to=f32} %6: f32[] = reduce_min(%5) {axes=[0,1]} %7: f32[2,n,3] = add(%1, %6)
+		{"axis 0", `(%0 "past": f32[p,2,3], %1 "new": f32[n,2,3]) { %2: f32[p+n,2,3] = concat(%0, %1) {axis=0} %3: f32[p+n,2,3] = exp(%2)
+			return %2 as "present", %3 as "y" }`, 0, usual, true},
+		{"axis 1", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} %3: f32[2,p+n,3] = exp(%2)
+			return %2 as "present", %3 as "y" }`, 1, usual, true},
+		{"axis 2", `(%0 "past": f32[2,3,p], %1 "new": f32[2,3,n]) { %2: f32[2,3,p+n] = concat(%0, %1) {axis=2} %3: f32[2,3,p+n] = exp(%2)
+			return %2 as "present", %3 as "y" }`, 2, usual, true},
+		{"one head", `(%0 "past": f32[1,1,p,3], %1 "new": f32[1,1,n,3]) { %2: f32[1,1,p+n,3] = concat(%0, %1) {axis=2}
+			return %2 as "present", %2 as "y" }`, 2, usual, false},
+		{"append", `(%0 "past": f32[1,2,p,3], %1 "new": f32[1,2,n,3]) { %9: i64[1] = dims() {dims=[p+n], dtype=i64}
+			%2: f32[1,2,p+n,3] = append(%1, %9, %0) {axis=2, size=p+n} %3: f32[1,2,p+n,3] = exp(%2)
+			return %2 as "present", %3 as "y" }`, 2, usual, true},
+		{"append to a full one", `(%0 "past": f32[1,2,p,3], %1 "new": f32[1,2,n,3]) { const %9: i64[1] = [2]
+			%2: f32[1,2,p+n,3] = append(%1, %9, %0) {axis=2, size=p+n, keep=true} %3: f32[1,2,p+n,3] = exp(%2)
+			return %2 as "present", %3 as "y" }`, 2, usual, true},
+		{"append several", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3]
+			%2: f32[2,p+n,3] = append(%1, %9, %0) {axis=1, size=p+n} %3: f32[2,p+n,3] = exp(%2)
+			return %2 as "present", %3 as "y" }`, 1, usual, true},
+		{"append, and the past", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3]
+			%2: f32[2,p+n,3] = append(%1, %9, %0) {axis=1, size=p+n} %3: f32[2,p,3] = exp(%0)
+			return %2 as "present", %3 as "y" }`, 1, usual, false},
+		{"append to nothing", `(%1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 1] %2: f32[2,n+1,3] = append(%1, %9) {axis=1, size=n+1}
+			return %2 as "present" }`, 1, carried{"present": "a"}, false},
+		{"the past twice", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,2*p+n,3] = concat(%0, %1, %0) {axis=1}
+			%3: f32[2,p,3] = exp(%0) return %2 as "present", %3 as "y" }`, 1, usual, true},
+		{"in front", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%1, %0) {axis=1}
+			return %2 as "present" }`, 1, usual, false},
+		{"another axis", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1}
+			return %2 as "present" }`, 0, usual, false},
+		{"two outputs", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1}
+			return %2 as "present", %2 as "again" }`, 1, carried{"past": "a", "present": "a", "again": "b"}, true},
+		{"no sum", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p,3] = exp(%0) %3: f32[2,n,3] = exp(%1)
+			return %2 as "present", %3 as "y" }`, 1, usual, false},
+		{"the input", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %3: f32[2,n,3] = exp(%1) return %0 as "present", %3 as "y" }`, 1,
+			usual, false},
+		{"in stages", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1}
+			%3: i64[3,u] = onnx.NonZero(%2) return %2 as "present", %3 as "y" }`, 1, usual, true},
+		{"in the second segment", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %4: i64[3,u] = onnx.NonZero(%1)
+			%5: f32[3,u] = cast(%4) {to=f32} %6: f32[] = reduce_min(%5) {axes=[0,1]} %7: f32[2,n,3] = add(%1, %6)
 			%2: f32[2,p+n,3] = concat(%0, %7) {axis=1} %3: f32[2,p+n,3] = exp(%2) return %2 as "present", %3 as "y" }`, 1, usual, true},
-		{"append in the second segment", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3] %4: i64[3,u] = onnx.NonZero(%1) %5: f32[3,u] = cast(%4) {to=f32} %6: f32[] = reduce_min(%5) {axes=[0,1]} %7: f32[2,n,3] = add(%1, %6)
-			%2: f32[2,p+n,3] = append(%7, %9, %0) {axis=1, size=p+n} %3: f32[2,p+n,3] = exp(%2) return %2 as "present", %3 as "y" }`, 1, usual, true},
-		{"append, and the past in another segment", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3] %2: f32[2,p+n,3] = append(%1, %9, %0) {axis=1, size=p+n} %4: i64[3,u] = onnx.NonZero(%1) %5: f32[3,u] = cast(%4) {to=f32}
+		{"append in the second segment", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3]
+			%4: i64[3,u] = onnx.NonZero(%1) %5: f32[3,u] = cast(%4) {to=f32} %6: f32[] = reduce_min(%5) {axes=[0,1]}
+			%7: f32[2,n,3] = add(%1, %6)
+			%2: f32[2,p+n,3] = append(%7, %9, %0) {axis=1, size=p+n} %3: f32[2,p+n,3] = exp(%2)
+			return %2 as "present", %3 as "y" }`, 1, usual, true},
+		{"append, and the past in another segment", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3]
+			%2: f32[2,p+n,3] = append(%1, %9, %0) {axis=1, size=p+n} %4: i64[3,u] = onnx.NonZero(%1) %5: f32[3,u] = cast(%4) {to=f32}
 			%6: f32[] = reduce_min(%5) {axes=[0,1]} %3: f32[2,p,3] = add(%0, %6) return %2 as "present", %3 as "y" }`, 1, usual, false},
 		{"no past", `(%1 "new": f32[2,n,3]) { %2: f32[2,n,3] = exp(%1) return %2 as "present" }`, 1, carried{"present": "a"}, false},
-		{"to another", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} return %2 as "present" }`, 1, carried{"past": "a", "present": "b"}, false},
-		{"crossed", `(%0 "past": f32[2,p,3], %1 "past 2": f32[2,p,3], %2 "new": f32[2,n,3]) { %3: f32[2,p+n,3] = concat(%0, %2) {axis=1} %4: f32[2,p+n,3] = concat(%1, %2) {axis=1} return %3 as "present", %4 as "present 2" }`, 1,
+		{"to another", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1}
+			return %2 as "present" }`, 1, carried{"past": "a", "present": "b"}, false},
+		{"crossed", `(%0 "past": f32[2,p,3], %1 "past 2": f32[2,p,3], %2 "new": f32[2,n,3]) { %3: f32[2,p+n,3] = concat(%0, %2) {axis=1}
+			%4: f32[2,p+n,3] = concat(%1, %2) {axis=1} return %3 as "present", %4 as "present 2" }`, 1,
 			carried{"past": "a", "present": "b", "past 2": "b", "present 2": "a"}, false},
 		{"axis 205", many(205), 205, usual, true},
 		{"axis 260", many(260), 260, usual, true},
@@ -155,7 +182,8 @@ func TestGrow(t *testing.T) {
 // many is a program whose cache grows behind so many axes.
 func many(axes int) string {
 	ones := "2," + strings.Repeat("1,", axes-1)
-	return fmt.Sprintf(`(%%0 "past": f32[%[1]sp,2], %%1 "new": f32[%[1]sn,2]) { %%2: f32[%[1]sp+n,2] = concat(%%0, %%1) {axis=%[2]d} %%3: f32[%[1]sp+n,2] = exp(%%2) return %%2 as "present", %%3 as "y" }`, ones, axes)
+	return fmt.Sprintf(`(%%0 "past": f32[%[1]sp,2], %%1 "new": f32[%[1]sn,2]) { %%2: f32[%[1]sp+n,2] = concat(%%0,
+	%%1) {axis=%[2]d} %%3: f32[%[1]sp+n,2] = exp(%%2) return %%2 as "present", %%3 as "y" }`, ones, axes)
 }
 
 // sized is the shape of an input of n places.
@@ -172,7 +200,8 @@ func sized(v *ir.Value, n int) (shape tensor.Shape) {
 
 // TestGrowErrors: what a cache cannot take, and what is left of it then.
 func TestGrowErrors(t *testing.T) {
-	const program = text(`(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1} return %2 as "present" }`)
+	const program = text(`(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1}
+	return %2 as "present" }`)
 	p, err := Compile(context.Background(), program, program.Graph, options.Compile{MemoryLimit: 1 << 30})
 	require.NoError(t, err)
 	defer p.Close()
@@ -195,7 +224,8 @@ func TestGrowErrors(t *testing.T) {
 		require.EqualError(t, err, c.err)
 		require.ErrorIs(t, err, ErrInput)
 	}
-	for _, room := range []int{1 << 40, 1 << 58, 1 << 59, 1 << 60, 1 << 61, 1 << 62, 1<<63 - 1} { // whose bytes are more than there are, or than an int64 holds
+	// whose bytes are more than there are, or than an int64 holds
+	for _, room := range []int{1 << 40, 1 << 58, 1 << 59, 1 << 60, 1 << 61, 1 << 62, 1<<63 - 1} {
 		_, err := p.NewGrowingTensor(numbers(0, 2, 2, 4), 1, room)
 		require.ErrorIs(t, err, ErrMemory, "room for %d", room)
 		require.ErrorContains(t, err, "a device tensor")

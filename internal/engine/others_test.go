@@ -21,7 +21,8 @@ func TestOthers(t *testing.T) {
 	doubled := s.add(ir.Binary{Fn: ir.Add}, x, x)
 	places := s.found(doubled, "k")
 	sum := s.add(ir.Binary{Fn: ir.Add}, places, places)
-	odd := s.add(ops.Deferred{Domain: "ai.onnx", Operator: "Reshape", Typed: ops.Typed{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.Sym("m"))}}}, sum)
+	odd := s.add(ops.Deferred{Domain: "ai.onnx", Operator: "Reshape",
+		Typed: ops.Typed{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.Sym("m"))}}}, sum)
 	s.Outputs, s.OutputNames = []*ir.Value{s.add(ir.Binary{Fn: ir.Mul}, odd, odd)}, []string{"y"}
 	dev, err := backend.Open(backend.Options{Backend: "cpu", Threads: 1})
 	require.NoError(t, err)

@@ -96,7 +96,8 @@ func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	return p, nil
 }
 
-func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), dev backend.Device, o options.Compile) (_ *Program, err error) {
+func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), dev backend.Device, o options.Compile) (_ *Program,
+	err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	g, err := graph()
 	if err != nil {
@@ -177,7 +178,8 @@ func (p *Program) prepare(ctx context.Context, g *ir.Graph, o options.Compile) e
 // serves reports why a compiled file cannot be run as if the model had been compiled with these options.
 func serves(f *artifact.Info, o options.Compile) error {
 	if device, _, _ := strings.Cut(f.Target, "/"); device != o.Backend {
-		return fmt.Errorf("the file was compiled for %s: run it on backend %s, or compile the model again for backend %s", f.Target, device, o.Backend)
+		return fmt.Errorf("the file was compiled for %s: run it on backend %s, or compile the model again for backend %s", f.Target,
+			device, o.Backend)
 	}
 	level := levelOf(f)
 	if o.Level < level {
@@ -249,7 +251,8 @@ func (p *Program) Reference() (nodes []*ir.Node) {
 // is lowered in each run as what it becomes then, and sizes are only written.
 func (p *Program) ByReference(n *ir.Node) bool {
 	k := n.Op.Kind()
-	return p.device.Target().Where(n) == target.OnHost && len(n.Subgraphs) == 0 && (!k.Has(ir.Typed) || k == ir.KindCustom) && k != ir.KindDims
+	return p.device.Target().Where(n) == target.OnHost && len(n.Subgraphs) == 0 && (!k.Has(ir.Typed) || k == ir.KindCustom) &&
+		k != ir.KindDims
 }
 
 // Save writes the program as a compiled file.

@@ -50,7 +50,8 @@ func findPacking(u *unit) *packing {
 // Unpadded reports whether the program leaves padding out.
 func (p *Program) Unpadded() bool { return p.packing != nil }
 
-// sizes completes the sizes that a plan of the main part needs. Without a number of tokens the texts have no padding; without the length of the
+// sizes completes the sizes that a plan of the main part needs. Without a number of tokens the texts have no padding; without the length of
+// the
 // longest text, all texts are as long as each other.
 func (k *packing) sizes(dims map[string]int) (map[string]int, error) {
 	dims = maps.Clone(dims)
@@ -70,7 +71,8 @@ func (k *packing) sizes(dims map[string]int) (map[string]int, error) {
 	return dims, nil
 }
 
-// RunRows runs texts that lie one after the other: text i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is no mask.
+// RunRows runs texts that lie one after the other: text i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is
+// no mask.
 // Outputs of tokens are [tokens,…] as well, the others as ever.
 func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if err := s.begin(ctx); err != nil {
@@ -78,14 +80,16 @@ func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*
 	}
 	defer s.end()
 	if s.p.packing == nil {
-		return nil, WithKind(ErrInput, errors.New("the program takes padded texts: compile it with Unpad, and see what its rewrites say of that"))
+		return nil, WithKind(ErrInput, errors.New("the program takes padded texts: compile it with Unpad, and see what its rewrites say "+
+			"of that"))
 	}
 	f := s.mainFrame()
 	rows, err := f.texts(starts, inputs)
 	if err != nil {
 		return nil, WithKind(ErrInput, err)
 	}
-	first, _, err := f.lay(&ir.Env{Context: ctx, Memory: &s.use.memory}, rows, inputs) // what it makes counts until the run ends, and with it the account
+	// what it makes counts until the run ends, and with it the account
+	first, _, err := f.lay(&ir.Env{Context: ctx, Memory: &s.use.memory}, rows, inputs)
 	if err != nil {
 		return nil, runError(err)
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // packs is a program without padding: its main part negates ids.
-const packs = `(%0 "mask": i64[b,s], %1 "ids": i64[b,s]) { %2: i32[b,4], %3: i32[b], %4: i32[b,4], %5: i32[b,4], %6: i32[t], %7: i64[1,t], %8: i64[1,t] = rlxc.Pack(%0, %1)
+const packs = `(%0 "mask": i64[b,s], %1 "ids": i64[b,s]) { %2: i32[b,4], %3: i32[b], %4: i32[b,4], %5: i32[b,4], %6: i32[t], %7: i64[1,t],
+%8: i64[1,t] = rlxc.Pack(%0, %1)
 	%9 = neg(%8) %10: i64[b,s] = rlxc.Unpack(%9, %6, %1) return %10 as "y" }`
 
 // TestRowsAreHeld: what is laid out for a run counts against the memory limit while the run lasts.
@@ -28,7 +29,8 @@ func TestRowsAreHeld(t *testing.T) {
 	defer s.end()
 	account := &s.use.memory
 	before := account.Used
-	first, made, err := s.mainFrame().lay(&ir.Env{Context: context.Background(), Memory: account}, texts{0, 2, 5}, map[string]*tensor.Tensor{"ids": tensor.New(tensor.I64, 5)})
+	first, made, err := s.mainFrame().lay(&ir.Env{Context: context.Background(), Memory: account}, texts{0, 2, 5},
+		map[string]*tensor.Tensor{"ids": tensor.New(tensor.I64, 5)})
 	require.NoError(t, err)
 	require.Equal(t, p.packing.main, first, "nothing but packing comes before")
 	require.NotEmpty(t, made)
@@ -61,7 +63,8 @@ func TestRowsKept(t *testing.T) {
 	}
 	out, err := s.RunRows(context.Background(), []int{0, 2, 5}, map[string]*tensor.Tensor{"ids": tensor.FromSlice([]int64{1, 2, 3, 4, 5})})
 	holds(out, err, []int64{-1, -2, -3, -4, -5}, 5)
-	out, err = s.Run(context.Background(), map[string]*tensor.Tensor{"mask": tensor.FromSlice([]int64{1, 0, 1, 1}, 2, 2), "ids": tensor.FromSlice([]int64{1, 2, 3, 4}, 2, 2)})
+	out, err = s.Run(context.Background(), map[string]*tensor.Tensor{"mask": tensor.FromSlice([]int64{1, 0, 1, 1}, 2, 2),
+		"ids": tensor.FromSlice([]int64{1, 2, 3, 4}, 2, 2)})
 	holds(out, err, []int64{-1, 0, -3, -4}, 2, 2)
 	require.NoError(t, s.BindInput("ids", k))
 	_, err = s.RunRows(context.Background(), []int{0, 2}, map[string]*tensor.Tensor{})

@@ -42,7 +42,8 @@ func tap(g *ir.Graph, names []string) error {
 		}
 		v := FindValue(g, name)
 		if v == nil {
-			return WithKind(ErrInput, fmt.Errorf("the model computes no value %q to tap; the nearest names are %s", name, strings.Join(nearest(g, name), ", ")))
+			return WithKind(ErrInput, fmt.Errorf("the model computes no value %q to tap; the nearest names are %s", name,
+				strings.Join(nearest(g, name), ", ")))
 		}
 		copied, err := g.NewNode(ir.ActCopy{}, []*ir.Value{v}, "tap "+name)
 		if err != nil {

@@ -45,7 +45,8 @@ func (s ONNX) Graph() (_ *ir.Graph, err error) {
 func IndependentSizes(s engine.Source) (engine.Source, error) {
 	m, ok := s.(ONNX)
 	if !ok {
-		return nil, engine.WithKind(engine.ErrInput, errors.New("a compiled file keeps the names of its sizes: compile the model again with independent sizes"))
+		return nil, engine.WithKind(engine.ErrInput,
+			errors.New("a compiled file keeps the names of its sizes: compile the model again with independent sizes"))
 	}
 	m.independent = true
 	return m, nil

@@ -167,7 +167,8 @@ func (n *Generator) changeNode(h *ir.Graph, op ir.Op, in, all []*ir.Value) (ir.O
 		op = n.changeOp(op)
 	case 5: // something in between
 		if i := pick(); len(in) > 0 && in[i] != nil {
-			between := []ir.Op{ir.Unary{Fn: ir.Neg}, ir.Unary{Fn: ir.Abs}, ir.Unary{Fn: ir.Floor}, ir.Cast{To: tensor.F16}, ir.Cast{To: tensor.I8}, ir.Copy{}}[n.r.IntN(6)]
+			between := []ir.Op{ir.Unary{Fn: ir.Neg}, ir.Unary{Fn: ir.Abs}, ir.Unary{Fn: ir.Floor}, ir.Cast{To: tensor.F16},
+				ir.Cast{To: tensor.I8}, ir.Copy{}}[n.r.IntN(6)]
 			if out, err := h.Append(between, in[i:i+1]); err == nil {
 				in[i] = out[0]
 			}

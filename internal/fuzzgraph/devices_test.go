@@ -75,8 +75,9 @@ func run(n *fuzzgraph.Generator, g *ir.Graph) string {
 	for _, level := range []options.Level{options.O0, options.O1, options.O2} {
 		for _, cpu := range []string{"", "generic"} {
 			where := fmt.Sprintf("at -O %s, instructions %q", level, cpu)
-			p, err := engine.Compile(context.Background(), program{text}, program{text}.Graph, options.Compile{CPU: cpu, Threads: 1, Level: level,
-				Exact: true, Verify: true})
+			p, err := engine.Compile(context.Background(), program{text}, program{text}.Graph,
+				options.Compile{CPU: cpu, Threads: 1, Level: level,
+					Exact: true, Verify: true})
 			if err != nil {
 				return fmt.Sprintf("%s: %v", where, err)
 			}

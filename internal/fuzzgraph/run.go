@@ -159,7 +159,8 @@ func (n *Generator) Inputs(g *ir.Graph, style int) []*tensor.Tensor {
 			case style == 1:
 				x.SetFloat64(i, float64(n.r.IntN(9)-4))
 			default:
-				x.SetFloat64(i, []float64{0, 1, -1, 0.5, 100, -100, 1e4, 5, math.Inf(1), math.Inf(-1), math.NaN(), 1e-40, 1e-3, 3e38}[n.r.IntN(14)])
+				x.SetFloat64(i, []float64{0, 1, -1, 0.5, 100, -100, 1e4, 5, math.Inf(1), math.Inf(-1), math.NaN(), 1e-40, 1e-3,
+					3e38}[n.r.IntN(14)])
 			}
 		}
 	}

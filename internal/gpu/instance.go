@@ -52,8 +52,9 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 	if err != nil {
 		return nil, err
 	}
-	in := &instance{program: p, memory: mem, held: &held{queue}, of: p.loaded, env: env, values: make([]*tensor.Tensor, p.Graph.NumValues()),
-		out: make([]*tensor.Tensor, len(p.outputs)), outside: make([]backend.Buffer, len(p.outside))}
+	in := &instance{program: p, memory: mem, held: &held{queue}, of: p.loaded, env: env,
+		values: make([]*tensor.Tensor, p.Graph.NumValues()),
+		out:    make([]*tensor.Tensor, len(p.outputs)), outside: make([]backend.Buffer, len(p.outside))}
 	if p.r.Profile {
 		in.profile = &profile{}
 	}

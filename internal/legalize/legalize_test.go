@@ -90,7 +90,8 @@ func TestGraph(t *testing.T) {
 			%5 = relu(%3)
 			%6 = relu(%4)
 			return %5, %6 }`,
-			"%1 = relu(%0)\n%2 = transpose(%1) in %1+0[1 6]\n%7 = copy(%2)\n%3 = reshape(%7) in %7+0[1]\n%4 = reshape(%7) in %7+0[8 1]\n%5 = relu(%3)\n%6 = relu(%4)\nreturn %5 %6"},
+			"%1 = relu(%0)\n%2 = transpose(%1) in %1+0[1 6]\n%7 = copy(%2)\n%3 = reshape(%7) in %7+0[1]\n%4 = reshape(%7) in %7+0[8 1]\n" +
+				"%5 = relu(%3)\n%6 = relu(%4)\nreturn %5 %6"},
 		{"an expansion has stride 0", `(%0: f32[1,3]) {
 			%1 = relu(%0)
 			%2 = expand(%1) {shape=[2,4,3]}
@@ -195,7 +196,8 @@ func TestLayoutsShowTheValues(t *testing.T) {
 				require.Equal(rt, got[v].Bytes(), show(got[l.Root], v.Type.Sizes(), l).Bytes(), "%s %%%d", ir.OpName(n.Op), v.ID)
 			}
 			for i, v := range n.Inputs {
-				require.True(rt, n.Op.Kind().Has(ir.View) || layouts[v.ID].Contiguous(v.Type.Sizes()) || d.Strided(n, i, layouts[v.ID].Strides))
+				require.True(rt, n.Op.Kind().Has(ir.View) || layouts[v.ID].Contiguous(v.Type.Sizes()) ||
+					d.Strided(n, i, layouts[v.ID].Strides))
 			}
 		}
 		for i, v := range g.Outputs {

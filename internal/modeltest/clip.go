@@ -9,7 +9,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// ClipCount makes of kernels the operator com.example.ClipCount: it cuts the numbers of a matrix off at an attribute, times the offset, and counts
+// ClipCount makes of kernels the operator com.example.ClipCount: it cuts the numbers of a matrix off at an attribute, times the offset, and
+// counts
 // for each row how many it cut.
 func ClipCount(kernels rlxc.Op) rlxc.Op {
 	kernels.Name = "com.example.ClipCount"
@@ -43,7 +44,8 @@ func ClipModel(d tensor.DType) *onnxpb.ModelProto {
 			Name: "clip",
 			Node: []*onnxpb.NodeProto{
 				{OpType: "Relu", Name: "relu", Input: []string{"x"}, Output: []string{"r"}},
-				{OpType: "ClipCount", Domain: "com.example", Name: "clip", Input: []string{"r", "offset"}, Output: []string{"c", "counts"}, Attribute: []*onnxpb.AttributeProto{limit}},
+				{OpType: "ClipCount", Domain: "com.example", Name: "clip", Input: []string{"r", "offset"},
+					Output: []string{"c", "counts"}, Attribute: []*onnxpb.AttributeProto{limit}},
 				{OpType: "Add", Name: "double", Input: []string{"c", "c"}, Output: []string{"y"}},
 			},
 			Input:  []*onnxpb.ValueInfoProto{Value("x", d, "rows", "columns"), Value("offset", tensor.I64)},

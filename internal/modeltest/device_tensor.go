@@ -31,7 +31,8 @@ func value(name string, d tensor.DType, sizes ...string) *onnxpb.ValueInfoProto 
 }
 
 // StreamModel has a state of every kind: a cache that grows by each run, a sum that keeps its size, an input that only the host
-// reads, and an output that is an input. steps [2]→[n+2] bytes, sum [2,3], seen: i64 the number of rows. One that is cut computes what the cache
+// reads, and an output that is an input. steps [2]→[n+2] bytes, sum [2,3], seen: i64 the number of rows. One that is cut computes what the
+// cache
 // grows by after an operator whose result has a size that depends on data.
 func StreamModel(cut bool) *onnxpb.ModelProto {
 	axis := &onnxpb.AttributeProto{Name: "axis", Type: onnxpb.AttributeProto_INT}
@@ -40,8 +41,10 @@ func StreamModel(cut bool) *onnxpb.ModelProto {
 		Graph: &onnxpb.GraphProto{
 			Name: "stream",
 			Node: []*onnxpb.NodeProto{
-				{OpType: "Concat", Name: "grow", Input: []string{"past", "x"}, Output: []string{"present"}, Attribute: []*onnxpb.AttributeProto{axis}},
-				{OpType: "Concat", Name: "note", Input: []string{"old", "byte"}, Output: []string{"new"}, Attribute: []*onnxpb.AttributeProto{axis}},
+				{OpType: "Concat", Name: "grow", Input: []string{"past", "x"}, Output: []string{"present"},
+					Attribute: []*onnxpb.AttributeProto{axis}},
+				{OpType: "Concat", Name: "note", Input: []string{"old", "byte"}, Output: []string{"new"},
+					Attribute: []*onnxpb.AttributeProto{axis}},
 				{OpType: "Mul", Name: "decay", Input: []string{"sum", "x"}, Output: []string{"decayed"}},
 				{OpType: "Add", Name: "add", Input: []string{"decayed", "sum"}, Output: []string{"total"}},
 				{OpType: "Identity", Name: "same", Input: []string{"through"}, Output: []string{"passed"}},
@@ -62,7 +65,8 @@ func StreamModel(cut bool) *onnxpb.ModelProto {
 		to := &onnxpb.AttributeProto{Name: "to", Type: onnxpb.AttributeProto_INT, I: int64(onnxpb.TensorProto_FLOAT)}
 		g.Node = append(g.GetNode()[1:],
 			&onnxpb.NodeProto{OpType: "NonZero", Name: "find", Input: []string{"total"}, Output: []string{"found"}},
-			&onnxpb.NodeProto{OpType: "Cast", Name: "cast", Input: []string{"found"}, Output: []string{"at"}, Attribute: []*onnxpb.AttributeProto{to}},
+			&onnxpb.NodeProto{OpType: "Cast", Name: "cast", Input: []string{"found"}, Output: []string{"at"},
+				Attribute: []*onnxpb.AttributeProto{to}},
 			&onnxpb.NodeProto{OpType: "ReduceSum", Name: "reduce", Input: []string{"at"}, Output: []string{"all"}},
 			&onnxpb.NodeProto{OpType: "Add", Name: "more", Input: []string{"x", "all"}, Output: []string{"more"}}, grow)
 	}
@@ -85,7 +89,8 @@ func hasSteps(t *testing.T, times []rlxc.StepTime, cut bool) {
 	}
 }
 
-// DeviceTensors holds that runs whose state stays with the device compute what runs compute that are given it each time, at sizes that grow, with
+// DeviceTensors holds that runs whose state stays with the device compute what runs compute that are given it each time, at sizes that
+// grow, with
 // room for it or without, and that are no multiple of a word, in programs of one segment and of several.
 func DeviceTensors(t *testing.T, backend string) {
 	for _, cut := range []bool{false, true} {

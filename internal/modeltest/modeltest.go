@@ -66,7 +66,8 @@ func Cosine(x, y *tensor.Tensor) float64 {
 func AgreesWithCPU(t *testing.T, backend, model string) {
 	m := BuiltIn(t, model)
 	for _, level := range []rlxc.Level{rlxc.O0, rlxc.O2} {
-		gpu, cpu := Session(t, m, rlxc.CompileOptions{Backend: backend, Level: level, Verify: true}), Session(t, m, rlxc.CompileOptions{Level: level})
+		gpu, cpu := Session(t, m, rlxc.CompileOptions{Backend: backend, Level: level, Verify: true}),
+			Session(t, m, rlxc.CompileOptions{Level: level})
 		r := rand.New(rand.NewPCG(1, 2))
 		for _, shape := range [][2]int{{1, 1}, {2, 7}, {1, 33}, {3, 16}, {2, 7}} {
 			in := BERT(shape[0], shape[1], r)

@@ -214,7 +214,8 @@ func command(tests []*test, number int, limit time.Duration, env ...string) (str
 	for _, t := range tests {
 		names = append(names, t.name)
 	}
-	cmd := exec.CommandContext(ctx, tests[0].binary, append(tests[0].flags, "-test.failfast", "-test.run=^("+strings.Join(names, "|")+")$")...)
+	cmd := exec.CommandContext(ctx, tests[0].binary,
+		append(tests[0].flags, "-test.failfast", "-test.run=^("+strings.Join(names, "|")+")$")...)
 	cmd.Dir = tests[0].pkg
 	cmd.Env = append(os.Environ(), EnvMutant+"="+strconv.Itoa(number), "RLXC_VERIFY=1")
 	cmd.Env = append(cmd.Env, env...)

@@ -23,7 +23,8 @@ const (
 )
 
 var featureNames = map[Feature]string{
-	CooperativeMatrix: "cooperative-matrix", TimestampQuery: "timestamp-query", ShaderF16: "shader-f16", Subgroup: "subgroup", TimestampInsidePasses: "timestamp-query-inside-passes",
+	CooperativeMatrix: "cooperative-matrix", TimestampQuery: "timestamp-query", ShaderF16: "shader-f16", Subgroup: "subgroup",
+	TimestampInsidePasses: "timestamp-query-inside-passes",
 }
 
 // String is the feature's name in WebGPU.
@@ -51,7 +52,8 @@ type Adapter struct {
 	Kind              Kind
 	Limits            Limits
 	Features          []Feature
-	// Refused is why a device could not be opened with CooperativeMatrix, which libraries may list and not give; nil before Open, and where it
+	// Refused is why a device could not be opened with CooperativeMatrix, which libraries may list and not give; nil before Open, and where
+	// it
 	// was not asked for or given.
 	Refused error
 
@@ -129,7 +131,8 @@ func Choose(adapters []*Adapter, which string) (*Adapter, error) {
 	return nil, fmt.Errorf("there is no device %q: this machine has %s", which, strings.Join(names, ", "))
 }
 
-// Open makes a device with all limits and known features of the adapter. CooperativeMatrix is left out, of the adapter's features too, if the library
+// Open makes a device with all limits and known features of the adapter. CooperativeMatrix is left out, of the adapter's features too, if
+// the library
 // refuses it.
 func (a *Adapter) Open() (*Device, error) {
 	d, err := a.open()

@@ -39,7 +39,8 @@ func (d *Device) Buffer(what string, size int64, usage Usage) (*Buffer, error) {
 	}
 	b := &Buffer{Size: size, d: d}
 	err := d.guarded(what, func() {
-		b.handle = d.lib.c.DeviceCreateBuffer.call(d.handle, uintptr(unsafe.Pointer(&bufferDescriptor{usage: uint64(usage), size: uint64(size)})))
+		b.handle = d.lib.c.DeviceCreateBuffer.call(d.handle,
+			uintptr(unsafe.Pointer(&bufferDescriptor{usage: uint64(usage), size: uint64(size)})))
 	})
 	if err != nil {
 		b.Release()

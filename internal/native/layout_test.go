@@ -23,7 +23,8 @@ var mirrors = []struct {
 	{"WGPUInstanceDescriptor", instanceDescriptor{}, "nextInChain requiredFeatureCount requiredFeatures requiredLimits"},
 	{"WGPUInstanceExtras", instanceExtras{}, `chain backends flags dx12ShaderCompiler gles3MinorVersion glFenceBehaviour dxcPath dxcMaxShaderModel
 		dx12PresentationSystem budgetForDeviceCreation budgetForDeviceLoss displayHandle.type displayHandle.data`},
-	{"WGPUAdapterInfo", adapterInfo{}, "nextInChain vendor architecture device description backendType adapterType vendorID deviceID subgroupMinSize subgroupMaxSize"},
+	{"WGPUAdapterInfo", adapterInfo{}, "nextInChain vendor architecture device description backendType adapterType vendorID deviceID " +
+		"subgroupMinSize subgroupMaxSize"},
 	{"WGPULimits", Limits{}, `nextInChain maxTextureDimension1D maxTextureDimension2D maxTextureDimension3D maxTextureArrayLayers
 		maxBindGroups maxBindGroupsPlusVertexBuffers maxBindingsPerBindGroup maxDynamicUniformBuffersPerPipelineLayout
 		maxDynamicStorageBuffersPerPipelineLayout maxSampledTexturesPerShaderStage maxSamplersPerShaderStage
@@ -33,7 +34,9 @@ var mirrors = []struct {
 		maxColorAttachments maxColorAttachmentBytesPerSample maxComputeWorkgroupStorageSize maxComputeInvocationsPerWorkgroup
 		maxComputeWorkgroupSizeX maxComputeWorkgroupSizeY maxComputeWorkgroupSizeZ maxComputeWorkgroupsPerDimension maxImmediateSize`},
 	{"WGPUQueueDescriptor", queueDescriptor{}, "nextInChain label"},
-	{"WGPUDeviceDescriptor", deviceDescriptor{}, "nextInChain label requiredFeatureCount requiredFeatures requiredLimits defaultQueue deviceLostCallbackInfo uncapturedErrorCallbackInfo"},
+	{"WGPUDeviceDescriptor", deviceDescriptor{},
+		"nextInChain label requiredFeatureCount requiredFeatures requiredLimits defaultQueue deviceLostCallbackInfo " +
+			"uncapturedErrorCallbackInfo"},
 	{"WGPUDeviceLostCallbackInfo", callbackInfo{}, ""},
 	{"WGPUUncapturedErrorCallbackInfo", errorCallbackInfo{}, ""},
 	{"WGPUBufferMapCallbackInfo", callbackInfo{}, ""},

@@ -23,7 +23,8 @@ const version = 29
 
 // ErrNotFound says that no place had the library.
 var ErrNotFound = errors.New("no wgpu-native library was found: unpack a release archive of wgpu-native " +
-	fmt.Sprint(version) + " beside the program, or `pip install wgpu==0.32.0` in the active environment, or set " + EnvLibrary + " to its path")
+	fmt.Sprint(version) + " beside the program, or `pip install wgpu==0.32.0` in the active environment, or set " + EnvLibrary +
+	" to its path")
 
 // procs are the functions in use; a field's name is the C name without "wgpu".
 type procs struct {

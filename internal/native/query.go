@@ -26,7 +26,8 @@ func (d *Device) Queries(n int) (*Queries, error) {
 	const timestamps = 2
 	q := &Queries{Count: n, d: d}
 	err := d.guarded("timestamps", func() {
-		q.handle = d.lib.c.DeviceCreateQuerySet.call(d.handle, uintptr(unsafe.Pointer(&querySetDescriptor{kind: timestamps, count: uint32(n)})))
+		q.handle = d.lib.c.DeviceCreateQuerySet.call(d.handle,
+			uintptr(unsafe.Pointer(&querySetDescriptor{kind: timestamps, count: uint32(n)})))
 	})
 	if err != nil {
 		q.Release()

@@ -32,7 +32,8 @@ func unzipped(p *onnxpb.ModelProto) *onnxpb.ModelProto {
 			continue
 		}
 		shape := n.Name + ":rlxc.shape" // a row alone is a matrix of one row
-		g.Initializer = append(slices.Clip(g.Initializer), &onnxpb.TensorProto{Name: shape, DataType: int32(tensor.I64), Dims: []int64{2}, Int64Data: []int64{-1, labels(n)}})
+		g.Initializer = append(slices.Clip(g.Initializer), &onnxpb.TensorProto{Name: shape, DataType: int32(tensor.I64), Dims: []int64{2},
+			Int64Data: []int64{-1, labels(n)}})
 		g.Node[i] = &onnxpb.NodeProto{Name: n.Name, OpType: "Reshape", Input: []string{n.Input[0], shape}, Output: n.Output}
 		for k, o := range g.Output {
 			if o.Name == n.Output[0] {

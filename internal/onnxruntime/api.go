@@ -258,7 +258,8 @@ func (l *library) strings(v value, shape []int) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	text, starts := make([]byte, length+1), make([]uintptr, count)
-	err := l.check(getStringTensorContent, v.handle, uintptr(unsafe.Pointer(&text[0])), length, uintptr(unsafe.Pointer(&starts[0])), uintptr(count))
+	err := l.check(getStringTensorContent, v.handle, uintptr(unsafe.Pointer(&text[0])), length, uintptr(unsafe.Pointer(&starts[0])),
+		uintptr(count))
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,8 @@ func widened(p *onnxpb.ModelProto) *onnxpb.ModelProto {
 		}
 		if moved[name] == "" {
 			wide := emit("Cast", "rlxc.wide:"+name, []string{name}, intAttr("to", int64(tensor.I32)))
-			moved[name] = emit("Cast", "rlxc.uint8:"+name, []string{emit("Add", "rlxc.moved:"+name, []string{wide, offset})}, intAttr("to", int64(tensor.U8)))
+			moved[name] = emit("Cast", "rlxc.uint8:"+name, []string{emit("Add", "rlxc.moved:"+name, []string{wide, offset})},
+				intAttr("to", int64(tensor.U8)))
 		}
 		return moved[name]
 	}

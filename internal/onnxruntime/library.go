@@ -29,7 +29,8 @@ func Find(path string) (string, error) {
 			return found[len(found)-1], nil
 		}
 	}
-	return "", fmt.Errorf("onnxruntime's library was not found: pip install onnxruntime in the active Python environment, or set %s to the path of %s",
+	return "", fmt.Errorf("onnxruntime's library was not found: pip install onnxruntime in the active Python environment, or set %s to "+
+		"the path of %s",
 		Env, libraryName())
 }
 
@@ -75,7 +76,8 @@ func sitePackages() []string {
 		if prefix == "" {
 			continue
 		}
-		for _, pattern := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages", "lib/python3/dist-packages", "Lib/site-packages"} {
+		for _, pattern := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages",
+			"lib/python3/dist-packages", "Lib/site-packages"} {
 			found, _ := filepath.Glob(filepath.Join(prefix, filepath.FromSlash(pattern)))
 			dirs = append(dirs, found...)
 		}

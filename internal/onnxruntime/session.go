@@ -80,7 +80,8 @@ func newSession(m *onnx.Model, path string, o Options) (*Session, error) {
 	}
 	begin := time.Now()
 	if data != nil {
-		err = l.check(createSessionFromArray, l.env, uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)), options, uintptr(unsafe.Pointer(&s.handle)))
+		err = l.check(createSessionFromArray, l.env, uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)), options,
+			uintptr(unsafe.Pointer(&s.handle)))
 	} else {
 		err = l.check(createSession, l.env, uintptr(unsafe.Pointer(&pathBytes(path)[0])), options, uintptr(unsafe.Pointer(&s.handle)))
 	}

@@ -76,7 +76,8 @@ func TestTypes(t *testing.T) {
 				if ranked {
 					out = declared("y", d, dims)
 				}
-				s := open(t, model([][3]string{{"Identity", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", d, dims)}, []*onnxpb.ValueInfoProto{out}), Options{Level: None})
+				s := open(t, model([][3]string{{"Identity", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", d, dims)},
+					[]*onnxpb.ValueInfoProto{out}), Options{Level: None})
 				got, err := s.Run(context.Background(), map[string]*tensor.Tensor{"x": x})
 				require.NoError(t, err, "%v ranked %v", x, ranked)
 				require.Equal(t, x.String(), got["y"].String())
@@ -90,9 +91,11 @@ func TestTypes(t *testing.T) {
 func TestHalfBytes(t *testing.T) {
 	need(t)
 	for _, d := range []tensor.DType{tensor.I4, tensor.U4} {
-		p := model([][3]string{{"Cast", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", tensor.F32, []int64{3})}, []*onnxpb.ValueInfoProto{declared("y", d, []int64{3})})
+		p := model([][3]string{{"Cast", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", tensor.F32, []int64{3})},
+			[]*onnxpb.ValueInfoProto{declared("y", d, []int64{3})})
 		p.Graph.Node[0].Attribute = []*onnxpb.AttributeProto{intAttr("to", int64(d))}
-		got, err := open(t, p, Options{Level: None}).Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.FromSlice([]float32{1, 7, 3})})
+		got, err := open(t, p, Options{Level: None}).Run(context.Background(),
+			map[string]*tensor.Tensor{"x": tensor.FromSlice([]float32{1, 7, 3})})
 		require.NoError(t, err)
 		require.Equal(t, []int64{1, 7, 3}, got["y"].Int64s())
 	}
@@ -120,10 +123,12 @@ func TestZipMap(t *testing.T) {
 		maps := &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{ElemType: &onnxpb.TypeProto{
 			Value: &onnxpb.TypeProto_MapType{MapType: &onnxpb.TypeProto_Map{KeyType: int32(tensor.I64), ValueType: &onnxpb.TypeProto{
 				Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(tensor.F32)}}}}}}}}}
-		p := model([][3]string{{"ZipMap", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", tensor.F32, dims)}, []*onnxpb.ValueInfoProto{{Name: "y", Type: maps}})
+		p := model([][3]string{{"ZipMap", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", tensor.F32, dims)},
+			[]*onnxpb.ValueInfoProto{{Name: "y", Type: maps}})
 		p.OpsetImport = append(p.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: "ai.onnx.ml", Version: 1})
 		p.Graph.Node[0].Domain = "ai.onnx.ml"
-		p.Graph.Node[0].Attribute = []*onnxpb.AttributeProto{{Name: "classlabels_int64s", Type: onnxpb.AttributeProto_INTS, Ints: []int64{4, 7}}}
+		p.Graph.Node[0].Attribute = []*onnxpb.AttributeProto{{Name: "classlabels_int64s", Type: onnxpb.AttributeProto_INTS,
+			Ints: []int64{4, 7}}}
 		got, err := open(t, p, Options{}).Run(context.Background(), map[string]*tensor.Tensor{"x": x})
 		require.NoError(t, err)
 		require.Equal(t, x.Float64s(), got["y"].Float64s())
@@ -137,7 +142,8 @@ func TestSizesWithoutNames(t *testing.T) {
 	x := declared("x", tensor.F32, []int64{1, 2, 3})
 	x.Type.GetTensorType().Shape.Dim[0] = &onnxpb.TensorShapeProto_Dimension{}
 	x.Type.GetTensorType().Shape.Dim[2] = &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "None"}}
-	s := open(t, model([][3]string{{"Neg", "x", "y"}}, []*onnxpb.ValueInfoProto{x}, []*onnxpb.ValueInfoProto{declared("y", tensor.F32, nil)}), Options{})
+	s := open(t, model([][3]string{{"Neg", "x", "y"}}, []*onnxpb.ValueInfoProto{x},
+		[]*onnxpb.ValueInfoProto{declared("y", tensor.F32, nil)}), Options{})
 	require.Equal(t, []string{"x.0", "2", "x.2"}, s.Inputs()[0].Shape)
 }
 
@@ -223,9 +229,10 @@ func TestRecorded(t *testing.T) {
 		run := func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 			return s.Run(context.Background(), in)
 		}
-		fixtures.Runs(t, os.DirFS(fixtures.Dir(t, name)), namesOf(s.Inputs()), namesOf(s.Outputs()), run, func(set, output string, got, want *tensor.Tensor) {
-			require.InDeltaSlice(t, want.Float64s(), got.Float64s(), 1e-5, "%s %s %s", name, set, output)
-		})
+		fixtures.Runs(t, os.DirFS(fixtures.Dir(t, name)), namesOf(s.Inputs()), namesOf(s.Outputs()), run,
+			func(set, output string, got, want *tensor.Tensor) {
+				require.InDeltaSlice(t, want.Float64s(), got.Float64s(), 1e-5, "%s %s %s", name, set, output)
+			})
 		require.NoError(t, s.Close())
 	}
 }

@@ -103,7 +103,8 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if i == MaxTrips {
 			return nil, fmt.Errorf("the loop does not end within %d trips, which is the limit", MaxTrips)
 		}
-		out, err := env.Subgraph(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i).Reshape(numberShape...), cond.Reshape(condShape...)}, state, captures))
+		out, err := env.Subgraph(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i).Reshape(numberShape...), cond.Reshape(condShape...)},
+			state, captures))
 		if err != nil {
 			return nil, err
 		}

@@ -81,7 +81,8 @@ func (o ConvTranspose) Infer(in []*ir.Value) ([]ir.Type, error) {
 	}
 	for i, n := range o.OutputPadding {
 		if n < 0 || n >= max(o.Strides[i], o.Dilations[i]) {
-			return nil, fmt.Errorf("output_padding %v: it is below stride %d or dilation %d along axis %d", o.OutputPadding, o.Strides[i], o.Dilations[i], i)
+			return nil, fmt.Errorf("output_padding %v: it is below stride %d or dilation %d along axis %d", o.OutputPadding, o.Strides[i],
+				o.Dilations[i], i)
 		}
 	}
 	for _, n := range o.OutputShape {

@@ -138,7 +138,8 @@ type RoiAlign struct {
 // Infer implements ir.Op.
 func (o RoiAlign) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x, rois, batch := in[0], in[1], in[2]
-	if rank(x) != 4 || rank(rois) != 2 || rank(batch) != 1 || ir.Same(rois.Type.Shape[1], ir.N(4)) == ir.No || ir.Same(rois.Type.Shape[0], batch.Type.Shape[0]) == ir.No {
+	if rank(x) != 4 || rank(rois) != 2 || rank(batch) != 1 || ir.Same(rois.Type.Shape[1], ir.N(4)) == ir.No ||
+		ir.Same(rois.Type.Shape[0], batch.Type.Shape[0]) == ir.No {
 		return nil, fmt.Errorf("images %v, regions %v, batch indices %v", x.Type, rois.Type, batch.Type)
 	}
 	if o.Height < 1 || o.Width < 1 || o.SamplingRatio < 0 || o.SamplingRatio > 1<<10 {
@@ -186,7 +187,8 @@ func (o RoiAlign) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 					for gi := range gridH {
 						for gj := range gridW {
 							v, largest := bilinear(x, plane, s[2], s[3],
-								y0+(float64(i)+(float64(gi)+0.5)/float64(gridH))*binH, x0+(float64(j)+(float64(gj)+0.5)/float64(gridW))*binW)
+								y0+(float64(i)+(float64(gi)+0.5)/float64(gridH))*binH,
+								x0+(float64(j)+(float64(gj)+0.5)/float64(gridW))*binW)
 							sum, best, n = sum+v, max(best, largest), n+1
 						}
 					}
@@ -288,7 +290,8 @@ func toElement(x float32) int {
 	return int(math.Round(float64(min(max(x, -far), far))))
 }
 
-// cells are the elements, from the first to the one behind the last, of each of n cells from one corner to the other, as far as there are any.
+// cells are the elements, from the first to the one behind the last, of each of n cells from one corner to the other, as far as there are
+// any.
 func cells(from, to, n, size int) [][2]int {
 	all := make([][2]int, n)
 	each := float32(max(to-from+1, 1)) / float32(n)

@@ -121,7 +121,8 @@ func (o DFT) Infer(in []*ir.Value) ([]ir.Type, error) {
 	}
 	parts, ok := x.Shape[last].Const()
 	if !ok || parts != 1 && parts != 2 || o.OneSided && !o.Inverse && parts != 1 || o.OneSided && o.Inverse && parts != 2 {
-		return nil, fmt.Errorf("%v has no real (1) or complex (2) numbers along its last axis, as it is onesided=%v inverse=%v", x, o.OneSided, o.Inverse)
+		return nil, fmt.Errorf("%v has no real (1) or complex (2) numbers along its last axis, as it is onesided=%v inverse=%v", x,
+			o.OneSided, o.Inverse)
 	}
 	if n, known := o.Length.Const(); known {
 		if err := checkTransform(n); err != nil {
@@ -208,7 +209,8 @@ func (o STFT) bins() int {
 // Infer implements ir.Op.
 func (o STFT) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
-	if len(x.Shape) != 3 || ir.LessEqual(ir.N(1), x.Shape[2]) == ir.No || ir.LessEqual(x.Shape[2], ir.N(2)) == ir.No || o.Step < 1 || o.Step > MaxSize {
+	if len(x.Shape) != 3 || ir.LessEqual(ir.N(1), x.Shape[2]) == ir.No || ir.LessEqual(x.Shape[2], ir.N(2)) == ir.No || o.Step < 1 ||
+		o.Step > MaxSize {
 		return nil, fmt.Errorf("signal %v, a step of %d", x, o.Step)
 	}
 	length := ir.N(o.Length)

@@ -24,7 +24,8 @@ type LinearAttention struct {
 // Infer implements ir.Op.
 func (o LinearAttention) Infer(in []*ir.Value) ([]ir.Type, error) {
 	q, k, v := in[0].Type, in[1].Type, in[2].Type
-	if len(q.Shape) != 3 || len(k.Shape) != 3 || len(v.Shape) != 3 || o.QHeads < 1 || o.KVHeads < 1 || o.QHeads%o.KVHeads != 0 || o.QHeads > MaxSize {
+	if len(q.Shape) != 3 || len(k.Shape) != 3 || len(v.Shape) != 3 || o.QHeads < 1 || o.KVHeads < 1 || o.QHeads%o.KVHeads != 0 ||
+		o.QHeads > MaxSize {
 		return nil, fmt.Errorf("%v, %v and %v in %d and %d heads", q, k, v, o.QHeads, o.KVHeads)
 	}
 	heads := ir.N(o.KVHeads)
@@ -66,7 +67,8 @@ func (r linearState) run(env *ir.Env, y, present *tensor.Tensor) error {
 	if r.scale == 0 {
 		r.scale = 1 / math.Sqrt(float64(r.dk))
 	}
-	fits := r.q.Shape()[2] == r.qh*r.dk && slices.Equal(r.k.Shape(), tensor.Shape{batch, steps, r.kh * r.dk}) && slices.Equal(r.v.Shape(), tensor.Shape{batch, steps, r.kh * r.dv})
+	fits := r.q.Shape()[2] == r.qh*r.dk && slices.Equal(r.k.Shape(), tensor.Shape{batch, steps, r.kh * r.dk}) &&
+		slices.Equal(r.v.Shape(), tensor.Shape{batch, steps, r.kh * r.dv})
 	decays, betas := 0, 0 // along the last axis
 	if r.decay != nil {
 		decays = r.decay.Shape()[len(r.decay.Shape())-1]
@@ -77,7 +79,8 @@ func (r linearState) run(env *ir.Env, y, present *tensor.Tensor) error {
 		fits = fits && r.beta.Len() == batch*steps*betas && (betas == r.kh || betas == 1)
 	}
 	if !fits || r.past != nil && !r.past.Shape().Equal(present.Shape()) {
-		return fmt.Errorf("query %v, key %v, value %v, state %v, decay %v, beta %v in %d and %d heads do not fit", r.q, r.k, r.v, r.past, r.decay, r.beta, r.qh, r.kh)
+		return fmt.Errorf("query %v, key %v, value %v, state %v, decay %v, beta %v in %d and %d heads do not fit", r.q, r.k, r.v, r.past,
+			r.decay, r.beta, r.qh, r.kh)
 	}
 	group := r.qh / r.kh
 	state, write := ir.Make[float64](env, r.dk*r.dv), ir.Make[float64](env, r.dv)

@@ -269,7 +269,8 @@ func (t *treeTable) lay(targets, aggregate int) (*Forest, error) {
 			}
 			feature := t.features[i]
 			if feature < 0 || feature >= maxFeatures || t.modes[i] > member {
-				return nil, fmt.Errorf("node %d compares feature %d by mode %d: features go to %d, modes to %d", i, feature, t.modes[i], maxFeatures-1, member)
+				return nil, fmt.Errorf("node %d compares feature %d by mode %d: features go to %d, modes to %d", i, feature, t.modes[i],
+					maxFeatures-1, member)
 			}
 			test, split, turned := comparison(int(t.modes[i]), t.splits[i])
 			if turned {

@@ -84,8 +84,10 @@ func readSVMClassifier(r *reader) *rowModel {
 	if total == 0 {
 		return r.linearMachine(m, labels)
 	}
-	if n < 2 || len(perClass) != n || len(m.coefficients) != (n-1)*total || len(m.rho) != pairs || len(a) != len(b) || len(a) != 0 && len(a) != pairs {
-		r.failf("%d labels, %d classes of %d vectors with %d coefficients, %d rho and %d prob_a", n, len(perClass), total, len(m.coefficients), len(m.rho), len(a))
+	if n < 2 || len(perClass) != n || len(m.coefficients) != (n-1)*total || len(m.rho) != pairs || len(a) != len(b) || len(a) != 0 &&
+		len(a) != pairs {
+		r.failf("%d labels, %d classes of %d vectors with %d coefficients, %d rho and %d prob_a", n, len(perClass), total,
+			len(m.coefficients), len(m.rho), len(a))
 	}
 	width := pairs
 	if len(a) > 0 || n == 2 {

@@ -72,7 +72,8 @@ const (
 )
 
 // modeNames are those of the older operators.
-var modeNames = map[string]uint8{"BRANCH_LEQ": atMost, "BRANCH_LT": below, "BRANCH_GTE": atLeast, "BRANCH_GT": above, "BRANCH_EQ": equalTo, "BRANCH_NEQ": unequal, "LEAF": leaf}
+var modeNames = map[string]uint8{"BRANCH_LEQ": atMost, "BRANCH_LT": below, "BRANCH_GTE": atLeast, "BRANCH_GT": above,
+	"BRANCH_EQ": equalTo, "BRANCH_NEQ": unequal, "LEAF": leaf}
 
 // The ways in which trees vote together, as TreeEnsemble numbers them.
 const (
@@ -104,7 +105,8 @@ func readTreeEnsemble(r *reader) *rowModel {
 	}
 	of, missing := list("leaf_targetids"), list("nodes_missing_value_tracks_true")
 	if modes.Len() != n || len(of) != leaves || len(missing) != 0 && len(missing) != n {
-		r.failf("%d modes and %d entries of nodes_missing_value_tracks_true for %d nodes, %d targets for %d leaves", modes.Len(), len(missing), n, len(of), leaves)
+		r.failf("%d modes and %d entries of nodes_missing_value_tracks_true for %d nodes, %d targets for %d leaves", modes.Len(),
+			len(missing), n, len(of), leaves)
 	}
 	if targets < 1 || targets > MaxSize || aggregate < average || aggregate > most {
 		r.failf("%d targets, aggregate_function %d", targets, aggregate)
@@ -118,8 +120,10 @@ func readTreeEnsemble(r *reader) *rowModel {
 		}
 		return -1
 	}
-	yes, no, yesLeaf, noLeaf := columns["nodes_truenodeids"], columns["nodes_falsenodeids"], columns["nodes_trueleafs"], columns["nodes_falseleafs"]
-	t := &treeTable{modes: make([]uint8, n+leaves), features: columns["nodes_featureids"], splits: splits.Float64s(), missing: missing, roots: r.ints("tree_roots"),
+	yes, no, yesLeaf, noLeaf := columns["nodes_truenodeids"], columns["nodes_falsenodeids"], columns["nodes_trueleafs"],
+		columns["nodes_falseleafs"]
+	t := &treeTable{modes: make([]uint8, n+leaves), features: columns["nodes_featureids"], splits: splits.Float64s(), missing: missing,
+		roots: r.ints("tree_roots"),
 		next:  func(i int) (int, int) { return at(yes[i], yesLeaf[i]), at(no[i], noLeaf[i]) },
 		votes: make([]vote, leaves), starts: make([]int32, n+leaves+1)}
 	for i := range n {
@@ -152,12 +156,14 @@ func (r *reader) branches(prefix string, targets, aggregate int) *Forest {
 	r.ignore("nodes_hitrates", "nodes_hitrates_as_tensor")
 	list := r.int64s
 	trees, ids := list("nodes_treeids"), list("nodes_nodeids")
-	features, yes, no, missing := list("nodes_featureids"), list("nodes_truenodeids"), list("nodes_falsenodeids"), list("nodes_missing_value_tracks_true")
+	features, yes, no, missing := list("nodes_featureids"), list("nodes_truenodeids"), list("nodes_falsenodeids"),
+		list("nodes_missing_value_tracks_true")
 	modes := r.texts("nodes_modes")
 	splits := r.doubles("nodes_values")
 	n := len(trees)
-	for name, k := range map[string]int{"nodes_nodeids": len(ids), "nodes_featureids": len(features), "nodes_truenodeids": len(yes), "nodes_falsenodeids": len(no),
-		"nodes_modes": len(modes), "nodes_values": len(splits), "nodes_missing_value_tracks_true": max(len(missing), n)} {
+	for name, k := range map[string]int{"nodes_nodeids": len(ids), "nodes_featureids": len(features), "nodes_truenodeids": len(yes),
+		"nodes_falsenodeids": len(no),
+		"nodes_modes":        len(modes), "nodes_values": len(splits), "nodes_missing_value_tracks_true": max(len(missing), n)} {
 		if k != n || n == 0 {
 			r.failf("%s has %d entries for %d nodes", name, k, n)
 		}

@@ -296,7 +296,8 @@ func (r Recurrent) functions(defaults []string) ([]func(float64) float64, error)
 
 // eval runs op, a step of all sequences after the other. quantized rounds the inputs, all steps and sequences together, and the states
 // of each step to 8 bits as DynamicQuantizeLinear does, before products take them.
-func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, defaults []string, next cell, linearBeforeReset, inputForget, quantized bool) ([]*tensor.Tensor, error) {
+func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, defaults []string, next cell, linearBeforeReset,
+	inputForget, quantized bool) ([]*tensor.Tensor, error) {
 	hidden, directions := r.Hidden, r.Directions()
 	x := in[RecurrentX]
 	steps, batch, width := x.Shape()[0], x.Shape()[1], x.Shape()[2]

@@ -25,7 +25,8 @@ type DynamicQuantizeLSTM struct {
 }
 
 // quantizedWeights are the operands that make W and those that make R.
-var quantizedWeights = [...][3]int{{RecurrentW, QuantizedLSTMWScale, QuantizedLSTMWZero}, {RecurrentR, QuantizedLSTMRScale, QuantizedLSTMRZero}}
+var quantizedWeights = [...][3]int{{RecurrentW, QuantizedLSTMWScale, QuantizedLSTMWZero},
+	{RecurrentR, QuantizedLSTMRScale, QuantizedLSTMRZero}}
 
 // Infer implements ir.Op.
 func (o DynamicQuantizeLSTM) Infer(in []*ir.Value) ([]ir.Type, error) {
@@ -42,8 +43,10 @@ func (o DynamicQuantizeLSTM) Infer(in []*ir.Value) ([]ir.Type, error) {
 		}
 		s := w.Type.Shape
 		for _, v := range []*ir.Value{scale, zero} {
-			if n := rank(v); n != 1 && n != 2 || ir.Same(v.Type.Shape[0], s[0]) == ir.No || n == 2 && ir.Same(v.Type.Shape[1], s[2]) == ir.No {
-				return nil, fmt.Errorf("weights %s, %v, have scales or zero points %v: one for each direction or for each of its columns is needed", recurrentNames[at], w.Type, v.Type)
+			if n := rank(v); n != 1 && n != 2 || ir.Same(v.Type.Shape[0], s[0]) == ir.No || n == 2 &&
+				ir.Same(v.Type.Shape[1], s[2]) == ir.No {
+				return nil, fmt.Errorf("weights %s, %v, have scales or zero points %v: one for each direction or for each of its "+
+					"columns is needed", recurrentNames[at], w.Type, v.Type)
 			}
 		}
 		plain[at] = &ir.Value{Type: ir.TensorOf(tensor.F32, s[0], s[2], s[1])}

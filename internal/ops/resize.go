@@ -62,7 +62,8 @@ func (o Resize) Span(axis int) float64 {
 }
 
 // Keeps reports whether an axis of an operand of that shape is known to stay as it is. A result of the same size may show some elements
-// twice, where its scale is near 1. As in onnxruntime, it does not if no axis changes its size, and nothing is cropped of an axis that keeps its own.
+// twice, where its scale is near 1. As in onnxruntime, it does not if no axis changes its size, and nothing is cropped of an axis that
+// keeps its own.
 func (o Resize) Keeps(axis int, x ir.Shape) bool {
 	s := o.Scales[axis]
 	return ir.Same(x[axis], o.Shape[axis]) == ir.Yes && (s == 0 || s == 1 || x.Equal(o.Shape))

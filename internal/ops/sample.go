@@ -20,7 +20,8 @@ type GridSample struct {
 // Infer implements ir.Op.
 func (o GridSample) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x, grid := in[0].Type, in[1].Type
-	if !slices.Contains([]string{"nearest", "linear", "cubic"}, o.Mode) || !slices.Contains([]string{"zeros", "border", "reflection"}, o.Padding) {
+	if !slices.Contains([]string{"nearest", "linear", "cubic"}, o.Mode) ||
+		!slices.Contains([]string{"zeros", "border", "reflection"}, o.Padding) {
 		return nil, fmt.Errorf("mode %q, padding_mode %q", o.Mode, o.Padding)
 	}
 	r := len(x.Shape) - 2

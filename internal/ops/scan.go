@@ -27,9 +27,11 @@ func (o Scan) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if o.Batched {
 		n++
 	}
-	if o.States < 0 || len(o.InputAxes) == 0 || n > len(in) || len(o.InputDirections) != len(o.InputAxes) || len(o.OutputDirections) != len(o.OutputAxes) ||
+	if o.States < 0 || len(o.InputAxes) == 0 || n > len(in) || len(o.InputDirections) != len(o.InputAxes) ||
+		len(o.OutputDirections) != len(o.OutputAxes) ||
 		o.States+len(o.OutputAxes) != len(o.Types) {
-		return nil, fmt.Errorf("%d states, %d sequences and %d stacked results for %d operands and %d results", o.States, len(o.InputAxes), len(o.OutputAxes), len(in), len(o.Types))
+		return nil, fmt.Errorf("%d states, %d sequences and %d stacked results for %d operands and %d results", o.States,
+			len(o.InputAxes), len(o.OutputAxes), len(in), len(o.Types))
 	}
 	return o.Types, nil
 }

@@ -134,7 +134,8 @@ func (NonZero) Most(in [][]int) [][]int {
 	return [][]int{{max(1, len(in[0])), tensor.Shape(in[0]).Elements()}}
 }
 
-// Size makes a size of a number that is data: the result has no elements, and as many slices of none. The number is the operator's operand of a
+// Size makes a size of a number that is data: the result has no elements, and as many slices of none. The number is the operator's operand
+// of a
 // name, from 1 to Limit.
 type Size struct {
 	ir.Opaque[Size]

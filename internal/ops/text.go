@@ -230,7 +230,8 @@ func (v TfIdfVectorizer) width() int { return slices.Max(append([]int{-1}, v.Col
 // Infer implements ir.Op.
 func (v TfIdfVectorizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
-	if v.Numbers && !x.DType.IsInt() || !v.Numbers && x.DType != tensor.String || len(x.Shape) < 1 || len(x.Shape) > 2 || !slices.Contains([]string{"TF", "IDF", "TFIDF"}, v.Mode) {
+	if v.Numbers && !x.DType.IsInt() || !v.Numbers && x.DType != tensor.String || len(x.Shape) < 1 || len(x.Shape) > 2 ||
+		!slices.Contains([]string{"TF", "IDF", "TFIDF"}, v.Mode) {
 		return nil, fmt.Errorf("mode %q over %v with this pool", v.Mode, x)
 	}
 	return []ir.Type{ir.TensorOf(tensor.F32, append(slices.Clone(x.Shape[:len(x.Shape)-1]), ir.N(v.width()))...)}, nil
@@ -276,7 +277,8 @@ func (v *TfIdfVectorizer) learn(pool []string, starts []int) error {
 			id++
 		}
 	}
-	if slices.ContainsFunc(v.Columns, func(c int) bool { return c < 0 || c >= 1<<24 }) || len(v.Columns) < id || v.Weights != nil && len(v.Weights) != len(v.Columns) {
+	if slices.ContainsFunc(v.Columns, func(c int) bool { return c < 0 || c >= 1<<24 }) || len(v.Columns) < id || v.Weights != nil &&
+		len(v.Weights) != len(v.Columns) {
 		return fmt.Errorf("%d ngram_indexes and %d weights for %d n-grams", len(v.Columns), len(v.Weights), id)
 	}
 	return nil

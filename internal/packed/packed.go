@@ -35,7 +35,8 @@ var texts = [numForms]string{
 }
 
 // elements are the types of the weights, for messages.
-var elements = [numForms]string{F32: "f32", BF16: "bf16", S8: "s8", S8Scaled: "s8", Q4: "q4", Q8: "q8", F16Wide: "f16", BF16Wide: "bf16", Winograd: "f32"}
+var elements = [numForms]string{F32: "f32", BF16: "bf16", S8: "s8", S8Scaled: "s8", Q4: "q4", Q8: "q8", F16Wide: "f16", BF16Wide: "bf16",
+	Winograd: "f32"}
 
 // String is the type of the elements.
 func (f Form) String() string { return elements[min(f, numForms-1)] }
@@ -87,7 +88,8 @@ func Parse(text string) (Layout, error) {
 		if n, _ := fmt.Sscanf(text, texts[form], &l.Panel, &l.Vector); n != 2 || l.String() != text {
 			continue
 		}
-		if l.Vector > 0 && l.Panel > 0 && l.Panel <= maxPanel && l.Panel%l.Vector == 0 && (length == 0 || (form == Q4 || form == Q8) && length%8 == 0 && length <= maxBlock) {
+		if l.Vector > 0 && l.Panel > 0 && l.Panel <= maxPanel && l.Panel%l.Vector == 0 &&
+			(length == 0 || (form == Q4 || form == Q8) && length%8 == 0 && length <= maxBlock) {
 			return l, nil
 		}
 	}

@@ -22,9 +22,11 @@ func TestText(t *testing.T) {
 			require.Equal(t, l, back)
 		}
 	}
-	for _, bad := range []string{"", "f32", "f32/48", "f32/48/16/scaled", "f32/48/16 ", "f32/0/16", "f32/48/0", "f32/40/16", "f32/-16/-16", "f32/048/16",
+	for _, bad := range []string{"", "f32", "f32/48", "f32/48/16/scaled", "f32/48/16 ", "f32/0/16", "f32/48/0", "f32/40/16",
+		"f32/-16/-16", "f32/048/16",
 		"elsewhere", "f32/131072/16", "s8/48/16/", "s8/48/16/deep/deep", "/deep", "f32/99999999999999999999/1",
-		"q8x4/48/16/blocks of 0", "q8x4/48/16/blocks of 12", "q8x4/48/16/blocks of -8", "q8x4/48/16/blocks of 032", "q8x4/48/16/blocks of 99999999999999999999", "q8x4/48/16/blocks of 32/deep"} {
+		"q8x4/48/16/blocks of 0", "q8x4/48/16/blocks of 12", "q8x4/48/16/blocks of -8", "q8x4/48/16/blocks of 032",
+		"q8x4/48/16/blocks of 99999999999999999999", "q8x4/48/16/blocks of 32/deep"} {
 		_, err := Parse(bad)
 		require.ErrorContains(t, err, "unknown packed layout", bad)
 	}

@@ -36,7 +36,8 @@ func main() {
 	for _, s := range sections {
 		names = append(names, s.name)
 	}
-	folder := flag.String("instances", cmp.Or(os.Getenv("RLXC_PLANNER_INSTANCES"), filepath.Join("..", "shared", "planner")), "folder of the CSV instances (default from RLXC_PLANNER_INSTANCES)")
+	folder := flag.String("instances", cmp.Or(os.Getenv("RLXC_PLANNER_INSTANCES"), filepath.Join("..", "shared", "planner")),
+		"folder of the CSV instances (default from RLXC_PLANNER_INSTANCES)")
 	only := flag.String("only", strings.Join(names, ","), "tables to print")
 	flag.Parse()
 	for _, s := range sections {

@@ -25,7 +25,8 @@ var updateAPI = flag.Bool("update-api", false, "write testdata/api.txt and testd
 var subject = regexp.MustCompile(`^(?:type |field |const |var |func \(\w* ?\*?|func )(\w+)`)
 
 // TestAPI compares what is API with golden text, so that no change of it goes
-// unnoticed: testdata/api.txt for the root, testdata/api for the others. After a wanted change: go test ./internal/policy -run TestAPI -update-api
+// unnoticed: testdata/api.txt for the root, testdata/api for the others. After a wanted change: go test ./internal/policy -run TestAPI
+// -update-api
 func TestAPI(t *testing.T) {
 	surfaces := map[string][]string{}
 	fset := token.NewFileSet()
@@ -69,8 +70,9 @@ func TestAPI(t *testing.T) {
 
 // public lists the packages that are API: as a whole, or the names that a line lists.
 var public = map[string][]string{
-	"": nil, "hub": nil, "pipeline": nil, "planner": nil, "quantize": nil, "server": nil, "server/oipgrpc": nil, "server/oipgrpc/oippb": nil,
-	"tensor": nil, "tokenizer": nil,
+	"": nil, "hub": nil, "pipeline": nil, "planner": nil, "quantize": nil, "server": nil, "server/oipgrpc": nil,
+	"server/oipgrpc/oippb": nil,
+	"tensor":               nil, "tokenizer": nil,
 	"ir": {"OpDef", "Attrs", "Type", "Shape", "Dim", "TensorOf", "N", "Sym"}, // what a user's operator needs
 }
 
@@ -198,7 +200,8 @@ func aliased(t *testing.T, fset *token.FileSet, f *ast.File, d ast.Decl) (lines 
 // TestErrorsAreDocumented: the doc comment of every function of a public package that fails says with which errors; in the root
 // package, with which of its own. Package ir is left out, where two methods of every op fail alike: see ir.Op.
 func TestErrorsAreDocumented(t *testing.T) {
-	says := map[bool]*regexp.Regexp{true: regexp.MustCompile(`Err[A-Z]|fails as Open does`), false: regexp.MustCompile(`Err[A-Z]|\bfails?\b|(?i)\berrors?\b`)}
+	says := map[bool]*regexp.Regexp{true: regexp.MustCompile(`Err[A-Z]|fails as Open does`),
+		false: regexp.MustCompile(`Err[A-Z]|\bfails?\b|(?i)\berrors?\b`)}
 	checked := 0
 	walkSource(t, func(folder, file string) {
 		if names, ok := public[folder]; !ok || names != nil || strings.HasSuffix(file, ".pb.go") {

@@ -47,26 +47,31 @@ var imports = map[string][]string{
 	"liveness":              {"ir", "internal/target", "planner"},
 	"internal/proof":        {"ir", "planner", "arena"},
 	"internal/backend":      {"internal/options", "ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
-	"backend/cpu":           {"internal/backend", "backend/cpu/kernel", "internal/options", "internal/packed", "ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
-	"backend/cpu/kernel":    {"internal/packed", "ir"},
-	"backend/wgpu":          {"internal/backend", "internal/gpu", "internal/native", "ir", "internal/ops", "internal/target", "tensor"},
-	"internal/gpu":          {"internal/backend", "internal/target", "ir", "planner", "tensor"},
-	"internal/native":       {"internal/dynlib"},
-	"internal/onnxruntime":  {"internal/dynlib", "onnx", "onnx/onnxpb", "tensor"},
-	"internal/artifact":     {"internal/packed", "ir", "internal/target", "tensor"},
-	"quantize":              {"onnx", "onnx/onnxpb", "tensor"},
-	"models":                {"onnx", "onnx/onnxpb", "tensor", "ir", "lower", "quantize"},
-	"internal/conformance":  {"*"},
-	"internal/backendtest":  {"internal/backend", "internal/gpu", "internal/memory", "ir", "internal/legalize", "liveness", "planner", "internal/schedule", "internal/target", "tensor"}, // for tests alone
-	"internal/modeltest":    {"", "internal/backendtest", "ir", "models", "onnx/onnxpb", "tensor"},                                                                                       // for tests alone
-	"internal/memory":       {},
-	"internal/fixtures":     {"models", "tensor"}, // for tests alone
-	"internal/robustness":   {"*"},
-	"internal/mutate":       {},
-	"internal/fuzzgraph":    {"ir", "tensor"}, // for tests alone
-	"internal/programs":     {"ir", "lower", "internal/ops", "onnx", "onnx/onnxpb", "tensor"},
-	"cmd/rlxc":              {"*"},
-	"internal/engine": {"internal/memory", "internal/options", "tensor", "planner", "arena", "ir", "internal/ops", "internal/target", "internal/rewrite", "internal/legalize", "internal/schedule", "liveness", "internal/proof", "internal/backend",
+	"backend/cpu": {"internal/backend", "backend/cpu/kernel", "internal/options", "internal/packed", "ir", "internal/ops",
+		"internal/target", "planner", "arena", "tensor"},
+	"backend/cpu/kernel":   {"internal/packed", "ir"},
+	"backend/wgpu":         {"internal/backend", "internal/gpu", "internal/native", "ir", "internal/ops", "internal/target", "tensor"},
+	"internal/gpu":         {"internal/backend", "internal/target", "ir", "planner", "tensor"},
+	"internal/native":      {"internal/dynlib"},
+	"internal/onnxruntime": {"internal/dynlib", "onnx", "onnx/onnxpb", "tensor"},
+	"internal/artifact":    {"internal/packed", "ir", "internal/target", "tensor"},
+	"quantize":             {"onnx", "onnx/onnxpb", "tensor"},
+	"models":               {"onnx", "onnx/onnxpb", "tensor", "ir", "lower", "quantize"},
+	"internal/conformance": {"*"},
+	// for tests alone
+	"internal/backendtest": {"internal/backend", "internal/gpu", "internal/memory", "ir", "internal/legalize", "liveness", "planner",
+		"internal/schedule", "internal/target", "tensor"},
+	// for tests alone
+	"internal/modeltest":  {"", "internal/backendtest", "ir", "models", "onnx/onnxpb", "tensor"},
+	"internal/memory":     {},
+	"internal/fixtures":   {"models", "tensor"}, // for tests alone
+	"internal/robustness": {"*"},
+	"internal/mutate":     {},
+	"internal/fuzzgraph":  {"ir", "tensor"}, // for tests alone
+	"internal/programs":   {"ir", "lower", "internal/ops", "onnx", "onnx/onnxpb", "tensor"},
+	"cmd/rlxc":            {"*"},
+	"internal/engine": {"internal/memory", "internal/options", "tensor", "planner", "arena", "ir", "internal/ops", "internal/target",
+		"internal/rewrite", "internal/legalize", "internal/schedule", "liveness", "internal/proof", "internal/backend",
 		"internal/artifact"},
 	"internal/source":   {"internal/engine", "internal/artifact", "ir", "internal/ops", "tensor"},
 	"internal/frontend": {"internal/engine", "internal/source", "onnx", "onnx/onnxpb", "lower", "internal/artifact", "ir"},
@@ -78,7 +83,8 @@ var imports = map[string][]string{
 
 	"internal/inside": {"internal/engine", "ir", "onnx/onnxpb"},
 
-	"": {"internal/engine", "internal/frontend", "internal/inside", "internal/options", "internal/source", "tensor", "planner", "onnx/onnxpb", "ir", "liveness", "backend/cpu",
+	"": {"internal/engine", "internal/frontend", "internal/inside", "internal/options", "internal/source", "tensor", "planner",
+		"onnx/onnxpb", "ir", "liveness", "backend/cpu",
 		"quantize"},
 }
 
@@ -118,7 +124,8 @@ var outside = []struct {
 }{
 	{regexp.MustCompile(`^(net|net/.*|golang\.org/x/net/.*|crypto/tls)$`), []string{"cmd/rlxc", "hub", "server"}},
 	{regexp.MustCompile(`^os/exec$`), []string{"internal/drivertest", "internal/onnxruntime", "cmd/rlxc", "internal/mutate"}},
-	{regexp.MustCompile(`^exec\.Command(Context)?$`), []string{"internal/drivertest", "cmd/rlxc", "internal/mutate"}}, // drivertest is for tests alone; onnxruntime's folder is found next to a program
+	// drivertest is for tests alone; onnxruntime's folder is found next to a program
+	{regexp.MustCompile(`^exec\.Command(Context)?$`), []string{"internal/drivertest", "cmd/rlxc", "internal/mutate"}},
 	{regexp.MustCompile(`^(os|syscall|unix|windows)\.(StartProcess|ForkExec|Exec|CreateProcess|Socket|Connect)$`), nil},
 }
 

@@ -28,7 +28,8 @@ func (n *generator) axes(rank int) []int {
 	return list
 }
 
-var reductions = []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
+var reductions = []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
+	"ReduceLogSumExp",
 	"ReduceSumSquare", "ReduceSum", "ReduceMean", "ReduceMax"}
 
 // operandAxes is the opset from which reductions have their axes as an operand.
@@ -91,7 +92,8 @@ func argument(n *generator) {
 
 func cumulative(n *generator) {
 	if x := n.operand("CumSum", slices.Concat(floats, integral), atLeast(1)); x != nil {
-		n.node("CumSum", []*value{x, n.constant(tensor.Scalar(int64(n.axis(x.rank()))))}, attr{"exclusive", n.IntN(2)}, attr{"reverse", n.IntN(2)})
+		n.node("CumSum", []*value{x, n.constant(tensor.Scalar(int64(n.axis(x.rank()))))}, attr{"exclusive", n.IntN(2)},
+			attr{"reverse", n.IntN(2)})
 	}
 }
 

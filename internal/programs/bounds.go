@@ -222,7 +222,8 @@ func passes(op ir.Op) bool {
 	return moved
 }
 
-// orders reports whether an op asks which of its elements is largest: where a NaN stands then, onnxruntime's kernels differ among themselves.
+// orders reports whether an op asks which of its elements is largest: where a NaN stands then, onnxruntime's kernels differ among
+// themselves.
 func orders(op ir.Op) bool {
 	switch o := op.(type) {
 	case ir.Binary:
@@ -268,12 +269,15 @@ func roundoff(d tensor.DType) float64 {
 }
 
 // moves are the ops that only pass elements on, with the operands that are elements: the others say where to.
-var moves = map[ir.Kind][]int{ir.KindReshape: {0}, ir.KindTranspose: {0}, ir.KindSlice: {0}, ir.KindExpand: {0}, ir.KindCopy: {0}, ir.KindMaterialize: {0},
-	ir.KindConcat: nil, ir.KindAppend: {0, 2}, ir.KindPad: nil, ir.KindTile: {0}, ir.KindTrilu: {0}, ir.KindGather: {0}, ir.KindGatherElements: {0}, ir.KindGatherND: {0}}
+var moves = map[ir.Kind][]int{ir.KindReshape: {0}, ir.KindTranspose: {0}, ir.KindSlice: {0}, ir.KindExpand: {0}, ir.KindCopy: {0},
+	ir.KindMaterialize: {0},
+	ir.KindConcat:      nil, ir.KindAppend: {0, 2}, ir.KindPad: nil, ir.KindTile: {0}, ir.KindTrilu: {0}, ir.KindGather: {0},
+	ir.KindGatherElements: {0}, ir.KindGatherND: {0}}
 
 // absorbing ops have roundings of their own that nothing prescribes: in front of them roundings may move.
-var absorbing = map[ir.Kind]bool{ir.KindMatMul: true, ir.KindConv: true, ir.KindSoftmax: true, ir.KindLayerNorm: true, ir.KindAttention: true,
-	ir.KindRotary: true, ir.KindEmbedding: true}
+var absorbing = map[ir.Kind]bool{ir.KindMatMul: true, ir.KindConv: true, ir.KindSoftmax: true, ir.KindLayerNorm: true,
+	ir.KindAttention: true,
+	ir.KindRotary:    true, ir.KindEmbedding: true}
 
 // node gives the results of a node their bounds.
 func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
@@ -303,7 +307,8 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 	}
 	strictly := func(x *known) []float64 { return x.strict }
 	loosely := func(x *known) []float64 { return x.loose }
-	if a.Moves || absorbing[op.Kind()] || isUntyped(op) || op.Kind() == ir.KindQuantize && in[0].sums || op.Kind() == ir.KindDynamicQuantize && in[0].sums {
+	if a.Moves || absorbing[op.Kind()] || isUntyped(op) || op.Kind() == ir.KindQuantize && in[0].sums ||
+		op.Kind() == ir.KindDynamicQuantize && in[0].sums {
 		strictly = loosely
 	}
 	if hasStep(op, in) {
@@ -355,7 +360,8 @@ func (a *analyst) pair(e *evaluation, result *known, own [][]float64) {
 	switch op := e.op.(type) {
 	case ir.Quantize:
 		x := e.in[0].t
-		back, err := ir.EvalOp(nil, ir.Dequantize{To: x.DType(), Axis: op.Axis, Block: op.Block}, append([]*tensor.Tensor{result.t}, tensors(e.in[1:])...))
+		back, err := ir.EvalOp(nil, ir.Dequantize{To: x.DType(), Axis: op.Axis, Block: op.Block},
+			append([]*tensor.Tensor{result.t}, tensors(e.in[1:])...))
 		if err != nil { // x is no float
 			return
 		}
@@ -390,7 +396,8 @@ func lowScores(n *ir.Node, in []*known) bool {
 	return false
 }
 
-// isSum reports whether v is a sum of what no constant is: beside a weak mask, it may hold another one, which such masks do not exclude keys with.
+// isSum reports whether v is a sum of what no constant is: beside a weak mask, it may hold another one, which such masks do not exclude
+// keys with.
 func isSum(v *ir.Value) bool {
 	return v.Def != nil && v.Def.Op == ir.Op(ir.Binary{Fn: ir.Add}) && !v.Def.Inputs[0].IsConst() && !v.Def.Inputs[1].IsConst()
 }

@@ -36,7 +36,8 @@ func (n *generator) body(inputs []*value, finish func() []*value) (g *onnxpb.Gra
 		}
 	}
 	// What a body made for itself is none of the values around it. Inputs of the program that it made are.
-	n.pool = append(slices.Clone(pool), slices.DeleteFunc(slices.Clone(captures), func(v *value) bool { return slices.Contains(pool, v) })...)
+	n.pool = append(slices.Clone(pool), slices.DeleteFunc(slices.Clone(captures),
+		func(v *value) bool { return slices.Contains(pool, v) })...)
 	return g, captures
 }
 
@@ -158,7 +159,8 @@ func loop(n *generator) {
 		return append(out, n.node("Identity", []*value{inside[0]}))
 	})
 	if body != nil {
-		n.control("Loop", len(carried)+1, slices.Concat([]*value{trips, n.constant(boolean(n.IntN(6) > 0))}, carried), captures, attr{"body", body})
+		n.control("Loop", len(carried)+1, slices.Concat([]*value{trips, n.constant(boolean(n.IntN(6) > 0))}, carried), captures,
+			attr{"body", body})
 	}
 }
 
@@ -183,7 +185,9 @@ func scan(n *generator) {
 	e := &value{n.name("e"), tensor.New(tensor.F32, part...), false}
 	body, captures := n.body([]*value{s, e}, func() []*value { return []*value{n.like(s), n.like(e)} })
 	if body != nil {
-		n.control("Scan", 2, []*value{state, x}, captures, attr{"body", body}, attr{"num_scan_inputs", 1}, attr{"scan_input_axes", []int{axis}},
-			attr{"scan_output_axes", []int{n.IntN(len(part) + 1)}}, attr{"scan_input_directions", []int{n.IntN(2)}}, attr{"scan_output_directions", []int{n.IntN(2)}})
+		n.control("Scan", 2, []*value{state, x}, captures, attr{"body", body}, attr{"num_scan_inputs", 1},
+			attr{"scan_input_axes", []int{axis}},
+			attr{"scan_output_axes", []int{n.IntN(len(part) + 1)}}, attr{"scan_input_directions", []int{n.IntN(2)}},
+			attr{"scan_output_directions", []int{n.IntN(2)}})
 	}
 }

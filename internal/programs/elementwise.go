@@ -22,7 +22,8 @@ func init() {
 		{8, []func(*generator){unary}},
 		{10, []func(*generator){binary, binary, binary, variadic, where, clip, cast, prelu, modulo, shift}},
 		{6, []func(*generator){reduction, reduction, reduction, softmax, softmax, argument, cumulative, normalised, topK, hardmax}},
-		{10, []func(*generator){transpose, reshape, flatten, squeeze, unsqueeze, concat, split, slice, slice, expand, tile, pad, trilu, blocks}},
+		{10, []func(*generator){transpose, reshape, flatten, squeeze, unsqueeze, concat, split, slice, slice, expand, tile, pad, trilu,
+			blocks}},
 		{6, []func(*generator){gather, gather, gatherElements, gatherND, scatterElements, scatterND, oneHot, reverse, chosen}},
 		{3, []func(*generator){sizes, sizes, counted, filled}},
 		{3, []func(*generator){cut}},
@@ -40,8 +41,10 @@ func init() {
 
 // The element types of programs, likely ones more often.
 var (
-	floats   = []tensor.DType{tensor.F32, tensor.F32, tensor.F32, tensor.F32, tensor.F32, tensor.F32, tensor.F32, tensor.F32, tensor.F16, tensor.F64, tensor.BF16}
-	integral = []tensor.DType{tensor.I64, tensor.I64, tensor.I64, tensor.I32, tensor.I32, tensor.I8, tensor.U8, tensor.I16, tensor.U16, tensor.U32, tensor.U64}
+	floats = []tensor.DType{tensor.F32, tensor.F32, tensor.F32, tensor.F32, tensor.F32, tensor.F32, tensor.F32, tensor.F32, tensor.F16,
+		tensor.F64, tensor.BF16}
+	integral = []tensor.DType{tensor.I64, tensor.I64, tensor.I64, tensor.I32, tensor.I32, tensor.I8, tensor.U8, tensor.I16, tensor.U16,
+		tensor.U32, tensor.U64}
 	allTypes = slices.Concat(floats, floats, integral, []tensor.DType{tensor.Bool, tensor.Bool})
 )
 
@@ -166,7 +169,8 @@ func unary(n *generator) {
 	n.node(op, []*value{n.operand(op, allTypes, nil)}, attrs...)
 }
 
-var binaryOperators = []string{"Add", "Add", "Add", "Sub", "Sub", "Mul", "Mul", "Mul", "Div", "Div", "Pow", "Equal", "Less", "LessOrEqual", "Greater",
+var binaryOperators = []string{"Add", "Add", "Add", "Sub", "Sub", "Mul", "Mul", "Mul", "Div", "Div", "Pow", "Equal", "Less",
+	"LessOrEqual", "Greater",
 	"GreaterOrEqual", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor"}
 
 func binary(n *generator) {

@@ -382,10 +382,12 @@ const (
 )
 
 func (n *generator) drawStyle() style {
-	return style{kind: []int{reals, reals, reals, ties, ties, wholes, positive, extremes}[n.weighted([]int{6, 6, 6, 3, 3, 3, 3, 1})], lo: -4, hi: 5}
+	return style{kind: []int{reals, reals, reals, ties, ties, wholes, positive, extremes}[n.weighted([]int{6, 6, 6, 3, 3, 3, 3, 1})],
+		lo: -4, hi: 5}
 }
 
-var oddFloats = []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), 3e38, -3e38, 1e-40, 65504, 1e4, -1e4, 16777217, 0.5, 2.5}
+var oddFloats = []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), 3e38, -3e38, 1e-40, 65504, 1e4, -1e4,
+	16777217, 0.5, 2.5}
 
 func (n *generator) draw(d tensor.DType, shape []int, s style) *tensor.Tensor {
 	t := tensor.New(d, shape...)

@@ -133,7 +133,8 @@ func attention(n *generator) {
 		if n.opset >= 9 {
 			c := n.condition([]int{batch, 1, from, to})
 			if c != nil {
-				scores = n.node("Where", []*value{c, n.number(tensor.F32, []float64{-10000, math.Inf(-1), -math.MaxFloat32, -10}[n.IntN(4)]), scores})
+				scores = n.node("Where", []*value{c,
+					n.number(tensor.F32, []float64{-10000, math.Inf(-1), -math.MaxFloat32, -10}[n.IntN(4)]), scores})
 			}
 		}
 	default:
@@ -171,7 +172,8 @@ func attentionOp(n *generator) {
 	if n.IntN(3) == 0 {
 		groups = 1
 	}
-	in := []*value{n.leaf(tensor.F32, []int{batch, heads, from, size}), n.leaf(tensor.F32, []int{batch, groups, to, size}), n.leaf(tensor.F32, []int{batch, groups, to, size})}
+	in := []*value{n.leaf(tensor.F32, []int{batch, heads, from, size}), n.leaf(tensor.F32, []int{batch, groups, to, size}),
+		n.leaf(tensor.F32, []int{batch, groups, to, size})}
 	switch n.IntN(3) {
 	case 0:
 		in = append(in, n.leafOf(tensor.Bool, []int{from, to}, style{}))
@@ -375,7 +377,8 @@ func causal(n *generator) {
 		return
 	}
 	if above := n.node(op, in); above != nil {
-		if y := n.node("Where", []*value{above, n.number(tensor.F32, []float64{math.Inf(-1), -1e4, -math.MaxFloat32, 0}[n.IntN(4)]), x}); y != nil && n.IntN(2) == 0 {
+		if y := n.node("Where", []*value{above, n.number(tensor.F32, []float64{math.Inf(-1), -1e4, -math.MaxFloat32, 0}[n.IntN(4)]),
+			x}); y != nil && n.IntN(2) == 0 {
 			n.node("Softmax", []*value{y}, attr{"axis", -1})
 		}
 	}

@@ -105,7 +105,8 @@ func oneHot(n *generator) {
 		return
 	}
 	depth := 1 + n.IntN(6)
-	n.node("OneHot", []*value{n.index(depth, n.size(n.IntN(3))), n.constant(tensor.Scalar(int64(depth))), n.leaf(n.dtypeOf(floats[:8]), []int{2})},
+	n.node("OneHot", []*value{n.index(depth, n.size(n.IntN(3))), n.constant(tensor.Scalar(int64(depth))),
+		n.leaf(n.dtypeOf(floats[:8]), []int{2})},
 		attr{"axis", -1})
 }
 

@@ -333,7 +333,8 @@ func counted(n *generator) {
 		return
 	}
 	if wide := n.withAxes("Unsqueeze", at, []int{0}); wide != nil {
-		if tall := n.withAxes("Unsqueeze", at, []int{1}); tall != nil && len(n.types([]string{"Less", "Greater", "Sub"}[0], 0, []tensor.DType{tensor.I64})) > 0 {
+		if tall := n.withAxes("Unsqueeze", at, []int{1}); tall != nil &&
+			len(n.types([]string{"Less", "Greater", "Sub"}[0], 0, []tensor.DType{tensor.I64})) > 0 {
 			n.node([]string{"Less", "Greater", "Sub", "Equal"}[n.IntN(4)], []*value{tall, wide})
 		}
 	}
@@ -341,6 +342,7 @@ func counted(n *generator) {
 
 func filled(n *generator) {
 	if n.opset >= 9 {
-		n.node("ConstantOfShape", []*value{n.whole(n.size(1 + n.IntN(2))...)}, attr{"value", n.draw(n.dtypeOf(n.types("Transpose", 0, allTypes)), []int{1}, n.drawStyle())})
+		n.node("ConstantOfShape", []*value{n.whole(n.size(1 + n.IntN(2))...)},
+			attr{"value", n.draw(n.dtypeOf(n.types("Transpose", 0, allTypes)), []int{1}, n.drawStyle())})
 	}
 }

@@ -21,7 +21,8 @@ func (a *analyst) own(e *evaluation) (strict, loose [][]float64) {
 		case ir.Sqrt, ir.Reciprocal, ir.LeakyRelu, ir.ThresholdedRelu, ir.Shrink:
 			loose[0] = relative(y, 4*u)
 		case ir.Gelu, ir.GeluTanh, ir.Silu: // x/2·(1+erf(x/√2)) and the like lose their last places where the sum is small
-			both(sum(relative(y, a.Ulps*u), sum(e.sensitivity(4 * u)[0], sum(relative(e.in[0].t, 4*roundoff(tensor.F32)), everywhere(y.Len(), a.Abs)))))
+			both(sum(relative(y, a.Ulps*u), sum(e.sensitivity(4 * u)[0],
+				sum(relative(e.in[0].t, 4*roundoff(tensor.F32)), everywhere(y.Len(), a.Abs)))))
 		default:
 			both(sum(relative(y, a.Ulps*u), sum(e.sensitivity(4 * u)[0], everywhere(y.Len(), a.Abs))))
 		}

@@ -76,11 +76,13 @@ func gemm(n *generator) {
 	if n.opset < 11 || n.IntN(3) > 0 {
 		in = append(in, n.leaf(x.dtype(), n.partOf([]int{rows, columns})))
 	}
-	n.node("Gemm", in, attr{"transA", ta}, attr{"transB", tb}, attr{"alpha", []float64{1, 0.5, 2}[n.IntN(3)]}, attr{"beta", []float64{1, 0.5, 0}[n.IntN(3)]})
+	n.node("Gemm", in, attr{"transA", ta}, attr{"transB", tb}, attr{"alpha", []float64{1, 0.5, 2}[n.IntN(3)]},
+		attr{"beta", []float64{1, 0.5, 0}[n.IntN(3)]})
 }
 
 // equations of two operands, with their shapes by letters.
-var equations = [][3]string{{"ij", "jk", "ik"}, {"bij", "bjk", "bik"}, {"bij", "bkj", "bik"}, {"bhid", "bhjd", "bhij"}, {"ij", "ij", "i"}, {"i", "j", "ij"},
+var equations = [][3]string{{"ij", "jk", "ik"}, {"bij", "bjk", "bik"}, {"bij", "bkj", "bik"}, {"bhid", "bhjd", "bhij"}, {"ij", "ij", "i"},
+	{"i", "j", "ij"},
 	{"bij", "jk", "bik"}, {"bihd", "bjhd", "bhij"}, {"ij", "jk", "ki"}}
 
 func einsum(n *generator) {
@@ -98,7 +100,8 @@ func einsum(n *generator) {
 		}
 		return s
 	}
-	n.node("Einsum", []*value{n.leaf(tensor.F32, shape(e[0])), n.leaf(tensor.F32, shape(e[1]))}, attr{"equation", e[0] + "," + e[1] + "->" + e[2]})
+	n.node("Einsum", []*value{n.leaf(tensor.F32, shape(e[0])), n.leaf(tensor.F32, shape(e[1]))},
+		attr{"equation", e[0] + "," + e[1] + "->" + e[2]})
 }
 
 func conv(n *generator) {
@@ -241,7 +244,8 @@ func dynamic(n *generator) {
 	if q == nil {
 		return
 	}
-	w := n.constant(n.draw([]tensor.DType{tensor.I8, tensor.U8}[n.IntN(2)], []int{x.shape()[x.rank()-1], n.columns()}, style{kind: wholes, lo: -60, hi: 61}))
+	w := n.constant(n.draw([]tensor.DType{tensor.I8, tensor.U8}[n.IntN(2)], []int{x.shape()[x.rank()-1], n.columns()},
+		style{kind: wholes, lo: -60, hi: 61}))
 	product := n.node("MatMulInteger", []*value{q[0], w, q[2]})
 	if product == nil {
 		return
@@ -277,6 +281,7 @@ func qlinear(n *generator) {
 		return
 	}
 	d, y := []tensor.DType{tensor.U8, tensor.I8}[n.IntN(2)], x.dtype()
-	n.node("QLinearMatMul", []*value{x, n.codesScale(nil), n.codesZero(x.dtype(), nil), n.leaf(d, []int{x.shape()[x.rank()-1], n.columns()}),
+	n.node("QLinearMatMul", []*value{x, n.codesScale(nil), n.codesZero(x.dtype(), nil),
+		n.leaf(d, []int{x.shape()[x.rank()-1], n.columns()}),
 		n.codesScale(nil), n.codesZero(d, nil), n.codesScale(nil), n.codesZero(y, nil)})
 }

@@ -169,7 +169,8 @@ func check(p *programs.Program, gpu bool) (why string, compared bool) {
 		}
 	}
 	for k := range p.Inputs {
-		if errs[k] != nil || wants[k].Extreme || wants[k].Undefined || wants[k].Empty || wants[k].Unread != nil { // of nothing, onnxruntime leaves sums unwritten
+		// of nothing, onnxruntime leaves sums unwritten
+		if errs[k] != nil || wants[k].Extreme || wants[k].Undefined || wants[k].Empty || wants[k].Unread != nil {
 			continue
 		}
 		out, err := byReference(p, k)
@@ -274,7 +275,8 @@ func (w way) run(p *programs.Program, wants []*programs.Analysis, errs []error) 
 			}
 			for i, o := range p.Model.Graph.Output {
 				why := departs(out[o.Name], want.Outputs[i])
-				if want.Extreme && w.level == rewrite.O2 && !strings.HasPrefix(why, "is of") || w.backend == "wgpu" && want.Odd || w.free && want.Low {
+				if want.Extreme && w.level == rewrite.O2 && !strings.HasPrefix(why, "is of") || w.backend == "wgpu" && want.Odd ||
+					w.free && want.Low {
 					continue // roundings that move may become anything, and so may masks of such scores
 				}
 				if why != "" {

@@ -94,7 +94,8 @@ func (p *Program) withoutNode(i int) *Program {
 			if v := all[0][y]; v != nil {
 				dims := &onnxpb.TensorShapeProto{}
 				for _, d := range v.Shape() {
-					dims.Dim = append(dims.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(d)}})
+					dims.Dim = append(dims.Dim,
+						&onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(d)}})
 				}
 				g.Input = append(g.Input, &onnxpb.ValueInfoProto{Name: y, Type: tensorType(v.DType(), dims)})
 			}

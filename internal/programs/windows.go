@@ -130,7 +130,8 @@ func pooled(n *generator) {
 	for i := range 2 * len(kernel) {
 		pads = append(pads, n.IntN(kernel[i%len(kernel)]))
 	}
-	attrs := []attr{{"kernel_shape", kernel}, {"strides", strides}, {"dilations", dilations}, {"count_include_pad", n.IntN(2)}, {"ceil_mode", n.IntN(2)}}
+	attrs := []attr{{"kernel_shape", kernel}, {"strides", strides}, {"dilations", dilations}, {"count_include_pad", n.IntN(2)},
+		{"ceil_mode", n.IntN(2)}}
 	if n.IntN(4) == 0 {
 		attrs = append(attrs, attr{"auto_pad", []string{"SAME_UPPER", "SAME_LOWER", "VALID"}[n.IntN(3)]})
 	} else {
@@ -215,7 +216,8 @@ func recurrent(n *generator) {
 		directions = 2
 	}
 	weights := func(shape ...int) *value { return n.constant(n.draw(tensor.F32, shape, style{kind: reals})) }
-	in := []*value{n.leafOf(tensor.F32, []int{steps, batch, width}, style{kind: reals}), weights(directions, gates*hidden, width), weights(directions, gates*hidden, hidden),
+	in := []*value{n.leafOf(tensor.F32, []int{steps, batch, width}, style{kind: reals}), weights(directions, gates*hidden, width),
+		weights(directions, gates*hidden, hidden),
 		nil, nil, nil}
 	if n.IntN(2) == 0 {
 		in[3] = weights(directions, 2*gates*hidden)

@@ -29,7 +29,8 @@ func TestContentsAgreeWithTheirTwin(t *testing.T) {
 		for range rapid.IntRange(1, 200).Draw(rt, "values") {
 			size := rapid.IntRange(0, 9).Draw(rt, "size")
 			v := g.AddInput("", ir.TensorOf(tensor.U8, ir.N(size)))
-			places[v] = Place{Arena: rapid.IntRange(0, 1).Draw(rt, "arena"), Offset: rapid.Int64Range(0, 60).Draw(rt, "offset"), Size: int64(size)}
+			places[v] = Place{Arena: rapid.IntRange(0, 1).Draw(rt, "arena"), Offset: rapid.Int64Range(0, 60).Draw(rt, "offset"),
+				Size: int64(size)}
 		}
 		c := newContents(Claim{Graph: g, Place: func(v *ir.Value) (Place, bool) { return places[v], true }})
 		twin := naive{}

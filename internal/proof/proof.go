@@ -132,8 +132,10 @@ func (s *state) placeOf(v *ir.Value, by string) (Place, error) {
 }
 
 func (s *state) check(p Place, what string) error {
-	if p.Arena < 0 || p.Arena >= len(s.Arenas) || p.Offset < 0 || p.Size < 0 || p.Size > s.Arenas[p.Arena] || p.Offset > s.Arenas[p.Arena]-p.Size {
-		return fmt.Errorf("%s lies at byte %d of arena %d and has %d, outside the plan's arenas %v", what, p.Offset, p.Arena, p.Size, s.Arenas)
+	if p.Arena < 0 || p.Arena >= len(s.Arenas) || p.Offset < 0 || p.Size < 0 || p.Size > s.Arenas[p.Arena] ||
+		p.Offset > s.Arenas[p.Arena]-p.Size {
+		return fmt.Errorf("%s lies at byte %d of arena %d and has %d, outside the plan's arenas %v", what, p.Offset, p.Arena, p.Size,
+			s.Arenas)
 	}
 	if s.Align > 0 && p.Offset%s.Align != 0 {
 		return fmt.Errorf("%s lies at byte %d, which is not a multiple of %d", what, p.Offset, s.Align)

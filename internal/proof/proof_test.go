@@ -103,17 +103,23 @@ func TestVerify(t *testing.T) {
 		{"apart", plan{at: apart}, "", ""},
 		{"in place", plan{at: shared, inPlace: true}, "", ""},
 		{"in place without leave", plan{at: shared}, `writes "n" over its operand "v", which it still reads`, ""},
-		{"the second result in place", plan{at: map[string]int64{"x": 0, "a": 64, "n": 128, "sum": 64, "r": 0, "y": 64}, inPlace: true}, `writes "sum" over its operand "v"`, ""},
+		{"the second result in place", plan{at: map[string]int64{"x": 0, "a": 64, "n": 128, "sum": 64, "r": 0, "y": 64}, inPlace: true},
+			`writes "sum" over its operand "v"`, ""},
 		{"no such arena", plan{at: apart, arena: 1}, `"n" lies at byte 0 of arena 1`, ""},
 		{"an arena before all", plan{at: apart, arena: -1}, `"n" lies at byte 0 of arena -1`, ""},
 		{"a live value's bytes", plan{at: with(apart, "sum", 0), inPlace: true}, `writes "sum" over its own scratch or another result`, ""},
 		{"halfway over an operand", plan{at: with(shared, "r", 96), inPlace: true, arenas: []int64{512}}, "is not a multiple of 64", ""},
-		{"scratch over an operand", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 64, Size: 8}}}}, `lies over its operand "v"`, ""},
-		{"scratch over a result", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 0, Size: 8}}}}, `writes "n" over its own scratch`, whole},
-		{"scratch over scratch", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 192, Size: 8}, {Offset: 192, Size: 1}}}}, "two scratch buffers", whole},
+		{"scratch over an operand", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 64, Size: 8}}}},
+			`lies over its operand "v"`, ""},
+		{"scratch over a result", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 0, Size: 8}}}},
+			`writes "n" over its own scratch`, whole},
+		{"scratch over scratch", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 192, Size: 8}, {Offset: 192, Size: 1}}}},
+			"two scratch buffers", whole},
 		{"scratch outside", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 256, Size: 8}}}}, "scratch 0 of step", ""},
-		{"scratch over what lives across", plan{at: apart, scratch: map[int][]proof.Place{2: {{Offset: 0, Size: 8}}}}, `lies over its operand "n"`, ""},
-		{"free scratch", plan{at: apart, scratch: map[int][]proof.Place{0: {{Offset: 128, Size: 8}}, 1: {{Offset: 192, Size: 64}}}}, "", ""},
+		{"scratch over what lives across", plan{at: apart, scratch: map[int][]proof.Place{2: {{Offset: 0, Size: 8}}}},
+			`lies over its operand "n"`, ""},
+		{"free scratch", plan{at: apart, scratch: map[int][]proof.Place{0: {{Offset: 128, Size: 8}}, 1: {{Offset: 192, Size: 64}}}}, "",
+			""},
 		{"late reads", plan{at: apart, late: 1}, `(late) reads "v", whose memory was not written or has been reused`, ""},
 		{"late reads in place", plan{at: shared, late: 1, inPlace: true}, `(late) reads "v"`, ""},
 		{"late reads of what is left alone", plan{at: with(apart, "r", 192), late: 1}, "", ""},
@@ -151,7 +157,8 @@ func TestViewsOfPartsOfBytes(t *testing.T) {
 	c := proof.Claim{
 		Graph: g, Steps: g.Nodes[1:], Arenas: []int64{128}, Layout: layout,
 		Place:   func(v *ir.Value) (proof.Place, bool) { return proof.Place{Offset: 64 * int64(v.ID), Size: 8}, true },
-		Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return false }, LateReads: func(*ir.Node) int { return 0 },
+		Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return false },
+		LateReads: func(*ir.Node) int { return 0 },
 	}
 	require.ErrorContains(t, proof.Verify(c), "elements of i4 do not start at bytes")
 }
@@ -187,7 +194,8 @@ func TestWrongLayouts(t *testing.T) {
 			Place: func(v *ir.Value) (proof.Place, bool) {
 				return proof.Place{Offset: 1 << 15 * int64(v.ID), Size: 1 << 15}, !v.IsConst()
 			},
-			Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return false }, LateReads: func(*ir.Node) int { return 0 },
+			Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return false },
+			LateReads: func(*ir.Node) int { return 0 },
 		}
 	}
 	require.NoError(t, proof.Verify(claim("", nil)))
@@ -226,7 +234,8 @@ func TestInPlaceOverViews(t *testing.T) {
 			Place: func(v *ir.Value) (proof.Place, bool) {
 				return proof.Place{Offset: map[string]int64{"r": c.at}[v.Name], Size: 96}, true
 			},
-			Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return true }, LateReads: func(*ir.Node) int { return 0 },
+			Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return true },
+			LateReads: func(*ir.Node) int { return 0 },
 		})
 		if c.want == "" {
 			require.NoError(t, err, c.view)

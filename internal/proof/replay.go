@@ -14,7 +14,8 @@ import (
 // as a kernel that writes while it reads would, but for results that it may write over an operand; and what nothing reads
 // any more is spoiled at once.
 func Replay(c Claim, fill byte) error {
-	r := &replay{Claim: c, layouts: newLayouts(c), own: map[*ir.Value][]byte{}, left: map[*ir.Value]int{}, seed: maphash.MakeSeed(), fill: fill}
+	r := &replay{Claim: c, layouts: newLayouts(c), own: map[*ir.Value][]byte{}, left: map[*ir.Value]int{}, seed: maphash.MakeSeed(),
+		fill: fill}
 	for _, size := range c.Arenas {
 		r.arenas = append(r.arenas, r.spoil(make([]byte, size)))
 	}

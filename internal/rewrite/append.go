@@ -15,7 +15,8 @@ func appendRule() *Rule {
 		if m.e.t != nil && m.e.t.Where(m.root) == target.OnKernel {
 			return nil
 		}
-		op, x, cache, y := opOf[ir.Append](m, pattern), m.root.Inputs[ir.AppendNew], ir.Operand(m.root.Inputs, ir.AppendCache), m.root.Outputs[0].Type
+		op, x, cache, y := opOf[ir.Append](m, pattern), m.root.Inputs[ir.AppendNew], ir.Operand(m.root.Inputs, ir.AppendCache),
+			m.root.Outputs[0].Type
 		added, cached := x.Type.Shape[op.Axis], ir.N(0)
 		if cache != nil {
 			cached = cache.Type.Shape[op.Axis]

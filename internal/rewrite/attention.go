@@ -14,7 +14,8 @@ func attentionRules() []*Rule {
 	q, k, v, mask := value(), value(), value(), value()
 	grouped := node[ir.Attention](q, k, v, optional(mask))
 	factor, m1, m2 := scalar(), noScores(), noScores()
-	scaled := either(node[ir.Attention](binary(ir.Mul, q, factor), k, v, optional(mask)), node[ir.Attention](q, binary(ir.Mul, k, factor), v, optional(mask)))
+	scaled := either(node[ir.Attention](binary(ir.Mul, q, factor), k, v, optional(mask)),
+		node[ir.Attention](q, binary(ir.Mul, k, factor), v, optional(mask)))
 	p, weak := newAttentionPattern(lowestFills), newAttentionPattern(weakFills)
 	return []*Rule{
 		{Name: "attention.scale", changes: Rounding, pattern: scaled, build: func(m *match) *ir.Value {
@@ -32,12 +33,13 @@ func attentionRules() []*Rule {
 			return m.emit(m.root.Op, m.get(q), keys, values, m.get(mask))
 		}},
 		// A bias of relative positions and a mask are added first: mostly once for all layers.
-		{Name: "attention.masks", changes: Rounding, pattern: binary(ir.Add, binary(ir.Add, p.raw, m1), m2), build: func(m *match) *ir.Value {
-			if k := m.get(p.scores).Def.Inputs[ir.MatMulB]; k.IsConst() || len(k.Type.Shape) < 3 {
-				return nil
-			}
-			return m.emit(ir.Binary{Fn: ir.Add}, m.get(p.raw), m.emit(ir.Binary{Fn: ir.Add}, m.get(m1), m.get(m2)))
-		}},
+		{Name: "attention.masks", changes: Rounding, pattern: binary(ir.Add, binary(ir.Add, p.raw, m1), m2),
+			build: func(m *match) *ir.Value {
+				if k := m.get(p.scores).Def.Inputs[ir.MatMulB]; k.IsConst() || len(k.Type.Shape) < 3 {
+					return nil
+				}
+				return m.emit(ir.Binary{Fn: ir.Add}, m.get(p.raw), m.emit(ir.Binary{Fn: ir.Add}, m.get(m1), m.get(m2)))
+			}},
 		{Name: "attention", changes: Rounding, pattern: p.out, near: 3, build: p.build},
 		{Name: "attention.weak_mask", changes: Meaning, assumes: weakMasks, pattern: weak.out, build: weak.build},
 	}
@@ -89,7 +91,8 @@ func holdsScores(v *ir.Value, fuel *int) bool {
 }
 
 func newAttentionPattern(gone fills) *attentionPattern {
-	p := &attentionPattern{gone: gone, q: value(), k: value(), v: value(), mask: value(), keep: value(), drop: value(), fill: scalar(), c1: scalar(), c2: scalar()}
+	p := &attentionPattern{gone: gone, q: value(), k: value(), v: value(), mask: value(), keep: value(), drop: value(), fill: scalar(),
+		c1: scalar(), c2: scalar()}
 	p.scores = linear(matmul(p.q, p.k, nil, nil))
 	p.capped = binary(ir.Mul, unary(ir.Tanh, binary(ir.Mul, p.scores, p.c1)), p.c2)
 	p.raw = cast(either(p.capped, p.scores))

@@ -75,9 +75,10 @@ func canonicalRules() []*Rule {
 			}
 			return m.emit(ir.Unary{Fn: ir.Reciprocal}, m.get(x))
 		}},
-		{Name: "mul.reciprocal", changes: Rounding, pattern: binary(ir.Mul, x, unary(ir.Reciprocal, root)), build: func(m *match) *ir.Value {
-			return m.emit(div, m.get(x), m.get(root))
-		}},
+		{Name: "mul.reciprocal", changes: Rounding, pattern: binary(ir.Mul, x, unary(ir.Reciprocal, root)),
+			build: func(m *match) *ir.Value {
+				return m.emit(div, m.get(x), m.get(root))
+			}},
 		{Name: "div.power_of_two", pattern: by, build: func(m *match) *ir.Value {
 			return reciprocal(m, func(c float64) bool { f, _ := math.Frexp(c); return math.Abs(f) == 0.5 })
 		}},

@@ -45,7 +45,8 @@ func convRules() []*Rule {
 			if m.has(turned) {
 				bytes = m.transpose(bytes, opOf[ir.Transpose](m, turned).Perm...)
 			}
-			y := m.emit(ir.QConv{Window: o.Window, Group: o.Group}, bytes, at(weights, 0), at(codes, 2), at(weights, 2), at(codes, 1), at(weights, 1), m.get(bias))
+			y := m.emit(ir.QConv{Window: o.Window, Group: o.Group}, bytes, at(weights, 0), at(codes, 2), at(weights, 2), at(codes, 1),
+				at(weights, 1), m.get(bias))
 			if !m.onKernel(y.Def) && (o.Group > 1 || o.Taps() > maxTaps) {
 				return nil // it would become a convolution of floats again
 			}
@@ -119,7 +120,8 @@ func quantizedPatches(m *match) *ir.Value {
 		return m.refuse("%d taps in %d groups", o.Taps(), o.Group)
 	}
 	scale, wide := in[ir.QMatMulAScale], tensor.F64
-	if n, known := s[:len(s)-1].Elements().Const(); known && n <= maxExactF32 && o.Group > 1 || scale != nil { // tiles of a single group round
+	// tiles of a single group round
+	if n, known := s[:len(s)-1].Elements().Const(); known && n <= maxExactF32 && o.Group > 1 || scale != nil {
 		wide = tensor.F32
 	}
 	one := func() *ir.Value {

@@ -52,7 +52,8 @@ func TestDocs(t *testing.T) {
 			byChange[r.changes] = append(byChange[r.changes], "`"+r.Name+"`")
 		}
 	}
-	fmt.Fprintf(&b, "\nThese change roundings: %s.\n\nThe others are exact: %s.\n", strings.Join(byChange[Rounding], ", "), strings.Join(byChange[Exact], ", "))
+	fmt.Fprintf(&b, "\nThese change roundings: %s.\n\nThe others are exact: %s.\n", strings.Join(byChange[Rounding], ", "),
+		strings.Join(byChange[Exact], ", "))
 	const file = "../../docs/rewrites.md"
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o666))

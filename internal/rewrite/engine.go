@@ -170,7 +170,8 @@ func (e *engine) try(n *ir.Node) (made []*ir.Node, ok bool) {
 // start makes the engine's match one of r at n. Almost all of millions fail at once, so they share their memory.
 func (e *engine) start(r *Rule, n *ir.Node) *match {
 	m := &e.m
-	*m = match{e: e, rule: r, root: n, bound: m.bound[:0], nodes: m.nodes[:0], stays: m.stays[:0], made: m.made[:0], replaced: m.replaced[:0]}
+	*m = match{e: e, rule: r, root: n, bound: m.bound[:0], nodes: m.nodes[:0], stays: m.stays[:0], made: m.made[:0],
+		replaced: m.replaced[:0]}
 	return m
 }
 
@@ -320,7 +321,8 @@ func (m *match) check() error {
 		return nil
 	}
 	for _, n := range m.made {
-		if m.e.t.Where(n) == target.OnHost && slices.ContainsFunc(m.nodes, func(n *ir.Node) bool { return m.e.t.Where(n) == target.OnKernel }) {
+		if m.e.t.Where(n) == target.OnHost &&
+			slices.ContainsFunc(m.nodes, func(n *ir.Node) bool { return m.e.t.Where(n) == target.OnKernel }) {
 			return fmt.Errorf("target %s has no kernel for %s of %v", m.e.t.Name, ir.OpName(n.Op), n.Outputs[0].Type)
 		}
 	}

@@ -45,7 +45,8 @@ func TestEngineOwnsSafety(t *testing.T) {
 	}{
 		{name: "applies", use: `return %4`},
 		{name: "through a view that stays", use: `%5 = neg(%4) return %5`},
-		{name: "output", use: `return %4, %3`, miss: `test at node "c": node "b" and 1 more (add): its result is also an output of the graph`},
+		{name: "output", use: `return %4, %3`,
+			miss: `test at node "c": node "b" and 1 more (add): its result is also an output of the graph`},
 		{name: "read", use: `%5 = neg(%2) from "d" return %4, %5`, miss: `node "a" (erf): its result is also read by node "d" (neg)`},
 		{name: "target", use: `return %4`, miss: `target dull has no kernel for gelu of f32[n]`, target: noGelu},
 	} {
@@ -95,12 +96,14 @@ func TestBuildCannotSpoilTheGraph(t *testing.T) {
 		{`%1 = exp(%0) %2 = neg(%1) return %2`, "axis 5 for rank 1", unary(ir.Neg, exp), func(m *match) *ir.Value {
 			return m.emit(ir.Softmax{Axis: 5}, m.emit(ir.Unary{Fn: ir.Abs}, m.get(x)))
 		}},
-		{`%1 = exp(%0) %2 = neg(%1) return %2`, "what replaces node (made by the compiler) (neg) reads it", unary(ir.Neg, exp), func(m *match) *ir.Value {
-			return m.emit(ir.Unary{Fn: ir.Abs}, m.root.Outputs[0])
-		}},
-		{`%1, %2 = layernorm(%0) {axes=1, sum=true} %3 = neg(%2) return %1, %3`, "another result of node", node[ir.LayerNorm](x), func(m *match) *ir.Value {
-			return m.emit(ir.LayerNorm{Axes: 1}, m.get(x))
-		}},
+		{`%1 = exp(%0) %2 = neg(%1) return %2`, "what replaces node (made by the compiler) (neg) reads it", unary(ir.Neg, exp),
+			func(m *match) *ir.Value {
+				return m.emit(ir.Unary{Fn: ir.Abs}, m.root.Outputs[0])
+			}},
+		{`%1, %2 = layernorm(%0) {axes=1, sum=true} %3 = neg(%2) return %1, %3`, "another result of node", node[ir.LayerNorm](x),
+			func(m *match) *ir.Value {
+				return m.emit(ir.LayerNorm{Axes: 1}, m.get(x))
+			}},
 	} {
 		g := parse(t, `graph "" (%0: f32[n]) { `+c.text+` }`)
 		before := g.String()
@@ -133,7 +136,8 @@ func TestGivenValues(t *testing.T) {
 	require.NoError(t, ir.Verify(g))
 	require.Len(t, g.Nodes, 2)
 
-	g = parse(t, `graph "" (%0: f32[n], %1: f32[n]) { %2 = add(%0, %1) %4 = neg(%2) from "early" %3 = layernorm(%2) {axes=1} return %3, %4 }`)
+	g = parse(t, `graph "" (%0: f32[n], %1: f32[n]) { %2 = add(%0, %1) %4 = neg(%2) from "early" %3 = layernorm(%2) {axes=1}
+		return %3, %4 }`)
 	e = apply(g, nil, index([]*Rule{r}), how{})
 	require.Zero(t, e.fired[r])
 	for _, m := range e.misses {

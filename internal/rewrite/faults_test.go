@@ -26,40 +26,62 @@ func TestMeaningIsKept(t *testing.T) {
 			[]*tensor.Tensor{floats(41, 82, 164)}},
 		{"through views and sums", `graph "" (%0: f32[n]) { const %1: f32[] = [41] const %4: f32[1] = [1] %2 = div(%0, %1)
 			%5 = reshape(%2) {shape=[n,1]} %6 = add(%5, %4) %3 = cast(%6) {to=i64} return %3 }`, []*tensor.Tensor{floats(41, 82, 164)}},
-		{"a quotient that is compared", `graph "" (%0: f32[n]) { const %1: f32[] = [41] const %2: f32[3] = [1,2,4] %3 = div(%0, %1) %4 = equal(%3, %2) return %4 }`,
+		{"a quotient that is compared", `graph "" (%0: f32[n]) { const %1: f32[] = [41] const %2: f32[3] = [1,2,4] %3 = div(%0, %1)
+			%4 = equal(%3, %2) return %4 }`,
 			[]*tensor.Tensor{floats(41, 82, 164)}},
-		{"a quotient whose largest counts", `graph "" (%0: f32[n]) { const %1: f32[] = [41] const %2: f32[2] = [0,1] %3 = div(%0, %1) %4 = concat(%3, %2) {axis=0} %5 = argmax(%4) {axis=0} return %5 }`,
+		{"a quotient whose largest counts", `graph "" (%0: f32[n]) { const %1: f32[] = [41] const %2: f32[2] = [0,1] %3 = div(%0, %1)
+			%4 = concat(%3, %2) {axis=0} %5 = argmax(%4) {axis=0} return %5 }`,
 			[]*tensor.Tensor{floats(41, 0)}},
-		{"factors that are joined", `graph "" (%0: f32[n]) { const %1: f32[] = [0.1] const %2: f32[] = [30] %3 = mul(%0, %1) %4 = mul(%3, %2) %5 = ceil(%4) return %5 }`,
+		{"factors that are joined", `graph "" (%0: f32[n]) { const %1: f32[] = [0.1] const %2: f32[] = [30] %3 = mul(%0, %1)
+			%4 = mul(%3, %2) %5 = ceil(%4) return %5 }`,
 			[]*tensor.Tensor{floats(1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17, 19, 23)}},
-		{"a quantised value of a quotient", `graph "" (%0: f32[n]) { const %1: f32[] = [41] const %5: f32[] = [1] const %6: u8[] = [0] const %7: f32[] = [0.5]
-			%2 = div(%0, %1) %3 = sub(%2, %7) %4 = quantize(%3, %5, %6) {axis=0, to=u8} return %4 }`, []*tensor.Tensor{floats(41, 82, 164)}},
-		{"positions of an axis that may be stretched", `graph "" (%0: f32[n], %1: f32[m]) { %2 = range() {step=1, len=n, dtype=i64} %3 = range() {step=1, len=m, dtype=i64}
+		{"a quantised value of a quotient", `graph "" (%0: f32[n]) { const %1: f32[] = [41] const %5: f32[] = [1] const %6: u8[] = [0]
+			const %7: f32[] = [0.5]
+			%2 = div(%0, %1) %3 = sub(%2, %7) %4 = quantize(%3, %5, %6) {axis=0, to=u8}
+			return %4 }`, []*tensor.Tensor{floats(41, 82, 164)}},
+		{"positions of an axis that may be stretched", `graph "" (%0: f32[n], %1: f32[m]) { %2 = range() {step=1, len=n, dtype=i64}
+			%3 = range() {step=1, len=m, dtype=i64}
 			%4 = greater_or_equal(%2, %3) return %4 }`, []*tensor.Tensor{floats(1), floats(1, 2, 3, 4, 5)}},
-		{"positions beyond their type", `graph "" (%0: f32[n]) { const %1: i8[] = [0] %2 = range() {step=1, len=n, dtype=i64} %3 = cast(%2) {to=i8}
+		{"positions beyond their type", `graph "" (%0: f32[n]) { const %1: i8[] = [0] %2 = range() {step=1, len=n, dtype=i64}
+			%3 = cast(%2) {to=i8}
 			%4 = greater_or_equal(%3, %1) return %4 }`, []*tensor.Tensor{tensor.New(tensor.F32, 200)}},
-		{"differences below 0 without a sign", `graph "" (%0: f32[n]) { const %1: u8[] = [3] const %5: u8[] = [200] %2 = range() {step=1, len=n, dtype=i64} %3 = cast(%2) {to=u8}
+		{"differences below 0 without a sign", `graph "" (%0: f32[n]) { const %1: u8[] = [3] const %5: u8[] = [200]
+			%2 = range() {step=1, len=n, dtype=i64} %3 = cast(%2) {to=u8}
 			%4 = sub(%3, %1) %6 = less_or_equal(%4, %5) return %6 }`, []*tensor.Tensor{floats(1, 2, 3, 4, 5)}},
-		{"places from both ends", `graph "" (%0: f32[n]) { const %1: i64[] = [2] %2 = range() {step=1, len=n, dtype=i64} %3 = sub(%2, %1) %4 = gather(%0, %3) return %4 }`,
+		{"places from both ends", `graph "" (%0: f32[n]) { const %1: i64[] = [2] %2 = range() {step=1, len=n, dtype=i64} %3 = sub(%2, %1)
+			%4 = gather(%0, %3) return %4 }`,
 			[]*tensor.Tensor{floats(1, 2, 3, 4, 5)}},
-		{"places from the end", `graph "" (%0: f32[n]) { const %1: i64[2] = [-2,-1] %4 = gather(%0, %1) return %4 }`, []*tensor.Tensor{floats(1, 2, 3, 4, 5)}},
-		{"a bias of one number for all columns", `graph "" (%0: f32[a,3], %1: f32[3,n], %2: f32[m]) { %3 = matmul(%0, %1) %4 = add(%3, %2) return %4 }`,
+		{"places from the end", `graph "" (%0: f32[n]) { const %1: i64[2] = [-2,-1] %4 = gather(%0, %1) return %4 }`,
+			[]*tensor.Tensor{floats(1, 2, 3, 4, 5)}},
+		{"a bias of one number for all columns",
+			`graph "" (%0: f32[a,3], %1: f32[3,n], %2: f32[m]) { %3 = matmul(%0, %1) %4 = add(%3, %2) return %4 }`,
 			[]*tensor.Tensor{tensor.FromSlice([]float32{1, 2, 3}, 1, 3), tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2), floats(7)}},
-		{"a bias of a symbolic size for two columns", `graph "" (%0: f32[a,3], %1: f32[3,2], %2: f32[m]) { %3 = matmul(%0, %1) %4 = add(%3, %2) return %4 }`,
+		{"a bias of a symbolic size for two columns",
+			`graph "" (%0: f32[a,3], %1: f32[3,2], %2: f32[m]) { %3 = matmul(%0, %1) %4 = add(%3, %2) return %4 }`,
 			[]*tensor.Tensor{tensor.FromSlice([]float32{1, 2, 3}, 1, 3), tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2), floats(7)}},
-		{"a bias of one number for columns of a symbolic size", `graph "" (%0: f32[a,3], %1: f32[3,n]) { const %2: f32[1] = [7] %3 = matmul(%0, %1) %4 = add(%3, %2) return %4 }`,
+		{"a bias of one number for columns of a symbolic size",
+			`graph "" (%0: f32[a,3], %1: f32[3,n]) { const %2: f32[1] = [7] %3 = matmul(%0, %1) %4 = add(%3, %2) return %4 }`,
 			[]*tensor.Tensor{tensor.FromSlice([]float32{1, 2, 3}, 1, 3), tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)}},
-		{"indices of a symbolic size that is 1", `graph "" (%0: i64[2,3], %1: i64[m,3]) { const %2: f32[4,2] = [1,2,3,5,8,13,21,34] %3 = gather(%2, %0) %4 = gather(%2, %1)
-			%5 = add(%3, %4) %6 = layernorm(%5) {axes=1} return %6 }`, []*tensor.Tensor{tensor.FromSlice([]int64{0, 1, 2, 3, 0, 1}, 2, 3), tensor.FromSlice([]int64{3, 3, 1}, 1, 3)}},
-		{"the power 1/2 of −∞", `graph "" (%0: f32[n]) { const %1: f32[] = [0.5] %2 = pow(%0, %1) return %2 }`, []*tensor.Tensor{floats(-inf, 4, inf)}},
-		{"the power −1/2 of −∞", `graph "" (%0: f32[n]) { const %1: f32[] = [-0.5] %2 = pow(%0, %1) return %2 }`, []*tensor.Tensor{floats(-inf, 4, inf)}},
+		{"indices of a symbolic size that is 1", `graph "" (%0: i64[2,3], %1: i64[m,3]) { const %2: f32[4,2] = [1,2,3,5,8,13,21,34]
+			%3 = gather(%2, %0) %4 = gather(%2, %1)
+			%5 = add(%3, %4) %6 = layernorm(%5) {axes=1}
+			return %6 }`, []*tensor.Tensor{tensor.FromSlice([]int64{0, 1, 2, 3, 0, 1}, 2, 3), tensor.FromSlice([]int64{3, 3, 1}, 1, 3)}},
+		{"the power 1/2 of −∞", `graph "" (%0: f32[n]) { const %1: f32[] = [0.5] %2 = pow(%0, %1) return %2 }`,
+			[]*tensor.Tensor{floats(-inf, 4, inf)}},
+		{"the power −1/2 of −∞", `graph "" (%0: f32[n]) { const %1: f32[] = [-0.5] %2 = pow(%0, %1) return %2 }`,
+			[]*tensor.Tensor{floats(-inf, 4, inf)}},
 		{"the reciprocal of a subnormal", `graph "" (%0: f32[n], %1: f32[n]) { %2 = reciprocal(%1) %3 = mul(%0, %2) return %3 }`,
 			[]*tensor.Tensor{floats(0, 1e-40, 2), floats(1e-40, 1e-40, 4)}},
-		{"an exponent that is nearly 2", `graph "" (%0: f32[n]) { const %1: f32[] = [2.0000005] %2 = pow(%0, %1) return %2 }`, []*tensor.Tensor{floats(1e30, 1e-30)}},
-		{"a factor that is nearly 1", `graph "" (%0: f32[n]) { const %1: f32[] = [1.0000002] %2 = mul(%0, %1) %3 = sub(%2, %0) return %3 }`, []*tensor.Tensor{floats(1, 3)}},
-		{"integers divided", `graph "" (%0: i64[n]) { const %1: i64[] = [2] %2 = div(%0, %1) return %2 }`, []*tensor.Tensor{ints(1, -3, 5)}},
-		{"a division by a subnormal", `graph "" (%0: f32[n]) { const %1: f32[] = [1e-40] %2 = div(%0, %1) return %2 }`, []*tensor.Tensor{floats(1e-40, 2e-40)}},
-		{"a division by what has a subnormal reciprocal", `graph "" (%0: f32[n]) { const %1: f32[] = [3e38] %2 = div(%0, %1) return %2 }`, []*tensor.Tensor{floats(3e38, 1e38)}},
+		{"an exponent that is nearly 2", `graph "" (%0: f32[n]) { const %1: f32[] = [2.0000005] %2 = pow(%0, %1) return %2 }`,
+			[]*tensor.Tensor{floats(1e30, 1e-30)}},
+		{"a factor that is nearly 1", `graph "" (%0: f32[n]) { const %1: f32[] = [1.0000002] %2 = mul(%0, %1) %3 = sub(%2, %0)
+			return %3 }`, []*tensor.Tensor{floats(1, 3)}},
+		{"integers divided", `graph "" (%0: i64[n]) { const %1: i64[] = [2] %2 = div(%0, %1) return %2 }`,
+			[]*tensor.Tensor{ints(1, -3, 5)}},
+		{"a division by a subnormal", `graph "" (%0: f32[n]) { const %1: f32[] = [1e-40] %2 = div(%0, %1) return %2 }`,
+			[]*tensor.Tensor{floats(1e-40, 2e-40)}},
+		{"a division by what has a subnormal reciprocal", `graph "" (%0: f32[n]) { const %1: f32[] = [3e38] %2 = div(%0, %1) return %2 }`,
+			[]*tensor.Tensor{floats(3e38, 1e38)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want, err := ir.Interpret(parse(t, c.text), c.inputs)
@@ -86,10 +108,13 @@ func TestExactKeepsMeaning(t *testing.T) {
 		rule, text string
 		inputs     []*tensor.Tensor
 	}{
-		{"quantize.pair", `graph "" (%0: f32[n]) { const %1: f32[] = [0.0078740157] const %2: i8[] = [0] %3 = neg(%0) %4 = quantize(%3, %1, %2) {to=i8}
+		{"quantize.pair", `graph "" (%0: f32[n]) { const %1: f32[] = [0.0078740157] const %2: i8[] = [0] %3 = neg(%0)
+			%4 = quantize(%3, %1, %2) {to=i8}
 			%5 = dequantize(%4, %1, %2) {to=f32} %6 = neg(%5) return %6 }`, []*tensor.Tensor{floats(5, 0.3)}},
-		{"gather.unchecked", `graph "" (%0: i64[n]) { const %1: f32[3] = [2,2,2] %2 = gather(%1, %0) return %2 }`, []*tensor.Tensor{ints(1, 7)}},
-		{"attention.weak_mask", `graph "" (%0: f32[b,1,s,2], %1: bool[s]) { const %2: f32[] = [-10000] const %7: f32[] = [-1] %8 = mul(%0, %7)
+		{"gather.unchecked", `graph "" (%0: i64[n]) { const %1: f32[3] = [2,2,2] %2 = gather(%1, %0) return %2 }`,
+			[]*tensor.Tensor{ints(1, 7)}},
+		{"attention.weak_mask", `graph "" (%0: f32[b,1,s,2], %1: bool[s]) { const %2: f32[] = [-10000] const %7: f32[] = [-1]
+			%8 = mul(%0, %7)
 			%3 = matmul(%0, %8) {transb=true} %4 = where(%1, %3, %2) %5 = softmax(%4) {axis=3} %6 = matmul(%5, %0) return %6 }`,
 			[]*tensor.Tensor{heads, tensor.FromSlice([]bool{true, false})}},
 	} {

@@ -61,9 +61,10 @@ func TestFixtures(t *testing.T) {
 				}
 				return out, err
 			}
-			fixtures.Runs(t, os.DirFS(fixtures.Dir(t, f.name)), inputs, g.OutputNames, run, func(set, output string, got, want *tensor.Tensor) {
-				requireClose(t, want, got, set+" "+output)
-			})
+			fixtures.Runs(t, os.DirFS(fixtures.Dir(t, f.name)), inputs, g.OutputNames, run,
+				func(set, output string, got, want *tensor.Tensor) {
+					requireClose(t, want, got, set+" "+output)
+				})
 		})
 	}
 }

@@ -17,7 +17,8 @@ const (
 var foldRules = []*Rule{
 	reshapedConstant(),
 	{Name: "sizes", pattern: anyNode().when("a content that follows from sizes", knownSizes), build: foldSizes},
-	{Name: "constants", pattern: anyNode().when("constant operands of an exact op", func(m *match, v *ir.Value) bool { return prescribed(m.root) && foldable(m, v) }), build: foldConstants},
+	{Name: "constants", pattern: anyNode().when("constant operands of an exact op",
+		func(m *match, v *ir.Value) bool { return prescribed(m.root) && foldable(m, v) }), build: foldConstants},
 	{Name: "constants.rounded", changes: Rounding, pattern: anyNode().when("constant operands", foldable), build: foldConstants},
 }
 

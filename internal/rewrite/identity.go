@@ -125,7 +125,8 @@ func neutralRules() []*Rule {
 	}
 }
 
-// withoutZero returns x in place of x + 0 or x − 0. If the zero has the sign that makes a zero of x positive, which is minus for Add, the result
+// withoutZero returns x in place of x + 0 or x − 0. If the zero has the sign that makes a zero of x positive, which is minus for Add, the
+// result
 // must meet nothing that tells the signs of zeros apart.
 func withoutZero(x, zero *pattern, minus bool) func(m *match) *ir.Value {
 	return func(m *match) *ir.Value {
@@ -137,7 +138,8 @@ func withoutZero(x, zero *pattern, minus bool) func(m *match) *ir.Value {
 	}
 }
 
-// tellsZeros reports whether a quotient may have a zero of v as its divisor: 1/x is another number for −0. Products and norms take v among others.
+// tellsZeros reports whether a quotient may have a zero of v as its divisor: 1/x is another number for −0. Products and norms take v among
+// others.
 func tellsZeros(v *ir.Value, seen map[*ir.Value]bool) bool {
 	if seen[v] || len(seen) > maxZeros {
 		return len(seen) > maxZeros

@@ -162,7 +162,8 @@ func (m *match) node(p *pattern, v *ir.Value, then func() bool) bool {
 
 // isNode reports whether v is the first result of a node that p describes, its operands aside.
 func (p *pattern) isNode(v *ir.Value) bool {
-	return v != nil && v.Def != nil && v.Def.Outputs[0] == v && slices.Contains(p.kinds, v.Def.Op.Kind()) && (p.test == nil || p.test(v.Def.Op))
+	return v != nil && v.Def != nil && v.Def.Outputs[0] == v && slices.Contains(p.kinds, v.Def.Op.Kind()) &&
+		(p.test == nil || p.test(v.Def.Op))
 }
 
 // operands matches ps, the last of the operands of p, to in, and binds p to v. Most rules fail at the first operand of

@@ -65,7 +65,8 @@ func differs(n *fuzzgraph.Generator, text string) (why string) {
 	every.OutputNames = nil
 	// Where an operator has a step in it, no rounding may be seen at all.
 	steppy := slices.ContainsFunc(g.Nodes, func(node *ir.Node) bool {
-		return slices.ContainsFunc(node.Inputs, func(v *ir.Value) bool { return v != nil && flowOf(node, slices.Index(node.Inputs, v)) == ir.Decides })
+		return slices.ContainsFunc(node.Inputs,
+			func(v *ir.Value) bool { return v != nil && flowOf(node, slices.Index(node.Inputs, v)) == ir.Decides })
 	})
 	for _, o := range []Options{{Level: O1, Verify: true}, {Level: O2, Verify: true, Exact: true}, {Level: O2, Verify: true}} {
 		h := fuzzgraph.Parse(text)

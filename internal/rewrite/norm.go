@@ -50,7 +50,8 @@ func normRules() []*Rule {
 	narrow, wideX := value(), node[ir.Cast](nil)
 	wideX.args[0] = narrow
 	wideScale, wideBias := node[ir.Cast](w), node[ir.Cast](b)
-	wideNorm := with(node[ir.LayerNorm](wideX, optional(wideScale), optional(wideBias), none()), func(o ir.LayerNorm) bool { return !o.Sum })
+	wideNorm := with(node[ir.LayerNorm](wideX, optional(wideScale), optional(wideBias), none()),
+		func(o ir.LayerNorm) bool { return !o.Sum })
 	casted := node[ir.Cast](wideNorm)
 
 	return []*Rule{

@@ -15,7 +15,8 @@ func oneHotRule() *Rule {
 	return &Rule{Name: "matmul.one_hot", pattern: hits, build: func(m *match) *ir.Value {
 		places, w := m.get(index), m.get(table).Const.Aligned()
 		rank, size := len(places.Type.Shape), w.Shape()
-		if !target.IsIndex(places.Type.DType) || rank == 0 || !last(places.Type.Shape).Is(1) || len(size) != 2 || !counts(m.get(steps).Const.Aligned(), rank, size[0]) {
+		if !target.IsIndex(places.Type.DType) || rank == 0 || !last(places.Type.Shape).Is(1) || len(size) != 2 ||
+			!counts(m.get(steps).Const.Aligned(), rank, size[0]) {
 			return nil
 		}
 		rows := tensor.New(w.DType(), size[0]+1, size[1])

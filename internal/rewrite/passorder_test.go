@@ -31,8 +31,10 @@ var orderWitness = map[string]string{
 		%10 = dequantize(%1, %3, %5) {to=f32} %11 = matmul(%9, %10) return %8, %11 }`,
 	"qdq pairs < primitives": `graph "" (%0: f32[n,8]) {
 		const %1: f32[] = [2] const %2: f32[] = [1e-05] const %3: f32[] = [0.05] const %4: i8[] = [0]
-		%5 = reduce_mean(%0) {axes=[1], keepdims=true} %6 = sub(%0, %5) %7 = quantize(%6, %3, %4) {to=i8} %8 = dequantize(%7, %3, %4) {to=f32}
-		%9 = pow(%8, %1) %10 = reduce_mean(%9) {axes=[1], keepdims=true} %11 = add(%10, %2) %12 = sqrt(%11) %13 = div(%8, %12) return %13 }`,
+		%5 = reduce_mean(%0) {axes=[1], keepdims=true} %6 = sub(%0, %5) %7 = quantize(%6, %3, %4) {to=i8}
+		%8 = dequantize(%7, %3, %4) {to=f32}
+		%9 = pow(%8, %1) %10 = reduce_mean(%9) {axes=[1], keepdims=true} %11 = add(%10, %2) %12 = sqrt(%11) %13 = div(%8, %12)
+		return %13 }`,
 	"canonical < primitives":         "norms/layernorm",
 	"canonical < late cse":           "canonical/spellings",
 	"canonical < fused elementwise":  "canonical/position ids",
@@ -56,7 +58,8 @@ var orderWitness = map[string]string{
 	"embeddings < fused elementwise": "model encoder",
 	"epilogues < quantised blocks": `graph "" (%0: f32[s,8], %1: u8[s,8]) {
 		const %2: f32[8] = data const %3: f32[] = [0.05] const %4: u8[] = [100]
-		%5 = dequantize(%1, %3, %4) {to=f32} %6 = add(%0, %5) %7 = layernorm(%6, %2, %2) {axes=1, eps=1e-05} %8 = quantize(%7, %3, %4) {to=u8} return %8 }`,
+		%5 = dequantize(%1, %3, %4) {to=f32} %6 = add(%0, %5) %7 = layernorm(%6, %2, %2) {axes=1, eps=1e-05}
+		%8 = quantize(%7, %3, %4) {to=u8} return %8 }`,
 	"qkv < order": "model encoder",
 }
 
@@ -68,8 +71,9 @@ func program(t *testing.T, name string) func() *ir.Graph {
 	}
 	if kind, ok := strings.CutPrefix(name, "model "); ok {
 		head, form, _ := strings.Cut(kind, " ")
-		m, err := models.Build(models.Config{Layers: 1, Hidden: 64, Heads: 2, Intermediate: 128, Vocabulary: 32, Positions: 8, Types: 2, Labels: 3,
-			Head: models.Head(head), Form: models.Form(form)})
+		m, err := models.Build(models.Config{Layers: 1, Hidden: 64, Heads: 2, Intermediate: 128, Vocabulary: 32, Positions: 8, Types: 2,
+			Labels: 3,
+			Head:   models.Head(head), Form: models.Form(form)})
 		require.NoError(t, err)
 		return func() *ir.Graph {
 			g, err := lower.Model(m)

@@ -98,24 +98,27 @@ func quantSumRules() []*Rule {
 	bare := sum32().when("sums without a bias", func(_ *match, v *ir.Value) bool { return at(v, ir.QMatMulBias) == nil })
 	added := binary(ir.Add, bare, addend)
 	return []*Rule{
-		{Name: "qmatmul.scales", changes: Rounding, pattern: scaled, near: 3, build: func(m *match) *ir.Value { return finish(m, m.get(sums), m.get(s), m.get(t), nil) }},
+		{Name: "qmatmul.scales", changes: Rounding, pattern: scaled, near: 3,
+			build: func(m *match) *ir.Value { return finish(m, m.get(sums), m.get(s), m.get(t), nil) }},
 		{Name: "qmatmul.scale", changes: Rounding, pattern: once, near: 3, build: func(m *match) *ir.Value {
 			return finish(m, m.get(sums), m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))), nil)
 		}},
-		{Name: "qmatmul.addend", changes: Rounding, pattern: binary(ir.Mul, with(node[ir.Cast](added), func(o ir.Cast) bool { return o.To == tensor.F32 }), s), build: func(m *match) *ir.Value {
-			b := m.get(addend)
-			if c, ok := m.get(bare).Def.Op.(ir.QConv); ok && c.Group > 1 {
-				return nil // kernels of convolutions by channel add floats
-			}
-			columns := b.Type.Shape
-			for len(columns) > 1 && columns[0].Is(1) {
-				columns = columns[1:]
-			}
-			if b.Type.DType != tensor.I32 || !m.get(bare).Type.Equal(m.get(added).Type) || !columnwise(columns, m.get(bare).Def) {
-				return nil
-			}
-			return finish(m, m.get(bare), m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))), m.reshape(b, columns))
-		}},
+		{Name: "qmatmul.addend", changes: Rounding,
+			pattern: binary(ir.Mul, with(node[ir.Cast](added), func(o ir.Cast) bool { return o.To == tensor.F32 }), s),
+			build: func(m *match) *ir.Value {
+				b := m.get(addend)
+				if c, ok := m.get(bare).Def.Op.(ir.QConv); ok && c.Group > 1 {
+					return nil // kernels of convolutions by channel add floats
+				}
+				columns := b.Type.Shape
+				for len(columns) > 1 && columns[0].Is(1) {
+					columns = columns[1:]
+				}
+				if b.Type.DType != tensor.I32 || !m.get(bare).Type.Equal(m.get(added).Type) || !columnwise(columns, m.get(bare).Def) {
+					return nil
+				}
+				return finish(m, m.get(bare), m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))), m.reshape(b, columns))
+			}},
 	}
 }
 
@@ -140,7 +143,8 @@ func quantRules() []*Rule {
 		}},
 		quantViewRule(),
 		quantMaxRule(),
-		{Name: "dequantize.gather", pattern: gathered, build: func(m *match) *ir.Value { return buildGathered(m, m.get(table), m.get(index)) }},
+		{Name: "dequantize.gather", pattern: gathered,
+			build: func(m *match) *ir.Value { return buildGathered(m, m.get(table), m.get(index)) }},
 		{Name: "cast.gather", pattern: node[ir.Gather](widened, index), build: func(m *match) *ir.Value {
 			cast := m.get(widened).Def
 			return m.emit(cast.Op, m.emit(m.root.Op, cast.Inputs[0], m.get(index)))
@@ -198,7 +202,8 @@ func buildGathered(m *match, table, index *ir.Value) *ir.Value {
 func quantViewRule() *Rule {
 	x := value()
 	views := either(node[ir.Reshape](x), node[ir.Transpose](x), node[ir.Slice](x))
-	quantised := node[ir.Quantize](views).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
+	quantised := node[ir.Quantize](views).rest().when("one scale for all",
+		func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
 	return &Rule{Name: "quantize.view", pattern: quantised, build: func(m *match) *ir.Value {
 		q := m.root
 		return m.emit(m.get(views).Def.Op, m.emit(q.Op, append([]*ir.Value{m.get(x)}, q.Inputs[1:]...)...))
@@ -209,8 +214,10 @@ func quantViewRule() *Rule {
 func quantExpandRules() []*Rule {
 	x := value()
 	expanded := node[ir.Expand](x)
-	quantised := node[ir.Quantize](expanded).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
-	dequantised := node[ir.Dequantize](expanded).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Dequantize](v) })
+	quantised := node[ir.Quantize](expanded).rest().when("one scale for all",
+		func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
+	dequantised := node[ir.Dequantize](expanded).rest().when("one scale for all",
+		func(_ *match, v *ir.Value) bool { return perTensor[ir.Dequantize](v) })
 	return []*Rule{{Name: "quantize.expand", pattern: either(quantised, dequantised), build: func(m *match) *ir.Value {
 		q := m.root
 		return m.emit(m.get(expanded).Def.Op, m.emit(q.Op, append([]*ir.Value{m.get(x)}, q.Inputs[1:]...)...))
@@ -228,28 +235,31 @@ func qdqPairRules() []*Rule {
 	// A vector of quantised values or narrow floats, such as a bias, is small enough to hold its values.
 	vector := either(node[ir.Dequantize](constant()).rest(), node[ir.Cast](constant())).
 		when("a vector", func(m *match, v *ir.Value) bool { return len(v.Type.Shape) < 2 && foldInputs(m.root) })
-	return []*Rule{{Name: "widen.vector", pattern: vector, build: foldConstants}, {Name: "quantize.pair", changes: Meaning, assumes: "what a QDQ pair loses by rounding, and what it cuts off beyond its range, carries no meaning between operators of floats", pattern: pair, build: func(m *match) *ir.Value {
-		codes, views := beneathViews(m.get(rounded))
-		q := codes.Def
-		if m.root.Outputs[0].Type.DType != q.Inputs[0].Type.DType || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
-			!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) {
-			return nil
-		}
-		if productReads(codes) {
-			return m.refuse("a product reads the quantised values, too")
-		}
-		x := q.Inputs[0]
-		switch clips(q) {
-		case clipsBelowZero:
-			x = m.emit(ir.Unary{Fn: ir.Relu}, x)
-		case clipsElsewhere:
-			return nil
-		}
-		for _, view := range slices.Backward(views) {
-			x = m.emit(view.Op, append([]*ir.Value{x}, view.Inputs[1:]...)...)
-		}
-		return x
-	}}}
+	return []*Rule{{Name: "widen.vector", pattern: vector, build: foldConstants},
+		{Name: "quantize.pair", changes: Meaning,
+			assumes: "what a QDQ pair loses by rounding, and what it cuts off beyond its range, carries no meaning between operators of " +
+				"floats", pattern: pair, build: func(m *match) *ir.Value {
+				codes, views := beneathViews(m.get(rounded))
+				q := codes.Def
+				if m.root.Outputs[0].Type.DType != q.Inputs[0].Type.DType || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
+					!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) {
+					return nil
+				}
+				if productReads(codes) {
+					return m.refuse("a product reads the quantised values, too")
+				}
+				x := q.Inputs[0]
+				switch clips(q) {
+				case clipsBelowZero:
+					x = m.emit(ir.Unary{Fn: ir.Relu}, x)
+				case clipsElsewhere:
+					return nil
+				}
+				for _, view := range slices.Backward(views) {
+					x = m.emit(view.Op, append([]*ir.Value{x}, view.Inputs[1:]...)...)
+				}
+				return x
+			}}}
 }
 
 // beneathViews returns what v is views of, and these, the last one first.
@@ -267,16 +277,19 @@ func widenRule() *Rule {
 		d := v.Type.DType
 		return target.IsHalf(d) || d.IsInt() && d.Bits() <= 16
 	})
-	wide := either(node[ir.Dequantize](stored).rest(), node[ir.Cast](stored)).when("constants that become floats", func(m *match, v *ir.Value) bool {
-		return v.Type.DType.IsFloat() && foldInputs(m.root) && !m.e.outputs[v] && !slices.ContainsFunc(v.Uses, func(u ir.Use) bool { return m.takesStored(u.Node, u.Index) })
-	})
+	wide := either(node[ir.Dequantize](stored).rest(), node[ir.Cast](stored)).when("constants that become floats",
+		func(m *match, v *ir.Value) bool {
+			return v.Type.DType.IsFloat() && foldInputs(m.root) && !m.e.outputs[v] &&
+				!slices.ContainsFunc(v.Uses, func(u ir.Use) bool { return m.takesStored(u.Node, u.Index) })
+		})
 	return &Rule{Name: "widen", pattern: wide, build: foldConstants}
 }
 
 // productReads reports whether a product reads quantised values, as they are or through views.
 func productReads(v *ir.Value) bool {
 	return slices.ContainsFunc(v.Uses, func(u ir.Use) bool {
-		return u.Node.Op.Kind() == ir.KindQMatMul || u.Node.Op.Kind() == ir.KindQConv || u.Node.Op.Kind().Has(ir.View) && productReads(u.Node.Outputs[0])
+		return u.Node.Op.Kind() == ir.KindQMatMul || u.Node.Op.Kind() == ir.KindQConv || u.Node.Op.Kind().Has(ir.View) &&
+			productReads(u.Node.Outputs[0])
 	})
 }
 
@@ -415,19 +428,20 @@ func quantEpilogueRules() []*Rule {
 	activated := node[ir.Unary](biased)
 	noResidual := qFloats(ir.QMatMulResidual)
 	return []*Rule{
-		{Name: "qmatmul.alpha", changes: Rounding, pattern: either(binary(ir.Mul, bare, factor), binary(ir.Div, bare, factor)), build: func(m *match) *ir.Value {
-			scale := at(m.get(bare), ir.QMatMulAScale)
-			number, ok := numberOf(scale)
-			if !ok {
-				return nil
-			}
-			if m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}) {
-				number *= m.number(factor)
-			} else {
-				number /= m.number(factor)
-			}
-			return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulAScale: m.likeConstant(scale, number)})
-		}},
+		{Name: "qmatmul.alpha", changes: Rounding, pattern: either(binary(ir.Mul, bare, factor), binary(ir.Div, bare, factor)),
+			build: func(m *match) *ir.Value {
+				scale := at(m.get(bare), ir.QMatMulAScale)
+				number, ok := numberOf(scale)
+				if !ok {
+					return nil
+				}
+				if m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}) {
+					number *= m.number(factor)
+				} else {
+					number /= m.number(factor)
+				}
+				return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulAScale: m.likeConstant(scale, number)})
+			}},
 		{Name: "qmatmul.bias", pattern: binary(ir.Add, bare, bias), build: func(m *match) *ir.Value {
 			v := m.get(bias)
 			s := v.Type.Shape
@@ -473,7 +487,8 @@ func (m *match) withOperands(product *ir.Value, more map[int]*ir.Value) *ir.Valu
 // quantises it on the way, and one of which only quantised values are wanted returns those.
 func quantLateRules() []*Rule {
 	x, any := value(), qFloats(ir.QMatMulYScale)
-	quantised := node[ir.Quantize](any).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
+	quantised := node[ir.Quantize](any).rest().when("one scale for all",
+		func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
 	dynamic := node[ir.QMatMul](node[ir.DynamicQuantize](x)).rest()
 	return []*Rule{
 		{Name: "qmatmul.quantize", changes: Rounding, pattern: quantised, build: func(m *match) *ir.Value {

@@ -22,7 +22,8 @@ func quantAttentionRules() []*Rule {
 		return !o.Log && o.Axis == len(p.Type.Shape)-1
 	})
 	probs := node[ir.Quantize](softmax, probBy, optional(probFrom))
-	out := node[ir.QMatMul](probs, v, optional(probZero), optional(vZero), probScale, vScale, none(), none(), optional(yScale), optional(yZero))
+	out := node[ir.QMatMul](probs, v, optional(probZero), optional(vZero), probScale, vScale, none(), none(), optional(yScale),
+		optional(yZero))
 	return []*Rule{{Name: "qattention", changes: Rounding, pattern: out, near: 3, build: func(m *match) *ir.Value {
 		first, second := opOf[ir.QMatMul](m, scores), opOf[ir.QMatMul](m, out)
 		shape := m.get(scores).Type.Shape
@@ -59,7 +60,8 @@ func quantAttentionRules() []*Rule {
 				return m.refuse("quantised values of %s", x.Type.DType)
 			}
 		}
-		y := m.emit(ir.QAttention{}, m.heads(m.get(q), false), m.heads(m.get(k), !first.TransB), m.heads(m.get(v), second.TransB), m.get(mask),
+		y := m.emit(ir.QAttention{}, m.heads(m.get(q), false), m.heads(m.get(k), !first.TransB), m.heads(m.get(v), second.TransB),
+			m.get(mask),
 			m.get(qScale), m.get(qZero), m.get(kScale), m.get(kZero), m.get(vScale), m.get(vZero), m.get(roundScale), quantized(roundScale),
 			m.get(probScale), m.get(probZero), m.get(yScale), m.get(yZero))
 		return m.transpose(y, 0, 2, 1, 3)

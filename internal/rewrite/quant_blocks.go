@@ -66,7 +66,8 @@ func weightRules() []*Rule {
 	})
 	product := linear(node[ir.MatMul](a, w, optional(bias), optional(residual)))
 	byHalf := node[ir.MatMul](a, half, optional(bias), optional(residual))
-	grouped := node[ir.MatMulNBits]().rest().when("with groups of its own", func(_ *match, v *ir.Value) bool { return at(v, ir.NBitsGroups) != nil })
+	grouped := node[ir.MatMulNBits]().rest().when("with groups of its own",
+		func(_ *match, v *ir.Value) bool { return at(v, ir.NBitsGroups) != nil })
 	return []*Rule{{Name: "matmul_nbits.dequantized", changes: Rounding, pattern: product, near: 2, build: func(m *match) *ir.Value {
 		op := opOf[ir.MatMul](m, product)
 		weight, _ := storedWeightOf(m.get(w))
@@ -95,7 +96,8 @@ func weightRules() []*Rule {
 		scales, given := tensor.New(q.Inputs[1].Type.DType, nb.N, nb.Blocks()), q.Inputs[1].Const.Aligned()
 		each(nb, nb.Blocks(), along, func(n, b, from int) { scales.SetFloat64(n*nb.Blocks()+b, given.Float64(from%given.Len())) })
 		constant := func(name string, t *tensor.Tensor) *ir.Value { return m.e.g.NewConst(name, t) }
-		return m.emit(nb, m.get(a), constant(weight.stored.Name, packed), constant("", scales), constant("", zeros), nil, m.get(bias), m.get(residual))
+		return m.emit(nb, m.get(a), constant(weight.stored.Name, packed), constant("", scales), constant("", zeros), nil, m.get(bias),
+			m.get(residual))
 	}}, {Name: "matmul.half", pattern: byHalf, build: func(m *match) *ir.Value {
 		weight, _ := storedWeightOf(m.get(half))
 		op := opOf[ir.MatMul](m, byHalf)
@@ -128,7 +130,8 @@ func gathered(m *match, a *ir.Value, order []int64) *ir.Value {
 	op := ir.Gather{Axis: len(a.Type.Shape) - 1}
 	for _, u := range a.Uses {
 		if n := u.Node; u.Index == 0 && n.Op == ir.Op(op) && m.e.at[n] < m.e.at[m.root] {
-			if index := n.Inputs[1]; index.Const != nil && index.Type.DType == tensor.I64 && slices.Equal(index.Const.Aligned().Int64s(), order) {
+			if index := n.Inputs[1]; index.Const != nil && index.Type.DType == tensor.I64 &&
+				slices.Equal(index.Const.Aligned().Int64s(), order) {
 				return n.Outputs[0]
 			}
 		}

@@ -5,13 +5,15 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// quantMaxRule makes maxima of what quantised values stand for, as pools are, maxima of the quantised values: where the scale is above 0, both
+// quantMaxRule makes maxima of what quantised values stand for, as pools are, maxima of the quantised values: where the scale is above 0,
+// both
 // have the same order.
 func quantMaxRule() *Rule {
 	largest := value().when("a maximum or a frame", func(_ *match, v *ir.Value) bool {
 		return v.Def != nil && (v.Def.Op == ir.Op(ir.Binary{Fn: ir.MaxFn}) || v.Def.Op.Kind() == ir.KindPad)
 	})
-	quantised := node[ir.Quantize](largest).rest().when("one scale for all", func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
+	quantised := node[ir.Quantize](largest).rest().when("one scale for all",
+		func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
 	return &Rule{Name: "quantize.max", pattern: quantised, build: func(m *match) *ir.Value {
 		scale, known := numberOf(m.root.Inputs[1])
 		c := codesOf{match: m, codes: map[*ir.Value]*ir.Value{}}
@@ -41,7 +43,8 @@ func (c *codesOf) of(v *ir.Value, depth int) *ir.Value {
 	first := func() *ir.Value { return c.of(in[0], depth-1) }
 	switch op := v.Def.Op.(type) {
 	case ir.Dequantize:
-		if perTensor[ir.Dequantize](v) && in[0].Type.DType == q.Outputs[0].Type.DType && sameScalar(in[1], q.Inputs[1]) && sameScalar(ir.Operand(in, 2), ir.Operand(q.Inputs, 2)) {
+		if perTensor[ir.Dequantize](v) && in[0].Type.DType == q.Outputs[0].Type.DType && sameScalar(in[1], q.Inputs[1]) &&
+			sameScalar(ir.Operand(in, 2), ir.Operand(q.Inputs, 2)) {
 			c.codes[v] = in[0]
 		}
 	case ir.Binary:

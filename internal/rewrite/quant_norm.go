@@ -10,11 +10,13 @@ import (
 // quantNormRules let norms return quantised values, and add them. They run when norms have taken their residuals.
 func quantNormRules() []*Rule {
 	x, scale, bias, residual, by, zero := value(), value(), value(), value(), value(), value()
-	norm := with(node[ir.LayerNorm](x, optional(scale), optional(bias), optional(residual)), func(o ir.LayerNorm) bool { return !o.Sum }).replaced()
+	norm := with(node[ir.LayerNorm](x, optional(scale), optional(bias), optional(residual)),
+		func(o ir.LayerNorm) bool { return !o.Sum }).replaced()
 	quantised := node[ir.Quantize](norm, by, optional(zero))
-	quantizes := node[ir.QLayerNorm](x, optional(scale), optional(bias), residual).rest().when("a residual that may be quantised", func(_ *match, v *ir.Value) bool {
-		return at(v, ir.QLayerNormResidualScale) == nil
-	})
+	quantizes := node[ir.QLayerNorm](x, optional(scale), optional(bias), residual).rest().when("a residual that may be quantised",
+		func(_ *match, v *ir.Value) bool {
+			return at(v, ir.QLayerNormResidualScale) == nil
+		})
 	return []*Rule{
 		{Name: "qlayernorm", changes: Rounding, pattern: quantised, near: 2, build: func(m *match) *ir.Value {
 			quantized := m.root.Outputs[0].Type.DType

@@ -55,21 +55,26 @@ var passes = []pass{
 	{name: "convolutions", level: O2, rules: append(convRules(), appendRule())},
 
 	// Products of quantised values are written in many ways.
-	{name: "quantised", level: O2, rules: slices.Concat(quantSumRules(), quantRules(), weightRules(), quantEpilogueRules(), nBitsRules(), identityRules)},
+	{name: "quantised", level: O2, rules: slices.Concat(quantSumRules(), quantRules(), weightRules(), quantEpilogueRules(), nBitsRules(),
+		identityRules)},
 	{name: "qdq pairs", level: O2, rules: slices.Concat(qdqPairRules(), identityRules)},
 	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
-	{name: "positions", level: O2, rules: slices.Concat(indexRules(), []*Rule{oneHotRule()}, broadcastRules(), quantExpandRules(), foldRules, identityRules)},
+	{name: "positions", level: O2, rules: slices.Concat(indexRules(), []*Rule{oneHotRule()}, broadcastRules(), quantExpandRules(),
+		foldRules, identityRules)},
 	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules(), rotaryRules())},
 	// Views move after what does not care for them, so that products, norms and activations stand side by side.
-	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), transposeRules(), []*Rule{convPadRule()}, identityRules)},
+	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), transposeRules(), []*Rule{convPadRule()},
+		identityRules)},
 	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), causalRules(), sinkRules(), broadcastRules(), identityRules)},
 	{name: "rows", level: O2, rules: slices.Concat(rowRules(), identityRules), merge: true},
 	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule(), blockQKVRule())},
 	{name: "embeddings", level: O2, rules: embeddingRules()},
 	// Activations and residuals go into products and norms.
-	{name: "epilogues", level: O2, rules: slices.Concat(quantSumRules(), quantEpilogueRules(), quantLateRules(), nBitsRules(), epilogueRules(), matmulColumnRules(), convEpilogueRules(), identityRules)},
-	{name: "quantised blocks", level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(), []*Rule{quantViewRule(), quantQKVRule(), widenRule()}, identityRules)},
+	{name: "epilogues", level: O2, rules: slices.Concat(quantSumRules(), quantEpilogueRules(), quantLateRules(), nBitsRules(),
+		epilogueRules(), matmulColumnRules(), convEpilogueRules(), identityRules)},
+	{name: "quantised blocks", level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(),
+		[]*Rule{quantViewRule(), quantQKVRule(), widenRule()}, identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},
 	// After all fusions, so that it meets few ops, and before subgraphs, which it does not look into.
@@ -82,7 +87,8 @@ var passes = []pass{
 // where that is proved to be right) and Verify (run ir.Verify after every pass; rules that do not come to an end are an error then).
 type Options = options.Compile
 
-// EnvDump names the environment variable of a folder for the options of a compilation, the IR after each pass and a page that shows all of them.
+// EnvDump names the environment variable of a folder for the options of a compilation, the IR after each pass and a page that shows all of
+// them.
 const EnvDump = "RLXC_DUMP"
 
 // Stats say what Run did.

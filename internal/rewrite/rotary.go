@@ -13,25 +13,26 @@ func rotaryRules() []*Rule {
 	x, cos, sin := value(), value(), value()
 	low, high := node[ir.Slice](x), node[ir.Slice](x)
 	rotated := node[ir.Concat](unary(ir.Neg, high), low)
-	return []*Rule{{Name: "rotary", changes: Rounding, near: 5, pattern: sum(product(x, cos), product(rotated, sin)), build: func(m *match) *ir.Value {
-		s := m.get(x).Type.Shape
-		if len(s) != 4 || opOf[ir.Concat](m, rotated).Axis != 3 {
-			return m.refuse("heads are not the last of four axes: %v", s)
-		}
-		size, ok := last(s).Const()
-		if !ok || size%2 != 0 || !isHalf(m.get(low), 0, size/2) || !isHalf(m.get(high), size/2, size/2) {
-			return m.refuse("what is rotated are not halves")
-		}
-		c, axis := m.angles(m.get(cos), s)
-		d, other := m.angles(m.get(sin), s)
-		if c == nil || d == nil || axis != other {
-			return m.refuse("the angles are not the same for both halves and all heads: %v", m.get(cos).Type)
-		}
-		if axis == 2 {
-			return m.emit(ir.Rotary{}, m.get(x), c, d)
-		}
-		return m.transpose(m.emit(ir.Rotary{}, m.transpose(m.get(x), 0, 2, 1, 3), c, d), 0, 2, 1, 3)
-	}}}
+	return []*Rule{{Name: "rotary", changes: Rounding, near: 5, pattern: sum(product(x, cos), product(rotated, sin)),
+		build: func(m *match) *ir.Value {
+			s := m.get(x).Type.Shape
+			if len(s) != 4 || opOf[ir.Concat](m, rotated).Axis != 3 {
+				return m.refuse("heads are not the last of four axes: %v", s)
+			}
+			size, ok := last(s).Const()
+			if !ok || size%2 != 0 || !isHalf(m.get(low), 0, size/2) || !isHalf(m.get(high), size/2, size/2) {
+				return m.refuse("what is rotated are not halves")
+			}
+			c, axis := m.angles(m.get(cos), s)
+			d, other := m.angles(m.get(sin), s)
+			if c == nil || d == nil || axis != other {
+				return m.refuse("the angles are not the same for both halves and all heads: %v", m.get(cos).Type)
+			}
+			if axis == 2 {
+				return m.emit(ir.Rotary{}, m.get(x), c, d)
+			}
+			return m.transpose(m.emit(ir.Rotary{}, m.transpose(m.get(x), 0, 2, 1, 3), c, d), 0, 2, 1, 3)
+		}}}
 }
 
 // isHalf reports whether v takes n elements of the last axis, from at on, and all of the others.

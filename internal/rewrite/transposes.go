@@ -140,7 +140,8 @@ func (m *match) operand(v *ir.Value, perm []int) *ir.Value {
 }
 
 // before returns an operand as it must be combined with what perm transposes afterwards: one whose axes longer than 1 keep their
-// order, such as what varies along one axis at most; nil for any other value, and for known scalar factors but those of images, which go the other way.
+// order, such as what varies along one axis at most; nil for any other value, and for known scalar factors but those of images, which go
+// the other way.
 func (m *match) before(v *ir.Value, perm []int) *ir.Value {
 	s := v.Type.Shape
 	if len(s) > len(perm) {
@@ -164,7 +165,8 @@ func (m *match) before(v *ir.Value, perm []int) *ir.Value {
 	return m.reshape(v, wide)
 }
 
-// untransposed returns the value of which v, of as many axes as perm, is the transpose; nil if there is none. v may join axes afterwards, as an image does
+// untransposed returns the value of which v, of as many axes as perm, is the transpose; nil if there is none. v may join axes afterwards,
+// as an image does
 // that was made larger by repeating its pixels, or split them, as one does that was a row of pixels.
 func (m *match) untransposed(v *ir.Value, perm []int) *ir.Value {
 	if v.Def == nil || len(v.Type.Shape) != len(perm) {

@@ -228,7 +228,8 @@ func TestUnfused(t *testing.T) {
 				steps = append(steps, ir.OpName(n.Op))
 			}
 		}
-		require.Equal(t, []string{"matmul", "attention", "matmul", "layernorm", "matmul", "matmul", "layernorm"}, steps, "seed %d\n%s\n%s", seed, text, u.g)
+		require.Equal(t, []string{"matmul", "attention", "matmul", "layernorm", "matmul", "matmul", "layernorm"}, steps,
+			"seed %d\n%s\n%s", seed, text, u.g)
 		got, err := ir.Interpret(u.g, in)
 		require.NoError(t, err)
 		requireClose(t, want[0], got[0], text)

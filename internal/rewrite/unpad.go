@@ -17,7 +17,8 @@ import (
 // have a rule, and every output can be computed, does the graph change. Otherwise it stays as it was, and the miss names the
 // node in the way.
 func unpad(g *ir.Graph, t *target.Target, exact bool) (count int, miss *NearMiss) {
-	u := &unpadding{g: g, t: t, gone: weakFills, plans: map[*ir.Node]*packedNode{}, dropped: map[*ir.Node]bool{}, types: map[*ir.Value]ir.Type{}, late: map[*ir.Value]bool{},
+	u := &unpadding{g: g, t: t, gone: weakFills, plans: map[*ir.Node]*packedNode{}, dropped: map[*ir.Node]bool{},
+		types: map[*ir.Value]ir.Type{}, late: map[*ir.Value]bool{},
 		zero: map[*ir.Value]bool{}, masks: map[*ir.Value]*maskValue{}, kept: map[*ir.Value]*ir.Value{}, made: map[*ir.Value]*ir.Value{}}
 	if exact {
 		u.gone = lowestFills
@@ -98,7 +99,8 @@ func (u *unpadding) prove() *NearMiss {
 	}
 	inner := u.relativeNodes()
 	for _, n := range u.g.Nodes {
-		reached := slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && (u.isPacked(v) || u.late[v] || u.dropped[v.Def]) })
+		reached := slices.ContainsFunc(n.Inputs,
+			func(v *ir.Value) bool { return v != nil && (u.isPacked(v) || u.late[v] || u.dropped[v.Def]) })
 		if reached && inner[n] {
 			u.dropped[n] = true
 			continue
@@ -118,7 +120,8 @@ func (u *unpadding) prove() *NearMiss {
 	}
 	for i, v := range u.g.Outputs {
 		if t := u.types[v]; u.isPacked(v) && (u.isFlat(t) || v.Type.DType == tensor.String) {
-			return &NearMiss{Rule: "unpad", Node: v.Def.Label(), At: fmt.Sprintf("output %q", u.g.OutputNames[i]), Why: fmt.Sprintf("it is %v, no tokens of texts", v.Type)}
+			return &NearMiss{Rule: "unpad", Node: v.Def.Label(), At: fmt.Sprintf("output %q", u.g.OutputNames[i]),
+				Why: fmt.Sprintf("it is %v, no tokens of texts", v.Type)}
 		}
 	}
 	for n, p := range u.plans {

@@ -8,7 +8,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// isAttention reports whether a node is attention, of floats or of quantised values. Queries, keys, values and mask are the same operands of both.
+// isAttention reports whether a node is attention, of floats or of quantised values. Queries, keys, values and mask are the same operands
+// of both.
 func isAttention(n *ir.Node) bool {
 	return n.Op.Kind() == ir.KindAttention || n.Op.Kind() == ir.KindQAttention
 }
@@ -39,7 +40,8 @@ func (u *unpadding) attention(n *ir.Node) {
 		}
 	}
 	packs[rowsAt] = ir.PackRows
-	p := &packedNode{n: n, op: op, readings: make([]reading, len(n.Inputs)), packs: packs, swaps: map[int]*ir.Value{ir.AttentionMask: mask}, relative: relative}
+	p := &packedNode{n: n, op: op, readings: make([]reading, len(n.Inputs)), packs: packs,
+		swaps: map[int]*ir.Value{ir.AttentionMask: mask}, relative: relative}
 	in := append(slices.Clone(n.Inputs), make([]*ir.Value, max(0, rowsAt+1-len(n.Inputs)))...)
 	in[ir.AttentionMask], in[rowsAt] = mask, u.rows()
 	if _, ok := packs[ir.AttentionPositions]; ok && rowsAt == ir.AttentionRows {
@@ -72,7 +74,8 @@ func (u *unpadding) attention(n *ir.Node) {
 	}
 }
 
-// byPosition divides the mask of an attention, which hides padding, into bounds of op, scores by relative position, and what else follows from the
+// byPosition divides the mask of an attention, which hides padding, into bounds of op, scores by relative position, and what else follows
+// from the
 // positions of a query and a key: a bias [1,heads,seq,seq], nil for none.
 func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.Value, []relativeScores) {
 	mask := n.Inputs[ir.AttentionMask]

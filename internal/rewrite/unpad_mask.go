@@ -62,7 +62,8 @@ func (u *unpadding) findMaskValue(v *ir.Value) *maskValue {
 			return axes
 		})
 	}
-	if k := n.Op.Kind(); !k.Has(ir.Elementwise) && k != ir.KindQuantize && k != ir.KindDequantize { // only those with one scale, which is a number
+	// only those with one scale, which is a number
+	if k := n.Op.Kind(); !k.Has(ir.Elementwise) && k != ir.KindQuantize && k != ir.KindDequantize {
 		return nil
 	}
 	return u.combined(n)
@@ -204,7 +205,8 @@ func (u *unpadding) caseOf(n *ir.Node, in []*tensor.Tensor) (y *tensor.Tensor, o
 		}
 		switch d := n.Outputs[0].Type.DType; {
 		case x == nil:
-		case op.Fn == ir.And && x.Float64(0) == 0, op.Fn == ir.Or && x.Float64(0) == 1, op.Fn == ir.Add && d.IsFloat() && u.gone(d, x.Float64(0)):
+		case op.Fn == ir.And && x.Float64(0) == 0, op.Fn == ir.Or && x.Float64(0) == 1, op.Fn == ir.Add && d.IsFloat() &&
+			u.gone(d, x.Float64(0)):
 			return x, true
 		}
 	}
@@ -316,5 +318,6 @@ func (u *unpadding) hidesPadding(v *ir.Value) bool {
 // isZero reports whether a value [batch,seq,…] is 0 where the mask is.
 func (u *unpadding) isZero(v *ir.Value) bool {
 	m := u.maskOf(v)
-	return m != nil && m.input == u.mask && m.batch == 0 && len(m.seqs) == 1 && m.seqs[0] == 1 && m.values[0] != nil && m.values[0].DType() != tensor.Bool && m.values[0].Float64(0) == 0
+	return m != nil && m.input == u.mask && m.batch == 0 && len(m.seqs) == 1 && m.seqs[0] == 1 && m.values[0] != nil &&
+		m.values[0].DType() != tensor.Bool && m.values[0].Float64(0) == 0
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// relativeScores are what attention adds for two tokens by how far apart they are, and by the query or key (DeBERTa): products of it with one vector
+// relativeScores are what attention adds for two tokens by how far apart they are, and by the query or key (DeBERTa): products of it with
+// one vector
 // for each of N distances, of which index [seq,seq] chooses by two positions.
 type relativeScores struct {
 	x     *ir.Value      // [batch,seq,heads,size]: queries or keys, or others in their place
@@ -16,7 +17,8 @@ type relativeScores struct {
 	byKey bool
 }
 
-// relativeOf takes a value apart that is one such term [batch,heads,seq,seq], or the sum of two, by query and by key. It returns nil for others.
+// relativeOf takes a value apart that is one such term [batch,heads,seq,seq], or the sum of two, by query and by key. It returns nil for
+// others.
 func relativeOf(v *ir.Value) []relativeScores {
 	s := v.Type.Shape
 	if v.Def == nil || v.Type.DType != tensor.F32 || len(s) != 4 || !s[2].Equal(s[3]) {
@@ -69,7 +71,8 @@ func (h headAxes) relative(v *ir.Value, seq ir.Dim) *relativeScores {
 	r.index = placesOf(v.Def.Inputs[1], seq)
 	product := h.unjoined(v.Def.Inputs[0])
 	m, ok := opOfValue[ir.MatMul](product)
-	if !ok || r.index == nil || m.Act != ir.NoUnary || m.Alpha != 0 && m.Alpha != 1 || product.Def.HasOperand(ir.MatMulBias) || product.Def.HasOperand(ir.MatMulResidual) {
+	if !ok || r.index == nil || m.Act != ir.NoUnary || m.Alpha != 0 && m.Alpha != 1 || product.Def.HasOperand(ir.MatMulBias) ||
+		product.Def.HasOperand(ir.MatMulResidual) {
 		return nil
 	}
 	x := h.unjoined(product.Def.Inputs[ir.MatMulA])
@@ -189,7 +192,8 @@ func placesOf(v *ir.Value, seq ir.Dim) *ir.Value {
 	return v
 }
 
-// relativeNodes lists the nodes from which nothing follows but masks with scores by relative position: attention by rows makes these itself.
+// relativeNodes lists the nodes from which nothing follows but masks with scores by relative position: attention by rows makes these
+// itself.
 func (u *unpadding) relativeNodes() map[*ir.Node]bool {
 	masks, inner := map[*ir.Value]bool{}, map[*ir.Node]bool{}
 	for _, n := range u.g.Nodes {
@@ -225,7 +229,8 @@ func (r *relativeScores) operands(u *unpadding, in []*ir.Value) []*ir.Value {
 		refuse(r.x, "scores by relative position are not of its tokens")
 	}
 	s := r.table.Shape()
-	return r.put(in, &ir.Value{Type: ir.TensorOf(tensor.F32, ir.N(1), ir.N(s[0]), u.tokens, ir.N(s[1]))}, &ir.Value{Type: ir.TensorOf(tensor.I64, u.seq, u.seq)})
+	return r.put(in, &ir.Value{Type: ir.TensorOf(tensor.F32, ir.N(1), ir.N(s[0]), u.tokens, ir.N(s[1]))},
+		&ir.Value{Type: ir.TensorOf(tensor.I64, u.seq, u.seq)})
 }
 
 // emit makes them.

@@ -15,7 +15,8 @@ func (u *unpadding) entry(n *ir.Node) bool {
 	case ir.Embedding, ir.QEmbedding:
 		return u.lead(y.Shape) == 2
 	case ir.Gather:
-		return op.Axis == 0 && (y.DType.IsFloat() || y.DType.Size() == 1 && y.DType.IsInt()) && u.lead(y.Shape) == 2 && len(y.Shape) > 2 && u.free(n.Inputs[0].Type.Shape)
+		return op.Axis == 0 && (y.DType.IsFloat() || y.DType.Size() == 1 && y.DType.IsInt()) && u.lead(y.Shape) == 2 &&
+			len(y.Shape) > 2 && u.free(n.Inputs[0].Type.Shape)
 	}
 	return false
 }
@@ -321,7 +322,8 @@ func (u *unpadding) pull(v *ir.Value) {
 
 // takesFirst reports whether a slice takes the first token of each text.
 func (u *unpadding) takesFirst(s ir.Shape, o ir.Slice) bool {
-	return u.lead(s) == 2 && len(s) > 2 && o.Starts[0].Is(0) && o.Sizes[0].Equal(u.batch) && o.Steps[0] == 1 && o.Starts[1].Is(0) && o.Sizes[1].Is(1)
+	return u.lead(s) == 2 && len(s) > 2 && o.Starts[0].Is(0) && o.Sizes[0].Equal(u.batch) && o.Steps[0] == 1 && o.Starts[1].Is(0) &&
+		o.Sizes[1].Is(1)
 }
 
 // firstTokens plans a node that reads only the first tokens: it gets these, [batch,1,…], and does not change.
@@ -430,10 +432,12 @@ func (u *unpadding) sum(n *ir.Node, op ir.Reduce) {
 // scale then follows from the text's own range, as those of the tokens do.
 func (u *unpadding) lateProduct(n *ir.Node) {
 	a := n.Inputs[ir.QMatMulA].Type.Shape
-	if lead := a[:len(a)-1]; len(lead) == 0 || !lead[0].Equal(u.batch) || !lead.Elements().Equal(u.batch) || len(n.Inputs[ir.QMatMulB].Type.Shape) != 2 {
+	if lead := a[:len(a)-1]; len(lead) == 0 || !lead[0].Equal(u.batch) || !lead.Elements().Equal(u.batch) ||
+		len(n.Inputs[ir.QMatMulB].Type.Shape) != 2 {
 		refuse(n.Inputs[ir.QMatMulA], "its scale follows from the range of all texts of the batch")
 	}
-	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), packs: map[int]int{ir.QMatMulRows: ir.PackTexts}, restores: true}
+	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), packs: map[int]int{ir.QMatMulRows: ir.PackTexts},
+		restores: true}
 	in := append(slices.Clone(n.Inputs), make([]*ir.Value, ir.QMatMulRows+1-len(n.Inputs))...)
 	in[ir.QMatMulRows] = u.rows()
 	u.finish(p, in)

@@ -97,8 +97,10 @@ var attacks = map[string]attack{
 		return err
 	}},
 	"numbers for elements that are none": {want: "", run: func(string) error {
-		for _, t := range []*tensor.Tensor{tensor.New(tensor.String, 1), tensor.New(tensor.C64, 1), tensor.New(tensor.C128, 1), tensor.NewSequence(), new(tensor.Tensor)} {
-			for _, set := range []func(){func() { t.SetFloat64(0, 1) }, func() { t.SetInt64(0, 1) }, func() { t.Float64(0) }, func() { t.Int64(0) }} {
+		for _, t := range []*tensor.Tensor{tensor.New(tensor.String, 1), tensor.New(tensor.C64, 1), tensor.New(tensor.C128, 1),
+			tensor.NewSequence(), new(tensor.Tensor)} {
+			for _, set := range []func(){func() { t.SetFloat64(0, 1) }, func() { t.SetInt64(0, 1) }, func() { t.Float64(0) },
+				func() { t.Int64(0) }} {
 				if !panics(set) {
 					return fmt.Errorf("%v takes a number", t)
 				}
@@ -224,7 +226,8 @@ var attacks = map[string]attack{
 	// Work without an end.
 	"a loop of products above the limit of operations": {want: "the limit", run: func(string) error {
 		step := body(names("i", "c", "v"), names("c", "w"), node("MatMul", names("v", "v"), names("w")))
-		g := graph(infos{value("x", f32, 50, 50), value("m", i64)}, infos{unranked("y", f32)}, node("Loop", names("m", "", "x"), names("y"), attribute("body", step)))
+		g := graph(infos{value("x", f32, 50, 50), value("m", i64)}, infos{unranked("y", f32)},
+			node("Loop", names("m", "", "x"), names("y"), attribute("body", step)))
 		s, err := opened(model(g), rlxc.CompileOptions{Threads: 1, MaxFlops: 100 * 2 * 50 * 50 * 50})
 		if err != nil {
 			return err

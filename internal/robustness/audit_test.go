@@ -27,7 +27,8 @@ func flipped(data []byte, read func([]byte) error) error {
 		for range 1 + random.IntN(3) {
 			changed[random.IntN(len(changed))] ^= 1 << random.IntN(8)
 		}
-		if err := read(changed); err != nil && (strings.Contains(err.Error(), "internal error") || strings.Contains(err.Error(), "runtime error")) {
+		if err := read(changed); err != nil &&
+			(strings.Contains(err.Error(), "internal error") || strings.Contains(err.Error(), "runtime error")) {
 			return err
 		}
 	}
@@ -40,7 +41,8 @@ var tokenizers = map[string]map[string]func() string{
 	"deep lists":   {"tokenizer.json": func() string { return strings.Repeat("[", 1<<20) }},
 	"deep objects": {"tokenizer.json": func() string { return strings.Repeat(`{"model":`, 1<<18) }},
 	"deep normalizers": {"tokenizer.json": func() string {
-		return `{"model": {"type": "WordLevel", "vocab": {"a": 0}}, "normalizer": ` + strings.Repeat(`{"type": "Sequence", "normalizers": [`, 1<<14) + strings.Repeat("]}", 1<<14) + "}"
+		return `{"model": {"type": "WordLevel", "vocab": {"a": 0}}, "normalizer": ` +
+			strings.Repeat(`{"type": "Sequence", "normalizers": [`, 1<<14) + strings.Repeat("]}", 1<<14) + "}"
 	}},
 	"huge ids": {"tokenizer.json": func() string {
 		return `{"model": {"type": "WordPiece", "vocab": {"a": 9223372036854775807, "b": 1099511627776}}}`
@@ -83,7 +85,8 @@ func init() {
 	}}
 	attacks["flipped bits of a .npz"] = attack{want: "", run: func(string) error {
 		var file bytes.Buffer
-		if err := tensor.WriteNPZ(&file, []tensor.Named{{Name: "a", Tensor: tensor.New(f32, 4, 4)}, {Name: "b", Tensor: ints(1, 2, 3)}}); err != nil {
+		if err := tensor.WriteNPZ(&file, []tensor.Named{{Name: "a", Tensor: tensor.New(f32, 4, 4)},
+			{Name: "b", Tensor: ints(1, 2, 3)}}); err != nil {
 			return err
 		}
 		return flipped(file.Bytes(), func(data []byte) error {
@@ -118,7 +121,8 @@ func init() {
 				if err := os.WriteFile(path, data, 0o644); err != nil {
 					return err
 				}
-				return runFile(path, tightLimit, func(*rlxc.Model) (rlxc.Tensors, error) { return rlxc.Tensors{"x": tensor.New(f32, 2, 4)}, nil })
+				return runFile(path, tightLimit,
+					func(*rlxc.Model) (rlxc.Tensors, error) { return rlxc.Tensors{"x": tensor.New(f32, 2, 4)}, nil })
 			})
 		}}
 	}

@@ -134,27 +134,41 @@ func forgeries() map[string]attack {
 	}
 	const x = `graph "g" (%0 "x": f32[2,4]) {`
 	add("in order", "", x+` %1 = relu(%0) return %1 as "y" }`)
-	add("constants that are said to be data", "more elements than the text", `graph "g" () { const %0: i64[67108864] = data return %0 as "y" }`)
-	add("a constant of many elements that are not there", "more elements than the text", `graph "g" () { const %0: i64[67108864] = [1] return %0 as "y" }`)
+	add("constants that are said to be data", "more elements than the text",
+		`graph "g" () { const %0: i64[67108864] = data return %0 as "y" }`)
+	add("a constant of many elements that are not there", "more elements than the text",
+		`graph "g" () { const %0: i64[67108864] = [1] return %0 as "y" }`)
 	add("strings that are not there", "more elements than the text", `graph "g" () { const %0: str[268435456] = [] return %0 as "y" }`)
-	add("strings of a section that are not there", "cannot hold strings", `graph "g" () { const %0: str[268435456] = section 0 return %0 as "y" }`, section{"str", []int64{268435456}, make([]byte, 100)})
+	add("strings of a section that are not there", "cannot hold strings",
+		`graph "g" () { const %0: str[268435456] = section 0 return %0 as "y" }`, section{"str", []int64{268435456}, make([]byte, 100)})
 	var shared strings.Builder
 	shared.WriteString(`graph "g" () {`)
 	for i := range 2000 {
 		fmt.Fprintf(&shared, " const %%%d: str[100000] = section 0", i)
 	}
-	add("a section of strings that 2000 constants share", "", shared.String()+` return %1 as "y" }`, section{"str", []int64{100000}, make([]byte, 100000)})
-	add("bools of 255", "neither false nor true", x+` const %1: bool[4] = section 0 %2 = where(%1, %0, %0) return %2 as "y" }`, section{"bool", []int64{4}, []byte{0, 1, 255, 0}})
-	add("a packed weight as a table", "packed", `graph "g" (%0 "x": i64[2]) { const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = gather(%1, %0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
-	add("a packed weight as an output", "packed", x+` const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = matmul(%0, %1) return %1 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
-	add("a packed weight that nothing reads", "", x+` const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = relu(%0) return %2 as "y" }`, section{"f32", []int64{64}, make([]byte, 256)})
+	add("a section of strings that 2000 constants share", "", shared.String()+` return %1 as "y" }`,
+		section{"str", []int64{100000}, make([]byte, 100000)})
+	add("bools of 255", "neither false nor true", x+` const %1: bool[4] = section 0 %2 = where(%1, %0, %0) return %2 as "y" }`,
+		section{"bool", []int64{4}, []byte{0, 1, 255, 0}})
+	add("a packed weight as a table", "packed",
+		`graph "g" (%0 "x": i64[2]) { const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = gather(%1, %0) return %2 as "y" }`,
+		section{"f32", []int64{64}, make([]byte, 256)})
+	add("a packed weight as an output", "packed",
+		x+` const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = matmul(%0, %1) return %1 as "y" }`,
+		section{"f32", []int64{64}, make([]byte, 256)})
+	add("a packed weight that nothing reads", "", x+` const %1: f32[4,4] = packed "f32/48/16" section 0 %2 = relu(%0) return %2 as "y" }`,
+		section{"f32", []int64{64}, make([]byte, 256)})
 	add("a packed weight without data", "section", x+` const %1: f32[4,4] = packed "f32/48/16" %2 = matmul(%0, %1) return %2 as "y" }`)
-	add("a packed weight of 16 bits and too few elements", "does not hold", `graph "g" (%0 "x": f16[2,4]) { const %1: f16[4,4] = packed "f16 as f32/48/16" section 0 %2 = matmul(%0, %1) return %2 as "y" }`, section{"f16", []int64{16}, make([]byte, 32)})
+	add("a packed weight of 16 bits and too few elements", "does not hold",
+		`graph "g" (%0 "x": f16[2,4]) { const %1: f16[4,4] = packed "f16 as f32/48/16" section 0 %2 = matmul(%0, %1) return %2 as "y" }`,
+		section{"f16", []int64{16}, make([]byte, 32)})
 	const conv, lstm = `graph "g" (%0 "x": f32[1,4,4,2]) { const %1: f32[3,3,2,4] = packed "LAYOUT" section 0
 		%2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`,
-		`graph "g" (%0 "x": f32[5,1,2]) { const %1: f32[1,16,2] = packed "LAYOUT" section 0 const %2: f32[1,16,4] = packed "LAYOUT" section 1
+		`graph "g" (%0 "x": f32[5,1,2]) { const %1: f32[1,16,2] = packed "LAYOUT" section 0
+			const %2: f32[1,16,4] = packed "LAYOUT" section 1
 		%3: f32[5,1,1,4] = onnx.LSTM(%0, %1, %2) {hidden=4, results=1} return %3 as "y" }`
-	for _, layout := range []string{"q8x4/48/16", "q4x8/48/16/blocks of 8", "q8x4/48/16/blocks of 268435456", "q8x4/8/8", "f16 as f32/48/16", "bf16 as f32/4/4", "winograd f32/48/16"} {
+	for _, layout := range []string{"q8x4/48/16", "q4x8/48/16/blocks of 8", "q8x4/48/16/blocks of 268435456", "q8x4/8/8",
+		"f16 as f32/48/16", "bf16 as f32/4/4", "winograd f32/48/16"} {
 		few := section{"u8", []int64{64}, make([]byte, 64)}
 		if strings.Contains(layout, "16 as f32") {
 			few = section{layout[:strings.Index(layout, " ")], []int64{32}, make([]byte, 64)}
@@ -162,11 +176,16 @@ func forgeries() map[string]attack {
 		add("a convolution with too few codes as "+layout, "hold", strings.ReplaceAll(conv, "LAYOUT", layout), few)
 		add("a recurrence with too few codes as "+layout, "!", strings.ReplaceAll(lstm, "LAYOUT", layout), few, few)
 	}
-	add("codes in blocks of no length", "layout", strings.ReplaceAll(conv, "LAYOUT", "q8x4/48/16/blocks of 0"), section{"u8", []int64{64}, make([]byte, 64)})
-	add("blocks of floats", "layout", strings.ReplaceAll(conv, "LAYOUT", "f32/48/16/blocks of 8"), section{"f32", []int64{16}, make([]byte, 64)})
-	add("a packed weight of another layout", "layout", x+` const %1: f32[4,4] = packed "elsewhere" section 0 %2 = matmul(%0, %1) return %2 as "y" }`, section{"f32", []int64{16}, make([]byte, 64)})
+	add("codes in blocks of no length", "layout", strings.ReplaceAll(conv, "LAYOUT", "q8x4/48/16/blocks of 0"),
+		section{"u8", []int64{64}, make([]byte, 64)})
+	add("blocks of floats", "layout", strings.ReplaceAll(conv, "LAYOUT", "f32/48/16/blocks of 8"),
+		section{"f32", []int64{16}, make([]byte, 64)})
+	add("a packed weight of another layout", "layout",
+		x+` const %1: f32[4,4] = packed "elsewhere" section 0 %2 = matmul(%0, %1) return %2 as "y" }`,
+		section{"f32", []int64{16}, make([]byte, 64)})
 	add("a negative size", "has size -1", `graph "g" (%0 "x": f32[2,4], %1 "i": i64[2,-1]) { %2 = gather_nd(%0, %1) return %2 as "y" }`)
-	add("indices of a size that no input tells", "no size", `graph "g" (%0 "x": f32[2,4], %1 "i": i64[n - 5,1]) { %2 = relu(%0) return %2 as "y" }`)
+	add("indices of a size that no input tells", "no size",
+		`graph "g" (%0 "x": f32[2,4], %1 "i": i64[n - 5,1]) { %2 = relu(%0) return %2 as "y" }`)
 	late("a size of 100000 factors", "beyond what can be followed", func() string {
 		return `graph "g" (%0 "x": f32[n` + strings.Repeat("*n", 100_000) + `]) { %1 = relu(%0) return %1 as "y" }`
 	})
@@ -178,10 +197,12 @@ func forgeries() map[string]attack {
 		return `graph "g" (%0 "x": f32[n` + sum.String() + `]) { %1 = relu(%0) return %1 as "y" }`
 	})
 	late("a size in 1000000 brackets", "!", func() string {
-		return `graph "g" (%0 "x": f32[` + strings.Repeat("(", 1_000_000) + `n` + strings.Repeat(")", 1_000_000) + `]) { %1 = relu(%0) return %1 as "y" }`
+		return `graph "g" (%0 "x": f32[` + strings.Repeat("(", 1_000_000) + `n` + strings.Repeat(")", 1_000_000) +
+			`]) { %1 = relu(%0) return %1 as "y" }`
 	})
 	late("a size of 1000000 minima", "deep", func() string {
-		return `graph "g" (%0 "x": f32[` + strings.Repeat("min(2, ", 1_000_000) + `n` + strings.Repeat(")", 1_000_000) + `]) { %1 = relu(%0) return %1 as "y" }`
+		return `graph "g" (%0 "x": f32[` + strings.Repeat("min(2, ", 1_000_000) + `n` + strings.Repeat(")", 1_000_000) +
+			`]) { %1 = relu(%0) return %1 as "y" }`
 	})
 	const image = `graph "g" (%0 "x": f32[1,1,2,2]) { const %1: f32[1,1,2,2] = [1, 2, 3, 4]`
 	const window = `kernel=[1,1], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET", group=1, `
@@ -190,7 +211,8 @@ func forgeries() map[string]attack {
 	add("a product and a function", "", image+` %2 = matmul(%0, %1) {act=silu, actalpha=1} return %2 as "y" }`)
 	add("a product and a test", "a product with is_nan", image+` %2 = matmul(%0, %1) {act=is_nan} return %2 as "y" }`)
 	quantised := func(name, want, weights, operands, params string, sections ...section) {
-		add("a convolution of bytes "+name, want, `graph "g" (%0 "x": u8[1,4,4,4]) { const %1: i8[1,1,4,2] = `+weights+` const %2: f32[] = [0.5] const %3: f32[2] = [0.5, 1] const %4: f32[3] = [1, 2, 3] const %5: u8[] = [3] const %6: i32[2] = [1, 2]
+		add("a convolution of bytes "+name, want, `graph "g" (%0 "x": u8[1,4,4,4]) { const %1: i8[1,1,4,2] = `+weights+`
+			const %2: f32[] = [0.5] const %3: f32[2] = [0.5, 1] const %4: f32[3] = [1, 2, 3] const %5: u8[] = [3] const %6: i32[2] = [1, 2]
 			%9 = qconv(%0, %1`+operands+`) {kernel=[1,1], dilations=[1,1], auto_pad="NOTSET", `+params+`} return %9 as "y" }`, sections...)
 	}
 	const codes, once = "[1, 2, 3, 4, 5, 6, 7, 8]", "strides=[1,1], pads=[0,0,0,0], group=1"
@@ -206,14 +228,20 @@ func forgeries() map[string]attack {
 	quantised("in groups that do not divide", "groups", codes, "", "strides=[1,1], pads=[0,0,0,0], group=3")
 	quantised("without a stride", "stride 0", codes, "", "strides=[0,1], pads=[0,0,0,0], group=1")
 	quantised("with padding that is not there", "pads", codes, "", "strides=[1,1], pads=[0,0,0], group=1")
-	quantised("with a packed weight that is too short", "!", `packed "s8/48/16" section 0`, ", %5, _, %2, %3", once, section{"u8", []int64{4}, make([]byte, 4)})
-	quantised("with a packed weight of another layout", "layout", `packed "elsewhere" section 0`, ", %5, _, %2, %3", once, section{"u8", []int64{48}, make([]byte, 48)})
+	quantised("with a packed weight that is too short", "!", `packed "s8/48/16" section 0`, ", %5, _, %2, %3", once,
+		section{"u8", []int64{4}, make([]byte, 4)})
+	quantised("with a packed weight of another layout", "layout", `packed "elsewhere" section 0`, ", %5, _, %2, %3", once,
+		section{"u8", []int64{48}, make([]byte, 48)})
 	const codesMap = `graph "g" (%0 "x": u8[2,4], %1 "s": f32[4]) { const %2: f32[] = [0.5] const %3: f32[] = [0] `
-	add("a map of quantised values", "", codesMap+`%4 = map(%0, %2) {expr=[dequantize(in0, in1) {to=f32}, add(x0, x0), quantize(x1, in1) {to=u8}]} return %4 as "y" }`)
-	add("a map that quantises by many scales", "not one for all", codesMap+`%4 = map(%0, %1, %2) {expr=[dequantize(in0, in2) {to=f32}, quantize(x0, in1) {to=u8, axis=1}]} return %4 as "y" }`)
-	add("a map that quantises by 0", "quantising divides by it", codesMap+`%4 = map(%0, %2, %3) {expr=[dequantize(in0, in1) {to=f32}, quantize(x0, in2) {to=u8}]} return %4 as "y" }`)
+	add("a map of quantised values", "", codesMap+`%4 = map(%0, %2) {expr=[dequantize(in0, in1) {to=f32}, add(x0, x0), quantize(x1,
+		in1) {to=u8}]} return %4 as "y" }`)
+	add("a map that quantises by many scales", "not one for all",
+		codesMap+`%4 = map(%0, %1, %2) {expr=[dequantize(in0, in2) {to=f32}, quantize(x0, in1) {to=u8, axis=1}]} return %4 as "y" }`)
+	add("a map that quantises by 0", "quantising divides by it",
+		codesMap+`%4 = map(%0, %2, %3) {expr=[dequantize(in0, in1) {to=f32}, quantize(x0, in2) {to=u8}]} return %4 as "y" }`)
 	packs := func(inputs, operands string) string {
-		return inputs + ` %2: i32[b,4], %3: i32[b], %4: i32[b,4], %5: i32[b,4], %6: i32[t], %7: i64[1,t], %8: i64[1,t] = rlxc.Pack(` + operands + `) %9: i64[b,s] = rlxc.Unpack(%8, %6, %1) return %9 as "y" }`
+		return inputs + ` %2: i32[b,4], %3: i32[b], %4: i32[b,4], %5: i32[b,4], %6: i32[t], %7: i64[1,t], %8: i64[1,t] = rlxc.Pack(` +
+			operands + `) %9: i64[b,s] = rlxc.Unpack(%8, %6, %1) return %9 as "y" }`
 	}
 	const texts = `graph "g" (%0 "mask": i64[b,s], %1 "ids": i64[b,s]) {`
 	add("padding that is taken out", "", packs(texts, "%0, %1"))
@@ -222,8 +250,10 @@ func forgeries() map[string]attack {
 	add("a mask of strings", "cannot be packed", packs(strings.Replace(texts, "i64[b,s]", "str[b,s]", 1), "%0, %1"))
 	add("packed values that are nowhere put", "lacks operand", strings.Replace(packs(texts, "%0, %1"), "(%8, %6, %1)", "(%8, _, %1)", 1))
 	add("packed values of other places", "!", strings.Replace(packs(texts, "%0, %1"), "(%8, %6, %1)", "(%8, %3, %1)", 1))
-	rows := `graph "g" (%0 "x": f32[1,4,1,4], %1 "rows": i32[1,4]) { const %2: i32[1,4] = [ROW] %3 = attention(%0, %0, %0, _, %2) return %3 as "y" }`
-	for what, row := range map[string]string{"in order": "0, 4, 0, 4", "beyond": "0, 4, 0, 5", "below": "0, 4, -1, 4", "backwards": "0, 4, 4, 0", "far beyond": "0, 2147483647, 0, 2147483647", "of queries that begin late": "1, 4, 0, 3"} {
+	rows := `graph "g" (%0 "x": f32[1,4,1,4], %1 "rows": i32[1,4]) { const %2: i32[1,4] = [ROW] %3 = attention(%0, %0, %0, _, %2)
+	return %3 as "y" }`
+	for what, row := range map[string]string{"in order": "0, 4, 0, 4", "beyond": "0, 4, 0, 5", "below": "0, 4, -1, 4",
+		"backwards": "0, 4, 4, 0", "far beyond": "0, 2147483647, 0, 2147483647", "of queries that begin late": "1, 4, 0, 3"} {
 		want := "row 0"
 		if what == "in order" {
 			want = ""
@@ -231,7 +261,9 @@ func forgeries() map[string]attack {
 		add("attention over a row "+what, want, strings.Replace(rows, "ROW", row, 1))
 	}
 	for what, places := range map[string]string{"in a row": "0, 1, 2, 3", "apart": "0, 1, 5, 9"} {
-		add("attention of tokens beyond the mask, "+what, "row 0 has a token at position", `graph "g" (%0 "x": f32[1,4,1,4]) { const %1: f32[2,2] = [0, 0, 0, 0] const %2: i32[1,4] = [0, 4, 0, 4] const %3: i64[1,4] = [`+places+`]
+		add("attention of tokens beyond the mask, "+what, "row 0 has a token at position",
+			`graph "g" (%0 "x": f32[1,4,1,4]) { const %1: f32[2,2] = [0, 0, 0, 0] const %2: i32[1,4] = [0, 4, 0, 4]
+				const %3: i64[1,4] = [`+places+`]
 			%4 = attention(%0, %0, %0, %1, %2, %3) return %4 as "y" }`)
 	}
 	sums := `graph "g" (%0 "x": f32[1,4,4], %1 "rows": i32[1,4]) { const %2: i32[1,4] = [ROW] %3 = sum_rows(%0, %2) return %3 as "y" }`
@@ -261,23 +293,25 @@ func forgeries() map[string]attack {
 	}
 	last := 1
 	for range 2000 {
-		fmt.Fprintf(&subgraphs, ` %%%d: f32[2] = onnx.If(%%0, %%%d, %%%d) {then_inputs=1} do { graph "t" (%%%d: f32[2]) { return %%%d } graph "e" (%%%d: f32[2]) { return %%%d } }`, id, last, last, id+1, id+1, id+2, id+2)
+		fmt.Fprintf(&subgraphs, ` %%%d: f32[2] = onnx.If(%%0, %%%d, %%%d) {then_inputs=1} do { graph "t" (%%%d: f32[2]) {
+			return %%%d } graph "e" (%%%d: f32[2]) { return %%%d } }`, id, last, last, id+1, id+1, id+2, id+2)
 		last, id = id, id+3
 	}
 	add("2000 subgraphs beside 5000 values", "", subgraphs.String()+fmt.Sprintf(` return %%%d as "y" }`, last))
 	for name, op := range map[string]string{
-		"Unique of strings as floats":  `%2: f32[u] = onnx.Unique(%0)`,
-		"NonZero of another rank":      `%2: i64[7,u] = onnx.NonZero(%0)`,
-		"TopK without k":               `%2: c64[1,1,2,2], %3: i64[1,1,2,2] = onnx.TopK(%0)`,
-		"Conv without weights":         `%2: c64[1,1,2,2] = conv(%0)`,
-		"LSTM of nothing":              `%2: c64[1,1,2,2] = onnx.LSTM(%0)`,
-		"Loop without a body":          `%2: c64[1,1,2,2] = onnx.Loop(_, _, %0)`,
-		"Scan without a body":          `%2: c64[1,1,2,2] = onnx.Scan(%0)`,
-		"If without branches":          `%2: c64[1,1,2,2] = onnx.If(%0)`,
-		"SequenceAt of a tensor":       `%2: c64[1,1,2,2] = onnx.SequenceAt(%0, %1)`,
-		"an operator that nobody has":  `%2: c64[1,1,2,2] = onnx.Nothing(%0)`,
-		"MaxUnpool of complex numbers": `%2: c64[1,1,2,2] = onnx.MaxUnpool(%0, %1) {kernel=[1,1], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET"}`,
-		"Resize without a size":        `%2: c64[1,1,2,2] = onnx.Resize(%0)`,
+		"Unique of strings as floats": `%2: f32[u] = onnx.Unique(%0)`,
+		"NonZero of another rank":     `%2: i64[7,u] = onnx.NonZero(%0)`,
+		"TopK without k":              `%2: c64[1,1,2,2], %3: i64[1,1,2,2] = onnx.TopK(%0)`,
+		"Conv without weights":        `%2: c64[1,1,2,2] = conv(%0)`,
+		"LSTM of nothing":             `%2: c64[1,1,2,2] = onnx.LSTM(%0)`,
+		"Loop without a body":         `%2: c64[1,1,2,2] = onnx.Loop(_, _, %0)`,
+		"Scan without a body":         `%2: c64[1,1,2,2] = onnx.Scan(%0)`,
+		"If without branches":         `%2: c64[1,1,2,2] = onnx.If(%0)`,
+		"SequenceAt of a tensor":      `%2: c64[1,1,2,2] = onnx.SequenceAt(%0, %1)`,
+		"an operator that nobody has": `%2: c64[1,1,2,2] = onnx.Nothing(%0)`,
+		"MaxUnpool of complex numbers": `%2: c64[1,1,2,2] = onnx.MaxUnpool(%0, %1) {kernel=[1,1], strides=[1,1], dilations=[1,1],
+			pads=[0,0,0,0], auto_pad="NOTSET"}`,
+		"Resize without a size": `%2: c64[1,1,2,2] = onnx.Resize(%0)`,
 	} {
 		add(name, "!", `graph "g" (%0 "x": c64[1,1,2,2], %1 "i": i64[1,1,2,2]) { `+op+` return %2 as "y" }`)
 	}
@@ -291,14 +325,16 @@ func mutants() map[string]attack {
 	for name, m := range map[string]func() []byte{
 		"matmul": func() []byte { return encode(good()) },
 		"pool": func() []byte {
-			return encode(one(f32, f32, []any{1, 1, 4, 4}, node("MaxPool", names("x"), names("y"), attribute("kernel_shape", []int64{2, 2}))))
+			return encode(one(f32, f32, []any{1, 1, 4, 4},
+				node("MaxPool", names("x"), names("y"), attribute("kernel_shape", []int64{2, 2}))))
 		},
 		"topk": func() []byte {
 			return encode(one(f32, f32, []any{2, 4}, constant("k", ints(2)), node("TopK", names("x", "k"), names("y", "i"))))
 		},
 		"nonzero": func() []byte { return encode(one(f32, i64, []any{2, 4}, node("NonZero", names("x"), names("y")))) },
 		"resize": func() []byte {
-			return encode(one(f32, f32, []any{1, 1, 4, 4}, constant("s", ints(1, 1, 8, 8)), node("Resize", names("x", "", "", "s"), names("y"))))
+			return encode(one(f32, f32, []any{1, 1, 4, 4}, constant("s", ints(1, 1, 8, 8)),
+				node("Resize", names("x", "", "", "s"), names("y"))))
 		},
 		"softmax": func() []byte { return encode(one(f32, f32, []any{"n", 4}, node("LogSoftmax", names("x"), names("y")))) },
 	} {
@@ -383,14 +419,16 @@ func empties() (out []hostile) {
 			n.Attribute = append(n.Attribute, attribute(attributes[i].(string), attributes[i+1]))
 		}
 		for _, shape := range [][]any{{huge, 0}, {0, huge}, {2, huge, 0}} {
-			m := model(graph(infos{value("x", f32, shape...)}, infos{unranked("y", f32)}, constant("k", ints(0)), constant("i", tensor.New(i64, 0, 1)), constant("one", ints(1)), n))
+			m := model(graph(infos{value("x", f32, shape...)}, infos{unranked("y", f32)}, constant("k", ints(0)),
+				constant("i", tensor.New(i64, 0, 1)), constant("one", ints(1)), n))
 			if results[0] == "j" {
 				m.Graph.Output = infos{unranked("j", i64)}
 			}
 			out = append(out, of(fmt.Sprintf("%s of %v", op, shape), "either", m))
 		}
 	}
-	for _, op := range []string{"Relu", "Softmax", "LogSoftmax", "Hardmax", "Identity", "Transpose", "Flatten", "Size", "Shape", "NonZero", "Unique"} {
+	for _, op := range []string{"Relu", "Softmax", "LogSoftmax", "Hardmax", "Identity", "Transpose", "Flatten", "Size", "Shape",
+		"NonZero", "Unique"} {
 		result := "y"
 		if op == "Size" || op == "Shape" || op == "NonZero" {
 			result = "j"

@@ -82,7 +82,8 @@ func TestWhile(t *testing.T) {
 	step := body(names("i", "c_in", "v"), names("c_out", "next", "seen"),
 		node("Mod", names("v", "two"), names("r")), node("Cast", names("r"), names("odd"), attribute("to", int(boolean))),
 		node("If", names("odd"), names("next"),
-			attribute("then_branch", body(nil, names("t"), node("Mul", names("v", "three"), names("u")), node("Add", names("u", "one"), names("t")))),
+			attribute("then_branch", body(nil, names("t"), node("Mul", names("v", "three"), names("u")),
+				node("Add", names("u", "one"), names("t")))),
 			attribute("else_branch", body(nil, names("e"), node("Div", names("v", "two"), names("e"))))),
 		node("Greater", names("next", "one"), names("c_out")), node("Identity", names("v"), names("seen")))
 	g := graph(infos{value("x", i64)}, infos{unranked("last", i64), unranked("trace", i64)},
@@ -106,13 +107,16 @@ func TestNestedLoops(t *testing.T) {
 
 // TestLongScan is a recurrence of more trips than are unrolled, with a product by captured weights, forwards and backwards.
 func TestLongScan(t *testing.T) {
-	cell := body(names("h", "e"), names("h2", "o"), node("MatMul", names("h", "w"), names("p")), node("Add", names("p", "e"), names("h2")), node("Identity", names("h2"), names("o")))
+	cell := body(names("h", "e"), names("h2", "o"), node("MatMul", names("h", "w"), names("p")),
+		node("Add", names("p", "e"), names("h2")), node("Identity", names("h2"), names("o")))
 	half := identity(2)
 	half.SetFloat64(0, 1)
 	half.SetFloat64(3, 0)
 	for direction, want := range map[int]string{0: "1,1,3,1,6,1", 1: "3,1,5,1,6,1"} {
-		g := graph(infos{value("x", f32, "t", 1, 2)}, infos{unranked("last", f32), unranked("y", f32)}, constant("w", half), constant("zero", tensor.New(f32, 1, 2)),
-			node("Scan", names("zero", "x"), names("last", "y"), attribute("num_scan_inputs", 1), attribute("scan_input_directions", []int64{int64(direction)}), attribute("body", cell)))
+		g := graph(infos{value("x", f32, "t", 1, 2)}, infos{unranked("last", f32), unranked("y", f32)}, constant("w", half),
+			constant("zero", tensor.New(f32, 1, 2)),
+			node("Scan", names("zero", "x"), names("last", "y"), attribute("num_scan_inputs", 1),
+				attribute("scan_input_directions", []int64{int64(direction)}), attribute("body", cell)))
 		out := everywhere(t, model(g), rlxc.Tensors{"x": tensor.FromSlice([]float32{1, 1, 2, 1, 3, 1}, 3, 1, 2)})
 		require.Equal(t, "f32[3,1,2]="+want, show(out["y"]))
 		require.Equal(t, "f32[1,2]=6,1", show(out["last"]))
@@ -121,11 +125,13 @@ func TestLongScan(t *testing.T) {
 
 // TestSequences builds a list in a loop and joins it; the list is an output too.
 func TestSequences(t *testing.T) {
-	push := body(names("i", "c", "s"), names("c", "s2"), node("Cast", names("i"), names("f"), attribute("to", int(f32))), node("Add", names("x", "f"), names("e")),
+	push := body(names("i", "c", "s"), names("c", "s2"), node("Cast", names("i"), names("f"), attribute("to", int(f32))),
+		node("Add", names("x", "f"), names("e")),
 		node("SequenceInsert", names("s", "e"), names("s2")))
 	list := typed("all", &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{ElemType: unranked("", f32).Type}}})
 	g := graph(infos{value("x", f32, 1), value("m", i64)}, infos{list, unranked("y", f32)}, node("SequenceEmpty", nil, names("s0")),
-		node("Loop", names("m", "", "s0"), names("all"), attribute("body", push)), node("ConcatFromSequence", names("all"), names("y"), attribute("axis", 0)))
+		node("Loop", names("m", "", "s0"), names("all"), attribute("body", push)),
+		node("ConcatFromSequence", names("all"), names("y"), attribute("axis", 0)))
 	out := everywhere(t, model(g), rlxc.Tensors{"x": tensor.FromSlice([]float32{5}), "m": tensor.Scalar(int64(3))})
 	require.Equal(t, "(f32[1]=5 f32[1]=6 f32[1]=7)", show(out["all"]))
 	require.Equal(t, "f32[3]=5,6,7", show(out["y"]))
@@ -133,8 +139,10 @@ func TestSequences(t *testing.T) {
 
 // TestCancelledLoop ends a loop by its context.
 func TestCancelledLoop(t *testing.T) {
-	steady := body(names("i", "c", "v"), names("c2", "v2"), node("Greater", names("v", "v"), names("g")), node("Not", names("g"), names("c2")), node("Identity", names("v"), names("v2")))
-	data := encode(model(graph(infos{value("x", f32)}, infos{unranked("y", f32)}, node("Loop", names("", "", "x"), names("y"), attribute("body", steady)))))
+	steady := body(names("i", "c", "v"), names("c2", "v2"), node("Greater", names("v", "v"), names("g")),
+		node("Not", names("g"), names("c2")), node("Identity", names("v"), names("v2")))
+	data := encode(model(graph(infos{value("x", f32)}, infos{unranked("y", f32)},
+		node("Loop", names("", "", "x"), names("y"), attribute("body", steady)))))
 	m, err := rlxc.Read(bytes.NewReader(data), int64(len(data)), "test")
 	require.NoError(t, err)
 	defer m.Close()
@@ -152,12 +160,16 @@ func TestCancelledLoop(t *testing.T) {
 
 // TestScanOfRows is opset 8's Scan: rows of a batch, of which sequence_lens says how many elements count.
 func TestScanOfRows(t *testing.T) {
-	cell := body(names("sum", "e"), names("next", "out"), node("Add", names("sum", "e"), names("next")), node("Identity", names("next"), names("out")))
-	for lengths, want := range map[string]string{"": "f32[2,1]=6,15 f32[2,3,1]=1,3,6,4,9,15", "lengths": "f32[2,1]=3,15 f32[2,3,1]=1,3,0,4,9,15"} {
-		m := model(graph(infos{value("x", f32, "batch", "n", 1), value("zero", f32, "batch", 1), value("lengths", i64, "batch")}, infos{unranked("last", f32), unranked("y", f32)},
+	cell := body(names("sum", "e"), names("next", "out"), node("Add", names("sum", "e"), names("next")),
+		node("Identity", names("next"), names("out")))
+	for lengths, want := range map[string]string{"": "f32[2,1]=6,15 f32[2,3,1]=1,3,6,4,9,15",
+		"lengths": "f32[2,1]=3,15 f32[2,3,1]=1,3,0,4,9,15"} {
+		m := model(graph(infos{value("x", f32, "batch", "n", 1), value("zero", f32, "batch", 1), value("lengths", i64, "batch")},
+			infos{unranked("last", f32), unranked("y", f32)},
 			node("Scan", names(lengths, "zero", "x"), names("last", "y"), attribute("num_scan_inputs", 1), attribute("body", cell))))
 		m.OpsetImport[0].Version = 8
-		out := everywhere(t, m, rlxc.Tensors{"x": tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3, 1), "zero": tensor.New(f32, 2, 1), "lengths": ints(2, 3)})
+		out := everywhere(t, m, rlxc.Tensors{"x": tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3, 1), "zero": tensor.New(f32, 2, 1),
+			"lengths": ints(2, 3)})
 		require.Equal(t, want, show(out["last"])+" "+show(out["y"]))
 	}
 }

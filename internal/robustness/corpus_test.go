@@ -68,8 +68,10 @@ var categories = map[string]func() []hostile{
 }
 
 // together is how many cases of a category share a child, where they are many and small. Elsewhere each has its own.
-var together = map[string]int{"truncated": 32, "overflow": 8, "integers": 32, "attributes": 32, "names": 16, "operands": 16, "schemas": 32, "floats": 32,
-	"lists": 32, "weight-data": 32, "declarations": 8, "edges": 32, "empties": 16, "meanings": 32, "stored": 16, "convolutions": 16, "caches": 16}
+var together = map[string]int{"truncated": 32, "overflow": 8, "integers": 32, "attributes": 32, "names": 16, "operands": 16,
+	"schemas": 32, "floats": 32,
+	"lists": 32, "weight-data": 32, "declarations": 8, "edges": 32, "empties": 16, "meanings": 32, "stored": 16, "convolutions": 16,
+	"caches": 16}
 
 // unprintable is what no message may hold: it would reach a terminal.
 var unprintable = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{202a}-\x{202e}\x{2066}-\x{2069}]`)

@@ -19,9 +19,12 @@
 //     NonMaxSuppression, heads that do not divide what RotaryEmbedding turns, ranges whose length no int64 holds on the way.
 //   - Sizes of stored weights whose products overflow to 0, weights of convolutions that hold nothing and have 2^48 taps, lengths beyond
 //     an attention's cache, rows that padding makes 2^34 tokens of, negative positions that counted from the end.
-//   - Compiled files: packed weights that are too short or returned, padding taken out without a mask, recurrent weights of other sizes, codes of
-//     convolutions and recurrences that are too few or in blocks of any length.
-//   - A transform of a large prime length, which took quadratic time (found by fuzzing, as was Split without results).
+//   - Compiled files: packed weights that are too short or returned, padding taken out without a mask, recurrent weights of other sizes,
+//
+// codes of
+//
+//	  convolutions and recurrences that are too few or in blocks of any length.
+//	- A transform of a large prime length, which took quadratic time (found by fuzzing, as was Split without results).
 //
 // Fuzzing at low priority on one core of a busy machine: FuzzRun for an hour at one stretch without a finding (12.8 million
 // inputs), then 30,000 random graphs at both levels, FuzzRead of package onnx for 10 minutes and of package artifact for 5, and

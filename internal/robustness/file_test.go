@@ -67,7 +67,8 @@ func wire() (out []hostile) {
 			n := protowire.AppendBytes(protowire.AppendTag(nil, 5, protowire.BytesType), a)
 			nested = protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), n)
 		}
-		raw(fmt.Sprintf("graphs nested %d deep", depth), "refused ", protowire.AppendBytes(protowire.AppendTag(nil, 7, protowire.BytesType), nested))
+		raw(fmt.Sprintf("graphs nested %d deep", depth), "refused ",
+			protowire.AppendBytes(protowire.AppendTag(nil, 7, protowire.BytesType), nested))
 	}
 	var groups []byte
 	for range 100_000 {
@@ -131,17 +132,24 @@ func externalData() (out []hostile) {
 	at("unknown key", "refused basepath", map[string]string{"location": "w.bin", "basepath": "../outside"}, weights, nil)
 	at("key twice in two cases", "refused Location", map[string]string{"location": "w.bin", "Location": "../outside/secret"}, weights, nil)
 	for name, l := range map[string]string{
-		"missing file": "none.bin", "empty": "", "dot": ".", "the folder above": "../outside/secret", "dot dot inside": "a/../../outside/secret",
-		"two dots": "..", "root": "/", "absolute": "/etc/hostname", "NUL": "w.bin\x00.txt", "NUL before dots": "w\x00/../../outside/secret", "backslash": `..\outside\secret`,
-		"drive": `C:\secret`, "URL": "http://localhost/secret", "file URL": "file:///etc/hostname", "trailing slash": "w.bin/", "device": "/dev/zero", "proc": "/proc/self/environ",
-		"home": "~/secret", "variable": "$HOME/secret", "very long": strings.Repeat("a", 5000), "slashes": "//w.bin", "newline": "w\n.bin", "escape": "\x1b[31mw.bin",
+		"missing file": "none.bin", "empty": "", "dot": ".", "the folder above": "../outside/secret",
+		"dot dot inside": "a/../../outside/secret",
+		"two dots":       "..", "root": "/", "absolute": "/etc/hostname", "NUL": "w.bin\x00.txt",
+		"NUL before dots": "w\x00/../../outside/secret", "backslash": `..\outside\secret`,
+		"drive": `C:\secret`, "URL": "http://localhost/secret", "file URL": "file:///etc/hostname", "trailing slash": "w.bin/",
+		"device": "/dev/zero", "proc": "/proc/self/environ",
+		"home": "~/secret", "variable": "$HOME/secret", "very long": strings.Repeat("a", 5000), "slashes": "//w.bin",
+		"newline": "w\n.bin", "escape": "\x1b[31mw.bin",
 	} {
 		at("location: "+name, "refused ", location(l), weights, nil)
 	}
 	for name, e := range map[string][2]string{
-		"offset at the end": {"64", "64"}, "offset beyond": {"1000000", "64"}, "negative offset": {"-1", "64"}, "offset of 2^63": {"9223372036854775808", "64"},
-		"offset + length wraps": {"9223372036854775807", "64"}, "negative length": {"0", "-64"}, "length above the file": {"0", "65"}, "shorter than the shape": {"0", "32"},
-		"offset no number": {"x", "64"}, "length no number": {"0", "x"}, "hexadecimal": {"0x0", "64"}, "length of 2^64": {"0", "18446744073709551616"},
+		"offset at the end": {"64", "64"}, "offset beyond": {"1000000", "64"}, "negative offset": {"-1", "64"},
+		"offset of 2^63":        {"9223372036854775808", "64"},
+		"offset + length wraps": {"9223372036854775807", "64"}, "negative length": {"0", "-64"}, "length above the file": {"0", "65"},
+		"shorter than the shape": {"0", "32"},
+		"offset no number":       {"x", "64"}, "length no number": {"0", "x"}, "hexadecimal": {"0x0", "64"},
+		"length of 2^64": {"0", "18446744073709551616"},
 	} {
 		at("range: "+name, "refused ", map[string]string{"location": "w.bin", "offset": e[0], "length": e[1]}, weights, nil)
 	}
@@ -150,7 +158,8 @@ func externalData() (out []hostile) {
 			return os.Symlink(target(dir, outside), filepath.Join(dir, "link.bin"))
 		}
 	}
-	at("symbolic link outside", "refused ", location("link.bin"), nil, link(func(_, outside string) string { return filepath.Join(outside, "secret") }))
+	at("symbolic link outside", "refused ", location("link.bin"), nil,
+		link(func(_, outside string) string { return filepath.Join(outside, "secret") }))
 	at("relative link outside", "refused ", location("link.bin"), nil, link(func(string, string) string { return "../outside/secret" }))
 	at("link to itself", "refused ", location("link.bin"), nil, link(func(string, string) string { return "link.bin" }))
 	at("link to a device", "refused ", location("link.bin"), nil, link(func(string, string) string { return "/dev/zero" }))

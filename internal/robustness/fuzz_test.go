@@ -90,8 +90,9 @@ func FuzzRun(f *testing.F) {
 // attributeNames are those that operators have most often, each with values that mean something.
 var attributeNames = map[string][]any{
 	"axis": {0, 1, -1, 2}, "keepdims": {0, 1}, "axes": {[]int64{0}, []int64{-1}, []int64{0, 1}}, "perm": {[]int64{1, 0}, []int64{0, 2, 1}},
-	"to": {1, 7, 6, 10, 11}, "alpha": {0.5}, "mode": {"nearest", "constant", "edge"}, "transB": {1}, "kernel_shape": {[]int64{1, 1}, []int64{2, 2}},
-	"direction": {"LEFT", "RIGHT"}, "blocksize": {2}, "epsilon": {1e-3}, "largest": {0}, "num_outputs": {2}, "group": {2}, "exclusive": {1},
+	"to": {1, 7, 6, 10, 11}, "alpha": {0.5}, "mode": {"nearest", "constant", "edge"}, "transB": {1},
+	"kernel_shape": {[]int64{1, 1}, []int64{2, 2}},
+	"direction":    {"LEFT", "RIGHT"}, "blocksize": {2}, "epsilon": {1e-3}, "largest": {0}, "num_outputs": {2}, "group": {2}, "exclusive": {1},
 }
 
 // randomGraph draws a small graph of operators of the table over a few inputs and constants. A node that the lowering refuses
@@ -112,7 +113,8 @@ func randomGraph(t *rapid.T) *onnxpb.ModelProto {
 		g.Input = append(g.Input, value(name, rapid.SampledFrom(types).Draw(t, "type"), rapid.SampledFrom(shapes).Draw(t, "shape")...))
 		have = append(have, name)
 	}
-	constants := []*tensor.Tensor{ints(1), ints(0, 1), ints(2, 3), ints(-1), tensor.Scalar(int64(1)), tensor.Scalar(float32(0.5)), tensor.FromSlice([]float32{1, 2, 3}),
+	constants := []*tensor.Tensor{ints(1), ints(0, 1), ints(2, 3), ints(-1), tensor.Scalar(int64(1)), tensor.Scalar(float32(0.5)),
+		tensor.FromSlice([]float32{1, 2, 3}),
 		tensor.New(f32, 3, 2), tensor.Scalar(true), tensor.Scalar(int64(math.MinInt64))}
 	for i := range rapid.IntRange(0, 3).Draw(t, "constants") {
 		name := fmt.Sprint("c", i)
@@ -128,7 +130,8 @@ func randomGraph(t *rapid.T) *onnxpb.ModelProto {
 			n.Input = append(n.Input, rapid.SampledFrom(have).Draw(t, "operand"))
 		}
 		if rapid.Bool().Draw(t, "attributed") {
-			name := rapid.SampledFrom([]string{"axis", "keepdims", "axes", "perm", "to", "alpha", "mode", "transB", "kernel_shape", "direction", "blocksize",
+			name := rapid.SampledFrom([]string{"axis", "keepdims", "axes", "perm", "to", "alpha", "mode", "transB", "kernel_shape",
+				"direction", "blocksize",
 				"epsilon", "largest", "num_outputs", "group", "exclusive"}).Draw(t, "attribute")
 			n.Attribute = append(n.Attribute, attribute(name, rapid.SampledFrom(attributeNames[name]).Draw(t, "value")))
 		}
@@ -147,7 +150,8 @@ func randomGraph(t *rapid.T) *onnxpb.ModelProto {
 }
 
 // random are the operators whose results differ from run to run.
-var random = map[string]bool{"RandomUniform": true, "RandomNormal": true, "RandomUniformLike": true, "RandomNormalLike": true, "Bernoulli": true, "Multinomial": true, "Dropout": true}
+var random = map[string]bool{"RandomUniform": true, "RandomNormal": true, "RandomUniformLike": true, "RandomNormalLike": true,
+	"Bernoulli": true, "Multinomial": true, "Dropout": true}
 
 // TestRandomGraphs: what the lowering accepts runs alike at -O 0, through Eval where need be, and at -O 2; all else is an
 // error at both.

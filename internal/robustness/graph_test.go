@@ -19,7 +19,8 @@ func structure() (out []hostile) {
 	add := func(name, want string, m *onnxpb.ModelProto) { out = append(out, of(name, want, m)) }
 	x, y := infos{value("x", f32, 2)}, infos{value("y", f32, 2)}
 	add("reads itself", "refused ", model(graph(x, y, node("Add", names("x", "y"), names("y")))))
-	add("circle", "refused ", model(graph(x, y, node("Add", names("x", "b"), names("a")), node("Relu", names("a"), names("b")), node("Relu", names("b"), names("y")))))
+	add("circle", "refused ", model(graph(x, y, node("Add", names("x", "b"), names("a")), node("Relu", names("a"), names("b")),
+		node("Relu", names("b"), names("y")))))
 	add("reads what nothing makes", "refused ", model(graph(x, y, node("Add", names("x", "ghost"), names("y")))))
 	add("output that nothing makes", "refused ", model(graph(x, y, node("Relu", names("x"), names("z")))))
 	add("made twice", "refused ", model(graph(x, y, node("Relu", names("x"), names("y")), node("Abs", names("x"), names("y")))))
@@ -28,7 +29,8 @@ func structure() (out []hostile) {
 	add("no outputs", "either", model(graph(x, nil, node("Relu", names("x"), names("y")))))
 	add("no nodes", "returns f32[2]", model(graph(x, x)))
 	add("no nodes, unknown rank", "returns f32[2]", model(graph(infos{unranked("x", f32)}, infos{unranked("x", f32)})))
-	add("unused input of unknown rank", "returns f32[2]", model(graph(append(infos{unranked("u", f32)}, x...), y, node("Relu", names("x"), names("y")))))
+	add("unused input of unknown rank", "returns f32[2]",
+		model(graph(append(infos{unranked("u", f32)}, x...), y, node("Relu", names("x"), names("y")))))
 	add("operator without a name", "refused ", model(graph(x, y, node("", names("x"), names("y")))))
 	add("unknown operator", "refused Frobnicate", model(graph(x, y, node("Frobnicate", names("x"), names("y")))))
 	foreign := node("Relu", names("x"), names("y"))
@@ -44,15 +46,18 @@ func structure() (out []hostile) {
 	add("declared size differs", "returns f32[2]", model(graph(x, infos{value("y", f32, 3)}, node("Relu", names("x"), names("y")))))
 	add("types differ", "refused ", model(graph(append(x, value("k", i64, 2)), y, node("Add", names("x", "k"), names("y")))))
 	add("shapes differ", "refused ", model(graph(append(x, value("k", f32, 3)), y, node("Add", names("x", "k"), names("y")))))
-	add("inner sizes differ", "refused ", model(graph(infos{value("x", f32, 2, 3), value("w", f32, 4, 5)}, infos{unranked("y", f32)}, node("MatMul", names("x", "w"), names("y")))))
+	add("inner sizes differ", "refused ", model(graph(infos{value("x", f32, 2, 3), value("w", f32, 4, 5)}, infos{unranked("y", f32)},
+		node("MatMul", names("x", "w"), names("y")))))
 	for _, d := range []int32{0, -1, 27, 255, 1 << 30} {
 		odd := value("x", f32, 2)
 		odd.Type.GetTensorType().ElemType = d
 		add(fmt.Sprintf("input of element type %d", d), "refused ", model(graph(infos{odd}, y, node("Relu", names("x"), names("y")))))
 	}
 	add("input without a type", "refused ", model(graph(infos{{Name: "x"}}, y, node("Relu", names("x"), names("y")))))
-	add("input of negative size", "refused ", model(graph(infos{value("x", f32, -3)}, infos{unranked("y", f32)}, node("Relu", names("x"), names("y")))))
-	add("input of rank 10000", "refused axes", model(graph(infos{value("x", f32, make([]any, 10000)...)}, infos{unranked("y", f32)}, node("Relu", names("x"), names("y")))))
+	add("input of negative size", "refused ",
+		model(graph(infos{value("x", f32, -3)}, infos{unranked("y", f32)}, node("Relu", names("x"), names("y")))))
+	add("input of rank 10000", "refused axes",
+		model(graph(infos{value("x", f32, make([]any, 10000)...)}, infos{unranked("y", f32)}, node("Relu", names("x"), names("y")))))
 	return out
 }
 
@@ -108,7 +113,8 @@ func functions() (out []hostile) {
 	wrong := func(name string, change func(*onnxpb.NodeProto)) {
 		n := call("f", "x", "y")
 		change(n)
-		out = append(out, of("call: "+name, "refused the function", model(graph(x, y, n), function("f", node("Relu", names("a"), names("b"))))))
+		out = append(out, of("call: "+name, "refused the function",
+			model(graph(x, y, n), function("f", node("Relu", names("a"), names("b"))))))
 	}
 	wrong("an operand too many", func(n *onnxpb.NodeProto) { n.Input = names("x", "x") })
 	wrong("a result too many", func(n *onnxpb.NodeProto) { n.Output = names("y", "z") })
@@ -132,16 +138,24 @@ func controlFlow() (out []hostile) {
 	add("if", "returns f32[2]", model(graph(flags, y, branch("c", relu(), abs()))))
 	add("if: constant", "returns f32[2]", model(graph(x, y, constant("c", tensor.Scalar(true)), branch("c", relu(), abs()))))
 	add("if: empty condition", "refused condition", model(graph(x, y, constant("c", tensor.New(boolean, 0)), branch("c", relu(), abs()))))
-	add("if: condition of two", "refused condition", model(graph(append(infos{value("c", boolean, 2)}, x...), y, branch("c", relu(), abs()))))
-	add("if: condition of unknown size", "refused condition", model(graph(append(infos{value("c", boolean, "n")}, x...), y, branch("c", relu(), abs()))))
+	add("if: condition of two", "refused condition",
+		model(graph(append(infos{value("c", boolean, 2)}, x...), y, branch("c", relu(), abs()))))
+	add("if: condition of unknown size", "refused condition",
+		model(graph(append(infos{value("c", boolean, "n")}, x...), y, branch("c", relu(), abs()))))
 	add("if: condition a float", "refused condition", model(graph(x, y, branch("x", relu(), abs()))))
 	add("if: no else", "refused else_branch", model(graph(flags, y, node("If", names("c"), names("y"), attribute("then_branch", relu())))))
-	add("if: no operands", "refused ", model(graph(flags, y, node("If", nil, names("y"), attribute("then_branch", relu()), attribute("else_branch", abs())))))
-	add("if: types differ", "refused ", model(graph(flags, y, branch("c", relu(), body(nil, names("e"), node("Cast", names("x"), names("e"), attribute("to", 7)))))))
-	add("if: ranks differ", "returns ", model(graph(flags, y, branch("c", relu(), body(nil, names("e"), node("ReduceSum", names("x"), names("e"), attribute("keepdims", 0)))))))
-	add("if: numbers of outputs differ", "refused ", model(graph(flags, y, branch("c", relu(), body(nil, names("e", "x"), node("Abs", names("x"), names("e")))))))
+	add("if: no operands", "refused ", model(graph(flags, y, node("If", nil, names("y"), attribute("then_branch", relu()),
+		attribute("else_branch", abs())))))
+	add("if: types differ", "refused ", model(graph(flags, y,
+		branch("c", relu(), body(nil, names("e"), node("Cast", names("x"), names("e"), attribute("to", 7)))))))
+	add("if: ranks differ", "returns ", model(graph(flags, y,
+		branch("c", relu(), body(nil, names("e"), node("ReduceSum", names("x"), names("e"), attribute("keepdims", 0)))))))
+	add("if: numbers of outputs differ", "refused ",
+		model(graph(flags, y, branch("c", relu(), body(nil, names("e", "x"), node("Abs", names("x"), names("e")))))))
 	add("if: output that nothing makes", "refused ", model(graph(flags, y, branch("c", relu(), body(nil, names("ghost"))))))
-	add("if: a branch that does not fit is not taken", "returns f32[2]", model(graph(flags, y, branch("c", body(nil, names("t"), constant("p", ints(3, 3)), node("Reshape", names("x", "p"), names("t"))), abs()))))
+	add("if: a branch that does not fit is not taken", "returns f32[2]",
+		model(graph(flags, y, branch("c", body(nil, names("t"), constant("p", ints(3, 3)), node("Reshape", names("x", "p"), names("t"))),
+			abs()))))
 	for _, depth := range []int{5, 30} {
 		g := abs()
 		for i := range depth {
@@ -155,13 +169,16 @@ func controlFlow() (out []hostile) {
 		return node("Loop", names(trips, cond, "x"), names("y"), attribute("body", g))
 	}
 	steady := func() *onnxpb.GraphProto {
-		return body(names("i", "c_in", "v"), names("c_out", "v_out"), node("Identity", names("c_in"), names("c_out")), node("Relu", names("v"), names("v_out")))
+		return body(names("i", "c_in", "v"), names("c_out", "v_out"), node("Identity", names("c_in"), names("c_out")),
+			node("Relu", names("v"), names("v_out")))
 	}
 	for _, trips := range []int64{1 << 62, 1<<63 - 1, 1 << 32, 1_000_001} {
-		add(fmt.Sprintf("loop: %d trips", trips), "refused limit", model(graph(x, y, constant("m", tensor.Scalar(trips)), loop("m", "", steady()))))
+		add(fmt.Sprintf("loop: %d trips", trips), "refused limit",
+			model(graph(x, y, constant("m", tensor.Scalar(trips)), loop("m", "", steady()))))
 	}
 	for _, trips := range []int64{0, -1, -1 << 63, 1, 3, 100} {
-		add(fmt.Sprintf("loop: %d trips", trips), "returns f32[2]", model(graph(x, y, constant("m", tensor.Scalar(trips)), loop("m", "", steady()))))
+		add(fmt.Sprintf("loop: %d trips", trips), "returns f32[2]",
+			model(graph(x, y, constant("m", tensor.Scalar(trips)), loop("m", "", steady()))))
 	}
 	add("loop: for ever", "refused limit", model(graph(x, y, loop("", "", steady()))))
 	add("loop: false at once", "returns f32[2]", model(graph(x, y, constant("c", tensor.Scalar(false)), loop("", "c", steady()))))
@@ -169,18 +186,23 @@ func controlFlow() (out []hostile) {
 	add("loop: no trips", "refused ", model(graph(x, y, constant("m", ints()), loop("m", "", steady()))))
 	add("loop: trips a float", "refused ", model(graph(x, y, constant("m", tensor.Scalar(float32(2))), loop("m", "", steady()))))
 	add("loop: condition of none", "refused condition", model(graph(x, y, constant("c", tensor.New(boolean, 0)), loop("", "c", steady()))))
-	add("loop: too few inputs of the body", "refused ", model(graph(x, y, constant("m", tensor.Scalar(int64(2))), loop("m", "", body(names("i"), names("i"))))))
-	add("loop: no outputs of the body", "refused ", model(graph(x, y, constant("m", tensor.Scalar(int64(2))), loop("m", "", body(names("i", "c_in", "v"), nil)))))
-	add("loop: type changes", "refused ", model(graph(x, y, constant("m", tensor.Scalar(int64(20))), loop("m", "", body(names("i", "c_in", "v"), names("c_in", "w"),
-		node("Cast", names("v"), names("w"), attribute("to", 7)))))))
+	add("loop: too few inputs of the body", "refused ",
+		model(graph(x, y, constant("m", tensor.Scalar(int64(2))), loop("m", "", body(names("i"), names("i"))))))
+	add("loop: no outputs of the body", "refused ",
+		model(graph(x, y, constant("m", tensor.Scalar(int64(2))), loop("m", "", body(names("i", "c_in", "v"), nil)))))
+	add("loop: type changes", "refused ", model(graph(x, y, constant("m", tensor.Scalar(int64(20))),
+		loop("m", "", body(names("i", "c_in", "v"), names("c_in", "w"),
+			node("Cast", names("v"), names("w"), attribute("to", 7)))))))
 	grow := body(names("i", "c_in", "v"), names("c_in", "w"), node("Concat", names("v", "v"), names("w"), attribute("axis", 0)))
 	add("loop: doubles 100 times", "refused ", model(graph(x, y, constant("m", tensor.Scalar(int64(100))), loop("m", "", grow))))
 	add("loop: doubles 12 times", "returns f32[8192]", model(graph(x, y, constant("m", tensor.Scalar(int64(12))), loop("m", "", grow))))
 	stack := body(names("i", "c_in"), names("c_in", "e"), node("Expand", names("x", "shape"), names("e")))
-	add("loop: stacks more than memory", "refused ", model(graph(x, y, constant("shape", ints(1<<20, 2)), constant("m", tensor.Scalar(int64(1000))),
-		node("Loop", names("m", ""), names("y"), attribute("body", stack)))))
+	add("loop: stacks more than memory", "refused ",
+		model(graph(x, y, constant("shape", ints(1<<20, 2)), constant("m", tensor.Scalar(int64(1000))),
+			node("Loop", names("m", ""), names("y"), attribute("body", stack)))))
 	scanned := func(axis int, g *onnxpb.GraphProto) *onnxpb.NodeProto {
-		return node("Scan", names("x"), names("y"), attribute("num_scan_inputs", 1), attribute("scan_input_axes", []int64{int64(axis)}), attribute("body", g))
+		return node("Scan", names("x"), names("y"), attribute("num_scan_inputs", 1), attribute("scan_input_axes", []int64{int64(axis)}),
+			attribute("body", g))
 	}
 	element := body(names("e"), names("o"), node("Neg", names("e"), names("o")))
 	add("scan", "returns f32[2]", model(graph(x, y, scanned(0, element))))
@@ -188,7 +210,8 @@ func controlFlow() (out []hostile) {
 		add(fmt.Sprintf("scan: axis %d", axis), "refused axis", model(graph(x, y, scanned(axis, element))))
 	}
 	for _, n := range []int{-1, 0, 2, 1 << 40} {
-		add(fmt.Sprintf("scan: %d scanned inputs", n), "refused ", model(graph(x, y, node("Scan", names("x"), names("y"), attribute("num_scan_inputs", n), attribute("body", element)))))
+		add(fmt.Sprintf("scan: %d scanned inputs", n), "refused ",
+			model(graph(x, y, node("Scan", names("x"), names("y"), attribute("num_scan_inputs", n), attribute("body", element)))))
 	}
 	return out
 }
@@ -196,15 +219,18 @@ func controlFlow() (out []hostile) {
 // hostileNames: names that a terminal would obey, or nobody would read.
 func hostileNames() (out []hostile) {
 	for what, name := range map[string]string{
-		"escape": "\x1b[2J\x1b[31mred", "carriage return": "a\rb", "NUL": "a\x00b", "bell": "\a\a", "right to left": "a\u202eb", "isolate": "\u2066a", "delete": "\x7f",
-		"newlines": "a\n\n\nb", "percent": "%s%n%x%!d(MISSING)", "long": strings.Repeat("x", 1<<20), "spaces": "   ", "quotes": `"'` + "`", "empty": "",
+		"escape": "\x1b[2J\x1b[31mred", "carriage return": "a\rb", "NUL": "a\x00b", "bell": "\a\a", "right to left": "a\u202eb",
+		"isolate": "\u2066a", "delete": "\x7f",
+		"newlines": "a\n\n\nb", "percent": "%s%n%x%!d(MISSING)", "long": strings.Repeat("x", 1<<20), "spaces": "   ", "quotes": `"'` +
+			"`", "empty": "",
 	} {
 		n := node("Reshape", names("x", "p"), names("y"))
 		n.Name = name
 		out = append(out, of("node: "+what, "refused ", one(f32, f32, []any{2, 3}, constant("p", ints(4, 4)), n)))
 		unknown := node(name+"Op", names("x"), names("y"))
 		out = append(out, of("operator: "+what, "refused ", one(f32, f32, []any{2, 3}, unknown)))
-		symbol := model(graph(infos{value("x", f32, name+"n", 3), value("z", f32, name+"m", 4)}, infos{unranked("y", f32)}, node("Add", names("x", "z"), names("y"))))
+		symbol := model(graph(infos{value("x", f32, name+"n", 3), value("z", f32, name+"m", 4)}, infos{unranked("y", f32)},
+			node("Add", names("x", "z"), names("y"))))
 		out = append(out, of("symbol: "+what, "refused ", symbol))
 		if name == "" {
 			continue

@@ -33,9 +33,11 @@ func long() (out []hostile) {
 	branch := func(op, from, to string) *onnxpb.GraphProto {
 		return body(nil, names(to), node(op, names(from), names(to)))
 	}
-	out = append(out, of("4000 conditions one after the other", "returns f32[2,4]", chain(4000, func(i int, from, to string) *onnxpb.NodeProto {
-		return node("If", names("c"), names(to), attribute("then_branch", branch("Neg", from, fmt.Sprint("t", i))), attribute("else_branch", branch("Abs", from, fmt.Sprint("e", i))))
-	}, append(infos{value("c", boolean)}, x...))))
+	out = append(out, of("4000 conditions one after the other", "returns f32[2,4]",
+		chain(4000, func(i int, from, to string) *onnxpb.NodeProto {
+			return node("If", names("c"), names(to), attribute("then_branch", branch("Neg", from, fmt.Sprint("t", i))),
+				attribute("else_branch", branch("Abs", from, fmt.Sprint("e", i))))
+		}, append(infos{value("c", boolean)}, x...))))
 
 	stages := graph(x, infos{unranked("y", i64)})
 	last := "x"
@@ -54,37 +56,50 @@ func edges() (out []hostile) {
 	add := func(name, want string, m *onnxpb.ModelProto) { out = append(out, of(name, want, m)) }
 	plane := []any{1, 1, 4, 4}
 	kernel := func(n int) *onnxpb.NodeProto { return constant("w", tensor.New(f32, 1, 1, n, n)) }
-	add("a kernel larger than the image", "refused does not fit", one(f32, f32, plane, kernel(9), node("Conv", names("x", "w"), names("y"))))
-	add("a kernel that fits with its padding", "returns f32[1,1,1,1]", one(f32, f32, plane, kernel(6), node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{1, 1, 1, 1}))))
+	add("a kernel larger than the image", "refused does not fit",
+		one(f32, f32, plane, kernel(9), node("Conv", names("x", "w"), names("y"))))
+	add("a kernel that fits with its padding", "returns f32[1,1,1,1]",
+		one(f32, f32, plane, kernel(6), node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{1, 1, 1, 1}))))
 	pool := func(n int64) *onnxpb.NodeProto {
 		return node("MaxPool", names("x"), names("y"), attribute("kernel_shape", []int64{n, 1}), attribute("strides", []int64{2, 1}))
 	}
 	add("a pool larger than the image", "returns f32[1,1,1,4]", one(f32, f32, plane, pool(5)))
 	add("a pool larger by a stride", "returns f32[1,1,0,4]", one(f32, f32, plane, pool(6)))
 	add("a pool larger by two strides", "refused does not fit", one(f32, f32, plane, pool(8)))
-	add("pads and auto_pad", "refused contradict", one(f32, f32, plane, kernel(2), node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{1, 1, 1, 1}), attribute("auto_pad", "VALID"))))
-	add("resize with an axis twice", "refused twice", one(f32, f32, plane, constant("s", ints(8, 8)), node("Resize", names("x", "", "", "s"), names("y"), attribute("axes", []int64{2, -2}))))
-	add("a share of 2", "refused iou_threshold", one(f32, i64, []any{1, 1, 2}, constant("b", tensor.New(f32, 1, 2, 4)), constant("n", ints(9)), constant("t", tensor.FromSlice([]float32{2})), node("NonMaxSuppression", names("b", "x", "n", "t"), names("y"))))
+	add("pads and auto_pad", "refused contradict",
+		one(f32, f32, plane, kernel(2), node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{1, 1, 1, 1}),
+			attribute("auto_pad", "VALID"))))
+	add("resize with an axis twice", "refused twice",
+		one(f32, f32, plane, constant("s", ints(8, 8)),
+			node("Resize", names("x", "", "", "s"), names("y"), attribute("axes", []int64{2, -2}))))
+	add("a share of 2", "refused iou_threshold", one(f32, i64, []any{1, 1, 2}, constant("b", tensor.New(f32, 1, 2, 4)),
+		constant("n", ints(9)), constant("t", tensor.FromSlice([]float32{2})),
+		node("NonMaxSuppression", names("b", "x", "n", "t"), names("y"))))
 
 	rotary := node("RotaryEmbedding", names("x", "p", "c", "c"), names("y"))
 	rotary.Domain = "com.microsoft"
-	add("heads that do not divide the input", "refused heads", one(f32, f32, []any{1, 3, 8}, constant("p", ints(0)), constant("c", tensor.New(f32, 4, 3)), rotary))
-	for op, index := range map[string]*tensor.Tensor{"Gather": ints(0, 3), "GatherElements": tensor.FromSlice([]int64{1, -4}, 1, 2), "GatherND": tensor.FromSlice([]int64{2, 2}, 1, 2)} {
-		g := graph(infos{value("x", f32, 2)}, infos{unranked("y", f32)}, constant("t", tensor.New(f32, 3, 2)), constant("i", index), node(op, names("t", "i"), names("g")), node("Add", names("x", "g"), names("y")))
+	add("heads that do not divide the input", "refused heads",
+		one(f32, f32, []any{1, 3, 8}, constant("p", ints(0)), constant("c", tensor.New(f32, 4, 3)), rotary))
+	for op, index := range map[string]*tensor.Tensor{"Gather": ints(0, 3), "GatherElements": tensor.FromSlice([]int64{1, -4}, 1, 2),
+		"GatherND": tensor.FromSlice([]int64{2, 2}, 1, 2)} {
+		g := graph(infos{value("x", f32, 2)}, infos{unranked("y", f32)}, constant("t", tensor.New(f32, 3, 2)), constant("i", index),
+			node(op, names("t", "i"), names("g")), node("Add", names("x", "g"), names("y")))
 		add("no row of zeros for "+op, "refused index", model(g))
 	}
 	for name, c := range map[string]struct {
 		from, to, by int64
 		want         string
 	}{
-		"to the largest in one step":    {0, math.MaxInt64, math.MaxInt64, "returns i64[1]=0"},
-		"of the last two":               {math.MaxInt64 - 1, math.MaxInt64, 2, "returns i64[1]=9223372036854775806"},
-		"from the least in three":       {math.MinInt64, math.MaxInt64, math.MaxInt64, "returns i64[3]=-9223372036854775808,-1,9223372036854775806"},
+		"to the largest in one step": {0, math.MaxInt64, math.MaxInt64, "returns i64[1]=0"},
+		"of the last two":            {math.MaxInt64 - 1, math.MaxInt64, 2, "returns i64[1]=9223372036854775806"},
+		"from the least in three": {math.MinInt64, math.MaxInt64, math.MaxInt64,
+			"returns i64[3]=-9223372036854775808,-1,9223372036854775806"},
 		"down to the least in two":      {0, math.MinInt64, math.MinInt64 + 1, "returns i64[2]=0,-9223372036854775807"},
 		"down by the least":             {0, math.MinInt64, math.MinInt64, "returns i64[1]=0"},
 		"from the least to the largest": {math.MinInt64, math.MaxInt64, 1, "refused "},
 	} {
-		g := graph(infos{value("x", f32, 2)}, infos{unranked("y", i64)}, constant("a", tensor.Scalar(c.from)), constant("b", tensor.Scalar(c.to)), constant("c", tensor.Scalar(c.by)), node("Range", names("a", "b", "c"), names("y")))
+		g := graph(infos{value("x", f32, 2)}, infos{unranked("y", i64)}, constant("a", tensor.Scalar(c.from)),
+			constant("b", tensor.Scalar(c.to)), constant("c", tensor.Scalar(c.by)), node("Range", names("a", "b", "c"), names("y")))
 		add("a range "+name, c.want, model(g))
 	}
 	return out

@@ -43,34 +43,42 @@ func attributes() (out []hostile) {
 			return one(f32, f32, image, node("MaxPool", names("x"), names("y"), attribute("kernel_shape", []int64{v, 2})))
 		}},
 		{"MaxPool strides", func(v int64) *onnxpb.ModelProto {
-			return one(f32, f32, image, node("MaxPool", names("x"), names("y"), attribute("kernel_shape", []int64{2, 2}), attribute("strides", []int64{v, 1})))
+			return one(f32, f32, image, node("MaxPool", names("x"), names("y"), attribute("kernel_shape", []int64{2, 2}),
+				attribute("strides", []int64{v, 1})))
 		}},
 		{"AveragePool pads", func(v int64) *onnxpb.ModelProto {
-			return one(f32, f32, image, node("AveragePool", names("x"), names("y"), attribute("kernel_shape", []int64{2, 2}), attribute("pads", []int64{v, 0, 0, 0})))
+			return one(f32, f32, image, node("AveragePool", names("x"), names("y"), attribute("kernel_shape", []int64{2, 2}),
+				attribute("pads", []int64{v, 0, 0, 0})))
 		}},
 		{"Conv dilations", func(v int64) *onnxpb.ModelProto {
-			return one(f32, f32, image, constant("w", tensor.New(f32, 1, 4, 2, 2)), node("Conv", names("x", "w"), names("y"), attribute("dilations", []int64{v, 1})))
+			return one(f32, f32, image, constant("w", tensor.New(f32, 1, 4, 2, 2)),
+				node("Conv", names("x", "w"), names("y"), attribute("dilations", []int64{v, 1})))
 		}},
 		{"Conv strides", func(v int64) *onnxpb.ModelProto {
-			return one(f32, f32, image, constant("w", tensor.New(f32, 1, 4, 2, 2)), node("Conv", names("x", "w"), names("y"), attribute("strides", []int64{1, v})))
+			return one(f32, f32, image, constant("w", tensor.New(f32, 1, 4, 2, 2)),
+				node("Conv", names("x", "w"), names("y"), attribute("strides", []int64{1, v})))
 		}},
 		{"Conv pads", func(v int64) *onnxpb.ModelProto {
-			return one(f32, f32, image, constant("w", tensor.New(f32, 1, 4, 2, 2)), node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{0, 0, v, v})))
+			return one(f32, f32, image, constant("w", tensor.New(f32, 1, 4, 2, 2)),
+				node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{0, 0, v, v})))
 		}},
 		{"Conv group", func(v int64) *onnxpb.ModelProto {
-			return one(f32, f32, image, constant("w", tensor.New(f32, 1, 4, 2, 2)), node("Conv", names("x", "w"), names("y"), attribute("group", int(v))))
+			return one(f32, f32, image, constant("w", tensor.New(f32, 1, 4, 2, 2)),
+				node("Conv", names("x", "w"), names("y"), attribute("group", int(v))))
 		}},
 		{"Cast to", func(v int64) *onnxpb.ModelProto {
 			return one(f32, f32, plane, node("Cast", names("x"), names("y"), attribute("to", int(v))))
 		}},
 		{"LayerNormalization axis", func(v int64) *onnxpb.ModelProto {
-			return one(f32, f32, plane, constant("s", tensor.New(f32, 3)), node("LayerNormalization", names("x", "s"), names("y"), attribute("axis", int(v))))
+			return one(f32, f32, plane, constant("s", tensor.New(f32, 3)),
+				node("LayerNormalization", names("x", "s"), names("y"), attribute("axis", int(v))))
 		}},
 		{"Split num_outputs", func(v int64) *onnxpb.ModelProto {
 			return one(f32, f32, plane, node("Split", names("x"), names("y"), attribute("num_outputs", int(v))))
 		}},
 		{"Attention heads", func(v int64) *onnxpb.ModelProto {
-			m := one(f32, f32, []any{1, 2, 4}, node("Attention", names("x", "x", "x"), names("y"), attribute("q_num_heads", int(v)), attribute("kv_num_heads", int(v))))
+			m := one(f32, f32, []any{1, 2, 4}, node("Attention", names("x", "x", "x"), names("y"), attribute("q_num_heads", int(v)),
+				attribute("kv_num_heads", int(v))))
 			m.OpsetImport[0].Version = 23
 			return m
 		}},
@@ -125,24 +133,28 @@ func operands() (out []hostile) {
 				node("SplitToSequence", names("x", "p"), names("s")), node("SequenceAt", names("s", "z"), names("y")))
 		}},
 		{"SequenceAt", func(v int64) *onnxpb.ModelProto {
-			return one(f32, f32, plane, constant("p", tensor.Scalar(v)), node("SequenceConstruct", names("x", "x"), names("s")), node("SequenceAt", names("s", "p"), names("y")))
+			return one(f32, f32, plane, constant("p", tensor.Scalar(v)), node("SequenceConstruct", names("x", "x"), names("s")),
+				node("SequenceAt", names("s", "p"), names("y")))
 		}},
 		{"Slice start", func(v int64) *onnxpb.ModelProto {
 			return one(f32, f32, plane, constant("a", ints(v)), constant("b", ints(2)), node("Slice", names("x", "a", "b"), names("y")))
 		}},
 		{"Slice step", func(v int64) *onnxpb.ModelProto {
-			return one(f32, f32, plane, constant("a", ints(0)), constant("b", ints(math.MaxInt64)), constant("c", ints(0)), constant("d", ints(v)),
+			return one(f32, f32, plane, constant("a", ints(0)), constant("b", ints(math.MaxInt64)), constant("c", ints(0)),
+				constant("d", ints(v)),
 				node("Slice", names("x", "a", "b", "c", "d"), names("y")))
 		}},
 		{"OneHot depth", func(v int64) *onnxpb.ModelProto {
-			return one(f32, f32, plane, constant("d", tensor.Scalar(v)), constant("v", tensor.FromSlice([]float32{0, 1})), constant("i", ints(0)),
+			return one(f32, f32, plane, constant("d", tensor.Scalar(v)), constant("v", tensor.FromSlice([]float32{0, 1})),
+				constant("i", ints(0)),
 				node("OneHot", names("i", "d", "v"), names("y")))
 		}},
 		{"ConstantOfShape", func(v int64) *onnxpb.ModelProto {
 			return one(f32, f32, plane, constant("p", ints(v)), node("ConstantOfShape", names("p"), names("y")))
 		}},
 		{"Range", func(v int64) *onnxpb.ModelProto {
-			return one(f32, i64, plane, constant("a", tensor.Scalar(int64(0))), constant("b", tensor.Scalar(v)), constant("c", tensor.Scalar(int64(1))),
+			return one(f32, i64, plane, constant("a", tensor.Scalar(int64(0))), constant("b", tensor.Scalar(v)),
+				constant("c", tensor.Scalar(int64(1))),
 				node("Range", names("a", "b", "c"), names("y")))
 		}},
 		{"HannWindow", func(v int64) *onnxpb.ModelProto {
@@ -182,18 +194,22 @@ func overflow() (out []hostile) {
 	weight("no data", "refused ", raw(0, 4, 4))
 	weight("unknown type", "refused ", &onnxpb.TensorProto{Dims: []int64{4, 4}, DataType: 99, RawData: make([]byte, 64)})
 	weight("no type", "refused ", &onnxpb.TensorProto{Dims: []int64{4, 4}, RawData: make([]byte, 64)})
-	weight("two kinds of data", "refused ", &onnxpb.TensorProto{Dims: []int64{4, 4}, DataType: int32(f32), RawData: make([]byte, 64), FloatData: make([]float32, 16)})
+	weight("two kinds of data", "refused ", &onnxpb.TensorProto{Dims: []int64{4, 4}, DataType: int32(f32), RawData: make([]byte, 64),
+		FloatData: make([]float32, 16)})
 	weight("data of another type", "refused ", &onnxpb.TensorProto{Dims: []int64{4, 4}, DataType: int32(f32), Int64Data: make([]int64, 16)})
 	weight("rank 1000", "refused ", raw(4, repeated(1, 1000)...))
 	weight("int4 of odd length", "refused ", &onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(tensor.I4), RawData: make([]byte, 1)})
 	big := func(name, want string, nodes ...*onnxpb.NodeProto) {
 		out = append(out, of(name, want, one(f32, f32, []any{"n", 4}, nodes...)))
 	}
-	big("Expand to 2^31 × 2^31 × 2^31", "refused ", constant("p", ints(1<<31, 1<<31, 1<<31, 1, 4)), node("Expand", names("x", "p"), names("y")))
+	big("Expand to 2^31 × 2^31 × 2^31", "refused ", constant("p", ints(1<<31, 1<<31, 1<<31, 1, 4)),
+		node("Expand", names("x", "p"), names("y")))
 	big("ConstantOfShape 2^32 × 2^32", "refused ", constant("p", ints(1<<32, 1<<32)), node("ConstantOfShape", names("p"), names("y")))
-	big("sizes computed to overflow", "refused ", node("Shape", names("x"), names("s")), constant("k", ints(1<<31)), node("Mul", names("s", "k"), names("t")),
+	big("sizes computed to overflow", "refused ", node("Shape", names("x"), names("s")), constant("k", ints(1<<31)),
+		node("Mul", names("s", "k"), names("t")),
 		node("Mul", names("t", "k"), names("u")), node("ConstantOfShape", names("u"), names("y")))
-	big("Tile of a Tile", "refused ", constant("k", ints(1<<31, 1<<31)), node("Tile", names("x", "k"), names("t")), node("Tile", names("t", "k"), names("y")))
+	big("Tile of a Tile", "refused ", constant("k", ints(1<<31, 1<<31)), node("Tile", names("x", "k"), names("t")),
+		node("Tile", names("t", "k"), names("y")))
 	doubled := []*onnxpb.NodeProto{}
 	last := "x"
 	for i := range 70 {
@@ -226,25 +242,37 @@ func allocation() (out []hostile) {
 		out = append(out, c)
 	}
 	for _, n := range []int64{1 << 26, 1 << 33, 1 << 40, 1 << 50} {
-		add(fmt.Sprintf("ConstantOfShape %d", n), nil, one(f32, f32, []any{2}, constant("p", ints(n)), node("ConstantOfShape", names("p"), names("y"))))
-		add(fmt.Sprintf("ConstantOfShape %d, at run time", n), map[string][]int64{"x": {n}}, one(i64, f32, []any{1}, node("ConstantOfShape", names("x"), names("y"))))
-		add(fmt.Sprintf("Expand %d", n), nil, one(f32, f32, []any{1}, constant("p", ints(n)), node("Expand", names("x", "p"), names("e")), node("Neg", names("e"), names("y"))))
-		add(fmt.Sprintf("Expand %d, at run time", n), map[string][]int64{"x": {n}}, one(i64, i64, []any{1}, node("Expand", names("x", "x"), names("y"))))
-		add(fmt.Sprintf("Tile %d, at run time", n), map[string][]int64{"x": {n}}, one(i64, i64, []any{1}, node("Tile", names("x", "x"), names("y"))))
-		add(fmt.Sprintf("Range %d, at run time", n), map[string][]int64{"x": {n}}, model(graph(infos{value("x", i64)}, infos{unranked("y", i64)},
-			constant("a", tensor.Scalar(int64(0))), constant("c", tensor.Scalar(int64(1))), node("Range", names("a", "x", "c"), names("y")))))
-		add(fmt.Sprintf("Pad %d, at run time", n), map[string][]int64{"x": {0, n}}, one(i64, i64, []any{2}, node("Pad", names("x", "x"), names("y"))))
-		add(fmt.Sprintf("OneHot %d, at run time", n), map[string][]int64{"x": {n}}, model(graph(infos{value("x", i64)}, infos{unranked("y", f32)},
-			constant("i", ints(0)), constant("v", tensor.FromSlice([]float32{0, 1})), node("OneHot", names("i", "x", "v"), names("y")))))
-		add(fmt.Sprintf("Resize %d", n), nil, one(f32, f32, []any{1, 1, 2, 2}, constant("s", ints(1, 1, n, 1)), node("Resize", names("x", "", "", "s"), names("y"))))
+		add(fmt.Sprintf("ConstantOfShape %d", n), nil,
+			one(f32, f32, []any{2}, constant("p", ints(n)), node("ConstantOfShape", names("p"), names("y"))))
+		add(fmt.Sprintf("ConstantOfShape %d, at run time", n), map[string][]int64{"x": {n}},
+			one(i64, f32, []any{1}, node("ConstantOfShape", names("x"), names("y"))))
+		add(fmt.Sprintf("Expand %d", n), nil, one(f32, f32, []any{1}, constant("p", ints(n)), node("Expand", names("x", "p"), names("e")),
+			node("Neg", names("e"), names("y"))))
+		add(fmt.Sprintf("Expand %d, at run time", n), map[string][]int64{"x": {n}},
+			one(i64, i64, []any{1}, node("Expand", names("x", "x"), names("y"))))
+		add(fmt.Sprintf("Tile %d, at run time", n), map[string][]int64{"x": {n}},
+			one(i64, i64, []any{1}, node("Tile", names("x", "x"), names("y"))))
+		add(fmt.Sprintf("Range %d, at run time", n), map[string][]int64{"x": {n}},
+			model(graph(infos{value("x", i64)}, infos{unranked("y", i64)},
+				constant("a", tensor.Scalar(int64(0))), constant("c", tensor.Scalar(int64(1))),
+				node("Range", names("a", "x", "c"), names("y")))))
+		add(fmt.Sprintf("Pad %d, at run time", n), map[string][]int64{"x": {0, n}},
+			one(i64, i64, []any{2}, node("Pad", names("x", "x"), names("y"))))
+		add(fmt.Sprintf("OneHot %d, at run time", n), map[string][]int64{"x": {n}},
+			model(graph(infos{value("x", i64)}, infos{unranked("y", f32)},
+				constant("i", ints(0)), constant("v", tensor.FromSlice([]float32{0, 1})), node("OneHot", names("i", "x", "v"), names("y")))))
+		add(fmt.Sprintf("Resize %d", n), nil, one(f32, f32, []any{1, 1, 2, 2}, constant("s", ints(1, 1, n, 1)),
+			node("Resize", names("x", "", "", "s"), names("y"))))
 	}
-	add("outer product", nil, one(f32, f32, []any{1 << 15, 1}, node("Transpose", names("x"), names("t")), node("MatMul", names("x", "t"), names("y"))))
+	add("outer product", nil, one(f32, f32, []any{1 << 15, 1}, node("Transpose", names("x"), names("t")),
+		node("MatMul", names("x", "t"), names("y"))))
 	return out
 }
 
 // integerCorners: arithmetic that processors trap on or leave undefined.
 func integerCorners() (out []hostile) {
-	least := map[tensor.DType]int64{tensor.I8: math.MinInt8, tensor.I16: math.MinInt16, tensor.I32: math.MinInt32, tensor.I64: math.MinInt64}
+	least := map[tensor.DType]int64{tensor.I8: math.MinInt8, tensor.I16: math.MinInt16, tensor.I32: math.MinInt32,
+		tensor.I64: math.MinInt64}
 	for d, low := range least {
 		number := func(v int64) *tensor.Tensor {
 			t := tensor.New(d, 1)
@@ -256,7 +284,8 @@ func integerCorners() (out []hostile) {
 			c := of(fmt.Sprintf("%v: %s", d, name), want, m)
 			c.inputs = map[string][]int64{"x": {a}}
 			out = append(out, c)
-			folded := one(d, d, []any{1}, constant("a", number(a)), constant("b", number(b)), node(op, names("a", "b"), names("q"), attrs...), node("Add", names("q", "x"), names("y")))
+			folded := one(d, d, []any{1}, constant("a", number(a)), constant("b", number(b)),
+				node(op, names("a", "b"), names("q"), attrs...), node("Add", names("q", "x"), names("y")))
 			out = append(out, of(fmt.Sprintf("%v: %s, folded", d, name), "either", folded))
 		}
 		pair("MIN / −1", fmt.Sprintf("returns %v[1]=%d", d, low), "Div", low, -1)
@@ -269,7 +298,8 @@ func integerCorners() (out []hostile) {
 			pair("MIN ^ MIN", "either", "Pow", low, low)
 		}
 		for _, op := range []string{"Neg", "Abs"} {
-			c := of(fmt.Sprintf("%v: %s MIN", d, op), fmt.Sprintf("returns %v[1]=%d", d, low), one(d, d, []any{1}, node(op, names("x"), names("y"))))
+			c := of(fmt.Sprintf("%v: %s MIN", d, op), fmt.Sprintf("returns %v[1]=%d", d, low),
+				one(d, d, []any{1}, node(op, names("x"), names("y"))))
 			c.inputs = map[string][]int64{"x": {low}}
 			out = append(out, c)
 		}
@@ -277,7 +307,9 @@ func integerCorners() (out []hostile) {
 	for _, shift := range []int64{63, 64, 65, 1 << 40} {
 		t := tensor.New(tensor.U64, 1)
 		t.SetInt64(0, shift)
-		c := of(fmt.Sprintf("shift by %d", shift), "either", one(tensor.U64, tensor.U64, []any{1}, constant("b", t), node("BitShift", names("x", "b"), names("y"), attribute("direction", "LEFT"))))
+		c := of(fmt.Sprintf("shift by %d", shift), "either",
+			one(tensor.U64, tensor.U64, []any{1}, constant("b", t),
+				node("BitShift", names("x", "b"), names("y"), attribute("direction", "LEFT"))))
 		c.inputs = map[string][]int64{"x": {-1}}
 		out = append(out, c)
 	}
@@ -286,11 +318,13 @@ func integerCorners() (out []hostile) {
 		c := of("Gather "+name, "refused ", m)
 		c.inputs = map[string][]int64{"x": {v}}
 		out = append(out, c)
-		m = one(i64, f32, []any{1, 1}, constant("t", tensor.New(f32, 2)), constant("u", tensor.New(f32, 1)), node("ScatterND", names("t", "x", "u"), names("y")))
+		m = one(i64, f32, []any{1, 1}, constant("t", tensor.New(f32, 2)), constant("u", tensor.New(f32, 1)),
+			node("ScatterND", names("t", "x", "u"), names("y")))
 		c = of("ScatterND "+name, "refused ", m)
 		c.inputs = map[string][]int64{"x": {v}}
 		out = append(out, c)
-		m = one(i64, f32, []any{1}, constant("t", tensor.New(f32, 2)), constant("u", tensor.New(f32, 1)), node("ScatterElements", names("t", "x", "u"), names("y")))
+		m = one(i64, f32, []any{1}, constant("t", tensor.New(f32, 2)), constant("u", tensor.New(f32, 1)),
+			node("ScatterElements", names("t", "x", "u"), names("y")))
 		c = of("ScatterElements "+name, "refused ", m)
 		c.inputs = map[string][]int64{"x": {v}}
 		out = append(out, c)

@@ -105,7 +105,8 @@ func specimen(name string) (*rlxc.Model, error) {
 		defer z.Close()
 		return rlxc.OpenFS(z, "model.onnx")
 	}
-	p, err := models.Build(models.Config{Layers: 1, Hidden: 128, Heads: 2, Intermediate: 128, Vocabulary: 20, Positions: 8, Types: 2, Head: models.Encoder, Form: models.Form(name), Seed: 1})
+	p, err := models.Build(models.Config{Layers: 1, Hidden: 128, Heads: 2, Intermediate: 128, Vocabulary: 20, Positions: 8, Types: 2,
+		Head: models.Encoder, Form: models.Form(name), Seed: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,8 @@ func specimen(name string) (*rlxc.Model, error) {
 
 var (
 	programToken = regexp.MustCompile(`%\d+|-?[0-9.e+-]+|[a-zA-Z_.]+\d*`)
-	swaps        = []string{"0", "1", "2", "3", "7", "-1", "4611686018427387904", "16777216", "n", "_", "[]", "i64", "i32", "str", "bool", "f16", "bf16", "f32", "u8", "u4", "%0", "%1", "nan", "inf", "1e30"}
+	swaps        = []string{"0", "1", "2", "3", "7", "-1", "4611686018427387904", "16777216", "n", "_", "[]", "i64", "i32", "str", "bool",
+		"f16", "bf16", "f32", "u8", "u4", "%0", "%1", "nan", "inf", "1e30"}
 )
 
 // changed runs a compiled file whose program differs in some words. It may be refused, in good order.
@@ -143,7 +145,8 @@ func changed(path string, in rlxc.Tensors) error {
 		if err := os.WriteFile(path, forge(h.Target, text, sections...), 0o600); err != nil {
 			return err
 		}
-		if err := runChanged(path, in); err != nil && (strings.Contains(err.Error(), "internal error") || strings.Contains(err.Error(), "runtime error")) {
+		if err := runChanged(path, in); err != nil &&
+			(strings.Contains(err.Error(), "internal error") || strings.Contains(err.Error(), "runtime error")) {
 			return fmt.Errorf("%w\n%s", err, text)
 		}
 	}
@@ -180,12 +183,13 @@ func runChanged(path string, in rlxc.Tensors) error {
 		return err
 	}
 	defer m.Close()
-	return inSession(m, rlxc.CompileOptions{Threads: 1, MemoryLimit: memoryLimit, MaxFlops: 1 << 30}, func(p *rlxc.Program, s *rlxc.Session) error {
-		if _, err := s.Run(context.Background(), in); err != nil || !p.Unpadded() {
-			return err
-		}
-		return runRows(p, s, []int{0, 1, 4})
-	})
+	return inSession(m, rlxc.CompileOptions{Threads: 1, MemoryLimit: memoryLimit, MaxFlops: 1 << 30},
+		func(p *rlxc.Program, s *rlxc.Session) error {
+			if _, err := s.Run(context.Background(), in); err != nil || !p.Unpadded() {
+				return err
+			}
+			return runRows(p, s, []int{0, 1, 4})
+		})
 }
 
 // runRows runs texts that begin at starts, the last of which is their end, of zeros.
@@ -201,7 +205,8 @@ func runRows(p *rlxc.Program, s *rlxc.Session, starts []int) error {
 }
 
 func init() {
-	for name, export := range map[string]string{"deberta": "deberta-legacy-17", "modernbert": "modernbert-legacy-17", "mpnet": "mpnet-legacy-17", "bert": string(models.FP16)} {
+	for name, export := range map[string]string{"deberta": "deberta-legacy-17", "modernbert": "modernbert-legacy-17",
+		"mpnet": "mpnet-legacy-17", "bert": string(models.FP16)} {
 		// Padded, as some models need them in front of what packs them, they are 2^34 tokens.
 		attacks["rows of unequal lengths, "+name] = attack{want: "!", run: func(string) error {
 			m, err := specimen(export)
@@ -214,7 +219,8 @@ func init() {
 			for i := range texts {
 				starts = append(starts, texts+i)
 			}
-			err = inSession(m, rlxc.CompileOptions{Threads: 1, Unpad: true, MemoryLimit: memoryLimit}, func(p *rlxc.Program, s *rlxc.Session) error { return runRows(p, s, starts) })
+			err = inSession(m, rlxc.CompileOptions{Threads: 1, Unpad: true, MemoryLimit: memoryLimit},
+				func(p *rlxc.Program, s *rlxc.Session) error { return runRows(p, s, starts) })
 			if err != nil && !errors.Is(err, rlxc.ErrMemory) && !errors.Is(err, rlxc.ErrInput) && !errors.Is(err, rlxc.ErrShape) {
 				return fmt.Errorf("internal error, or one of another kind: %w", err)
 			}

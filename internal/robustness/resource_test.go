@@ -26,7 +26,8 @@ func resources() (out []hostile) {
 		folded.Node = append(folded.Node, node("Add", names(last, last), names(next)))
 		last = next
 	}
-	folded.Node = append(folded.Node, node("ReduceMax", names(last), names("k"), attribute("keepdims", 0)), constant("one", ints(1)), node("Reshape", names("k", "one"), names("r")), node("Add", names("r", "r"), names("rr")),
+	folded.Node = append(folded.Node, node("ReduceMax", names(last), names("k"), attribute("keepdims", 0)), constant("one", ints(1)),
+		node("Reshape", names("k", "one"), names("r")), node("Add", names("r", "r"), names("rr")),
 		node("Tile", names("x", "rr"), names("y")))
 	add("300 sums of a constant, read for one number", "either", model(folded), nil)
 
@@ -34,7 +35,8 @@ func resources() (out []hostile) {
 	last = "x"
 	for i := range 3000 {
 		s, c, next := fmt.Sprint("s", i), fmt.Sprint("c", i), fmt.Sprint("v", i)
-		spread.Node = append(spread.Node, constant(s, ints(1<<14, 2)), node("Expand", names("f", s), names(c)), node("Neg", names(c), names(c+"n")), node("Add", names(last, c+"n"), names(next)))
+		spread.Node = append(spread.Node, constant(s, ints(1<<14, 2)), node("Expand", names("f", s), names(c)),
+			node("Neg", names(c), names(c+"n")), node("Add", names(last, c+"n"), names(next)))
 		last = next
 	}
 	spread.Node = append([]*onnxpb.NodeProto{constant("f", tensor.Scalar(float32(1)))}, spread.Node...)
@@ -47,9 +49,11 @@ func resources() (out []hostile) {
 		sum := node("Concat", nil, names("all"), attribute("axis", 0))
 		for i := range n {
 			k := fmt.Sprint("k", i)
-			g.Node = append(g.Node, constant(k+"c", scalar(each+int64(i))), node("Add", names("x", k+"c"), names(k)), node("Range", names("a", k, "c"), names(k+"r")),
+			g.Node = append(g.Node, constant(k+"c", scalar(each+int64(i))), node("Add", names("x", k+"c"), names(k)),
+				node("Range", names("a", k, "c"), names(k+"r")),
 				node("Unsqueeze", names(k+"m", "one"), names(k+"u")))
-			g.Node = append(g.Node[:len(g.Node)-1], node("NonZero", names(k+"r"), names(k+"z")), node("ReduceMax", names(k+"z"), names(k+"m"), attribute("keepdims", 0)), g.Node[len(g.Node)-1])
+			g.Node = append(g.Node[:len(g.Node)-1], node("NonZero", names(k+"r"), names(k+"z")),
+				node("ReduceMax", names(k+"z"), names(k+"m"), attribute("keepdims", 0)), g.Node[len(g.Node)-1])
 			sum.Input = append(sum.Input, k+"u")
 		}
 		g.Node = append([]*onnxpb.NodeProto{constant("one", ints(0))}, g.Node...)
@@ -58,7 +62,8 @@ func resources() (out []hostile) {
 	}
 	add("40 stages of 32 MiB", "either", stages(40, 4<<20), nil)
 	held := func(n int, each int64) *onnxpb.ModelProto {
-		g := graph(infos{value("x", i64)}, infos{unranked("y", i64)}, constant("a", scalar(0)), constant("c", scalar(1)), constant("e", scalar(each)), node("Add", names("x", "e"), names("n")))
+		g := graph(infos{value("x", i64)}, infos{unranked("y", i64)}, constant("a", scalar(0)), constant("c", scalar(1)),
+			constant("e", scalar(each)), node("Add", names("x", "e"), names("n")))
 		sum := node("SequenceConstruct", nil, names("all"))
 		for i := range n {
 			k := fmt.Sprint("k", i)
@@ -82,16 +87,23 @@ func resources() (out []hostile) {
 	short.Node = append(short.Node, node("SequenceLength", names("s2000"), names("y")))
 	add("2000 inserts into a sequence", "returns i64[]=2001", model(short), nil)
 	grown := body(names("i", "c", "s"), names("c", "t"), node("SequenceInsert", names("s", "x"), names("t")))
-	add("a loop that fills a sequence", "refused ", model(graph(infos{value("x", f32, 1<<14)}, infos{unranked("y", i64)}, node("SequenceConstruct", names("x"), names("s")), constant("m", scalar(100_000)),
-		node("Loop", names("m", "", "s"), names("t"), attribute("body", grown)), node("SequenceLength", names("t"), names("y")))), nil)
+	add("a loop that fills a sequence", "refused ",
+		model(graph(infos{value("x", f32, 1<<14)}, infos{unranked("y", i64)}, node("SequenceConstruct", names("x"), names("s")),
+			constant("m", scalar(100_000)),
+			node("Loop", names("m", "", "s"), names("t"), attribute("body", grown)), node("SequenceLength", names("t"), names("y")))), nil)
 	// An arena each.
 	branches := graph(append(infos{value("c", boolean)}, value("x", f32, 1<<10)), y)
 	last = "x"
 	for i := range 30 {
 		t := func(k string) string { return fmt.Sprint(k, i) }
-		then := body(nil, names(t("tm")), node("Unsqueeze", names(last, "one"), names(t("tc"))), node("Mul", names(last, t("tc")), names(t("tp"))), node("Softmax", names(t("tp")), names(t("ts"))), node("ReduceMax", names(t("ts"), "one"), names(t("tm")), attribute("keepdims", 0)))
-		other := body(nil, names(t("em")), node("Unsqueeze", names(last, "one"), names(t("ec"))), node("Mul", names(last, t("ec")), names(t("ep"))), node("Exp", names(t("ep")), names(t("es"))), node("ReduceMax", names(t("es"), "one"), names(t("em")), attribute("keepdims", 0)))
-		branches.Node = append(branches.Node, node("If", names("c"), names(t("o")), attribute("then_branch", then), attribute("else_branch", other)))
+		then := body(nil, names(t("tm")), node("Unsqueeze", names(last, "one"), names(t("tc"))),
+			node("Mul", names(last, t("tc")), names(t("tp"))), node("Softmax", names(t("tp")), names(t("ts"))),
+			node("ReduceMax", names(t("ts"), "one"), names(t("tm")), attribute("keepdims", 0)))
+		other := body(nil, names(t("em")), node("Unsqueeze", names(last, "one"), names(t("ec"))),
+			node("Mul", names(last, t("ec")), names(t("ep"))), node("Exp", names(t("ep")), names(t("es"))),
+			node("ReduceMax", names(t("es"), "one"), names(t("em")), attribute("keepdims", 0)))
+		branches.Node = append(branches.Node, node("If", names("c"), names(t("o")), attribute("then_branch", then),
+			attribute("else_branch", other)))
 		last = t("o")
 	}
 	branches.Node = append([]*onnxpb.NodeProto{constant("one", ints(1))}, branches.Node...)
@@ -102,7 +114,8 @@ func resources() (out []hostile) {
 	nest := func(depth int, trips int64) *onnxpb.ModelProto {
 		inner := []*onnxpb.NodeProto{node("Neg", names(fmt.Sprint("v", depth)), names(fmt.Sprint("w", depth)))}
 		for d := depth - 1; d >= 0; d-- {
-			b := body(names(fmt.Sprint("i", d+1), fmt.Sprint("c", d+1), fmt.Sprint("v", d+1)), names(fmt.Sprint("d", d+1), fmt.Sprint("w", d+1)),
+			b := body(names(fmt.Sprint("i", d+1), fmt.Sprint("c", d+1), fmt.Sprint("v", d+1)),
+				names(fmt.Sprint("d", d+1), fmt.Sprint("w", d+1)),
 				append(inner, node("Identity", names(fmt.Sprint("c", d+1)), names(fmt.Sprint("d", d+1))))...)
 			inner = []*onnxpb.NodeProto{node("Loop", names("m", "", fmt.Sprint("v", d)), names(fmt.Sprint("w", d)), attribute("body", b))}
 		}
@@ -130,28 +143,35 @@ func resources() (out []hostile) {
 		symbols = append(symbols, fmt.Sprint("n", i))
 		pads = append(pads, 1)
 	}
-	padded := graph(infos{value("x", f32, symbols...)}, y, constant("p", tensor.FromSlice(append(make([]int64, 24), pads...))), node("Pad", names("x", "p"), names("q")), node("Flatten", names("q"), names("f"), attribute("axis", 0)), node("Relu", names("f"), names("y")))
+	padded := graph(infos{value("x", f32, symbols...)}, y, constant("p", tensor.FromSlice(append(make([]int64, 24), pads...))),
+		node("Pad", names("x", "p"), names("q")), node("Flatten", names("q"), names("f"), attribute("axis", 0)),
+		node("Relu", names("f"), names("y")))
 	add("a product of 24 sums", "refused ", model(padded), nil)
 	fib := graph(infos{value("x", f32, "n")}, y)
 	fib.Node = append(fib.Node, node("Concat", names("x", "x"), names("a0"), attribute("axis", 0)))
 	mins := graph(infos{value("x", f32, "n", "m")}, y, constant("one", ints(1)), node("Shape", names("x"), names("t0")))
 	for i := range 60 {
 		a, b := fmt.Sprint("t", i), fmt.Sprint("t", i+1)
-		mins.Node = append(mins.Node, node("Div", names(a, "three"), names(a+"d")), node("Max", names(a, a+"d"), names(a+"m")), node("Add", names(a+"m", "one"), names(b)))
+		mins.Node = append(mins.Node, node("Div", names(a, "three"), names(a+"d")), node("Max", names(a, a+"d"), names(a+"m")),
+			node("Add", names(a+"m", "one"), names(b)))
 	}
 	mins.Node = append([]*onnxpb.NodeProto{constant("three", ints(3))}, mins.Node...)
 	mins.Node = append(mins.Node, node("ConstantOfShape", names("t60"), names("y")))
 	add("a maximum of 60 quotients", "either", model(mins), nil)
 
 	// Strings have a size of their own.
-	text := graph(infos{value("x", f32, 2)}, infos{unranked("y", tensor.String)}, constant("c0", tensor.FromStrings([]string{"ha"})), node("Cast", names("x"), names("t"), attribute("to", 8)), node("StringConcat", names("t", "c0"), names("s0")))
+	text := graph(infos{value("x", f32, 2)}, infos{unranked("y", tensor.String)}, constant("c0", tensor.FromStrings([]string{"ha"})),
+		node("Cast", names("x"), names("t"), attribute("to", 8)), node("StringConcat", names("t", "c0"), names("s0")))
 	for i := range 60 {
 		text.Node = append(text.Node, node("StringConcat", names(fmt.Sprint("s", i), fmt.Sprint("s", i)), names(fmt.Sprint("s", i+1))))
 	}
 	text.Node = append(text.Node, node("Identity", names("s60"), names("y")))
 	add("a string doubled 60 times", "refused memory", model(text), nil)
-	for name, pattern := range map[string]string{"nested stars": "(a*)*b", "repeats": "((a{1,100}){1,10})*b", "huge repeats": "(((a{1000}){1000}){1000})", "bomb": "(x+x+)+y", "not closed": "(((", "back reference": "(a)\\1"} {
-		m := model(graph(infos{value("x", f32, 2)}, infos{unranked("y", boolean)}, node("Cast", names("x"), names("t"), attribute("to", 8)), node("RegexFullMatch", names("t"), names("y"), attribute("pattern", pattern))))
+	for name, pattern := range map[string]string{"nested stars": "(a*)*b", "repeats": "((a{1,100}){1,10})*b",
+		"huge repeats": "(((a{1000}){1000}){1000})", "bomb": "(x+x+)+y", "not closed": "(((", "back reference": "(a)\\1"} {
+		m := model(graph(infos{value("x", f32, 2)}, infos{unranked("y", boolean)},
+			node("Cast", names("x"), names("t"), attribute("to", 8)),
+			node("RegexFullMatch", names("t"), names("y"), attribute("pattern", pattern))))
 		add("pattern: "+name, "either", m, nil)
 	}
 	return out

@@ -46,34 +46,45 @@ func schemas() (out []hostile) {
 	add("TopK by a float", "refused operand 1", node("TopK", names("x", "x"), names("y", "i")))
 	add("TopK without indices", "refused results", constant("k", ints(1)), node("TopK", names("x", "k"), y))
 	add("Loop by a float", "refused ", node("Loop", names("x", "", "x"), y, attribute("body", body(names("i", "c", "v"), names("c", "v")))))
-	for op, a := range map[string]string{"Concat": "axis", "Cast": "to", "DepthToSpace": "blocksize", "MaxPool": "kernel_shape", "LRN": "size"} {
+	for op, a := range map[string]string{"Concat": "axis", "Cast": "to", "DepthToSpace": "blocksize", "MaxPool": "kernel_shape",
+		"LRN": "size"} {
 		add(op+" without "+a, "refused "+a, node(op, names("x"), y))
 	}
-	for _, a := range []*onnxpb.AttributeProto{attribute("axis", 1.5), attribute("axis", "1"), attribute("axis", []int64{1}), attribute("axis", ints(1)),
+	for _, a := range []*onnxpb.AttributeProto{attribute("axis", 1.5), attribute("axis", "1"), attribute("axis", []int64{1}),
+		attribute("axis", ints(1)),
 		attribute("axis", body(nil, nil)), attribute("Axis", 1), attribute("axes", 1), attribute("axis ", 1), attribute("axis\x00", 1)} {
 		add(fmt.Sprintf("Softmax with %q as %v", a.Name, a.Type), "refused ", node("Softmax", names("x"), y, a))
 	}
-	add("an attribute of both kinds", "refused ", node("Softmax", names("x"), y, &onnxpb.AttributeProto{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 1, F: 2}))
+	add("an attribute of both kinds", "refused ",
+		node("Softmax", names("x"), y, &onnxpb.AttributeProto{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 1, F: 2}))
 	add("an attribute twice", "refused ", node("Softmax", names("x"), y, attribute("axis", 0), attribute("axis", 1)))
 	add("an attribute without a type", "refused ", node("Softmax", names("x"), y, &onnxpb.AttributeProto{Name: "axis", I: 1}))
 	add("an attribute of type 99", "refused ", node("Softmax", names("x"), y, &onnxpb.AttributeProto{Name: "axis", Type: 99, I: 1}))
 	add("an attribute of type −1", "refused ", node("Softmax", names("x"), y, &onnxpb.AttributeProto{Name: "axis", Type: -1, I: 1}))
-	add("a reference outside of a function", "refused ", node("Softmax", names("x"), y, &onnxpb.AttributeProto{Name: "axis", Type: onnxpb.AttributeProto_INT, RefAttrName: "a"}))
+	add("a reference outside of a function", "refused ",
+		node("Softmax", names("x"), y, &onnxpb.AttributeProto{Name: "axis", Type: onnxpb.AttributeProto_INT, RefAttrName: "a"}))
 	add("Constant of nothing", "refused ", node("Constant", nil, names("c")), node("Add", names("x", "c"), y))
-	add("Constant of two", "refused ", node("Constant", nil, names("c"), attribute("value_float", 1.0), attribute("value_int", 1)), node("Add", names("x", "c"), y))
-	add("Constant with an operand", "refused ", node("Constant", names("x"), names("c"), attribute("value_float", 1.0)), node("Add", names("x", "c"), y))
+	add("Constant of two", "refused ", node("Constant", nil, names("c"), attribute("value_float", 1.0), attribute("value_int", 1)),
+		node("Add", names("x", "c"), y))
+	add("Constant with an operand", "refused ", node("Constant", names("x"), names("c"), attribute("value_float", 1.0)),
+		node("Add", names("x", "c"), y))
 	add("Constant that nothing reads, of nothing", "refused ", node("Constant", nil, names("c")), node("Relu", names("x"), y))
 	for _, mode := range []string{"", "Nearest", "bicubic", "linear\x00", "cubic "} {
-		out = append(out, of(fmt.Sprintf("Resize by %q", mode), "refused ", one(f32, f32, []any{1, 1, 2, 2}, constant("s", tensor.FromSlice([]float32{1, 1, 2, 2})),
-			node("Resize", names("x", "", "s"), y, attribute("mode", mode)))))
-		add(fmt.Sprintf("Pad by %q", mode), "refused ", constant("p", ints(0, 1, 0, 1)), node("Pad", names("x", "p"), y, attribute("mode", mode)))
-		add(fmt.Sprintf("BitShift to %q", mode), "refused ", node("Cast", names("x"), names("u"), attribute("to", 13)), node("BitShift", names("u", "u"), names("v"), attribute("direction", mode)),
+		out = append(out, of(fmt.Sprintf("Resize by %q", mode), "refused ",
+			one(f32, f32, []any{1, 1, 2, 2}, constant("s", tensor.FromSlice([]float32{1, 1, 2, 2})),
+				node("Resize", names("x", "", "s"), y, attribute("mode", mode)))))
+		add(fmt.Sprintf("Pad by %q", mode), "refused ", constant("p", ints(0, 1, 0, 1)),
+			node("Pad", names("x", "p"), y, attribute("mode", mode)))
+		add(fmt.Sprintf("BitShift to %q", mode), "refused ", node("Cast", names("x"), names("u"), attribute("to", 13)),
+			node("BitShift", names("u", "u"), names("v"), attribute("direction", mode)),
 			node("Cast", names("v"), y, attribute("to", 1)))
 		add(fmt.Sprintf("Einsum of %q", mode), "either", node("Einsum", names("x"), y, attribute("equation", mode)))
-		out = append(out, of(fmt.Sprintf("AveragePool padded by %q", mode), "refused ", one(f32, f32, []any{1, 1, 4, 4}, node("AveragePool", names("x"), y,
-			attribute("kernel_shape", []int64{2, 2}), attribute("auto_pad", mode)))))
+		out = append(out, of(fmt.Sprintf("AveragePool padded by %q", mode), "refused ",
+			one(f32, f32, []any{1, 1, 4, 4}, node("AveragePool", names("x"), y,
+				attribute("kernel_shape", []int64{2, 2}), attribute("auto_pad", mode)))))
 	}
-	for _, equation := range []string{"ij->", "ij->k", "i->i", "ijk->i", "ij,jk->ik", "->", "ij->ii", "i...j...->", "ij->iji", "12->2", "ij-", "ij->j->i", ".ij->i", "…", ",", "ij,"} {
+	for _, equation := range []string{"ij->", "ij->k", "i->i", "ijk->i", "ij,jk->ik", "->", "ij->ii", "i...j...->", "ij->iji", "12->2",
+		"ij-", "ij->j->i", ".ij->i", "…", ",", "ij,"} {
 		add(fmt.Sprintf("Einsum of %q", equation), "either", node("Einsum", names("x"), y, attribute("equation", equation)))
 	}
 	return out
@@ -82,9 +93,11 @@ func schemas() (out []hostile) {
 // trees: tables that refer to each other.
 func trees() (out []hostile) {
 	regressor := func(name, want string, change func(a map[string]any)) {
-		a := map[string]any{"n_targets": 1, "nodes_treeids": []int64{0, 0, 0}, "nodes_nodeids": []int64{0, 1, 2}, "nodes_featureids": []int64{0, 0, 0}, "nodes_modes": []string{"BRANCH_LEQ", "LEAF", "LEAF"},
+		a := map[string]any{"n_targets": 1, "nodes_treeids": []int64{0, 0, 0}, "nodes_nodeids": []int64{0, 1, 2},
+			"nodes_featureids": []int64{0, 0, 0}, "nodes_modes": []string{"BRANCH_LEQ", "LEAF", "LEAF"},
 			"nodes_values": []float32{0.5, 0, 0}, "nodes_truenodeids": []int64{1, 0, 0}, "nodes_falsenodeids": []int64{2, 0, 0},
-			"target_treeids": []int64{0, 0}, "target_nodeids": []int64{1, 2}, "target_ids": []int64{0, 0}, "target_weights": []float32{3, 4}}
+			"target_treeids": []int64{0, 0}, "target_nodeids": []int64{1, 2}, "target_ids": []int64{0, 0},
+			"target_weights": []float32{3, 4}}
 		change(a)
 		n := node("TreeEnsembleRegressor", names("x"), names("y"))
 		n.Domain = "ai.onnx.ml"
@@ -100,7 +113,8 @@ func trees() (out []hostile) {
 	regressor("circle", "refused ways", set("nodes_truenodeids", []int64{0, 0, 0}))
 	regressor("longer circle", "refused ways", func(a map[string]any) {
 		a["target_nodeids"] = []int64{2, 2}
-		a["nodes_modes"], a["nodes_truenodeids"], a["nodes_falsenodeids"] = []string{"BRANCH_LEQ", "BRANCH_LEQ", "LEAF"}, []int64{1, 0, 0}, []int64{2, 2, 0}
+		a["nodes_modes"], a["nodes_truenodeids"], a["nodes_falsenodeids"] = []string{"BRANCH_LEQ", "BRANCH_LEQ", "LEAF"},
+			[]int64{1, 0, 0}, []int64{2, 2, 0}
 	})
 	regressor("child that is not there", "refused leads", set("nodes_falsenodeids", []int64{7, 0, 0}))
 	regressor("negative child", "refused leads", set("nodes_falsenodeids", []int64{-1, 0, 0}))
@@ -145,19 +159,23 @@ func declarations() (out []hostile) {
 	add("value that is not there", "returns f32[2,3]", between(value("ghost", i64, 7)))
 	add("output said to be a sequence", "returns f32[2,3]", model(graph(x, infos{sequenceOf("y", f32)}, relu)))
 	add("output said to be a tensor", "either", model(graph(x, y, node("SequenceConstruct", names("x"), names("y")))))
-	add("sequence of another type", "either", model(graph(x, infos{sequenceOf("y", i64)}, node("SequenceConstruct", names("x"), names("y")))))
+	add("sequence of another type", "either",
+		model(graph(x, infos{sequenceOf("y", i64)}, node("SequenceConstruct", names("x"), names("y")))))
 	add("output twice", "either", model(graph(x, append(infos{unranked("y", f32)}, y...), relu)))
 	add("output without a name", "refused ", model(graph(x, infos{unranked("", f32)}, relu)))
 	add("input without a name", "refused ", model(graph(append(infos{value("", f32, 2)}, x...), y, relu)))
-	add("a map as input", "refused ", model(graph(append(infos{typed("m", &onnxpb.TypeProto{Value: &onnxpb.TypeProto_MapType{MapType: &onnxpb.TypeProto_Map{KeyType: 7}}})}, x...), y, relu)))
-	add("a sparse tensor as input", "refused ", model(graph(append(infos{typed("m", &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SparseTensorType{
-		SparseTensorType: &onnxpb.TypeProto_SparseTensor{ElemType: 1}}})}, x...), y, relu)))
+	add("a map as input", "refused ", model(graph(append(infos{typed("m",
+		&onnxpb.TypeProto{Value: &onnxpb.TypeProto_MapType{MapType: &onnxpb.TypeProto_Map{KeyType: 7}}})}, x...), y, relu)))
+	add("a sparse tensor as input", "refused ",
+		model(graph(append(infos{typed("m", &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SparseTensorType{
+			SparseTensorType: &onnxpb.TypeProto_SparseTensor{ElemType: 1}}})}, x...), y, relu)))
 	nested := &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: 1}}}
 	for range 20 {
 		nested = &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{ElemType: nested}}}
 	}
 	add("sequences of sequences", "either", model(graph(append(infos{typed("m", nested)}, x...), y, relu)))
-	add("a sequence of nothing", "refused m", model(graph(append(infos{typed("m", &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{}}})}, x...), y, relu)))
+	add("a sequence of nothing", "refused m",
+		model(graph(append(infos{typed("m", &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{}}})}, x...), y, relu)))
 	weighted := func(declared *onnxpb.ValueInfoProto) *onnxpb.ModelProto {
 		m := model(graph(append(infos{declared}, x...), y, node("Add", names("x", "w"), names("y"))))
 		m.Graph.Initializer = []*onnxpb.TensorProto{onnx.FromTensor("w", tensor.New(f32, 3))}
@@ -174,7 +192,8 @@ func declarations() (out []hostile) {
 	made.Graph.Node = append(made.Graph.Node, node("Neg", names("x"), names("w")))
 	add("weight that a node makes", "refused w", made)
 	sparse := func(want, name string, change func(*onnxpb.SparseTensorProto)) {
-		sp := &onnxpb.SparseTensorProto{Dims: []int64{3}, Values: onnx.FromTensor("w", tensor.FromSlice([]float32{5, 6})), Indices: onnx.FromTensor("", ints(0, 2))}
+		sp := &onnxpb.SparseTensorProto{Dims: []int64{3}, Values: onnx.FromTensor("w", tensor.FromSlice([]float32{5, 6})),
+			Indices: onnx.FromTensor("", ints(0, 2))}
 		change(sp)
 		m := model(graph(x, y, node("Add", names("x", "w"), names("y"))))
 		m.Graph.SparseInitializer = []*onnxpb.SparseTensorProto{sp}
@@ -182,8 +201,10 @@ func declarations() (out []hostile) {
 		if sp.Values == nil {
 			return
 		}
-		c := node("Constant", nil, names("w"), &onnxpb.AttributeProto{Name: "sparse_value", Type: onnxpb.AttributeProto_SPARSE_TENSOR, SparseTensor: sp})
-		add("sparse constant: "+name, strings.Replace(want, " w", " sparse", 1), model(graph(x, y, c, node("Add", names("x", "w"), names("y")))))
+		c := node("Constant", nil, names("w"), &onnxpb.AttributeProto{Name: "sparse_value", Type: onnxpb.AttributeProto_SPARSE_TENSOR,
+			SparseTensor: sp})
+		add("sparse constant: "+name, strings.Replace(want, " w", " sparse", 1),
+			model(graph(x, y, c, node("Add", names("x", "w"), names("y")))))
 	}
 	sparse("returns f32[2,3]=5,0,6,5,0,6", "in order", func(*onnxpb.SparseTensorProto) {})
 	sparse("refused w", "index beyond", func(s *onnxpb.SparseTensorProto) { s.Indices = onnx.FromTensor("", ints(0, 3)) })
@@ -219,7 +240,8 @@ func weightData() (out []hostile) {
 	weight := func(name, want string, t *onnxpb.TensorProto) {
 		t.Name = "w"
 		for place, m := range map[string]*onnxpb.ModelProto{
-			"read":   model(graph(infos{value("x", f32, 1)}, y, node("Cast", names("w"), names("c"), attribute("to", 1)), node("Add", names("x", "c"), names("y")))),
+			"read": model(graph(infos{value("x", f32, 1)}, y, node("Cast", names("w"), names("c"), attribute("to", 1)),
+				node("Add", names("x", "c"), names("y")))),
 			"unread": model(graph(infos{value("x", f32, 1)}, y, node("Relu", names("x"), names("y")))),
 		} {
 			m.Graph.Initializer = []*onnxpb.TensorProto{t}
@@ -238,7 +260,8 @@ func weightData() (out []hostile) {
 	weight("int16 of −32767", "returns f32[1]=-3.277e+04", in32(tensor.I16, -32767))
 	weight("bool of 0 and 1", "returns f32[2]=0,1", in32(boolean, 0, 1))
 	weight("float16 of 1", "returns f32[1]=1", in32(tensor.F16, 0x3c00))
-	for d, v := range map[tensor.DType][]int32{tensor.I8: {128, 200, 300, -129, 1 << 30}, tensor.U8: {-1, 256, math.MinInt32}, tensor.I16: {32768, -32769, 65535},
+	for d, v := range map[tensor.DType][]int32{tensor.I8: {128, 200, 300, -129, 1 << 30}, tensor.U8: {-1, 256, math.MinInt32},
+		tensor.I16: {32768, -32769, 65535},
 		tensor.U16: {-1, 65536}, tensor.F16: {65536}, tensor.BF16: {1 << 20}, tensor.F8E4M3FN: {256}, tensor.I4: {256}, tensor.U4: {-129}} {
 		for _, n := range v {
 			weight(fmt.Sprintf("%v of %d", d, n), "refused w", in32(d, n))
@@ -251,15 +274,21 @@ func weightData() (out []hostile) {
 		}
 		size := max(1, d.Bytes(3))
 		if d != tensor.String {
-			weight(fmt.Sprintf("%v, a byte too few", d), "refused w", &onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(d), RawData: make([]byte, size-1)})
-			weight(fmt.Sprintf("%v, a byte too many", d), "refused w", &onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(d), RawData: make([]byte, size+1)})
+			weight(fmt.Sprintf("%v, a byte too few", d), "refused w",
+				&onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(d), RawData: make([]byte, size-1)})
+			weight(fmt.Sprintf("%v, a byte too many", d), "refused w",
+				&onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(d), RawData: make([]byte, size+1)})
 		}
 		weight(fmt.Sprintf("%v in the wrong field", d), "refused w", wrongField(d))
-		weight(fmt.Sprintf("%v in raw_data and a field", d), "refused w", &onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(d), RawData: make([]byte, size), Int32Data: []int32{0, 0, 0}})
+		weight(fmt.Sprintf("%v in raw_data and a field", d), "refused w",
+			&onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(d), RawData: make([]byte, size), Int32Data: []int32{0, 0, 0}})
 	}
-	weight("strings in raw_data", "refused w", &onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(tensor.String), RawData: []byte("abc")})
-	weight("one string of three", "refused w", &onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(tensor.String), StringData: [][]byte{[]byte("a")}})
-	weight("in segments", "refused w", &onnxpb.TensorProto{Dims: []int64{1}, DataType: 1, RawData: make([]byte, 4), Segment: &onnxpb.TensorProto_Segment{}})
+	weight("strings in raw_data", "refused w", &onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(tensor.String),
+		RawData: []byte("abc")})
+	weight("one string of three", "refused w", &onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(tensor.String),
+		StringData: [][]byte{[]byte("a")}})
+	weight("in segments", "refused w", &onnxpb.TensorProto{Dims: []int64{1}, DataType: 1, RawData: make([]byte, 4),
+		Segment: &onnxpb.TensorProto_Segment{}})
 	weight("data location 7", "refused w", &onnxpb.TensorProto{Dims: []int64{1}, DataType: 1, RawData: make([]byte, 4), DataLocation: 7})
 	return out
 }

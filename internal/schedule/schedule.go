@@ -79,7 +79,8 @@ const (
 
 func newScheduler(p *Program) *scheduler {
 	n := len(p.Reads)
-	s := &scheduler{Program: p, order: identity(n), at: identity(n), live: make([]int64, n), need: make([]int64, n), budget: budgetBase + budgetPerStep*n}
+	s := &scheduler{Program: p, order: identity(n), at: identity(n), live: make([]int64, n), need: make([]int64, n), budget: budgetBase +
+		budgetPerStep*n}
 	s.index()
 	s.mem = memory{Program: p, left: make([]int32, len(p.Bytes))}
 	for b := range p.Bytes {

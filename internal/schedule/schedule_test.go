@@ -142,7 +142,8 @@ func seeded(seed uint64) func(lo, hi int, label string) int {
 
 func TestOrderIsTheBestOfSmallPrograms(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		p := drawProgram(func(lo, hi int, label string) int { return rapid.IntRange(lo, hi).Draw(rt, label) }, rapid.IntRange(0, 7).Draw(rt, "steps"))
+		p := drawProgram(func(lo, hi int, label string) int { return rapid.IntRange(lo, hi).Draw(rt, label) },
+			rapid.IntRange(0, 7).Draw(rt, "steps"))
 		s := newScheduler(p)
 		require.Equal(rt, peak(p, identity(len(p.Reads))), s.peak())
 		require.LessOrEqual(rt, peak(p, Order(p)), s.peak())

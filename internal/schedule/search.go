@@ -31,7 +31,8 @@ func (s *scheduler) exact(g segment, budget int) bool {
 	s.budget -= budget
 	for budget > 0 && s.highest(g) > s.floor {
 		before := s.highest(g)
-		x := &search{memory: s.enter(g), steps: slices.Clone(s.order[g.from:g.to]), limit: before - 1, budget: &budget, failed: map[uint64]struct{}{}}
+		x := &search{memory: s.enter(g), steps: slices.Clone(s.order[g.from:g.to]), limit: before - 1, budget: &budget,
+			failed: map[uint64]struct{}{}}
 		x.after = s.dependencies(g)
 		if !x.complete(0) {
 			break

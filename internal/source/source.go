@@ -66,13 +66,16 @@ func (s *Compiled) restore(g *ir.Graph) error {
 		case ir.Custom:
 			i := slices.IndexFunc(s.ops, func(d *ir.OpDef) bool { return d.Name == op.Name })
 			if i < 0 {
-				return engine.WithKind(engine.ErrUnsupportedOp, fmt.Errorf("unsupported operator %s at node %s: define a custom operator of that name", op.Name, n.Label()))
+				return engine.WithKind(engine.ErrUnsupportedOp,
+					fmt.Errorf("unsupported operator %s at node %s: define a custom operator of that name", op.Name, n.Label()))
 			}
 			op.Def = s.ops[i]
 			n.Op = op
 		case ops.Deferred:
 			if s.lowering == nil {
-				return engine.WithKind(engine.ErrUnsupportedOp, fmt.Errorf("operator %s at node %s takes its form from the data of a run: open the file with package rlxc, which translates it then", op, n.Label()))
+				return engine.WithKind(engine.ErrUnsupportedOp,
+					fmt.Errorf("operator %s at node %s takes its form from the data of a run: open the file with package rlxc, which "+
+						"translates it then", op, n.Label()))
 			}
 			op.Lowering = s.lowering
 			n.Op = op

@@ -46,7 +46,8 @@ type Row struct {
 	// LateReads is the number of steps after its own during which the kernel may still read its operands (deferred host
 	// kernels, asynchronous copies).
 	LateReads func(n *ir.Node) int
-	// TakesStored says of a node that the kernel runs whether it packs operand i, which a Dequantize or a Cast widens, as constants hold it:
+	// TakesStored says of a node that the kernel runs whether it packs operand i, which a Dequantize or a Cast widens, as constants hold
+	// it:
 	// as codes or 16-bit floats. nil: of none.
 	TakesStored func(n *ir.Node, i int) bool
 	// ReadsPacked reports whether the kernel of an attention whose queries, keys and values are parts of one buffer reads that

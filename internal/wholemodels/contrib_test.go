@@ -124,7 +124,8 @@ func TestContribErrors(t *testing.T) {
 	}{
 		{"scale 0", "matmul_integer_to_float_i8", weight(3, tensor.Scalar(float32(0))), "operand 3: scale 0 is 0"},
 		{"scale NaN", "dynamic_quantize_matmul_i8", weight(2, tensor.Scalar(nan)), "operand 2: scale 0 is NaN"},
-		{"scales of the wrong length", "dynamic_quantize_matmul_i8_columns", weight(2, tensor.FromSlice([]float32{1, 2, 3})), "operand 2 is f32[3] for 7 columns"},
+		{"scales of the wrong length", "dynamic_quantize_matmul_i8_columns", weight(2, tensor.FromSlice([]float32{1, 2, 3})),
+			"operand 2 is f32[3] for 7 columns"},
 		{"zero point of another type", "dynamic_quantize_matmul_i8", weight(3, tensor.Scalar(uint8(1))), "uint8"},
 		{"block_size that is no power of two", "matmul_nbits_4_0", attribute("block_size", 24), "block_size = 24"},
 		{"quantised values that do not fit", "matmul_nbits_4_0", attribute("block_size", 32), "operand 1, B, has"},

@@ -63,7 +63,8 @@ func (b *batch) next(tokens [][]int64, padding []int, written [][]int64) ([]int6
 			mask.SetInt64(t*b.read+i, 1)
 		}
 	}
-	known := rlxc.Tensors{"input_ids": ids, "position_ids": positions, "attention_mask": mask, "use_cache_branch": tensor.FromSlice([]bool{b.read > n}, 1)}
+	known := rlxc.Tensors{"input_ids": ids, "position_ids": positions, "attention_mask": mask,
+		"use_cache_branch": tensor.FromSlice([]bool{b.read > n}, 1)}
 	if b.encoder != nil {
 		known["encoder_hidden_states"] = b.encoder
 		known["encoder_attention_mask"] = tensor.New(tensor.I64, b.encoder.Shape()[:2]...)
@@ -122,7 +123,8 @@ func (g generation) generates(t *testing.T, p *rlxc.Program) {
 	growing := reflect.ValueOf(b.cache).Elem().FieldByName("growing")
 	require.Positive(t, growing.Len())
 	for i := range growing.Len() {
-		require.True(t, growing.Index(i).Elem().FieldByName("engine").Elem().FieldByName("next").IsNil(), "cache %d has had another buffer", i)
+		require.True(t, growing.Index(i).Elem().FieldByName("engine").Elem().FieldByName("next").IsNil(),
+			"cache %d has had another buffer", i)
 	}
 }
 

@@ -21,72 +21,94 @@ import (
 // exports are whole models beyond BERT by PyTorch's two exporters (models/scripts/beyond.py), with the steps that are left
 // of them at -O 2.
 var exports = map[string]string{
-	"alibi-dynamo-20":       "1 add, 1 attention, 1 gather, 2 layernorm, 2 map, 4 matmul, 1 mul, 1 range",
-	"alibi-legacy-17":       "1 add, 1 attention, 1 gather, 2 layernorm, 2 map, 4 matmul, 1 mul, 1 range",
-	"deberta-dynamo-20":     "2 attention, 1 cast, 1 embedding, 4 gather_elements, 4 layernorm, 7 map, 16 matmul, 1 mul, 1 range, 1 sub, 4 tile",
-	"deberta-legacy-17":     "2 attention, 1 cast, 1 embedding, 4 gather_elements, 4 layernorm, 7 map, 16 matmul, 1 mul, 1 range, 1 sub, 4 tile",
-	"modernbert-dynamo-20":  "2 attention, 2 cast, 2 cos, 1 embedding, 4 layernorm, 4 map, 8 matmul, 2 mul, 1 range, 4 rotary, 2 sin, 1 where",
-	"modernbert-legacy-17":  "2 attention, 2 cast, 2 cos, 1 embedding, 4 layernorm, 2 map, 8 matmul, 2 mul, 1 range, 4 rotary, 2 sin, 1 where",
-	"mpnet-dynamo-20":       "1 add, 2 attention, 1 cumsum, 1 embedding, 1 gather, 4 layernorm, 5 map, 8 matmul, 1 range",
-	"mpnet-legacy-17":       "1 add, 2 attention, 1 cumsum, 1 embedding, 1 gather, 4 layernorm, 5 map, 8 matmul, 1 range",
-	"clip-image-dynamo-20":  "1 add, 2 attention, 1 concat, 6 layernorm, 10 matmul",
-	"clip-image-dynamo-23":  "1 add, 2 attention, 1 concat, 6 layernorm, 10 matmul",
-	"clip-image-legacy-17":  "1 add, 2 attention, 1 concat, 6 layernorm, 10 matmul",
-	"clip-text-dynamo-20":   "1 add, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 1 less_or_equal, 1 map, 9 matmul, 2 range",
-	"clip-text-dynamo-23":   "1 add, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 9 matmul, 1 range",
-	"clip-text-legacy-17":   "1 add, 1 argmax, 2 attention, 2 cast, 1 dims, 2 gather, 5 layernorm, 1 map, 9 matmul, 1 range",
-	"gpt2-dynamo-20":        "1 add, 2 attention, 1 cast, 4 concat, 1 dims, 2 gather, 5 layernorm, 1 less_or_equal, 1 map, 9 matmul, 2 range",
-	"gpt2-dynamo-23":        "2 attention, 1 cast, 4 concat, 2 gather, 5 layernorm, 9 matmul",
-	"gpt2-legacy-17":        "1 add, 2 attention, 1 cast, 4 concat, 1 dims, 3 gather, 5 layernorm, 9 matmul, 1 mul, 2 range",
-	"llama-dynamo-20":       "1 add, 2 attention, 2 cast, 4 concat, 1 cos, 1 dims, 1 gather, 5 layernorm, 1 less_or_equal, 1 map, 15 matmul, 3 mul, 2 range, 4 rotary, 1 sin",
-	"llama-dynamo-23":       "2 attention, 2 cast, 4 concat, 1 cos, 1 gather, 5 layernorm, 15 matmul, 3 mul, 4 rotary, 1 sin",
-	"llama-legacy-17":       "1 add, 2 attention, 2 cast, 4 concat, 1 cos, 1 dims, 2 gather, 5 layernorm, 15 matmul, 4 mul, 2 range, 4 rotary, 1 sin",
-	"qwen2-dynamo-20":       "1 add, 2 attention, 2 cast, 4 concat, 1 cos, 1 dims, 1 gather, 5 layernorm, 1 less_or_equal, 1 map, 15 matmul, 3 mul, 2 range, 4 rotary, 1 sin",
-	"qwen2-legacy-17":       "1 add, 2 attention, 2 cast, 4 concat, 1 cos, 1 dims, 2 gather, 5 layernorm, 15 matmul, 4 mul, 2 range, 4 rotary, 1 sin",
-	"lstm-dynamo-18":        "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
-	"lstm-legacy-17":        "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
-	"resnet-dynamo-18":      "5 conv, 2 map, 8 matmul, 1 pad, 1 reduce_mean, 3 relu",
-	"resnet-legacy-17":      "5 conv, 2 map, 8 matmul, 1 pad, 1 reduce_mean, 3 relu",
-	"t5-dynamo-20":          "1 add, 2 attention, 2 gather, 5 layernorm, 2 map, 10 matmul, 2 mul, 1 range, 1 sub",
-	"t5-dynamo-23":          "1 add, 2 attention, 2 gather, 5 layernorm, 2 map, 10 matmul, 2 mul, 1 range, 1 sub",
-	"t5-legacy-17":          "1 add, 2 attention, 2 gather, 5 layernorm, 2 map, 10 matmul, 2 mul, 1 range, 1 sub",
-	"vit-dynamo-20":         "1 add, 2 attention, 1 concat, 5 layernorm, 10 matmul",
-	"vit-dynamo-23":         "1 add, 2 attention, 1 concat, 5 layernorm, 10 matmul",
-	"vit-legacy-17":         "1 add, 2 attention, 1 concat, 5 layernorm, 10 matmul",
-	"whisper-dynamo-20":     "1 add, 2 attention, 2 conv, 5 layernorm, 8 matmul",
-	"whisper-dynamo-23":     "1 add, 2 attention, 2 conv, 5 layernorm, 8 matmul",
-	"whisper-legacy-17":     "1 add, 2 attention, 2 conv, 5 layernorm, 8 matmul",
-	"yolo-dynamo-20":        "1 add, 14 concat, 14 conv, 2 gather_nd, 16 map, 12 matmul, 2 mul, 1 onnx.NonMaxSuppression, 3 pad, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
-	"yolo-legacy-17":        "1 add, 12 concat, 14 conv, 1 dims, 2 gather, 19 map, 12 matmul, 3 mul, 1 onnx.NonMaxSuppression, 3 pad, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
-	"bge-m3-dynamo-20":      "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
-	"bge-m3-legacy-17":      "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
-	"bigbird-dynamo-20":     "2 attention, 1 embedding, 4 layernorm, 1 map, 8 matmul",
-	"bigbird-legacy-17":     "2 attention, 1 embedding, 4 layernorm, 1 map, 8 matmul",
-	"colbert-dynamo-20":     "2 attention, 1 cast, 1 clamp, 1 div, 1 embedding, 4 layernorm, 1 map, 9 matmul, 1 mul, 1 reduce_l2",
-	"colbert-legacy-17":     "2 attention, 1 cast, 1 clamp, 1 div, 1 embedding, 4 layernorm, 1 map, 9 matmul, 1 mul, 1 reduce_l2",
-	"convnext-legacy-17":    "8 conv, 10 layernorm, 11 matmul, 1 reduce_mean",
-	"encodec-legacy-17":     "1 add, 6 argmax, 39 concat, 16 conv, 14 dims, 8 elu, 11 gather, 32 map, 14 matmul, 12 mul, 2 onnx.LSTM, 12 reduce_sum, 18 rlxc.Deferred, 5 sub",
-	"funnel-dynamo-20":      "10 add, 3 concat, 1 embedding, 6 layernorm, 5 map, 30 matmul, 8 mul, 1 onnx.AveragePool, 1 pad, 6 scatter_nd, 3 softmax, 2 sub, 1 where",
-	"funnel-legacy-17":      "10 add, 6 concat, 2 cos, 1 embedding, 3 gather_elements, 6 layernorm, 7 map, 33 matmul, 7 mul, 1 onnx.AveragePool, 2 pad, 2 sin, 3 softmax, 1 tile, 1 where",
+	"alibi-dynamo-20": "1 add, 1 attention, 1 gather, 2 layernorm, 2 map, 4 matmul, 1 mul, 1 range",
+	"alibi-legacy-17": "1 add, 1 attention, 1 gather, 2 layernorm, 2 map, 4 matmul, 1 mul, 1 range",
+	"deberta-dynamo-20": "2 attention, 1 cast, 1 embedding, 4 gather_elements, 4 layernorm, 7 map, 16 matmul, 1 mul, 1 range, 1 " +
+		"sub, 4 tile",
+	"deberta-legacy-17": "2 attention, 1 cast, 1 embedding, 4 gather_elements, 4 layernorm, 7 map, 16 matmul, 1 mul, 1 range, 1 " +
+		"sub, 4 tile",
+	"modernbert-dynamo-20": "2 attention, 2 cast, 2 cos, 1 embedding, 4 layernorm, 4 map, 8 matmul, 2 mul, 1 range, 4 rotary, 2 sin, 1 " +
+		"where",
+	"modernbert-legacy-17": "2 attention, 2 cast, 2 cos, 1 embedding, 4 layernorm, 2 map, 8 matmul, 2 mul, 1 range, 4 rotary, 2 sin, 1 " +
+		"where",
+	"mpnet-dynamo-20":      "1 add, 2 attention, 1 cumsum, 1 embedding, 1 gather, 4 layernorm, 5 map, 8 matmul, 1 range",
+	"mpnet-legacy-17":      "1 add, 2 attention, 1 cumsum, 1 embedding, 1 gather, 4 layernorm, 5 map, 8 matmul, 1 range",
+	"clip-image-dynamo-20": "1 add, 2 attention, 1 concat, 6 layernorm, 10 matmul",
+	"clip-image-dynamo-23": "1 add, 2 attention, 1 concat, 6 layernorm, 10 matmul",
+	"clip-image-legacy-17": "1 add, 2 attention, 1 concat, 6 layernorm, 10 matmul",
+	"clip-text-dynamo-20": "1 add, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 1 less_or_equal, 1 " +
+		"map, 9 matmul, 2 range",
+	"clip-text-dynamo-23": "1 add, 1 argmax, 2 attention, 2 cast, 1 concat, 1 gather, 1 gather_nd, 5 layernorm, 9 matmul, 1 range",
+	"clip-text-legacy-17": "1 add, 1 argmax, 2 attention, 2 cast, 1 dims, 2 gather, 5 layernorm, 1 map, 9 matmul, 1 range",
+	"gpt2-dynamo-20": "1 add, 2 attention, 1 cast, 4 concat, 1 dims, 2 gather, 5 layernorm, 1 less_or_equal, 1 map, 9 matmul, 2 " +
+		"range",
+	"gpt2-dynamo-23": "2 attention, 1 cast, 4 concat, 2 gather, 5 layernorm, 9 matmul",
+	"gpt2-legacy-17": "1 add, 2 attention, 1 cast, 4 concat, 1 dims, 3 gather, 5 layernorm, 9 matmul, 1 mul, 2 range",
+	"llama-dynamo-20": "1 add, 2 attention, 2 cast, 4 concat, 1 cos, 1 dims, 1 gather, 5 layernorm, 1 less_or_equal, 1 map, 15 " +
+		"matmul, 3 mul, 2 range, 4 rotary, 1 sin",
+	"llama-dynamo-23": "2 attention, 2 cast, 4 concat, 1 cos, 1 gather, 5 layernorm, 15 matmul, 3 mul, 4 rotary, 1 sin",
+	"llama-legacy-17": "1 add, 2 attention, 2 cast, 4 concat, 1 cos, 1 dims, 2 gather, 5 layernorm, 15 matmul, 4 mul, 2 range, 4 " +
+		"rotary, 1 sin",
+	"qwen2-dynamo-20": "1 add, 2 attention, 2 cast, 4 concat, 1 cos, 1 dims, 1 gather, 5 layernorm, 1 less_or_equal, 1 map, 15 " +
+		"matmul, 3 mul, 2 range, 4 rotary, 1 sin",
+	"qwen2-legacy-17": "1 add, 2 attention, 2 cast, 4 concat, 1 cos, 1 dims, 2 gather, 5 layernorm, 15 matmul, 4 mul, 2 range, 4 " +
+		"rotary, 1 sin",
+	"lstm-dynamo-18":    "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
+	"lstm-legacy-17":    "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
+	"resnet-dynamo-18":  "5 conv, 2 map, 8 matmul, 1 pad, 1 reduce_mean, 3 relu",
+	"resnet-legacy-17":  "5 conv, 2 map, 8 matmul, 1 pad, 1 reduce_mean, 3 relu",
+	"t5-dynamo-20":      "1 add, 2 attention, 2 gather, 5 layernorm, 2 map, 10 matmul, 2 mul, 1 range, 1 sub",
+	"t5-dynamo-23":      "1 add, 2 attention, 2 gather, 5 layernorm, 2 map, 10 matmul, 2 mul, 1 range, 1 sub",
+	"t5-legacy-17":      "1 add, 2 attention, 2 gather, 5 layernorm, 2 map, 10 matmul, 2 mul, 1 range, 1 sub",
+	"vit-dynamo-20":     "1 add, 2 attention, 1 concat, 5 layernorm, 10 matmul",
+	"vit-dynamo-23":     "1 add, 2 attention, 1 concat, 5 layernorm, 10 matmul",
+	"vit-legacy-17":     "1 add, 2 attention, 1 concat, 5 layernorm, 10 matmul",
+	"whisper-dynamo-20": "1 add, 2 attention, 2 conv, 5 layernorm, 8 matmul",
+	"whisper-dynamo-23": "1 add, 2 attention, 2 conv, 5 layernorm, 8 matmul",
+	"whisper-legacy-17": "1 add, 2 attention, 2 conv, 5 layernorm, 8 matmul",
+	"yolo-dynamo-20": "1 add, 14 concat, 14 conv, 2 gather_nd, 16 map, 12 matmul, 2 mul, 1 onnx.NonMaxSuppression, 3 pad, 4 " +
+		"range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
+	"yolo-legacy-17": "1 add, 12 concat, 14 conv, 1 dims, 2 gather, 19 map, 12 matmul, 3 mul, 1 onnx.NonMaxSuppression, 3 pad, 4 " +
+		"range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
+	"bge-m3-dynamo-20":   "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
+	"bge-m3-legacy-17":   "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
+	"bigbird-dynamo-20":  "2 attention, 1 embedding, 4 layernorm, 1 map, 8 matmul",
+	"bigbird-legacy-17":  "2 attention, 1 embedding, 4 layernorm, 1 map, 8 matmul",
+	"colbert-dynamo-20":  "2 attention, 1 cast, 1 clamp, 1 div, 1 embedding, 4 layernorm, 1 map, 9 matmul, 1 mul, 1 reduce_l2",
+	"colbert-legacy-17":  "2 attention, 1 cast, 1 clamp, 1 div, 1 embedding, 4 layernorm, 1 map, 9 matmul, 1 mul, 1 reduce_l2",
+	"convnext-legacy-17": "8 conv, 10 layernorm, 11 matmul, 1 reduce_mean",
+	"encodec-legacy-17": "1 add, 6 argmax, 39 concat, 16 conv, 14 dims, 8 elu, 11 gather, 32 map, 14 matmul, 12 mul, 2 onnx.LSTM, " +
+		"12 reduce_sum, 18 rlxc.Deferred, 5 sub",
+	"funnel-dynamo-20": "10 add, 3 concat, 1 embedding, 6 layernorm, 5 map, 30 matmul, 8 mul, 1 onnx.AveragePool, 1 pad, 6 " +
+		"scatter_nd, 3 softmax, 2 sub, 1 where",
+	"funnel-legacy-17": "10 add, 6 concat, 2 cos, 1 embedding, 3 gather_elements, 6 layernorm, 7 map, 33 matmul, 7 mul, 1 " +
+		"onnx.AveragePool, 2 pad, 2 sin, 3 softmax, 1 tile, 1 where",
 	"ibert-dynamo-20":       "5 add, 2 attention, 1 cumsum, 2 gather, 9 map, 8 matmul, 5 mul, 10 reduce_mean, 5 sqrt, 5 sub",
 	"ibert-legacy-17":       "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
 	"mobilenetv2-legacy-17": "18 conv, 34 matmul, 1 reduce_mean",
-	"rtdetr-legacy-17":      "4 add, 2 attention, 1 cast, 7 concat, 27 conv, 2 cos, 2 gather_elements, 6 layernorm, 7 map, 57 matmul, 2 mul, 1 onnx.AveragePool, 3 onnx.GridSample, 1 onnx.TopK, 1 pad, 1 reduce_max, 1 reduce_sum, 3 relu, 2 sigmoid, 12 silu, 2 sin, 1 softmax, 2 tile",
-	"rwkv-dynamo-20":        "27 add, 13 div, 1 embedding, 5 layernorm, 117 map, 14 matmul, 27 max, 42 mul, 4 pad, 23 scatter_elements",
-	"rwkv-legacy-17":        "27 add, 12 concat, 13 div, 1 embedding, 5 layernorm, 117 map, 14 matmul, 27 max, 42 mul, 4 pad, 1 range, 23 scatter_nd",
-	"segformer-legacy-17":   "2 attention, 1 concat, 6 conv, 10 layernorm, 14 matmul, 1 onnx.Resize",
-	"sentence-dynamo-20":    "2 attention, 1 cast, 1 clamp, 1 div, 1 embedding, 4 layernorm, 2 map, 9 matmul, 1 mul, 1 reduce_l2, 2 reduce_sum",
-	"sentence-legacy-17":    "2 attention, 1 cast, 1 clamp, 1 div, 1 embedding, 4 layernorm, 2 map, 9 matmul, 1 mul, 1 reduce_l2, 2 reduce_sum",
-	"siglip-dynamo-20":      "1 add, 3 attention, 6 layernorm, 14 matmul, 1 tile",
-	"siglip-legacy-17":      "1 add, 3 attention, 6 layernorm, 14 matmul, 1 tile",
-	"splade-dynamo-20":      "2 attention, 1 cast, 1 embedding, 5 layernorm, 2 map, 10 matmul, 1 reduce_max",
-	"splade-legacy-17":      "2 attention, 1 cast, 1 embedding, 5 layernorm, 2 map, 10 matmul, 1 reduce_max",
-	"swin-legacy-17":        "2 add, 4 attention, 9 concat, 11 layernorm, 4 map, 18 matmul, 1 reduce_mean",
-	"wav2vec2-dynamo-20":    "2 add, 4 conv, 4 gelu, 9 layernorm, 17 matmul, 2 softmax",
-	"wav2vec2-legacy-17":    "2 attention, 4 conv, 4 gelu, 9 layernorm, 9 matmul",
-	"wavlm-dynamo-20":       "2 add, 2 attention, 4 conv, 1 gather, 1 gelu, 7 layernorm, 5 map, 11 matmul, 2 mul, 1 range, 2 reduce_sum, 2 sigmoid, 1 sub, 1 tile",
-	"wavlm-legacy-17":       "2 attention, 4 conv, 1 gather, 1 gelu, 7 layernorm, 5 map, 11 matmul, 2 mul, 1 range, 2 reduce_sum, 2 sigmoid, 1 sub, 1 tile",
-	"xlnet-legacy-17":       "4 add, 1 cast, 1 concat, 1 cos, 1 gather, 4 layernorm, 5 map, 20 matmul, 2 mul, 2 range, 1 sin, 2 softmax",
+	"rtdetr-legacy-17": "4 add, 2 attention, 1 cast, 7 concat, 27 conv, 2 cos, 2 gather_elements, 6 layernorm, 7 map, 57 matmul, 2 " +
+		"mul, 1 onnx.AveragePool, 3 onnx.GridSample, 1 onnx.TopK, 1 pad, 1 reduce_max, 1 reduce_sum, 3 relu, 2 sigmoid, 12 silu, 2 sin, " +
+		"1 softmax, 2 tile",
+	"rwkv-dynamo-20": "27 add, 13 div, 1 embedding, 5 layernorm, 117 map, 14 matmul, 27 max, 42 mul, 4 pad, 23 scatter_elements",
+	"rwkv-legacy-17": "27 add, 12 concat, 13 div, 1 embedding, 5 layernorm, 117 map, 14 matmul, 27 max, 42 mul, 4 pad, 1 range, " +
+		"23 scatter_nd",
+	"segformer-legacy-17": "2 attention, 1 concat, 6 conv, 10 layernorm, 14 matmul, 1 onnx.Resize",
+	"sentence-dynamo-20": "2 attention, 1 cast, 1 clamp, 1 div, 1 embedding, 4 layernorm, 2 map, 9 matmul, 1 mul, 1 reduce_l2, 2 " +
+		"reduce_sum",
+	"sentence-legacy-17": "2 attention, 1 cast, 1 clamp, 1 div, 1 embedding, 4 layernorm, 2 map, 9 matmul, 1 mul, 1 reduce_l2, 2 " +
+		"reduce_sum",
+	"siglip-dynamo-20":   "1 add, 3 attention, 6 layernorm, 14 matmul, 1 tile",
+	"siglip-legacy-17":   "1 add, 3 attention, 6 layernorm, 14 matmul, 1 tile",
+	"splade-dynamo-20":   "2 attention, 1 cast, 1 embedding, 5 layernorm, 2 map, 10 matmul, 1 reduce_max",
+	"splade-legacy-17":   "2 attention, 1 cast, 1 embedding, 5 layernorm, 2 map, 10 matmul, 1 reduce_max",
+	"swin-legacy-17":     "2 add, 4 attention, 9 concat, 11 layernorm, 4 map, 18 matmul, 1 reduce_mean",
+	"wav2vec2-dynamo-20": "2 add, 4 conv, 4 gelu, 9 layernorm, 17 matmul, 2 softmax",
+	"wav2vec2-legacy-17": "2 attention, 4 conv, 4 gelu, 9 layernorm, 9 matmul",
+	"wavlm-dynamo-20": "2 add, 2 attention, 4 conv, 1 gather, 1 gelu, 7 layernorm, 5 map, 11 matmul, 2 mul, 1 range, 2 " +
+		"reduce_sum, 2 sigmoid, 1 sub, 1 tile",
+	"wavlm-legacy-17": "2 attention, 4 conv, 1 gather, 1 gelu, 7 layernorm, 5 map, 11 matmul, 2 mul, 1 range, 2 reduce_sum, 2 " +
+		"sigmoid, 1 sub, 1 tile",
+	"xlnet-legacy-17": "4 add, 1 cast, 1 concat, 1 cos, 1 gather, 4 layernorm, 5 map, 20 matmul, 2 mul, 2 range, 1 sin, 2 softmax",
 }
 
 // TestExports runs every export at the recorded shapes, compiled once, at both ends of the levels.
@@ -115,8 +137,10 @@ func TestExports(t *testing.T) {
 
 // decoders are small decoders as onnxruntime's tools write them (models/scripts/decoders.py), with the steps that are left of them at -O 2.
 var decoders = map[string]string{
-	"llama-gqa":      "2 add, 4 append, 2 attention, 1 dims, 3 gather, 5 layernorm, 1 less_or_equal, 2 map, 11 matmul, 2 mul, 2 range, 1 reduce_sum, 4 rotary",
-	"qwen2-gqa":      "1 add, 4 append, 2 attention, 1 dims, 3 gather, 5 layernorm, 1 less_or_equal, 3 map, 15 matmul, 2 mul, 2 range, 1 reduce_sum, 4 rotary",
+	"llama-gqa": "2 add, 4 append, 2 attention, 1 dims, 3 gather, 5 layernorm, 1 less_or_equal, 2 map, 11 matmul, 2 mul, 2 range, " +
+		"1 reduce_sum, 4 rotary",
+	"qwen2-gqa": "1 add, 4 append, 2 attention, 1 dims, 3 gather, 5 layernorm, 1 less_or_equal, 3 map, 15 matmul, 2 mul, 2 range, " +
+		"1 reduce_sum, 4 rotary",
 	"gpt2-attention": "2 attention, 4 concat, 2 gather, 5 layernorm, 1 map, 9 matmul",
 	"gpt2-multihead": "2 attention, 4 concat, 2 gather, 5 layernorm, 1 map, 13 matmul",
 	"gpt2-masked":    "2 add, 4 append, 2 attention, 1 cast, 1 dims, 2 gather, 5 layernorm, 3 map, 13 matmul, 2 range",

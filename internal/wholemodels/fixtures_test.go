@@ -37,7 +37,8 @@ func namesOf(infos []rlxc.ValueInfo) []string {
 }
 
 // recorded compiles a model, runs it on the inputs recorded beside it, and calls check with each output.
-func recorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level, check func(set, output string, got, want *tensor.Tensor)) *rlxc.Program {
+func recorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level,
+	check func(set, output string, got, want *tensor.Tensor)) *rlxc.Program {
 	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Level: level, Verify: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Close() })
@@ -52,7 +53,8 @@ func recorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level, check
 }
 
 func TestFixtures(t *testing.T) {
-	for _, name := range []string{"bert-tiny", "bert-tiny-opset11", "bert-tiny-opset14", "bert-tiny-dynamo", "bert-tiny-static", "bert-tiny-external",
+	for _, name := range []string{"bert-tiny", "bert-tiny-opset11", "bert-tiny-opset14", "bert-tiny-dynamo", "bert-tiny-static",
+		"bert-tiny-external",
 		"bert-tiny-ner", "bert-tiny-qa", "bert-tiny-mlm", "distilbert", "roberta", "minilm"} {
 		for _, level := range levels {
 			t.Run(fmt.Sprintf("%s/%s", name, levelNames[level]), func(t *testing.T) {

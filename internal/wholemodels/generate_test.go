@@ -88,7 +88,8 @@ func (w *writer) next(tokens ...int64) ([]float32, error) {
 	for i := range n {
 		positions.SetInt64(i, int64(w.length+i))
 	}
-	in := rlxc.Tensors{"input_ids": tensor.FromSlice(tokens, 1, n), "attention_mask": mask, "position_ids": positions, "past_sequence_length": tensor.FromSlice([]int32{int32(w.length)}),
+	in := rlxc.Tensors{"input_ids": tensor.FromSlice(tokens, 1, n), "attention_mask": mask, "position_ids": positions,
+		"past_sequence_length":  tensor.FromSlice([]int32{int32(w.length)}),
 		"total_sequence_length": tensor.Scalar(int32(w.length + n))}
 	maps.DeleteFunc(in, func(name string, _ *rlxc.Tensor) bool { return !w.inputs[name] })
 	out, err := w.Run(context.Background(), in)
@@ -142,7 +143,8 @@ func TestGenerate(t *testing.T) {
 		"exports/gpt2-legacy-17": tooLong, "exports/gpt2-dynamo-20": tooLong, "exports/gpt2-dynamo-23": tooLong,
 		"exports/llama-legacy-17": tooLong, "exports/llama-dynamo-20": tooLong, "exports/llama-dynamo-23": tooLong,
 		"exports/qwen2-legacy-17": tooLong, "exports/qwen2-dynamo-20": tooLong,
-		"decoders/llama-gqa": tooLong, "decoders/llama-gqa, total": tooLong, "decoders/qwen2-gqa": tooLong, "decoders/gpt2-multihead": tooLong,
+		"decoders/llama-gqa": tooLong, "decoders/llama-gqa, total": tooLong, "decoders/qwen2-gqa": tooLong,
+		"decoders/gpt2-multihead": tooLong,
 		"decoders/gpt2-attention": "a growing tensor has a capacity of 56 on axis 3, and 57 are needed: make one with more",
 		"decoders/gpt2-masked":    "a sequence of length 57 with 1 new places, a cache of 56 and room for 56",
 	} {
@@ -194,14 +196,16 @@ func TestGenerate(t *testing.T) {
 				require.ErrorIs(t, err, rlxc.ErrInput)
 				require.ErrorContains(t, err, full)
 				for i, k := range w.cache {
-					require.True(t, reflect.ValueOf(k).Elem().FieldByName("engine").Elem().FieldByName("next").IsNil(), "cache %d has had another buffer", i)
+					require.True(t, reflect.ValueOf(k).Elem().FieldByName("engine").Elem().FieldByName("next").IsNil(),
+						"cache %d has had another buffer", i)
 				}
 			})
 		}
 	}
 }
 
-// withTotal makes the number that a decoder computes of its mask's shape an input, as onnxruntime's model builder may. Such a program is cut.
+// withTotal makes the number that a decoder computes of its mask's shape an input, as onnxruntime's model builder may. Such a program is
+// cut.
 func withTotal(z *zip.ReadCloser) (*rlxc.Model, error) {
 	file, err := fs.ReadFile(z, "model.onnx")
 	if err != nil {
@@ -223,7 +227,8 @@ func withTotal(z *zip.ReadCloser) (*rlxc.Model, error) {
 		}
 	}
 	scalar := &onnxpb.TypeProto_Tensor{ElemType: int32(tensor.I32), Shape: &onnxpb.TensorShapeProto{}}
-	g.Input = append(g.GetInput(), &onnxpb.ValueInfoProto{Name: "total_sequence_length", Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: scalar}}})
+	g.Input = append(g.GetInput(), &onnxpb.ValueInfoProto{Name: "total_sequence_length",
+		Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: scalar}}})
 	return rlxc.FromProto(p, "total")
 }
 
@@ -244,12 +249,17 @@ func TestBadCaches(t *testing.T) {
 		in    rlxc.Tensors // after three tokens
 		err   string
 	}{
-		{file, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 7)}, "a sequence of length 7 with 1 new places, a cache of 3 and room for 7"},
-		{file, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(0, 4)}, "a sequence of length 0 with 1 new places, a cache of 3 and room for 4"},
+		{file, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 7)},
+			"a sequence of length 7 with 1 new places, a cache of 3 and room for 7"},
+		{file, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(0, 4)},
+			"a sequence of length 0 with 1 new places, a cache of 3 and room for 4"},
 		{file, rlxc.Tensors{"input_ids": ids(2), "attention_mask": mask(-1, 4)}, "a sequence of length -4 with 2 new places"},
-		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1), "past_sequence_length": past(-1)}, "a sequence of length -1 with 1 new places"},
-		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1), "past_sequence_length": past(1 << 30)}, "a sequence of length 1073741825 with 1 new places"},
-		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1), "past_sequence_length": past(8)}, "a sequence of length 9 with 1 new places, a cache of 8 and room for 8"},
+		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1),
+			"past_sequence_length": past(-1)}, "a sequence of length -1 with 1 new places"},
+		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1),
+			"past_sequence_length": past(1 << 30)}, "a sequence of length 1073741825 with 1 new places"},
+		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1), "past_sequence_length": past(8)},
+			"a sequence of length 9 with 1 new places, a cache of 8 and room for 8"},
 	} {
 		for _, level := range levels {
 			t.Run(fmt.Sprintf("%s/%s", c.err, level), func(t *testing.T) {

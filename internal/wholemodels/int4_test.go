@@ -57,7 +57,8 @@ func TestInt4IsAsExactAsTheReference(t *testing.T) {
 				exact[set], err = s.Run(context.Background(), in)
 				require.NoError(t, err)
 			}
-			t.Logf("-O %s %s %s: %s; onnxruntime %s", levelNames[level], set, output, add(ours, set, output, got), add(theirs, set, output, want))
+			t.Logf("-O %s %s %s: %s; onnxruntime %s", levelNames[level], set, output, add(ours, set, output, got),
+				add(theirs, set, output, want))
 		})
 		for output, o := range ours {
 			require.LessOrEqual(t, o.largest, 1.1*theirs[output].largest, "-O %s %s", levelNames[level], output)
@@ -121,7 +122,8 @@ func inFloat64(t *testing.T, m *onnxpb.ModelProto) {
 		op(name("float"), "Cast", n.Input[0]).Attribute = []*onnxpb.AttributeProto{number("to", float)}
 		op(name("blocks"), "Reshape", name("float"), "in blocks")
 		op(name("sizes"), "Abs", name("blocks"))
-		op(name("largest"), "ReduceMax", name("sizes")).Attribute = []*onnxpb.AttributeProto{{Name: "axes", Type: onnxpb.AttributeProto_INTS, Ints: []int64{-1}}}
+		op(name("largest"), "ReduceMax", name("sizes")).Attribute = []*onnxpb.AttributeProto{{Name: "axes",
+			Type: onnxpb.AttributeProto_INTS, Ints: []int64{-1}}}
 		op(name("inverse"), "Div", "127", name("largest"))
 		op(name("quotients"), "Mul", name("blocks"), name("inverse"))
 		op(name("rounded"), "Round", name("quotients"))

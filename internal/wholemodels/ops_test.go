@@ -62,7 +62,8 @@ func clipModel(limit ...*onnxpb.AttributeProto) *onnxpb.ModelProto {
 			Name: "clip",
 			Node: []*onnxpb.NodeProto{
 				{OpType: "Relu", Name: "relu", Input: []string{"x"}, Output: []string{"r"}},
-				{OpType: "ClipCount", Domain: "com.example", Name: "clip", Input: []string{"r"}, Output: []string{"c", "counts"}, Attribute: limit},
+				{OpType: "ClipCount", Domain: "com.example", Name: "clip", Input: []string{"r"}, Output: []string{"c", "counts"},
+					Attribute: limit},
 				{OpType: "Add", Name: "double", Input: []string{"c", "c"}, Output: []string{"y"}},
 			},
 			Input:  []*onnxpb.ValueInfoProto{value("x", tensor.F32, "rows", "columns")},
@@ -140,7 +141,8 @@ func TestWithOpErrors(t *testing.T) {
 		{"twice", clipModel(limitOne), []rlxc.Option{rlxc.WithOp(clipped), rlxc.WithOp(clipped)}, "a duplicate custom operator"},
 		{"without a kernel", clipModel(limitOne), []rlxc.Option{rlxc.WithOp(half)}, "needs a shape rule (Infer) and a kernel (Eval)"},
 		{"too few results", clipModel(limitOne), []rlxc.Option{rlxc.WithOp(short)}, "returns 1 results, the node has 2"},
-		{"an attribute that is missing", clipModel(), []rlxc.Option{rlxc.WithOp(clipped)}, `node "clip" (ClipCount): invalid model: attribute limit is missing`},
+		{"an attribute that is missing", clipModel(), []rlxc.Option{rlxc.WithOp(clipped)},
+			`node "clip" (ClipCount): invalid model: attribute limit is missing`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := rlxc.FromProto(c.model, "clip", c.opts...)

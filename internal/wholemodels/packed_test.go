@@ -16,7 +16,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestPackedAttention holds a model that leaves padding out by onnxruntime's operators to the same with a mask, which onnxruntime runs on CUDA
+// TestPackedAttention holds a model that leaves padding out by onnxruntime's operators to the same with a mask, which onnxruntime runs on
+// CUDA
 // alone; and attention to be one by rows.
 func TestPackedAttention(t *testing.T) {
 	const hidden, heads = 8, 2
@@ -41,18 +42,23 @@ func TestPackedAttention(t *testing.T) {
 		value := func(name string, d tensor.DType, dims ...string) *onnxpb.ValueInfoProto {
 			shape := &onnxpb.TensorShapeProto{}
 			for _, dim := range dims {
-				shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: dim}})
+				shape.Dim = append(shape.Dim,
+					&onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: dim}})
 			}
 			kind := map[tensor.DType]int32{tensor.F32: 1, tensor.I32: 6}[d]
-			return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: kind, Shape: shape}}}}
+			return &onnxpb.ValueInfoProto{Name: name,
+				Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: kind,
+					Shape: shape}}}}
 		}
 		x := value("x", tensor.F32, "batch", "seq", "hidden")
 		x.Type.GetTensorType().Shape.Dim[2].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: hidden}
 		for i := range nodes {
 			nodes[i] = proto.Clone(nodes[i]).(*onnxpb.NodeProto)
 		}
-		return &onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 18}, {Domain: "com.microsoft", Version: 1}},
-			Graph: &onnxpb.GraphProto{Name: "g", Node: nodes, Input: []*onnxpb.ValueInfoProto{x, value("counts", tensor.I32, "batch"), value("bias", tensor.F32, "texts", "heads", "seq", "seq")},
+		return &onnxpb.ModelProto{IrVersion: 8,
+			OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 18}, {Domain: "com.microsoft", Version: 1}},
+			Graph: &onnxpb.GraphProto{Name: "g", Node: nodes, Input: []*onnxpb.ValueInfoProto{x, value("counts", tensor.I32, "batch"),
+				value("bias", tensor.F32, "texts", "heads", "seq", "seq")},
 				Output:      []*onnxpb.ValueInfoProto{{Name: "y"}},
 				Initializer: []*onnxpb.TensorProto{onnx.FromTensor("w", wide), onnx.FromTensor("b", bias)}}}
 	}
@@ -60,7 +66,8 @@ func TestPackedAttention(t *testing.T) {
 	restore := node("RestorePadding", []string{"a", "offset"}, []string{"y"}, 0)
 	project := &onnxpb.NodeProto{OpType: "MatMul", Name: "project", Input: []string{"t", "w"}, Output: []string{"qkv"}}
 	split := &onnxpb.NodeProto{OpType: "Split", Name: "split", Input: []string{"qkv"}, Output: []string{"q", "k", "v"},
-		Attribute: []*onnxpb.AttributeProto{{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 1}, {Name: "num_outputs", Type: onnxpb.AttributeProto_INT, I: 3}}}
+		Attribute: []*onnxpb.AttributeProto{{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 1},
+			{Name: "num_outputs", Type: onnxpb.AttributeProto_INT, I: 3}}}
 	one := func(inputs ...string) []*onnxpb.NodeProto {
 		return []*onnxpb.NodeProto{remove, node("PackedAttention", inputs, []string{"a"}, heads), restore}
 	}
@@ -68,7 +75,8 @@ func TestPackedAttention(t *testing.T) {
 		return []*onnxpb.NodeProto{remove, project, split, node("PackedMultiHeadAttention", inputs, []string{"a"}, heads), restore}
 	}
 	padded := node("Attention", []string{"x", "w", "b", "counts"}, []string{"y"}, heads)
-	padded.Attribute = append(padded.Attribute, &onnxpb.AttributeProto{Name: "mask_filter_value", Type: onnxpb.AttributeProto_FLOAT, F: -3e38})
+	padded.Attribute = append(padded.Attribute, &onnxpb.AttributeProto{Name: "mask_filter_value", Type: onnxpb.AttributeProto_FLOAT,
+		F: -3e38})
 	biased := proto.Clone(padded).(*onnxpb.NodeProto)
 	biased.Input = append(biased.Input, "", "bias")
 	run := func(t *testing.T, nodes []*onnxpb.NodeProto, in rlxc.Tensors) (y *rlxc.Tensor, text string) {
@@ -103,7 +111,8 @@ func TestPackedAttention(t *testing.T) {
 			{biased, several("q", "k", "v", "b", "offset", "sums", "bias"), []int{len(counts), heads}},
 		} {
 			t.Run(fmt.Sprintf("%v/%s/%v", counts, c.packed[len(c.packed)-2].OpType, c.bias), func(t *testing.T) {
-				in := rlxc.Tensors{"x": weight(len(counts), 7, hidden), "counts": tensor.FromSlice(counts), "bias": weight(append(c.bias, 7, 7)...)}
+				in := rlxc.Tensors{"x": weight(len(counts), 7, hidden), "counts": tensor.FromSlice(counts),
+					"bias": weight(append(c.bias, 7, 7)...)}
 				if c.bias == nil {
 					in["bias"] = weight(1, 1, 7, 7)
 				}

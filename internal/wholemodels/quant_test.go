@@ -61,7 +61,8 @@ func TestQuantisedFixtures(t *testing.T) {
 				if level == rlxc.O2 {
 					require.LessOrEqual(t, inside.Program(p).Stats().Rewrites.Steps, f.steps)
 				}
-				t.Logf("largest %.2g of %.2g, angle %.2g of %.2g; %d steps", largest, f.largest, angle, f.angle, inside.Program(p).Stats().Rewrites.Steps)
+				t.Logf("largest %.2g of %.2g, angle %.2g of %.2g; %d steps", largest, f.largest, angle, f.angle,
+					inside.Program(p).Stats().Rewrites.Steps)
 			})
 		}
 	}

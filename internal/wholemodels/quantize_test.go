@@ -160,7 +160,8 @@ func TestQuantizeRefused(t *testing.T) {
 		{rlxc.QuantizeOptions{Form: "int2"}, `there is no form "int2"`, rlxc.ErrInvalidModel},
 		{rlxc.QuantizeOptions{Form: quantize.QDQ}, "needs calibration", rlxc.ErrInput},
 		{rlxc.QuantizeOptions{Form: quantize.QDQ, Calibration: []rlxc.Tensors{good, missing}}, `calibration run 1: `, rlxc.ErrInput},
-		{rlxc.QuantizeOptions{Form: quantize.QDQ, Calibration: []rlxc.Tensors{outside}}, `calibration run 0: node "/embeddings/word_embeddings/Gather"`, rlxc.ErrInput},
+		{rlxc.QuantizeOptions{Form: quantize.QDQ, Calibration: []rlxc.Tensors{outside}},
+			`calibration run 0: node "/embeddings/word_embeddings/Gather"`, rlxc.ErrInput},
 	} {
 		_, _, err := m.Quantize(ctx, c.o)
 		require.ErrorContains(t, err, c.want)

@@ -127,7 +127,8 @@ func (m message) cost() int {
 
 // method is a row of the table.
 func method[Q, A any](name string, do func(s *service, ctx context.Context, q *Q) (A, error)) grpc.MethodDesc {
-	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (answer any, err error) {
+	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, read func(any) error,
+		_ grpc.UnaryServerInterceptor) (answer any, err error) {
 		s, q := srv.(*service), new(Q)
 		defer func(before bool) {
 			debug.SetPanicOnFault(before)
@@ -152,8 +153,10 @@ func method[Q, A any](name string, do func(s *service, ctx context.Context, q *Q
 
 // statusCodes are gRPC's for those of HTTP (https://grpc.io/docs/guides/status-codes).
 var statusCodes = map[int]codes.Code{http.StatusBadRequest: codes.InvalidArgument, http.StatusUnprocessableEntity: codes.InvalidArgument,
-	http.StatusUnauthorized: codes.Unauthenticated, http.StatusNotFound: codes.NotFound, http.StatusRequestEntityTooLarge: codes.InvalidArgument,
-	http.StatusTooManyRequests: codes.ResourceExhausted, http.StatusServiceUnavailable: codes.Unavailable, http.StatusGatewayTimeout: codes.DeadlineExceeded,
+	http.StatusUnauthorized: codes.Unauthenticated, http.StatusNotFound: codes.NotFound,
+	http.StatusRequestEntityTooLarge: codes.InvalidArgument,
+	http.StatusTooManyRequests:       codes.ResourceExhausted, http.StatusServiceUnavailable: codes.Unavailable,
+	http.StatusGatewayTimeout:      codes.DeadlineExceeded,
 	http.StatusInternalServerError: codes.Internal}
 
 func statusOf(err error) error {
@@ -180,11 +183,13 @@ func (s *service) metadata(ctx context.Context, q *oippb.ModelMetadataRequest) (
 	tensors := func(infos []rlxc.ValueInfo) []*oippb.ModelMetadataResponse_TensorMetadata {
 		out := make([]*oippb.ModelMetadataResponse_TensorMetadata, len(infos))
 		for i, v := range infos {
-			out[i] = &oippb.ModelMetadataResponse_TensorMetadata{Name: v.Name, Datatype: server.Datatypes[v.DType], Shape: wide(server.Sizes(v))}
+			out[i] = &oippb.ModelMetadataResponse_TensorMetadata{Name: v.Name, Datatype: server.Datatypes[v.DType],
+				Shape: wide(server.Sizes(v))}
 		}
 		return out
 	}
-	return &oippb.ModelMetadataResponse{Name: q.GetName(), Versions: []string{"1"}, Platform: "onnx_onnxv1", Inputs: tensors(inputs), Outputs: tensors(outputs)}, nil
+	return &oippb.ModelMetadataResponse{Name: q.GetName(), Versions: []string{"1"}, Platform: "onnx_onnxv1", Inputs: tensors(inputs),
+		Outputs: tensors(outputs)}, nil
 }
 
 func wide(shape []int) []int64 {
@@ -227,7 +232,8 @@ func (s *service) infer(ctx context.Context, q *oippb.ModelInferRequest) (*oippb
 	}
 	a := &oippb.ModelInferResponse{ModelName: q.GetModelName(), ModelVersion: "1", Id: q.GetId()}
 	err := s.server.Infer(ctx, q.GetModelName(), q.GetModelVersion(), in, names, func(name string, t *tensor.Tensor) error {
-		a.Outputs = append(a.Outputs, &oippb.ModelInferResponse_InferOutputTensor{Name: name, Datatype: server.Datatypes[t.DType()], Shape: wide(t.Shape())})
+		a.Outputs = append(a.Outputs, &oippb.ModelInferResponse_InferOutputTensor{Name: name, Datatype: server.Datatypes[t.DType()],
+			Shape: wide(t.Shape())})
 		a.RawOutputContents = append(a.RawOutputContents, append([]byte{}, server.RawTensor(t)...))
 		return nil
 	})
@@ -259,7 +265,8 @@ func contents(x *oippb.ModelInferRequest_InferInputTensor, shape []int) (*tensor
 	}
 	list, ok := lists[x.GetDatatype()]
 	if !ok {
-		return nil, status.Errorf(codes.InvalidArgument, "input %.100q: datatype %.100q has no contents: use raw_input_contents", x.GetName(), x.GetDatatype())
+		return nil, status.Errorf(codes.InvalidArgument, "input %.100q: datatype %.100q has no contents: use raw_input_contents",
+			x.GetName(), x.GetDatatype())
 	}
 	d := dtypes[x.GetDatatype()]
 	for _, size := range shape {
@@ -288,5 +295,6 @@ var dtypes = func() map[string]tensor.DType {
 }()
 
 func mismatch(x *oippb.ModelInferRequest_InferInputTensor, shape []int, n int) error {
-	return status.Error(codes.InvalidArgument, fmt.Sprintf("input %.100q: the contents have %d elements, and the shape is %v", x.GetName(), n, shape[:min(len(shape), 16)]))
+	return status.Error(codes.InvalidArgument, fmt.Sprintf("input %.100q: the contents have %d elements, and the shape is %v",
+		x.GetName(), n, shape[:min(len(shape), 16)]))
 }

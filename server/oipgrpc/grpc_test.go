@@ -46,7 +46,8 @@ func call[A any](t *testing.T, ctx context.Context, c *grpc.ClientConn, name str
 // request is two rows of tokens.
 func request(raw bool) *oippb.ModelInferRequest {
 	q := &oippb.ModelInferRequest{ModelName: "minilm", Id: "x"}
-	for name, values := range map[string][]int64{"input_ids": {5, 6, 7, 8}, "attention_mask": {1, 1, 1, 1}, "token_type_ids": {0, 0, 0, 0}} {
+	for name, values := range map[string][]int64{"input_ids": {5, 6, 7, 8}, "attention_mask": {1, 1, 1, 1},
+		"token_type_ids": {0, 0, 0, 0}} {
 		x := &oippb.ModelInferRequest_InferInputTensor{Name: name, Datatype: "INT64", Shape: []int64{2, 2}}
 		if raw {
 			q.RawInputContents = append(q.RawInputContents, tensor.FromSlice(values).Bytes())
@@ -101,7 +102,8 @@ func TestInfer(t *testing.T) {
 	require.Equal(t, "rlxc", about.GetName())
 
 	for code, spoil := range map[codes.Code][]func(*oippb.ModelInferRequest){
-		codes.NotFound: {func(q *oippb.ModelInferRequest) { q.ModelName = "none" }, func(q *oippb.ModelInferRequest) { q.ModelVersion = "2" }},
+		codes.NotFound: {func(q *oippb.ModelInferRequest) { q.ModelName = "none" },
+			func(q *oippb.ModelInferRequest) { q.ModelVersion = "2" }},
 		codes.InvalidArgument: {
 			func(q *oippb.ModelInferRequest) { q.Inputs = q.Inputs[1:] },
 			func(q *oippb.ModelInferRequest) { q.Inputs[0].Datatype = "FP16" },

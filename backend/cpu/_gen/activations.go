@@ -15,9 +15,10 @@ import (
 type unaryKernel struct {
 	op     string // the name of its constant in package ir
 	params int
-	facts  string                              // the rest of its unaryRow in kernel/unary.go: what error its code may have, and the parameters that it is tested with
-	amd64  func(v *simd, x, a, b reg.Register) // replaces x by the result
-	arm64  func(v *neon, x, a, b vreg) vreg    // returns the result
+	// the rest of its unaryRow in kernel/unary.go: what error its code may have, and the parameters that it is tested with
+	facts string
+	amd64 func(v *simd, x, a, b reg.Register) // replaces x by the result
+	arm64 func(v *neon, x, a, b vreg) vreg    // returns the result
 }
 
 // checkUnary reports a row that lacks its code for an architecture.
@@ -49,11 +50,13 @@ var unaryTable = []unaryKernel{
 	{"Mish", 0, "ulp: 4, abs: 1e-36", amd64Of((*simd).mish), arm64Of((*neon).mish)},
 	{"LeakyRelu", 1, "ulp: 0.5, cases: []unaryCase{{alpha: 0.01}, {alpha: -2}}", (*simd).leakyRelu, (*neon).leakyRelu},
 	{"ThresholdedRelu", 1, "cases: []unaryCase{{alpha: 1}, {alpha: -0.5}}", (*simd).thresholdedRelu, (*neon).thresholdedRelu},
-	{"Shrink", 2, "ulp: 0.5, cases: []unaryCase{{alpha: 0.5}, {alpha: 1.5, beta: 1.25}, {alpha: -1, beta: 0.5}}", (*simd).shrink, (*neon).shrink},
+	{"Shrink", 2, "ulp: 0.5, cases: []unaryCase{{alpha: 0.5}, {alpha: 1.5, beta: 1.25}, {alpha: -1, beta: 0.5}}", (*simd).shrink,
+		(*neon).shrink},
 	{"Elu", 1, "ulp: 3, cases: []unaryCase{{alpha: 1}, {alpha: 0.3}}", (*simd).elu, (*neon).elu},
 	{"Selu", 2, "ulp: 4, cases: []unaryCase{{alpha: 1.6732632, beta: 1.050701}}", (*simd).selu, (*neon).selu},
 	{"Celu", 1, "ulp: 4, cases: []unaryCase{{alpha: 1}, {alpha: 2.5}}", (*simd).celu, (*neon).celu},
-	{"HardSigmoid", 2, "ulp: 0.5, cases: []unaryCase{{alpha: 0.2, beta: 0.5}, {alpha: -1, beta: 0.25}}", (*simd).hardSigmoid, (*neon).hardSigmoid},
+	{"HardSigmoid", 2, "ulp: 0.5, cases: []unaryCase{{alpha: 0.2, beta: 0.5}, {alpha: -1, beta: 0.25}}", (*simd).hardSigmoid,
+		(*neon).hardSigmoid},
 	{"HardSwish", 0, "ulp: 3", amd64Of((*simd).hardSwish), arm64Of((*neon).hardSwish)},
 	{"Clamp", 2, "cases: []unaryCase{{alpha: 0, beta: 6}, {alpha: -1.5, beta: 0.25}}", (*simd).clamp, (*neon).clamp},
 	{"Neg", 0, "", amd64Of(func(v *simd, x reg.Register) { v.VXORPS(v.bits(signBit), x, x) }), arm64Op(a64.FNEG)},

@@ -27,7 +27,8 @@ func attentionTiles(v *simd) {
 		fmt.Fprintf(&v.extra, "%d: {", vecs)
 		for rows := 1; rows <= min(tallest, sums/vecs); rows++ {
 			name := fmt.Sprintf("attention%s_%dx%d", v.name, rows, vecs*v.lanes)
-			v.fn(name, "func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, c *float32, cRow, cols int, scale, factor *float32)",
+			v.fn(name, "func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, c *float32, cRow, cols int, scale, factor "+
+				"*float32)",
 				"%s is the attentionTileFunc of %d rows and %d vectors.", name, rows, vecs)
 			attentionTileKernel(v, rows, vecs)
 			fmt.Fprintf(&v.extra, "%d: %s, ", rows, name)
@@ -142,7 +143,8 @@ func attentionEpilogue(v *simd, acc [][]reg.VecVirtual, last *mask) {
 
 // softmaxStepKernel works on one vector of columns at a time, down all rows.
 func softmaxStepKernel(v *simd) {
-	v.fn("softmaxStep"+v.name, "func(x *float32, rows, cols int, by float32, highest, sum, scale, inverse *float32)", "softmaxStep%s is a softmaxStepFunc.", v.name)
+	v.fn("softmaxStep"+v.name, "func(x *float32, rows, cols int, by float32, highest, sum, scale, inverse *float32)",
+		"softmaxStep%s is a softmaxStepFunc.", v.name)
 	x, cols, rowBytes := v.param("x"), v.param("cols"), v.elements("cols")
 	highest, sum, scale, inverse := v.param("highest"), v.param("sum"), v.param("scale"), v.param("inverse")
 	by := v.vec()

@@ -24,7 +24,8 @@ func operandsBF16(v *simd) {
 	v.VZEROUPPER()
 	v.RET()
 
-	v.fn("pairBF16", "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)", "pairBF16 is a binaryFunc that rounds to pairs of bfloat16.")
+	v.fn("pairBF16", "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)",
+		"pairBF16 is a binaryFunc that rounds to pairs of bfloat16.")
 	order := v.vec()
 	v.VMOVUPS(v.table("interleaveWords", func() {
 		for i := range uint32(16) {

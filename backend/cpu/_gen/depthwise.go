@@ -10,7 +10,8 @@ import (
 // depthwisePlaces are the places that share a load of the weights, the most first: as many sums as hide the latency of one.
 var depthwisePlaces = []int{8, 4, 1}
 
-const depthwiseSignature = "func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int)"
+const depthwiseSignature = "func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias " +
+	"*float32, places int, cols int)"
 
 // depthwise writes the kernel of convolutions each channel of which is one of its own.
 func depthwise(v *simd) {
@@ -122,7 +123,8 @@ func depthwiseKernel(v *simd, name, is string, add func(from operand.Op, weights
 // bytes, and with the next ones.
 func slideKernel(v *simd, step int) {
 	name := fmt.Sprintf("slide%d", step)
-	v.fn(name, "func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, count int, cols int)", "%s is a slideFunc of every %d. pixel.", name, step)
+	v.fn(name, "func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, count int, cols int)",
+		"%s is a slideFunc of every %d. pixel.", name, step)
 	srcRow, left, column := v.param("srcRow"), v.param("cols"), v.GP64()
 	flip := v.spreadInt("flip")
 	v.XORQ(column, column)
@@ -175,7 +177,8 @@ func slideKernel(v *simd, step int) {
 	v.RET()
 }
 
-// stepped is where element i lies, of up to eight that are step bytes apart from base on: far is four steps further, and three is three steps.
+// stepped is where element i lies, of up to eight that are step bytes apart from base on: far is four steps further, and three is three
+// steps.
 func stepped(base, far, step, three reg.GPVirtual, i int) operand.Mem {
 	m := operand.Mem{Base: base}
 	if i >= 4 {

@@ -123,7 +123,8 @@ func binaryKernels(v *simd) {
 		fmt.Fprintf(&v.extra, "%s: {", k.op)
 		for _, form := range []string{"elementwise", "perRow", "perRowLeft"} {
 			name := "binary" + v.name + "_" + k.op + "_" + form
-			v.fn(name, "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)", "%s is the binaryFunc of %s, %s.", name, k.op, form)
+			v.fn(name, "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)",
+				"%s is the binaryFunc of %s, %s.", name, k.op, form)
 			dst, a, b := v.matrix("dst"), v.matrix("a"), v.matrix("b")
 			if form == "elementwise" {
 				v.eachVector([]matrix{dst, a, b}, nil, func(at []operand.Mem, m *mask) {

@@ -65,7 +65,8 @@ func gemmTiles(v *simd, kind tileKind) {
 // tileTable writes the kernel of every tile up to the largest, and the table that holds them.
 func (v *simd) tileTable(kind string, shape tileShape, lanes int, emit func(rows, vecs int)) {
 	fmt.Fprintf(&v.extra, "\n// gemmTile%s is the tile of %d rows × %d columns.\n", kind, shape.rows, shape.vecs*lanes)
-	fmt.Fprintf(&v.extra, "var gemmTile%s = gemmTile{rows: %d, vecs: %d, vec: %d, kernels: [][]gemmFunc{\n", kind, shape.rows, shape.vecs, lanes)
+	fmt.Fprintf(&v.extra, "var gemmTile%s = gemmTile{rows: %d, vecs: %d, vec: %d, kernels: [][]gemmFunc{\n", kind, shape.rows, shape.vecs,
+		lanes)
 	for rows := 1; rows <= shape.rows; rows++ {
 		fmt.Fprintf(&v.extra, "%d: {", rows)
 		for vecs := 1; vecs <= shape.vecs; vecs++ {
@@ -79,7 +80,8 @@ func (v *simd) tileTable(kind string, shape tileShape, lanes int, emit func(rows
 	fmt.Fprintf(&v.extra, "}}\n")
 }
 
-const gemmSignature = "func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
+const gemmSignature = "func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, " +
+	"cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
 
 // Flags of a gemmFunc, as in kernel/gemm_tile.go.
 const (

@@ -32,7 +32,8 @@ func gemmAMX(v *simd) {
 	}
 }
 
-const amxSignature = "func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
+const amxSignature = "func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols " +
+	"int, alpha float32, bias, res *float32, resRow int, flags int)"
 
 // As in kernel/gemm_amx.go.
 const (

@@ -102,7 +102,8 @@ const nibbles = 0x0f0f0f0f
 
 // decodeKernel goes down the rows one vector of columns at a time, with their scales and zero points in registers.
 func decodeKernel(v *simd, bits int) {
-	v.fn(fmt.Sprintf("decodeQ%d%s", bits, v.name), "func(dst *float32, src *uint8, scale, zero *float32, groups, cols int)", "decodeQ%d%s is a decodeFunc.", bits, v.name)
+	v.fn(fmt.Sprintf("decodeQ%d%s", bits, v.name), "func(dst *float32, src *uint8, scale, zero *float32, groups, cols int)",
+		"decodeQ%d%s is a decodeFunc.", bits, v.name)
 	dst, src, scalePointer, zeroPointer := v.param("dst"), v.param("src"), v.param("scale"), v.param("zero")
 	left, row := v.param("cols"), v.elements("cols")
 	v.Label("columns")
@@ -141,7 +142,8 @@ func decodeKernel(v *simd, bits int) {
 // is taken times −128.
 func (d byteDots) unpackKernel(bits int) {
 	v := d.simd
-	v.fn(fmt.Sprintf("unpackQ%d%s", bits, d.name), "func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)", "unpackQ%d%s is an unpackFunc.", bits, d.name)
+	v.fn(fmt.Sprintf("unpackQ%d%s", bits, d.name), "func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)",
+		"unpackQ%d%s is an unpackFunc.", bits, d.name)
 	dst, sums, src, left := v.param("dst"), v.param("sums"), v.param("src"), v.param("cols")
 	row := v.elements("cols")
 	one, ones := v.constantBits(0x01010101), d.ones()
@@ -207,7 +209,8 @@ func (v *simd) constantBits(word uint32) reg.VecVirtual {
 
 // quantizeBlocksKernel finds the largest magnitude of a block, and rounds and adds up in a second pass.
 func quantizeBlocksKernel(v *simd) {
-	v.fn("quantizeBlocks"+v.name, "func(dst *uint8, scale *float32, src *float32, blocks, block int)", "quantizeBlocks%s is a quantizeBlocksFunc.", v.name)
+	v.fn("quantizeBlocks"+v.name, "func(dst *uint8, scale *float32, src *float32, blocks, block int)",
+		"quantizeBlocks%s is a quantizeBlocksFunc.", v.name)
 	dst, scale, src, blocks, block := v.param("dst"), v.param("scale"), v.param("src"), v.param("blocks"), v.param("block")
 	magnitude, offset := v.constantBits(absMask), v.constantBits(128)
 	limit := v.constant(127)
@@ -256,7 +259,8 @@ func quantizeBlocksKernel(v *simd) {
 	v.RET()
 }
 
-const blocksSignature = "func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
+const blocksSignature = "func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, " +
+	"bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
 
 // tiles writes the tiles of quantised products whose sums are scaled block by block: as many vectors as a tile of floats has, and
 // as many rows as leave room for sums both of integers and of floats.

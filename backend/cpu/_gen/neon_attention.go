@@ -17,7 +17,8 @@ func neonAttention(u *neonUnit) {
 		fmt.Fprintf(&u.extra, "%d: {", vecs)
 		for rows := 1; rows <= tallest; rows++ {
 			name := fmt.Sprintf("attentionNEON_%dx%d", rows, vecs*neonTileVec)
-			v := u.fn(name, "func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, c *float32, cRow, cols int, scale, factor *float32)",
+			v := u.fn(name, "func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, c *float32, cRow, cols int, scale, "+
+				"factor *float32)",
 				"%s is the attentionTileFunc of %d rows and %d vectors.", name, rows, vecs)
 			neonAttentionTile(v, rows, vecs)
 			fmt.Fprintf(&u.extra, "%d: %s, ", rows, name)
@@ -83,7 +84,8 @@ func neonAttentionTile(v *neon, rows, vecs int) {
 
 // neonSoftmaxStep works on a vector of columns at a time, down all rows.
 func neonSoftmaxStep(u *neonUnit) {
-	v := u.fn("softmaxStepNEON", "func(x *float32, rows, cols int, by float32, highest, sum, scale, inverse *float32)", "softmaxStepNEON is a softmaxStepFunc.")
+	v := u.fn("softmaxStepNEON", "func(x *float32, rows, cols int, by float32, highest, sum, scale, inverse *float32)",
+		"softmaxStepNEON is a softmaxStepFunc.")
 	x, cols, rowBytes := v.Param("x"), v.Param("cols"), v.elements("cols")
 	highest, sum, scale, inverse := v.Param("highest"), v.Param("sum"), v.Param("scale"), v.Param("inverse")
 	by := v.mul(v.spread("by"), v.num(math.Log2E))

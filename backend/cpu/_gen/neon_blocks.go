@@ -96,7 +96,8 @@ func neonBlocksTile(v *neon, kind neonKind, rows, vecs int) {
 
 // neonUnpack goes down the blocks of a vector of columns.
 func neonUnpack(u *neonUnit, bits int) {
-	v := u.fn(fmt.Sprintf("unpackQ%dNEON", bits), "func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)", "unpackQ%dNEON is an unpackFunc that leaves the sums alone.", bits)
+	v := u.fn(fmt.Sprintf("unpackQ%dNEON", bits), "func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)",
+		"unpackQ%dNEON is an unpackFunc that leaves the sums alone.", bits)
 	dst, src, left, row := v.Param("dst"), v.Param("src"), v.Param("cols"), v.elements("cols")
 	v.Label("columns")
 	to, from, blocks := v.copyInt(dst), v.copyInt(src), v.Param("blocks")
@@ -135,7 +136,8 @@ func neonUnpack(u *neonUnit, bits int) {
 // neonQuantizeBlocks finds the largest magnitude of a block, and rounds and adds up in a second pass.
 func neonQuantizeBlocks(u *neonUnit) {
 	const step = 16
-	v := u.fn("quantizeBlocksNEON", "func(dst *uint8, scale *float32, src *float32, blocks, block int)", "quantizeBlocksNEON is a quantizeBlocksFunc.")
+	v := u.fn("quantizeBlocksNEON", "func(dst *uint8, scale *float32, src *float32, blocks, block int)",
+		"quantizeBlocksNEON is a quantizeBlocksFunc.")
 	dst, scale, src, blocks, limit := v.Param("dst"), v.Param("scale"), v.Param("src"), v.Param("blocks"), v.num(127)
 	v.Label("block")
 	most := v.zeroChains()
@@ -177,7 +179,8 @@ func neonQuantizeBlocks(u *neonUnit) {
 
 // neonDecode takes one number after the other out of words of four columns.
 func neonDecode(u *neonUnit, bits int) {
-	v := u.fn(fmt.Sprintf("decodeQ%dNEON", bits), "func(dst *float32, src *uint8, scale, zero *float32, groups, cols int)", "decodeQ%dNEON is a decodeFunc.", bits)
+	v := u.fn(fmt.Sprintf("decodeQ%dNEON", bits), "func(dst *float32, src *uint8, scale, zero *float32, groups, cols int)",
+		"decodeQ%dNEON is a decodeFunc.", bits)
 	dst, src, groups, cols, rowBytes := v.Param("dst"), v.Param("src"), v.Param("groups"), v.Param("cols"), v.elements("cols")
 	v.Label("group")
 	to, scale, zero, left := v.copyInt(dst), v.Param("scale"), v.Param("zero"), v.copyInt(cols)

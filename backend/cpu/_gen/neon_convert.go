@@ -21,7 +21,8 @@ func neonConvert(u *neonUnit) {
 	narrow("toBF16", func(v *neon, x vreg) vreg { return v.of(a64.SHRN16, v.roundBF16(x)) })
 	widen("fromBF16", a64.SHLL16)
 
-	v := u.fn("pairBF16NEON", "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)", "pairBF16NEON is a binaryFunc that rounds to pairs of bfloat16.")
+	v := u.fn("pairBF16NEON", "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)",
+		"pairBF16NEON is a binaryFunc that rounds to pairs of bfloat16.")
 	dst, a, b := v.matrix("dst"), v.matrix("a"), v.matrix("b")
 	v.eachRow(func(w *neonWalk) {
 		w.pass(func(at func(row vreg) mem, _ int, t *tail) {

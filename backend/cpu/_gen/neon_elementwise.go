@@ -43,12 +43,14 @@ func neonBinary(u *neonUnit) {
 		op   string
 		emit func(v *neon, x, y vreg) vreg
 	}{
-		{"Add", (*neon).add}, {"Sub", (*neon).sub}, {"Mul", (*neon).mul}, {"Div", (*neon).div}, {"Min", (*neon).min}, {"Max", (*neon).max}, {"PRelu", (*neon).prelu},
+		{"Add", (*neon).add}, {"Sub", (*neon).sub}, {"Mul", (*neon).mul}, {"Div", (*neon).div}, {"Min", (*neon).min},
+		{"Max", (*neon).max}, {"PRelu", (*neon).prelu},
 	} {
 		fmt.Fprintf(&u.extra, "%s: {", k.op)
 		for _, form := range []string{"elementwise", "perRow", "perRowLeft"} {
 			name := "binaryNEON_" + k.op + "_" + form
-			v := u.fn(name, "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)", "%s is the binaryFunc of %s, %s.", name, k.op, form)
+			v := u.fn(name, "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)",
+				"%s is the binaryFunc of %s, %s.", name, k.op, form)
 			dst, a, b := v.matrix("dst"), v.matrix("a"), v.matrix("b")
 			v.eachRow(func(w *neonWalk) {
 				var y vreg

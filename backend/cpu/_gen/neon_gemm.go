@@ -37,12 +37,14 @@ type neonKind struct {
 
 // dots is a kind whose products are one instruction, by a lane of A.
 func dots(name string, op func(lane int) a64.Op) neonKind {
-	return neonKind{name: name, rows: neonTileRows, multiply: func(v *neon, sum, b, a []vreg, lane int) { v.Do(op(lane), sum[0], b[0], a[0]) }}
+	return neonKind{name: name, rows: neonTileRows,
+		multiply: func(v *neon, sum, b, a []vreg, lane int) { v.Do(op(lane), sum[0], b[0], a[0]) }}
 }
 
 // matrices is a kind whose instruction multiplies two rows with two columns, of two words each.
 func matrices(name string, op a64.Op) neonKind {
-	return neonKind{name: name, rows: neonTileRows, deep: true, multiply: func(v *neon, sum, b, a []vreg, _ int) { v.Do(op, sum[0], a[0], b[0]) }}
+	return neonKind{name: name, rows: neonTileRows, deep: true,
+		multiply: func(v *neon, sum, b, a []vreg, _ int) { v.Do(op, sum[0], a[0], b[0]) }}
 }
 
 // flipped is a kind that takes bytes of A less 128.
@@ -116,7 +118,8 @@ func neonGemmBF16(u *neonUnit) {
 // neonTiles writes the kernels of all tiles up to the largest, and the table that holds them.
 func neonTiles(u *neonUnit, kind neonKind) {
 	fmt.Fprintf(&u.extra, "\n// gemmTile%s is the tile of %d rows × %d columns.\n", kind.name, kind.rows, neonTileVecs*neonTileVec)
-	fmt.Fprintf(&u.extra, "var gemmTile%s = gemmTile{rows: %d, vecs: %d, vec: %d, deep: %t, kernels: [][]gemmFunc{\n", kind.name, kind.rows, neonTileVecs, neonTileVec, kind.deep)
+	fmt.Fprintf(&u.extra, "var gemmTile%s = gemmTile{rows: %d, vecs: %d, vec: %d, deep: %t, kernels: [][]gemmFunc{\n", kind.name,
+		kind.rows, neonTileVecs, neonTileVec, kind.deep)
 	for rows := 1; rows <= kind.rows; rows++ {
 		fmt.Fprintf(&u.extra, "%d: {", rows)
 		for vecs := 1; vecs <= neonTileVecs; vecs++ {
@@ -262,27 +265,28 @@ func (t *neonTile) finish(matrices ...string) {
 
 	v.Label("partial")
 	factor := v.Param("alpha")
-	t.partial(v.Buffer(t.bytes()), []string{"res"}, func() []vreg { return []vreg{v.copyInt(bias)} }, func(x, c vreg, rows, columns []vreg) {
-		other := v.Vec()
-		v.Branch(bit(gemmAccumulate), "scaleOne", flags)
-		v.Go("FMOVS (%s), %s", c, other)
-		v.Go("FADDS %s, %s, %s", other, x, x)
-		v.Label("scaleOne")
-		v.Branch(bit(gemmScale), "biasOne", flags)
-		v.Go("FMULS %s, %s, %s", factor, x, x)
-		v.Label("biasOne")
-		v.Branch("CBZ", "reluOne", bias)
-		v.Go("FMOVS (%s), %s", columns[0], other)
-		v.Go("FADDS %s, %s, %s", other, x, x)
-		v.Label("reluOne")
-		v.Branch(bit(gemmRelu), "residualOne", flags)
-		v.Do(a64.FMAX, x, x, v.zero())
-		v.Label("residualOne")
-		v.Branch("CBZ", "storeOne", res)
-		v.Go("FMOVS (%s), %s", rows[0], other)
-		v.Go("FADDS %s, %s, %s", other, x, x)
-		v.Label("storeOne")
-	})
+	t.partial(v.Buffer(t.bytes()), []string{"res"}, func() []vreg { return []vreg{v.copyInt(bias)} },
+		func(x, c vreg, rows, columns []vreg) {
+			other := v.Vec()
+			v.Branch(bit(gemmAccumulate), "scaleOne", flags)
+			v.Go("FMOVS (%s), %s", c, other)
+			v.Go("FADDS %s, %s, %s", other, x, x)
+			v.Label("scaleOne")
+			v.Branch(bit(gemmScale), "biasOne", flags)
+			v.Go("FMULS %s, %s, %s", factor, x, x)
+			v.Label("biasOne")
+			v.Branch("CBZ", "reluOne", bias)
+			v.Go("FMOVS (%s), %s", columns[0], other)
+			v.Go("FADDS %s, %s, %s", other, x, x)
+			v.Label("reluOne")
+			v.Branch(bit(gemmRelu), "residualOne", flags)
+			v.Do(a64.FMAX, x, x, v.zero())
+			v.Label("residualOne")
+			v.Branch("CBZ", "storeOne", res)
+			v.Go("FMOVS (%s), %s", rows[0], other)
+			v.Go("FADDS %s, %s, %s", other, x, x)
+			v.Label("storeOne")
+		})
 	v.Label("next")
 	v.nextTile(len(t.acc), matrices, nil)
 }
@@ -471,7 +475,8 @@ type productLoop struct {
 
 func (v *neon) newProductLoop(rows int, ahead bool) *productLoop {
 	aRow := v.elements("aRow")
-	l := &productLoop{neon: v, k: v.Param("k"), aCol: v.elements("aCol"), b: v.Param("b"), bRow: v.elements("bRow"), i: v.Int(), a: []vreg{v.Param("a")}}
+	l := &productLoop{neon: v, k: v.Param("k"), aCol: v.elements("aCol"), b: v.Param("b"), bRow: v.elements("bRow"), i: v.Int(),
+		a: []vreg{v.Param("a")}}
 	for r := 1; r < rows; r++ {
 		l.a = append(l.a, v.plus(l.a[r-1], aRow))
 	}
@@ -549,7 +554,8 @@ func (t *neonTile) store() {
 // bytes is the size of a tile.
 func (t *neonTile) bytes() int { return 16 * neonPair * t.vecs * len(t.acc) }
 
-// partial writes the real columns of a tile to C one by one, by way of a buffer: few tiles have others. finish completes the element x of C, given the
+// partial writes the real columns of a tile to C one by one, by way of a buffer: few tiles have others. finish completes the element x of
+// C, given the
 // addresses of it, of the like element of other matrices, and of what moves on with the columns alone, from its start.
 func (t *neonTile) partial(buffer vreg, matrices []string, columns func() []vreg, finish func(x, c vreg, at, columns []vreg)) {
 	width := neonTileVec * t.vecs

@@ -19,7 +19,8 @@ func neonQuantize(u *neonUnit) {
 		{"fromU8", a64.UXTLH, a64.UXTLS, a64.UXTL2S},
 		{"fromS8", a64.SXTLH, a64.SXTLS, a64.SXTL2S},
 	} {
-		v := u.fn(k.name+"NEON", "func(dst *float32, src *uint8, n int, scale float32, zero int32)", "%sNEON is the kernel of quantizeFuncs, for a multiple of %d.", k.name, neonBytes)
+		v := u.fn(k.name+"NEON", "func(dst *float32, src *uint8, n int, scale float32, zero int32)",
+			"%sNEON is the kernel of quantizeFuncs, for a multiple of %d.", k.name, neonBytes)
 		scale, zero := v.spread("scale"), v.of(a64.DUPW, v.Param("zero"))
 		v.eachGroup(neonBytes, 4, 1, func(dst, src vreg) {
 			half := v.of(k.toHalf, v.of(a64.LDRD(0), src))
@@ -38,7 +39,8 @@ func neonQuantize(u *neonUnit) {
 
 // neonQuantizeRows divides exactly without a division, as quantizeKernel does.
 func neonQuantizeRows(u *neonUnit) {
-	v := u.fn("quantizeNEON", "func(dst *uint8, dstRow int, src *float32, srcRow int, scale, inverse, lo, hi float32, zero int32, rows, cols int)", "quantizeNEON is the kernel of quantizeFuncs, for a multiple of %d.", neonBytes)
+	v := u.fn("quantizeNEON", "func(dst *uint8, dstRow int, src *float32, srcRow int, scale, inverse, lo, hi float32, zero int32, rows, "+
+		"cols int)", "quantizeNEON is the kernel of quantizeFuncs, for a multiple of %d.", neonBytes)
 	scale, inverse, zero := v.spread("scale"), v.spread("inverse"), v.of(a64.DUPW, v.Param("zero"))
 	least := v.max(v.mul(v.spread("lo"), scale), v.num(-math.MaxFloat32))
 	most := v.min(v.mul(v.spread("hi"), scale), v.num(math.MaxFloat32))
@@ -91,7 +93,8 @@ func neonMinMax(u *neonUnit) {
 }
 
 func neonDequantize(u *neonUnit) {
-	v := u.fn("dequantizeNEON", "func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum, rowTotal, colZero *int32, bias *float32, rows, cols int)",
+	v := u.fn("dequantizeNEON", "func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep "+
+		"int, colScale *float32, colSum, rowTotal, colZero *int32, bias *float32, rows, cols int)",
 		"dequantizeNEON is the kernel of quantizeFuncs.")
 	dst, sums, rowStep := v.matrix("dst"), v.matrix("sums"), v.elements("rowStep")
 	rowScale, rowZero, rowTotal := v.Param("rowScale"), v.Param("rowZero"), v.Param("rowTotal")
@@ -163,7 +166,8 @@ func neonMaxBytes(u *neonUnit) {
 
 // neonInterleave brings the bytes of four rows together by pairs, then by pairs of pairs.
 func neonInterleave(u *neonUnit) {
-	v := u.fn("interleaveNEON", "func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows, cols int)", "interleaveNEON is the kernel of quantizeFuncs, for a multiple of %d.", neonBytes)
+	v := u.fn("interleaveNEON", "func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows, cols int)",
+		"interleaveNEON is the kernel of quantizeFuncs, for a multiple of %d.", neonBytes)
 	dst, src, srcRow, flip, rows := v.matrix("dst"), v.Param("src"), v.Param("srcRow"), v.of(a64.DUPW, v.Param("flip")), v.Param("rows")
 	v.Label("row")
 	at, to, cols := []vreg{v.copyInt(src)}, v.copyInt(dst.pointer), v.Param("cols")

@@ -72,7 +72,8 @@ func neonRows(u *neonUnit) {
 }
 
 func neonSoftmax(u *neonUnit) {
-	v := u.fn("softmaxNEON", "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)", "softmaxNEON is the rowsFunc of a softmax.")
+	v := u.fn("softmaxNEON", "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)",
+		"softmaxNEON is the rowsFunc of a softmax.")
 	dst, src := v.matrix("dst"), v.matrix("src")
 	lowest := v.num(math.Inf(-1))
 	v.eachRow(func(w *neonWalk) {
@@ -96,7 +97,8 @@ func neonSoftmax(u *neonUnit) {
 
 // neonNorm writes LayerNorm, or without the mean RMSNorm.
 func neonNorm(u *neonUnit, name string, centred bool) {
-	v := u.fn(name+"NEON", "func(dst *float32, dstRow int, x *float32, xRow int, res *float32, resRow int, sum *float32, sumRow int, scale, bias *float32, epsilon float32, rows, cols int)",
+	v := u.fn(name+"NEON", "func(dst *float32, dstRow int, x *float32, xRow int, res *float32, resRow int, sum *float32, sumRow int, "+
+		"scale, bias *float32, epsilon float32, rows, cols int)",
 		"%sNEON is a normFunc.", name)
 	dst, x, res, sum := v.matrix("dst"), v.matrix("x"), v.matrix("res"), v.matrix("sum")
 	scale, bias := v.Param("scale"), v.Param("bias")

@@ -9,7 +9,8 @@ import (
 // neonTranspose writes the transposing copy by blocks of 4 × 4. Blocks at the edges are copied one by one.
 func neonTranspose(u *neonUnit) {
 	const block = neonLanes
-	v := u.fn("transposeNEON", "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)", "transposeNEON is a transposeFunc.")
+	v := u.fn("transposeNEON", "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)",
+		"transposeNEON is a transposeFunc.")
 	dst, src, rows := v.matrix("dst"), v.matrix("src"), v.Param("rows")
 	blockRows, blockCols, cols, from, to := v.Int(), v.Int(), v.Int(), v.Int(), v.Int()
 	least := func(x, to vreg) {

@@ -44,7 +44,8 @@ func neonWinograd(u *neonUnit) {
 // neonWinogradAxis writes a winogradFunc of that many elements, a vector of columns at a time.
 func neonWinogradAxis(u *neonUnit, name string, elements int, transform func(v *neon, in []vreg) []vreg) {
 	const points = 6
-	v := u.fn(name, "func(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)", "%s is a winogradFunc.", name)
+	v := u.fn(name, "func(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)",
+		"%s is a winogradFunc.", name)
 	dst, src, left := v.matrix("dst"), v.matrix("src"), v.Param("cols")
 	// apart are the multiples of a step.
 	apart := func(step vreg) []vreg {

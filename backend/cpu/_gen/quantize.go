@@ -22,7 +22,8 @@ func quantizeKernels(v *simd) {
 		{"fromU8", func(ops ...operand.Op) { v.VPMOVZXBD(ops...) }},
 		{"fromS8", func(ops ...operand.Op) { v.VPMOVSXBD(ops...) }},
 	} {
-		v.fn(k.name+v.name, "func(dst *float32, src *uint8, n int, scale float32, zero int32)", "%s%s is the kernel of quantizeFuncs, for whole vectors.", k.name, v.name)
+		v.fn(k.name+v.name, "func(dst *float32, src *uint8, n int, scale float32, zero int32)",
+			"%s%s is the kernel of quantizeFuncs, for whole vectors.", k.name, v.name)
 		scale, zero := v.spreadFloat("scale"), v.spreadInt("zero")
 		v.convert(4, 1, func(dst, src operand.Mem) {
 			x := v.vec()
@@ -61,7 +62,8 @@ func (v *simd) spreadInt(name string) reg.VecVirtual {
 // step with the exact remainder corrects it. The dividend is clamped to what the bounds stand for; those may be rounded,
 // by far less than would change the integer.
 func quantizeKernel(v *simd) {
-	v.fn("quantize"+v.name, "func(dst *uint8, dstRow int, src *float32, srcRow int, scale, inverse, lo, hi float32, zero int32, rows, cols int)", "quantize%s is the kernel of quantizeFuncs, for whole vectors.", v.name)
+	v.fn("quantize"+v.name, "func(dst *uint8, dstRow int, src *float32, srcRow int, scale, inverse, lo, hi float32, zero int32, rows, "+
+		"cols int)", "quantize%s is the kernel of quantizeFuncs, for whole vectors.", v.name)
 	src := v.matrix("src")
 	v.quantizing(func(x reg.VecVirtual, i reg.Register) {
 		v.VMOVUPS(operand.Mem{Base: src.pointer, Index: i, Scale: 4}, x)
@@ -71,7 +73,8 @@ func quantizeKernel(v *simd) {
 // requantizeKernel is quantizeKernel of what follows from sums: (sum − offset)·factor + bias. The sums are integers, or floats
 // that hold integers.
 func requantizeKernel(v *simd, name string, floats bool) {
-	v.fn(name+v.name, "func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor, bias *float32, scale, inverse, lo, hi float32, zero int32, rows, cols int)", "%s%s is the kernel of quantizeFuncs, for whole vectors.", name, v.name)
+	v.fn(name+v.name, "func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor, bias *float32, scale, inverse, "+
+		"lo, hi float32, zero int32, rows, cols int)", "%s%s is the kernel of quantizeFuncs, for whole vectors.", name, v.name)
 	restore := v.flushSubnormals()
 	q := v.quantizer()
 	// A vector of columns at a time, so that what all rows share stays in registers.
@@ -114,12 +117,14 @@ func requantizeKernel(v *simd, name string, floats bool) {
 
 // addKernel is quantizeKernel of the sum of two rows of quantised values.
 func addKernel(v *simd, name string, widen func(ops ...operand.Op)) {
-	v.fn(name+v.name, "func(dst, a, b *uint8, aScale, bScale float32, aZero, bZero int32, scale, inverse, lo, hi float32, zero int32, cols int)", "%s%s is the kernel of quantizeFuncs, for whole vectors.", name, v.name)
+	v.fn(name+v.name, "func(dst, a, b *uint8, aScale, bScale float32, aZero, bZero int32, scale, inverse, lo, hi float32, zero int32, "+
+		"cols int)", "%s%s is the kernel of quantizeFuncs, for whole vectors.", name, v.name)
 	type addend struct {
 		at          reg.GPVirtual
 		scale, zero reg.VecVirtual
 	}
-	a, b := addend{v.param("a"), v.spreadFloat("aScale"), v.spreadInt("aZero")}, addend{v.param("b"), v.spreadFloat("bScale"), v.spreadInt("bZero")}
+	a, b := addend{v.param("a"), v.spreadFloat("aScale"), v.spreadInt("aZero")},
+		addend{v.param("b"), v.spreadFloat("bScale"), v.spreadInt("bZero")}
 	y := v.vec()
 	v.quantizing(func(x reg.VecVirtual, i reg.Register) {
 		for _, t := range []struct {
@@ -246,7 +251,8 @@ func minMaxKernel(v *simd) {
 }
 
 func dequantizeKernel(v *simd) {
-	v.fn("dequantize"+v.name, "func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum, rowTotal, colZero *int32, bias *float32, rows, cols int)",
+	v.fn("dequantize"+v.name, "func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, "+
+		"colScale *float32, colSum, rowTotal, colZero *int32, bias *float32, rows, cols int)",
 		"dequantize%s is the kernel of quantizeFuncs.", v.name)
 	rowScale, rowZero, rowTotal := v.param("rowScale"), v.param("rowZero"), v.param("rowTotal")
 	operands := []matrix{v.matrix("dst"), v.matrix("sums"), v.vector("colScale"), v.vector("colSum"), v.vector("bias"), v.vector("colZero")}
@@ -342,7 +348,8 @@ func maxBytesKernel(v *simd) {
 
 // interleaveKernel widens the bytes of four rows to words and shifts them to their places.
 func interleaveKernel(v *simd) {
-	v.fn("interleave"+v.name, "func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows, cols int)", "interleave%s is the kernel of quantizeFuncs.", v.name)
+	v.fn("interleave"+v.name, "func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows, cols int)",
+		"interleave%s is the kernel of quantizeFuncs.", v.name)
 	dst, src, rows, cols := v.matrix("dst"), v.param("src"), v.param("rows"), v.param("cols")
 	flip, row, row3 := v.spreadInt("flip"), v.param("srcRow"), v.GP64()
 	v.LEAQ(operand.Mem{Base: row, Index: row, Scale: 2}, row3)
@@ -354,7 +361,8 @@ func interleaveKernel(v *simd) {
 	word := v.vec()
 	v.VPMOVZXBD(operand.Mem{Base: from}, word)
 	v.VXORPS(flip, word, word)
-	for k, at := range []operand.Mem{{Base: from, Index: row, Scale: 1}, {Base: from, Index: row, Scale: 2}, {Base: from, Index: row3, Scale: 1}} {
+	for k, at := range []operand.Mem{{Base: from, Index: row, Scale: 1}, {Base: from, Index: row, Scale: 2},
+		{Base: from, Index: row3, Scale: 1}} {
 		x := v.vec()
 		v.VPMOVZXBD(at, x)
 		v.VPSLLD(operand.U8(8*(k+1)), x, x)
@@ -375,7 +383,8 @@ func interleaveKernel(v *simd) {
 
 // pairKernel writes pairs of bfloat16: a in the lower half of a word, b in the upper.
 func pairKernel(v *simd) {
-	v.fn("pairBF16"+v.name, "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)", "pairBF16%s is a binaryFunc that rounds to pairs of bfloat16.", v.name)
+	v.fn("pairBF16"+v.name, "func(dst *float32, dstRow int, a *float32, aRow int, b *float32, bRow int, rows, cols int)",
+		"pairBF16%s is a binaryFunc that rounds to pairs of bfloat16.", v.name)
 	v.eachVector([]matrix{v.matrix("dst"), v.matrix("a"), v.matrix("b")}, nil, func(at []operand.Mem, m *mask) {
 		x, y := v.vec(), v.vec()
 		v.load(at[1], x, m)

@@ -193,7 +193,8 @@ func (v *simd) eachRow(body func(w *rowWalk), operands ...matrix) {
 }
 
 func softmaxKernel(v *simd) {
-	v.fn("softmax"+v.name, "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)", "softmax%s is a softmaxFunc.", v.name)
+	v.fn("softmax"+v.name, "func(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)", "softmax%s is a softmaxFunc.",
+		v.name)
 	dst, src := v.matrix("dst"), v.matrix("src")
 	lowest := v.constant(math.Inf(-1))
 	v.preload(func() { v.expFalling(v.vec()) })
@@ -239,7 +240,8 @@ func (v *simd) zeroChains() []reg.VecVirtual {
 
 // normKernel writes LayerNorm, or without the mean RMSNorm.
 func normKernel(v *simd, name string, centred bool) {
-	v.fn(name+v.name, "func(dst *float32, dstRow int, x *float32, xRow int, res *float32, resRow int, sum *float32, sumRow int, scale, bias *float32, epsilon float32, rows, cols int)",
+	v.fn(name+v.name, "func(dst *float32, dstRow int, x *float32, xRow int, res *float32, resRow int, sum *float32, sumRow int, scale, "+
+		"bias *float32, epsilon float32, rows, cols int)",
 		"%s%s is a normFunc.", name, v.name)
 	dst, x, res, sum := v.matrix("dst"), v.matrix("x"), v.matrix("res"), v.matrix("sum")
 	scale, bias := v.param("scale"), v.param("bias")

@@ -13,7 +13,8 @@ func winograd(v *simd) {
 			op(y, x, r)
 			return r
 		}
-		plus, minus := func(ops ...operand.Op) { v.VADDPS(ops[0], ops[1], ops[2]) }, func(ops ...operand.Op) { v.VSUBPS(ops[0], ops[1], ops[2]) }
+		plus, minus := func(ops ...operand.Op) { v.VADDPS(ops[0], ops[1], ops[2]) },
+			func(ops ...operand.Op) { v.VSUBPS(ops[0], ops[1], ops[2]) }
 		a, b := sum(minus, d[4], d[2]), sum(minus, d[3], d[1])
 		r := sum(plus, d[0], d[4])
 		v.VFNMADD231PS(v.f32(2), d[2], r)
@@ -80,7 +81,8 @@ func winograd(v *simd) {
 
 // winogradAxis writes a winogradFunc of that many elements.
 func (v *simd) winogradAxis(name string, elements int, transform func(in []reg.VecVirtual, out func(int, reg.VecVirtual))) {
-	v.fn(name+v.name, "func(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)", "%s%s is a winogradFunc.", name, v.name)
+	v.fn(name+v.name, "func(dst *float32, dstStep int, dstRow int, src *float32, srcStep int, srcRow int, rows int, cols int)",
+		"%s%s is a winogradFunc.", name, v.name)
 	threes := func(step reg.GPVirtual) reg.GPVirtual {
 		three := v.GP64()
 		v.LEAQ(operand.Mem{Base: step, Index: step, Scale: 2}, three)

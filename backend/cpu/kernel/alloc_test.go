@@ -27,7 +27,8 @@ func TestRunsAllocateNothing(t *testing.T) {
 
 func allocBatchGemm(s *Set) (func(), float64) {
 	plan := s.NewBatchGemm(2, 20, 30, 10)
-	args := &BatchGemmArgs{GemmArgs: GemmArgs{A: ramp(400), ARow: 10, ACol: 1, B: ramp(600), C: make([]float32, 1200), CRow: 30, Alpha: 1, Act: Gelu},
+	args := &BatchGemmArgs{GemmArgs: GemmArgs{A: ramp(400), ARow: 10, ACol: 1, B: ramp(600), C: make([]float32, 1200), CRow: 30, Alpha: 1,
+		Act: Gelu},
 		BRow: 30, BCol: 1, AOffset: []int{0, 200}, BOffset: []int{0, 300}, COffset: []int{0, 600}}
 	scratch := make([]byte, plan.ScratchBytes())
 	return eachPart(plan.Parts(), func(part int) { plan.Run(part, args, scratch) }), 0

@@ -15,7 +15,8 @@ const (
 
 // amxFunc is a [gemmFunc] with tile registers: config is set up for the rows of a tile of C and for steps of so many words as
 // it says. A has its words side by side.
-type amxFunc func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+type amxFunc func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int,
+	alpha float32, bias, res *float32, resRow int, flags int)
 
 // amxKernels are the functions of one kind of product, by tiles of rows and of columns.
 type amxKernels = [amxRowTiles + 1][amxColTiles + 1]amxFunc
@@ -38,7 +39,8 @@ func gemmTileAMX(kernels *amxKernels, low gemmTile, from int) gemmTile {
 func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 	rowTiles := ceilDiv(rows, amxTile)
 	// columns multiplies vecs vectors of columns, of which the last has cols: whole steps of K, then the rest.
-	columns := func(vecs, tiles, k int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
+	columns := func(vecs, tiles, k int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int, alpha float32, bias,
+		res *float32, resRow int, flags int) {
 		steps, rest := k/amxTile, k%amxTile
 		if steps > 0 || rest == 0 {
 			config := newTileConfig(rowTiles, vecs, rows, amxTile, cols)
@@ -51,9 +53,11 @@ func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 		}
 		config := newTileConfig(rowTiles, vecs, rows, rest, cols)
 		done := k - rest
-		kernels[vecs](noescape(&config), tiles, rows, 1, offset(a, done), aRow, offset(b, done*bRow), bRow, c, cRow, cols, alpha, bias, res, resRow, flags)
+		kernels[vecs](noescape(&config), tiles, rows, 1, offset(a, done), aRow, offset(b, done*bRow), bRow, c, cRow, cols, alpha, bias,
+			res, resRow, flags)
 	}
-	return func(tiles, k int, a *float32, aRow, _ int, b *float32, bRow int, _ uintptr, _ int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
+	return func(tiles, k int, a *float32, aRow, _ int, b *float32, bRow int, _ uintptr, _ int, c *float32, cRow int, cols int,
+		alpha float32, bias, res *float32, resRow int, flags int) {
 		vecs := vecs
 		if cols < amxTile && shareTiles(rowTiles, vecs) {
 			// A column of tiles that is narrower has tile registers of its own shape, of which there are too few.

@@ -57,7 +57,8 @@ type AttentionArgs struct {
 // AttentionStride is the distance of neighbours along the batch, head and sequence axes, in elements.
 type AttentionStride struct{ Batch, Head, Seq int }
 
-// RelativeScores are N scores of each token for each head, of which Index chooses by the place of the token (of the query in ByQuery, of the
+// RelativeScores are N scores of each token for each head, of which Index chooses by the place of the token (of the query in ByQuery, of
+// the
 // key in ByKey) and of the other one. Indices are from −N up. Nil Scores add nothing.
 type RelativeScores struct {
 	Scores   []float32 // [heads, tokens, N]
@@ -289,7 +290,8 @@ func (b *attentionBlock) score(keys []float32, keyRow, n int) {
 	if b.pairs {
 		b.scorePairs(n)
 	} else {
-		b.set.multiply(&attentionProduct{m: n, n: b.columns, k: b.Size, a: keys, aRow: keyRow, aCol: 1, b: b.q, bRow: b.columns, c: b.scores, cRow: b.columns})
+		b.set.multiply(&attentionProduct{m: n, n: b.columns, k: b.Size, a: keys, aRow: keyRow, aCol: 1, b: b.q, bRow: b.columns,
+			c: b.scores, cRow: b.columns})
 	}
 	if b.args.Softcap != 0 {
 		scores := b.scores[:n*b.columns]
@@ -312,7 +314,8 @@ func (b *attentionBlock) average(values []float32, valueRow, n int, last bool) {
 		b.averagePairs(n, last)
 		return
 	}
-	product := attentionProduct{m: b.queries, n: b.ValueSize, k: n, a: b.scores, aRow: 1, aCol: b.columns, b: values, bRow: valueRow, c: b.out, cRow: b.args.OutStride.Seq}
+	product := attentionProduct{m: b.queries, n: b.ValueSize, k: n, a: b.scores, aRow: 1, aCol: b.columns, b: values, bRow: valueRow,
+		c: b.out, cRow: b.args.OutStride.Seq}
 	if b.started {
 		product.scale = b.scale
 	}

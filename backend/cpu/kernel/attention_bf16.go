@@ -78,5 +78,6 @@ func (b *attentionBlock) multiplyColumns(factors []float32) {
 
 // multiplyPairs computes C[m, columns] from B of so many rows of words.
 func (b *attentionBlock) multiplyPairs(args *GemmArgs, m, words int, right []float32) {
-	b.set.gemmPanel(&b.set.pairsBF16, args, gemmPanel{rowHi: m, cols: b.columns, k: words, kBlock: max(words, 1), b: pointer(right), bRow: b.columns})
+	b.set.gemmPanel(&b.set.pairsBF16, args, gemmPanel{rowHi: m, cols: b.columns, k: words, kBlock: max(words, 1), b: pointer(right),
+		bRow: b.columns})
 }

@@ -51,7 +51,8 @@ func (p *attentionPart) keyRange() (lo, hi int) {
 // perQuery reports whether bias, mask or relative positions tell queries apart.
 func (p *attentionPart) perQuery() bool {
 	args := p.args
-	return args.ByQuery.Scores != nil || args.ByKey.Scores != nil || args.Mask != nil && args.MaskStride.Query != 0 || args.Bias != nil && args.BiasStride.Query != 0
+	return args.ByQuery.Scores != nil || args.ByKey.Scores != nil || args.Mask != nil && args.MaskStride.Query != 0 || args.Bias != nil &&
+		args.BiasStride.Query != 0
 }
 
 // shareBias gathers what bias and mask add to the scores of all queries alike: what has no stride along the queries. Where

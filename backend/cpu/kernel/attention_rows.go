@@ -78,7 +78,8 @@ func checkTexts(texts []int32, queries, keys int) (end int, err error) {
 	for r := range len(texts) / TextFields {
 		q, qEnd, k, kEnd := textAt(texts, r)
 		if q != end || qEnd < q || qEnd > queries || k < 0 || kEnd < k || kEnd > keys || queries == keys && kEnd-k > qEnd-q {
-			return 0, fmt.Errorf("row %d is %v: of %d queries and %d keys, after %d", r, texts[r*TextFields:][:TextFields], queries, keys, end)
+			return 0, fmt.Errorf("row %d is %v: of %d queries and %d keys, after %d", r, texts[r*TextFields:][:TextFields], queries, keys,
+				end)
 		}
 		end = qEnd
 	}
@@ -95,7 +96,8 @@ func (a *RowsAttention) ScratchBytes() int {
 	tile := &a.set.attention
 	most := 0
 	for vecs := 1; vecs <= 2*tile.vecs()+1; vecs++ { // of a text's queries: more make blocks of the same sizes
-		one := Attention{AttentionShape: a.AttentionShape, set: a.set, pairs: a.bf16From > 0, queryBlock: evenBlock(vecs, tile.vecs()) * tile.vec}
+		one := Attention{AttentionShape: a.AttentionShape, set: a.set, pairs: a.bf16From > 0,
+			queryBlock: evenBlock(vecs, tile.vecs()) * tile.vec}
 		if a.own() && vecs <= tile.vecs() {
 			one.Keys = min(a.Keys, vecs*tile.vec)
 		}
@@ -111,7 +113,8 @@ func (a *RowsAttention) ScratchBytes() int {
 func (a *RowsAttention) own() bool { return a.Queries == a.Keys }
 
 // Run computes pieces until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. Of the strides of
-// args, those of bias and mask alone have a batch: texts. KeyAt, if it is not nil, are the positions of all keys in their texts, and of all queries if there are as many: bias, mask and
+// args, those of bias and mask alone have a batch: texts. KeyAt, if it is not nil, are the positions of all keys in their texts, and of all
+// queries if there are as many: bias, mask and
 // window go by them. QueryAt is nil.
 func (a *RowsAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []byte) {
 	words := elementsOf[int64](plan)

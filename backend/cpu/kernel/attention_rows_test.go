@@ -47,9 +47,11 @@ func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, t
 		out[i] = 7
 	}
 	stride := AttentionStride{Head: size, Seq: 3 * heads * size}
-	args := AttentionArgs{Q: packed, K: packed[heads*size:], V: packed[2*heads*size:], Out: out, QStride: stride, KStride: stride, VStride: stride,
+	args := AttentionArgs{Q: packed, K: packed[heads*size:], V: packed[2*heads*size:], Out: out, QStride: stride, KStride: stride,
+		VStride:   stride,
 		OutStride: AttentionStride{Head: size, Seq: heads * size}, Scale: 0.3}
-	a := set.NewRowsAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size, ValueSize: size}, bf16From)
+	a := set.NewRowsAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size,
+		ValueSize: size}, bf16From)
 	plan, scratch := make([]byte, a.PlanBytes()), make([]byte, a.ScratchBytes())
 	require.NoError(t, a.Plan(texts, plan))
 	a.Run(texts, &args, plan, scratch)
@@ -82,14 +84,16 @@ func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, t
 	}
 }
 
-// TestRowsAttentionPositions holds bias, mask and bounds by position to the same written out for each text, where tokens follow each other and
+// TestRowsAttentionPositions holds bias, mask and bounds by position to the same written out for each text, where tokens follow each other
+// and
 // where some are left out.
 func TestRowsAttentionPositions(t *testing.T) {
 	const heads, size = 3, 20
 	lengths := []int{3, 1, 17, 64, 130}
 	eachLevel(t, func(t *testing.T, set *Set) {
 		for _, step := range []int{1, 3} {
-			for name, window := range map[string]*Window{"all": nil, "causal": {Left: -1}, "window": {Left: 5, Right: 5}, "both": {Left: 40}} {
+			for name, window := range map[string]*Window{"all": nil, "causal": {Left: -1}, "window": {Left: 5, Right: 5},
+				"both": {Left: 40}} {
 				for _, what := range []string{"nothing", "bias", "bias of keys", "mask", "relative"} {
 					for _, hidden := range []int{0, 2} {
 						t.Run(fmt.Sprintf("step %d/%s/%s/%d", step, name, what, hidden), func(t *testing.T) {
@@ -110,7 +114,8 @@ func TestRowsAttentionPositions(t *testing.T) {
 								x[i] = r.Float32()*2 - 1
 							}
 							stride := AttentionStride{Head: size, Seq: heads * size}
-							args := AttentionArgs{Q: x, K: x[tokens*heads*size:], V: x[2*tokens*heads*size:], Out: make([]float32, tokens*heads*size),
+							args := AttentionArgs{Q: x, K: x[tokens*heads*size:], V: x[2*tokens*heads*size:],
+								Out:     make([]float32, tokens*heads*size),
 								QStride: stride, KStride: stride, VStride: stride, OutStride: stride, Scale: 0.3, Window: window, KeyAt: at}
 							bias, mask := make([]float32, heads*places*places), make([]byte, places*places)
 							for i := range bias {
@@ -135,7 +140,8 @@ func TestRowsAttentionPositions(t *testing.T) {
 							case "relative":
 								const n = 5
 								relative := func() (r2 RelativeScores) {
-									r2 = RelativeScores{Scores: make([]float32, heads*tokens*n), Head: tokens * n, N: n, Index: make([]int64, places*places), IndexRow: places}
+									r2 = RelativeScores{Scores: make([]float32, heads*tokens*n), Head: tokens * n, N: n,
+										Index: make([]int64, places*places), IndexRow: places}
 									for i := range r2.Scores {
 										r2.Scores[i] = r.Float32()*4 - 2
 									}
@@ -153,7 +159,8 @@ func TestRowsAttentionPositions(t *testing.T) {
 									return of(&args.ByQuery, head, query, key) + of(&args.ByKey, head, key, query)
 								}
 							}
-							a := set.NewRowsAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size, ValueSize: size}, 0)
+							a := set.NewRowsAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens,
+								Keys: tokens, Size: size, ValueSize: size}, 0)
 							plan, scratch := make([]byte, a.PlanBytes()), make([]byte, a.ScratchBytes())
 							require.NoError(t, a.Plan(texts, plan))
 							require.NoError(t, a.Positions(texts, at, places, places))
@@ -161,13 +168,15 @@ func TestRowsAttentionPositions(t *testing.T) {
 							for i := range lengths {
 								q, end, k, kEnd := textAt(texts, i)
 								want := make([]float32, (end-q)*heads*size)
-								one := AttentionArgs{Q: args.Q[q*stride.Seq:], K: from(args.K, k*stride.Seq), V: from(args.V, k*stride.Seq), Out: want,
+								one := AttentionArgs{Q: args.Q[q*stride.Seq:], K: from(args.K, k*stride.Seq),
+									V: from(args.V, k*stride.Seq), Out: want,
 									QStride: stride, KStride: stride, VStride: stride, OutStride: stride, Scale: 0.3, NaNGuard: true}
 								for head := range heads {
 									for query := q; query < end; query++ {
 										for key := k; key < kEnd; key++ {
 											x := add(head, query, key)
-											if d := int(at[key] - at[query]); window != nil && (window.Left >= 0 && -d > window.Left || window.Right >= 0 && d > window.Right) {
+											if d := int(at[key] - at[query]); window != nil &&
+												(window.Left >= 0 && -d > window.Left || window.Right >= 0 && d > window.Right) {
 												x = negInf
 											}
 											one.Bias = append(one.Bias, x)
@@ -176,7 +185,8 @@ func TestRowsAttentionPositions(t *testing.T) {
 								}
 								one.BiasStride = MaskStride{Head: (end - q) * (kEnd - k), Query: kEnd - k, Key: 1}
 								if kEnd > k {
-									alone := set.NewAttention(AttentionShape{Batch: 1, Heads: heads, KVHeads: heads, Queries: end - q, Keys: kEnd - k, Size: size, ValueSize: size})
+									alone := set.NewAttention(AttentionShape{Batch: 1, Heads: heads, KVHeads: heads, Queries: end - q,
+										Keys: kEnd - k, Size: size, ValueSize: size})
 									own := make([]byte, alone.ScratchBytes())
 									for part := range alone.Parts() {
 										alone.Run(part, &one, own)
@@ -198,7 +208,8 @@ func TestRowsAttentionErrors(t *testing.T) {
 	eachLevel(t, func(t *testing.T, set *Set) {
 		a := set.NewRowsAttention(AttentionShape{Batch: 2, Heads: 1, KVHeads: 1, Queries: 8, Keys: 8, Size: 4, ValueSize: 4}, 0)
 		plan := make([]byte, a.PlanBytes())
-		for _, texts := range [][]int32{{1, 4, 1, 4, 4, 8, 4, 8}, {0, 4, 0, 4, 5, 8, 5, 8}, {0, 4, 0, 4, 4, 9, 4, 9}, {0, 4, 0, 4, 4, 8, 8, 4}, {0, 4, -1, 4, 4, 8, 4, 8}, {0, 4, 0, 8, 4, 8, 4, 8}} {
+		for _, texts := range [][]int32{{1, 4, 1, 4, 4, 8, 4, 8}, {0, 4, 0, 4, 5, 8, 5, 8}, {0, 4, 0, 4, 4, 9, 4, 9},
+			{0, 4, 0, 4, 4, 8, 8, 4}, {0, 4, -1, 4, 4, 8, 4, 8}, {0, 4, 0, 8, 4, 8, 4, 8}} {
 			require.Error(t, a.Plan(texts, plan), "%v", texts)
 		}
 		texts := []int32{0, 4, 1, 4, 4, 8, 4, 8}

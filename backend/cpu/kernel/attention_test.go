@@ -43,8 +43,10 @@ func newAttentionCase(r *rand.Rand, shape AttentionShape) *attentionCase {
 	} else {
 		a.QStride = strideOf(shape.Heads, shape.Size, 3, shape.Queries)
 		a.KStride = strideOf(shape.KVHeads, shape.Size, 0, shape.Keys)
-		a.VStride = AttentionStride{Batch: shape.KVHeads * shape.Keys * shape.ValueSize, Head: shape.Keys * shape.ValueSize, Seq: shape.ValueSize}
-		a.Q, a.K, a.V = random(r, shape.Batch*a.QStride.Batch).inner, random(r, shape.Batch*a.KStride.Batch).inner, random(r, shape.Batch*a.VStride.Batch).inner
+		a.VStride = AttentionStride{Batch: shape.KVHeads * shape.Keys * shape.ValueSize, Head: shape.Keys * shape.ValueSize,
+			Seq: shape.ValueSize}
+		a.Q, a.K, a.V = random(r, shape.Batch*a.QStride.Batch).inner, random(r, shape.Batch*a.KStride.Batch).inner,
+			random(r, shape.Batch*a.VStride.Batch).inner
 	}
 	a.OutStride = strideOf(shape.Heads, shape.ValueSize, 1, shape.Queries)
 	c.out = newGuarded(shape.Batch*a.OutStride.Batch, 0)
@@ -205,7 +207,8 @@ func TestAttention(t *testing.T) {
 				c.what = fmt.Sprintf("%+v, %s", shape, form.name)
 				c.test(t, s.NewAttention(shape), 2e-6*(1+float64(c.args.Scale)))
 				c.what += ", bfloat16"
-				c.test(t, s.NewAttentionBF16(shape), 1.0/256) // of the weights: those of the test's operands that are scaled by a power of two are exact
+				// of the weights: those of the test's operands that are scaled by a power of two are exact
+				c.test(t, s.NewAttentionBF16(shape), 1.0/256)
 			}
 		}
 	})

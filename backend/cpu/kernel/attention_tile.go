@@ -4,7 +4,8 @@ package kernel
 // hold a number for each row. Without a scale C is not read; without a factor there is none. Element (r, i) of A is at
 // r·aRow + i·aCol; rows of B and C are contiguous. The number of rows, and of vectors in a row of the tile, are fixed for
 // each function; cols says how many columns of the last vector are real: only those of C are touched, all of B are read.
-type attentionTileFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, c *float32, cRow, cols int, scale, factor *float32)
+type attentionTileFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, c *float32, cRow, cols int, scale,
+	factor *float32)
 
 // attentionTile is the register tiles of one level: kernels[v][r] handles r rows of v vectors. Unlike those of a Gemm they
 // are made for a short K: they have no epilogue but what attention needs, and prefetch nothing.
@@ -48,7 +49,8 @@ func (s *Set) multiply(p *attentionProduct) {
 		for row := 0; row < p.m; {
 			height := min(len(kernels)-1, p.m-row)
 			tiles := (p.m - row) / height
-			kernels[height](tiles, p.k, pointerAt(p.a, row*p.aRow), p.aRow, p.aCol, pointerAt(p.b, col), p.bRow, pointerAt(p.c, row*p.cRow+col), p.cRow,
+			kernels[height](tiles, p.k, pointerAt(p.a, row*p.aRow), p.aRow, p.aCol, pointerAt(p.b, col), p.bRow,
+				pointerAt(p.c, row*p.cRow+col), p.cRow,
 				min(t.vec, p.n-col-(width-1)*t.vec), pointerAt(p.scale, row), pointerAt(p.factor, row))
 			row += tiles * height
 		}

@@ -99,7 +99,8 @@ func TestSoftmaxStep(t *testing.T) {
 					scores[c][i] *= by
 				}
 				for i, want := range softmaxFloat64(scores[c]) {
-					requireClose(t, want, float32(sofar[c*rows+i]*float64(inverse[c])), 3e-7, "%d columns: kind %d, row %d", cols, c%kinds, i)
+					requireClose(t, want, float32(sofar[c*rows+i]*float64(inverse[c])), 3e-7, "%d columns: kind %d, row %d", cols,
+						c%kinds, i)
 				}
 			}
 		}

@@ -66,7 +66,8 @@ var benchmarks = func() (all []benchmark) {
 	elements("addition", cols, func(s *Set, x, y []float32) { s.Binary(Add, y, x, x) })
 	elements("softmax of 128×128", 128*128, func(s *Set, x, y []float32) { s.Softmax(y, 128, x, 128, 128, 128) })
 	elements("layer normalisation of 128×768", rows*cols, func(s *Set, x, y []float32) {
-		s.LayerNorm(&NormArgs{Dst: y, DstRow: cols, X: x, XRow: cols, Residual: x, ResRow: cols, Scale: x, Bias: x, Epsilon: 1e-5}, 0, rows, cols)
+		s.LayerNorm(&NormArgs{Dst: y, DstRow: cols, X: x, XRow: cols, Residual: x, ResRow: cols, Scale: x, Bias: x, Epsilon: 1e-5}, 0,
+			rows, cols)
 	})
 	elements("sum of a row of 768", cols, func(s *Set, x, y []float32) { s.ReduceRows(ReduceSum, y, x, cols, 1, cols) })
 	elements("minimum and maximum of 768", cols, func(s *Set, x, y []float32) { y[0], y[1] = s.MinMax(x) })
@@ -137,7 +138,8 @@ func benchGemmBlocks(m, n, k int) func(s *Set) (func(), float64) {
 func benchAttention(tokens, size int, newAttention func(*Set, AttentionShape) *Attention) func(s *Set) (func(), float64) {
 	return func(s *Set) (func(), float64) {
 		const heads = 12
-		plan := newAttention(s, AttentionShape{Batch: 1, Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size, ValueSize: size})
+		plan := newAttention(s, AttentionShape{Batch: 1, Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size,
+			ValueSize: size})
 		packed := AttentionStride{Head: size, Seq: 3 * heads * size}
 		qkv := ramp(tokens * packed.Seq)
 		args := &AttentionArgs{Q: qkv, K: qkv[heads*size:], V: qkv[2*heads*size:], Out: make([]float32, tokens*heads*size),

@@ -71,7 +71,8 @@ func (s *Set) BinaryRows(op BinaryOp, dst []float32, dstRow int, a, b Rows, rows
 	}
 	step := rowsPerCall(cols)
 	for r := 0; r < rows; r += step {
-		s.binary[op][form](pointerAt(dst, r*dstRow), dstRow, pointerAt(a.Data, r*a.Row), a.Row, pointerAt(b.Data, r*b.Row), b.Row, min(step, rows-r), cols)
+		s.binary[op][form](pointerAt(dst, r*dstRow), dstRow, pointerAt(a.Data, r*a.Row), a.Row, pointerAt(b.Data, r*b.Row), b.Row,
+			min(step, rows-r), cols)
 	}
 }
 

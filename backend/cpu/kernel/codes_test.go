@@ -133,7 +133,8 @@ func TestSlide(t *testing.T) {
 
 // TestDepthwisePasses: distances of weights from their zero points fall into as few signed bytes as hold them.
 func TestDepthwisePasses(t *testing.T) {
-	for _, c := range []struct{ x, bytes, want int32 }{{127, 1, 127}, {128, 1, 127}, {-129, 1, -128}, {254, 2, 254}, {255, 2, 254}, {-256, 2, -256}, {255, 3, 255}} {
+	for _, c := range []struct{ x, bytes, want int32 }{{127, 1, 127}, {128, 1, 127}, {-129, 1, -128}, {254, 2, 254}, {255, 2, 254},
+		{-256, 2, -256}, {255, 3, 255}} {
 		require.Equal(t, c.want, clampS8(c.x, int(c.bytes)), "%v", c)
 	}
 }

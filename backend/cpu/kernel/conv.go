@@ -113,7 +113,8 @@ func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
 	pixels, room := floats(scratch, c.copiedRows(area.high)*row), elementsOf[float32](scratch)
 	room = room[len(room)-c.decoded():]
 	for r := range c.copiedRows(area.high) {
-		c.copyRow(pixels[r*row:][:row], args, area.image, (area.top*c.StrideHigh+r*c.DilationHigh)*c.rowStep-c.Top, area.left*c.StrideWide*c.columnStep-c.Left)
+		c.copyRow(pixels[r*row:][:row], args, area.image, (area.top*c.StrideHigh+r*c.DilationHigh)*c.rowStep-c.Top,
+			area.left*c.StrideWide*c.columnStep-c.Left)
 	}
 	g := args.GemmArgs
 	g.ARow, g.ACol = c.StrideWide*c.pixel, 1
@@ -197,9 +198,11 @@ func (c *Conv) copyRow(dst []float32, args *ConvArgs, image, y, x int) {
 
 // depthwiseFunc sums, for each of so many places, srcRow elements apart in src, and each of cols channels, bias and what the taps
 // meet, which lie offsets (in bytes) from the place, times their weights, whose rows are wRow apart. There is one tap at least.
-type depthwiseFunc func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places, cols int)
+type depthwiseFunc func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32,
+	places, cols int)
 
-func depthwiseGeneric(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places, cols int) {
+func depthwiseGeneric(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32,
+	places, cols int) {
 	for p := range places {
 		for c := range cols {
 			sum := *offset(bias, c)

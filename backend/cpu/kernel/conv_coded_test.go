@@ -55,7 +55,8 @@ func (g *convCase) codes(r *rand.Rand, s *Set) (what string, b Coded) {
 }
 
 // runCoded runs a plan.
-func (g *convCase) runCoded(t *testing.T, parts, scratchBytes int, run func(part int, args *ConvArgs, scratch []byte), what string, b Coded) {
+func (g *convCase) runCoded(t *testing.T, parts, scratchBytes int, run func(part int, args *ConvArgs, scratch []byte), what string,
+	b Coded) {
 	t.Helper()
 	g.args.Coded = &b
 	scratch := newGuarded(scratchBytes/4, 0)

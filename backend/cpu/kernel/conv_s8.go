@@ -140,7 +140,8 @@ func (c *ConvS8) panel(args *ConvS8Args, area convArea, p int, words []float32, 
 			for x, t := 0, 0; t < tiles; {
 				rows, run := tile.run(area.wide-x, tiles-t, block)
 				tile.kernels[rows][vecs](run, block, pointerAt(a, x*c.StrideWide*pixel), c.StrideWide*pixel, 1,
-					pointerAt(b, tap*pixel*packedCols), packedCols, next.from, next.step, pointerAt(elementsOf[float32](sums), x*cols), cols, cols-(vecs-1)*tile.vec, 1, nil, nil, 0, flags)
+					pointerAt(b, tap*pixel*packedCols), packedCols, next.from, next.step, pointerAt(elementsOf[float32](sums), x*cols),
+					cols, cols-(vecs-1)*tile.vec, 1, nil, nil, 0, flags)
 				x, t = x+run*rows, t+run
 			}
 		}

@@ -120,7 +120,8 @@ func (g *convS8Case) test(t *testing.T, r *rand.Rand, run func()) {
 		}
 	}
 	const gap = 3
-	a.C, a.Quantized = nil, Quantized{Dst: make([]uint8, g.places*(g.Outputs+gap)), Row: g.Outputs + gap, Scale: 0.01, Zero: 40, Signed: r.IntN(2) == 0}
+	a.C, a.Quantized = nil, Quantized{Dst: make([]uint8, g.places*(g.Outputs+gap)), Row: g.Outputs + gap, Scale: 0.01, Zero: 40,
+		Signed: r.IntN(2) == 0}
 	scale := func(m int) float32 { return 0.01 }
 	if r.IntN(3) == 0 {
 		scale = func(m int) float32 { return 0.01 * float32(1+m%3) }
@@ -202,7 +203,8 @@ func TestDepthwiseS8(t *testing.T) {
 // oneS8Case is a convolution of bytes of a given shape over images whose pixels have the given distances, with bytes that all differ.
 func oneS8Case(s ConvShape, column, channel int, depthwise bool) *convS8Case {
 	outputs := s.Outputs
-	g := &convS8Case{convCase: &convCase{ConvShape: s, depthwise: depthwise}, zeros: make([]int32, outputs), places: s.Images * s.PlacesHigh * s.PlacesWide}
+	g := &convS8Case{convCase: &convCase{ConvShape: s, depthwise: depthwise}, zeros: make([]int32, outputs),
+		places: s.Images * s.PlacesHigh * s.PlacesWide}
 	a := &g.args
 	a.XColumn, a.XChannel = column, channel
 	a.XRow = s.Width * column
@@ -256,7 +258,8 @@ func (g *convS8Case) run(s *Set) []int32 {
 
 // TestConvS8Edges: what random shapes seldom have.
 func TestConvS8Edges(t *testing.T) {
-	window := ConvShape{Images: 1, Height: 5, Width: 9, Channels: 3, Outputs: 5, KernelHeight: 3, KernelWidth: 3, StrideHigh: 1, StrideWide: 1, DilationHigh: 1, DilationWide: 1, Top: 1, Left: 1, PlacesHigh: 5, PlacesWide: 9}
+	window := ConvShape{Images: 1, Height: 5, Width: 9, Channels: 3, Outputs: 5, KernelHeight: 3, KernelWidth: 3, StrideHigh: 1,
+		StrideWide: 1, DilationHigh: 1, DilationWide: 1, Top: 1, Left: 1, PlacesHigh: 5, PlacesWide: 9}
 	with := func(change func(s *ConvShape)) ConvShape {
 		s := window
 		change(&s)
@@ -295,7 +298,8 @@ func TestConvS8Edges(t *testing.T) {
 		})
 		plan := s.NewConvS8(none)
 		pack := s.NewPackS8(0, none.Outputs)
-		args := ConvS8Args{GemmS8Args: GemmS8Args{B: bytesOfFloats(newGuarded(pack.Bytes()/4, 0).inner), Scale: []float32{1}, Zero: []int32{3}, CRow: 5, Sums: slices.Repeat([]int32{9}, 20)}}
+		args := ConvS8Args{GemmS8Args: GemmS8Args{B: bytesOfFloats(newGuarded(pack.Bytes()/4, 0).inner), Scale: []float32{1},
+			Zero: []int32{3}, CRow: 5, Sums: slices.Repeat([]int32{9}, 20)}}
 		for p := range pack.Parts() {
 			pack.Run(p, args.B, nil, 5, 1, false)
 		}

@@ -20,7 +20,8 @@ type convCase struct {
 
 func newConvCase(r *rand.Rand, channels, outputs int, depthwise bool) *convCase {
 	n := func(lo, hi int) int { return lo + r.IntN(hi-lo+1) }
-	s := ConvShape{Images: n(1, 2), Channels: channels, Outputs: outputs, KernelHeight: n(1, 4), KernelWidth: n(1, 5), StrideHigh: n(1, 3), StrideWide: n(1, 3),
+	s := ConvShape{Images: n(1, 2), Channels: channels, Outputs: outputs, KernelHeight: n(1, 4), KernelWidth: n(1, 5),
+		StrideHigh: n(1, 3), StrideWide: n(1, 3),
 		DilationHigh: n(1, 2), DilationWide: n(1, 2), Top: n(0, 2), Left: n(0, 3), Height: n(1, 9), Width: n(1, 24)}
 	switch r.IntN(12) {
 	case 0: // images of padding alone
@@ -164,7 +165,8 @@ func TestConvOverItsResidual(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		g := newConvCase(newRand(), 40, 20, false)
 		g.KernelHeight, g.KernelWidth, g.Height, g.Width = 3, 5, 9, 24 // several blocks of K
-		g.Top, g.Left, g.DilationHigh, g.DilationWide, g.StrideHigh, g.StrideWide, g.PlacesHigh, g.PlacesWide, g.Images = 1, 2, 1, 1, 1, 1, 9, 24, 1
+		g.Top, g.Left, g.DilationHigh, g.DilationWide, g.StrideHigh, g.StrideWide, g.PlacesHigh, g.PlacesWide, g.Images = 1, 2, 1, 1, 1,
+			1, 9, 24, 1
 		a := &g.args
 		a.XColumn, a.XChannel, a.XRow, a.XImage, a.CRow, a.ResRow, a.Act = 40, 1, 40*24, 0, 20, 20, NoUnary
 		r := newRand()

@@ -16,7 +16,8 @@ type depthwiseWords struct {
 // copied pixels as the window has: the rows of the next place take the place of those that it does not meet.
 //
 // Where there are kernels for it, a copied pixel is a word that has its neighbours in it, too, so that a row of the window is one product
-// for each four of its taps. A few channels go at a time, whose words stay in the first-level cache. Elsewhere, pixels are widened to floats
+// for each four of its taps. A few channels go at a time, whose words stay in the first-level cache. Elsewhere, pixels are widened to
+// floats
 // as they are copied, of which sums over a few taps are exact; the kernel is that of [Depthwise].
 type DepthwiseS8 struct {
 	convWindow
@@ -34,7 +35,8 @@ const wordChannels = 32
 
 // NewDepthwiseS8 plans a convolution of bytes.
 func (s *Set) NewDepthwiseS8(shape ConvShape) *DepthwiseS8 {
-	d := &DepthwiseS8{set: s, step: 1, chunk: shape.Channels, words: s.depthwiseWords.sum != nil && shape.DilationWide == 1 && shape.KernelWidth > 1}
+	d := &DepthwiseS8{set: s, step: 1, chunk: shape.Channels, words: s.depthwiseWords.sum != nil && shape.DilationWide == 1 &&
+		shape.KernelWidth > 1}
 	most := s.caches.l2 / 4 / 4
 	if d.words {
 		d.chunk, most = min(d.chunk, wordChannels), s.caches.l1*3/4/4
@@ -125,7 +127,8 @@ func (d *DepthwiseS8) Pack(weights []byte, zeros []int32, unsigned bool) []byte 
 // clampS8 is the nearest sum of so many signed bytes.
 func clampS8(x int32, bytes int) int32 { return min(max(x, -128*int32(bytes)), 127*int32(bytes)) }
 
-// ScratchBytes is the scratch memory that one worker needs: offsets of the weights' rows, copied pixels and the ends of a row of them, a row
+// ScratchBytes is the scratch memory that one worker needs: offsets of the weights' rows, copied pixels and the ends of a row of them, a
+// row
 // of sums, and what all places share: what the sums begin with, zeros in place of a bias, and the factor of each channel.
 func (d *DepthwiseS8) ScratchBytes() int {
 	return 8*maxPasses*d.KernelHeight*d.rowTaps() + d.edgeBytes() + 4*(d.chunk*(d.KernelHeight*d.copied(d.wide)+d.wide)+3*d.Channels)
@@ -186,7 +189,8 @@ func (d *DepthwiseS8) Run(part int, args *ConvS8Args, scratch []byte) {
 			if d.words {
 				sum = d.set.depthwiseWords.sum
 			}
-			sum(pointer(sums), f.cols, pointer(pixels), d.StrideWide/d.step*f.cols, pointer(offsets), rows, pointerAt(weights, first), n, pointerAt(start, first), area.wide, f.cols)
+			sum(pointer(sums), f.cols, pointer(pixels), d.StrideWide/d.step*f.cols, pointer(offsets), rows, pointerAt(weights, first), n,
+				pointerAt(start, first), area.wide, f.cols)
 			d.finish(args, d.place(area, y), area.wide, sums, f, zeros)
 		}
 	}

@@ -67,7 +67,8 @@ func (s *Set) gemmPart(b *blocking, part int, args *GemmArgs) {
 		col := p * b.tile.cols()
 		cols, packedCols := b.tile.panelCols(p, b.n)
 		panel := args.B[col*b.k:][:packedCols*b.k]
-		s.gemmPanel(b.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: b.k, kBlock: b.kBlock, b: pointer(panel), bRow: packedCols, followed: true})
+		s.gemmPanel(b.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: b.k, kBlock: b.kBlock, b: pointer(panel),
+			bRow: packedCols, followed: true})
 	}
 }
 
@@ -143,7 +144,8 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
 			tile.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+(kLo-p.from)*args.ACol), args.ARow, args.ACol,
-				bBlock, p.bRow, next.tile(t), next.step, c, args.CRow, p.cols-(vecs-1)*tile.vec, args.Alpha, tileBias, tileRes, args.ResRow, flags)
+				bBlock, p.bRow, next.tile(t), next.step, c, args.CRow, p.cols-(vecs-1)*tile.vec, args.Alpha, tileBias, tileRes,
+				args.ResRow, flags)
 			if separate {
 				s.activate(args, row, run*rows, p.col, p.cols)
 			}

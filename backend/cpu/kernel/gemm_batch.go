@@ -32,7 +32,8 @@ const batchBlockRows = 512
 func (s *Set) NewBatchGemm(batch, m, n, k int) *BatchGemm {
 	// Packing a panel costs about as much as two tiles of rows.
 	const packedTiles = 4
-	return &BatchGemm{Batch: batch, M: m, N: n, K: k, set: s, one: s.newBlocking(&s.gemm, m, n, k, batchBlockRows), direct: m <= packedTiles*s.gemm.rows}
+	return &BatchGemm{Batch: batch, M: m, N: n, K: k, set: s, one: s.newBlocking(&s.gemm, m, n, k, batchBlockRows),
+		direct: m <= packedTiles*s.gemm.rows}
 }
 
 // Parts is the number of independent pieces.

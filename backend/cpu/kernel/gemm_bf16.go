@@ -37,7 +37,8 @@ func (p *PackBF16) Run(part int, dst []uint16, src []float32, row, col int, scra
 		clear(rows[p.K*packedCols:])
 		p.set.packPanel(rows[:p.K*packedCols], packedCols, src[min(len(src), n*col):], row, col, p.K, cols)
 		if p.k > 0 {
-			p.set.pairBF16(pointerAt(words, n*p.k), packedCols, pointer(rows), 2*packedCols, pointerAt(rows, packedCols), 2*packedCols, p.k, packedCols)
+			p.set.pairBF16(pointerAt(words, n*p.k), packedCols, pointer(rows), 2*packedCols, pointerAt(rows, packedCols), 2*packedCols,
+				p.k, packedCols)
 			p.deepen(elementsOf[uint32](bytesOfFloats(words[n*p.k:][:p.k*packedCols])), packedCols)
 		}
 	}
@@ -76,7 +77,8 @@ type GemmBF16Args struct {
 
 // NewGemmBF16 plans C[m,n] = A[m,k]·B[k,n] for a B packed by [Set.NewPackBF16].
 func (s *Set) NewGemmBF16(m, n, k int) *GemmBF16 {
-	return &GemmBF16{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemmBF16, m, n, ceilDiv(k, 2), max(blockRows, blockTiles*s.gemmBF16.rows))}
+	return &GemmBF16{M: m, N: n, K: k, set: s,
+		blocking: s.newBlocking(&s.gemmBF16, m, n, ceilDiv(k, 2), max(blockRows, blockTiles*s.gemmBF16.rows))}
 }
 
 // Parts is the number of independent pieces.

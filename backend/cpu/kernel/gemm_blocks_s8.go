@@ -36,7 +36,8 @@ type blockTile struct {
 // (bSum + Σ a·b)·(aScale·bScale), and then the epilogue of gemmFunc. a holds four unsigned bytes a word, b signed ones. Strides
 // count words; bSum has the stride of b. With gemmZeros, (zero − 128)·total is taken from a block's sum, where total is after the
 // block's aScale, and zero a row of b after its bScale.
-type gemmBlocksFunc func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+type gemmBlocksFunc func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int,
+	bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
 // unpackFunc writes blocks of a packed panel as words of four signed bytes: those of 4 bits with the zero points taken off, those
 // of 8 bits less 128; and −128 times the sum of each column of a block, because quantised values of A stand 128 too high: none are
@@ -87,7 +88,8 @@ func (g *GemmBlocksS8) QuantizeBlocks(quantized []uint8, scales, src []float32, 
 			for i := range rest {
 				rest[i] = 128
 			}
-			quantizeBlocksGeneric(pointer(rest), pointerAt(scales, 2*(r*blocks+whole)), pointerAt(src, r*srcRow+whole*block), 1, g.K-whole*block)
+			quantizeBlocksGeneric(pointer(rest), pointerAt(scales, 2*(r*blocks+whole)), pointerAt(src, r*srcRow+whole*block), 1,
+				g.K-whole*block)
 		}
 	}
 }
@@ -121,9 +123,12 @@ func (g *GemmBlocksS8) Run(part int, args *GemmBlocksS8Args, packed, scratch []b
 		}
 		for row, tiles := rowLo, ceilDiv(rowHi-rowLo, rows.rows); row < rowHi; {
 			height, run := rows.run(rowHi-row, tiles, g.RowBytes()/4)
-			funcs.tile.kernels[height][vecs](run, blocks, block/4, (*float32)(unsafe.Pointer(pointerAt(args.Quantized, row*g.RowBytes()))), g.RowBytes()/4,
-				pointerAt(args.Scales, 2*row*blocks), 2*blocks, (*float32)(unsafe.Pointer(pointer(words))), packedCols, pointer(panel), g.pack.blockBytes(packedCols)/4, pointer(sums),
-				pointerAt(args.C, row*args.CRow+col), args.CRow, cols-(vecs-1)*tile.vec, 1, pointerAt(args.Bias, col), pointerAt(res, row*args.ResRow+col), args.ResRow, flags)
+			funcs.tile.kernels[height][vecs](run, blocks, block/4,
+				(*float32)(unsafe.Pointer(pointerAt(args.Quantized, row*g.RowBytes()))), g.RowBytes()/4,
+				pointerAt(args.Scales, 2*row*blocks), 2*blocks, (*float32)(unsafe.Pointer(pointer(words))), packedCols, pointer(panel),
+				g.pack.blockBytes(packedCols)/4, pointer(sums),
+				pointerAt(args.C, row*args.CRow+col), args.CRow, cols-(vecs-1)*tile.vec, 1, pointerAt(args.Bias, col),
+				pointerAt(res, row*args.ResRow+col), args.ResRow, flags)
 			if args.Act > Relu {
 				g.set.activate(&args.GemmArgs, row, run*height, col, cols)
 			}
@@ -142,7 +147,8 @@ func blocksGeneric() blockTile {
 }
 
 func gemmBlocksGeneric(rows, vecs int) gemmBlocksFunc {
-	return func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
+	return func(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32,
+		bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
 		for r := range tiles * rows {
 			for v := range vecs {
 				first, real := v*genericLanes, genericLanes

@@ -107,7 +107,8 @@ func (p *codedPanel) decode(s *Set) {
 		b := lo / block
 		hi = min((b+1)*block, last)
 		scale, zero, words := blockParts(p.packed[b*size:][:size], p.cols)
-		decode(pointerAt(p.room, (codedRows+lo-p.first)*p.cols), pointer(bytesOfWords(words[lo%block/group*p.cols:])), pointer(scale), pointer(zero), ceilDiv(hi-lo, group), p.cols)
+		decode(pointerAt(p.room, (codedRows+lo-p.first)*p.cols), pointer(bytesOfWords(words[lo%block/group*p.cols:])), pointer(scale),
+			pointer(zero), ceilDiv(hi-lo, group), p.cols)
 	}
 }
 
@@ -145,6 +146,7 @@ func (g *GemmCoded) Run(part int, args *GemmArgs, b *Coded, scratch []byte) {
 	for p := panelLo; p < panelHi; p++ {
 		cols, packedCols := g.blocking.tile.panelCols(p, g.N)
 		source := b.panel(g.blocking.tile, p, g.N, floats(scratch, g.ScratchBytes()/4))
-		g.set.gemmPanel(g.blocking.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: p * g.blocking.tile.cols(), cols: cols, k: g.K, kBlock: g.blocking.kBlock, coded: noescape(&source), bRow: packedCols})
+		g.set.gemmPanel(g.blocking.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: p * g.blocking.tile.cols(), cols: cols, k: g.K,
+			kBlock: g.blocking.kBlock, coded: noescape(&source), bRow: packedCols})
 	}
 }

@@ -74,7 +74,8 @@ func sumsS8(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float32,
 
 // gemmGeneric returns the plain Go kernel for a number of rows and vectors.
 func gemmGeneric(sums sumsFunc, add func(x, y float32) float32, rows, vecs int) gemmFunc {
-	return func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int) {
+	return func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int,
+		cols int, alpha float32, bias, res *float32, resRow int, flags int) {
 		for r := range tiles * rows {
 			for v := range vecs {
 				var sum [genericLanes]float32

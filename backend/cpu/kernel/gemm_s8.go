@@ -144,7 +144,8 @@ type GemmS8Args struct {
 
 // NewGemmS8 plans a product of bytes.
 func (s *Set) NewGemmS8(m, n, k int) *GemmS8 {
-	return &GemmS8{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemmS8, m, n, ceilDiv(k, 4), blockRows), pack: s.NewPackS8(k, n), noBias: make([]float32, n)}
+	return &GemmS8{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemmS8, m, n, ceilDiv(k, 4), blockRows), pack: s.NewPackS8(k, n),
+		noBias: make([]float32, n)}
 }
 
 // Parts is the number of independent pieces.
@@ -202,7 +203,8 @@ func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int
 	for row, t := rowLo, 0; t < tiles; {
 		rows, run := tile.run(rowHi-row, tiles-t, k)
 		tile.kernels[rows][vecs](run, k, pointerAt(a, row*args.ARow/4), args.ARow/4, 1,
-			pointer(b), packedCols, next.tile(t), next.step, pointer(elementsOf[float32](scratch)), cols, cols-(vecs-1)*tile.vec, 1, nil, nil, 0, 0)
+			pointer(b), packedCols, next.tile(t), next.step, pointer(elementsOf[float32](scratch)), cols, cols-(vecs-1)*tile.vec, 1, nil,
+			nil, 0, 0)
 		g.finish(args, row, run*rows, f, totals[row-rowLo:], elementsOf[int32](scratch))
 		row, t = row+run*rows, t+run
 	}

@@ -35,11 +35,13 @@ func (q *Quantized) lowest(act UnaryOp) float32 {
 }
 
 // requantize quantises what follows from sums of some columns, side by side, by the kernels that pick takes.
-func (s *Set) requantize(pick func(q *quantizeFuncs) requantizeFunc, to Quantized, sums *int32, sumsRow int, f finishing, bias []float32, rows int) {
+func (s *Set) requantize(pick func(q *quantizeFuncs) requantizeFunc, to Quantized, sums *int32, sumsRow int, f finishing, bias []float32,
+	rows int) {
 	_, hi := to.bounds()
 	_, _ = to.Dst[(rows-1)*to.Row+f.cols-1], bias[f.cols-1]
 	s.quantize.eachWidth(f.cols, to.Scale, func(q *quantizeFuncs, at, cols int) {
-		pick(q)(pointerAt(to.Dst, at), to.Row, offset(sums, at), sumsRow, pointerAt(f.offset, at), pointerAt(f.factor, at), pointerAt(bias, at),
+		pick(q)(pointerAt(to.Dst, at), to.Row, offset(sums, at), sumsRow, pointerAt(f.offset, at), pointerAt(f.factor, at),
+			pointerAt(bias, at),
 			to.Scale, 1/to.Scale, f.lowest, hi, to.Zero, rows, cols)
 	})
 }
@@ -86,7 +88,8 @@ type finishing struct {
 // requantizes reports whether nothing but one scale for all stands between the sums, times their scales, and the result.
 func (args *GemmS8Args) requantizes() bool {
 	out := &args.Quantized
-	return args.Sums == nil && out.Dst != nil && out.Scales == nil && args.Residual == nil && (args.Act == NoUnary || args.Act == Relu && out.Scale > 0)
+	return args.Sums == nil && out.Dst != nil && out.Scales == nil && args.Residual == nil &&
+		(args.Act == NoUnary || args.Act == Relu && out.Scale > 0)
 }
 
 // columns prepares for finish, in scratch for two numbers a column.
@@ -164,7 +167,8 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows int, f finishing, totals, su
 	g.set.finishS8(args, row, rows, col, cols, c, cRow, to, toRow)
 }
 
-// finishS8 does what follows from products in floats, at c: activation, residual and the way to a result in floats, at to, and then, if it is
+// finishS8 does what follows from products in floats, at c: activation, residual and the way to a result in floats, at to, and then, if it
+// is
 // wanted, the result in bytes.
 func (s *Set) finishS8(args *GemmS8Args, row, rows, col, cols int, c *float32, cRow int, to *float32, toRow int) {
 	if args.Act != NoUnary {

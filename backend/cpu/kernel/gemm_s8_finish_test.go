@@ -33,7 +33,8 @@ func TestGemmS8Quantized(t *testing.T) {
 					floats := args.C
 					const gap = 3
 					args.C, args.CRow = nil, n+gap
-					args.Quantized = Quantized{Dst: make([]uint8, m*args.CRow), Row: args.CRow, Scale: 0.01, Zero: 40, Signed: r.IntN(2) == 0}
+					args.Quantized = Quantized{Dst: make([]uint8, m*args.CRow), Row: args.CRow, Scale: 0.01, Zero: 40,
+						Signed: r.IntN(2) == 0}
 					scale, zero := slices.Repeat([]float32{0.01}, n), slices.Repeat([]int32{40}, n)
 					if r.IntN(2) == 0 {
 						for i := n / 3; i < n; i++ {
@@ -72,7 +73,8 @@ func TestReluOfNegativeScale(t *testing.T) {
 		for i := range b {
 			b[i] = byte(i - 30)
 		}
-		args := GemmS8Args{A: []uint8{1, 2, 3, 4}, ARow: k, Scale: []float32{1}, Zero: []int32{0}, BScale: slices.Repeat([]float32{1}, n), B: bytesOfFloats(newGuarded(pack.Bytes()/4, 0).inner), CRow: n, Act: Relu}
+		args := GemmS8Args{A: []uint8{1, 2, 3, 4}, ARow: k, Scale: []float32{1}, Zero: []int32{0}, BScale: slices.Repeat([]float32{1}, n),
+			B: bytesOfFloats(newGuarded(pack.Bytes()/4, 0).inner), CRow: n, Act: Relu}
 		for p := range pack.Parts() {
 			pack.Run(p, args.B, b, n, 1, false)
 		}

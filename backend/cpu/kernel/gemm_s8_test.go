@@ -103,7 +103,8 @@ func newGemmS8Case(r *rand.Rand, m, n, k int) *gemmS8Case {
 func (g *gemmS8Case) test(t *testing.T, s *Set) {
 	t.Helper()
 	args := &g.args
-	what := fmt.Sprintf("%d×%d×%d unsigned=%v bZero=%v rows=%d act=%d residual=%v", g.m, g.n, g.k, g.unsigned, args.BZero != nil, len(args.Scale), args.Act, args.Residual != nil)
+	what := fmt.Sprintf("%d×%d×%d unsigned=%v bZero=%v rows=%d act=%d residual=%v", g.m, g.n, g.k, g.unsigned, args.BZero != nil,
+		len(args.Scale), args.Act, args.Residual != nil)
 	pack := s.NewPackS8(g.k, g.n)
 	packed := newGuarded(pack.Bytes()/4, 0)
 	for p := range pack.Parts() {
@@ -191,7 +192,8 @@ func TestQuantize(t *testing.T) {
 				back := newGuarded(n, 0)
 				for i, x := range src.inner {
 					require.EqualValues(t, quantizeFloat64(x, scale, 0, 255, float64(zero)), u[i], "%v by %v + %d", x, scale, zero)
-					require.EqualValues(t, quantizeFloat64(x, scale, -128, 127, float64(int8(zero))), i8[i], "%v by %v + %d", x, scale, int8(zero))
+					require.EqualValues(t, quantizeFloat64(x, scale, -128, 127, float64(int8(zero))), i8[i], "%v by %v + %d", x, scale,
+						int8(zero))
 				}
 				s.DequantizeU8(back.inner, u[:n], scale, zero)
 				for i, q := range u[:n] {

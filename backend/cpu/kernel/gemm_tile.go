@@ -10,7 +10,8 @@ import (
 // number of rows, and of vectors in a row of the tile, are fixed for each function; cols says how many columns of
 // the last vector are real: only those of C, bias and res are touched, all of B are read. From next on, memory is
 // prefetched at nextStep bytes for each k of each tile.
-type gemmFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+type gemmFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int,
+	cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
 // Flags of a gemmFunc.
 const (

@@ -52,7 +52,8 @@ func Select(name string) (*Set, error) {
 			continue
 		}
 		if level >= len(all) {
-			return nil, fmt.Errorf("CPU level %q is above what this machine and build offer: have %s", name, strings.Join(levelNames[:len(all)], ", "))
+			return nil, fmt.Errorf("CPU level %q is above what this machine and build offer: have %s", name,
+				strings.Join(levelNames[:len(all)], ", "))
 		}
 		return all[level], nil
 	}

@@ -23,7 +23,8 @@ func machineLevel() Level {
 }
 
 // quantizeBy8 is what AVX2 has.
-var quantizeBy8 = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2, sumBytesAVX2, interleaveAVX2, requantizeAVX2, rescaleAVX2, addU8AVX2, addS8AVX2, maxBytesAVX2, &quantizeGeneric}
+var quantizeBy8 = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2, 8, dequantizeAVX2, sumBytesAVX2, interleaveAVX2,
+	requantizeAVX2, rescaleAVX2, addU8AVX2, addS8AVX2, maxBytesAVX2, &quantizeGeneric}
 
 func init() {
 	variants[AVX2] = func(s *Set) {
@@ -61,7 +62,8 @@ func init() {
 		s.unary = unaryAVX512
 		s.convert = convertFuncs{toF16AVX512, fromF16AVX512, toBF16AVX512, fromBF16AVX512, 16}
 		s.binary = binaryAVX512
-		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512, sumBytesAVX2, interleaveAVX512, requantizeAVX512, rescaleAVX512, addU8AVX512, addS8AVX512, maxBytesAVX2, &quantizeBy8}
+		s.quantize = quantizeFuncs{quantizeAVX512, fromU8AVX512, fromS8AVX512, minMaxAVX512, 16, dequantizeAVX512, sumBytesAVX2,
+			interleaveAVX512, requantizeAVX512, rescaleAVX512, addU8AVX512, addS8AVX512, maxBytesAVX2, &quantizeBy8}
 		s.pairBF16 = pairBF16AVX512
 		s.roundBF16 = toBF16AVX512
 		s.q4 = blockFuncs{decodeQ4AVX512, unpackQ4AVX512, gemmBlocksAVX512}
@@ -107,7 +109,8 @@ func init() {
 func machineCaches() cacheSizes {
 	caches := defaultCaches
 	leaf := uint32(4)
-	if _, ebx, ecx, edx := cpuid(0, 0); ebx == 'A'|'u'<<8|'t'<<16|'h'<<24 && ecx == 'c'|'A'<<8|'M'<<16|'D'<<24 && edx == 'e'|'n'<<8|'t'<<16|'i'<<24 {
+	if _, ebx, ecx, edx := cpuid(0, 0); ebx == 'A'|'u'<<8|'t'<<16|'h'<<24 && ecx == 'c'|'A'<<8|'M'<<16|'D'<<24 &&
+		edx == 'e'|'n'<<8|'t'<<16|'i'<<24 {
 		leaf = 0x8000001d
 	}
 	if top, _, _, _ := cpuid(leaf&0x80000000, 0); top < leaf {

@@ -41,7 +41,8 @@ func init() {
 		s.convert = convertFuncs{toF16NEON, fromF16NEON, toBF16NEON, fromBF16NEON, 4}
 		s.roundBF16 = toBF16NEON
 		s.pairBF16 = pairBF16NEON
-		s.quantize = quantizeFuncs{quantizeNEON, fromU8NEON, fromS8NEON, minMaxNEON, 8, dequantizeNEON, sumBytesNEON, interleaveNEON, nil, quantizeGeneric.rescale, nil, nil, maxBytesNEON, &quantizeGeneric}
+		s.quantize = quantizeFuncs{quantizeNEON, fromU8NEON, fromS8NEON, minMaxNEON, 8, dequantizeNEON, sumBytesNEON, interleaveNEON, nil,
+			quantizeGeneric.rescale, nil, nil, maxBytesNEON, &quantizeGeneric}
 		s.q4 = blockFuncs{decodeQ4NEON, unpackQ4NEON, gemmBlocksNEON}
 		s.q8 = blockFuncs{decodeQ8NEON, unpackQ8NEON, gemmBlocksNEON}
 		s.quantizeBlocks = quantizeBlocksNEON

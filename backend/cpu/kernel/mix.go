@@ -4,7 +4,8 @@ import "unsafe"
 
 // MixRows sums rows of cols elements: to each of so many places, dstRow apart in dst, those that lie offsets (in bytes) from the place,
 // srcRow elements apart in src, times their weights, which are wRow apart for each of the offsets. zeros has cols of them.
-func (s *Set) MixRows(dst []float32, dstRow int, src []float32, srcRow int, offsets []int, w []float32, wRow int, zeros []float32, places, cols int) {
+func (s *Set) MixRows(dst []float32, dstRow int, src []float32, srcRow int, offsets []int, w []float32, wRow int, zeros []float32, places,
+	cols int) {
 	if places == 0 || cols == 0 {
 		return
 	}
@@ -19,7 +20,8 @@ func (s *Set) MixRows(dst []float32, dstRow int, src []float32, srcRow int, offs
 	demand(zeros, cols)
 	step := rowsPerCall(cols * taps)
 	for p := 0; p < places; p += step {
-		s.depthwise(pointerAt(dst, p*dstRow), dstRow, pointerAt(src, p*srcRow), srcRow, pointer(offsets), taps, pointer(w), wRow, pointer(zeros), min(step, places-p), cols)
+		s.depthwise(pointerAt(dst, p*dstRow), dstRow, pointerAt(src, p*srcRow), srcRow, pointer(offsets), taps, pointer(w), wRow,
+			pointer(zeros), min(step, places-p), cols)
 	}
 }
 

@@ -25,7 +25,8 @@ func (s *Set) LayerNorm(args *NormArgs, lo, hi, cols int) { args.run(s.layerNorm
 func (s *Set) RMSNorm(args *NormArgs, lo, hi, cols int) { args.run(s.rmsNorm, lo, hi, cols) }
 
 // normFunc normalises rows. sum is not nil where res is not: it may be dst. res and bias may be nil.
-type normFunc func(dst *float32, dstRow int, x *float32, xRow int, res *float32, resRow int, sum *float32, sumRow int, scale, bias *float32, epsilon float32, rows, cols int)
+type normFunc func(dst *float32, dstRow int, x *float32, xRow int, res *float32, resRow int, sum *float32, sumRow int, scale,
+	bias *float32, epsilon float32, rows, cols int)
 
 // run calls the kernel for as many rows at a time as one call may take.
 func (a *NormArgs) run(norm normFunc, lo, hi, cols int) {
@@ -59,12 +60,14 @@ func (a *NormArgs) run(norm normFunc, lo, hi, cols int) {
 			copy(a.Sum[r*a.SumRow:][:cols], x[r*xRow:][:cols])
 		}
 	}
-	norm(pointerAt(a.Dst, lo*a.DstRow), a.DstRow, pointerAt(x, lo*xRow), xRow, res, a.ResRow, sum, sumRow, pointer(a.Scale), pointer(a.Bias), a.Epsilon, hi-lo, cols)
+	norm(pointerAt(a.Dst, lo*a.DstRow), a.DstRow, pointerAt(x, lo*xRow), xRow, res, a.ResRow, sum, sumRow, pointer(a.Scale),
+		pointer(a.Bias), a.Epsilon, hi-lo, cols)
 }
 
 // normGeneric returns LayerNorm, or without the mean RMSNorm, in plain Go.
 func normGeneric(centred bool) normFunc {
-	return func(dst *float32, dstRow int, x *float32, xRow int, res *float32, resRow int, sum *float32, sumRow int, scale, bias *float32, epsilon float32, rows, cols int) {
+	return func(dst *float32, dstRow int, x *float32, xRow int, res *float32, resRow int, sum *float32, sumRow int, scale, bias *float32,
+		epsilon float32, rows, cols int) {
 		for r := range rows {
 			from, fromRow := x, xRow
 			if res != nil {

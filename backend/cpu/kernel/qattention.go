@@ -59,7 +59,8 @@ func (s *Set) NewQAttention(shape QAttentionShape) *QAttention {
 	// The scores of a block take a quarter of the L2 cache, so that its quantised values and the packed values fit beside them.
 	block := max(s.gemmS8.rows, s.caches.l2/4/(4*max(1, shape.Keys))/s.gemmS8.rows*s.gemmS8.rows)
 	block = max(1, min(block, blockRows, shape.Queries))
-	a := &QAttention{QAttentionShape: shape, set: s, block: block, packK: s.NewPackS8(shape.Size, shape.Keys), packV: s.NewPackS8(shape.Keys, shape.ValueSize)}
+	a := &QAttention{QAttentionShape: shape, set: s, block: block, packK: s.NewPackS8(shape.Size, shape.Keys),
+		packV: s.NewPackS8(shape.Keys, shape.ValueSize)}
 	a.ones = slices.Repeat([]float32{1}, max(shape.Keys, shape.ValueSize))
 	for i, rows := range []int{block, shape.Queries % block} {
 		a.blocks[i] = qAttentionBlock{s.NewGemmS8(rows, shape.Keys, shape.Size), s.NewGemmS8(rows, shape.ValueSize, shape.Keys)}

@@ -6,7 +6,8 @@ import (
 	"unsafe"
 )
 
-// QRowsAttention is attention of quantised values within texts of any lengths whose tokens lie one after the other. Whoever calls Run takes one head of a
+// QRowsAttention is attention of quantised values within texts of any lengths whose tokens lie one after the other. Whoever calls Run takes
+// one head of a
 // text after the other.
 type QRowsAttention struct {
 	QAttentionShape // of all texts together; Batch is how many there are
@@ -55,14 +56,17 @@ func (a *QRowsAttention) Plan(texts []int32, plan []byte) error {
 	return err
 }
 
-// ScratchBytes is the scratch memory that one worker needs: no less than any text does, which may have larger blocks of queries than one that has
+// ScratchBytes is the scratch memory that one worker needs: no less than any text does, which may have larger blocks of queries than one
+// that has
 // all tokens.
 func (a *QRowsAttention) ScratchBytes() int {
-	all := a.set.NewQAttention(QAttentionShape{Batch: 1, Heads: a.Heads, Queries: a.Queries, Keys: a.Keys, Size: a.Size, ValueSize: a.ValueSize})
+	all := a.set.NewQAttention(QAttentionShape{Batch: 1, Heads: a.Heads, Queries: a.Queries, Keys: a.Keys, Size: a.Size,
+		ValueSize: a.ValueSize})
 	return all.ScratchBytes() + a.set.caches.l2/2 + blockRows*(roundUp(a.Size, 64)+64)
 }
 
-// Run computes heads of texts until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. The strides of args have
+// Run computes heads of texts until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. The strides of args
+// have
 // no batch; a mask it has none.
 func (a *QRowsAttention) Run(texts []int32, args *QAttentionArgs, plan, scratch []byte) {
 	words := elementsOf[int64](plan)

@@ -56,7 +56,8 @@ func newQAttentionCase(r *rand.Rand, shape QAttentionShape) *qAttentionCase {
 	if c.perByte {
 		a.Quantized = Quantized{Dst: bytesOfFloats(c.out.inner), Scale: 1.0 / 128, Zero: 0, Signed: true}
 	}
-	c.what = fmt.Sprintf("%+v, q %v, k %v, v %v, mask %v, scores %v, quantised values %v", shape, a.Q.Signed, a.K.Signed, a.V.Signed, a.MaskStride, a.Scores, c.perByte)
+	c.what = fmt.Sprintf("%+v, q %v, k %v, v %v, mask %v, scores %v, quantised values %v", shape, a.Q.Signed, a.K.Signed, a.V.Signed,
+		a.MaskStride, a.Scores, c.perByte)
 	return c
 }
 
@@ -116,7 +117,8 @@ func TestQAttention(t *testing.T) {
 		for _, queries := range []int{1, s.gemmS8.rows + 1, blockRows + 9} {
 			for _, keys := range []int{1, 3, 16, 49, 130} {
 				for _, size := range []int{4, 32} {
-					c := newQAttentionCase(r, QAttentionShape{Batch: 2, Heads: 3, Queries: queries, Keys: keys, Size: size, ValueSize: size - 1})
+					c := newQAttentionCase(r, QAttentionShape{Batch: 2, Heads: 3, Queries: queries, Keys: keys, Size: size,
+						ValueSize: size - 1})
 					plan := s.NewQAttention(c.QAttentionShape)
 					scratch := newGuarded(plan.ScratchBytes()/4, 0)
 					for p := range plan.Parts() {

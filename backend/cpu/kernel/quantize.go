@@ -16,7 +16,8 @@ type quantizeFuncs struct {
 	// dequantize writes, for each row and column of a matrix of sums,
 	// (sum − rowZero·colSum − rowTotal·colZero)·(rowScale·colScale) + bias. rowScale and rowZero have one element a row,
 	// rowStep elements apart: 0 if all rows share it; rowTotal has one for each. colZero nil is 1 for all. dst may be sums.
-	dequantize func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum, rowTotal, colZero *int32, bias *float32, rows, cols int)
+	dequantize func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32,
+		colSum, rowTotal, colZero *int32, bias *float32, rows, cols int)
 	// sumBytes writes the sum of the first chunks·sumBytesChunk bytes of each row.
 	sumBytes func(dst *int32, src *uint8, srcRow, rows, chunks int)
 	// interleave writes rows of words: the bytes of four neighbouring rows of src, changed by flip. cols is a multiple of lanes.
@@ -33,7 +34,8 @@ type quantizeFuncs struct {
 	narrow *quantizeFuncs `optional:"of plain Go"`
 }
 
-// eachWidth cuts columns into those that kernels of ever fewer lanes quantise. Those of scales that have no exact inverse belong to plain Go.
+// eachWidth cuts columns into those that kernels of ever fewer lanes quantise. Those of scales that have no exact inverse belong to plain
+// Go.
 func (q *quantizeFuncs) eachWidth(cols int, scale float32, quantize func(q *quantizeFuncs, at, cols int)) {
 	if !invertible(scale) {
 		q = &quantizeGeneric
@@ -46,7 +48,8 @@ func (q *quantizeFuncs) eachWidth(cols int, scale float32, quantize func(q *quan
 	}
 }
 
-type requantizeFunc func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor, bias *float32, scale, inverse, lo, hi float32, zero int32, rows, cols int)
+type requantizeFunc func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor, bias *float32, scale, inverse, lo,
+	hi float32, zero int32, rows, cols int)
 
 type addFunc func(dst, a, b *uint8, aScale, bScale float32, aZero, bZero int32, scale, inverse, lo, hi float32, zero int32, cols int)
 
@@ -72,7 +75,8 @@ func (s *Set) AddCodes(to Quantized, a, b Codes) {
 			if a.Signed {
 				add = q.addS8
 			}
-			add(pointerAt(dst, at), pointerAt(x, at), pointerAt(y, at), a.Scale, b.Scale, a.Zero, b.Zero, to.Scale, 1/to.Scale, lo, hi, to.Zero, cols)
+			add(pointerAt(dst, at), pointerAt(x, at), pointerAt(y, at), a.Scale, b.Scale, a.Zero, b.Zero, to.Scale, 1/to.Scale, lo, hi,
+				to.Zero, cols)
 		})
 		dst, x, y = dst[n:], x[n:], y[n:]
 	}
@@ -190,7 +194,8 @@ func (s *Set) DequantizeS8(dst []float32, src []int8, scale float32, zero int8) 
 	dequantizeFrom(dst, bytesAs[uint8](src), s.quantize.lanes, s.quantize.fromS8, quantizeGeneric.fromS8, scale, int32(zero))
 }
 
-func dequantizeFrom(dst []float32, src []uint8, lanes int, kernel, plain func(dst *float32, src *uint8, n int, scale float32, zero int32), scale float32, zero int32) {
+func dequantizeFrom(dst []float32, src []uint8, lanes int, kernel, plain func(dst *float32, src *uint8, n int, scale float32, zero int32),
+	scale float32, zero int32) {
 	with := func(f func(dst *float32, src *uint8, n int, scale float32, zero int32)) func(dst *float32, src *uint8, n int) {
 		return func(dst *float32, src *uint8, n int) { f(dst, src, n, scale, zero) }
 	}
@@ -228,7 +233,8 @@ var quantizeGeneric = quantizeFuncs{
 		*out = [2]float32{lo, hi}
 	},
 	lanes: 1,
-	dequantize: func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int, colScale *float32, colSum, rowTotal, colZero *int32, bias *float32, rows, cols int) {
+	dequantize: func(dst *float32, dstRow int, sums *int32, sumsRow int, rowScale *float32, rowZero *int32, rowStep int,
+		colScale *float32, colSum, rowTotal, colZero *int32, bias *float32, rows, cols int) {
 		for r := range rows {
 			scale, zero := *offset(rowScale, r*rowStep), *offset(rowZero, r*rowStep)
 			for c := range cols {
@@ -291,7 +297,8 @@ func addGeneric(wide func(x uint8) int32) addFunc {
 }
 
 func requantizeGeneric(value func(sum *int32, offset int32) float32) requantizeFunc {
-	return func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor, bias *float32, scale, _, lo, hi float32, zero int32, rows, cols int) {
+	return func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOffset *int32, factor, bias *float32, scale, _, lo, hi float32,
+		zero int32, rows, cols int) {
 		for r := range rows {
 			for c := range cols {
 				x := float32(value(offset(sums, r*sumsRow+c), *offset(colOffset, c))**offset(factor, c)) + *offset(bias, c)

@@ -55,6 +55,7 @@ func softmaxStepGeneric(x *float32, rows, cols int, by float32, highest, sum, sc
 			*score = e
 			total += float64(e)
 		}
-		*offset(highest, c), *offset(sum, c), *offset(scale, c), *offset(inverse, c) = now, float32(total), float32(factor), float32(1/total)
+		*offset(highest, c), *offset(sum, c), *offset(scale, c), *offset(inverse, c) = now, float32(total), float32(factor),
+			float32(1/total)
 	}
 }

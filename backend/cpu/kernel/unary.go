@@ -6,7 +6,8 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// UnaryOp numbers the functions of one float32. The generator lists them. Those above Relu may be an epilogue of products, and are applied to finished tiles.
+// UnaryOp numbers the functions of one float32. The generator lists them. Those above Relu may be an epilogue of products, and are applied
+// to finished tiles.
 type UnaryOp uint8
 
 // A unaryRow is what the generator knows of a function beside its vector code.

@@ -81,7 +81,8 @@ func winogradWeightsGeneric(dst *float32, dstStep, dstRow int, src *float32, src
 }
 
 // winogradKernel is what the three taps of an axis are at the points.
-var winogradKernel = [winogradIn][3]float64{{1}, {1. / 3, 1. / 3, 1. / 3}, {-1. / 3, 1. / 3, -1. / 3}, {-16. / 15, -8. / 15, -4. / 15}, {1. / 15, -2. / 15, 4. / 15}, {0, 0, 1}}
+var winogradKernel = [winogradIn][3]float64{{1}, {1. / 3, 1. / 3, 1. / 3}, {-1. / 3, 1. / 3, -1. / 3}, {-16. / 15, -8. / 15, -4. / 15},
+	{1. / 15, -2. / 15, 4. / 15}, {0, 0, 1}}
 
 // WinogradWeights writes to dst [WinogradPoints, n] what weights w [9, n] are at the points.
 func WinogradWeights(dst, w []float32) {
@@ -110,7 +111,8 @@ func (s *Set) NewWinograd(shape ConvShape, workers int, coded bool) *Winograd {
 	if shape.Channels%256 == 0 {
 		w.pitch += 16 // rows of a tile of products must not fall on the same lines of the cache
 	}
-	// What a part keeps takes half of the L2 cache, if that is enough for two register tiles of products; there are parts for several workers.
+	// What a part keeps takes half of the L2 cache, if that is enough for two register tiles of products; there are parts for several
+	// workers.
 	down, across := ceilDiv(shape.PlacesHigh, winogradOut), ceilDiv(shape.PlacesWide, winogradOut)
 	least := 2 * s.gemm.rows
 	most, room := max(least, min(4*s.gemm.rows, ceilDiv(shape.Images*down*across, 8))), s.caches.l2/2
@@ -134,7 +136,8 @@ func (s *Set) NewWinograd(shape ConvShape, workers int, coded bool) *Winograd {
 	w.blocking = s.newBlocking(&s.gemm, w.high*w.wide, shape.Outputs, shape.Channels, blockRows)
 	w.blocking.cutPanels(w.areas(), workers, func(i int) (prepare, panel int) {
 		_, _, _, high, wide := w.area(i)
-		return WinogradPoints * high * wide * shape.Channels / winogradPerNanosecond, WinogradPoints * gemmCost(high*wide, s.gemm.cols(), shape.Channels)
+		return WinogradPoints * high * wide * shape.Channels / winogradPerNanosecond,
+			WinogradPoints * gemmCost(high*wide, s.gemm.cols(), shape.Channels)
 	})
 	return w
 }
@@ -147,9 +150,11 @@ type winogradScratch struct{ pixels, rows, points, sums, back, edge, taps, along
 // sizes are the lengths of a part's scratch.
 func (w *Winograd) sizes(high, wide int) [9]int {
 	row, tiles, cols := (wide*winogradOut+2)*w.Channels, high*wide, w.set.gemm.cols()
-	sizes := [9]int{(high*winogradOut + 2) * row, winogradIn * row, WinogradPoints * tiles * w.pitch, WinogradPoints * tiles * cols, winogradOut * winogradIn * tiles * cols, winogradOut * cols}
+	sizes := [9]int{(high*winogradOut + 2) * row, winogradIn * row, WinogradPoints * tiles * w.pitch, WinogradPoints * tiles * cols,
+		winogradOut * winogradIn * tiles * cols, winogradOut * cols}
 	if w.channels > 0 {
-		sizes[6], sizes[7], sizes[8] = winogradTap*winogradTap*w.strip(decodedRows(codedRows)), winogradTap*winogradIn*w.strip(codedRows), WinogradPoints*w.strip(w.channels)
+		sizes[6], sizes[7], sizes[8] = winogradTap*winogradTap*w.strip(decodedRows(codedRows)), winogradTap*winogradIn*w.strip(codedRows),
+			WinogradPoints*w.strip(w.channels)
 	}
 	return sizes
 }
@@ -256,7 +261,8 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 			t.code(p, args, k, panel.kBlock)
 		}
 		for point := range WinogradPoints {
-			g := GemmArgs{A: t.points[point*tiles*t.pitch+k:], ARow: t.pitch, ACol: 1, C: t.sums[point*tiles*packedCols:], CRow: packedCols, Alpha: 1}
+			g := GemmArgs{A: t.points[point*tiles*t.pitch+k:], ARow: t.pitch, ACol: 1, C: t.sums[point*tiles*packedCols:],
+				CRow: packedCols, Alpha: 1}
 			if point == winogradOnes && args.Bias != nil {
 				g.Bias = args.Bias[col:]
 			}
@@ -276,7 +282,8 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 		from := pointerAt(t.back, (i*winogradIn*tiles+y*t.wide)*packedCols)
 		whole := wide / winogradOut
 		if whole > 0 {
-			output(pointerAt(args.C, place*args.CRow+col), args.CRow, winogradOut*args.CRow, from, tiles*packedCols, packedCols, whole, cols)
+			output(pointerAt(args.C, place*args.CRow+col), args.CRow, winogradOut*args.CRow, from, tiles*packedCols, packedCols, whole,
+				cols)
 		}
 		if whole < t.wide {
 			output(pointer(t.edge), packedCols, 0, offset(from, whole*packedCols), tiles*packedCols, 0, 1, cols)
@@ -298,7 +305,8 @@ func (t *winogradTiles) code(p int, args *ConvArgs, first, n int) {
 			source := args.Coded.panel(t.blocking.tile, p, t.Outputs, t.taps[tap*room:][:room])
 			source.block(t.set, tap*t.Channels+first+k, rows)
 		}
-		weights(pointer(t.along), winogradTap*along, along, pointerAt(t.taps, codedRows*cols), winogradTap*room, room, winogradTap, rows*cols)
+		weights(pointer(t.along), winogradTap*along, along, pointerAt(t.taps, codedRows*cols), winogradTap*room, room, winogradTap,
+			rows*cols)
 		weights(pointerAt(t.weights, k*cols), point, winogradIn*point, pointer(t.along), along, winogradTap*along, winogradIn, rows*cols)
 	}
 }
@@ -358,8 +366,9 @@ func (t *winogradTiles) direct(p int, args *ConvArgs) {
 		for row := range 3 {
 			for from := 0; from < 3*t.Channels; from += block {
 				g.A = t.pixels[(y*winogradOut+i+row)*t.row+from:]
-				t.set.gemmPanel(tile, noescape(&g), gemmPanel{rowHi: wide, cols: cols, k: k, from: row*3*t.Channels + from, kBlock: min(block, 3*t.Channels-from),
-					alone: true, b: pointer(weights), bRow: packedCols})
+				t.set.gemmPanel(tile, noescape(&g), gemmPanel{rowHi: wide, cols: cols, k: k, from: row*3*t.Channels + from,
+					kBlock: min(block, 3*t.Channels-from),
+					alone:  true, b: pointer(weights), bRow: packedCols})
 			}
 		}
 	})

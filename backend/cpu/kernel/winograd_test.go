@@ -9,7 +9,8 @@ import (
 // newWinogradCase is a convolution that tiles can do.
 func newWinogradCase(r *rand.Rand, channels, outputs, high, wide int) *convCase {
 	n := func(lo, hi int) int { return lo + r.IntN(hi-lo+1) }
-	g := &convCase{tiled: true, ConvShape: ConvShape{Images: n(1, 2), Channels: channels, Outputs: outputs, KernelHeight: 3, KernelWidth: 3, StrideHigh: 1, StrideWide: 1,
+	g := &convCase{tiled: true, ConvShape: ConvShape{Images: n(1, 2), Channels: channels, Outputs: outputs, KernelHeight: 3,
+		KernelWidth: 3, StrideHigh: 1, StrideWide: 1,
 		DilationHigh: 1, DilationWide: 1, Top: n(0, 2), Left: n(0, 2), PlacesHigh: high, PlacesWide: wide}}
 	g.Height, g.Width = max(0, high+2-g.Top-n(0, 2)), max(0, wide+2-g.Left-n(0, 2))
 	a := &g.args
@@ -103,7 +104,8 @@ func TestWinogradError(t *testing.T) {
 func TestWinogradInfinite(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		// Of weights of one sign, all results that a large pixel is in have one sign.
-		for _, x := range []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), math.MaxFloat32, -math.MaxFloat32, 1 << 26, -1 << 26} {
+		for _, x := range []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), math.MaxFloat32, -math.MaxFloat32,
+			1 << 26, -1 << 26} {
 			r := newRand()
 			for range 20 {
 				g := newWinogradCase(r, 17, 20, 1+r.IntN(9), 1+r.IntN(9))

@@ -38,7 +38,8 @@ type source struct{ file, arch string }
 // sources are the files with kernels, and the least compute capability that each needs; 90a is of that capability alone.
 var sources = []source{
 	{"each.cu", "75"}, {"index.cu", "75"}, {"rows.cu", "75"}, {"matmul.cu", "75"}, {"attention.cu", "75"},
-	{"flash32.cu", "75"}, {"quant.cu", "75"}, {"texts.cu", "75"}, {"opaque.cu", "75"}, {"mma.cu", "80"}, {"qmma.cu", "80"}, {"flash.cu", "80"}, {"simt.cu", "80"}, {"three.cu", "80"}, {"windows.cu", "75"}, {"wgmma.cu", "90a"},
+	{"flash32.cu", "75"}, {"quant.cu", "75"}, {"texts.cu", "75"}, {"opaque.cu", "75"}, {"mma.cu", "80"}, {"qmma.cu", "80"},
+	{"flash.cu", "80"}, {"simt.cu", "80"}, {"three.cu", "80"}, {"windows.cu", "75"}, {"wgmma.cu", "90a"},
 }
 
 // version is the one of PTX that the texts say they are of: drivers for CUDA 12.0 read it. nvcc writes its own, newer one; that
@@ -243,7 +244,8 @@ func split(text string, from source) ([]kernel, error) {
 		case line == "", strings.HasPrefix(line, `.pragma "used_bytes_mask`): // a hint that newer versions have
 		case name != "":
 			if body = append(body, line); line == "}" && depthOf(body) == 0 {
-				kernels = append(kernels, kernel{name: name, source: strings.TrimSuffix(from.file, ".cu"), arch: from.arch, text: strings.Join(body, "\n")})
+				kernels = append(kernels, kernel{name: name, source: strings.TrimSuffix(from.file, ".cu"), arch: from.arch,
+					text: strings.Join(body, "\n")})
 				name, body = "", nil
 			}
 		case entry.MatchString(line):
@@ -392,7 +394,8 @@ func write(kernels []kernel, table []byte) error {
 // pack makes an archive of one part of kernels, the same bytes for the same kernels.
 func pack(kernels []kernel, part func(*kernel) *string) ([]byte, error) {
 	var b bytes.Buffer
-	z, err := zstd.NewWriter(&b, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(8<<20), zstd.WithEncoderConcurrency(1))
+	z, err := zstd.NewWriter(&b, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(8<<20),
+		zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}
@@ -417,7 +420,8 @@ var (
 )
 
 // marked makes what devices of sm_90 can do of the marks of common.cuh, as modules.go does.
-var marked = strings.NewReplacer(marks[0], "griddepcontrol.launch_dependents;", marks[1], "griddepcontrol.wait;", ".target sm_75\n", ".target sm_90\n", ".target sm_80\n", ".target sm_90\n")
+var marked = strings.NewReplacer(marks[0], "griddepcontrol.launch_dependents;", marks[1], "griddepcontrol.wait;", ".target sm_75\n",
+	".target sm_90\n", ".target sm_80\n", ".target sm_90\n")
 
 // assemble makes the machine code of kernels for Hopper.
 func assemble(ptxas string, kernels []kernel) error {
@@ -446,7 +450,8 @@ func resources(ptxas string, kernels []kernel) ([]byte, error) {
 			return "0"
 		}
 		k := &kernels[i]
-		lines[i] = fmt.Sprintf("%s %s sm_%s registers %s spilled %s shared %s\n", k.name, k.source, arch(k), number(usedRegisters), number(spilled), number(sharedBytes))
+		lines[i] = fmt.Sprintf("%s %s sm_%s registers %s spilled %s shared %s\n", k.name, k.source, arch(k), number(usedRegisters),
+			number(spilled), number(sharedBytes))
 	})
 	slices.Sort(lines)
 	return []byte(strings.Join(lines, "")), err

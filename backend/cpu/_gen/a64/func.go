@@ -54,7 +54,8 @@ type Func struct {
 
 // NewFunc starts a function with a signature such as "func(a *float32, rows, cols int)". Constants go to the pool.
 func NewFunc(name, signature, doc string, pool *Pool) *Func {
-	f := &Func{Name: name, Doc: doc, signature: signature, params: map[string]param{}, labels: map[string]int{}, pool: pool, constants: map[[4]uint32]Reg{}}
+	f := &Func{Name: name, Doc: doc, signature: signature, params: map[string]param{}, labels: map[string]int{}, pool: pool,
+		constants: map[[4]uint32]Reg{}}
 	inside := strings.TrimSuffix(strings.TrimPrefix(signature, "func("), ")")
 	kind, fields := "", strings.Split(inside, ", ")
 	if inside == "" {

@@ -206,5 +206,6 @@ var LD1R = two("ld1r { v%d.4s }, [x%d]", 0x4d40c800)
 
 // PRFM asks for memory: to the first cache, or to the second.
 func PRFM(level, offset int) Op {
-	return Op{fmt.Sprintf("prfm pldl%dkeep, %s", level, address(offset)), 0xf9800000 | uint32(level-1)*2 | scaled(offset, 8, 12)<<10, []uint32{atN}}
+	return Op{fmt.Sprintf("prfm pldl%dkeep, %s", level, address(offset)), 0xf9800000 | uint32(level-1)*2 | scaled(offset, 8, 12)<<10,
+		[]uint32{atN}}
 }

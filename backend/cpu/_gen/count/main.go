@@ -29,12 +29,14 @@ func main() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	c := counter{cpu: os.Args[1], plugin: filepath.Join(folder, "count.so"), rlxc: filepath.Join(folder, "rlxc"), out: filepath.Join(folder, "counts")}
+	c := counter{cpu: os.Args[1], plugin: filepath.Join(folder, "count.so"), rlxc: filepath.Join(folder, "rlxc"),
+		out: filepath.Join(folder, "counts")}
 	tools.Output(exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", c.plugin, "count/plugin/count.c"))
 	build := exec.Command("go", "build", "-o", c.rlxc, "./cmd/rlxc")
 	build.Dir, build.Env = "../../..", append(os.Environ(), "GOARCH=arm64", "GOOS=linux", "CGO_ENABLED=0")
 	tools.Output(build)
-	fmt.Println("| model, 1×128 | multiply-adds / 4 | on floats: multiply-adds | others | all | ratio | other arithmetic of vectors | loads and stores of vectors | all instructions |")
+	fmt.Println("| model, 1×128 | multiply-adds / 4 | on floats: multiply-adds | others | all | ratio | other arithmetic of vectors | " +
+		"loads and stores of vectors | all instructions |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for _, model := range os.Args[2:] {
 		c.report(model)
@@ -57,14 +59,16 @@ func (c *counter) report(model string) {
 		all += n
 	}
 	least, floats := float64(c.flops(model))/2/4, of[multiplyAdd]+of[float]
-	fmt.Printf("| %s | %.2f M | %.2f M | %.2f M | %.2f M | %.2f | %.2f M | %.2f M | %.2f M |\n", filepath.Base(model), least/1e6, millions(of[multiplyAdd]), millions(of[float]),
+	fmt.Printf("| %s | %.2f M | %.2f M | %.2f M | %.2f M | %.2f | %.2f M | %.2f M | %.2f M |\n", filepath.Base(model), least/1e6,
+		millions(of[multiplyAdd]), millions(of[float]),
 		millions(floats), float64(floats)/least, millions(of[vector]), millions(of[memory]), millions(all))
 }
 
 func millions(n int64) float64 { return float64(n) / 1e6 }
 
 func (c *counter) run(model string, flags ...string) *exec.Cmd {
-	args := append([]string{"-cpu", c.cpu, "-plugin", c.plugin + ",out=" + c.out, c.rlxc, "run", model, "--random", "--dim", "batch=1", "--dim", "seq=128", "--threads", "1"}, flags...)
+	args := append([]string{"-cpu", c.cpu, "-plugin", c.plugin + ",out=" + c.out, c.rlxc, "run", model, "--random", "--dim", "batch=1",
+		"--dim", "seq=128", "--threads", "1"}, flags...)
 	command := exec.Command("qemu-aarch64", args...)
 	command.Env = append([]string{"QEMU_LD_PREFIX=/usr/aarch64-linux-gnu"}, os.Environ()...) // Debian's, if none is set
 	return command

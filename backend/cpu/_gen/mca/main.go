@@ -101,7 +101,8 @@ func disassemble(binary string) map[string][]instruction {
 	line := regexp.MustCompile(`^\s*([0-9a-f]+):\s+(.*?)\s*$`)
 	branch := regexp.MustCompile(`0x([0-9a-f]+) <.*>`)
 	code, name := map[string][]instruction{}, ""
-	for text := range strings.Lines(tools.Output(tools.LLVM("llvm-objdump", "-d", "--no-show-raw-insn", "--mattr=+v8.6a,+bf16,+i8mm,+dotprod", binary))) {
+	for text := range strings.Lines(tools.Output(tools.LLVM("llvm-objdump", "-d", "--no-show-raw-insn",
+		"--mattr=+v8.6a,+bf16,+i8mm,+dotprod", binary))) {
 		text = strings.TrimRight(text, "\n")
 		if m := start.FindStringSubmatch(text); m != nil {
 			name = m[1]
@@ -175,7 +176,8 @@ var totalCycles = regexp.MustCompile(`Total Cycles:\s+(\d+)`)
 // cycles returns those of a round of a loop.
 func cycles(cpu string, body []string) float64 {
 	const rounds = 1000
-	c := tools.LLVM("llvm-mca", "-mtriple=aarch64", "-mcpu="+cpu, "-mattr=+v8.6a,+bf16,+i8mm,+dotprod", fmt.Sprintf("-iterations=%d", rounds))
+	c := tools.LLVM("llvm-mca", "-mtriple=aarch64", "-mcpu="+cpu, "-mattr=+v8.6a,+bf16,+i8mm,+dotprod",
+		fmt.Sprintf("-iterations=%d", rounds))
 	c.Stdin = strings.NewReader("loop:\n" + strings.Join(body, "\n") + "\n")
 	m := totalCycles.FindStringSubmatch(tools.Output(c))
 	total, _ := strconv.Atoi(m[1])
