@@ -7,7 +7,8 @@ import "github.com/rlxc/rlxc/ir"
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	defer d.weights.trim()
 	count := 0
-	for _, pack := range []func(*ir.Graph) (int, error){d.packQMatMul, d.packNBits, d.packRecurrent, d.packConv, d.packQConv, d.packMatMul} {
+	kernels := []func(*ir.Graph) (int, error){d.packQMatMul, d.packNBits, d.packRecurrent, d.packConv, d.packQConv, d.packMatMul}
+	for _, pack := range kernels {
 		packed, err := pack(g)
 		if err != nil {
 			return 0, err

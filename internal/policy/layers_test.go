@@ -70,7 +70,7 @@ func TestLayers(t *testing.T) {
 		for id, o := range uses(folder, fset, files) {
 			checked++
 			if from, to := nameOf(id.Pos()), nameOf(o.Pos()); from != to && layer[to] >= layer[from] {
-				t.Errorf("%s uses %s of %s.go, which is not above %s.go in the table of layers", fset.Position(id.Pos()), o.Name(), to, from)
+				t.Errorf("%s uses %s of %s.go, which is not above it in the table of layers", fset.Position(id.Pos()), o.Name(), to)
 			}
 		}
 		require.Greater(t, checked, 1000, "too few uses were found in %s", folder)
