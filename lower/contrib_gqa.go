@@ -34,7 +34,7 @@ type groupQuery struct {
 
 // lowerGroupQueryAttention is a decoder's attention: every sequence has a cache of its own length, and this call's keys and
 // values go after it.
-func lowerGroupQueryAttention(c *Context) []*ir.Value {
+func lowerGroupQueryAttention(c *context) []*ir.Value {
 	c.refuse("qk_output", "sliding_window_cache")
 	c.IgnoreAttr("kv_cache_bit_width", "qk_norm_epsilon")
 	for _, name := range []string{"k_quant_type", "v_quant_type"} {
@@ -42,7 +42,7 @@ func lowerGroupQueryAttention(c *Context) []*ir.Value {
 			c.Unsupportedf("%s = %s: a quantised cache", name, q)
 		}
 	}
-	g := &groupQuery{heads: &heads{Context: c}}
+	g := &groupQuery{heads: &heads{context: c}}
 	g.read()
 	g.rotate()
 	out := make([]*ir.Value, 3)
@@ -97,7 +97,7 @@ func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 	case (past == nil) != (values == nil):
 		g.Failf("past_key and past_value go together")
 	case past == nil:
-	case Rank(past) != 4 || Rank(values) != 4 || ir.Same(past.Type.Shape[2], values.Type.Shape[2]) == ir.No:
+	case rank(past) != 4 || rank(values) != 4 || ir.Same(past.Type.Shape[2], values.Type.Shape[2]) == ir.No:
 		g.Failf("past_key %v and past_value %v", past.Type, values.Type)
 	default:
 		size = past.Type.Shape[2]

@@ -3,8 +3,8 @@
 //
 // # Writing a lowering
 //
-// A lowering is a func(c *Context) []*ir.Value: it reads operands and attributes through c, emits IR nodes, and returns the
-// node's outputs (fewer than the node has only when the rest are unused: see Context.Wants). Families list theirs as
+// A lowering is a func(c *context) []*ir.Value: it reads operands and attributes through c, emits IR nodes, and returns the
+// node's outputs (fewer than the node has only when the rest are unused: see context.Wants). Families list theirs as
 // rows:
 //
 //	var shapeRows = []row{

@@ -13,24 +13,24 @@ var recurrentRows = []row{
 	{"LSTM", 7, lowerLSTM},
 }
 
-func lowerRNN(c *Context) []*ir.Value {
+func lowerRNN(c *context) []*ir.Value {
 	r, in := c.recurrent()
 	return c.opaque(ops.RNN{Recurrent: r}, in...)
 }
 
-func lowerGRU(c *Context) []*ir.Value {
+func lowerGRU(c *context) []*ir.Value {
 	r, in := c.recurrent()
 	return c.opaque(ops.GRU{Recurrent: r, LinearBeforeReset: c.AttrBool("linear_before_reset", false)}, in...)
 }
 
-func lowerLSTM(c *Context) []*ir.Value {
+func lowerLSTM(c *context) []*ir.Value {
 	r, in := c.recurrent()
 	return c.opaque(ops.LSTM{Recurrent: r, InputForget: c.AttrBool("input_forget", false)}, in...)
 }
 
 // recurrent reads what the recurrent operators share. The order of gates differs between PyTorch and ONNX, and some exporters write the
 // reordering as nodes: kernels want the weights that come of it, or what is stored.
-func (c *Context) recurrent() (r ops.Recurrent, in []*ir.Value) {
+func (c *context) recurrent() (r ops.Recurrent, in []*ir.Value) {
 	for i := range c.NumInputs() {
 		v := c.Opt(i)
 		if i == ops.RecurrentW || i == ops.RecurrentR || i == ops.RecurrentB {
@@ -47,7 +47,7 @@ func (c *Context) recurrent() (r ops.Recurrent, in []*ir.Value) {
 const maxWeights = 1 << 25
 
 // weight computes a weight that is made from constants of no more elements than it has, by maxMakers nodes at most.
-func (c *Context) weight(v *ir.Value) *ir.Value {
+func (c *context) weight(v *ir.Value) *ir.Value {
 	if v == nil || v.IsConst() {
 		return v
 	}
@@ -66,7 +66,7 @@ func (c *Context) weight(v *ir.Value) *ir.Value {
 // expanded computes a weight that nodes make of constants: kernels pack constants only, and whatever made the model has left out the
 // content or the arithmetic of the weight (one number in all places, a window of a filter, a norm that PyTorch divides by), not meant it
 // to be made in each run. What widens codes or halves stays, since rewrites want to see those.
-func (c *Context) expanded(v *ir.Value) *ir.Value {
+func (c *context) expanded(v *ir.Value) *ir.Value {
 	if v == nil || v.Def == nil || !makesWeights(v, map[*ir.Value]bool{}) {
 		return v
 	}
@@ -93,7 +93,7 @@ func makesWeights(v *ir.Value, seen map[*ir.Value]bool) bool {
 }
 
 // recurrentOf is recurrent for recurrent weights of type w.
-func (c *Context) recurrentOf(w ir.Type) ops.Recurrent {
+func (c *context) recurrentOf(w ir.Type) ops.Recurrent {
 	direction := c.AttrString("direction", "forward")
 	if !slices.Contains([]string{"forward", "reverse", "bidirectional"}, direction) {
 		c.Failf("direction %q is none of forward, reverse and bidirectional", direction)
