@@ -27,8 +27,8 @@ func init() {
 // A Device is the processor with a fixed pool of workers.
 type Device struct {
 	processor
-	times bool // instances keep the times of their steps
-	rows  map[ir.Kind]row
+	times   bool // instances keep the times of their steps
+	kernels map[ir.Kind]entry
 }
 
 // Open starts a device. Threads above the number of processors, or below 0, and levels that the processor lacks are errors.
@@ -49,10 +49,10 @@ func Open(o backend.Options) (*Device, error) {
 	}
 	d := &Device{times: o.Profile, processor: processor{set: set, pool: kernel.NewPool(threads), format: formatAsked(o),
 		release: func([]byte) {}}}
-	d.rows = d.table()
+	d.kernels = d.kernelTable()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Refits: true}
-	for k, r := range d.rows {
-		t.Rows[k] = r.Row
+	for k, r := range d.kernels {
+		t.Rows[k] = r.row()
 	}
 	if d.target, err = target.New(t); err != nil {
 		return nil, err
