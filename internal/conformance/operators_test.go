@@ -127,14 +127,14 @@ func TestBackendsOfOperators(t *testing.T) {
 			}
 		}
 		slices.Sort(lines)
-		header := "# How the node tests of an operator run on a backend. Written by: go test ./conformance -update\n"
+		header := "# How the node tests of an operator run on a backend. Written by: go test ./internal/conformance -update\n"
 		require.NoError(t, os.WriteFile(backendsFile, []byte(header+strings.Join(lines, "")), 0o644))
 		return
 	}
 	for key, on := range fresh {
-		require.Equal(t, len(on), len(listed[key]), "%v: run go test ./conformance -update", key)
+		require.Equal(t, len(on), len(listed[key]), "%v: run go test ./internal/conformance -update", key)
 		for name, what := range on {
-			require.Equal(t, what, listed[key][name], "%v: run go test ./conformance -update", key)
+			require.Equal(t, what, listed[key][name], "%v: run go test ./internal/conformance -update", key)
 		}
 	}
 }
@@ -183,5 +183,5 @@ func TestOperatorsDocument(t *testing.T) {
 	}
 	have, err := os.ReadFile(operatorsFile)
 	require.NoError(t, err)
-	require.Equal(t, text, string(have), "run: go test ./conformance -update, twice")
+	require.Equal(t, text, string(have), "run: go test ./internal/conformance -update, twice")
 }
