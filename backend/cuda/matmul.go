@@ -90,8 +90,8 @@ const (
 	depth      = 64
 )
 
-// plan sees a node as a product.
-func (d *Device) plan(n *ir.Node) product {
+// product sees a node as one.
+func (d *Device) product(n *ir.Node) product {
 	p := product{dtype: n.Outputs[0].Type.DType, act: n.Op.(ir.MatMul).Act}
 	p.lead, p.m, p.n, p.k = backend.Products(n)
 	w := n.Inputs[ir.MatMulB]
@@ -109,6 +109,12 @@ func (d *Device) plan(n *ir.Node) product {
 	if target.IsHalf(p.dtype) && p.lead == nil && p.k%8 == 0 && p.n%8 == 0 && d.ctx.Capability() >= 80 {
 		p.unit = floats[p.dtype]
 	}
+	return p
+}
+
+// plan is the product of a node, with the tiling that is chosen for it.
+func (d *Device) plan(n *ir.Node) product {
+	p := d.product(n)
 	d.chooseTiling(&p)
 	return p
 }
@@ -188,24 +194,22 @@ func (p *product) scratch() []int64 {
 	return []int64{4 * int64(p.splits) * int64(p.m) * int64(p.n)}
 }
 
-func (d *Device) matMulRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				d := n.Inputs[ir.MatMulA].Type.DType
-				_, known := epilogues[n.Op.(ir.MatMul).Act]
-				return known && isFloat(d) && n.Inputs[ir.MatMulB].Type.DType == d
-			},
-			Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
-			// Each element of the residual is read where its result is written, just before.
-			InPlace: func(_ *ir.Node, i int) bool { return i == ir.MatMulResidual },
-			Scratch: func(n *ir.Node) []int64 {
-				p := d.plan(n)
-				return p.scratch()
-			},
+func (d *Device) matMulEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			d := n.Inputs[ir.MatMulA].Type.DType
+			_, known := epilogues[n.Op.(ir.MatMul).Act]
+			return known && isFloat(d) && n.Inputs[ir.MatMulB].Type.DType == d
 		},
-		bind: bindMatMul,
+		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
+		// Each element of the residual is read where its result is written, just before.
+		InPlace: func(_ *ir.Node, i int) bool { return i == ir.MatMulResidual },
+		Scratch: func(n *ir.Node) []int64 {
+			p := d.plan(n)
+			return p.scratch()
+		},
+		Arranges: func(_ *binder, n *ir.Node, i int) bool { return i == ir.MatMulB && d.product(n).arrange != "" },
+		Bind:     bindMatMul,
 	}
 }
 
@@ -243,37 +247,34 @@ func (p *product) matrices(o *operand, transposed bool) (factor, error) {
 
 // vector reports whether rows can be read n elements at a time.
 func (f *factor) vector(n int) bool {
-	ok := f.col == 1 && f.row%n == 0 && f.aligned(n*f.width)
+	ok := f.col == 1 && f.row%n == 0 && f.aligned(n*f.Width)
 	for _, st := range f.lead {
 		ok = ok && st%n == 0
 	}
 	return ok
 }
 
-func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
+func bindMatMul(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 	op, p := n.Op.(ir.MatMul), b.d.plan(n)
 	if p.k == 0 || len(p.lead) > mostLead {
 		return nil, errOnHost
 	}
-	in, out, err := b.operandsBut(n, func(i int) bool { return i == ir.MatMulB && p.arrange != "" })
-	if err != nil {
-		return nil, err
-	}
 	w := in[ir.MatMulB]
 	if p.arrange != "" {
+		var err error
 		if w.at, err = b.arranged(w.constant, p.arrange); err != nil {
 			return nil, err
 		}
-		w.shape, op.TransB = tensor.Shape{p.k, p.n}, false
+		w.Shape, op.TransB = tensor.Shape{p.k, p.n}, false
 		if p.unit == unitTF32 {
-			w.shape, op.TransB = tensor.Shape{p.n, p.k}, true
+			w.Shape, op.TransB = tensor.Shape{p.n, p.k}, true
 		}
-		w.strides = w.shape.Strides()
+		w.Strides = w.Shape.Strides()
 	}
 	x, err := p.matrices(in[ir.MatMulA], false)
 	if err == errUneven { // then every leading index has a product of its own
-		r := len(out[0].shape)
-		p.lead, p.m, p.tiling, p.unit = out[0].shape[:r-2], out[0].shape[r-2], anyTiling, ""
+		r := len(out[0].Shape)
+		p.lead, p.m, p.tiling, p.unit = out[0].Shape[:r-2], out[0].Shape[r-2], anyTiling, ""
 		if len(p.lead) > mostLead {
 			return nil, errOnHost
 		}
@@ -281,13 +282,13 @@ func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 	}
 	flat := *w
 	if p.lead == nil {
-		flat.shape, flat.strides = w.shape[len(w.shape)-2:], w.strides[len(w.shape)-2:]
+		flat.Shape, flat.Strides = w.Shape[len(w.Shape)-2:], w.Strides[len(w.Shape)-2:]
 	}
 	y, err := p.matrices(&flat, op.TransB)
 	if err != nil {
 		return nil, err
 	}
-	q := productParams{a: x.at, b: y.at, bias: option(in, ir.MatMulBias).pointer(), residual: option(in, ir.MatMulResidual).pointer(),
+	q := productParams{a: x.at, b: y.at, bias: ir.Operand(in, ir.MatMulBias).pointer(), residual: ir.Operand(in, ir.MatMulResidual).pointer(),
 		y:    out[0].at,
 		arow: int64(x.row), acol: int64(x.col), brow: int64(y.row), bcol: int64(y.col), m: int32(p.m), n: int32(p.n), k: int32(p.k),
 		act:   epilogues[op.Act],

@@ -3,7 +3,6 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -53,44 +52,37 @@ func (d *Device) planNBits(n *ir.Node) product {
 	return p
 }
 
-// matMulNBitsRow multiplies by weights of a few bits, which stay so in memory: they become floats on the way into shared memory.
-func (d *Device) matMulNBitsRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				d := n.Inputs[ir.NBitsA].Type.DType
-				return isFloat(d) && (d == tensor.F32 || !n.Op.(ir.MatMulNBits).Int8) && !n.HasOperand(ir.NBitsGroups)
-			},
-			// Each element of the residual is read where its result is written, just before.
-			InPlace: func(_ *ir.Node, i int) bool { return i == ir.NBitsResidual },
-			Scratch: func(n *ir.Node) []int64 {
-				p := d.planNBits(n)
-				sizes := p.scratch()
-				if n.Op.(ir.MatMulNBits).Int8 {
-					sizes = append(sizes, 4*int64(n.Inputs[ir.NBitsA].Type.Sizes().Elements()))
-				}
-				return sizes
-			},
+// matMulNBitsEntry multiplies by weights of a few bits, which stay so in memory: they become floats on the way into shared memory.
+func (d *Device) matMulNBitsEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			d := n.Inputs[ir.NBitsA].Type.DType
+			return isFloat(d) && (d == tensor.F32 || !n.Op.(ir.MatMulNBits).Int8) && !n.HasOperand(ir.NBitsGroups)
 		},
-		bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-			o := n.Op.(ir.MatMulNBits)
-			in, out, err := b.operands(n)
-			if err != nil {
-				return nil, err
+		// Each element of the residual is read where its result is written, just before.
+		InPlace: func(_ *ir.Node, i int) bool { return i == ir.NBitsResidual },
+		Scratch: func(n *ir.Node) []int64 {
+			p := d.planNBits(n)
+			sizes := p.scratch()
+			if n.Op.(ir.MatMulNBits).Int8 {
+				sizes = append(sizes, 4*int64(n.Inputs[ir.NBitsA].Type.Sizes().Elements()))
 			}
-			a, w, zeros := in[ir.NBitsA], in[ir.NBitsWeights], option(in, ir.NBitsZeros)
+			return sizes
+		},
+		Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
+			o := n.Op.(ir.MatMulNBits)
+			a, w, zeros := in[ir.NBitsA], in[ir.NBitsWeights], ir.Operand(in, ir.NBitsZeros)
 			if !w.aligned(4) {
 				return nil, errOnHost
 			}
-			m := a.elements() / o.K
+			m := a.Elements() / o.K
 			p := bitsParams{a: a.at, w: w.at, scales: in[ir.NBitsScales].at, zeros: zeros.pointer(),
-				bias:     option(in, ir.NBitsBias).pointer(),
-				residual: option(in, ir.NBitsResidual).pointer(), y: out[0].at, row: int64(o.Blocks() * o.Block * o.Bits / 8),
+				bias:     ir.Operand(in, ir.NBitsBias).pointer(),
+				residual: ir.Operand(in, ir.NBitsResidual).pointer(), y: out[0].at, row: int64(o.Blocks() * o.Block * o.Bits / 8),
 				zeroRow: int64(ceil(o.Blocks()*o.Bits, 8)),
 				m:       int32(m), n: int32(o.N), k: int32(o.K), block: int32(o.Block), blocks: int32(o.Blocks()), bits: int32(o.Bits),
 				act:       epilogues[o.Act],
-				zeroCodes: boolean(zeros != nil && zeros.dtype == tensor.U8)}
+				zeroCodes: boolean(zeros != nil && zeros.DType == tensor.U8)}
 			var launches []*launch
 			c := b.d.planNBits(n)
 			if o.Int8 {
@@ -107,7 +99,7 @@ func (d *Device) matMulNBitsRow() row {
 			if ceil(m, side) > 65535 {
 				return nil, errOnHost
 			}
-			return append(launches, newLaunch(fmt.Sprintf("bits_%s_%d", floats[a.dtype], side), p,
+			return append(launches, newLaunch(fmt.Sprintf("bits_%s_%d", floats[a.DType], side), p,
 				[3]int{ceil(o.N, side), ceil(m, side), 1}, 256, 0)), nil
 		},
 	}

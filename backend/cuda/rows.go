@@ -3,70 +3,67 @@ package cuda
 import (
 	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A row says how the device runs an op: what the passes before planning need to know, and how a node becomes launches.
-type row struct {
-	target.Row
-	// bind makes the launches of a bound node, or returns errOnHost; nil where Runs is not OnKernel.
-	bind func(b *binder, n *ir.Node) ([]*launch, error)
-}
+// The kernel table of the backend.
+type (
+	entry = gpu.Entry[*binder, operand, *launch]
+	table = gpu.Table[*binder, operand, *launch]
+)
 
-// errOnHost is what a row's bind returns when its kernel does not take these sizes: the node then runs on the host.
+// errOnHost is what Bind returns if its kernel does not take these sizes.
 var errOnHost = gpu.ErrOnHost
 
-// table is the list of kernels. An op without a row runs on the host.
-func (d *Device) table() map[ir.Kind]row {
-	return map[ir.Kind]row{
-		ir.KindUnary:  elementwiseRow,
-		ir.KindBinary: elementwiseRow,
-		ir.KindWhere:  elementwiseRow,
-		ir.KindCast:   elementwiseRow,
-		ir.KindClip:   elementwiseRow,
-		ir.KindMap:    elementwiseRow,
+func kernelTable(d *Device) table {
+	return table{
+		ir.KindUnary:  elementwiseEntry,
+		ir.KindBinary: elementwiseEntry,
+		ir.KindWhere:  elementwiseEntry,
+		ir.KindCast:   elementwiseEntry,
+		ir.KindClip:   elementwiseEntry,
+		ir.KindMap:    elementwiseEntry,
 
-		ir.KindCopy:   copyRow,
-		ir.KindConcat: concatRow,
-		ir.KindPad:    padRow,
-		ir.KindTile:   tileRow,
-		ir.KindTrilu:  triluRow,
+		ir.KindCopy:   copyEntry,
+		ir.KindConcat: concatEntry,
+		ir.KindPad:    padEntry,
+		ir.KindTile:   tileEntry,
+		ir.KindTrilu:  triluEntry,
 
-		ir.KindGather:          gatherRow,
-		ir.KindGatherElements:  gatherElementsRow,
-		ir.KindGatherND:        gatherNDRow,
-		ir.KindScatterElements: scatterElementsRow,
-		ir.KindScatterND:       scatterNDRow,
-		ir.KindOneHot:          oneHotRow,
+		ir.KindGather:          gatherEntry,
+		ir.KindGatherElements:  gatherElementsEntry,
+		ir.KindGatherND:        gatherNDEntry,
+		ir.KindScatterElements: scatterElementsEntry,
+		ir.KindScatterND:       scatterNDEntry,
+		ir.KindOneHot:          oneHotEntry,
 
-		ir.KindReduce:    reduceRow,
-		ir.KindArgReduce: argReduceRow,
-		ir.KindSoftmax:   softmaxRow,
-		ir.KindCumSum:    cumSumRow,
+		ir.KindReduce:    reduceEntry,
+		ir.KindArgReduce: argReduceEntry,
+		ir.KindSoftmax:   softmaxEntry,
+		ir.KindCumSum:    cumSumEntry,
 
-		ir.KindMatMul:    d.matMulRow(),
-		ir.KindLayerNorm: layerNormRow,
-		ir.KindAttention: d.attentionRow(),
-		ir.KindRotary:    rotaryRow,
-		ir.KindEmbedding: embeddingRow,
-		ir.KindSumRows:   sumRowsRow,
-		ir.KindConv:      d.convRow(),
+		ir.KindMatMul:    d.matMulEntry(),
+		ir.KindLayerNorm: layerNormEntry,
+		ir.KindAttention: d.attentionEntry(),
+		ir.KindRotary:    rotaryEntry,
+		ir.KindEmbedding: embeddingEntry,
+		ir.KindSumRows:   sumRowsEntry,
+		ir.KindConv:      d.convEntry(),
 
-		ir.KindQuantize:        quantizeRow,
-		ir.KindDequantize:      dequantizeRow,
-		ir.KindDynamicQuantize: dynamicQuantizeRow,
-		ir.KindQMatMul:         qMatMulRow,
-		ir.KindMatMulNBits:     d.matMulNBitsRow(),
+		ir.KindQuantize:        quantizeEntry,
+		ir.KindDequantize:      dequantizeEntry,
+		ir.KindDynamicQuantize: dynamicQuantizeEntry,
+		ir.KindQMatMul:         qMatMulEntry,
+		ir.KindMatMulNBits:     d.matMulNBitsEntry(),
 
-		ir.KindActCopy: copyRow,
-		ir.KindCustom:  customRow,
+		ir.KindActCopy: copyEntry,
+		ir.KindCustom:  customEntry,
 
-		ops.AveragePool{}.Kind(): averagePoolRow,
-		ops.LpPool{}.Kind():      lpPoolRow,
-		ops.MaxPool{}.Kind():     maxPoolRow,
-		ops.Resize{}.Kind():      resizeRow,
-		ops.GridSample{}.Kind():  gridSampleRow,
-		ops.TopK{}.Kind():        topKRow,
+		ops.AveragePool{}.Kind(): averagePoolEntry,
+		ops.LpPool{}.Kind():      lpPoolEntry,
+		ops.MaxPool{}.Kind():     maxPoolEntry,
+		ops.Resize{}.Kind():      resizeEntry,
+		ops.GridSample{}.Kind():  gridSampleEntry,
+		ops.TopK{}.Kind():        topKEntry,
 	}
 }

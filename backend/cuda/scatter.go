@@ -1,9 +1,6 @@
 package cuda
 
 import (
-	"slices"
-
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -40,8 +37,8 @@ var combines = map[ir.Reduction]int32{ir.Sum: 1, ir.Prod: 2, ir.MaxOf: 3, ir.Min
 
 // newTuple is tuples of indices into axes of x from first on; steps are in units of so many elements.
 func (b *binder) newTuple(index *operand, shape tensor.Shape, first, unit int) tupleParams {
-	count := index.shape[len(index.shape)-1]
-	t := tupleParams{index: index.at, kind: kinds[index.dtype], count: int32(count)}
+	count := index.Shape[len(index.Shape)-1]
+	t := tupleParams{index: index.at, kind: kinds[index.DType], count: int32(count)}
 	for k := range count {
 		at := b.report(first+k, shape[first+k])
 		if k == 0 {
@@ -57,35 +54,28 @@ func tuples(n *ir.Node) bool {
 	return picks(n) && len(n.Inputs[0].Type.Shape) <= maxRank
 }
 
-// scatterRow is the row of an op that scatters slices of inner elements. mark fills in what the kernel of this name needs, which notes for
+// scatterEntry is the row of an op that scatters slices of inner elements. mark fills in what the kernel of this name needs, which notes for
 // every slice of the result the last update that goes there, or the first of those that are combined.
-func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, kernel string,
-	mark func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error) row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				return tuples(n) && (reduction(n.Op) == ir.NoReduction || counted(n))
-			},
-			InPlace: func(_ *ir.Node, i int) bool { return i == 0 },
-			Scratch: func(n *ir.Node) []int64 {
-				words := func(v *ir.Value) int64 { return int64(4 * v.Type.Sizes().Elements() / max(inner(n), 1)) }
-				last, updates := words(n.Outputs[0]), words(n.Inputs[2])
-				if reduction(n.Op) == ir.NoReduction {
-					return []int64{last}
-				}
-				return []int64{last, updates, updates}
-			},
+func scatterEntry(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, kernel string,
+	mark func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error) entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			return tuples(n) && (reduction(n.Op) == ir.NoReduction || counted(n))
 		},
-		bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-			in, out, err := b.operands(n)
-			if err != nil {
-				return nil, err
+		InPlace: func(_ *ir.Node, i int) bool { return i == 0 },
+		Scratch: func(n *ir.Node) []int64 {
+			words := func(v *ir.Value) int64 { return int64(4 * v.Type.Sizes().Elements() / max(inner(n), 1)) }
+			last, updates := words(n.Outputs[0]), words(n.Inputs[2])
+			if reduction(n.Op) == ir.NoReduction {
+				return []int64{last}
 			}
+			return []int64{last, updates, updates}
+		},
+		Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 			x, index, updates, y, size := in[0], in[1], in[2], out[0], inner(n)
-			p := scatterParams{y: y.at, x: x.at, updates: updates.at, last: b.scratchAt(0), total: int64(y.elements()), inner: int64(size),
-				slices: int64(y.elements() / size), count: int64(updates.elements() / size), width: int32(y.width),
-				combine: combines[reduction(n.Op)], kind: kinds[y.dtype]}
+			p := scatterParams{y: y.at, x: x.at, updates: updates.at, last: b.scratchAt(0), total: int64(y.Elements()), inner: int64(size),
+				slices: int64(y.Elements() / size), count: int64(updates.Elements() / size), width: int32(y.Width),
+				combine: combines[reduction(n.Op)], kind: kinds[y.DType]}
 			if max(p.count, p.slices) > 1<<31-1 {
 				return nil, errOnHost
 			}
@@ -105,24 +95,23 @@ func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, 
 	}
 }
 
-var scatterElementsRow = scatterRow(
+var scatterElementsEntry = scatterEntry(
 	func(op ir.Op) ir.Reduction { return op.(ir.ScatterElements).Reduce },
 	func(*ir.Node) int { return 1 },
 	"scatter_elements",
 	func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error {
-		axis, strides := n.Op.(ir.ScatterElements).Axis, y.shape.Strides()
-		walked := operand{shape: index.shape, strides: slices.Clone(strides)}
-		walked.strides[axis] = 0
-		nest, err := newNest(index.shape, &walked, index)
+		axis := n.Op.(ir.ScatterElements).Axis
+		walked := operand{Operand: y.Across(index.Shape, axis)}
+		nest, err := newNest(index.Shape, &walked, index)
 		if err != nil {
 			return err
 		}
 		p.to, p.index, p.rank, p.dims = nest.walks[0], nest.walks[1], nest.rank, nest.size
-		p.size, p.step, p.tuple.status = int64(y.shape[axis]), int64(strides[axis]), b.report(axis, y.shape[axis])
+		p.size, p.step, p.tuple.status = int64(y.Shape[axis]), int64(y.Strides[axis]), b.report(axis, y.Shape[axis])
 		return nil
 	})
 
-var scatterNDRow = scatterRow(
+var scatterNDEntry = scatterEntry(
 	func(op ir.Op) ir.Reduction { return op.(ir.ScatterND).Reduce },
 	func(n *ir.Node) int {
 		index := n.Inputs[1].Type.Sizes()
@@ -130,6 +119,6 @@ var scatterNDRow = scatterRow(
 	},
 	"scatter_nd",
 	func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error {
-		p.tuple = b.newTuple(index, y.shape, 0, int(p.inner))
+		p.tuple = b.newTuple(index, y.Shape, 0, int(p.inner))
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/x448/float16"
 
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -133,8 +134,7 @@ func (d *Device) tryProduct(p product, t tile) error {
 	defer l.release()
 	p.m, p.n, p.k, p.tiling = t.rows, t.cols, t.cols, tiling{t, 1}
 	x, y := l.operand(tensor.F32, p.m, p.k), l.operand(tensor.F32, p.m, p.n)
-	w := &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{p.k, p.n}, strides: []int{p.n, 1},
-		memory: l.constant("vec4<f16>", 2*p.k*p.n)}
+	w := &operand{Operand: gpu.RowMajor(tensor.F32, p.k, p.n), memory: l.constant("vec4<f16>", 2*p.k*p.n)}
 	left, _ := p.matrices(x, false)
 	right, _ := p.matrices(w, false)
 	calls, err := l.ready([][]launch{p.launches(&left, p.floats(&right, true), &epilogue{scale: 1, y: y, cols: p.n}, nil, true)})

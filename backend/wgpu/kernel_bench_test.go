@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -179,8 +180,8 @@ func BenchmarkRecord(b *testing.B) {
 	d, err := Open(backend.Options{})
 	require.NoError(b, err)
 	defer d.Close()
-	x := &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{64}, strides: []int{1}}
-	l := each("neg", x, elements[tensor.F32], []*operand{x}, []element{elements[tensor.F32]}, expression{text: "-($1)"})
+	x := &operand{Operand: gpu.RowMajor(tensor.F32, 64)}
+	l := each("neg", x, []*operand{x}, expression{text: "-($1)"})
 	pipelines, err := d.compile([]*shader{l.shader})
 	require.NoError(b, err)
 	p := pipelines[0]

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/native"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -27,15 +26,19 @@ type product struct {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// plan sees a node as a product.
-func (d *Device) plan(n *ir.Node) product {
-	p := product{}
+// product sees a node as one.
+func (d *Device) product(n *ir.Node) (p product) {
 	p.lead, p.m, p.n, p.k = backend.Products(n)
 	if w := n.Inputs[ir.MatMulB]; w.Const != nil && w.Const.Rank() == 2 && p.n%4 == 0 {
 		p.half, p.coop = d.half, d.coop && p.k%4 == 0
 		p.narrow = d.half || w.Const.DType() == tensor.F16 && d.gpu.Adapter.Has(native.ShaderF16)
 	}
-	kind := "f32"
+	return p
+}
+
+// plan is the product of a node, with the tiling that is chosen for it.
+func (d *Device) plan(n *ir.Node) product {
+	p, kind := d.product(n), "f32"
 	if p.narrow {
 		kind = "f16"
 	}
@@ -92,24 +95,24 @@ func (p *product) scratch() []int64 {
 	return []int64{4 * int64(p.splits) * int64(p.m) * int64(p.n)}
 }
 
-func (d *Device) matMulRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				act := n.Op.(ir.MatMul).Act
-				_, known := unaryTexts[tensor.F32][act]
-				return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 && (known || act == ir.NoUnary)
-			},
-			Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
-			// Each element of the residual is read where its result is written, just before.
-			InPlace: func(_ *ir.Node, i int) bool { return i == ir.MatMulResidual },
-			Scratch: func(n *ir.Node) []int64 {
-				p := d.plan(n)
-				return p.scratch()
-			},
+func (d *Device) matMulEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			act := n.Op.(ir.MatMul).Act
+			_, known := unaryTexts[tensor.F32][act]
+			return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 && (known || act == ir.NoUnary)
 		},
-		bind: bindMatMul,
+		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
+		// Each element of the residual is read where its result is written, just before.
+		InPlace: func(_ *ir.Node, i int) bool { return i == ir.MatMulResidual },
+		Scratch: func(n *ir.Node) []int64 {
+			p := d.plan(n)
+			return p.scratch()
+		},
+		Arranges: func(_ *binder, n *ir.Node, i int) bool {
+			return i == ir.MatMulB && (constantTurned(n) || d.product(n).narrow)
+		},
+		Bind: bindMatMul,
 	}
 }
 
@@ -132,35 +135,30 @@ func (p *product) matrices(o *operand, transposed bool) (factor, error) {
 
 var errUneven = fmt.Errorf("the rows do not lie evenly")
 
-func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
-	op := n.Op.(ir.MatMul)
-	p, later := b.d.plan(n), -1
-	constant := n.Inputs[ir.MatMulB].Const
-	turned := op.TransB && constant != nil && constant.Rank() == 2 // once turned, it is read in order
-	if turned || p.narrow {
-		later = ir.MatMulB
-	}
-	in, out, err := b.operandsBut(n, later)
-	if err != nil {
-		return nil, err
-	}
-	w := &in[ir.MatMulB]
-	if later >= 0 {
-		if err := b.arrange(w, constant, turned, p.narrow); err != nil {
+// constantTurned reports whether the right operand is a constant matrix that is to be transposed: once it is, rows are read in order.
+func constantTurned(n *ir.Node) bool {
+	w := n.Inputs[ir.MatMulB].Const
+	return n.Op.(ir.MatMul).TransB && w != nil && w.Rank() == 2
+}
+
+func bindMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+	op, p, w := n.Op.(ir.MatMul), b.d.plan(n), in[ir.MatMulB]
+	if turned := constantTurned(n); turned || p.narrow {
+		if err := b.arrange(w, n.Inputs[ir.MatMulB].Const, turned, p.narrow); err != nil {
 			return nil, err
 		}
 		op.TransB = false
 	}
-	x, err := p.matrices(&in[ir.MatMulA], false)
+	x, err := p.matrices(in[ir.MatMulA], false)
 	if err == errUneven { // then every leading index has a product of its own
-		r := len(out[0].shape)
-		p.lead, p.m = out[0].shape[:r-2], out[0].shape[r-2]
+		r := len(out[0].Shape)
+		p.lead, p.m = out[0].Shape[:r-2], out[0].Shape[r-2]
 		p.tiling = p.usual() // without splits, which need memory
-		x, _ = p.matrices(&in[ir.MatMulA], false)
+		x, _ = p.matrices(in[ir.MatMulA], false)
 	}
 	flat := *w
 	if p.lead == nil {
-		flat.shape, flat.strides = w.shape[len(w.shape)-2:], w.strides[len(w.shape)-2:]
+		flat.Shape, flat.Strides = w.Shape[len(w.Shape)-2:], w.Strides[len(w.Shape)-2:]
 	}
 	y, err := p.matrices(&flat, op.TransB)
 	if err != nil {
@@ -169,20 +167,15 @@ func bindMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	if p.lead.Elements() > maxGroups || ceil(p.m, p.tile.rows) > maxGroups {
 		return nil, errOnHost
 	}
-	e := epilogue{scale: op.Scale(), act: op.Activation(), y: &out[0], cols: p.n}
-	if n.HasOperand(ir.MatMulBias) {
-		e.bias = &in[ir.MatMulBias]
-	}
-	if n.HasOperand(ir.MatMulResidual) {
-		e.residual = &in[ir.MatMulResidual]
-	}
+	e := epilogue{scale: op.Scale(), act: op.Activation(), y: out[0], cols: p.n, bias: ir.Operand(in, ir.MatMulBias),
+		residual: ir.Operand(in, ir.MatMulResidual)}
 	vector := x.vector(x.row, x.col) && p.k%4 == 0 && (p.narrow || y.vector(y.row, y.col)) && p.n%4 == 0 && e.vector()
 	return b.product(&p, &x, p.floats(&y, vector), &e, vector), nil
 }
 
 // product is the launches of a product.
 func (b *binder) product(p *product, x *factor, w right, e *epilogue, vector bool) []launch {
-	var parts operand
+	var parts *operand
 	if p.coop && !vector {
 		p.coop = false
 		p.tiling = tiling{p.usual().tile, 1} // without splits, which need memory
@@ -190,7 +183,7 @@ func (b *binder) product(p *product, x *factor, w right, e *epilogue, vector boo
 	if p.splits > 1 {
 		parts = b.scratchOperand(0)
 	}
-	return p.launches(x, w, e, &parts, vector)
+	return p.launches(x, w, e, parts, vector)
 }
 
 // launches are one, or one for the parts and one for their sum.

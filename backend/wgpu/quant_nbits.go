@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -22,50 +21,34 @@ func (d *Device) nBits(n *ir.Node) product {
 	return p
 }
 
-// matMulNBitsRow multiplies by weights of a few bits, which stay so in memory: they become floats on the way into
+// matMulNBitsEntry multiplies by weights of a few bits, which stay so in memory: they become floats on the way into
 // workgroup memory.
-func (d *Device) matMulNBitsRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				for _, i := range []int{ir.NBitsWeights, ir.NBitsScales, ir.NBitsZeros} {
-					if n.HasOperand(i) && !n.Inputs[i].IsConst() {
-						return false
-					}
+func (d *Device) matMulNBitsEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			for _, i := range []int{ir.NBitsWeights, ir.NBitsScales, ir.NBitsZeros} {
+				if n.HasOperand(i) && !n.Inputs[i].IsConst() {
+					return false
 				}
-				return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && !n.HasOperand(ir.NBitsGroups)
-			},
-			InPlace: func(_ *ir.Node, i int) bool { return i == ir.NBitsResidual },
-			Scratch: func(n *ir.Node) []int64 {
-				p := d.nBits(n)
-				sizes := p.scratch()
-				if n.Op.(ir.MatMulNBits).Int8 {
-					sizes = append(sizes, 4*int64(p.m)*int64(p.k))
-				}
-				return sizes
-			},
+			}
+			return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && !n.HasOperand(ir.NBitsGroups)
 		},
-		bind: bindNBits,
+		InPlace: func(_ *ir.Node, i int) bool { return i == ir.NBitsResidual },
+		Scratch: func(n *ir.Node) []int64 {
+			p := d.nBits(n)
+			sizes := p.scratch()
+			if n.Op.(ir.MatMulNBits).Int8 {
+				sizes = append(sizes, 4*int64(p.m)*int64(p.k))
+			}
+			return sizes
+		},
+		Arranges: func(_ *binder, n *ir.Node, i int) bool { return i >= ir.NBitsWeights && i <= ir.NBitsZeros },
+		Bind:     bindNBits,
 	}
 }
 
-func bindNBits(b *binder, n *ir.Node) ([]launch, error) {
+func bindNBits(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	o, p := n.Op.(ir.MatMulNBits), b.d.nBits(n)
-	var in [ir.NBitsResidual + 1]*operand
-	for _, i := range []int{ir.NBitsA, ir.NBitsBias, ir.NBitsResidual} {
-		if n.HasOperand(i) {
-			x, err := b.operand(n.Inputs[i])
-			if err != nil {
-				return nil, err
-			}
-			in[i] = &x
-		}
-	}
-	y, err := b.operand(n.Outputs[0])
-	if err != nil {
-		return nil, err
-	}
 	w, err := b.bits(n, o)
 	if err != nil {
 		return nil, err
@@ -74,10 +57,10 @@ func bindNBits(b *binder, n *ir.Node) ([]launch, error) {
 	a := in[ir.NBitsA]
 	if o.Int8 {
 		rounded := b.scratchOperand(len(b.scratch) - 1)
-		launches, a = append(launches, roundBlocks(o, a, &rounded, p.m)), &rounded
+		launches, a = append(launches, roundBlocks(o, a, rounded, p.m)), rounded
 	}
 	x := factor{operand: a, row: p.k, col: 1}
-	e := epilogue{scale: 1, act: ir.Unary{Fn: o.Act}, y: &y, bias: in[ir.NBitsBias], residual: in[ir.NBitsResidual], cols: p.n}
+	e := epilogue{scale: 1, act: ir.Unary{Fn: o.Act}, y: out[0], bias: ir.Operand(in, ir.NBitsBias), residual: ir.Operand(in, ir.NBitsResidual), cols: p.n}
 	vector := x.vector(x.row, x.col) && p.k%4 == 0 && p.n%4 == 0 && e.vector()
 	if ceil(p.m, p.tile.rows) > maxGroups {
 		return nil, errOnHost

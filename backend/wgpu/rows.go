@@ -3,75 +3,70 @@ package wgpu
 import (
 	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A row says how the device runs an op: what the passes before planning need to know, and how a node becomes launches.
-type row struct {
-	target.Row
-	// bind makes the launches of a bound node, or returns errOnHost; nil where Runs is not OnKernel.
-	bind func(b *binder, n *ir.Node) ([]launch, error)
-	// pieces reports whether operand i may be a constant above the largest binding.
-	pieces func(i int) bool
-}
+// The kernel table of the backend.
+type (
+	entry = gpu.Entry[*binder, operand, launch]
+	table = gpu.Table[*binder, operand, launch]
+)
 
-// errOnHost is what a row's bind returns when its kernel does not take these sizes: the node then runs on the host.
+// errOnHost is what Bind returns if its kernel does not take these sizes.
 var errOnHost = gpu.ErrOnHost
 
-// table is the list of kernels. An op without a row runs on the host.
-func (d *Device) table() map[ir.Kind]row {
-	return map[ir.Kind]row{
-		ir.KindUnary:  elementwiseRow,
-		ir.KindBinary: elementwiseRow,
-		ir.KindWhere:  elementwiseRow,
-		ir.KindCast:   elementwiseRow,
-		ir.KindClip:   elementwiseRow,
-		ir.KindMap:    elementwiseRow,
+func kernelTable(d *Device) table {
+	return table{
+		ir.KindUnary:  elementwiseEntry,
+		ir.KindBinary: elementwiseEntry,
+		ir.KindWhere:  elementwiseEntry,
+		ir.KindCast:   elementwiseEntry,
+		ir.KindClip:   elementwiseEntry,
+		ir.KindMap:    elementwiseEntry,
 
-		ir.KindCopy:   copyRow,
-		ir.KindConcat: concatRow,
-		ir.KindPad:    padRow,
-		ir.KindTile:   tileRow,
-		ir.KindTrilu:  triluRow,
+		ir.KindCopy:   copyEntry,
+		ir.KindConcat: concatEntry,
+		ir.KindPad:    padEntry,
+		ir.KindTile:   tileEntry,
+		ir.KindTrilu:  triluEntry,
 
-		ir.KindGather:          gatherRow,
-		ir.KindGatherElements:  gatherElementsRow,
-		ir.KindGatherND:        gatherNDRow,
-		ir.KindScatterElements: scatterElementsRow,
-		ir.KindScatterND:       scatterNDRow,
-		ir.KindOneHot:          oneHotRow,
+		ir.KindGather:          gatherEntry,
+		ir.KindGatherElements:  gatherElementsEntry,
+		ir.KindGatherND:        gatherNDEntry,
+		ir.KindScatterElements: scatterElementsEntry,
+		ir.KindScatterND:       scatterNDEntry,
+		ir.KindOneHot:          oneHotEntry,
 
-		ir.KindReduce:    withHalf(reduceRow),
-		ir.KindArgReduce: argReduceRow,
-		ir.KindSoftmax:   withHalf(softmaxRow),
-		ir.KindCumSum:    cumSumRow,
+		ir.KindReduce:    withHalf(reduceEntry),
+		ir.KindArgReduce: argReduceEntry,
+		ir.KindSoftmax:   withHalf(softmaxEntry),
+		ir.KindCumSum:    cumSumEntry,
 
-		ir.KindMatMul:    withHalf(d.matMulRow()),
-		ir.KindLayerNorm: withHalf(layerNormRow),
-		ir.KindAttention: withHalf(d.attentionRow()),
-		ir.KindRotary:    withHalf(rotaryRow),
-		ir.KindEmbedding: withHalf(embeddingRow),
-		ir.KindSumRows:   sumRowsRow,
-		ir.KindConv:      withHalf(d.convRow()),
+		ir.KindMatMul:    withHalf(d.matMulEntry()),
+		ir.KindLayerNorm: withHalf(layerNormEntry),
+		ir.KindAttention: withHalf(d.attentionEntry()),
+		ir.KindRotary:    withHalf(rotaryEntry),
+		ir.KindEmbedding: withHalf(embeddingEntry),
+		ir.KindSumRows:   sumRowsEntry,
+		ir.KindConv:      withHalf(d.convEntry()),
 
-		ir.KindQuantize:        quantizeRow,
-		ir.KindDequantize:      dequantizeRow,
-		ir.KindDynamicQuantize: dynamicQuantizeRow,
-		ir.KindQMatMul:         qMatMulRow,
-		ir.KindMatMulNBits:     withHalf(d.matMulNBitsRow()),
+		ir.KindQuantize:        quantizeEntry,
+		ir.KindDequantize:      dequantizeEntry,
+		ir.KindDynamicQuantize: dynamicQuantizeEntry,
+		ir.KindQMatMul:         qMatMulEntry,
+		ir.KindMatMulNBits:     withHalf(d.matMulNBitsEntry()),
 
-		ir.KindActCopy: copyRow,
-		ir.KindCustom:  customRow,
+		ir.KindActCopy: copyEntry,
+		ir.KindCustom:  customEntry,
 
-		ops.AveragePool{}.Kind(): withHalf(averagePoolRow),
-		ops.LpPool{}.Kind():      withHalf(lpPoolRow),
-		ops.MaxPool{}.Kind():     withHalf(maxPoolRow),
-		ops.Resize{}.Kind():      withHalf(resizeRow),
-		ops.GridSample{}.Kind():  withHalf(gridSampleRow),
-		ops.TopK{}.Kind():        withHalf(topKRow),
-		ops.RNN{}.Kind():         withHalf(recurrentRow),
-		ops.GRU{}.Kind():         withHalf(recurrentRow),
-		ops.LSTM{}.Kind():        withHalf(recurrentRow),
+		ops.AveragePool{}.Kind(): withHalf(averagePoolEntry),
+		ops.LpPool{}.Kind():      withHalf(lpPoolEntry),
+		ops.MaxPool{}.Kind():     withHalf(maxPoolEntry),
+		ops.Resize{}.Kind():      withHalf(resizeEntry),
+		ops.GridSample{}.Kind():  withHalf(gridSampleEntry),
+		ops.TopK{}.Kind():        withHalf(topKEntry),
+		ops.RNN{}.Kind():         withHalf(recurrentEntry),
+		ops.GRU{}.Kind():         withHalf(recurrentEntry),
+		ops.LSTM{}.Kind():        withHalf(recurrentEntry),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -125,7 +126,7 @@ func (p *product) candidates(tilings []tiling, w func(l *tuner, p *product, vect
 // trialFloats is a right operand of floats, or of halves where the product is narrow.
 func trialFloats(l *tuner, p *product, vector bool) right {
 	shape := append(slices.Clone(p.lead), p.k, p.n)
-	o := &operand{dtype: tensor.F32, width: 4, shape: shape, strides: shape.Strides()}
+	o := &operand{Operand: gpu.RowMajor(tensor.F32, shape...)}
 	if p.narrow {
 		o.memory = l.constant("vec4<f16>", 2*shape.Elements())
 	} else {
