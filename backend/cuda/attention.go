@@ -3,7 +3,7 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -74,12 +74,8 @@ func (d *Device) attentionEntry() entry {
 			values, ok2 := v.Shape[3].Const()
 			return isFloat(q.DType) && ok1 && ok2 && attentionShared(size, values)+declaredShared <= d.ctx.SharedPerBlock
 		},
-		// Texts, positions and indices lie together.
-		Strided: func(n *ir.Node, i int, strides []int) bool {
-			return (i < ir.AttentionRows || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores) &&
-				target.AllStrides(n, i, strides)
-		},
-		Bind: bindAttention,
+		Strided: gpu.StridedAttention,
+		Bind:    bindAttention,
 	}
 }
 

@@ -63,7 +63,7 @@ var sumRowsEntry = entry{
 		x, y := in[0], out[0]
 		p := sumRowsParams{y: y.at, x: x.at, texts: in[1].at, total: int64(y.Elements()), width: int64(y.Shape[1:].Elements()),
 			tokens: int32(x.Shape[1]), kind: kinds[x.DType]}
-		return []*launch{newLaunch("sum_rows", p, spread(ceil(y.Elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("sum_rows", p, y.Elements())}, nil
 	},
 }
 

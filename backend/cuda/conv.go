@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -76,11 +77,8 @@ func (d *Device) convEntry() entry {
 			_, fused := windowAct(n.Op.(ir.Conv))
 			return i == ir.ConvResidual && fused
 		},
-		Scratch: func(n *ir.Node) []int64 {
-			p := d.planConv(n)
-			return p.scratch()
-		},
-		Bind: bindConv,
+		Scratch: func(n *ir.Node) []int64 { return d.planConv(n).scratch() },
+		Bind:    bindConv,
 	}
 }
 
@@ -122,13 +120,13 @@ func (d *Device) tiled(n *ir.Node) bool {
 func (d *Device) planConv(n *ir.Node) product {
 	o, w, y := n.Op.(ir.Conv), n.Inputs[ir.ConvW].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	last := len(y) - 1
-	p := product{m: y[:last].Elements(), n: y[last] / o.Group, k: w[:last].Elements(), dtype: tensor.F32, act: o.Act,
+	p := product{Product: gpu.Product{M: y[:last].Elements(), N: y[last] / o.Group, K: w[:last].Elements()}, dtype: tensor.F32, act: o.Act,
 		tiling: tiling{splits: 1}}
 	if !d.tiled(n) {
 		return p
 	}
 	if o.Group > 1 {
-		p.lead = tensor.Shape{o.Group}
+		p.Lead = tensor.Shape{o.Group}
 	}
 	kernels := windowTilings
 	for len(kernels) > 1 && (p.blocks(kernels[0]) < d.ctx.Processors || kernels[0].shared > d.ctx.SharedPerBlock) {
@@ -137,7 +135,7 @@ func (d *Device) planConv(n *ir.Node) product {
 	p.tiling, p.splits = kernels[0], 1
 	p.unit = d.floatUnit()
 	if blocks := p.blocks(p.tiling); o.Group == 1 && blocks < d.ctx.Processors && epilogues[o.Act] > 0 == (o.Act != ir.NoUnary) {
-		p.splits = p.split(max(1, min(ceil(2*d.ctx.Processors, max(1, blocks)), p.k/splitDepth)))
+		p.splits = d.split(&p, blocks)
 	}
 	return p
 }
@@ -179,16 +177,16 @@ func (b *binder) conv(o ir.Conv, p *product, in []*operand, y *operand) ([]*laun
 	x, w, cols := in[ir.ConvX], in[ir.ConvW], y.Shape[len(y.Shape)-1]
 	act, _ := windowAct(o)
 	before, _ := o.Padding(x.Shape[1 : len(x.Shape)-1])
-	if p.unit == "" || !w.aligned(16) || ceil(p.m, p.rows) > 65535 || o.Group > 65535 {
+	if p.unit == "" || !w.aligned(16) || ceil(p.M, p.rows) > 65535 || o.Group > 65535 {
 		return []*launch{direct(o, in, y, act, before)}, nil
 	}
 	q := windowParams{fixed: boolean(w.constant != nil), act: act, image: int64(x.Strides[0]), high: 1, placesHigh: 1, strideHigh: 1,
 		dilationHigh: 1, channels: int32(x.Shape[len(x.Shape)-1] / o.Group)}
 	q.productParams = productParams{a: x.at, b: w.at, bias: ir.Operand(in, ir.ConvBias).pointer(),
 		residual: ir.Operand(in, ir.ConvResidual).pointer(), y: y.at, acol: 1, brow: int64(cols), bcol: 1,
-		m: int32(p.m), n: int32(p.n), k: int32(p.k), part: int32(p.part(p.splits)), splits: int32(p.splits), act: act.act, alpha: 1}
+		m: int32(p.M), n: int32(p.N), k: int32(p.K), part: int32(p.Part(p.splits, depth)), splits: int32(p.splits), act: act.act, alpha: 1}
 	if o.Group > 1 {
-		q.lead, q.leadSize[0], q.alead[0], q.blead[0] = 1, int32(o.Group), int64(q.channels), int64(p.n)
+		q.lead, q.leadSize[0], q.alead[0], q.blead[0] = 1, int32(o.Group), int64(q.channels), int64(p.N)
 	}
 	q.channel = int64(x.Strides[len(x.Strides)-1])
 	q.whole = boolean(q.channels%4 == 0 && wholeChannels(x.Strides) && x.aligned(16))
@@ -207,7 +205,7 @@ func (b *binder) conv(o ir.Conv, p *product, in []*operand, y *operand) ([]*laun
 		q.parts = b.scratchAt(0)
 	}
 	launches := []*launch{newLaunch(fmt.Sprintf(p.kernel, p.unit), q,
-		[3]int{ceil(p.n, p.cols), ceil(p.m, p.rows), max(1, o.Group) * p.splits}, p.threads, p.shared)}
+		[3]int{ceil(p.N, p.cols), ceil(p.M, p.rows), max(1, o.Group) * p.splits}, p.threads, p.shared)}
 	if p.splits > 1 {
 		launches = append(launches, b.d.sumParts(p, q.productParams))
 	}
@@ -232,7 +230,7 @@ func direct(o ir.Conv, in []*operand, y *operand, act actParams, before []int) *
 	w := in[ir.ConvW]
 	if q.channels == 1 && q.share == 1 && x.DType == tensor.F32 && wholeChannels(x.Strides) && fours(int(q.outputs), x, w, y) &&
 		y.Elements() <= math.MaxInt32 {
-		return newLaunch("window_each_f32", q, spread(ceil(y.Elements()/4, groupSize)), groupSize, 0)
+		return perElement("window_each_f32", q, y.Elements()/4)
 	}
-	return newLaunch("window_"+floats[x.DType], q, spread(ceil(y.Elements(), groupSize)), groupSize, 0)
+	return perElement("window_"+floats[x.DType], q, y.Elements())
 }

@@ -204,7 +204,7 @@ func widen(n *ir.Node, x, y *operand) *launch {
 		return nil
 	}
 	p := widenParams{x.at, y.at, int64(y.Elements() / 4)}
-	return newLaunch("widen_"+floats[x.DType], p, spread(ceil(int(p.fours), groupSize)), groupSize, 0)
+	return perElement("widen_"+floats[x.DType], p, int(p.fours))
 }
 
 // each is the launch that computes y by an expression of operands, some of which may be nil.
@@ -228,7 +228,7 @@ func each(y *operand, xs []*operand, code []instruction) (*launch, error) {
 			p.x[i], rest = rest[0], rest[1:]
 		}
 	}
-	return newLaunch("each", p, spread(ceil(y.Elements(), groupSize)), groupSize, 0), nil
+	return perElement("each", p, y.Elements()), nil
 }
 
 // groupSize is the number of threads of blocks that go element by element.

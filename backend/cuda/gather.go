@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
@@ -27,14 +28,9 @@ type (
 	}
 )
 
-// picks reports whether operand 0 of n has elements that can be moved and operand 1 is indices.
-func picks(n *ir.Node) bool {
-	return moves(n.Inputs[0].Type.DType) && target.IsIndex(n.Inputs[1].Type.DType)
-}
-
 // gatherEntry copies slices, by 16 bytes where they are such.
 var gatherEntry = entry{
-	Supports: picks,
+	Supports: gpu.Picks,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, index, y, axis := in[0], in[1], out[0], n.Op.(ir.Gather).Axis
 		inner := x.Shape[axis+1:].Elements() * x.Width // in bytes
@@ -46,13 +42,13 @@ var gatherEntry = entry{
 			total: int64(y.Elements() * y.Width / unit),
 			inner: int64(inner / unit), count: int64(index.Elements()), size: int64(x.Shape[axis]), kind: kinds[index.DType],
 			width: int32(unit)}
-		return []*launch{newLaunch("gather", p, spread(ceil(int(p.total), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("gather", p, int(p.total))}, nil
 	},
 }
 
 // gatherElementsEntry is what disentangled attention (DeBERTa) picks its relative positions with.
 var gatherElementsEntry = entry{
-	Supports: picks, Strided: target.AllStrides,
+	Supports: gpu.Picks, Strided: target.AllStrides,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, index, y, axis := in[0], in[1], out[0], n.Op.(ir.GatherElements).Axis
 		walked := operand{Operand: x.Across(y.Shape, axis), at: x.at}
@@ -63,7 +59,7 @@ var gatherElementsEntry = entry{
 		p := gatherElementsParams{y: nest.walks[0], x: nest.walks[1], index: nest.walks[2], status: b.report(axis, x.Shape[axis]),
 			size: int64(x.Shape[axis]),
 			step: int64(x.Strides[axis]), count: int32(y.Elements()), rank: nest.rank, dims: nest.size, width: int32(y.Width)}
-		return []*launch{newLaunch("gather_elements", p, spread(ceil(y.Elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("gather_elements", p, y.Elements())}, nil
 	},
 }
 
@@ -75,19 +71,17 @@ var gatherNDEntry = entry{
 		p := gatherNDParams{y: y.at, x: x.at, total: int64(y.Elements()), inner: int64(x.Shape[batch+index.Shape[last]:].Elements()),
 			tuples: int64(index.Shape[batch:last].Elements()), batch: int64(x.Shape[batch:].Elements()), width: int32(y.Width),
 			tuple: b.newTuple(index, x.Shape, batch, 1)}
-		return []*launch{newLaunch("gather_nd", p, spread(ceil(y.Elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("gather_nd", p, y.Elements())}, nil
 	},
 }
 
 // oneHotEntry compares every place along the new axis with the index there. One outside of it hits nothing.
 var oneHotEntry = entry{
-	Supports: func(n *ir.Node) bool {
-		return target.IsIndex(n.Inputs[0].Type.DType) && moves(n.Inputs[1].Type.DType)
-	},
+	Supports: gpu.PicksValues,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		y, axis := out[0], n.Op.(ir.OneHot).Axis
 		p := oneHotParams{y.at, in[0].at, in[1].at, int64(y.Elements()), int64(y.Shape[axis+1:].Elements()), int64(y.Shape[axis]),
 			kinds[in[0].DType], int32(y.Width)}
-		return []*launch{newLaunch("one_hot", p, spread(ceil(y.Elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("one_hot", p, y.Elements())}, nil
 	},
 }

@@ -37,11 +37,11 @@ func move(y, x *operand) (*launch, error) {
 	}
 	to.kind, from.kind = int32(width), int32(width)
 	p := moveParams{int32(count), nest.rank, nest.size, *to, *from}
-	return newLaunch("move", p, spread(ceil(count, groupSize)), groupSize, 0), nil
+	return perElement("move", p, count), nil
 }
 
 var copyEntry = entry{
-	Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
+	Supports: gpu.Moves,
 	Strided:  target.AllStrides,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, err := move(out[0], in[0])
@@ -50,7 +50,7 @@ var copyEntry = entry{
 }
 
 var concatEntry = entry{
-	Supports: func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
+	Supports: gpu.Moves,
 	Strided:  target.AllStrides,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		axis, at := n.Op.(ir.Concat).Axis, 0
@@ -104,8 +104,8 @@ type (
 )
 
 var padEntry = entry{
-	Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) && len(n.Inputs[0].Type.Shape) <= maxRank },
-	Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+	Supports: func(n *ir.Node) bool { return gpu.Moves(n) && len(n.Inputs[0].Type.Shape) <= maxRank },
+	Strided:  gpu.First,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		op, x, y := n.Op.(ir.Pad), in[0], out[0]
 		if y.Elements() > 1<<31-1 {
@@ -117,16 +117,16 @@ var padEntry = entry{
 			p.size[k], p.from[k], p.stride[k] = int32(y.Shape[k]), int32(x.Shape[k]), int64(x.Strides[k])
 			p.before[k], p.after[k] = int32(op.Before[k].Int()), int32(op.After[k].Int())
 		}
-		return []*launch{newLaunch("pad", p, spread(ceil(y.Elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("pad", p, y.Elements())}, nil
 	},
 }
 
 var triluEntry = entry{
-	Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
+	Supports: gpu.Moves,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		y, op := out[0], n.Op.(ir.Trilu)
 		p := triluParams{y.at, in[0].at, int64(y.Elements()), int64(y.Shape[len(y.Shape)-2]), int64(y.Shape[len(y.Shape)-1]),
 			int64(op.K), boolean(op.Upper), int32(y.Width)}
-		return []*launch{newLaunch("trilu", p, spread(ceil(y.Elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("trilu", p, y.Elements())}, nil
 	},
 }

@@ -1,6 +1,9 @@
 package cuda
 
-import "github.com/rlxc/rlxc/ir"
+import (
+	"github.com/rlxc/rlxc/internal/gpu"
+	"github.com/rlxc/rlxc/ir"
+)
 
 // normParams is Norm in _gen/rows.cu.
 type normParams struct {
@@ -20,18 +23,9 @@ func fours(cols int, operands ...*operand) bool {
 }
 
 var layerNormEntry = entry{
-	Supports: func(n *ir.Node) bool {
-		x := n.Inputs[ir.LayerNormX].Type
-		inner := x.Shape[len(x.Shape)-n.Op.(ir.LayerNorm).Axes:]
-		for _, i := range []int{ir.LayerNormScale, ir.LayerNormBias} {
-			if n.HasOperand(i) && !n.Inputs[i].Type.Shape.Equal(inner) {
-				return false
-			}
-		}
-		return isFloat(x.DType)
-	},
+	Supports: func(n *ir.Node) bool { return isFloat(n.Inputs[ir.LayerNormX].Type.DType) && gpu.Normalizes(n) },
 	// A lane reads and writes places of its own.
-	InPlace: func(_ *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual },
+	InPlace: gpu.Writes(ir.LayerNormX, ir.LayerNormResidual),
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		op := n.Op.(ir.LayerNorm)
 		x, scale, bias, residual, y := in[ir.LayerNormX], ir.Operand(in, ir.LayerNormScale), ir.Operand(in, ir.LayerNormBias),

@@ -1,14 +1,10 @@
 package cuda
 
 import (
-	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
-
-// is8Bit reports whether kernels of quantised values take a type.
-func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
 
 // byScale is the launch of a conversion between floats and quantised values.
 func byScale(in, out []*operand, axis, block int, code []instruction) ([]*launch, error) {
@@ -31,10 +27,10 @@ func conversion(n *ir.Node, name string, low, high float32) []instruction {
 
 var quantizeEntry = entry{
 	Supports: func(n *ir.Node) bool {
-		return is8Bit(n.Op.(ir.Quantize).To) && isFloat(n.Inputs[0].Type.DType) && isFloat(n.Inputs[1].Type.DType) &&
-			backend.Divides(n.Inputs[1])
+		return gpu.Is8Bit(n.Op.(ir.Quantize).To) && isFloat(n.Inputs[0].Type.DType) && isFloat(n.Inputs[1].Type.DType) &&
+			gpu.Divides(n.Inputs[1])
 	},
-	Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+	Strided: gpu.First,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		o, low, high := n.Op.(ir.Quantize), float32(0), float32(255)
 		if o.To == tensor.I8 {
@@ -48,7 +44,7 @@ var dequantizeEntry = entry{
 	Supports: func(n *ir.Node) bool {
 		return isFloat(n.Op.(ir.Dequantize).To) && isWhole(n.Inputs[0].Type.DType) && isFloat(n.Inputs[1].Type.DType)
 	},
-	Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+	Strided: gpu.First,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		o := n.Op.(ir.Dequantize)
 		return byScale(in, out, o.Axis, o.Block, conversion(n, "dequantize", 0, 0))

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -37,7 +37,7 @@ var qMatMulEntry = entry{
 		if scale != nil && scale.Type.DType != tensor.F32 {
 			return false
 		}
-		return !n.HasOperand(ir.QMatMulYScale) || backend.Divides(n.Inputs[ir.QMatMulYScale])
+		return !n.HasOperand(ir.QMatMulYScale) || gpu.Divides(n.Inputs[ir.QMatMulYScale])
 	},
 	// Each element of the residual is read where its result is written, just before.
 	InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },

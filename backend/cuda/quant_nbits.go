@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -37,7 +38,7 @@ var smallTilings = []tiling{
 // planNBits sees a node as a product on matrix units: without a kernel where they do not take it.
 func (d *Device) planNBits(n *ir.Node) product {
 	o, a := n.Op.(ir.MatMulNBits), n.Inputs[ir.NBitsA].Type
-	p := product{m: a.Sizes().Elements() / o.K, n: o.N, k: o.K, dtype: a.DType, tiling: tiling{splits: 1}}
+	p := product{Product: gpu.Product{M: a.Sizes().Elements() / o.K, N: o.N, K: o.K}, dtype: a.DType, tiling: tiling{splits: 1}}
 	if a.DType != tensor.F32 || o.K%4 != 0 || o.N%4 != 0 || d.ctx.Capability() < 80 {
 		return p
 	}
@@ -47,7 +48,7 @@ func (d *Device) planNBits(n *ir.Node) product {
 	}
 	p.tiling, p.splits, p.unit = list[0], 1, d.floatUnit()
 	if blocks := p.blocks(p.tiling); blocks < d.ctx.Processors {
-		p.splits = p.split(max(1, min(ceil(2*d.ctx.Processors, max(1, blocks)), p.k/splitDepth)))
+		p.splits = d.split(&p, blocks)
 	}
 	return p
 }
@@ -60,10 +61,9 @@ func (d *Device) matMulNBitsEntry() entry {
 			return isFloat(d) && (d == tensor.F32 || !n.Op.(ir.MatMulNBits).Int8) && !n.HasOperand(ir.NBitsGroups)
 		},
 		// Each element of the residual is read where its result is written, just before.
-		InPlace: func(_ *ir.Node, i int) bool { return i == ir.NBitsResidual },
+		InPlace: gpu.Writes(ir.NBitsResidual),
 		Scratch: func(n *ir.Node) []int64 {
-			p := d.planNBits(n)
-			sizes := p.scratch()
+			sizes := d.planNBits(n).scratch()
 			if n.Op.(ir.MatMulNBits).Int8 {
 				sizes = append(sizes, 4*int64(n.Inputs[ir.NBitsA].Type.Sizes().Elements()))
 			}
@@ -111,11 +111,11 @@ func (b *binder) small(c *product, p bitsParams, fixed bool) []*launch {
 		block: p.block, blocks: p.blocks, packed: p.zeroCodes}
 	q.productParams = productParams{a: p.a, b: p.w, bias: p.bias, residual: p.residual, y: p.y, arow: int64(p.k), acol: 1, bcol: 1,
 		m: p.m, n: p.n, k: p.k,
-		part: int32(c.part(c.splits)), splits: int32(c.splits), act: p.act, alpha: 1}
+		part: int32(c.Part(c.splits, depth)), splits: int32(c.splits), act: p.act, alpha: 1}
 	if c.splits > 1 {
 		q.parts = b.scratchAt(0)
 	}
-	launches := []*launch{newLaunch(fmt.Sprintf(c.kernel, c.unit), q, [3]int{ceil(c.n, c.cols), ceil(c.m, c.rows), c.splits}, c.threads,
+	launches := []*launch{newLaunch(fmt.Sprintf(c.kernel, c.unit), q, [3]int{ceil(c.N, c.cols), ceil(c.M, c.rows), c.splits}, c.threads,
 		c.shared)}
 	if c.splits > 1 {
 		launches = append(launches, b.d.sumParts(c, q.productParams))

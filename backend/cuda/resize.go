@@ -54,6 +54,6 @@ var resizeEntry = entry{
 				p.axis[i], p.taps[i], p.at[i] = int32(mixed[i].Axis), int32(mixed[i].Taps), int64(mixed[i].At)
 			}
 		}
-		return []*launch{newLaunch("resize", p, spread(ceil(y.Elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("resize", p, y.Elements())}, nil
 	},
 }

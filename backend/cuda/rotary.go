@@ -1,6 +1,9 @@
 package cuda
 
-import "github.com/rlxc/rlxc/ir"
+import (
+	"github.com/rlxc/rlxc/internal/gpu"
+	"github.com/rlxc/rlxc/ir"
+)
 
 // rotaryParams is Rotary in _gen/rows.cu.
 type rotaryParams struct {
@@ -14,7 +17,7 @@ type rotaryParams struct {
 // rotaryEntry turns pairs of a head's elements.
 var rotaryEntry = entry{
 	Supports: func(n *ir.Node) bool { return isFloat(n.Inputs[0].Type.DType) },
-	Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+	Strided:  gpu.First,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, cos, sin, y := in[0], in[1], in[2], out[0]
 		p := rotaryParams{x: x.at, cosine: cos.at, sine: sin.at, y: y.at, total: int64(y.Elements()),
@@ -24,6 +27,6 @@ var rotaryEntry = entry{
 		for i, s := range x.Strides {
 			p.stride[i] = int64(s)
 		}
-		return []*launch{newLaunch("rotary", p, spread(ceil(y.Elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("rotary", p, y.Elements())}, nil
 	},
 }

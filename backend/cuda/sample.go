@@ -46,6 +46,6 @@ var gridSampleEntry = entry{
 				p.size[i], p.out[i] = int32(x.Shape[2+k]), int32(y.Shape[2+k])
 			}
 		}
-		return []*launch{newLaunch("grid_sample", p, spread(ceil(y.Elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("grid_sample", p, y.Elements())}, nil
 	},
 }

@@ -24,6 +24,6 @@ var topKEntry = entry{
 		}
 		p := topKParams{y: out[0].at, places: out[1].at, x: x.at, total: int64(x.Elements()), inner: int64(x.Shape[op.Axis+1:].Elements()),
 			size: int32(x.Shape[op.Axis]), k: int32(op.K.Int()), kind: kinds[x.DType], smallest: boolean(op.Smallest)}
-		return []*launch{newLaunch("top_k", p, spread(ceil(x.Elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("top_k", p, x.Elements())}, nil
 	},
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -42,11 +42,8 @@ func (d *Device) attentionEntry() entry {
 			value, ok2 := v.Shape[3].Const()
 			return q.DType == tensor.F32 && ok1 && ok2 && attentionBytes(size, value) <= d.workgroupBytes
 		},
-		Strided: func(n *ir.Node, i int, strides []int) bool {
-			return (i < ir.AttentionRows || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores) &&
-				target.AllStrides(n, i, strides)
-		},
-		Bind: bindAttention,
+		Strided: gpu.StridedAttention,
+		Bind:    bindAttention,
 	}
 }
 

@@ -3,6 +3,7 @@ package wgpu
 import (
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -27,12 +28,9 @@ func (d *Device) convEntry() entry {
 			_, known := unaryTexts[tensor.F32][o.Act]
 			return n.Inputs[ir.ConvX].Type.DType == tensor.F32 && len(o.Kernel) <= mostSpatial && (known || o.Act == ir.NoUnary)
 		},
-		Strided: func(n *ir.Node, i int, strides []int) bool { return i == ir.ConvX && target.AllStrides(n, i, strides) },
-		InPlace: func(_ *ir.Node, i int) bool { return i == ir.ConvResidual },
-		Scratch: func(n *ir.Node) []int64 {
-			p := d.planConv(n)
-			return p.scratch()
-		},
+		Strided:  func(n *ir.Node, i int, strides []int) bool { return i == ir.ConvX && target.AllStrides(n, i, strides) },
+		InPlace:  func(_ *ir.Node, i int) bool { return i == ir.ConvResidual },
+		Scratch:  func(n *ir.Node) []int64 { return d.planConv(n).scratch() },
 		Arranges: func(_ *binder, n *ir.Node, i int) bool { return i == ir.ConvW && d.narrows(n) },
 		Bind:     bindConv,
 	}
@@ -42,9 +40,9 @@ func (d *Device) convEntry() entry {
 func (d *Device) convProduct(n *ir.Node) product {
 	w, y, groups := n.Inputs[ir.ConvW], n.Outputs[0].Type.Sizes(), n.Op.(ir.Conv).Group
 	last := len(y) - 1
-	p := product{m: y[:last].Elements(), n: y[last] / groups, k: w.Type.Sizes()[:last].Elements(), tiling: tiling{splits: 1}}
+	p := product{Product: gpu.Product{M: y[:last].Elements(), N: y[last] / groups, K: w.Type.Sizes()[:last].Elements()}, tiling: tiling{splits: 1}}
 	if groups > 1 {
-		p.lead, p.beside = tensor.Shape{groups}, true
+		p.Lead, p.beside = tensor.Shape{groups}, true
 	}
 	return p
 }
@@ -56,7 +54,7 @@ func (d *Device) planConv(n *ir.Node) product {
 		return p
 	}
 	p.half = d.narrows(n)
-	p.narrow, p.coop = p.half, p.half && d.coop && p.k%4 == 0
+	p.narrow, p.coop = p.half, p.half && d.coop && p.K%4 == 0
 	kind := "f32"
 	if p.half {
 		kind = "f16"
@@ -68,16 +66,16 @@ func (d *Device) planConv(n *ir.Node) product {
 // narrows reports whether the weights of a convolution are arranged as float16.
 func (d *Device) narrows(n *ir.Node) bool {
 	p, w := d.convProduct(n), n.Inputs[ir.ConvW]
-	return d.half && w.Const != nil && p.n%4 == 0 && !p.direct()
+	return d.half && w.Const != nil && p.N%4 == 0 && !p.direct()
 }
 
 // direct reports whether an invocation computes one place and channel by itself, without a tile.
-func (p *product) direct() bool { return len(p.lead) > 0 && p.n < leastColumns }
+func (p *product) direct() bool { return len(p.Lead) > 0 && p.N < leastColumns }
 
 func bindConv(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	o, p := n.Op.(ir.Conv), b.d.planConv(n)
 	x, w, cols := in[ir.ConvX], in[ir.ConvW], out[0].Shape[len(out[0].Shape)-1]
-	w.Shape, w.Strides = tensor.Shape{p.k, cols}, []int{cols, 1}
+	w.Shape, w.Strides = tensor.Shape{p.K, cols}, []int{cols, 1}
 	if p.narrow {
 		if err := b.arrange(w, n.Inputs[ir.ConvW].Const, false, true); err != nil {
 			return nil, err
@@ -87,14 +85,14 @@ func bindConv(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		residual: ir.Operand(in, ir.ConvResidual)}
 	v := view{Window: o.Window, x: x, places: out[0].Shape[1 : len(out[0].Shape)-1], channels: x.Shape[len(x.Shape)-1] / o.Group}
 	words := (p.narrow || w.off%16 == 0) && cols%4 == 0 && e.vector()
-	if p.direct() || ceil(p.m, p.tile.rows) > maxGroups || p.lead.Elements() > maxGroups {
-		return []launch{v.direct(&p, w, &e, words && (p.n%4 == 0 || p.n == 1 && v.channels == 1 && v.words()))}, nil
+	if p.direct() || ceil(p.M, p.tile.rows) > maxGroups || p.Lead.Elements() > maxGroups {
+		return []launch{v.direct(&p, w, &e, words && (p.N%4 == 0 || p.N == 1 && v.channels == 1 && v.words()))}, nil
 	}
-	left, right := factor{operand: x, view: &v}, factor{operand: w, row: cols, col: 1}
+	left, right := factor{operand: x, view: &v}, factor{operand: w, Factor: gpu.Factor{Row: cols, Col: 1}}
 	if p.beside {
-		left.lead, right.lead = []int{v.channels * v.channel()}, []int{p.n}
+		left.Lead, right.Lead = []int{v.channels * v.channel()}, []int{p.N}
 	}
-	vector := words && v.words() && v.channels%4 == 0 && p.n%4 == 0
+	vector := words && v.words() && v.channels%4 == 0 && p.N%4 == 0
 	return b.product(&p, &left, p.floats(&right, vector), &e, vector), nil
 }
 
@@ -166,23 +164,23 @@ func (v *view) direct(p *product, w *operand, e *epilogue, vector bool) launch {
 	if vector {
 		word, lanes = "vec4<f32>", 4
 	}
-	if vector && p.n == 1 {
+	if vector && p.N == 1 {
 		across = 4
 	}
 	s := newShader("conv_direct", word, groupSize)
 	v.declare(s, v.channels, across)
-	s.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, s.u(p.m*e.cols/lanes))
+	s.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, s.u(p.M*e.cols/lanes))
 	e.begin(s, lanes)
 	s.put("let r = t / %s;\nlet q = t %% %s;", e.width, e.width)
-	s.put("let place = window(r, %s + q * %du / %s * %s);", s.u(v.x.first()/across), lanes/across, s.u(p.n),
+	s.put("let place = window(r, %s + q * %du / %s * %s);", s.u(v.x.first()/across), lanes/across, s.u(p.N),
 		s.u(max(v.channels*v.channel()/across, 1)))
 	x, m := s.bind(v.x.memory), s.bind(w.memory)
 	read := x + "[at]"
 	if across < lanes {
 		read = fmt.Sprintf("%s(%s[at / 4u][at %% 4u])", word, x)
 	}
-	s.put("var v = %s();\nfor (var k = 0u; k < %s; k++) {\nlet at = pixel(place, k);\nvar pixels = %s();", word, s.u(p.k), word)
+	s.put("var v = %s();\nfor (var k = 0u; k < %s; k++) {\nlet at = pixel(place, k);\nvar pixels = %s();", word, s.u(p.K), word)
 	s.put("if (at != %s) { pixels = %s; }\nv = fma(pixels, %s[%s + k * %s + q], v);\n}", outside, read, m, s.u(w.first()/lanes), e.width)
 	e.write(s, "v", "0u", "r", "q")
-	return launch{s, spread(ceil(p.m*e.cols/lanes, groupSize))}
+	return launch{s, spread(ceil(p.M*e.cols/lanes, groupSize))}
 }

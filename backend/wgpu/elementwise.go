@@ -255,12 +255,6 @@ func with(tables ...map[ir.BinaryFn]expression) map[ir.BinaryFn]expression {
 	return out
 }
 
-// moves reports whether elements of a type can be moved without being looked at.
-func moves(d tensor.DType) bool {
-	_, ok := raw(d.Size())
-	return ok && d.Bits() == 8*d.Size()
-}
-
 // castTexts are the conversions between the types that kernels compute in.
 var castTexts = map[[2]tensor.DType]expression{
 	{tensor.U8, tensor.F32}:   {text: "f32($1)"},

@@ -9,14 +9,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// picks reports whether operand 0 of n has elements that can be moved and operand 1 is indices.
-func picks(n *ir.Node) bool {
-	return moves(n.Inputs[0].Type.DType) && target.IsIndex(n.Inputs[1].Type.DType)
-}
-
 // gatherEntry copies slices, by words where they are whole words and by elements otherwise.
 var gatherEntry = entry{
-	Supports: picks,
+	Supports: gpu.Picks,
 	Pieces:   func(i int) bool { return i == 0 },
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		x, index, y, axis := in[0], in[1], out[0], n.Op.(ir.Gather).Axis
@@ -50,7 +45,7 @@ var gatherEntry = entry{
 
 // gatherElementsEntry is what disentangled attention (DeBERTa) picks its relative positions with.
 var gatherElementsEntry = entry{
-	Supports: picks, Strided: target.AllStrides,
+	Supports: gpu.Picks, Strided: target.AllStrides,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		x, index, y, axis := in[0], in[1], out[0], n.Op.(ir.GatherElements).Axis
 		// Along the axis the index chooses; along the others the operand is walked in step with the result.
@@ -81,7 +76,7 @@ func (b *binder) tuple(s *shader, at, t string, index *operand, first int, x *op
 }
 
 var gatherNDEntry = entry{
-	Supports: picks,
+	Supports: gpu.Picks,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		x, index, y, batch := in[0], in[1], out[0], n.Op.(ir.GatherND).BatchDims
 		last := len(index.Shape) - 1
@@ -98,9 +93,7 @@ var gatherNDEntry = entry{
 
 // oneHotEntry compares every place along the new axis with the index there. One outside of it hits nothing.
 var oneHotEntry = entry{
-	Supports: func(n *ir.Node) bool {
-		return target.IsIndex(n.Inputs[0].Type.DType) && moves(n.Inputs[1].Type.DType)
-	},
+	Supports: gpu.PicksValues,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		index, values, y, axis := in[0], in[1], out[0], n.Op.(ir.OneHot).Axis
 		e, _ := raw(y.Width)

@@ -9,7 +9,7 @@ import (
 )
 
 var copyEntry = entry{
-	Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
+	Supports: gpu.Moves,
 	Strided:  target.AllStrides,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		return []launch{move(out[0], in[0])}, nil
@@ -23,7 +23,7 @@ func move(y, x *operand) launch {
 }
 
 var concatEntry = entry{
-	Supports: func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
+	Supports: gpu.Moves,
 	Strided:  target.AllStrides,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		axis, at := n.Op.(ir.Concat).Axis, 0
@@ -84,7 +84,7 @@ func (b *binder) whole(v *ir.Value, o *operand) bool {
 
 // tileEntry repeats: with an axis of repeats before each of its axes, the operand broadcasts to the result.
 var tileEntry = entry{
-	Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
+	Supports: gpu.Moves,
 	Strided:  target.AllStrides,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		x, y := *in[0], *out[0]
@@ -94,7 +94,7 @@ var tileEntry = entry{
 }
 
 var triluEntry = entry{
-	Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
+	Supports: gpu.Moves,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		x, y, op := in[0], out[0], n.Op.(ir.Trilu)
 		rows, cols := y.Shape[len(y.Shape)-2], y.Shape[len(y.Shape)-1]
@@ -121,8 +121,8 @@ var paddings = map[ir.PadMode]string{
 }
 
 var padEntry = entry{
-	Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-	Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+	Supports: gpu.Moves,
+	Strided:  gpu.First,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		op, x, y := n.Op.(ir.Pad), in[0], out[0]
 		e, _ := raw(y.Width)

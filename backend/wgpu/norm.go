@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -144,20 +145,8 @@ func (n *norm) only(name string, o *operand) stage {
 }
 
 var layerNormEntry = entry{
-	Supports: func(n *ir.Node) bool {
-		x := n.Inputs[ir.LayerNormX].Type
-		if x.DType != tensor.F32 {
-			return false
-		}
-		inner := x.Shape[len(x.Shape)-n.Op.(ir.LayerNorm).Axes:]
-		for _, i := range []int{ir.LayerNormScale, ir.LayerNormBias} {
-			if n.HasOperand(i) && !n.Inputs[i].Type.Shape.Equal(inner) {
-				return false
-			}
-		}
-		return true
-	},
-	InPlace: func(n *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual },
+	Supports: func(n *ir.Node) bool { return n.Inputs[ir.LayerNormX].Type.DType == tensor.F32 && gpu.Normalizes(n) },
+	InPlace:  gpu.Writes(ir.LayerNormX, ir.LayerNormResidual),
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		op := n.Op.(ir.LayerNorm)
 		x, scale, bias, residual := in[ir.LayerNormX], ir.Operand(in, ir.LayerNormScale), ir.Operand(in, ir.LayerNormBias),

@@ -3,6 +3,7 @@ package wgpu
 import (
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -11,29 +12,27 @@ import (
 
 // Pools that are no slices of their operand (lower/patches.go) walk the window for each element of the result.
 
-// poolTaps is the most elements of a window.
-const poolTaps = 1 << 12
-
-// poolEntry is the row of pools of some types under the window that the op has.
-func poolEntry(window func(ir.Op) ir.Window, types map[tensor.DType]bool, bind func(p *pool, n *ir.Node, out []*operand) []launch) entry {
-	return entry{
-		Supports: func(n *ir.Node) bool {
-			w := window(n.Op)
-			return types[n.Inputs[0].Type.DType] && len(w.Kernel) <= mostSpatial && w.Taps() <= poolTaps
-		},
-		Strided: target.AllStrides,
-		Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
-			x, y := in[0], out[0]
-			last := len(x.Shape) - 1
-			return bind(&pool{view{Window: window(n.Op), x: x, places: y.Shape[1:last], channels: x.Shape[last]}}, n, out), nil
-		},
-	}
+// poolEntry walks the window for each element of the result.
+var poolEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		_, ok := gpu.Pooled(n.Op)
+		d := n.Inputs[0].Type.DType
+		return ok && (d == tensor.F32 || gpu.Is8Bit(d) && n.Op.Kind() == ops.MaxPool{}.Kind())
+	},
+	Strided: target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		x, last := in[0], len(in[0].Shape)-1
+		w, _ := gpu.Pooled(n.Op)
+		p := &pool{view{Window: w, x: x, places: out[0].Shape[1:last], channels: x.Shape[last]}}
+		switch o := n.Op.(type) {
+		case ops.AveragePool:
+			return []launch{p.average(o, out[0])}, nil
+		case ops.LpPool:
+			return []launch{p.norm(float32(o.P), out[0])}, nil
+		}
+		return p.max(n.Op.(ops.MaxPool), out), nil
+	},
 }
-
-var (
-	onlyFloats    = map[tensor.DType]bool{tensor.F32: true}
-	bytesOrFloats = map[tensor.DType]bool{tensor.F32: true, tensor.U8: true, tensor.I8: true}
-)
 
 // A pool is a view of which each channel is a group.
 type pool struct{ view }
@@ -63,55 +62,51 @@ func (p *pool) counted(s *shader) {
 	}
 }
 
-var averagePoolEntry = poolEntry(func(op ir.Op) ir.Window { return op.(ops.AveragePool).Window }, onlyFloats,
-	func(p *pool, n *ir.Node, out []*operand) []launch {
-		return []launch{p.launch("average_pool", out[0], "var sum = 0.0;\nvar met = 0;",
-			func(*shader) string { return "sum += v;\nmet += 1;" }, func(s *shader) string {
-				if !n.Op.(ops.AveragePool).CountIncludePad {
-					return "sum / f32(max(met, 1))"
-				}
-				p.counted(s)
-				return "sum / f32(max(count, 1))"
-			})}
-	})
-
-var lpPoolEntry = poolEntry(func(op ir.Op) ir.Window { return op.(ops.LpPool).Window }, onlyFloats,
-	func(p *pool, n *ir.Node, out []*operand) []launch {
-		power := n.Op.(ops.LpPool).P
-		return []launch{p.launch("lp_pool", out[0], "var sum = 0.0;", func(s *shader) string {
-			s.use("pow_")
-			return fmt.Sprintf("sum += pow_(abs(v), %s);", s.f(float32(power)))
-		}, func(s *shader) string { return fmt.Sprintf("pow_(sum, %s)", s.f(1/float32(power))) })}
-	})
-
-// maxPoolEntry has a launch for the values and one for their places. Numbers come before NaN.
-var maxPoolEntry = poolEntry(func(op ir.Op) ir.Window { return op.(ops.MaxPool).Window }, bytesOrFloats,
-	func(p *pool, n *ir.Node, out []*operand) []launch {
-		e := elements[p.x.DType]
-		start := fmt.Sprintf("var best = %s();\nvar tap = %s;", e.wgsl, outside)
-		each := func(s *shader) string {
-			better := "v > best"
-			if p.x.DType == tensor.F32 {
-				s.use("is_nan")
-				better = "(v > best || is_nan(best) && !is_nan(v))"
+func (p *pool) average(op ops.AveragePool, y *operand) launch {
+	return p.launch("average_pool", y, "var sum = 0.0;\nvar met = 0;", func(*shader) string { return "sum += v;\nmet += 1;" },
+		func(s *shader) string {
+			if !op.CountIncludePad {
+				return "sum / f32(max(met, 1))"
 			}
-			return fmt.Sprintf("if (tap == %s || %s) { best = v; tap = k; }", outside, better)
+			p.counted(s)
+			return "sum / f32(max(count, 1))"
+		})
+}
+
+func (p *pool) norm(power float32, y *operand) launch {
+	return p.launch("lp_pool", y, "var sum = 0.0;", func(s *shader) string {
+		s.use("pow_")
+		return fmt.Sprintf("sum += pow_(abs(v), %s);", s.f(power))
+	}, func(s *shader) string { return fmt.Sprintf("pow_(sum, %s)", s.f(1/power)) })
+}
+
+// max has a launch for the values and one for their indices. Numbers come before NaN.
+func (p *pool) max(op ops.MaxPool, out []*operand) []launch {
+	e := elements[p.x.DType]
+	start := fmt.Sprintf("var best = %s();\nvar tap = %s;", e.wgsl, outside)
+	each := func(s *shader) string {
+		better := "v > best"
+		if p.x.DType == tensor.F32 {
+			s.use("is_nan")
+			better = "(v > best || is_nan(best) && !is_nan(v))"
 		}
-		launches := []launch{p.launch("max_pool", out[0], start, each, func(*shader) string { return "best" })}
-		if len(out) == 1 {
-			return launches
+		return fmt.Sprintf("if (tap == %s || %s) { best = v; tap = k; }", outside, better)
+	}
+	launches := []launch{p.launch("max_pool", out[0], start, each, func(*shader) string { return "best" })}
+	if len(out) == 1 {
+		return launches
+	}
+	return append(launches, p.launch("max_pool_places", out[1], start, each, func(s *shader) string {
+		spatial := p.x.Shape[1 : len(p.x.Shape)-1]
+		steps, size := op.Steps(spatial), spatial.Elements()
+		s.put("var number = 0u;\nif (tap != %s) {", outside)
+		s.put("number = (row / %s * %s + channel) * %s;", s.u(p.places.Elements()), s.u(p.channels), s.u(size))
+		for i := len(spatial) - 1; i >= 0; i-- {
+			s.put("number += (place.%c + tap %% %du * %s) * %s;\ntap /= "+
+				"%du;", "xyz"[i], p.Kernel[i], s.u(p.Dilations[i]), s.u(steps[i]),
+				p.Kernel[i])
 		}
-		return append(launches, p.launch("max_pool_places", out[1], start, each, func(s *shader) string {
-			spatial := p.x.Shape[1 : len(p.x.Shape)-1]
-			steps, size := n.Op.(ops.MaxPool).Steps(spatial), spatial.Elements()
-			s.put("var number = 0u;\nif (tap != %s) {", outside)
-			s.put("number = (row / %s * %s + channel) * %s;", s.u(p.places.Elements()), s.u(p.channels), s.u(size))
-			for i := len(spatial) - 1; i >= 0; i-- {
-				s.put("number += (place.%c + tap %% %du * %s) * %s;\ntap /= "+
-					"%du;", "xyz"[i], p.Kernel[i], s.u(p.Dilations[i]), s.u(steps[i]),
-					p.Kernel[i])
-			}
-			s.put("}")
-			return "vec2<u32>(number, 0u)"
-		}))
-	})
+		s.put("}")
+		return "vec2<u32>(number, 0u)"
+	}))
+}

@@ -3,14 +3,10 @@ package wgpu
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
-
-// is8Bit reports whether kernels take quantised values of a type.
-func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
 
 // quantizeText returns the expression of the quantised value of $1 / $2 with zero point $3, which may be absent: ties to
 // even, saturated.
@@ -35,9 +31,9 @@ func byScale(n *ir.Node, in, out []*operand, axis, block int, e expression) ([]l
 var quantizeEntry = entry{
 	Supports: func(n *ir.Node) bool {
 		o, scale := n.Op.(ir.Quantize), n.Inputs[1]
-		return is8Bit(o.To) && n.Inputs[0].Type.DType == tensor.F32 && scale.Type.DType == tensor.F32 && backend.Divides(scale)
+		return gpu.Is8Bit(o.To) && n.Inputs[0].Type.DType == tensor.F32 && scale.Type.DType == tensor.F32 && gpu.Divides(scale)
 	},
-	Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+	Strided: gpu.First,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		o := n.Op.(ir.Quantize)
 		return byScale(n, in, out, o.Axis, o.Block, quantizeText(o.To, n.HasOperand(2)))
@@ -47,9 +43,9 @@ var quantizeEntry = entry{
 var dequantizeEntry = entry{
 	Supports: func(n *ir.Node) bool {
 		o, x := n.Op.(ir.Dequantize), n.Inputs[0].Type.DType
-		return o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 && (is8Bit(x) || x == tensor.I32)
+		return o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 && (gpu.Is8Bit(x) || x == tensor.I32)
 	},
-	Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+	Strided: gpu.First,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		e := expression{text: "f32($1) * $2"}
 		if n.HasOperand(2) {

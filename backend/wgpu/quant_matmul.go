@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -26,7 +25,7 @@ var qMatMulEntry = entry{
 			return true
 		}
 		scale = n.Inputs[ir.QMatMulYScale]
-		return scale.Type.DType == tensor.F32 && backend.Divides(scale)
+		return scale.Type.DType == tensor.F32 && gpu.Divides(scale)
 	},
 	InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
 	Scratch: func(n *ir.Node) (sizes []int64) {
@@ -60,7 +59,7 @@ func constantRight(n *ir.Node) bool {
 // sharesWords reports whether quantised values of neighbouring rows lie in one word.
 func sharesWords(t ir.Type) bool {
 	s := t.Sizes()
-	return is8Bit(t.DType) && s[len(s)-1]%4 != 0
+	return gpu.Is8Bit(t.DType) && s[len(s)-1]%4 != 0
 }
 
 func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
@@ -117,17 +116,17 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 
 // tileQuantized chooses how a product of quantised values is split up.
 func (d *Device) tileQuantized(m, n, k int) tiling {
-	p := product{m: m, n: n, k: k}
+	p := product{Product: gpu.Product{M: m, N: n, K: k}}
 	if p.flops() < d.tuneFrom {
 		return quantizedCandidates(m, n, k).tilings[0]
 	}
 	p = p.class()
-	return d.choose(fmt.Sprintf("quantised: %dx%dx%d", p.m, n, k), func() candidates { return quantizedCandidates(p.m, n, k) })
+	return d.choose(fmt.Sprintf("quantised: %dx%dx%d", p.M, n, k), func() candidates { return quantizedCandidates(p.M, n, k) })
 }
 
 // quantizedCandidates are the tiles for products of quantised values: a large one where it makes enough workgroups is the usual choice.
 func quantizedCandidates(m, n, k int) candidates {
-	p := product{m: m, n: n, k: k}
+	p := product{Product: gpu.Product{M: m, N: n, K: k}}
 	var c candidates
 	for _, t := range quantizedTiles {
 		c.tilings = append(c.tilings, tiling{t, 1})
@@ -139,10 +138,10 @@ func quantizedCandidates(m, n, k int) candidates {
 	c.flops = p.flops()
 	c.prepare = func(l *tuner) func(tiling) []launch {
 		in := make([]*operand, ir.QMatMulRows+1)
-		in[ir.QMatMulA] = l.operand(tensor.I8, p.m, k)
+		in[ir.QMatMulA] = l.operand(tensor.I8, p.M, k)
 		w, y := quantized{n: n, k: k, words: l.constant("", n*pad(k, 4)), sums: l.constant("", 8*n), plain: true},
-			l.operand(tensor.I32, p.m, n)
-		return func(c tiling) []launch { return []launch{quantizedProduct(ir.QMatMul{}, c.tile, p.m, w, in, y)} }
+			l.operand(tensor.I32, p.M, n)
+		return func(c tiling) []launch { return []launch{quantizedProduct(ir.QMatMul{}, c.tile, p.M, w, in, y)} }
 	}
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -12,7 +13,7 @@ import (
 // nBits sees a MatMulNBits node as a product.
 func (d *Device) nBits(n *ir.Node) product {
 	o := n.Op.(ir.MatMulNBits)
-	p := product{m: n.Outputs[0].Type.Sizes().Elements() / o.N, n: o.N, k: o.K, half: d.half}
+	p := product{Product: gpu.Product{M: n.Outputs[0].Type.Sizes().Elements() / o.N, N: o.N, K: o.K}, half: d.half}
 	w := bitMatrix{MatMulNBits: o}
 	d.chooseTiling(&p, fmt.Sprintf("%d bits, blocks of %d", o.Bits, o.Block), func(l *tuner, q *product, _ bool) right {
 		w.quantized, w.scales = l.constant("u32", o.K*w.cols()/w.perByte()), l.constant("vec4<f32>", 4*o.Blocks()*w.cols())
@@ -33,12 +34,12 @@ func (d *Device) matMulNBitsEntry() entry {
 			}
 			return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && !n.HasOperand(ir.NBitsGroups)
 		},
-		InPlace: func(_ *ir.Node, i int) bool { return i == ir.NBitsResidual },
+		InPlace: gpu.Writes(ir.NBitsResidual),
 		Scratch: func(n *ir.Node) []int64 {
 			p := d.nBits(n)
 			sizes := p.scratch()
 			if n.Op.(ir.MatMulNBits).Int8 {
-				sizes = append(sizes, 4*int64(p.m)*int64(p.k))
+				sizes = append(sizes, 4*int64(p.M)*int64(p.K))
 			}
 			return sizes
 		},
@@ -57,12 +58,12 @@ func bindNBits(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	a := in[ir.NBitsA]
 	if o.Int8 {
 		rounded := b.scratchOperand(len(b.scratch) - 1)
-		launches, a = append(launches, roundBlocks(o, a, rounded, p.m)), rounded
+		launches, a = append(launches, roundBlocks(o, a, rounded, p.M)), rounded
 	}
-	x := factor{operand: a, row: p.k, col: 1}
-	e := epilogue{scale: 1, act: ir.Unary{Fn: o.Act}, y: out[0], bias: ir.Operand(in, ir.NBitsBias), residual: ir.Operand(in, ir.NBitsResidual), cols: p.n}
-	vector := x.vector(x.row, x.col) && p.k%4 == 0 && p.n%4 == 0 && e.vector()
-	if ceil(p.m, p.tile.rows) > maxGroups {
+	x := factor{operand: a, Factor: gpu.Factor{Row: p.K, Col: 1}}
+	e := epilogue{scale: 1, act: ir.Unary{Fn: o.Act}, y: out[0], bias: ir.Operand(in, ir.NBitsBias), residual: ir.Operand(in, ir.NBitsResidual), cols: p.N}
+	vector := x.vector() && p.K%4 == 0 && p.N%4 == 0 && e.vector()
+	if ceil(p.M, p.tile.rows) > maxGroups {
 		return nil, errOnHost
 	}
 	return append(launches, b.product(&p, &x, w.right(&p), &e, vector)...), nil

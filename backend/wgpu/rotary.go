@@ -1,6 +1,7 @@
 package wgpu
 
 import (
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -8,7 +9,7 @@ import (
 // rotaryEntry turns pairs of a head's elements.
 var rotaryEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
-	Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+	Strided:  gpu.First,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		x, cos, sin, y := in[0], in[1], in[2], out[0]
 		pair := "let lower = e < half;\nlet j = e % half;\nlet other = select(e - half, e + half, lower);"
