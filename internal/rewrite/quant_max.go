@@ -94,5 +94,5 @@ func (c *codesOf) quantized(v *ir.Value, d tensor.DType) *ir.Value {
 	if err != nil {
 		return nil
 	}
-	return c.e.g.NewConst("", y[0])
+	return c.e.constant("", y[0])
 }
