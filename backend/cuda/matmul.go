@@ -75,8 +75,7 @@ func threeTiling(name string, rows, cols, threads, groups int) tiling {
 }
 
 // threeShared is the shared memory of a group of warps of _gen/three.cuh: three stages of 32 of the inner axis, rows of a and, with what
-// keeps
-// their banks apart, of b.
+// keeps their banks apart, of b.
 func threeShared(rows, cols int) int { return 3 * 4 * 32 * (rows + cols + 8) }
 
 // anyTiling is of products whose operands lie in any way.

@@ -62,8 +62,7 @@ func seek(f *os.File, at int64) error {
 }
 
 // check finds the results of whole rounds, and cuts off what follows them: texts of a round share batches, and would have other last bits
-// in
-// others.
+// in others.
 func (r *results) check() error {
 	f, err := r.frames()
 	if err != nil {
