@@ -53,7 +53,7 @@ var imports = map[string][]string{
 	"backend/cpu/kernel": {"internal/packed", "ir"},
 	"backend/wgpu": {"internal/backend", "internal/sharing", "internal/gpu", "internal/native", "ir", "internal/ops",
 		"internal/target", "tensor"},
-	"internal/gpu":         {"internal/backend", "internal/target", "ir", "planner", "tensor"},
+	"internal/gpu":         {"internal/backend", "internal/ops", "internal/target", "ir", "planner", "tensor"},
 	"internal/native":      {"internal/dynlib"},
 	"internal/onnxruntime": {"internal/dynlib", "onnx", "onnx/onnxpb", "tensor"},
 	"internal/artifact":    {"internal/sharing", "internal/packed", "ir", "internal/target", "planner", "tensor"},
