@@ -19,6 +19,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// maxThreads bounds the threads that memory is planned for.
+const maxThreads = 1 << 12
+
 // cacheLine is the alignment of every buffer: a cache line, and an AVX-512 register.
 const cacheLine = 64
 
@@ -31,6 +34,8 @@ func init() {
 type Device struct {
 	set     *kernel.Set
 	pool    *kernel.Pool
+	threads int                 // of the machine that is planned for
+	lacks   error               // why this machine cannot run what is planned
 	times   bool                // instances keep the times of their steps
 	format  format              // of float32 weights
 	release func(weight []byte) // see OnRelease
@@ -40,7 +45,8 @@ type Device struct {
 	rows    map[ir.Kind]row
 }
 
-// Open starts a device. Threads above the number of processors, or below 0, and levels that the processor lacks are errors.
+// Open starts a device. Threads above the number of processors, and levels that the processor lacks, are another machine's: the device
+// packs weights and plans memory for it, and Attach fails.
 func Open(o backend.Options) (*Device, error) {
 	if o.Device != "" {
 		return nil, fmt.Errorf("backend cpu has one device; leave out device %q", o.Device)
@@ -49,14 +55,18 @@ func Open(o backend.Options) (*Device, error) {
 	switch {
 	case threads == 0:
 		threads = kernel.DefaultThreads()
-	case threads < 0 || threads > runtime.NumCPU():
-		return nil, fmt.Errorf("%d threads: this machine has 1 to %d", threads, runtime.NumCPU())
+	case threads < 0 || threads > maxThreads:
+		return nil, fmt.Errorf("%d threads: want 1 to %d", threads, maxThreads)
 	}
-	set, err := kernel.Select(cmp.Or(o.CPU, os.Getenv(options.EnvCPU)))
+	set, err := kernel.Describe(cmp.Or(o.CPU, os.Getenv(options.EnvCPU)))
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{set: set, pool: kernel.NewPool(threads), times: o.Profile, format: formatAsked(o), release: func([]byte) {}}
+	lacks := set.Lacks
+	if lacks == nil && threads > runtime.NumCPU() {
+		lacks = fmt.Errorf("%d threads: this machine has 1 to %d", threads, runtime.NumCPU())
+	}
+	d := &Device{set: set, pool: kernel.NewPool(min(threads, runtime.NumCPU())), threads: threads, lacks: lacks, times: o.Profile, format: formatAsked(o), release: func([]byte) {}}
 	d.rows = d.table()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Refits: true}
 	for k, r := range d.rows {
@@ -75,7 +85,7 @@ func (d *Device) Target() *target.Target { return d.target }
 func (d *Device) OnRelease(release func(weight []byte)) { d.release = release }
 
 // Threads is the number of workers.
-func (d *Device) Threads() int { return d.pool.Threads() }
+func (d *Device) Threads() int { return d.threads }
 
 // Close ends the workers and the use of the packed weights.
 func (d *Device) Close() error {
