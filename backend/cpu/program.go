@@ -89,7 +89,7 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 	}
 	b := &binder{d: d, p: p, layout: layout}
 	for i := range p.Problem.Buffers {
-		if p.Problem.Buffers[i].Boundary == planner.Kept {
+		if p.Problem.Buffers[i].Boundary == planner.DeviceTensor {
 			b.kept = append(b.kept, i)
 		}
 	}
@@ -146,8 +146,8 @@ func (p *program) Growth(m backend.Memory) int64 { return max(p.planned.Plan.Com
 
 // Attach implements backend.Program.
 func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error) {
-	if p.device.lacks != nil {
-		return nil, &backend.Unavailable{Err: p.device.lacks}
+	if p.d.lacks != nil {
+		return nil, &backend.Unavailable{Err: p.d.lacks}
 	}
 	mem, ok := m.(*memory)
 	if !ok {

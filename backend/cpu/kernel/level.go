@@ -98,7 +98,7 @@ func (s *Set) as(level Level) *Set {
 // Set is the kernels of one level. The zero value is of no use; [Select] returns one.
 type Set struct {
 	Level Level
-	Lacks error // why this machine cannot run the kernels, of a Set that Describe returns
+	Lacks error `optional:"where the machine has the level"` // why this machine cannot run the kernels, of a Set that Describe returns
 
 	caches cacheSizes
 
