@@ -11,7 +11,7 @@ func program(params map[string]int64) *Problem {
 	p := chain(4, 100)
 	for _, name := range []string{"a.w", "b.w", "c.w"} {
 		if size := params[name]; size > 0 {
-			p.Buffers = append(p.Buffers, Buffer{ID: len(p.Buffers), Name: name, Content: name, Size: size, First: 0, Last: 5, Boundary: Param})
+			p.Buffers = append(p.Buffers, Buffer{ID: len(p.Buffers), Name: name, Content: name, Size: size, Last: 5, Boundary: Param})
 		}
 	}
 	return p
@@ -41,7 +41,8 @@ func TestSharedWeights(t *testing.T) {
 	other := program(map[string]int64{"a.w": 99})
 	require.ErrorContains(t, w.Apply(other, solve(t, other, Activations())), "parameter a.w needs 99 bytes, the shared weights hold 100")
 	require.ErrorContains(t, w.Apply(encoder, solve(t, encoder, Inference())), "without AllocateParams")
-	require.ErrorContains(t, (&SharedWeightLayout{}).Apply(encoder, solve(t, encoder, Activations())), `lack the content "a.w" of parameter a.w`)
+	require.ErrorContains(t, (&SharedWeightLayout{}).Apply(encoder, solve(t, encoder, Activations())),
+		`lack the content "a.w" of parameter a.w`)
 }
 
 // TestUnnamedWeights: names say nothing of what parameters hold, and contents do.

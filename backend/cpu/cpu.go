@@ -66,7 +66,8 @@ func Open(o backend.Options) (*Device, error) {
 	if lacks == nil && threads > runtime.NumCPU() {
 		lacks = fmt.Errorf("%d threads: this machine has 1 to %d", threads, runtime.NumCPU())
 	}
-	d := &Device{set: set, pool: kernel.NewPool(min(threads, runtime.NumCPU())), threads: threads, lacks: lacks, times: o.Profile, format: formatAsked(o), release: func([]byte) {}}
+	d := &Device{set: set, pool: kernel.NewPool(min(threads, runtime.NumCPU())), threads: threads, lacks: lacks, times: o.Profile,
+		format: formatAsked(o), release: func([]byte) {}}
 	d.rows = d.table()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Refits: true}
 	for k, r := range d.rows {
