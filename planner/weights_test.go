@@ -11,8 +11,7 @@ func program(params map[string]int64) *Problem {
 	p := chain(4, 100)
 	for _, name := range []string{"a.w", "b.w", "c.w"} {
 		if size := params[name]; size > 0 {
-			p.Buffers = append(p.Buffers, Buffer{ID: len(p.Buffers), Name: name, Content: name, Size: size, First: 0, Last: 5,
-				Boundary: Param})
+			p.Buffers = append(p.Buffers, Buffer{ID: len(p.Buffers), Name: name, Content: name, Size: size, Last: 5, Boundary: Param})
 		}
 	}
 	return p
