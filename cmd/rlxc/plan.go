@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -33,9 +34,9 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan M",
 		Short: "print the memory plan of a model",
-		Long: `plan prints the offset of every buffer of a model at the given sizes, and the arena size in every mode of the planner. The line
-"resident" estimates the resident memory of a process that runs the model: pages of the model's file, packed weights, the arena,
-and the Go program itself.
+		Long: `plan prints the offset of every buffer of a model at the given sizes, and the arena size in every mode of
+the planner. The line "resident" estimates the resident memory of a process that runs the model: pages of the model's
+file, packed weights, the arena, and the Go program itself.
 
 Steps without a kernel run on the host. A line "host" names each, with the bytes copied from the device before it and to the device
 after it. Operators whose result sizes depend on data split the program into stages. A line "cut" names each such operator. The
@@ -121,6 +122,9 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := plan.Prove(); err != nil {
+		return err
+	}
 	report := &planReport{Model: src.name, Report: plan}
 	if report.Modes, err = allModes(plan); err != nil {
 		return err
@@ -175,6 +179,12 @@ func (r *planReport) text(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "# steps=%d weights=%d arena=%d together=%d\n", r.Steps, r.Weights, r.Plan.Committed, r.Weights+r.Plan.Committed)
+	shared := r.SharedWeights
+	fmt.Fprintf(out, "# shared_weights=%d parameters=%d\n", shared.Size, len(shared.Slots))
+	slots := slices.SortedFunc(slices.Values(shared.Slots), func(a, b planner.WeightSlot) int { return cmp.Compare(a.Offset, b.Offset) })
+	for _, s := range slots {
+		fmt.Fprintf(out, "# weight %d\t%d\t%.12s\t%s\n", s.Offset, s.Size, s.Content, s.Name)
+	}
 	if p := r.ResidentParts; p != nil {
 		fmt.Fprintf(out, "# resident=%d file=%d packed=%d arena=%d runtime=%d\n", r.Resident, p.File, p.Packed, p.Arena, p.Runtime)
 	}

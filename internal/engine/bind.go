@@ -2,16 +2,19 @@ package engine
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/legalize"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/proof"
 	"github.com/rlxc/rlxc/internal/schedule"
+	"github.com/rlxc/rlxc/internal/sharing"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
@@ -123,13 +126,13 @@ func (p *Program) Cuts() (nodes []*ir.Node) {
 }
 
 // bind returns the segment's binding for these sizes, planning it when it is not among the last ones used.
-func (p *Program) bind(s *segment, b ir.Binding, kept places) (*entry, error) {
-	return p.cache.bind(keyOf(s, b, kept), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), kept, nil) })
+func (p *Program) bind(s *segment, b ir.Binding, at places) (*entry, error) {
+	return p.cache.bind(keyOf(s, b, at), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), at, nil) })
 }
 
 // plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps. If there are symbols that move, their numbers may be
 // smaller later.
-func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places, moves map[string]bool) (_ *Binding, err error) {
+func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bool) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	t := p.device.Target()
 	fold := p.opts.Level != options.O0
@@ -143,7 +146,7 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places, moves map[string]
 	if err != nil {
 		return nil, bindError(err)
 	}
-	grown, err := kept.front(bound, trace)
+	grown, err := at.front(bound, trace)
 	if err != nil {
 		return nil, bindError(err)
 	}
@@ -151,9 +154,9 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places, moves map[string]
 	if err != nil {
 		return nil, bindError(err)
 	}
-	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, Kept: kept.of(bound)})
-	outside := kept.only(bound, memory.Kept)
-	if outside.growing() != kept.growing() {
+	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, DeviceTensors: at.of(bound)})
+	outside := at.only(bound, memory.IsDeviceTensor)
+	if outside.growing() != at.growing() {
 		return p.plan(g, b, outside, moves) // what is copied anyway is not turned
 	}
 	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
@@ -244,17 +247,59 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 	return &p, planned.Plan.WithUnplanned(&p)
 }
 
+// Identify names the content of each constant of an explained problem, by which programs share weights.
+func (p *Program) Identify(b *Binding, problem *planner.Problem) (err error) {
+	defer Guard(&err, debug.SetPanicOnFault(true))
+	if err := p.use(); err != nil {
+		return err
+	}
+	defer p.leave()
+	first := len(b.Planned.Problem.Buffers)
+	for i, v := range b.Planned.Graph.Consts() {
+		problem.Buffers[first+i].Content = sharing.Digest(stored(v))
+	}
+	return nil
+}
+
+// stored is the bytes of a constant, packed or as the file has them; strings have none.
+func stored(v *ir.Value) []byte {
+	if v.Packed != nil {
+		return v.Packed.Data.Bytes()
+	}
+	return v.Const.Bytes()
+}
+
+// Weights lists the bytes of all constants, each once however many values show them.
+func (b *Binding) Weights() iter.Seq2[[]byte, *ir.Value] { return distinct(b.Planned.Graph) }
+
+func distinct(g *ir.Graph) iter.Seq2[[]byte, *ir.Value] {
+	return func(yield func([]byte, *ir.Value) bool) {
+		seen := map[*byte]bool{}
+		for _, v := range g.Consts() {
+			data := stored(v)
+			if at := unsafe.SliceData(data); len(data) == 0 || seen[at] {
+				continue
+			} else {
+				seen[at] = true
+			}
+			if !yield(data, v) {
+				return
+			}
+		}
+	}
+}
+
 // constantBuffer is a constant as a buffer that lives throughout a run. Tensors of numbers that stand for real ones are parameters;
 // single numbers, sizes and indices are not.
 func constantBuffer(v *ir.Value, id, steps int) planner.Buffer {
 	b := planner.Buffer{ID: id, Name: v.Name, Kind: "constant", Detail: v.Type.String(), Boundary: planner.Constant,
 		DType: uint8(v.Type.DType), Last: steps + 1, LastLevel: steps + 1}
+	b.Size = int64(len(stored(v)))
 	switch {
 	case v.Packed != nil:
-		b.Kind, b.Detail, b.Boundary, b.Size = "packed", b.Detail+" as "+v.Packed.Layout.String(), planner.Param,
-			int64(len(v.Packed.Data.Bytes()))
+		b.Kind, b.Detail, b.Boundary = "packed", b.Detail+" as "+v.Packed.Layout.String(), planner.Param
 	default:
-		b.Size, b.Elements = int64(len(v.Const.Bytes())), int64(v.Const.Len())
+		b.Elements = int64(v.Const.Len())
 		if d := v.Type.DType; v.Const.Len() > 1 && (d.IsFloat() || d.Size() <= 1 && d != tensor.Bool) {
 			b.Boundary = planner.Param
 		}
@@ -276,9 +321,9 @@ func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 	for _, a := range p.Plan.Arenas {
 		c.Arenas = append(c.Arenas, a.Size)
 	}
-	alone := map[int]proof.Place{} // what no segment takes, and what is kept, lies in memory of its own
+	alone := map[int]proof.Place{} // what no segment takes, and a device tensor, lies in memory of its own
 	for _, u := range p.Plan.Unplanned {
-		if b := &p.Problem.Buffers[u.Buffer]; t.Segment > 0 || b.Boundary == planner.Kept {
+		if b := &p.Problem.Buffers[u.Buffer]; t.Segment > 0 || b.Boundary == planner.DeviceTensor {
 			alone[u.Buffer] = proof.Place{Arena: len(c.Arenas), Size: b.Size}
 			c.Arenas = append(c.Arenas, b.Size)
 		}
