@@ -59,8 +59,8 @@ func channelBlock(g *onnxpb.GraphProto) int {
 	return 8
 }
 
-// lowerBlockedConv is FusedConv. Weights are [M/b, C/b, …, b, b], or [M/b, C, …, b] if there is less than a block of input channels, as in
-// the first convolution and in those by channel.
+// lowerBlockedConv is FusedConv. Weights are [M/b, C/b, …, b, b], or [M/b, C, …, b] if there is less than a block of input
+// channels, as in the first convolution and in those by channel.
 func lowerBlockedConv(c *Context) []*ir.Value {
 	w := c.weight(c.In(1))
 	if w.Const == nil || Rank(w) != 4 || Rank(c.In(0)) != 4 {
