@@ -46,7 +46,10 @@ func lowerQMoE(c *Context) []*ir.Value {
 	if block != 0 && (block < 16 || block&(block-1) != 0) {
 		c.Failf("block_size = %d is no power of two from 16 on", block)
 	}
-	bits := []int{c.AttrInt("fc1_expert_weight_bits", all), c.AttrInt("fc2_expert_weight_bits", all), c.AttrInt("fc3_expert_weight_bits", all)}
+	var bits [3]int
+	for i, name := range []string{"fc1_expert_weight_bits", "fc2_expert_weight_bits", "fc3_expert_weight_bits"} {
+		bits[i] = c.AttrInt(name, all)
+	}
 	m.layer = func(e, i int, x *ir.Value) *ir.Value {
 		at := 2 + 3*i
 		w, scale := m.unpack(m.of(m.matrix(at), e), bits[i], ir.Dim{}), m.of(m.In(at+1), e)
