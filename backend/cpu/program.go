@@ -89,7 +89,7 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 	}
 	b := &binder{d: d, p: p, layout: layout}
 	for i := range p.Problem.Buffers {
-		if p.Problem.Buffers[i].Boundary == planner.Kept {
+		if p.Problem.Buffers[i].Boundary == planner.DeviceTensor {
 			b.kept = append(b.kept, i)
 		}
 	}

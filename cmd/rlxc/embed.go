@@ -33,8 +33,9 @@ func embedCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "embed M [TEXT…]",
 		Short: "make vectors of texts",
-		Long: `embed makes a vector of each text, as the model's files say: length, prompts, pooling, modules, normalisation. M is a folder, a model
-file, or the id of a model of the hub, which is downloaded unless the cache has it; "rlxc inspect M" prints what was found.
+		Long: `embed makes a vector of each text, as the model's files say: length, prompts, pooling, modules,
+normalisation. M is a folder, a model file, or the id of a model of the hub, which is downloaded unless the cache has
+it; "rlxc inspect M" prints what was found.
 
 Texts are arguments, the lines of --input FILE (.jsonl and .csv by --field), or the standard input (-). Without -o a table is printed,
 or with --json a line of JSON for each text. -o FILE.jsonl, .npy or .npz writes a file in the order of the input; what an

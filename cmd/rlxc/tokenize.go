@@ -26,8 +26,8 @@ func tokenizeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tokenize T [TEXT...]",
 		Short: "show the tokens of texts",
-		Long: `tokenize shows what a tokenizer makes of texts: tokens, ids, and which bytes of the text each came from. Without a text it reads
-standard input, where each line is a text.
+		Long: `tokenize shows what a tokenizer makes of texts: tokens, ids, and which bytes of the text each came from.
+Without a text it reads standard input, where each line is a text.
 
 T is a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a SentencePiece .model, or a folder with one of them.
 
