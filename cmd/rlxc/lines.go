@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -142,15 +143,21 @@ func (it *item) parse(text, field, second string) error {
 
 // A recordReader ends a record that is too long: a quotation mark without another takes in the whole file.
 type recordReader struct {
-	in   io.Reader
-	left int
+	in           io.Reader
+	left, commas int
 }
+
+// maxCommas bounds the columns of a record: each takes many times its byte.
+const maxCommas = 1 << 20
 
 // Read implements io.Reader.
 func (r *recordReader) Read(b []byte) (int, error) {
 	n, err := r.in.Read(b)
 	if r.left -= n; r.left < 0 {
 		return 0, fmt.Errorf("a line, or what is quoted in it, is longer than %d MiB", maxLine>>20)
+	}
+	if r.commas -= bytes.Count(b[:n], []byte(",")); r.commas < 0 {
+		return 0, fmt.Errorf("a line has more than %d commas", maxCommas)
 	}
 	return n, err
 }
@@ -182,7 +189,7 @@ func csvLines(in io.Reader, name, field, second string, done func() error) (*lin
 	r := csv.NewReader(bounded)
 	r.FieldsPerRecord = -1
 	read := func() ([]string, error) {
-		bounded.left = maxLine
+		bounded.left, bounded.commas = maxLine, maxCommas
 		return r.Read()
 	}
 	header, err := read()
