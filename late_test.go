@@ -44,7 +44,8 @@ func sending() *onnxpb.ModelProto {
 	value := func(name string) *onnxpb.ValueInfoProto {
 		shape := &onnxpb.TensorShapeProto{}
 		for _, n := range []int64{2, 64} {
-			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}})
+			size := &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}
+			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: size})
 		}
 		t := &onnxpb.TypeProto_Tensor{ElemType: int32(tensor.F32), Shape: shape}
 		return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: t}}}

@@ -527,10 +527,13 @@ func TestUnpadPositions(t *testing.T) {
 // TestUnpadNames holds --why to the node in the way.
 func TestUnpadNames(t *testing.T) {
 	for name, why := range map[string]string{
-		"bert-tiny-static": `unpad at node "/m/encoder/layer.0/attention/self/Transpose_2" and 5 more: its mask: input "attention_mask" is of fixed size, i64[2,16]`,
+		"bert-tiny-static": `unpad at node "/m/encoder/layer.0/attention/self/Transpose_2" and 5 more: its mask: ` +
+			`input "attention_mask" is of fixed size, i64[2,16]`,
 		// whoever calibrated it saw no padding: quantising cuts it off
 		"bert-tiny-int8-qdq": `(relu) is not known to hide padding and nothing else`,
-		"bert-tiny-ortfused": `unpad at node "Attention_0": its mask: node "Attention_0" and 1 more (where) does not follow from an input [batch,seq] alone, token by token: node "EmbedLayerNormalization_0" (reduce_sum) counts tokens, and which of a text they are is lost`,
+		"bert-tiny-ortfused": `unpad at node "Attention_0": its mask: node "Attention_0" and 1 more (where) ` +
+			`does not follow from an input [batch,seq] alone, token by token: node "EmbedLayerNormalization_0" (reduce_sum) ` +
+			`counts tokens, and which of a text they are is lost`,
 	} {
 		m, err := Open(fixtures.Model(t, name))
 		require.NoError(t, err)

@@ -28,8 +28,8 @@ const everything = `graph "bert \"x\"" (%0 "input_ids": i64[batch,seq], %1: f32[
   %17: i64[seq] = range() {start=-batch+1, step=1, len=seq, dtype=i64}
   %18: f32[64] = reduce_mean(%14) {axes=[0,1]}
   %19: f32[batch,seq,64] = leaky_relu(%14) {alpha=0.01}
-  %20: bool[u20.0,2], %21: f32[*] = onnx.Weird(%1, _, %1, %6, %7, %8, %9, %10, %11, %5) {attrs={axis=int -1, f=float 2, s=string "x",
-"a b"=ints [], fs=floats [1.5, nan], ss=strings ["", "q"], t=tensor i64[2] [1, 2]}}
+  %20: bool[u20.0,2], %21: f32[*] = onnx.Weird(%1, _, %1, %6, %7, %8, %9, %10, %11, %5) {attrs={axis=int -1, f=float 2, s=string "x", ` +
+	`"a b"=ints [], fs=floats [1.5, nan], ss=strings ["", "q"], t=tensor i64[2] [1, 2]}}
   %25: f32[64,batch,seq] = materialize(%13) {view=transpose {perm=[2,0,1]}}
   %26: f32[batch,seq,64] = map(%12, %14, %8) {expr=[leaky_relu(in0) {alpha=0.5}, mul(x0, in1), where(in2, x1, in0)]}
   %27: f32[batch,seq,64] = matmul(%12, %4)

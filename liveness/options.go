@@ -45,7 +45,7 @@ type Options struct {
 	// PinOutputAncestors keeps everything that the outputs are computed from to the end, for executors that run steps out of
 	// order. Nothing shares memory with it then.
 	PinOutputAncestors bool
-	// Kept are inputs and outputs that should lie outside of the arena, in memory that lasts between runs. Memory.Kept says which of
-	// them can.
-	Kept []*ir.Value
+	// DeviceTensors are inputs and outputs that should be outside of the arena, in memory that lasts between runs.
+	// Memory.IsDeviceTensor reports which of them can be.
+	DeviceTensors []*ir.Value
 }

@@ -48,8 +48,8 @@ func (l *lives) state(r *Result) {
 		}
 	}
 	boundary := func(b int32, otherwise planner.Boundary) planner.Boundary {
-		if l.kept[b] {
-			return planner.Kept
+		if l.separate[b] {
+			return planner.DeviceTensor
 		}
 		return otherwise
 	}

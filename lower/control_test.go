@@ -214,7 +214,8 @@ func TestWarnings(t *testing.T) {
 		y := s.node("Relu", "x")
 		shape := &onnxpb.TensorShapeProto{}
 		for _, n := range c.sizes {
-			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}})
+			size := &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: n}
+			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: size})
 		}
 		s.g.ValueInfo = append(s.g.ValueInfo, &onnxpb.ValueInfoProto{Name: y, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
 			TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(c.dtype), Shape: shape}}}})
@@ -254,8 +255,9 @@ func TestZipMap(t *testing.T) {
 		{"labels twice", []any{"N", 2}, []*onnxpb.AttributeProto{numbers(0, 1), texts("a", "b")}, "",
 			"either classlabels_strings or classlabels_int64s is needed"},
 	} {
-		maps := &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{ElemType: &onnxpb.TypeProto{
-			Value: &onnxpb.TypeProto_MapType{MapType: &onnxpb.TypeProto_Map{}}}}}}
+		maps := &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{
+			SequenceType: &onnxpb.TypeProto_Sequence{ElemType: &onnxpb.TypeProto{
+				Value: &onnxpb.TypeProto_MapType{MapType: &onnxpb.TypeProto_Map{}}}}}}
 		s := &sketch{}
 		x := s.input("x", tensor.F32, c.sizes...)
 		s.g.Node = []*onnxpb.NodeProto{{OpType: "ZipMap", Domain: "ai.onnx.ml", Input: []string{x}, Output: []string{"maps"},

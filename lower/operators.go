@@ -122,7 +122,7 @@ func typesOfFirst(s *schema) []string {
 	return strings.Fields(formals[0].types.text)
 }
 
-// backendText is written by go test ./conformance -update: a line an operator, with its domain, its name, and for each backend
+// backendText is written by go test ./internal/conformance -update: a line an operator, with its domain, its name, and for each backend
 // what ran the node tests.
 //
 //go:embed backends.txt

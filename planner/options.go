@@ -84,7 +84,7 @@ func (o *Options) align() int64 { return max(o.Alignment, 1) }
 // unplanned returns why a buffer gets no memory, or "".
 func (o *Options) unplanned(b *Buffer) string {
 	switch {
-	case b.Boundary == Kept:
+	case b.Boundary == DeviceTensor:
 		return "it stays between runs, in memory of its own"
 	case b.Boundary == Param && !o.AllocateParams:
 		return "parameters have their own segment"

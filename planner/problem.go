@@ -15,15 +15,15 @@ import (
 type Boundary uint8
 
 const (
-	None     Boundary = iota // made and used up inside the program
-	Input                    // written by the caller before a run
-	Output                   // read by the caller after a run
-	Param                    // a weight
-	Constant                 // a constant that is not a weight
-	Kept                     // an input or output in memory of its own, which lasts between runs: never planned
+	None         Boundary = iota // made and used up inside the program
+	Input                        // written by the caller before a run
+	Output                       // read by the caller after a run
+	Param                        // a weight
+	Constant                     // a constant that is not a weight
+	DeviceTensor                 // an input or output in separate memory, which lasts between runs: never planned
 )
 
-var boundaryNames = [...]string{None: "none", Input: "input", Output: "output", Param: "param", Constant: "constant", Kept: "kept"}
+var boundaryNames = [...]string{None: "none", Input: "input", Output: "output", Param: "param", Constant: "constant", DeviceTensor: "device-tensor"}
 
 // String returns the word that reports and plan files use.
 func (b Boundary) String() string {

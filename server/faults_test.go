@@ -31,7 +31,8 @@ func TestFileChanged(t *testing.T) {
 	good, err := os.ReadFile(file)
 	require.NoError(t, err)
 	s, h := start(t, Options{}, Model{Name: "m", Path: dir}, served("rerank")[0])
-	tensors := `{"inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, {"name": "attention_mask", "shape": [1, 2],
+	tensors := `{"inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, {"name": "attention_mask", ` +
+		`"shape": [1, 2],
 		"datatype": "INT64", "data": [1, 1]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", "data": [0, 0]}]}`
 	var before, after [][]float32
 	ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &before)

@@ -22,20 +22,23 @@ var mutations = flag.Int("mutations", 200, "changed requests of each route")
 // valid is a request of each route with a body that the server answers.
 var valid = map[string]string{
 	"/v1/embeddings": `{"model": "minilm", "input": ["a cat", [5, 6]], "encoding_format": "base64", "dimensions": 7, "user": "me"}`,
-	"/embed":         `{"inputs": ["a cat", [5, 6]], "normalize": false, "truncate": true, "truncation_direction": "Left", "dimensions": 3}`,
-	"/embed_all":     `{"inputs": ["a cat", "b"], "truncate": true, "parameters": {}}`,
-	"/embed_sparse":  `{"inputs": "a cat", "truncation_direction": "right"}`,
-	"/predict":       `{"inputs": [["a cat"], ["a", "pair"]], "raw_scores": true}`,
-	"/similarity":    `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {"truncate": true}}`,
-	"/tokenize":      `{"inputs": ["a cat", "ö\u0007"], "add_special_tokens": false}`,
-	"/decode":        `{"ids": [[5, 6], [7]], "skip_special_tokens": true}`,
-	"/":              `{"inputs": ["a cat"], "truncate": true}`,
-	"/rerank":        `{"query": "a", "documents": ["b", {"text": "c", "id": 7}], "top_n": 1, "return_documents": true}`,
-	"/v1/rerank":     `{"model": "rerank", "query": "a", "documents": ["b"]}`,
-	"/v2/rerank":     `{"model": "rerank", "query": "a", "documents": ["b"]}`,
-	"/api/embed":     `{"model": "minilm:latest", "input": ["a cat"], "truncate": true, "options": {"num_ctx": 9}, "keep_alive": "5m"}`,
-	"/v2/models/minilm/infer": `{"id": "x", "inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, {"name": "attention_mask",
-		"shape": [1, 2], "datatype": "INT64", "data": [[1, 1]]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", "data": [0, 0]}],
+	"/embed": `{"inputs": ["a cat", [5, 6]], "normalize": false, "truncate": true, "truncation_direction": "Left", ` +
+		`"dimensions": 3}`,
+	"/embed_all":    `{"inputs": ["a cat", "b"], "truncate": true, "parameters": {}}`,
+	"/embed_sparse": `{"inputs": "a cat", "truncation_direction": "right"}`,
+	"/predict":      `{"inputs": [["a cat"], ["a", "pair"]], "raw_scores": true}`,
+	"/similarity":   `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {"truncate": true}}`,
+	"/tokenize":     `{"inputs": ["a cat", "ö\u0007"], "add_special_tokens": false}`,
+	"/decode":       `{"ids": [[5, 6], [7]], "skip_special_tokens": true}`,
+	"/":             `{"inputs": ["a cat"], "truncate": true}`,
+	"/rerank":       `{"query": "a", "documents": ["b", {"text": "c", "id": 7}], "top_n": 1, "return_documents": true}`,
+	"/v1/rerank":    `{"model": "rerank", "query": "a", "documents": ["b"]}`,
+	"/v2/rerank":    `{"model": "rerank", "query": "a", "documents": ["b"]}`,
+	"/api/embed":    `{"model": "minilm:latest", "input": ["a cat"], "truncate": true, "options": {"num_ctx": 9}, "keep_alive": "5m"}`,
+	"/v2/models/minilm/infer": `{"id": "x", "inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, ` +
+		`{"name": "attention_mask",
+		"shape": [1, 2], "datatype": "INT64", "data": [[1, 1]]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", ` +
+		`"data": [0, 0]}],
 		"outputs": [{"name": "last_hidden_state", "parameters": {"binary_data": false}}]}`,
 }
 

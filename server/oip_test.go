@@ -107,7 +107,8 @@ func TestInferJSON(t *testing.T) {
 	ask(t, "GET", h.URL+"/v2/models/tiny/ready", "", &oipModelReady{})
 
 	ids := `{"name": "input_ids", "shape": [1, 1], "datatype": "INT64", "data": [1]}`
-	rest := `, {"name": "attention_mask", "shape": [1, 1], "datatype": "INT64", "data": [1]}, {"name": "token_type_ids", "shape": [1, 1], "datatype": "INT64", "data": [0]}`
+	rest := `, {"name": "attention_mask", "shape": [1, 1], "datatype": "INT64", "data": [1]}, {"name": "token_type_ids", "shape": [1, ` +
+		`1], "datatype": "INT64", "data": [0]}`
 	for body, says := range map[string]string{
 		`{}`:                                    `field \"inputs\" is missing`,
 		`{"inputs": [{"name": "x"}]}`:           `field \"inputs[0].shape\" is missing`,
@@ -206,7 +207,8 @@ func FuzzBinary(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add([]byte(`{"inputs": [{"name": "input_ids", "shape": [1, 1], "datatype": "INT64", "parameters": {"binary_data_size": 8}}]}12345678`), 101)
+	f.Add([]byte(`{"inputs": [{"name": "input_ids", "shape": [1, 1], "datatype": "INT64", "parameters": {"binary_data_size": `+
+		`8}}]}12345678`), 101)
 	f.Add([]byte(`{"inputs": [{"name": "x", "shape": [1], "datatype": "BYTES", "parameters": {"binary_data_size": 5}}]}12345`), 96)
 	f.Fuzz(func(t *testing.T, body []byte, head int) {
 		w := httptest.NewRecorder()

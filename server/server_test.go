@@ -202,7 +202,7 @@ func TestEmbeddings(t *testing.T) {
 		for _, path := range []string{"/similarity", "/"} {
 			ask(t, "POST", h.URL+path, jsonOf(t, body), &scores)
 			require.Len(t, scores, 2)
-			require.InDelta(t, pipeline.Cosine(want[0], want[2]), scores[1], 1e-5)
+			require.InDelta(t, pipeline.Cosine.Of(want[0], want[2]), scores[1], 1e-5)
 		}
 	})
 	t.Run("prompt", func(t *testing.T) {
@@ -324,7 +324,8 @@ func TestOpenAPI(t *testing.T) {
 	doc.Servers = openapi3.Servers{{URL: h.URL}}
 	router, err := gorillamux.NewRouter(doc)
 	require.NoError(t, err)
-	tokens := `{"inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, {"name": "attention_mask", "shape": [1, 2],
+	tokens := `{"inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, {"name": "attention_mask", ` +
+		`"shape": [1, 2],
 		"datatype": "INT64", "data": [[1, 1]]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", "data": [0, 0]}]}`
 	long := jsonOf(t, strings.Repeat("cat ", 100))
 	examples := []struct {

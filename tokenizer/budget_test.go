@@ -55,10 +55,12 @@ func TestDeepTries(t *testing.T) {
 	text := strings.Repeat(long[1:]+"b", 20)
 	for kind, model := range map[string]string{
 		"unigram": fmt.Sprintf(`{"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1], ["b", -1], [%q, -2]]}`, long),
-		"wordpiece": fmt.Sprintf(`{"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "", "max_input_chars_per_word": 4000000000,
+		"wordpiece": fmt.Sprintf(`{"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "", `+
+			`"max_input_chars_per_word": 4000000000,
 			"vocab": {"[UNK]": 0, "a": 1, "b": 2, %q: 3}}`, long),
 	} {
-		tok, err := Open(writeFile(t, "tokenizer.json", `{"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null, "post_processor": null,
+		tok, err := Open(writeFile(t, "tokenizer.json", `{"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": `+
+			`null, "post_processor": null,
 			"decoder": null, "model": `+model+`}`))
 		require.NoError(t, err, kind)
 		_, err = tok.Encode(Text(text), 0)

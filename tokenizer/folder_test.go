@@ -68,8 +68,10 @@ func TestFolders(t *testing.T) {
 			map[string]string{"tokenizer_config.json": `{"tokenizer_class": "RobertaTokenizerFast", ` + mask + `}`}},
 		"RoBERTa with a space, class by pieces": {"roberta-prefix",
 			map[string]string{"tokenizer_config.json": `{"add_prefix_space": true, ` + mask + `}`}},
-		"Qwen, added_tokens_decoder": {"qwen", map[string]string{"tokenizer_config.json": `{"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": {
-			"3000": {"content": "<|endoftext|>", "special": true}, "3001": {"content": "<|im_start|>", "special": true}, "3002": {"content": "<|im_end|>", "special": true}}}`}},
+		"Qwen, added_tokens_decoder": {"qwen", map[string]string{"tokenizer_config.json": `{"tokenizer_class": "Qwen2Tokenizer", ` +
+			`"added_tokens_decoder": {
+			"3000": {"content": "<|endoftext|>", "special": true}, "3001": {"content": "<|im_start|>", "special": true}, "3002": ` +
+			`{"content": "<|im_end|>", "special": true}}}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +85,8 @@ func TestFolders(t *testing.T) {
 // TestAddedTokensFile holds which attributes a token of added_tokens.json has: those of the file that names it, else of an ordinary one.
 func TestAddedTokensFile(t *testing.T) {
 	folder := oldFiles(t, "gpt2", map[string]string{
-		"tokenizer_config.json":   `{"tokenizer_class": "GPT2Tokenizer", "padding_side": "left", "truncation_side": "left", "model_max_length": 6}`,
+		"tokenizer_config.json": `{"tokenizer_class": "GPT2Tokenizer", "padding_side": "left", "truncation_side": "left", ` +
+			`"model_max_length": 6}`,
 		"special_tokens_map.json": `{"pad_token": "<|pad|>", "sep_token": {"content": "<|sep|>", "rstrip": true}}`,
 		"added_tokens.json":       `{"<|sep|>": 3002, "<|pad|>": 3001, "<|word|>": 3003}`,
 	})

@@ -84,12 +84,16 @@ func FuzzOpen(f *testing.F) {
 	f.Add(unpack(f, "llama2.model.zst")[:20000], uint8(2))
 	f.Add([]byte(`{"<s>": 0, "</s>": 1, "a": 2, "b": 3, "ab": 4}`), uint8(3))
 	for _, c := range []string{
-		`{"model": {"type": "WordPiece", "vocab": {"[UNK]": 0}}, "normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"}}`,
+		`{"model": {"type": "WordPiece", "vocab": {"[UNK]": 0}}, "normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": ` +
+			`"BertPreTokenizer"}}`,
 		`{"added_tokens": [{"content": ""}], "model": {"vocab": {"\ud800": 1 , "" : 2}}}`,
-		`{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"], "byte_fallback": true}, "pre_tokenizer": {"type": "Metaspace", "replacement": "_"}}`,
-		`{"model": {"type": "Unigram", "unk_id": 0, "vocab": [["a", -1e3], ["b", 2]]}, "decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}]},
+		`{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"], "byte_fallback": true}, "pre_tokenizer": ` +
+			`{"type": "Metaspace", "replacement": "_"}}`,
+		`{"model": {"type": "Unigram", "unk_id": 0, "vocab": [["a", -1e3], ["b", 2]]}, "decoder": {"type": "Sequence", "decoders": ` +
+			`[{"type": "Fuse"}]},
 			"normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAEAAAAAA=="}}`,
-		`{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a|b"}, "behavior": "MergedWithNext"}}`,
+		`{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": ` +
+			`"a|b"}, "behavior": "MergedWithNext"}}`,
 	} {
 		f.Add([]byte(c), uint8(0))
 	}

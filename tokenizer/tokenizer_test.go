@@ -202,7 +202,8 @@ func TestBatch(t *testing.T) {
 // TestSameAddedToken holds that of two added tokens with the same normal form the first counts, and that an empty one is never found.
 func TestSameAddedToken(t *testing.T) {
 	base := readObject(t, "testdata/tokenizer.json")
-	base["added_tokens"] = json.RawMessage(`[{"id": 900, "content": "Ab", "normalized": true}, {"id": 901, "content": "aB", "normalized": true},
+	base["added_tokens"] = json.RawMessage(`[{"id": 900, "content": "Ab", "normalized": true}, {"id": 901, "content": "aB", ` +
+		`"normalized": true},
 		{"id": 902, "content": "\u0302", "normalized": true}]`)
 	tok, err := Open(writeJSON(t, "tokenizer.json", base))
 	require.NoError(t, err)

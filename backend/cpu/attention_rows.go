@@ -10,7 +10,7 @@ import (
 )
 
 // rowsAttention plans the kernel of an attention by rows.
-func (d *Device) rowsAttention(n *ir.Node) *kernel.RowsAttention {
+func (d *processor) rowsAttention(n *ir.Node) *kernel.RowsAttention {
 	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
 	texts := n.Inputs[ir.AttentionRows].Type.Sizes()[0]
 	bf16From := 0
@@ -22,7 +22,7 @@ func (d *Device) rowsAttention(n *ir.Node) *kernel.RowsAttention {
 }
 
 // rowsAttentionScratch is the plan of the pieces, and then what each worker needs.
-func (d *Device) rowsAttentionScratch(n *ir.Node) []int64 {
+func (d *processor) rowsAttentionScratch(n *ir.Node) []int64 {
 	a := d.rowsAttention(n)
 	return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
 }

@@ -19,9 +19,6 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// cacheLine is the alignment of every buffer: a cache line, and an AVX-512 register.
-const cacheLine = 64
-
 func init() {
 	backend.Register(backend.Backend{Name: "cpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) },
 		Precisions: []tensor.DType{tensor.BF16}, Weights: []tensor.DType{tensor.I8}})
@@ -29,15 +26,9 @@ func init() {
 
 // A Device is the processor with a fixed pool of workers.
 type Device struct {
-	set     *kernel.Set
-	pool    *kernel.Pool
-	times   bool                // instances keep the times of their steps
-	format  format              // of float32 weights
-	release func(weight []byte) // see OnRelease
-	weights weights             // as Prepare has packed them
-	target  *target.Target
-	qPlans  kernel.QPlans
-	rows    map[ir.Kind]row
+	processor
+	times bool // instances keep the times of their steps
+	rows  map[ir.Kind]row
 }
 
 // Open starts a device. Threads above the number of processors, or below 0, and levels that the processor lacks are errors.
@@ -56,7 +47,8 @@ func Open(o backend.Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{set: set, pool: kernel.NewPool(threads), times: o.Profile, format: formatAsked(o), release: func([]byte) {}}
+	d := &Device{times: o.Profile, processor: processor{set: set, pool: kernel.NewPool(threads), format: formatAsked(o),
+		release: func([]byte) {}}}
 	d.rows = d.table()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Refits: true}
 	for k, r := range d.rows {
@@ -74,14 +66,8 @@ func (d *Device) Target() *target.Target { return d.target }
 // OnRelease implements backend.Releaser.
 func (d *Device) OnRelease(release func(weight []byte)) { d.release = release }
 
-// Threads is the number of workers.
-func (d *Device) Threads() int { return d.pool.Threads() }
-
 // Close ends the workers and the use of the packed weights.
 func (d *Device) Close() error {
 	d.pool.Close()
 	return d.weights.close()
 }
-
-// NewMemory implements backend.Device.
-func (d *Device) NewMemory() backend.Memory { return &memory{} }

@@ -79,38 +79,6 @@ func sameWidth(n *ir.Node, i int) bool {
 	return n.Inputs[i].Type.DType.Bits() == n.Outputs[0].Type.DType.Bits()
 }
 
-// mapStep applies a Go function to every element.
-func mapStep[X, Y tensor.Element](y, x *operand, f func(X) Y) step {
-	dst, src, loops := *y, *x, newNest(y.shape, y, x)
-	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
-		d, s := elements[Y](m, &dst), elements[X](m, &src)
-		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
-			for r := range rows {
-				p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1)
-				for c := range cols {
-					d[p+c*loops.col(0)] = f(s[q+c*loops.col(1)])
-				}
-			}
-		})
-	}}
-}
-
-// zipStep applies a Go function to the elements of two operands.
-func zipStep[X, Y tensor.Element](y, a, b *operand, f func(X, X) Y) step {
-	dst, left, right, loops := *y, *a, *b, newNest(y.shape, y, a, b)
-	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
-		d, s, t := elements[Y](m, &dst), elements[X](m, &left), elements[X](m, &right)
-		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
-			for r := range rows {
-				o, p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2)
-				for c := range cols {
-					d[o+c*loops.col(0)] = f(s[p+c*loops.col(1)], t[q+c*loops.col(2)])
-				}
-			}
-		})
-	}}
-}
-
 // binaryKernels says which kernel computes a function of two float32.
 var binaryKernels = map[ir.BinaryFn]kernel.BinaryOp{
 	ir.Add: kernel.Add, ir.Sub: kernel.Sub, ir.Mul: kernel.Mul, ir.Div: kernel.Div, ir.MinFn: kernel.Min, ir.MaxFn: kernel.Max,

@@ -17,7 +17,7 @@ func transforms(n ir.Dim, d tensor.DType) bool {
 }
 
 // dftRow transforms the vectors along an axis.
-func (d *Device) dftRow() row {
+func (d *processor) dftRow() row {
 	return row{
 		Row: target.Row{
 			Runs:     target.OnKernel,
@@ -35,7 +35,7 @@ func (d *Device) dftRow() row {
 }
 
 // fourierScratch is a vector, its transform, and what the transform works with, for each worker.
-func (d *Device) fourierScratch(n int) []int64 {
+func (d *processor) fourierScratch(n int) []int64 {
 	return []int64{int64(d.Threads() * align(16*(2*n+kernel.FourierScratch(n))))}
 }
 
@@ -92,7 +92,7 @@ func dftStep[T float](b *binder, op ops.DFT, x, y operand) step {
 }
 
 // stftRow transforms frames of signals.
-func (d *Device) stftRow() row {
+func (d *processor) stftRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,

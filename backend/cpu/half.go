@@ -12,7 +12,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Weights of 16-bit floats stay so in memory; see half_matmul.go.
+// Weights of 16-bit floats stay so in memory; see matmul_pack.go.
 
 // withHalf makes the row of a float32 kernel one that takes 16-bit floats as well.
 func withHalf(r row) row {

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/target"
@@ -293,32 +292,6 @@ func mirrored[T tensor.Element](op ir.Pad, y, x *operand) step {
 				line[i] = s[at+from(last, i)]
 			}
 		}
-	}}
-}
-
-// cut is a slice of an operand along an axis.
-func (o operand) cut(axis, start, size int) operand {
-	o.shape = slices.Clone(o.shape)
-	o.shape[axis] = size
-	o.off += start * o.strides[axis] * o.width
-	o.span = ir.Layout{Strides: o.strides}.Span(o.shape)
-	return o
-}
-
-// oneAfterAnother joins steps whose parts do not depend on each other.
-func oneAfterAnother(steps []step) step {
-	var ends []int
-	total := 0
-	for _, s := range steps {
-		total += s.parts
-		ends = append(ends, total)
-	}
-	return step{parts: total, run: func(m *machine, part, worker int) {
-		i := 0
-		for part >= ends[i] {
-			i++
-		}
-		steps[i].run(m, part-(ends[i]-steps[i].parts), worker)
 	}}
 }
 

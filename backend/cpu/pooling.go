@@ -29,7 +29,7 @@ func isPool(w ir.Window, n *ir.Node) bool {
 }
 
 // averagePoolRow runs means under a window.
-func (d *Device) averagePoolRow() row {
+func (d *processor) averagePoolRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
@@ -69,7 +69,7 @@ func (d *Device) averagePoolRow() row {
 }
 
 // maxPoolRow runs the largest elements under a window.
-func (d *Device) maxPoolRow() row {
+func (d *processor) maxPoolRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
@@ -143,7 +143,7 @@ func (p *poolPlan) largest(w poolWindow, offsets []int, d, s []float32, places [
 }
 
 // lpPoolRow runs p-norms under a window.
-func (d *Device) lpPoolRow() row {
+func (d *processor) lpPoolRow() row {
 	r := d.maxPoolRow()
 	r.Supports = func(n *ir.Node) bool { return isPool(n.Op.(ops.LpPool).Window, n) }
 	r.Scratch = func(n *ir.Node) []int64 {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (d *Device) qAttentionRow() row {
+func (d *processor) qAttentionRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,
@@ -39,7 +39,7 @@ func (d *Device) qAttentionRow() row {
 }
 
 // qAttention plans the kernel of a bound node.
-func (d *Device) qAttention(n *ir.Node) *kernel.QAttention {
+func (d *processor) qAttention(n *ir.Node) *kernel.QAttention {
 	q, v := n.Inputs[ir.QAttentionQ].Type.Sizes(), n.Inputs[ir.QAttentionV].Type.Sizes()
 	return d.set.NewQAttention(kernel.QAttentionShape{Batch: q[0], Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1], ValueSize: v[3]})
 }
@@ -77,7 +77,7 @@ func bindQAttention(b *binder, n *ir.Node) (step, error) {
 }
 
 // qRowsAttention plans the kernel of an attention by rows.
-func (d *Device) qRowsAttention(n *ir.Node) *kernel.QRowsAttention {
+func (d *processor) qRowsAttention(n *ir.Node) *kernel.QRowsAttention {
 	q, v := n.Inputs[ir.QAttentionQ].Type.Sizes(), n.Inputs[ir.QAttentionV].Type.Sizes()
 	texts := n.Inputs[ir.QAttentionRows].Type.Sizes()[0]
 	return d.set.NewQRowsAttention(kernel.QAttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1],

@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (d *Device) qEmbeddingRow() row {
+func (d *processor) qEmbeddingRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,

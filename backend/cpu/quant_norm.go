@@ -15,7 +15,7 @@ const qNormBlock = 4096
 
 func qNormRows(cols int) int { return max(1, qNormBlock/max(1, cols)) }
 
-func (d *Device) qLayerNormRow() row {
+func (d *processor) qLayerNormRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,

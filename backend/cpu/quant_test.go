@@ -68,7 +68,8 @@ var quantCases = map[string]string{
 		const %8: f32[] = [0.5] const %9: i8[] = [2]
 		%10 = qattention(%4, %5, %6, _, %7, _, %7, _, %8, _, _, _, %7, _, %8, %9) return %10 as "y" }`,
 	"quantised attention rows": `(%0 "x": u8[1,s+9,48], %20 "n": f32[s]) {
-		const %19: i32[4,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9] %1 = slice(%0) {starts=[0,0,0], sizes=[1,s+9,16], steps=[1,1,1]}
+		const %19: i32[4,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9] %1 = slice(%0) {starts=[0,0,0], sizes=[1,s+9,16], ` +
+		`steps=[1,1,1]}
 		%2 = slice(%0) {starts=[0,0,16], sizes=[1,s+9,16], steps=[1,1,1]} %3 = slice(%0) {starts=[0,0,32], sizes=[1,s+9,16], steps=[1,1,1]}
 		%4 = reshape(%1) {shape=[1,s+9,2,8]} %5 = reshape(%2) {shape=[1,s+9,2,8]} %6 = reshape(%3) {shape=[1,s+9,2,8]}
 		const %7: f32[] = [0.01] const %8: f32[] = [0.5] const %9: i8[] = [2]

@@ -9,16 +9,6 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// rowParts cuts rows of cols elements into parts of about equal size.
-func rowParts(rows, cols int) (parts, perPart int) {
-	if rows == 0 || cols == 0 {
-		return 0, 1
-	}
-	most := max(1, partElements/cols)
-	parts = (rows + most - 1) / most
-	return parts, (rows + parts - 1) / parts
-}
-
 var softmaxRow = row{
 	Row: target.Row{
 		Runs: target.OnKernel,

@@ -21,7 +21,7 @@ const (
 )
 
 // resizeRow runs resizing of float32.
-func (d *Device) resizeRow() row {
+func (d *processor) resizeRow() row {
 	return row{
 		Row: target.Row{
 			Runs: target.OnKernel,

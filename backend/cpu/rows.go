@@ -1,27 +1,12 @@
 package cpu
 
 import (
-	"fmt"
-	"slices"
-
-	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/tensor"
 )
 
-// A row says how the processor runs an op: what the passes before planning need to know, and how a node becomes a step.
-type row struct {
-	target.Row
-	// bind makes the step of a bound node; nil where Runs is not OnKernel.
-	bind func(b *binder, n *ir.Node) (step, error)
-	// anyAddress reports whether the kernel reads operand i, bytes or rows that it copies, from any address; nil means no.
-	anyAddress func(n *ir.Node, i int) bool
-}
-
 // table is the list of kernels. An op without a row runs on the host.
-func (d *Device) table() map[ir.Kind]row {
+func (d *processor) table() map[ir.Kind]row {
 	recurrent := d.recurrentRow()
 	return map[ir.Kind]row{
 		ir.KindUnary:  withHalf(unaryRow),
@@ -88,61 +73,4 @@ func (d *Device) table() map[ir.Kind]row {
 		ops.TreeEnsembleClassifier{}.Kind(): forestRow,
 		ops.TreeEnsembleRegressor{}.Kind():  forestRow,
 	}
-}
-
-// bind makes the step of a node.
-func (d *Device) bind(b *binder, n *ir.Node) (step, error) {
-	if isEmpty(n) {
-		return bindEmpty(b, n), nil
-	}
-	switch d.target.Where(n) {
-	case target.OnKernel:
-		return d.rows[n.Op.Kind()].bind(b, n)
-	case target.OnHost:
-		return bindHost(b, n)
-	}
-	return step{}, fmt.Errorf("%s is no step", ir.OpName(n.Op))
-}
-
-// isEmpty reports whether no result of a node has an element. Its operands may have axes of any size then, beside one of none,
-// which no kernel should walk along.
-func isEmpty(n *ir.Node) bool {
-	return !slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return v.Type.Sizes().Elements() > 0 })
-}
-
-// bindEmpty makes nothing but the strings that are no bytes of the arena.
-func bindEmpty(b *binder, n *ir.Node) step {
-	_, out := b.operands(n)
-	return step{parts: 1, run: func(m *machine, _, _ int) {
-		for i, v := range n.Outputs {
-			if v.Type.DType == tensor.String {
-				m.objects[out[i].root] = tensor.New(tensor.String, v.Type.Sizes()...)
-			}
-		}
-	}}
-}
-
-// bindHost runs a node by its op's Eval, which allocates what it needs.
-func bindHost(b *binder, n *ir.Node) (step, error) {
-	in, out := b.operands(n)
-	return step{parts: 1, run: func(m *machine, _, _ int) {
-		args := make([]*tensor.Tensor, len(in))
-		for i := range in {
-			if n.Inputs[i] != nil {
-				args[i] = in[i].tensor(m)
-			}
-		}
-		results, err := backend.Eval(m.env, n, args)
-		if err != nil {
-			m.fail(n, err)
-			return
-		}
-		for i, t := range results {
-			if t.DType() == tensor.String {
-				m.objects[out[i].root] = t
-				continue
-			}
-			copy(out[i].bytes(m), t.Bytes())
-		}
-	}}, nil
 }

@@ -19,7 +19,7 @@ type ranked struct {
 func (a ranked) before(b ranked) bool { return a.key < b.key || a.key == b.key && a.place < b.place }
 
 // topKRow keeps the first elements of each line in a heap, whose root is the last of them.
-func (d *Device) topKRow() row {
+func (d *processor) topKRow() row {
 	bytes := func(n *ir.Node) int { return align(int(unsafe.Sizeof(ranked{})) * n.Op.(ops.TopK).K.Int()) }
 	return row{
 		Row: target.Row{

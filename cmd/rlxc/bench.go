@@ -47,9 +47,9 @@ func benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench M",
 		Short: "measure speed and memory",
-		Long: `bench measures latency, load time, the time of the first run, and peak resident memory. --against and --against-cmd compare rlxc
-with another engine. The two take turns, each in its own process. The ratio is the median over the turns; the range beside it is their
-least and greatest. A ratio below 1 means that rlxc is faster.
+		Long: `bench measures latency, load time, the time of the first run, and peak resident memory. --against and
+--against-cmd compare rlxc with another engine. The two take turns, each in its own process. The ratio is the median
+over the turns; the range beside it is their least and greatest. A ratio below 1 means that rlxc is faster.
 
 Every cell (a shape at a number of threads) starts new processes. onnxruntime loads the model's file with all optimisations and
 runs with bound inputs and outputs. Its load time is that of creating a session, without loading the library.

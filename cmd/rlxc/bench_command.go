@@ -8,7 +8,8 @@ import (
 )
 
 // commandProtocol is what a command of --against-cmd has to do: what bench-worker does, with arguments that do not change.
-const commandProtocol = `--against-cmd compares with any engine that a command line starts. A shell runs the command for each cell, with these
+const commandProtocol = `--against-cmd compares with any engine that a command line starts. A shell runs the command for each cell, ` +
+	`with these
 arguments after it: the path of the model, the number of threads, and name=size for each free dimension. The command
   1. loads the model, runs it once, and prints one line of JSON: {"engine": "name 1.0", "load_ms": 12.5, "first_run_ms": 3.25};
   2. for each line on its standard input, which is a number n, runs the model n times and prints one line of JSON with the n times

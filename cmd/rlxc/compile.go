@@ -23,8 +23,8 @@ func compileCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compile M",
 		Short: "compile a model and report what was done",
-		Long: `compile rewrites a model for the CPU, or for a GPU with --backend wgpu, and prints its steps, the rewrites that applied, and the
-opaque operators. --why adds the places where a fusion almost applied.
+		Long: `compile rewrites a model for the CPU, or for a GPU with --backend wgpu, and prints its steps, the
+rewrites that applied, and the opaque operators. --why adds the places where a fusion almost applied.
 
 -o writes the program to a file with packed weights. Every command takes such a file as M and opens it without compiling. A file
 for a GPU requires --backend wgpu.`,

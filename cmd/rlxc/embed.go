@@ -36,13 +36,14 @@ const shownCosines = 10
 func embedCommand() *cobra.Command {
 	t := &texting{}
 	o := pipeline.EmbedOptions{}
-	prompt, kind, output := "", "auto", "float32"
+	prompt, kind, output := "", "auto", pipeline.Float32
 	var normalize, asBase64 bool
 	c := &cobra.Command{
 		Use:   "embed M [TEXT…]",
 		Short: "make vectors of texts",
-		Long: `embed makes a vector of each text, as the model's files say: length, prompts, pooling, modules, normalisation. M is a folder, a model
-file, or the id of a model of the hub, which is downloaded unless the cache has it; "rlxc inspect M" prints what was found.
+		Long: `embed makes a vector of each text, as the model's files say: length, prompts, pooling, modules,
+normalisation. M is a folder, a model file, or the id of a model of the hub, which is downloaded unless the cache has
+it; "rlxc inspect M" prints what was found.
 
 Texts are arguments, the lines of --input FILE, a field of its records (--field; .jsonl, .csv or .parquet), or the standard input (-).
 Without -o a table is printed, or with --json a line of JSON for each text. -o FILE.jsonl, .parquet, .npy or .npz writes a file in
@@ -175,7 +176,7 @@ func embeddingTable(w io.Writer, items []item, results []any) error {
 	for i, a := range results {
 		fmt.Fprintf(w, "%d", i+1)
 		for _, b := range results {
-			fmt.Fprintf(w, "\t%.4f", pipeline.Cosine(a.(*embedding).Vector, b.(*embedding).Vector))
+			fmt.Fprintf(w, "\t%.4f", pipeline.Cosine.Of(a.(*embedding).Vector, b.(*embedding).Vector))
 		}
 		fmt.Fprintln(w)
 	}

@@ -98,8 +98,8 @@ func cacheCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cache",
 		Short: "list the models in the hub's cache, or remove one",
-		Long: `cache lists the models in the cache that rlxc pull and Python's huggingface_hub fill, with their sizes and revisions. --remove
-removes one, and what of the cache's shared store it was the last to use.`,
+		Long: `cache lists the models in the cache that rlxc pull and Python's huggingface_hub fill, with their sizes
+and revisions. --remove removes one, and what of the cache's shared store it was the last to use.`,
 		Example: `  rlxc cache
   rlxc cache --remove sentence-transformers/all-MiniLM-L6-v2`,
 		Args:              noArgs,

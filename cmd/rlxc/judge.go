@@ -23,9 +23,6 @@ func boxed[T any](items []item, values []T, err error, box func(it item, v T) an
 	return out, nil
 }
 
-// functions are what makes scores of logits.
-var functions = []string{"softmax", "sigmoid", "none"}
-
 // A classified text is the line of its labels.
 type classified struct {
 	Text   string           `json:"text"`
@@ -41,9 +38,9 @@ func classifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "classify M [TEXT…]",
 		Short: "label texts",
-		Long: `classify prints, for each text or pair of texts (--second-field), the labels of the model and their scores, as its files say: one
-of several, several at once, or a number. With --label it tries labels that the model does not know, by a model of natural language
-inference.`,
+		Long: `classify prints, for each text or pair of texts (--second-field), the labels of the model and their
+scores, as its files say: one of several, several at once, or a number. With --label it tries labels that the model does
+not know, by a model of natural language inference.`,
 		Example: `  rlxc classify path/to/sentiment "I love it" "Never again"
   rlxc classify path/to/nli --label politics --label sports "The match ended in a draw."
   rlxc classify path/to/model --input reviews.csv --field review --top 1 -o labels.jsonl`,
@@ -83,7 +80,7 @@ inference.`,
 	t.register(c, "the second text of a pair")
 	f := c.Flags()
 	f.IntVar(&o.TopK, "top", 0, "how many labels (default all)")
-	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", functions...)
+	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", pipeline.Functions()...)
 	f.StringArrayVar(&labels, "label", nil, "a label to try (repeatable)")
 	f.StringVar(&zero.Template, "template", "", `sentence with {} for the label (default "This example is {}.")`)
 	f.BoolVar(&zero.MultiLabel, "multi-label", false, "whether several labels may apply at once")
@@ -97,8 +94,8 @@ func rerankCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rerank M [DOCUMENT…]",
 		Short: "sort documents by how well they answer a query",
-		Long: `rerank scores each document with the query by a cross-encoder, and prints them with the best first. With --second-field it scores
-pairs instead, in the order of the input.`,
+		Long: `rerank scores each document with the query by a cross-encoder, and prints them with the best first. With
+--second-field it scores pairs instead, in the order of the input.`,
 		Example: `  rlxc rerank path/to/reranker --query "who wrote Faust?" "Goethe wrote Faust." "Faust is a fist."
   rlxc rerank path/to/reranker --query "who wrote Faust?" --input passages.txt --top 10
   rlxc rerank path/to/reranker --input pairs.jsonl --field query --second-field passage -o scores.jsonl`,
@@ -147,7 +144,7 @@ pairs instead, in the order of the input.`,
 	f := c.Flags()
 	f.StringVar(&query, "query", "", "what the documents may answer")
 	f.IntVar(&o.TopK, "top", 0, "how many documents (default all)")
-	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", functions...)
+	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", pipeline.Functions()...)
 	return c
 }
 
@@ -187,8 +184,8 @@ func tagCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tag M [TEXT…]",
 		Short: "find names and other entities in texts",
-		Long: `tag finds the stretches of each text that the model has a label for, with their places in bytes and in characters. Long texts are
-read by windows that overlap.`,
+		Long: `tag finds the stretches of each text that the model has a label for, with their places in bytes and in
+characters. Long texts are read by windows that overlap.`,
 		Example: `  rlxc tag path/to/ner "Angela Merkel met Emmanuel Macron in Berlin."
   rlxc tag path/to/ner --input letters.txt --aggregation first -o entities.jsonl`,
 		Args: modelAndTexts,
@@ -237,8 +234,8 @@ func answerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "answer M [CONTEXT…]",
 		Short: "find the answer to a question in texts",
-		Long: `answer finds the stretch of each context that answers the question. With --second-field the input has a question on each line,
-and its context in that field. Long contexts are read by windows that overlap.`,
+		Long: `answer finds the stretch of each context that answers the question. With --second-field the input has a
+question on each line, and its context in that field. Long contexts are read by windows that overlap.`,
 		Example: `  rlxc answer path/to/squad --question "Where does the train leave?" "The train leaves from platform 12."
   rlxc answer path/to/squad --input asked.jsonl --field question --second-field context -o answers.jsonl`,
 		Args: modelAndTexts,

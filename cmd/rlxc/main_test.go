@@ -172,7 +172,8 @@ ir_version: 8 opset_import: {version: 18} graph: {
 	name: "lists"
 	input: {name: "x" type: {tensor_type: {elem_type: 1 shape: {dim: {dim_value: 2}}}}}
 	node: {name: "both" op_type: "SequenceConstruct" input: ["x", "x"] output: "list"}
-	node: {name: "none" op_type: "Optional" output: "nothing" attribute: {name: "type" type: TYPE_PROTO tp: {tensor_type: {elem_type: 1 shape: {}}}}}
+	node: {name: "none" op_type: "Optional" output: "nothing" attribute: {name: "type" type: TYPE_PROTO tp: {tensor_type: {elem_type: ` +
+	`1 shape: {}}}}}
 	output: {name: "list" type: {sequence_type: {elem_type: {tensor_type: {elem_type: 1}}}}}
 	output: {name: "nothing" type: {optional_type: {elem_type: {tensor_type: {elem_type: 1}}}}}
 }`

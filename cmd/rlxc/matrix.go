@@ -15,7 +15,7 @@ import (
 // A matrix has a vector a row: an .npy file, or the array embeddings of an .npz archive. Rounds have float32.
 type matrix struct {
 	size      int
-	precision string
+	precision pipeline.Precision
 	archive   bool
 }
 

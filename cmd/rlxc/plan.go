@@ -33,9 +33,9 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan M",
 		Short: "print the memory plan of a model",
-		Long: `plan prints the offset of every buffer of a model at the given sizes, and the arena size in every mode of the planner. The line
-"resident" estimates the resident memory of a process that runs the model: pages of the model's file, packed weights, the arena,
-and the Go program itself.
+		Long: `plan prints the offset of every buffer of a model at the given sizes, and the arena size in every mode of
+the planner. The line "resident" estimates the resident memory of a process that runs the model: pages of the model's
+file, packed weights, the arena, and the Go program itself.
 
 Steps without a kernel run on the host. A line "host" names each, with the bytes copied from the device before it and to the device
 after it. Operators whose result sizes depend on data split the program into stages. A line "cut" names each such operator. The

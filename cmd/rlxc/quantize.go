@@ -41,8 +41,9 @@ func quantizeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "quantize M -o F",
 		Short: "write a model with 8-bit or 4-bit weights",
-		Long: `quantize writes a float32 model with quantised weights, as standard ONNX that other engines run too (--int4 uses an operator of
-onnxruntime). It prints which products were quantised, and how far the results differ from the original's.
+		Long: `quantize writes a float32 model with quantised weights, as standard ONNX that other engines run too
+(--int4 uses an operator of onnxruntime). It prints which products were quantised, and how far the results differ from
+the original's.
 
 --calibrate names typical inputs, a few dozen rows: an .npz archive with an array per input, or a file of texts as "rlxc embed --input"
 reads, which --tokenizer encodes. An array has the shape of its input, or one more leading axis for several runs. Long batches run 8 rows

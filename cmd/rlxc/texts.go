@@ -111,7 +111,7 @@ type task struct {
 	example any // a result, with what may be left out where this task does not
 	// size is that of vectors, where -o may be a matrix; nil elsewhere.
 	size   func(ctx context.Context) (int, error)
-	output string // the type of numbers in files of vectors
+	output pipeline.Precision // in files of vectors
 }
 
 // itemsAtOnce is how many texts are in memory at a time.

@@ -34,8 +34,9 @@ func validateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate M",
 		Short: "compare a model's results with a reference",
-		Long: `validate runs a model and compares its outputs with a reference: the outputs recorded in folders test_data_set_* next to the model,
-those of onnxruntime without optimisations, or those of eval, rlxc's reference implementation of every operator.
+		Long: `validate runs a model and compares its outputs with a reference: the outputs recorded in folders
+test_data_set_* next to the model, those of onnxruntime without optimisations, or those of eval, rlxc's reference
+implementation of every operator.
 
 Without --shapes, the inputs are the recorded ones if there are any. Otherwise they are generated: valid ids, masks with padding,
 numbers around 0.

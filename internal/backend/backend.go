@@ -39,6 +39,10 @@ type Device interface {
 	Load(p *Planned) (Program, error)
 	// NewMemory makes an empty memory, which grows to the largest program that is attached to it.
 	NewMemory() Memory
+	// NewBuffer makes memory that lasts between runs.
+	NewBuffer(size int64) (Buffer, error)
+	// Owns reports whether the device's instances can work on a Buffer, which another Device may have made.
+	Owns(b Buffer) bool
 	Close() error
 }
 
@@ -109,6 +113,10 @@ type Instance interface {
 	// Run executes all steps. Inputs are in the graph's order and have the shapes of the binding; the outputs belong to the
 	// memory and hold until the next run on it. After the first run it allocates nothing.
 	Run(ctx context.Context, inputs []*tensor.Tensor) ([]*tensor.Tensor, error)
+	// BindBuffers fixes, by index in the graph's inputs and outputs, the Buffers that the next runs read and write, for the values that
+	// are a planner.DeviceTensor and for no others. Where there is nil, or no list, the value comes from the host or goes there. Run takes
+	// nil in place of an input in a Buffer, and returns nil in place of such an output.
+	BindBuffers(inputs, outputs []Buffer)
 }
 
 // A Buffer is memory of a device that lasts between runs. One goroutine at a time uses it.
@@ -146,21 +154,6 @@ func (b *HostBuffer) WriteAt(p []byte, off int64) error {
 
 // Close implements Buffer.
 func (b *HostBuffer) Close() { b.data = nil }
-
-// A Keeper is a Device whose instances are Carriers.
-type Keeper interface {
-	NewBuffer(size int64) (Buffer, error)
-	// Takes reports whether the device's instances can use a Buffer, which another Keeper may have made.
-	Takes(b Buffer) bool
-}
-
-// A Carrier is an Instance that reads inputs from Buffers and writes outputs to Buffers.
-type Carrier interface {
-	// Carry fixes them for the next runs, by place in the graph's inputs and outputs. Where there is nil, or no list, the value comes
-	// from the host or goes there. In place of an input that comes from a Buffer, Run is given nil, and it returns nil in place
-	// of an output that goes to one. Buffers are given for the values that are planner.Kept, and for no others.
-	Carry(inputs, outputs []Buffer)
-}
 
 // A Releaser is a Device that tells of each weight that Prepare has laid out for the kernels and that nothing reads any more.
 type Releaser interface{ OnRelease(func(weight []byte)) }

@@ -127,14 +127,14 @@ func TestBackendsOfOperators(t *testing.T) {
 			}
 		}
 		slices.Sort(lines)
-		header := "# How the node tests of an operator run on a backend. Written by: go test ./conformance -update\n"
+		header := "# How the node tests of an operator run on a backend. Written by: go test ./internal/conformance -update\n"
 		require.NoError(t, os.WriteFile(backendsFile, []byte(header+strings.Join(lines, "")), 0o644))
 		return
 	}
 	for key, on := range fresh {
-		require.Equal(t, len(on), len(listed[key]), "%v: run go test ./conformance -update", key)
+		require.Equal(t, len(on), len(listed[key]), "%v: run go test ./internal/conformance -update", key)
 		for name, what := range on {
-			require.Equal(t, what, listed[key][name], "%v: run go test ./conformance -update", key)
+			require.Equal(t, what, listed[key][name], "%v: run go test ./internal/conformance -update", key)
 		}
 	}
 }
@@ -143,14 +143,14 @@ func operatorsText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Operators
 
-The operators that rlxc supports, for models of opsets %d to %d of `+"`ai.onnx`"+`. "Since" lists the versions of the operator set that define the
-operator's meaning; each applies up to the next. "Types" are those that ONNX allows for the first operand in the
-newest version; a type that is not implemented causes an error that names it. The last columns show what runs the operator in
+The operators that rlxc supports, for models of opsets %d to %d of `+"`ai.onnx`"+`. "Since" lists the versions of the operator
+set that define the operator's meaning; each applies up to the next. "Types" are those that ONNX allows for the first operand in
+the newest version; a type that is not implemented causes an error that names it. The last columns show what runs the operator in
 its tests: kernels of the backend, the host, or either, depending on attributes and types. A column is empty if the operator only
-controls what runs, or has no test. (integers: all of 8 to 64 bits; floats:
-float, float16, double, bfloat16; float8: its four kinds.) `+"`rlxc inspect --ops`"+` prints the same.
+controls what runs, or has no test. (integers: all of 8 to 64 bits; floats: float, float16, double, bfloat16; float8: its four
+kinds.) `+"`rlxc inspect --ops`"+` prints the same.
 
-`+"`go test ./conformance -update`"+`, run twice, writes this page; a test checks that it is current.
+`+"`go test ./internal/conformance -update`"+`, run twice, writes this page; a test checks that it is current.
 `, lower.MinOpset, lower.MaxOpset)
 	ops := lower.Operators()
 	for i := 0; i < len(ops); {
@@ -183,5 +183,5 @@ func TestOperatorsDocument(t *testing.T) {
 	}
 	have, err := os.ReadFile(operatorsFile)
 	require.NoError(t, err)
-	require.Equal(t, text, string(have), "run: go test ./conformance -update, twice")
+	require.Equal(t, text, string(have), "run: go test ./internal/conformance -update, twice")
 }

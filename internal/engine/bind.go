@@ -123,13 +123,13 @@ func (p *Program) Cuts() (nodes []*ir.Node) {
 }
 
 // bind returns the segment's binding for these sizes, planning it when it is not among the last ones used.
-func (p *Program) bind(s *segment, b ir.Binding, kept places) (*entry, error) {
-	return p.cache.bind(keyOf(s, b, kept), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), kept, nil) })
+func (p *Program) bind(s *segment, b ir.Binding, at places) (*entry, error) {
+	return p.cache.bind(keyOf(s, b, at), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), at, nil) })
 }
 
 // plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps. If there are symbols that move, their numbers may be
 // smaller later.
-func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places, moves map[string]bool) (_ *Binding, err error) {
+func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bool) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	t := p.device.Target()
 	fold := p.opts.Level != options.O0
@@ -143,7 +143,7 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places, moves map[string]
 	if err != nil {
 		return nil, bindError(err)
 	}
-	grown, err := kept.front(bound, trace)
+	grown, err := at.front(bound, trace)
 	if err != nil {
 		return nil, bindError(err)
 	}
@@ -151,9 +151,9 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, kept places, moves map[string]
 	if err != nil {
 		return nil, bindError(err)
 	}
-	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, Kept: kept.of(bound)})
-	outside := kept.only(bound, memory.Kept)
-	if outside.growing() != kept.growing() {
+	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, DeviceTensors: at.of(bound)})
+	outside := at.only(bound, memory.IsDeviceTensor)
+	if outside.growing() != at.growing() {
 		return p.plan(g, b, outside, moves) // what is copied anyway is not turned
 	}
 	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
@@ -276,9 +276,9 @@ func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 	for _, a := range p.Plan.Arenas {
 		c.Arenas = append(c.Arenas, a.Size)
 	}
-	alone := map[int]proof.Place{} // what no segment takes, and what is kept, lies in memory of its own
+	alone := map[int]proof.Place{} // what no segment takes, and a device tensor, lies in memory of its own
 	for _, u := range p.Plan.Unplanned {
-		if b := &p.Problem.Buffers[u.Buffer]; t.Segment > 0 || b.Boundary == planner.Kept {
+		if b := &p.Problem.Buffers[u.Buffer]; t.Segment > 0 || b.Boundary == planner.DeviceTensor {
 			alone[u.Buffer] = proof.Place{Arena: len(c.Arenas), Size: b.Size}
 			c.Arenas = append(c.Arenas, b.Size)
 		}

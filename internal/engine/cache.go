@@ -26,11 +26,11 @@ type CacheStats struct {
 	Bytes, Limit            int64
 }
 
-// A cacheKey is a segment, the numbers of its symbols, in their order, and what is kept of its inputs and outputs.
+// A cacheKey is a segment, the numbers of its symbols, in their order, and which of its inputs and outputs are device tensors.
 type cacheKey struct {
 	segment *segment
 	sizes   string
-	kept    string
+	places  string
 	of      *Session // whose runs it follows, if its sizes move; nil if they do not
 }
 
@@ -57,12 +57,12 @@ func newCache(limit int64) *cache {
 	return &cache{limit: limit, entries: map[cacheKey]*list.Element{}}
 }
 
-func keyOf(s *segment, b ir.Binding, kept places) cacheKey {
+func keyOf(s *segment, b ir.Binding, at places) cacheKey {
 	var sizes []byte
 	for _, name := range s.symbols {
 		sizes = append(strconv.AppendInt(sizes, int64(b[name]), 10), ',')
 	}
-	return cacheKey{segment: s, sizes: string(sizes), kept: kept.key()}
+	return cacheKey{segment: s, sizes: string(sizes), places: at.key()}
 }
 
 // bind returns the entry of a key, which plan fills on first use; several callers at once wait for one. Errors are kept as well:

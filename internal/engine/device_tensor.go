@@ -90,15 +90,10 @@ func (k *DeviceTensor) reserve(d tensor.DType, shape tensor.Shape) error {
 		k.next.Close()
 		k.next = nil
 	}
-	keeper, ok := k.p.device.(backend.Keeper)
-	if !ok {
-		k.next = backend.NewHostBuffer(bytes)
-		return nil
-	}
 	if k.grows.capacity == 0 {
 		bytes += bytes / 4 // what grows with each run moves seldom
 	}
-	next, err := keeper.NewBuffer(bytes)
+	next, err := k.p.device.NewBuffer(bytes)
 	if err != nil {
 		return WithKind(ErrMemory, err)
 	}

@@ -19,7 +19,7 @@ import (
 // A follower remembers the sizes of a session's last run of a segment, and the capacities that plans were made for.
 type follower struct {
 	last       ir.Binding
-	kept       places
+	places     places
 	capacities []capacity
 	off        bool // a plan could not follow
 }
@@ -180,8 +180,8 @@ func (f *frame) followed(i int) (*entry, error) {
 		return nil, nil
 	}
 	b, last := restrict(f.sizes, seg.symbols), w.last
-	if w.last = b; !slices.Equal(p.outside, w.kept) {
-		w.kept, w.capacities, last = p.outside, nil, nil
+	if w.last = b; !slices.Equal(p.outside, w.places) {
+		w.places, w.capacities, last = p.outside, nil, nil
 	}
 	for _, c := range w.capacities {
 		if c.covers(b) {
@@ -360,7 +360,7 @@ func (m *moving) fits(pl *backend.Planned, t *target.Target) bool {
 		if slot, ok := pl.Slot(pl.Layout(v).Root); ok {
 			return bytes(v) <= slot.Size
 		}
-		pl.Problem.Buffers[buffer].Size = bytes(v) // it is kept: whoever keeps it makes room
+		pl.Problem.Buffers[buffer].Size = bytes(v) // whoever owns the device tensor makes room
 		return true
 	}
 	for _, v := range pl.Graph.Inputs {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -121,8 +120,7 @@ func (f *frame) boundOutput(output int) *DeviceTensor {
 
 // stays reports whether the device uses the tensor's memory as it is.
 func (f *frame) stays(k *DeviceTensor) bool {
-	d, ok := f.s.p.device.(backend.Keeper)
-	return ok && k != nil && d.Takes(k.now)
+	return k != nil && f.s.p.device.Owns(k.now)
 }
 
 // place is how a segment should work on an input, or an output after those.
@@ -189,9 +187,7 @@ func (f *frame) bindIO(seg *segment, p *part) (err error) {
 		}
 		f.done[o] = content{p.to[k], dtype, shape}
 	}
-	if carrier, ok := p.instance.(backend.Carrier); ok {
-		carrier.Carry(p.from, p.to)
-	}
+	p.instance.BindBuffers(p.from, p.to)
 	return nil
 }
 

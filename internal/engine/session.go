@@ -170,7 +170,7 @@ func (s *Session) end() {
 	s.busy.Store(false)
 }
 
-// finish keeps the results of a run that are kept, and gives the others their names.
+// finish brings the results of a run to device tensors, and gives the others their names.
 func (f *frame) finish(out []*tensor.Tensor, err error) (map[string]*tensor.Tensor, error) {
 	if err == nil {
 		err = f.commit()

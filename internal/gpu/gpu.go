@@ -127,13 +127,10 @@ type Runtime struct {
 	StagedUploads bool // uploads go through staging memory
 }
 
-// NewBuffer implements backend.Keeper.
+// NewBuffer implements backend.Device.
 func (r *Runtime) NewBuffer(size int64) (backend.Buffer, error) {
 	return r.Driver.Allocate("a device tensor", r.aligned(max(size, 1)))
 }
-
-// Takes implements backend.Keeper.
-func (r *Runtime) Takes(b backend.Buffer) bool { return r.Driver.Owns(b) }
 
 // aligned is a size that kernels of whole vectors do not go beyond.
 func (r *Runtime) aligned(size int64) int64 { return align(size, r.Target().Align) }

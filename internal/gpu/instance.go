@@ -77,17 +77,17 @@ func (in *instance) follow() error {
 	return nil
 }
 
-// Carry implements backend.Carrier: kernels work on the buffers themselves.
-func (in *instance) Carry(inputs, outputs []backend.Buffer) {
-	carry := func(values []*ir.Value, buffers []backend.Buffer) {
+// BindBuffers implements backend.Instance: kernels work on the buffers themselves.
+func (in *instance) BindBuffers(inputs, outputs []backend.Buffer) {
+	bind := func(values []*ir.Value, buffers []backend.Buffer) {
 		for i, b := range buffers {
 			if b != nil {
 				in.outside[in.Places.outside[in.Layout(values[i]).Root.ID]-len(in.arenas)] = b
 			}
 		}
 	}
-	carry(in.Graph.Inputs, inputs)
-	carry(in.Graph.Outputs, outputs)
+	bind(in.Graph.Inputs, inputs)
+	bind(in.Graph.Outputs, outputs)
 }
 
 // Run implements backend.Instance.

@@ -25,7 +25,7 @@ func newPlaces(p *backend.Planned) *Places {
 	l := &Places{Planned: p, outside: map[int]int{}}
 	for _, v := range slices.Concat(p.Graph.Inputs, p.Graph.Outputs) {
 		root := p.Layout(v).Root
-		if i := p.Buffers[root.ID]; i >= 0 && p.Problem.Buffers[i].Boundary == planner.Kept {
+		if i := p.Buffers[root.ID]; i >= 0 && p.Problem.Buffers[i].Boundary == planner.DeviceTensor {
 			l.outside[root.ID] = len(p.Plan.Arenas) + len(l.outside)
 		}
 	}

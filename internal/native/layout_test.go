@@ -21,7 +21,8 @@ var mirrors = []struct {
 	{"WGPUStringView", stringView{}, "data length"},
 	{"WGPUChainedStruct", chained{}, "next sType"},
 	{"WGPUInstanceDescriptor", instanceDescriptor{}, "nextInChain requiredFeatureCount requiredFeatures requiredLimits"},
-	{"WGPUInstanceExtras", instanceExtras{}, `chain backends flags dx12ShaderCompiler gles3MinorVersion glFenceBehaviour dxcPath dxcMaxShaderModel
+	{"WGPUInstanceExtras", instanceExtras{}, `chain backends flags dx12ShaderCompiler gles3MinorVersion glFenceBehaviour dxcPath ` +
+		`dxcMaxShaderModel
 		dx12PresentationSystem budgetForDeviceCreation budgetForDeviceLoss displayHandle.type displayHandle.data`},
 	{"WGPUAdapterInfo", adapterInfo{}, "nextInChain vendor architecture device description backendType adapterType vendorID deviceID " +
 		"subgroupMinSize subgroupMaxSize"},

@@ -120,9 +120,10 @@ func TestZipMap(t *testing.T) {
 		for _, n := range x.Shape() {
 			dims = append(dims, int64(n))
 		}
-		maps := &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{ElemType: &onnxpb.TypeProto{
-			Value: &onnxpb.TypeProto_MapType{MapType: &onnxpb.TypeProto_Map{KeyType: int32(tensor.I64), ValueType: &onnxpb.TypeProto{
-				Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(tensor.F32)}}}}}}}}}
+		maps := &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{
+			SequenceType: &onnxpb.TypeProto_Sequence{ElemType: &onnxpb.TypeProto{
+				Value: &onnxpb.TypeProto_MapType{MapType: &onnxpb.TypeProto_Map{KeyType: int32(tensor.I64), ValueType: &onnxpb.TypeProto{
+					Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(tensor.F32)}}}}}}}}}
 		p := model([][3]string{{"ZipMap", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", tensor.F32, dims)},
 			[]*onnxpb.ValueInfoProto{{Name: "y", Type: maps}})
 		p.OpsetImport = append(p.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: "ai.onnx.ml", Version: 1})
@@ -141,7 +142,7 @@ func TestSizesWithoutNames(t *testing.T) {
 	need(t)
 	x := declared("x", tensor.F32, []int64{1, 2, 3})
 	x.Type.GetTensorType().Shape.Dim[0] = &onnxpb.TensorShapeProto_Dimension{}
-	x.Type.GetTensorType().Shape.Dim[2] = &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "None"}}
+	x.Type.GetTensorType().Shape.Dim[2].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "None"}
 	s := open(t, model([][3]string{{"Neg", "x", "y"}}, []*onnxpb.ValueInfoProto{x},
 		[]*onnxpb.ValueInfoProto{declared("y", tensor.F32, nil)}), Options{})
 	require.Equal(t, []string{"x.0", "2", "x.2"}, s.Inputs()[0].Shape)

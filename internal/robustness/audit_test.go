@@ -47,15 +47,23 @@ var tokenizers = map[string]map[string]func() string{
 	"huge ids": {"tokenizer.json": func() string {
 		return `{"model": {"type": "WordPiece", "vocab": {"a": 9223372036854775807, "b": 1099511627776}}}`
 	}},
-	"negative ids":   {"tokenizer.json": func() string { return `{"model": {"type": "WordPiece", "vocab": {"a": -1, "[UNK]": 0}}}` }},
-	"numbers beyond": {"tokenizer.json": func() string { return `{"model": {"type": "Unigram", "unk_id": 1e300, "vocab": [["a", 1e999]]}}` }},
+	"negative ids": {"tokenizer.json": func() string { return `{"model": {"type": "WordPiece", "vocab": {"a": -1, "[UNK]": 0}}}` }},
+	"numbers beyond": {"tokenizer.json": func() string {
+		return `{"model": {"type": "Unigram", "unk_id": 1e300, "vocab": [["a", ` +
+			`1e999]]}}`
+	}},
 	"huge truncation": {"tokenizer.json": func() string {
-		return `{"truncation": {"max_length": 1e18, "stride": 1e18}, "padding": {"strategy": {"Fixed": 1099511627776}}, "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}`
+		return `{"truncation": {"max_length": 1e18, "stride": 1e18}, "padding": {"strategy": {"Fixed": 1099511627776}}, "model": ` +
+			`{"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}`
 	}},
 	"a pattern that grows": {"tokenizer.json": func() string {
-		return `{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(((a{1000}){1000}){1000})"}, "behavior": "Isolated"}}`
+		return `{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "pre_tokenizer": {"type": "Split", "pattern": ` +
+			`{"Regex": "(((a{1000}){1000}){1000})"}, "behavior": "Isolated"}}`
 	}},
-	"a broken config":   {"tokenizer.json": func() string { return `{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}` }, "tokenizer_config.json": func() string { return strings.Repeat(`{"a":`, 1<<18) }},
+	"a broken config": {"tokenizer.json": func() string {
+		return `{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": ` +
+			`"a"}}`
+	}, "tokenizer_config.json": func() string { return strings.Repeat(`{"a":`, 1<<18) }},
 	"a long vocabulary": {"vocab.txt": func() string { return strings.Repeat("a\n", 1<<20) }},
 	"nothing":           {"tokenizer.json": func() string { return "" }},
 }

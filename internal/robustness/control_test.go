@@ -128,7 +128,7 @@ func TestSequences(t *testing.T) {
 	push := body(names("i", "c", "s"), names("c", "s2"), node("Cast", names("i"), names("f"), attribute("to", int(f32))),
 		node("Add", names("x", "f"), names("e")),
 		node("SequenceInsert", names("s", "e"), names("s2")))
-	list := typed("all", &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{ElemType: unranked("", f32).Type}}})
+	list := sequenceOf("all", unranked("", f32).Type)
 	g := graph(infos{value("x", f32, 1), value("m", i64)}, infos{list, unranked("y", f32)}, node("SequenceEmpty", nil, names("s0")),
 		node("Loop", names("m", "", "s0"), names("all"), attribute("body", push)),
 		node("ConcatFromSequence", names("all"), names("y"), attribute("axis", 0)))

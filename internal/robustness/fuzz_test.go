@@ -92,7 +92,8 @@ var attributeNames = map[string][]any{
 	"axis": {0, 1, -1, 2}, "keepdims": {0, 1}, "axes": {[]int64{0}, []int64{-1}, []int64{0, 1}}, "perm": {[]int64{1, 0}, []int64{0, 2, 1}},
 	"to": {1, 7, 6, 10, 11}, "alpha": {0.5}, "mode": {"nearest", "constant", "edge"}, "transB": {1},
 	"kernel_shape": {[]int64{1, 1}, []int64{2, 2}},
-	"direction":    {"LEFT", "RIGHT"}, "blocksize": {2}, "epsilon": {1e-3}, "largest": {0}, "num_outputs": {2}, "group": {2}, "exclusive": {1},
+	"direction":    {"LEFT", "RIGHT"}, "blocksize": {2}, "epsilon": {1e-3}, "largest": {0}, "num_outputs": {2}, "group": {2},
+	"exclusive": {1},
 }
 
 // randomGraph draws a small graph of operators of the table over a few inputs and constants. A node that the lowering refuses

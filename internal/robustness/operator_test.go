@@ -260,7 +260,8 @@ func allocation() (out []hostile) {
 			one(i64, i64, []any{2}, node("Pad", names("x", "x"), names("y"))))
 		add(fmt.Sprintf("OneHot %d, at run time", n), map[string][]int64{"x": {n}},
 			model(graph(infos{value("x", i64)}, infos{unranked("y", f32)},
-				constant("i", ints(0)), constant("v", tensor.FromSlice([]float32{0, 1})), node("OneHot", names("i", "x", "v"), names("y")))))
+				constant("i", ints(0)), constant("v", tensor.FromSlice([]float32{0, 1})),
+				node("OneHot", names("i", "x", "v"), names("y")))))
 		add(fmt.Sprintf("Resize %d", n), nil, one(f32, f32, []any{1, 1, 2, 2}, constant("s", ints(1, 1, n, 1)),
 			node("Resize", names("x", "", "", "s"), names("y"))))
 	}

@@ -155,12 +155,12 @@ func declarations() (out []hostile) {
 	add("intermediate value of another type", "returns f32[2,3]", between(value("h", i64, 2, 3)))
 	add("intermediate value of another rank", "returns f32[2,3]", between(value("h", f32, 2, 3, 1)))
 	add("intermediate value of another size", "returns f32[2,3]", between(value("h", f32, 2, 4)))
-	add("intermediate value that is a sequence", "returns f32[2,3]", between(sequenceOf("h", f32)))
+	add("intermediate value that is a sequence", "returns f32[2,3]", between(sequenceOf("h", unranked("", f32).Type)))
 	add("value that is not there", "returns f32[2,3]", between(value("ghost", i64, 7)))
-	add("output said to be a sequence", "returns f32[2,3]", model(graph(x, infos{sequenceOf("y", f32)}, relu)))
+	add("output said to be a sequence", "returns f32[2,3]", model(graph(x, infos{sequenceOf("y", unranked("", f32).Type)}, relu)))
 	add("output said to be a tensor", "either", model(graph(x, y, node("SequenceConstruct", names("x"), names("y")))))
 	add("sequence of another type", "either",
-		model(graph(x, infos{sequenceOf("y", i64)}, node("SequenceConstruct", names("x"), names("y")))))
+		model(graph(x, infos{sequenceOf("y", unranked("", i64).Type)}, node("SequenceConstruct", names("x"), names("y")))))
 	add("output twice", "either", model(graph(x, append(infos{unranked("y", f32)}, y...), relu)))
 	add("output without a name", "refused ", model(graph(x, infos{unranked("", f32)}, relu)))
 	add("input without a name", "refused ", model(graph(append(infos{value("", f32, 2)}, x...), y, relu)))
@@ -171,11 +171,11 @@ func declarations() (out []hostile) {
 			SparseTensorType: &onnxpb.TypeProto_SparseTensor{ElemType: 1}}})}, x...), y, relu)))
 	nested := &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: &onnxpb.TypeProto_Tensor{ElemType: 1}}}
 	for range 20 {
-		nested = &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{ElemType: nested}}}
+		nested = sequenceOf("", nested).Type
 	}
 	add("sequences of sequences", "either", model(graph(append(infos{typed("m", nested)}, x...), y, relu)))
 	add("a sequence of nothing", "refused m",
-		model(graph(append(infos{typed("m", &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{}}})}, x...), y, relu)))
+		model(graph(append(infos{sequenceOf("m", nil)}, x...), y, relu)))
 	weighted := func(declared *onnxpb.ValueInfoProto) *onnxpb.ModelProto {
 		m := model(graph(append(infos{declared}, x...), y, node("Add", names("x", "w"), names("y"))))
 		m.Graph.Initializer = []*onnxpb.TensorProto{onnx.FromTensor("w", tensor.New(f32, 3))}
@@ -230,8 +230,9 @@ func declarations() (out []hostile) {
 	return out
 }
 
-func sequenceOf(name string, d tensor.DType) *onnxpb.ValueInfoProto {
-	return typed(name, &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{ElemType: unranked("", d).Type}}})
+func sequenceOf(name string, element *onnxpb.TypeProto) *onnxpb.ValueInfoProto {
+	sequence := &onnxpb.TypeProto_Sequence{ElemType: element}
+	return typed(name, &onnxpb.TypeProto{Value: &onnxpb.TypeProto_SequenceType{SequenceType: sequence}})
 }
 
 // weightData: tensors whose bytes are not what they say.

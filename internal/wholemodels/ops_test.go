@@ -50,7 +50,8 @@ func clipModel(limit ...*onnxpb.AttributeProto) *onnxpb.ModelProto {
 	value := func(name string, d tensor.DType, dims ...string) *onnxpb.ValueInfoProto {
 		shape := &onnxpb.TensorShapeProto{}
 		for _, s := range dims {
-			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: s}})
+			size := &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: s}
+			shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: size})
 		}
 		t := &onnxpb.TypeProto_Tensor{ElemType: int32(d), Shape: shape}
 		return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: t}}}

@@ -62,7 +62,9 @@ func (c *attentionCase) scores(b, h, i int) []float32 {
 	for j := range row {
 		var sum float64
 		for d := range c.Size {
-			sum += float64(a.Q[b*a.QStride.Batch+h*a.QStride.Head+i*a.QStride.Seq+d]) * float64(a.K[b*a.KStride.Batch+kv*a.KStride.Head+j*a.KStride.Seq+d])
+			q := a.Q[b*a.QStride.Batch+h*a.QStride.Head+i*a.QStride.Seq+d]
+			k := a.K[b*a.KStride.Batch+kv*a.KStride.Head+j*a.KStride.Seq+d]
+			sum += float64(q) * float64(k)
 		}
 		score := sum * float64(a.Scale)
 		if a.Softcap != 0 {

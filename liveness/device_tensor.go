@@ -6,11 +6,11 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// outside takes the buffers of kept values out of the arena, if a value is all of its buffer and the only one that shows it at the
-// graph's boundary. Other tensors that a run returns would change with the kept one, and an input that is an output as well would be
+// takeOut takes the buffers of device tensors out of the arena, if a value is all of its buffer and the only one that shows it at the
+// graph's boundary. Other tensors that a run returns would change with it, and an input that is an output as well would be
 // read after the run. No result takes over such a buffer, and it takes over no other.
-func (m *Memory) outside(values []*ir.Value) {
-	m.kept = make([]bool, len(m.values))
+func (m *Memory) takeOut(values []*ir.Value) {
+	m.separate = make([]bool, len(m.values))
 	shown := make([]int, len(m.values)) // by buffer: how many inputs and outputs it has
 	for _, v := range slices.Concat(m.g.Inputs, m.g.Outputs) {
 		if b := m.of(v); b >= 0 {
@@ -23,18 +23,18 @@ func (m *Memory) outside(values []*ir.Value) {
 			continue
 		}
 		if r := m.values[b]; m.whole(v, r) && v.Type.DType == r.Type.DType {
-			m.kept[b], m.Bytes[b] = true, 0
+			m.separate[b], m.Bytes[b] = true, 0
 		}
 	}
 	for s, over := range m.Over {
-		if len(over) > 0 && m.kept[m.Writes[s][0]] {
+		if len(over) > 0 && m.separate[m.Writes[s][0]] {
 			m.Over[s] = nil
 		}
 	}
 }
 
-// Kept reports whether a value lies outside of the arena.
-func (m *Memory) Kept(v *ir.Value) bool {
+// IsDeviceTensor reports whether a value is outside of the arena.
+func (m *Memory) IsDeviceTensor(v *ir.Value) bool {
 	b := m.of(v)
-	return b >= 0 && m.kept[b]
+	return b >= 0 && m.separate[b]
 }
