@@ -205,6 +205,19 @@ func TestNoTemplates(t *testing.T) {
 	})
 }
 
+// TestOneLoader holds that one package opens and calls shared libraries, so that build tag static leaves all of it out.
+func TestOneLoader(t *testing.T) {
+	walkSource(t, func(folder, file string) {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, spec := range f.Imports {
+			if folder != "internal/dynlib" && folder != "internal/drivertest" {
+				require.NotEqual(t, `"github.com/ebitengine/purego"`, spec.Path.Value, file)
+			}
+		}
+	})
+}
+
 // walkSource visits the files of the module that are no tests. The root's folder is "".
 func walkSource(t *testing.T, visit func(folder, file string)) {
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
