@@ -226,8 +226,8 @@ func (t *texting) formats(c *cobra.Command) error {
 		}
 	}
 	if t.format == nil {
-		return usagef("--output %s: the file's name must end in .jsonl, .jsonl.gz, .jsonl.zst or .parquet, for vectors also in .npy or .npz",
-			t.output)
+		return usagef("--output %s: the file's name must end in .jsonl, .jsonl.gz, .jsonl.zst or .parquet, or for vectors in .npy or "+
+			".npz", t.output)
 	}
 	if t.format.vectors && len(t.copied) > 0 {
 		return usagef("--output %s has vectors alone: --copy-field goes with .jsonl and .parquet", t.output)

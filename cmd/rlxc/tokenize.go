@@ -27,8 +27,8 @@ func tokenizeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tokenize T [TEXT...]",
 		Short: "show the tokens of texts",
-		Long: `tokenize shows what a tokenizer makes of texts: tokens, ids, and which bytes of the text each came from. Without a text it reads
---input, or the lines of the standard input.
+		Long: `tokenize shows what a tokenizer makes of texts: tokens, ids, and which bytes of the text each came from.
+Without a text it reads --input, or the lines of the standard input.
 
 T is a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a SentencePiece .model, or a folder with one of them.
 

@@ -79,7 +79,7 @@ var imports = map[string][]string{
 	"backend/cuda":        {"internal/backend", "internal/driver", "internal/gpu", "ir", "internal/ops", "internal/target", "tensor"},
 	"internal/driver":     {"internal/dynlib"},
 	"internal/dynlib":     {},
-	"internal/drivertest": {"internal/driver"}, // for tests alone
+	"internal/drivertest": {"internal/driver", "internal/dynlib"}, // for tests alone
 
 	"internal/inside": {"internal/engine", "ir", "onnx/onnxpb"},
 
