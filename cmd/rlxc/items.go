@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,7 +127,7 @@ func readTexts(t textFlags, file string, r records) (*textReader, error) {
 
 // someTexts reads the texts of a file into memory, but for those that are blank.
 func someTexts(t textFlags) (texts []string, err error) {
-	in, err := openTexts(t, nil)
+	in, err := openTexts(t, os.Stdin)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// With build tag manual the program writes what archives have beside it: go run -tags manual ./cmd/rlxc FOLDER writes man pages to FOLDER/man
-// and completions to FOLDER/completions.
+// With build tag manual the program writes what archives have beside it: go run -tags manual ./cmd/rlxc FOLDER writes man pages to
+// FOLDER/man and completions to FOLDER/completions.
 func init() {
 	root, _ := newRoot()
 	man, completions := filepath.Join(os.Args[1], "man"), filepath.Join(os.Args[1], "completions")
