@@ -8,8 +8,7 @@ import (
 )
 
 // Gates, mixtures of streams and recurrences that onnxruntime's tools write for decoders with linear attention and for Qwen's models of
-// text
-// and images, as its document ContribOperators.md defines them. They compute in float32.
+// text and images, as its document ContribOperators.md defines them. They compute in float32.
 var contribGateRows = []row{
 	{"GatedAdd", 1, func(c *Context) []*ir.Value {
 		return []*ir.Value{c.within(c.In(0), c.binary(ir.Add, c.In(0), c.binary(ir.Mul, c.In(1), c.In(2))))}

@@ -61,8 +61,7 @@ func lowerRestorePadding(c *Context) []*ir.Value {
 }
 
 // lowerRemovePadding leaves the number of tokens, which depends on the lengths, to the run; and those of its results that are not of tokens
-// to
-// whoever reads them.
+// to whoever reads them.
 func lowerRemovePadding(c *Context) []*ir.Value {
 	x, counts := c.In(0), c.In(1)
 	if Rank(x) != 3 || Rank(counts) != 1 {
@@ -121,8 +120,7 @@ func (c *Context) rowsOf(sums *ir.Value) *ir.Value {
 }
 
 // attendRows is attention of tokens [1,n,H,D] within their texts, with a bias [B or 1,H or 1,S,S] or none: it has a place for each pair of
-// places
-// of a padded text, which are the tokens' positions.
+// places of a padded text, which are the tokens' positions.
 func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 	in, n := []*ir.Value{h.q, h.k, h.v, bias}, h.q.Type.Shape[1]
 	if bias != nil && (Rank(bias) != 4 || Rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No ||

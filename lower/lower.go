@@ -13,11 +13,10 @@
 //		{"Squeeze", 13, lowerSqueeze},
 //	}
 //
-// The row with the largest since-version not above the model's opset applies. What a lowering cannot accept it reports
-// with c.Failf, which does not return. An operand whose content it needs it asks with c.Const, c.Ints or c.Dims; when
-// only a run can know it, these do not return, and the node becomes a Deferred. An operand or attribute that the lowering did not look at
-// is an
-// error: nothing is ignored in silence.
+// The row with the largest since-version not above the model's opset applies. What a lowering cannot accept it reports with c.Failf, which
+// does not return. An operand whose content it needs it asks with c.Const, c.Ints or c.Dims; when only a run can know it, these do not
+// return, and the node becomes a Deferred. An operand or attribute that the lowering did not look at is an error: nothing is ignored in
+// silence.
 //
 // This package is not part of rlxc's public API and may change without notice.
 package lower

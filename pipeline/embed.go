@@ -36,8 +36,7 @@ type EmbedOptions struct {
 
 // SidePrompt returns the name of the prompt that texts of a side get; empty for none, and then the model's default prompt is not theirs
 // either, as in sentence-transformers. There an empty prompt "query" or "document", which it writes into each model's files, comes before
-// one
-// that has a text under another name, such as "passage"; here the text counts, which the model was trained with.
+// one that has a text under another name, such as "passage"; here the text counts, which the model was trained with.
 func (d *Description) SidePrompt(side Side) string {
 	for _, name := range sidePrompts[side] {
 		if d.prompts.Prompts[name] != "" {

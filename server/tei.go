@@ -55,8 +55,7 @@ func (c *call) teiEmbed(q *teiEmbedRequest) ([][]float32, error) {
 }
 
 // perToken is an answer with much for each token of a text. It is made while it is written, by parts of the texts: what it holds at a time
-// is
-// what a part needs.
+// is what a part needs.
 func perToken[T any](c *call, q *teiInputs, do func(m *pipeline.Model, texts []string, o pipeline.EmbedOptions) ([]T, error),
 	tasks ...pipeline.Task) (listOf[T], error) {
 	m, err := c.text("", tasks...)

@@ -19,6 +19,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// maxThreads bounds the threads that memory is planned for.
+const maxThreads = 1 << 12
+
 func init() {
 	backend.Register(backend.Backend{Name: "cpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) },
 		Precisions: []tensor.DType{tensor.BF16}, Weights: []tensor.DType{tensor.I8}})
@@ -27,11 +30,13 @@ func init() {
 // A Device is the processor with a fixed pool of workers.
 type Device struct {
 	processor
-	times bool // instances keep the times of their steps
+	lacks error // why this machine cannot run what is planned
+	times bool  // instances keep the times of their steps
 	rows  map[ir.Kind]row
 }
 
-// Open starts a device. Threads above the number of processors, or below 0, and levels that the processor lacks are errors.
+// Open starts a device. Threads above the number of processors, and levels that the processor lacks, are another machine's: the device
+// packs weights and plans memory for it, and Attach fails.
 func Open(o backend.Options) (*Device, error) {
 	if o.Device != "" {
 		return nil, fmt.Errorf("backend cpu has one device; leave out device %q", o.Device)
@@ -40,15 +45,19 @@ func Open(o backend.Options) (*Device, error) {
 	switch {
 	case threads == 0:
 		threads = kernel.DefaultThreads()
-	case threads < 0 || threads > runtime.NumCPU():
-		return nil, fmt.Errorf("%d threads: this machine has 1 to %d", threads, runtime.NumCPU())
+	case threads < 0 || threads > maxThreads:
+		return nil, fmt.Errorf("%d threads: want 1 to %d", threads, maxThreads)
 	}
-	set, err := kernel.Select(cmp.Or(o.CPU, os.Getenv(options.EnvCPU)))
+	set, err := kernel.Describe(cmp.Or(o.CPU, os.Getenv(options.EnvCPU)))
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{times: o.Profile, processor: processor{set: set, pool: kernel.NewPool(threads), format: formatAsked(o),
-		release: func([]byte) {}}}
+	lacks := set.Lacks
+	if lacks == nil && threads > runtime.NumCPU() {
+		lacks = fmt.Errorf("%d threads: this machine has 1 to %d", threads, runtime.NumCPU())
+	}
+	d := &Device{lacks: lacks, times: o.Profile, processor: processor{set: set, threads: threads,
+		pool: kernel.NewPool(min(threads, runtime.NumCPU())), format: formatAsked(o), release: func([]byte) {}}}
 	d.rows = d.table()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Refits: true}
 	for k, r := range d.rows {

@@ -9,6 +9,7 @@ import (
 type processor struct {
 	set     *kernel.Set
 	pool    *kernel.Pool
+	threads int // of the machine that is planned for, at least those of the pool
 	target  *target.Target
 	qPlans  kernel.QPlans
 	format  format              // of float32 weights
@@ -22,8 +23,8 @@ const cacheLine = 64
 // align keeps workers' scratch on cache lines of their own.
 func align(n int) int { return (n + cacheLine - 1) &^ (cacheLine - 1) }
 
-// Threads is the number of workers.
-func (d *processor) Threads() int { return d.pool.Threads() }
+// Threads is the number of workers that memory is planned for.
+func (d *processor) Threads() int { return d.threads }
 
 // A format is how the constant matrix of a float32 product is packed, which decides how the product is computed.
 type format uint8

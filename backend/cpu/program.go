@@ -106,6 +106,9 @@ func (p *program) Growth(m backend.Memory) int64 { return max(p.planned.Plan.Com
 
 // Attach implements backend.Program.
 func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error) {
+	if p.d.lacks != nil {
+		return nil, &backend.Unavailable{Err: p.d.lacks}
+	}
 	mem, ok := m.(*memory)
 	if !ok {
 		return nil, fmt.Errorf("backend cpu cannot run in the memory of another backend")

@@ -11,8 +11,7 @@ import (
 
 // Recurrences with weights of codes or of 16-bit floats. A product of many rows widens a block of a panel for all of them. That of few
 // multiplies codes with columns whole by exact sums of bytes, where the level has such: to widen a matrix for one row would cost more than
-// to
-// multiply it.
+// to multiply it.
 
 // boundCodes are the packed matrices of the directions of a weight.
 func (d *processor) boundCodes(w *ir.Value) (c coding, list []kernel.Coded, err error) {
@@ -111,8 +110,7 @@ func (d *processor) codedRecurrentScratch(n *ir.Node, p *recurrentPlan) (bytes i
 }
 
 // manySteps is the number of steps from which on R is widened once for all of them, where only floats can be multiplied: to widen it takes
-// as
-// long as a few products.
+// as long as a few products.
 const manySteps = 4
 
 // widenedStates is the number of floats of R, widened for the steps of a run; 0 where each step takes it as it is.

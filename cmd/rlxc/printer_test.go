@@ -41,8 +41,7 @@ func TestPrinter(t *testing.T) {
 }
 
 // FuzzJSON holds that --json of a command is UTF-8 and JSON whatever its texts are, and that the filter keeps it what it was wherever
-// writes
-// end.
+// writes end.
 func FuzzJSON(f *testing.F) {
 	const tokens = "../../tokenizer/testdata/tokenizer.json"
 	model := served + "minilm"

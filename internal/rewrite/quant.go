@@ -101,7 +101,7 @@ func quantSumRules() []*Rule {
 		{Name: "qmatmul.scales", changes: Rounding, pattern: scaled, near: 3,
 			build: func(m *match) *ir.Value { return finish(m, m.get(sums), m.get(s), m.get(t), nil) }},
 		{Name: "qmatmul.scale", changes: Rounding, pattern: once, near: 3, build: func(m *match) *ir.Value {
-			return finish(m, m.get(sums), m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))), nil)
+			return finish(m, m.get(sums), m.get(s), m.e.constant("", tensor.Scalar(float32(1))), nil)
 		}},
 		{Name: "qmatmul.addend", changes: Rounding,
 			pattern: binary(ir.Mul, with(node[ir.Cast](added), func(o ir.Cast) bool { return o.To == tensor.F32 }), s),
@@ -117,7 +117,7 @@ func quantSumRules() []*Rule {
 				if b.Type.DType != tensor.I32 || !m.get(bare).Type.Equal(m.get(added).Type) || !columnwise(columns, m.get(bare).Def) {
 					return nil
 				}
-				return finish(m, m.get(bare), m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))), m.reshape(b, columns))
+				return finish(m, m.get(bare), m.get(s), m.e.constant("", tensor.Scalar(float32(1))), m.reshape(b, columns))
 			}},
 	}
 }
@@ -496,7 +496,7 @@ func quantLateRules() []*Rule {
 			if d := m.root.Outputs[0].Type.DType; !is8Bit(d) {
 				return m.refuse("its result is quantised to %s", d)
 			} else if zero == nil {
-				zero = m.e.g.NewConst("", tensor.New(d))
+				zero = m.e.constant("", tensor.New(d))
 			}
 			return m.withOperands(m.get(any), map[int]*ir.Value{ir.QMatMulYScale: m.root.Inputs[1], ir.QMatMulYZero: zero})
 		}},
@@ -543,7 +543,7 @@ func quantQKVRule() *Rule {
 			if i == ir.QMatMulB {
 				along = axis
 			}
-			in[i] = m.e.g.NewConst("", join(along, list...))
+			in[i] = m.e.constant("", join(along, list...))
 		}
 		return apart(m, m.emit(m.root.Op, in...), parts)
 	}}
