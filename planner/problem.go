@@ -23,7 +23,8 @@ const (
 	DeviceTensor                 // an input or output in separate memory, which lasts between runs: never planned
 )
 
-var boundaryNames = [...]string{None: "none", Input: "input", Output: "output", Param: "param", Constant: "constant", DeviceTensor: "device-tensor"}
+var boundaryNames = [...]string{None: "none", Input: "input", Output: "output", Param: "param", Constant: "constant",
+	DeviceTensor: "device-tensor"}
 
 // String returns the word that reports and plan files use.
 func (b Boundary) String() string {
@@ -62,6 +63,9 @@ type Buffer struct {
 	// to its deepest reader. Only the arena mode reads them. All zero: the steps are the levels.
 	Level     int `json:"level,omitempty"`
 	LastLevel int `json:"last_level,omitempty"`
+
+	// Content is equal for parameters that hold the same bytes: a digest of them, say. Only SharedWeightLayout reads it.
+	Content string `json:"content,omitempty"`
 
 	Lane     Lane     `json:"lane,omitzero"`
 	DType    uint8    `json:"dtype,omitempty"` // opaque here: the remap mode keeps a pool for each

@@ -28,7 +28,7 @@ const shownCosines = 10
 func embedCommand() *cobra.Command {
 	t := &texting{}
 	o := pipeline.EmbedOptions{}
-	prompt, kind, output := "", "auto", "float32"
+	prompt, kind, output := "", "auto", pipeline.Float32
 	var normalize, asBase64 bool
 	c := &cobra.Command{
 		Use:   "embed M [TEXT…]",
@@ -167,7 +167,7 @@ func embeddingTable(w io.Writer, items []item, results []any) error {
 	for i, a := range results {
 		fmt.Fprintf(w, "%d", i+1)
 		for _, b := range results {
-			fmt.Fprintf(w, "\t%.4f", pipeline.Cosine(a.(*embedding).Vector, b.(*embedding).Vector))
+			fmt.Fprintf(w, "\t%.4f", pipeline.Cosine.Of(a.(*embedding).Vector, b.(*embedding).Vector))
 		}
 		fmt.Fprintln(w)
 	}

@@ -52,7 +52,10 @@ func optionVariables() (list []variable) {
 		}
 		v := variable{Name: row.Env, Does: row.Usage}
 		if row.Flag != "" {
-			v.Does += fmt.Sprintf(", without --%s: %s", row.Flag, options.Join(row.Value(&rlxc.CompileOptions{}).(options.Choice).Words()))
+			v.Does += fmt.Sprintf(", without --%s", row.Flag)
+			if c, ok := row.Value(&rlxc.CompileOptions{}).(options.Choice); ok {
+				v.Does += ": " + options.Join(c.Words())
+			}
 		}
 		list = append(list, v)
 	}

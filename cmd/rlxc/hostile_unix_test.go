@@ -367,8 +367,7 @@ func peak(t *testing.T, pid int) int64 {
 }
 
 // TestHostileClients attacks a server in all ways at hand, while a neighbour asks on: the server lives, the neighbour is answered, and
-// memory stays
-// within the limit, or little above it. It uses the loopback device alone.
+// memory stays within the limit, or little above it. It uses the loopback device alone.
 func TestHostileClients(t *testing.T) {
 	c, url, log := serveProcess(t, served+"minilm", served+"rerank", served+"classify", served+"splade", "--memory-limit",
 		strconv.Itoa(hostileLimit), "--api-key", "k",

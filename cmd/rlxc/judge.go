@@ -23,9 +23,6 @@ func boxed[T any](items []item, values []T, err error, box func(it item, v T) an
 	return out, nil
 }
 
-// functions are what makes scores of logits.
-var functions = []string{"softmax", "sigmoid", "none"}
-
 // A classified text is the line of its labels.
 type classified struct {
 	Text   string           `json:"text"`
@@ -83,7 +80,7 @@ not know, by a model of natural language inference.`,
 	t.register(c, "the second text of a pair")
 	f := c.Flags()
 	f.IntVar(&o.TopK, "top", 0, "how many labels (default all)")
-	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", functions...)
+	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", pipeline.Functions()...)
 	f.StringArrayVar(&labels, "label", nil, "a label to try (repeatable)")
 	f.StringVar(&zero.Template, "template", "", `sentence with {} for the label (default "This example is {}.")`)
 	f.BoolVar(&zero.MultiLabel, "multi-label", false, "whether several labels may apply at once")
@@ -151,7 +148,7 @@ func rerankCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&query, "query", "", "what the documents may answer")
 	f.IntVar(&o.TopK, "top", 0, "how many documents (default all)")
-	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", functions...)
+	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", pipeline.Functions()...)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -121,6 +122,9 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := plan.Prove(); err != nil {
+		return err
+	}
 	report := &planReport{Model: src.name, Report: plan}
 	if report.Modes, err = allModes(plan); err != nil {
 		return err
@@ -175,6 +179,12 @@ func (r *planReport) text(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "# steps=%d weights=%d arena=%d together=%d\n", r.Steps, r.Weights, r.Plan.Committed, r.Weights+r.Plan.Committed)
+	shared := r.SharedWeights
+	fmt.Fprintf(out, "# shared_weights=%d parameters=%d\n", shared.Size, len(shared.Slots))
+	slots := slices.SortedFunc(slices.Values(shared.Slots), func(a, b planner.WeightSlot) int { return cmp.Compare(a.Offset, b.Offset) })
+	for _, s := range slots {
+		fmt.Fprintf(out, "# weight %d\t%d\t%.12s\t%s\n", s.Offset, s.Size, s.Content, s.Name)
+	}
 	if p := r.ResidentParts; p != nil {
 		fmt.Fprintf(out, "# resident=%d file=%d packed=%d arena=%d runtime=%d\n", r.Resident, p.File, p.Packed, p.Arena, p.Runtime)
 	}

@@ -62,8 +62,7 @@ func seek(f *os.File, at int64) error {
 }
 
 // check finds the results of whole rounds, and cuts off what follows them: texts of a round share batches, and would have other last bits
-// in
-// others.
+// in others.
 func (r *results) check() error {
 	f, err := r.frames()
 	if err != nil {
@@ -172,7 +171,7 @@ func (r *results) vector(v []float32) {
 func (r *results) pause() error { return r.part.Close() }
 
 // finish makes the file of the part.
-func (r *results) finish(precision string) error {
+func (r *results) finish(precision pipeline.Precision) error {
 	err := tensor.ReplaceFile(r.file, func(w io.Writer) error {
 		if r.size > 0 {
 			return r.writeMatrix(w, precision)
@@ -229,7 +228,7 @@ func (r *results) each(do func([][]float32) error) error {
 }
 
 // writeMatrix writes the vectors as an .npy file, or as the array embeddings of an .npz archive.
-func (r *results) writeMatrix(w io.Writer, precision string) error {
+func (r *results) writeMatrix(w io.Writer, precision pipeline.Precision) error {
 	var ranges *pipeline.Ranges
 	count := 0
 	err := r.each(func(rows [][]float32) error {

@@ -106,7 +106,7 @@ type task struct {
 	// vectors makes a row of numbers of a result, where -o may be a matrix; nil elsewhere.
 	vectors func(result any) []float32
 	size    func(ctx context.Context) (int, error)
-	output  string // the type of numbers in files of vectors
+	output  pipeline.Precision // in files of vectors
 }
 
 // itemsAtOnce is how many texts are in memory at a time.

@@ -40,12 +40,12 @@ func (p Resident) Sum() int64 { return p.File + p.Packed + p.Arena + p.Runtime }
 func (p *Program) resident(g *ir.Graph, planned int64) Resident {
 	compiled := p.file.Compiled() != nil
 	parts := Resident{Arena: planned, Runtime: runtimeBytes}
-	for _, v := range g.Consts() {
+	for data, v := range distinct(g) {
 		switch {
 		case v.Packed != nil && compiled && p.stats.Packed == 0:
-			parts.File += int64(len(v.Packed.Data.Bytes()))
+			parts.File += int64(len(data))
 		case v.Packed != nil:
-			parts.Packed += int64(len(v.Packed.Data.Bytes()))
+			parts.Packed += int64(len(data))
 		default:
 			parts.File += touched(v)
 		}

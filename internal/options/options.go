@@ -28,7 +28,8 @@ type Compile struct {
 	Backend string
 	// Device chooses one of the backend's devices. Empty means the best.
 	Device string
-	// CPU is the instruction level of backend cpu: "avx512", "avx2" or "generic". Empty means the best.
+	// CPU is the instruction level of backend cpu: "avx512", "avx2" or "generic". Empty means the best. Programs for a level that this
+	// machine lacks, or for more threads than it has processors, can be planned and saved, and runs fail.
 	CPU string
 	// Level says how far to rewrite.
 	Level Level
@@ -95,8 +96,9 @@ var Table = []Option{
 	{Field: "Device", Flag: "device",
 		Usage: `device of the backend (default the best; "rlxc devices" lists them); commands on texts take several, as 0,1`,
 		Value: func(o *Compile) Value { return (*text)(&o.Device) }},
-	{Field: "CPU", Env: EnvCPU, Usage: "instruction level of the CPU kernels: " +
-		"amx, avx512bf16, avx512vnni, avx512, avx2 or generic; on arm64 bf16, i8mm, dotprod, neon or generic"},
+	{Field: "CPU", Flag: "cpu", Env: EnvCPU, Usage: "instruction level of the CPU kernels: " +
+		"amx, avx512bf16, avx512vnni, avx512, avx2 or generic; on arm64 bf16, i8mm, dotprod, neon or generic",
+		Value: func(o *Compile) Value { return (*text)(&o.CPU) }},
 	{Field: "Level", Flag: "optimize", Short: "O", Usage: "optimization level: 0 none, 1 folding, 2 all fusions",
 		Value: func(o *Compile) Value { return OneOf(&o.Level, string(O2), Words(O0, O1, O2)) }},
 	{Field: "Exact", Flag: "exact",

@@ -85,8 +85,7 @@ func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, t
 }
 
 // TestRowsAttentionPositions holds bias, mask and bounds by position to the same written out for each text, where tokens follow each other
-// and
-// where some are left out.
+// and where some are left out.
 func TestRowsAttentionPositions(t *testing.T) {
 	const heads, size = 3, 20
 	lengths := []int{3, 1, 17, 64, 130}
