@@ -74,7 +74,8 @@ func namedModel(t *testing.T, file, text string, rows *onnxpb.TensorShapeProto_D
 		return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
 			TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(tensor.F32), Shape: shape}}}}
 	}
-	data, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: 10, ProducerName: text, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 21}},
+	data, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: 10, ProducerName: text,
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 21}},
 		Graph: &onnxpb.GraphProto{Name: text, DocString: text, Input: []*onnxpb.ValueInfoProto{value(text)},
 			Output: []*onnxpb.ValueInfoProto{value(text + "y")},
 			Node: []*onnxpb.NodeProto{{OpType: "Softmax", Name: text, Input: []string{text}, Output: []string{text + "h"}},
