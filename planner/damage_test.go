@@ -19,7 +19,8 @@ func TestDamagedFields(t *testing.T) {
 		p.Buffers[i].Align, p.Buffers[i].Group = 64, []int{0, i/2 + 1}[i%4/2]
 	}
 	p.Buffers = append(p.Buffers, Buffer{ID: 101, Name: "w", Size: 64, Last: 2, Boundary: Param},
-		Buffer{ID: 102, Name: "x", Size: 64, Last: 2, Boundary: Input}, Buffer{ID: 103, Name: "y", Size: 640, Last: 2, Lane: Lane{Device: 1}})
+		Buffer{ID: 102, Name: "x", Size: 64, Last: 2, Boundary: Input},
+		Buffer{ID: 103, Name: "y", Size: 640, Last: 2, Lane: Lane{Device: 1}})
 	for name, o := range map[string]Options{
 		"aligned":  {Alignment: 64, AllocateInputs: true},
 		"guarded":  {Alignment: 256, AllocateInputs: true, TailGuard: true, Mode: BestFit},

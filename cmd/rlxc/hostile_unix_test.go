@@ -119,7 +119,8 @@ type neighbour struct {
 
 func (n *neighbour) ask() error {
 	begun := time.Now()
-	r, err := http.NewRequestWithContext(n.x.t.Context(), "POST", n.x.url+"/embed", strings.NewReader(`{"inputs": "a cat sits on the mat"}`))
+	body := strings.NewReader(`{"inputs": "a cat sits on the mat"}`)
+	r, err := http.NewRequestWithContext(n.x.t.Context(), "POST", n.x.url+"/embed", body)
 	if err != nil {
 		return err
 	}

@@ -188,8 +188,8 @@ func resources() (out []hostile) {
 
 	// What a kernel is planned by.
 	conv := func(outputs int, pad int64, group int) *onnxpb.ModelProto {
-		return one(f32, f32, []any{1, 16, 4, 4}, constant("w", tensor.New(f32, outputs, 16/group, 3, 3)), node("Conv", names("x", "w"), names("y"),
-			attribute("pads", []int64{pad, pad, pad, pad}), attribute("group", group)))
+		return one(f32, f32, []any{1, 16, 4, 4}, constant("w", tensor.New(f32, outputs, 16/group, 3, 3)),
+			node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{pad, pad, pad, pad}), attribute("group", group)))
 	}
 	for _, group := range []int{1, 2, 16} {
 		add(fmt.Sprintf("a convolution of 2^42 places in %d groups", group), "refused arena", conv(32, 1<<20, group), nil)
