@@ -197,14 +197,17 @@ func check(p *programs.Program, gpu bool) (why string, compared bool) {
 	if os.Getenv("RLXC_ONNXRUNTIME") == "" {
 		return "", false
 	}
+	pools := false
 	for _, n := range p.Model.Graph.Node {
 		if apart[n.OpType] != "" {
 			return "", false
 		}
+		pools = pools || n.OpType == "MaxPool"
 	}
 	for k := range p.Inputs {
 		// of nothing, onnxruntime leaves sums unwritten
-		if errs[k] != nil || wants[k].Extreme || wants[k].Undefined || wants[k].Empty || wants[k].Unread != nil {
+		if errs[k] != nil || wants[k].Extreme || wants[k].Undefined || wants[k].Empty || wants[k].Unread != nil ||
+			pools && wants[k].Odd { // onnxruntime's MaxPool begins with the lowest finite number
 			continue
 		}
 		out, err := byReference(p, k)
@@ -230,6 +233,7 @@ var apart = map[string]string{
 	"InstanceNormalization": "x·s + (b − mean·s) in place of (x − mean)·s + b",
 	"BatchNormalization":    "the same",
 	"Shrink":                "float32 for all types",
+	"Sign":                  "0 of a NaN of 16 bits",
 }
 
 func byReference(p *programs.Program, k int) (map[string]*tensor.Tensor, error) {
