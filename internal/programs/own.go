@@ -56,9 +56,11 @@ func (a *analyst) own(e *evaluation) (strict, loose [][]float64) {
 		}
 	case ir.Softmax:
 		n := float64(axisSize(e.in[0].t, op.Axis))
-		b := sum(relative(y, (n+a.Ulps+8)*u), e.sensitivityBy(4 * u * largest(e.in[0].t))[0])
+		b := relative(y, (n+a.Ulps+8)*u)
 		if op.Log {
-			b = sum(b, everywhere(y.Len(), (n+8)*u))
+			b = sum(sum(b, everywhere(y.Len(), (n+8)*u)), e.sensitivityBy(4 * u * largest(e.in[0].t))[0])
+		} else { // the distance from the largest is rounded; those beyond 750 have no share in any type
+			b = sum(b, e.shares(op.Axis, everywhere(y.Len(), 4*u*min(2*largest(e.in[0].t), 750))))
 		}
 		both(sum(b, everywhere(y.Len(), a.Abs)))
 	case ir.MatMul:
