@@ -234,7 +234,8 @@ func jsonValue(c *column, v any) (any, error) {
 	return v, nil
 }
 
-// parquetValue makes a value of the column's type. The first value that is not null chooses it where the file does not.
+// parquetValue makes a value of the column's type; with an error it is null. The first value that is not null chooses the type where the
+// file does not.
 func parquetValue(c *column, v any) (any, error) {
 	switch v := v.(type) {
 	case nil, absent:
@@ -255,11 +256,11 @@ func parquetValue(c *column, v any) (any, error) {
 				return made, nil
 			}
 		}
-		if v[0] == '{' || v[0] == '[' {
-			return nil, fmt.Errorf("column %q is nested, and cannot be a column", c.name)
+		if c.node == nil {
+			return parquet.NullValue(), fmt.Errorf("column %q is %.100s, which is no single value of Parquet", c.name, v)
 		}
 	}
-	return nil, fmt.Errorf("column %q is %.100s, and %v in records before", c.name, v, c.node.Type())
+	return parquet.NullValue(), fmt.Errorf("column %q is %.100s, and %v in records before", c.name, v, c.node.Type())
 }
 
 // jsonTypes are the types that columns of values of JSON have, by preference.
@@ -276,7 +277,8 @@ var jsonTypes = []struct {
 		return parquet.DoubleValue(v), err
 	}},
 	{parquet.Leaf(parquet.BooleanType), func(s string) (parquet.Value, error) {
-		v, err := strconv.ParseBool(s)
+		var v bool
+		err := json.Unmarshal([]byte(s), &v)
 		return parquet.BooleanValue(v), err
 	}},
 }

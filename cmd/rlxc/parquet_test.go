@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -167,6 +168,38 @@ func TestDamagedParquet(t *testing.T) {
 		}
 	}
 	require.Greater(t, failed, len(data)/10)
+}
+
+// TestColumnTypes holds that the first value of a field of JSON chooses the type of its column, and others are errors.
+func TestColumnTypes(t *testing.T) {
+	for _, c := range []struct{ first, second, want string }{
+		{`1`, `-2`, ``},
+		{`1`, `2.5`, `column "a" is 2.5, and INT(64,true) in records before`},
+		{`1.5`, `2`, ``},
+		{`true`, `false`, ``},
+		{`true`, `1`, `column "a" is 1, and BOOLEAN in records before`},
+		{`"x"`, `1`, `column "a" is 1, and STRING in records before`},
+		{`null`, `1`, ``},
+		{`null`, `[1]`, `column "a" is [1], which is no single value of Parquet`},
+		{`1`, `{"b":1}`, `column "a" is {"b":1}, and INT(64,true) in records before`},
+		{`null`, `1e999`, `column "a" is 1e999, which is no single value of Parquet`},
+	} {
+		file := filepath.Join(t.TempDir(), "a.jsonl")
+		require.NoError(t, os.WriteFile(file, []byte(`{"text":"x","a":`+c.first+`}`+"\n"+`{"text":"x","a":`+c.second+`}`+"\n"), 0o600))
+		in, err := openTexts(textFlags{input: file, copied: []string{"a"}, convert: parquetValue}, nil)
+		require.NoError(t, err)
+		it, err := in.next()
+		require.NoError(t, errors.Join(err, it.err))
+		it, err = in.next()
+		require.NoError(t, err)
+		require.IsType(t, parquet.Value{}, it.copied[0])
+		if c.want == "" {
+			require.NoError(t, it.err)
+		} else {
+			require.EqualError(t, it.err, c.want)
+		}
+		require.NoError(t, in.close())
+	}
 }
 
 // TestCopiedJSON holds that copied fields of lines stay what they are, in the order that was asked for.
