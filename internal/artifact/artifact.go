@@ -139,7 +139,7 @@ func Write(w io.Writer, g *ir.Graph, info Info) error {
 			}
 		}
 	}
-	return nil
+	return put(make([]byte, base+uint64(layout.Size)-at)) // of a program without sections
 }
 
 // section is what a section holds.
