@@ -22,9 +22,6 @@ import (
 // maxThreads bounds the threads that memory is planned for.
 const maxThreads = 1 << 12
 
-// cacheLine is the alignment of every buffer: a cache line, and an AVX-512 register.
-const cacheLine = 64
-
 func init() {
 	backend.Register(backend.Backend{Name: "cpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) },
 		Precisions: []tensor.DType{tensor.BF16}, Weights: []tensor.DType{tensor.I8}})
@@ -32,17 +29,10 @@ func init() {
 
 // A Device is the processor with a fixed pool of workers.
 type Device struct {
-	set     *kernel.Set
-	pool    *kernel.Pool
-	threads int                 // of the machine that is planned for
-	lacks   error               // why this machine cannot run what is planned
-	times   bool                // instances keep the times of their steps
-	format  format              // of float32 weights
-	release func(weight []byte) // see OnRelease
-	weights weights             // as Prepare has packed them
-	target  *target.Target
-	qPlans  kernel.QPlans
-	rows    map[ir.Kind]row
+	processor
+	lacks   error // why this machine cannot run what is planned
+	times   bool  // instances keep the times of their steps
+	kernels map[ir.Kind]entry
 }
 
 // Open starts a device. Threads above the number of processors, and levels that the processor lacks, are another machine's: the device
@@ -66,12 +56,12 @@ func Open(o backend.Options) (*Device, error) {
 	if lacks == nil && threads > runtime.NumCPU() {
 		lacks = fmt.Errorf("%d threads: this machine has 1 to %d", threads, runtime.NumCPU())
 	}
-	d := &Device{set: set, pool: kernel.NewPool(min(threads, runtime.NumCPU())), threads: threads, lacks: lacks, times: o.Profile,
-		format: formatAsked(o), release: func([]byte) {}}
-	d.rows = d.table()
+	d := &Device{lacks: lacks, times: o.Profile, processor: processor{set: set, threads: threads,
+		pool: kernel.NewPool(min(threads, runtime.NumCPU())), format: formatAsked(o), release: func([]byte) {}}}
+	d.kernels = d.kernelTable()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Refits: true}
-	for k, r := range d.rows {
-		t.Rows[k] = r.Row
+	for k, r := range d.kernels {
+		t.Rows[k] = r.row()
 	}
 	if d.target, err = target.New(t); err != nil {
 		return nil, err
@@ -85,14 +75,8 @@ func (d *Device) Target() *target.Target { return d.target }
 // OnRelease implements backend.Releaser.
 func (d *Device) OnRelease(release func(weight []byte)) { d.release = release }
 
-// Threads is the number of workers.
-func (d *Device) Threads() int { return d.threads }
-
 // Close ends the workers and the use of the packed weights.
 func (d *Device) Close() error {
 	d.pool.Close()
 	return d.weights.close()
 }
-
-// NewMemory implements backend.Device.
-func (d *Device) NewMemory() backend.Memory { return &memory{} }

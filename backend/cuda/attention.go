@@ -3,7 +3,7 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -32,9 +32,9 @@ const flashRows = 64
 func (d *Device) flashes(p *attentionParams, operands ...*operand) bool {
 	ok := p.size == p.values && (p.size == 32 || p.size == 64 || p.size == 128)
 	for _, o := range operands {
-		ok = ok && (o.dtype == tensor.F32 || d.ctx.Capability() >= 80) && o.strides[3] == 1 && o.aligned(16)
-		for _, s := range o.strides[:3] {
-			ok = ok && s*o.width%16 == 0
+		ok = ok && (o.DType == tensor.F32 || d.ctx.Capability() >= 80) && o.Strides[3] == 1 && o.aligned(16)
+		for _, s := range o.Strides[:3] {
+			ok = ok && s*o.Width%16 == 0
 		}
 	}
 	return ok && flashShared(d.attentionUnit(operands[0]), int(p.size))+declaredShared <= d.ctx.SharedPerBlock
@@ -42,10 +42,10 @@ func (d *Device) flashes(p *attentionParams, operands ...*operand) bool {
 
 // attentionUnit is what names of kernels have for the type in which attention computes. Heads of 128 leave tf32 too few registers.
 func (d *Device) attentionUnit(q *operand) string {
-	if q.dtype == tensor.F32 && d.precision == tensor.TF32 && q.shape[3] < 128 {
+	if q.DType == tensor.F32 && d.precision == tensor.TF32 && q.Shape[3] < 128 {
 		return unitTF32
 	}
-	return floats[q.dtype]
+	return floats[q.DType]
 }
 
 // flashShared is the shared memory of a block of these kernels, in bytes: queries and two tiles each of keys and values, or in
@@ -66,63 +66,52 @@ func attentionShared(size, values int) int {
 		attentionRows*(values+1))
 }
 
-func (d *Device) attentionRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
-				size, ok1 := q.Shape[3].Const()
-				values, ok2 := v.Shape[3].Const()
-				return isFloat(q.DType) && ok1 && ok2 && attentionShared(size, values)+declaredShared <= d.ctx.SharedPerBlock
-			},
-			// Texts, positions and indices lie together.
-			Strided: func(n *ir.Node, i int, strides []int) bool {
-				return (i < ir.AttentionRows || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores) &&
-					target.AllStrides(n, i, strides)
-			},
+func (d *Device) attentionEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
+			size, ok1 := q.Shape[3].Const()
+			values, ok2 := v.Shape[3].Const()
+			return isFloat(q.DType) && ok1 && ok2 && attentionShared(size, values)+declaredShared <= d.ctx.SharedPerBlock
 		},
-		bind: bindAttention,
+		Strided: gpu.StridedAttention,
+		Bind:    bindAttention,
 	}
 }
 
 // steps returns the strides along all axes of a shape that an operand broadcasts to.
 func (o *operand) steps(shape tensor.Shape) (out [4]int64) {
-	for i := range o.shape {
-		if o.shape[i] != 1 {
-			out[len(shape)-len(o.shape)+i] = int64(o.strides[i])
+	for i := range o.Shape {
+		if o.Shape[i] != 1 {
+			out[len(shape)-len(o.Shape)+i] = int64(o.Strides[i])
 		}
 	}
 	return out
 }
 
-func bindAttention(b *binder, n *ir.Node) ([]*launch, error) {
+func bindAttention(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 	op := n.Op.(ir.Attention)
-	in, out, err := b.operands(n)
-	if err != nil {
-		return nil, err
-	}
-	q, k, v, mask, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], option(in, ir.AttentionMask), out[0]
-	p := attentionParams{q: q.at, k: k.at, v: v.at, mask: mask.pointer(), y: y.at, qd: int64(q.strides[3]), kd: int64(k.strides[3]),
-		vd:    int64(v.strides[3]),
-		batch: int32(q.shape[0]), queries: int32(q.shape[1]), heads: int32(q.shape[2]), size: int32(q.shape[3]), keys: int32(k.shape[1]),
-		groups: int32(k.shape[2]),
-		values: int32(v.shape[3]), kind: kinds[q.dtype], causal: boolean(op.Causal), offset: boolean(op.Offset), window: int32(op.Window),
+	q, k, v, mask, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], ir.Operand(in, ir.AttentionMask), out[0]
+	p := attentionParams{q: q.at, k: k.at, v: v.at, mask: mask.pointer(), y: y.at, qd: int64(q.Strides[3]), kd: int64(k.Strides[3]),
+		vd:    int64(v.Strides[3]),
+		batch: int32(q.Shape[0]), queries: int32(q.Shape[1]), heads: int32(q.Shape[2]), size: int32(q.Shape[3]), keys: int32(k.Shape[1]),
+		groups: int32(k.Shape[2]),
+		values: int32(v.Shape[3]), kind: kinds[q.DType], causal: boolean(op.Causal), offset: boolean(op.Offset), window: int32(op.Window),
 		guard: boolean(op.NaNGuard),
 		scale: op.Scale, cap: op.Softcap}
 	for i := range 3 {
-		p.qs[i], p.ks[i], p.vs[i] = int64(q.strides[i]), int64(k.strides[i]), int64(v.strides[i])
+		p.qs[i], p.ks[i], p.vs[i] = int64(q.Strides[i]), int64(k.Strides[i]), int64(v.Strides[i])
 	}
-	rows := option(in, ir.AttentionRows)
+	rows := ir.Operand(in, ir.AttentionRows)
 	if mask != nil {
-		to := tensor.Shape{q.shape[0], q.shape[2], q.shape[1], k.shape[1]}
+		to := tensor.Shape{q.Shape[0], q.Shape[2], q.Shape[1], k.Shape[1]}
 		if rows != nil { // its first axis is of texts, and its last two are of positions
-			to = append(tensor.Shape{rows.shape[0], q.shape[2], 1, 1}[:4-min(2, len(mask.shape))],
-				mask.shape[max(0, len(mask.shape)-2):]...)
+			to = append(tensor.Shape{rows.Shape[0], q.Shape[2], 1, 1}[:4-min(2, len(mask.Shape))],
+				mask.Shape[max(0, len(mask.Shape)-2):]...)
 		}
-		p.ms, p.maskKind = mask.steps(to), kinds[mask.dtype]
+		p.ms, p.maskKind = mask.steps(to), kinds[mask.DType]
 	}
-	if q.shape[0]*q.shape[2] > 65535 {
+	if q.Shape[0]*q.Shape[2] > 65535 {
 		return nil, errOnHost
 	}
 	name, general := "", p.causal != 0 || p.window > 0 || p.cap != 0 || p.ms[2] != 0
@@ -133,16 +122,16 @@ func bindAttention(b *binder, n *ir.Node) ([]*launch, error) {
 		}
 		name, general = "_rows", general || mask != nil
 	}
-	grid, shared := [3]int{ceil(q.shape[1], flashRows), q.shape[0] * q.shape[2], 1}, 0
+	grid, shared := [3]int{ceil(q.Shape[1], flashRows), q.Shape[0] * q.Shape[2], 1}, 0
 	if b.d.flashes(&p, q, k, v) && !byRows.relative() {
 		unit := b.d.attentionUnit(q)
 		if general {
 			name += "_general"
 		}
-		name, shared = fmt.Sprintf("flash_%s_%d%s", unit, p.size, name), flashShared(unit, q.shape[3])
+		name, shared = fmt.Sprintf("flash_%s_%d%s", unit, p.size, name), flashShared(unit, q.Shape[3])
 	} else {
-		grid[0] = ceil(q.shape[1], attentionRows)
-		name, shared = "attention_"+floats[q.dtype]+name, attentionShared(q.shape[3], v.shape[3])
+		grid[0] = ceil(q.Shape[1], attentionRows)
+		name, shared = "attention_"+floats[q.DType]+name, attentionShared(q.Shape[3], v.Shape[3])
 	}
 	if byRows != nil {
 		return []*launch{newLaunch(name, *byRows, grid, 128, shared)}, nil

@@ -3,7 +3,6 @@ package cuda
 import (
 	"math"
 
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -30,25 +29,25 @@ func (p *rowsAttentionParams) relative() bool {
 
 // rowsAttention adds what attention within texts needs to its parameters; nil where the kernels do not take it.
 func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionParams {
-	rows, positions, mask := in[ir.AttentionRows], option(in, ir.AttentionPositions), option(in, ir.AttentionMask)
+	rows, positions, mask := in[ir.AttentionRows], ir.Operand(in, ir.AttentionPositions), ir.Operand(in, ir.AttentionMask)
 	if !rows.aligned(16) {
 		return nil
 	}
-	r := &rowsAttentionParams{attentionParams: p, rows: rows.at, positions: positions.pointer(), texts: int32(rows.shape[0]),
+	r := &rowsAttentionParams{attentionParams: p, rows: rows.at, positions: positions.pointer(), texts: int32(rows.Shape[0]),
 		places: math.MaxInt32}
 	r.guard = 1
 	if mask != nil {
-		for _, n := range mask.shape[max(0, len(mask.shape)-2):] {
+		for _, n := range mask.Shape[max(0, len(mask.Shape)-2):] {
 			if n > 1 {
 				r.places = min(r.places, int32(n))
 			}
 		}
 	}
 	pair := func(at int) (y relativeParams) {
-		scores, index := option(in, at), option(in, at+1)
+		scores, index := ir.Operand(in, at), ir.Operand(in, at+1)
 		if scores != nil {
-			y = relativeParams{scores.at, int64(scores.strides[1]), int64(scores.strides[2]), int64(scores.strides[3]), index.at,
-				b.report(3, scores.shape[3]), int32(index.shape[0]), int32(scores.shape[3])}
+			y = relativeParams{scores.at, int64(scores.Strides[1]), int64(scores.Strides[2]), int64(scores.Strides[3]), index.at,
+				b.report(3, scores.Shape[3]), int32(index.Shape[0]), int32(scores.Shape[3])}
 			r.places = min(r.places, y.places)
 		}
 		return y
@@ -57,18 +56,14 @@ func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionP
 	return r
 }
 
-// sumRowsRow is the pooling over the tokens of each text.
-var sumRowsRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: counted},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+// sumRowsEntry is the pooling over the tokens of each text.
+var sumRowsEntry = entry{
+	Supports: counted,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, y := in[0], out[0]
-		p := sumRowsParams{y: y.at, x: x.at, texts: in[1].at, total: int64(y.elements()), width: int64(y.shape[1:].Elements()),
-			tokens: int32(x.shape[1]), kind: kinds[x.dtype]}
-		return []*launch{newLaunch("sum_rows", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
+		p := sumRowsParams{y: y.at, x: x.at, texts: in[1].at, total: int64(y.Elements()), width: int64(y.Shape[1:].Elements()),
+			tokens: int32(x.Shape[1]), kind: kinds[x.DType]}
+		return []*launch{perElement("sum_rows", p, y.Elements())}, nil
 	},
 }
 

@@ -1,9 +1,6 @@
 package cuda
 
-import (
-	"github.com/rlxc/rlxc/internal/target"
-	"github.com/rlxc/rlxc/ir"
-)
+import "github.com/rlxc/rlxc/ir"
 
 // lineParams is Line in _gen/rows.cu.
 type lineParams struct {
@@ -13,19 +10,15 @@ type lineParams struct {
 }
 
 func newLine(x, y *operand, axis int) lineParams {
-	return lineParams{x: x.at, y: y.at, rows: int64(x.elements() / x.shape[axis]), step: int64(x.shape[axis+1:].Elements()),
-		size: int32(x.shape[axis]), kind: kinds[x.dtype]}
+	return lineParams{x: x.at, y: y.at, rows: int64(x.Elements() / x.Shape[axis]), step: int64(x.Shape[axis+1:].Elements()),
+		size: int32(x.Shape[axis]), kind: kinds[x.DType]}
 }
 
 func counted(n *ir.Node) bool { return isCounted(n.Inputs[0].Type.DType) }
 
-var cumSumRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: counted},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+var cumSumEntry = entry{
+	Supports: counted,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		op := n.Op.(ir.CumSum)
 		p := newLine(in[0], out[0], op.Axis)
 		p.exclusive, p.reverse = boolean(op.Exclusive), boolean(op.Reverse)
@@ -33,13 +26,9 @@ var cumSumRow = row{
 	},
 }
 
-var argReduceRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: counted},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+var argReduceEntry = entry{
+	Supports: counted,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		op := n.Op.(ir.ArgReduce)
 		p := newLine(in[0], out[0], op.Axis)
 		p.smallest, p.latest = boolean(op.Min), boolean(op.Last)

@@ -5,15 +5,14 @@ import (
 	"math"
 	"slices"
 
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // A convolution is a product whose left operand is not in memory: a row is what the window meets at one place, tap by tap, and is read from
-// the
-// image when a tile is brought in. The weights are the right operand as they lie. Groups are the batch of the product. Where
-// few channels come out of a group, a thread computes each result by itself.
+// the image when a tile is brought in. The weights are the right operand as they lie. Groups are the batch of the product. Where few
+// channels come out of a group, a thread computes each result by itself.
 
 // windowTilings are the tilings of convolutions in _gen/three.cu. Names of kernels lack the precision.
 var windowTilings = []tiling{
@@ -60,31 +59,25 @@ type (
 	}
 )
 
-func (d *Device) convRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				o := n.Op.(ir.Conv)
-				_, fused := windowAct(o)
-				_, known := function(o.Activation(), tensor.F32)
-				return isFloat(n.Inputs[ir.ConvX].Type.DType) && len(o.Kernel) <= mostSpatial && (fused || known)
-			},
-			Strided: func(n *ir.Node, i int, strides []int) bool {
-				// Where copying an image to have its channels together costs less than to bring each element by itself.
-				return i == ir.ConvX && (!d.tiled(n) || wholeChannels(strides) || !fourChannels(n))
-			},
-			// Each element of the residual is read where its result is written, just before.
-			InPlace: func(n *ir.Node, i int) bool {
-				_, fused := windowAct(n.Op.(ir.Conv))
-				return i == ir.ConvResidual && fused
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				p := d.planConv(n)
-				return p.scratch()
-			},
+func (d *Device) convEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			o := n.Op.(ir.Conv)
+			_, fused := windowAct(o)
+			_, known := function(o.Activation(), tensor.F32)
+			return isFloat(n.Inputs[ir.ConvX].Type.DType) && len(o.Kernel) <= mostSpatial && (fused || known)
 		},
-		bind: bindConv,
+		Strided: func(n *ir.Node, i int, strides []int) bool {
+			// Where copying an image to have its channels together costs less than to bring each element by itself.
+			return i == ir.ConvX && (!d.tiled(n) || wholeChannels(strides) || !fourChannels(n))
+		},
+		// Each element of the residual is read where its result is written, just before.
+		InPlace: func(n *ir.Node, i int) bool {
+			_, fused := windowAct(n.Op.(ir.Conv))
+			return i == ir.ConvResidual && fused
+		},
+		Scratch: func(n *ir.Node) []int64 { return d.planConv(n).scratch() },
+		Bind:    bindConv,
 	}
 }
 
@@ -126,13 +119,13 @@ func (d *Device) tiled(n *ir.Node) bool {
 func (d *Device) planConv(n *ir.Node) product {
 	o, w, y := n.Op.(ir.Conv), n.Inputs[ir.ConvW].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	last := len(y) - 1
-	p := product{m: y[:last].Elements(), n: y[last] / o.Group, k: w[:last].Elements(), dtype: tensor.F32, act: o.Act,
+	p := product{Product: gpu.Product{M: y[:last].Elements(), N: y[last] / o.Group, K: w[:last].Elements()}, dtype: tensor.F32, act: o.Act,
 		tiling: tiling{splits: 1}}
 	if !d.tiled(n) {
 		return p
 	}
 	if o.Group > 1 {
-		p.lead = tensor.Shape{o.Group}
+		p.Lead = tensor.Shape{o.Group}
 	}
 	kernels := windowTilings
 	for len(kernels) > 1 && (p.blocks(kernels[0]) < d.ctx.Processors || kernels[0].shared > d.ctx.SharedPerBlock) {
@@ -141,7 +134,7 @@ func (d *Device) planConv(n *ir.Node) product {
 	p.tiling, p.splits = kernels[0], 1
 	p.unit = d.floatUnit()
 	if blocks := p.blocks(p.tiling); o.Group == 1 && blocks < d.ctx.Processors && epilogues[o.Act] > 0 == (o.Act != ir.NoUnary) {
-		p.splits = p.split(max(1, min(ceil(2*d.ctx.Processors, max(1, blocks)), p.k/splitDepth)))
+		p.splits = d.split(&p, blocks)
 	}
 	return p
 }
@@ -155,21 +148,17 @@ func (d *Device) floatUnit() string {
 	return "f32"
 }
 
-func bindConv(b *binder, n *ir.Node) ([]*launch, error) {
+func bindConv(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 	o, p := n.Op.(ir.Conv), b.d.planConv(n)
-	in, out, err := b.operands(n)
-	if err != nil {
-		return nil, err
-	}
 	if _, fused := windowAct(o); fused {
 		return b.conv(o, &p, in, out[0])
 	}
 	// The function and what is added follow in a launch of their own.
-	y, residual, e := out[0], option(in, ir.ConvResidual), &expression{}
+	y, residual, e := out[0], ir.Operand(in, ir.ConvResidual), &expression{}
 	name, _ := function(o.Activation(), tensor.F32)
-	v := e.put(name, y.dtype, o.Alpha, o.Beta, term{value: 0})
+	v := e.put(name, y.DType, o.Alpha, o.Beta, term{value: 0})
 	if residual != nil {
-		e.put("add", y.dtype, 0, 0, v, term{value: 1})
+		e.put("add", y.DType, 0, 0, v, term{value: 1})
 		in = slices.Clone(in)
 		in[ir.ConvResidual] = nil
 	}
@@ -184,38 +173,38 @@ func bindConv(b *binder, n *ir.Node) ([]*launch, error) {
 
 // conv is the launches of a convolution whose activation the kernels have.
 func (b *binder) conv(o ir.Conv, p *product, in []*operand, y *operand) ([]*launch, error) {
-	x, w, cols := in[ir.ConvX], in[ir.ConvW], y.shape[len(y.shape)-1]
+	x, w, cols := in[ir.ConvX], in[ir.ConvW], y.Shape[len(y.Shape)-1]
 	act, _ := windowAct(o)
-	before, _ := o.Padding(x.shape[1 : len(x.shape)-1])
-	if p.unit == "" || !w.aligned(16) || ceil(p.m, p.rows) > 65535 || o.Group > 65535 {
+	before, _ := o.Padding(x.Shape[1 : len(x.Shape)-1])
+	if p.unit == "" || !w.aligned(16) || ceil(p.M, p.rows) > 65535 || o.Group > 65535 {
 		return []*launch{direct(o, in, y, act, before)}, nil
 	}
-	q := windowParams{fixed: boolean(w.constant != nil), act: act, image: int64(x.strides[0]), high: 1, placesHigh: 1, strideHigh: 1,
-		dilationHigh: 1, channels: int32(x.shape[len(x.shape)-1] / o.Group)}
-	q.productParams = productParams{a: x.at, b: w.at, bias: option(in, ir.ConvBias).pointer(),
-		residual: option(in, ir.ConvResidual).pointer(), y: y.at, acol: 1, brow: int64(cols), bcol: 1,
-		m: int32(p.m), n: int32(p.n), k: int32(p.k), part: int32(p.part(p.splits)), splits: int32(p.splits), act: act.act, alpha: 1}
+	q := windowParams{fixed: boolean(w.constant != nil), act: act, image: int64(x.Strides[0]), high: 1, placesHigh: 1, strideHigh: 1,
+		dilationHigh: 1, channels: int32(x.Shape[len(x.Shape)-1] / o.Group)}
+	q.productParams = productParams{a: x.at, b: w.at, bias: ir.Operand(in, ir.ConvBias).pointer(),
+		residual: ir.Operand(in, ir.ConvResidual).pointer(), y: y.at, acol: 1, brow: int64(cols), bcol: 1,
+		m: int32(p.M), n: int32(p.N), k: int32(p.K), part: int32(p.Part(p.splits, depth)), splits: int32(p.splits), act: act.act, alpha: 1}
 	if o.Group > 1 {
-		q.lead, q.leadSize[0], q.alead[0], q.blead[0] = 1, int32(o.Group), int64(q.channels), int64(p.n)
+		q.lead, q.leadSize[0], q.alead[0], q.blead[0] = 1, int32(o.Group), int64(q.channels), int64(p.N)
 	}
-	q.channel = int64(x.strides[len(x.strides)-1])
-	q.whole = boolean(q.channels%4 == 0 && wholeChannels(x.strides) && x.aligned(16))
+	q.channel = int64(x.Strides[len(x.Strides)-1])
+	q.whole = boolean(q.channels%4 == 0 && wholeChannels(x.Strides) && x.aligned(16))
 	if o.Group > 1 {
 		q.alead[0] *= q.channel
 	}
 	across := len(o.Kernel) - 1
-	q.col, q.wide, q.placesWide, q.left = int64(x.strides[1+across]), int32(x.shape[1+across]), int32(y.shape[1+across]),
+	q.col, q.wide, q.placesWide, q.left = int64(x.Strides[1+across]), int32(x.Shape[1+across]), int32(y.Shape[1+across]),
 		int32(before[across])
 	q.kernelWide, q.strideWide, q.dilationWide = int32(o.Kernel[across]), int32(o.Strides[across]), int32(o.Dilations[across])
 	if across > 0 {
-		q.row, q.high, q.placesHigh, q.top = int64(x.strides[1]), int32(x.shape[1]), int32(y.shape[1]), int32(before[0])
+		q.row, q.high, q.placesHigh, q.top = int64(x.Strides[1]), int32(x.Shape[1]), int32(y.Shape[1]), int32(before[0])
 		q.strideHigh, q.dilationHigh = int32(o.Strides[0]), int32(o.Dilations[0])
 	}
 	if p.splits > 1 {
 		q.parts = b.scratchAt(0)
 	}
 	launches := []*launch{newLaunch(fmt.Sprintf(p.kernel, p.unit), q,
-		[3]int{ceil(p.n, p.cols), ceil(p.m, p.rows), max(1, o.Group) * p.splits}, p.threads, p.shared)}
+		[3]int{ceil(p.N, p.cols), ceil(p.M, p.rows), max(1, o.Group) * p.splits}, p.threads, p.shared)}
 	if p.splits > 1 {
 		launches = append(launches, b.d.sumParts(p, q.productParams))
 	}
@@ -224,23 +213,23 @@ func (b *binder) conv(o ir.Conv, p *product, in []*operand, y *operand) ([]*laun
 
 // direct is the launch of a convolution a result at a time.
 func direct(o ir.Conv, in []*operand, y *operand, act actParams, before []int) *launch {
-	x, last := in[ir.ConvX], len(y.shape)-1
-	q := directParams{x: x.at, w: in[ir.ConvW].at, bias: option(in, ir.ConvBias).pointer(),
-		residual: option(in, ir.ConvResidual).pointer(), y: y.at, act: act,
-		total: int64(y.elements()), image: int64(x.strides[0]), channel: int64(x.strides[last]), channels: int32(x.shape[last] / o.Group),
-		outputs: int32(y.shape[last]), share: int32(y.shape[last] / o.Group)}
+	x, last := in[ir.ConvX], len(y.Shape)-1
+	q := directParams{x: x.at, w: in[ir.ConvW].at, bias: ir.Operand(in, ir.ConvBias).pointer(),
+		residual: ir.Operand(in, ir.ConvResidual).pointer(), y: y.at, act: act,
+		total: int64(y.Elements()), image: int64(x.Strides[0]), channel: int64(x.Strides[last]), channels: int32(x.Shape[last] / o.Group),
+		outputs: int32(y.Shape[last]), share: int32(y.Shape[last] / o.Group)}
 	for i := range mostSpatial {
 		q.size[i], q.places[i], q.kernel[i], q.stride[i], q.dilation[i] = 1, 1, 1, 1, 1
 		if from := i - (mostSpatial - len(o.Kernel)); from >= 0 {
-			q.axis[i], q.size[i], q.places[i], q.before[i] = int64(x.strides[1+from]), int32(x.shape[1+from]), int32(y.shape[1+from]),
+			q.axis[i], q.size[i], q.places[i], q.before[i] = int64(x.Strides[1+from]), int32(x.Shape[1+from]), int32(y.Shape[1+from]),
 				int32(before[from])
 			q.kernel[i], q.stride[i], q.dilation[i] = int32(o.Kernel[from]), int32(o.Strides[from]), int32(o.Dilations[from])
 		}
 	}
 	w := in[ir.ConvW]
-	if q.channels == 1 && q.share == 1 && x.dtype == tensor.F32 && wholeChannels(x.strides) && fours(int(q.outputs), x, w, y) &&
-		y.elements() <= math.MaxInt32 {
-		return newLaunch("window_each_f32", q, spread(ceil(y.elements()/4, groupSize)), groupSize, 0)
+	if q.channels == 1 && q.share == 1 && x.DType == tensor.F32 && wholeChannels(x.Strides) && fours(int(q.outputs), x, w, y) &&
+		y.Elements() <= math.MaxInt32 {
+		return perElement("window_each_f32", q, y.Elements()/4)
 	}
-	return newLaunch("window_"+floats[x.dtype], q, spread(ceil(y.elements(), groupSize)), groupSize, 0)
+	return perElement("window_"+floats[x.DType], q, y.Elements())
 }

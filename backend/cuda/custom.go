@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/rlxc/rlxc/internal/driver"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -51,28 +50,21 @@ var seen = map[tensor.DType]struct{ as, in string }{
 	tensor.Bool: {"unsigned", "Bool"},
 }
 
-// customRow runs the PTX or the CUDA C++ of a user's operator (ir.OpDef says what they see), a thread for each element of the
+// customEntry runs the PTX or the CUDA C++ of a user's operator (ir.OpDef says what they see), a thread for each element of the
 // first result.
-var customRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			def := n.Op.(ir.Custom).Def
-			ok := def != nil && def.CUDA+def.PTX != "" && len(n.Inputs) <= mostUserOperands && len(n.Outputs) <= mostUserResults
-			for i, v := range append(append([]*ir.Value{}, n.Inputs...), n.Outputs...) {
-				if v == nil && i < len(n.Inputs) {
-					continue
-				}
-				ok = ok && v.Type.Kind == ir.TensorType && seen[v.Type.DType].as != "" && len(v.Type.Shape) <= maxRank
+var customEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		def := n.Op.(ir.Custom).Def
+		ok := def != nil && def.CUDA+def.PTX != "" && len(n.Inputs) <= mostUserOperands && len(n.Outputs) <= mostUserResults
+		for i, v := range append(append([]*ir.Value{}, n.Inputs...), n.Outputs...) {
+			if v == nil && i < len(n.Inputs) {
+				continue
 			}
-			return ok
-		},
-	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
+			ok = ok && v.Type.Kind == ir.TensorType && seen[v.Type.DType].as != "" && len(v.Type.Shape) <= maxRank
 		}
+		return ok
+	},
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		op, p := n.Op.(ir.Custom), customParams{}
 		describe := func(o *operand, at *address, count *int64, sizes *[maxRank]int64) {
 			for i := range sizes {
@@ -81,8 +73,8 @@ var customRow = row{
 			if o == nil {
 				return
 			}
-			*at, *count = o.at, int64(o.elements())
-			for i, s := range o.shape {
+			*at, *count = o.at, int64(o.Elements())
+			for i, s := range o.Shape {
 				sizes[i] = int64(s)
 			}
 		}
@@ -103,7 +95,7 @@ var customRow = row{
 				attrs++
 			}
 		}
-		l := newLaunch(op.Name+"\n"+k.text, p, line(ceil(out[0].elements(), groupSize)), groupSize, 0)
+		l := newLaunch(op.Name+"\n"+k.text, p, line(ceil(out[0].Elements(), groupSize)), groupSize, 0)
 		l.user = k
 		return []*launch{l}, nil
 	},
@@ -127,7 +119,7 @@ func cudaText(op ir.Custom, in, out []*operand) string {
 	s.WriteString("struct User {\nconst Op& op;\n")
 	access := func(kind string, i int, o *operand) {
 		name := fmt.Sprintf("%s%d", kind, i)
-		e := seen[o.dtype]
+		e := seen[o.DType]
 		if kind == "x" {
 			fmt.Fprintf(&s, "%s %s(long long i) const { return (%s)load((const %s*)op.x[%d] + within(i, op.count_x[%d])); }\n", e.as,
 				name, e.as, e.in, i, i)

@@ -29,7 +29,7 @@ type Device struct {
 	*gpu.Runtime
 	ctx       *driver.Context
 	target    *target.Target
-	rows      map[ir.Kind]row
+	table     table
 	modules   modules
 	precision tensor.DType // of the values inside a model, Invalid for its own; tf32 is one of products alone
 	identity  string       // names the device and its driver
@@ -85,11 +85,8 @@ func Open(o backend.Options) (*Device, error) {
 		return nil, err
 	}
 	d.modules = modules{ctx: d.ctx, loaded: map[string]*kernel{}, folder: cacheFolder(info)}
-	d.rows = d.table()
-	t := target.Target{Name: "cuda/" + info.Name, Align: alignment, Refits: true}
-	for k, r := range d.rows {
-		t.Rows[k] = r.Row
-	}
+	d.table = kernelTable(d)
+	t := target.Target{Name: "cuda/" + info.Name, Align: alignment, Refits: true, Rows: d.table.Rows()}
 	if d.target, err = target.New(t); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -173,22 +173,15 @@ func expressionOf(n *ir.Node) (*expression, bool) {
 	return e, ok && len(e.code) <= mostInstructions
 }
 
-// elementwiseRow runs all elementwise ops.
-var elementwiseRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			_, ok := expressionOf(n)
-			return ok
-		},
-		Strided: target.AllStrides,
-		InPlace: func(n *ir.Node, i int) bool { return n.Inputs[i].Type.DType.Size() == n.Outputs[0].Type.DType.Size() },
+// elementwiseEntry runs all elementwise ops.
+var elementwiseEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		_, ok := expressionOf(n)
+		return ok
 	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+	Strided: target.AllStrides,
+	InPlace: func(n *ir.Node, i int) bool { return n.Inputs[i].Type.DType.Size() == n.Outputs[0].Type.DType.Size() },
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		if w := widen(n, in[0], out[0]); w != nil {
 			return []*launch{w}, nil
 		}
@@ -207,11 +200,11 @@ type widenParams struct {
 // widen is the launch of a cast of 16-bit floats that lie together to float32, nil for other nodes.
 func widen(n *ir.Node, x, y *operand) *launch {
 	op, ok := n.Op.(ir.Cast)
-	if !ok || op.To != tensor.F32 || !target.IsHalf(x.dtype) || !x.contiguous() || !fours(y.elements(), x, y) {
+	if !ok || op.To != tensor.F32 || !target.IsHalf(x.DType) || !x.Contiguous() || !fours(y.Elements(), x, y) {
 		return nil
 	}
-	p := widenParams{x.at, y.at, int64(y.elements() / 4)}
-	return newLaunch("widen_"+floats[x.dtype], p, spread(ceil(int(p.fours), groupSize)), groupSize, 0)
+	p := widenParams{x.at, y.at, int64(y.Elements() / 4)}
+	return perElement("widen_"+floats[x.DType], p, int(p.fours))
 }
 
 // each is the launch that computes y by an expression of operands, some of which may be nil.
@@ -222,11 +215,11 @@ func each(y *operand, xs []*operand, code []instruction) (*launch, error) {
 			walked = append(walked, x)
 		}
 	}
-	nest, err := newNest(y.shape, walked...)
+	nest, err := newNest(y.Shape, walked...)
 	if err != nil {
 		return nil, err
 	}
-	p := eachParams{count: int32(y.elements()), rank: nest.rank, operands: int32(len(xs)), instructions: int32(len(code)),
+	p := eachParams{count: int32(y.Elements()), rank: nest.rank, operands: int32(len(xs)), instructions: int32(len(code)),
 		size: nest.size, y: nest.walks[0]}
 	copy(p.code[:], code)
 	rest := nest.walks[1:]
@@ -235,7 +228,7 @@ func each(y *operand, xs []*operand, code []instruction) (*launch, error) {
 			p.x[i], rest = rest[0], rest[1:]
 		}
 	}
-	return newLaunch("each", p, spread(ceil(y.elements(), groupSize)), groupSize, 0), nil
+	return perElement("each", p, y.Elements()), nil
 }
 
 // groupSize is the number of threads of blocks that go element by element.

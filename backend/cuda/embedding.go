@@ -1,9 +1,6 @@
 package cuda
 
-import (
-	"github.com/rlxc/rlxc/internal/target"
-	"github.com/rlxc/rlxc/ir"
-)
+import "github.com/rlxc/rlxc/ir"
 
 // mostTables is the number of tables that the kernel has room for.
 const mostTables = 6
@@ -20,37 +17,30 @@ type embeddingParams struct {
 	}
 }
 
-// embeddingRow adds rows of tables and normalises the sum.
-var embeddingRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return isFloat(n.Inputs[ir.EmbeddingTable].Type.DType) && len(n.Inputs)-ir.EmbeddingTable <= 2*mostTables
-		},
+// embeddingEntry adds rows of tables and normalises the sum.
+var embeddingEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return isFloat(n.Inputs[ir.EmbeddingTable].Type.DType) && len(n.Inputs)-ir.EmbeddingTable <= 2*mostTables
 	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		op := n.Op.(ir.Embedding)
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
 		y, index := out[0], in[ir.EmbeddingIndex]
 		scale, bias := in[ir.EmbeddingScale], in[ir.EmbeddingBias]
-		cols := y.shape[len(y.shape)-1]
-		p := embeddingParams{scale: scale.pointer(), bias: bias.pointer(), y: y.at, rows: int32(index.elements()), cols: int32(cols),
+		cols := y.Shape[len(y.Shape)-1]
+		p := embeddingParams{scale: scale.pointer(), bias: bias.pointer(), y: y.at, rows: int32(index.Elements()), cols: int32(cols),
 			rms:       boolean(op.RMS),
-			positions: int32(index.shape[len(index.shape)-1]), eps: op.Eps}
+			positions: int32(index.Shape[len(index.Shape)-1]), eps: op.Eps}
 		aligned := []*operand{scale, bias, y}
 		for i := ir.EmbeddingTable; i < len(in); i += 2 {
 			t := &p.table[p.tables]
 			p.tables++
-			t.at, t.size = in[i].at, int64(in[i].shape[0])
+			t.at, t.size = in[i].at, int64(in[i].Shape[0])
 			if in[i+1] != nil {
-				t.index, t.kind, t.status = in[i+1].at, kinds[in[i+1].dtype], b.report(0, in[i].shape[0])
+				t.index, t.kind, t.status = in[i+1].at, kinds[in[i+1].DType], b.report(0, in[i].Shape[0])
 			}
 			aligned = append(aligned, in[i])
 		}
 		p.vector = boolean(fours(cols, aligned...))
-		return []*launch{newLaunch("embed_"+floats[y.dtype], p, line(ceil(int(p.rows), 4)), 128, 0)}, nil
+		return []*launch{newLaunch("embed_"+floats[y.DType], p, line(ceil(int(p.rows), 4)), 128, 0)}, nil
 	},
 }

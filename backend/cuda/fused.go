@@ -1,8 +1,6 @@
 package cuda
 
-import (
-	"github.com/rlxc/rlxc/ir"
-)
+import "github.com/rlxc/rlxc/ir"
 
 // addMap appends the instructions of a map.
 func (e *expression) addMap(m ir.Map, args []term) (term, bool) {

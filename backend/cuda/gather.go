@@ -1,8 +1,7 @@
 package cuda
 
 import (
-	"slices"
-
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
@@ -29,88 +28,60 @@ type (
 	}
 )
 
-// picks reports whether operand 0 of n has elements that can be moved and operand 1 is indices.
-func picks(n *ir.Node) bool {
-	return moves(n.Inputs[0].Type.DType) && target.IsIndex(n.Inputs[1].Type.DType)
-}
-
-// gatherRow copies slices, by 16 bytes where they are such.
-var gatherRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: picks},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+// gatherEntry copies slices, by 16 bytes where they are such.
+var gatherEntry = entry{
+	Supports: gpu.Picks,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, index, y, axis := in[0], in[1], out[0], n.Op.(ir.Gather).Axis
-		inner := x.shape[axis+1:].Elements() * x.width // in bytes
-		unit := x.width
+		inner := x.Shape[axis+1:].Elements() * x.Width // in bytes
+		unit := x.Width
 		if inner%16 == 0 && x.aligned(16) && y.aligned(16) {
 			unit = 16
 		}
-		p := gatherParams{y: y.at, x: x.at, index: index.at, status: b.report(axis, x.shape[axis]),
-			total: int64(y.elements() * y.width / unit),
-			inner: int64(inner / unit), count: int64(index.elements()), size: int64(x.shape[axis]), kind: kinds[index.dtype],
+		p := gatherParams{y: y.at, x: x.at, index: index.at, status: b.report(axis, x.Shape[axis]),
+			total: int64(y.Elements() * y.Width / unit),
+			inner: int64(inner / unit), count: int64(index.Elements()), size: int64(x.Shape[axis]), kind: kinds[index.DType],
 			width: int32(unit)}
-		return []*launch{newLaunch("gather", p, spread(ceil(int(p.total), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("gather", p, int(p.total))}, nil
 	},
 }
 
-// gatherElementsRow is what disentangled attention (DeBERTa) picks its relative positions with.
-var gatherElementsRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: picks, Strided: target.AllStrides},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+// gatherElementsEntry is what disentangled attention (DeBERTa) picks its relative positions with.
+var gatherElementsEntry = entry{
+	Supports: gpu.Picks, Strided: target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, index, y, axis := in[0], in[1], out[0], n.Op.(ir.GatherElements).Axis
-		walked := *x
-		walked.shape, walked.strides = y.shape, slices.Clone(x.strides)
-		walked.strides[axis] = 0
-		nest, err := newNest(y.shape, y, &walked, index)
+		walked := operand{Operand: x.Across(y.Shape, axis), at: x.at}
+		nest, err := newNest(y.Shape, y, &walked, index)
 		if err != nil {
 			return nil, err
 		}
-		p := gatherElementsParams{y: nest.walks[0], x: nest.walks[1], index: nest.walks[2], status: b.report(axis, x.shape[axis]),
-			size: int64(x.shape[axis]),
-			step: int64(x.strides[axis]), count: int32(y.elements()), rank: nest.rank, dims: nest.size, width: int32(y.width)}
-		return []*launch{newLaunch("gather_elements", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
+		p := gatherElementsParams{y: nest.walks[0], x: nest.walks[1], index: nest.walks[2], status: b.report(axis, x.Shape[axis]),
+			size: int64(x.Shape[axis]),
+			step: int64(x.Strides[axis]), count: int32(y.Elements()), rank: nest.rank, dims: nest.size, width: int32(y.Width)}
+		return []*launch{perElement("gather_elements", p, y.Elements())}, nil
 	},
 }
 
-var gatherNDRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: tuples},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+var gatherNDEntry = entry{
+	Supports: tuples,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, index, y, batch := in[0], in[1], out[0], n.Op.(ir.GatherND).BatchDims
-		last := len(index.shape) - 1
-		p := gatherNDParams{y: y.at, x: x.at, total: int64(y.elements()), inner: int64(x.shape[batch+index.shape[last]:].Elements()),
-			tuples: int64(index.shape[batch:last].Elements()), batch: int64(x.shape[batch:].Elements()), width: int32(y.width),
-			tuple: b.newTuple(index, x.shape, batch, 1)}
-		return []*launch{newLaunch("gather_nd", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
+		last := len(index.Shape) - 1
+		p := gatherNDParams{y: y.at, x: x.at, total: int64(y.Elements()), inner: int64(x.Shape[batch+index.Shape[last]:].Elements()),
+			tuples: int64(index.Shape[batch:last].Elements()), batch: int64(x.Shape[batch:].Elements()), width: int32(y.Width),
+			tuple: b.newTuple(index, x.Shape, batch, 1)}
+		return []*launch{perElement("gather_nd", p, y.Elements())}, nil
 	},
 }
 
-// oneHotRow compares every place along the new axis with the index there. One outside of it hits nothing.
-var oneHotRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return target.IsIndex(n.Inputs[0].Type.DType) && moves(n.Inputs[1].Type.DType)
-		},
-	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+// oneHotEntry compares every place along the new axis with the index there. One outside of it hits nothing.
+var oneHotEntry = entry{
+	Supports: gpu.PicksValues,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		y, axis := out[0], n.Op.(ir.OneHot).Axis
-		p := oneHotParams{y.at, in[0].at, in[1].at, int64(y.elements()), int64(y.shape[axis+1:].Elements()), int64(y.shape[axis]),
-			kinds[in[0].dtype], int32(y.width)}
-		return []*launch{newLaunch("one_hot", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
+		p := oneHotParams{y.at, in[0].at, in[1].at, int64(y.Elements()), int64(y.Shape[axis+1:].Elements()), int64(y.Shape[axis]),
+			kinds[in[0].DType], int32(y.Width)}
+		return []*launch{perElement("one_hot", p, y.Elements())}, nil
 	},
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/internal/driver"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // TestFloatTilings holds every tiling of products of float32 to sums in float64, at sizes around its edges: no result is further off than
-// those of
-// the ordinary cores may be. It prints how far each is at the sizes of BERT-base.
+// those of the ordinary cores may be. It prints how far each is at the sizes of BERT-base.
 func TestFloatTilings(t *testing.T) {
 	d := open(t, backend.Options{})
 	leave, err := d.ctx.Enter()
@@ -32,9 +32,9 @@ func TestFloatTilings(t *testing.T) {
 	for _, c := range slices.Concat(threefold, shared, simt) {
 		for _, size := range [][4]int{{c.rows, c.cols, 64, 1}, {c.rows + 1, c.cols + 4, 100, 1}, {5, 8, 772, 2},
 			{3*c.rows - 1, 2*c.cols - 4, 388, 1}, {64, 128, 768, 1}, {64, 128, 3072, 1}} {
-			p := product{m: size[0], n: size[1], k: size[2], dtype: tensor.F32, tiling: c}
+			p := product{Product: gpu.Product{M: size[0], N: size[1], K: size[2]}, dtype: tensor.F32, tiling: c}
 			p.splits = size[3]
-			a, b := make([]float32, p.m*p.k), make([]float32, p.k*p.n)
+			a, b := make([]float32, p.M*p.K), make([]float32, p.K*p.N)
 			for _, x := range [][]float32{a, b} {
 				for i := range x {
 					x[i] = float32(r.NormFloat64())
@@ -42,24 +42,24 @@ func TestFloatTilings(t *testing.T) {
 			}
 			odd := size[2] == 100
 			if odd { // row 0 has an infinity, row 1 a NaN of all ones, column 0 a number that no tf32 holds
-				for i := range p.m {
-					a[i*p.k] = 0.5
+				for i := range p.M {
+					a[i*p.K] = 0.5
 				}
-				for i := range p.k {
-					b[i*p.n] = 0
+				for i := range p.K {
+					b[i*p.N] = 0
 				}
-				a[3], a[p.k], b[0], b[3*p.n] = float32(math.Inf(1)), math.Float32frombits(0x7fffffff), math.MaxFloat32, 1
+				a[3], a[p.K], b[0], b[3*p.N] = float32(math.Inf(1)), math.Float32frombits(0x7fffffff), math.MaxFloat32, 1
 			}
 			y := multiplied(t, d, &p, a, b)
 			worst, squares, own := 0.0, 0.0, 0.0
-			for i := range p.m {
-				for j := range p.n {
+			for i := range p.M {
+				for j := range p.N {
 					sum, size := 0.0, 0.0
-					for k := range p.k {
-						v := float64(a[i*p.k+k]) * float64(b[k*p.n+j])
+					for k := range p.K {
+						v := float64(a[i*p.K+k]) * float64(b[k*p.N+j])
 						sum, size = sum+v, size+math.Abs(v)
 					}
-					got := float64(y[i*p.n+j])
+					got := float64(y[i*p.N+j])
 					if math.IsNaN(sum) || math.IsInf(sum, 0) || math.Abs(sum) > math.MaxFloat32 {
 						require.True(t, math.IsNaN(sum) == math.IsNaN(got) && (math.IsNaN(sum) || math.IsInf(got, 0)),
 							"%s %v: %d, %d is %v, not %v", c.kernel, size, i, j, got, sum)
@@ -70,9 +70,9 @@ func TestFloatTilings(t *testing.T) {
 					worst, squares, own = max(worst, off), squares+(got-sum)*(got-sum), own+sum*sum
 				}
 			}
-			if p.k >= 768 && p.m == 64 {
+			if p.K >= 768 && p.M == 64 {
 				fmt.Printf("%-18s k=%-4d largest error %.2g of the sum of absolute values, root mean square %.2g of the results'\n",
-					c.kernel, p.k, worst, math.Sqrt(squares/own))
+					c.kernel, p.K, worst, math.Sqrt(squares/own))
 			}
 		}
 	}
@@ -83,12 +83,12 @@ func multiplied(t *testing.T, d *Device, p *product, a, b []float32) []float32 {
 	t.Helper()
 	l := tuner{d: d}
 	defer l.close()
-	x, w, y, parts := l.zeros(4*len(a)), l.zeros(4*len(b)), l.zeros(4*p.m*p.n), l.zeros(4*p.m*p.n*p.splits)
+	x, w, y, parts := l.zeros(4*len(a)), l.zeros(4*len(b)), l.zeros(4*p.M*p.N), l.zeros(4*p.M*p.N*p.splits)
 	require.NoError(t, l.err)
 	require.NoError(t, d.ctx.Write(driver.Pointer(x), tensor.FromSlice(a, len(a)).Bytes()))
 	require.NoError(t, d.ctx.Write(driver.Pointer(w), tensor.FromSlice(b, len(b)).Bytes()))
-	q := productParams{a: x, b: w, y: y, parts: parts, arow: int64(p.k), acol: 1, brow: int64(p.n), bcol: 1, m: int32(p.m), n: int32(p.n),
-		k: int32(p.k), alpha: 1}
+	q := productParams{a: x, b: w, y: y, parts: parts, arow: int64(p.K), acol: 1, brow: int64(p.N), bcol: 1, m: int32(p.M), n: int32(p.N),
+		k: int32(p.K), alpha: 1}
 	launches := d.floatLaunches(p, q, true)
 	require.NoError(t, d.modules.ready(launches))
 	s, err := d.ctx.NewStream()
@@ -98,14 +98,13 @@ func multiplied(t *testing.T, d *Device, p *product, a, b []float32) []float32 {
 		require.NoError(t, x.record(d.ctx, s, nil, false))
 	}
 	require.NoError(t, s.Wait())
-	out := tensor.New(tensor.F32, p.m, p.n)
+	out := tensor.New(tensor.F32, p.M, p.N)
 	require.NoError(t, d.ctx.Read(out.Bytes(), driver.Pointer(y)))
 	return tensor.Of[float32](out)
 }
 
 // TestSpeedOfKernels prints what kernels take by themselves: products of BERT-base, attention, convolutions of a ResNet-50 at batch 32 and
-// others by
-// channels, products by weights of 4 bits. It asserts nothing, and runs where RLXC_SPEED is "kernels".
+// others by channels, products by weights of 4 bits. It asserts nothing, and runs where RLXC_SPEED is "kernels".
 func TestSpeedOfKernels(t *testing.T) {
 	if os.Getenv("RLXC_SPEED") != "kernels" {
 		t.Skip("RLXC_SPEED is not kernels")

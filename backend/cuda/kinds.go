@@ -13,14 +13,5 @@ var floats = map[tensor.DType]string{tensor.F32: "f32", tensor.F16: "f16", tenso
 
 func isFloat(d tensor.DType) bool { return floats[d] != "" }
 
-// moves reports whether elements of a type can be moved without being looked at.
-func moves(d tensor.DType) bool {
-	switch d.Size() {
-	case 1, 2, 4, 8:
-		return d.Bits() == 8*d.Size()
-	}
-	return false
-}
-
 // isCounted reports whether reductions take the type.
 func isCounted(d tensor.DType) bool { return isFloat(d) || d == tensor.I64 || d == tensor.I32 }

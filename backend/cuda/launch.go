@@ -41,6 +41,11 @@ func newLaunch[T any](kernel string, params T, blocks [3]int, threads, shared in
 	return l
 }
 
+// perElement is a launch with a thread for each of n elements.
+func perElement[T any](kernel string, params T, n int) *launch {
+	return newLaunch(kernel, params, spread(ceil(n, groupSize)), groupSize, 0)
+}
+
 // addresses lists where a type has fields of type address.
 func addresses(t reflect.Type, at int, list []int) []int {
 	switch {

@@ -1,10 +1,9 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -12,8 +11,7 @@ import (
 
 // A product is the plan of a matmul node: batch products of m × k by k × n.
 type product struct {
-	lead    tensor.Shape // of the batch
-	m, n, k int
+	gpu.Product
 	dtype   tensor.DType
 	arrange string // how the right operand, a constant, is arranged: a key of arrangements, empty for as it is
 	unit    string // what the matrix units take, empty for none
@@ -77,27 +75,22 @@ func threeTiling(name string, rows, cols, threads, groups int) tiling {
 }
 
 // threeShared is the shared memory of a group of warps of _gen/three.cuh: three stages of 32 of the inner axis, rows of a and, with what
-// keeps
-// their banks apart, of b.
+// keeps their banks apart, of b.
 func threeShared(rows, cols int) int { return 3 * 4 * 32 * (rows + cols + 8) }
 
 // anyTiling is of products whose operands lie in any way.
 var anyTiling = tiling{rows: 64, cols: 64, threads: 256, splits: 1}
 
-// splitDepth is the least part of the inner axis that is worth a block, and depth what parts are multiples of.
-const (
-	splitDepth = 192
-	depth      = 64
-)
+// depth is what the parts of splits are multiples of.
+const depth = 64
 
-// plan sees a node as a product.
-func (d *Device) plan(n *ir.Node) product {
-	p := product{dtype: n.Outputs[0].Type.DType, act: n.Op.(ir.MatMul).Act}
-	p.lead, p.m, p.n, p.k = backend.Products(n)
+// product sees a node as one.
+func (d *Device) product(n *ir.Node) product {
+	p := product{Product: gpu.ProductOf(n), dtype: n.Outputs[0].Type.DType, act: n.Op.(ir.MatMul).Act}
 	w := n.Inputs[ir.MatMulB]
-	if w.Const != nil && w.Const.Rank() == 2 && p.lead == nil {
+	if w.Const != nil && w.Const.Rank() == 2 && p.Lead == nil {
 		switch trans := n.Op.(ir.MatMul).TransB; {
-		case d.precision == tensor.TF32 && p.dtype == tensor.F32 && p.k%8 == 0 && p.n%8 == 0 && d.ctx.Capability() >= 80:
+		case d.precision == tensor.TF32 && p.dtype == tensor.F32 && p.K%8 == 0 && p.N%8 == 0 && d.ctx.Capability() >= 80:
 			p.unit, p.arrange = unitTF32, rounded
 			if !trans {
 				p.arrange = roundedTurned
@@ -106,23 +99,30 @@ func (d *Device) plan(n *ir.Node) product {
 			p.arrange = turned
 		}
 	}
-	if target.IsHalf(p.dtype) && p.lead == nil && p.k%8 == 0 && p.n%8 == 0 && d.ctx.Capability() >= 80 {
+	if target.IsHalf(p.dtype) && p.Lead == nil && p.K%8 == 0 && p.N%8 == 0 && d.ctx.Capability() >= 80 {
 		p.unit = floats[p.dtype]
 	}
+	return p
+}
+
+// plan is the product of a node, with the tiling that is chosen for it.
+func (d *Device) plan(n *ir.Node) product {
+	p := d.product(n)
 	d.chooseTiling(&p)
 	return p
 }
 
 // blocks is the number of blocks of a tiling, without splits.
 func (p *product) blocks(c tiling) int {
-	return ceil(p.m, c.rows) * ceil(p.n, c.cols) * p.lead.Elements()
+	return p.Blocks(c.rows, c.cols)
 }
 
-// part is the length along k of each of so many splits but the last.
-func (p *product) part(splits int) int { return ceil(ceil(p.k, splits), depth) * depth }
+// split splits a product of which a tiling makes so many blocks until there are two for each multiprocessor.
+func (d *Device) split(p *product, blocks int) int {
+	return p.Split(max(1, min(ceil(2*d.ctx.Processors, max(1, blocks)), p.K/gpu.SplitDepth)), depth)
+}
 
-// split is the number of splits that have something to do, of so many.
-func (p *product) split(splits int) int { return max(1, ceil(p.k, max(1, p.part(splits)))) }
+func (p product) scratch() []int64 { return p.Scratch(p.splits) }
 
 // width is the size of an element in bytes.
 func (p *product) width() int { return p.dtype.Size() }
@@ -133,7 +133,7 @@ func (d *Device) floatTilings(p *product) []tiling {
 		return d.busyTilings(p, plain)
 	}
 	list := d.busyTilings(p, threefold)
-	if p.lead == nil {
+	if p.Lead == nil {
 		for _, c := range shared {
 			if p.blocks(c) <= d.ctx.Processors && c.shared <= d.ctx.SharedPerBlock {
 				list = append(list, c)
@@ -152,8 +152,8 @@ func (d *Device) busyTilings(p *product, all []tiling) (list []tiling) {
 		}
 		c.splits = 1
 		blocks := p.blocks(c)
-		if p.lead.Elements() == 1 && blocks < 2*busy {
-			c.splits = p.split(max(1, min(ceil(2*busy, max(1, blocks)), p.k/splitDepth)))
+		if p.Lead.Elements() == 1 && blocks < 2*busy {
+			c.splits = d.split(p, blocks)
 		}
 		if i == len(all)-1 || blocks*min(c.splits, 1+i) >= busy {
 			list = append(list, c)
@@ -171,7 +171,7 @@ func (d *Device) chooseTiling(p *product) {
 	switch {
 	case p.unit != "":
 		p.tiling = d.choose(p, d.unitTilingsOf)
-	case p.dtype == tensor.F32 && p.lead == nil && p.k%4 == 0 && p.n%4 == 0:
+	case p.dtype == tensor.F32 && p.Lead == nil && p.K%4 == 0 && p.N%4 == 0:
 		p.tiling = d.choose(p, d.floatTilings)
 	case p.dtype == tensor.F32:
 		p.tiling = d.floatTilings(p)[0]
@@ -180,32 +180,19 @@ func (d *Device) chooseTiling(p *product) {
 	}
 }
 
-// scratch is the memory that the splits need.
-func (p *product) scratch() []int64 {
-	if p.splits == 1 {
-		return nil
-	}
-	return []int64{4 * int64(p.splits) * int64(p.m) * int64(p.n)}
-}
-
-func (d *Device) matMulRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				d := n.Inputs[ir.MatMulA].Type.DType
-				_, known := epilogues[n.Op.(ir.MatMul).Act]
-				return known && isFloat(d) && n.Inputs[ir.MatMulB].Type.DType == d
-			},
-			Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
-			// Each element of the residual is read where its result is written, just before.
-			InPlace: func(_ *ir.Node, i int) bool { return i == ir.MatMulResidual },
-			Scratch: func(n *ir.Node) []int64 {
-				p := d.plan(n)
-				return p.scratch()
-			},
+func (d *Device) matMulEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			d := n.Inputs[ir.MatMulA].Type.DType
+			_, known := epilogues[n.Op.(ir.MatMul).Act]
+			return known && isFloat(d) && n.Inputs[ir.MatMulB].Type.DType == d
 		},
-		bind: bindMatMul,
+		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
+		// Each element of the residual is read where its result is written, just before.
+		InPlace:  func(_ *ir.Node, i int) bool { return i == ir.MatMulResidual },
+		Scratch:  func(n *ir.Node) []int64 { return d.plan(n).scratch() },
+		Arranges: func(_ *binder, n *ir.Node, i int) bool { return i == ir.MatMulB && d.product(n).arrange != "" },
+		Bind:     bindMatMul,
 	}
 }
 
@@ -223,77 +210,52 @@ type productParams struct {
 	alead, blead                   [mostLead]int64
 }
 
-// A factor is an operand of a product as matrices: the strides of rows, columns and the batch.
+// A factor is an operand of a product.
 type factor struct {
 	*operand
-	row, col int
-	lead     []int
-}
-
-var errUneven = errors.New("the rows do not lie evenly")
-
-// matrices sees an operand as a batch of matrices.
-func (p *product) matrices(o *operand, transposed bool) (factor, error) {
-	f, even := factor{operand: o}, true
-	if f.row, f.col, f.lead, even = backend.Matrices(o, p.lead, transposed); !even {
-		return f, errUneven
-	}
-	return f, nil
+	gpu.Factor
 }
 
 // vector reports whether rows can be read n elements at a time.
-func (f *factor) vector(n int) bool {
-	ok := f.col == 1 && f.row%n == 0 && f.aligned(n*f.width)
-	for _, st := range f.lead {
-		ok = ok && st%n == 0
-	}
-	return ok
-}
+func (f *factor) vector(n int) bool { return f.Vector(n) && f.aligned(n*f.Width) }
 
-func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
+func bindMatMul(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 	op, p := n.Op.(ir.MatMul), b.d.plan(n)
-	if p.k == 0 || len(p.lead) > mostLead {
+	if p.K == 0 || len(p.Lead) > mostLead {
 		return nil, errOnHost
-	}
-	in, out, err := b.operandsBut(n, func(i int) bool { return i == ir.MatMulB && p.arrange != "" })
-	if err != nil {
-		return nil, err
 	}
 	w := in[ir.MatMulB]
 	if p.arrange != "" {
+		var err error
 		if w.at, err = b.arranged(w.constant, p.arrange); err != nil {
 			return nil, err
 		}
-		w.shape, op.TransB = tensor.Shape{p.k, p.n}, false
+		w.Shape, op.TransB = tensor.Shape{p.K, p.N}, false
 		if p.unit == unitTF32 {
-			w.shape, op.TransB = tensor.Shape{p.n, p.k}, true
+			w.Shape, op.TransB = tensor.Shape{p.N, p.K}, true
 		}
-		w.strides = w.shape.Strides()
+		w.Strides = w.Shape.Strides()
 	}
-	x, err := p.matrices(in[ir.MatMulA], false)
-	if err == errUneven { // then every leading index has a product of its own
-		r := len(out[0].shape)
-		p.lead, p.m, p.tiling, p.unit = out[0].shape[:r-2], out[0].shape[r-2], anyTiling, ""
-		if len(p.lead) > mostLead {
-			return nil, errOnHost
-		}
-		x, _ = p.matrices(in[ir.MatMulA], false)
+	x, y := factor{operand: in[ir.MatMulA]}, factor{operand: w}
+	var changed bool
+	var err error
+	if x.Factor, y.Factor, changed, err = p.Factors(&x.Operand, &w.Operand, &out[0].Operand, op.TransB); changed {
+		p.tiling, p.unit = anyTiling, ""
 	}
-	flat := *w
-	if p.lead == nil {
-		flat.shape, flat.strides = w.shape[len(w.shape)-2:], w.strides[len(w.shape)-2:]
+	if err == nil && len(p.Lead) > mostLead {
+		err = errOnHost
 	}
-	y, err := p.matrices(&flat, op.TransB)
 	if err != nil {
 		return nil, err
 	}
-	q := productParams{a: x.at, b: y.at, bias: option(in, ir.MatMulBias).pointer(), residual: option(in, ir.MatMulResidual).pointer(),
-		y:    out[0].at,
-		arow: int64(x.row), acol: int64(x.col), brow: int64(y.row), bcol: int64(y.col), m: int32(p.m), n: int32(p.n), k: int32(p.k),
+	q := productParams{a: x.at, b: y.at, bias: ir.Operand(in, ir.MatMulBias).pointer(),
+		residual: ir.Operand(in, ir.MatMulResidual).pointer(),
+		y:        out[0].at,
+		arow:     int64(x.Row), acol: int64(x.Col), brow: int64(y.Row), bcol: int64(y.Col), m: int32(p.M), n: int32(p.N), k: int32(p.K),
 		act:   epilogues[op.Act],
-		alpha: op.Scale(), lead: int32(len(p.lead))}
-	for i, size := range p.lead {
-		q.leadSize[i], q.alead[i], q.blead[i] = int32(size), int64(x.lead[i]), int64(y.lead[i])
+		alpha: op.Scale(), lead: int32(len(p.Lead))}
+	for i, size := range p.Lead {
+		q.leadSize[i], q.alead[i], q.blead[i] = int32(size), int64(x.Lead[i]), int64(y.Lead[i])
 	}
 	return b.product(&p, &x, &y, q)
 }
@@ -301,13 +263,13 @@ func bindMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 // product is the launches of a product.
 func (b *binder) product(p *product, x, y *factor, q productParams) ([]*launch, error) {
 	c, chunk := p.tiling, 16/p.width()
-	if p.unit == unitTF32 && x.vector(chunk) || p.unit != "" && x.vector(chunk) && y.vector(chunk) && y.row == p.n {
+	if p.unit == unitTF32 && x.vector(chunk) || p.unit != "" && x.vector(chunk) && y.vector(chunk) && y.Row == p.N {
 		return []*launch{b.d.unitLaunch(p, q, y.constant != nil)}, nil
 	}
 	if p.unit != "" {
 		c = anyTiling
 	}
-	if p.dtype != tensor.F32 || c.kernel == "" || !x.vector(4) || !y.vector(4) || p.k%4 != 0 || p.n%4 != 0 {
+	if p.dtype != tensor.F32 || c.kernel == "" || !x.vector(4) || !y.vector(4) || p.K%4 != 0 || p.N%4 != 0 {
 		c.kernel, c.rows, c.cols, c.threads, c.shared = "product_"+floats[p.dtype]+"_any", anyTiling.rows, anyTiling.cols,
 			anyTiling.threads, 0
 		c.three = false
@@ -334,8 +296,8 @@ type threeParams struct {
 // writes b.
 func (d *Device) floatLaunches(p *product, q productParams, fixed bool) []*launch {
 	c := p.tiling
-	q.splits, q.part = int32(c.splits), int32(p.part(c.splits))
-	grid := [3]int{ceil(p.n, c.cols), ceil(p.m, c.rows), p.lead.Elements() * c.splits}
+	q.splits, q.part = int32(c.splits), int32(p.Part(c.splits, depth))
+	grid := [3]int{ceil(p.N, c.cols), ceil(p.M, c.rows), p.Lead.Elements() * c.splits}
 	l := newLaunch(c.kernel, q, grid, c.threads, c.shared)
 	if c.three {
 		l = newLaunch(c.kernel, threeParams{productParams: q, fixed: boolean(fixed)}, grid, c.threads, c.shared)
@@ -348,5 +310,5 @@ func (d *Device) floatLaunches(p *product, q productParams, fixed bool) []*launc
 
 // sumParts is the launch that adds the splits up.
 func (d *Device) sumParts(p *product, q productParams) *launch {
-	return newLaunch("sum_parts_"+floats[p.dtype], q, spread(ceil(p.m*p.n, groupSize)), groupSize, 0)
+	return perElement("sum_parts_"+floats[p.dtype], q, p.M*p.N)
 }

@@ -1,8 +1,7 @@
 package cuda
 
 import (
-	"slices"
-
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
@@ -16,11 +15,11 @@ type moveParams struct {
 
 // move copies elements of any type between any strides; runs of 16 bytes, where there are such on both sides, at a time.
 func move(y, x *operand) (*launch, error) {
-	nest, err := newNest(y.shape, y, x)
+	nest, err := newNest(y.Shape, y, x)
 	if err != nil {
 		return nil, err
 	}
-	width, count := y.width, y.elements()
+	width, count := y.Width, y.Elements()
 	to, from, last := &nest.walks[0], &nest.walks[1], int(nest.rank)-1
 	if last >= 0 && to.stride[last] == 1 && from.stride[last] == 1 && y.aligned(16) && x.aligned(16) {
 		per, whole := 16/width, true
@@ -38,44 +37,30 @@ func move(y, x *operand) (*launch, error) {
 	}
 	to.kind, from.kind = int32(width), int32(width)
 	p := moveParams{int32(count), nest.rank, nest.size, *to, *from}
-	return newLaunch("move", p, spread(ceil(count, groupSize)), groupSize, 0), nil
+	return perElement("move", p, count), nil
 }
 
-var copyRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-		Strided:  target.AllStrides,
-	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+var copyEntry = entry{
+	Supports: gpu.Moves,
+	Strided:  target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, err := move(out[0], in[0])
 		return []*launch{x}, err
 	},
 }
 
-var concatRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
-		Strided:  target.AllStrides,
-	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+var concatEntry = entry{
+	Supports: gpu.Moves,
+	Strided:  target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		axis, at := n.Op.(ir.Concat).Axis, 0
 		var launches []*launch
 		for i, x := range in {
 			piece := *out[0] // the part of the result that the operand fills
-			piece.shape = x.shape
-			piece.at += address(at * piece.strides[axis] * piece.width)
-			at += x.shape[axis]
-			if piece.elements() == 0 {
+			piece.Shape = x.Shape
+			piece.at += address(at * piece.Strides[axis] * piece.Width)
+			at += x.Shape[axis]
+			if piece.Elements() == 0 {
 				continue
 			}
 			l, err := move(&piece, x)
@@ -91,21 +76,13 @@ var concatRow = row{
 	},
 }
 
-// tileRow repeats: with an axis of repeats before each of its axes, the operand broadcasts to the result.
-var tileRow = row{
-	Row: copyRow.Row,
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+// tileEntry repeats: with an axis of repeats before each of its axes, the operand broadcasts to the result.
+var tileEntry = entry{
+	Supports: copyEntry.Supports,
+	Strided:  target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, y := *in[0], *out[0]
-		x.shape, x.strides, y.shape = nil, nil, nil
-		for i, d := range in[0].shape {
-			x.shape, x.strides = append(x.shape, 1, d), append(x.strides, 0, in[0].strides[i])
-			y.shape = append(y.shape, out[0].shape[i]/d, d)
-		}
-		y.strides = slices.Clone(y.shape.Strides())
+		gpu.Repeat(&y.Operand, &x.Operand)
 		l, err := move(&y, &x)
 		return []*launch{l}, err
 	},
@@ -126,41 +103,30 @@ type (
 	}
 )
 
-var padRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) && len(n.Inputs[0].Type.Shape) <= maxRank },
-		Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
-	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+var padEntry = entry{
+	Supports: func(n *ir.Node) bool { return gpu.Moves(n) && len(n.Inputs[0].Type.Shape) <= maxRank },
+	Strided:  gpu.First,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		op, x, y := n.Op.(ir.Pad), in[0], out[0]
-		if y.elements() > 1<<31-1 {
+		if y.Elements() > 1<<31-1 {
 			return nil, errOnHost
 		}
-		p := padParams{y: y.at, x: x.at, value: option(in, 1).pointer(), count: int32(y.elements()),
-			rank: int32(len(y.shape)), mode: int32(op.Mode), width: int32(y.width)}
-		for k := range y.shape {
-			p.size[k], p.from[k], p.stride[k] = int32(y.shape[k]), int32(x.shape[k]), int64(x.strides[k])
+		p := padParams{y: y.at, x: x.at, value: ir.Operand(in, 1).pointer(), count: int32(y.Elements()),
+			rank: int32(len(y.Shape)), mode: int32(op.Mode), width: int32(y.Width)}
+		for k := range y.Shape {
+			p.size[k], p.from[k], p.stride[k] = int32(y.Shape[k]), int32(x.Shape[k]), int64(x.Strides[k])
 			p.before[k], p.after[k] = int32(op.Before[k].Int()), int32(op.After[k].Int())
 		}
-		return []*launch{newLaunch("pad", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("pad", p, y.Elements())}, nil
 	},
 }
 
-var triluRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) }},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+var triluEntry = entry{
+	Supports: gpu.Moves,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		y, op := out[0], n.Op.(ir.Trilu)
-		p := triluParams{y.at, in[0].at, int64(y.elements()), int64(y.shape[len(y.shape)-2]), int64(y.shape[len(y.shape)-1]),
-			int64(op.K), boolean(op.Upper), int32(y.width)}
-		return []*launch{newLaunch("trilu", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
+		p := triluParams{y.at, in[0].at, int64(y.Elements()), int64(y.Shape[len(y.Shape)-2]), int64(y.Shape[len(y.Shape)-1]),
+			int64(op.K), boolean(op.Upper), int32(y.Width)}
+		return []*launch{perElement("trilu", p, y.Elements())}, nil
 	},
 }

@@ -34,7 +34,7 @@ func newNest(shape tensor.Shape, operands ...*operand) (n nest, err error) {
 		n.size[i] = int32(s)
 	}
 	for j, o := range operands {
-		w := walk{at: o.at, kind: kinds[o.dtype]}
+		w := walk{at: o.at, kind: kinds[o.DType]}
 		for i, s := range merged.Strides[j] {
 			w.stride[i] = int64(s)
 		}

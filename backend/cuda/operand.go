@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/driver"
 	"github.com/rlxc/rlxc/internal/gpu"
@@ -41,24 +39,12 @@ func (a address) resolve(s segments) driver.Pointer {
 	return s.pointer(gpu.Place{Segment: int(a&^inSegment>>segmentShift) - 1, Offset: int64(a & offsetMask)})
 }
 
-// An operand is where a value of a bound graph lies.
+// An operand is a value and where it is.
 type operand struct {
-	dtype    tensor.DType
-	shape    tensor.Shape
-	strides  []int // in elements
-	width    int   // bytes an element
+	gpu.Operand
 	at       address
 	constant *tensor.Tensor // of constants, on the host
 }
-
-// Axes implements backend.Operand.
-func (o *operand) Axes() (shape tensor.Shape, strides []int) { return o.shape, o.strides }
-
-// elements is the number of elements.
-func (o *operand) elements() int { return o.shape.Elements() }
-
-// contiguous reports whether the elements lie row-major without gaps.
-func (o *operand) contiguous() bool { return ir.Layout{Strides: o.strides}.Contiguous(o.shape) }
 
 // aligned reports whether the operand starts at a multiple of n bytes.
 func (o *operand) aligned(n int) bool { return int(o.at&offsetMask)%n == 0 }
@@ -98,12 +84,10 @@ func (b *binder) Reads(*ir.Node, *ir.Value) bool { return true }
 // Bind implements gpu.Binder.
 func (b *binder) Bind(n *ir.Node, scratch []int) (int, error) {
 	b.node, b.scratch = n, scratch
-	launches, err := b.d.rows[n.Op.Kind()].bind(b, n)
-	if err != nil {
-		return 0, err
-	}
+	e := b.d.table[n.Op.Kind()]
+	launches, err := e.Launches(b, n)
 	b.launches = append(b.launches, launches...)
-	return len(launches), nil
+	return len(launches), err
 }
 
 // report makes a place for an index of the current node that is outside of an axis.
@@ -112,52 +96,22 @@ func (b *binder) report(axis, size int) address {
 	return addressOf(gpu.Place{Segment: gpu.Status}, off)
 }
 
-// place finds where a value is, but for constants, which may not be on the device yet.
-func (b *binder) place(v *ir.Value) operand {
+// Resolve implements gpu.Resolver.
+func (b *binder) Resolve(v *ir.Value, arranged bool) (*operand, error) {
 	l := b.p.Layout(v)
-	o := operand{dtype: v.Type.DType, width: v.Type.DType.Size(), shape: v.Type.Sizes(), strides: l.Strides}
-	if l.Root.IsConst() {
-		o.constant = l.Root.Const
-	} else if at, ok := b.p.At(l.Root); ok {
-		o.at = addressOf(at, l.Offset*o.width)
-	}
-	return o
-}
-
-// operand is place with constants.
-func (b *binder) operand(v *ir.Value) (operand, error) {
-	o := b.place(v)
-	if o.constant != nil {
-		at, err := b.constant(o.constant)
-		if err != nil {
-			return o, err
+	o := &operand{Operand: gpu.Operand{DType: v.Type.DType, Shape: v.Type.Sizes(), Strides: l.Strides, Width: v.Type.DType.Size()}}
+	if !l.Root.IsConst() {
+		if at, ok := b.p.At(l.Root); ok {
+			o.at = addressOf(at, l.Offset*o.Width)
 		}
-		o.at = at + address(b.p.Layout(v).Offset*o.width)
+		return o, nil
 	}
-	return o, nil
-}
-
-// operands resolves a node's operands, nil where they are absent, and its results.
-func (b *binder) operands(n *ir.Node) (in, out []*operand, err error) { return b.operandsBut(n, nil) }
-
-// operandsBut is operands that leaves constants at the positions that later has to be arranged.
-func (b *binder) operandsBut(n *ir.Node, later func(i int) bool) (in, out []*operand, err error) {
-	place := func(v *ir.Value) (*operand, error) {
-		o := b.place(v)
-		return &o, nil
+	if o.constant = l.Root.Const; arranged {
+		return o, nil
 	}
-	return gpu.Operands(n, later, place, func(v *ir.Value) (*operand, error) {
-		o, err := b.operand(v)
-		return &o, err
-	})
-}
-
-// option returns operand i, or nil where it is absent.
-func option(in []*operand, i int) *operand {
-	if i < len(in) {
-		return in[i]
-	}
-	return nil
+	at, err := b.constant(o.constant)
+	o.at = at + address(l.Offset*o.Width)
+	return o, err
 }
 
 // scratchAt is where scratch buffer i of the current step lies.
@@ -165,5 +119,3 @@ func (b *binder) scratchAt(i int) address {
 	at, _ := b.p.Buffer(b.scratch[i])
 	return addressOf(at, 0)
 }
-
-func (o *operand) String() string { return fmt.Sprintf("%s%v", o.dtype, o.shape) }

@@ -1,48 +1,17 @@
 package cuda
 
 import (
-	"github.com/rlxc/rlxc/internal/backend"
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// is8Bit reports whether kernels of quantised values take a type.
-func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
-
-// byScale is the launch of a conversion between floats and quantised values: operands x, scale and, where given, zero. These are for
-// blocks along the axis where block is not 0.
-func byScale(b *binder, n *ir.Node, axis, block int, code []instruction) ([]*launch, error) {
-	in, out, err := b.operands(n)
-	if err != nil {
+// byScale is the launch of a conversion between floats and quantised values.
+func byScale(in, out []*operand, axis, block int, code []instruction) ([]*launch, error) {
+	if err := gpu.ByScale(axis, block, in, out[0]); err != nil {
 		return nil, err
 	}
-	x, y, rank := *in[0], *out[0], len(in[0].shape)
-	if len(in[1].shape) == 0 { // one for all
-		block = 0
-	}
-	if block > 0 {
-		if x.shape[axis]%block != 0 {
-			return nil, errOnHost
-		}
-		for _, o := range []*operand{&x, &y} {
-			o.shape, o.strides = backend.Split(o.shape, o.strides, axis, block)
-		}
-	}
-	xs := []*operand{&x}
-	for _, o := range in[1:] {
-		if o != nil {
-			s := *o
-			if block > 0 {
-				s.shape, s.strides = backend.Split(s.shape, s.strides, axis, 1)
-			} else {
-				s.shape, s.strides = backend.Along(s.shape, s.strides, axis, rank)
-			}
-			o = &s
-		}
-		xs = append(xs, o)
-	}
-	l, err := each(&y, xs, code)
+	l, err := each(out[0], in, code)
 	return []*launch{l}, err
 }
 
@@ -56,35 +25,29 @@ func conversion(n *ir.Node, name string, low, high float32) []instruction {
 	return e.code
 }
 
-var quantizeRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return is8Bit(n.Op.(ir.Quantize).To) && isFloat(n.Inputs[0].Type.DType) && isFloat(n.Inputs[1].Type.DType) &&
-				backend.Divides(n.Inputs[1])
-		},
-		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+var quantizeEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return gpu.Is8Bit(n.Op.(ir.Quantize).To) && isFloat(n.Inputs[0].Type.DType) && isFloat(n.Inputs[1].Type.DType) &&
+			gpu.Divides(n.Inputs[1])
 	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+	Strided: gpu.First,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		o, low, high := n.Op.(ir.Quantize), float32(0), float32(255)
 		if o.To == tensor.I8 {
 			low, high = -128, 127
 		}
-		return byScale(b, n, o.Axis, o.Block, conversion(n, "quantize", low, high))
+		return byScale(in, out, o.Axis, o.Block, conversion(n, "quantize", low, high))
 	},
 }
 
-var dequantizeRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return isFloat(n.Op.(ir.Dequantize).To) && isWhole(n.Inputs[0].Type.DType) && isFloat(n.Inputs[1].Type.DType)
-		},
-		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+var dequantizeEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return isFloat(n.Op.(ir.Dequantize).To) && isWhole(n.Inputs[0].Type.DType) && isFloat(n.Inputs[1].Type.DType)
 	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
+	Strided: gpu.First,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		o := n.Op.(ir.Dequantize)
-		return byScale(b, n, o.Axis, o.Block, conversion(n, "dequantize", 0, 0))
+		return byScale(in, out, o.Axis, o.Block, conversion(n, "dequantize", 0, 0))
 	},
 }
 
@@ -107,17 +70,10 @@ func quantizes(p dynamicParams) []*launch {
 		newLaunch("dynamic_quantize", p, spread(ceil(int(p.n), 4*groupSize)), groupSize, 0)}
 }
 
-var dynamicQuantizeRow = row{
-	Row: target.Row{
-		Runs:    target.OnKernel,
-		Scratch: func(n *ir.Node) []int64 { return []int64{rangeBytes(n.Inputs[0].Type.Sizes().Elements())} },
-	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+var dynamicQuantizeEntry = entry{
+	Scratch: func(n *ir.Node) []int64 { return []int64{rangeBytes(n.Inputs[0].Type.Sizes().Elements())} },
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		return quantizes(dynamicParams{x: in[0].at, parts: b.scratchAt(0), y: out[0].at, scale: out[1].at, zero: out[2].at,
-			n: int64(in[0].elements())}), nil
+			n: int64(in[0].Elements())}), nil
 	},
 }

@@ -4,8 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/backend"
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -31,34 +30,42 @@ var wholeTilings = []tiling{
 // anyWhole is of products whose operands have any sizes.
 var anyWhole = tiling{kernel: "qproduct", rows: 64, cols: 64, threads: 256}
 
-// qMatMulRow multiplies quantised values: constant matrices on matrix units, in int32.
-var qMatMulRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			scale := ir.Operand(n.Inputs, ir.QMatMulBScale)
-			if scale != nil && scale.Type.DType != tensor.F32 {
-				return false
-			}
-			return !n.HasOperand(ir.QMatMulYScale) || backend.Divides(n.Inputs[ir.QMatMulYScale])
-		},
-		// Each element of the residual is read where its result is written, just before.
-		InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
-		Scratch: func(n *ir.Node) []int64 {
-			x := n.Inputs[ir.QMatMulA].Type
-			if x.DType != tensor.F32 {
-				return nil
-			}
-			if rows := ir.Operand(n.Inputs, ir.QMatMulRows); rows != nil {
-				return textScratch(x.Sizes(), rows.Type.Sizes()[0])
-			}
-			return []int64{int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements())} // values, scale and zero point, ranges
-		},
+// qMatMulEntry multiplies quantised values: constant matrices on matrix units, in int32.
+var qMatMulEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		scale := ir.Operand(n.Inputs, ir.QMatMulBScale)
+		if scale != nil && scale.Type.DType != tensor.F32 {
+			return false
+		}
+		return !n.HasOperand(ir.QMatMulYScale) || gpu.Divides(n.Inputs[ir.QMatMulYScale])
 	},
-	bind: bindQMatMul,
+	// Each element of the residual is read where its result is written, just before.
+	InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
+	Scratch: func(n *ir.Node) []int64 {
+		x := n.Inputs[ir.QMatMulA].Type
+		if x.DType != tensor.F32 {
+			return nil
+		}
+		if rows := ir.Operand(n.Inputs, ir.QMatMulRows); rows != nil {
+			return textScratch(x.Sizes(), rows.Type.Sizes()[0])
+		}
+		return []int64{int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements())} // values, scale and zero point, ranges
+	},
+	Arranges: func(b *binder, n *ir.Node, i int) bool {
+		return (i == ir.QMatMulB || i == ir.QMatMulBZero) && b.units(n)
+	},
+	Bind: bindQMatMul,
 }
 
-func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
+// units reports whether matrix units compute a product: the quantised matrix is arranged for them.
+func (b *binder) units(n *ir.Node) bool {
+	x, w, zero := n.Inputs[ir.QMatMulA], n.Inputs[ir.QMatMulB], ir.Operand(n.Inputs, ir.QMatMulBZero)
+	a, err := b.Resolve(x, true)
+	return b.d.ctx.Capability() >= 80 && w.Const != nil && w.Const.Rank() == 2 && (zero == nil || zero.Const != nil) && err == nil &&
+		a.Shape[len(a.Shape)-1]%16 == 0 && (a.DType == tensor.F32 || a.aligned(16))
+}
+
+func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 	op, a, w, y := n.Op.(ir.QMatMul), n.Inputs[ir.QMatMulA], n.Inputs[ir.QMatMulB], n.Outputs[0].Type.Sizes()
 	as, bs, r := a.Type.Sizes(), w.Type.Sizes(), len(y)
 	p := qProductParams{n: int32(y[r-1]), k: int32(as[len(as)-1]), act: epilogues[op.Act]}
@@ -77,21 +84,14 @@ func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 	if op.TransB {
 		p.brow, p.bcol = 1, int64(p.k)
 	}
-	zero, place := ir.Operand(n.Inputs, ir.QMatMulBZero), b.place(a)
-	units := b.d.ctx.Capability() >= 80 && w.Const != nil && w.Const.Rank() == 2 && (zero == nil || zero.Const != nil) && p.k%16 == 0 &&
-		(a.Type.DType == tensor.F32 || place.aligned(16))
-	in, out, err := b.operandsBut(n, func(i int) bool { return units && (i == ir.QMatMulB || i == ir.QMatMulBZero) })
-	if err != nil {
-		return nil, err
-	}
 	p.a, p.b, p.y = in[ir.QMatMulA].at, in[ir.QMatMulB].at, out[0].at
 	p.aSigned, p.bSigned, p.ySigned = boolean(a.Type.DType == tensor.I8), boolean(w.Type.DType == tensor.I8),
-		boolean(out[0].dtype == tensor.I8)
+		boolean(out[0].DType == tensor.I8)
 	// column finds an operand that is absent, one number, or a number for each column.
 	column := func(i int, step *int32) address {
-		o := option(in, i)
+		o := ir.Operand(in, i)
 		if o != nil && step != nil {
-			*step = boolean(o.elements() > 1)
+			*step = boolean(o.Elements() > 1)
 		}
 		return o.pointer()
 	}
@@ -99,18 +99,18 @@ func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 		column(ir.QMatMulAScale, nil), column(ir.QMatMulBScale, &p.scaleStep)
 	p.bias, p.residual = column(ir.QMatMulBias, nil), column(ir.QMatMulResidual, nil)
 	p.yScale, p.yZero = column(ir.QMatMulYScale, &p.yStep), column(ir.QMatMulYZero, nil)
-	if bias := option(in, ir.QMatMulBias); bias != nil {
-		p.wholeBias = boolean(bias.dtype == tensor.I32)
+	if bias := ir.Operand(in, ir.QMatMulBias); bias != nil {
+		p.wholeBias = boolean(bias.DType == tensor.I32)
 	}
 	var launches []*launch
-	switch rows := option(in, ir.QMatMulRows); {
+	switch rows := ir.Operand(in, ir.QMatMulRows); {
 	case rows != nil && !rows.aligned(16):
 		return nil, errOnHost
 	case rows != nil: // quantised on the way, text by text
 		x := in[ir.QMatMulA]
 		q := quantizeTextsParams{x: p.a, y: b.scratchAt(0), ranges: b.scratchAt(1), scale: b.scratchAt(2), zero: b.scratchAt(3),
 			rows:   rows.at,
-			tokens: int32(as[:len(as)-1].Elements()), width: p.k, texts: int32(rows.shape[0]), vector: boolean(fours(int(p.k), x))}
+			tokens: int32(as[:len(as)-1].Elements()), width: p.k, texts: int32(rows.Shape[0]), vector: boolean(fours(int(p.k), x))}
 		launches = q.launches()
 		p.a, p.aScale, p.aZero, p.byRow = q.y, q.scale, q.zero, 1
 	case a.Type.DType == tensor.F32: // quantised on the way
@@ -120,9 +120,10 @@ func bindQMatMul(b *binder, n *ir.Node) ([]*launch, error) {
 		p.a = b.scratchAt(0)
 	}
 	c := anyWhole
-	if units {
+	if b.units(n) {
 		c = b.d.wholeTiling(int(p.m), int(p.n))
-		if p.b, p.plain, err = b.quantized(w.Const, zero, op.TransB); err != nil {
+		var err error
+		if p.b, p.plain, err = b.quantized(w.Const, ir.Operand(n.Inputs, ir.QMatMulBZero), op.TransB); err != nil {
 			return nil, err
 		}
 		kind := "u8"

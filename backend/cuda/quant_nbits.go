@@ -3,7 +3,7 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -38,7 +38,7 @@ var smallTilings = []tiling{
 // planNBits sees a node as a product on matrix units: without a kernel where they do not take it.
 func (d *Device) planNBits(n *ir.Node) product {
 	o, a := n.Op.(ir.MatMulNBits), n.Inputs[ir.NBitsA].Type
-	p := product{m: a.Sizes().Elements() / o.K, n: o.N, k: o.K, dtype: a.DType, tiling: tiling{splits: 1}}
+	p := product{Product: gpu.Product{M: a.Sizes().Elements() / o.K, N: o.N, K: o.K}, dtype: a.DType, tiling: tiling{splits: 1}}
 	if a.DType != tensor.F32 || o.K%4 != 0 || o.N%4 != 0 || d.ctx.Capability() < 80 {
 		return p
 	}
@@ -48,49 +48,41 @@ func (d *Device) planNBits(n *ir.Node) product {
 	}
 	p.tiling, p.splits, p.unit = list[0], 1, d.floatUnit()
 	if blocks := p.blocks(p.tiling); blocks < d.ctx.Processors {
-		p.splits = p.split(max(1, min(ceil(2*d.ctx.Processors, max(1, blocks)), p.k/splitDepth)))
+		p.splits = d.split(&p, blocks)
 	}
 	return p
 }
 
-// matMulNBitsRow multiplies by weights of a few bits, which stay so in memory: they become floats on the way into shared memory.
-func (d *Device) matMulNBitsRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				d := n.Inputs[ir.NBitsA].Type.DType
-				return isFloat(d) && (d == tensor.F32 || !n.Op.(ir.MatMulNBits).Int8) && !n.HasOperand(ir.NBitsGroups)
-			},
-			// Each element of the residual is read where its result is written, just before.
-			InPlace: func(_ *ir.Node, i int) bool { return i == ir.NBitsResidual },
-			Scratch: func(n *ir.Node) []int64 {
-				p := d.planNBits(n)
-				sizes := p.scratch()
-				if n.Op.(ir.MatMulNBits).Int8 {
-					sizes = append(sizes, 4*int64(n.Inputs[ir.NBitsA].Type.Sizes().Elements()))
-				}
-				return sizes
-			},
+// matMulNBitsEntry multiplies by weights of a few bits, which stay so in memory: they become floats on the way into shared memory.
+func (d *Device) matMulNBitsEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			d := n.Inputs[ir.NBitsA].Type.DType
+			return isFloat(d) && (d == tensor.F32 || !n.Op.(ir.MatMulNBits).Int8) && !n.HasOperand(ir.NBitsGroups)
 		},
-		bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-			o := n.Op.(ir.MatMulNBits)
-			in, out, err := b.operands(n)
-			if err != nil {
-				return nil, err
+		// Each element of the residual is read where its result is written, just before.
+		InPlace: gpu.Writes(ir.NBitsResidual),
+		Scratch: func(n *ir.Node) []int64 {
+			sizes := d.planNBits(n).scratch()
+			if n.Op.(ir.MatMulNBits).Int8 {
+				sizes = append(sizes, 4*int64(n.Inputs[ir.NBitsA].Type.Sizes().Elements()))
 			}
-			a, w, zeros := in[ir.NBitsA], in[ir.NBitsWeights], option(in, ir.NBitsZeros)
+			return sizes
+		},
+		Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
+			o := n.Op.(ir.MatMulNBits)
+			a, w, zeros := in[ir.NBitsA], in[ir.NBitsWeights], ir.Operand(in, ir.NBitsZeros)
 			if !w.aligned(4) {
 				return nil, errOnHost
 			}
-			m := a.elements() / o.K
+			m := a.Elements() / o.K
 			p := bitsParams{a: a.at, w: w.at, scales: in[ir.NBitsScales].at, zeros: zeros.pointer(),
-				bias:     option(in, ir.NBitsBias).pointer(),
-				residual: option(in, ir.NBitsResidual).pointer(), y: out[0].at, row: int64(o.Blocks() * o.Block * o.Bits / 8),
+				bias:     ir.Operand(in, ir.NBitsBias).pointer(),
+				residual: ir.Operand(in, ir.NBitsResidual).pointer(), y: out[0].at, row: int64(o.Blocks() * o.Block * o.Bits / 8),
 				zeroRow: int64(ceil(o.Blocks()*o.Bits, 8)),
 				m:       int32(m), n: int32(o.N), k: int32(o.K), block: int32(o.Block), blocks: int32(o.Blocks()), bits: int32(o.Bits),
 				act:       epilogues[o.Act],
-				zeroCodes: boolean(zeros != nil && zeros.dtype == tensor.U8)}
+				zeroCodes: boolean(zeros != nil && zeros.DType == tensor.U8)}
 			var launches []*launch
 			c := b.d.planNBits(n)
 			if o.Int8 {
@@ -107,7 +99,7 @@ func (d *Device) matMulNBitsRow() row {
 			if ceil(m, side) > 65535 {
 				return nil, errOnHost
 			}
-			return append(launches, newLaunch(fmt.Sprintf("bits_%s_%d", floats[a.dtype], side), p,
+			return append(launches, newLaunch(fmt.Sprintf("bits_%s_%d", floats[a.DType], side), p,
 				[3]int{ceil(o.N, side), ceil(m, side), 1}, 256, 0)), nil
 		},
 	}
@@ -119,11 +111,11 @@ func (b *binder) small(c *product, p bitsParams, fixed bool) []*launch {
 		block: p.block, blocks: p.blocks, packed: p.zeroCodes}
 	q.productParams = productParams{a: p.a, b: p.w, bias: p.bias, residual: p.residual, y: p.y, arow: int64(p.k), acol: 1, bcol: 1,
 		m: p.m, n: p.n, k: p.k,
-		part: int32(c.part(c.splits)), splits: int32(c.splits), act: p.act, alpha: 1}
+		part: int32(c.Part(c.splits, depth)), splits: int32(c.splits), act: p.act, alpha: 1}
 	if c.splits > 1 {
 		q.parts = b.scratchAt(0)
 	}
-	launches := []*launch{newLaunch(fmt.Sprintf(c.kernel, c.unit), q, [3]int{ceil(c.n, c.cols), ceil(c.m, c.rows), c.splits}, c.threads,
+	launches := []*launch{newLaunch(fmt.Sprintf(c.kernel, c.unit), q, [3]int{ceil(c.N, c.cols), ceil(c.M, c.rows), c.splits}, c.threads,
 		c.shared)}
 	if c.splits > 1 {
 		launches = append(launches, b.d.sumParts(c, q.productParams))

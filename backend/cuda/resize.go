@@ -23,43 +23,37 @@ type resizeParams struct {
 	_           int32
 }
 
-var resizeRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			op, x, changed := n.Op.(ops.Resize), n.Inputs[0].Type, 0
-			for axis := range x.Shape {
-				if !op.Keeps(axis, x.Shape) {
-					changed++
-				}
+var resizeEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		op, x, changed := n.Op.(ops.Resize), n.Inputs[0].Type, 0
+		for axis := range x.Shape {
+			if !op.Keeps(axis, x.Shape) {
+				changed++
 			}
-			return isFloat(x.DType) && len(x.Shape) <= maxRank && changed <= mostResized
-		},
-		Strided: target.AllStrides,
-	},
-	bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
 		}
+		return isFloat(x.DType) && len(x.Shape) <= maxRank && changed <= mostResized
+	},
+	Strided: target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		op, x, y := n.Op.(ops.Resize), in[0], out[0]
-		mixed, words := backend.MixTable(op, x.shape, y.shape)
+		mixed, words := backend.MixTable(op, x.Shape, y.Shape)
 		if words == nil {
 			return nil, errOnHost
 		}
-		p := resizeParams{y: y.at, x: x.at, total: int64(y.elements()), rank: int32(len(y.shape)), kind: kinds[x.dtype],
+		p := resizeParams{y: y.at, x: x.at, total: int64(y.Elements()), rank: int32(len(y.Shape)), kind: kinds[x.DType],
 			outside: float32(op.Extrapolation)}
+		var err error
 		if p.table, err = b.constant(words); err != nil {
 			return nil, err
 		}
-		for k := range y.shape {
-			p.size[k], p.stride[k] = int32(y.shape[k]), int64(x.strides[k])
+		for k := range y.Shape {
+			p.size[k], p.stride[k] = int32(y.Shape[k]), int64(x.Strides[k])
 		}
 		for i := range mostResized {
 			if p.axis[i], p.taps[i] = -1, 1; i < len(mixed) {
 				p.axis[i], p.taps[i], p.at[i] = int32(mixed[i].Axis), int32(mixed[i].Taps), int64(mixed[i].At)
 			}
 		}
-		return []*launch{newLaunch("resize", p, spread(ceil(y.elements(), groupSize)), groupSize, 0)}, nil
+		return []*launch{perElement("resize", p, y.Elements())}, nil
 	},
 }

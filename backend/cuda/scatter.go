@@ -1,9 +1,7 @@
 package cuda
 
 import (
-	"slices"
-
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -40,8 +38,8 @@ var combines = map[ir.Reduction]int32{ir.Sum: 1, ir.Prod: 2, ir.MaxOf: 3, ir.Min
 
 // newTuple is tuples of indices into axes of x from first on; steps are in units of so many elements.
 func (b *binder) newTuple(index *operand, shape tensor.Shape, first, unit int) tupleParams {
-	count := index.shape[len(index.shape)-1]
-	t := tupleParams{index: index.at, kind: kinds[index.dtype], count: int32(count)}
+	count := index.Shape[len(index.Shape)-1]
+	t := tupleParams{index: index.at, kind: kinds[index.DType], count: int32(count)}
 	for k := range count {
 		at := b.report(first+k, shape[first+k])
 		if k == 0 {
@@ -53,83 +51,43 @@ func (b *binder) newTuple(index *operand, shape tensor.Shape, first, unit int) t
 }
 
 // tuples reports whether n has indices that kernels take, and tuples that they have room for.
-func tuples(n *ir.Node) bool {
-	return picks(n) && len(n.Inputs[0].Type.Shape) <= maxRank
-}
+func tuples(n *ir.Node) bool { return gpu.Picks(n) && len(n.Inputs[0].Type.Shape) <= maxRank }
 
-// scatterRow is the row of an op that scatters slices of inner elements. mark fills in what the kernel of this name needs, which notes for
-// every slice of the result the last update that goes there, or the first of those that are combined.
-func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int, kernel string,
-	mark func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error) row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				return tuples(n) && (reduction(n.Op) == ir.NoReduction || counted(n))
-			},
-			InPlace: func(_ *ir.Node, i int) bool { return i == 0 },
-			Scratch: func(n *ir.Node) []int64 {
-				words := func(v *ir.Value) int64 { return int64(4 * v.Type.Sizes().Elements() / max(inner(n), 1)) }
-				last, updates := words(n.Outputs[0]), words(n.Inputs[2])
-				if reduction(n.Op) == ir.NoReduction {
-					return []int64{last}
-				}
-				return []int64{last, updates, updates}
-			},
-		},
-		bind: func(b *binder, n *ir.Node) ([]*launch, error) {
-			in, out, err := b.operands(n)
+// scatterEntry scatters slices. The second kernel notes for every slice of the result the last update that goes there, or the first of
+// those that are combined.
+var scatterEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return tuples(n) && (gpu.ScatterReduction(n.Op) == ir.NoReduction || counted(n))
+	},
+	InPlace: gpu.Writes(0),
+	Scratch: gpu.ScatterScratch,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
+		x, index, updates, y, size := in[0], in[1], in[2], out[0], gpu.ScatterInner(n)
+		p := scatterParams{y: y.at, x: x.at, updates: updates.at, last: b.scratchAt(0), total: int64(y.Elements()), inner: int64(size),
+			slices: int64(y.Elements() / size), count: int64(updates.Elements() / size), width: int32(y.Width),
+			combine: combines[gpu.ScatterReduction(n.Op)], kind: kinds[y.DType]}
+		if max(p.count, p.slices) > 1<<31-1 {
+			return nil, errOnHost
+		}
+		kernel := "scatter_nd"
+		if op, ok := n.Op.(ir.ScatterElements); ok {
+			walked := operand{Operand: y.Across(index.Shape, op.Axis)}
+			nest, err := newNest(index.Shape, &walked, index)
 			if err != nil {
 				return nil, err
 			}
-			x, index, updates, y, size := in[0], in[1], in[2], out[0], inner(n)
-			p := scatterParams{y: y.at, x: x.at, updates: updates.at, last: b.scratchAt(0), total: int64(y.elements()), inner: int64(size),
-				slices: int64(y.elements() / size), count: int64(updates.elements() / size), width: int32(y.width),
-				combine: combines[reduction(n.Op)], kind: kinds[y.dtype]}
-			if max(p.count, p.slices) > 1<<31-1 {
-				return nil, errOnHost
-			}
-			if err := mark(b, n, &p, index, y); err != nil {
-				return nil, err
-			}
-			per := func(name string, n int64) *launch {
-				return newLaunch(name, p, spread(ceil(int(n), groupSize)), groupSize, 0)
-			}
-			if p.combine == 0 {
-				return []*launch{per("scatter_clear", p.slices), per(kernel, p.count), per("scattered", p.total)}, nil
-			}
-			p.slice, p.next = b.scratchAt(1), b.scratchAt(2)
-			return []*launch{per("scatter_clear", p.slices), per(kernel, p.count), per("scatter_next", p.count),
-				per("combined", p.total)}, nil
-		},
-	}
-}
-
-var scatterElementsRow = scatterRow(
-	func(op ir.Op) ir.Reduction { return op.(ir.ScatterElements).Reduce },
-	func(*ir.Node) int { return 1 },
-	"scatter_elements",
-	func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error {
-		axis, strides := n.Op.(ir.ScatterElements).Axis, y.shape.Strides()
-		walked := operand{shape: index.shape, strides: slices.Clone(strides)}
-		walked.strides[axis] = 0
-		nest, err := newNest(index.shape, &walked, index)
-		if err != nil {
-			return err
+			kernel, p.to, p.index, p.rank, p.dims = "scatter_elements", nest.walks[0], nest.walks[1], nest.rank, nest.size
+			p.size, p.step, p.tuple.status = int64(y.Shape[op.Axis]), int64(y.Strides[op.Axis]), b.report(op.Axis, y.Shape[op.Axis])
+		} else {
+			p.tuple = b.newTuple(index, y.Shape, 0, size)
 		}
-		p.to, p.index, p.rank, p.dims = nest.walks[0], nest.walks[1], nest.rank, nest.size
-		p.size, p.step, p.tuple.status = int64(y.shape[axis]), int64(strides[axis]), b.report(axis, y.shape[axis])
-		return nil
-	})
-
-var scatterNDRow = scatterRow(
-	func(op ir.Op) ir.Reduction { return op.(ir.ScatterND).Reduce },
-	func(n *ir.Node) int {
-		index := n.Inputs[1].Type.Sizes()
-		return n.Inputs[0].Type.Sizes()[index[len(index)-1]:].Elements()
+		if p.combine != 0 {
+			p.slice, p.next = b.scratchAt(1), b.scratchAt(2)
+		}
+		launches := []*launch{perElement("scatter_clear", p, int(p.slices)), perElement(kernel, p, int(p.count))}
+		if p.combine == 0 {
+			return append(launches, perElement("scattered", p, y.Elements())), nil
+		}
+		return append(launches, perElement("scatter_next", p, int(p.count)), perElement("combined", p, y.Elements())), nil
 	},
-	"scatter_nd",
-	func(b *binder, n *ir.Node, p *scatterParams, index, y *operand) error {
-		p.tuple = b.newTuple(index, y.shape, 0, int(p.inner))
-		return nil
-	})
+}

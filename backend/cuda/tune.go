@@ -81,12 +81,12 @@ func (c *tuningCache) keep(class, kernel string) {
 // first.
 func (d *Device) choose(p *product, tilingsOf func(*product) []tiling) tiling {
 	tilings := tilingsOf(p)
-	if 2*p.m*p.n*p.k < worthTuning {
+	if 2*p.M*p.N*p.K < worthTuning {
 		return tilings[0]
 	}
 	q := *p
-	q.m = 1 << bits.Len(uint(p.m-1)) // rows are rounded up to powers of two
-	class := fmt.Sprintf("%s %dx%dx%d %v", cmp.Or(p.unit, "f32"), q.m, q.n, q.k, p.act)
+	q.M = 1 << bits.Len(uint(p.M-1)) // rows are rounded up to powers of two
+	class := fmt.Sprintf("%s %dx%dx%d %v", cmp.Or(p.unit, "f32"), q.M, q.N, q.K, p.act)
 	c := tuningCacheOf(d.identity, d.modules.folder)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,27 +120,27 @@ func (d *Device) fastest(p *product, tilings []tiling) (tiling, error) {
 		return tiling{}, err
 	}
 	defer leave()
-	for p.m > 1 && p.m*max(p.n, p.k) > sampleValues {
-		p.m /= 2
+	for p.M > 1 && p.M*max(p.N, p.K) > sampleValues {
+		p.M /= 2
 	}
 	width := p.width()
-	copies := max(1, min(mostCopies, weightBytes/(width*p.n*p.k), trialFlops/(2*p.m*p.n*p.k)))
+	copies := max(1, min(mostCopies, weightBytes/(width*p.N*p.K), trialFlops/(2*p.M*p.N*p.K)))
 	l := tuner{d: d}
 	defer l.close()
 	most := 1
 	for _, c := range tilings {
 		most = max(most, c.splits)
 	}
-	a, b, y := l.zeros(width*p.m*p.k), l.zeros(width*p.n*p.k*copies), l.zeros(width*p.m*p.n)
-	bias, parts := l.zeros(width*p.n), l.zeros(4*most*p.m*p.n)
+	a, b, y := l.zeros(width*p.M*p.K), l.zeros(width*p.N*p.K*copies), l.zeros(width*p.M*p.N)
+	bias, parts := l.zeros(width*p.N), l.zeros(4*most*p.M*p.N)
 	runs := make([][]*launch, len(tilings))
 	for i, c := range tilings {
 		q := *p
 		q.tiling = c
 		for k := range copies {
-			r := productParams{a: a, b: b + address(width*p.n*p.k*k), bias: bias, y: y, arow: int64(p.k), acol: 1, brow: int64(p.n),
-				bcol: 1, m: int32(p.m), n: int32(p.n),
-				k: int32(p.k), act: epilogues[p.act], alpha: 1}
+			r := productParams{a: a, b: b + address(width*p.N*p.K*k), bias: bias, y: y, arow: int64(p.K), acol: 1, brow: int64(p.N),
+				bcol: 1, m: int32(p.M), n: int32(p.N),
+				k: int32(p.K), act: epilogues[p.act], alpha: 1}
 			if p.unit != "" {
 				runs[i] = append(runs[i], d.unitLaunch(&q, r, true))
 				continue

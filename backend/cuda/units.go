@@ -34,7 +34,7 @@ var notTF32 = map[string]bool{"wgmma_%s_128x192": true, "wgmma_%s_128x128_turns"
 func (d *Device) unitTilingsOf(p *product) (list []tiling) {
 	for _, c := range unitTilings {
 		if c.mapped && d.ctx.Major != 9 || c.shared > d.ctx.SharedPerBlock || p.unit == unitTF32 && notTF32[c.kernel] ||
-			c.rows > 2*p.m && c.rows > 32 || c.mapped && c.rows > p.m && p.m < 96 {
+			c.rows > 2*p.M && c.rows > 32 || c.mapped && c.rows > p.M && p.M < 96 {
 			continue
 		}
 		c.kernel = fmt.Sprintf(c.kernel, p.unit)
@@ -79,18 +79,18 @@ func (d *Device) unitLaunch(p *product, q productParams, fixed bool) *launch {
 	if !c.mapped {
 		r := unitParams{a: q.a, b: q.b, bias: q.bias, residual: q.residual, y: q.y, arow: q.arow, m: q.m, n: q.n, k: q.k, act: q.act,
 			alpha: q.alpha, fixed: boolean(fixed)}
-		return newLaunch(c.kernel, r, [3]int{ceil(p.n, c.cols), ceil(p.m, c.rows), 1}, c.threads, c.shared)
+		return newLaunch(c.kernel, r, [3]int{ceil(p.N, c.cols), ceil(p.M, c.rows), 1}, c.threads, c.shared)
 	}
 	r := mappedParams{bias: q.bias, residual: q.residual, y: q.y, m: q.m, n: q.n, k: q.k, act: q.act, alpha: q.alpha, fixed: boolean(fixed)}
 	l := newLaunch(c.kernel, r, line(min(d.ctx.Processors, p.blocks(c))), c.threads, c.shared)
 	kind := mapKinds[p.unit]
 	l.maps = []matrixMap{
-		{field: 0, at: q.a, kind: kind, rows: p.m, cols: p.k, pitch: int(q.arow), boxRows: 128, boxCols: 128 / p.width()},
-		{field: 128, at: q.b, kind: kind, rows: p.k, cols: p.n, pitch: p.n, boxRows: 64, boxCols: 64},
-		{field: 256, at: q.y, kind: kind, rows: p.m, cols: p.n, pitch: p.n, boxRows: 64, boxCols: 64},
+		{field: 0, at: q.a, kind: kind, rows: p.M, cols: p.K, pitch: int(q.arow), boxRows: 128, boxCols: 128 / p.width()},
+		{field: 128, at: q.b, kind: kind, rows: p.K, cols: p.N, pitch: p.N, boxRows: 64, boxCols: 64},
+		{field: 256, at: q.y, kind: kind, rows: p.M, cols: p.N, pitch: p.N, boxRows: 64, boxCols: 64},
 	}
 	if p.unit == unitTF32 {
-		l.maps[1] = matrixMap{field: 128, at: q.b, kind: kind, rows: p.n, cols: p.k, pitch: p.k, boxRows: c.cols, boxCols: 32}
+		l.maps[1] = matrixMap{field: 128, at: q.b, kind: kind, rows: p.N, cols: p.K, pitch: p.K, boxRows: c.cols, boxCols: 32}
 		l.maps = l.maps[:2]
 	}
 	return l

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -29,49 +29,39 @@ func attentionBytes(d, e int) int {
 
 func pad(n, to int) int { return ceil(n, to) * to }
 
-func (d *Device) attentionRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
-				if n.HasOperand(ir.AttentionMask) {
-					if t := n.Inputs[ir.AttentionMask].Type.DType; t != tensor.F32 && t != tensor.Bool {
-						return false
-					}
+func (d *Device) attentionEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			q, v := n.Inputs[ir.AttentionQ].Type, n.Inputs[ir.AttentionV].Type
+			if n.HasOperand(ir.AttentionMask) {
+				if t := n.Inputs[ir.AttentionMask].Type.DType; t != tensor.F32 && t != tensor.Bool {
+					return false
 				}
-				size, ok1 := q.Shape[3].Const()
-				value, ok2 := v.Shape[3].Const()
-				return q.DType == tensor.F32 && ok1 && ok2 && attentionBytes(size, value) <= d.workgroupBytes
-			},
-			Strided: func(n *ir.Node, i int, strides []int) bool {
-				return (i < ir.AttentionRows || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores) &&
-					target.AllStrides(n, i, strides)
-			},
+			}
+			size, ok1 := q.Shape[3].Const()
+			value, ok2 := v.Shape[3].Const()
+			return q.DType == tensor.F32 && ok1 && ok2 && attentionBytes(size, value) <= d.workgroupBytes
 		},
-		bind: bindAttention,
+		Strided: gpu.StridedAttention,
+		Bind:    bindAttention,
 	}
 }
 
 // bindAttention makes the kernel: one pass over blocks of keys with running maxima and sums (FlashAttention, arXiv
 // 2205.14135), so that the matrix of scores is never in memory. The next block of keys and this block's values are on their
 // way in registers while what came before is in use.
-func bindAttention(b *binder, n *ir.Node) ([]launch, error) {
-	in, out, err := b.operands(n)
-	if err != nil {
-		return nil, err
-	}
-	q, k := &in[ir.AttentionQ], &in[ir.AttentionK]
-	queries, keys, heads := q.shape[1], k.shape[1], q.shape[0]*q.shape[2]
+func bindAttention(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+	q, k := in[ir.AttentionQ], in[ir.AttentionK]
+	queries, keys, heads := q.Shape[1], k.Shape[1], q.Shape[0]*q.Shape[2]
 	if heads > maxGroups || keys == 0 {
 		return nil, errOnHost
 	}
-	a := newAttention(n.Op.(ir.Attention), q, k, &in[ir.AttentionV], option(n, in, ir.AttentionMask), &out[0])
+	a := newAttention(n.Op.(ir.Attention), q, k, in[ir.AttentionV], ir.Operand(in, ir.AttentionMask), out[0])
 	first, end := "0u", a.length
 	if n.HasOperand(ir.AttentionRows) {
-		a.texts(&in[ir.AttentionRows], option(n, in, ir.AttentionPositions))
-		a.byQuery = a.relative(b, option(n, in, ir.AttentionQueryScores), option(n, in, ir.AttentionQueryScores+1))
-		a.byKey = a.relative(b, option(n, in, ir.AttentionKeyScores), option(n, in, ir.AttentionKeyScores+1))
+		a.texts(in[ir.AttentionRows], ir.Operand(in, ir.AttentionPositions))
+		a.byQuery = a.relative(b, ir.Operand(in, ir.AttentionQueryScores), ir.Operand(in, ir.AttentionQueryScores+1))
+		a.byKey = a.relative(b, ir.Operand(in, ir.AttentionKeyScores), ir.Operand(in, ir.AttentionKeyScores+1))
 		first, end = "span.x", "span.y"
 	}
 	a.loadQueries()
@@ -123,12 +113,12 @@ type attention struct {
 
 // newAttention starts the kernel: what is where, in the work, in workgroup memory and in the operands.
 func newAttention(op ir.Attention, q, k, v, mask, y *operand) *attention {
-	S, H, D, T, G, E := q.shape[1], q.shape[2], q.shape[3], k.shape[1], k.shape[2], v.shape[3]
+	S, H, D, T, G, E := q.Shape[1], q.Shape[2], q.Shape[3], k.Shape[1], k.Shape[2], v.Shape[3]
 	a := &attention{op: op, mask: mask, vector: D%4 == 0 && E%4 == 0, vectors: ceil(D, 4), across: ceil(E, 4),
 		values: ceil(E, 4*attentionSide)}
 	a.loads, a.loadsV = attentionBlock*pad(a.vectors, 4)/attentionSize, ceil(attentionBlock*a.across, attentionSize)
 	for _, o := range []*operand{q, k, v, y} {
-		a.vector = a.vector && o.off%16 == 0 && o.strides[3] == 1 && o.strides[0]%4 == 0 && o.strides[1]%4 == 0 && o.strides[2]%4 == 0
+		a.vector = a.vector && o.off%16 == 0 && o.Strides[3] == 1 && o.Strides[0]%4 == 0 && o.Strides[1]%4 == 0 && o.Strides[2]%4 == 0
 	}
 	if op.Offset {
 		a.offset = T - S

@@ -20,11 +20,11 @@ type headRows struct {
 func (a *attention) rowsOf(o *operand, start, head, size string) headRows {
 	h := headRows{operand: o, start: start, size: size}
 	if !a.vector {
-		h.step = a.u(o.strides[3])
+		h.step = a.u(o.Strides[3])
 	}
-	a.put("let %s = %s + batch * %s + %s * %s;", start, a.u(o.first()/a.lanes()), a.u(o.strides[0]/a.lanes()), head,
-		a.u(o.strides[2]/a.lanes()))
-	h.row = a.u(o.strides[1] / a.lanes())
+	a.put("let %s = %s + batch * %s + %s * %s;", start, a.u(o.first()/a.lanes()), a.u(o.Strides[0]/a.lanes()), head,
+		a.u(o.Strides[2]/a.lanes()))
+	h.row = a.u(o.Strides[1] / a.lanes())
 	return h
 }
 

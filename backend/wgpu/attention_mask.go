@@ -44,7 +44,7 @@ func (a *attention) hide() {
 			value := fmt.Sprintf("x%d.%c", r, lane)
 			switch {
 			case masked == nil:
-			case a.mask.dtype == tensor.Bool:
+			case a.mask.DType == tensor.Bool:
 				a.put("seen = seen && %s;", masked(r, c))
 			default:
 				value += " + " + masked(r, c)
@@ -70,10 +70,10 @@ func (a *attention) masked() func(r, c int) string {
 	key := func(i int) string { return fmt.Sprintf("min(t0 + tx * 4u + %du, %s - 1u)", i, a.length) }
 	if a.positions != nil {
 		last := func(axis int) string { // of the mask's own places
-			if axis > len(a.mask.shape) {
+			if axis > len(a.mask.Shape) {
 				return "0u"
 			}
-			return a.u(a.mask.shape[len(a.mask.shape)-axis] - 1)
+			return a.u(a.mask.Shape[len(a.mask.Shape)-axis] - 1)
 		}
 		lastQuery, lastKey := last(2), last(1)
 		query = func(i int) string { return fmt.Sprintf("min(u32(here%d), %s)", i, lastQuery) }
@@ -99,9 +99,9 @@ func (a *attention) masked() func(r, c int) string {
 
 // maskStrides are those of the mask as it broadcasts to [B,H,S,T]; of attention by rows, B are the texts.
 func (a *attention) maskStrides() (st [4]int) {
-	for i, d := range a.mask.shape {
+	for i, d := range a.mask.Shape {
 		if d != 1 {
-			st[4-len(a.mask.shape)+i] = a.mask.strides[i]
+			st[4-len(a.mask.Shape)+i] = a.mask.Strides[i]
 		}
 	}
 	return st
@@ -109,7 +109,7 @@ func (a *attention) maskStrides() (st [4]int) {
 
 // maskAt is the text of an element of the mask, a float or a condition.
 func (a *attention) maskAt(at string) string {
-	if a.mask.dtype == tensor.Bool {
+	if a.mask.DType == tensor.Bool {
 		return fmt.Sprintf("(extractBits(bitcast<u32>(%s), (%s %% 4u) * 8u, 8u) != 0u)", a.floatAt(a.mask.memory, at+" / 4u"), at)
 	}
 	return a.floatAt(a.mask.memory, at)

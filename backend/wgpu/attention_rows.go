@@ -3,7 +3,6 @@ package wgpu
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -44,45 +43,37 @@ func (a *attention) positionOf() func(key string) string {
 }
 
 // relative declares the function that looks up what scores by relative position add: those of a token are indexed by its position and
-// another.
-// It returns nil where there are none. Pairs that see each other alone may be looked up, since the index is checked.
+// another. It returns nil where there are none. Pairs that see each other alone may be looked up, since the index is checked.
 func (a *attention) relative(b *binder, scores, index *operand) func(token, own, other string) string {
 	if scores == nil {
 		return nil
 	}
 	name := fmt.Sprintf("relative%d", len(a.params))
 	a.function(name+"(head: u32, token: u32, own: u32, other: u32) -> f32", func() {
-		last := a.u(index.shape[0] - 1)
-		a.index("i", index, fmt.Sprintf("min(own, %s) * %s + min(other, %s)", last, a.u(index.shape[1]), last))
-		b.inRange(a.shader, "i", 3, scores.shape[3], "return 0.0;")
+		last := a.u(index.Shape[0] - 1)
+		a.index("i", index, fmt.Sprintf("min(own, %s) * %s + min(other, %s)", last, a.u(index.Shape[1]), last))
+		b.inRange(a.shader, "i", 3, scores.Shape[3], "return 0.0;")
 		a.put("return %s;", a.floatAt(scores.memory, fmt.Sprintf("%s + head * %s + token * %s + u32(i) * %s",
-			a.u(scores.first()), a.u(scores.strides[1]), a.u(scores.strides[2]), a.u(scores.strides[3]))))
+			a.u(scores.first()), a.u(scores.Strides[1]), a.u(scores.Strides[2]), a.u(scores.Strides[3]))))
 	})
 	return func(token, own, other string) string {
 		return fmt.Sprintf("%s(head, %s, u32(%s), u32(%s))", name, token, own, other)
 	}
 }
 
-// sumRowsRow is the pooling over the tokens of each text. An invocation adds up one column of a text, in order; its neighbours read
+// sumRowsEntry is the pooling over the tokens of each text. An invocation adds up one column of a text, in order; its neighbours read
 // beside it.
-var sumRowsRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, texts, y := &in[0], &in[1], &out[0]
+var sumRowsEntry = entry{
+	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		x, texts, y := in[0], in[1], out[0]
 		e := elements[tensor.F32]
 		return []launch{produce("sum_rows", y, e, func(s *shader, i string) (value, to string) {
-			width := s.u(y.shape[1:].Elements())
+			width := s.u(y.Shape[1:].Elements())
 			field := func(k int) string {
 				return s.wordAt(texts.memory, fmt.Sprintf("%s + %s / %s * %du + %du", s.u(texts.first()), i, width, ir.RowFields, k))
 			}
-			s.put("var sum = 0.0;\nlet end = min(%s, %s);", field(1), s.u(x.shape[1]))
+			s.put("var sum = 0.0;\nlet end = min(%s, %s);", field(1), s.u(x.Shape[1]))
 			s.put("for (var token = %s; token < end; token++) {", field(0))
 			s.put("sum += %s;\n}", e.load(s.bind(x.memory), fmt.Sprintf("%s + token * %s + %s %% %s", s.u(x.first()), width, i, width)))
 			return "sum", s.u(y.first()) + " + " + i

@@ -1,7 +1,6 @@
 package wgpu
 
 import (
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -16,29 +15,25 @@ func countable(n *ir.Node) bool {
 // apart; line is its number.
 func newAxisScan(name string, x *operand, axis int) *shader {
 	s := newShader(name, "u32", groupSize)
-	inner := x.shape[axis+1:].Elements()
-	count := x.shape[:axis].Elements() * inner
+	inner := x.Shape[axis+1:].Elements()
+	count := x.Shape[:axis].Elements() * inner
 	step := s.u(inner)
 	s.put("let line = %s * %du + lid;\nif (line >= %s) { return; }", linear, groupSize, s.u(count))
-	s.put("let step = %s;\nlet size = %s;\nlet start = line / step * step * size + line %% step;", step, s.u(x.shape[axis]))
+	s.put("let step = %s;\nlet size = %s;\nlet start = line / step * step * size + line %% step;", step, s.u(x.Shape[axis]))
 	s.put("let first = %s + start;", s.u(x.first()))
 	return s
 }
 
 // lines is the launch of a shader of newAxisScan.
 func lines(s *shader, x *operand, axis int) []launch {
-	return []launch{{s, spread(ceil(x.elements()/x.shape[axis], groupSize))}}
+	return []launch{{s, spread(ceil(x.Elements()/x.Shape[axis], groupSize))}}
 }
 
-var cumSumRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: countable},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		op, x, y := n.Op.(ir.CumSum), &in[0], &out[0]
-		e, add := elements[x.dtype], binaryTexts[x.dtype][ir.Add]
+var cumSumEntry = entry{
+	Supports: countable,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		op, x, y := n.Op.(ir.CumSum), in[0], out[0]
+		e, add := elements[x.DType], binaryTexts[x.DType][ir.Add]
 		s := newAxisScan("cumsum", x, op.Axis)
 		s.use(add.needs...)
 		place := "i"
@@ -58,15 +53,11 @@ var cumSumRow = row{
 	},
 }
 
-var argReduceRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: countable},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		op, x, y := n.Op.(ir.ArgReduce), &in[0], &out[0]
-		e, less := elements[x.dtype], binaryTexts[x.dtype][ir.Less]
+var argReduceEntry = entry{
+	Supports: countable,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		op, x, y := n.Op.(ir.ArgReduce), in[0], out[0]
+		e, less := elements[x.DType], binaryTexts[x.DType][ir.Less]
 		s := newAxisScan("argreduce", x, op.Axis)
 		s.use(less.needs...)
 		low, high := "best", "v"

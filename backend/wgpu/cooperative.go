@@ -9,13 +9,13 @@ import (
 	"github.com/x448/float16"
 
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // Cooperative matrices are WGSL's way to the matrix units: a subgroup multiplies matrices of 16 × 16, of which every invocation holds a
-// part. Operands are
-// float16, all sums float32. wgpu-native 29 knows them as an experimental feature, which its C API cannot turn on.
+// part. Operands are float16, all sums float32. wgpu-native 29 knows them as an experimental feature, which its C API cannot turn on.
 
 const (
 	coopSide     = 16 // of a matrix
@@ -116,8 +116,7 @@ func (d *Device) findCooperative() {
 }
 
 // tryCooperative reports why products by cooperative matrices do not work on the device: the library or the driver may refuse the kernel,
-// subgroups may be
-// of another size, and tiles may need more workgroup memory than there is.
+// subgroups may be of another size, and tiles may need more workgroup memory than there is.
 func (d *Device) tryCooperative() error {
 	for _, r := range coopTiles {
 		if n := r.coopBytes(); n > d.workgroupBytes {
@@ -131,27 +130,25 @@ func (d *Device) tryCooperative() error {
 func (d *Device) tryProduct(p product, t tile) error {
 	l := &tuner{d: d}
 	defer l.release()
-	p.m, p.n, p.k, p.tiling = t.rows, t.cols, t.cols, tiling{t, 1}
-	x, y := l.operand(tensor.F32, p.m, p.k), l.operand(tensor.F32, p.m, p.n)
-	w := &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{p.k, p.n}, strides: []int{p.n, 1},
-		memory: l.constant("vec4<f16>", 2*p.k*p.n)}
-	left, _ := p.matrices(x, false)
-	right, _ := p.matrices(w, false)
-	calls, err := l.ready([][]launch{p.launches(&left, p.floats(&right, true), &epilogue{scale: 1, y: y, cols: p.n}, nil, true)})
+	p.M, p.N, p.K, p.tiling = t.rows, t.cols, t.cols, tiling{t, 1}
+	x, y := l.operand(tensor.F32, p.M, p.K), l.operand(tensor.F32, p.M, p.N)
+	w := &operand{Operand: gpu.RowMajor(tensor.F32, p.K, p.N), memory: l.constant("vec4<f16>", 2*p.K*p.N)}
+	left, right := factor{operand: x, Factor: gpu.Factor{Row: p.K, Col: 1}}, factor{operand: w, Factor: gpu.Factor{Row: p.N, Col: 1}}
+	calls, err := l.ready([][]launch{p.launches(&left, p.floats(&right, true), &epilogue{scale: 1, y: y, cols: p.N}, nil, true)})
 	if err != nil {
 		return err
 	}
 	at := func(r, c int) float32 { return float32((r*31 + c*7) % 64) }
-	values, weights := make([]byte, 4*p.m*p.k), make([]byte, 2*p.k*p.n)
-	for r := range p.m {
-		for c := range p.k {
-			binary.LittleEndian.PutUint32(values[4*(r*p.k+c):], math.Float32bits(at(r, c)))
+	values, weights := make([]byte, 4*p.M*p.K), make([]byte, 2*p.K*p.N)
+	for r := range p.M {
+		for c := range p.K {
+			binary.LittleEndian.PutUint32(values[4*(r*p.K+c):], math.Float32bits(at(r, c)))
 		}
 	}
-	for k := range p.k {
-		binary.LittleEndian.PutUint16(weights[2*(k*p.n+p.n-1-k):], float16.Fromfloat32(1).Bits())
+	for k := range p.K {
+		binary.LittleEndian.PutUint16(weights[2*(k*p.N+p.N-1-k):], float16.Fromfloat32(1).Bits())
 	}
-	back, err := l.buffer(int64(4*p.m*p.n), native.MapRead|native.CopyTarget)
+	back, err := l.buffer(int64(4*p.M*p.N), native.MapRead|native.CopyTarget)
 	if err != nil {
 		return err
 	}
@@ -172,10 +169,10 @@ func (d *Device) tryProduct(p product, t tile) error {
 		return err
 	}
 	defer back.Unmap()
-	for r := range p.m {
-		for c := range p.n {
-			if z := math.Float32frombits(binary.LittleEndian.Uint32(got[4*(r*p.n+c):])); z != at(r, p.n-1-c) {
-				return fmt.Errorf("a product of 16 × 16 matrices is wrong: element %d,%d is %v and not %v", r, c, z, at(r, p.n-1-c))
+	for r := range p.M {
+		for c := range p.N {
+			if z := math.Float32frombits(binary.LittleEndian.Uint32(got[4*(r*p.N+c):])); z != at(r, p.N-1-c) {
+				return fmt.Errorf("a product of 16 × 16 matrices is wrong: element %d,%d is %v and not %v", r, c, z, at(r, p.N-1-c))
 			}
 		}
 	}

@@ -4,57 +4,49 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// customRow runs the WGSL of a user's operator (ir.OpDef says what it sees), an invocation for each element of the
+// customEntry runs the WGSL of a user's operator (ir.OpDef says what it sees), an invocation for each element of the
 // first result. Operators without stay on the host, as do those with results narrower than a word, which invocations
 // would share.
-var customRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			ok := n.Op.(ir.Custom).Def != nil && n.Op.(ir.Custom).Def.WGSL != ""
-			for _, v := range n.Inputs {
-				ok = ok && (v == nil || v.Type.Kind == ir.TensorType && seen(v.Type.DType).wgsl != "")
-			}
-			for _, v := range n.Outputs {
-				ok = ok && v.Type.Kind == ir.TensorType && seen(v.Type.DType).width >= 4
-			}
-			return ok
-		},
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
+var customEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		ok := n.Op.(ir.Custom).Def != nil && n.Op.(ir.Custom).Def.WGSL != ""
+		for _, v := range n.Inputs {
+			ok = ok && (v == nil || v.Type.Kind == ir.TensorType && seen(v.Type.DType).wgsl != "")
 		}
+		for _, v := range n.Outputs {
+			ok = ok && v.Type.Kind == ir.TensorType && seen(v.Type.DType).width >= 4
+		}
+		return ok
+	},
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		op := n.Op.(ir.Custom)
 		s := newShader(op.Name, "u32", groupSize)
 		s.checked = true
 		s.declare("%s", attrText(op.Attrs))
 		for i := range in {
-			if x := &in[i]; n.HasOperand(i) {
-				e := seen(x.dtype)
+			if x := in[i]; n.HasOperand(i) {
+				e := seen(x.DType)
 				s.sizes(fmt.Sprintf("x%d", i), x)
 				s.declare("fn x%d(i: u32) -> %s { let at = %s + min(i, %s - 1u); return %s; }\n", i, e.wgsl, s.u(x.first()),
-					s.u(x.elements()), e.load(s.bind(x.memory), "at"))
+					s.u(x.Elements()), e.load(s.bind(x.memory), "at"))
 			}
 		}
 		for i := range out {
-			y := &out[i]
-			e, m, first := seen(y.dtype), s.bind(y.memory), s.u(y.first())
+			y := out[i]
+			e, m, first := seen(y.DType), s.bind(y.memory), s.u(y.first())
 			s.sizes(fmt.Sprintf("y%d", i), y)
 			write := fmt.Sprintf("%s[%s + i] = %s;", m, first, e.bits("v"))
-			if y.dtype == tensor.I64 {
+			if y.DType == tensor.I64 {
 				write = fmt.Sprintf("let at = (%s + i) * 2u; %s[at] = u32(v); %s[at + 1u] = u32(v >> 31u);", first, m, m)
 			}
-			s.declare("fn y%d(i: u32, v: %s) { if (i < %s) { %s } }\n", i, e.wgsl, s.u(y.elements()), write)
+			s.declare("fn y%d(i: u32, v: %s) { if (i < %s) { %s } }\n", i, e.wgsl, s.u(y.Elements()), write)
 		}
 		s.declare("%s\n", op.Def.WGSL)
-		total := out[0].elements()
+		total := out[0].Elements()
 		s.put("let t = %s * %du + lid;\nif (t < %s) { compute(t); }", linear, groupSize, s.u(total))
 		return []launch{{s, spread(ceil(total, groupSize))}}, nil
 	},
@@ -74,7 +66,7 @@ func seen(d tensor.DType) element {
 // sizes declares the sizes of an operand.
 func (s *shader) sizes(name string, o *operand) {
 	var cases strings.Builder
-	for axis, n := range o.shape {
+	for axis, n := range o.Shape {
 		fmt.Fprintf(&cases, "case %du: { return %s; } ", axis, s.u(n))
 	}
 	s.declare("fn %s_size(axis: u32) -> u32 { switch (axis) { %sdefault: { return 1u; } } }\n", name, cases.String())

@@ -30,7 +30,7 @@ type Device struct {
 	*accelerator
 	*gpu.Runtime
 	target *target.Target
-	rows   map[ir.Kind]row
+	table  table
 	half   bool  // products with constant matrices take their operands in float16
 	coop   bool  // and are computed by cooperative matrices
 	noCoop error // why not, of an adapter that gives them
@@ -68,11 +68,8 @@ func (x *accelerator) device(o backend.Options) (*Device, error) {
 		return nil, fmt.Errorf("%s has no float16 arithmetic (shader-f16): leave out precision f16", a.Name)
 	}
 	d.findCooperative()
-	d.rows = d.table()
-	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding, Refits: true}
-	for k, r := range d.rows {
-		t.Rows[k] = r.Row
-	}
+	d.table = kernelTable(d)
+	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding, Refits: true, Rows: d.table.Rows()}
 	var err error
 	if d.target, err = target.New(t); err != nil {
 		d.Close()
@@ -227,20 +224,20 @@ func (b *binder) weight(t *tensor.Tensor, wide bool) (*weight, error) {
 
 // arrange makes a constant matrix one that is not transposed, [N,K] becoming [K,N], or of float16, or both, once.
 func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error {
-	rows, cols := o.shape[0], o.shape[1]
+	rows, cols := o.Shape[0], o.Shape[1]
 	if turned {
-		o.shape = tensor.Shape{cols, rows}
+		o.Shape = tensor.Shape{cols, rows}
 	}
 	w, err := b.shared(t, fmt.Sprintf("matrix, turned: %t, half: %t", turned, half), nil, func() (*weight, error) {
 		x := tensor.Of[float32](floats(t.Aligned()))
 		if half {
-			y := tensor.New(tensor.F16, o.shape...)
+			y := tensor.New(tensor.F16, o.Shape...)
 			arrangeRows(tensor.Of[float16.Float16](y), x, rows, cols, turned, float16.Fromfloat32)
-			return b.d.upload(y.Bytes(), o.shape[0])
+			return b.d.upload(y.Bytes(), o.Shape[0])
 		}
-		y := tensor.New(tensor.F32, o.shape...)
+		y := tensor.New(tensor.F32, o.Shape...)
 		arrangeRows(tensor.Of[float32](y), x, rows, cols, turned, func(v float32) float32 { return v })
-		return b.d.upload(y.Bytes(), o.shape[0])
+		return b.d.upload(y.Bytes(), o.Shape[0])
 	})
 	if err != nil {
 		return err
@@ -252,7 +249,7 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error 
 	if half {
 		o.memory.word = "vec4<f16>"
 	}
-	o.strides, o.off = []int{o.shape[1], 1}, 0
+	o.Strides, o.off = []int{o.Shape[1], 1}, 0
 	return nil
 }
 

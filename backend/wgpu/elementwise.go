@@ -30,25 +30,29 @@ func (e expression) of(args ...string) string {
 
 // each is the launch that computes y element by element from operands that broadcast to it. Results narrower than a word
 // must be contiguous.
-func each(name string, y *operand, ye element, xs []*operand, xe []element, e expression) launch {
-	return produce(name, y, ye, func(s *shader, index string) (value, to string) {
+func each(name string, y *operand, xs []*operand, e expression) launch {
+	return eachAs(name, y, xs, func(o *operand) element { return elements[o.DType] }, e)
+}
+
+// eachAs is each on elements that are seen in another way.
+func eachAs(name string, y *operand, xs []*operand, as func(*operand) element, e expression) launch {
+	return produce(name, y, as(y), func(s *shader, index string) (value, to string) {
 		s.use(e.needs...)
 		s.put("var to = %s;", s.u(y.first()))
-		variables, args := []string{"to"}, make([]string, len(xs))
+		walked, variables, args := []*operand{y}, []string{"to"}, make([]string, len(xs))
 		for i, x := range xs {
-			if x.dtype == tensor.Invalid { // absent
-				variables = append(variables, "")
+			if x == nil {
 				continue
 			}
 			v := fmt.Sprintf("x%d", i)
 			s.put("var %s = %s;", v, s.u(x.first()))
-			variables = append(variables, v)
+			walked, variables = append(walked, x), append(variables, v)
 			args[i] = fmt.Sprintf("a%d", i)
 		}
-		newNest(y.shape, append([]*operand{y}, xs...)...).walk(s, index, variables...)
+		newNest(y.Shape, walked...).walk(s, index, variables...)
 		for i, x := range xs {
 			if args[i] != "" {
-				s.put("let %s = %s;", args[i], xe[i].load(s.bind(x.memory), fmt.Sprintf("x%d", i)))
+				s.put("let %s = %s;", args[i], as(x).load(s.bind(x.memory), fmt.Sprintf("x%d", i)))
 			}
 		}
 		lines := strings.Split(e.of(args...), "\n")
@@ -65,10 +69,10 @@ func each(name string, y *operand, ye element, xs []*operand, xe []element, e ex
 // place is taken for row-major.
 func produce(name string, y *operand, e element, body func(s *shader, i string) (value, to string)) launch {
 	s := newShader(name, "u32", groupSize)
-	if y.dtype == tensor.BF16 {
+	if y.DType == tensor.BF16 {
 		s.use("bf16_")
 	}
-	n, per := y.elements(), max(1, 4/e.width)
+	n, per := y.Elements(), max(1, 4/e.width)
 	count := ceil(n, per)
 	s.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, s.u(count))
 	if per == 1 {
@@ -181,35 +185,23 @@ func dtypesOf(n *ir.Node) []tensor.DType {
 	return out
 }
 
-// elementwiseRow runs all elementwise ops.
-var elementwiseRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			_, ok := elementText(n)
-			for _, v := range append(slices.Clone(n.Inputs), n.Outputs...) {
-				if v != nil {
-					_, known := elements[v.Type.DType]
-					ok = ok && known
-				}
+// elementwiseEntry runs all elementwise ops.
+var elementwiseEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		_, ok := elementText(n)
+		for _, v := range append(slices.Clone(n.Inputs), n.Outputs...) {
+			if v != nil {
+				_, known := elements[v.Type.DType]
+				ok = ok && known
 			}
-			return ok
-		},
-		Strided: target.AllStrides,
-		InPlace: func(n *ir.Node, i int) bool { return n.Inputs[i].Type.DType.Size() == n.Outputs[0].Type.DType.Size() },
+		}
+		return ok
 	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+	Strided: target.AllStrides,
+	InPlace: func(n *ir.Node, i int) bool { return n.Inputs[i].Type.DType.Size() == n.Outputs[0].Type.DType.Size() },
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		e, _ := elementText(n)
-		var xs []*operand
-		var types []element
-		for i := range in {
-			xs, types = append(xs, &in[i]), append(types, elements[in[i].dtype])
-		}
-		return []launch{each(ir.OpName(n.Op), &out[0], elements[out[0].dtype], xs, types, e)}, nil
+		return []launch{each(ir.OpName(n.Op), out[0], in, e)}, nil
 	},
 }
 
@@ -261,12 +253,6 @@ func with(tables ...map[ir.BinaryFn]expression) map[ir.BinaryFn]expression {
 		maps.Copy(out, m)
 	}
 	return out
-}
-
-// moves reports whether elements of a type can be moved without being looked at.
-func moves(d tensor.DType) bool {
-	_, ok := raw(d.Size())
-	return ok && d.Bits() == 8*d.Size()
 }
 
 // castTexts are the conversions between the types that kernels compute in.

@@ -2,30 +2,21 @@ package wgpu
 
 import (
 	"fmt"
-	"slices"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// picks reports whether operand 0 of n has elements that can be moved and operand 1 is indices.
-func picks(n *ir.Node) bool {
-	return moves(n.Inputs[0].Type.DType) && target.IsIndex(n.Inputs[1].Type.DType)
-}
-
-// gatherRow copies slices, by words where they are whole words and by elements otherwise.
-var gatherRow = row{
-	Row:    target.Row{Runs: target.OnKernel, Supports: picks},
-	pieces: func(i int) bool { return i == 0 },
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, index, y, axis := &in[0], &in[1], &out[0], n.Op.(ir.Gather).Axis
-		inner := x.shape[axis+1:].Elements() * x.width // in bytes
-		unit := x.width
+// gatherEntry copies slices, by words where they are whole words and by elements otherwise.
+var gatherEntry = entry{
+	Supports: gpu.Picks,
+	Pieces:   func(i int) bool { return i == 0 },
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		x, index, y, axis := in[0], in[1], out[0], n.Op.(ir.Gather).Axis
+		inner := x.Shape[axis+1:].Elements() * x.Width // in bytes
+		unit := x.Width
 		if inner%4 == 0 && x.off%4 == 0 {
 			unit = 4
 		}
@@ -33,13 +24,13 @@ var gatherRow = row{
 			return nil, errOnHost
 		}
 		e, _ := raw(unit)
-		to := operand{width: unit, shape: tensor.Shape{y.elements() * y.width / unit}, off: y.off, memory: y.memory}
+		to := operand{Operand: gpu.Operand{Width: unit, Shape: tensor.Shape{y.Elements() * y.Width / unit}}, off: y.off, memory: y.memory}
 		return []launch{produce("gather", &to, e, func(s *shader, i string) (value, place string) {
-			width, count := s.u(inner/unit), s.u(index.elements())
+			width, count := s.u(inner/unit), s.u(index.Elements())
 			s.put("let row = %s / %s;", i, width)
 			s.index("at", index, "row % "+count)
-			b.inRange(s, "at", axis, x.shape[axis], "return;")
-			s.put("let source = (row / %s) * %s + u32(at);", count, s.u(x.shape[axis]))
+			b.inRange(s, "at", axis, x.Shape[axis], "return;")
+			s.put("let source = (row / %s) * %s + u32(at);", count, s.u(x.Shape[axis]))
 			column := fmt.Sprintf("%s %% %s", i, width)
 			if unit == 4 {
 				s.put("var value = 0u;")
@@ -52,25 +43,20 @@ var gatherRow = row{
 	},
 }
 
-// gatherElementsRow is what disentangled attention (DeBERTa) picks its relative positions with.
-var gatherElementsRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: picks, Strided: target.AllStrides},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, index, y, axis := &in[0], &in[1], &out[0], n.Op.(ir.GatherElements).Axis
+// gatherElementsEntry is what disentangled attention (DeBERTa) picks its relative positions with.
+var gatherElementsEntry = entry{
+	Supports: gpu.Picks, Strided: target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		x, index, y, axis := in[0], in[1], out[0], n.Op.(ir.GatherElements).Axis
 		// Along the axis the index chooses; along the others the operand is walked in step with the result.
-		walked := operand{shape: y.shape, strides: slices.Clone(x.strides)}
-		walked.strides[axis] = 0
-		e, _ := raw(y.width)
+		walked := operand{Operand: x.Across(y.Shape, axis)}
+		e, _ := raw(y.Width)
 		return []launch{produce("gather_elements", y, e, func(s *shader, i string) (value, to string) {
 			s.put("var to = %s;\nvar source = %s;\nvar j = 0u;", s.u(y.first()), s.u(x.first()))
-			newNest(y.shape, y, &walked, index).walk(s, i, "to", "source", "j")
+			newNest(y.Shape, y, &walked, index).walk(s, i, "to", "source", "j")
 			s.index("at", index, "j")
-			b.inRange(s, "at", axis, x.shape[axis], "return;")
-			s.put("source += u32(at) * %s;", s.u(x.strides[axis]))
+			b.inRange(s, "at", axis, x.Shape[axis], "return;")
+			s.put("source += u32(at) * %s;", s.u(x.Strides[axis]))
 			return e.load(s.bind(x.memory), "source"), "to"
 		})}, nil
 	},
@@ -79,53 +65,40 @@ var gatherElementsRow = row{
 // tuple puts the lines that add the distance which tuple number t of indices names, in the axes of x from first on, to the
 // variable at.
 func (b *binder) tuple(s *shader, at, t string, index *operand, first int, x *operand) {
-	size := index.shape[len(index.shape)-1]
+	size := index.Shape[len(index.Shape)-1]
 	step := s.u(size)
 	for k := range size {
 		i := fmt.Sprintf("i%d", k)
 		s.index(i, index, fmt.Sprintf("%s * %s + %du", t, step, k))
-		b.inRange(s, i, first+k, x.shape[first+k], "return;")
-		s.put("%s += u32(%s) * %s;", at, i, s.u(x.strides[first+k]))
+		b.inRange(s, i, first+k, x.Shape[first+k], "return;")
+		s.put("%s += u32(%s) * %s;", at, i, s.u(x.Strides[first+k]))
 	}
 }
 
-var gatherNDRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: picks},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, index, y, batch := &in[0], &in[1], &out[0], n.Op.(ir.GatherND).BatchDims
-		last := len(index.shape) - 1
-		e, _ := raw(y.width)
+var gatherNDEntry = entry{
+	Supports: gpu.Picks,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		x, index, y, batch := in[0], in[1], out[0], n.Op.(ir.GatherND).BatchDims
+		last := len(index.Shape) - 1
+		e, _ := raw(y.Width)
 		return []launch{produce("gather_nd", y, e, func(s *shader, i string) (value, to string) {
-			inner := s.u(x.shape[batch+index.shape[last]:].Elements())
+			inner := s.u(x.Shape[batch+index.Shape[last]:].Elements())
 			s.put("let tuple = %s / %s;\nvar source = %s + %s %% %s;", i, inner, s.u(x.first()), i, inner)
-			s.put("source += tuple / %s * %s;", s.u(index.shape[batch:last].Elements()), s.u(x.shape[batch:].Elements()))
+			s.put("source += tuple / %s * %s;", s.u(index.Shape[batch:last].Elements()), s.u(x.Shape[batch:].Elements()))
 			b.tuple(s, "source", "tuple", index, batch, x)
 			return e.load(s.bind(x.memory), "source"), s.u(y.first()) + " + " + i
 		})}, nil
 	},
 }
 
-// oneHotRow compares every place along the new axis with the index there. One outside of it hits nothing.
-var oneHotRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return target.IsIndex(n.Inputs[0].Type.DType) && moves(n.Inputs[1].Type.DType)
-		},
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		index, values, y, axis := &in[0], &in[1], &out[0], n.Op.(ir.OneHot).Axis
-		e, _ := raw(y.width)
+// oneHotEntry compares every place along the new axis with the index there. One outside of it hits nothing.
+var oneHotEntry = entry{
+	Supports: gpu.PicksValues,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		index, values, y, axis := in[0], in[1], out[0], n.Op.(ir.OneHot).Axis
+		e, _ := raw(y.Width)
 		return []launch{produce("one_hot", y, e, func(s *shader, i string) (value, to string) {
-			inner, depth := s.u(y.shape[axis+1:].Elements()), s.u(y.shape[axis])
+			inner, depth := s.u(y.Shape[axis+1:].Elements()), s.u(y.Shape[axis])
 			s.put("let place = i32(%[1]s / %[2]s %% %[3]s);\nlet j = %[1]s / %[2]s / %[3]s * %[2]s + %[1]s %% %[2]s;", i, inner, depth)
 			s.index("hot", index, "j")
 			s.put("if (hot < 0) { hot += i32(%s); }\nlet hit = !(%s) && hot == place;", depth, wider("hot"))

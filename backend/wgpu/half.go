@@ -10,47 +10,50 @@ import (
 
 // Kernels that go element by element read and write 16-bit floats as they are.
 
-// withHalf makes the row of a float32 kernel one that takes 16-bit floats as well.
-func withHalf(r row) row {
-	inner := r
-	r.Row = r.WithHalf()
-	r.bind = func(b *binder, n *ir.Node) ([]launch, error) {
-		if !target.HasHalf(n) {
-			return inner.bind(b, n)
-		}
-		return bindHalf(b, n, &inner)
+// withHalf makes the entry of a float32 kernel one that takes 16-bit floats as well.
+func withHalf(inner entry) entry {
+	row := inner.Row().WithHalf()
+	arranges := func(b *binder, n *ir.Node, i int) bool {
+		return target.HasHalf(n) || inner.Arranges != nil && inner.Arranges(b, n, i)
 	}
-	return r
+	return entry{Supports: row.Supports, Strided: row.Strided, InPlace: row.InPlace, Scratch: row.Scratch, Pieces: inner.Pieces,
+		Arranges: arranges, Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+			if !target.HasHalf(n) {
+				return inner.Bind(b, n, in, out)
+			}
+			return bindHalf(b, n, &inner)
+		}}
 }
 
-func bindHalf(b *binder, n *ir.Node, inner *row) ([]launch, error) {
+// bindHalf binds the node as it would be in float32, between conversions.
+func bindHalf(b *binder, n *ir.Node, inner *entry) ([]launch, error) {
 	values, all := target.HalfValues(n), b.scratch
 	first := len(all) - len(values)
 	b.wide = map[int]operand{}
 	var before, after []launch
 	for i, v := range values {
-		narrow, err := b.resolve(v)
+		narrow, err := b.Resolve(v, false)
 		if err != nil {
 			return nil, err
 		}
 		x := b.scratchOperand(first + i)
-		x.shape, x.strides = narrow.shape, narrow.shape.Strides()
-		b.wide[v.ID] = x
+		x.Shape, x.Strides = narrow.Shape, narrow.Shape.Strides()
+		b.wide[v.ID] = *x
 		if slices.Contains(n.Outputs, v) {
-			after = append(after, convert(&narrow, &x))
+			after = append(after, convert(narrow, x))
 		} else {
-			before = append(before, convert(&x, &narrow))
+			before = append(before, convert(x, narrow))
 		}
 	}
 	b.scratch = all[:first]
-	launches, err := inner.bind(b, target.Widened(n))
+	launches, err := inner.Launches(b, target.Widened(n))
 	b.wide, b.scratch = nil, all
 	return slices.Concat(before, launches, after), err
 }
 
 // convert copies between types that are computed with alike.
 func convert(y, x *operand) launch {
-	return each("convert", y, elements[y.dtype], []*operand{x}, []element{elements[x.dtype]}, expression{text: "$1"})
+	return each("convert", y, []*operand{x}, expression{text: "$1"})
 }
 
 // floats is a constant of floats as float32.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -39,7 +40,7 @@ func BenchmarkMatMul(b *testing.B) {
 			if p.coop && !d.coop {
 				continue
 			}
-			p.m, p.n, p.k = s[0], s[1], s[2]
+			p.M, p.N, p.K = s[0], s[1], s[2]
 			all := map[string][]tile{"f32": tried, "f16": triedHalf}[name]
 			for _, r := range p.rules() {
 				all = append(all, r.tile)
@@ -47,7 +48,7 @@ func BenchmarkMatMul(b *testing.B) {
 			for _, t := range all {
 				for _, splits := range []int{1, 2, 4, 8} {
 					groups := p.groups(t)
-					if splits > 1 && (groups*splits > 4*wantedGroups || s[2]/splits < splitDepth/2) || groups < 16 && splits == 1 {
+					if splits > 1 && (groups*splits > 4*wantedGroups || s[2]/splits < gpu.SplitDepth/2) || groups < 16 && splits == 1 {
 						continue
 					}
 					c := tiling{t, p.split(splits)}
@@ -90,7 +91,7 @@ func benchmarkMatMul(b *testing.B, d *Device, p product, x tiling) {
 		_, err = w.round()
 		require.NoError(b, err)
 	}
-	b.ReportMetric(2*float64(p.m)*float64(p.n)*float64(p.k)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
+	b.ReportMetric(2*float64(p.M)*float64(p.N)*float64(p.K)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
 }
 
 // BenchmarkConv times the kernel alone, on layers of a ResNet-50 at batch 32 and one of its like by channels.
@@ -180,8 +181,8 @@ func BenchmarkRecord(b *testing.B) {
 	d, err := Open(backend.Options{})
 	require.NoError(b, err)
 	defer d.Close()
-	x := &operand{dtype: tensor.F32, width: 4, shape: tensor.Shape{64}, strides: []int{1}}
-	l := each("neg", x, elements[tensor.F32], []*operand{x}, []element{elements[tensor.F32]}, expression{text: "-($1)"})
+	x := &operand{Operand: gpu.RowMajor(tensor.F32, 64)}
+	l := each("neg", x, []*operand{x}, expression{text: "-($1)"})
 	pipelines, err := d.compile([]*shader{l.shader})
 	require.NoError(b, err)
 	p := pipelines[0]

@@ -3,56 +3,43 @@ package wgpu
 import (
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
 
-var copyRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-		Strided:  target.AllStrides,
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		return []launch{move(&out[0], &in[0])}, nil
+var copyEntry = entry{
+	Supports: gpu.Moves,
+	Strided:  target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		return []launch{move(out[0], in[0])}, nil
 	},
 }
 
 // move copies elements of any type between any strides; elements narrower than a word need a contiguous result.
 func move(y, x *operand) launch {
-	e, _ := raw(y.width)
-	return each("move", y, e, []*operand{x}, []element{e}, expression{text: "$1"})
+	e, _ := raw(y.Width)
+	return eachAs("move", y, []*operand{x}, func(*operand) element { return e }, expression{text: "$1"})
 }
 
-var concatRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return moves(n.Outputs[0].Type.DType) },
-		Strided:  target.AllStrides,
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
+var concatEntry = entry{
+	Supports: gpu.Moves,
+	Strided:  target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		axis, at := n.Op.(ir.Concat).Axis, 0
-		if out[0].width < 4 { // pieces would share words
-			return []launch{concatenate(&out[0], in, axis)}, nil
+		if out[0].Width < 4 { // pieces would share words
+			return []launch{concatenate(out[0], in, axis)}, nil
 		}
 		var launches []launch
 		for i := range in {
-			piece := out[0] // the part of the result that the operand fills
-			piece.shape = in[i].shape
-			piece.off += at * piece.strides[axis] * piece.width
-			at += in[i].shape[axis]
-			if piece.elements() == 0 {
+			piece := *out[0] // the part of the result that the operand fills
+			piece.Shape = in[i].Shape
+			piece.off += at * piece.Strides[axis] * piece.Width
+			at += in[i].Shape[axis]
+			if piece.Elements() == 0 {
 				continue
 			}
-			l := move(&piece, &in[i])
+			l := move(&piece, in[i])
 			if from, to, ok := b.p.Lengthens(n, i); ok && i == 0 {
 				l.shader.grown = []int{from, to}
 			}
@@ -63,20 +50,19 @@ var concatRow = row{
 }
 
 // concatenate is the launch that computes y, row-major, as what stands in xs along an axis.
-func concatenate(y *operand, xs []operand, axis int) launch {
-	e, _ := raw(y.width)
+func concatenate(y *operand, xs []*operand, axis int) launch {
+	e, _ := raw(y.Width)
 	return produce("concat", y, e, func(s *shader, i string) (value, to string) {
-		inner, size := s.u(y.shape[axis+1:].Elements()), s.u(y.shape[axis])
+		inner, size := s.u(y.Shape[axis+1:].Elements()), s.u(y.Shape[axis])
 		s.put("let column = %s %% %s;\nlet row = %s / %s / %s;", i, inner, i, inner, size)
 		s.put("var place = %s / %s %% %s;\nvar value = %s();", i, inner, size, e.wgsl)
-		for k := range xs {
-			x := &xs[k]
-			if x.elements() == 0 {
+		for _, x := range xs {
+			if x.Elements() == 0 {
 				continue
 			}
-			n := s.u(x.shape[axis]) // places before the first or after the last are above it
+			n := s.u(x.Shape[axis]) // places before the first or after the last are above it
 			s.put("if (place < %s) {\nlet j = (row * %s + place) * %s + column;\nvar at = %s;", n, n, inner, s.u(x.first()))
-			newNest(x.shape, x).walk(s, "j", "at")
+			newNest(x.Shape, x).walk(s, "j", "at")
 			s.put("value = %s;\n}\nplace -= %s;", e.load(s.bind(x.memory), "at"), n)
 		}
 		return "value", s.u(y.first()) + " + " + i
@@ -96,44 +82,27 @@ func (b *binder) whole(v *ir.Value, o *operand) bool {
 	return o.pieces() == 1 || b.p.Layout(v).Root == v
 }
 
-// tileRow repeats: with an axis of repeats before each of its axes, the operand broadcasts to the result.
-var tileRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-		Strided:  target.AllStrides,
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, y := in[0], out[0]
-		x.shape, x.strides, y.shape = nil, nil, nil
-		for i, d := range in[0].shape {
-			r := out[0].shape[i] / d
-			x.shape, x.strides = append(x.shape, 1, d), append(x.strides, 0, in[0].strides[i])
-			y.shape = append(y.shape, r, d)
-		}
-		y.strides = y.shape.Strides()
+// tileEntry repeats: with an axis of repeats before each of its axes, the operand broadcasts to the result.
+var tileEntry = entry{
+	Supports: gpu.Moves,
+	Strided:  target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		x, y := *in[0], *out[0]
+		gpu.Repeat(&y.Operand, &x.Operand)
 		return []launch{move(&y, &x)}, nil
 	},
 }
 
-var triluRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) }},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, y, op := &in[0], &out[0], n.Op.(ir.Trilu)
-		rows, cols := y.shape[len(y.shape)-2], y.shape[len(y.shape)-1]
+var triluEntry = entry{
+	Supports: gpu.Moves,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		x, y, op := in[0], out[0], n.Op.(ir.Trilu)
+		rows, cols := y.Shape[len(y.Shape)-2], y.Shape[len(y.Shape)-1]
 		compare := "<="
 		if op.Upper {
 			compare = ">="
 		}
-		e, _ := raw(y.width)
+		e, _ := raw(y.Width)
 		return []launch{produce("trilu", y, e, func(s *shader, i string) (value, to string) {
 			width := s.u(cols)
 			s.put("let diagonal = i32(%s %% %s) - i32(%s / %s %% %s);", i, width, i, width, s.u(rows))
@@ -151,28 +120,21 @@ var paddings = map[ir.PadMode]string{
 	ir.PadReflect:  "lo + mirror_(i - lo, hi - lo)",
 }
 
-var padRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return moves(n.Inputs[0].Type.DType) },
-		Strided:  func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		op, x, y := n.Op.(ir.Pad), &in[0], &out[0]
-		e, _ := raw(y.width)
+var padEntry = entry{
+	Supports: gpu.Moves,
+	Strided:  gpu.First,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		op, x, y := n.Op.(ir.Pad), in[0], out[0]
+		e, _ := raw(y.Width)
 		return []launch{produce("pad_"+op.Mode.String(), y, e, func(s *shader, i string) (value, to string) {
 			s.use("mirror_", "mod_")
 			s.put("var rest = %s;\nvar place = 0;\nvar inside = true;", i)
-			for k := len(y.shape) - 1; k >= 0; k-- {
+			for k := len(y.Shape) - 1; k >= 0; k-- {
 				before, after := op.Before[k].Int(), op.After[k].Int()
-				size := s.u(y.shape[k])
-				s.put("{ let lo = bitcast<i32>(%s);\nlet hi = bitcast<i32>(%s);", s.u(max(0, -before)), s.u(x.shape[k]-max(0, -after)))
+				size := s.u(y.Shape[k])
+				s.put("{ let lo = bitcast<i32>(%s);\nlet hi = bitcast<i32>(%s);", s.u(max(0, -before)), s.u(x.Shape[k]-max(0, -after)))
 				s.put("let i = i32(rest %% %s) - bitcast<i32>(%s);\nrest /= %s;\nlet j = %s;", size, s.u(before), size, paddings[op.Mode])
-				s.put("inside = inside && j >= lo && j < hi;\nplace += j * bitcast<i32>(%s); }", s.u(x.strides[k]))
+				s.put("inside = inside && j >= lo && j < hi;\nplace += j * bitcast<i32>(%s); }", s.u(x.Strides[k]))
 			}
 			value = e.wgsl + "()"
 			if n.HasOperand(1) {

@@ -15,8 +15,7 @@ func newNest(shape tensor.Shape, operands ...*operand) nest {
 	return nest(backend.NewNest(shape, operands...))
 }
 
-// walk puts the lines that add the distance of flat index i to the variable of each operand. Names of variables may be
-// empty: the operand is not looked at.
+// walk puts the lines that add the distance of flat index i to the variable of each operand.
 func (n nest) walk(s *shader, i string, variables ...string) {
 	if len(n.Shape) == 0 {
 		return
@@ -26,7 +25,7 @@ func (n nest) walk(s *shader, i string, variables ...string) {
 		var lines strings.Builder
 		for j, v := range variables {
 			switch st := n.Strides[j][k]; {
-			case v == "" || st == 0:
+			case st == 0:
 			case st == 1:
 				fmt.Fprintf(&lines, " %s += c;", v)
 			default:

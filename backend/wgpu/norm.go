@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -144,52 +144,25 @@ func (n *norm) only(name string, o *operand) stage {
 	return func(i string) { n.put("%s%s = %s;", name, i, text) }
 }
 
-// option returns operand i, or nil where it is absent.
-func option(n *ir.Node, in []operand, i int) *operand {
-	if n.HasOperand(i) {
-		return &in[i]
-	}
-	return nil
-}
-
-var layerNormRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			x := n.Inputs[ir.LayerNormX].Type
-			if x.DType != tensor.F32 {
-				return false
-			}
-			inner := x.Shape[len(x.Shape)-n.Op.(ir.LayerNorm).Axes:]
-			for _, i := range []int{ir.LayerNormScale, ir.LayerNormBias} {
-				if n.HasOperand(i) && !n.Inputs[i].Type.Shape.Equal(inner) {
-					return false
-				}
-			}
-			return true
-		},
-		InPlace: func(n *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual },
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+var layerNormEntry = entry{
+	Supports: func(n *ir.Node) bool { return n.Inputs[ir.LayerNormX].Type.DType == tensor.F32 && gpu.Normalizes(n) },
+	InPlace:  gpu.Writes(ir.LayerNormX, ir.LayerNormResidual),
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		op := n.Op.(ir.LayerNorm)
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, scale, bias, residual := &in[ir.LayerNormX], option(n, in, ir.LayerNormScale), option(n, in, ir.LayerNormBias),
-			option(n, in, ir.LayerNormResidual)
+		x, scale, bias, residual := in[ir.LayerNormX], ir.Operand(in, ir.LayerNormScale), ir.Operand(in, ir.LayerNormBias),
+			ir.Operand(in, ir.LayerNormResidual)
 		var sum *operand
 		if op.Sum {
-			sum = &out[1]
+			sum = out[1]
 		}
-		cols := x.shape[len(x.shape)-op.Axes:].Elements()
-		rows := x.elements() / cols
-		s := b.d.newNorm("layernorm", rows, cols, x, scale, bias, residual, sum, &out[0])
+		cols := x.Shape[len(x.Shape)-op.Axes:].Elements()
+		rows := x.Elements() / cols
+		s := b.d.newNorm("layernorm", rows, cols, x, scale, bias, residual, sum, out[0])
 		value := s.at(x, false)
 		if residual != nil {
 			value += " + " + s.at(residual, false)
 		}
-		s.rows(func(to string) { s.put("%s = %s;", to, value) }, op, &out[0], scale, bias, sum)
+		s.rows(func(to string) { s.put("%s = %s;", to, value) }, op, out[0], scale, bias, sum)
 		return []launch{{s.shader, spread(rows)}}, nil
 	},
 }

@@ -10,25 +10,16 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An operand is where a value of a bound graph lies on the device.
+// An operand is a value and where it is on the device.
 type operand struct {
-	dtype   tensor.DType
-	shape   tensor.Shape
-	strides []int // in elements
-	off     int   // in bytes, from the start of its memory
-	width   int   // bytes an element
-	memory  memory
-	weight  *weight // of constants
+	gpu.Operand
+	off    int // in bytes, from the start of its memory
+	memory memory
+	weight *weight // of constants
 }
 
-// Axes implements backend.Operand.
-func (o *operand) Axes() (shape tensor.Shape, strides []int) { return o.shape, o.strides }
-
-// elements is the number of elements.
-func (o *operand) elements() int { return o.shape.Elements() }
-
 // first is the number of the operand's first element in its memory.
-func (o *operand) first() int { return o.off / o.width }
+func (o *operand) first() int { return o.off / o.Width }
 
 // binder resolves the operands of one program's steps.
 type binder struct {
@@ -51,7 +42,8 @@ func (b *binder) Abandon() { b.own.release() }
 // Bind implements gpu.Binder.
 func (b *binder) Bind(n *ir.Node, scratch []int) (int, error) {
 	b.node, b.scratch = n, scratch
-	launches, err := b.d.rows[n.Op.Kind()].bind(b, n)
+	e := b.d.table[n.Op.Kind()]
+	launches, err := e.Launches(b, n)
 	if err != nil {
 		return 0, err
 	}
@@ -72,7 +64,7 @@ func (b *binder) Reads(n *ir.Node, v *ir.Value) bool {
 
 // pieces reports whether v may be a constant above the largest binding at all its places among the operands of n.
 func (b *binder) pieces(n *ir.Node, v *ir.Value) bool {
-	may := b.d.rows[n.Op.Kind()].pieces
+	may := b.d.table[n.Op.Kind()].Pieces
 	for i, x := range n.Inputs {
 		if x != nil && x.ID == v.ID && (may == nil || !may(i)) {
 			return false
@@ -81,57 +73,36 @@ func (b *binder) pieces(n *ir.Node, v *ir.Value) bool {
 	return true
 }
 
-// operand resolves a value that is on the device, as the step's kernel sees it.
-func (b *binder) operand(v *ir.Value) (operand, error) {
+// Resolve implements gpu.Resolver: a value is as the step's kernel sees it.
+func (b *binder) Resolve(v *ir.Value, arranged bool) (*operand, error) {
 	if o, ok := b.wide[v.ID]; ok {
-		return o, nil
+		return &o, nil
 	}
-	return b.resolve(v)
-}
-
-// place finds where a value lies, but for constants, which may not be on the device yet.
-func (b *binder) place(v *ir.Value) operand {
 	l := b.p.Layout(v)
-	o := operand{dtype: v.Type.DType, shape: v.Type.Sizes(), width: v.Type.DType.Size(), strides: l.Strides}
-	o.off = l.Offset * o.width
+	o := &operand{Operand: gpu.Operand{DType: v.Type.DType, Shape: v.Type.Sizes(), Strides: l.Strides, Width: v.Type.DType.Size()}}
+	o.off = l.Offset * o.Width
 	if at, ok := b.p.At(l.Root); ok {
 		o.off += int(at.Offset)
 		o.memory.segment = at.Segment
 	}
-	return o
-}
-
-// resolve is place with constants. One of 16-bit floats that is asked for as float32 is a constant of its own.
-func (b *binder) resolve(v *ir.Value) (operand, error) {
-	o, root := b.place(v), b.p.Layout(v).Root
-	if !root.IsConst() {
+	if !l.Root.IsConst() || arranged {
 		return o, nil
 	}
-	w, err := b.weight(root.Const, o.dtype == tensor.F32)
+	w, err := b.weight(l.Root.Const, o.DType == tensor.F32) // of 16-bit floats that are asked for as float32, a separate constant
 	if err != nil {
-		return o, err
+		return nil, err
 	}
 	if len(w.pieces) > 1 && !b.pieces(b.node, v) { // widened, it is larger than a binding
-		return o, errOnHost
+		return nil, errOnHost
 	}
 	o.weight, o.memory = w, memory{constant: w.pieces[0]}
 	return o, nil
 }
 
-// operands resolves a node's operands, absent ones as zero values, and its results.
-func (b *binder) operands(n *ir.Node) (in, out []operand, err error) { return b.operandsBut(n) }
-
-// operandsBut is operands that leaves the operands at positions later, constants, for arrange.
-func (b *binder) operandsBut(n *ir.Node, later ...int) (in, out []operand, err error) {
-	return gpu.Operands(n, func(i int) bool { return slices.Contains(later, i) },
-		func(v *ir.Value) (operand, error) { return b.place(v), nil }, b.operand)
-}
-
 // scratchOperand resolves scratch buffer i of the current step as floats.
-func (b *binder) scratchOperand(i int) operand {
+func (b *binder) scratchOperand(i int) *operand {
 	at, size := b.p.Buffer(b.scratch[i])
-	shape := tensor.Shape{int(size) / 4}
-	return operand{dtype: tensor.F32, width: 4, shape: shape, strides: []int{1}, off: int(at.Offset), memory: memory{segment: at.Segment}}
+	return &operand{Operand: gpu.RowMajor(tensor.F32, int(size)/4), off: int(at.Offset), memory: memory{segment: at.Segment}}
 }
 
 // inRange puts the lines that make index i, which index has read, count from the start, and end the invocation's function by
@@ -172,7 +143,7 @@ func (s *shader) wordAt(m memory, i string) string {
 // ones.
 func (s *shader) index(i string, o *operand, j string) {
 	first := s.u(o.first())
-	if o.dtype == tensor.I32 {
+	if o.DType == tensor.I32 {
 		s.put("let low_%[1]s = %[2]s;\nlet high_%[1]s = bitcast<u32>(bitcast<i32>(low_%[1]s) >> 31u);", i,
 			s.wordAt(o.memory, first+" + "+j))
 	} else {

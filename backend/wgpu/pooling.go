@@ -3,6 +3,7 @@ package wgpu
 import (
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -11,114 +12,100 @@ import (
 
 // Pools that are no slices of their operand (lower/patches.go) walk the window for each element of the result.
 
-// poolTaps is the most elements of a window.
-const poolTaps = 1 << 12
-
-// poolRow is the row of pools of some types under the window that the op has.
-func poolRow(window func(ir.Op) ir.Window, types map[tensor.DType]bool, bind func(p *pool, n *ir.Node, out []operand) []launch) row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				w := window(n.Op)
-				return types[n.Inputs[0].Type.DType] && len(w.Kernel) <= mostSpatial && w.Taps() <= poolTaps
-			},
-			Strided: target.AllStrides,
-		},
-		bind: func(b *binder, n *ir.Node) ([]launch, error) {
-			in, out, err := b.operands(n)
-			if err != nil {
-				return nil, err
-			}
-			x, y := &in[0], &out[0]
-			last := len(x.shape) - 1
-			return bind(&pool{view{Window: window(n.Op), x: x, places: y.shape[1:last], channels: x.shape[last]}}, n, out), nil
-		},
-	}
+// poolEntry walks the window for each element of the result.
+var poolEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		_, ok := gpu.Pooled(n.Op)
+		d := n.Inputs[0].Type.DType
+		return ok && (d == tensor.F32 || gpu.Is8Bit(d) && n.Op.Kind() == ops.MaxPool{}.Kind())
+	},
+	Strided: target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		x, last := in[0], len(in[0].Shape)-1
+		w, _ := gpu.Pooled(n.Op)
+		p := &pool{view{Window: w, x: x, places: out[0].Shape[1:last], channels: x.Shape[last]}}
+		switch o := n.Op.(type) {
+		case ops.AveragePool:
+			return []launch{p.average(o, out[0])}, nil
+		case ops.LpPool:
+			return []launch{p.norm(float32(o.P), out[0])}, nil
+		}
+		return p.max(n.Op.(ops.MaxPool), out), nil
+	},
 }
-
-var (
-	onlyFloats    = map[tensor.DType]bool{tensor.F32: true}
-	bytesOrFloats = map[tensor.DType]bool{tensor.F32: true, tensor.U8: true, tensor.I8: true}
-)
 
 // A pool is a view of which each channel is a group.
 type pool struct{ view }
 
 // launch computes y: start declares variables, each goes over the elements of the window that lie in the image, v being one and k its
-// number,
-// and end returns the text of the result.
+// number, and end returns the text of the result.
 func (p *pool) launch(name string, y *operand, start string, each func(s *shader) string, end func(s *shader) string) launch {
-	return produce(name, y, elements[y.dtype], func(s *shader, i string) (value, to string) {
+	return produce(name, y, elements[y.DType], func(s *shader, i string) (value, to string) {
 		p.declare(s, 1, 1)
 		channels := s.u(p.channels)
 		s.put("let channel = %s %% %s;\nlet row = %s / %s;", i, channels, i, channels)
 		s.put("let place = window(row, %s + channel * %s);\n%s", s.u(p.x.first()), s.u(p.channel()), start)
 		s.put("for (var k = 0u; k < %du; k++) {\nlet at = pixel(place, k);\nif (at != %s) {", p.Taps(), outside)
-		s.put("let v = %s;\n%s\n}\n}", elements[p.x.dtype].load(s.bind(p.x.memory), "at"), each(s))
+		s.put("let v = %s;\n%s\n}\n}", elements[p.x.DType].load(s.bind(p.x.memory), "at"), each(s))
 		return end(s), s.u(y.first()) + " + " + i
 	})
 }
 
 // counted puts the lines that set the variable count to the number of elements of the window with the padding.
 func (p *pool) counted(s *shader) {
-	_, after := p.Padding(p.x.shape[1 : len(p.x.shape)-1])
+	_, after := p.Padding(p.x.Shape[1 : len(p.x.Shape)-1])
 	s.put("var count = 1;")
 	for i := range p.places {
-		end := p.x.shape[1+i] + after[i] - 1 // the last place in front of which a window may begin
+		end := p.x.Shape[1+i] + after[i] - 1 // the last place in front of which a window may begin
 		s.put("count *= min(%d, (bitcast<i32>(%s) - bitcast<i32>(place.%c)) / %d + 1);", p.Kernel[i], s.u(end), "xyz"[i], p.Dilations[i])
 	}
 }
 
-var averagePoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.AveragePool).Window }, onlyFloats,
-	func(p *pool, n *ir.Node, out []operand) []launch {
-		return []launch{p.launch("average_pool", &out[0], "var sum = 0.0;\nvar met = 0;",
-			func(*shader) string { return "sum += v;\nmet += 1;" }, func(s *shader) string {
-				if !n.Op.(ops.AveragePool).CountIncludePad {
-					return "sum / f32(max(met, 1))"
-				}
-				p.counted(s)
-				return "sum / f32(max(count, 1))"
-			})}
-	})
-
-var lpPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.LpPool).Window }, onlyFloats,
-	func(p *pool, n *ir.Node, out []operand) []launch {
-		power := n.Op.(ops.LpPool).P
-		return []launch{p.launch("lp_pool", &out[0], "var sum = 0.0;", func(s *shader) string {
-			s.use("pow_")
-			return fmt.Sprintf("sum += pow_(abs(v), %s);", s.f(float32(power)))
-		}, func(s *shader) string { return fmt.Sprintf("pow_(sum, %s)", s.f(1/float32(power))) })}
-	})
-
-// maxPoolRow has a launch for the values and one for their places. Numbers come before NaN.
-var maxPoolRow = poolRow(func(op ir.Op) ir.Window { return op.(ops.MaxPool).Window }, bytesOrFloats,
-	func(p *pool, n *ir.Node, out []operand) []launch {
-		e := elements[p.x.dtype]
-		start := fmt.Sprintf("var best = %s();\nvar tap = %s;", e.wgsl, outside)
-		each := func(s *shader) string {
-			better := "v > best"
-			if p.x.dtype == tensor.F32 {
-				s.use("is_nan")
-				better = "(v > best || is_nan(best) && !is_nan(v))"
+func (p *pool) average(op ops.AveragePool, y *operand) launch {
+	return p.launch("average_pool", y, "var sum = 0.0;\nvar met = 0;", func(*shader) string { return "sum += v;\nmet += 1;" },
+		func(s *shader) string {
+			if !op.CountIncludePad {
+				return "sum / f32(max(met, 1))"
 			}
-			return fmt.Sprintf("if (tap == %s || %s) { best = v; tap = k; }", outside, better)
+			p.counted(s)
+			return "sum / f32(max(count, 1))"
+		})
+}
+
+func (p *pool) norm(power float32, y *operand) launch {
+	return p.launch("lp_pool", y, "var sum = 0.0;", func(s *shader) string {
+		s.use("pow_")
+		return fmt.Sprintf("sum += pow_(abs(v), %s);", s.f(power))
+	}, func(s *shader) string { return fmt.Sprintf("pow_(sum, %s)", s.f(1/power)) })
+}
+
+// max has a launch for the values and one for their indices. Numbers come before NaN.
+func (p *pool) max(op ops.MaxPool, out []*operand) []launch {
+	e := elements[p.x.DType]
+	start := fmt.Sprintf("var best = %s();\nvar tap = %s;", e.wgsl, outside)
+	each := func(s *shader) string {
+		better := "v > best"
+		if p.x.DType == tensor.F32 {
+			s.use("is_nan")
+			better = "(v > best || is_nan(best) && !is_nan(v))"
 		}
-		launches := []launch{p.launch("max_pool", &out[0], start, each, func(*shader) string { return "best" })}
-		if len(out) == 1 {
-			return launches
+		return fmt.Sprintf("if (tap == %s || %s) { best = v; tap = k; }", outside, better)
+	}
+	launches := []launch{p.launch("max_pool", out[0], start, each, func(*shader) string { return "best" })}
+	if len(out) == 1 {
+		return launches
+	}
+	return append(launches, p.launch("max_pool_places", out[1], start, each, func(s *shader) string {
+		spatial := p.x.Shape[1 : len(p.x.Shape)-1]
+		steps, size := op.Steps(spatial), spatial.Elements()
+		s.put("var number = 0u;\nif (tap != %s) {", outside)
+		s.put("number = (row / %s * %s + channel) * %s;", s.u(p.places.Elements()), s.u(p.channels), s.u(size))
+		for i := len(spatial) - 1; i >= 0; i-- {
+			s.put("number += (place.%c + tap %% %du * %s) * %s;\ntap /= "+
+				"%du;", "xyz"[i], p.Kernel[i], s.u(p.Dilations[i]), s.u(steps[i]),
+				p.Kernel[i])
 		}
-		return append(launches, p.launch("max_pool_places", &out[1], start, each, func(s *shader) string {
-			spatial := p.x.shape[1 : len(p.x.shape)-1]
-			steps, size := n.Op.(ops.MaxPool).Steps(spatial), spatial.Elements()
-			s.put("var number = 0u;\nif (tap != %s) {", outside)
-			s.put("number = (row / %s * %s + channel) * %s;", s.u(p.places.Elements()), s.u(p.channels), s.u(size))
-			for i := len(spatial) - 1; i >= 0; i-- {
-				s.put("number += (place.%c + tap %% %du * %s) * %s;\ntap /= "+
-					"%du;", "xyz"[i], p.Kernel[i], s.u(p.Dilations[i]), s.u(steps[i]),
-					p.Kernel[i])
-			}
-			s.put("}")
-			return "vec2<u32>(number, 0u)"
-		}))
-	})
+		s.put("}")
+		return "vec2<u32>(number, 0u)"
+	}))
+}

@@ -3,14 +3,10 @@ package wgpu
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/backend"
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
-
-// is8Bit reports whether kernels take quantised values of a type.
-func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
 
 // quantizeText returns the expression of the quantised value of $1 / $2 with zero point $3, which may be absent: ties to
 // even, saturated.
@@ -25,73 +21,38 @@ func quantizeText(d tensor.DType, zero bool) expression {
 	return expression{fmt.Sprintf("%s(code_(div_($1, $2), %s, %d.0, %d.0))", to, z, low, high), []string{"code_", "div_"}}
 }
 
-// byScale is the launch of a conversion between floats and quantised values: operands x, scale and, where given, zero. These
-// are for blocks along the axis where block is not 0.
-func byScale(b *binder, n *ir.Node, axis, block int, e expression) ([]launch, error) {
-	in, out, err := b.operands(n)
-	if err != nil {
-		return nil, err
-	}
-	rank := len(in[0].shape)
-	if len(in[1].shape) == 0 { // one for all
-		block = 0
-	}
-	if block > 0 {
-		if in[0].shape[axis]%block != 0 {
-			return nil, errOnHost
-		}
-		for _, o := range []*operand{&in[0], &out[0]} {
-			o.shape, o.strides = backend.Split(o.shape, o.strides, axis, block)
-		}
-	}
-	var xs []*operand
-	var types []element
-	for i := range in {
-		o := &in[i]
-		switch {
-		case i == 0 || o.dtype == tensor.Invalid:
-		case block > 0:
-			o.shape, o.strides = backend.Split(o.shape, o.strides, axis, 1)
-		default:
-			o.shape, o.strides = backend.Along(o.shape, o.strides, axis, rank)
-		}
-		xs, types = append(xs, o), append(types, elements[o.dtype])
-	}
-	return []launch{each(ir.OpName(n.Op), &out[0], elements[out[0].dtype], xs, types, e)}, nil
+// byScale is the launch of a conversion between floats and quantised values.
+func byScale(n *ir.Node, in, out []*operand, axis, block int, e expression) ([]launch, error) {
+	err := gpu.ByScale(axis, block, in, out[0])
+	return []launch{each(ir.OpName(n.Op), out[0], in, e)}, err
 }
 
-// quantizeRow divides by constant scales alone, since a scale of 0 is an error.
-var quantizeRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			o, scale := n.Op.(ir.Quantize), n.Inputs[1]
-			return is8Bit(o.To) && n.Inputs[0].Type.DType == tensor.F32 && scale.Type.DType == tensor.F32 && backend.Divides(scale)
-		},
-		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+// quantizeEntry divides by constant scales alone, since a scale of 0 is an error.
+var quantizeEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		o, scale := n.Op.(ir.Quantize), n.Inputs[1]
+		return gpu.Is8Bit(o.To) && n.Inputs[0].Type.DType == tensor.F32 && scale.Type.DType == tensor.F32 && gpu.Divides(scale)
 	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+	Strided: gpu.First,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		o := n.Op.(ir.Quantize)
-		return byScale(b, n, o.Axis, o.Block, quantizeText(o.To, n.HasOperand(2)))
+		return byScale(n, in, out, o.Axis, o.Block, quantizeText(o.To, n.HasOperand(2)))
 	},
 }
 
-var dequantizeRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			o, x := n.Op.(ir.Dequantize), n.Inputs[0].Type.DType
-			return o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 && (is8Bit(x) || x == tensor.I32)
-		},
-		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+var dequantizeEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		o, x := n.Op.(ir.Dequantize), n.Inputs[0].Type.DType
+		return o.To == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 && (gpu.Is8Bit(x) || x == tensor.I32)
 	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+	Strided: gpu.First,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		e := expression{text: "f32($1) * $2"}
 		if n.HasOperand(2) {
 			e.text = "f32(i32($1) - i32($3)) * $2"
 		}
 		o := n.Op.(ir.Dequantize)
-		return byScale(b, n, o.Axis, o.Block, e)
+		return byScale(n, in, out, o.Axis, o.Block, e)
 	},
 }
 
@@ -106,7 +67,7 @@ func rangeBytes(n int) int64 { return 8 * int64(rangeGroups(n)) }
 
 // launches are three: the ranges of parts of x, scale and zero point from them, and the quantised values.
 func (q *quantising) launches(d *Device) []launch {
-	n := q.x.elements()
+	n := q.x.Elements()
 	groups := rangeGroups(n)
 	first := d.newJoiner("range", "u32", groupSize)
 	first.rangeOf(func() {
@@ -126,9 +87,7 @@ func (q *quantising) launches(d *Device) []launch {
 	second.scaleOf(fmt.Sprintf("%s[%s]", second.bind(q.scale.memory), second.u(q.scale.first())),
 		fmt.Sprintf("%s[%s]", second.bind(q.zero.memory), second.u(q.zero.off/4)))
 
-	u8, f32 := elements[tensor.U8], elements[tensor.F32]
-	quantized := each("quantised", q.quantized, u8, []*operand{q.x, q.scale, q.zero}, []element{f32, f32, u8},
-		quantizeText(tensor.U8, true))
+	quantized := each("quantised", q.quantized, []*operand{q.x, q.scale, q.zero}, quantizeText(tensor.U8, true))
 	return []launch{{first, spread(groups)}, {second, spread(1)}, quantized}
 }
 
@@ -148,18 +107,10 @@ func (s *shader) scaleOf(scale, zero string) {
 	s.put("%s = bitcast<u32>(scale);\n%s = u32(round(clamp(div_(-low, scale), 0.0, 255.0)));\n}", scale, zero)
 }
 
-var dynamicQuantizeRow = row{
-	Row: target.Row{
-		Runs:    target.OnKernel,
-		Scratch: func(n *ir.Node) []int64 { return []int64{rangeBytes(n.Inputs[0].Type.Sizes().Elements())} },
-	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		ranges := b.scratchOperand(0)
-		q := quantising{&in[0], &out[0], &out[1], &out[2], &ranges}
+var dynamicQuantizeEntry = entry{
+	Scratch: func(n *ir.Node) []int64 { return []int64{rangeBytes(n.Inputs[0].Type.Sizes().Elements())} },
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		q := quantising{in[0], out[0], out[1], out[2], b.scratchOperand(0)}
 		return q.launches(b.d), nil
 	},
 }

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rlxc/rlxc/internal/backend"
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -14,41 +13,41 @@ import (
 // quantizedTiles are the tiles of quantised products; depth counts words of four quantised values.
 var quantizedTiles = []tile{{64, 64, 16, 4, 4}, {32, 32, 16, 4, 4}}
 
-// qMatMulRow multiplies quantised values. Both operands count as signed, unsigned ones 128 less, four to a word along k;
+// qMatMulEntry multiplies quantised values. Both operands count as signed, unsigned ones 128 less, four to a word along k;
 // sums are exact in int32. A constant matrix is arranged so once, another right operand in every run.
-var qMatMulRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			zero, scale := ir.Operand(n.Inputs, ir.QMatMulBZero), ir.Operand(n.Inputs, ir.QMatMulBScale)
-			if constantRight(n) && zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
-				return false
-			}
-			if !n.HasOperand(ir.QMatMulYScale) {
-				return true
-			}
-			scale = n.Inputs[ir.QMatMulYScale]
-			return scale.Type.DType == tensor.F32 && backend.Divides(scale)
-		},
-		InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
-		Scratch: func(n *ir.Node) (sizes []int64) {
-			x, y := n.Inputs[ir.QMatMulA].Type, n.Outputs[0].Type
-			switch rows := ir.Operand(n.Inputs, ir.QMatMulRows); {
-			case rows != nil:
-				sizes = append(sizes, int64(x.Sizes().Elements()), max(4, 8*int64(rows.Type.Sizes()[0])))
-			case x.DType == tensor.F32:
-				sizes = append(sizes, int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements()))
-			}
-			if !constantRight(n) {
-				sizes = append(sizes, turnedBytes(n)...)
-			}
-			if sharesWords(y) {
-				sizes = append(sizes, int64(4*y.Sizes().Elements()))
-			}
-			return sizes
-		},
+var qMatMulEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		zero, scale := ir.Operand(n.Inputs, ir.QMatMulBZero), ir.Operand(n.Inputs, ir.QMatMulBScale)
+		if constantRight(n) && zero != nil && zero.Const == nil || scale != nil && scale.Type.DType != tensor.F32 {
+			return false
+		}
+		if !n.HasOperand(ir.QMatMulYScale) {
+			return true
+		}
+		scale = n.Inputs[ir.QMatMulYScale]
+		return scale.Type.DType == tensor.F32 && gpu.Divides(scale)
 	},
-	bind: bindQMatMul,
+	InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
+	Scratch: func(n *ir.Node) (sizes []int64) {
+		x, y := n.Inputs[ir.QMatMulA].Type, n.Outputs[0].Type
+		switch rows := ir.Operand(n.Inputs, ir.QMatMulRows); {
+		case rows != nil:
+			sizes = append(sizes, int64(x.Sizes().Elements()), max(4, 8*int64(rows.Type.Sizes()[0])))
+		case x.DType == tensor.F32:
+			sizes = append(sizes, int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements()))
+		}
+		if !constantRight(n) {
+			sizes = append(sizes, turnedBytes(n)...)
+		}
+		if sharesWords(y) {
+			sizes = append(sizes, int64(4*y.Sizes().Elements()))
+		}
+		return sizes
+	},
+	Arranges: func(_ *binder, n *ir.Node, i int) bool {
+		return (i == ir.QMatMulB || i == ir.QMatMulBZero) && constantRight(n)
+	},
+	Bind: bindQMatMul,
 }
 
 // constantRight reports whether the right operand is a constant matrix.
@@ -60,49 +59,35 @@ func constantRight(n *ir.Node) bool {
 // sharesWords reports whether quantised values of neighbouring rows lie in one word.
 func sharesWords(t ir.Type) bool {
 	s := t.Sizes()
-	return is8Bit(t.DType) && s[len(s)-1]%4 != 0
+	return gpu.Is8Bit(t.DType) && s[len(s)-1]%4 != 0
 }
 
-func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
-	op, constant := n.Op.(ir.QMatMul), constantRight(n)
-	in := make([]*operand, ir.QMatMulRows+1)
-	for i, v := range n.Inputs {
-		if v == nil || constant && (i == ir.QMatMulB || i == ir.QMatMulBZero) {
-			continue
-		}
-		o, err := b.operand(v)
-		if err != nil {
-			return nil, err
-		}
-		in[i] = &o
-	}
-	y, err := b.operand(n.Outputs[0])
-	if err != nil {
-		return nil, err
-	}
+func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+	op, constant, y := n.Op.(ir.QMatMul), constantRight(n), out[0]
+	in = append(in, make([]*operand, ir.QMatMulRows+1-len(in))...)
 	taken := 0
 	scratch := func() *operand {
-		o := b.scratchOperand(taken)
 		taken++
-		return &o
+		return b.scratchOperand(taken - 1)
 	}
 	var launches []launch
-	if x := in[ir.QMatMulA]; x.dtype == tensor.F32 { // quantised on the way
+	if x := in[ir.QMatMulA]; x.DType == tensor.F32 { // quantised on the way
 		quantized, scale := scratch(), scratch()
-		quantized.dtype, quantized.width, quantized.shape, quantized.strides = tensor.U8, 1, x.shape, x.strides
+		quantized.Operand = gpu.Operand{DType: tensor.U8, Shape: x.Shape, Strides: x.Strides, Width: 1}
 		if rows := in[ir.QMatMulRows]; rows != nil {
 			launches = (&textQuantising{x, rows, quantized, scale}).launches(b.d)
 		} else {
 			ranges := scratch()
-			scale.shape, scale.strides = tensor.Shape{}, nil
+			scale.Shape, scale.Strides = tensor.Shape{}, nil
 			zero := *scale
-			zero.dtype, zero.width, zero.off = tensor.U8, 1, scale.off+4
+			zero.DType, zero.Width, zero.off = tensor.U8, 1, scale.off+4
 			launches = (&quantising{x, quantized, scale, &zero, ranges}).launches(b.d)
 			in[ir.QMatMulAZero] = &zero
 		}
 		in[ir.QMatMulA], in[ir.QMatMulAScale] = quantized, scale
 	}
 	var w quantized
+	var err error
 	if constant {
 		w, err = b.quantized(n.Inputs[ir.QMatMulB].Const, ir.Operand(n.Inputs, ir.QMatMulBZero), op.TransB)
 	} else {
@@ -113,7 +98,7 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := y.elements() / w.n
+	m := y.Elements() / w.n
 	c := b.d.tileQuantized(m, w.n, w.k)
 	if w.lead > 0 {
 		m /= w.lead
@@ -122,28 +107,27 @@ func bindQMatMul(b *binder, n *ir.Node) ([]launch, error) {
 		return nil, errOnHost
 	}
 	if !sharesWords(n.Outputs[0].Type) {
-		return append(launches, quantizedProduct(op, c.tile, m, w, in, &y)), nil
+		return append(launches, quantizedProduct(op, c.tile, m, w, in, y)), nil
 	}
-	apart := *scratch() // a word each
-	apart.shape, apart.strides = y.shape, y.strides
-	words, bytes := elements[tensor.U32], elements[tensor.U8]
-	return append(launches, quantizedProduct(op, c.tile, m, w, in, &apart), each("pack", &y, bytes, []*operand{&apart}, []element{words},
-		expression{text: "$1"})), nil
+	apart, bytes := scratch(), *y // a word each
+	apart.Operand, bytes.DType = gpu.Operand{DType: tensor.U32, Shape: y.Shape, Strides: y.Strides, Width: 4}, tensor.U8
+	return append(launches, quantizedProduct(op, c.tile, m, w, in, apart),
+		each("pack", &bytes, []*operand{apart}, expression{text: "$1"})), nil
 }
 
 // tileQuantized chooses how a product of quantised values is split up.
 func (d *Device) tileQuantized(m, n, k int) tiling {
-	p := product{m: m, n: n, k: k}
+	p := product{Product: gpu.Product{M: m, N: n, K: k}}
 	if p.flops() < d.tuneFrom {
 		return quantizedCandidates(m, n, k).tilings[0]
 	}
 	p = p.class()
-	return d.choose(fmt.Sprintf("quantised: %dx%dx%d", p.m, n, k), func() candidates { return quantizedCandidates(p.m, n, k) })
+	return d.choose(fmt.Sprintf("quantised: %dx%dx%d", p.M, n, k), func() candidates { return quantizedCandidates(p.M, n, k) })
 }
 
 // quantizedCandidates are the tiles for products of quantised values: a large one where it makes enough workgroups is the usual choice.
 func quantizedCandidates(m, n, k int) candidates {
-	p := product{m: m, n: n, k: k}
+	p := product{Product: gpu.Product{M: m, N: n, K: k}}
 	var c candidates
 	for _, t := range quantizedTiles {
 		c.tilings = append(c.tilings, tiling{t, 1})
@@ -155,10 +139,10 @@ func quantizedCandidates(m, n, k int) candidates {
 	c.flops = p.flops()
 	c.prepare = func(l *tuner) func(tiling) []launch {
 		in := make([]*operand, ir.QMatMulRows+1)
-		in[ir.QMatMulA] = l.operand(tensor.I8, p.m, k)
+		in[ir.QMatMulA] = l.operand(tensor.I8, p.M, k)
 		w, y := quantized{n: n, k: k, words: l.constant("", n*pad(k, 4)), sums: l.constant("", 8*n), plain: true},
-			l.operand(tensor.I32, p.m, n)
-		return func(c tiling) []launch { return []launch{quantizedProduct(ir.QMatMul{}, c.tile, p.m, w, in, y)} }
+			l.operand(tensor.I32, p.M, n)
+		return func(c tiling) []launch { return []launch{quantizedProduct(ir.QMatMul{}, c.tile, p.M, w, in, y)} }
 	}
 	return c
 }
@@ -255,7 +239,7 @@ func quantizedProduct(op ir.QMatMul, t tile, m int, w quantized, in []*operand, 
 	rows, cols, width := s.u(m), s.u(w.n), s.u(ceil(w.k, 4))
 	s.put("let tx = lid %% %du;\nlet ty = lid / %du;\nlet m0 = wg.y * %du;\nlet n0 = wg.x * %du;", across, across, t.rows, t.cols)
 	flip := ""
-	if a.dtype == tensor.U8 {
+	if a.DType == tensor.U8 {
 		flip = " ^ 0x80808080u"
 	}
 	for i := range 4 {
@@ -329,10 +313,10 @@ type quantizedEpilogue struct {
 // load is the text of element number at of operand i.
 func (e *quantizedEpilogue) load(i int, at string) string {
 	o := e.in[i]
-	if o.elements() == 1 {
+	if o.Elements() == 1 {
 		at = "0u"
 	}
-	return elements[o.dtype].load(e.bind(o.memory), e.u(o.first())+" + "+at)
+	return elements[o.DType].load(e.bind(o.memory), e.u(o.first())+" + "+at)
 }
 
 // begin puts what all results need.
@@ -343,7 +327,7 @@ func (e *quantizedEpilogue) begin() {
 		e.ranges = fmt.Sprintf("%s[%s + text * 2u", e.bind(e.in[ir.QMatMulAScale].memory), e.u(e.in[ir.QMatMulAScale].first()))
 		return
 	}
-	zero := fmt.Sprint(-offset(e.in[ir.QMatMulA].dtype))
+	zero := fmt.Sprint(-offset(e.in[ir.QMatMulA].DType))
 	if e.in[ir.QMatMulAZero] != nil {
 		zero = fmt.Sprintf("i32(%s) + %s", e.load(ir.QMatMulAZero, "0u"), zero)
 	}
@@ -373,7 +357,7 @@ func (e *quantizedEpilogue) write(v, total string) {
 		e.put("v -= %s * bitcast<i32>(%s%s + q]);", total, sums, e.cols)
 	}
 	bias := e.in[ir.QMatMulBias]
-	if bias != nil && bias.dtype == tensor.I32 {
+	if bias != nil && bias.DType == tensor.I32 {
 		e.put("v += %s;", e.load(ir.QMatMulBias, "q"))
 	}
 	out := fmt.Sprintf("%s[%s + line * %s + q]", e.bind(e.y.memory), e.u(e.y.off/4), e.cols)
@@ -382,7 +366,7 @@ func (e *quantizedEpilogue) write(v, total string) {
 		return
 	}
 	e.put("var z = f32(v) * (scale * %s);", e.load(ir.QMatMulBScale, "q"))
-	if bias != nil && bias.dtype == tensor.F32 {
+	if bias != nil && bias.DType == tensor.F32 {
 		e.put("z += %s;", e.load(ir.QMatMulBias, "q"))
 	}
 	if act := activation(ir.Unary{Fn: e.op.Act}); act.text != "" {
@@ -398,13 +382,13 @@ func (e *quantizedEpilogue) write(v, total string) {
 		e.put("%s = bitcast<u32>(z);", out)
 		return
 	}
-	q := quantizeText(e.in[ir.QMatMulYZero].dtype, true)
+	q := quantizeText(e.in[ir.QMatMulYZero].DType, true)
 	e.use(q.needs...)
 	value := fmt.Sprintf("(bitcast<u32>(%s) & 255u)", q.of("z", e.load(ir.QMatMulYScale, "q"), e.load(ir.QMatMulYZero, "q")))
 	if e.ranges != "" {
 		value = fmt.Sprintf("select(%s, 0u, text == %s)", value, noText)
 	}
-	if e.y.width == 4 {
+	if e.y.Width == 4 {
 		e.put("%s = %s;", out, value)
 	} else {
 		e.put("packed |= %s << (c * 8u);", value)
@@ -413,7 +397,7 @@ func (e *quantizedEpilogue) write(v, total string) {
 
 // end puts the line that stores a row's four quantised values, where results are quantised in one word.
 func (e *quantizedEpilogue) end() {
-	if e.y.width == 1 {
+	if e.y.Width == 1 {
 		e.put("if (n0 + tx * 4u < %[1]s) { %[2]s[%[3]s + (line * %[1]s + n0) / 4u + tx] = packed; }", e.cols, e.bind(e.y.memory),
 			e.u(e.y.off/4))
 	}

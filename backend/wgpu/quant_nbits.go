@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -13,7 +13,7 @@ import (
 // nBits sees a MatMulNBits node as a product.
 func (d *Device) nBits(n *ir.Node) product {
 	o := n.Op.(ir.MatMulNBits)
-	p := product{m: n.Outputs[0].Type.Sizes().Elements() / o.N, n: o.N, k: o.K, half: d.half}
+	p := product{Product: gpu.Product{M: n.Outputs[0].Type.Sizes().Elements() / o.N, N: o.N, K: o.K}, half: d.half}
 	w := bitMatrix{MatMulNBits: o}
 	d.chooseTiling(&p, fmt.Sprintf("%d bits, blocks of %d", o.Bits, o.Block), func(l *tuner, q *product, _ bool) right {
 		w.quantized, w.scales = l.constant("u32", o.K*w.cols()/w.perByte()), l.constant("vec4<f32>", 4*o.Blocks()*w.cols())
@@ -22,50 +22,34 @@ func (d *Device) nBits(n *ir.Node) product {
 	return p
 }
 
-// matMulNBitsRow multiplies by weights of a few bits, which stay so in memory: they become floats on the way into
+// matMulNBitsEntry multiplies by weights of a few bits, which stay so in memory: they become floats on the way into
 // workgroup memory.
-func (d *Device) matMulNBitsRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				for _, i := range []int{ir.NBitsWeights, ir.NBitsScales, ir.NBitsZeros} {
-					if n.HasOperand(i) && !n.Inputs[i].IsConst() {
-						return false
-					}
+func (d *Device) matMulNBitsEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			for _, i := range []int{ir.NBitsWeights, ir.NBitsScales, ir.NBitsZeros} {
+				if n.HasOperand(i) && !n.Inputs[i].IsConst() {
+					return false
 				}
-				return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && !n.HasOperand(ir.NBitsGroups)
-			},
-			InPlace: func(_ *ir.Node, i int) bool { return i == ir.NBitsResidual },
-			Scratch: func(n *ir.Node) []int64 {
-				p := d.nBits(n)
-				sizes := p.scratch()
-				if n.Op.(ir.MatMulNBits).Int8 {
-					sizes = append(sizes, 4*int64(p.m)*int64(p.k))
-				}
-				return sizes
-			},
+			}
+			return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && !n.HasOperand(ir.NBitsGroups)
 		},
-		bind: bindNBits,
+		InPlace: gpu.Writes(ir.NBitsResidual),
+		Scratch: func(n *ir.Node) []int64 {
+			p := d.nBits(n)
+			sizes := p.scratch()
+			if n.Op.(ir.MatMulNBits).Int8 {
+				sizes = append(sizes, 4*int64(p.M)*int64(p.K))
+			}
+			return sizes
+		},
+		Arranges: func(_ *binder, n *ir.Node, i int) bool { return i >= ir.NBitsWeights && i <= ir.NBitsZeros },
+		Bind:     bindNBits,
 	}
 }
 
-func bindNBits(b *binder, n *ir.Node) ([]launch, error) {
+func bindNBits(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	o, p := n.Op.(ir.MatMulNBits), b.d.nBits(n)
-	var in [ir.NBitsResidual + 1]*operand
-	for _, i := range []int{ir.NBitsA, ir.NBitsBias, ir.NBitsResidual} {
-		if n.HasOperand(i) {
-			x, err := b.operand(n.Inputs[i])
-			if err != nil {
-				return nil, err
-			}
-			in[i] = &x
-		}
-	}
-	y, err := b.operand(n.Outputs[0])
-	if err != nil {
-		return nil, err
-	}
 	w, err := b.bits(n, o)
 	if err != nil {
 		return nil, err
@@ -74,12 +58,13 @@ func bindNBits(b *binder, n *ir.Node) ([]launch, error) {
 	a := in[ir.NBitsA]
 	if o.Int8 {
 		rounded := b.scratchOperand(len(b.scratch) - 1)
-		launches, a = append(launches, roundBlocks(o, a, &rounded, p.m)), &rounded
+		launches, a = append(launches, roundBlocks(o, a, rounded, p.M)), rounded
 	}
-	x := factor{operand: a, row: p.k, col: 1}
-	e := epilogue{scale: 1, act: ir.Unary{Fn: o.Act}, y: &y, bias: in[ir.NBitsBias], residual: in[ir.NBitsResidual], cols: p.n}
-	vector := x.vector(x.row, x.col) && p.k%4 == 0 && p.n%4 == 0 && e.vector()
-	if ceil(p.m, p.tile.rows) > maxGroups {
+	x := factor{operand: a, Factor: gpu.Factor{Row: p.K, Col: 1}}
+	e := epilogue{scale: 1, act: ir.Unary{Fn: o.Act}, y: out[0], bias: ir.Operand(in, ir.NBitsBias),
+		residual: ir.Operand(in, ir.NBitsResidual), cols: p.N}
+	vector := x.vector() && p.K%4 == 0 && p.N%4 == 0 && e.vector()
+	if ceil(p.M, p.tile.rows) > maxGroups {
 		return nil, errOnHost
 	}
 	return append(launches, b.product(&p, &x, w.right(&p), &e, vector)...), nil

@@ -18,12 +18,12 @@ func turnedBytes(n *ir.Node) []int64 {
 // does constant ones: an invocation goes along a column.
 func turnedQuantized(op ir.QMatMul, in []*operand, words, sums *operand) (quantized, launch, error) {
 	a, x, zero := in[ir.QMatMulA], in[ir.QMatMulB], in[ir.QMatMulBZero]
-	last := len(x.shape) - 1
-	if last < 1 || last > 1 && (len(a.shape) != last+1 || !a.shape[:last-1].Equal(x.shape[:last-1])) {
+	last := len(x.Shape) - 1
+	if last < 1 || last > 1 && (len(a.Shape) != last+1 || !a.Shape[:last-1].Equal(x.Shape[:last-1])) {
 		return quantized{}, launch{}, errOnHost
 	}
-	c := quantized{n: x.shape[last], k: x.shape[last-1], words: words.memory, sums: sums.memory, first: words.off / 4,
-		firstSum: sums.off / 4, lead: x.shape[:last-1].Elements()}
+	c := quantized{n: x.Shape[last], k: x.Shape[last-1], words: words.memory, sums: sums.memory, first: words.off / 4,
+		firstSum: sums.off / 4, lead: x.Shape[:last-1].Elements()}
 	if op.TransB {
 		c.n, c.k = c.k, c.n
 	}
@@ -35,21 +35,21 @@ func turnedQuantized(op ir.QMatMul, in []*operand, words, sums *operand) (quanti
 	} else {
 		s.put("let start = %s + t / %s * %s * %s + t %% %s;\nlet step = %s;", s.u(x.first()), n, n, k, n, n)
 	}
-	e := elements[x.dtype]
+	e := elements[x.DType]
 	s.put("var sum = 0;\nfor (var w = 0u; w < %s; w++) {\nvar word = 0u;", width)
 	s.put("for (var i = w * 4u; i < min(w * 4u + 4u, %s); i++) {\nlet v = i32(%s) - %d;", k, e.load(s.bind(x.memory), "start + i * step"),
-		offset(x.dtype))
+		offset(x.DType))
 	s.put("sum += v;\nword |= (bitcast<u32>(v) & 255u) << (i %% 4u * 8u);\n}")
 	s.put("%s[%s + t * %s + w] = word;\n}", s.bind(words.memory), s.u(c.first), width)
 	z := "0"
 	if zero != nil {
 		at := s.u(zero.first())
-		if zero.elements() > 1 {
+		if zero.Elements() > 1 {
 			at += fmt.Sprintf(" + t %% %s", n)
 		}
-		z = fmt.Sprintf("i32(%s)", elements[zero.dtype].load(s.bind(zero.memory), at))
+		z = fmt.Sprintf("i32(%s)", elements[zero.DType].load(s.bind(zero.memory), at))
 	}
-	s.put("let zero = %s - %d;\nlet to = %s + t / %s * 2u * %s + t %% %s;", z, offset(x.dtype), s.u(c.firstSum), n, n, n)
+	s.put("let zero = %s - %d;\nlet to = %s + t / %s * 2u * %s + t %% %s;", z, offset(x.DType), s.u(c.firstSum), n, n, n)
 	m := s.bind(sums.memory)
 	s.put("%s[to] = bitcast<u32>(sum - i32(%s) * zero);\n%s[to + %s] = bitcast<u32>(zero);", m, k, m, n)
 	return c, launch{s, spread(ceil(c.lead*c.n, groupSize))}, nil

@@ -13,11 +13,10 @@ import (
 const noText = "0xffffffffu"
 
 // textOf declares the function text_of, which finds the text of a token among rows as ir.Pack lists them: the last one that begins at it or
-// before.
-// It returns the text of field i of a row.
+// before. It returns the text of field i of a row.
 func (s *shader) textOf(rows *operand) (field func(row string, i int) string) {
 	s.function("text_of(token: u32) -> u32", func() {
-		first, count := s.u(rows.first()), s.u(rows.shape[0])
+		first, count := s.u(rows.first()), s.u(rows.Shape[0])
 		field = func(row string, i int) string {
 			return s.wordAt(rows.memory, fmt.Sprintf("%s + %s * %du + %du", first, row, ir.RowFields, i))
 		}
@@ -34,10 +33,10 @@ type textQuantising struct{ x, rows, quantized, ranges *operand }
 
 // launches are two: scales and zero points, a workgroup for each text, and the quantised values. Tokens of no text are 0.
 func (q *textQuantising) launches(d *Device) []launch {
-	width := q.x.shape[len(q.x.shape)-1]
+	width := q.x.Shape[len(q.x.Shape)-1]
 	s := d.newJoiner("text_ranges", "u32", groupSize)
 	text := linear
-	s.put("if (%s >= %s) { return; }", text, s.u(q.rows.shape[0]))
+	s.put("if (%s >= %s) { return; }", text, s.u(q.rows.Shape[0]))
 	field := s.textOf(q.rows)
 	s.rangeOf(func() {
 		x, first, k := s.bind(q.x.memory), s.u(q.x.first()), s.u(width)
@@ -53,10 +52,10 @@ func (q *textQuantising) launches(d *Device) []launch {
 		s.use(e.needs...)
 		s.textOf(q.rows)
 		m, ranges := s.bind(q.x.memory), fmt.Sprintf("%s[%s + min(text, %s - 1u) * 2u", s.bind(q.ranges.memory), s.u(q.ranges.first()),
-			s.u(q.rows.shape[0]))
+			s.u(q.rows.Shape[0]))
 		s.put("let text = text_of(%s / %s);\nlet scale = bitcast<f32>(%s]);\nlet zero = %s + 1u];", i, s.u(width), ranges, ranges)
 		code := e.of(fmt.Sprintf("bitcast<f32>(%s[%s + %s])", m, s.u(q.x.first()), i), "scale", "zero")
 		return fmt.Sprintf("select(0u, %s, text != %s)", code, noText), ""
 	})
-	return []launch{{s, spread(q.rows.shape[0])}, quantized}
+	return []launch{{s, spread(q.rows.Shape[0])}, quantized}
 }

@@ -12,8 +12,7 @@ import (
 )
 
 // Recurrences are two kernels. In the first an invocation computes what the inputs of a step give to a gate. In the second a workgroup
-// takes a
-// sequence of one direction through some steps, with its state in workgroup memory; the next one goes on from there.
+// takes a sequence of one direction through some steps, with its state in workgroup memory; the next one goes on from there.
 
 const (
 	// mostHidden is the number of units whose state every device's workgroup memory has room for.
@@ -84,26 +83,24 @@ func cellOf(op ir.Op) (ops.Recurrent, cell) {
 	return ops.Recurrent{}, cell{}
 }
 
-var recurrentRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			op, c := cellOf(n.Op)
-			_, err := op.Functions(c.defaults)
-			lengths := ir.Operand(n.Inputs, ops.RecurrentLengths)
-			return err == nil && n.Inputs[ops.RecurrentX].Type.DType == tensor.F32 && (lengths == nil || target.IsIndex(lengths.Type.DType))
-		},
-		Scratch: func(n *ir.Node) []int64 {
-			x, w, r := n.Inputs[ops.RecurrentX].Type.Sizes(), n.Inputs[ops.RecurrentW].Type.Sizes(), n.Inputs[ops.RecurrentR].Type.Sizes()
-			batch := x[1]
-			if op, _ := cellOf(n.Op); op.BatchFirst {
-				batch = x[0]
-			}
-			state := int64(4 * batch * r[0] * r[2])
-			return []int64{int64(4 * x[0] * x[1] * w[0] * w[1]), state, state}
-		},
+var recurrentEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		op, c := cellOf(n.Op)
+		_, err := op.Functions(c.defaults)
+		lengths := ir.Operand(n.Inputs, ops.RecurrentLengths)
+		return err == nil && n.Inputs[ops.RecurrentX].Type.DType == tensor.F32 && (lengths == nil || target.IsIndex(lengths.Type.DType))
 	},
-	bind: bindRecurrent,
+	Scratch: func(n *ir.Node) []int64 {
+		x, w, r := n.Inputs[ops.RecurrentX].Type.Sizes(), n.Inputs[ops.RecurrentW].Type.Sizes(), n.Inputs[ops.RecurrentR].Type.Sizes()
+		batch := x[1]
+		if op, _ := cellOf(n.Op); op.BatchFirst {
+			batch = x[0]
+		}
+		state := int64(4 * batch * r[0] * r[2])
+		return []int64{int64(4 * x[0] * x[1] * w[0] * w[1]), state, state}
+	},
+	Arranges: constantWeights,
+	Bind:     bindRecurrent,
 }
 
 // A recurrent is the second kernel in the making, for some directions whose functions are the same.
@@ -113,60 +110,49 @@ type recurrent struct {
 	op             ops.Recurrent
 	in             []*operand // nil where absent
 	functions      []ops.CellFunction
-	h, c           operand // scratch: the state between launches
-	size           int     // hidden units
-	hidden         string  // the text of their number
-	gatesAt, total string  // where the first kernel left the gates of a step, and the number of gates of all units
+	h, c           *operand // scratch: the state between launches
+	size           int      // hidden units
+	hidden         string   // the text of their number
+	gatesAt, total string   // where the first kernel left the gates of a step, and the number of gates of all units
 }
 
-func bindRecurrent(b *binder, n *ir.Node) ([]launch, error) {
-	var later []int
+// constantWeights reports whether operand i is a constant matrix, which is transposed.
+func constantWeights(_ *binder, n *ir.Node, i int) bool {
+	return (i == ops.RecurrentW || i == ops.RecurrentR) && n.Inputs[i].Const != nil
+}
+
+func bindRecurrent(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	for _, i := range []int{ops.RecurrentW, ops.RecurrentR} {
-		if n.Inputs[i].Const != nil {
-			later = append(later, i)
-		}
-	}
-	in, out, err := b.operandsBut(n, later...)
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range []int{ops.RecurrentW, ops.RecurrentR} {
-		w := &in[i] // [D·G·H,K], turned where it is constant: invocations side by side read elements side by side
-		w.shape, w.strides = tensor.Shape{w.shape[0] * w.shape[1], w.shape[2]}, []int{w.shape[2], 1}
-		if slices.Contains(later, i) {
+		w := in[i] // [D·G·H,K], turned where it is constant: invocations side by side read elements side by side
+		w.Shape, w.Strides = tensor.Shape{w.Shape[0] * w.Shape[1], w.Shape[2]}, []int{w.Shape[2], 1}
+		if constantWeights(nil, n, i) {
 			if err := b.arrange(w, n.Inputs[i].Const, true, false); err != nil {
 				return nil, err
 			}
-			w.strides = []int{1, w.shape[1]}
+			w.Strides = []int{1, w.Shape[1]}
 		}
 	}
 	op, c := cellOf(n.Op)
-	x, hidden, directions := &in[ops.RecurrentX], op.Hidden, op.Directions()
-	steps, batch := x.shape[0], x.shape[1]
+	x, hidden, directions := in[ops.RecurrentX], op.Hidden, op.Directions()
+	steps, batch := x.Shape[0], x.Shape[1]
 	if op.BatchFirst {
 		steps, batch = batch, steps
 	}
-	if hidden > mostHidden || x.shape[2] > loopLimit {
+	if hidden > mostHidden || x.Shape[2] > loopLimit {
 		return nil, errOnHost
 	}
-	r := recurrent{cell: c, op: op, size: hidden}
-	for i := range in {
-		r.in = append(r.in, option(n, in, i))
-	}
-	for len(r.in) <= ops.RecurrentP {
-		r.in = append(r.in, nil)
-	}
+	r := recurrent{cell: c, op: op, size: hidden, in: append(in, make([]*operand, ops.RecurrentP+1-len(in))...)}
 	gates := b.scratchOperand(0)
-	launches := []launch{r.inputs(&gates, steps*batch, directions)}
+	launches := []launch{r.inputs(gates, steps*batch, directions)}
 	list, err := op.Functions(c.defaults)
 	if err != nil {
 		return nil, err
 	}
 	each := len(list) / directions
 	r.h, r.c = b.scratchOperand(1), b.scratchOperand(2)
-	for _, o := range []*operand{&r.h, &r.c} {
-		o.shape = tensor.Shape{directions, batch, hidden}
-		o.strides = o.shape.Strides()
+	for _, o := range []*operand{r.h, r.c} {
+		o.Shape = tensor.Shape{directions, batch, hidden}
+		o.Strides = o.Shape.Strides()
 	}
 	together := 1
 	if directions == 2 && slices.Equal(list[:each], list[each:]) {
@@ -174,7 +160,7 @@ func bindRecurrent(b *binder, n *ir.Node) ([]launch, error) {
 	}
 	for d := 0; d < directions; d += together {
 		for from, many := 0, r.perLaunch(); from < max(steps, 1); from += many {
-			launches = append(launches, r.steps(b, list[d*each:][:each], &gates, out, steps, batch, d, together, from,
+			launches = append(launches, r.steps(b, list[d*each:][:each], gates, out, steps, batch, d, together, from,
 				min(from+many, steps)))
 		}
 	}
@@ -184,11 +170,11 @@ func bindRecurrent(b *binder, n *ir.Node) ([]launch, error) {
 // inputs is the first kernel: gates [D, rows of x, G·H].
 func (r *recurrent) inputs(gates *operand, rows, directions int) launch {
 	all := r.gates * r.size
-	gates.shape = tensor.Shape{directions, rows, all}
+	gates.Shape = tensor.Shape{directions, rows, all}
 	x, w, bias := r.in[ops.RecurrentX], r.in[ops.RecurrentW], r.in[ops.RecurrentB]
 	e := elements[tensor.F32]
 	return produce("recurrent_inputs", gates, e, func(s *shader, i string) (value, to string) {
-		total, count, width := s.u(all), s.u(rows), s.u(x.shape[2])
+		total, count, width := s.u(all), s.u(rows), s.u(x.Shape[2])
 		s.put("let g = %s %% %s;\nlet row = %s / %s %% %s;\nlet d = %s / %s / %s;\nvar sum = 0.0;", i, total, i, total, count, i, total,
 			count)
 		if bias != nil {
@@ -196,7 +182,7 @@ func (r *recurrent) inputs(gates *operand, rows, directions int) launch {
 			s.put("sum = %s;\nif (g < %s) { sum += %s; }", e.load(m, at), s.u(r.apart*r.size), e.load(m, at+" + "+total))
 		}
 		s.put("let inputs = %s + row * %s;\nlet weights = %s + (d * %s + g) * %s;\nlet step = %s;", s.u(x.first()), width, s.u(w.first()),
-			total, s.u(w.strides[0]), s.u(w.strides[1]))
+			total, s.u(w.Strides[0]), s.u(w.Strides[1]))
 		s.put("for (var k = 0u; k < %s; k++) { sum += %s * %s; }", width, e.load(s.bind(x.memory), "inputs + k"),
 			e.load(s.bind(w.memory), "weights + k * step"))
 		return "sum", s.u(gates.first()) + " + " + i
@@ -213,14 +199,13 @@ func (r *recurrent) group() int {
 }
 
 // perLaunch is the number of steps after which another launch goes on: a cell goes twice over the state for each unit, at most, and once
-// more
-// than there is to do.
+// more than there is to do.
 func (r *recurrent) perLaunch() int {
 	return max(1, loopLimit/(8+2*ceil(r.size, r.group())*(r.size+8)))
 }
 
 // steps is the second kernel, for some directions from one on and steps [from, to) of all.
-func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand, out []operand, steps, batch, first, directions, from,
+func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand, out []*operand, steps, batch, first, directions, from,
 	to int) launch {
 	group := r.group()
 	s := newShader("recurrent", "f32", group)
@@ -247,7 +232,7 @@ func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand
 	place := func(o *operand, axes ...string) string {
 		text := s.u(o.first()) + " + j"
 		for i, a := range axes {
-			text += fmt.Sprintf(" + %s * %s", a, s.u(o.strides[i]))
+			text += fmt.Sprintf(" + %s * %s", a, s.u(o.Strides[i]))
 		}
 		return text
 	}
@@ -268,12 +253,12 @@ func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand
 		return fmt.Sprintf("%s[%s]", s.bind(o.memory), state(o))
 	}
 	loop(func() {
-		s.put("state[j] = %s;", read(r.in[ops.RecurrentH], &r.h))
+		s.put("state[j] = %s;", read(r.in[ops.RecurrentH], r.h))
 		if r.gates == 4 {
-			s.put("state[2u * %s + j] = %s;", r.hidden, read(r.in[ops.RecurrentC], &r.c))
+			s.put("state[2u * %s + j] = %s;", r.hidden, read(r.in[ops.RecurrentC], r.c))
 		}
 	})
-	y, m := &out[0], s.bind(out[0].memory)
+	y, m := out[0], s.bind(out[0].memory)
 	at, row := place(y, "t", "d", "sequence"), fmt.Sprintf("(d * %s * %s + t * %s + sequence)", all, sequences, sequences)
 	if r.op.BatchFirst {
 		at, row = place(y, "sequence", "t", "d"), fmt.Sprintf("(d * %s * %s + sequence * %s + t)", all, sequences, all)
@@ -297,11 +282,11 @@ func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand
 	s.put("}\nworkgroupBarrier();\nnow = next;\n}")
 	loop(func() {
 		if to < steps {
-			s.put("%s = state[now + j];\n%s = state[2u * %s + j];", between(&r.h), between(&r.c), r.hidden)
+			s.put("%s = state[now + j];\n%s = state[2u * %s + j];", between(r.h), between(r.c), r.hidden)
 			return
 		}
 		for i, at := range []string{"now", "2u * " + r.hidden}[:max(len(out)-1, 0)] {
-			s.put("%s[%s] = select(state[%s + j], 0.0, length == 0u);", s.bind(out[1+i].memory), state(&out[1+i]), at)
+			s.put("%s[%s] = select(state[%s + j], 0.0, length == 0u);", s.bind(out[1+i].memory), state(out[1+i]), at)
 		}
 	})
 	return launch{s, spread(directions * batch)}
@@ -332,7 +317,7 @@ func (r *recurrent) sums(at string, gates ...int) {
 // product puts the lines that add to some sums the products of R with the state at a place.
 func (r *recurrent) product(at string, gates ...int) {
 	w := r.in[ops.RecurrentR]
-	m, unit, step := r.bind(w.memory), r.u(w.strides[0]), r.u(w.strides[1])
+	m, unit, step := r.bind(w.memory), r.u(w.Strides[0]), r.u(w.Strides[1])
 	var lines strings.Builder
 	for _, g := range gates {
 		r.put("let r%d = %s + (d * %s + %du * %s + j) * %s;", g, r.u(w.first()), r.total, g, r.hidden, unit)

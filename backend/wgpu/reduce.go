@@ -2,7 +2,6 @@ package wgpu
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -86,24 +85,17 @@ func (s *shader) along(cols string) {
 	s.put("for (var c = lid; c < %s; c += %du) {", cols, s.size)
 }
 
-// softmaxRow is over the last axis: largest, sum of exponentials, quotients.
-var softmaxRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			t := n.Inputs[0].Type
-			return t.DType == tensor.F32 && n.Op.(ir.Softmax).Axis == len(t.Shape)-1
-		},
-		InPlace: func(*ir.Node, int) bool { return true },
+// softmaxEntry is over the last axis: largest, sum of exponentials, quotients.
+var softmaxEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		t := n.Inputs[0].Type
+		return t.DType == tensor.F32 && n.Op.(ir.Softmax).Axis == len(t.Shape)-1
 	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, y := &in[0], &out[0]
-		cols := x.shape[len(x.shape)-1]
-		rows := x.elements() / cols
+	InPlace: func(*ir.Node, int) bool { return true },
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		x, y := in[0], out[0]
+		cols := x.Shape[len(x.Shape)-1]
+		rows := x.Elements() / cols
 		s := b.d.newRowShader("softmax", "f32", rows, cols)
 		count := s.u(cols)
 		from, to := s.bind(x.memory), s.bind(y.memory)
@@ -161,46 +153,32 @@ func reductionOf(fn ir.Reduction, d tensor.DType) (reduction, bool) {
 	return reduction{start, j.two, j, "$1"}, j.two.text != "" && start != ""
 }
 
-// reduceRow walks any axes: a workgroup combines the elements of one result.
-var reduceRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			_, ok := reductionOf(n.Op.(ir.Reduce).Fn, n.Inputs[0].Type.DType)
-			return ok
-		},
-		Strided: target.AllStrides,
+// reduceEntry walks any axes: a workgroup combines the elements of one result.
+var reduceEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		_, ok := reductionOf(n.Op.(ir.Reduce).Fn, n.Inputs[0].Type.DType)
+		return ok
 	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
+	Strided: target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		op := n.Op.(ir.Reduce)
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		x, y := &in[0], &out[0]
-		if x.elements() == 0 {
+		x, y := in[0], out[0]
+		if x.Elements() == 0 {
 			return nil, errOnHost // results of nothing differ by function
 		}
-		var kept, reduced operand // x along the axes that stay, and along the others
-		for i, d := range x.shape {
-			o := &kept
-			if slices.Contains(op.Axes, i) {
-				o = &reduced
-			}
-			o.shape, o.strides = append(o.shape, d), append(o.strides, x.strides[i])
-		}
-		r, _ := reductionOf(op.Fn, x.dtype)
-		e, rows, cols := elements[x.dtype], kept.elements(), reduced.elements()
+		left, taken := x.Reduced(op.Axes)
+		r, _ := reductionOf(op.Fn, x.DType)
+		e, rows, cols := elements[x.DType], left.Elements(), taken.Elements()
 		s := b.d.newRowShader("reduce_"+op.Fn.String(), "u32", rows, cols)
 		s.use(r.step.needs...)
 		from, count := s.bind(x.memory), s.u(cols)
 		s.put("var x = %s;\n{", s.u(x.first()))
-		newNest(kept.shape, &kept).walk(s, "row", "x")
+		newNest(left.Shape, &operand{Operand: left}).walk(s, "row", "x")
 		s.put("}")
 		s.put("var result = %s;", expression{text: r.start}.of(e.load(from, "x")))
 		s.along(count)
 		s.put("var at = x;")
-		newNest(reduced.shape, &reduced).walk(s, "c", "at")
+		newNest(taken.Shape, &operand{Operand: taken}).walk(s, "c", "at")
 		s.put("let v = %s;\nresult = %s;\n}", e.load(from, "at"), r.step.of("result", "v"))
 		s.allReduce("result", r.join)
 		s.put("if (lid == 0u) {")

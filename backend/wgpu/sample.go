@@ -27,44 +27,37 @@ var sampleTaps = map[string]struct {
 	"cubic":   {4, "1.0", "cubic_(abs(d))"},
 }
 
-// gridSampleRow reads images between their elements: every element of the result by itself.
-var gridSampleRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 &&
-				len(n.Inputs[0].Type.Shape)-2 <= mostSpatial
-		},
-		Strided: target.AllStrides,
+// gridSampleEntry reads images between their elements: every element of the result by itself.
+var gridSampleEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 &&
+			len(n.Inputs[0].Type.Shape)-2 <= mostSpatial
 	},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		op, x, grid, y := n.Op.(ops.GridSample), &in[0], &in[1], &out[0]
-		axes := len(x.shape) - 2
+	Strided: target.AllStrides,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		op, x, grid, y := n.Op.(ops.GridSample), in[0], in[1], out[0]
+		axes := len(x.Shape) - 2
 		return []launch{produce("grid_sample", y, elements[tensor.F32], func(s *shader, i string) (value, to string) {
 			declareSample(s, op)
-			channels := s.u(y.shape[1])
+			channels := s.u(y.Shape[1])
 			s.put("var rest = %s;\nvar g = %s;", i, s.u(grid.first()))
 			for axis := axes - 1; axis >= 0; axis-- {
-				size := s.u(y.shape[2+axis])
-				s.put("g += rest %% %s * %s;\nrest /= %s;", size, s.u(grid.strides[1+axis]), size)
+				size := s.u(y.Shape[2+axis])
+				s.put("g += rest %% %s * %s;\nrest /= %s;", size, s.u(grid.Strides[1+axis]), size)
 			}
-			s.put("g += rest / %s * %s;", channels, s.u(grid.strides[0]))
+			s.put("g += rest / %s * %s;", channels, s.u(grid.Strides[0]))
 			s.put("let a0 = %s + rest / %s * %s + rest %% %s * %s;\nlet w0 = 1.0;\nvar sum = 0.0;", s.u(x.first()), channels,
-				s.u(x.strides[0]), channels, s.u(x.strides[1]))
+				s.u(x.Strides[0]), channels, s.u(x.Strides[1]))
 			taps := sampleTaps[op.Mode].count
 			for axis := range axes {
 				coordinate := elements[tensor.F32].load(s.bind(grid.memory),
-					fmt.Sprintf("g + %du * %s", axes-1-axis, s.u(grid.strides[1+axes])))
-				s.put("let n%d = f32(%s);\nlet x%d = place_(%s, n%d);", axis, s.u(x.shape[2+axis]), axis, coordinate, axis)
+					fmt.Sprintf("g + %du * %s", axes-1-axis, s.u(grid.Strides[1+axes])))
+				s.put("let n%d = f32(%s);\nlet x%d = place_(%s, n%d);", axis, s.u(x.Shape[2+axis]), axis, coordinate, axis)
 			}
 			for axis := range axes {
 				s.put("for (var k%[1]d = 0u; k%[1]d < %[2]du; k%[1]d++) {\nlet t%[1]d = tap_(x%[1]d, f32(k%[1]d), n%[1]d);\nif "+
 					"(t%[1]d.x < 0.0) { continue; }", axis, taps)
-				s.put("let a%d = a%d + u32(t%d.x) * %s;\nlet w%d = w%d * t%d.y;", axis+1, axis, axis, s.u(x.strides[2+axis]), axis+1,
+				s.put("let a%d = a%d + u32(t%d.x) * %s;\nlet w%d = w%d * t%d.y;", axis+1, axis, axis, s.u(x.Strides[2+axis]), axis+1,
 					axis, axis)
 			}
 			s.put("sum += w%d * %s;", axes, elements[tensor.F32].load(s.bind(x.memory), fmt.Sprintf("a%d", axes)))
@@ -77,8 +70,7 @@ var gridSampleRow = row{
 }
 
 // declareSample declares two functions. Function place_ returns the coordinate in an axis of n elements that c between −1 and 1 names.
-// Function
-// tap_ returns neighbour number k of a coordinate and its weight: −1 for one in a padding of zeros.
+// Function tap_ returns neighbour number k of a coordinate and its weight: −1 for one in a padding of zeros.
 func declareSample(s *shader, op ops.GridSample) {
 	s.use("is_nan", "fold_", "cubic_")
 	lo, hi, at := "-0.5", "n - 0.5", "((c + 1.0) * n - 1.0) / 2.0"

@@ -2,9 +2,8 @@ package wgpu
 
 import (
 	"fmt"
-	"slices"
 
-	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -16,72 +15,62 @@ import (
 // scatterFns are the functions that combine updates.
 var scatterFns = map[ir.Reduction]ir.BinaryFn{ir.Sum: ir.Add, ir.Prod: ir.Mul, ir.MaxOf: ir.MaxFn, ir.MinOf: ir.MinFn}
 
-// scatterRow makes the row of an op that scatters slices of inner elements. where puts the lines that add the number of the
-// slice of the result, of this shape, to which update t goes, to the variable to.
-func scatterRow(reduction func(ir.Op) ir.Reduction, inner func(n *ir.Node) int,
-	where func(b *binder, s *shader, n *ir.Node, index *operand, shape tensor.Shape)) row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				r := reduction(n.Op)
-				return picks(n) && (r == ir.NoReduction || countable(n) && binaryTexts[n.Inputs[0].Type.DType][scatterFns[r]].text != "")
-			},
-			InPlace: func(_ *ir.Node, i int) bool { return i == 0 },
-			Scratch: func(n *ir.Node) []int64 {
-				words := func(v *ir.Value) int64 { return int64(4 * v.Type.Sizes().Elements() / max(inner(n), 1)) }
-				heads, updates := words(n.Outputs[0]), words(n.Inputs[2])
-				if reduction(n.Op) == ir.NoReduction {
-					return []int64{heads}
-				}
-				return []int64{heads, updates, updates}
-			},
-		},
-		bind: func(b *binder, n *ir.Node) ([]launch, error) {
-			in, out, err := b.operands(n)
-			if err != nil {
-				return nil, err
-			}
-			x, index, updates, y, heads, size := &in[0], &in[1], &in[2], &out[0], b.scratchOperand(0), inner(n)
-			heads.shape = tensor.Shape{y.elements() / size}
-			count, combined := updates.elements()/size, reduction(n.Op) != ir.NoReduction
-			if combined && count > loopLimit {
-				return nil, errOnHost
-			}
-
-			reset := produce("reset", &heads, elements[tensor.U32], func(s *shader, i string) (value, to string) {
-				return "0u", s.u(heads.first()) + " + " + i
-			})
-			mark := newShader("scatter", "u32", groupSize)
-			mark.word = atomic
-			mark.put("let t = %s * %du + lid;\nif (t >= %s) { return; }\nvar to = %s;", linear, groupSize, mark.u(count),
-				mark.u(heads.first()))
-			where(b, mark, n, index, y.shape)
-			m := mark.bind(heads.memory)
-			launches := []launch{reset, {mark, spread(ceil(count, groupSize))}}
-			if !combined {
-				mark.put("atomicMax(&%s[to], t + 1u);", m)
-				return append(launches, gatherUpdates(x, updates, y, &heads, size,
-					func(s *shader, read string) { s.put("if (update > 0u) { value = %s; }", read) })), nil
-			}
-			slices, next := b.scratchOperand(1), b.scratchOperand(2)
-			mark.put("atomicMax(&%s[to], %s - t);\natomicStore(&%s[%s + t], to);", m, mark.u(count), mark.bind(slices.memory),
-				mark.u(slices.first()))
-			fn := binaryTexts[y.dtype][scatterFns[reduction(n.Op)]]
-			return append(launches, nextUpdates(&slices, &next, count),
-				gatherUpdates(x, updates, y, &heads, size, func(s *shader, read string) {
-					s.use(fn.needs...)
-					s.put("if (update > 0u) { update = %s + 1u - update; }", s.u(count))
-					after := fmt.Sprintf("%s[%s + update - 1u]", s.bind(next.memory), s.u(next.first()))
-					s.put("for (; update > 0u; update = %s) { value = %s; }", after, fn.of("value", read))
-				})), nil
-		},
-	}
+// scatterEntry scatters slices.
+var scatterEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		r := gpu.ScatterReduction(n.Op)
+		return gpu.Picks(n) && (r == ir.NoReduction || countable(n) && binaryTexts[n.Inputs[0].Type.DType][scatterFns[r]].text != "")
+	},
+	InPlace: gpu.Writes(0),
+	Scratch: gpu.ScatterScratch,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		x, index, updates, y, heads, size := in[0], in[1], in[2], out[0], b.scratchOperand(0), gpu.ScatterInner(n)
+		heads.Shape = tensor.Shape{y.Elements() / size}
+		by, count := gpu.ScatterReduction(n.Op), updates.Elements()/size
+		if by != ir.NoReduction && count > loopLimit {
+			return nil, errOnHost
+		}
+		reset := produce("reset", heads, elements[tensor.U32], func(s *shader, i string) (value, to string) {
+			return "0u", s.u(heads.first()) + " + " + i
+		})
+		mark := newShader("scatter", "u32", groupSize)
+		mark.word = atomic
+		mark.put("let t = %s * %du + lid;\nif (t >= %s) { return; }\nvar to = %s;", linear, groupSize, mark.u(count),
+			mark.u(heads.first()))
+		if op, ok := n.Op.(ir.ScatterElements); ok {
+			walked := operand{Operand: y.Across(index.Shape, op.Axis)}
+			newNest(index.Shape, &walked).walk(mark, "t", "to")
+			mark.index("at", index, "t")
+			b.inRange(mark, "at", op.Axis, y.Shape[op.Axis], "return;")
+			mark.put("to += u32(at) * %s;", mark.u(y.Strides[op.Axis]))
+		} else {
+			lead := y.Shape[:index.Shape[len(index.Shape)-1]]
+			b.tuple(mark, "to", "t", index, 0, &operand{Operand: gpu.RowMajor(y.DType, lead...)})
+		}
+		m := mark.bind(heads.memory)
+		launches := []launch{reset, {mark, spread(ceil(count, groupSize))}}
+		if by == ir.NoReduction {
+			mark.put("atomicMax(&%s[to], t + 1u);", m)
+			return append(launches, gatherUpdates(x, updates, y, heads, size,
+				func(s *shader, read string) { s.put("if (update > 0u) { value = %s; }", read) })), nil
+		}
+		slices, next := b.scratchOperand(1), b.scratchOperand(2)
+		mark.put("atomicMax(&%s[to], %s - t);\natomicStore(&%s[%s + t], to);", m, mark.u(count), mark.bind(slices.memory),
+			mark.u(slices.first()))
+		fn := binaryTexts[y.DType][scatterFns[by]]
+		return append(launches, nextUpdates(slices, next, count),
+			gatherUpdates(x, updates, y, heads, size, func(s *shader, read string) {
+				s.use(fn.needs...)
+				s.put("if (update > 0u) { update = %s + 1u - update; }", s.u(count))
+				after := fmt.Sprintf("%s[%s + update - 1u]", s.bind(next.memory), s.u(next.first()))
+				s.put("for (; update > 0u; update = %s) { value = %s; }", after, fn.of("value", read))
+			})), nil
+	},
 }
 
 // nextUpdates is the launch in which every update finds the next one that goes to its slice, by its number from 1 on, or 0.
 func nextUpdates(slices, next *operand, count int) launch {
-	next.shape = tensor.Shape{count}
+	next.Shape = tensor.Shape{count}
 	return produce("next_update", next, elements[tensor.U32], func(s *shader, i string) (value, to string) {
 		m, first, all := s.bind(slices.memory), s.u(slices.first()), s.u(count)
 		s.put("let slice = %s[%s + %s];\nvar j = %s + 1u;", m, first, i, i)
@@ -91,12 +80,11 @@ func nextUpdates(slices, next *operand, count int) launch {
 }
 
 // gatherUpdates is the launch that computes y from x and the updates that heads name: update puts the lines that bring them into value;
-// update
-// is the number of the first, or 0, and read the text of its element.
+// update is the number of the first, or 0, and read the text of its element.
 func gatherUpdates(x, updates, y, heads *operand, size int, update func(s *shader, read string)) launch {
-	e, known := elements[y.dtype]
-	if !known || y.width < 4 {
-		e, _ = raw(y.width)
+	e, known := elements[y.DType]
+	if !known || y.Width < 4 {
+		e, _ = raw(y.Width)
 	}
 	return produce("scattered", y, e, func(s *shader, i string) (value, to string) {
 		slice := s.u(size)
@@ -107,27 +95,3 @@ func gatherUpdates(x, updates, y, heads *operand, size int, update func(s *shade
 		return "value", s.u(y.first()) + " + " + i
 	})
 }
-
-var scatterElementsRow = scatterRow(
-	func(op ir.Op) ir.Reduction { return op.(ir.ScatterElements).Reduce },
-	func(*ir.Node) int { return 1 },
-	func(b *binder, s *shader, n *ir.Node, index *operand, shape tensor.Shape) {
-		axis, strides := n.Op.(ir.ScatterElements).Axis, shape.Strides()
-		walked := operand{shape: index.shape, strides: slices.Clone(strides)}
-		walked.strides[axis] = 0
-		newNest(index.shape, &walked).walk(s, "t", "to")
-		s.index("at", index, "t")
-		b.inRange(s, "at", axis, shape[axis], "return;")
-		s.put("to += u32(at) * %s;", s.u(strides[axis]))
-	})
-
-var scatterNDRow = scatterRow(
-	func(op ir.Op) ir.Reduction { return op.(ir.ScatterND).Reduce },
-	func(n *ir.Node) int {
-		index := n.Inputs[1].Type.Sizes()
-		return n.Inputs[0].Type.Sizes()[index[len(index)-1]:].Elements()
-	},
-	func(b *binder, s *shader, n *ir.Node, index *operand, shape tensor.Shape) {
-		lead := shape[:index.shape[len(index.shape)-1]]
-		b.tuple(s, "to", "t", index, 0, &operand{shape: lead, strides: lead.Strides()})
-	})

@@ -36,7 +36,7 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 		part: p.part(p.splits)}
 	s.half = p.half || p.narrow
 	s.loadsA, s.loadsB = t.rows*t.depth/4/t.size(), t.depth*t.cols/4/t.size()
-	groups := [3]uint32{uint32(ceil(p.n, t.cols)), uint32(ceil(p.m, t.rows)), uint32(p.lead.Elements() * p.splits)}
+	groups := [3]uint32{uint32(ceil(p.N, t.cols)), uint32(ceil(p.M, t.rows)), uint32(p.Lead.Elements() * p.splits)}
 	if s.coop = t.cooperative(); s.coop {
 		s.share("left", s.pack, t.rows*(t.depth/4+coopStaged))
 		s.share("right", s.pack, t.depth*(t.cols/4+coopStaged))
@@ -74,18 +74,18 @@ func (s *tileKernel) pitch() int { return s.p.rows/4 + 1 }
 // position finds the invocation's place in the tile, the tile's in the result, and the operands of this matrix or part.
 func (s *tileKernel) position(x *factor, w right) {
 	t, p := s.p.tile, s.p
-	s.m, s.n = s.u(p.m), s.u(p.n/s.lanes())
-	k := s.u(p.k)
+	s.m, s.n = s.u(p.M), s.u(p.N/s.lanes())
+	k := s.u(p.K)
 	across := t.cols / t.wide
 	s.put("let tx = lid %% %du;\nlet ty = lid / %du;", across, across)
 	s.put("let m0 = wg.y * %du;\nlet n0 = wg.x * %du;", t.rows, t.cols/4)
 	s.put("var a = %s;\nvar b = %s;\nvar k0 = 0u;\nvar k1 = %s;", s.u(x.first()/s.lanes()), s.u(w.first), k)
-	if p.lead.Elements() == 1 { // also where there is one part: so that it is the same text
+	if p.Lead.Elements() == 1 { // also where there is one part: so that it is the same text
 		s.put("k0 = wg.z * %s;\nk1 = min(k1, k0 + %s);", s.u(s.part), s.u(s.part))
 		return
 	}
 	s.put("{")
-	(&nest{Shape: p.lead, Strides: [][]int{over(x.lead, s.lanes()), w.lead}}).walk(s.shader, "wg.z", "a", "b")
+	(&nest{Shape: p.Lead, Strides: [][]int{over(x.Lead, s.lanes()), w.lead}}).walk(s.shader, "wg.z", "a", "b")
 	s.put("}")
 }
 
@@ -94,8 +94,8 @@ func (s *tileKernel) position(x *factor, w right) {
 func (s *tileKernel) declareLoads(x *factor, w right) {
 	t, perRow := s.p.tile, s.p.depth/4
 	s.left = s.bind(x.memory)
-	row := s.u(x.row / s.lanes())
-	s.leftCol = s.u(x.col)
+	row := s.u(x.Row / s.lanes())
+	s.leftCol = s.u(x.Col)
 	if s.view = x.view; s.view != nil {
 		s.view.declare(s.shader, s.view.channels/s.lanes(), s.lanes())
 	}
@@ -118,7 +118,7 @@ func (s *tileKernel) declareLoads(x *factor, w right) {
 // bring reads the tiles that start at k into registers, zeros after the end.
 func (s *tileKernel) bring(k string) {
 	p := s.p
-	whole := p.k%p.depth == 0 && s.part%p.depth == 0 && (p.splits-1)*s.part < p.k
+	whole := p.K%p.depth == 0 && s.part%p.depth == 0 && (p.splits-1)*s.part < p.K
 	for l := range s.loadsA {
 		at := fmt.Sprintf("%s + ak%d * 4u", k, l)
 		switch {
@@ -262,8 +262,8 @@ type right struct {
 // floats is a matrix of floats.
 func (p *product) floats(w *factor, vector bool) right {
 	if !vector && !p.narrow {
-		return right{w.first(), w.lead, func(s *shader, _ int) func(int, string) string {
-			m, row, col, n := s.bind(w.memory), s.u(w.row), s.u(w.col), s.u(p.n)
+		return right{w.first(), w.Lead, func(s *shader, _ int) func(int, string) string {
+			m, row, col, n := s.bind(w.memory), s.u(w.Row), s.u(w.Col), s.u(p.N)
 			return func(l int, k string) string {
 				var parts []string
 				for c := range 4 {
@@ -274,8 +274,8 @@ func (p *product) floats(w *factor, vector bool) right {
 			}
 		}}
 	}
-	return right{w.first() / 4, over(w.lead, 4), func(s *shader, loads int) func(int, string) string {
-		m, row, n := s.bind(w.memory), s.u(w.row/4), s.u(p.n/4)
+	return right{w.first() / 4, over(w.Lead, 4), func(s *shader, loads int) func(int, string) string {
+		m, row, n := s.bind(w.memory), s.u(w.Row/4), s.u(p.N/4)
 		for l := range loads {
 			s.put("let pb%d = b + min(n0 + bn%d, %s - 1u);", l, l, n)
 		}

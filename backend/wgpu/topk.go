@@ -2,7 +2,6 @@ package wgpu
 
 import (
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -10,21 +9,17 @@ import (
 // loopLimit is how often the loops of an invocation may go round in all: lavapipe ends them there without a word.
 const loopLimit = 1<<16 - 1
 
-// topKRow counts, for each element of a line, how many come before it, which is its place in the result.
-var topKRow = row{
-	Row: target.Row{Runs: target.OnKernel, Supports: countable},
-	bind: func(b *binder, n *ir.Node) ([]launch, error) {
-		in, out, err := b.operands(n)
-		if err != nil {
-			return nil, err
-		}
-		op, x, values, places := n.Op.(ops.TopK), &in[0], &out[0], &out[1]
-		size, inner := x.shape[op.Axis], x.shape[op.Axis+1:].Elements()
+// topKEntry counts, for each element of a line, how many come before it, which is its place in the result.
+var topKEntry = entry{
+	Supports: countable,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		op, x, values, places := n.Op.(ops.TopK), in[0], out[0], out[1]
+		size, inner := x.Shape[op.Axis], x.Shape[op.Axis+1:].Elements()
 		if size > loopLimit {
 			return nil, errOnHost
 		}
-		e, key := elements[x.dtype], expression{text: "$1"}
-		order := x.dtype
+		e, key := elements[x.DType], expression{text: "$1"}
+		order := x.DType
 		if order == tensor.F32 {
 			order, key = tensor.I32, expression{"order_($1)", []string{"order_"}}
 		}
@@ -37,7 +32,7 @@ var topKRow = row{
 		s.use(key.needs...)
 		s.use(less.needs...)
 		m, step, length := s.bind(x.memory), s.u(inner), s.u(size)
-		s.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, s.u(x.elements()))
+		s.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, s.u(x.Elements()))
 		s.put("let place = t / %s %% %s;\nlet outer = t / %s / %s;\nlet column = t %% %s;", step, length, step, length, step)
 		s.put("let first = %s + outer * %s * %s + column;", s.u(x.first()), length, step)
 		s.put("let value = %s;\nlet own = %s;\nvar rank = 0u;", e.load(m, "first + place * "+step), key.of("value"))
@@ -46,6 +41,6 @@ var topKRow = row{
 		s.put("if (rank >= %s) { return; }\nlet to = (outer * %s + rank) * %s + column;", s.u(op.K.Int()), s.u(op.K.Int()), step)
 		s.store(values, e, s.u(values.first())+" + to", "value")
 		s.store(places, elements[tensor.I64], s.u(places.first())+" + to", "vec2<u32>(place, 0u)")
-		return []launch{{s, spread(ceil(x.elements(), groupSize))}}, nil
+		return []launch{{s, spread(ceil(x.Elements(), groupSize))}}, nil
 	},
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -41,20 +42,20 @@ func (d *Device) chooseTiling(p *product, kind string, right func(l *tuner, q *p
 	case p.half:
 		sums = "f16"
 	}
-	class := fmt.Sprintf("%s by %s: %d of %dx%dx%d", sums, kind, q.lead.Elements(), q.m, q.n, q.k)
+	class := fmt.Sprintf("%s by %s: %d of %dx%dx%d", sums, kind, q.Lead.Elements(), q.M, q.N, q.K)
 	p.tiling = d.choose(class, func() candidates { return q.candidates(q.tilings(), right) })
 }
 
-func (p *product) flops() int { return 2 * p.lead.Elements() * p.m * p.n * p.k }
+func (p *product) flops() int { return 2 * p.Lead.Elements() * p.M * p.N * p.K }
 
 // class is the largest product of the class: rows and batch are rounded up to powers of two.
 func (p *product) class() product {
 	q := *p
-	q.m = roundUp(p.m)
-	if batch := roundUp(p.lead.Elements()); batch > 1 {
-		q.lead = tensor.Shape{batch}
+	q.M = roundUp(p.M)
+	if batch := roundUp(p.Lead.Elements()); batch > 1 {
+		q.Lead = tensor.Shape{batch}
 	} else {
-		q.lead = nil
+		q.Lead = nil
 	}
 	return q
 }
@@ -62,14 +63,14 @@ func (p *product) class() product {
 // sample is a product that is large enough to stand for p.
 func (p *product) sample() product {
 	const elements = 1 << 24
-	q, batch := *p, p.lead.Elements()
-	tooLarge := func() bool { return batch*q.m*max(q.n, q.k) > elements }
+	q, batch := *p, p.Lead.Elements()
+	tooLarge := func() bool { return batch*q.M*max(q.N, q.K) > elements }
 	for ; batch > 1 && tooLarge(); batch /= 2 {
 	}
-	for ; q.m > 1 && tooLarge(); q.m /= 2 {
+	for ; q.M > 1 && tooLarge(); q.M /= 2 {
 	}
-	if len(p.lead) > 0 {
-		q.lead = tensor.Shape{batch}
+	if len(p.Lead) > 0 {
+		q.Lead = tensor.Shape{batch}
 	}
 	return q
 }
@@ -78,15 +79,15 @@ func (p *product) sample() product {
 func roundUp(n int) int { return 1 << bits.Len(uint(n-1)) }
 
 // tilings are those that may be the quickest on some device: with every tile of which at least half is in use, as many splits as
-// still give every workgroup half of splitDepth and make no more workgroups than twice what a large device wants.
+// still give every workgroup half of gpu.SplitDepth and make no more workgroups than twice what a large device wants.
 func (p *product) tilings() []tiling {
 	list := []tiling{p.usual()}
 	for _, r := range p.rules() {
 		groups := p.groups(r.tile)
-		if p.m <= r.rows/2 && r.rows > smallestRows {
+		if p.M <= r.rows/2 && r.rows > smallestRows {
 			continue
 		}
-		for splits := 1; splits == 1 || p.lead.Elements() == 1 && 2*p.k >= splits*splitDepth &&
+		for splits := 1; splits == 1 || p.Lead.Elements() == 1 && 2*p.K >= splits*gpu.SplitDepth &&
 			groups*splits <= 2*wantedGroups; splits *= 2 {
 			if c := (tiling{r.tile, p.split(splits)}); !slices.Contains(list, c) {
 				list = append(list, c)
@@ -106,17 +107,18 @@ func (p *product) candidates(tilings []tiling, w func(l *tuner, p *product, vect
 		flops:   q.flops(),
 		tilings: tilings,
 		prepare: func(l *tuner) func(tiling) []launch {
-			vector := q.k%4 == 0 && q.n%4 == 0
-			x, y := l.operand(tensor.F32, append(slices.Clone(q.lead), q.m, q.k)...),
-				l.operand(tensor.F32, append(slices.Clone(q.lead), q.m, q.n)...)
+			vector := q.K%4 == 0 && q.N%4 == 0
+			x, y := l.operand(tensor.F32, append(slices.Clone(q.Lead), q.M, q.K)...),
+				l.operand(tensor.F32, append(slices.Clone(q.Lead), q.M, q.N)...)
 			most := slices.MaxFunc(tilings, func(a, b tiling) int { return a.splits - b.splits })
-			parts := l.operand(tensor.F32, most.splits, q.m, q.n)
-			fx, _ := q.matrices(x, false) // which lie evenly
+			parts := l.operand(tensor.F32, most.splits, q.M, q.N)
+			f, _ := q.Matrices(&x.Operand, false) // which lie evenly
+			fx := factor{operand: x, Factor: f}
 			fw := w(l, &q, vector)
 			return func(c tiling) []launch {
 				q := q
 				q.tiling = c
-				return q.launches(&fx, fw, &epilogue{scale: 1, y: y, cols: q.n}, parts, vector)
+				return q.launches(&fx, fw, &epilogue{scale: 1, y: y, cols: q.N}, parts, vector)
 			}
 		},
 	}
@@ -124,15 +126,15 @@ func (p *product) candidates(tilings []tiling, w func(l *tuner, p *product, vect
 
 // trialFloats is a right operand of floats, or of halves where the product is narrow.
 func trialFloats(l *tuner, p *product, vector bool) right {
-	shape := append(slices.Clone(p.lead), p.k, p.n)
-	o := &operand{dtype: tensor.F32, width: 4, shape: shape, strides: shape.Strides()}
+	shape := append(slices.Clone(p.Lead), p.K, p.N)
+	o := &operand{Operand: gpu.RowMajor(tensor.F32, shape...)}
 	if p.narrow {
 		o.memory = l.constant("vec4<f16>", 2*shape.Elements())
 	} else {
 		o.memory = l.constant("", 4*shape.Elements())
 	}
-	f, _ := p.matrices(o, false)
-	return p.floats(&f, vector)
+	f, _ := p.Matrices(&o.Operand, false)
+	return p.floats(&factor{operand: o, Factor: f}, vector)
 }
 
 // choose returns the tiling of a class: the one of the candidates that is quickest on this device.

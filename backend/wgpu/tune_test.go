@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -28,7 +29,7 @@ func TestSplits(t *testing.T) {
 				c.n = pad(c.n, 4)
 			}
 			for _, m := range []int{1, 33, 65, 128} {
-				p := product{m: m, n: c.n, k: c.k, half: half, narrow: half}
+				p := product{Product: gpu.Product{M: m, N: c.n, K: c.k}, half: half, narrow: half}
 				var first []float32
 				for _, r := range p.rules() {
 					x := tiling{r.tile, c.splits}
@@ -56,17 +57,17 @@ func runTiling(t *testing.T, d *Device, p product, x tiling, name string) []floa
 	l.operand(tensor.U8, guard)
 	calls, err := l.ready([][]launch{p.candidates([]tiling{x}, trialFloats).prepare(l)(x)})
 	require.NoError(t, err, name)
-	from := guard + pad(4*p.m*p.k, alignment) // the results
-	to := from + 4*p.m*p.n
+	from := guard + pad(4*p.M*p.K, alignment) // the results
+	to := from + 4*p.M*p.N
 	parts := pad(to, alignment)
-	end := parts + 4*x.splits*p.m*p.n
+	end := parts + 4*x.splits*p.M*p.N
 
 	r := rand.New(rand.NewPCG(1, 2))
 	before := make([]byte, l.arena.Size)
 	for i := range before {
 		before[i] = 0xA5
 	}
-	a, b := make([]float64, p.m*p.k), make([]float64, p.k*p.n)
+	a, b := make([]float64, p.M*p.K), make([]float64, p.K*p.N)
 	for i := range a {
 		a[i] = float64(float32(r.Float64() - 0.5))
 		putFloat(before[guard+4*i:], a[i])
@@ -105,18 +106,18 @@ func runTiling(t *testing.T, d *Device, p product, x tiling, name string) []floa
 	if p.half {
 		limit = 0.02
 	}
-	out := make([]float32, p.m*p.n)
-	for i := range p.m {
-		for j := range p.n {
+	out := make([]float32, p.M*p.N)
+	for i := range p.M {
+		for j := range p.N {
 			want := 0.0
-			for k := range p.k {
-				want += a[i*p.k+k] * b[k*p.n+j]
+			for k := range p.K {
+				want += a[i*p.K+k] * b[k*p.N+j]
 			}
-			got := getFloat(after[from+4*(i*p.n+j):])
+			got := getFloat(after[from+4*(i*p.N+j):])
 			if !(math.Abs(want-float64(got)) <= limit) {
 				t.Fatalf("%s: row %d, column %d is %v, want %v", name, i, j, got, want)
 			}
-			out[i*p.n+j] = got
+			out[i*p.N+j] = got
 		}
 	}
 	return out
@@ -215,7 +216,7 @@ func TestManySessionsTune(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range got {
 		wg.Go(func() {
-			got[i] = product{m: 20 << (i % 3), n: 36, k: 400}
+			got[i] = product{Product: gpu.Product{M: 20 << (i % 3), N: 36, K: 400}}
 			devices[i%2].chooseTiling(&got[i], "f32", trialFloats)
 		})
 	}
@@ -352,7 +353,7 @@ func TestTrialFails(t *testing.T) {
 	cacheIn(t, t.TempDir())
 	d := tuned(t, backend.Options{})
 	d.gpu.Lose()
-	p := product{m: 20, n: 132, k: 36}
+	p := product{Product: gpu.Product{M: 20, N: 132, K: 36}}
 	d.chooseTiling(&p, "f32", trialFloats)
 	q := p.class()
 	require.Equal(t, q.usual(), p.tiling)
@@ -362,18 +363,19 @@ func TestTrialFails(t *testing.T) {
 
 // TestClasses holds that what stands for a class is small enough to be tried out, and split up as the products of the class are.
 func TestClasses(t *testing.T) {
-	for _, p := range []product{{m: 100, n: 768, k: 768}, {m: 5000, n: 30522, k: 768}, {m: 1 << 20, n: 64, k: 1 << 16},
-		{lead: tensor.Shape{3, 5}, m: 2000, n: 2000, k: 64}, {lead: tensor.Shape{2}, m: 20, n: 8, k: 2000}} {
+	for _, p := range []gpu.Product{{M: 100, N: 768, K: 768}, {M: 5000, N: 30522, K: 768}, {M: 1 << 20, N: 64, K: 1 << 16},
+		{Lead: tensor.Shape{3, 5}, M: 2000, N: 2000, K: 64}, {Lead: tensor.Shape{2}, M: 20, N: 8, K: 2000}} {
+		p := product{Product: p}
 		c := p.class()
 		q := c.sample()
 		require.GreaterOrEqual(t, c.flops(), p.flops())
 		require.Less(t, c.flops(), 4*p.flops())
-		require.LessOrEqual(t, q.lead.Elements()*q.m*max(q.n, q.k), 1<<24)
+		require.LessOrEqual(t, q.Lead.Elements()*q.M*max(q.N, q.K), 1<<24)
 		tilings := c.tilings()
 		require.Equal(t, c.usual(), tilings[0])
 		for _, x := range tilings {
 			if x.splits > 1 {
-				require.Empty(t, p.lead)
+				require.Empty(t, p.Lead)
 				require.LessOrEqual(t, p.groups(x.tile)*x.splits, 2*wantedGroups)
 			}
 		}
@@ -383,7 +385,7 @@ func TestClasses(t *testing.T) {
 // TestHostClock times by the host's clock, for devices whose own cannot be read.
 func TestHostClock(t *testing.T) {
 	d := open(t, 0)
-	p := product{m: 33, n: 8, k: 8}
+	p := product{Product: gpu.Product{M: 33, N: 8, K: 8}}
 	c := p.candidates(p.tilings(), trialFloats)
 	l := &tuner{d: d}
 	defer l.release()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -22,8 +23,8 @@ type tuner struct {
 
 // operand lays a row-major tensor out in the arena.
 func (l *tuner) operand(t tensor.DType, shape ...int) *operand {
-	o := &operand{dtype: t, width: t.Size(), shape: shape, strides: tensor.Shape(shape).Strides(), off: int(l.size)}
-	l.size += int64(pad(o.width*o.elements(), alignment))
+	o := &operand{Operand: gpu.RowMajor(t, shape...), off: int(l.size)}
+	l.size += int64(pad(o.Width*o.Elements(), alignment))
 	return o
 }
 

@@ -76,7 +76,7 @@ var kernels = sync.OnceValue(func() string {
 	fmt.Fprint(h, tiles, halfTiles, coopTiles, quantizedTiles)
 	sets := []candidates{quantizedCandidates(64, 64, 64)}
 	for _, p := range []product{{}, {half: true, narrow: true}, {half: true, narrow: true, coop: true}} {
-		p.m, p.n, p.k = 64, 64, 64
+		p.M, p.N, p.K = 64, 64, 64
 		t := p.usual().tile
 		sets = append(sets, p.candidates([]tiling{{t, 1}, {t, 2}}, trialFloats))
 	}

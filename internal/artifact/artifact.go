@@ -95,7 +95,7 @@ func Write(w io.Writer, g *ir.Graph, info Info) error {
 		for _, n := range t.Shape() {
 			s.Shape = append(s.Shape, int64(n))
 		}
-		like := fmt.Sprint(slot.Offset, t)
+		like := fmt.Sprint(slot.Offset, t.DType(), t.Shape())
 		if n, ok := numbers[like]; ok {
 			return n
 		}
@@ -114,7 +114,8 @@ func Write(w io.Writer, g *ir.Graph, info Info) error {
 	prefix = binary.LittleEndian.AppendUint32(prefix, Version)
 	prefix = binary.LittleEndian.AppendUint32(prefix, crc32.Checksum(header, castagnoli))
 	prefix = binary.LittleEndian.AppendUint64(prefix, uint64(len(header)))
-	prefix = binary.LittleEndian.AppendUint64(prefix, base+uint64(layout.Size))
+	size := base + uint64(layout.Size)
+	prefix = binary.LittleEndian.AppendUint64(prefix, size)
 	at := uint64(0)
 	put := func(b []byte) error {
 		n, err := w.Write(b)
@@ -139,7 +140,7 @@ func Write(w io.Writer, g *ir.Graph, info Info) error {
 			}
 		}
 	}
-	return put(make([]byte, base+uint64(layout.Size)-at)) // of a program without sections
+	return put(make([]byte, size-at))
 }
 
 // section is what a section holds.

@@ -78,8 +78,7 @@ func Decoder(layers, heads, size int) *onnxpb.ModelProto {
 }
 
 // DecoderCache holds steps of a decoder whose cache grows on the device to steps on the processor that are given it each time, at lengths
-// for
-// which a plan has to be made anew, and back at a shorter one.
+// for which a plan has to be made anew, and back at a shorter one.
 func DecoderCache(t *testing.T, backend string) {
 	const layers, heads, size, room = 2, 2, 4, 100
 	m, err := rlxc.FromProto(Decoder(layers, heads, size), "decoder")
