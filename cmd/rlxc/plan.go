@@ -69,6 +69,8 @@ the search ends at the first plan that fits, and the exit code is 1 if none was 
 	f.Var(p.ranges, "dim", "size of a dimension, such as seq=128, or a range of sizes, such as seq=1:512 (repeatable)")
 	p.modelFlags.register(c)
 	f.StringArrayVar(&p.Taps, "tap", nil, "plan with a value inside the model kept as an output, or * for all that -O leaves (repeatable)")
+	f.IntVar(&p.LateReads, "late-reads", 0, "steps after its own during which a kernel of the device may still read its operands")
+	f.BoolVar(&p.PinOutputAncestors, "pin-output-ancestors", false, "keep all that the outputs are computed from to the end")
 	p.intervals.register(f)
 	f.StringVar(&p.check, "check", "", "verify the plan in a JSON file")
 	f.StringVar(&p.html, "html", "", "write a chart of the plan to an HTML file")

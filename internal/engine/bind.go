@@ -135,6 +135,9 @@ func (p *Program) bind(s *segment, b ir.Binding, at places) (*entry, error) {
 func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bool) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	t := p.device.Target()
+	if late := p.opts.LateReads; late > 0 {
+		t = t.Late(late)
+	}
 	fold := p.opts.Level != options.O0
 	var bound *ir.Graph
 	var trace *ir.Trace
@@ -154,7 +157,8 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bo
 	if err != nil {
 		return nil, bindError(err)
 	}
-	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, DeviceTensors: at.of(bound)})
+	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, PinOutputAncestors: p.opts.PinOutputAncestors,
+		DeviceTensors: at.of(bound)})
 	outside := at.only(bound, memory.IsDeviceTensor)
 	if outside.growing() != at.growing() {
 		return p.plan(g, b, outside, moves) // what is copied anyway is not turned

@@ -50,6 +50,11 @@ type Compile struct {
 	Mode planner.Mode
 	// Liveness says how long buffers are kept for readers that the steps do not show, such as kernels that run late.
 	Liveness liveness.Policy
+	// LateReads is the number of steps after its own during which any kernel may still read its operands, for a device that runs kernels
+	// late. What kernels of a backend and custom operators declare counts in any case.
+	LateReads int `json:",omitempty"`
+	// PinOutputAncestors keeps all that the outputs are computed from to the end, for executors that run steps out of order.
+	PinOutputAncestors bool `json:",omitempty"`
 	// Dims fixes symbolic dimensions at compile time.
 	Dims map[string]int
 	// MemoryLimit bounds the arenas of a run, and its results outside of them, in bytes. 0 means half of what the process may have: of
@@ -126,6 +131,8 @@ var Table = []Option{
 		Value: func(o *Compile) Value {
 			return parsed[liveness.Policy]{&o.Liveness, liveness.ParsePolicy, liveness.Policies()}
 		}},
+	{Field: "LateReads", Usage: "steps during which kernels may still read their operands (plan --late-reads)"},
+	{Field: "PinOutputAncestors", Usage: "keep all that the outputs are computed from to the end (plan --pin-output-ancestors)"},
 	{Field: "Dims", Flag: "dim", Usage: "size of a dimension, such as seq=128 (repeatable)",
 		Value: func(o *Compile) Value { return (*sizes)(&o.Dims) }},
 	{Field: "MemoryLimit", Flag: "memory-limit",

@@ -127,6 +127,23 @@ func (t *Target) LateReads(n *ir.Node) int {
 	return late
 }
 
+// Late returns the target with kernels that read their operands for at least so many steps after their own.
+func (t *Target) Late(steps int) *Target {
+	late := *t
+	for i := range late.Rows {
+		r := &late.Rows[i]
+		if own := r.LateReads; r.Runs != AsView {
+			r.LateReads = func(n *ir.Node) int {
+				if own == nil {
+					return steps
+				}
+				return max(own(n), steps)
+			}
+		}
+	}
+	return &late
+}
+
 // ReadsPacked reports whether n reads the one buffer of which its operands are parts.
 func (t *Target) ReadsPacked(n *ir.Node) bool {
 	r := &t.Rows[n.Op.Kind()]
