@@ -37,6 +37,7 @@ var families = map[string][][]row{
 	"ai.onnx.ml":               {mlRows},
 	"ai.onnx.preview":          {previewRows},
 	"ai.onnx.preview.training": {trainingRows},
+	"com.microsoft.nchwc":      {blockedRows},
 	"com.microsoft":            {contribRows, contribAttentionRows, contribGateRows, contribQuantRows},
 }
 

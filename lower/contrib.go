@@ -44,6 +44,8 @@ var contribRows = []row{
 	{"FusedConv", 1, lowerFusedConv},
 	{"NhwcMaxPool", 1, lowerNhwcMaxPool},
 
+	{"Tokenizer", 1, lowerTokenizer},
+
 	{"ExpandDims", 1, lowerExpandDims},
 	{"GridSample", 1, lowerGridSample},
 	{"Trilu", 1, asStandard("Trilu")},

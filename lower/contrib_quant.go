@@ -35,7 +35,10 @@ var contribQuantRows = []row{
 	{"DynamicQuantizeLSTM", 1, lowerDynamicQuantizeLSTM},
 
 	{"MatMulNBits", 1, lowerMatMulNBits},
+	{"MatMulBnb4", 1, lowerMatMulBnb4},
 	{"GatherBlockQuantized", 1, lowerGatherBlockQuantized},
+	{"MoE", 1, lowerMoE},
+	{"QMoE", 1, lowerQMoE},
 }
 
 // one reads a scale or zero point that must be a single number; nil for one that may be left out and is.
@@ -361,6 +364,47 @@ func lowerMatMulNBits(c *context) []*ir.Value {
 	return []*ir.Value{c.Emit(op, a, b, c.In(2), zeros, groups, c.Opt(5))}
 }
 
+// bnb4 has the numbers that 4 bits stand for in MatMulBnb4: FP4, NF4.
+var bnb4 = [2][16]float32{
+	{0, 1.0 / 192, 2.0 / 3, 1, 1.0 / 3, 0.5, 1.0 / 6, 0.25, 0, -1.0 / 192, -2.0 / 3, -1, -1.0 / 3, -0.5, -1.0 / 6, -0.25},
+	{-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+		-0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434,
+		0.5626170039176941, 0.7229568362236023, 1},
+}
+
+// lowerMatMulBnb4 multiplies with weights [N,K] of which each 4 bits, the upper ones of a byte first, stand for a number that is not
+// evenly spaced, times the largest of their block.
+func lowerMatMulBnb4(c *context) []*ir.Value {
+	K, N, block := c.AttrInt("K", 0), c.AttrInt("N", 0), c.AttrInt("block_size", 0)
+	table := bnb4[c.choice("quant_type", 2)]
+	c.IgnoreAttr("training_mode")
+	if K < 1 || N < 1 || K > ir.MaxSize || N > ir.MaxSize || block < 16 || block > ir.MaxSize || block&(block-1) != 0 {
+		c.Failf("K = %d, N = %d, block_size = %d", K, N, block)
+	}
+	stored, scales := c.weight(c.In(1)), c.In(2)
+	blocks := (K*N + block - 1) / block
+	if stored.Const == nil || stored.Type.DType != tensor.U8 || stored.Const.Len() != (K*N+1)/2 {
+		c.Failf("operand 1, B, is %v and no constant of %d bytes", stored.Type, (K*N+1)/2)
+	}
+	if rank(scales) != 1 || ir.Same(scales.Type.Shape[0], ir.N(blocks)) == ir.No {
+		c.Failf("operand 2, absmax, is %v for %d blocks", scales.Type, blocks)
+	}
+	pairs := tensor.New(tensor.U8, blocks*block/2)
+	for i, b := range stored.Const.Bytes() {
+		pairs.Bytes()[i] = b>>4 | b<<4
+	}
+	numbers := c.cast(c.Constant(tensor.FromSlice(table[:])), scales.Type.DType)
+	w := c.Emit(ir.Gather{}, numbers, c.cast(c.unpack(c.Constant(pairs), 4, ir.Dim{}), tensor.I32))
+	w = c.binary(ir.Mul, c.reshape(w, ir.Dims(blocks, block)), c.reshape(scales, ir.Dims(blocks, 1)))
+	w = c.slice(c.reshape(w, ir.Dims(blocks*block)), 0, ir.N(0), ir.N(K*N))
+	if !c.AttrBool("transB", true) {
+		c.Unsupportedf("transB = 0, for which onnxruntime reads what is not there")
+	}
+	return []*ir.Value{c.matrices(c.In(0), c.weight(c.reshape(w, ir.Dims(N, K))), func(a, b *ir.Value) *ir.Value {
+		return c.Emit(ir.MatMul{TransB: true}, a, b)
+	})}
+}
+
 // lowerGatherBlockQuantized gathers quantised values and their scales and dequantises what was gathered. Several of them in
 // a byte lie along the last axis.
 func lowerGatherBlockQuantized(c *context) []*ir.Value {
@@ -387,10 +431,8 @@ func lowerGatherBlockQuantized(c *context) []*ir.Value {
 		data = c.unpack(data, bits, ir.Dim{})
 		if zero != nil {
 			zero = c.unpack(zero, bits, scale.Type.Shape[rank(scale)-1])
-		} else { // quantised values are centred
-			mid := tensor.New(data.Type.DType)
-			mid.SetInt64(0, 1<<(bits-1))
-			zero = c.expand(c.Constant(mid), scale.Type.Shape)
+		} else {
+			zero = c.centre(data.Type.DType, bits, scale)
 		}
 	}
 	if rank(scale) != rank(data) || ir.Same(scale.Type.Shape[along], data.Type.Shape[along].CeilDiv(ir.N(block))) == ir.No {
@@ -408,7 +450,14 @@ func lowerGatherBlockQuantized(c *context) []*ir.Value {
 	return []*ir.Value{c.dequantize(pick(data), scaling{pick(scale), pick(zero), along, block}, scale.Type.DType)}
 }
 
-// unpack sees bytes, which must be constant, as the quantised values of fewer bits that they hold along the last axis:
+// centre is the zero points of quantised values that have none of their own: the middle of what so many bits hold.
+func (c *context) centre(d tensor.DType, bits int, scale *ir.Value) *ir.Value {
+	mid := tensor.New(d)
+	mid.SetInt64(0, 1<<(bits-1))
+	return c.expand(c.Constant(mid), scale.Type.Shape)
+}
+
+// unpack sees bytes, which must be constant or made of constants, as the quantised values of fewer bits that they hold along the last axis:
 // length of them, where that is not all.
 func (c *context) unpack(v *ir.Value, bits int, length ir.Dim) *ir.Value {
 	to, ok := map[int]tensor.DType{2: tensor.U2, 4: tensor.U4, 8: tensor.U8}[bits]
@@ -418,8 +467,8 @@ func (c *context) unpack(v *ir.Value, bits int, length ir.Dim) *ir.Value {
 	if bits == 8 {
 		return v
 	}
-	if v.Const == nil {
-		c.Unsupportedf("packed values that are computed")
+	if v = c.weight(v); v.Const == nil {
+		c.Unsupportedf("packed values that a run computes")
 	}
 	shape := v.Const.Shape().Clone()
 	shape[len(shape)-1] *= 8 / bits

@@ -38,7 +38,7 @@ func lowerDFT(c *context) []*ir.Value {
 	n := x.Shape[axis]
 	switch {
 	case c.Opt(1) != nil:
-		if n, ok = wholeNumber(c.In(1)); !ok {
+		if n, ok = c.wholeNumber(c.In(1)); !ok {
 			n = ir.N(int(c.number(1)))
 		}
 	case inverse && onesided:
@@ -155,7 +155,7 @@ func (c *context) framed(op ops.STFT, x, window *ir.Value) *ir.Value {
 		c.Failf("%w", err)
 	}
 	var weights *tensor.Tensor
-	if window = c.expanded(window); window != nil {
+	if window = c.weight(window); window != nil {
 		if window.Const == nil {
 			return nil
 		}

@@ -133,7 +133,7 @@ func lowerTensorScatter(c *context) []*ir.Value {
 
 func lowerOneHot(c *context) []*ir.Value {
 	index, values := c.In(0), c.In(2)
-	depth, ok := wholeNumber(c.In(1))
+	depth, ok := c.wholeNumber(c.In(1))
 	if !ok {
 		depth = ir.N(int(c.number(1)))
 	}

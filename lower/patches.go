@@ -53,7 +53,7 @@ func isFew(channels ir.Dim) bool {
 
 // convBytes is a convolution of bytes with the other operands of a QMatMul; that of one element at every place is a product.
 func (c *context) convBytes(win ir.Window, groups int, x, w *ir.Value, more ...*ir.Value) *ir.Value {
-	in := append([]*ir.Value{c.channelsLast(x), c.kernelFirst(w)}, more...)
+	in := append([]*ir.Value{c.channelsLast(x), c.kernelFirst(c.weight(w))}, more...)
 	if groups == 1 && win.Taps() == 1 && win.Tiles() {
 		s := in[1].Type.Shape
 		in[1] = c.reshape(in[1], s[len(s)-2:])

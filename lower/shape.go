@@ -122,9 +122,9 @@ func lowerRange(c *context) []*ir.Value {
 	if limit.Type.DType != t || delta.Type.DType != t {
 		c.Failf("start, limit and delta are %s, %s and %s", t.ONNX(), limit.Type.DType.ONNX(), delta.Type.DType.ONNX())
 	}
-	from, ok0 := wholeNumber(start)
-	to, ok1 := wholeNumber(limit)
-	by, ok2 := wholeNumber(delta)
+	from, ok0 := c.wholeNumber(start)
+	to, ok1 := c.wholeNumber(limit)
+	by, ok2 := c.wholeNumber(delta)
 	if step, ok := by.Const(); ok && ok0 && ok1 && ok2 && step != 0 {
 		n := ir.Max(ir.N(0), steps(from, to, step))
 		if t.IsInt() {
@@ -166,18 +166,18 @@ func steps(a, b ir.Dim, step int) ir.Dim {
 
 // wholeNumber is the content of a scalar as an integer in symbols. It looks through the cast to a wide float that
 // exporters put between a size and the range that counts up to it.
-func wholeNumber(v *ir.Value) (ir.Dim, bool) {
+func (c *context) wholeNumber(v *ir.Value) (ir.Dim, bool) {
 	if len(v.Dims) == 1 {
 		return v.Dims[0], true
 	}
 	wide := v.Type.DType == tensor.F32 || v.Type.DType == tensor.F64
 	if v.Def != nil && wide {
 		if _, ok := v.Def.Op.(ir.Cast); ok && v.Def.Inputs[0].Type.DType.IsInt() {
-			return wholeNumber(v.Def.Inputs[0])
+			return c.wholeNumber(v.Def.Inputs[0])
 		}
 	}
-	if v.Const != nil && wide && v.Const.Len() == 1 {
-		if x := v.Const.Aligned().Float64(0); x == math.Trunc(x) && math.Abs(x) < 1<<24 {
+	if t, ok := c.fold(v); ok && wide && t.Len() == 1 {
+		if x := t.Float64(0); x == math.Trunc(x) && math.Abs(x) < 1<<24 {
 			return ir.N(int(x)), true
 		}
 	}

@@ -27,10 +27,18 @@ func widened(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
 	return nil, nil, nil, false
 }
 
-// stored is widened of constants.
-func stored(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
-	codes, op, in, ok = widened(w)
-	return codes, op, in, ok && !slices.ContainsFunc(in, func(v *ir.Value) bool { return v != nil && v.Const == nil })
+// stored is widened of constants, and of what nodes make of constants.
+func (c *context) stored(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
+	if _, op, in, ok = widened(w); !ok {
+		return nil, nil, nil, false
+	}
+	in = slices.Clone(in)
+	for i, v := range in {
+		if in[i] = c.weight(v); v != nil && in[i].Const == nil {
+			return nil, nil, nil, false
+		}
+	}
+	return in[0], op, in, true
 }
 
 // weights returns a view of weights, of which axis i becomes axes[i]; those that have no place there are not apart any more. Where scales
@@ -59,7 +67,7 @@ func (c *context) weights(w *ir.Value, axes []int, view func(*ir.Value) *ir.Valu
 
 // besideEachOther returns weights [C,M,…] as matrix makes them, [C,…·M], whose columns are the M channels that many times.
 func (c *context) besideEachOther(w *ir.Value, times int, matrix func(*ir.Value) *ir.Value) *ir.Value {
-	codes, op, in, ok := stored(w)
+	codes, op, in, ok := c.stored(w)
 	if !ok {
 		return matrix(w)
 	}

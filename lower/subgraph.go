@@ -100,8 +100,8 @@ func (c *context) body(r *subgraph, params []ir.Type) (*body, error) {
 		defer func() { b.g.EndSubgraph(g) }()
 		if t, ok := ir.Fold(v, maxCaptured, b.memo); ok {
 			captured[v] = g.NewConst(v.Name, t)
-		} else if v.Const != nil {
-			captured[v] = g.NewConst(v.Name, v.Const)
+		} else if t := viewed(v); t != nil {
+			captured[v] = g.NewConst(v.Name, t)
 		} else {
 			captured[v] = g.AddInput(v.Name, v.Type)
 			captured[v].Dims = v.Dims

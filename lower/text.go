@@ -75,3 +75,11 @@ func lowerTfIdfVectorizer(c *context) []*ir.Value {
 	v.Starts, _ = c.AttrInts("ngram_counts")
 	return c.opaque(v, c.In(0))
 }
+
+func lowerTokenizer(c *context) []*ir.Value {
+	o := ops.Tokenizer{Typed: typed(ir.TensorOf(tensor.String, append(slices.Clone(c.In(0).Type.Shape), c.Fresh(0))...)),
+		Expression: c.AttrString("tokenexp", ""), Pad: c.AttrString("pad_value", ""), Mark: c.AttrBool("mark", false),
+		Least: c.AttrInt("mincharnum", 0)}
+	o.Separators, _ = c.AttrStrings("separators")
+	return c.compute(o, c.In(0))
+}

@@ -63,7 +63,7 @@ func gcd(a, b int) int {
 // would be negative.
 func (c *context) interleaved(op ops.ConvTranspose) *ir.Value {
 	x, w := c.In(0), c.In(1)
-	codes, widen, more, ok := stored(w)
+	codes, widen, more, ok := c.stored(w)
 	if o, coded := widen.(ir.Dequantize); ok && coded && rank(more[1]) > 0 {
 		if o.Axis != 1 || o.Block != 0 {
 			ok = false

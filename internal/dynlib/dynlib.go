@@ -1,4 +1,5 @@
-// Package dynlib opens shared libraries without cgo and finds their functions. purego calls these.
+// Package dynlib opens shared libraries without cgo, and finds and calls their functions. With build tag static it opens none, and the
+// program needs no loader.
 package dynlib
 
 import (

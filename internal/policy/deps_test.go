@@ -82,7 +82,7 @@ var imports = map[string][]string{
 		"tensor"},
 	"internal/driver":     {"internal/dynlib"},
 	"internal/dynlib":     {},
-	"internal/drivertest": {"internal/driver"}, // for tests alone
+	"internal/drivertest": {"internal/driver", "internal/dynlib"}, // for tests alone
 
 	"internal/inside": {"internal/engine", "ir", "onnx/onnxpb"},
 
@@ -204,6 +204,19 @@ func TestNoTemplates(t *testing.T) {
 		require.NoError(t, err)
 		for _, spec := range f.Imports {
 			require.NotContains(t, []string{`"text/template"`, `"html/template"`}, spec.Path.Value, file)
+		}
+	})
+}
+
+// TestOneLoader holds that one package opens and calls shared libraries, so that build tag static leaves all of it out.
+func TestOneLoader(t *testing.T) {
+	walkSource(t, func(folder, file string) {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, spec := range f.Imports {
+			if folder != "internal/dynlib" && folder != "internal/drivertest" {
+				require.NotEqual(t, `"github.com/ebitengine/purego"`, spec.Path.Value, file)
+			}
 		}
 	})
 }
