@@ -3,6 +3,7 @@ package cpu_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -234,11 +235,18 @@ var rowCases = map[string]string{
 var loopCases = func() map[string]string {
 	cases := map[string]string{}
 	add := func(dtype string, binary, unary []string) {
-		text, results := "", ""
+		divisors := "3, 1, 7"
+		if dtype[0] == 'i' {
+			divisors = "3, -1, -7"
+		}
+		text, results := fmt.Sprintf("const %%99: %s[3,1] = [%s] ", dtype, divisors), ""
 		for i, fn := range append(binary, unary...) {
 			operands := "(%0, %1)"
-			if i >= len(binary) {
+			switch {
+			case i >= len(binary):
 				operands = "(%0)"
+			case dtype[0] != 'f' && slices.Contains([]string{"div", "mod", "fmod"}, fn): // by what may be 0 the host divides integers
+				operands = "(%0, %99)"
 			}
 			fn, parameters, _ := strings.Cut(fn, " ")
 			text += fmt.Sprintf("%%%d = %s%s %s ", 2+i, fn, operands, parameters)
