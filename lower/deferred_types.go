@@ -134,11 +134,22 @@ func (c *context) ranked(v *ir.Value, rank int) *ir.Value {
 	return out[0]
 }
 
-// sourceDType returns the element types of results that neither the model nor the operator's schema tells.
+// sourceDType returns the element types of results that neither the model, nor an attribute, nor the operator's schema tells.
 var sourceDType = map[string]func(c *context) tensor.DType{
-	"Cast":            func(c *context) tensor.DType { return tensor.DType(c.AttrInt("to", 0)) },
-	"ConstantOfShape": constantOfShapeDType,
-	"MelWeightMatrix": func(c *context) tensor.DType { return tensor.DType(c.AttrInt("output_datatype", int(tensor.F32))) },
+	"ConstantOfShape":  constantOfShapeDType,
+	"MelWeightMatrix":  func(*context) tensor.DType { return tensor.F32 },
+	"QuantizeLinear":   func(c *context) tensor.DType { return operandDType(c, 2, tensor.U8) },
+	"DequantizeLinear": func(c *context) tensor.DType { return operandDType(c, 1, tensor.F32) },
+}
+
+// attributeDType are the attributes that name the element type of results.
+var attributeDType = []string{"to", "dtype", "output_dtype", "output_datatype"}
+
+func operandDType(c *context, i int, def tensor.DType) tensor.DType {
+	if i < len(c.in) && c.in[i] != nil {
+		return c.in[i].Type.DType
+	}
+	return def
 }
 
 func constantOfShapeDType(c *context) tensor.DType {
@@ -151,6 +162,13 @@ func constantOfShapeDType(c *context) tensor.DType {
 func (c *context) deferredDType(i int, name string) tensor.DType {
 	if tp := c.declared[name].GetTensorType(); tp != nil && tensor.DType(tp.GetElemType()).Valid() {
 		return tensor.DType(tp.GetElemType())
+	}
+	for _, attribute := range attributeDType {
+		if v, ok := c.attrs.Get(attribute); ok {
+			if n, ok := v.(int64); ok && tensor.DType(n).Valid() {
+				return tensor.DType(n)
+			}
+		}
 	}
 	if f, ok := sourceDType[c.name]; ok {
 		return f(c)

@@ -427,6 +427,8 @@ func addsUp(n *ir.Node) bool {
 	switch op := n.Op.(type) {
 	case ir.Reduce:
 		return op.Fn != ir.MaxOf && op.Fn != ir.MinOf && n.Outputs[0].Type.DType.IsFloat()
+	case ops.Resize:
+		return op.Mode != "nearest"
 	}
 	return absorbing[n.Op.Kind()] || n.Op.Kind() == ir.KindDynamicQuantize
 }
