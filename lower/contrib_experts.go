@@ -15,12 +15,11 @@ import (
 // experts is a MoE or a QMoE on its way.
 type experts struct {
 	*context
-	x        *ir.Value // [T,K]
-	weights  *ir.Value // [T,E]
-	chosen   *ir.Value // bool [T,E]
-	n        int       // experts
-	layer    func(e, i int, x *ir.Value) *ir.Value
-	activate func(e int, y *ir.Value) *ir.Value
+	x       *ir.Value // [T,K]
+	weights *ir.Value // [T,E]
+	chosen  *ir.Value // bool [T,E]
+	n       int       // experts
+	layer   func(e, i int, x *ir.Value) *ir.Value
 }
 
 // lowerMoE takes weights as they are.
@@ -178,9 +177,9 @@ func (m *experts) activation(third bool) func(e int, y *ir.Value) *ir.Value {
 	switch name {
 	case "identity":
 		return func(_ int, y *ir.Value) *ir.Value { return y }
+	case "swiglu":
 	default:
 		m.Failf("activation_type = %q is none of relu, gelu, silu, swiglu and identity", name)
-	case "swiglu":
 	}
 	return func(e int, y *ir.Value) *ir.Value {
 		gate, linear := m.gates(e, y, fusion)

@@ -70,7 +70,7 @@ var imports = map[string][]string{
 	"internal/robustness": {"*"},
 	"internal/mutate":     {},
 	"internal/fuzzgraph":  {"ir", "tensor"}, // for tests alone
-	"internal/programs":   {"ir", "lower", "internal/ops", "onnx", "onnx/onnxpb", "tensor"},
+	"internal/programs":   {},
 	"cmd/rlxc":            {"*"},
 	"internal/engine": {"internal/memory", "internal/options", "tensor", "planner", "arena", "ir", "internal/ops", "internal/target",
 		"internal/sharing", "internal/rewrite", "internal/legalize", "internal/schedule", "liveness", "internal/proof",
