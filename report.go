@@ -3,6 +3,7 @@ package rlxc
 import (
 	"fmt"
 	"maps"
+	"runtime"
 
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/ir"
@@ -22,8 +23,10 @@ type Report struct {
 	// order. Prove computes it.
 	SharedWeights *planner.SharedWeightLayout `json:"shared_weights,omitempty"`
 	// Resident estimates the resident memory of a process that runs the program at these sizes, in bytes. It is the sum of
-	// ResidentParts. Only backend cpu has both.
+	// ResidentParts. Peak is the most that such a process has held: what compiling took in this one, or Resident if that is more; 0
+	// where the system does not tell. Only backend cpu has them.
 	Resident      int64          `json:"resident,omitempty"`
+	Peak          int64          `json:"peak,omitempty"`
 	ResidentParts *ResidentParts `json:"resident_parts,omitempty"`
 	// Steps is the number of steps of a run. Views are not steps.
 	Steps int `json:"steps"`
@@ -68,7 +71,9 @@ type ResidentParts struct {
 	// Packed is the weights laid out for the kernels, if the file does not store them so.
 	Packed int64 `json:"packed"`
 	Arena  int64 `json:"arena"`
-	// Runtime is the Go program itself.
+	// Inputs is the tensors that the caller makes for a run.
+	Inputs int64 `json:"inputs"`
+	// Runtime is the Go program: its code, the graph, and plans. It is measured in this process, by the first call of Plan.
 	Runtime int64 `json:"runtime"`
 }
 
@@ -77,7 +82,10 @@ type ResidentParts struct {
 //
 // It fails with ErrInput, ErrShape, ErrMemory or ErrClosed.
 func (p *Program) Plan(dims map[string]int) (*Report, error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	b, err := p.engine.Bind(dims)
+	runtime.ReadMemStats(&after)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +100,13 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 		r.Weights += int64(len(data))
 	}
 	if b.Resident != nil {
-		r.Resident, r.ResidentParts = b.Resident.Sum(), (*ResidentParts)(b.Resident)
+		parts, peak := *b.Resident, int64(0)
+		parts.Runtime, peak = p.engine.Process()
+		r.Resident, r.ResidentParts = parts.Sum(), (*ResidentParts)(&parts)
+		if peak > 0 {
+			garbage := int64(after.TotalAlloc - before.TotalAlloc) // which the first run at these sizes makes before it is collected
+			r.Peak = max(peak, r.Resident+garbage)
+		}
 	}
 	r.Cuts = labels(p.engine.Cuts())
 	others, err := p.engine.Others(dims)

@@ -2,41 +2,37 @@ package cpu
 
 import (
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (d *processor) attentionRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				if n.Inputs[ir.AttentionQ].Type.DType != tensor.F32 {
-					return false
-				}
-				if !n.HasOperand(ir.AttentionMask) {
-					return true
-				}
-				t := n.Inputs[ir.AttentionMask].Type.DType
-				return t == tensor.F32 || t == tensor.Bool
-			},
-			// The kernel walks batch, sequence and head by strides; only the elements of a head must lie together. A mask may have
-			// any strides.
-			Strided: func(n *ir.Node, i int, strides []int) bool {
-				if i >= ir.AttentionRows {
-					return false
-				}
-				return i == ir.AttentionMask || strides[len(strides)-1] == 1 || n.Inputs[i].Type.Shape[3].Is(1)
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				if n.HasOperand(ir.AttentionRows) {
-					return d.rowsAttentionScratch(n)
-				}
-				return []int64{int64(d.Threads()) * int64(align(d.attention(n).ScratchBytes()))}
-			},
+func (d *processor) attentionEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			if n.Inputs[ir.AttentionQ].Type.DType != tensor.F32 {
+				return false
+			}
+			if !n.HasOperand(ir.AttentionMask) {
+				return true
+			}
+			t := n.Inputs[ir.AttentionMask].Type.DType
+			return t == tensor.F32 || t == tensor.Bool
 		},
-		bind: bindAttention,
+		// The kernel walks batch, sequence and head by strides; only the elements of a head must lie together. A mask may have
+		// any strides.
+		Strided: func(n *ir.Node, i int, strides []int) bool {
+			if i >= ir.AttentionRows {
+				return false
+			}
+			return i == ir.AttentionMask || strides[len(strides)-1] == 1 || n.Inputs[i].Type.Shape[3].Is(1)
+		},
+		Scratch: func(n *ir.Node) []int64 {
+			if n.HasOperand(ir.AttentionRows) {
+				return d.rowsAttentionScratch(n)
+			}
+			return []int64{int64(d.Threads()) * int64(align(d.attention(n).ScratchBytes()))}
+		},
+		Bind: bindAttention,
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -100,13 +99,10 @@ func bindRowsAttention(b *binder, n *ir.Node) step {
 	)
 }
 
-// sumRowsRow is the pooling over the tokens of each text.
-var sumRowsRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+// sumRowsEntry is the pooling over the tokens of each text.
+var sumRowsEntry = entry{
+	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, texts, y := in[0], in[1], out[0]
 		width, tokens, set := y.shape[1:].Elements(), x.shape[1], b.d.set

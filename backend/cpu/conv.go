@@ -11,33 +11,30 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// convRow runs convolutions of float32 over one or two spatial axes whose weights are constant, or codes that are widened: products of
+// convEntry runs convolutions of float32 over one or two spatial axes whose weights are constant, or codes that are widened: products of
 // patches, a group after the other; or, where every channel is a group, sums over the taps, of any weights.
-func (d *processor) convRow() row {
-	return row{
-		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: claimsConv,
-			TakesStored: func(n *ir.Node, i int) bool { // of a depthwise one a step of its own widens them, which are few
-				return i == ir.ConvW && (isDepthwise(n) || isCoded(n))
-			},
-			Strided: func(n *ir.Node, i int, strides []int) bool {
-				last := len(strides) - 1
-				return i == ir.ConvX && (strides[last] == 1 || strides[last-1] == 1 && !isDepthwise(n))
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				shape, groups, depthwise := convShape(n)
-				if depthwise {
-					return []int64{int64(d.Threads() * align(d.set.NewDepthwise(shape).ScratchBytes()))}
-				}
-				if isTiled(n) {
-					return []int64{int64(d.Threads() * align(d.set.NewWinograd(shape, d.Threads(), isCoded(n)).ScratchBytes()))}
-				}
-				return []int64{int64(d.Threads() * align(d.newConv(shape, groups, isCoded(n)).ScratchBytes()))}
-			},
+func (d *processor) convEntry() entry {
+	return entry{
+		Supports: claimsConv,
+		TakesStored: func(n *ir.Node, i int) bool { // of a depthwise one a step of its own widens them, which are few
+			return i == ir.ConvW && (isDepthwise(n) || isCoded(n))
 		},
-		bind:       bindConv,
-		anyAddress: func(n *ir.Node, i int) bool { return i == ir.ConvW && !isDepthwise(n) },
+		Strided: func(n *ir.Node, i int, strides []int) bool {
+			last := len(strides) - 1
+			return i == ir.ConvX && (strides[last] == 1 || strides[last-1] == 1 && !isDepthwise(n))
+		},
+		Scratch: func(n *ir.Node) []int64 {
+			shape, groups, depthwise := convShape(n)
+			if depthwise {
+				return []int64{int64(d.Threads() * align(d.set.NewDepthwise(shape).ScratchBytes()))}
+			}
+			if isTiled(n) {
+				return []int64{int64(d.Threads() * align(d.set.NewWinograd(shape, d.Threads(), isCoded(n)).ScratchBytes()))}
+			}
+			return []int64{int64(d.Threads() * align(d.newConv(shape, groups, isCoded(n)).ScratchBytes()))}
+		},
+		Bind:       bindConv,
+		AnyAddress: func(n *ir.Node, i int) bool { return i == ir.ConvW && !isDepthwise(n) },
 	}
 }
 

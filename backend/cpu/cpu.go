@@ -30,9 +30,9 @@ func init() {
 // A Device is the processor with a fixed pool of workers.
 type Device struct {
 	processor
-	lacks error // why this machine cannot run what is planned
-	times bool  // instances keep the times of their steps
-	rows  map[ir.Kind]row
+	lacks   error // why this machine cannot run what is planned
+	times   bool  // instances keep the times of their steps
+	kernels map[ir.Kind]entry
 }
 
 // Open starts a device. Threads above the number of processors, and levels that the processor lacks, are another machine's: the device
@@ -58,10 +58,10 @@ func Open(o backend.Options) (*Device, error) {
 	}
 	d := &Device{lacks: lacks, times: o.Profile, processor: processor{set: set, threads: threads,
 		pool: kernel.NewPool(min(threads, runtime.NumCPU())), format: formatAsked(o), release: func([]byte) {}}}
-	d.rows = d.table()
+	d.kernels = d.kernelTable()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Refits: true}
-	for k, r := range d.rows {
-		t.Rows[k] = r.Row
+	for k, r := range d.kernels {
+		t.Rows[k] = r.row()
 	}
 	if d.target, err = target.New(t); err != nil {
 		return nil, err

@@ -7,29 +7,26 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (d *processor) mapRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				o := n.Op.(ir.Map)
-				types, err := o.Expr.Types(n.Inputs)
-				if err != nil || len(n.Inputs)+len(o.Expr) > mapRegisters || len(loopOperands(n)) >= maxOperands {
+func (d *processor) mapEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			o := n.Op.(ir.Map)
+			types, err := o.Expr.Types(n.Inputs)
+			if err != nil || len(n.Inputs)+len(o.Expr) > mapRegisters || len(loopOperands(n)) >= maxOperands {
+				return false
+			}
+			for i, x := range o.Expr {
+				if x.Op.Kind() == ir.KindQuantize && !isScale(n, x.Args[1]) ||
+					blockFor(d.set, x, argTypes(n, x, types), types[i].DType) == nil {
 					return false
 				}
-				for i, x := range o.Expr {
-					if x.Op.Kind() == ir.KindQuantize && !isScale(n, x.Args[1]) ||
-						blockFor(d.set, x, argTypes(n, x, types), types[i].DType) == nil {
-						return false
-					}
-				}
-				return true
-			},
-			Strided: target.AllStrides,
-			InPlace: sameWidth, // a block of the result is written when the operands of that block were read
-			Scratch: func(n *ir.Node) []int64 { return []int64{int64(d.Threads() * registersOf(n))} },
+			}
+			return true
 		},
-		bind: bindMap,
+		Strided: target.AllStrides,
+		InPlace: sameWidth, // a block of the result is written when the operands of that block were read
+		Scratch: func(n *ir.Node) []int64 { return []int64{int64(d.Threads() * registersOf(n))} },
+		Bind:    bindMap,
 	}
 }
 

@@ -10,30 +10,27 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (d *processor) matMulRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				act := n.Op.(ir.MatMul).Activation()
-				_, known := unaryKernel(act)
-				return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 && (known || act.Fn == ir.NoUnary)
-			},
-			Strided: matMulStrided,
-			InPlace: matMulInPlace,
-			Scratch: func(n *ir.Node) []int64 {
-				if p := n.Inputs[ir.MatMulB].Packed; p != nil {
-					f, err := formatOf(p)
-					if err != nil {
-						return nil // Prepare has said so
-					}
-					return products[f].scratch(d, n)
-				}
-				g, _ := d.batch(n)
-				return []int64{int64(d.Threads()) * int64(align(g.ScratchBytes()))}
-			},
+func (d *processor) matMulEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			act := n.Op.(ir.MatMul).Activation()
+			_, known := unaryKernel(act)
+			return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 && (known || act.Fn == ir.NoUnary)
 		},
-		bind: bindMatMul,
+		Strided: matMulStrided,
+		InPlace: matMulInPlace,
+		Scratch: func(n *ir.Node) []int64 {
+			if p := n.Inputs[ir.MatMulB].Packed; p != nil {
+				f, err := formatOf(p)
+				if err != nil {
+					return nil // Prepare has said so
+				}
+				return products[f].scratch(d, n)
+			}
+			g, _ := d.batch(n)
+			return []int64{int64(d.Threads()) * int64(align(g.ScratchBytes()))}
+		},
+		Bind: bindMatMul,
 	}
 }
 
@@ -106,7 +103,7 @@ func bindMatMul(b *binder, n *ir.Node) (step, error) {
 	}}, nil
 }
 
-// products are the rest of a product's row, by the format of its packed weight.
+// products are the rest of a product's entry, by the format of its packed weight.
 var products = [numFormats]struct {
 	scratch func(d *processor, n *ir.Node) []int64
 	bind    func(b *binder, n *ir.Node) (step, error)
@@ -130,16 +127,16 @@ func bindPacked(b *binder, n *ir.Node) (step, error) {
 	return products[f].bind(b, n)
 }
 
-// halfMatMulRow is the row of products, with those of 16-bit floats.
-func (d *processor) halfMatMulRow(inner row) row {
+// halfMatMulEntry is the entry of products, with those of 16-bit floats.
+func (d *processor) halfMatMulEntry(inner entry) entry {
 	plain := withHalf(inner)
-	r := plain
+	e := plain
 	isPacked := func(n *ir.Node) bool {
 		w := n.Inputs[ir.MatMulB]
 		return w.Packed != nil && target.IsHalf(w.Type.DType) && w.Packed.Layout.Form.IsWide()
 	}
-	r.Strided = func(n *ir.Node, i int, strides []int) bool { return !isPacked(n) && plain.Strided(n, i, strides) }
-	r.Scratch = func(n *ir.Node) []int64 {
+	e.Strided = func(n *ir.Node, i int, strides []int) bool { return !isPacked(n) && plain.Strided(n, i, strides) }
+	e.Scratch = func(n *ir.Node) []int64 {
 		if !isPacked(n) {
 			return plain.Scratch(n)
 		}
@@ -150,11 +147,11 @@ func (d *processor) halfMatMulRow(inner row) row {
 		}
 		return sizes
 	}
-	r.bind = func(b *binder, n *ir.Node) (step, error) {
+	e.Bind = func(b *binder, n *ir.Node) (step, error) {
 		if !isPacked(n) {
-			return plain.bind(b, n)
+			return plain.Bind(b, n)
 		}
-		return bindHalf(b, n, row{bind: bindHalfPacked(n.Inputs[ir.MatMulB].Packed)})
+		return bindHalf(b, n, bindHalfPacked(n.Inputs[ir.MatMulB].Packed))
 	}
-	return r
+	return e
 }

@@ -27,7 +27,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 // anyAddress reports whether all kernels that read a constant take it at any address: it may then stay where the file has it.
 func (d *Device) anyAddress(v *ir.Value) bool {
 	for _, u := range v.Uses {
-		if f := d.rows[u.Node.Op.Kind()].anyAddress; f == nil || !f(u.Node, u.Index) {
+		if f := d.kernels[u.Node.Op.Kind()].AnyAddress; f == nil || !f(u.Node, u.Index) {
 			return false
 		}
 	}

@@ -282,7 +282,7 @@ func (d *Device) bind(b *binder, n *ir.Node) (step, error) {
 	}
 	switch d.target.Where(n) {
 	case target.OnKernel:
-		return d.rows[n.Op.Kind()].bind(b, n)
+		return d.kernels[n.Op.Kind()].Bind(b, n)
 	case target.OnHost:
 		return bindHost(b, n)
 	}

@@ -3,7 +3,6 @@ package cpu
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -13,15 +12,12 @@ func perTensor(n *ir.Node) bool {
 	return len(n.Inputs[1].Type.Shape) == 0
 }
 
-var quantizeRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return perTensor(n) && is8Bit(n.Op.(ir.Quantize).To) && n.Inputs[0].Type.DType == tensor.F32 &&
-				n.Inputs[1].Type.DType == tensor.F32
-		},
+var quantizeEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return perTensor(n) && is8Bit(n.Op.(ir.Quantize).To) && n.Inputs[0].Type.DType == tensor.F32 &&
+			n.Inputs[1].Type.DType == tensor.F32
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, scale, y := in[0], in[1], out[0]
 		var zero operand
@@ -42,17 +38,14 @@ var quantizeRow = row{
 	},
 }
 
-var dequantizeRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			o := n.Op.(ir.Dequantize)
-			last := len(n.Inputs[0].Type.Shape) - 1
-			return (o.Block == 0 || o.Axis == last) && is8Bit(n.Inputs[0].Type.DType) && o.To == tensor.F32 &&
-				n.Inputs[1].Type.DType == tensor.F32
-		},
+var dequantizeEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		o := n.Op.(ir.Dequantize)
+		last := len(n.Inputs[0].Type.Shape) - 1
+		return (o.Block == 0 || o.Axis == last) && is8Bit(n.Inputs[0].Type.DType) && o.To == tensor.F32 &&
+			n.Inputs[1].Type.DType == tensor.F32
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, scale, y := in[0], in[1], out[0]
 		var zero operand
@@ -102,12 +95,9 @@ var dequantizeRow = row{
 	},
 }
 
-var dynamicQuantizeRow = row{
-	Row: target.Row{
-		Runs:    target.OnKernel,
-		Scratch: func(n *ir.Node) []int64 { return []int64{int64(rangeBytes(n.Inputs[0].Type.Sizes().Elements()))} },
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+var dynamicQuantizeEntry = entry{
+	Scratch: func(n *ir.Node) []int64 { return []int64{int64(rangeBytes(n.Inputs[0].Type.Sizes().Elements()))} },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		y, scale, zero := out[0], out[1], out[2]
 		r := newRanges(b, in[0], b.scratchBytes(0))

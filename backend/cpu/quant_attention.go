@@ -4,37 +4,33 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (d *processor) qAttentionRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool { // the kernel reads queries word by word
-				size, known := n.Inputs[ir.QAttentionQ].Type.Shape[3].Const()
-				return known && size%4 == 0
-			},
-			Strided: func(_ *ir.Node, i int, strides []int) bool {
-				switch {
-				case i == ir.QAttentionQ:
-					return strides[3] == 1 && strides[0]%4 == 0 && strides[1]%4 == 0 && strides[2]%4 == 0
-				case i <= ir.QAttentionV:
-					return strides[3] == 1
-				}
-				return i == ir.QAttentionMask
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				if n.HasOperand(ir.QAttentionRows) {
-					a := d.qRowsAttention(n)
-					return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
-				}
-				return []int64{int64(d.Threads()) * int64(align(d.qAttention(n).ScratchBytes()))}
-			},
+func (d *processor) qAttentionEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool { // the kernel reads queries word by word
+			size, known := n.Inputs[ir.QAttentionQ].Type.Shape[3].Const()
+			return known && size%4 == 0
 		},
-		bind: bindQAttention,
+		Strided: func(_ *ir.Node, i int, strides []int) bool {
+			switch {
+			case i == ir.QAttentionQ:
+				return strides[3] == 1 && strides[0]%4 == 0 && strides[1]%4 == 0 && strides[2]%4 == 0
+			case i <= ir.QAttentionV:
+				return strides[3] == 1
+			}
+			return i == ir.QAttentionMask
+		},
+		Scratch: func(n *ir.Node) []int64 {
+			if n.HasOperand(ir.QAttentionRows) {
+				a := d.qRowsAttention(n)
+				return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
+			}
+			return []int64{int64(d.Threads()) * int64(align(d.qAttention(n).ScratchBytes()))}
+		},
+		Bind: bindQAttention,
 	}
 }
 

@@ -9,25 +9,22 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// qConvRow runs convolutions of bytes over one or two spatial axes whose weights are constant: products of patches, a group after the
+// qConvEntry runs convolutions of bytes over one or two spatial axes whose weights are constant: products of patches, a group after the
 // other, or, where every channel is a group, sums over the taps.
-func (d *processor) qConvRow() row {
-	return row{
-		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: claimsQConv,
-			Strided: func(n *ir.Node, i int, strides []int) bool {
-				few := n.Inputs[i].Type.Sizes()
-				return i == ir.ConvX && (strides[len(strides)-1] == 1 || few[len(few)-1] < 8 && !isDepthwise(n))
-			},
-			InPlace: func(*ir.Node, int) bool { return false },
-			Scratch: func(n *ir.Node) []int64 {
-				_, bytes := d.planQConv(n)
-				return []int64{int64(cacheLine + d.Threads()*align(bytes))}
-			},
+func (d *processor) qConvEntry() entry {
+	return entry{
+		Supports: claimsQConv,
+		Strided: func(n *ir.Node, i int, strides []int) bool {
+			few := n.Inputs[i].Type.Sizes()
+			return i == ir.ConvX && (strides[len(strides)-1] == 1 || few[len(few)-1] < 8 && !isDepthwise(n))
 		},
-		bind:       bindQConv,
-		anyAddress: func(n *ir.Node, i int) bool { return i == ir.ConvW },
+		InPlace: func(*ir.Node, int) bool { return false },
+		Scratch: func(n *ir.Node) []int64 {
+			_, bytes := d.planQConv(n)
+			return []int64{int64(cacheLine + d.Threads()*align(bytes))}
+		},
+		Bind:       bindQConv,
+		AnyAddress: func(n *ir.Node, i int) bool { return i == ir.ConvW },
 	}
 }
 

@@ -5,29 +5,25 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (d *processor) qMatMulRow() row {
-	return row{
-		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: claimsQMatMul,
-			Strided:  qMatMulStrided,
-			InPlace: func(n *ir.Node, i int) bool { // see kernel.GemmS8Args
-				return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				var sizes []int64
-				for _, s := range d.planQMatMul(n).sizes() {
-					sizes = append(sizes, int64(align(s)))
-				}
-				return sizes
-			},
+func (d *processor) qMatMulEntry() entry {
+	return entry{
+		Supports: claimsQMatMul,
+		Strided:  qMatMulStrided,
+		InPlace: func(n *ir.Node, i int) bool { // see kernel.GemmS8Args
+			return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32
 		},
-		bind: bindQMatMul,
+		Scratch: func(n *ir.Node) []int64 {
+			var sizes []int64
+			for _, s := range d.planQMatMul(n).sizes() {
+				sizes = append(sizes, int64(align(s)))
+			}
+			return sizes
+		},
+		Bind: bindQMatMul,
 	}
 }
 

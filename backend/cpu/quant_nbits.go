@@ -9,32 +9,29 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// matMulNBitsRow runs products with weights of 2, 4 and 8 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
+// matMulNBitsEntry runs products with weights of 2, 4 and 8 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
 // block, that comes first, and the sums of a block are exact.
-func (d *processor) matMulNBitsRow() row {
-	return withHalf(row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && nBitsPackable(n)
-			},
-			InPlace: func(n *ir.Node, i int) bool {
-				return i == ir.NBitsResidual && n.Op.(ir.MatMulNBits).Act == ir.NoUnary // see kernel.GemmArgs
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
-				if g := d.newGemmColumns(n, rows); g != nil {
-					bytes, scales, sums := g.Split()
-					return []int64{int64(d.Threads() * columnsScratch(g, op.K)), int64(bytes), int64(4 * scales), int64(4 * sums)}
-				}
-				if !op.Int8 {
-					return []int64{int64(d.Threads() * align(d.set.NewGemmCoded(rows, op.N, op.K).ScratchBytes()))}
-				}
-				g := d.newGemmBlocksS8(n, rows)
-				return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowBytes()), int64(4 * rows * g.RowScales())}
-			},
+func (d *processor) matMulNBitsEntry() entry {
+	return withHalf(entry{
+		Supports: func(n *ir.Node) bool {
+			return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && nBitsPackable(n)
 		},
-		bind: bindNBits,
+		InPlace: func(n *ir.Node, i int) bool {
+			return i == ir.NBitsResidual && n.Op.(ir.MatMulNBits).Act == ir.NoUnary // see kernel.GemmArgs
+		},
+		Scratch: func(n *ir.Node) []int64 {
+			op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
+			if g := d.newGemmColumns(n, rows); g != nil {
+				bytes, scales, sums := g.Split()
+				return []int64{int64(d.Threads() * columnsScratch(g, op.K)), int64(bytes), int64(4 * scales), int64(4 * sums)}
+			}
+			if !op.Int8 {
+				return []int64{int64(d.Threads() * align(d.set.NewGemmCoded(rows, op.N, op.K).ScratchBytes()))}
+			}
+			g := d.newGemmBlocksS8(n, rows)
+			return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowBytes()), int64(4 * rows * g.RowScales())}
+		},
+		Bind: bindNBits,
 	})
 }
 

@@ -4,35 +4,31 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// recurrentRow is for RNNs, GRUs and LSTMs whose weights are constant. The inputs of all steps meet W in one product; then each part
+// recurrentEntry is for RNNs, GRUs and LSTMs whose weights are constant. The inputs of all steps meet W in one product; then each part
 // takes some sequences of one direction through all steps, in every one of which their states meet R in one product.
-func (d *processor) recurrentRow() row {
-	return row{
-		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: claimsRecurrent,
-			TakesStored: func(n *ir.Node, i int) bool {
-				return (i == ops.RecurrentW || i == ops.RecurrentR) && isCodedRecurrent(n.Inputs[i])
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				p := planRecurrent(n)
-				sizes := []int64{recurrentGates: int64(p.directions) * int64(p.steps*p.batch) * int64(4*p.gates*p.hidden),
-					recurrentStates: int64(p.directions*p.batch) * int64(4*p.parts*p.hidden)}
-				if p.coded {
-					sizes = append(sizes, int64(d.Threads()*d.codedRecurrentScratch(n, &p)), 4*int64(d.widenedStates(n, &p)))
-				}
-				if p.quantized {
-					sizes = append(sizes, d.quantizedRecurrentScratch(&p)...)
-				}
-				return sizes
-			},
+func (d *processor) recurrentEntry() entry {
+	return entry{
+		Supports: claimsRecurrent,
+		TakesStored: func(n *ir.Node, i int) bool {
+			return (i == ops.RecurrentW || i == ops.RecurrentR) && isCodedRecurrent(n.Inputs[i])
 		},
-		bind: bindRecurrent,
+		Scratch: func(n *ir.Node) []int64 {
+			p := planRecurrent(n)
+			sizes := []int64{recurrentGates: int64(p.directions) * int64(p.steps*p.batch) * int64(4*p.gates*p.hidden),
+				recurrentStates: int64(p.directions*p.batch) * int64(4*p.parts*p.hidden)}
+			if p.coded {
+				sizes = append(sizes, int64(d.Threads()*d.codedRecurrentScratch(n, &p)), 4*int64(d.widenedStates(n, &p)))
+			}
+			if p.quantized {
+				sizes = append(sizes, d.quantizedRecurrentScratch(&p)...)
+			}
+			return sizes
+		},
+		Bind: bindRecurrent,
 	}
 }
 

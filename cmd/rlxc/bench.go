@@ -294,7 +294,7 @@ func (b *benching) cell(ctx context.Context, report *benchReport, src, reference
 	maps.Copy(sizes, b.Dims)
 	own := *b.modelFlags
 	own.Threads = threads
-	mine, err := selfWorker(ctx, src.name, &own, sizes)
+	mine, err := selfWorker(ctx, own.job(src.name, sizes))
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func (b *benching) cell(ctx context.Context, report *benchReport, src, reference
 	var ref *worker
 	switch {
 	case b.against != "":
-		ref, err = selfWorker(ctx, reference.name, b.rival(threads), sizes)
+		ref, err = selfWorker(ctx, b.rival(threads).job(reference.name, sizes))
 	case b.command != "":
 		ref, err = commandWorker(ctx, b.command, reference.path, threads, dims, sizes)
 	}

@@ -134,15 +134,21 @@ func (o *objects) next(names []string) (r record, err error) {
 
 // A recordReader ends a record that is too long: a quotation mark without another takes in the whole file.
 type recordReader struct {
-	in   io.Reader
-	left int
+	in           io.Reader
+	left, commas int
 }
+
+// maxCommas bounds the columns of a record: each takes many times its byte.
+const maxCommas = 1 << 20
 
 // Read implements io.Reader.
 func (r *recordReader) Read(b []byte) (int, error) {
 	n, err := r.in.Read(b)
 	if r.left -= n; r.left < 0 {
 		return 0, fmt.Errorf("a line, or what is quoted in it, is longer than %d MiB", maxLine>>20)
+	}
+	if r.commas -= bytes.Count(b[:n], []byte(",")); r.commas < 0 {
+		return 0, fmt.Errorf("a line has more than %d commas", maxCommas)
 	}
 	return n, err
 }
@@ -156,7 +162,7 @@ type commas struct {
 }
 
 func csvRecords(in *textFile) (_ records, err error) {
-	c := &commas{textFile: in, bounded: &recordReader{in: in.lines, left: maxLine}}
+	c := &commas{textFile: in, bounded: &recordReader{in: in.lines, left: maxLine, commas: maxCommas}}
 	c.values = csv.NewReader(c.bounded)
 	c.values.FieldsPerRecord = -1
 	if c.header, err = c.values.Read(); err != nil {
@@ -170,7 +176,7 @@ func (c *commas) fields() (names []string, known bool, err error) { return c.hea
 func (c *commas) node(string) parquet.Node { return nil }
 
 func (c *commas) next(names []string) (record, error) {
-	c.bounded.left = maxLine
+	c.bounded.left, c.bounded.commas = maxLine, maxCommas
 	values, err := c.values.Read()
 	if err == io.EOF {
 		return record{}, io.EOF

@@ -57,6 +57,9 @@ type Program struct {
 	stats   Stats
 	tables  [][]byte // large constants that runs look rows up in
 
+	measured      sync.Once // see Process
+	runtime, peak int64
+
 	mu     sync.Mutex
 	users  int // its sessions, and itself until it is closed
 	closed atomic.Bool

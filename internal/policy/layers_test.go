@@ -35,7 +35,7 @@ var layers = map[string][]string{
 		"quant_recurrent recurrent_coded",
 		"append axis_scan forest fourier lrn pooling recurrent resize rotary sample topk",
 		// the table of kernels, and the device
-		"rows",
+		"table",
 		"cpu",
 		"prepare program",
 		"carry",

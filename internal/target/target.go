@@ -82,7 +82,7 @@ func New(t Target) (*Target, error) {
 // Where says how a node runs.
 func (t *Target) Where(n *ir.Node) Runs {
 	r := &t.Rows[n.Op.Kind()]
-	if r.Runs == OnKernel && r.Supports != nil && !r.Supports(n) {
+	if r.Runs == OnKernel && (r.Supports != nil && !r.Supports(n) || ir.MayDivideByZero(n)) {
 		return OnHost
 	}
 	return r.Runs
