@@ -110,7 +110,7 @@ func (d *processor) maxPoolEntry() entry {
 	}
 }
 
-// largest finds the largest elements of windows and where they are, the first where several are equal.
+// largest finds the largest elements of windows and where they are, the first where several are equal or NaN.
 func (p *poolPlan) largest(w poolWindow, offsets []int, d, s []float32, places []int64, columns bool) {
 	size := p.from.Elements()
 	for i := range w.places * p.channels {
@@ -122,7 +122,7 @@ func (p *poolPlan) largest(w poolWindow, offsets []int, d, s []float32, places [
 		first := w.from + place*p.next() + ch
 		at := first + offsets[0]/4
 		for _, o := range offsets[1:] {
-			if v, best := s[first+o/4], s[at]; v > best || best != best && v == v {
+			if v, best := s[first+o/4], s[at]; v > best || v != v && best == best {
 				at = first + o/4
 			}
 		}

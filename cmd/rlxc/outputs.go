@@ -81,9 +81,9 @@ type parquetRows struct {
 	copied   []*column
 	failures bool // there is a column of errors
 	example  any
-	result   *parquet.Schema // of the example
-	schema   *parquet.Schema // of rows; nil until one comes
-	writer   *parquet.Writer // of a round
+	result   *parquet.Schema             // of the example
+	schema   *parquet.Schema             // of rows; nil until one comes
+	writer   *parquet.GenericWriter[any] // of a round
 }
 
 func newParquetRows(t *texting, k task, copied []*column, _ int) encoder {
@@ -167,7 +167,7 @@ func (p *parquetRows) begin(round *bytes.Buffer) error {
 		}
 		p.schema = parquet.NewSchema("results", root)
 	}
-	p.writer = parquet.NewWriter(round, p.schema, parquet.Compression(&parquet.Zstd))
+	p.writer = parquet.NewGenericWriter[any](round, p.schema, parquet.Compression(&parquet.Zstd))
 	return nil
 }
 
@@ -217,7 +217,7 @@ func (p *parquetRows) end(*bytes.Buffer) error {
 }
 
 func (p *parquetRows) file(w io.Writer, r *results) error {
-	out := parquet.NewWriter(w, parquet.Compression(&parquet.Zstd))
+	var out *parquet.GenericWriter[any] // an input has at least one item, and so a file at least one round
 	err := r.eachFrame(func(f *frames) error {
 		data, err := io.ReadAll(f)
 		if err != nil {
@@ -226,6 +226,9 @@ func (p *parquetRows) file(w io.Writer, r *results) error {
 		round, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			return err
+		}
+		if out == nil {
+			out = parquet.NewGenericWriter[any](w, round.Schema(), parquet.Compression(&parquet.Zstd))
 		}
 		for _, g := range round.RowGroups() {
 			if _, err := out.WriteRowGroup(g); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFilesOfOneName: the row of an op is declared in the file of the same name in every backend that has one.
+// TestFilesOfOneName: the kernel table's entry of an op is declared in the file of the same name in every backend that has one.
 func TestFilesOfOneName(t *testing.T) {
 	first, shared := map[string]string{}, 0
 	for _, folder := range []string{"cpu", "wgpu", "cuda"} {
@@ -20,24 +20,24 @@ func TestFilesOfOneName(t *testing.T) {
 		for _, path := range files {
 			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 			require.NoError(t, err)
-			for _, row := range rows(f) {
+			for _, name := range entries(f) {
 				file := filepath.Base(path)
-				if first[row] == "" {
-					first[row] = file
+				if first[name] == "" {
+					first[name] = file
 					continue
 				}
-				require.Equal(t, first[row], file, "%s of %s", row, folder)
+				require.Equal(t, first[name], file, "%s of %s", name, folder)
 				shared++
 			}
 		}
 	}
-	require.Greater(t, shared, 20, "too few rows found")
+	require.Greater(t, shared, 20, "too few entries found")
 }
 
-// rows returns the names of the rows that a file declares, as variables or as methods.
-func rows(f *ast.File) (names []string) {
+// entries returns the names of the entries that a file declares, as variables or as functions.
+func entries(f *ast.File) (names []string) {
 	add := func(name string) {
-		if strings.HasSuffix(name, "Row") {
+		if strings.HasSuffix(name, "Entry") {
 			names = append(names, name)
 		}
 	}
@@ -45,7 +45,7 @@ func rows(f *ast.File) (names []string) {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
 			if result := d.Type.Results; result != nil && len(result.List) == 1 {
-				if id, ok := result.List[0].Type.(*ast.Ident); ok && id.Name == "row" {
+				if id, ok := result.List[0].Type.(*ast.Ident); ok && id.Name == "entry" {
 					add(d.Name.Name)
 				}
 			}
@@ -53,7 +53,7 @@ func rows(f *ast.File) (names []string) {
 			for _, s := range d.Specs {
 				if v, ok := s.(*ast.ValueSpec); ok && d.Tok == token.VAR && len(v.Values) == 1 {
 					if lit, ok := v.Values[0].(*ast.CompositeLit); ok {
-						if id, ok := lit.Type.(*ast.Ident); ok && id.Name == "row" {
+						if id, ok := lit.Type.(*ast.Ident); ok && id.Name == "entry" {
 							add(v.Names[0].Name)
 						}
 					}

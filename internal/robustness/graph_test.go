@@ -41,7 +41,7 @@ func structure() (out []hostile) {
 	add("operand left out", "refused ", model(graph(x, y, node("Add", names("x", ""), names("y")))))
 	add("no operands", "refused ", model(graph(x, y, node("Add", nil, names("y")))))
 	add("too many outputs", "refused ", model(graph(x, infos{unranked("z", f32)}, node("Relu", names("x"), names("y", "z")))))
-	add("declared type differs", "returns f32[2]", model(graph(x, infos{value("y", i64, 2)}, node("Relu", names("x"), names("y")))))
+	add("declared type differs", "refused declared int64", model(graph(x, infos{value("y", i64, 2)}, node("Relu", names("x"), names("y")))))
 	add("declared rank differs", "returns f32[2]", model(graph(x, infos{value("y", f32, 2, 1)}, node("Relu", names("x"), names("y")))))
 	add("declared size differs", "returns f32[2]", model(graph(x, infos{value("y", f32, 3)}, node("Relu", names("x"), names("y")))))
 	add("types differ", "refused ", model(graph(append(x, value("k", i64, 2)), y, node("Add", names("x", "k"), names("y")))))
