@@ -23,7 +23,8 @@ const (
 	DeviceTensor                 // an input or output in separate memory, which lasts between runs: never planned
 )
 
-var boundaryNames = [...]string{None: "none", Input: "input", Output: "output", Param: "param", Constant: "constant", DeviceTensor: "device-tensor"}
+var boundaryNames = [...]string{None: "none", Input: "input", Output: "output", Param: "param", Constant: "constant",
+	DeviceTensor: "device-tensor"}
 
 // String returns the word that reports and plan files use.
 func (b Boundary) String() string {

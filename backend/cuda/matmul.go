@@ -249,11 +249,9 @@ func bindMatMul(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := productParams{a: x.at, b: y.at, bias: ir.Operand(in, ir.MatMulBias).pointer(), residual: ir.Operand(in, ir.MatMulResidual).pointer(),
-		y:    out[0].at,
-		arow: int64(x.Row), acol: int64(x.Col), brow: int64(y.Row), bcol: int64(y.Col), m: int32(p.M), n: int32(p.N), k: int32(p.K),
-		act:   epilogues[op.Act],
-		alpha: op.Scale(), lead: int32(len(p.Lead))}
+	q := productParams{a: x.at, b: y.at, bias: ir.Operand(in, ir.MatMulBias).pointer(), y: out[0].at,
+		residual: ir.Operand(in, ir.MatMulResidual).pointer(), arow: int64(x.Row), acol: int64(x.Col), brow: int64(y.Row), bcol: int64(y.Col),
+		m: int32(p.M), n: int32(p.N), k: int32(p.K), act: epilogues[op.Act], alpha: op.Scale(), lead: int32(len(p.Lead))}
 	for i, size := range p.Lead {
 		q.leadSize[i], q.alead[i], q.blead[i] = int32(size), int64(x.Lead[i]), int64(y.Lead[i])
 	}

@@ -40,7 +40,8 @@ func (d *Device) convEntry() entry {
 func (d *Device) convProduct(n *ir.Node) product {
 	w, y, groups := n.Inputs[ir.ConvW], n.Outputs[0].Type.Sizes(), n.Op.(ir.Conv).Group
 	last := len(y) - 1
-	p := product{Product: gpu.Product{M: y[:last].Elements(), N: y[last] / groups, K: w.Type.Sizes()[:last].Elements()}, tiling: tiling{splits: 1}}
+	p := product{Product: gpu.Product{M: y[:last].Elements(), N: y[last] / groups, K: w.Type.Sizes()[:last].Elements()},
+		tiling: tiling{splits: 1}}
 	if groups > 1 {
 		p.Lead, p.beside = tensor.Shape{groups}, true
 	}

@@ -111,7 +111,8 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	}
 	apart, bytes := scratch(), *y // a word each
 	apart.Operand, bytes.DType = gpu.Operand{DType: tensor.U32, Shape: y.Shape, Strides: y.Strides, Width: 4}, tensor.U8
-	return append(launches, quantizedProduct(op, c.tile, m, w, in, apart), each("pack", &bytes, []*operand{apart}, expression{text: "$1"})), nil
+	return append(launches, quantizedProduct(op, c.tile, m, w, in, apart),
+		each("pack", &bytes, []*operand{apart}, expression{text: "$1"})), nil
 }
 
 // tileQuantized chooses how a product of quantised values is split up.

@@ -61,7 +61,8 @@ func bindNBits(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		launches, a = append(launches, roundBlocks(o, a, rounded, p.M)), rounded
 	}
 	x := factor{operand: a, Factor: gpu.Factor{Row: p.K, Col: 1}}
-	e := epilogue{scale: 1, act: ir.Unary{Fn: o.Act}, y: out[0], bias: ir.Operand(in, ir.NBitsBias), residual: ir.Operand(in, ir.NBitsResidual), cols: p.N}
+	e := epilogue{scale: 1, act: ir.Unary{Fn: o.Act}, y: out[0], bias: ir.Operand(in, ir.NBitsBias),
+		residual: ir.Operand(in, ir.NBitsResidual), cols: p.N}
 	vector := x.vector() && p.K%4 == 0 && p.N%4 == 0 && e.vector()
 	if ceil(p.M, p.tile.rows) > maxGroups {
 		return nil, errOnHost

@@ -2,6 +2,7 @@ package modeltest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -18,7 +19,7 @@ func Decoder(layers, heads, size int) *onnxpb.ModelProto {
 	weight := func(name string) {
 		x := make([]float32, width*width)
 		for i := range x {
-			x[i] = float32(r.NormFloat64()) / 64
+			x[i] = float32(r.NormFloat64() / math.Sqrt(float64(width)))
 		}
 		dims := []int64{int64(width), int64(width)}
 		g.Initializer = append(g.Initializer, &onnxpb.TensorProto{Name: name, DataType: int32(tensor.F32), Dims: dims, FloatData: x})

@@ -51,7 +51,7 @@ var imports = map[string][]string{
 		"internal/target", "planner", "arena", "tensor"},
 	"backend/cpu/kernel":   {"internal/packed", "ir"},
 	"backend/wgpu":         {"internal/backend", "internal/gpu", "internal/native", "ir", "internal/ops", "internal/target", "tensor"},
-	"internal/gpu":         {"internal/backend", "internal/target", "ir", "planner", "tensor"},
+	"internal/gpu":         {"internal/backend", "internal/ops", "internal/target", "ir", "planner", "tensor"},
 	"internal/native":      {"internal/dynlib"},
 	"internal/onnxruntime": {"internal/dynlib", "onnx", "onnx/onnxpb", "tensor"},
 	"internal/artifact":    {"internal/packed", "ir", "internal/target", "tensor"},
