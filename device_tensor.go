@@ -3,11 +3,9 @@ package rlxc
 import "github.com/rlxc/rlxc/internal/engine"
 
 // A DeviceTensor is a tensor that stays with a program's device between runs. Session.BindOutput sends outputs to it, Session.BindInput
-// takes
-// inputs from it. The kernels read and write its memory, so that nothing is copied, and on a GPU nothing passes through the host, unless a
-// node on the host makes or reads it, or the output is a part of a value or an input too. Sessions of several programs may use it, one run
-// at
-// a time; programs on another device take its content through the host. A run that fails leaves the content as it was.
+// takes inputs from it. The kernels read and write its memory, so that nothing is copied, and on a GPU nothing passes through the host,
+// unless a node on the host makes or reads it, or the output is a part of a value or an input too. Sessions of several programs may use it,
+// one run at a time; programs on another device take its content through the host. A run that fails leaves the content as it was.
 type DeviceTensor struct{ engine *engine.DeviceTensor }
 
 // NewDeviceTensor returns a device tensor with t's content, of any element type but strings.
@@ -23,9 +21,8 @@ func (p *Program) NewDeviceTensor(t *Tensor) (*DeviceTensor, error) {
 
 // NewGrowingTensor is NewDeviceTensor for a tensor that grows from run to run on an axis, such as the keys and values that a decoder has
 // seen. capacity is the largest size of that axis; the buffer has room for it and stays where it is. If an input is bound to the tensor,
-// and an
-// output that appends to the input along the axis, a run writes what is new and nothing else; otherwise the content is copied. A run whose
-// output exceeds the capacity fails with ErrInput.
+// and an output that appends to the input along the axis, a run writes what is new and nothing else; otherwise the content is copied. A run
+// whose output exceeds the capacity fails with ErrInput.
 //
 // It fails with ErrInput, ErrMemory or ErrClosed.
 func (p *Program) NewGrowingTensor(t *Tensor, axis, capacity int) (*DeviceTensor, error) {

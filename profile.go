@@ -19,10 +19,8 @@ type StepTime struct {
 }
 
 // Profile returns the times of the steps of the last run, if the program was compiled with CompileOptions.Profile: those of the device and
-// of the
-// host, in the order of the run. It returns nil before the first run, and if the device keeps no times. A node with subgraphs is their
-// steps, of at
-// most the first million.
+// of the host, in the order of the run. It returns nil before the first run, and if the device keeps no times. A node with subgraphs is
+// their steps, of at most the first million.
 func (s *Session) Profile() []StepTime {
 	times := s.engine.Profile()
 	if times == nil {

@@ -24,8 +24,7 @@ type QuantizeOptions struct {
 
 // Quantize returns the model with 8-bit or 4-bit weights, an ONNX ModelProto, and a report of what became of each product. FromProto opens
 // the result; its bytes (proto.Marshal) are a file that other engines read too. Tensors that are not quantised still belong to m, which
-// must stay
-// open.
+// must stay open.
 //
 // It fails with ErrInvalidModel, ErrInput (without calibration for quantize.QDQ), ErrClosed, or as Compile and Run do.
 func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (_ proto.Message, _ *quantize.Report, err error) {

@@ -3,7 +3,9 @@ package rlxc
 import (
 	"fmt"
 	"maps"
+	"runtime"
 
+	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/planner"
 )
@@ -13,12 +15,18 @@ type Report struct {
 	Dims    map[string]int   `json:"dims"`
 	Problem *planner.Problem `json:"problem"`
 	Plan    *planner.Plan    `json:"plan"`
-	Bounds  []planner.Bound  `json:"bounds"` // the proof of the plan's lower bound
-	// Weights is the size of the constants in bytes, packed or as the file stores them.
+	// Bounds are the proof of the plan's lower bound. Prove computes it.
+	Bounds []planner.Bound `json:"bounds,omitempty"`
+	// Weights is the size of the constants in bytes, packed or as the file stores them. What several nodes share counts once.
 	Weights int64 `json:"weights"`
+	// SharedWeights is the segment of the parameters: those of equal content have the same bytes. A compiled file stores them in this
+	// order. Prove computes it.
+	SharedWeights *planner.SharedWeightLayout `json:"shared_weights,omitempty"`
 	// Resident estimates the resident memory of a process that runs the program at these sizes, in bytes. It is the sum of
-	// ResidentParts. Only backend cpu has both.
+	// ResidentParts. Peak is the most that such a process has held: what compiling took in this one, or Resident if that is more; 0
+	// where the system does not tell. Only backend cpu has them.
 	Resident      int64          `json:"resident,omitempty"`
+	Peak          int64          `json:"peak,omitempty"`
 	ResidentParts *ResidentParts `json:"resident_parts,omitempty"`
 	// Steps is the number of steps of a run. Views are not steps.
 	Steps int `json:"steps"`
@@ -31,6 +39,9 @@ type Report struct {
 	// Stages are the other stages of a program that is split, each with an arena of its own. The plan above is that of the first
 	// stage, or of the main one of a program without padding.
 	Stages []StagePlan `json:"stages,omitempty"`
+
+	program  *engine.Program
+	bindings []*engine.Binding // of the plan, and of the stages that have one
 }
 
 // A StagePlan is the memory plan of a stage that does not come first.
@@ -60,7 +71,9 @@ type ResidentParts struct {
 	// Packed is the weights laid out for the kernels, if the file does not store them so.
 	Packed int64 `json:"packed"`
 	Arena  int64 `json:"arena"`
-	// Runtime is the Go program itself.
+	// Inputs is the tensors that the caller makes for a run.
+	Inputs int64 `json:"inputs"`
+	// Runtime is the Go program: its code, the graph, and plans. It is measured in this process, by the first call of Plan.
 	Runtime int64 `json:"runtime"`
 }
 
@@ -69,28 +82,31 @@ type ResidentParts struct {
 //
 // It fails with ErrInput, ErrShape, ErrMemory or ErrClosed.
 func (p *Program) Plan(dims map[string]int) (*Report, error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	b, err := p.engine.Bind(dims)
+	runtime.ReadMemStats(&after)
 	if err != nil {
 		return nil, err
 	}
 	planned := b.Planned
-	r := &Report{Dims: maps.Clone(b.Dims), Steps: len(planned.Steps)}
+	r := &Report{Dims: maps.Clone(b.Dims), Steps: len(planned.Steps), program: p.engine}
 	r.Problem, r.Plan = b.Explained()
-	if r.Bounds, err = planner.Bounds(r.Problem, r.Plan.Options); err != nil {
-		return nil, err
-	}
+	r.bindings = append(r.bindings, b)
 	for _, h := range b.Host {
 		r.Host = append(r.Host, HostStep{Op: ir.OpName(h.Node.Op), Nodes: h.Node.Origins, Down: h.Down, Up: h.Up})
 	}
-	for _, v := range planned.Graph.Consts() {
-		if v.Packed != nil {
-			r.Weights += int64(len(v.Packed.Data.Bytes()))
-		} else {
-			r.Weights += int64(len(v.Const.Bytes()))
-		}
+	for data := range b.Weights() {
+		r.Weights += int64(len(data))
 	}
 	if b.Resident != nil {
-		r.Resident, r.ResidentParts = b.Resident.Sum(), (*ResidentParts)(b.Resident)
+		parts, peak := *b.Resident, int64(0)
+		parts.Runtime, peak = p.engine.Process()
+		r.Resident, r.ResidentParts = parts.Sum(), (*ResidentParts)(&parts)
+		if peak > 0 {
+			garbage := int64(after.TotalAlloc - before.TotalAlloc) // which the first run at these sizes makes before it is collected
+			r.Peak = max(peak, r.Resident+garbage)
+		}
 	}
 	r.Cuts = labels(p.engine.Cuts())
 	others, err := p.engine.Others(dims)
@@ -103,13 +119,38 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 			s.Unknown = o.Err.Error()
 		} else {
 			s.Problem, s.Plan = o.Binding.Explained()
-			if s.Bounds, err = planner.Bounds(s.Problem, s.Plan.Options); err != nil {
-				return nil, err
-			}
+			r.bindings = append(r.bindings, o.Binding)
 		}
 		r.Stages = append(r.Stages, s)
 	}
 	return r, nil
+}
+
+// Prove completes the report with what takes time: the proofs of all lower bounds, and SharedWeights, with the content of each
+// parameter (planner.Buffer.Content), by which planner.NewSharedWeightLayout lays out the weights of several programs. It reads all
+// weights, and fails with ErrClosed if the program is closed.
+func (r *Report) Prove() (err error) {
+	if r.Bounds, err = planner.Bounds(r.Problem, r.Plan.Options); err != nil {
+		return err
+	}
+	problems := []*planner.Problem{r.Problem}
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		if s.Plan == nil {
+			continue
+		}
+		problems = append(problems, s.Problem)
+		if s.Bounds, err = planner.Bounds(s.Problem, s.Plan.Options); err != nil {
+			return err
+		}
+	}
+	for i, b := range r.bindings {
+		if err := r.program.Identify(b, problems[i]); err != nil {
+			return err
+		}
+	}
+	r.SharedWeights, err = planner.NewSharedWeightLayout(r.Plan.Options, problems...)
+	return err
 }
 
 // labels names nodes with their operators.

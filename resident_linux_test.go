@@ -52,7 +52,7 @@ func TestResident(t *testing.T) {
 		for i, size := range residentSizes {
 			got := lines[i]
 			t.Logf("%s %v: expected %d bytes, there are %d", filepath.Base(path), size, got.Expected, got.Resident)
-			require.InDelta(t, got.Expected, got.Resident, 0.05*float64(got.Expected)+5e6, "%s %v", path, size)
+			require.InDelta(t, got.Expected, got.Resident, 0.05*float64(got.Expected), "%s %v", path, size)
 			largest = max(largest, got.Resident)
 			require.LessOrEqual(t, got.Peak, largest+8e6, "%s %v: compiling takes no more than running", path, size)
 		}
@@ -142,10 +142,6 @@ func startResident(t *testing.T, programs int, path string, sizes ...[2]int) (pr
 	return cmd.Process.Pid, loaded, lines
 }
 
-// residentHeap is how much of what a plan counts for the Go program is its heap with a model loaded, in bytes; the rest is its
-// binary.
-const residentHeap = 7 << 20
-
 // runResident prints a line when the model is loaded, and for each size that it reads, and ends when its input does.
 func runResident(t *testing.T, path string) {
 	answer := func(expected, empty int64) {
@@ -178,8 +174,7 @@ func runResident(t *testing.T, path string) {
 		}
 		_, err = s.Run(context.Background(), in)
 		require.NoError(t, err)
-		// The binary of the tests is larger than a program's: what it takes before it opens a model stands for that.
-		answer(plan.Resident-plan.ResidentParts.Runtime+empty+residentHeap, empty)
+		answer(plan.Resident, empty)
 	}
 }
 

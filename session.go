@@ -38,8 +38,7 @@ type PackedBatch struct {
 }
 
 // RunPacked is Run for sequences without padding, of a program that is Unpadded. Outputs of tokens are [tokens,…] in place of
-// [batch,seq,…];
-// the others, such as one vector for each sequence, are what Run returns.
+// [batch,seq,…]; the others, such as one vector for each sequence, are what Run returns.
 //
 // It fails as Run does, and with ErrInput if the program takes padded sequences.
 func (s *Session) RunPacked(ctx context.Context, b PackedBatch) (Tensors, error) {

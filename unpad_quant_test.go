@@ -21,8 +21,7 @@ import (
 )
 
 // TestUnpadQuantised holds rows of batches of quantised models to the same rows alone, to the bit: where the ranges of the activations are
-// fixed, to
-// those of the padded program; where they follow from the text, to those of the same program.
+// fixed, to those of the padded program; where they follow from the text, to those of the same program.
 func TestUnpadQuantised(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *Model{
 		"bert-tiny-qdq":       func(t *testing.T) *Model { return builtinForm(t, "bert-tiny-qdq") },
@@ -71,8 +70,7 @@ func fixtureModel(t *testing.T, name string) *Model {
 }
 
 // maskedQDQ is a model of integers throughout, attention included, as if whoever calibrated it had seen padding: the lowest quantised value
-// of its mask
-// hides a key.
+// of its mask hides a key.
 func maskedQDQ(t *testing.T) *Model {
 	data, err := os.ReadFile(fixtures.Model(t, "bert-tiny-int8-qdq"))
 	require.NoError(t, err)

@@ -223,8 +223,7 @@ type encoder struct {
 	open      func(t *testing.T, name string) *Model
 	tolerance float64
 	// rounds: its activations become bytes on the way. Padding that is not behind a text goes into their ranges, and into the order of the
-	// sums that
-	// decide which way a value in the middle of two steps goes: such rows are held to the same program alone.
+	// sums that decide which way a value in the middle of two steps goes: such rows are held to the same program alone.
 	rounds  bool
 	ids     int // of the vocabulary are drawn
 	longest int
@@ -265,8 +264,7 @@ func encoders() (all []encoder) {
 }
 
 // TestUnpadProperties draws batches of 1 to 64 texts of 0 to 512 places, with masks of all kinds, for a bounded number of places in all,
-// and holds
-// them to their rows run alone, poisoned and proved. What a sanity check leaves out takes
+// and holds them to their rows run alone, poisoned and proved. What a sanity check leaves out takes
 //
 //	go test . -run TestUnpadProperties -timeout 5h -unpad-places 50000 -unpad-levels
 //
@@ -329,8 +327,7 @@ func (e *encoder) check(t *testing.T, m *Model, level string) {
 }
 
 // TestUnpadHead holds a head on DeBERTa that reads the first token to its rows alone. Where the mask hides that token, attention by pairs
-// of masks
-// leaves it nothing, and the padded program reads padding: that is an error.
+// of masks leaves it nothing, and the padded program reads padding: that is an error.
 func TestUnpadHead(t *testing.T) {
 	for _, name := range []string{"deberta-legacy-17", "deberta-dynamo-20"} {
 		t.Run(name, func(t *testing.T) {
@@ -391,8 +388,7 @@ func withHead(t *testing.T, name string) *Model {
 }
 
 // TestUnpadPlan holds a plan for tokens to that of texts as long as each other, which takes less than one text of them all where the
-// program makes
-// something for each pair of positions.
+// program makes something for each pair of positions.
 func TestUnpadPlan(t *testing.T) {
 	m := exported(t, "mpnet-dynamo-20")
 	p, err := m.Compile(context.Background(), CompileOptions{Unpad: true})
@@ -490,8 +486,7 @@ func TestUnpadErrors(t *testing.T) {
 }
 
 // TestUnpadPositions holds a text that is longer than the table of positions, of models that count positions themselves, to the error with
-// padding,
-// and the row's number.
+// padding, and the row's number.
 func TestUnpadPositions(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *Model{
 		"roberta": func(t *testing.T) *Model {

@@ -157,8 +157,7 @@ func hasher(etag string, size int64) hash.Hash {
 var errChecksum = errors.New("what arrived has another checksum than the hub names")
 
 // download fetches a blob. What arrives before a failure stays beside it, for the next attempt or the next process to go on. If the whole
-// is
-// wrong, the older part may be to blame: it is fetched once more.
+// is wrong, the older part may be to blame: it is fetched once more.
 func (c *Client) download(ctx context.Context, r *repo, m metadata, name string) error {
 	part := r.blob(m.etag) + ".incomplete"
 	if err := os.MkdirAll(filepath.Dir(part), 0o777); err != nil {

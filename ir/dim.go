@@ -20,6 +20,18 @@ type Dim struct {
 type term struct {
 	coef  int64
 	atoms []*atom // sorted by key
+	key   string  // of all atoms
+}
+
+func newTerm(coef int64, atoms []*atom) term {
+	if len(atoms) == 1 {
+		return term{coef, atoms, atoms[0].key}
+	}
+	keys := make([]string, len(atoms))
+	for i, a := range atoms {
+		keys[i] = a.key
+	}
+	return term{coef, atoms, strings.Join(keys, "*")}
 }
 
 type atom struct {
@@ -53,7 +65,7 @@ func ofAtom(a *atom) Dim {
 	if len(a.key) > maxKey || slices.ContainsFunc(a.args, Dim.lost) {
 		return lostDim
 	}
-	return Dim{terms: []term{{1, []*atom{a}}}}
+	return Dim{terms: []term{newTerm(1, []*atom{a})}}
 }
 
 // What an expression may grow to, by hostile models: each operation can square it. Beyond, it is lostDim, and so is what is
@@ -61,13 +73,14 @@ func ofAtom(a *atom) Dim {
 const (
 	maxTerms = 1024
 	maxAtoms = 256      // of a product
+	maxArgs  = 64       // of a min, max or broadcast: each is compared with each
 	maxKey   = 8 << 10  // bytes of an atom's text
 	maxText  = 64 << 10 // bytes of all atoms' texts
 )
 
 const lostName = "(too complex)"
 
-var lostDim = Dim{terms: []term{{1, []*atom{{op: opSymbol, sym: lostName, key: strconv.Quote(lostName)}}}}}
+var lostDim = Dim{terms: []term{newTerm(1, []*atom{{op: opSymbol, sym: lostName, key: strconv.Quote(lostName)}})}}
 
 func (d Dim) lost() bool {
 	for _, t := range d.terms {
@@ -132,31 +145,25 @@ func (d Dim) all() []term {
 	return append(slices.Clone(d.terms), term{coef: d.k})
 }
 
-func (t term) key() string {
-	switch len(t.atoms) {
-	case 1:
-		return t.atoms[0].key
-	}
-	keys := make([]string, len(t.atoms))
-	for i, a := range t.atoms {
-		keys[i] = a.key
-	}
-	return strings.Join(keys, "*")
+// normal sorts terms, and merges those of equal atoms.
+func normal(k int64, terms []term) Dim {
+	slices.SortStableFunc(terms, func(a, b term) int { return cmp.Compare(a.key, b.key) })
+	return merged(k, terms, nil)
 }
 
-// normal sorts, merges and drops what cancels.
-func normal(k int64, terms []term) Dim {
-	if len(terms) > 1 {
-		slices.SortStableFunc(terms, func(a, b term) int { return cmp.Compare(a.key(), b.key()) })
-		out := terms[:0]
-		for _, t := range terms {
-			if n := len(out); n > 0 && out[n-1].key() == t.key() {
-				out[n-1].coef = addSizes(out[n-1].coef, t.coef)
-				continue
-			}
-			out = append(out, t)
+// merged is the sum of two sorted lists of terms. It merges what has equal atoms, and drops what cancels.
+func merged(k int64, a, b []term) Dim {
+	terms := make([]term, 0, len(a)+len(b))
+	for len(a)+len(b) > 0 {
+		if len(a) == 0 || len(b) > 0 && b[0].key < a[0].key {
+			a, b = b, a
 		}
-		terms = out
+		if n := len(terms); n > 0 && terms[n-1].key == a[0].key {
+			terms[n-1].coef = addSizes(terms[n-1].coef, a[0].coef)
+		} else {
+			terms = append(terms, a[0])
+		}
+		a = a[1:]
 	}
 	terms = slices.DeleteFunc(terms, func(t term) bool { return t.coef == 0 })
 	if len(terms) == 0 {
@@ -223,7 +230,7 @@ func (d Dim) String() string {
 			b.WriteString(strconv.FormatInt(t.coef, 10))
 			b.WriteByte('*')
 		}
-		b.WriteString(t.key())
+		b.WriteString(t.key)
 	}
 	if d.k > 0 {
 		b.WriteByte('+')

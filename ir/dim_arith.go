@@ -12,7 +12,7 @@ func (d Dim) Add(e Dim) Dim {
 	if len(d.terms)+len(e.terms) == 0 {
 		return Dim{k: addSizes(d.k, e.k)}
 	}
-	return normal(addSizes(d.k, e.k), slices.Concat(d.terms, e.terms))
+	return merged(addSizes(d.k, e.k), d.terms, e.terms)
 }
 
 // Sub is d − e.
@@ -54,7 +54,7 @@ func (d Dim) Mul(e Dim) Dim {
 			}
 			atoms := slices.Concat(t.atoms, u.atoms)
 			slices.SortFunc(atoms, func(a, b *atom) int { return cmp.Compare(a.key, b.key) })
-			terms = append(terms, term{satMul(t.coef, u.coef), atoms})
+			terms = append(terms, newTerm(satMul(t.coef, u.coef), atoms))
 		}
 	}
 	var k int64
@@ -144,7 +144,7 @@ func (d Dim) divExact(e Dim) (Dim, bool) {
 		if len(atoms) == 0 {
 			q = q.Add(Dim{k: t.coef / den[0].coef})
 		} else {
-			q = q.Add(Dim{terms: []term{{t.coef / den[0].coef, atoms}}})
+			q = q.Add(Dim{terms: []term{newTerm(t.coef/den[0].coef, atoms)}})
 		}
 	}
 	return q, true
@@ -156,58 +156,73 @@ func Min(ds ...Dim) Dim { return fold(opMin, ds) }
 // Max is the largest of its arguments.
 func Max(ds ...Dim) Dim { return fold(opMax, ds) }
 
+// An arg is an argument of a min, max or broadcast that is built, with its text and the Dim that it comes from.
+type arg struct {
+	Dim
+	text string
+	from int
+}
+
 // fold builds a min, max or broadcast: flattened, constants merged, duplicates dropped, sorted.
 func fold(op atomOp, ds []Dim) Dim {
-	var args []Dim
+	var args []arg
 	var consts []int64
-	var add func(d Dim)
-	add = func(d Dim) {
-		if k, ok := d.Const(); ok {
-			consts = append(consts, int64(k))
-			return
-		}
-		if a, ok := d.single(); ok && a.op == op {
-			for _, x := range a.args {
-				add(x)
-			}
-			return
-		}
-		args = append(args, d)
+	text := 0
+	add := func(d Dim, from int) {
+		args = append(args, arg{d, d.String(), from})
+		text += len(args[len(args)-1].text)
 	}
-	for _, d := range ds {
-		add(d)
+	for i, d := range ds {
+		list := []Dim{d}
+		if a, ok := d.single(); ok && a.op == op {
+			list = a.args
+		}
+		for _, x := range list {
+			if k, ok := x.Const(); ok {
+				consts = append(consts, int64(k))
+			} else {
+				add(x, i)
+			}
+		}
+	}
+	if len(args) > maxArgs || text > maxKey {
+		return lostDim
 	}
 	if len(consts) > 0 {
 		switch op {
 		case opMin:
-			args = append(args, Dim{k: slices.Min(consts)})
+			add(Dim{k: slices.Min(consts)}, len(ds))
 		case opMax:
-			args = append(args, Dim{k: slices.Max(consts)})
+			add(Dim{k: slices.Max(consts)}, len(ds))
 		}
 	}
-	slices.SortFunc(args, func(a, b Dim) int { return cmp.Compare(a.String(), b.String()) })
-	args = slices.CompactFunc(args, Dim.Equal)
+	slices.SortFunc(args, func(a, b arg) int { return cmp.Compare(a.text, b.text) })
+	args = slices.CompactFunc(args, func(a, b arg) bool { return a.Equal(b.Dim) })
 	if op != opBroadcast {
 		args = dominated(op, args)
 	}
 	if len(args) == 1 {
-		return args[0]
+		return args[0].Dim
 	}
-	return ofAtom(&atom{op: op, args: args, key: call(op, args...)})
+	list := make([]Dim, len(args))
+	for i, a := range args {
+		list[i] = a.Dim
+	}
+	return ofAtom(&atom{op: op, args: list, key: call(op, list...)})
 }
 
-// dominated drops arguments that another one makes irrelevant.
-func dominated(op atomOp, args []Dim) []Dim {
+// dominated drops arguments that another one makes irrelevant. Those of one operation do not: it dropped them itself.
+func dominated(op atomOp, args []arg) []arg {
 	keep := args[:0:0]
-	for i, a := range args {
+	for _, a := range args {
 		drop := false
-		for j, b := range args {
-			if i == j {
+		for _, b := range args {
+			if a.from == b.from {
 				continue
 			}
-			le := LessEqual(a, b)
+			le := LessEqual(a.Dim, b.Dim)
 			if op == opMin {
-				le = LessEqual(b, a)
+				le = LessEqual(b.Dim, a.Dim)
 			}
 			if le == Yes {
 				drop = true

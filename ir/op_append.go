@@ -9,8 +9,7 @@ import (
 
 // Append puts what is new of each sequence into a cache behind what there is. Operand 0 is the new places, operand 1 the length of every
 // sequence with them, i64 with a number for each sequence, operand 2 the cache, absent if it is empty. Of a sequence whose length is n, and
-// S
-// new places, the cache's places before max(n−S, 0) stay and the new places follow. Behind them the cache's places stay with Keep, and
+// S new places, the cache's places before max(n−S, 0) stay and the new places follow. Behind them the cache's places stay with Keep, and
 // stand zeros otherwise and behind the cache.
 //
 // All have the places on Axis and the sequences on Batch; the result has Size places.

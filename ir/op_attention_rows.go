@@ -69,8 +69,7 @@ func (o Attention) ByQuery(in []*Value) bool {
 }
 
 // relativeScore is what the scores by relative position that operand at begins add for a head, the token that has the scores, at its
-// position, and
-// another position.
+// position, and another position.
 func relativeScore(in []*tensor.Tensor, at, head, token, own, other int) (float64, error) {
 	scores, index := Operand(in, at), Operand(in, at+1)
 	if scores == nil {

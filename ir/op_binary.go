@@ -59,7 +59,7 @@ var binaryTable = [NumBinary]binaryRow{
 	Mul: {name: "mul", real: func(x, y float64) float64 { return x * y }, whole: func(x, y int64) int64 { return x * y },
 		dims: func(x, y Dim) (Dim, bool) { return x.Mul(y), true }},
 	Div: {name: "div", real: func(x, y float64) float64 { return x / y }, whole: divInt, wide: divWide,
-		dims: func(x, y Dim) (Dim, bool) { return x.Div(y), nonNegative(x) && nonNegative(y) }},
+		dims: func(x, y Dim) (Dim, bool) { return x.Div(y), nonNegative(x) && nonNegative(y) && !y.Is(0) }},
 	Pow: {name: "pow", real: math.Pow, whole: powInt},
 	Mod: {name: "mod", real: modFloor, whole: modFloorInt, wide: modWide,
 		dims: func(x, y Dim) (Dim, bool) { return x.Mod(y), !y.Is(0) }},
@@ -139,7 +139,7 @@ func sameDimOr(no, yes int) func(x, y Dim) (Dim, bool) {
 	}
 }
 
-// divInt truncates; a division by zero is 0 and MIN / −1 is MIN, so that no model can stop the process.
+// divInt truncates, and MIN / −1 is MIN. Division by zero is an error of Eval; it is 0 here, so that no program can stop the process.
 func divInt(x, y int64) int64 {
 	if y == 0 {
 		return 0
@@ -287,6 +287,28 @@ func (o Binary) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(d, s...)}, nil
 }
 
+// divides reports whether the function is none of integers whose second operand is 0.
+func (f BinaryFn) divides() bool { return f == Div || f == Mod || f == FMod }
+
+// MayDivideByZero reports whether n divides integers by operands that are not known to have no zero. Eval reports the zero, and kernels
+// cannot.
+func MayDivideByZero(n *Node) bool {
+	o, ok := n.Op.(Binary)
+	if !ok || !o.Fn.divides() || n.Inputs[1].Type.DType.IsFloat() {
+		return false
+	}
+	by := n.Inputs[1].Const
+	if by == nil {
+		return true
+	}
+	for i := range by.Len() {
+		if by.Int64(i) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Eval implements Op.
 func (o Binary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, b, row := in[0], in[1], binaryTable[o.Fn]
@@ -309,6 +331,8 @@ func (o Binary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			y.SetFloat64(i, row.real(a.Float64(p), b.Float64(q)))
 		case b.DType().IsFloat(): // an integer to a real power
 			setTruncated(y, i, row.real(a.Float64(p), b.Float64(q)))
+		case o.Fn.divides() && b.Int64(q) == 0:
+			return nil, fmt.Errorf("integer division by zero (element %d)", i)
 		case t == tensor.U64 && row.wide != nil:
 			y.SetInt64(i, int64(row.wide(uint64(a.Int64(p)), uint64(b.Int64(q)))))
 		default:

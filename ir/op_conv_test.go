@@ -51,8 +51,7 @@ func TestConvRefuses(t *testing.T) {
 }
 
 // TestActivations: the text of a convolution or of a product of floats may name every function of a number, that of a product of codes
-// those
-// that all kernels have.
+// those that all kernels have.
 func TestActivations(t *testing.T) {
 	for act, ok := range map[string][2]bool{"relu": {true, true}, "silu": {true, false}, "leaky_relu": {true, false}, "is_nan": {},
 		"not": {}, "sine": {}} {

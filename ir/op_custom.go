@@ -27,19 +27,16 @@ type OpDef struct {
 	// results of fewer than 32 bits, or operands of other types, runs by Eval.
 	WGSL string
 	// CUDA, where it is given, is what backend cuda runs instead of Eval: CUDA C++ with a function void compute(long long i), which is
-	// called
-	// for every element i of result 0 and may write whatever of the results belongs to it. It stands in a struct, whose other members
-	// it may call: those that WGSL calls, with long long indices and axes of int, and sizes as long long. Elements are float for f32, f16
-	// and
-	// bf16, double for f64, unsigned for bool, u8, u16 and u32, int for i8, i16 and i32, and long long for i64. Attributes that are
-	// numbers are constants, long long or float. There are no headers. It is compiled on first use by NVRTC, which must be installed.
+	// called for every element i of result 0 and may write whatever of the results belongs to it. It stands in a struct, whose other
+	// members it may call: those that WGSL calls, with long long indices and axes of int, and sizes as long long. Elements are float for
+	// f32, f16 and bf16, double for f64, unsigned for bool, u8, u16 and u32, int for i8, i16 and i32, and long long for i64. Attributes
+	// that are numbers are constants, long long or float. There are no headers. It is compiled on first use by NVRTC, which must be
+	// installed.
 	CUDA string
 	// PTX, where it is given, is what backend cuda runs instead of Eval and CUDA, and needs no compiler: a text with a kernel named
-	// compute,
-	// which runs in blocks of 256 threads, one thread at least for each element of result 0. Its only parameter is a struct of arrays:
-	// the addresses of up to 8 operands, row-major and null where absent, and of up to 4 results; as 64-bit integers the numbers
-	// of elements of each, and their sizes along up to 8 axes, 1 beyond their rank; and as float64 the first 8 attributes
-	// that are numbers.
+	// compute, which runs in blocks of 256 threads, one thread at least for each element of result 0. Its only parameter is a struct of
+	// arrays: the addresses of up to 8 operands, row-major and null where absent, and of up to 4 results; as 64-bit integers the numbers of
+	// elements of each, and their sizes along up to 8 axes, 1 beyond their rank; and as float64 the first 8 attributes that are numbers.
 	PTX string
 	// LateReads is the number of steps after its own during which the kernel may still read its operands: for one that only
 	// begins to send them elsewhere, say, and another that waits for the end. The memory of the operands stays as it is for so

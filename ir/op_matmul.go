@@ -6,11 +6,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// MatMul is act(Alpha·a·b + bias) + residual, the product of numpy.matmul over the last two axes with the leading ones
-// broadcast, b taken transposed when TransB, in one element type with sums in float64 (Eval) or float32 and better
-// (kernels). A b of 16-bit floats stands for the same numbers in an a's f32. Operands: a [..,M,K], b [..,K,N] ([..,N,K] with TransB), bias
-// [N] or nil, residual of the result's shape or
-// nil. Alpha 0 means 1. Integer operands give the exact wrapped sum, and have neither Alpha nor Act.
+// MatMul is act(Alpha·a·b + bias) + residual, the product of numpy.matmul over the last two axes with the leading ones broadcast, b taken
+// transposed when TransB, in one element type with sums in float64 (Eval) or float32 and better (kernels). A b of 16-bit floats stands for
+// the same numbers in an a's f32. Operands: a [..,M,K], b [..,K,N] ([..,N,K] with TransB), bias [N] or nil, residual of the result's shape
+// or nil. Alpha 0 means 1. Integer operands give the exact wrapped sum, and have neither Alpha nor Act.
 type MatMul struct {
 	TransB            bool
 	Alpha             float32

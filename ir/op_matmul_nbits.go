@@ -7,13 +7,12 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// MatMulNBits is act(a·wᵀ + bias) + residual with weights of Bits bits (2, 4 or 8), quantised in blocks of Block elements
-// along K, of which a whole column may be one: w[n,k] = (q − zero)·scale. Operands: a [..,K] of floats; quantised values u8 [N, blocks,
-// Block·Bits/8], the first one of
-// a byte in its low bits; scales [N·blocks] of a's type; zeros packed as the quantised values with a whole number of bytes a row,
-// u8 [N·⌈blocks·Bits/8⌉], or of a's type [N·blocks], or nil for 2^(Bits−1); groups i32 [K], the block of each k, or nil for
-// k/Block; bias [N]; residual of the result's shape. With Int8 (onnxruntime's accuracy_level 4) each block of a row of a is
-// rounded first: to 127ths of its largest magnitude, ties to even.
+// MatMulNBits is act(a·wᵀ + bias) + residual with weights of Bits bits (2, 4 or 8), quantised in blocks of Block elements along K, of which
+// a whole column may be one: w[n,k] = (q − zero)·scale. Operands: a [..,K] of floats; quantised values u8 [N, blocks, Block·Bits/8], the
+// first one of a byte in its low bits; scales [N·blocks] of a's type; zeros packed as the quantised values with a whole number of bytes a
+// row, u8 [N·⌈blocks·Bits/8⌉], or of a's type [N·blocks], or nil for 2^(Bits−1); groups i32 [K], the block of each k, or nil for k/Block;
+// bias [N]; residual of the result's shape. With Int8 (onnxruntime's accuracy_level 4) each block of a row of a is rounded first: to 127ths
+// of its largest magnitude, ties to even.
 type MatMulNBits struct {
 	K, N, Bits, Block int
 	Int8              bool

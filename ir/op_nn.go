@@ -125,20 +125,15 @@ func (o LayerNorm) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 // A row all of whose keys carry a finite mask value becomes what the sums are, an average. A row whose keys are all
 // excluded (score −∞) becomes NaN, as softmax does, or 0 when NaNGuard.
 //
-// Operand 4, if present, is what Pack says of texts that lie one after the other (B is 1 then): i32 [R,4], the queries and
-// the keys of each, as first and end. The queries of row r see the keys of row r; those that see no key, or are of no row, give 0. Operand
-// 5 is
-// the position of each key in its text, i64 [1,T], ascending within a text. With it Causal and Window compare positions, and operand 3
-// broadcasts to
-// [R,H,P,P]: what it has for a row and two positions counts for a query and a key there. Where queries differ by their positions S is T,
-// and the
-// positions are those of the queries as well.
+// Operand 4, if present, is what Pack says of texts that lie one after the other (B is 1 then): i32 [R,4], the queries and the keys of
+// each, as first and end. The queries of row r see the keys of row r; those that see no key, or are of no row, give 0. Operand 5 is the
+// position of each key in its text, i64 [1,T], ascending within a text. With it Causal and Window compare positions, and operand 3
+// broadcasts to [R,H,P,P]: what it has for a row and two positions counts for a query and a key there. Where queries differ by their
+// positions S is T, and the positions are those of the queries as well.
 //
 // Operands 6 to 9, which need positions, are scores by relative position (DeBERTa, arXiv 2006.03654): [1,H,S,N] of the type of q and i64
-// [P,P],
-// in pairs. To the scaled scores of the query at position s and the key at t, the first pair adds element [s,t] of its indices of the
-// query's N scores, and the second
-// element [t,s] of its indices of the key's. Negative indices count from the end.
+// [P,P], in pairs. To the scaled scores of the query at position s and the key at t, the first pair adds element [s,t] of its indices of
+// the query's N scores, and the second element [t,s] of its indices of the key's. Negative indices count from the end.
 type Attention struct {
 	Scale    float32
 	Softcap  float32

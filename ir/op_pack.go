@@ -170,8 +170,7 @@ func maskOfLengths(env *Env, in []*tensor.Tensor) (*tensor.Tensor, error) {
 }
 
 // Rows is Eval for texts without padding that lie one after the other already: text i is the tokens from starts[i] to starts[i+1] of every
-// value
-// [tokens,…]. PackPlaces has nowhere to lead, and is −1 throughout.
+// value [tokens,…]. PackPlaces has nowhere to lead, and is −1 throughout.
 func (o Pack) Rows(env *Env, starts []int, values []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	texts, n := len(starts)-1, starts[len(starts)-1]
 	if n > math.MaxInt32 {
@@ -296,8 +295,7 @@ func textsOf(rows *tensor.Tensor, queries, keys int) ([][RowFields]int, error) {
 }
 
 // SumRows adds up the tokens of each text: y[r,…] = Σ x[0,t,…] over the queries t of row r, which operand 1, a result of PackRows, lists.
-// It
-// is what a pooling over the tokens of a text becomes.
+// It is what a pooling over the tokens of a text becomes.
 type SumRows struct{}
 
 // Kind implements Op.

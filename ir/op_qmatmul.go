@@ -11,14 +11,13 @@ import (
 // Act, plus residual, quantised again where yScale is given. It stands for what ONNX writes as MatMulInteger, QLinearMatMul,
 // QGemm and products between DequantizeLinear and QuantizeLinear. It prints as onnx.QMatMul.
 //
-// Operands: a [..,M,K] u8 or i8 quantised values, or f32 that is quantised on the way as DynamicQuantize does (aZero and aScale are
-// then absent); b [..,K,N] ([..,N,K] with TransB) u8 or i8; aZero a scalar and bZero a scalar or [N], of their quantised values' types,
-// nil for 0; aScale a scalar and bScale a scalar or [N]; bias [N], as i32 added to the sums or as a float after the scales;
-// residual of the result's shape; yScale and yZero scalars, or [N] both. Without bScale the result is the i32 sums, with yScale it is
-// quantised values of yZero's type, and otherwise it has bScale's type. Beside an a that is quantised on the way may stand rows, i32 [R,4]
-// as Pack
-// makes them of texts: then each text has a scale and zero point of its own, that of the rows of a which are its keys, as if it were
-// multiplied alone; the results of rows of no text are of no use. All arithmetic after the sums is float32's.
+// Operands: a [..,M,K] u8 or i8 quantised values, or f32 that is quantised on the way as DynamicQuantize does (aZero and aScale are then
+// absent); b [..,K,N] ([..,N,K] with TransB) u8 or i8; aZero a scalar and bZero a scalar or [N], of their quantised values' types, nil for
+// 0; aScale a scalar and bScale a scalar or [N]; bias [N], as i32 added to the sums or as a float after the scales; residual of the
+// result's shape; yScale and yZero scalars, or [N] both. Without bScale the result is the i32 sums, with yScale it is quantised values of
+// yZero's type, and otherwise it has bScale's type. Beside an a that is quantised on the way may stand rows, i32 [R,4] as Pack makes them
+// of texts: then each text has a scale and zero point of its own, that of the rows of a which are its keys, as if it were multiplied alone;
+// the results of rows of no text are of no use. All arithmetic after the sums is float32's.
 type QMatMul struct {
 	TransB bool
 	Act    UnaryFn

@@ -27,7 +27,7 @@ const (
 // attention is one node on its way. Shapes: B batch, S queries, T keys with those of the cache, H query heads, G heads of
 // keys and values, D and E their sizes.
 type attention struct {
-	*Context
+	*context
 	op          ir.Attention
 	left, right int       // window, −1: no bound
 	q, k, v     *ir.Value // [B,S,H,D], [B,T,G,D], [B,T,G,E]
@@ -39,8 +39,8 @@ type attention struct {
 	present     [2]*ir.Value // the cache with this call's keys and values, [B,G,T,·]
 }
 
-func lowerAttention(c *Context) []*ir.Value {
-	a := &attention{Context: c, left: -1, right: -1}
+func lowerAttention(c *context) []*ir.Value {
+	a := &attention{context: c, left: -1, right: -1}
 	a.operands()
 	a.attributes()
 	a.readMask()
@@ -53,7 +53,7 @@ func lowerAttention(c *Context) []*ir.Value {
 }
 
 // heads sees an operand as [B,L,heads,size]: from [B,L,heads·size], or from [B,heads,L,size].
-func (c *Context) heads(x *ir.Value, attribute string) *ir.Value {
+func (c *context) heads(x *ir.Value, attribute string) *ir.Value {
 	n := c.AttrInt(attribute, 0)
 	switch s := x.Type.Shape; {
 	case len(s) == 4 && n != 0 && ir.Same(s[1], ir.N(n)) == ir.No:
@@ -70,12 +70,12 @@ func (c *Context) heads(x *ir.Value, attribute string) *ir.Value {
 }
 
 // swapHeads exchanges the axes of heads and positions.
-func (c *Context) swapHeads(x *ir.Value) *ir.Value {
+func (c *context) swapHeads(x *ir.Value) *ir.Value {
 	return c.Emit(ir.Transpose{Perm: []int{0, 2, 1, 3}}, x)
 }
 
 func (a *attention) operands() {
-	c := a.Context
+	c := a.context
 	a.q = c.heads(c.In(attnQ), "q_num_heads")
 	a.k = a.withCache(0, attnK, attnPastKey)
 	a.v = a.withCache(1, attnV, attnPastValue)
@@ -93,7 +93,7 @@ func (a *attention) operands() {
 
 // withCache is keys or values with those of the cache before them.
 func (a *attention) withCache(which, operand, past int) *ir.Value {
-	c := a.Context
+	c := a.context
 	x := c.heads(c.In(operand), "kv_num_heads")
 	x = c.cast(x, a.q.Type.DType)
 	old := c.Opt(past)
@@ -102,7 +102,7 @@ func (a *attention) withCache(which, operand, past int) *ir.Value {
 	}
 	a.present[which] = c.swapHeads(x)
 	if old != nil {
-		if Rank(old) != 4 {
+		if rank(old) != 4 {
 			c.Failf("the cache %v has not four axes", old.Type)
 		}
 		a.cached, a.past = true, old.Type.Shape[2]
@@ -112,10 +112,10 @@ func (a *attention) withCache(which, operand, past int) *ir.Value {
 }
 
 // softcap is the bound of scores; as in onnxruntime, one that is not above 0 is none.
-func (c *Context) softcap() float32 { return max(c.AttrFloat("softcap", 0), 0) }
+func (c *context) softcap() float32 { return max(c.AttrFloat("softcap", 0), 0) }
 
 func (a *attention) attributes() {
-	c := a.Context
+	c := a.context
 	a.op = ir.Attention{Softcap: c.softcap(), Causal: c.AttrBool("is_causal", false), NaNGuard: true}
 	a.op.Scale = c.AttrFloat("scale", 0)
 	if !c.HasAttr("scale") {
@@ -139,22 +139,22 @@ func (a *attention) attributes() {
 
 // readMask makes the mask bool or of the queries' type and, from opset 24 on, as long as the keys.
 func (a *attention) readMask() {
-	c := a.Context
+	c := a.context
 	if a.mask = c.Opt(attnMask); a.mask == nil {
 		return
 	}
 	if a.mask.Type.DType != tensor.Bool {
 		a.mask = c.cast(a.mask, a.q.Type.DType)
 	}
-	if Rank(a.mask) == 0 {
+	if rank(a.mask) == 0 {
 		return
 	}
-	last := a.mask.Type.Shape[Rank(a.mask)-1]
+	last := a.mask.Type.Shape[rank(a.mask)-1]
 	if c.Version() < 24 || ir.Same(last, a.T) == ir.Yes {
 		return
 	}
-	pad := ir.Pad{Before: make([]ir.Dim, Rank(a.mask)), After: make([]ir.Dim, Rank(a.mask))}
-	pad.After[Rank(a.mask)-1] = a.T.Sub(last)
+	pad := ir.Pad{Before: make([]ir.Dim, rank(a.mask)), After: make([]ir.Dim, rank(a.mask))}
+	pad.After[rank(a.mask)-1] = a.T.Sub(last)
 	a.mask = c.Emit(pad, a.mask, a.excluded(a.mask.Type.DType))
 }
 
@@ -241,7 +241,7 @@ func (a *attention) result() *ir.Value {
 		in = append(in, bias)
 	}
 	y := a.Emit(op, in...)
-	if Rank(a.In(attnQ)) == 4 {
+	if rank(a.In(attnQ)) == 4 {
 		return a.swapHeads(y)
 	}
 	s := y.Type.Shape
@@ -283,14 +283,14 @@ func (a *attention) scores(mode int) *ir.Value {
 }
 
 // lowerRotary turns the first rotary_embedding_dim elements of each head, or all of them.
-func lowerRotary(c *Context) []*ir.Value {
+func lowerRotary(c *context) []*ir.Value {
 	x, cos, sin := c.In(0), c.In(1), c.In(2)
 	y := c.heads(x, "num_heads")
 	if positions := c.Opt(3); positions != nil {
 		positions = c.nonNegative(positions)
 		cos, sin = c.Emit(ir.Gather{}, cos, positions), c.Emit(ir.Gather{}, sin, positions)
 	}
-	if Rank(cos) != 3 {
+	if rank(cos) != 3 {
 		c.Failf("cosines %v have not three axes", cos.Type)
 	}
 	turning := y.Type.Shape[3]
@@ -301,7 +301,7 @@ func lowerRotary(c *Context) []*ir.Value {
 		c.Failf("%v elements of each head turn, and there are cosines for half of %v", turning, cos.Type)
 	}
 	y = c.Emit(ir.Rotary{Interleaved: c.AttrBool("interleaved", false)}, y, cos, sin)
-	if Rank(x) == 4 {
+	if rank(x) == 4 {
 		return []*ir.Value{c.swapHeads(y)}
 	}
 	return []*ir.Value{c.reshape(y, x.Type.Shape)}

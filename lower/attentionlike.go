@@ -20,7 +20,7 @@ var previewRows = []row{
 	{"FlexAttention", 1, lowerFlexAttention},
 }
 
-func lowerLinearAttention(c *Context) []*ir.Value {
+func lowerLinearAttention(c *context) []*ir.Value {
 	for i := range c.NumInputs() {
 		c.Opt(i)
 	}
@@ -37,9 +37,9 @@ func lowerLinearAttention(c *Context) []*ir.Value {
 
 // lowerCausalConv convolves each channel of [batch, channels, length] with its own taps, over the elements before; those of
 // the last call stand in past_state.
-func lowerCausalConv(c *Context) []*ir.Value {
+func lowerCausalConv(c *context) []*ir.Value {
 	x, w, bias, past := c.In(0), c.In(1), c.Opt(2), c.Opt(3)
-	if Rank(x) != 3 || Rank(w) != 3 {
+	if rank(x) != 3 || rank(w) != 3 {
 		c.Failf("weights %v for %v", w.Type, x.Type)
 	}
 	taps, ok := w.Type.Shape[2].Const()
@@ -81,9 +81,9 @@ func lowerCausalConv(c *Context) []*ir.Value {
 }
 
 // lowerFlexAttention is attention whose scores, before and after the softmax, subgraphs change.
-func lowerFlexAttention(c *Context) []*ir.Value {
+func lowerFlexAttention(c *context) []*ir.Value {
 	q, k, v := c.In(0), c.In(1), c.In(2)
-	if Rank(q) != 4 || Rank(k) != 4 || Rank(v) != 4 {
+	if rank(q) != 4 || rank(k) != 4 || rank(v) != 4 {
 		c.Failf("%v, %v and %v", q.Type, k.Type, v.Type)
 	}
 	t := q.Type
@@ -110,7 +110,7 @@ func lowerFlexAttention(c *Context) []*ir.Value {
 			return x
 		}
 		out := c.inline(c.attrSubgraph(name, 1), []*ir.Value{x})
-		if len(out) != 1 || out[0] == nil || Rank(out[0]) != 4 {
+		if len(out) != 1 || out[0] == nil || rank(out[0]) != 4 {
 			c.Failf("%s does not give scores", name)
 		}
 		return c.cast(out[0], wide)
@@ -120,7 +120,7 @@ func lowerFlexAttention(c *Context) []*ir.Value {
 }
 
 // repeatHeads repeats every head of x, in a row, until there are heads of them.
-func (c *Context) repeatHeads(x *ir.Value, heads ir.Dim) *ir.Value {
+func (c *context) repeatHeads(x *ir.Value, heads ir.Dim) *ir.Value {
 	s := x.Type.Shape
 	if ir.Same(s[1], heads) == ir.Yes {
 		return x

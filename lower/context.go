@@ -25,7 +25,7 @@ type operator struct {
 type row struct {
 	name  string
 	since int
-	lower func(*Context) []*ir.Value
+	lower func(*context) []*ir.Value
 }
 
 // families is the whole table, by domain.
@@ -37,6 +37,7 @@ var families = map[string][][]row{
 	"ai.onnx.ml":               {mlRows},
 	"ai.onnx.preview":          {previewRows},
 	"ai.onnx.preview.training": {trainingRows},
+	"com.microsoft.nchwc":      {blockedRows},
 	"com.microsoft":            {contribRows, contribAttentionRows, contribGateRows, contribQuantRows},
 }
 
@@ -84,8 +85,8 @@ func findRow(domain, name string, version int) (row, error) {
 	return row{}, ErrUnsupported
 }
 
-// Context is what a lowering function works with: one ONNX node.
-type Context struct {
+// A context is what a lowering function works with: one ONNX node.
+type context struct {
 	operator
 	b       *builder
 	in      []*ir.Value
@@ -105,7 +106,7 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 		return nil, err
 	}
 	in = slices.Clone(in)
-	c := &Context{operator: op, b: b, in: in, readIn: make([]bool, len(in)), readAtt: map[string]bool{}}
+	c := &context{operator: op, b: b, in: in, readIn: make([]bool, len(in)), readAtt: map[string]bool{}}
 	for i, v := range in {
 		if v == nil || takesAny[op.name] {
 			continue
@@ -150,7 +151,7 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 }
 
 // undo drops the nodes that a lowering emitted before it found that it needs a run.
-func (c *Context) undo(keep int) {
+func (c *context) undo(keep int) {
 	g := c.b.g
 	for i := len(g.Nodes) - 1; i >= keep; i-- {
 		g.Nodes[i].Detach()
@@ -160,23 +161,23 @@ func (c *Context) undo(keep int) {
 
 // Failf reports what is wrong with the node; it does not return. The message should say what to do where that is not
 // plain.
-func (c *Context) Failf(format string, args ...any) {
+func (c *context) Failf(format string, args ...any) {
 	panic(failure{fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)})
 }
 
 // Unsupportedf is Failf for what is valid ONNX but not understood.
-func (c *Context) Unsupportedf(format string, args ...any) {
+func (c *context) Unsupportedf(format string, args ...any) {
 	panic(failure{fmt.Errorf("%w: "+format, append([]any{ErrUnsupported}, args...)...)})
 }
 
 // Version is the opset version that defines the node.
-func (c *Context) Version() int { return c.version }
+func (c *context) Version() int { return c.version }
 
 // NumInputs is the number of operand positions that the node lists.
-func (c *Context) NumInputs() int { return len(c.in) }
+func (c *context) NumInputs() int { return len(c.in) }
 
 // In is operand i, which must be there.
-func (c *Context) In(i int) *ir.Value {
+func (c *context) In(i int) *ir.Value {
 	v := c.Opt(i)
 	if v == nil {
 		c.Failf("operand %d is missing", i)
@@ -185,7 +186,7 @@ func (c *Context) In(i int) *ir.Value {
 }
 
 // Opt is operand i, or nil where the node leaves it out.
-func (c *Context) Opt(i int) *ir.Value {
+func (c *context) Opt(i int) *ir.Value {
 	if i >= len(c.in) {
 		return nil
 	}
@@ -194,7 +195,7 @@ func (c *Context) Opt(i int) *ir.Value {
 }
 
 // All is every operand, all of which must be there.
-func (c *Context) All() []*ir.Value {
+func (c *context) All() []*ir.Value {
 	out := make([]*ir.Value, len(c.in))
 	for i := range c.in {
 		out[i] = c.In(i)
@@ -203,13 +204,13 @@ func (c *Context) All() []*ir.Value {
 }
 
 // Wants reports whether the model uses output i.
-func (c *Context) Wants(i int) bool { return i < len(c.outputs) && c.outputs[i] != "" }
+func (c *context) Wants(i int) bool { return i < len(c.outputs) && c.outputs[i] != "" }
 
 // NumOutputs is the number of outputs that the node lists.
-func (c *Context) NumOutputs() int { return len(c.outputs) }
+func (c *context) NumOutputs() int { return len(c.outputs) }
 
 // Const is the content of operand i, which must be known at compile time; otherwise the node is left to the run.
-func (c *Context) Const(i int) *tensor.Tensor {
+func (c *context) Const(i int) *tensor.Tensor {
 	t, ok := ir.Fold(c.In(i), c.b.maxFold, c.b.memo)
 	if !ok {
 		panic(needsRun{i})
@@ -218,13 +219,13 @@ func (c *Context) Const(i int) *tensor.Tensor {
 }
 
 // IsConst reports whether Const would return.
-func (c *Context) IsConst(i int) bool {
+func (c *context) IsConst(i int) bool {
 	_, ok := ir.Fold(c.In(i), c.b.maxFold, c.b.memo)
 	return ok
 }
 
 // Ints is Const as integers.
-func (c *Context) Ints(i int) []int {
+func (c *context) Ints(i int) []int {
 	t := c.Const(i)
 	if !t.DType().IsInt() || t.Rank() > 1 {
 		c.Failf("operand %d is %v where a list of integers is needed", i, t)
@@ -237,9 +238,9 @@ func (c *Context) Ints(i int) []int {
 }
 
 // Dims is the content of an integer operand as sizes, in symbols where need be.
-func (c *Context) Dims(i int) []ir.Dim {
+func (c *context) Dims(i int) []ir.Dim {
 	v := c.In(i)
-	if Rank(v) > 1 {
+	if rank(v) > 1 {
 		c.Failf("operand %d is %v: sizes are a vector", i, v.Type)
 	}
 	if v.Dims != nil {
@@ -252,7 +253,7 @@ func (c *Context) Dims(i int) []ir.Dim {
 	return out
 }
 
-func attr[T any](c *Context, name string) (v T, ok bool) {
+func attr[T any](c *context, name string) (v T, ok bool) {
 	c.readAtt[name] = true
 	x, ok := c.attrs.Get(name)
 	if !ok {
@@ -265,10 +266,10 @@ func attr[T any](c *Context, name string) (v T, ok bool) {
 }
 
 // HasAttr reports whether the node has the attribute.
-func (c *Context) HasAttr(name string) bool { _, ok := c.attrs.Get(name); return ok }
+func (c *context) HasAttr(name string) bool { _, ok := c.attrs.Get(name); return ok }
 
 // AttrInt reads an attribute, or returns its default.
-func (c *Context) AttrInt(name string, def int) int {
+func (c *context) AttrInt(name string, def int) int {
 	if v, ok := attr[int64](c, name); ok {
 		return int(v)
 	}
@@ -276,7 +277,7 @@ func (c *Context) AttrInt(name string, def int) int {
 }
 
 // AttrBool reads an integer attribute that means yes or no.
-func (c *Context) AttrBool(name string, def bool) bool {
+func (c *context) AttrBool(name string, def bool) bool {
 	if v, ok := attr[int64](c, name); ok {
 		return v != 0
 	}
@@ -284,7 +285,7 @@ func (c *Context) AttrBool(name string, def bool) bool {
 }
 
 // choice reads an attribute that numbers n meanings, the first one by default.
-func (c *Context) choice(name string, n int) int {
+func (c *context) choice(name string, n int) int {
 	v := c.AttrInt(name, 0)
 	if v < 0 || v >= n {
 		c.Failf("%s = %d is none of the %d that there are", name, v, n)
@@ -293,7 +294,7 @@ func (c *Context) choice(name string, n int) int {
 }
 
 // AttrFloat reads an attribute, or returns its default.
-func (c *Context) AttrFloat(name string, def float32) float32 {
+func (c *context) AttrFloat(name string, def float32) float32 {
 	if v, ok := attr[float32](c, name); ok {
 		return v
 	}
@@ -301,7 +302,7 @@ func (c *Context) AttrFloat(name string, def float32) float32 {
 }
 
 // AttrString reads an attribute, or returns its default.
-func (c *Context) AttrString(name, def string) string {
+func (c *context) AttrString(name, def string) string {
 	if v, ok := attr[string](c, name); ok {
 		return v
 	}
@@ -309,7 +310,7 @@ func (c *Context) AttrString(name, def string) string {
 }
 
 // AttrInts reads an attribute; false when the node does not give it.
-func (c *Context) AttrInts(name string) ([]int, bool) {
+func (c *context) AttrInts(name string) ([]int, bool) {
 	v, ok := attr[[]int64](c, name)
 	out := make([]int, len(v))
 	for i, x := range v {
@@ -319,28 +320,28 @@ func (c *Context) AttrInts(name string) ([]int, bool) {
 }
 
 // AttrFloats reads an attribute; false when the node does not give it.
-func (c *Context) AttrFloats(name string) ([]float32, bool) { return attr[[]float32](c, name) }
+func (c *context) AttrFloats(name string) ([]float32, bool) { return attr[[]float32](c, name) }
 
 // AttrStrings reads an attribute; false when the node does not give it.
-func (c *Context) AttrStrings(name string) ([]string, bool) { return attr[[]string](c, name) }
+func (c *context) AttrStrings(name string) ([]string, bool) { return attr[[]string](c, name) }
 
 // AttrTensor reads an attribute; false when the node does not give it.
-func (c *Context) AttrTensor(name string) (*tensor.Tensor, bool) {
+func (c *context) AttrTensor(name string) (*tensor.Tensor, bool) {
 	return attr[*tensor.Tensor](c, name)
 }
 
 // IgnoreAttr marks an attribute that has no effect on results (such as a hint to training).
-func (c *Context) IgnoreAttr(names ...string) {
+func (c *context) IgnoreAttr(names ...string) {
 	for _, n := range names {
 		c.readAtt[n] = true
 	}
 }
 
 // Emit appends an IR node and returns its only, or first, result.
-func (c *Context) Emit(op ir.Op, in ...*ir.Value) *ir.Value { return c.EmitAll(op, in...)[0] }
+func (c *context) Emit(op ir.Op, in ...*ir.Value) *ir.Value { return c.EmitAll(op, in...)[0] }
 
 // EmitAll appends an IR node and returns its results.
-func (c *Context) EmitAll(op ir.Op, in ...*ir.Value) []*ir.Value {
+func (c *context) EmitAll(op ir.Op, in ...*ir.Value) []*ir.Value {
 	out, err := c.b.g.Append(op, in, c.node)
 	if err != nil {
 		panic(failure{err})
@@ -349,17 +350,17 @@ func (c *Context) EmitAll(op ir.Op, in ...*ir.Value) []*ir.Value {
 }
 
 // Constant makes a constant.
-func (c *Context) Constant(t *tensor.Tensor) *ir.Value { return c.b.g.NewConst("", t) }
+func (c *context) Constant(t *tensor.Tensor) *ir.Value { return c.b.g.NewConst("", t) }
 
 // Scalar makes a constant of rank 0; the value is rounded to the type.
-func (c *Context) Scalar(d tensor.DType, v float64) *ir.Value {
+func (c *context) Scalar(d tensor.DType, v float64) *ir.Value {
 	t := tensor.New(d)
 	t.SetFloat64(0, v)
 	return c.Constant(t)
 }
 
 // Axis checks an axis of a tensor of that rank and counts negative ones from the end.
-func (c *Context) Axis(axis, rank int) int {
+func (c *context) Axis(axis, rank int) int {
 	if axis < -rank || axis >= rank {
 		c.Failf("axis %d for rank %d", axis, rank)
 	}
@@ -369,11 +370,11 @@ func (c *Context) Axis(axis, rank int) int {
 	return axis
 }
 
-// Rank is the number of axes of a value.
-func Rank(v *ir.Value) int { return len(v.Type.Shape) }
+// rank is the number of axes of a value.
+func rank(v *ir.Value) int { return len(v.Type.Shape) }
 
 // deferNode leaves the node to the run: see Deferred.
-func (c *Context) deferNode() (out []*ir.Value, err error) {
+func (c *context) deferNode() (out []*ir.Value, err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:

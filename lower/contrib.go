@@ -24,13 +24,13 @@ var contribRows = []row{
 	{"SkipSimplifiedLayerNormalization", 1, lowerSkipNormalization(true)},
 	{"EmbedLayerNormalization", 1, lowerEmbedNormalization},
 
-	{"Gelu", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.unary(ir.Gelu, c.In(0))} }},
-	{"BiasGelu", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.unary(ir.Gelu, c.biased(0, 1))} }},
-	{"FastGelu", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.unary(ir.GeluTanh, c.biased(0, 1))} }},
+	{"Gelu", 1, func(c *context) []*ir.Value { return []*ir.Value{c.unary(ir.Gelu, c.In(0))} }},
+	{"BiasGelu", 1, func(c *context) []*ir.Value { return []*ir.Value{c.unary(ir.Gelu, c.biased(0, 1))} }},
+	{"FastGelu", 1, func(c *context) []*ir.Value { return []*ir.Value{c.unary(ir.GeluTanh, c.biased(0, 1))} }},
 	{"QuickGelu", 1, lowerSilu(1.702)},
 	{"ScaledSiLU", 1, lowerSilu(1)},
 	{"BiasSplitGelu", 1, lowerBiasSplitGelu},
-	{"BiasAdd", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.binary(ir.Add, c.biased(0, 1), c.In(2))} }},
+	{"BiasAdd", 1, func(c *context) []*ir.Value { return []*ir.Value{c.binary(ir.Add, c.biased(0, 1), c.In(2))} }},
 	{"BiasSoftmax", 1, lowerBiasSoftmax},
 	{"BiasDropout", 1, lowerBiasDropout},
 
@@ -44,6 +44,8 @@ var contribRows = []row{
 	{"FusedConv", 1, lowerFusedConv},
 	{"NhwcMaxPool", 1, lowerNhwcMaxPool},
 
+	{"Tokenizer", 1, lowerTokenizer},
+
 	{"ExpandDims", 1, lowerExpandDims},
 	{"GridSample", 1, lowerGridSample},
 	{"Trilu", 1, asStandard("Trilu")},
@@ -53,8 +55,8 @@ var contribRows = []row{
 }
 
 // asStandard lowers an operator as the one of ai.onnx with that name, whose meaning it shares.
-func asStandard(name string) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func asStandard(name string) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		in := make([]*ir.Value, c.NumInputs())
 		for i := range in {
 			in[i] = c.Opt(i)
@@ -64,7 +66,7 @@ func asStandard(name string) func(*Context) []*ir.Value {
 }
 
 // biased is operand x plus operand bias, where there is one.
-func (c *Context) biased(x, bias int) *ir.Value {
+func (c *context) biased(x, bias int) *ir.Value {
 	v, b := c.In(x), c.Opt(bias)
 	if b == nil {
 		return v
@@ -73,14 +75,14 @@ func (c *Context) biased(x, bias int) *ir.Value {
 }
 
 // lowerSimplifiedNormalization is RMSNormalization, with the reciprocal of the root of the mean square as a second result.
-func lowerSimplifiedNormalization(c *Context) []*ir.Value {
+func lowerSimplifiedNormalization(c *context) []*ir.Value {
 	x, scale := c.In(0), c.In(1)
 	op, stash := c.normalized(x)
 	op.RMS = true
 	out := []*ir.Value{c.norm(op, x, scale, nil)}
 	if c.Wants(1) {
 		wide := c.cast(x, stash)
-		mean := c.Emit(ir.Reduce{Fn: ir.Mean, KeepDims: true, Axes: lastAxes(Rank(x), op.Axes)}, c.binary(ir.Mul, wide, wide))
+		mean := c.Emit(ir.Reduce{Fn: ir.Mean, KeepDims: true, Axes: lastAxes(rank(x), op.Axes)}, c.binary(ir.Mul, wide, wide))
 		root := c.unary(ir.Sqrt, c.binary(ir.Add, mean, c.like(mean, float64(op.Eps))))
 		out = append(out, c.unary(ir.Reciprocal, root))
 	}
@@ -96,14 +98,14 @@ func lastAxes(rank, n int) (axes []int) {
 
 // lowerSkipNormalization normalises input + skip + bias over the last axis. The results after it are the mean and the reciprocal
 // of the deviation, and that sum.
-func lowerSkipNormalization(rms bool) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerSkipNormalization(rms bool) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		x, skip, scale := c.In(0), c.In(1), c.In(2)
 		shift, bias := c.Opt(3), 4
 		if rms {
 			shift, bias = nil, 3
 		}
-		if Rank(x) < 2 || Rank(skip) > Rank(x) {
+		if rank(x) < 2 || rank(skip) > rank(x) {
 			c.Failf("input %v and skip %v", x.Type, skip.Type)
 		}
 		x = c.biased(0, bias)
@@ -117,7 +119,7 @@ func lowerSkipNormalization(rms bool) func(*Context) []*ir.Value {
 		out := []*ir.Value{c.Emit(op, sum, scale, shift), nil, nil, sum}
 		if c.Wants(1) || c.Wants(2) {
 			mean := func(v *ir.Value) *ir.Value {
-				return c.Emit(ir.Reduce{Fn: ir.Mean, KeepDims: true, Axes: lastAxes(Rank(x), 1)}, v)
+				return c.Emit(ir.Reduce{Fn: ir.Mean, KeepDims: true, Axes: lastAxes(rank(x), 1)}, v)
 			}
 			wide := c.cast(sum, tensor.F32)
 			out[1] = mean(wide)
@@ -138,14 +140,14 @@ type embedding struct {
 	scale, shift                   *ir.Value
 }
 
-func lowerEmbedNormalization(c *Context) []*ir.Value {
+func lowerEmbedNormalization(c *context) []*ir.Value {
 	return c.embed(embedding{ids: c.In(0), segments: c.Opt(1), words: c.In(2), places: c.In(3), kinds: c.Opt(4),
 		scale: c.In(5), shift: c.In(6), mask: c.Opt(7), positions: c.Opt(8)})
 }
 
 // embed sums embeddings and normalises: results are the norm, the number of ones in each row of the mask, and the sum.
-func (c *Context) embed(e embedding) []*ir.Value {
-	if Rank(e.ids) != 2 {
+func (c *context) embed(e embedding) []*ir.Value {
+	if rank(e.ids) != 2 {
 		c.Failf("input_ids %v are no [batch, sequence]", e.ids.Type)
 	}
 	if (e.segments == nil) != (e.kinds == nil) {
@@ -176,9 +178,9 @@ func (c *Context) embed(e embedding) []*ir.Value {
 }
 
 // lowerBiasSplitGelu multiplies the first half of x + bias by the GELU of the second.
-func lowerBiasSplitGelu(c *Context) []*ir.Value {
+func lowerBiasSplitGelu(c *context) []*ir.Value {
 	x := c.biased(0, 1)
-	last := Rank(x) - 1
+	last := rank(x) - 1
 	half := x.Type.Shape[last].Div(ir.N(2))
 	if last < 0 || ir.Same(half.Mul(ir.N(2)), x.Type.Shape[last]) == ir.No {
 		c.Failf("%v has no two halves", x.Type)
@@ -188,7 +190,7 @@ func lowerBiasSplitGelu(c *Context) []*ir.Value {
 
 // lowerBiasSoftmax is the softmax of data + bias over all axes from axis on. Whichever way the bias is said to broadcast, its
 // shape has ones there.
-func lowerBiasSoftmax(c *Context) []*ir.Value {
+func lowerBiasSoftmax(c *context) []*ir.Value {
 	c.IgnoreAttr("is_inner_broadcast")
 	x := c.biased(0, 1)
 	s := x.Type.Shape
@@ -200,7 +202,7 @@ func lowerBiasSoftmax(c *Context) []*ir.Value {
 	return []*ir.Value{c.reshape(c.softmax(flat, 1), s)}
 }
 
-func lowerBiasDropout(c *Context) []*ir.Value {
+func lowerBiasDropout(c *context) []*ir.Value {
 	c.IgnoreAttr("seed")
 	x := c.biased(0, 1)
 	c.Opt(3)
@@ -220,26 +222,26 @@ func lowerBiasDropout(c *Context) []*ir.Value {
 
 // lowerFusedMatMul is alpha·a·b with either matrix transposed. transBatch moves an operand's first axis to the rows first:
 // [M,…,K] becomes […,M,K].
-func lowerFusedMatMul(c *Context) []*ir.Value { return []*ir.Value{c.fusedMatMul()} }
+func lowerFusedMatMul(c *context) []*ir.Value { return []*ir.Value{c.fusedMatMul()} }
 
-func (c *Context) fusedMatMul() *ir.Value {
+func (c *context) fusedMatMul() *ir.Value {
 	alpha := c.AttrFloat("alpha", 1)
 	turned := func(i int, batch, rows string) (v *ir.Value, transposed bool) {
 		v = c.In(i)
-		transposed = c.AttrBool(rows, false) && Rank(v) > 1
-		if c.AttrBool(batch, false) && Rank(v) > 2 {
+		transposed = c.AttrBool(rows, false) && rank(v) > 1
+		if c.AttrBool(batch, false) && rank(v) > 2 {
 			perm := []int{}
-			for axis := 1; axis < Rank(v)-1; axis++ {
+			for axis := 1; axis < rank(v)-1; axis++ {
 				perm = append(perm, axis)
 			}
-			v = c.Emit(ir.Transpose{Perm: append(perm, 0, Rank(v)-1)}, v)
+			v = c.Emit(ir.Transpose{Perm: append(perm, 0, rank(v)-1)}, v)
 		}
 		return v, transposed
 	}
 	a, transA := turned(0, "transBatchA", "transA")
 	b, transB := turned(1, "transBatchB", "transB")
 	if transA {
-		perm := lastAxes(Rank(a), Rank(a))
+		perm := lastAxes(rank(a), rank(a))
 		n := len(perm)
 		perm[n-1], perm[n-2] = n-2, n-1
 		a = c.Emit(ir.Transpose{Perm: perm}, a)
@@ -254,8 +256,8 @@ func (c *Context) fusedMatMul() *ir.Value {
 }
 
 // lowerSilu is x·sigmoid(alpha·x).
-func lowerSilu(alpha float32) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerSilu(alpha float32) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		return []*ir.Value{c.Emit(ir.Unary{Fn: ir.Silu, Alpha: c.AttrFloat("alpha", alpha)}, c.In(0))}
 	}
 }
@@ -269,7 +271,7 @@ var contribActivations = map[string]ir.Unary{
 }
 
 // activated applies the activation that the attributes name.
-func (c *Context) activated(y *ir.Value) *ir.Value {
+func (c *context) activated(y *ir.Value) *ir.Value {
 	name := c.AttrString("activation", "")
 	if name == "" {
 		return y
@@ -287,16 +289,16 @@ func (c *Context) activated(y *ir.Value) *ir.Value {
 	return c.Emit(op, y)
 }
 
-func lowerFusedMatMulActivation(c *Context) []*ir.Value {
+func lowerFusedMatMulActivation(c *context) []*ir.Value {
 	return []*ir.Value{c.activated(c.fusedMatMul())}
 }
 
-func lowerFusedGemm(c *Context) []*ir.Value {
+func lowerFusedGemm(c *context) []*ir.Value {
 	c.version = MaxOpset // Gemm's, whose operand c is optional
 	return []*ir.Value{c.activated(lowerGemm(c)[0])}
 }
 
-func lowerGemmFastGelu(c *Context) []*ir.Value {
+func lowerGemmFastGelu(c *context) []*ir.Value {
 	y := c.matrices(c.In(0), c.In(1), func(a, b *ir.Value) *ir.Value {
 		if bias := c.Opt(2); bias != nil {
 			return c.Emit(ir.MatMul{}, a, b, bias)
@@ -306,24 +308,24 @@ func lowerGemmFastGelu(c *Context) []*ir.Value {
 	return []*ir.Value{c.unary(ir.GeluTanh, y)}
 }
 
-func lowerExpandDims(c *Context) []*ir.Value {
+func lowerExpandDims(c *context) []*ir.Value {
 	x := c.In(0)
 	axes := c.Ints(1)
 	if len(axes) != 1 {
 		c.Failf("axis is no single number")
 	}
-	shape := slices.Insert(slices.Clone(x.Type.Shape), c.Axis(axes[0], Rank(x)+1), ir.N(1))
+	shape := slices.Insert(slices.Clone(x.Type.Shape), c.Axis(axes[0], rank(x)+1), ir.N(1))
 	return []*ir.Value{c.reshape(x, shape)}
 }
 
 // lowerCDist is the distance of every row of A to every row of B: |a|² + |b|² − 2·a·b, or its root.
-func lowerCDist(c *Context) []*ir.Value {
+func lowerCDist(c *context) []*ir.Value {
 	a, b := c.In(0), c.In(1)
 	metric := c.AttrString("metric", "sqeuclidean")
 	if metric != "sqeuclidean" && metric != "euclidean" {
 		c.Failf("metric %q is neither sqeuclidean nor euclidean", metric)
 	}
-	if Rank(a) != 2 || Rank(b) != 2 || ir.Same(a.Type.Shape[1], b.Type.Shape[1]) == ir.No {
+	if rank(a) != 2 || rank(b) != 2 || ir.Same(a.Type.Shape[1], b.Type.Shape[1]) == ir.No {
 		c.Failf("rows of %v and of %v", a.Type, b.Type)
 	}
 	squares := func(x *ir.Value, keep ir.Shape) *ir.Value {
@@ -340,7 +342,7 @@ func lowerCDist(c *Context) []*ir.Value {
 }
 
 // lowerFusedConv is Conv, to which operand 3 is added where there is one, and an activation.
-func lowerFusedConv(c *Context) []*ir.Value {
+func lowerFusedConv(c *context) []*ir.Value {
 	z := c.Opt(3)
 	c.in = c.in[:min(len(c.in), 3)] // Conv's
 	y := lowerConv(c)[0]
@@ -373,13 +375,13 @@ func lowerFusedConv(c *Context) []*ir.Value {
 }
 
 // lowerNhwcMaxPool is MaxPool with the channels last.
-func lowerNhwcMaxPool(c *Context) []*ir.Value {
+func lowerNhwcMaxPool(c *context) []*ir.Value {
 	x := c.In(0)
-	if Rank(x) < 3 {
+	if rank(x) < 3 {
 		c.Failf("%v has no spatial axes: [N,…,C] is needed", x.Type)
 	}
-	first := firstAxes(Rank(x))
+	first := firstAxes(rank(x))
 	copy(first[2:], first[1:])
-	first[1] = Rank(x) - 1
+	first[1] = rank(x) - 1
 	return []*ir.Value{c.channelsLast(c.standard("MaxPool", c.Emit(ir.Transpose{Perm: first}, x)))}
 }

@@ -26,19 +26,19 @@ var contribAttentionRows = []row{
 
 // heads is attention over heads on its way: q [B,S,H,D], k [B,T,G,D], v [B,T,G,E], and what is added to the scores.
 type heads struct {
-	*Context
+	*context
 	q, k, v *ir.Value
 	past    ir.Dim    // keys of a cache that come before this call's
 	bias    *ir.Value // [B or 1,H or 1,S or 1,T], or nil
 	filter  float64   // what is added to the score of a masked key
 }
 
-func (c *Context) newHeads() *heads {
-	return &heads{Context: c, filter: float64(c.AttrFloat("mask_filter_value", -10000))}
+func (c *context) newHeads() *heads {
+	return &heads{context: c, filter: float64(c.AttrFloat("mask_filter_value", -10000))}
 }
 
 // numHeads reads a required number of heads.
-func (c *Context) numHeads(name string) ir.Dim {
+func (c *context) numHeads(name string) ir.Dim {
 	n := c.AttrInt(name, 0)
 	if n < 1 {
 		c.Failf("%s is %d", name, n)
@@ -47,7 +47,7 @@ func (c *Context) numHeads(name string) ir.Dim {
 }
 
 // split sees [B,L,H·D] as [B,L,H,D].
-func (c *Context) split(x *ir.Value, heads ir.Dim) *ir.Value {
+func (c *context) split(x *ir.Value, heads ir.Dim) *ir.Value {
 	s := x.Type.Shape
 	if len(s) != 3 || ir.Same(s[2].Mod(heads), ir.N(0)) == ir.No {
 		c.Failf("%v is no [batch, length, hidden] of %v heads", x.Type, heads)
@@ -159,7 +159,7 @@ func (h *heads) extend(x, past *ir.Value) (all, present *ir.Value) {
 	if past == nil {
 		return x, present
 	}
-	if Rank(past) != 4 {
+	if rank(past) != 4 {
 		h.Failf("the cache %v has not four axes", past.Type)
 	}
 	h.past = past.Type.Shape[2]
@@ -185,14 +185,14 @@ func (h *heads) causal() ir.Attention {
 }
 
 // project is x·w + bias for x [B,S,·].
-func (c *Context) project(x, w, bias *ir.Value) *ir.Value {
-	if Rank(x) != 3 || Rank(w) != 2 {
+func (c *context) project(x, w, bias *ir.Value) *ir.Value {
+	if rank(x) != 3 || rank(w) != 2 {
 		c.Failf("input %v and weights %v", x.Type, w.Type)
 	}
 	return c.Emit(ir.MatMul{}, x, w, bias)
 }
 
-func lowerContribAttention(c *Context) []*ir.Value {
+func lowerContribAttention(c *context) []*ir.Value {
 	c.refuse("do_rotary", "past_present_share_buffer")
 	c.IgnoreAttr("rotary_embedding_dim")
 	if c.Opt(6) != nil {
@@ -203,7 +203,7 @@ func lowerContribAttention(c *Context) []*ir.Value {
 }
 
 // refuse reports attributes that turn on what is not understood.
-func (c *Context) refuse(names ...string) {
+func (c *context) refuse(names ...string) {
 	for _, n := range names {
 		if c.AttrBool(n, false) {
 			c.Unsupportedf("attribute %s", n)
@@ -212,7 +212,7 @@ func (c *Context) refuse(names ...string) {
 }
 
 // packedAttention goes on from the projection of queries, keys and values; mask and past are operand positions.
-func (c *Context) packedAttention(y *ir.Value, mask, past int, bias *ir.Value) []*ir.Value {
+func (c *context) packedAttention(y *ir.Value, mask, past int, bias *ir.Value) []*ir.Value {
 	h := c.newHeads()
 	h.parts(y, c.numHeads("num_heads"))
 	one := ir.N(1)
@@ -247,10 +247,10 @@ func (c *Context) packedAttention(y *ir.Value, mask, past int, bias *ir.Value) [
 }
 
 // lowerQAttention is Attention with its input and weights quantised.
-func lowerQAttention(c *Context) []*ir.Value {
+func lowerQAttention(c *context) []*ir.Value {
 	c.refuse("do_rotary", "past_present_share_buffer")
 	x, w := c.In(0), c.In(1)
-	if Rank(x) != 3 || Rank(w) != 2 {
+	if rank(x) != 3 || rank(w) != 2 {
 		c.Failf("input %v and weights %v", x.Type, w.Type)
 	}
 	c.checkScale(3)
@@ -263,12 +263,12 @@ func lowerQAttention(c *Context) []*ir.Value {
 // multiHeadOperands are where an operator has its operands behind queries, keys and values.
 type multiHeadOperands struct{ bias, mask, scores, pastKey, pastValue, pastLength, beams int }
 
-func lowerMultiHeadAttention(c *Context) []*ir.Value {
+func lowerMultiHeadAttention(c *context) []*ir.Value {
 	return c.multiHead(multiHeadOperands{bias: 3, mask: 4, scores: 5, pastKey: 6, pastValue: 7, pastLength: 8, beams: 9})
 }
 
 // lowerMaskedMultiHeadAttention reads one token, and its cache is a buffer that the result shares.
-func lowerMaskedMultiHeadAttention(c *Context) []*ir.Value {
+func lowerMaskedMultiHeadAttention(c *context) []*ir.Value {
 	c.refuse("output_qk")
 	c.IgnoreAttr("past_present_share_buffer")
 	c.Opt(8) // beam_width, which goes with cache_indirection
@@ -278,7 +278,7 @@ func lowerMaskedMultiHeadAttention(c *Context) []*ir.Value {
 	return c.multiHead(multiHeadOperands{bias: 10, mask: 3, scores: 4, pastKey: 5, pastValue: 6, pastLength: 7, beams: 9})
 }
 
-func (c *Context) multiHead(at multiHeadOperands) []*ir.Value {
+func (c *context) multiHead(at multiHeadOperands) []*ir.Value {
 	if c.Opt(at.beams) != nil {
 		c.Unsupportedf("cache_indirection, which goes with BeamSearch")
 	}
@@ -330,17 +330,17 @@ func (h *heads) extendBuffers(pastKey, pastValue, past *ir.Value, masks ...*ir.V
 		part **ir.Value
 		old  *ir.Value
 	}{{&h.k, pastKey}, {&h.v, pastValue}} {
-		if Rank(x.old) != 4 {
+		if rank(x.old) != 4 {
 			h.Failf("the cache %v has not four axes", x.old.Type)
 		}
 		room := x.old.Type.Shape[2]
 		present[i] = h.Emit(ir.Append{Axis: 2, Size: room, Keep: true}, h.swapHeads(*x.part), lengths, x.old)
 		seen := present[i]
 		for _, m := range masks {
-			if m == nil || Rank(m) == 1 {
+			if m == nil || rank(m) == 1 {
 				continue
 			}
-			n := m.Type.Shape[Rank(m)-1]
+			n := m.Type.Shape[rank(m)-1]
 			if ir.LessEqual(n, room) == ir.No {
 				h.Failf("%v masks more keys than the cache %v has", m.Type, x.old.Type)
 			}
@@ -370,21 +370,21 @@ func (h *heads) operands(q, k, v, bias *ir.Value, count ir.Dim) {
 		return h.slice(bias, 0, at.Sub(n), n)
 	}
 	project := func(x *ir.Value) *ir.Value { // with its bias, which a product takes up
-		if n := x.Type.Shape[Rank(x)-1]; bias != nil && Rank(x) == 3 {
+		if n := x.Type.Shape[rank(x)-1]; bias != nil && rank(x) == 3 {
 			x = h.binary(ir.Add, x, part(n))
 		}
 		return h.split(x, count)
 	}
 	switch {
-	case Rank(q) == 5 && k == nil && v == nil:
+	case rank(q) == 5 && k == nil && v == nil:
 		h.q, h.k, h.v = piece(q, 0), piece(q, 1), piece(q, 2)
-	case Rank(q) != 3 || k == nil:
+	case rank(q) != 3 || k == nil:
 		h.Failf("query %v", q.Type)
-	case Rank(k) == 5 && v == nil:
+	case rank(k) == 5 && v == nil:
 		h.q, h.k, h.v = h.split(q, count), piece(k, 0), piece(k, 1)
 	case v == nil:
 		h.Failf("key %v without value", k.Type)
-	case Rank(k) == 4 && Rank(v) == 4: // they have their bias
+	case rank(k) == 4 && rank(v) == 4: // they have their bias
 		h.q, h.k, h.v = project(q), h.swapHeads(k), h.swapHeads(v)
 		return
 	default:
@@ -402,19 +402,19 @@ func (h *heads) operands(q, k, v, bias *ir.Value, count ir.Dim) {
 
 // lowerContribRotary differs from ONNX's RotaryEmbedding in the order of its operands and in that one position stands for
 // the first of the sequence.
-func lowerContribRotary(c *Context) []*ir.Value {
+func lowerContribRotary(c *context) []*ir.Value {
 	return c.rotated(nil)
 }
 
 // rotated is a rotary embedding whose angles are, for a cache of cosines or sines, [B,S,R/2]; nil finds them by one position for each
 // token.
-func (c *Context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
+func (c *context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 	x, cos, sin := c.In(0), c.In(2), c.In(3)
 	if s := c.AttrFloat("scale", 1); s != 1 {
 		c.Unsupportedf("scale = %v", s)
 	}
 	c.refuse("is_packed_batching")
-	if Rank(cos) != 2 || Rank(sin) != 2 {
+	if rank(cos) != 2 || rank(sin) != 2 {
 		c.Failf("cos_cache %v and sin_cache %v have not two axes", cos.Type, sin.Type)
 	}
 	turning := cos.Type.Shape[1].Mul(ir.N(2))
@@ -423,10 +423,10 @@ func (c *Context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 	}
 	var y *ir.Value
 	switch {
-	case Rank(x) == 4:
+	case rank(x) == 4:
 		y = c.swapHeads(x)
 		c.IgnoreAttr("num_heads")
-	case Rank(x) != 3:
+	case rank(x) != 3:
 		c.Failf("input %v", x.Type)
 	default:
 		count := x.Type.Shape[2].Div(turning)
@@ -440,16 +440,16 @@ func (c *Context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 	B, S := y.Type.Shape[0], y.Type.Shape[1]
 	if angles == nil {
 		positions := c.nonNegative(c.cast(c.In(1), tensor.I64))
-		if Rank(positions) == 1 {
+		if rank(positions) == 1 {
 			positions = c.binary(ir.Add, c.reshape(positions, ir.Dims(1, 1)), c.count(S, 1, 2))
-		} else if Rank(positions) != 2 || ir.Same(positions.Type.Shape[0], B) == ir.No {
+		} else if rank(positions) != 2 || ir.Same(positions.Type.Shape[0], B) == ir.No {
 			c.Failf("position_ids %v for %v", positions.Type, x.Type)
 		}
 		angles = func(cache *ir.Value) *ir.Value { return c.Emit(ir.Gather{}, cache, positions) }
 	}
 	op := ir.Rotary{Interleaved: c.AttrBool("interleaved", false)}
 	y = c.Emit(op, y, angles(cos), angles(sin))
-	if Rank(x) == 4 {
+	if rank(x) == 4 {
 		return []*ir.Value{c.swapHeads(y)}
 	}
 	return []*ir.Value{c.reshape(y, x.Type.Shape)}

@@ -8,10 +8,9 @@ import (
 )
 
 // Gates, mixtures of streams and recurrences that onnxruntime's tools write for decoders with linear attention and for Qwen's models of
-// text
-// and images, as its document ContribOperators.md defines them. They compute in float32.
+// text and images, as its document ContribOperators.md defines them. They compute in float32.
 var contribGateRows = []row{
-	{"GatedAdd", 1, func(c *Context) []*ir.Value {
+	{"GatedAdd", 1, func(c *context) []*ir.Value {
 		return []*ir.Value{c.within(c.In(0), c.binary(ir.Add, c.In(0), c.binary(ir.Mul, c.In(1), c.In(2))))}
 	}},
 	{"GatedRMSNorm", 1, lowerGatedRMSNorm},
@@ -25,8 +24,8 @@ var contribGateRows = []row{
 }
 
 // plainOf lowers an operator as the one of ai.onnx that it became, where attributes that this one lacks have their defaults.
-func plainOf(lower func(*Context) []*ir.Value, defaults map[string]int) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func plainOf(lower func(*context) []*ir.Value, defaults map[string]int) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		for name, plain := range defaults {
 			if v := c.AttrInt(name, plain); v != plain {
 				c.Unsupportedf("%s = %d", name, v)
@@ -37,10 +36,10 @@ func plainOf(lower func(*Context) []*ir.Value, defaults map[string]int) func(*Co
 }
 
 // float32 is a value as the operators here compute with it.
-func (c *Context) float32(v *ir.Value) *ir.Value { return c.cast(v, tensor.F32) }
+func (c *context) float32(v *ir.Value) *ir.Value { return c.cast(v, tensor.F32) }
 
 // rmsOf is x normalised along its last axis, times scale.
-func (c *Context) rmsOf(x, scale *ir.Value) *ir.Value {
+func (c *context) rmsOf(x, scale *ir.Value) *ir.Value {
 	y := c.Emit(ir.LayerNorm{Axes: 1, Eps: c.AttrFloat("epsilon", 1e-5), RMS: true}, c.float32(x))
 	if scale == nil {
 		return y
@@ -48,12 +47,12 @@ func (c *Context) rmsOf(x, scale *ir.Value) *ir.Value {
 	return c.binary(ir.Mul, y, c.float32(scale))
 }
 
-func lowerGatedRMSNorm(c *Context) []*ir.Value {
+func lowerGatedRMSNorm(c *context) []*ir.Value {
 	x, scale, gate := c.In(0), c.In(1), c.float32(c.In(2))
-	if Rank(x) < 1 || Rank(scale) != 1 {
+	if rank(x) < 1 || rank(scale) != 1 {
 		c.Failf("%v with scale %v", x.Type, scale.Type)
 	}
-	last, size := Rank(x)-1, scale.Type.Shape[0]
+	last, size := rank(x)-1, scale.Type.Shape[0]
 	groups := append(slices.Clone(x.Type.Shape[:last]), x.Type.Shape[last].Div(size), size)
 	open := c.unary(ir.Sigmoid, gate)
 	switch a := c.AttrString("activation", "silu"); a {
@@ -68,7 +67,7 @@ func lowerGatedRMSNorm(c *Context) []*ir.Value {
 }
 
 // branches sees streams as […,C,H]: they are that, or […,C·H] of num_branches.
-func (c *Context) branches(x *ir.Value) *ir.Value {
+func (c *context) branches(x *ir.Value) *ir.Value {
 	n, s := c.AttrInt("num_branches", 0), x.Type.Shape
 	if n == 0 && len(s) >= 2 {
 		return x
@@ -79,37 +78,37 @@ func (c *Context) branches(x *ir.Value) *ir.Value {
 	return c.reshape(x, append(slices.Clone(s[:len(s)-1]), ir.N(n), s[len(s)-1].Div(ir.N(n))))
 }
 
-func lowerBranchwiseRMSNorm(c *Context) []*ir.Value {
+func lowerBranchwiseRMSNorm(c *context) []*ir.Value {
 	x, scale := c.In(0), c.Opt(1)
 	y := c.branches(x)
-	if scale != nil && Rank(scale) == 1 { // numbers of a branch, or of all
-		size := y.Type.Shape[Rank(y)-1]
+	if scale != nil && rank(scale) == 1 { // numbers of a branch, or of all
+		size := y.Type.Shape[rank(y)-1]
 		scale = c.reshape(scale, ir.Shape{scale.Type.Shape[0].Div(size), size})
 	}
 	return []*ir.Value{c.cast(c.reshape(c.rmsOf(y, scale), x.Type.Shape), x.Type.DType)}
 }
 
 // mix sees gates as […,C,1] or […,C,H] beside streams […,C,H].
-func (c *Context) mix(gates, streams *ir.Value) *ir.Value {
-	s, n := streams.Type.Shape, Rank(streams)
-	if Rank(gates) == n-1 { // a number for each stream, or all numbers of all
+func (c *context) mix(gates, streams *ir.Value) *ir.Value {
+	s, n := streams.Type.Shape, rank(streams)
+	if rank(gates) == n-1 { // a number for each stream, or all numbers of all
 		gates = c.reshape(gates, append(slices.Clone(s[:n-1]), gates.Type.Shape[n-2].Div(s[n-2])))
 	}
 	return c.float32(gates)
 }
 
-func lowerHyperConnectionPreMix(c *Context) []*ir.Value {
+func lowerHyperConnectionPreMix(c *context) []*ir.Value {
 	x := c.In(0)
 	streams := c.branches(x)
 	mixed := c.binary(ir.Mul, c.float32(streams), c.mix(c.In(1), streams))
-	y := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: []int{Rank(streams) - 2}}, mixed)
+	y := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: []int{rank(streams) - 2}}, mixed)
 	return []*ir.Value{c.cast(c.binary(ir.Mul, y, c.like(y, float64(c.AttrFloat("reduction_scale", 1)))), x.Type.DType)}
 }
 
-func lowerHyperConnectionPostMix(c *Context) []*ir.Value {
+func lowerHyperConnectionPostMix(c *context) []*ir.Value {
 	x, block := c.In(0), c.In(1)
 	streams := c.branches(x)
-	n, y := Rank(streams), c.float32(streams)
+	n, y := rank(streams), c.float32(streams)
 	if m := c.Opt(3); m != nil { // row k of the result takes column k
 		perm := firstAxes(n)
 		perm[n-2], perm[n-1] = n-1, n-2
@@ -124,7 +123,7 @@ func lowerHyperConnectionPostMix(c *Context) []*ir.Value {
 	return []*ir.Value{c.cast(c.reshape(y, x.Type.Shape), x.Type.DType)}
 }
 
-func lowerLinearAttentionGate(c *Context) []*ir.Value {
+func lowerLinearAttentionGate(c *context) []*ir.Value {
 	a := c.In(0)
 	decay := c.binary(ir.Mul, c.In(2), c.unary(ir.Softplus, c.binary(ir.Add, c.float32(a), c.In(1))))
 	out := []*ir.Value{c.cast(decay, a.Type.DType)}
@@ -139,12 +138,12 @@ func lowerLinearAttentionGate(c *Context) []*ir.Value {
 }
 
 // lowerMRotaryEmbedding is RotaryEmbedding by three positions of each token: each angle is that of one of them.
-func lowerMRotaryEmbedding(c *Context) []*ir.Value {
+func lowerMRotaryEmbedding(c *context) []*ir.Value {
 	sections, _ := c.AttrInts("mrope_section")
 	positions, interleaved := c.In(1), c.choice("mrope_layout", 2) == 1
-	half, known := c.In(2).Type.Shape[max(Rank(c.In(2))-1, 0):].Elements().Const()
-	if len(sections) != 3 || slices.Min(sections) < 0 || !known || Rank(c.In(2)) != 2 || sections[0]+sections[1]+sections[2] != half ||
-		Rank(positions) != 3 {
+	half, known := c.In(2).Type.Shape[max(rank(c.In(2))-1, 0):].Elements().Const()
+	if len(sections) != 3 || slices.Min(sections) < 0 || !known || rank(c.In(2)) != 2 || sections[0]+sections[1]+sections[2] != half ||
+		rank(positions) != 3 {
 		c.Failf("sections %v of cos_cache %v, position_ids %v", sections, c.In(2).Type, positions.Type)
 	}
 	from := make([]int64, half) // of the three rows of a token, one after the other

@@ -30,23 +30,30 @@ type groupQuery struct {
 	result ir.Type   // [B,S,H·D]
 	length *ir.Value // i64 [B,1], the positions of each sequence, with this call's
 	start  *ir.Value // i64 [B,1], the position of this call's first token
+	window int       // the keys that a query sees, none of a decoder that sees all
+	at     *ir.Value // i64, the positions of the keys, to be broadcast with [B,1,1,T]
 }
 
 // lowerGroupQueryAttention is a decoder's attention: every sequence has a cache of its own length, and this call's keys and
 // values go after it.
-func lowerGroupQueryAttention(c *Context) []*ir.Value {
-	c.refuse("qk_output", "sliding_window_cache")
+func lowerGroupQueryAttention(c *context) []*ir.Value {
+	c.refuse("qk_output")
 	c.IgnoreAttr("kv_cache_bit_width", "qk_norm_epsilon")
 	for _, name := range []string{"k_quant_type", "v_quant_type"} {
 		if q := c.AttrString(name, "NONE"); q != "NONE" && q != "" {
 			c.Unsupportedf("%s = %s: a quantised cache", name, q)
 		}
 	}
-	g := &groupQuery{heads: &heads{Context: c}}
+	g := &groupQuery{heads: &heads{context: c}, window: c.AttrInt("local_window_size", -1)}
 	g.read()
 	g.rotate()
 	out := make([]*ir.Value, 3)
-	out[1], out[2] = g.extendCaches()
+	if c.AttrBool("sliding_window_cache", false) {
+		out[1], out[2] = g.slideCaches()
+	} else {
+		out[1], out[2] = g.extendCaches()
+		g.at = g.count(g.T(), 3, 4)
+	}
 	op := ir.Attention{Scale: g.scale(), Softcap: c.softcap(), NaNGuard: true}
 	g.see()
 	g.sink()
@@ -97,7 +104,7 @@ func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 	case (past == nil) != (values == nil):
 		g.Failf("past_key and past_value go together")
 	case past == nil:
-	case Rank(past) != 4 || Rank(values) != 4 || ir.Same(past.Type.Shape[2], values.Type.Shape[2]) == ir.No:
+	case rank(past) != 4 || rank(values) != 4 || ir.Same(past.Type.Shape[2], values.Type.Shape[2]) == ir.No:
 		g.Failf("past_key %v and past_value %v", past.Type, values.Type)
 	default:
 		size = past.Type.Shape[2]
@@ -120,18 +127,66 @@ func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 	return presentKey, presentValue
 }
 
+// number64 is an i64 scalar.
+func (g *groupQuery) number64(n int) *ir.Value { return g.Constant(tensor.Scalar(int64(n))) }
+
+// slideCaches is extendCaches where a cache has room for C positions, the window W at least. Of T positions it holds the last ones from its
+// beginning on, all of them up to C; from there on it drops C − W + 1 of them whenever it is full.
+func (g *groupQuery) slideCaches() (presentKey, presentValue *ir.Value) {
+	past, values := g.Opt(gqaPastKey), g.Opt(gqaPastValue)
+	if past == nil || values == nil || rank(past) != 4 || rank(values) != 4 {
+		g.Failf("sliding_window_cache without past_key and past_value")
+	}
+	room := past.Type.Shape[2]
+	if g.window < 1 || ir.LessEqual(ir.N(g.window), room) == ir.No || ir.Same(room, values.Type.Shape[2]) == ir.No {
+		g.Failf("local_window_size = %d of caches %v and %v", g.window, past.Type, values.Type)
+	}
+	if g.Opt(gqaBias) != nil || g.AttrInt("causal", 1) == 0 {
+		g.Unsupportedf("sliding_window_cache with attention_bias, or without causality")
+	}
+	g.In(gqaTotal)
+	none := g.number64(0)
+	add := func(x, y *ir.Value) *ir.Value { return g.binary(ir.Add, x, y) }
+	sub := func(x, y *ir.Value) *ir.Value { return g.binary(ir.Sub, x, y) }
+	dropped := g.sizeScalar(ir.Max(room.Sub(ir.N(g.window-1)), ir.N(1)))
+	resident := func(length *ir.Value) *ir.Value {
+		over := g.binary(ir.MaxFn, sub(length, g.sizeScalar(room)), none)
+		times := g.binary(ir.Div, add(over, sub(dropped, g.number64(1))), dropped)
+		return sub(length, g.binary(ir.Mul, times, dropped))
+	}
+	held, kept := resident(g.start), resident(g.length) // [B,1]
+	place := g.count(room, 1, 2)
+	first := sub(g.start, held)
+	end := add(g.start, g.sizeScalar(g.S())) // which no query sees
+	old := g.Emit(ir.Where{}, g.binary(ir.Less, place, held), add(place, first), end)
+	at := g.Emit(ir.Concat{Axis: 1}, old, add(g.start, g.count(g.S(), 1, 2)))
+	g.at = g.reshape(at, ir.Shape{g.B(), ir.N(1), ir.N(1), room.Add(g.S())})
+
+	position := add(place, sub(g.length, kept)) // of what the new cache holds there
+	from := g.Emit(ir.Where{}, g.binary(ir.Less, position, g.start), sub(position, first),
+		add(sub(position, g.start), g.sizeScalar(room)))
+	from = g.Emit(ir.Clip{}, from, none, g.sizeScalar(room.Add(g.S()).Sub(ir.N(1))))
+	from = g.reshape(from, ir.Shape{g.B(), ir.N(1), room, ir.N(1)})
+	slide := func(x, old *ir.Value) (all, present *ir.Value) {
+		both := g.Emit(ir.Concat{Axis: 2}, old, g.swapHeads(x))
+		return g.swapHeads(both), g.Emit(ir.GatherElements{Axis: 2}, both, g.expand(from, old.Type.Shape))
+	}
+	g.k, presentKey = slide(g.k, past)
+	g.v, presentValue = slide(g.v, values)
+	return presentKey, presentValue
+}
+
 // see makes the mask: a query sees the keys of its sequence, of a decoder those up to its own position, and of these the
 // ones in its window.
 func (g *groupQuery) see() {
 	of := func(v *ir.Value) *ir.Value { return g.reshape(v, ir.Shape{g.B(), ir.N(1), ir.N(1), ir.N(1)}) }
 	at := g.binary(ir.Add, of(g.start), g.count(g.S(), 2, 4))
-	keys := g.count(g.T(), 3, 4)
-	visible := g.binary(ir.Less, keys, of(g.length))
+	visible := g.binary(ir.Less, g.at, of(g.length))
 	if g.AttrInt("causal", 1) != 0 {
-		visible = g.binary(ir.LessOrEqual, keys, at)
+		visible = g.binary(ir.LessOrEqual, g.at, at)
 	}
-	if w := g.AttrInt("local_window_size", -1); w > 0 {
-		near := g.binary(ir.Greater, keys, g.binary(ir.Sub, at, g.Constant(tensor.Scalar(int64(w)))))
+	if g.window > 0 {
+		near := g.binary(ir.Greater, g.at, g.binary(ir.Sub, at, g.number64(g.window)))
 		visible = g.binary(ir.And, visible, near)
 	}
 	g.filter = math.Inf(-1)

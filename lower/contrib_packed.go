@@ -11,15 +11,15 @@ import (
 // the places of the tokens and then those of the padding, [B,S] numbers in all.
 
 // places is the first n of the places, as ScatterND and Gather take them.
-func (c *Context) places(offset *ir.Value, n ir.Dim) *ir.Value {
-	if Rank(offset) != 2 {
+func (c *context) places(offset *ir.Value, n ir.Dim) *ir.Value {
+	if rank(offset) != 2 {
 		c.Failf("token_offset %v is no [batch, sequence]", offset.Type)
 	}
 	return c.slice(c.reshape(offset, ir.Shape{offset.Type.Shape.Elements()}), 0, ir.N(0), n)
 }
 
 // restore puts tokens [n,·] back into a batch [B,S,·], with zeros as padding.
-func (c *Context) restore(x, offset *ir.Value) *ir.Value {
+func (c *context) restore(x, offset *ir.Value) *ir.Value {
 	n, width := x.Type.Shape[0], x.Type.Shape[1]
 	at := c.places(offset, n)
 	B, S := offset.Type.Shape[0], offset.Type.Shape[1]
@@ -29,7 +29,7 @@ func (c *Context) restore(x, offset *ir.Value) *ir.Value {
 }
 
 // remove takes the n tokens out of a batch [B,S,·].
-func (c *Context) remove(x, offset *ir.Value, n ir.Dim) *ir.Value {
+func (c *context) remove(x, offset *ir.Value, n ir.Dim) *ir.Value {
 	s := x.Type.Shape
 	return c.Emit(ir.Gather{}, c.reshape(x, ir.Shape{s[0].Mul(s[1]), s[2]}), c.places(offset, n))
 }
@@ -41,16 +41,16 @@ type removed struct {
 }
 
 // removedBy is the RemovePadding that a token_offset or cumulated_seq_len is of, if so many tokens are its own; nil for others.
-func (c *Context) removedBy(v *ir.Value, tokens ir.Dim) *removed {
+func (c *context) removedBy(v *ir.Value, tokens ir.Dim) *removed {
 	if r := c.b.removed[v]; r != nil && r.pack[ir.PackPositions].Type.Shape[1].Equal(tokens) {
 		return r
 	}
 	return nil
 }
 
-func lowerRestorePadding(c *Context) []*ir.Value {
+func lowerRestorePadding(c *context) []*ir.Value {
 	x, offset := c.In(0), c.In(1)
-	if Rank(x) != 2 {
+	if rank(x) != 2 {
 		c.Failf("input %v is no [tokens, hidden]", x.Type)
 	}
 	if r := c.removedBy(offset, x.Type.Shape[0]); r != nil {
@@ -61,11 +61,10 @@ func lowerRestorePadding(c *Context) []*ir.Value {
 }
 
 // lowerRemovePadding leaves the number of tokens, which depends on the lengths, to the run; and those of its results that are not of tokens
-// to
-// whoever reads them.
-func lowerRemovePadding(c *Context) []*ir.Value {
+// to whoever reads them.
+func lowerRemovePadding(c *context) []*ir.Value {
 	x, counts := c.In(0), c.In(1)
-	if Rank(x) != 3 || Rank(counts) != 1 {
+	if rank(x) != 3 || rank(counts) != 1 {
 		c.Failf("input %v with lengths %v", x.Type, counts.Type)
 	}
 	s := x.Type.Shape
@@ -109,8 +108,8 @@ func lowerRemovePadding(c *Context) []*ir.Value {
 }
 
 // rowsOf lists the texts as ir.Pack does, given the sums of the lengths, [B+1].
-func (c *Context) rowsOf(sums *ir.Value) *ir.Value {
-	if Rank(sums) != 1 {
+func (c *context) rowsOf(sums *ir.Value) *ir.Value {
+	if rank(sums) != 1 {
 		c.Failf("cumulative_sequence_length %v", sums.Type)
 	}
 	one := ir.N(1)
@@ -121,11 +120,10 @@ func (c *Context) rowsOf(sums *ir.Value) *ir.Value {
 }
 
 // attendRows is attention of tokens [1,n,H,D] within their texts, with a bias [B or 1,H or 1,S,S] or none: it has a place for each pair of
-// places
-// of a padded text, which are the tokens' positions.
+// places of a padded text, which are the tokens' positions.
 func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 	in, n := []*ir.Value{h.q, h.k, h.v, bias}, h.q.Type.Shape[1]
-	if bias != nil && (Rank(bias) != 4 || Rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No ||
+	if bias != nil && (rank(bias) != 4 || rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No ||
 		ir.Same(bias.Type.Shape[3], offset.Type.Shape[1]) == ir.No) {
 		h.Failf("attention bias %v for texts of token_offset %v", bias.Type, offset.Type)
 	}
@@ -148,9 +146,9 @@ func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 	return []*ir.Value{h.reshape(y, ir.Shape{s[1], s[2].Mul(s[3])})}
 }
 
-func lowerPackedAttention(c *Context) []*ir.Value {
+func lowerPackedAttention(c *context) []*ir.Value {
 	x := c.In(0)
-	if Rank(x) != 2 || Rank(c.In(1)) != 2 {
+	if rank(x) != 2 || rank(c.In(1)) != 2 {
 		c.Failf("input %v and weights %v", x.Type, c.In(1).Type)
 	}
 	h, y := c.newHeads(), c.Emit(ir.MatMul{}, x, c.In(1), c.In(2))
@@ -158,7 +156,7 @@ func lowerPackedAttention(c *Context) []*ir.Value {
 	return h.attendRows(c.In(3), c.In(4), c.Opt(5))
 }
 
-func lowerPackedMultiHeadAttention(c *Context) []*ir.Value {
+func lowerPackedMultiHeadAttention(c *context) []*ir.Value {
 	tokens := func(x *ir.Value) *ir.Value {
 		if x == nil {
 			return nil
@@ -173,9 +171,9 @@ func lowerPackedMultiHeadAttention(c *Context) []*ir.Value {
 // lowerRelativePositionBias is T5's: the distance of key and query falls into a bucket, half of which are single distances
 // and the others grow up to max_distance (arXiv 1910.10683). The table lies column by column: [buckets,heads] by its shape,
 // [heads,buckets] in memory.
-func lowerRelativePositionBias(c *Context) []*ir.Value {
+func lowerRelativePositionBias(c *context) []*ir.Value {
 	table := c.In(0)
-	if Rank(table) != 2 {
+	if rank(table) != 2 {
 		c.Failf("bias_table %v has not two axes", table.Type)
 	}
 	all, known := table.Type.Shape[0].Const()
@@ -216,7 +214,7 @@ func lowerRelativePositionBias(c *Context) []*ir.Value {
 }
 
 // lowerGatedRelativePositionBias scales a bias of positions by gates that follow from the queries (WavLM, arXiv 2110.13900).
-func lowerGatedRelativePositionBias(c *Context) []*ir.Value {
+func lowerGatedRelativePositionBias(c *context) []*ir.Value {
 	q, bias, w := c.In(0), c.In(1), c.In(3)
 	q = c.binary(ir.Add, q, bias)
 	if offset := c.Opt(6); offset != nil {

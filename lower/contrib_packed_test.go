@@ -12,8 +12,7 @@ import (
 )
 
 // TestPackedSpelling shows what onnxruntime's way to leave padding out becomes: the ops of the pass unpad. Where token_offset does not come
-// from
-// RemovePadding, it is read as it is.
+// from RemovePadding, it is read as it is.
 func TestPackedSpelling(t *testing.T) {
 	build := func(removes bool) string {
 		s := &sketch{}

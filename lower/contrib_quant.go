@@ -35,11 +35,14 @@ var contribQuantRows = []row{
 	{"DynamicQuantizeLSTM", 1, lowerDynamicQuantizeLSTM},
 
 	{"MatMulNBits", 1, lowerMatMulNBits},
+	{"MatMulBnb4", 1, lowerMatMulBnb4},
 	{"GatherBlockQuantized", 1, lowerGatherBlockQuantized},
+	{"MoE", 1, lowerMoE},
+	{"QMoE", 1, lowerQMoE},
 }
 
 // one reads a scale or zero point that must be a single number; nil for one that may be left out and is.
-func (c *Context) one(i int) *ir.Value {
+func (c *context) one(i int) *ir.Value {
 	v := c.scalar(c.Opt(i))
 	if !isScalar(v) {
 		c.Failf("operand %d is %v where one number is needed", i, v.Type)
@@ -48,26 +51,26 @@ func (c *Context) one(i int) *ir.Value {
 }
 
 // columnwise reads a scale or zero point of matrix b: one number, or one for each of n columns.
-func (c *Context) columnwise(i int, n ir.Dim) *ir.Value {
+func (c *context) columnwise(i int, n ir.Dim) *ir.Value {
 	v := c.scalar(c.Opt(i))
-	if v != nil && Rank(v) == 2 && v.Type.Shape[0].Is(1) {
+	if v != nil && rank(v) == 2 && v.Type.Shape[0].Is(1) {
 		v = c.reshape(v, v.Type.Shape[1:])
 	}
-	if !isScalar(v) && (Rank(v) != 1 || ir.Same(v.Type.Shape[0], n) == ir.No) {
+	if !isScalar(v) && (rank(v) != 1 || ir.Same(v.Type.Shape[0], n) == ir.No) {
 		c.Failf("operand %d is %v for %v columns", i, v.Type, n)
 	}
 	return v
 }
 
 // columns is the number of columns of a matrix, which must have two axes at least.
-func (c *Context) columns(b *ir.Value) ir.Dim {
-	if Rank(b) < 2 {
+func (c *context) columns(b *ir.Value) ir.Dim {
+	if rank(b) < 2 {
 		c.Failf("%v is no matrix", b.Type)
 	}
-	return b.Type.Shape[Rank(b)-1]
+	return b.Type.Shape[rank(b)-1]
 }
 
-func lowerDynamicQuantizeMatMul(c *Context) []*ir.Value {
+func lowerDynamicQuantizeMatMul(c *context) []*ir.Value {
 	a, b := c.In(0), c.In(1)
 	n := c.columns(b)
 	scale, zero, bias := c.columnwise(2, n), c.columnwise(3, n), c.Opt(4)
@@ -78,7 +81,7 @@ func lowerDynamicQuantizeMatMul(c *Context) []*ir.Value {
 	})}
 }
 
-func lowerMatMulIntegerToFloat(c *Context) []*ir.Value {
+func lowerMatMulIntegerToFloat(c *context) []*ir.Value {
 	b := c.In(1)
 	n := c.columns(b)
 	aScale, bScale, aZero, bZero := c.one(2), c.columnwise(3, n), c.one(4), c.columnwise(5, n)
@@ -89,7 +92,7 @@ func lowerMatMulIntegerToFloat(c *Context) []*ir.Value {
 	})}
 }
 
-func lowerMatMulInteger16(c *Context) []*ir.Value {
+func lowerMatMulInteger16(c *context) []*ir.Value {
 	to := tensor.I32
 	if c.In(0).Type.DType == tensor.U16 && c.In(1).Type.DType == tensor.U16 {
 		to = tensor.U32
@@ -99,22 +102,22 @@ func lowerMatMulInteger16(c *Context) []*ir.Value {
 	})}
 }
 
-func lowerMulInteger(c *Context) []*ir.Value {
+func lowerMulInteger(c *context) []*ir.Value {
 	return []*ir.Value{c.binary(ir.Mul, c.difference(c.In(0), c.one(1)), c.difference(c.In(2), c.one(3)))}
 }
 
-func lowerReduceSumInteger(c *Context) []*ir.Value {
+func lowerReduceSumInteger(c *context) []*ir.Value {
 	x := c.In(0)
 	to := tensor.I32
 	if x.Type.DType.IsUnsigned() {
 		to = tensor.U32
 	}
-	op := ir.Reduce{Fn: ir.Sum, Axes: c.reduceAxes(Rank(x)), KeepDims: c.AttrBool("keepdims", true)}
+	op := ir.Reduce{Fn: ir.Sum, Axes: c.reduceAxes(rank(x)), KeepDims: c.AttrBool("keepdims", true)}
 	return []*ir.Value{c.Emit(op, c.cast(x, to))}
 }
 
 // reduceAxes reads the attribute axes, in ascending order; all axes when it is left out.
-func (c *Context) reduceAxes(rank int) []int {
+func (c *context) reduceAxes(rank int) []int {
 	list, ok := c.AttrInts("axes")
 	if !ok || len(list) == 0 {
 		return lastAxes(rank, rank)
@@ -133,9 +136,9 @@ func (c *Context) reduceAxes(rank int) []int {
 }
 
 // lowerQGemm is alpha·a·b + c of quantised values; c is in units of alpha·aScale·bScale.
-func lowerQGemm(c *Context) []*ir.Value {
+func lowerQGemm(c *context) []*ir.Value {
 	a, b := c.In(0), c.In(3)
-	if Rank(a) != 2 || Rank(b) != 2 {
+	if rank(a) != 2 || rank(b) != 2 {
 		c.Failf("%v and %v are not matrices", a.Type, b.Type)
 	}
 	alpha := c.AttrFloat("alpha", 1)
@@ -170,13 +173,13 @@ func lowerQGemm(c *Context) []*ir.Value {
 		return []*ir.Value{c.Emit(op, in...)}
 	}
 	flat := c.scalar(bias)
-	if Rank(flat) == 2 && flat.Type.Shape[0].Is(1) {
+	if rank(flat) == 2 && flat.Type.Shape[0].Is(1) {
 		flat = c.reshape(flat, flat.Type.Shape[1:])
 	}
-	if Rank(flat) == 0 {
+	if rank(flat) == 0 {
 		flat = c.expand(flat, ir.Shape{n})
 	}
-	if Rank(flat) == 1 && ir.Same(flat.Type.Shape[0], n) == ir.Yes {
+	if rank(flat) == 1 && ir.Same(flat.Type.Shape[0], n) == ir.Yes {
 		in[ir.QMatMulBias] = flat
 		return []*ir.Value{c.Emit(op, in...)}
 	}
@@ -191,14 +194,14 @@ func lowerQGemm(c *Context) []*ir.Value {
 }
 
 // quantized reads a quantised operand as floats: x, its scale and its zero point.
-func (c *Context) quantized(x, scale, zero int) *ir.Value {
+func (c *context) quantized(x, scale, zero int) *ir.Value {
 	c.checkScale(scale)
 	return c.dequantize(c.In(x), scaling{scale: c.one(scale), zero: c.one(zero)}, tensor.F32)
 }
 
 // requantize quantises a result by the scale and zero point that two operands give; without a zero point quantised values
 // are of type d.
-func (c *Context) requantize(y *ir.Value, scale, zero int, d tensor.DType) []*ir.Value {
+func (c *context) requantize(y *ir.Value, scale, zero int, d tensor.DType) []*ir.Value {
 	c.checkScale(scale)
 	s := scaling{scale: c.one(scale), zero: c.one(zero)}
 	if s.zero != nil {
@@ -207,14 +210,14 @@ func (c *Context) requantize(y *ir.Value, scale, zero int, d tensor.DType) []*ir
 	return []*ir.Value{c.quantize(y, s, d)}
 }
 
-func lowerQLinearBinary(fn ir.BinaryFn) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerQLinearBinary(fn ir.BinaryFn) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		return c.requantize(c.binary(fn, c.quantized(0, 1, 2), c.quantized(3, 4, 5)), 6, 7, c.In(0).Type.DType)
 	}
 }
 
-func lowerQLinearUnary(op ir.Unary, alpha bool) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerQLinearUnary(op ir.Unary, alpha bool) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		op := op
 		if alpha {
 			op.Alpha = c.AttrFloat("alpha", op.Alpha)
@@ -224,7 +227,7 @@ func lowerQLinearUnary(op ir.Unary, alpha bool) func(*Context) []*ir.Value {
 }
 
 // lowerQLinearSoftmax is the softmax of the opset that an attribute names: before 13 over all axes from axis on.
-func lowerQLinearSoftmax(c *Context) []*ir.Value {
+func lowerQLinearSoftmax(c *context) []*ir.Value {
 	x := c.quantized(0, 1, 2)
 	s, def := x.Type.Shape, -1
 	old := c.AttrInt("opset", MaxOpset) < 13
@@ -242,18 +245,18 @@ func lowerQLinearSoftmax(c *Context) []*ir.Value {
 	return c.requantize(y, 3, 4, c.In(0).Type.DType)
 }
 
-func lowerQLinearReduceMean(c *Context) []*ir.Value {
+func lowerQLinearReduceMean(c *context) []*ir.Value {
 	x := c.quantized(0, 1, 2)
-	op := ir.Reduce{Fn: ir.Mean, Axes: c.reduceAxes(Rank(x)), KeepDims: c.AttrBool("keepdims", true)}
+	op := ir.Reduce{Fn: ir.Mean, Axes: c.reduceAxes(rank(x)), KeepDims: c.AttrBool("keepdims", true)}
 	return c.requantize(c.Emit(op, x), 3, 4, c.In(0).Type.DType)
 }
 
-func lowerQLinearWhere(c *Context) []*ir.Value {
+func lowerQLinearWhere(c *context) []*ir.Value {
 	y := c.Emit(ir.Where{}, c.In(0), c.quantized(1, 2, 3), c.quantized(4, 5, 6))
 	return c.requantize(y, 7, 8, c.In(1).Type.DType)
 }
 
-func lowerQLinearConcat(c *Context) []*ir.Value {
+func lowerQLinearConcat(c *context) []*ir.Value {
 	if c.NumInputs() < 5 || c.NumInputs()%3 != 2 {
 		c.Failf("%d operands are no list of tensors, scales and zero points", c.NumInputs())
 	}
@@ -261,20 +264,20 @@ func lowerQLinearConcat(c *Context) []*ir.Value {
 	for i := 2; i < c.NumInputs(); i += 3 {
 		in = append(in, c.quantized(i, i+1, i+2))
 	}
-	y := c.Emit(ir.Concat{Axis: c.Axis(c.AttrInt("axis", 0), Rank(in[0]))}, in...)
+	y := c.Emit(ir.Concat{Axis: c.Axis(c.AttrInt("axis", 0), rank(in[0]))}, in...)
 	return c.requantize(y, 0, 1, c.In(2).Type.DType)
 }
 
 // lowerQLinearAveragePool is ONNX's AveragePool between quantised values, with the channels in front of the spatial axes or
 // after them.
-func lowerQLinearAveragePool(c *Context) []*ir.Value {
+func lowerQLinearAveragePool(c *context) []*ir.Value {
 	x, last := c.quantized(0, 1, 2), c.AttrBool("channels_last", false)
-	rank := Rank(x)
-	if rank < 3 {
+	dims := rank(x)
+	if dims < 3 {
 		c.Failf("%v has no spatial axes", x.Type)
 	}
 	if last {
-		x = c.Emit(ir.Transpose{Perm: append([]int{0, rank - 1}, lastAxes(rank-1, rank-2)...)}, x)
+		x = c.Emit(ir.Transpose{Perm: append([]int{0, dims - 1}, lastAxes(dims-1, dims-2)...)}, x)
 	}
 	pool := c.operator
 	pool.domain, pool.name, pool.version, pool.attrs = "ai.onnx", "AveragePool", MaxOpset, nil
@@ -290,17 +293,17 @@ func lowerQLinearAveragePool(c *Context) []*ir.Value {
 	}
 	y := out[0]
 	if last {
-		y = c.Emit(ir.Transpose{Perm: append(append([]int{0}, lastAxes(rank, rank-2)...), 1)}, y)
+		y = c.Emit(ir.Transpose{Perm: append(append([]int{0}, lastAxes(dims, dims-2)...), 1)}, y)
 	}
 	return c.requantize(y, 3, 4, c.In(0).Type.DType)
 }
 
-func lowerQLinearGlobalAveragePool(c *Context) []*ir.Value {
+func lowerQLinearGlobalAveragePool(c *context) []*ir.Value {
 	x := c.quantized(0, 1, 2)
-	if Rank(x) < 3 {
+	if rank(x) < 3 {
 		c.Failf("%v has no axes after the channels", x.Type)
 	}
-	axes := lastAxes(Rank(x), Rank(x)-2)
+	axes := lastAxes(rank(x), rank(x)-2)
 	if c.AttrBool("channels_last", false) {
 		for i := range axes {
 			axes[i]--
@@ -310,7 +313,7 @@ func lowerQLinearGlobalAveragePool(c *Context) []*ir.Value {
 	return c.requantize(y, 3, 4, c.In(0).Type.DType)
 }
 
-func lowerQEmbedNormalization(c *Context) []*ir.Value {
+func lowerQEmbedNormalization(c *context) []*ir.Value {
 	table := func(x, scale, zero int) *ir.Value {
 		if c.Opt(x) == nil {
 			return nil
@@ -321,7 +324,7 @@ func lowerQEmbedNormalization(c *Context) []*ir.Value {
 		scale: table(5, 11, 16), shift: table(6, 12, 17), mask: c.Opt(7)})
 }
 
-func lowerMatMulNBits(c *Context) []*ir.Value {
+func lowerMatMulNBits(c *context) []*ir.Value {
 	a := c.In(0)
 	op := ir.MatMulNBits{K: c.AttrInt("K", 0), N: c.AttrInt("N", 0), Bits: c.AttrInt("bits", 4), Block: c.AttrInt("block_size", 0)}
 	level := c.AttrInt("accuracy_level", 0)
@@ -338,10 +341,10 @@ func lowerMatMulNBits(c *Context) []*ir.Value {
 		c.Failf("block_size = %d is no power of two from 16 on", op.Block)
 	}
 	b := c.In(1)
-	if Rank(b) < 2 || ir.Same(b.Type.Shape[0], ir.N(op.N)) == ir.No {
+	if rank(b) < 2 || ir.Same(b.Type.Shape[0], ir.N(op.N)) == ir.No {
 		c.Failf("operand 1, B, is %v: its first axis is N = %d", b.Type, op.N)
 	}
-	if bias := c.Opt(5); bias != nil && Rank(bias) != 1 {
+	if bias := c.Opt(5); bias != nil && rank(bias) != 1 {
 		c.Failf("operand 5, the bias, is %v and not a vector", bias.Type)
 	}
 	if n, want := b.Type.Shape.Elements(), op.N*op.Blocks()*op.Block*op.Bits/8; ir.Same(n, ir.N(want)) == ir.No {
@@ -361,12 +364,53 @@ func lowerMatMulNBits(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(op, a, b, c.In(2), zeros, groups, c.Opt(5))}
 }
 
+// bnb4 has the numbers that 4 bits stand for in MatMulBnb4: FP4, NF4.
+var bnb4 = [2][16]float32{
+	{0, 1.0 / 192, 2.0 / 3, 1, 1.0 / 3, 0.5, 1.0 / 6, 0.25, 0, -1.0 / 192, -2.0 / 3, -1, -1.0 / 3, -0.5, -1.0 / 6, -0.25},
+	{-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+		-0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434,
+		0.5626170039176941, 0.7229568362236023, 1},
+}
+
+// lowerMatMulBnb4 multiplies with weights [N,K] of which each 4 bits, the upper ones of a byte first, stand for a number that is not
+// evenly spaced, times the largest of their block.
+func lowerMatMulBnb4(c *context) []*ir.Value {
+	K, N, block := c.AttrInt("K", 0), c.AttrInt("N", 0), c.AttrInt("block_size", 0)
+	table := bnb4[c.choice("quant_type", 2)]
+	c.IgnoreAttr("training_mode")
+	if K < 1 || N < 1 || K > ir.MaxSize || N > ir.MaxSize || block < 16 || block > ir.MaxSize || block&(block-1) != 0 {
+		c.Failf("K = %d, N = %d, block_size = %d", K, N, block)
+	}
+	stored, scales := c.weight(c.In(1)), c.In(2)
+	blocks := (K*N + block - 1) / block
+	if stored.Const == nil || stored.Type.DType != tensor.U8 || stored.Const.Len() != (K*N+1)/2 {
+		c.Failf("operand 1, B, is %v and no constant of %d bytes", stored.Type, (K*N+1)/2)
+	}
+	if rank(scales) != 1 || ir.Same(scales.Type.Shape[0], ir.N(blocks)) == ir.No {
+		c.Failf("operand 2, absmax, is %v for %d blocks", scales.Type, blocks)
+	}
+	pairs := tensor.New(tensor.U8, blocks*block/2)
+	for i, b := range stored.Const.Bytes() {
+		pairs.Bytes()[i] = b>>4 | b<<4
+	}
+	numbers := c.cast(c.Constant(tensor.FromSlice(table[:])), scales.Type.DType)
+	w := c.Emit(ir.Gather{}, numbers, c.cast(c.unpack(c.Constant(pairs), 4, ir.Dim{}), tensor.I32))
+	w = c.binary(ir.Mul, c.reshape(w, ir.Dims(blocks, block)), c.reshape(scales, ir.Dims(blocks, 1)))
+	w = c.slice(c.reshape(w, ir.Dims(blocks*block)), 0, ir.N(0), ir.N(K*N))
+	if !c.AttrBool("transB", true) {
+		c.Unsupportedf("transB = 0, for which onnxruntime reads what is not there")
+	}
+	return []*ir.Value{c.matrices(c.In(0), c.weight(c.reshape(w, ir.Dims(N, K))), func(a, b *ir.Value) *ir.Value {
+		return c.Emit(ir.MatMul{TransB: true}, a, b)
+	})}
+}
+
 // lowerGatherBlockQuantized gathers quantised values and their scales and dequantises what was gathered. Several of them in
 // a byte lie along the last axis.
-func lowerGatherBlockQuantized(c *Context) []*ir.Value {
+func lowerGatherBlockQuantized(c *context) []*ir.Value {
 	data, ids, scale, zero := c.In(0), c.In(1), c.In(2), c.Opt(3)
 	bits, block := c.AttrInt("bits", 4), c.AttrInt("block_size", 128)
-	gather, along := c.Axis(c.AttrInt("gather_axis", 0), Rank(data)), c.Axis(c.AttrInt("quantize_axis", 1), Rank(data))
+	gather, along := c.Axis(c.AttrInt("gather_axis", 0), rank(data)), c.Axis(c.AttrInt("quantize_axis", 1), rank(data))
 	if block < 16 || block&(block-1) != 0 {
 		c.Failf("block_size = %d is no power of two from 16 on", block)
 	}
@@ -386,14 +430,12 @@ func lowerGatherBlockQuantized(c *Context) []*ir.Value {
 	if unsigned {
 		data = c.unpack(data, bits, ir.Dim{})
 		if zero != nil {
-			zero = c.unpack(zero, bits, scale.Type.Shape[Rank(scale)-1])
-		} else { // quantised values are centred
-			mid := tensor.New(data.Type.DType)
-			mid.SetInt64(0, 1<<(bits-1))
-			zero = c.expand(c.Constant(mid), scale.Type.Shape)
+			zero = c.unpack(zero, bits, scale.Type.Shape[rank(scale)-1])
+		} else {
+			zero = c.centre(data.Type.DType, bits, scale)
 		}
 	}
-	if Rank(scale) != Rank(data) || ir.Same(scale.Type.Shape[along], data.Type.Shape[along].CeilDiv(ir.N(block))) == ir.No {
+	if rank(scale) != rank(data) || ir.Same(scale.Type.Shape[along], data.Type.Shape[along].CeilDiv(ir.N(block))) == ir.No {
 		c.Failf("scales %v for %v in blocks of block_size = %d along axis %d", scale.Type, data.Type, block, along)
 	}
 	pick := func(v *ir.Value) *ir.Value {
@@ -403,14 +445,21 @@ func lowerGatherBlockQuantized(c *Context) []*ir.Value {
 		return c.Emit(ir.Gather{Axis: gather}, v, ids)
 	}
 	if along > gather {
-		along += Rank(ids) - 1
+		along += rank(ids) - 1
 	}
 	return []*ir.Value{c.dequantize(pick(data), scaling{pick(scale), pick(zero), along, block}, scale.Type.DType)}
 }
 
-// unpack sees bytes, which must be constant, as the quantised values of fewer bits that they hold along the last axis:
+// centre is the zero points of quantised values that have none of their own: the middle of what so many bits hold.
+func (c *context) centre(d tensor.DType, bits int, scale *ir.Value) *ir.Value {
+	mid := tensor.New(d)
+	mid.SetInt64(0, 1<<(bits-1))
+	return c.expand(c.Constant(mid), scale.Type.Shape)
+}
+
+// unpack sees bytes, which must be constant or made of constants, as the quantised values of fewer bits that they hold along the last axis:
 // length of them, where that is not all.
-func (c *Context) unpack(v *ir.Value, bits int, length ir.Dim) *ir.Value {
+func (c *context) unpack(v *ir.Value, bits int, length ir.Dim) *ir.Value {
 	to, ok := map[int]tensor.DType{2: tensor.U2, 4: tensor.U4, 8: tensor.U8}[bits]
 	if !ok {
 		c.Unsupportedf("bits = %d: 2, 4 and 8 are understood", bits)
@@ -418,8 +467,8 @@ func (c *Context) unpack(v *ir.Value, bits int, length ir.Dim) *ir.Value {
 	if bits == 8 {
 		return v
 	}
-	if v.Const == nil {
-		c.Unsupportedf("packed values that are computed")
+	if v = c.weight(v); v.Const == nil {
+		c.Unsupportedf("packed values that a run computes")
 	}
 	shape := v.Const.Shape().Clone()
 	shape[len(shape)-1] *= 8 / bits
@@ -435,7 +484,7 @@ func (c *Context) unpack(v *ir.Value, bits int, length ir.Dim) *ir.Value {
 }
 
 // lowerDynamicQuantizeLSTM is an LSTM with weights of 8 bits, [D, I, 4H] and [D, H, 4H].
-func lowerDynamicQuantizeLSTM(c *Context) []*ir.Value {
+func lowerDynamicQuantizeLSTM(c *context) []*ir.Value {
 	in := make([]*ir.Value, ops.QuantizedLSTMRZero+1)
 	for i := range in {
 		if in[i] = c.Opt(i); i == ops.RecurrentW || i == ops.RecurrentR || i == ops.RecurrentB || i > ops.RecurrentP {

@@ -28,7 +28,7 @@ const maxUnrolled, maxUnrolledNodes = 16, 512
 // other, are 10^10.
 const maxUnrolledInAll = 1 << 14
 
-func lowerIf(c *Context) []*ir.Value {
+func lowerIf(c *context) []*ir.Value {
 	cond := c.In(0)
 	branches := []*subgraph{c.attrSubgraph("then_branch", 0), c.attrSubgraph("else_branch", 0)}
 	for _, r := range branches {
@@ -80,7 +80,7 @@ func lowerIf(c *Context) []*ir.Value {
 
 // dropped checks a branch that no run takes, as one that a run may take is checked: its nodes have the form and the operand types that
 // their schemas give, and its results are of the types of the results that stand in their place.
-func (c *Context) dropped(r *subgraph, taken []*ir.Value) {
+func (c *context) dropped(r *subgraph, taken []*ir.Value) {
 	warnings := c.b.warnings
 	body, err := c.body(r, nil)
 	c.b.warnings = warnings
@@ -109,7 +109,7 @@ type loopBody struct {
 }
 
 // settle lowers the body with the most that is known of the carried values in every trip, and returns their types.
-func (l loopBody) settle(c *Context) (*body, []ir.Type) {
+func (l loopBody) settle(c *context) (*body, []ir.Type) {
 	for pass := 0; ; pass++ {
 		body, err := c.body(l.subgraph, slices.Concat(l.first, l.carried, l.last))
 		if err != nil {
@@ -170,7 +170,7 @@ func unrollable(r *subgraph, trips int) bool {
 
 // unroll emits the trips of a loop one after the other; false, with nothing emitted, where that cannot be done. args returns
 // the inputs of a trip from what the one before handed on; next takes its outputs and says whether there is another.
-func (c *Context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value,
+func (c *context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value,
 	next func(out []*ir.Value) (more, ok bool)) (final []*ir.Value, stacked [][]*ir.Value, ok bool) {
 	if !unrollable(r, trips) {
 		return nil, nil, false
@@ -215,7 +215,7 @@ func (c *Context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Va
 }
 
 // stack joins values of one shape along a new axis.
-func (c *Context) stack(vs []*ir.Value, axis int) *ir.Value {
+func (c *context) stack(vs []*ir.Value, axis int) *ir.Value {
 	in := make([]*ir.Value, len(vs))
 	for i, v := range vs {
 		in[i] = c.reshape(v, slices.Insert(slices.Clone(v.Type.Shape), axis, ir.N(1)))
@@ -229,7 +229,7 @@ func declaredAxes(v *onnxpb.ValueInfoProto) int {
 	return min(len(v.GetType().GetTensorType().GetShape().GetDim()), 1)
 }
 
-func lowerLoop(c *Context) []*ir.Value {
+func lowerLoop(c *context) []*ir.Value {
 	limit, cond := c.Opt(0), c.Opt(1)
 	var initial []*ir.Value
 	for i := 2; i < c.NumInputs(); i++ {

@@ -196,18 +196,19 @@ func TestBranchesOfTwoRanks(t *testing.T) {
 	require.Equal(t, []string{"onnx.If", "onnx.Identity", "onnx.LSTM", "onnx.If"}, opNames(branch))
 }
 
-// TestWarnings: what a model states of a value and its node contradicts changes nothing but the warnings.
+// TestWarnings: shapes that a model states of a value and its node contradicts change nothing but the warnings; types are errors.
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		dtype tensor.DType
 		sizes []int64
 		want  int
+		err   string
 	}{
-		{"as the node gives it", tensor.F32, []int64{2, 3}, 0},
-		{"another type", tensor.I64, []int64{2, 3}, 1},
-		{"another rank", tensor.F32, []int64{2}, 1},
-		{"another size", tensor.F32, []int64{2, 4}, 1},
+		{"as the node returns it", tensor.F32, []int64{2, 3}, 0, ""},
+		{"another type", tensor.I64, []int64{2, 3}, 0, "declared int64, but it is float"},
+		{"another rank", tensor.F32, []int64{2}, 1, ""},
+		{"another size", tensor.F32, []int64{2, 4}, 1, ""},
 	} {
 		s := &sketch{}
 		s.input("x", tensor.F32, 2, 3)
@@ -220,6 +221,10 @@ func TestWarnings(t *testing.T) {
 		s.g.ValueInfo = append(s.g.ValueInfo, &onnxpb.ValueInfoProto{Name: y, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
 			TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(c.dtype), Shape: shape}}}})
 		g, err := s.lower(21, s.node("Neg", y))
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err)
+			continue
+		}
 		require.NoError(t, err, c.name)
 		require.Len(t, g.Warnings, c.want, c.name)
 		require.Equal(t, "f32[2,3]", g.Outputs[0].Type.String(), c.name)

@@ -15,16 +15,16 @@ var convRows = []row{
 }
 
 // weightsKernel is the kernel that weights have.
-func (c *Context) weightsKernel(w *ir.Value) ir.Shape {
+func (c *context) weightsKernel(w *ir.Value) ir.Shape {
 	x := c.In(0).Type
-	if len(x.Shape) < 3 || Rank(w) != len(x.Shape) {
+	if len(x.Shape) < 3 || rank(w) != len(x.Shape) {
 		c.Failf("weights %v for %v", w.Type, x)
 	}
 	return w.Type.Shape[2:]
 }
 
 // kernelAtRun leaves the node to the run where only that tells how large the kernel is; outputs are the channels of the result.
-func (c *Context) kernelAtRun(outputs func(w ir.Shape) ir.Dim) []*ir.Value {
+func (c *context) kernelAtRun(outputs func(w ir.Shape) ir.Dim) []*ir.Value {
 	kernel, x, w := c.weightsKernel(c.In(1)), c.In(0).Type, c.In(1).Type
 	shape, known := ir.Shape{x.Shape[0], outputs(w.Shape)}, true
 	for i, d := range kernel {
@@ -38,14 +38,14 @@ func (c *Context) kernelAtRun(outputs func(w ir.Shape) ir.Dim) []*ir.Value {
 	return c.AtRun(ir.TensorOf(x.DType, shape...))
 }
 
-func lowerConv(c *Context) []*ir.Value {
+func lowerConv(c *context) []*ir.Value {
 	if y := c.kernelAtRun(func(w ir.Shape) ir.Dim { return w[0] }); y != nil {
 		return y
 	}
 	return []*ir.Value{c.conv(c.window(c.weightsKernel(c.In(1)), true), c.AttrInt("group", 1))}
 }
 
-func lowerConvTranspose(c *Context) []*ir.Value {
+func lowerConvTranspose(c *context) []*ir.Value {
 	if y := c.kernelAtRun(func(w ir.Shape) ir.Dim { return w[1].Mul(ir.N(c.AttrInt("group", 1))) }); y != nil {
 		return y
 	}
@@ -71,7 +71,7 @@ func lowerConvTranspose(c *Context) []*ir.Value {
 	return c.opaque(op)
 }
 
-func lowerCol2Im(c *Context) []*ir.Value {
+func lowerCol2Im(c *context) []*ir.Value {
 	x := c.In(0).Type
 	axes, ok := c.In(1).Type.Shape.Elements().Const()
 	if !ok || len(x.Shape) != 3 || axes < 1 {

@@ -19,7 +19,7 @@ var convertRows = []row{
 	{"Dropout", 12, lowerDropout},
 }
 
-func lowerCast(c *Context) []*ir.Value {
+func lowerCast(c *context) []*ir.Value {
 	if !c.HasAttr("to") {
 		c.Failf("attribute to is missing")
 	}
@@ -30,12 +30,12 @@ func lowerCast(c *Context) []*ir.Value {
 	return []*ir.Value{c.convert(c.In(0), tensor.DType(to))}
 }
 
-func lowerCastLike(c *Context) []*ir.Value {
+func lowerCastLike(c *context) []*ir.Value {
 	return []*ir.Value{c.convert(c.In(0), c.In(1).Type.DType)}
 }
 
 // convert is Cast with the attributes of the node, which say how 8-bit floats come out.
-func (c *Context) convert(x *ir.Value, to tensor.DType) *ir.Value {
+func (c *context) convert(x *ir.Value, to tensor.DType) *ir.Value {
 	op := ir.Cast{To: to}
 	if c.Version() >= 19 {
 		op.Wrap = !c.AttrBool("saturate", true) && to.IsFloat() && to.Bits() == 8
@@ -60,11 +60,11 @@ func (c *Context) convert(x *ir.Value, to tensor.DType) *ir.Value {
 	return y
 }
 
-func lowerWhere(c *Context) []*ir.Value {
+func lowerWhere(c *context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.Where{}, c.In(0), c.In(1), c.In(2))}
 }
 
-func lowerClipAttr(c *Context) []*ir.Value {
+func lowerClipAttr(c *context) []*ir.Value {
 	x := c.In(0)
 	low, high := c.AttrFloat("min", -math.MaxFloat32), c.AttrFloat("max", math.MaxFloat32)
 	return []*ir.Value{c.Emit(ir.Clip{}, x, c.like(x, float64(low)), c.like(x, float64(high)))}
@@ -74,13 +74,13 @@ func lowerClipAttr(c *Context) []*ir.Value {
 var largest = map[tensor.DType]float64{tensor.F16: 65504, tensor.BF16: 0x1.fep127, tensor.F32: math.MaxFloat32, tensor.F64: math.MaxFloat64}
 
 // lowerClip takes the ends of the type for bounds that are absent, as ONNX has it: infinities do not pass.
-func lowerClip(c *Context) []*ir.Value {
+func lowerClip(c *context) []*ir.Value {
 	in := []*ir.Value{c.In(0), c.Opt(1), c.Opt(2)}
 	for i, limit := range in[1:] {
 		switch d := in[0].Type.DType; {
 		case limit == nil && d.IsFloat():
 			in[i+1] = c.Scalar(d, []float64{-1, 1}[i]*largest[d])
-		case limit != nil && Rank(limit) > 0: // onnxruntime, and so exporters, let one element stand for a scalar
+		case limit != nil && rank(limit) > 0: // onnxruntime, and so exporters, let one element stand for a scalar
 			in[i+1] = c.reshape(limit, ir.Shape{})
 		}
 	}
@@ -89,7 +89,7 @@ func lowerClip(c *Context) []*ir.Value {
 
 // dropout passes its operand through; where no element is dropped, the mask is 1 from opset 12 on, and was 0 before (as
 // onnxruntime has it; ONNX left it open).
-func (c *Context) dropout(mask *tensor.Tensor) []*ir.Value {
+func (c *context) dropout(mask *tensor.Tensor) []*ir.Value {
 	x := c.In(0)
 	if c.NumOutputs() == 1 {
 		return []*ir.Value{x}
@@ -97,7 +97,7 @@ func (c *Context) dropout(mask *tensor.Tensor) []*ir.Value {
 	return []*ir.Value{x, c.expand(c.Constant(mask), x.Type.Shape)}
 }
 
-func lowerDropoutAttr(c *Context) []*ir.Value {
+func lowerDropoutAttr(c *context) []*ir.Value {
 	c.IgnoreAttr("ratio")
 	if c.Version() < 10 {
 		return c.dropout(tensor.New(c.In(0).Type.DType))
@@ -105,7 +105,7 @@ func lowerDropoutAttr(c *Context) []*ir.Value {
 	return c.dropout(tensor.Scalar(false))
 }
 
-func lowerDropout(c *Context) []*ir.Value {
+func lowerDropout(c *context) []*ir.Value {
 	seed, fixed := attr[int64](c, "seed")
 	ratio := 0.5
 	if c.Opt(1) != nil && c.IsConst(1) {
@@ -113,7 +113,7 @@ func lowerDropout(c *Context) []*ir.Value {
 			c.Failf("the ratio %v is not one number from 0 to below 1", r)
 		}
 	}
-	if train := c.Opt(2); train != nil && Rank(train) != 0 {
+	if train := c.Opt(2); train != nil && rank(train) != 0 {
 		c.Failf("training_mode is %v, not a scalar", train.Type)
 	}
 	if c.Opt(2) == nil || c.Const(2).Int64(0) == 0 {

@@ -61,8 +61,8 @@ func typeOf(tp *onnxpb.TypeProto, name string) (ir.Type, error) {
 	return t, nil
 }
 
-// checkDeclared compares a value's inferred type with what the model declares, nil for nothing; only contradictions in
-// numbers count.
+// checkDeclared compares a value's inferred type with what the model declares, nil for nothing. Another kind or element type makes the
+// model invalid. Of sizes only contradictions in numbers count, and ErrInvalid is no part of the error.
 func checkDeclared(t ir.Type, declared *onnxpb.TypeProto) error {
 	kind, inner := ir.TensorType, (*onnxpb.TypeProto)(nil)
 	switch v := declared.GetValue().(type) {
@@ -78,7 +78,7 @@ func checkDeclared(t ir.Type, declared *onnxpb.TypeProto) error {
 		return nil
 	}
 	if t.Kind != kind {
-		return fmt.Errorf("declared to be of another kind than %v", t)
+		return fmt.Errorf("%w: declared to be of another kind than %v", ErrInvalid, t)
 	}
 	if kind != ir.TensorType {
 		if err := checkDeclared(*t.Elem, inner); err != nil {
@@ -88,7 +88,7 @@ func checkDeclared(t ir.Type, declared *onnxpb.TypeProto) error {
 	}
 	tt := declared.GetTensorType()
 	if d := tensor.DType(tt.GetElemType()); d != t.DType && d.Valid() {
-		return fmt.Errorf("declared %s, but its node returns %s", d.ONNX(), t.DType.ONNX())
+		return fmt.Errorf("%w: declared %s, but it is %s", ErrInvalid, d.ONNX(), t.DType.ONNX())
 	}
 	if tt.GetShape() == nil || t.Unranked {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (c *Context) deferred(types ...ir.Type) ops.Deferred {
+func (c *context) deferred(types ...ir.Type) ops.Deferred {
 	c.b.deferred++
 	return ops.Deferred{Typed: typed(types...), Domain: c.domain, Operator: c.name, Version: c.version, Attrs: c.attrs, Lowering: Deferred}
 }

@@ -81,7 +81,7 @@ func lengthOf(i int) func([]*ir.Value) int {
 
 // deferredTypes returns what is known of the results of a deferred node: the element type from the model's declaration or from
 // lowering the node with made-up sizes, the rank from deferredRank, and no sizes.
-func (c *Context) deferredTypes() ([]ir.Type, error) {
+func (c *context) deferredTypes() ([]ir.Type, error) {
 	types := make([]ir.Type, len(c.outputs))
 	for i, name := range c.outputs {
 		t := ir.Type{DType: c.deferredDType(i, name), Unranked: true}
@@ -127,30 +127,48 @@ func requiredRank(operator string, in []*ir.Value, i int) int {
 }
 
 // ranked is a value of unknown rank as an operator reads it that takes one rank only. A run compares: see ops.Identity.
-func (c *Context) ranked(v *ir.Value, rank int) *ir.Value {
+func (c *context) ranked(v *ir.Value, rank int) *ir.Value {
 	types := []ir.Type{ir.TensorOf(v.Type.DType, slices.Repeat(ir.Shape{ir.Sym(fresh)}, rank)...)}
 	out := c.EmitAll(ops.Identity{Typed: typed(types...)}, v)
 	settle(out, types)
 	return out[0]
 }
 
-// sourceDType returns the element types of results that neither the model nor the operator's schema tells.
-var sourceDType = map[string]func(c *Context) tensor.DType{
-	"Cast":            func(c *Context) tensor.DType { return tensor.DType(c.AttrInt("to", 0)) },
-	"ConstantOfShape": constantOfShapeDType,
-	"MelWeightMatrix": func(c *Context) tensor.DType { return tensor.DType(c.AttrInt("output_datatype", int(tensor.F32))) },
+// sourceDType returns the element types of results that neither the model, nor an attribute, nor the operator's schema tells.
+var sourceDType = map[string]func(c *context) tensor.DType{
+	"ConstantOfShape":  constantOfShapeDType,
+	"MelWeightMatrix":  func(*context) tensor.DType { return tensor.F32 },
+	"QuantizeLinear":   func(c *context) tensor.DType { return operandDType(c, 2, tensor.U8) },
+	"DequantizeLinear": func(c *context) tensor.DType { return operandDType(c, 1, tensor.F32) },
 }
 
-func constantOfShapeDType(c *Context) tensor.DType {
+// attributeDType are the attributes that name the element type of results.
+var attributeDType = []string{"to", "dtype", "output_dtype", "output_datatype"}
+
+func operandDType(c *context, i int, def tensor.DType) tensor.DType {
+	if i < len(c.in) && c.in[i] != nil {
+		return c.in[i].Type.DType
+	}
+	return def
+}
+
+func constantOfShapeDType(c *context) tensor.DType {
 	if t, ok := c.AttrTensor("value"); ok {
 		return t.DType()
 	}
 	return tensor.F32
 }
 
-func (c *Context) deferredDType(i int, name string) tensor.DType {
+func (c *context) deferredDType(i int, name string) tensor.DType {
 	if tp := c.declared[name].GetTensorType(); tp != nil && tensor.DType(tp.GetElemType()).Valid() {
 		return tensor.DType(tp.GetElemType())
+	}
+	for _, attribute := range attributeDType {
+		if v, ok := c.attrs.Get(attribute); ok {
+			if n, ok := v.(int64); ok && tensor.DType(n).Valid() {
+				return tensor.DType(n)
+			}
+		}
 	}
 	if f, ok := sourceDType[c.name]; ok {
 		return f(c)

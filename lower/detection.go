@@ -14,7 +14,7 @@ var detectionRows = []row{
 	{"DeformConv", 19, lowerDeformConv},
 }
 
-func lowerNonMaxSuppression(c *Context) []*ir.Value {
+func lowerNonMaxSuppression(c *context) []*ir.Value {
 	for i := range c.NumInputs() {
 		c.Opt(i)
 	}
@@ -22,7 +22,7 @@ func lowerNonMaxSuppression(c *Context) []*ir.Value {
 		Centre: c.choice("center_point_box", 2) == 1}, c.in...)
 }
 
-func lowerRoiAlign(c *Context) []*ir.Value {
+func lowerRoiAlign(c *context) []*ir.Value {
 	for i := range 3 {
 		c.In(i)
 	}
@@ -47,7 +47,7 @@ func lowerRoiAlign(c *Context) []*ir.Value {
 	return c.opaque(op)
 }
 
-func lowerMaxRoiPool(c *Context) []*ir.Value {
+func lowerMaxRoiPool(c *context) []*ir.Value {
 	for i := range 2 {
 		c.In(i)
 	}
@@ -58,7 +58,7 @@ func lowerMaxRoiPool(c *Context) []*ir.Value {
 	return c.opaque(ops.MaxRoiPool{Height: shape[0], Width: shape[1], Scale: c.AttrFloat("spatial_scale", 1)})
 }
 
-func lowerDeformConv(c *Context) []*ir.Value {
+func lowerDeformConv(c *context) []*ir.Value {
 	if x, w := c.In(0).Type, c.In(1).Type; len(x.Shape) != 4 || len(w.Shape) != 4 {
 		c.Unsupportedf("images %v, weights %v: two spatial axes are needed", x, w)
 	}

@@ -20,7 +20,7 @@ type term struct {
 
 // lowerEinsum sums operands pairwise, from left to right, by one product each: an axis that both have and later ones need
 // is a leading axis of the product, one that nobody needs is its inner axis.
-func lowerEinsum(c *Context) []*ir.Value {
+func lowerEinsum(c *context) []*ir.Value {
 	equation := strings.ReplaceAll(c.AttrString("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
 	parts := strings.Split(left, ",")
@@ -34,13 +34,13 @@ func lowerEinsum(c *Context) []*ir.Value {
 		v := c.In(i)
 		n := 0
 		if strings.Contains(p, "...") {
-			if n = Rank(v) - (len(p) - len("...")); n < 0 {
+			if n = rank(v) - (len(p) - len("...")); n < 0 {
 				c.Failf("equation %q: %q for %v", equation, p, v.Type)
 			}
 			dots = max(dots, n)
 		}
 		terms[i] = term{v, c.labels(p, n)}
-		if len(terms[i].labels) != Rank(v) {
+		if len(terms[i].labels) != rank(v) {
 			c.Failf("equation %q: %q for %v", equation, p, v.Type)
 		}
 		for _, l := range terms[i].labels {
@@ -95,7 +95,7 @@ func sortedLabels(count map[rune]int) []rune {
 }
 
 // labels reads a term; dots is the number of axes of its ellipsis.
-func (c *Context) labels(p string, dots int) []rune {
+func (c *context) labels(p string, dots int) []rune {
 	before, after, ok := strings.Cut(p, "...")
 	out := []rune(before)
 	if ok {
@@ -124,7 +124,7 @@ func needed(out []rune, later []term) map[rune]bool {
 }
 
 // diagonal makes the labels of a term unique: of two axes with one label the diagonal is left.
-func (c *Context) diagonal(t term) term {
+func (c *context) diagonal(t term) term {
 	for i := 0; i < len(t.labels); i++ {
 		k := i + 1 + slices.Index(t.labels[i+1:], t.labels[i])
 		if k <= i {
@@ -149,7 +149,7 @@ func (c *Context) diagonal(t term) term {
 }
 
 // sumOut sums over the axes that nothing needs any more.
-func (c *Context) sumOut(t term, need map[rune]bool) term {
+func (c *context) sumOut(t term, need map[rune]bool) term {
 	var axes []int
 	var left []rune
 	for i, l := range t.labels {
@@ -166,7 +166,7 @@ func (c *Context) sumOut(t term, need map[rune]bool) term {
 }
 
 // contract multiplies two terms and sums over what they share and nothing needs.
-func (c *Context) contract(a, b term, need map[rune]bool) term {
+func (c *context) contract(a, b term, need map[rune]bool) term {
 	keepA, keepB := needed(b.labels, nil), needed(a.labels, nil)
 	for l := range need {
 		keepA[l], keepB[l] = true, true
@@ -200,7 +200,7 @@ func (c *Context) contract(a, b term, need map[rune]bool) term {
 }
 
 // arrange puts the axes of a term in an order.
-func (c *Context) arrange(t term, order []rune) *ir.Value {
+func (c *context) arrange(t term, order []rune) *ir.Value {
 	var perm []int
 	for _, l := range order {
 		if i := slices.Index(t.labels, l); i >= 0 {

@@ -16,26 +16,26 @@ var experimentalRows = []row{
 	{"ImageScaler", 1, lowerImageScaler},
 	{"MeanVarianceNormalization", 1, lowerWholeNormalization},
 	{"ParametricSoftplus", 1, lowerScaledUnary(ir.Softplus)},
-	{"Scale", 1, func(c *Context) []*ir.Value { return []*ir.Value{c.times(c.In(0), c.AttrFloat("scale", 1))} }},
+	{"Scale", 1, func(c *context) []*ir.Value { return []*ir.Value{c.times(c.In(0), c.AttrFloat("scale", 1))} }},
 	{"ScaledTanh", 1, lowerScaledUnary(ir.Tanh)},
-	{"ThresholdedRelu", 1, func(c *Context) []*ir.Value {
+	{"ThresholdedRelu", 1, func(c *context) []*ir.Value {
 		return []*ir.Value{c.Emit(ir.Unary{Fn: ir.ThresholdedRelu, Alpha: c.AttrFloat("alpha", 1)}, c.In(0))}
 	}},
 }
 
 // times is x · factor.
-func (c *Context) times(x *ir.Value, factor float32) *ir.Value {
+func (c *context) times(x *ir.Value, factor float32) *ir.Value {
 	return c.binary(ir.Mul, x, c.like(x, float64(factor)))
 }
 
-func lowerAffine(c *Context) []*ir.Value {
+func lowerAffine(c *context) []*ir.Value {
 	y := c.times(c.In(0), c.AttrFloat("alpha", 1))
 	return []*ir.Value{c.binary(ir.Add, y, c.like(y, float64(c.AttrFloat("beta", 0))))}
 }
 
 // lowerScaledUnary is alpha · fn(beta · x).
-func lowerScaledUnary(fn ir.UnaryFn) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerScaledUnary(fn ir.UnaryFn) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		if !c.HasAttr("alpha") || !c.HasAttr("beta") {
 			c.Failf("attributes alpha and beta are needed")
 		}
@@ -44,16 +44,16 @@ func lowerScaledUnary(fn ir.UnaryFn) func(*Context) []*ir.Value {
 }
 
 // image is operand 0, which must be [N,C,H,W].
-func (c *Context) image() *ir.Value {
+func (c *context) image() *ir.Value {
 	x := c.In(0)
-	if Rank(x) != 4 {
+	if rank(x) != 4 {
 		c.Failf("%v is not [N,C,H,W]", x.Type)
 	}
 	return x
 }
 
 // lowerImageScaler is scale · x + bias, which is of channels.
-func lowerImageScaler(c *Context) []*ir.Value {
+func lowerImageScaler(c *context) []*ir.Value {
 	x := c.image()
 	bias, _ := c.AttrFloats("bias")
 	if ir.Same(ir.N(len(bias)), x.Type.Shape[1]) == ir.No {
@@ -65,7 +65,7 @@ func lowerImageScaler(c *Context) []*ir.Value {
 
 // lowerCrop takes border, which is left, top, right and bottom, from an image; with scale, height and width say how much stays
 // after left and top.
-func lowerCrop(c *Context) []*ir.Value {
+func lowerCrop(c *context) []*ir.Value {
 	x := c.image()
 	border, _ := c.AttrInts("border")
 	scale, scaled := c.AttrInts("scale")
@@ -90,7 +90,7 @@ func lowerCrop(c *Context) []*ir.Value {
 
 // lowerWholeNormalization subtracts the mean over the images of the batch, and over the channels where across_channels says so, and
 // divides by the deviation unless normalize_variance is 0.
-func lowerWholeNormalization(c *Context) []*ir.Value {
+func lowerWholeNormalization(c *context) []*ir.Value {
 	x := c.image()
 	mean := ir.Reduce{Fn: ir.Mean, KeepDims: true, Axes: []int{0, 2, 3}}
 	if c.AttrBool("across_channels", false) {

@@ -18,7 +18,7 @@ var fourierRows = []row{
 	{"MelWeightMatrix", 17, lowerMelWeightMatrix},
 }
 
-func lowerDFT(c *Context) []*ir.Value {
+func lowerDFT(c *context) []*ir.Value {
 	x := c.In(0).Type
 	rank := len(x.Shape)
 	axis := 1
@@ -38,7 +38,7 @@ func lowerDFT(c *Context) []*ir.Value {
 	n := x.Shape[axis]
 	switch {
 	case c.Opt(1) != nil:
-		if n, ok = wholeNumber(c.In(1)); !ok {
+		if n, ok = c.wholeNumber(c.In(1)); !ok {
 			n = ir.N(int(c.number(1)))
 		}
 	case inverse && onesided:
@@ -56,7 +56,7 @@ func lowerDFT(c *Context) []*ir.Value {
 const maxTransform = 1 << 21
 
 // transformed is a transform of float32 along the axis before the last as a product, nil where it is none of a known, moderate length.
-func (c *Context) transformed(op ops.DFT, x *ir.Value) *ir.Value {
+func (c *context) transformed(op ops.DFT, x *ir.Value) *ir.Value {
 	types, err := ir.Infer(&ir.Node{Op: op, Inputs: []*ir.Value{x}})
 	if err != nil {
 		c.Failf("%w", err)
@@ -76,7 +76,7 @@ func (c *Context) transformed(op ops.DFT, x *ir.Value) *ir.Value {
 
 // transformMatrix is what multiplies vectors of so many numbers, each of one part or of two, to weight and transform them; nil
 // where it is large, or of an unknown length.
-func (c *Context) transformMatrix(op ops.DFT, weights *tensor.Tensor, from, parts, results int) *tensor.Tensor {
+func (c *context) transformMatrix(op ops.DFT, weights *tensor.Tensor, from, parts, results int) *tensor.Tensor {
 	n, ok := op.Length.Const()
 	to := n
 	if op.OneSided && !op.Inverse {
@@ -118,12 +118,12 @@ func (c *Context) transformMatrix(op ops.DFT, weights *tensor.Tensor, from, part
 	return m
 }
 
-func lowerSTFT(c *Context) []*ir.Value {
+func lowerSTFT(c *context) []*ir.Value {
 	x, window := c.In(0), c.Opt(2)
-	if Rank(x) == 2 { // of real numbers, whose axis onnxruntime lets models leave out
+	if rank(x) == 2 { // of real numbers, whose axis onnxruntime lets models leave out
 		x = c.reshape(x, append(slices.Clone(x.Type.Shape), ir.N(1)))
 	}
-	if Rank(x) != 3 {
+	if rank(x) != 3 {
 		c.Failf("signal %v", x.Type)
 	}
 	op := ops.STFT{Step: int(c.number(1)), OneSided: c.AttrBool("onesided", true)}
@@ -132,7 +132,7 @@ func lowerSTFT(c *Context) []*ir.Value {
 	case c.Opt(3) != nil:
 		length = ir.N(int(c.number(3)))
 	case window != nil:
-		if Rank(window) != 1 {
+		if rank(window) != 1 {
 			c.Failf("window %v", window.Type)
 		}
 		length = window.Type.Shape[0]
@@ -149,13 +149,13 @@ func lowerSTFT(c *Context) []*ir.Value {
 
 // framed is an STFT of real float32 as a convolution with the rows of its transform, nil where the transform is large or the window
 // no constant.
-func (c *Context) framed(op ops.STFT, x, window *ir.Value) *ir.Value {
+func (c *context) framed(op ops.STFT, x, window *ir.Value) *ir.Value {
 	types, err := ir.Infer(&ir.Node{Op: op, Inputs: []*ir.Value{x, window}})
 	if err != nil {
 		c.Failf("%w", err)
 	}
 	var weights *tensor.Tensor
-	if window = c.expanded(window); window != nil {
+	if window = c.weight(window); window != nil {
 		if window.Const == nil {
 			return nil
 		}
@@ -176,7 +176,7 @@ func (c *Context) framed(op ops.STFT, x, window *ir.Value) *ir.Value {
 const maxMelBits = 24
 
 // lowerMelWeightMatrix returns the matrix from the bins of a spectrum to bands evenly spaced in mel.
-func lowerMelWeightMatrix(c *Context) []*ir.Value {
+func lowerMelWeightMatrix(c *context) []*ir.Value {
 	bands, length, rate := int(c.number(0)), int(c.number(1)), c.number(2)
 	low, high := c.number(3), c.number(4)
 	to := tensor.DType(c.AttrInt("output_datatype", int(tensor.F32)))

@@ -27,17 +27,17 @@ var indexRows = []row{
 	{"Unique", 11, lowerUnique},
 }
 
-func lowerGather(c *Context) []*ir.Value {
+func lowerGather(c *context) []*ir.Value {
 	x, index := c.In(0), c.In(1)
-	return []*ir.Value{c.Emit(ir.Gather{Axis: c.Axis(c.AttrInt("axis", 0), Rank(x))}, x, index)}
+	return []*ir.Value{c.Emit(ir.Gather{Axis: c.Axis(c.AttrInt("axis", 0), rank(x))}, x, index)}
 }
 
-func lowerGatherElements(c *Context) []*ir.Value {
+func lowerGatherElements(c *context) []*ir.Value {
 	x, index := c.In(0), c.In(1)
-	return []*ir.Value{c.Emit(ir.GatherElements{Axis: c.Axis(c.AttrInt("axis", 0), Rank(x))}, x, index)}
+	return []*ir.Value{c.Emit(ir.GatherElements{Axis: c.Axis(c.AttrInt("axis", 0), rank(x))}, x, index)}
 }
 
-func lowerGatherND(c *Context) []*ir.Value {
+func lowerGatherND(c *context) []*ir.Value {
 	var op ir.GatherND
 	if c.Version() >= 12 {
 		op.BatchDims = c.AttrInt("batch_dims", 0)
@@ -63,7 +63,7 @@ var reductions = map[string]struct {
 	"min":  {18, ir.MinOf},
 }
 
-func (c *Context) reduction() ir.Reduction {
+func (c *context) reduction() ir.Reduction {
 	if c.Version() < 16 {
 		return ir.NoReduction
 	}
@@ -75,47 +75,47 @@ func (c *Context) reduction() ir.Reduction {
 	return r.reduce
 }
 
-func lowerScatterElements(c *Context) []*ir.Value {
+func lowerScatterElements(c *context) []*ir.Value {
 	x := c.In(0)
-	op := ir.ScatterElements{Axis: c.Axis(c.AttrInt("axis", 0), Rank(x)), Reduce: c.reduction()}
+	op := ir.ScatterElements{Axis: c.Axis(c.AttrInt("axis", 0), rank(x)), Reduce: c.reduction()}
 	return []*ir.Value{c.Emit(op, x, c.In(1), c.In(2))}
 }
 
-func lowerScatterND(c *Context) []*ir.Value {
+func lowerScatterND(c *context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.ScatterND{Reduce: c.reduction()}, c.In(0), c.In(1), c.In(2))}
 }
 
 // along is the vector v laid along one axis of a shape of the given rank, of size 1 elsewhere.
-func (c *Context) along(v *ir.Value, axis, rank int) *ir.Value {
+func (c *context) along(v *ir.Value, axis, rank int) *ir.Value {
 	s := ir.Dims(slices.Repeat([]int{1}, rank)...)
 	s[axis] = v.Type.Shape[0]
 	return c.reshape(v, s)
 }
 
 // count is the vector 0, 1, … n−1 laid along one axis.
-func (c *Context) count(n ir.Dim, axis, rank int) *ir.Value {
+func (c *context) count(n ir.Dim, axis, rank int) *ir.Value {
 	return c.along(c.Emit(ir.Range{Step: ir.N(1), Len: n, DType: tensor.I64}), axis, rank)
 }
 
 // sizeScalar is a size as an i64 scalar, for arithmetic on indices.
-func (c *Context) sizeScalar(d ir.Dim) *ir.Value {
+func (c *context) sizeScalar(d ir.Dim) *ir.Value {
 	return c.Emit(ir.DimsOp{Dims: []ir.Dim{d}, Scalar: true, DType: tensor.I64})
 }
 
-func lowerTensorScatter(c *Context) []*ir.Value {
+func lowerTensorScatter(c *context) []*ir.Value {
 	cache, update := c.In(0), c.In(1)
-	rank := Rank(cache)
-	axis := c.Axis(c.AttrInt("axis", -2), rank)
-	if axis == 0 || Rank(update) != rank {
+	axes := rank(cache)
+	axis := c.Axis(c.AttrInt("axis", -2), axes)
+	if axis == 0 || rank(update) != axes {
 		c.Failf("update %v of %v along axis %d", update.Type, cache.Type, axis)
 	}
-	at := c.count(update.Type.Shape[axis], axis, rank)
+	at := c.count(update.Type.Shape[axis], axis, axes)
 	first := c.Opt(2)
 	if first != nil {
-		if Rank(first) != 1 {
+		if rank(first) != 1 {
 			c.Failf("write indices %v are not a vector", first.Type)
 		}
-		first = c.along(first, 0, rank)
+		first = c.along(first, 0, axes)
 		at = c.binary(ir.Add, at, first)
 	}
 	switch mode := c.AttrString("mode", "linear"); mode {
@@ -131,9 +131,9 @@ func lowerTensorScatter(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.ScatterElements{Axis: axis}, cache, c.expand(at, update.Type.Shape), update)}
 }
 
-func lowerOneHot(c *Context) []*ir.Value {
+func lowerOneHot(c *context) []*ir.Value {
 	index, values := c.In(0), c.In(2)
-	depth, ok := wholeNumber(c.In(1))
+	depth, ok := c.wholeNumber(c.In(1))
 	if !ok {
 		depth = ir.N(int(c.number(1)))
 	}
@@ -147,39 +147,39 @@ func lowerOneHot(c *Context) []*ir.Value {
 		none := c.Emit(ir.Cast{To: t}, c.sizeScalar(depth))
 		index = c.Emit(ir.Where{}, c.binary(ir.Less, index, c.Scalar(t, 0)), none, index)
 	}
-	op := ir.OneHot{Axis: c.Axis(c.AttrInt("axis", -1), Rank(index)+1), Depth: depth}
+	op := ir.OneHot{Axis: c.Axis(c.AttrInt("axis", -1), rank(index)+1), Depth: depth}
 	return []*ir.Value{c.Emit(op, index, values)}
 }
 
 // nonNegative makes of indices below 0, which elsewhere count from the end, such as lie outside of every axis.
-func (c *Context) nonNegative(index *ir.Value) *ir.Value { return c.indexIf(index, index) }
+func (c *context) nonNegative(index *ir.Value) *ir.Value { return c.indexIf(index, index) }
 
 // indexIf is index where fits is not below 0, and elsewhere outside of every axis.
-func (c *Context) indexIf(fits, index *ir.Value) *ir.Value {
+func (c *context) indexIf(fits, index *ir.Value) *ir.Value {
 	d := index.Type.DType
 	outside := c.Constant(intScalar(d, ir.NoIndex))
 	return c.Emit(ir.Where{}, c.binary(ir.Less, fits, c.Constant(intScalar(fits.Type.DType, 0))), outside, index)
 }
 
-func lowerReverseSequence(c *Context) []*ir.Value {
+func lowerReverseSequence(c *context) []*ir.Value {
 	x, lengths := c.In(0), c.In(1)
-	rank, batch, time := Rank(x), c.AttrInt("batch_axis", 1), c.AttrInt("time_axis", 0)
-	if rank < 2 || batch+time != 1 || batch*time != 0 || Rank(lengths) != 1 {
+	axes, batch, time := rank(x), c.AttrInt("batch_axis", 1), c.AttrInt("time_axis", 0)
+	if axes < 2 || batch+time != 1 || batch*time != 0 || rank(lengths) != 1 {
 		c.Failf("%v along batch axis %d and time axis %d: they are 0 and 1 or 1 and 0", x.Type, batch, time)
 	}
 	if ir.Same(lengths.Type.Shape[0], x.Type.Shape[batch]) == ir.No {
 		c.Failf("%v lengths for a batch of %v", lengths.Type.Shape[0], x.Type.Shape[batch])
 	}
-	at := c.count(x.Type.Shape[time], time, rank)
-	length := c.along(c.nonNegative(lengths), batch, rank)
+	at := c.count(x.Type.Shape[time], time, axes)
+	length := c.along(c.nonNegative(lengths), batch, axes)
 	mirrored := c.binary(ir.Sub, c.binary(ir.Sub, length, c.Constant(tensor.Scalar(int64(1)))), at)
 	from := c.Emit(ir.Where{}, c.binary(ir.Less, at, length), mirrored, at)
 	return []*ir.Value{c.Emit(ir.GatherElements{Axis: time}, x, c.expand(from, x.Type.Shape))}
 }
 
-func lowerTopK(c *Context) []*ir.Value {
+func lowerTopK(c *context) []*ir.Value {
 	x := c.In(0)
-	axis := c.Axis(c.AttrInt("axis", -1), Rank(x))
+	axis := c.Axis(c.AttrInt("axis", -1), rank(x))
 	largest := true
 	if c.Version() >= 11 {
 		largest = c.AttrBool("largest", true)
@@ -188,7 +188,7 @@ func lowerTopK(c *Context) []*ir.Value {
 	var k ir.Dim
 	if c.Version() < 10 {
 		k = ir.N(c.AttrInt("k", -1))
-	} else if list := c.Dims(1); len(list) == 1 && Rank(c.In(1)) == 1 {
+	} else if list := c.Dims(1); len(list) == 1 && rank(c.In(1)) == 1 {
 		k = list[0]
 	} else {
 		c.Failf("K is %v: a vector of one element is needed", c.In(1).Type)

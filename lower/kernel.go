@@ -8,7 +8,7 @@ import (
 )
 
 // opaque emits an operator of package ops; without operands, over all of the node's.
-func (c *Context) opaque(op ir.Op, in ...*ir.Value) []*ir.Value {
+func (c *context) opaque(op ir.Op, in ...*ir.Value) []*ir.Value {
 	if in == nil {
 		in = c.in
 	}
@@ -20,7 +20,7 @@ func (c *Context) opaque(op ir.Op, in ...*ir.Value) []*ir.Value {
 }
 
 // check reports what an operator of package ops has against the node's operands.
-func (c *Context) check(op ir.Op) {
+func (c *context) check(op ir.Op) {
 	if err := checked(op, c.in); err != nil {
 		c.Failf("%w", err)
 	}
@@ -37,7 +37,7 @@ func checked(op ir.Op, in []*ir.Value) (err error) {
 }
 
 // compute is opaque for an operator whose results' sizes depend on data: where all operands are known it is evaluated at once.
-func (c *Context) compute(op ir.Op, in ...*ir.Value) []*ir.Value {
+func (c *context) compute(op ir.Op, in ...*ir.Value) []*ir.Value {
 	if err := checked(op, in); err != nil {
 		c.Failf("%w", err)
 	}
@@ -62,7 +62,7 @@ func (c *Context) compute(op ir.Op, in ...*ir.Value) []*ir.Value {
 
 // AtRun leaves the node to the run, as operands do whose content is asked for and not known; the lowering knows the types
 // of the results, though, but for sizes that only the data tell: see Fresh.
-func (c *Context) AtRun(types ...ir.Type) []*ir.Value {
+func (c *context) AtRun(types ...ir.Type) []*ir.Value {
 	for i := range c.readIn { // the run reads all of the node
 		c.readIn[i] = true
 	}
@@ -73,4 +73,4 @@ func (c *Context) AtRun(types ...ir.Type) []*ir.Value {
 }
 
 // Fresh is a size of this node's results that only the run can tell; k tells several of them apart.
-func (c *Context) Fresh(k int) ir.Dim { return ir.Sym(fmt.Sprintf("u%d.%d", c.b.g.NumValues(), k)) }
+func (c *context) Fresh(k int) ir.Dim { return ir.Sym(fmt.Sprintf("u%d.%d", c.b.g.NumValues(), k)) }

@@ -13,14 +13,14 @@ var linalgRows = []row{
 	{"Det", 11, lowerDet},
 }
 
-func lowerBitCast(c *Context) []*ir.Value {
+func lowerBitCast(c *context) []*ir.Value {
 	return c.opaque(ops.BitCast{To: tensor.DType(c.AttrInt("to", 0))}, c.In(0))
 }
 
-func lowerCumProd(c *Context) []*ir.Value {
+func lowerCumProd(c *context) []*ir.Value {
 	x := c.In(0)
-	axis := c.Axis(int(c.number(1)), Rank(x))
+	axis := c.Axis(int(c.number(1)), rank(x))
 	return c.opaque(ops.CumProd{Axis: axis, Exclusive: c.AttrBool("exclusive", false), Reverse: c.AttrBool("reverse", false)}, x)
 }
 
-func lowerDet(c *Context) []*ir.Value { return c.opaque(ops.Det{}, c.In(0)) }
+func lowerDet(c *context) []*ir.Value { return c.opaque(ops.Det{}, c.In(0)) }

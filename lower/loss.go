@@ -13,20 +13,20 @@ var lossRows = []row{
 	{"SoftmaxCrossEntropyLoss", 12, lowerSoftmaxCrossEntropyLoss},
 }
 
-func lowerNegativeLogLikelihoodLoss(c *Context) []*ir.Value {
+func lowerNegativeLogLikelihoodLoss(c *context) []*ir.Value {
 	return []*ir.Value{c.loss(c.In(0))}
 }
 
-func lowerSoftmaxCrossEntropyLoss(c *Context) []*ir.Value {
-	logp := c.logSoftmax(c.In(0), c.Axis(1, Rank(c.In(0))))
+func lowerSoftmaxCrossEntropyLoss(c *context) []*ir.Value {
+	logp := c.logSoftmax(c.In(0), c.Axis(1, rank(c.In(0))))
 	return []*ir.Value{c.loss(logp), logp}[:c.NumOutputs()]
 }
 
 // loss is the negative log likelihood of the classes that operand 1 names, weighted by operand 2, from the logarithms of
 // the probabilities [N,C,…].
-func (c *Context) loss(logp *ir.Value) *ir.Value {
-	target, rank := c.In(1), Rank(logp)
-	if rank < 2 || Rank(target) != rank-1 || ir.Same(target.Type.Shape[0], logp.Type.Shape[0]) == ir.No {
+func (c *context) loss(logp *ir.Value) *ir.Value {
+	target, axes := c.In(1), rank(logp)
+	if axes < 2 || rank(target) != axes-1 || ir.Same(target.Type.Shape[0], logp.Type.Shape[0]) == ir.No {
 		c.Failf("targets %v for classes %v", target.Type, logp.Type)
 	}
 	var ignored *ir.Value
@@ -54,7 +54,7 @@ func (c *Context) loss(logp *ir.Value) *ir.Value {
 	if weight != nil {
 		loss = c.binary(ir.Mul, loss, weight)
 	}
-	all := firstAxes(Rank(loss))
+	all := firstAxes(rank(loss))
 	switch r := c.AttrString("reduction", "mean"); r {
 	case "none":
 		return loss

@@ -3,8 +3,8 @@
 //
 // # Writing a lowering
 //
-// A lowering is a func(c *Context) []*ir.Value: it reads operands and attributes through c, emits IR nodes, and returns the
-// node's outputs (fewer than the node has only when the rest are unused: see Context.Wants). Families list theirs as
+// A lowering is a func(c *context) []*ir.Value: it reads operands and attributes through c, emits IR nodes, and returns the
+// node's outputs (fewer than the node has only when the rest are unused: see context.Wants). Families list theirs as
 // rows:
 //
 //	var shapeRows = []row{
@@ -13,11 +13,10 @@
 //		{"Squeeze", 13, lowerSqueeze},
 //	}
 //
-// The row with the largest since-version not above the model's opset applies. What a lowering cannot accept it reports
-// with c.Failf, which does not return. An operand whose content it needs it asks with c.Const, c.Ints or c.Dims; when
-// only a run can know it, these do not return, and the node becomes a Deferred. An operand or attribute that the lowering did not look at
-// is an
-// error: nothing is ignored in silence.
+// The row with the largest since-version not above the model's opset applies. What a lowering cannot accept it reports with c.Failf, which
+// does not return. An operand whose content it needs it asks with c.Const, c.Ints or c.Dims; when only a run can know it, these do not
+// return, and the node becomes a Deferred. An operand or attribute that the lowering did not look at is an error: nothing is ignored in
+// silence.
 //
 // This package is not part of rlxc's public API and may change without notice.
 package lower
@@ -43,7 +42,7 @@ const (
 )
 
 // latest are the versions of other domains that are understood, which begin with 1.
-var latest = map[string]int{"ai.onnx.ml": 5, "ai.onnx.preview": 1, "com.microsoft": 1}
+var latest = map[string]int{"ai.onnx.ml": 5, "ai.onnx.preview": 1, "com.microsoft": 1, "com.microsoft.nchwc": 1}
 
 // limits of function inlining: models are untrusted.
 const (
@@ -111,6 +110,7 @@ func model(m *onnxpb.ModelProto, apart map[string]bool, custom []*ir.OpDef) (*ir
 		return nil, err
 	}
 	b.opset = ops["ai.onnx"]
+	b.blocked = channelBlock(m.GetGraph())
 	if err := b.countExpanded(m.GetGraph()); err != nil {
 		return nil, err
 	}
@@ -165,14 +165,16 @@ type builder struct {
 	nodes   int
 	opset   int // of ai.onnx in the main graph
 
-	maxFold  int             // the size up to which an operand that must be known is evaluated
-	deferred int             // nodes that were left to the run
-	taps     int             // nodes that pools became: see affords
-	listed   int             // elements that lists holds
-	unrolled int             // nodes of unrolled loops
-	apart    map[string]bool // the names of sizes that inputs have; nil where axes share them
-	sparse   int             // bytes of the dense tensors that sparse ones stand for
-	weights  int             // elements of the weights that were computed
+	maxFold  int                     // the size up to which an operand that must be known is evaluated
+	blocked  int                     // channels that lie beside each other in the layout of com.microsoft.nchwc
+	deferred int                     // nodes that were left to the run
+	taps     int                     // nodes that pools became: see affords
+	listed   int                     // elements that lists holds
+	unrolled int                     // nodes of unrolled loops
+	apart    map[string]bool         // the names of sizes that inputs have; nil where axes share them
+	sparse   int                     // bytes of the dense tensors that sparse ones stand for
+	weights  int                     // elements of the weights that were computed
+	made     map[*ir.Value]*ir.Value // the weights that were computed, by what makes them
 
 	problems []error
 	warnings []string            // without those that were given before
@@ -271,6 +273,9 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 				b.problem(fmt.Errorf("%w: output %s is made by no node", ErrInvalid, onnx.Quote(o.GetName())))
 			}
 			continue
+		}
+		if err := checkDeclared(v.Type, o.GetType()); v.Def == nil && errors.Is(err, ErrInvalid) { // it is an input or a constant
+			b.problem(fmt.Errorf("output %s: %w", onnx.Quote(o.GetName()), err))
 		}
 		if (v.Type.Kind != ir.TensorType || v.Type.Unranked) && v.Def == nil { // the host hands it on: backends know tensors with a rank
 			out, err := b.g.Append(ops.Identity{Typed: typed(v.Type)}, []*ir.Value{v})

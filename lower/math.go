@@ -26,7 +26,7 @@ var mathRows = slices.Concat(unaryRows(), plainBinaryRows, []row{
 func unaryRows() (rows []row) {
 	for fn := ir.NoUnary + 1; fn < ir.NumUnary; fn++ {
 		if o := fn.Operator(); o.Name != "" {
-			rows = append(rows, row{o.Name, o.Since, func(c *Context) []*ir.Value {
+			rows = append(rows, row{o.Name, o.Since, func(c *context) []*ir.Value {
 				op := ir.Unary{Fn: fn}
 				if o.Alpha.Name != "" {
 					op.Alpha = c.AttrFloat(o.Alpha.Name, o.Alpha.Default)
@@ -60,23 +60,23 @@ var plainBinaryRows = []row{
 	{"Xor", 7, lowerBinary(ir.Xor)},
 }
 
-func lowerBinary(fn ir.BinaryFn) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value { return []*ir.Value{c.binary(fn, c.In(0), c.In(1))} }
+func lowerBinary(fn ir.BinaryFn) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value { return []*ir.Value{c.binary(fn, c.In(0), c.In(1))} }
 }
 
-func (c *Context) unary(fn ir.UnaryFn, x *ir.Value) *ir.Value { return c.Emit(ir.Unary{Fn: fn}, x) }
+func (c *context) unary(fn ir.UnaryFn, x *ir.Value) *ir.Value { return c.Emit(ir.Unary{Fn: fn}, x) }
 
-func (c *Context) binary(fn ir.BinaryFn, x, y *ir.Value) *ir.Value {
+func (c *context) binary(fn ir.BinaryFn, x, y *ir.Value) *ir.Value {
 	return c.Emit(ir.Binary{Fn: fn}, x, y)
 }
 
 // like is a scalar of x's type.
-func (c *Context) like(x *ir.Value, v float64) *ir.Value { return c.Scalar(x.Type.DType, v) }
+func (c *context) like(x *ir.Value, v float64) *ir.Value { return c.Scalar(x.Type.DType, v) }
 
 // within refuses a result that broadcasting has made larger than x: what ONNX calls unidirectional broadcasting.
-func (c *Context) within(x, y *ir.Value) *ir.Value {
-	same := Rank(x) == Rank(y)
-	for i := 0; same && i < Rank(x); i++ {
+func (c *context) within(x, y *ir.Value) *ir.Value {
+	same := rank(x) == rank(y)
+	for i := 0; same && i < rank(x); i++ {
 		same = ir.Same(x.Type.Shape[i], y.Type.Shape[i]) != ir.No
 	}
 	if !same {
@@ -86,12 +86,12 @@ func (c *Context) within(x, y *ir.Value) *ir.Value {
 }
 
 // lowerSwiGLU is swish(a)·b, of equal shapes.
-func lowerSwiGLU(c *Context) []*ir.Value {
+func lowerSwiGLU(c *context) []*ir.Value {
 	gate := c.Emit(ir.Unary{Fn: ir.Silu, Alpha: c.AttrFloat("alpha", 1)}, c.In(0))
 	return []*ir.Value{c.within(gate, c.binary(ir.Mul, gate, c.In(1)))}
 }
 
-func lowerGelu(c *Context) []*ir.Value {
+func lowerGelu(c *context) []*ir.Value {
 	fn, ok := map[string]ir.UnaryFn{"none": ir.Gelu, "tanh": ir.GeluTanh}[c.AttrString("approximate", "none")]
 	if !ok {
 		c.Failf("approximate is neither none nor tanh")
@@ -99,17 +99,17 @@ func lowerGelu(c *Context) []*ir.Value {
 	return []*ir.Value{c.unary(fn, c.In(0))}
 }
 
-func lowerIsInf(c *Context) []*ir.Value {
+func lowerIsInf(c *context) []*ir.Value {
 	op := ir.Unary{Fn: ir.IsInf, Alpha: float32(c.AttrInt("detect_positive", 1)), Beta: float32(c.AttrInt("detect_negative", 1))}
 	return []*ir.Value{c.Emit(op, c.In(0))}
 }
 
-func lowerPRelu(c *Context) []*ir.Value {
+func lowerPRelu(c *context) []*ir.Value {
 	x := c.In(0)
 	return []*ir.Value{c.within(x, c.binary(ir.PRelu, x, c.In(1)))}
 }
 
-func lowerMod(c *Context) []*ir.Value {
+func lowerMod(c *context) []*ir.Value {
 	x, fn := c.In(0), ir.Mod
 	if c.choice("fmod", 2) == 1 {
 		fn = ir.FMod
@@ -119,7 +119,7 @@ func lowerMod(c *Context) []*ir.Value {
 	return []*ir.Value{c.binary(fn, x, c.In(1))}
 }
 
-func lowerBitShift(c *Context) []*ir.Value {
+func lowerBitShift(c *context) []*ir.Value {
 	x := c.In(0)
 	if x.Type.DType.IsSigned() && c.Version() < 28 {
 		c.Failf("%s cannot be shifted in opset %d", x.Type.DType.ONNX(), c.Version())
@@ -131,12 +131,12 @@ func lowerBitShift(c *Context) []*ir.Value {
 	return []*ir.Value{c.binary(fn, x, c.In(1))}
 }
 
-func lowerVariadic(fn ir.BinaryFn) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value { return []*ir.Value{c.variadic(fn)} }
+func lowerVariadic(fn ir.BinaryFn) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value { return []*ir.Value{c.variadic(fn)} }
 }
 
 // variadic combines any number of operands from left to right.
-func (c *Context) variadic(fn ir.BinaryFn) *ir.Value {
+func (c *context) variadic(fn ir.BinaryFn) *ir.Value {
 	y := c.In(0)
 	for _, x := range c.All()[1:] {
 		y = c.binary(fn, y, x)
@@ -144,7 +144,7 @@ func (c *Context) variadic(fn ir.BinaryFn) *ir.Value {
 	return y
 }
 
-func lowerMean(c *Context) []*ir.Value {
+func lowerMean(c *context) []*ir.Value {
 	sum := c.variadic(ir.Add)
 	if d := sum.Type.DType; !d.IsFloat() {
 		c.Failf("the mean of %s", d.ONNX())
@@ -153,7 +153,7 @@ func lowerMean(c *Context) []*ir.Value {
 }
 
 // cast converts, where that changes anything.
-func (c *Context) cast(x *ir.Value, to tensor.DType) *ir.Value {
+func (c *context) cast(x *ir.Value, to tensor.DType) *ir.Value {
 	if x.Type.DType == to {
 		return x
 	}

@@ -33,29 +33,29 @@ var mlRows = []row{
 	{"ZipMap", 1, lowerZipMap},
 }
 
-func lowerBinarizer(c *Context) []*ir.Value {
+func lowerBinarizer(c *context) []*ir.Value {
 	x := c.In(0)
 	above := c.binary(ir.Greater, x, c.like(x, float64(c.AttrFloat("threshold", 0))))
 	return []*ir.Value{c.cast(above, x.Type.DType)}
 }
 
 // lowerArrayFeatureExtractor picks along the last axis; of a vector it makes a row.
-func lowerArrayFeatureExtractor(c *Context) []*ir.Value {
+func lowerArrayFeatureExtractor(c *context) []*ir.Value {
 	x, index := c.In(0), c.In(1)
-	if Rank(x) < 1 {
+	if rank(x) < 1 {
 		c.Failf("%v has no axis to pick from", x.Type)
 	}
 	if index.Type.Shape.Elements().Is(0) {
 		c.Failf("operand 1 is %v: it picks nothing", index.Type)
 	}
-	y := c.Emit(ir.Gather{Axis: Rank(x) - 1}, x, c.reshape(c.nonNegative(index), ir.Shape{index.Type.Shape.Elements()}))
-	if Rank(y) == 1 {
+	y := c.Emit(ir.Gather{Axis: rank(x) - 1}, x, c.reshape(c.nonNegative(index), ir.Shape{index.Type.Shape.Elements()}))
+	if rank(y) == 1 {
 		y = c.reshape(y, ir.Shape{ir.N(1), y.Type.Shape[0]})
 	}
 	return []*ir.Value{y}
 }
 
-func lowerScaler(c *Context) []*ir.Value {
+func lowerScaler(c *context) []*ir.Value {
 	x := c.cast(c.In(0), tensor.F32)
 	offset, shifted := c.AttrFloats("offset")
 	scale, scaled := c.AttrFloats("scale")
@@ -72,7 +72,7 @@ func lowerScaler(c *Context) []*ir.Value {
 }
 
 // lowerImputer replaces one value, NaN most often, by a number for each feature.
-func lowerImputer(c *Context) []*ir.Value {
+func lowerImputer(c *context) []*ir.Value {
 	x := c.In(0)
 	given, isInt := attr[[]int64](c, "imputed_value_int64s")
 	floats, isFloat := c.AttrFloats("imputed_value_floats")
@@ -82,7 +82,7 @@ func lowerImputer(c *Context) []*ir.Value {
 	}
 	replaced, absent := float64(c.AttrFloat("replaced_value_float", 0)), c.AttrInt("replaced_value_int64", 0)
 	n := ir.N(imputed.Len())
-	if Rank(x) < 1 || isInt || !isFloat || ir.Same(n, ir.N(1)) == ir.No && ir.Same(n, x.Type.Shape[Rank(x)-1]) == ir.No {
+	if rank(x) < 1 || isInt || !isFloat || ir.Same(n, ir.N(1)) == ir.No && ir.Same(n, x.Type.Shape[rank(x)-1]) == ir.No {
 		c.Failf("%d imputed values for %v", imputed.Len(), x.Type)
 	}
 	var missing *ir.Value
@@ -98,17 +98,17 @@ func lowerImputer(c *Context) []*ir.Value {
 }
 
 // lowerFeatureVectorizer joins rows; of each operand, as many features as inputdimensions says, zeros after them.
-func lowerFeatureVectorizer(c *Context) []*ir.Value {
+func lowerFeatureVectorizer(c *context) []*ir.Value {
 	sizes, _ := c.AttrInts("inputdimensions")
 	if len(sizes) != c.NumInputs() {
 		c.Failf("inputdimensions %v for %d operands", sizes, c.NumInputs())
 	}
 	var parts []*ir.Value
 	for i, x := range c.All() {
-		if Rank(x) == 1 {
+		if rank(x) == 1 {
 			x = c.reshape(x, ir.Shape{ir.N(1), x.Type.Shape[0]})
 		}
-		if Rank(x) != 2 || sizes[i] < 0 || sizes[i] > ops.MaxSize {
+		if rank(x) != 2 || sizes[i] < 0 || sizes[i] > ops.MaxSize {
 			c.Failf("%d features of operand %d, which is %v", sizes[i], i, x.Type)
 		}
 		have, known := x.Type.Shape[1].Const()
@@ -124,11 +124,11 @@ func lowerFeatureVectorizer(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.Concat{Axis: 1}, parts...)}
 }
 
-func lowerNormalizer(c *Context) []*ir.Value {
+func lowerNormalizer(c *context) []*ir.Value {
 	return c.opaque(ops.Normalizer{Norm: c.AttrString("norm", "MAX")}, c.In(0))
 }
 
-func lowerOneHotEncoder(c *Context) []*ir.Value {
+func lowerOneHotEncoder(c *context) []*ir.Value {
 	x := c.In(0)
 	cats, _ := c.attrList("cats_")
 	if cats == nil {
@@ -138,7 +138,7 @@ func lowerOneHotEncoder(c *Context) []*ir.Value {
 }
 
 // lowerLabelEncoder maps keys to values, and all else to a default.
-func lowerLabelEncoder(c *Context) []*ir.Value {
+func lowerLabelEncoder(c *context) []*ir.Value {
 	x := c.In(0)
 	keys, _ := c.attrList("keys_")
 	values, kind := c.attrList("values_")
@@ -174,7 +174,7 @@ func lowerLabelEncoder(c *Context) []*ir.Value {
 }
 
 // lowerClassEncoder maps strings to their positions in a list, or positions to strings.
-func lowerClassEncoder(c *Context) []*ir.Value {
+func lowerClassEncoder(c *context) []*ir.Value {
 	text, _ := c.AttrStrings("classes_strings")
 	at := tensor.New(tensor.I64, len(text))
 	for i := range text {
@@ -184,14 +184,14 @@ func lowerClassEncoder(c *Context) []*ir.Value {
 }
 
 // lowerCategoryMapper maps strings to integers, or integers to strings.
-func lowerCategoryMapper(c *Context) []*ir.Value {
+func lowerCategoryMapper(c *context) []*ir.Value {
 	text, _ := c.AttrStrings("cats_strings")
 	numbers, _ := attr[[]int64](c, "cats_int64s")
 	return c.categories(tensor.FromStrings(text), tensor.FromSlice(numbers))
 }
 
 // categories maps in the direction that the operand's type asks for.
-func (c *Context) categories(text, numbers *tensor.Tensor) []*ir.Value {
+func (c *context) categories(text, numbers *tensor.Tensor) []*ir.Value {
 	if text.Len() != numbers.Len() {
 		c.Failf("%d strings for %d integers", text.Len(), numbers.Len())
 	}
@@ -203,12 +203,12 @@ func (c *Context) categories(text, numbers *tensor.Tensor) []*ir.Value {
 }
 
 // translate maps the elements of operand 0 from keys to values, and all else to a default.
-func (c *Context) translate(keys, values, other *tensor.Tensor) []*ir.Value {
+func (c *context) translate(keys, values, other *tensor.Tensor) []*ir.Value {
 	return c.opaque(ops.NewLabelEncoder(keys, values, other), c.In(0))
 }
 
 // attrList reads a list whose kind follows from the attribute's name.
-func (c *Context) attrList(prefix string) (*tensor.Tensor, string) {
+func (c *context) attrList(prefix string) (*tensor.Tensor, string) {
 	if v, ok := c.AttrStrings(prefix + "strings"); ok {
 		return tensor.FromStrings(v), "strings"
 	}
@@ -225,25 +225,25 @@ func (c *Context) attrList(prefix string) (*tensor.Tensor, string) {
 }
 
 // classical reads the parameters of a classical model, which its operator understands.
-func (c *Context) classical() ops.Classical {
+func (c *context) classical() ops.Classical {
 	for _, a := range c.attrs {
 		c.IgnoreAttr(a.Name)
 	}
 	return ops.Classical{Attrs: c.attrs, Version: c.version, Results: c.NumOutputs()}
 }
 
-func lowerLinearClassifier(c *Context) []*ir.Value {
+func lowerLinearClassifier(c *context) []*ir.Value {
 	return c.opaque(ops.LinearClassifier{Classical: c.classical()}, c.In(0))
 }
 
 // lowerLinearRegressor: a product, where nothing comes after it.
-func lowerLinearRegressor(c *Context) []*ir.Value {
+func lowerLinearRegressor(c *context) []*ir.Value {
 	x, op := c.In(0), ops.LinearRegressor{Classical: c.classical()}
 	targets := c.AttrInt("targets", 1)
 	w, _ := c.AttrFloats("coefficients")
 	b, biased := c.AttrFloats("intercepts")
 	c.check(op)
-	if features := len(w) / targets; c.AttrString("post_transform", "NONE") == "NONE" && Rank(x) == 2 && x.Type.Shape[1].Is(features) {
+	if features := len(w) / targets; c.AttrString("post_transform", "NONE") == "NONE" && rank(x) == 2 && x.Type.Shape[1].Is(features) {
 		in := []*ir.Value{c.cast(x, tensor.F32), c.Constant(tensor.FromSlice(w, targets, features))}
 		if biased {
 			in = append(in, c.Constant(tensor.FromSlice(b)))
@@ -253,31 +253,31 @@ func lowerLinearRegressor(c *Context) []*ir.Value {
 	return c.opaque(op, x)
 }
 
-func lowerSVMClassifier(c *Context) []*ir.Value {
+func lowerSVMClassifier(c *context) []*ir.Value {
 	return c.opaque(ops.SVMClassifier{Classical: c.classical()}, c.In(0))
 }
 
-func lowerSVMRegressor(c *Context) []*ir.Value {
+func lowerSVMRegressor(c *context) []*ir.Value {
 	return c.opaque(ops.SVMRegressor{Classical: c.classical()}, c.In(0))
 }
 
-func lowerTreeEnsemble(c *Context) []*ir.Value {
+func lowerTreeEnsemble(c *context) []*ir.Value {
 	if post := c.AttrInt("post_transform", 0); post != 0 {
 		c.Unsupportedf("post_transform %d", post)
 	}
 	return c.opaque(ops.TreeEnsemble{Classical: c.classical()}, c.In(0))
 }
 
-func lowerTreeEnsembleClassifier(c *Context) []*ir.Value {
+func lowerTreeEnsembleClassifier(c *context) []*ir.Value {
 	return c.opaque(ops.TreeEnsembleClassifier{Classical: c.classical()}, c.In(0))
 }
 
-func lowerTreeEnsembleRegressor(c *Context) []*ir.Value {
+func lowerTreeEnsembleRegressor(c *context) []*ir.Value {
 	return c.opaque(ops.TreeEnsembleRegressor{Classical: c.classical()}, c.In(0))
 }
 
 // lowerZipMap returns the scores [N,C] themselves, where ONNX makes a map from label to score of each row. The labels are in the warning.
-func lowerZipMap(c *Context) []*ir.Value {
+func lowerZipMap(c *context) []*ir.Value {
 	x := c.In(0)
 	texts, named := c.AttrStrings("classlabels_strings")
 	numbers, numbered := attr[[]int64](c, "classlabels_int64s")
@@ -292,9 +292,9 @@ func lowerZipMap(c *Context) []*ir.Value {
 	switch {
 	case named == numbered:
 		c.Failf("either classlabels_strings or classlabels_int64s is needed")
-	case Rank(x) == 1:
+	case rank(x) == 1:
 		x = c.reshape(x, ir.Shape{ir.N(1), x.Type.Shape[0]})
-	case Rank(x) != 2:
+	case rank(x) != 2:
 		c.Failf("%v has no columns for labels: [N,C] is needed", x.Type)
 	}
 	if ir.Same(x.Type.Shape[1], ir.N(n)) == ir.No {

@@ -7,18 +7,18 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-func lowerTranspose(c *Context) []*ir.Value {
+func lowerTranspose(c *context) []*ir.Value {
 	x := c.In(0)
 	perm, ok := c.AttrInts("perm")
 	if !ok {
-		for i := range Rank(x) {
-			perm = append(perm, Rank(x)-1-i)
+		for i := range rank(x) {
+			perm = append(perm, rank(x)-1-i)
 		}
 	}
 	return []*ir.Value{c.Emit(ir.Transpose{Perm: perm}, x)}
 }
 
-func lowerConcat(c *Context) []*ir.Value {
+func lowerConcat(c *context) []*ir.Value {
 	in := c.All()
 	if len(in) == 0 {
 		c.Failf("there is nothing to join")
@@ -26,16 +26,16 @@ func lowerConcat(c *Context) []*ir.Value {
 	if !c.HasAttr("axis") {
 		c.Failf("attribute axis is missing")
 	}
-	axis := c.Axis(c.AttrInt("axis", 0), Rank(in[0]))
+	axis := c.Axis(c.AttrInt("axis", 0), rank(in[0]))
 	if len(in) == 1 {
 		return in
 	}
 	return []*ir.Value{c.Emit(ir.Concat{Axis: axis}, in...)}
 }
 
-func lowerSplit(c *Context) []*ir.Value {
+func lowerSplit(c *context) []*ir.Value {
 	x := c.In(0)
-	axis := c.Axis(c.AttrInt("axis", 0), Rank(x))
+	axis := c.Axis(c.AttrInt("axis", 0), rank(x))
 	d := x.Type.Shape[axis]
 	sizes := c.splitSizes(d)
 	if len(sizes) != c.NumOutputs() {
@@ -54,7 +54,7 @@ func lowerSplit(c *Context) []*ir.Value {
 }
 
 // splitSizes reads the sizes of the parts, or divides the axis of size d evenly.
-func (c *Context) splitSizes(d ir.Dim) []ir.Dim {
+func (c *context) splitSizes(d ir.Dim) []ir.Dim {
 	if c.Version() >= 13 && c.Opt(1) != nil {
 		return c.Dims(1)
 	}
@@ -81,7 +81,7 @@ func (c *Context) splitSizes(d ir.Dim) []ir.Dim {
 }
 
 // slice takes n elements of one axis from start on.
-func (c *Context) slice(v *ir.Value, axis int, start, n ir.Dim) *ir.Value {
+func (c *context) slice(v *ir.Value, axis int, start, n ir.Dim) *ir.Value {
 	s := newSlice(v)
 	s.Starts[axis], s.Sizes[axis] = start, n
 	return c.emitSlice(s, v)
@@ -89,14 +89,14 @@ func (c *Context) slice(v *ir.Value, axis int, start, n ir.Dim) *ir.Value {
 
 // newSlice is the slice that takes all of v.
 func newSlice(v *ir.Value) ir.Slice {
-	s := ir.Slice{Starts: make([]ir.Dim, Rank(v)), Sizes: slices.Clone(v.Type.Shape), Steps: make([]int, Rank(v))}
+	s := ir.Slice{Starts: make([]ir.Dim, rank(v)), Sizes: slices.Clone(v.Type.Shape), Steps: make([]int, rank(v))}
 	for i := range s.Steps {
 		s.Steps[i] = 1
 	}
 	return s
 }
 
-func (c *Context) emitSlice(s ir.Slice, v *ir.Value) *ir.Value {
+func (c *context) emitSlice(s ir.Slice, v *ir.Value) *ir.Value {
 	all := newSlice(v)
 	if slices.Equal(s.Steps, all.Steps) && ir.Shape(s.Starts).Equal(all.Starts) && v.Type.Shape.Equal(s.Sizes) {
 		return v
@@ -104,7 +104,7 @@ func (c *Context) emitSlice(s ir.Slice, v *ir.Value) *ir.Value {
 	return c.Emit(s, v)
 }
 
-func lowerSliceAttr(c *Context) []*ir.Value {
+func lowerSliceAttr(c *context) []*ir.Value {
 	starts, _ := c.AttrInts("starts")
 	ends, _ := c.AttrInts("ends")
 	axes, ok := c.AttrInts("axes")
@@ -115,9 +115,9 @@ func lowerSliceAttr(c *Context) []*ir.Value {
 	return []*ir.Value{c.sliceAxes(c.In(0), ir.Dims(starts...), ir.Dims(ends...), axes, steps)}
 }
 
-func lowerSlice(c *Context) []*ir.Value {
+func lowerSlice(c *context) []*ir.Value {
 	for i := 1; i < c.NumInputs(); i++ {
-		if v := c.Opt(i); v != nil && !v.Type.Unranked && Rank(v) != 1 {
+		if v := c.Opt(i); v != nil && !v.Type.Unranked && rank(v) != 1 {
 			c.Failf("operand %d is %v: a vector is needed", i, v.Type)
 		}
 	}
@@ -140,14 +140,14 @@ func firstAxes(n int) []int {
 	return axes
 }
 
-func (c *Context) sliceAxes(x *ir.Value, starts, ends []ir.Dim, axes, steps []int) *ir.Value {
+func (c *context) sliceAxes(x *ir.Value, starts, ends []ir.Dim, axes, steps []int) *ir.Value {
 	if len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) {
 		c.Failf("%d starts, %d ends, %d axes and %d steps", len(starts), len(ends), len(axes), len(steps))
 	}
 	s := newSlice(x)
-	seen := make([]bool, Rank(x))
+	seen := make([]bool, rank(x))
 	for i, a := range axes {
-		axis := c.Axis(a, Rank(x))
+		axis := c.Axis(a, rank(x))
 		if seen[axis] {
 			c.Failf("axis %d is named twice", a)
 		}
@@ -165,7 +165,7 @@ func (c *Context) sliceAxes(x *ir.Value, starts, ends []ir.Dim, axes, steps []in
 const maxStep = 1 << 50
 
 // span clamps the part of an axis of size d that a slice names (ONNX, Slice): first element and count.
-func (c *Context) span(d, start, end ir.Dim, step int) (first, n ir.Dim) {
+func (c *context) span(d, start, end ir.Dim, step int) (first, n ir.Dim) {
 	// Counted from the end of the axis, the first element may lie d back, and one more where nothing is left to walk
 	// backwards from; the end of a backward walk is the place before the first element.
 	top, backStart, backEnd := d, d, d
@@ -183,7 +183,7 @@ func (c *Context) span(d, start, end ir.Dim, step int) (first, n ir.Dim) {
 
 // clamp makes a bound of a slice a place in an axis of size d: at most top, at least d − back, which is where negative
 // bounds, counted from the end, stop. The INT_MAX and INT_MIN of either integer type stand for the limits.
-func (c *Context) clamp(i, d, top, back ir.Dim) ir.Dim {
+func (c *context) clamp(i, d, top, back ir.Dim) ir.Dim {
 	k, known := i.Const()
 	switch {
 	case known && k >= math.MaxInt32:
@@ -203,7 +203,7 @@ func (c *Context) clamp(i, d, top, back ir.Dim) ir.Dim {
 }
 
 // padMode reads the mode, which versions know more and more of.
-func (c *Context) padMode() ir.PadMode {
+func (c *context) padMode() ir.PadMode {
 	text := c.AttrString("mode", "constant")
 	var m ir.PadMode
 	if err := m.UnmarshalText([]byte(text)); err != nil || m == ir.PadWrap && c.Version() < 19 {
@@ -212,30 +212,30 @@ func (c *Context) padMode() ir.PadMode {
 	return m
 }
 
-func lowerPadAttr(c *Context) []*ir.Value {
+func lowerPadAttr(c *context) []*ir.Value {
 	x := c.In(0)
 	pads, _ := c.AttrInts("pads")
 	value := c.AttrFloat("value", 0)
-	return []*ir.Value{c.pad(x, ir.Dims(pads...), firstAxes(Rank(x)), c.Scalar(x.Type.DType, float64(value)))}
+	return []*ir.Value{c.pad(x, ir.Dims(pads...), firstAxes(rank(x)), c.Scalar(x.Type.DType, float64(value)))}
 }
 
-func lowerPad(c *Context) []*ir.Value {
+func lowerPad(c *context) []*ir.Value {
 	x := c.In(0)
-	axes := firstAxes(Rank(x))
+	axes := firstAxes(rank(x))
 	if c.Version() >= 18 && c.Opt(3) != nil {
 		axes = c.Ints(3)
 	}
 	return []*ir.Value{c.pad(x, c.Dims(1), axes, c.Opt(2))}
 }
 
-func (c *Context) pad(x *ir.Value, pads []ir.Dim, axes []int, value *ir.Value) *ir.Value {
-	op := ir.Pad{Mode: c.padMode(), Before: make([]ir.Dim, Rank(x)), After: make([]ir.Dim, Rank(x))}
+func (c *context) pad(x *ir.Value, pads []ir.Dim, axes []int, value *ir.Value) *ir.Value {
+	op := ir.Pad{Mode: c.padMode(), Before: make([]ir.Dim, rank(x)), After: make([]ir.Dim, rank(x))}
 	if len(pads) != 2*len(axes) {
 		c.Failf("%d pads for %d axes", len(pads), len(axes))
 	}
-	seen := make([]bool, Rank(x))
+	seen := make([]bool, rank(x))
 	for i, a := range axes {
-		axis := c.Axis(a, Rank(x))
+		axis := c.Axis(a, rank(x))
 		if seen[axis] {
 			c.Failf("axis %d is named twice", a)
 		}
@@ -251,19 +251,19 @@ func (c *Context) pad(x *ir.Value, pads []ir.Dim, axes []int, value *ir.Value) *
 	return c.Emit(op, x, value)
 }
 
-func lowerCenterCropPad(c *Context) []*ir.Value {
+func lowerCenterCropPad(c *context) []*ir.Value {
 	x, want := c.In(0), c.Dims(1)
 	axes, ok := c.AttrInts("axes")
 	if !ok {
-		axes = firstAxes(Rank(x))
+		axes = firstAxes(rank(x))
 	}
 	if len(want) != len(axes) {
 		c.Failf("%d sizes for %d axes", len(want), len(axes))
 	}
-	op := ir.Pad{Before: make([]ir.Dim, Rank(x)), After: make([]ir.Dim, Rank(x))}
+	op := ir.Pad{Before: make([]ir.Dim, rank(x)), After: make([]ir.Dim, rank(x))}
 	zero, two := ir.N(0), ir.N(2)
 	for i, a := range axes {
-		axis := c.Axis(a, Rank(x))
+		axis := c.Axis(a, rank(x))
 		more := want[i].Sub(x.Type.Shape[axis])
 		op.Before[axis] = ir.Max(more, zero).Div(two).Sub(ir.Max(zero.Sub(more), zero).Div(two)) // halves towards zero
 		op.After[axis] = more.Sub(op.Before[axis])
@@ -271,11 +271,11 @@ func lowerCenterCropPad(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(op, x)}
 }
 
-func lowerTile(c *Context) []*ir.Value {
+func lowerTile(c *context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.Tile{Repeats: c.Dims(1)}, c.In(0))}
 }
 
-func lowerTrilu(c *Context) []*ir.Value {
+func lowerTrilu(c *context) []*ir.Value {
 	op := ir.Trilu{Upper: c.AttrBool("upper", true)}
 	if c.Opt(1) != nil {
 		op.K = int(c.number(1))
@@ -284,10 +284,10 @@ func lowerTrilu(c *Context) []*ir.Value {
 }
 
 // blocks checks the operand of the two operators that trade depth for space.
-func (c *Context) blocks() (x *ir.Value, n, depth, h, w, b ir.Dim) {
+func (c *context) blocks() (x *ir.Value, n, depth, h, w, b ir.Dim) {
 	x = c.In(0)
 	size := c.AttrInt("blocksize", 0)
-	if Rank(x) != 4 || size < 1 || size > math.MaxInt16 {
+	if rank(x) != 4 || size < 1 || size > math.MaxInt16 {
 		c.Failf("blocksize %d for %v: images [N,C,H,W] are needed", size, x.Type)
 	}
 	s := x.Type.Shape
@@ -295,7 +295,7 @@ func (c *Context) blocks() (x *ir.Value, n, depth, h, w, b ir.Dim) {
 }
 
 // blockMode reports whether the depth's outer part, and not its inner one, holds the channels.
-func (c *Context) blockMode(since int) (columnRowDepth bool) {
+func (c *context) blockMode(since int) (columnRowDepth bool) {
 	if c.Version() < since {
 		return false
 	}
@@ -306,7 +306,7 @@ func (c *Context) blockMode(since int) (columnRowDepth bool) {
 	return mode == "CRD"
 }
 
-func lowerDepthToSpace(c *Context) []*ir.Value {
+func lowerDepthToSpace(c *context) []*ir.Value {
 	x, n, depth, h, w, b := c.blocks()
 	channels := depth.Div(b.Mul(b))
 	split, perm := ir.Shape{n, b, b, channels, h, w}, []int{0, 3, 4, 1, 5, 2}
@@ -317,7 +317,7 @@ func lowerDepthToSpace(c *Context) []*ir.Value {
 	return []*ir.Value{c.reshape(y, ir.Shape{n, channels, h.Mul(b), w.Mul(b)})}
 }
 
-func lowerSpaceToDepth(c *Context) []*ir.Value {
+func lowerSpaceToDepth(c *context) []*ir.Value {
 	x, n, depth, h, w, b := c.blocks()
 	rows, columns := h.Div(b), w.Div(b)
 	perm := []int{0, 3, 5, 1, 2, 4}

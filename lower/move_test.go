@@ -17,7 +17,7 @@ func TestSpanOfUnknownSigns(t *testing.T) {
 		return min(max(i, least), most)
 	}
 	for _, step := range []int{1, 2, -1, -3} {
-		first, n := (&Context{}).span(ir.Sym("d"), ir.Sym("i").Sub(ir.N(6)), ir.Sym("j").Sub(ir.N(6)), step)
+		first, n := (&context{}).span(ir.Sym("d"), ir.Sym("i").Sub(ir.N(6)), ir.Sym("j").Sub(ir.N(6)), step)
 		for d := range 5 {
 			for i := range 12 {
 				for j := range 12 {

@@ -16,16 +16,16 @@ var nnRows = []row{
 	{"BatchNormalization", 7, lowerBatchNormalization},
 }
 
-func lowerMatMul(c *Context) []*ir.Value {
+func lowerMatMul(c *context) []*ir.Value {
 	return []*ir.Value{c.matrices(c.In(0), c.expanded(c.In(1)), func(a, b *ir.Value) *ir.Value { return c.Emit(ir.MatMul{}, a, b) })}
 }
 
 // matrices adds a second axis to vectors, which the product loses again (numpy.matmul).
-func (c *Context) matrices(a, b *ir.Value, product func(a, b *ir.Value) *ir.Value) *ir.Value {
-	if Rank(a) == 0 || Rank(b) == 0 {
+func (c *context) matrices(a, b *ir.Value, product func(a, b *ir.Value) *ir.Value) *ir.Value {
+	if rank(a) == 0 || rank(b) == 0 {
 		c.Failf("the product of %v and %v: scalars have none", a.Type, b.Type)
 	}
-	row, column := Rank(a) == 1, Rank(b) == 1
+	row, column := rank(a) == 1, rank(b) == 1
 	if row {
 		a = c.reshape(a, ir.Shape{ir.N(1), a.Type.Shape[0]})
 	}
@@ -45,10 +45,10 @@ func (c *Context) matrices(a, b *ir.Value, product func(a, b *ir.Value) *ir.Valu
 }
 
 // lowerGemm is alpha·a·b + beta·c.
-func lowerGemm(c *Context) []*ir.Value {
+func lowerGemm(c *context) []*ir.Value {
 	a, b := c.In(0), c.expanded(c.In(1))
 	alpha, beta := c.AttrFloat("alpha", 1), c.AttrFloat("beta", 1)
-	if Rank(a) != 2 || Rank(b) != 2 {
+	if rank(a) != 2 || rank(b) != 2 {
 		c.Failf("%v and %v are not matrices", a.Type, b.Type)
 	}
 	if c.AttrBool("transA", false) {
@@ -67,7 +67,7 @@ func lowerGemm(c *Context) []*ir.Value {
 	if op.TransB {
 		columns = b.Type.Shape[0]
 	}
-	if bias != nil && beta == 1 && !after && Rank(bias) == 1 && ir.Same(bias.Type.Shape[0], columns) == ir.Yes {
+	if bias != nil && beta == 1 && !after && rank(bias) == 1 && ir.Same(bias.Type.Shape[0], columns) == ir.Yes {
 		return []*ir.Value{c.Emit(op, a, b, bias)}
 	}
 	y := c.Emit(op, a, b)
@@ -84,7 +84,7 @@ func lowerGemm(c *Context) []*ir.Value {
 }
 
 // factor is a scalar of x's type, which must hold it exactly when it is an integer.
-func (c *Context) factor(x *ir.Value, name string, v float32) *ir.Value {
+func (c *context) factor(x *ir.Value, name string, v float32) *ir.Value {
 	if !x.Type.DType.IsFloat() && v != float32(int32(v)) {
 		c.Unsupportedf("%s = %v in a product of %s", name, v, x.Type.DType.ONNX())
 	}
@@ -92,15 +92,15 @@ func (c *Context) factor(x *ir.Value, name string, v float32) *ir.Value {
 }
 
 // normalized reads the attributes that the norms over trailing axes share.
-func (c *Context) normalized(x *ir.Value) (op ir.LayerNorm, stash tensor.DType) {
-	axis := c.Axis(c.AttrInt("axis", -1), Rank(x))
-	op = ir.LayerNorm{Axes: Rank(x) - axis, Eps: c.AttrFloat("epsilon", 1e-5)}
+func (c *context) normalized(x *ir.Value) (op ir.LayerNorm, stash tensor.DType) {
+	axis := c.Axis(c.AttrInt("axis", -1), rank(x))
+	op = ir.LayerNorm{Axes: rank(x) - axis, Eps: c.AttrFloat("epsilon", 1e-5)}
 	return op, c.stash()
 }
 
 // stash is the type in which the statistics of a norm are kept. The IR's norms compute in float32 or better, which
 // serves all that ONNX allows.
-func (c *Context) stash() tensor.DType {
+func (c *context) stash() tensor.DType {
 	d := tensor.DType(c.AttrInt("stash_type", int(tensor.F32)))
 	if !d.IsFloat() {
 		c.Failf("stash_type %d is not a floating-point type", int(d))
@@ -108,7 +108,7 @@ func (c *Context) stash() tensor.DType {
 	return d
 }
 
-func lowerLayerNormalization(c *Context) []*ir.Value {
+func lowerLayerNormalization(c *context) []*ir.Value {
 	x, scale, bias := c.In(0), c.In(1), c.Opt(2)
 	op, stash := c.normalized(x)
 	out := []*ir.Value{c.norm(op, x, scale, bias)}
@@ -116,7 +116,7 @@ func lowerLayerNormalization(c *Context) []*ir.Value {
 		return out
 	}
 	mean := ir.Reduce{Fn: ir.Mean, KeepDims: true}
-	for axis := Rank(x) - op.Axes; axis < Rank(x); axis++ {
+	for axis := rank(x) - op.Axes; axis < rank(x); axis++ {
 		mean.Axes = append(mean.Axes, axis)
 	}
 	wide := c.cast(x, stash)
@@ -128,8 +128,8 @@ func lowerLayerNormalization(c *Context) []*ir.Value {
 
 // norm applies op, with scale and bias inside it where they fit the normalised axes, and after it where ONNX lets them
 // reach further.
-func (c *Context) norm(op ir.LayerNorm, x, scale, bias *ir.Value) *ir.Value {
-	fits := func(v *ir.Value) bool { return v == nil || Rank(v) <= op.Axes && v.Type.DType == x.Type.DType }
+func (c *context) norm(op ir.LayerNorm, x, scale, bias *ir.Value) *ir.Value {
+	fits := func(v *ir.Value) bool { return v == nil || rank(v) <= op.Axes && v.Type.DType == x.Type.DType }
 	if fits(scale) && fits(bias) {
 		return c.within(x, c.Emit(op, x, scale, bias))
 	}
@@ -142,7 +142,7 @@ func (c *Context) norm(op ir.LayerNorm, x, scale, bias *ir.Value) *ir.Value {
 }
 
 // lowerRMSNormalization has a result of the scale's type.
-func lowerRMSNormalization(c *Context) []*ir.Value {
+func lowerRMSNormalization(c *context) []*ir.Value {
 	x := c.In(0)
 	op, _ := c.normalized(x)
 	op.RMS = true
@@ -150,19 +150,19 @@ func lowerRMSNormalization(c *Context) []*ir.Value {
 }
 
 // perChannel reshapes a vector of one number a channel so that it broadcasts over [N,C,…].
-func (c *Context) perChannel(v, x *ir.Value) *ir.Value {
-	if Rank(v) != 1 || ir.Same(v.Type.Shape[0], x.Type.Shape[1]) == ir.No {
+func (c *context) perChannel(v, x *ir.Value) *ir.Value {
+	if rank(v) != 1 || ir.Same(v.Type.Shape[0], x.Type.Shape[1]) == ir.No {
 		c.Failf("%v is not one number for each channel of %v", v.Type, x.Type)
 	}
 	s := ir.Shape{v.Type.Shape[0]}
-	for range Rank(x) - 2 {
+	for range rank(x) - 2 {
 		s = append(s, ir.N(1))
 	}
 	return c.reshape(v, s)
 }
 
 // lowerGroupNormalization normalises over groups of channels. Before opset 21, scale and bias were one number a group.
-func lowerGroupNormalization(c *Context) []*ir.Value {
+func lowerGroupNormalization(c *context) []*ir.Value {
 	x, scale, bias, groups := c.In(0), c.In(1), c.In(2), c.AttrInt("num_groups", 0)
 	s, op := x.Type.Shape, ir.LayerNorm{Axes: 1, Eps: c.AttrFloat("epsilon", 1e-5)}
 	if len(s) < 2 || groups < 1 || ir.Same(s[1].Mod(ir.N(groups)), ir.N(0)) == ir.No {
@@ -182,21 +182,21 @@ func lowerGroupNormalization(c *Context) []*ir.Value {
 	return []*ir.Value{c.within(x, apply(y))}
 }
 
-func lowerInstanceNormalization(c *Context) []*ir.Value {
+func lowerInstanceNormalization(c *context) []*ir.Value {
 	x := c.In(0)
-	if Rank(x) < 3 {
+	if rank(x) < 3 {
 		c.Failf("%v has no axes after the channels", x.Type)
 	}
-	y := c.Emit(ir.LayerNorm{Axes: Rank(x) - 2, Eps: c.AttrFloat("epsilon", 1e-5)}, x)
+	y := c.Emit(ir.LayerNorm{Axes: rank(x) - 2, Eps: c.AttrFloat("epsilon", 1e-5)}, x)
 	y = c.binary(ir.Mul, y, c.perChannel(c.In(1), x))
 	return []*ir.Value{c.within(x, c.binary(ir.Add, y, c.perChannel(c.In(2), x)))}
 }
 
 // lowerBatchNormalization is (x − mean) / sqrt(var + epsilon) · scale + bias, in the widest of the operands' types. In
 // training mode mean and variance are the batch's, and the running ones move towards them.
-func lowerBatchNormalization(c *Context) []*ir.Value {
+func lowerBatchNormalization(c *context) []*ir.Value {
 	x := c.In(0)
-	if Rank(x) < 2 {
+	if rank(x) < 2 {
 		c.Failf("%v has no channels", x.Type)
 	}
 	eps, momentum := c.AttrFloat("epsilon", 1e-5), c.AttrFloat("momentum", 0.9)
@@ -222,7 +222,7 @@ func lowerBatchNormalization(c *Context) []*ir.Value {
 	out := []*ir.Value{nil}
 	if training {
 		over := ir.Reduce{Fn: ir.Mean, KeepDims: true, Axes: []int{0}}
-		for axis := 2; axis < Rank(x); axis++ {
+		for axis := 2; axis < rank(x); axis++ {
 			over.Axes = append(over.Axes, axis)
 		}
 		moved := func(i int, running, now *ir.Value) *ir.Value {

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rlxc/rlxc/ir"
@@ -71,7 +72,9 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 		if out[i].Name == "" {
 			out[i].Name = o
 		}
-		if err := checkDeclared(out[i].Type, s.declared[o]); err != nil {
+		if err := checkDeclared(out[i].Type, s.declared[o]); errors.Is(err, ErrInvalid) {
+			b.problem(&nodeError{name, n.GetOpType(), fmt.Errorf("result %s: %w", onnx.Quote(o), err)})
+		} else if err != nil {
 			b.warn("node %s (%s): result %s: %v", onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(o), err)
 		}
 		s.vals[o] = out[i]

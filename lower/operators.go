@@ -35,8 +35,6 @@ var leftOut = map[string]string{
 	"com.microsoft.WhisperBeamSearch":      noSearch,
 	"com.microsoft.NGramRepeatBlock":       noSearch,
 	"com.microsoft.BifurcationDetector":    noSearch,
-	"com.microsoft.MoE":                    noExperts,
-	"com.microsoft.QMoE":                   noExperts,
 	"com.microsoft.EngramGate":             noExporter,
 	"com.microsoft.NGramHashMapping":       noExporter,
 	"com.microsoft.VarlenNGramHashMapping": noExporter,
@@ -44,7 +42,6 @@ var leftOut = map[string]string{
 	"MemcpyToHost":                         noCopies,
 	"com.microsoft.SparseAttention": "attention over blocks of a sparse pattern has no definition in ONNX; export the " +
 		"model with Attention or GroupQueryAttention",
-	"com.microsoft.MatMulBnb4":                   "weights in bitsandbytes' FP4 and NF4; quantise the original with rlxc quantize --int4",
 	"com.microsoft.MatMulFpQ4":                   "its layout of 4-bit weights is private to onnxruntime; MatMulNBits replaced it",
 	"com.microsoft.SparseToDenseMatMul":          "weights in sparse tensors; store them as dense ones",
 	"com.microsoft.AttnLSTM":                     noExporter,
@@ -57,16 +54,7 @@ var leftOut = map[string]string{
 	"com.microsoft.DynamicTimeWarping":           noExporter,
 	"com.microsoft.Inverse":                      noExporter,
 	"com.microsoft.Unique":                       noExporter + "; use ai.onnx's",
-	"com.microsoft.Tokenizer":                    "texts are cut into tokens before the model runs: see package tokenizer",
 	"com.microsoft.SampleOp":                     "it is an example of onnxruntime's",
-	"com.microsoft.nchwc.Conv":                   noBlocked,
-	"com.microsoft.nchwc.MaxPool":                noBlocked,
-	"com.microsoft.nchwc.AveragePool":            noBlocked,
-	"com.microsoft.nchwc.GlobalMaxPool":          noBlocked,
-	"com.microsoft.nchwc.GlobalAveragePool":      noBlocked,
-	"com.microsoft.nchwc.Upsample":               noBlocked,
-	"com.microsoft.nchwc.ReorderInput":           noBlocked,
-	"com.microsoft.nchwc.ReorderOutput":          noBlocked,
 }
 
 // LeftOut lists the operators that are left out for good, each with the reason.
@@ -74,10 +62,8 @@ func LeftOut() map[string]string { return maps.Clone(leftOut) }
 
 const (
 	noSearch   = "it generates a whole text in one node; run the decoder step by step"
-	noExperts  = "experts of which each token uses a few; export the model with its experts as products and GatherElements or Loop"
 	noCopies   = "onnxruntime puts it between devices when it loads a model; save the model before"
 	noExporter = "no exporter writes it, and neither does onnxruntime's optimiser"
-	noBlocked  = "a layout for one machine, which onnxruntime writes at its highest level only; save the model at level \"extended\""
 )
 
 const noMaps = "values are tensors, sequences and optionals of tensors, not maps"
@@ -122,7 +108,7 @@ func typesOfFirst(s *schema) []string {
 	return strings.Fields(formals[0].types.text)
 }
 
-// backendText is written by go test ./conformance -update: a line an operator, with its domain, its name, and for each backend
+// backendText is written by go test ./internal/conformance -update: a line an operator, with its domain, its name, and for each backend
 // what ran the node tests.
 //
 //go:embed backends.txt

@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func lowerOptional(c *Context) []*ir.Value {
+func lowerOptional(c *context) []*ir.Value {
 	x := c.Opt(0)
 	declared, ok := attr[*onnxpb.TypeProto](c, "type")
 	if x == nil {
@@ -27,7 +27,7 @@ func lowerOptional(c *Context) []*ir.Value {
 	return []*ir.Value{c.list(ir.Type{Kind: ir.OptionalType, Elem: &t}, []*ir.Value{x})}
 }
 
-func lowerOptionalHasElement(c *Context) []*ir.Value {
+func lowerOptionalHasElement(c *context) []*ir.Value {
 	x := c.Opt(0)
 	if x == nil || x.Type.Kind != ir.OptionalType {
 		return []*ir.Value{c.Constant(tensor.Scalar(x != nil))}
@@ -38,7 +38,7 @@ func lowerOptionalHasElement(c *Context) []*ir.Value {
 	return []*ir.Value{c.emitList(ir.TensorOf(tensor.Bool), func(d ops.Typed) ir.Op { return ops.OptionalHasElement{Typed: d} }, x)}
 }
 
-func lowerOptionalGetElement(c *Context) []*ir.Value {
+func lowerOptionalGetElement(c *context) []*ir.Value {
 	x := c.In(0)
 	if x.Type.Kind != ir.OptionalType {
 		return []*ir.Value{x}

@@ -15,7 +15,7 @@ const maxTaps = 128
 const maxTapNodes = 1 << 16
 
 // affords reports whether a pool may become n more nodes.
-func (c *Context) affords(n int) bool {
+func (c *context) affords(n int) bool {
 	if c.b.taps+n > maxTapNodes {
 		return false
 	}
@@ -24,7 +24,7 @@ func (c *Context) affords(n int) bool {
 }
 
 // conv is Conv: x [N,C,…], weights [M,C/groups,…] and perhaps a bias [M] give [N,M,…].
-func (c *Context) conv(win ir.Window, groups int) *ir.Value {
+func (c *context) conv(win ir.Window, groups int) *ir.Value {
 	x, w, bias := c.In(0), c.expanded(c.In(1)), c.expanded(c.Opt(2))
 	if groups == 1 && win.Tiles() && (win.Taps() == 1 || len(win.Kernel) > 2 || isFew(w.Type.Shape[1])) {
 		return c.channelsFirst(c.product(c.tileRows(win, x), w, bias))
@@ -35,7 +35,7 @@ func (c *Context) conv(win ir.Window, groups int) *ir.Value {
 	if ir.Same(w.Type.Shape[1].Mul(ir.N(groups)), x.Type.Shape[1]) == ir.No {
 		c.Failf("weights %v in %d groups for %v", w.Type, groups, x.Type)
 	}
-	in := []*ir.Value{c.channelsLast(x), c.weights(w, kernelAxes(Rank(w)), c.kernelFirst)}
+	in := []*ir.Value{c.channelsLast(x), c.weights(w, kernelAxes(rank(w)), c.kernelFirst)}
 	if bias != nil {
 		in = append(in, bias)
 	}
@@ -52,8 +52,8 @@ func isFew(channels ir.Dim) bool {
 }
 
 // convBytes is a convolution of bytes with the other operands of a QMatMul; that of one element at every place is a product.
-func (c *Context) convBytes(win ir.Window, groups int, x, w *ir.Value, more ...*ir.Value) *ir.Value {
-	in := append([]*ir.Value{c.channelsLast(x), c.kernelFirst(w)}, more...)
+func (c *context) convBytes(win ir.Window, groups int, x, w *ir.Value, more ...*ir.Value) *ir.Value {
+	in := append([]*ir.Value{c.channelsLast(x), c.kernelFirst(c.weight(w))}, more...)
 	if groups == 1 && win.Taps() == 1 && win.Tiles() {
 		s := in[1].Type.Shape
 		in[1] = c.reshape(in[1], s[len(s)-2:])
@@ -72,8 +72,8 @@ func kernelAxes(rank int) []int {
 }
 
 // kernelFirst returns weights [M,C,…] as […,C,M].
-func (c *Context) kernelFirst(w *ir.Value) *ir.Value {
-	turn := ir.Transpose{Perm: append(firstAxes(Rank(w))[2:], 1, 0)}
+func (c *context) kernelFirst(w *ir.Value) *ir.Value {
+	turn := ir.Transpose{Perm: append(firstAxes(rank(w))[2:], 1, 0)}
 	if w.Const == nil {
 		return c.Emit(turn, w)
 	}
@@ -81,7 +81,7 @@ func (c *Context) kernelFirst(w *ir.Value) *ir.Value {
 }
 
 // product multiplies rows with weights [M,…], seen as a matrix, and adds the bias.
-func (c *Context) product(rows, w, bias *ir.Value) *ir.Value {
+func (c *context) product(rows, w, bias *ir.Value) *ir.Value {
 	axes := []int{0, 1}
 	if !ir.Shape(w.Type.Shape[2:]).Elements().Is(1) { // channels are not an axis of their own
 		axes = axes[:1]
@@ -98,7 +98,7 @@ func (c *Context) product(rows, w, bias *ir.Value) *ir.Value {
 
 // untiled is a ConvTranspose whose windows lie side by side: x [N,C,…] times weights [C,M,…], whose columns are the elements of a
 // window, each with M channels.
-func (c *Context) untiled(win ir.Window) *ir.Value {
+func (c *context) untiled(win ir.Window) *ir.Value {
 	x, w, bias := c.channelsLast(c.In(0)), c.In(1), c.Opt(2)
 	taps, channels := win.Taps(), w.Type.Shape[1]
 	matrix := func(w *ir.Value) *ir.Value {
@@ -120,22 +120,22 @@ func (c *Context) untiled(win ir.Window) *ir.Value {
 }
 
 // channelsLast moves axis 1 to the end.
-func (c *Context) channelsLast(x *ir.Value) *ir.Value {
-	perm := append(slices.Delete(firstAxes(Rank(x)), 1, 2), 1)
+func (c *context) channelsLast(x *ir.Value) *ir.Value {
+	perm := append(slices.Delete(firstAxes(rank(x)), 1, 2), 1)
 	return c.Emit(ir.Transpose{Perm: perm}, x)
 }
 
 // channelsFirst undoes channelsLast.
-func (c *Context) channelsFirst(x *ir.Value) *ir.Value {
-	perm := firstAxes(Rank(x))
+func (c *context) channelsFirst(x *ir.Value) *ir.Value {
+	perm := firstAxes(rank(x))
 	copy(perm[2:], perm[1:])
-	perm[1] = Rank(x) - 1
+	perm[1] = rank(x) - 1
 	return c.Emit(ir.Transpose{Perm: perm}, x)
 }
 
 // padded puts the window's padding around the spatial axes of x [N,…,C].
-func (c *Context) padded(win ir.Window, x, value *ir.Value) *ir.Value {
-	pad := ir.Pad{Before: make([]ir.Dim, Rank(x)), After: make([]ir.Dim, Rank(x))}
+func (c *context) padded(win ir.Window, x, value *ir.Value) *ir.Value {
+	pad := ir.Pad{Before: make([]ir.Dim, rank(x)), After: make([]ir.Dim, rank(x))}
 	needed := false
 	for i := range win.Kernel {
 		_, before, after := win.Places(i, x.Type.Shape[1+i])
@@ -149,15 +149,15 @@ func (c *Context) padded(win ir.Window, x, value *ir.Value) *ir.Value {
 }
 
 // tap is what the element of the window that lies there meets along a spatial axis of x [N,…,C].
-func (c *Context) tap(win ir.Window, x *ir.Value, axis int, at, places ir.Dim) *ir.Value {
-	cut := ir.Slice{Starts: make([]ir.Dim, Rank(x)), Sizes: slices.Clone(x.Type.Shape), Steps: slices.Repeat([]int{1}, Rank(x))}
+func (c *context) tap(win ir.Window, x *ir.Value, axis int, at, places ir.Dim) *ir.Value {
+	cut := ir.Slice{Starts: make([]ir.Dim, rank(x)), Sizes: slices.Clone(x.Type.Shape), Steps: slices.Repeat([]int{1}, rank(x))}
 	cut.Starts[1+axis], cut.Sizes[1+axis], cut.Steps[1+axis] = at, places, win.Strides[axis]
 	return c.Emit(cut, x)
 }
 
 // poolTaps combines what the taps of a pool of floats meet, an axis after the other, and returns [N,C,…]; fill is what the padding
 // holds. Where a window may reach beyond the padding, a tap there reads the last element again, for which a sum takes the fill.
-func (c *Context) poolTaps(win ir.Window, x *ir.Value, fn ir.BinaryFn, fill float64) *ir.Value {
+func (c *context) poolTaps(win ir.Window, x *ir.Value, fn ir.BinaryFn, fill float64) *ir.Value {
 	none := c.Scalar(x.Type.DType, fill)
 	y := c.padded(win, c.channelsLast(x), none)
 	for i := range win.Kernel {
@@ -181,7 +181,7 @@ func (c *Context) poolTaps(win ir.Window, x *ir.Value, fn ir.BinaryFn, fill floa
 
 // tapped reports whether a pool is computed by poolTaps: every window holds an element that is no padding, ends where the
 // padding does, and has few taps along each axis.
-func (c *Context) tapped(w ir.Window) bool {
+func (c *context) tapped(w ir.Window) bool {
 	nodes := 0
 	for i, k := range w.Kernel {
 		nodes += 2 * k
@@ -193,7 +193,7 @@ func (c *Context) tapped(w ir.Window) bool {
 }
 
 // tileRows returns the patches as rows [N, places…, C·taps]: the spatial axes are split into place and element.
-func (c *Context) tileRows(win ir.Window, x *ir.Value) *ir.Value {
+func (c *context) tileRows(win ir.Window, x *ir.Value) *ir.Value {
 	s := x.Type.Shape
 	axes := len(win.Kernel)
 	cut := ir.Slice{Starts: make([]ir.Dim, axes+2), Sizes: slices.Clone(s), Steps: slices.Repeat([]int{1}, axes+2)}

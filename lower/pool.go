@@ -20,21 +20,21 @@ var poolRows = []row{
 	{"LRN", 1, lowerLRN},
 }
 
-func lowerGlobalPool(fn ir.Reduction) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerGlobalPool(fn ir.Reduction) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		x := c.In(0)
-		if Rank(x) < 3 {
+		if rank(x) < 3 {
 			c.Failf("%v has no spatial axes: [N,C,…] is needed", x.Type)
 		}
 		if ir.Same(x.Type.Shape[2:].Elements(), ir.N(0)) == ir.Yes {
 			c.Failf("%v: there is nothing to pool", x.Type)
 		}
-		return []*ir.Value{c.Emit(ir.Reduce{Fn: fn, Axes: firstAxes(Rank(x))[2:], KeepDims: true}, x)}
+		return []*ir.Value{c.Emit(ir.Reduce{Fn: fn, Axes: firstAxes(rank(x))[2:], KeepDims: true}, x)}
 	}
 }
 
 // lowerGlobalLpPool is the p-norm of each channel.
-func lowerGlobalLpPool(c *Context) []*ir.Value {
+func lowerGlobalLpPool(c *context) []*ir.Value {
 	p := c.AttrInt("p", 2)
 	switch {
 	case p < 1:
@@ -44,12 +44,12 @@ func lowerGlobalLpPool(c *Context) []*ir.Value {
 	}
 	x := c.In(0)
 	power := c.binary(ir.Pow, c.unary(ir.Abs, x), c.like(x, float64(p)))
-	sum := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: firstAxes(Rank(x))[2:], KeepDims: true}, power)
+	sum := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: firstAxes(rank(x))[2:], KeepDims: true}, power)
 	return []*ir.Value{c.binary(ir.Pow, sum, c.like(x, 1/float64(p)))}
 }
 
 // poolWindow reads a pool's window; ceil and dilated are the versions that know ceil_mode and dilations.
-func (c *Context) poolWindow(ceil, dilated int) ir.Window {
+func (c *context) poolWindow(ceil, dilated int) ir.Window {
 	w := c.window(nil, c.Version() >= dilated)
 	if c.Version() >= ceil {
 		w.Ceil = c.AttrBool("ceil_mode", false)
@@ -62,7 +62,7 @@ func (c *Context) poolWindow(ceil, dilated int) ir.Window {
 	return w
 }
 
-func lowerAveragePool(c *Context) []*ir.Value {
+func lowerAveragePool(c *context) []*ir.Value {
 	op := ops.AveragePool{Window: c.poolWindow(10, 19), CountIncludePad: c.AttrBool("count_include_pad", false)}
 	c.checkPool(op)
 	padding := op.Auto != "NOTSET" && op.Auto != "VALID" || slices.ContainsFunc(op.Pads, func(p int) bool { return p != 0 })
@@ -84,11 +84,11 @@ func lowerAveragePool(c *Context) []*ir.Value {
 	return c.pool(op)
 }
 
-func lowerLpPool(c *Context) []*ir.Value {
+func lowerLpPool(c *context) []*ir.Value {
 	return c.pool(ops.LpPool{Window: c.poolWindow(18, 18), P: c.AttrInt("p", 2)})
 }
 
-func lowerMaxPool(c *Context) []*ir.Value {
+func lowerMaxPool(c *context) []*ir.Value {
 	op := ops.MaxPool{Window: c.poolWindow(10, 10), ColumnMajor: c.Version() >= 8 && c.choice("storage_order", 2) == 1,
 		Results: c.NumOutputs()}
 	c.checkPool(op)
@@ -104,7 +104,7 @@ func lowerMaxPool(c *Context) []*ir.Value {
 }
 
 // pool keeps a pool over the node's operand, with the channels last.
-func (c *Context) pool(op ir.Op) []*ir.Value {
+func (c *context) pool(op ir.Op) []*ir.Value {
 	c.checkPool(op)
 	var out []*ir.Value
 	for _, v := range c.opaque(op, c.channelsLast(c.In(0))) {
@@ -114,7 +114,7 @@ func (c *Context) pool(op ir.Op) []*ir.Value {
 }
 
 // checkPool reports what a pool has against the node's operand.
-func (c *Context) checkPool(op ir.Op) {
+func (c *context) checkPool(op ir.Op) {
 	x := c.In(0).Type
 	if len(x.Shape) > 1 {
 		x.Shape = slices.Concat(x.Shape[:1], x.Shape[2:], x.Shape[1:2])
@@ -126,7 +126,7 @@ func (c *Context) checkPool(op ir.Op) {
 
 // lowerMaxUnpool puts elements back where a MaxPool over [N,C,…] took them, in a result of the size that the pool's window
 // suggests, and then pads the result at its end to the size that operand 2 names.
-func lowerMaxUnpool(c *Context) []*ir.Value {
+func lowerMaxUnpool(c *context) []*ir.Value {
 	x, index := c.In(0), c.In(1)
 	w := c.window(nil, false)
 	shape := slices.Clone(x.Type.Shape)
@@ -151,7 +151,7 @@ func lowerMaxUnpool(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(op, y)}
 }
 
-func lowerLRN(c *Context) []*ir.Value {
+func lowerLRN(c *context) []*ir.Value {
 	return c.opaque(ops.LRN{Size: c.AttrInt("size", 0), Alpha: c.AttrFloat("alpha", 1e-4), Beta: c.AttrFloat("beta", 0.75),
 		Bias: c.AttrFloat("bias", 1)}, c.In(0))
 }

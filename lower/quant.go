@@ -27,35 +27,35 @@ type scaling struct {
 
 // scaling reads the operands of scale and zero point for a tensor of type t: a scalar or a vector of one element for the whole tensor,
 // a vector along an axis, or, with a block size, a scale for each block of the axis.
-func (c *Context) scaling(t ir.Type, scale, zero int) scaling {
+func (c *context) scaling(t ir.Type, scale, zero int) scaling {
 	s := scaling{scale: c.In(scale), zero: c.Opt(zero), block: c.AttrInt("block_size", 0)}
 	given := s.scale.Type
 	if !given.DType.IsFloat() {
 		c.Failf("operand %d: scales of %s", scale, given.DType.ONNX())
 	}
 	axis := c.AttrInt("axis", 1)
-	switch rank := len(given.Shape); {
+	switch axes := len(given.Shape); {
 	case s.block < 0:
 		c.Failf("block_size is %d", s.block)
-	case s.block == 0 && rank <= 1:
+	case s.block == 0 && axes <= 1:
 		s.scale, s.zero = c.scalar(s.scale), c.scalar(s.zero)
-		if s.zero != nil && Rank(s.scale) == 0 && Rank(s.zero) == 1 && ir.Same(s.zero.Type.Shape[0], ir.N(1)) == ir.Unknown {
+		if s.zero != nil && rank(s.scale) == 0 && rank(s.zero) == 1 && ir.Same(s.zero.Type.Shape[0], ir.N(1)) == ir.Unknown {
 			s.zero = c.reshape(s.zero, ir.Shape{}) // which Bind holds to one number
 		}
-		if s.zero != nil && Rank(s.zero) == 0 && Rank(s.scale) == 1 && ir.Same(s.scale.Type.Shape[0], ir.N(1)) == ir.Unknown {
+		if s.zero != nil && rank(s.zero) == 0 && rank(s.scale) == 1 && ir.Same(s.scale.Type.Shape[0], ir.N(1)) == ir.Unknown {
 			s.scale = c.reshape(s.scale, ir.Shape{})
 		}
-	case s.block > 0 && rank > 0 && rank == len(t.Shape):
+	case s.block > 0 && axes > 0 && axes == len(t.Shape):
 	default:
 		c.Failf("operand %d: scales %v for %v with block_size %d", scale, given, t, s.block)
 	}
-	if s.zero != nil && Rank(s.zero) == 0 && Rank(s.scale) == 1 && scale == 4 && strings.HasPrefix(c.name, "QLinear") {
+	if s.zero != nil && rank(s.zero) == 0 && rank(s.scale) == 1 && scale == 4 && strings.HasPrefix(c.name, "QLinear") {
 		s.zero = c.expand(s.zero, s.scale.Type.Shape) // of weights, as onnxruntime has it
 	}
-	if s.zero != nil && Rank(s.zero) != Rank(s.scale) {
+	if s.zero != nil && rank(s.zero) != rank(s.scale) {
 		c.Failf("operand %d: zero points %v beside scales %v", zero, s.zero.Type, s.scale.Type)
 	}
-	if Rank(s.scale) > 0 {
+	if rank(s.scale) > 0 {
 		s.axis = c.Axis(axis, len(t.Shape))
 	}
 	return s
@@ -63,7 +63,7 @@ func (c *Context) scaling(t ir.Type, scale, zero int) scaling {
 
 // checkScale refuses scales by which nothing can be divided, as far as they are known. An infinite one is what a quantiser measures of a
 // mask that holds -∞.
-func (c *Context) checkScale(i int) {
+func (c *context) checkScale(i int) {
 	v := c.In(i)
 	if !v.Type.DType.IsFloat() {
 		c.Failf("operand %d: scales of %s", i, v.Type.DType.ONNX())
@@ -80,9 +80,9 @@ func (c *Context) checkScale(i int) {
 }
 
 // scalar makes a value of one element a scalar; other values and nil pass.
-func (c *Context) scalar(v *ir.Value) *ir.Value {
+func (c *context) scalar(v *ir.Value) *ir.Value {
 	switch {
-	case v == nil || Rank(v) == 0 || !v.Type.Shape.Elements().Is(1):
+	case v == nil || rank(v) == 0 || !v.Type.Shape.Elements().Is(1):
 		return v
 	case v.Const != nil:
 		return c.Constant(v.Const.Reshape())
@@ -90,15 +90,15 @@ func (c *Context) scalar(v *ir.Value) *ir.Value {
 	return c.reshape(v, ir.Shape{})
 }
 
-func (c *Context) dequantize(x *ir.Value, s scaling, to tensor.DType) *ir.Value {
+func (c *context) dequantize(x *ir.Value, s scaling, to tensor.DType) *ir.Value {
 	return c.Emit(ir.Dequantize{To: to, Axis: s.axis, Block: s.block}, x, s.scale, s.zero)
 }
 
-func (c *Context) quantize(x *ir.Value, s scaling, to tensor.DType) *ir.Value {
+func (c *context) quantize(x *ir.Value, s scaling, to tensor.DType) *ir.Value {
 	return c.Emit(ir.Quantize{To: to, Axis: s.axis, Block: s.block}, x, s.scale, s.zero)
 }
 
-func (c *Context) attrDType(name string) tensor.DType {
+func (c *context) attrDType(name string) tensor.DType {
 	d := c.AttrInt(name, 0)
 	if d < 0 || d >= int(tensor.NumDTypes) {
 		c.Unsupportedf("%s: element type %d", name, d)
@@ -106,7 +106,7 @@ func (c *Context) attrDType(name string) tensor.DType {
 	return tensor.DType(d)
 }
 
-func lowerQuantize(c *Context) []*ir.Value {
+func lowerQuantize(c *context) []*ir.Value {
 	x := c.In(0)
 	s := c.scaling(x.Type, 1, 2)
 	c.checkScale(1)
@@ -125,7 +125,7 @@ func lowerQuantize(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.Quantize{To: to, Axis: s.axis, Block: s.block, Wrap: wrap}, x, s.scale, s.zero)}
 }
 
-func lowerDequantize(c *Context) []*ir.Value {
+func lowerDequantize(c *context) []*ir.Value {
 	x := c.In(0)
 	s := c.scaling(x.Type, 1, 2)
 	to := c.attrDType("output_dtype")
@@ -135,20 +135,20 @@ func lowerDequantize(c *Context) []*ir.Value {
 	return []*ir.Value{c.dequantize(x, s, to)}
 }
 
-func lowerDynamicQuantize(c *Context) []*ir.Value {
+func lowerDynamicQuantize(c *context) []*ir.Value {
 	return c.EmitAll(ir.DynamicQuantize{}, c.In(0))[:c.NumOutputs()]
 }
 
 // perColumn returns v, which belongs to matrix b, in a form that QMatMul takes: a scalar, a vector, nil when it is left out.
 // The second result is false for other forms.
-func (c *Context) perColumn(v, b *ir.Value) (*ir.Value, bool) {
+func (c *context) perColumn(v, b *ir.Value) (*ir.Value, bool) {
 	v = c.scalar(v)
-	return v, v == nil || Rank(v) == 0 || Rank(v) == 1 && Rank(b) > 1 && ir.Same(v.Type.Shape[0], b.Type.Shape[Rank(b)-1]) == ir.Yes
+	return v, v == nil || rank(v) == 0 || rank(v) == 1 && rank(b) > 1 && ir.Same(v.Type.Shape[0], b.Type.Shape[rank(b)-1]) == ir.Yes
 }
 
-func isScalar(v *ir.Value) bool { return v == nil || Rank(v) == 0 }
+func isScalar(v *ir.Value) bool { return v == nil || rank(v) == 0 }
 
-func lowerMatMulInteger(c *Context) []*ir.Value {
+func lowerMatMulInteger(c *context) []*ir.Value {
 	a, b := c.In(0), c.In(1)
 	aZero := c.scalar(c.Opt(2))
 	bZero, fits := c.perColumn(c.Opt(3), b)
@@ -156,7 +156,7 @@ func lowerMatMulInteger(c *Context) []*ir.Value {
 		if fits && isScalar(aZero) {
 			return c.Emit(ir.QMatMul{}, a, b, aZero, bZero)
 		}
-		if aZero != nil && Rank(aZero) == 1 { // a zero point for each row
+		if aZero != nil && rank(aZero) == 1 { // a zero point for each row
 			aZero = c.reshape(aZero, ir.Shape{aZero.Type.Shape[0], ir.N(1)})
 		}
 		return c.Emit(ir.MatMul{}, c.difference(a, aZero), c.difference(b, bZero))
@@ -164,7 +164,7 @@ func lowerMatMulInteger(c *Context) []*ir.Value {
 }
 
 // difference is x − zero as i32.
-func (c *Context) difference(x, zero *ir.Value) *ir.Value {
+func (c *context) difference(x, zero *ir.Value) *ir.Value {
 	x = c.cast(x, tensor.I32)
 	if zero == nil {
 		return x
@@ -179,7 +179,7 @@ type quantised struct {
 	zero  *ir.Value
 }
 
-func lowerQLinearMatMul(c *Context) []*ir.Value {
+func lowerQLinearMatMul(c *context) []*ir.Value {
 	read := func(x int) (q quantised) {
 		q.x = c.In(x)
 		s := c.scaling(q.x.Type, x+1, x+2)
@@ -198,13 +198,13 @@ func lowerQLinearMatMul(c *Context) []*ir.Value {
 		of := func(x *ir.Value, s quantised, axis int) *ir.Value {
 			return c.dequantize(x, scaling{scale: s.scale, zero: s.zero, axis: axis}, wide)
 		}
-		r := c.Emit(ir.MatMul{}, of(p, a, Rank(p)-2), of(q, b, Rank(q)-1))
-		return c.quantize(r, scaling{scale: y.scale, zero: y.zero, axis: Rank(r) - 2}, y.zero.Type.DType)
+		r := c.Emit(ir.MatMul{}, of(p, a, rank(p)-2), of(q, b, rank(q)-1))
+		return c.quantize(r, scaling{scale: y.scale, zero: y.zero, axis: rank(r) - 2}, y.zero.Type.DType)
 	})}
 }
 
 // standard lowers another operator of ai.onnx in place of this one, with the attributes of this one.
-func (c *Context) standard(name string, in ...*ir.Value) *ir.Value {
+func (c *context) standard(name string, in ...*ir.Value) *ir.Value {
 	op := c.operator
 	op.domain, op.name, op.version = "ai.onnx", name, MaxOpset
 	for _, a := range op.attrs {
@@ -221,7 +221,7 @@ func (c *Context) standard(name string, in ...*ir.Value) *ir.Value {
 const maxExactF32 = 1 << 24 / (255 * 255)
 
 // lowerConvInteger is a convolution of bytes, or one of floats that hold its sums.
-func lowerConvInteger(c *Context) []*ir.Value {
+func lowerConvInteger(c *context) []*ir.Value {
 	x, w := c.In(0), c.In(1)
 	win, groups := c.window(c.weightsKernel(w), true), c.AttrInt("group", 1)
 	zero, wZero := c.scalar(c.Opt(2)), c.scalar(c.Opt(3))
@@ -232,7 +232,7 @@ func lowerConvInteger(c *Context) []*ir.Value {
 	if n, known := ir.Shape(w.Type.Shape[1:]).Elements().Const(); known && n <= maxExactF32 && groups > 1 { // tiles of a single group round
 		wide = tensor.F32
 	}
-	if wZero != nil && Rank(wZero) == 1 { // one for each of the weights' output channels
+	if wZero != nil && rank(wZero) == 1 { // one for each of the weights' output channels
 		s := ir.Shape{wZero.Type.Shape[0]}
 		for range win.Kernel {
 			s = append(s, ir.N(1))
@@ -242,7 +242,7 @@ func lowerConvInteger(c *Context) []*ir.Value {
 	return []*ir.Value{c.cast(c.standard("Conv", c.cast(c.difference(x, zero), wide), c.cast(c.difference(w, wZero), wide)), tensor.I32)}
 }
 
-func lowerQLinearConv(c *Context) []*ir.Value {
+func lowerQLinearConv(c *context) []*ir.Value {
 	x, w, bias := c.In(0), c.In(3), c.Opt(8)
 	xs, ws := c.scaling(x.Type, 1, 2), c.scaling(w.Type, 4, 5)
 	ws.axis = 0

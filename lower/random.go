@@ -16,21 +16,21 @@ var randomRows = []row{
 }
 
 // generator reads the attribute seed.
-func (c *Context) generator() ops.Generator {
+func (c *context) generator() ops.Generator {
 	seed, fixed := attr[float32](c, "seed")
 	return ops.Generator{Seeded: fixed, Seed: seed}
 }
 
-func uniform(c *Context, to ops.Typed) ir.Op {
+func uniform(c *context, to ops.Typed) ir.Op {
 	return ops.RandomUniform{Typed: to, Generator: c.generator(), Low: c.AttrFloat("low", 0), High: c.AttrFloat("high", 1)}
 }
 
-func normal(c *Context, to ops.Typed) ir.Op {
+func normal(c *context, to ops.Typed) ir.Op {
 	return ops.RandomNormal{Typed: to, Generator: c.generator(), Mean: c.AttrFloat("mean", 0), Scale: c.AttrFloat("scale", 1)}
 }
 
-func lowerRandom(distribution func(*Context, ops.Typed) ir.Op, like bool) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerRandom(distribution func(*context, ops.Typed) ir.Op, like bool) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		t := ir.TensorOf(tensor.F32)
 		if like {
 			t = c.In(0).Type
@@ -57,7 +57,7 @@ func lowerRandom(distribution func(*Context, ops.Typed) ir.Op, like bool) func(*
 func typed(types ...ir.Type) ops.Typed { return ops.Typed{Types: types} }
 
 // lowerBernoulli returns 1 with the probability that the operand says.
-func lowerBernoulli(c *Context) []*ir.Value {
+func lowerBernoulli(c *context) []*ir.Value {
 	to := c.In(0).Type
 	if to.DType = tensor.DType(c.AttrInt("dtype", int(to.DType))); !to.DType.Valid() || to.DType == tensor.String || to.DType.IsComplex() {
 		c.Failf("random numbers of type %v", to.DType)
@@ -66,7 +66,7 @@ func lowerBernoulli(c *Context) []*ir.Value {
 }
 
 // lowerMultinomial draws classes [batch, sample_size] by their unnormalised log-probabilities [batch, classes].
-func lowerMultinomial(c *Context) []*ir.Value {
+func lowerMultinomial(c *context) []*ir.Value {
 	t, n := c.In(0).Type, c.AttrInt("sample_size", 1)
 	to := tensor.DType(c.AttrInt("dtype", int(tensor.I32)))
 	if len(t.Shape) != 2 || n < 1 || to != tensor.I32 && to != tensor.I64 {

@@ -13,28 +13,28 @@ var recurrentRows = []row{
 	{"LSTM", 7, lowerLSTM},
 }
 
-func lowerRNN(c *Context) []*ir.Value {
+func lowerRNN(c *context) []*ir.Value {
 	r, in := c.recurrent()
 	return c.opaque(ops.RNN{Recurrent: r}, in...)
 }
 
-func lowerGRU(c *Context) []*ir.Value {
+func lowerGRU(c *context) []*ir.Value {
 	r, in := c.recurrent()
 	return c.opaque(ops.GRU{Recurrent: r, LinearBeforeReset: c.AttrBool("linear_before_reset", false)}, in...)
 }
 
-func lowerLSTM(c *Context) []*ir.Value {
+func lowerLSTM(c *context) []*ir.Value {
 	r, in := c.recurrent()
 	return c.opaque(ops.LSTM{Recurrent: r, InputForget: c.AttrBool("input_forget", false)}, in...)
 }
 
 // recurrent reads what the recurrent operators share. The order of gates differs between PyTorch and ONNX, and some exporters write the
 // reordering as nodes: kernels want the weights that come of it, or what is stored.
-func (c *Context) recurrent() (r ops.Recurrent, in []*ir.Value) {
+func (c *context) recurrent() (r ops.Recurrent, in []*ir.Value) {
 	for i := range c.NumInputs() {
 		v := c.Opt(i)
 		if i == ops.RecurrentW || i == ops.RecurrentR || i == ops.RecurrentB {
-			if _, _, _, ok := stored(v); !ok {
+			if _, _, _, ok := c.stored(v); !ok {
 				v = c.weight(v)
 			}
 		}
@@ -43,57 +43,8 @@ func (c *Context) recurrent() (r ops.Recurrent, in []*ir.Value) {
 	return c.recurrentOf(c.In(ops.RecurrentR).Type), in
 }
 
-// maxWeights bounds the elements of the weights of a model that weight computes.
-const maxWeights = 1 << 25
-
-// weight computes a weight that is made from constants of no more elements than it has, by maxMakers nodes at most.
-func (c *Context) weight(v *ir.Value) *ir.Value {
-	if v == nil || v.IsConst() {
-		return v
-	}
-	n, ok := v.Type.Shape.Elements().Const()
-	if !ok || n > maxWeights-c.b.weights {
-		return v
-	}
-	t, ok := ir.Fold(v, n, ir.NewMemo(maxMakers*n))
-	if !ok {
-		return v
-	}
-	c.b.weights += n
-	return c.b.g.NewConst(v.Name, t)
-}
-
-// expanded computes a weight that nodes make of constants: kernels pack constants only, and whatever made the model has left out the
-// content or the arithmetic of the weight (one number in all places, a window of a filter, a norm that PyTorch divides by), not meant it
-// to be made in each run. What widens codes or halves stays, since rewrites want to see those.
-func (c *Context) expanded(v *ir.Value) *ir.Value {
-	if v == nil || v.Def == nil || !makesWeights(v, map[*ir.Value]bool{}) {
-		return v
-	}
-	return c.weight(v)
-}
-
-// maxMakers bounds the nodes that make a weight.
-const maxMakers = 64
-
-// makesWeights reports whether the nodes behind a value make it of constants, without widening any. seen holds the values that were met.
-func makesWeights(v *ir.Value, seen map[*ir.Value]bool) bool {
-	if v == nil || v.IsConst() || seen[v] {
-		return true
-	}
-	if seen[v] = true; v.Def == nil || len(seen) > maxMakers {
-		return false
-	}
-	switch k := v.Def.Op.Kind(); {
-	case k == ir.KindQuantize, k == ir.KindDequantize, k == ir.KindCast && v.Def.Inputs[0].Type.DType.Bits() < v.Type.DType.Bits() &&
-		v.Type.DType.IsFloat(), k.Has(ir.KeepsCustom), k.Has(ir.Typed):
-		return false
-	}
-	return !slices.ContainsFunc(v.Def.Inputs, func(x *ir.Value) bool { return !makesWeights(x, seen) })
-}
-
 // recurrentOf is recurrent for recurrent weights of type w.
-func (c *Context) recurrentOf(w ir.Type) ops.Recurrent {
+func (c *context) recurrentOf(w ir.Type) ops.Recurrent {
 	direction := c.AttrString("direction", "forward")
 	if !slices.Contains([]string{"forward", "reverse", "bidirectional"}, direction) {
 		c.Failf("direction %q is none of forward, reverse and bidirectional", direction)

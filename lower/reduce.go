@@ -22,20 +22,20 @@ var reduceRows = []row{
 	{"ArgMax", 1, lowerArgReduce(false)},
 	{"ArgMin", 1, lowerArgReduce(true)},
 
-	{"Softmax", 1, lowerCoerced((*Context).softmax)},
-	{"Softmax", 13, lowerAlongAxis((*Context).softmax)},
-	{"LogSoftmax", 1, lowerCoerced((*Context).logSoftmax)},
-	{"LogSoftmax", 13, lowerAlongAxis((*Context).logSoftmax)},
-	{"Hardmax", 1, lowerCoerced((*Context).hardmax)},
-	{"Hardmax", 13, lowerAlongAxis((*Context).hardmax)},
+	{"Softmax", 1, lowerCoerced((*context).softmax)},
+	{"Softmax", 13, lowerAlongAxis((*context).softmax)},
+	{"LogSoftmax", 1, lowerCoerced((*context).logSoftmax)},
+	{"LogSoftmax", 13, lowerAlongAxis((*context).logSoftmax)},
+	{"Hardmax", 1, lowerCoerced((*context).hardmax)},
+	{"Hardmax", 13, lowerAlongAxis((*context).hardmax)},
 	{"CumSum", 11, lowerCumSum},
 	{"LpNormalization", 1, lowerLpNormalization},
 	{"MeanVarianceNormalization", 9, lowerMeanVarianceNormalization},
 }
 
 // lowerReduce lowers a reduction whose axes became an operand in the version given.
-func lowerReduce(fn ir.Reduction, operandSince int) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerReduce(fn ir.Reduction, operandSince int) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		x, keep, none := c.In(0), c.AttrBool("keepdims", true), false
 		if c.Version() >= operandSince {
 			none = c.AttrBool("noop_with_empty_axes", false)
@@ -43,7 +43,7 @@ func lowerReduce(fn ir.Reduction, operandSince int) func(*Context) []*ir.Value {
 				return c.AtRun(c.reducedType(x.Type, keep))
 			}
 		}
-		set, _ := c.axes(operandSince, Rank(x))
+		set, _ := c.axes(operandSince, rank(x))
 		if !slices.Contains(set, true) && !none {
 			for i := range set {
 				set[i] = true
@@ -60,7 +60,7 @@ func lowerReduce(fn ir.Reduction, operandSince int) func(*Context) []*ir.Value {
 }
 
 // reducedType is what is known of a reduction along axes that only the run knows.
-func (c *Context) reducedType(t ir.Type, keep bool) ir.Type {
+func (c *context) reducedType(t ir.Type, keep bool) ir.Type {
 	rank := len(t.Shape)
 	if !keep {
 		n, ok := c.In(1).Type.Shape.Elements().Const()
@@ -76,10 +76,10 @@ func (c *Context) reducedType(t ir.Type, keep bool) ir.Type {
 	return ir.TensorOf(t.DType, s...)
 }
 
-func lowerArgReduce(least bool) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerArgReduce(least bool) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		x := c.In(0)
-		op := ir.ArgReduce{Min: least, Axis: c.Axis(c.AttrInt("axis", 0), Rank(x)), KeepDims: c.AttrBool("keepdims", true)}
+		op := ir.ArgReduce{Min: least, Axis: c.Axis(c.AttrInt("axis", 0), rank(x)), KeepDims: c.AttrBool("keepdims", true)}
 		if c.Version() >= 12 {
 			op.Last = c.AttrBool("select_last_index", false)
 		}
@@ -87,18 +87,18 @@ func lowerArgReduce(least bool) func(*Context) []*ir.Value {
 	}
 }
 
-func lowerAlongAxis(along func(*Context, *ir.Value, int) *ir.Value) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerAlongAxis(along func(*context, *ir.Value, int) *ir.Value) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		x := c.In(0)
-		return []*ir.Value{along(c, x, c.Axis(c.AttrInt("axis", -1), Rank(x)))}
+		return []*ir.Value{along(c, x, c.Axis(c.AttrInt("axis", -1), rank(x)))}
 	}
 }
 
 // lowerCoerced is how these operators worked before opset 13: along all axes from the one named on, taken as one.
-func lowerCoerced(along func(*Context, *ir.Value, int) *ir.Value) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerCoerced(along func(*context, *ir.Value, int) *ir.Value) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		x := c.In(0)
-		s, axis := x.Type.Shape, c.Axis(c.AttrInt("axis", 1), Rank(x))
+		s, axis := x.Type.Shape, c.Axis(c.AttrInt("axis", 1), rank(x))
 		if axis == len(s)-1 {
 			return []*ir.Value{along(c, x, axis)}
 		}
@@ -107,19 +107,19 @@ func lowerCoerced(along func(*Context, *ir.Value, int) *ir.Value) func(*Context)
 	}
 }
 
-func (c *Context) softmax(x *ir.Value, axis int) *ir.Value { return c.Emit(ir.Softmax{Axis: axis}, x) }
+func (c *context) softmax(x *ir.Value, axis int) *ir.Value { return c.Emit(ir.Softmax{Axis: axis}, x) }
 
-func (c *Context) logSoftmax(x *ir.Value, axis int) *ir.Value {
+func (c *context) logSoftmax(x *ir.Value, axis int) *ir.Value {
 	return c.Emit(ir.Softmax{Axis: axis, Log: true}, x)
 }
 
 // hardmax is 1 at the first largest element and 0 elsewhere.
-func (c *Context) hardmax(x *ir.Value, axis int) *ir.Value {
+func (c *context) hardmax(x *ir.Value, axis int) *ir.Value {
 	offOn := tensor.New(x.Type.DType, 2)
 	offOn.SetFloat64(1, 1)
 	n := x.Type.Shape[axis]
 	if missing := ir.Max(ir.N(1).Sub(n), ir.N(0)); !missing.Is(0) { // an axis without elements has no largest one, and no result either
-		none := make([]ir.Dim, Rank(x))
+		none := make([]ir.Dim, rank(x))
 		after := slices.Clone(none)
 		after[axis] = missing
 		x = c.Emit(ir.Pad{Before: none, After: after}, x)
@@ -127,27 +127,27 @@ func (c *Context) hardmax(x *ir.Value, axis int) *ir.Value {
 	return c.Emit(ir.OneHot{Axis: axis, Depth: n}, c.Emit(ir.ArgReduce{Axis: axis}, x), c.Constant(offOn))
 }
 
-func lowerCumSum(c *Context) []*ir.Value {
+func lowerCumSum(c *context) []*ir.Value {
 	x := c.In(0)
 	op := ir.CumSum{Exclusive: c.AttrBool("exclusive", false), Reverse: c.AttrBool("reverse", false)}
-	op.Axis = c.Axis(int(c.number(1)), Rank(x))
+	op.Axis = c.Axis(int(c.number(1)), rank(x))
 	return []*ir.Value{c.Emit(op, x)}
 }
 
 // lowerLpNormalization divides by the norm; where it is 0 all elements are, and stay so.
-func lowerLpNormalization(c *Context) []*ir.Value {
+func lowerLpNormalization(c *context) []*ir.Value {
 	x := c.In(0)
 	fn, ok := map[int]ir.Reduction{1: ir.L1, 2: ir.L2}[c.AttrInt("p", 2)]
 	if !ok {
 		c.Failf("p is neither 1 nor 2")
 	}
-	norm := c.Emit(ir.Reduce{Fn: fn, Axes: []int{c.Axis(c.AttrInt("axis", -1), Rank(x))}, KeepDims: true}, x)
+	norm := c.Emit(ir.Reduce{Fn: fn, Axes: []int{c.Axis(c.AttrInt("axis", -1), rank(x))}, KeepDims: true}, x)
 	zero := c.binary(ir.Equal, norm, c.like(x, 0))
 	return []*ir.Value{c.binary(ir.Div, x, c.Emit(ir.Where{}, zero, c.like(x, 1), norm))}
 }
 
 // lowerMeanVarianceNormalization adds its epsilon to the deviation, not to the variance.
-func lowerMeanVarianceNormalization(c *Context) []*ir.Value {
+func lowerMeanVarianceNormalization(c *context) []*ir.Value {
 	const epsilon = 1e-9
 	x := c.In(0)
 	list, ok := c.AttrInts("axes")
@@ -156,7 +156,7 @@ func lowerMeanVarianceNormalization(c *Context) []*ir.Value {
 	}
 	mean := ir.Reduce{Fn: ir.Mean, KeepDims: true}
 	for _, a := range list {
-		mean.Axes = append(mean.Axes, c.Axis(a, Rank(x)))
+		mean.Axes = append(mean.Axes, c.Axis(a, rank(x)))
 	}
 	slices.Sort(mean.Axes)
 	d := c.binary(ir.Sub, x, c.Emit(mean, x))

@@ -16,7 +16,7 @@ var resizeRows = []row{
 }
 
 // oldResizing is the resizing of opsets before 11.
-func oldResizing(c *Context) ops.Resize {
+func oldResizing(c *context) ops.Resize {
 	mode := c.AttrString("mode", "nearest")
 	if mode == "bilinear" {
 		mode = "linear"
@@ -24,7 +24,7 @@ func oldResizing(c *Context) ops.Resize {
 	return ops.Resize{Mode: mode, Coordinates: "asymmetric", Nearest: "simple"}
 }
 
-func lowerUpsampleAttr(c *Context) []*ir.Value {
+func lowerUpsampleAttr(c *context) []*ir.Value {
 	r := oldResizing(c)
 	scales, _ := c.AttrFloats("scales")
 	for _, s := range scales {
@@ -33,13 +33,13 @@ func lowerUpsampleAttr(c *Context) []*ir.Value {
 	return c.resize(r, nil)
 }
 
-func lowerResizeScales(c *Context) []*ir.Value {
+func lowerResizeScales(c *context) []*ir.Value {
 	r := oldResizing(c)
 	r.Scales = c.Const(1).Float64s()
 	return c.resize(r, nil)
 }
 
-func lowerResize(c *Context) []*ir.Value {
+func lowerResize(c *context) []*ir.Value {
 	x := c.In(0)
 	r := ops.Resize{
 		Mode:           c.AttrString("mode", "nearest"),
@@ -49,12 +49,12 @@ func lowerResize(c *Context) []*ir.Value {
 		ExcludeOutside: c.AttrBool("exclude_outside", false),
 		Extrapolation:  float64(c.AttrFloat("extrapolation_value", 0)),
 	}
-	axes, policy := firstAxes(Rank(x)), "stretch"
+	axes, policy := firstAxes(rank(x)), "stretch"
 	if c.Version() >= 18 {
 		if list, ok := c.AttrInts("axes"); ok {
 			axes = axes[:0]
 			for _, a := range list {
-				axes = append(axes, c.Axis(a, Rank(x)))
+				axes = append(axes, c.Axis(a, rank(x)))
 				if slices.Index(axes, axes[len(axes)-1]) < len(axes)-1 {
 					c.Failf("axes %v name an axis twice", list)
 				}
@@ -62,7 +62,7 @@ func lowerResize(c *Context) []*ir.Value {
 		}
 		policy, r.Antialias = c.AttrString("keep_aspect_ratio_policy", "stretch"), c.AttrBool("antialias", false)
 	}
-	r.Roi = slices.Repeat([]float64{0, 1}, Rank(x))
+	r.Roi = slices.Repeat([]float64{0, 1}, rank(x))
 	if c.Opt(1) != nil && r.Coordinates == "tf_crop_and_resize" {
 		roi := c.Const(1).Float64s()
 		if len(roi) != 2*len(axes) {
@@ -72,7 +72,7 @@ func lowerResize(c *Context) []*ir.Value {
 			r.Roi[2*a], r.Roi[2*a+1] = roi[i], roi[len(axes)+i]
 		}
 	}
-	r.Scales = slices.Repeat([]float64{1}, Rank(x))
+	r.Scales = slices.Repeat([]float64{1}, rank(x))
 	if c.Opt(3) != nil && !c.In(3).Type.Shape.Elements().Is(0) {
 		if c.Opt(2) != nil && !c.In(2).Type.Shape.Elements().Is(0) {
 			c.Failf("both scales and sizes are given")
@@ -90,7 +90,7 @@ func lowerResize(c *Context) []*ir.Value {
 }
 
 // resizeSizes reads the sizes of the result, which the policy may adjust to keep the proportions.
-func (c *Context) resizeSizes(r *ops.Resize, axes []int, policy string) ir.Shape {
+func (c *context) resizeSizes(r *ops.Resize, axes []int, policy string) ir.Shape {
 	x, sizes := c.In(0).Type.Shape, c.Dims(3)
 	if len(sizes) != len(axes) {
 		c.Failf("%d sizes for %d axes", len(sizes), len(axes))
@@ -127,34 +127,34 @@ func (c *Context) resizeSizes(r *ops.Resize, axes []int, policy string) ir.Shape
 }
 
 // resize keeps the node; without a shape the scales say it.
-func (c *Context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
+func (c *context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
 	x := c.In(0)
 	if d := x.Type.DType; !d.IsFloat() && !d.IsInt() {
 		c.Unsupportedf("resizing %s", d.ONNX())
 	}
-	if err := r.Check(Rank(x)); err != nil {
+	if err := r.Check(rank(x)); err != nil {
 		c.Failf("%w", err)
 	}
 	if shape == nil {
-		shape = make(ir.Shape, Rank(x))
+		shape = make(ir.Shape, rank(x))
 		for i, d := range x.Type.Shape {
 			shape[i] = c.scaled(d, r.Scales[i]*r.Span(i))
 		}
 	}
 	r.Shape = shape
-	if !slices.ContainsFunc(firstAxes(Rank(x)), func(axis int) bool { return !r.Keeps(axis, x.Type.Shape) }) {
+	if !slices.ContainsFunc(firstAxes(rank(x)), func(axis int) bool { return !r.Keeps(axis, x.Type.Shape) }) {
 		return []*ir.Value{x}
 	}
 	if times := repeats(r, x.Type.Shape); times != nil {
 		return []*ir.Value{c.repeat(x, times)}
 	}
-	if Rank(x) < 3 || !r.Keeps(1, x.Type.Shape) {
+	if rank(x) < 3 || !r.Keeps(1, x.Type.Shape) {
 		return c.opaque(r, x)
 	}
 	if n, known := x.Type.Shape[1].Const(); known && n < channelsOfImage {
 		return c.opaque(r, x)
 	}
-	order := append(slices.Delete(firstAxes(Rank(x)), 1, 2), 1)
+	order := append(slices.Delete(firstAxes(rank(x)), 1, 2), 1)
 	turned := r
 	turned.Shape, turned.Scales, turned.Roi = nil, nil, nil
 	for _, axis := range order {
@@ -195,7 +195,7 @@ func repeats(r ops.Resize, from ir.Shape) (times []int) {
 }
 
 // repeat puts every element of the spatial axes of [N,C,…] so many times beside itself, with the channels last meanwhile.
-func (c *Context) repeat(x *ir.Value, times []int) *ir.Value {
+func (c *context) repeat(x *ir.Value, times []int) *ir.Value {
 	x = c.channelsLast(x)
 	s := x.Type.Shape
 	split, wide, joined := ir.Shape{s[0]}, ir.Shape{s[0]}, ir.Shape{s[0]}
@@ -209,7 +209,7 @@ func (c *Context) repeat(x *ir.Value, times []int) *ir.Value {
 }
 
 // scaled is ⌊d·scale⌋; a symbol times a fraction is left to the run.
-func (c *Context) scaled(d ir.Dim, scale float64) ir.Dim {
+func (c *context) scaled(d ir.Dim, scale float64) ir.Dim {
 	if !(scale > 0 && scale < 1<<32) {
 		c.Failf("scale %v", scale)
 	}

@@ -14,10 +14,10 @@ var sampleRows = []row{
 }
 
 // lowerAffineGrid multiplies homogeneous coordinates, the innermost axis first, by the matrices theta [N,r,r+1].
-func lowerAffineGrid(c *Context) []*ir.Value {
+func lowerAffineGrid(c *context) []*ir.Value {
 	theta, corners := c.In(0), c.AttrBool("align_corners", false)
 	if !c.IsConst(1) && c.In(1).Dims == nil {
-		if Rank(theta) != 3 {
+		if rank(theta) != 3 {
 			c.Failf("theta %v", theta.Type)
 		}
 		shape := ir.Shape{theta.Type.Shape[0]}
@@ -29,7 +29,7 @@ func lowerAffineGrid(c *Context) []*ir.Value {
 	}
 	size := c.Dims(1)
 	r := len(size) - 2
-	if r < 1 || Rank(theta) != 3 || ir.Same(theta.Type.Shape[1], ir.N(r)) == ir.No || ir.Same(theta.Type.Shape[2], ir.N(r+1)) == ir.No ||
+	if r < 1 || rank(theta) != 3 || ir.Same(theta.Type.Shape[1], ir.N(r)) == ir.No || ir.Same(theta.Type.Shape[2], ir.N(r+1)) == ir.No ||
 		ir.Same(theta.Type.Shape[0], size[0]) == ir.No {
 		c.Failf("theta %v for images %v", theta.Type, ir.Shape(size))
 	}
@@ -55,7 +55,7 @@ func lowerAffineGrid(c *Context) []*ir.Value {
 	return []*ir.Value{c.reshape(grid, slices.Concat(ir.Shape{theta.Type.Shape[0]}, spatial, ir.Shape{ir.N(r)}))}
 }
 
-func lowerGridSample(c *Context) []*ir.Value {
+func lowerGridSample(c *context) []*ir.Value {
 	x, grid := c.In(0), c.In(1)
 	op := ops.GridSample{Mode: c.AttrString("mode", "linear"), Padding: c.AttrString("padding_mode", "zeros"),
 		Corners: c.AttrBool("align_corners", false)}

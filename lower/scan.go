@@ -16,7 +16,7 @@ type scan struct {
 }
 
 // lowerScan: states go from trip to trip, as a loop's do; every trip sees one element of each scanned input.
-func lowerScan(c *Context) []*ir.Value {
+func lowerScan(c *context) []*ir.Value {
 	in := c.All()
 	s := scan{inputs: c.AttrInt("num_scan_inputs", 0)}
 	s.states = len(in) - s.inputs
@@ -42,7 +42,7 @@ func lowerScan(c *Context) []*ir.Value {
 			length = ir.Sym(fresh)
 			continue
 		}
-		s.inAxes[i] = c.Axis(s.inAxes[i], Rank(v))
+		s.inAxes[i] = c.Axis(s.inAxes[i], rank(v))
 		n := t.Shape[s.inAxes[i]]
 		if i > 0 && ir.Same(n, length) == ir.No {
 			c.Failf("scanned inputs of %v and %v elements", length, n)
@@ -69,7 +69,7 @@ func lowerScan(c *Context) []*ir.Value {
 }
 
 // scanList reads an attribute with a number for each value, 0 where it is left out.
-func (c *Context) scanList(name string, n int) []int {
+func (c *context) scanList(name string, n int) []int {
 	list, ok := c.AttrInts(name)
 	if !ok {
 		return make([]int, n)
@@ -81,7 +81,7 @@ func (c *Context) scanList(name string, n int) []int {
 }
 
 // scanDirections is scanList of directions: 0 is forward, 1 backward.
-func (c *Context) scanDirections(name string, n int) []int {
+func (c *context) scanDirections(name string, n int) []int {
 	list := c.scanList(name, n)
 	for i, d := range list {
 		if d != 0 && d != 1 {
@@ -91,7 +91,7 @@ func (c *Context) scanDirections(name string, n int) []int {
 	return list
 }
 
-func (c *Context) unrollScan(r *subgraph, s scan, trips int, in []*ir.Value) ([]*ir.Value, bool) {
+func (c *context) unrollScan(r *subgraph, s scan, trips int, in []*ir.Value) ([]*ir.Value, bool) {
 	element := func(k, i int) *ir.Value {
 		x := in[s.states+k]
 		if s.inBack[k] == 1 {
@@ -116,7 +116,7 @@ func (c *Context) unrollScan(r *subgraph, s scan, trips int, in []*ir.Value) ([]
 		if s.outBack[i] == 1 {
 			slices.Reverse(vs)
 		}
-		out = append(out, c.stack(vs, c.Axis(s.outAxes[i], Rank(vs[0])+1)))
+		out = append(out, c.stack(vs, c.Axis(s.outAxes[i], rank(vs[0])+1)))
 	}
 	return out, true
 }
@@ -129,12 +129,12 @@ func (s scan) op(types []ir.Type, batched bool) ops.Scan {
 
 // lowerScanBatch: opset 8 scans every row of a batch, axis 0, along axis 1, and operand 0 may say how many elements of each
 // row count.
-func lowerScanBatch(c *Context) []*ir.Value {
+func lowerScanBatch(c *context) []*ir.Value {
 	in := make([]*ir.Value, c.NumInputs()-1)
 	row := make([]ir.Type, len(in))
 	for i := range in {
 		in[i] = c.In(i + 1)
-		if Rank(in[i]) < 1 {
+		if rank(in[i]) < 1 {
 			c.Failf("input %d is %v, without a batch", i, in[i].Type)
 		}
 		row[i] = ir.TensorOf(in[i].Type.DType, in[i].Type.Shape[1:]...)
@@ -164,7 +164,7 @@ func lowerScanBatch(c *Context) []*ir.Value {
 	for i, t := range types {
 		types[i] = stackedType(t, 0, batch)
 	}
-	if lengths := c.Opt(0); lengths != nil && (Rank(lengths) != 1 || ir.Same(lengths.Type.Shape[0], batch) == ir.No) {
+	if lengths := c.Opt(0); lengths != nil && (rank(lengths) != 1 || ir.Same(lengths.Type.Shape[0], batch) == ir.No) {
 		c.Failf("sequence_lens %v for a batch of %v", lengths.Type, batch)
 	}
 	return c.control(s.op(types, true), types, slices.Concat([]*ir.Value{c.Opt(0)}, in, body.captures), []*ir.Graph{body.Graph})

@@ -11,20 +11,20 @@ import (
 // The operators here return results whose sizes depend on data: they are computed when they are lowered where their operands are
 // constants, and in the run otherwise.
 
-func lowerNonZero(c *Context) []*ir.Value {
+func lowerNonZero(c *context) []*ir.Value {
 	x := c.In(0)
-	return c.compute(ops.NonZero{Typed: typed(ir.TensorOf(tensor.I64, ir.N(max(Rank(x), 1)), c.Fresh(0)))}, x)
+	return c.compute(ops.NonZero{Typed: typed(ir.TensorOf(tensor.I64, ir.N(max(rank(x), 1)), c.Fresh(0)))}, x)
 }
 
 // operandAxis reads the attribute axis of an operator that without it takes the elements of operand 0 in order.
-func (c *Context) operandAxis() (axis int, flat bool) {
+func (c *context) operandAxis() (axis int, flat bool) {
 	if !c.HasAttr("axis") {
 		return 0, true
 	}
-	return c.Axis(c.AttrInt("axis", 0), Rank(c.In(0))), false
+	return c.Axis(c.AttrInt("axis", 0), rank(c.In(0))), false
 }
 
-func lowerCompress(c *Context) []*ir.Value {
+func lowerCompress(c *context) []*ir.Value {
 	x := c.In(0)
 	if t := c.In(1).Type; t.DType != tensor.Bool || len(t.Shape) != 1 {
 		c.Failf("condition %v is not a vector of booleans", t)
@@ -44,7 +44,7 @@ func lowerCompress(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.Gather{Axis: axis}, x, c.Constant(ops.Places(nil, c.Const(1))))}
 }
 
-func lowerUnique(c *Context) []*ir.Value {
+func lowerUnique(c *context) []*ir.Value {
 	t := c.In(0).Type
 	axis, flat := c.operandAxis()
 	groups, n, shape := c.Fresh(0), t.Shape.Elements(), ir.Shape{c.Fresh(0)}

@@ -28,7 +28,7 @@ var sequenceRows = []row{
 func sequenceOf(t ir.Type) ir.Type { return ir.Type{Kind: ir.SequenceType, Elem: &t} }
 
 // emitList emits an operator on sequences, whose result has this type; sizes that are not known become symbols.
-func (c *Context) emitList(t ir.Type, op func(ops.Typed) ir.Op, in ...*ir.Value) *ir.Value {
+func (c *context) emitList(t ir.Type, op func(ops.Typed) ir.Op, in ...*ir.Value) *ir.Value {
 	types := []ir.Type{t}
 	out := c.EmitAll(op(typed(types...)), in...)
 	settle(out, types)
@@ -36,14 +36,14 @@ func (c *Context) emitList(t ir.Type, op func(ops.Typed) ir.Op, in ...*ir.Value)
 }
 
 // list makes a sequence of known elements, or an optional.
-func (c *Context) list(t ir.Type, elems []*ir.Value) *ir.Value {
+func (c *context) list(t ir.Type, elems []*ir.Value) *ir.Value {
 	v := c.emitList(t, func(d ops.Typed) ir.Op { return ops.SequenceConstruct{Typed: d} }, elems...)
 	c.b.lists[v] = elems
 	return v
 }
 
 // sequence is operand i, with its elements where they are known.
-func (c *Context) sequence(i int) (v *ir.Value, elems []*ir.Value, known bool) {
+func (c *context) sequence(i int) (v *ir.Value, elems []*ir.Value, known bool) {
 	v = c.In(i)
 	if v.Type.Kind != ir.SequenceType {
 		c.Failf("operand %d is %v, not a sequence", i, v.Type)
@@ -53,7 +53,7 @@ func (c *Context) sequence(i int) (v *ir.Value, elems []*ir.Value, known bool) {
 }
 
 // place is operand i as a position among n elements, up to last; the default where it is left out.
-func (c *Context) place(i, def, n, last int) (at int, known bool) {
+func (c *context) place(i, def, n, last int) (at int, known bool) {
 	v := c.Opt(i)
 	if v == nil {
 		return def, true
@@ -69,7 +69,7 @@ func (c *Context) place(i, def, n, last int) (at int, known bool) {
 	return at, true
 }
 
-func lowerSequenceEmpty(c *Context) []*ir.Value {
+func lowerSequenceEmpty(c *context) []*ir.Value {
 	d := tensor.DType(c.AttrInt("dtype", int(tensor.F32)))
 	if !d.Valid() {
 		c.Failf("element type %d is unknown", d)
@@ -77,7 +77,7 @@ func lowerSequenceEmpty(c *Context) []*ir.Value {
 	return []*ir.Value{c.list(sequenceOf(ir.Type{DType: d, Unranked: true}), nil)}
 }
 
-func lowerSequenceConstruct(c *Context) []*ir.Value {
+func lowerSequenceConstruct(c *context) []*ir.Value {
 	elems := c.All()
 	if len(elems) == 0 {
 		c.Failf("a sequence of no elements has no type; SequenceEmpty makes one")
@@ -86,7 +86,7 @@ func lowerSequenceConstruct(c *Context) []*ir.Value {
 }
 
 // elemType is the type of a sequence with elements of type t and these.
-func (c *Context) elemType(t ir.Type, elems []*ir.Value) ir.Type {
+func (c *context) elemType(t ir.Type, elems []*ir.Value) ir.Type {
 	t = hideSymbols(t)
 	for _, e := range elems {
 		var err error
@@ -108,7 +108,7 @@ func hideSymbols(t ir.Type) ir.Type {
 	return t
 }
 
-func lowerSequenceInsert(c *Context) []*ir.Value {
+func lowerSequenceInsert(c *context) []*ir.Value {
 	v, elems, known := c.sequence(0)
 	x := c.In(1)
 	t := c.elemType(*v.Type.Elem, []*ir.Value{x})
@@ -122,13 +122,13 @@ func lowerSequenceInsert(c *Context) []*ir.Value {
 }
 
 // remember notes the elements of a sequence, as long as the model does not come to too many.
-func (c *Context) remember(v *ir.Value, elems []*ir.Value) {
+func (c *context) remember(v *ir.Value, elems []*ir.Value) {
 	if c.b.listed += len(elems); c.b.listed <= maxListed*maxListed {
 		c.b.lists[v] = elems
 	}
 }
 
-func lowerSequenceErase(c *Context) []*ir.Value {
+func lowerSequenceErase(c *context) []*ir.Value {
 	v, elems, known := c.sequence(0)
 	out := c.emitList(v.Type, func(d ops.Typed) ir.Op { return ops.SequenceErase{Typed: d} }, v, c.Opt(1))
 	if known {
@@ -142,7 +142,7 @@ func lowerSequenceErase(c *Context) []*ir.Value {
 	return []*ir.Value{out}
 }
 
-func lowerSequenceAt(c *Context) []*ir.Value {
+func lowerSequenceAt(c *context) []*ir.Value {
 	v, elems, known := c.sequence(0)
 	c.In(1)
 	if known {
@@ -153,7 +153,7 @@ func lowerSequenceAt(c *Context) []*ir.Value {
 	return []*ir.Value{c.emitList(*v.Type.Elem, func(d ops.Typed) ir.Op { return ops.SequenceAt{Typed: d} }, v, c.In(1))}
 }
 
-func lowerSequenceLength(c *Context) []*ir.Value {
+func lowerSequenceLength(c *context) []*ir.Value {
 	v, elems, known := c.sequence(0)
 	if known {
 		return []*ir.Value{c.Constant(tensor.Scalar(int64(len(elems))))}

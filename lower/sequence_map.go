@@ -7,7 +7,7 @@ import (
 
 // lowerSequenceMap runs its body for every element of the first sequence; further operands are sequences of the same
 // length, or tensors, which every run gets whole.
-func lowerSequenceMap(c *Context) []*ir.Value {
+func lowerSequenceMap(c *context) []*ir.Value {
 	in := c.All()
 	r := c.attrSubgraph("body", len(in))
 	c.sequence(0)

@@ -10,7 +10,7 @@ import (
 
 // Tensors cut into sequences, and joined again.
 
-func lowerSplitToSequence(c *Context) []*ir.Value {
+func lowerSplitToSequence(c *context) []*ir.Value {
 	x, split := c.In(0), c.Opt(1)
 	op := func(d ops.Typed) ir.Op {
 		return ops.SplitToSequence{Typed: d, Axis: c.AttrInt("axis", 0), KeepDims: c.AttrBool("keepdims", true)}
@@ -19,7 +19,7 @@ func lowerSplitToSequence(c *Context) []*ir.Value {
 	if x.Type.Unranked {
 		return []*ir.Value{c.emitList(sequenceOf(ir.Type{DType: x.Type.DType, Unranked: true}), op, x, split)}
 	}
-	axis := c.Axis(c.AttrInt("axis", 0), Rank(x))
+	axis := c.Axis(c.AttrInt("axis", 0), rank(x))
 	n, sized := x.Type.Shape[axis].Const()
 	var sizes *tensor.Tensor
 	if split != nil {
@@ -60,15 +60,15 @@ func lowerSplitToSequence(c *Context) []*ir.Value {
 // maxListed bounds the elements of a sequence that are followed one by one.
 const maxListed = 1024
 
-func lowerConcatFromSequence(c *Context) []*ir.Value {
+func lowerConcatFromSequence(c *context) []*ir.Value {
 	v, elems, known := c.sequence(0)
 	axis, stacked := c.AttrInt("axis", 0), c.AttrBool("new_axis", false)
 	ranked := !slices.ContainsFunc(elems, func(e *ir.Value) bool { return e.Type.Unranked })
 	if known && ranked && len(elems) > 0 {
 		if stacked {
-			return []*ir.Value{c.stack(elems, c.Axis(axis, Rank(elems[0])+1))}
+			return []*ir.Value{c.stack(elems, c.Axis(axis, rank(elems[0])+1))}
 		}
-		return []*ir.Value{c.Emit(ir.Concat{Axis: c.Axis(axis, Rank(elems[0]))}, elems...)}
+		return []*ir.Value{c.Emit(ir.Concat{Axis: c.Axis(axis, rank(elems[0]))}, elems...)}
 	}
 	t := *v.Type.Elem
 	if !t.Unranked {

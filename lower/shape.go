@@ -51,7 +51,7 @@ func (b *builder) dense(sp *onnxpb.SparseTensorProto) (*tensor.Tensor, error) {
 	return t, err
 }
 
-func lowerConstant(c *Context) []*ir.Value {
+func lowerConstant(c *context) []*ir.Value {
 	var t *tensor.Tensor
 	if v, ok := c.AttrTensor("value"); ok {
 		t = v
@@ -78,8 +78,8 @@ func lowerConstant(c *Context) []*ir.Value {
 	return []*ir.Value{c.Constant(t)}
 }
 
-func lowerConstantOfShape(c *Context) []*ir.Value {
-	if v := c.In(0); !v.Type.Unranked && Rank(v) != 1 {
+func lowerConstantOfShape(c *context) []*ir.Value {
+	if v := c.In(0); !v.Type.Unranked && rank(v) != 1 {
 		c.Failf("operand 0 is %v: a shape is a vector", v.Type)
 	}
 	value, given := c.AttrTensor("value")
@@ -92,7 +92,7 @@ func lowerConstantOfShape(c *Context) []*ir.Value {
 	return []*ir.Value{c.expand(c.Constant(value.Reshape()), c.Dims(0))}
 }
 
-func lowerShape(c *Context) []*ir.Value {
+func lowerShape(c *context) []*ir.Value {
 	shape := c.In(0).Type.Shape
 	start, end := 0, len(shape)
 	if c.Version() >= 15 {
@@ -109,11 +109,11 @@ func clampAxis(axis, rank int) int {
 	return min(max(axis, 0), rank)
 }
 
-func lowerSize(c *Context) []*ir.Value {
+func lowerSize(c *context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.DimsOp{Dims: []ir.Dim{c.In(0).Type.Shape.Elements()}, Scalar: true, DType: tensor.I64})}
 }
 
-func lowerRange(c *Context) []*ir.Value {
+func lowerRange(c *context) []*ir.Value {
 	if c.Version() >= 27 {
 		c.IgnoreAttr("stash_type") // the numbers below are as exact as any type that it may name
 	}
@@ -122,9 +122,9 @@ func lowerRange(c *Context) []*ir.Value {
 	if limit.Type.DType != t || delta.Type.DType != t {
 		c.Failf("start, limit and delta are %s, %s and %s", t.ONNX(), limit.Type.DType.ONNX(), delta.Type.DType.ONNX())
 	}
-	from, ok0 := wholeNumber(start)
-	to, ok1 := wholeNumber(limit)
-	by, ok2 := wholeNumber(delta)
+	from, ok0 := c.wholeNumber(start)
+	to, ok1 := c.wholeNumber(limit)
+	by, ok2 := c.wholeNumber(delta)
 	if step, ok := by.Const(); ok && ok0 && ok1 && ok2 && step != 0 {
 		n := ir.Max(ir.N(0), steps(from, to, step))
 		if t.IsInt() {
@@ -166,18 +166,18 @@ func steps(a, b ir.Dim, step int) ir.Dim {
 
 // wholeNumber is the content of a scalar as an integer in symbols. It looks through the cast to a wide float that
 // exporters put between a size and the range that counts up to it.
-func wholeNumber(v *ir.Value) (ir.Dim, bool) {
+func (c *context) wholeNumber(v *ir.Value) (ir.Dim, bool) {
 	if len(v.Dims) == 1 {
 		return v.Dims[0], true
 	}
 	wide := v.Type.DType == tensor.F32 || v.Type.DType == tensor.F64
 	if v.Def != nil && wide {
 		if _, ok := v.Def.Op.(ir.Cast); ok && v.Def.Inputs[0].Type.DType.IsInt() {
-			return wholeNumber(v.Def.Inputs[0])
+			return c.wholeNumber(v.Def.Inputs[0])
 		}
 	}
-	if v.Const != nil && wide && v.Const.Len() == 1 {
-		if x := v.Const.Aligned().Float64(0); x == math.Trunc(x) && math.Abs(x) < 1<<24 {
+	if t, ok := c.fold(v); ok && wide && t.Len() == 1 {
+		if x := t.Float64(0); x == math.Trunc(x) && math.Abs(x) < 1<<24 {
 			return ir.N(int(x)), true
 		}
 	}
@@ -185,7 +185,7 @@ func wholeNumber(v *ir.Value) (ir.Dim, bool) {
 }
 
 // number is the only element of a constant operand.
-func (c *Context) number(i int) float64 {
+func (c *context) number(i int) float64 {
 	t := c.Const(i)
 	if t.Len() != 1 || !t.DType().IsInt() && !t.DType().IsFloat() {
 		c.Failf("operand %d is %v where one number is needed", i, t)
@@ -193,7 +193,7 @@ func (c *Context) number(i int) float64 {
 	return t.Float64(0)
 }
 
-func lowerEyeLike(c *Context) []*ir.Value {
+func lowerEyeLike(c *context) []*ir.Value {
 	t := c.In(0).Type
 	if len(t.Shape) != 2 {
 		c.Failf("%v is not a matrix", t)
@@ -208,17 +208,17 @@ func lowerEyeLike(c *Context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.Cast{To: d}, on)}
 }
 
-func lowerIdentity(c *Context) []*ir.Value { return []*ir.Value{c.In(0)} }
+func lowerIdentity(c *context) []*ir.Value { return []*ir.Value{c.In(0)} }
 
 // reshape emits a Reshape, unless v has that shape already.
-func (c *Context) reshape(v *ir.Value, shape ir.Shape) *ir.Value {
+func (c *context) reshape(v *ir.Value, shape ir.Shape) *ir.Value {
 	if v.Type.Shape.Equal(shape) {
 		return v
 	}
 	return c.Emit(ir.Reshape{Shape: shape}, v)
 }
 
-func lowerReshape(c *Context) []*ir.Value {
+func lowerReshape(c *context) []*ir.Value {
 	x, want := c.In(0), c.Dims(1)
 	allowZero := c.Version() >= 14 && c.AttrBool("allowzero", false)
 	shape := make(ir.Shape, len(want))
@@ -234,7 +234,7 @@ func lowerReshape(c *Context) []*ir.Value {
 		case k < 0:
 			c.Failf("shape %v has a negative size", ir.Shape(want))
 		case k == 0 && !allowZero:
-			if i >= Rank(x) {
+			if i >= rank(x) {
 				c.Failf("shape %v copies axis %d of %v", ir.Shape(want), i, x.Type.Shape)
 			}
 			shape[i] = x.Type.Shape[i]
@@ -244,7 +244,7 @@ func lowerReshape(c *Context) []*ir.Value {
 		shape[wildcard] = c.remainder(x.Type.Shape, shape, wildcard)
 		if !allowZero && !shape.Elements().Equal(x.Type.Shape.Elements()) { // a size that divides the others only in a run may be 0 there
 			for i, d := range want {
-				if _, known := d.Const(); !known && i < Rank(x) {
+				if _, known := d.Const(); !known && i < rank(x) {
 					copies := ir.Max(ir.N(1).Sub(d), ir.N(0)) // 1 where the size is 0
 					shape[i] = d.Add(copies.Mul(x.Type.Shape[i]))
 				}
@@ -257,7 +257,7 @@ func lowerReshape(c *Context) []*ir.Value {
 
 // remainder solves the axis of a reshape that takes what the other axes leave. Equal sizes on both sides are struck out
 // first: a quotient of sums may have no exact form.
-func (c *Context) remainder(from, to ir.Shape, wildcard int) ir.Dim {
+func (c *context) remainder(from, to ir.Shape, wildcard int) ir.Dim {
 	left, others := append(ir.Shape{}, from...), ir.Shape{}
 	for i, d := range to {
 		if i == wildcard {
@@ -281,20 +281,20 @@ func (c *Context) remainder(from, to ir.Shape, wildcard int) ir.Dim {
 	return total.Div(rest)
 }
 
-func lowerFlatten(c *Context) []*ir.Value {
+func lowerFlatten(c *context) []*ir.Value {
 	x := c.In(0)
 	axis := c.AttrInt("axis", 1)
-	if axis < -Rank(x) || axis > Rank(x) {
-		c.Failf("axis %d for rank %d", axis, Rank(x))
+	if axis < -rank(x) || axis > rank(x) {
+		c.Failf("axis %d for rank %d", axis, rank(x))
 	}
-	axis = clampAxis(axis, Rank(x))
+	axis = clampAxis(axis, rank(x))
 	s := x.Type.Shape
 	return []*ir.Value{c.reshape(x, ir.Shape{s[:axis].Elements(), s[axis:].Elements()})}
 }
 
 // axes reads the axes that an operator names by an attribute before the version, by operand 1 from it on, checked against
 // the rank; ok is false when it names none.
-func (c *Context) axes(sinceOperand, rank int) (set []bool, ok bool) {
+func (c *context) axes(sinceOperand, rank int) (set []bool, ok bool) {
 	var list []int
 	switch {
 	case c.Version() < sinceOperand:
@@ -313,9 +313,9 @@ func (c *Context) axes(sinceOperand, rank int) (set []bool, ok bool) {
 	return set, ok
 }
 
-func lowerSqueeze(c *Context) []*ir.Value {
+func lowerSqueeze(c *context) []*ir.Value {
 	x := c.In(0)
-	drop, named := c.axes(13, Rank(x))
+	drop, named := c.axes(13, rank(x))
 	var shape ir.Shape
 	for i, d := range x.Type.Shape {
 		one := ir.Same(d, ir.N(1))
@@ -332,7 +332,7 @@ func lowerSqueeze(c *Context) []*ir.Value {
 	return []*ir.Value{c.reshape(x, shape)}
 }
 
-func lowerUnsqueeze(c *Context) []*ir.Value {
+func lowerUnsqueeze(c *context) []*ir.Value {
 	x := c.In(0)
 	var n int
 	if c.Version() < 13 {
@@ -341,7 +341,7 @@ func lowerUnsqueeze(c *Context) []*ir.Value {
 	} else {
 		n = len(c.Ints(1))
 	}
-	added, _ := c.axes(13, Rank(x)+n)
+	added, _ := c.axes(13, rank(x)+n)
 	shape, rest := ir.Shape{}, x.Type.Shape
 	for _, one := range added {
 		if one {
@@ -354,14 +354,14 @@ func lowerUnsqueeze(c *Context) []*ir.Value {
 }
 
 // expand emits an Expand, unless v has that shape already.
-func (c *Context) expand(v *ir.Value, shape ir.Shape) *ir.Value {
+func (c *context) expand(v *ir.Value, shape ir.Shape) *ir.Value {
 	if v.Type.Shape.Equal(shape) {
 		return v
 	}
 	return c.Emit(ir.Expand{Shape: shape}, v)
 }
 
-func lowerExpand(c *Context) []*ir.Value {
+func lowerExpand(c *context) []*ir.Value {
 	x := c.In(0)
 	shape, err := ir.BroadcastShapes(x.Type.Shape, c.Dims(1))
 	if err != nil {

@@ -263,7 +263,7 @@ func TestOldOpsets(t *testing.T) {
 func TestSpan(t *testing.T) {
 	limits := []int{math.MinInt64, math.MinInt32, math.MaxInt32, math.MaxInt64}
 	bounds := append([]int{-6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6}, limits...)
-	c := &Context{}
+	c := &context{}
 	for size := range 5 {
 		for _, start := range bounds {
 			for _, end := range bounds {

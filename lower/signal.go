@@ -14,10 +14,10 @@ var signalRows = []row{
 	{"BlackmanWindow", 17, lowerWindow(0.42, 0.5, 0.08)},
 }
 
-func lowerWindow(a0, a1, a2 float64) func(*Context) []*ir.Value {
-	return func(c *Context) []*ir.Value {
+func lowerWindow(a0, a1, a2 float64) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value {
 		to, periodic := tensor.DType(c.AttrInt("output_datatype", int(tensor.F32))), c.AttrBool("periodic", true)
-		size, ok := wholeNumber(c.In(0))
+		size, ok := c.wholeNumber(c.In(0))
 		if !ok && !c.IsConst(0) {
 			return c.AtRun(ir.TensorOf(to, c.Fresh(0)))
 		}

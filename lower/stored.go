@@ -27,21 +27,29 @@ func widened(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
 	return nil, nil, nil, false
 }
 
-// stored is widened of constants.
-func stored(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
-	codes, op, in, ok = widened(w)
-	return codes, op, in, ok && !slices.ContainsFunc(in, func(v *ir.Value) bool { return v != nil && v.Const == nil })
+// stored is widened of constants, and of what nodes make of constants.
+func (c *context) stored(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
+	if _, op, in, ok = widened(w); !ok {
+		return nil, nil, nil, false
+	}
+	in = slices.Clone(in)
+	for i, v := range in {
+		if in[i] = c.weight(v); v != nil && in[i].Const == nil {
+			return nil, nil, nil, false
+		}
+	}
+	return in[0], op, in, true
 }
 
 // weights returns a view of weights, of which axis i becomes axes[i]; those that have no place there are not apart any more. Where scales
 // are not for what is apart, the weights are computed.
-func (c *Context) weights(w *ir.Value, axes []int, view func(*ir.Value) *ir.Value) *ir.Value {
+func (c *context) weights(w *ir.Value, axes []int, view func(*ir.Value) *ir.Value) *ir.Value {
 	codes, op, in, ok := widened(w)
 	if !ok {
 		return view(w)
 	}
 	operands := append([]*ir.Value{view(codes)}, in[1:]...)
-	if o, coded := op.(ir.Dequantize); coded && Rank(in[1]) > 0 {
+	if o, coded := op.(ir.Dequantize); coded && rank(in[1]) > 0 {
 		if o.Axis >= len(axes) {
 			return view(c.weight(w))
 		}
@@ -58,13 +66,13 @@ func (c *Context) weights(w *ir.Value, axes []int, view func(*ir.Value) *ir.Valu
 }
 
 // besideEachOther returns weights [C,M,…] as matrix makes them, [C,…·M], whose columns are the M channels that many times.
-func (c *Context) besideEachOther(w *ir.Value, times int, matrix func(*ir.Value) *ir.Value) *ir.Value {
-	codes, op, in, ok := stored(w)
+func (c *context) besideEachOther(w *ir.Value, times int, matrix func(*ir.Value) *ir.Value) *ir.Value {
+	codes, op, in, ok := c.stored(w)
 	if !ok {
 		return matrix(w)
 	}
 	operands := append([]*ir.Value{matrix(codes)}, in[1:]...)
-	if o, coded := op.(ir.Dequantize); coded && Rank(in[1]) > 0 {
+	if o, coded := op.(ir.Dequantize); coded && rank(in[1]) > 0 {
 		if o.Axis != 1 || o.Block != 0 {
 			return matrix(c.weight(w))
 		}
@@ -78,12 +86,12 @@ func (c *Context) besideEachOther(w *ir.Value, times int, matrix func(*ir.Value)
 }
 
 // repeated is a constant vector that many times.
-func (c *Context) repeated(v *ir.Value, times int) *ir.Value {
+func (c *context) repeated(v *ir.Value, times int) *ir.Value {
 	return c.b.g.NewConst(v.Name, c.evaluated(ir.Concat{}, slices.Repeat([]*tensor.Tensor{v.Const.Aligned()}, times)...))
 }
 
 // evaluated is the result of an op on constants.
-func (c *Context) evaluated(op ir.Op, in ...*tensor.Tensor) *tensor.Tensor {
+func (c *context) evaluated(op ir.Op, in ...*tensor.Tensor) *tensor.Tensor {
 	out, err := ir.EvalOp(nil, op, in)
 	if err != nil {
 		c.Failf("%w", err)

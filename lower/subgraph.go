@@ -29,7 +29,7 @@ type body struct {
 const maxCaptured = 1024
 
 // attrSubgraph reads a graph attribute, which must be there and take that many inputs (−1: any number).
-func (c *Context) attrSubgraph(name string, inputs int) *subgraph {
+func (c *context) attrSubgraph(name string, inputs int) *subgraph {
 	r, ok := attr[*subgraph](c, name)
 	if !ok {
 		c.Failf("attribute %s is missing", name)
@@ -41,13 +41,13 @@ func (c *Context) attrSubgraph(name string, inputs int) *subgraph {
 }
 
 // inside opens the scope of a subgraph.
-func (c *Context) inside(r *subgraph) *scope {
+func (c *context) inside(r *subgraph) *scope {
 	return &scope{outer: r.s, vals: map[string]*ir.Value{}, opsets: r.s.opsets, attrs: r.s.attrs, prefix: c.node + "/", depth: r.s.depth,
 		declared: declaredTypes(r.g)}
 }
 
 // content lowers what a subgraph holds into the builder's graph and returns its outputs.
-func (c *Context) content(r *subgraph, s *scope, args []*ir.Value) []*ir.Value {
+func (c *context) content(r *subgraph, s *scope, args []*ir.Value) []*ir.Value {
 	b := c.b
 	b.initializers(r.g, s)
 	for i, in := range r.g.GetInput() {
@@ -70,12 +70,12 @@ func (c *Context) content(r *subgraph, s *scope, args []*ir.Value) []*ir.Value {
 }
 
 // inline lowers a subgraph in the place of its node.
-func (c *Context) inline(r *subgraph, args []*ir.Value) []*ir.Value {
+func (c *context) inline(r *subgraph, args []*ir.Value) []*ir.Value {
 	return c.content(r, c.inside(r), args)
 }
 
 // body lowers a subgraph into a graph of its own whose first inputs have the given types.
-func (c *Context) body(r *subgraph, params []ir.Type) (*body, error) {
+func (c *context) body(r *subgraph, params []ir.Type) (*body, error) {
 	b, outer := c.b, c.b.g
 	g := outer.NewSubgraph(r.g.GetName())
 	out := &body{Graph: g, inner: map[string]bool{}}
@@ -100,8 +100,8 @@ func (c *Context) body(r *subgraph, params []ir.Type) (*body, error) {
 		defer func() { b.g.EndSubgraph(g) }()
 		if t, ok := ir.Fold(v, maxCaptured, b.memo); ok {
 			captured[v] = g.NewConst(v.Name, t)
-		} else if v.Const != nil {
-			captured[v] = g.NewConst(v.Name, v.Const)
+		} else if t := viewed(v); t != nil {
+			captured[v] = g.NewConst(v.Name, t)
 		} else {
 			captured[v] = g.AddInput(v.Name, v.Type)
 			captured[v].Dims = v.Dims
@@ -194,7 +194,7 @@ func settle(out []*ir.Value, types []ir.Type) {
 }
 
 // control emits a node with subgraphs, whose results have these types: op holds the same list.
-func (c *Context) control(op ir.Op, types []ir.Type, in []*ir.Value, bodies []*ir.Graph) []*ir.Value {
+func (c *context) control(op ir.Op, types []ir.Type, in []*ir.Value, bodies []*ir.Graph) []*ir.Value {
 	out := c.EmitAll(op, in...)
 	settle(out, types)
 	if len(out) > 0 {
@@ -204,7 +204,7 @@ func (c *Context) control(op ir.Op, types []ir.Type, in []*ir.Value, bodies []*i
 }
 
 // fold is Const for a value that is no operand.
-func (c *Context) fold(v *ir.Value) (*tensor.Tensor, bool) {
+func (c *context) fold(v *ir.Value) (*tensor.Tensor, bool) {
 	t, ok := ir.Fold(v, c.b.maxFold, c.b.memo)
 	if ok && t != nil {
 		t = t.Aligned()
@@ -213,7 +213,7 @@ func (c *Context) fold(v *ir.Value) (*tensor.Tensor, bool) {
 }
 
 // condition is the content of a bool of one element, where it is known.
-func (c *Context) condition(v *ir.Value) (value, known bool) {
+func (c *context) condition(v *ir.Value) (value, known bool) {
 	if v.Type.Kind != ir.TensorType || v.Type.DType != tensor.Bool {
 		c.Failf("the condition is %v, not a bool", v.Type)
 	}

@@ -21,16 +21,16 @@ var textRows = []row{
 	{"TfIdfVectorizer", 9, lowerTfIdfVectorizer},
 }
 
-func lowerStringConcat(c *Context) []*ir.Value { return c.opaque(ops.StringConcat{}, c.In(0), c.In(1)) }
+func lowerStringConcat(c *context) []*ir.Value { return c.opaque(ops.StringConcat{}, c.In(0), c.In(1)) }
 
-func lowerRegexFullMatch(c *Context) []*ir.Value {
+func lowerRegexFullMatch(c *context) []*ir.Value {
 	if !c.HasAttr("pattern") {
 		c.Failf("attribute pattern is missing")
 	}
 	return c.opaque(ops.RegexFullMatch{Pattern: c.AttrString("pattern", "")}, c.In(0))
 }
 
-func lowerStringSplit(c *Context) []*ir.Value {
+func lowerStringSplit(c *context) []*ir.Value {
 	x := c.In(0)
 	parts := append(slices.Clone(x.Type.Shape), c.Fresh(0))
 	types := []ir.Type{ir.TensorOf(tensor.String, parts...), ir.TensorOf(tensor.I64, x.Type.Shape...)}
@@ -38,7 +38,7 @@ func lowerStringSplit(c *Context) []*ir.Value {
 		Limited: c.HasAttr("maxsplit"), MaxSplit: c.AttrInt("maxsplit", 0)}, x)
 }
 
-func lowerStringNormalizer(c *Context) []*ir.Value {
+func lowerStringNormalizer(c *context) []*ir.Value {
 	x := c.In(0)
 	shape := slices.Clone(x.Type.Shape)
 	if len(shape) > 0 {
@@ -58,7 +58,7 @@ func lowerStringNormalizer(c *Context) []*ir.Value {
 		Exact: c.AttrBool("is_case_sensitive", false), StopWords: stop}, x)
 }
 
-func lowerTfIdfVectorizer(c *Context) []*ir.Value {
+func lowerTfIdfVectorizer(c *context) []*ir.Value {
 	v := ops.TfIdfVectorizer{Shortest: c.AttrInt("min_gram_length", 0), Longest: c.AttrInt("max_gram_length", 0),
 		Skips: c.AttrInt("max_skip_count", 0), Mode: c.AttrString("mode", "")}
 	pool, text := c.AttrStrings("pool_strings")
@@ -74,4 +74,12 @@ func lowerTfIdfVectorizer(c *Context) []*ir.Value {
 	v.Weights, _ = c.AttrFloats("weights")
 	v.Starts, _ = c.AttrInts("ngram_counts")
 	return c.opaque(v, c.In(0))
+}
+
+func lowerTokenizer(c *context) []*ir.Value {
+	o := ops.Tokenizer{Typed: typed(ir.TensorOf(tensor.String, append(slices.Clone(c.In(0).Type.Shape), c.Fresh(0))...)),
+		Expression: c.AttrString("tokenexp", ""), Pad: c.AttrString("pad_value", ""), Mark: c.AttrBool("mark", false),
+		Least: c.AttrInt("mincharnum", 0)}
+	o.Separators, _ = c.AttrStrings("separators")
+	return c.compute(o, c.In(0))
 }

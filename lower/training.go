@@ -13,7 +13,7 @@ var trainingRows = []row{
 }
 
 // optimiser passes each tensor its operands (itself, gradient, states…) and collects what step makes of them, kind by kind.
-func (c *Context) optimiser(kinds int, step func(r, t *ir.Value, x []*ir.Value) []*ir.Value) []*ir.Value {
+func (c *context) optimiser(kinds int, step func(r, t *ir.Value, x []*ir.Value) []*ir.Value) []*ir.Value {
 	in := c.All()
 	if len(in) < 2+kinds || (len(in)-2)%kinds != 0 {
 		c.Failf("%d operands: a rate, a count, and %d for each tensor", len(in), kinds)
@@ -33,23 +33,23 @@ func (c *Context) optimiser(kinds int, step func(r, t *ir.Value, x []*ir.Value) 
 }
 
 // regularized is the gradient with that of the norm of x.
-func (c *Context) regularized(x, gradient *ir.Value) *ir.Value {
+func (c *context) regularized(x, gradient *ir.Value) *ir.Value {
 	return c.binary(ir.Add, c.scaledBy(x, c.AttrFloat("norm_coefficient", 0)), gradient)
 }
 
-func (c *Context) scaledBy(x *ir.Value, by float32) *ir.Value {
+func (c *context) scaledBy(x *ir.Value, by float32) *ir.Value {
 	return c.binary(ir.Mul, x, c.like(x, float64(by)))
 }
 
 // stepCount is operand t, the number of steps so far, as a number of x's type.
-func (c *Context) stepCount(t, x *ir.Value) *ir.Value { return c.cast(t, x.Type.DType) }
+func (c *context) stepCount(t, x *ir.Value) *ir.Value { return c.cast(t, x.Type.DType) }
 
 // after picks v where steps were made before, and first otherwise.
-func (c *Context) after(t, v, first *ir.Value) *ir.Value {
+func (c *context) after(t, v, first *ir.Value) *ir.Value {
 	return c.Emit(ir.Where{}, c.binary(ir.Greater, t, c.like(t, 0)), v, first)
 }
 
-func lowerAdagrad(c *Context) []*ir.Value {
+func lowerAdagrad(c *context) []*ir.Value {
 	decay, epsilon := c.AttrFloat("decay_factor", 0), c.AttrFloat("epsilon", 0)
 	return c.optimiser(3, func(r, t *ir.Value, x []*ir.Value) []*ir.Value {
 		slowed := c.binary(ir.Add, c.scaledBy(c.stepCount(t, x[0]), decay), c.like(x[0], 1))
@@ -61,7 +61,7 @@ func lowerAdagrad(c *Context) []*ir.Value {
 	})
 }
 
-func lowerAdam(c *Context) []*ir.Value {
+func lowerAdam(c *context) []*ir.Value {
 	alpha, beta := c.AttrFloat("alpha", 0.9), c.AttrFloat("beta", 0.999)
 	epsilon, post := c.AttrFloat("epsilon", 0), c.AttrFloat("norm_coefficient_post", 0)
 	return c.optimiser(4, func(r, t *ir.Value, x []*ir.Value) []*ir.Value {
@@ -80,7 +80,7 @@ func lowerAdam(c *Context) []*ir.Value {
 	})
 }
 
-func lowerMomentum(c *Context) []*ir.Value {
+func lowerMomentum(c *context) []*ir.Value {
 	alpha, beta, mode := c.AttrFloat("alpha", 0), c.AttrFloat("beta", 0), c.AttrString("mode", "standard")
 	if mode != "standard" && mode != "nesterov" {
 		c.Failf("mode %q is neither standard nor nesterov", mode)

@@ -61,14 +61,14 @@ func gcd(a, b int) int {
 
 // interleaved is a ConvTranspose as convolutions; nil where its weights are no constant, there would be too many, or their padding
 // would be negative.
-func (c *Context) interleaved(op ops.ConvTranspose) *ir.Value {
+func (c *context) interleaved(op ops.ConvTranspose) *ir.Value {
 	x, w := c.In(0), c.In(1)
-	codes, widen, more, ok := stored(w)
-	if o, coded := widen.(ir.Dequantize); ok && coded && Rank(more[1]) > 0 {
+	codes, widen, more, ok := c.stored(w)
+	if o, coded := widen.(ir.Dequantize); ok && coded && rank(more[1]) > 0 {
 		if o.Axis != 1 || o.Block != 0 {
 			ok = false
 		} else { // of the channels of every group
-			o.Axis = Rank(w) - 1
+			o.Axis = rank(w) - 1
 			widen, more = o, slices.Clone(more)
 			for i, v := range more[1:] {
 				if v != nil {
@@ -100,7 +100,7 @@ func (c *Context) interleaved(op ops.ConvTranspose) *ir.Value {
 	if !c.affords(4 * total) {
 		return nil
 	}
-	t := transposed{Context: c, op: op, x: c.channelsLast(x), w: codes, widen: widen, phases: all}
+	t := transposed{context: c, op: op, x: c.channelsLast(x), w: codes, widen: widen, phases: all}
 	if widen != nil {
 		t.more = more[1:]
 	}
@@ -123,7 +123,7 @@ func (c *Context) interleaved(op ops.ConvTranspose) *ir.Value {
 
 // transposed is a transposed convolution on its way.
 type transposed struct {
-	*Context
+	*context
 	op     ops.ConvTranspose
 	x      *ir.Value // [N,…,C]
 	w      *ir.Value // as it is stored

@@ -8,11 +8,11 @@ import (
 
 // window reads the attributes of an operator over operand 0; kernel is that of the weights, or nil for an operator that
 // names it itself, and dilated whether the operator has dilations.
-func (c *Context) window(kernel ir.Shape, dilated bool) ir.Window {
-	return c.windowOf(Rank(c.In(0))-2, kernel, dilated)
+func (c *context) window(kernel ir.Shape, dilated bool) ir.Window {
+	return c.windowOf(rank(c.In(0))-2, kernel, dilated)
 }
 
-func (c *Context) windowOf(axes int, kernel ir.Shape, dilated bool) ir.Window {
+func (c *context) windowOf(axes int, kernel ir.Shape, dilated bool) ir.Window {
 	if axes < 1 {
 		c.Failf("%v has no spatial axes: [N,C,…] is needed", c.In(0).Type)
 	}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -42,22 +43,34 @@ func (p Pair) input() tokenizer.Input {
 // ClassifyOptions say what is made of a model's logits.
 type ClassifyOptions struct {
 	TopK int // how many labels; 0 for all
-	// Function is softmax, sigmoid or none; empty for what the model's files say, as in transformers: none for regression, sigmoid for
-	// several labels at once or one alone, else softmax.
-	Function  string
+	// Function makes scores of the logits. If it is "", the model's files decide as in transformers: NoFunction for regression, Sigmoid
+	// for several labels at once or a single one, else Softmax.
+	Function  Function
 	Rows      []tokenizer.RowOption // how rows are made, such as tokenizer.Truncate
 	Truncated Truncated
 }
 
-// functions make scores of logits.
-var functions = map[string]func(logits []float64){
-	"none": func([]float64) {},
-	"sigmoid": func(v []float64) {
+// A Function makes scores of logits.
+type Function string
+
+// The functions.
+const (
+	NoFunction Function = "none" // the scores are the logits
+	Sigmoid    Function = "sigmoid"
+	Softmax    Function = "softmax"
+)
+
+// Functions lists all functions.
+func Functions() []Function { return sortedKeys(functions) }
+
+var functions = map[Function]func(logits []float64){
+	NoFunction: func([]float64) {},
+	Sigmoid: func(v []float64) {
 		for i, x := range v {
 			v[i] = sigmoid(x)
 		}
 	},
-	"softmax": softmax,
+	Softmax: softmax,
 }
 
 func softmax(v []float64) {
@@ -119,23 +132,24 @@ func (m *Model) label(i int) string {
 	return fmt.Sprintf("LABEL_%d", i)
 }
 
-// function finds what scores are made by.
-func (m *Model) function(asked string, labels int) (func([]float64), error) {
-	name := asked
+// function returns what makes scores of a classifier's logits unless the caller asks for another function.
+func (m *Model) function(labels int) Function {
 	switch c := m.config; {
-	case name != "":
 	case c.ProblemType == "regression":
-		name = "none"
+		return NoFunction
 	case c.ProblemType == "multi_label_classification" || labels == 1:
-		name = "sigmoid"
-	default:
-		name = "softmax"
+		return Sigmoid
 	}
-	f := functions[name]
-	if f == nil {
-		return nil, fmt.Errorf("pipeline: invalid function %q: want one of %s", name, strings.Join(sortedKeys(functions), ", "))
+	return Softmax
+}
+
+// apply makes scores of logits.
+func (f Function) apply(logits []float64) error {
+	if err := oneOf("function", f, Functions()); err != nil {
+		return fmt.Errorf("pipeline: %w", err)
 	}
-	return f, nil
+	functions[f](logits)
+	return nil
 }
 
 // Classify returns the labels of each text or pair, the likeliest first. It fails as Embed does, and if Options name no
@@ -147,11 +161,9 @@ func (m *Model) Classify(ctx context.Context, pairs []Pair, o ClassifyOptions) (
 	}
 	out := make([][]Score, len(pairs))
 	for i, v := range logits {
-		f, err := m.function(o.Function, len(v))
-		if err != nil {
+		if err := cmp.Or(o.Function, m.function(len(v))).apply(v); err != nil {
 			return nil, err
 		}
-		f(v)
 		scores := make([]Score, len(v))
 		for k, s := range v {
 			scores[k] = Score{m.label(k), s}
@@ -185,9 +197,9 @@ type Ranked struct {
 // RerankOptions say what is made of a cross-encoder's logits.
 type RerankOptions struct {
 	TopK int // how many documents; 0 for all
-	// Function is sigmoid, softmax or none; empty for what the model's files say, as in sentence-transformers: sigmoid of one logit. Of two
-	// logits, the second one's share (softmax) is the score.
-	Function  string
+	// Function makes a score of the logits. If it is "", the model's files decide as in sentence-transformers: Sigmoid for one logit,
+	// Softmax for two, of which the second is the score.
+	Function  Function
 	Rows      []tokenizer.RowOption // how rows are made, such as tokenizer.Truncate
 	Truncated Truncated
 }
@@ -225,24 +237,18 @@ func (m *Model) ScorePairs(ctx context.Context, pairs []Pair, o RerankOptions) (
 		if len(v) > 2 {
 			return nil, fmt.Errorf("pipeline: a reranker has one logit or two, and this model has %d: use Classify", len(v))
 		}
-		f := functions[m.activation(o.Function, len(v))]
-		if f == nil {
-			return nil, fmt.Errorf("pipeline: invalid function %q: want one of %s", m.activation(o.Function, len(v)),
-				strings.Join(sortedKeys(functions), ", "))
+		if err := cmp.Or(o.Function, m.activation(len(v))).apply(v); err != nil {
+			return nil, err
 		}
-		f(v)
 		out[i] = v[len(v)-1]
 	}
 	return out, nil
 }
 
 // activation is the name of what a cross-encoder's scores are made by.
-func (m *Model) activation(asked string, logits int) string {
-	if asked != "" {
-		return asked
-	}
+func (m *Model) activation(logits int) Function {
 	if logits == 2 {
-		return "softmax"
+		return Softmax
 	}
 	for _, file := range []*string{m.prompts.Activation, m.config.Sentence.Activation, m.config.OldActivation} {
 		if file == nil {
@@ -250,12 +256,12 @@ func (m *Model) activation(asked string, logits int) string {
 		}
 		switch name := (*file)[strings.LastIndexByte(*file, '.')+1:]; name {
 		case "Identity":
-			return "none"
+			return NoFunction
 		default:
-			return strings.ToLower(name)
+			return Function(strings.ToLower(name))
 		}
 	}
-	return "sigmoid"
+	return Sigmoid
 }
 
 // ZeroShotOptions say how labels that the model does not know are tried.

@@ -98,7 +98,7 @@ type promptConfig struct {
 	Kind       string            `json:"model_type"`
 	Prompts    map[string]string `json:"prompts"`
 	Default    *string           `json:"default_prompt_name"`
-	Similarity *string           `json:"similarity_fn_name"`
+	Similarity *Similarity       `json:"similarity_fn_name"`
 	Activation *string           `json:"activation_fn"`
 }
 

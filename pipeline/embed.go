@@ -36,8 +36,7 @@ type EmbedOptions struct {
 
 // SidePrompt returns the name of the prompt that texts of a side get; empty for none, and then the model's default prompt is not theirs
 // either, as in sentence-transformers. There an empty prompt "query" or "document", which it writes into each model's files, comes before
-// one
-// that has a text under another name, such as "passage"; here the text counts, which the model was trained with.
+// one that has a text under another name, such as "passage"; here the text counts, which the model was trained with.
 func (d *Description) SidePrompt(side Side) string {
 	for _, name := range sidePrompts[side] {
 		if d.prompts.Prompts[name] != "" {
@@ -171,7 +170,7 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 	} else if pool == nil {
 		return kindError{fmt.Errorf("pipeline: nothing beside %s says how one vector is made of the tokens' (modules.json, 1_Pooling): "+
 			"choose one (Options.Pooling, --pool) of %s",
-			m.Description.Model, strings.Join(Poolings(), ", ")), ErrPooling}
+			m.Description.Model, joined(Poolings(), ", ")), ErrPooling}
 	}
 	if o.Normalize != nil {
 		layers = slices.DeleteFunc(layers, func(l layer) bool { _, is := l.(normalize); return is })
@@ -241,33 +240,33 @@ func pooled(b *batch, at int, name string, pool *pooling, skip int) ([]float32, 
 
 // poolers make a vector of those of a row's tokens, one after the other; the first skip do not count. What is left of nothing is as
 // sentence-transformers has it.
-var poolers = map[string]func(data []float32, size, skip int) []float32{
-	"cls": func(data []float32, size, skip int) []float32 {
+var poolers = map[Pooling]func(data []float32, size, skip int) []float32{
+	PoolCLS: func(data []float32, size, skip int) []float32 {
 		if skip*size >= len(data) {
 			skip = 0
 		}
 		return slices.Clone(data[skip*size : (skip+1)*size])
 	},
-	"lasttoken": func(data []float32, size, skip int) []float32 {
+	PoolLastToken: func(data []float32, size, skip int) []float32 {
 		if skip*size >= len(data) {
 			return make([]float32, size)
 		}
 		return slices.Clone(data[len(data)-size:])
 	},
-	"max": func(data []float32, size, skip int) []float32 {
+	PoolMax: func(data []float32, size, skip int) []float32 {
 		out := slices.Repeat([]float32{float32(math.Inf(-1))}, size)
 		for i := skip * size; i < len(data); i++ {
 			out[i%size] = max(out[i%size], data[i])
 		}
 		return out
 	},
-	"mean": func(data []float32, size, skip int) []float32 {
+	PoolMean: func(data []float32, size, skip int) []float32 {
 		return weighted(data, size, skip, func(int) float64 { return 1 }, func(n float64) float64 { return n })
 	},
-	"mean_sqrt_len_tokens": func(data []float32, size, skip int) []float32 {
+	PoolMeanSqrt: func(data []float32, size, skip int) []float32 {
 		return weighted(data, size, skip, func(int) float64 { return 1 }, math.Sqrt)
 	},
-	"weightedmean": func(data []float32, size, skip int) []float32 {
+	PoolWeightedMean: func(data []float32, size, skip int) []float32 {
 		return weighted(data, size, skip, func(i int) float64 { return float64(i + 1) }, func(n float64) float64 { return n })
 	},
 }

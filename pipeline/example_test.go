@@ -50,8 +50,7 @@ func Example_search() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, similar := m.Similarity()
-	for _, hit := range pipeline.TopK(query[0], vectors, 1, similar) {
+	for _, hit := range pipeline.TopK(query[0], vectors, 1, m.Similarity()) {
 		fmt.Println(paragraphs[hit.Index])
 	}
 	// Output: The cat sits on the mat.

@@ -29,23 +29,39 @@ type module struct {
 
 // pooling is how one vector is made of the tokens'.
 type pooling struct {
-	modes         []string
+	modes         []Pooling
 	includePrompt bool
 }
 
-// poolings are the names of pooling modes, with those of older files.
-var poolings = []struct{ mode, old string }{
-	{"cls", "pooling_mode_cls_token"},
-	{"max", "pooling_mode_max_tokens"},
-	{"mean", "pooling_mode_mean_tokens"},
-	{"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens"},
-	{"weightedmean", "pooling_mode_weightedmean_tokens"},
-	{"lasttoken", "pooling_mode_lasttoken"},
+// A Pooling makes one vector of the tokens' vectors. The names are those of sentence-transformers.
+type Pooling string
+
+// The poolings.
+const (
+	PoolCLS          Pooling = "cls"                  // the first token's vector
+	PoolMax          Pooling = "max"                  // the largest number of each column
+	PoolMean         Pooling = "mean"                 // the mean over the tokens
+	PoolMeanSqrt     Pooling = "mean_sqrt_len_tokens" // the sum, divided by the root of the number of tokens
+	PoolWeightedMean Pooling = "weightedmean"         // the mean, with weights 1, 2, 3, …
+	PoolLastToken    Pooling = "lasttoken"            // the last token's vector
+)
+
+// poolings are the poolings, with their names in older files.
+var poolings = []struct {
+	mode Pooling
+	old  string
+}{
+	{PoolCLS, "pooling_mode_cls_token"},
+	{PoolMax, "pooling_mode_max_tokens"},
+	{PoolMean, "pooling_mode_mean_tokens"},
+	{PoolMeanSqrt, "pooling_mode_mean_sqrt_len_tokens"},
+	{PoolWeightedMean, "pooling_mode_weightedmean_tokens"},
+	{PoolLastToken, "pooling_mode_lasttoken"},
 }
 
-// Poolings lists the names of pooling modes.
-func Poolings() []string {
-	names := make([]string, len(poolings))
+// Poolings lists all poolings.
+func Poolings() []Pooling {
+	names := make([]Pooling, len(poolings))
 	for i, p := range poolings {
 		names[i] = p.mode
 	}
@@ -117,10 +133,10 @@ const optionFile = "option"
 // overrideModules applies the options.
 func (d *Description) overrideModules(o Options) error {
 	if o.Pooling != "" {
-		if !slices.Contains(Poolings(), o.Pooling) {
-			return fmt.Errorf("invalid pooling %q: want one of %s", o.Pooling, strings.Join(Poolings(), ", "))
+		if err := oneOf("pooling", o.Pooling, Poolings()); err != nil {
+			return err
 		}
-		m := module{kind: "Pooling", where: optionFile, what: "pooling " + o.Pooling, pooling: pooling{[]string{o.Pooling}, true}}
+		m := module{kind: "Pooling", where: optionFile, what: "pooling " + string(o.Pooling), pooling: pooling{[]Pooling{o.Pooling}, true}}
 		if i := slices.IndexFunc(d.modules, func(m module) bool { return m.kind == "Pooling" }); i >= 0 {
 			d.modules[i] = m
 		} else {
@@ -177,9 +193,9 @@ func readPooling(d *Description, m *module) error {
 		}
 	}
 	if v, ok := raw["pooling_mode"]; ok {
-		var one string
+		var one Pooling
 		if json.Unmarshal(v, &one) == nil {
-			m.pooling.modes = []string{one}
+			m.pooling.modes = []Pooling{one}
 		} else if err := json.Unmarshal(v, &m.pooling.modes); err != nil {
 			return fmt.Errorf("%s: pooling_mode: %w", filepath.Join(d.Dir, m.where), err)
 		}
@@ -190,16 +206,15 @@ func readPooling(d *Description, m *module) error {
 			}
 		}
 		if len(m.pooling.modes) == 0 {
-			m.pooling.modes = []string{"mean"} // as sentence-transformers
+			m.pooling.modes = []Pooling{PoolMean} // as sentence-transformers
 		}
 	}
 	for _, mode := range m.pooling.modes {
-		if !slices.Contains(Poolings(), mode) {
-			return fmt.Errorf("%s: there is no pooling %q: want one of %s", filepath.Join(d.Dir, m.where), mode,
-				strings.Join(Poolings(), ", "))
+		if err := oneOf("pooling", mode, Poolings()); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(d.Dir, m.where), err)
 		}
 	}
-	m.what = "pooling " + strings.Join(m.pooling.modes, "+")
+	m.what = "pooling " + joined(m.pooling.modes, "+")
 	if !m.pooling.includePrompt {
 		m.what += " without the prompt"
 	}

@@ -82,7 +82,7 @@ func TestBadFolders(t *testing.T) {
 		{"broken JSON", "minilm", "config.json", `{"architectures": [`, "config.json: unexpected end"},
 		{"labels with gaps", "classify", "config.json", `{"id2label": {"0": "a", "7": "b"}}`, `one with the id "7": want 0 to 1`},
 		{"no such pooling", "minilm", "1_Pooling/config.json", `{"pooling_mode": "median"}`,
-			`there is no pooling "median": want one of cls`},
+			`invalid pooling "median": want one of cls`},
 		{"module outside", "minilm", "modules.json", `[{"idx":0,"path":"../x","type":"a.Pooling"}]`, "lies outside of the folder"},
 		{"unknown module", "minilm", "modules.json", `[{"idx":0,"path":"","type":"a.LSTM"}]`, `has the type "a.LSTM"; supported are Dense`},
 		{"small vocabulary", "minilm", "config.json", `{"vocab_size": 10}`, "it is not this model's tokenizer"},

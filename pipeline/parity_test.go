@@ -171,30 +171,29 @@ func TestPrecisions(t *testing.T) {
 	for i := range vectors {
 		vectors[i] = tensor.Of[float32](rows)[i*32 : (i+1)*32]
 	}
-	for _, precision := range []string{"int8", "uint8", "binary", "ubinary"} {
+	for _, precision := range []Precision{Int8, Uint8, Binary, Ubinary} {
 		got, err := Quantize(vectors, precision, nil)
 		require.NoError(t, err)
-		require.Equal(t, want[precision].String(), got.String())
-		require.Equal(t, want[precision].Bytes(), got.Bytes(), precision)
+		require.Equal(t, want[string(precision)].String(), got.String())
+		require.Equal(t, want[string(precision)].Bytes(), got.Bytes(), precision)
 	}
-	half, err := Quantize(vectors, "float16", nil)
+	half, err := Quantize(vectors, Float16, nil)
 	require.NoError(t, err)
 	require.InDelta(t, vectors[7][3], half.Float64(7*32+3), 1e-3)
 	_, err = Quantize(vectors, "int4", nil)
 	require.ErrorContains(t, err, `invalid precision "int4": want one of binary, float16, float32`)
 
 	m := openModel(t, "minilm", Options{})
-	name, similar := m.Similarity()
-	require.Equal(t, "cosine", name)
+	require.Equal(t, Cosine, m.Similarity())
 	scores := want["similarity"]
 	for i := range 20 {
-		hits := TopK(vectors[i], vectors[20:60], 40, similar)
+		hits := TopK(vectors[i], vectors[20:60], 40, Cosine)
 		require.Len(t, hits, 40)
 		for k, h := range hits {
 			require.InDelta(t, scores.Float64(i*40+h.Index), h.Score, within)
 			require.True(t, k == 0 || h.Score <= hits[k-1].Score)
 		}
-		require.Equal(t, hits[:5], TopK(vectors[i], vectors[20:60], 5, similar))
+		require.Equal(t, hits[:5], TopK(vectors[i], vectors[20:60], 5, Cosine))
 	}
 }
 
@@ -364,11 +363,11 @@ func (e *foundEntity) UnmarshalJSON(data []byte) error {
 func TestTag(t *testing.T) {
 	list := texts(t)
 	for _, model := range []string{"ner", "bilou", "ner-pieces"} {
-		want := map[string][][]foundEntity{}
+		want := map[Aggregation][][]foundEntity{}
 		answers(t, model, &want)
 		m := openModel(t, model, Options{})
 		for _, how := range Aggregations() {
-			t.Run(model+" "+how, func(t *testing.T) {
+			t.Run(model+" "+string(how), func(t *testing.T) {
 				stride := 16
 				if how == "none" {
 					stride = -1

@@ -39,8 +39,8 @@ type Options struct {
 	Variant   string
 	Tokenizer string // path of a tokenizer instead of the folder's own
 	MaxLength int    // tokens of a row
-	Pooling   string // one of Poolings
-	Normalize *bool  // whether Embed scales vectors to length 1
+	Pooling   Pooling
+	Normalize *bool // whether Embed scales vectors to length 1
 
 	// Compile says how the model is compiled. Threads are those of one session; 0 shares the processors out among sessions. Device may name
 	// several devices, separated by commas: each has a program, and batches go to the one that runs the fewest.
@@ -325,4 +325,21 @@ func parallel(n int, do func(i int) error) error {
 	return nil
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// joined is strings.Join for named strings.
+func joined[T ~string](names []T, separator string) string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = string(name)
+	}
+	return strings.Join(all, separator)
+}
+
+// oneOf returns an error that lists the names unless the name of a pooling, a function or another choice is one of them.
+func oneOf[T ~string](what string, name T, names []T) error {
+	if !slices.Contains(names, name) {
+		return fmt.Errorf("invalid %s %q: want one of %s", what, name, joined(names, ", "))
+	}
+	return nil
+}

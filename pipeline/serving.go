@@ -121,12 +121,12 @@ func (d *Description) Labels() []string { return d.config.labels }
 // Prompts returns the model's prompts by name.
 func (d *Description) Prompts() map[string]string { return d.prompts.Prompts }
 
-// Pooling returns how one vector is made of the tokens': names of Poolings; none if the files do not say.
-func (d *Description) Pooling() []string {
+// Pooling returns the names of the model's poolings with "+" between them, "" if its files do not say.
+func (d *Description) Pooling() string {
 	for _, module := range d.modules {
 		if module.kind == "Pooling" {
-			return module.pooling.modes
+			return joined(module.pooling.modes, "+")
 		}
 	}
-	return nil
+	return ""
 }

@@ -72,7 +72,7 @@ func TestNormalizeAndCut(t *testing.T) {
 	no, yes := false, true
 	raw, err := m.Embed(t.Context(), []string{"a cat sits"}, EmbedOptions{Normalize: &no})
 	require.NoError(t, err)
-	length := math.Sqrt(Dot(raw[0], raw[0]))
+	length := math.Sqrt(Dot.Of(raw[0], raw[0]))
 	require.Greater(t, math.Abs(length-1), 1e-3)
 	scaled, err := m.Embed(t.Context(), []string{"a cat sits"}, EmbedOptions{Normalize: &yes})
 	require.NoError(t, err)

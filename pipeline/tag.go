@@ -24,17 +24,29 @@ type Entity struct {
 
 // TagOptions say how labels of tokens become entities.
 type TagOptions struct {
-	// Aggregation is how: none returns each token; simple joins neighbours of one kind; first, average and max do so after each word has
-	// got one label, by its first token, the mean over its tokens or its surest token. Empty is simple.
-	Aggregation string
+	Aggregation Aggregation // "" for AggregateSimple
 	// Stride is how many tokens the windows over a long text have in common; 0 for a quarter of a row, below 0 to cut the text instead.
 	Stride    int
 	Ignore    []string // labels that are left out; nil for O alone
 	Truncated Truncated
 }
 
-// Aggregations lists the values of TagOptions.Aggregation.
-func Aggregations() []string { return []string{"none", "simple", "first", "average", "max"} }
+// An Aggregation makes entities of labelled tokens. The names are those of transformers.
+type Aggregation string
+
+// The aggregations. The last three give each word one label before they join words.
+const (
+	AggregateNone    Aggregation = "none"    // each token is an entity
+	AggregateSimple  Aggregation = "simple"  // neighbours of one kind are joined
+	AggregateFirst   Aggregation = "first"   // a word has its first token's label
+	AggregateAverage Aggregation = "average" // a word has the label of its tokens' mean scores
+	AggregateMax     Aggregation = "max"     // a word has its surest token's label
+)
+
+// Aggregations lists all aggregations.
+func Aggregations() []Aggregation {
+	return []Aggregation{AggregateNone, AggregateSimple, AggregateFirst, AggregateAverage, AggregateMax}
+}
 
 // A piece is a token or a word on the way to an entity.
 type piece struct {
@@ -51,9 +63,9 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 	if m.heads.logits == "" {
 		return nil, m.lacks("tag")
 	}
-	how := cmp.Or(o.Aggregation, "simple")
-	if !slices.Contains(Aggregations(), how) {
-		return nil, fmt.Errorf("pipeline: invalid aggregation %q: want one of %s", how, strings.Join(Aggregations(), ", "))
+	how := cmp.Or(o.Aggregation, AggregateSimple)
+	if err := oneOf("aggregation", how, Aggregations()); err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
 	}
 	options := []tokenizer.RowOption{tokenizer.Spans()}
 	if stride := m.stride(o.Stride); stride >= 0 && m.MaxLength > 0 {
@@ -113,7 +125,7 @@ func (m *Model) stride(asked int) int {
 }
 
 // pieces are the tokens of a row that stand for text.
-func (m *Model) pieces(text string, e tokenizer.Encoding, data []float32, labels int, how string) []piece {
+func (m *Model) pieces(text string, e tokenizer.Encoding, data []float32, labels int, how Aggregation) []piece {
 	words := m.wordPieces()
 	_, unknown, hasUnknown := m.tok.Role("unk")
 	var out []piece
@@ -155,8 +167,8 @@ func (m *Model) wordPieces() bool {
 }
 
 // entities makes entities of pieces, as transformers' TokenClassificationPipeline does.
-func (m *Model) entities(text string, pieces []piece, how string, ignore []string) []Entity {
-	if how == "none" || how == "simple" {
+func (m *Model) entities(text string, pieces []piece, how Aggregation, ignore []string) []Entity {
+	if how == AggregateNone || how == AggregateSimple {
 		for i := range pieces {
 			m.decide(&pieces[i])
 		}
@@ -178,7 +190,7 @@ func (m *Model) entities(text string, pieces []piece, how string, ignore []strin
 		}
 		out = append(out, e)
 	}
-	if how == "none" {
+	if how == AggregateNone {
 		for i := range pieces {
 			add(pieces[i].label, pieces[i:i+1])
 		}
@@ -212,7 +224,7 @@ func (m *Model) decide(p *piece) {
 }
 
 // words makes one piece of each word's.
-func (m *Model) words(pieces []piece, how string) []piece {
+func (m *Model) words(pieces []piece, how Aggregation) []piece {
 	var out []piece
 	for start := 0; start < len(pieces); {
 		end := start + 1
@@ -222,14 +234,14 @@ func (m *Model) words(pieces []piece, how string) []piece {
 		group := pieces[start:end]
 		word := group[0]
 		switch how {
-		case "average":
+		case AggregateAverage:
 			word.scores = make([]float64, len(group[0].scores))
 			for _, p := range group {
 				for i, s := range p.scores {
 					word.scores[i] += s / float64(len(group))
 				}
 			}
-		case "max":
+		case AggregateMax:
 			word = slices.MaxFunc(group, func(a, b piece) int { return compareFloats(slices.Max(a.scores), slices.Max(b.scores)) })
 		}
 		m.decide(&word)

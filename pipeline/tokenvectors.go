@@ -290,7 +290,7 @@ func MaxSim(query, document [][]float32) float64 {
 	for _, q := range query {
 		best := math.Inf(-1)
 		for _, d := range document {
-			best = max(best, Dot(q, d))
+			best = max(best, dot(q, d))
 		}
 		if len(document) > 0 {
 			sum += best

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -16,7 +15,7 @@ import (
 // Normalize scales a vector to length 1 (Euclidean); one of zeros stays.
 func Normalize(v []float32) {
 	const least = 1e-12 // as in PyTorch
-	if length := math.Sqrt(Dot(v, v)); length > 0 {
+	if length := math.Sqrt(dot(v, v)); length > 0 {
 		length = max(length, least)
 		for i := range v {
 			v[i] = float32(float64(v[i]) / length)
@@ -24,8 +23,8 @@ func Normalize(v []float32) {
 	}
 }
 
-// Dot is the sum of the products of two vectors of one size.
-func Dot(a, b []float32) float64 {
+// dot is the sum of the products of two vectors of one size.
+func dot(a, b []float32) float64 {
 	b = b[:len(a)]
 	var s0, s1, s2, s3 float64
 	i := 0
@@ -41,26 +40,39 @@ func Dot(a, b []float32) float64 {
 	return s0 + s1 + s2 + s3
 }
 
-// Cosine is the cosine of the angle between two vectors, 0 if one is of zeros.
-func Cosine(a, b []float32) float64 {
-	if d := math.Sqrt(Dot(a, a) * Dot(b, b)); d > 0 {
-		return Dot(a, b) / d
+// cosine is the cosine of the angle between two vectors, 0 if one is of zeros.
+func cosine(a, b []float32) float64 {
+	if d := math.Sqrt(dot(a, a) * dot(b, b)); d > 0 {
+		return dot(a, b) / d
 	}
 	return 0
 }
 
-// similarities compare two vectors: more is nearer.
-var similarities = map[string]func(a, b []float32) float64{
-	"cosine": Cosine,
-	"dot":    Dot,
-	"euclidean": func(a, b []float32) float64 {
+// A Similarity compares two vectors: the greater, the nearer they are. The names are those of sentence-transformers.
+type Similarity string
+
+// The similarities.
+const (
+	Cosine    Similarity = "cosine"
+	Dot       Similarity = "dot"
+	Euclidean Similarity = "euclidean" // the negative distance
+	Manhattan Similarity = "manhattan" // the negative sum of absolute differences
+)
+
+// Of compares two vectors of one size. It panics if s is none of the similarities.
+func (s Similarity) Of(a, b []float32) float64 { return similarities[s](a, b) }
+
+var similarities = map[Similarity]func(a, b []float32) float64{
+	Cosine: cosine,
+	Dot:    dot,
+	Euclidean: func(a, b []float32) float64 {
 		s := 0.0
 		for i := range a {
 			s += (float64(a[i]) - float64(b[i])) * (float64(a[i]) - float64(b[i]))
 		}
 		return -math.Sqrt(s)
 	},
-	"manhattan": func(a, b []float32) float64 {
+	Manhattan: func(a, b []float32) float64 {
 		s := 0.0
 		for i := range a {
 			s += math.Abs(float64(a[i]) - float64(b[i]))
@@ -69,13 +81,12 @@ var similarities = map[string]func(a, b []float32) float64{
 	},
 }
 
-// Similarity returns the function by which the model's vectors are compared, as its files say; cosine if they do not.
-func (m *Model) Similarity() (name string, f func(a, b []float32) float64) {
-	name = "cosine"
+// Similarity returns how the model's vectors are compared, as its files say; Cosine if they do not.
+func (m *Model) Similarity() Similarity {
 	if s := m.prompts.Similarity; s != nil && similarities[*s] != nil {
-		name = *s
+		return *s
 	}
-	return name, similarities[name]
+	return Cosine
 }
 
 // A Hit is a row of a matrix and its score.
@@ -102,11 +113,11 @@ func better(a, b Hit) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Index, b.Index))
 }
 
-// TopK returns the k vectors that are nearest to a query by a similarity such as Cosine, the nearest first.
-func TopK(query []float32, vectors [][]float32, k int, similarity func(a, b []float32) float64) []Hit {
+// TopK returns the k vectors that are most similar to a query, the nearest first.
+func TopK(query []float32, vectors [][]float32, k int, s Similarity) []Hit {
 	best := hits{}
 	for i, v := range vectors {
-		h := Hit{i, similarity(query, v)}
+		h := Hit{i, s.Of(query, v)}
 		switch {
 		case len(best) < k:
 			heap.Push(&best, h)
@@ -119,16 +130,29 @@ func TopK(query []float32, vectors [][]float32, k int, similarity func(a, b []fl
 	return best
 }
 
-// Precisions lists what Quantize makes of vectors.
-func Precisions() []string { return sortedKeys(precisions) }
+// A Precision is how Quantize stores the numbers of vectors. The names are those of sentence-transformers.
+type Precision string
 
-var precisions = map[string]func(vectors [][]float32, ranges *Ranges) *tensor.Tensor{
-	"float32": func(v [][]float32, _ *Ranges) *tensor.Tensor { return matrix(tensor.F32, v) },
-	"float16": func(v [][]float32, _ *Ranges) *tensor.Tensor { return matrix(tensor.F16, v) },
-	"int8":    func(v [][]float32, r *Ranges) *tensor.Tensor { return buckets(tensor.I8, v, r, -128) },
-	"uint8":   func(v [][]float32, r *Ranges) *tensor.Tensor { return buckets(tensor.U8, v, r, 0) },
-	"binary":  func(v [][]float32, _ *Ranges) *tensor.Tensor { return bits(tensor.I8, v, -128) },
-	"ubinary": func(v [][]float32, _ *Ranges) *tensor.Tensor { return bits(tensor.U8, v, 0) },
+// The precisions.
+const (
+	Float32 Precision = "float32"
+	Float16 Precision = "float16"
+	Int8    Precision = "int8"    // 256 steps over the range of each column
+	Uint8   Precision = "uint8"   // the same from 0 on
+	Binary  Precision = "binary"  // a bit for each number, 1 if it is above 0: eight in a byte, the first one highest, less 128
+	Ubinary Precision = "ubinary" // the same without an offset
+)
+
+// Precisions lists all precisions.
+func Precisions() []Precision { return sortedKeys(precisions) }
+
+var precisions = map[Precision]func(vectors [][]float32, ranges *Ranges) *tensor.Tensor{
+	Float32: func(v [][]float32, _ *Ranges) *tensor.Tensor { return matrix(tensor.F32, v) },
+	Float16: func(v [][]float32, _ *Ranges) *tensor.Tensor { return matrix(tensor.F16, v) },
+	Int8:    func(v [][]float32, r *Ranges) *tensor.Tensor { return buckets(tensor.I8, v, r, -128) },
+	Uint8:   func(v [][]float32, r *Ranges) *tensor.Tensor { return buckets(tensor.U8, v, r, 0) },
+	Binary:  func(v [][]float32, _ *Ranges) *tensor.Tensor { return bits(tensor.I8, v, -128) },
+	Ubinary: func(v [][]float32, _ *Ranges) *tensor.Tensor { return bits(tensor.U8, v, 0) },
 }
 
 // Ranges are the smallest and the largest number at each place of some vectors.
@@ -148,19 +172,17 @@ func RangesOf(vectors [][]float32) *Ranges {
 	return r
 }
 
-// Quantize makes a matrix of vectors with fewer bits, as sentence-transformers' quantize_embeddings does: float32, float16,
-// int8 and uint8 (256 steps over the ranges at each place; nil for those of the vectors themselves), binary and ubinary (a
-// bit for each number that is above 0, eight in a byte, the first one highest). The tensor is [vectors, size], or [vectors,
-// ⌈size/8⌉]. It fails if the precision is none of Precisions.
-func Quantize(vectors [][]float32, precision string, ranges *Ranges) (*tensor.Tensor, error) {
-	make := precisions[precision]
-	if make == nil {
-		return nil, fmt.Errorf("pipeline: invalid precision %q: want one of %s", precision, strings.Join(Precisions(), ", "))
+// Quantize makes a matrix of vectors with fewer bits, as sentence-transformers' quantize_embeddings does. For Int8 and Uint8, ranges
+// are those of the columns, or nil for those of the vectors themselves. The tensor is [vectors, size], or [vectors, ⌈size/8⌉] of
+// bits. Quantize fails if p is none of the precisions.
+func Quantize(vectors [][]float32, p Precision, ranges *Ranges) (*tensor.Tensor, error) {
+	if err := oneOf("precision", p, Precisions()); err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
 	}
 	if ranges == nil {
 		ranges = RangesOf(vectors)
 	}
-	return make(vectors, ranges), nil
+	return precisions[p](vectors, ranges), nil
 }
 
 func sizeOf(vectors [][]float32) int {

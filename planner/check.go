@@ -39,7 +39,7 @@ func checkMemory(p *Problem, plan *Plan) ([]tenant, error) {
 	if len(plan.Slots) != len(p.Buffers) {
 		return nil, fmt.Errorf("the plan has %d slots for %d buffers", len(plan.Slots), len(p.Buffers))
 	}
-	if err := checkArenas(plan); err != nil {
+	if err := checkArenas(p, plan); err != nil {
 		return nil, err
 	}
 	tenants, err := collectTenants(p, plan)
@@ -190,7 +190,9 @@ func (b *Bound) check(p *Problem, plan *Plan, tenants []tenant) error {
 	return nil
 }
 
-func checkArenas(plan *Plan) error {
+func checkArenas(p *Problem, plan *Plan) error {
+	segment := plan.Options.segment(p)
+	free := map[Lane]int64{} // where the next segment of a lane may start
 	for i, a := range plan.Arenas {
 		if a.Size < 0 || a.Start < 0 {
 			return fmt.Errorf("arena %d starts at %d and has %d bytes", i, a.Start, a.Size)
@@ -201,6 +203,10 @@ func checkArenas(plan *Plan) error {
 		if limit := plan.Options.Segment; limit > 0 && a.Size > limit {
 			return fmt.Errorf("arena %d has %d bytes, above the segment limit of %d", i, a.Size, limit)
 		}
+		if segment == 0 && a.Start != 0 || segment > 0 && (a.Start%segment != 0 || a.Start < free[a.Lane]) {
+			return fmt.Errorf("arena %d starts at %d, which is no segment or one of another arena", i, a.Start)
+		}
+		free[a.Lane] = a.Start + segment
 		if a.Size%plan.Options.align() != 0 {
 			return fmt.Errorf("arena %d has %d bytes, which are no multiple of the alignment %d", i, a.Size, plan.Options.Alignment)
 		}
@@ -228,10 +234,8 @@ func (t *tenant) describe(p *Problem) string {
 
 // collectTenants checks every slot by itself and returns who occupies which bytes.
 func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
-	excused := make(map[int]bool, len(plan.Unplanned))
-	for _, u := range plan.Unplanned {
-		excused[u.Buffer] = true
-	}
+	segment := plan.Options.segment(p)
+	unplanned := plan.Unplanned // in the order of buffers
 	stepped := true
 	for i := range p.Buffers {
 		stepped = stepped && p.Buffers[i].Level == 0 && p.Buffers[i].LastLevel == 0
@@ -240,13 +244,18 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 	groups := map[int]int{}
 	for i := range p.Buffers {
 		b, slot := &p.Buffers[i], plan.Slots[i]
+		reason := plan.Options.unplanned(b, segment)
 		if slot.Arena == NoArena {
-			if !excused[i] {
-				return nil, fmt.Errorf("buffer %d (%s) has no memory and no reason why", b.ID, b.Name)
+			if reason == "" || slot != (Slot{Arena: NoArena}) || len(unplanned) == 0 || unplanned[0] != (Unplanned{i, reason}) {
+				return nil, fmt.Errorf("buffer %d (%s) has no memory, and no reason or another size or offset than none", b.ID, b.Name)
 			}
+			unplanned = unplanned[1:]
 			continue
 		}
 		guard, err := checkSlot(b, slot, plan)
+		if err == nil && reason != "" && !plan.Arenas[slot.Arena].Weights {
+			err = fmt.Errorf("it has memory, but %s", reason)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("buffer %d (%s): %w", b.ID, b.Name, err)
 		}
@@ -275,6 +284,9 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 			groups[b.Group] = len(tenants)
 		}
 		tenants = append(tenants, t)
+	}
+	if len(unplanned) > 0 {
+		return nil, fmt.Errorf("buffer %d is said to have no memory: %s", unplanned[0].Buffer, unplanned[0].Reason)
 	}
 	return tenants, nil
 }

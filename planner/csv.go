@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// ReadCSV reads a problem from comma separated values with a header row: id, lower, upper, size
-// and, where wanted, alignment, offset, boundary, group and lane, in any order. A buffer with an offset is fixed there. A buffer lives over
-// the half-open interval
-// [lower, upper) and needs size bytes; its lane is `compute` or `copy`, after the number of the device
-// where there are several: `copy`, `1`, `1 copy`. Lines that start with # are comments.
+// ReadCSV reads a problem from comma separated values with a header row: id, lower, upper, size and, where wanted, alignment, offset,
+// boundary, group and lane, in any order. A buffer with an offset is fixed there. A buffer lives over the half-open interval [lower, upper)
+// and needs size bytes; its lane is `compute` or `copy`, after the number of the device where there are several: `copy`, `1`, `1 copy`.
+// Lines that start with # are comments.
 //
 // Ids are any text and become the names. Buffers are numbered in the order of their ids, so that a plan does not depend on
 // the order of the rows. It fails with the error of r, or with one that names the row that is wrong.

@@ -81,8 +81,19 @@ func (o *Options) validate() error {
 
 func (o *Options) align() int64 { return max(o.Alignment, 1) }
 
+// segment returns the bytes of a segment, of which every alignment that fits is a part; 0 without segments.
+func (o *Options) segment(p *Problem) int64 {
+	align := o.align()
+	for i := range p.Buffers {
+		if a := o.alignment(&p.Buffers[i]); a <= o.Segment {
+			align = max(align, a)
+		}
+	}
+	return o.Segment - o.Segment%align
+}
+
 // unplanned returns why a buffer gets no memory, or "".
-func (o *Options) unplanned(b *Buffer) string {
+func (o *Options) unplanned(b *Buffer, segment int64) string {
 	switch {
 	case b.Boundary == DeviceTensor:
 		return "it stays between runs, in memory of its own"
@@ -94,6 +105,8 @@ func (o *Options) unplanned(b *Buffer) string {
 		return "constants have their own segment"
 	case o.Segment > 0 && o.extent(b) > o.Segment:
 		return fmt.Sprintf("%d bytes are above the segment limit of %d", o.extent(b), o.Segment)
+	case segment > 0 && max(o.extent(b), o.alignment(b)) > segment:
+		return fmt.Sprintf("%d bytes aligned to %d do not fit a segment of %d", o.extent(b), o.alignment(b), o.Segment)
 	}
 	return ""
 }

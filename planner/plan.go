@@ -27,10 +27,11 @@ const NoArena = -1
 // WithUnplanned returns the plan of a problem that has gained buffers at its end which the plan's options leave without memory.
 func (plan *Plan) WithUnplanned(p *Problem) *Plan {
 	more := *plan
+	segment := plan.Options.segment(p)
 	more.Slots, more.Unplanned = slices.Clip(plan.Slots), slices.Clip(plan.Unplanned)
 	for i := len(plan.Slots); i < len(p.Buffers); i++ {
 		more.Slots = append(more.Slots, Slot{Arena: NoArena})
-		more.Unplanned = append(more.Unplanned, Unplanned{i, plan.Options.unplanned(&p.Buffers[i])})
+		more.Unplanned = append(more.Unplanned, Unplanned{i, plan.Options.unplanned(&p.Buffers[i], segment)})
 	}
 	return &more
 }

@@ -64,6 +64,9 @@ type Buffer struct {
 	Level     int `json:"level,omitempty"`
 	LastLevel int `json:"last_level,omitempty"`
 
+	// Content is equal for parameters that hold the same bytes: a digest of them, say. Only SharedWeightLayout reads it.
+	Content string `json:"content,omitempty"`
+
 	Lane     Lane     `json:"lane,omitzero"`
 	DType    uint8    `json:"dtype,omitempty"` // opaque here: the remap mode keeps a pool for each
 	Boundary Boundary `json:"boundary,omitempty"`

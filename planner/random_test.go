@@ -119,8 +119,19 @@ func checkSlowly(p *Problem, plan *Plan) error {
 	}
 	for i, a := range p.Buffers {
 		s := plan.Slots[i]
+		reason := o.unplanned(&a, o.segment(p))
+		reasons := 0
+		for _, u := range plan.Unplanned {
+			if u.Buffer == i && u.Reason == reason {
+				reasons++
+			}
+		}
+		shared := s.Arena >= 0 && s.Arena < len(plan.Arenas) && plan.Arenas[s.Arena].Weights
+		if excused := s.Arena == NoArena; excused != (reasons == 1) || excused != (reason != "" && !shared) {
+			return fmt.Errorf("%d and the reason that it has no memory", i)
+		}
 		if s.Arena == NoArena {
-			if !slices.ContainsFunc(plan.Unplanned, func(u Unplanned) bool { return u.Buffer == i }) {
+			if s.Offset != 0 || s.Size != 0 {
 				return fmt.Errorf("%d is missing", i)
 			}
 			continue

@@ -183,6 +183,18 @@ func TestManyBlocksThatLiveToTheEnd(t *testing.T) {
 	}
 }
 
+// TestStairs: what is looked at is charged, so that 50,000 blocks that overlap their neighbours take no more than the budget.
+func TestStairs(t *testing.T) {
+	for _, life := range []int{2, 3, 200, 25_000} {
+		p := &Problem{}
+		for i := range 50_000 {
+			p.Buffers = append(p.Buffers, Buffer{ID: i, Size: int64(1 + i*7919%1000), First: i, Last: i + life})
+		}
+		plan := solve(t, p, Options{Mode: Auto, Alignment: 64, Budget: 1e8})
+		require.LessOrEqual(t, plan.Work, int64(1.1e8), "%d steps each", life)
+	}
+}
+
 // TestPlanFileErrorsNameTheLine: whatever is wrong with a plan file is said with its line.
 func TestPlanFileErrorsNameTheLine(t *testing.T) {
 	const good = `{

@@ -67,16 +67,13 @@ func newLayout(p *Problem, o *Options) (*layout, error) {
 func layOut(p *Problem, o *Options) (*layout, error) {
 	l := &layout{owner: make([]blockRef, len(p.Buffers))}
 	laneOf := func(b *Buffer) Lane { return Lane{Device: b.Lane.Device, Copy: b.Lane.Copy && o.Mode == TLSF} }
-	segment := l.addSpaces(p, o, laneOf)
+	segment := o.segment(p)
+	l.addSpaces(p, segment, laneOf)
 	groups := map[int]blockRef{}
 	stepped := p.stepped()
 	for _, i := range byID(p.Buffers) {
 		b := &p.Buffers[i]
-		reason := o.unplanned(b)
-		if reason == "" && segment > 0 && max(o.extent(b), o.alignment(b)) > segment {
-			reason = fmt.Sprintf("%d bytes aligned to %d do not fit a segment of %d", o.extent(b), o.alignment(b), o.Segment)
-		}
-		if reason != "" {
+		if reason := o.unplanned(b, segment); reason != "" {
 			l.owner[i] = blockRef{space: -1}
 			l.unplanned = append(l.unplanned, Unplanned{int(i), reason})
 			continue
@@ -129,12 +126,10 @@ func (sp *space) round() {
 	}
 }
 
-// addSpaces makes an empty space for each lane, in order, and returns the segment size rounded
-// down so that its multiples have every alignment.
-func (l *layout) addSpaces(p *Problem, o *Options, laneOf func(*Buffer) Lane) int64 {
+// addSpaces makes an empty space for each lane, in order.
+func (l *layout) addSpaces(p *Problem, segment int64, laneOf func(*Buffer) Lane) {
 	var lanes []Lane
 	var counts []int
-	align := o.align()
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
 		s := slices.Index(lanes, laneOf(b))
@@ -143,11 +138,7 @@ func (l *layout) addSpaces(p *Problem, o *Options, laneOf func(*Buffer) Lane) in
 			lanes, counts = append(lanes, laneOf(b)), append(counts, 0)
 		}
 		counts[s]++
-		if a := o.alignment(b); a <= o.Segment {
-			align = max(align, a)
-		}
 	}
-	segment := o.Segment - o.Segment%align
 	for s, lane := range lanes {
 		l.spaces = append(l.spaces, space{lane: lane, segment: segment, problem: p, blocks: make([]block, 0, counts[s]),
 			limit: math.MaxInt64})
@@ -161,7 +152,6 @@ func (l *layout) addSpaces(p *Problem, o *Options, laneOf func(*Buffer) Lane) in
 		}
 		return 1
 	})
-	return segment
 }
 
 // byID returns the indices of the buffers in the order of their ids.

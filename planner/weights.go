@@ -7,60 +7,84 @@ import (
 )
 
 // SharedWeightLayout is one segment of memory for the parameters of many programs: shape bindings
-// of one model, models that share an encoder, a forward/backward pair. Who agrees on a name shares
-// the bytes.
+// of one model, models that share an encoder, a forward/backward pair. Parameters with the same content
+// (Buffer.Content) have the same bytes. The zero value is an empty segment.
 type SharedWeightLayout struct {
-	Slots []WeightSlot `json:"slots"` // by name
+	Slots []WeightSlot `json:"slots"` // by content
 	Size  int64        `json:"size"`  // bytes of the segment
 }
 
-// WeightSlot is where a parameter lies in the segment.
+// WeightSlot is where a content lies in the segment.
 type WeightSlot struct {
-	Name   string `json:"name"`
-	Offset int64  `json:"offset"`
-	Size   int64  `json:"size"`
+	Content string `json:"content"`
+	Name    string `json:"name"` // of the first parameter that has it
+	Offset  int64  `json:"offset"`
+	Size    int64  `json:"size"`
 }
 
 // NewSharedWeightLayout lays the parameters (buffers of boundary kind Param) of all programs out
-// one after the other, sorted by name, at the options' alignment or their own. A parameter that two
-// programs need in different sizes is an error.
+// one after the other, in the order of their first use, at the options' alignment or their own. A parameter without a content is an
+// error, and so is a content in two sizes.
 func NewSharedWeightLayout(o Options, programs ...*Problem) (*SharedWeightLayout, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	aligns := map[string]int64{}
-	w := &SharedWeightLayout{}
 	for n, p := range programs {
 		if err := p.Validate(); err != nil {
 			return nil, fmt.Errorf("program %d: %w", n, err)
 		}
 		for i := range p.Buffers {
+			if b := &p.Buffers[i]; b.Boundary == Param {
+				aligns[b.Content] = max(aligns[b.Content], o.alignment(b))
+			}
+		}
+	}
+	w := &SharedWeightLayout{}
+	for n, p := range programs {
+		for i := range p.Buffers {
 			b := &p.Buffers[i]
 			if b.Boundary != Param {
 				continue
 			}
-			if align, known := aligns[b.Name]; known {
-				aligns[b.Name] = max(align, o.alignment(b))
-			} else {
-				aligns[b.Name] = o.alignment(b)
-			}
-			if err := w.insert(WeightSlot{Name: b.Name, Size: o.bytes(b)}); err != nil {
+			if _, err := w.Add(b.Content, b.Name, o.bytes(b), aligns[b.Content]); err != nil {
 				return nil, fmt.Errorf("program %d: %w", n, err)
 			}
 		}
-	}
-	for i := range w.Slots {
-		s := &w.Slots[i]
-		s.Offset = roundUp(w.Size, aligns[s.Name])
-		w.Size = s.Offset + s.Size
 	}
 	w.Size = roundUp(w.Size, o.align())
 	return w, nil
 }
 
+// Add returns the slot of a content, which it appends to the segment where it is new. It fails without a content, and if the segment
+// has it in another size or at an offset that the alignment does not allow.
+func (w *SharedWeightLayout) Add(content, name string, size, align int64) (WeightSlot, error) {
+	if content == "" {
+		return WeightSlot{}, fmt.Errorf("parameter %q has no content, by which it would be known: set Buffer.Content", name)
+	}
+	s := WeightSlot{content, name, roundUp(w.Size, max(align, 1)), size}
+	at, known := w.find(content)
+	if known {
+		return w.Slots[at], w.Slots[at].serves(name, size, align)
+	}
+	w.Slots, w.Size = slices.Insert(w.Slots, at, s), s.Offset+size
+	return s, nil
+}
+
+// serves reports why a parameter cannot be in the slot.
+func (s *WeightSlot) serves(name string, size, align int64) error {
+	switch {
+	case s.Size != size:
+		return fmt.Errorf("parameter %s needs %d bytes, the shared weights hold %d of its content", name, size, s.Size)
+	case s.Offset%max(align, 1) != 0:
+		return fmt.Errorf("parameter %s lies at offset %d of the shared weights, not a multiple of %d", name, s.Offset, align)
+	}
+	return nil
+}
+
 // FromForward returns the layout in which a forward plan holds its parameters, so that the backward half of the pair finds
-// them there. The forward plan must have allocated them, all in one arena. It fails if it has not, or if two parameters of
-// one name differ.
+// them there. The forward plan must have allocated them, all in one arena. It fails if it has not, or if a parameter has no
+// content.
 func FromForward(p *Problem, plan *Plan) (*SharedWeightLayout, error) {
 	w := &SharedWeightLayout{}
 	arena := NoArena
@@ -79,35 +103,25 @@ func FromForward(p *Problem, plan *Plan) (*SharedWeightLayout, error) {
 		if slot.Arena != arena {
 			return nil, fmt.Errorf("parameter %s lies in arena %d of the forward plan, others in arena %d", b.Name, slot.Arena, arena)
 		}
-		if err := w.insert(WeightSlot{Name: b.Name, Offset: slot.Offset, Size: slot.Size}); err != nil {
+		if b.Content == "" {
+			return nil, fmt.Errorf("parameter %q has no content, by which it would be known: set Buffer.Content", b.Name)
+		}
+		if at, known := w.find(b.Content); !known {
+			w.Slots = slices.Insert(w.Slots, at, WeightSlot{b.Content, b.Name, slot.Offset, slot.Size})
+		} else if err := w.Slots[at].serves(b.Name, slot.Size, 1); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
 }
 
-// insert adds a slot in its place by name. A name that is there already must mean the same slot.
-func (w *SharedWeightLayout) insert(s WeightSlot) error {
-	at, known := w.find(s.Name)
-	if !known {
-		w.Slots = slices.Insert(w.Slots, at, s)
-		return nil
-	}
-	if old := w.Slots[at]; old.Size != s.Size {
-		return fmt.Errorf("parameter %s has %d bytes here and %d bytes elsewhere", s.Name, s.Size, old.Size)
-	} else if old.Offset != s.Offset {
-		return fmt.Errorf("parameter %s lies at offset %d and at offset %d", s.Name, s.Offset, old.Offset)
-	}
-	return nil
+func (w *SharedWeightLayout) find(content string) (at int, known bool) {
+	return slices.BinarySearchFunc(w.Slots, content, func(s WeightSlot, content string) int { return strings.Compare(s.Content, content) })
 }
 
-func (w *SharedWeightLayout) find(name string) (at int, known bool) {
-	return slices.BinarySearchFunc(w.Slots, name, func(s WeightSlot, name string) int { return strings.Compare(s.Name, name) })
-}
-
-// Slot returns where a parameter lies.
-func (w *SharedWeightLayout) Slot(name string) (WeightSlot, bool) {
-	at, known := w.find(name)
+// Slot returns where a content lies.
+func (w *SharedWeightLayout) Slot(content string) (WeightSlot, bool) {
+	at, known := w.find(content)
 	if !known {
 		return WeightSlot{}, false
 	}
@@ -125,19 +139,17 @@ func (w *SharedWeightLayout) Apply(p *Problem, plan *Plan) error {
 		if b.Boundary != Param {
 			continue
 		}
-		slot, known := w.Slot(b.Name)
-		switch bytes := plan.Options.bytes(b); {
+		slot, known := w.Slot(b.Content)
+		switch {
 		case plan.Slots[i].Arena != NoArena:
 			return fmt.Errorf("parameter %s has memory in the plan: plan it without AllocateParams", b.Name)
 		case !known:
-			return fmt.Errorf("the shared weights have no parameter %s", b.Name)
-		case slot.Size != bytes:
-			return fmt.Errorf("parameter %s needs %d bytes, the shared weights hold %d", b.Name, bytes, slot.Size)
-		case slot.Offset%plan.Options.alignment(b) != 0:
-			return fmt.Errorf("parameter %s lies at offset %d of the shared weights, not a multiple of %d", b.Name, slot.Offset,
-				plan.Options.alignment(b))
+			return fmt.Errorf("the shared weights lack the content %q of parameter %s", b.Content, b.Name)
 		case len(params) > 0 && b.Lane.Device != lane.Device:
 			return fmt.Errorf("parameter %s is on device %d, others on device %d", b.Name, b.Lane.Device, lane.Device)
+		}
+		if err := slot.serves(b.Name, plan.Options.bytes(b), plan.Options.alignment(b)); err != nil {
+			return err
 		}
 		lane.Device = b.Lane.Device
 		params[i] = slot

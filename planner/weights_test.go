@@ -11,7 +11,7 @@ func program(params map[string]int64) *Problem {
 	p := chain(4, 100)
 	for _, name := range []string{"a.w", "b.w", "c.w"} {
 		if size := params[name]; size > 0 {
-			p.Buffers = append(p.Buffers, Buffer{ID: len(p.Buffers), Name: name, Size: size, First: 0, Last: 5, Boundary: Param})
+			p.Buffers = append(p.Buffers, Buffer{ID: len(p.Buffers), Name: name, Content: name, Size: size, Last: 5, Boundary: Param})
 		}
 	}
 	return p
@@ -21,7 +21,8 @@ func TestSharedWeights(t *testing.T) {
 	encoder, classifier := program(map[string]int64{"b.w": 300, "a.w": 100}), program(map[string]int64{"c.w": 10, "a.w": 100})
 	w, err := NewSharedWeightLayout(Activations(), encoder, classifier)
 	require.NoError(t, err)
-	require.Equal(t, &SharedWeightLayout{Size: 512, Slots: []WeightSlot{{"a.w", 0, 100}, {"b.w", 128, 300}, {"c.w", 448, 10}}}, w)
+	require.Equal(t, &SharedWeightLayout{Size: 512, Slots: []WeightSlot{{"a.w", "a.w", 0, 100}, {"b.w", "b.w", 128, 300},
+		{"c.w", "c.w", 448, 10}}}, w)
 	for _, p := range []*Problem{encoder, classifier} {
 		plan := solve(t, p, Activations())
 		require.NotEmpty(t, plan.Unplanned)
@@ -36,11 +37,34 @@ func TestSharedWeights(t *testing.T) {
 	require.NoError(t, w.Apply(program(nil), solve(t, program(nil), Activations())))
 
 	_, err = NewSharedWeightLayout(Activations(), encoder, program(map[string]int64{"a.w": 99}))
-	require.EqualError(t, err, "program 1: parameter a.w has 99 bytes here and 100 bytes elsewhere")
+	require.EqualError(t, err, "program 1: parameter a.w needs 99 bytes, the shared weights hold 100 of its content")
 	other := program(map[string]int64{"a.w": 99})
 	require.ErrorContains(t, w.Apply(other, solve(t, other, Activations())), "parameter a.w needs 99 bytes, the shared weights hold 100")
 	require.ErrorContains(t, w.Apply(encoder, solve(t, encoder, Inference())), "without AllocateParams")
-	require.ErrorContains(t, (&SharedWeightLayout{}).Apply(encoder, solve(t, encoder, Activations())), "no parameter a.w")
+	require.ErrorContains(t, (&SharedWeightLayout{}).Apply(encoder, solve(t, encoder, Activations())),
+		`lack the content "a.w" of parameter a.w`)
+}
+
+// TestUnnamedWeights: names say nothing of what parameters hold, and contents do.
+func TestUnnamedWeights(t *testing.T) {
+	one, two := program(map[string]int64{"a.w": 100, "b.w": 100}), program(map[string]int64{"c.w": 100})
+	for _, b := range []*Buffer{&one.Buffers[4], &one.Buffers[5], &two.Buffers[4]} {
+		b.Name = "" // as a constant that a fusion made
+	}
+	two.Buffers[4].Content = "b.w"
+	w, err := NewSharedWeightLayout(Activations(), one, two)
+	require.NoError(t, err)
+	require.Len(t, w.Slots, 2)
+	plan := solve(t, two, Activations())
+	require.NoError(t, w.Apply(two, plan))
+	require.EqualValues(t, 128, plan.Slots[4].Offset)
+
+	two.Buffers[4].Content = ""
+	_, err = NewSharedWeightLayout(Activations(), one, two)
+	require.ErrorContains(t, err, `program 1: parameter "" has no content`)
+	forward := solve(t, two, Inference())
+	_, err = FromForward(two, forward)
+	require.ErrorContains(t, err, `parameter "" has no content`)
 }
 
 func TestBackwardTakesTheForwardOffsets(t *testing.T) {

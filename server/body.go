@@ -313,10 +313,7 @@ func (in *inputs) decode(s *scanner, field string) error {
 			return s.other(in, field)
 		case isDigit(c):
 			in.one = true
-			id, err := s.whole(field)
-			if err == nil {
-				ids, err = extend(s.share, ids, id)
-			}
+			ids, err = s.appendWhole(ids, field)
 			return err
 		}
 		if err := s.count(field, i+1); err != nil {
@@ -347,10 +344,7 @@ func (in *inputs) add(s *scanner, field string) (err error) {
 			if c, err := s.peek(); err != nil || !isDigit(c) {
 				return cmp.Or(err, s.other(in, field))
 			}
-			id, err := s.whole(field)
-			if err == nil {
-				ids, err = extend(s.share, ids, id)
-			}
+			ids, err = s.appendWhole(ids, field)
 			return err
 		})
 	default:

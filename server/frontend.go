@@ -15,9 +15,8 @@ import (
 )
 
 // Admit lets a request of another protocol in, as the server's own routes do: by its key, if it needs one, a place, and the time and memory
-// that
-// a request has. The request's body is counted as it comes, twice, for it is kept and read. done gives all back. An error has a status: see
-// Status.
+// that a request has. The request's body is counted as it comes, twice, for it is kept and read. done gives all back. An error has a
+// status: see Status.
 func (s *Server) Admit(r *http.Request, open bool) (admitted *http.Request, done func(), err error) {
 	pool := s.pool
 	if open {

@@ -16,8 +16,7 @@ import (
 )
 
 // oip is the Open Inference Protocol, version 2, over REST (https://kserve.github.io/open-inference-protocol), with Triton's extension for
-// binary
-// tensors (https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md).
+// binary tensors (https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md).
 var oip = &protocol{"Open Inference Protocol", map[int]int{http.StatusUnprocessableEntity: http.StatusBadRequest},
 	func(f *failure, _ int) any { return plainError{f.text} }, plainError{}}
 

@@ -344,6 +344,15 @@ func (s *scanner) whole(field string) (int64, error) {
 	return n, nil
 }
 
+// appendWhole reads a whole number into a list.
+func (s *scanner) appendWhole(list []int64, field string) ([]int64, error) {
+	n, err := s.whole(field)
+	if err != nil {
+		return list, err
+	}
+	return extend(s.share, list, n)
+}
+
 // skip passes any value.
 func (s *scanner) skip() error {
 	c, err := s.peek()

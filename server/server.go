@@ -29,16 +29,13 @@ import (
 // Options bound what a server does. The zero value suits most uses.
 type Options struct {
 	// Keys are the API keys, one of which a request has to bring as "Authorization: Bearer KEY" (or "x-api-key: KEY"). None: anybody may
-	// ask. What
-	// Kubernetes asks for the server's health needs no key.
+	// ask. What Kubernetes asks for the server's health needs no key.
 	Keys []string
 	// MaxBody is how many bytes a body may have; 0 for 32 MiB.
 	MaxBody int64
 	// MaxRequests is how many requests are answered at a time; 0 for 512. More are turned away. MaxHeld is how many bytes they hold
-	// together:
-	// what is read of their bodies and made of it, what waits, and their answers; 0 for eight times MaxBody. Half of both is the most that
-	// one
-	// peer has.
+	// together: what is read of their bodies and made of it, what waits, and their answers; 0 for eight times MaxBody. Half of both is the
+	// most that one peer has.
 	MaxRequests int
 	MaxHeld     int64
 	// MaxTexts is how many texts a request may have; 0 for 2048.

@@ -202,7 +202,7 @@ func TestEmbeddings(t *testing.T) {
 		for _, path := range []string{"/similarity", "/"} {
 			ask(t, "POST", h.URL+path, jsonOf(t, body), &scores)
 			require.Len(t, scores, 2)
-			require.InDelta(t, pipeline.Cosine(want[0], want[2]), scores[1], 1e-5)
+			require.InDelta(t, pipeline.Cosine.Of(want[0], want[2]), scores[1], 1e-5)
 		}
 	})
 	t.Run("prompt", func(t *testing.T) {

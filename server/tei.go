@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/pipeline"
@@ -56,8 +55,7 @@ func (c *call) teiEmbed(q *teiEmbedRequest) ([][]float32, error) {
 }
 
 // perToken is an answer with much for each token of a text. It is made while it is written, by parts of the texts: what it holds at a time
-// is
-// what a part needs.
+// is what a part needs.
 func perToken[T any](c *call, q *teiInputs, do func(m *pipeline.Model, texts []string, o pipeline.EmbedOptions) ([]T, error),
 	tasks ...pipeline.Task) (listOf[T], error) {
 	m, err := c.text("", tasks...)
@@ -198,9 +196,9 @@ func (c *call) teiPredict(q *teiPredictRequest) (a teiPredictions, err error) {
 }
 
 // function is what becomes of logits.
-func function(raw bool) string {
+func function(raw bool) pipeline.Function {
 	if raw {
-		return "none"
+		return pipeline.NoFunction
 	}
 	return ""
 }
@@ -280,7 +278,7 @@ func (c *call) teiSimilarity(q *teiSimilarityRequest) ([]float64, error) {
 	}
 	out := make([]float64, len(vectors)-1)
 	for i, v := range vectors[1:] {
-		out[i] = pipeline.Cosine(vectors[0], v)
+		out[i] = pipeline.Cosine.Of(vectors[0], v)
 	}
 	return out, nil
 }
@@ -431,7 +429,7 @@ func (c *call) teiInfo() (a teiInfo, err error) {
 	case pipeline.Sparse:
 		a.Kind.Embedding = &teiPooling{"splade"}
 	default:
-		a.Kind.Embedding = &teiPooling{strings.Join(m.Pooling(), "+")}
+		a.Kind.Embedding = &teiPooling{m.Pooling()}
 	}
 	return a, nil
 }

@@ -53,8 +53,7 @@ func TestReplaceFile(t *testing.T) {
 }
 
 // TestReachesTheDisk: a file reaches the disk when it is complete and before it has its name, and the name after that; where the file does
-// not
-// reach it, the old one stays.
+// not reach it, the old one stays.
 func TestReachesTheDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	real := toDisk

@@ -63,6 +63,5 @@ func (b *budget) take(bytes int) error {
 }
 
 // Ask has ask called before memory is taken for rows, with how many bytes it is, negative ones when what was needed for a while is free
-// again,
-// and now and then with 0. Its error ends the work.
+// again, and now and then with 0. Its error ends the work.
 func Ask(ask func(bytes int64) error) RowOption { return func(o *rowOptions) { o.ask = ask } }

@@ -227,8 +227,7 @@ func chunkLen(text string) int {
 func isAlphanumeric(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 // workBytes is about what the work on a stretch needs for each byte of its normal form: two forms of it with their origins, its parts, and
-// what
-// models need for a word that is as long.
+// what models need for a word that is as long.
 const workBytes = 64
 
 // appendStretch appends the tokens of a stretch without added tokens that are found in the text as it came. The stretch begins at base,

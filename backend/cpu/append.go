@@ -1,18 +1,12 @@
 package cpu
 
-import (
-	"github.com/rlxc/rlxc/internal/target"
-	"github.com/rlxc/rlxc/ir"
-)
+import "github.com/rlxc/rlxc/ir"
 
-// appendRow puts new places into a cache. Where the cache and the result are one device tensor, only what is new is written.
-var appendRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Inputs[ir.AppendNew].Type.DType.Size() > 0 },
-		Strided:  func(_ *ir.Node, i int, _ []int) bool { return i != ir.AppendLengths },
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+// appendEntry puts new places into a cache. Where the cache and the result are one device tensor, only what is new is written.
+var appendEntry = entry{
+	Supports: func(n *ir.Node) bool { return n.Inputs[ir.AppendNew].Type.DType.Size() > 0 },
+	Strided:  func(_ *ir.Node, i int, _ []int) bool { return i != ir.AppendLengths },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, lengths, y, op := in[ir.AppendNew], in[ir.AppendLengths], out[0], n.Op.(ir.Append)
 		var cache operand

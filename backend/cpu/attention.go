@@ -2,49 +2,42 @@ package cpu
 
 import (
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (d *Device) attentionRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				if n.Inputs[ir.AttentionQ].Type.DType != tensor.F32 {
-					return false
-				}
-				if !n.HasOperand(ir.AttentionMask) {
-					return true
-				}
-				t := n.Inputs[ir.AttentionMask].Type.DType
-				return t == tensor.F32 || t == tensor.Bool
-			},
-			// The kernel walks batch, sequence and head by strides; only the elements of a head must lie together. A mask may have
-			// any strides.
-			Strided: func(n *ir.Node, i int, strides []int) bool {
-				if i >= ir.AttentionRows {
-					return false
-				}
-				return i == ir.AttentionMask || strides[len(strides)-1] == 1 || n.Inputs[i].Type.Shape[3].Is(1)
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				if n.HasOperand(ir.AttentionRows) {
-					return d.rowsAttentionScratch(n)
-				}
-				return []int64{int64(d.Threads()) * int64(align(d.attention(n).ScratchBytes()))}
-			},
+func (d *processor) attentionEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			if n.Inputs[ir.AttentionQ].Type.DType != tensor.F32 {
+				return false
+			}
+			if !n.HasOperand(ir.AttentionMask) {
+				return true
+			}
+			t := n.Inputs[ir.AttentionMask].Type.DType
+			return t == tensor.F32 || t == tensor.Bool
 		},
-		bind: bindAttention,
+		// The kernel walks batch, sequence and head by strides; only the elements of a head must lie together. A mask may have
+		// any strides.
+		Strided: func(n *ir.Node, i int, strides []int) bool {
+			if i >= ir.AttentionRows {
+				return false
+			}
+			return i == ir.AttentionMask || strides[len(strides)-1] == 1 || n.Inputs[i].Type.Shape[3].Is(1)
+		},
+		Scratch: func(n *ir.Node) []int64 {
+			if n.HasOperand(ir.AttentionRows) {
+				return d.rowsAttentionScratch(n)
+			}
+			return []int64{int64(d.Threads()) * int64(align(d.attention(n).ScratchBytes()))}
+		},
+		Bind: bindAttention,
 	}
 }
 
-// worthRounding is the number of tokens from which on products round their operands to bfloat16: shorter ones are done before.
-const worthRounding = 64
-
 // attention plans the kernel of a bound node.
-func (d *Device) attention(n *ir.Node) *kernel.Attention {
+func (d *processor) attention(n *ir.Node) *kernel.Attention {
 	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
 	shape := kernel.AttentionShape{Batch: q[0], Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2], ValueSize: v[3]}
 	if d.format == formatBF16 && min(shape.Queries, shape.Keys) >= worthRounding {
@@ -82,47 +75,4 @@ func bindAttention(b *binder, n *ir.Node) (step, error) {
 		setMask(&own, m, &mask)
 		a.Run(part, &own, scratch.bytes(m)[worker*each:][:each])
 	}}, nil
-}
-
-// setMask sets what is added to the scores; a mask of no type is none.
-func setMask(args *kernel.AttentionArgs, m *machine, mask *operand) {
-	if mask.dtype == tensor.Bool {
-		args.Mask = mask.bytes(m)
-	} else {
-		args.Bias = mask.f32(m)
-	}
-}
-
-// windowOf is the band of the scores of so many queries and keys that bounds by position leave; nil without bounds.
-func windowOf(op ir.Attention, queries, keys int) *kernel.Window {
-	if !op.Causal && op.Window == 0 {
-		return nil
-	}
-	w := &kernel.Window{Left: -1, Right: -1}
-	if op.Window > 0 {
-		w.Left, w.Right = op.Window-1, op.Window-1
-	}
-	if op.Causal {
-		w.Right = 0
-	}
-	if op.Offset {
-		w.Offset = keys - queries
-	}
-	return w
-}
-
-// headStride is the strides of a [B,S,H,D] operand.
-func headStride(o *operand) kernel.AttentionStride {
-	return kernel.AttentionStride{Batch: o.strides[0], Seq: o.strides[1], Head: o.strides[2]}
-}
-
-// maskStride is the strides of a mask that broadcasts to [B,H,S,T].
-func maskStride(o *operand) kernel.MaskStride {
-	var st [4]int
-	for i := range o.shape {
-		if o.shape[i] != 1 {
-			st[4-len(o.shape)+i] = o.strides[i]
-		}
-	}
-	return kernel.MaskStride{Batch: st[0], Head: st[1], Query: st[2], Key: st[3]}
 }

@@ -4,13 +4,12 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // rowsAttention plans the kernel of an attention by rows.
-func (d *Device) rowsAttention(n *ir.Node) *kernel.RowsAttention {
+func (d *processor) rowsAttention(n *ir.Node) *kernel.RowsAttention {
 	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
 	texts := n.Inputs[ir.AttentionRows].Type.Sizes()[0]
 	bf16From := 0
@@ -22,7 +21,7 @@ func (d *Device) rowsAttention(n *ir.Node) *kernel.RowsAttention {
 }
 
 // rowsAttentionScratch is the plan of the pieces, and then what each worker needs.
-func (d *Device) rowsAttentionScratch(n *ir.Node) []int64 {
+func (d *processor) rowsAttentionScratch(n *ir.Node) []int64 {
 	a := d.rowsAttention(n)
 	return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
 }
@@ -100,13 +99,10 @@ func bindRowsAttention(b *binder, n *ir.Node) step {
 	)
 }
 
-// sumRowsRow is the pooling over the tokens of each text.
-var sumRowsRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+// sumRowsEntry is the pooling over the tokens of each text.
+var sumRowsEntry = entry{
+	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, texts, y := in[0], in[1], out[0]
 		width, tokens, set := y.shape[1:].Elements(), x.shape[1], b.d.set

@@ -3,25 +3,21 @@ package cpu
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// cumSumRow is what RoBERTa's relatives count their positions with.
-var cumSumRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			switch n.Inputs[0].Type.DType {
-			case tensor.I64, tensor.I32, tensor.F32, tensor.F64:
-				return true
-			}
-			return false
-		},
-		InPlace: func(*ir.Node, int) bool { return true },
+// cumSumEntry is what RoBERTa's relatives count their positions with.
+var cumSumEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		switch n.Inputs[0].Type.DType {
+		case tensor.I64, tensor.I32, tensor.F32, tensor.F64:
+			return true
+		}
+		return false
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	InPlace: func(*ir.Node, int) bool { return true },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		op := n.Op.(ir.CumSum)
 		switch in[0].dtype {
@@ -65,16 +61,13 @@ func cumSumStep[T, S number](op ir.CumSum, y, x *operand) step {
 	}}
 }
 
-// argReduceRow finds where the largest or smallest element of each line is.
-var argReduceRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			d := n.Inputs[0].Type.DType
-			return d == tensor.F32 || d == tensor.I64 || d == tensor.I32
-		},
+// argReduceEntry finds where the largest or smallest element of each line is.
+var argReduceEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		d := n.Inputs[0].Type.DType
+		return d == tensor.F32 || d == tensor.I64 || d == tensor.I32
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		if x := in[0]; x.shape[n.Op.(ir.ArgReduce).Axis] == 0 {
 			return step{}, fmt.Errorf("axis %d of %v has no elements", n.Op.(ir.ArgReduce).Axis, x.shape)

@@ -142,7 +142,7 @@ func (c coding) operands(set *kernel.Set, p *ir.Packed, matrices int) ([]kernel.
 }
 
 // packCodes packs matrices of w, element (k, n) of one at at(matrix, k, n).
-func (d *Device) packCodes(w *codedWeight, c coding, matrices int, at func(matrix, k, n int) int) *ir.Packed {
+func (d *processor) packCodes(w *codedWeight, c coding, matrices int, at func(matrix, k, n int) int) *ir.Packed {
 	layout, dtype, length := c.layout(d.set)
 	data := d.weights.take(dtype, matrices*length)
 	for i := range matrices {
@@ -177,7 +177,7 @@ func (d *Device) packCodes(w *codedWeight, c coding, matrices int, at func(matri
 }
 
 // packNarrow packs a matrix [k,n] that 16-bit floats hold exactly.
-func (d *Device) packNarrow(dst *tensor.Tensor, wide []float32, c coding) {
+func (d *processor) packNarrow(dst *tensor.Tensor, wide []float32, c coding) {
 	_, length := formats[formatF32].layout(d.set, c.k, c.n)
 	lain := tensor.New(tensor.F32, length)
 	packF32(d, lain, wide, c.k, c.n, c.n, 1)
@@ -197,7 +197,7 @@ func eachElement(k, n int, visit func(k, n int)) {
 }
 
 // repackCodes packs matrices anew that were packed for another level of instructions.
-func (d *Device) repackCodes(old *ir.Packed, c coding, matrices int) (*ir.Packed, error) {
+func (d *processor) repackCodes(old *ir.Packed, c coding, matrices int) (*ir.Packed, error) {
 	layout, dtype, length := c.layout(d.set)
 	p := c.pack(d.set)
 	op := ir.MatMulNBits{K: c.k, N: c.n, Bits: p.Bits, Block: p.Block}
@@ -227,33 +227,6 @@ func (d *Device) repackCodes(old *ir.Packed, c coding, matrices int) (*ir.Packed
 	return d.weights.keep(layout, data), nil
 }
 
-// unpackScales returns the scales and zero points [N,blocks] of a matrix that unpackBlocks has found to be whole.
-func unpackScales(p *ir.Packed, op ir.MatMulNBits) (scales, zeros []float32) {
-	blocks, size := op.Blocks(), op.Block*packedBits(op)/8
-	scales, zeros = make([]float32, op.N*blocks), make([]float32, op.N*blocks)
-	src := tensor.Of[float32](as32(p.Data))
-	for first := 0; first < op.N; first += p.Layout.Panel {
-		cols := min(p.Layout.Panel, op.N-first)
-		row := p.Layout.Columns(cols)
-		for b := range blocks {
-			head := src[(first*blocks*(8+size)+b*row*(8+size))/4:]
-			for c := range cols {
-				scales[(first+c)*blocks+b], zeros[(first+c)*blocks+b] = head[c], head[row+c]
-			}
-		}
-	}
-	return scales, zeros
-}
-
-// as32 sees packed bytes as float32.
-func as32(data *tensor.Tensor) *tensor.Tensor {
-	t, err := tensor.FromBytes(tensor.F32, tensor.Shape{data.Len() / 4}, data.Bytes())
-	if err != nil {
-		panic(err) // packed matrices are whole words
-	}
-	return t.Aligned()
-}
-
 // finite reports whether no element is infinite or no number.
 func (w *codedWeight) finite() bool {
 	if w.scale == nil {
@@ -271,7 +244,7 @@ func (w *codedWeight) finite() bool {
 }
 
 // dropWidened takes the nodes out of the graph that widened weights which are packed now.
-func (d *Device) dropWidened(g *ir.Graph) {
+func (d *processor) dropWidened(g *ir.Graph) {
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *ir.Node) bool {
 		if k := n.Op.Kind(); k != ir.KindDequantize && k != ir.KindCast || len(n.Outputs[0].Uses) > 0 || g.IsOutput(n.Outputs[0]) {
 			return false

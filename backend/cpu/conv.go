@@ -11,33 +11,30 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// convRow runs convolutions of float32 over one or two spatial axes whose weights are constant, or codes that are widened: products of
+// convEntry runs convolutions of float32 over one or two spatial axes whose weights are constant, or codes that are widened: products of
 // patches, a group after the other; or, where every channel is a group, sums over the taps, of any weights.
-func (d *Device) convRow() row {
-	return row{
-		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: claimsConv,
-			TakesStored: func(n *ir.Node, i int) bool { // of a depthwise one a step of its own widens them, which are few
-				return i == ir.ConvW && (isDepthwise(n) || isCoded(n))
-			},
-			Strided: func(n *ir.Node, i int, strides []int) bool {
-				last := len(strides) - 1
-				return i == ir.ConvX && (strides[last] == 1 || strides[last-1] == 1 && !isDepthwise(n))
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				shape, groups, depthwise := convShape(n)
-				if depthwise {
-					return []int64{int64(d.Threads() * align(d.set.NewDepthwise(shape).ScratchBytes()))}
-				}
-				if isTiled(n) {
-					return []int64{int64(d.Threads() * align(d.set.NewWinograd(shape, d.Threads(), isCoded(n)).ScratchBytes()))}
-				}
-				return []int64{int64(d.Threads() * align(d.newConv(shape, groups, isCoded(n)).ScratchBytes()))}
-			},
+func (d *processor) convEntry() entry {
+	return entry{
+		Supports: claimsConv,
+		TakesStored: func(n *ir.Node, i int) bool { // of a depthwise one a step of its own widens them, which are few
+			return i == ir.ConvW && (isDepthwise(n) || isCoded(n))
 		},
-		bind:       bindConv,
-		anyAddress: func(n *ir.Node, i int) bool { return i == ir.ConvW && !isDepthwise(n) },
+		Strided: func(n *ir.Node, i int, strides []int) bool {
+			last := len(strides) - 1
+			return i == ir.ConvX && (strides[last] == 1 || strides[last-1] == 1 && !isDepthwise(n))
+		},
+		Scratch: func(n *ir.Node) []int64 {
+			shape, groups, depthwise := convShape(n)
+			if depthwise {
+				return []int64{int64(d.Threads() * align(d.set.NewDepthwise(shape).ScratchBytes()))}
+			}
+			if isTiled(n) {
+				return []int64{int64(d.Threads() * align(d.set.NewWinograd(shape, d.Threads(), isCoded(n)).ScratchBytes()))}
+			}
+			return []int64{int64(d.Threads() * align(d.newConv(shape, groups, isCoded(n)).ScratchBytes()))}
+		},
+		Bind:       bindConv,
+		AnyAddress: func(n *ir.Node, i int) bool { return i == ir.ConvW && !isDepthwise(n) },
 	}
 }
 
@@ -137,7 +134,7 @@ func isColumn(n *ir.Node) bool {
 }
 
 // newConv plans the convolution of one of the groups, among which workers share out.
-func (d *Device) newConv(shape kernel.ConvShape, groups int, coded bool) *kernel.Conv {
+func (d *processor) newConv(shape kernel.ConvShape, groups int, coded bool) *kernel.Conv {
 	shape.Outputs /= groups
 	return d.set.NewConv(shape, (d.Threads()+groups-1)/groups, coded)
 }
@@ -257,7 +254,7 @@ func isTiled(n *ir.Node) bool {
 }
 
 // convMatrices says how the weights of a convolution are packed: matrices [k,cols] of so many words, one for each group or each point.
-func (d *Device) convMatrices(n *ir.Node) (layout packed.Layout, matrices, k, cols, length int) {
+func (d *processor) convMatrices(n *ir.Node) (layout packed.Layout, matrices, k, cols, length int) {
 	s := n.Inputs[ir.ConvW].Type.Sizes()
 	matrices, k, cols = n.Op.(ir.Conv).Group, s[:len(s)-1].Elements(), s[len(s)-1]
 	form := packed.F32
@@ -271,7 +268,7 @@ func (d *Device) convMatrices(n *ir.Node) (layout packed.Layout, matrices, k, co
 }
 
 // packConv packs the weights of convolutions, and anew where a compiled file has them for another level of instructions.
-func (d *Device) packConv(g *ir.Graph) (count int, err error) {
+func (d *processor) packConv(g *ir.Graph) (count int, err error) {
 	type key struct {
 		w        *ir.Value
 		form     packed.Form
@@ -328,7 +325,7 @@ type codedKey struct {
 }
 
 // packConvCodes packs the coded weights of a convolution, unless done has them, and counts how many.
-func (d *Device) packConvCodes(g *ir.Graph, n *ir.Node, done map[codedKey]*ir.Value) (count int, err error) {
+func (d *processor) packConvCodes(g *ir.Graph, n *ir.Node, done map[codedKey]*ir.Value) (count int, err error) {
 	w := n.Inputs[ir.ConvW]
 	k, cols := convMatrix(n)
 	_, groups := convWindow(n)
@@ -359,7 +356,7 @@ func (d *Device) packConvCodes(g *ir.Graph, n *ir.Node, done map[codedKey]*ir.Va
 }
 
 // boundConv is the packed weights of a bound convolution. Those that only binding made a constant, and are small, are packed here.
-func (d *Device) boundConv(n *ir.Node) (*tensor.Tensor, error) {
+func (d *processor) boundConv(n *ir.Node) (*tensor.Tensor, error) {
 	w := n.Inputs[ir.ConvW]
 	layout, matrices, k, cols, length := d.convMatrices(n)
 	if w.Packed == nil {
@@ -370,7 +367,7 @@ func (d *Device) boundConv(n *ir.Node) (*tensor.Tensor, error) {
 }
 
 // packMatrices packs the matrices [k,cols] of w: those of its groups, which lie beside each other, or of its points.
-func (d *Device) packMatrices(w *ir.Value, form packed.Form, dst *tensor.Tensor, matrices, k, cols int) error {
+func (d *processor) packMatrices(w *ir.Value, form packed.Form, dst *tensor.Tensor, matrices, k, cols int) error {
 	if p := w.Packed; p != nil {
 		if p.Data == nil || p.Data.DType() != tensor.F32 || p.Layout.Form != form {
 			return fmt.Errorf("the packed weight does not hold %s", tensor.F32)

@@ -19,8 +19,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// cacheLine is the alignment of every buffer: a cache line, and an AVX-512 register.
-const cacheLine = 64
+// maxThreads bounds the threads that memory is planned for.
+const maxThreads = 1 << 12
 
 func init() {
 	backend.Register(backend.Backend{Name: "cpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) },
@@ -29,18 +29,14 @@ func init() {
 
 // A Device is the processor with a fixed pool of workers.
 type Device struct {
-	set     *kernel.Set
-	pool    *kernel.Pool
-	times   bool                // instances keep the times of their steps
-	format  format              // of float32 weights
-	release func(weight []byte) // see OnRelease
-	weights weights             // as Prepare has packed them
-	target  *target.Target
-	qPlans  kernel.QPlans
-	rows    map[ir.Kind]row
+	processor
+	lacks   error // why this machine cannot run what is planned
+	times   bool  // instances keep the times of their steps
+	kernels map[ir.Kind]entry
 }
 
-// Open starts a device. Threads above the number of processors, or below 0, and levels that the processor lacks are errors.
+// Open starts a device. Threads above the number of processors, and levels that the processor lacks, are another machine's: the device
+// packs weights and plans memory for it, and Attach fails.
 func Open(o backend.Options) (*Device, error) {
 	if o.Device != "" {
 		return nil, fmt.Errorf("backend cpu has one device; leave out device %q", o.Device)
@@ -49,18 +45,23 @@ func Open(o backend.Options) (*Device, error) {
 	switch {
 	case threads == 0:
 		threads = kernel.DefaultThreads()
-	case threads < 0 || threads > runtime.NumCPU():
-		return nil, fmt.Errorf("%d threads: this machine has 1 to %d", threads, runtime.NumCPU())
+	case threads < 0 || threads > maxThreads:
+		return nil, fmt.Errorf("%d threads: want 1 to %d", threads, maxThreads)
 	}
-	set, err := kernel.Select(cmp.Or(o.CPU, os.Getenv(options.EnvCPU)))
+	set, err := kernel.Describe(cmp.Or(o.CPU, os.Getenv(options.EnvCPU)))
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{set: set, pool: kernel.NewPool(threads), times: o.Profile, format: formatAsked(o), release: func([]byte) {}}
-	d.rows = d.table()
+	lacks := set.Lacks
+	if lacks == nil && threads > runtime.NumCPU() {
+		lacks = fmt.Errorf("%d threads: this machine has 1 to %d", threads, runtime.NumCPU())
+	}
+	d := &Device{lacks: lacks, times: o.Profile, processor: processor{set: set, threads: threads,
+		pool: kernel.NewPool(min(threads, runtime.NumCPU())), format: formatAsked(o), release: func([]byte) {}}}
+	d.kernels = d.kernelTable()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Refits: true}
-	for k, r := range d.rows {
-		t.Rows[k] = r.Row
+	for k, r := range d.kernels {
+		t.Rows[k] = r.row()
 	}
 	if d.target, err = target.New(t); err != nil {
 		return nil, err
@@ -74,14 +75,8 @@ func (d *Device) Target() *target.Target { return d.target }
 // OnRelease implements backend.Releaser.
 func (d *Device) OnRelease(release func(weight []byte)) { d.release = release }
 
-// Threads is the number of workers.
-func (d *Device) Threads() int { return d.pool.Threads() }
-
 // Close ends the workers and the use of the packed weights.
 func (d *Device) Close() error {
 	d.pool.Close()
 	return d.weights.close()
 }
-
-// NewMemory implements backend.Device.
-func (d *Device) NewMemory() backend.Memory { return &memory{} }

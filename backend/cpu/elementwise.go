@@ -34,18 +34,15 @@ func unaryKernel(o ir.Unary) (kernel.Unary, bool) {
 	return kernel.Unary{Op: op, Alpha: o.Alpha, Beta: o.Beta}, op != kernel.NoUnary && defined
 }
 
-var unaryRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			o, d := n.Op.(ir.Unary), n.Inputs[0].Type.DType
-			_, ok := unaryKernel(o)
-			return ok && d == tensor.F32 || unaryLoop(o, d) != nil
-		},
-		Strided: target.AllStrides,
-		InPlace: sameWidth,
+var unaryEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		o, d := n.Op.(ir.Unary), n.Inputs[0].Type.DType
+		_, ok := unaryKernel(o)
+		return ok && d == tensor.F32 || unaryLoop(o, d) != nil
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Strided: target.AllStrides,
+	InPlace: sameWidth,
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, y := in[0], out[0]
 		o := n.Op.(ir.Unary)
@@ -79,38 +76,6 @@ func sameWidth(n *ir.Node, i int) bool {
 	return n.Inputs[i].Type.DType.Bits() == n.Outputs[0].Type.DType.Bits()
 }
 
-// mapStep applies a Go function to every element.
-func mapStep[X, Y tensor.Element](y, x *operand, f func(X) Y) step {
-	dst, src, loops := *y, *x, newNest(y.shape, y, x)
-	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
-		d, s := elements[Y](m, &dst), elements[X](m, &src)
-		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
-			for r := range rows {
-				p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1)
-				for c := range cols {
-					d[p+c*loops.col(0)] = f(s[q+c*loops.col(1)])
-				}
-			}
-		})
-	}}
-}
-
-// zipStep applies a Go function to the elements of two operands.
-func zipStep[X, Y tensor.Element](y, a, b *operand, f func(X, X) Y) step {
-	dst, left, right, loops := *y, *a, *b, newNest(y.shape, y, a, b)
-	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
-		d, s, t := elements[Y](m, &dst), elements[X](m, &left), elements[X](m, &right)
-		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
-			for r := range rows {
-				o, p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2)
-				for c := range cols {
-					d[o+c*loops.col(0)] = f(s[p+c*loops.col(1)], t[q+c*loops.col(2)])
-				}
-			}
-		})
-	}}
-}
-
 // binaryKernels says which kernel computes a function of two float32.
 var binaryKernels = map[ir.BinaryFn]kernel.BinaryOp{
 	ir.Add: kernel.Add, ir.Sub: kernel.Sub, ir.Mul: kernel.Mul, ir.Div: kernel.Div, ir.MinFn: kernel.Min, ir.MaxFn: kernel.Max,
@@ -141,20 +106,17 @@ func maxBytes(set *kernel.Set, y, a, b *operand) step {
 // isMaxOfBytes reports whether a function of operands of type d has maxBytes.
 func isMaxOfBytes(fn ir.BinaryFn, d tensor.DType) bool { return fn == ir.MaxFn && is8Bit(d) }
 
-var binaryRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			fn, d := n.Op.(ir.Binary).Fn, n.Inputs[0].Type.DType
-			if _, ok := binaryKernels[fn]; ok && d == tensor.F32 {
-				return true
-			}
-			return isMaxOfBytes(fn, d) || binaryLoop(fn, d, n.Inputs[1].Type.DType) != nil
-		},
-		Strided: target.AllStrides,
-		InPlace: sameWidth,
+var binaryEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		fn, d := n.Op.(ir.Binary).Fn, n.Inputs[0].Type.DType
+		if _, ok := binaryKernels[fn]; ok && d == tensor.F32 {
+			return true
+		}
+		return isMaxOfBytes(fn, d) || binaryLoop(fn, d, n.Inputs[1].Type.DType) != nil
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Strided: target.AllStrides,
+	InPlace: sameWidth,
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		fn := n.Op.(ir.Binary).Fn
 		op, ok := binaryKernels[fn]
@@ -220,17 +182,14 @@ func scalarRow(fn ir.BinaryFn, dst, a []float32, ac int, b []float32, bc int) {
 	}
 }
 
-var whereRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			w := n.Outputs[0].Type.DType.Size()
-			return w == 1 || w == 2 || w == 4 || w == 8
-		},
-		Strided: target.AllStrides,
-		InPlace: func(n *ir.Node, i int) bool { return i > 0 },
+var whereEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		w := n.Outputs[0].Type.DType.Size()
+		return w == 1 || w == 2 || w == 4 || w == 8
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Strided: target.AllStrides,
+	InPlace: func(n *ir.Node, i int) bool { return i > 0 },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		switch out[0].width {
 		case 1:
@@ -263,15 +222,12 @@ func whereStep[T tensor.Element](y, cond, a, b *operand) step {
 	}}
 }
 
-var castRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return casts[[2]tensor.DType{n.Inputs[0].Type.DType, n.Op.(ir.Cast).To}] != nil
-		},
-		Strided: target.AllStrides,
+var castEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return casts[[2]tensor.DType{n.Inputs[0].Type.DType, n.Op.(ir.Cast).To}] != nil
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Strided: target.AllStrides,
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		return casts[[2]tensor.DType{in[0].dtype, out[0].dtype}].step(&out[0], &in[0]), nil
 	},

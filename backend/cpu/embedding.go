@@ -6,26 +6,22 @@ import (
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/backend"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-var embeddingRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			index := n.Inputs[ir.EmbeddingIndex].Type
-			for i := ir.EmbeddingIndex; i < len(n.Inputs); i += 2 {
-				if n.HasOperand(i) && n.Inputs[i].Type.DType != index.DType {
-					return false
-				}
+var embeddingEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		index := n.Inputs[ir.EmbeddingIndex].Type
+		for i := ir.EmbeddingIndex; i < len(n.Inputs); i += 2 {
+			if n.HasOperand(i) && n.Inputs[i].Type.DType != index.DType {
+				return false
 			}
-			return n.Inputs[ir.EmbeddingTable].Type.DType == tensor.F32
-		},
+		}
+		return n.Inputs[ir.EmbeddingTable].Type.DType == tensor.F32
 	},
-	anyAddress: func(_ *ir.Node, i int) bool { return i == ir.EmbeddingTable },
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	AnyAddress: func(_ *ir.Node, i int) bool { return i == ir.EmbeddingTable },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		op := n.Op.(ir.Embedding)
 		in, _ := b.operands(n)
 		var tables []embeddingTable

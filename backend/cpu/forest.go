@@ -4,7 +4,6 @@ import (
 	"unsafe"
 
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -18,28 +17,25 @@ const (
 // rowsPerTree is how many rows a tree meets while its nodes are in the nearest cache.
 const rowsPerTree = 32
 
-// forestRow runs trees in two phases: blocks of trees vote for rows, then each row's votes are put together.
-var forestRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			m := n.Op.(forest)
-			d, scores := n.Inputs[0].Type.DType, n.Outputs[len(n.Outputs)-1].Type.DType
-			if m.Trees() == nil || d != tensor.F32 && d != tensor.F64 && d != tensor.I32 && d != tensor.I64 {
-				return false
-			}
-			if labels := m.Labels(); labels != nil {
-				return labels.DType() == tensor.I64 && len(n.Outputs) == 2
-			}
-			return scores == tensor.F32 || scores == tensor.F64
-		},
-		Scratch: func(n *ir.Node) []int64 {
-			f, rows := n.Op.(forest).Trees(), forestRows(n)
-			each := int64(rows) * int64(f.Targets())
-			return []int64{forestTallies: int64(f.Blocks()) * each * int64(unsafe.Sizeof(ops.Tally{})), forestScores: 8 * each}
-		},
+// forestEntry runs trees in two phases: blocks of trees vote for rows, then each row's votes are put together.
+var forestEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		m := n.Op.(forest)
+		d, scores := n.Inputs[0].Type.DType, n.Outputs[len(n.Outputs)-1].Type.DType
+		if m.Trees() == nil || d != tensor.F32 && d != tensor.F64 && d != tensor.I32 && d != tensor.I64 {
+			return false
+		}
+		if labels := m.Labels(); labels != nil {
+			return labels.DType() == tensor.I64 && len(n.Outputs) == 2
+		}
+		return scores == tensor.F32 || scores == tensor.F64
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Scratch: func(n *ir.Node) []int64 {
+		f, rows := n.Op.(forest).Trees(), forestRows(n)
+		each := int64(rows) * int64(f.Targets())
+		return []int64{forestTallies: int64(f.Blocks()) * each * int64(unsafe.Sizeof(ops.Tally{})), forestScores: 8 * each}
+	},
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		switch n.Inputs[0].Type.DType {
 		case tensor.F32:
 			return forestStep[float32](b, n), nil

@@ -140,8 +140,7 @@ func (g *grown) predict(x []float32, aggregate string) []float64 {
 }
 
 // TestForest runs trees of one comparison and of all, with and without NaN, with few rows and with several tiles, and by one thread and
-// two: as
-// ONNX describes them, and as Eval computes them, to the bit.
+// two: as ONNX describes them, and as Eval computes them, to the bit.
 func TestForest(t *testing.T) {
 	all := []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"}
 	r := rand.New(rand.NewPCG(1, 2))

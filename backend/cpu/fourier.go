@@ -5,7 +5,6 @@ import (
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -16,15 +15,12 @@ func transforms(n ir.Dim, d tensor.DType) bool {
 	return (d == tensor.F32 || d == tensor.F64) && (!known || length >= 1 && length <= kernel.MaxFourier)
 }
 
-// dftRow transforms the vectors along an axis.
-func (d *Device) dftRow() row {
-	return row{
-		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: func(n *ir.Node) bool { return transforms(n.Op.(ops.DFT).Length, n.Inputs[0].Type.DType) },
-			Scratch:  func(n *ir.Node) []int64 { return d.fourierScratch(n.Op.(ops.DFT).Length.Int()) },
-		},
-		bind: func(b *binder, n *ir.Node) (step, error) {
+// dftEntry transforms the vectors along an axis.
+func (d *processor) dftEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool { return transforms(n.Op.(ops.DFT).Length, n.Inputs[0].Type.DType) },
+		Scratch:  func(n *ir.Node) []int64 { return d.fourierScratch(n.Op.(ops.DFT).Length.Int()) },
+		Bind: func(b *binder, n *ir.Node) (step, error) {
 			in, out := b.operands(n)
 			if in[0].dtype == tensor.F64 {
 				return dftStep[float64](b, n.Op.(ops.DFT), in[0], out[0]), nil
@@ -35,7 +31,7 @@ func (d *Device) dftRow() row {
 }
 
 // fourierScratch is a vector, its transform, and what the transform works with, for each worker.
-func (d *Device) fourierScratch(n int) []int64 {
+func (d *processor) fourierScratch(n int) []int64 {
 	return []int64{int64(d.Threads() * align(16*(2*n+kernel.FourierScratch(n))))}
 }
 
@@ -91,17 +87,14 @@ func dftStep[T float](b *binder, op ops.DFT, x, y operand) step {
 	}}
 }
 
-// stftRow transforms frames of signals.
-func (d *Device) stftRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				return n.Inputs[0].Type.DType == tensor.F32 && transforms(ir.N(n.Op.(ops.STFT).Length), tensor.F32)
-			},
-			Scratch: func(n *ir.Node) []int64 { return d.fourierScratch(n.Op.(ops.STFT).Length) },
+// stftEntry transforms frames of signals.
+func (d *processor) stftEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			return n.Inputs[0].Type.DType == tensor.F32 && transforms(ir.N(n.Op.(ops.STFT).Length), tensor.F32)
 		},
-		bind: func(b *binder, n *ir.Node) (step, error) {
+		Scratch: func(n *ir.Node) []int64 { return d.fourierScratch(n.Op.(ops.STFT).Length) },
+		Bind: func(b *binder, n *ir.Node) (step, error) {
 			in, out := b.operands(n)
 			op, x, y := n.Op.(ops.STFT), in[0], out[0]
 			f := kernel.NewFourier(op.Length, false)

@@ -1,56 +1,32 @@
 package cpu
 
 import (
-	"unsafe"
-
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Map runs in blocks that stay in the first-level cache: each instruction reads and writes registers, blocks of
-// mapBlock elements. Operands that lie in the arena as a run are registers themselves; broadcast and strided ones are
-// brought into one first. Rows shorter than a block share one.
-const (
-	mapBlock     = 256
-	mapRegisters = 24
-	registerSize = mapBlock * 8 // bytes, for the widest element
-)
-
-// A register is the memory of a block.
-type register = []byte
-
-func lanes[T tensor.Element](r register, n int) []T {
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(r))), n)
-}
-
-// A blockFunc runs an instruction on n elements. Arguments that an op does not have are nil.
-type blockFunc func(dst, a, b, c register, n int)
-
-func (d *Device) mapRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				o := n.Op.(ir.Map)
-				types, err := o.Expr.Types(n.Inputs)
-				if err != nil || len(n.Inputs)+len(o.Expr) > mapRegisters || len(loopOperands(n)) >= maxOperands {
+func (d *processor) mapEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			o := n.Op.(ir.Map)
+			types, err := o.Expr.Types(n.Inputs)
+			if err != nil || len(n.Inputs)+len(o.Expr) > mapRegisters || len(loopOperands(n)) >= maxOperands {
+				return false
+			}
+			for i, x := range o.Expr {
+				if x.Op.Kind() == ir.KindQuantize && !isScale(n, x.Args[1]) ||
+					blockFor(d.set, x, argTypes(n, x, types), types[i].DType) == nil {
 					return false
 				}
-				for i, x := range o.Expr {
-					if x.Op.Kind() == ir.KindQuantize && !isScale(n, x.Args[1]) ||
-						blockFor(d.set, x, argTypes(n, x, types), types[i].DType) == nil {
-						return false
-					}
-				}
-				return true
-			},
-			Strided: target.AllStrides,
-			InPlace: sameWidth, // a block of the result is written when the operands of that block were read
-			Scratch: func(n *ir.Node) []int64 { return []int64{int64(d.Threads() * registersOf(n))} },
+			}
+			return true
 		},
-		bind: bindMap,
+		Strided: target.AllStrides,
+		InPlace: sameWidth, // a block of the result is written when the operands of that block were read
+		Scratch: func(n *ir.Node) []int64 { return []int64{int64(d.Threads() * registersOf(n))} },
+		Bind:    bindMap,
 	}
 }
 
@@ -134,24 +110,6 @@ func blockFor(set *kernel.Set, x ir.Instr, in [3]tensor.DType, out tensor.DType)
 		}
 	}
 	return nil
-}
-
-func block1[X, Y tensor.Element](f func(X) Y) blockFunc {
-	return func(dst, a, _, _ register, n int) {
-		d, s := lanes[Y](dst, n), lanes[X](a, n)
-		for i, v := range s {
-			d[i] = f(v)
-		}
-	}
-}
-
-func block2[X, Y tensor.Element](f func(X, X) Y) blockFunc {
-	return func(dst, a, b, _ register, n int) {
-		d, s, t := lanes[Y](dst, n), lanes[X](a, n), lanes[X](b, n)
-		for i, v := range s {
-			d[i] = f(v, t[i])
-		}
-	}
 }
 
 func blockWhere[T tensor.Element](dst, a, b, c register, n int) {
@@ -280,13 +238,4 @@ func load(o *operand, m *machine, p patch, r register) register {
 		}
 	}
 	return r
-}
-
-// repeat writes an element count times.
-func repeat(r register, element []byte, count int) {
-	n := count * len(element)
-	copy(r[:n], element)
-	for done := len(element); done < n; done *= 2 {
-		copy(r[done:n], r[:done])
-	}
 }

@@ -9,17 +9,14 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// gatherElementsRow is what disentangled attention (DeBERTa) picks its relative positions with.
-var gatherElementsRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			d, i := n.Inputs[0].Type.DType, n.Inputs[1].Type.DType
-			return (d.Size() == 4 || d.Size() == 8) && (i == tensor.I64 || i == tensor.I32)
-		},
-		Strided: target.AllStrides,
+// gatherElementsEntry is what disentangled attention (DeBERTa) picks its relative positions with.
+var gatherElementsEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		d, i := n.Inputs[0].Type.DType, n.Inputs[1].Type.DType
+		return (d.Size() == 4 || d.Size() == 8) && (i == tensor.I64 || i == tensor.I32)
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Strided: target.AllStrides,
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, index, y := in[0], in[1], out[0]
 		switch {
@@ -65,15 +62,12 @@ func gatherElementsStep[T tensor.Element, I int32 | int64](n *ir.Node, y, x, ind
 	}}
 }
 
-var gatherRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return n.Inputs[0].Type.DType.Size() > 0 && target.IsIndex(n.Inputs[1].Type.DType)
-		},
+var gatherEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return n.Inputs[0].Type.DType.Size() > 0 && target.IsIndex(n.Inputs[1].Type.DType)
 	},
-	anyAddress: func(_ *ir.Node, i int) bool { return i == 0 },
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	AnyAddress: func(_ *ir.Node, i int) bool { return i == 0 },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		if in[1].dtype == tensor.I32 {
 			return gatherStep[int32](n, &out[0], &in[0], &in[1]), nil
@@ -126,15 +120,12 @@ func gatherStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
 	}}
 }
 
-// gatherNDRow copies slices at index tuples.
-var gatherNDRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return n.Inputs[0].Type.DType.Size() > 0 && target.IsIndex(n.Inputs[1].Type.DType)
-		},
+// gatherNDEntry copies slices at index tuples.
+var gatherNDEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return n.Inputs[0].Type.DType.Size() > 0 && target.IsIndex(n.Inputs[1].Type.DType)
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		if in[1].dtype == tensor.I32 {
 			return gatherNDStep[int32](n, &out[0], &in[0], &in[1]), nil
@@ -199,14 +190,11 @@ var places = map[tensor.DType]func(m *machine, o *operand, i int) int64{
 
 func placeIn[T number](m *machine, o *operand, i int) int64 { return int64(elements[T](m, o)[i]) }
 
-var oneHotRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return places[n.Inputs[0].Type.DType] != nil && n.Inputs[1].Type.DType.Size() > 0
-		},
+var oneHotEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return places[n.Inputs[0].Type.DType] != nil && n.Inputs[1].Type.DType.Size() > 0
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		op, index, values, y := n.Op.(ir.OneHot), in[0], in[1], out[0]
 		place, depth, inner, width := places[index.dtype], y.shape[op.Axis], y.shape[op.Axis+1:].Elements(), y.width

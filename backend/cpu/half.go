@@ -12,22 +12,23 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Weights of 16-bit floats stay so in memory; see half_matmul.go.
+// Weights of 16-bit floats stay so in memory; see matmul_pack.go.
 
-// withHalf makes the row of a float32 kernel one that takes 16-bit floats as well.
-func withHalf(r row) row {
-	inner := r
-	r.Row = r.WithHalf()
-	r.bind = func(b *binder, n *ir.Node) (step, error) {
+// withHalf makes the entry of a float32 kernel one that takes 16-bit floats as well.
+func withHalf(e entry) entry {
+	inner, row := e.Bind, e.row().WithHalf()
+	e.Supports, e.Strided, e.InPlace, e.Scratch = row.Supports, row.Strided, row.InPlace, row.Scratch
+	e.Bind = func(b *binder, n *ir.Node) (step, error) {
 		if !target.HasHalf(n) {
-			return inner.bind(b, n)
+			return inner(b, n)
 		}
 		return bindHalf(b, n, inner)
 	}
-	return r
+	return e
 }
 
-func bindHalf(b *binder, n *ir.Node, inner row) (step, error) {
+// bindHalf binds a kernel between steps that widen and narrow.
+func bindHalf(b *binder, n *ir.Node, inner func(b *binder, n *ir.Node) (step, error)) (step, error) {
 	values := target.HalfValues(n)
 	first := len(b.scratch) - len(values)
 	own := *b
@@ -56,7 +57,7 @@ func bindHalf(b *binder, n *ir.Node, inner row) (step, error) {
 		}
 		own.wide[v.ID] = o
 	}
-	st, err := inner.bind(&own, target.Widened(n))
+	st, err := inner(&own, target.Widened(n))
 	if err != nil || st.run == nil {
 		return st, err
 	}

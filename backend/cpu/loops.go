@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -229,4 +230,82 @@ func fromBool[T number](v bool) T {
 		return 1
 	}
 	return 0
+}
+
+func lanes[T tensor.Element](r register, n int) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(r))), n)
+}
+
+// A register is the memory of a block.
+type register = []byte
+
+// A blockFunc runs an instruction on n elements. Arguments that an op does not have are nil.
+type blockFunc func(dst, a, b, c register, n int)
+
+// A Map runs in blocks that stay in the first-level cache: each instruction reads and writes registers, blocks of
+// mapBlock elements. Operands that lie in the arena as a run are registers themselves; broadcast and strided ones are
+// brought into one first. Rows shorter than a block share one.
+const (
+	mapBlock     = 256
+	mapRegisters = 24
+	registerSize = mapBlock * 8 // bytes, for the widest element
+)
+
+// mapStep applies a Go function to every element.
+func mapStep[X, Y tensor.Element](y, x *operand, f func(X) Y) step {
+	dst, src, loops := *y, *x, newNest(y.shape, y, x)
+	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
+		d, s := elements[Y](m, &dst), elements[X](m, &src)
+		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
+			for r := range rows {
+				p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1)
+				for c := range cols {
+					d[p+c*loops.col(0)] = f(s[q+c*loops.col(1)])
+				}
+			}
+		})
+	}}
+}
+
+// zipStep applies a Go function to the elements of two operands.
+func zipStep[X, Y tensor.Element](y, a, b *operand, f func(X, X) Y) step {
+	dst, left, right, loops := *y, *a, *b, newNest(y.shape, y, a, b)
+	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
+		d, s, t := elements[Y](m, &dst), elements[X](m, &left), elements[X](m, &right)
+		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
+			for r := range rows {
+				o, p, q := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2)
+				for c := range cols {
+					d[o+c*loops.col(0)] = f(s[p+c*loops.col(1)], t[q+c*loops.col(2)])
+				}
+			}
+		})
+	}}
+}
+
+func block1[X, Y tensor.Element](f func(X) Y) blockFunc {
+	return func(dst, a, _, _ register, n int) {
+		d, s := lanes[Y](dst, n), lanes[X](a, n)
+		for i, v := range s {
+			d[i] = f(v)
+		}
+	}
+}
+
+func block2[X, Y tensor.Element](f func(X, X) Y) blockFunc {
+	return func(dst, a, b, _ register, n int) {
+		d, s, t := lanes[Y](dst, n), lanes[X](a, n), lanes[X](b, n)
+		for i, v := range s {
+			d[i] = f(v, t[i])
+		}
+	}
+}
+
+// repeat writes an element count times.
+func repeat(r register, element []byte, count int) {
+	n := count * len(element)
+	copy(r[:n], element)
+	for done := len(element); done < n; done *= 2 {
+		copy(r[done:n], r[:done])
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -12,13 +11,10 @@ import (
 // lrnBlock is how many neighbours of a channel have their sums together.
 const lrnBlock = 512
 
-// lrnRow divides by powers of the mean square over neighbouring channels.
-var lrnRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+// lrnEntry divides by powers of the mean square over neighbouring channels.
+var lrnEntry = entry{
+	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		op, x, y := n.Op.(ops.LRN), in[0], out[0]
 		channels, inner := x.shape[1], x.shape[2:].Elements()

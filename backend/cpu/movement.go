@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/target"
@@ -10,13 +9,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-var copyRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
-		Strided:  target.AllStrides,
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+var copyEntry = entry{
+	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
+	Strided:  target.AllStrides,
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		return copyStep(b.d.set, &out[0], &in[0])
 	},
@@ -124,13 +120,10 @@ func turn[T tensor.Element](d []T, toRow int, s []T, fromCol, rows, cols int) {
 	}
 }
 
-var concatRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Outputs[0].Type.DType.Size() > 0 },
-		Strided:  target.AllStrides,
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+var concatEntry = entry{
+	Supports: func(n *ir.Node) bool { return n.Outputs[0].Type.DType.Size() > 0 },
+	Strided:  target.AllStrides,
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		axis, at := n.Op.(ir.Concat).Axis, 0
 		var steps []step
@@ -161,14 +154,11 @@ func grows(st step, to, from int) step {
 	}}
 }
 
-// triluRow keeps a triangle of each matrix.
-var triluRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
-		InPlace:  func(*ir.Node, int) bool { return true },
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+// triluEntry keeps a triangle of each matrix.
+var triluEntry = entry{
+	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
+	InPlace:  func(*ir.Node, int) bool { return true },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		op, x, y := n.Op.(ir.Trilu), in[0], out[0]
 		last := len(x.shape) - 1
@@ -197,16 +187,13 @@ var triluRow = row{
 	},
 }
 
-// padRow writes a constant, or elements of the operand itself, around a copy.
-var padRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return n.Outputs[0].Type.DType.Size() > 0 && (n.Op.(ir.Pad).Mode == ir.PadConstant || len(n.Outputs[0].Type.Shape) > 0)
-		},
-		Strided: target.AllStrides,
+// padEntry writes a constant, or elements of the operand itself, around a copy.
+var padEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return n.Outputs[0].Type.DType.Size() > 0 && (n.Op.(ir.Pad).Mode == ir.PadConstant || len(n.Outputs[0].Type.Shape) > 0)
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Strided: target.AllStrides,
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, y, op := in[0], out[0], n.Op.(ir.Pad)
 		if op.Mode != ir.PadConstant {
@@ -296,40 +283,11 @@ func mirrored[T tensor.Element](op ir.Pad, y, x *operand) step {
 	}}
 }
 
-// cut is a slice of an operand along an axis.
-func (o operand) cut(axis, start, size int) operand {
-	o.shape = slices.Clone(o.shape)
-	o.shape[axis] = size
-	o.off += start * o.strides[axis] * o.width
-	o.span = ir.Layout{Strides: o.strides}.Span(o.shape)
-	return o
-}
-
-// oneAfterAnother joins steps whose parts do not depend on each other.
-func oneAfterAnother(steps []step) step {
-	var ends []int
-	total := 0
-	for _, s := range steps {
-		total += s.parts
-		ends = append(ends, total)
-	}
-	return step{parts: total, run: func(m *machine, part, worker int) {
-		i := 0
-		for part >= ends[i] {
-			i++
-		}
-		steps[i].run(m, part-(ends[i]-steps[i].parts), worker)
-	}}
-}
-
-// tileRow copies its operand to all places at once: an axis that repeats is two, of which the operand shows one with stride 0.
-var tileRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
-		Strided:  target.AllStrides,
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+// tileEntry copies its operand to all places at once: an axis that repeats is two, of which the operand shows one with stride 0.
+var tileEntry = entry{
+	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
+	Strided:  target.AllStrides,
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, y := in[0], out[0]
 		var shape tensor.Shape
@@ -344,15 +302,12 @@ var tileRow = row{
 	},
 }
 
-var rangeRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			d := n.Op.(ir.Range).DType
-			return d == tensor.I64 || d == tensor.I32
-		},
+var rangeEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		d := n.Op.(ir.Range).DType
+		return d == tensor.I64 || d == tensor.I32
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		op, y := n.Op.(ir.Range), b.operand(n.Outputs[0])
 		if op.DType == tensor.I32 {
 			return rangeStep[int32](op, &y), nil

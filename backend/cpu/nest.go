@@ -101,3 +101,19 @@ func (n *nest) blocks(part int, f func(rows, cols int, at [maxOperands]int)) {
 		lo += rows
 	}
 }
+
+// rowParts cuts rows of cols elements into parts of about equal size.
+func rowParts(rows, cols int) (parts, perPart int) {
+	if rows == 0 || cols == 0 {
+		return 0, 1
+	}
+	most := max(1, partElements/cols)
+	parts = (rows + most - 1) / most
+	return parts, (rows + parts - 1) / parts
+}
+
+// spread cuts a flat range into parts.
+func spread(n int) (parts int, cut func(part int) (lo, hi int)) {
+	parts = (n + partElements - 1) / partElements
+	return parts, func(part int) (int, int) { return part * partElements, min((part+1)*partElements, n) }
+}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -24,13 +23,10 @@ func normKernel(n *ir.Node, axes int) bool {
 	return true
 }
 
-var layerNormRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return normKernel(n, n.Op.(ir.LayerNorm).Axes) },
-		InPlace:  func(n *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual },
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+var layerNormEntry = entry{
+	Supports: func(n *ir.Node) bool { return normKernel(n, n.Op.(ir.LayerNorm).Axes) },
+	InPlace:  func(n *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		op := n.Op.(ir.LayerNorm)
 		in, out := b.operands(n)
 		x, y := in[ir.LayerNormX], out[0]

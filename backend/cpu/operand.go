@@ -69,7 +69,7 @@ func (o *operand) tensor(m *machine) *tensor.Tensor {
 
 // binder resolves the operands of one program's steps.
 type binder struct {
-	d       *Device
+	d       *processor
 	p       *backend.Planned
 	layout  *arena.Layout
 	scratch []int           // the buffers of the current step's scratch
@@ -136,4 +136,62 @@ func (b *binder) operands(n *ir.Node) (in, out []operand) {
 func (b *binder) scratchBytes(i int) operand {
 	_, off := b.at(b.scratch[i])
 	return operand{off: off, span: int(b.p.Plan.Slots[b.scratch[i]].Size), width: 1, dtype: tensor.U8}
+}
+
+// part sees a piece of scratch as another type.
+func (o operand) part(off, n int, d tensor.DType) operand {
+	o.off += off
+	o.dtype, o.width, o.span = d, d.Size(), n
+	return o
+}
+
+// cut is a slice of an operand along an axis.
+func (o operand) cut(axis, start, size int) operand {
+	o.shape = slices.Clone(o.shape)
+	o.shape[axis] = size
+	o.off += start * o.strides[axis] * o.width
+	o.span = ir.Layout{Strides: o.strides}.Span(o.shape)
+	return o
+}
+
+// mergesRows reports whether all axes but the last are evenly strided, so that the tensor is one matrix. Strides of axes of
+// size 1 do not matter.
+func mergesRows(s tensor.Shape, strides []int) bool {
+	inner := -1 // the next axis inwards that is longer than 1
+	for i := len(s) - 2; i >= 0; i-- {
+		if s[i] == 1 {
+			continue
+		}
+		if inner >= 0 && strides[i] != s[inner]*strides[inner] {
+			return false
+		}
+		inner = i
+	}
+	return true
+}
+
+// offsets returns, for every product of a batch, the operand's first element; the operand's leading axes broadcast.
+func offsets(lead tensor.Shape, o *operand) []int {
+	out := make([]int, lead.Elements())
+	st := lead.Strides()
+	skip := len(lead) - (len(o.shape) - 2)
+	for i := range out {
+		for k := range lead {
+			if j := k - skip; j >= 0 && o.shape[j] != 1 {
+				out[i] += i / st[k] % lead[k] * o.strides[j]
+			}
+		}
+	}
+	return out
+}
+
+// rowStride is the distance of the rows of a tensor seen as a matrix: the stride of the innermost of its leading axes
+// that is longer than 1.
+func rowStride(o *operand) int {
+	for i := len(o.shape) - 2; i >= 0; i-- {
+		if o.shape[i] != 1 {
+			return o.strides[i]
+		}
+	}
+	return o.shape[len(o.shape)-1]
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -28,20 +27,17 @@ func isPool(w ir.Window, n *ir.Node) bool {
 	return n.Inputs[0].Type.DType == tensor.F32 && len(w.Kernel) <= poolAxes && taps <= poolTaps
 }
 
-// averagePoolRow runs means under a window.
-func (d *Device) averagePoolRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				return isPool(n.Op.(ops.AveragePool).Window, n)
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				p := planPool(n.Op.(ops.AveragePool).Window, n)
-				return []int64{int64(d.Threads() * align(p.size().Bytes()))}
-			},
+// averagePoolEntry runs means under a window.
+func (d *processor) averagePoolEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			return isPool(n.Op.(ops.AveragePool).Window, n)
 		},
-		bind: func(b *binder, n *ir.Node) (step, error) {
+		Scratch: func(n *ir.Node) []int64 {
+			p := planPool(n.Op.(ops.AveragePool).Window, n)
+			return []int64{int64(d.Threads() * align(p.size().Bytes()))}
+		},
+		Bind: func(b *binder, n *ir.Node) (step, error) {
 			op := n.Op.(ops.AveragePool)
 			in, out := b.operands(n)
 			x, y, p := in[0], out[0], planPool(op.Window, n)
@@ -68,20 +64,17 @@ func (d *Device) averagePoolRow() row {
 	}
 }
 
-// maxPoolRow runs the largest elements under a window.
-func (d *Device) maxPoolRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				return isPool(n.Op.(ops.MaxPool).Window, n)
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				p := planPool(n.Op.(ops.MaxPool).Window, n)
-				return []int64{int64(d.Threads() * align(p.size().Bytes()))}
-			},
+// maxPoolEntry runs the largest elements under a window.
+func (d *processor) maxPoolEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			return isPool(n.Op.(ops.MaxPool).Window, n)
 		},
-		bind: func(b *binder, n *ir.Node) (step, error) {
+		Scratch: func(n *ir.Node) []int64 {
+			p := planPool(n.Op.(ops.MaxPool).Window, n)
+			return []int64{int64(d.Threads() * align(p.size().Bytes()))}
+		},
+		Bind: func(b *binder, n *ir.Node) (step, error) {
 			in, out := b.operands(n)
 			x, y, p := in[0], out[0], planPool(n.Op.(ops.MaxPool).Window, n)
 			scratch, each, set := b.scratchBytes(0), align(p.size().Bytes()), b.d.set
@@ -142,15 +135,15 @@ func (p *poolPlan) largest(w poolWindow, offsets []int, d, s []float32, places [
 	}
 }
 
-// lpPoolRow runs p-norms under a window.
-func (d *Device) lpPoolRow() row {
-	r := d.maxPoolRow()
-	r.Supports = func(n *ir.Node) bool { return isPool(n.Op.(ops.LpPool).Window, n) }
-	r.Scratch = func(n *ir.Node) []int64 {
+// lpPoolEntry runs p-norms under a window.
+func (d *processor) lpPoolEntry() entry {
+	e := d.maxPoolEntry()
+	e.Supports = func(n *ir.Node) bool { return isPool(n.Op.(ops.LpPool).Window, n) }
+	e.Scratch = func(n *ir.Node) []int64 {
 		p := planPool(n.Op.(ops.LpPool).Window, n)
 		return []int64{int64(d.Threads() * align(p.size().Bytes()))}
 	}
-	r.bind = func(b *binder, n *ir.Node) (step, error) {
+	e.Bind = func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		op, x, y := n.Op.(ops.LpPool), in[0], out[0]
 		p := planPool(op.Window, n)
@@ -171,7 +164,7 @@ func (d *Device) lpPoolRow() row {
 			})
 		}}, nil
 	}
-	return r
+	return e
 }
 
 // norm is what is added up for a p-norm, and what becomes of the sum.

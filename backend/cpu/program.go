@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -30,45 +29,6 @@ func (m *memory) Poison(with byte) { m.poison = with }
 // Close implements backend.Memory.
 func (m *memory) Close() { m.Free() }
 
-// A machine is what a step runs on: the arena, device tensors, and the place for the first error.
-type machine struct {
-	bases []unsafe.Pointer // of the arena, and of what lies outside of it
-	// objects holds, by the ID of a root, values that are not bytes: strings.
-	objects []*tensor.Tensor
-
-	env *ir.Env // of the steps of the host
-
-	mu  sync.Mutex
-	err error
-}
-
-// fail keeps the first error of a run; parts of a step may fail at once.
-func (m *machine) fail(n *ir.Node, err error) {
-	m.mu.Lock()
-	if m.err == nil {
-		m.err = n.Fail(err)
-	}
-	m.mu.Unlock()
-}
-
-// A step is a kernel with its operands fixed.
-type step struct {
-	node  *ir.Node
-	parts int
-	// run executes one part. No two parts with the same worker number run at once: it chooses the scratch.
-	run func(m *machine, part, worker int)
-	// then is what follows when all parts are done: some kernels work in phases.
-	then *step
-}
-
-// inTurn joins phases to one step.
-func inTurn(phases ...step) step {
-	for i := len(phases) - 1; i > 0; i-- {
-		phases[i-1].then = &phases[i]
-	}
-	return phases[0]
-}
-
 // program is a planned graph as a list of steps.
 type program struct {
 	d       *Device
@@ -87,7 +47,7 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &binder{d: d, p: p, layout: layout}
+	b := &binder{d: &d.processor, p: p, layout: layout}
 	for i := range p.Problem.Buffers {
 		if p.Problem.Buffers[i].Boundary == planner.DeviceTensor {
 			b.kept = append(b.kept, i)
@@ -146,6 +106,9 @@ func (p *program) Growth(m backend.Memory) int64 { return max(p.planned.Plan.Com
 
 // Attach implements backend.Program.
 func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error) {
+	if p.d.lacks != nil {
+		return nil, &backend.Unavailable{Err: p.d.lacks}
+	}
 	mem, ok := m.(*memory)
 	if !ok {
 		return nil, fmt.Errorf("backend cpu cannot run in the memory of another backend")
@@ -307,4 +270,21 @@ func (in *instance) show() {
 		in.out[i] = t
 	}
 	in.base, in.fitted = in.machine.bases[0], in.fits
+}
+
+// NewMemory implements backend.Device.
+func (d *Device) NewMemory() backend.Memory { return &memory{} }
+
+// bind makes the step of a node.
+func (d *Device) bind(b *binder, n *ir.Node) (step, error) {
+	if isEmpty(n) {
+		return bindEmpty(b, n), nil
+	}
+	switch d.target.Where(n) {
+	case target.OnKernel:
+		return d.kernels[n.Op.Kind()].Bind(b, n)
+	case target.OnHost:
+		return bindHost(b, n)
+	}
+	return step{}, fmt.Errorf("%s is no step", ir.OpName(n.Op))
 }

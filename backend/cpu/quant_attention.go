@@ -4,42 +4,38 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (d *Device) qAttentionRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool { // the kernel reads queries word by word
-				size, known := n.Inputs[ir.QAttentionQ].Type.Shape[3].Const()
-				return known && size%4 == 0
-			},
-			Strided: func(_ *ir.Node, i int, strides []int) bool {
-				switch {
-				case i == ir.QAttentionQ:
-					return strides[3] == 1 && strides[0]%4 == 0 && strides[1]%4 == 0 && strides[2]%4 == 0
-				case i <= ir.QAttentionV:
-					return strides[3] == 1
-				}
-				return i == ir.QAttentionMask
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				if n.HasOperand(ir.QAttentionRows) {
-					a := d.qRowsAttention(n)
-					return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
-				}
-				return []int64{int64(d.Threads()) * int64(align(d.qAttention(n).ScratchBytes()))}
-			},
+func (d *processor) qAttentionEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool { // the kernel reads queries word by word
+			size, known := n.Inputs[ir.QAttentionQ].Type.Shape[3].Const()
+			return known && size%4 == 0
 		},
-		bind: bindQAttention,
+		Strided: func(_ *ir.Node, i int, strides []int) bool {
+			switch {
+			case i == ir.QAttentionQ:
+				return strides[3] == 1 && strides[0]%4 == 0 && strides[1]%4 == 0 && strides[2]%4 == 0
+			case i <= ir.QAttentionV:
+				return strides[3] == 1
+			}
+			return i == ir.QAttentionMask
+		},
+		Scratch: func(n *ir.Node) []int64 {
+			if n.HasOperand(ir.QAttentionRows) {
+				a := d.qRowsAttention(n)
+				return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
+			}
+			return []int64{int64(d.Threads()) * int64(align(d.qAttention(n).ScratchBytes()))}
+		},
+		Bind: bindQAttention,
 	}
 }
 
 // qAttention plans the kernel of a bound node.
-func (d *Device) qAttention(n *ir.Node) *kernel.QAttention {
+func (d *processor) qAttention(n *ir.Node) *kernel.QAttention {
 	q, v := n.Inputs[ir.QAttentionQ].Type.Sizes(), n.Inputs[ir.QAttentionV].Type.Sizes()
 	return d.set.NewQAttention(kernel.QAttentionShape{Batch: q[0], Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1], ValueSize: v[3]})
 }
@@ -77,7 +73,7 @@ func bindQAttention(b *binder, n *ir.Node) (step, error) {
 }
 
 // qRowsAttention plans the kernel of an attention by rows.
-func (d *Device) qRowsAttention(n *ir.Node) *kernel.QRowsAttention {
+func (d *processor) qRowsAttention(n *ir.Node) *kernel.QRowsAttention {
 	q, v := n.Inputs[ir.QAttentionQ].Type.Sizes(), n.Inputs[ir.QAttentionV].Type.Sizes()
 	texts := n.Inputs[ir.QAttentionRows].Type.Sizes()[0]
 	return d.set.NewQRowsAttention(kernel.QAttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1],

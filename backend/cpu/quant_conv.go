@@ -9,25 +9,22 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// qConvRow runs convolutions of bytes over one or two spatial axes whose weights are constant: products of patches, a group after the
+// qConvEntry runs convolutions of bytes over one or two spatial axes whose weights are constant: products of patches, a group after the
 // other, or, where every channel is a group, sums over the taps.
-func (d *Device) qConvRow() row {
-	return row{
-		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: claimsQConv,
-			Strided: func(n *ir.Node, i int, strides []int) bool {
-				few := n.Inputs[i].Type.Sizes()
-				return i == ir.ConvX && (strides[len(strides)-1] == 1 || few[len(few)-1] < 8 && !isDepthwise(n))
-			},
-			InPlace: func(*ir.Node, int) bool { return false },
-			Scratch: func(n *ir.Node) []int64 {
-				_, bytes := d.planQConv(n)
-				return []int64{int64(cacheLine + d.Threads()*align(bytes))}
-			},
+func (d *processor) qConvEntry() entry {
+	return entry{
+		Supports: claimsQConv,
+		Strided: func(n *ir.Node, i int, strides []int) bool {
+			few := n.Inputs[i].Type.Sizes()
+			return i == ir.ConvX && (strides[len(strides)-1] == 1 || few[len(few)-1] < 8 && !isDepthwise(n))
 		},
-		bind:       bindQConv,
-		anyAddress: func(n *ir.Node, i int) bool { return i == ir.ConvW },
+		InPlace: func(*ir.Node, int) bool { return false },
+		Scratch: func(n *ir.Node) []int64 {
+			_, bytes := d.planQConv(n)
+			return []int64{int64(cacheLine + d.Threads()*align(bytes))}
+		},
+		Bind:       bindQConv,
+		AnyAddress: func(n *ir.Node, i int) bool { return i == ir.ConvW },
 	}
 }
 
@@ -47,7 +44,7 @@ type qConvKernel interface {
 }
 
 // planQConv plans a bound convolution, or one of its groups, and says what scratch a worker needs.
-func (d *Device) planQConv(n *ir.Node) (k qConvKernel, bytes int) {
+func (d *processor) planQConv(n *ir.Node) (k qConvKernel, bytes int) {
 	shape, groups, depthwise := convShape(n)
 	if depthwise {
 		k := d.set.NewDepthwiseS8(shape)
@@ -159,7 +156,7 @@ func columnsFrom[T any](all []T, first, n int) []T {
 }
 
 // packQConv packs the weights of convolutions of bytes, and anew where a compiled file has them for another level of instructions.
-func (d *Device) packQConv(g *ir.Graph) (count int, err error) {
+func (d *processor) packQConv(g *ir.Graph) (count int, err error) {
 	type key struct {
 		w        *ir.Value
 		matrices int
@@ -192,7 +189,7 @@ func (d *Device) packQConv(g *ir.Graph) (count int, err error) {
 }
 
 // boundQConv is the packed weights of a bound convolution. Those that only binding made a constant, and are small, are packed here.
-func (d *Device) boundQConv(n *ir.Node) (*tensor.Tensor, error) {
+func (d *processor) boundQConv(n *ir.Node) (*tensor.Tensor, error) {
 	w, m := n.Inputs[ir.QMatMulB], d.qConvMatrices(n)
 	size := m.groups * m.pack.Bytes()
 	if w.Packed == nil {
@@ -213,7 +210,7 @@ type byteMatrices struct {
 	pack                         *kernel.PackS8
 }
 
-func (d *Device) qConvMatrices(n *ir.Node) byteMatrices {
+func (d *processor) qConvMatrices(n *ir.Node) byteMatrices {
 	s := n.Inputs[ir.QMatMulB].Type.Sizes()
 	_, groups := convWindow(n)
 	last := len(s) - 1
@@ -227,7 +224,7 @@ func (d *Device) qConvMatrices(n *ir.Node) byteMatrices {
 }
 
 // packBytes packs w, plain or packed for another level, group by group.
-func (d *Device) packBytes(w *ir.Value, m byteMatrices, dst []byte) error {
+func (d *processor) packBytes(w *ir.Value, m byteMatrices, dst []byte) error {
 	size, row, fill := m.pack.Bytes(), m.groups*m.cols, byte(0)
 	unsigned := w.Type.DType == tensor.U8
 	if unsigned {

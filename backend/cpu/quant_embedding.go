@@ -1,36 +1,32 @@
 package cpu
 
 import (
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-func (d *Device) qEmbeddingRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				index := n.Inputs[ir.EmbeddingIndex].Type
-				for i := ir.EmbeddingTable; i < len(n.Inputs); i += 4 {
-					for _, k := range []int{i + 2, i + 3} {
-						if n.HasOperand(k) && n.Inputs[k].Const == nil {
-							return false
-						}
-					}
-					if n.HasOperand(i+1) && n.Inputs[i+1].Type.DType != index.DType {
+func (d *processor) qEmbeddingEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			index := n.Inputs[ir.EmbeddingIndex].Type
+			for i := ir.EmbeddingTable; i < len(n.Inputs); i += 4 {
+				for _, k := range []int{i + 2, i + 3} {
+					if n.HasOperand(k) && n.Inputs[k].Const == nil {
 						return false
 					}
 				}
-				return true
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				s := n.Outputs[0].Type.Sizes()
-				return []int64{int64(d.Threads() * align(4*s[len(s)-1]))}
-			},
+				if n.HasOperand(i+1) && n.Inputs[i+1].Type.DType != index.DType {
+					return false
+				}
+			}
+			return true
 		},
-		anyAddress: func(n *ir.Node, i int) bool { return i == ir.EmbeddingTable || is8Bit(n.Inputs[i].Type.DType) },
-		bind: func(b *binder, n *ir.Node) (step, error) {
+		Scratch: func(n *ir.Node) []int64 {
+			s := n.Outputs[0].Type.Sizes()
+			return []int64{int64(d.Threads() * align(4*s[len(s)-1]))}
+		},
+		AnyAddress: func(n *ir.Node, i int) bool { return i == ir.EmbeddingTable || is8Bit(n.Inputs[i].Type.DType) },
+		Bind: func(b *binder, n *ir.Node) (step, error) {
 			op := n.Op.(ir.QEmbedding)
 			in, _ := b.operands(n)
 			var tables []embeddingTable

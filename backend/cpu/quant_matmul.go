@@ -1,50 +1,30 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// The kernels multiply unsigned by signed bytes. What the model has the other way round is turned by 128, and its zero
-// points with it: Σ(a − za)·(b − zb) stays.
-
-func roundUp4(n int) int { return (n + 3) &^ 3 }
-
-func (d *Device) qMatMulRow() row {
-	return row{
-		Row: target.Row{
-			Runs:     target.OnKernel,
-			Supports: claimsQMatMul,
-			Strided:  qMatMulStrided,
-			InPlace: func(n *ir.Node, i int) bool { // see kernel.GemmS8Args
-				return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				var sizes []int64
-				for _, s := range d.planQMatMul(n).sizes() {
-					sizes = append(sizes, int64(align(s)))
-				}
-				return sizes
-			},
+func (d *processor) qMatMulEntry() entry {
+	return entry{
+		Supports: claimsQMatMul,
+		Strided:  qMatMulStrided,
+		InPlace: func(n *ir.Node, i int) bool { // see kernel.GemmS8Args
+			return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32
 		},
-		bind: bindQMatMul,
+		Scratch: func(n *ir.Node) []int64 {
+			var sizes []int64
+			for _, s := range d.planQMatMul(n).sizes() {
+				sizes = append(sizes, int64(align(s)))
+			}
+			return sizes
+		},
+		Bind: bindQMatMul,
 	}
-}
-
-// isWeight reports whether b is one constant matrix, which Prepare packs.
-func isWeight(b *ir.Value) bool {
-	if b.Packed != nil {
-		return true
-	}
-	if b.Const == nil {
-		return false
-	}
-	s := b.Const.Shape()
-	return tensor.Shape(s[:len(s)-2]).Elements() == 1
 }
 
 func claimsQMatMul(n *ir.Node) bool {
@@ -57,32 +37,6 @@ func claimsQMatMul(n *ir.Node) bool {
 		return false
 	}
 	return !weight || len(b.Type.Shape) <= len(n.Inputs[ir.QMatMulA].Type.Shape)
-}
-
-// claimsScales reports whether the kernel has the scales, zero points, bias and result of a product or convolution, of a weight or not.
-func claimsScales(n *ir.Node, weight bool) bool {
-	out := n.Outputs[0].Type.DType
-	if out != tensor.F32 && out != tensor.I32 && !is8Bit(out) {
-		return false
-	}
-	scale := ir.Operand(n.Inputs, ir.QMatMulBScale)
-	if scale != nil && scale.Type.DType != tensor.F32 {
-		return false
-	}
-	// Numbers for each of a weight's columns are laid out when the program is bound; other matrices have one for all.
-	for _, i := range []int{ir.QMatMulYZero, ir.QMatMulYScale} {
-		if v := ir.Operand(n.Inputs, i); v != nil && len(v.Type.Shape) > 0 && (!weight || v.Const == nil) {
-			return false
-		}
-	}
-	for _, i := range []int{ir.QMatMulBZero, ir.QMatMulBScale} {
-		if v := ir.Operand(n.Inputs, i); v != nil && (weight && v.Const == nil || !weight && len(v.Type.Shape) > 0) {
-			return false
-		}
-	}
-	// A bias of integers is in units of the scales.
-	bias := ir.Operand(n.Inputs, ir.QMatMulBias)
-	return bias == nil || bias.Type.DType != tensor.I32 || weight && n.HasOperand(ir.QMatMulAScale)
 }
 
 // qMatMulStrided lets the operands of a product of activations have any strides, and the rows of other products lie evenly.
@@ -110,7 +64,7 @@ type qPlan struct {
 	pack      *kernel.PackS8 // of a b that is no weight
 }
 
-func (d *Device) planQMatMul(n *ir.Node) *qPlan {
+func (d *processor) planQMatMul(n *ir.Node) *qPlan {
 	a, out := n.Inputs[ir.QMatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	p := &qPlan{batch: 1, weight: isWeight(n.Inputs[ir.QMatMulB]), dynamic: n.Op.(ir.QMatMul).Dynamic(n.Inputs), elems: a.Elements(),
 		workers: d.Threads()}
@@ -158,13 +112,6 @@ func (p *qPlan) sizes() []int {
 		s[qB] = p.batch * p.packBytes()
 	}
 	return s
-}
-
-// part sees a piece of scratch as another type.
-func (o operand) part(off, n int, d tensor.DType) operand {
-	o.off += off
-	o.dtype, o.width, o.span = d, d.Size(), n
-	return o
 }
 
 // A qProduct is a product that is being bound: what its kernel reads and writes, by the time that it runs.
@@ -267,5 +214,151 @@ func (q *qProduct) multiply() step {
 			g.C = q.y.f32(m)[t*count:]
 		}
 		q.g.Run(part%each, &g, q.scratch[qWorker].bytes(m)[worker*own:][:q.g.ScratchBytes()])
+	}}
+}
+
+// bindA returns the steps that quantise a as the kernel takes them: none but for their zero point, where unsigned values
+// lie in rows of whole words.
+func (q *qProduct) bindA(b *binder) []step {
+	x, zero := q.in[ir.QMatMulA], q.in[ir.QMatMulAZero]
+	row := x.strides[len(x.strides)-2]
+	if q.weight {
+		row = rowStride(&x)
+	}
+	q.args.ARow = roundUp4(q.g.K)
+	q.aScale, q.aZero = q.in[ir.QMatMulAScale], q.scratch[qShared].part(0, 1, tensor.I32)
+	q.a = q.scratch[qA].part(0, q.batch*q.g.M*q.args.ARow, tensor.U8)
+	q.aAt = evenOffsets(q.batch, q.g.M*q.args.ARow)
+	switch turn := x.dtype == tensor.I8; {
+	case q.byText:
+		return []step{q.quantizeTexts(b, x)}
+	case q.dynamic:
+		q.aScale = q.scratch[qShared].part(4, 1, tensor.F32)
+		return q.quantize(b, x)
+	case !turn && q.g.K%4 == 0 && row%4 == 0:
+		q.a, q.args.ARow = x, row
+		if !q.weight {
+			q.aAt = offsets(q.lead, &x)
+		}
+		return []step{zeroPhase(zero, q.aZero, 0)}
+	default:
+		flip := byte(0)
+		if turn {
+			flip = 0x80
+		}
+		return []step{zeroPhase(zero, q.aZero, int32(flip)), q.copyRows(x, row, flip)}
+	}
+}
+
+func evenOffsets(n, each int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i * each
+	}
+	return out
+}
+
+// quantize quantises a dynamic a, by its own range.
+func (q *qProduct) quantize(b *binder, x operand) []step {
+	return quantizeAll(b, x, q.g.K, q.scratch[qShared].part(cacheLine, q.rangeBytes(), tensor.U8), q.a, q.args.ARow, q.aScale, q.aZero)
+}
+
+// quantizeTexts quantises a dynamic a text by text, by the range of the text's own keys. Every row has its text's scale.
+func (q *qProduct) quantizeTexts(b *binder, x operand) step {
+	rows, k, row, set := q.g.M, q.g.K, q.args.ARow, b.d.set
+	q.aScale, q.aZero = q.scratch[qShared].part(cacheLine, rows, tensor.F32), q.scratch[qShared].part(cacheLine+4*rows, rows, tensor.I32)
+	dst, zero, scale, texts, node := q.a, q.aZero, q.aScale, q.in[ir.QMatMulRows], q.node
+	return step{parts: texts.shape[0] + 1, run: func(m *machine, part, _ int) {
+		all := elements[int32](m, &texts)
+		d, f, scales, zeros := dst.bytes(m), x.f32(m), scale.f32(m), elements[int32](m, &zero)
+		if part == texts.shape[0] { // after the last text
+			end := 0
+			if part > 0 {
+				end = int(all[(part-1)*kernel.TextFields+1])
+			}
+			for i := max(end, 0); i < rows; i++ {
+				clear(d[i*row:][:k])
+				scales[i], zeros[i] = 1, 0
+			}
+			return
+		}
+		text := all[part*kernel.TextFields:][:kernel.TextFields]
+		first, end, key, keyEnd := int(text[0]), int(text[1]), int(text[2]), int(text[3])
+		if first < 0 || end < first || end > rows || key < 0 || keyEnd < key || keyEnd > rows {
+			m.fail(node, fmt.Errorf("row %d is %v, of %d tokens", part, text, rows))
+			return
+		}
+		var lo, hi float32
+		if keyEnd > key {
+			lo, hi = set.MinMax(f[key*k : keyEnd*k])
+		}
+		s, z := kernel.DynamicScale(lo, hi)
+		for i := first; i < end; i++ {
+			set.QuantizeU8(d[i*row:][:k], f[i*k:][:k], s, z)
+			scales[i], zeros[i] = s, int32(z)
+		}
+	}}
+}
+
+// copyRows brings quantised values to rows of whole words, turned where they are signed.
+func (q *qProduct) copyRows(x operand, stride int, flip byte) step {
+	dst, row, k := q.a, q.args.ARow, q.g.K
+	rows := q.batch * q.g.M
+	from, perBatch := []int{0}, rows
+	if !q.weight {
+		from, perBatch = offsets(q.lead, &x), q.g.M
+	}
+	parts, perPart := rowParts(rows, max(k, 1))
+	flips := uint64(flip) * 0x0101010101010101
+	return step{parts: parts, run: func(m *machine, part, _ int) {
+		d, s := dst.bytes(m), x.bytes(m)
+		for i := part * perPart; i < min((part+1)*perPart, rows); i++ {
+			src, to := s[from[i/perBatch]+i%perBatch*stride:][:k], d[i*row:][:k]
+			c := 0
+			for ; c+8 <= k; c += 8 {
+				binary.LittleEndian.PutUint64(to[c:], binary.LittleEndian.Uint64(src[c:])^flips)
+			}
+			for ; c < k; c++ {
+				to[c] = src[c] ^ flip
+			}
+		}
+	}}
+}
+
+// bindWeight takes a b that Prepare packed.
+func (q *qProduct) bindWeight(d *processor) error {
+	v := q.node.Inputs[ir.QMatMulB].Packed
+	if want := d.set.NewPackS8(q.g.K, q.g.N).Layout(); v == nil || v.Layout != want {
+		return fmt.Errorf("the weight is not packed as %s, which this CPU level reads", want)
+	}
+	q.packed = v.Data.Bytes()
+	return nil
+}
+
+// packB packs a b that is no weight, and lays out its scale and zero point for all columns.
+func (q *qProduct) packB() step {
+	w, bZero, bScale := q.in[ir.QMatMulB], q.in[ir.QMatMulBZero], q.in[ir.QMatMulBScale]
+	at, each := offsets(q.lead, &w), q.pack.Parts()
+	row, col := w.strides[len(w.strides)-2], w.strides[len(w.strides)-1]
+	if q.node.Op.(ir.QMatMul).TransB {
+		row, col = col, row
+	}
+	turned := turnedBy(w.dtype)
+	size, first, n := q.packBytes(), cacheLine+q.rangeBytes(), q.g.N
+	q.bZero, q.bScale = q.scratch[qShared].part(first, 1, tensor.I32), q.scratch[qShared].part(first+4, n, tensor.F32)
+	return step{parts: q.batch * each, run: func(m *machine, part, _ int) {
+		if part == 0 {
+			z, s := byteAt(&bZero, m)-turned, float32(1)
+			if bScale.span > 0 {
+				s = bScale.f32(m)[0]
+			}
+			elements[int32](m, &q.bZero)[0] = z
+			scale := q.bScale.f32(m)
+			for i := range n {
+				scale[i] = s
+			}
+		}
+		t := part / each
+		q.pack.Run(part%each, q.scratch[qB].bytes(m)[t*size:][:q.pack.Bytes()], w.bytes(m)[at[t]:], row, col, turned != 0)
 	}}
 }

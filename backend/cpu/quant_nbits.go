@@ -1,57 +1,49 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// matMulNBitsRow runs products with weights of 2, 4 and 8 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
+// matMulNBitsEntry runs products with weights of 2, 4 and 8 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
 // block, that comes first, and the sums of a block are exact.
-func (d *Device) matMulNBitsRow() row {
-	return withHalf(row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && nBitsPackable(n)
-			},
-			InPlace: func(n *ir.Node, i int) bool {
-				return i == ir.NBitsResidual && n.Op.(ir.MatMulNBits).Act == ir.NoUnary // see kernel.GemmArgs
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
-				if g := d.newGemmColumns(n, rows); g != nil {
-					bytes, scales, sums := g.Split()
-					return []int64{int64(d.Threads() * columnsScratch(g, op.K)), int64(bytes), int64(4 * scales), int64(4 * sums)}
-				}
-				if !op.Int8 {
-					return []int64{int64(d.Threads() * align(d.set.NewGemmCoded(rows, op.N, op.K).ScratchBytes()))}
-				}
-				g := d.newGemmBlocksS8(n, rows)
-				return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowBytes()), int64(4 * rows * g.RowScales())}
-			},
+func (d *processor) matMulNBitsEntry() entry {
+	return withHalf(entry{
+		Supports: func(n *ir.Node) bool {
+			return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && nBitsPackable(n)
 		},
-		bind: bindNBits,
+		InPlace: func(n *ir.Node, i int) bool {
+			return i == ir.NBitsResidual && n.Op.(ir.MatMulNBits).Act == ir.NoUnary // see kernel.GemmArgs
+		},
+		Scratch: func(n *ir.Node) []int64 {
+			op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
+			if g := d.newGemmColumns(n, rows); g != nil {
+				bytes, scales, sums := g.Split()
+				return []int64{int64(d.Threads() * columnsScratch(g, op.K)), int64(bytes), int64(4 * scales), int64(4 * sums)}
+			}
+			if !op.Int8 {
+				return []int64{int64(d.Threads() * align(d.set.NewGemmCoded(rows, op.N, op.K).ScratchBytes()))}
+			}
+			g := d.newGemmBlocksS8(n, rows)
+			return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowBytes()), int64(4 * rows * g.RowScales())}
+		},
+		Bind: bindNBits,
 	})
 }
 
-// packedBits is the size of packed numbers: those of 2 bits are packed as 4.
-func packedBits(op ir.MatMulNBits) int { return max(op.Bits, 4) }
-
 // newGemmBlocksS8 plans the product of a node whose activations are rounded.
-func (d *Device) newGemmBlocksS8(n *ir.Node, rows int) *kernel.GemmBlocksS8 {
+func (d *processor) newGemmBlocksS8(n *ir.Node, rows int) *kernel.GemmBlocksS8 {
 	op := n.Op.(ir.MatMulNBits)
 	return d.set.NewGemmBlocksS8(rows, op.N, op.K, op.Block, packedBits(op), ir.Operand(n.Inputs, ir.NBitsZeros) != nil)
 }
 
 // newGemmColumns plans the product of a node whose columns are whole; nil where there is none that is faster than by floats, or none
 // that is right: bytes have no zero points between two numbers.
-func (d *Device) newGemmColumns(n *ir.Node, rows int) *kernel.GemmColumns {
+func (d *processor) newGemmColumns(n *ir.Node, rows int) *kernel.GemmColumns {
 	op, zeros := n.Op.(ir.MatMulNBits), ir.Operand(n.Inputs, ir.NBitsZeros)
 	if op.Int8 || zeros != nil && zeros.Type.DType != tensor.U8 {
 		return nil
@@ -74,7 +66,7 @@ func nBitsPackable(n *ir.Node) bool {
 
 // packNBits packs the weights of products in blocks, and anew where a compiled file has them for another level of
 // instructions.
-func (d *Device) packNBits(g *ir.Graph) (count int, err error) {
+func (d *processor) packNBits(g *ir.Graph) (count int, err error) {
 	for _, n := range g.Nodes {
 		op, ok := n.Op.(ir.MatMulNBits)
 		if !ok || d.target.Where(n) != target.OnKernel {
@@ -106,39 +98,6 @@ func (d *Device) packNBits(g *ir.Graph) (count int, err error) {
 	return count, nil
 }
 
-// unpackBlocks returns the quantised values of a packed matrix (kernel.PackBlocks) as MatMulNBits has them, those of 2 bits
-// as 4, whatever level it was packed for.
-func unpackBlocks(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
-	bits := packedBits(op)
-	form := packed.Q4
-	if bits == 8 {
-		form = packed.Q8
-	}
-	blocks, size := op.Blocks(), op.Block*bits/8
-	err := fits(p, form, blocks*(2+size/4), op.N, 0)
-	if err != nil {
-		return nil, err
-	}
-	out, src := make([]byte, op.N*blocks*size), p.Data.Bytes()
-	for first := 0; first < op.N; first += p.Layout.Panel {
-		cols := min(p.Layout.Panel, op.N-first)
-		row := p.Layout.Columns(cols)
-		for b := range blocks {
-			quantized := src[first*blocks*(8+size)+b*row*(8+size)+8*row:]
-			for i := range size / 4 {
-				for c := range cols {
-					word := binary.LittleEndian.Uint32(quantized[4*(i*row+c):])
-					if bits == 4 {
-						word = kernel.Q4InOrder(word)
-					}
-					binary.LittleEndian.PutUint32(out[((first+c)*blocks+b)*size+4*i:], word)
-				}
-			}
-		}
-	}
-	return out, nil
-}
-
 // floatsOf returns constants of any float type as float32.
 func floatsOf(set *kernel.Set, t *tensor.Tensor) []float32 {
 	if target.IsHalf(t.DType()) {
@@ -158,7 +117,7 @@ func fourBits(quantized []byte) []byte {
 }
 
 // zeroPoints returns those of all blocks [N,blocks], or nil where all are in the middle of packed numbers.
-func (d *Device) zeroPoints(op ir.MatMulNBits, given *ir.Value) []float32 {
+func (d *processor) zeroPoints(op ir.MatMulNBits, given *ir.Value) []float32 {
 	switch {
 	case given == nil && op.Bits == packedBits(op):
 		return nil

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -15,20 +14,17 @@ const qNormBlock = 4096
 
 func qNormRows(cols int) int { return max(1, qNormBlock/max(1, cols)) }
 
-func (d *Device) qLayerNormRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				return normKernel(n, n.Op.(ir.QLayerNorm).Axes)
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				s := n.Inputs[ir.LayerNormX].Type.Sizes()
-				cols := s[len(s)-n.Op.(ir.QLayerNorm).Axes:].Elements()
-				return []int64{int64(d.Threads() * align(4*qNormRows(cols)*cols))}
-			},
+func (d *processor) qLayerNormEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			return normKernel(n, n.Op.(ir.QLayerNorm).Axes)
 		},
-		bind: bindQLayerNorm,
+		Scratch: func(n *ir.Node) []int64 {
+			s := n.Inputs[ir.LayerNormX].Type.Sizes()
+			cols := s[len(s)-n.Op.(ir.QLayerNorm).Axes:].Elements()
+			return []int64{int64(d.Threads() * align(4*qNormRows(cols)*cols))}
+		},
+		Bind: bindQLayerNorm,
 	}
 }
 

@@ -3,7 +3,6 @@ package cpu
 import (
 	"fmt"
 
-	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -11,7 +10,7 @@ import (
 
 // packQMatMul packs the weights of quantised products, once each, and anew where a compiled file has them for another level
 // of instructions.
-func (d *Device) packQMatMul(g *ir.Graph) (count int, err error) {
+func (d *processor) packQMatMul(g *ir.Graph) (count int, err error) {
 	done := map[packKey]*ir.Value{}
 	for _, n := range g.Nodes {
 		op, ok := n.Op.(ir.QMatMul)
@@ -52,30 +51,14 @@ func (d *Device) packQMatMul(g *ir.Graph) (count int, err error) {
 	return count, nil
 }
 
-// fits checks a packed weight of n columns: its form, and the size of the data, which are words of 4 bytes, as many a column as
-// given, and what follows them.
-func fits(p *ir.Packed, form packed.Form, words, n, more int) error {
-	if p.Layout.Form != form {
-		return fmt.Errorf("it is packed as %q: compile the model again", p.Layout)
+// isWeight reports whether b is one constant matrix, which Prepare packs.
+func isWeight(b *ir.Value) bool {
+	if b.Packed != nil {
+		return true
 	}
-	if want := 4*words*p.Layout.Columns(n) + more; p.Data == nil || len(p.Data.Bytes()) != want {
-		return fmt.Errorf("the packed weight does not hold %d bytes", want)
+	if b.Const == nil {
+		return false
 	}
-	return nil
-}
-
-// unpackS8 returns the row-major [k,n] bytes of a packed matrix (kernel.PackS8), whatever level it was packed for.
-func unpackS8(p *ir.Packed, k, n int, d tensor.DType) ([]byte, error) {
-	words := (k + 3) / 4
-	err := fits(p, packed.S8, words, n, 4*n)
-	if err != nil {
-		return nil, err
-	}
-	flip := byte(0)
-	if d == tensor.U8 {
-		flip = 0x80
-	}
-	out := make([]byte, k*n)
-	unpackWords(p.Layout, p.Data.Bytes(), 4, k, n, func(i, _ int, x byte) { out[i] = x ^ flip })
-	return out, nil
+	s := b.Const.Shape()
+	return tensor.Shape(s[:len(s)-2]).Elements() == 1
 }

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
@@ -10,11 +8,6 @@ import (
 )
 
 // Recurrences with weights of bytes: the inputs of all steps are quantised at once, and the states of all sequences in every step.
-
-func isQuantizedRecurrence(n *ir.Node) bool {
-	_, ok := n.Op.(ops.DynamicQuantizeLSTM)
-	return ok
-}
 
 // claimsRecurrentBytes reports whether sums over the weights are exact, and their scales and zero points constant.
 func claimsRecurrentBytes(n *ir.Node) bool {
@@ -33,14 +26,14 @@ func claimsRecurrentBytes(n *ir.Node) bool {
 }
 
 // quantizedRecurrentScratch are the sizes of the buffers from recurrentShared on.
-func (d *Device) quantizedRecurrentScratch(p *recurrentPlan) []int64 {
+func (d *processor) quantizedRecurrentScratch(p *recurrentPlan) []int64 {
 	rows := p.steps * p.batch
 	return []int64{int64(cacheLine + rangeBytes(rows*p.width)), int64(rows) * int64(roundUp4(p.width)),
 		int64(p.directions*p.batch) * int64(roundUp4(p.hidden)), int64(d.Threads() * p.workerBytes(d))}
 }
 
 // workerBytes is what a worker needs for a product of inputs or states.
-func (p *recurrentPlan) workerBytes(d *Device) int {
+func (p *recurrentPlan) workerBytes(d *processor) int {
 	cols := p.gates * p.hidden
 	inputs, states := d.set.NewGemmS8(p.steps*p.batch, cols, p.width), d.set.NewGemmS8(p.batch, cols, p.hidden)
 	return align(max(inputs.ScratchBytes(), states.ScratchBytes())) + cacheLine
@@ -113,26 +106,4 @@ func (p recurrentPlan) quantizedStates(b *binder, n *ir.Node, r *tensor.Tensor) 
 			}
 		}
 	}
-}
-
-// packDirectionBytes packs one of the matrices [k,n] of w, which are bytes.
-func (d *Device) packDirectionBytes(w *ir.Value, direction int, dst *tensor.Tensor) error {
-	s := weightSizes(w)
-	n, k := s[1], s[2]
-	p := d.set.NewPackS8(k, n)
-	var src []byte
-	if w.Packed == nil {
-		src = w.Const.Bytes()[direction*n*k:][:n*k]
-	} else {
-		if w.Packed.Data == nil || w.Packed.Data.DType() != tensor.U8 || w.Packed.Data.Len()%s[0] != 0 {
-			return fmt.Errorf("the packed weight does not hold %s in %d parts", tensor.U8, s[0])
-		}
-		var err error
-		if src, err = unpackS8(&ir.Packed{Layout: w.Packed.Layout, Data: partOf(w.Packed.Data, direction, s[0])}, k, n,
-			w.Type.DType); err != nil {
-			return err
-		}
-	}
-	d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, dst.Bytes(), src, n, 1, w.Type.DType == tensor.U8) })
-	return nil
 }

@@ -11,30 +11,10 @@ import (
 
 // Recurrences with weights of codes or of 16-bit floats. A product of many rows widens a block of a panel for all of them. That of few
 // multiplies codes with columns whole by exact sums of bytes, where the level has such: to widen a matrix for one row would cost more than
-// to
-// multiply it.
-
-// recurrentCoding is a weight of a recurrence as it is stored, and how the matrix of a direction is packed then.
-func recurrentCoding(w *ir.Value) (coded codedWeight, c coding, ok bool) {
-	if coded, ok = codedOf(w); !ok || coded.codes.Rank() != 3 {
-		return coded, c, false
-	}
-	s := coded.codes.Shape()
-	c, ok = coded.coding(s[2], s[1], 2, 0, 1)
-	return coded, c, ok
-}
-
-// isCodedRecurrent reports whether a weight of a recurrence is packed as codes, or will be.
-func isCodedRecurrent(w *ir.Value) bool {
-	if w.Packed != nil {
-		return w.Type.DType == tensor.F32 && isCodedForm(w.Packed.Layout.Form)
-	}
-	_, _, ok := recurrentCoding(w)
-	return ok
-}
+// to multiply it.
 
 // boundCodes are the packed matrices of the directions of a weight.
-func (d *Device) boundCodes(w *ir.Value) (c coding, list []kernel.Coded, err error) {
+func (d *processor) boundCodes(w *ir.Value) (c coding, list []kernel.Coded, err error) {
 	s := weightSizes(w)
 	if w.Packed == nil {
 		return c, nil, fmt.Errorf("the weight is not packed")
@@ -44,21 +24,6 @@ func (d *Device) boundCodes(w *ir.Value) (c coding, list []kernel.Coded, err err
 	return c, list, err
 }
 
-// packRecurrentCodes packs the matrices of all directions of a coded weight, or packs anew what another level has packed; nil where nothing
-// is to be done.
-func (d *Device) packRecurrentCodes(w *ir.Value) (*ir.Packed, error) {
-	s := weightSizes(w)
-	if w.Packed == nil {
-		coded, c, _ := recurrentCoding(w)
-		return d.packCodes(&coded, c, s[0], func(direction, k, n int) int { return (direction*s[1]+n)*s[2] + k }), nil
-	}
-	c := codingOf(w.Packed, s[2], s[1])
-	if l, _, _ := c.layout(d.set); l == w.Packed.Layout {
-		return nil, nil // bind checks the data
-	}
-	return d.repackCodes(w.Packed, c, s[0])
-}
-
 // A fewProduct multiplies few rows by n columns of coded matrices [k,·] within one part.
 type fewProduct struct {
 	rows, k, n int
@@ -66,7 +31,7 @@ type fewProduct struct {
 	floats     *kernel.GemmCoded
 }
 
-func (d *Device) newFewProduct(c coding, rows, n int) fewProduct {
+func (d *processor) newFewProduct(c coding, rows, n int) fewProduct {
 	f := fewProduct{rows: rows, k: c.k, n: n, floats: d.set.NewGemmCoded(rows, n, c.k)}
 	if p := c.pack(d.set); !c.form.IsWide() && c.block == 0 {
 		f.bytes = d.set.NewGemmColumns(rows, n, c.k, p.Block, p.Bits, true)
@@ -118,7 +83,7 @@ func (f *fewProduct) run(args *kernel.GemmArgs, b *kernel.Coded, scratch []byte)
 const fewInputs = 4
 
 // codedRecurrentScratch is what a worker needs for products with coded weights.
-func (d *Device) codedRecurrentScratch(n *ir.Node, p *recurrentPlan) (bytes int) {
+func (d *processor) codedRecurrentScratch(n *ir.Node, p *recurrentPlan) (bytes int) {
 	rows, cols := p.steps*p.batch, p.gates*p.hidden
 	if p.batch == 0 || p.hidden == 0 {
 		return 0
@@ -145,12 +110,11 @@ func (d *Device) codedRecurrentScratch(n *ir.Node, p *recurrentPlan) (bytes int)
 }
 
 // manySteps is the number of steps from which on R is widened once for all of them, where only floats can be multiplied: to widen it takes
-// as
-// long as a few products.
+// as long as a few products.
 const manySteps = 4
 
 // widenedStates is the number of floats of R, widened for the steps of a run; 0 where each step takes it as it is.
-func (d *Device) widenedStates(n *ir.Node, p *recurrentPlan) int {
+func (d *processor) widenedStates(n *ir.Node, p *recurrentPlan) int {
 	r, cols := n.Inputs[ops.RecurrentR], p.gates*p.hidden
 	if p.steps < manySteps || p.batch == 0 || p.hidden == 0 || !isCodedRecurrent(r) || r.Packed == nil {
 		return 0

@@ -4,31 +4,17 @@ import (
 	"math"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// rowParts cuts rows of cols elements into parts of about equal size.
-func rowParts(rows, cols int) (parts, perPart int) {
-	if rows == 0 || cols == 0 {
-		return 0, 1
-	}
-	most := max(1, partElements/cols)
-	parts = (rows + most - 1) / most
-	return parts, (rows + parts - 1) / parts
-}
-
-var softmaxRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			t, op := n.Inputs[0].Type, n.Op.(ir.Softmax)
-			return t.DType == tensor.F32 && op.Axis == len(t.Shape)-1
-		},
-		InPlace: func(*ir.Node, int) bool { return true },
+var softmaxEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		t, op := n.Inputs[0].Type, n.Op.(ir.Softmax)
+		return t.DType == tensor.F32 && op.Axis == len(t.Shape)-1
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	InPlace: func(*ir.Node, int) bool { return true },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, y := in[0], out[0]
 		cols := x.shape[len(x.shape)-1]
@@ -77,15 +63,12 @@ func reducesRows(op ir.Reduce, d tensor.DType) bool {
 	return op.Axes[len(op.Axes)-1]-op.Axes[0] == len(op.Axes)-1
 }
 
-var reduceRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			op, d := n.Op.(ir.Reduce), n.Inputs[0].Type.DType
-			return reducesRows(op, d) || hasReduceLoop(op, d)
-		},
+var reduceEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		op, d := n.Op.(ir.Reduce), n.Inputs[0].Type.DType
+		return reducesRows(op, d) || hasReduceLoop(op, d)
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		op := n.Op.(ir.Reduce)
 		in, out := b.operands(n)
 		x, y := in[0], out[0]

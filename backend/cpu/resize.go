@@ -3,7 +3,6 @@ package cpu
 import (
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -20,26 +19,23 @@ const (
 	resizeParts = 16
 )
 
-// resizeRow runs resizing of float32.
-func (d *Device) resizeRow() row {
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				op, x, changed := n.Op.(ops.Resize), n.Inputs[0].Type, 0
-				for axis := range x.Shape {
-					if !op.Keeps(axis, x.Shape) {
-						changed++
-					}
+// resizeEntry runs resizing of float32.
+func (d *processor) resizeEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			op, x, changed := n.Op.(ops.Resize), n.Inputs[0].Type, 0
+			for axis := range x.Shape {
+				if !op.Keeps(axis, x.Shape) {
+					changed++
 				}
-				return x.DType == tensor.F32 && !op.Antialias && changed <= resizedAxes
-			},
-			Scratch: func(n *ir.Node) []int64 {
-				p := planResize(n)
-				return []int64{int64(d.Threads() * align(p.size().Bytes()))}
-			},
+			}
+			return x.DType == tensor.F32 && !op.Antialias && changed <= resizedAxes
 		},
-		bind: bindResize,
+		Scratch: func(n *ir.Node) []int64 {
+			p := planResize(n)
+			return []int64{int64(d.Threads() * align(p.size().Bytes()))}
+		},
+		Bind: bindResize,
 	}
 }
 

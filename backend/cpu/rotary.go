@@ -1,21 +1,17 @@
 package cpu
 
 import (
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// rotaryRow turns query and key by their positions (ModernBERT and other encoders of its kind).
-var rotaryRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
-		Strided: func(n *ir.Node, i int, strides []int) bool {
-			return strides[len(strides)-1] == 1
-		},
+// rotaryEntry turns query and key by their positions (ModernBERT and other encoders of its kind).
+var rotaryEntry = entry{
+	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+	Strided: func(n *ir.Node, i int, strides []int) bool {
+		return strides[len(strides)-1] == 1
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		x, cos, sin, y := in[0], in[1], in[2], out[0]
 		interleaved := n.Op.(ir.Rotary).Interleaved

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -15,17 +14,14 @@ const (
 	samplePlaces = 16
 )
 
-// gridSampleRow reads images between their elements.
-var gridSampleRow = row{
-	Row: target.Row{
-		Runs: target.OnKernel,
-		Supports: func(n *ir.Node) bool {
-			return n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 &&
-				len(n.Inputs[0].Type.Shape)-2 <= sampledAxes
-		},
-		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+// gridSampleEntry reads images between their elements.
+var gridSampleEntry = entry{
+	Supports: func(n *ir.Node) bool {
+		return n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 &&
+			len(n.Inputs[0].Type.Shape)-2 <= sampledAxes
 	},
-	bind: func(b *binder, n *ir.Node) (step, error) {
+	Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
+	Bind: func(b *binder, n *ir.Node) (step, error) {
 		in, out := b.operands(n)
 		op, x, grid, y := n.Op.(ops.GridSample), in[0], in[1], out[0]
 		channels, places := x.shape[1], y.shape[2:].Elements()

@@ -48,23 +48,17 @@ func combined[T number](fn ir.Reduction) func(a, b T) T {
 	return nil
 }
 
-var scatterElementsRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return claimsScatter(n, n.Op.(ir.ScatterElements).Reduce) },
-		Strided:  func(_ *ir.Node, i int, _ []int) bool { return i > 0 },
-		InPlace:  func(_ *ir.Node, i int) bool { return i == 0 },
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) { return bindScatter(b, n, n.Op.(ir.ScatterElements).Reduce) },
+var scatterElementsEntry = entry{
+	Supports: func(n *ir.Node) bool { return claimsScatter(n, n.Op.(ir.ScatterElements).Reduce) },
+	Strided:  func(_ *ir.Node, i int, _ []int) bool { return i > 0 },
+	InPlace:  func(_ *ir.Node, i int) bool { return i == 0 },
+	Bind:     func(b *binder, n *ir.Node) (step, error) { return bindScatter(b, n, n.Op.(ir.ScatterElements).Reduce) },
 }
 
-var scatterNDRow = row{
-	Row: target.Row{
-		Runs:     target.OnKernel,
-		Supports: func(n *ir.Node) bool { return claimsScatter(n, n.Op.(ir.ScatterND).Reduce) },
-		InPlace:  func(_ *ir.Node, i int) bool { return i == 0 },
-	},
-	bind: func(b *binder, n *ir.Node) (step, error) { return bindScatter(b, n, n.Op.(ir.ScatterND).Reduce) },
+var scatterNDEntry = entry{
+	Supports: func(n *ir.Node) bool { return claimsScatter(n, n.Op.(ir.ScatterND).Reduce) },
+	InPlace:  func(_ *ir.Node, i int) bool { return i == 0 },
+	Bind:     func(b *binder, n *ir.Node) (step, error) { return bindScatter(b, n, n.Op.(ir.ScatterND).Reduce) },
 }
 
 func bindScatter(b *binder, n *ir.Node, fn ir.Reduction) (step, error) {

@@ -1,13 +1,12 @@
 package cpu
 
 import (
-	"bytes"
 	"errors"
-	"hash/maphash"
 	"slices"
 	"sync"
 
 	"github.com/rlxc/rlxc/internal/packed"
+	"github.com/rlxc/rlxc/internal/sharing"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -20,28 +19,24 @@ import (
 type shelf struct {
 	slab  tensor.Slab
 	users int
-	has   []weightKey
+	has   []*sharedWeight
 }
 
-// weightKey finds weights that may be equal.
-type weightKey struct {
-	layout packed.Layout
-	dtype  tensor.DType
-	bytes  int
-	sample uint64 // a hash of a part of the bytes
-}
-
+// A sharedWeight is a packed weight.
 type sharedWeight struct {
-	data *tensor.Tensor
-	on   *shelf
+	layout packed.Layout
+	data   *tensor.Tensor
+	on     *shelf
 }
+
+// Content implements sharing.Holder.
+func (x *sharedWeight) Content() (any, *tensor.Tensor) { return x.layout, x.data }
 
 // shelves are all packed weights of the process.
-var shelves = struct {
+var shelves struct {
 	sync.Mutex
-	seed maphash.Seed
-	by   map[weightKey][]sharedWeight
-}{seed: maphash.MakeSeed(), by: map[weightKey][]sharedWeight{}}
+	sharing.Table[*sharedWeight]
+}
 
 // weights are those that a Device uses: its own shelf, if it packed any, and those of others.
 type weights struct {
@@ -60,13 +55,9 @@ func (w *weights) take(d tensor.DType, shape ...int) *tensor.Tensor {
 
 // keep ends the packing of the weight that was taken last. If there is an equal one already, that one is returned.
 func (w *weights) keep(l packed.Layout, data *tensor.Tensor) *ir.Packed {
-	key := weightKey{l, data.DType(), len(data.Bytes()), sampleOf(data.Bytes())}
 	shelves.Lock()
 	defer shelves.Unlock()
-	for _, x := range shelves.by[key] {
-		if !bytes.Equal(x.data.Bytes(), data.Bytes()) {
-			continue
-		}
+	if x, ok := shelves.Find(l, data); ok {
 		if !slices.Contains(w.used, x.on) {
 			w.used = append(w.used, x.on)
 			x.on.users++
@@ -74,8 +65,9 @@ func (w *weights) keep(l packed.Layout, data *tensor.Tensor) *ir.Packed {
 		w.own.slab.Return(data.Bytes())
 		return &ir.Packed{Layout: l, Data: x.data}
 	}
-	shelves.by[key] = append(shelves.by[key], sharedWeight{data, w.own})
-	w.own.has = append(w.own.has, key)
+	x := &sharedWeight{l, data, w.own}
+	shelves.Add(x)
+	w.own.has = append(w.own.has, x)
 	return &ir.Packed{Layout: l, Data: data}
 }
 
@@ -95,29 +87,11 @@ func (w *weights) close() error {
 		if s.users--; s.users > 0 {
 			continue
 		}
-		for _, key := range s.has {
-			left := slices.DeleteFunc(shelves.by[key], func(x sharedWeight) bool { return x.on == s })
-			if shelves.by[key] = left; len(left) == 0 {
-				delete(shelves.by, key)
-			}
+		for _, x := range s.has {
+			shelves.Remove(x)
 		}
 		errs = append(errs, s.slab.Close())
 	}
 	*w = weights{}
 	return errors.Join(errs...)
-}
-
-// sampleOf hashes some of the bytes: enough to tell weights of one size apart, little beside packing them.
-func sampleOf(data []byte) uint64 {
-	const pieces, piece = 64, 64
-	var h maphash.Hash
-	h.SetSeed(shelves.seed)
-	if len(data) <= pieces*piece {
-		h.Write(data)
-		return h.Sum64()
-	}
-	for i := range pieces {
-		h.Write(data[i*(len(data)-piece)/(pieces-1):][:piece])
-	}
-	return h.Sum64()
 }

@@ -57,7 +57,7 @@ func TestEqualWeightsAreShared(t *testing.T) {
 	for _, d := range []*Device{b, c, half, d} {
 		require.NoError(t, d.Close())
 	}
-	require.Empty(t, shelves.by)
+	require.Zero(t, shelves.Len())
 
 	e := open(backend.Options{})
 	require.NotSame(t, first, packedBy(t, e, 0.5), "nothing is found that nobody uses")

@@ -5,7 +5,6 @@ import (
 	"unsafe"
 
 	"github.com/rlxc/rlxc/internal/ops"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -18,19 +17,16 @@ type ranked struct {
 
 func (a ranked) before(b ranked) bool { return a.key < b.key || a.key == b.key && a.place < b.place }
 
-// topKRow keeps the first elements of each line in a heap, whose root is the last of them.
-func (d *Device) topKRow() row {
+// topKEntry keeps the first elements of each line in a heap, whose root is the last of them.
+func (d *processor) topKEntry() entry {
 	bytes := func(n *ir.Node) int { return align(int(unsafe.Sizeof(ranked{})) * n.Op.(ops.TopK).K.Int()) }
-	return row{
-		Row: target.Row{
-			Runs: target.OnKernel,
-			Supports: func(n *ir.Node) bool {
-				d := n.Inputs[0].Type.DType
-				return len(n.Outputs) == 2 && (d == tensor.F32 || d == tensor.I64 || d == tensor.I32)
-			},
-			Scratch: func(n *ir.Node) []int64 { return []int64{int64(d.Threads() * bytes(n))} },
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			d := n.Inputs[0].Type.DType
+			return len(n.Outputs) == 2 && (d == tensor.F32 || d == tensor.I64 || d == tensor.I32)
 		},
-		bind: func(b *binder, n *ir.Node) (step, error) {
+		Scratch: func(n *ir.Node) []int64 { return []int64{int64(d.Threads() * bytes(n))} },
+		Bind: func(b *binder, n *ir.Node) (step, error) {
 			in, out := b.operands(n)
 			op, scratch, each := n.Op.(ops.TopK), b.scratchBytes(0), bytes(n)
 			switch in[0].dtype {

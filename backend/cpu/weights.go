@@ -3,25 +3,14 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"unsafe"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/packed"
-	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
-)
-
-// A format is how the constant matrix of a float32 product is packed, which decides how the product is computed.
-type format uint8
-
-const (
-	formatF32  format = iota // as it is
-	formatBF16               // rounded to bfloat16; a is rounded on the way, and sums are float32
-	// rounded to 127ths of each column's largest magnitude; each row of a is quantised on the way, and sums are exact
-	formatS8
-	numFormats
 )
 
 // maxS8 is the largest K of which exact sums of u8·s8 fit an int32.
@@ -33,12 +22,9 @@ var formats = [numFormats]struct {
 	dtype  tensor.DType
 	layout func(s *kernel.Set, k, n int) (layout packed.Layout, length int)
 	// pack lays out w, whose element (k, n) is at k·row + n·col.
-	pack func(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int)
+	pack func(d *processor, dst *tensor.Tensor, w []float32, k, n, row, col int)
 	// unpack is its opposite.
 	unpack func(dst []float32, src *ir.Packed, k, n int)
-	// scratch and bind are the rest of a product's row.
-	scratch func(d *Device, n *ir.Node) []int64
-	bind    func(b *binder, n *ir.Node) (step, error)
 }{
 	formatF32: {
 		form: packed.F32, dtype: tensor.F32,
@@ -47,8 +33,6 @@ var formats = [numFormats]struct {
 		unpack: func(dst []float32, src *ir.Packed, k, n int) {
 			unpackWords(src.Layout, tensor.Of[float32](src.Data), 1, k, n, func(i, _ int, x float32) { dst[i] = x })
 		},
-		scratch: func(*Device, *ir.Node) []int64 { return nil },
-		bind:    bindF32,
 	},
 	formatBF16: {
 		form: packed.BF16, dtype: tensor.BF16,
@@ -61,8 +45,6 @@ var formats = [numFormats]struct {
 			unpackWords(src.Layout, tensor.Of[uint16](src.Data), 2, k, n,
 				func(i, _ int, x uint16) { dst[i] = math.Float32frombits(uint32(x) << 16) })
 		},
-		scratch: scratchBF16,
-		bind:    bindBF16,
 	},
 	formatS8: {
 		form: packed.S8Scaled, dtype: tensor.U8,
@@ -75,8 +57,6 @@ var formats = [numFormats]struct {
 			quantized, scales := signed(src.Data.Bytes()), columnScales(src.Data, n)
 			unpackWords(src.Layout, quantized, 4, k, n, func(i, col int, x int8) { dst[i] = float32(x) * scales[col] })
 		},
-		scratch: scratchS8,
-		bind:    bindS8,
 	},
 }
 
@@ -91,148 +71,19 @@ func formatAsked(o backend.Options) format {
 	return formatF32
 }
 
-// formatOf is the format of a packed weight.
-func formatOf(p *ir.Packed) (format, error) {
-	for f := range formats {
-		if formats[f].form == p.Layout.Form {
-			return format(f), nil
-		}
-	}
-	return 0, fmt.Errorf("it is packed as %q: compile the model again", p.Layout)
-}
-
-// formatFor is the format to pack a float32 weight of k rows in.
-func (d *Device) formatFor(k int) format {
-	if d.format == formatS8 && k > maxS8 {
-		return formatF32
-	}
-	return d.format
-}
-
-// pack lays out one float32 matrix.
-func (d *Device) pack(f format, w *tensor.Tensor, transposed bool) *ir.Packed {
-	layout, data := d.lay(d.weights.take, f, w, transposed)
-	return d.weights.keep(layout, data)
-}
-
-// lay lays out one float32 matrix in memory that take returns.
-func (d *Device) lay(take func(tensor.DType, ...int) *tensor.Tensor, f format, w *tensor.Tensor, transposed bool) (packed.Layout,
-	*tensor.Tensor) {
-	s := w.Shape()
-	k, n, row, col := s[len(s)-2], s[len(s)-1], s[len(s)-1], 1
-	if transposed {
-		k, n, row, col = n, k, 1, s[len(s)-1]
-	}
-	layout, length := formats[f].layout(d.set, k, n)
-	data := take(formats[f].dtype, length)
-	formats[f].pack(d, data, floats(w), k, n, row, col)
-	return layout, data
-}
-
-// adopt takes a weight that a compiled file holds packed. One that was packed for another level of instructions, or in
-// float32 where less is asked for, is packed anew.
-func (d *Device) adopt(w *ir.Value, transposed bool) (again bool, err error) {
-	s := w.Type.Sizes()
-	k, n := s[len(s)-2], s[len(s)-1]
-	if transposed {
-		k, n = n, k
-	}
-	if target.IsHalf(w.Type.DType) && w.Packed.Layout.Form.IsWide() {
-		return d.adoptHalf(w, k, n)
-	}
-	has, err := formatOf(w.Packed)
-	if err != nil {
-		return false, fmt.Errorf("weight %q: %w", w.Name, err)
-	}
-	f := d.formatFor(k)
-	switch {
-	case f == formatF32:
-		f = has
-	case has != formatF32 && has != f:
-		return false, fmt.Errorf("the file was compiled with weights of %s: for %s compile the model again", formats[has].form,
-			formats[f].form)
-	}
-	if layout, length := formats[f].layout(d.set, k, n); w.Packed.Layout == layout {
-		return false, holds(w.Packed, formats[f].dtype, length)
-	}
-	plain, err := unpack(w.Packed, k, n)
-	if err != nil {
-		return false, fmt.Errorf("weight %q: %w", w.Name, err)
-	}
-	w.Packed = d.pack(f, plain, false)
-	return true, nil
-}
-
-// packedAs checks a packed weight of float32.
-func packedAs(p *ir.Packed, layout packed.Layout, length int) error {
-	if p.Layout != layout {
-		return fmt.Errorf("the weight is not packed as %s, which this CPU level reads", layout)
-	}
-	return holds(p, tensor.F32, length)
-}
-
-// holds checks the data of a packed weight.
-func holds(p *ir.Packed, d tensor.DType, length int) error {
-	if p.Data == nil || p.Data.DType() != d || p.Data.Len() != length {
-		return fmt.Errorf("the packed weight does not hold %d %s", length, d)
-	}
-	return nil
-}
-
-// unpack returns the row-major [k,n] matrix of a packed one, whatever level it was packed for.
-func unpack(p *ir.Packed, k, n int) (*tensor.Tensor, error) {
-	f, err := formatOf(p)
-	if err != nil {
-		return nil, err
-	}
-	per := 4 / formats[f].dtype.Size()
-	length := (k + per - 1) / per * per * p.Layout.Columns(n)
-	if f == formatS8 {
-		length += 8 * n // the sums and scales of the columns
-	}
-	if err := holds(p, formats[f].dtype, length); err != nil {
-		return nil, err
-	}
-	out := tensor.New(tensor.F32, k, n)
-	formats[f].unpack(tensor.Of[float32](out), p, k, n)
-	return out, nil
-}
-
-// unpackWords passes on every element of a matrix that is packed in words of per neighbours along K, with its place in the
-// row-major one and its column.
-func unpackWords[T any](l packed.Layout, src []T, per, k, n int, to func(i, col int, x T)) {
-	words := (k + per - 1) / per
-	for first := 0; first < n; first += l.Panel {
-		cols := min(l.Panel, n-first)
-		row := l.Columns(cols)
-		panel := src[first*words*per:]
-		for r := range k {
-			for c := range cols {
-				to(r*n+first+c, first+c, panel[l.Word(r/per, c, words, row)*per+r%per])
-			}
-		}
-	}
-}
-
-func packF32(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int) {
+func packF32(d *processor, dst *tensor.Tensor, w []float32, k, n, row, col int) {
 	p, to := d.set.NewPackB(k, n), tensor.Of[float32](dst)
 	d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, to, w, row, col) })
 }
 
-func packBF16(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int) {
+func packBF16(d *processor, dst *tensor.Tensor, w []float32, k, n, row, col int) {
 	p, to := d.set.NewPackBF16(k, n), tensor.Of[uint16](dst)
 	own := align(p.ScratchBytes())
 	scratch := tensor.AlignedBytes(d.Threads() * own)
 	d.pool.Run(p.Parts(), func(part, worker int) { p.Run(part, to, w, row, col, scratch[worker*own:][:p.ScratchBytes()]) })
 }
 
-// columnScales are the scales after an int8 weight of n columns.
-func columnScales(data *tensor.Tensor, n int) []float32 {
-	b := data.Bytes()
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b[len(b)-4*n:]))), n)
-}
-
-func packS8(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int) {
+func packS8(d *processor, dst *tensor.Tensor, w []float32, k, n, row, col int) {
 	const strip = 64 // columns of a part
 	quantized, scales := make([]byte, k*n), columnScales(dst, n)
 	d.pool.Run((n+strip-1)/strip, func(part, _ int) {
@@ -255,4 +106,82 @@ func packS8(d *Device, dst *tensor.Tensor, w []float32, k, n, row, col int) {
 	})
 	p := d.set.NewPackS8(k, n)
 	d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, dst.Bytes()[:p.Bytes()], quantized, n, 1, false) })
+}
+
+// floats sees a weight as float32 where it lies. Files put weights at any address; where the processor loads from any
+// address they need not be copied first.
+func floats(w *tensor.Tensor) []float32 {
+	switch runtime.GOARCH {
+	case "amd64", "arm64":
+		if w.Len() > 0 {
+			return unsafe.Slice((*float32)(unsafe.Pointer(&w.Bytes()[0])), w.Len())
+		}
+	}
+	return tensor.Of[float32](w.Aligned())
+}
+
+type packKey struct {
+	w          *ir.Value
+	transposed bool
+}
+
+// replace makes operand i of n a packed weight, and lets go of the plain one when nothing else reads it.
+func (d *processor) replace(g *ir.Graph, n *ir.Node, i int, to *ir.Value) {
+	w := n.Inputs[i]
+	n.SetInput(i, to)
+	if len(w.Uses) > 0 || g.IsOutput(w) || w.Def != nil {
+		return
+	}
+	data := w.Const
+	if data == nil {
+		data = w.Packed.Data
+	}
+	w.Const, w.Packed = nil, nil
+	d.release(data.Bytes())
+}
+
+// withForm is a layout of other elements.
+func withForm(l packed.Layout, f packed.Form) packed.Layout {
+	l.Form = f
+	return l
+}
+
+// partOf is one of several equal parts of data.
+func partOf(data *tensor.Tensor, i, parts int) *tensor.Tensor {
+	length := data.Len() / parts
+	size := data.DType().Size() * length
+	t, err := tensor.FromBytes(data.DType(), tensor.Shape{length}, data.Bytes()[i*size:][:size])
+	if err != nil {
+		panic(err) // the bytes are as many
+	}
+	return t
+}
+
+// formatOf is the format of a packed weight.
+func formatOf(p *ir.Packed) (format, error) {
+	for f := range formats {
+		if formats[f].form == p.Layout.Form {
+			return format(f), nil
+		}
+	}
+	return 0, fmt.Errorf("it is packed as %q: compile the model again", p.Layout)
+}
+
+// unpack returns the row-major [k,n] matrix of a packed one, whatever level it was packed for.
+func unpack(p *ir.Packed, k, n int) (*tensor.Tensor, error) {
+	f, err := formatOf(p)
+	if err != nil {
+		return nil, err
+	}
+	per := 4 / formats[f].dtype.Size()
+	length := (k + per - 1) / per * per * p.Layout.Columns(n)
+	if f == formatS8 {
+		length += 8 * n // the sums and scales of the columns
+	}
+	if err := holds(p, formats[f].dtype, length); err != nil {
+		return nil, err
+	}
+	out := tensor.New(tensor.F32, k, n)
+	formats[f].unpack(tensor.Of[float32](out), p, k, n)
+	return out, nil
 }

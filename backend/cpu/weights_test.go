@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"testing"
@@ -99,14 +100,15 @@ func TestLowerPrecision(t *testing.T) {
 				d, err := cpu.Open(o)
 				require.NoError(t, err)
 				for _, name := range lowCases {
+					text := `graph "case" ` + cmp.Or(rowCases[name], backendtest.RowCases[name])
 					for _, s := range []int{1, 2, 7, 17, 63, 130} {
-						g, err := ir.Parse(`graph "case" ` + rowCases[name])
+						g, err := ir.Parse(text)
 						require.NoError(t, err)
 						b := ir.Binding{"s": s}
 						inputs := backendtest.Inputs(t, g, b)
 						given := append([]*tensor.Tensor{inputs[0].Clone()}, inputs[1:]...)
 						lines(inputs[0], name != "matmul strided", func(row []float32) { r.a(set, row) })
-						low, err := ir.Parse(`graph "case" ` + rowCases[name])
+						low, err := ir.Parse(text)
 						require.NoError(t, err)
 						for _, v := range low.Consts() {
 							if v.Const.Rank() == 2 {

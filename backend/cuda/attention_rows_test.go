@@ -34,8 +34,7 @@ var rowsBodies = map[string]string{
 }
 
 // rowsOf are texts in the middle of a block of queries and over several, without tokens, with a first query that is no key, whose tokens
-// end at 150;
-// and their first tokens alone.
+// end at 150; and their first tokens alone.
 const rowsOf = `const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 149, 9, 149, 149, 150, 149, 150]
 	const %19: i32[6,4] = [0, 1, 1, 4, 1, 2, 4, 4, 2, 3, 5, 5, 3, 4, 5, 9, 4, 5, 9, 149, 5, 6, 149, 150]`
 

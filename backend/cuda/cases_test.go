@@ -130,3 +130,28 @@ func TestInstructionsCount(t *testing.T) {
 	e.put("dequantize", tensor.F32, 0, 0, term{}, term{value: 1})
 	require.EqualValues(t, 2, e.code[0].args)
 }
+
+// TestEqualConstants: constants of equal content have one memory on the device.
+func TestEqualConstants(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	drivertest.New(t)
+	d := open(t, backend.Options{})
+	g := ir.NewGraph("")
+	y := g.AddInput("x", ir.TensorOf(tensor.F32, ir.N(64)))
+	for _, name := range []string{"a", "b", "other"} {
+		w := tensor.New(tensor.F32, 64)
+		w.SetFloat64(40, float64(len(name)))
+		out, err := g.Append(ir.Binary{Fn: ir.Add}, []*ir.Value{y, g.NewConst(name, w)})
+		require.NoError(t, err)
+		y = out[0]
+	}
+	g.Outputs, g.OutputNames = []*ir.Value{y}, []string{"y"}
+	_, err := d.Prepare(g)
+	require.NoError(t, err)
+	require.EqualValues(t, 2*256, d.weights.expected)
+	out, err := g.Bind(ir.Binding{}, false)
+	require.NoError(t, err)
+	_, err = d.Load(backendtest.Plan(t, out, d.Target()))
+	require.NoError(t, err)
+	require.Len(t, d.weights.at, 2)
+}

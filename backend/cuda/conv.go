@@ -11,9 +11,8 @@ import (
 )
 
 // A convolution is a product whose left operand is not in memory: a row is what the window meets at one place, tap by tap, and is read from
-// the
-// image when a tile is brought in. The weights are the right operand as they lie. Groups are the batch of the product. Where
-// few channels come out of a group, a thread computes each result by itself.
+// the image when a tile is brought in. The weights are the right operand as they lie. Groups are the batch of the product. Where few
+// channels come out of a group, a thread computes each result by itself.
 
 // windowTilings are the tilings of convolutions in _gen/three.cu. Names of kernels lack the precision.
 var windowTilings = []tiling{

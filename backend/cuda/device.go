@@ -13,6 +13,7 @@ import (
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/driver"
 	"github.com/rlxc/rlxc/internal/gpu"
+	"github.com/rlxc/rlxc/internal/sharing"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -33,11 +34,18 @@ type Device struct {
 	precision tensor.DType // of the values inside a model, Invalid for its own; tf32 is one of products alone
 	identity  string       // names the device and its driver
 
-	mu      sync.Mutex
-	model   map[*tensor.Tensor]bool // the constants that all programs share
-	weights weights                 // those that a program has needed
-	owned   map[owned]bool          // by programs and instances that the collector has not found
+	mu       sync.Mutex
+	model    map[*tensor.Tensor]*tensor.Tensor // the constants that all programs share: the one that stands for each content
+	contents sharing.Table[constant]
+	weights  weights        // those that a program has needed
+	owned    map[owned]bool // by programs and instances that the collector has not found
 }
+
+// A constant is one of the model's.
+type constant struct{ *tensor.Tensor }
+
+// Content implements sharing.Holder.
+func (c constant) Content() (any, *tensor.Tensor) { return nil, c.Tensor }
 
 // alignment of the arena's buffers: a cache line, and what the copy engine asks for.
 const alignment = 128
@@ -69,7 +77,7 @@ func Open(o backend.Options) (*Device, error) {
 	if (o.Precision == tensor.BF16 || o.Precision == tensor.TF32) && info.Capability() < 80 {
 		return nil, fmt.Errorf("%s has no products of %s: use f16", info.Name, o.Precision)
 	}
-	d := &Device{precision: o.Precision, model: map[*tensor.Tensor]bool{}, owned: map[owned]bool{}}
+	d := &Device{precision: o.Precision, model: map[*tensor.Tensor]*tensor.Tensor{}, owned: map[owned]bool{}}
 	d.Runtime = &gpu.Runtime{Driver: d, Target: d.Target, Profile: o.Profile, StagedUploads: true}
 	d.identity = fmt.Sprintf("%s, compute capability %d.%d, driver %d.%d", info.Name, info.Major, info.Minor,
 		info.Driver/1000, info.Driver%1000/10)
@@ -102,10 +110,16 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, v := range g.Consts() {
-		if v.Const != nil && !d.model[v.Const] {
-			d.model[v.Const] = true
+		if v.Const == nil || d.model[v.Const] != nil {
+			continue
+		}
+		same, ok := d.contents.Find(nil, v.Const)
+		if !ok {
+			same = constant{v.Const}
+			d.contents.Add(same)
 			d.weights.expected += inSlab(v.Const.Size())
 		}
+		d.model[v.Const] = same.Tensor
 	}
 	return 0, nil
 }

@@ -22,8 +22,7 @@ import (
 )
 
 // TestFloatTilings holds every tiling of products of float32 to sums in float64, at sizes around its edges: no result is further off than
-// those of
-// the ordinary cores may be. It prints how far each is at the sizes of BERT-base.
+// those of the ordinary cores may be. It prints how far each is at the sizes of BERT-base.
 func TestFloatTilings(t *testing.T) {
 	d := open(t, backend.Options{})
 	leave, err := d.ctx.Enter()
@@ -105,8 +104,7 @@ func multiplied(t *testing.T, d *Device, p *product, a, b []float32) []float32 {
 }
 
 // TestSpeedOfKernels prints what kernels take by themselves: products of BERT-base, attention, convolutions of a ResNet-50 at batch 32 and
-// others by
-// channels, products by weights of 4 bits. It asserts nothing, and runs where RLXC_SPEED is "kernels".
+// others by channels, products by weights of 4 bits. It asserts nothing, and runs where RLXC_SPEED is "kernels".
 func TestSpeedOfKernels(t *testing.T) {
 	if os.Getenv("RLXC_SPEED") != "kernels" {
 		t.Skip("RLXC_SPEED is not kernels")

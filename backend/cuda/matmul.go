@@ -75,8 +75,7 @@ func threeTiling(name string, rows, cols, threads, groups int) tiling {
 }
 
 // threeShared is the shared memory of a group of warps of _gen/three.cuh: three stages of 32 of the inner axis, rows of a and, with what
-// keeps
-// their banks apart, of b.
+// keeps their banks apart, of b.
 func threeShared(rows, cols int) int { return 3 * 4 * 32 * (rows + cols + 8) }
 
 // anyTiling is of products whose operands lie in any way.
@@ -249,9 +248,12 @@ func bindMatMul(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := productParams{a: x.at, b: y.at, bias: ir.Operand(in, ir.MatMulBias).pointer(), y: out[0].at,
-		residual: ir.Operand(in, ir.MatMulResidual).pointer(), arow: int64(x.Row), acol: int64(x.Col), brow: int64(y.Row), bcol: int64(y.Col),
-		m: int32(p.M), n: int32(p.N), k: int32(p.K), act: epilogues[op.Act], alpha: op.Scale(), lead: int32(len(p.Lead))}
+	q := productParams{a: x.at, b: y.at, bias: ir.Operand(in, ir.MatMulBias).pointer(),
+		residual: ir.Operand(in, ir.MatMulResidual).pointer(),
+		y:        out[0].at,
+		arow:     int64(x.Row), acol: int64(x.Col), brow: int64(y.Row), bcol: int64(y.Col), m: int32(p.M), n: int32(p.N), k: int32(p.K),
+		act:   epilogues[op.Act],
+		alpha: op.Scale(), lead: int32(len(p.Lead))}
 	for i, size := range p.Lead {
 		q.leadSize[i], q.alead[i], q.blead[i] = int32(size), int64(x.Lead[i]), int64(y.Lead[i])
 	}

@@ -20,10 +20,8 @@ import (
 )
 
 // kernels has, for each source in _gen, two solid archives of its kernels, SOURCE.ptx.tar.zst with their texts and SOURCE.cubin.tar.zst
-// with
-// machine code for Hopper; resources.txt, a line a kernel with its source; and sources.sum, the fingerprint of what they were made of. The
-// generator in _gen
-// writes them.
+// with machine code for Hopper; resources.txt, a line a kernel with its source; and sources.sum, the fingerprint of what they were made of.
+// The generator in _gen writes them.
 //
 //go:generate go -C _gen run . -only none
 //go:embed kernels

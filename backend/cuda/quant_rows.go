@@ -12,8 +12,7 @@ type quantizeTextsParams struct {
 const textParts = 32
 
 // textScratch is the memory that quantising floats [..,tokens,width] text by text needs: the values, ranges of parts, and a scale and a
-// zero point
-// for each token.
+// zero point for each token.
 func textScratch(x tensor.Shape, texts int) []int64 {
 	tokens := int64(x[:len(x)-1].Elements())
 	return []int64{int64(x.Elements()), int64(texts) * textParts * 8, 4 * tokens, tokens}

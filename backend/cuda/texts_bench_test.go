@@ -30,8 +30,8 @@ var textLists = []struct {
 }{{"queries", 8, 0.5, 3, 32}, {"passages", 80, 0.6, 10, 384}, {"mixed", 30, 1.2, 3, 512}}
 
 // TestTexts prints what leaving padding out brings: tokens that are no padding a second, of batches as they come, with padding, without,
-// and of rows that
-// have none from the start; and where the device's time goes. It asserts nothing. RLXC_SPEED names models and precisions as for TestSpeed.
+// and of rows that have none from the start; and where the device's time goes. It asserts nothing. RLXC_SPEED names models and precisions
+// as for TestSpeed.
 func TestTexts(t *testing.T) {
 	for _, what := range strings.Split(os.Getenv("RLXC_SPEED"), ",") {
 		name, precision, _ := strings.Cut(what, ":")

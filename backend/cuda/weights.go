@@ -78,12 +78,12 @@ func (m *weights) free(c *driver.Context) {
 // weight finds a constant on the device, or uploads what arrange makes of it: the model's are shared by all programs, others
 // belong to the binding.
 func (b *binder) weight(t *tensor.Tensor, how string, arrange func() ([]byte, error)) (address, error) {
-	d, key := b.d, weightKey{t, how}
+	d := b.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	kept := &b.own
-	if d.model[t] {
-		kept = &d.weights
+	kept, key := &b.own, weightKey{t, how}
+	if same := d.model[t]; same != nil {
+		kept, key.Tensor = &d.weights, same
 	}
 	if p, ok := kept.at[key]; ok {
 		return address(p), nil

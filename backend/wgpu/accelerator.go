@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rlxc/rlxc/internal/native"
+	"github.com/rlxc/rlxc/internal/sharing"
 )
 
 // An accelerator is a GPU with all that is made on it once, however many Devices use it: programs of one model at several
@@ -25,8 +26,8 @@ type accelerator struct {
 	pipelines map[string]*native.Pipeline // by text
 
 	mu        sync.Mutex
-	constants constants // of the models
-	weights   weights   // those of them that a program has needed
+	constants sharing.Table[*constant] // of the models
+	weights   weights                  // those of them that a program has needed
 }
 
 // adapterKey names an adapter of this process.
@@ -77,7 +78,7 @@ func newAccelerator(lib *native.Library, adapters []*native.Adapter, a *native.A
 		return nil, err
 	}
 	x := &accelerator{
-		gpu: gpu, adapters: adapters, users: 1, pipelines: map[string]*native.Pipeline{}, weights: weights{}, constants: constants{},
+		gpu: gpu, adapters: adapters, users: 1, pipelines: map[string]*native.Pipeline{}, weights: weights{},
 		binding:        int64(min(a.Limits.MaxStorageBufferBindingSize, a.Limits.MaxBufferSize)) &^ (alignment - 1),
 		workgroupBytes: int(a.Limits.MaxComputeWorkgroupStorageSize),
 		subgroups:      a.Has(native.Subgroup),

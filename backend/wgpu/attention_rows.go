@@ -43,8 +43,7 @@ func (a *attention) positionOf() func(key string) string {
 }
 
 // relative declares the function that looks up what scores by relative position add: those of a token are indexed by its position and
-// another.
-// It returns nil where there are none. Pairs that see each other alone may be looked up, since the index is checked.
+// another. It returns nil where there are none. Pairs that see each other alone may be looked up, since the index is checked.
 func (a *attention) relative(b *binder, scores, index *operand) func(token, own, other string) string {
 	if scores == nil {
 		return nil

@@ -6,8 +6,7 @@ import (
 )
 
 // TestAttentionByRows holds attention within texts to Eval: texts in the middle of a block of queries and over several, without tokens,
-// with a
-// first query that is no key, and tokens of no text; with bounds, bias and mask by position.
+// with a first query that is no key, and tokens of no text; with bounds, bias and mask by position.
 func TestAttentionByRows(t *testing.T) {
 	d := open(t, 0)
 	const rows = "const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 50, 9, 50, 50, 50, 50, 50]"
@@ -59,8 +58,7 @@ func TestSumRows(t *testing.T) {
 }
 
 // TestQuantizedTexts holds products that quantise each text by its own range to Eval: of texts without tokens and of one, ranges of other
-// tokens, and
-// tokens of no text, which are 0.
+// tokens, and tokens of no text, which are 0.
 func TestQuantizedTexts(t *testing.T) {
 	d := open(t, 0)
 	const rows = "const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 0, 5, 5, 9, 5, 9, 9, 30, 9, 30, 30, 30, 30, 30]"

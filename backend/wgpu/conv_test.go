@@ -11,8 +11,7 @@ import (
 )
 
 // TestConv holds convolutions to Eval, with the arena poisoned: all of them by the smallest tile, and by every tile those that differ in
-// how it is filled, at
-// sizes around its edges.
+// how it is filled, at sizes around its edges.
 func TestConv(t *testing.T) {
 	d := open(t, 0)
 	all := tiles

@@ -15,8 +15,7 @@ import (
 )
 
 // Cooperative matrices are WGSL's way to the matrix units: a subgroup multiplies matrices of 16 × 16, of which every invocation holds a
-// part. Operands are
-// float16, all sums float32. wgpu-native 29 knows them as an experimental feature, which its C API cannot turn on.
+// part. Operands are float16, all sums float32. wgpu-native 29 knows them as an experimental feature, which its C API cannot turn on.
 
 const (
 	coopSide     = 16 // of a matrix
@@ -117,8 +116,7 @@ func (d *Device) findCooperative() {
 }
 
 // tryCooperative reports why products by cooperative matrices do not work on the device: the library or the driver may refuse the kernel,
-// subgroups may be
-// of another size, and tiles may need more workgroup memory than there is.
+// subgroups may be of another size, and tiles may need more workgroup memory than there is.
 func (d *Device) tryCooperative() error {
 	for _, r := range coopTiles {
 		if n := r.coopBytes(); n > d.workgroupBytes {

@@ -88,7 +88,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	defer d.mu.Unlock()
 	for _, v := range g.Consts() {
 		if v.Const != nil && v.Const.DType() != tensor.String && d.model[v.Const] == nil {
-			d.model[v.Const] = d.constants.find(d, v.Const)
+			d.model[v.Const] = d.constant(v.Const)
 		}
 	}
 	return 0, nil
@@ -106,7 +106,7 @@ func (d *Device) Close() error {
 		}
 	}
 	for _, c := range d.model {
-		d.constants.leave(d, c)
+		d.leaveConstant(c)
 	}
 	d.held, d.model = nil, nil
 	d.mu.Unlock()

@@ -5,21 +5,24 @@ import (
 	"testing"
 )
 
-// wholeCases are functions of integers, among them division by 0 and numbers of more than 32 bits, and tests of floats.
+// wholeCases are functions of integers, among them division by constants and numbers of more than 32 bits, and tests of floats.
 var wholeCases = map[string]string{
 	"unary": `(%0 "x": i64[3,s], %1 "z": i32[s]) { const %2: i64[1] = [123456789012] %3 = mul(%0, %2) %4 = neg(%3) %5 = abs(%3)
 		%6 = sign(%3) %7 = relu(%3) %8 = bitwise_not(%3)
 		%9 = neg(%1) %10 = abs(%1) %11 = sign(%1) %12 = relu(%1) %13 = bitwise_not(%1) %14 = concat(%3, %4, %5, %6, %7, %8)
 		%15 = concat(%9, %10, %11, %12, %13) return %14 as "a", %15 as "b" }`,
 	"smallest": `(%0 "x": i64[s], %1 "z": i32[s]) { const %2: i64[1] = [-9223372036854775808] const %3: i32[1] = [-2147483648]
+		const %18: i64[1] = [-1] const %19: i32[1] = [-1]
 		%4 = sub(%0, %0) %5 = add(%4, %2) %6 = sub(%1, %1) %7 = add(%6, %3)
-		%8 = abs(%5) %9 = neg(%5) %10 = div(%5, %0) %11 = mod(%5, %0) %12 = abs(%7) %13 = neg(%7) %14 = div(%7, %1) %15 = mod(%7, %1)
+		%8 = abs(%5) %9 = neg(%5) %10 = div(%5, %18) %11 = mod(%5, %18)
+		%12 = abs(%7) %13 = neg(%7) %14 = div(%7, %19) %15 = mod(%7, %19)
 		%16 = concat(%8, %9, %10, %11) %17 = concat(%12, %13, %14, %15)
 		return %16 as "a", %17 as "b" }`,
-	"division": `(%0 "x": i32[5,s], %1 "z": i32[s]) { const %2: i32[1] = [7] %3 = mul(%0, %2) %4 = div(%3, %1) %5 = mod(%3, %1)
+	"division": `(%0 "x": i32[5,s]) { const %1: i32[5,1] = [3, -3, 1, -1, 100]
+		const %2: i32[1] = [7] %3 = mul(%0, %2) %4 = div(%3, %1) %5 = mod(%3, %1)
 		%6 = fmod(%3, %1) %7 = mod(%0, %2) %8 = fmod(%0, %2) %9 = concat(%4, %5, %6, %7, %8) return %9 as "y" }`,
-	"wide division": `(%0 "x": i64[5,s], %1 "z": i64[s]) { const %2: i64[1] = [1234567890123456] const %3: i64[1] = [98765432109]
-		const %4: i64[1] = [4000000000] %5 = mul(%0, %2) %6 = mul(%1, %3)
+	"wide division": `(%0 "x": i64[5,s]) { const %1: i64[5,1] = [-7, 7, 4294967297, 2, -2] const %2: i64[1] = [1234567890123456]
+		const %6: i64[5,1] = [98765432109, -98765432109, 3, -1, 1] const %4: i64[1] = [4000000000] %5 = mul(%0, %2)
 		%7 = div(%5, %6) %8 = mod(%5, %6) %9 = fmod(%5, %6) %10 = div(%5, %1) %11 = mod(%5, %1) %12 = div(%5, %4) %13 = mod(%0, %4)
 		%14 = fmod(%0, %1) %15 = concat(%7, %8, %9, %10, %11, %12, %13, %14) return %15 as "y" }`,
 	"bits": `(%0 "x": i64[5,s], %1 "z": i64[s], %2 "v": i32[s]) { const %3: i64[1] = [123456789012] %4 = mul(%0, %3)

@@ -276,8 +276,7 @@ func TestExports(t *testing.T) {
 }
 
 // runRecorded runs a model on the recorded inputs in its folder and lists the ops of a plan of these sizes that run on the host; without
-// sizes,
-// all are 4.
+// sizes, all are 4.
 func runRecorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level, dims map[string]int,
 	check func(set, output string, got, want *tensor.Tensor)) (host []string) {
 	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "wgpu", Level: level, Verify: true})

@@ -13,8 +13,7 @@ import (
 const noText = "0xffffffffu"
 
 // textOf declares the function text_of, which finds the text of a token among rows as ir.Pack lists them: the last one that begins at it or
-// before.
-// It returns the text of field i of a row.
+// before. It returns the text of field i of a row.
 func (s *shader) textOf(rows *operand) (field func(row string, i int) string) {
 	s.function("text_of(token: u32) -> u32", func() {
 		first, count := s.u(rows.first()), s.u(rows.Shape[0])

@@ -70,8 +70,7 @@ var gridSampleEntry = entry{
 }
 
 // declareSample declares two functions. Function place_ returns the coordinate in an axis of n elements that c between −1 and 1 names.
-// Function
-// tap_ returns neighbour number k of a coordinate and its weight: −1 for one in a padding of zeros.
+// Function tap_ returns neighbour number k of a coordinate and its weight: −1 for one in a padding of zeros.
 func declareSample(s *shader, op ops.GridSample) {
 	s.use("is_nan", "fold_", "cubic_")
 	lo, hi, at := "-0.5", "n - 0.5", "((c + 1.0) * n - 1.0) / 2.0"

@@ -80,8 +80,7 @@ func nextUpdates(slices, next *operand, count int) launch {
 }
 
 // gatherUpdates is the launch that computes y from x and the updates that heads name: update puts the lines that bring them into value;
-// update
-// is the number of the first, or 0, and read the text of its element.
+// update is the number of the first, or 0, and read the text of its element.
 func gatherUpdates(x, updates, y, heads *operand, size int, update func(s *shader, read string)) launch {
 	e, known := elements[y.DType]
 	if !known || y.Width < 4 {

@@ -23,8 +23,7 @@ import (
 var unpadPlaces = flag.Int("unpad-places", 150, "places that TestUnpadRows draws for each model")
 
 // TestUnpadRows holds the rows of batches without padding to what they are alone with it, on the same device: for masks of all kinds, of
-// every encoder
-// of the fixtures whose attention has a kernel, and of exports that know positions by distances, windows and angles.
+// every encoder of the fixtures whose attention has a kernel, and of exports that know positions by distances, windows and angles.
 func TestUnpadRows(t *testing.T) {
 	needLibrary(t)
 	models := map[string]func(t *testing.T) *rlxc.Model{}
@@ -130,8 +129,7 @@ func exported(t *testing.T, name string) *rlxc.Model {
 }
 
 // TestUnpad holds programs without padding to the same on the processor, and to kernels for all of their steps: of masks with holes,
-// windows,
-// biases and scores by position.
+// windows, biases and scores by position.
 func TestUnpad(t *testing.T) {
 	needLibrary(t)
 	for name, m := range map[string]*rlxc.Model{"bert-tiny": modeltest.BuiltIn(t, "bert-tiny"),
@@ -171,8 +169,7 @@ func TestUnpad(t *testing.T) {
 }
 
 // TestUnpadQuantised: each text of a model that quantises activations in each run has its own range, whatever is in the batch. Attention
-// adds up in another
-// order beside other texts, which no value here is so near to the middle of two steps as to show.
+// adds up in another order beside other texts, which no value here is so near to the middle of two steps as to show.
 func TestUnpadQuantised(t *testing.T) {
 	needLibrary(t)
 	models := map[string]*rlxc.Model{"bert-tiny-int8": modeltest.BuiltIn(t, "bert-tiny-int8"),

@@ -36,6 +36,7 @@ type benching struct {
 	lengthsFile    string
 	texts          int
 	throughputFile string
+	field          string
 	tokenizer      string
 	sessions       int
 	loading        loading
@@ -95,7 +96,8 @@ and how long requests take, from when they should have begun.
 	f.StringVar(&b.lengthsFile, "lengths", "", "measure batches of texts of any lengths: a file with a number of tokens on each line")
 	f.IntVar(&b.texts, "texts", 0, "with --lengths, number of texts to run, spread over the file (default all)")
 	f.StringVar(&b.throughputFile, "throughput", "",
-		"measure how fast vectors of many texts are made: a file with a text, or a number of tokens, on each line")
+		"measure how fast vectors of many texts are made: a file of texts, as of embed --input, or with a number of tokens on each line")
+	f.StringVar(&b.field, "field", "", "with --throughput, field or column of the text (default text)")
 	f.StringVar(&b.tokenizer, "tokenizer", "",
 		"with --throughput, tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
 	f.IntVar(&b.sessions, "sessions", 0, "with --throughput, batches that run at a time (default one for each two processors)")
@@ -292,7 +294,7 @@ func (b *benching) cell(ctx context.Context, report *benchReport, src, reference
 	maps.Copy(sizes, b.Dims)
 	own := *b.modelFlags
 	own.Threads = threads
-	mine, err := selfWorker(ctx, src.name, &own, sizes)
+	mine, err := selfWorker(ctx, own.job(src.name, sizes))
 	if err != nil {
 		return err
 	}
@@ -301,7 +303,7 @@ func (b *benching) cell(ctx context.Context, report *benchReport, src, reference
 	var ref *worker
 	switch {
 	case b.against != "":
-		ref, err = selfWorker(ctx, reference.name, b.rival(threads), sizes)
+		ref, err = selfWorker(ctx, b.rival(threads).job(reference.name, sizes))
 	case b.command != "":
 		ref, err = commandWorker(ctx, b.command, reference.path, threads, dims, sizes)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,25 +51,14 @@ type loadReport struct {
 }
 
 // loadTexts reads texts, or numbers of tokens: of BERT's vocabulary, in which "the" is one, beside the two special tokens.
-func loadTexts(file string) ([]string, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var texts []string
-	for line := range strings.Lines(string(data)) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
+func loadTexts(file, field string) ([]string, error) {
+	texts, err := someTexts(textFlags{input: file, field: field})
+	for i, text := range texts {
+		if n, err := strconv.Atoi(text); err == nil {
+			texts[i] = strings.TrimSpace(strings.Repeat("the ", max(1, n-2)))
 		}
-		if n, err := strconv.Atoi(line); err == nil {
-			line = strings.TrimSpace(strings.Repeat("the ", max(1, n-2)))
-		}
-		texts = append(texts, line)
 	}
-	if len(texts) == 0 {
-		return nil, fmt.Errorf("%s holds no text and no length", file)
-	}
-	return texts, nil
+	return texts, err
 }
 
 // load asks a server for vectors for a while. Latencies are counted from when a request should have begun, so that a server that
@@ -83,7 +71,7 @@ func (b *benching) load(c *cobra.Command) error {
 	if l.connections < 1 || l.batch < 1 || l.rate < 0 {
 		return usagef("--connections and --request-texts must be at least 1, and --rate not negative")
 	}
-	texts, err := loadTexts(b.throughputFile)
+	texts, err := loadTexts(b.throughputFile, b.field)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,17 +102,8 @@ func (b *benching) throughput(c *cobra.Command, model string) error {
 
 // workload reads the file of texts, or of lengths: a number of tokens on each line.
 func (b *benching) workload(ctx context.Context, m *pipeline.Model) (texts []string, lengths []int, err error) {
-	data, err := os.ReadFile(b.throughputFile)
-	if err != nil {
+	if texts, err = someTexts(textFlags{input: b.throughputFile, field: b.field}); err != nil {
 		return nil, nil, err
-	}
-	for line := range strings.Lines(string(data)) {
-		if line = strings.TrimSpace(line); line != "" {
-			texts = append(texts, line)
-		}
-	}
-	if len(texts) == 0 {
-		return nil, nil, fmt.Errorf("%s holds no text and no length", b.throughputFile)
 	}
 	for i, text := range texts {
 		want, err := strconv.Atoi(text)

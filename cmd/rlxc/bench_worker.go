@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/memory"
 )
 
 // Engines are measured in processes of their own, so that neither's threads and memory are in the other's way. The parent
@@ -34,6 +36,8 @@ type started struct {
 type batch struct {
 	MS        []float64 `json:"ms"`
 	PeakBytes int64     `json:"peak_bytes"`
+	// ResidentBytes is what the process holds now, without garbage.
+	ResidentBytes int64 `json:"resident_bytes,omitempty"`
 }
 
 func benchWorkerCommand() *cobra.Command {
@@ -59,6 +63,12 @@ type workerJob struct {
 	Library     string // of onnxruntime
 	Independent bool
 	Sizes       map[string]int // of the inputs
+	Limits      map[string]int // of inputs that index tables, where memory is measured; finding them takes some
+}
+
+// job is what a worker is told to run a model with these flags.
+func (o *modelFlags) job(model string, sizes map[string]int) workerJob {
+	return workerJob{Model: model, Compile: o.CompileOptions, Library: o.library, Independent: o.independent, Sizes: sizes}
 }
 
 // work loads the model, runs it, and serves wishes.
@@ -80,11 +90,13 @@ func (j *workerJob) work(c *cobra.Command) error {
 		// What onnxruntime itself takes: the binding's own reading of the model is not its fault.
 		s.Engine, s.LoadMS = onnxRuntime+" "+r.Version(), ms(r.LoadTime())
 	}
-	maker, err := newMaker(src, e)
-	if err != nil {
-		return err
+	inputs := &maker{infos: e.Inputs(), limits: j.Limits}
+	if j.Limits == nil {
+		if inputs, err = newMaker(src, e); err != nil {
+			return err
+		}
 	}
-	in, err := maker.random(j.Sizes)
+	in, err := inputs.random(j.Sizes)
 	if err != nil {
 		return err
 	}
@@ -108,11 +120,11 @@ func (j *workerJob) work(c *cobra.Command) error {
 		defer fixed.Close()
 		run = fixed.Run
 	}
-	return serve(c.InOrStdin(), answer, run)
+	return serve(c.InOrStdin(), answer, j.Limits != nil, run)
 }
 
 // serve answers each line of wishes with the times of so many runs.
-func serve(wishes io.Reader, answer *json.Encoder, run func() error) error {
+func serve(wishes io.Reader, answer *json.Encoder, settled bool, run func() error) error {
 	lines := bufio.NewScanner(wishes)
 	for lines.Scan() {
 		n, err := strconv.Atoi(lines.Text())
@@ -128,6 +140,10 @@ func serve(wishes io.Reader, answer *json.Encoder, run func() error) error {
 			b.MS[i] = ms(time.Since(begin))
 		}
 		b.PeakBytes = peakMemory()
+		if settled {
+			debug.FreeOSMemory()
+			b.ResidentBytes, _ = memory.Resident()
+		}
 		if err := answer.Encode(b); err != nil {
 			return err
 		}
@@ -147,12 +163,12 @@ type worker struct {
 }
 
 // selfWorker starts this program again as a worker.
-func selfWorker(ctx context.Context, model string, o *modelFlags, sizes map[string]int) (*worker, error) {
+func selfWorker(ctx context.Context, job workerJob) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(workerJob{model, o.CompileOptions, o.library, o.independent, sizes})
+	text, err := json.Marshal(job)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,3 @@
-//go:build !nowgpu
-
 package main
 
 import (

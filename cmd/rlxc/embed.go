@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,13 +23,20 @@ type embedding struct {
 	words []pipeline.Score // of Sparse, for people
 }
 
+// embeddingExamples have what an embedding of a kind has.
+var embeddingExamples = map[string]*embedding{
+	"dense":  {Vector: []float32{0}},
+	"sparse": {Sparse: &pipeline.SparseVector{}},
+	"tokens": {Tokens: [][]float32{{0}}},
+}
+
 // shownCosines is how many texts are few enough for a table of each against each.
 const shownCosines = 10
 
 func embedCommand() *cobra.Command {
 	t := &texting{}
 	o := pipeline.EmbedOptions{}
-	prompt, kind, output := "", "auto", "float32"
+	prompt, kind, output := "", "auto", pipeline.Float32
 	var normalize, asBase64 bool
 	c := &cobra.Command{
 		Use:   "embed M [TEXT…]",
@@ -37,12 +45,14 @@ func embedCommand() *cobra.Command {
 normalisation. M is a folder, a model file, or the id of a model of the hub, which is downloaded unless the cache has
 it; "rlxc inspect M" prints what was found.
 
-Texts are arguments, the lines of --input FILE (.jsonl and .csv by --field), or the standard input (-). Without -o a table is printed,
-or with --json a line of JSON for each text. -o FILE.jsonl, .npy or .npz writes a file in the order of the input; what an
-interrupted run has done stays in FILE.part, and the same command continues after it.`,
+Texts are arguments, the lines of --input FILE, a field of its records (--field; .jsonl, .csv or .parquet), or the standard input (-).
+Without -o a table is printed, or with --json a line of JSON for each text. -o FILE.jsonl, .parquet, .npy or .npz writes a file in
+the order of the input, with an id and other fields that --copy-field names; what an interrupted run has done stays in FILE.part, and
+the same command continues after it. Lines, in and out, may be compressed: .gz or .zst at the end of the name.`,
 		Example: `  rlxc embed sentence-transformers/all-MiniLM-L6-v2 "A cat sits on the mat." "The cat is on the rug."
   rlxc embed path/to/folder --input texts.txt -o vectors.npy
-  rlxc embed path/to/folder --input notes.jsonl --field body --side document --output-type int8 -o notes.npz`,
+  rlxc embed path/to/folder --input notes.jsonl.zst --field body --side document --output-type int8 -o notes.npz
+  rlxc embed path/to/folder --input notes.parquet --field body --copy-field id -o vectors.parquet`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if c.Flags().Changed("prompt-text") {
@@ -61,16 +71,15 @@ interrupted run has done stays in FILE.part, and the same command continues afte
 			}
 			what := kind
 			if what == "auto" {
-				what = map[pipeline.Task]string{pipeline.Sparse: "sparse", pipeline.MultiVector: "tokens"}[m.Task]
+				what = cmp.Or(map[pipeline.Task]string{pipeline.Sparse: "sparse", pipeline.MultiVector: "tokens"}[m.Task], "dense")
 			}
-			k := task{output: output, table: embeddingTable}
+			k := task{output: output, table: embeddingTable, example: embeddingExamples[what]}
 			k.run = func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
 				o := o
 				o.Truncated = cut
 				return embedItems(ctx, m, items, what, asBase64, o)
 			}
-			if what == "" || what == "dense" {
-				k.vectors = func(r any) []float32 { return r.(*embedding).Vector }
+			if what == "dense" {
 				k.size = func(ctx context.Context) (int, error) {
 					v, err := m.Embed(ctx, []string{""}, o)
 					if err != nil {
@@ -167,7 +176,7 @@ func embeddingTable(w io.Writer, items []item, results []any) error {
 	for i, a := range results {
 		fmt.Fprintf(w, "%d", i+1)
 		for _, b := range results {
-			fmt.Fprintf(w, "\t%.4f", pipeline.Cosine(a.(*embedding).Vector, b.(*embedding).Vector))
+			fmt.Fprintf(w, "\t%.4f", pipeline.Cosine.Of(a.(*embedding).Vector, b.(*embedding).Vector))
 		}
 		fmt.Fprintln(w)
 	}

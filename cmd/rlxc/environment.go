@@ -41,6 +41,7 @@ var environment = append(optionVariables(), []variable{
 	{Name: "RLXC_PACKAGES", Does: "folder of the models that models/scripts/packages.py takes from public packages; the test of them " +
 		"runs only if it is set"},
 	{Name: "RLXC_PLANNER_INSTANCES", Does: "folder of the planner's instances; tests that need them run only if it is set"},
+	{Name: "RLXC_TEST_PREFIX", Does: "command before rlxc in tests of hostile clients and inputs; .ci/hostile sets a memory group"},
 	{Name: "RLXC_TOKENIZER_BENCH", Does: "folder of the benchmark that models/scripts/bench_tokenizers.py runs; the script sets it"},
 }...)
 
@@ -52,7 +53,10 @@ func optionVariables() (list []variable) {
 		}
 		v := variable{Name: row.Env, Does: row.Usage}
 		if row.Flag != "" {
-			v.Does += fmt.Sprintf(", without --%s: %s", row.Flag, options.Join(row.Value(&rlxc.CompileOptions{}).(options.Choice).Words()))
+			v.Does += fmt.Sprintf(", without --%s", row.Flag)
+			if c, ok := row.Value(&rlxc.CompileOptions{}).(options.Choice); ok {
+				v.Does += ": " + options.Join(c.Words())
+			}
 		}
 		list = append(list, v)
 	}

@@ -19,8 +19,9 @@ const rowsPerRun = 8
 
 // examples gathers inputs for the model: of --calibrate, recorded, or made up.
 func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCase, error) {
-	if q.text.tokenizer != "" && filepath.Ext(q.calibrate) != ".txt" {
-		return nil, usagef("--tokenizer requires --calibrate with a .txt file")
+	arrays := filepath.Ext(q.calibrate) == ".npz"
+	if (q.text.tokenizer != "" || q.field != "") && (q.calibrate == "" || arrays) {
+		return nil, usagef("--tokenizer and --field require --calibrate with a file of texts")
 	}
 	if q.calibrate == "" {
 		v := &validation{modelFlags: q.modelFlags, against: evaluation, shapes: q.shapes}
@@ -31,13 +32,10 @@ func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCa
 	}
 	var batches []rlxc.Tensors
 	var err error
-	switch filepath.Ext(q.calibrate) {
-	case ".npz":
+	if arrays {
 		batches, err = readExamples(q.calibrate, e.Inputs(), q.MemoryLimit)
-	case ".txt":
-		batches, err = q.tokenizeLines(c, src, e)
-	default:
-		return nil, usagef("invalid --calibrate %s: want a .npz or .txt file", q.calibrate)
+	} else {
+		batches, err = q.tokenizeTexts(c, src, e)
 	}
 	if err != nil {
 		return nil, err
@@ -51,30 +49,23 @@ func (q *quantization) examples(c *cobra.Command, src *source, e *own) ([]testCa
 	return cases, nil
 }
 
-// tokenizeLines makes a run of each line of a file, so that none is padded to the length of others.
-func (q *quantization) tokenizeLines(c *cobra.Command, src *source, e *own) (runs []rlxc.Tensors, err error) {
+// tokenizeTexts makes a run of each text of a file, so that none is padded to the length of others.
+func (q *quantization) tokenizeTexts(c *cobra.Command, src *source, e *own) (runs []rlxc.Tensors, err error) {
 	tok, err := q.text.open(src, e)
 	if err != nil {
 		return nil, err
 	}
-	data, err := tensor.ReadFile(q.calibrate, q.MemoryLimit)
+	texts, err := someTexts(textFlags{input: q.calibrate, field: q.field})
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSpace(line)
-		if line == "" {
-			continue
-		}
-		q.text.texts = []string{line}
+	for _, text := range texts {
+		q.text.texts = []string{text}
 		in, err := q.text.tokenize(c, tok, src, e)
 		if err != nil {
 			return nil, err
 		}
 		runs = append(runs, in)
-	}
-	if runs == nil {
-		return nil, fmt.Errorf("%s is empty: want one text per line", q.calibrate)
 	}
 	return runs, nil
 }

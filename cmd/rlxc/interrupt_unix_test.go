@@ -26,7 +26,8 @@ func TestInterrupted(t *testing.T) {
 	}
 	model, err := filepath.Abs("../../pipeline/testdata/minilm")
 	require.NoError(t, err)
-	for ending, wide := range map[string]int64{"npy": 4 * 32, "jsonl": 500} { // about how many bytes a result is
+	// About how many bytes a result is.
+	for ending, wide := range map[string]int64{"npy": 4 * 32, "jsonl": 500, "jsonl.gz": 500, "parquet": 4 * 32} {
 		t.Run(ending, func(t *testing.T) {
 			dir := t.TempDir()
 			start := func(in io.Reader) *exec.Cmd {

@@ -23,9 +23,6 @@ func boxed[T any](items []item, values []T, err error, box func(it item, v T) an
 	return out, nil
 }
 
-// functions are what makes scores of logits.
-var functions = []string{"softmax", "sigmoid", "none"}
-
 // A classified text is the line of its labels.
 type classified struct {
 	Text   string           `json:"text"`
@@ -67,7 +64,7 @@ not know, by a model of natural language inference.`,
 					values, err = m.Classify(ctx, pairsOf(items), o)
 				}
 				return boxed(items, values, err, func(it item, v []pipeline.Score) any { return &classified{it.text, it.second, v} })
-			}, table: func(w io.Writer, _ []item, results []any) error {
+			}, example: &classified{Second: &t.second}, table: func(w io.Writer, _ []item, results []any) error {
 				fmt.Fprintln(w, "LABEL\tSCORE\tTEXT")
 				for _, r := range results {
 					text := shorten(r.(*classified).Text)
@@ -83,7 +80,7 @@ not know, by a model of natural language inference.`,
 	t.register(c, "the second text of a pair")
 	f := c.Flags()
 	f.IntVar(&o.TopK, "top", 0, "how many labels (default all)")
-	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", functions...)
+	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", pipeline.Functions()...)
 	f.StringArrayVar(&labels, "label", nil, "a label to try (repeatable)")
 	f.StringVar(&zero.Template, "template", "", `sentence with {} for the label (default "This example is {}.")`)
 	f.BoolVar(&zero.MultiLabel, "multi-label", false, "whether several labels may apply at once")
@@ -107,8 +104,8 @@ func rerankCommand() *cobra.Command {
 			if (query == "") == (t.second == "") {
 				return usagef("give one of --query and --second-field")
 			}
-			if query != "" && t.output != "" {
-				return usagef("-o goes with --second-field: --query needs all documents to sort them")
+			if query != "" && (t.output != "" || len(t.copied) > 0) {
+				return usagef("-o and --copy-field go with --second-field: --query needs all documents to sort them")
 			}
 			in, m, end, err := t.start(c, args)
 			if err != nil {
@@ -119,20 +116,16 @@ func rerankCommand() *cobra.Command {
 				return t.do(c, m, in, pairScores(m, o))
 			}
 			var items []item
-			for {
-				it, err := in.next()
-				if err == io.EOF {
-					break
-				}
-				if err == nil && it.err != nil && t.onError == "stop" {
-					err = fmt.Errorf("%s: %w (--on-error skip goes on)", it.where, it.err)
-				}
-				if err != nil {
-					return err
-				}
+			err = in.each(func(it item) error {
 				if it.err == nil {
 					items = append(items, it)
+				} else if t.onError == "stop" {
+					return fmt.Errorf("%w (--on-error skip goes on)", it.failure())
 				}
+				return nil
+			})
+			if err != nil {
+				return err
 			}
 			o.Truncated = t.truncated(c, items)
 			ranked, err := m.Rerank(c.Context(), query, plain(items), o)
@@ -151,7 +144,7 @@ func rerankCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&query, "query", "", "what the documents may answer")
 	f.IntVar(&o.TopK, "top", 0, "how many documents (default all)")
-	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", functions...)
+	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", pipeline.Functions()...)
 	return c
 }
 
@@ -168,7 +161,7 @@ func pairScores(m *pipeline.Model, o pipeline.RerankOptions) task {
 		o.Truncated = cut
 		values, err := m.ScorePairs(ctx, pairsOf(items), o)
 		return boxed(items, values, err, func(it item, v float64) any { return &scored{it.text, *it.second, v} })
-	}, table: func(w io.Writer, _ []item, results []any) error {
+	}, example: &scored{}, table: func(w io.Writer, _ []item, results []any) error {
 		fmt.Fprintln(w, "SCORE\tQUERY\tDOCUMENT")
 		for _, r := range results {
 			s := r.(*scored)
@@ -207,7 +200,7 @@ characters. Long texts are read by windows that overlap.`,
 				o.Truncated = cut
 				values, err := m.Tag(ctx, plain(items), o)
 				return boxed(items, values, err, func(it item, v []pipeline.Entity) any { return &tagged{it.text, v} })
-			}, table: func(w io.Writer, items []item, results []any) error {
+			}, example: &tagged{}, table: func(w io.Writer, items []item, results []any) error {
 				fmt.Fprintln(w, "ENTITY\tLABEL\tSCORE\tBYTES\tWHERE")
 				for i, r := range results {
 					for _, e := range r.(*tagged).Entities {
@@ -272,7 +265,7 @@ question on each line, and its context in that field. Long contexts are read by 
 					out[i] = &answered{q.Question, q.Context, values[i]}
 				}
 				return out, nil
-			}, table: func(w io.Writer, _ []item, results []any) error {
+			}, example: &answered{}, table: func(w io.Writer, _ []item, results []any) error {
 				fmt.Fprintln(w, "ANSWER\tSCORE\tBYTES\tQUESTION")
 				for _, r := range results {
 					for _, a := range r.(*answered).Answers {

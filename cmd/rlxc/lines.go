@@ -2,87 +2,47 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/parquet-go/parquet-go"
 )
 
-// An item is a text of the input, and a second one where the command takes pairs.
-type item struct {
-	where  string // for messages: FILE:LINE, or which argument
-	text   string
-	second *string
-	err    error // of a line that is none
-}
-
-// A lineReader reads texts one after the other.
-type lineReader struct {
-	next  func() (item, error) // io.EOF at the end
-	close func() error
-}
-
-// maxLine bounds a line of input.
+// maxLine bounds a line of input, and a text.
 const maxLine = 16 << 20
 
-// textArguments are the texts of a command line.
-func textArguments(texts []string) *lineReader {
-	i := 0
-	return &lineReader{func() (item, error) {
-		if i == len(texts) {
-			return item{}, io.EOF
-		}
-		i++
-		return item{where: fmt.Sprintf("text %d", i), text: texts[i-1]}, nil
-	}, func() error { return nil }}
+// lines are the records of a text file: a text on each line.
+type lines struct {
+	*textFile
+	line int
 }
 
-// openLines reads a file by its ending: JSON objects a line (.jsonl, .ndjson), comma-separated values with a header (.csv), or a text a
-// line; "-" is the standard input, JSON objects if a field is named.
-func openLines(file, field, second string, stdin io.Reader) (*lineReader, error) {
-	in, name, done := stdin, "-", func() error { return nil }
-	if file != "-" {
-		f, err := openRegular(file, os.O_RDONLY, os.Stat)
-		if err != nil {
-			return nil, err
-		}
-		in, name, done = f, file, f.Close
+func plainRecords(in *textFile) (records, error) { return &lines{textFile: in}, nil }
+
+func (l *lines) fields() (names []string, known bool, err error) { return []string{"text"}, true, nil }
+
+func (l *lines) node(string) parquet.Node { return nil }
+
+func (l *lines) next([]string) (record, error) {
+	text, err := readLine(l.lines)
+	if err == io.EOF {
+		return record{}, io.EOF
 	}
-	ext := strings.ToLower(filepath.Ext(file))
-	line := 0
-	where := func() string { return fmt.Sprintf("%s:%d", name, line) }
-	if ext == ".csv" {
-		return csvLines(in, name, field, second, done)
+	l.line++
+	r := record{where: fmt.Sprintf("%s:%d", l.name, l.line), values: []any{text}}
+	if errors.Is(err, errLongLine) {
+		r.err, err = err, nil
+	} else if err != nil {
+		err = fmt.Errorf("%s: %w", r.where, err)
 	}
-	asJSON := ext == ".jsonl" || ext == ".ndjson" || file == "-" && field != ""
-	if !asJSON && (field != "" || second != "") {
-		done()
-		return nil, usagef("--field goes with an --input of .jsonl or .csv, and with the standard input")
-	}
-	r := bufio.NewReaderSize(in, 1<<20)
-	return &lineReader{func() (item, error) {
-		text, err := readLine(r)
-		if err == io.EOF {
-			return item{}, io.EOF
-		}
-		line++
-		it := item{where: where(), text: text, err: err}
-		switch {
-		case err != nil && !errors.Is(err, errLongLine):
-			return it, err
-		case err == nil && asJSON:
-			it.err = it.parse(text, field, second)
-		case err == nil && !utf8.ValidString(text):
-			it.err = errors.New("it is no UTF-8")
-		}
-		return it, nil
-	}, done}, nil
+	return r, err
 }
 
 var errLongLine = fmt.Errorf("it is longer than %d MiB", maxLine>>20)
@@ -111,40 +71,75 @@ func readLine(r *bufio.Reader) (string, error) {
 	}
 }
 
-// parse takes texts out of a JSON object.
-func (it *item) parse(text, field, second string) error {
+// absent is the value of a field that an object does not have.
+type absent struct{}
+
+// objects are the records of a file of JSON lines.
+type objects struct {
+	lines
+	first *record // a line that fields has read
+}
+
+func jsonRecords(in *textFile) (records, error) { return &objects{lines: lines{textFile: in}}, nil }
+
+// fields are those of the first object, in its order.
+func (o *objects) fields() (names []string, known bool, err error) {
+	r, err := o.lines.next(nil)
+	if err != nil || r.err != nil {
+		return nil, false, errors.Join(err, r.err)
+	}
+	o.first = &r
+	d := json.NewDecoder(strings.NewReader(r.values[0].(string)))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, false, nil // next says so
+	}
+	for d.More() {
+		var value json.RawMessage
+		name, err := d.Token()
+		if err != nil || d.Decode(&value) != nil {
+			break
+		}
+		names = append(names, name.(string))
+	}
+	return names, false, nil
+}
+
+func (o *objects) next(names []string) (r record, err error) {
+	if o.first != nil {
+		r, o.first = *o.first, nil
+	} else if r, err = o.lines.next(nil); err != nil || r.err != nil {
+		return r, err
+	}
 	var object map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &object); err != nil {
-		return fmt.Errorf("it is no JSON object: %w", err)
+	if err := json.Unmarshal([]byte(r.values[0].(string)), &object); err != nil {
+		r.err = fmt.Errorf("it is no JSON object: %w", err)
+		return r, nil
 	}
-	get := func(name string) (string, error) {
-		var value string
+	r.values = make([]any, len(names))
+	for i, name := range names {
 		raw, ok := object[name]
-		if !ok {
-			return "", fmt.Errorf("the object has no field %q", name)
+		switch {
+		case !ok:
+			r.values[i] = absent{}
+		case raw[0] == '"':
+			var text string
+			r.err = json.Unmarshal(raw, &text)
+			r.values[i] = text
+		case !bytes.Equal(raw, []byte("null")):
+			r.values[i] = raw
 		}
-		if err := json.Unmarshal(raw, &value); err != nil {
-			return "", fmt.Errorf("field %q is no text", name)
-		}
-		return value, nil
 	}
-	if field == "" {
-		field = "text"
-	}
-	var err error
-	if it.text, err = get(field); err == nil && second != "" {
-		var value string
-		value, err = get(second)
-		it.second = &value
-	}
-	return err
+	return r, nil
 }
 
 // A recordReader ends a record that is too long: a quotation mark without another takes in the whole file.
 type recordReader struct {
-	in   io.Reader
-	left int
+	in           io.Reader
+	left, commas int
 }
+
+// maxCommas bounds the columns of a record: each takes many times its byte.
+const maxCommas = 1 << 20
 
 // Read implements io.Reader.
 func (r *recordReader) Read(b []byte) (int, error) {
@@ -152,7 +147,57 @@ func (r *recordReader) Read(b []byte) (int, error) {
 	if r.left -= n; r.left < 0 {
 		return 0, fmt.Errorf("a line, or what is quoted in it, is longer than %d MiB", maxLine>>20)
 	}
+	if r.commas -= bytes.Count(b[:n], []byte(",")); r.commas < 0 {
+		return 0, fmt.Errorf("a line has more than %d commas", maxCommas)
+	}
 	return n, err
+}
+
+// commas are the records of a file of comma-separated values, whose first line names the columns.
+type commas struct {
+	*textFile
+	bounded *recordReader
+	values  *csv.Reader
+	header  []string
+}
+
+func csvRecords(in *textFile) (_ records, err error) {
+	c := &commas{textFile: in, bounded: &recordReader{in: in.lines, left: maxLine, commas: maxCommas}}
+	c.values = csv.NewReader(c.bounded)
+	c.values.FieldsPerRecord = -1
+	if c.header, err = c.values.Read(); err != nil {
+		return nil, fmt.Errorf("%s: its first line names the columns: %w", in.name, err)
+	}
+	return c, nil
+}
+
+func (c *commas) fields() (names []string, known bool, err error) { return c.header, true, nil }
+
+func (c *commas) node(string) parquet.Node { return nil }
+
+func (c *commas) next(names []string) (record, error) {
+	c.bounded.left, c.bounded.commas = maxLine, maxCommas
+	values, err := c.values.Read()
+	if err == io.EOF {
+		return record{}, io.EOF
+	}
+	var parse *csv.ParseError
+	if errors.As(err, &parse) {
+		return record{where: fmt.Sprintf("%s:%d", c.name, parse.Line), err: parse.Err}, nil
+	} else if err != nil {
+		return record{}, fmt.Errorf("%s: %w", c.name, err)
+	}
+	line, _ := c.values.FieldPos(0)
+	r := record{where: fmt.Sprintf("%s:%d", c.name, line), values: make([]any, len(names))}
+	for i, name := range names {
+		k := slices.Index(c.header, name)
+		if k >= len(values) {
+			r.err = fmt.Errorf("the line has %d columns, and the header %d", len(values), len(c.header))
+			break
+		}
+		r.values[i] = values[k]
+	}
+	return r, nil
 }
 
 // openRegular opens a regular file: a pipe would wait for a writer, and a device may never end. stat tells what it is before.
@@ -174,66 +219,4 @@ func openRegular(file string, flag int, stat func(string) (os.FileInfo, error)) 
 		return nil, errors.Join(err, f.Close(), fmt.Errorf("%s became another file while it was opened", file))
 	}
 	return f, nil
-}
-
-// csvLines reads comma-separated values, whose first line names the columns.
-func csvLines(in io.Reader, name, field, second string, done func() error) (*lineReader, error) {
-	bounded := &recordReader{in: in}
-	r := csv.NewReader(bounded)
-	r.FieldsPerRecord = -1
-	read := func() ([]string, error) {
-		bounded.left = maxLine
-		return r.Read()
-	}
-	header, err := read()
-	if err != nil {
-		done()
-		return nil, fmt.Errorf("%s: its first line names the columns: %w", name, err)
-	}
-	column := func(field string) (int, error) {
-		if field == "" && len(header) == 1 {
-			return 0, nil
-		}
-		if field == "" {
-			field = "text"
-		}
-		if i := slices.Index(header, field); i >= 0 {
-			return i, nil
-		}
-		return 0, fmt.Errorf("%s has no column %q: choose one of %s with --field", name, field, strings.Join(header, ", "))
-	}
-	first, err := column(field)
-	other := -1
-	if err == nil && second != "" {
-		other, err = column(second)
-	}
-	if err != nil {
-		done()
-		return nil, err
-	}
-	return &lineReader{func() (item, error) {
-		record, err := read()
-		if err == io.EOF {
-			return item{}, io.EOF
-		}
-		it := item{where: name}
-		var parse *csv.ParseError
-		if errors.As(err, &parse) {
-			return item{where: fmt.Sprintf("%s:%d", name, parse.Line), err: parse.Err}, nil
-		} else if err != nil {
-			return it, fmt.Errorf("%s: %w", name, err)
-		}
-		line, _ := r.FieldPos(0)
-		it.where = fmt.Sprintf("%s:%d", name, line)
-		switch {
-		case max(first, other) >= len(record):
-			it.err = fmt.Errorf("the line has %d columns, and the header %d", len(record), len(header))
-		default:
-			it.text = record[first]
-			if other >= 0 {
-				it.second = &record[other]
-			}
-		}
-		return it, nil
-	}, done}, nil
 }

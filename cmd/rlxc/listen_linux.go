@@ -8,8 +8,7 @@ import (
 )
 
 // close closes the listener to others, and returns those who wait to be accepted: the system resets them otherwise. Nothing is between the
-// last
-// of them and the end of the listener but two calls.
+// last of them and the end of the listener but two calls.
 func (l *listener) close() (last []*net.TCPConn) {
 	raw, err := l.SyscallConn()
 	if err != nil {

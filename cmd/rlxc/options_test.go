@@ -39,7 +39,7 @@ var compiling = map[string][]string{
 var others = []string{"bench-worker", "cache", "devices", "environment", "models", "pull", "quantize", "tokenize", "version"}
 
 // given is a value of each flag that is not its default. No device has the name, so that every command ends where it would open it.
-var given = map[string]string{"Backend": "cuda", "Device": "nosuch", "Level": "1", "Exact": "true",
+var given = map[string]string{"Backend": "cuda", "Device": "nosuch", "CPU": "avx2", "Level": "1", "Exact": "true",
 	"Unpad": "true", "Threads": "7", "Precision": "tf32",
 	"Weights": "int8", "Mode": "best-fit", "Liveness": "to-end",
 	"Dims": "batch_size=3,sequence_length=4", "MemoryLimit": "64MiB", "MaxFlops": "12345"}

@@ -6,10 +6,15 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/rlxc/rlxc/internal/memory"
 )
 
 // peakMemory is the largest resident memory of this process so far, in bytes.
 func peakMemory() int64 {
+	if _, peak := memory.Resident(); peak > 0 {
+		return peak // Linux counts what the parent held before this program began into what rusage says
+	}
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -25,6 +26,8 @@ type planning struct {
 	ranges ranges
 	check  string
 	html   string
+
+	measure bool
 }
 
 func planCommand() *cobra.Command {
@@ -66,9 +69,12 @@ the search ends at the first plan that fits, and the exit code is 1 if none was 
 	f.Var(p.ranges, "dim", "size of a dimension, such as seq=128, or a range of sizes, such as seq=1:512 (repeatable)")
 	p.modelFlags.register(c)
 	f.StringArrayVar(&p.Taps, "tap", nil, "plan with a value inside the model kept as an output, or * for all that -O leaves (repeatable)")
+	f.IntVar(&p.LateReads, "late-reads", 0, "steps after its own during which a kernel of the device may still read its operands")
+	f.BoolVar(&p.PinOutputAncestors, "pin-output-ancestors", false, "keep all that the outputs are computed from to the end")
 	p.intervals.register(f)
 	f.StringVar(&p.check, "check", "", "verify the plan in a JSON file")
 	f.StringVar(&p.html, "html", "", "write a chart of the plan to an HTML file")
+	f.BoolVar(&p.measure, "measure", false, "run the model in a process of its own, and print the memory that it takes")
 	c.MarkFlagsMutuallyExclusive("instance", "check")
 	c.MarkFlagsMutuallyExclusive("html", "check")
 	return c
@@ -121,9 +127,17 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := plan.Prove(); err != nil {
+		return err
+	}
 	report := &planReport{Model: src.name, Report: plan}
 	if report.Modes, err = allModes(plan); err != nil {
 		return err
+	}
+	if p.measure {
+		if report.Measured, err = p.measureMemory(c, src, m, sizes); err != nil {
+			return err
+		}
 	}
 	if err := p.draw(plan.Problem, plan.Plan, src.name+" at "+testCase{dims: sizes}.name()); err != nil {
 		return err
@@ -143,7 +157,33 @@ func (p *planning) draw(problem *planner.Problem, plan *planner.Plan, title stri
 type planReport struct {
 	Model string `json:"model"`
 	*rlxc.Report
-	Modes []modeRow `json:"modes,omitempty"`
+	Modes    []modeRow `json:"modes,omitempty"`
+	Measured *measured `json:"measured,omitempty"`
+}
+
+// measured is the memory of a process that ran the model, in bytes.
+type measured struct {
+	Resident int64 `json:"resident"`
+	Peak     int64 `json:"peak"`
+}
+
+// measureMemory runs the model in a process that does nothing else.
+func (p *planning) measureMemory(c *cobra.Command, src *source, m *rlxc.Model, sizes map[string]int) (*measured, error) {
+	limits, err := modelLimits(m)
+	if err != nil {
+		return nil, err
+	}
+	job := p.job(src.name, sizes)
+	job.Limits = limits
+	w, err := selfWorker(c.Context(), job)
+	if err != nil {
+		return nil, err
+	}
+	b, err := w.measure(2)
+	if err != nil {
+		return nil, err
+	}
+	return &measured{b.ResidentBytes, b.PeakBytes}, w.stop()
 }
 
 // A modeRow is what a mode of the planner makes of the same buffers.
@@ -175,8 +215,18 @@ func (r *planReport) text(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "# steps=%d weights=%d arena=%d together=%d\n", r.Steps, r.Weights, r.Plan.Committed, r.Weights+r.Plan.Committed)
+	shared := r.SharedWeights
+	fmt.Fprintf(out, "# shared_weights=%d parameters=%d\n", shared.Size, len(shared.Slots))
+	slots := slices.SortedFunc(slices.Values(shared.Slots), func(a, b planner.WeightSlot) int { return cmp.Compare(a.Offset, b.Offset) })
+	for _, s := range slots {
+		fmt.Fprintf(out, "# weight %d\t%d\t%.12s\t%s\n", s.Offset, s.Size, s.Content, s.Name)
+	}
 	if p := r.ResidentParts; p != nil {
-		fmt.Fprintf(out, "# resident=%d file=%d packed=%d arena=%d runtime=%d\n", r.Resident, p.File, p.Packed, p.Arena, p.Runtime)
+		fmt.Fprintf(out, "# resident=%d peak=%d file=%d packed=%d arena=%d inputs=%d runtime=%d\n", r.Resident, r.Peak, p.File, p.Packed,
+			p.Arena, p.Inputs, p.Runtime)
+	}
+	if m := r.Measured; m != nil {
+		fmt.Fprintf(out, "# measured resident=%d peak=%d\n", m.Resident, m.Peak)
 	}
 	var down, up int64
 	for _, h := range r.Host {

@@ -1,15 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc/internal/fixtures"
+	"github.com/rlxc/rlxc/internal/onnxruntime"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 type fullDisk struct{}
@@ -40,23 +52,65 @@ func TestPrinter(t *testing.T) {
 	require.Equal(t, strings.Repeat("x", 120)+"… (500 bytes)", shown(strings.Repeat("x", 500)))
 }
 
-// FuzzJSON holds that --json of a command is UTF-8 and JSON whatever its texts are, and that the filter keeps it what it was wherever
-// writes
-// end.
-func FuzzJSON(f *testing.F) {
-	const tokens = "../../tokenizer/testdata/tokenizer.json"
-	model := served + "minilm"
-	for _, text := range []string{"a", "\x7f", "\u009b2J", "\u202e", "\xff", "ü\xe2\x80", strings.Repeat("é", 3000), "\x1b[2J",
-		"\u2028\x00"} {
-		f.Add(text, uint16(7))
+// jsonCommands are the commands that print JSON, by their lines. TEXT stands for any text; MODEL for a model in which all names are that
+// text, FIXED for one without symbols, and OUT for a file to write.
+var jsonCommands = map[string]string{
+	"tokenize": "../../tokenizer/testdata/tokenizer.json TEXT", "embed": served + "minilm TEXT", "classify": served + "classify TEXT",
+	"tag": served + "ner TEXT", "rerank": served + "rerank --query TEXT TEXT", "answer": served + "qa --question TEXT TEXT",
+	"inspect": "MODEL", "run": "FIXED --zeros", "plan": "FIXED", "compile": "MODEL -o OUT", "quantize": "FIXED -o OUT --dynamic",
+	"validate": "FIXED --against onnxruntime", "cache": "", "pull": "TEXT", "models": "", "devices": "",
+	"environment": "", "version": "",
+}
+
+// notFuzzed are the other commands: they print no JSON, or start processes of their own, as bench does.
+var notFuzzed = []string{"serve", "completion", "help", "bench", "bench-worker"}
+
+// namedModel writes a model in which every name is a text, or begins with it.
+func namedModel(t *testing.T, file, text string, rows *onnxpb.TensorShapeProto_Dimension) {
+	const width = 256 // quantising gains something
+	columns := &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: width}}
+	shape := &onnxpb.TensorShapeProto{Dim: []*onnxpb.TensorShapeProto_Dimension{rows, columns}}
+	value := func(name string) *onnxpb.ValueInfoProto {
+		return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{
+			TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(tensor.F32), Shape: shape}}}}
 	}
-	f.Fuzz(func(t *testing.T, text string, size uint16) {
+	data, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: 10, ProducerName: text,
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 21}},
+		Graph: &onnxpb.GraphProto{Name: text, DocString: text, Input: []*onnxpb.ValueInfoProto{value(text)},
+			Output: []*onnxpb.ValueInfoProto{value(text + "y")},
+			Node: []*onnxpb.NodeProto{{OpType: "Softmax", Name: text, Input: []string{text}, Output: []string{text + "h"}},
+				{OpType: "MatMul", Name: text + "m", Input: []string{text + "h", text + "w"}, Output: []string{text + "y"}}},
+			Initializer: []*onnxpb.TensorProto{onnx.FromTensor(text+"w", tensor.New(tensor.F32, width, width))}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, data, 0o600))
+}
+
+// TestJSONCommands: a command that is added has a line in one of the tables.
+func TestJSONCommands(t *testing.T) {
+	root, _ := newRoot()
+	for _, c := range root.Commands() {
+		_, fuzzed := jsonCommands[c.Name()]
+		require.NotEqual(t, fuzzed, slices.Contains(notFuzzed, c.Name()), c.Name())
+	}
+}
+
+// FuzzJSON holds that --json of every command is UTF-8 and JSON whatever its texts and the names in its models are, and that the filter
+// keeps it what it was wherever writes end.
+func FuzzJSON(f *testing.F) {
+	names := slices.Sorted(maps.Keys(jsonCommands))
+	for _, text := range []string{"a", "\x7f", "\u009b2J", "\u202e", "\xff", "ü\xe2\x80", strings.Repeat("é", 3000), "\x1b[2J",
+		"\u2028\x00", `"\`} {
+		for i := range names {
+			f.Add(text, uint16(i))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string, number uint16) {
 		var out strings.Builder
 		p := &printer{to: &out, json: true}
 		want, err := json.Marshal(text)
 		require.NoError(t, err)
 		for rest := want; len(rest) > 0; {
-			n := min(len(rest), 1+int(size)%9)
+			n := min(len(rest), 1+int(number)%9)
 			p.Write(rest[:n])
 			rest = rest[n:]
 		}
@@ -64,27 +118,39 @@ func FuzzJSON(f *testing.F) {
 		require.NoError(t, json.Unmarshal(want, &sent))
 		require.NoError(t, json.Unmarshal([]byte(out.String()), &got), "%q", out.String())
 		require.Equal(t, sent, got)
-		if text == "" || strings.ContainsAny(text, "\x00") || strings.HasPrefix(text, "-") || len(text) > 1<<12 {
+		if text == "" || strings.ContainsAny(text, "\x00") || strings.HasPrefix(text, "-") || len(text) > 1<<13 {
 			return
 		}
-		for _, args := range [][]string{{"tokenize", tokens}, {"embed", model}, {"classify", served + "classify"}, {"inspect"}, {"run"},
-			{"plan"}, {"compile"}, {"validate"}} {
-			out.Reset()
-			code := execute(t.Context(), append(args, text, "--json"), &out, io.Discard)
-			if code != exitDone && len(args) == 1 {
-				continue // no such model
-			}
-			require.Equal(t, exitDone, code, args)
-			require.True(t, utf8.ValidString(out.String()), "%v: %q", args, out.String())
-			for d := json.NewDecoder(strings.NewReader(out.String())); ; {
-				var v any
-				if err := d.Decode(&v); err == io.EOF {
-					break
-				} else if err != nil {
-					t.Fatalf("%v: %v: %q", args, err, out.String())
-				}
-			}
-			require.NotContains(t, out.String(), "\x7f")
+		dir := t.TempDir()
+		namedModel(t, filepath.Join(dir, "model.onnx"), text,
+			&onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: text + "n"}})
+		namedModel(t, filepath.Join(dir, "fixed.onnx"), text,
+			&onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 2}})
+		t.Setenv(fixtures.Env, text)
+		t.Setenv("HF_HUB_OFFLINE", "1")
+		t.Setenv("HF_HOME", dir)
+		cached := filepath.Join(dir, "hub", "models--acme--"+strings.ReplaceAll(text, "/", ""))
+		os.MkdirAll(cached, 0o700) //nolint:errcheck // if such a name is possible
+		name := names[int(number)%len(names)]
+		args := []string{name, "--json"}
+		for _, a := range strings.Fields(jsonCommands[name]) {
+			args = append(args, cmp.Or(map[string]string{"TEXT": text, "MODEL": filepath.Join(dir, "model.onnx"),
+				"FIXED": filepath.Join(dir, "fixed.onnx"), "OUT": filepath.Join(dir, "out.onnx")}[a], a))
 		}
+		out.Reset()
+		var said strings.Builder
+		code := execute(t.Context(), args, &out, &said)
+		needs := map[string]string{"validate": onnxruntime.Env, "pull": "a hub"}[name]
+		require.True(t, code == exitDone || os.Getenv(needs) == "" && needs != "", "%v: %d: %s", args, code, &said)
+		require.True(t, utf8.ValidString(out.String()), "%v: %q", args, out.String())
+		for d := json.NewDecoder(strings.NewReader(out.String())); ; {
+			var v any
+			if err := d.Decode(&v); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%v: %v: %q", args, err, out.String())
+			}
+		}
+		require.NotContains(t, out.String(), "\x7f")
 	})
 }

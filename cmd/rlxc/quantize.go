@@ -21,6 +21,7 @@ type quantization struct {
 	forms     map[quantize.Form]*bool
 	output    string
 	calibrate string
+	field     string
 	text      textOptions
 	shapes    shapes
 }
@@ -44,8 +45,8 @@ func quantizeCommand() *cobra.Command {
 (--int4 uses an operator of onnxruntime). It prints which products were quantised, and how far the results differ from
 the original's.
 
---calibrate names typical inputs, a few dozen rows: an .npz archive with an array per input, or a .txt file with one text per line,
-which --tokenizer encodes. An array has the shape of its input, or one more leading axis for several runs. Long batches run 8 rows
+--calibrate names typical inputs, a few dozen rows: an .npz archive with an array per input, or a file of texts as "rlxc embed --input"
+reads, which --tokenizer encodes. An array has the shape of its input, or one more leading axis for several runs. Long batches run 8 rows
 at a time.
 
 Results are compared on the inputs of --calibrate; without it, on inputs recorded with the model; without those, on generated
@@ -64,9 +65,10 @@ inputs of the sizes of --shapes.`,
 		q.forms[form.form] = f.Bool(string(form.form), false, form.usage)
 		names = append(names, string(form.form))
 	}
-	f.StringVar(&q.calibrate, "calibrate", "", "typical inputs (.npz, .txt)")
+	f.StringVar(&q.calibrate, "calibrate", "", "typical inputs: an .npz, or a file of texts (one a line, .jsonl, .csv, .parquet)")
+	f.StringVar(&q.field, "field", "", "with --calibrate, field or column of the text (default text)")
 	f.StringVar(&q.text.tokenizer, "tokenizer", "",
-		"tokenizer for a .txt: tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
+		"tokenizer for texts: tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
 	f.Var(&q.shapes, "shapes", "sizes of generated inputs, in order of appearance (default "+defaultShapes+")")
 	c.MarkFlagRequired("output")
 	c.MarkFlagsOneRequired(names...)
@@ -87,7 +89,7 @@ func (q *quantization) form() quantize.Form {
 func (q *quantization) run(c *cobra.Command, args []string) error {
 	form := q.form()
 	if form == quantize.QDQ && q.calibrate == "" {
-		return usagef("--qdq requires --calibrate with typical inputs: an .npz with an array per input, or a .txt with one text per line")
+		return usagef("--qdq requires --calibrate with typical inputs: an .npz with an array per input, or a file of texts")
 	}
 	src, err := find(args[0])
 	if err != nil {

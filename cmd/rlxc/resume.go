@@ -5,16 +5,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
-	"math"
 	"os"
-	"path/filepath"
 
-	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -29,12 +25,14 @@ type results struct {
 	done  int          // results that were there
 	lost  bool         // something that was there does not check
 	head  int          // bytes of the first line
-	size  int          // numbers of a vector; 0 for lines of JSON
+
+	encoder encoder
+	packed  *compression // of the file; nil for none
 }
 
-// openResults opens the part of a file or begins one. run tells runs apart; size is that of vectors, 0 for lines of JSON.
-func openResults(file, run string, size int) (*results, error) {
-	r := &results{file: file, size: size}
+// openResults opens the part of a file or begins one. run tells runs apart.
+func openResults(file, run string, e encoder, packed *compression) (*results, error) {
+	r := &results{file: file, encoder: e, packed: packed}
 	head := fmt.Sprintf("rlxc %x\n", sha256.Sum256([]byte(run)))
 	r.head = len(head)
 	f, err := openRegular(file+".part", os.O_RDWR|os.O_CREATE, os.Lstat)
@@ -61,9 +59,8 @@ func seek(f *os.File, at int64) error {
 	return err
 }
 
-// check finds the results of whole rounds, and cuts off what follows them: texts of a round share batches, and would have other last bits
-// in
-// others.
+// check finds the results of whole rounds, and cuts off what follows them: texts of a round share batches, and would have other last
+// bits in others.
 func (r *results) check() error {
 	f, err := r.frames()
 	if err != nil {
@@ -136,6 +133,9 @@ func (f *frames) Read(b []byte) (int, error) {
 
 // commit makes a frame of the results of a round.
 func (r *results) commit() error {
+	if err := r.encoder.end(&r.round); err != nil {
+		return err
+	}
 	data := r.round.Bytes()
 	head := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(r.count)), uint64(len(data)))
 	sum := sha256.New()
@@ -152,35 +152,26 @@ func (r *results) commit() error {
 	return r.part.Sync()
 }
 
-// line adds a result as a line of JSON.
-func (r *results) line(v any) error {
+// add takes a result, or the error of an item that has none.
+func (r *results) add(it item, result any) error {
 	r.count++
-	e := json.NewEncoder(&r.round)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
-
-// vector adds a vector.
-func (r *results) vector(v []float32) {
-	r.count++
-	for _, x := range v {
-		r.round.Write(binary.LittleEndian.AppendUint32(r.round.AvailableBuffer(), math.Float32bits(x)))
-	}
+	return r.encoder.add(&r.round, it, result)
 }
 
 // pause keeps the part.
 func (r *results) pause() error { return r.part.Close() }
 
 // finish makes the file of the part.
-func (r *results) finish(precision string) error {
+func (r *results) finish() error {
 	err := tensor.ReplaceFile(r.file, func(w io.Writer) error {
-		if r.size > 0 {
-			return r.writeMatrix(w, precision)
+		if r.packed == nil {
+			return r.encoder.file(w, r)
 		}
-		return r.eachFrame(func(f *frames) error {
-			_, err := io.Copy(w, f)
+		z, err := r.packed.pack(w)
+		if err != nil {
 			return err
-		})
+		}
+		return errors.Join(r.encoder.file(z, r), z.Close())
 	})
 	if err = errors.Join(err, r.part.Close()); err != nil {
 		return err
@@ -206,85 +197,4 @@ func (r *results) eachFrame(do func(f *frames) error) error {
 			return fmt.Errorf("%s.part: %w", r.file, err)
 		}
 	}
-}
-
-// each reads the part's vectors again, a round at a time.
-func (r *results) each(do func([][]float32) error) error {
-	return r.eachFrame(func(f *frames) error {
-		var rows [][]float32
-		data := make([]byte, 4*r.size)
-		for {
-			if _, err := io.ReadFull(f, data); err == io.EOF {
-				return do(rows)
-			} else if err != nil {
-				return err
-			}
-			v := make([]float32, r.size)
-			for i := range v {
-				v[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-			}
-			rows = append(rows, v)
-		}
-	})
-}
-
-// writeMatrix writes the vectors as an .npy file, or as the array embeddings of an .npz archive.
-func (r *results) writeMatrix(w io.Writer, precision string) error {
-	var ranges *pipeline.Ranges
-	count := 0
-	err := r.each(func(rows [][]float32) error {
-		count += len(rows)
-		own := pipeline.RangesOf(rows)
-		if ranges == nil {
-			ranges = own
-			return nil
-		}
-		for i := range own.Low {
-			ranges.Low[i], ranges.High[i] = min(ranges.Low[i], own.Low[i]), max(ranges.High[i], own.High[i])
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if filepath.Ext(r.file) == ".npz" {
-		all := [][]float32{}
-		if err := r.each(func(rows [][]float32) error { all = append(all, rows...); return nil }); err != nil {
-			return err
-		}
-		t, err := pipeline.Quantize(all, precision, ranges)
-		if err != nil {
-			return err
-		}
-		return tensor.WriteNPZ(w, []tensor.Named{{Name: "embeddings", Tensor: t}})
-	}
-	begun := false
-	return r.each(func(rows [][]float32) error {
-		t, err := pipeline.Quantize(rows, precision, ranges)
-		if err != nil {
-			return err
-		}
-		if !begun {
-			begun = true
-			var head bytes.Buffer // of an array of all rows
-			if err := tensor.WriteNPY(&head, tensor.New(t.DType(), 0, t.Shape()[1])); err != nil {
-				return err
-			}
-			if _, err := w.Write(npyHeader(head.Bytes(), count)); err != nil {
-				return err
-			}
-		}
-		_, err = w.Write(t.Bytes())
-		return err
-	})
-}
-
-// npyHeader puts a number of rows into the header of an array of none. NumPy pads headers with spaces before their end, so that this
-// needs no other length (NEP 1, "Format Specification: Version 1.0").
-func npyHeader(head []byte, rows int) []byte {
-	of := []byte("(0,")
-	with := fmt.Appendf(nil, "(%d,", rows)
-	grown := bytes.Replace(head, of, with, 1)
-	spaces := len(with) - len(of)
-	return append(grown[:len(grown)-1-spaces], '\n')
 }

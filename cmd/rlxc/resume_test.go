@@ -14,11 +14,11 @@ func TestDamagedPart(t *testing.T) {
 	const size = 2
 	begun := func(t *testing.T) string {
 		file := filepath.Join(t.TempDir(), "v.npy")
-		r, err := openResults(file, "run", size)
+		r, err := openResults(file, "run", &matrix{size, "float32", false}, nil)
 		require.NoError(t, err)
 		for range 3 {
 			for i := range itemsAtOnce {
-				r.vector([]float32{float32(i), 1})
+				require.NoError(t, r.add(item{}, &embedding{Vector: []float32{float32(i), 1}}))
 			}
 			require.NoError(t, r.commit())
 		}
@@ -44,23 +44,23 @@ func TestDamagedPart(t *testing.T) {
 			data, err := os.ReadFile(file + ".part")
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(file+".part", c.damage(data), 0o600))
-			r, err := openResults(file, "run", size)
+			r, err := openResults(file, "run", &matrix{size, "float32", false}, nil)
 			require.NoError(t, err)
 			require.Equal(t, c.done*itemsAtOnce, r.done)
 			require.Equal(t, c.lost, r.lost)
 			for range 3 - c.done {
 				for i := range itemsAtOnce {
-					r.vector([]float32{float32(i), 1})
+					require.NoError(t, r.add(item{}, &embedding{Vector: []float32{float32(i), 1}}))
 				}
 				require.NoError(t, r.commit())
 			}
-			require.NoError(t, r.finish("float32"))
+			require.NoError(t, r.finish())
 			got, err := os.ReadFile(file)
 			require.NoError(t, err)
 			whole := begun(t)
-			w, err := openResults(whole, "run", size)
+			w, err := openResults(whole, "run", &matrix{size, "float32", false}, nil)
 			require.NoError(t, err)
-			require.NoError(t, w.finish("float32"))
+			require.NoError(t, w.finish())
 			want, err := os.ReadFile(whole)
 			require.NoError(t, err)
 			require.Equal(t, want, got)

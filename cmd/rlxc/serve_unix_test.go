@@ -21,11 +21,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// process is rlxc as a process of its own, behind the command of RLXC_TEST_PREFIX, such as one that puts it into a memory group.
+func process(args ...string) *exec.Cmd {
+	args = append(append(strings.Fields(os.Getenv("RLXC_TEST_PREFIX")), "rlxc"), args...)
+	return exec.Command(args[0], args[1:]...)
+}
+
 // serveProcess runs rlxc serve as a process of its own.
 func serveProcess(t *testing.T, args ...string) (c *exec.Cmd, url string, log *tail) {
 	t.Helper()
 	log = &tail{}
-	c = exec.Command("rlxc", append([]string{"serve", "--address", "127.0.0.1:0"}, args...)...)
+	c = process(append([]string{"serve", "--address", "127.0.0.1:0"}, args...)...)
 	c.Stderr = log
 	require.NoError(t, c.Start())
 	t.Cleanup(func() { c.Process.Kill() }) // of no effect on one that has ended

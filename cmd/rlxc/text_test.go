@@ -30,6 +30,6 @@ func TestSentences(t *testing.T) {
 		var e embedding
 		require.NoError(t, lines.Decode(&e))
 		require.Equal(t, s.Text, e.Text)
-		require.InDelta(t, 1, pipeline.Dot(e.Vector, s.Embedding), 1e-5, s.Text)
+		require.InDelta(t, 1, pipeline.Dot.Of(e.Vector, s.Embedding), 1e-5, s.Text)
 	}
 }

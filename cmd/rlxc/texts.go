@@ -1,16 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,14 +20,14 @@ import (
 
 // texting is the command line that the commands on texts have in common: a model, texts from somewhere, results to somewhere.
 type texting struct {
+	textFlags
 	open    pipeline.Options
-	input   string
-	field   string
-	second  string
 	output  string
 	onError string
 
-	cut int // texts that were too long
+	format *outputFormat // of output
+	packed *compression  // around it; nil for none
+	cut    int           // texts that were too long
 }
 
 // register adds the flags; pairs names what a second field is, empty if the command takes none.
@@ -39,12 +40,13 @@ func (t *texting) register(c *cobra.Command, pairs string) {
 	f.IntVar(&t.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
 	f.IntVar(&t.open.Sessions, "sessions", 0, "batches that run at a time (default one for each two processors)")
 	registerCompile(c, &t.open.Compile)
-	f.StringVar(&t.input, "input", "", "file of texts: one a line, .jsonl or .csv; - for the standard input")
-	f.StringVar(&t.field, "field", "", "field or column of the text (default text)")
+	t.textFlags.register(f)
+	f.StringSliceVar(&t.copied, "copy-field", nil, "field or column to copy to the results, such as an id (repeatable; * for all)")
 	if pairs != "" {
 		f.StringVar(&t.second, "second-field", "", "field or column of "+pairs)
 	}
-	f.StringVarP(&t.output, "output", "o", "", "write the results to a file, which an interrupted run of the same command goes on with")
+	f.StringVarP(&t.output, "output", "o", "", "write the results to a file, which an interrupted run of the same command goes on with: "+
+		".jsonl, also .gz or .zst, or .parquet")
 	enum(c, &t.onError, "on-error", "what to do about a line that cannot be read", "stop", "skip")
 }
 
@@ -55,8 +57,8 @@ func (t *texting) model(c *cobra.Command, what string) (*pipeline.Model, error) 
 	return pipeline.Open(c.Context(), what, t.open)
 }
 
-// lines opens the texts of a command line.
-func (t *texting) lines(c *cobra.Command, args []string) (*lineReader, error) {
+// texts opens the texts of a command line.
+func (t *textFlags) texts(c *cobra.Command, args []string) (*textReader, error) {
 	if len(args) == 1 && args[0] == "-" && t.input == "" {
 		args, t.input = nil, "-"
 	}
@@ -64,18 +66,21 @@ func (t *texting) lines(c *cobra.Command, args []string) (*lineReader, error) {
 	case t.input != "" && len(args) > 0:
 		return nil, usagef("texts come from arguments or from --input: leave out one")
 	case t.input != "":
-		return openLines(t.input, t.field, t.second, c.InOrStdin())
+		return openTexts(*t, c.InOrStdin())
 	case len(args) == 0:
 		return nil, usagef("there are no texts: give them as arguments, by --input FILE, or - for the standard input")
-	case t.field != "" || t.second != "":
-		return nil, usagef("--field and --second-field go with --input")
+	case t.field != "" || t.second != "" || len(t.copied) > 0:
+		return nil, usagef("--field, --second-field and --copy-field go with --input")
 	}
 	return textArguments(args), nil
 }
 
 // start opens the texts and the model of a command line, which end closes.
-func (t *texting) start(c *cobra.Command, args []string) (in *lineReader, m *pipeline.Model, end func() error, err error) {
-	if in, err = t.lines(c, args[1:]); err != nil {
+func (t *texting) start(c *cobra.Command, args []string) (in *textReader, m *pipeline.Model, end func() error, err error) {
+	if err := t.formats(c); err != nil {
+		return nil, nil, nil, err
+	}
+	if in, err = t.texts(c, args[1:]); err != nil {
 		return nil, nil, nil, err
 	}
 	if m, err = t.model(c, args[0]); err != nil {
@@ -101,29 +106,30 @@ func (t *texting) truncated(c *cobra.Command, items []item) pipeline.Truncated {
 
 // A task makes results of items, one each, in order. What it returns becomes JSON.
 type task struct {
-	run   func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error)
-	table func(out io.Writer, items []item, results []any) error
-	// vectors makes a row of numbers of a result, where -o may be a matrix; nil elsewhere.
-	vectors func(result any) []float32
-	size    func(ctx context.Context) (int, error)
-	output  string // the type of numbers in files of vectors
+	run     func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error)
+	table   func(out io.Writer, items []item, results []any) error
+	example any // a result, with what may be left out where this task does not
+	// size is that of vectors, where -o may be a matrix; nil elsewhere.
+	size   func(ctx context.Context) (int, error)
+	output pipeline.Precision // in files of vectors
 }
 
 // itemsAtOnce is how many texts are in memory at a time.
 const itemsAtOnce = 4096
 
 // do runs a task on all texts.
-func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task) (err error) {
+func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task) (err error) {
 	var file *results
+	if err := t.clash(k, in.copied); err != nil {
+		return err
+	}
 	if t.output != "" {
-		if file, err = t.openOutput(c, k); err != nil {
+		if file, err = t.openOutput(c, k, in.copied); err != nil {
 			return err
 		}
 	}
 	asJSON, _ := c.Flags().GetBool("json")
-	encoder := json.NewEncoder(machine(c))
-	encoder.SetEscapeHTML(false)
-	skip, bad, total := 0, 0, 0
+	skip, bad := 0, 0
 	if file != nil {
 		if skip = file.done; skip > 0 {
 			fmt.Fprintf(c.ErrOrStderr(), "%s.part has %d results: going on after them\n", t.output, skip)
@@ -133,8 +139,8 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task
 				t.output, skip)
 		}
 	}
-	bar, begun := progress(c, -1, "texts"), time.Now()
-	defer bar.Finish()
+	rate := newTextRate(c, in, m)
+	defer rate.bar.Finish()
 	for end := false; !end; {
 		var items []item
 		for len(items) < itemsAtOnce {
@@ -150,12 +156,13 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task
 				skip--
 				continue
 			}
+			rate.start()
 			if it.err != nil {
 				if t.onError == "stop" {
-					return t.stop(file, fmt.Errorf("%s: %w (--on-error skip goes on)", it.where, it.err))
+					return t.stop(file, fmt.Errorf("%w (--on-error skip goes on)", it.failure()))
 				}
 				bad++
-				fmt.Fprintf(&printer{to: c.ErrOrStderr()}, "%s: %v\n", it.where, it.err)
+				fmt.Fprintln(&printer{to: c.ErrOrStderr()}, it.failure())
 			}
 			items = append(items, it)
 		}
@@ -166,18 +173,17 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task
 		if err != nil {
 			return t.stop(file, err)
 		}
-		total += len(items)
-		bar.Add(len(items))
-		if seconds := time.Since(begun).Seconds(); seconds > 0 {
-			bar.Describe(fmt.Sprintf("%.0f texts/s, %.0f tokens/s", float64(total)/seconds, float64(m.Tokens())/seconds))
-		}
+		rate.add(len(items))
 		switch {
 		case file != nil:
-			err = t.save(file, items, values, k)
+			err = t.save(file, items, values)
 		case asJSON:
+			var lines bytes.Buffer
 			for i := range values {
-				err = errors.Join(err, encoder.Encode(orError(items[i], values[i])))
+				err = errors.Join(err, jsonLines{in.copied}.add(&lines, items[i], values[i]))
 			}
+			_, failed := machine(c).Write(lines.Bytes())
+			err = errors.Join(err, failed)
 		default:
 			err = t.print(c, items, values, k)
 		}
@@ -189,37 +195,79 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *lineReader, k task
 		fmt.Fprintf(c.ErrOrStderr(), "%d texts were too long in all\n", t.cut)
 	}
 	if file != nil {
-		if err := file.finish(k.output); err != nil {
+		if err := file.finish(); err != nil {
 			return err
 		}
 	}
 	if bad > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "%s could not be read\n", counted(bad, "line"))
+		fmt.Fprintf(c.ErrOrStderr(), "%s could not be read\n", counted(bad, "text"))
 		return errCheck
 	}
 	return nil
 }
 
+// formats finds the format of -o, and what copied fields become there.
+func (t *texting) formats(c *cobra.Command) error {
+	if t.output == "" {
+		if asJSON, _ := c.Flags().GetBool("json"); !asJSON && len(t.copied) > 0 {
+			return usagef("--copy-field goes with -o or --json")
+		}
+		return nil
+	}
+	name := t.output
+	for _, p := range compressions {
+		if p.names(name) {
+			name, t.packed = strings.TrimSuffix(name, filepath.Ext(name)), p
+		}
+	}
+	for _, f := range outputFormats {
+		if strings.ToLower(filepath.Ext(name)) == f.ending && (f.lines || t.packed == nil) {
+			t.format, t.convert = f, f.convert
+		}
+	}
+	if t.format == nil {
+		return usagef("--output %s: the file's name must end in .jsonl, .jsonl.gz, .jsonl.zst or .parquet, or for vectors in .npy or "+
+			".npz", t.output)
+	}
+	if t.format.vectors && len(t.copied) > 0 {
+		return usagef("--output %s has vectors alone: --copy-field goes with .jsonl and .parquet", t.output)
+	}
+	return nil
+}
+
+// clash finds copied fields that have the name of one of the result's.
+func (t *texting) clash(k task, copied []*column) error {
+	names := []string{errorColumn}
+	eachField(reflect.ValueOf(k.example), func(_ reflect.StructField, name string, used bool) {
+		if used {
+			names = append(names, name)
+		}
+	})
+	for _, c := range copied {
+		if slices.Contains(names, c.name) {
+			return fmt.Errorf("%s: results have a field %q as well: copy others by --copy-field", t.input, c.name)
+		}
+	}
+	return nil
+}
+
 // openOutput opens the file of -o.
-func (t *texting) openOutput(c *cobra.Command, k task) (*results, error) {
+func (t *texting) openOutput(c *cobra.Command, k task, copied []*column) (*results, error) {
 	size := 0
-	switch ext := filepath.Ext(t.output); {
-	case ext == ".jsonl":
-	case (ext == ".npy" || ext == ".npz") && k.vectors != nil:
+	if t.format.vectors {
+		if k.size == nil {
+			return nil, usagef("--output %s: the file's name must end in .jsonl or .parquet", t.output)
+		}
 		var err error
 		if size, err = k.size(c.Context()); err != nil {
 			return nil, err
 		}
-	case k.vectors != nil:
-		return nil, usagef("--output %s: the file's name must end in one of .jsonl, .npy, .npz", t.output)
-	default:
-		return nil, usagef("--output %s: the file's name must end in .jsonl", t.output)
 	}
 	run := strings.Join(os.Args, "\x00")
 	if info, err := os.Stat(t.input); err == nil {
 		run += fmt.Sprint("\x00", info.Size(), info.ModTime().UnixNano())
 	}
-	return openResults(t.output, run, size)
+	return openResults(t.output, run, t.format.open(t, k, copied, size), t.packed)
 }
 
 // stop keeps what is done for the next run.
@@ -251,25 +299,9 @@ func (t *texting) results(c *cobra.Command, items []item, k task) ([]any, error)
 	return values, nil
 }
 
-// orError is a result, or the error of a line that has none.
-func orError(it item, result any) any {
-	if it.err != nil {
-		return map[string]string{"where": it.where, "error": it.err.Error()}
-	}
-	return result
-}
-
-func (t *texting) save(file *results, items []item, values []any, k task) error {
+func (t *texting) save(file *results, items []item, values []any) error {
 	for i, v := range values {
-		var err error
-		if file.size == 0 {
-			err = file.line(orError(items[i], v))
-		} else if items[i].err != nil { // a row of zeros, so that rows are lines
-			file.vector(make([]float32, file.size))
-		} else {
-			file.vector(k.vectors(v))
-		}
-		if err != nil {
+		if err := file.add(items[i], v); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 // A tokenization is what tokenize was asked for.
 type tokenization struct {
+	textFlags
 	pair      string
 	maxLength int
 	stride    int
@@ -27,14 +28,14 @@ func tokenizeCommand() *cobra.Command {
 		Use:   "tokenize T [TEXT...]",
 		Short: "show the tokens of texts",
 		Long: `tokenize shows what a tokenizer makes of texts: tokens, ids, and which bytes of the text each came from.
-Without a text it reads standard input, where each line is a text.
+Without a text it reads --input, or the lines of the standard input.
 
 T is a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a SentencePiece .model, or a folder with one of them.
 
 With --json it prints an object for each row, on a line of its own.`,
 		Example: `  rlxc tokenize minilm "A cat sits on the mat."
   rlxc tokenize minilm --pair "On the mat." "Where is the cat?"
-  rlxc tokenize minilm --count < texts.txt
+  rlxc tokenize minilm --count --input texts.parquet --field body
   rlxc tokenize minilm --max-length 384 --stride 128 --json < texts.txt`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -44,6 +45,7 @@ With --json it prints an object for each row, on a line of its own.`,
 		},
 	}
 	f := c.Flags()
+	o.register(f)
 	f.StringVar(&o.pair, "pair", "", "the second text of every row")
 	f.IntVar(&o.maxLength, "max-length", 0, "tokens of a row; longer ones are cut (default any)")
 	f.IntVar(&o.stride, "stride", 0, "with --max-length: make windows of long texts, each of which repeats so many tokens of the one "+
@@ -67,40 +69,27 @@ With --json it prints an object for each row, on a line of its own.`,
 	return c
 }
 
-// run prints the rows of texts, or of the lines of standard input.
+// run prints the rows of texts, or of those of a file.
 func (o *tokenization) run(c *cobra.Command, tok *tokenizer.Tokenizer, texts []string) error {
 	out := &printer{to: c.OutOrStdout()}
 	if asJSON, _ := c.Flags().GetBool("json"); asJSON {
 		out = machine(c)
 	}
 	buffered := bufio.NewWriter(out)
-	var err error
-	if len(texts) == 0 {
-		err = eachLine(c.InOrStdin(), func(text string) error { return o.print(c, buffered, tok, text) })
+	if len(texts) == 0 && o.input == "" {
+		texts = []string{"-"}
 	}
-	for _, text := range texts {
-		if err == nil {
-			err = o.print(c, buffered, tok, text)
-		}
+	in, err := o.texts(c, texts)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, buffered.Flush())
-}
-
-// eachLine calls do for each line, without its end.
-func eachLine(in io.Reader, do func(line string) error) error {
-	lines := bufio.NewReader(in)
-	for n := 1; ; n++ {
-		line, err := readLine(lines)
-		if err == io.EOF {
-			return nil
+	err = in.each(func(it item) error {
+		if it.err != nil {
+			return it.failure()
 		}
-		if err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
-		}
-		if err := do(line); err != nil {
-			return err
-		}
-	}
+		return o.print(c, buffered, tok, it.text)
+	})
+	return errors.Join(err, in.close(), buffered.Flush())
 }
 
 // A tokenRow is what --json prints of a row.

@@ -44,7 +44,7 @@ func check(id string, v []float32) string {
 	if err != nil {
 		return err.Error()
 	}
-	if c := pipeline.Cosine(v, want[0]); len(v) != len(want[0]) || c < 0.99999 {
+	if c := pipeline.Cosine.Of(v, want[0]); len(v) != len(want[0]) || c < 0.99999 {
 		return fmt.Sprintf("%s: cosine %v", id, c)
 	}
 	return "ok"

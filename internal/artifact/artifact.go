@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -32,7 +33,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc/internal/packed"
+	"github.com/rlxc/rlxc/internal/sharing"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -71,9 +74,11 @@ type Info struct {
 
 // Write writes a program.
 func Write(w io.Writer, g *ir.Graph, info Info) error {
-	var contents []content
-	numbers := map[*byte]int{} // one section for bytes that several values share
+	var layout planner.SharedWeightLayout
+	contents := map[uint64]section{} // by offset
+	numbers := map[string]int{}      // one section for values of one type that share their bytes
 	h := &Header{Target: info.Target, Source: info.Source, Level: uint32(info.Level)}
+	var broken error
 	h.Ir = g.Encode(func(v *ir.Value) int {
 		t := v.Const
 		if t == nil {
@@ -83,20 +88,25 @@ func Write(w io.Writer, g *ir.Graph, info Info) error {
 		if t.DType() == tensor.String {
 			data = encodeStrings(t.Strings())
 		}
-		if len(data) > 0 {
-			if n, ok := numbers[&data[0]]; ok && uint64(len(data)) == h.Sections[n].Length {
-				return n
-			}
-			numbers[&data[0]] = len(contents)
-		}
-		s := &Section{Length: uint64(len(data)), Crc: crc32.Checksum(data, castagnoli), Dtype: t.DType().String()}
+		slot, err := layout.Add(sharing.Digest(data), v.Name, int64(len(data)), alignment)
+		broken = errors.Join(broken, err)
+		s := &Section{Offset: uint64(slot.Offset), Length: uint64(len(data)), Crc: crc32.Checksum(data, castagnoli),
+			Dtype: t.DType().String()}
 		for _, n := range t.Shape() {
 			s.Shape = append(s.Shape, int64(n))
 		}
-		h.Sections, contents = append(h.Sections, s), append(contents, content{data, v.IsTable()})
-		return len(contents) - 1
+		like := fmt.Sprint(slot.Offset, t.DType(), t.Shape())
+		if n, ok := numbers[like]; ok {
+			return n
+		}
+		numbers[like] = len(h.Sections)
+		h.Sections, contents[s.Offset] = append(h.Sections, s), section{data, v.IsTable()}
+		return len(h.Sections) - 1
 	})
-	header, size, err := layOut(h)
+	if broken != nil {
+		return broken
+	}
+	header, base, err := layOut(h)
 	if err != nil {
 		return err
 	}
@@ -104,6 +114,7 @@ func Write(w io.Writer, g *ir.Graph, info Info) error {
 	prefix = binary.LittleEndian.AppendUint32(prefix, Version)
 	prefix = binary.LittleEndian.AppendUint32(prefix, crc32.Checksum(header, castagnoli))
 	prefix = binary.LittleEndian.AppendUint64(prefix, uint64(len(header)))
+	size := base + uint64(layout.Size)
 	prefix = binary.LittleEndian.AppendUint64(prefix, size)
 	at := uint64(0)
 	put := func(b []byte) error {
@@ -114,8 +125,9 @@ func Write(w io.Writer, g *ir.Graph, info Info) error {
 	if err := errors.Join(put(prefix), put(header)); err != nil {
 		return err
 	}
-	for i, c := range contents {
-		if err := put(make([]byte, h.Sections[i].Offset-at)); err != nil {
+	for _, offset := range slices.Sorted(maps.Keys(contents)) {
+		c := contents[offset]
+		if err := put(make([]byte, base+offset-at)); err != nil {
 			return err
 		}
 		piece := max(1, len(c.data))
@@ -128,32 +140,32 @@ func Write(w io.Writer, g *ir.Graph, info Info) error {
 			}
 		}
 	}
-	return nil
+	return put(make([]byte, size-at))
 }
 
-// content is what a section holds.
-type content struct {
+// section is what a section holds.
+type section struct {
 	data  []byte
 	table bool
 }
 
-// layOut assigns the sections their offsets and encodes the header. Offsets are varints: a header that grows moves them, so
-// it is repeated until nothing moves.
-func layOut(h *Header) (header []byte, size uint64, err error) {
+// layOut moves the sections, whose offsets are those in their segment, behind the header, and encodes it. Offsets are varints: a
+// header that grows moves them, so it is repeated until nothing moves.
+func layOut(h *Header) (header []byte, base uint64, err error) {
 	marshal := proto.MarshalOptions{Deterministic: true}
 	for {
 		before := len(header)
 		if header, err = marshal.Marshal(h); err != nil {
 			return nil, 0, err
 		}
-		if len(header) == before {
-			return header, size, nil
+		if before > 0 && len(header) == before {
+			return header, base, nil
 		}
-		size = uint64(prefixSize + len(header))
+		next := (uint64(prefixSize+len(header)) + alignment - 1) &^ (alignment - 1)
 		for _, s := range h.Sections {
-			s.Offset = (size + alignment - 1) &^ (alignment - 1)
-			size = s.Offset + s.Length
+			s.Offset += next - base
 		}
+		base = next
 	}
 }
 

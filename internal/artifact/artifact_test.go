@@ -76,6 +76,18 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, data, again.Bytes())
 }
 
+// TestNoSections: a program may have no constant that is stored by itself.
+func TestNoSections(t *testing.T) {
+	g := ir.NewGraph("small")
+	out, err := g.Append(ir.Copy{}, []*ir.Value{g.AddInput("x", ir.TensorOf(tensor.F32, ir.N(8)))})
+	require.NoError(t, err)
+	g.Outputs, g.OutputNames = out, []string{"y"}
+	var b bytes.Buffer
+	require.NoError(t, Write(&b, g, Info{Target: "cpu/generic", Source: "small.onnx"}))
+	_, err = Read(b.Bytes(), "small.rlxc")
+	require.NoError(t, err)
+}
+
 func TestOtherVersion(t *testing.T) {
 	data := written(t)
 	data[8]++

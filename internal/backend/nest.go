@@ -1,8 +1,6 @@
 package backend
 
 import (
-	"slices"
-
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -52,22 +50,4 @@ func (n *Nest) push(size int, along []int) {
 	for i, s := range along {
 		n.Strides[i] = append(n.Strides[i][:len(n.Shape)-1], s)
 	}
-}
-
-// Along is how an operand of rank 1 broadcasts along an axis of so many; a scalar stays as it is.
-func Along(shape tensor.Shape, strides []int, axis, rank int) (tensor.Shape, []int) {
-	if len(shape) != 1 {
-		return shape, strides
-	}
-	wide, steps := tensor.Shape(slices.Repeat([]int{1}, rank)), make([]int, rank)
-	wide[axis], steps[axis] = shape[0], strides[0]
-	return wide, steps
-}
-
-// Split is how an operand lies whose axis falls into blocks, which become an axis of their own.
-func Split(shape tensor.Shape, strides []int, axis, block int) (tensor.Shape, []int) {
-	shape, strides = slices.Insert(slices.Clone(shape), axis+1, block), slices.Insert(slices.Clone(strides), axis+1, strides[axis])
-	shape[axis] /= block
-	strides[axis] *= block
-	return shape, strides
 }

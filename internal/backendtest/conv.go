@@ -1,8 +1,7 @@
 package backendtest
 
 // ConvCases are convolutions of s places or more: the window as the text has it, what comes before, and operands after the image. In all
-// but the last
-// few a group has enough channels for tiles.
+// but the last few a group has enough channels for tiles.
 var ConvCases = map[string]string{
 	"vectors": `(%0 "x": f32[1,s,8], %9 "r": f32[1,s,12]) { const %1: f32[3,8,12] = data const %2: f32[12] = data
 		%3 = conv(%0, %1, %2, %9) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1, act=gelu}

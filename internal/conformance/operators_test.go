@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"archive/zip"
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
 	_ "github.com/rlxc/rlxc/backend/cuda"
@@ -24,6 +24,8 @@ import (
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 )
 
 const (
@@ -31,28 +33,51 @@ const (
 	operatorsFile = "../../docs/operators.md"
 )
 
-// allModels are the models of one node that show how operators run: ONNX's tests, those of ai.onnx.ml, and those of
-// com.microsoft.
-func allModels(t *testing.T) (models [][]byte) {
-	nodes, err := loadCases()
+// allModels are the models of one node that show how operators run: ONNX's tests, those of ai.onnx.ml, and those of com.microsoft. All
+// operands but the first become constants, as weights, sizes and the like are in a user's model.
+func allModels(t *testing.T) (models []*onnxpb.ModelProto) {
+	cases, err := loadCases()
 	require.NoError(t, err)
 	classical, err := readCases(mlArchive)
 	require.NoError(t, err)
-	for _, c := range append(slices.Clone(nodes), classical...) {
-		models = append(models, c.model)
-	}
+	contrib := map[string]*testCase{}
 	z, err := zip.OpenReader("../../testdata/contrib.zip")
 	require.NoError(t, err)
 	defer z.Close()
 	for _, f := range z.File {
-		if path.Base(f.Name) != "model.onnx" {
-			continue
-		}
 		r, err := f.Open()
 		require.NoError(t, err)
 		data, err := io.ReadAll(r)
 		require.NoError(t, err)
-		models = append(models, data)
+		c := contrib[path.Dir(f.Name)]
+		if c == nil {
+			c = &testCase{files: map[string][]byte{}}
+			contrib[path.Dir(f.Name)] = c
+		}
+		if base := path.Base(f.Name); base == "model.onnx" {
+			c.model = data
+		} else {
+			c.files[base] = data
+		}
+	}
+	for _, c := range slices.Concat(cases, classical, slices.Collect(maps.Values(contrib))) {
+		m := new(onnxpb.ModelProto)
+		require.NoError(t, proto.Unmarshal(c.model, m))
+		if len(m.Graph.Node) != 1 {
+			continue
+		}
+		inputs := m.Graph.Input
+		values, err := c.values("input", inputs)
+		require.NoError(t, err, c.name)
+		m.Graph.Input = inputs[:min(len(inputs), 1)]
+		for i, v := range inputs[len(m.Graph.Input):] {
+			if v.GetType().GetTensorType() == nil {
+				m.Graph.Input = append(m.Graph.Input, v)
+			} else {
+				m.Graph.Initializer = append(m.Graph.Initializer, onnx.FromTensor(v.GetName(), values[1+i]))
+			}
+		}
+		models = append(models, m)
 	}
 	return models
 }
@@ -67,21 +92,19 @@ func runsBy(t *testing.T, name string) map[[2]string]string {
 	require.NoError(t, err)
 	defer device.Close()
 	seen := map[[2]string][2]bool{} // by kernels, by the host
-	for _, data := range allModels(t) {
-		m, err := rlxc.Read(bytes.NewReader(data), int64(len(data)), "test")
+	for _, model := range allModels(t) {
+		key := [2]string{cmp.Or(model.Graph.Node[0].GetDomain(), "ai.onnx"), model.Graph.Node[0].GetOpType()}
+		m, err := rlxc.FromProto(model, "test")
 		if err != nil {
 			continue
 		}
-		if nodes := inside.Proto(m).GetGraph().GetNode(); len(nodes) == 1 {
-			if p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1}); err == nil {
-				key := [2]string{cmp.Or(nodes[0].GetDomain(), "ai.onnx"), nodes[0].GetOpType()}
-				s := seen[key]
-				host := slices.ContainsFunc(inside.Program(p).Graph().Nodes,
-					func(n *ir.Node) bool { return device.Target().Where(n) == target.OnHost })
-				s[0], s[1] = s[0] || !host, s[1] || host
-				seen[key] = s
-				p.Close()
-			}
+		if p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1}); err == nil {
+			s := seen[key]
+			host := slices.ContainsFunc(inside.Program(p).Graph().Nodes,
+				func(n *ir.Node) bool { return device.Target().Where(n) == target.OnHost })
+			s[0], s[1] = s[0] || !host, s[1] || host
+			seen[key] = s
+			p.Close()
 		}
 		m.Close()
 	}
@@ -127,14 +150,14 @@ func TestBackendsOfOperators(t *testing.T) {
 			}
 		}
 		slices.Sort(lines)
-		header := "# How the node tests of an operator run on a backend. Written by: go test ./conformance -update\n"
+		header := "# How the node tests of an operator run on a backend. Written by: go test ./internal/conformance -update\n"
 		require.NoError(t, os.WriteFile(backendsFile, []byte(header+strings.Join(lines, "")), 0o644))
 		return
 	}
 	for key, on := range fresh {
-		require.Equal(t, len(on), len(listed[key]), "%v: run go test ./conformance -update", key)
+		require.Equal(t, len(on), len(listed[key]), "%v: run go test ./internal/conformance -update", key)
 		for name, what := range on {
-			require.Equal(t, what, listed[key][name], "%v: run go test ./conformance -update", key)
+			require.Equal(t, what, listed[key][name], "%v: run go test ./internal/conformance -update", key)
 		}
 	}
 }
@@ -146,8 +169,9 @@ func operatorsText() string {
 The operators that rlxc supports, for models of opsets %d to %d of `+"`ai.onnx`"+`. "Since" lists the versions of the operator
 set that define the operator's meaning; each applies up to the next. "Types" are those that ONNX allows for the first operand in
 the newest version; a type that is not implemented causes an error that names it. The last columns show what runs the operator in
-its tests: kernels of the backend, the host, or either, depending on attributes and types. A column is empty if the operator only
-controls what runs, or has no test. (integers: all of 8 to 64 bits; floats: float, float16, double, bfloat16; float8: its four
+its tests, where all operands but the first are constants, as weights, sizes and the like are in models: kernels of the backend,
+the host, or either, depending on attributes and types. A column is empty if the operator only controls what runs, or has no
+test. (integers: all of 8 to 64 bits; floats: float, float16, double, bfloat16; float8: its four
 kinds.) `+"`rlxc inspect --ops`"+` prints the same.
 
 `+"`go test ./internal/conformance -update`"+`, run twice, writes this page; a test checks that it is current.
@@ -183,5 +207,5 @@ func TestOperatorsDocument(t *testing.T) {
 	}
 	have, err := os.ReadFile(operatorsFile)
 	require.NoError(t, err)
-	require.Equal(t, text, string(have), "run: go test ./conformance -update, twice")
+	require.Equal(t, text, string(have), "run: go test ./internal/conformance -update, twice")
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
-
 	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
@@ -67,7 +65,7 @@ var known = []struct {
 //
 //go:uintptrescapes
 func (l *Library) check(p proc, name string, args ...uintptr) error {
-	r, _, _ := purego.SyscallN(uintptr(p), args...)
+	r := dynlib.Call(uintptr(p), args...)
 	return l.result(name, r)
 }
 
@@ -82,7 +80,7 @@ func (l *Library) result(name string, r uintptr) error {
 // text asks the driver for the words of an error.
 func (l *Library) text(p proc, code int) string {
 	s := new(*byte)
-	purego.SyscallN(uintptr(p), uintptr(code), uintptr(unsafe.Pointer(s)))
+	dynlib.Call(uintptr(p), uintptr(code), uintptr(unsafe.Pointer(s)))
 	if *s == nil {
 		return fmt.Sprint("error ", code)
 	}

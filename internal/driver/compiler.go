@@ -8,8 +8,6 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
-
 	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
@@ -114,7 +112,7 @@ func (c *Context) CompileCUDA(name, text string) ([]byte, error) {
 //
 //go:uintptrescapes
 func (*compilerProcs) call(p proc, args ...uintptr) error {
-	if r, _, _ := purego.SyscallN(uintptr(p), args...); int32(r) != 0 {
+	if r := dynlib.Call(uintptr(p), args...); int32(r) != 0 {
 		return fmt.Errorf("NVRTC returns error %d", int32(r))
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
+	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
 // A Stream is a queue of work for a device. One goroutine at a time uses it.
@@ -28,7 +28,7 @@ func (s *Stream) Close() { _ = s.c.l.check(s.c.l.c.StreamDestroy_v2, "cuStreamDe
 
 func (s *Stream) call(p proc, name string, args ...uintptr) error {
 	n := copy(s.args[:], args)
-	r, _, _ := purego.SyscallN(uintptr(p), s.args[:n]...)
+	r := dynlib.Call(uintptr(p), s.args[:n]...)
 	return s.c.l.result(name, r)
 }
 

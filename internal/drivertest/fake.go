@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
+	"github.com/rlxc/rlxc/internal/dynlib"
 
 	"github.com/rlxc/rlxc/internal/driver"
 )
@@ -130,7 +130,7 @@ func find(name string) (uintptr, error) {
 			currentMu.Unlock()
 			return []reflect.Value{reflect.ValueOf(d.call(name, v, args))}
 		})
-	callbacks[name] = purego.NewCallback(callback.Interface())
+	callbacks[name] = dynlib.Callback(callback.Interface())
 	return callbacks[name], nil
 }
 

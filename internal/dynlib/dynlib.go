@@ -1,4 +1,5 @@
-// Package dynlib opens shared libraries without cgo and finds their functions. purego calls these.
+// Package dynlib opens shared libraries without cgo, and finds and calls their functions. With build tag static it opens none, and the
+// program needs no loader.
 package dynlib
 
 import (
@@ -9,8 +10,7 @@ import (
 )
 
 // Link sets the fields of a struct of addresses to those of the functions with the fields' names behind a prefix. It fails if one is
-// missing
-// that is not optional.
+// missing that is not optional.
 func Link(to any, prefix string, find func(name string) (uintptr, error), optional ...string) error {
 	v := reflect.ValueOf(to).Elem()
 	for i := range v.NumField() {

@@ -2,16 +2,19 @@ package engine
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/legalize"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/proof"
 	"github.com/rlxc/rlxc/internal/schedule"
+	"github.com/rlxc/rlxc/internal/sharing"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
@@ -132,6 +135,9 @@ func (p *Program) bind(s *segment, b ir.Binding, at places) (*entry, error) {
 func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bool) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	t := p.device.Target()
+	if late := p.opts.LateReads; late > 0 {
+		t = t.Late(late)
+	}
 	fold := p.opts.Level != options.O0
 	var bound *ir.Graph
 	var trace *ir.Trace
@@ -151,7 +157,8 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bo
 	if err != nil {
 		return nil, bindError(err)
 	}
-	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, DeviceTensors: at.of(bound)})
+	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, PinOutputAncestors: p.opts.PinOutputAncestors,
+		DeviceTensors: at.of(bound)})
 	outside := at.only(bound, memory.IsDeviceTensor)
 	if outside.growing() != at.growing() {
 		return p.plan(g, b, outside, moves) // what is copied anyway is not turned
@@ -244,17 +251,59 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 	return &p, planned.Plan.WithUnplanned(&p)
 }
 
+// Identify names the content of each constant of an explained problem, by which programs share weights.
+func (p *Program) Identify(b *Binding, problem *planner.Problem) (err error) {
+	defer Guard(&err, debug.SetPanicOnFault(true))
+	if err := p.use(); err != nil {
+		return err
+	}
+	defer p.leave()
+	first := len(b.Planned.Problem.Buffers)
+	for i, v := range b.Planned.Graph.Consts() {
+		problem.Buffers[first+i].Content = sharing.Digest(stored(v))
+	}
+	return nil
+}
+
+// stored is the bytes of a constant, packed or as the file has them; strings have none.
+func stored(v *ir.Value) []byte {
+	if v.Packed != nil {
+		return v.Packed.Data.Bytes()
+	}
+	return v.Const.Bytes()
+}
+
+// Weights lists the bytes of all constants, each once however many values show them.
+func (b *Binding) Weights() iter.Seq2[[]byte, *ir.Value] { return distinct(b.Planned.Graph) }
+
+func distinct(g *ir.Graph) iter.Seq2[[]byte, *ir.Value] {
+	return func(yield func([]byte, *ir.Value) bool) {
+		seen := map[*byte]bool{}
+		for _, v := range g.Consts() {
+			data := stored(v)
+			if at := unsafe.SliceData(data); len(data) == 0 || seen[at] {
+				continue
+			} else {
+				seen[at] = true
+			}
+			if !yield(data, v) {
+				return
+			}
+		}
+	}
+}
+
 // constantBuffer is a constant as a buffer that lives throughout a run. Tensors of numbers that stand for real ones are parameters;
 // single numbers, sizes and indices are not.
 func constantBuffer(v *ir.Value, id, steps int) planner.Buffer {
 	b := planner.Buffer{ID: id, Name: v.Name, Kind: "constant", Detail: v.Type.String(), Boundary: planner.Constant,
 		DType: uint8(v.Type.DType), Last: steps + 1, LastLevel: steps + 1}
+	b.Size = int64(len(stored(v)))
 	switch {
 	case v.Packed != nil:
-		b.Kind, b.Detail, b.Boundary, b.Size = "packed", b.Detail+" as "+v.Packed.Layout.String(), planner.Param,
-			int64(len(v.Packed.Data.Bytes()))
+		b.Kind, b.Detail, b.Boundary = "packed", b.Detail+" as "+v.Packed.Layout.String(), planner.Param
 	default:
-		b.Size, b.Elements = int64(len(v.Const.Bytes())), int64(v.Const.Len())
+		b.Elements = int64(v.Const.Len())
 		if d := v.Type.DType; v.Const.Len() > 1 && (d.IsFloat() || d.Size() <= 1 && d != tensor.Bool) {
 			b.Boundary = planner.Param
 		}

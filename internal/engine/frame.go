@@ -343,7 +343,8 @@ func (f *frame) bind(i int) error {
 		if err != nil {
 			return nil, WithKind(ErrMemory, fmt.Errorf("the arenas and results of the run at %s: %w", describe(f.sizes), err))
 		}
-		return e.binding.program.Attach(p.memory, &s.env)
+		instance, err := e.binding.program.Attach(p.memory, &s.env)
+		return instance, unavailable(err)
 	})
 	if err != nil {
 		return err

@@ -57,6 +57,9 @@ type Program struct {
 	stats   Stats
 	tables  [][]byte // large constants that runs look rows up in
 
+	measured      sync.Once // see Process
+	runtime, peak int64
+
 	mu     sync.Mutex
 	users  int // its sessions, and itself until it is closed
 	closed atomic.Bool
@@ -130,10 +133,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	}
 	copySmall(file, g)
 	if err := p.prepare(ctx, g, o); err != nil {
-		if u := new(backend.Unavailable); errors.As(err, &u) {
-			return nil, WithKind(ErrNoDevice, err)
-		}
-		return nil, err
+		return nil, unavailable(err)
 	}
 	if p.stats.Packed > 0 {
 		p.stats.Prepared, p.stats.PackedFor = true, packedFor
@@ -150,6 +150,14 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	file.Retain()
 	p.tidy()
 	return p, nil
+}
+
+// unavailable gives the error of a device that cannot be used its kind.
+func unavailable(err error) error {
+	if u := new(backend.Unavailable); errors.As(err, &u) {
+		return WithKind(ErrNoDevice, err)
+	}
+	return err
 }
 
 // prepare packs the weights of a graph, and rewrites and prepares the subgraphs in it. They are closed graphs, and sizes of what is around

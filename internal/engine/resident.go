@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/rlxc/rlxc/arena"
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -16,14 +17,15 @@ type Resident struct {
 	// Packed is the weights laid out for the kernels, where the file does not hold them so.
 	Packed int64
 	Arena  int64
+	// Inputs is the tensors that the caller has made.
+	Inputs int64
 	// Runtime is the Go program itself.
 	Runtime int64
 }
 
 const (
-	// runtimeBytes is the resident memory of a Go program with this package before it holds any weights: the pages of the
-	// binary that run (10 to 12 MB), and a heap with the model's graph, plans and what waits for the collector (3 to 9 MB).
-	// Measured on linux/amd64.
+	// runtimeBytes stands for the Go program where the system does not tell: the pages of the binary that run, and a heap with the
+	// model's graph and plans. Measured on linux/amd64.
 	runtimeBytes = 18 << 20
 	// faultAround is how much of a mapped file one page fault brings: Linux maps the pages around it that are in the page
 	// cache too (fault_around_bytes, whose default this is). From 6.18 on it maps the whole piece in which the page cache holds
@@ -34,23 +36,46 @@ const (
 )
 
 // Sum is what the parts add up to.
-func (p Resident) Sum() int64 { return p.File + p.Packed + p.Arena + p.Runtime }
+func (p Resident) Sum() int64 { return p.File + p.Packed + p.Arena + p.Inputs + p.Runtime }
 
 // resident estimates the memory of a process that runs a bound graph and nothing else.
 func (p *Program) resident(g *ir.Graph, planned int64) Resident {
 	compiled := p.file.Compiled() != nil
-	parts := Resident{Arena: planned, Runtime: runtimeBytes}
-	for _, v := range g.Consts() {
+	parts := Resident{Arena: planned}
+	for _, v := range g.Inputs {
+		parts.Inputs += int64(v.Type.DType.Bytes(v.Type.Sizes().Elements()))
+	}
+	for data, v := range distinct(g) {
 		switch {
 		case v.Packed != nil && compiled && p.stats.Packed == 0:
-			parts.File += int64(len(v.Packed.Data.Bytes()))
+			parts.File += int64(len(data))
 		case v.Packed != nil:
-			parts.Packed += int64(len(v.Packed.Data.Bytes()))
+			parts.Packed += int64(len(data))
 		default:
 			parts.File += touched(v)
 		}
 	}
 	return parts
+}
+
+// Process is what this process holds besides the weights of the program, and the most that it has held, in bytes. It is measured when it is
+// first asked for, which is before the first run, so that no arena is counted twice. peak is 0 where the system does not tell.
+func (p *Program) Process() (runtime, peak int64) {
+	p.measured.Do(func() {
+		p.runtime = runtimeBytes
+		debug.FreeOSMemory()
+		var now int64
+		if now, p.peak = memory.Resident(); now == 0 {
+			return
+		}
+		for data, v := range distinct(p.graph) {
+			if v.Packed != nil && p.stats.Packed > 0 {
+				now -= int64(len(data))
+			}
+		}
+		p.runtime = max(now, 0)
+	})
+	return p.runtime, p.peak
 }
 
 // touched is the number of bytes of a constant that a run brings into memory: all, unless it only looks rows up.

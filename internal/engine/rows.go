@@ -51,8 +51,7 @@ func findPacking(u *unit) *packing {
 func (p *Program) Unpadded() bool { return p.packing != nil }
 
 // sizes completes the sizes that a plan of the main part needs. Without a number of tokens the texts have no padding; without the length of
-// the
-// longest text, all texts are as long as each other.
+// the longest text, all texts are as long as each other.
 func (k *packing) sizes(dims map[string]int) (map[string]int, error) {
 	dims = maps.Clone(dims)
 	batch, tokens := dims[k.batch], dims[k.tokens]
@@ -72,8 +71,7 @@ func (k *packing) sizes(dims map[string]int) (map[string]int, error) {
 }
 
 // RunRows runs texts that lie one after the other: text i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is
-// no mask.
-// Outputs of tokens are [tokens,…] as well, the others as ever.
+// no mask. Outputs of tokens are [tokens,…] as well, the others as ever.
 func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err

@@ -306,16 +306,18 @@ func symbolsOf(g *ir.Graph) []string {
 		d.Symbols(set)
 		return d, nil
 	}
-	for _, v := range g.Inputs {
-		ir.MapType(v.Type, add)
-	}
-	for _, n := range g.Nodes {
-		ir.MapDims(n.Op, add)
-		for _, r := range n.Subgraphs {
-			for _, name := range symbolsOf(r) {
-				set[name] = true
+	var visit func(g *ir.Graph)
+	visit = func(g *ir.Graph) {
+		for _, v := range g.Inputs {
+			ir.MapType(v.Type, add)
+		}
+		for _, n := range g.Nodes {
+			ir.MapDims(n.Op, add)
+			for _, r := range n.Subgraphs {
+				visit(r)
 			}
 		}
 	}
+	visit(g)
 	return slices.Sorted(maps.Keys(set))
 }

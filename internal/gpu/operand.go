@@ -68,8 +68,8 @@ func Repeat(y, x *Operand) {
 
 // split cuts an axis into blocks, which become an axis after it.
 func (o *Operand) split(axis, block int) {
-	o.Shape = slices.Insert(slices.Clone(o.Shape), axis+1, block)
-	o.Strides = slices.Insert(slices.Clone(o.Strides), axis+1, o.Strides[axis])
+	o.Shape, o.Strides = slices.Insert(slices.Clone(o.Shape), axis+1, block),
+		slices.Insert(slices.Clone(o.Strides), axis+1, o.Strides[axis])
 	o.Shape[axis] /= block
 	o.Strides[axis] *= block
 }

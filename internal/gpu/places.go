@@ -67,27 +67,3 @@ func (p *Places) Report(n *ir.Node, err func(number int64) error) (offset int) {
 	p.reports = append(p.reports, report{n, err})
 	return StatusBytes * (len(p.reports) - 1)
 }
-
-// Operands resolves a node's operands, which are zero values where they are absent, and its results. later says which operands, that are
-// constants, only have a place yet; nil for none.
-func Operands[O any](n *ir.Node, later func(i int) bool, place, resolve func(v *ir.Value) (O, error)) (in, out []O, err error) {
-	in, out = make([]O, len(n.Inputs)), make([]O, len(n.Outputs))
-	for i, v := range n.Inputs {
-		if v == nil {
-			continue
-		}
-		how := resolve
-		if later != nil && later(i) {
-			how = place
-		}
-		if in[i], err = how(v); err != nil {
-			return nil, nil, err
-		}
-	}
-	for i, v := range n.Outputs {
-		if out[i], err = resolve(v); err != nil {
-			return nil, nil, err
-		}
-	}
-	return in, out, nil
-}

@@ -10,8 +10,7 @@ import (
 // The root package sets them.
 var (
 	// Model returns the graph of an *rlxc.Model, as lowering made it. It must not be changed. It fails as opening the model does, and if
-	// the
-	// model is closed.
+	// the model is closed.
 	Model func(model any) (*ir.Graph, error)
 	// Proto returns the ONNX model that an *rlxc.Model was read from, or nil for a compiled file. It must not be changed.
 	Proto func(model any) *onnxpb.ModelProto

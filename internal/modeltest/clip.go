@@ -10,8 +10,7 @@ import (
 )
 
 // ClipCount makes of kernels the operator com.example.ClipCount: it cuts the numbers of a matrix off at an attribute, times the offset, and
-// counts
-// for each row how many it cut.
+// counts for each row how many it cut.
 func ClipCount(kernels rlxc.Op) rlxc.Op {
 	kernels.Name = "com.example.ClipCount"
 	kernels.Infer = func(in []ir.Type, _ ir.Attrs) ([]ir.Type, error) {

@@ -30,10 +30,9 @@ func value(name string, d tensor.DType, sizes ...string) *onnxpb.ValueInfoProto 
 	return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: t}}}
 }
 
-// StreamModel has a state of every kind: a cache that grows by each run, a sum that keeps its size, an input that only the host
-// reads, and an output that is an input. steps [2]→[n+2] bytes, sum [2,3], seen: i64 the number of rows. One that is cut computes what the
-// cache
-// grows by after an operator whose result has a size that depends on data.
+// StreamModel has a state of every kind: a cache that grows by each run, a sum that keeps its size, an input that only the host reads, and
+// an output that is an input. steps [2]→[n+2] bytes, sum [2,3], seen: i64 the number of rows. One that is cut computes what the cache grows
+// by after an operator whose result has a size that depends on data.
 func StreamModel(cut bool) *onnxpb.ModelProto {
 	axis := &onnxpb.AttributeProto{Name: "axis", Type: onnxpb.AttributeProto_INT}
 	m := &onnxpb.ModelProto{
@@ -90,8 +89,7 @@ func hasSteps(t *testing.T, times []rlxc.StepTime, cut bool) {
 }
 
 // DeviceTensors holds that runs whose state stays with the device compute what runs compute that are given it each time, at sizes that
-// grow, with
-// room for it or without, and that are no multiple of a word, in programs of one segment and of several.
+// grow, with room for it or without, and that are no multiple of a word, in programs of one segment and of several.
 func DeviceTensors(t *testing.T, backend string) {
 	for _, cut := range []bool{false, true} {
 		t.Run(fmt.Sprint("cut ", cut), func(t *testing.T) { boundStream(t, backend, cut) })

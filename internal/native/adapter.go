@@ -53,8 +53,7 @@ type Adapter struct {
 	Limits            Limits
 	Features          []Feature
 	// Refused is why a device could not be opened with CooperativeMatrix, which libraries may list and not give; nil before Open, and where
-	// it
-	// was not asked for or given.
+	// it was not asked for or given.
 	Refused error
 
 	lib    *Library
@@ -132,8 +131,7 @@ func Choose(adapters []*Adapter, which string) (*Adapter, error) {
 }
 
 // Open makes a device with all limits and known features of the adapter. CooperativeMatrix is left out, of the adapter's features too, if
-// the library
-// refuses it.
+// the library refuses it.
 func (a *Adapter) Open() (*Device, error) {
 	d, err := a.open()
 	if i := slices.Index(a.Features, CooperativeMatrix); err != nil && i >= 0 {

@@ -1,6 +1,6 @@
 package native
 
-import "github.com/ebitengine/purego"
+import "github.com/rlxc/rlxc/internal/dynlib"
 
 // proc is the address of a C function.
 type proc uintptr
@@ -9,8 +9,7 @@ type proc uintptr
 //
 //go:uintptrescapes
 func (p proc) call(args ...uintptr) uintptr {
-	r, _, _ := purego.SyscallN(uintptr(p), args...)
-	return r
+	return dynlib.Call(uintptr(p), args...)
 }
 
 // A caller runs C functions through arguments of its own, so that a call takes nothing from the heap. One goroutine at a
@@ -23,6 +22,5 @@ type caller struct {
 
 func (c *caller) invoke(p proc, args ...uintptr) uintptr {
 	n := copy(c.args[:], args)
-	r, _, _ := purego.SyscallN(uintptr(p), c.args[:n]...)
-	return r
+	return dynlib.Call(uintptr(p), c.args[:n]...)
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
+	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
 // callbackInfo is WGPU…CallbackInfo, which all have one layout: next, mode, callback, userdata1, userdata2.
@@ -28,10 +28,10 @@ type callbacks struct{ handle, status, lost, failed uintptr }
 
 var newCallbacks = sync.OnceValue(func() callbacks {
 	return callbacks{
-		handle: purego.NewCallback(onHandle),
-		status: purego.NewCallback(onStatus),
-		lost:   purego.NewCallback(onDevice),
-		failed: purego.NewCallback(onDevice),
+		handle: dynlib.Callback(onHandle),
+		status: dynlib.Callback(onStatus),
+		lost:   dynlib.Callback(onDevice),
+		failed: dynlib.Callback(onDevice),
 	}
 })
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ebitengine/purego"
+	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
 // A Device makes buffers, pipelines and commands. Its methods may be called by several goroutines at once.
@@ -140,7 +140,7 @@ func (d *Device) poll(c *caller) error {
 // timestampPeriod is the nanoseconds of a tick. The C function returns a float, which comes in a register of its own kind.
 func (d *Device) timestampPeriod() float32 {
 	var period func(uintptr) float32
-	purego.RegisterFunc(&period, uintptr(d.lib.c.QueueGetTimestampPeriod))
+	dynlib.Func(&period, uintptr(d.lib.c.QueueGetTimestampPeriod))
 	return period(d.queue)
 }
 

@@ -9,8 +9,6 @@ import (
 	"unicode/utf16"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
-
 	"github.com/rlxc/rlxc/internal/dynlib"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -130,8 +128,7 @@ func load(path string) (*library, error) {
 //
 //go:uintptrescapes
 func call(f uintptr, args ...uintptr) uintptr {
-	r, _, _ := purego.SyscallN(f, args...)
-	return r
+	return dynlib.Call(f, args...)
 }
 
 // pointer is an address that C returned.
@@ -145,7 +142,7 @@ func (l *library) address(f function) uintptr {
 //
 //go:uintptrescapes
 func (l *library) check(f function, args ...uintptr) error {
-	r, _, _ := purego.SyscallN(l.address(f), args...)
+	r := dynlib.Call(l.address(f), args...)
 	if r == 0 {
 		return nil
 	}

@@ -53,6 +53,7 @@ func init() {
 		ir.Define("onnx.RegexFullMatch", RegexFullMatch{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.StringSplit", StringSplit{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.StringNormalizer", StringNormalizer{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("onnx.Tokenizer", Tokenizer{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.TfIdfVectorizer", TfIdfVectorizer{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 
 		ir.Define("ai.onnx.ml.Normalizer", Normalizer{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),

@@ -127,7 +127,7 @@ func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return []*tensor.Tensor{y}, nil
 }
 
-// MaxPool is the largest element under a window, and where it stands in x, were that [N,C,…].
+// MaxPool is the largest element under a window, or its first NaN, and where it stands in x, were that [N,C,…].
 type MaxPool struct {
 	ir.Opaque[MaxPool]
 	ir.Window
@@ -162,8 +162,9 @@ func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 			env.Work(len(taps))
 			best := -1
 			element := func(at int) int { return (image*size+at)*channels + ch }
+			isNaN := func(at int) bool { return math.IsNaN(x.Float64(element(at))) }
 			for _, t := range taps {
-				if t.At >= 0 && (best < 0 || compareElements(x, element(t.At), element(best)) > 0) {
+				if t.At >= 0 && (best < 0 || !isNaN(best) && (isNaN(t.At) || compareElements(x, element(t.At), element(best)) > 0)) {
 					best = t.At
 				}
 			}

@@ -123,10 +123,13 @@ var coordinateModes = map[string]func(x, in, n, scale, wide float32, roi [2]floa
 	},
 }
 
+// tie is how far from the middle between two neighbours onnxruntime takes a pixel to be there, since coordinates are rounded.
+const tie = 1e-6
+
 // nearestModes choose the upper of two neighbours by the distance from the lower one, which is above 0 and at most 1.
 var nearestModes = map[string]func(ratio float64) bool{
-	"round_prefer_floor": func(ratio float64) bool { return ratio > 0.5 },
-	"round_prefer_ceil":  func(ratio float64) bool { return ratio >= 0.5 },
+	"round_prefer_floor": func(ratio float64) bool { return ratio >= 0.5+tie },
+	"round_prefer_ceil":  func(ratio float64) bool { return ratio > 0.5-tie },
 	"floor":              func(ratio float64) bool { return ratio == 1 },
 	"ceil":               func(float64) bool { return true },
 	"simple":             nil, // before opset 11: up where the axis shrinks, down elsewhere

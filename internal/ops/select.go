@@ -135,8 +135,7 @@ func (NonZero) Most(in [][]int) [][]int {
 }
 
 // Size makes a size of a number that is data: the result has no elements, and as many slices of none. The number is the operator's operand
-// of a
-// name, from 1 to Limit.
+// of a name, from 1 to Limit.
 type Size struct {
 	ir.Opaque[Size]
 	Typed

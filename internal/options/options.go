@@ -28,7 +28,8 @@ type Compile struct {
 	Backend string
 	// Device chooses one of the backend's devices. Empty means the best.
 	Device string
-	// CPU is the instruction level of backend cpu: "avx512", "avx2" or "generic". Empty means the best.
+	// CPU is the instruction level of backend cpu: "avx512", "avx2" or "generic". Empty means the best. Programs for a level that this
+	// machine lacks, or for more threads than it has processors, can be planned and saved, and runs fail.
 	CPU string
 	// Level says how far to rewrite.
 	Level Level
@@ -49,6 +50,11 @@ type Compile struct {
 	Mode planner.Mode
 	// Liveness says how long buffers are kept for readers that the steps do not show, such as kernels that run late.
 	Liveness liveness.Policy
+	// LateReads is the number of steps after its own during which any kernel may still read its operands, for a device that runs kernels
+	// late. What kernels of a backend and custom operators declare counts in any case.
+	LateReads int `json:",omitempty"`
+	// PinOutputAncestors keeps all that the outputs are computed from to the end, for executors that run steps out of order.
+	PinOutputAncestors bool `json:",omitempty"`
 	// Dims fixes symbolic dimensions at compile time.
 	Dims map[string]int
 	// MemoryLimit bounds the arenas of a run, and its results outside of them, in bytes. 0 means half of what the process may have: of
@@ -95,8 +101,9 @@ var Table = []Option{
 	{Field: "Device", Flag: "device",
 		Usage: `device of the backend (default the best; "rlxc devices" lists them); commands on texts take several, as 0,1`,
 		Value: func(o *Compile) Value { return (*text)(&o.Device) }},
-	{Field: "CPU", Env: EnvCPU, Usage: "instruction level of the CPU kernels: " +
-		"amx, avx512bf16, avx512vnni, avx512, avx2 or generic; on arm64 bf16, i8mm, dotprod, neon or generic"},
+	{Field: "CPU", Flag: "cpu", Env: EnvCPU, Usage: "instruction level of the CPU kernels: " +
+		"amx, avx512bf16, avx512vnni, avx512, avx2 or generic; on arm64 bf16, i8mm, dotprod, neon or generic",
+		Value: func(o *Compile) Value { return (*text)(&o.CPU) }},
 	{Field: "Level", Flag: "optimize", Short: "O", Usage: "optimization level: 0 none, 1 folding, 2 all fusions",
 		Value: func(o *Compile) Value { return OneOf(&o.Level, string(O2), Words(O0, O1, O2)) }},
 	{Field: "Exact", Flag: "exact",
@@ -124,6 +131,8 @@ var Table = []Option{
 		Value: func(o *Compile) Value {
 			return parsed[liveness.Policy]{&o.Liveness, liveness.ParsePolicy, liveness.Policies()}
 		}},
+	{Field: "LateReads", Usage: "steps during which kernels may still read their operands (plan --late-reads)"},
+	{Field: "PinOutputAncestors", Usage: "keep all that the outputs are computed from to the end (plan --pin-output-ancestors)"},
 	{Field: "Dims", Flag: "dim", Usage: "size of a dimension, such as seq=128 (repeatable)",
 		Value: func(o *Compile) Value { return (*sizes)(&o.Dims) }},
 	{Field: "MemoryLimit", Flag: "memory-limit",

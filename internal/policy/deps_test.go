@@ -36,25 +36,27 @@ var imports = map[string][]string{
 	"onnx":                  {"tensor", "onnx/onnxpb"},
 	"onnx/onnxpb":           {},
 	"internal/packed":       {"tensor"},
+	"internal/sharing":      {"tensor"},
 	"ir":                    {"internal/memory", "internal/packed", "tensor"},
 	"internal/ops":          {"ir", "tensor"},
 	"internal/target":       {"ir", "tensor"},
 	"lower":                 {"onnx", "onnx/onnxpb", "ir", "internal/ops", "tensor"},
 	"internal/options":      {"liveness", "planner", "tensor"},
-	"internal/rewrite":      {"internal/options", "ir", "internal/target", "tensor"},
+	"internal/rewrite":      {"internal/sharing", "internal/options", "ir", "internal/target", "tensor"},
 	"internal/legalize":     {"ir", "internal/target"},
 	"internal/schedule":     {"ir"},
 	"liveness":              {"ir", "internal/target", "planner"},
 	"internal/proof":        {"ir", "planner", "arena"},
 	"internal/backend":      {"internal/options", "ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
-	"backend/cpu": {"internal/backend", "backend/cpu/kernel", "internal/options", "internal/packed", "ir", "internal/ops",
-		"internal/target", "planner", "arena", "tensor"},
-	"backend/cpu/kernel":   {"internal/packed", "ir"},
-	"backend/wgpu":         {"internal/backend", "internal/gpu", "internal/native", "ir", "internal/ops", "internal/target", "tensor"},
+	"backend/cpu": {"internal/backend", "backend/cpu/kernel", "internal/sharing", "internal/options", "internal/packed", "ir",
+		"internal/ops", "internal/target", "planner", "arena", "tensor"},
+	"backend/cpu/kernel": {"internal/packed", "ir"},
+	"backend/wgpu": {"internal/backend", "internal/sharing", "internal/gpu", "internal/native", "ir", "internal/ops",
+		"internal/target", "tensor"},
 	"internal/gpu":         {"internal/backend", "internal/ops", "internal/target", "ir", "planner", "tensor"},
 	"internal/native":      {"internal/dynlib"},
 	"internal/onnxruntime": {"internal/dynlib", "onnx", "onnx/onnxpb", "tensor"},
-	"internal/artifact":    {"internal/packed", "ir", "internal/target", "tensor"},
+	"internal/artifact":    {"internal/sharing", "internal/packed", "ir", "internal/target", "planner", "tensor"},
 	"quantize":             {"onnx", "onnx/onnxpb", "tensor"},
 	"models":               {"onnx", "onnx/onnxpb", "tensor", "ir", "lower", "quantize"},
 	"internal/conformance": {"*"},
@@ -68,18 +70,19 @@ var imports = map[string][]string{
 	"internal/robustness": {"*"},
 	"internal/mutate":     {},
 	"internal/fuzzgraph":  {"ir", "tensor"}, // for tests alone
-	"internal/programs":   {"ir", "lower", "internal/ops", "onnx", "onnx/onnxpb", "tensor"},
+	"internal/programs":   {},
 	"cmd/rlxc":            {"*"},
 	"internal/engine": {"internal/memory", "internal/options", "tensor", "planner", "arena", "ir", "internal/ops", "internal/target",
-		"internal/rewrite", "internal/legalize", "internal/schedule", "liveness", "internal/proof", "internal/backend",
-		"internal/artifact"},
+		"internal/sharing", "internal/rewrite", "internal/legalize", "internal/schedule", "liveness", "internal/proof",
+		"internal/backend", "internal/artifact"},
 	"internal/source":   {"internal/engine", "internal/artifact", "ir", "internal/ops", "tensor"},
 	"internal/frontend": {"internal/engine", "internal/source", "onnx", "onnx/onnxpb", "lower", "internal/artifact", "ir"},
 
-	"backend/cuda":        {"internal/backend", "internal/driver", "internal/gpu", "ir", "internal/ops", "internal/target", "tensor"},
+	"backend/cuda": {"internal/backend", "internal/sharing", "internal/driver", "internal/gpu", "ir", "internal/ops", "internal/target",
+		"tensor"},
 	"internal/driver":     {"internal/dynlib"},
 	"internal/dynlib":     {},
-	"internal/drivertest": {"internal/driver"}, // for tests alone
+	"internal/drivertest": {"internal/driver", "internal/dynlib"}, // for tests alone
 
 	"internal/inside": {"internal/engine", "ir", "onnx/onnxpb"},
 
@@ -201,6 +204,19 @@ func TestNoTemplates(t *testing.T) {
 		require.NoError(t, err)
 		for _, spec := range f.Imports {
 			require.NotContains(t, []string{`"text/template"`, `"html/template"`}, spec.Path.Value, file)
+		}
+	})
+}
+
+// TestOneLoader holds that one package opens and calls shared libraries, so that build tag static leaves all of it out.
+func TestOneLoader(t *testing.T) {
+	walkSource(t, func(folder, file string) {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, spec := range f.Imports {
+			if folder != "internal/dynlib" && folder != "internal/drivertest" {
+				require.NotEqual(t, `"github.com/ebitengine/purego"`, spec.Path.Value, file)
+			}
 		}
 	})
 }

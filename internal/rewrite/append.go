@@ -27,7 +27,7 @@ func appendRule() *Rule {
 			s[axis] = n
 			return m.reshape(v, s)
 		}
-		number := func(n int64) *ir.Value { return m.e.g.NewConst("", tensor.Scalar(n)) }
+		number := func(n int64) *ir.Value { return m.e.constant("", tensor.Scalar(n)) }
 		size := func(d ir.Dim) *ir.Value {
 			return m.emit(ir.DimsOp{Dims: []ir.Dim{d}, Scalar: true, DType: tensor.I64})
 		}
@@ -50,6 +50,6 @@ func appendRule() *Rule {
 		fits = binary(ir.MinFn, fits, binary(ir.Sub, size(cached), start))
 		from = m.emit(ir.Where{}, binary(ir.Less, fits, number(0)), number(ir.NoIndex), from)
 		gathered := m.emit(ir.GatherElements{Axis: op.Axis}, x, m.expand(from, y.Shape))
-		return m.emit(ir.Where{}, filled, gathered, m.e.g.NewConst("", tensor.New(y.DType)))
+		return m.emit(ir.Where{}, filled, gathered, m.e.constant("", tensor.New(y.DType)))
 	}}
 }

@@ -92,12 +92,12 @@ func (x *attentionMask) operand() (*ir.Value, bool) {
 	}
 	other, rest := x.add, math.Inf(-1)
 	if other == nil {
-		other = m.e.g.NewConst("", scalarOf(x.dtype, 0))
+		other = m.e.constant("", scalarOf(x.dtype, 0))
 	}
 	if !gone {
 		rest = lowest(x.dtype)
 	}
-	return x.shaped(m.emit(ir.Where{}, keep, other, m.e.g.NewConst("", scalarOf(x.dtype, rest)))), true
+	return x.shaped(m.emit(ir.Where{}, keep, other, m.e.constant("", scalarOf(x.dtype, rest)))), true
 }
 
 // shaped adds to a mask of fewer axes those of the scores, four in the end.

@@ -25,7 +25,7 @@ func broadcastRules() []*Rule {
 				switch {
 				case !stretched(v):
 				case v.Const != nil:
-					in[i] = m.e.g.NewConst(v.Name, uniformOf(v, 1))
+					in[i] = m.e.constant(v.Name, uniformOf(v, 1))
 				default:
 					in[i] = v.Def.Inputs[0]
 				}

@@ -109,5 +109,5 @@ func normal(x float64, t tensor.DType) bool {
 func (m *match) likeConstant(v *ir.Value, x float64) *ir.Value {
 	t := tensor.New(v.Type.DType, v.Const.Shape()...)
 	t.SetFloat64(0, x)
-	return m.e.g.NewConst("", t)
+	return m.e.constant("", t)
 }

@@ -55,7 +55,7 @@ func (m *match) scaled(w *ir.Value, factors []float32, run int) *ir.Value {
 			return m.refuse("weights beyond float32")
 		}
 	}
-	return m.e.g.NewConst(w.Name, tensor.FromSlice(numbers, w.Const.Shape()...))
+	return m.e.constant(w.Name, tensor.FromSlice(numbers, w.Const.Shape()...))
 }
 
 // rescaled is scaled of codes that have one scale, or one for each column, the last axis.
@@ -68,7 +68,7 @@ func (m *match) rescaled(w *ir.Value, factors []float32) *ir.Value {
 			for i := range factors {
 				all.SetInt64(i, zero.Const.Int64(0))
 			}
-			zero = m.e.g.NewConst(zero.Name, all)
+			zero = m.e.constant(zero.Name, all)
 		}
 	} else if o.Block != 0 || o.Axis != len(w.Type.Shape)-1 {
 		return nil
@@ -82,7 +82,7 @@ func (m *match) rescaled(w *ir.Value, factors []float32) *ir.Value {
 		}
 	}
 	o.Axis = len(w.Type.Shape) - 1
-	return m.emit(o, at(w, 0), m.e.g.NewConst(at(w, 1).Name, tensor.FromSlice(scales)), zero)
+	return m.emit(o, at(w, 0), m.e.constant(at(w, 1).Name, tensor.FromSlice(scales)), zero)
 }
 
 // columnRules take factors and sums of columns into the weights and the bias of linear, a product of x and w without activation or
@@ -111,7 +111,7 @@ func columnRules(name string, linear, x, w, bias *pattern, run func(m *match) in
 			for i, f := range factors {
 				offset[i] *= f
 			}
-			in = append(in, m.e.g.NewConst("", tensor.FromSlice(offset)))
+			in = append(in, m.e.constant("", tensor.FromSlice(offset)))
 		}
 		return m.emit(m.get(linear).Def.Op, in...)
 	}
@@ -125,7 +125,7 @@ func columnRules(name string, linear, x, w, bias *pattern, run func(m *match) in
 			for i, t := range terms {
 				offset[i] += sign * t
 			}
-			return m.emit(m.get(linear).Def.Op, m.get(x), m.get(w), m.e.g.NewConst("", tensor.FromSlice(offset)))
+			return m.emit(m.get(linear).Def.Op, m.get(x), m.get(w), m.e.constant("", tensor.FromSlice(offset)))
 		}
 	}
 	return []*Rule{

@@ -62,7 +62,7 @@ func convRules() []*Rule {
 				return m.refuse("%v", err)
 			}
 			in := slices.Clone(m.root.Inputs)
-			in[ir.ConvW] = m.e.g.NewConst(v.Name, plain[0])
+			in[ir.ConvW] = m.e.constant(v.Name, plain[0])
 			return m.emit(m.root.Op, in...)
 		}},
 		{Name: "qconv.products", pattern: quantized, build: func(m *match) *ir.Value {
@@ -127,7 +127,7 @@ func quantizedPatches(m *match) *ir.Value {
 	one := func() *ir.Value {
 		t := tensor.New(wide)
 		t.SetFloat64(0, 1)
-		return m.e.g.NewConst("", t)
+		return m.e.constant("", t)
 	}
 	floats := func(v, scale, zero *ir.Value) *ir.Value {
 		op := ir.Dequantize{To: wide}
@@ -284,7 +284,7 @@ func (c *patches) depthwise(x *ir.Value) *ir.Value {
 		for ch := range channels {
 			factor.SetFloat64(ch, weights.Float64(k*channels+ch))
 		}
-		part := c.emit(ir.Binary{Fn: ir.Mul}, c.tap(x, at, all), c.e.g.NewConst("", factor))
+		part := c.emit(ir.Binary{Fn: ir.Mul}, c.tap(x, at, all), c.e.constant("", factor))
 		if y != nil {
 			part = c.emit(ir.Binary{Fn: ir.Add}, part, y)
 		}

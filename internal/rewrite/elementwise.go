@@ -58,7 +58,7 @@ func fusible(n *ir.Node) bool {
 		scale, known := numberOf(n.Inputs[1])
 		return known && len(n.Inputs[1].Type.Shape) == 0 && scale > 0 && !slices.Contains(n.Inputs, nil)
 	}
-	return k.Has(ir.Elementwise) && !slices.Contains(n.Inputs, nil)
+	return k.Has(ir.Elementwise) && !slices.Contains(n.Inputs, nil) && !ir.MayDivideByZero(n)
 }
 
 // mapBuilder collects the expression of the root and of the ops that only it reads.

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/sharing"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // A Rule is a row: where Pattern fits, Build makes what replaces the value. Build only describes the new nodes; the engine
@@ -42,6 +44,30 @@ type engine struct {
 	misses  map[missKey]NearMiss
 	fuel    int
 	m       match // the one that is tried, for its memory
+	made    sharing.Table[constantOf]
+}
+
+// constantOf is a constant that a rule made.
+type constantOf struct{ *ir.Value }
+
+// Content implements sharing.Holder.
+func (c constantOf) Content() (any, *tensor.Tensor) { return c.Name, c.Const }
+
+// worthFinding is the size from which on equal constants are found when they are made. cse merges tiny ones.
+const worthFinding = 1 << 10
+
+// constant makes a constant, or finds the equal one of this name that a rule made before: layers that share weights share what
+// their weights become.
+func (e *engine) constant(name string, t *tensor.Tensor) *ir.Value {
+	if len(t.Bytes()) < worthFinding {
+		return e.g.NewConst(name, t)
+	}
+	if c, ok := e.made.Find(name, t); ok {
+		return c.Value
+	}
+	v := e.g.NewConst(name, t)
+	e.made.Add(constantOf{v})
+	return v
 }
 
 // byKind lists rules, in order, for the nodes that they can start from.

@@ -304,3 +304,17 @@ func TestSharedOperandsAreFollowedOnce(t *testing.T) {
 	_, err := Run(t.Context(), g, nil, Options{Level: O2})
 	require.NoError(t, err)
 }
+
+// TestEqualConstants: what layers that share weights make of them is one constant, and what differs anywhere is another.
+func TestEqualConstants(t *testing.T) {
+	e := &engine{g: ir.NewGraph("")}
+	joined := func(last float64) *tensor.Tensor {
+		w := tensor.New(tensor.F32, 64, 64)
+		w.SetFloat64(w.Len()-3, last)
+		return w
+	}
+	first := e.constant("q+k+v", joined(1))
+	require.Same(t, first, e.constant("q+k+v", joined(1)))
+	require.NotSame(t, first, e.constant("q+k+v", joined(2)))
+	require.NotSame(t, first, e.constant("q+k+v", joined(1).Reshape(32, 128)))
+}

@@ -31,7 +31,7 @@ func reshapedConstant() *Rule {
 		if !ok || from.Const == nil || from.Const.Len() != shape.Elements() {
 			return nil
 		}
-		return m.e.g.NewConst(from.Name, from.Const.Reshape(shape...))
+		return m.e.constant(from.Name, from.Const.Reshape(shape...))
 	}}
 }
 
@@ -67,7 +67,7 @@ func knownSizes(m *match, v *ir.Value) bool {
 func foldSizes(m *match) *ir.Value {
 	v := m.root.Outputs[0]
 	if t, known := v.ContentTensor(); known {
-		return m.e.g.NewConst(v.Name, t)
+		return m.e.constant(v.Name, t)
 	}
 	return m.emit(ir.DimsOp{Dims: v.Dims, Scalar: len(v.Type.Shape) == 0, DType: v.Type.DType})
 }
@@ -106,9 +106,9 @@ func foldConstants(m *match) *ir.Value {
 	if err != nil {
 		return m.refuse("%v", err) // the run reports it, where it belongs
 	}
-	first := m.e.g.NewConst(n.Outputs[0].Name, out[0])
+	first := m.e.constant(n.Outputs[0].Name, out[0])
 	for i, v := range n.Outputs[1:] {
-		m.replace(v, m.e.g.NewConst(v.Name, out[i+1]))
+		m.replace(v, m.e.constant(v.Name, out[i+1]))
 	}
 	return first
 }

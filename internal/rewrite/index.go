@@ -22,7 +22,7 @@ func indexRules() []*Rule {
 				if inTable(m.root) != found {
 					return nil
 				}
-				c := m.e.g.NewConst("", uniformOf(m.get(uniform), maxChase))
+				c := m.e.constant("", uniformOf(m.get(uniform), maxChase))
 				return m.expand(c, m.root.Outputs[0].Type.Shape)
 			}}
 	}
@@ -52,7 +52,7 @@ func indexRules() []*Rule {
 			}
 			c := tensor.New(tensor.Bool)
 			c.SetInt64(0, holds)
-			return m.expand(m.e.g.NewConst("", c), m.root.Outputs[0].Type.Shape)
+			return m.expand(m.e.constant("", c), m.root.Outputs[0].Type.Shape)
 		}},
 	}
 }

@@ -129,7 +129,7 @@ func (m *match) reshape(v *ir.Value, s ir.Shape) *ir.Value {
 		return v
 	}
 	if to, ok := (ir.Type{Shape: s}).Static(); ok && v.Const != nil && to.Elements() == v.Const.Len() {
-		return m.e.g.NewConst(v.Name, v.Const.Reshape(to...))
+		return m.e.constant(v.Name, v.Const.Reshape(to...))
 	}
 	return m.emit(ir.Reshape{Shape: s}, v)
 }

@@ -29,11 +29,11 @@ func oneHotRule() *Rule {
 		limit := func(x int) *ir.Value {
 			c := tensor.New(places.Type.DType)
 			c.SetInt64(0, int64(x))
-			return m.e.g.NewConst("", c)
+			return m.e.constant("", c)
 		}
 		at := m.reshape(places, places.Type.Shape[:rank-1])
 		at = m.emit(ir.Binary{Fn: ir.MinFn}, m.emit(ir.Binary{Fn: ir.MaxFn}, at, limit(-1)), limit(size[0])) // −1 is the last row, too
-		return m.emit(ir.Gather{}, m.e.g.NewConst(m.get(table).Name, rows), at)
+		return m.emit(ir.Gather{}, m.e.constant(m.get(table).Name, rows), at)
 	}}
 }
 

@@ -35,14 +35,14 @@ func qkvRules() []*Rule {
 			if transB {
 				axis = 0
 			}
-			in := []*ir.Value{m.get(x), m.e.g.NewConst(strings.Trim(strings.Join(names, "+"), "+"), join(axis, weights...))}
+			in := []*ir.Value{m.get(x), m.e.constant(strings.Trim(strings.Join(names, "+"), "+"), join(axis, weights...))}
 			if slices.ContainsFunc(biases, func(b *tensor.Tensor) bool { return b != nil }) {
 				for i, n := range parts {
 					if biases[i] == nil { // Whisper's keys have none
 						biases[i] = tensor.New(n.Outputs[0].Type.DType, last(n.Outputs[0].Type.Shape).Int())
 					}
 				}
-				in = append(in, m.e.g.NewConst("", join(0, biases...)))
+				in = append(in, m.e.constant("", join(0, biases...)))
 			}
 			return apart(m, m.emit(m.root.Op, in...), parts)
 		}},

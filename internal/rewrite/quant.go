@@ -101,7 +101,7 @@ func quantSumRules() []*Rule {
 		{Name: "qmatmul.scales", changes: Rounding, pattern: scaled, near: 3,
 			build: func(m *match) *ir.Value { return finish(m, m.get(sums), m.get(s), m.get(t), nil) }},
 		{Name: "qmatmul.scale", changes: Rounding, pattern: once, near: 3, build: func(m *match) *ir.Value {
-			return finish(m, m.get(sums), m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))), nil)
+			return finish(m, m.get(sums), m.get(s), m.e.constant("", tensor.Scalar(float32(1))), nil)
 		}},
 		{Name: "qmatmul.addend", changes: Rounding,
 			pattern: binary(ir.Mul, with(node[ir.Cast](added), func(o ir.Cast) bool { return o.To == tensor.F32 }), s),
@@ -117,7 +117,7 @@ func quantSumRules() []*Rule {
 				if b.Type.DType != tensor.I32 || !m.get(bare).Type.Equal(m.get(added).Type) || !columnwise(columns, m.get(bare).Def) {
 					return nil
 				}
-				return finish(m, m.get(bare), m.get(s), m.e.g.NewConst("", tensor.Scalar(float32(1))), m.reshape(b, columns))
+				return finish(m, m.get(bare), m.get(s), m.e.constant("", tensor.Scalar(float32(1))), m.reshape(b, columns))
 			}},
 	}
 }
@@ -237,8 +237,9 @@ func qdqPairRules() []*Rule {
 		when("a vector", func(m *match, v *ir.Value) bool { return len(v.Type.Shape) < 2 && foldInputs(m.root) })
 	return []*Rule{{Name: "widen.vector", pattern: vector, build: foldConstants},
 		{Name: "quantize.pair", changes: Meaning,
-			assumes: "what a QDQ pair loses by rounding, and what it cuts off beyond its range, carries no meaning between operators of " +
-				"floats", pattern: pair, build: func(m *match) *ir.Value {
+			assumes: "what a QDQ pair loses by rounding carries no meaning between operators of floats, nor does what one of 8 bits and " +
+				"less cuts off, unless its zero point is the lowest value",
+			pattern: pair, build: func(m *match) *ir.Value {
 				codes, views := beneathViews(m.get(rounded))
 				q := codes.Def
 				if m.root.Outputs[0].Type.DType != q.Inputs[0].Type.DType || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
@@ -249,11 +250,11 @@ func qdqPairRules() []*Rule {
 					return m.refuse("a product reads the quantised values, too")
 				}
 				x := q.Inputs[0]
-				switch clips(q) {
-				case clipsBelowZero:
-					x = m.emit(ir.Unary{Fn: ir.Relu}, x)
-				case clipsElsewhere:
-					return nil
+				switch low, high, how := clips(q); how {
+				case clipsUnknown:
+					return m.refuse("what it cuts off is not known")
+				case clipsOff:
+					x = m.emit(ir.Unary{Fn: ir.Clamp, Alpha: low, Beta: high}, x)
 				}
 				for _, view := range slices.Backward(views) {
 					x = m.emit(view.Op, append([]*ir.Value{x}, view.Inputs[1:]...)...)
@@ -312,18 +313,20 @@ func foldInputs(n *ir.Node) bool {
 	return !slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && v.Const == nil })
 }
 
-// A clipping is what quantising cuts off beside what lies beyond the range of what is quantised.
+// A clipping is what leaving out a quantiser must keep of what it cuts off.
 type clipping int
 
 const (
 	clipsNothing clipping = iota
-	clipsBelowZero
-	clipsElsewhere
+	clipsOff
+	clipsUnknown
 )
 
-// clips says whether quantising stands for an activation: a zero point at the end of the range cuts off everything on
-// one side, as ReLU does, and one that is computed may lie there. Infinite scales leave nothing of what is quantised.
-func clips(q *ir.Node) clipping {
+// clips returns the ends of what quantised values stand for, and whether values beyond them are to be cut off without the quantiser,
+// too. With a zero point at the lowest value, it stands for a ReLU, or for a ReLU6 if 6 is the other end, which quantisers leave out of
+// the model. Ranges of 8 bits are otherwise as narrow as rounding to 8 bits wants them; there is no such reason for 16 bits, where what is
+// cut off is nearly all that the pair does. A zero point at the highest value, which stands for a mask, cuts off half of the numbers.
+func clips(q *ir.Node) (low, high float32, how clipping) {
 	zero, d := ir.Operand(q.Inputs, 2), q.Outputs[0].Type.DType
 	z, known := 0.0, true
 	if zero != nil {
@@ -334,15 +337,44 @@ func clips(q *ir.Node) clipping {
 	if !d.IsUnsigned() {
 		lowest, highest = -float64(int(1)<<(d.Bits()-1)), float64(int(1)<<(d.Bits()-1)-1)
 	}
+	low, high = float32((lowest-z)*scale), float32((highest-z)*scale)
+	from, to := rangeOf(q.Inputs[0])
 	switch {
 	case !known || !d.IsInt() || z >= highest || math.IsInf(scale, 0):
-		return clipsElsewhere
-	case z > lowest || neverNegative(q.Inputs[0]):
-		return clipsNothing
-	case constant && scale > 0:
-		return clipsBelowZero
+		return low, high, clipsUnknown
+	case d.Bits() <= 8 && (z > lowest || from >= 0), constant && low <= from && to <= high:
+		return low, high, clipsNothing
+	case constant && scale > 0 && !math.IsInf(float64(high-low), 0):
+		return low, high, clipsOff
 	}
-	return clipsElsewhere
+	return low, high, clipsUnknown
+}
+
+// rangeOf returns the ends of what a value may be, as far as that is plain.
+func rangeOf(v *ir.Value) (least, most float32) {
+	most = float32(math.Inf(1))
+	v, _ = beneathViews(v)
+	if v.Def != nil {
+		switch o := v.Def.Op.(type) {
+		case ir.Softmax:
+			if !o.Log {
+				return 0, 1
+			}
+		case ir.Unary:
+			switch o.Fn {
+			case ir.Sigmoid, ir.HardSigmoid:
+				return 0, 1
+			case ir.Tanh, ir.Erf:
+				return -1, 1
+			case ir.Clamp:
+				return o.Alpha, o.Beta
+			}
+		}
+	}
+	if neverNegative(v) {
+		return 0, most
+	}
+	return -most, most
 }
 
 func isDequantized(v *ir.Value) bool {
@@ -496,7 +528,7 @@ func quantLateRules() []*Rule {
 			if d := m.root.Outputs[0].Type.DType; !is8Bit(d) {
 				return m.refuse("its result is quantised to %s", d)
 			} else if zero == nil {
-				zero = m.e.g.NewConst("", tensor.New(d))
+				zero = m.e.constant("", tensor.New(d))
 			}
 			return m.withOperands(m.get(any), map[int]*ir.Value{ir.QMatMulYScale: m.root.Inputs[1], ir.QMatMulYZero: zero})
 		}},
@@ -543,7 +575,7 @@ func quantQKVRule() *Rule {
 			if i == ir.QMatMulB {
 				along = axis
 			}
-			in[i] = m.e.g.NewConst("", join(along, list...))
+			in[i] = m.e.constant("", join(along, list...))
 		}
 		return apart(m, m.emit(m.root.Op, in...), parts)
 	}}

@@ -53,7 +53,7 @@ func quantAttentionRules() []*Rule {
 			if scale := m.get(p); scale == nil || m.get(roundZero) != nil {
 				return m.get(roundZero)
 			}
-			return m.e.g.NewConst("", tensor.New(m.get(rounded).Type.DType))
+			return m.e.constant("", tensor.New(m.get(rounded).Type.DType))
 		}
 		for _, p := range []*pattern{rounded, probs} {
 			if x := m.get(p); x != nil && !is8Bit(x.Type.DType) {

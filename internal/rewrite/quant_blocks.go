@@ -95,7 +95,7 @@ func weightRules() []*Rule {
 		packed, zeros := blockWeights(nb, quantized, along), blockZeros(nb, ir.Operand(q.Inputs, 2), d, along)
 		scales, given := tensor.New(q.Inputs[1].Type.DType, nb.N, nb.Blocks()), q.Inputs[1].Const.Aligned()
 		each(nb, nb.Blocks(), along, func(n, b, from int) { scales.SetFloat64(n*nb.Blocks()+b, given.Float64(from%given.Len())) })
-		constant := func(name string, t *tensor.Tensor) *ir.Value { return m.e.g.NewConst(name, t) }
+		constant := func(name string, t *tensor.Tensor) *ir.Value { return m.e.constant(name, t) }
 		return m.emit(nb, m.get(a), constant(weight.stored.Name, packed), constant("", scales), constant("", zeros), nil, m.get(bias),
 			m.get(residual))
 	}}, {Name: "matmul.half", pattern: byHalf, build: func(m *match) *ir.Value {
@@ -119,7 +119,7 @@ func weightRules() []*Rule {
 		in[ir.NBitsGroups] = nil
 		if !slices.IsSorted(order) {
 			in[ir.NBitsA] = gathered(m, in[ir.NBitsA], order)
-			in[ir.NBitsWeights] = m.e.g.NewConst(in[ir.NBitsWeights].Name, reordered(op, quantized, order))
+			in[ir.NBitsWeights] = m.e.constant(in[ir.NBitsWeights].Name, reordered(op, quantized, order))
 		}
 		return m.emit(op, in...)
 	}}}
@@ -136,7 +136,7 @@ func gathered(m *match, a *ir.Value, order []int64) *ir.Value {
 			}
 		}
 	}
-	return m.emit(op, a, m.e.g.NewConst("", tensor.FromSlice(order)))
+	return m.emit(op, a, m.e.constant("", tensor.FromSlice(order)))
 }
 
 // sortedBy returns the places of the numbers of t by their size, equal ones as they lie.
@@ -183,7 +183,7 @@ func blockQKVRule() *Rule {
 				t := n.Inputs[i].Const
 				names[k], rows[k] = n.Inputs[i].Name, t.Reshape(t.Len())
 			}
-			in[i] = m.e.g.NewConst(strings.Trim(strings.Join(names, "+"), "+"), join(0, rows...))
+			in[i] = m.e.constant(strings.Trim(strings.Join(names, "+"), "+"), join(0, rows...))
 		}
 		return apart(m, m.emit(op, in...), parts)
 	}}

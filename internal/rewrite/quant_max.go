@@ -6,8 +6,7 @@ import (
 )
 
 // quantMaxRule makes maxima of what quantised values stand for, as pools are, maxima of the quantised values: where the scale is above 0,
-// both
-// have the same order.
+// both have the same order.
 func quantMaxRule() *Rule {
 	largest := value().when("a maximum or a frame", func(_ *match, v *ir.Value) bool {
 		return v.Def != nil && (v.Def.Op == ir.Op(ir.Binary{Fn: ir.MaxFn}) || v.Def.Op.Kind() == ir.KindPad)
@@ -94,5 +93,5 @@ func (c *codesOf) quantized(v *ir.Value, d tensor.DType) *ir.Value {
 	if err != nil {
 		return nil
 	}
-	return c.e.g.NewConst("", y[0])
+	return c.e.constant("", y[0])
 }

@@ -25,7 +25,7 @@ func quantNormRules() []*Rule {
 			}
 			yZero := m.get(zero)
 			if yZero == nil {
-				yZero = m.e.g.NewConst("", tensor.New(quantized))
+				yZero = m.e.constant("", tensor.New(quantized))
 			}
 			old := m.get(norm)
 			o := opOf[ir.LayerNorm](m, norm)

@@ -137,5 +137,5 @@ func (m *match) halfConst(v *ir.Value) *ir.Value {
 		}
 		copy(h.Bytes()[at/2:], a)
 	}
-	return m.e.g.NewConst("", h)
+	return m.e.constant("", h)
 }

@@ -166,8 +166,7 @@ func (m *match) before(v *ir.Value, perm []int) *ir.Value {
 }
 
 // untransposed returns the value of which v, of as many axes as perm, is the transpose; nil if there is none. v may join axes afterwards,
-// as an image does
-// that was made larger by repeating its pixels, or split them, as one does that was a row of pixels.
+// as an image does that was made larger by repeating its pixels, or split them, as one does that was a row of pixels.
 func (m *match) untransposed(v *ir.Value, perm []int) *ir.Value {
 	if v.Def == nil || len(v.Type.Shape) != len(perm) {
 		return nil

@@ -75,8 +75,7 @@ func (u *unpadding) attention(n *ir.Node) {
 }
 
 // byPosition divides the mask of an attention, which hides padding, into bounds of op, scores by relative position, and what else follows
-// from the
-// positions of a query and a key: a bias [1,heads,seq,seq], nil for none.
+// from the positions of a query and a key: a bias [1,heads,seq,seq], nil for none.
 func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.Value, []relativeScores) {
 	mask := n.Inputs[ir.AttentionMask]
 	if u.maskOf(mask).kept() != nil {

@@ -8,8 +8,7 @@ import (
 )
 
 // relativeScores are what attention adds for two tokens by how far apart they are, and by the query or key (DeBERTa): products of it with
-// one vector
-// for each of N distances, of which index [seq,seq] chooses by two positions.
+// one vector for each of N distances, of which index [seq,seq] chooses by two positions.
 type relativeScores struct {
 	x     *ir.Value      // [batch,seq,heads,size]: queries or keys, or others in their place
 	table *tensor.Tensor // [heads,N,size]

@@ -26,12 +26,11 @@
 //	  convolutions and recurrences that are too few or in blocks of any length.
 //	- A transform of a large prime length, which took quadratic time (found by fuzzing, as was Split without results).
 //
-// Fuzzing at low priority on one core of a busy machine: FuzzRun for an hour at one stretch without a finding (12.8 million
-// inputs), then 30,000 random graphs at both levels, FuzzRead of package onnx for 10 minutes and of package artifact for 5, and
-// FuzzRun for 10 more on the last state, without a finding. Before, FuzzRun found Split without results, the transforms, and a
-// pool over 5 million elements that took longer than the fuzzer waits (when run alone it passes; models in fuzzing are smaller
-// since).
-// .ci/run fuzzes the readers, and loading and running, for minutes; .ci/fuzz fuzzes all targets for any time. Since steps of
-// the host ask for memory and count their work, 15 seconds of each on a busy machine had no finding in the targets of artifact
-// (75,645 inputs), packed (161,127), this package (9,101), ir (135,720), liveness (4,272), onnx (113,718) and pipeline (50,390).
+// Fuzzing at low priority on one core of a busy machine: FuzzRun for an hour at one stretch without a finding (12.8 million inputs), then
+// 30,000 random graphs at both levels, FuzzRead of package onnx for 10 minutes and of package artifact for 5, and FuzzRun for 10 more on
+// the last state, without a finding. Before, FuzzRun found Split without results, the transforms, and a pool over 5 million elements that
+// took longer than the fuzzer waits (when run alone it passes; models in fuzzing are smaller since). .ci/run fuzzes the readers, and
+// loading and running, for minutes; .ci/fuzz fuzzes all targets for any time. Since steps of the host ask for memory and count their work,
+// 15 seconds of each on a busy machine had no finding in the targets of artifact (75,645 inputs), packed (161,127), this package (9,101),
+// ir (135,720), liveness (4,272), onnx (113,718) and pipeline (50,390).
 package robustness

@@ -159,6 +159,55 @@ func resources() (out []hostile) {
 	mins.Node = append(mins.Node, node("ConstantOfShape", names("t60"), names("y")))
 	add("a maximum of 60 quotients", "either", model(mins), nil)
 
+	// Of many symbols at once.
+	wide := func(n int, op string) *onnxpb.ModelProto {
+		g := graph(nil, y)
+		all := node(op, nil, names("all"))
+		for i := range n {
+			in, size := fmt.Sprint("x", i), fmt.Sprint("s", i)
+			g.Input, all.Input = append(g.Input, value(in, f32, fmt.Sprint("n", i))), append(all.Input, size)
+			g.Node = append(g.Node, node("Shape", names(in), names(size)))
+		}
+		g.Node = append(g.Node, all, node("ConstantOfShape", names("all"), names("y")))
+		return model(g)
+	}
+	for _, op := range []string{"Max", "Min"} {
+		for _, n := range []int{60, 2000} { // more are no size that is known beforehand
+			add(fmt.Sprintf("%s of %d symbols", op, n), "returns f32[2]", wide(n, op), nil)
+		}
+	}
+	sums := wide(1000, "Max")
+	sums.Graph.Node = sums.Graph.Node[:1000]
+	last = "s0"
+	for i := range 6000 {
+		sums.Graph.Node = append(sums.Graph.Node, node("Add", names(last, fmt.Sprint("s", i%1000)), names(fmt.Sprint("t", i))))
+		last = fmt.Sprint("t", i)
+	}
+	sums.Graph.Node = append(sums.Graph.Node, node("ConstantOfShape", names(last), names("y")))
+	add("6000 sums of 1000 symbols", "returns f32[12002]", sums, nil)
+
+	// What a kernel is planned by.
+	conv := func(outputs int, pad int64, group int) *onnxpb.ModelProto {
+		return one(f32, f32, []any{1, 16, 4, 4}, constant("w", tensor.New(f32, outputs, 16/group, 3, 3)),
+			node("Conv", names("x", "w"), names("y"), attribute("pads", []int64{pad, pad, pad, pad}), attribute("group", group)))
+	}
+	for _, group := range []int{1, 2, 16} {
+		add(fmt.Sprintf("a convolution of 2^42 places in %d groups", group), "refused arena", conv(32, 1<<20, group), nil)
+	}
+	add("a convolution of 2^30 places and 4096 channels", "refused arena", conv(4096, 1<<14, 1), nil)
+
+	// Subgraphs.
+	var both func(depth int, name string) *onnxpb.GraphProto
+	both = func(depth int, name string) *onnxpb.GraphProto {
+		if depth == 0 {
+			return body(nil, names(name), node("Neg", names("x"), names(name)))
+		}
+		return body(nil, names(name), node("If", names("c"), names(name), attribute("then_branch", both(depth-1, name+"t")),
+			attribute("else_branch", both(depth-1, name+"e"))))
+	}
+	tree := graph(append(infos{value("c", boolean)}, x...), y, both(12, "y").Node...)
+	add("Ifs in both branches of Ifs, 12 deep", "returns f32[2]", model(tree), nil)
+
 	// Strings have a size of their own.
 	text := graph(infos{value("x", f32, 2)}, infos{unranked("y", tensor.String)}, constant("c0", tensor.FromStrings([]string{"ha"})),
 		node("Cast", names("x"), names("t"), attribute("to", 8)), node("StringConcat", names("t", "c0"), names("s0")))

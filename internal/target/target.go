@@ -47,8 +47,7 @@ type Row struct {
 	// kernels, asynchronous copies).
 	LateReads func(n *ir.Node) int
 	// TakesStored says of a node that the kernel runs whether it packs operand i, which a Dequantize or a Cast widens, as constants hold
-	// it:
-	// as codes or 16-bit floats. nil: of none.
+	// it: as codes or 16-bit floats. nil: of none.
 	TakesStored func(n *ir.Node, i int) bool
 	// ReadsPacked reports whether the kernel of an attention whose queries, keys and values are parts of one buffer reads that
 	// buffer itself, also where casts or copies of the parts stand between.
@@ -83,7 +82,7 @@ func New(t Target) (*Target, error) {
 // Where says how a node runs.
 func (t *Target) Where(n *ir.Node) Runs {
 	r := &t.Rows[n.Op.Kind()]
-	if r.Runs == OnKernel && r.Supports != nil && !r.Supports(n) {
+	if r.Runs == OnKernel && (r.Supports != nil && !r.Supports(n) || ir.MayDivideByZero(n)) {
 		return OnHost
 	}
 	return r.Runs
@@ -126,6 +125,23 @@ func (t *Target) LateReads(n *ir.Node) int {
 		late = max(late, c.Def.LateReads)
 	}
 	return late
+}
+
+// Late returns the target with kernels that read their operands for at least so many steps after their own.
+func (t *Target) Late(steps int) *Target {
+	late := *t
+	for i := range late.Rows {
+		r := &late.Rows[i]
+		if own := r.LateReads; r.Runs != AsView {
+			r.LateReads = func(n *ir.Node) int {
+				if own == nil {
+					return steps
+				}
+				return max(own(n), steps)
+			}
+		}
+	}
+	return &late
 }
 
 // ReadsPacked reports whether n reads the one buffer of which its operands are parts.

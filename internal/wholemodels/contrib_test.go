@@ -84,6 +84,10 @@ func TestContribOperators(t *testing.T) {
 func requireNear(t *testing.T, name string, want, got *tensor.Tensor) {
 	t.Helper()
 	require.Equal(t, want.String(), got.String(), name)
+	if want.DType() == tensor.String {
+		require.Equal(t, want.Strings(), got.Strings(), name)
+		return
+	}
 	atol, rtol := 1e-5, 1e-5
 	if !want.DType().IsFloat() {
 		atol, rtol = 0, 0
@@ -135,6 +139,10 @@ func TestContribErrors(t *testing.T) {
 		{"unknown attribute", "attention_plain", attribute("do_rotary", 1), "do_rotary"},
 		{"heads that do not divide", "attention_plain", attribute("num_heads", 3), "heads"},
 		{"num_heads", "mha_plain", attribute("num_heads", 0), "num_heads is 0"},
+		{"experts that are too few", "moe_silu", attribute("k", 6), "k = 6 of 5 experts"},
+		{"a third layer that is missing", "moe_swiglu", attribute("swiglu_fusion", 0), "a third layer: false"},
+		{"a window above its cache", "gqa_sliding_step", attribute("local_window_size", 7), "local_window_size = 7"},
+		{"tokens of no character", "tokenizer_separators", attribute("mincharnum", 0), "mincharnum = 0"},
 		{"an attribute nobody knows", "gelu", attribute("sharpness", 1), "attribute sharpness"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

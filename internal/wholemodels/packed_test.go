@@ -17,8 +17,7 @@ import (
 )
 
 // TestPackedAttention holds a model that leaves padding out by onnxruntime's operators to the same with a mask, which onnxruntime runs on
-// CUDA
-// alone; and attention to be one by rows.
+// CUDA alone; and attention to be one by rows.
 func TestPackedAttention(t *testing.T) {
 	const hidden, heads = 8, 2
 	r := rand.New(rand.NewPCG(4, 4))

@@ -66,7 +66,7 @@ def describe(s):
 
 def contrib():
     from onnxruntime.capi import onnxruntime_pybind11_state as p
-    return [describe(s) for s in p.get_all_operator_schema() if s.domain == "com.microsoft" or s.domain == "" and (s.name, s.since_version) in ON_TRIAL]
+    return [describe(s) for s in p.get_all_operator_schema() if s.domain in ("com.microsoft", "com.microsoft.nchwc") or s.domain == "" and (s.name, s.since_version) in ON_TRIAL]
 
 
 def standard():

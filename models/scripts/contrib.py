@@ -9,6 +9,7 @@ CPU are answered by the NumPy functions below, written from its document Contrib
 
 import math
 import sys
+import tempfile
 import zipfile
 
 import numpy as np
@@ -426,8 +427,122 @@ def gates():
         case(f"mrotary_heads_{layout}", "MRotaryEmbedding", [f32(b, h, t, 24), positions, f32(16, 12), f32(16, 12)], mrope_section=[4, 4, 4], mrope_layout=layout)
 
 
+def several(name, nodes, inputs, weights, outputs, saved=None):
+    """A case of several nodes; saved is the level at which onnxruntime saves the model that is tested."""
+    infos = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), shape(x)) for n, x in inputs.items()]
+    model = helper.make_model(
+        helper.make_graph(nodes, name, infos, [helper.make_empty_tensor_value_info(n) for n in outputs],
+                          [numpy_helper.from_array(x, n) for n, x in weights.items()]),
+        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)], ir_version=8)
+
+    def session(level, **more):
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = level
+        options.log_severity_level = 3
+        for key, value in more.items():
+            setattr(options, key, value)
+        return onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+    results = session(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL).run(None, inputs)
+    if saved is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            session(saved, optimized_model_filepath=f"{folder}/saved.onnx")
+            model = onnx.load(f"{folder}/saved.onnx")
+    CASES[name] = (model, list(inputs.values()), results)
+
+
+def experts():
+    """Mixtures of experts, as onnxruntime's CPU provider has them: MoE weighs by the softmax over all experts, QMoE by that over the chosen ones."""
+    E, T, K, I = 5, 4, 16, 32
+    x, router = f32(T, K), f32(T, E)
+    for name, more in (("relu", dict(k=1)), ("gelu", dict(k=2)), ("silu", dict(k=2, normalize_routing_weights=1)), ("identity", dict(k=5)),
+                       ("swiglu", dict(k=2, swiglu_fusion=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=0.5))):
+        wide = 2 * I if name == "swiglu" else I
+        case(f"moe_{name}", "MoE", [x.reshape(2, 2, K) if name == "gelu" else x, router, f32(E, wide, K, scale=0.3), f32(E, wide), f32(E, K, I, scale=0.3), f32(E, K)],
+             weights=(2, 3, 4, 5), fixed=True, activation_type=name, **more)
+    x = f32(T, 32)
+    for bits, block, zeros, own, fused in ((4, 0, False, False, False), (4, 16, True, False, True), (8, 0, False, True, False), (4, 0, True, True, True), (2, 16, True, False, False)):
+        wide = 64 if fused else 32
+
+        def layer(n, k):
+            blocks = k // block if block else 0
+            return [u8(E, n, k * bits // 8), np.abs(f32(E, n, blocks, scale=0.1) if block else f32(E, n, scale=0.8 / 2**bits)), f32(E, n),
+                    None if not zeros else u8(E, n, -(-blocks * bits // 8)) if block else u8(E, -(-n * bits // 8))]
+
+        (w1, s1, b1, z1), (w2, s2, b2, z2) = layer(wide, 32), layer(32, 32)
+        more = dict(activation_type="swiglu", swiglu_fusion=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=7.0) if fused else dict(activation_type="silu")
+        if block:
+            more["block_size"] = block
+        inputs = [x, router, w1, s1, b1, w2, s2, b2, None, None, None, z1, z2, None, np.abs(f32(T, E)) if own else None]
+        while inputs[-1] is None:
+            inputs.pop()
+        case(f"qmoe_{bits}_{block}" + "_zeros" * zeros + "_own" * own + "_fused" * fused, "QMoE", inputs,
+             weights=[i for i in range(2, min(len(inputs), 14)) if inputs[i] is not None], fixed=True, k=2, expert_weight_bits=bits, normalize_routing_weights=int(own and zeros), **more)
+
+
+def uneven():
+    """Weights of 4 bits that are not evenly spaced, and of which the last byte and block are not full."""
+    for kind in (0, 1):
+        k, n = 21, 5
+        case(f"matmul_bnb4_{kind}", "MatMulBnb4", [f32(3, k), u8((n * k + 1) // 2), np.abs(f32(-(-n * k // 16)))], weights=(1, 2), K=k, N=n, block_size=16, quant_type=kind)
+
+
+def sliding():
+    """Caches with room for 6 positions of which a query sees 4: each call ends with a full one, so that all of it is defined."""
+    big, room = 16, 6
+    cos, sin = f32(32, big // 2), f32(32, big // 2)
+    for name, ends, new in (("prompt", [6, 6], 6), ("long", [12], 12), ("step", [9, 6], 1), ("chunk", [12], 4), ("steps", [15, 9], 1)):
+        b = len(ends)
+        case(f"gqa_sliding_{name}", "GroupQueryAttention",
+             [f32(b, new, 4 * big), f32(b, new, 2 * big), f32(b, new, 2 * big), f32(b, 2, room, big), f32(b, 2, room, big), np.array(ends, np.int32) - 1, s(max(ends), np.int32), cos, sin],
+             3, num_heads=4, kv_num_heads=2, do_rotary=1, local_window_size=4, sliding_window_cache=1)
+
+
+def tokens():
+    """Strings, cut by separators, by an expression and into characters."""
+    strings = np.array(["a bb,ccc", " x  yy ", "", "äöü né"], object)
+    for name, x, more in (("separators", strings, dict(separators=[" ", ","])), ("expression", strings, dict(tokenexp="[a-z]+")), ("short", strings, dict(separators=["[ ,]+"], mincharnum=2)),
+                          ("characters", strings, dict(separators=[""])), ("any", strings, dict(tokenexp=".")), ("longest", np.array(["abab aab"], object), dict(tokenexp="a|ab")),
+                          ("marked", strings.reshape(2, 2), dict(separators=[" "], mark=1)), ("nothing", np.array(["", " "], object), dict(separators=[" "], mark=1)),
+                          ("boundaries", np.array(["ab cd"], object), dict(separators=["\\b"]))):
+        case(f"tokenizer_{name}", "Tokenizer", [x], **{"pad_value": "#", "mark": 0, "mincharnum": 1, **more})
+
+
+def tied():
+    """One matrix of 4-bit weights for the embedding, which sees it through a Reshape, and the product at the end."""
+    n, k, block = 11, 32, 16
+    nodes = [helper.make_node("Reshape", ["w", "flat"], ["table"]), helper.make_node("Identity", ["scales"], ["same"]), helper.make_node("Cast", ["zeros"], ["again"], to=TensorProto.UINT8),
+             helper.make_node("GatherBlockQuantized", ["table", "ids", "same", "again"], ["x"], domain=MS, bits=4, block_size=block, gather_axis=0, quantize_axis=1),
+             helper.make_node("MatMulNBits", ["x", "w", "scales", "zeros"], ["y"], domain=MS, K=k, N=n, bits=4, block_size=block)]
+    several("tied_int4_embeddings", nodes, {"ids": rng.integers(0, n, (2, 3)).astype(np.int64)},
+            {"w": u8(n, k // block, block // 2), "scales": np.abs(f32(n, k // block)), "zeros": u8(n, 1), "flat": np.array([n, k // 2], np.int64)}, ["y"])
+
+
+def blocked():
+    """An image model as onnxruntime saves it at its highest level: channels in blocks, of which the last one is not full."""
+    weights = {"three": np.array([1, 1, 3, 3], np.float32), "low": s(0), "high": s(6)}
+
+    def conv(x, y, w, bias=False, **more):
+        weights[f"w_{y}"] = w
+        if bias:
+            weights[f"b_{y}"] = f32(w.shape[0])
+        return helper.make_node("Conv", [x, f"w_{y}"] + [f"b_{y}"] * bias, [y], **more)
+
+    node = helper.make_node
+    nodes = [conv("x", "c0", f32(16, 3, 3, 3), True, pads=[1, 1, 1, 1], strides=[2, 2]), node("Relu", ["c0"], ["r0"]),
+             conv("r0", "c1", f32(16, 1, 3, 3), pads=[1, 1, 1, 1], group=16), node("Clip", ["c1", "low", "high"], ["r1"]),
+             conv("r1", "c2", f32(16, 16, 1, 1), True), node("Add", ["c2", "r0"], ["s"]), node("Relu", ["s"], ["r2"]),
+             node("MaxPool", ["r2"], ["p0"], kernel_shape=[2, 2], strides=[2, 2]),
+             node("AveragePool", ["r2"], ["p1"], kernel_shape=[2, 2], strides=[2, 2], pads=[0, 0, 0, 0], count_include_pad=1), node("Concat", ["p0", "p1"], ["c"], axis=1),
+             conv("c", "c3", f32(20, 32, 1, 1)), node("LeakyRelu", ["c3"], ["r3"], alpha=0.2),
+             node("Resize", ["r3", "", "three"], ["u"], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+             conv("u", "c4", f32(7, 20, 1, 1)), node("HardSigmoid", ["c4"], ["y0"]),
+             conv("r3", "c5", f32(20, 20, 1, 1)), node("GlobalAveragePool", ["c5"], ["y1"])]
+    several("blocked_channels", nodes, {"x": f32(2, 3, 8, 8)}, weights, ["y0", "y1"], onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+
+
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):

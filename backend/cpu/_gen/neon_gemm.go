@@ -555,8 +555,7 @@ func (t *neonTile) store() {
 func (t *neonTile) bytes() int { return 16 * neonPair * t.vecs * len(t.acc) }
 
 // partial writes the real columns of a tile to C one by one, by way of a buffer: few tiles have others. finish completes the element x of
-// C, given the
-// addresses of it, of the like element of other matrices, and of what moves on with the columns alone, from its start.
+// C, given the addresses of it, of the like element of other matrices, and of what moves on with the columns alone, from its start.
 func (t *neonTile) partial(buffer vreg, matrices []string, columns func() []vreg, finish func(x, c vreg, at, columns []vreg)) {
 	width := neonTileVec * t.vecs
 	for r, acc := range t.acc {

@@ -58,8 +58,7 @@ type AttentionArgs struct {
 type AttentionStride struct{ Batch, Head, Seq int }
 
 // RelativeScores are N scores of each token for each head, of which Index chooses by the place of the token (of the query in ByQuery, of
-// the
-// key in ByKey) and of the other one. Indices are from −N up. Nil Scores add nothing.
+// the key in ByKey) and of the other one. Indices are from −N up. Nil Scores add nothing.
 type RelativeScores struct {
 	Scores   []float32 // [heads, tokens, N]
 	Head, N  int       // distance of heads

@@ -112,10 +112,9 @@ func (a *RowsAttention) ScratchBytes() int {
 // own reports whether each text sees its own tokens, of which its queries are all, and its keys all or all but one.
 func (a *RowsAttention) own() bool { return a.Queries == a.Keys }
 
-// Run computes pieces until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. Of the strides of
-// args, those of bias and mask alone have a batch: texts. KeyAt, if it is not nil, are the positions of all keys in their texts, and of all
-// queries if there are as many: bias, mask and
-// window go by them. QueryAt is nil.
+// Run computes pieces until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. Of the strides of args,
+// those of bias and mask alone have a batch: texts. KeyAt, if it is not nil, are the positions of all keys in their texts, and of all
+// queries if there are as many: bias, mask and window go by them. QueryAt is nil.
 func (a *RowsAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []byte) {
 	words := elementsOf[int64](plan)
 	taken := (*atomic.Int64)(unsafe.Pointer(&words[piecesTaken]))

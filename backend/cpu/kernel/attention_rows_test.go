@@ -38,7 +38,7 @@ func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, t
 		total += n
 	}
 	tokens := total + tail
-	packed := make([]float32, tokens*heads*size*3)
+	packed := operand[float32](tokens * heads * size * 3)
 	for i := range packed {
 		packed[i] = r.Float32()*2 - 1
 	}
@@ -85,8 +85,7 @@ func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, t
 }
 
 // TestRowsAttentionPositions holds bias, mask and bounds by position to the same written out for each text, where tokens follow each other
-// and
-// where some are left out.
+// and where some are left out.
 func TestRowsAttentionPositions(t *testing.T) {
 	const heads, size = 3, 20
 	lengths := []int{3, 1, 17, 64, 130}
@@ -109,7 +108,7 @@ func TestRowsAttentionPositions(t *testing.T) {
 								texts = append(texts, first, int32(len(at)), first+int32(min(hidden, n)), int32(len(at)))
 							}
 							tokens, places := len(at), 1+3*slices.Max(lengths)
-							x := make([]float32, 3*tokens*heads*size)
+							x := operand[float32](3 * tokens * heads * size)
 							for i := range x {
 								x[i] = r.Float32()*2 - 1
 							}
@@ -117,7 +116,7 @@ func TestRowsAttentionPositions(t *testing.T) {
 							args := AttentionArgs{Q: x, K: x[tokens*heads*size:], V: x[2*tokens*heads*size:],
 								Out:     make([]float32, tokens*heads*size),
 								QStride: stride, KStride: stride, VStride: stride, OutStride: stride, Scale: 0.3, Window: window, KeyAt: at}
-							bias, mask := make([]float32, heads*places*places), make([]byte, places*places)
+							bias, mask := operand[float32](heads*places*places), operand[byte](places*places)
 							for i := range bias {
 								bias[i] = r.Float32()*4 - 2
 							}
@@ -140,7 +139,7 @@ func TestRowsAttentionPositions(t *testing.T) {
 							case "relative":
 								const n = 5
 								relative := func() (r2 RelativeScores) {
-									r2 = RelativeScores{Scores: make([]float32, heads*tokens*n), Head: tokens * n, N: n,
+									r2 = RelativeScores{Scores: operand[float32](heads * tokens * n), Head: tokens * n, N: n,
 										Index: make([]int64, places*places), IndexRow: places}
 									for i := range r2.Scores {
 										r2.Scores[i] = r.Float32()*4 - 2

@@ -128,7 +128,7 @@ var attentionForms = []struct {
 	{"padding by -∞", func(r *rand.Rand, c *attentionCase) { keyBias(c, negInf) }},
 	{"padding by -∞, guarded", func(r *rand.Rand, c *attentionCase) { keyBias(c, negInf); c.args.NaNGuard = true }},
 	{"padding at the front, bias over keys alone", func(r *rand.Rand, c *attentionCase) {
-		bias := make([]float32, c.Keys)
+		bias := operand[float32](c.Keys)
 		for j := range c.Keys / 2 {
 			bias[j] = -1e9
 		}
@@ -172,7 +172,7 @@ var attentionForms = []struct {
 
 // keyBias pads the last half of the keys of the first batch, and all keys of the last.
 func keyBias(c *attentionCase, padding float32) {
-	bias := make([]float32, c.Batch*c.Keys)
+	bias := operand[float32](c.Batch * c.Keys)
 	for b := range c.Batch {
 		for j := range c.Keys {
 			if b == c.Batch-1 && b > 0 || j > c.Keys/2 {
@@ -184,7 +184,7 @@ func keyBias(c *attentionCase, padding float32) {
 }
 
 func randomMask(r *rand.Rand, c *attentionCase, stride MaskStride) {
-	c.args.Mask, c.args.MaskStride = make([]byte, c.Batch*c.Heads*c.Queries*c.Keys), stride
+	c.args.Mask, c.args.MaskStride = operand[byte](c.Batch*c.Heads*c.Queries*c.Keys), stride
 	for i := range c.args.Mask {
 		c.args.Mask[i] = byte(r.IntN(2))
 	}

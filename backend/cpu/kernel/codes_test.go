@@ -28,6 +28,15 @@ func guardedBytes(fill func() byte, n, shift int) (inner []byte, check func(t *t
 	}
 }
 
+// randomBytes are an operand of bytes.
+func randomBytes(fill func() byte, n int) []byte {
+	x := operand[byte](n)
+	for i := range x {
+		x[i] = fill()
+	}
+	return x
+}
+
 // TestAddCodes adds quantised values as floats would be added, at every length around what kernels take at a time.
 func TestAddCodes(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
@@ -38,8 +47,8 @@ func TestAddCodes(t *testing.T) {
 					return
 				}
 				random := func() byte { return byte(r.Uint32()) }
-				a, _ := guardedBytes(random, n, r.IntN(16))
-				b, _ := guardedBytes(random, n, r.IntN(16))
+				a := randomBytes(random, n)
+				b := randomBytes(random, n)
 				dst, check := guardedBytes(random, n, r.IntN(16))
 				p, q := Codes{a, 0.01 + r.Float32(), r.Int32N(100), isSigned}, Codes{b, 0.01 + r.Float32(), r.Int32N(100), isSigned}
 				to := Quantized{Dst: dst, Scale: 0.01 + r.Float32(), Zero: r.Int32N(100), Signed: r.IntN(2) == 0}
@@ -81,8 +90,8 @@ func TestMaxBytes(t *testing.T) {
 		r := newRand()
 		for _, n := range append(edges(8, 16, maxBytesChunk, 64), callElements+33) {
 			random := func() byte { return byte(r.Uint32()) }
-			a, _ := guardedBytes(random, n, r.IntN(16))
-			b, _ := guardedBytes(random, n, r.IntN(16))
+			a := randomBytes(random, n)
+			b := randomBytes(random, n)
 			dst, check := guardedBytes(random, n, r.IntN(16))
 			for _, isSigned := range []bool{false, true} {
 				s.MaxBytes(dst, a, b, isSigned)
@@ -111,7 +120,7 @@ func TestSlide(t *testing.T) {
 			for _, cols := range edges(16, 48) {
 				for _, count := range []int{1, 2, 9} {
 					row := cols + r.IntN(3)
-					src, _ := guardedBytes(func() byte { return byte(r.Uint32()) }, ((count-1)*step+3)*row+cols, r.IntN(16))
+					src := randomBytes(func() byte { return byte(r.Uint32()) }, ((count-1)*step+3)*row+cols)
 					dst := newGuarded(count*(cols+2), r.IntN(16))
 					words := elementsOf[uint32](bytesOfFloats(dst.inner))
 					s.depthwiseWords.slide[step-1](pointer(words), cols+2, pointer(src), row, 0x80808080, count, cols)

@@ -15,7 +15,7 @@ func (g *convCase) codes(r *rand.Rand, s *Set) (what string, b Coded) {
 			block = 16
 		}
 		blocks := ceilDiv(k, block)
-		src, scales, zeros := make([]byte, n*blocks*block*bits/8), random(r, n*blocks).inner, make([]float32, n*blocks)
+		src, scales, zeros := operand[byte](n*blocks*block*bits/8), random(r, n*blocks).inner, operand[float32](n*blocks)
 		for i := range src {
 			src[i] = byte(r.Uint32())
 		}
@@ -43,11 +43,11 @@ func (g *convCase) codes(r *rand.Rand, s *Set) (what string, b Coded) {
 		narrow, widen = s.ToBF16, s.FromBF16
 	}
 	pack := s.NewPackB(k, n)
-	wide := make([]float32, pack.Len())
+	wide := operand[float32](pack.Len())
 	for p := range pack.Parts() {
 		pack.Run(p, wide, g.w.inner, n, 1)
 	}
-	packed, bits := make([]uint16, len(wide)), make([]uint16, k*n)
+	packed, bits := operand[uint16](len(wide)), operand[uint16](k*n)
 	narrow(packed, wide)
 	narrow(bits, g.w.inner)
 	widen(g.w.inner, bits)

@@ -25,21 +25,21 @@ func newConvS8Case(r *rand.Rand, channels, outputs int, depthwise bool) *convS8C
 	a := &g.args
 	a.GemmS8Args = GemmS8Args{C: from.C, CRow: from.CRow, Act: from.Act, Bias: from.Bias, Residual: from.Residual, ResRow: from.ResRow}
 	a.XImage, a.XRow, a.XColumn, a.XChannel, a.Signed = from.XImage, from.XRow, from.XColumn, from.XChannel, r.IntN(2) == 0
-	a.X = make([]uint8, len(from.X))
+	a.X = operand[uint8](len(from.X))
 	extreme := r.IntN(3) == 0 // all bytes as large as can be: 16-bit sums would saturate
 	for i := range a.X {
 		if a.X[i] = byte(r.Uint32()); extreme {
 			a.X[i] = 255
 		}
 	}
-	g.w = make([]byte, len(g.convCase.w.inner))
+	g.w = operand[byte](len(g.convCase.w.inner))
 	for i := range g.w {
 		if g.w[i] = byte(r.Uint32()); extreme {
 			g.w[i] = 0x80 // −128
 		}
 	}
 	a.Scale, a.Zero = []float32{r.Float32()}, []int32{r.Int32N(256)}
-	g.zeros = make([]int32, outputs)
+	g.zeros = operand[int32](outputs)
 	for range outputs {
 		a.BScale = append(a.BScale, r.Float32()/1000)
 	}
@@ -203,17 +203,17 @@ func TestDepthwiseS8(t *testing.T) {
 // oneS8Case is a convolution of bytes of a given shape over images whose pixels have the given distances, with bytes that all differ.
 func oneS8Case(s ConvShape, column, channel int, depthwise bool) *convS8Case {
 	outputs := s.Outputs
-	g := &convS8Case{convCase: &convCase{ConvShape: s, depthwise: depthwise}, zeros: make([]int32, outputs),
+	g := &convS8Case{convCase: &convCase{ConvShape: s, depthwise: depthwise}, zeros: operand[int32](outputs),
 		places: s.Images * s.PlacesHigh * s.PlacesWide}
 	a := &g.args
 	a.XColumn, a.XChannel = column, channel
 	a.XRow = s.Width * column
 	a.XImage = s.Height * a.XRow
-	a.X = make([]uint8, s.Images*a.XImage+s.Channels*channel)
+	a.X = operand[uint8](s.Images*a.XImage + s.Channels*channel)
 	for i := range a.X {
 		a.X[i] = byte(37 * i)
 	}
-	g.w = make([]byte, s.KernelHeight*s.KernelWidth*s.Channels*outputs)
+	g.w = operand[byte](s.KernelHeight * s.KernelWidth * s.Channels * outputs)
 	if depthwise {
 		g.w = g.w[:s.KernelHeight*s.KernelWidth*s.Channels]
 	}

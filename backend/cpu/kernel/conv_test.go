@@ -174,7 +174,7 @@ func TestConvOverItsResidual(t *testing.T) {
 		copy(g.c.inner, g.res.inner)
 		a.X, a.C, a.Residual = g.x.inner, g.c.inner, g.c.inner
 		pack := s.NewPackB(15*40, 20)
-		a.B = make([]float32, pack.Len())
+		a.B = operand[float32](pack.Len())
 		for p := range pack.Parts() {
 			pack.Run(p, a.B, g.w.inner, 20, 1)
 		}

@@ -109,7 +109,7 @@ func TestConvertTails(t *testing.T) {
 		r := newRand()
 		for n := range 40 {
 			src := random(r, n)
-			bits, back := make([]uint16, n+1), newGuarded(n, 1)
+			bits, back := operand[uint16](n+1), newGuarded(n, 1)
 			bits[n] = 0xabcd
 			s.ToBF16(bits[:n], src.inner)
 			s.FromBF16(back.inner, bits[:n])

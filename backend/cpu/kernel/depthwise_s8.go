@@ -17,8 +17,7 @@ type depthwiseWords struct {
 //
 // Where there are kernels for it, a copied pixel is a word that has its neighbours in it, too, so that a row of the window is one product
 // for each four of its taps. A few channels go at a time, whose words stay in the first-level cache. Elsewhere, pixels are widened to
-// floats
-// as they are copied, of which sums over a few taps are exact; the kernel is that of [Depthwise].
+// floats as they are copied, of which sums over a few taps are exact; the kernel is that of [Depthwise].
 type DepthwiseS8 struct {
 	convWindow
 	set   *Set
@@ -128,8 +127,7 @@ func (d *DepthwiseS8) Pack(weights []byte, zeros []int32, unsigned bool) []byte 
 func clampS8(x int32, bytes int) int32 { return min(max(x, -128*int32(bytes)), 127*int32(bytes)) }
 
 // ScratchBytes is the scratch memory that one worker needs: offsets of the weights' rows, copied pixels and the ends of a row of them, a
-// row
-// of sums, and what all places share: what the sums begin with, zeros in place of a bias, and the factor of each channel.
+// row of sums, and what all places share: what the sums begin with, zeros in place of a bias, and the factor of each channel.
 func (d *DepthwiseS8) ScratchBytes() int {
 	return 8*maxPasses*d.KernelHeight*d.rowTaps() + d.edgeBytes() + 4*(d.chunk*(d.KernelHeight*d.copied(d.wide)+d.wide)+3*d.Channels)
 }

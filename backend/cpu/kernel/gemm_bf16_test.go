@@ -26,12 +26,12 @@ func testGemmBF16(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 	t.Helper()
 	g := newGemmCase(r, m, n, k)
 	for _, x := range [][]float32{g.a.inner, g.b.inner} {
-		bits := make([]uint16, len(x))
+		bits := operand[uint16](len(x))
 		s.ToBF16(bits, x)
 		s.FromBF16(x, bits)
 	}
 	args := &GemmBF16Args{ARow: roundUp(k, 2) + 2*r.IntN(2), GemmArgs: g.args}
-	args.A = make([]uint16, m*args.ARow)
+	args.A = operand[uint16](m * args.ARow)
 	for i := range m {
 		for j := range k {
 			args.A[i*args.ARow+j] = bf16Bits(g.args.A[i*g.args.ARow+j*g.args.ACol])

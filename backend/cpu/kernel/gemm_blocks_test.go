@@ -35,13 +35,13 @@ func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int
 	t.Helper()
 	g := newGemmCase(r, m, n, k)
 	blocks := ceilDiv(k, block)
-	src, scales := make([]byte, n*blocks*block*bits/8), random(r, n*blocks).inner
+	src, scales := operand[byte](n*blocks*block*bits/8), random(r, n*blocks).inner
 	for i := range src {
 		src[i] = byte(r.Uint32())
 	}
 	var zeros []float32
 	if r.IntN(2) == 0 {
-		zeros = make([]float32, n*blocks)
+		zeros = operand[float32](n * blocks)
 		for i := range zeros {
 			zeros[i] = float32(r.IntN(1 << bits))
 		}
@@ -112,15 +112,15 @@ func testGemmHalf(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 	if bf16 {
 		narrow, widen = s.ToBF16, s.FromBF16
 	}
-	bits := make([]uint16, len(g.b.inner))
+	bits := operand[uint16](len(g.b.inner))
 	narrow(bits, g.b.inner)
 	widen(g.b.inner, bits)
 	pack := s.NewPackB(k, n)
-	wide := make([]float32, pack.Len())
+	wide := operand[float32](pack.Len())
 	for p := range pack.Parts() {
 		pack.Run(p, wide, g.b.inner, g.bRow, g.bCol)
 	}
-	packed := make([]uint16, len(wide))
+	packed := operand[uint16](len(wide))
 	narrow(packed, wide)
 	plan, b := s.NewGemmCoded(m, n, k), pack.CodedHalf(packed, bf16)
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)

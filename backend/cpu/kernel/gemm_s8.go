@@ -50,12 +50,30 @@ func (p *PackS8) Run(part int, dst, src []byte, row, col int, unsigned bool) {
 			}
 			words4(line[:cols], src[min(len(src), 4*i*row+first*col):], row, col, min(4, p.K-4*i), flip)
 		}
+		if p.set.Lacks != nil {
+			columnSums(sums[first:][:cols], words, packedCols)
+			p.deepen(words, packedCols)
+			continue
+		}
 		p.deepen(words, packedCols)
 		// The sums of the columns are their products with ones, which a stride of 0 repeats.
 		ones := math.Float32frombits(0x01010101)
 		vecs := ceilDiv(cols, p.tile.vec)
 		p.tile.kernels[1][vecs](1, p.k, noescape(&ones), 0, 0, pointer(elementsOf[float32](dst)[first*p.k:]), packedCols, 0, 0,
 			pointerAt(sums, first), cols, cols-(vecs-1)*p.tile.vec, 1, nil, nil, 0, 0)
+	}
+}
+
+// columnSums writes the sums of the columns of a panel as int32, in plain Go.
+func columnSums(dst []float32, words []uint32, packedCols int) {
+	for c := range dst {
+		sum := int32(0)
+		for i := c; i < len(words); i += packedCols {
+			for _, x := range [4]int8{int8(words[i]), int8(words[i] >> 8), int8(words[i] >> 16), int8(words[i] >> 24)} {
+				sum += int32(x)
+			}
+		}
+		dst[c] = math.Float32frombits(uint32(sum))
 	}
 }
 

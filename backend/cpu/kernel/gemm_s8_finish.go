@@ -168,8 +168,7 @@ func (g *GemmS8) finish(args *GemmS8Args, row, rows int, f finishing, totals, su
 }
 
 // finishS8 does what follows from products in floats, at c: activation, residual and the way to a result in floats, at to, and then, if it
-// is
-// wanted, the result in bytes.
+// is wanted, the result in bytes.
 func (s *Set) finishS8(args *GemmS8Args, row, rows, col, cols int, c *float32, cRow int, to *float32, toRow int) {
 	if args.Act != NoUnary {
 		s.unary[args.Act](c, cRow, c, cRow, rows, cols, args.ActAlpha, args.ActBeta)

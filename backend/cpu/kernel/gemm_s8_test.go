@@ -32,7 +32,7 @@ func newGemmS8Case(r *rand.Rand, m, n, k int) *gemmS8Case {
 	}
 	args := &g.args
 	args.ARow = roundUp(k, 4) + 4*r.IntN(2)
-	args.A = make([]uint8, max(4, m*args.ARow))
+	args.A = operand[uint8](max(4, m*args.ARow))
 	for i := range args.A {
 		args.A[i] = randomByte()
 	}
@@ -40,7 +40,7 @@ func newGemmS8Case(r *rand.Rand, m, n, k int) *gemmS8Case {
 	if r.IntN(2) == 0 {
 		g.bRow, g.bCol = 1, k+r.IntN(2)
 	}
-	g.b = make([]byte, max(1, k*g.bRow, n*g.bCol, n*k+n+k))
+	g.b = operand[byte](max(1, k*g.bRow, n*g.bCol, n*k+n+k))
 	for i := range g.b {
 		g.b[i] = randomByte()
 		if extreme && !g.unsigned {

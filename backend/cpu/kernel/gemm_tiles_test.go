@@ -17,7 +17,7 @@ func TestProductsShareNoRegisters(t *testing.T) {
 		want := newGemmS8Case(r, m, n, k)
 		want.test(t, s)
 		pack, plan := s.NewPackS8(k, n), s.NewGemmS8(m, n, k)
-		packed := make([]byte, pack.Bytes())
+		packed := operand[byte](pack.Bytes())
 		for p := range pack.Parts() {
 			pack.Run(p, packed, want.b, want.bRow, want.bCol, want.unsigned)
 		}

@@ -65,9 +65,9 @@ func TestSelect(t *testing.T) {
 // canary stands around every buffer of a test; no kernel may change it.
 const canary = 0x7fa5c35a // a NaN, so that reading it shows as well
 
-// guarded is memory with canaries on both sides.
+// guarded is memory with canaries on both sides, or between pages.
 type guarded struct {
-	all   []float32
+	all   []float32 // nil between pages
 	inner []float32
 }
 
@@ -85,9 +85,27 @@ func newGuarded(n, shift int) *guarded {
 	return g
 }
 
-// random returns n guarded floats, equally spread over [-1, 1).
+var operands int // that were made
+
+// operand returns n zeros, by turns before and behind a page that cannot be read.
+func operand[T any](n int) []T {
+	operands++
+	size := int(unsafe.Sizeof(*new(T)))
+	if bytes := paged(n*size, operands%2 == 0); bytes != nil {
+		return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(bytes))), n)
+	}
+	return make([]T, n)
+}
+
+// random returns n guarded floats, equally spread over [-1, 1). Most lie before or behind a page that cannot be read, the others at any
+// distance from a boundary of 64 bytes.
 func random(r *rand.Rand, n int) *guarded {
-	g := newGuarded(n, r.IntN(16))
+	g := &guarded{}
+	if shift := r.IntN(16); shift < 12 {
+		g.inner = operand[float32](n)
+	} else {
+		g = newGuarded(n, shift)
+	}
 	for i := range g.inner {
 		g.inner[i] = r.Float32()*2 - 1
 	}

@@ -43,26 +43,62 @@ var sets = sync.OnceValue(func() []*Set {
 // Select returns the kernels of the named level, or of the best level of this machine if name is empty. A name that is
 // unknown, or a level that this machine (or this build) lacks, is an error that lists what there is.
 func Select(name string) (*Set, error) {
+	s, err := Describe(name)
+	if err == nil {
+		err = s.Lacks
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Describe is Select, but a level that this machine lacks has a Set too, by which weights are packed and memory is planned for
+// another machine. Its Lacks says why it runs nothing.
+func Describe(name string) (*Set, error) {
 	all := sets()
+	best := all[len(all)-1]
 	if name == "" {
-		return all[len(all)-1], nil
+		return best, nil
 	}
 	for level, known := range levelNames {
-		if !strings.EqualFold(name, known) {
+		switch {
+		case !strings.EqualFold(name, known):
 			continue
+		case level < len(all):
+			return all[level], nil
 		}
-		if level >= len(all) {
-			return nil, fmt.Errorf("CPU level %q is above what this machine and build offer: have %s", name,
-				strings.Join(levelNames[:len(all)], ", "))
+		err := fmt.Errorf("CPU level %q is above what this machine and build offer: have %s", name,
+			strings.Join(levelNames[:len(all)], ", "))
+		if variants[level] == nil {
+			return nil, err // not of this build
 		}
-		return all[level], nil
+		s := best.as(Level(level))
+		s.Lacks = err
+		return s, nil
 	}
 	return nil, fmt.Errorf("unknown CPU level %q: want one of %s", name, strings.Join(levelNames[:], ", "))
+}
+
+// as returns the shapes of another level's kernels, beside the functions of s, which packing calls.
+func (s *Set) as(level Level) *Set {
+	of := new(Set)
+	for l := Generic; l <= level; l++ {
+		if add := variants[l]; add != nil {
+			add(of)
+		}
+	}
+	c := *s
+	c.Level = level
+	c.gemm, c.gemmS8, c.gemmBF16, c.pairsBF16 = of.gemm, of.gemmS8, of.gemmBF16, of.pairsBF16
+	c.attention, c.q4, c.q8, c.dotsBlocks, c.depthwiseWords = of.attention, of.q4, of.q8, of.dotsBlocks, of.depthwiseWords
+	return &c
 }
 
 // Set is the kernels of one level. The zero value is of no use; [Select] returns one.
 type Set struct {
 	Level Level
+	Lacks error `optional:"where the machine has the level"` // why this machine cannot run the kernels, of a Set that Describe returns
 
 	caches cacheSizes
 

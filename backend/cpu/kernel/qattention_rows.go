@@ -7,8 +7,7 @@ import (
 )
 
 // QRowsAttention is attention of quantised values within texts of any lengths whose tokens lie one after the other. Whoever calls Run takes
-// one head of a
-// text after the other.
+// one head of a text after the other.
 type QRowsAttention struct {
 	QAttentionShape // of all texts together; Batch is how many there are
 	set             *Set
@@ -57,8 +56,7 @@ func (a *QRowsAttention) Plan(texts []int32, plan []byte) error {
 }
 
 // ScratchBytes is the scratch memory that one worker needs: no less than any text does, which may have larger blocks of queries than one
-// that has
-// all tokens.
+// that has all tokens.
 func (a *QRowsAttention) ScratchBytes() int {
 	all := a.set.NewQAttention(QAttentionShape{Batch: 1, Heads: a.Heads, Queries: a.Queries, Keys: a.Keys, Size: a.Size,
 		ValueSize: a.ValueSize})
@@ -66,8 +64,7 @@ func (a *QRowsAttention) ScratchBytes() int {
 }
 
 // Run computes heads of texts until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. The strides of args
-// have
-// no batch; a mask it has none.
+// have no batch; a mask it has none.
 func (a *QRowsAttention) Run(texts []int32, args *QAttentionArgs, plan, scratch []byte) {
 	words := elementsOf[int64](plan)
 	taken := (*atomic.Int64)(unsafe.Pointer(&words[0]))

@@ -25,7 +25,7 @@ func newQAttentionCase(r *rand.Rand, shape QAttentionShape) *qAttentionCase {
 		h := QuantizedHeads{Zero: r.Int32N(40) + 100, Signed: r.IntN(2) == 0}
 		row := shape.Heads*size + 4*r.IntN(2)
 		h.Stride = AttentionStride{Batch: length * row, Head: size, Seq: row}
-		h.Quantized = make([]byte, max(0, (shape.Batch*length-1)*row+shape.Heads*size))
+		h.Quantized = operand[byte](max(0, (shape.Batch*length-1)*row+shape.Heads*size))
 		if h.Signed {
 			h.Zero -= 128
 		}

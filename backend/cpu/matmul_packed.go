@@ -6,6 +6,70 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// packedSizes are the sizes of a product with a packed weight as one of matrices.
+func packedSizes(n *ir.Node) (rows, cols, k int) {
+	a, out := n.Inputs[ir.MatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
+	return a[:len(a)-1].Elements(), out[len(out)-1], a[len(a)-1]
+}
+
+// An epilogue is the operands of a product with a packed weight, but for the weight.
+type epilogue struct {
+	x, y, bias, residual operand
+	args                 kernel.GemmArgs // with what is known before a run
+}
+
+func (b *binder) epilogue(n *ir.Node) *epilogue {
+	op := n.Op.(ir.MatMul)
+	in, out := b.operands(n)
+	cols := out[0].shape[len(out[0].shape)-1]
+	e := &epilogue{x: in[ir.MatMulA], y: out[0], args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act],
+		ActAlpha: op.ActAlpha, ActBeta: op.ActBeta, ResRow: cols}}
+	if n.HasOperand(ir.MatMulBias) {
+		e.bias = in[ir.MatMulBias]
+	}
+	if n.HasOperand(ir.MatMulResidual) {
+		e.residual = in[ir.MatMulResidual]
+	}
+	return e
+}
+
+// resolve fills in where the operands are, but for A.
+func (e *epilogue) resolve(m *machine, a *kernel.GemmArgs) {
+	a.C, a.Bias, a.Residual = e.y.f32(m), e.bias.f32(m), e.residual.f32(m)
+}
+
+func bindF32(b *binder, n *ir.Node) (step, error) {
+	rows, cols, k := packedSizes(n)
+	g := b.d.set.NewGemm(rows, cols, k)
+	e := b.epilogue(n)
+	x, args := e.x, e.args
+	args.ARow, args.ACol, args.B = rowStride(&x), x.strides[len(x.strides)-1], tensor.Of[float32](n.Inputs[ir.MatMulB].Packed.Data)
+	return step{parts: g.Parts(), run: func(m *machine, part, _ int) {
+		a := args
+		e.resolve(m, &a)
+		a.A = x.f32(m)
+		g.Run(part, &a)
+	}}, nil
+}
+
+// bindHalfPacked is bindF32 for a weight that is widened in scratch buffer 0.
+func bindHalfPacked(weight *ir.Packed) func(b *binder, n *ir.Node) (step, error) {
+	return func(b *binder, n *ir.Node) (step, error) {
+		rows, cols, k := packedSizes(n)
+		g, weights := b.d.set.NewGemmCoded(rows, cols, k), b.d.set.NewPackB(k, cols).CodedHalf(tensor.Of[uint16](weight.Data),
+			weight.Data.DType() == tensor.BF16)
+		e, scratch, each := b.epilogue(n), b.scratchBytes(0), align(g.ScratchBytes())
+		x, args := e.x, e.args
+		args.ARow, args.ACol = k, 1
+		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
+			a := args
+			e.resolve(m, &a)
+			a.A = x.f32(m)
+			g.Run(part, &a, &weights, scratch.bytes(m)[worker*each:][:each])
+		}}, nil
+	}
+}
+
 // Products with weights of bfloat16 and int8 run in two phases: the rows of a are brought to the weight's kind in scratch
 // memory, then multiplied. Both read a in float32 and write float32, so that nothing else changes.
 
@@ -13,7 +77,7 @@ import (
 // different sets of a cache.
 func scratchRow(n int) int { return (align(n)/cacheLine | 1) * cacheLine }
 
-func scratchBF16(_ *Device, n *ir.Node) []int64 {
+func scratchBF16(_ *processor, n *ir.Node) []int64 {
 	rows, _, k := packedSizes(n)
 	return []int64{int64(rows * scratchRow(2*k))}
 }
@@ -49,7 +113,7 @@ const (
 	s8Worker           // the kernel's, by worker
 )
 
-func scratchS8(d *Device, n *ir.Node) []int64 {
+func scratchS8(d *processor, n *ir.Node) []int64 {
 	rows, cols, k := packedSizes(n)
 	own := align(d.set.NewGemmS8(rows, cols, k).ScratchBytes())
 	return []int64{s8Quantized: int64(rows * scratchRow(k)), s8Rows: int64(8 * rows), s8Worker: int64(d.Threads() * own)}

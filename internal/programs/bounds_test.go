@@ -367,8 +367,11 @@ func (a *analyst) pair(e *evaluation, result *known, own [][]float64) {
 		}
 		lost := make([]float64, x.Len())
 		for i := range lost {
-			if lost[i] = math.Abs(x.Float64(i) - back[0].Float64(i)); math.IsNaN(lost[i]) {
+			switch lost[i] = math.Abs(x.Float64(i) - back[0].Float64(i)); {
+			case math.IsNaN(lost[i]):
 				lost[i] = math.Inf(1) // what is no number stays that
+			case op.To.Bits() > 8 && e.in[1].t.Len() == 1: // what lies beyond the range is cut off without the pair, too
+				lost[i] = min(lost[i], 0.51*math.Abs(e.in[1].t.Float64(0)))
 			}
 		}
 		result.lost = sum(lost, e.in[0].loose)
@@ -424,6 +427,8 @@ func addsUp(n *ir.Node) bool {
 	switch op := n.Op.(type) {
 	case ir.Reduce:
 		return op.Fn != ir.MaxOf && op.Fn != ir.MinOf && n.Outputs[0].Type.DType.IsFloat()
+	case ops.Resize:
+		return op.Mode != "nearest"
 	}
 	return absorbing[n.Op.Kind()] || n.Op.Kind() == ir.KindDynamicQuantize
 }

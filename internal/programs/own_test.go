@@ -56,9 +56,11 @@ func (a *analyst) own(e *evaluation) (strict, loose [][]float64) {
 		}
 	case ir.Softmax:
 		n := float64(axisSize(e.in[0].t, op.Axis))
-		b := sum(relative(y, (n+a.Ulps+8)*u), e.sensitivityBy(4 * u * largest(e.in[0].t))[0])
+		b := relative(y, (n+a.Ulps+8)*u)
 		if op.Log {
-			b = sum(b, everywhere(y.Len(), (n+8)*u))
+			b = sum(sum(b, everywhere(y.Len(), (n+8)*u)), e.sensitivityBy(4 * u * largest(e.in[0].t))[0])
+		} else { // the distance from the largest is rounded; those beyond 750 have no share in any type
+			b = sum(b, e.shares(op.Axis, everywhere(y.Len(), 4*u*min(2*largest(e.in[0].t), 750))))
 		}
 		both(sum(b, everywhere(y.Len(), a.Abs)))
 	case ir.MatMul:
@@ -240,7 +242,32 @@ func lowestBit(t *tensor.Tensor) float64 {
 	return unit
 }
 
-// linear is carried of sums, which is a sum itself; nil for other ops.
+// shares is carried of a softmax: what is off by b beside others that are off by c has a share that is off by the factor e^(b+c).
+func (e *evaluation) shares(axis int, off []float64) []float64 {
+	if off == nil {
+		off = make([]float64, e.in[0].t.Len())
+	}
+	most := with1(ir.Reduce{Fn: ir.MaxOf, Axes: []int{axis}, KeepDims: true}, floatsOf(off, e.in[0].t.Shape()))
+	wide := with1(ir.Expand{Shape: ir.Dims(e.in[0].t.Shape()...)}, most)
+	b := e.out[0].Float64s()
+	for i := range b {
+		if b[i] *= math.Expm1(off[i] + wide.Float64(i)); math.IsNaN(b[i]) {
+			b[i] = math.Inf(1)
+		}
+	}
+	return b
+}
+
+// with1 is the result of an op on one operand, which it takes.
+func with1(op ir.Op, x *tensor.Tensor) *tensor.Tensor {
+	out, err := ir.EvalOp(nil, op, []*tensor.Tensor{x})
+	if err != nil {
+		panic(err)
+	}
+	return out[0]
+}
+
+// linear is carried of sums, which is a sum itself, and of softmax, whose elements go up and down together in samples; nil for other ops.
 func (e *evaluation) linear(bound func(*known) []float64) [][]float64 {
 	with := func(op ir.Op, pick func(i int) *tensor.Tensor) []float64 {
 		in := make([]*tensor.Tensor, len(e.in))
@@ -277,6 +304,10 @@ func (e *evaluation) linear(bound func(*known) []float64) [][]float64 {
 		}
 	case ir.CumSum:
 		return [][]float64{with(op, errors)}
+	case ir.Softmax:
+		if !op.Log {
+			return [][]float64{e.shares(op.Axis, bound(e.in[0]))}
+		}
 	case ir.MatMul:
 		if len(e.in) != 2 || !e.out[0].DType().IsFloat() {
 			return nil

@@ -1,5 +1,3 @@
-// Package programs makes random ONNX models, with inputs, and says how far a correct engine may depart from what they mean. It is for
-// tests.
 package programs
 
 import (

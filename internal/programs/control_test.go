@@ -23,6 +23,7 @@ func (n *generator) body(inputs []*value, finish func() []*value) (g *onnxpb.Gra
 	}
 	results := finish()
 	g, n.g = n.g, outer
+	onlyRead(g, results)
 	if n.refused != nil || slices.Contains(results, nil) {
 		n.pool = pool
 		return nil, nil
@@ -190,4 +191,25 @@ func scan(n *generator) {
 			attr{"scan_output_axes", []int{n.IntN(len(part) + 1)}}, attr{"scan_input_directions", []int{n.IntN(2)}},
 			attr{"scan_output_directions", []int{n.IntN(2)}})
 	}
+}
+
+// onlyRead leaves out the nodes of a body that nothing reads: the evaluation of a body does not look for their errors.
+func onlyRead(g *onnxpb.GraphProto, results []*value) {
+	read := map[string]bool{}
+	for _, v := range results {
+		if v != nil {
+			read[v.name] = true
+		}
+	}
+	var nodes []*onnxpb.NodeProto
+	for _, n := range slices.Backward(g.Node) {
+		if slices.ContainsFunc(n.Output, func(y string) bool { return read[y] }) {
+			nodes = append(nodes, n)
+			for _, x := range n.Input {
+				read[x] = true
+			}
+		}
+	}
+	slices.Reverse(nodes)
+	g.Node = nodes
 }

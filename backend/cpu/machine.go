@@ -1,0 +1,30 @@
+package cpu
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A machine is what a step runs on: the arena, device tensors, and the place for the first error.
+type machine struct {
+	bases []unsafe.Pointer // of the arena, and of what lies outside of it
+	// objects holds, by the ID of a root, values that are not bytes: strings.
+	objects []*tensor.Tensor
+
+	env *ir.Env // of the steps of the host
+
+	mu  sync.Mutex
+	err error
+}
+
+// fail keeps the first error of a run; parts of a step may fail at once.
+func (m *machine) fail(n *ir.Node, err error) {
+	m.mu.Lock()
+	if m.err == nil {
+		m.err = n.Fail(err)
+	}
+	m.mu.Unlock()
+}

@@ -1,0 +1,151 @@
+package cpu
+
+import (
+	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// The scratch buffers of a recurrence, in float32; those from the third on are of one with weights of bytes.
+const (
+	recurrentGates   = iota // [D, rows of x, gates·H]: what the inputs give to the gates
+	recurrentStates         // [D, batch, parts·H]: what a cell has of each sequence
+	recurrentShared         // scale, zero point and range of x
+	recurrentInputs         // x in bytes
+	recurrentHiddens        // [D, batch, H]: the states in bytes
+	recurrentWorker         // by worker: the kernel's
+	numRecurrentScratch
+
+	recurrentCoded = recurrentShared // by worker: what products with coded weights need, of one with such
+	recurrentWide  = recurrentInputs // R, widened for many steps
+)
+
+// recurrentPlan is the sizes of a bound recurrence.
+type recurrentPlan struct {
+	cell
+	steps, batch, width, hidden, directions int
+	reverse, batchFirst, quantized, coded   bool
+}
+
+// weightSizes are [D, gates·H, K] of a weight, which one of bytes has the other way round.
+func weightSizes(w *ir.Value) tensor.Shape {
+	s := w.Type.Sizes()
+	if is8Bit(w.Type.DType) {
+		return tensor.Shape{s[0], s[2], s[1]}
+	}
+	return s
+}
+
+func planRecurrent(n *ir.Node) recurrentPlan {
+	x, r := n.Inputs[ops.RecurrentX].Type.Sizes(), weightSizes(n.Inputs[ops.RecurrentR])
+	op, c, _ := cellOf(n.Op)
+	p := recurrentPlan{cell: c, steps: x[0], batch: x[1], width: x[2], hidden: r[2], directions: r[0], quantized: isQuantizedRecurrence(n)}
+	p.coded = isCodedRecurrent(n.Inputs[ops.RecurrentW]) || isCodedRecurrent(n.Inputs[ops.RecurrentR])
+	if p.reverse = op.Reverse; op.BatchFirst {
+		p.batchFirst, p.steps, p.batch = true, p.batch, p.steps
+	}
+	return p
+}
+
+// row is where a step of a sequence lies among the rows of x.
+func (p *recurrentPlan) row(step, seq int) int {
+	if p.batchFirst {
+		return seq*p.steps + step
+	}
+	return step*p.batch + seq
+}
+
+// result is where h of a step of a sequence lies in the first result: [steps, D, batch, H], or [batch, steps, D, H].
+func (p *recurrentPlan) result(step, direction, seq int) int {
+	if p.batchFirst {
+		return ((seq*p.steps+step)*p.directions + direction) * p.hidden
+	}
+	return ((step*p.directions+direction)*p.batch + seq) * p.hidden
+}
+
+// state is where the state of a sequence lies in the operands and results that hold it.
+func (p *recurrentPlan) state(direction, seq int) int {
+	if p.batchFirst {
+		return (seq*p.directions + direction) * p.hidden
+	}
+	return (direction*p.batch + seq) * p.hidden
+}
+
+// biases are what is added to the products with W and to those with R, by direction; nil for nothing.
+func (p recurrentPlan) biases(n *ir.Node) (inputs, between []float32) {
+	cols := p.gates * p.hidden
+	inputs = make([]float32, p.directions*cols)
+	if p.between < p.gates {
+		between = make([]float32, p.directions*cols)
+	}
+	if !n.HasOperand(ops.RecurrentB) {
+		return inputs, between
+	}
+	both := tensor.Of[float32](n.Inputs[ops.RecurrentB].Const.Aligned())
+	for i := range inputs {
+		at := i/cols*2*cols + i%cols
+		if inputs[i] = both[at]; i%cols < p.between*p.hidden {
+			inputs[i] += both[at+cols]
+		} else {
+			between[i] = both[at+cols]
+		}
+	}
+	return inputs, between
+}
+
+// A stateProduct multiplies what begins each of a part's sequences of a direction, H values, by columns of R, and puts the products behind
+// it.
+type stateProduct func(m *machine, direction, worker int, sequences []float32)
+
+// blockSizes are the numbers of sequences of a part and of the last one.
+func (p *recurrentPlan) blockSizes(threads int) [2]int {
+	blocks := min(p.batch, (threads+p.directions-1)/p.directions)
+	if p.quantized {
+		blocks = 1
+	}
+	each := (p.batch + blocks - 1) / blocks
+	return [2]int{each, p.batch - (p.batch-1)/each*each}
+}
+
+// time is the step of a sequence that a direction takes as its kth, −1 after its end.
+func (p *recurrentPlan) time(m *machine, lengths *operand, seq, k int, backwards bool) int {
+	switch count := p.length(m, lengths, seq); {
+	case k >= count:
+		return -1
+	case backwards:
+		return count - 1 - k
+	}
+	return k
+}
+
+// length is the number of steps of a sequence.
+func (p *recurrentPlan) length(m *machine, lengths *operand, seq int) int {
+	if lengths.span == 0 {
+		return p.steps
+	}
+	return int(elements[int32](m, lengths)[seq])
+}
+
+func isQuantizedRecurrence(n *ir.Node) bool {
+	_, ok := n.Op.(ops.DynamicQuantizeLSTM)
+	return ok
+}
+
+// isCodedRecurrent reports whether a weight of a recurrence is packed as codes, or will be.
+func isCodedRecurrent(w *ir.Value) bool {
+	if w.Packed != nil {
+		return w.Type.DType == tensor.F32 && isCodedForm(w.Packed.Layout.Form)
+	}
+	_, _, ok := recurrentCoding(w)
+	return ok
+}
+
+// recurrentCoding is a weight of a recurrence as it is stored, and how the matrix of a direction is packed then.
+func recurrentCoding(w *ir.Value) (coded codedWeight, c coding, ok bool) {
+	if coded, ok = codedOf(w); !ok || coded.codes.Rank() != 3 {
+		return coded, c, false
+	}
+	s := coded.codes.Shape()
+	c, ok = coded.coding(s[2], s[1], 2, 0, 1)
+	return coded, c, ok
+}

@@ -1,0 +1,109 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A step is a kernel with its operands fixed.
+type step struct {
+	node  *ir.Node
+	parts int
+	// run executes one part. No two parts with the same worker number run at once: it chooses the scratch.
+	run func(m *machine, part, worker int)
+	// then is what follows when all parts are done: some kernels work in phases.
+	then *step
+}
+
+// inTurn joins phases to one step.
+func inTurn(phases ...step) step {
+	for i := len(phases) - 1; i > 0; i-- {
+		phases[i-1].then = &phases[i]
+	}
+	return phases[0]
+}
+
+// oneAfterAnother joins steps whose parts do not depend on each other.
+func oneAfterAnother(steps []step) step {
+	var ends []int
+	total := 0
+	for _, s := range steps {
+		total += s.parts
+		ends = append(ends, total)
+	}
+	return step{parts: total, run: func(m *machine, part, worker int) {
+		i := 0
+		for part >= ends[i] {
+			i++
+		}
+		steps[i].run(m, part-(ends[i]-steps[i].parts), worker)
+	}}
+}
+
+// An entry of the kernel table says how the processor runs an op: what the passes before planning need to know (target.Row), and how a
+// node becomes a step.
+type entry struct {
+	Supports    func(n *ir.Node) bool
+	Strided     func(n *ir.Node, i int, strides []int) bool
+	InPlace     func(n *ir.Node, i int) bool
+	Scratch     func(n *ir.Node) []int64
+	TakesStored func(n *ir.Node, i int) bool
+	ReadsPacked func(n *ir.Node) bool
+	// Bind makes the step of a bound node.
+	Bind func(b *binder, n *ir.Node) (step, error)
+	// AnyAddress reports whether the kernel reads operand i, bytes or rows that it copies, from any address; nil means no.
+	AnyAddress func(n *ir.Node, i int) bool
+}
+
+// row is what the passes before planning need to know.
+func (e *entry) row() target.Row {
+	return target.Row{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace, Scratch: e.Scratch,
+		TakesStored: e.TakesStored, ReadsPacked: e.ReadsPacked}
+}
+
+// isEmpty reports whether no result of a node has an element. Its operands may have axes of any size then, beside one of none,
+// which no kernel should walk along.
+func isEmpty(n *ir.Node) bool {
+	return !slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return v.Type.Sizes().Elements() > 0 })
+}
+
+// bindEmpty makes nothing but the strings that are no bytes of the arena.
+func bindEmpty(b *binder, n *ir.Node) step {
+	_, out := b.operands(n)
+	return step{parts: 1, run: func(m *machine, _, _ int) {
+		for i, v := range n.Outputs {
+			if v.Type.DType == tensor.String {
+				m.objects[out[i].root] = tensor.New(tensor.String, v.Type.Sizes()...)
+			}
+		}
+	}}
+}
+
+// bindHost runs a node by its op's Eval, which allocates what it needs.
+func bindHost(b *binder, n *ir.Node) (step, error) {
+	in, out := b.operands(n)
+	return step{parts: 1, run: func(m *machine, _, _ int) {
+		args := make([]*tensor.Tensor, len(in))
+		for i := range in {
+			if n.Inputs[i] != nil {
+				args[i] = in[i].tensor(m)
+			}
+		}
+		results, err := backend.Eval(m.env, n, args)
+		if err != nil {
+			m.fail(n, err)
+			return
+		}
+		for i, t := range results {
+			if t.DType() == tensor.String {
+				m.objects[out[i].root] = t
+				continue
+			}
+			copy(out[i].bytes(m), t.Bytes())
+		}
+	}}, nil
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// An encoder puts results into rounds, and makes a file of rounds.
+type encoder interface {
+	add(round *bytes.Buffer, it item, result any) error // result is nil if the item has an error
+	end(round *bytes.Buffer) error
+	file(w io.Writer, r *results) error
+}
+
+// An outputFormat is what -o may be.
+type outputFormat struct {
+	ending  string
+	vectors bool // it holds those and nothing else
+	lines   bool // it may be compressed
+	convert func(c *column, value any) (any, error)
+	open    func(t *texting, k task, copied []*column, size int) encoder
+}
+
+var outputFormats = []*outputFormat{
+	{".jsonl", false, true, jsonValue, func(_ *texting, _ task, copied []*column, _ int) encoder { return jsonLines{copied} }},
+	{".parquet", false, false, parquetValue, newParquetRows},
+	{".npy", true, false, nil, func(_ *texting, k task, _ []*column, size int) encoder { return &matrix{size, k.output, false} }},
+	{".npz", true, false, nil, func(_ *texting, k task, _ []*column, size int) encoder { return &matrix{size, k.output, true} }},
+}
+
+// jsonLines are objects, one a line, with the copied fields in front.
+type jsonLines struct{ copied []*column }
+
+func (j jsonLines) add(round *bytes.Buffer, it item, result any) error {
+	if it.err != nil {
+		result = map[string]string{"where": it.where, "error": it.err.Error()}
+	}
+	var own bytes.Buffer
+	e := json.NewEncoder(&own)
+	e.SetEscapeHTML(false)
+	for i, v := range it.copied {
+		if err := e.Encode(j.copied[i].name); err != nil {
+			return err
+		}
+		own.Truncate(own.Len() - 1)
+		own.WriteByte(':')
+		if err := e.Encode(v); err != nil {
+			return err
+		}
+		own.Bytes()[own.Len()-1] = ','
+	}
+	copied := own.Len()
+	if err := e.Encode(result); err != nil {
+		return err
+	}
+	round.WriteByte('{')
+	round.Write(own.Next(copied))
+	round.Write(own.Bytes()[1:])
+	return nil
+}
+
+func (jsonLines) end(*bytes.Buffer) error { return nil }
+
+func (jsonLines) file(w io.Writer, r *results) error {
+	return r.eachFrame(func(f *frames) error {
+		_, err := io.Copy(w, f)
+		return err
+	})
+}
+
+// parquetRows are rows of the copied columns and those of results. A round is a Parquet file of one row group; the file has the same
+// row groups, whose pages are copied as they are.
+type parquetRows struct {
+	copied   []*column
+	failures bool // there is a column of errors
+	example  any
+	result   *parquet.Schema // of the example
+	schema   *parquet.Schema // of rows; nil until one comes
+	writer   *parquet.Writer // of a round
+}
+
+func newParquetRows(t *texting, k task, copied []*column, _ int) encoder {
+	var tags []parquet.SchemaOption
+	eachField(reflect.ValueOf(k.example), func(f reflect.StructField, name string, used bool) {
+		if !used {
+			name = "-"
+		}
+		tags = append(tags, columnTags(f, name, nil)...)
+	})
+	return &parquetRows{copied: copied, example: k.example, result: parquet.SchemaOf(k.example, tags...), failures: t.onError == "skip"}
+}
+
+// errorColumn is that of --on-error skip.
+const errorColumn = "error"
+
+// eachField calls do for the fields of a result, and whether results have those: an example has what others may leave out.
+func eachField(example reflect.Value, do func(f reflect.StructField, name string, used bool)) {
+	example = reflect.Indirect(example)
+	for i := range example.NumField() {
+		f := example.Type().Field(i)
+		if name, optional, _ := strings.Cut(f.Tag.Get("json"), ","); f.IsExported() {
+			do(f, name, optional == "" || !example.Field(i).IsZero())
+		}
+	}
+}
+
+// columnTags name a field, and those in it, as JSON does.
+func columnTags(f reflect.StructField, name string, path []string) (tags []parquet.SchemaOption) {
+	path = append(slices.Clip(path), f.Name)
+	if f.Type.Kind() == reflect.Slice {
+		name += ",list"
+	}
+	tags = append(tags, parquet.StructTag(reflect.StructTag(fmt.Sprintf("parquet:%q", name)), path...))
+	inner := f.Type
+	for inner.Kind() == reflect.Slice || inner.Kind() == reflect.Pointer {
+		if inner.Kind() == reflect.Slice {
+			path = append(slices.Clip(path), "list", "element")
+		}
+		inner = inner.Elem()
+	}
+	if inner.Kind() == reflect.Struct {
+		eachField(reflect.New(inner), func(f reflect.StructField, name string, _ bool) {
+			tags = append(tags, columnTags(f, name, path)...)
+		})
+	}
+	return tags
+}
+
+// A listedGroup has its fields in an order of its own; those of a parquet.Group are sorted.
+type listedGroup struct {
+	parquet.Group
+	fields []parquet.Field
+}
+
+func (g *listedGroup) Fields() []parquet.Field { return g.fields }
+
+// A namedField is a field of a listedGroup.
+type namedField struct {
+	parquet.Node
+	name string
+}
+
+func (f *namedField) Name() string { return f.name }
+
+func (f *namedField) Value(base reflect.Value) reflect.Value { return base.FieldByName(f.name) }
+
+// begin knows the types of all columns.
+func (p *parquetRows) begin(round *bytes.Buffer) error {
+	if p.schema == nil {
+		root := &listedGroup{}
+		for _, c := range p.copied {
+			if c.node == nil {
+				return fmt.Errorf("field %q is null in all of the first lines, and its type is not known: leave it out", c.name)
+			}
+			root.fields = append(root.fields, &namedField{parquet.Optional(parquet.Leaf(c.node.Type())), c.name})
+		}
+		root.fields = append(root.fields, p.result.Fields()...)
+		if p.failures {
+			root.fields = append(root.fields, &namedField{parquet.Optional(parquet.String()), errorColumn})
+		}
+		p.schema = parquet.NewSchema("results", root)
+	}
+	p.writer = parquet.NewWriter(round, p.schema, parquet.Compression(&parquet.Zstd))
+	return nil
+}
+
+func (p *parquetRows) add(round *bytes.Buffer, it item, result any) error {
+	if p.writer == nil {
+		if err := p.begin(round); err != nil {
+			return err
+		}
+	}
+	var row parquet.Row
+	last := -1 // column
+	put := func(v parquet.Value) {
+		level := 1
+		if v.IsNull() {
+			level = 0
+		}
+		last++
+		row = append(row, v.Level(0, level, last))
+	}
+	for i := range p.copied {
+		if i < len(it.copied) {
+			put(it.copied[i].(parquet.Value))
+		} else {
+			put(parquet.NullValue())
+		}
+	}
+	if it.err != nil {
+		result = reflect.New(reflect.TypeOf(p.example).Elem()).Interface()
+	}
+	for _, v := range p.result.Deconstruct(nil, result) {
+		last = len(p.copied) + v.Column()
+		row = append(row, v.Level(v.RepetitionLevel(), v.DefinitionLevel(), last))
+	}
+	switch {
+	case it.err != nil:
+		put(parquet.ByteArrayValue([]byte(it.failure().Error())))
+	case p.failures:
+		put(parquet.NullValue())
+	}
+	_, err := p.writer.WriteRows([]parquet.Row{row})
+	return err
+}
+
+func (p *parquetRows) end(*bytes.Buffer) error {
+	defer func() { p.writer = nil }()
+	return p.writer.Close()
+}
+
+func (p *parquetRows) file(w io.Writer, r *results) error {
+	out := parquet.NewWriter(w, parquet.Compression(&parquet.Zstd))
+	err := r.eachFrame(func(f *frames) error {
+		data, err := io.ReadAll(f)
+		if err != nil {
+			return err
+		}
+		round, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			return err
+		}
+		for _, g := range round.RowGroups() {
+			if _, err := out.WriteRowGroup(g); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return out.Close()
+}

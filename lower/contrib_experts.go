@@ -1,0 +1,216 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// Mixtures of experts. Every expert computes all tokens, and those that it was not chosen for take nothing of it: products with constant
+// weights are what kernels are made for, and the other way, weights that are gathered for each token, reads as much in all but the
+// smallest batches.
+
+// experts is a MoE or a QMoE on its way.
+type experts struct {
+	*context
+	x       *ir.Value // [T,K]
+	weights *ir.Value // [T,E]
+	chosen  *ir.Value // bool [T,E]
+	n       int       // experts
+	layer   func(e, i int, x *ir.Value) *ir.Value
+}
+
+// lowerMoE takes weights as they are.
+func lowerMoE(c *context) []*ir.Value {
+	m := c.experts()
+	m.route(nil, c.AttrBool("normalize_routing_weights", false))
+	m.layer = func(e, i int, x *ir.Value) *ir.Value {
+		at := 2 + 2*i
+		return m.plus(m.Emit(ir.MatMul{TransB: true}, x, m.of(m.matrix(at), e)), e, at+1)
+	}
+	return m.mix(func(i int) bool { return c.Opt(2+2*i) != nil })
+}
+
+// lowerQMoE takes weights of 2, 4 or 8 bits, with a scale for each row or for blocks of it.
+func lowerQMoE(c *context) []*ir.Value {
+	if q := c.AttrString("quant_type", "int"); q != "int" {
+		c.Unsupportedf("quant_type = %s: weights in floats of 4 or 8 bits", q)
+	}
+	c.IgnoreAttr("weights_prepacked", "accuracy_level") // of CPUs the layout is always the same; and the level allows rounding
+	m := c.experts()
+	m.route(c.Opt(14), c.AttrBool("normalize_routing_weights", false) || c.Opt(14) == nil)
+	all, block := c.AttrInt("expert_weight_bits", 4), c.AttrInt("block_size", 0)
+	if block != 0 && (block < 16 || block&(block-1) != 0) {
+		c.Failf("block_size = %d is no power of two from 16 on", block)
+	}
+	var bits [3]int
+	for i, name := range []string{"fc1_expert_weight_bits", "fc2_expert_weight_bits", "fc3_expert_weight_bits"} {
+		bits[i] = c.AttrInt(name, all)
+	}
+	m.layer = func(e, i int, x *ir.Value) *ir.Value {
+		at := 2 + 3*i
+		w, scale := m.unpack(m.of(m.matrix(at), e), bits[i], ir.Dim{}), m.of(m.In(at+1), e)
+		var zero *ir.Value
+		if z := m.Opt(11 + i); z != nil {
+			zero = m.unpack(m.of(z, e), bits[i], scale.Type.Shape[rank(scale)-1])
+		} else {
+			zero = m.centre(w.Type.DType, bits[i], scale)
+		}
+		s := scaling{scale: scale, zero: zero}
+		if block > 0 {
+			s.axis, s.block = 1, block
+		}
+		w = m.dequantize(w, s, scale.Type.DType)
+		return m.plus(m.Emit(ir.MatMul{TransB: true}, x, m.cast(w, x.Type.DType)), e, at+2)
+	}
+	return m.mix(func(i int) bool { return c.Opt(2+3*i) != nil })
+}
+
+func (c *context) experts() *experts {
+	x, router := c.In(0), c.In(1)
+	if r := rank(x); r != 2 && r != 3 || rank(router) != 2 {
+		c.Failf("input %v and router_probs %v", x.Type, router.Type)
+	}
+	c.IgnoreAttr("use_sparse_mixer") // as onnxruntime's CPU provider does
+	m := &experts{context: c}
+	var ok bool
+	if m.n, ok = router.Type.Shape[1].Const(); !ok || m.n < 1 {
+		c.Failf("router_probs %v: the number of experts is not known", router.Type)
+	}
+	width := x.Type.Shape[rank(x)-1]
+	m.x = c.reshape(x, ir.Shape{router.Type.Shape[0], width})
+	return m
+}
+
+// matrix is operand i, which holds a matrix for each expert.
+func (m *experts) matrix(i int) *ir.Value {
+	v := m.In(i)
+	if rank(v) != 3 || ir.Same(v.Type.Shape[0], ir.N(m.n)) == ir.No {
+		m.Failf("operand %d is %v for %d experts", i, v.Type, m.n)
+	}
+	return v
+}
+
+// of is the part of v that belongs to expert e. Constants stay constants, and take no more memory.
+func (m *experts) of(v *ir.Value, e int) *ir.Value {
+	if rank(v) < 2 || ir.Same(v.Type.Shape[0], ir.N(m.n)) == ir.No {
+		m.Failf("%v is not for %d experts", v.Type, m.n)
+	}
+	if w := m.weight(v); w.Const != nil {
+		all := w.Const.Bytes()
+		size := len(all) / m.n
+		if t, err := tensor.FromBytes(w.Const.DType(), w.Const.Shape()[1:], all[e*size:][:size]); err == nil {
+			return m.b.g.NewConst(v.Name, t)
+		}
+	}
+	return m.reshape(m.slice(v, 0, ir.N(e), ir.N(1)), v.Type.Shape[1:])
+}
+
+// plus adds the bias of expert e that operand i holds, if there is one.
+func (m *experts) plus(y *ir.Value, e, i int) *ir.Value {
+	if m.Opt(i) == nil {
+		return y
+	}
+	return m.within(y, m.binary(ir.Add, y, m.of(m.In(i), e)))
+}
+
+// route chooses k experts for each token, and weighs them by the softmax of the router's numbers, over all experts or, normalised, over
+// the chosen ones, or by numbers of their own.
+func (m *experts) route(own *ir.Value, normalised bool) {
+	router, k := m.In(1), m.AttrInt("k", 1)
+	if k < 1 || k > m.n {
+		m.Failf("k = %d of %d experts", k, m.n)
+	}
+	top := m.opaque(ops.TopK{Axis: 1, K: ir.N(k)}, router)[1]
+	zeros := m.expand(m.like(router, 0), router.Type.Shape)
+	ones := m.expand(m.like(router, 1), top.Type.Shape)
+	m.chosen = m.binary(ir.Equal, m.Emit(ir.ScatterElements{Axis: 1}, zeros, top, ones), m.like(router, 1))
+	switch {
+	case own != nil:
+		m.weights = m.Emit(ir.Where{}, m.chosen, own, m.like(own, 0))
+		if normalised {
+			m.weights = m.binary(ir.Div, m.weights, m.Emit(ir.Reduce{Fn: ir.Sum, Axes: []int{1}, KeepDims: true}, m.weights))
+		}
+	case normalised:
+		m.weights = m.softmax(m.Emit(ir.Where{}, m.chosen, router, m.like(router, math.Inf(-1))), 1)
+	default:
+		m.weights = m.softmax(router, 1)
+	}
+}
+
+// maxExpertNodes bounds the nodes that one expert becomes.
+const maxExpertNodes = 40
+
+// mix adds up what the experts make of the tokens; has reports whether layer i is there.
+func (m *experts) mix(has func(i int) bool) []*ir.Value {
+	if m.b.nodes += maxExpertNodes * m.n; m.b.nodes > maxNodes {
+		m.Failf("more than %d nodes with those of %d experts", maxNodes, m.n)
+	}
+	activate := m.activation(has(2))
+	var sum *ir.Value
+	for e := range m.n {
+		y := m.layer(e, 1, activate(e, m.layer(e, 0, m.x)))
+		column := func(v *ir.Value) *ir.Value { return m.slice(v, 1, ir.N(e), ir.N(1)) }
+		y = m.Emit(ir.Where{}, column(m.chosen), m.binary(ir.Mul, y, column(m.weights)), m.like(y, 0))
+		if sum == nil {
+			sum = y
+		} else {
+			sum = m.binary(ir.Add, sum, y)
+		}
+	}
+	return []*ir.Value{m.reshape(sum, m.In(0).Type.Shape)}
+}
+
+// activation returns what stands between the layers of expert e.
+func (m *experts) activation(third bool) func(e int, y *ir.Value) *ir.Value {
+	name, fusion := m.AttrString("activation_type", "relu"), m.choice("swiglu_fusion", 3)
+	alpha, beta, limit := m.AttrFloat("activation_alpha", 1), m.AttrFloat("activation_beta", 0), m.AttrFloat("swiglu_limit", 0)
+	limited := m.HasAttr("swiglu_limit") && !math.IsInf(float64(limit), 1)
+	if third != (name == "swiglu" && fusion == 0) {
+		m.Unsupportedf("activation_type = %s with swiglu_fusion = %d and a third layer: %v", name, fusion, third)
+	}
+	if op, ok := map[string]ir.Unary{"relu": {Fn: ir.Relu}, "gelu": {Fn: ir.GeluTanh}, "silu": {Fn: ir.Silu, Alpha: 1}}[name]; ok {
+		return func(_ int, y *ir.Value) *ir.Value { return m.Emit(op, y) }
+	}
+	switch name {
+	case "identity":
+		return func(_ int, y *ir.Value) *ir.Value { return y }
+	case "swiglu":
+	default:
+		m.Failf("activation_type = %q is none of relu, gelu, silu, swiglu and identity", name)
+	}
+	return func(e int, y *ir.Value) *ir.Value {
+		gate, linear := m.gates(e, y, fusion)
+		if limited {
+			high := m.like(y, float64(limit))
+			gate = m.binary(ir.MinFn, gate, high)
+			linear = m.Emit(ir.Clip{}, linear, m.like(y, -float64(limit)), high)
+		}
+		if beta != 0 {
+			linear = m.binary(ir.Add, linear, m.like(y, float64(beta)))
+		}
+		return m.binary(ir.Mul, m.Emit(ir.Unary{Fn: ir.Silu, Alpha: alpha}, gate), linear)
+	}
+}
+
+// gates returns the two factors of SwiGLU: they alternate in what the first layer returns, one stands after the other, or the third layer
+// returns the second.
+func (m *experts) gates(e int, y *ir.Value, fusion int) (gate, linear *ir.Value) {
+	if fusion == 0 {
+		return y, m.layer(e, 2, m.x)
+	}
+	s := y.Type.Shape
+	half := s[1].Div(ir.N(2))
+	if ir.Same(half.Mul(ir.N(2)), s[1]) == ir.No {
+		m.Failf("%v columns have no two halves", s[1])
+	}
+	if fusion == 2 {
+		return m.slice(y, 1, ir.N(0), half), m.slice(y, 1, half, half)
+	}
+	every := func(from int) *ir.Value {
+		return m.Emit(ir.Slice{Starts: ir.Dims(0, from), Sizes: []ir.Dim{s[0], half}, Steps: []int{1, 2}}, y)
+	}
+	return every(0), every(1)
+}
