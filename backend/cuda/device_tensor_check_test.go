@@ -12,7 +12,13 @@ import (
 func TestDeviceTensors(t *testing.T) {
 	device(t)
 	modeltest.DeviceTensors(t, "cuda")
-	modeltest.DecoderCache(t, "cuda")
 	modeltest.DeviceTensorsBetween(t, "cuda", "cpu")
 	modeltest.ResultsAsInputs(t, "cuda")
+}
+
+// TestCut runs programs of one segment and such as are cut: growing caches, profiles, and batches without padding.
+func TestCut(t *testing.T) {
+	device(t)
+	modeltest.DecoderCache(t, "cuda")
+	modeltest.UnpadCut(t, "cuda")
 }

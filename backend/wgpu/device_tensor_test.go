@@ -25,6 +25,13 @@ func TestResultsAsInputs(t *testing.T) {
 	}
 }
 
+func TestUnpadCut(t *testing.T) {
+	needLibrary(t)
+	for _, backend := range []string{"cpu", "wgpu"} {
+		t.Run(backend, func(t *testing.T) { modeltest.UnpadCut(t, backend) })
+	}
+}
+
 func TestDecoderCache(t *testing.T) {
 	needLibrary(t)
 	for _, backend := range []string{"cpu", "wgpu"} {

@@ -1,16 +1,10 @@
 package modeltest
 
 import (
-	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"strings"
-	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -25,7 +19,7 @@ func Decoder(layers, heads, size int) *onnxpb.ModelProto {
 	weight := func(name string) {
 		x := make([]float32, width*width)
 		for i := range x {
-			x[i] = float32(r.NormFloat64()) / 64
+			x[i] = float32(r.NormFloat64() / math.Sqrt(float64(width)))
 		}
 		dims := []int64{int64(width), int64(width)}
 		g.Initializer = append(g.Initializer, &onnxpb.TensorProto{Name: name, DataType: int32(tensor.F32), Dims: dims, FloatData: x})
@@ -75,58 +69,4 @@ func Decoder(layers, heads, size int) *onnxpb.ModelProto {
 	node("Identity", "y", nil, x)
 	g.Output = append(g.Output, tensorOf("y", "texts", "1", fmt.Sprint(width)))
 	return &onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}}, Graph: g}
-}
-
-// DecoderCache holds steps of a decoder whose cache grows on the device to steps on the processor that are given it each time, at lengths
-// for which a plan has to be made anew, and back at a shorter one.
-func DecoderCache(t *testing.T, backend string) {
-	const layers, heads, size, room = 2, 2, 4, 100
-	m, err := rlxc.FromProto(Decoder(layers, heads, size), "decoder")
-	require.NoError(t, err)
-	defer m.Close()
-	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: backend, Verify: true})
-	require.NoError(t, err)
-	defer p.Close()
-	s, err := p.NewSession()
-	require.NoError(t, err)
-	defer s.Close()
-	plain := Session(t, m, rlxc.CompileOptions{})
-	full, caches := rlxc.Tensors{}, map[string]*rlxc.DeviceTensor{}
-	for _, v := range p.Inputs()[1:] {
-		present := "present" + strings.TrimPrefix(v.Name, "past")
-		full[v.Name] = tensor.New(tensor.F32, 1, heads, 0, size)
-		k, err := p.NewGrowingTensor(full[v.Name], 2, room)
-		require.NoError(t, err)
-		defer k.Close()
-		require.NoError(t, s.BindInput(v.Name, k))
-		require.NoError(t, s.BindOutput(present, k))
-		caches[present] = k
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	for step := range 90 {
-		x := tensor.New(tensor.F32, 1, 1, heads*size)
-		for i := range x.Len() {
-			x.SetFloat64(i, r.NormFloat64())
-		}
-		full["x"] = x
-		if step == 80 {
-			for present, k := range caches {
-				require.NoError(t, k.Truncate(20))
-				now, err := k.Tensor()
-				require.NoError(t, err)
-				full["past"+strings.TrimPrefix(present, "present")] = now
-			}
-		}
-		want, err := plain.Run(context.Background(), full)
-		require.NoError(t, err)
-		got, err := s.Run(context.Background(), rlxc.Tensors{"x": x})
-		require.NoError(t, err)
-		backendtest.Agree(t, fmt.Sprint("step ", step), got["y"], want["y"], 1e-4, 1e-4)
-		for present, k := range caches {
-			now, err := k.Tensor()
-			require.NoError(t, err)
-			backendtest.Agree(t, fmt.Sprint(present, " of step ", step), now, want[present], 1e-4, 1e-4)
-			full["past"+strings.TrimPrefix(present, "present")] = now
-		}
-	}
 }
