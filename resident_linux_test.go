@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -52,7 +53,8 @@ func TestResident(t *testing.T) {
 		for i, size := range residentSizes {
 			got := lines[i]
 			t.Logf("%s %v: expected %d bytes, there are %d", filepath.Base(path), size, got.Expected, got.Resident)
-			require.InDelta(t, got.Expected, got.Resident, 0.05*float64(got.Expected), "%s %v", path, size)
+			const garbage = 2e6 // what the heap holds between two collections
+			require.InDelta(t, got.Expected, got.Resident, 0.05*float64(got.Expected)+garbage, "%s %v", path, size)
 			largest = max(largest, got.Resident)
 			require.LessOrEqual(t, got.Peak, largest+8e6, "%s %v: compiling takes no more than running", path, size)
 		}
@@ -104,7 +106,8 @@ func TestNoDequantisedWeights(t *testing.T) {
 
 // residentModels are MiniLM and what it is compiled to.
 func residentModels(t *testing.T) (model, compiled string) {
-	model, compiled = fixtures.Model(t, "minilm"), filepath.Join(t.TempDir(), "minilm.rlxc")
+	model, compiled = filepath.Join(t.TempDir(), "model.onnx"), filepath.Join(t.TempDir(), "minilm.rlxc")
+	inPieces(t, fixtures.Model(t, "minilm"), model)
 	m, err := Open(model)
 	require.NoError(t, err)
 	defer m.Close()
@@ -113,6 +116,20 @@ func residentModels(t *testing.T) (model, compiled string) {
 	defer p.Close()
 	require.NoError(t, p.Save(compiled))
 	return model, compiled
+}
+
+// inPieces copies a file by 64 KiB at a time: a page fault maps the whole piece in which the page cache holds a page, and how large that
+// is depends on who has read or written the file.
+func inPieces(t *testing.T, from, to string) {
+	data, err := os.ReadFile(from)
+	require.NoError(t, err)
+	f, err := os.Create(to)
+	require.NoError(t, err)
+	for piece := range slices.Chunk(data, 64<<10) {
+		_, err := f.Write(piece)
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Close())
 }
 
 // startResident starts a process that loads a model, compiles so many programs of it, runs the last at the sizes, and stays until the
