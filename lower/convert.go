@@ -70,16 +70,18 @@ func lowerClipAttr(c *context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.Clip{}, x, c.like(x, float64(low)), c.like(x, float64(high)))}
 }
 
-// largest is the largest finite number of a type.
-var largest = map[tensor.DType]float64{tensor.F16: 65504, tensor.BF16: 0x1.fep127, tensor.F32: math.MaxFloat32, tensor.F64: math.MaxFloat64}
+// unbounded is the bound of a Clip that has none: the largest finite number, as ONNX has it, so that infinities do not pass. Those of 16
+// bits do, since onnxruntime clips them in float32.
+var unbounded = map[tensor.DType]float64{tensor.F16: math.Inf(1), tensor.BF16: math.Inf(1), tensor.F32: math.MaxFloat32,
+	tensor.F64: math.MaxFloat64}
 
-// lowerClip takes the ends of the type for bounds that are absent, as ONNX has it: infinities do not pass.
+// lowerClip adds the bounds that are absent.
 func lowerClip(c *context) []*ir.Value {
 	in := []*ir.Value{c.In(0), c.Opt(1), c.Opt(2)}
 	for i, limit := range in[1:] {
 		switch d := in[0].Type.DType; {
 		case limit == nil && d.IsFloat():
-			in[i+1] = c.Scalar(d, []float64{-1, 1}[i]*largest[d])
+			in[i+1] = c.Scalar(d, []float64{-1, 1}[i]*unbounded[d])
 		case limit != nil && rank(limit) > 0: // onnxruntime, and so exporters, let one element stand for a scalar
 			in[i+1] = c.reshape(limit, ir.Shape{})
 		}

@@ -175,9 +175,11 @@ func scalarRow(fn ir.BinaryFn, dst, a []float32, ac int, b []float32, bc int) {
 		}
 	case ir.PRelu:
 		for c := range dst {
-			if dst[c] = a[c*ac]; dst[c] < 0 {
-				dst[c] *= b[c*bc]
+			v, slope := a[c*ac], b[c*bc] // both before the result, which may be in the slope's place
+			if v < 0 {
+				v *= slope
 			}
+			dst[c] = v
 		}
 	}
 }

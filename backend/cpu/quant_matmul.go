@@ -308,6 +308,9 @@ func (q *qProduct) copyRows(x operand, stride int, flip byte) step {
 	if !q.weight {
 		from, perBatch = offsets(q.lead, &x), q.g.M
 	}
+	if k == 0 {
+		rows = 0 // there is nothing at their offsets
+	}
 	parts, perPart := rowParts(rows, max(k, 1))
 	flips := uint64(flip) * 0x0101010101010101
 	return step{parts: parts, run: func(m *machine, part, _ int) {

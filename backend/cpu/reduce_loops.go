@@ -133,7 +133,10 @@ func reduceLoop[T number, A float64 | int64 | uint64](op ir.Reduce, f fold[A], x
 			if f.last != nil {
 				sum = f.last(sum, runs*run)
 			}
-			d[i] = T(sum + most)
+			if f.largest {
+				sum += most // not else: the sign of a zero would go
+			}
+			d[i] = T(sum)
 		}
 	}}
 }
