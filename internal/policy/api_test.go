@@ -28,6 +28,7 @@ var subject = regexp.MustCompile(`^(?:type |field |const |var |func \(\w* ?\*?|f
 // unnoticed: testdata/api.txt for the root, testdata/api for the others. After a wanted change: go test ./internal/policy -run TestAPI
 // -update-api
 func TestAPI(t *testing.T) {
+	t.Chdir(root)
 	surfaces := map[string][]string{}
 	fset := token.NewFileSet()
 	walkSource(t, func(folder, file string) {
@@ -78,6 +79,7 @@ var public = map[string][]string{
 
 // TestPublicPackages: every other package that can be imported says in its doc comment that it is not API.
 func TestPublicPackages(t *testing.T) {
+	t.Chdir(root)
 	docs := map[string]string{}
 	walkSource(t, func(folder, file string) {
 		if f := parseImportable(t, token.NewFileSet(), folder, file, parser.PackageClauseOnly|parser.ParseComments); f != nil {
@@ -200,6 +202,7 @@ func aliased(t *testing.T, fset *token.FileSet, f *ast.File, d ast.Decl) (lines 
 // TestErrorsAreDocumented: the doc comment of every function of a public package that fails says with which errors; in the root
 // package, with which of its own. Package ir is left out, where two methods of every op fail alike: see ir.Op.
 func TestErrorsAreDocumented(t *testing.T) {
+	t.Chdir(root)
 	says := map[bool]*regexp.Regexp{true: regexp.MustCompile(`Err[A-Z]|fails as Open does`),
 		false: regexp.MustCompile(`Err[A-Z]|\bfails?\b|(?i)\berrors?\b`)}
 	checked := 0

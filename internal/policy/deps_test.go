@@ -94,6 +94,7 @@ var imports = map[string][]string{
 // TestImports reads the import clauses of the source itself: `go list` run from a test would pass stale out of the test
 // cache.
 func TestImports(t *testing.T) {
+	t.Chdir(root)
 	checked := 0
 	walkSource(t, func(folder, file string) {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
@@ -134,6 +135,7 @@ var outside = []struct {
 
 // TestNothingOutside holds that the library opens no connection and starts no process.
 func TestNothingOutside(t *testing.T) {
+	t.Chdir(root)
 	found := make([]bool, len(outside))
 	walkSource(t, func(folder, file string) {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
@@ -172,6 +174,7 @@ var heavy = []string{"github.com/prometheus/", "google.golang.org/grpc", "go.ope
 
 // TestServerAlone holds that only server and the command import what a server needs.
 func TestServerAlone(t *testing.T) {
+	t.Chdir(root)
 	found := false
 	walkSource(t, func(folder, file string) {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
@@ -199,6 +202,7 @@ func TestServerAlone(t *testing.T) {
 // TestNoTemplates holds that nothing imports a template package: their calls of methods by name make the linker keep every exported
 // method of everything in the program, an eighth of it.
 func TestNoTemplates(t *testing.T) {
+	t.Chdir(root)
 	walkSource(t, func(_, file string) {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		require.NoError(t, err)
@@ -210,6 +214,7 @@ func TestNoTemplates(t *testing.T) {
 
 // TestOneLoader holds that one package opens and calls shared libraries, so that build tag static leaves all of it out.
 func TestOneLoader(t *testing.T) {
+	t.Chdir(root)
 	walkSource(t, func(folder, file string) {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		require.NoError(t, err)
@@ -247,6 +252,7 @@ func walkSource(t *testing.T, visit func(folder, file string)) {
 
 // TestRunningNeedsNoONNX holds that what runs a compiled file imports none of the packages that read and translate ONNX.
 func TestRunningNeedsNoONNX(t *testing.T) {
+	t.Chdir(root)
 	for _, start := range []string{"internal/source", "backend/wgpu", "backend/cuda"} {
 		seen := map[string]bool{}
 		var visit func(folder, path string)

@@ -14,6 +14,7 @@ var link = regexp.MustCompile(`\]\(([^)#"\s]+)[^)"\s]*\)`)
 
 // TestLinks: the links of the documents lead to files of the repository, and the index of docs lists every page.
 func TestLinks(t *testing.T) {
+	t.Chdir(root)
 	roots, err := filepath.Glob("*.md")
 	require.NoError(t, err)
 	pages, err := filepath.Glob("docs/*.md")

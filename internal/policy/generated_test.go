@@ -11,6 +11,7 @@ import (
 
 // TestProtobufIsFresh generates the Go code of every .proto file anew and compares it with the committed file.
 func TestProtobufIsFresh(t *testing.T) {
+	t.Chdir(root)
 	for _, f := range []struct{ source, committed string }{
 		{"onnx/onnx.proto", "onnx/onnxpb/onnx.pb.go"},
 		{"internal/artifact/artifact.proto", "internal/artifact/artifact.pb.go"},

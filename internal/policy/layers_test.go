@@ -44,6 +44,7 @@ var layers = map[string][]string{
 
 // TestLayers type-checks each package without its imports, which is enough to know what its own files declare.
 func TestLayers(t *testing.T) {
+	t.Chdir(root)
 	for folder, lines := range layers {
 		layer := map[string]int{}
 		for i, line := range lines {

@@ -1,15 +1,6 @@
 // Package policy holds what is true of the repository as a whole: who may import whom, what is exported, what documents link to.
 package policy
 
-import (
-	"os"
-	"testing"
-)
-
-// TestMain runs the tests in the root of the repository, which they walk.
-func TestMain(m *testing.M) {
-	if err := os.Chdir("../.."); err != nil {
-		panic(err)
-	}
-	os.Exit(m.Run())
-}
+// root is the root of the repository, where every test of the package goes first. A test goes there itself, and not TestMain for all of
+// them: only then does go test know which files it has read, and run it again when they change.
+const root = "../.."

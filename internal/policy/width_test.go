@@ -15,6 +15,7 @@ import (
 // TestLineWidths: a line of Go has at most 140 columns, with tabs of four, and a line of a document at most 130. Generated files,
 // the rows of tables and code blocks of documents are as wide as they are.
 func TestLineWidths(t *testing.T) {
+	t.Chdir(root)
 	listed, err := exec.Command("git", "ls-files", "-z", "*.go", "*.md").Output()
 	require.NoError(t, err)
 	names := strings.Split(strings.TrimRight(string(listed), "\x00"), "\x00")
