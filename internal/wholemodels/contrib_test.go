@@ -53,6 +53,7 @@ func decode(t *testing.T, data []byte) *tensor.Tensor {
 // TestContribOperators runs every recorded operator at both ends of the levels. Quantised values may differ by one where the result
 // lies in the middle between two of them.
 func TestContribOperators(t *testing.T) {
+	t.Chdir(root)
 	cases := contribCases(t)
 	require.Greater(t, len(cases), 80)
 	for name, files := range cases {
@@ -103,6 +104,7 @@ func requireNear(t *testing.T, name string, want, got *tensor.Tensor) {
 
 // TestContribErrors spoils models: each must be refused with one error that names the node and what is wrong.
 func TestContribErrors(t *testing.T) {
+	t.Chdir(root)
 	cases := contribCases(t)
 	attribute := func(name string, value int64) func(*onnxpb.GraphProto) {
 		return func(g *onnxpb.GraphProto) {

@@ -130,6 +130,7 @@ func (g generation) generates(t *testing.T, p *rlxc.Program) {
 
 // TestGenerations: decoders of many families write what they write with onnxruntime, one text and two of different lengths.
 func TestGenerations(t *testing.T) {
+	t.Chdir(root)
 	files, err := filepath.Glob("testdata/decoders/*.zip")
 	require.NoError(t, err)
 	for _, file := range files {

@@ -113,6 +113,7 @@ var exports = map[string]string{
 
 // TestExports runs every export at the recorded shapes, compiled once, at both ends of the levels.
 func TestExports(t *testing.T) {
+	t.Chdir(root)
 	files, err := filepath.Glob("testdata/exports/*.zip")
 	require.NoError(t, err)
 	require.Len(t, files, len(exports))
@@ -148,6 +149,7 @@ var decoders = map[string]string{
 
 // TestDecoders runs every decoder at the recorded shapes, compiled once, at both ends of the levels and from a compiled file.
 func TestDecoders(t *testing.T) {
+	t.Chdir(root)
 	for name, steps := range decoders {
 		z, err := zip.OpenReader(filepath.Join("testdata/decoders", name+".zip"))
 		require.NoError(t, err)
@@ -174,6 +176,7 @@ func TestDecoders(t *testing.T) {
 
 // TestSavedExports opens compiled files of all exports, as they were packed and packed for another level of instructions.
 func TestSavedExports(t *testing.T) {
+	t.Chdir(root)
 	for name := range exports {
 		for _, level := range []string{"", "generic"} {
 			t.Run(name+"/"+level, func(t *testing.T) {
@@ -214,6 +217,7 @@ func countedSteps(p *rlxc.Program) string {
 
 // TestControl runs small models of control flow and of sizes without names (models/scripts/control.py) at both ends of the levels.
 func TestControl(t *testing.T) {
+	t.Chdir(root)
 	files, err := filepath.Glob("testdata/control/*.zip")
 	require.NoError(t, err)
 	require.Len(t, files, 12)

@@ -53,6 +53,7 @@ func recorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level,
 }
 
 func TestFixtures(t *testing.T) {
+	t.Chdir(root)
 	for _, name := range []string{"bert-tiny", "bert-tiny-opset11", "bert-tiny-opset14", "bert-tiny-dynamo", "bert-tiny-static",
 		"bert-tiny-external",
 		"bert-tiny-ner", "bert-tiny-qa", "bert-tiny-mlm", "distilbert", "roberta", "minilm"} {

@@ -138,6 +138,7 @@ func likeliest(logits []float32, written []int64) int64 {
 // TestGenerate: a decoder writes the tokens that it writes with onnxruntime, with its cache where it lies; the prompt goes in at once or
 // in pieces, a restart changes nothing, and a cache that is full says so.
 func TestGenerate(t *testing.T) {
+	t.Chdir(root)
 	const tooLong = "a growing tensor has a capacity of 56 on axis 2, and 57 are needed: make one with more"
 	for name, full := range map[string]string{ // what it says when it is full
 		"exports/gpt2-legacy-17": tooLong, "exports/gpt2-dynamo-20": tooLong, "exports/gpt2-dynamo-23": tooLong,
@@ -234,6 +235,7 @@ func withTotal(z *zip.ReadCloser) (*rlxc.Model, error) {
 
 // TestBadCaches: what contradicts a cache is an error that says so, and leaves the cache as it was.
 func TestBadCaches(t *testing.T) {
+	t.Chdir(root)
 	ids := func(n int) *tensor.Tensor { return tensor.New(tensor.I64, 1, n) }
 	mask := func(of int64, n int) *tensor.Tensor {
 		m := tensor.New(tensor.I64, 1, n)
@@ -294,6 +296,7 @@ func TestBadCaches(t *testing.T) {
 //
 //	RLXC_DECODER=gpt2.onnx go test . -run '^$' -bench Decode -benchtime 64x
 func BenchmarkDecode(b *testing.B) {
+	b.Chdir(root)
 	file := os.Getenv("RLXC_DECODER")
 	if file == "" {
 		b.Skip("RLXC_DECODER names no file")

@@ -22,6 +22,7 @@ import (
 // it falls to either side, and what follows departs a thousand times further than that error. In sum rlxc may not be further
 // from float64.
 func TestInt4IsAsExactAsTheReference(t *testing.T) {
+	t.Chdir(root)
 	const name = "bert-tiny-int4"
 	file, err := os.ReadFile(fixtures.Model(t, name))
 	require.NoError(t, err)

@@ -102,6 +102,7 @@ func ExampleWithOp() {
 
 // TestWithOpSaved saves a program with a user's operator: it opens with the operator, and not without.
 func TestWithOpSaved(t *testing.T) {
+	t.Chdir(root)
 	m, err := rlxc.FromProto(clipModel(limitOne), "clip", rlxc.WithOp(clipped))
 	require.NoError(t, err)
 	defer m.Close()
@@ -128,6 +129,7 @@ func TestWithOpSaved(t *testing.T) {
 }
 
 func TestWithOpErrors(t *testing.T) {
+	t.Chdir(root)
 	half := clipped
 	half.Eval = nil
 	short := clipped
@@ -154,6 +156,7 @@ func TestWithOpErrors(t *testing.T) {
 
 // TestOpName: ONNX's own domain has one spelling, however a definition spells it.
 func TestOpName(t *testing.T) {
+	t.Chdir(root)
 	for _, name := range []string{"ClipCount", "onnx.ClipCount", "ai.onnx.ClipCount"} {
 		op, model := clipped, clipModel(&onnxpb.AttributeProto{Name: "limit", Type: onnxpb.AttributeProto_FLOAT, F: 1})
 		op.Name = name

@@ -25,6 +25,7 @@ var roundsActivations = map[string]bool{"ddddocr-old": true}
 // TestPackages runs models as public packages have them at the recorded sizes: no result departs from onnxruntime's by more
 // than 1e-4 of the largest.
 func TestPackages(t *testing.T) {
+	t.Chdir(root)
 	folder := os.Getenv(envPackages)
 	if folder == "" {
 		t.Skip(envPackages + " is not set")

@@ -19,6 +19,7 @@ import (
 // TestPackedAttention holds a model that leaves padding out by onnxruntime's operators to the same with a mask, which onnxruntime runs on
 // CUDA alone; and attention to be one by rows.
 func TestPackedAttention(t *testing.T) {
+	t.Chdir(root)
 	const hidden, heads = 8, 2
 	r := rand.New(rand.NewPCG(4, 4))
 	weight := func(shape ...int) *tensor.Tensor {

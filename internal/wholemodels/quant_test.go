@@ -31,6 +31,7 @@ func departure(got, want *tensor.Tensor) (largest, angle float64) {
 // TestQuantisedFixtures holds every form to three times the noise of onnxruntime's own optimised run, which the fixtures'
 // README lists, forms that have none to 1e-5, and 4-bit weights to what their rounded activations allow.
 func TestQuantisedFixtures(t *testing.T) {
+	t.Chdir(root)
 	for _, f := range []struct {
 		name           string
 		largest, angle float64
@@ -71,6 +72,7 @@ func TestQuantisedFixtures(t *testing.T) {
 // TestTaps compares the quantised values of every quantised tensor of a model. Fused products round once where the model rounds
 // between, as onnxruntime's do.
 func TestTaps(t *testing.T) {
+	t.Chdir(root)
 	for _, f := range []struct {
 		level   rlxc.Level
 		equal   float64
@@ -103,6 +105,7 @@ func TestTaps(t *testing.T) {
 // TestQuantisedSaved saves programs with packed weights of every kind and opens them for other levels of instructions, which
 // pack them anew.
 func TestQuantisedSaved(t *testing.T) {
+	t.Chdir(root)
 	for _, name := range []string{"bert-tiny-int8-dynamic", "bert-tiny-int8-qdq", "bert-tiny-int4", "bert-tiny-fp16"} {
 		t.Run(name, func(t *testing.T) {
 			m, folder := open(t, name)
@@ -136,6 +139,7 @@ func TestQuantisedSaved(t *testing.T) {
 
 // TestQuantisedRunsAllocateNothing once they are warm.
 func TestQuantisedRunsAllocateNothing(t *testing.T) {
+	t.Chdir(root)
 	for _, name := range []string{"bert-tiny-int8-dynamic", "bert-tiny-int8-qdq", "bert-tiny-int4", "bert-tiny-fp16"} {
 		t.Run(name, func(t *testing.T) {
 			m, folder := open(t, name)

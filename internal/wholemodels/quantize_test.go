@@ -107,6 +107,7 @@ var quantised = map[quantize.Form]struct {
 
 // TestQuantize holds every form to float32, at all levels and against onnxruntime where it is there.
 func TestQuantize(t *testing.T) {
+	t.Chdir(root)
 	m, inputs := tiny(t), runs()
 	want := results(t, m, rlxc.CompileOptions{}, inputs, "last_hidden_state")
 	for form, limit := range quantised {
@@ -147,6 +148,7 @@ func TestQuantize(t *testing.T) {
 }
 
 func TestQuantizeRefused(t *testing.T) {
+	t.Chdir(root)
 	m, ctx := tiny(t), context.Background()
 	good := tokens(1, 2, 3)
 	outside := tokens(1, 2, 1000)
@@ -188,6 +190,7 @@ func TestQuantizeRefused(t *testing.T) {
 
 // TestQuantizeNaN refuses to calibrate on activations that are no numbers.
 func TestQuantizeNaN(t *testing.T) {
+	t.Chdir(root)
 	c, _ := models.Lookup("bert-tiny")
 	p, err := models.Build(c)
 	require.NoError(t, err)
@@ -207,6 +210,7 @@ func TestQuantizeNaN(t *testing.T) {
 
 // TestQuantizePassedOn calibrates activations that a node only passes on. One that rlxc has no name for stays as it is.
 func TestQuantizePassedOn(t *testing.T) {
+	t.Chdir(root)
 	for op, want := range map[string][]quantize.Count{
 		"Identity": tinyOperators,
 		"Dropout":  {{Op: "Gather", Count: 2}, {Op: "Gemm", Count: 1}},
@@ -235,6 +239,7 @@ func TestQuantizePassedOn(t *testing.T) {
 // TestQuantizedSentences compares the embeddings of sentences with those of float32, and on the same file rlxc must
 // not be further from them than onnxruntime is.
 func TestQuantizedSentences(t *testing.T) {
+	t.Chdir(root)
 	inputs := sentences(t)
 	float, err := rlxc.Open(fixtures.Model(t, "minilm"))
 	require.NoError(t, err)
