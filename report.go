@@ -3,7 +3,7 @@ package rlxc
 import (
 	"fmt"
 	"maps"
-	"runtime"
+	"runtime/metrics"
 
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/ir"
@@ -24,7 +24,7 @@ type Report struct {
 	SharedWeights *planner.SharedWeightLayout `json:"shared_weights,omitempty"`
 	// Resident estimates the resident memory of a process that runs the program at these sizes, in bytes. It is the sum of
 	// ResidentParts. Peak is the most that such a process has held: what compiling took in this one, or Resident if that is more; 0
-	// where the system does not tell. Only backend cpu has them.
+	// before Measure, and where the system reports none. Only backend cpu has them.
 	Resident      int64          `json:"resident,omitempty"`
 	Peak          int64          `json:"peak,omitempty"`
 	ResidentParts *ResidentParts `json:"resident_parts,omitempty"`
@@ -42,6 +42,7 @@ type Report struct {
 
 	program  *engine.Program
 	bindings []*engine.Binding // of the plan, and of the stages that have one
+	garbage  int64             // that planning made, and that the first run at these sizes makes, before it is collected
 }
 
 // A StagePlan is the memory plan of a stage that does not come first.
@@ -73,7 +74,7 @@ type ResidentParts struct {
 	Arena  int64 `json:"arena"`
 	// Inputs is the tensors that the caller makes for a run.
 	Inputs int64 `json:"inputs"`
-	// Runtime is the Go program: its code, the graph, and plans. It is measured in this process, by the first call of Plan.
+	// Runtime is the Go program: its code, the graph, and plans. It is an estimate until Report.Measure.
 	Runtime int64 `json:"runtime"`
 }
 
@@ -82,15 +83,13 @@ type ResidentParts struct {
 //
 // It fails with ErrInput, ErrShape, ErrMemory or ErrClosed.
 func (p *Program) Plan(dims map[string]int) (*Report, error) {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	allocated := allocations()
 	b, err := p.engine.Bind(dims)
-	runtime.ReadMemStats(&after)
 	if err != nil {
 		return nil, err
 	}
 	planned := b.Planned
-	r := &Report{Dims: maps.Clone(b.Dims), Steps: len(planned.Steps), program: p.engine}
+	r := &Report{Dims: maps.Clone(b.Dims), Steps: len(planned.Steps), program: p.engine, garbage: allocations() - allocated}
 	r.Problem, r.Plan = b.Explained()
 	r.bindings = append(r.bindings, b)
 	for _, h := range b.Host {
@@ -100,13 +99,8 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 		r.Weights += int64(len(data))
 	}
 	if b.Resident != nil {
-		parts, peak := *b.Resident, int64(0)
-		parts.Runtime, peak = p.engine.Process()
+		parts := *b.Resident
 		r.Resident, r.ResidentParts = parts.Sum(), (*ResidentParts)(&parts)
-		if peak > 0 {
-			garbage := int64(after.TotalAlloc - before.TotalAlloc) // which the first run at these sizes makes before it is collected
-			r.Peak = max(peak, r.Resident+garbage)
-		}
 	}
 	r.Cuts = labels(p.engine.Cuts())
 	others, err := p.engine.Others(dims)
@@ -124,6 +118,29 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 		r.Stages = append(r.Stages, s)
 	}
 	return r, nil
+}
+
+// allocations is the number of bytes that were ever allocated on the heap. Unlike runtime.ReadMemStats it stops nothing: a server plans
+// while it runs.
+func allocations() int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+// Measure completes Resident, ResidentParts and Peak with what this process holds beside the weights of the program. It collects
+// garbage. What the first call for a program measures stands for all of its reports, so call it before the first run, whose arena would
+// count twice.
+func (r *Report) Measure() {
+	if r.ResidentParts == nil {
+		return
+	}
+	runtime, peak := r.program.Process()
+	r.Resident += runtime - r.ResidentParts.Runtime
+	r.ResidentParts.Runtime = runtime
+	if peak > 0 {
+		r.Peak = max(peak, r.Resident+r.garbage)
+	}
 }
 
 // Prove completes the report with what takes time: the proofs of all lower bounds, and SharedWeights, with the content of each

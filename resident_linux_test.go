@@ -184,6 +184,7 @@ func runResident(t *testing.T, path string) {
 		}
 		plan, err := p.Plan(map[string]int{"batch": size[0], "seq": size[1]})
 		require.NoError(t, err)
+		plan.Measure()
 		in := encoderInputs(size[0], size[1])
 		random := rand.New(rand.NewPCG(1, 2))
 		for i := range in["input_ids"].Len() {

@@ -127,6 +127,7 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	plan.Measure() // Prove reads all weights
 	if err := plan.Prove(); err != nil {
 		return err
 	}
@@ -312,6 +313,7 @@ func planRange(c *cobra.Command, src *source, program *rlxc.Program, all ranges)
 		if err != nil {
 			return err
 		}
+		plan.Measure()
 		if plan.Plan.Committed > report.Arena || report.Dims == nil {
 			report.Arena, report.Dims, report.Weights, report.Resident = plan.Plan.Committed, point, plan.Weights, plan.Resident
 		}

@@ -24,8 +24,8 @@ type Resident struct {
 }
 
 const (
-	// runtimeBytes stands for the Go program where the system does not tell: the pages of the binary that run, and a heap with the
-	// model's graph and plans. Measured on linux/amd64.
+	// runtimeBytes stands for the Go program where it is not measured: the pages of the binary that run, and a heap with the model's
+	// graph and plans. Measured on linux/amd64.
 	runtimeBytes = 18 << 20
 	// faultAround is how much of a mapped file one page fault brings: Linux maps the pages around it that are in the page
 	// cache too (fault_around_bytes, whose default this is). From 6.18 on it maps the whole piece in which the page cache holds
@@ -41,7 +41,7 @@ func (p Resident) Sum() int64 { return p.File + p.Packed + p.Arena + p.Inputs + 
 // resident estimates the memory of a process that runs a bound graph and nothing else.
 func (p *Program) resident(g *ir.Graph, planned int64) Resident {
 	compiled := p.file.Compiled() != nil
-	parts := Resident{Arena: planned}
+	parts := Resident{Arena: planned, Runtime: runtimeBytes}
 	for _, v := range g.Inputs {
 		parts.Inputs += int64(v.Type.DType.Bytes(v.Type.Sizes().Elements()))
 	}
