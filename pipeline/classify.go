@@ -271,6 +271,11 @@ type ZeroShotOptions struct {
 	Truncated  Truncated
 }
 
+// entailment is the index of the label that says so; below 0 without one.
+func (d *Description) entailment() int {
+	return slices.IndexFunc(d.config.labels, func(l string) bool { return strings.HasPrefix(strings.ToLower(l), "entail") })
+}
+
 // ZeroShot returns how much labels apply to each text, the likeliest first, by a model of natural language inference:
 // whether the text entails a sentence that says so (W. Yin, J. Hay, D. Roth: Benchmarking zero-shot text classification,
 // 2019). It fails as Embed does, and if there are no labels, the template has no {}, or the model has no label for
@@ -280,25 +285,34 @@ func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShot
 	if template == "" {
 		template = "This example is {}."
 	}
-	entails := slices.IndexFunc(m.config.labels, func(l string) bool { return strings.HasPrefix(strings.ToLower(l), "entail") })
+	entails, places := m.entailment(), strings.Count(template, "{}")
 	switch {
 	case len(labels) == 0:
-		return nil, fmt.Errorf("pipeline: there are no labels to choose from")
-	case !strings.Contains(template, "{}"):
-		return nil, fmt.Errorf("pipeline: the template %q has no {} for the label", template)
+		return nil, invalidf("there are no labels to choose from")
+	case places == 0:
+		return nil, invalidf("the template %.100q has no {} for the label", template)
 	case entails < 0:
-		return nil, fmt.Errorf("pipeline: a model of natural language inference has a label entailment, and this one has %s",
-			listOr(m.config.labels, "no labels"))
+		return nil, kindError{fmt.Errorf("pipeline: a model of natural language inference has a label entailment, and this one has %s",
+			listOr(m.config.labels, "no labels")), ErrTask}
 	}
 	contradicts := 0
 	if entails == 0 {
 		contradicts = len(m.config.labels) - 1
 	}
-	var pairs []Pair
+	ask, hypotheses := memory.Asker(ctx), make([]string, len(labels))
+	for i, label := range labels {
+		if err := ask(int64(len(template) + places*len(label))); err != nil {
+			return nil, err
+		}
+		hypotheses[i] = strings.ReplaceAll(template, "{}", label)
+	}
+	if err := ask(64 * int64(len(texts)*len(labels))); err != nil { // of pairs and their scores
+		return nil, err
+	}
+	pairs := make([]Pair, 0, len(texts)*len(labels))
 	for _, text := range texts {
-		for _, label := range labels {
-			hypothesis := strings.ReplaceAll(template, "{}", label)
-			pairs = append(pairs, Pair{text, &hypothesis})
+		for i := range hypotheses {
+			pairs = append(pairs, Pair{text, &hypotheses[i]})
 		}
 	}
 	cut := o.Truncated

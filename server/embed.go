@@ -69,9 +69,6 @@ func (c *call) embed(m *pipeline.Model, texts []string, asked *int, o pipeline.E
 var forEmbedding = []pipeline.Task{pipeline.Embedding}
 
 func (c *call) openAIEmbed(q *openAIEmbedRequest) (a openAIEmbeddings, err error) {
-	if q.Format != "" && q.Format != "float" && q.Format != "base64" {
-		return a, invalid("encoding_format", `want "float" or "base64", not %q`, q.Format)
-	}
 	m, err := c.text(q.Model, forEmbedding...)
 	if err != nil {
 		return a, err
@@ -80,10 +77,7 @@ func (c *call) openAIEmbed(q *openAIEmbedRequest) (a openAIEmbeddings, err error
 	if err != nil {
 		return a, err
 	}
-	cut, rows, err := c.lengths("input", nil, "")
-	if err != nil {
-		return a, err
-	}
+	cut, rows := c.lengths("input", nil, "")
 	vectors, err := c.embed(m, texts, q.Dimensions, pipeline.EmbedOptions{Truncated: cut, Rows: rows})
 	if err != nil {
 		return a, err
@@ -159,10 +153,7 @@ func (c *call) ollamaEmbed(q *ollamaRequest) (a ollamaAnswer, err error) {
 	if err != nil {
 		return a, err
 	}
-	cut, rows, err := c.lengths("input", q.Truncate, "")
-	if err != nil {
-		return a, err
-	}
+	cut, rows := c.lengths("input", q.Truncate, "")
 	yes := true // as Ollama does
 	vectors, err := c.embed(m, texts, q.Dimensions, pipeline.EmbedOptions{Truncated: cut, Rows: rows, Normalize: &yes})
 	if err != nil {
@@ -241,10 +232,7 @@ func (c *call) rank(q *rankRequest) (a rankAnswer, err error) {
 	for i, d := range q.Documents {
 		texts[i] = string(d)
 	}
-	cut, rows, err := c.lengths("documents", nil, "")
-	if err != nil {
-		return a, err
-	}
+	cut, rows := c.lengths("documents", nil, "")
 	o := pipeline.RerankOptions{Truncated: cut, Rows: rows}
 	if q.TopN != nil {
 		o.TopK = *q.TopN

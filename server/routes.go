@@ -380,17 +380,13 @@ func (c *call) decodeIDs(m *pipeline.Model, field string, ids []int64, skipSpeci
 }
 
 // lengths decides how to handle texts that are too long: they are truncated, or the request fails.
-func (c *call) lengths(field string, truncate *bool, direction string) (pipeline.Truncated, []tokenizer.RowOption, error) {
+func (c *call) lengths(field string, truncate *bool, direction string) (pipeline.Truncated, []tokenizer.RowOption) {
 	var rows []tokenizer.RowOption
-	switch strings.ToLower(direction) {
-	case "", "right":
-	case "left":
+	if strings.EqualFold(direction, "left") {
 		rows = append(rows, tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Left))
-	default:
-		return nil, nil, invalid("truncation_direction", `want "Left" or "Right", not %q`, direction)
 	}
 	if truncate == nil && !c.server.options.NoTruncate || truncate != nil && *truncate {
-		return nil, rows, nil
+		return nil, rows
 	}
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	c.ctx = ctx
@@ -398,7 +394,7 @@ func (c *call) lengths(field string, truncate *bool, direction string) (pipeline
 	return func(index, tokens, limit int) {
 		cancel(failf(http.StatusRequestEntityTooLarge, field, "field %q: text %d has %d tokens, and the model takes %d", field, index,
 			tokens, limit))
-	}, rows, nil
+	}, rows
 }
 
 // prompt checks the name of a prompt.

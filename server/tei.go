@@ -19,7 +19,7 @@ type teiInputs struct {
 	Direction string `json:"truncation_direction" enum:"Left,Right,left,right"`
 	Prompt    string `json:"prompt_name"`
 
-	Parameters nothing `json:"parameters"`
+	Parameters struct{} `json:"parameters"`
 }
 
 // texts are the texts of a request, and how they become rows.
@@ -27,9 +27,7 @@ func (q *teiInputs) texts(c *call, m *pipeline.Model) (texts []string, o pipelin
 	if o.PromptName, err = prompt(m, q.Prompt); err != nil {
 		return nil, o, err
 	}
-	if o.Truncated, o.Rows, err = c.lengths("inputs", q.Truncate, q.Direction); err != nil {
-		return nil, o, err
-	}
+	o.Truncated, o.Rows = c.lengths("inputs", q.Truncate, q.Direction)
 	texts, err = c.texts(m, "inputs", q.Inputs)
 	return texts, o, err
 }
@@ -148,7 +146,7 @@ type teiPredictRequest struct {
 	Direction string `json:"truncation_direction" enum:"Left,Right,left,right"`
 	Raw       bool   `json:"raw_scores"`
 
-	Parameters nothing `json:"parameters"`
+	Parameters struct{} `json:"parameters"`
 }
 
 // teiPredictions are those of one text, or of several.
@@ -171,10 +169,7 @@ func (c *call) teiPredict(q *teiPredictRequest) (a teiPredictions, err error) {
 	if err != nil {
 		return a, err
 	}
-	cut, rows, err := c.lengths("inputs", q.Truncate, q.Direction)
-	if err != nil {
-		return a, err
-	}
+	cut, rows := c.lengths("inputs", q.Truncate, q.Direction)
 	if err := c.check("inputs", len(q.Inputs.list)); err != nil {
 		return a, err
 	}
@@ -226,10 +221,7 @@ func (c *call) teiRerank(q *teiRerankRequest) ([]teiRank, error) {
 	if err := c.check("texts", len(q.Texts)); err != nil {
 		return nil, err
 	}
-	cut, rows, err := c.lengths("texts", q.Truncate, q.Direction)
-	if err != nil {
-		return nil, err
-	}
+	cut, rows := c.lengths("texts", q.Truncate, q.Direction)
 	ranked, err := c.rerank(m, *q.Query, q.Texts, pipeline.RerankOptions{Function: function(q.Raw), Truncated: cut, Rows: rows})
 	if err != nil {
 		return nil, err
@@ -269,9 +261,7 @@ func (c *call) teiSimilarity(q *teiSimilarityRequest) ([]float64, error) {
 	if o.PromptName, err = prompt(m, p.Prompt); err != nil {
 		return nil, err
 	}
-	if o.Truncated, o.Rows, err = c.lengths("inputs", p.Truncate, p.Direction); err != nil {
-		return nil, err
-	}
+	o.Truncated, o.Rows = c.lengths("inputs", p.Truncate, p.Direction)
 	vectors, err := c.embed(m, append([]string{*q.Inputs.Source}, q.Inputs.Sentences...), nil, o)
 	if err != nil {
 		return nil, err
