@@ -204,13 +204,20 @@ type RerankOptions struct {
 	Truncated Truncated
 }
 
-// Rerank returns documents by how well they answer a query, the best first. It fails as ScorePairs does.
+// Rerank returns documents by how well they answer a query, the best first: by a cross-encoder, or by MaxSim of a model that makes a
+// vector for each token. It fails as ScorePairs does.
 func (m *Model) Rerank(ctx context.Context, query string, documents []string, o RerankOptions) ([]Ranked, error) {
-	pairs := make([]Pair, len(documents))
-	for i := range documents {
-		pairs[i] = Pair{query, &documents[i]}
+	var scores []float64
+	var err error
+	if m.heads.logits == "" && m.Can(MultiVector) {
+		scores, err = m.maxSims(ctx, query, documents, o)
+	} else {
+		pairs := make([]Pair, len(documents))
+		for i := range documents {
+			pairs[i] = Pair{query, &documents[i]}
+		}
+		scores, err = m.ScorePairs(ctx, pairs, o)
 	}
-	scores, err := m.ScorePairs(ctx, pairs, o)
 	if err != nil {
 		return nil, err
 	}
@@ -292,8 +299,8 @@ func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShot
 	case places == 0:
 		return nil, invalidf("the template %.100q has no {} for the label", template)
 	case entails < 0:
-		return nil, kindError{fmt.Errorf("pipeline: a model of natural language inference has a label entailment, and this one has %s",
-			listOr(m.config.labels, "no labels")), ErrTask}
+		return nil, invalidf("a model of natural language inference has a label entailment, and this one has %.100s",
+			listOr(m.config.labels, "no labels"))
 	}
 	contradicts := 0
 	if entails == 0 {

@@ -129,6 +129,8 @@ func (m *Model) Can(task Task) bool {
 		return m.heads.sparse != ""
 	case MultiVector:
 		return m.heads.vectors != ""
+	case Filling: // a SPLADE model has the head of one
+		return m.Task == Sparse && m.heads.logits != ""
 	case ZeroShot:
 		return m.heads.logits != "" && m.entailment() >= 0
 	}

@@ -163,7 +163,7 @@ func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// wrong is an error if a field that is tagged as required is empty, or one has another value than its tag lists.
+// wrong is an error if a field that is tagged as required is empty, or one has a value that its tag does not allow.
 func wrong(v reflect.Value, path string) error {
 	for i := range v.NumField() {
 		f, value := v.Type().Field(i), v.Field(i)
@@ -180,6 +180,8 @@ func wrong(v reflect.Value, path string) error {
 			}
 		case enum[0] != "" && !slices.Contains(enum, value.String()):
 			return invalid(path+name, "want %s, not %q", ours(strings.Join(enum, " or ")), value.String())
+		case f.Tag.Get("least") != "" && value.Elem().Int() < 1:
+			return invalid(path+name, "want a number of at least 1, not %d", value.Elem().Int())
 		case name != "" && plainStruct(value):
 			if err := wrong(value, path+name+"."); err != nil {
 				return err
@@ -313,6 +315,14 @@ func (s *scanner) other(u union, field string) error {
 		err = invalid(field, "want %s, not %s", ours(u.wanted()), ours(kindOf(c)))
 	}
 	return err
+}
+
+// number is what a field holds; 0 without one.
+func number(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 // inputs are one text or several, as strings or as token ids.
