@@ -37,14 +37,15 @@ var valid = map[string]string{
 		`"ignore_labels": ["x"], "stride": 9}}`,
 	"/pipeline/question-answering": `{"inputs": {"question": "who?", "context": "a cat and a dog"}, "parameters": {"top_k": 3, ` +
 		`"handle_impossible_answer": true, "max_answer_len": 4, "max_seq_len": 50, "doc_stride": 8}}`,
-	"/pipeline/fill-mask": `{"inputs": ["a [MASK]", "[MASK] or [MASK]"], "parameters": {"top_k": 3, "targets": ["cat", "dog", "the"]}}`,
+	"/pipeline/fill-mask": `{"inputs": ["a [MASK]", "[MASK] or [MASK]"], "parameters": {"top_k": 3, "targets": ["cat", "dog"]}}`,
 	"/tokenize":           `{"inputs": ["a cat", "ö\u0007"], "add_special_tokens": false}`,
 	"/decode":             `{"ids": [[5, 6], [7]], "skip_special_tokens": true}`,
 	"/":                   `{"inputs": ["a cat"], "truncate": true}`,
 	"/rerank":             `{"query": "a", "documents": ["b", {"text": "c", "id": 7}], "top_n": 1, "return_documents": true}`,
 	"/v1/rerank":          `{"model": "rerank", "query": "a", "documents": ["b"]}`,
 	"/v2/rerank":          `{"model": "rerank", "query": "a", "documents": ["b"]}`,
-	"/api/embed":          `{"model": "minilm:latest", "input": ["a cat"], "truncate": true, "options": {"num_ctx": 9}, "keep_alive": "5m"}`,
+	"/api/embed": `{"model": "minilm:latest", "input": ["a cat"], "truncate": true, "options": {"num_ctx": 9}, ` +
+		`"keep_alive": "5m"}`,
 	"/v2/models/minilm/infer": `{"id": "x", "inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, ` +
 		`{"name": "attention_mask",
 		"shape": [1, 2], "datatype": "INT64", "data": [[1, 1]]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", ` +

@@ -52,7 +52,8 @@ func (c *call) hfZeroShot(q *hfZeroShotRequest) (a oneOrMore[[]pipeline.Score], 
 	}
 	p := q.Parameters
 	cut, _ := c.lengths("inputs", nil, "")
-	scores, err := m.ZeroShot(c.ctx, texts, p.Labels, pipeline.ZeroShotOptions{Template: p.Template, MultiLabel: p.MultiLabel, Truncated: cut})
+	o := pipeline.ZeroShotOptions{Template: p.Template, MultiLabel: p.MultiLabel, Truncated: cut}
+	scores, err := m.ZeroShot(c.ctx, texts, p.Labels, o)
 	return oneOrMore[[]pipeline.Score]{scores, q.Inputs.one && len(texts) == 1}, c.explain(err, m)
 }
 
