@@ -18,7 +18,7 @@ import (
 // (--xla_dump_to). Where XLA writes these into two files, it reads one after the other.
 //
 // An arena of TensorFlow Lite is a device. Offsets in dumps are left out: the problem is to find better ones. Values that XLA
-// computes in one piece of memory at a time are a group.
+// computes in one piece of memory at a time are a group. It fails with the error of r, or with one that names the line that is wrong.
 func ReadIntervals(r io.Reader) (*Problem, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -41,7 +41,7 @@ func ReadIntervals(r io.Reader) (*Problem, error) {
 // tfliteLines are the lines of a buffer: its number, size, and first and last node.
 var tfliteLines = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^tensor (?P<id>\d+): life_span: node \[(?P<first>-?\d+), (?P<last>-?\d+)\], size: +(?P<size>\d+) bytes`),
-	regexp.MustCompile(`(?m)^. \(id=(?P<id>\d+)\): size=(?P<size>\d+), offset=-?\d+, first_used=(?P<first>-?\d+) last_used=(?P<last>-?\d+)`),
+	regexp.MustCompile(`(?m)^. \(id=(?P<id>\d+)\): size=(?P<size>\d+), offset=.*, first_used=(?P<first>-?\d+) last_used=(?P<last>-?\d+)`),
 }
 
 func readTFLite(text string, buffer *regexp.Regexp) (*Problem, error) {
@@ -91,7 +91,7 @@ func readXLA(text string) (*Problem, error) {
 	assignment, ranges, found := strings.Cut(text, "BufferLiveRange:")
 	schedule := xlaSchedule.FindStringSubmatch(text)
 	if !found || schedule == nil {
-		return nil, errors.New("the buffer assignment has no live ranges: XLA writes them into a file *-live-range.txt, to be read after it")
+		return nil, errors.New("the buffer assignment has no live ranges: XLA writes them into *-live-range.txt, to be read after it")
 	}
 	lives := map[string][]string{}
 	for _, m := range xlaLife.FindAllStringSubmatch(ranges, -1) {

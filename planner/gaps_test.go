@@ -63,7 +63,7 @@ func TestReadIntervals(t *testing.T) {
 			"HloLiveRange (max 3):\n  BufferLiveRange:\n    a{}:3-1\n": "line 3: the life [3, 2) is empty",
 		"id,lower,upper,size,gaps\na,0,3,4,1\n":         `"1" is no gap: use 5-8, or 5-8@0:64`,
 		"id,lower,upper,size,gaps\na,0,3,4,1-2@3\n":     `"1-2@3" is no gap`,
-		"id,lower,upper,size,gaps\na,0,3,4,2-4\n":       "the gap [2, 4) is empty, before the end of another, or outside of the life [0, 3)",
+		"id,lower,upper,size,gaps\na,0,3,4,2-4\n":       "the gap [2, 4) is empty, before the end of another, or outside of the life",
 		"id,lower,upper,size,gaps\na,0,9,4,2-4 3-5\n":   "the gap [3, 5) is empty, before the end of another",
 		"id,lower,upper,size,gaps\na,0,3,4,1-2@2:5\n":   "the gap [1, 2) leaves the bytes [2, 5) of 4 in use",
 		"id,lower,upper,size,gaps,group\na,0,3,4,1-2,1": "a buffer of a group has no gaps",

@@ -51,8 +51,9 @@ A range (--dim seq=1:512) prints the largest plan in the range, and its sizes.
 
 --instance plans intervals from a file: CSV with the columns id, lower, upper, size and optionally alignment, offset, gaps, boundary, group
 and lane; JSON as plan --json prints it; what TensorFlow Lite prints of its arenas; a buffer assignment of XLA, with its live ranges in the
-same file or in the one that XLA writes beside it. --csv writes the intervals with their offsets. It searches for --budget, or until ctrl-C, and prints the best plan so far. With --capacity,
-the search ends at the first plan that fits, and the exit code is 1 if none was found.
+same file or in the one that XLA writes beside it. --csv writes the intervals with their offsets. It searches for --budget, or until
+ctrl-C, and prints the best plan so far. With --capacity, the search ends at the first plan that fits, and the exit code is 1 if none
+was found.
 
 --check verifies the plan in a JSON file that plan --json wrote. The exit code is 1 if the plan is wrong.`,
 		Example: `  rlxc plan bert-tiny --dim batch=1 --dim seq=128
