@@ -20,6 +20,7 @@ import (
 // A test is one test of a package.
 type test struct {
 	Dir, Name, Binary string
+	Flags             []string
 	Took              time.Duration
 	Reaches           map[int]bool
 	Fails             bool // without a mutant: it proves nothing here
@@ -78,9 +79,15 @@ func build(tree []pkg) (tests []*test, err error) {
 				return fmt.Errorf("%s with its mutants does not compile: %w\n%s", p.ImportPath, err, out)
 			}
 		}
-		cmd := exec.Command(binary, "-test.list=^(Test|Fuzz|Example)")
-		cmd.Dir = p.Dir
-		names, err := cmd.Output()
+		names, flags, err := []byte(nil), []string{"-rapid.nofailfile"}, error(nil) // tests of properties leave nothing behind
+		for range 2 {
+			cmd := exec.Command(binary, append(flags, "-test.list=^(Test|Fuzz|Example)")...)
+			cmd.Dir = p.Dir
+			if names, err = cmd.Output(); err == nil {
+				break
+			}
+			flags = nil // a package without such tests
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.ImportPath, err)
 		}
@@ -90,7 +97,7 @@ func build(tree []pkg) (tests []*test, err error) {
 		for _, name := range strings.Fields(string(names)) {
 			if !slices.Contains(own, name) {
 				own = append(own, name)
-				tests = append(tests, cmp.Or(traced[p.Dir+" "+name], &test{Dir: p.Dir, Name: name, Binary: binary}))
+				tests = append(tests, cmp.Or(traced[p.Dir+" "+name], &test{Dir: p.Dir, Name: name, Binary: binary, Flags: flags}))
 			}
 		}
 		return nil
@@ -260,7 +267,7 @@ func command(tests []*test, number int, limit time.Duration, env ...string) (str
 	for _, t := range tests {
 		names = append(names, t.Name)
 	}
-	cmd := exec.CommandContext(ctx, tests[0].Binary, "-test.failfast", "-test.run=^("+strings.Join(names, "|")+")$")
+	cmd := exec.CommandContext(ctx, tests[0].Binary, append(tests[0].Flags, "-test.failfast", "-test.run=^("+strings.Join(names, "|")+")$")...)
 	cmd.Dir = tests[0].Dir
 	cmd.Env = append(append(os.Environ(), "MUTATE_SELECTED="+strconv.Itoa(number), "RLXC_VERIFY=1"), env...)
 	cmd.WaitDelay = 5 * time.Second
