@@ -19,6 +19,7 @@ import (
 type scheduler struct {
 	engine   engine
 	workers  int
+	worth    int  // tokens that a batch should have, for the sake of what a run costs by itself
 	capacity int  // tokens that may wait
 	reject   bool // calls that do not fit fail instead of waiting
 	report   func(BatchReport)
@@ -51,7 +52,7 @@ type request struct {
 }
 
 func newScheduler(e engine, workers, capacity int) *scheduler {
-	s := &scheduler{engine: e, workers: workers, capacity: capacity, waiting: map[int][]*row{}}
+	s := &scheduler{engine: e, workers: workers, worth: onProcessor.worth, capacity: capacity, waiting: map[int][]*row{}}
 	s.changed = sync.NewCond(&s.mu)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for range workers {
@@ -270,9 +271,6 @@ func (s *scheduler) context(rows []*row) context.Context {
 	return rows[0].of.ctx
 }
 
-// small is how many tokens a batch has that is worth being filled up with shorter rows, for the sake of what a run costs by itself.
-const small = 256
-
 // form takes the rows of the next batch from what waits. With an error it is the one row that cannot run.
 func (s *scheduler) form() ([]*row, error) {
 	r := slices.MinFunc(s.requests, func(a, b *request) int {
@@ -294,7 +292,7 @@ func (s *scheduler) form() ([]*row, error) {
 	}
 	// What waits is shared out among all workers, whichever are busy: so the batches of a call that comes alone are the same each time,
 	// and its results to the last bit.
-	share := max(small, s.tokens/s.workers)
+	share := max(s.worth, s.tokens/s.workers)
 	most = max(1, min(most, (share+length)/max(length, 1)))
 	s.take(seed)
 	out := []*row{seed}
@@ -307,7 +305,7 @@ func (s *scheduler) form() ([]*row, error) {
 	}
 	for i := from; i >= 0 && len(out) < most; i-- {
 		n := s.lengths[i]
-		if padding := length - n; padding*8 > length && (len(out)*length >= small || padding*2 > length) {
+		if padding := length - n; padding*8 > length && (len(out)*length >= s.worth || padding*2 > length) {
 			break
 		}
 		left := s.waiting[n]

@@ -104,7 +104,7 @@ func TestScheduler(t *testing.T) {
 			padded, real = padded+b[0], real+n
 		}
 		require.LessOrEqual(t, padded, 1024)
-		require.True(t, padded < 2*small || real*8 >= padded*7, "batch %v", b)
+		require.True(t, padded < 2*s.worth || real*8 >= padded*7, "batch %v", b)
 	}
 	require.Equal(t, total, ran)
 	require.Zero(t, s.tokens)

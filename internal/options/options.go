@@ -38,7 +38,8 @@ type Compile struct {
 	// Unpad skips padding tokens where the model allows it. Outputs at masked positions are 0. Which models allow it, and what becomes of
 	// the others: docs/unpad.md. A compiled file is as it was compiled.
 	Unpad bool
-	// Threads is the number of threads of the host. 0 means GOMAXPROCS, on Apple silicon at most the number of performance cores.
+	// Threads is the number of threads of the host that a run has at most; the runs under way share out the processors. 0 means
+	// GOMAXPROCS, on Apple silicon at most the number of performance cores.
 	Threads int
 	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu, cuda),
 	// tensor.F16 (wgpu, cuda) or tensor.TF32 (cuda, attention too). Sums stay float32.
@@ -112,7 +113,7 @@ var Table = []Option{
 	{Field: "Unpad", Flag: "unpad", Usage: "skip padding tokens, if the model allows it",
 		Value: func(o *Compile) Value { return (*boolean)(&o.Unpad) }},
 	{Field: "Threads", Flag: "threads",
-		Usage: "number of CPU threads (default all; commands on texts share them out among sessions)",
+		Usage: "number of CPU threads of a run (default all, which the runs under way share out)",
 		Value: func(o *Compile) Value { return integer[int]{&o.Threads} }},
 	{Field: "Precision", Flag: "precision", Usage: "precision of fp32 products with weights; a file compiled for the CPU keeps its own",
 		Value: func(o *Compile) Value {
