@@ -15,6 +15,7 @@ import (
 type timedEngine struct{ any int }
 
 func (e timedEngine) together() int                { return e.any }
+func (e timedEngine) rest()                        {}
 func (e timedEngine) rows(length int) (int, error) { return onProcessor.tokens / max(length, 1), nil }
 func (e timedEngine) run(_ context.Context, rows []*row) error {
 	tokens, longest := 0, 0

@@ -65,8 +65,7 @@ type Model struct {
 	*Description
 	tok      *tokenizer.Tokenizer
 	model    *rlxc.Model
-	program  *rlxc.Program
-	others   []*rlxc.Program // on further devices
+	programs []*rlxc.Program // by device
 	engine   *padded
 	schedule *scheduler
 	heads    outputs
@@ -132,20 +131,16 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	if x := m.sbert.Expansion; x != nil && !x.Attend {
 		compile.Unpad = false // tokens that the mask hides have vectors that count
 	}
-	for i, device := range devices {
+	for _, device := range devices {
 		compile.Device = strings.TrimSpace(device)
 		p, err := m.model.Compile(ctx, compile)
 		if err != nil {
 			return m, err
 		}
-		if i == 0 {
-			m.program = p
-		} else {
-			m.others = append(m.others, p)
-		}
+		m.programs = append(m.programs, p)
 	}
 	shape.pad = m.padID()
-	m.engine = &padded{program: m.program, others: m.others, device: map[*rlxc.Session]int{}, busy: map[int]int{}, layout: *shape,
+	m.engine = &padded{programs: m.programs, device: map[*rlxc.Session]int{}, busy: map[int]int{}, layout: *shape,
 		tokens: o.BatchTokens, limit: o.MemoryLimit / int64(sessions),
 		fits: map[int]int{}, held: map[*rlxc.Session]int64{}}
 	if m.MaxLength == 0 {
@@ -260,10 +255,7 @@ func (m *Model) Close() error {
 	if m.engine != nil {
 		errs = append(errs, m.engine.close())
 	}
-	if m.program != nil {
-		errs = append(errs, m.program.Close())
-	}
-	for _, p := range m.others {
+	for _, p := range m.programs {
 		errs = append(errs, p.Close())
 	}
 	if m.model != nil {

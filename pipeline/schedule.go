@@ -31,6 +31,7 @@ type scheduler struct {
 	requests []*request // that have rows waiting
 	tokens   int        // waiting
 	busy     int        // workers that run a batch
+	idle     *time.Timer
 	closed   bool
 	done     sync.WaitGroup
 	ctx      context.Context
@@ -55,10 +56,27 @@ func newScheduler(e engine, workers, capacity int) *scheduler {
 	s := &scheduler{engine: e, workers: workers, worth: onProcessor.worth, capacity: capacity, waiting: map[int][]*row{}}
 	s.changed = sync.NewCond(&s.mu)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.idle = time.AfterFunc(restAfter, s.rest)
 	for range workers {
 		s.done.Go(s.work)
 	}
 	return s
+}
+
+// restAfter is how long nothing runs before memory is given back that only batches need.
+const restAfter = time.Minute
+
+// rest gives back what batches need, unless one runs.
+func (s *scheduler) rest() {
+	s.mu.Lock()
+	resting := s.busy == 0 && !s.closed
+	if resting {
+		s.engine.rest()
+	}
+	s.mu.Unlock()
+	if resting {
+		debug.FreeOSMemory()
+	}
 }
 
 // errClosed is what calls get that a Close overtakes.
@@ -68,6 +86,7 @@ var errClosed = fmt.Errorf("the model is closed: %w", os.ErrClosed)
 func (s *scheduler) close() {
 	s.mu.Lock()
 	s.closed = true
+	s.idle.Stop()
 	for _, r := range slices.Clone(s.requests) {
 		s.fail(r, errClosed)
 	}
@@ -228,7 +247,9 @@ func (s *scheduler) work() {
 			s.report(reportOf(rows, s.engine.together() == 0, time.Since(begun), err))
 		}
 		s.mu.Lock()
-		s.busy--
+		if s.busy--; s.busy == 0 {
+			s.idle.Reset(restAfter)
+		}
 		for _, row := range rows {
 			r := row.of
 			if err := cmp.Or(err, row.err); err != nil {
