@@ -128,6 +128,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	devices := o.devices()
 	sessions := max(o.Sessions, len(devices))
 	compile := o.Compile
+	compile.CacheLimit = cmp.Or(compile.CacheLimit, planBytes)
 	if x := m.sbert.Expansion; x != nil && !x.Attend {
 		compile.Unpad = false // tokens that the mask hides have vectors that count
 	}
@@ -167,6 +168,9 @@ var (
 	onProcessor = batching{tokens: 1024, worth: 256}
 	onGPU       = batching{tokens: 16384, worth: 4096, each: 2}
 )
+
+// planBytes is what a model's plans may take if nobody says: batches have few shapes (fewNumbers).
+const planBytes = 16 << 20
 
 func (o Options) batching() batching {
 	if o.Compile.Backend == "" || o.Compile.Backend == "cpu" {

@@ -165,15 +165,21 @@ func (s *scheduler) add(r *request, rows []*row) {
 	}
 	for _, row := range rows {
 		row.of = r
-		n := len(row.ids)
-		if i, ok := slices.BinarySearch(s.lengths, n); !ok {
-			s.lengths = slices.Insert(s.lengths, i, n)
-		}
-		s.waiting[n] = append(s.waiting[n], row)
-		s.tokens += n
+		s.wait(row)
 	}
 	r.rows = append(r.rows, rows...)
 	r.open += len(rows)
+}
+
+// wait puts a row where it waits.
+func (s *scheduler) wait(row *row) {
+	n := len(row.ids)
+	if i, ok := slices.BinarySearch(s.lengths, n); !ok {
+		s.lengths = slices.Insert(s.lengths, i, n)
+	}
+	s.waiting[n] = append(s.waiting[n], row)
+	s.tokens += n
+	row.taken = false
 }
 
 // fail ends a request: what of it waits is forgotten.
@@ -317,9 +323,41 @@ func (s *scheduler) form() ([]*row, error) {
 	most = max(1, min(most, (share+length)/max(length, 1)))
 	s.take(seed)
 	out := []*row{seed}
-	if together := s.engine.together(); together > 0 {
-		return s.fill(seed, min(together, share)), nil
+	together := s.engine.together()
+	if together > 0 {
+		out = s.fill(out, min(together, share))
+	} else {
+		out = s.pad(out, most)
 	}
+	if s.tokens > 0 { // the next batch takes what this one leaves
+		n := fewNumbers(len(out))
+		for _, row := range out[n:] {
+			s.wait(row)
+		}
+		out = out[:n]
+	}
+	for _, row := range out {
+		cost := length
+		if together > 0 {
+			cost = len(row.ids)
+		}
+		row.of.served += cost
+	}
+	return out, nil
+}
+
+// fewNumbers rounds a number of rows down by at most a fifth, so that the batches of a busy model have few shapes and share plans.
+func fewNumbers(n int) int {
+	step := 1
+	for n/step >= 8 {
+		step *= 2
+	}
+	return n / step * step
+}
+
+// pad makes a batch of rows of about one length: of one that was taken, and of others that are little shorter.
+func (s *scheduler) pad(out []*row, most int) []*row {
+	length := len(out[0].ids)
 	from, ok := slices.BinarySearch(s.lengths, length)
 	if !ok {
 		from--
@@ -342,15 +380,12 @@ func (s *scheduler) form() ([]*row, error) {
 			s.lengths = slices.Delete(s.lengths, i, i+1)
 		}
 	}
-	for _, row := range out {
-		row.of.served += length
-	}
-	return out, nil
+	return out
 }
 
 // fill makes a batch of rows of any lengths: a row that was taken, and others, longest first, while they fit so many tokens.
-func (s *scheduler) fill(seed *row, most int) []*row {
-	out, tokens := []*row{seed}, len(seed.ids)
+func (s *scheduler) fill(out []*row, most int) []*row {
+	tokens := len(out[0].ids)
 	for i := len(s.lengths) - 1; i >= 0 && tokens < most; i-- {
 		n := s.lengths[i]
 		left := s.waiting[n]
@@ -366,9 +401,6 @@ func (s *scheduler) fill(seed *row, most int) []*row {
 			delete(s.waiting, n)
 			s.lengths = slices.Delete(s.lengths, i, i+1)
 		}
-	}
-	for _, row := range out {
-		row.of.served += len(row.ids)
 	}
 	return out
 }
