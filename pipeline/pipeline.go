@@ -162,11 +162,11 @@ type batching struct {
 	each   int // batches that run at a time on one device
 }
 
-// Batches of a core fit its cache, and many run at a time. A GPU takes large ones, and while it computes one the next is brought and what
-// came of the last is read.
+// A core's batches are small, because many run at a time and each has an arena. A GPU takes large ones, and while it computes one, others
+// are on their way to it or are handed out.
 var (
-	onProcessor = batching{tokens: 1024, worth: 256}
-	onGPU       = batching{tokens: 16384, worth: 4096, each: 2}
+	onProcessor = batching{tokens: 512, worth: 256}
+	onGPU       = batching{tokens: 16384, worth: 4096, each: 4}
 )
 
 // planBytes is what a model's plans may take if nobody says: batches have few shapes (fewNumbers).
