@@ -40,7 +40,9 @@ func (e *fakeEngine) run(ctx context.Context, rows []*row) error {
 		select {
 		case <-e.gate:
 		case <-ctx.Done():
-			return ctx.Err()
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 	}
 	var lengths []int
@@ -182,8 +184,34 @@ func TestSchedulerCancel(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-given, context.Canceled)
 	go func() { given <- s.run(t.Context(), rowsOf(10)) }()
-	close(e.gate)
+	e.gate <- struct{}{}
 	require.NoError(t, <-given)
+
+	// In one batch, too.
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	waits := func(tokens int) {
+		for waits := false; !waits; {
+			s.mu.Lock()
+			waits = s.busy == 1 && s.tokens == tokens
+			s.mu.Unlock()
+		}
+	}
+	running, other := make(chan error), make(chan error)
+	go func() { running <- s.run(t.Context(), rowsOf(100)) }()
+	waits(0) // it runs
+	go func() { given <- s.run(ctx, rowsOf(10)) }()
+	waits(10)
+	go func() { other <- s.run(t.Context(), rowsOf(10)) }()
+	waits(20)
+	e.gate <- struct{}{}
+	require.NoError(t, <-running)
+	waits(0)
+	cancel()
+	require.ErrorIs(t, <-given, context.Canceled)
+	close(e.gate)
+	require.NoError(t, <-other)
+	require.Equal(t, []int{10, 10}, e.batches[len(e.batches)-1])
 	s.close()
 }
 

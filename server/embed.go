@@ -11,7 +11,7 @@ type openAIEmbedRequest struct {
 	Model      string  `json:"model"`
 	Input      inputs  `json:"input" required:"yes"`
 	Format     string  `json:"encoding_format" enum:"float,base64"`
-	Dimensions *int    `json:"dimensions"`
+	Dimensions *int    `json:"dimensions" least:"1"`
 	User       ignored `json:"user"`
 }
 
@@ -38,7 +38,7 @@ func dimensions(asked *int, vectors [][]float32) error {
 	if asked == nil || len(vectors) == 0 {
 		return nil
 	}
-	if n := len(vectors[0]); *asked < 1 || *asked > n {
+	if n := len(vectors[0]); *asked > n {
 		return invalid("dimensions", "%d are asked for, and the vectors of the model have %d", *asked, n)
 	}
 	return nil
@@ -46,9 +46,6 @@ func dimensions(asked *int, vectors [][]float32) error {
 
 // embed makes vectors.
 func (c *call) embed(m *pipeline.Model, texts []string, asked *int, o pipeline.EmbedOptions) ([][]float32, error) {
-	if asked != nil && *asked < 1 {
-		return nil, invalid("dimensions", "want a number of at least 1, not %d", *asked)
-	}
 	vectors, err := m.Embed(c.ctx, texts, o)
 	if err != nil {
 		return nil, c.explain(err, m)
@@ -69,9 +66,6 @@ func (c *call) embed(m *pipeline.Model, texts []string, asked *int, o pipeline.E
 var forEmbedding = []pipeline.Task{pipeline.Embedding}
 
 func (c *call) openAIEmbed(q *openAIEmbedRequest) (a openAIEmbeddings, err error) {
-	if q.Format != "" && q.Format != "float" && q.Format != "base64" {
-		return a, invalid("encoding_format", `want "float" or "base64", not %q`, q.Format)
-	}
 	m, err := c.text(q.Model, forEmbedding...)
 	if err != nil {
 		return a, err
@@ -80,10 +74,7 @@ func (c *call) openAIEmbed(q *openAIEmbedRequest) (a openAIEmbeddings, err error
 	if err != nil {
 		return a, err
 	}
-	cut, rows, err := c.lengths("input", nil, "")
-	if err != nil {
-		return a, err
-	}
+	cut, rows := c.lengths("input", nil, "")
 	vectors, err := c.embed(m, texts, q.Dimensions, pipeline.EmbedOptions{Truncated: cut, Rows: rows})
 	if err != nil {
 		return a, err
@@ -136,7 +127,7 @@ type ollamaRequest struct {
 	Model      string  `json:"model"`
 	Input      inputs  `json:"input" required:"yes"`
 	Truncate   *bool   `json:"truncate"`
-	Dimensions *int    `json:"dimensions"`
+	Dimensions *int    `json:"dimensions" least:"1"`
 	Options    ignored `json:"options"`
 	KeepAlive  ignored `json:"keep_alive"`
 }
@@ -159,10 +150,7 @@ func (c *call) ollamaEmbed(q *ollamaRequest) (a ollamaAnswer, err error) {
 	if err != nil {
 		return a, err
 	}
-	cut, rows, err := c.lengths("input", q.Truncate, "")
-	if err != nil {
-		return a, err
-	}
+	cut, rows := c.lengths("input", q.Truncate, "")
 	yes := true // as Ollama does
 	vectors, err := c.embed(m, texts, q.Dimensions, pipeline.EmbedOptions{Truncated: cut, Rows: rows, Normalize: &yes})
 	if err != nil {
@@ -184,7 +172,7 @@ type rankRequest struct {
 	Model     string     `json:"model"`
 	Query     *string    `json:"query" required:"yes"`
 	Documents []document `json:"documents" required:"yes"`
-	TopN      *int       `json:"top_n"`
+	TopN      *int       `json:"top_n" least:"1"`
 	Return    bool       `json:"return_documents"`
 }
 
@@ -224,12 +212,9 @@ type rankAnswer struct {
 	Meta    rankMeta     `json:"meta"`
 }
 
-var forRanking = []pipeline.Task{pipeline.Reranking}
+var forRanking = []pipeline.Task{pipeline.Reranking, pipeline.MultiVector}
 
 func (c *call) rank(q *rankRequest) (a rankAnswer, err error) {
-	if q.TopN != nil && *q.TopN < 1 {
-		return a, invalid("top_n", "want a number of at least 1, not %d", *q.TopN)
-	}
 	m, err := c.text(q.Model, forRanking...)
 	if err != nil {
 		return a, err
@@ -241,14 +226,8 @@ func (c *call) rank(q *rankRequest) (a rankAnswer, err error) {
 	for i, d := range q.Documents {
 		texts[i] = string(d)
 	}
-	cut, rows, err := c.lengths("documents", nil, "")
-	if err != nil {
-		return a, err
-	}
-	o := pipeline.RerankOptions{Truncated: cut, Rows: rows}
-	if q.TopN != nil {
-		o.TopK = *q.TopN
-	}
+	cut, rows := c.lengths("documents", nil, "")
+	o := pipeline.RerankOptions{TopK: number(q.TopN), Truncated: cut, Rows: rows}
 	ranked, err := c.rerank(m, *q.Query, texts, o)
 	if err != nil {
 		return a, err

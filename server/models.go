@@ -98,9 +98,10 @@ func (m *opened) close() error {
 	return errors.Join(err, m.tensors.program.Close(), m.file.Close())
 }
 
-// use returns the model for a request, which calls done. It waits for a model that is being replaced to end: the two would take more
-// memory than one may.
-func (e *entry) use(ctx context.Context) (m *opened, done func(), err error) {
+// use returns the model for a request, which calls done. A model that is not whole is opened anew first, if it can be. It waits for a model
+// that is being replaced to end: the two would take more memory than one may.
+func (e *entry) use(ctx context.Context, s *Server) (m *opened, done func(), err error) {
+	e.mend(context.WithoutCancel(ctx), s) // if it is not whole, the request ends with that
 	e.mu.Lock()
 	m = e.now
 	if m == nil {
@@ -225,7 +226,7 @@ func (s *Server) Reload(ctx context.Context) error {
 }
 
 // find finds the model of a request by its name or its id of the hub, or else by what it was made for: the first task that a model
-// fits counts. Without tasks it is the first model.
+// was made for, or has what it needs, counts. Without tasks it is the first model.
 func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 	if name != "" {
 		for _, e := range s.models {
@@ -239,10 +240,11 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 		return s.models[0], nil
 	}
 	for _, task := range tasks {
-		for _, e := range s.models {
-			if e.task() == task {
-				return e, nil
-			}
+		if e := s.first(func(m *pipeline.Model) bool { return m.Task == task }); e != nil {
+			return e, nil
+		}
+		if e := s.first(func(m *pipeline.Model) bool { return m.Can(task) }); e != nil {
+			return e, nil
 		}
 	}
 	if len(s.models) == 1 {
@@ -252,14 +254,17 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 		strings.Join(s.Names(), ", "))
 }
 
-// task is what the model was made for.
-func (e *entry) task() pipeline.Task {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.now == nil || e.now.text == nil {
-		return ""
+// first is the first model of texts that fits.
+func (s *Server) first(fits func(m *pipeline.Model) bool) *entry {
+	for _, e := range s.models {
+		e.mu.Lock()
+		m := e.now
+		e.mu.Unlock()
+		if m != nil && m.text != nil && fits(m.text) {
+			return e
+		}
 	}
-	return e.now.text.Task
+	return nil
 }
 
 // isPath reports whether a model is a file or folder, whose place is nobody's business.

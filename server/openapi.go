@@ -24,6 +24,10 @@ func (d *describer) schema(t reflect.Type) schema {
 	if u, ok := reflect.Zero(t).Interface().(union); ok {
 		return u.schema()
 	}
+	if a, ok := reflect.Zero(t).Interface().(interface{ element() reflect.Type }); ok { // a oneOrMore
+		one := d.schema(a.element())
+		return schema{"anyOf": []schema{one, {"type": "array", "items": one}}}
+	}
 	switch t.Kind() {
 	case reflect.Func: // a listOf
 		return schema{"type": "array", "items": d.schema(t.In(0).In(0))}
@@ -85,6 +89,9 @@ func (d *describer) object(t reflect.Type) schema {
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			s["enum"] = strings.Split(enum, ",")
+		}
+		if f.Tag.Get("least") != "" {
+			s["minimum"] = 1
 		}
 		properties[name] = s
 		if f.Tag.Get("required") != "" && options == "" {

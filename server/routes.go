@@ -65,7 +65,16 @@ func (s *Server) table() []route {
 		get("/info", tei, "The first model, or that of /models/{model}/info.", (*call).teiInfo),
 		{method: http.MethodPost, path: "/{$}", protocol: tei, request: reflect.TypeFor[teiAny](), answer: reflect.TypeFor[anything](),
 			as:    (*call).teiAny,
-			about: "What the model was made for: /embed, /embed_sparse, /rerank, /predict, or /similarity if a source_sentence is there."},
+			about: "What the model was made for: by text-embeddings-inference's routes, or by a task of Hugging Face."},
+
+		post("/pipeline/feature-extraction", huggingFace, "Vectors of texts.", (*call).teiEmbed),
+		post("/pipeline/sentence-similarity", huggingFace, "How near texts are to one.", (*call).teiSimilarity),
+		post("/pipeline/text-classification", huggingFace, "Labels of texts, the likeliest first.", (*call).hfClassify),
+		post(zeroShotPath, huggingFace, "How much labels apply that the model does not know.",
+			(*call).hfZeroShot),
+		post("/pipeline/token-classification", huggingFace, "The entities in texts.", (*call).hfTag),
+		post("/pipeline/question-answering", huggingFace, "The answers to a question in a text.", (*call).hfAnswer),
+		post("/pipeline/fill-mask", huggingFace, "Words in the place of masks.", (*call).hfFill),
 
 		post("/rerank", tei, "Texts by how well they answer a query.", (*call).teiRerank),
 		post("/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
@@ -298,8 +307,7 @@ func (c *call) open(name string, tasks ...pipeline.Task) (*entry, *opened, error
 	if err != nil {
 		return nil, nil, err
 	}
-	e.mend(context.WithoutCancel(c.ctx), c.server) // if it is not whole, the request ends with that
-	m, done, err := e.use(c.ctx)
+	m, done, err := e.use(c.ctx, c.server)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -380,17 +388,13 @@ func (c *call) decodeIDs(m *pipeline.Model, field string, ids []int64, skipSpeci
 }
 
 // lengths decides how to handle texts that are too long: they are truncated, or the request fails.
-func (c *call) lengths(field string, truncate *bool, direction string) (pipeline.Truncated, []tokenizer.RowOption, error) {
+func (c *call) lengths(field string, truncate *bool, direction string) (pipeline.Truncated, []tokenizer.RowOption) {
 	var rows []tokenizer.RowOption
-	switch strings.ToLower(direction) {
-	case "", "right":
-	case "left":
+	if strings.EqualFold(direction, "left") {
 		rows = append(rows, tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Left))
-	default:
-		return nil, nil, invalid("truncation_direction", `want "Left" or "Right", not %q`, direction)
 	}
 	if truncate == nil && !c.server.options.NoTruncate || truncate != nil && *truncate {
-		return nil, rows, nil
+		return nil, rows
 	}
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	c.ctx = ctx
@@ -398,7 +402,7 @@ func (c *call) lengths(field string, truncate *bool, direction string) (pipeline
 	return func(index, tokens, limit int) {
 		cancel(failf(http.StatusRequestEntityTooLarge, field, "field %q: text %d has %d tokens, and the model takes %d", field, index,
 			tokens, limit))
-	}, rows, nil
+	}, rows
 }
 
 // prompt checks the name of a prompt.

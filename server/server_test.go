@@ -33,7 +33,10 @@ import (
 
 const testdata = "../pipeline/testdata"
 
-// served lists models of every task.
+// everyTask are models of testdata that together have every task.
+var everyTask = []string{"minilm", "rerank", "classify", "splade", "nli", "ner", "qa", "colbert"}
+
+// served lists models of testdata.
 func served(names ...string) []Model {
 	list := make([]Model, len(names))
 	for i, name := range names {
@@ -316,7 +319,7 @@ func TestTokens(t *testing.T) {
 
 // TestOpenAPI holds requests and answers, right and wrong ones, to the server's own description.
 func TestOpenAPI(t *testing.T) {
-	s, h := start(t, Options{NoTruncate: true}, served("minilm", "rerank", "classify", "splade")...)
+	s, h := start(t, Options{NoTruncate: true}, served(everyTask...)...)
 	_, text := ask(t, "GET", h.URL+"/openapi.json", "", nil)
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(text))
 	require.NoError(t, err)
@@ -364,6 +367,40 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/predict", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/predict", `{"inputs": [["a cat"], ["a", "pair"]], "raw_scores": true}`, 200, ""},
 		{"POST", "/predict", `{"inputs": [["a", "b", "c"]]}`, 422, `field \"inputs\"`},
+		{"POST", "/predict", `{"inputs": "a", "parameters": {"function_to_apply": "tanh"}}`, 422, `want none or sigmoid or softmax`},
+		{"POST", "/pipeline/feature-extraction", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/pipeline/sentence-similarity", `{"inputs": {"source_sentence": "a", "sentences": ["b"]}}`, 200, ""},
+		{"POST", "/pipeline/text-classification", `{"inputs": "a cat", "parameters": {"top_k": 1}}`, 200, ""},
+		{"POST", "/pipeline/text-classification", `{"inputs": "a cat", "parameters": {"top_k": 0}}`, 422, `at least 1`},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 200, ""},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a"}`, 422, `field \"parameters\" is missing`},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"multi_label": true}}`, 422,
+			`field \"parameters.candidate_labels\" is missing`},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": []}}`, 422,
+			`there are no labels`},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": ["x"],
+			"hypothesis_template": "it"}}`, 422, `has no {} for the label`},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": [` + long + `]}}`, 422,
+			`longer than a row of the model has room for`},
+		{"POST", "/models/classify/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422,
+			`a label entailment, and this one has`},
+		{"POST", "/models/classify/", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422, `parameters.candidate_labels`},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/pipeline/token-classification", `{"inputs": ["a cat", "b"], "parameters": {"aggregation_strategy": "none"}}`, 200, ""},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"aggregation_strategy": "most"}}`, 422,
+			`want none or simple or first or average or max`},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"stride": 4000}}`, 422, `more than half`},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"threshold": 4000}}`, 422, `parameters.threshold`},
+		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "who?", "context": "a cat"}}`, 200, ""},
+		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "who?", "context": "a cat"}, "parameters": {"top_k": 2}}`, 200,
+			""},
+		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "who?"}}`, 422, `field \"inputs.context\" is missing`},
+		{"POST", "/pipeline/question-answering", `{"inputs": {"question": " ", "context": "a"}}`, 422, `is empty`},
+		{"POST", "/pipeline/question-answering", `{"inputs": {"question": ` + long + `, "context": "a"}}`, 422, `longer than a row`},
+		{"POST", "/pipeline/fill-mask", `{"inputs": "a [MASK]"}`, 200, ""},
+		{"POST", "/pipeline/fill-mask", `{"inputs": ["[MASK]", "[MASK] or [MASK]"], "parameters": {"targets": ["cat"]}}`, 200, ""},
+		{"POST", "/pipeline/fill-mask", `{"inputs": "a cat"}`, 422, `text 0 has no [MASK]`},
+		{"POST", "/pipeline/fill-mask", `{"inputs": "a [MASK]", "parameters": {"targets": []}}`, 422, `none of the 0 targets`},
 		{"POST", "/rerank", `{"query": "a", "texts": ["b", "c"]}`, 200, ""},
 		{"POST", "/rerank", `{"query": "a", "documents": ["b", {"text": "c"}], "top_n": 1}`, 200, ""},
 		{"POST", "/rerank", `{"query": "a", "documents": [7]}`, 422, `field \"documents[0]\"`},
@@ -397,7 +434,8 @@ func TestOpenAPI(t *testing.T) {
 	seen := map[string]bool{}
 	for _, x := range examples {
 		what := fmt.Sprintf("%s %s %.200s", x.method, x.path, x.body)
-		r := httptest.NewRequestWithContext(t.Context(), x.method, h.URL+x.path, strings.NewReader(x.body))
+		described := regexp.MustCompile(`^/models/\w+/`).ReplaceAllString(x.path, "/")
+		r := httptest.NewRequestWithContext(t.Context(), x.method, h.URL+described, strings.NewReader(x.body))
 		r.Header.Set("Content-Type", "application/json")
 		found, params, err := router.FindRoute(r)
 		require.NoError(t, err, what)

@@ -26,7 +26,6 @@ import (
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/server"
-	"github.com/rlxc/rlxc/server/oipgrpc"
 )
 
 // A serving is the command line of serve.
@@ -62,9 +61,10 @@ func serveCommand() *cobra.Command {
 		Use:   "serve M [M…]",
 		Short: "answer HTTP requests with models of text",
 		Long: `serve answers requests in the protocols that clients of embedding models speak: OpenAI (/v1/embeddings),
-text-embeddings-inference (/embed, /rerank, /predict, …), Cohere and Jina (/v1/rerank, /v2/rerank), Ollama (/api/embed),
-and, on tensors instead of texts, the Open Inference Protocol of KServe and Triton (/v2/models/NAME/infer, and gRPC at
---grpc-address). GET /openapi.json lists all routes, GET / is a page for people, GET /metrics is for Prometheus.
+text-embeddings-inference (/embed, /rerank, /predict, …), Hugging Face's inference tasks (/pipeline/TASK), Cohere and
+Jina (/v1/rerank, /v2/rerank), Ollama (/api/embed), and, on tensors instead of texts, the Open Inference Protocol of
+KServe and Triton (/v2/models/NAME/infer, and gRPC at --grpc-address). GET /openapi.json lists all routes, GET / is a
+page for people, GET /metrics is for Prometheus.
 
 M is a folder, a model file or an id of the hub, named by its last part or as NAME=M. Requests choose among several models by name, by a
 path that begins with /models/NAME, or else get the first model that was made for what they ask.
@@ -252,7 +252,7 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 			return err
 		}
 		defer l.Close()
-		ends, listeners, urls = append(ends, s.web(oipgrpc.Handler(handler, o.Version), o, secure, log)), append(listeners, l),
+		ends, listeners, urls = append(ends, s.web(handler.GRPC(), o, secure, log)), append(listeners, l),
 			append(urls, "grpc", l.Addr().String())
 	}
 	ended := make(chan error, len(ends))
