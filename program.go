@@ -28,7 +28,8 @@ type CompileOptions struct {
 	// Unpad skips padding tokens where the model allows it. Outputs at masked positions are 0. Which models allow it, and what becomes of
 	// the others: docs/unpad.md. A compiled file is as it was compiled.
 	Unpad bool
-	// Threads is the number of threads of the host. 0 means GOMAXPROCS, on Apple silicon at most the number of performance cores.
+	// Threads is the number of threads of the host that a run has at most; the runs under way share out the processors. 0 means
+	// GOMAXPROCS, on Apple silicon at most the number of performance cores.
 	Threads int
 	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu, cuda),
 	// tensor.F16 (wgpu, cuda) or tensor.TF32 (cuda, attention too). Sums stay float32.

@@ -12,6 +12,7 @@ type Arena struct {
 	layout *Layout
 	memory []byte // of which the layout has the first bytes; nil only before the first Fit
 	used   int64  // bytes that hold pages of the system
+	free   func() error
 }
 
 // Slack is how much of an arena stays when a smaller layout takes it. What is above goes back to the system: a program that
@@ -24,8 +25,9 @@ func (a *Arena) Fit(l *Layout) {
 	case a.memory == nil || l.size > int64(len(a.memory)) || a.address()%l.align != 0:
 		// Twice as much, so that growing shapes do not leave a row of arenas to the garbage collector. Pages that nobody touches
 		// take no memory.
-		tensor.ReleasePages(a.memory) // what a row of growing shapes leaves must not wait for the garbage collector
-		a.memory = allocate(max(l.size, 2*int64(len(a.memory))), l.align)
+		size := max(l.size, 2*int64(len(a.memory)))
+		a.Free()
+		a.allocate(size, l.align)
 		a.used = l.size
 	case a.used > l.size+Slack:
 		tensor.ReleasePages(a.memory[l.size:a.used])
@@ -36,11 +38,11 @@ func (a *Arena) Fit(l *Layout) {
 	a.layout = l
 }
 
-// allocate returns zeroed bytes on an aligned address.
-func allocate(size, align int64) []byte {
-	raw := make([]byte, size+align-1)
+// allocate takes zeroed bytes on an aligned address.
+func (a *Arena) allocate(size, align int64) {
+	raw, free := tensor.Pages(int(size + align - 1))
 	skip := -int64(uintptr(unsafe.Pointer(unsafe.SliceData(raw)))) & (align - 1)
-	return raw[skip : skip+size : skip+size]
+	a.memory, a.free = raw[skip:skip+size:skip+size], free
 }
 
 func (a *Arena) address() int64 { return int64(uintptr(unsafe.Pointer(unsafe.SliceData(a.memory)))) }
@@ -58,4 +60,9 @@ func (a *Arena) Memory() []byte {
 func (a *Arena) Size() int64 { return a.used }
 
 // Free releases all memory. Slices of it must not be used any more.
-func (a *Arena) Free() { *a = Arena{} }
+func (a *Arena) Free() {
+	if a.free != nil {
+		_ = a.free() // the arena is its only user
+	}
+	*a = Arena{}
+}

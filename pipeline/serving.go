@@ -62,6 +62,8 @@ type State struct {
 	Sessions      int           // batches that may run
 	Held          int64         // bytes of the sessions' arenas, as of their last runs
 	Planned       int64         // bytes that they may come to with what was planned so far
+	Plans         int64         // bytes of the plans
+	Weights       int64         // bytes of all devices' weights; 0 before the first batch
 }
 
 // State returns what the model does now.
@@ -81,6 +83,10 @@ func (m *Model) State() State {
 	state.Planned = e.planned * int64(state.Sessions)
 	for _, bytes := range e.held {
 		state.Held += bytes
+	}
+	for _, p := range e.programs {
+		state.Plans += p.CacheStats().Bytes
+		state.Weights += e.weights
 	}
 	return state
 }
@@ -138,7 +144,7 @@ func (m *Model) Can(task Task) bool {
 }
 
 // Program returns what the model was compiled to, for runs on tensors. It stays open as long as the model.
-func (m *Model) Program() *rlxc.Program { return m.program }
+func (m *Model) Program() *rlxc.Program { return m.programs[0] }
 
 // Labels returns the names of the model's classes, in order.
 func (d *Description) Labels() []string { return d.config.labels }

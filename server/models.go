@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,16 +49,12 @@ func share(limit int64, sessions int) (each int64) { return limit / int64(sessio
 
 // load opens the files of a model.
 func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
-	o := e.Options
-	sessions := o.Sessions
-	if sessions == 0 {
-		sessions = pipeline.DefaultSessions()
-	}
-	if each := share(o.MemoryLimit, sessions); each > 0 {
-		o.MemoryLimit = each * int64(sessions)
+	o := e.Options.Defaults()
+	if each := share(o.MemoryLimit, o.Sessions); each > 0 {
+		o.MemoryLimit = each * int64(o.Sessions)
 		o.Compile.MemoryLimit = each
 	}
-	o.Sessions, o.Reject = sessions, true
+	o.Reject = true
 	o.OnBatch = s.metrics.batch(e.Name)
 	m := &opened{idle: make(chan struct{})}
 	text, err := pipeline.Open(ctx, e.Path, o)
@@ -288,4 +283,4 @@ func (s *Server) Names() []string {
 }
 
 // batchTokens is how many tokens a batch may have.
-func (e *entry) batchTokens() int { return cmp.Or(e.Options.BatchTokens, pipeline.DefaultBatchTokens) }
+func (e *entry) batchTokens() int { return e.Options.Defaults().BatchTokens }

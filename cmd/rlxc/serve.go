@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -98,8 +99,8 @@ models. SIGTERM answers what has begun and ends; SIGHUP opens the model files an
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	registerCompile(c, &s.open.Compile)
 	f.IntVar(&s.open.Queue, "queue", 1<<18, "tokens that may wait for each model; requests beyond it are turned away with status 429")
-	f.IntVar(&s.open.BatchTokens, "batch-tokens", pipeline.DefaultBatchTokens, "tokens that a batch may have")
-	f.IntVar(&s.open.Sessions, "sessions", 0, "batches of a model that run at a time (default one for each two processors)")
+	f.IntVar(&s.open.BatchTokens, "batch-tokens", 0, "tokens that a batch may have (default 512; 16384 on a GPU)")
+	f.IntVar(&s.open.Sessions, "sessions", 0, "batches of a model that run at a time (default one a processor, four a GPU)")
 	f.IntVar(&s.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
 	f.StringVar(&s.open.Variant, "variant", "", "which ONNX file of a folder, such as quantized for model_quantized.onnx")
 	f.StringVar(&s.open.Revision, "revision", "", "branch, tag or commit of models of the hub (default main)")
@@ -186,7 +187,8 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 			return o, usagef("an API key is empty")
 		}
 	}
-	if min(o.MaxTexts, o.MaxRequests, int(o.Timeout), int(s.read), int(s.maxBody), s.open.Queue, s.open.BatchTokens) < 1 || s.drain < 0 {
+	if min(o.MaxTexts, o.MaxRequests, int(o.Timeout), int(s.read), int(s.maxBody), s.open.Queue) < 1 ||
+		min(int(s.drain), s.open.BatchTokens) < 0 {
 		return o, usagef("limits and times must be positive")
 	}
 	return o, nil
@@ -227,6 +229,9 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		o.Traces = traces
 	}
 	boundHeap(s.open.Compile.MemoryLimit)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50) // what lives is mostly plans, and collecting it takes milliseconds
+	}
 	connections := 2 * o.MaxRequests
 	first, err := listen(c.Context(), s.address, connections)
 	if err != nil {

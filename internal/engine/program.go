@@ -297,14 +297,18 @@ func (p *Program) use() error {
 	return nil
 }
 
-// leave ends one use; the last one releases everything.
+// leave ends one use; the last one releases everything. When the program alone is left, nobody runs it, and the rows that runs have
+// looked up leave memory.
 func (p *Program) leave() error {
 	p.mu.Lock()
-	p.users--
-	last := p.users == 0
-	p.mu.Unlock()
-	if !last {
-		return nil
+	defer p.mu.Unlock()
+	switch p.users--; p.users {
+	case 0:
+		return errors.Join(p.device.Close(), p.file.Close())
+	case 1:
+		for _, t := range p.tables {
+			p.file.EvictPart(t)
+		}
 	}
-	return errors.Join(p.device.Close(), p.file.Close())
+	return nil
 }
