@@ -86,6 +86,9 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 	default:
 		return nil, err
 	}
+	if st := m.tensors.program.Stats(); st.PackedFor != "" {
+		s.options.Log.Warn("the file's weights were packed again", "model", e.Name, "packed for", st.PackedFor, "weights", st.Packed)
+	}
 	m.stamps = stampsOf(m.model)
 	return m, nil
 }

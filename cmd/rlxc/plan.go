@@ -110,6 +110,7 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer program.Close()
+	warnRepacked(src.name, program)
 	for _, name := range m.Dims() {
 		if _, ok := p.ranges[name]; !ok && !(program.Unpadded() && p.ranges["tokens"] != span{}) {
 			return usagef("dimension %s has no size: add --dim %s=N, or a range such as --dim %s=1:512", name, name, name)

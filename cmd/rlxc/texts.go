@@ -54,7 +54,11 @@ func (t *texting) register(c *cobra.Command, pairs string) {
 func (t *texting) model(c *cobra.Command, what string) (*pipeline.Model, error) {
 	t.open.MemoryLimit = t.open.Compile.MemoryLimit // of all sessions together
 	boundHeap(0)
-	return pipeline.Open(c.Context(), what, t.open)
+	m, err := pipeline.Open(c.Context(), what, t.open)
+	if err == nil {
+		warnRepacked(what, m.Program())
+	}
+	return m, err
 }
 
 // texts opens the texts of a command line.
