@@ -113,15 +113,15 @@ func (m *Mapping) Close() error {
 // fewPages is what Go's heap holds as well.
 const fewPages = 1 << 20
 
-// Pages returns n zeroed bytes, and what releases them: then they must not be touched any more. Many bytes come from the system where it
-// can give them. In Go's heap they would let as much garbage gather beside them before it is collected.
-func Pages(n int) (pages []byte, free func() error) {
+// Pages returns n zeroed bytes. Many come from the system where it can give them, and are there as long as the process: in Go's heap
+// they would let as much garbage gather beside them before it is collected.
+func Pages(n int) []byte {
 	if n >= fewPages {
 		if pages, err := mapMemory(n); err == nil {
-			return pages, func() error { return unmap(pages) }
+			return pages
 		}
 	}
-	return AlignedBytes(n), func() error { return nil }
+	return AlignedBytes(n)
 }
 
 // ReleasePages returns the whole pages inside ordinary memory to the system, as far as it can take them; the contents of b

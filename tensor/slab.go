@@ -11,8 +11,8 @@ import (
 // gather beside them before it collects. The zero value is ready for use.
 type Slab struct {
 	free   []byte
-	before []byte         // free without the last buffer, if that lies in it
-	chunks []func() error // release them
+	before []byte   // free without the last buffer, if that lies in it
+	chunks [][]byte // of the system
 }
 
 const (
@@ -46,8 +46,12 @@ func (s *Slab) Return(b []byte) {
 // grow takes a chunk that starts on a large page.
 func (s *Slab) grow(chunk int) {
 	s.Trim()
-	raw, free := Pages(chunk + hugePage)
-	s.chunks = append(s.chunks, free)
+	raw, err := mapMemory(chunk + hugePage)
+	if err == nil {
+		s.chunks = append(s.chunks, raw)
+	} else {
+		raw = make([]byte, chunk+hugePage)
+	}
 	skip := int(-uintptr(unsafe.Pointer(&raw[0])) & (hugePage - 1))
 	s.free = raw[skip : skip+chunk]
 	adviseHuge(s.free)
@@ -67,8 +71,8 @@ func (s *Slab) Trim() {
 // Close releases all buffers: they must not be touched any more. It fails with an error of unmapping.
 func (s *Slab) Close() error {
 	var errs []error
-	for _, free := range s.chunks {
-		errs = append(errs, free())
+	for _, c := range s.chunks {
+		errs = append(errs, unmap(c))
 	}
 	*s = Slab{}
 	return errors.Join(errs...)
