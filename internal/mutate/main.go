@@ -25,16 +25,16 @@ import (
 
 // nearest lists the packages whose tests run for a package, nearest first. A package that is not listed has only its own tests.
 var nearest = map[string][]stage{
-	"internal/rewrite": {{"internal/rewrite", "", "WorkIsLinear|Dump"}, {"internal/fuzzgraph", "", ""}, {".", "Unpad", ""}},
+	"internal/rewrite": {{"internal/rewrite", "", "WorkIsLinear|Dump"}, {".", "Unpad", ""}},
 	"lower": {{"lower", "", ""}, {"internal/conformance", "Nodes|Machine", ""}, {"internal/wholemodels", models, ""},
 		{".", models, ""}},
 	"ir": {{"ir", "", ""}, {"internal/rewrite", "", "WorkIsLinear|Dump"}, {"lower", "", ""}, {"internal/legalize", "", ""},
 		{"internal/conformance", "Nodes|Machine", ""}},
-	"internal/legalize": {{"internal/legalize", "", ""}, {"internal/fuzzgraph", "", ""}, {"internal/wholemodels", models, ""},
+	"internal/legalize": {{"internal/legalize", "", ""}, {"internal/rewrite", "Devices", ""}, {"internal/wholemodels", models, ""},
 		{".", models, ""}},
-	"liveness":       {{"liveness", "", "WorkIsLinear"}, {"internal/fuzzgraph", "", ""}},
+	"liveness":       {{"liveness", "", "WorkIsLinear"}, {"internal/rewrite", "Devices", ""}},
 	"internal/proof": {{"internal/proof", "", ""}, {"liveness", "", "WorkIsLinear"}},
-	"backend/cpu": {{"backend/cpu", "", ""}, {"internal/fuzzgraph", "", ""}, {"internal/wholemodels", models, ""},
+	"backend/cpu": {{"backend/cpu", "", ""}, {"internal/rewrite", "Devices", ""}, {"internal/wholemodels", models, ""},
 		{".", models, ""}, {"internal/conformance", "Nodes", ""}},
 	"backend/wgpu":      {{"backend/wgpu", "", "Packages|Large|Sentences|Fixtures|Sessions|Exports"}},
 	"internal/artifact": {{"internal/artifact", "", ""}, {".", "Saved|Damaged|Replaced", ""}},
