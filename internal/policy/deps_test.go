@@ -66,7 +66,6 @@ var imports = map[string][]string{
 	"internal/fixtures":   {"models", "tensor"}, // for tests alone
 	"internal/robustness": {"*"},
 	"internal/mutate":     {},
-	"internal/fuzzgraph":  {"ir", "tensor"}, // for tests alone
 	"internal/programs":   {},
 	"cmd/rlxc":            {"*"},
 	"internal/engine": {"internal/memory", "internal/options", "tensor", "planner", "arena", "ir", "internal/ops", "internal/target",
