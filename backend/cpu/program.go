@@ -285,11 +285,12 @@ func (d *Device) bind(b *binder, n *ir.Node) (step, error) {
 	if isEmpty(n) {
 		return bindEmpty(b, n), nil
 	}
+	in, out := b.operands(n)
 	switch d.target.Where(n) {
 	case target.OnKernel:
-		return d.kernels[n.Op.Kind()].Bind(b, n)
+		return d.kernels[n.Op.Kind()].Bind(b, n, in, out)
 	case target.OnHost:
-		return bindHost(b, n)
+		return bindHost(b, n, in, out)
 	}
 	return step{}, fmt.Errorf("%s is no step", ir.OpName(n.Op))
 }
