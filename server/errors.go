@@ -227,3 +227,11 @@ func (p *protocol) fail(w http.ResponseWriter, f *failure) {
 	}
 	writeBytes(w, status, "application/json", data)
 }
+
+// statusCode is the status of HTTP of an error, or of none.
+func statusCode(err error) int {
+	if err == nil {
+		return http.StatusOK
+	}
+	return failureOf(err).status
+}

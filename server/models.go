@@ -103,9 +103,10 @@ func (m *opened) close() error {
 	return errors.Join(err, m.tensors.program.Close(), m.file.Close())
 }
 
-// use returns the model for a request, which calls done. It waits for a model that is being replaced to end: the two would take more
-// memory than one may.
-func (e *entry) use(ctx context.Context) (m *opened, done func(), err error) {
+// use returns the model for a request, which calls done. A model that is not whole is opened anew first, if it can be. It waits for a model
+// that is being replaced to end: the two would take more memory than one may.
+func (e *entry) use(ctx context.Context, s *Server) (m *opened, done func(), err error) {
+	e.mend(context.WithoutCancel(ctx), s) // if it is not whole, the request ends with that
 	e.mu.Lock()
 	m = e.now
 	if m == nil {

@@ -192,11 +192,11 @@ func TestInferBinary(t *testing.T) {
 
 func TestRawStrings(t *testing.T) {
 	x := tensor.FromStrings([]string{"a", "", "ö"}, 3)
-	y, err := ReadRawTensor("x", "BYTES", []int{3}, RawTensor(x))
+	y, err := readRaw("x", "BYTES", []int{3}, rawTensor(x))
 	require.NoError(t, err)
 	require.Equal(t, x.Strings(), y.Strings())
 	for _, bad := range [][]byte{{1, 0, 0}, binary.LittleEndian.AppendUint32(nil, 9), binary.LittleEndian.AppendUint32(nil, 1<<31)} {
-		_, err := ReadRawTensor("x", "BYTES", []int{1}, bad)
+		_, err := readRaw("x", "BYTES", []int{1}, bad)
 		require.Error(t, err)
 	}
 }

@@ -307,8 +307,7 @@ func (c *call) open(name string, tasks ...pipeline.Task) (*entry, *opened, error
 	if err != nil {
 		return nil, nil, err
 	}
-	e.mend(context.WithoutCancel(c.ctx), c.server) // if it is not whole, the request ends with that
-	m, done, err := e.use(c.ctx)
+	m, done, err := e.use(c.ctx, c.server)
 	if err != nil {
 		return nil, nil, err
 	}

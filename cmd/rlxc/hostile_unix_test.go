@@ -34,7 +34,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rlxc/rlxc/server/oipgrpc/oippb"
+	"github.com/rlxc/rlxc/internal/oippb"
 )
 
 // hostile is how often each attack is made; .ci/hostile makes more. messages is how many changed messages of gRPC are sent to each method.

@@ -25,7 +25,6 @@ import (
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/server"
-	"github.com/rlxc/rlxc/server/oipgrpc"
 )
 
 // A serving is the command line of serve.
@@ -248,7 +247,7 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 			return err
 		}
 		defer l.Close()
-		ends, listeners, urls = append(ends, s.web(oipgrpc.Handler(handler, o.Version), o, secure, log)), append(listeners, l),
+		ends, listeners, urls = append(ends, s.web(handler.GRPC(), o, secure, log)), append(listeners, l),
 			append(urls, "grpc", l.Addr().String())
 	}
 	ended := make(chan error, len(ends))

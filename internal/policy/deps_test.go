@@ -29,9 +29,7 @@ var imports = map[string][]string{
 	"tokenizer":             {},
 	"hub":                   {},
 	"pipeline":              {"", "hub", "internal/memory", "tokenizer", "tensor"},
-	"server":                {"", "internal/memory", "pipeline", "tokenizer", "tensor"},
-	"server/oipgrpc":        {"", "server", "server/oipgrpc/oippb", "tensor"},
-	"server/oipgrpc/oippb":  {},
+	"server":                {"", "internal/memory", "internal/oippb", "pipeline", "tokenizer", "tensor"},
 	"arena":                 {"tensor", "planner"},
 	"onnx":                  {"tensor", "onnx/onnxpb"},
 	"onnx/onnxpb":           {},
@@ -66,6 +64,7 @@ var imports = map[string][]string{
 	// for tests alone
 	"internal/modeltest":  {"", "internal/backendtest", "ir", "models", "onnx/onnxpb", "tensor"},
 	"internal/memory":     {},
+	"internal/oippb":      {},
 	"internal/fixtures":   {"models", "tensor"}, // for tests alone
 	"internal/robustness": {"*"},
 	"internal/mutate":     {},

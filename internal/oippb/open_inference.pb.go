@@ -1300,7 +1300,7 @@ const file_rlxc_open_inference_proto_rawDesc = "" +
 	"\x0fuint64_contents\x18\x05 \x03(\x04R\x0euint64Contents\x12#\n" +
 	"\rfp32_contents\x18\x06 \x03(\x02R\ffp32Contents\x12#\n" +
 	"\rfp64_contents\x18\a \x03(\x01R\ffp64Contents\x12%\n" +
-	"\x0ebytes_contents\x18\b \x03(\fR\rbytesContentsB+Z)github.com/rlxc/rlxc/server/oipgrpc/oippbb\x06proto3"
+	"\x0ebytes_contents\x18\b \x03(\fR\rbytesContentsB%Z#github.com/rlxc/rlxc/internal/oippbb\x06proto3"
 
 var (
 	file_rlxc_open_inference_proto_rawDescOnce sync.Once
