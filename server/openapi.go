@@ -14,6 +14,8 @@ type schema map[string]any
 
 // named are schemas of fields whose Go type does not tell.
 var named = map[string]schema{
+	"time":   {"type": "string", "format": "date-time", "nullable": true},
+	"cohere": {"oneOf": []schema{{"type": "array", "items": schema{"type": "array", "items": schema{}}}, {"type": "object"}}},
 	"vector": {"oneOf": []schema{{"type": "array", "items": schema{"type": "number"}}, {"type": "string", "format": "byte"}}},
 }
 

@@ -81,7 +81,18 @@ func (s *Server) table() []route {
 		post("/v1/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 		post("/v2/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 
+		post("/v1/embed", cohere, "Vectors of texts.", (*call).cohereEmbed),
+		post("/v2/embed", cohere, "Vectors of texts.", (*call).cohereEmbed2),
+
+		post("/embeddings", infinity, "Vectors of texts.", (*call).openAIEmbed),
+		get("/models", infinity, "The models that are served.", (*call).openAIModels),
+
 		post("/api/embed", ollama, "Vectors of texts.", (*call).ollamaEmbed),
+		post("/api/embeddings", ollama, "The vector of a text.", (*call).ollamaEmbedOne),
+		get("/api/tags", ollama, "The models that are served.", (*call).ollamaTags),
+		get("/api/ps", ollama, "The models that are loaded, which are all.", (*call).ollamaRunning),
+		post("/api/show", ollama, "A model that is served.", (*call).ollamaShow),
+		get("/api/version", ollama, "The version of the server.", (*call).ollamaVersion),
 
 		get("/v2", oip, "The server.", (*call).oipServer),
 		get("/v2/health/live", oip, "Whether the process lives.", (*call).oipLive).public(),
@@ -221,7 +232,7 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 	if n := c.request.ContentLength; n > most {
 		return nil, failf(http.StatusRequestEntityTooLarge, "", "the body has %d bytes, and the server takes %d", n, most)
 	}
-	share := memory.ShareOf(c.ctx)
+	share := c.share()
 	c.body = share.Reader(http.MaxBytesReader(w, c.request.Body, most+1), most)
 	in := c.body
 	head, err := c.headLength()
@@ -270,6 +281,9 @@ func (s *Server) allowed(header func(name string) string) error {
 	}
 	return nil
 }
+
+// share is what the request may hold.
+func (c *call) share() *memory.Share { return memory.ShareOf(c.ctx) }
 
 // A call is a request that is being answered.
 type call struct {
