@@ -47,9 +47,10 @@ var valid = map[string]string{
 	"/v1/embed":           `{"model": "minilm", "texts": ["a cat"], "input_type": "search_query", "truncate": "START"}`,
 	"/v2/embed": `{"model": "minilm", "inputs": [{"content": [{"type": "text", "text": "a cat"}]}], "input_type": "clustering", ` +
 		`"embedding_types": ["float", "base64", "binary", "ubinary"], "output_dimension": 9}`,
-	"/embeddings":     `{"model": "minilm", "input": ["a cat"], "input_type": "query"}`,
-	"/api/embeddings": `{"model": "minilm:latest", "prompt": "a cat", "options": {}}`,
-	"/api/show":       `{"model": "minilm", "verbose": true}`,
+	"/embeddings":          `{"model": "minilm", "input": ["a cat"], "input_type": "query"}`,
+	"/api/embeddings":      `{"model": "minilm:latest", "prompt": "a cat", "options": {}}`,
+	"/v2/repository/index": `{"ready": true}`,
+	"/api/show":            `{"model": "minilm", "verbose": true}`,
 	"/api/embed": `{"model": "minilm:latest", "input": ["a cat"], "truncate": true, "options": {"num_ctx": 9}, ` +
 		`"keep_alive": "5m"}`,
 	"/v2/models/minilm/infer": `{"id": "x", "inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, ` +

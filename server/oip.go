@@ -211,7 +211,7 @@ type oipServer struct {
 }
 
 func (c *call) oipServer() (oipServer, error) {
-	return oipServer{"rlxc", c.server.options.Version, []string{"binary_tensor_data"}}, nil
+	return oipServer{"rlxc", c.server.options.Version, []string{"binary_tensor_data", "model_configuration", "statistics"}}, nil
 }
 
 type oipHealth struct {

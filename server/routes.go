@@ -101,6 +101,12 @@ func (s *Server) table() []route {
 		get("/v2/models/{model}/versions/{version}", oip, "The inputs and outputs of a model.", (*call).oipModel),
 		get("/v2/models/{model}/ready", oip, "Whether a model is ready.", (*call).oipModelReady),
 		get("/v2/models/{model}/versions/{version}/ready", oip, "Whether a model is ready.", (*call).oipModelReady),
+		get("/v2/models/{model}/config", oip, "A model as Triton configures it.", (*call).oipConfig),
+		get("/v2/models/{model}/versions/{version}/config", oip, "A model as Triton configures it.", (*call).oipConfig),
+		get("/v2/models/stats", oip, "What the requests of tensors took, by model.", (*call).oipStats),
+		get("/v2/models/{model}/stats", oip, "What the requests of tensors took.", (*call).oipStats),
+		get("/v2/models/{model}/versions/{version}/stats", oip, "What the requests of tensors took.", (*call).oipStats),
+		post("/v2/repository/index", oip, "The models that are served.", (*call).oipIndex),
 		post("/v2/models/{model}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
 		post("/v2/models/{model}/versions/{version}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
 
@@ -235,6 +241,9 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 	share := c.share()
 	c.body = share.Reader(http.MaxBytesReader(w, c.request.Body, most+1), most)
 	in := c.body
+	if c.request.ContentLength == 0 { // as of clients that have nothing to say
+		in = strings.NewReader("{}")
+	}
 	head, err := c.headLength()
 	if err != nil {
 		return nil, err
