@@ -153,9 +153,9 @@ type rankedText struct {
 }
 
 type rankResult struct {
-	Index    int         `json:"index"`
-	Score    float64     `json:"relevance_score"`
-	Document *rankedText `json:"document,omitempty"`
+	Index    int     `json:"index"`
+	Score    float64 `json:"relevance_score"`
+	Document any     `json:"document,omitempty" schema:"document"`
 }
 
 type rankUsage struct {
@@ -211,10 +211,21 @@ func (c *call) rank(q *rankRequest) (a rankAnswer, err error) {
 	for i, r := range ranked {
 		a.Results[i] = rankResult{Index: r.Index, Score: r.Score}
 		if q.Return {
-			a.Results[i].Document = &rankedText{r.Document}
+			a.Results[i].Document = rankedText{r.Document}
 		}
 	}
 	return a, nil
+}
+
+// infinityRank writes documents as plain texts.
+func (c *call) infinityRank(q *rankRequest) (rankAnswer, error) {
+	a, err := c.rank(q)
+	for i := range a.Results {
+		if d, ok := a.Results[i].Document.(rankedText); ok {
+			a.Results[i].Document = d.Text
+		}
+	}
+	return a, err
 }
 
 // rerank scores documents. A model of more than two classes is none for it.

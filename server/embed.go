@@ -108,7 +108,8 @@ func kindOfText(m *pipeline.Model, kind string) (o pipeline.EmbedOptions, err er
 	case named:
 		o.PromptName = kind
 	case kind != "" && kind != "classification" && kind != "clustering":
-		err = invalid("input_type", "want query, document, classification, clustering, or the name of one of the model's prompts, not %q", kind)
+		err = invalid("input_type", "want query, document, classification, clustering, or the name of a prompt of the model, not %q",
+			kind)
 	}
 	return o, err
 }

@@ -53,7 +53,8 @@ var valid = map[string]string{
 	"/api/show":            `{"model": "minilm", "verbose": true}`,
 	"/api/embed": `{"model": "minilm:latest", "input": ["a cat"], "truncate": true, "options": {"num_ctx": 9}, ` +
 		`"keep_alive": "5m"}`,
-	"/v2/models/minilm/infer": `{"id": "x", "inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, ` +
+	"/v2/models/minilm/infer": `{"id": "x", "model_name": "minilm", "inputs": [{"name": "input_ids", ` +
+		`"shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, ` +
 		`{"name": "attention_mask",
 		"shape": [1, 2], "datatype": "INT64", "data": [[1, 1]]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", ` +
 		`"data": [0, 0]}],

@@ -43,6 +43,7 @@ type oipOutputParts struct {
 
 type oipRequest struct {
 	ID         string          `json:"id"`
+	Model      ignored         `json:"model_name"` // which kserve's client repeats
 	Parameters oipRequestParts `json:"parameters"`
 	Inputs     []oipInput      `json:"inputs" required:"yes"`
 	Outputs    []oipOutput     `json:"outputs"`

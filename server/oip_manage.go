@@ -51,7 +51,8 @@ func (c *call) oipConfig() (a oipConfig, err error) {
 		return out
 	}
 	p := m.tensors.program
-	return oipConfig{Name: e.Name, Platform: platform, Backend: backendName, Inputs: tensors(p.Inputs()), Outputs: tensors(p.Outputs())}, nil
+	return oipConfig{Name: e.Name, Platform: platform, Backend: backendName, Inputs: tensors(p.Inputs()),
+		Outputs: tensors(p.Outputs())}, nil
 }
 
 const backendName = "rlxc"
@@ -60,7 +61,8 @@ func (s *Server) grpcConfig(ctx context.Context, q *oippb.ModelConfigRequest) (a
 	err = s.with(ctx, q.GetName(), q.GetVersion(), func(m *opened) error {
 		config := &oippb.ModelConfig{Name: q.GetName(), Platform: platform, Backend: backendName}
 		for _, v := range m.tensors.program.Inputs() {
-			config.Input = append(config.Input, &oippb.ModelConfig_Input{Name: v.Name, DataType: int32(tritonType(v)), Dims: wide(sizes(v))})
+			config.Input = append(config.Input, &oippb.ModelConfig_Input{Name: v.Name, DataType: int32(tritonType(v)),
+				Dims: wide(sizes(v))})
 		}
 		for _, v := range m.tensors.program.Outputs() {
 			config.Output = append(config.Output, &oippb.ModelConfig_Output{Name: v.Name, DataType: int32(tritonType(v)),

@@ -77,7 +77,7 @@ func (s *Server) table() []route {
 		post("/pipeline/fill-mask", huggingFace, "Words in the place of masks.", (*call).hfFill),
 
 		post("/rerank", tei, "Texts by how well they answer a query.", (*call).teiRerank),
-		post("/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
+		post("/rerank", cohere, "Documents by how well they answer a query, as infinity writes them.", (*call).infinityRank),
 		post("/v1/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 		post("/v2/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 
