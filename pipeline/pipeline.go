@@ -41,6 +41,10 @@ type Options struct {
 	MaxLength int    // tokens of a row
 	Pooling   Pooling
 	Normalize *bool // whether Embed scales vectors to length 1
+	// DefaultPrompt is in front of texts to embed for which a call names no prompt and no side; nil for the prompt of the model's that
+	// DefaultPromptName names, or else for what the files say.
+	DefaultPrompt     *string
+	DefaultPromptName string
 
 	// Compile says how the model is compiled. Threads are the most of one batch; 0 for all processors, which the batches that run share
 	// out. Device may name several devices, separated by commas: each has a program, and batches go to the one that runs the fewest.

@@ -149,6 +149,14 @@ func (m *Model) Program() *rlxc.Program { return m.programs[0] }
 // Labels returns the names of the model's classes, in order.
 func (d *Description) Labels() []string { return d.config.labels }
 
+// Architecture returns the first of those that config.json names; "" without one.
+func (d *Description) Architecture() string {
+	if len(d.config.Architectures) == 0 {
+		return ""
+	}
+	return d.config.Architectures[0]
+}
+
 // Prompts returns the model's prompts by name.
 func (d *Description) Prompts() map[string]string { return d.prompts.Prompts }
 

@@ -199,6 +199,9 @@ type plainError struct {
 	Error string `json:"error"`
 }
 
+// infinity is the API of infinity (https://michaelfeil.eu/infinity), which is OpenAI's at other paths.
+var infinity = &protocol{"infinity", openAI.statuses, openAI.body, openAI.example}
+
 // ollama is Ollama's API (https://github.com/ollama/ollama/blob/main/docs/api.md).
 var ollama = &protocol{"Ollama", map[int]int{http.StatusUnprocessableEntity: http.StatusBadRequest},
 	func(f *failure, _ int) any { return plainError{f.text} }, plainError{}}

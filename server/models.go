@@ -260,14 +260,18 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 // first is the first model of texts that fits.
 func (s *Server) first(fits func(m *pipeline.Model) bool) *entry {
 	for _, e := range s.models {
-		e.mu.Lock()
-		m := e.now
-		e.mu.Unlock()
-		if m != nil && m.text != nil && fits(m.text) {
+		if m := e.current(); m != nil && m.text != nil && fits(m.text) {
 			return e
 		}
 	}
 	return nil
+}
+
+// current is what is open under the name; nil after Close. Only what does not change may be read of it.
+func (e *entry) current() *opened {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.now
 }
 
 // isPath reports whether a model is a file or folder, whose place is nobody's business.

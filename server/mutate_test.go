@@ -44,9 +44,17 @@ var valid = map[string]string{
 	"/rerank":             `{"query": "a", "documents": ["b", {"text": "c", "id": 7}], "top_n": 1, "return_documents": true}`,
 	"/v1/rerank":          `{"model": "rerank", "query": "a", "documents": ["b"]}`,
 	"/v2/rerank":          `{"model": "rerank", "query": "a", "documents": ["b"]}`,
+	"/v1/embed":           `{"model": "minilm", "texts": ["a cat"], "input_type": "search_query", "truncate": "START"}`,
+	"/v2/embed": `{"model": "minilm", "inputs": [{"content": [{"type": "text", "text": "a cat"}]}], "input_type": "clustering", ` +
+		`"embedding_types": ["float", "base64", "binary", "ubinary"], "output_dimension": 9}`,
+	"/embeddings":          `{"model": "minilm", "input": ["a cat"], "input_type": "query"}`,
+	"/api/embeddings":      `{"model": "minilm:latest", "prompt": "a cat", "options": {}}`,
+	"/v2/repository/index": `{"ready": true}`,
+	"/api/show":            `{"model": "minilm", "verbose": true}`,
 	"/api/embed": `{"model": "minilm:latest", "input": ["a cat"], "truncate": true, "options": {"num_ctx": 9}, ` +
 		`"keep_alive": "5m"}`,
-	"/v2/models/minilm/infer": `{"id": "x", "inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, ` +
+	"/v2/models/minilm/infer": `{"id": "x", "model_name": "minilm", "inputs": [{"name": "input_ids", ` +
+		`"shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, ` +
 		`{"name": "attention_mask",
 		"shape": [1, 2], "datatype": "INT64", "data": [[1, 1]]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", ` +
 		`"data": [0, 0]}],

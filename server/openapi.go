@@ -14,7 +14,10 @@ type schema map[string]any
 
 // named are schemas of fields whose Go type does not tell.
 var named = map[string]schema{
-	"vector": {"oneOf": []schema{{"type": "array", "items": schema{"type": "number"}}, {"type": "string", "format": "byte"}}},
+	"time":     {"type": "string", "format": "date-time", "nullable": true},
+	"cohere":   {"oneOf": []schema{{"type": "array", "items": schema{"type": "array", "items": schema{}}}, {"type": "object"}}},
+	"document": {"oneOf": []schema{{"type": "string"}, {"type": "object", "properties": schema{"text": schema{"type": "string"}}}}},
+	"vector":   {"oneOf": []schema{{"type": "array", "items": schema{"type": "number"}}, {"type": "string", "format": "byte"}}},
 }
 
 // A describer makes schemas of Go types; those of structs are components.

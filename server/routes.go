@@ -77,11 +77,22 @@ func (s *Server) table() []route {
 		post("/pipeline/fill-mask", huggingFace, "Words in the place of masks.", (*call).hfFill),
 
 		post("/rerank", tei, "Texts by how well they answer a query.", (*call).teiRerank),
-		post("/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
+		post("/rerank", cohere, "Documents by how well they answer a query, as infinity writes them.", (*call).infinityRank),
 		post("/v1/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 		post("/v2/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 
+		post("/v1/embed", cohere, "Vectors of texts.", (*call).cohereEmbed),
+		post("/v2/embed", cohere, "Vectors of texts.", (*call).cohereEmbed2),
+
+		post("/embeddings", infinity, "Vectors of texts.", (*call).openAIEmbed),
+		get("/models", infinity, "The models that are served.", (*call).openAIModels),
+
 		post("/api/embed", ollama, "Vectors of texts.", (*call).ollamaEmbed),
+		post("/api/embeddings", ollama, "The vector of a text.", (*call).ollamaEmbedOne),
+		get("/api/tags", ollama, "The models that are served.", (*call).ollamaTags),
+		get("/api/ps", ollama, "The models that are loaded, which are all.", (*call).ollamaRunning),
+		post("/api/show", ollama, "A model that is served.", (*call).ollamaShow),
+		get("/api/version", ollama, "The version of the server.", (*call).ollamaVersion),
 
 		get("/v2", oip, "The server.", (*call).oipServer),
 		get("/v2/health/live", oip, "Whether the process lives.", (*call).oipLive).public(),
@@ -90,6 +101,12 @@ func (s *Server) table() []route {
 		get("/v2/models/{model}/versions/{version}", oip, "The inputs and outputs of a model.", (*call).oipModel),
 		get("/v2/models/{model}/ready", oip, "Whether a model is ready.", (*call).oipModelReady),
 		get("/v2/models/{model}/versions/{version}/ready", oip, "Whether a model is ready.", (*call).oipModelReady),
+		get("/v2/models/{model}/config", oip, "A model as Triton configures it.", (*call).oipConfig),
+		get("/v2/models/{model}/versions/{version}/config", oip, "A model as Triton configures it.", (*call).oipConfig),
+		get("/v2/models/stats", oip, "What the requests of tensors took, by model.", (*call).oipStats),
+		get("/v2/models/{model}/stats", oip, "What the requests of tensors took.", (*call).oipStats),
+		get("/v2/models/{model}/versions/{version}/stats", oip, "What the requests of tensors took.", (*call).oipStats),
+		post("/v2/repository/index", oip, "The models that are served.", (*call).oipIndex),
 		post("/v2/models/{model}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
 		post("/v2/models/{model}/versions/{version}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
 
@@ -221,9 +238,12 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 	if n := c.request.ContentLength; n > most {
 		return nil, failf(http.StatusRequestEntityTooLarge, "", "the body has %d bytes, and the server takes %d", n, most)
 	}
-	share := memory.ShareOf(c.ctx)
+	share := c.share()
 	c.body = share.Reader(http.MaxBytesReader(w, c.request.Body, most+1), most)
 	in := c.body
+	if c.request.ContentLength == 0 { // as of clients that have nothing to say
+		in = strings.NewReader("{}")
+	}
 	head, err := c.headLength()
 	if err != nil {
 		return nil, err
@@ -270,6 +290,9 @@ func (s *Server) allowed(header func(name string) string) error {
 	}
 	return nil
 }
+
+// share is what the request may hold.
+func (c *call) share() *memory.Share { return memory.ShareOf(c.ctx) }
 
 // A call is a request that is being answered.
 type call struct {

@@ -244,7 +244,11 @@ func TestRanking(t *testing.T) {
 		for i, r := range a.Results {
 			require.Equal(t, want[i].Index, r.Index)
 			require.InDelta(t, want[i].Score, r.Score, 1e-5)
-			require.Equal(t, list[r.Index], r.Document.Text)
+			var want any = map[string]any{"text": list[r.Index]}
+			if path == "/rerank" {
+				want = list[r.Index]
+			}
+			require.Equal(t, want, r.Document)
 		}
 		require.Positive(t, a.Usage.Total)
 	}
@@ -415,6 +419,24 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/api/embed", `{"model": "minilm", "input": "a cat"}`, 200, ""},
 		{"POST", "/api/embed", `{"model": "none", "input": "a cat"}`, 404, `{"error":"there is no model`},
+		{"POST", "/v1/embed", `{"texts": ["a cat"]}`, 200, ""},
+		{"POST", "/v1/embed", `{"texts": ["a cat"], "embedding_types": ["binary"]}`, 200, ""},
+		{"POST", "/v2/embed", `{"texts": ["a cat"], "input_type": "search_document", "embedding_types": ["float", "ubinary"]}`, 200, ""},
+		{"POST", "/v2/embed", `{"texts": ["a cat"], "embedding_types": ["int8"]}`, 422, `want float, base64, binary or ubinary`},
+		{"POST", "/v2/embed", `{"texts": ["a cat"], "input_type": "image"}`, 422, `field \"input_type\"`},
+		{"POST", "/v2/embed", `{"texts": [` + long + `], "truncate": "NONE"}`, 413, `field \"texts\"`},
+		{"POST", "/v2/embed", `{"texts": [` + long + `], "truncate": "START"}`, 200, ""},
+		{"POST", "/v2/embed", `{"texts": ["a"], "inputs": [{"content": []}]}`, 422, `one of texts and inputs`},
+		{"POST", "/v2/embed", `{"inputs": [{"content": [{"type": "image_url", "text": "a"}]}]}`, 422, `inputs[0].content[0].type`},
+		{"POST", "/embeddings", `{"input": "a cat", "input_type": "document"}`, 200, ""},
+		{"POST", "/embeddings", `{"input": "a cat", "input_type": "prose"}`, 400, `"param":"input_type"`},
+		{"GET", "/models", "", 200, ""},
+		{"POST", "/api/embeddings", `{"model": "minilm", "prompt": "a cat"}`, 200, ""},
+		{"GET", "/api/tags", "", 200, ""},
+		{"GET", "/api/ps", "", 200, ""},
+		{"GET", "/api/version", "", 200, ""},
+		{"POST", "/api/show", `{"model": "minilm:latest"}`, 200, ""},
+		{"POST", "/api/show", `{"model": "none"}`, 404, `there is no model`},
 		{"GET", "/info", "", 200, ""},
 		{"GET", "/v2", "", 200, ""},
 		{"GET", "/v2/health/live", "", 200, ""},
@@ -423,6 +445,14 @@ func TestOpenAPI(t *testing.T) {
 		{"GET", "/v2/models/minilm/versions/1", "", 200, ""},
 		{"GET", "/v2/models/minilm/ready", "", 200, ""},
 		{"GET", "/v2/models/minilm/versions/1/ready", "", 200, ""},
+		{"GET", "/v2/models/minilm/config", "", 200, ""},
+		{"GET", "/v2/models/minilm/versions/1/config", "", 200, ""},
+		{"GET", "/v2/models/minilm/versions/2/config", "", 404, `there is no version`},
+		{"GET", "/v2/models/stats", "", 200, ""},
+		{"GET", "/v2/models/minilm/stats", "", 200, ""},
+		{"GET", "/v2/models/none/stats", "", 404, `there is no model`},
+		{"GET", "/v2/models/minilm/versions/1/stats", "", 200, ""},
+		{"POST", "/v2/repository/index", `{"ready": true}`, 200, ""},
 		{"GET", "/v2/models/none", "", 404, `{"error":`},
 		{"POST", "/v2/models/minilm/infer", tokens, 200, ""},
 		{"POST", "/v2/models/minilm/versions/1/infer", tokens, 200, ""},

@@ -37,6 +37,7 @@ type serving struct {
 	keys      []string
 	keyFile   string
 	open      pipeline.Options
+	prompt    string
 	maxBody   options.Size
 	options   server.Options
 	truncate  bool
@@ -106,6 +107,8 @@ models. SIGTERM answers what has begun and ends; SIGHUP opens the model files an
 	f.StringVar(&s.open.Revision, "revision", "", "branch, tag or commit of models of the hub (default main)")
 	enum(c, &s.open.Pooling, "pool", "how embedding models make one vector of the tokens', whatever their files say",
 		pipeline.Poolings()...)
+	f.StringVar(&s.prompt, "default-prompt", "", "text in front of each text to embed, where a request names no prompt")
+	f.StringVar(&s.open.DefaultPromptName, "default-prompt-name", "", "which of the models' prompts that is")
 	f.BoolVar(&s.truncate, "truncate", true, "cut texts that are too long, where a request does not say; without it they are refused "+
 		"with status 413")
 	f.Var(&s.maxBody, "max-body", "bytes of a request's body")
@@ -143,6 +146,9 @@ func fromEnvironment(f *pflag.FlagSet) (err error) {
 func (s *serving) models(args []string) []server.Model {
 	list := make([]server.Model, len(args))
 	o := s.open
+	if s.prompt != "" {
+		o.DefaultPrompt = &s.prompt
+	}
 	o.MemoryLimit = o.Compile.MemoryLimit / 2 / int64(len(args))
 	for i, arg := range args {
 		name, path, ok := strings.Cut(arg, "=")
