@@ -35,7 +35,8 @@ func TestGlobalLpPool(t *testing.T) {
 func TestPoolEnds(t *testing.T) {
 	wide := make([]float32, 129) // windows of 130 elements are no slices
 	wide[0], wide[128] = 130, 260
-	same := func(auto string) []any { return []any{intsAttr("strides", 4), autoPad(auto)} }
+	by := func(stride int64, more ...any) []any { return append(more, intsAttr("strides", stride)) }
+	same := func(auto string) []any { return by(4, autoPad(auto)) }
 	for name, c := range map[string]struct {
 		op     string
 		opset  int
@@ -44,11 +45,11 @@ func TestPoolEnds(t *testing.T) {
 		attrs  []any
 		want   []float64
 	}{
-		"window beyond the image":      {"AveragePool", 18, []float32{6}, 3, []any{intsAttr("strides", 3)}, []float64{2}},
-		"of 19":                        {"AveragePool", 19, []float32{6}, 3, []any{intsAttr("strides", 3)}, []float64{6}},
-		"rounded up":                   {"AveragePool", 18, []float32{6, 6}, 3, []any{intsAttr("strides", 2), intAttr("ceil_mode", 1)}, []float64{6}},
-		"beyond the padding":           {"AveragePool", 18, []float32{6}, 3, []any{intsAttr("strides", 2), intsAttr("pads", 0, 1)}, []float64{2}},
-		"wide, beyond the image":       {"AveragePool", 18, wide, 130, []any{intsAttr("strides", 2)}, []float64{3}},
+		"window beyond the image":      {"AveragePool", 18, []float32{6}, 3, by(3), []float64{2}},
+		"of 19":                        {"AveragePool", 19, []float32{6}, 3, by(3), []float64{6}},
+		"rounded up":                   {"AveragePool", 18, []float32{6, 6}, 3, by(2, intAttr("ceil_mode", 1)), []float64{6}},
+		"beyond the padding":           {"AveragePool", 18, []float32{6}, 3, by(2, intsAttr("pads", 0, 1)), []float64{2}},
+		"wide, beyond the image":       {"AveragePool", 18, wide, 130, by(2), []float64{3}},
 		"behind negative padding":      {"AveragePool", 19, []float32{1, 2, 3, 4}, 1, same("SAME_UPPER"), []float64{2}},
 		"with an odd one behind":       {"AveragePool", 19, []float32{1, 2, 3, 4, 5, 6, 7}, 2, same("SAME_UPPER"), []float64{1.5, 5.5}},
 		"with an odd one in front":     {"AveragePool", 19, []float32{1, 2, 3, 4}, 1, same("SAME_LOWER"), []float64{2}},
