@@ -415,8 +415,12 @@ func TestOpenAPI(t *testing.T) {
 		require.NoError(t, openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{RequestValidationInput: in,
 			Status: w.Code, Header: w.Header(), Body: io.NopCloser(bytes.NewReader(w.Body.Bytes()))}), what)
 	}
+	locked, _ := start(t, Options{Keys: []string{"one"}}, served("minilm")...)
 	for path, item := range doc.Paths.Map() {
-		for method := range item.Operations() {
+		for method, o := range item.Operations() {
+			w := httptest.NewRecorder()
+			locked.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+			require.Equal(t, w.Code != http.StatusUnauthorized, o.Security != nil && len(*o.Security) == 0, "%s %s needs a key?", method, path)
 			if path != "/metrics" && method+" "+path != "GET /" {
 				require.True(t, seen[method+" "+path], "%s %s has no example here", method, path)
 			}
