@@ -341,6 +341,8 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/embeddings", `{"input": 7}`, 400, `"param":"input"`},
 		{"POST", "/v1/embeddings", `{"input": ["a", null]}`, 400, `"param":"input"`},
 		{"POST", "/v1/embeddings", `{"input": []}`, 400, `"param":"input"`},
+		{"POST", "/v1/embeddings", `{"input": [5, 6.5]}`, 400, `whole number`},
+		{"POST", "/v1/embeddings", `{"input": [[5, 6.5]]}`, 400, `whole number`},
 		{"POST", "/v1/embeddings", `{"input": [[5000000]]}`, 400, `there is no token 5000000`},
 		{"POST", "/v1/embeddings", `{"input": "a", "encoding_format": "int8"}`, 400, `"param":"encoding_format"`},
 		{"POST", "/v1/embeddings", `{"input": "a", "dimensions": "many"}`, 400, `"param":"dimensions"`},
