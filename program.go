@@ -28,7 +28,8 @@ type CompileOptions struct {
 	// Unpad skips padding tokens where the model allows it. Outputs at masked positions are 0. Which models allow it, and what becomes of
 	// the others: docs/unpad.md. A compiled file is as it was compiled.
 	Unpad bool
-	// Threads is the number of threads of the host. 0 means GOMAXPROCS, on Apple silicon at most the number of performance cores.
+	// Threads is the number of threads of the host that a run has at most; the runs under way share out the processors. 0 means
+	// GOMAXPROCS, on Apple silicon at most the number of performance cores.
 	Threads int
 	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu, cuda),
 	// tensor.F16 (wgpu, cuda) or tensor.TF32 (cuda, attention too). Sums stay float32.
@@ -157,8 +158,17 @@ func (p *Program) Outputs() []ValueInfo { return outputInfo(p.engine.Graph()) }
 func (p *Program) Unpadded() bool { return p.engine.Unpadded() }
 
 // Save writes the program as a compiled file. Opening it packs nothing, and processes that open it share its pages. The file is
-// replaced atomically. Save fails with ErrClosed or an error of the file system.
-func (p *Program) Save(path string) error { return p.engine.Save(path) }
+// replaced atomically. It may hold other programs of the same model besides, for other instruction levels (CompileOptions.CPU) or
+// backends: each device takes its own, and where it has none the first for its backend, whose weights are packed again
+// (CompileStats.PackedFor). What is equal is in the file once. Save fails with ErrClosed, with ErrInput where programs do not go
+// together, or with an error of the file system.
+func (p *Program) Save(path string, others ...*Program) error {
+	programs := make([]*engine.Program, len(others))
+	for i, o := range others {
+		programs[i] = o.engine
+	}
+	return p.engine.Save(path, programs...)
+}
 
 // Close releases the program. Its sessions stay valid. It fails with ErrClosed if the program is closed.
 func (p *Program) Close() error { return p.engine.Close() }

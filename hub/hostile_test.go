@@ -47,6 +47,25 @@ func TestTokenElsewhere(t *testing.T) {
 	require.Zero(t, told.Load())
 }
 
+// TestNextPage holds that the next page of a listing is on the same host, by the same protocol.
+func TestNextPage(t *testing.T) {
+	for link, want := range map[string]string{
+		``:                                       "",
+		`</api/2>; rel="prev"`:                   "",
+		`<?page=2>; rel="next"`:                  "https://hub.test/api/1?page=2",
+		`</api/2>; rel=next`:                     "https://hub.test/api/2",
+		`<https://hub.test/api/2>; rel="next"`:   "https://hub.test/api/2",
+		`<https://other.test/api/2>; rel="next"`: "",
+		`<//other.test/api/2>; rel="next"`:       "",
+		`<http://hub.test/api/2>; rel="next"`:    "",
+		`<https://hub.test:1/api/2>; rel="next"`: "",
+	} {
+		answer := &http.Response{Header: http.Header{"Link": {link}},
+			Request: httptest.NewRequest(http.MethodGet, "https://hub.test/api/1", nil)}
+		require.Equal(t, want, nextPage(answer), link)
+	}
+}
+
 // TestEndlessHub holds that listings, resumes and contents that go wrong again and again end in an error.
 func TestEndlessHub(t *testing.T) {
 	for name, on := range map[string]func(h *fakeHub, w http.ResponseWriter, r *http.Request) bool{

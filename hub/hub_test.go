@@ -309,6 +309,23 @@ func TestBrokenTransfers(t *testing.T) {
 	_, err = c.Snapshot(t.Context(), testID, "", onlyModel)
 	require.NoError(t, err)
 	require.Equal(t, []string{"bytes=1000-", ""}, ranges)
+
+	// A hub that sends all of it, and says so.
+	h.on = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/onnx/model.onnx" {
+			return false
+		}
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", len(data)-1, len(data)))
+		w.WriteHeader(http.StatusPartialContent)
+		w.Write(data)
+		return true
+	}
+	_, err = c.Remove(t.Context(), testID)
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Dir(part), 0o777))
+	require.NoError(t, os.WriteFile(part, data[:1000], 0o666))
+	_, err = c.Snapshot(t.Context(), testID, "", onlyModel)
+	require.NoError(t, err)
 }
 
 // Hubs that refuse, ask to wait, or lie.

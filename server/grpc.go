@@ -69,6 +69,9 @@ var service = grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil
 		return &oippb.ServerMetadataResponse{Name: "rlxc", Version: s.options.Version}, nil
 	}),
 	method("ModelMetadata", (*Server).grpcModel),
+	method("ModelConfig", (*Server).grpcConfig),
+	method("RepositoryIndex", (*Server).grpcIndex),
+	method("ModelStatistics", (*Server).grpcStats),
 	method("ModelInfer", (*Server).grpcInfer),
 }}
 

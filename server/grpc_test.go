@@ -100,6 +100,21 @@ func TestGRPC(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "rlxc", about.GetName())
 
+	config, err := invoke[oippb.ModelConfigResponse](t, t.Context(), c, "ModelConfig", &oippb.ModelConfigRequest{Name: "minilm"})
+	require.NoError(t, err)
+	require.Equal(t, "INT64", tritonTypes[config.GetConfig().GetInput()[0].GetDataType()])
+	require.Equal(t, []int64{-1, -1, 32}, config.GetConfig().GetOutput()[0].GetDims())
+	index, err := invoke[oippb.RepositoryIndexResponse](t, t.Context(), c, "RepositoryIndex", &oippb.RepositoryIndexRequest{Ready: true})
+	require.NoError(t, err)
+	require.Equal(t, "READY", index.GetModels()[0].GetState())
+	all, err := invoke[oippb.ModelStatisticsResponse](t, t.Context(), c, "ModelStatistics", &oippb.ModelStatisticsRequest{})
+	require.NoError(t, err)
+	statistics := all.GetModelStats()[0]
+	require.EqualValues(t, 2, statistics.GetInferenceCount())
+	require.EqualValues(t, 2, statistics.GetInferenceStats().GetSuccess().GetCount())
+	require.Positive(t, statistics.GetInferenceStats().GetComputeInfer().GetNs())
+	require.Positive(t, statistics.GetLastInference())
+
 	for code, spoil := range map[codes.Code][]func(*oippb.ModelInferRequest){
 		codes.NotFound: {func(q *oippb.ModelInferRequest) { q.ModelName = "none" },
 			func(q *oippb.ModelInferRequest) { q.ModelVersion = "2" }},

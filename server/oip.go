@@ -43,6 +43,7 @@ type oipOutputParts struct {
 
 type oipRequest struct {
 	ID         string          `json:"id"`
+	Model      ignored         `json:"model_name"` // which kserve's client repeats
 	Parameters oipRequestParts `json:"parameters"`
 	Inputs     []oipInput      `json:"inputs" required:"yes"`
 	Outputs    []oipOutput     `json:"outputs"`
@@ -211,7 +212,7 @@ type oipServer struct {
 }
 
 func (c *call) oipServer() (oipServer, error) {
-	return oipServer{"rlxc", c.server.options.Version, []string{"binary_tensor_data"}}, nil
+	return oipServer{"rlxc", c.server.options.Version, []string{"binary_tensor_data", "model_configuration", "statistics"}}, nil
 }
 
 type oipHealth struct {

@@ -1,5 +1,5 @@
 // Package server answers HTTP requests with the models of package pipeline, in the protocols that clients of embedding models speak:
-// OpenAI, text-embeddings-inference, Cohere, Jina, Ollama, and the Open Inference Protocol.
+// OpenAI, text-embeddings-inference, Hugging Face, Cohere, Jina, Ollama, and the Open Inference Protocol.
 //
 //	s, err := server.New(ctx, []server.Model{{Name: "minilm", Path: "path/to/folder"}}, server.Options{})
 //	defer s.Close()

@@ -1,148 +1,267 @@
-// Command mutate changes one condition of the code at a time and runs the tests that reach it. A change that no test notices is a
-// condition that no test proves. It prints the changes that survive, and a table by package.
+// Command mutate changes the code at one point at a time and runs the tests that reach the change. What no test notices is what no
+// test proves. It prints the changes that survive, and counts.
 //
-//	go run ./internal/mutate -each 32 -seed 1 -log mutants.txt rewrite proof planner 'ir/op_*.go'
+//	go run ./internal/mutate -n 150 -seed 1 -work /tmp/mutate
+//	go run ./internal/mutate -n 100 -work /tmp/mutate-rewrite ./internal/rewrite
 //
-// An argument is a package or a pattern of files of one package.
+// Lines are drawn from the packages named, all that the command and the API consist of by default, and one change of each line.
 //
-// All mutants of a package are compiled into its test binaries at once, by go test -overlay: nothing is written into the tree. A
-// mutant is then a run of these binaries with EnvMutant set. Each test is first run alone to see which conditions it reaches; of a
-// mutant only those tests run, the nearest package's first, those that killed most first, and the slow ones last.
+// All mutants are compiled into the test binaries at once, by go test -overlay: nothing is written into the tree. A mutant is a
+// variant of its function, which the environment of a run selects. Each test is first run alone to see which it reaches; of a
+// mutant only those tests run, those of its own package first and the quick ones first. What is known is in the folder of -work:
+// a call goes on where the last one ended. Survivors are tried again with -again, by tests that came since.
 package main
 
 import (
-	"bufio"
-	"errors"
+	"cmp"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
-// nearest lists the packages whose tests run for a package, nearest first. A package that is not listed has only its own tests.
-var nearest = map[string][]stage{
-	"internal/rewrite": {{"internal/rewrite", "", "WorkIsLinear|Dump"}, {".", "Unpad", ""}},
-	"lower": {{"lower", "", ""}, {"internal/conformance", "Nodes|Machine", ""}, {"internal/wholemodels", models, ""},
-		{".", models, ""}},
-	"ir": {{"ir", "", ""}, {"internal/rewrite", "", "WorkIsLinear|Dump"}, {"lower", "", ""}, {"internal/legalize", "", ""},
-		{"internal/conformance", "Nodes|Machine", ""}},
-	"internal/legalize": {{"internal/legalize", "", ""}, {"internal/rewrite", "Devices", ""}, {"internal/wholemodels", models, ""},
-		{".", models, ""}},
-	"liveness":       {{"liveness", "", "WorkIsLinear"}, {"internal/rewrite", "Devices", ""}},
-	"internal/proof": {{"internal/proof", "", ""}, {"liveness", "", "WorkIsLinear"}},
-	"backend/cpu": {{"backend/cpu", "", ""}, {"internal/rewrite", "Devices", ""}, {"internal/wholemodels", models, ""},
-		{".", models, ""}, {"internal/conformance", "Nodes", ""}},
-	"backend/wgpu":      {{"backend/wgpu", "", "Packages|Large|Sentences|Fixtures|Sessions|Exports"}},
-	"internal/artifact": {{"internal/artifact", "", ""}, {".", "Saved|Damaged|Replaced", ""}},
-	"quantize":          {{"quantize", "", ""}, {"internal/wholemodels", "TestQuantize", ""}},
-	"internal/engine":   {{"internal/engine", "", ""}, {".", "", "Resident|SharedPages"}, {"internal/conformance", "Nodes", ""}},
-}
-
-// models are the tests of the API and of whole models.
-const models = "Exports|Contrib|Session|Poison|LateReads|FixedDims"
+var (
+	count = flag.Int("n", 150, "changes to try")
+	seed  = flag.Uint64("seed", 1, "of the choice of changes")
+	work  = flag.String("work", "", "a folder for what is built and known (required)")
+	jobs  = flag.Int("jobs", 2, "tests that run at once")
+	limit = flag.Duration("limit", 5*time.Minute, "of the tests of one mutant: slow ones beyond it do not run")
+	again = flag.Bool("again", false, "try what survived again, by tests built anew")
+)
 
 func main() {
-	each := flag.Int("each", 32, "mutants to try of each argument")
-	seed := flag.Uint64("seed", 1, "of the choice of mutants")
-	log := flag.String("log", "mutants.txt", "a file that outcomes are added to; mutants that it has are not tried again")
-	limit := flag.Duration("limit", time.Hour, "stop trying after so long; the next call goes on")
 	flag.Parse()
-	if err := run(flag.Args(), *each, *seed, *log, *limit); err != nil {
+	if err := run(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(places []string, each int, seed uint64, log string, limit time.Duration) error {
-	if len(places) == 0 {
-		return errors.New("name packages or files, such as rewrite or backend/cpu/rows.go")
-	}
-	known, err := readLog(log)
-	if err != nil {
-		return err
-	}
-	out, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	end := time.Now().Add(limit)
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PACKAGE\tMUTANTS\tTRIED\tKILLED\tSURVIVED")
-	var survivors []string
-	total, tried := 0, 0
-	for _, place := range places {
-		p, err := mutablePackage(folder(place))
-		if err != nil {
-			return err
-		}
-		mutants := p.of(place)
-		if len(mutants) == 0 {
-			return fmt.Errorf("%s has no conditions: name a package's folder or one of its files", place)
-		}
-		sample := rand.New(rand.NewPCG(seed, 0)).Perm(len(mutants))[:min(each, len(mutants))]
-		for i, k := range sample {
-			sample[i] = mutants[k]
-		}
-		left := slices.DeleteFunc(slices.Clone(sample), func(k int) bool { return known[p.mutants[k].String()] != "" })
-		if len(left) > 0 && time.Now().Before(end) {
-			err = p.try(left, end, func(m Mutant, by string) error {
-				if by == "" {
-					by = survived
-				}
-				known[m.String()] = by
-				_, err := fmt.Fprintf(out, "%s\t%s\n", m, by)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-		}
-		n, alive := 0, 0
-		for _, k := range sample {
-			switch by := known[p.mutants[k].String()]; {
-			case by == survived:
-				alive++
-				survivors = append(survivors, p.mutants[k].String())
-				fallthrough
-			case by != "":
-				n++
-			}
-		}
-		total, tried = total+len(mutants), tried+n
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", place, len(mutants), n, n-alive, alive)
-	}
-	fmt.Fprintf(w, "all\t%d\t%d\t%d\t%d\n", total, tried, tried-len(survivors), len(survivors))
-	w.Flush()
-	for _, m := range survivors {
-		fmt.Println(m)
-	}
-	return nil
+// A pkg is what go list says of a package.
+type pkg struct {
+	Dir, ImportPath, Name              string
+	GoFiles, TestGoFiles, XTestGoFiles []string
 }
 
-// survived is what a log has in place of the test that killed a mutant.
-const survived = "survived"
-
-// readLog reads the outcomes by mutant: lines of a mutant, a tab and what killed it.
-func readLog(file string) (map[string]string, error) {
-	known := map[string]string{}
-	f, err := os.Open(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return known, nil
-	}
+func list(args ...string) (all []pkg, err error) {
+	args = append([]string{"list", "-json=Dir,ImportPath,Name,GoFiles,TestGoFiles,XTestGoFiles"}, args...)
+	out, err := exec.Command("go", args...).Output()
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	s := bufio.NewScanner(f)
-	for s.Scan() {
-		if mutant, by, ok := strings.Cut(s.Text(), "\t"); ok {
-			known[mutant] = by
+	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
+		var p pkg
+		if err := d.Decode(&p); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func run(args []string) error {
+	if *work == "" {
+		return fmt.Errorf("-work names no folder")
+	}
+	if err := os.MkdirAll(*work, 0o777); err != nil {
+		return err
+	}
+	tree, err := list("./...")
+	if err != nil {
+		return err
+	}
+	own := map[string]bool{}
+	for _, p := range tree {
+		own[p.ImportPath] = true
+	}
+	if len(args) == 0 {
+		args = []string{"-deps", ".", "./cmd/rlxc"}
+	}
+	pkgs, err := list(args...)
+	if err != nil {
+		return err
+	}
+	pkgs = slices.DeleteFunc(pkgs, func(p pkg) bool { return !own[p.ImportPath] })
+	texts := map[string]string{}
+	drawn, err := draw(pkgs, texts)
+	if err != nil {
+		return err
+	}
+	drawn, err = compile(drawn, pkgs, texts)
+	if err != nil {
+		return err
+	}
+	tests, err := build(tree)
+	if err != nil {
+		return err
+	}
+	return try(drawn, tests)
+}
+
+// draw chooses lines, and one change of each: some more than are asked for, as some do not compile.
+func draw(pkgs []pkg, texts map[string]string) ([]*Mutant, error) {
+	var all [][]*Mutant // by line
+	for _, p := range pkgs {
+		for _, name := range p.GoFiles {
+			file := filepath.Join(p.Dir, name)
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			if strings.HasPrefix(string(text), "// Code generated") || strings.HasSuffix(name, ".pb.go") {
+				continue
+			}
+			texts[file] = string(text)
+			found, err := mutants(p.Dir, file, string(text))
+			if err != nil {
+				return nil, err
+			}
+			lines := map[int][]*Mutant{}
+			for _, m := range found {
+				lines[m.Line] = append(lines[m.Line], m)
+			}
+			for _, line := range slices.Sorted(maps.Keys(lines)) {
+				all = append(all, lines[line])
+			}
 		}
 	}
-	return known, s.Err()
+	r := rand.New(rand.NewPCG(*seed, 0))
+	var drawn []*Mutant
+	for _, i := range r.Perm(len(all))[:min(*count*3/2, len(all))] {
+		m := all[i][r.IntN(len(all[i]))]
+		m.Number = len(drawn) + 1
+		drawn = append(drawn, m)
+	}
+	return drawn, nil
+}
+
+var (
+	mutantError = regexp.MustCompile(`mutant_(\d+)\.go:`)
+	overlay     = func() string { return filepath.Join(*work, "overlay.json") }
+)
+
+// compile leaves out what does not compile, and writes the overlay of the rest.
+func compile(drawn []*Mutant, pkgs []pkg, texts map[string]string) ([]*Mutant, error) {
+	for {
+		if err := write(drawn[:min(*count, len(drawn))], pkgs, texts); err != nil {
+			return nil, err
+		}
+		out, err := exec.Command("go", "build", "-gcflags=-e", "-overlay", overlay(), "./...").CombinedOutput()
+		if err == nil {
+			return drawn[:min(*count, len(drawn))], nil
+		}
+		bad := map[int]bool{}
+		for _, m := range mutantError.FindAllSubmatch(out, -1) {
+			k, _ := strconv.Atoi(string(m[1]))
+			bad[k] = true
+		}
+		if len(bad) == 0 {
+			return nil, fmt.Errorf("the code with its mutants does not compile: %w\n%s", err, out)
+		}
+		drawn = slices.DeleteFunc(drawn, func(m *Mutant) bool { return bad[m.Number] })
+	}
+}
+
+// write writes the packages with all mutants, and which file replaces which.
+func write(drawn []*Mutant, pkgs []pkg, texts map[string]string) error {
+	replace := map[string]string{}
+	put := func(file, text string) error {
+		replace[file] = filepath.Join(*work, fmt.Sprintf("source%d.go", len(replace)))
+		return os.WriteFile(replace[file], []byte(text), 0o666)
+	}
+	for _, file := range slices.Sorted(maps.Keys(texts)) {
+		var of []*Mutant
+		for _, m := range drawn {
+			if m.File == file {
+				of = append(of, m)
+			}
+		}
+		if len(of) > 0 {
+			if err := put(file, variants(texts[file], of)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range pkgs {
+		if slices.ContainsFunc(drawn, func(m *Mutant) bool { return m.Dir == p.Dir }) {
+			if err := put(filepath.Join(p.Dir, "mutate_selector.go"), fmt.Sprintf(selector, p.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(overlay(), text, 0o666)
+}
+
+// variants is a file with its mutants.
+func variants(text string, of []*Mutant) string {
+	scopes := map[[2]int][]*Mutant{}
+	for _, m := range of {
+		at := [2]int{m.scope.start, m.scope.end}
+		scopes[at] = append(scopes[at], m)
+	}
+	// A scope that is within another is changed first, so that the other takes it in.
+	order := slices.SortedFunc(maps.Keys(scopes), func(a, b [2]int) int { return cmp.Or(b[0]-a[0], a[1]-b[1]) })
+	original, grown := text, map[[2]int]int{}
+	for _, at := range order {
+		end := at[1]
+		for inner, n := range grown {
+			if inner[1] <= at[1] {
+				end += n
+			}
+		}
+		var ks, cases []string
+		before := strings.Count(original[:at[0]], "\n") + 1
+		value := fmt.Sprintf("/*line %s:%d:1*/", filepath.Base(of[0].File), before) + text[at[0]:end]
+		for _, m := range scopes[at] {
+			k := strconv.Itoa(m.Number)
+			ks = append(ks, k)
+			changed := "/*line mutant_" + k + ".go:1:1*/" + m.variant(original)
+			if m.scope.kind == valueScope {
+				value = "mutatePick(" + k + "," + changed + ", " + value + ")"
+				continue
+			}
+			if m.scope.kind == noResultScope {
+				changed += "\nreturn"
+			}
+			cases = append(cases, "case "+k+":\n"+changed+"\n")
+		}
+		if len(cases) > 0 {
+			value = "\nif mutateSelected != 0 {\nswitch mutateSelected {\ncase -1: mutateReach(" + strings.Join(ks, ",") + ")\n" +
+				strings.Join(cases, "") + "}\n}\n" + value
+		}
+		grown[at] = len(value) - (at[1] - at[0])
+		for inner := range grown {
+			if inner != at && inner[1] <= at[1] {
+				delete(grown, inner)
+			}
+		}
+		text = text[:at[0]] + value + text[end:]
+	}
+	return text
+}
+
+var label = regexp.MustCompile(`(?m)^\s*([a-zA-Z]\w*):\s*$`)
+
+// variant is the scope of a mutant with its change, its labels renamed.
+func (m *Mutant) variant(text string) string {
+	changed := text[m.scope.start:m.start] + m.New + text[m.end:m.scope.end]
+	for _, l := range label.FindAllStringSubmatch(changed, -1) {
+		if l[1] != "default" {
+			changed = regexp.MustCompile(`\b`+l[1]+`(:\s*\n|\s*\n)`).ReplaceAllString(changed, l[1]+strconv.Itoa(m.Number)+"$1")
+		}
+	}
+	return changed
 }

@@ -83,7 +83,7 @@ var Table = []Option{
 	{Field: "Unpad", Flag: "unpad", Usage: "skip padding tokens, if the model allows it",
 		Value: func(o *Compile) Value { return (*boolean)(&o.Unpad) }},
 	{Field: "Threads", Flag: "threads",
-		Usage: "number of CPU threads (default all; commands on texts share them out among sessions)",
+		Usage: "number of CPU threads of a run (default all, which the runs under way share out)",
 		Value: func(o *Compile) Value { return integer[int]{&o.Threads} }},
 	{Field: "Precision", Flag: "precision", Usage: "precision of fp32 products with weights; a file compiled for the CPU keeps its own",
 		Value: func(o *Compile) Value {

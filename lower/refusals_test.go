@@ -1,0 +1,255 @@
+package lower
+
+import (
+	"cmp"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// refusals are nodes that cannot be lowered, with the reason: an operator, of com.microsoft or ai.onnx.ml behind "ms." and "ml.", of an
+// opset behind "@"; inputs as types, constants as types and what all their elements are; attributes.
+var refusals = []struct{ node, why string }{
+	{`Attention f32[1,3,4] f32[1,3,4] f32[1,3,4] q_num_heads=3 kv_num_heads=3`, "q_num_heads is 3 for f32[1,3,4]"},
+	{`Attention f32[1,2,3,4] f32[1,2,3,4] f32[1,2,3,4] q_num_heads=3`, "q_num_heads is 3 for f32[1,2,3,4]"},
+	{`Attention f32[3,4] f32[1,2,3,4] f32[1,2,3,4]`, "has neither three axes nor four"},
+	{`Attention@25 f32[1,2,3,4] f32[1,2,3,4] f32[1,2,3,4] left_window_size=-2`, "window sizes -2 and -1"},
+	{`Attention f32[1,2,3,4] f32[1,2,3,4] f32[1,2,3,4] softmax_precision=7`, "softmax_precision 7 is not a floating-point type"},
+	{`Attention f32[1,2,3,4] f32[1,2,3,4] f32[1,2,3,4] _ f32[1,2,3] f32[1,2,3]`, "has not four axes"},
+	{`Attention f32[1,2,3,4] f32[1,2,3,4] f32[1,2,3,4] _ f32[1,2,3,4]`, "past_key and past_value must be given together"},
+	{`RotaryEmbedding f32[1,2,3,4] f32[1,4] f32[1,4]`, "have not three axes"},
+	{`Concat f32[2]`, "attribute axis is missing"},
+	{`Split@18 f32[4] num_outputs=3`, "num_outputs is 3, the node has 1"},
+	{`Split@13 f32[4] i64[2]=3`, "2 sizes"},
+	{`Unsqueeze@11 f32[4] axes=[0,0]`, "axis 0 is named twice"},
+	{`Squeeze@11 f32[1,1] axes=[0,0]`, "axis 0 is named twice"},
+	{`DepthToSpace f32[1,4,2,2] blocksize=2 mode="X"`, `mode "X" is neither DCR nor CRD`},
+	{`Pad@13 f32[4] i64[2]=1 mode="wrap"`, `mode "wrap" is not known in opset 13`},
+	{`Cast f32[4]`, "attribute to is missing"},
+	{`Dropout f32[4] f32[]=1`, "the ratio f32[] is not one number from 0 to below 1"},
+	{`Dropout f32[4] f32[]=0.5 bool[2]`, "not a scalar"},
+	{`OneHot i64[2] i64[2]=1 f32[2]`, "operand 1 is i64[2] where one number is needed"},
+	{`OneHot i64[2] i64[]=0 f32[2]`, "depth 0 is not positive"},
+	{`ReverseSequence f32[2,3] i64[2] batch_axis=0 time_axis=0`, "along batch axis 0 and time axis 0"},
+	{`ReverseSequence f32[2,3] i64[5] batch_axis=0 time_axis=1`, "5 lengths for a batch of 2"},
+	{`TopK f32[4] i64[2]=1`, "a vector of one element is needed"},
+	{`BitShift u8[2] u8[2] direction="UP"`, "direction is neither LEFT nor RIGHT"},
+	{`Mean i32[2] i32[2]`, "operand 0"},
+	{`LpNormalization f32[2,2] p=3`, "p is neither 1 nor 2"},
+	{`Resize f32[1,1,2,2] _ f32[4]=1 i64[4]=2`, "both scales and sizes are given"},
+	{`Resize f32[1,1,2,2] _ f32[3]=1`, "3 scales for 4 axes"},
+	{`Resize f32[1,1,2,2] _ _ i64[3]=2`, "3 sizes for 4 axes"},
+	{`Resize f32[1,1,2,2] _ f32[2]=1 axes=[1,1]`, "name an axis twice"},
+	{`Resize f32[1,1,2,2] _ f32[4]=-1`, "scale -1"},
+	{`Resize f32[1,1,2,2] f32[3]=1 f32[4]=2 coordinate_transformation_mode="tf_crop_and_resize"`, "roi has 3 numbers for 4 axes"},
+	{`Resize f32[1,1,2,2] _ _ i64[4]=2 keep_aspect_ratio_policy="x"`, `keep_aspect_ratio_policy "x" is not known`},
+	{`AffineGrid f32[1,2] i64[4]=2`, "theta f32[1,2]"},
+	{`Compress f32[4] bool[2,2]`, "is not a vector of booleans"},
+	{`ConstantOfShape i64[2,2]=1`, "a shape is a vector"},
+	{`Range i64[2]=1 i64[]=3 i64[]=1`, "where one number is needed"},
+	{`Range i64[]=1 i64[]=3 i64[]=0`, "has no end"},
+	{`EyeLike f32[2]`, "is not a matrix"},
+	{`BatchNormalization@8 f32[2,3,4] f32[3] f32[3] f32[3] f32[3] spatial=0`, "statistics for every position (spatial = 0)"},
+	{`BatchNormalization f32[2,3,4] f32[4] f32[4] f32[4] f32[4]`, "is not one number for each channel"},
+	{`InstanceNormalization f32[2] f32[2] f32[2]`, "has no axes after the channels"},
+	{`LayerNormalization f32[2,3] f32[3] stash_type=7`, "stash_type 7 is not a floating-point type"},
+	{`GlobalAveragePool f32[2]`, "f32[2]"},
+	{`MaxPool f32[2] kernel_shape=[2]`, "has no spatial axes: [N,C,…] is needed"},
+	{`MaxPool f32[1,1,4] kernel_shape=[2,2]`, "kernel"},
+	{`Conv f32[1,2,4] f32[2,2,2] group=0`, "0 groups"},
+	{`Conv f32[1,2,4] f32[2,2]`, "weights f32[2,2] for"},
+	{`MaxUnpool f32[1,1,2] i64[1,1,2] i64[2]=4 kernel_shape=[2]`, "output_shape"},
+	{`RoiAlign f32[1,1,4,4] f32[1,4] i64[1] mode="min"`, `mode "min" is neither avg nor max`},
+	{`RoiAlign f32[1,1,4,4] f32[1,4] i64[1] coordinate_transformation_mode="x"`, `coordinate_transformation_mode "x"`},
+	{`MaxRoiPool f32[1,1,4,4] f32[1,5] pooled_shape=[2]`, "want two numbers"},
+	{`DeformConv f32[1,1,4] f32[1,1,2] f32[1,2,3]`, "two spatial axes are needed"},
+	{`Einsum f32[2,2] f32[2] equation="ij,jk->ik"`, `"jk" for f32[2]`},
+	{`Einsum f32[2,2] equation="...i->i"`, "the axes of ... are missing from its result"},
+	{`DFT f32[1,4,1] _ i64[]=2`, "axis 2 holds the parts of complex numbers"},
+	{`STFT f32[4] i64[]=1 f32[2]`, "signal f32[4]"},
+	{`STFT f32[1,4,1] i64[]=1 f32[2,2]`, "window f32[2,2]"},
+	{`ScatterElements@13 f32[4] i64[2] f32[2] reduction="add"`, "reduction"},
+	{`TensorScatter f32[1,2,4] f32[1,2,2] i64[1] mode="x" axis=-1`, `mode "x" is neither linear nor circular`},
+	{`TensorScatter f32[1,2,4] f32[1,2,2] i64[1,1] axis=-1`, "are not a vector"},
+	{`NegativeLogLikelihoodLoss f32[2,3] i64[3]`, "targets"},
+	{`NegativeLogLikelihoodLoss f32[2,3] i64[2] reduction="x"`, `reduction "x" is none of none, sum and mean`},
+	{`DequantizeLinear u8[4] f32[2] u8[2] block_size=-1`, "block_size is -1"},
+	{`DequantizeLinear u8[4] i32[]`, "operand 1"},
+	{`QuantizeLinear f32[2] f32[] u8[2]`, "zero points"},
+	{`QuantizeLinear f32[2] f32[] i8[] output_dtype=2`, "output_dtype is uint8 and the zero point int8"},
+	{`RandomNormal`, "attribute shape is missing"},
+	{`RandomNormal shape=[-1]`, "axis 0 has size -1"},
+	{`RandomUniform shape=[1] dtype=7`, "random numbers of type"},
+	{`Multinomial f32[2] sample_size=2`, "samples of type"},
+	{`StringNormalizer str[2] locale="tr_TR" case_change_action="LOWER"`, "its cases are not Unicode's default ones"},
+	{`RegexFullMatch str[2]`, "attribute pattern is missing"},
+	{`TfIdfVectorizer i64[4] mode="TF" min_gram_length=1 max_gram_length=1 max_skip_count=0 ngram_counts=[0] ngram_indexes=[0]`, "pool"},
+	{`LinearAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] q_num_heads=1 kv_num_heads=1 update_rule="x"`, `update_rule "x"`},
+	{`LinearAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] q_num_heads=1 kv_num_heads=1 update_rule="gated"`, "decay given: false"},
+	{`CausalConvWithState f32[2,4] f32[2,1,3]`, "weights f32[2,1,3] for f32[2,4]"},
+	{`CausalConvWithState f32[1,2,4] f32[2,1,3] activation="tanh"`, `activation "tanh", 3 taps`},
+	{`ms.CDist f32[2,3] f32[2,3] metric="cosine"`, `metric "cosine" is neither sqeuclidean nor euclidean`},
+	{`ms.CDist f32[2,3] f32[2,4]`, "rows of f32[2,3] and of f32[2,4]"},
+	{`ms.SkipLayerNormalization f32[3] f32[3] f32[3]`, "input f32[3] and skip f32[3]"},
+	{`ms.EmbedLayerNormalization i32[2] _ f32[5,4] f32[6,4] _ f32[4] f32[4]`, "are no [batch, sequence]"},
+	{`ms.EmbedLayerNormalization i32[1,2] i32[1,2] f32[5,4] f32[6,4] _ f32[4] f32[4]`, "segment_ids and segment_embedding go together"},
+	{`ms.BiasSplitGelu f32[1,2,3] f32[3]`, "f32[1,2,3] has no two halves"},
+	{`ms.BiasDropout f32[2] f32[2] _ f32[]=0.5 bool[]=1`, "dropout in training mode is random"},
+	{`ms.FusedGemm f32[2,2] f32[2,2] f32[2] activation="X"`, `activation "X"`},
+	{`ms.ExpandDims f32[2] i32[2]=0`, "axis is no single number"},
+	{`ms.NhwcMaxPool u8[2,2] kernel_shape=[2]`, "has no spatial axes: [N,…,C] is needed"},
+	{`ms.Attention f32[1,2,4] f32[4,12] f32[12] num_heads=0`, "num_heads is 0"},
+	{`ms.RotaryEmbedding f32[1,2,4] i64[1] f32[6,1] f32[6] num_heads=2`, "have not two axes"},
+	{`ms.RotaryEmbedding f32[4] i64[1] f32[6,1] f32[6,1]`, "input f32[4]"},
+	{`ms.RotaryEmbedding f32[1,2,4] i64[3,3] f32[6,1] f32[6,1]`, "position_ids i64[3,3] for"},
+	{`ms.MatMulNBits f32[1,32] u8[4,1,16] f32[4] K=32 N=4 bits=5 block_size=32`, "bits = 5: 2, 4 and 8 are understood"},
+	{`ms.MatMulNBits f32[1,32] u8[4,1,16] f32[4] K=32 N=4 bits=4 block_size=24`, "block_size = 24 is no power of two from 16 on"},
+	{`ms.MatMulNBits f32[1,32] u8[5,1,16] f32[4] K=32 N=4 bits=4 block_size=32`, "its first axis is N = 4"},
+	{`ms.MatMulNBits f32[1,32] u8[4,1,15] f32[4] K=32 N=4 bits=4 block_size=32`, "need 64"},
+	{`ms.MatMulNBits f32[1,32] u8[4,1,16] f32[5] K=32 N=4 bits=4 block_size=32`, "needs 4"},
+	{`ms.MatMulNBits f32[1,32] u8[4,1,16] f32[4] _ _ f32[1,4] K=32 N=4 bits=4 block_size=32`, "is f32[1,4] and not a vector"},
+	{`ms.MatMulNBits f32[1,32] u8[4,1,16] f32[4] K=32 N=4 bits=4 block_size=32 weight_prepacked=1`, "weight_prepacked"},
+	{`ms.MatMulBnb4 f32[1,32] u8[64]=1 f32[2]=1 K=32 N=4 block_size=0 quant_type=1`, "block_size = 0"},
+	{`ms.MatMulBnb4 f32[1,32] u8[64]=1 f32[3]=1 K=32 N=4 block_size=64 quant_type=1`, "for 2 blocks"},
+	{`ms.MatMulBnb4 f32[1,32] u8[63]=1 f32[2]=1 K=32 N=4 block_size=64 quant_type=1`, "no constant of 64 bytes"},
+	{`ms.MatMulBnb4 f32[1,32] u8[64]=1 f32[2]=1 K=32 N=4 block_size=64 quant_type=1 transB=0`, "transB = 0"},
+	{`ms.GatherBlockQuantized u8[4,16]=1 i64[1] f32[4,1] block_size=24 gather_axis=0 quantize_axis=1`, "block_size = 24"},
+	{`ms.GatherBlockQuantized u8[4,32]=1 i64[1] f32[4,2] block_size=16 gather_axis=0 quantize_axis=0`, "are both 0"},
+	{`ms.GatherBlockQuantized u8[4,32]=1 i64[1] f32[4,3] block_size=16 gather_axis=0 quantize_axis=1`, "scales f32[4,3]"},
+	{`ms.DynamicQuantizeMatMul f32[2,3] u8[3] f32[]`, "is no matrix"},
+	{`ms.QLinearAdd u8[2] f32[2] u8[] u8[2] f32[] u8[] f32[] u8[]`, "where one number is needed"},
+	{`ms.MoE f32[2,4] f32[2] f32[2,4,4] _ f32[2,4,4]`, "input f32[2,4] and router_probs f32[2]"},
+	{`ms.QMoE f32[2,32] f32[2,2] u8[2,32,16] f32[2,32] _ u8[2,32,16] f32[2,32] block_size=24`, "block_size = 24"},
+	{`ms.PackedAttention f32[1,4,4] f32[4,12] f32[12] i32[1,4] i32[2] num_heads=2`, "input f32[1,4,4] and weights f32[4,12]"},
+	{`ms.RelativePositionBias f32[4] i64[] i64[] max_distance=8`, "has not two axes"},
+	{`ms.GroupQueryAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] _ _ i32[1] i32[] num_heads=2 kv_num_heads=2 k_quant_type="PER_TENSOR"`,
+		"a quantised cache"},
+	{`ms.DecoderMaskedMultiHeadAttention f32[1,2,4] num_heads=2`, "of more than one token"},
+	{`ml.ArrayFeatureExtractor f32[] i64[1]`, "has no axis to pick from"},
+	{`ml.ArrayFeatureExtractor f32[2] i64[0]`, "it picks nothing"},
+	{`ml.Scaler f32[2,3] offset=[1.0,2.0] scale=[1.0]`, "2 offsets and 1 scales"},
+	{`ml.Imputer f32[2,3] imputed_value_floats=[1.0,2.0]`, "2 imputed values for f32[2,3]"},
+	{`ml.FeatureVectorizer f32[2,3] inputdimensions=[1,2]`, "inputdimensions [1 2] for 1 operands"},
+	{`ml.OneHotEncoder f32[2]`, "there are no categories"},
+	{`ml.LabelEncoder f32[2]`, "keys"},
+	{`ml.CategoryMapper i64[2] cats_int64s=[1,2]`, "0 strings for 2 integers"},
+}
+
+var (
+	refusedType      = regexp.MustCompile(`^(\w+)\[([\w,]*)\](?:=(.*))?$`)
+	refusedAttribute = regexp.MustCompile(`^(\w+)=(.*)$`)
+)
+
+// refused makes the model of a refusal.
+func refused(t *testing.T, text string) *onnxpb.ModelProto {
+	s, n := &sketch{}, &onnxpb.NodeProto{Output: []string{"y"}}
+	opsets := map[string]int64{"": MaxOpset}
+	for i, word := range strings.Fields(text) {
+		if i == 0 {
+			name, version, given := strings.Cut(word, "@")
+			if given {
+				v, err := strconv.Atoi(version)
+				require.NoError(t, err)
+				opsets[""] = int64(v)
+			}
+			n.OpType = name
+			for prefix, domain := range map[string]string{"ms.": "com.microsoft", "ml.": "ai.onnx.ml"} {
+				if op, ok := strings.CutPrefix(name, prefix); ok {
+					n.OpType, n.Domain, opsets[domain] = op, domain, map[string]int64{"ms.": 1, "ml.": 4}[prefix]
+				}
+			}
+			continue
+		}
+		if word == "_" {
+			n.Input = append(n.Input, "")
+			continue
+		}
+		if m := refusedType.FindStringSubmatch(word); m != nil {
+			n.Input = append(n.Input, s.operand(t, m[1], m[2], m[3]))
+			continue
+		}
+		m := refusedAttribute.FindStringSubmatch(word)
+		require.NotNil(t, m, word)
+		n.Attribute = append(n.Attribute, attributeOf(t, m[1], m[2]))
+	}
+	if schema := findSchema(cmp.Or(n.Domain, "ai.onnx"), n.OpType, int(opsets[n.Domain])); schema != nil {
+		for len(n.Output) < schema.outs { // all must be listed
+			n.Output = append(n.Output, "y"+strconv.Itoa(len(n.Output)))
+		}
+	}
+	s.g.Node, s.g.Output = []*onnxpb.NodeProto{n}, []*onnxpb.ValueInfoProto{{Name: "y"}}
+	p := &onnxpb.ModelProto{Graph: &s.g}
+	for domain, version := range opsets {
+		p.OpsetImport = append(p.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: domain, Version: version})
+	}
+	return p
+}
+
+// operand is an input, or a constant of one number.
+func (s *sketch) operand(t *testing.T, dtype, sizes, number string) string {
+	d, err := tensor.ParseDType(dtype)
+	require.NoError(t, err)
+	var shape []any
+	var known []int
+	for _, size := range strings.FieldsFunc(sizes, func(r rune) bool { return r == ',' }) {
+		n, err := strconv.Atoi(size)
+		if known = append(known, n); err != nil {
+			shape = append(shape, size)
+			continue
+		}
+		shape = append(shape, n)
+	}
+	if number == "" {
+		s.next++
+		return s.input("x"+strconv.Itoa(s.next), d, shape...)
+	}
+	x, err := strconv.ParseFloat(number, 64)
+	require.NoError(t, err)
+	c := tensor.New(d, known...)
+	for i := range c.Len() {
+		c.SetFloat64(i, x)
+	}
+	return s.constant(c)
+}
+
+func attributeOf(t *testing.T, name, text string) *onnxpb.AttributeProto {
+	list, isList := strings.CutPrefix(text, "[")
+	if isList {
+		a := &onnxpb.AttributeProto{Name: name}
+		for _, x := range strings.Split(strings.TrimSuffix(list, "]"), ",") {
+			one := attributeOf(t, name, x)
+			a.Type = one.Type + (onnxpb.AttributeProto_INTS - onnxpb.AttributeProto_INT)
+			if one.Type == onnxpb.AttributeProto_INT {
+				a.Ints = append(a.Ints, one.I)
+			} else {
+				a.Floats = append(a.Floats, one.F)
+			}
+		}
+		return a
+	}
+	if text[0] == '"' {
+		return stringAttr(name, strings.Trim(text, `"`))
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return intAttr(name, n)
+	}
+	x, err := strconv.ParseFloat(text, 32)
+	require.NoError(t, err)
+	return floatAttr(name, float32(x))
+}
+
+// TestRefusals: a node that cannot be lowered is one clear error that names it.
+func TestRefusals(t *testing.T) {
+	for _, c := range refusals {
+		t.Run(c.node, func(t *testing.T) {
+			_, err := Model(refused(t, c.node))
+			require.ErrorContains(t, err, c.why)
+		})
+	}
+}
