@@ -218,12 +218,8 @@ func (t *texting) formats(c *cobra.Command) error {
 		}
 		return nil
 	}
-	name := t.output
-	for _, p := range compressions {
-		if p.names(name) {
-			name, t.packed = strings.TrimSuffix(name, filepath.Ext(name)), p
-		}
-	}
+	var name string
+	name, t.packed = unpacked(t.output)
 	for _, f := range outputFormats {
 		if strings.ToLower(filepath.Ext(name)) == f.ending && (f.lines || t.packed == nil) {
 			t.format, t.convert = f, f.convert
