@@ -30,7 +30,8 @@ func TestChannelBlock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := "x"
-			g := &onnxpb.GraphProto{Input: []*onnxpb.ValueInfoProto{{Name: "x"}}, Initializer: []*onnxpb.TensorProto{{Name: "w", Dims: c.weights}}}
+			g := &onnxpb.GraphProto{Input: []*onnxpb.ValueInfoProto{{Name: "x"}},
+				Initializer: []*onnxpb.TensorProto{{Name: "w", Dims: c.weights}}}
 			if c.reorder {
 				from = "blocks"
 				g.Node = append(g.Node, &onnxpb.NodeProto{Domain: blockedDomain, OpType: "ReorderInput", Input: []string{"x"},
