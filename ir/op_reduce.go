@@ -288,7 +288,7 @@ func (o Reduce) Content(in []*Value) []Dim {
 }
 
 // ArgReduce returns the index (i64) of the largest element along Axis, or of the smallest when Min: of the first such, or
-// of the last when Last.
+// of the last when Last. As in onnxruntime, nothing is larger than a NaN at the first place, and one elsewhere is no element.
 type ArgReduce struct {
 	Min      bool `ir:"name"`
 	Axis     int
@@ -335,17 +335,22 @@ func (o ArgReduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 		return nil, fmt.Errorf("%s of %v: axis %d has no elements", o.opName(), x, o.Axis)
 	}
 	less := func(i, j int) bool { return x.Int64(i) < x.Int64(j) }
+	same := func(i, j int) bool { return x.Int64(i) == x.Int64(j) }
 	switch {
 	case x.DType().IsFloat():
 		less = func(i, j int) bool { return x.Float64(i) < x.Float64(j) }
+		same = func(i, j int) bool { return x.Float64(i) == x.Float64(j) }
 	case x.DType() == tensor.U64:
 		less = func(i, j int) bool { return uint64(x.Int64(i)) < uint64(x.Int64(j)) }
 	}
 	better := func(i, best int) bool {
+		if o.Last && same(i, best) {
+			return true
+		}
 		if o.Min {
 			i, best = best, i
 		}
-		return less(best, i) || o.Last && !less(i, best)
+		return less(best, i)
 	}
 	y := env.New(tensor.I64, shape...)
 	out := tensor.Of[int64](y)

@@ -78,6 +78,8 @@ func TestArgReduce(t *testing.T) {
 		{"min", ArgReduce{Min: true, Axis: 1}, ins{x}, "i64[2] 2 0"},
 		{"last of the smallest", ArgReduce{Min: true, Axis: 0, Last: true}, ins{i64(nil, 4, 1, 1, 9)}, "i64[] 2"},
 		{"uint64", ArgReduce{}, ins{whole[uint64](1, math.MaxUint64)}, "i64[] 1"},
+		{"NaN", ArgReduce{Last: true}, ins{f32(nil, 3, float32(nan), 3, float32(nan))}, "i64[] 2"},
+		{"NaN first", ArgReduce{Last: true}, ins{f32(nil, float32(nan), 3)}, "i64[] 0"}, // as onnxruntime has it
 		{"no rows", ArgReduce{Axis: 1}, ins{f32(tensor.Shape{0, 3})}, "i64[0]"},
 		{"no elements", ArgReduce{Axis: 0}, ins{f32(tensor.Shape{0, 3})}, "error: axis 0 has no elements"},
 	})

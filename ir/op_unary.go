@@ -146,6 +146,9 @@ var unaryTable = [NumUnary]unaryRow{
 		return 0.5 * x * math.Erfc(-x*invSqrt2)
 	}, epilogue: true},
 	GeluTanh: {name: "gelu_tanh", real: func(x float64, _ Unary) float64 {
+		if math.IsInf(x, -1) {
+			return 0
+		}
 		return 0.5 * x * (1 + math.Tanh(sqrt2OnPi*(x+geluCubed*x*x*x)))
 	}, epilogue: true},
 	Silu: {name: "silu", onnx: Operator{"Swish", 24, Attribute{"alpha", 1}, Attribute{}},

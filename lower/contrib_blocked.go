@@ -27,23 +27,34 @@ var blockedRows = []row{
 const blockedDomain = "com.microsoft.nchwc"
 
 // channelBlock is the number of channels in a block, which a model does not say: 16 where AVX-512 or NEON was there when it was saved, else
-// 8. It follows from the sizes of the weights where these are no multiples of 16, or more than the channels need that are 8 to a block.
-// Otherwise it is that of this machine, which is what onnxruntime takes for every model.
-func channelBlock(g *onnxpb.GraphProto) int {
-	sizes, made := map[string]int64{}, map[string]int64{}
+// 8. Sizes of weights say it: both axes are whole blocks, the second only if it is at least one, and at most a block less one is added to
+// the channels that there are. Where no size does, it is that of this machine, which is what onnxruntime takes for every model.
+func (b *builder) channelBlock(g *onnxpb.GraphProto) int {
+	sizes, made, blocked := map[string][]int64{}, map[string]int64{}, map[string]bool{}
 	for _, w := range g.GetInitializer() {
-		if len(w.GetDims()) > 0 {
-			sizes[w.GetName()] = w.GetDims()[0]
-		}
+		sizes[w.GetName()] = w.GetDims()
 	}
+	for _, v := range g.GetInput() {
+		blocked[v.GetName()] = false
+	}
+	convs := false
 	for _, n := range g.GetNode() {
-		if n.GetDomain() != blockedDomain || len(n.GetInput()) == 0 || len(n.GetOutput()) == 0 {
+		in, out := n.GetInput(), n.GetOutput()
+		if n.GetDomain() != blockedDomain || len(in) == 0 || len(out) == 0 {
 			continue
 		}
-		switch in := n.GetInput(); {
-		case n.GetOpType() == "Conv" && len(in) > 1:
-			if made[n.GetOutput()[0]] = sizes[in[1]]; sizes[in[1]]%16 != 0 {
+		blocked[out[0]] = n.GetOpType() != "ReorderOutput"
+		switch {
+		case n.GetOpType() == "Conv" && len(in) > 1 && len(sizes[in[1]]) > 1:
+			convs = true
+			w := sizes[in[1]]
+			made[out[0]] = w[0]
+			isBlocked, known := blocked[in[0]]
+			switch {
+			case w[0]%16 != 0 || w[1] > 16 && w[1]%16 != 0 || w[1] == 8 && known && isBlocked:
 				return 8
+			case w[1] > 8 && w[1] < 16 || w[1] == 8 && known:
+				return 16
 			}
 		case n.GetOpType() == "ReorderOutput":
 			for _, a := range n.GetAttribute() {
@@ -53,10 +64,15 @@ func channelBlock(g *onnxpb.GraphProto) int {
 			}
 		}
 	}
+	block := 8
 	if cpu.X86.HasAVX512F || runtime.GOARCH == "arm64" {
-		return 16
+		block = 16
 	}
-	return 8
+	if convs {
+		b.warn("no size says whether the weights of %s have their channels in blocks of 8 or of 16, which depends on the machine that "+
+			"saved them: %d is taken, as onnxruntime does here", blockedDomain, block)
+	}
+	return block
 }
 
 // lowerBlockedConv is FusedConv. Weights are [M/b, C/b, …, b, b], or [M/b, C, …, b] if there is less than a block of input

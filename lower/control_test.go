@@ -280,3 +280,18 @@ func TestZipMap(t *testing.T) {
 		require.Contains(t, g.Warnings[0], c.says, c.name)
 	}
 }
+
+// TestFeatureVectorizer: only a run tells the numbers of features; what inputdimensions has more is zeros, what it has less is cut off.
+func TestFeatureVectorizer(t *testing.T) {
+	s := &sketch{}
+	in := []string{s.input("x", tensor.F32, "N", "C"), s.input("z", tensor.F32, "N", "D")}
+	s.g.Node = []*onnxpb.NodeProto{{OpType: "FeatureVectorizer", Domain: "ai.onnx.ml", Input: in, Output: []string{"y"},
+		Attribute: []*onnxpb.AttributeProto{intsAttr("inputdimensions", 3, 1)}}}
+	s.g.Output = []*onnxpb.ValueInfoProto{{Name: "y"}}
+	g, err := Model(&onnxpb.ModelProto{Graph: &s.g,
+		OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "ai.onnx.ml", Version: 1}}})
+	require.NoError(t, err)
+	y, err := ir.Interpret(g, []*tensor.Tensor{tensor.FromSlice([]float32{1, 2}, 1, 2), tensor.FromSlice([]float32{3, 4}, 1, 2)})
+	require.NoError(t, err)
+	require.Equal(t, []float64{1, 2, 0, 3}, y[0].Float64s())
+}

@@ -110,7 +110,7 @@ func model(m *onnxpb.ModelProto, apart map[string]bool, custom []*ir.OpDef) (*ir
 		return nil, err
 	}
 	b.opset = ops["ai.onnx"]
-	b.blocked = channelBlock(m.GetGraph())
+	b.blocked = b.channelBlock(m.GetGraph())
 	if err := b.countExpanded(m.GetGraph()); err != nil {
 		return nil, err
 	}

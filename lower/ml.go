@@ -111,13 +111,11 @@ func lowerFeatureVectorizer(c *context) []*ir.Value {
 		if rank(x) != 2 || sizes[i] < 0 || sizes[i] > ops.MaxSize {
 			c.Failf("%d features of operand %d, which is %v", sizes[i], i, x.Type)
 		}
-		have, known := x.Type.Shape[1].Const()
-		if !known {
-			c.Failf("operand %d is %v, of an unknown number of features", i, x.Type)
-		}
-		x = c.slice(c.cast(x, tensor.F32), 1, ir.N(0), ir.N(min(have, sizes[i])))
-		if more := sizes[i] - have; more > 0 {
-			x = c.Emit(ir.Pad{Before: ir.Dims(0, 0), After: ir.Dims(0, more)}, x)
+		size := ir.N(sizes[i])
+		have := ir.Min(x.Type.Shape[1], size)
+		x = c.slice(c.cast(x, tensor.F32), 1, ir.N(0), have)
+		if more := size.Sub(have); !more.Is(0) {
+			x = c.Emit(ir.Pad{Before: ir.Dims(0, 0), After: ir.Shape{ir.N(0), more}}, x)
 		}
 		parts = append(parts, x)
 	}

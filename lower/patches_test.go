@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -211,6 +212,11 @@ func TestPoolTaps(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		win, sizes, attrs := drawWindow(r)
 		name := rapid.SampledFrom([]string{"MaxPool", "AveragePool"}).Draw(r, "pool")
+		for i, stride := range win.Strides {
+			if strings.HasPrefix(win.Auto, "SAME") && stride > win.Extent(i) {
+				name = "MaxPool" // means are of another image then: TestPoolEnds
+			}
+		}
 		if name == "AveragePool" {
 			attrs = append(attrs, intAttr("count_include_pad", 1))
 		}

@@ -102,7 +102,7 @@ func argReduce[T number](op ir.ArgReduce, s []T, size, distance int) int64 {
 		if op.Min {
 			low, high = v, best
 		}
-		if low < high || op.Last && !(high < low) {
+		if low < high || op.Last && low == high {
 			best, at = v, i
 		}
 	}

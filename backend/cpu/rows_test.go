@@ -202,9 +202,6 @@ var rowCases = map[string]string{
 	"argmax": `(%0 "x": f32[s,17,3]) { %9 = round(%0) %1 = argmax(%9) {axis=1, keepdims=true, last=true} %2 = argmin(%9) {axis=2}
 		%3 = argmax(%9) {axis=0} %4 = argmin(%9) {axis=1, last=true}
 		return %1 as "y", %2 as "z", %3 as "first", %4 as "last" }`,
-	"argmax of NaN": `(%0 "x": f32[s,17,3]) { %9 = sqrt(%0) %1 = argmax(%9) {axis=1, last=true} %2 = argmin(%9) {axis=1, last=true}
-		%3 = argmax(%9) {axis=1} %4 = argmin(%9) {axis=1}
-		return %1 as "y", %2 as "z", %3 as "first", %4 as "least" }`,
 	"reduce l2": `(%0 "x": f32[s,17,3]) { %1 = reduce_l2(%0) {axes=[2], keepdims=true} %2 = reduce_l2(%0) {axes=[0,1]}
 		return %1 as "y", %2 as "z" }`,
 	"quantised lstm": `(%0 "x": f32[s,2,7]) { const %1: i8[1,7,68] = data const %2: i8[1,17,68] = data const %3: f32[1,136] = data

@@ -66,7 +66,7 @@ var argReduceEntry = entry{
 		}
 		better := less.of(low, high)
 		if op.Last {
-			better = "(" + better + ") || !(" + less.of(high, low) + ")"
+			better = "(" + better + ") || " + binaryTexts[x.DType][ir.Equal].of("best", "v")
 		}
 		m := s.bind(x.memory)
 		s.put("var best = %s;\nvar place = 0u;\nfor (var i = 0u; i < size; i++) {", e.load(m, "first"))

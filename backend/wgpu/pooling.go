@@ -79,7 +79,7 @@ func (p *pool) norm(power float32, y *operand) launch {
 	}, func(s *shader) string { return fmt.Sprintf("pow_(sum, %s)", s.f(1/power)) })
 }
 
-// max has a launch for the values and one for their indices. Numbers come before NaN.
+// max has a launch for the values and one for their indices. The first NaN is the largest.
 func (p *pool) max(op ops.MaxPool, out []*operand) []launch {
 	e := elements[p.x.DType]
 	start := fmt.Sprintf("var best = %s();\nvar tap = %s;", e.wgsl, outside)
@@ -87,7 +87,7 @@ func (p *pool) max(op ops.MaxPool, out []*operand) []launch {
 		better := "v > best"
 		if p.x.DType == tensor.F32 {
 			s.use("is_nan")
-			better = "(v > best || is_nan(best) && !is_nan(v))"
+			better = "(v > best || is_nan(v) && !is_nan(best))"
 		}
 		return fmt.Sprintf("if (tap == %s || %s) { best = v; tap = k; }", outside, better)
 	}

@@ -22,6 +22,9 @@ var QuantizedCases = map[string]string{
 	"quantize": `(%0 "x": f32[3,s]) { const %1: f32[] = [0.013] const %2: u8[] = [120] const %3: i8[] = [-3]
 		%4 = quantize(%0, %1, %2) {to=u8} %5 = quantize(%0, %1, %3) {to=i8} %6 = quantize(%0, %1) {to=u8}
 		return %4 as "a", %5 as "b", %6 as "c" }`,
+	"quantize NaN": `(%0 "x": f32[3,s]) { const %1: f32[] = [0.013] const %2: u8[] = [120] const %3: i8[] = [-3] %9 = sqrt(%0)
+		%4 = quantize(%9, %1, %2) {to=u8} %5 = quantize(%9, %1, %3) {to=i8} %6, %7, %8 = onnx.DynamicQuantizeLinear(%9)
+		return %4 as "a", %5 as "b", %6 as "c", %8 as "d" }`,
 	"quantize axis": `(%0 "x": f32[s,3,5]) { const %1: f32[3] = [0.1, 0.02, 3] const %2: i8[3] = [1, -2, 3]
 		%4 = transpose(%0) {perm=[0,2,1]}
 		%5 = quantize(%4, %1, %2) {to=i8, axis=2} return %5 as "y" }`,

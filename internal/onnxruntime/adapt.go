@@ -70,6 +70,10 @@ func ports(p *onnxpb.ModelProto, taps []Tap) (in, out []ValueInfo, err error) {
 		in = append(in, info)
 	}
 	for _, v := range p.Graph.Output {
+		if v.GetType().GetValue() == nil { // onnxruntime finds the type
+			out = append(out, ValueInfo{Name: v.Name, Unranked: true})
+			continue
+		}
 		info, err := valueInfo(v)
 		if err != nil {
 			return nil, nil, fmt.Errorf("output %q: %w", v.Name, err)

@@ -53,7 +53,7 @@ func open(t *testing.T, p *onnxpb.ModelProto, o Options) *Session {
 	return s
 }
 
-// TestTypes sends every type through Identity: a matrix, an empty one, rank 0, and without a declared shape.
+// TestTypes sends every type through Identity: a matrix, an empty one, rank 0, and to results without a declared shape or type.
 func TestTypes(t *testing.T) {
 	need(t)
 	for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16, tensor.F8E4M3FN, tensor.F8E5M2,
@@ -71,17 +71,14 @@ func TestTypes(t *testing.T) {
 			for i, n := range shape {
 				dims[i] = int64(n)
 			}
-			for _, ranked := range []bool{true, false} {
-				out := declared("y", d, nil)
-				if ranked {
-					out = declared("y", d, dims)
-				}
+			for form, out := range map[string]*onnxpb.ValueInfoProto{"ranked": declared("y", d, dims), "unranked": declared("y", d, nil),
+				"undeclared": {Name: "y"}} {
 				s := open(t, model([][3]string{{"Identity", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", d, dims)},
 					[]*onnxpb.ValueInfoProto{out}), Options{Level: None})
 				got, err := s.Run(context.Background(), map[string]*tensor.Tensor{"x": x})
-				require.NoError(t, err, "%v ranked %v", x, ranked)
+				require.NoError(t, err, "%v %s", x, form)
 				require.Equal(t, x.String(), got["y"].String())
-				require.True(t, bytes.Equal(x.Bytes(), got["y"].Bytes()), "%v ranked %v", x, ranked)
+				require.True(t, bytes.Equal(x.Bytes(), got["y"].Bytes()), "%v %s", x, form)
 			}
 		}
 	}

@@ -158,6 +158,7 @@ func (v *neon) isNegative(x vreg) vreg { return v.of(a64.FCMGT, v.num(0), x) }
 // geluTanh is x·sigmoid(2u), u = √(2/π)·(x + 0.044715·x³).
 func (v *neon) geluTanh(x vreg) vreg {
 	const c = -2 * 0.797884560802865 * math.Log2E
+	x = v.atLeast(geluTanhLeast, x)
 	factor := v.fma(v.own(c), v.mul(x, x), v.num(c*0.044715))
 	e := v.exp2Bounded(v.atMost(exp2Highest, v.atLeast(exp2Lowest, v.mul(factor, x))))
 	return v.div(x, v.add(e, v.num(1)))

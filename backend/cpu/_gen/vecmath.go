@@ -218,9 +218,13 @@ func (v *simd) silu(x, a, _ reg.Register) {
 	v.divideBySigmoidDenominator(e, x)
 }
 
+// geluTanhLeast is an argument at which geluTanh is 0, as it is at −∞.
+const geluTanhLeast = -20
+
 // geluTanh replaces x by x/2·(1 + tanh(u)) = x·sigmoid(2u), u = √(2/π)·(x + 0.044715·x³).
 func (v *simd) geluTanh(x reg.Register) {
 	const c = 2 * 0.797884560802865
+	v.VMAXPS(x, v.constant(geluTanhLeast), x) // NaN stays
 	u := v.vec()
 	v.VMULPS(x, x, u)
 	factor := v.constant(c * 0.044715)

@@ -905,6 +905,8 @@ row:
 
 vector:
 	VMOVUPS      (CX)(SI*1), Y1
+	VMOVUPS      lanesc1a00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
 	VMULPS       Y1, Y1, Y2
 	VMOVUPS      lanes3d922279<>+0(SB), Y3
 	VFMADD213PS  lanes3fcc422a<>+0(SB), Y2, Y3
@@ -949,6 +951,8 @@ tail:
 	TESTQ        DI, DI
 	JZ           next
 	VMASKMOVPS   (CX)(SI*1), Y0, Y1
+	VMOVUPS      lanesc1a00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
 	VMULPS       Y1, Y1, Y2
 	VMOVUPS      lanes3d922279<>+0(SB), Y3
 	VFMADD213PS  lanes3fcc422a<>+0(SB), Y2, Y3
@@ -997,6 +1001,16 @@ next:
 	JNZ  row
 	VZEROUPPER
 	RET
+
+DATA lanesc1a00000<>+0(SB)/4, $0xc1a00000
+DATA lanesc1a00000<>+4(SB)/4, $0xc1a00000
+DATA lanesc1a00000<>+8(SB)/4, $0xc1a00000
+DATA lanesc1a00000<>+12(SB)/4, $0xc1a00000
+DATA lanesc1a00000<>+16(SB)/4, $0xc1a00000
+DATA lanesc1a00000<>+20(SB)/4, $0xc1a00000
+DATA lanesc1a00000<>+24(SB)/4, $0xc1a00000
+DATA lanesc1a00000<>+28(SB)/4, $0xc1a00000
+GLOBL lanesc1a00000<>(SB), RODATA|NOPTR, $32
 
 DATA lanes3d922279<>+0(SB)/4, $0x3d922279
 DATA lanes3d922279<>+4(SB)/4, $0x3d922279

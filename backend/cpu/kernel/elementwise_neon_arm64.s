@@ -1327,12 +1327,13 @@ end:
 TEXT ·unaryNEON_GeluTanh(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
 	WORD $0x3dc00000 // ldr q0, [x0]
-	WORD $0x3dc0d001 // ldr q1, [x0, #832]
+	WORD $0x3dc0cc01 // ldr q1, [x0, #816]
 	WORD $0x3dc0d402 // ldr q2, [x0, #848]
 	WORD $0x3dc0d803 // ldr q3, [x0, #864]
-	WORD $0x3dc06404 // ldr q4, [x0, #400]
-	WORD $0x3dc06805 // ldr q5, [x0, #416]
-	WORD $0x3dc03406 // ldr q6, [x0, #208]
+	WORD $0x3dc0dc04 // ldr q4, [x0, #880]
+	WORD $0x3dc06405 // ldr q5, [x0, #400]
+	WORD $0x3dc06806 // ldr q6, [x0, #416]
+	WORD $0x3dc03407 // ldr q7, [x0, #208]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -1345,8 +1346,8 @@ TEXT ·unaryNEON_GeluTanh(SB), NOSPLIT, $0-56
 	LSL $2, R6, R8
 	AND $-64, R8, R9
 	AND $-16, R8, R8
-	WORD $0x4e040ce7 // dup v7.4s, w7
-	WORD $0x4ea034e8 // cmgt v8.4s, v7.4s, v0.4s
+	WORD $0x4e040ce8 // dup v8.4s, w7
+	WORD $0x4ea03509 // cmgt v9.4s, v8.4s, v0.4s
 
 row:
 	MOVD ZR, R10
@@ -1355,106 +1356,110 @@ row:
 group:
 	ADD R3, R10, R11
 	ADD R1, R10, R12
-	WORD $0x3dc00169 // ldr q9, [x11]
-	WORD $0x3dc0056a // ldr q10, [x11, #16]
-	WORD $0x3dc0096b // ldr q11, [x11, #32]
-	WORD $0x3dc00d6c // ldr q12, [x11, #48]
-	WORD $0x3dc0cc0d // ldr q13, [x0, #816]
-	WORD $0x3dc0cc0e // ldr q14, [x0, #816]
-	WORD $0x3dc0cc0f // ldr q15, [x0, #816]
-	WORD $0x3dc0cc10 // ldr q16, [x0, #816]
-	WORD $0x6e29dd31 // fmul v17.4s, v9.4s, v9.4s
-	WORD $0x6e2add52 // fmul v18.4s, v10.4s, v10.4s
-	WORD $0x6e2bdd73 // fmul v19.4s, v11.4s, v11.4s
-	WORD $0x6e2cdd94 // fmul v20.4s, v12.4s, v12.4s
-	WORD $0x4e21ce2d // fmla v13.4s, v17.4s, v1.4s
-	WORD $0x4e21ce4e // fmla v14.4s, v18.4s, v1.4s
-	WORD $0x4e21ce6f // fmla v15.4s, v19.4s, v1.4s
-	WORD $0x4e21ce90 // fmla v16.4s, v20.4s, v1.4s
-	WORD $0x6e29ddb5 // fmul v21.4s, v13.4s, v9.4s
-	WORD $0x6e2addd6 // fmul v22.4s, v14.4s, v10.4s
-	WORD $0x6e2bddf7 // fmul v23.4s, v15.4s, v11.4s
-	WORD $0x6e2cde18 // fmul v24.4s, v16.4s, v12.4s
-	WORD $0x4e22f6b9 // fmax v25.4s, v21.4s, v2.4s
-	WORD $0x4e22f6da // fmax v26.4s, v22.4s, v2.4s
-	WORD $0x4e22f6fb // fmax v27.4s, v23.4s, v2.4s
-	WORD $0x4e22f71c // fmax v28.4s, v24.4s, v2.4s
-	WORD $0x4ea3f73d // fmin v29.4s, v25.4s, v3.4s
-	WORD $0x4ea3f75e // fmin v30.4s, v26.4s, v3.4s
-	WORD $0x4ea3f77f // fmin v31.4s, v27.4s, v3.4s
-	WORD $0x4ea3f780 // fmin v0.4s, v28.4s, v3.4s
-	WORD $0x4e24d7a7 // fadd v7.4s, v29.4s, v4.4s
-	WORD $0x4e24d7c8 // fadd v8.4s, v30.4s, v4.4s
-	WORD $0x4e24d7ed // fadd v13.4s, v31.4s, v4.4s
-	WORD $0x4e24d411 // fadd v17.4s, v0.4s, v4.4s
-	WORD $0x4ea4d4f2 // fsub v18.4s, v7.4s, v4.4s
-	WORD $0x4ea4d513 // fsub v19.4s, v8.4s, v4.4s
-	WORD $0x4ea4d5b4 // fsub v20.4s, v13.4s, v4.4s
-	WORD $0x4ea4d62e // fsub v14.4s, v17.4s, v4.4s
-	WORD $0x4eb2d7af // fsub v15.4s, v29.4s, v18.4s
-	WORD $0x4eb3d7d0 // fsub v16.4s, v30.4s, v19.4s
-	WORD $0x4eb4d7f5 // fsub v21.4s, v31.4s, v20.4s
-	WORD $0x4eaed416 // fsub v22.4s, v0.4s, v14.4s
-	WORD $0x3dc06c17 // ldr q23, [x0, #432]
-	WORD $0x3dc06c18 // ldr q24, [x0, #432]
-	WORD $0x3dc06c19 // ldr q25, [x0, #432]
-	WORD $0x3dc06c1a // ldr q26, [x0, #432]
-	WORD $0x4e2fccb7 // fmla v23.4s, v5.4s, v15.4s
-	WORD $0x4e30ccb8 // fmla v24.4s, v5.4s, v16.4s
-	WORD $0x4e35ccb9 // fmla v25.4s, v5.4s, v21.4s
-	WORD $0x4e36ccba // fmla v26.4s, v5.4s, v22.4s
-	WORD $0x3dc0701b // ldr q27, [x0, #448]
-	WORD $0x3dc0701c // ldr q28, [x0, #448]
-	WORD $0x3dc0701d // ldr q29, [x0, #448]
-	WORD $0x3dc07012 // ldr q18, [x0, #448]
-	WORD $0x4e2fcefb // fmla v27.4s, v23.4s, v15.4s
-	WORD $0x4e30cf1c // fmla v28.4s, v24.4s, v16.4s
-	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
-	WORD $0x4e36cf52 // fmla v18.4s, v26.4s, v22.4s
-	WORD $0x3dc0741e // ldr q30, [x0, #464]
+	WORD $0x3dc0016a // ldr q10, [x11]
+	WORD $0x3dc0056b // ldr q11, [x11, #16]
+	WORD $0x3dc0096c // ldr q12, [x11, #32]
+	WORD $0x3dc00d6d // ldr q13, [x11, #48]
+	WORD $0x4e21f54e // fmax v14.4s, v10.4s, v1.4s
+	WORD $0x4e21f56f // fmax v15.4s, v11.4s, v1.4s
+	WORD $0x4e21f590 // fmax v16.4s, v12.4s, v1.4s
+	WORD $0x4e21f5b1 // fmax v17.4s, v13.4s, v1.4s
+	WORD $0x3dc0d012 // ldr q18, [x0, #832]
+	WORD $0x3dc0d013 // ldr q19, [x0, #832]
+	WORD $0x3dc0d014 // ldr q20, [x0, #832]
+	WORD $0x3dc0d015 // ldr q21, [x0, #832]
+	WORD $0x6e2eddd6 // fmul v22.4s, v14.4s, v14.4s
+	WORD $0x6e2fddf7 // fmul v23.4s, v15.4s, v15.4s
+	WORD $0x6e30de18 // fmul v24.4s, v16.4s, v16.4s
+	WORD $0x6e31de39 // fmul v25.4s, v17.4s, v17.4s
+	WORD $0x4e22ced2 // fmla v18.4s, v22.4s, v2.4s
+	WORD $0x4e22cef3 // fmla v19.4s, v23.4s, v2.4s
+	WORD $0x4e22cf14 // fmla v20.4s, v24.4s, v2.4s
+	WORD $0x4e22cf35 // fmla v21.4s, v25.4s, v2.4s
+	WORD $0x6e2ede5a // fmul v26.4s, v18.4s, v14.4s
+	WORD $0x6e2fde7b // fmul v27.4s, v19.4s, v15.4s
+	WORD $0x6e30de9c // fmul v28.4s, v20.4s, v16.4s
+	WORD $0x6e31debd // fmul v29.4s, v21.4s, v17.4s
+	WORD $0x4e23f75e // fmax v30.4s, v26.4s, v3.4s
+	WORD $0x4e23f77f // fmax v31.4s, v27.4s, v3.4s
+	WORD $0x4e23f780 // fmax v0.4s, v28.4s, v3.4s
+	WORD $0x4e23f7a8 // fmax v8.4s, v29.4s, v3.4s
+	WORD $0x4ea4f7c9 // fmin v9.4s, v30.4s, v4.4s
+	WORD $0x4ea4f7ea // fmin v10.4s, v31.4s, v4.4s
+	WORD $0x4ea4f40b // fmin v11.4s, v0.4s, v4.4s
+	WORD $0x4ea4f50c // fmin v12.4s, v8.4s, v4.4s
+	WORD $0x4e25d52d // fadd v13.4s, v9.4s, v5.4s
+	WORD $0x4e25d552 // fadd v18.4s, v10.4s, v5.4s
+	WORD $0x4e25d576 // fadd v22.4s, v11.4s, v5.4s
+	WORD $0x4e25d597 // fadd v23.4s, v12.4s, v5.4s
+	WORD $0x4ea5d5b8 // fsub v24.4s, v13.4s, v5.4s
+	WORD $0x4ea5d659 // fsub v25.4s, v18.4s, v5.4s
+	WORD $0x4ea5d6d3 // fsub v19.4s, v22.4s, v5.4s
+	WORD $0x4ea5d6f4 // fsub v20.4s, v23.4s, v5.4s
+	WORD $0x4eb8d535 // fsub v21.4s, v9.4s, v24.4s
+	WORD $0x4eb9d55a // fsub v26.4s, v10.4s, v25.4s
+	WORD $0x4eb3d57b // fsub v27.4s, v11.4s, v19.4s
+	WORD $0x4eb4d59c // fsub v28.4s, v12.4s, v20.4s
+	WORD $0x3dc06c1d // ldr q29, [x0, #432]
+	WORD $0x3dc06c1e // ldr q30, [x0, #432]
+	WORD $0x3dc06c1f // ldr q31, [x0, #432]
+	WORD $0x3dc06c00 // ldr q0, [x0, #432]
+	WORD $0x4e35ccdd // fmla v29.4s, v6.4s, v21.4s
+	WORD $0x4e3accde // fmla v30.4s, v6.4s, v26.4s
+	WORD $0x4e3bccdf // fmla v31.4s, v6.4s, v27.4s
+	WORD $0x4e3cccc0 // fmla v0.4s, v6.4s, v28.4s
+	WORD $0x3dc07008 // ldr q8, [x0, #448]
+	WORD $0x3dc07009 // ldr q9, [x0, #448]
+	WORD $0x3dc07018 // ldr q24, [x0, #448]
+	WORD $0x3dc0700a // ldr q10, [x0, #448]
+	WORD $0x4e35cfa8 // fmla v8.4s, v29.4s, v21.4s
+	WORD $0x4e3acfc9 // fmla v9.4s, v30.4s, v26.4s
+	WORD $0x4e3bcff8 // fmla v24.4s, v31.4s, v27.4s
+	WORD $0x4e3ccc0a // fmla v10.4s, v0.4s, v28.4s
+	WORD $0x3dc07419 // ldr q25, [x0, #464]
+	WORD $0x3dc0740b // ldr q11, [x0, #464]
 	WORD $0x3dc07413 // ldr q19, [x0, #464]
-	WORD $0x3dc0741f // ldr q31, [x0, #464]
-	WORD $0x3dc07414 // ldr q20, [x0, #464]
-	WORD $0x4e2fcf7e // fmla v30.4s, v27.4s, v15.4s
-	WORD $0x4e30cf93 // fmla v19.4s, v28.4s, v16.4s
-	WORD $0x4e35cfbf // fmla v31.4s, v29.4s, v21.4s
-	WORD $0x4e36ce54 // fmla v20.4s, v18.4s, v22.4s
-	WORD $0x3dc07800 // ldr q0, [x0, #480]
-	WORD $0x3dc0780e // ldr q14, [x0, #480]
-	WORD $0x3dc07817 // ldr q23, [x0, #480]
-	WORD $0x3dc07818 // ldr q24, [x0, #480]
-	WORD $0x4e2fcfc0 // fmla v0.4s, v30.4s, v15.4s
-	WORD $0x4e30ce6e // fmla v14.4s, v19.4s, v16.4s
-	WORD $0x4e35cff7 // fmla v23.4s, v31.4s, v21.4s
-	WORD $0x4e36ce98 // fmla v24.4s, v20.4s, v22.4s
-	WORD $0x3dc03419 // ldr q25, [x0, #208]
-	WORD $0x3dc0341a // ldr q26, [x0, #208]
-	WORD $0x3dc0341b // ldr q27, [x0, #208]
-	WORD $0x3dc0341c // ldr q28, [x0, #208]
-	WORD $0x4e2fcc19 // fmla v25.4s, v0.4s, v15.4s
-	WORD $0x4e30cdda // fmla v26.4s, v14.4s, v16.4s
-	WORD $0x4e35cefb // fmla v27.4s, v23.4s, v21.4s
-	WORD $0x4e36cf1c // fmla v28.4s, v24.4s, v22.4s
-	WORD $0x4f3754fd // shl v29.4s, v7.4s, #23
-	WORD $0x4f375512 // shl v18.4s, v8.4s, #23
-	WORD $0x4f3755be // shl v30.4s, v13.4s, #23
-	WORD $0x4f375633 // shl v19.4s, v17.4s, #23
-	WORD $0x6e3ddf3f // fmul v31.4s, v25.4s, v29.4s
-	WORD $0x6e32df54 // fmul v20.4s, v26.4s, v18.4s
-	WORD $0x6e3edf67 // fmul v7.4s, v27.4s, v30.4s
-	WORD $0x6e33df8f // fmul v15.4s, v28.4s, v19.4s
-	WORD $0x4e26d7f0 // fadd v16.4s, v31.4s, v6.4s
-	WORD $0x4e26d695 // fadd v21.4s, v20.4s, v6.4s
-	WORD $0x4e26d4f6 // fadd v22.4s, v7.4s, v6.4s
-	WORD $0x4e26d5e0 // fadd v0.4s, v15.4s, v6.4s
-	WORD $0x6e30fd2e // fdiv v14.4s, v9.4s, v16.4s
-	WORD $0x6e35fd57 // fdiv v23.4s, v10.4s, v21.4s
-	WORD $0x6e36fd78 // fdiv v24.4s, v11.4s, v22.4s
-	WORD $0x6e20fd88 // fdiv v8.4s, v12.4s, v0.4s
-	WORD $0x3d80018e // str q14, [x12]
-	WORD $0x3d800597 // str q23, [x12, #16]
-	WORD $0x3d800998 // str q24, [x12, #32]
-	WORD $0x3d800d88 // str q8, [x12, #48]
+	WORD $0x3dc0740c // ldr q12, [x0, #464]
+	WORD $0x4e35cd19 // fmla v25.4s, v8.4s, v21.4s
+	WORD $0x4e3acd2b // fmla v11.4s, v9.4s, v26.4s
+	WORD $0x4e3bcf13 // fmla v19.4s, v24.4s, v27.4s
+	WORD $0x4e3ccd4c // fmla v12.4s, v10.4s, v28.4s
+	WORD $0x3dc07814 // ldr q20, [x0, #480]
+	WORD $0x3dc0781d // ldr q29, [x0, #480]
+	WORD $0x3dc0781e // ldr q30, [x0, #480]
+	WORD $0x3dc0781f // ldr q31, [x0, #480]
+	WORD $0x4e35cf34 // fmla v20.4s, v25.4s, v21.4s
+	WORD $0x4e3acd7d // fmla v29.4s, v11.4s, v26.4s
+	WORD $0x4e3bce7e // fmla v30.4s, v19.4s, v27.4s
+	WORD $0x4e3ccd9f // fmla v31.4s, v12.4s, v28.4s
+	WORD $0x3dc03400 // ldr q0, [x0, #208]
+	WORD $0x3dc03408 // ldr q8, [x0, #208]
+	WORD $0x3dc03409 // ldr q9, [x0, #208]
+	WORD $0x3dc03418 // ldr q24, [x0, #208]
+	WORD $0x4e35ce80 // fmla v0.4s, v20.4s, v21.4s
+	WORD $0x4e3acfa8 // fmla v8.4s, v29.4s, v26.4s
+	WORD $0x4e3bcfc9 // fmla v9.4s, v30.4s, v27.4s
+	WORD $0x4e3ccff8 // fmla v24.4s, v31.4s, v28.4s
+	WORD $0x4f3755aa // shl v10.4s, v13.4s, #23
+	WORD $0x4f375659 // shl v25.4s, v18.4s, #23
+	WORD $0x4f3756cb // shl v11.4s, v22.4s, #23
+	WORD $0x4f3756f3 // shl v19.4s, v23.4s, #23
+	WORD $0x6e2adc0c // fmul v12.4s, v0.4s, v10.4s
+	WORD $0x6e39dd0d // fmul v13.4s, v8.4s, v25.4s
+	WORD $0x6e2bdd35 // fmul v21.4s, v9.4s, v11.4s
+	WORD $0x6e33df1a // fmul v26.4s, v24.4s, v19.4s
+	WORD $0x4e27d59b // fadd v27.4s, v12.4s, v7.4s
+	WORD $0x4e27d5bc // fadd v28.4s, v13.4s, v7.4s
+	WORD $0x4e27d6b4 // fadd v20.4s, v21.4s, v7.4s
+	WORD $0x4e27d75d // fadd v29.4s, v26.4s, v7.4s
+	WORD $0x6e3bfdde // fdiv v30.4s, v14.4s, v27.4s
+	WORD $0x6e3cfdff // fdiv v31.4s, v15.4s, v28.4s
+	WORD $0x6e34fe12 // fdiv v18.4s, v16.4s, v20.4s
+	WORD $0x6e3dfe36 // fdiv v22.4s, v17.4s, v29.4s
+	WORD $0x3d80019e // str q30, [x12]
+	WORD $0x3d80059f // str q31, [x12, #16]
+	WORD $0x3d800992 // str q18, [x12, #32]
+	WORD $0x3d800d96 // str q22, [x12, #48]
 	ADD $64, R10
 	CMP R9, R10
 	BLO group
@@ -1466,31 +1471,32 @@ singles:
 single:
 	ADD R3, R10, R13
 	ADD R1, R10, R14
-	WORD $0x3dc001ad // ldr q13, [x13]
-	WORD $0x3dc0cc11 // ldr q17, [x0, #816]
-	WORD $0x6e2dddb9 // fmul v25.4s, v13.4s, v13.4s
-	WORD $0x4e21cf31 // fmla v17.4s, v25.4s, v1.4s
-	WORD $0x6e2dde3d // fmul v29.4s, v17.4s, v13.4s
-	WORD $0x4e22f7ba // fmax v26.4s, v29.4s, v2.4s
-	WORD $0x4ea3f752 // fmin v18.4s, v26.4s, v3.4s
-	WORD $0x4e24d65b // fadd v27.4s, v18.4s, v4.4s
-	WORD $0x4ea4d77e // fsub v30.4s, v27.4s, v4.4s
-	WORD $0x4ebed65c // fsub v28.4s, v18.4s, v30.4s
-	WORD $0x3dc06c13 // ldr q19, [x0, #432]
-	WORD $0x4e3cccb3 // fmla v19.4s, v5.4s, v28.4s
-	WORD $0x3dc0701f // ldr q31, [x0, #448]
-	WORD $0x4e3cce7f // fmla v31.4s, v19.4s, v28.4s
-	WORD $0x3dc07414 // ldr q20, [x0, #464]
-	WORD $0x4e3ccff4 // fmla v20.4s, v31.4s, v28.4s
-	WORD $0x3dc07807 // ldr q7, [x0, #480]
-	WORD $0x4e3cce87 // fmla v7.4s, v20.4s, v28.4s
-	WORD $0x3dc0340f // ldr q15, [x0, #208]
-	WORD $0x4e3cccef // fmla v15.4s, v7.4s, v28.4s
-	WORD $0x4f375769 // shl v9.4s, v27.4s, #23
-	WORD $0x6e29ddf0 // fmul v16.4s, v15.4s, v9.4s
-	WORD $0x4e26d60a // fadd v10.4s, v16.4s, v6.4s
-	WORD $0x6e2afdb5 // fdiv v21.4s, v13.4s, v10.4s
-	WORD $0x3d8001d5 // str q21, [x14]
+	WORD $0x3dc001b7 // ldr q23, [x13]
+	WORD $0x4e21f6e0 // fmax v0.4s, v23.4s, v1.4s
+	WORD $0x3dc0d00a // ldr q10, [x0, #832]
+	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
+	WORD $0x4e22cd0a // fmla v10.4s, v8.4s, v2.4s
+	WORD $0x6e20dd59 // fmul v25.4s, v10.4s, v0.4s
+	WORD $0x4e23f729 // fmax v9.4s, v25.4s, v3.4s
+	WORD $0x4ea4f52b // fmin v11.4s, v9.4s, v4.4s
+	WORD $0x4e25d578 // fadd v24.4s, v11.4s, v5.4s
+	WORD $0x4ea5d713 // fsub v19.4s, v24.4s, v5.4s
+	WORD $0x4eb3d56c // fsub v12.4s, v11.4s, v19.4s
+	WORD $0x3dc06c0d // ldr q13, [x0, #432]
+	WORD $0x4e2ccccd // fmla v13.4s, v6.4s, v12.4s
+	WORD $0x3dc07015 // ldr q21, [x0, #448]
+	WORD $0x4e2ccdb5 // fmla v21.4s, v13.4s, v12.4s
+	WORD $0x3dc0741a // ldr q26, [x0, #464]
+	WORD $0x4e2cceba // fmla v26.4s, v21.4s, v12.4s
+	WORD $0x3dc0780e // ldr q14, [x0, #480]
+	WORD $0x4e2ccf4e // fmla v14.4s, v26.4s, v12.4s
+	WORD $0x3dc0341b // ldr q27, [x0, #208]
+	WORD $0x4e2ccddb // fmla v27.4s, v14.4s, v12.4s
+	WORD $0x4f37570f // shl v15.4s, v24.4s, #23
+	WORD $0x6e2fdf7c // fmul v28.4s, v27.4s, v15.4s
+	WORD $0x4e27d790 // fadd v16.4s, v28.4s, v7.4s
+	WORD $0x6e30fc14 // fdiv v20.4s, v0.4s, v16.4s
+	WORD $0x3d8001d4 // str q20, [x14]
 	ADD $16, R10
 	CMP R8, R10
 	BLO single
@@ -1500,48 +1506,49 @@ rest:
 	ADD R3, R10, R15
 	ADD R1, R10, R16
 	TBZ $1, R7, loadOne
-	WORD $0xfd4001eb // ldr d11, [x15]
+	WORD $0xfd4001f1 // ldr d17, [x15]
 	TBZ $0, R7, loaded
 	ADD $8, R15, R17
-	WORD $0x4d40822b // ld1 { v11.s }[2], [x17]
+	WORD $0x4d408231 // ld1 { v17.s }[2], [x17]
 	B loaded
 
 loadOne:
-	WORD $0xbd4001eb // ldr s11, [x15]
+	WORD $0xbd4001f1 // ldr s17, [x15]
 
 loaded:
-	WORD $0x3dc0cc16 // ldr q22, [x0, #816]
-	WORD $0x6e2bdd6c // fmul v12.4s, v11.4s, v11.4s
-	WORD $0x4e21cd96 // fmla v22.4s, v12.4s, v1.4s
-	WORD $0x6e2bdec0 // fmul v0.4s, v22.4s, v11.4s
-	WORD $0x4e22f40e // fmax v14.4s, v0.4s, v2.4s
-	WORD $0x4ea3f5d7 // fmin v23.4s, v14.4s, v3.4s
-	WORD $0x4e24d6f8 // fadd v24.4s, v23.4s, v4.4s
-	WORD $0x4ea4d708 // fsub v8.4s, v24.4s, v4.4s
-	WORD $0x4ea8d6f1 // fsub v17.4s, v23.4s, v8.4s
-	WORD $0x3dc06c19 // ldr q25, [x0, #432]
-	WORD $0x4e31ccb9 // fmla v25.4s, v5.4s, v17.4s
-	WORD $0x3dc0701d // ldr q29, [x0, #448]
-	WORD $0x4e31cf3d // fmla v29.4s, v25.4s, v17.4s
-	WORD $0x3dc0741a // ldr q26, [x0, #464]
-	WORD $0x4e31cfba // fmla v26.4s, v29.4s, v17.4s
-	WORD $0x3dc07812 // ldr q18, [x0, #480]
-	WORD $0x4e31cf52 // fmla v18.4s, v26.4s, v17.4s
-	WORD $0x3dc0341e // ldr q30, [x0, #208]
-	WORD $0x4e31ce5e // fmla v30.4s, v18.4s, v17.4s
-	WORD $0x4f375713 // shl v19.4s, v24.4s, #23
-	WORD $0x6e33dfdf // fmul v31.4s, v30.4s, v19.4s
-	WORD $0x4e26d7f4 // fadd v20.4s, v31.4s, v6.4s
-	WORD $0x6e34fd7b // fdiv v27.4s, v11.4s, v20.4s
+	WORD $0x4e21f63d // fmax v29.4s, v17.4s, v1.4s
+	WORD $0x3dc0d01e // ldr q30, [x0, #832]
+	WORD $0x6e3ddfbf // fmul v31.4s, v29.4s, v29.4s
+	WORD $0x4e22cffe // fmla v30.4s, v31.4s, v2.4s
+	WORD $0x6e3ddfd2 // fmul v18.4s, v30.4s, v29.4s
+	WORD $0x4e23f656 // fmax v22.4s, v18.4s, v3.4s
+	WORD $0x4ea4f6d7 // fmin v23.4s, v22.4s, v4.4s
+	WORD $0x4e25d6ea // fadd v10.4s, v23.4s, v5.4s
+	WORD $0x4ea5d548 // fsub v8.4s, v10.4s, v5.4s
+	WORD $0x4ea8d6f9 // fsub v25.4s, v23.4s, v8.4s
+	WORD $0x3dc06c09 // ldr q9, [x0, #432]
+	WORD $0x4e39ccc9 // fmla v9.4s, v6.4s, v25.4s
+	WORD $0x3dc0700b // ldr q11, [x0, #448]
+	WORD $0x4e39cd2b // fmla v11.4s, v9.4s, v25.4s
+	WORD $0x3dc07413 // ldr q19, [x0, #464]
+	WORD $0x4e39cd73 // fmla v19.4s, v11.4s, v25.4s
+	WORD $0x3dc0780d // ldr q13, [x0, #480]
+	WORD $0x4e39ce6d // fmla v13.4s, v19.4s, v25.4s
+	WORD $0x3dc03415 // ldr q21, [x0, #208]
+	WORD $0x4e39cdb5 // fmla v21.4s, v13.4s, v25.4s
+	WORD $0x4f37555a // shl v26.4s, v10.4s, #23
+	WORD $0x6e3adeb8 // fmul v24.4s, v21.4s, v26.4s
+	WORD $0x4e27d70c // fadd v12.4s, v24.4s, v7.4s
+	WORD $0x6e2cffae // fdiv v14.4s, v29.4s, v12.4s
 	TBZ $1, R7, storeOne
-	WORD $0xfd00021b // str d27, [x16]
+	WORD $0xfd00020e // str d14, [x16]
 	TBZ $0, R7, stored
 	ADD $8, R16, R19
-	WORD $0x4d00827b // st1 { v27.s }[2], [x19]
+	WORD $0x4d00826e // st1 { v14.s }[2], [x19]
 	B stored
 
 storeOne:
-	WORD $0xbd00021b // str s27, [x16]
+	WORD $0xbd00020e // str s14, [x16]
 
 stored:
 	ADD $16, R10
@@ -1556,14 +1563,14 @@ end:
 // unaryNEON_Tanh(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int, alpha, beta float32)
 TEXT ·unaryNEON_Tanh(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
-	WORD $0x3dc0dc00 // ldr q0, [x0, #880]
-	WORD $0x3dc0d801 // ldr q1, [x0, #864]
+	WORD $0x3dc0e000 // ldr q0, [x0, #896]
+	WORD $0x3dc0dc01 // ldr q1, [x0, #880]
 	WORD $0x3dc06402 // ldr q2, [x0, #400]
 	WORD $0x3dc06803 // ldr q3, [x0, #416]
 	WORD $0x3dc03404 // ldr q4, [x0, #208]
-	WORD $0x3dc0e005 // ldr q5, [x0, #896]
+	WORD $0x3dc0e405 // ldr q5, [x0, #912]
 	WORD $0x3dc07c06 // ldr q6, [x0, #496]
-	WORD $0x3dc0e407 // ldr q7, [x0, #912]
+	WORD $0x3dc0e807 // ldr q7, [x0, #928]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -1691,34 +1698,34 @@ group:
 	WORD $0x4eac1d9c // mov v28.16b, v12.16b
 	WORD $0x4ead1dbd // mov v29.16b, v13.16b
 	WORD $0x4eae1dde // mov v30.16b, v14.16b
-	WORD $0x3dc0e817 // ldr q23, [x0, #928]
-	WORD $0x3dc0e818 // ldr q24, [x0, #928]
-	WORD $0x3dc0e819 // ldr q25, [x0, #928]
-	WORD $0x3dc0e81a // ldr q26, [x0, #928]
+	WORD $0x3dc0ec17 // ldr q23, [x0, #944]
+	WORD $0x3dc0ec18 // ldr q24, [x0, #944]
+	WORD $0x3dc0ec19 // ldr q25, [x0, #944]
+	WORD $0x3dc0ec1a // ldr q26, [x0, #944]
 	WORD $0x4e32ccf7 // fmla v23.4s, v7.4s, v18.4s
 	WORD $0x4e33ccf8 // fmla v24.4s, v7.4s, v19.4s
 	WORD $0x4e34ccf9 // fmla v25.4s, v7.4s, v20.4s
 	WORD $0x4e35ccfa // fmla v26.4s, v7.4s, v21.4s
-	WORD $0x3dc0ec1f // ldr q31, [x0, #944]
-	WORD $0x3dc0ec08 // ldr q8, [x0, #944]
-	WORD $0x3dc0ec09 // ldr q9, [x0, #944]
-	WORD $0x3dc0ec0a // ldr q10, [x0, #944]
+	WORD $0x3dc0f01f // ldr q31, [x0, #960]
+	WORD $0x3dc0f008 // ldr q8, [x0, #960]
+	WORD $0x3dc0f009 // ldr q9, [x0, #960]
+	WORD $0x3dc0f00a // ldr q10, [x0, #960]
 	WORD $0x4e32ceff // fmla v31.4s, v23.4s, v18.4s
 	WORD $0x4e33cf08 // fmla v8.4s, v24.4s, v19.4s
 	WORD $0x4e34cf29 // fmla v9.4s, v25.4s, v20.4s
 	WORD $0x4e35cf4a // fmla v10.4s, v26.4s, v21.4s
-	WORD $0x3dc0f017 // ldr q23, [x0, #960]
-	WORD $0x3dc0f018 // ldr q24, [x0, #960]
-	WORD $0x3dc0f019 // ldr q25, [x0, #960]
-	WORD $0x3dc0f01a // ldr q26, [x0, #960]
+	WORD $0x3dc0f417 // ldr q23, [x0, #976]
+	WORD $0x3dc0f418 // ldr q24, [x0, #976]
+	WORD $0x3dc0f419 // ldr q25, [x0, #976]
+	WORD $0x3dc0f41a // ldr q26, [x0, #976]
 	WORD $0x4e32cff7 // fmla v23.4s, v31.4s, v18.4s
 	WORD $0x4e33cd18 // fmla v24.4s, v8.4s, v19.4s
 	WORD $0x4e34cd39 // fmla v25.4s, v9.4s, v20.4s
 	WORD $0x4e35cd5a // fmla v26.4s, v10.4s, v21.4s
-	WORD $0x3dc0f41f // ldr q31, [x0, #976]
-	WORD $0x3dc0f408 // ldr q8, [x0, #976]
-	WORD $0x3dc0f409 // ldr q9, [x0, #976]
-	WORD $0x3dc0f40a // ldr q10, [x0, #976]
+	WORD $0x3dc0f81f // ldr q31, [x0, #992]
+	WORD $0x3dc0f808 // ldr q8, [x0, #992]
+	WORD $0x3dc0f809 // ldr q9, [x0, #992]
+	WORD $0x3dc0f80a // ldr q10, [x0, #992]
 	WORD $0x4e32ceff // fmla v31.4s, v23.4s, v18.4s
 	WORD $0x4e33cf08 // fmla v8.4s, v24.4s, v19.4s
 	WORD $0x4e34cf29 // fmla v9.4s, v25.4s, v20.4s
@@ -1731,13 +1738,13 @@ group:
 	WORD $0x4e37cd1c // fmla v28.4s, v8.4s, v23.4s
 	WORD $0x4e38cd3d // fmla v29.4s, v9.4s, v24.4s
 	WORD $0x4e39cd5e // fmla v30.4s, v10.4s, v25.4s
-	WORD $0x3dc0f81a // ldr q26, [x0, #992]
+	WORD $0x3dc0fc1a // ldr q26, [x0, #1008]
 	WORD $0x6eabef53 // facgt v19.4s, v26.4s, v11.4s
-	WORD $0x3dc0f814 // ldr q20, [x0, #992]
+	WORD $0x3dc0fc14 // ldr q20, [x0, #1008]
 	WORD $0x6eacee95 // facgt v21.4s, v20.4s, v12.4s
-	WORD $0x3dc0f81f // ldr q31, [x0, #992]
+	WORD $0x3dc0fc1f // ldr q31, [x0, #1008]
 	WORD $0x6eadefe8 // facgt v8.4s, v31.4s, v13.4s
-	WORD $0x3dc0f809 // ldr q9, [x0, #992]
+	WORD $0x3dc0fc09 // ldr q9, [x0, #1008]
 	WORD $0x6eaeed2a // facgt v10.4s, v9.4s, v14.4s
 	WORD $0x6e7b1ed3 // bsl v19.16b, v22.16b, v27.16b
 	WORD $0x6e6f1f95 // bsl v21.16b, v28.16b, v15.16b
@@ -1784,17 +1791,17 @@ single:
 	WORD $0x4ebc1edd // orr v29.16b, v22.16b, v28.16b
 	WORD $0x6e32de5e // fmul v30.4s, v18.4s, v18.4s
 	WORD $0x4eb21e53 // mov v19.16b, v18.16b
-	WORD $0x3dc0e815 // ldr q21, [x0, #928]
+	WORD $0x3dc0ec15 // ldr q21, [x0, #944]
 	WORD $0x4e3eccf5 // fmla v21.4s, v7.4s, v30.4s
-	WORD $0x3dc0ec08 // ldr q8, [x0, #944]
+	WORD $0x3dc0f008 // ldr q8, [x0, #960]
 	WORD $0x4e3ecea8 // fmla v8.4s, v21.4s, v30.4s
-	WORD $0x3dc0f00a // ldr q10, [x0, #960]
+	WORD $0x3dc0f40a // ldr q10, [x0, #976]
 	WORD $0x4e3ecd0a // fmla v10.4s, v8.4s, v30.4s
-	WORD $0x3dc0f417 // ldr q23, [x0, #976]
+	WORD $0x3dc0f817 // ldr q23, [x0, #992]
 	WORD $0x4e3ecd57 // fmla v23.4s, v10.4s, v30.4s
 	WORD $0x6e32dfd8 // fmul v24.4s, v30.4s, v18.4s
 	WORD $0x4e38cef3 // fmla v19.4s, v23.4s, v24.4s
-	WORD $0x3dc0f819 // ldr q25, [x0, #992]
+	WORD $0x3dc0fc19 // ldr q25, [x0, #1008]
 	WORD $0x6eb2ef3a // facgt v26.4s, v25.4s, v18.4s
 	WORD $0x6e7d1e7a // bsl v26.16b, v19.16b, v29.16b
 	WORD $0x3d8001da // str q26, [x14]
@@ -1842,17 +1849,17 @@ loaded:
 	WORD $0x4eb71d58 // orr v24.16b, v10.16b, v23.16b
 	WORD $0x6e34de92 // fmul v18.4s, v20.4s, v20.4s
 	WORD $0x4eb41e99 // mov v25.16b, v20.16b
-	WORD $0x3dc0e81d // ldr q29, [x0, #928]
+	WORD $0x3dc0ec1d // ldr q29, [x0, #944]
 	WORD $0x4e32ccfd // fmla v29.4s, v7.4s, v18.4s
-	WORD $0x3dc0ec13 // ldr q19, [x0, #944]
+	WORD $0x3dc0f013 // ldr q19, [x0, #960]
 	WORD $0x4e32cfb3 // fmla v19.4s, v29.4s, v18.4s
-	WORD $0x3dc0f01a // ldr q26, [x0, #960]
+	WORD $0x3dc0f41a // ldr q26, [x0, #976]
 	WORD $0x4e32ce7a // fmla v26.4s, v19.4s, v18.4s
-	WORD $0x3dc0f40d // ldr q13, [x0, #976]
+	WORD $0x3dc0f80d // ldr q13, [x0, #992]
 	WORD $0x4e32cf4d // fmla v13.4s, v26.4s, v18.4s
 	WORD $0x6e34de5f // fmul v31.4s, v18.4s, v20.4s
 	WORD $0x4e3fcdb9 // fmla v25.4s, v13.4s, v31.4s
-	WORD $0x3dc0f80b // ldr q11, [x0, #992]
+	WORD $0x3dc0fc0b // ldr q11, [x0, #1008]
 	WORD $0x6eb4ed6e // facgt v14.4s, v11.4s, v20.4s
 	WORD $0x6e781f2e // bsl v14.16b, v25.16b, v24.16b
 	TBZ $1, R7, storeOne
@@ -2467,7 +2474,7 @@ TEXT ·unaryNEON_Softplus(SB), NOSPLIT, $0-56
 	WORD $0x3dc02006 // ldr q6, [x0, #128]
 	WORD $0x3dc03407 // ldr q7, [x0, #208]
 	WORD $0x3dc00408 // ldr q8, [x0, #16]
-	WORD $0x3dc0fc09 // ldr q9, [x0, #1008]
+	WORD $0x3dc10009 // ldr q9, [x0, #1024]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -2618,66 +2625,66 @@ group:
 	WORD $0x4e28f5aa // fmax v10.4s, v13.4s, v8.4s
 	WORD $0x4e28f5dc // fmax v28.4s, v14.4s, v8.4s
 	WORD $0x4e28f5fe // fmax v30.4s, v15.4s, v8.4s
-	WORD $0x3dc1001f // ldr q31, [x0, #1024]
-	WORD $0x3dc10017 // ldr q23, [x0, #1024]
-	WORD $0x3dc10012 // ldr q18, [x0, #1024]
-	WORD $0x3dc10010 // ldr q16, [x0, #1024]
+	WORD $0x3dc1041f // ldr q31, [x0, #1040]
+	WORD $0x3dc10417 // ldr q23, [x0, #1040]
+	WORD $0x3dc10412 // ldr q18, [x0, #1040]
+	WORD $0x3dc10410 // ldr q16, [x0, #1040]
 	WORD $0x4e3acd3f // fmla v31.4s, v9.4s, v26.4s
 	WORD $0x4e36cd37 // fmla v23.4s, v9.4s, v22.4s
 	WORD $0x4e2bcd32 // fmla v18.4s, v9.4s, v11.4s
 	WORD $0x4e3bcd30 // fmla v16.4s, v9.4s, v27.4s
-	WORD $0x3dc10418 // ldr q24, [x0, #1040]
-	WORD $0x3dc10415 // ldr q21, [x0, #1040]
-	WORD $0x3dc10413 // ldr q19, [x0, #1040]
-	WORD $0x3dc10411 // ldr q17, [x0, #1040]
+	WORD $0x3dc10818 // ldr q24, [x0, #1056]
+	WORD $0x3dc10815 // ldr q21, [x0, #1056]
+	WORD $0x3dc10813 // ldr q19, [x0, #1056]
+	WORD $0x3dc10811 // ldr q17, [x0, #1056]
 	WORD $0x4e3acff8 // fmla v24.4s, v31.4s, v26.4s
 	WORD $0x4e36cef5 // fmla v21.4s, v23.4s, v22.4s
 	WORD $0x4e2bce53 // fmla v19.4s, v18.4s, v11.4s
 	WORD $0x4e3bce11 // fmla v17.4s, v16.4s, v27.4s
-	WORD $0x3dc10819 // ldr q25, [x0, #1056]
-	WORD $0x3dc1081d // ldr q29, [x0, #1056]
-	WORD $0x3dc10814 // ldr q20, [x0, #1056]
-	WORD $0x3dc1080c // ldr q12, [x0, #1056]
+	WORD $0x3dc10c19 // ldr q25, [x0, #1072]
+	WORD $0x3dc10c1d // ldr q29, [x0, #1072]
+	WORD $0x3dc10c14 // ldr q20, [x0, #1072]
+	WORD $0x3dc10c0c // ldr q12, [x0, #1072]
 	WORD $0x4e3acf19 // fmla v25.4s, v24.4s, v26.4s
 	WORD $0x4e36cebd // fmla v29.4s, v21.4s, v22.4s
 	WORD $0x4e2bce74 // fmla v20.4s, v19.4s, v11.4s
 	WORD $0x4e3bce2c // fmla v12.4s, v17.4s, v27.4s
-	WORD $0x3dc10c0d // ldr q13, [x0, #1072]
-	WORD $0x3dc10c0e // ldr q14, [x0, #1072]
-	WORD $0x3dc10c0f // ldr q15, [x0, #1072]
-	WORD $0x3dc10c1f // ldr q31, [x0, #1072]
+	WORD $0x3dc1100d // ldr q13, [x0, #1088]
+	WORD $0x3dc1100e // ldr q14, [x0, #1088]
+	WORD $0x3dc1100f // ldr q15, [x0, #1088]
+	WORD $0x3dc1101f // ldr q31, [x0, #1088]
 	WORD $0x4e3acf2d // fmla v13.4s, v25.4s, v26.4s
 	WORD $0x4e36cfae // fmla v14.4s, v29.4s, v22.4s
 	WORD $0x4e2bce8f // fmla v15.4s, v20.4s, v11.4s
 	WORD $0x4e3bcd9f // fmla v31.4s, v12.4s, v27.4s
-	WORD $0x3dc11017 // ldr q23, [x0, #1088]
-	WORD $0x3dc11012 // ldr q18, [x0, #1088]
-	WORD $0x3dc11010 // ldr q16, [x0, #1088]
-	WORD $0x3dc11018 // ldr q24, [x0, #1088]
+	WORD $0x3dc11417 // ldr q23, [x0, #1104]
+	WORD $0x3dc11412 // ldr q18, [x0, #1104]
+	WORD $0x3dc11410 // ldr q16, [x0, #1104]
+	WORD $0x3dc11418 // ldr q24, [x0, #1104]
 	WORD $0x4e3acdb7 // fmla v23.4s, v13.4s, v26.4s
 	WORD $0x4e36cdd2 // fmla v18.4s, v14.4s, v22.4s
 	WORD $0x4e2bcdf0 // fmla v16.4s, v15.4s, v11.4s
 	WORD $0x4e3bcff8 // fmla v24.4s, v31.4s, v27.4s
-	WORD $0x3dc11415 // ldr q21, [x0, #1104]
-	WORD $0x3dc11413 // ldr q19, [x0, #1104]
-	WORD $0x3dc11411 // ldr q17, [x0, #1104]
-	WORD $0x3dc11419 // ldr q25, [x0, #1104]
+	WORD $0x3dc11815 // ldr q21, [x0, #1120]
+	WORD $0x3dc11813 // ldr q19, [x0, #1120]
+	WORD $0x3dc11811 // ldr q17, [x0, #1120]
+	WORD $0x3dc11819 // ldr q25, [x0, #1120]
 	WORD $0x4e3acef5 // fmla v21.4s, v23.4s, v26.4s
 	WORD $0x4e36ce53 // fmla v19.4s, v18.4s, v22.4s
 	WORD $0x4e2bce11 // fmla v17.4s, v16.4s, v11.4s
 	WORD $0x4e3bcf19 // fmla v25.4s, v24.4s, v27.4s
-	WORD $0x3dc1181d // ldr q29, [x0, #1120]
-	WORD $0x3dc11814 // ldr q20, [x0, #1120]
-	WORD $0x3dc1180c // ldr q12, [x0, #1120]
-	WORD $0x3dc1180d // ldr q13, [x0, #1120]
+	WORD $0x3dc11c1d // ldr q29, [x0, #1136]
+	WORD $0x3dc11c14 // ldr q20, [x0, #1136]
+	WORD $0x3dc11c0c // ldr q12, [x0, #1136]
+	WORD $0x3dc11c0d // ldr q13, [x0, #1136]
 	WORD $0x4e3acebd // fmla v29.4s, v21.4s, v26.4s
 	WORD $0x4e36ce74 // fmla v20.4s, v19.4s, v22.4s
 	WORD $0x4e2bce2c // fmla v12.4s, v17.4s, v11.4s
 	WORD $0x4e3bcf2d // fmla v13.4s, v25.4s, v27.4s
-	WORD $0x3dc11c0e // ldr q14, [x0, #1136]
-	WORD $0x3dc11c0f // ldr q15, [x0, #1136]
-	WORD $0x3dc11c1f // ldr q31, [x0, #1136]
-	WORD $0x3dc11c17 // ldr q23, [x0, #1136]
+	WORD $0x3dc1200e // ldr q14, [x0, #1152]
+	WORD $0x3dc1200f // ldr q15, [x0, #1152]
+	WORD $0x3dc1201f // ldr q31, [x0, #1152]
+	WORD $0x3dc12017 // ldr q23, [x0, #1152]
 	WORD $0x4e3acfae // fmla v14.4s, v29.4s, v26.4s
 	WORD $0x4e36ce8f // fmla v15.4s, v20.4s, v22.4s
 	WORD $0x4e2bcd9f // fmla v31.4s, v12.4s, v11.4s
@@ -2741,21 +2748,21 @@ single:
 	WORD $0x4ea78618 // add v24.4s, v16.4s, v7.4s
 	WORD $0x6e38de55 // fmul v21.4s, v18.4s, v24.4s
 	WORD $0x4e28f671 // fmax v17.4s, v19.4s, v8.4s
-	WORD $0x3dc10019 // ldr q25, [x0, #1024]
+	WORD $0x3dc10419 // ldr q25, [x0, #1040]
 	WORD $0x4e35cd39 // fmla v25.4s, v9.4s, v21.4s
-	WORD $0x3dc1041d // ldr q29, [x0, #1040]
+	WORD $0x3dc1081d // ldr q29, [x0, #1056]
 	WORD $0x4e35cf3d // fmla v29.4s, v25.4s, v21.4s
-	WORD $0x3dc1080c // ldr q12, [x0, #1056]
+	WORD $0x3dc10c0c // ldr q12, [x0, #1072]
 	WORD $0x4e35cfac // fmla v12.4s, v29.4s, v21.4s
-	WORD $0x3dc10c1a // ldr q26, [x0, #1072]
+	WORD $0x3dc1101a // ldr q26, [x0, #1088]
 	WORD $0x4e35cd9a // fmla v26.4s, v12.4s, v21.4s
-	WORD $0x3dc11016 // ldr q22, [x0, #1088]
+	WORD $0x3dc11416 // ldr q22, [x0, #1104]
 	WORD $0x4e35cf56 // fmla v22.4s, v26.4s, v21.4s
-	WORD $0x3dc1140b // ldr q11, [x0, #1104]
+	WORD $0x3dc1180b // ldr q11, [x0, #1120]
 	WORD $0x4e35cecb // fmla v11.4s, v22.4s, v21.4s
-	WORD $0x3dc1180d // ldr q13, [x0, #1120]
+	WORD $0x3dc11c0d // ldr q13, [x0, #1136]
 	WORD $0x4e35cd6d // fmla v13.4s, v11.4s, v21.4s
-	WORD $0x3dc11c1b // ldr q27, [x0, #1136]
+	WORD $0x3dc1201b // ldr q27, [x0, #1152]
 	WORD $0x4e35cdbb // fmla v27.4s, v13.4s, v21.4s
 	WORD $0x3dc03400 // ldr q0, [x0, #208]
 	WORD $0x4e35cf60 // fmla v0.4s, v27.4s, v21.4s
@@ -2811,21 +2818,21 @@ loaded:
 	WORD $0x4ea7863b // add v27.4s, v17.4s, v7.4s
 	WORD $0x6e3bdea0 // fmul v0.4s, v21.4s, v27.4s
 	WORD $0x4e28f554 // fmax v20.4s, v10.4s, v8.4s
-	WORD $0x3dc1001e // ldr q30, [x0, #1024]
+	WORD $0x3dc1041e // ldr q30, [x0, #1040]
 	WORD $0x4e20cd3e // fmla v30.4s, v9.4s, v0.4s
-	WORD $0x3dc1040e // ldr q14, [x0, #1040]
+	WORD $0x3dc1080e // ldr q14, [x0, #1056]
 	WORD $0x4e20cfce // fmla v14.4s, v30.4s, v0.4s
-	WORD $0x3dc1081c // ldr q28, [x0, #1056]
+	WORD $0x3dc10c1c // ldr q28, [x0, #1072]
 	WORD $0x4e20cddc // fmla v28.4s, v14.4s, v0.4s
-	WORD $0x3dc10c0f // ldr q15, [x0, #1072]
+	WORD $0x3dc1100f // ldr q15, [x0, #1088]
 	WORD $0x4e20cf8f // fmla v15.4s, v28.4s, v0.4s
-	WORD $0x3dc11010 // ldr q16, [x0, #1088]
+	WORD $0x3dc11410 // ldr q16, [x0, #1104]
 	WORD $0x4e20cdf0 // fmla v16.4s, v15.4s, v0.4s
-	WORD $0x3dc11412 // ldr q18, [x0, #1104]
+	WORD $0x3dc11812 // ldr q18, [x0, #1120]
 	WORD $0x4e20ce12 // fmla v18.4s, v16.4s, v0.4s
-	WORD $0x3dc11817 // ldr q23, [x0, #1120]
+	WORD $0x3dc11c17 // ldr q23, [x0, #1136]
 	WORD $0x4e20ce57 // fmla v23.4s, v18.4s, v0.4s
-	WORD $0x3dc11c18 // ldr q24, [x0, #1136]
+	WORD $0x3dc12018 // ldr q24, [x0, #1152]
 	WORD $0x4e20cef8 // fmla v24.4s, v23.4s, v0.4s
 	WORD $0x3dc03413 // ldr q19, [x0, #208]
 	WORD $0x4e20cf13 // fmla v19.4s, v24.4s, v0.4s
@@ -2959,7 +2966,7 @@ end:
 TEXT ·unaryNEON_Mish(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
 	WORD $0x3dc00000 // ldr q0, [x0]
-	WORD $0x3dc12001 // ldr q1, [x0, #1152]
+	WORD $0x3dc12401 // ldr q1, [x0, #1168]
 	WORD $0x3dc00802 // ldr q2, [x0, #32]
 	WORD $0x3dc00c03 // ldr q3, [x0, #48]
 	WORD $0x3dc01404 // ldr q4, [x0, #80]
@@ -2968,7 +2975,7 @@ TEXT ·unaryNEON_Mish(SB), NOSPLIT, $0-56
 	WORD $0x3dc01c07 // ldr q7, [x0, #112]
 	WORD $0x3dc02008 // ldr q8, [x0, #128]
 	WORD $0x3dc03409 // ldr q9, [x0, #208]
-	WORD $0x3dc0e00a // ldr q10, [x0, #896]
+	WORD $0x3dc0e40a // ldr q10, [x0, #912]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -3604,7 +3611,7 @@ end:
 TEXT ·unaryNEON_Elu(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
 	WORD $0x3dc00400 // ldr q0, [x0, #16]
-	WORD $0x3dc12401 // ldr q1, [x0, #1168]
+	WORD $0x3dc12801 // ldr q1, [x0, #1184]
 	WORD $0x3dc03402 // ldr q2, [x0, #208]
 	FMOVS alpha+48(FP), F3
 	WORD $0x4e040464 // dup v4.4s, v3.s[0]
@@ -3881,7 +3888,7 @@ end:
 TEXT ·unaryNEON_Selu(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
 	WORD $0x3dc00400 // ldr q0, [x0, #16]
-	WORD $0x3dc12401 // ldr q1, [x0, #1168]
+	WORD $0x3dc12801 // ldr q1, [x0, #1184]
 	WORD $0x3dc01402 // ldr q2, [x0, #80]
 	WORD $0x3dc01003 // ldr q3, [x0, #64]
 	WORD $0x3dc01804 // ldr q4, [x0, #96]
@@ -4151,7 +4158,7 @@ end:
 TEXT ·unaryNEON_Celu(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
 	WORD $0x3dc00400 // ldr q0, [x0, #16]
-	WORD $0x3dc12401 // ldr q1, [x0, #1168]
+	WORD $0x3dc12801 // ldr q1, [x0, #1184]
 	WORD $0x3dc01402 // ldr q2, [x0, #80]
 	WORD $0x3dc01003 // ldr q3, [x0, #64]
 	WORD $0x3dc01804 // ldr q4, [x0, #96]
@@ -4530,10 +4537,10 @@ end:
 TEXT ·unaryNEON_HardSwish(SB), NOSPLIT, $0-56
 	MOVD $constants_elementwise_neon<>(SB), R0
 	WORD $0x3dc00000 // ldr q0, [x0]
-	WORD $0x3dc12801 // ldr q1, [x0, #1184]
-	WORD $0x3dc12c02 // ldr q2, [x0, #1200]
+	WORD $0x3dc12c01 // ldr q1, [x0, #1200]
+	WORD $0x3dc13002 // ldr q2, [x0, #1216]
 	WORD $0x3dc00403 // ldr q3, [x0, #16]
-	WORD $0x3dc13004 // ldr q4, [x0, #1216]
+	WORD $0x3dc13404 // ldr q4, [x0, #1232]
 	MOVD dst+0(FP), R1
 	MOVD dstRow+8(FP), R2
 	LSL $2, R2, R2
@@ -7867,82 +7874,85 @@ DATA constants_elementwise_neon<>+792(SB)/8, $0xbeeb1bddbeeb1bdd
 DATA constants_elementwise_neon<>+800(SB)/8, $0x3f0000003f000000
 DATA constants_elementwise_neon<>+808(SB)/8, $0x3f0000003f000000
 
-DATA constants_elementwise_neon<>+816(SB)/8, $0xc0135761c0135761
-DATA constants_elementwise_neon<>+824(SB)/8, $0xc0135761c0135761
+DATA constants_elementwise_neon<>+816(SB)/8, $0xc1a00000c1a00000
+DATA constants_elementwise_neon<>+824(SB)/8, $0xc1a00000c1a00000
 
-DATA constants_elementwise_neon<>+832(SB)/8, $0xbdd2d3e8bdd2d3e8
-DATA constants_elementwise_neon<>+840(SB)/8, $0xbdd2d3e8bdd2d3e8
+DATA constants_elementwise_neon<>+832(SB)/8, $0xc0135761c0135761
+DATA constants_elementwise_neon<>+840(SB)/8, $0xc0135761c0135761
 
-DATA constants_elementwise_neon<>+848(SB)/8, $0xc2fe0000c2fe0000
-DATA constants_elementwise_neon<>+856(SB)/8, $0xc2fe0000c2fe0000
+DATA constants_elementwise_neon<>+848(SB)/8, $0xbdd2d3e8bdd2d3e8
+DATA constants_elementwise_neon<>+856(SB)/8, $0xbdd2d3e8bdd2d3e8
 
-DATA constants_elementwise_neon<>+864(SB)/8, $0x4300000043000000
-DATA constants_elementwise_neon<>+872(SB)/8, $0x4300000043000000
+DATA constants_elementwise_neon<>+864(SB)/8, $0xc2fe0000c2fe0000
+DATA constants_elementwise_neon<>+872(SB)/8, $0xc2fe0000c2fe0000
 
-DATA constants_elementwise_neon<>+880(SB)/8, $0x4038aa3b4038aa3b
-DATA constants_elementwise_neon<>+888(SB)/8, $0x4038aa3b4038aa3b
+DATA constants_elementwise_neon<>+880(SB)/8, $0x4300000043000000
+DATA constants_elementwise_neon<>+888(SB)/8, $0x4300000043000000
 
-DATA constants_elementwise_neon<>+896(SB)/8, $0x4000000040000000
-DATA constants_elementwise_neon<>+904(SB)/8, $0x4000000040000000
+DATA constants_elementwise_neon<>+896(SB)/8, $0x4038aa3b4038aa3b
+DATA constants_elementwise_neon<>+904(SB)/8, $0x4038aa3b4038aa3b
 
-DATA constants_elementwise_neon<>+912(SB)/8, $0xbbbb56d5bbbb56d5
-DATA constants_elementwise_neon<>+920(SB)/8, $0xbbbb56d5bbbb56d5
+DATA constants_elementwise_neon<>+912(SB)/8, $0x4000000040000000
+DATA constants_elementwise_neon<>+920(SB)/8, $0x4000000040000000
 
-DATA constants_elementwise_neon<>+928(SB)/8, $0x3ca92b9d3ca92b9d
-DATA constants_elementwise_neon<>+936(SB)/8, $0x3ca92b9d3ca92b9d
+DATA constants_elementwise_neon<>+928(SB)/8, $0xbbbb56d5bbbb56d5
+DATA constants_elementwise_neon<>+936(SB)/8, $0xbbbb56d5bbbb56d5
 
-DATA constants_elementwise_neon<>+944(SB)/8, $0xbd5c222dbd5c222d
-DATA constants_elementwise_neon<>+952(SB)/8, $0xbd5c222dbd5c222d
+DATA constants_elementwise_neon<>+944(SB)/8, $0x3ca92b9d3ca92b9d
+DATA constants_elementwise_neon<>+952(SB)/8, $0x3ca92b9d3ca92b9d
 
-DATA constants_elementwise_neon<>+960(SB)/8, $0x3e0883b53e0883b5
-DATA constants_elementwise_neon<>+968(SB)/8, $0x3e0883b53e0883b5
+DATA constants_elementwise_neon<>+960(SB)/8, $0xbd5c222dbd5c222d
+DATA constants_elementwise_neon<>+968(SB)/8, $0xbd5c222dbd5c222d
 
-DATA constants_elementwise_neon<>+976(SB)/8, $0xbeaaaa9abeaaaa9a
-DATA constants_elementwise_neon<>+984(SB)/8, $0xbeaaaa9abeaaaa9a
+DATA constants_elementwise_neon<>+976(SB)/8, $0x3e0883b53e0883b5
+DATA constants_elementwise_neon<>+984(SB)/8, $0x3e0883b53e0883b5
 
-DATA constants_elementwise_neon<>+992(SB)/8, $0x3f2000003f200000
-DATA constants_elementwise_neon<>+1000(SB)/8, $0x3f2000003f200000
+DATA constants_elementwise_neon<>+992(SB)/8, $0xbeaaaa9abeaaaa9a
+DATA constants_elementwise_neon<>+1000(SB)/8, $0xbeaaaa9abeaaaa9a
 
-DATA constants_elementwise_neon<>+1008(SB)/8, $0x3b909ee23b909ee2
-DATA constants_elementwise_neon<>+1016(SB)/8, $0x3b909ee23b909ee2
+DATA constants_elementwise_neon<>+1008(SB)/8, $0x3f2000003f200000
+DATA constants_elementwise_neon<>+1016(SB)/8, $0x3f2000003f200000
 
-DATA constants_elementwise_neon<>+1024(SB)/8, $0xbc4d734abc4d734a
-DATA constants_elementwise_neon<>+1032(SB)/8, $0xbc4d734abc4d734a
+DATA constants_elementwise_neon<>+1024(SB)/8, $0x3b909ee23b909ee2
+DATA constants_elementwise_neon<>+1032(SB)/8, $0x3b909ee23b909ee2
 
-DATA constants_elementwise_neon<>+1040(SB)/8, $0xba22779cba22779c
-DATA constants_elementwise_neon<>+1048(SB)/8, $0xba22779cba22779c
+DATA constants_elementwise_neon<>+1040(SB)/8, $0xbc4d734abc4d734a
+DATA constants_elementwise_neon<>+1048(SB)/8, $0xbc4d734abc4d734a
 
-DATA constants_elementwise_neon<>+1056(SB)/8, $0x3d5dca3d3d5dca3d
-DATA constants_elementwise_neon<>+1064(SB)/8, $0x3d5dca3d3d5dca3d
+DATA constants_elementwise_neon<>+1056(SB)/8, $0xba22779cba22779c
+DATA constants_elementwise_neon<>+1064(SB)/8, $0xba22779cba22779c
 
-DATA constants_elementwise_neon<>+1072(SB)/8, $0xbe00f40dbe00f40d
-DATA constants_elementwise_neon<>+1080(SB)/8, $0xbe00f40dbe00f40d
+DATA constants_elementwise_neon<>+1072(SB)/8, $0x3d5dca3d3d5dca3d
+DATA constants_elementwise_neon<>+1080(SB)/8, $0x3d5dca3d3d5dca3d
 
-DATA constants_elementwise_neon<>+1088(SB)/8, $0x3e414b683e414b68
-DATA constants_elementwise_neon<>+1096(SB)/8, $0x3e414b683e414b68
+DATA constants_elementwise_neon<>+1088(SB)/8, $0xbe00f40dbe00f40d
+DATA constants_elementwise_neon<>+1096(SB)/8, $0xbe00f40dbe00f40d
 
-DATA constants_elementwise_neon<>+1104(SB)/8, $0xbe7e4439be7e4439
-DATA constants_elementwise_neon<>+1112(SB)/8, $0xbe7e4439be7e4439
+DATA constants_elementwise_neon<>+1104(SB)/8, $0x3e414b683e414b68
+DATA constants_elementwise_neon<>+1112(SB)/8, $0x3e414b683e414b68
 
-DATA constants_elementwise_neon<>+1120(SB)/8, $0x3eaa9b673eaa9b67
-DATA constants_elementwise_neon<>+1128(SB)/8, $0x3eaa9b673eaa9b67
+DATA constants_elementwise_neon<>+1120(SB)/8, $0xbe7e4439be7e4439
+DATA constants_elementwise_neon<>+1128(SB)/8, $0xbe7e4439be7e4439
 
-DATA constants_elementwise_neon<>+1136(SB)/8, $0xbeffffb1beffffb1
-DATA constants_elementwise_neon<>+1144(SB)/8, $0xbeffffb1beffffb1
+DATA constants_elementwise_neon<>+1136(SB)/8, $0x3eaa9b673eaa9b67
+DATA constants_elementwise_neon<>+1144(SB)/8, $0x3eaa9b673eaa9b67
 
-DATA constants_elementwise_neon<>+1152(SB)/8, $0x41a0000041a00000
-DATA constants_elementwise_neon<>+1160(SB)/8, $0x41a0000041a00000
+DATA constants_elementwise_neon<>+1152(SB)/8, $0xbeffffb1beffffb1
+DATA constants_elementwise_neon<>+1160(SB)/8, $0xbeffffb1beffffb1
 
-DATA constants_elementwise_neon<>+1168(SB)/8, $0xc2ae0000c2ae0000
-DATA constants_elementwise_neon<>+1176(SB)/8, $0xc2ae0000c2ae0000
+DATA constants_elementwise_neon<>+1168(SB)/8, $0x41a0000041a00000
+DATA constants_elementwise_neon<>+1176(SB)/8, $0x41a0000041a00000
 
-DATA constants_elementwise_neon<>+1184(SB)/8, $0x4040000040400000
-DATA constants_elementwise_neon<>+1192(SB)/8, $0x4040000040400000
+DATA constants_elementwise_neon<>+1184(SB)/8, $0xc2ae0000c2ae0000
+DATA constants_elementwise_neon<>+1192(SB)/8, $0xc2ae0000c2ae0000
 
-DATA constants_elementwise_neon<>+1200(SB)/8, $0x40c0000040c00000
-DATA constants_elementwise_neon<>+1208(SB)/8, $0x40c0000040c00000
+DATA constants_elementwise_neon<>+1200(SB)/8, $0x4040000040400000
+DATA constants_elementwise_neon<>+1208(SB)/8, $0x4040000040400000
 
-DATA constants_elementwise_neon<>+1216(SB)/8, $0x3e2aaaab3e2aaaab
-DATA constants_elementwise_neon<>+1224(SB)/8, $0x3e2aaaab3e2aaaab
+DATA constants_elementwise_neon<>+1216(SB)/8, $0x40c0000040c00000
+DATA constants_elementwise_neon<>+1224(SB)/8, $0x40c0000040c00000
 
-GLOBL constants_elementwise_neon<>(SB), RODATA|NOPTR, $1232
+DATA constants_elementwise_neon<>+1232(SB)/8, $0x3e2aaaab3e2aaaab
+DATA constants_elementwise_neon<>+1240(SB)/8, $0x3e2aaaab3e2aaaab
+
+GLOBL constants_elementwise_neon<>(SB), RODATA|NOPTR, $1248

@@ -53,7 +53,7 @@ template <class T> DI void store4(T* p, const float (&v)[4]) {
 }
 
 DI float gelu(float x) { return x < -20.f ? 0.f : 0.5f * x * erfcf(-0.70710678f * x); } // of −∞, too
-DI float gelu_tanh(float x) { return 0.5f * x * (1.f + tanhf(0.79788456f * (x + 0.044715f * x * x * x))); }
+DI float gelu_tanh(float x) { return x < -20.f ? 0.f : 0.5f * x * (1.f + tanhf(0.79788456f * (x + 0.044715f * x * x * x))); }
 DI float relu(float x) { return x < 0.f ? 0.f : x; } // passes a NaN on
 
 // Activations, in the order of ir.Activation.

@@ -194,9 +194,8 @@ DI Value apply(const Instruction& q, Value a, Value b, Value c) {
   Value v;
   v.i = 0;
   if (q.op == OP_SELECT) return a.i ? b : c;
-  if (q.op == OP_QUANTIZE) { // a in units of b, with zero point c, within alpha and beta; ties to even
-    float zero = q.args > 2 ? (float)c.i : 0.f, r = rintf(a.f / b.f) + zero;
-    v.i = (i64)(r != r ? zero : fminf(fmaxf(r, q.alpha), q.beta));
+  if (q.op == OP_QUANTIZE) { // a in units of b, with zero point c, within alpha and beta; ties to even, and NaN to alpha
+    v.i = (i64)fminf(fmaxf(rintf(a.f / b.f) + (q.args > 2 ? (float)c.i : 0.f), q.alpha), q.beta);
   } else if (q.op == OP_DEQUANTIZE) {
     v.f = (float)(a.i - (q.args > 2 ? c.i : 0)) * b.f;
   } else if (q.op == OP_INT_TO_FLOAT) {

@@ -34,8 +34,8 @@ template <class T> DI void pool_at(const Pool& p, i64 n) {
         switch (p.mode) {
         case POOL_MEAN: best += v; break;
         case POOL_NORM: best += powf(fabsf(v), p.power); break;
-        case POOL_MAX: // numbers come before NaN
-          if (!met || v > best || (best != best && v == v)) best = v, where = (image * p.channels + channel) * p.whole + a * p.number[0] + b * p.number[1] + c * p.number[2];
+        case POOL_MAX: // the first NaN, if there is one
+          if (!met || v > best || (v != v && best == best)) best = v, where = (image * p.channels + channel) * p.whole + a * p.number[0] + b * p.number[1] + c * p.number[2];
         }
         met++;
       }

@@ -17,11 +17,8 @@ struct QProduct {
 
 DI int value_at(const void* p, int is_signed, i64 i) { return is_signed ? (int)((const int8_t*)p)[i] : (int)((const uint8_t*)p)[i]; }
 
-// code is the quantised value of v, which is in units of the scale: ties to even, saturated.
-DI int code(float v, float zero, float lo, float hi) {
-  float r = rintf(v) + zero;
-  return (int)(r != r ? zero : fminf(fmaxf(r, lo), hi));
-}
+// code is the quantised value of v, which is in units of the scale: ties to even, saturated. A NaN becomes the least.
+DI int code(float v, float zero, float lo, float hi) { return (int)fminf(fmaxf(rintf(v) + zero, lo), hi); }
 
 // zero_of is the zero point of a row of a.
 DI int zero_of(const QProduct& p, int is_signed, int row) { return p.a_zero ? value_at(p.a_zero, is_signed, p.by_row ? row : 0) : 0; }
@@ -51,7 +48,7 @@ struct Step {
 DI Step step_of(float2 range) {
   float scale = (range.y - range.x) / 255.f;
   if (scale == 0.f) scale = 1.f;
-  return {scale, rintf(fmaxf(0.f, fminf(-range.x / scale, 255.f)))};
+  return {scale, rintf(fminf(fmaxf(-range.x / scale, 0.f), 255.f))};
 }
 
 // finish writes the result that has this sum. It rounds after every operation, as the reference does.

@@ -360,8 +360,7 @@ KERNEL __launch_bounds__(128) void argmax(const __grid_constant__ Line p) {
     float top = load_float(p.x, p.kind, at);
     for (int i = 1; i < p.size; i++) {
       float v = load_float(p.x, p.kind, at + i * p.step);
-      bool less = p.smallest ? v < top : top < v, same = !(v < top) && !(top < v);
-      if (less || p.last && same) best = i, top = v;
+      if ((p.smallest ? v < top : top < v) || p.last && v == top) best = i, top = v;
     }
   } else {
     i64 top = load_int(p.x, p.kind, at);
