@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -154,4 +155,40 @@ func TestEqualConstants(t *testing.T) {
 	_, err = d.Load(backendtest.Plan(t, out, d.Target()))
 	require.NoError(t, err)
 	require.Len(t, d.weights.at, 2)
+}
+
+// TestAttentionKernels holds which kernel runs attention: without "_general" it knows no bounds, caps and masks by query.
+func TestAttentionKernels(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, c := range []struct{ size, mask, attributes, kernel string }{
+		{"64", "", "", "flash_f32_64"},
+		{"64", "f32[2,1,1,s]", "", "flash_f32_64"},
+		{"64", "f32[1,1,s,s]", "", "flash_f32_64_general"},
+		{"64", "", "causal=true", "flash_f32_64_general"},
+		{"64", "", "window=3", "flash_f32_64_general"},
+		{"64", "", "softcap=2", "flash_f32_64_general"},
+		{"48", "", "", "attention_f32"},
+		{"48", "f32[1,1,s,s]", "causal=true", "attention_f32"},
+	} {
+		t.Run(strings.TrimSpace(c.size+" "+c.mask+" "+c.attributes), func(t *testing.T) {
+			fake := drivertest.New(t)
+			d := open(t, backend.Options{})
+			q, mask := "f32[2,s,3,"+c.size+"]", ""
+			inputs := `%0 "q": ` + q + `, %1 "k": ` + q + `, %2 "v": ` + q
+			if c.mask != "" {
+				inputs, mask = inputs+`, %3 "m": `+c.mask, ", %3"
+			}
+			text := fmt.Sprintf(`(%s) { %%4 = attention(%%0, %%1, %%2%s) {%s} return %%4 as "y" }`, inputs, mask, c.attributes)
+			g, err := ir.Parse(`graph "case" ` + text)
+			require.NoError(t, err, text)
+			b := ir.Binding{"s": 5}
+			m := d.NewMemory()
+			instance, err := load(t, d, g, b, text, true).Attach(m, nil)
+			require.NoError(t, err, text)
+			_, err = instance.Run(context.Background(), backendtest.Inputs(t, g, b))
+			require.NoError(t, err, text)
+			require.Equal(t, 1, fake.Kernels[c.kernel], "%s: %v", text, fake.Kernels)
+			m.Close()
+		})
+	}
 }
