@@ -52,6 +52,8 @@ var ownCases = map[string]string{
 	"quantised ragged texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,23]) { const %9: i32[2,4] = [0, 4, 1, 4, 5, 30, 5, 30]
 		const %1: i8[23,40] = data const %3: f32[] = [0.05]
 		%5 = onnx.QMatMul(%0, %1, _, _, _, %3, _, _, _, _, %9) return %5 as "y" }`,
+	"scatter along nine axes": `(%6 "n": f32[s], %0 "x": f32[3,3,3,3,3,3,3,3,3], %2 "u": f32[2,2,2,2,2,2,2,2,2]) {
+		const %1: i64[2,2,2,2,2,2,2,2,2] = data %3 = scatter_elements(%0, %1, %2) return %3 as "y" }`,
 	"sum rows": `(%7 "n": f32[s], %0 "x": f32[1,9+s,3,7], %1 "m": i64[1,9+s]) {
 		const %9: i32[5,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 10, 9, 10]
 		%2 = sum_rows(%0, %9) %3 = sum_rows(%1, %9) return %2 as "y", %3 as "z" }`,
@@ -69,7 +71,7 @@ func cases() map[string]string {
 
 // onTheHost are the cases with a step that no kernel takes.
 var onTheHost = map[string]bool{"host between": true, "matmul activated": true, "slice backwards": true, "resize of nothing": true,
-	"grid sample of nothing": true}
+	"grid sample of nothing": true, "scatter along nine axes": true}
 
 func open(t testing.TB, o backend.Options) *Device {
 	d, err := Open(o)
