@@ -107,7 +107,9 @@ func TestCasesOnTheHostSide(t *testing.T) {
 					require.NoError(t, err, name)
 					b := ir.Binding{"s": s}
 					m := d.NewMemory()
-					instance, err := load(t, d, g, b, fmt.Sprintf("%s, s=%d", name, s), !onTheHost[name]).Attach(m, nil)
+					p := load(t, d, g, b, fmt.Sprintf("%s, s=%d", name, s), !onTheHost[name])
+					require.Equal(t, onTheHost[name], len(p.HostSteps()) > 0, name)
+					instance, err := p.Attach(m, nil)
 					require.NoError(t, err, name)
 					_, err = instance.Run(context.Background(), backendtest.Inputs(t, g, b))
 					require.NoError(t, err, name)
