@@ -3,11 +3,13 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -31,6 +33,7 @@ type AnswerOptions struct {
 	TopK      int  // how many for each question; 0 for 1
 	NoAnswer  bool // whether there may be none
 	MaxTokens int  // of an answer; 0 for 15
+	Length    int  // tokens of a row; 0 for what the model takes, at most 384
 	Stride    int  // tokens that the windows over a long context have in common; 0 for half a row, at most 128
 }
 
@@ -41,25 +44,34 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 	if m.heads.start == "" || m.heads.end == "" {
 		return nil, m.lacks("answer")
 	}
-	length := m.MaxLength
-	if length == 0 || length > 384 {
-		length = 384
+	length := cmp.Or(m.MaxLength, 384)
+	if o.Length > length {
+		return nil, invalidf("rows of %d tokens are asked for, and the model takes %d", o.Length, length)
+	}
+	length = cmp.Or(o.Length, min(length, 384))
+	stride, most := cmp.Or(o.Stride, min(length/2, 128)), min(cmp.Or(o.MaxTokens, 15), length)
+	top := min(cmp.Or(o.TopK, 1), most*length)
+	if stride < 0 || stride > length/2 {
+		return nil, invalidf("a stride of %d tokens is not between 0 and half of the %d of a row", stride, length)
 	}
 	inputs := make([]tokenizer.Input, len(questions))
 	for i, q := range questions {
 		if strings.TrimSpace(q.Question) == "" || strings.TrimSpace(q.Context) == "" {
-			return nil, fmt.Errorf("pipeline: question %d: the question or its context is empty", i)
+			return nil, invalidf("question %d: the question or its context is empty", i)
 		}
 		inputs[i] = tokenizer.Pair(q.Question, q.Context)
 	}
 	encodings, err := m.encode(ctx, inputs, length, nil, tokenizer.Spans(), tokenizer.Truncate(tokenizer.OnlySecond, tokenizer.Right),
-		tokenizer.Windows(cmp.Or(o.Stride, min(length/2, 128))))
-	if err != nil {
+		tokenizer.Windows(stride))
+	if errors.Is(err, tokenizer.ErrRoom) {
 		return nil, fmt.Errorf("pipeline: a question is too long for rows of %d tokens: %w", length, err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	_, first, hasFirst := m.tok.Role("cls")
 	windows := make([]windowAnswers, len(encodings))
-	rows := make([]*row, len(encodings))
+	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
 			starts, err := b.vector(m.heads.start, at)
@@ -78,8 +90,8 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 			for t := range n {
 				candidate[t] = e.Sequences[t] == 1 || hasFirst && e.InputIDs[t] == first
 			}
-			windows[i] = spans(starts[:n], ends[:n], candidate, cmp.Or(o.MaxTokens, 15), 2*cmp.Or(o.TopK, 1)+10)
-			return nil
+			windows[i] = spans(starts[:n], ends[:n], candidate, most, 2*top+10)
+			return ask(int64(len(windows[i].spans)) * answerBytes)
 		}}
 	}
 	if err := m.schedule.run(ctx, rows); err != nil {
@@ -87,11 +99,15 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 	}
 	out := make([][]Answer, len(questions))
 	none := slices.Repeat([]float64{math.Inf(1)}, len(questions))
+	seen := make([]map[string]int, len(questions))
+	for i := range seen {
+		seen[i] = map[string]int{}
+	}
 	for i, e := range encodings {
 		text := questions[e.Input].Context
 		none[e.Input] = min(none[e.Input], windows[i].none)
 		for _, s := range windows[i].spans {
-			out[e.Input] = addAnswer(out[e.Input], text, e, s)
+			out[e.Input] = addAnswer(out[e.Input], seen[e.Input], text, e, s)
 		}
 	}
 	for i := range out {
@@ -99,10 +115,13 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 			out[i] = append(out[i], Answer{Score: none[i]})
 		}
 		slices.SortStableFunc(out[i], func(a, b Answer) int { return -compareFloats(a.Score, b.Score) })
-		out[i] = out[i][:min(cmp.Or(o.TopK, 1), len(out[i]))]
+		out[i] = out[i][:min(top, len(out[i]))]
 	}
 	return out, nil
 }
+
+// answerBytes is about what a span comes to, with the answer that is made of it.
+const answerBytes = 256
 
 // windowAnswers are what one window has to say.
 type windowAnswers struct {
@@ -146,8 +165,9 @@ func spans(starts, ends []float32, candidate []bool, most, k int) windowAnswers 
 	return w
 }
 
-// addAnswer adds the whole words of a span to the answers; the same text counts once, with the sum of the scores.
-func addAnswer(answers []Answer, text string, e tokenizer.Encoding, s span) []Answer {
+// addAnswer adds the whole words of a span to the answers; the same text counts once, with the sum of the scores. seen has the index of
+// each text among the answers.
+func addAnswer(answers []Answer, seen map[string]int, text string, e tokenizer.Encoding, s span) []Answer {
 	bytes, chars := wholeWord(e, s.first)
 	endBytes, endChars := wholeWord(e, s.last)
 	a := Answer{Score: s.score, Start: bytes.Start, End: endBytes.End, CharStart: chars.Start, CharEnd: endChars.End}
@@ -155,12 +175,11 @@ func addAnswer(answers []Answer, text string, e tokenizer.Encoding, s span) []An
 		a.Text = text[a.Start:a.End]
 	}
 	lower := strings.ToLower(a.Text) // as Python does, which folds other letters than strings.EqualFold
-	for i := range answers {
-		if strings.ToLower(answers[i].Text) == lower {
-			answers[i].Score += a.Score
-			return answers
-		}
+	if i, ok := seen[lower]; ok {
+		answers[i].Score += a.Score
+		return answers
 	}
+	seen[lower] = len(answers)
 	return append(answers, a)
 }
 

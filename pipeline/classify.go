@@ -204,13 +204,20 @@ type RerankOptions struct {
 	Truncated Truncated
 }
 
-// Rerank returns documents by how well they answer a query, the best first. It fails as ScorePairs does.
+// Rerank returns documents by how well they answer a query, the best first: by a cross-encoder, or by MaxSim of a model that makes a
+// vector for each token. It fails as ScorePairs does.
 func (m *Model) Rerank(ctx context.Context, query string, documents []string, o RerankOptions) ([]Ranked, error) {
-	pairs := make([]Pair, len(documents))
-	for i := range documents {
-		pairs[i] = Pair{query, &documents[i]}
+	var scores []float64
+	var err error
+	if m.heads.logits == "" && m.Can(MultiVector) {
+		scores, err = m.maxSims(ctx, query, documents, o)
+	} else {
+		pairs := make([]Pair, len(documents))
+		for i := range documents {
+			pairs[i] = Pair{query, &documents[i]}
+		}
+		scores, err = m.ScorePairs(ctx, pairs, o)
 	}
-	scores, err := m.ScorePairs(ctx, pairs, o)
 	if err != nil {
 		return nil, err
 	}
@@ -271,6 +278,11 @@ type ZeroShotOptions struct {
 	Truncated  Truncated
 }
 
+// entailment is the index of the label that says so; below 0 without one.
+func (d *Description) entailment() int {
+	return slices.IndexFunc(d.config.labels, func(l string) bool { return strings.HasPrefix(strings.ToLower(l), "entail") })
+}
+
 // ZeroShot returns how much labels apply to each text, the likeliest first, by a model of natural language inference:
 // whether the text entails a sentence that says so (W. Yin, J. Hay, D. Roth: Benchmarking zero-shot text classification,
 // 2019). It fails as Embed does, and if there are no labels, the template has no {}, or the model has no label for
@@ -280,25 +292,34 @@ func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShot
 	if template == "" {
 		template = "This example is {}."
 	}
-	entails := slices.IndexFunc(m.config.labels, func(l string) bool { return strings.HasPrefix(strings.ToLower(l), "entail") })
+	entails, places := m.entailment(), strings.Count(template, "{}")
 	switch {
 	case len(labels) == 0:
-		return nil, fmt.Errorf("pipeline: there are no labels to choose from")
-	case !strings.Contains(template, "{}"):
-		return nil, fmt.Errorf("pipeline: the template %q has no {} for the label", template)
+		return nil, invalidf("there are no labels to choose from")
+	case places == 0:
+		return nil, invalidf("the template %.100q has no {} for the label", template)
 	case entails < 0:
-		return nil, fmt.Errorf("pipeline: a model of natural language inference has a label entailment, and this one has %s",
+		return nil, invalidf("a model of natural language inference has a label entailment, and this one has %.100s",
 			listOr(m.config.labels, "no labels"))
 	}
 	contradicts := 0
 	if entails == 0 {
 		contradicts = len(m.config.labels) - 1
 	}
-	var pairs []Pair
+	ask, hypotheses := memory.Asker(ctx), make([]string, len(labels))
+	for i, label := range labels {
+		if err := ask(int64(len(template) + places*len(label))); err != nil {
+			return nil, err
+		}
+		hypotheses[i] = strings.ReplaceAll(template, "{}", label)
+	}
+	if err := ask(64 * int64(len(texts)*len(labels))); err != nil { // of pairs and their scores
+		return nil, err
+	}
+	pairs := make([]Pair, 0, len(texts)*len(labels))
 	for _, text := range texts {
-		for _, label := range labels {
-			hypothesis := strings.ReplaceAll(template, "{}", label)
-			pairs = append(pairs, Pair{text, &hypothesis})
+		for i := range hypotheses {
+			pairs = append(pairs, Pair{text, &hypotheses[i]})
 		}
 	}
 	cut := o.Truncated

@@ -22,6 +22,7 @@ const (
 	Sparse      Task = "embed sparse"       // weights for the words of the vocabulary
 	MultiVector Task = "embed multi-vector" // a vector for each token
 	Classifying Task = "classify"
+	ZeroShot    Task = "classify zero-shot" // of a classifier that tells entailment
 	Reranking   Task = "rerank"
 	Tagging     Task = "tag"
 	Answering   Task = "answer"
@@ -100,6 +101,8 @@ type promptConfig struct {
 	Default    *string           `json:"default_prompt_name"`
 	Similarity *Similarity       `json:"similarity_fn_name"`
 	Activation *string           `json:"activation_fn"`
+
+	fallback *string // the text of the default prompt, as the options say
 }
 
 // maxConfig bounds the JSON files that are read whole.
@@ -294,6 +297,9 @@ func (d *Description) read(o Options) error {
 		}
 	}
 	d.findTask()
+	if err := d.choosePrompt(o); err != nil {
+		return err
+	}
 	if len(c.labels) > 0 && (d.Task == Classifying || d.Task == Reranking || d.Task == Tagging) {
 		d.note("labels", "config.json", "%s", strings.Join(c.labels, ", "))
 	}
@@ -347,6 +353,26 @@ func (d *Description) notePrompts() {
 	if s := d.prompts.Similarity; s != nil {
 		d.note("similarity", file, "%s", *s)
 	}
+}
+
+// choosePrompt follows the options' default prompt.
+func (d *Description) choosePrompt(o Options) error {
+	switch name, p := o.DefaultPromptName, &d.prompts; {
+	case o.DefaultPrompt != nil && name != "":
+		return errors.New("two default prompts: give a text or a name")
+	case o.DefaultPrompt != nil:
+		p.fallback = o.DefaultPrompt
+	case name != "" && slices.Contains([]Task{Embedding, Sparse, MultiVector}, d.Task):
+		text, ok := p.Prompts[name]
+		if !ok {
+			return fmt.Errorf("%s has no prompt %q: it has %s", d.Dir, name, listOr(sortedKeys(p.Prompts), "none"))
+		}
+		p.fallback = &text
+	}
+	if d.prompts.fallback != nil {
+		d.note("default prompt", optionFile, "%q", *d.prompts.fallback)
+	}
+	return nil
 }
 
 // heads are the tasks of architectures, by how their names end.

@@ -65,6 +65,9 @@ func (m *Model) promptOf(o EmbedOptions) (string, error) {
 	if o.Side != Neither {
 		return prompts[m.SidePrompt(o.Side)], nil
 	}
+	if m.prompts.fallback != nil {
+		return *m.prompts.fallback, nil
+	}
 	if m.prompts.Default != nil {
 		return prompts[*m.prompts.Default], nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sort"
 	"strconv"
@@ -251,11 +252,32 @@ type batch struct {
 	starts []int // of rows without padding, and the end of the last; nil for rows with padding
 }
 
+// muchToHand is how many tokens have so much to hand out that one processor would keep a device waiting.
+const muchToHand = 4096
+
 // hand gives each row its part. What is wrong with one is not the others' business.
 func (b *batch) hand() {
-	for i, r := range b.rows {
+	give := func(i int) error {
+		r := b.rows[i]
+		defer guard(&r.err, debug.SetPanicOnFault(true))
 		r.err = r.take(b, i)
+		return nil
 	}
+	if b.tokens() >= muchToHand {
+		_ = parallel(len(b.rows), give)
+		return
+	}
+	for i := range b.rows {
+		_ = give(i)
+	}
+}
+
+// tokens is how many the batch has, padding among them.
+func (b *batch) tokens() int {
+	if b.starts != nil {
+		return b.starts[len(b.rows)]
+	}
+	return len(b.rows) * b.length
 }
 
 // vectors are a row's vectors of an output of shape [batch, tokens, size], one after the other, without padding; they are the session's.
@@ -297,11 +319,28 @@ func floats(t *tensor.Tensor, at, n int) []float32 {
 		return tensor.Of[float32](t)[at : at+n]
 	}
 	out := make([]float32, n)
+	if t.DType() == tensor.F16 {
+		wide := halves()
+		for i, h := range tensor.Of[uint16](t)[at : at+n] {
+			out[i] = wide[h]
+		}
+		return out
+	}
 	for i := range out {
 		out[i] = float32(t.Float64(at + i))
 	}
 	return out
 }
+
+// halves are all numbers of float16, by their bits.
+var halves = sync.OnceValue(func() *[1 << 16]float32 {
+	all, one := new([1 << 16]float32), tensor.New(tensor.F16, 1)
+	for h := range all {
+		tensor.Of[uint16](one)[0] = uint16(h)
+		all[h] = float32(one.Float64(0))
+	}
+	return all
+})
 
 // An engine runs batches. The scheduler knows no more of it.
 type engine interface {
@@ -311,22 +350,24 @@ type engine interface {
 	rows(length int) (int, error)
 	// run runs rows and hands each its part of the outputs.
 	run(ctx context.Context, rows []*row) error
+	// rest gives memory back that only runs need, of which there are none.
+	rest()
 }
 
 // padded is the engine that pads rows to the longest of their batch.
 type padded struct {
-	program *rlxc.Program   // that plans say what fits
-	others  []*rlxc.Program // of further devices, which take batches as the first does
-	layout  layout
-	tokens  int   // of a batch
-	limit   int64 // bytes of one session's arena, as planned; 0 for the program's own limit
+	programs []*rlxc.Program // by device; plans of the first say what fits
+	layout   layout
+	tokens   int   // of a batch
+	limit    int64 // bytes of one session's arena, as planned; 0 for the program's own limit
 
 	mu      sync.Mutex
 	idle    []*rlxc.Session
-	device  map[*rlxc.Session]int   // 0 for program's, or from 1 on that of others
+	device  map[*rlxc.Session]int   // whose program it runs
 	busy    map[int]int             // sessions that run, by device
 	held    map[*rlxc.Session]int64 // bytes of arenas
 	planned int64                   // bytes of the largest arena
+	weights int64                   // bytes
 	fits    map[int]int             // rows by length
 }
 
@@ -344,14 +385,15 @@ func (e *padded) rows(length int) (int, error) {
 	}
 	n := max(1, e.tokens/max(length, 1))
 	for {
-		report, err := e.program.Plan(e.layout.sizes(n, length))
+		report, err := e.programs[0].Plan(e.layout.sizes(n, length))
 		if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
 			err = fmt.Errorf("%w: %d rows of %d tokens need %d bytes, the limit of a session is %d", rlxc.ErrMemory, n, length,
 				report.Plan.Committed, e.limit)
 		}
 		switch {
 		case err == nil:
-			e.fits[length], e.planned = n, max(e.planned, report.Plan.Committed)
+			e.fits[length] = n
+			e.note(report)
 			return n, nil
 		case !errors.Is(err, rlxc.ErrMemory) || n == 1:
 			return 0, err
@@ -360,13 +402,18 @@ func (e *padded) rows(length int) (int, error) {
 	}
 }
 
+// note notes what a plan says.
+func (e *padded) note(r *rlxc.Report) {
+	e.planned, e.weights = max(e.planned, r.Plan.Committed), r.Weights
+}
+
 // maxSequence bounds the search for the longest row that a model takes.
 const maxSequence = 1 << 16
 
 // longest asks the model how many tokens it takes, if nothing says so: planning a row beyond its table of positions fails. 0 is any.
 func (e *padded) longest() int {
 	fits := func(n int) bool {
-		_, err := e.program.Plan(e.layout.sizes(1, n))
+		_, err := e.programs[0].Plan(e.layout.sizes(1, n))
 		return err == nil || errors.Is(err, rlxc.ErrMemory)
 	}
 	if !fits(1) || fits(maxSequence) {
@@ -406,9 +453,9 @@ func (e *padded) session() (*rlxc.Session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := 0
-	for i := range e.others {
-		if e.busy[i+1] < e.busy[at] {
-			at = i + 1
+	for i := range e.programs {
+		if e.busy[i] < e.busy[at] {
+			at = i
 		}
 	}
 	for i, s := range slices.Backward(e.idle) {
@@ -418,7 +465,7 @@ func (e *padded) session() (*rlxc.Session, error) {
 			return s, nil
 		}
 	}
-	s, err := append([]*rlxc.Program{e.program}, e.others...)[at].NewSession()
+	s, err := e.programs[at].NewSession()
 	if err == nil {
 		e.device[s] = at
 		e.busy[at]++
@@ -433,11 +480,19 @@ func (e *padded) putBack(s *rlxc.Session) {
 	e.busy[e.device[s]]--
 }
 
+// rest closes the sessions: the next run makes another. What fails there is not the next call's business.
+func (e *padded) rest() { _ = e.close() }
+
 func (e *padded) close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var errs []error
 	for _, s := range e.idle {
 		errs = append(errs, s.Close())
 	}
+	e.idle = nil
+	clear(e.device)
+	clear(e.held)
 	return errors.Join(errs...)
 }
 

@@ -5,6 +5,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/rlxc/rlxc/internal/memory"
+	"github.com/rlxc/rlxc/tokenizer"
 )
 
 // A Filled is a word in the place of a mask.
@@ -17,7 +20,8 @@ type Filled struct {
 
 // FillOptions say what is put in the place of masks.
 type FillOptions struct {
-	TopK      int // for each mask; 0 for 5
+	TopK      int      // for each mask; 0 for 5
+	Targets   []string // the only words to choose from, by their first tokens; nil for the vocabulary
 	Truncated Truncated
 }
 
@@ -27,28 +31,31 @@ func (m *Model) Mask() string {
 	return token
 }
 
-// Fill returns the words that fit best for each mask of each text, the likeliest first. It fails as Embed does, and if a
-// text has no mask.
+// Fill returns the words that fit best for each mask of each text, the likeliest first. It fails as Embed does, and with ErrInvalid if
+// a text has no mask, or no target a token.
 func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]Filled, error) {
 	word, mask, ok := m.tok.Role("mask")
 	if m.heads.logits == "" || !ok {
 		return nil, m.lacks("fill")
 	}
+	targets, err := m.targets(ctx, o.Targets)
+	if err != nil {
+		return nil, err
+	}
 	encodings, err := m.rows(ctx, texts, "", m.MaxLength, o.Truncated)
 	if err != nil {
 		return nil, err
 	}
-	out := make([][][]Filled, len(texts))
-	rows := make([]*row, len(encodings))
+	masks := make([][]candidates, len(texts))
+	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
-		var places []int
 		for t, id := range e.InputIDs {
 			if id == mask {
-				places = append(places, t)
+				masks[i] = append(masks[i], candidates{at: t})
 			}
 		}
-		if len(places) == 0 {
-			return nil, fmt.Errorf("pipeline: text %d has no %s among its first %d tokens", i, word, len(e.InputIDs))
+		if len(masks[i]) == 0 {
+			return nil, invalidf("text %d has no %s among its first %d tokens", i, word, len(e.InputIDs))
 		}
 		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
 			data, tokens, size, err := b.vectors(m.heads.logits, at)
@@ -58,14 +65,12 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 			if tokens != len(e.InputIDs) {
 				return fmt.Errorf("pipeline: the model returns logits for %d of %d tokens", tokens, len(e.InputIDs))
 			}
-			for _, place := range places {
-				p := wide(data[place*size : (place+1)*size])
-				softmax(p)
-				words, err := m.likeliest(p, cmp.Or(o.TopK, 5), e.InputIDs, place, len(places) == 1)
-				if err != nil {
+			for k := range masks[i] {
+				c := &masks[i][k]
+				c.choose(wide(data[c.at*size:(c.at+1)*size]), targets, cmp.Or(o.TopK, 5))
+				if err := ask(16 * int64(len(c.ids))); err != nil {
 					return err
 				}
-				out[i] = append(out[i], words)
 			}
 			return nil
 		}}
@@ -73,21 +78,74 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 	if err := m.schedule.run(ctx, rows); err != nil {
 		return nil, err
 	}
+	out := make([][][]Filled, len(texts))
+	for i, e := range encodings {
+		for _, c := range masks[i] {
+			words, err := m.putIn(c, e.InputIDs, len(masks[i]) == 1, ask)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = append(out[i], words)
+		}
+	}
 	return out, nil
 }
 
-// likeliest puts the words of the k highest probabilities in a place of a row.
-func (m *Model) likeliest(p []float64, k int, ids []int64, place int, alone bool) ([]Filled, error) {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
+// targets are the tokens of words: the word's own, or the first of several.
+func (m *Model) targets(ctx context.Context, words []string) ([]int64, error) {
+	var ids []int64
+	for _, word := range words {
+		id, ok := m.tok.ID(word)
+		if !ok {
+			e, err := m.tok.Encode(tokenizer.Text(word), 0, tokenizer.Spans(), tokenizer.Ask(memory.Asker(ctx)))
+			if err != nil {
+				return nil, err
+			}
+			at := slices.Index(e.Special, false)
+			if at < 0 {
+				continue
+			}
+			id = e.InputIDs[at]
+		}
+		ids = append(ids, id)
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return -compareFloats(p[a], p[b]) })
+	if words != nil && len(ids) == 0 {
+		return nil, invalidf("none of the %d targets is a word", len(words))
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// candidates are the likeliest tokens for a mask.
+type candidates struct {
+	at     int // of the row
+	ids    []int64
+	scores []float64
+}
+
+// choose finds the k likeliest of targets, or of all tokens if that is nil, by their logits.
+func (c *candidates) choose(logits []float64, targets []int64, k int) {
+	softmax(logits)
+	if c.ids = slices.DeleteFunc(slices.Clone(targets), func(id int64) bool { return id >= int64(len(logits)) }); targets == nil {
+		c.ids = make([]int64, len(logits))
+		for id := range c.ids {
+			c.ids[id] = int64(id)
+		}
+	}
+	slices.SortStableFunc(c.ids, func(a, b int64) int { return -compareFloats(logits[a], logits[b]) })
+	c.ids = slices.Clone(c.ids[:min(k, len(c.ids))])
+	for _, id := range c.ids {
+		c.scores = append(c.scores, logits[id])
+	}
+}
+
+// putIn puts candidates in the place of their mask. alone says that the row has no other mask.
+func (m *Model) putIn(c candidates, ids []int64, alone bool, ask func(bytes int64) error) ([]Filled, error) {
 	var out []Filled
 	row := slices.Clone(ids)
-	for _, id := range order[:min(k, len(order))] {
-		row[place] = int64(id)
-		word, err := m.tok.Decode([]int64{int64(id)}, false)
+	for i, id := range c.ids {
+		row[c.at] = id
+		word, err := m.tok.Decode([]int64{id}, false)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +153,10 @@ func (m *Model) likeliest(p []float64, k int, ids []int64, place int, alone bool
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Filled{word, int64(id), p[id], text})
+		if err := ask(int64(128 + 2*len(text))); err != nil {
+			return nil, err
+		}
+		out = append(out, Filled{word, id, c.scores[i], text})
 	}
 	return out, nil
 }

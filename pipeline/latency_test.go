@@ -15,7 +15,8 @@ import (
 type timedEngine struct{ any int }
 
 func (e timedEngine) together() int                { return e.any }
-func (e timedEngine) rows(length int) (int, error) { return DefaultBatchTokens / max(length, 1), nil }
+func (e timedEngine) rest()                        {}
+func (e timedEngine) rows(length int) (int, error) { return onProcessor.tokens / max(length, 1), nil }
 func (e timedEngine) run(_ context.Context, rows []*row) error {
 	tokens, longest := 0, 0
 	for _, r := range rows {
@@ -74,7 +75,7 @@ func (e timedEngine) ask(t *testing.T, clients int, rate float64) (perSecond flo
 // waits for twice as long as others do. Without padding more is answered.
 func TestSchedulerLatency(t *testing.T) {
 	padded, _ := timedEngine{}.ask(t, 64, 0)
-	packed := timedEngine{any: DefaultBatchTokens}
+	packed := timedEngine{any: onProcessor.tokens}
 	most, took := packed.ask(t, 64, 0)
 	require.Greater(t, most, 1.1*padded)
 	require.Less(t, took[len(took)*99/100], 2*took[len(took)/2])

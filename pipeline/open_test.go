@@ -181,7 +181,7 @@ func TestManyCallers(t *testing.T) {
 	alone := openModel(t, "minilm", Options{Sessions: 1})
 	want, err := alone.Embed(t.Context(), list, EmbedOptions{})
 	require.NoError(t, err)
-	report, err := alone.program.Plan(alone.engine.layout.sizes(4, 48))
+	report, err := alone.programs[0].Plan(alone.engine.layout.sizes(4, 48))
 	require.NoError(t, err)
 	limit := 2 * report.Plan.Committed
 	m := openModel(t, "minilm", Options{Sessions: 2, MemoryLimit: limit})

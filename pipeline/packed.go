@@ -22,7 +22,7 @@ func newEngine(e *padded) engine {
 	for _, v := range e.layout.inputs {
 		simple = simple && fillers[v.Name] != nil
 	}
-	if !simple || !e.program.Unpadded() {
+	if !simple || !e.programs[0].Unpadded() {
 		return e
 	}
 	return &packed{padded: e}
@@ -43,7 +43,7 @@ func (e *packed) rows(length int) (int, error) {
 
 // fitsAlone plans a row.
 func (e *packed) fitsAlone(length int) error {
-	report, err := e.program.Plan(e.layout.sizes(1, length))
+	report, err := e.programs[0].Plan(e.layout.sizes(1, length))
 	if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
 		err = fmt.Errorf("%w: a row of %d tokens needs %d bytes, the limit of a session is %d", rlxc.ErrMemory, length,
 			report.Plan.Committed, e.limit)
@@ -56,9 +56,9 @@ func (e *packed) together() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for n := max(e.tokens, 1); e.budget == 0; n = max(n/2, 1) {
-		report, err := e.program.Plan(e.layout.sizes(n, 1))
+		report, err := e.programs[0].Plan(e.layout.sizes(n, 1))
 		if err == nil {
-			e.planned = max(e.planned, report.Plan.Committed)
+			e.note(report)
 		}
 		if n == 1 || err == nil && (e.limit == 0 || report.Plan.Committed <= e.limit) || err != nil && !errors.Is(err, rlxc.ErrMemory) {
 			e.budget = n

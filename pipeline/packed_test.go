@@ -20,7 +20,7 @@ func openBoth(t *testing.T, name string) (padded, unpadded *Model) {
 		opened, err := Open(context.Background(), "testdata/"+name, o)
 		require.NoError(t, err)
 		t.Cleanup(func() { opened.Close() })
-		require.Equal(t, m.unpad, opened.program.Unpadded())
+		require.Equal(t, m.unpad, opened.programs[0].Unpadded())
 		*m.to = opened
 	}
 	require.IsType(t, &packed{}, unpadded.schedule.engine)
@@ -80,7 +80,7 @@ func TestHiddenTokensNeedPadding(t *testing.T) {
 	m, err := Open(context.Background(), "testdata/colbert", Options{Compile: rlxc.CompileOptions{Unpad: true}})
 	require.NoError(t, err)
 	defer m.Close()
-	require.Equal(t, m.sbert.Expansion == nil || m.sbert.Expansion.Attend, m.program.Unpadded())
+	require.Equal(t, m.sbert.Expansion == nil || m.sbert.Expansion.Attend, m.programs[0].Unpadded())
 }
 
 // TestSchedulerFills holds batches of rows of any lengths to their number of tokens.

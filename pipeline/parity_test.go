@@ -519,3 +519,25 @@ type filledWord struct {
 func (f *filledWord) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &[]any{&f.ID, &f.Token, &f.Score, &f.Text})
 }
+
+// TestDefaultPrompt holds that texts without a prompt of their own get the one that the options name, and others keep theirs.
+func TestDefaultPrompt(t *testing.T) {
+	list, custom := texts(t), "classify this: "
+	want := recorded(t, "prompts")
+	for _, test := range []struct {
+		array string
+		o     Options
+		of    EmbedOptions
+	}{
+		{"custom", Options{DefaultPrompt: &custom}, EmbedOptions{}},
+		{"query", Options{DefaultPromptName: "query"}, EmbedOptions{}},
+		{"document", Options{DefaultPromptName: "query"}, EmbedOptions{Side: Document}},
+	} {
+		got, err := openModel(t, "prompts", test.o).Embed(t.Context(), list, test.of)
+		require.NoError(t, err)
+		sameVectors(t, want[test.array], got, list)
+	}
+	_, err := Open(t.Context(), filepath.Join("testdata", "prompts"), Options{DefaultPromptName: "none"})
+	require.ErrorContains(t, err, `has no prompt "none"`)
+	openModel(t, "rerank", Options{DefaultPromptName: "none"}) // has no use for one
+}

@@ -41,13 +41,17 @@ type Options struct {
 	MaxLength int    // tokens of a row
 	Pooling   Pooling
 	Normalize *bool // whether Embed scales vectors to length 1
+	// DefaultPrompt is in front of texts to embed for which a call names no prompt and no side; nil for the prompt of the model's that
+	// DefaultPromptName names, or else for what the files say.
+	DefaultPrompt     *string
+	DefaultPromptName string
 
-	// Compile says how the model is compiled. Threads are those of one session; 0 shares the processors out among sessions. Device may name
-	// several devices, separated by commas: each has a program, and batches go to the one that runs the fewest.
+	// Compile says how the model is compiled. Threads are the most of one batch; 0 for all processors, which the batches that run share
+	// out. Device may name several devices, separated by commas: each has a program, and batches go to the one that runs the fewest.
 	Compile rlxc.CompileOptions
-	// Sessions is how many batches run at a time; 0 for what the processors suggest.
+	// Sessions is how many batches run at a time; 0 for what Defaults says.
 	Sessions int
-	// BatchTokens is how many tokens a batch may hold, padding among them; 0 for DefaultBatchTokens.
+	// BatchTokens is how many tokens a batch may hold, padding among them; 0 for what Defaults says.
 	BatchTokens int
 	// MemoryLimit is how many bytes the arenas of all sessions may take together, as their plans say; 0 for a quarter of
 	// what Compile.MemoryLimit means. A row that does not fit alone is an error.
@@ -65,8 +69,7 @@ type Model struct {
 	*Description
 	tok      *tokenizer.Tokenizer
 	model    *rlxc.Model
-	program  *rlxc.Program
-	others   []*rlxc.Program // on further devices
+	programs []*rlxc.Program // by device
 	engine   *padded
 	schedule *scheduler
 	heads    outputs
@@ -125,30 +128,25 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		m.MaxLength = shape.length
 		m.note("length", "the model", "%d tokens: its inputs are of this size", m.MaxLength)
 	}
-	devices := strings.Split(o.Compile.Device, ",")
-	sessions := max(cmp.Or(o.Sessions, DefaultSessions()), len(devices))
+	o = o.Defaults()
+	devices := o.devices()
+	sessions := max(o.Sessions, len(devices))
 	compile := o.Compile
-	if compile.Threads == 0 {
-		compile.Threads = max(1, runtime.GOMAXPROCS(0)/sessions)
-	}
+	compile.CacheLimit = cmp.Or(compile.CacheLimit, planBytes)
 	if x := m.sbert.Expansion; x != nil && !x.Attend {
 		compile.Unpad = false // tokens that the mask hides have vectors that count
 	}
-	for i, device := range devices {
+	for _, device := range devices {
 		compile.Device = strings.TrimSpace(device)
 		p, err := m.model.Compile(ctx, compile)
 		if err != nil {
 			return m, err
 		}
-		if i == 0 {
-			m.program = p
-		} else {
-			m.others = append(m.others, p)
-		}
+		m.programs = append(m.programs, p)
 	}
 	shape.pad = m.padID()
-	m.engine = &padded{program: m.program, others: m.others, device: map[*rlxc.Session]int{}, busy: map[int]int{}, layout: *shape,
-		tokens: cmp.Or(o.BatchTokens, DefaultBatchTokens), limit: o.MemoryLimit / int64(sessions),
+	m.engine = &padded{programs: m.programs, device: map[*rlxc.Session]int{}, busy: map[int]int{}, layout: *shape,
+		tokens: o.BatchTokens, limit: o.MemoryLimit / int64(sessions),
 		fits: map[int]int{}, held: map[*rlxc.Session]int64{}}
 	if m.MaxLength == 0 {
 		m.MaxLength = m.engine.longest()
@@ -157,15 +155,45 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		}
 	}
 	m.schedule = newScheduler(newEngine(m.engine), sessions, cmp.Or(o.Queue, 1<<20))
-	m.schedule.reject, m.schedule.report = o.Reject, o.OnBatch
+	m.schedule.worth, m.schedule.reject, m.schedule.report = o.batching().worth, o.Reject, o.OnBatch
 	return m, nil
 }
 
-// DefaultBatchTokens is how many tokens a batch may hold unless Options say.
-const DefaultBatchTokens = 4096
+// A batching is the batches that suit a kind of device.
+type batching struct {
+	tokens int // most of a batch
+	worth  int // that a batch should have, for the sake of what a run costs by itself
+	each   int // batches that run at a time on one device
+}
 
-// DefaultSessions is how many batches run at a time on these processors: one for each two.
-func DefaultSessions() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+// A core's batches are small, because many run at a time and each has an arena. A GPU takes large ones, and while it computes one, others
+// are on their way to it or are handed out.
+var (
+	onProcessor = batching{tokens: 512, worth: 256}
+	onGPU       = batching{tokens: 16384, worth: 4096, each: 4}
+)
+
+// planBytes is what a model's plans may take if nobody says: batches have few shapes (fewNumbers).
+const planBytes = 16 << 20
+
+func (o Options) batching() batching {
+	if o.Compile.Backend == "" || o.Compile.Backend == "cpu" {
+		b := onProcessor
+		b.each = max(1, runtime.GOMAXPROCS(0)/max(1, o.Compile.Threads))
+		return b
+	}
+	return onGPU
+}
+
+func (o Options) devices() []string { return strings.Split(o.Compile.Device, ",") }
+
+// Defaults returns the options with Sessions and BatchTokens as they suit the devices where they were 0.
+func (o Options) Defaults() Options {
+	b := o.batching()
+	o.Sessions = cmp.Or(o.Sessions, b.each*len(o.devices()))
+	o.BatchTokens = cmp.Or(o.BatchTokens, b.tokens)
+	return o
+}
 
 // find makes a path of what Open was given.
 func find(ctx context.Context, what string, o Options) (path string, origin *Finding, err error) {
@@ -235,10 +263,7 @@ func (m *Model) Close() error {
 	if m.engine != nil {
 		errs = append(errs, m.engine.close())
 	}
-	if m.program != nil {
-		errs = append(errs, m.program.Close())
-	}
-	for _, p := range m.others {
+	for _, p := range m.programs {
 		errs = append(errs, p.Close())
 	}
 	if m.model != nil {

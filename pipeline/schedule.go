@@ -19,6 +19,7 @@ import (
 type scheduler struct {
 	engine   engine
 	workers  int
+	worth    int  // tokens that a batch should have, for the sake of what a run costs by itself
 	capacity int  // tokens that may wait
 	reject   bool // calls that do not fit fail instead of waiting
 	report   func(BatchReport)
@@ -30,6 +31,7 @@ type scheduler struct {
 	requests []*request // that have rows waiting
 	tokens   int        // waiting
 	busy     int        // workers that run a batch
+	idle     *time.Timer
 	closed   bool
 	done     sync.WaitGroup
 	ctx      context.Context
@@ -51,13 +53,30 @@ type request struct {
 }
 
 func newScheduler(e engine, workers, capacity int) *scheduler {
-	s := &scheduler{engine: e, workers: workers, capacity: capacity, waiting: map[int][]*row{}}
+	s := &scheduler{engine: e, workers: workers, worth: onProcessor.worth, capacity: capacity, waiting: map[int][]*row{}}
 	s.changed = sync.NewCond(&s.mu)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.idle = time.AfterFunc(restAfter, s.rest)
 	for range workers {
 		s.done.Go(s.work)
 	}
 	return s
+}
+
+// restAfter is how long nothing runs before memory is given back that only batches need.
+const restAfter = time.Minute
+
+// rest gives back what batches need, unless one runs.
+func (s *scheduler) rest() {
+	s.mu.Lock()
+	resting := s.busy == 0 && !s.closed
+	if resting {
+		s.engine.rest()
+	}
+	s.mu.Unlock()
+	if resting {
+		debug.FreeOSMemory()
+	}
 }
 
 // errClosed is what calls get that a Close overtakes.
@@ -67,6 +86,7 @@ var errClosed = fmt.Errorf("the model is closed: %w", os.ErrClosed)
 func (s *scheduler) close() {
 	s.mu.Lock()
 	s.closed = true
+	s.idle.Stop()
 	for _, r := range slices.Clone(s.requests) {
 		s.fail(r, errClosed)
 	}
@@ -145,15 +165,21 @@ func (s *scheduler) add(r *request, rows []*row) {
 	}
 	for _, row := range rows {
 		row.of = r
-		n := len(row.ids)
-		if i, ok := slices.BinarySearch(s.lengths, n); !ok {
-			s.lengths = slices.Insert(s.lengths, i, n)
-		}
-		s.waiting[n] = append(s.waiting[n], row)
-		s.tokens += n
+		s.wait(row)
 	}
 	r.rows = append(r.rows, rows...)
 	r.open += len(rows)
+}
+
+// wait puts a row where it waits.
+func (s *scheduler) wait(row *row) {
+	n := len(row.ids)
+	if i, ok := slices.BinarySearch(s.lengths, n); !ok {
+		s.lengths = slices.Insert(s.lengths, i, n)
+	}
+	s.waiting[n] = append(s.waiting[n], row)
+	s.tokens += n
+	row.taken = false
 }
 
 // fail ends a request: what of it waits is forgotten.
@@ -227,7 +253,9 @@ func (s *scheduler) work() {
 			s.report(reportOf(rows, s.engine.together() == 0, time.Since(begun), err))
 		}
 		s.mu.Lock()
-		s.busy--
+		if s.busy--; s.busy == 0 {
+			s.idle.Reset(restAfter)
+		}
 		for _, row := range rows {
 			r := row.of
 			if err := cmp.Or(err, row.err); err != nil {
@@ -270,9 +298,6 @@ func (s *scheduler) context(rows []*row) context.Context {
 	return rows[0].of.ctx
 }
 
-// small is how many tokens a batch has that is worth being filled up with shorter rows, for the sake of what a run costs by itself.
-const small = 256
-
 // form takes the rows of the next batch from what waits. With an error it is the one row that cannot run.
 func (s *scheduler) form() ([]*row, error) {
 	r := slices.MinFunc(s.requests, func(a, b *request) int {
@@ -294,20 +319,52 @@ func (s *scheduler) form() ([]*row, error) {
 	}
 	// What waits is shared out among all workers, whichever are busy: so the batches of a call that comes alone are the same each time,
 	// and its results to the last bit.
-	share := max(small, s.tokens/s.workers)
+	share := max(s.worth, s.tokens/s.workers)
 	most = max(1, min(most, (share+length)/max(length, 1)))
 	s.take(seed)
 	out := []*row{seed}
-	if together := s.engine.together(); together > 0 {
-		return s.fill(seed, min(together, share)), nil
+	together := s.engine.together()
+	if together > 0 {
+		out = s.fill(out, min(together, share))
+	} else {
+		out = s.pad(out, most)
 	}
+	if s.tokens > 0 { // the next batch takes what this one leaves
+		n := fewNumbers(len(out))
+		for _, row := range out[n:] {
+			s.wait(row)
+		}
+		out = out[:n]
+	}
+	for _, row := range out {
+		cost := length
+		if together > 0 {
+			cost = len(row.ids)
+		}
+		row.of.served += cost
+	}
+	return out, nil
+}
+
+// fewNumbers rounds a number of rows down by at most a fifth, so that the batches of a busy model have few shapes and share plans.
+func fewNumbers(n int) int {
+	step := 1
+	for n/step >= 8 {
+		step *= 2
+	}
+	return n / step * step
+}
+
+// pad makes a batch of rows of about one length: of one that was taken, and of others that are little shorter.
+func (s *scheduler) pad(out []*row, most int) []*row {
+	length := len(out[0].ids)
 	from, ok := slices.BinarySearch(s.lengths, length)
 	if !ok {
 		from--
 	}
 	for i := from; i >= 0 && len(out) < most; i-- {
 		n := s.lengths[i]
-		if padding := length - n; padding*8 > length && (len(out)*length >= small || padding*2 > length) {
+		if padding := length - n; padding*8 > length && (len(out)*length >= s.worth || padding*2 > length) {
 			break
 		}
 		left := s.waiting[n]
@@ -323,15 +380,12 @@ func (s *scheduler) form() ([]*row, error) {
 			s.lengths = slices.Delete(s.lengths, i, i+1)
 		}
 	}
-	for _, row := range out {
-		row.of.served += length
-	}
-	return out, nil
+	return out
 }
 
 // fill makes a batch of rows of any lengths: a row that was taken, and others, longest first, while they fit so many tokens.
-func (s *scheduler) fill(seed *row, most int) []*row {
-	out, tokens := []*row{seed}, len(seed.ids)
+func (s *scheduler) fill(out []*row, most int) []*row {
+	tokens := len(out[0].ids)
 	for i := len(s.lengths) - 1; i >= 0 && tokens < most; i-- {
 		n := s.lengths[i]
 		left := s.waiting[n]
@@ -347,9 +401,6 @@ func (s *scheduler) fill(seed *row, most int) []*row {
 			delete(s.waiting, n)
 			s.lengths = slices.Delete(s.lengths, i, i+1)
 		}
-	}
-	for _, row := range out {
-		row.of.served += len(row.ids)
 	}
 	return out
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,9 +22,11 @@ type fakeEngine struct {
 	most    func(length int) (int, error)
 	fail    error
 	any     int // tokens of a batch of rows of any lengths
+	rests   int
 }
 
 func (e *fakeEngine) together() int { return e.any }
+func (e *fakeEngine) rest()         { e.rests++ }
 
 func (e *fakeEngine) rows(length int) (int, error) {
 	if e.most != nil {
@@ -106,13 +110,36 @@ func TestScheduler(t *testing.T) {
 			padded, real = padded+b[0], real+n
 		}
 		require.LessOrEqual(t, padded, 1024)
-		require.True(t, padded < 2*small || real*8 >= padded*7, "batch %v", b)
+		require.True(t, padded < 2*s.worth || real*8 >= padded*7, "batch %v", b)
 	}
 	require.Equal(t, total, ran)
 	require.Zero(t, s.tokens)
 	require.Empty(t, s.requests)
 	s.close()
 	require.ErrorIs(t, s.run(t.Context(), rowsOf(1)), os.ErrClosed)
+}
+
+// What batches need is given back a while after the last one, and once.
+func TestSchedulerRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &fakeEngine{gate: make(chan struct{})}
+		s := newScheduler(e, 2, 1000)
+		defer s.close()
+		go func() { e.gate <- struct{}{} }()
+		require.NoError(t, s.run(t.Context(), rowsOf(3)))
+		time.Sleep(restAfter - 1)
+		require.Zero(t, e.rests)
+		time.Sleep(2)
+		require.Equal(t, 1, e.rests)
+		go func() {
+			time.Sleep(2 * restAfter)
+			e.gate <- struct{}{}
+		}()
+		require.NoError(t, s.run(t.Context(), rowsOf(3)), "which takes longer")
+		require.Equal(t, 1, e.rests)
+		time.Sleep(10 * restAfter)
+		require.Equal(t, 2, e.rests)
+	})
 }
 
 // A small request that comes while a large one runs waits for the batch that runs and not for the large one.

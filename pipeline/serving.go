@@ -20,6 +20,9 @@ var (
 	ErrTooLarge = errors.New("more tokens than the queue takes")
 	// ErrTask: the model was made for something else.
 	ErrTask = errors.New("the model was made for another task")
+	// ErrInvalid: an argument cannot be what it is, such as a text without a mask for Fill. The error's text says why, with 100 bytes of
+	// each argument at most.
+	ErrInvalid = errors.New("an argument is invalid")
 	// ErrPooling: neither the model's files nor Options.Pooling say how one vector is made of the tokens'.
 	ErrPooling = errors.New("the pooling is not known")
 	// ErrNotText: the model takes other inputs than tokens, or nothing beside it makes tokens of text.
@@ -59,6 +62,8 @@ type State struct {
 	Sessions      int           // batches that may run
 	Held          int64         // bytes of the sessions' arenas, as of their last runs
 	Planned       int64         // bytes that they may come to with what was planned so far
+	Plans         int64         // bytes of the plans
+	Weights       int64         // bytes of all devices' weights; 0 before the first batch
 }
 
 // State returns what the model does now.
@@ -79,7 +84,16 @@ func (m *Model) State() State {
 	for _, bytes := range e.held {
 		state.Held += bytes
 	}
+	for _, p := range e.programs {
+		state.Plans += p.CacheStats().Bytes
+		state.Weights += e.weights
+	}
 	return state
+}
+
+// invalidf is an error of the kind ErrInvalid.
+func invalidf(format string, args ...any) error {
+	return kindError{fmt.Errorf("pipeline: "+format, args...), ErrInvalid}
 }
 
 // A kindError is an error of a kind, which its text does not repeat.
@@ -112,11 +126,36 @@ func (m *Model) Encode(ctx context.Context, inputs []tokenizer.Input, length int
 // Encoder returns the tokenizer of the model.
 func (m *Model) Encoder() *tokenizer.Tokenizer { return m.tok }
 
+// Can reports whether the model has what a task needs: it was made for it, or has an output or a label for it besides.
+func (m *Model) Can(task Task) bool {
+	switch task {
+	case m.Task:
+		return true
+	case Sparse:
+		return m.heads.sparse != ""
+	case MultiVector:
+		return m.heads.vectors != ""
+	case Filling: // a SPLADE model has the head of one
+		return m.Task == Sparse && m.heads.logits != ""
+	case ZeroShot:
+		return m.heads.logits != "" && m.entailment() >= 0
+	}
+	return false
+}
+
 // Program returns what the model was compiled to, for runs on tensors. It stays open as long as the model.
-func (m *Model) Program() *rlxc.Program { return m.program }
+func (m *Model) Program() *rlxc.Program { return m.programs[0] }
 
 // Labels returns the names of the model's classes, in order.
 func (d *Description) Labels() []string { return d.config.labels }
+
+// Architecture returns the first of those that config.json names; "" without one.
+func (d *Description) Architecture() string {
+	if len(d.config.Architectures) == 0 {
+		return ""
+	}
+	return d.config.Architectures[0]
+}
 
 // Prompts returns the model's prompts by name.
 func (d *Description) Prompts() map[string]string { return d.prompts.Prompts }

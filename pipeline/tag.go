@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -69,6 +71,9 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 	}
 	options := []tokenizer.RowOption{tokenizer.Spans()}
 	if stride := m.stride(o.Stride); stride >= 0 && m.MaxLength > 0 {
+		if stride > m.MaxLength/2 {
+			return nil, invalidf("a stride of %d tokens is more than half of the %d of a row", stride, m.MaxLength)
+		}
 		options = append(options, tokenizer.Windows(stride))
 	}
 	inputs := tokenizer.Texts(texts...)
@@ -81,7 +86,7 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 		ignore = []string{"O"}
 	}
 	found := make([][]Entity, len(encodings))
-	rows := make([]*row, len(encodings))
+	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
 			data, tokens, labels, err := b.vectors(m.heads.logits, at)
@@ -93,7 +98,7 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 					"labels", labels, tokens, n)
 			}
 			found[i] = m.entities(texts[e.Input], m.pieces(texts[e.Input], e, data, labels, how), how, ignore)
-			return nil
+			return ask(int64(cap(found[i])) * int64(reflect.TypeFor[Entity]().Size()))
 		}}
 	}
 	if err := m.schedule.run(ctx, rows); err != nil {

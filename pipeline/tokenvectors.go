@@ -160,19 +160,36 @@ func (m *Model) specialIDs() []int64 {
 // EmbedTokens returns a vector for each token of each text, for comparison by MaxSim: of a ColBERT model, whose queries and
 // documents differ (Options.Side), or of one with such a head, such as BGE-M3. It fails as Embed does.
 func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions) ([][][]float32, error) {
-	prompt, err := m.promptOf(o)
+	out, ask := make([][][]float32, len(texts)), memory.Asker(ctx)
+	err := m.embedTokens(ctx, texts, o, func(i int, vectors [][]float32) error {
+		out[i] = vectors
+		bytes := 24 * len(vectors)
+		for _, v := range vectors {
+			bytes += 4 * cap(v)
+		}
+		return ask(int64(bytes))
+	})
 	if err != nil {
 		return nil, err
+	}
+	return out, nil
+}
+
+// embedTokens calls put with the vectors of each text, by several goroutines at once.
+func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions, put func(i int, vectors [][]float32) error) error {
+	prompt, err := m.promptOf(o)
+	if err != nil {
+		return err
 	}
 	name := m.heads.vectors
 	var layers []layer
 	keep := func(int64) bool { return true }
 	if name == "" {
 		if err := m.pickled("colbert_linear.pt", "colbert_vecs"); err != nil {
-			return nil, err
+			return err
 		}
 		if name = m.heads.hidden; name == "" {
-			return nil, m.lacks("embed tokens")
+			return m.lacks("embed tokens")
 		}
 		for _, module := range m.modules {
 			if module.layer != nil && module.onTokens {
@@ -197,16 +214,15 @@ func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions)
 	}
 	encodings, err := m.rows(ctx, texts, prompt, length, o.Truncated, o.Rows...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := make([][][]float32, len(texts))
-	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
+	rows := make([]*row, len(encodings))
 	for i, e := range encodings {
 		r := &row{ids: e.InputIDs, types: e.TokenTypeIDs}
 		own := len(r.ids)
 		if x := m.sbert.Expansion; x != nil && o.Side == Query {
 			if err := m.expand(r, x); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		r.take = func(b *batch, at int) error {
@@ -214,9 +230,7 @@ func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions)
 			if err != nil {
 				return err
 			}
-			if err := ask(int64(tokens) * (4*int64(size) + 48)); err != nil {
-				return err
-			}
+			var vectors [][]float32
 			first := len(r.ids) - tokens // what the model leaves out
 			for t := range tokens {
 				if first+t < own && !keep(r.ids[first+t]) {
@@ -226,16 +240,13 @@ func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions)
 				for _, l := range layers {
 					v = l.apply(v)
 				}
-				out[i] = append(out[i], v)
+				vectors = append(vectors, v)
 			}
-			return nil
+			return put(i, vectors)
 		}
 		rows[i] = r
 	}
-	if err := m.schedule.run(ctx, rows); err != nil {
-		return nil, err
-	}
-	return out, nil
+	return m.schedule.run(ctx, rows)
 }
 
 // masked is which tokens a MultiVectorMask keeps.
@@ -297,6 +308,25 @@ func MaxSim(query, document [][]float32) float64 {
 		}
 	}
 	return sum
+}
+
+// maxSims are those of documents by a query.
+func (m *Model) maxSims(ctx context.Context, query string, documents []string, o RerankOptions) ([]float64, error) {
+	if o.Function != "" && o.Function != NoFunction {
+		return nil, invalidf("the scores of a model with a vector for each token are sums of products, not logits: want the function %q",
+			NoFunction)
+	}
+	of := EmbedOptions{Side: Query, Rows: o.Rows}
+	vectors, err := m.EmbedTokens(ctx, []string{query}, of)
+	if err != nil {
+		return nil, err
+	}
+	scores := make([]float64, len(documents))
+	of.Side, of.Truncated = Document, o.Truncated
+	return scores, m.embedTokens(ctx, documents, of, func(i int, v [][]float32) error {
+		scores[i] = MaxSim(vectors[0], v)
+		return nil
+	})
 }
 
 // TopWords returns the k words of a sparse vector that weigh most.

@@ -22,7 +22,8 @@ type Bound struct {
 	Step   int `json:"step"`
 	// Buffers are indices in Problem.Buffers. All of them live at the step. Their sizes with guards, rounded up to the smallest alignment
 	// on the device, sum to Bytes and the most that rounding added to any buffer of the device: one of them lies highest. Of a group
-	// one member stands for all, with the largest size of them and the life of all.
+	// one member stands for all, with the largest size of them and the life of all. Of a buffer in a gap, the bytes in use count; where
+	// they begin is an alignment on the device, too.
 	Buffers []int `json:"buffers"`
 	// End says that there is one buffer, which is fixed, and that its end takes the place of the sum.
 	End   bool  `json:"end,omitempty"`
@@ -44,7 +45,7 @@ func Bounds(p *Problem, o Options) ([]Bound, error) {
 			b.Buffers, b.End = []int{int(highest.buffer)}, true
 		} else {
 			for i := range sp.blocks {
-				if k := &sp.blocks[i]; k.size > 0 && k.first <= sp.boundStep && sp.boundStep < k.last {
+				if k := &sp.blocks[i]; k.lives(sp.boundStep) {
 					b.Buffers = append(b.Buffers, int(k.buffer))
 				}
 			}
@@ -80,10 +81,12 @@ func (sp *space) measure() {
 		deltas := make([]change, span+1)
 		for i := range sp.blocks {
 			k := &sp.blocks[i]
-			deltas[k.first-begin].bytes += k.bytes
-			deltas[k.first-begin].extent += k.size
-			deltas[k.last-begin].bytes -= k.bytes
-			deltas[k.last-begin].extent -= k.size
+			for p := range k.held() {
+				deltas[p.first-begin].bytes += p.bytes
+				deltas[p.first-begin].extent += p.high - p.low
+				deltas[p.last-begin].bytes -= p.bytes
+				deltas[p.last-begin].extent -= p.high - p.low
+			}
 		}
 		for t, d := range deltas {
 			d.step = begin + t
@@ -93,7 +96,10 @@ func (sp *space) measure() {
 		deltas := make([]change, 0, 2*len(sp.blocks))
 		for i := range sp.blocks {
 			k := &sp.blocks[i]
-			deltas = append(deltas, change{k.first, k.bytes, k.size}, change{k.last, -k.bytes, -k.size})
+			for p := range k.held() {
+				extent := p.high - p.low
+				deltas = append(deltas, change{p.first, p.bytes, extent}, change{p.last, -p.bytes, -extent})
+			}
 		}
 		slices.SortFunc(deltas, func(a, b change) int {
 			if c := cmp.Compare(a.step, b.step); c != 0 {
@@ -114,5 +120,5 @@ func (sp *space) measure() {
 	for i := range sp.blocks {
 		slack = max(slack, sp.blocks[i].slack)
 	}
-	sp.least = max(0, sp.bound-slack)
+	sp.least = roundUp(max(0, sp.bound-slack), sp.unit)
 }

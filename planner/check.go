@@ -46,11 +46,19 @@ func checkMemory(p *Problem, plan *Plan) ([]tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, rule := range rulesOf(p, plan) {
-		for i := range tenants {
-			tenants[i].from, tenants[i].to = rule.life(&tenants[i])
+	used := make([]tenant, 0, len(tenants))
+	for i := range tenants {
+		used = append(used, tenants[i].inUse()...)
+	}
+	for n, rule := range rulesOf(p, plan) {
+		list := tenants
+		if n == 0 {
+			list = used
 		}
-		if a, b := sweep(tenants); a != nil {
+		for i := range list {
+			list[i].from, list[i].to = rule.life(&list[i])
+		}
+		if a, b := sweep(list); a != nil {
 			return nil, fmt.Errorf("%s and %s overlap in memory, [%d, %d) and [%d, %d) of arena %d, %s",
 				a.describe(p), b.describe(p), a.low, a.high, b.low, b.high, a.arena, rule.meaning)
 		}
@@ -93,10 +101,8 @@ func figuresOf(plan *Plan, tenants []tenant) (f Figures) {
 
 // sumUp adds up the tenants of one memory.
 func sumUp(plan *Plan, tenants []tenant) (f Figures) {
-	grain := tenants[0].align
-	for _, t := range tenants {
-		grain = min(grain, t.align)
-	}
+	grain, align := grainOfTenants(tenants), plan.Options.align()
+	unit := min(grain, align)
 	var slack int64
 	type change struct {
 		step          int
@@ -104,11 +110,14 @@ func sumUp(plan *Plan, tenants []tenant) (f Figures) {
 	}
 	var changes []change
 	for _, t := range tenants {
-		size := roundUp(t.high-t.low, plan.Options.align())
+		size := roundUp(t.high-t.low, unit)
 		extent := roundUp(size, grain)
 		slack = max(slack, extent-size)
 		f.Logical, f.Rounded = f.Logical+t.bytes, f.Rounded+extent
-		changes = append(changes, change{t.first, t.bytes, extent}, change{t.last, -t.bytes, -extent})
+		for _, u := range t.inUse() {
+			extent := roundUp(u.high-u.low, grain)
+			changes = append(changes, change{u.first, u.bytes, extent}, change{u.last, -u.bytes, -extent})
+		}
 		if t.fixed {
 			f.LowerBound = max(f.LowerBound, plan.Arenas[t.arena].Start+t.low+extent)
 		}
@@ -119,8 +128,23 @@ func sumUp(plan *Plan, tenants []tenant) (f Figures) {
 		bytes, extent = bytes+c.bytes, extent+c.extent
 		f.Peak, f.LowerBound = max(f.Peak, bytes), max(f.LowerBound, extent)
 	}
-	f.LowerBound = max(0, f.LowerBound-slack)
+	f.LowerBound = roundUp(max(0, f.LowerBound-slack), align)
 	return f
+}
+
+// grainOfTenants returns the alignment that all starts have in common: of tenants, and of what is in use in their gaps.
+func grainOfTenants(tenants []tenant) int64 {
+	grain := int64(maxAlign)
+	for i := range tenants {
+		t := &tenants[i]
+		grain = min(grain, t.align)
+		for _, g := range t.gaps {
+			for g.Low < g.High && g.Low%grain != 0 {
+				grain /= 2
+			}
+		}
+	}
+	return grain
 }
 
 // checkBounds checks that the bounds prove what the plan claims as its lower bound.
@@ -143,7 +167,7 @@ func checkBounds(p *Problem, plan *Plan, bounds []Bound, tenants []tenant) error
 
 // check adds the bound up.
 func (b *Bound) check(p *Problem, plan *Plan, tenants []tenant) error {
-	grain, slack, sum := int64(maxAlign), int64(0), int64(0)
+	var slack, sum int64
 	name := func(buffer int) int { // of a buffer or its group
 		if g := p.Buffers[buffer].Group; g != 0 {
 			return -g
@@ -151,19 +175,17 @@ func (b *Bound) check(p *Problem, plan *Plan, tenants []tenant) error {
 		return buffer
 	}
 	on := map[int]*tenant{}
+	var here []tenant
 	for i := range tenants {
 		if t := &tenants[i]; t.low < t.high && plan.Arenas[t.arena].Device == b.Device && !plan.Arenas[t.arena].Weights {
-			grain = min(grain, t.align)
+			here = append(here, *t)
 			on[name(t.buffer)] = t
 		}
 	}
-	extent := func(t *tenant) (size, rounded int64) {
-		size = roundUp(t.high-t.low, plan.Options.align())
-		return size, roundUp(size, grain)
-	}
-	for _, t := range on {
-		size, rounded := extent(t)
-		slack = max(slack, rounded-size)
+	grain, align := grainOfTenants(here), plan.Options.align()
+	for _, t := range here {
+		size := roundUp(t.high-t.low, min(grain, align))
+		slack = max(slack, roundUp(size, grain)-size)
 	}
 	for _, i := range b.Buffers {
 		if i < 0 || i >= len(p.Buffers) {
@@ -175,16 +197,20 @@ func (b *Bound) check(p *Problem, plan *Plan, tenants []tenant) error {
 			return fmt.Errorf("buffer %d has no memory there, or is in it twice", i)
 		case b.End && (!t.fixed || len(b.Buffers) > 1):
 			return fmt.Errorf("%s does not end the memory", t.describe(p))
-		case !b.End && (b.Step < t.first || t.last <= b.Step):
-			return fmt.Errorf("%s does not live at step %d", t.describe(p), b.Step)
+		case !b.End:
+			uses := t.inUse()
+			now := slices.IndexFunc(uses, func(u tenant) bool { return u.first <= b.Step && b.Step < u.last })
+			if now < 0 {
+				return fmt.Errorf("%s does not live at step %d", t.describe(p), b.Step)
+			}
+			t = &uses[now]
 		}
 		delete(on, name(i)) // twice would count twice
-		_, rounded := extent(t)
-		if sum += rounded; b.End {
+		if sum += roundUp(t.high-t.low, grain); b.End {
 			sum += plan.Arenas[t.arena].Start + t.low
 		}
 	}
-	if got := max(0, sum-slack); got != b.Bytes {
+	if got := roundUp(max(0, sum-slack), align); got != b.Bytes {
 		return fmt.Errorf("its buffers prove %d bytes, not %d", got, b.Bytes)
 	}
 	return nil
@@ -225,6 +251,32 @@ type tenant struct {
 	first, last int // steps
 	level, deep int // first and last execution level
 	from, to    int // the interval that a sweep looks at
+	gaps        []Gap
+}
+
+// inUse cuts a tenant at its gaps.
+func (t *tenant) inUse() []tenant {
+	if len(t.gaps) == 0 {
+		return []tenant{*t}
+	}
+	var uses []tenant
+	guard := t.high - t.low - t.bytes
+	add := func(first, last int, low, high int64) {
+		if u := *t; first < last && low < high {
+			u.first, u.last, u.low, u.high, u.bytes, u.gaps = first, last, t.low+low, t.low+high+guard, high-low, nil
+			uses = append(uses, u)
+		}
+	}
+	for i, g := range t.gaps {
+		before := t.first
+		if i > 0 {
+			before = t.gaps[i-1].Last
+		}
+		add(before, g.First, 0, t.bytes)
+		add(g.First, g.Last, g.Low, g.High)
+	}
+	add(t.gaps[len(t.gaps)-1].Last, t.last, 0, t.bytes)
+	return uses
 }
 
 func (t *tenant) describe(p *Problem) string {
@@ -262,7 +314,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 		t := tenant{
 			buffer: i, arena: slot.Arena, low: slot.Offset, high: slot.Offset + slot.Size + guard,
 			first: b.First, last: b.Last, level: b.Level, deep: b.LastLevel,
-			bytes: slot.Size, align: max(1, b.Align, plan.Options.Alignment), fixed: b.Fixed,
+			bytes: slot.Size, align: max(1, b.Align, plan.Options.Alignment), fixed: b.Fixed, gaps: b.Gaps,
 		}
 		if stepped {
 			t.level, t.deep = b.First, b.Last-1

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -11,9 +12,13 @@ import (
 )
 
 // ReadCSV reads a problem from comma separated values with a header row: id, lower, upper, size and, where wanted, alignment, offset,
-// boundary, group and lane, in any order. A buffer with an offset is fixed there. A buffer lives over the half-open interval [lower, upper)
-// and needs size bytes; its lane is `compute` or `copy`, after the number of the device where there are several: `copy`, `1`, `1 copy`.
+// gaps, boundary, group and lane, in any order. A buffer with an offset is fixed there. A buffer lives over the half-open interval
+// [lower, upper) and needs size bytes; its lane is `compute` or `copy`, after the number of the device where there are several: `copy`,
+// `1`, `1 copy`. Gaps are separated by spaces: `5-8` frees the buffer over [5, 8), `5-8@0:64` all of it but the bytes [0, 64).
 // Lines that start with # are comments.
+//
+// These are minimalloc's columns. Its other names are known, too: start or begin for lower, end for the last step, which is in upper
+// and in gaps the step after it, buffer or buffer_id for id. Its hint changes nothing.
 //
 // Ids are any text and become the names. Buffers are numbered in the order of their ids, so that a plan does not depend on
 // the order of the rows. It fails with the error of r, or with one that names the row that is wrong.
@@ -28,7 +33,7 @@ func ReadCSV(r io.Reader) (*Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	columns, err := csvColumns(header)
+	columns, after, err := csvColumns(header)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +55,10 @@ func ReadCSV(r io.Reader) (*Problem, error) {
 				return nil, fmt.Errorf("line %d: %s: %w", line, header[c], err)
 			}
 		}
+		b.Last += after
+		for i := range b.Gaps {
+			b.Gaps[i].Last += after
+		}
 		if first, twice := seen[b.Name]; twice {
 			return nil, fmt.Errorf("line %d: id %q is on line %d already", line, b.Name, first)
 		}
@@ -69,6 +78,42 @@ func ReadCSV(r io.Reader) (*Problem, error) {
 	return p, p.Validate()
 }
 
+// WriteCSV writes a problem and where its plan puts each buffer, as ReadCSV reads them: offsets count from the start of a device's
+// memory, and a buffer without memory has none. It fails with the error of w.
+func (plan *Plan) WriteCSV(w io.Writer, p *Problem) error {
+	out := csv.NewWriter(w)
+	out.Write([]string{"id", "lower", "upper", "size", "alignment", "gaps", "boundary", "group", "lane", "offset"})
+	seen := map[string]bool{}
+	for i := range p.Buffers {
+		b, slot := &p.Buffers[i], plan.Slots[i]
+		name := b.label()
+		for seen[name] {
+			name += fmt.Sprintf("#%d", b.ID)
+		}
+		seen[name] = true
+		var gaps []string
+		for _, g := range b.Gaps {
+			text := fmt.Sprintf("%d-%d", g.First, g.Last)
+			if g.High > 0 {
+				text += fmt.Sprintf("@%d:%d", g.Low, g.High)
+			}
+			gaps = append(gaps, text)
+		}
+		lane := strconv.Itoa(b.Lane.Device)
+		if b.Lane.Copy {
+			lane += " copy"
+		}
+		offset := ""
+		if slot.Arena != NoArena {
+			offset = strconv.FormatInt(plan.Arenas[slot.Arena].Start+slot.Offset, 10)
+		}
+		out.Write([]string{name, strconv.Itoa(b.First), strconv.Itoa(b.Last), strconv.FormatInt(b.Size, 10),
+			strconv.FormatInt(max(1, b.Align), 10), strings.Join(gaps, " "), b.Boundary.String(), strconv.Itoa(b.Group), lane, offset})
+	}
+	out.Flush()
+	return out.Error()
+}
+
 // csvFields says how each column is read.
 var csvFields = map[string]func(b *Buffer, text string) error{
 	"id":        func(b *Buffer, text string) error { b.Name = text; return nil },
@@ -76,6 +121,17 @@ var csvFields = map[string]func(b *Buffer, text string) error{
 	"upper":     func(b *Buffer, text string) error { return parseStep(text, &b.Last) },
 	"size":      func(b *Buffer, text string) error { return parseBytes(text, &b.Size) },
 	"alignment": func(b *Buffer, text string) error { return parseBytes(text, &b.Align) },
+	"hint":      func(*Buffer, string) error { return nil },
+	"gaps": func(b *Buffer, text string) error {
+		for field := range strings.FieldsSeq(text) {
+			g, err := parseGap(field)
+			if err != nil {
+				return err
+			}
+			b.Gaps = append(b.Gaps, g)
+		}
+		return nil
+	},
 	"offset": func(b *Buffer, text string) error {
 		if text == "" {
 			return nil
@@ -102,24 +158,47 @@ var csvFields = map[string]func(b *Buffer, text string) error{
 	},
 }
 
-// csvColumns returns the setter of each column of the header.
-func csvColumns(header []string) ([]func(*Buffer, string) error, error) {
-	columns := make([]func(*Buffer, string) error, len(header))
+// csvAliases are the other names of columns in minimalloc's files.
+var csvAliases = map[string]string{"start": "lower", "begin": "lower", "end": "upper", "buffer": "id", "buffer_id": "id"}
+
+// csvColumns returns the setter of each column of the header, and what is to be added to last steps.
+func csvColumns(header []string) (columns []func(*Buffer, string) error, after int, err error) {
 	missing := []string{"id", "lower", "upper", "size"}
-	for c, name := range header {
+	var seen []string
+	for _, name := range header {
 		name = strings.ToLower(strings.TrimSpace(name))
-		if columns[c] = csvFields[name]; columns[c] == nil {
-			return nil, fmt.Errorf("unknown column %q: use id, lower, upper, size, alignment, offset, boundary, group, lane", name)
+		if name == "end" {
+			after = 1
 		}
-		if slices.Index(header, header[c]) != c {
-			return nil, fmt.Errorf("column %q is there twice", name)
+		name = cmp.Or(csvAliases[name], name)
+		set := csvFields[name]
+		if set == nil {
+			return nil, 0, fmt.Errorf("unknown column %q: use id, lower, upper, size, alignment, offset, gaps, boundary, group, lane", name)
 		}
+		if slices.Contains(seen, name) {
+			return nil, 0, fmt.Errorf("column %q is there twice", name)
+		}
+		seen, columns = append(seen, name), append(columns, set)
 		missing = slices.DeleteFunc(missing, func(m string) bool { return m == name })
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("the header lacks %s: it must have id, lower, upper, size", strings.Join(missing, ", "))
+		return nil, 0, fmt.Errorf("the header lacks %s: it must have id, lower, upper, size", strings.Join(missing, ", "))
 	}
-	return columns, nil
+	return columns, after, nil
+}
+
+// parseGap reads `first-last`, or `first-last@low:high`.
+func parseGap(text string) (g Gap, err error) {
+	life, window, windowed := strings.Cut(text, "@")
+	first, last, ok := strings.Cut(life, "-")
+	low, high, ok2 := strings.Cut(window, ":")
+	if !ok || windowed && !ok2 {
+		return g, fmt.Errorf("%q is no gap: use 5-8, or 5-8@0:64 where bytes 0 to 64 stay in use", text)
+	}
+	if windowed {
+		err = errors.Join(parseBytes(low, &g.Low), parseBytes(high, &g.High))
+	}
+	return g, errors.Join(err, parseStep(first, &g.First), parseStep(last, &g.Last))
 }
 
 func parseBytes(text string, n *int64) (err error) {

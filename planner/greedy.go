@@ -38,7 +38,7 @@ func (sp *space) place(g greedy, pr *profile) { sp.placeAs(sp.order(g, pr), g.be
 
 // placeAs places all blocks in an order.
 func (sp *space) placeAs(order []int32, best bool, pr *profile) {
-	if pr.live < crowd {
+	if pr.live < crowd || sp.gapped {
 		x := sp.timeline(pr.live)
 		sp.addFixed(x)
 		sp.put(x, order, best)
@@ -110,7 +110,7 @@ const sortWork = 50
 func (sp *space) put(x *timeline, order []int32, best bool) {
 	for _, i := range order {
 		k := &sp.blocks[i]
-		near := x.overlapping(k.first, k.last)
+		near := x.around(k)
 		k.offset = sp.gap(k, near, best)
 		if sp.givesUp(k) {
 			return
@@ -228,7 +228,7 @@ func (s *searcher) placeEnds() {
 	s.work += int64(sortWork * len(order))
 	for _, i := range order {
 		k := &s.blocks[i]
-		near := x.overlapping(k.first, k.last)
+		near := x.around(k)
 		k.offset = s.gap(k, near, false)
 		if len(near) > 0 && k.offset > 0 {
 			if at, ok := s.highest(k, near); ok {

@@ -43,6 +43,9 @@ func (sp *space) search(o *Options, budget int64) {
 	s.goal = max(sp.bound, o.Capacity) // the search looks at whole grains
 	switch {
 	case s.best.size <= s.goal:
+	case sp.gapped: // a skyline has no gaps
+		s.squeak((s.budget - s.work) / 2)
+		s.shuffle(s.budget)
 	case len(sp.blocks) <= wholeBlocks:
 		s.best.restore()
 		s.arrangeAll()

@@ -122,17 +122,14 @@ func (o *Options) bytes(b *Buffer) int64 {
 // alignment returns what b's offset must be a multiple of.
 func (o *Options) alignment(b *Buffer) int64 { return max(o.align(), b.Align) }
 
-// extent returns the bytes that b keeps others out of: its values and its guard, rounded up to the alignment of all offsets. Its own
-// alignment moves its start alone: what follows it may start at once.
+// extent returns the bytes that b keeps others out of: its values and its guard. Its own alignment moves its start alone: what
+// follows it may start at once.
 func (o *Options) extent(b *Buffer) int64 {
 	n := o.bytes(b)
-	if n == 0 {
-		return 0
-	}
-	if b.Boundary != None {
+	if n > 0 && b.Boundary != None {
 		n += o.Guard()
 	}
-	return roundUp(n, o.align())
+	return n
 }
 
 func roundUp(n, align int64) int64 { return (n + align - 1) &^ (align - 1) }

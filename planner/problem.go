@@ -78,6 +78,9 @@ type Buffer struct {
 	// Fixed places the buffer at Offset, counted from the start of its device's memory.
 	Fixed  bool  `json:"fixed,omitempty"`
 	Offset int64 `json:"offset,omitempty"`
+
+	// Gaps are in the order of time. The modes disabled, remap and arena make no use of them.
+	Gaps []Gap `json:"gaps,omitempty"`
 }
 
 // Problem is what a plan is made for.
@@ -181,7 +184,7 @@ func (b *Buffer) validate() error {
 	case b.Fixed && (b.Offset < 0 || b.Offset > maxBytes):
 		return fmt.Errorf("fixed offset %d is outside 0 to %d", b.Offset, int64(maxBytes))
 	}
-	return nil
+	return b.validateGaps()
 }
 
 const (

@@ -76,9 +76,13 @@ func drawMixed(rnd *rand.Rand) (*Problem, Options) {
 	aligns := [][]int64{{0, 1, 2, 4, 8}, {0}, {4, 8}, {8}, {1, 4096}}[rnd.IntN(5)]
 	p := &Problem{}
 	var below int64
-	for i := range 1 + rnd.IntN(8) {
+	most, largest, windowed := 8, int64(12), rnd.IntN(4) == 0
+	if windowed {
+		most, largest, o.TailGuard = 4, 6, false
+	}
+	for i := range 1 + rnd.IntN(most) {
 		first := rnd.IntN(9)
-		b := Buffer{ID: i, Name: fmt.Sprintf("b%d", i), Size: 1 + rnd.Int64N(12), First: first, Last: first + 1 + rnd.IntN(6),
+		b := Buffer{ID: i, Name: fmt.Sprintf("b%d", i), Size: 1 + rnd.Int64N(largest), First: first, Last: first + 1 + rnd.IntN(6),
 			Align: aligns[rnd.IntN(len(aligns))], Lane: Lane{Device: rnd.IntN(8) / 7, Copy: rnd.IntN(8) == 0},
 			Boundary: Boundary(rnd.IntN(2))}
 		switch rnd.IntN(10) {
@@ -87,6 +91,8 @@ func drawMixed(rnd *rand.Rand) (*Problem, Options) {
 		case 1, 2:
 			b.Fixed, b.Offset = true, roundUp(below+rnd.Int64N(10), max(1, b.Align, o.Alignment))
 			below = b.Offset + b.Size + o.Guard()
+		case 3, 4:
+			b.Gaps = drawGaps(b, windowed, rnd.IntN)
 		}
 		p.Buffers = append(p.Buffers, b)
 	}
@@ -102,7 +108,13 @@ func TestAgainstBruteForce(t *testing.T) {
 		fixed := false
 		for device := range 2 {
 			if pieces := piecesOf(p, o, device); len(pieces) > 0 {
-				least += roundUp(smallest(pieces), o.align())
+				best := smallest(pieces)
+				if slices.ContainsFunc(p.Buffers, func(b Buffer) bool {
+					return slices.ContainsFunc(b.Gaps, func(g Gap) bool { return g.Low < g.High })
+				}) {
+					best = exhaust(pieces, nil, 0, best)
+				}
+				least += roundUp(best, o.align())
 				grain += slices.MinFunc(pieces, func(a, b piece) int { return cmp.Compare(a.align, b.align) }).align - o.align()
 				fixed = fixed || slices.ContainsFunc(pieces, func(q piece) bool { return q.fixed })
 			}
@@ -140,7 +152,7 @@ func TestAgainstBruteForce(t *testing.T) {
 			above++
 		}
 		if pieces := piecesOf(p, o, 0); len(pieces) > 0 && len(piecesOf(p, o, 1)) == 0 {
-			for _, capacity := range []int64{max(1, bound-1), bound, max(bound, least-1), least} {
+			for _, capacity := range []int64{max(1, bound-1), max(1, bound), max(1, bound, least-1), least} {
 				o.Mode, o.Capacity, o.Budget = Auto, capacity, 20_000
 				_, err := Solve(p, o)
 				var none *CapacityError

@@ -40,10 +40,66 @@ func drawProblem(t *rapid.T, most int) *Problem {
 		case 1:
 			b.Fixed, b.Offset = true, roundUp(fixedTop, 1<<16)
 			fixedTop = b.Offset + max(b.Size, 4*b.Elements) + 1<<14
+		case 2, 3:
+			b.Elements, b.Gaps = 0, drawGaps(b, true, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "gap") })
 		}
 		p.Buffers = append(p.Buffers, b)
 	}
 	return p
+}
+
+// drawGaps draws gaps for a buffer; where windowed, half of them leave some bytes in use.
+func drawGaps(b Buffer, windowed bool, below func(int) int) (gaps []Gap) {
+	for at := b.First; at < b.Last && len(gaps) < 3; {
+		g := Gap{First: at + below(b.Last-at)}
+		g.Last = g.First + 1 + below(b.Last-g.First)
+		if windowed && b.Size > 0 && below(2) == 0 {
+			g.Low = int64(below(int(b.Size)))
+			g.High = g.Low + int64(below(int(b.Size-g.Low))) + 1
+		}
+		gaps, at = append(gaps, g), g.Last
+	}
+	return gaps
+}
+
+// use is a run of steps in which a buffer uses bytes, which count from its start.
+type use struct {
+	first, last int
+	low, high   int64
+}
+
+// usesOf looks at each step of a buffer's life by itself. high is where its guard ends.
+func usesOf(b Buffer, high int64) (uses []use) {
+	if len(b.Gaps) == 0 {
+		return []use{{b.First, b.Last, 0, high}}
+	}
+	for step := b.First; step < b.Last; step++ {
+		u := use{step, step + 1, 0, high}
+		for _, g := range b.Gaps {
+			if g.First <= step && step < g.Last {
+				u.low, u.high = g.Low, g.High+high-b.Size
+				if g.Low == g.High {
+					u.high = u.low
+				}
+			}
+		}
+		if u.low < u.high {
+			uses = append(uses, u)
+		}
+	}
+	return uses
+}
+
+// collide reports whether two buffers use the same bytes at a time, where the second is so many bytes above the first.
+func collide(a, b []use, above int64) bool {
+	for _, u := range a {
+		for _, v := range b {
+			if u.first < v.last && v.first < u.last && u.low < v.high+above && v.low+above < u.high {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // drawOptions draws options with a small budget.
@@ -164,7 +220,18 @@ func checkSlowly(p *Problem, plan *Plan) error {
 				continue
 			}
 			l, m := lives[i], lives[j]
-			if l.first < m.last && m.first < l.last || o.Mode == TLSF && l.level <= m.deep && m.level <= l.deep ||
+			used := l.first < m.last && m.first < l.last
+			if o.Mode != TLSF && len(a.Gaps)+len(b.Gaps) > 0 {
+				u, v := usesOf(a, guarded(a)), usesOf(b, guarded(b))
+				if len(a.Gaps) == 0 {
+					u[0].first, u[0].last = l.first, l.last // of its group
+				}
+				if len(b.Gaps) == 0 {
+					v[0].first, v[0].last = m.first, m.last
+				}
+				used = collide(u, v, r.Offset-s.Offset)
+			}
+			if used || o.Mode == TLSF && l.level <= m.deep && m.level <= l.deep ||
 				o.Mode == Disabled || o.ArenaNoReuse {
 				return fmt.Errorf("%d and %d overlap", i, j)
 			}
@@ -175,7 +242,7 @@ func checkSlowly(p *Problem, plan *Plan) error {
 
 // piece is a block as the brute force sees it.
 type piece struct {
-	first, last         int
+	uses                []use
 	size, align, offset int64
 	fixed               bool
 }
@@ -191,11 +258,11 @@ func piecesOf(p *Problem, o Options, device int) (pieces []piece) {
 		if o.TailGuard && b.Boundary != None {
 			size += max(128, o.Alignment)
 		}
-		next := piece{b.First, b.Last, size, max(1, b.Align, o.Alignment), b.Offset, b.Fixed}
+		next := piece{usesOf(b, size), size, max(1, b.Align, o.Alignment), b.Offset, b.Fixed}
 		if n, ok := groups[b.Group]; ok && b.Group != 0 {
 			q := &pieces[n]
-			q.first, q.last, q.size, q.align = min(q.first, next.first), max(q.last, next.last), max(q.size, next.size),
-				max(q.align, next.align)
+			q.size, q.align = max(q.size, next.size), max(q.align, next.align)
+			q.uses = []use{{min(q.uses[0].first, b.First), max(q.uses[0].last, b.Last), 0, q.size}}
 			continue
 		}
 		groups[b.Group] = len(pieces)
@@ -243,20 +310,42 @@ func smallest(pieces []piece) int64 {
 	return best
 }
 
-// lowestFree tries 0 and the top of each placed piece.
+// exhaust returns the size of the smallest arena below best by trying all offsets, where orders do not suffice: a piece that slides
+// down may be in the way of one above it that uses lower bytes at that time.
+func exhaust(pieces, placed []piece, top, best int64) int64 {
+	if len(pieces) == 0 {
+		return top
+	}
+	q := pieces[0]
+	from, to := int64(0), best-1-q.size
+	if q.fixed {
+		from, to = q.offset, min(q.offset, to)
+	}
+	for q.offset = from; q.offset <= to; q.offset += q.align {
+		if !slices.ContainsFunc(placed, func(b piece) bool { return collide(q.uses, b.uses, b.offset-q.offset) }) {
+			best = min(best, exhaust(pieces[1:], append(placed, q), max(top, q.offset+q.size), best))
+			to = min(to, best-1-q.size)
+		}
+	}
+	return best
+}
+
+// lowestFree tries 0, and each offset at which a use of the piece begins where that of a placed one ends.
 func lowestFree(q piece, placed []piece) int64 {
 	lowest := int64(math.MaxInt64)
 	try := func(at int64) {
-		at = roundUp(at, q.align)
-		if at < lowest && !slices.ContainsFunc(placed, func(b piece) bool {
-			return b.first < q.last && q.first < b.last && b.offset < at+q.size && at < b.offset+b.size
-		}) {
+		at = roundUp(max(0, at), q.align)
+		if at < lowest && !slices.ContainsFunc(placed, func(b piece) bool { return collide(q.uses, b.uses, b.offset-at) }) {
 			lowest = at
 		}
 	}
 	try(0)
 	for _, b := range placed {
-		try(b.offset + b.size)
+		for _, u := range b.uses {
+			for _, v := range q.uses {
+				try(b.offset + u.high - v.low)
+			}
+		}
 	}
 	return lowest
 }

@@ -72,7 +72,7 @@ func SolveContext(ctx context.Context, p *Problem, o Options) (*Plan, error) {
 func (sp *space) impossible(capacity int64) error {
 	e := &CapacityError{Device: sp.lane.Device, Capacity: capacity, Need: sp.least, Impossible: true, Step: sp.boundStep}
 	for i := range sp.blocks {
-		if k := &sp.blocks[i]; k.first <= sp.boundStep && sp.boundStep < k.last && k.size > 0 {
+		if k := &sp.blocks[i]; k.lives(sp.boundStep) {
 			e.Buffers = append(e.Buffers, sp.problem.Buffers[k.buffer].Name)
 		}
 	}
@@ -135,7 +135,7 @@ func (l *layout) bound(p *Problem, o Options) int64 {
 // arenas cuts the space into its segments.
 func (sp *space) arenas() []Arena {
 	if sp.segment == 0 {
-		return []Arena{{Lane: sp.lane, Size: sp.top()}}
+		return []Arena{{Lane: sp.lane, Size: roundUp(sp.top(), sp.unit)}}
 	}
 	list := make([]Arena, max(1, (sp.top()+sp.segment-1)/sp.segment))
 	for i := range list {
@@ -144,7 +144,7 @@ func (sp *space) arenas() []Arena {
 	for i := range sp.blocks {
 		if k := &sp.blocks[i]; k.size > 0 {
 			a := &list[k.offset/sp.segment]
-			a.Size = max(a.Size, k.end()-a.Start)
+			a.Size = max(a.Size, roundUp(k.end()-a.Start, sp.unit))
 		}
 	}
 	return slices.Clip(list)

@@ -18,6 +18,8 @@ type block struct {
 	offset      int64 // the answer; given where fixed
 	fixed       bool
 	buffer      int32 // index of the member with the lowest id
+	gapped      bool
+	holds       []hold // of a gapped block
 }
 
 // space is the memory of one device (of one lane of it in the arena mode) and all blocks in it.
@@ -27,7 +29,9 @@ type space struct {
 	blocks  []block
 	segment int64 // no block crosses a multiple of it; 0: no limit
 	align   int64 // the largest alignment of a block
-	grain   int64 // the smallest: every block starts at a multiple of it, so that rounding sizes up to it loses nothing below the top
+	grain   int64 // every block, and every part of one, starts at a multiple of it, so that rounding up to it loses nothing below the top
+	unit    int64 // of arenas: the alignment of all offsets
+	gapped  bool  // some block is
 	problem *Problem
 
 	bound      int64  // no arrangement of the blocks ends below it
@@ -68,7 +72,7 @@ func layOut(p *Problem, o *Options) (*layout, error) {
 	l := &layout{owner: make([]blockRef, len(p.Buffers))}
 	laneOf := func(b *Buffer) Lane { return Lane{Device: b.Lane.Device, Copy: b.Lane.Copy && o.Mode == TLSF} }
 	segment := o.segment(p)
-	l.addSpaces(p, segment, laneOf)
+	l.addSpaces(p, o.align(), segment, laneOf)
 	groups := map[int]blockRef{}
 	stepped := p.stepped()
 	for _, i := range byID(p.Buffers) {
@@ -95,6 +99,10 @@ func layOut(p *Problem, o *Options) (*layout, error) {
 			first: b.First, last: b.Last, size: o.extent(b), align: o.alignment(b), bytes: o.bytes(b),
 			level: level, lastLevel: lastLevel, offset: b.Offset, fixed: b.Fixed, buffer: i,
 		})
+		if len(b.Gaps) > 0 {
+			k := &sp.blocks[ref.block]
+			k.gapped, k.holds, sp.gapped = true, b.holds(k.bytes, k.size-k.bytes), true
+		}
 	}
 	slices.SortFunc(l.unplanned, func(a, b Unplanned) int { return cmp.Compare(a.Buffer, b.Buffer) })
 	for s := range l.spaces {
@@ -118,16 +126,31 @@ func (sp *space) round() {
 			continue
 		}
 		sp.align, sp.grain = max(sp.align, k.align), min(sp.grain, k.align)
+		for _, p := range k.holds {
+			sp.grain = min(sp.grain, grainOf(p.low))
+		}
 	}
 	for i := range sp.blocks {
 		k := &sp.blocks[i]
-		k.slack = roundUp(k.size, sp.grain) - k.size
-		k.size += k.slack
+		size := roundUp(k.size, min(sp.unit, sp.grain))
+		k.size = roundUp(size, sp.grain)
+		k.slack = k.size - size
+		for n := range k.holds {
+			k.holds[n].high = roundUp(k.holds[n].high, sp.grain)
+		}
 	}
 }
 
+// grainOf returns the largest alignment that an offset has.
+func grainOf(offset int64) int64 {
+	if offset == 0 {
+		return maxAlign
+	}
+	return offset & -offset
+}
+
 // addSpaces makes an empty space for each lane, in order.
-func (l *layout) addSpaces(p *Problem, segment int64, laneOf func(*Buffer) Lane) {
+func (l *layout) addSpaces(p *Problem, unit, segment int64, laneOf func(*Buffer) Lane) {
 	var lanes []Lane
 	var counts []int
 	for i := range p.Buffers {
@@ -140,7 +163,7 @@ func (l *layout) addSpaces(p *Problem, segment int64, laneOf func(*Buffer) Lane)
 		counts[s]++
 	}
 	for s, lane := range lanes {
-		l.spaces = append(l.spaces, space{lane: lane, segment: segment, problem: p, blocks: make([]block, 0, counts[s]),
+		l.spaces = append(l.spaces, space{lane: lane, unit: unit, segment: segment, problem: p, blocks: make([]block, 0, counts[s]),
 			limit: math.MaxInt64})
 	}
 	slices.SortFunc(l.spaces, func(a, b space) int {
@@ -227,7 +250,7 @@ func (sp *space) checkFixed() error {
 	for _, k := range fixed {
 		below = slices.DeleteFunc(below, func(b *block) bool { return b.offset+b.size <= k.offset })
 		for _, b := range below {
-			if b.first < k.last && k.first < b.last {
+			if clash(b, k) {
 				return sp.fail(k, "it is fixed in the same memory as %s, and both live at the same time", sp.describe(b))
 			}
 		}

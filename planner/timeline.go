@@ -70,19 +70,23 @@ func (x *timeline) window(step int) int {
 
 // add notes that block i lies at its offset.
 func (x *timeline) add(i int32, k *block) {
-	t := tenure{k.offset, k.offset + k.size, k.first, k.last, i}
-	x.update(t, func(list []tenure) []tenure {
-		return slices.Insert(list, rankOf(list, t), t)
-	})
+	for p := range k.held() {
+		t := p.at(k.offset, i)
+		x.update(t, func(list []tenure) []tenure {
+			return slices.Insert(list, rankOf(list, t), t)
+		})
+	}
 }
 
 // remove takes back add, before the block's offset changes.
 func (x *timeline) remove(i int32, k *block) {
-	t := tenure{k.offset, k.offset + k.size, k.first, k.last, i}
-	x.update(t, func(list []tenure) []tenure {
-		at := rankOf(list, t)
-		return slices.Delete(list, at, at+1)
-	})
+	for p := range k.held() {
+		t := p.at(k.offset, i)
+		x.update(t, func(list []tenure) []tenure {
+			at := rankOf(list, t)
+			return slices.Delete(list, at, at+1)
+		})
+	}
 }
 
 // update changes every list that t belongs in.

@@ -15,7 +15,8 @@ def up(n, to):
 
 
 def blocks(problem, plan):
-    """The planned buffers, groups joined: by device a dict from a buffer's index or its group to (first, last, low, bytes, align, fixed)."""
+    """The planned buffers, groups joined: by device a dict from a buffer's index or its group to (first, last, low, bytes, align, fixed,
+    guard, gaps)."""
     options = plan["options"]
     align = options.get("alignment", 0) or 1
     devices, names = {}, {}
@@ -31,8 +32,8 @@ def blocks(problem, plan):
         if not size or arena.get("weights"):
             continue
         assert slot["size"] == size, f"buffer {b['id']} has {slot['size']} bytes, it needs {size}"
-        if options.get("tail_guard") and b.get("boundary", "none") != "none":
-            size += max(align, 128)
+        guard = max(align, 128) if options.get("tail_guard") and b.get("boundary", "none") != "none" else 0
+        size += guard
         own = max(align, b.get("align", 0) or 1)
         assert slot["offset"] % own == 0, f"buffer {b['id']} lies at {slot['offset']}, no multiple of {own}"
         assert 0 <= slot["offset"] and slot["offset"] + size <= arena["size"], f"buffer {b['id']} leaves its arena"
@@ -40,47 +41,60 @@ def blocks(problem, plan):
         if b.get("fixed"):
             assert low == b.get("offset", 0), f"buffer {b['id']} is fixed at {b.get('offset', 0)} and lies at {low}"
         device = devices.setdefault(b.get("lane", {}).get("device", 0), {})
-        first, last, at, bytes_, common, fixed = device.get(names[i], (b["first"], b["last"], low, 0, 1, False))
+        first, last, at, bytes_, common, fixed, _, _ = device.get(names[i], (b["first"], b["last"], low, 0, 1, False, 0, []))
         assert at == low, f"buffer {b['id']} lies apart from its group"
-        device[names[i]] = (min(first, b["first"]), max(last, b["last"]), low, max(bytes_, up(size, align)), max(common, own),
-                            fixed or b.get("fixed", False))
+        device[names[i]] = (min(first, b["first"]), max(last, b["last"]), low, max(bytes_, size), max(common, own),
+                            fixed or b.get("fixed", False), guard, b.get("gaps", []))
     return devices, names
+
+
+def uses(block):
+    """What a block takes when: (first, last, low, high) for each run of steps between its gaps and in them."""
+    first, last, low, size, _, _, guard, gaps = block
+    for gap in gaps:
+        yield first, gap["first"], low, low + size
+        if gap.get("high", 0) > gap.get("low", 0):
+            yield gap["first"], gap["last"], low + gap.get("low", 0), low + gap["high"] + guard
+        first = gap["last"]
+    yield first, last, low, low + size
 
 
 def disjoint(device):
     """Fails if two blocks share bytes while both live: goes over time, and compares what begins with what lives."""
     live = []
-    for block in sorted(device.values()):
-        first, _, low, size, _, _ = block
-        live = [other for other in live if other[1] > first]
+    for first, last, low, high in sorted(use for block in device.values() for use in uses(block) if use[0] < use[1]):
+        live = [other for other in live if other[0] > first]
         for other in live:
-            assert low >= other[2] + other[3] or other[2] >= low + size, f"{block} and {other} overlap"
-        live.append(block)
+            assert low >= other[2] or other[1] >= high, f"bytes {low} to {high} and {other[1]} to {other[2]} overlap at step {first}"
+        live.append((last, low, high))
 
 
-def proved(bound, device, names):
+def proved(bound, device, names, align):
     """The bytes that a bound proves of a device."""
-    grain = min(align for *_, align, _ in device.values())
-    slack = max(up(size, grain) - size for _, _, _, size, _, _ in device.values())
+    lows = [gap["low"] for *_, gaps in device.values() for gap in gaps if gap.get("low")]
+    grain = min([block[4] for block in device.values()] + [low & -low for low in lows])
+    slack = max(up(block[3], grain) - up(block[3], min(grain, align)) for block in device.values())
     members = [names[i] for i in bound["buffers"] or []]
     assert len(set(members)) == len(members), "a buffer counts twice"
     total = 0
-    for first, last, low, size, _, fixed in (device[m] for m in members):
-        assert first <= bound["step"] < last, f"a buffer does not live at step {bound['step']}"
-        assert not bound.get("end") or fixed and len(members) == 1, "only a fixed buffer ends the memory"
-        total += up(size, grain) + (low if bound.get("end") else 0)
-    return max(0, total - slack)
+    for block in (device[m] for m in members):
+        now = [use for use in uses(block) if use[0] <= bound["step"] < use[1]]
+        assert now, f"a buffer does not live at step {bound['step']}"
+        assert not bound.get("end") or block[5] and len(members) == 1, "only a fixed buffer ends the memory"
+        total += block[2] + up(block[3], grain) if bound.get("end") else up(now[0][3] - now[0][2], grain)
+    return up(max(0, total - slack), align)
 
 
 def verify(stage):
     problem, plan = stage["problem"], stage["plan"]
+    align = plan["options"].get("alignment", 0) or 1
     devices, names = blocks(problem, plan)
     for device in devices.values():
         disjoint(device)
     committed = sum(a["size"] for a in plan["arenas"] if not a.get("weights"))
     assert committed == plan["committed"], f"the arenas have {committed} bytes, not {plan['committed']}"
     for bound in stage["bounds"]:
-        found = proved(bound, devices.get(bound.get("device", 0), {}), names) if bound["buffers"] else 0
+        found = proved(bound, devices.get(bound.get("device", 0), {}), names, align) if bound["buffers"] else 0
         assert found == bound["bytes"], f"the bound proves {found} bytes, not {bound['bytes']}"
     total = sum(bound["bytes"] for bound in stage["bounds"])
     assert total == plan["lower_bound"] <= committed, f"the bounds prove {total} bytes, not {plan['lower_bound']}"

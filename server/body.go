@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,36 +42,80 @@ func (s *scanner) decode(structs ...any) (int, error) {
 	return i, err
 }
 
-// decodeStruct reads an object into one of several structs. A value goes to the first that takes it.
+// decodeStruct reads an object into the first of several structs that has all of its fields.
 func (s *scanner) decodeStruct(to []reflect.Value, path string) (int, error) {
-	strange := make([]string, len(to)) // the first field that a struct does not have
+	strange, err := s.structs(to, path)
+	if err != nil {
+		return 0, err
+	}
+	best := 0
+	for i, name := range strange {
+		err := wrong(to[i], path)
+		if name == "" && err == nil {
+			return i, nil
+		}
+		if name == "" || err == nil {
+			best = i
+		}
+	}
+	if err := wrong(to[best], path); err != nil {
+		return best, err
+	}
+	return best, invalid(strange[best], "the server does not take it here")
+}
+
+// structs reads an object into several structs. A value goes to the first that takes it, and an object to all that do. It returns the
+// first field that each struct does not have; null is no value.
+func (s *scanner) structs(to []reflect.Value, path string) (strange []string, err error) {
+	strange = make([]string, len(to))
+	note := func(i int, name string) {
+		if strange[i] == "" {
+			strange[i] = name
+		}
+	}
 	seen := map[string]bool{}
-	err := s.object(func(key string) error {
+	return strange, s.object(func(key string) error {
 		if len(key) > longName {
 			key = key[:longName] + "…"
 		}
 		if seen[key] {
 			return invalid(path+key, "it is there twice")
 		}
+		seen[key] = true
 		c, err := s.peek()
 		if err != nil {
 			return err
 		}
 		taken := -1 // by the first that takes such a value, or else by the last that has the field, for its error
+		var objects []reflect.Value
+		var of []int
 		for i := range to {
 			f, ok := fieldOf(to[i], key)
 			if ok && (taken < 0 || !begins(field(to[taken], key), c)) {
 				taken = i
 			}
-			if (!ok || !begins(f, c)) && strange[i] == "" {
-				strange[i] = path + key
+			switch {
+			case c == 'n' && !ok:
+			case !ok || !begins(f, c):
+				note(i, path+key)
+			case c == '{' && plainStruct(f):
+				objects, of = append(objects, f), append(of, i)
 			}
 		}
-		if taken < 0 {
+		switch {
+		case taken < 0 && c == 'n':
+			return s.word("null")
+		case taken < 0:
 			return invalid(path+key, "the server does not take it here")
 		}
-		seen[key] = true
 		value := field(to[taken], key)
+		if c == '{' && plainStruct(value) {
+			inner, err := s.structs(objects, path+key+".")
+			for k, i := range of {
+				note(i, inner[k])
+			}
+			return err
+		}
 		if err := s.value(value, path+key); err != nil {
 			return err
 		}
@@ -81,24 +126,12 @@ func (s *scanner) decodeStruct(to []reflect.Value, path string) (int, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	for i, name := range strange {
-		if name == "" && missing(to[i], path) == nil {
-			return i, nil
-		}
-	}
-	best := 0
-	for i := range to {
-		if strange[i] == "" || missing(to[i], path) == nil {
-			best = i
-		}
-	}
-	if err := missing(to[best], path); err != nil {
-		return best, err
-	}
-	return best, invalid(strange[best], "the server does not take it here")
+}
+
+// plainStruct reports whether a field is an object whose fields are those of a struct.
+func plainStruct(f reflect.Value) bool {
+	_, own := f.Addr().Interface().(decodable)
+	return f.Kind() == reflect.Struct && !own
 }
 
 func begins(f reflect.Value, c byte) bool {
@@ -130,18 +163,29 @@ func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// missing is an error if a field that is tagged as required is empty.
-func missing(v reflect.Value, path string) error {
+// wrong is an error if a field that is tagged as required is empty, or one has a value that its tag does not allow.
+func wrong(v reflect.Value, path string) error {
 	for i := range v.NumField() {
 		f, value := v.Type().Field(i), v.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		enum := strings.Split(f.Tag.Get("enum"), ",")
 		switch {
 		case f.Anonymous:
-			if err := missing(value, path); err != nil {
+			if err := wrong(value, path); err != nil {
 				return err
 			}
-		case f.Tag.Get("required") != "" && value.IsZero():
-			return failf(http.StatusUnprocessableEntity, path+name, "field %q is missing: want %s", path+name, ours(wanted(f.Type)))
+		case value.IsZero():
+			if f.Tag.Get("required") != "" {
+				return failf(http.StatusUnprocessableEntity, path+name, "field %q is missing: want %s", path+name, ours(wanted(f.Type)))
+			}
+		case enum[0] != "" && !slices.Contains(enum, value.String()):
+			return invalid(path+name, "want %s, not %q", ours(strings.Join(enum, " or ")), value.String())
+		case f.Tag.Get("least") != "" && value.Elem().Int() < 1:
+			return invalid(path+name, "want a number of at least 1, not %d", value.Elem().Int())
+		case name != "" && plainStruct(value):
+			if err := wrong(value, path+name+"."); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -159,14 +203,14 @@ func (s *scanner) value(v reflect.Value, path string) error {
 	if err != nil {
 		return err
 	}
-	wrong := func() error { return invalid(path, "want %s, not %s", ours(wanted(v.Type())), ours(kindOf(c))) }
+	bad := func() error { return invalid(path, "want %s, not %s", ours(wanted(v.Type())), ours(kindOf(c))) }
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		return s.value(v.Elem(), path)
 	case reflect.String:
 		if c != '"' {
-			return wrong()
+			return bad()
 		}
 		text, err := s.string()
 		v.SetString(text)
@@ -180,23 +224,23 @@ func (s *scanner) value(v reflect.Value, path string) error {
 			v.SetBool(false)
 			return s.word("false")
 		}
-		return wrong()
+		return bad()
 	case reflect.Int:
 		if c != '-' && (c < '0' || c > '9') {
-			return wrong()
+			return bad()
 		}
 		n, err := s.whole(path)
 		v.SetInt(n)
 		return err
 	case reflect.Struct:
 		if c != '{' {
-			return wrong()
+			return bad()
 		}
 		_, err := s.decodeStruct([]reflect.Value{v}, path+".")
 		return err
 	case reflect.Slice:
 		if c != '[' {
-			return wrong()
+			return bad()
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
 		return s.list(func(i int) error {
@@ -271,6 +315,14 @@ func (s *scanner) other(u union, field string) error {
 		err = invalid(field, "want %s, not %s", ours(u.wanted()), ours(kindOf(c)))
 	}
 	return err
+}
+
+// number is what a field holds; 0 without one.
+func number(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 // inputs are one text or several, as strings or as token ids.
@@ -493,28 +545,6 @@ func (*ignored) decode(s *scanner, _ string) error { return s.skip() }
 
 // anyJSON is what JSON begins with.
 const anyJSON = `"{[-0123456789tfn`
-
-// nothing is the object of parameters that a task does not have.
-type nothing struct{}
-
-func (nothing) wanted() string { return "an object without fields" }
-func (nothing) begins() string { return `{n` }
-func (nothing) schema() schema { return schema{"type": "object", "nullable": true} }
-
-func (n *nothing) decode(s *scanner, field string) error {
-	if null, err := s.null(); null || err != nil {
-		return err
-	}
-	if c, err := s.peek(); err != nil || c != '{' {
-		return cmp.Or(err, s.other(n, field))
-	}
-	return s.object(func(key string) error {
-		if null, err := s.null(); null || err != nil {
-			return err
-		}
-		return invalid(field+"."+key, "the model does not take it here")
-	})
-}
 
 // raw is JSON as it is written.
 type raw []byte

@@ -1,9 +1,6 @@
 package server
 
 import (
-	"net/http"
-	"time"
-
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -11,7 +8,8 @@ type openAIEmbedRequest struct {
 	Model      string  `json:"model"`
 	Input      inputs  `json:"input" required:"yes"`
 	Format     string  `json:"encoding_format" enum:"float,base64"`
-	Dimensions *int    `json:"dimensions"`
+	Dimensions *int    `json:"dimensions" least:"1"`
+	Kind       string  `json:"input_type"`
 	User       ignored `json:"user"`
 }
 
@@ -38,7 +36,7 @@ func dimensions(asked *int, vectors [][]float32) error {
 	if asked == nil || len(vectors) == 0 {
 		return nil
 	}
-	if n := len(vectors[0]); *asked < 1 || *asked > n {
+	if n := len(vectors[0]); *asked > n {
 		return invalid("dimensions", "%d are asked for, and the vectors of the model have %d", *asked, n)
 	}
 	return nil
@@ -46,9 +44,6 @@ func dimensions(asked *int, vectors [][]float32) error {
 
 // embed makes vectors.
 func (c *call) embed(m *pipeline.Model, texts []string, asked *int, o pipeline.EmbedOptions) ([][]float32, error) {
-	if asked != nil && *asked < 1 {
-		return nil, invalid("dimensions", "want a number of at least 1, not %d", *asked)
-	}
 	vectors, err := m.Embed(c.ctx, texts, o)
 	if err != nil {
 		return nil, c.explain(err, m)
@@ -68,23 +63,59 @@ func (c *call) embed(m *pipeline.Model, texts []string, asked *int, o pipeline.E
 // forEmbedding are the tasks of models that make vectors of texts.
 var forEmbedding = []pipeline.Task{pipeline.Embedding}
 
+// An embedding is what a request asks vectors for, by the fields that protocols share.
+type embedding struct {
+	model, field string // field holds the texts
+	in           inputs
+	kind         string // what the texts are in a search, or the name of a prompt
+	truncate     *bool
+	direction    string
+	dimensions   *int
+	normalize    *bool
+}
+
+// vectors makes the vectors of a request.
+func (c *call) vectors(q embedding) ([][]float32, error) {
+	m, err := c.text(q.model, forEmbedding...)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := c.texts(m, q.field, q.in)
+	if err != nil {
+		return nil, err
+	}
+	o, err := kindOfText(m, q.kind)
+	if err != nil {
+		return nil, err
+	}
+	o.Normalize = q.normalize
+	o.Truncated, o.Rows = c.lengths(q.field, q.truncate, q.direction)
+	return c.embed(m, texts, q.dimensions, o)
+}
+
+// sides are what texts are in a search, by the names that protocols have.
+var sides = map[string]pipeline.Side{"query": pipeline.Query, "search_query": pipeline.Query, "document": pipeline.Document,
+	"search_document": pipeline.Document, "passage": pipeline.Document}
+
+// kindOfText is how texts of a kind become vectors: with the prompt of their side, or of that name. Cohere's other kinds are those of any
+// model, with or without a prompt.
+func kindOfText(m *pipeline.Model, kind string) (o pipeline.EmbedOptions, err error) {
+	side, known := sides[kind]
+	_, named := m.Prompts()[kind]
+	switch {
+	case known:
+		o.Side = side
+	case named:
+		o.PromptName = kind
+	case kind != "" && kind != "classification" && kind != "clustering":
+		err = invalid("input_type", "want query, document, classification, clustering, or the name of a prompt of the model, not %q",
+			kind)
+	}
+	return o, err
+}
+
 func (c *call) openAIEmbed(q *openAIEmbedRequest) (a openAIEmbeddings, err error) {
-	if q.Format != "" && q.Format != "float" && q.Format != "base64" {
-		return a, invalid("encoding_format", `want "float" or "base64", not %q`, q.Format)
-	}
-	m, err := c.text(q.Model, forEmbedding...)
-	if err != nil {
-		return a, err
-	}
-	texts, err := c.texts(m, "input", q.Input)
-	if err != nil {
-		return a, err
-	}
-	cut, rows, err := c.lengths("input", nil, "")
-	if err != nil {
-		return a, err
-	}
-	vectors, err := c.embed(m, texts, q.Dimensions, pipeline.EmbedOptions{Truncated: cut, Rows: rows})
+	vectors, err := c.vectors(embedding{model: q.Model, field: "input", in: q.Input, kind: q.Kind, dimensions: q.Dimensions})
 	if err != nil {
 		return a, err
 	}
@@ -105,6 +136,8 @@ type openAIModel struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
+
+	Capabilities []string `json:"capabilities"` // as infinity names them
 }
 
 type openAIModels struct {
@@ -112,14 +145,21 @@ type openAIModels struct {
 	Data   []openAIModel `json:"data"`
 }
 
-func (s *Server) openAIModel(name string) openAIModel {
-	return openAIModel{ID: name, Object: "model", Created: s.begun.Unix(), OwnedBy: "rlxc"}
+// capabilities are infinity's names of tasks.
+var capabilities = map[pipeline.Task]string{pipeline.Embedding: "embed", pipeline.Reranking: "rerank", pipeline.Classifying: "classify"}
+
+func (s *Server) openAIModel(e *entry) openAIModel {
+	a := openAIModel{ID: e.Name, Object: "model", Created: s.begun.Unix(), OwnedBy: "rlxc", Capabilities: []string{}}
+	if state, ok := e.state(); ok && capabilities[pipeline.Task(state.task)] != "" {
+		a.Capabilities = append(a.Capabilities, capabilities[pipeline.Task(state.task)])
+	}
+	return a
 }
 
 func (c *call) openAIModels() (openAIModels, error) {
 	a := openAIModels{Object: "list"}
-	for _, name := range c.server.Names() {
-		a.Data = append(a.Data, c.server.openAIModel(name))
+	for _, e := range c.server.models {
+		a.Data = append(a.Data, c.server.openAIModel(e))
 	}
 	return a, nil
 }
@@ -129,148 +169,5 @@ func (c *call) openAIModel() (a openAIModel, err error) {
 	if err != nil {
 		return a, err
 	}
-	return c.server.openAIModel(e.Name), nil
-}
-
-type ollamaRequest struct {
-	Model      string  `json:"model"`
-	Input      inputs  `json:"input" required:"yes"`
-	Truncate   *bool   `json:"truncate"`
-	Dimensions *int    `json:"dimensions"`
-	Options    ignored `json:"options"`
-	KeepAlive  ignored `json:"keep_alive"`
-}
-
-type ollamaAnswer struct {
-	Model      string      `json:"model"`
-	Embeddings [][]float32 `json:"embeddings"`
-	Total      int64       `json:"total_duration"` // nanoseconds
-	Load       int64       `json:"load_duration"`
-	Tokens     int         `json:"prompt_eval_count"`
-}
-
-func (c *call) ollamaEmbed(q *ollamaRequest) (a ollamaAnswer, err error) {
-	begun := time.Now()
-	m, err := c.text(ollamaName(q.Model), forEmbedding...)
-	if err != nil {
-		return a, err
-	}
-	texts, err := c.texts(m, "input", q.Input)
-	if err != nil {
-		return a, err
-	}
-	cut, rows, err := c.lengths("input", q.Truncate, "")
-	if err != nil {
-		return a, err
-	}
-	yes := true // as Ollama does
-	vectors, err := c.embed(m, texts, q.Dimensions, pipeline.EmbedOptions{Truncated: cut, Rows: rows, Normalize: &yes})
-	if err != nil {
-		return a, err
-	}
-	return ollamaAnswer{Model: q.Model, Embeddings: vectors, Total: int64(time.Since(begun)), Tokens: c.record.usage.Tokens}, nil
-}
-
-// ollamaName is the name of a model without the tag that Ollama's clients add.
-func ollamaName(name string) string {
-	const latest = ":latest"
-	if n := len(name) - len(latest); n > 0 && name[n:] == latest {
-		return name[:n]
-	}
-	return name
-}
-
-type rankRequest struct {
-	Model     string     `json:"model"`
-	Query     *string    `json:"query" required:"yes"`
-	Documents []document `json:"documents" required:"yes"`
-	TopN      *int       `json:"top_n"`
-	Return    bool       `json:"return_documents"`
-}
-
-type rankedText struct {
-	Text string `json:"text"`
-}
-
-type rankResult struct {
-	Index    int         `json:"index"`
-	Score    float64     `json:"relevance_score"`
-	Document *rankedText `json:"document,omitempty"`
-}
-
-type rankUsage struct {
-	Total int `json:"total_tokens"`
-}
-
-type rankVersion struct {
-	Version string `json:"version"`
-}
-
-type rankBilled struct {
-	Units int `json:"search_units"`
-}
-
-type rankMeta struct {
-	API    rankVersion `json:"api_version"`
-	Billed rankBilled  `json:"billed_units"`
-}
-
-// rankAnswer has what Cohere's clients look for, and what Jina's do.
-type rankAnswer struct {
-	ID      string       `json:"id"`
-	Model   string       `json:"model"`
-	Results []rankResult `json:"results"`
-	Usage   rankUsage    `json:"usage"`
-	Meta    rankMeta     `json:"meta"`
-}
-
-var forRanking = []pipeline.Task{pipeline.Reranking}
-
-func (c *call) rank(q *rankRequest) (a rankAnswer, err error) {
-	if q.TopN != nil && *q.TopN < 1 {
-		return a, invalid("top_n", "want a number of at least 1, not %d", *q.TopN)
-	}
-	m, err := c.text(q.Model, forRanking...)
-	if err != nil {
-		return a, err
-	}
-	if err := c.check("documents", len(q.Documents)); err != nil {
-		return a, err
-	}
-	texts := make([]string, len(q.Documents))
-	for i, d := range q.Documents {
-		texts[i] = string(d)
-	}
-	cut, rows, err := c.lengths("documents", nil, "")
-	if err != nil {
-		return a, err
-	}
-	o := pipeline.RerankOptions{Truncated: cut, Rows: rows}
-	if q.TopN != nil {
-		o.TopK = *q.TopN
-	}
-	ranked, err := c.rerank(m, *q.Query, texts, o)
-	if err != nil {
-		return a, err
-	}
-	a = rankAnswer{ID: c.record.id, Model: c.record.model, Results: make([]rankResult, len(ranked)),
-		Usage: rankUsage{c.record.usage.Tokens}}
-	a.Meta.API.Version, a.Meta.Billed.Units = "2", 1
-	for i, r := range ranked {
-		a.Results[i] = rankResult{Index: r.Index, Score: r.Score}
-		if q.Return {
-			a.Results[i].Document = &rankedText{r.Document}
-		}
-	}
-	return a, nil
-}
-
-// rerank scores documents. A model of more than two classes is none for it.
-func (c *call) rerank(m *pipeline.Model, query string, texts []string, o pipeline.RerankOptions) ([]pipeline.Ranked, error) {
-	if n := len(m.Labels()); n > 2 {
-		return nil, failf(http.StatusUnprocessableEntity, "model", "the model %s has %d classes: a reranker has one or two",
-			c.record.model, n)
-	}
-	ranked, err := m.Rerank(c.ctx, query, texts, o)
-	return ranked, c.explain(err, m)
+	return c.server.openAIModel(e), nil
 }

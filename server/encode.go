@@ -132,6 +132,18 @@ func (e *encoder) list(n int, each func(i int) error) error {
 	}).each(e, each)
 }
 
+// made is a list whose elements are made of others while it is written.
+func made[T, U any](from []T, element func(T) U) listOf[U] {
+	return func(yield func(U) error) error {
+		for _, x := range from {
+			if err := yield(element(x)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 func (l listOf[T]) each(e *encoder, write func(T) error) error {
 	if err := e.put('['); err != nil {
 		return err

@@ -73,12 +73,15 @@ func invalid(field, format string, args ...any) error {
 
 const statusClientGone = 499 // as nginx has it; nobody reads it but the log
 
-// causes are the errors of packages beneath, by what they mean to a client. The first that fits counts.
+// causes are the errors of packages beneath, by what they mean to a client. The first that fits counts. Without a text it is the error's.
 var causes = []struct {
 	is     error
 	status int
 	text   string
 }{
+	{pipeline.ErrInvalid, http.StatusUnprocessableEntity, ""},
+	{tokenizer.ErrRoom, http.StatusUnprocessableEntity,
+		"a question, a label or what windows share is longer than a row of the model has room for"},
 	{pipeline.ErrQueueFull, http.StatusTooManyRequests, "the queue is full: try again later"},
 	{pipeline.ErrTooLarge, http.StatusRequestEntityTooLarge,
 		"the request has more tokens than the server queues: send fewer texts at a time"},
@@ -107,7 +110,7 @@ func failureOf(err error) *failure {
 	}
 	for _, c := range causes {
 		if errors.Is(err, c.is) {
-			return &failure{status: c.status, text: c.text, cause: err}
+			return &failure{status: c.status, text: cmp.Or(c.text, strings.TrimPrefix(err.Error(), "pipeline: ")), cause: err}
 		}
 	}
 	return &failure{status: http.StatusInternalServerError, text: "internal error", cause: err}
@@ -196,9 +199,15 @@ type plainError struct {
 	Error string `json:"error"`
 }
 
+// infinity is the API of infinity (https://michaelfeil.eu/infinity), which is OpenAI's at other paths.
+var infinity = &protocol{"infinity", openAI.statuses, openAI.body, openAI.example}
+
 // ollama is Ollama's API (https://github.com/ollama/ollama/blob/main/docs/api.md).
 var ollama = &protocol{"Ollama", map[int]int{http.StatusUnprocessableEntity: http.StatusBadRequest},
 	func(f *failure, _ int) any { return plainError{f.text} }, plainError{}}
+
+// huggingFace is the API of the Hugging Face inference tasks (https://huggingface.co/docs/inference-providers/tasks).
+var huggingFace = &protocol{"Hugging Face", nil, func(f *failure, _ int) any { return plainError{f.text} }, plainError{}}
 
 // own is what belongs to this server alone.
 var own = &protocol{"rlxc", nil, func(f *failure, _ int) any { return plainError{f.text} }, plainError{}}
@@ -220,4 +229,12 @@ func (p *protocol) fail(w http.ResponseWriter, f *failure) {
 		panic(err) // of strings
 	}
 	writeBytes(w, status, "application/json", data)
+}
+
+// statusCode is the status of HTTP of an error, or of none.
+func statusCode(err error) int {
+	if err == nil {
+		return http.StatusOK
+	}
+	return failureOf(err).status
 }

@@ -95,12 +95,22 @@ var gauges = []gauge{
 	newGauge("memory_held_bytes", "Bytes of the arenas that are held.", func(_ *entry, s modelState) float64 { return float64(s.Held) }),
 	newGauge("memory_planned_bytes", "Bytes that the arenas come to, by the plans made so far.",
 		func(_ *entry, s modelState) float64 { return float64(s.Planned) }),
+	newGauge("memory_plans_bytes", "Bytes of the plans that are held.", func(_ *entry, s modelState) float64 { return float64(s.Plans) }),
+	newGauge("memory_weights_bytes", "Bytes of the weights, packed or as the file has them.",
+		func(_ *entry, s modelState) float64 { return float64(s.Weights) }),
 	newGauge("memory_limit_bytes", "Bytes that the arenas may take; 0 for what the machine allows.",
 		func(e *entry, _ modelState) float64 { return float64(e.Options.MemoryLimit) }),
 }
 
 // watch tells the gauges of a server's models.
-func (m *metrics) watch(s *Server) { m.registry.MustRegister(&watcher{s}) }
+func (m *metrics) watch(s *Server) {
+	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "rlxc_memory_requests_bytes",
+		Help: "Bytes that requests hold, from their bodies to their answers."}, func() float64 {
+		bytes, _ := s.pool.Held()
+		return float64(bytes)
+	})
+	m.registry.MustRegister(&watcher{s}, held)
+}
 
 type watcher struct{ server *Server }
 

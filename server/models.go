@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,16 +49,12 @@ func share(limit int64, sessions int) (each int64) { return limit / int64(sessio
 
 // load opens the files of a model.
 func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
-	o := e.Options
-	sessions := o.Sessions
-	if sessions == 0 {
-		sessions = pipeline.DefaultSessions()
-	}
-	if each := share(o.MemoryLimit, sessions); each > 0 {
-		o.MemoryLimit = each * int64(sessions)
+	o := e.Options.Defaults()
+	if each := share(o.MemoryLimit, o.Sessions); each > 0 {
+		o.MemoryLimit = each * int64(o.Sessions)
 		o.Compile.MemoryLimit = each
 	}
-	o.Sessions, o.Reject = sessions, true
+	o.Reject = true
 	o.OnBatch = s.metrics.batch(e.Name)
 	m := &opened{idle: make(chan struct{})}
 	text, err := pipeline.Open(ctx, e.Path, o)
@@ -91,6 +86,9 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 	default:
 		return nil, err
 	}
+	if st := m.tensors.program.Stats(); st.PackedFor != "" {
+		s.options.Log.Warn("the file's weights were packed again", "model", e.Name, "packed for", st.PackedFor, "weights", st.Packed)
+	}
 	m.stamps = stampsOf(m.model)
 	return m, nil
 }
@@ -103,9 +101,10 @@ func (m *opened) close() error {
 	return errors.Join(err, m.tensors.program.Close(), m.file.Close())
 }
 
-// use returns the model for a request, which calls done. It waits for a model that is being replaced to end: the two would take more
-// memory than one may.
-func (e *entry) use(ctx context.Context) (m *opened, done func(), err error) {
+// use returns the model for a request, which calls done. A model that is not whole is opened anew first, if it can be. It waits for a model
+// that is being replaced to end: the two would take more memory than one may.
+func (e *entry) use(ctx context.Context, s *Server) (m *opened, done func(), err error) {
+	e.mend(context.WithoutCancel(ctx), s) // if it is not whole, the request ends with that
 	e.mu.Lock()
 	m = e.now
 	if m == nil {
@@ -230,7 +229,7 @@ func (s *Server) Reload(ctx context.Context) error {
 }
 
 // find finds the model of a request by its name or its id of the hub, or else by what it was made for: the first task that a model
-// fits counts. Without tasks it is the first model.
+// was made for, or has what it needs, counts. Without tasks it is the first model.
 func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 	if name != "" {
 		for _, e := range s.models {
@@ -244,10 +243,11 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 		return s.models[0], nil
 	}
 	for _, task := range tasks {
-		for _, e := range s.models {
-			if e.task() == task {
-				return e, nil
-			}
+		if e := s.first(func(m *pipeline.Model) bool { return m.Task == task }); e != nil {
+			return e, nil
+		}
+		if e := s.first(func(m *pipeline.Model) bool { return m.Can(task) }); e != nil {
+			return e, nil
 		}
 	}
 	if len(s.models) == 1 {
@@ -257,14 +257,21 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 		strings.Join(s.Names(), ", "))
 }
 
-// task is what the model was made for.
-func (e *entry) task() pipeline.Task {
+// first is the first model of texts that fits.
+func (s *Server) first(fits func(m *pipeline.Model) bool) *entry {
+	for _, e := range s.models {
+		if m := e.current(); m != nil && m.text != nil && fits(m.text) {
+			return e
+		}
+	}
+	return nil
+}
+
+// current is what is open under the name; nil after Close. Only what does not change may be read of it.
+func (e *entry) current() *opened {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.now == nil || e.now.text == nil {
-		return ""
-	}
-	return e.now.text.Task
+	return e.now
 }
 
 // isPath reports whether a model is a file or folder, whose place is nobody's business.
@@ -283,4 +290,4 @@ func (s *Server) Names() []string {
 }
 
 // batchTokens is how many tokens a batch may have.
-func (e *entry) batchTokens() int { return cmp.Or(e.Options.BatchTokens, pipeline.DefaultBatchTokens) }
+func (e *entry) batchTokens() int { return e.Options.Defaults().BatchTokens }

@@ -24,18 +24,37 @@ var valid = map[string]string{
 	"/v1/embeddings": `{"model": "minilm", "input": ["a cat", [5, 6]], "encoding_format": "base64", "dimensions": 7, "user": "me"}`,
 	"/embed": `{"inputs": ["a cat", [5, 6]], "normalize": false, "truncate": true, "truncation_direction": "Left", ` +
 		`"dimensions": 3}`,
-	"/embed_all":    `{"inputs": ["a cat", "b"], "truncate": true, "parameters": {}}`,
-	"/embed_sparse": `{"inputs": "a cat", "truncation_direction": "right"}`,
-	"/predict":      `{"inputs": [["a cat"], ["a", "pair"]], "raw_scores": true}`,
-	"/similarity":   `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {"truncate": true}}`,
-	"/tokenize":     `{"inputs": ["a cat", "ö\u0007"], "add_special_tokens": false}`,
-	"/decode":       `{"ids": [[5, 6], [7]], "skip_special_tokens": true}`,
-	"/":             `{"inputs": ["a cat"], "truncate": true}`,
-	"/rerank":       `{"query": "a", "documents": ["b", {"text": "c", "id": 7}], "top_n": 1, "return_documents": true}`,
-	"/v1/rerank":    `{"model": "rerank", "query": "a", "documents": ["b"]}`,
-	"/v2/rerank":    `{"model": "rerank", "query": "a", "documents": ["b"]}`,
-	"/api/embed":    `{"model": "minilm:latest", "input": ["a cat"], "truncate": true, "options": {"num_ctx": 9}, "keep_alive": "5m"}`,
-	"/v2/models/minilm/infer": `{"id": "x", "inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, ` +
+	"/embed_all":                    `{"inputs": ["a cat", "b"], "truncate": true, "parameters": {}}`,
+	"/embed_sparse":                 `{"inputs": "a cat", "truncation_direction": "right"}`,
+	"/predict":                      `{"inputs": [["a cat"], ["a", "pair"]], "raw_scores": true}`,
+	"/similarity":                   `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {"truncate": true}}`,
+	"/pipeline/feature-extraction":  `{"inputs": ["a cat", "b"], "normalize": true, "truncate": null}`,
+	"/pipeline/sentence-similarity": `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {}}`,
+	"/pipeline/text-classification": `{"inputs": "a cat", "parameters": {"top_k": 2, "function_to_apply": "sigmoid"}}`,
+	"/pipeline/zero-shot-classification": `{"inputs": ["a cat", "b"], "parameters": {"candidate_labels": ["x", "y"], ` +
+		`"hypothesis_template": "It is {}.", "multi_label": true}}`,
+	"/pipeline/token-classification": `{"inputs": ["a cat", "b"], "parameters": {"aggregation_strategy": "none", ` +
+		`"ignore_labels": ["x"], "stride": 9}}`,
+	"/pipeline/question-answering": `{"inputs": {"question": "who?", "context": "a cat and a dog"}, "parameters": {"top_k": 3, ` +
+		`"handle_impossible_answer": true, "max_answer_len": 4, "max_seq_len": 50, "doc_stride": 8}}`,
+	"/pipeline/fill-mask": `{"inputs": ["a [MASK]", "[MASK] or [MASK]"], "parameters": {"top_k": 3, "targets": ["cat", "dog"]}}`,
+	"/tokenize":           `{"inputs": ["a cat", "ö\u0007"], "add_special_tokens": false}`,
+	"/decode":             `{"ids": [[5, 6], [7]], "skip_special_tokens": true}`,
+	"/":                   `{"inputs": ["a cat"], "truncate": true}`,
+	"/rerank":             `{"query": "a", "documents": ["b", {"text": "c", "id": 7}], "top_n": 1, "return_documents": true}`,
+	"/v1/rerank":          `{"model": "rerank", "query": "a", "documents": ["b"]}`,
+	"/v2/rerank":          `{"model": "rerank", "query": "a", "documents": ["b"]}`,
+	"/v1/embed":           `{"model": "minilm", "texts": ["a cat"], "input_type": "search_query", "truncate": "START"}`,
+	"/v2/embed": `{"model": "minilm", "inputs": [{"content": [{"type": "text", "text": "a cat"}]}], "input_type": "clustering", ` +
+		`"embedding_types": ["float", "base64", "binary", "ubinary"], "output_dimension": 9}`,
+	"/embeddings":          `{"model": "minilm", "input": ["a cat"], "input_type": "query"}`,
+	"/api/embeddings":      `{"model": "minilm:latest", "prompt": "a cat", "options": {}}`,
+	"/v2/repository/index": `{"ready": true}`,
+	"/api/show":            `{"model": "minilm", "verbose": true}`,
+	"/api/embed": `{"model": "minilm:latest", "input": ["a cat"], "truncate": true, "options": {"num_ctx": 9}, ` +
+		`"keep_alive": "5m"}`,
+	"/v2/models/minilm/infer": `{"id": "x", "model_name": "minilm", "inputs": [{"name": "input_ids", ` +
+		`"shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, ` +
 		`{"name": "attention_mask",
 		"shape": [1, 2], "datatype": "INT64", "data": [[1, 1]]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", ` +
 		`"data": [0, 0]}],
@@ -112,7 +131,7 @@ func damage(r *rand.Rand, text []byte) []byte {
 
 // TestMutations sends requests of every route that were changed at random: what is wrong is the request, and nothing is left of it.
 func TestMutations(t *testing.T) {
-	s, _ := start(t, Options{MaxTexts: 64}, served("minilm", "rerank", "classify", "splade")...)
+	s, _ := start(t, Options{MaxTexts: 64}, served(everyTask...)...)
 	routes := 0
 	for _, route := range s.routes {
 		if route.request == nil {
@@ -195,7 +214,7 @@ func TestErrorsAreShort(t *testing.T) {
 
 // TestUnusedParameters holds that what a task does not take is an error on every route, and names the field.
 func TestUnusedParameters(t *testing.T) {
-	s, _ := start(t, Options{}, served("minilm", "rerank", "classify", "splade")...)
+	s, _ := start(t, Options{}, served(everyTask...)...)
 	for path, body := range valid {
 		for _, more := range []string{`"candidate_labels": ["a"]`, `"parameters": {"candidate_labels": ["a"]}`, `"inputs2": 1`, `"": {}`} {
 			if strings.Contains(body, `"parameters"`) && strings.HasPrefix(more, `"parameters"`) {

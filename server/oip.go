@@ -43,6 +43,7 @@ type oipOutputParts struct {
 
 type oipRequest struct {
 	ID         string          `json:"id"`
+	Model      ignored         `json:"model_name"` // which kserve's client repeats
 	Parameters oipRequestParts `json:"parameters"`
 	Inputs     []oipInput      `json:"inputs" required:"yes"`
 	Outputs    []oipOutput     `json:"outputs"`
@@ -172,7 +173,7 @@ func (m *opened) infer(ctx context.Context, in rlxc.Tensors, outputs []string, t
 		case t == nil:
 			return invalid("inputs", "the input %q is missing", v.Name)
 		case t.DType() != v.DType:
-			return invalid("inputs."+v.Name, "want datatype %s, not %s", ours(Datatypes[v.DType]), ours(Datatypes[t.DType()]))
+			return invalid("inputs."+v.Name, "want datatype %s, not %s", ours(datatypes[v.DType]), ours(datatypes[t.DType()]))
 		case t.Rank() != len(v.Shape) && !slices.Contains(v.Shape, "*"):
 			return invalid("inputs."+v.Name, "want a shape of %d axes, [%s], not %v", len(v.Shape), strings.Join(v.Shape, ", "), t.Shape())
 		}
@@ -211,7 +212,7 @@ type oipServer struct {
 }
 
 func (c *call) oipServer() (oipServer, error) {
-	return oipServer{"rlxc", c.server.options.Version, []string{"binary_tensor_data"}}, nil
+	return oipServer{"rlxc", c.server.options.Version, []string{"binary_tensor_data", "model_configuration", "statistics"}}, nil
 }
 
 type oipHealth struct {
@@ -247,13 +248,13 @@ type oipModel struct {
 func oipTensors(infos []rlxc.ValueInfo) []oipTensor {
 	out := make([]oipTensor, len(infos))
 	for i, v := range infos {
-		out[i] = oipTensor{v.Name, Datatypes[v.DType], Sizes(v)}
+		out[i] = oipTensor{v.Name, datatypes[v.DType], sizes(v)}
 	}
 	return out
 }
 
-// Sizes are those of a model's input or output, -1 for what varies.
-func Sizes(v rlxc.ValueInfo) []int {
+// sizes are those of a model's input or output, -1 for what varies.
+func sizes(v rlxc.ValueInfo) []int {
 	shape := make([]int, len(v.Shape))
 	for i, text := range v.Shape {
 		n, err := strconv.Atoi(text)

@@ -14,15 +14,15 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Datatypes are the names of element types in the Open Inference Protocol.
-var Datatypes = map[tensor.DType]string{tensor.Bool: "BOOL", tensor.U8: "UINT8", tensor.U16: "UINT16", tensor.U32: "UINT32",
+// datatypes are the names of element types in the Open Inference Protocol.
+var datatypes = map[tensor.DType]string{tensor.Bool: "BOOL", tensor.U8: "UINT8", tensor.U16: "UINT16", tensor.U32: "UINT32",
 	tensor.U64: "UINT64",
 	tensor.I8:  "INT8", tensor.I16: "INT16", tensor.I32: "INT32", tensor.I64: "INT64", tensor.F16: "FP16", tensor.BF16: "BF16",
 	tensor.F32: "FP32",
 	tensor.F64: "FP64", tensor.String: "BYTES"}
 
 func dtypeNamed(name string) (tensor.DType, bool) {
-	for d, n := range Datatypes {
+	for d, n := range datatypes {
 		if n == name {
 			return d, true
 		}
@@ -60,7 +60,7 @@ func (x elements) stream(e *encoder) error {
 
 // add adds an output to an answer, whose tensor it keeps.
 func (a *oipAnswer) add(name string, t *tensor.Tensor, binary bool) error {
-	r := oipResult{Name: name, Shape: append([]int{}, t.Shape()...), Datatype: Datatypes[t.DType()]}
+	r := oipResult{Name: name, Shape: append([]int{}, t.Shape()...), Datatype: datatypes[t.DType()]}
 	switch {
 	case r.Datatype == "":
 		return failf(http.StatusUnprocessableEntity, "", "output %q is of type %v, which the protocol lacks", name, t.DType())
@@ -100,7 +100,7 @@ func (c *call) tensor(x *oipInput) (*tensor.Tensor, error) {
 		if err != nil {
 			return nil, err
 		}
-		return ReadRawTensor(x.Name, x.Datatype, x.Shape, data)
+		return readRaw(x.Name, x.Datatype, x.Shape, data)
 	}
 	if len(x.Data) == 0 || x.Data[0] != '[' {
 		return nil, invalid(field, "want data: a list")
@@ -165,10 +165,10 @@ func checkTensor(name, datatype string, shape []int) (tensor.DType, error) {
 	return d, nil
 }
 
-// ReadRawTensor reads a tensor as the protocol writes it in binary: elements one after the other, little-endian; strings
-// with their lengths in four bytes before them. It fails with status 400 (see Status) if the data does not have the type and
+// readRaw reads a tensor as the protocol writes it in binary: elements one after the other, little-endian; strings
+// with their lengths in four bytes before them. It fails with status 400 if the data does not have the type and
 // the shape.
-func ReadRawTensor(name, datatype string, shape []int, data []byte) (*tensor.Tensor, error) {
+func readRaw(name, datatype string, shape []int, data []byte) (*tensor.Tensor, error) {
 	d, err := checkTensor(name, datatype, shape)
 	if err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func stringsOf(t *tensor.Tensor) []string {
 	return t.Strings()
 }
 
-// rawSize is how many bytes RawTensor writes.
+// rawSize is how many bytes rawTensor writes.
 func rawSize(t *tensor.Tensor) int {
 	if t.DType() != tensor.String {
 		return len(t.Bytes())
@@ -217,7 +217,7 @@ func rawSize(t *tensor.Tensor) int {
 	return size
 }
 
-// raw writes what RawTensor returns.
+// raw writes what rawTensor returns.
 func (e *encoder) raw(t *tensor.Tensor) error {
 	if t.DType() == tensor.String {
 		for _, s := range t.Strings() {
@@ -238,10 +238,10 @@ func (e *encoder) raw(t *tensor.Tensor) error {
 	return nil
 }
 
-// RawTensor writes what ReadRawTensor reads.
-func RawTensor(t *tensor.Tensor) []byte {
+// rawTensor writes what readRaw reads.
+func rawTensor(t *tensor.Tensor) []byte {
 	if t.DType() != tensor.String {
-		return t.Bytes()
+		return bytes.Clone(t.Bytes())
 	}
 	var out []byte
 	for _, s := range t.Strings() {

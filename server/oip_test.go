@@ -192,7 +192,7 @@ func TestInferBinary(t *testing.T) {
 
 func TestRawStrings(t *testing.T) {
 	x := tensor.FromStrings([]string{"a", "", "ö"}, 3)
-	y, err := ReadRawTensor("x", "BYTES", []int{3}, RawTensor(x))
+	y, err := readRaw("x", "BYTES", []int{3}, rawTensor(x))
 	require.NoError(t, err)
 	require.Equal(t, x.Strings(), y.Strings())
 	length := func(zeros int, n uint32) []byte { return binary.LittleEndian.AppendUint32(make([]byte, zeros), n) }
@@ -202,14 +202,14 @@ func TestRawStrings(t *testing.T) {
 		says string
 	}{
 		{1, []byte{0, 0, 0, 0, 1, 0, 0}, "the data is not of 1 strings"},
-		{2, RawTensor(x), "the data is not of 2 strings"},
+		{2, rawTensor(x), "the data is not of 2 strings"},
 		{3, length(8, 9), "the data is not of 3 strings"},
 		{4, length(12, 1<<31), "the data is not of 4 strings"},
 		{2, append(length(0, 4), "long"...), "the shape [2] has 2 elements, and the data 1"},
 		{1, []byte{1, 0, 0}, "the shape [1] has 1 elements, and the data 3 bytes"},
-		{1 << 40, RawTensor(x), "the shape [1099511627776] has 1099511627776 elements, and the data 15 bytes"},
+		{1 << 40, rawTensor(x), "the shape [1099511627776] has 1099511627776 elements, and the data 15 bytes"},
 	} {
-		_, err := ReadRawTensor("x", "BYTES", []int{bad.n}, bad.data)
+		_, err := readRaw("x", "BYTES", []int{bad.n}, bad.data)
 		require.EqualError(t, err, `field "inputs.x": `+bad.says)
 	}
 }

@@ -14,7 +14,10 @@ type schema map[string]any
 
 // named are schemas of fields whose Go type does not tell.
 var named = map[string]schema{
-	"vector": {"oneOf": []schema{{"type": "array", "items": schema{"type": "number"}}, {"type": "string", "format": "byte"}}},
+	"time":     {"type": "string", "format": "date-time", "nullable": true},
+	"cohere":   {"oneOf": []schema{{"type": "array", "items": schema{"type": "array", "items": schema{}}}, {"type": "object"}}},
+	"document": {"oneOf": []schema{{"type": "string"}, {"type": "object", "properties": schema{"text": schema{"type": "string"}}}}},
+	"vector":   {"oneOf": []schema{{"type": "array", "items": schema{"type": "number"}}, {"type": "string", "format": "byte"}}},
 }
 
 // A describer makes schemas of Go types; those of structs are components.
@@ -23,6 +26,10 @@ type describer struct{ components schema }
 func (d *describer) schema(t reflect.Type) schema {
 	if u, ok := reflect.Zero(t).Interface().(union); ok {
 		return u.schema()
+	}
+	if a, ok := reflect.Zero(t).Interface().(interface{ element() reflect.Type }); ok { // a oneOrMore
+		one := d.schema(a.element())
+		return schema{"anyOf": []schema{one, {"type": "array", "items": one}}}
 	}
 	switch t.Kind() {
 	case reflect.Func: // a listOf
@@ -85,6 +92,9 @@ func (d *describer) object(t reflect.Type) schema {
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			s["enum"] = strings.Split(enum, ",")
+		}
+		if f.Tag.Get("least") != "" {
+			s["minimum"] = 1
 		}
 		properties[name] = s
 		if f.Tag.Get("required") != "" && options == "" {

@@ -65,14 +65,34 @@ func (s *Server) table() []route {
 		get("/info", tei, "The first model, or that of /models/{model}/info.", (*call).teiInfo),
 		{method: http.MethodPost, path: "/{$}", protocol: tei, request: reflect.TypeFor[teiAny](), answer: reflect.TypeFor[anything](),
 			as:    (*call).teiAny,
-			about: "What the model was made for: /embed, /embed_sparse, /rerank, /predict, or /similarity if a source_sentence is there."},
+			about: "What the model was made for: by text-embeddings-inference's routes, or by a task of Hugging Face."},
+
+		post("/pipeline/feature-extraction", huggingFace, "Vectors of texts.", (*call).teiEmbed),
+		post("/pipeline/sentence-similarity", huggingFace, "How near texts are to one.", (*call).teiSimilarity),
+		post("/pipeline/text-classification", huggingFace, "Labels of texts, the likeliest first.", (*call).hfClassify),
+		post(zeroShotPath, huggingFace, "How much labels apply that the model does not know.",
+			(*call).hfZeroShot),
+		post("/pipeline/token-classification", huggingFace, "The entities in texts.", (*call).hfTag),
+		post("/pipeline/question-answering", huggingFace, "The answers to a question in a text.", (*call).hfAnswer),
+		post("/pipeline/fill-mask", huggingFace, "Words in the place of masks.", (*call).hfFill),
 
 		post("/rerank", tei, "Texts by how well they answer a query.", (*call).teiRerank),
-		post("/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
+		post("/rerank", cohere, "Documents by how well they answer a query, as infinity writes them.", (*call).infinityRank),
 		post("/v1/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 		post("/v2/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 
+		post("/v1/embed", cohere, "Vectors of texts.", (*call).cohereEmbed),
+		post("/v2/embed", cohere, "Vectors of texts.", (*call).cohereEmbed2),
+
+		post("/embeddings", infinity, "Vectors of texts.", (*call).openAIEmbed),
+		get("/models", infinity, "The models that are served.", (*call).openAIModels),
+
 		post("/api/embed", ollama, "Vectors of texts.", (*call).ollamaEmbed),
+		post("/api/embeddings", ollama, "The vector of a text.", (*call).ollamaEmbedOne),
+		get("/api/tags", ollama, "The models that are served.", (*call).ollamaTags),
+		get("/api/ps", ollama, "The models that are loaded, which are all.", (*call).ollamaRunning),
+		post("/api/show", ollama, "A model that is served.", (*call).ollamaShow),
+		get("/api/version", ollama, "The version of the server.", (*call).ollamaVersion),
 
 		get("/v2", oip, "The server.", (*call).oipServer),
 		get("/v2/health/live", oip, "Whether the process lives.", (*call).oipLive).public(),
@@ -81,6 +101,12 @@ func (s *Server) table() []route {
 		get("/v2/models/{model}/versions/{version}", oip, "The inputs and outputs of a model.", (*call).oipModel),
 		get("/v2/models/{model}/ready", oip, "Whether a model is ready.", (*call).oipModelReady),
 		get("/v2/models/{model}/versions/{version}/ready", oip, "Whether a model is ready.", (*call).oipModelReady),
+		get("/v2/models/{model}/config", oip, "A model as Triton configures it.", (*call).oipConfig),
+		get("/v2/models/{model}/versions/{version}/config", oip, "A model as Triton configures it.", (*call).oipConfig),
+		get("/v2/models/stats", oip, "What the requests of tensors took, by model.", (*call).oipStats),
+		get("/v2/models/{model}/stats", oip, "What the requests of tensors took.", (*call).oipStats),
+		get("/v2/models/{model}/versions/{version}/stats", oip, "What the requests of tensors took.", (*call).oipStats),
+		post("/v2/repository/index", oip, "The models that are served.", (*call).oipIndex),
 		post("/v2/models/{model}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
 		post("/v2/models/{model}/versions/{version}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
 
@@ -212,9 +238,12 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 	if n := c.request.ContentLength; n > most {
 		return nil, failf(http.StatusRequestEntityTooLarge, "", "the body has %d bytes, and the server takes %d", n, most)
 	}
-	share := memory.ShareOf(c.ctx)
+	share := c.share()
 	c.body = share.Reader(http.MaxBytesReader(w, c.request.Body, most+1), most)
 	in := c.body
+	if c.request.ContentLength == 0 { // as of clients that have nothing to say
+		in = strings.NewReader("{}")
+	}
 	head, err := c.headLength()
 	if err != nil {
 		return nil, err
@@ -262,6 +291,9 @@ func (s *Server) allowed(header func(name string) string) error {
 	return nil
 }
 
+// share is what the request may hold.
+func (c *call) share() *memory.Share { return memory.ShareOf(c.ctx) }
+
 // A call is a request that is being answered.
 type call struct {
 	server  *Server
@@ -298,8 +330,7 @@ func (c *call) open(name string, tasks ...pipeline.Task) (*entry, *opened, error
 	if err != nil {
 		return nil, nil, err
 	}
-	e.mend(context.WithoutCancel(c.ctx), c.server) // if it is not whole, the request ends with that
-	m, done, err := e.use(c.ctx)
+	m, done, err := e.use(c.ctx, c.server)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -380,17 +411,13 @@ func (c *call) decodeIDs(m *pipeline.Model, field string, ids []int64, skipSpeci
 }
 
 // lengths decides how to handle texts that are too long: they are truncated, or the request fails.
-func (c *call) lengths(field string, truncate *bool, direction string) (pipeline.Truncated, []tokenizer.RowOption, error) {
+func (c *call) lengths(field string, truncate *bool, direction string) (pipeline.Truncated, []tokenizer.RowOption) {
 	var rows []tokenizer.RowOption
-	switch strings.ToLower(direction) {
-	case "", "right":
-	case "left":
+	if strings.EqualFold(direction, "left") {
 		rows = append(rows, tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Left))
-	default:
-		return nil, nil, invalid("truncation_direction", `want "Left" or "Right", not %q`, direction)
 	}
 	if truncate == nil && !c.server.options.NoTruncate || truncate != nil && *truncate {
-		return nil, rows, nil
+		return nil, rows
 	}
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	c.ctx = ctx
@@ -398,7 +425,7 @@ func (c *call) lengths(field string, truncate *bool, direction string) (pipeline
 	return func(index, tokens, limit int) {
 		cancel(failf(http.StatusRequestEntityTooLarge, field, "field %q: text %d has %d tokens, and the model takes %d", field, index,
 			tokens, limit))
-	}, rows, nil
+	}, rows
 }
 
 // prompt checks the name of a prompt.

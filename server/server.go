@@ -1,5 +1,5 @@
 // Package server answers HTTP requests with the models of package pipeline, in the protocols that clients of embedding models speak:
-// OpenAI, text-embeddings-inference, Cohere, Jina, Ollama, and the Open Inference Protocol.
+// OpenAI, text-embeddings-inference, Hugging Face, Cohere, Jina, Ollama, and the Open Inference Protocol.
 //
 //	s, err := server.New(ctx, []server.Model{{Name: "minilm", Path: "path/to/folder"}}, server.Options{})
 //	defer s.Close()
@@ -127,6 +127,20 @@ func New(ctx context.Context, models []Model, o Options) (*Server, error) {
 
 // Drain makes Ready false, so that a load balancer sends no more requests. Requests that arrive are still answered.
 func (s *Server) Drain() { s.draining.Store(true) }
+
+// Ready reports whether requests should be sent here: all models are whole, and the server does not end.
+func (s *Server) Ready() bool { return s.readiness(context.Background()) == nil }
+
+// readiness is why no requests should be sent here. A model whose files were changed, and are whole again, is opened for it.
+func (s *Server) readiness(ctx context.Context) error {
+	switch {
+	case s.draining.Load():
+		return failf(http.StatusServiceUnavailable, "", "the server is shutting down")
+	case !s.mend(ctx):
+		return failf(http.StatusServiceUnavailable, "", "a model's files were changed while they were in use, and cannot be opened")
+	}
+	return nil
+}
 
 // Close waits for running requests and closes the models. New requests are refused. It fails with the errors of closing
 // them.

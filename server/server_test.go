@@ -33,7 +33,10 @@ import (
 
 const testdata = "../pipeline/testdata"
 
-// served lists models of every task.
+// everyTask are models of testdata that together have every task.
+var everyTask = []string{"minilm", "rerank", "classify", "splade", "nli", "ner", "qa", "colbert"}
+
+// served lists models of testdata.
 func served(names ...string) []Model {
 	list := make([]Model, len(names))
 	for i, name := range names {
@@ -241,7 +244,11 @@ func TestRanking(t *testing.T) {
 		for i, r := range a.Results {
 			require.Equal(t, want[i].Index, r.Index)
 			require.InDelta(t, want[i].Score, r.Score, 1e-5)
-			require.Equal(t, list[r.Index], r.Document.Text)
+			var want any = map[string]any{"text": list[r.Index]}
+			if path == "/rerank" {
+				want = list[r.Index]
+			}
+			require.Equal(t, want, r.Document)
 		}
 		require.Positive(t, a.Usage.Total)
 	}
@@ -316,7 +323,7 @@ func TestTokens(t *testing.T) {
 
 // TestOpenAPI holds requests and answers, right and wrong ones, to the server's own description.
 func TestOpenAPI(t *testing.T) {
-	s, h := start(t, Options{NoTruncate: true}, served("minilm", "rerank", "classify", "splade")...)
+	s, h := start(t, Options{NoTruncate: true}, served(everyTask...)...)
 	_, text := ask(t, "GET", h.URL+"/openapi.json", "", nil)
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(text))
 	require.NoError(t, err)
@@ -366,6 +373,40 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/predict", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/predict", `{"inputs": [["a cat"], ["a", "pair"]], "raw_scores": true}`, 200, ""},
 		{"POST", "/predict", `{"inputs": [["a", "b", "c"]]}`, 422, `field \"inputs\"`},
+		{"POST", "/predict", `{"inputs": "a", "parameters": {"function_to_apply": "tanh"}}`, 422, `want none or sigmoid or softmax`},
+		{"POST", "/pipeline/feature-extraction", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/pipeline/sentence-similarity", `{"inputs": {"source_sentence": "a", "sentences": ["b"]}}`, 200, ""},
+		{"POST", "/pipeline/text-classification", `{"inputs": "a cat", "parameters": {"top_k": 1}}`, 200, ""},
+		{"POST", "/pipeline/text-classification", `{"inputs": "a cat", "parameters": {"top_k": 0}}`, 422, `at least 1`},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 200, ""},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a"}`, 422, `field \"parameters\" is missing`},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"multi_label": true}}`, 422,
+			`field \"parameters.candidate_labels\" is missing`},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": []}}`, 422,
+			`there are no labels`},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": ["x"],
+			"hypothesis_template": "it"}}`, 422, `has no {} for the label`},
+		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": [` + long + `]}}`, 422,
+			`longer than a row of the model has room for`},
+		{"POST", "/models/classify/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422,
+			`a label entailment, and this one has`},
+		{"POST", "/models/classify/", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422, `parameters.candidate_labels`},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/pipeline/token-classification", `{"inputs": ["a cat", "b"], "parameters": {"aggregation_strategy": "none"}}`, 200, ""},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"aggregation_strategy": "most"}}`, 422,
+			`want none or simple or first or average or max`},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"stride": 4000}}`, 422, `more than half`},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"threshold": 4000}}`, 422, `parameters.threshold`},
+		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "who?", "context": "a cat"}}`, 200, ""},
+		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "who?", "context": "a cat"}, "parameters": {"top_k": 2}}`, 200,
+			""},
+		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "who?"}}`, 422, `field \"inputs.context\" is missing`},
+		{"POST", "/pipeline/question-answering", `{"inputs": {"question": " ", "context": "a"}}`, 422, `is empty`},
+		{"POST", "/pipeline/question-answering", `{"inputs": {"question": ` + long + `, "context": "a"}}`, 422, `longer than a row`},
+		{"POST", "/pipeline/fill-mask", `{"inputs": "a [MASK]"}`, 200, ""},
+		{"POST", "/pipeline/fill-mask", `{"inputs": ["[MASK]", "[MASK] or [MASK]"], "parameters": {"targets": ["cat"]}}`, 200, ""},
+		{"POST", "/pipeline/fill-mask", `{"inputs": "a cat"}`, 422, `text 0 has no [MASK]`},
+		{"POST", "/pipeline/fill-mask", `{"inputs": "a [MASK]", "parameters": {"targets": []}}`, 422, `none of the 0 targets`},
 		{"POST", "/rerank", `{"query": "a", "texts": ["b", "c"]}`, 200, ""},
 		{"POST", "/rerank", `{"query": "a", "documents": ["b", {"text": "c"}], "top_n": 1}`, 200, ""},
 		{"POST", "/rerank", `{"query": "a", "documents": [7]}`, 422, `field \"documents[0]\"`},
@@ -381,6 +422,24 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/api/embed", `{"model": "minilm", "input": "a cat"}`, 200, ""},
 		{"POST", "/api/embed", `{"model": "none", "input": "a cat"}`, 404, `{"error":"there is no model`},
+		{"POST", "/v1/embed", `{"texts": ["a cat"]}`, 200, ""},
+		{"POST", "/v1/embed", `{"texts": ["a cat"], "embedding_types": ["binary"]}`, 200, ""},
+		{"POST", "/v2/embed", `{"texts": ["a cat"], "input_type": "search_document", "embedding_types": ["float", "ubinary"]}`, 200, ""},
+		{"POST", "/v2/embed", `{"texts": ["a cat"], "embedding_types": ["int8"]}`, 422, `want float, base64, binary or ubinary`},
+		{"POST", "/v2/embed", `{"texts": ["a cat"], "input_type": "image"}`, 422, `field \"input_type\"`},
+		{"POST", "/v2/embed", `{"texts": [` + long + `], "truncate": "NONE"}`, 413, `field \"texts\"`},
+		{"POST", "/v2/embed", `{"texts": [` + long + `], "truncate": "START"}`, 200, ""},
+		{"POST", "/v2/embed", `{"texts": ["a"], "inputs": [{"content": []}]}`, 422, `one of texts and inputs`},
+		{"POST", "/v2/embed", `{"inputs": [{"content": [{"type": "image_url", "text": "a"}]}]}`, 422, `inputs[0].content[0].type`},
+		{"POST", "/embeddings", `{"input": "a cat", "input_type": "document"}`, 200, ""},
+		{"POST", "/embeddings", `{"input": "a cat", "input_type": "prose"}`, 400, `"param":"input_type"`},
+		{"GET", "/models", "", 200, ""},
+		{"POST", "/api/embeddings", `{"model": "minilm", "prompt": "a cat"}`, 200, ""},
+		{"GET", "/api/tags", "", 200, ""},
+		{"GET", "/api/ps", "", 200, ""},
+		{"GET", "/api/version", "", 200, ""},
+		{"POST", "/api/show", `{"model": "minilm:latest"}`, 200, ""},
+		{"POST", "/api/show", `{"model": "none"}`, 404, `there is no model`},
 		{"GET", "/info", "", 200, ""},
 		{"GET", "/v2", "", 200, ""},
 		{"GET", "/v2/health/live", "", 200, ""},
@@ -389,6 +448,14 @@ func TestOpenAPI(t *testing.T) {
 		{"GET", "/v2/models/minilm/versions/1", "", 200, ""},
 		{"GET", "/v2/models/minilm/ready", "", 200, ""},
 		{"GET", "/v2/models/minilm/versions/1/ready", "", 200, ""},
+		{"GET", "/v2/models/minilm/config", "", 200, ""},
+		{"GET", "/v2/models/minilm/versions/1/config", "", 200, ""},
+		{"GET", "/v2/models/minilm/versions/2/config", "", 404, `there is no version`},
+		{"GET", "/v2/models/stats", "", 200, ""},
+		{"GET", "/v2/models/minilm/stats", "", 200, ""},
+		{"GET", "/v2/models/none/stats", "", 404, `there is no model`},
+		{"GET", "/v2/models/minilm/versions/1/stats", "", 200, ""},
+		{"POST", "/v2/repository/index", `{"ready": true}`, 200, ""},
 		{"GET", "/v2/models/none", "", 404, `{"error":`},
 		{"POST", "/v2/models/minilm/infer", tokens, 200, ""},
 		{"POST", "/v2/models/minilm/versions/1/infer", tokens, 200, ""},
@@ -400,7 +467,8 @@ func TestOpenAPI(t *testing.T) {
 	seen := map[string]bool{}
 	for _, x := range examples {
 		what := fmt.Sprintf("%s %s %.200s", x.method, x.path, x.body)
-		r := httptest.NewRequestWithContext(t.Context(), x.method, h.URL+x.path, strings.NewReader(x.body))
+		described := regexp.MustCompile(`^/models/\w+/`).ReplaceAllString(x.path, "/")
+		r := httptest.NewRequestWithContext(t.Context(), x.method, h.URL+described, strings.NewReader(x.body))
 		r.Header.Set("Content-Type", "application/json")
 		found, params, err := router.FindRoute(r)
 		require.NoError(t, err, what)
@@ -423,8 +491,8 @@ func TestOpenAPI(t *testing.T) {
 		for method, o := range item.Operations() {
 			w := httptest.NewRecorder()
 			locked.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
-			open := o.Security != nil && len(*o.Security) == 0
-			require.Equal(t, w.Code != http.StatusUnauthorized, open, "%s %s", method, path)
+			keyless := o.Security != nil && len(*o.Security) == 0
+			require.Equal(t, w.Code != http.StatusUnauthorized, keyless, "%s %s needs a key?", method, path)
 			if path != "/metrics" && method+" "+path != "GET /" {
 				require.True(t, seen[method+" "+path], "%s %s has no example here", method, path)
 			}

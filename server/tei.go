@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"net/http"
-	"reflect"
 	"runtime"
 	"strconv"
 
@@ -19,7 +17,7 @@ type teiInputs struct {
 	Direction string `json:"truncation_direction" enum:"Left,Right,left,right"`
 	Prompt    string `json:"prompt_name"`
 
-	Parameters nothing `json:"parameters"`
+	Parameters struct{} `json:"parameters"`
 }
 
 // texts are the texts of a request, and how they become rows.
@@ -27,9 +25,7 @@ func (q *teiInputs) texts(c *call, m *pipeline.Model) (texts []string, o pipelin
 	if o.PromptName, err = prompt(m, q.Prompt); err != nil {
 		return nil, o, err
 	}
-	if o.Truncated, o.Rows, err = c.lengths("inputs", q.Truncate, q.Direction); err != nil {
-		return nil, o, err
-	}
+	o.Truncated, o.Rows = c.lengths("inputs", q.Truncate, q.Direction)
 	texts, err = c.texts(m, "inputs", q.Inputs)
 	return texts, o, err
 }
@@ -37,7 +33,7 @@ func (q *teiInputs) texts(c *call, m *pipeline.Model) (texts []string, o pipelin
 type teiEmbedRequest struct {
 	teiInputs
 	Normalize  *bool `json:"normalize"`
-	Dimensions *int  `json:"dimensions"`
+	Dimensions *int  `json:"dimensions" least:"1"`
 }
 
 func (c *call) teiEmbed(q *teiEmbedRequest) ([][]float32, error) {
@@ -148,33 +144,18 @@ type teiPredictRequest struct {
 	Direction string `json:"truncation_direction" enum:"Left,Right,left,right"`
 	Raw       bool   `json:"raw_scores"`
 
-	Parameters nothing `json:"parameters"`
+	Parameters struct { // those of text classification at Hugging Face
+		TopK     *int   `json:"top_k" least:"1"`
+		Function string `json:"function_to_apply" enum:"none,sigmoid,softmax"`
+	} `json:"parameters"`
 }
 
-// teiPredictions are those of one text, or of several.
-type teiPredictions struct{ any }
-
-// stream implements streamed.
-func (p teiPredictions) stream(e *encoder) error { return e.value(reflect.ValueOf(p.any)) }
-
-func (teiPredictions) wanted() string { return "labels" }
-
-func (teiPredictions) schema() schema {
-	score := schema{"type": "object", "required": []string{"label", "score"},
-		"properties": schema{"label": schema{"type": "string"}, "score": schema{"type": "number"}}}
-	one := schema{"type": "array", "items": score}
-	return schema{"oneOf": []schema{one, {"type": "array", "items": one}}}
-}
-
-func (c *call) teiPredict(q *teiPredictRequest) (a teiPredictions, err error) {
+func (c *call) teiPredict(q *teiPredictRequest) (a oneOrMore[[]pipeline.Score], err error) {
 	m, err := c.text("", pipeline.Classifying, pipeline.Reranking)
 	if err != nil {
 		return a, err
 	}
-	cut, rows, err := c.lengths("inputs", q.Truncate, q.Direction)
-	if err != nil {
-		return a, err
-	}
+	cut, rows := c.lengths("inputs", q.Truncate, q.Direction)
 	if err := c.check("inputs", len(q.Inputs.list)); err != nil {
 		return a, err
 	}
@@ -185,14 +166,12 @@ func (c *call) teiPredict(q *teiPredictRequest) (a teiPredictions, err error) {
 			list[i].Second = &texts[1]
 		}
 	}
-	scores, err := m.Classify(c.ctx, list, pipeline.ClassifyOptions{Function: function(q.Raw), Truncated: cut, Rows: rows})
-	if err != nil {
-		return a, c.explain(err, m)
+	o := pipeline.ClassifyOptions{Function: function(q.Raw), TopK: number(q.Parameters.TopK), Truncated: cut, Rows: rows}
+	if f := q.Parameters.Function; f != "" {
+		o.Function = pipeline.Function(f)
 	}
-	if q.Inputs.one {
-		return teiPredictions{scores[0]}, nil
-	}
-	return teiPredictions{scores}, nil
+	scores, err := m.Classify(c.ctx, list, o)
+	return oneOrMore[[]pipeline.Score]{scores, q.Inputs.one}, c.explain(err, m)
 }
 
 // function is what becomes of logits.
@@ -226,10 +205,7 @@ func (c *call) teiRerank(q *teiRerankRequest) ([]teiRank, error) {
 	if err := c.check("texts", len(q.Texts)); err != nil {
 		return nil, err
 	}
-	cut, rows, err := c.lengths("texts", q.Truncate, q.Direction)
-	if err != nil {
-		return nil, err
-	}
+	cut, rows := c.lengths("texts", q.Truncate, q.Direction)
 	ranked, err := c.rerank(m, *q.Query, q.Texts, pipeline.RerankOptions{Function: function(q.Raw), Truncated: cut, Rows: rows})
 	if err != nil {
 		return nil, err
@@ -269,9 +245,7 @@ func (c *call) teiSimilarity(q *teiSimilarityRequest) ([]float64, error) {
 	if o.PromptName, err = prompt(m, p.Prompt); err != nil {
 		return nil, err
 	}
-	if o.Truncated, o.Rows, err = c.lengths("inputs", p.Truncate, p.Direction); err != nil {
-		return nil, err
-	}
+	o.Truncated, o.Rows = c.lengths("inputs", p.Truncate, p.Direction)
 	vectors, err := c.embed(m, append([]string{*q.Inputs.Source}, q.Inputs.Sentences...), nil, o)
 	if err != nil {
 		return nil, err
@@ -447,10 +421,13 @@ type anything struct{}
 func (anything) wanted() string { return "inputs" }
 func (anything) schema() schema { return schema{} }
 
-// forTask are the routes of text-embeddings-inference for what a model was made for. The body tells between two.
+const zeroShotPath = "/pipeline/zero-shot-classification"
+
+// forTask are the routes for what a model was made for, by their paths. The body tells between two.
 var forTask = map[pipeline.Task][]string{pipeline.Embedding: {"/similarity", "/embed"}, pipeline.MultiVector: {"/embed_all"},
-	pipeline.Sparse:    {"/embed_sparse"},
-	pipeline.Reranking: {"/rerank"}, pipeline.Classifying: {"/predict"}}
+	pipeline.Sparse: {"/embed_sparse"}, pipeline.Reranking: {"/rerank"}, pipeline.Tagging: {"/pipeline/token-classification"},
+	pipeline.Classifying: {zeroShotPath, "/pipeline/text-classification"},
+	pipeline.Answering:   {"/pipeline/question-answering"}, pipeline.Filling: {"/pipeline/fill-mask"}}
 
 // teiAny finds what the model was made for.
 func (c *call) teiAny() (routes []route, err error) {
@@ -461,21 +438,10 @@ func (c *call) teiAny() (routes []route, err error) {
 	c.ctx = context.WithValue(c.ctx, modelKey{}, c.record.model)
 	for _, path := range forTask[m.Task] {
 		for _, r := range c.server.routes {
-			if r.path != path || r.protocol != tei {
-				continue
+			if r.path == path && r.protocol != cohere && (path != zeroShotPath || m.Can(pipeline.ZeroShot)) {
+				routes = append(routes, r)
 			}
-			if do := r.do; path == "/predict" { // huggingface_hub's client, which asks here, wants lists in a list
-				r.do = func(c *call, q any) (any, error) {
-					q.(*teiPredictRequest).Inputs.one = false
-					return do(c, q)
-				}
-			}
-			routes = append(routes, r)
 		}
 	}
-	if routes == nil {
-		err = failf(http.StatusUnprocessableEntity, "model",
-			"text-embeddings-inference has nothing that the model %s was made for, which is to %s", c.record.model, string(m.Task))
-	}
-	return routes, err
+	return routes, nil
 }

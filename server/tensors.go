@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/pipeline"
@@ -19,6 +20,24 @@ type tensors struct {
 	mu      sync.Mutex // of what follows; turn says who may change it
 	session *rlxc.Session
 	held    int64
+	stats   tensorStats
+}
+
+// tensorStats are what the requests of tensors took since the model was opened.
+type tensorStats struct {
+	success, fail, queue, compute spent
+	last                          time.Time
+}
+
+// spent is a time that was spent often.
+type spent struct {
+	Count int64 `json:"count"`
+	NS    int64 `json:"ns"`
+}
+
+func (s *spent) add(d time.Duration) {
+	s.Count++
+	s.NS += int64(d)
 }
 
 // mostWaiting is how many requests of tensors may wait.
@@ -29,7 +48,21 @@ func newTensors(p *rlxc.Program) *tensors {
 }
 
 // run runs inputs and calls take with the outputs, which are the session's.
-func (t *tensors) run(ctx context.Context, in rlxc.Tensors, take func(out rlxc.Tensors) error) error {
+func (t *tensors) run(ctx context.Context, in rlxc.Tensors, take func(out rlxc.Tensors) error) (err error) {
+	asked := time.Now()
+	begun := asked
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		s := &t.stats
+		if s.last = time.Now(); err != nil {
+			s.fail.add(s.last.Sub(asked))
+			return
+		}
+		s.success.add(s.last.Sub(asked))
+		s.queue.add(begun.Sub(asked))
+		s.compute.add(s.last.Sub(begun))
+	}()
 	select {
 	case t.waiting <- struct{}{}:
 		defer func() { <-t.waiting }()
@@ -42,6 +75,7 @@ func (t *tensors) run(ctx context.Context, in rlxc.Tensors, take func(out rlxc.T
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	begun = time.Now()
 	if t.session == nil {
 		s, err := t.program.NewSession()
 		if err != nil {
@@ -64,6 +98,13 @@ func (t *tensors) memory() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.held
+}
+
+// statistics are those of the requests so far.
+func (t *tensors) statistics() tensorStats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stats
 }
 
 // close waits for what runs.

@@ -45,6 +45,22 @@ func Truncate(strategy Strategy, side Side) RowOption {
 	return func(o *rowOptions) { o.strategy, o.side = strategy, side }
 }
 
+// ErrRoom: a row has no room for what it must hold: special tokens, a text that may not be cut, or what windows have in common.
+var ErrRoom = errors.New("a row has no room for what it must hold")
+
+// A roomError is an ErrRoom, which its text does not repeat.
+type roomError string
+
+func noRoom(format string, args ...any) error {
+	return roomError(fmt.Sprintf("tokenizer: "+format, args...))
+}
+
+// Error implements error.
+func (e roomError) Error() string { return string(e) }
+
+// Is implements the interface of errors.Is.
+func (roomError) Is(target error) bool { return target == ErrRoom }
+
 // Windows makes several rows of an input that is too long, in place of cutting it: each holds the next tokens of the text that is cut,
 // the first stride of which are the last ones of the row before. With LongestFirst and a pair of long texts it is each window of one
 // with each of the other.
@@ -131,8 +147,7 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 	room := math.MaxInt - 1
 	if maxLength != 0 {
 		if room = maxLength - row.specials(); room < 0 {
-			return nil, fmt.Errorf("tokenizer: a maximum length of %d has no room for the %d special tokens of a row", maxLength,
-				row.specials())
+			return nil, noRoom("a maximum length of %d has no room for the %d special tokens of a row", maxLength, row.specials())
 		}
 	}
 
@@ -254,7 +269,7 @@ func (o rowOptions) keep(have [2]int, room int, pair bool) ([2]int, error) {
 		i = 1
 	}
 	if have[i] <= excess {
-		return have, fmt.Errorf("tokenizer: the row is %d tokens too long, and the text that is to be cut has %d", excess, have[i])
+		return have, noRoom("the row is %d tokens too long, and the text that is to be cut has %d", excess, have[i])
 	}
 	have[i] -= excess
 	return have, nil
@@ -284,7 +299,7 @@ func (o rowOptions) split(out []window, have, keep int) ([]window, error) {
 	case !o.windows:
 		return append(out, window{0, keep, false}), nil
 	case o.stride < 0 || o.stride >= keep:
-		return nil, fmt.Errorf("tokenizer: a stride of %d tokens leaves no step for windows of %d", o.stride, keep)
+		return nil, noRoom("a stride of %d tokens leaves no step for windows of %d", o.stride, keep)
 	}
 	if o.side == Left {
 		for end := have; ; end -= keep - o.stride {

@@ -6,13 +6,10 @@ import "github.com/rlxc/rlxc/ir"
 var appendEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[ir.AppendNew].Type.DType.Size() > 0 },
 	Strided:  func(_ *ir.Node, i int, _ []int) bool { return i != ir.AppendLengths },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
-		x, lengths, y, op := in[ir.AppendNew], in[ir.AppendLengths], out[0], n.Op.(ir.Append)
-		var cache operand
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
+		x, lengths, cache, y, op := in[ir.AppendNew], in[ir.AppendLengths], in[ir.AppendCache], out[0], n.Op.(ir.Append)
 		cached := 0
-		if n.HasOperand(ir.AppendCache) {
-			cache = in[ir.AppendCache]
+		if cache.shape != nil {
 			cached = cache.shape[op.Axis]
 		}
 		lines, run := appendLines(op, &y, &x, &cache)

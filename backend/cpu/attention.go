@@ -46,12 +46,11 @@ func (d *processor) attention(n *ir.Node) *kernel.Attention {
 	return d.set.NewAttention(shape)
 }
 
-func bindAttention(b *binder, n *ir.Node) (step, error) {
+func bindAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	if n.HasOperand(ir.AttentionRows) {
-		return bindRowsAttention(b, n), nil
+		return bindRowsAttention(b, n, in, out), nil
 	}
 	op := n.Op.(ir.Attention)
-	in, out := b.operands(n)
 	q, k, v, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], out[0]
 	if y.len() == 0 {
 		return step{}, nil
@@ -62,9 +61,8 @@ func bindAttention(b *binder, n *ir.Node) (step, error) {
 		Scale: op.Scale, Softcap: op.Softcap, NaNGuard: op.NaNGuard,
 	}
 	args.Window = windowOf(op, a.Queries, a.Keys)
-	var mask operand
+	mask := in[ir.AttentionMask]
 	if n.HasOperand(ir.AttentionMask) {
-		mask = in[ir.AttentionMask]
 		st := maskStride(&mask)
 		args.BiasStride, args.MaskStride = st, st
 	}

@@ -27,17 +27,15 @@ func (d *processor) rowsAttentionScratch(n *ir.Node) []int64 {
 }
 
 // bindRowsAttention makes two phases: one thread cuts the texts into pieces, and all take one after the other.
-func bindRowsAttention(b *binder, n *ir.Node) step {
+func bindRowsAttention(b *binder, n *ir.Node, in, out []operand) step {
 	op := n.Op.(ir.Attention)
-	in, out := b.operands(n)
 	q, k, v, texts, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], in[ir.AttentionRows], out[0]
 	a := b.d.rowsAttention(n)
 	args := kernel.AttentionArgs{QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y),
 		Scale: op.Scale, Softcap: op.Softcap}
-	var mask, positions operand
+	mask, positions := in[ir.AttentionMask], in[ir.AttentionPositions]
 	var below [2]int
 	if n.HasOperand(ir.AttentionMask) {
-		mask = in[ir.AttentionMask]
 		st := maskStride(&mask)
 		args.BiasStride, args.MaskStride = st, st
 		for i, d := range mask.shape[max(0, len(mask.shape)-2):] {
@@ -67,7 +65,7 @@ func bindRowsAttention(b *binder, n *ir.Node) step {
 	}
 	byPosition := n.HasOperand(ir.AttentionPositions)
 	if byPosition {
-		positions, args.Window = in[ir.AttentionPositions], windowOf(op, a.Queries, a.Keys)
+		args.Window = windowOf(op, a.Queries, a.Keys)
 	}
 	plan, scratch, each := b.scratchBytes(0), b.scratchBytes(1), align(a.ScratchBytes())
 	return inTurn(
@@ -102,8 +100,7 @@ func bindRowsAttention(b *binder, n *ir.Node) step {
 // sumRowsEntry is the pooling over the tokens of each text.
 var sumRowsEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		x, texts, y := in[0], in[1], out[0]
 		width, tokens, set := y.shape[1:].Elements(), x.shape[1], b.d.set
 		return step{parts: y.shape[0], run: func(m *machine, r, _ int) {

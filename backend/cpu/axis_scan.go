@@ -17,8 +17,7 @@ var cumSumEntry = entry{
 		return false
 	},
 	InPlace: func(*ir.Node, int) bool { return true },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op := n.Op.(ir.CumSum)
 		switch in[0].dtype {
 		case tensor.I32:
@@ -67,8 +66,7 @@ var argReduceEntry = entry{
 		d := n.Inputs[0].Type.DType
 		return d == tensor.F32 || d == tensor.I64 || d == tensor.I32
 	},
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		if x := in[0]; x.shape[n.Op.(ir.ArgReduce).Axis] == 0 {
 			return step{}, fmt.Errorf("axis %d of %v has no elements", n.Op.(ir.ArgReduce).Axis, x.shape)
 		}

@@ -139,9 +139,8 @@ func (d *processor) newConv(shape kernel.ConvShape, groups int, coded bool) *ker
 	return d.set.NewConv(shape, (d.Threads()+groups-1)/groups, coded)
 }
 
-func bindConv(b *binder, n *ir.Node) (step, error) {
+func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	shape, groups, depthwise := convShape(n)
-	in, out := b.operands(n)
 	x, y := in[ir.ConvX], out[0]
 	op := n.Op.(ir.Conv)
 	args := kernel.ConvArgs{GemmArgs: kernel.GemmArgs{CRow: shape.Outputs, ResRow: shape.Outputs, Alpha: 1, Act: unaryKernels[op.Act],
@@ -153,14 +152,7 @@ func bindConv(b *binder, n *ir.Node) (step, error) {
 	case len(x.strides) == 4:
 		args.XRow = x.strides[1]
 	}
-	var bias, residual operand
-	if n.HasOperand(ir.ConvBias) {
-		bias = in[ir.ConvBias]
-	}
-	if n.HasOperand(ir.ConvResidual) {
-		residual = in[ir.ConvResidual]
-	}
-	scratch := b.scratchBytes(0)
+	bias, residual, scratch := in[ir.ConvBias], in[ir.ConvResidual], b.scratchBytes(0)
 	resolve := func(m *machine, a *kernel.ConvArgs) {
 		a.X, a.C, a.Bias, a.Residual = x.f32(m), y.f32(m), bias.f32(m), residual.f32(m)
 	}

@@ -27,7 +27,7 @@ func init() {
 		Precisions: []tensor.DType{tensor.BF16}, Weights: []tensor.DType{tensor.I8}})
 }
 
-// A Device is the processor with a fixed pool of workers.
+// A Device is the processor, with up to so many threads for a run.
 type Device struct {
 	processor
 	lacks   error // why this machine cannot run what is planned
@@ -75,7 +75,7 @@ func (d *Device) Target() *target.Target { return d.target }
 // OnRelease implements backend.Releaser.
 func (d *Device) OnRelease(release func(weight []byte)) { d.release = release }
 
-// Close ends the workers and the use of the packed weights.
+// Close ends the use of the workers and of the packed weights.
 func (d *Device) Close() error {
 	d.pool.Close()
 	return d.weights.close()

@@ -42,8 +42,7 @@ var unaryEntry = entry{
 	},
 	Strided: target.AllStrides,
 	InPlace: sameWidth,
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		x, y := in[0], out[0]
 		o := n.Op.(ir.Unary)
 		op, ok := unaryKernel(o)
@@ -116,8 +115,7 @@ var binaryEntry = entry{
 	},
 	Strided: target.AllStrides,
 	InPlace: sameWidth,
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		fn := n.Op.(ir.Binary).Fn
 		op, ok := binaryKernels[fn]
 		if isMaxOfBytes(fn, in[0].dtype) {
@@ -191,8 +189,7 @@ var whereEntry = entry{
 	},
 	Strided: target.AllStrides,
 	InPlace: func(n *ir.Node, i int) bool { return i > 0 },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		switch out[0].width {
 		case 1:
 			return whereStep[uint8](&out[0], &in[0], &in[1], &in[2]), nil
@@ -229,8 +226,7 @@ var castEntry = entry{
 		return casts[[2]tensor.DType{n.Inputs[0].Type.DType, n.Op.(ir.Cast).To}] != nil
 	},
 	Strided: target.AllStrides,
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return casts[[2]tensor.DType{in[0].dtype, out[0].dtype}].step(&out[0], &in[0]), nil
 	},
 }

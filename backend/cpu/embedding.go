@@ -21,14 +21,13 @@ var embeddingEntry = entry{
 		return n.Inputs[ir.EmbeddingTable].Type.DType == tensor.F32
 	},
 	AnyAddress: func(_ *ir.Node, i int) bool { return i == ir.EmbeddingTable },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op := n.Op.(ir.Embedding)
-		in, _ := b.operands(n)
 		var tables []embeddingTable
 		for i := ir.EmbeddingTable; i < len(in); i += 2 {
 			tables = append(tables, embeddingTable{rows: in[i], index: in[i+1]})
 		}
-		return bindEmbedding(b, n, tables, op.Eps, op.RMS), nil
+		return bindEmbedding(b, n, in, out[0], tables, op.Eps, op.RMS), nil
 	},
 }
 
@@ -66,17 +65,17 @@ func (t *embeddingTable) read(m *machine, set *kernel.Set, dst, scratch []float3
 	}
 }
 
-func bindEmbedding(b *binder, n *ir.Node, tables []embeddingTable, eps float32, rms bool) step {
+func bindEmbedding(b *binder, n *ir.Node, in []operand, y operand, tables []embeddingTable, eps float32, rms bool) step {
 	if tables[0].index.dtype == tensor.I32 {
-		return embeddingStep[int32](b, n, tables, eps, rms)
+		return embeddingStep[int32](b, n, in, y, tables, eps, rms)
 	}
-	return embeddingStep[int64](b, n, tables, eps, rms)
+	return embeddingStep[int64](b, n, in, y, tables, eps, rms)
 }
 
 // embeddingStep sums the rows of each token in the result and normalises them there.
-func embeddingStep[I int32 | int64](b *binder, n *ir.Node, tables []embeddingTable, eps float32, rms bool) step {
-	in, out := b.operands(n)
-	y, scale, bias := out[0], in[ir.EmbeddingScale], in[ir.EmbeddingBias]
+func embeddingStep[I int32 | int64](b *binder, n *ir.Node, in []operand, y operand, tables []embeddingTable, eps float32,
+	rms bool) step {
+	scale, bias := in[ir.EmbeddingScale], in[ir.EmbeddingBias]
 	width, tokens := y.shape[len(y.shape)-1], tables[0].index.len()
 	positions := y.shape[len(y.shape)-2]
 	ones, set := slices.Repeat([]float32{1}, width), b.d.set

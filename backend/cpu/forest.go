@@ -35,16 +35,16 @@ var forestEntry = entry{
 		each := int64(rows) * int64(f.Targets())
 		return []int64{forestTallies: int64(f.Blocks()) * each * int64(unsafe.Sizeof(ops.Tally{})), forestScores: 8 * each}
 	},
-	Bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		switch n.Inputs[0].Type.DType {
 		case tensor.F32:
-			return forestStep[float32](b, n), nil
+			return forestStep[float32](b, n, in, out), nil
 		case tensor.F64:
-			return forestStep[float64](b, n), nil
+			return forestStep[float64](b, n, in, out), nil
 		case tensor.I32:
-			return forestStep[int32](b, n), nil
+			return forestStep[int32](b, n, in, out), nil
 		}
-		return forestStep[int64](b, n), nil
+		return forestStep[int64](b, n, in, out), nil
 	},
 }
 
@@ -60,8 +60,7 @@ func forestRows(n *ir.Node) int {
 	return shape[:len(shape)-1].Elements()
 }
 
-func forestStep[T ops.Feature](b *binder, n *ir.Node) step {
-	in, out := b.operands(n)
+func forestStep[T ops.Feature](b *binder, n *ir.Node, in, out []operand) step {
 	m := n.Op.(forest)
 	f, labels, rows := m.Trees(), m.Labels(), forestRows(n)
 	if rows == 0 {

@@ -20,8 +20,7 @@ func (d *processor) dftEntry() entry {
 	return entry{
 		Supports: func(n *ir.Node) bool { return transforms(n.Op.(ops.DFT).Length, n.Inputs[0].Type.DType) },
 		Scratch:  func(n *ir.Node) []int64 { return d.fourierScratch(n.Op.(ops.DFT).Length.Int()) },
-		Bind: func(b *binder, n *ir.Node) (step, error) {
-			in, out := b.operands(n)
+		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			if in[0].dtype == tensor.F64 {
 				return dftStep[float64](b, n.Op.(ops.DFT), in[0], out[0]), nil
 			}
@@ -94,12 +93,11 @@ func (d *processor) stftEntry() entry {
 			return n.Inputs[0].Type.DType == tensor.F32 && transforms(ir.N(n.Op.(ops.STFT).Length), tensor.F32)
 		},
 		Scratch: func(n *ir.Node) []int64 { return d.fourierScratch(n.Op.(ops.STFT).Length) },
-		Bind: func(b *binder, n *ir.Node) (step, error) {
-			in, out := b.operands(n)
+		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			op, x, y := n.Op.(ops.STFT), in[0], out[0]
 			f := kernel.NewFourier(op.Length, false)
 			bench := benches(b, op.Length)
-			weighted := len(in) > 1 && n.Inputs[1] != nil
+			weighted := n.HasOperand(1)
 			frames, bins, numbers := y.shape[1], y.shape[2], x.shape[2]
 			parts, perPart := rowParts(x.shape[0]*frames, 8*op.Length)
 			return step{parts: parts, run: func(m *machine, part, worker int) {

@@ -123,13 +123,12 @@ func blockWhere[T tensor.Element](dst, a, b, c register, n int) {
 	}
 }
 
-func bindMap(b *binder, n *ir.Node) (step, error) {
+func bindMap(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	o := n.Op.(ir.Map)
 	types, err := o.Expr.Types(n.Inputs)
 	if err != nil {
 		return step{}, err
 	}
-	in, out := b.operands(n)
 	if s, ok := b.bindAdd(n, in, out[0]); ok {
 		return s, nil
 	}

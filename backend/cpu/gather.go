@@ -16,8 +16,7 @@ var gatherElementsEntry = entry{
 		return (d.Size() == 4 || d.Size() == 8) && (i == tensor.I64 || i == tensor.I32)
 	},
 	Strided: target.AllStrides,
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		x, index, y := in[0], in[1], out[0]
 		switch {
 		case x.width == 4 && index.dtype == tensor.I32:
@@ -67,8 +66,7 @@ var gatherEntry = entry{
 		return n.Inputs[0].Type.DType.Size() > 0 && target.IsIndex(n.Inputs[1].Type.DType)
 	},
 	AnyAddress: func(_ *ir.Node, i int) bool { return i == 0 },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		if in[1].dtype == tensor.I32 {
 			return gatherStep[int32](n, &out[0], &in[0], &in[1]), nil
 		}
@@ -125,8 +123,7 @@ var gatherNDEntry = entry{
 	Supports: func(n *ir.Node) bool {
 		return n.Inputs[0].Type.DType.Size() > 0 && target.IsIndex(n.Inputs[1].Type.DType)
 	},
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		if in[1].dtype == tensor.I32 {
 			return gatherNDStep[int32](n, &out[0], &in[0], &in[1]), nil
 		}
@@ -194,8 +191,7 @@ var oneHotEntry = entry{
 	Supports: func(n *ir.Node) bool {
 		return places[n.Inputs[0].Type.DType] != nil && n.Inputs[1].Type.DType.Size() > 0
 	},
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op, index, values, y := n.Op.(ir.OneHot), in[0], in[1], out[0]
 		place, depth, inner, width := places[index.dtype], y.shape[op.Axis], y.shape[op.Axis+1:].Elements(), y.width
 		blocks := y.shape[:op.Axis].Elements()

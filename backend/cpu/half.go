@@ -18,9 +18,9 @@ import (
 func withHalf(e entry) entry {
 	inner, row := e.Bind, e.row().WithHalf()
 	e.Supports, e.Strided, e.InPlace, e.Scratch = row.Supports, row.Strided, row.InPlace, row.Scratch
-	e.Bind = func(b *binder, n *ir.Node) (step, error) {
+	e.Bind = func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		if !target.HasHalf(n) {
-			return inner(b, n)
+			return inner(b, n, in, out)
 		}
 		return bindHalf(b, n, inner)
 	}
@@ -28,7 +28,7 @@ func withHalf(e entry) entry {
 }
 
 // bindHalf binds a kernel between steps that widen and narrow.
-func bindHalf(b *binder, n *ir.Node, inner func(b *binder, n *ir.Node) (step, error)) (step, error) {
+func bindHalf(b *binder, n *ir.Node, inner bindFunc) (step, error) {
 	values := target.HalfValues(n)
 	first := len(b.scratch) - len(values)
 	own := *b
@@ -57,7 +57,9 @@ func bindHalf(b *binder, n *ir.Node, inner func(b *binder, n *ir.Node) (step, er
 		}
 		own.wide[v.ID] = o
 	}
-	st, err := inner(&own, target.Widened(n))
+	widened := target.Widened(n)
+	in, out := own.operands(widened)
+	st, err := inner(&own, widened, in, out)
 	if err != nil || st.run == nil {
 		return st, err
 	}

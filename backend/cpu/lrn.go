@@ -14,8 +14,7 @@ const lrnBlock = 512
 // lrnEntry divides by powers of the mean square over neighbouring channels.
 var lrnEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op, x, y := n.Op.(ops.LRN), in[0], out[0]
 		channels, inner := x.shape[1], x.shape[2:].Elements()
 		before, after := (op.Size-1)/2, op.Size/2

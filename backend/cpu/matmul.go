@@ -65,12 +65,11 @@ func (d *processor) batch(n *ir.Node) (*kernel.BatchGemm, tensor.Shape) {
 	return d.set.NewBatchGemm(lead.Elements(), out[len(out)-2], out[len(out)-1], a[len(a)-1]), lead
 }
 
-func bindMatMul(b *binder, n *ir.Node) (step, error) {
+func bindMatMul(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	if n.Inputs[ir.MatMulB].Packed != nil {
-		return bindPacked(b, n)
+		return bindPacked(b, n, in, out)
 	}
 	op := n.Op.(ir.MatMul)
-	in, out := b.operands(n)
 	x, w, y := in[ir.MatMulA], in[ir.MatMulB], out[0]
 	g, lead := b.d.batch(n)
 	scratch, each := b.scratchBytes(0), align(g.ScratchBytes())
@@ -85,12 +84,8 @@ func bindMatMul(b *binder, n *ir.Node) (step, error) {
 		BRow: bRow, BCol: bCol,
 		AOffset: offsets(lead, &x), BOffset: offsets(lead, &w), COffset: offsets(lead, &y),
 	}
-	var bias, residual operand
-	if n.HasOperand(ir.MatMulBias) {
-		bias = in[ir.MatMulBias]
-	}
+	bias, residual := in[ir.MatMulBias], in[ir.MatMulResidual]
 	if n.HasOperand(ir.MatMulResidual) {
-		residual = in[ir.MatMulResidual]
 		args.ResRow, args.ResidOffset = residual.strides[rank(&residual)-2], offsets(lead, &residual)
 	}
 	if g.M == 0 || g.N == 0 || g.Batch == 0 {
@@ -106,7 +101,7 @@ func bindMatMul(b *binder, n *ir.Node) (step, error) {
 // products are the rest of a product's entry, by the format of its packed weight.
 var products = [numFormats]struct {
 	scratch func(d *processor, n *ir.Node) []int64
-	bind    func(b *binder, n *ir.Node) (step, error)
+	bind    bindFunc
 }{
 	formatF32:  {scratch: func(*processor, *ir.Node) []int64 { return nil }, bind: bindF32},
 	formatBF16: {scratch: scratchBF16, bind: bindBF16},
@@ -114,7 +109,7 @@ var products = [numFormats]struct {
 }
 
 // bindPacked makes the step of a product with a packed weight, by the weight's format.
-func bindPacked(b *binder, n *ir.Node) (step, error) {
+func bindPacked(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	w := n.Inputs[ir.MatMulB].Packed
 	f, err := formatOf(w)
 	if err != nil {
@@ -124,7 +119,7 @@ func bindPacked(b *binder, n *ir.Node) (step, error) {
 	if want, _ := formats[f].layout(b.d.set, k, cols); w.Layout != want {
 		return step{}, fmt.Errorf("the weight is packed as %s, this CPU level reads %s", w.Layout, want)
 	}
-	return products[f].bind(b, n)
+	return products[f].bind(b, n, in, out)
 }
 
 // halfMatMulEntry is the entry of products, with those of 16-bit floats.
@@ -147,9 +142,9 @@ func (d *processor) halfMatMulEntry(inner entry) entry {
 		}
 		return sizes
 	}
-	e.Bind = func(b *binder, n *ir.Node) (step, error) {
+	e.Bind = func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		if !isPacked(n) {
-			return plain.Bind(b, n)
+			return plain.Bind(b, n, in, out)
 		}
 		return bindHalf(b, n, bindHalfPacked(n.Inputs[ir.MatMulB].Packed))
 	}

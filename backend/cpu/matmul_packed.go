@@ -18,19 +18,12 @@ type epilogue struct {
 	args                 kernel.GemmArgs // with what is known before a run
 }
 
-func (b *binder) epilogue(n *ir.Node) *epilogue {
+func epilogueOf(n *ir.Node, in, out []operand) *epilogue {
 	op := n.Op.(ir.MatMul)
-	in, out := b.operands(n)
 	cols := out[0].shape[len(out[0].shape)-1]
-	e := &epilogue{x: in[ir.MatMulA], y: out[0], args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act],
-		ActAlpha: op.ActAlpha, ActBeta: op.ActBeta, ResRow: cols}}
-	if n.HasOperand(ir.MatMulBias) {
-		e.bias = in[ir.MatMulBias]
-	}
-	if n.HasOperand(ir.MatMulResidual) {
-		e.residual = in[ir.MatMulResidual]
-	}
-	return e
+	return &epilogue{x: in[ir.MatMulA], y: out[0], bias: in[ir.MatMulBias], residual: in[ir.MatMulResidual],
+		args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act], ActAlpha: op.ActAlpha, ActBeta: op.ActBeta,
+			ResRow: cols}}
 }
 
 // resolve fills in where the operands are, but for A.
@@ -38,10 +31,10 @@ func (e *epilogue) resolve(m *machine, a *kernel.GemmArgs) {
 	a.C, a.Bias, a.Residual = e.y.f32(m), e.bias.f32(m), e.residual.f32(m)
 }
 
-func bindF32(b *binder, n *ir.Node) (step, error) {
+func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	rows, cols, k := packedSizes(n)
 	g := b.d.set.NewGemm(rows, cols, k)
-	e := b.epilogue(n)
+	e := epilogueOf(n, in, out)
 	x, args := e.x, e.args
 	args.ARow, args.ACol, args.B = rowStride(&x), x.strides[len(x.strides)-1], tensor.Of[float32](n.Inputs[ir.MatMulB].Packed.Data)
 	return step{parts: g.Parts(), run: func(m *machine, part, _ int) {
@@ -53,12 +46,12 @@ func bindF32(b *binder, n *ir.Node) (step, error) {
 }
 
 // bindHalfPacked is bindF32 for a weight that is widened in scratch buffer 0.
-func bindHalfPacked(weight *ir.Packed) func(b *binder, n *ir.Node) (step, error) {
-	return func(b *binder, n *ir.Node) (step, error) {
+func bindHalfPacked(weight *ir.Packed) bindFunc {
+	return func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		rows, cols, k := packedSizes(n)
 		g, weights := b.d.set.NewGemmCoded(rows, cols, k), b.d.set.NewPackB(k, cols).CodedHalf(tensor.Of[uint16](weight.Data),
 			weight.Data.DType() == tensor.BF16)
-		e, scratch, each := b.epilogue(n), b.scratchBytes(0), align(g.ScratchBytes())
+		e, scratch, each := epilogueOf(n, in, out), b.scratchBytes(0), align(g.ScratchBytes())
 		x, args := e.x, e.args
 		args.ARow, args.ACol = k, 1
 		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
@@ -82,10 +75,10 @@ func scratchBF16(_ *processor, n *ir.Node) []int64 {
 	return []int64{int64(rows * scratchRow(2*k))}
 }
 
-func bindBF16(b *binder, n *ir.Node) (step, error) {
+func bindBF16(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	rows, cols, k := packedSizes(n)
 	g, set := b.d.set.NewGemmBF16(rows, cols, k), b.d.set
-	e, row := b.epilogue(n), scratchRow(2*k)/2
+	e, row := epilogueOf(n, in, out), scratchRow(2*k)/2
 	weight := tensor.Of[uint16](n.Inputs[ir.MatMulB].Packed.Data)
 	narrow, x, from := b.scratchBytes(0).part(0, rows*row, tensor.BF16), e.x, rowStride(&e.x)
 	parts, perPart := rowParts(rows, k)
@@ -119,10 +112,10 @@ func scratchS8(d *processor, n *ir.Node) []int64 {
 	return []int64{s8Quantized: int64(rows * scratchRow(k)), s8Rows: int64(8 * rows), s8Worker: int64(d.Threads() * own)}
 }
 
-func bindS8(b *binder, n *ir.Node) (step, error) {
+func bindS8(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	rows, cols, k := packedSizes(n)
 	g, set := b.d.set.NewGemmS8(rows, cols, k), b.d.set
-	e, row := b.epilogue(n), scratchRow(k)
+	e, row := epilogueOf(n, in, out), scratchRow(k)
 	data := n.Inputs[ir.MatMulB].Packed.Data
 	columns := columnScales(data, cols)
 	if alpha := e.args.Alpha; alpha != 1 {

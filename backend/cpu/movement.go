@@ -12,8 +12,7 @@ import (
 var copyEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
 	Strided:  target.AllStrides,
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return copyStep(b.d.set, &out[0], &in[0])
 	},
 }
@@ -123,8 +122,7 @@ func turn[T tensor.Element](d []T, toRow int, s []T, fromCol, rows, cols int) {
 var concatEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Outputs[0].Type.DType.Size() > 0 },
 	Strided:  target.AllStrides,
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		axis, at := n.Op.(ir.Concat).Axis, 0
 		var steps []step
 		for i, x := range in {
@@ -158,8 +156,7 @@ func grows(st step, to, from int) step {
 var triluEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
 	InPlace:  func(*ir.Node, int) bool { return true },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op, x, y := n.Op.(ir.Trilu), in[0], out[0]
 		last := len(x.shape) - 1
 		height, width := x.shape[last-1], x.shape[last]
@@ -193,8 +190,7 @@ var padEntry = entry{
 		return n.Outputs[0].Type.DType.Size() > 0 && (n.Op.(ir.Pad).Mode == ir.PadConstant || len(n.Outputs[0].Type.Shape) > 0)
 	},
 	Strided: target.AllStrides,
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		x, y, op := in[0], out[0], n.Op.(ir.Pad)
 		if op.Mode != ir.PadConstant {
 			return mirrorStep(op, &y, &x)
@@ -287,8 +283,7 @@ func mirrored[T tensor.Element](op ir.Pad, y, x *operand) step {
 var tileEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
 	Strided:  target.AllStrides,
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		x, y := in[0], out[0]
 		var shape tensor.Shape
 		var from, to []int
@@ -307,7 +302,7 @@ var rangeEntry = entry{
 		d := n.Op.(ir.Range).DType
 		return d == tensor.I64 || d == tensor.I32
 	},
-	Bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op, y := n.Op.(ir.Range), b.operand(n.Outputs[0])
 		if op.DType == tensor.I32 {
 			return rangeStep[int32](op, &y), nil

@@ -26,20 +26,10 @@ func normKernel(n *ir.Node, axes int) bool {
 var layerNormEntry = entry{
 	Supports: func(n *ir.Node) bool { return normKernel(n, n.Op.(ir.LayerNorm).Axes) },
 	InPlace:  func(n *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op := n.Op.(ir.LayerNorm)
-		in, out := b.operands(n)
-		x, y := in[ir.LayerNormX], out[0]
-		var scale, bias, residual, sum operand
-		if n.HasOperand(ir.LayerNormScale) {
-			scale = in[ir.LayerNormScale]
-		}
-		if n.HasOperand(ir.LayerNormBias) {
-			bias = in[ir.LayerNormBias]
-		}
-		if n.HasOperand(ir.LayerNormResidual) {
-			residual = in[ir.LayerNormResidual]
-		}
+		x, scale, bias, residual := in[ir.LayerNormX], in[ir.LayerNormScale], in[ir.LayerNormBias], in[ir.LayerNormResidual]
+		y, sum := out[0], operand{}
 		if op.Sum {
 			sum = out[1]
 		}

@@ -126,6 +126,9 @@ func (b *binder) operands(n *ir.Node) (in, out []operand) {
 		}
 		in = append(in, b.operand(v))
 	}
+	if most := ir.RowOf(n.Op).MaxIn; most > len(in) {
+		in = append(in, make([]operand, most-len(in))...)
+	}
 	for _, v := range n.Outputs {
 		out = append(out, b.operand(v))
 	}

@@ -37,9 +37,8 @@ func (d *processor) averagePoolEntry() entry {
 			p := planPool(n.Op.(ops.AveragePool).Window, n)
 			return []int64{int64(d.Threads() * align(p.size().Bytes()))}
 		},
-		Bind: func(b *binder, n *ir.Node) (step, error) {
+		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			op := n.Op.(ops.AveragePool)
-			in, out := b.operands(n)
 			x, y, p := in[0], out[0], planPool(op.Window, n)
 			scratch, each, set := b.scratchBytes(0), align(p.size().Bytes()), b.d.set
 			parts, perPart := p.parts()
@@ -74,8 +73,7 @@ func (d *processor) maxPoolEntry() entry {
 			p := planPool(n.Op.(ops.MaxPool).Window, n)
 			return []int64{int64(d.Threads() * align(p.size().Bytes()))}
 		},
-		Bind: func(b *binder, n *ir.Node) (step, error) {
-			in, out := b.operands(n)
+		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			x, y, p := in[0], out[0], planPool(n.Op.(ops.MaxPool).Window, n)
 			scratch, each, set := b.scratchBytes(0), align(p.size().Bytes()), b.d.set
 			parts, perPart := p.parts()
@@ -143,8 +141,7 @@ func (d *processor) lpPoolEntry() entry {
 		p := planPool(n.Op.(ops.LpPool).Window, n)
 		return []int64{int64(d.Threads() * align(p.size().Bytes()))}
 	}
-	e.Bind = func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	e.Bind = func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op, x, y := n.Op.(ops.LpPool), in[0], out[0]
 		p := planPool(op.Window, n)
 		power, root := norm(op.P)

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/rlxc/rlxc/arena"
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
@@ -19,6 +20,7 @@ import (
 // memory is the arena of one session.
 type memory struct {
 	arena.Arena
+	team   *kernel.Team
 	poison byte // 0 for none
 }
 
@@ -185,6 +187,9 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	}
 	in.machine.err = nil
 	defer in.recover(&err, debug.SetPanicOnFault(true))
+	team := in.memory.team
+	team.Enter()
+	defer team.Leave()
 	var watch *arena.Watch
 	if in.memory.poison != 0 {
 		watch = arena.NewWatch(&in.memory.Arena, in.memory.poison)
@@ -216,10 +221,10 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		if in.times != nil {
 			in.times[i].Node, in.times[i].Start = st.node, time.Since(start)
 		}
-		in.d.pool.Run(st.parts, in.part)
+		team.Run(st.parts, in.part)
 		for in.current.then != nil && in.machine.err == nil { // a phase trusts what the one before has checked
 			in.current = in.current.then
-			in.d.pool.Run(in.current.parts, in.part)
+			team.Run(in.current.parts, in.part)
 		}
 		if in.times != nil {
 			in.times[i].End = time.Since(start)
@@ -273,18 +278,19 @@ func (in *instance) show() {
 }
 
 // NewMemory implements backend.Device.
-func (d *Device) NewMemory() backend.Memory { return &memory{} }
+func (d *Device) NewMemory() backend.Memory { return &memory{team: d.pool.NewTeam()} }
 
 // bind makes the step of a node.
 func (d *Device) bind(b *binder, n *ir.Node) (step, error) {
 	if isEmpty(n) {
 		return bindEmpty(b, n), nil
 	}
+	in, out := b.operands(n)
 	switch d.target.Where(n) {
 	case target.OnKernel:
-		return d.kernels[n.Op.Kind()].Bind(b, n)
+		return d.kernels[n.Op.Kind()].Bind(b, n, in, out)
 	case target.OnHost:
-		return bindHost(b, n)
+		return bindHost(b, n, in, out)
 	}
 	return step{}, fmt.Errorf("%s is no step", ir.OpName(n.Op))
 }

@@ -17,13 +17,8 @@ var quantizeEntry = entry{
 		return perTensor(n) && is8Bit(n.Op.(ir.Quantize).To) && n.Inputs[0].Type.DType == tensor.F32 &&
 			n.Inputs[1].Type.DType == tensor.F32
 	},
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
-		x, scale, y := in[0], in[1], out[0]
-		var zero operand
-		if n.HasOperand(2) {
-			zero = in[2]
-		}
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
+		x, scale, zero, y := in[0], in[1], in[2], out[0]
 		set := b.d.set
 		parts, cut := spread(y.len())
 		return step{parts: parts, run: func(m *machine, part, _ int) {
@@ -45,13 +40,8 @@ var dequantizeEntry = entry{
 		return (o.Block == 0 || o.Axis == last) && is8Bit(n.Inputs[0].Type.DType) && o.To == tensor.F32 &&
 			n.Inputs[1].Type.DType == tensor.F32
 	},
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
-		x, scale, y := in[0], in[1], out[0]
-		var zero operand
-		if n.HasOperand(2) {
-			zero = in[2]
-		}
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
+		x, scale, zero, y := in[0], in[1], in[2], out[0]
 		set := b.d.set
 		decode := func(dst []float32, src []byte, s float32, z int32) { dequantizeValues(set, x.dtype, dst, src, s, z) }
 		if perTensor(n) {
@@ -97,8 +87,7 @@ var dequantizeEntry = entry{
 
 var dynamicQuantizeEntry = entry{
 	Scratch: func(n *ir.Node) []int64 { return []int64{int64(rangeBytes(n.Inputs[0].Type.Sizes().Elements()))} },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		y, scale, zero := out[0], out[1], out[2]
 		r := newRanges(b, in[0], b.scratchBytes(0))
 		if r.parts == 0 { // of nothing the range is 0

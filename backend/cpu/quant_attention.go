@@ -40,9 +40,7 @@ func (d *processor) qAttention(n *ir.Node) *kernel.QAttention {
 	return d.set.NewQAttention(kernel.QAttentionShape{Batch: q[0], Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1], ValueSize: v[3]})
 }
 
-func bindQAttention(b *binder, n *ir.Node) (step, error) {
-	in, out := b.operands(n)
-	in = append(in, make([]operand, ir.QAttentionRows+1-len(in))...)
+func bindQAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	y := out[0]
 	if y.len() == 0 {
 		return step{}, nil

@@ -55,10 +55,8 @@ func (d *processor) planQConv(n *ir.Node) (k qConvKernel, bytes int) {
 	return c, c.ScratchBytes()
 }
 
-func bindQConv(b *binder, n *ir.Node) (step, error) {
+func bindQConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	shape, groups, depthwise := convShape(n)
-	in, out := b.operands(n)
-	in = append(in, make([]operand, ir.QMatMulRows+1-len(in))...)
 	x, y := in[ir.QMatMulA], out[0]
 	if depthwise && shape.Channels != x.shape[len(x.shape)-1] {
 		return step{}, fmt.Errorf("%d channels in %d groups", x.shape[len(x.shape)-1], groups)

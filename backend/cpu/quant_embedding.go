@@ -26,9 +26,8 @@ func (d *processor) qEmbeddingEntry() entry {
 			return []int64{int64(d.Threads() * align(4*s[len(s)-1]))}
 		},
 		AnyAddress: func(n *ir.Node, i int) bool { return i == ir.EmbeddingTable || is8Bit(n.Inputs[i].Type.DType) },
-		Bind: func(b *binder, n *ir.Node) (step, error) {
+		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			op := n.Op.(ir.QEmbedding)
-			in, _ := b.operands(n)
 			var tables []embeddingTable
 			for i := ir.EmbeddingTable; i < len(in); i += 4 {
 				t := embeddingTable{rows: in[i]}
@@ -46,7 +45,7 @@ func (d *processor) qEmbeddingEntry() entry {
 				}
 				tables = append(tables, t)
 			}
-			return bindEmbedding(b, n, tables, op.Eps, op.RMS), nil
+			return bindEmbedding(b, n, in, out[0], tables, op.Eps, op.RMS), nil
 		},
 	}
 }

@@ -133,13 +133,11 @@ type qProduct struct {
 	bScale, bZero operand
 }
 
-func bindQMatMul(b *binder, n *ir.Node) (step, error) {
-	in, out := b.operands(n)
-	q := &qProduct{qPlan: b.d.planQMatMul(n), node: n, y: out[0]}
+func bindQMatMul(b *binder, n *ir.Node, in, out []operand) (step, error) {
+	q := &qProduct{qPlan: b.d.planQMatMul(n), node: n, in: in, y: out[0]}
 	if q.g.M == 0 || q.g.N == 0 || q.batch == 0 {
 		return step{}, nil
 	}
-	q.in = append(in, make([]operand, ir.QMatMulRows+1-len(in))...)
 	for i := range q.scratch {
 		q.scratch[i] = b.scratchBytes(i)
 	}

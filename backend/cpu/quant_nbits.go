@@ -135,10 +135,8 @@ func (d *processor) zeroPoints(op ir.MatMulNBits, given *ir.Value) []float32 {
 	return zeros
 }
 
-func bindNBits(b *binder, n *ir.Node) (step, error) {
+func bindNBits(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	op := n.Op.(ir.MatMulNBits)
-	in, out := b.operands(n)
-	in = append(in, make([]operand, ir.NBitsResidual+1-len(in))...)
 	x, y, bias, residual := in[ir.NBitsA], out[0], in[ir.NBitsBias], in[ir.NBitsResidual]
 	rows := y.len() / op.N
 	w := n.Inputs[ir.NBitsWeights].Packed

@@ -28,9 +28,8 @@ func (d *processor) qLayerNormEntry() entry {
 	}
 }
 
-func bindQLayerNorm(b *binder, n *ir.Node) (step, error) {
+func bindQLayerNorm(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	op := n.Op.(ir.QLayerNorm)
-	in, out := b.operands(n)
 	x, residual, y := in[ir.LayerNormX], in[ir.LayerNormResidual], out[0]
 	cols := x.shape[len(x.shape)-op.Axes:].Elements()
 	rows := x.shape[:len(x.shape)-op.Axes].Elements()

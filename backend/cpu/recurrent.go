@@ -66,7 +66,7 @@ func claimsRecurrent(n *ir.Node) bool {
 	return true
 }
 
-func bindRecurrent(b *binder, n *ir.Node) (step, error) {
+func bindRecurrent(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	p := planRecurrent(n)
 	if p.batch == 0 || p.hidden == 0 {
 		return step{}, nil
@@ -84,13 +84,13 @@ func bindRecurrent(b *binder, n *ir.Node) (step, error) {
 		if err != nil {
 			return step{}, err
 		}
-		return inTurn(append(inputs, widen, p.recurrence(b, n, states))...), nil
+		return inTurn(append(inputs, widen, p.recurrence(b, n, in, out, states))...), nil
 	}
 	states, err := p.bindStates(b, n, own)
 	if err != nil {
 		return step{}, err
 	}
-	return inTurn(append(inputs, p.recurrence(b, n, states))...), nil
+	return inTurn(append(inputs, p.recurrence(b, n, in, out, states))...), nil
 }
 
 // bindInputs plans the product with W by its form; own is the scratch of a worker for codes.
@@ -129,8 +129,7 @@ func (p recurrentPlan) bindStates(b *binder, n *ir.Node, own int) (func(sequence
 
 // recurrence takes the sequences through the steps. How many of them share a part changes no result: every element of a
 // product is the same chain of sums. Those whose states are rounded by the range of all of them stay together.
-func (p recurrentPlan) recurrence(b *binder, n *ir.Node, product func(sequences, lo, hi int) stateProduct) step {
-	in, out := b.operands(n)
+func (p recurrentPlan) recurrence(b *binder, n *ir.Node, in, out []operand, product func(sequences, lo, hi int) stateProduct) step {
 	in = append(in, make([]operand, ops.RecurrentP+1-min(ops.RecurrentP+1, len(in)))...)
 	set, hidden := b.d.set, p.hidden
 	cols, each := p.gates*hidden, p.parts*hidden

@@ -14,8 +14,7 @@ var softmaxEntry = entry{
 		return t.DType == tensor.F32 && op.Axis == len(t.Shape)-1
 	},
 	InPlace: func(*ir.Node, int) bool { return true },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		x, y := in[0], out[0]
 		cols := x.shape[len(x.shape)-1]
 		rows := x.shape[:len(x.shape)-1].Elements()
@@ -68,13 +67,12 @@ var reduceEntry = entry{
 		op, d := n.Op.(ir.Reduce), n.Inputs[0].Type.DType
 		return reducesRows(op, d) || hasReduceLoop(op, d)
 	},
-	Bind: func(b *binder, n *ir.Node) (step, error) {
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op := n.Op.(ir.Reduce)
-		in, out := b.operands(n)
 		x, y := in[0], out[0]
 		if !reducesRows(op, x.dtype) {
 			if x.len() == 0 {
-				return bindHost(b, n)
+				return bindHost(b, n, in, out)
 			}
 			return *reduceLoops[x.dtype](op, &x, &y), nil
 		}

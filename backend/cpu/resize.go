@@ -115,8 +115,7 @@ func (p *resizePlan) size() kernel.MixerSize {
 	return z
 }
 
-func bindResize(b *binder, n *ir.Node) (step, error) {
-	in, out := b.operands(n)
+func bindResize(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	x, y, p := in[0], out[0], planResize(n)
 	if x.len() == 0 { // everything lies outside
 		return step{parts: 1, run: func(m *machine, _, _ int) {

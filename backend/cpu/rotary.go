@@ -11,8 +11,7 @@ var rotaryEntry = entry{
 	Strided: func(n *ir.Node, i int, strides []int) bool {
 		return strides[len(strides)-1] == 1
 	},
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		x, cos, sin, y := in[0], in[1], in[2], out[0]
 		interleaved := n.Op.(ir.Rotary).Interleaved
 		heads, size := x.shape[2], x.shape[3]

@@ -21,8 +21,7 @@ var gridSampleEntry = entry{
 			len(n.Inputs[0].Type.Shape)-2 <= sampledAxes
 	},
 	Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
-	Bind: func(b *binder, n *ir.Node) (step, error) {
-		in, out := b.operands(n)
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op, x, grid, y := n.Op.(ops.GridSample), in[0], in[1], out[0]
 		channels, places := x.shape[1], y.shape[2:].Elements()
 		blocks := (places + samplePlaces - 1) / samplePlaces // of an image

@@ -52,17 +52,20 @@ var scatterElementsEntry = entry{
 	Supports: func(n *ir.Node) bool { return claimsScatter(n, n.Op.(ir.ScatterElements).Reduce) },
 	Strided:  func(_ *ir.Node, i int, _ []int) bool { return i > 0 },
 	InPlace:  func(_ *ir.Node, i int) bool { return i == 0 },
-	Bind:     func(b *binder, n *ir.Node) (step, error) { return bindScatter(b, n, n.Op.(ir.ScatterElements).Reduce) },
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
+		return bindScatter(b, n, n.Op.(ir.ScatterElements).Reduce, in, out)
+	},
 }
 
 var scatterNDEntry = entry{
 	Supports: func(n *ir.Node) bool { return claimsScatter(n, n.Op.(ir.ScatterND).Reduce) },
 	InPlace:  func(_ *ir.Node, i int) bool { return i == 0 },
-	Bind:     func(b *binder, n *ir.Node) (step, error) { return bindScatter(b, n, n.Op.(ir.ScatterND).Reduce) },
+	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
+		return bindScatter(b, n, n.Op.(ir.ScatterND).Reduce, in, out)
+	},
 }
 
-func bindScatter(b *binder, n *ir.Node, fn ir.Reduction) (step, error) {
-	in, out := b.operands(n)
+func bindScatter(b *binder, n *ir.Node, fn ir.Reduction, in, out []operand) (step, error) {
 	bind := scatterOf[int64]
 	if in[1].dtype == tensor.I32 {
 		bind = scatterOf[int32]

@@ -53,11 +53,13 @@ type entry struct {
 	Scratch     func(n *ir.Node) []int64
 	TakesStored func(n *ir.Node, i int) bool
 	ReadsPacked func(n *ir.Node) bool
-	// Bind makes the step of a bound node.
-	Bind func(b *binder, n *ir.Node) (step, error)
+	Bind        bindFunc
 	// AnyAddress reports whether the kernel reads operand i, bytes or rows that it copies, from any address; nil means no.
 	AnyAddress func(n *ir.Node, i int) bool
 }
+
+// A bindFunc makes the step of a bound node. An absent operand is the zero operand.
+type bindFunc func(b *binder, n *ir.Node, in, out []operand) (step, error)
 
 // row is what the passes before planning need to know.
 func (e *entry) row() target.Row {
@@ -84,12 +86,11 @@ func bindEmpty(b *binder, n *ir.Node) step {
 }
 
 // bindHost runs a node by its op's Eval, which allocates what it needs.
-func bindHost(b *binder, n *ir.Node) (step, error) {
-	in, out := b.operands(n)
+func bindHost(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	return step{parts: 1, run: func(m *machine, _, _ int) {
-		args := make([]*tensor.Tensor, len(in))
-		for i := range in {
-			if n.Inputs[i] != nil {
+		args := make([]*tensor.Tensor, len(n.Inputs))
+		for i, v := range n.Inputs {
+			if v != nil {
 				args[i] = in[i].tensor(m)
 			}
 		}

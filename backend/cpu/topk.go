@@ -26,8 +26,7 @@ func (d *processor) topKEntry() entry {
 			return len(n.Outputs) == 2 && (d == tensor.F32 || d == tensor.I64 || d == tensor.I32)
 		},
 		Scratch: func(n *ir.Node) []int64 { return []int64{int64(d.Threads() * bytes(n))} },
-		Bind: func(b *binder, n *ir.Node) (step, error) {
-			in, out := b.operands(n)
+		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			op, scratch, each := n.Op.(ops.TopK), b.scratchBytes(0), bytes(n)
 			switch in[0].dtype {
 			case tensor.F32:

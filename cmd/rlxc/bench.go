@@ -100,7 +100,7 @@ and how long requests take, from when they should have begun.
 	f.StringVar(&b.field, "field", "", "with --throughput, field or column of the text (default text)")
 	f.StringVar(&b.tokenizer, "tokenizer", "",
 		"with --throughput, tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
-	f.IntVar(&b.sessions, "sessions", 0, "with --throughput, batches that run at a time (default one for each two processors)")
+	f.IntVar(&b.sessions, "sessions", 0, "with --throughput, batches that run at a time (default one a processor, four a GPU)")
 	c.MarkFlagsMutuallyExclusive("lengths", "throughput", "shapes")
 	b.loading.register(c)
 	return c

@@ -27,10 +27,12 @@ func compileCommand() *cobra.Command {
 rewrites that applied, and the opaque operators. --why adds the places where a fusion almost applied.
 
 -o writes the program to a file with packed weights. Every command takes such a file as M and opens it without compiling. A file
-for a GPU requires --backend wgpu.`,
+for a GPU requires --backend wgpu. With several levels (--cpu avx2,avx512,amx), the file holds a program for each, and what is
+equal once. A machine of another level takes the first, and packs its weights again.`,
 		Example: `  rlxc compile bert-tiny
   rlxc compile model.onnx -o model.rlxc
   rlxc compile model.onnx --backend wgpu -o gpu.rlxc
+  rlxc compile model.onnx --cpu avx2,avx512,amx -o model.rlxc
   rlxc compile model.onnx -O 1 --json
   rlxc compile model.onnx --why`,
 		Args:              oneModel,
@@ -45,6 +47,11 @@ for a GPU requires --backend wgpu.`,
 		if err != nil {
 			return err
 		}
+		levels := strings.Split(o.CPU, ",")
+		if len(levels) > 1 && output == "" {
+			return usagef("--cpu %s: several levels require -o", o.CPU)
+		}
+		o.CPU = levels[0]
 		e, err := o.loadOwn(c.Context(), src, false)
 		if err != nil {
 			return err
@@ -55,7 +62,18 @@ for a GPU requires --backend wgpu.`,
 		}
 		report := newCompileReport(src, e, why)
 		if output != "" {
-			if err := e.program.Save(output); err != nil {
+			var others []*rlxc.Program
+			for _, level := range levels[1:] {
+				opts := o.CompileOptions
+				opts.CPU = level
+				p, err := e.model.Compile(c.Context(), opts)
+				if err != nil {
+					return err
+				}
+				defer p.Close()
+				others = append(others, p)
+			}
+			if err := e.program.Save(output, others...); err != nil {
 				return err
 			}
 			info, err := os.Stat(output)

@@ -61,10 +61,7 @@ func (o *modelFlags) loadOwn(ctx context.Context, s *source, taps bool) (*own, e
 		m.Close()
 		return nil, err
 	}
-	if st := p.Stats(); st.PackedFor != "" {
-		fmt.Fprintf(&printer{to: os.Stderr}, "rlxc: the weights of %s are packed for %s, and %d were packed again; to avoid this, "+
-			"compile the model on this machine with these flags\n", s.name, st.PackedFor, st.Packed)
-	}
+	warnRepacked(s.name, p)
 	session, err := p.NewSession()
 	if err != nil {
 		p.Close()
@@ -72,6 +69,14 @@ func (o *modelFlags) loadOwn(ctx context.Context, s *source, taps bool) (*own, e
 		return nil, err
 	}
 	return &own{session, p, m}, nil
+}
+
+// warnRepacked says so where a compiled file holds weights for another device.
+func warnRepacked(name string, p *rlxc.Program) {
+	if st := p.Stats(); st.PackedFor != "" {
+		fmt.Fprintf(&printer{to: os.Stderr}, "rlxc: the weights of %s are packed for %s, and %d were packed again; to avoid this, "+
+			"compile the model on this machine with these flags\n", name, st.PackedFor, st.Packed)
+	}
 }
 
 func (e *own) Inputs() []rlxc.ValueInfo  { return e.program.Inputs() }

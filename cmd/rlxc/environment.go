@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/onnxruntime"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/rewrite"
@@ -54,7 +53,7 @@ func optionVariables() (list []variable) {
 		v := variable{Name: row.Env, Does: row.Usage}
 		if row.Flag != "" {
 			v.Does += fmt.Sprintf(", without --%s", row.Flag)
-			if c, ok := row.Value(&rlxc.CompileOptions{}).(options.Choice); ok {
+			if c, ok := row.Value(&options.Compile{}).(options.Choice); ok {
 				v.Does += ": " + options.Join(c.Words())
 			}
 		}

@@ -39,7 +39,7 @@ func registerCompile(c *cobra.Command, o *rlxc.CompileOptions) {
 		if row.Flag == "" || c.Flags().Lookup(row.Flag) != nil {
 			continue
 		}
-		v := row.Value(o)
+		v := row.Value((*options.Compile)(o))
 		f := addFlag(c, v, row.Flag, row.Short, row.Usage)
 		if row.Env != "" {
 			f.Value = byHand{v, row.Env}

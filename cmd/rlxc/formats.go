@@ -46,7 +46,17 @@ var compressions = []*compression{
 		func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1)) }},
 }
 
-// A textFormat is how a file holds records. The last one is that of any other name.
+// unpacked is the name of a file without the ending of its compression, which is nil for none.
+func unpacked(file string) (string, *compression) {
+	for _, c := range compressions {
+		if c.names(file) {
+			return strings.TrimSuffix(file, filepath.Ext(file)), c
+		}
+	}
+	return file, nil
+}
+
+// A textFormat is how a file holds records.
 type textFormat struct {
 	kind
 	fields bool // that --field chooses from
@@ -58,14 +68,13 @@ var textFormats = []*textFormat{
 	{kind{"Arrow", []string{".arrow", ".feather", ".ipc"}, "ARROW1"}, true, func(in *textFile) (records, error) {
 		return nil, fmt.Errorf("%s: Arrow files are not read: write Parquet", in.name)
 	}},
-	{kind{"JSON lines", []string{".jsonl", ".ndjson"}, ""}, true, jsonRecords},
+	jsonFormat,
 	{kind{"CSV", []string{".csv"}, ""}, true, csvRecords},
-	{kind{"text", nil, ""}, false, plainRecords},
 }
 
 var (
-	jsonFormat  = textFormats[2]
-	plainFormat = textFormats[len(textFormats)-1]
+	jsonFormat  = &textFormat{kind{"JSON lines", []string{".jsonl", ".ndjson"}, ""}, true, jsonRecords}
+	plainFormat = &textFormat{kind{"text", nil, ""}, false, plainRecords} // of any other name
 )
 
 // records are those of a file, one after the other.
@@ -172,12 +181,7 @@ func (in *textFile) open() (*textFormat, error) {
 		return nil, err
 	}
 	in.bytes = info.Size()
-	inner, packed := in.name, (*compression)(nil)
-	for _, c := range compressions {
-		if c.names(in.name) {
-			inner, packed = strings.TrimSuffix(in.name, filepath.Ext(in.name)), c
-		}
-	}
+	inner, packed := unpacked(in.name)
 	format := plainFormat
 	for _, f := range textFormats {
 		if f.names(inner) {

@@ -34,7 +34,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rlxc/rlxc/server/oipgrpc/oippb"
+	"github.com/rlxc/rlxc/internal/oippb"
 )
 
 // hostile is how often each attack is made; .ci/hostile makes more. messages is how many changed messages of gRPC are sent to each method.
@@ -440,7 +440,8 @@ func TestMutatedCalls(t *testing.T) {
 	valid, err := proto.Marshal(q)
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, method := range []string{"ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMetadata", "ModelInfer"} {
+	for _, method := range []string{"ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMetadata", "ModelConfig",
+		"RepositoryIndex", "ModelStatistics", "ModelInfer"} {
 		for range *messages {
 			data := bytes.Clone(valid)
 			for range 1 + r.IntN(4) {

@@ -45,7 +45,7 @@ type inspectReport struct {
 
 // compiledFor is what a compiled file says of itself.
 type compiledFor struct {
-	Target string `json:"target"` // the backend and device
+	Target string `json:"target"` // the backend and device; of several, with commas between them
 	Level  int    `json:"level"`
 	Source string `json:"source"` // the model, as it was called then
 	// Verified says that the checksums of all its sections are right: --verify.
@@ -150,7 +150,7 @@ func (i *inspection) compiledFor(src *source, m *rlxc.Model) (*compiledFor, erro
 	if i.verify {
 		err = m.VerifyFile()
 	}
-	return &compiledFor{file.Target, file.Level, file.Source, i.verify}, err
+	return &compiledFor{strings.Join(file.Targets(), ","), file.Level, file.Source, i.verify}, err
 }
 
 // fromFile fills in what an ONNX file says.

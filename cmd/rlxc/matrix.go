@@ -57,14 +57,10 @@ func (m *matrix) file(w io.Writer, r *results) error {
 	count := 0
 	err := m.each(r, func(rows [][]float32) error {
 		count += len(rows)
-		own := pipeline.RangesOf(rows)
-		if ranges == nil {
-			ranges = own
-			return nil
+		if ranges != nil {
+			rows = append(rows, ranges.Low, ranges.High)
 		}
-		for i := range own.Low {
-			ranges.Low[i], ranges.High[i] = min(ranges.Low[i], own.Low[i]), max(ranges.High[i], own.High[i])
-		}
+		ranges = pipeline.RangesOf(rows)
 		return nil
 	})
 	if err != nil {

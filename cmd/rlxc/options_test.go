@@ -88,7 +88,7 @@ func TestOptionsReachCompilations(t *testing.T) {
 			got := compiledWith(t, name, args, flags)
 			for _, row := range options.Table {
 				if row.Flag != "" && row.Field != "Unpad" {
-					require.Equal(t, want[row.Field], row.Value(got).String(), "--%s", row.Flag)
+					require.Equal(t, want[row.Field], row.Value((*options.Compile)(got)).String(), "--%s", row.Flag)
 				}
 			}
 			// By itself: what is compiled for fixed sizes leaves no padding out.
@@ -155,7 +155,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 		usage := row.Usage
 		if row.Flag != "" {
 			flags = append(flags, "`--"+row.Flag+"`")
-			if c, ok := row.Value(&rlxc.CompileOptions{}).(options.Choice); ok {
+			if c, ok := row.Value(&options.Compile{}).(options.Choice); ok {
 				usage += ": " + options.Join(c.Words())
 			}
 		}
@@ -169,5 +169,23 @@ func TestOptionsAreDocumented(t *testing.T) {
 	require.NoError(t, err)
 	if !strings.Contains(string(doc), table.String()) {
 		t.Errorf("docs/command-line.md lacks this table:\n%s", table.String())
+	}
+}
+
+// TestOptionsJSON: workers of bench receive the options as JSON.
+func TestOptionsJSON(t *testing.T) {
+	for _, precision := range []tensor.DType{tensor.Invalid, tensor.TF32, tensor.BF16} {
+		var o rlxc.CompileOptions
+		for _, row := range options.Table {
+			if row.Value != nil {
+				require.NoError(t, row.Value((*options.Compile)(&o)).Set(given[row.Field]))
+			}
+		}
+		o.Precision, o.Taps = precision, []string{"a"}
+		text, err := json.Marshal(o)
+		require.NoError(t, err)
+		var again rlxc.CompileOptions
+		require.NoError(t, json.Unmarshal(text, &again))
+		require.Equal(t, o, again)
 	}
 }

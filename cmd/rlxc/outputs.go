@@ -8,8 +8,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
+	pagezstd "github.com/parquet-go/parquet-go/compress/zstd"
 )
 
 // An encoder puts results into rounds, and makes a file of rounds.
@@ -84,6 +87,26 @@ type parquetRows struct {
 	result   *parquet.Schema             // of the example
 	schema   *parquet.Schema             // of rows; nil until one comes
 	writer   *parquet.GenericWriter[any] // of a round
+}
+
+// pages compresses pages by one encoder with a window of a page's size: the library's own have 16 MB each, and the collector throws
+// them away.
+var pages = &pageCodec{encoder: sync.OnceValue(func() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true),
+		zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false))
+	if err != nil {
+		panic(err)
+	}
+	return e
+})}
+
+type pageCodec struct {
+	pagezstd.Codec
+	encoder func() *zstd.Encoder
+}
+
+func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
+	return c.encoder().EncodeAll(src, dst[:0]), nil
 }
 
 func newParquetRows(t *texting, k task, copied []*column, _ int) encoder {
@@ -167,7 +190,7 @@ func (p *parquetRows) begin(round *bytes.Buffer) error {
 		}
 		p.schema = parquet.NewSchema("results", root)
 	}
-	p.writer = parquet.NewGenericWriter[any](round, p.schema, parquet.Compression(&parquet.Zstd))
+	p.writer = parquet.NewGenericWriter[any](round, p.schema, parquet.Compression(pages))
 	return nil
 }
 
@@ -228,7 +251,7 @@ func (p *parquetRows) file(w io.Writer, r *results) error {
 			return err
 		}
 		if out == nil {
-			out = parquet.NewGenericWriter[any](w, round.Schema(), parquet.Compression(&parquet.Zstd))
+			out = parquet.NewGenericWriter[any](w, round.Schema(), parquet.Compression(pages))
 		}
 		for _, g := range round.RowGroups() {
 			if _, err := out.WriteRowGroup(g); err != nil {

@@ -49,9 +49,11 @@ texts are as long as each other.
 
 A range (--dim seq=1:512) prints the largest plan in the range, and its sizes.
 
---instance plans intervals from a file: CSV with the columns id, lower, upper, size and optionally alignment, offset, boundary, group and
-lane, or JSON as plan --json prints it. It searches for --budget, or until ctrl-C, and prints the best plan so far. With --capacity,
-the search ends at the first plan that fits, and the exit code is 1 if none was found.
+--instance plans intervals from a file: CSV with the columns id, lower, upper, size and optionally alignment, offset, gaps, boundary, group
+and lane; JSON as plan --json prints it; what TensorFlow Lite prints of its arenas; a buffer assignment of XLA, with its live ranges in the
+same file or in the one that XLA writes beside it. --csv writes the intervals with their offsets. It searches for --budget, or until
+ctrl-C, and prints the best plan so far. With --capacity, the search ends at the first plan that fits, and the exit code is 1 if none
+was found.
 
 --check verifies the plan in a JSON file that plan --json wrote. The exit code is 1 if the plan is wrong.`,
 		Example: `  rlxc plan bert-tiny --dim batch=1 --dim seq=128
@@ -84,10 +86,10 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	switch {
 	case (p.instance != "" || p.check != "") && len(args) > 0:
 		return usagef("--instance and --check take no model")
+	case p.intervals.misplaced(c) != nil:
+		return p.intervals.misplaced(c)
 	case p.instance != "":
 		return p.planInstance(c)
-	case p.intervals.given(c) != "":
-		return usagef("--%s requires --instance", p.intervals.given(c))
 	case p.check != "":
 		return p.checkFile(c)
 	}
@@ -108,6 +110,7 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer program.Close()
+	warnRepacked(src.name, program)
 	for _, name := range m.Dims() {
 		if _, ok := p.ranges[name]; !ok && !(program.Unpadded() && p.ranges["tokens"] != span{}) {
 			return usagef("dimension %s has no size: add --dim %s=N, or a range such as --dim %s=1:512", name, name, name)

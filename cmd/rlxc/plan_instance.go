@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +35,7 @@ type instanceReport struct {
 
 // intervals are the flags of plan --instance.
 type intervals struct {
-	instance                            string
+	instance, csv                       string
 	budget                              time.Duration
 	capacity, alignment, segment        options.Size
 	guard, uniform, apart               bool
@@ -41,9 +44,10 @@ type intervals struct {
 }
 
 func (i *intervals) register(f *pflag.FlagSet) {
-	f.StringVar(&i.instance, "instance", "", "plan the intervals of a CSV or JSON file instead of a model")
+	f.StringVar(&i.instance, "instance", "", "plan the intervals of a file instead of a model: CSV, JSON, dumps of XLA or TensorFlow Lite")
 	i.flags = pflag.NewFlagSet("intervals", pflag.ContinueOnError)
 	own := i.flags
+	own.StringVar(&i.csv, "csv", "", "write the intervals with their offsets to a CSV file")
 	own.DurationVar(&i.budget, "budget", 5*time.Second, "how long to search for a smaller plan")
 	own.Var(&i.capacity, "capacity", "size of the memory: end at the first plan that fits")
 	own.Var(&i.alignment, "alignment", "alignment of every offset (default 1, or the intervals' own)")
@@ -57,14 +61,20 @@ func (i *intervals) register(f *pflag.FlagSet) {
 	f.AddFlagSet(own)
 }
 
-// given returns the name of a flag that was set and that --instance alone has, or "".
-func (i *intervals) given(c *cobra.Command) (name string) {
+// shared are the flags that models and intervals have.
+var shared = []string{"instance", "mode", "late-reads", "html"}
+
+// misplaced returns an error if a flag was set that intervals have and models lack, or the reverse.
+func (i *intervals) misplaced(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
-		if i.flags.Lookup(f.Name) != nil {
-			name = f.Name
+		switch own := i.flags.Lookup(f.Name) != nil; {
+		case own && i.instance == "":
+			err = usagef("--%s requires --instance", f.Name)
+		case !own && i.instance != "" && !slices.Contains(shared, f.Name) && c.InheritedFlags().Lookup(f.Name) == nil:
+			err = usagef("--%s requires a model: --instance has none", f.Name)
 		}
 	})
-	return name
+	return err
 }
 
 // options returns the planner's.
@@ -76,21 +86,43 @@ func (i *intervals) options() (planner.Options, error) {
 	})
 }
 
+// xlaDumps are how the files end in which XLA writes what belongs together.
+const xlaAssignment, xlaLives = "-buffer-assignment.txt", "-live-range.txt"
+
 // read reads the problem.
 func (i *intervals) read() (*planner.Problem, error) {
 	data, err := tensor.ReadFile(i.instance, maxPlanFile)
 	if err != nil {
 		return nil, err
 	}
-	read := planner.ReadCSV
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		read = planner.ReadProblem
+	if stem, ok := strings.CutSuffix(i.instance, xlaAssignment); ok {
+		lives, err := tensor.ReadFile(stem+xlaLives, maxPlanFile)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		data = append(data, lives...)
 	}
-	problem, err := read(bytes.NewReader(data))
+	problem, err := planner.ReadIntervals(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", i.instance, err)
 	}
 	return problem, nil
+}
+
+// readLate makes each buffer live for so many steps more before its gaps and at its end, but not beyond the last step of all.
+func readLate(p *planner.Problem, steps int) {
+	end := math.MinInt
+	for i := range p.Buffers {
+		end = max(end, p.Buffers[i].Last)
+	}
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		b.Last += min(steps, end-b.Last)
+		for g := range b.Gaps {
+			b.Gaps[g].First += steps
+		}
+		b.Gaps = slices.DeleteFunc(b.Gaps, func(g planner.Gap) bool { return g.First >= g.Last })
+	}
 }
 
 func (p *planning) planInstance(c *cobra.Command) error {
@@ -105,6 +137,7 @@ func (p *planning) planInstance(c *cobra.Command) error {
 	if c.Flags().Changed("mode") {
 		o.Mode = p.Mode
 	}
+	readLate(problem, p.LateReads)
 	report := &instanceReport{Capacity: o.Capacity, Fits: true}
 	if report.LowerBound, err = planner.LowerBound(problem, o); err != nil {
 		return err
@@ -131,6 +164,11 @@ func (p *planning) planInstance(c *cobra.Command) error {
 		}
 		if err := p.draw(problem, plan, p.instance); err != nil {
 			return err
+		}
+		if p.csv != "" {
+			if err := tensor.ReplaceFile(p.csv, func(w io.Writer) error { return plan.WriteCSV(w, problem) }); err != nil {
+				return err
+			}
 		}
 	}
 	err = emit(c, report, func(out io.Writer) error {

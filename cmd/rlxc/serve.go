@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -25,7 +26,6 @@ import (
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/server"
-	"github.com/rlxc/rlxc/server/oipgrpc"
 )
 
 // A serving is the command line of serve.
@@ -37,6 +37,7 @@ type serving struct {
 	keys      []string
 	keyFile   string
 	open      pipeline.Options
+	prompt    string
 	maxBody   options.Size
 	options   server.Options
 	truncate  bool
@@ -61,9 +62,10 @@ func serveCommand() *cobra.Command {
 		Use:   "serve M [M…]",
 		Short: "answer HTTP requests with models of text",
 		Long: `serve answers requests in the protocols that clients of embedding models speak: OpenAI (/v1/embeddings),
-text-embeddings-inference (/embed, /rerank, /predict, …), Cohere and Jina (/v1/rerank, /v2/rerank), Ollama (/api/embed),
-and, on tensors instead of texts, the Open Inference Protocol of KServe and Triton (/v2/models/NAME/infer, and gRPC at
---grpc-address). GET /openapi.json lists all routes, GET / is a page for people, GET /metrics is for Prometheus.
+text-embeddings-inference (/embed, /rerank, /predict, …), Hugging Face's inference tasks (/pipeline/TASK), Cohere and
+Jina (/v1/rerank, /v2/rerank), Ollama (/api/embed), and, on tensors instead of texts, the Open Inference Protocol of
+KServe and Triton (/v2/models/NAME/infer, and gRPC at --grpc-address). GET /openapi.json lists all routes, GET / is a
+page for people, GET /metrics is for Prometheus.
 
 M is a folder, a model file or an id of the hub, named by its last part or as NAME=M. Requests choose among several models by name, by a
 path that begins with /models/NAME, or else get the first model that was made for what they ask.
@@ -98,13 +100,15 @@ models. SIGTERM answers what has begun and ends; SIGHUP opens the model files an
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	registerCompile(c, &s.open.Compile)
 	f.IntVar(&s.open.Queue, "queue", 1<<18, "tokens that may wait for each model; requests beyond it are turned away with status 429")
-	f.IntVar(&s.open.BatchTokens, "batch-tokens", pipeline.DefaultBatchTokens, "tokens that a batch may have")
-	f.IntVar(&s.open.Sessions, "sessions", 0, "batches of a model that run at a time (default one for each two processors)")
+	f.IntVar(&s.open.BatchTokens, "batch-tokens", 0, "tokens that a batch may have (default 512; 16384 on a GPU)")
+	f.IntVar(&s.open.Sessions, "sessions", 0, "batches of a model that run at a time (default one a processor, four a GPU)")
 	f.IntVar(&s.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
 	f.StringVar(&s.open.Variant, "variant", "", "which ONNX file of a folder, such as quantized for model_quantized.onnx")
 	f.StringVar(&s.open.Revision, "revision", "", "branch, tag or commit of models of the hub (default main)")
 	enum(c, &s.open.Pooling, "pool", "how embedding models make one vector of the tokens', whatever their files say",
 		pipeline.Poolings()...)
+	f.StringVar(&s.prompt, "default-prompt", "", "text in front of each text to embed, where a request names no prompt")
+	f.StringVar(&s.open.DefaultPromptName, "default-prompt-name", "", "which of the models' prompts that is")
 	f.BoolVar(&s.truncate, "truncate", true, "cut texts that are too long, where a request does not say; without it they are refused "+
 		"with status 413")
 	f.Var(&s.maxBody, "max-body", "bytes of a request's body")
@@ -142,6 +146,9 @@ func fromEnvironment(f *pflag.FlagSet) (err error) {
 func (s *serving) models(args []string) []server.Model {
 	list := make([]server.Model, len(args))
 	o := s.open
+	if s.prompt != "" {
+		o.DefaultPrompt = &s.prompt
+	}
 	o.MemoryLimit = o.Compile.MemoryLimit / 2 / int64(len(args))
 	for i, arg := range args {
 		name, path, ok := strings.Cut(arg, "=")
@@ -186,7 +193,8 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 			return o, usagef("an API key is empty")
 		}
 	}
-	if min(o.MaxTexts, o.MaxRequests, int(o.Timeout), int(s.read), int(s.maxBody), s.open.Queue, s.open.BatchTokens) < 1 || s.drain < 0 {
+	if min(o.MaxTexts, o.MaxRequests, int(o.Timeout), int(s.read), int(s.maxBody), s.open.Queue) < 1 ||
+		min(int(s.drain), s.open.BatchTokens) < 0 {
 		return o, usagef("limits and times must be positive")
 	}
 	return o, nil
@@ -227,6 +235,9 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		o.Traces = traces
 	}
 	boundHeap(s.open.Compile.MemoryLimit)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50) // what lives is mostly plans, and collecting it takes milliseconds
+	}
 	connections := 2 * o.MaxRequests
 	first, err := listen(c.Context(), s.address, connections)
 	if err != nil {
@@ -247,7 +258,7 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 			return err
 		}
 		defer l.Close()
-		ends, listeners, urls = append(ends, s.web(oipgrpc.Handler(handler, o.Version), o, secure, log)), append(listeners, l),
+		ends, listeners, urls = append(ends, s.web(handler.GRPC(), o, secure, log)), append(listeners, l),
 			append(urls, "grpc", l.Addr().String())
 	}
 	ended := make(chan error, len(ends))

@@ -31,7 +31,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/rlxc/rlxc/server/oipgrpc/oippb"
+	"github.com/rlxc/rlxc/internal/oippb"
 )
 
 // A tail is what a command writes, while it writes it.

@@ -38,7 +38,7 @@ func (t *texting) register(c *cobra.Command, pairs string) {
 	f.StringVar(&t.open.Revision, "revision", "", "branch, tag or commit of a model of the hub (default main)")
 	f.StringVar(&t.open.Tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
 	f.IntVar(&t.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
-	f.IntVar(&t.open.Sessions, "sessions", 0, "batches that run at a time (default one for each two processors)")
+	f.IntVar(&t.open.Sessions, "sessions", 0, "batches that run at a time (default one a processor, four a GPU)")
 	registerCompile(c, &t.open.Compile)
 	t.textFlags.register(f)
 	f.StringSliceVar(&t.copied, "copy-field", nil, "field or column to copy to the results, such as an id (repeatable; * for all)")
@@ -54,7 +54,11 @@ func (t *texting) register(c *cobra.Command, pairs string) {
 func (t *texting) model(c *cobra.Command, what string) (*pipeline.Model, error) {
 	t.open.MemoryLimit = t.open.Compile.MemoryLimit // of all sessions together
 	boundHeap(0)
-	return pipeline.Open(c.Context(), what, t.open)
+	m, err := pipeline.Open(c.Context(), what, t.open)
+	if err == nil {
+		warnRepacked(what, m.Program())
+	}
+	return m, err
 }
 
 // texts opens the texts of a command line.
@@ -214,12 +218,8 @@ func (t *texting) formats(c *cobra.Command) error {
 		}
 		return nil
 	}
-	name := t.output
-	for _, p := range compressions {
-		if p.names(name) {
-			name, t.packed = strings.TrimSuffix(name, filepath.Ext(name)), p
-		}
-	}
+	var name string
+	name, t.packed = unpacked(t.output)
 	for _, f := range outputFormats {
 		if strings.ToLower(filepath.Ext(name)) == f.ending && (f.lines || t.packed == nil) {
 			t.format, t.convert = f, f.convert

@@ -28,6 +28,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -72,14 +73,20 @@ type Info struct {
 	Level  int    // of optimisation
 }
 
-// Write writes a program.
-func Write(w io.Writer, g *ir.Graph, info Info) error {
+// A Target is the program for a device.
+type Target struct {
+	Name  string
+	Graph *ir.Graph
+}
+
+// Write writes the programs of a model for one or more devices. source and level are those of Info.
+func Write(w io.Writer, source string, level int, targets ...Target) error {
 	var layout planner.SharedWeightLayout
 	contents := map[uint64]section{} // by offset
 	numbers := map[string]int{}      // one section for values of one type that share their bytes
-	h := &Header{Target: info.Target, Source: info.Source, Level: uint32(info.Level)}
+	h := &Header{Target: targets[0].Name, Source: source, Level: uint32(level)}
 	var broken error
-	h.Ir = g.Encode(func(v *ir.Value) int {
+	number := func(v *ir.Value) int {
 		t := v.Const
 		if t == nil {
 			t = v.Packed.Data
@@ -102,7 +109,11 @@ func Write(w io.Writer, g *ir.Graph, info Info) error {
 		numbers[like] = len(h.Sections)
 		h.Sections, contents[s.Offset] = append(h.Sections, s), section{data, v.IsTable()}
 		return len(h.Sections) - 1
-	})
+	}
+	h.Ir = targets[0].Graph.Encode(number)
+	for _, t := range targets[1:] {
+		h.Others = append(h.Others, &Program{Target: t.Name, Ir: t.Graph.Encode(number)})
+	}
 	if broken != nil {
 		return broken
 	}
@@ -172,11 +183,16 @@ func layOut(h *Header) (header []byte, base uint64, err error) {
 // A File is an opened compiled model. Its program's constants lie in the bytes that it was read from.
 type File struct {
 	Info
-	header *Header
-	data   []byte
+	header  *Header
+	data    []byte
+	program string // in the language of package ir
+	text    *texts
+}
 
-	mu   sync.Mutex
-	text map[int]*tensor.Tensor // sections of strings, which are decoded once however many constants show them
+// texts are sections of strings, which are decoded once however many constants show them.
+type texts struct {
+	mu       sync.Mutex
+	sections map[int]*tensor.Tensor
 }
 
 // Read checks a compiled file as far as opening needs: prefix, header, program, and the bounds of the sections. name stands
@@ -224,16 +240,44 @@ func read(data []byte) (*File, error) {
 	if h.Level > highestLevel {
 		return nil, fmt.Errorf("its level is %d: there are 0 to %d", h.Level, highestLevel)
 	}
-	f := &File{Info: Info{h.Target, h.Source, int(h.Level)}, header: h, data: data, text: map[int]*tensor.Tensor{}}
+	f := &File{Info{h.Target, h.Source, int(h.Level)}, h, data, h.Ir, &texts{sections: map[int]*tensor.Tensor{}}}
 	if _, err := f.Graph(); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
+// Targets are the devices that the file has programs for.
+func (f *File) Targets() []string {
+	names := []string{f.header.Target}
+	for _, p := range f.header.Others {
+		names = append(names, p.Target)
+	}
+	return names
+}
+
+// For returns the file with the program of a device: its own, or else the first one for its backend, or else the first.
+func (f *File) For(target string) *File {
+	same := func(a, b string) bool { return a == b }
+	sameBackend := func(a, b string) bool {
+		a, _, _ = strings.Cut(a, "/")
+		b, _, _ = strings.Cut(b, "/")
+		return a == b
+	}
+	programs := append([]*Program{{Target: f.header.Target, Ir: f.header.Ir}}, f.header.Others...)
+	for _, fits := range []func(a, b string) bool{same, sameBackend} {
+		if i := slices.IndexFunc(programs, func(p *Program) bool { return fits(p.Target, target) }); i >= 0 {
+			found := *f
+			found.Target, found.program = programs[i].Target, programs[i].Ir
+			return &found
+		}
+	}
+	return f
+}
+
 // Graph decodes the program anew: the caller may change it. rule finds the custom operators.
 func (f *File) Graph() (*ir.Graph, error) {
-	g, err := ir.Decode(f.header.Ir, f.section)
+	g, err := ir.Decode(f.program, f.section)
 	if err != nil {
 		return nil, fmt.Errorf("its program: %w", err)
 	}
@@ -266,16 +310,16 @@ func (f *File) section(number int, t ir.Type, layout packed.Layout) (*tensor.Ten
 	data := f.data[s.Offset : s.Offset+s.Length : s.Offset+s.Length]
 	switch d {
 	case tensor.String:
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.text[number] == nil {
+		f.text.mu.Lock()
+		defer f.text.mu.Unlock()
+		if f.text.sections[number] == nil {
 			list, err := decodeStrings(data, shape)
 			if err != nil {
 				return nil, err
 			}
-			f.text[number] = tensor.FromStrings(list, shape...)
+			f.text.sections[number] = tensor.FromStrings(list, shape...)
 		}
-		return f.text[number], nil
+		return f.text.sections[number], nil
 	case tensor.Bool: // Go's has no third value
 		if i := slices.IndexFunc(data, func(b byte) bool { return b > 1 }); i >= 0 {
 			return nil, fmt.Errorf("element %d is %d, neither false nor true", i, data[i])
@@ -284,8 +328,13 @@ func (f *File) section(number int, t ir.Type, layout packed.Layout) (*tensor.Ten
 	return tensor.FromBytes(d, shape, data)
 }
 
-// Verify checks the checksum of every section, which opening does not.
+// Verify checks the checksum of every section, and the programs for all devices, which opening does not.
 func (f *File) Verify() error {
+	for _, target := range f.Targets() {
+		if _, err := f.For(target).Graph(); err != nil {
+			return fmt.Errorf("%w: for %s: %w", ErrInvalid, target, err)
+		}
+	}
 	for i, s := range f.header.Sections {
 		if crc32.Checksum(f.data[s.Offset:s.Offset+s.Length], castagnoli) != s.Crc {
 			return fmt.Errorf("%w: section %d, bytes %d to %d, is damaged: the checksum differs", ErrInvalid, i, s.Offset,

@@ -36,7 +36,9 @@ type Header struct {
 	// The model that was compiled, for messages.
 	Source string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
 	// How far it was rewritten: 0, 1 or 2.
-	Level         uint32 `protobuf:"varint,5,opt,name=level,proto3" json:"level,omitempty"`
+	Level uint32 `protobuf:"varint,5,opt,name=level,proto3" json:"level,omitempty"`
+	// The same model for other devices. Constants that are equal have one section.
+	Others        []*Program `protobuf:"bytes,6,rep,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -106,6 +108,66 @@ func (x *Header) GetLevel() uint32 {
 	return 0
 }
 
+func (x *Header) GetOthers() []*Program {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
+// Program is the model for another device.
+type Program struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Target        string                 `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	Ir            string                 `protobuf:"bytes,2,opt,name=ir,proto3" json:"ir,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Program) Reset() {
+	*x = Program{}
+	mi := &file_rlxc_artifact_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Program) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Program) ProtoMessage() {}
+
+func (x *Program) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_artifact_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Program.ProtoReflect.Descriptor instead.
+func (*Program) Descriptor() ([]byte, []int) {
+	return file_rlxc_artifact_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Program) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Program) GetIr() string {
+	if x != nil {
+		return x.Ir
+	}
+	return ""
+}
+
 // Section is a range of the file.
 type Section struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -122,7 +184,7 @@ type Section struct {
 
 func (x *Section) Reset() {
 	*x = Section{}
-	mi := &file_rlxc_artifact_proto_msgTypes[1]
+	mi := &file_rlxc_artifact_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -134,7 +196,7 @@ func (x *Section) String() string {
 func (*Section) ProtoMessage() {}
 
 func (x *Section) ProtoReflect() protoreflect.Message {
-	mi := &file_rlxc_artifact_proto_msgTypes[1]
+	mi := &file_rlxc_artifact_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -147,7 +209,7 @@ func (x *Section) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Section.ProtoReflect.Descriptor instead.
 func (*Section) Descriptor() ([]byte, []int) {
-	return file_rlxc_artifact_proto_rawDescGZIP(), []int{1}
+	return file_rlxc_artifact_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Section) GetOffset() uint64 {
@@ -189,13 +251,17 @@ var File_rlxc_artifact_proto protoreflect.FileDescriptor
 
 const file_rlxc_artifact_proto_rawDesc = "" +
 	"\n" +
-	"\x13rlxc/artifact.proto\x12\rrlxc.artifact\"\x92\x01\n" +
+	"\x13rlxc/artifact.proto\x12\rrlxc.artifact\"\xc2\x01\n" +
 	"\x06Header\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\tR\x06target\x12\x0e\n" +
 	"\x02ir\x18\x02 \x01(\tR\x02ir\x122\n" +
 	"\bsections\x18\x03 \x03(\v2\x16.rlxc.artifact.SectionR\bsections\x12\x16\n" +
 	"\x06source\x18\x04 \x01(\tR\x06source\x12\x14\n" +
-	"\x05level\x18\x05 \x01(\rR\x05level\"w\n" +
+	"\x05level\x18\x05 \x01(\rR\x05level\x12.\n" +
+	"\x06others\x18\x06 \x03(\v2\x16.rlxc.artifact.ProgramR\x06others\"1\n" +
+	"\aProgram\x12\x16\n" +
+	"\x06target\x18\x01 \x01(\tR\x06target\x12\x0e\n" +
+	"\x02ir\x18\x02 \x01(\tR\x02ir\"w\n" +
 	"\aSection\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\x12\x16\n" +
 	"\x06length\x18\x02 \x01(\x04R\x06length\x12\x10\n" +
@@ -215,18 +281,20 @@ func file_rlxc_artifact_proto_rawDescGZIP() []byte {
 	return file_rlxc_artifact_proto_rawDescData
 }
 
-var file_rlxc_artifact_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_rlxc_artifact_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_rlxc_artifact_proto_goTypes = []any{
 	(*Header)(nil),  // 0: rlxc.artifact.Header
-	(*Section)(nil), // 1: rlxc.artifact.Section
+	(*Program)(nil), // 1: rlxc.artifact.Program
+	(*Section)(nil), // 2: rlxc.artifact.Section
 }
 var file_rlxc_artifact_proto_depIdxs = []int32{
-	1, // 0: rlxc.artifact.Header.sections:type_name -> rlxc.artifact.Section
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	2, // 0: rlxc.artifact.Header.sections:type_name -> rlxc.artifact.Section
+	1, // 1: rlxc.artifact.Header.others:type_name -> rlxc.artifact.Program
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_rlxc_artifact_proto_init() }
@@ -240,7 +308,7 @@ func file_rlxc_artifact_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rlxc_artifact_proto_rawDesc), len(file_rlxc_artifact_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -44,7 +44,7 @@ func program(t testing.TB) *ir.Graph {
 
 func written(t testing.TB) []byte {
 	var b bytes.Buffer
-	require.NoError(t, Write(&b, program(t), Info{Target: "cpu/avx512", Source: "small.onnx", Level: 2}))
+	require.NoError(t, Write(&b, "small.onnx", 2, Target{"cpu/avx512", program(t)}))
 	return b.Bytes()
 }
 
@@ -72,7 +72,7 @@ func TestRoundTrip(t *testing.T) {
 		require.True(t, bytes.Equal(v.Const.Bytes(), got.Const.Bytes()), v.Name)
 	}
 	var again bytes.Buffer
-	require.NoError(t, Write(&again, g, f.Info))
+	require.NoError(t, Write(&again, f.Source, f.Level, Target{f.Target, g}))
 	require.Equal(t, data, again.Bytes())
 }
 
@@ -83,7 +83,7 @@ func TestNoSections(t *testing.T) {
 	require.NoError(t, err)
 	g.Outputs, g.OutputNames = out, []string{"y"}
 	var b bytes.Buffer
-	require.NoError(t, Write(&b, g, Info{Target: "cpu/generic", Source: "small.onnx"}))
+	require.NoError(t, Write(&b, "small.onnx", 0, Target{"cpu/generic", g}))
 	_, err = Read(b.Bytes(), "small.rlxc")
 	require.NoError(t, err)
 }

@@ -93,7 +93,7 @@ func TestTruthsAndNothing(t *testing.T) {
 		g.Outputs = append(g.Outputs, out[0])
 	}
 	var b bytes.Buffer
-	require.NoError(t, Write(&b, g, Info{}))
+	require.NoError(t, Write(&b, "", 0, Target{Graph: g}))
 	f, err := Read(b.Bytes(), "")
 	require.NoError(t, err)
 	require.EqualValues(t, b.Len(), f.header.Sections[1].Offset)

@@ -43,6 +43,12 @@ type Source interface {
 	Close() error
 }
 
+// Leveled is a Source with programs for several devices.
+type Leveled interface {
+	// For returns the source with the program for a device, and false if it has that one already or none.
+	For(target string) (Source, bool)
+}
+
 // A Program is a model compiled for a device. It may be used by several goroutines.
 type Program struct {
 	opts   options.Compile
@@ -87,6 +93,11 @@ func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	dev, err := backend.Open(o)
 	if err != nil {
 		return nil, WithKind(ErrNoDevice, err)
+	}
+	if several, ok := file.(Leveled); ok {
+		if chosen, ok := several.For(dev.Target().Name); ok {
+			file, graph = chosen, chosen.Graph
+		}
 	}
 	if r, ok := dev.(backend.Releaser); ok {
 		r.OnRelease(releaser(file))
@@ -263,8 +274,8 @@ func (p *Program) ByReference(n *ir.Node) bool {
 		k != ir.KindDims
 }
 
-// Save writes the program as a compiled file.
-func (p *Program) Save(path string) (err error) {
+// Save writes the program, and others of the same model for other devices, as a compiled file.
+func (p *Program) Save(path string, others ...*Program) (err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	if err := p.use(); err != nil {
 		return err
@@ -274,8 +285,23 @@ func (p *Program) Save(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	info := artifact.Info{Target: p.device.Target().Name, Source: p.file.Name(), Level: level}
-	return tensor.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.graph, info) })
+	targets := []artifact.Target{{Name: p.device.Target().Name, Graph: p.graph}}
+	for _, other := range others {
+		if err := other.use(); err != nil {
+			return err
+		}
+		defer other.leave()
+		if other.stats.Level != p.stats.Level || other.file.Name() != p.file.Name() {
+			return WithKind(ErrInput, fmt.Errorf("programs of %s at -O %s and of %s at -O %s cannot be saved together", p.file.Name(),
+				p.stats.Level, other.file.Name(), other.stats.Level))
+		}
+		name := other.device.Target().Name
+		if slices.ContainsFunc(targets, func(t artifact.Target) bool { return t.Name == name }) {
+			return WithKind(ErrInput, fmt.Errorf("two programs for %s cannot be saved together", name))
+		}
+		targets = append(targets, artifact.Target{Name: name, Graph: other.graph})
+	}
+	return tensor.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.file.Name(), level, targets...) })
 }
 
 // Close ends the use of the program. Sessions go on.
@@ -297,14 +323,18 @@ func (p *Program) use() error {
 	return nil
 }
 
-// leave ends one use; the last one releases everything.
+// leave ends one use; the last one releases everything. When the program alone is left, nobody runs it, and the rows that runs have
+// looked up leave memory.
 func (p *Program) leave() error {
 	p.mu.Lock()
-	p.users--
-	last := p.users == 0
-	p.mu.Unlock()
-	if !last {
-		return nil
+	defer p.mu.Unlock()
+	switch p.users--; p.users {
+	case 0:
+		return errors.Join(p.device.Close(), p.file.Close())
+	case 1:
+		for _, t := range p.tables {
+			p.file.EvictPart(t)
+		}
 	}
-	return errors.Join(p.device.Close(), p.file.Close())
+	return nil
 }

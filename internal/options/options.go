@@ -1,5 +1,5 @@
-// Package options defines the options of a compilation, each in one place: its field in Compile, and its row in Table, from which the
-// flags of all commands, the environment variables and docs/command-line.md follow. What obeys an option reads it from Compile.
+// Package options defines the options of a compilation: a field of Compile, and a row of Table, from which the flags of all commands, the
+// environment variables and docs/command-line.md follow. What obeys an option reads it from Compile.
 package options
 
 import (
@@ -21,57 +21,28 @@ const (
 	O2 Level = "2" // all fusions
 )
 
-// Compile says how a model is compiled. The zero value suits most uses. A file that was compiled for backend cpu keeps its
-// Precision and Weights.
+// Compile is rlxc.CompileOptions, which documents the fields: one converts to the other, so the compiler holds them equal.
 type Compile struct {
-	// Backend runs the program: "cpu" if empty. Others are available if the program imports their packages.
-	Backend string
-	// Device chooses one of the backend's devices. Empty means the best.
-	Device string
-	// CPU is the instruction level of backend cpu: "avx512", "avx2" or "generic". Empty means the best. Programs for a level that this
-	// machine lacks, or for more threads than it has processors, can be planned and saved, and runs fail.
-	CPU string
-	// Level says how far to rewrite.
-	Level Level
-	// Exact leaves out the rewrites that change more than roundings or drop an error: docs/rewrites.md.
-	Exact bool
-	// Unpad skips padding tokens where the model allows it. Outputs at masked positions are 0. Which models allow it, and what becomes of
-	// the others: docs/unpad.md. A compiled file is as it was compiled.
-	Unpad bool
-	// Threads is the number of threads of the host. 0 means GOMAXPROCS, on Apple silicon at most the number of performance cores.
-	Threads int
-	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu, cuda),
-	// tensor.F16 (wgpu, cuda) or tensor.TF32 (cuda, attention too). Sums stay float32.
-	Precision tensor.DType `json:",omitempty"`
-	// Weights is the type in which such weights are stored. With tensor.I8, weights have a scale per column, and activations are
-	// quantised by row in each run.
-	Weights tensor.DType `json:",omitempty"`
-	// Mode is the memory planner's. With planner.Auto, the environment variable RLXC_MEMORY_PLANNER decides.
-	Mode planner.Mode
-	// Liveness says how long buffers are kept for readers that the steps do not show, such as kernels that run late.
-	Liveness liveness.Policy
-	// LateReads is the number of steps after its own during which any kernel may still read its operands, for a device that runs kernels
-	// late. What kernels of a backend and custom operators declare counts in any case.
-	LateReads int `json:",omitempty"`
-	// PinOutputAncestors keeps all that the outputs are computed from to the end, for executors that run steps out of order.
+	Backend            string
+	Device             string
+	CPU                string
+	Level              Level
+	Exact              bool
+	Unpad              bool
+	Threads            int
+	Precision          tensor.DType `json:",omitempty"`
+	Weights            tensor.DType `json:",omitempty"`
+	Mode               planner.Mode
+	Liveness           liveness.Policy
+	LateReads          int  `json:",omitempty"`
 	PinOutputAncestors bool `json:",omitempty"`
-	// Dims fixes symbolic dimensions at compile time.
-	Dims map[string]int
-	// MemoryLimit bounds the arenas of a run, and its results outside of them, in bytes. 0 means half of what the process may have: of
-	// the machine's memory, or of its control group's (Linux).
-	MemoryLimit int64
-	// MaxFlops bounds the multiplications and additions of a run's products, those of all trips of its loops together. They are
-	// counted before they begin. 0 means no limit.
-	MaxFlops int64
-	// CacheLimit bounds, roughly, the memory plans that are kept for shapes seen before, in bytes. 0 means 64 MiB.
-	CacheLimit int64
-	// Profile records the times of the steps: see Session.Profile.
-	Profile bool
-	// Verify checks the graph after every pass and proves every memory plan safe, as RLXC_VERIFY=1 does.
-	Verify bool
-	// Taps names intermediate values of the model that become outputs too; they are computed at every level. AllValues stands
-	// for all that survive rewriting.
-	Taps []string
+	Dims               map[string]int
+	MemoryLimit        int64
+	MaxFlops           int64
+	CacheLimit         int64
+	Profile            bool
+	Verify             bool
+	Taps               []string
 }
 
 // An Option is a row of Table.
@@ -112,7 +83,7 @@ var Table = []Option{
 	{Field: "Unpad", Flag: "unpad", Usage: "skip padding tokens, if the model allows it",
 		Value: func(o *Compile) Value { return (*boolean)(&o.Unpad) }},
 	{Field: "Threads", Flag: "threads",
-		Usage: "number of CPU threads (default all; commands on texts share them out among sessions)",
+		Usage: "number of CPU threads of a run (default all, which the runs under way share out)",
 		Value: func(o *Compile) Value { return integer[int]{&o.Threads} }},
 	{Field: "Precision", Flag: "precision", Usage: "precision of fp32 products with weights; a file compiled for the CPU keeps its own",
 		Value: func(o *Compile) Value {

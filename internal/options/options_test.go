@@ -1,13 +1,10 @@
 package options
 
 import (
-	"encoding/json"
 	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // TestTable: every field has a row, in the same order, and the value of a row's flag sets that field and no other.
@@ -29,23 +26,6 @@ func TestTable(t *testing.T) {
 		set := row.Value(&o).String()
 		require.Equal(t, other(row), set, row.Field)
 		require.NotEqual(t, set, row.Value(&Compile{}).String(), row.Field)
-	}
-}
-
-// TestJSON: workers of bench are told the options as JSON.
-func TestJSON(t *testing.T) {
-	for _, precision := range []tensor.DType{tensor.Invalid, tensor.TF32, tensor.BF16} {
-		o := Compile{Precision: precision, Taps: []string{"a"}}
-		for _, row := range Table {
-			if row.Value != nil && row.Field != "Precision" {
-				require.NoError(t, row.Value(&o).Set(other(row)))
-			}
-		}
-		text, err := json.Marshal(o)
-		require.NoError(t, err)
-		var again Compile
-		require.NoError(t, json.Unmarshal(text, &again))
-		require.Equal(t, o, again)
 	}
 }
 

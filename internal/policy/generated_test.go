@@ -15,7 +15,7 @@ func TestProtobufIsFresh(t *testing.T) {
 	for _, f := range []struct{ source, committed string }{
 		{"onnx/onnx.proto", "onnx/onnxpb/onnx.pb.go"},
 		{"internal/artifact/artifact.proto", "internal/artifact/artifact.pb.go"},
-		{"server/oipgrpc/open_inference.proto", "server/oipgrpc/oippb/open_inference.pb.go"},
+		{"internal/oippb/open_inference.proto", "internal/oippb/open_inference.pb.go"},
 	} {
 		for _, read := range []string{f.source, "onnx/_gen/main.go", "onnx/_gen/go.mod"} {
 			_, err := os.ReadFile(read) // go test runs again when a file that the test has read changes

@@ -10,24 +10,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/internal/fuzzgraph"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 var (
 	nearMisses = flag.Int("near", 600, "programs that TestNearMisses makes")
-	nearSeed   = flag.Int("seed", 1, "the first seed of TestNearMisses")
+	// FirstSeed is exported to TestDevices.
+	FirstSeed = flag.Int("seed", 1, "the first seed of TestNearMisses and TestDevices")
 )
 
 // TestNearMisses makes programs that nearly are what a rule fuses: the graphs of testdata, which hold every rule's pattern, each with
 // a few things changed that a condition of the rule is about. Whatever the passes make of them must compute the same.
 func TestNearMisses(t *testing.T) {
-	texts, err := fuzzgraph.Patterns("testdata")
+	texts, err := Patterns("testdata")
 	require.NoError(t, err)
 	tried, failed := 0, 0
-	for seed := *nearSeed; tried < *nearMisses && failed < 10; seed++ {
-		n := fuzzgraph.New(uint64(seed))
+	for seed := *FirstSeed; tried < *nearMisses && failed < 10; seed++ {
+		n := New(uint64(seed))
 		g := n.Change(texts[seed%len(texts)])
 		if g == nil {
 			continue
@@ -52,13 +52,13 @@ func init() {
 }
 
 // differs says what the passes change in the results of a program, nothing if nothing.
-func differs(n *fuzzgraph.Generator, text string) (why string) {
+func differs(n *Generator, text string) (why string) {
 	defer func() {
 		if p := recover(); p != nil {
 			why = fmt.Sprintf("panic: %v", p)
 		}
 	}()
-	g, every := fuzzgraph.Parse(text), fuzzgraph.Parse(text)
+	g, every := Parse(text), Parse(text)
 	for _, node := range every.Nodes {
 		every.Outputs = append(every.Outputs, node.Outputs...)
 	}
@@ -69,7 +69,7 @@ func differs(n *fuzzgraph.Generator, text string) (why string) {
 			func(v *ir.Value) bool { return v != nil && flowOf(node, slices.Index(node.Inputs, v)) == ir.Decides })
 	})
 	for _, o := range []Options{{Level: O1, Verify: true}, {Level: O2, Verify: true, Exact: true}, {Level: O2, Verify: true}} {
-		h := fuzzgraph.Parse(text)
+		h := Parse(text)
 		s, err := Run(context.Background(), h, nil, o)
 		if err != nil {
 			return fmt.Sprintf("at -O %s: %v", o.Level, err)
@@ -77,22 +77,22 @@ func differs(n *fuzzgraph.Generator, text string) (why string) {
 		if slices.ContainsFunc(s.Rules, func(c RuleCount) bool { return changeOf[c.Rule] > Rounding }) {
 			continue
 		}
-		for style := range fuzzgraph.Styles {
+		for style := range Styles {
 			in := n.Inputs(g, style)
-			if fuzzgraph.Contradicts(g, in) {
+			if Contradicts(g, in) {
 				continue
 			}
-			want, wantErr := fuzzgraph.Interpret(every, in)
-			got, gotErr := fuzzgraph.Interpret(h, in)
+			want, wantErr := Interpret(every, in)
+			got, gotErr := Interpret(h, in)
 			switch {
 			case (wantErr == nil) != (gotErr == nil):
 				return fmt.Sprintf("at -O %s exactly %t, inputs %v: it ends with %v, was %v\n%s", o.Level, o.Exact, in, gotErr, wantErr, h)
 			case wantErr == nil:
-				shaken, err := fuzzgraph.Shake(every, in)
+				shaken, err := Shake(every, in)
 				if err != nil || steppy {
 					shaken = want
 				}
-				if why := fuzzgraph.Departs(eitherSide(g, want, got), got, shaken, o.Level == O1); why != "" {
+				if why := Departs(eitherSide(g, want, got), got, shaken, o.Level == O1); why != "" {
 					return fmt.Sprintf("at -O %s exactly %t, inputs of style %d: %s\n%s\n%v", o.Level, o.Exact, style, why, h, ruleNames(s))
 				}
 			}
@@ -124,17 +124,17 @@ func eitherSide(g *ir.Graph, want, got []*tensor.Tensor) []*tensor.Tensor {
 // shrink takes outputs away as long as the program fails.
 func shrink(text, why string) string {
 	for k := 0; ; {
-		g := fuzzgraph.Parse(text)
+		g := Parse(text)
 		if len(g.Outputs) <= 1 || k >= len(g.Outputs) {
 			return text + why
 		}
 		g.Outputs = slices.Delete(g.Outputs, k, k+1)
 		g.OutputNames = nil
-		fuzzgraph.Prune(g)
+		Prune(g)
 		g.Renumber()
 		again := ""
 		for seed := range uint64(20) {
-			if again = differs(fuzzgraph.New(seed), g.String()); again != "" {
+			if again = differs(New(seed), g.String()); again != "" {
 				break
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/internal/fuzzgraph"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -110,7 +109,7 @@ func runPass(t *testing.T, names string, g *ir.Graph) (rules []string) {
 func requireEqualResults(t *testing.T, a, b *ir.Graph) {
 	t.Helper()
 	for seed := range uint64(3) {
-		in := fuzzgraph.RandomInputs(a, rand.New(rand.NewPCG(seed, 7)))
+		in := RandomInputs(a, rand.New(rand.NewPCG(seed, 7)))
 		want, err := ir.Interpret(a, in)
 		require.NoError(t, err)
 		got, err := ir.Interpret(b, in)

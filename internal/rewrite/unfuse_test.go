@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/internal/fuzzgraph"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -216,7 +215,7 @@ func TestUnfused(t *testing.T) {
 
 		text := u.g.String()
 		before := *u.g
-		in := fuzzgraph.RandomInputs(&before, u.r)
+		in := RandomInputs(&before, u.r)
 		want, err := ir.Interpret(&before, in)
 		require.NoError(t, err)
 

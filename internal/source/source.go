@@ -31,6 +31,17 @@ func (s *Compiled) Name() string { return s.name }
 // Compiled implements engine.Source.
 func (s *Compiled) Compiled() *artifact.Info { return &s.file.Info }
 
+// For implements engine.Leveled.
+func (s *Compiled) For(target string) (engine.Source, bool) {
+	file := s.file.For(target)
+	if file.Target == s.file.Target {
+		return nil, false
+	}
+	chosen := *s
+	chosen.file = file
+	return &chosen, true
+}
+
 // Retain implements engine.Source.
 func (s *Compiled) Retain() { s.Mapping.Retain() }
 

@@ -3,33 +3,64 @@ package kernel
 import (
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Pool is a fixed set of workers that run the parts of one job after another. The caller of Run is one of them.
+// A Pool runs the parts of jobs on up to so many threads. All pools of a process share one crew of workers, so that never more threads
+// are awake than there are processors.
 //
-// Each worker starts with an equal run of neighbouring parts, so that parts which share operands meet in one cache and
-// so that the same parts meet the same worker in every run; who is done takes the last parts of the others. A
-// worker without work watches for the next job for about a millisecond, because jobs follow each other within
-// microseconds and waking a sleeper takes far longer; then it sleeps and costs nothing.
+// Who runs jobs is a Team: a caller and the workers that help it. The crew's workers are dealt out evenly among the teams that are
+// entered. A team that is alone has as many as it may; where there are as many teams as processors, each is its caller.
+//
+// Each member starts with an equal run of neighbouring parts, so that parts which share operands meet in one cache; who is done takes
+// the last parts of the others. A worker without work watches for the next job for about a millisecond, because jobs follow each other
+// within microseconds and waking a sleeper takes far longer; then it sleeps and costs nothing.
 type Pool struct {
+	threads int
+	closed  atomic.Bool
+}
+
+// A Team is a caller that runs one job after another, and the workers that help it. One goroutine at a time uses it.
+type Team struct {
 	fn      func(part, worker int) // of the current job; read only by who has claimed a part of it
 	epoch   atomic.Uint64          // grows with every job
 	pending atomic.Int64           // parts of the current job that are not done
-	busy    atomic.Bool            // a caller has the workers
+	members atomic.Int32           // the caller and its workers
 	failure atomic.Pointer[any]    // what a part panicked with
-	closed  atomic.Bool
-	workers []poolWorker
+	seats   []seat                 // by worker number; the first is the caller's
+
+	// The crew's lock guards these.
+	entered     bool
+	quota, have int // workers
+}
+
+// A seat is what others touch of a member, alone on its cache lines.
+type seat struct {
+	claims atomic.Uint64 // parts not yet claimed: the first in the upper half, the end in the lower
+	taken  atomic.Bool
+	_      [128]byte
+}
+
+// crew is the workers of the process.
+var crew struct {
+	sync.Mutex
+	pools   int // that are open
+	size    int // threads that may be awake, callers among them
+	teams   []*Team
+	workers atomic.Pointer[[]*crewman]
 	ended   sync.WaitGroup
 }
 
-// poolWorker is what others touch of a worker, alone on its cache lines.
-type poolWorker struct {
-	claims atomic.Uint64 // parts not yet claimed: the first in the upper half, the end in the lower
+// A crewman is a worker.
+type crewman struct {
+	team   atomic.Pointer[Team] // that it helps; nil while it is to sleep
+	quit   atomic.Bool
 	asleep atomic.Bool
 	wake   chan struct{}
+	loose  bool // crew's lock guards it: it is to be dealt out
 	_      [128]byte
 }
 
@@ -38,15 +69,15 @@ const (
 	spinsPerYield = 1024             // so that other goroutines get the processor; some 10 to 50 µs
 )
 
-// NewPool starts a pool of the given number of threads, at least one. A pool of one thread is its caller: it has no
-// goroutine and synchronises nothing.
+// NewPool makes a pool of the given number of threads, at least one.
 func NewPool(threads int) *Pool {
-	p := &Pool{workers: make([]poolWorker, max(1, threads))}
-	p.ended.Add(len(p.workers) - 1)
-	for w := 1; w < len(p.workers); w++ {
-		p.workers[w].wake = make(chan struct{}, 1)
-		go p.live(w)
+	p := &Pool{threads: max(1, threads)}
+	crew.Lock()
+	defer crew.Unlock()
+	if crew.pools++; crew.pools == 1 {
+		crew.size = DefaultThreads()
 	}
+	crew.size = max(crew.size, p.threads)
 	return p
 }
 
@@ -54,126 +85,243 @@ func NewPool(threads int) *Pool {
 // where a system tells them apart.
 func DefaultThreads() int { return min(runtime.GOMAXPROCS(0), fastCores()) }
 
-// Threads is the number of workers, the caller of Run included.
-func (p *Pool) Threads() int { return len(p.workers) }
+// NewTeam makes a team of as many threads as the pool has.
+func (p *Pool) NewTeam() *Team {
+	t := &Team{seats: make([]seat, p.threads)}
+	t.members.Store(1)
+	return t
+}
 
-// Run calls fn(part, worker) for 0 ≤ part < parts and returns when all calls have. Within one Run no two calls with the
-// same worker number, 0 ≤ worker < Threads(), overlap: it chooses the scratch memory. Run may be called from several
-// goroutines; who finds the workers taken works alone. A panic of fn is passed on to the caller.
+// Run runs one job by a team of its own; see Team.Run.
 func (p *Pool) Run(parts int, fn func(part, worker int)) {
-	if parts <= 1 || len(p.workers) == 1 || !p.busy.CompareAndSwap(false, true) {
+	t := p.NewTeam()
+	t.Enter()
+	defer t.Leave()
+	t.Run(parts, fn)
+}
+
+// Close ends the workers if no other pool is open. A later Run works alone.
+func (p *Pool) Close() {
+	if p.closed.Swap(true) {
+		return
+	}
+	crew.Lock()
+	defer crew.Unlock()
+	if crew.pools--; crew.pools > 0 {
+		return
+	}
+	for _, w := range workers() {
+		w.quit.Store(true)
+		w.rouse()
+	}
+	crew.workers.Store(nil)
+	for _, t := range crew.teams {
+		t.members.Store(1)
+	}
+	crew.ended.Wait()
+}
+
+// workers are those that have been started.
+func workers() []*crewman {
+	if all := crew.workers.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// Enter begins the jobs of a run: until Leave the team has a processor for its caller, and workers as they are dealt out.
+func (t *Team) Enter() {
+	crew.Lock()
+	defer crew.Unlock()
+	t.entered = true
+	crew.teams = append(crew.teams, t)
+	deal()
+}
+
+// Leave ends what Enter began. The workers stay until somebody else wants them: the team is often back at once.
+func (t *Team) Leave() {
+	crew.Lock()
+	defer crew.Unlock()
+	t.entered = false
+	i := slices.Index(crew.teams, t)
+	crew.teams = slices.Delete(crew.teams, i, i+1)
+	deal()
+}
+
+// deal shares the workers out among the teams. The lock is held.
+func deal() {
+	left := max(0, crew.size-len(crew.teams)) // workers that may be awake
+	for i, t := range crew.teams {
+		t.quota, t.have = min(len(t.seats)-1, left/(len(crew.teams)-i)), 0
+		left -= t.quota
+	}
+	for _, w := range workers() {
+		t := w.team.Load()
+		if w.loose = t == nil || !t.entered || t.have == t.quota; !w.loose {
+			t.have++
+		}
+	}
+	for _, t := range crew.teams {
+		for ; t.have < t.quota && crew.pools > 0; t.have++ {
+			w := spare()
+			w.loose = false
+			w.team.Store(t)
+		}
+		t.members.Store(int32(1 + t.have))
+	}
+	for _, w := range workers() {
+		if w.loose && w.team.Load() != nil {
+			if left--; left < 0 {
+				w.team.Store(nil)
+			}
+		}
+	}
+}
+
+// spare returns a worker that no team has, a new one if there is none.
+func spare() *crewman {
+	all := workers()
+	for _, w := range all {
+		if w.loose {
+			return w
+		}
+	}
+	w := &crewman{wake: make(chan struct{}, 1)}
+	all = append(slices.Clone(all), w) // others read the list
+	crew.workers.Store(&all)
+	crew.ended.Go(w.live)
+	return w
+}
+
+// Run calls fn(part, worker) for 0 ≤ part < parts and returns when all calls have. Within one Run no two calls with the same worker
+// number, which is below the pool's threads, overlap: it chooses the scratch memory. A panic of fn is passed on to the caller.
+func (t *Team) Run(parts int, fn func(part, worker int)) {
+	n := min(parts, int(t.members.Load()))
+	if n <= 1 {
 		for part := range parts {
 			fn(part, 0)
 		}
 		return
 	}
-	p.fn = fn
-	p.pending.Store(int64(parts))
-	n := min(parts, len(p.workers))
-	for w := range n {
-		p.workers[w].claims.Store(uint64(w*parts/n)<<32 | uint64((w+1)*parts/n))
+	t.fn = fn
+	t.pending.Store(int64(parts))
+	for i := range n {
+		t.seats[i].claims.Store(uint64(i*parts/n)<<32 | uint64((i+1)*parts/n))
 	}
-	p.epoch.Add(1)
-	p.rouse(n)
-	p.work(0)
-	for spins := 1; p.pending.Load() > 0; spins++ {
+	t.epoch.Add(1)
+	t.rouse(n - 1)
+	t.work(0)
+	for spins := 1; t.pending.Load() > 0; spins++ {
 		relax(spins)
 	}
-	failure := p.failure.Swap(nil)
-	p.busy.Store(false)
-	if failure != nil {
+	if failure := t.failure.Swap(nil); failure != nil {
 		panic(*failure)
 	}
 }
 
-// Close ends the workers, after the job in progress. A later Run works alone.
-func (p *Pool) Close() {
-	for spins := 1; !p.busy.CompareAndSwap(false, true); spins++ {
-		if p.closed.Load() {
+// rouse wakes those of n of the team's workers that sleep.
+func (t *Team) rouse(n int) {
+	for _, w := range workers() {
+		if w.team.Load() != t {
+			continue
+		}
+		w.rouse()
+		if n--; n == 0 {
 			return
 		}
-		relax(spins)
 	}
-	p.closed.Store(true)
-	p.epoch.Add(1)
-	p.rouse(len(p.workers))
-	p.ended.Wait()
 }
 
-// rouse wakes those of the first n workers that sleep.
-func (p *Pool) rouse(n int) {
-	for w := 1; w < n; w++ {
-		if worker := &p.workers[w]; worker.asleep.Load() && worker.asleep.CompareAndSwap(true, false) {
-			worker.wake <- struct{}{}
-		}
+func (w *crewman) rouse() {
+	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
+		w.wake <- struct{}{}
 	}
 }
 
 // live is the life of a worker.
-func (p *Pool) live(w int) {
-	defer p.ended.Done()
+func (w *crewman) live() {
 	debug.SetPanicOnFault(true) // of weights in a file that has been cut; Run passes the panic on
-	for seen := uint64(0); ; {
-		seen = p.await(&p.workers[w], seen)
-		if p.closed.Load() {
-			return
+	for !w.quit.Load() {
+		t, seen := w.team.Load(), uint64(0)
+		if t != nil {
+			number := t.sit()
+			if number == 0 {
+				relax(spinsPerYield) // who had the seat is about to leave it
+				continue
+			}
+			seen = w.help(t, number)
+			t.seats[number].taken.Store(false)
 		}
-		p.work(w)
+		w.sleep(t, seen)
 	}
 }
 
-// await returns the new epoch as soon as there is one.
-func (p *Pool) await(worker *poolWorker, seen uint64) uint64 {
-	start := time.Now()
-	for spins := 1; ; spins++ {
-		if epoch := p.epoch.Load(); epoch != seen {
-			return epoch
+// sit takes a seat of a team; 0 if there is none.
+func (t *Team) sit() int {
+	for i := 1; i < len(t.seats); i++ {
+		if taken := &t.seats[i].taken; !taken.Load() && taken.CompareAndSwap(false, true) {
+			return i
 		}
-		if spins%spinsPerYield != 0 || time.Since(start) < awake {
+	}
+	return 0
+}
+
+// help does parts of a team's jobs until it is to leave the team, or nothing has come for a while. It returns the last epoch that it has
+// seen.
+func (w *crewman) help(t *Team, number int) uint64 {
+	for {
+		seen, start := t.epoch.Load(), time.Now()
+		t.work(number)
+		for spins := 1; t.epoch.Load() == seen; spins++ {
+			if w.team.Load() != t || w.quit.Load() || spins%spinsPerYield == 0 && time.Since(start) >= awake {
+				return seen
+			}
 			relax(spins)
-			continue
 		}
-		worker.asleep.Store(true)
-		// A job that was posted before the mark has not seen it. Whoever removes the mark decides: if it was the
-		// caller, a wake-up is on its way and must be taken.
-		if p.epoch.Load() == seen || !worker.asleep.CompareAndSwap(true, false) {
-			<-worker.wake
-		}
+	}
+}
+
+// sleep waits for a job of a team after an epoch, or for another team. Whoever removes the mark decides: if it was another, a wake-up is
+// on its way and must be taken.
+func (w *crewman) sleep(t *Team, seen uint64) {
+	w.asleep.Store(true)
+	if w.team.Load() == t && (t == nil || t.epoch.Load() == seen) && !w.quit.Load() || !w.asleep.CompareAndSwap(true, false) {
+		<-w.wake
 	}
 }
 
 // work does parts until none is left to claim.
-func (p *Pool) work(w int) {
-	for !p.drain(w) {
+func (t *Team) work(number int) {
+	for !t.drain(number) {
 	}
 }
 
 // drain does parts until none is left, or until one panics, which counts as done.
-func (p *Pool) drain(w int) (finished bool) {
+func (t *Team) drain(number int) (finished bool) {
 	done := 0
 	defer func() {
 		if !finished {
 			failure := recover()
-			p.failure.CompareAndSwap(nil, &failure)
+			t.failure.CompareAndSwap(nil, &failure)
 			done++
 		}
-		p.pending.Add(-int64(done))
+		t.pending.Add(-int64(done))
 	}()
 	for {
-		part, ok := p.claim(w)
+		part, ok := t.claim(number)
 		if !ok {
 			return true
 		}
 		// Only now: the part keeps its job, whichever that is, from ending.
-		p.fn(part, w)
+		t.fn(part, number)
 		done++
 	}
 }
 
-// claim takes the worker's first part, or the last part of another.
-func (p *Pool) claim(w int) (part int, ok bool) {
-	for i := range p.workers {
-		claims := &p.workers[(w+i)%len(p.workers)].claims
+// claim takes the member's first part, or the last part of another.
+func (t *Team) claim(number int) (part int, ok bool) {
+	for i := range t.seats {
+		claims := &t.seats[(number+i)%len(t.seats)].claims
 		for {
 			word := claims.Load()
 			first, end := word>>32, word&0xffffffff

@@ -13,11 +13,10 @@ import (
 func TestPoolRunsEveryPartOnce(t *testing.T) {
 	for _, threads := range []int{0, 1, 2, 3, 8} {
 		p := NewPool(threads)
-		require.Equal(t, max(1, threads), p.Threads())
 		for _, parts := range []int{0, 1, 2, 3, 7, 100} {
 			for range 50 {
 				counts := make([]int32, parts) // atomic only as far as the pool is right
-				inUse := make([]atomic.Bool, p.Threads())
+				inUse := make([]atomic.Bool, max(1, threads))
 				p.Run(parts, func(part, worker int) {
 					if inUse[worker].Swap(true) {
 						t.Error("two parts at once on worker", worker)
@@ -68,6 +67,85 @@ func TestPoolSharedByCallers(t *testing.T) {
 	require.EqualValues(t, 4*500*10+10, total.Load())
 }
 
+// members are the threads that a team has.
+func members(t *Team) int { return int(t.members.Load()) }
+
+// TestTeamsShareTheWorkers: one team has all that it may, several share them out, and as many as there are processors have none.
+func TestTeamsShareTheWorkers(t *testing.T) {
+	small, large := NewPool(2), NewPool(8)
+	defer small.Close()
+	defer large.Close()
+	size := crew.size
+	require.GreaterOrEqual(t, size, 8)
+	a, b, c := large.NewTeam(), large.NewTeam(), small.NewTeam()
+	a.Enter()
+	require.Equal(t, 8, members(a))
+	b.Enter()
+	require.Equal(t, [2]int{(size-2)/2 + 1, min(8, (size-2)-(size-2)/2+1)}, [2]int{members(a), members(b)})
+	c.Enter()
+	require.Equal(t, 2, members(c), "its pool has no more")
+	require.LessOrEqual(t, members(a)+members(b)+members(c), size)
+	// Each part waits for all others: what was dealt out comes, from other teams and from sleep.
+	for _, team := range []*Team{a, b, c, a} {
+		var met sync.WaitGroup
+		met.Add(members(team))
+		team.Run(members(team), func(int, int) {
+			met.Done()
+			met.Wait()
+		})
+	}
+	b.Leave()
+	c.Leave()
+	a.Leave()
+	var alone []*Team
+	for range size {
+		alone = append(alone, large.NewTeam())
+		alone[len(alone)-1].Enter()
+	}
+	for _, team := range alone {
+		require.Equal(t, 1, members(team))
+	}
+	for _, w := range workers() {
+		require.Nil(t, w.team.Load(), "nobody watches for jobs beside them")
+	}
+	for _, team := range alone {
+		team.Leave()
+	}
+}
+
+// TestTeamsComeAndGo: every part of every team runs once, by one member at a time, while workers move between teams.
+func TestTeamsComeAndGo(t *testing.T) {
+	p := NewPool(4)
+	defer p.Close()
+	var callers sync.WaitGroup
+	for range 6 {
+		callers.Go(func() {
+			team := p.NewTeam()
+			var inUse [4]atomic.Bool
+			for round := range 200 {
+				team.Enter()
+				for range round % 4 {
+					var counts [13]atomic.Int32
+					team.Run(len(counts), func(part, worker int) {
+						if inUse[worker].Swap(true) {
+							t.Error("two parts at once on worker", worker)
+						}
+						counts[part].Add(1)
+						inUse[worker].Store(false)
+					})
+					for i := range counts {
+						if n := counts[i].Load(); n != 1 {
+							t.Errorf("part %d ran %d times", i, n)
+						}
+					}
+				}
+				team.Leave()
+			}
+		})
+	}
+	callers.Wait()
+}
+
 func TestPoolPassesPanicsOn(t *testing.T) {
 	p := NewPool(2)
 	defer p.Close()
@@ -105,14 +183,22 @@ func TestPoolAllocatesNothing(t *testing.T) {
 	defer p.Close()
 	var sum atomic.Int64
 	fn := func(part, worker int) { sum.Add(1) }
-	require.Zero(t, testing.AllocsPerRun(100, func() { p.Run(10, fn) }))
+	team := p.NewTeam()
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		team.Enter()
+		team.Run(10, fn)
+		team.Leave()
+	}))
 }
 
 func BenchmarkPoolRun(b *testing.B) {
 	p := NewPool(min(2, runtime.GOMAXPROCS(0)))
 	defer p.Close()
 	fn := func(part, worker int) {}
+	team := p.NewTeam()
+	team.Enter()
+	defer team.Leave()
 	for b.Loop() {
-		p.Run(4, fn)
+		team.Run(4, fn)
 	}
 }

@@ -1,4 +1,6 @@
 """Python's clients: see clients.sh."""
+import base64
+import gzip
 import importlib.metadata
 import json
 import os
@@ -57,6 +59,68 @@ def huggingface():
     print("ok huggingface_hub, similarity and classification")
 
 
+def recorded(model):
+    """What transformers answered, which models/scripts/pipelines.py recorded."""
+    with gzip.open(f"{os.environ['SERVED_ANSWERS']}/{model}/answers.json.gz") as f:
+        return json.load(f)
+
+
+def alike(want, got, fields, what):
+    """Compares results with recorded lists of their fields."""
+    assert len(want) == len(got), f"{what}: {len(got)} results instead of {len(want)}"
+    for w, g in zip(want, got):
+        for x, field in zip(w, fields):
+            y = getattr(g, field)
+            assert abs(x - y) < 1e-5 if isinstance(x, float) else x == y, f"{what}: {field} is {y} instead of {x}"
+
+
+def tasks():
+    """The tasks of huggingface_hub, against transformers' pipelines."""
+    from huggingface_hub import InferenceClient
+
+    def client(model):
+        return InferenceClient(model=f"{url}/models/{model}", token="secret")
+
+    all_texts = json.load(open(f"{os.environ['SERVED_ANSWERS']}/texts.json"))
+    some = range(12, 60)
+    for i, labels in ((i, recorded("classify")["texts"][i]) for i in some):
+        alike(labels, client("classify").text_classification(all_texts[i]), ["label", "score"], "text_classification")
+        alike(labels[:1], client("classify").text_classification(all_texts[i], top_k=1), ["label", "score"], "text_classification, top 1")
+    print("ok", version("huggingface_hub"), "text_classification")
+    entities = recorded("ner")
+    for how, label in (("none", "entity"), ("simple", "entity_group"), ("first", "entity_group"), ("average", "entity_group"), ("max", "entity_group")):
+        for i in some:
+            got = client("ner").token_classification(all_texts[i], aggregation_strategy=how, stride=16)
+            if how == "none" and len(all_texts[i]) > 60:
+                continue  # recorded without windows
+            alike(entities[how][i], got, [label, "score", "start", "end"], f"token_classification, {how}")
+        print("ok", version("huggingface_hub"), f"token_classification, {how}")
+    zero = recorded("nli")
+    for text, single, multi in zip(zero["texts"], zero["single"], zero["multi"]):
+        alike(single, client("nli").zero_shot_classification(text, zero["labels"]), ["label", "score"], "zero_shot_classification")
+        got = client("nli").zero_shot_classification(text, zero["labels"], multi_label=True, hypothesis_template="It is about {}.")
+        alike(multi, got, ["label", "score"], "zero_shot_classification, several labels")
+    print("ok", version("huggingface_hub"), "zero_shot_classification")
+    qa = recorded("qa")
+    fields = ["answer", "score", "start", "end"]
+    for (question, context), one, three in list(zip(qa["asked"], qa["top1"], qa["top3"]))[:50]:
+        got = client("qa").question_answering(question=question, context=context, doc_stride=16)
+        alike([a for a in one if a[1]], [got], fields, "question_answering")
+        got = client("qa").question_answering(question=question, context=context, doc_stride=16, top_k=3)
+        alike([a for a in three if a[1]], got, fields, "question_answering, top 3")
+    print("ok", version("huggingface_hub"), "question_answering")
+    masks = recorded("splade")
+    for text, words in list(zip(masks["masks"], masks["filled"]))[:50]:
+        got = client("splade/pipeline/fill-mask").fill_mask(text)
+        alike(words, got, ["token", "token_str", "score", "sequence"], "fill_mask")
+    got = client("splade/pipeline/fill-mask").fill_mask("the [MASK] sat", targets=["cat", "the"], top_k=1)
+    assert len(got) == 1 and got[0].token_str in ("cat", "the"), got
+    print("ok", version("huggingface_hub"), "fill_mask")
+    vectors = client("colbert").feature_extraction(texts[0])
+    assert vectors.ndim == 3 and vectors.shape[0] == 1, vectors.shape
+    print("ok", version("huggingface_hub"), "feature_extraction, a vector for each token")
+
+
 def ranked(results, what):
     assert [r.index for r in results] == [r["index"] for r in ranks], what
     for r, w in zip(results, ranks):
@@ -72,6 +136,14 @@ def cohere():
     first = cohere.Client(api_key="secret", base_url=url).rerank(model="rerank", query=texts[0], documents=texts[1:], return_documents=True)
     ranked(first.results, "cohere, version 1")
     assert first.results[0].document.text == texts[1 + first.results[0].index]
+    types = ["float", "base64", "binary", "ubinary"]
+    got = client.embed(model="minilm", texts=texts, input_type="search_document", embedding_types=types).embeddings
+    same(want, got.float_, "cohere, embed")
+    same(want, [np.frombuffer(base64.b64decode(v), np.float32).tolist() for v in got.base64], "cohere, embed, base64")
+    bits = np.packbits(np.asarray(want) > 0, axis=1)
+    assert np.array_equal(bits, np.asarray(got.ubinary)) and np.array_equal(bits.astype(int) - 128, np.asarray(got.binary)), "cohere, bits"
+    old = cohere.Client(api_key="secret", base_url=url).embed(model="minilm", texts=texts, input_type="search_query", truncate="END")
+    same(want, old.embeddings, "cohere, embed of version 1")
 
 
 def langchain():
@@ -100,8 +172,49 @@ def llamaindex():
 def ollama():
     import ollama
 
-    answer = ollama.Client(host=url, headers=key).embed(model="minilm", input=texts)
-    same(want, answer.embeddings, version("ollama"))
+    client = ollama.Client(host=url, headers=key)
+    same(want, client.embed(model="minilm", input=texts).embeddings, version("ollama"))
+    same(want[:1], [client.embeddings(model="minilm", prompt=texts[0]).embedding], "ollama, embeddings")
+    listed = {m.model: m for m in client.list().models}
+    assert listed["minilm:latest"].size > 0 and len(listed["minilm:latest"].digest) == 64 and listed["minilm:latest"].modified_at, listed
+    shown = client.show("minilm")
+    assert shown.capabilities == ["embedding"] and shown.details.family == "BertModel" and shown.modelinfo["BertModel.context_length"], shown
+    running = {m.model: m for m in client.ps().models}
+    assert running["minilm:latest"].context_length and running["minilm:latest"].expires_at, running
+    print("ok ollama, list, show and ps")
+
+
+def infinity():
+    """The paths of infinity, by openai's client and as its documentation asks."""
+    import openai
+    import requests
+
+    client = openai.OpenAI(base_url=url, api_key="secret")
+    same(want, [d.embedding for d in client.embeddings.create(model="minilm", input=texts).data], "infinity's paths")
+    assert [m.id for m in client.models.list()][0] == "minilm"
+    got = client.embeddings.create(model="prompts", input=texts, extra_body={"input_type": "query"}).data[0].embedding
+    plain = client.embeddings.create(model="prompts", input=texts).data[0].embedding
+    assert abs(np.asarray(got) - plain).max() > 1e-3, "input_type changes nothing"
+    body = {"model": "rerank", "query": texts[0], "documents": texts[1:], "return_documents": False, "raw_scores": False}
+    got = requests.post(f"{url}/rerank", json=body, headers=key).json()["results"]
+    assert [r["index"] for r in got] == [r["index"] for r in ranks], got
+    print("ok infinity's models, input_type and rerank")
+
+
+def litellm():
+    import litellm
+
+    def same_vectors(what, **how):
+        answer = litellm.embedding(input=texts, api_key="secret", **how)
+        same(want, [d["embedding"] for d in answer.data], f"{version('litellm')}, {what}")
+
+    same_vectors("openai", model="openai/minilm", api_base=f"{url}/v1")
+    same_vectors("infinity", model="infinity/minilm", api_base=url)
+    same_vectors("cohere", model="cohere/minilm", api_base=f"{url}/v2/embed")
+    for provider, base in (("cohere", f"{url}/v2/rerank"), ("infinity", url), ("jina_ai", f"{url}/v1")):
+        answer = litellm.rerank(model=f"{provider}/rerank", query=texts[0], documents=texts[1:], api_key="secret", api_base=base)
+        assert [r["index"] for r in answer.results] == [r["index"] for r in ranks], answer
+        print("ok litellm, rerank as", provider)
 
 
 def tokens():
@@ -138,6 +251,16 @@ def triton():
         for asked in (None, [module.InferRequestedOutput("last_hidden_state")]):
             answer = client.infer("minilm", given, outputs=asked, request_id="7", **more)
             same(want, pooled(answer.as_numpy("last_hidden_state"), inputs["attention_mask"]), what)
+        plain = {"as_json": True} if module is tritonclient.grpc else {}
+        more = {"headers": {k: v for k, v in more["headers"].items() if k.lower() == "authorization"}, **plain}  # infer writes into them
+        config, index = client.get_model_config("minilm", **more), client.get_model_repository_index(**more)
+        stats = client.get_inference_statistics(**more)
+        config = config.get("config", config)
+        assert config["name"] == "minilm" and config["input"][0]["data_type"] == "TYPE_INT64", config
+        index = index["models"] if isinstance(index, dict) else index
+        assert index[0]["name"] == "minilm" and index[0]["state"] == "READY", index
+        assert int(stats["model_stats"][0]["inference_stats"]["success"]["count"]) >= 2, stats
+        print("ok", what + ", config, index and statistics")
 
     client = tritonclient.http.InferenceServerClient(url.removeprefix("http://"))
     assert client.get_model_metadata("minilm", headers=key)["inputs"][0]["datatype"] == "INT64"

@@ -1,4 +1,4 @@
-package fuzzgraph_test
+package rewrite_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	_ "github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/internal/engine"
-	"github.com/rlxc/rlxc/internal/fuzzgraph"
 	"github.com/rlxc/rlxc/internal/options"
+	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -29,19 +29,16 @@ func (program) EvictPart([]byte) bool       { return false }
 func (program) Retain()                     {}
 func (program) Close() error                { return nil }
 
-var (
-	programs  = flag.Int("programs", 150, "programs that TestDevices makes")
-	firstSeed = flag.Int("seed", 1, "the first seed of TestDevices")
-)
+var programs = flag.Int("programs", 150, "programs that TestDevices makes")
 
 // TestDevices runs programs that nearly are what rules fuse at every level, with the processor's own instructions and in plain Go,
 // each plan proved, and twice in the same memory: what is left there from the first run must not show in the second.
 func TestDevices(t *testing.T) {
-	texts, err := fuzzgraph.Patterns("../rewrite/testdata")
+	texts, err := rewrite.Patterns("testdata")
 	require.NoError(t, err)
 	tried, failed := 0, 0
-	for seed := *firstSeed; tried < *programs && failed < 5; seed++ {
-		n := fuzzgraph.New(uint64(seed))
+	for seed := *rewrite.FirstSeed; tried < *programs && failed < 5; seed++ {
+		n := rewrite.New(uint64(seed))
 		g := n.Change(texts[seed%len(texts)])
 		if g == nil {
 			continue
@@ -55,17 +52,17 @@ func TestDevices(t *testing.T) {
 }
 
 // run says what goes wrong with a program on some device, nothing if nothing.
-func run(n *fuzzgraph.Generator, g *ir.Graph) string {
+func run(n *rewrite.Generator, g *ir.Graph) string {
 	text := named(g)
-	every := fuzzgraph.Parse(text)
+	every := rewrite.Parse(text)
 	for _, node := range every.Nodes {
 		every.Outputs = append(every.Outputs, node.Outputs...)
 	}
 	every.OutputNames = nil
 	var inputs [][]*tensor.Tensor
-	for style := range fuzzgraph.Styles - 1 { // beyond those numbers kernels may differ from Eval
+	for style := range rewrite.Styles - 1 { // beyond those numbers kernels may differ from Eval
 		in := n.Inputs(g, style)
-		if _, err := fuzzgraph.Interpret(every, in); err == nil {
+		if _, err := rewrite.Interpret(every, in); err == nil {
 			inputs = append(inputs, in)
 		}
 	}
@@ -122,15 +119,15 @@ func runs(p *engine.Program, every *ir.Graph, inputs [][]*tensor.Tensor) string 
 			continue
 		}
 		once[k] = got
-		want, err := fuzzgraph.Interpret(every, inputs[k])
+		want, err := rewrite.Interpret(every, inputs[k])
 		if err != nil {
 			return err.Error()
 		}
-		shaken, err := fuzzgraph.Shake(every, inputs[k])
+		shaken, err := rewrite.Shake(every, inputs[k])
 		if err != nil {
 			shaken = want
 		}
-		if why := fuzzgraph.Departs(want, got, shaken, false); why != "" {
+		if why := rewrite.Departs(want, got, shaken, false); why != "" {
 			return fmt.Sprintf("inputs %v: %s", inputs[k], why)
 		}
 	}

@@ -920,6 +920,599 @@ func (x *InferTensorContents) GetBytesContents() [][]byte {
 	return nil
 }
 
+// What follows is of Triton's extensions: model configuration, repository and statistics.
+type ModelConfigRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"` // empty for any
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelConfigRequest) Reset() {
+	*x = ModelConfigRequest{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelConfigRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelConfigRequest) ProtoMessage() {}
+
+func (x *ModelConfigRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelConfigRequest.ProtoReflect.Descriptor instead.
+func (*ModelConfigRequest) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ModelConfigRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelConfigRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+type ModelConfigResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Config        *ModelConfig           `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelConfigResponse) Reset() {
+	*x = ModelConfigResponse{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelConfigResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelConfigResponse) ProtoMessage() {}
+
+func (x *ModelConfigResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelConfigResponse.ProtoReflect.Descriptor instead.
+func (*ModelConfigResponse) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ModelConfigResponse) GetConfig() *ModelConfig {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+type ModelConfig struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Platform      string                 `protobuf:"bytes,2,opt,name=platform,proto3" json:"platform,omitempty"`
+	MaxBatchSize  int32                  `protobuf:"varint,4,opt,name=max_batch_size,json=maxBatchSize,proto3" json:"max_batch_size,omitempty"` // 0: the first axis is one of the model
+	Input         []*ModelConfig_Input   `protobuf:"bytes,5,rep,name=input,proto3" json:"input,omitempty"`
+	Output        []*ModelConfig_Output  `protobuf:"bytes,6,rep,name=output,proto3" json:"output,omitempty"`
+	Backend       string                 `protobuf:"bytes,17,opt,name=backend,proto3" json:"backend,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelConfig) Reset() {
+	*x = ModelConfig{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelConfig) ProtoMessage() {}
+
+func (x *ModelConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelConfig.ProtoReflect.Descriptor instead.
+func (*ModelConfig) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ModelConfig) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelConfig) GetPlatform() string {
+	if x != nil {
+		return x.Platform
+	}
+	return ""
+}
+
+func (x *ModelConfig) GetMaxBatchSize() int32 {
+	if x != nil {
+		return x.MaxBatchSize
+	}
+	return 0
+}
+
+func (x *ModelConfig) GetInput() []*ModelConfig_Input {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *ModelConfig) GetOutput() []*ModelConfig_Output {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *ModelConfig) GetBackend() string {
+	if x != nil {
+		return x.Backend
+	}
+	return ""
+}
+
+type RepositoryIndexRequest struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RepositoryName string                 `protobuf:"bytes,1,opt,name=repository_name,json=repositoryName,proto3" json:"repository_name,omitempty"`
+	Ready          bool                   `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RepositoryIndexRequest) Reset() {
+	*x = RepositoryIndexRequest{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RepositoryIndexRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RepositoryIndexRequest) ProtoMessage() {}
+
+func (x *RepositoryIndexRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RepositoryIndexRequest.ProtoReflect.Descriptor instead.
+func (*RepositoryIndexRequest) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RepositoryIndexRequest) GetRepositoryName() string {
+	if x != nil {
+		return x.RepositoryName
+	}
+	return ""
+}
+
+func (x *RepositoryIndexRequest) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
+type RepositoryIndexResponse struct {
+	state         protoimpl.MessageState                `protogen:"open.v1"`
+	Models        []*RepositoryIndexResponse_ModelIndex `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RepositoryIndexResponse) Reset() {
+	*x = RepositoryIndexResponse{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RepositoryIndexResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RepositoryIndexResponse) ProtoMessage() {}
+
+func (x *RepositoryIndexResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RepositoryIndexResponse.ProtoReflect.Descriptor instead.
+func (*RepositoryIndexResponse) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RepositoryIndexResponse) GetModels() []*RepositoryIndexResponse_ModelIndex {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+type ModelStatisticsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // empty for all
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelStatisticsRequest) Reset() {
+	*x = ModelStatisticsRequest{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelStatisticsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelStatisticsRequest) ProtoMessage() {}
+
+func (x *ModelStatisticsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelStatisticsRequest.ProtoReflect.Descriptor instead.
+func (*ModelStatisticsRequest) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ModelStatisticsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelStatisticsRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+type ModelStatisticsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelStats    []*ModelStatistics     `protobuf:"bytes,1,rep,name=model_stats,json=modelStats,proto3" json:"model_stats,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelStatisticsResponse) Reset() {
+	*x = ModelStatisticsResponse{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelStatisticsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelStatisticsResponse) ProtoMessage() {}
+
+func (x *ModelStatisticsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelStatisticsResponse.ProtoReflect.Descriptor instead.
+func (*ModelStatisticsResponse) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ModelStatisticsResponse) GetModelStats() []*ModelStatistics {
+	if x != nil {
+		return x.ModelStats
+	}
+	return nil
+}
+
+type ModelStatistics struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version        string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	LastInference  uint64                 `protobuf:"varint,3,opt,name=last_inference,json=lastInference,proto3" json:"last_inference,omitempty"` // milliseconds since 1970
+	InferenceCount uint64                 `protobuf:"varint,4,opt,name=inference_count,json=inferenceCount,proto3" json:"inference_count,omitempty"`
+	ExecutionCount uint64                 `protobuf:"varint,5,opt,name=execution_count,json=executionCount,proto3" json:"execution_count,omitempty"`
+	InferenceStats *InferStatistics       `protobuf:"bytes,6,opt,name=inference_stats,json=inferenceStats,proto3" json:"inference_stats,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ModelStatistics) Reset() {
+	*x = ModelStatistics{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelStatistics) ProtoMessage() {}
+
+func (x *ModelStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelStatistics.ProtoReflect.Descriptor instead.
+func (*ModelStatistics) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ModelStatistics) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelStatistics) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ModelStatistics) GetLastInference() uint64 {
+	if x != nil {
+		return x.LastInference
+	}
+	return 0
+}
+
+func (x *ModelStatistics) GetInferenceCount() uint64 {
+	if x != nil {
+		return x.InferenceCount
+	}
+	return 0
+}
+
+func (x *ModelStatistics) GetExecutionCount() uint64 {
+	if x != nil {
+		return x.ExecutionCount
+	}
+	return 0
+}
+
+func (x *ModelStatistics) GetInferenceStats() *InferStatistics {
+	if x != nil {
+		return x.InferenceStats
+	}
+	return nil
+}
+
+type InferStatistics struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Success       *StatisticDuration     `protobuf:"bytes,1,opt,name=success,proto3" json:"success,omitempty"`
+	Fail          *StatisticDuration     `protobuf:"bytes,2,opt,name=fail,proto3" json:"fail,omitempty"`
+	Queue         *StatisticDuration     `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	ComputeInput  *StatisticDuration     `protobuf:"bytes,4,opt,name=compute_input,json=computeInput,proto3" json:"compute_input,omitempty"`
+	ComputeInfer  *StatisticDuration     `protobuf:"bytes,5,opt,name=compute_infer,json=computeInfer,proto3" json:"compute_infer,omitempty"`
+	ComputeOutput *StatisticDuration     `protobuf:"bytes,6,opt,name=compute_output,json=computeOutput,proto3" json:"compute_output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InferStatistics) Reset() {
+	*x = InferStatistics{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InferStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InferStatistics) ProtoMessage() {}
+
+func (x *InferStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InferStatistics.ProtoReflect.Descriptor instead.
+func (*InferStatistics) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *InferStatistics) GetSuccess() *StatisticDuration {
+	if x != nil {
+		return x.Success
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetFail() *StatisticDuration {
+	if x != nil {
+		return x.Fail
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetQueue() *StatisticDuration {
+	if x != nil {
+		return x.Queue
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetComputeInput() *StatisticDuration {
+	if x != nil {
+		return x.ComputeInput
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetComputeInfer() *StatisticDuration {
+	if x != nil {
+		return x.ComputeInfer
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetComputeOutput() *StatisticDuration {
+	if x != nil {
+		return x.ComputeOutput
+	}
+	return nil
+}
+
+type StatisticDuration struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         uint64                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	Ns            uint64                 `protobuf:"varint,2,opt,name=ns,proto3" json:"ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatisticDuration) Reset() {
+	*x = StatisticDuration{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatisticDuration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatisticDuration) ProtoMessage() {}
+
+func (x *StatisticDuration) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatisticDuration.ProtoReflect.Descriptor instead.
+func (*StatisticDuration) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *StatisticDuration) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *StatisticDuration) GetNs() uint64 {
+	if x != nil {
+		return x.Ns
+	}
+	return 0
+}
+
 type ModelMetadataResponse_TensorMetadata struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -931,7 +1524,7 @@ type ModelMetadataResponse_TensorMetadata struct {
 
 func (x *ModelMetadataResponse_TensorMetadata) Reset() {
 	*x = ModelMetadataResponse_TensorMetadata{}
-	mi := &file_rlxc_open_inference_proto_msgTypes[14]
+	mi := &file_rlxc_open_inference_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1536,7 @@ func (x *ModelMetadataResponse_TensorMetadata) String() string {
 func (*ModelMetadataResponse_TensorMetadata) ProtoMessage() {}
 
 func (x *ModelMetadataResponse_TensorMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_rlxc_open_inference_proto_msgTypes[14]
+	mi := &file_rlxc_open_inference_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1586,7 @@ type ModelInferRequest_InferInputTensor struct {
 
 func (x *ModelInferRequest_InferInputTensor) Reset() {
 	*x = ModelInferRequest_InferInputTensor{}
-	mi := &file_rlxc_open_inference_proto_msgTypes[16]
+	mi := &file_rlxc_open_inference_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1598,7 @@ func (x *ModelInferRequest_InferInputTensor) String() string {
 func (*ModelInferRequest_InferInputTensor) ProtoMessage() {}
 
 func (x *ModelInferRequest_InferInputTensor) ProtoReflect() protoreflect.Message {
-	mi := &file_rlxc_open_inference_proto_msgTypes[16]
+	mi := &file_rlxc_open_inference_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1659,7 @@ type ModelInferRequest_InferRequestedOutputTensor struct {
 
 func (x *ModelInferRequest_InferRequestedOutputTensor) Reset() {
 	*x = ModelInferRequest_InferRequestedOutputTensor{}
-	mi := &file_rlxc_open_inference_proto_msgTypes[17]
+	mi := &file_rlxc_open_inference_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1671,7 @@ func (x *ModelInferRequest_InferRequestedOutputTensor) String() string {
 func (*ModelInferRequest_InferRequestedOutputTensor) ProtoMessage() {}
 
 func (x *ModelInferRequest_InferRequestedOutputTensor) ProtoReflect() protoreflect.Message {
-	mi := &file_rlxc_open_inference_proto_msgTypes[17]
+	mi := &file_rlxc_open_inference_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1714,7 @@ type ModelInferResponse_InferOutputTensor struct {
 
 func (x *ModelInferResponse_InferOutputTensor) Reset() {
 	*x = ModelInferResponse_InferOutputTensor{}
-	mi := &file_rlxc_open_inference_proto_msgTypes[21]
+	mi := &file_rlxc_open_inference_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +1726,7 @@ func (x *ModelInferResponse_InferOutputTensor) String() string {
 func (*ModelInferResponse_InferOutputTensor) ProtoMessage() {}
 
 func (x *ModelInferResponse_InferOutputTensor) ProtoReflect() protoreflect.Message {
-	mi := &file_rlxc_open_inference_proto_msgTypes[21]
+	mi := &file_rlxc_open_inference_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,6 +1775,194 @@ func (x *ModelInferResponse_InferOutputTensor) GetContents() *InferTensorContent
 		return x.Contents
 	}
 	return nil
+}
+
+type ModelConfig_Input struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	DataType      int32                  `protobuf:"varint,2,opt,name=data_type,json=dataType,proto3" json:"data_type,omitempty"` // of Triton's DataType
+	Dims          []int64                `protobuf:"varint,4,rep,packed,name=dims,proto3" json:"dims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelConfig_Input) Reset() {
+	*x = ModelConfig_Input{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelConfig_Input) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelConfig_Input) ProtoMessage() {}
+
+func (x *ModelConfig_Input) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelConfig_Input.ProtoReflect.Descriptor instead.
+func (*ModelConfig_Input) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{16, 0}
+}
+
+func (x *ModelConfig_Input) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelConfig_Input) GetDataType() int32 {
+	if x != nil {
+		return x.DataType
+	}
+	return 0
+}
+
+func (x *ModelConfig_Input) GetDims() []int64 {
+	if x != nil {
+		return x.Dims
+	}
+	return nil
+}
+
+type ModelConfig_Output struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	DataType      int32                  `protobuf:"varint,2,opt,name=data_type,json=dataType,proto3" json:"data_type,omitempty"`
+	Dims          []int64                `protobuf:"varint,3,rep,packed,name=dims,proto3" json:"dims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelConfig_Output) Reset() {
+	*x = ModelConfig_Output{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelConfig_Output) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelConfig_Output) ProtoMessage() {}
+
+func (x *ModelConfig_Output) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelConfig_Output.ProtoReflect.Descriptor instead.
+func (*ModelConfig_Output) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{16, 1}
+}
+
+func (x *ModelConfig_Output) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelConfig_Output) GetDataType() int32 {
+	if x != nil {
+		return x.DataType
+	}
+	return 0
+}
+
+func (x *ModelConfig_Output) GetDims() []int64 {
+	if x != nil {
+		return x.Dims
+	}
+	return nil
+}
+
+type RepositoryIndexResponse_ModelIndex struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RepositoryIndexResponse_ModelIndex) Reset() {
+	*x = RepositoryIndexResponse_ModelIndex{}
+	mi := &file_rlxc_open_inference_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RepositoryIndexResponse_ModelIndex) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RepositoryIndexResponse_ModelIndex) ProtoMessage() {}
+
+func (x *RepositoryIndexResponse_ModelIndex) ProtoReflect() protoreflect.Message {
+	mi := &file_rlxc_open_inference_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RepositoryIndexResponse_ModelIndex.ProtoReflect.Descriptor instead.
+func (*RepositoryIndexResponse_ModelIndex) Descriptor() ([]byte, []int) {
+	return file_rlxc_open_inference_proto_rawDescGZIP(), []int{18, 0}
+}
+
+func (x *RepositoryIndexResponse_ModelIndex) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RepositoryIndexResponse_ModelIndex) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *RepositoryIndexResponse_ModelIndex) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *RepositoryIndexResponse_ModelIndex) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 var File_rlxc_open_inference_proto protoreflect.FileDescriptor
@@ -1300,7 +2081,61 @@ const file_rlxc_open_inference_proto_rawDesc = "" +
 	"\x0fuint64_contents\x18\x05 \x03(\x04R\x0euint64Contents\x12#\n" +
 	"\rfp32_contents\x18\x06 \x03(\x02R\ffp32Contents\x12#\n" +
 	"\rfp64_contents\x18\a \x03(\x01R\ffp64Contents\x12%\n" +
-	"\x0ebytes_contents\x18\b \x03(\fR\rbytesContentsB+Z)github.com/rlxc/rlxc/server/oipgrpc/oippbb\x06proto3"
+	"\x0ebytes_contents\x18\b \x03(\fR\rbytesContents\"B\n" +
+	"\x12ModelConfigRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"J\n" +
+	"\x13ModelConfigResponse\x123\n" +
+	"\x06config\x18\x01 \x01(\v2\x1b.rlxc.inference.ModelConfigR\x06config\"\x8f\x03\n" +
+	"\vModelConfig\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bplatform\x18\x02 \x01(\tR\bplatform\x12$\n" +
+	"\x0emax_batch_size\x18\x04 \x01(\x05R\fmaxBatchSize\x127\n" +
+	"\x05input\x18\x05 \x03(\v2!.rlxc.inference.ModelConfig.InputR\x05input\x12:\n" +
+	"\x06output\x18\x06 \x03(\v2\".rlxc.inference.ModelConfig.OutputR\x06output\x12\x18\n" +
+	"\abackend\x18\x11 \x01(\tR\abackend\x1aL\n" +
+	"\x05Input\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\tdata_type\x18\x02 \x01(\x05R\bdataType\x12\x12\n" +
+	"\x04dims\x18\x04 \x03(\x03R\x04dims\x1aM\n" +
+	"\x06Output\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\tdata_type\x18\x02 \x01(\x05R\bdataType\x12\x12\n" +
+	"\x04dims\x18\x03 \x03(\x03R\x04dims\"W\n" +
+	"\x16RepositoryIndexRequest\x12'\n" +
+	"\x0frepository_name\x18\x01 \x01(\tR\x0erepositoryName\x12\x14\n" +
+	"\x05ready\x18\x02 \x01(\bR\x05ready\"\xcf\x01\n" +
+	"\x17RepositoryIndexResponse\x12J\n" +
+	"\x06models\x18\x01 \x03(\v22.rlxc.inference.RepositoryIndexResponse.ModelIndexR\x06models\x1ah\n" +
+	"\n" +
+	"ModelIndex\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"F\n" +
+	"\x16ModelStatisticsRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"[\n" +
+	"\x17ModelStatisticsResponse\x12@\n" +
+	"\vmodel_stats\x18\x01 \x03(\v2\x1f.rlxc.inference.ModelStatisticsR\n" +
+	"modelStats\"\x82\x02\n" +
+	"\x0fModelStatistics\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12%\n" +
+	"\x0elast_inference\x18\x03 \x01(\x04R\rlastInference\x12'\n" +
+	"\x0finference_count\x18\x04 \x01(\x04R\x0einferenceCount\x12'\n" +
+	"\x0fexecution_count\x18\x05 \x01(\x04R\x0eexecutionCount\x12H\n" +
+	"\x0finference_stats\x18\x06 \x01(\v2\x1f.rlxc.inference.InferStatisticsR\x0einferenceStats\"\x98\x03\n" +
+	"\x0fInferStatistics\x12;\n" +
+	"\asuccess\x18\x01 \x01(\v2!.rlxc.inference.StatisticDurationR\asuccess\x125\n" +
+	"\x04fail\x18\x02 \x01(\v2!.rlxc.inference.StatisticDurationR\x04fail\x127\n" +
+	"\x05queue\x18\x03 \x01(\v2!.rlxc.inference.StatisticDurationR\x05queue\x12F\n" +
+	"\rcompute_input\x18\x04 \x01(\v2!.rlxc.inference.StatisticDurationR\fcomputeInput\x12F\n" +
+	"\rcompute_infer\x18\x05 \x01(\v2!.rlxc.inference.StatisticDurationR\fcomputeInfer\x12H\n" +
+	"\x0ecompute_output\x18\x06 \x01(\v2!.rlxc.inference.StatisticDurationR\rcomputeOutput\"9\n" +
+	"\x11StatisticDuration\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x0e\n" +
+	"\x02ns\x18\x02 \x01(\x04R\x02nsB%Z#github.com/rlxc/rlxc/internal/oippbb\x06proto3"
 
 var (
 	file_rlxc_open_inference_proto_rawDescOnce sync.Once
@@ -1314,7 +2149,7 @@ func file_rlxc_open_inference_proto_rawDescGZIP() []byte {
 	return file_rlxc_open_inference_proto_rawDescData
 }
 
-var file_rlxc_open_inference_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_rlxc_open_inference_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_rlxc_open_inference_proto_goTypes = []any{
 	(*ServerLiveRequest)(nil),                    // 0: rlxc.inference.ServerLiveRequest
 	(*ServerLiveResponse)(nil),                   // 1: rlxc.inference.ServerLiveResponse
@@ -1330,41 +2165,66 @@ var file_rlxc_open_inference_proto_goTypes = []any{
 	(*ModelInferResponse)(nil),                   // 11: rlxc.inference.ModelInferResponse
 	(*InferParameter)(nil),                       // 12: rlxc.inference.InferParameter
 	(*InferTensorContents)(nil),                  // 13: rlxc.inference.InferTensorContents
-	(*ModelMetadataResponse_TensorMetadata)(nil), // 14: rlxc.inference.ModelMetadataResponse.TensorMetadata
-	nil, // 15: rlxc.inference.ModelMetadataResponse.PropertiesEntry
-	(*ModelInferRequest_InferInputTensor)(nil),           // 16: rlxc.inference.ModelInferRequest.InferInputTensor
-	(*ModelInferRequest_InferRequestedOutputTensor)(nil), // 17: rlxc.inference.ModelInferRequest.InferRequestedOutputTensor
-	nil, // 18: rlxc.inference.ModelInferRequest.ParametersEntry
-	nil, // 19: rlxc.inference.ModelInferRequest.InferInputTensor.ParametersEntry
-	nil, // 20: rlxc.inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry
-	(*ModelInferResponse_InferOutputTensor)(nil), // 21: rlxc.inference.ModelInferResponse.InferOutputTensor
-	nil, // 22: rlxc.inference.ModelInferResponse.ParametersEntry
-	nil, // 23: rlxc.inference.ModelInferResponse.InferOutputTensor.ParametersEntry
+	(*ModelConfigRequest)(nil),                   // 14: rlxc.inference.ModelConfigRequest
+	(*ModelConfigResponse)(nil),                  // 15: rlxc.inference.ModelConfigResponse
+	(*ModelConfig)(nil),                          // 16: rlxc.inference.ModelConfig
+	(*RepositoryIndexRequest)(nil),               // 17: rlxc.inference.RepositoryIndexRequest
+	(*RepositoryIndexResponse)(nil),              // 18: rlxc.inference.RepositoryIndexResponse
+	(*ModelStatisticsRequest)(nil),               // 19: rlxc.inference.ModelStatisticsRequest
+	(*ModelStatisticsResponse)(nil),              // 20: rlxc.inference.ModelStatisticsResponse
+	(*ModelStatistics)(nil),                      // 21: rlxc.inference.ModelStatistics
+	(*InferStatistics)(nil),                      // 22: rlxc.inference.InferStatistics
+	(*StatisticDuration)(nil),                    // 23: rlxc.inference.StatisticDuration
+	(*ModelMetadataResponse_TensorMetadata)(nil), // 24: rlxc.inference.ModelMetadataResponse.TensorMetadata
+	nil, // 25: rlxc.inference.ModelMetadataResponse.PropertiesEntry
+	(*ModelInferRequest_InferInputTensor)(nil),           // 26: rlxc.inference.ModelInferRequest.InferInputTensor
+	(*ModelInferRequest_InferRequestedOutputTensor)(nil), // 27: rlxc.inference.ModelInferRequest.InferRequestedOutputTensor
+	nil, // 28: rlxc.inference.ModelInferRequest.ParametersEntry
+	nil, // 29: rlxc.inference.ModelInferRequest.InferInputTensor.ParametersEntry
+	nil, // 30: rlxc.inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry
+	(*ModelInferResponse_InferOutputTensor)(nil), // 31: rlxc.inference.ModelInferResponse.InferOutputTensor
+	nil,                        // 32: rlxc.inference.ModelInferResponse.ParametersEntry
+	nil,                        // 33: rlxc.inference.ModelInferResponse.InferOutputTensor.ParametersEntry
+	(*ModelConfig_Input)(nil),  // 34: rlxc.inference.ModelConfig.Input
+	(*ModelConfig_Output)(nil), // 35: rlxc.inference.ModelConfig.Output
+	(*RepositoryIndexResponse_ModelIndex)(nil), // 36: rlxc.inference.RepositoryIndexResponse.ModelIndex
 }
 var file_rlxc_open_inference_proto_depIdxs = []int32{
-	14, // 0: rlxc.inference.ModelMetadataResponse.inputs:type_name -> rlxc.inference.ModelMetadataResponse.TensorMetadata
-	14, // 1: rlxc.inference.ModelMetadataResponse.outputs:type_name -> rlxc.inference.ModelMetadataResponse.TensorMetadata
-	15, // 2: rlxc.inference.ModelMetadataResponse.properties:type_name -> rlxc.inference.ModelMetadataResponse.PropertiesEntry
-	18, // 3: rlxc.inference.ModelInferRequest.parameters:type_name -> rlxc.inference.ModelInferRequest.ParametersEntry
-	16, // 4: rlxc.inference.ModelInferRequest.inputs:type_name -> rlxc.inference.ModelInferRequest.InferInputTensor
-	17, // 5: rlxc.inference.ModelInferRequest.outputs:type_name -> rlxc.inference.ModelInferRequest.InferRequestedOutputTensor
-	22, // 6: rlxc.inference.ModelInferResponse.parameters:type_name -> rlxc.inference.ModelInferResponse.ParametersEntry
-	21, // 7: rlxc.inference.ModelInferResponse.outputs:type_name -> rlxc.inference.ModelInferResponse.InferOutputTensor
-	19, // 8: rlxc.inference.ModelInferRequest.InferInputTensor.parameters:type_name -> rlxc.inference.ModelInferRequest.InferInputTensor.ParametersEntry
-	13, // 9: rlxc.inference.ModelInferRequest.InferInputTensor.contents:type_name -> rlxc.inference.InferTensorContents
-	20, // 10: rlxc.inference.ModelInferRequest.InferRequestedOutputTensor.parameters:type_name -> rlxc.inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry
-	12, // 11: rlxc.inference.ModelInferRequest.ParametersEntry.value:type_name -> rlxc.inference.InferParameter
-	12, // 12: rlxc.inference.ModelInferRequest.InferInputTensor.ParametersEntry.value:type_name -> rlxc.inference.InferParameter
-	12, // 13: rlxc.inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry.value:type_name -> rlxc.inference.InferParameter
-	23, // 14: rlxc.inference.ModelInferResponse.InferOutputTensor.parameters:type_name -> rlxc.inference.ModelInferResponse.InferOutputTensor.ParametersEntry
-	13, // 15: rlxc.inference.ModelInferResponse.InferOutputTensor.contents:type_name -> rlxc.inference.InferTensorContents
-	12, // 16: rlxc.inference.ModelInferResponse.ParametersEntry.value:type_name -> rlxc.inference.InferParameter
-	12, // 17: rlxc.inference.ModelInferResponse.InferOutputTensor.ParametersEntry.value:type_name -> rlxc.inference.InferParameter
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	24, // 0: rlxc.inference.ModelMetadataResponse.inputs:type_name -> rlxc.inference.ModelMetadataResponse.TensorMetadata
+	24, // 1: rlxc.inference.ModelMetadataResponse.outputs:type_name -> rlxc.inference.ModelMetadataResponse.TensorMetadata
+	25, // 2: rlxc.inference.ModelMetadataResponse.properties:type_name -> rlxc.inference.ModelMetadataResponse.PropertiesEntry
+	28, // 3: rlxc.inference.ModelInferRequest.parameters:type_name -> rlxc.inference.ModelInferRequest.ParametersEntry
+	26, // 4: rlxc.inference.ModelInferRequest.inputs:type_name -> rlxc.inference.ModelInferRequest.InferInputTensor
+	27, // 5: rlxc.inference.ModelInferRequest.outputs:type_name -> rlxc.inference.ModelInferRequest.InferRequestedOutputTensor
+	32, // 6: rlxc.inference.ModelInferResponse.parameters:type_name -> rlxc.inference.ModelInferResponse.ParametersEntry
+	31, // 7: rlxc.inference.ModelInferResponse.outputs:type_name -> rlxc.inference.ModelInferResponse.InferOutputTensor
+	16, // 8: rlxc.inference.ModelConfigResponse.config:type_name -> rlxc.inference.ModelConfig
+	34, // 9: rlxc.inference.ModelConfig.input:type_name -> rlxc.inference.ModelConfig.Input
+	35, // 10: rlxc.inference.ModelConfig.output:type_name -> rlxc.inference.ModelConfig.Output
+	36, // 11: rlxc.inference.RepositoryIndexResponse.models:type_name -> rlxc.inference.RepositoryIndexResponse.ModelIndex
+	21, // 12: rlxc.inference.ModelStatisticsResponse.model_stats:type_name -> rlxc.inference.ModelStatistics
+	22, // 13: rlxc.inference.ModelStatistics.inference_stats:type_name -> rlxc.inference.InferStatistics
+	23, // 14: rlxc.inference.InferStatistics.success:type_name -> rlxc.inference.StatisticDuration
+	23, // 15: rlxc.inference.InferStatistics.fail:type_name -> rlxc.inference.StatisticDuration
+	23, // 16: rlxc.inference.InferStatistics.queue:type_name -> rlxc.inference.StatisticDuration
+	23, // 17: rlxc.inference.InferStatistics.compute_input:type_name -> rlxc.inference.StatisticDuration
+	23, // 18: rlxc.inference.InferStatistics.compute_infer:type_name -> rlxc.inference.StatisticDuration
+	23, // 19: rlxc.inference.InferStatistics.compute_output:type_name -> rlxc.inference.StatisticDuration
+	29, // 20: rlxc.inference.ModelInferRequest.InferInputTensor.parameters:type_name -> rlxc.inference.ModelInferRequest.InferInputTensor.ParametersEntry
+	13, // 21: rlxc.inference.ModelInferRequest.InferInputTensor.contents:type_name -> rlxc.inference.InferTensorContents
+	30, // 22: rlxc.inference.ModelInferRequest.InferRequestedOutputTensor.parameters:type_name -> rlxc.inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry
+	12, // 23: rlxc.inference.ModelInferRequest.ParametersEntry.value:type_name -> rlxc.inference.InferParameter
+	12, // 24: rlxc.inference.ModelInferRequest.InferInputTensor.ParametersEntry.value:type_name -> rlxc.inference.InferParameter
+	12, // 25: rlxc.inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry.value:type_name -> rlxc.inference.InferParameter
+	33, // 26: rlxc.inference.ModelInferResponse.InferOutputTensor.parameters:type_name -> rlxc.inference.ModelInferResponse.InferOutputTensor.ParametersEntry
+	13, // 27: rlxc.inference.ModelInferResponse.InferOutputTensor.contents:type_name -> rlxc.inference.InferTensorContents
+	12, // 28: rlxc.inference.ModelInferResponse.ParametersEntry.value:type_name -> rlxc.inference.InferParameter
+	12, // 29: rlxc.inference.ModelInferResponse.InferOutputTensor.ParametersEntry.value:type_name -> rlxc.inference.InferParameter
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_rlxc_open_inference_proto_init() }
@@ -1385,7 +2245,7 @@ func file_rlxc_open_inference_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rlxc_open_inference_proto_rawDesc), len(file_rlxc_open_inference_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,4 +1,4 @@
-package oipgrpc
+package server
 
 import (
 	"context"
@@ -15,16 +15,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/server"
-	"github.com/rlxc/rlxc/server/oipgrpc/oippb"
+	"github.com/rlxc/rlxc/internal/oippb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // dial serves a model and returns a connection to it.
-func dial(t *testing.T, o server.Options) *grpc.ClientConn {
-	s, err := server.New(t.Context(), []server.Model{{Name: "minilm", Path: "../../pipeline/testdata/minilm"}}, o)
+func dial(t *testing.T, o Options) *grpc.ClientConn {
+	s, err := New(t.Context(), []Model{{Name: "minilm", Path: "../pipeline/testdata/minilm"}}, o)
 	require.NoError(t, err)
-	h := httptest.NewUnstartedServer(Handler(s, "1.0"))
+	h := httptest.NewUnstartedServer(s.GRPC())
 	h.Config.Protocols = new(http.Protocols)
 	h.Config.Protocols.SetUnencryptedHTTP2(true)
 	h.Start()
@@ -38,13 +37,13 @@ func dial(t *testing.T, o server.Options) *grpc.ClientConn {
 	return c
 }
 
-func call[A any](t *testing.T, ctx context.Context, c *grpc.ClientConn, name string, q proto.Message) (*A, error) {
+func invoke[A any](t *testing.T, ctx context.Context, c *grpc.ClientConn, name string, q proto.Message) (*A, error) {
 	a := new(A)
 	return a, c.Invoke(ctx, "/"+serviceName+"/"+name, q, a)
 }
 
 // request is two rows of tokens.
-func request(raw bool) *oippb.ModelInferRequest {
+func inferRequest(raw bool) *oippb.ModelInferRequest {
 	q := &oippb.ModelInferRequest{ModelName: "minilm", Id: "x"}
 	for name, values := range map[string][]int64{"input_ids": {5, 6, 7, 8}, "attention_mask": {1, 1, 1, 1},
 		"token_type_ids": {0, 0, 0, 0}} {
@@ -59,9 +58,9 @@ func request(raw bool) *oippb.ModelInferRequest {
 	return q
 }
 
-func TestInfer(t *testing.T) {
-	c := dial(t, server.Options{})
-	m, err := rlxc.Open("../../pipeline/testdata/minilm/onnx/model.onnx")
+func TestGRPC(t *testing.T) {
+	c := dial(t, Options{})
+	m, err := rlxc.Open("../pipeline/testdata/minilm/onnx/model.onnx")
 	require.NoError(t, err)
 	defer m.Close()
 	p, err := m.Compile(t.Context(), rlxc.CompileOptions{})
@@ -71,13 +70,13 @@ func TestInfer(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	in := rlxc.Tensors{}
-	for _, x := range request(false).GetInputs() {
+	for _, x := range inferRequest(false).GetInputs() {
 		in[x.GetName()] = tensor.FromSlice(x.GetContents().GetInt64Contents(), 2, 2)
 	}
 	want, err := s.Run(t.Context(), in)
 	require.NoError(t, err)
 	for _, raw := range []bool{false, true} {
-		a, err := call[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", request(raw))
+		a, err := invoke[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", inferRequest(raw))
 		require.NoError(t, err)
 		require.Equal(t, "x", a.GetId())
 		require.Len(t, a.GetOutputs(), len(want))
@@ -85,21 +84,36 @@ func TestInfer(t *testing.T) {
 			require.Equal(t, want[o.GetName()].Bytes(), a.GetRawOutputContents()[i])
 		}
 	}
-	meta, err := call[oippb.ModelMetadataResponse](t, t.Context(), c, "ModelMetadata", &oippb.ModelMetadataRequest{Name: "minilm"})
+	meta, err := invoke[oippb.ModelMetadataResponse](t, t.Context(), c, "ModelMetadata", &oippb.ModelMetadataRequest{Name: "minilm"})
 	require.NoError(t, err)
 	require.Equal(t, []int64{-1, -1}, meta.GetInputs()[0].GetShape())
-	ready, err := call[oippb.ModelReadyResponse](t, t.Context(), c, "ModelReady", &oippb.ModelReadyRequest{Name: "minilm", Version: "1"})
+	ready, err := invoke[oippb.ModelReadyResponse](t, t.Context(), c, "ModelReady", &oippb.ModelReadyRequest{Name: "minilm", Version: "1"})
 	require.NoError(t, err)
 	require.True(t, ready.GetReady())
-	live, err := call[oippb.ServerLiveResponse](t, t.Context(), c, "ServerLive", &oippb.ServerLiveRequest{})
+	live, err := invoke[oippb.ServerLiveResponse](t, t.Context(), c, "ServerLive", &oippb.ServerLiveRequest{})
 	require.NoError(t, err)
 	require.True(t, live.GetLive())
-	up, err := call[oippb.ServerReadyResponse](t, t.Context(), c, "ServerReady", &oippb.ServerReadyRequest{})
+	up, err := invoke[oippb.ServerReadyResponse](t, t.Context(), c, "ServerReady", &oippb.ServerReadyRequest{})
 	require.NoError(t, err)
 	require.True(t, up.GetReady())
-	about, err := call[oippb.ServerMetadataResponse](t, t.Context(), c, "ServerMetadata", &oippb.ServerMetadataRequest{})
+	about, err := invoke[oippb.ServerMetadataResponse](t, t.Context(), c, "ServerMetadata", &oippb.ServerMetadataRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "rlxc", about.GetName())
+
+	config, err := invoke[oippb.ModelConfigResponse](t, t.Context(), c, "ModelConfig", &oippb.ModelConfigRequest{Name: "minilm"})
+	require.NoError(t, err)
+	require.Equal(t, "INT64", tritonTypes[config.GetConfig().GetInput()[0].GetDataType()])
+	require.Equal(t, []int64{-1, -1, 32}, config.GetConfig().GetOutput()[0].GetDims())
+	index, err := invoke[oippb.RepositoryIndexResponse](t, t.Context(), c, "RepositoryIndex", &oippb.RepositoryIndexRequest{Ready: true})
+	require.NoError(t, err)
+	require.Equal(t, "READY", index.GetModels()[0].GetState())
+	all, err := invoke[oippb.ModelStatisticsResponse](t, t.Context(), c, "ModelStatistics", &oippb.ModelStatisticsRequest{})
+	require.NoError(t, err)
+	statistics := all.GetModelStats()[0]
+	require.EqualValues(t, 2, statistics.GetInferenceCount())
+	require.EqualValues(t, 2, statistics.GetInferenceStats().GetSuccess().GetCount())
+	require.Positive(t, statistics.GetInferenceStats().GetComputeInfer().GetNs())
+	require.Positive(t, statistics.GetLastInference())
 
 	for code, spoil := range map[codes.Code][]func(*oippb.ModelInferRequest){
 		codes.NotFound: {func(q *oippb.ModelInferRequest) { q.ModelName = "none" },
@@ -119,21 +133,21 @@ func TestInfer(t *testing.T) {
 		},
 	} {
 		for i, change := range spoil {
-			q := request(false)
+			q := inferRequest(false)
 			change(q)
-			_, err := call[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", q)
+			_, err := invoke[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", q)
 			require.Equal(t, code, status.Code(err), "%d: %v", i, err)
 		}
 	}
 }
 
-func TestKey(t *testing.T) {
-	c := dial(t, server.Options{Keys: []string{"secret"}})
-	_, err := call[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", request(true))
+func TestGRPCKey(t *testing.T) {
+	c := dial(t, Options{Keys: []string{"secret"}})
+	_, err := invoke[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", inferRequest(true))
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
-	_, err = call[oippb.ServerReadyResponse](t, t.Context(), c, "ServerReady", &oippb.ServerReadyRequest{})
+	_, err = invoke[oippb.ServerReadyResponse](t, t.Context(), c, "ServerReady", &oippb.ServerReadyRequest{})
 	require.NoError(t, err)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer secret")
-	_, err = call[oippb.ModelInferResponse](t, ctx, c, "ModelInfer", request(true))
+	_, err = invoke[oippb.ModelInferResponse](t, ctx, c, "ModelInfer", inferRequest(true))
 	require.NoError(t, err)
 }

@@ -1,4 +1,4 @@
-package fuzzgraph
+package rewrite
 
 import (
 	"fmt"

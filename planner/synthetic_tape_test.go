@@ -1,15 +1,13 @@
-package synthetic
+package planner
 
 import (
 	"math/rand/v2"
-
-	"github.com/rlxc/rlxc/planner"
 )
 
 // tape records a program as it would run: each op writes buffers at one step and reads older ones, whose lives it prolongs.
 type tape struct {
 	rnd     *rand.Rand
-	buffers []planner.Buffer
+	buffers []Buffer
 	step    int
 }
 
@@ -19,7 +17,7 @@ func newTape(seed uint64) *tape { return &tape{rnd: rand.New(rand.NewPCG(seed, 0
 func (t *tape) op(bytes int64, reads ...int) int {
 	t.read(reads...)
 	id := len(t.buffers)
-	t.buffers = append(t.buffers, planner.Buffer{ID: id, Size: bytes, First: t.step, Last: t.step + 1})
+	t.buffers = append(t.buffers, Buffer{ID: id, Size: bytes, First: t.step, Last: t.step + 1})
 	t.step++
 	return id
 }
@@ -27,7 +25,7 @@ func (t *tape) op(bytes int64, reads ...int) int {
 // beside writes one more buffer at the step of the last op: statistics, a mask, scratch memory.
 func (t *tape) beside(bytes int64) int {
 	id := len(t.buffers)
-	t.buffers = append(t.buffers, planner.Buffer{ID: id, Size: bytes, First: t.step - 1, Last: t.step})
+	t.buffers = append(t.buffers, Buffer{ID: id, Size: bytes, First: t.step - 1, Last: t.step})
 	return id
 }
 
@@ -39,4 +37,4 @@ func (t *tape) read(buffers ...int) {
 }
 
 // problem ends the recording.
-func (t *tape) problem() *planner.Problem { return &planner.Problem{Buffers: t.buffers} }
+func (t *tape) problem() *Problem { return &Problem{Buffers: t.buffers} }

@@ -1,6 +1,4 @@
-// Package fuzzgraph makes programs that nearly are others: graphs with a few things changed, and inputs at which a difference shows.
-// It is for tests.
-package fuzzgraph
+package rewrite
 
 import (
 	"fmt"
@@ -16,7 +14,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Patterns are the graphs in files of rewrite/testdata before their passes, which hold the pattern of every rule.
+// Patterns are the graphs in files of testdata before their passes, which hold the pattern of every rule.
 func Patterns(folder string) (texts []string, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.txt"))
 	if err == nil && len(files) == 0 {

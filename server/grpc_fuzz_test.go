@@ -1,4 +1,4 @@
-package oipgrpc
+package server
 
 import (
 	"context"
@@ -9,24 +9,24 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rlxc/rlxc/server"
-	"github.com/rlxc/rlxc/server/oipgrpc/oippb"
+	"github.com/rlxc/rlxc/internal/oippb"
 )
 
 // FuzzCalls sends any message to any method: what is wrong is the message, and the server is there afterwards.
 func FuzzCalls(f *testing.F) {
-	s, err := server.New(f.Context(), []server.Model{{Name: "minilm", Path: "../../pipeline/testdata/minilm"}}, server.Options{})
+	s, err := New(f.Context(), []Model{{Name: "minilm", Path: "../pipeline/testdata/minilm"}}, Options{})
 	require.NoError(f, err)
-	for i := range description.Methods {
-		for _, q := range []proto.Message{request(true), request(false), &oippb.ModelMetadataRequest{Name: "minilm"}} {
+	f.Cleanup(func() { s.Close() })
+	for i := range service.Methods {
+		for _, q := range []proto.Message{inferRequest(true), inferRequest(false), &oippb.ModelMetadataRequest{Name: "minilm"}} {
 			data, err := proto.Marshal(q)
 			require.NoError(f, err)
 			f.Add(uint8(i), data)
 		}
 	}
 	f.Fuzz(func(t *testing.T, method uint8, data []byte) {
-		m := description.Methods[int(method)%len(description.Methods)]
-		_, err := m.Handler(&service{s, "1"}, t.Context(), func(q any) error {
+		m := service.Methods[int(method)%len(service.Methods)]
+		_, err := m.Handler(s, t.Context(), func(q any) error {
 			*q.(*message) = data
 			return nil
 		}, nil)
@@ -39,14 +39,14 @@ func FuzzCalls(f *testing.F) {
 }
 
 // A panic in a method is an answer, and the process lives on.
-func TestFault(t *testing.T) {
-	s, err := server.New(t.Context(), []server.Model{{Name: "minilm", Path: "../../pipeline/testdata/minilm"}}, server.Options{})
+func TestGRPCFault(t *testing.T) {
+	s, err := New(t.Context(), []Model{{Name: "minilm", Path: "../pipeline/testdata/minilm"}}, Options{})
 	require.NoError(t, err)
 	defer s.Close()
-	m := method("Broken", func(*service, context.Context, *oippb.ServerLiveRequest) (*oippb.ServerLiveResponse, error) {
+	m := method("Broken", func(*Server, context.Context, *oippb.ServerLiveRequest) (*oippb.ServerLiveResponse, error) {
 		panic("a fault of this server")
 	})
-	_, err = m.Handler(&service{s, "1"}, t.Context(), func(any) error { return nil }, nil)
+	_, err = m.Handler(s, t.Context(), func(any) error { return nil }, nil)
 	require.Equal(t, codes.Internal, status.Code(err))
 	require.NotContains(t, err.Error(), "a fault")
 }

@@ -1,19 +1,16 @@
-// Package synthetic makes planning problems that stand for graphs nobody has seen yet.
-package synthetic
+package planner
 
 import (
 	"math/rand/v2"
-
-	"github.com/rlxc/rlxc/planner"
 )
 
-// Layered is a synthetic network of n buffers in layers of twelve steps: most results are read soon,
+// layeredGraph is a synthetic network of n buffers in layers of twelve steps: most results are read soon,
 // the stream between the layers through the next one, and a quarter by a layer further down. 30 to
 // 40 buffers live at a time.
-func Layered(n int, seed uint64) *planner.Problem {
+func layeredGraph(n int, seed uint64) *Problem {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	sizes := []int64{1 << 10, 4 << 10, 12 << 10, 48 << 10, 64 << 10, 192 << 10, 768 << 10, 1 << 20}
-	p := &planner.Problem{Buffers: make([]planner.Buffer, n)}
+	p := &Problem{Buffers: make([]Buffer, n)}
 	for i := range p.Buffers {
 		life := 2 + rnd.IntN(4)
 		switch {
@@ -22,18 +19,18 @@ func Layered(n int, seed uint64) *planner.Problem {
 		case rnd.IntN(4) == 0:
 			life = 30 + rnd.IntN(200)
 		}
-		p.Buffers[i] = planner.Buffer{ID: i, Size: sizes[(i%12+rnd.IntN(2))%len(sizes)], First: i, Last: i + life}
+		p.Buffers[i] = Buffer{ID: i, Size: sizes[(i%12+rnd.IntN(2))%len(sizes)], First: i, Last: i + life}
 	}
 	return p
 }
 
-// Pieces cuts a rectangle of time and memory into n buffers that fill it: the lower bound is the
+// pieces cuts a rectangle of time and memory into n buffers that fill it: the lower bound is the
 // height, and no byte may be wasted.
-func Pieces(n int, seed uint64) *planner.Problem {
+func pieces(n int, seed uint64) *Problem {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	const height = 1 << 30
-	list := make([]planner.Buffer, 1, n)
-	list[0] = planner.Buffer{Last: 10 * n, Size: height}
+	list := make([]Buffer, 1, n)
+	list[0] = Buffer{Last: 10 * n, Size: height}
 	for len(list) < n {
 		i := rnd.IntN(len(list))
 		b := &list[i]
@@ -50,5 +47,5 @@ func Pieces(n int, seed uint64) *planner.Problem {
 		rest.ID = len(list)
 		list = append(list, rest)
 	}
-	return &planner.Problem{Buffers: list}
+	return &Problem{Buffers: list}
 }

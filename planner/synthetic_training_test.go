@@ -1,10 +1,8 @@
-package synthetic
+package planner
 
-import "github.com/rlxc/rlxc/planner"
-
-// Training describes one step of training: a forward pass, which leaves what the backward pass reads in the opposite
+// training describes one step of training: a forward pass, which leaves what the backward pass reads in the opposite
 // order, the gradients, and an optimizer with state that lives all the time.
-type Training struct {
+type training struct {
 	Name       string
 	Layers     int
 	Tokens     int64 // rows of the activations: batch times sequence
@@ -19,8 +17,8 @@ type Training struct {
 	Seed       uint64
 }
 
-// Trainings are steps of training of many kinds, with some 10,000 to 50,000 buffers.
-var Trainings = []Training{
+// trainings are steps of training of many kinds, with some 10,000 to 50,000 buffers.
+var trainings = []training{
 	{Name: "encoder, 48 layers", Layers: 48, Tokens: 2048, Width: 768, Heads: 12},
 	{Name: "encoder, 200 layers, late update", Layers: 200, Tokens: 1024, Width: 512, Heads: 8, LateUpdate: true},
 	{Name: "encoder, 200 layers, shuffled", Layers: 200, Tokens: 1024, Width: 512, Heads: 8, Ragged: true, Shuffle: 200},
@@ -38,8 +36,8 @@ var Trainings = []Training{
 }
 
 // Problem returns the buffers of the training step.
-func (c Training) Problem() *planner.Problem {
-	s := &trainer{Training: c, tape: newTape(c.Seed)}
+func (c training) Problem() *Problem {
+	s := &trainer{training: c, tape: newTape(c.Seed)}
 	for layer := range c.Layers {
 		s.widths = append(s.widths, s.width(layer))
 		var weights []int
@@ -71,7 +69,7 @@ const none = -1
 
 // trainer writes the tape of a training step. Weights and gradients are kept by layer.
 type trainer struct {
-	Training
+	training
 	*tape
 	widths    []shape
 	weights   [][]int

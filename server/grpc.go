@@ -1,0 +1,347 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/memory"
+	"github.com/rlxc/rlxc/internal/oippb"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// serviceName is the name that clients call.
+const serviceName = "inference.GRPCInferenceService"
+
+// GRPC answers calls of the Open Inference Protocol, version 2, over HTTP/2, with the keys and bounds of the server. A call is settled as
+// any other request: its key, a place, and then, as they come, its bytes.
+func (s *Server) GRPC() http.Handler {
+	g := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32))
+	g.RegisterService(&service, s)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		admitted, done, err := s.admit(r, keyless[path.Base(r.URL.Path)])
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		defer done()
+		g.ServeHTTP(w, admitted)
+	})
+}
+
+// refuse answers a call that is not let in. Its message is not read.
+func refuse(w http.ResponseWriter, err error) {
+	s := status.Convert(statusOf(err))
+	w.Header().Set("Content-Type", "application/grpc")
+	w.Header().Set("Grpc-Status", strconv.Itoa(int(s.Code())))
+	w.Header().Set("Grpc-Message", s.Message())
+	w.WriteHeader(http.StatusOK)
+}
+
+// keyless are the methods that need no key.
+var keyless = map[string]bool{"ServerLive": true, "ServerReady": true}
+
+// service is what protoc-gen-go-grpc would write, as a table.
+var service = grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
+	method("ServerLive", func(*Server, context.Context, *oippb.ServerLiveRequest) (*oippb.ServerLiveResponse, error) {
+		return &oippb.ServerLiveResponse{Live: true}, nil
+	}),
+	method("ServerReady", func(s *Server, _ context.Context, _ *oippb.ServerReadyRequest) (*oippb.ServerReadyResponse, error) {
+		return &oippb.ServerReadyResponse{Ready: s.Ready()}, nil
+	}),
+	method("ModelReady", (*Server).grpcReady),
+	method("ServerMetadata", func(s *Server, _ context.Context, _ *oippb.ServerMetadataRequest) (*oippb.ServerMetadataResponse, error) {
+		return &oippb.ServerMetadataResponse{Name: "rlxc", Version: s.options.Version}, nil
+	}),
+	method("ModelMetadata", (*Server).grpcModel),
+	method("ModelConfig", (*Server).grpcConfig),
+	method("RepositoryIndex", (*Server).grpcIndex),
+	method("ModelStatistics", (*Server).grpcStats),
+	method("ModelInfer", (*Server).grpcInfer),
+}}
+
+// A message is one as it came.
+type message []byte
+
+// codec hands messages on as they came: what is made of one has to be asked for first.
+type codec struct{}
+
+// Name implements encoding.CodecV2.
+func (codec) Name() string { return "proto" }
+
+// Marshal implements encoding.CodecV2.
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	data, err := proto.Marshal(v.(proto.Message))
+	return mem.BufferSlice{mem.SliceBuffer(data)}, err
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	*v.(*message) = data.Materialize()
+	return nil
+}
+
+const (
+	rawField       = 7   // raw_input_contents, whose bytes are copied once
+	bytesPerByte   = 24  // what a byte of anything else may come to: numbers of one byte, and strings of none
+	bytesPerObject = 256 // and a field
+)
+
+// cost is about what a message comes to.
+func (m message) cost() int64 {
+	all := 0
+	for data := []byte(m); len(data) > 0; {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			break
+		}
+		size := protowire.ConsumeFieldValue(number, kind, data[n:])
+		if size < 0 {
+			break
+		}
+		each := bytesPerByte
+		if number == rawField {
+			each = 2
+		}
+		all += each*size + bytesPerObject
+		data = data[n+size:]
+	}
+	return int64(all)
+}
+
+// method is a row of the table.
+func method[Q, A any](name string, do func(s *Server, ctx context.Context, q *Q) (A, error)) grpc.MethodDesc {
+	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, read func(any) error,
+		_ grpc.UnaryServerInterceptor) (answer any, err error) {
+		s, q := srv.(*Server), new(Q)
+		defer func(before bool) {
+			debug.SetPanicOnFault(before)
+			if fault := recover(); fault != nil { // which grpc lets end the process
+				s.options.Log.Error("panic", "error", fmt.Sprint(fault), "stack", string(debug.Stack()))
+				answer, err = nil, failf(http.StatusInternalServerError, "", "internal error")
+			}
+			err = statusOf(err)
+		}(debug.SetPanicOnFault(true))
+		var m message
+		if err := read(&m); err != nil {
+			return nil, err
+		}
+		if err := memory.Asker(ctx)(m.cost()); err != nil {
+			return nil, err
+		}
+		if proto.Unmarshal(m, any(q).(proto.Message)) != nil {
+			return nil, status.Error(codes.InvalidArgument, "the message is not one of "+name)
+		}
+		return do(s, ctx, q)
+	}}
+}
+
+// statusCodes are gRPC's for those of HTTP (https://grpc.io/docs/guides/status-codes).
+var statusCodes = map[int]codes.Code{http.StatusBadRequest: codes.InvalidArgument, http.StatusUnprocessableEntity: codes.InvalidArgument,
+	http.StatusUnauthorized: codes.Unauthenticated, http.StatusNotFound: codes.NotFound,
+	http.StatusRequestEntityTooLarge: codes.InvalidArgument,
+	http.StatusTooManyRequests:       codes.ResourceExhausted, http.StatusServiceUnavailable: codes.Unavailable,
+	http.StatusGatewayTimeout:      codes.DeadlineExceeded,
+	http.StatusInternalServerError: codes.Internal}
+
+func statusOf(err error) error {
+	if _, ok := status.FromError(err); ok { // or none
+		return err
+	}
+	f := failureOf(err)
+	if c, ok := statusCodes[f.status]; ok {
+		return status.Error(c, f.text)
+	}
+	return status.Error(codes.Canceled, f.text)
+}
+
+func (s *Server) grpcReady(ctx context.Context, q *oippb.ModelReadyRequest) (*oippb.ModelReadyResponse, error) {
+	err := s.with(ctx, q.GetName(), q.GetVersion(), func(*opened) error { return nil })
+	return &oippb.ModelReadyResponse{Ready: err == nil}, err
+}
+
+func (s *Server) grpcModel(ctx context.Context, q *oippb.ModelMetadataRequest) (a *oippb.ModelMetadataResponse, err error) {
+	tensors := func(infos []rlxc.ValueInfo) (out []*oippb.ModelMetadataResponse_TensorMetadata) {
+		for _, v := range infos {
+			out = append(out, &oippb.ModelMetadataResponse_TensorMetadata{Name: v.Name, Datatype: datatypes[v.DType],
+				Shape: wide(sizes(v))})
+		}
+		return out
+	}
+	err = s.with(ctx, q.GetName(), q.GetVersion(), func(m *opened) error {
+		p := m.tensors.program
+		a = &oippb.ModelMetadataResponse{Name: q.GetName(), Versions: []string{modelVersion}, Platform: platform,
+			Inputs: tensors(p.Inputs()), Outputs: tensors(p.Outputs())}
+		return nil
+	})
+	return a, err
+}
+
+func wide(shape []int) []int64 {
+	out := make([]int64, len(shape))
+	for i, n := range shape {
+		out[i] = int64(n)
+	}
+	return out
+}
+
+func (s *Server) grpcInfer(ctx context.Context, q *oippb.ModelInferRequest) (a *oippb.ModelInferResponse, err error) {
+	begun := time.Now()
+	defer func() { s.metrics.request("tensors", statusCode(err), time.Since(begun)) }()
+	in := rlxc.Tensors{}
+	raw := q.GetRawInputContents()
+	if len(raw) > 0 && len(raw) != len(q.GetInputs()) {
+		return nil, status.Errorf(codes.InvalidArgument, "raw_input_contents has %d elements, and inputs %d", len(raw), len(q.GetInputs()))
+	}
+	for i, x := range q.GetInputs() {
+		if in[x.GetName()] != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "there are two inputs %.100q", x.GetName())
+		}
+		shape := make([]int, len(x.GetShape()))
+		for k, n := range x.GetShape() {
+			shape[k] = int(n)
+		}
+		if len(raw) > 0 {
+			in[x.GetName()], err = readRaw(x.GetName(), x.GetDatatype(), shape, raw[i])
+		} else {
+			in[x.GetName()], err = contents(x, shape)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var names []string
+	for _, o := range q.GetOutputs() {
+		names = append(names, o.GetName())
+	}
+	a = &oippb.ModelInferResponse{ModelName: q.GetModelName(), ModelVersion: modelVersion, Id: q.GetId()}
+	return a, s.with(ctx, q.GetModelName(), q.GetModelVersion(), func(m *opened) error {
+		return m.infer(ctx, in, names, func(name string, t *tensor.Tensor) error {
+			if err := memory.Asker(ctx)(2 * int64(rawSize(t))); err != nil {
+				return err
+			}
+			a.Outputs = append(a.Outputs, &oippb.ModelInferResponse_InferOutputTensor{Name: name, Datatype: datatypes[t.DType()],
+				Shape: wide(t.Shape())})
+			a.RawOutputContents = append(a.RawOutputContents, rawTensor(t))
+			return nil
+		})
+	})
+}
+
+// with calls do with a model.
+func (s *Server) with(ctx context.Context, model, version string, do func(m *opened) error) error {
+	if version != "" && version != modelVersion {
+		return failf(http.StatusNotFound, "", "there is no version %q: want %s", version, modelVersion)
+	}
+	e, err := s.find(model, nil)
+	if err != nil {
+		return err
+	}
+	m, done, err := e.use(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = do(m)
+	if changed := m.intact(); changed != nil {
+		return errors.Join(err, changed)
+	}
+	return err
+}
+
+// contents makes a tensor of the typed contents of an input.
+func contents(x *oippb.ModelInferRequest_InferInputTensor, shape []int) (*tensor.Tensor, error) {
+	d, err := checkTensor(x.GetName(), x.GetDatatype(), shape)
+	if err != nil {
+		return nil, err
+	}
+	var t *tensor.Tensor
+	c := x.GetContents()
+	switch d {
+	case tensor.Bool:
+		t = tensor.FromSlice(c.GetBoolContents())
+	case tensor.I8, tensor.I16, tensor.I32:
+		t = tensor.FromSlice(c.GetIntContents())
+	case tensor.U8, tensor.U16, tensor.U32:
+		t = tensor.FromSlice(c.GetUintContents())
+	case tensor.I64:
+		t = tensor.FromSlice(c.GetInt64Contents())
+	case tensor.U64:
+		t = tensor.FromSlice(c.GetUint64Contents())
+	case tensor.F32:
+		t = tensor.FromSlice(c.GetFp32Contents())
+	case tensor.F64:
+		t = tensor.FromSlice(c.GetFp64Contents())
+	case tensor.String:
+		t = tensor.New(d, len(c.GetBytesContents()))
+		for i, b := range c.GetBytesContents() {
+			t.Strings()[i] = string(b)
+		}
+	default:
+		return nil, invalid("inputs."+x.GetName(), "datatype %q has no contents: use raw_input_contents", x.GetDatatype())
+	}
+	if n := tensor.Shape(shape).Elements(); t.Len() != n {
+		return nil, invalid("inputs."+x.GetName(), "the shape %v has %d elements, and the contents %d", shape, n, t.Len())
+	}
+	if t.DType() != d {
+		small := tensor.New(d, t.Len())
+		for i := range t.Len() {
+			small.SetInt64(i, t.Int64(i))
+		}
+		t = small
+	}
+	return t.Reshape(shape...), nil
+}
+
+// admit lets a call in, as routes let requests in: by its key, if it needs one, a place, and the time and memory that a request has. Its
+// body is counted as it comes, twice, for it is stored and read. done gives all back.
+func (s *Server) admit(r *http.Request, open bool) (admitted *http.Request, done func(), err error) {
+	pool := s.pool
+	if open {
+		pool = s.open
+	} else if err := s.allowed(r.Header.Get); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
+	ctx, share, err := pool.Enter(ctx, peerOf(r))
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	r = r.WithContext(ctx)
+	r.Body = countedBody{share.Reader(r.Body, s.options.MaxBody+framing), r.Body, share}
+	return r, func() { share.Leave(); cancel() }, nil
+}
+
+// framing is what a protocol may send beside a message.
+const framing = 1 << 10
+
+type countedBody struct {
+	io.Reader
+	io.Closer
+	share *memory.Share
+}
+
+// Read implements io.Reader.
+func (b countedBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if full := b.share.Take(2 * int64(n)); full != nil {
+		return 0, full
+	}
+	return n, err
+}
