@@ -13,7 +13,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// refusals are nodes that cannot be lowered, with the reason: an operator, with its domain in short and an opset behind "@"; inputs as types, constants as types and what all their elements are; attributes.
+// refusals are nodes that cannot be lowered, with the reason: an operator, with its domain in short before it and an opset behind "@";
+// inputs as types; constants as types and what all their elements are; attributes.
 var refusals = []struct{ node, why string }{
 	{`Attention f32[1,3,4] f32[1,3,4] f32[1,3,4] q_num_heads=3 kv_num_heads=3`, "q_num_heads is 3 for f32[1,3,4]"},
 	{`Attention f32[1,2,3,4] f32[1,2,3,4] f32[1,2,3,4] q_num_heads=3`, "q_num_heads is 3 for f32[1,2,3,4]"},
@@ -169,7 +170,8 @@ func refused(t *testing.T, text string) *onnxpb.ModelProto {
 			}
 			n.OpType = name
 			if prefix, op, ok := strings.Cut(name, "."); ok {
-				domain := map[string]string{"ms": "com.microsoft", "nchwc": blockedDomain, "ml": "ai.onnx.ml", "preview": "ai.onnx.preview"}[prefix]
+				domain := map[string]string{"ms": "com.microsoft", "nchwc": blockedDomain, "ml": "ai.onnx.ml",
+					"preview": "ai.onnx.preview"}[prefix]
 				n.OpType, n.Domain, opsets[domain] = op, domain, int64(latest[domain])
 			}
 			continue

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/fixtures"
 	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/tokenizer"
 )
 
 // What the models of testdata answer is compared with what sentence-transformers and transformers answered, which
@@ -448,6 +449,43 @@ func TestAnswer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNoAnswer: that a long context has no answer is as likely as in that of its windows where it is least likely.
+func TestNoAnswer(t *testing.T) {
+	m := openModel(t, "qa", Options{})
+	none := func(text string) float64 {
+		list, err := m.Answer(t.Context(), []Question{{"who?", text}}, AnswerOptions{Stride: 16, NoAnswer: true, TopK: 1 << 20})
+		require.NoError(t, err)
+		i := slices.IndexFunc(list[0], func(a Answer) bool { return a.Text == "" })
+		return list[0][i].Score
+	}
+	var words []string // of one token
+	for i := 0; len(words) < 2000; i++ {
+		word := strings.Fields("the quick brown fox was founded by a dog in apple and over it lazy")[i*i%15]
+		e, err := m.encode(t.Context(), []tokenizer.Input{tokenizer.Text(word)}, 0, nil)
+		require.NoError(t, err)
+		if len(e[0].InputIDs) == 3 {
+			words = append(words, word)
+		}
+	}
+	text := strings.Join(words, " ")
+	windows, err := m.encode(t.Context(), []tokenizer.Input{tokenizer.Pair("who?", text)}, min(m.MaxLength, 384), nil, tokenizer.Spans(),
+		tokenizer.Truncate(tokenizer.OnlySecond, tokenizer.Right), tokenizer.Windows(16))
+	require.NoError(t, err)
+	var each []float64
+	for _, e := range windows {
+		first := slices.Index(e.Sequences, 1)
+		last := len(e.Sequences) - 1
+		for e.Sequences[last] != 1 {
+			last--
+		}
+		each = append(each, none(text[e.Offsets[first].Start:e.Offsets[last].End]))
+	}
+	require.Greater(t, len(each), 3)
+	require.NotEqual(t, slices.Min(each), each[len(each)-1])
+	require.NotEqual(t, slices.Min(each), each[0])
+	require.InDelta(t, slices.Min(each), none(text), within)
 }
 
 func TestFill(t *testing.T) {

@@ -410,6 +410,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/rerank", `{"query": "a", "texts": ["b", "c"]}`, 200, ""},
 		{"POST", "/rerank", `{"query": "a", "documents": ["b", {"text": "c"}], "top_n": 1}`, 200, ""},
 		{"POST", "/rerank", `{"query": "a", "documents": [7]}`, 422, `field \"documents[0]\"`},
+		{"POST", "/rerank", `{"query": "a", "texts": []}`, 422, `it is empty`},
 		{"POST", "/rerank", `{"query": "a"}`, 422, `field \"documents\" is missing`},
 		{"POST", "/v2/rerank", `{"query": "a", "documents": ["b"], "top_n": 0}`, 422, `field \"top_n\"`},
 		{"POST", "/v1/rerank", `{"model": "minilm", "query": "a", "documents": ["b"]}`, 422, `made to embed`},
@@ -525,9 +526,21 @@ func TestKeys(t *testing.T) {
 }
 
 func TestPage(t *testing.T) {
-	_, h := start(t, Options{}, served("minilm", "rerank")...)
+	s, h := start(t, Options{}, served("minilm", "rerank")...)
 	ask(t, "POST", h.URL+"/embed", `{"inputs": ["a cat", "a dog"]}`, nil)
+	e := s.models[1]
+	swap := func(now *opened) (was *opened) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		was, e.now = e.now, now
+		return was
+	}
+	now := swap(nil) // as while the server closes
 	_, page := ask(t, "GET", h.URL+"/", "", nil)
+	swap(now)
+	require.Contains(t, page, "<td>minilm")
+	require.NotContains(t, page, "<td>rerank")
+	_, page = ask(t, "GET", h.URL+"/", "", nil)
 	for _, want := range []string{"minilm", "rerank", "/v1/embeddings"} {
 		require.Contains(t, page, want)
 	}

@@ -20,8 +20,8 @@ var longUnits = []string{"a", "ab ", "é", "中A", " ", "'", "\n \t", "aA'", "\u
 var longFamilies = []string{"bert-uncased", "roberta", "modernbert", "llama3", "qwen", "gpt4o", "xlm-roberta", "albert", "deberta-v3",
 	"t5", "llama2", "gemma"}
 
-// TestLinear holds that a text of sixteen times the length takes some sixteen times the steps: what went over a text for each of its words or
-// characters would take 256 times as many.
+// TestLinear holds that a text of sixteen times the length takes some sixteen times the steps: what went over a text for each of its
+// words or characters would take 256 times as many.
 func TestLinear(t *testing.T) {
 	const size, factor = 1 << 13, 16
 	counted := 0
@@ -107,6 +107,12 @@ func TestLongMerge(t *testing.T) {
 			require.Equal(t, short, long, "%s", word[:n])
 		}
 	}
+}
+
+// TestInvalidByte: a byte that is no text becomes the token of that byte.
+func TestInvalidByte(t *testing.T) {
+	m := openRecorded(t, "llama2").model.(*bpe)
+	require.Equal(t, []symbol{{id: m.vocab.find([]byte("<0xFF>")), size: 1}}, m.symbolsOf(nil, []byte{0xff}))
 }
 
 // TestExplodingPattern holds that a pattern that takes exponential time ends in an error that names it.

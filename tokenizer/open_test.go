@@ -144,7 +144,7 @@ func TestBadFiles(t *testing.T) {
 		"unknown piece":      {template(a+`,{"Other": {}}`, a), "single: a piece is neither a SpecialToken nor a Sequence"},
 		"unknown special":    {template(a+","+special("[EOS]"), a), `single: special token "[EOS]" is not among special_tokens`},
 		"id too large": {template(a+","+special("[SEP]"), a+","+b),
-			"post_processor adds the id 999, but the ids of the vocabulary end at"},
+			"post_processor adds the id 999, but the ids of the vocabulary end at 253"},
 		"two templates": {changed("post_processor", `{"type": "Sequence", "processors": [`+bert+`, `+bert+`]}`),
 			"post_processor Sequence: two of its components add special tokens"},
 		"no vocabulary": {model(`null`), "model: the vocabulary is neither an object of tokens and ids nor an array"},

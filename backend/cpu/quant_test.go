@@ -103,6 +103,11 @@ var quantCases = map[string]string{
 		%8 = qconv(%0, %2, %1, %3) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=3}
 		%9 = qconv(%0, %2, %1, %3, %6, %4, %5, _, %6, %7) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET",
 		group=3} return %8 as "y", %9 as "z" }`,
+	"convolution of bytes in groups, with scales of results": `(%0 "x": i8[2,s,5,15]) { const %2: i8[3,2,5,24] = data
+		const %4: f32[24] = ` + numbered(24, 0.01, 0.002) + ` const %6: f32[24] = ` + numbered(24, 0.02, 0.01) + ` const %7: u8[24] = data
+		const %8: f32[] = [0.3]
+		%9 = qconv(%0, %2, _, _, %8, %4, _, _, %6, %7) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET",
+		group=3} return %9 as "z" }`,
 	"depthwise of bytes": `(%0 "x": u8[2,s,5,19], %1 "z": u8[]) { const %2: i8[3,2,1,19] = data const %3: i8[19] = data
 		const %4: f32[19] = data const %5: i32[19] = data const %6: f32[] = [0.3] const %7: u8[] = [100]
 		%8 = qconv(%0, %2, %1, %3) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=19}

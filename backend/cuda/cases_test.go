@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +52,8 @@ var ownCases = map[string]string{
 	"quantised ragged texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,23]) { const %9: i32[2,4] = [0, 4, 1, 4, 5, 30, 5, 30]
 		const %1: i8[23,40] = data const %3: f32[] = [0.05]
 		%5 = onnx.QMatMul(%0, %1, _, _, _, %3, _, _, _, _, %9) return %5 as "y" }`,
+	"scatter along nine axes": `(%6 "n": f32[s], %0 "x": f32[3,3,3,3,3,3,3,3,3], %2 "u": f32[2,2,2,2,2,2,2,2,2]) {
+		const %1: i64[2,2,2,2,2,2,2,2,2] = data %3 = scatter_elements(%0, %1, %2) return %3 as "y" }`,
 	"sum rows": `(%7 "n": f32[s], %0 "x": f32[1,9+s,3,7], %1 "m": i64[1,9+s]) {
 		const %9: i32[5,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 10, 9, 10]
 		%2 = sum_rows(%0, %9) %3 = sum_rows(%1, %9) return %2 as "y", %3 as "z" }`,
@@ -68,7 +71,7 @@ func cases() map[string]string {
 
 // onTheHost are the cases with a step that no kernel takes.
 var onTheHost = map[string]bool{"host between": true, "matmul activated": true, "slice backwards": true, "resize of nothing": true,
-	"grid sample of nothing": true}
+	"grid sample of nothing": true, "scatter along nine axes": true}
 
 func open(t testing.TB, o backend.Options) *Device {
 	d, err := Open(o)
@@ -104,7 +107,9 @@ func TestCasesOnTheHostSide(t *testing.T) {
 					require.NoError(t, err, name)
 					b := ir.Binding{"s": s}
 					m := d.NewMemory()
-					instance, err := load(t, d, g, b, fmt.Sprintf("%s, s=%d", name, s), !onTheHost[name]).Attach(m, nil)
+					p := load(t, d, g, b, fmt.Sprintf("%s, s=%d", name, s), !onTheHost[name])
+					require.Equal(t, onTheHost[name], len(p.HostSteps()) > 0, name)
+					instance, err := p.Attach(m, nil)
 					require.NoError(t, err, name)
 					_, err = instance.Run(context.Background(), backendtest.Inputs(t, g, b))
 					require.NoError(t, err, name)
@@ -154,4 +159,40 @@ func TestEqualConstants(t *testing.T) {
 	_, err = d.Load(backendtest.Plan(t, out, d.Target()))
 	require.NoError(t, err)
 	require.Len(t, d.weights.at, 2)
+}
+
+// TestAttentionKernels holds which kernel runs attention: without "_general" it knows no bounds, caps and masks by query.
+func TestAttentionKernels(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, c := range []struct{ size, mask, attributes, kernel string }{
+		{"64", "", "", "flash_f32_64"},
+		{"64", "f32[2,1,1,s]", "", "flash_f32_64"},
+		{"64", "f32[1,1,s,s]", "", "flash_f32_64_general"},
+		{"64", "", "causal=true", "flash_f32_64_general"},
+		{"64", "", "window=3", "flash_f32_64_general"},
+		{"64", "", "softcap=2", "flash_f32_64_general"},
+		{"48", "", "", "attention_f32"},
+		{"48", "f32[1,1,s,s]", "causal=true", "attention_f32"},
+	} {
+		t.Run(strings.TrimSpace(c.size+" "+c.mask+" "+c.attributes), func(t *testing.T) {
+			fake := drivertest.New(t)
+			d := open(t, backend.Options{})
+			q, mask := "f32[2,s,3,"+c.size+"]", ""
+			inputs := `%0 "q": ` + q + `, %1 "k": ` + q + `, %2 "v": ` + q
+			if c.mask != "" {
+				inputs, mask = inputs+`, %3 "m": `+c.mask, ", %3"
+			}
+			text := fmt.Sprintf(`(%s) { %%4 = attention(%%0, %%1, %%2%s) {%s} return %%4 as "y" }`, inputs, mask, c.attributes)
+			g, err := ir.Parse(`graph "case" ` + text)
+			require.NoError(t, err, text)
+			b := ir.Binding{"s": 5}
+			m := d.NewMemory()
+			instance, err := load(t, d, g, b, text, true).Attach(m, nil)
+			require.NoError(t, err, text)
+			_, err = instance.Run(context.Background(), backendtest.Inputs(t, g, b))
+			require.NoError(t, err, text)
+			require.Equal(t, 1, fake.Kernels[c.kernel], "%s: %v", text, fake.Kernels)
+			m.Close()
+		})
+	}
 }

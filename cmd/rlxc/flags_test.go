@@ -35,3 +35,11 @@ func TestRangesFlag(t *testing.T) {
 		require.Error(t, d.Set(text), text)
 	}
 }
+
+// TestHelp: every command says in one line what it does.
+func TestHelp(t *testing.T) {
+	root, _ := newRoot()
+	for _, c := range root.Commands() {
+		require.NotEmpty(t, c.Short, c.Name())
+	}
+}

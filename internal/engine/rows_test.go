@@ -41,6 +41,32 @@ func TestRowsAreHeld(t *testing.T) {
 	require.Equal(t, held, account.Used-before)
 }
 
+// TestOutputsOfOneTensor: two outputs cannot go to one device tensor, which is free again after the error.
+func TestOutputsOfOneTensor(t *testing.T) {
+	g := text(`(%0 "x": f32[n]) { %1 = neg(%0) %2 = abs(%0) return %1 as "a", %2 as "b" }`)
+	p, err := Compile(context.Background(), g, g.Graph, options.Compile{Backend: "cpu"})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	k, err := p.NewDeviceTensor(tensor.New(tensor.F32, 1))
+	require.NoError(t, err)
+	require.NoError(t, s.BindOutput("a", k))
+	require.NoError(t, s.BindOutput("b", k))
+	in := map[string]*tensor.Tensor{"x": tensor.FromSlice([]float32{-3})}
+	_, err = s.Run(context.Background(), in)
+	require.ErrorIs(t, err, ErrInput)
+	require.EqualError(t, err, "two outputs are bound to one device tensor")
+	require.NoError(t, s.BindOutput("a", nil))
+	_, err = s.Run(context.Background(), in)
+	require.NoError(t, err)
+	x, err := k.Tensor()
+	require.NoError(t, err)
+	require.Equal(t, []float32{3}, tensor.Of[float32](x))
+	require.NoError(t, k.Close())
+}
+
 // TestRowsKept: rows and padded texts of a program without padding go to a device tensor; rows are not taken from one.
 func TestRowsKept(t *testing.T) {
 	p, err := Compile(context.Background(), text(packs), text(packs).Graph, options.Compile{Backend: "cpu", Verify: true})

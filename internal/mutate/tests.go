@@ -267,7 +267,7 @@ func command(tests []*test, number int, limit time.Duration, env ...string) (str
 	for _, t := range tests {
 		names = append(names, t.Name)
 	}
-	flags := append(tests[0].Flags, "-test.failfast", "-test.run=^("+strings.Join(names, "|")+")$")
+	flags := append(slices.Clone(tests[0].Flags), "-test.failfast", "-test.run=^("+strings.Join(names, "|")+")$")
 	cmd := exec.CommandContext(ctx, tests[0].Binary, flags...)
 	cmd.Dir = tests[0].Dir
 	cmd.Env = append(append(os.Environ(), "MUTATE_SELECTED="+strconv.Itoa(number), "RLXC_VERIFY=1"), env...)
