@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/fixtures"
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/quantize"
@@ -162,10 +163,10 @@ func startResident(t *testing.T, programs int, path string, sizes ...[2]int) (pr
 // runResident prints a line when the model is loaded, and for each size that it reads, and ends when its input does.
 func runResident(t *testing.T, path string) {
 	answer := func(expected, empty int64) {
-		line := residentLine{Expected: expected, Resident: residentMemory(t, "VmRSS"), Peak: residentMemory(t, "VmHWM"), Empty: empty}
-		require.NoError(t, json.NewEncoder(os.Stdout).Encode(line))
+		now, peak := memory.Resident()
+		require.NoError(t, json.NewEncoder(os.Stdout).Encode(residentLine{Expected: expected, Resident: now, Peak: peak, Empty: empty}))
 	}
-	empty := residentMemory(t, "VmRSS")
+	empty, _ := memory.Resident()
 	m, err := Open(path)
 	require.NoError(t, err)
 	var p *Program
@@ -194,13 +195,6 @@ func runResident(t *testing.T, path string) {
 		require.NoError(t, err)
 		answer(plan.Resident, empty)
 	}
-}
-
-// residentMemory is the memory of this process: VmRSS now, or VmHWM at its highest.
-func residentMemory(t *testing.T, what string) int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	require.NoError(t, err)
-	return memoryLine(t, status, what)
 }
 
 // memoryLine reads a line of a status in /proc.

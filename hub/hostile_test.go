@@ -66,6 +66,20 @@ func TestNextPage(t *testing.T) {
 	}
 }
 
+// TestLongestListing holds that the bound of a listing is what it may have.
+func TestLongestListing(t *testing.T) {
+	h := newFakeHub(t)
+	h.on = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/tree/") {
+			return false
+		}
+		fmt.Fprint(w, "["+strings.Repeat(" ", maxListing-2)+"]")
+		return true
+	}
+	_, err := h.client().Snapshot(t.Context(), testID, "", nil)
+	require.NoError(t, err)
+}
+
 // TestEndlessHub holds that listings, resumes and contents that go wrong again and again end in an error.
 func TestEndlessHub(t *testing.T) {
 	for name, on := range map[string]func(h *fakeHub, w http.ResponseWriter, r *http.Request) bool{

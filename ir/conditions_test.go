@@ -43,7 +43,10 @@ func TestSizesThatAreNotFollowed(t *testing.T) {
 		%4 = div(%3, %1)
 		%5 = div(%3, %2)
 		%6 = reshape(%3) {shape=[1,2]}
-		return %4, %5, %6 }`)
+		%7: i64[n] = range() {start=0, step=1, len=n, dtype=i64}
+		%8: i64[9999] = range() {start=0, step=1, len=9999, dtype=i64}
+		%9: i64[2] = range() {start=5, step=2, len=2, dtype=i64}
+		return %4, %5, %6, %7, %8, %9 }`)
 	require.NoError(t, err)
 	dims := map[int][]Dim{}
 	for _, n := range g.Nodes {
@@ -52,6 +55,9 @@ func TestSizesThatAreNotFollowed(t *testing.T) {
 	require.Len(t, dims[4], 2)
 	require.Nil(t, dims[5])
 	require.Nil(t, dims[6])
+	require.Nil(t, dims[7])
+	require.Nil(t, dims[8])
+	require.Equal(t, []Dim{N(5), N(7)}, dims[9])
 }
 
 // TestProductsStayAtTheirBounds of int64, and 0 times anything is 0.

@@ -280,18 +280,8 @@ func lowerQLinearAveragePool(c *context) []*ir.Value {
 		x = c.Emit(ir.Transpose{Perm: append([]int{0, dims - 1}, lastAxes(dims-1, dims-2)...)}, x)
 	}
 	pool := c.operator
-	pool.domain, pool.name, pool.version, pool.attrs = "ai.onnx", "AveragePool", MaxOpset, nil
-	for _, a := range c.attrs {
-		if a.Name != "channels_last" {
-			c.IgnoreAttr(a.Name) // the pool reads it
-			pool.attrs = append(pool.attrs, a)
-		}
-	}
-	out, err := c.b.lowerNode(pool, []*ir.Value{x})
-	if err != nil {
-		panic(failure{err})
-	}
-	y := out[0]
+	pool.version = MaxOpset
+	y := (&context{operator: pool, b: c.b, in: []*ir.Value{x}, readIn: make([]bool, 1), readAtt: c.readAtt}).averagePool(true)[0]
 	if last {
 		y = c.Emit(ir.Transpose{Perm: append(append([]int{0}, lastAxes(dims, dims-2)...), 1)}, y)
 	}

@@ -106,10 +106,21 @@ type loopBody struct {
 	*subgraph
 	first, carried, last []ir.Type
 	from                 int
+	elements             []bool // carried values that begin as optionals, and of which the body returns the element
 }
 
-// settle lowers the body with the most that is known of the carried values in every trip, and returns their types.
-func (l loopBody) settle(c *context) (*body, []ir.Type) {
+// settle lowers the body with the most that is known of the carried values in every trip, and returns their types. What begins as an
+// optional remains one, although the body may return its element.
+func (l *loopBody) settle(c *context) (*body, []ir.Type) {
+	l.elements = make([]bool, len(l.carried))
+	l.finish = func(out []*ir.Value) {
+		for i, t := range l.carried {
+			if v := out[l.from+i]; t.Kind == ir.OptionalType && v != nil && v.Type.Kind != t.Kind {
+				l.elements[i] = true
+				out[l.from+i] = c.list(ir.Type{Kind: t.Kind, Elem: &v.Type}, []*ir.Value{v})
+			}
+		}
+	}
 	for pass := 0; ; pass++ {
 		body, err := c.body(l.subgraph, slices.Concat(l.first, l.carried, l.last))
 		if err != nil {
@@ -197,7 +208,11 @@ func (c *context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Va
 		}
 		state = out[from : from+carried]
 		for k, v := range state {
-			if _, err := join(initial[k].Type, v.Type); err != nil {
+			t := initial[k].Type
+			if t.Kind == ir.OptionalType && v.Type.Kind != t.Kind {
+				t = *t.Elem
+			}
+			if _, err := join(t, v.Type); err != nil {
 				c.Failf("what trips hand on changes: value %d: %w", k, err)
 			}
 		}
@@ -288,8 +303,14 @@ func lowerLoop(c *context) []*ir.Value {
 		types = append(types, stackedType(body.outside(v.Type), 0, length))
 	}
 	in := append([]*ir.Value{limit, cond}, initial...)
-	return c.control(ops.Loop{Typed: typed(types...), Carried: carried, NumberAxes: numberAxes, CondAxes: condAxes}, types,
-		append(in, body.captures...), []*ir.Graph{body.Graph})
+	out := slices.Clone(c.control(ops.Loop{Typed: typed(types...), Carried: carried, NumberAxes: numberAxes, CondAxes: condAxes}, types,
+		append(in, body.captures...), []*ir.Graph{body.Graph}))
+	for i, element := range l.elements {
+		if element {
+			out[i] = c.emitList(*out[i].Type.Elem, func(d ops.Typed) ir.Op { return ops.OptionalGetElement{Typed: d} }, out[i])
+		}
+	}
+	return out
 }
 
 // stackedType is the type of n values of type t along a new axis.

@@ -70,10 +70,8 @@ func lowerClipAttr(c *context) []*ir.Value {
 	return []*ir.Value{c.Emit(ir.Clip{}, x, c.like(x, float64(low)), c.like(x, float64(high)))}
 }
 
-// unbounded is the bound of a Clip that has none: the largest finite number, as ONNX has it, so that infinities do not pass. Those of 16
-// bits do, since onnxruntime clips them in float32.
-var unbounded = map[tensor.DType]float64{tensor.F16: math.Inf(1), tensor.BF16: math.Inf(1), tensor.F32: math.MaxFloat32,
-	tensor.F64: math.MaxFloat64}
+// finite is the bound of a Clip that has none: the largest number, as ONNX has it, so that infinities do not pass.
+var finite = map[tensor.DType]float64{tensor.F16: 65504, tensor.BF16: 0xFFp120, tensor.F32: math.MaxFloat32, tensor.F64: math.MaxFloat64}
 
 // lowerClip adds the bounds that are absent.
 func lowerClip(c *context) []*ir.Value {
@@ -81,7 +79,11 @@ func lowerClip(c *context) []*ir.Value {
 	for i, limit := range in[1:] {
 		switch d := in[0].Type.DType; {
 		case limit == nil && d.IsFloat():
-			in[i+1] = c.Scalar(d, []float64{-1, 1}[i]*unbounded[d])
+			most := finite[d]
+			if d == tensor.F16 && c.Version() < 12 { // which onnxruntime clips in float32
+				most = math.Inf(1)
+			}
+			in[i+1] = c.Scalar(d, []float64{-1, 1}[i]*most)
 		case limit != nil && rank(limit) > 0: // onnxruntime, and so exporters, let one element stand for a scalar
 			in[i+1] = c.reshape(limit, ir.Shape{})
 		}

@@ -13,7 +13,7 @@ import (
 const maxWeights = 1 << 25
 
 // weight is the constant that nodes make of constants, maxMakers of them at most, and v itself where they do not. It is what every
-// lowering asks that needs a constant of any size; Context.Const is for sizes, axes and the like, which may wait for the run.
+// lowering asks that needs a constant of any size; context.Const is for sizes, axes and the like, which may wait for the run.
 func (c *context) weight(v *ir.Value) *ir.Value {
 	if v == nil || v.IsConst() {
 		return v

@@ -160,7 +160,7 @@ func (b *builder) attr(a *onnxpb.AttributeProto, s *scope) (ir.Attr, error) {
 		}
 		v.Value = t
 	case onnxpb.AttributeProto_GRAPH:
-		v.Value = &subgraph{a.GetG(), s}
+		v.Value = &subgraph{g: a.GetG(), s: s}
 	case onnxpb.AttributeProto_SPARSE_TENSOR:
 		v.Value = a.GetSparseTensor()
 	case onnxpb.AttributeProto_TYPE_PROTO:

@@ -3,6 +3,7 @@ package lower
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
@@ -62,14 +63,20 @@ func (c *context) poolWindow(ceil, dilated int) ir.Window {
 	return w
 }
 
-func lowerAveragePool(c *context) []*ir.Value {
+func lowerAveragePool(c *context) []*ir.Value { return c.averagePool(false) }
+
+// averagePool divides a sum that includes the padding by the elements of the window that are not beyond the padding, or by all: always, or
+// where onnxruntime does, in the versions before 19 that round the number of windows down.
+func (c *context) averagePool(always bool) []*ir.Value {
 	op := ops.AveragePool{Window: c.poolWindow(10, 19), CountIncludePad: c.AttrBool("count_include_pad", false)}
 	c.checkPool(op)
+	all := op.CountIncludePad && (always || c.Version() < 19 && !op.Ceil)
 	padding := op.Auto != "NOTSET" && op.Auto != "VALID" || slices.ContainsFunc(op.Pads, func(p int) bool { return p != 0 })
-	if x := c.In(0); x.Type.DType.IsFloat() && (op.CountIncludePad || !padding) && c.tapped(op.Window) {
+	x := c.met(op.Window)
+	if x.Type.DType.IsFloat() && (op.CountIncludePad || !padding) && c.tapped(op.Window) {
 		sum, count := c.poolTaps(op.Window, x, ir.Add, 0), ir.N(1)
 		for i, k := range op.Kernel {
-			if op.Lack(i) > 0 { // the window may be larger than what it slides over
+			if op.Lack(i) > 0 && !all { // the window may be larger than what it slides over
 				_, before, after := op.Places(i, x.Type.Shape[2+i])
 				count = count.Mul(ir.Min(ir.N(k), x.Type.Shape[2+i].Add(before).Add(after)))
 			} else {
@@ -81,11 +88,42 @@ func lowerAveragePool(c *context) []*ir.Value {
 		}
 		return []*ir.Value{c.binary(ir.Div, sum, c.cast(c.sizeScalar(count), x.Type.DType))}
 	}
-	return c.pool(op)
+	if all { // padding up to the end of the last window
+		pad := ir.Pad{Before: make([]ir.Dim, rank(x)), After: make([]ir.Dim, rank(x))}
+		for i, d := range x.Type.Shape[2:] {
+			_, before, _ := op.Places(i, d)
+			end := op.PoolPlaces(i, d).Sub(ir.N(1)).Mul(ir.N(op.Strides[i])).Add(ir.N(op.Extent(i)))
+			pad.Before[2+i], pad.After[2+i] = before, end.Sub(d).Sub(before)
+		}
+		x = c.Emit(pad, x, c.like(x, 0))
+		op.Auto, op.Ceil, op.Pads = "VALID", false, make([]int, len(op.Pads))
+	}
+	return c.pool(op, x)
+}
+
+// met is operand 0 without what SAME leaves at the ends where windows are smaller than their stride: as much behind them as in front of
+// them, which onnxruntime's AveragePool and LpPool have as negative padding. Its MaxPool refuses that, and Conv begins with the first
+// element; here both do.
+func (c *context) met(w ir.Window) *ir.Value {
+	x := c.In(0)
+	for i, d := range x.Type.Shape[2:] {
+		stride, extent, odd := w.Strides[i], w.Extent(i), 0
+		if w.Auto == "SAME_LOWER" { // has the odd one behind
+			odd = 1
+		}
+		if !strings.HasPrefix(w.Auto, "SAME") || stride-extent-odd < 2 {
+			continue
+		}
+		left := ir.Max(d.Sub(d.CeilDiv(ir.N(stride)).Sub(ir.N(1)).Mul(ir.N(stride)).Add(ir.N(extent))), ir.N(0))
+		x = c.slice(x, 2+i, ir.Max(left.Sub(ir.N(odd)), ir.N(0)).Div(ir.N(2)), d.Sub(left))
+	}
+	return x
 }
 
 func lowerLpPool(c *context) []*ir.Value {
-	return c.pool(ops.LpPool{Window: c.poolWindow(18, 18), P: c.AttrInt("p", 2)})
+	op := ops.LpPool{Window: c.poolWindow(18, 18), P: c.AttrInt("p", 2)}
+	c.checkPool(op)
+	return c.pool(op, c.met(op.Window))
 }
 
 func lowerMaxPool(c *context) []*ir.Value {
@@ -100,14 +138,13 @@ func lowerMaxPool(c *context) []*ir.Value {
 		}
 		return []*ir.Value{largest(x)}
 	}
-	return c.pool(op)
+	return c.pool(op, c.In(0))
 }
 
-// pool keeps a pool over the node's operand, with the channels last.
-func (c *context) pool(op ir.Op) []*ir.Value {
-	c.checkPool(op)
+// pool keeps a pool over x [N,C,…], with the channels last.
+func (c *context) pool(op ir.Op, x *ir.Value) []*ir.Value {
 	var out []*ir.Value
-	for _, v := range c.opaque(op, c.channelsLast(c.In(0))) {
+	for _, v := range c.opaque(op, c.channelsLast(x)) {
 		out = append(out, c.channelsFirst(v))
 	}
 	return out

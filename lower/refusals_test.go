@@ -13,8 +13,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// refusals are nodes that cannot be lowered, with the reason: an operator, of com.microsoft or ai.onnx.ml behind "ms." and "ml.", of an
-// opset behind "@"; inputs as types, constants as types and what all their elements are; attributes.
+// refusals are nodes that cannot be lowered, with the reason: an operator, with its domain in short and an opset behind "@"; inputs as types, constants as types and what all their elements are; attributes.
 var refusals = []struct{ node, why string }{
 	{`Attention f32[1,3,4] f32[1,3,4] f32[1,3,4] q_num_heads=3 kv_num_heads=3`, "q_num_heads is 3 for f32[1,3,4]"},
 	{`Attention f32[1,2,3,4] f32[1,2,3,4] f32[1,2,3,4] q_num_heads=3`, "q_num_heads is 3 for f32[1,2,3,4]"},
@@ -94,6 +93,16 @@ var refusals = []struct{ node, why string }{
 	{`LinearAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] q_num_heads=1 kv_num_heads=1 update_rule="gated"`, "decay given: false"},
 	{`CausalConvWithState f32[2,4] f32[2,1,3]`, "weights f32[2,1,3] for f32[2,4]"},
 	{`CausalConvWithState f32[1,2,4] f32[2,1,3] activation="tanh"`, `activation "tanh", 3 taps`},
+	{`preview.FlexAttention f32[1,2,4] f32[1,2,4] f32[1,2,4]`, "f32[1,2,4], f32[1,2,4] and f32[1,2,4]"},
+	{`preview.FlexAttention f32[1,3,2,4] f32[1,2,2,4] f32[1,2,2,4]`, "3 heads over 2"},
+	{`preview.FlexAttention f32[1,2,2,4] f32[1,2,2,4] f32[1,2,2,4] softmax_precision=7`, "softmax_precision is"},
+	{`nchwc.Upsample f32[1,16,2,2] scales=[1,1,0,2]`, "scales [1 1 0 2]"},
+	{`nchwc.Upsample f32[1,16,2,2] scales=[1,1,2]`, "scales [1 1 2] of"},
+	{`nchwc.ReorderInput f32[16,2,2]`, "has not four axes"},
+	{`nchwc.ReorderOutput f32[1,16,2,2] channels=0`, "channels = 0"},
+	{`nchwc.Conv f32[1,16,2,2] f32[16,16,1,1]`, "constants with four axes are needed"},
+	{`ms.GatherBlockQuantized u8[4,8] i64[1] f32[4,1] block_size=16 gather_axis=0 quantize_axis=1 bits=4`,
+		"packed values that a run computes"},
 	{`ms.CDist f32[2,3] f32[2,3] metric="cosine"`, `metric "cosine" is neither sqeuclidean nor euclidean`},
 	{`ms.CDist f32[2,3] f32[2,4]`, "rows of f32[2,3] and of f32[2,4]"},
 	{`ms.SkipLayerNormalization f32[3] f32[3] f32[3]`, "input f32[3] and skip f32[3]"},
@@ -159,10 +168,9 @@ func refused(t *testing.T, text string) *onnxpb.ModelProto {
 				opsets[""] = int64(v)
 			}
 			n.OpType = name
-			for prefix, domain := range map[string]string{"ms.": "com.microsoft", "ml.": "ai.onnx.ml"} {
-				if op, ok := strings.CutPrefix(name, prefix); ok {
-					n.OpType, n.Domain, opsets[domain] = op, domain, map[string]int64{"ms.": 1, "ml.": 4}[prefix]
-				}
+			if prefix, op, ok := strings.Cut(name, "."); ok {
+				domain := map[string]string{"ms": "com.microsoft", "nchwc": blockedDomain, "ml": "ai.onnx.ml", "preview": "ai.onnx.preview"}[prefix]
+				n.OpType, n.Domain, opsets[domain] = op, domain, int64(latest[domain])
 			}
 			continue
 		}

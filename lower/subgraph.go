@@ -13,8 +13,9 @@ import (
 
 // A subgraph is the value of a graph attribute, with the scope that it captures.
 type subgraph struct {
-	g *onnxpb.GraphProto
-	s *scope
+	g      *onnxpb.GraphProto
+	s      *scope
+	finish func(out []*ir.Value) // emits into a body what its outputs still need; nil for nothing
 }
 
 // A body is a lowered subgraph: a graph of its own that reads nothing from outside. The values around it that the subgraph
@@ -112,6 +113,9 @@ func (c *context) body(r *subgraph, params []ir.Type) (*body, error) {
 	problems := b.problems
 	b.g, b.problems = g, nil
 	g.Outputs = c.content(r, s, args)
+	if r.finish != nil {
+		r.finish(g.Outputs)
+	}
 	err := errors.Join(b.problems...)
 	b.g, b.problems = outer, problems
 	outer.EndSubgraph(g)

@@ -130,6 +130,8 @@ func TestWrongTask(t *testing.T) {
 	require.ErrorContains(t, err, "cannot classify: it returns last_hidden_state, and was made to embed")
 	_, err = m.Answer(t.Context(), []Question{{"a", "b"}}, AnswerOptions{})
 	require.ErrorContains(t, err, "cannot answer")
+	_, err = openModel(t, "nli", Options{}).ScorePairs(t.Context(), []Pair{{"a", new(string)}}, RerankOptions{})
+	require.ErrorContains(t, err, "a reranker has one logit or two, and this model has 3: use Classify")
 	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{PromptName: "passage"})
 	require.ErrorContains(t, err, `no prompt "passage": it has document, query`)
 	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{Dimensions: 33})

@@ -216,7 +216,7 @@ func TestErrorsAreShort(t *testing.T) {
 func TestUnusedParameters(t *testing.T) {
 	s, _ := start(t, Options{}, served(everyTask...)...)
 	for path, body := range valid {
-		for _, more := range []string{`"candidate_labels": ["a"]`, `"parameters": {"candidate_labels": ["a"]}`, `"inputs2": 1`} {
+		for _, more := range []string{`"candidate_labels": ["a"]`, `"parameters": {"candidate_labels": ["a"]}`, `"inputs2": 1`, `"": {}`} {
 			if strings.Contains(body, `"parameters"`) && strings.HasPrefix(more, `"parameters"`) {
 				continue
 			}
@@ -224,7 +224,7 @@ func TestUnusedParameters(t *testing.T) {
 			s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", path,
 				strings.NewReader(fmt.Sprintf("%s, %s}", body[:len(body)-1], more))))
 			require.Contains(t, []int{400, 422}, w.Code, "%s %s: %s", path, more, w.Body)
-			require.Regexp(t, `candidate_labels|parameters|inputs2`, w.Body.String(), "%s %s", path, more)
+			require.Regexp(t, `candidate_labels|parameters|inputs2|field \\"\\"`, w.Body.String(), "%s %s", path, more)
 		}
 	}
 }

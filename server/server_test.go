@@ -348,6 +348,8 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/embeddings", `{"input": 7}`, 400, `"param":"input"`},
 		{"POST", "/v1/embeddings", `{"input": ["a", null]}`, 400, `"param":"input"`},
 		{"POST", "/v1/embeddings", `{"input": []}`, 400, `"param":"input"`},
+		{"POST", "/v1/embeddings", `{"input": [5, 6.5]}`, 400, `whole number`},
+		{"POST", "/v1/embeddings", `{"input": [[5, 6.5]]}`, 400, `whole number`},
 		{"POST", "/v1/embeddings", `{"input": [[5000000]]}`, 400, `there is no token 5000000`},
 		{"POST", "/v1/embeddings", `{"input": "a", "encoding_format": "int8"}`, 400, `"param":"encoding_format"`},
 		{"POST", "/v1/embeddings", `{"input": "a", "dimensions": "many"}`, 400, `"param":"dimensions"`},
@@ -483,8 +485,13 @@ func TestOpenAPI(t *testing.T) {
 		require.NoError(t, openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{RequestValidationInput: in,
 			Status: w.Code, Header: w.Header(), Body: io.NopCloser(bytes.NewReader(w.Body.Bytes()))}), what)
 	}
+	locked, _ := start(t, Options{Keys: []string{"one"}}, served("minilm")...)
 	for path, item := range doc.Paths.Map() {
-		for method := range item.Operations() {
+		for method, o := range item.Operations() {
+			w := httptest.NewRecorder()
+			locked.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+			keyless := o.Security != nil && len(*o.Security) == 0
+			require.Equal(t, w.Code != http.StatusUnauthorized, keyless, "%s %s needs a key?", method, path)
 			if path != "/metrics" && method+" "+path != "GET /" {
 				require.True(t, seen[method+" "+path], "%s %s has no example here", method, path)
 			}

@@ -401,7 +401,8 @@ func (m *bpe) mergeLong(mem *memory) {
 			rise(h)
 		}
 	}
-	for len(h) > 0 {
+	steps := len(s)
+	for ; len(h) > 0; steps++ {
 		top := h[0]
 		h[0] = h[len(h)-1]
 		h = h[:len(h)-1]
@@ -430,6 +431,7 @@ func (m *bpe) mergeLong(mem *memory) {
 		}
 	}
 	mem.heap = h
+	mem.budget.spend(steps)
 }
 
 // heapWidth is the number of children in the heap: a line of the processor's cache holds most of four.

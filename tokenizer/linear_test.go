@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,30 @@ var longUnits = []string{"a", "ab ", "é", "中A", " ", "'", "\n \t", "aA'", "\u
 // longFamilies are a recorded tokenizer for each model, pattern and normalizer.
 var longFamilies = []string{"bert-uncased", "roberta", "modernbert", "llama3", "qwen", "gpt4o", "xlm-roberta", "albert", "deberta-v3",
 	"t5", "llama2", "gemma"}
+
+// TestLinear holds that a text of sixteen times the length takes some sixteen times the steps: what went over a text for each of its words or
+// characters would take 256 times as many.
+func TestLinear(t *testing.T) {
+	const size, factor = 1 << 13, 16
+	counted := 0
+	for _, name := range longFamilies {
+		tok := openRecorded(t, name)
+		for _, unit := range longUnits {
+			text := strings.Repeat(unit, factor*size/len(unit))
+			steps := func(text string) int {
+				s := &scratch{}
+				require.NoError(t, tok.appendText(&tokens{}, s, text, math.MaxInt, true, nil))
+				return s.work.budget.steps
+			}
+			short, long := steps(text[:size]), steps(text)
+			assert.LessOrEqual(t, long, 2*factor*short, "%s, %q", name, unit)
+			if long > len(text) {
+				counted++
+			}
+		}
+	}
+	require.Greater(t, counted, len(longFamilies)*len(longUnits)/2)
+}
 
 // TestLongWords encodes words of 64 KiB in each family.
 func TestLongWords(t *testing.T) {
@@ -61,7 +86,7 @@ func BenchmarkLongWord(b *testing.B) {
 func TestLongMerge(t *testing.T) {
 	tok := openRecorded(t, "roberta")
 	m := tok.model.(*bpe)
-	var mem memory
+	mem := memory{budget: &budget{}}
 	word := []byte("antidisestablishmentarianism==-=-=->>>returned_values__init__")
 	for n := 1; n <= len(word); n++ {
 		mem.symbols = m.symbolsOf(nil, word[:n])

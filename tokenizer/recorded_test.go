@@ -213,6 +213,44 @@ func checkRecorded(t *testing.T, tok *Tokenizer, name string, cases []recordedCa
 	}
 }
 
+// TestClassOfModel holds what a SentencePiece file is taken for whose class is not known.
+func TestClassOfModel(t *testing.T) {
+	for want, m := range map[string]spmModel{
+		"Gemma":      {kind: spmBPE, pieces: []spmPiece{{text: "<s>"}, {text: "<start_of_turn>"}}},
+		"Llama":      {kind: spmBPE, pieces: []spmPiece{{text: "<s>"}, {text: "[CLS]"}}},
+		"DebertaV2":  {kind: spmUnigram, pieces: []spmPiece{{text: "[CLS]"}, {text: "[UNK]"}}},
+		"Albert":     {kind: spmUnigram, pieces: []spmPiece{{text: "[CLS]"}, {text: "<s>"}}},
+		"XLMRoberta": {kind: spmUnigram, pieces: []spmPiece{{text: "<s>"}, {text: "<start_of_turn>"}}},
+		"T5":         {kind: spmUnigram, pieces: []spmPiece{{text: "<start_of_turn>"}}},
+	} {
+		got, err := classOfModel(&config{}, &m)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(conversions[want]), fmt.Sprint(got), want)
+	}
+}
+
+// TestComponentDefaults holds what components are that do not say all.
+func TestComponentDefaults(t *testing.T) {
+	none := json.RawMessage(`{}`)
+	length, err := readFixedLength(none, 0)
+	require.NoError(t, err)
+	require.Equal(t, fixedLength(5), length)
+	points, err := readPunctuation(none, 0)
+	require.NoError(t, err)
+	require.Equal(t, isolated, points.(splitter).behavior)
+	for want, read := range map[string]func(json.RawMessage, int) (decoder, error){
+		"ab</w> <pad>|.": readWordPieceDecoder,
+		"a##b <pad>|.":   readBPEDecoder,
+		"a##b</w> .":     readCTC,
+	} {
+		d, err := read(none, 0)
+		require.NoError(t, err)
+		got, err := d.decode([]string{"a", "##b</w>", "<pad>|", "."})
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Join(got, ""))
+	}
+}
+
 // TestConvert holds what is made of SentencePiece files to the answers of what transformers' converters make of them.
 func TestConvert(t *testing.T) {
 	cases := recordedCases(t)

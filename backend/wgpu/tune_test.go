@@ -373,6 +373,10 @@ func TestClasses(t *testing.T) {
 		require.LessOrEqual(t, q.Lead.Elements()*q.M*max(q.N, q.K), 1<<24)
 		tilings := c.tilings()
 		require.Equal(t, c.usual(), tilings[0])
+		require.Greater(t, len(tilings), 1)
+		for i, x := range tilings {
+			require.NotContains(t, tilings[:i], x, "twice")
+		}
 		for _, x := range tilings {
 			if x.splits > 1 {
 				require.Empty(t, p.Lead)

@@ -154,3 +154,10 @@ func FuzzJSON(f *testing.F) {
 		require.NotContains(t, out.String(), "\x7f")
 	})
 }
+
+// TestFirst: numbers that are not printed are seen to be missing.
+func TestFirst(t *testing.T) {
+	for n, want := range map[int]string{0: "…", 2: "1 2.5 …", 3: "1 2.5 -3", 4: "1 2.5 -3"} {
+		require.Equal(t, want, first([]float32{1, 2.5, -3}, n))
+	}
+}

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"slices"
 
@@ -117,6 +118,19 @@ func (a *analyst) run(p *Program, k int) (err error) {
 		}
 		return values[v]
 	}
+	bodies := &ir.Evaluator{}
+	bodies.Call = func(n *ir.Node, subgraph int, in []*tensor.Tensor, b ir.Binding) ([]*tensor.Tensor, error) {
+		body, known := n.Subgraphs[subgraph], maps.Clone(b)
+		if err := body.BindTensors(in, known); err != nil {
+			return nil, err
+		}
+		if closed(body, known) { // definitions take operands for granted that shape rules check
+			if _, err := body.Bind(known, false); err != nil {
+				return nil, err
+			}
+		}
+		return bodies.Graph(body, in, maps.Clone(b))
+	}
 	for _, n := range g.Nodes {
 		operands := make([]*known, len(n.Inputs))
 		for i, v := range n.Inputs {
@@ -124,7 +138,7 @@ func (a *analyst) run(p *Program, k int) (err error) {
 				operands[i] = value(v)
 			}
 		}
-		out, err := ir.EvalNode(n, tensors(operands), a.b)
+		out, err := bodies.Node(n, tensors(operands), a.b)
 		if err != nil {
 			return err
 		}
@@ -268,6 +282,12 @@ func roundoff(d tensor.DType) float64 {
 	return 0x1p-53
 }
 
+// mostOf is the largest finite number of a type, and leastOf the least above 0.
+var (
+	mostOf  = map[tensor.DType]float64{tensor.F32: math.MaxFloat32, tensor.F16: 65504, tensor.BF16: 0xFFp120, tensor.F64: math.MaxFloat64}
+	leastOf = map[tensor.DType]float64{tensor.F32: 0x1p-149, tensor.F16: 0x1p-24, tensor.BF16: 0x1p-133, tensor.F64: 0x1p-1074}
+)
+
 // moves are the ops that only pass elements on, with the operands that are elements: the others say where to.
 var moves = map[ir.Kind][]int{ir.KindReshape: {0}, ir.KindTranspose: {0}, ir.KindSlice: {0}, ir.KindExpand: {0}, ir.KindCopy: {0},
 	ir.KindMaterialize: {0},
@@ -342,6 +362,13 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 	}
 	for i, r := range results {
 		r.strict, r.loose = sum(strict[i], strictOwn[i]), sum(loose[i], looseOwn[i])
+		for _, b := range [][]float64{r.strict, r.loose} {
+			for k := range b { // beyond the end of a type is infinity
+				if r.t.DType().IsFloat() && math.Abs(r.t.Float64(k))+b[k] > mostOf[r.t.DType()] {
+					b[k] = math.Inf(1)
+				}
+			}
+		}
 		if e.whole(r.t) && e.choosesPlaces() && r.strict != nil { // another place may be any
 			for k, x := range r.strict {
 				if x > 0 {
@@ -680,7 +707,12 @@ func boundAt(x *known, bound func(*known) []float64, shape []int, i int) float64
 	if x == nil || bound(x) == nil {
 		return 0
 	}
-	s, at, stride := x.t.Shape(), 0, 1
+	return bound(x)[broadcastAt(x.t.Shape(), shape, i)]
+}
+
+// broadcastAt is the element of a tensor of shape s that broadcasts to element i of a shape.
+func broadcastAt(s, shape []int, i int) int {
+	at, stride := 0, 1
 	for a := len(shape) - 1; a >= 0; a-- {
 		k := i % shape[a]
 		i /= shape[a]
@@ -691,7 +723,7 @@ func boundAt(x *known, bound func(*known) []float64, shape []int, i int) float64
 			stride *= s[own]
 		}
 	}
-	return bound(x)[at]
+	return at
 }
 
 func nudge(t *tensor.Tensor, i int, by float64) {

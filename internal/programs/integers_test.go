@@ -52,7 +52,7 @@ func (e *evaluation) reducedInFloat(op ir.Reduce) bool {
 		magnitudes.SetFloat64(i, m)
 	}
 	out, err := ir.EvalOp(nil, op, []*tensor.Tensor{magnitudes})
-	return err != nil || largest(out[0]) > min(1<<53, float64(ends(e.out[0].DType())[1]))
+	return err != nil || largestOf(out[0]) > min(1<<53, float64(ends(e.out[0].DType())[1]))
 }
 
 // holds reports whether a type of integers has places for all elements of t.

@@ -134,6 +134,25 @@ func (a *analyst) reduced(op ir.Reduce, e *evaluation) (strict, loose []float64)
 		return b, b
 	}
 	b := relative(y, (n+a.Ulps)*u)
+	least := n * leastOf[y.DType()] // that squares and products lose where they are small
+	others := y
+	if op.Fn == ir.Prod {
+		larger := x.Clone()
+		for i := range x.Len() {
+			larger.SetFloat64(i, max(1, math.Abs(x.Float64(i))))
+		}
+		others = with1(op, larger)
+	}
+	for i := range b {
+		switch size := math.Abs(y.Float64(i)); op.Fn {
+		case ir.L2:
+			b[i] += math.Sqrt(size*size+least) - math.Sqrt(max(0, size*size-least))
+		case ir.Prod:
+			b[i] += least * others.Float64(i)
+		default:
+			b[i] += least
+		}
+	}
 	return b, b
 }
 
@@ -267,6 +286,55 @@ func with1(op ir.Op, x *tensor.Tensor) *tensor.Tensor {
 	return out[0]
 }
 
+// normed is carried of a norm: what the ends of the errors of all elements make of one, and of the deviation that it is divided by. No
+// element is more than √n deviations from the mean.
+func (e *evaluation) normed(op ir.LayerNorm, bound func(*known) []float64) []float64 {
+	x, scale, residual := e.in[ir.LayerNormX], ir.Operand(e.in, ir.LayerNormScale), ir.Operand(e.in, ir.LayerNormResidual)
+	shape := e.out[0].Shape()
+	n := shape[len(shape)-op.Axes:].Elements()
+	off := make([]float64, e.out[0].Len())
+	for start := 0; start < len(off); start += n {
+		d, b, mean, meanOff := make([]float64, n), make([]float64, n), 0.0, 0.0
+		for i := range n {
+			d[i], b[i] = x.t.Float64(start+i), boundAt(x, bound, shape, start+i)+boundAt(residual, bound, shape, start+i)
+			if residual != nil {
+				d[i] += residual.t.Float64(start + i)
+			}
+			if !op.RMS {
+				mean, meanOff = mean+d[i]/float64(n), meanOff+b[i]/float64(n)
+			}
+		}
+		variance, least, most := float64(op.Eps), float64(op.Eps), float64(op.Eps)
+		for i := range n {
+			d[i], b[i] = d[i]-mean, b[i]+meanOff
+			lo, hi := max(0, math.Abs(d[i])-b[i]), math.Abs(d[i])+b[i]
+			variance, least, most = variance+d[i]*d[i]/float64(n), least+lo*lo/float64(n), most+hi*hi/float64(n)
+		}
+		for i := range n {
+			h, farthest := d[i]/math.Sqrt(variance), math.Sqrt(float64(n))
+			end := func(x float64) float64 { // the magnitude of the end x > 0, or −x on the other side
+				if q := x / math.Sqrt(least); x > 0 && !math.IsNaN(q) {
+					return min(q, farthest)
+				}
+				return x / math.Sqrt(most)
+			}
+			move := max(end(d[i]+b[i])-h, end(b[i]-d[i])+h)
+			k, g, gOff := start+i, 1.0, boundAt(scale, bound, shape, start+i)
+			if scale != nil {
+				g = math.Abs(scale.t.Float64(broadcastAt(scale.t.Shape(), shape, k)))
+			}
+			off[k] = g*move + (math.Abs(h)+move)*gOff + boundAt(ir.Operand(e.in, ir.LayerNormBias), bound, shape, k)
+			switch {
+			case most == math.Inf(1) && variance < most || !math.IsNaN(h) && math.IsNaN(off[k]):
+				off[k] = math.Inf(1)
+			case math.IsNaN(h): // which it stays
+				off[k] = 0
+			}
+		}
+	}
+	return off
+}
+
 // linear is carried of sums, which is a sum itself, and of softmax, whose elements go up and down together in samples; nil for other ops.
 func (e *evaluation) linear(bound func(*known) []float64) [][]float64 {
 	with := func(op ir.Op, pick func(i int) *tensor.Tensor) []float64 {
@@ -307,6 +375,10 @@ func (e *evaluation) linear(bound func(*known) []float64) [][]float64 {
 	case ir.Softmax:
 		if !op.Log {
 			return [][]float64{e.shares(op.Axis, bound(e.in[0]))}
+		}
+	case ir.LayerNorm:
+		if len(e.out) == 1 {
+			return [][]float64{e.normed(op, bound)}
 		}
 	case ir.MatMul:
 		if len(e.in) != 2 || !e.out[0].DType().IsFloat() {

@@ -202,12 +202,12 @@ func check(p *programs.Program, gpu bool) (why string, compared bool) {
 		if apart[n.OpType] != "" {
 			return "", false
 		}
-		pools = pools || n.OpType == "MaxPool"
+		pools = pools || n.OpType == "MaxPool" || n.OpType == "GlobalMaxPool"
 	}
 	for k := range p.Inputs {
 		// of nothing, onnxruntime leaves sums unwritten
 		if errs[k] != nil || wants[k].Extreme || wants[k].Undefined || wants[k].Empty || wants[k].Unread != nil ||
-			pools && wants[k].Odd { // onnxruntime's MaxPool begins with the lowest finite number
+			pools && wants[k].Odd { // onnxruntime's MaxPool and GlobalMaxPool begin with the lowest finite number
 			continue
 		}
 		out, err := byReference(p, k)

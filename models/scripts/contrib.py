@@ -312,6 +312,8 @@ def pools():
     case("qlinear_average_pool_window", "QLinearAveragePool", [image, s(0.02), s(120, np.uint8), *to], kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1])
     case("qlinear_average_pool_padding", "QLinearAveragePool", [image, s(0.02), s(120, np.uint8), *to], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], count_include_pad=1)
     case("qlinear_average_pool_last", "QLinearAveragePool", [image, s(0.02), s(120, np.uint8), *to], kernel_shape=[2, 2], channels_last=1)
+    ramp = np.arange(8, dtype=np.uint8).reshape(1, 1, 2, 4) * 30
+    case("qlinear_average_pool_beyond", "QLinearAveragePool", [ramp, s(0.02), s(0, np.uint8), *to], kernel_shape=[3, 3], strides=[2, 2], pads=[0, 1, 0, 0], ceil_mode=1, count_include_pad=1)
 
 
 def distances():
