@@ -35,8 +35,8 @@ type Device struct {
 	kernels map[ir.Kind]entry
 }
 
-// openDevice starts a device. Threads above the number of processors, and levels that the processor lacks, are another machine's: the device
-// packs weights and plans memory for it, and Attach fails.
+// openDevice starts a device. Threads above the number of processors, and levels that the processor lacks, are another machine's: the
+// device packs weights and plans memory for it, and Attach fails.
 func openDevice(o backend.Options) (*Device, error) {
 	if o.Device != "" {
 		return nil, fmt.Errorf("backend cpu has one device; leave out device %q", o.Device)
