@@ -49,7 +49,7 @@ func (c *context) weights(w *ir.Value, axes []int, view func(*ir.Value) *ir.Valu
 		return view(w)
 	}
 	operands := append([]*ir.Value{view(codes)}, in[1:]...)
-	if o, coded := op.(ir.Dequantize); coded && rank(in[1]) > 0 {
+	if o, stored := op.(ir.Dequantize); stored && rank(in[1]) > 0 {
 		if o.Axis >= len(axes) {
 			return view(c.weight(w))
 		}
@@ -72,7 +72,7 @@ func (c *context) besideEachOther(w *ir.Value, times int, matrix func(*ir.Value)
 		return matrix(w)
 	}
 	operands := append([]*ir.Value{matrix(codes)}, in[1:]...)
-	if o, coded := op.(ir.Dequantize); coded && rank(in[1]) > 0 {
+	if o, stored := op.(ir.Dequantize); stored && rank(in[1]) > 0 {
 		if o.Axis != 1 || o.Block != 0 {
 			return matrix(c.weight(w))
 		}

@@ -64,7 +64,7 @@ func gcd(a, b int) int {
 func (c *context) interleaved(op ops.ConvTranspose) *ir.Value {
 	x, w := c.In(0), c.In(1)
 	codes, widen, more, ok := c.stored(w)
-	if o, coded := widen.(ir.Dequantize); ok && coded && rank(more[1]) > 0 {
+	if o, stored := widen.(ir.Dequantize); ok && stored && rank(more[1]) > 0 {
 		if o.Axis != 1 || o.Block != 0 {
 			ok = false
 		} else { // of the channels of every group

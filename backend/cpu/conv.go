@@ -17,7 +17,7 @@ func (d *processor) convEntry() entry {
 	return entry{
 		Supports: claimsConv,
 		TakesStored: func(n *ir.Node, i int) bool { // of a depthwise one a step of its own widens them, which are few
-			return i == ir.ConvW && (isDepthwise(n) || isCoded(n))
+			return i == ir.ConvW && (isDepthwise(n) || isStored(n))
 		},
 		Strided: func(n *ir.Node, i int, strides []int) bool {
 			last := len(strides) - 1
@@ -29,9 +29,9 @@ func (d *processor) convEntry() entry {
 				return []int64{int64(d.Threads() * align(d.set.NewDepthwise(shape).ScratchBytes()))}
 			}
 			if isTiled(n) {
-				return []int64{int64(d.Threads() * align(d.set.NewWinograd(shape, d.Threads(), isCoded(n)).ScratchBytes()))}
+				return []int64{int64(d.Threads() * align(d.set.NewWinograd(shape, d.Threads(), isStored(n)).ScratchBytes()))}
 			}
-			return []int64{int64(d.Threads() * align(d.newConv(shape, groups, isCoded(n)).ScratchBytes()))}
+			return []int64{int64(d.Threads() * align(d.newConv(shape, groups, isStored(n)).ScratchBytes()))}
 		},
 		Bind:       bindConv,
 		AnyAddress: func(n *ir.Node, i int) bool { return i == ir.ConvW && !isDepthwise(n) },
@@ -49,21 +49,21 @@ func claimsConv(n *ir.Node) bool {
 	if isDepthwise(n) {
 		return w.Packed == nil // nothing packs the weights of channels alone
 	}
-	return w.IsConst() || isCoded(n)
+	return w.IsConst() || isStored(n)
 }
 
-// isCoded reports whether the weights of a convolution are packed as codes, or will be.
-func isCoded(n *ir.Node) bool {
+// isStored reports whether the weights of a convolution are packed as codes, or will be.
+func isStored(n *ir.Node) bool {
 	if p := n.Inputs[ir.ConvW].Packed; p != nil {
-		return isCodedForm(p.Layout.Form)
+		return isStoredForm(p.Layout.Form)
 	}
 	_, _, ok := convCoding(n)
 	return ok
 }
 
 // convCoding is the weights of a convolution as they are stored, and how the matrices of its groups are packed then.
-func convCoding(n *ir.Node) (w codedWeight, c coding, ok bool) {
-	if w, ok = codedOf(n.Inputs[ir.ConvW]); !ok {
+func convCoding(n *ir.Node) (w storedWeight, c coding, ok bool) {
+	if w, ok = storedOf(n.Inputs[ir.ConvW]); !ok {
 		return w, c, false
 	}
 	k, cols := convMatrix(n)
@@ -134,9 +134,9 @@ func isColumn(n *ir.Node) bool {
 }
 
 // newConv plans the convolution of one of the groups, among which workers share out.
-func (d *processor) newConv(shape kernel.ConvShape, groups int, coded bool) *kernel.Conv {
+func (d *processor) newConv(shape kernel.ConvShape, groups int, stored bool) *kernel.Conv {
 	shape.Outputs /= groups
-	return d.set.NewConv(shape, (d.Threads()+groups-1)/groups, coded)
+	return d.set.NewConv(shape, (d.Threads()+groups-1)/groups, stored)
 }
 
 func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
@@ -170,8 +170,8 @@ func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		}}, nil
 	}
 	var data []float32
-	codes := make([]kernel.Coded, groups)
-	if isCoded(n) {
+	codes := make([]kernel.Stored, groups)
+	if isStored(n) {
 		k, cols := convMatrix(n)
 		w := n.Inputs[ir.ConvW].Packed
 		if w == nil {
@@ -189,16 +189,16 @@ func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		data = tensor.Of[float32](weights)
 	}
 	if isTiled(n) {
-		k := b.d.set.NewWinograd(shape, b.d.Threads(), isCoded(n))
+		k := b.d.set.NewWinograd(shape, b.d.Threads(), isStored(n))
 		each := align(k.ScratchBytes())
 		return step{parts: k.Parts(), run: func(m *machine, part, worker int) {
 			a := args
 			resolve(m, &a)
-			a.B, a.Coded = data, &codes[0]
+			a.B, a.Stored = data, &codes[0]
 			k.Run(part, &a, scratch.bytes(m)[worker*each:][:each])
 		}}, nil
 	}
-	k, length := b.d.newConv(shape, groups, isCoded(n)), len(data)/groups
+	k, length := b.d.newConv(shape, groups, isStored(n)), len(data)/groups
 	shape.Outputs = k.Outputs
 	each, parts := align(k.ScratchBytes()), k.Parts()
 	from := func(s []float32, at int) []float32 {
@@ -211,7 +211,7 @@ func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		a, g := args, part/parts
 		resolve(m, &a)
 		a.X, a.B = a.X[min(g*shape.Channels*a.XChannel, len(a.X)):], data[g*length:][:length] // of no pixels, there are no channels
-		a.Coded = &codes[g]
+		a.Stored = &codes[g]
 		a.C, a.Bias, a.Residual = a.C[g*shape.Outputs:], from(a.Bias, g*shape.Outputs), from(a.Residual, g*shape.Outputs)
 		k.Run(part%parts, &a, scratch.bytes(m)[worker*each:][:each])
 	}}, nil
@@ -232,8 +232,8 @@ func isTiled(n *ir.Node) bool {
 		!slices.Equal(op.Dilations, []int{1, 1}) {
 		return false
 	}
-	coded := isCoded(n)
-	if w.Packed != nil && !coded {
+	stored := isStored(n)
+	if w.Packed != nil && !stored {
 		return w.Packed.Layout.Form == packed.Winograd
 	}
 	high, h := image[1].Const()
@@ -242,7 +242,7 @@ func isTiled(n *ir.Node) bool {
 		return false
 	}
 	// an infinite weight would be one of all taps
-	return coded || !slices.ContainsFunc(floats(w.Const), func(x float32) bool { return x-x != 0 })
+	return stored || !slices.ContainsFunc(floats(w.Const), func(x float32) bool { return x-x != 0 })
 }
 
 // convMatrices says how the weights of a convolution are packed: matrices [k,cols] of so many words, one for each group or each point.
@@ -266,21 +266,21 @@ func (d *processor) packConv(g *ir.Graph) (count int, err error) {
 		form     packed.Form
 		matrices int
 	}
-	done, codes := map[key]*ir.Value{}, map[codedKey]*ir.Value{}
+	done, codes := map[key]*ir.Value{}, map[storedKey]*ir.Value{}
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindConv || d.target.Where(n) != target.OnKernel || isDepthwise(n) {
 			continue
 		}
-		if isCoded(n) {
-			if coded, _, ok := convCoding(n); ok && isTiled(n) && !coded.finite() { // a tile would spread what is infinite
-				plain, err := ir.EvalNode(n.Inputs[ir.ConvW].Def, coded.operands(), ir.Binding{})
+		if isStored(n) {
+			if stored, _, ok := convCoding(n); ok && isTiled(n) && !stored.finite() { // a tile would spread what is infinite
+				plain, err := ir.EvalNode(n.Inputs[ir.ConvW].Def, stored.operands(), ir.Binding{})
 				if err != nil {
 					return 0, n.Fail(err)
 				}
 				d.replace(g, n, ir.ConvW, g.NewConst(n.Inputs[ir.ConvW].Name, plain[0]))
 			}
 		}
-		if isCoded(n) {
+		if isStored(n) {
 			packs, err := d.packConvCodes(g, n, codes)
 			if err != nil {
 				return 0, n.Fail(fmt.Errorf("weight %q: %w", n.Inputs[ir.ConvW].Name, err))
@@ -310,22 +310,22 @@ func (d *processor) packConv(g *ir.Graph) (count int, err error) {
 	return count, nil
 }
 
-// A codedKey is a weight and how it is packed.
-type codedKey struct {
+// A storedKey is a weight and how it is packed.
+type storedKey struct {
 	w *ir.Value
 	coding
 }
 
-// packConvCodes packs the coded weights of a convolution, unless done has them, and counts how many.
-func (d *processor) packConvCodes(g *ir.Graph, n *ir.Node, done map[codedKey]*ir.Value) (count int, err error) {
+// packConvCodes packs the stored weights of a convolution, unless done has them, and counts how many.
+func (d *processor) packConvCodes(g *ir.Graph, n *ir.Node, done map[storedKey]*ir.Value) (count int, err error) {
 	w := n.Inputs[ir.ConvW]
 	k, cols := convMatrix(n)
 	_, groups := convWindow(n)
 	pack := func() (*ir.Packed, error) {
-		coded, c, _ := convCoding(n)
-		return d.packCodes(&coded, c, groups, func(group, k, col int) int { return k*groups*cols + group*cols + col }), nil
+		stored, c, _ := convCoding(n)
+		return d.packCodes(&stored, c, groups, func(group, k, col int) int { return k*groups*cols + group*cols + col }), nil
 	}
-	key := codedKey{w: w}
+	key := storedKey{w: w}
 	if p := w.Packed; p != nil {
 		key.coding = codingOf(p, k, cols)
 		if l, _, _ := key.coding.layout(d.set); l == p.Layout {

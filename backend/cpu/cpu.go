@@ -23,7 +23,7 @@ import (
 const maxThreads = 1 << 12
 
 func init() {
-	backend.Register(backend.Backend{Name: "cpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) },
+	backend.Register(backend.Backend{Name: "cpu", Open: func(o backend.Options) (backend.Device, error) { return openDevice(o) },
 		Precisions: []tensor.DType{tensor.BF16}, Weights: []tensor.DType{tensor.I8}})
 }
 
@@ -35,9 +35,9 @@ type Device struct {
 	kernels map[ir.Kind]entry
 }
 
-// Open starts a device. Threads above the number of processors, and levels that the processor lacks, are another machine's: the device
-// packs weights and plans memory for it, and Attach fails.
-func Open(o backend.Options) (*Device, error) {
+// openDevice starts a device. Threads above the number of processors, and levels that the processor lacks, are another machine's: the
+// device packs weights and plans memory for it, and Attach fails.
+func openDevice(o backend.Options) (*Device, error) {
 	if o.Device != "" {
 		return nil, fmt.Errorf("backend cpu has one device; leave out device %q", o.Device)
 	}

@@ -136,7 +136,7 @@ func (d *processor) halfMatMulEntry(inner entry) entry {
 			return plain.Scratch(n)
 		}
 		rows, cols, k := packedSizes(n)
-		sizes := []int64{int64(d.Threads() * align(d.set.NewGemmCoded(rows, cols, k).ScratchBytes()))}
+		sizes := []int64{int64(d.Threads() * align(d.set.NewGemmStored(rows, cols, k).ScratchBytes()))}
 		for _, v := range target.HalfValues(n) {
 			sizes = append(sizes, int64(4*v.Type.Sizes().Elements()))
 		}

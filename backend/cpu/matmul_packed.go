@@ -49,7 +49,7 @@ func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
 func bindHalfPacked(weight *ir.Packed) bindFunc {
 	return func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		rows, cols, k := packedSizes(n)
-		g, weights := b.d.set.NewGemmCoded(rows, cols, k), b.d.set.NewPackB(k, cols).CodedHalf(tensor.Of[uint16](weight.Data),
+		g, weights := b.d.set.NewGemmStored(rows, cols, k), b.d.set.NewPackB(k, cols).StoredHalf(tensor.Of[uint16](weight.Data),
 			weight.Data.DType() == tensor.BF16)
 		e, scratch, each := epilogueOf(n, in, out), b.scratchBytes(0), align(g.ScratchBytes())
 		x, args := e.x, e.args

@@ -26,7 +26,7 @@ func (d *processor) matMulNBitsEntry() entry {
 				return []int64{int64(d.Threads() * columnsScratch(g, op.K)), int64(bytes), int64(4 * scales), int64(4 * sums)}
 			}
 			if !op.Int8 {
-				return []int64{int64(d.Threads() * align(d.set.NewGemmCoded(rows, op.N, op.K).ScratchBytes()))}
+				return []int64{int64(d.Threads() * align(d.set.NewGemmStored(rows, op.N, op.K).ScratchBytes()))}
 			}
 			g := d.newGemmBlocksS8(n, rows)
 			return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowBytes()), int64(4 * rows * g.RowScales())}
@@ -155,8 +155,8 @@ func bindNBits(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return bindColumns(b, g, op.K, x, w, operands), nil
 	}
 	if !op.Int8 {
-		g, weights := b.d.set.NewGemmCoded(rows, op.N, op.K),
-			b.d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op)).CodedBlocks(w.Data.Bytes())
+		g, weights := b.d.set.NewGemmStored(rows, op.N, op.K),
+			b.d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op)).StoredBlocks(w.Data.Bytes())
 		each := align(g.ScratchBytes())
 		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 			args := operands(m)

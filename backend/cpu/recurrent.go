@@ -14,14 +14,14 @@ func (d *processor) recurrentEntry() entry {
 	return entry{
 		Supports: claimsRecurrent,
 		TakesStored: func(n *ir.Node, i int) bool {
-			return (i == ops.RecurrentW || i == ops.RecurrentR) && isCodedRecurrent(n.Inputs[i])
+			return (i == ops.RecurrentW || i == ops.RecurrentR) && isStoredRecurrent(n.Inputs[i])
 		},
 		Scratch: func(n *ir.Node) []int64 {
 			p := planRecurrent(n)
 			sizes := []int64{recurrentGates: int64(p.directions) * int64(p.steps*p.batch) * int64(4*p.gates*p.hidden),
 				recurrentStates: int64(p.directions*p.batch) * int64(4*p.parts*p.hidden)}
-			if p.coded {
-				sizes = append(sizes, int64(d.Threads()*d.codedRecurrentScratch(n, &p)), 4*int64(d.widenedStates(n, &p)))
+			if p.stored {
+				sizes = append(sizes, int64(d.Threads()*d.storedRecurrentScratch(n, &p)), 4*int64(d.widenedStates(n, &p)))
 			}
 			if p.quantized {
 				sizes = append(sizes, d.quantizedRecurrentScratch(&p)...)
@@ -44,7 +44,7 @@ func claimsRecurrent(n *ir.Node) bool {
 		if v == nil || (v.Type.DType != tensor.F32) != quantized || len(v.Type.Shape) != 3 {
 			return false
 		}
-		if !v.IsConst() && !isCodedRecurrent(v) {
+		if !v.IsConst() && !isStoredRecurrent(v) {
 			return false
 		}
 	}
@@ -72,8 +72,8 @@ func bindRecurrent(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return step{}, nil
 	}
 	own := 0
-	if p.coded {
-		own = b.d.codedRecurrentScratch(n, &p)
+	if p.stored {
+		own = b.d.storedRecurrentScratch(n, &p)
 	}
 	inputs, err := p.bindInputs(b, n, own)
 	if err != nil {
@@ -96,8 +96,8 @@ func bindRecurrent(b *binder, n *ir.Node, in, out []operand) (step, error) {
 // bindInputs plans the product with W by its form; own is the scratch of a worker for codes.
 func (p recurrentPlan) bindInputs(b *binder, n *ir.Node, own int) ([]step, error) {
 	w := n.Inputs[ops.RecurrentW]
-	if isCodedRecurrent(w) {
-		one, err := p.codedInputs(b, n, own)
+	if isStoredRecurrent(w) {
+		one, err := p.storedInputs(b, n, own)
 		return []step{one}, err
 	}
 	data, err := b.d.boundDirections(w)
@@ -113,8 +113,8 @@ func (p recurrentPlan) bindInputs(b *binder, n *ir.Node, own int) ([]step, error
 // bindStates is bindInputs for R.
 func (p recurrentPlan) bindStates(b *binder, n *ir.Node, own int) (func(sequences, lo, hi int) stateProduct, error) {
 	r := n.Inputs[ops.RecurrentR]
-	if isCodedRecurrent(r) {
-		return p.codedStates(b, n, own)
+	if isStoredRecurrent(r) {
+		return p.storedStates(b, n, own)
 	}
 	data, err := b.d.boundDirections(r)
 	if err != nil {

@@ -16,15 +16,15 @@ const (
 	recurrentWorker         // by worker: the kernel's
 	numRecurrentScratch
 
-	recurrentCoded = recurrentShared // by worker: what products with coded weights need, of one with such
-	recurrentWide  = recurrentInputs // R, widened for many steps
+	recurrentStored = recurrentShared // by worker: what products with stored weights need, of one with such
+	recurrentWide   = recurrentInputs // R, widened for many steps
 )
 
 // recurrentPlan is the sizes of a bound recurrence.
 type recurrentPlan struct {
 	cell
 	steps, batch, width, hidden, directions int
-	reverse, batchFirst, quantized, coded   bool
+	reverse, batchFirst, quantized, stored  bool
 }
 
 // weightSizes are [D, gates·H, K] of a weight, which one of bytes has the other way round.
@@ -40,7 +40,7 @@ func planRecurrent(n *ir.Node) recurrentPlan {
 	x, r := n.Inputs[ops.RecurrentX].Type.Sizes(), weightSizes(n.Inputs[ops.RecurrentR])
 	op, c, _ := cellOf(n.Op)
 	p := recurrentPlan{cell: c, steps: x[0], batch: x[1], width: x[2], hidden: r[2], directions: r[0], quantized: isQuantizedRecurrence(n)}
-	p.coded = isCodedRecurrent(n.Inputs[ops.RecurrentW]) || isCodedRecurrent(n.Inputs[ops.RecurrentR])
+	p.stored = isStoredRecurrent(n.Inputs[ops.RecurrentW]) || isStoredRecurrent(n.Inputs[ops.RecurrentR])
 	if p.reverse = op.Reverse; op.BatchFirst {
 		p.batchFirst, p.steps, p.batch = true, p.batch, p.steps
 	}
@@ -131,21 +131,21 @@ func isQuantizedRecurrence(n *ir.Node) bool {
 	return ok
 }
 
-// isCodedRecurrent reports whether a weight of a recurrence is packed as codes, or will be.
-func isCodedRecurrent(w *ir.Value) bool {
+// isStoredRecurrent reports whether a weight of a recurrence is packed as codes, or will be.
+func isStoredRecurrent(w *ir.Value) bool {
 	if w.Packed != nil {
-		return w.Type.DType == tensor.F32 && isCodedForm(w.Packed.Layout.Form)
+		return w.Type.DType == tensor.F32 && isStoredForm(w.Packed.Layout.Form)
 	}
 	_, _, ok := recurrentCoding(w)
 	return ok
 }
 
 // recurrentCoding is a weight of a recurrence as it is stored, and how the matrix of a direction is packed then.
-func recurrentCoding(w *ir.Value) (coded codedWeight, c coding, ok bool) {
-	if coded, ok = codedOf(w); !ok || coded.codes.Rank() != 3 {
-		return coded, c, false
+func recurrentCoding(w *ir.Value) (stored storedWeight, c coding, ok bool) {
+	if stored, ok = storedOf(w); !ok || stored.codes.Rank() != 3 {
+		return stored, c, false
 	}
-	s := coded.codes.Shape()
-	c, ok = coded.coding(s[2], s[1], 2, 0, 1)
-	return coded, c, ok
+	s := stored.codes.Shape()
+	c, ok = stored.coding(s[2], s[1], 2, 0, 1)
+	return stored, c, ok
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func init() {
-	backend.Register(backend.Backend{Name: "cuda", Open: func(o backend.Options) (backend.Device, error) { return Open(o) },
+	backend.Register(backend.Backend{Name: "cuda", Open: func(o backend.Options) (backend.Device, error) { return openDevice(o) },
 		Precisions: []tensor.DType{tensor.TF32, tensor.F16, tensor.BF16}})
 }
 
@@ -53,8 +53,8 @@ const alignment = 128
 // oldestCapability is the compute capability that the kernels need at least.
 const oldestCapability = 75
 
-// Open opens the device that o.Device names: a number or a part of its name; the best one where it is empty.
-func Open(o backend.Options) (*Device, error) {
+// openDevice opens the device that o.Device names: a number or a part of its name; the best one where it is empty.
+func openDevice(o backend.Options) (*Device, error) {
 	if o.CPU != "" {
 		return nil, fmt.Errorf("backend cuda has no CPU level %q", o.CPU)
 	}

@@ -96,7 +96,7 @@ func (s *tileKernel) cooperate(e *epilogue) {
 
 // Cooperative reports why cooperative matrices, which a device gives, do not work: products of float16 go without them then.
 func Cooperative(device string) error {
-	d, err := Open(backend.Options{Device: device, Precision: tensor.F16})
+	d, err := openDevice(backend.Options{Device: device, Precision: tensor.F16})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 func init() {
-	backend.Register(backend.Backend{Name: "wgpu", Open: func(o backend.Options) (backend.Device, error) { return Open(o) },
+	backend.Register(backend.Backend{Name: "wgpu", Open: func(o backend.Options) (backend.Device, error) { return openDevice(o) },
 		Precisions: []tensor.DType{tensor.F16}})
 }
 
@@ -43,8 +43,8 @@ type Device struct {
 // alignment of the arena's buffers: whole vec4, and a cache line.
 const alignment = 64
 
-// Open opens the device that o.Device names: a number or a part of its name; the best one where it is empty.
-func Open(o backend.Options) (*Device, error) {
+// openDevice opens the device that o.Device names: a number or a part of its name; the best one where it is empty.
+func openDevice(o backend.Options) (*Device, error) {
 	if o.CPU != "" {
 		return nil, fmt.Errorf("backend wgpu has no CPU level %q", o.CPU)
 	}

@@ -29,16 +29,16 @@ const (
 func convRules() []*Rule {
 	x, w, bias := value(), value(), value()
 	bare := with(node[ir.Conv](x, w, optional(bias), none()), func(o ir.Conv) bool { return o.Act == ir.NoUnary })
-	coded := dequantized()
-	turned := node[ir.Transpose](coded)
-	ofBytes := with(node[ir.Conv](either(turned, coded), w, optional(bias), none()), func(o ir.Conv) bool {
+	stored := dequantized()
+	turned := node[ir.Transpose](stored)
+	ofBytes := with(node[ir.Conv](either(turned, stored), w, optional(bias), none()), func(o ir.Conv) bool {
 		return o.Act == ir.NoUnary
 	})
 	quantized := node[ir.QConv](x, w).rest()
 	return []*Rule{
 		{Name: "conv.bytes", changes: Rounding, pattern: ofBytes, build: func(m *match) *ir.Value {
-			o, codes, weights := opOf[ir.Conv](m, ofBytes), m.get(coded), m.get(w)
-			if !codedColumns(weights) || !is8Bit(at(codes, 0).Type.DType) || codes.Type.DType != tensor.F32 {
+			o, codes, weights := opOf[ir.Conv](m, ofBytes), m.get(stored), m.get(w)
+			if !storedColumns(weights) || !is8Bit(at(codes, 0).Type.DType) || codes.Type.DType != tensor.F32 {
 				return nil
 			}
 			bytes := at(codes, 0)
@@ -93,8 +93,8 @@ type patches struct {
 // onKernel reports whether there is a target that has a kernel for a node.
 func (m *match) onKernel(n *ir.Node) bool { return m.e.t != nil && m.e.t.Where(n) == target.OnKernel }
 
-// codedColumns reports whether weights are dequantised bytes, with a scale for all or for each column.
-func codedColumns(w *ir.Value) bool {
+// storedColumns reports whether weights are dequantised bytes, with a scale for all or for each column.
+func storedColumns(w *ir.Value) bool {
 	if !isDequantized(w) {
 		return false
 	}

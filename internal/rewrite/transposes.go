@@ -16,7 +16,7 @@ func transposeRules() []*Rule {
 	reduced, cut, repeated := node[ir.Reduce](left), node[ir.Slice](left), node[ir.Expand](left)
 	padded := node[ir.Pad](left, optional(c))
 	scale, zero := value(), value()
-	coded := either(node[ir.Dequantize](left, scale, optional(zero)), node[ir.Quantize](left, scale, optional(zero)))
+	stored := either(node[ir.Dequantize](left, scale, optional(zero)), node[ir.Quantize](left, scale, optional(zero)))
 	softmax := with(node[ir.Softmax](c), func(o ir.Softmax) bool { return !o.Log })
 	joined := with(anyNode(), func(o ir.Op) bool { return o.Kind() == ir.KindConcat })
 	perm := func(m *match, p *pattern) []int { return opOf[ir.Transpose](m, p).Perm }
@@ -24,7 +24,7 @@ func transposeRules() []*Rule {
 		{Name: "unary.transpose", pattern: either(node[ir.Unary](left), node[ir.Cast](left)), build: func(m *match) *ir.Value {
 			return m.transpose(m.emit(m.root.Op, m.get(x)), perm(m, left)...)
 		}},
-		{Name: "quantize.transpose", pattern: coded, build: func(m *match) *ir.Value {
+		{Name: "quantize.transpose", pattern: stored, build: func(m *match) *ir.Value {
 			p := perm(m, left)
 			if len(m.get(scale).Type.Shape) > 0 || !channelsFirst(p) {
 				return nil // heads stay where attention looks for them; so do scales along an axis

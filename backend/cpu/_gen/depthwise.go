@@ -86,7 +86,7 @@ func depthwiseKernel(v *simd, name, is string, add func(from operand.Op, weights
 			v.ADDQ(srcRow, x)
 		}
 	}
-	rows := func(m *mask) {
+	rows := func(_ string, m *mask) {
 		x, y, places := v.param("src"), v.param("dst"), v.param("places")
 		v.ADDQ(column, x)
 		v.ADDQ(column, y)
@@ -102,21 +102,7 @@ func depthwiseKernel(v *simd, name, is string, add func(from operand.Op, weights
 			v.Label(end)
 		}
 	}
-	v.Label("columns")
-	v.CMPQ(left, operand.U8(v.lanes))
-	v.JL(operand.LabelRef("tail"))
-	rows(nil)
-	v.ADDQ(operand.U8(4*v.lanes), column)
-	v.SUBQ(operand.U8(v.lanes), left)
-	v.JMP(operand.LabelRef("columns"))
-	v.Label("tail")
-	v.TESTQ(left, left)
-	v.JZ(operand.LabelRef("end"))
-	m := v.tail(left)
-	rows(&m)
-	v.Label("end")
-	v.VZEROUPPER()
-	v.RET()
+	v.columns(left, column, 4*v.lanes, rows)
 }
 
 // slideKernel writes words of the bytes of four neighbouring pixels, of every step-th pixel one: a word is the one before without its first
@@ -160,21 +146,7 @@ func slideKernel(v *simd, step int) {
 		v.DECQ(count)
 		v.JNZ(operand.LabelRef(label))
 	}
-	v.Label("columns")
-	v.CMPQ(left, operand.U8(v.lanes))
-	v.JL(operand.LabelRef("tail"))
-	words("words", nil)
-	v.ADDQ(operand.U8(v.lanes), column)
-	v.SUBQ(operand.U8(v.lanes), left)
-	v.JMP(operand.LabelRef("columns"))
-	v.Label("tail")
-	v.TESTQ(left, left)
-	v.JZ(operand.LabelRef("end"))
-	m := v.tail(left)
-	words("lastWords", &m)
-	v.Label("end")
-	v.VZEROUPPER()
-	v.RET()
+	v.columns(left, column, v.lanes, words)
 }
 
 // stepped is where element i lies, of up to eight that are step bytes apart from base on: far is four steps further, and three is three

@@ -77,6 +77,26 @@ func (v *simd) tail(n reg.Register) mask {
 	return mask{m}
 }
 
+// columns ends a function that walks along left columns: do makes the code of a vector of them, or of a tail. column is an offset that
+// grows by a number of bytes with each vector.
+func (v *simd) columns(left, column reg.Register, bytes int, do func(label string, m *mask)) {
+	v.Label("columns")
+	v.CMPQ(left, operand.U8(v.lanes))
+	v.JL(operand.LabelRef("tail"))
+	do("row", nil)
+	v.ADDQ(operand.U8(bytes), column)
+	v.SUBQ(operand.U8(v.lanes), left)
+	v.JMP(operand.LabelRef("columns"))
+	v.Label("tail")
+	v.TESTQ(left, left)
+	v.JZ(operand.LabelRef("end"))
+	m := v.tail(left)
+	do("tailRow", &m)
+	v.Label("end")
+	v.VZEROUPPER()
+	v.RET()
+}
+
 // tailTable is eight lanes of ones and eight of zeros.
 func (v *simd) tailTable() operand.Mem {
 	return v.table("tailMask", func() {

@@ -127,9 +127,9 @@ func benchGemmBF16(m, n, k int) func(s *Set) (func(), float64) {
 func benchGemmBlocks(m, n, k int) func(s *Set) (func(), float64) {
 	return func(s *Set) (func(), float64) {
 		const block = 32
-		pack, plan := s.NewPackBlocks(k, n, block, 4), s.NewGemmCoded(m, n, k)
+		pack, plan := s.NewPackBlocks(k, n, block, 4), s.NewGemmStored(m, n, k)
 		args := &GemmArgs{A: ramp(m * k), ARow: k, ACol: 1, C: make([]float32, m*n), CRow: n, Alpha: 1, Bias: ramp(n)}
-		b, scratch := pack.CodedBlocks(make([]byte, pack.Bytes())), make([]byte, plan.ScratchBytes())
+		b, scratch := pack.StoredBlocks(make([]byte, pack.Bytes())), make([]byte, plan.ScratchBytes())
 		return eachPart(plan.Parts(), func(part int) { plan.Run(part, args, &b, scratch) }), 2 * float64(m*n*k)
 	}
 }

@@ -19,7 +19,7 @@ type ConvShape struct {
 // the taps, and for each tap the channels, along K.
 type ConvArgs struct {
 	GemmArgs
-	Coded                 *Coded    // in place of B, for a plan of coded weights
+	Stored                *Stored   // in place of B, for a plan of stored weights
 	X                     []float32 // channel c of a pixel at image·XImage + row·XRow + column·XColumn + c·XChannel
 	XImage, XRow, XColumn int
 	XChannel              int
@@ -35,15 +35,15 @@ type Conv struct {
 	blocking blocking
 	group    int // rows of places that a block of K goes over at a time
 	step     int // taps that are one block of K: of a row of the window, or 1
-	coded    bool
+	stored   bool
 }
 
-// codedPlaces is the number of places that a block of coded weights is decoded for, at least, if there are so many.
-const codedPlaces = 2 * blockRows
+// storedPlaces is the number of places that a block of stored weights is decoded for, at least, if there are so many.
+const storedPlaces = 2 * blockRows
 
-// NewConv plans a convolution for so many workers. Its weights are coded, or else float32.
-func (s *Set) NewConv(shape ConvShape, workers int, coded bool) *Conv {
-	c := &Conv{convWindow: stepWindow(shape, shape.Channels), set: s, coded: coded}
+// NewConv plans a convolution for so many workers. Its weights are stored, or else float32.
+func (s *Set) NewConv(shape ConvShape, workers int, stored bool) *Conv {
+	c := &Conv{convWindow: stepWindow(shape, shape.Channels), set: s, stored: stored}
 	shape, c.step = c.ConvShape, c.KernelWidth
 	m := shape.Images * shape.PlacesHigh * shape.PlacesWide
 	c.blocking = s.newBlocking(&s.gemm, m, shape.Outputs, shape.KernelHeight*shape.KernelWidth*shape.Channels, blockRows)
@@ -55,8 +55,8 @@ func (s *Set) NewConv(shape ConvShape, workers int, coded bool) *Conv {
 	}
 	// What is copied takes half of the L2 cache; a part has some hundred places.
 	places := min(4*blockRows, max(blockRows, c.share()))
-	if coded {
-		places = max(places, codedPlaces)
+	if stored {
+		places = max(places, storedPlaces)
 	}
 	c.cut(places, 4*s.gemm.rows, func(high, wide int) bool {
 		return c.copiedRows(high)*c.copiedRow(wide) <= s.caches.l2/2/4
@@ -67,7 +67,7 @@ func (s *Set) NewConv(shape ConvShape, workers int, coded bool) *Conv {
 	})
 	// The sums of a group stay in the L1 cache from one block of K to the next.
 	c.group = max(1, s.caches.l1/2/4/max(1, c.wide*min(shape.Outputs, s.gemm.cols())))
-	if coded {
+	if stored {
 		c.group = c.high
 	}
 	return c
@@ -96,7 +96,7 @@ func (c *Conv) ScratchBytes() int {
 
 // decoded is the room for a block of decoded weights.
 func (c *Conv) decoded() int {
-	if !c.coded {
+	if !c.stored {
 		return 0
 	}
 	return decodedRows(evenBlock(c.step*c.Channels, c.blocking.kBlock)) * c.blocking.tile.cols()
@@ -122,11 +122,11 @@ func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
 	for p := panelLo; p < min(panelLo+b.panelsPerPart, b.tile.panels(b.n)); p++ {
 		col := p * b.tile.cols()
 		cols, packedCols := b.tile.panelCols(p, b.n)
-		panel := gemmPanel{rowHi: area.wide, col: col, cols: cols, alone: true, k: b.k, bRow: packedCols, followed: !c.coded}
-		var source codedPanel
-		if c.coded {
-			source = args.Coded.panel(b.tile, p, b.n, room)
-			panel.coded = noescape(&source)
+		panel := gemmPanel{rowHi: area.wide, col: col, cols: cols, alone: true, k: b.k, bRow: packedCols, followed: !c.stored}
+		var source storedPanel
+		if c.stored {
+			source = args.Stored.panel(b.tile, p, b.n, room)
+			panel.stored = noescape(&source)
 		} else {
 			panel.b = pointer(args.B[col*b.k:][:packedCols*b.k])
 		}

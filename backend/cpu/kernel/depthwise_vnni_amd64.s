@@ -388,7 +388,7 @@ columns:
 	VPSLLD    $0x18, Z2, Z2
 	VPORD     Z2, Z1, Z1
 
-words:
+row:
 	VPSRLD    $0x08, Z1, Z1
 	VPMOVZXBD (BX), Z2
 	ADDQ      AX, BX
@@ -400,7 +400,7 @@ words:
 	SHLQ      $0x02, R8
 	ADDQ      R8, SI
 	DECQ      DI
-	JNZ       words
+	JNZ       row
 	ADDQ      $0x10, DX
 	SUBQ      $0x10, CX
 	JMP       columns
@@ -431,7 +431,7 @@ tail:
 	VPSLLD      $0x18, Z1, Z1
 	VPORD       Z1, Z3, Z3
 
-lastWords:
+tailRow:
 	VPSRLD      $0x08, Z3, Z3
 	VPMOVZXBD.Z (CX), K1, Z1
 	ADDQ        AX, CX
@@ -443,7 +443,7 @@ lastWords:
 	SHLQ        $0x02, SI
 	ADDQ        SI, DX
 	DECQ        BX
-	JNZ         lastWords
+	JNZ         tailRow
 
 end:
 	VZEROUPPER
@@ -477,7 +477,7 @@ columns:
 	VPSLLD    $0x18, Z2, Z2
 	VPORD     Z2, Z1, Z1
 
-words:
+row:
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVZXBD (BX), Z2
 	ADDQ      AX, BX
@@ -493,7 +493,7 @@ words:
 	SHLQ      $0x02, R8
 	ADDQ      R8, SI
 	DECQ      DI
-	JNZ       words
+	JNZ       row
 	ADDQ      $0x10, DX
 	SUBQ      $0x10, CX
 	JMP       columns
@@ -520,7 +520,7 @@ tail:
 	VPSLLD      $0x18, Z1, Z1
 	VPORD       Z1, Z3, Z3
 
-lastWords:
+tailRow:
 	VPSRLD      $0x10, Z3, Z3
 	VPMOVZXBD.Z (CX), K1, Z1
 	ADDQ        AX, CX
@@ -536,7 +536,7 @@ lastWords:
 	SHLQ        $0x02, SI
 	ADDQ        SI, DX
 	DECQ        BX
-	JNZ         lastWords
+	JNZ         tailRow
 
 end:
 	VZEROUPPER

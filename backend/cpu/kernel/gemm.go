@@ -101,8 +101,8 @@ type gemmPanel struct {
 	alone        bool // the block of K at from is all
 	b            *float32
 	bRow         int
-	followed     bool        // the next panel lies after this one in memory
-	coded        *codedPanel // in place of b: a panel to be decoded
+	followed     bool         // the next panel lies after this one in memory
+	stored       *storedPanel // in place of b: a panel to be decoded
 }
 
 func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
@@ -128,8 +128,8 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 		}
 		separate := last && args.Act > Relu
 		var bBlock *float32
-		if p.coded != nil {
-			bBlock = p.coded.block(s, kLo, kLen)
+		if p.stored != nil {
+			bBlock = p.stored.block(s, kLo, kLen)
 		} else {
 			bBlock = offset(p.b, kLo*p.bRow)
 		}

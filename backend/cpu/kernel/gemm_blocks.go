@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/internal/packed"
 )
 
-// PackBlocks lays out a constant B[K,N] of numbers of 4 or 8 bits, quantised in blocks along K, for [GemmCoded]. A panel of
+// PackBlocks lays out a constant B[K,N] of numbers of 4 or 8 bits, quantised in blocks along K, for [GemmStored]. A panel of
 // columns holds for each block of K the scales and zero points of its columns as float32, then rows of words. A word holds the
 // numbers of four neighbouring k, a byte each, or those of eight of 4 bits: byte j those of k = j, in its lower half, and
 // k = 4 + j.

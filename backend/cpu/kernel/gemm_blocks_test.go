@@ -64,7 +64,7 @@ func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int
 		pack.Run(p, bytesOfFloats(packed.inner), src, scales, zeros)
 	}
 	packed.check(t, "packing "+what)
-	plan, b := s.NewGemmCoded(m, n, k), pack.CodedBlocks(bytesOfFloats(packed.inner))
+	plan, b := s.NewGemmStored(m, n, k), pack.StoredBlocks(bytesOfFloats(packed.inner))
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	for p := range plan.Parts() {
 		plan.Run(p, &g.args, &b, bytesOfFloats(scratch.inner))
@@ -122,7 +122,7 @@ func testGemmHalf(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 	}
 	packed := operand[uint16](len(wide))
 	narrow(packed, wide)
-	plan, b := s.NewGemmCoded(m, n, k), pack.CodedHalf(packed, bf16)
+	plan, b := s.NewGemmStored(m, n, k), pack.StoredHalf(packed, bf16)
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	for p := range plan.Parts() {
 		plan.Run(p, &g.args, &b, bytesOfFloats(scratch.inner))

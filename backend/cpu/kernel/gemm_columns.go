@@ -19,7 +19,7 @@ const maxColumn = 1 << 16
 // fewRows is the most rows of A for which multiplying bytes pays: for more, a decoded panel of B is used often enough.
 const fewRows = 32
 
-// NewGemmColumns plans C[m,n] = A[m,k]·B[k,n], or returns nil where [GemmCoded] is as fast. Without zeros, all zero points of B are
+// NewGemmColumns plans C[m,n] = A[m,k]·B[k,n], or returns nil where [GemmStored] is as fast. Without zeros, all zero points of B are
 // in the middle.
 func (s *Set) NewGemmColumns(m, n, k, block, bits int, zeros bool) *GemmColumns {
 	if m > fewRows || !s.dotsBlocks || k > block || block > maxColumn {

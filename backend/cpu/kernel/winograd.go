@@ -11,7 +11,7 @@ type Winograd struct {
 	blocking   blocking
 	high, wide int // most tiles of a part, by rows and columns
 	pitch      int // distance of tiles at one point
-	channels   int // of a block of coded weights, which are brought to the points on the way; 0 for others
+	channels   int // of a block of stored weights, which are brought to the points on the way; 0 for others
 }
 
 const (
@@ -104,9 +104,9 @@ func WinogradWeights(dst, w []float32) {
 	}
 }
 
-// NewWinograd plans a convolution whose strides and dilations are 1, with a kernel of 3 × 3, for so many workers. Its weights are coded,
+// NewWinograd plans a convolution whose strides and dilations are 1, with a kernel of 3 × 3, for so many workers. Its weights are stored,
 // or else float32.
-func (s *Set) NewWinograd(shape ConvShape, workers int, coded bool) *Winograd {
+func (s *Set) NewWinograd(shape ConvShape, workers int, stored bool) *Winograd {
 	w := &Winograd{ConvShape: shape, set: s, pitch: shape.Channels}
 	if shape.Channels%256 == 0 {
 		w.pitch += 16 // rows of a tile of products must not fall on the same lines of the cache
@@ -116,8 +116,9 @@ func (s *Set) NewWinograd(shape ConvShape, workers int, coded bool) *Winograd {
 	down, across := ceilDiv(shape.PlacesHigh, winogradOut), ceilDiv(shape.PlacesWide, winogradOut)
 	least := 2 * s.gemm.rows
 	most, room := max(least, min(4*s.gemm.rows, ceilDiv(shape.Images*down*across, 8))), s.caches.l2/2
-	if coded { // what brings weights to the points pays for many tiles
-		w.channels = max(codedRows, min(roundUp(shape.Channels, codedRows), room/2/(4*WinogradPoints*s.gemm.cols())/codedRows*codedRows))
+	if stored { // what brings weights to the points pays for many tiles
+		fitting := room / 2 / (4 * WinogradPoints * s.gemm.cols()) / storedRows * storedRows
+		w.channels = max(storedRows, min(roundUp(shape.Channels, storedRows), fitting))
 		least, most, room = 4*s.gemm.rows, 8*s.gemm.rows, 2*s.caches.l2
 	}
 	fits := func(high, wide int) bool {
@@ -143,7 +144,7 @@ func (s *Set) NewWinograd(shape ConvShape, workers int, coded bool) *Winograd {
 }
 
 // winogradScratch is what a part keeps: its pixels; one row of its tiles along one axis; all tiles at the points; sums of a panel
-// there, and those back along one axis; a tile that reaches over the end; a block of coded weights as taps, along one axis, and at the
+// there, and those back along one axis; a tile that reaches over the end; a block of stored weights as taps, along one axis, and at the
 // points.
 type winogradScratch struct{ pixels, rows, points, sums, back, edge, taps, along, weights []float32 }
 
@@ -153,7 +154,7 @@ func (w *Winograd) sizes(high, wide int) [9]int {
 	sizes := [9]int{(high*winogradOut + 2) * row, winogradIn * row, WinogradPoints * tiles * w.pitch, WinogradPoints * tiles * cols,
 		winogradOut * winogradIn * tiles * cols, winogradOut * cols}
 	if w.channels > 0 {
-		sizes[6], sizes[7], sizes[8] = winogradTap*winogradTap*w.strip(decodedRows(codedRows)), winogradTap*winogradIn*w.strip(codedRows),
+		sizes[6], sizes[7], sizes[8] = winogradTap*winogradTap*w.strip(decodedRows(storedRows)), winogradTap*winogradIn*w.strip(storedRows),
 			WinogradPoints*w.strip(w.channels)
 	}
 	return sizes
@@ -266,10 +267,10 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 			if point == winogradOnes && args.Bias != nil {
 				g.Bias = args.Bias[col:]
 			}
-			source := codedPanel{first: k, n: panel.kBlock}
+			source := storedPanel{first: k, n: panel.kBlock}
 			if t.channels > 0 {
 				source.decoded = pointerAt(t.weights, point*t.strip(t.channels))
-				panel.coded = noescape(&source)
+				panel.stored = noescape(&source)
 			} else {
 				panel.b = pointer(args.B[point*each+col*t.Channels:][:packedCols*t.Channels])
 			}
@@ -298,14 +299,14 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 // axes.
 func (t *winogradTiles) code(p int, args *ConvArgs, first, n int) {
 	_, cols := t.blocking.tile.panelCols(p, t.Outputs)
-	room, along, point, weights := t.strip(decodedRows(codedRows)), t.strip(codedRows), t.strip(t.channels), t.set.winograd.weights
-	for k := 0; k < n; k += codedRows {
-		rows := min(codedRows, n-k)
+	room, along, point, weights := t.strip(decodedRows(storedRows)), t.strip(storedRows), t.strip(t.channels), t.set.winograd.weights
+	for k := 0; k < n; k += storedRows {
+		rows := min(storedRows, n-k)
 		for tap := range winogradTap * winogradTap {
-			source := args.Coded.panel(t.blocking.tile, p, t.Outputs, t.taps[tap*room:][:room])
+			source := args.Stored.panel(t.blocking.tile, p, t.Outputs, t.taps[tap*room:][:room])
 			source.block(t.set, tap*t.Channels+first+k, rows)
 		}
-		weights(pointer(t.along), winogradTap*along, along, pointerAt(t.taps, codedRows*cols), winogradTap*room, room, winogradTap,
+		weights(pointer(t.along), winogradTap*along, along, pointerAt(t.taps, storedRows*cols), winogradTap*room, room, winogradTap,
 			rows*cols)
 		weights(pointerAt(t.weights, k*cols), point, winogradIn*point, pointer(t.along), along, winogradTap*along, winogradIn, rows*cols)
 	}
@@ -353,9 +354,9 @@ func (t *winogradTiles) direct(p int, args *ConvArgs) {
 	cols, packedCols := tile.panelCols(p, t.Outputs)
 	weights := t.fromPoints(args.B, col, packedCols)
 	if t.channels > 0 {
-		source := args.Coded.panel(tile, p, t.Outputs, make([]float32, decodedRows(k)*packedCols))
+		source := args.Stored.panel(tile, p, t.Outputs, make([]float32, decodedRows(k)*packedCols))
 		source.block(t.set, 0, k)
-		weights = source.room[codedRows*packedCols:]
+		weights = source.room[storedRows*packedCols:]
 	}
 	block := evenBlock(3*t.Channels, t.blocking.kBlock)
 	t.eachRow(func(y, i, place, wide int) {

@@ -7,7 +7,7 @@ import (
 )
 
 // codes gives a case weights of a smaller form, and leaves in w what they stand for.
-func (g *convCase) codes(r *rand.Rand, s *Set) (what string, b Coded) {
+func (g *convCase) codes(r *rand.Rand, s *Set) (what string, b Stored) {
 	k, n := g.KernelHeight*g.KernelWidth*g.Channels, g.Outputs
 	if bits := []int{0, 4, 8}[r.IntN(3)]; bits > 0 {
 		block := roundUp(k, 8)
@@ -35,7 +35,7 @@ func (g *convCase) codes(r *rand.Rand, s *Set) (what string, b Coded) {
 		for p := range pack.Parts() {
 			pack.Run(p, bytesOfFloats(packed.inner), src, scales, zeros)
 		}
-		return fmt.Sprintf("%d bits in blocks of %d, ", bits, block), pack.CodedBlocks(bytesOfFloats(packed.inner))
+		return fmt.Sprintf("%d bits in blocks of %d, ", bits, block), pack.StoredBlocks(bytesOfFloats(packed.inner))
 	}
 	bf16 := r.IntN(2) == 0
 	narrow, widen := s.ToF16, s.FromF16
@@ -51,14 +51,14 @@ func (g *convCase) codes(r *rand.Rand, s *Set) (what string, b Coded) {
 	narrow(packed, wide)
 	narrow(bits, g.w.inner)
 	widen(g.w.inner, bits)
-	return fmt.Sprintf("bfloat16 %v, ", bf16), pack.CodedHalf(packed, bf16)
+	return fmt.Sprintf("bfloat16 %v, ", bf16), pack.StoredHalf(packed, bf16)
 }
 
-// runCoded runs a plan.
-func (g *convCase) runCoded(t *testing.T, parts, scratchBytes int, run func(part int, args *ConvArgs, scratch []byte), what string,
-	b Coded) {
+// runStored runs a plan.
+func (g *convCase) runStored(t *testing.T, parts, scratchBytes int, run func(part int, args *ConvArgs, scratch []byte), what string,
+	b Stored) {
 	t.Helper()
-	g.args.Coded = &b
+	g.args.Stored = &b
 	scratch := newGuarded(scratchBytes/4, 0)
 	for part := range parts {
 		run(part, &g.args, bytesOfFloats(scratch.inner))
@@ -75,7 +75,7 @@ func TestConvOfCodes(t *testing.T) {
 				g := newConvCase(r, channels, outputs, false)
 				what, b := g.codes(r, s)
 				plan := s.NewConv(g.ConvShape, 1+r.IntN(4), true)
-				g.runCoded(t, plan.Parts(), plan.ScratchBytes(), plan.Run, what, b)
+				g.runStored(t, plan.Parts(), plan.ScratchBytes(), plan.Run, what, b)
 			}
 		}
 	})
@@ -91,7 +91,7 @@ func TestWinogradOfCodes(t *testing.T) {
 				g.args.X[0] = 1 << 24
 			}
 			plan := s.NewWinograd(g.ConvShape, 1+r.IntN(4), true)
-			g.runCoded(t, plan.Parts(), plan.ScratchBytes(), plan.Run, what, b)
+			g.runStored(t, plan.Parts(), plan.ScratchBytes(), plan.Run, what, b)
 		}
 		for _, outputs := range edges(s.gemm.vec, s.gemm.cols()) {
 			for _, channels := range []int{1, 7, s.gemm.vec + 1, 40} {

@@ -2,33 +2,33 @@ package kernel
 
 import "unsafe"
 
-// Coded is a constant B[K,N] in a smaller form than float32: packed by [Set.NewPackBlocks], or by [Set.NewPackB] and then rounded to
+// Stored is a constant B[K,N] in a smaller form than float32: packed by [Set.NewPackBlocks], or by [Set.NewPackB] and then rounded to
 // 16-bit floats. Products decode a block of a panel at a time, in scratch memory that stays in the cache, and use it for many rows.
-type Coded struct {
+type Stored struct {
 	pack *PackBlocks // nil for 16-bit floats
 	k    int
 	data []byte
 	bf16 bool
 }
 
-// CodedBlocks is a B that p has packed.
-func (p *PackBlocks) CodedBlocks(data []byte) Coded {
-	return Coded{pack: p, k: p.K, data: data[:p.Bytes()]}
+// StoredBlocks is a B that p has packed.
+func (p *PackBlocks) StoredBlocks(data []byte) Stored {
+	return Stored{pack: p, k: p.K, data: data[:p.Bytes()]}
 }
 
-// CodedHalf is a B of 16-bit floats, which lie as p packs float32: bfloat16 or else IEEE halves.
-func (p *Pack) CodedHalf(data []uint16, bf16 bool) Coded {
-	return Coded{k: p.K, data: bytesOfHalves(data[:p.Len()]), bf16: bf16}
+// StoredHalf is a B of 16-bit floats, which lie as p packs float32: bfloat16 or else IEEE halves.
+func (p *Pack) StoredHalf(data []uint16, bf16 bool) Stored {
+	return Stored{k: p.K, data: bytesOfHalves(data[:p.Len()]), bf16: bf16}
 }
 
 // From is B from a column on that begins a panel.
-func (c Coded) From(column int) Coded {
+func (c Stored) From(column int) Stored {
 	c.data = c.data[column*c.columnBytes():]
 	return c
 }
 
 // Data is B as [PackBlocks] has packed it.
-func (c *Coded) Data() []byte { return c.data }
+func (c *Stored) Data() []byte { return c.data }
 
 // widenRows are the rows that Widen decodes at a time.
 const widenRows = 64
@@ -41,7 +41,7 @@ func (s *Set) WidenBytes() int { return 4 * decodedRows(widenRows) * s.gemm.cols
 
 // Widen writes one panel of the n columns of b to dst as [Set.NewPackB] would have packed it: for products of few rows that come again
 // and again.
-func (s *Set) Widen(b *Coded, panel, n int, dst []float32, scratch []byte) {
+func (s *Set) Widen(b *Stored, panel, n int, dst []float32, scratch []byte) {
 	source := b.panel(&s.gemm, panel, n, floats(scratch, s.WidenBytes()/4))
 	dst = dst[panel*s.gemm.cols()*b.k:]
 	for k := 0; k < b.k; k += widenRows {
@@ -51,22 +51,22 @@ func (s *Set) Widen(b *Coded, panel, n int, dst []float32, scratch []byte) {
 }
 
 // columnBytes is the size of a packed column.
-func (c *Coded) columnBytes() int {
+func (c *Stored) columnBytes() int {
 	if c.pack == nil {
 		return 2 * c.k
 	}
 	return 4 * c.pack.k
 }
 
-// codedRows is the most rows of B of which one word holds numbers.
-const codedRows = 8
+// storedRows is the most rows of B of which one word holds numbers.
+const storedRows = 8
 
 // decodedRows is the room, in rows, that a block of k rows needs to be decoded: what shares a word with its first and last is decoded, too.
-func decodedRows(k int) int { return roundUp(k, codedRows) + 2*codedRows }
+func decodedRows(k int) int { return roundUp(k, storedRows) + 2*storedRows }
 
-// codedPanel is a panel of a Coded that is decoded block by block.
-type codedPanel struct {
-	*Coded
+// storedPanel is a panel of a Stored that is decoded block by block.
+type storedPanel struct {
+	*Stored
 	packed   []byte
 	cols     int // as packed
 	room     []float32
@@ -75,25 +75,25 @@ type codedPanel struct {
 }
 
 // panel is one panel of n columns; room is for decodedRows of a block.
-func (c *Coded) panel(tile *gemmTile, panel, n int, room []float32) codedPanel {
+func (c *Stored) panel(tile *gemmTile, panel, n int, room []float32) storedPanel {
 	_, cols := tile.panelCols(panel, n)
 	size := c.columnBytes()
-	return codedPanel{Coded: c, packed: c.data[panel*tile.cols()*size:][:cols*size], cols: cols, room: room, first: -1}
+	return storedPanel{Stored: c, packed: c.data[panel*tile.cols()*size:][:cols*size], cols: cols, room: room, first: -1}
 }
 
 // block returns n rows from first on, in float32. They stay where they are until the next call for others.
-func (p *codedPanel) block(s *Set, first, n int) *float32 {
+func (p *storedPanel) block(s *Set, first, n int) *float32 {
 	if p.first != first || p.n != n {
-		p.first, p.n, p.decoded = first, n, pointerAt(p.room, codedRows*p.cols)
+		p.first, p.n, p.decoded = first, n, pointerAt(p.room, storedRows*p.cols)
 		p.decode(s)
 	}
 	return p.decoded
 }
 
-func (p *codedPanel) decode(s *Set) {
+func (p *storedPanel) decode(s *Set) {
 	last := p.first + p.n
 	if p.pack == nil {
-		src, dst := elementsOf[uint16](p.packed)[p.first*p.cols:last*p.cols], p.room[codedRows*p.cols:]
+		src, dst := elementsOf[uint16](p.packed)[p.first*p.cols:last*p.cols], p.room[storedRows*p.cols:]
 		if p.bf16 {
 			s.FromBF16(dst[:len(src)], src)
 		} else {
@@ -107,46 +107,46 @@ func (p *codedPanel) decode(s *Set) {
 		b := lo / block
 		hi = min((b+1)*block, last)
 		scale, zero, words := blockParts(p.packed[b*size:][:size], p.cols)
-		decode(pointerAt(p.room, (codedRows+lo-p.first)*p.cols), pointer(bytesOfWords(words[lo%block/group*p.cols:])), pointer(scale),
+		decode(pointerAt(p.room, (storedRows+lo-p.first)*p.cols), pointer(bytesOfWords(words[lo%block/group*p.cols:])), pointer(scale),
 			pointer(zero), ceilDiv(hi-lo, group), p.cols)
 	}
 }
 
-// GemmCoded is a [Gemm] of a Coded B.
-type GemmCoded struct {
+// GemmStored is a [Gemm] of a Stored B.
+type GemmStored struct {
 	M, N, K int
 
 	set      *Set
 	blocking blocking
 }
 
-// NewGemmCoded plans C[m,n] = A[m,k]·B[k,n].
-func (s *Set) NewGemmCoded(m, n, k int) *GemmCoded {
-	g := &GemmCoded{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, blockRows)}
+// NewGemmStored plans C[m,n] = A[m,k]·B[k,n].
+func (s *Set) NewGemmStored(m, n, k int) *GemmStored {
+	g := &GemmStored{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, blockRows)}
 	if m <= 2*s.gemm.rows { // a block that few rows of A use stays in half of the L1 cache
 		g.blocking.kBlock = evenBlock(k, s.caches.l1/2/(4*s.gemm.cols()))
 	}
-	g.blocking.kBlock = roundUp(g.blocking.kBlock, codedRows)
+	g.blocking.kBlock = roundUp(g.blocking.kBlock, storedRows)
 	return g
 }
 
 // Parts is the number of independent pieces.
-func (g *GemmCoded) Parts() int { return g.blocking.parts() }
+func (g *GemmStored) Parts() int { return g.blocking.parts() }
 
 // ScratchBytes is the scratch memory that one worker needs.
-func (g *GemmCoded) ScratchBytes() int {
+func (g *GemmStored) ScratchBytes() int {
 	return 4 * decodedRows(g.blocking.kBlock) * g.blocking.tile.cols()
 }
 
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile. The operands are
 // those of a Gemm, but for B.
-func (g *GemmCoded) Run(part int, args *GemmArgs, b *Coded, scratch []byte) {
+func (g *GemmStored) Run(part int, args *GemmArgs, b *Stored, scratch []byte) {
 	args.check(g.M, g.N, g.K)
 	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
 	for p := panelLo; p < panelHi; p++ {
 		cols, packedCols := g.blocking.tile.panelCols(p, g.N)
 		source := b.panel(g.blocking.tile, p, g.N, floats(scratch, g.ScratchBytes()/4))
 		g.set.gemmPanel(g.blocking.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: p * g.blocking.tile.cols(), cols: cols, k: g.K,
-			kBlock: g.blocking.kBlock, coded: noescape(&source), bRow: packedCols})
+			kBlock: g.blocking.kBlock, stored: noescape(&source), bRow: packedCols})
 	}
 }

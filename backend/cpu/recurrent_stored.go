@@ -14,7 +14,7 @@ import (
 // to multiply it.
 
 // boundCodes are the packed matrices of the directions of a weight.
-func (d *processor) boundCodes(w *ir.Value) (c coding, list []kernel.Coded, err error) {
+func (d *processor) boundCodes(w *ir.Value) (c coding, list []kernel.Stored, err error) {
 	s := weightSizes(w)
 	if w.Packed == nil {
 		return c, nil, fmt.Errorf("the weight is not packed")
@@ -24,15 +24,15 @@ func (d *processor) boundCodes(w *ir.Value) (c coding, list []kernel.Coded, err 
 	return c, list, err
 }
 
-// A fewProduct multiplies few rows by n columns of coded matrices [k,·] within one part.
+// A fewProduct multiplies few rows by n columns of stored matrices [k,·] within one part.
 type fewProduct struct {
 	rows, k, n int
 	bytes      *kernel.GemmColumns // nil: by floats
-	floats     *kernel.GemmCoded
+	floats     *kernel.GemmStored
 }
 
 func (d *processor) newFewProduct(c coding, rows, n int) fewProduct {
-	f := fewProduct{rows: rows, k: c.k, n: n, floats: d.set.NewGemmCoded(rows, n, c.k)}
+	f := fewProduct{rows: rows, k: c.k, n: n, floats: d.set.NewGemmStored(rows, n, c.k)}
 	if p := c.pack(d.set); !c.form.IsWide() && c.block == 0 {
 		f.bytes = d.set.NewGemmColumns(rows, n, c.k, p.Block, p.Bits, true)
 	}
@@ -56,7 +56,7 @@ func (f *fewProduct) scratchBytes() (all int) {
 }
 
 // run multiplies; the columns of A lie side by side.
-func (f *fewProduct) run(args *kernel.GemmArgs, b *kernel.Coded, scratch []byte) {
+func (f *fewProduct) run(args *kernel.GemmArgs, b *kernel.Stored, scratch []byte) {
 	if f.bytes == nil {
 		for part := range f.floats.Parts() {
 			f.floats.Run(part, args, b, scratch)
@@ -82,8 +82,8 @@ func (f *fewProduct) run(args *kernel.GemmArgs, b *kernel.Coded, scratch []byte)
 // fewInputs is the most rows of inputs that are multiplied as few: more of them are worth widening the weights for, by several workers.
 const fewInputs = 4
 
-// codedRecurrentScratch is what a worker needs for products with coded weights.
-func (d *processor) codedRecurrentScratch(n *ir.Node, p *recurrentPlan) (bytes int) {
+// storedRecurrentScratch is what a worker needs for products with stored weights.
+func (d *processor) storedRecurrentScratch(n *ir.Node, p *recurrentPlan) (bytes int) {
 	rows, cols := p.steps*p.batch, p.gates*p.hidden
 	if p.batch == 0 || p.hidden == 0 {
 		return 0
@@ -95,11 +95,11 @@ func (d *processor) codedRecurrentScratch(n *ir.Node, p *recurrentPlan) (bytes i
 		_, c, _ := recurrentCoding(w)
 		return c
 	}
-	if w := n.Inputs[ops.RecurrentW]; isCodedRecurrent(w) {
+	if w := n.Inputs[ops.RecurrentW]; isStoredRecurrent(w) {
 		few := d.newFewProduct(coding(w, p.width), min(rows, fewInputs), cols)
-		bytes = max(few.scratchBytes(), align(d.set.NewGemmCoded(rows, cols, p.width).ScratchBytes()))
+		bytes = max(few.scratchBytes(), align(d.set.NewGemmStored(rows, cols, p.width).ScratchBytes()))
 	}
-	if r := n.Inputs[ops.RecurrentR]; isCodedRecurrent(r) {
+	if r := n.Inputs[ops.RecurrentR]; isStoredRecurrent(r) {
 		bytes = max(bytes, align(d.set.WidenBytes()))
 		for _, sequences := range p.blockSizes(d.Threads()) {
 			few := d.newFewProduct(coding(r, p.hidden), sequences, cols)
@@ -116,7 +116,7 @@ const manySteps = 4
 // widenedStates is the number of floats of R, widened for the steps of a run; 0 where each step takes it as it is.
 func (d *processor) widenedStates(n *ir.Node, p *recurrentPlan) int {
 	r, cols := n.Inputs[ops.RecurrentR], p.gates*p.hidden
-	if p.steps < manySteps || p.batch == 0 || p.hidden == 0 || !isCodedRecurrent(r) || r.Packed == nil {
+	if p.steps < manySteps || p.batch == 0 || p.hidden == 0 || !isStoredRecurrent(r) || r.Packed == nil {
 		return 0
 	}
 	few := d.newFewProduct(codingOf(r.Packed, p.hidden, cols), p.blockSizes(d.Threads())[0], cols)
@@ -135,7 +135,7 @@ func (p recurrentPlan) widenStates(b *binder, n *ir.Node, own int) (step, func(s
 		return step{}, nil, err
 	}
 	all := b.d.widenedStates(n, &p)
-	wide, worker := b.scratchBytes(recurrentWide).part(0, all, tensor.F32), b.scratchBytes(recurrentCoded)
+	wide, worker := b.scratchBytes(recurrentWide).part(0, all, tensor.F32), b.scratchBytes(recurrentStored)
 	set, panels, length := b.d.set, b.d.set.Panels(cols), all/p.directions
 	widen := step{parts: p.directions * panels, run: func(m *machine, part, id int) {
 		d := part / panels
@@ -144,15 +144,15 @@ func (p recurrentPlan) widenStates(b *binder, n *ir.Node, own int) (step, func(s
 	return widen, p.states(b, n, wide.f32), nil
 }
 
-// codedInputs is inputs for coded weights.
-func (p recurrentPlan) codedInputs(b *binder, n *ir.Node, own int) (step, error) {
+// storedInputs is inputs for stored weights.
+func (p recurrentPlan) storedInputs(b *binder, n *ir.Node, own int) (step, error) {
 	rows, cols := p.steps*p.batch, p.gates*p.hidden
 	c, weights, err := b.d.boundCodes(n.Inputs[ops.RecurrentW])
 	if err != nil {
 		return step{}, err
 	}
 	bias, _ := p.biases(n)
-	x, worker := b.operand(n.Inputs[ops.RecurrentX]), b.scratchBytes(recurrentCoded)
+	x, worker := b.operand(n.Inputs[ops.RecurrentX]), b.scratchBytes(recurrentStored)
 	gates := b.scratchBytes(recurrentGates).part(0, p.directions*rows*cols, tensor.F32)
 	args := func(m *machine, d int) kernel.GemmArgs {
 		return kernel.GemmArgs{A: x.f32(m), ARow: p.width, ACol: 1, C: gates.f32(m)[d*rows*cols:], CRow: cols, Alpha: 1,
@@ -165,7 +165,7 @@ func (p recurrentPlan) codedInputs(b *binder, n *ir.Node, own int) (step, error)
 			few.run(&a, &weights[d], worker.bytes(m)[id*own:][:own])
 		}}, nil
 	}
-	g := b.d.set.NewGemmCoded(rows, cols, p.width)
+	g := b.d.set.NewGemmStored(rows, cols, p.width)
 	each := g.Parts()
 	return step{parts: p.directions * each, run: func(m *machine, part, id int) {
 		a := args(m, part/each)
@@ -173,17 +173,17 @@ func (p recurrentPlan) codedInputs(b *binder, n *ir.Node, own int) (step, error)
 	}}, nil
 }
 
-// codedStates is states for coded weights.
-func (p recurrentPlan) codedStates(b *binder, n *ir.Node, own int) (func(sequences, lo, hi int) stateProduct, error) {
+// storedStates is states for stored weights.
+func (p recurrentPlan) storedStates(b *binder, n *ir.Node, own int) (func(sequences, lo, hi int) stateProduct, error) {
 	cols, each := p.gates*p.hidden, p.parts*p.hidden
 	c, weights, err := b.d.boundCodes(n.Inputs[ops.RecurrentR])
 	if err != nil {
 		return nil, err
 	}
 	_, between := p.biases(n)
-	worker := b.scratchBytes(recurrentCoded)
+	worker := b.scratchBytes(recurrentStored)
 	return func(sequences, lo, hi int) stateProduct {
-		few, from := b.d.newFewProduct(c, sequences, hi-lo), make([]kernel.Coded, len(weights))
+		few, from := b.d.newFewProduct(c, sequences, hi-lo), make([]kernel.Stored, len(weights))
 		for i := range weights {
 			from[i] = weights[i].From(lo)
 		}

@@ -15,14 +15,14 @@ import (
 // A weight of a convolution or a recurrence that a model stores as integers of at most 8 bits or as 16-bit floats is packed as such: a
 // Dequantize or a Cast of constants in front of the node goes, and the kernels widen a block of a panel at a time.
 
-// A codedWeight is a float32 weight as it is stored.
-type codedWeight struct {
+// A storedWeight is a float32 weight as it is stored.
+type storedWeight struct {
 	codes, scale, zero *tensor.Tensor // scale is nil for 16-bit floats
 	op                 ir.Dequantize
 }
 
-// codedOf takes a weight apart, false where nothing widens constants.
-func codedOf(v *ir.Value) (w codedWeight, ok bool) {
+// storedOf takes a weight apart, false where nothing widens constants.
+func storedOf(v *ir.Value) (w storedWeight, ok bool) {
 	if v == nil || v.Def == nil || v.Type.DType != tensor.F32 ||
 		slices.ContainsFunc(v.Def.Inputs, func(x *ir.Value) bool { return x != nil && x.Const == nil }) {
 		return w, false
@@ -43,7 +43,7 @@ func codedOf(v *ir.Value) (w codedWeight, ok bool) {
 }
 
 // operands are those of the node that widens w.
-func (w *codedWeight) operands() []*tensor.Tensor {
+func (w *storedWeight) operands() []*tensor.Tensor {
 	if w.scale == nil {
 		return []*tensor.Tensor{w.codes.Aligned()}
 	}
@@ -60,12 +60,12 @@ type coding struct {
 	k, n, block int
 }
 
-// isCodedForm reports whether kernels widen packed matrices of a form.
-func isCodedForm(f packed.Form) bool { return f == packed.Q4 || f == packed.Q8 || f.IsWide() }
+// isStoredForm reports whether kernels widen packed matrices of a form.
+func isStoredForm(f packed.Form) bool { return f == packed.Q4 || f == packed.Q8 || f.IsWide() }
 
 // coding returns how matrices [k,n] of w are packed. K is the axis along, or some axes with that as the last; each of columns has one
 // scale for all of K. False where scales are for anything else.
-func (w *codedWeight) coding(k, n, along int, columns ...int) (c coding, ok bool) {
+func (w *storedWeight) coding(k, n, along int, columns ...int) (c coding, ok bool) {
 	if w.scale == nil {
 		return coding{form: packed.Wide(w.codes.DType()), k: k, n: n}, true
 	}
@@ -121,7 +121,7 @@ func codingOf(p *ir.Packed, k, n int) coding {
 }
 
 // operands are packed matrices as products take them.
-func (c coding) operands(set *kernel.Set, p *ir.Packed, matrices int) ([]kernel.Coded, error) {
+func (c coding) operands(set *kernel.Set, p *ir.Packed, matrices int) ([]kernel.Stored, error) {
 	l, d, length := c.layout(set)
 	if p.Layout != l {
 		return nil, fmt.Errorf("the weight is not packed as %s, which this CPU level reads", l)
@@ -129,20 +129,20 @@ func (c coding) operands(set *kernel.Set, p *ir.Packed, matrices int) ([]kernel.
 	if err := holds(p, d, matrices*length); err != nil {
 		return nil, err
 	}
-	list := make([]kernel.Coded, matrices)
+	list := make([]kernel.Stored, matrices)
 	for i := range list {
 		data := partOf(p.Data, i, matrices)
 		if c.form.IsWide() {
-			list[i] = set.NewPackB(c.k, c.n).CodedHalf(tensor.Of[uint16](data), d == tensor.BF16)
+			list[i] = set.NewPackB(c.k, c.n).StoredHalf(tensor.Of[uint16](data), d == tensor.BF16)
 		} else {
-			list[i] = c.pack(set).CodedBlocks(data.Bytes())
+			list[i] = c.pack(set).StoredBlocks(data.Bytes())
 		}
 	}
 	return list, nil
 }
 
 // packCodes packs matrices of w, element (k, n) of one at at(matrix, k, n).
-func (d *processor) packCodes(w *codedWeight, c coding, matrices int, at func(matrix, k, n int) int) *ir.Packed {
+func (d *processor) packCodes(w *storedWeight, c coding, matrices int, at func(matrix, k, n int) int) *ir.Packed {
 	layout, dtype, length := c.layout(d.set)
 	data := d.weights.take(dtype, matrices*length)
 	for i := range matrices {
@@ -228,7 +228,7 @@ func (d *processor) repackCodes(old *ir.Packed, c coding, matrices int) (*ir.Pac
 }
 
 // finite reports whether no element is infinite or no number.
-func (w *codedWeight) finite() bool {
+func (w *storedWeight) finite() bool {
 	if w.scale == nil {
 		return !slices.ContainsFunc(tensor.Of[uint16](w.codes.Aligned()), func(bits uint16) bool {
 			x := toFloat(w.codes.DType(), bits)
@@ -249,7 +249,7 @@ func (d *processor) dropWidened(g *ir.Graph) {
 		if k := n.Op.Kind(); k != ir.KindDequantize && k != ir.KindCast || len(n.Outputs[0].Uses) > 0 || g.IsOutput(n.Outputs[0]) {
 			return false
 		}
-		if _, coded := codedOf(n.Outputs[0]); !coded {
+		if _, stored := storedOf(n.Outputs[0]); !stored {
 			return false
 		}
 		in := n.Inputs

@@ -24,9 +24,9 @@ func numbered(n int, first, step float64) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// codedWeights are texts that make a value of float32 from what a model stores: %p is the number of the value, and more are taken after
+// storedWeights are texts that make a value of float32 from what a model stores: %p is the number of the value, and more are taken after
 // it. shape is the weight's; its last axis, or the one before where turned, is that of the columns.
-func codedWeights(value int, shape []int, turned bool) map[string]string {
+func storedWeights(value int, shape []int, turned bool) map[string]string {
 	text := func(s []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(s), " ", ","), "[]") }
 	columns, along := len(shape)-1, len(shape)-2
 	if turned {
@@ -66,12 +66,12 @@ func codedWeights(value int, shape []int, turned bool) map[string]string {
 	return list
 }
 
-// codedConvs are convolutions of coded weights: by taps, in groups, by tiles, of one tap, and over one axis; and two of one weight.
-func codedConvs() map[string]string {
+// storedConvs are convolutions of stored weights: by taps, in groups, by tiles, of one tap, and over one axis; and two of one weight.
+func storedConvs() map[string]string {
 	cases := map[string]string{}
 	add := func(name string, shape []int, program string) {
-		for form, weight := range codedWeights(1, shape, false) {
-			cases["coded conv "+name+" "+form] = strings.ReplaceAll(program, "WEIGHT", weight)
+		for form, weight := range storedWeights(1, shape, false) {
+			cases["stored conv "+name+" "+form] = strings.ReplaceAll(program, "WEIGHT", weight)
 		}
 	}
 	const window = `strides=[%d,%d], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=%d`
@@ -91,14 +91,14 @@ func codedConvs() map[string]string {
 	return cases
 }
 
-// codedRecurrences are recurrences of coded weights: of few inputs and of many, of one sequence and of more than bytes are worth.
-func codedRecurrences() map[string]string {
+// storedRecurrences are recurrences of stored weights: of few inputs and of many, of one sequence and of more than bytes are worth.
+func storedRecurrences() map[string]string {
 	cases := map[string]string{}
 	add := func(name string, hidden, gates, width int, program string) {
-		r := codedWeights(5, []int{2, gates * hidden, hidden}, true)
-		for form, w := range codedWeights(1, []int{2, gates * hidden, width}, true) {
+		r := storedWeights(5, []int{2, gates * hidden, hidden}, true)
+		for form, w := range storedWeights(1, []int{2, gates * hidden, width}, true) {
 			if r[form] != "" {
-				cases["coded "+name+" "+form] = strings.NewReplacer("WEIGHTS", w+" "+r[form]).Replace(program)
+				cases["stored "+name+" "+form] = strings.NewReplacer("WEIGHTS", w+" "+r[form]).Replace(program)
 			}
 		}
 	}
@@ -116,12 +116,12 @@ func codedRecurrences() map[string]string {
 }
 
 func init() {
-	for _, cases := range []map[string]string{codedConvs(), codedRecurrences()} {
+	for _, cases := range []map[string]string{storedConvs(), storedRecurrences()} {
 		for name, text := range cases {
 			rowCases[name] = text
 		}
 	}
-	rowCases["coded conv infinite"] = `(%0 "x": f32[2,s,9,16]) {
+	rowCases["stored conv infinite"] = `(%0 "x": f32[2,s,9,16]) {
 	const %3: f16[3,3,16,16] = [` + strings.Repeat("0.25, ", 4*256) + "inf" + strings.Repeat(", -0.5", 5*256-1) + `]
 		%1 = cast(%3) {to=f32} %2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1}
 		return %2 as "y" }`
@@ -130,16 +130,16 @@ func init() {
 		%1 = dequantize(%3, %4, %5) {to=f32, axis=3}
 		%2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`
 	// Scales along other axes are not packed: these run, by widened weights.
-	rowCases["coded conv by inputs"] = `(%0 "x": f32[2,s,16]) { const %3: i8[3,16,20] = data
+	rowCases["stored conv by inputs"] = `(%0 "x": f32[2,s,16]) { const %3: i8[3,16,20] = data
 	const %4: f32[16] = ` + numbered(16, 0.002, 0.0005) + ` %1 = dequantize(%3, %4) {to=f32, axis=1}
 		%2 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`
 }
 
-// TestCodedStayPacked: what is resident of weights is no larger than what the model stores, but for scales and rounded panels; a level
+// TestStoredStayPacked: what is resident of weights is no larger than what the model stores, but for scales and rounded panels; a level
 // packs anew what another has packed, and the same results come out.
-func TestCodedStayPacked(t *testing.T) {
-	cases := codedConvs()
-	maps.Copy(cases, codedRecurrences())
+func TestStoredStayPacked(t *testing.T) {
+	cases := storedConvs()
+	maps.Copy(cases, storedRecurrences())
 	for name, text := range cases {
 		b := ir.Binding{"s": 9}
 		var want []*tensor.Tensor
