@@ -4,12 +4,18 @@ package rlxc
 
 import (
 	"context"
+	"encoding/binary"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rlxc/rlxc/internal/artifact"
 )
 
 // TestSavedForLevels saves programs for two levels in one file, which holds what they share once. Each level packs nothing; one
@@ -63,4 +69,22 @@ func TestSavedForLevels(t *testing.T) {
 	for name := range want {
 		require.Equal(t, want[name].Bytes(), got[name].Bytes(), name)
 	}
+
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	header := data[32:][:binary.LittleEndian.Uint64(data[16:])]
+	h := new(artifact.Header)
+	require.NoError(t, proto.Unmarshal(header, h))
+	h.Others[0].Ir = strings.Repeat(" ", len(h.Others[0].Ir))
+	forged, err := proto.MarshalOptions{Deterministic: true}.Marshal(h)
+	require.NoError(t, err)
+	require.Equal(t, len(header), copy(header, forged))
+	binary.LittleEndian.PutUint32(data[12:], crc32.Checksum(header, crc32.MakeTable(crc32.Castagnoli)))
+	require.NoError(t, os.WriteFile(path+"2", data, 0o644))
+	m, err = Open(path + "2")
+	require.NoError(t, err, "the first program is whole")
+	defer m.Close()
+	require.ErrorIs(t, m.VerifyFile(), ErrInvalidModel)
+	_, err = m.Compile(ctx, CompileOptions{CPU: "generic"})
+	require.ErrorIs(t, err, ErrInvalidModel)
 }

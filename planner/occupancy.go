@@ -104,6 +104,7 @@ func (o *occupancy) take(k *block) {
 			o.ends[w] = slices.Insert(list, at, tenure{low: low, high: high, first: k.first, last: k.last})
 			for n := o.leaves + w; n > 0; n /= 2 {
 				o.some[n].add(low, high)
+				o.work += addWork
 			}
 		}
 	}
@@ -124,8 +125,12 @@ func (o *occupancy) cut(n int, low, high int64) {
 	o.whole[n].add(low, high)
 	for ; n > 0; n /= 2 {
 		o.some[n].add(low, high)
+		o.work += addWork
 	}
 }
+
+// addWork is the work of joining a range to others.
+const addWork = 6
 
 // gather collects what is taken at some step of a life.
 func (o *occupancy) gather(first, last int) {

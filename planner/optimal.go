@@ -67,7 +67,7 @@ func (sp *space) search(o *Options, budget int64) {
 const wholeBlocks = 2000
 
 // heuristicsPerBlock ends the heuristics of crowded spaces, where each takes long.
-const heuristicsPerBlock = 10_000
+const heuristicsPerBlock = 1_600
 
 // heuristics tries the cheap ways to place the blocks, whatever the budget, so that no mode is better than the search. Each
 // gives up where it cannot become the best.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -234,5 +235,43 @@ func TestPlanFileErrorsNameTheLine(t *testing.T) {
 		text := strings.Replace(good, c.old, c.put, 1)
 		_, err := ReadFile(strings.NewReader(text))
 		require.ErrorContains(t, err, c.want, text)
+	}
+}
+
+// TestFamilies holds combs, whose teeth are short lives between long ones, and dense problems, where hundreds live at a time, to what a
+// search of some seconds reaches.
+func TestFamilies(t *testing.T) {
+	for name, c := range map[string]struct {
+		count  int
+		ratio  float64
+		buffer func(rnd *rand.Rand, i int) Buffer
+	}{
+		"comb": {300, 1, func(rnd *rand.Rand, i int) Buffer {
+			b := Buffer{First: i, Last: i + 1, Size: 64 << rnd.IntN(12)}
+			if i%2 == 0 {
+				b.Last = i + 50 + rnd.IntN(400)
+			}
+			return b
+		}},
+		"comb of few long teeth": {5000, 1, func(rnd *rand.Rand, i int) Buffer {
+			b := Buffer{First: i, Last: i + 2, Size: 1 + rnd.Int64N(1<<20)}
+			if i%10 == 0 {
+				b.Last = i + 1000
+			}
+			return b
+		}},
+		"dense": {1000, 1, func(rnd *rand.Rand, i int) Buffer {
+			first := rnd.IntN(1000)
+			return Buffer{First: first, Last: first + 1 + rnd.IntN(200), Size: 1 + rnd.Int64N(1<<16)}
+		}},
+	} {
+		rnd := rand.New(rand.NewPCG(uint64(c.count), 1))
+		p := &Problem{}
+		for i := range c.count {
+			b := c.buffer(rnd, i)
+			b.ID = i
+			p.Buffers = append(p.Buffers, b)
+		}
+		require.LessOrEqual(t, solve(t, p, Options{Mode: Optimal, Budget: 300_000_000}).Ratio(), c.ratio, name)
 	}
 }

@@ -133,6 +133,28 @@ func TestCustomOnTheHostSide(t *testing.T) {
 	}
 }
 
+// TestCustomLateReads plans the device's arena: what an operator with a kernel of its own declares to read late stays for as long.
+func TestCustomLateReads(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	drivertest.New(t)
+	buffers := func(late int) int {
+		op := modeltest.ClipCount(rlxc.Op{PTX: clipPTX})
+		op.LateReads = late
+		m, err := rlxc.FromProto(modeltest.ClipModel(tensor.F32), "clip", rlxc.WithOp(op))
+		require.NoError(t, err)
+		defer m.Close()
+		p, err := m.Compile(t.Context(), rlxc.CompileOptions{Backend: "cuda", Verify: true})
+		require.NoError(t, err)
+		defer p.Close()
+		r, err := p.Plan(map[string]int{"rows": 3, "columns": 400})
+		require.NoError(t, err)
+		require.Equal(t, "custom-op inputs", r.Problem.Extensions[0].Name)
+		return len(r.Problem.Extensions[0].Buffers)
+	}
+	require.Zero(t, buffers(0))
+	require.Positive(t, buffers(1))
+}
+
 // TestCustomErrors are one sentence each.
 func TestCustomErrors(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())

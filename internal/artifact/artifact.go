@@ -330,15 +330,15 @@ func (f *File) section(number int, t ir.Type, layout packed.Layout) (*tensor.Ten
 
 // Verify checks the checksum of every section, and the programs for all devices, which opening does not.
 func (f *File) Verify() error {
-	for _, target := range f.Targets() {
-		if _, err := f.For(target).Graph(); err != nil {
-			return fmt.Errorf("%w: for %s: %w", ErrInvalid, target, err)
-		}
-	}
 	for i, s := range f.header.Sections {
 		if crc32.Checksum(f.data[s.Offset:s.Offset+s.Length], castagnoli) != s.Crc {
 			return fmt.Errorf("%w: section %d, bytes %d to %d, is damaged: the checksum differs", ErrInvalid, i, s.Offset,
 				s.Offset+s.Length)
+		}
+	}
+	for _, target := range f.Targets() {
+		if _, err := f.For(target).Graph(); err != nil {
+			return fmt.Errorf("%w: for %s: %w", ErrInvalid, target, err)
 		}
 	}
 	return nil

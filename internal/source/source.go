@@ -64,8 +64,8 @@ func (s *Compiled) Verify() (err error) {
 // stand for.
 func (s *Compiled) Graph() (*ir.Graph, error) {
 	g, err := s.file.Graph()
-	if err != nil {
-		return nil, withKind(err)
+	if err != nil { // of a program for another device than the first's, which opening has not read
+		return nil, withKind(fmt.Errorf("%w: %w", artifact.ErrInvalid, err))
 	}
 	return g, s.restore(g)
 }
