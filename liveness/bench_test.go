@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlxc/rlxc/backend/cpu"
+	_ "github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/legalize"
 	"github.com/rlxc/rlxc/internal/options"
@@ -21,7 +21,7 @@ import (
 )
 
 // prepared is a built-in model of so many layers for the CPU, rewritten and packed, with free sizes.
-func prepared(t testing.TB, name string, layers int, level options.Level) (*ir.Graph, *cpu.Device) {
+func prepared(t testing.TB, name string, layers int, level options.Level) (*ir.Graph, backend.Device) {
 	c, ok := models.Lookup(name)
 	require.True(t, ok)
 	c.Layers, c.Vocabulary = layers, 100 // tables of words take no part
@@ -31,7 +31,7 @@ func prepared(t testing.TB, name string, layers int, level options.Level) (*ir.G
 	require.NoError(t, err)
 	g, err := lower.Model(file.Proto)
 	require.NoError(t, err)
-	d, err := cpu.Open(backend.Options{Threads: 1})
+	d, err := backend.Open(backend.Options{Backend: "cpu", Threads: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
 	_, err = rewrite.Run(t.Context(), g, d.Target(), rewrite.Options{Level: level})

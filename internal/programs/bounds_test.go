@@ -673,6 +673,9 @@ func (e *evaluation) carried(bound func(*known) []float64) [][]float64 {
 			}
 		}), bounds)
 	}
+	if op, ok := e.op.(ir.Unary); ok {
+		e.between(op.Fn, bound(e.in[0]), bounds[0])
+	}
 	if e.op.Kind().Has(ir.Elementwise) {
 		return bounds
 	}
@@ -682,6 +685,19 @@ func (e *evaluation) carried(bound func(*known) []float64) [][]float64 {
 		}
 	}
 	return bounds
+}
+
+// between raises bounds where a function turns or jumps between the ends of an error.
+func (e *evaluation) between(fn ir.UnaryFn, off, bounds []float64) {
+	for i, b := range off {
+		x := number(e.in[0].t, i)
+		switch {
+		case (fn == ir.Sin || fn == ir.Cos) && b >= 1:
+			bounds[i] = max(bounds[i], min(b, 2))
+		case fn == ir.Tan && (b >= math.Pi/2 || math.Cos(x-b)*math.Cos(x+b) <= 0):
+			bounds[i] = math.Inf(1)
+		}
+	}
 }
 
 // spread leaves bounds of elements that depend on no unknown one finite: anything may be only where an operand may.
