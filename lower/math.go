@@ -104,10 +104,8 @@ func lowerIsInf(c *context) []*ir.Value {
 	return []*ir.Value{c.Emit(op, c.In(0))}
 }
 
-func lowerPRelu(c *context) []*ir.Value {
-	x := c.In(0)
-	return []*ir.Value{c.within(x, c.binary(ir.PRelu, x, c.In(1)))}
-}
+// lowerPRelu takes slopes of more elements than operand 0, as onnxruntime does: ONNX has them broadcast to it alone.
+func lowerPRelu(c *context) []*ir.Value { return []*ir.Value{c.binary(ir.PRelu, c.In(0), c.In(1))} }
 
 func lowerMod(c *context) []*ir.Value {
 	x, fn := c.In(0), ir.Mod

@@ -98,9 +98,9 @@ func TestElementwiseByVersion(t *testing.T) {
 		{"signed shift before opset 28", 27, func(s *sketch) string {
 			return s.node("BitShift", s.ints(-8, 8), s.ints(1, 1), stringAttr("direction", "RIGHT"))
 		}, "", nil, "operand 0 (X) is int64; opset 27 takes uint8"},
-		{"prelu does not enlarge", 16, func(s *sketch) string {
-			return s.node("PRelu", s.reals([]int{1}, 1), s.reals(vector, 1, 2))
-		}, "", nil, "does not broadcast to [1]"},
+		{"prelu by more slopes", 16, func(s *sketch) string { // as onnxruntime has it
+			return s.node("PRelu", s.reals([]int{1}, -1), s.reals(vector, 1, 2))
+		}, "f32[2]", []float64{-1, -2}, ""},
 		{"mean", 13, func(s *sketch) string {
 			return s.node("Mean", s.reals(vector, 1, 2), s.reals([]int{1}, 4), s.reals(vector, 1, 0))
 		}, "f32[2]", []float64{2, 2}, ""},

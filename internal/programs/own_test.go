@@ -166,10 +166,11 @@ func (a *analyst) reduced(op ir.Reduce, e *evaluation) (strict, loose []float64)
 }
 
 func relative(t *tensor.Tensor, by float64) []float64 {
+	normal := leastOf[t.DType()] / (2 * roundoff(t.DType())) // the least number that has all digits
 	b := make([]float64, t.Len())
 	for i := range b {
-		if x := math.Abs(t.Float64(i)); !math.IsInf(x, 0) && !math.IsNaN(x) {
-			b[i] = by * x
+		if x := math.Abs(t.Float64(i)); x != 0 && !math.IsInf(x, 0) && !math.IsNaN(x) {
+			b[i] = by * max(x, normal)
 		}
 	}
 	return b
