@@ -113,7 +113,7 @@ func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Trunc
 			return ask(32 * int64(len(v))) // scores with their labels are made of them
 		}}
 	}
-	return out, m.schedule.run(ctx, rows)
+	return out, m.run(ctx, what, rows)
 }
 
 func wide(v []float32) []float64 {

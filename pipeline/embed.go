@@ -217,7 +217,7 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 			return put(i, v)
 		}}
 	}
-	return m.schedule.run(ctx, rows)
+	return m.run(ctx, "embed", rows)
 }
 
 // pooled makes one vector of a row's; skip tokens at the beginning do not count.

@@ -288,7 +288,7 @@ func (b *batch) vectors(name string, i int) (data []float32, tokens, size int, e
 	}
 	t := b.out[name]
 	if t.Rank() != 3 {
-		return nil, 0, 0, fmt.Errorf("output %q is %v: want [batch, tokens, size]", name, t)
+		return nil, 0, 0, headError(name, t, "[batch, tokens, size]")
 	}
 	all := t.Shape()[1]
 	tokens, size = all-(b.length-len(b.rows[i].ids)), t.Shape()[2]
@@ -307,7 +307,7 @@ func (b *batch) vector(name string, i int) ([]float32, error) {
 	case t.Rank() == 1 && t.Shape()[0] > i: // one number a row
 		return floats(t, i, 1), nil
 	case t.Rank() != 2 || t.Shape()[0] <= i:
-		return nil, fmt.Errorf("output %q is %v: want [batch, size]", name, t)
+		return nil, headError(name, t, "[batch, size]")
 	}
 	size := t.Shape()[1]
 	return floats(t, i*size, size), nil
@@ -563,6 +563,22 @@ func namesOf(infos []rlxc.ValueInfo) string {
 		names[i] = v.Name
 	}
 	return strings.Join(names, ", ")
+}
+
+// errHead: an output has another form than the task reads.
+var errHead = errors.New("another head")
+
+func headError(name string, t *tensor.Tensor, want string) error {
+	return kindError{fmt.Errorf("output %q is %v: want %s", name, t, want), errHead}
+}
+
+// run runs rows for a task. A model whose output has another form was made for another task.
+func (m *Model) run(ctx context.Context, task string, rows []*row) error {
+	err := m.schedule.run(ctx, rows)
+	if errors.Is(err, errHead) {
+		return m.lacks(task)
+	}
+	return err
 }
 
 // lacks is the error of a task that the model has no output for.

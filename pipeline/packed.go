@@ -104,7 +104,7 @@ func (e *packed) run(ctx context.Context, rows []*row) error {
 func (b *batch) packedVectors(name string, i int) (data []float32, tokens, size int, err error) {
 	t := b.out[name]
 	if t.Rank() != 2 || t.Shape()[0] != b.starts[len(b.rows)] {
-		return nil, 0, 0, fmt.Errorf("output %q is %v: want [tokens, size] of %d tokens", name, t, b.starts[len(b.rows)])
+		return nil, 0, 0, headError(name, t, fmt.Sprintf("[tokens, size] of %d tokens", b.starts[len(b.rows)]))
 	}
 	tokens, size = b.starts[i+1]-b.starts[i], t.Shape()[1]
 	return floats(t, b.starts[i]*size, tokens*size), tokens, size, nil

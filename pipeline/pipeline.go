@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -209,9 +210,12 @@ func find(ctx context.Context, what string, o Options) (path string, origin *Fin
 	if client == nil {
 		client = hub.FromEnv()
 	}
-	s, err := client.Snapshot(ctx, id, cmp.Or(revision, o.Revision), Files(o.Variant))
-	if err != nil {
-		return "", nil, err
+	s, missing := client.Snapshot(ctx, id, cmp.Or(revision, o.Revision), Files(o.Variant))
+	if info, bad := os.Stat(filepath.Dir(what)); missing != nil && bad == nil && info.IsDir() { // what is meant is beside what is there
+		return "", nil, kindError{fmt.Errorf("%q is no path (%w), and no model of the hub that can be had", what, err), missing}
+	}
+	if missing != nil {
+		return "", nil, missing
 	}
 	origin = &Finding{"snapshot", fmt.Sprintf("%s at %s, commit %.10s", s.ID, s.Revision, s.Commit), s.Dir}
 	if s.Stale != nil {

@@ -129,7 +129,7 @@ func TestSchedulerRests(t *testing.T) {
 		require.NoError(t, s.run(t.Context(), rowsOf(3)))
 		time.Sleep(restAfter - 1)
 		require.Zero(t, e.rests)
-		time.Sleep(2)
+		time.Sleep(2 * time.Nanosecond)
 		require.Equal(t, 1, e.rests)
 		go func() {
 			time.Sleep(2 * restAfter)

@@ -101,7 +101,7 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 			return ask(int64(cap(found[i])) * int64(reflect.TypeFor[Entity]().Size()))
 		}}
 	}
-	if err := m.schedule.run(ctx, rows); err != nil {
+	if err := m.run(ctx, "tag", rows); err != nil {
 		return nil, err
 	}
 	out := make([][]Entity, len(texts))

@@ -78,7 +78,7 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 			return ask(8 * int64(cap(out[i].Indices)))
 		}}
 	}
-	if err := m.schedule.run(ctx, rows); err != nil {
+	if err := m.run(ctx, "embed sparsely", rows); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -246,7 +246,7 @@ func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions,
 		}
 		rows[i] = r
 	}
-	return m.schedule.run(ctx, rows)
+	return m.run(ctx, "embed tokens", rows)
 }
 
 // masked is which tokens a MultiVectorMask keeps.

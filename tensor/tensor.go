@@ -157,9 +157,12 @@ func (t *Tensor) Bytes() []byte { return t.data }
 func (t *Tensor) Strings() []string { return t.strs }
 
 // Of sees the elements as a Go slice that shares the tensor's memory. The Go type must have the width of the dtype; the
-// dtype itself may differ in kind (U16 over F16 bits, say). A wrong width or a misaligned base panics: the caller checks
-// the dtype first.
+// dtype itself may differ in kind (U16 over F16 bits, say). No tensor, a wrong width or a misaligned base panics: the
+// caller checks the dtype first.
 func Of[T Element](t *Tensor) []T {
+	if t == nil {
+		panic("tensor.Of: the tensor is nil: tensors by name have none of a name that is misspelt")
+	}
 	var z T
 	w := int(unsafe.Sizeof(z))
 	if t.dtype.Size() != w {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -132,12 +133,19 @@ func rerankCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return emit(c, ranked, func(out io.Writer) error {
+			if asJSON, _ := c.Flags().GetBool("json"); asJSON {
+				var lines bytes.Buffer
 				for _, r := range ranked {
-					fmt.Fprintf(out, "%.4f  %d  %s\n", r.Score, r.Index+1, shorten(r.Document))
+					err = errors.Join(err, jsonLines{}.add(&lines, item{}, r))
 				}
-				return nil
-			})
+				_, failed := machine(c).Write(lines.Bytes())
+				return errors.Join(err, failed)
+			}
+			out := &printer{to: c.OutOrStdout()}
+			for _, r := range ranked {
+				fmt.Fprintf(out, "%.4f  %d  %s\n", r.Score, r.Index+1, shorten(r.Document))
+			}
+			return out.err
 		},
 	}
 	t.register(c, "the document of a pair")

@@ -52,7 +52,7 @@ func (p *printer) Write(text []byte) (int, error) {
 func shown(name string) string {
 	quoted := tensor.Quote(name)
 	end := strings.LastIndexByte(quoted, '"')
-	return quoted[1:end] + quoted[end+1:]
+	return strings.ReplaceAll(quoted[1:end], `\"`, `"`) + quoted[end+1:]
 }
 
 // harmless spells out control characters but for tabs and ends of lines, and marks that change the direction of text.

@@ -49,6 +49,7 @@ func TestPrinter(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a\tb\n"+`\x1b[2Jü→\u202ec\x00`, out.String())
 	require.Equal(t, `a\nb`, shown("a\nb"))
+	require.Equal(t, `say "a" \\"`, shown(`say "a" \"`))
 	require.Equal(t, strings.Repeat("x", 120)+"… (500 bytes)", shown(strings.Repeat("x", 500)))
 }
 

@@ -204,14 +204,19 @@ func (s *Session) values(inputs map[string]*tensor.Tensor) (in []value, err erro
 type Fixed struct {
 	s       *Session
 	in, out []value
+	fresh   bool // outputs are made anew: one has another rank than declared, which onnxruntime refuses of memory that is given
 }
 
 // Fix runs the session once, which finds the sizes of the outputs, and keeps their memory and the inputs for the runs to
 // come.
 func (s *Session) Fix(inputs map[string]*tensor.Tensor) (*Fixed, error) {
 	in, err := s.values(inputs)
-	f := &Fixed{s, in, make([]value, len(s.out))}
+	f := &Fixed{s: s, in: in, out: make([]value, len(s.out))}
 	if err == nil {
+		err = f.Run()
+	}
+	if err == nil && f.Run() != nil {
+		f.fresh = true
 		err = f.Run()
 	}
 	if err != nil {
@@ -223,6 +228,10 @@ func (s *Session) Fix(inputs map[string]*tensor.Tensor) (*Fixed, error) {
 
 // Run runs the session.
 func (f *Fixed) Run() error {
+	if f.fresh {
+		f.s.destroy(f.out)
+		clear(f.out)
+	}
 	if err := f.s.run(0, f.in, f.out); err != nil {
 		return fmt.Errorf("onnxruntime: %w", err)
 	}

@@ -29,7 +29,7 @@ SERVED_GRPC=$(sed -n 's/.* grpc=\([^ ]*\).*/\1/p' "$work/log")
 export SERVED_URL SERVED_GRPC SERVED_ANSWERS=$data
 texts=("a cat sits on the mat" "where does the cat sit?" "the stock market fell today" "ein Text mit Umlauten: äöü")
 "$work/rlxc" embed "$data/minilm" --json "${texts[@]}" >"$work/vectors.jsonl"
-"$work/rlxc" rerank "$data/rerank" --json --query "${texts[0]}" "${texts[@]:1}" >"$work/ranks.json"
+"$work/rlxc" rerank "$data/rerank" --json --query "${texts[0]}" "${texts[@]:1}" >"$work/ranks.jsonl"
 
 curl --silent --fail "$SERVED_URL/v1/embeddings" -H 'Authorization: Bearer secret' -d '{"model": "minilm", "input": "a cat sits on the mat"}' |
   "$work/venv/bin/python" "$here/clients/same.py" "$work/vectors.jsonl" curl

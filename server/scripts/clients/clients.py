@@ -13,7 +13,7 @@ work = sys.argv[1]
 url, grpc_address = os.environ["SERVED_URL"], os.environ["SERVED_GRPC"]
 want = read(f"{work}/vectors.jsonl")
 texts = [json.loads(line)["text"] for line in open(f"{work}/vectors.jsonl")]
-ranks = json.load(open(f"{work}/ranks.json"))
+ranks = [json.loads(line) for line in open(f"{work}/ranks.jsonl")]
 key = {"Authorization": "Bearer secret"}
 
 
