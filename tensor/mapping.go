@@ -110,20 +110,6 @@ func (m *Mapping) Close() error {
 	return m.unmap(data)
 }
 
-// fewPages is what Go's heap holds as well.
-const fewPages = 1 << 20
-
-// Pages returns n zeroed bytes. Many come from the system where it can give them, and are there as long as the process: in Go's heap
-// they would let as much garbage gather beside them before it is collected.
-func Pages(n int) []byte {
-	if n >= fewPages {
-		if pages, err := mapMemory(n); err == nil {
-			return pages
-		}
-	}
-	return AlignedBytes(n)
-}
-
 // ReleasePages returns the whole pages inside ordinary memory to the system, as far as it can take them; the contents of b
 // are lost. The memory may be used again, which costs a page fault a page.
 func ReleasePages(b []byte) {

@@ -173,9 +173,13 @@ func mergesRows(s tensor.Shape, strides []int) bool {
 	return true
 }
 
-// offsets returns, for every product of a batch, the operand's first element; the operand's leading axes broadcast.
+// offsets returns, for every product of a batch, the operand's first element; the operand's leading axes broadcast. An operand without
+// elements has none.
 func offsets(lead tensor.Shape, o *operand) []int {
 	out := make([]int, lead.Elements())
+	if slices.Contains(o.shape, 0) {
+		return out
+	}
 	st := lead.Strides()
 	skip := len(lead) - (len(o.shape) - 2)
 	for i := range out {

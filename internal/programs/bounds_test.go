@@ -60,8 +60,9 @@ type Analysis struct {
 type known struct {
 	t             *tensor.Tensor
 	strict, loose []float64
-	sums          bool      // it is a sum, or made of one: its last place depends on an order
-	lost          []float64 // of quantised values: how far what they stand for may lie from what was quantised
+	sums          bool // it is a sum, or made of one: its last place depends on an order
+	// Of quantised values: how far what they stand for may be from what was quantised.
+	lostStrict, lost []float64
 }
 
 type analyst struct {
@@ -316,6 +317,7 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 		results[0].strict = move(op, data, in, out[0], func(x *known) []float64 { return x.strict })
 		results[0].loose = move(op, data, in, out[0], func(x *known) []float64 { return x.loose })
 		results[0].lost = move(op, data, in, out[0], func(x *known) []float64 { return x.lost })
+		results[0].lostStrict = move(op, data, in, out[0], func(x *known) []float64 { return x.lostStrict })
 		return results
 	}
 	if results[0].sums && slices.ContainsFunc(in, overflows) {
@@ -340,7 +342,7 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 		strictOwn = looseOwn
 	}
 	if a.Pairs {
-		a.pair(e, results[0], looseOwn)
+		a.pair(e, results[0], strictOwn, looseOwn)
 	}
 	a.Low = a.Low || lowScores(n, in)
 	strict, loose := e.carried(strictly), e.carried(loosely)
@@ -382,8 +384,9 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 	return results
 }
 
-// pair follows what a quantiser loses to the dequantiser: where the engine leaves both out, the result is off by so much.
-func (a *analyst) pair(e *evaluation, result *known, own [][]float64) {
+// pair follows what a quantiser loses to the dequantiser: where the engine leaves both out, the result is off by so much, in front of
+// steps too.
+func (a *analyst) pair(e *evaluation, result *known, strict, loose [][]float64) {
 	switch op := e.op.(type) {
 	case ir.Quantize:
 		x := e.in[0].t
@@ -401,9 +404,9 @@ func (a *analyst) pair(e *evaluation, result *known, own [][]float64) {
 				lost[i] = min(lost[i], 0.51*math.Abs(e.in[1].t.Float64(0)))
 			}
 		}
-		result.lost = sum(lost, e.in[0].loose)
+		result.lostStrict, result.lost = sum(lost, e.in[0].strict), sum(lost, e.in[0].loose)
 	case ir.Dequantize:
-		own[0] = sum(own[0], e.in[0].lost)
+		strict[0], loose[0] = sum(strict[0], e.in[0].lostStrict), sum(loose[0], e.in[0].lost)
 	}
 }
 
@@ -673,8 +676,17 @@ func (e *evaluation) carried(bound func(*known) []float64) [][]float64 {
 			}
 		}), bounds)
 	}
-	if op, ok := e.op.(ir.Unary); ok {
+	switch op := e.op.(type) {
+	case ir.Unary:
 		e.between(op.Fn, bound(e.in[0]), bounds[0])
+	case ir.Binary:
+		for i := range bounds[0] {
+			y := e.in[1].t
+			at := broadcastAt(y.Shape(), e.out[0].Shape(), i)
+			if op.Fn == ir.Div && y.DType().IsFloat() && bound(e.in[1]) != nil && math.Abs(y.Float64(at)) <= bound(e.in[1])[at] {
+				bounds[0][i] = math.Inf(1)
+			}
+		}
 	}
 	if e.op.Kind().Has(ir.Elementwise) {
 		return bounds
@@ -692,6 +704,8 @@ func (e *evaluation) between(fn ir.UnaryFn, off, bounds []float64) {
 	for i, b := range off {
 		x := number(e.in[0].t, i)
 		switch {
+		case fn == ir.Reciprocal && math.Abs(x) <= b:
+			bounds[i] = math.Inf(1)
 		case (fn == ir.Sin || fn == ir.Cos) && b >= 1:
 			bounds[i] = max(bounds[i], min(b, 2))
 		case fn == ir.Tan && (b >= math.Pi/2 || math.Cos(x-b)*math.Cos(x+b) <= 0):
@@ -752,6 +766,10 @@ func nudge(t *tensor.Tensor, i int, by float64) {
 	case t.DType().IsFloat():
 		t.SetFloat64(i, t.Float64(i)+by)
 	default:
-		t.SetInt64(i, t.Int64(i)+int64(math.Round(by)))
+		x := t.Int64(i) + int64(math.Round(by))
+		if t.DType().Bits() < 64 { // no number of the type is beyond its ends
+			x = min(max(x, ends(t.DType())[0]), ends(t.DType())[1])
+		}
+		t.SetInt64(i, x)
 	}
 }

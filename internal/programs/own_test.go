@@ -271,16 +271,21 @@ func lowestBit(t *tensor.Tensor) float64 {
 	return unit
 }
 
+// farthest is, for each element, the largest of the errors along an axis.
+func (e *evaluation) farthest(axis int, off []float64) []float64 {
+	most := with1(ir.Reduce{Fn: ir.MaxOf, Axes: []int{axis}, KeepDims: true}, floatsOf(off, e.in[0].t.Shape()))
+	return with1(ir.Expand{Shape: ir.Dims(e.in[0].t.Shape()...)}, most).Float64s()
+}
+
 // shares is carried of a softmax: what is off by b beside others that are off by c has a share that is off by the factor e^(b+c).
 func (e *evaluation) shares(axis int, off []float64) []float64 {
 	if off == nil {
 		off = make([]float64, e.in[0].t.Len())
 	}
-	most := with1(ir.Reduce{Fn: ir.MaxOf, Axes: []int{axis}, KeepDims: true}, floatsOf(off, e.in[0].t.Shape()))
-	wide := with1(ir.Expand{Shape: ir.Dims(e.in[0].t.Shape()...)}, most)
+	most := e.farthest(axis, off)
 	b := e.out[0].Float64s()
 	for i := range b {
-		if b[i] *= math.Expm1(off[i] + wide.Float64(i)); math.IsNaN(b[i]) {
+		if b[i] *= math.Expm1(off[i] + most[i]); math.IsNaN(b[i]) {
 			b[i] = math.Inf(1)
 		}
 	}
@@ -383,9 +388,22 @@ func (e *evaluation) linear(bound func(*known) []float64) [][]float64 {
 	case ir.CumSum:
 		return [][]float64{with(op, errors)}
 	case ir.Softmax:
-		if !op.Log {
-			return [][]float64{e.shares(op.Axis, bound(e.in[0]))}
+		if off := bound(e.in[0]); op.Log && off != nil {
+			return [][]float64{sum(off, e.farthest(op.Axis, off))}
+		} else if !op.Log {
+			return [][]float64{e.shares(op.Axis, off)}
 		}
+	case ir.DynamicQuantize: // by how much the ends of the range and a number in it move
+		off, low, high := 0.0, 0.0, 0.0
+		for i, b := range bound(e.in[0]) {
+			x := e.in[0].t.Float64(i)
+			off, low, high = max(off, b), min(low, x), max(high, x)
+		}
+		steps := 255 * off / (high - low)
+		if math.IsNaN(steps) {
+			steps = math.Inf(1)
+		}
+		return [][]float64{everywhere(e.out[0].Len(), 2+6*steps), {2 * off / 255}, {2 + 4*steps}}
 	case ir.LayerNorm:
 		if len(e.out) == 1 {
 			return [][]float64{e.normed(op, bound)}

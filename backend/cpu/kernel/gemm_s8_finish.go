@@ -53,7 +53,7 @@ func rescaling(q *quantizeFuncs) requantizeFunc { return q.rescale }
 // rowTotals computes, for rows [lo, hi) of A, what the zero points of B take from the sums: the sum of a − zero over K, times the
 // zero point of all columns if there is only one.
 func (g *GemmS8) rowTotals(args *GemmS8Args, lo, hi int, totals []int32) {
-	if args.BZero == nil {
+	if args.BZero == nil || g.K == 0 { // no bytes of A then
 		clear(totals[:hi-lo])
 		return
 	}
