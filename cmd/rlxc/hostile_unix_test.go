@@ -432,8 +432,8 @@ func TestHostileClients(t *testing.T) {
 		for _, name := range slices.AppendSeq(slices.Collect(maps.Keys(bodies)), maps.Keys(attacks)) {
 			t.Run(name, func(t *testing.T) {
 				before := len(n.waited(0))
-				said, err := exec.CommandContext(t.Context(), "nice", "-n", "19", program, "-test.run", "^TestHostileClients$", "-attack", name,
-					"-target", x.url+" "+x.grpc).CombinedOutput()
+				said, err := exec.CommandContext(t.Context(), "nice", "-n", "19", program, "-test.run", "^TestHostileClients$",
+					"-attack", name, "-target", x.url+" "+x.grpc).CombinedOutput()
 				require.NoError(t, err, "%s", said)
 				most := peak(t, c.Process.Pid)
 				t.Logf("peak %d MiB; the neighbour: %v", most>>20, n.waited(before))

@@ -81,8 +81,8 @@ func (f *frame) run(ctx context.Context, first int) (_ []*tensor.Tensor, err err
 	clear(f.done)
 	for i := first; i < len(f.segments); i++ {
 		seg := &f.segments[i]
-		if unpacks := seg.unpacks(); f.rows != nil && len(unpacks) > 0 {
-			err = f.stayPacked(unpacks)
+		if f.rows != nil && len(seg.unpacks()) > 0 {
+			err = f.stayPacked(seg.unpacks())
 		} else if seg.node != nil {
 			err = f.runNode(ctx, seg.node)
 		} else if len(seg.outputs) > 0 {
