@@ -158,7 +158,7 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bo
 		return nil, bindError(err)
 	}
 	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, PinOutputAncestors: p.opts.PinOutputAncestors,
-		DeviceTensors: at.of(bound)})
+		DeviceTensors: at.of(bound), Moves: moves != nil})
 	outside := at.only(bound, memory.IsDeviceTensor)
 	if outside.growing() != at.growing() {
 		return p.plan(g, b, outside, moves) // what is copied anyway is not turned
@@ -321,7 +321,8 @@ func verify(p *backend.Planned, t *target.Target, intact []*ir.Value) error {
 
 // claim states a plan in the words of package proof.
 func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
-	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, LateReads: t.LateReads, Held: held}
+	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, StridedResult: t.StridedResult,
+		LateReads: t.LateReads, Held: held}
 	for _, a := range p.Plan.Arenas {
 		c.Arenas = append(c.Arenas, a.Size)
 	}
