@@ -157,6 +157,11 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bo
 	if err != nil {
 		return nil, bindError(err)
 	}
+	if moves == nil {
+		if layouts, err = legalize.Tile(bound, layouts, t); err != nil {
+			return nil, err
+		}
+	}
 	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, PinOutputAncestors: p.opts.PinOutputAncestors,
 		DeviceTensors: at.of(bound), Moves: moves != nil})
 	outside := at.only(bound, memory.IsDeviceTensor)
