@@ -68,7 +68,8 @@ func TestOverAPartOfABuffer(t *testing.T) {
 		{name: "keys that are the queries", edit: []string{"%6, %7, %8", "%6, %6, %8"}, want: apart},
 		{name: "keys among the queries", edit: []string{"starts=[0,0,32]", "starts=[0,0,16]"}, want: apart},
 		{name: "sizes change", options: liveness.Options{Moves: true}, want: apart},
-		{name: "a step reads the buffer later", edit: []string{"%11 \"z\" = add(%1, %10)", "%25 \"s\" = add(%1, %10)\n%11 \"z\" = add(%25, %3)"},
+		{name: "a step reads the buffer later", edit: []string{"%11 \"z\" = add(%1, %10)",
+			"%25 \"s\" = add(%1, %10)\n%11 \"z\" = add(%25, %3)"},
 			want: strings.Replace(strings.Replace(apart, "[1,3)", "[1,5)", 1), "[0,5)", "[0,6)", 1)},
 		{name: "an output", edit: []string{"return %11", "return %11, %9"},
 			want: strings.Replace(apart, "y [2,4) 2048", "y [2,5) 2048 output", 1)},
@@ -92,7 +93,8 @@ func TestOverAPartOfABuffer(t *testing.T) {
 			require.Contains(t, describe(r), c.want)
 			prove(t, g, d, r, planner.Modes()...)
 			g = parse(t, graph)
-			plain := analyze(t, g, device(t, func(rows *[ir.NumKinds]target.Row) { rows[ir.KindAttention].ReadsPacked = nil }), c.options, false)
+			plain := analyze(t, g, overDevice(t, func(rows *[ir.NumKinds]target.Row) { rows[ir.KindAttention].InPlace = nil }), c.options,
+				false)
 			if c.want == over {
 				require.Equal(t, bound(t, d, plain)-2048, bound(t, d, r))
 			} else {
@@ -107,7 +109,8 @@ func TestNothingOverAStridedResult(t *testing.T) {
 	d := overDevice(t, func(rows *[ir.NumKinds]target.Row) {
 		rows[ir.KindAttention].Scratch = func(*ir.Node) []int64 { return []int64{4096} }
 	})
-	g := parse(t, strings.Replace(overQueries, "%11 \"z\" = add(%1, %10)", "%12 \"u\" = tanh(%10)\n%11 \"z\" = add(%12, %1)", 1))
+	g := parse(t, strings.Replace(overQueries, "%11 \"z\" = add(%1, %10)",
+		"%12 \"u\" = tanh(%10)\n%11 \"z\" = add(%12, %1)", 1))
 	r := analyze(t, g, d, liveness.Options{}, false)
 	require.Equal(t, lines("x [0,1) 2048 input", "r [0,5) 2048", "qkv [1,4) 6144", "scratch of (made by the compiler) [2,3) 4096", "u [3,6) 2048 output"), describe(r))
 	prove(t, g, d, r, planner.Modes()...)
