@@ -71,7 +71,7 @@ func New(g *ir.Graph, layouts []ir.Layout, t *target.Target, o Options) *Memory 
 		m.Held[m.of(v)] = true
 	}
 	m.extend(o)
-	if !o.Moves {
+	if !o.RowMajor {
 		m.findWithin()
 	}
 	return m

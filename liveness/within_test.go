@@ -67,7 +67,7 @@ func TestOverAPartOfABuffer(t *testing.T) {
 			"%21 = reshape(%9) {shape=[512]}\n%10 = reshape(%21) {shape=[2,8,32]}"}, want: apart},
 		{name: "keys that are the queries", edit: []string{"%6, %7, %8", "%6, %6, %8"}, want: apart},
 		{name: "keys among the queries", edit: []string{"starts=[0,0,32]", "starts=[0,0,16]"}, want: apart},
-		{name: "sizes change", options: liveness.Options{Moves: true}, want: apart},
+		{name: "row-major", options: liveness.Options{RowMajor: true}, want: apart},
 		{name: "a step reads the buffer later", edit: []string{"%11 \"z\" = add(%1, %10)",
 			"%25 \"s\" = add(%1, %10)\n%11 \"z\" = add(%25, %3)"},
 			want: strings.Replace(strings.Replace(apart, "[1,3)", "[1,5)", 1), "[0,5)", "[0,6)", 1)},
@@ -112,7 +112,8 @@ func TestNothingOverAStridedResult(t *testing.T) {
 	g := parse(t, strings.Replace(overQueries, "%11 \"z\" = add(%1, %10)",
 		"%12 \"u\" = tanh(%10)\n%11 \"z\" = add(%12, %1)", 1))
 	r := analyze(t, g, d, liveness.Options{}, false)
-	require.Equal(t, lines("x [0,1) 2048 input", "r [0,5) 2048", "qkv [1,4) 6144", "scratch of (made by the compiler) [2,3) 4096", "u [3,6) 2048 output"), describe(r))
+	require.Equal(t, lines("x [0,1) 2048 input", "r [0,5) 2048", "qkv [1,4) 6144", "scratch of (made by the compiler) [2,3) 4096",
+		"u [3,6) 2048 output"), describe(r))
 	prove(t, g, d, r, planner.Modes()...)
 }
 

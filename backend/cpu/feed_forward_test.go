@@ -18,7 +18,7 @@ import (
 // feedForwards are layers that begin with a value that dies in them; %8 is what lies between the products.
 var feedForwards = map[string]string{
 	"over its operand and residual": `%8 = matmul(%1, %2, %4) {act=gelu} %9 = matmul(%8, %3, %5, %1)`,
-	"over its residual":             `%6 = tanh(%0) %8 = matmul(%1, %2, %4) {act=relu} %9 = matmul(%8, %3, _, %6)`,
+	"over its residual":             `%6 = tanh(%0) %8 = matmul(%1, %2, %4) {act=relu} %9 = matmul(%8, %3, %5, %6)`,
 	"over its operand":              `%8 = matmul(%1, %2) {alpha=0.5} %9 = matmul(%8, %3, %5)`,
 	"of columns": `%6 = concat(%1, %1) {axis=2} %7 = slice(%6) {starts=[0,0,7],sizes=[s,19,20],steps=[1,1,1]}
 		%8 = matmul(%7, %2, %4) %9 = matmul(%8, %3, %5, %1)`,
