@@ -71,6 +71,7 @@ const (
 	KindRange
 	// products and what transformers are made of
 	KindMatMul
+	KindFeedForward
 	KindConv
 	KindLayerNorm
 	KindAttention
@@ -183,6 +184,7 @@ var rows = []Def{
 	{"range", Range{}, 0, 0, 0, Carries, NoFlops, NoRows},
 
 	{"matmul", MatMul{}, 2, 4, HoldsSum, Absorbs, matMulFlops, NoRows},
+	{"feed_forward", FeedForward{}, 3, 6, HoldsSum, Absorbs, feedForwardFlops, NoRows},
 	{"conv", Conv{}, 2, 4, HoldsSum, Absorbs, convFlops, NoRows},
 	{"layernorm", LayerNorm{}, 1, 4, HoldsSum, Absorbs, NoFlops, NoRows},
 	{"attention", Attention{}, 3, 10, 0, Absorbs, attentionFlops, NoRows},

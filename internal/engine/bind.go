@@ -130,14 +130,20 @@ func (p *Program) bind(s *segment, b ir.Binding, at places) (*entry, error) {
 	return p.cache.bind(keyOf(s, b, at), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), at, nil) })
 }
 
-// plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps. If there are symbols that move, their numbers may be
-// smaller later.
-func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bool) (_ *Binding, err error) {
-	defer Guard(&err, debug.SetPanicOnFault(true))
+// target is what plans are made for.
+func (p *Program) target() *target.Target {
 	t := p.device.Target()
 	if late := p.opts.LateReads; late > 0 {
 		t = t.Late(late)
 	}
+	return t
+}
+
+// plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps. If there are symbols that move, their numbers may be
+// smaller later.
+func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bool) (_ *Binding, err error) {
+	defer Guard(&err, debug.SetPanicOnFault(true))
+	t := p.target()
 	fold := p.opts.Level != options.O0
 	var bound *ir.Graph
 	var trace *ir.Trace
@@ -157,8 +163,13 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bo
 	if err != nil {
 		return nil, bindError(err)
 	}
+	if moves == nil {
+		if layouts, err = legalize.Tile(bound, layouts, t); err != nil {
+			return nil, err
+		}
+	}
 	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, PinOutputAncestors: p.opts.PinOutputAncestors,
-		DeviceTensors: at.of(bound)})
+		DeviceTensors: at.of(bound), RowMajor: moves != nil})
 	outside := at.only(bound, memory.IsDeviceTensor)
 	if outside.growing() != at.growing() {
 		return p.plan(g, b, outside, moves) // what is copied anyway is not turned
@@ -321,7 +332,8 @@ func verify(p *backend.Planned, t *target.Target, intact []*ir.Value) error {
 
 // claim states a plan in the words of package proof.
 func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
-	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, LateReads: t.LateReads, Held: held}
+	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, StridedResult: t.StridedResult,
+		LateReads: t.LateReads, Held: held}
 	for _, a := range p.Plan.Arenas {
 		c.Arenas = append(c.Arenas, a.Size)
 	}
