@@ -47,7 +47,8 @@ var batchTests = []struct{ graph, fails string }{
 	{`(%0 "x": f32[b,6]) { %1 = reduce_sum(%0) {axes=[1]} return %1 }`, ""},
 	{`(%0 "x": f32[b,6]) { %1 = reduce_sum(%0) {axes=[0], keepdims=true} %2 = sub(%0, %1) return %2 }`, "independent"},
 	{`(%0 "x": f32[b,6]) { %1 = argmax(%0) {axis=1} return %1 }`, ""},
-	{`(%0 "x": f32[b,6]) { %1 = argmax(%0) {axis=0,keepdims=true} %2: f32[1,6] = cast(%1) {to=f32} %3 = add(%0, %2) return %3 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { %1 = argmax(%0) {axis=0,keepdims=true} %2: f32[1,6] = cast(%1) {to=f32}
+		%3 = add(%0, %2) return %3 }`, "independent"},
 	{`(%0 "x": f32[b,6]) { %1 = softmax(%0) {axis=1} return %1 }`, ""},
 	{`(%0 "x": f32[b,6]) { %1 = softmax(%0) {axis=0} return %1 }`, "independent"},
 	{`(%0 "x": f32[b,6]) { %1 = cumsum(%0) {axis=1} return %1 }`, ""},
