@@ -209,7 +209,7 @@ var batchRules = map[ir.Kind]func(n *ir.Node, lead []bool) bool{
 	},
 	ir.KindReduce: func(n *ir.Node, _ []bool) bool {
 		axes := n.Op.(ir.Reduce).Axes
-		return len(axes) > 0 && !slices.Contains(axes, 0)
+		return len(axes) > 0 && slices.Min(axes) > 0
 	},
 	ir.KindArgReduce: func(n *ir.Node, _ []bool) bool { return n.Op.(ir.ArgReduce).Axis > 0 },
 	ir.KindSoftmax:   func(n *ir.Node, _ []bool) bool { return n.Op.(ir.Softmax).Axis > 0 },
