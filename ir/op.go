@@ -204,7 +204,7 @@ var rows = []Def{
 
 	{"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom, Carries, NoFlops, NoRows},
 	{"rlxc.Pack", Pack{}, 1, -1, KeepsCustom | Typed | IsOpaque, Decides, NoFlops, NoRows},
-	{"rlxc.Unpack", Unpack{}, 3, 3, KeepsCustom | Typed | IsOpaque, Decides, NoFlops, NoRows},
+	{"rlxc.Unpack", Unpack{}, 3, 3, KeepsCustom | IsOpaque, Decides, NoFlops, NoRows},
 	{"custom", Custom{}, 0, -1, KeepsCustom | Typed | IsOpaque, Decides, NoFlops, NoRows},
 }
 

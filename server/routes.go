@@ -73,6 +73,8 @@ func (s *Server) table() []route {
 		post(zeroShotPath, huggingFace, "How much labels apply that the model does not know.",
 			(*call).hfZeroShot),
 		post("/pipeline/token-classification", huggingFace, "The entities in texts.", (*call).hfTag),
+		post("/pipeline/token-classification", huggingFace, "The entities in texts of labels that the request names.",
+			(*call).hfTagZeroShot),
 		post("/pipeline/question-answering", huggingFace, "The answers to a question in a text.", (*call).hfAnswer),
 		post("/pipeline/fill-mask", huggingFace, "Words in the place of masks.", (*call).hfFill),
 
@@ -118,7 +120,7 @@ func (s *Server) table() []route {
 			media: "text/plain"},
 		{method: http.MethodGet, path: "/openapi.json", about: "This description.", protocol: own, serve: s.openapi,
 			media: "application/json"},
-		{method: http.MethodGet, path: "/{$}", about: "A page for people.", protocol: own, serve: s.status, media: "text/html"},
+		{method: http.MethodGet, path: "/{$}", about: "A page for people.", protocol: own, open: true, serve: s.page, media: "text/html"},
 	}
 }
 

@@ -34,7 +34,7 @@ import (
 const testdata = "../pipeline/testdata"
 
 // everyTask are models of testdata that together have every task.
-var everyTask = []string{"minilm", "rerank", "classify", "splade", "nli", "ner", "qa", "colbert"}
+var everyTask = []string{"minilm", "rerank", "classify", "splade", "nli", "ner", "qa", "colbert", "gliner"}
 
 // served lists models of testdata.
 func served(names ...string) []Model {
@@ -392,11 +392,13 @@ func TestOpenAPI(t *testing.T) {
 			`a label entailment, and this one has`},
 		{"POST", "/models/classify/", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422, `parameters.candidate_labels`},
 		{"POST", "/pipeline/token-classification", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a cat", "parameters": {"candidate_labels": ["x"], "threshold": 0.3,
+			"flat_ner": false, "multi_label": true}}`, 200, ""},
 		{"POST", "/pipeline/token-classification", `{"inputs": ["a cat", "b"], "parameters": {"aggregation_strategy": "none"}}`, 200, ""},
 		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"aggregation_strategy": "most"}}`, 422,
 			`want none or simple or first or average or max`},
 		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"stride": 4000}}`, 422, `more than half`},
-		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"threshold": 4000}}`, 422, `parameters.threshold`},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"threshold": 9}}`, 422, `parameters.candidate_labels`},
 		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "who?", "context": "a cat"}}`, 200, ""},
 		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "who?", "context": "a cat"}, "parameters": {"top_k": 2}}`, 200,
 			""},
@@ -493,6 +495,13 @@ func TestOpenAPI(t *testing.T) {
 			locked.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
 			keyless := o.Security != nil && len(*o.Security) == 0
 			require.Equal(t, w.Code != http.StatusUnauthorized, keyless, "%s %s needs a key?", method, path)
+			if o.RequestBody != nil {
+				body := strings.ReplaceAll(jsonOf(t, o.RequestBody.Value.Content["application/json"].Example), "NAME", "minilm")
+				w := httptest.NewRecorder()
+				to := strings.NewReplacer("{model}", "minilm", "{version}", "1").Replace(path)
+				s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, to, strings.NewReader(body)))
+				require.Equal(t, 200, w.Code, "the example of %s: %s: %s", path, body, w.Body)
+			}
 			if path != "/metrics" && method+" "+path != "GET /" {
 				require.True(t, seen[method+" "+path], "%s %s has no example here", method, path)
 			}
@@ -519,13 +528,13 @@ func TestKeys(t *testing.T) {
 		a.Body.Close()
 		require.Equal(t, want, a.StatusCode, header)
 	}
-	for path, want := range map[string]int{"/health": 200, "/ready": 200, "/info": 401, "/metrics": 401, "/": 401} {
+	for path, want := range map[string]int{"/health": 200, "/ready": 200, "/info": 401, "/metrics": 401, "/": 200} {
 		status, _ := ask(t, "GET", h.URL+path, "", nil)
 		require.Equal(t, want, status, path)
 	}
 }
 
-func TestPage(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	s, h := start(t, Options{}, served("minilm", "rerank")...)
 	ask(t, "POST", h.URL+"/embed", `{"inputs": ["a cat", "a dog"]}`, nil)
 	e := s.models[1]
@@ -536,16 +545,11 @@ func TestPage(t *testing.T) {
 		return was
 	}
 	now := swap(nil) // as while the server closes
-	_, page := ask(t, "GET", h.URL+"/", "", nil)
-	swap(now)
-	require.Contains(t, page, "<td>minilm")
-	require.NotContains(t, page, "<td>rerank")
-	_, page = ask(t, "GET", h.URL+"/", "", nil)
-	for _, want := range []string{"minilm", "rerank", "/v1/embeddings"} {
-		require.Contains(t, page, want)
-	}
-	require.NotContains(t, page, "<script")
 	_, numbers := ask(t, "GET", h.URL+"/metrics", "", nil)
+	swap(now)
+	require.Contains(t, numbers, `rlxc_queue_tokens{model="minilm"}`)
+	require.NotContains(t, numbers, `rlxc_queue_tokens{model="rerank"}`)
+	_, numbers = ask(t, "GET", h.URL+"/metrics", "", nil)
 	for _, want := range []string{`rlxc_batch_rows_sum{model="minilm"} 2`, `rlxc_requests_total{route="/embed",status="200"} 1`,
 		`rlxc_queue_tokens{model="rerank"} 0`, `rlxc_queue_duration_seconds_count{model="minilm"} 1`} {
 		require.Contains(t, numbers, want)
