@@ -7,17 +7,11 @@ import (
 
 // squeak places the blocks of a large space again and again: those that ended too high the last time come twice as early in the
 // next order. This is squeaky wheel optimization (Joslin and Clements, JAIR 10, 1999), for each of some orders in turn. It begins
-// no round that it does not expect to end within its budget.
-func (s *searcher) squeak(budget int64) {
-	budget += s.work
-	var wheels []wheel
-	for _, g := range []int{0, 2, 6} {
-		wheels = append(wheels, wheel{order: s.order(greedies[g], s.profile), best: greedies[g].best})
-	}
+// no round that it does not expect to end before the work reaches a limit.
+func (s *searcher) squeak(wheels []*wheel, until int64) {
 	for {
-		for i := range wheels {
-			w := &wheels[i]
-			if s.best.size <= s.goal || s.work+w.cost > budget || s.interrupted() {
+		for _, w := range wheels {
+			if s.best.size <= s.goal || s.work+w.cost > until || s.interrupted() {
 				return
 			}
 			begin := s.work
@@ -29,6 +23,13 @@ func (s *searcher) squeak(budget int64) {
 			w.cost = s.work - begin
 		}
 	}
+}
+
+func (s *searcher) wheels() (wheels []*wheel) {
+	for _, g := range []int{0, 2, 6} {
+		wheels = append(wheels, &wheel{order: s.order(greedies[g], s.profile), best: greedies[g].best})
+	}
+	return wheels
 }
 
 // wheel is an order of blocks that changes from round to round.
