@@ -90,7 +90,10 @@ func (s *searcher) heuristics(o *Options) {
 		if s.segment == 0 {
 			s.limit = s.best.size
 		}
-		if try(); s.best.keep() <= s.goal {
+		begin := s.work
+		try()
+		s.longest = max(s.longest, s.work-begin)
+		if s.best.keep() <= s.goal {
 			break
 		}
 	}
@@ -131,11 +134,13 @@ type searcher struct {
 	profile *profile
 	goal    int64
 	budget  int64 // of space.work
+	longest int64 // work of a heuristic
 	best    incumbent
 }
 
 // alternate searches for an arrangement of all blocks, each part that is connected in time by itself, and squeaks in turn, in
-// phases of twice the work each time: neither is the better one for all families of problems.
+// phases of twice the work each time: neither is the better one for all families of problems. The fewer blocks, the less is
+// gained by squeaking.
 func (s *searcher) alternate() {
 	rest := s.timeline(s.profile.live)
 	s.addFixed(rest)
@@ -152,16 +157,24 @@ func (s *searcher) alternate() {
 	wheels := s.wheels()
 	for phase := int64(firstPhase); s.best.size > s.goal && s.work < s.budget && !s.interrupted(); phase *= 2 {
 		s.best.restore()
+		proved := false
 		for _, a := range parts {
 			s.arrange(a, min(s.budget, s.work+phase))
+			proved = proved || a.bound >= s.top()
 		}
-		s.best.keep()
-		s.squeak(wheels, min(s.budget, s.work+phase))
+		before := s.work
+		if s.best.keep(); proved {
+			return
+		}
+		share := phase * int64(len(s.blocks)) / wholeBlocks
+		if s.squeak(wheels, min(s.budget, s.work+share)); s.work == before && s.work+share >= s.budget {
+			return
+		}
 	}
 }
 
-// firstPhase is the work of the first phase of alternate.
-const firstPhase = 4_000_000
+// firstPhase is the work of the first phase of alternate: in it, no rounds are taken from a short search.
+const firstPhase = autoBudget
 
 // connected splits blocks into parts that share no step.
 func (sp *space) connected(blocks []int32) [][]int32 {
@@ -192,7 +205,7 @@ func (s *searcher) arrangement(blocks []int32, rest *timeline) *arrangement {
 	return &arrangement{blocks: blocks, rest: rest, bound: s.bound, share: 8}
 }
 
-// arrange goes on with a search until its blocks end at or below the goal, or the work reaches a limit. Every second try, later every
+// arrange goes on with a search until its blocks end at or below the goal, or a try ends beyond a limit of the work. Every second try, later every
 // eighth, aims at the lower bound; the others between it and the best arrangement so far, so that this one gets better all the
 // time. A try that looked everywhere raises the bound.
 func (s *searcher) arrange(a *arrangement, until int64) {
@@ -208,7 +221,7 @@ func (s *searcher) arrange(a *arrangement, until int64) {
 		if round := a.prober.round; round%2 == 1 || round > youth && round%8 != 0 {
 			aim = min(top-1, a.bound+(top-a.bound)/16*a.share)
 		}
-		found, none := s.try(a.prober, aim, 1, until)
+		found, none := s.try(a.prober, aim, 1)
 		switch {
 		case none:
 			a.bound = aim + 1
@@ -244,8 +257,8 @@ func (sp *space) topOf(blocks []int32) int64 {
 const mostBeforeDone = 20_000_000
 
 // try probes once, and takes over what it finds.
-func (s *searcher) try(p *prober, limit int64, effort int, until int64) (found, none bool) {
-	left := until - s.work
+func (s *searcher) try(p *prober, limit int64, effort int) (found, none bool) {
+	left := s.budget - s.work
 	if s.done != nil {
 		left = min(left, mostBeforeDone)
 	}

@@ -16,38 +16,36 @@ func (s *searcher) squeak(wheels []*wheel, until int64) {
 			}
 			begin := s.work
 			s.placeAs(w.order, w.best, s.profile)
-			top := s.top()
 			s.best.keep()
-			w.smallest = cmp.Or(min(w.smallest, top), top)
-			w.turn(s, s.bound+(w.smallest-s.bound)/2)
+			w.turn(s)
 			w.cost = s.work - begin
 		}
 	}
 }
 
+// wheels are the orders that squeak begins with.
 func (s *searcher) wheels() (wheels []*wheel) {
 	for _, g := range []int{0, 2, 6} {
-		wheels = append(wheels, &wheel{order: s.order(greedies[g], s.profile), best: greedies[g].best})
+		wheels = append(wheels, &wheel{order: s.order(greedies[g], s.profile), best: greedies[g].best, cost: s.longest})
 	}
 	return wheels
 }
 
 // wheel is an order of blocks that changes from round to round.
 type wheel struct {
-	order    []int32
-	best     bool
-	smallest int64 // top so far
-	cost     int64 // work of the last round
+	order []int32
+	best  bool
+	cost  int64 // work of the last round
 }
 
-// turn halves the rank of every block that ends above the limit.
-func (w *wheel) turn(s *searcher, limit int64) {
+// turn halves the rank of every block that ends above the lower bound.
+func (w *wheel) turn(s *searcher) {
 	type ranked struct{ rank, block int32 }
 	list := make([]ranked, len(w.order))
 	s.work += int64(sortWork * len(list))
 	for n, i := range w.order {
 		list[n] = ranked{int32(2 * n), i}
-		if s.end(i) > limit {
+		if s.end(i) > s.bound {
 			list[n].rank = int32(n) | 1 // between others, never beside them
 		}
 	}
