@@ -205,9 +205,9 @@ func (s *searcher) arrangement(blocks []int32, rest *timeline) *arrangement {
 	return &arrangement{blocks: blocks, rest: rest, bound: s.bound, share: 8}
 }
 
-// arrange goes on with a search until its blocks end at or below the goal, or a try ends beyond a limit of the work. Every second try, later every
-// eighth, aims at the lower bound; the others between it and the best arrangement so far, so that this one gets better all the
-// time. A try that looked everywhere raises the bound.
+// arrange goes on with a search until its blocks end at or below the goal, or a try ends beyond a limit of the work. Every second
+// try, later every eighth, aims at the lower bound; the others between it and the best arrangement so far, so that this one gets
+// better all the time. A try that looked everywhere raises the bound.
 func (s *searcher) arrange(a *arrangement, until int64) {
 	for {
 		top := s.topOf(a.blocks)
