@@ -192,6 +192,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+func TestUnknownKernel(t *testing.T) { require.ErrorContains(t, cuda.Compiled("none"), "none") }
+
 func TestHostMemory(t *testing.T) {
 	_, d := fake(t)
 	backendtest.HostMemory(t, d)
