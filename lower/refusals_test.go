@@ -32,6 +32,7 @@ var refusals = []struct{ node, why string }{
 	{`DepthToSpace f32[1,4,2,2] blocksize=2 mode="X"`, `mode "X" is neither DCR nor CRD`},
 	{`Pad@13 f32[4] i64[2]=1 mode="wrap"`, `mode "wrap" is not known in opset 13`},
 	{`Cast f32[4]`, "attribute to is missing"},
+	{`Cast@24 f32[4] to=24 round_mode="sideways"`, "round_mode"},
 	{`Dropout f32[4] f32[]=1`, "the ratio f32[] is not one number from 0 to below 1"},
 	{`Dropout f32[4] f32[]=0.5 bool[2]`, "not a scalar"},
 	{`OneHot i64[2] i64[2]=1 f32[2]`, "operand 1 is i64[2] where one number is needed"},

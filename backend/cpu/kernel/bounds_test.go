@@ -40,6 +40,16 @@ func TestShortOperands(t *testing.T) {
 		"reduce columns": {2, func(s *Set, all func(n int) []float32) {
 			s.ReduceColumns(ReduceMax, all(cols), all(most), row, rows, cols)
 		}},
+		"max of bytes": {2, func(s *Set, all func(n int) []float32) {
+			s.MaxBytes(make([]uint8, 64), bytesOfFloats(all(16)), bytesOfFloats(all(16)), true)
+		}},
+		"quantize": {1, func(s *Set, all func(n int) []float32) {
+			s.QuantizeU8(bytesOfFloats(all(16)), make([]float32, 64), 1, 0)
+		}},
+		"quantize rows": {3, func(s *Set, all func(n int) []float32) {
+			s.QuantizeRows(bytesOfFloats(all(row+1)), 4*row, all(most), row, all(rows), make([]int32, rows), 0, rows, cols)
+		}},
+		"dequantize": {1, func(s *Set, all func(n int) []float32) { s.DequantizeU8(all(64), make([]uint8, 64), 1, 0) }},
 	} {
 		eachLevel(t, func(t *testing.T, s *Set) {
 			for short := range c.operands + 1 {
