@@ -513,7 +513,7 @@ func TestFill(t *testing.T) {
 	for _, f := range got[0][0] {
 		text[f.Token] = f.Text
 	}
-	require.Len(t, text, 2)
+	require.Contains(t, text, "[PAD]")
 	require.Contains(t, text["c"], " c ")
 	require.NotContains(t, text["[PAD]"], "[")
 }

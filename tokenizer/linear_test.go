@@ -158,6 +158,15 @@ func TestEngine(t *testing.T) {
 	}
 }
 
+// TestContractions: what follows an apostrophe, in either case if that is asked for; the long s is one there.
+func TestContractions(t *testing.T) {
+	for text, want := range map[string][2]int{"'s": {2, 2}, "'tx": {2, 2}, "'m": {2, 2}, "'d": {2, 2}, "'re": {3, 3}, "'vex": {3, 3},
+		"'ll": {3, 3}, "'S": {0, 2}, "'LL": {0, 3}, "'lL": {0, 3}, "'ſx": {0, 3}, "'": {0, 0}, "'r": {0, 0}, "'l": {0, 0}, "'x": {0, 0},
+		"s": {0, 0}, "": {0, 0}} {
+		require.Equal(t, want, [2]int{scanContraction([]byte(text), 0, false), scanContraction([]byte(text), 0, true)}, "%q", text)
+	}
+}
+
 func found(t *testing.T, p pattern, text string) (list [][2]int) {
 	require.NoError(t, p.matches([]byte(text), &budget{}, func(start, end int) { list = append(list, [2]int{start, end}) }))
 	return list

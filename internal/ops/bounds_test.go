@@ -70,3 +70,37 @@ func TestPositions(t *testing.T) {
 		}
 	}
 }
+
+// TestPartSizes: the parts of an axis have the sizes that are asked for, and add up to it.
+func TestPartSizes(t *testing.T) {
+	for _, c := range []struct {
+		n     int
+		split *tensor.Tensor
+		want  []int
+	}{
+		{5, nil, []int{1, 1, 1, 1, 1}},
+		{5, tensor.Scalar(int64(2)), []int{2, 2, 1}},
+		{4, tensor.Scalar(int64(2)), []int{2, 2}},
+		{2, tensor.Scalar(int64(9)), []int{2}},
+		{5, tensor.FromSlice([]int64{3, 0, 2}), []int{3, 0, 2}},
+		{5, tensor.FromSlice([]int64{3, 1}), nil},
+		{5, tensor.FromSlice([]int64{3, 3}), nil},
+		{5, tensor.FromSlice([]int64{6, -1}), nil},
+		{5, tensor.Scalar(int64(0)), nil},
+	} {
+		parts, size, err := PartSizes(c.n, c.split)
+		require.Equal(t, c.want == nil, err != nil, "%d %v", c.n, c.split)
+		var got []int
+		for i := range parts {
+			got = append(got, size(i))
+		}
+		require.Equal(t, c.want, got, "%d %v", c.n, c.split)
+	}
+}
+
+// TestFaultsOfReaders: a fault of what reads parameters is no error of a model.
+func TestFaultsOfReaders(t *testing.T) {
+	require.PanicsWithValue(t, "a fault", func() { prepare(nil, 1, func(*reader) *rowModel { panic("a fault") }) })
+	_, err := prepare(nil, 1, func(r *reader) *rowModel { r.failf("wrong"); return nil })
+	require.EqualError(t, err, "wrong")
+}
