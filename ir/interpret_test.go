@@ -36,8 +36,8 @@ func TestResultsMustFit(t *testing.T) {
 // TestContentOfNothing: what is known of two operands is known of their sum, of no elements too.
 func TestContentOfNothing(t *testing.T) {
 	one, two, none := ir.Dims(7), ir.Dims(1, 2), []ir.Dim{}
-	for _, c := range [][3][]ir.Dim{{one, two, ir.Dims(8, 9)}, {two, two, ir.Dims(2, 4)}, {none, one, none}, {one, none, none}, {none, none, none},
-		{two, ir.Dims(1, 2, 3), nil}, {nil, one, nil}} {
+	for _, c := range [][3][]ir.Dim{{one, two, ir.Dims(8, 9)}, {two, two, ir.Dims(2, 4)}, {none, one, none}, {one, none, none},
+		{none, none, none}, {two, ir.Dims(1, 2, 3), nil}, {nil, one, nil}} {
 		require.Equal(t, c[2], ir.Binary{Fn: ir.Add}.Content([]*ir.Value{{Dims: c[0]}, {Dims: c[1]}}))
 	}
 }
