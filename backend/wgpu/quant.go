@@ -73,7 +73,8 @@ func (q *quantising) launches(d *Device) []launch {
 	first.rangeOf(func() {
 		x, at := first.bind(q.x.memory), first.u(q.x.first())
 		count, step := first.u(n), first.u(groups*groupSize)
-		first.put("for (var i = wg.x * %du + lid; i < %s; i += %s) {\nlet v = bitcast<f32>(%s[%s + i]);\n"+widen, groupSize, count, step, x, at)
+		first.put("for (var i = wg.x * %du + lid; i < %s; i += %s) {\nlet v = bitcast<f32>(%s[%s + i]);\n"+widen,
+			groupSize, count, step, x, at)
 	})
 	first.put("if (lid == 0u) { %[1]s[%[2]s + wg.x * 2u] = bitcast<u32>(low); %[1]s[%[2]s + wg.x * 2u + 1u] = bitcast<u32>(high); }",
 		first.bind(q.ranges.memory), first.u(q.ranges.first()))
