@@ -3,12 +3,15 @@ package lower
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -262,5 +265,19 @@ func TestRefusals(t *testing.T) {
 			_, err := Model(refused(t, c.node))
 			require.ErrorContains(t, err, c.why)
 		})
+	}
+}
+
+// TestWaits: what sizes of a run alone decide is no error before one.
+func TestWaits(t *testing.T) {
+	for _, node := range []string{
+		`GatherND f32[b,4] i64[n,k]`,
+		`ms.MoE f32[3,4] f32[3,e] f32[2,8,4] _ f32[2,4,8] k=1 activation_type="relu"`,
+		`ms.MatMulIntegerToFloat u8[2,4] u8[4,3] f32[k] f32[]`,
+		`ms.QLinearSigmoid u8[2] f32[k] u8[] f32[] u8[]`,
+	} {
+		g, err := Model(refused(t, node))
+		require.NoError(t, err, node)
+		require.True(t, slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { _, ok := n.Op.(ops.Deferred); return ok }), node)
 	}
 }
