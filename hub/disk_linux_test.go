@@ -33,6 +33,17 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, h.files["onnx/model.onnx"], data)
 }
 
+// A small file that cannot be put in place leaves nothing behind.
+func TestWriteFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "refs", "main")
+	require.NoError(t, os.MkdirAll(filepath.Join(path, "taken"), 0o777))
+	require.Error(t, writeFile(path, []byte("x")))
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	require.NoError(t, writeFile(filepath.Join(path, "taken", "new"), []byte("x")))
+}
+
 // A cache that cannot be written serves what it has, whatever the hub says a revision is by now; what it lacks is an error.
 func TestCacheThatCannotBeWritten(t *testing.T) {
 	h := newFakeHub(t)

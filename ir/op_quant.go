@@ -251,12 +251,18 @@ func (DynamicQuantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 func dynamicRange(x []float32) (scale float32, zero uint8) {
 	var lo, hi float32
 	for _, v := range x {
-		lo, hi = min(lo, v), max(hi, v)
+		if v == v { // onnxruntime passes over NaN, unless it fills a vector of the processor
+			lo, hi = min(lo, v), max(hi, v)
+		}
 	}
 	if scale = (hi - lo) / 255; scale == 0 {
 		scale = 1
 	}
-	return scale, uint8(math.RoundToEven(float64(max(0, min(-lo/scale, 255)))))
+	at := -lo / scale // no number where lo is −∞
+	if !(at < 255) {
+		at = 255
+	}
+	return scale, uint8(math.RoundToEven(float64(at)))
 }
 
 // RoundDynamic rounds x, which holds float32 values, to what remains of it after DynamicQuantize.

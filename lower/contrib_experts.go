@@ -75,9 +75,12 @@ func (c *context) experts() *experts {
 	}
 	c.IgnoreAttr("use_sparse_mixer") // as onnxruntime's CPU provider does
 	m := &experts{context: c}
-	var ok bool
-	if m.n, ok = router.Type.Shape[1].Const(); !ok || m.n < 1 {
-		c.Failf("router_probs %v: the number of experts is not known", router.Type)
+	var known bool
+	if m.n, known = router.Type.Shape[1].Const(); !known {
+		panic(needsRun{1})
+	}
+	if m.n < 1 {
+		c.Failf("router_probs %v of no experts", router.Type)
 	}
 	width := x.Type.Shape[rank(x)-1]
 	m.x = c.reshape(x, ir.Shape{router.Type.Shape[0], width})

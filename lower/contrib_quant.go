@@ -45,6 +45,9 @@ var contribQuantRows = []row{
 func (c *context) one(i int) *ir.Value {
 	v := c.scalar(c.Opt(i))
 	if !isScalar(v) {
+		if _, known := v.Type.Shape.Elements().Const(); !known {
+			panic(needsRun{i})
+		}
 		c.Failf("operand %d is %v where one number is needed", i, v.Type)
 	}
 	return v

@@ -3,12 +3,15 @@ package lower
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -32,6 +35,7 @@ var refusals = []struct{ node, why string }{
 	{`DepthToSpace f32[1,4,2,2] blocksize=2 mode="X"`, `mode "X" is neither DCR nor CRD`},
 	{`Pad@13 f32[4] i64[2]=1 mode="wrap"`, `mode "wrap" is not known in opset 13`},
 	{`Cast f32[4]`, "attribute to is missing"},
+	{`Cast@24 f32[4] to=24 round_mode="sideways"`, "round_mode"},
 	{`Dropout f32[4] f32[]=1`, "the ratio f32[] is not one number from 0 to below 1"},
 	{`Dropout f32[4] f32[]=0.5 bool[2]`, "not a scalar"},
 	{`OneHot i64[2] i64[2]=1 f32[2]`, "operand 1 is i64[2] where one number is needed"},
@@ -261,5 +265,19 @@ func TestRefusals(t *testing.T) {
 			_, err := Model(refused(t, c.node))
 			require.ErrorContains(t, err, c.why)
 		})
+	}
+}
+
+// TestWaits: what sizes of a run alone decide is no error before one.
+func TestWaits(t *testing.T) {
+	for _, node := range []string{
+		`GatherND f32[b,4] i64[n,k]`,
+		`ms.MoE f32[3,4] f32[3,e] f32[2,8,4] _ f32[2,4,8] k=1 activation_type="relu"`,
+		`ms.MatMulIntegerToFloat u8[2,4] u8[4,3] f32[k] f32[]`,
+		`ms.QLinearSigmoid u8[2] f32[k] u8[] f32[] u8[]`,
+	} {
+		g, err := Model(refused(t, node))
+		require.NoError(t, err, node)
+		require.True(t, slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { _, ok := n.Op.(ops.Deferred); return ok }), node)
 	}
 }

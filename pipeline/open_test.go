@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/binary"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -283,6 +284,25 @@ func TestSidePrompts(t *testing.T) {
 			got, err := m.promptOf(EmbedOptions{Side: side})
 			require.NoError(t, err)
 			require.Equal(t, want, got, "%s %s", name, side)
+		}
+	}
+}
+
+// TestBrokenFiles: every JSON file of a model's folder is read, and one that is broken is named.
+func TestBrokenFiles(t *testing.T) {
+	for _, model := range []string{"minilm", "colbert", "dense", "splade", "classify"} {
+		names, err := fs.Glob(os.DirFS(filepath.Join("testdata", model)), "*.json")
+		require.NoError(t, err)
+		inner, err := fs.Glob(os.DirFS(filepath.Join("testdata", model)), "*/*.json")
+		require.NoError(t, err)
+		for _, name := range append(names, inner...) {
+			dir := copyModel(t, model)
+			write(t, filepath.Join(dir, name), `{"a": `)
+			_, err := Describe(dir, Options{})
+			if err == nil {
+				_, err = Open(t.Context(), dir, Options{})
+			}
+			require.ErrorContains(t, err, name, "%s of %s", name, model)
 		}
 	}
 }

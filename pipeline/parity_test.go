@@ -506,6 +506,16 @@ func TestFill(t *testing.T) {
 			require.InDelta(t, f.Score, g.Score, within)
 		}
 	}
+	// Words that have no token stand for their first one; a special token is a word, which a text is shown without.
+	got, err = m.Fill(t.Context(), want.Masks[:1], FillOptions{Targets: []string{"cat sits", "[PAD]"}})
+	require.NoError(t, err)
+	text := map[string]string{}
+	for _, f := range got[0][0] {
+		text[f.Token] = f.Text
+	}
+	require.Contains(t, text, "[PAD]")
+	require.Contains(t, text["c"], " c ")
+	require.NotContains(t, text["[PAD]"], "[")
 }
 
 // A filledWord is written as [12, "word", 0.5, "the text"].

@@ -67,6 +67,13 @@ func TestUsage(t *testing.T) {
 	require.GreaterOrEqual(t, state.Planned, state.Held)
 }
 
+// TestReportOf: padding is what the longest row has more than others, where rows are padded.
+func TestReportOf(t *testing.T) {
+	rows := []*row{{ids: make([]int64, 3)}, {ids: make([]int64, 5)}, {ids: make([]int64, 4)}}
+	require.Equal(t, BatchReport{Rows: 3, Tokens: 12, Padding: 3}, reportOf(rows, true, 0, nil))
+	require.Equal(t, BatchReport{Rows: 3, Tokens: 12, Took: 7, Err: errClosed}, reportOf(rows, false, 7, errClosed))
+}
+
 func TestNormalizeAndCut(t *testing.T) {
 	m := openModel(t, "minilm", Options{})
 	no, yes := false, true

@@ -291,16 +291,14 @@ func (m *Model) lastAndUnit() bool {
 func agree(entities []Entity) []Entity {
 	slices.SortStableFunc(entities, func(a, b Entity) int { return cmp.Compare(a.CharStart, b.CharStart) })
 	var out []Entity
-	for i, e := range entities {
-		if i == 0 {
+	for _, e := range entities {
+		if len(out) == 0 || e.CharStart >= out[len(out)-1].CharEnd {
 			out = append(out, e)
 			continue
 		}
 		last := &out[len(out)-1]
-		switch length, before := e.CharEnd-e.CharStart, last.CharEnd-last.CharStart; {
-		case e.CharStart >= last.CharEnd:
-			out = append(out, e)
-		case length > before || length == before && e.Score > last.Score:
+		length, before := e.CharEnd-e.CharStart, last.CharEnd-last.CharStart
+		if length > before || length == before && e.Score > last.Score {
 			*last = e
 		}
 	}

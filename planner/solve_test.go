@@ -84,6 +84,10 @@ func TestImpossibleCapacityNamesTheBuffers(t *testing.T) {
 	require.EqualValues(t, 200, ce.Need)
 	require.Equal(t, []string{"a", "b"}, ce.Buffers)
 	require.Equal(t, 1, ce.Step)
+	for capacity := range int64(4) { // 0 is none
+		plan, err = Solve(chain(3, 1), Options{Capacity: capacity})
+		require.Equal(t, capacity == 1, plan == nil && errors.As(err, &ce) && ce.Impossible, "%d", capacity)
+	}
 }
 
 func TestTextReport(t *testing.T) {

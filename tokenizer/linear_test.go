@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -132,15 +131,13 @@ func TestExplodingPattern(t *testing.T) {
 func TestSlowPattern(t *testing.T) {
 	p, err := compileEngine("(a|aa)+b|x")
 	require.NoError(t, err)
-	n := 10
-	for begun := time.Now(); time.Since(begun) < 200*time.Millisecond; n++ { // until a match takes about that long
-		begun = time.Now()
-		require.NoError(t, p.matches([]byte(strings.Repeat("a", n)), &budget{}, func(int, int) {}))
-	}
-	found := 0
-	err = p.matches([]byte(strings.Repeat(strings.Repeat("a", n)+"x", 1000)), &budget{}, func(int, int) { found++ })
-	assert.ErrorContains(t, err, `tokenizer: the pattern "(a|aa)+b|x" took more than`)
-	assert.Less(t, found, 1000)
+	found, b := 0, &budget{most: 1 << 40, engines: 1}
+	err = p.matches([]byte(strings.Repeat("aaax", 10_000)), b, func(int, int) { found++ })
+	assert.ErrorContains(t, err, `tokenizer: the pattern "(a|aa)+b|x" took more than 1ns for a text of 40000 bytes`)
+	assert.Positive(t, found)
+	assert.Less(t, found, 10_000)
+	assert.Negative(t, b.engines)
+	require.ErrorIs(t, p.matches([]byte("x"), b, func(int, int) { t.Error("a match") }), ErrWork)
 }
 
 // TestEngine holds the scanners to regexp2 on the same patterns, for texts of ASCII, where no two versions of Unicode differ.
@@ -155,6 +152,15 @@ func TestEngine(t *testing.T) {
 		for _, text := range texts {
 			assert.Equal(t, found(t, p, text), found(t, scan, text), "%q by %s", text, expression)
 		}
+	}
+}
+
+// TestContractions: what follows an apostrophe, in either case if that is asked for; the long s is one there.
+func TestContractions(t *testing.T) {
+	for text, want := range map[string][2]int{"'s": {2, 2}, "'tx": {2, 2}, "'m": {2, 2}, "'d": {2, 2}, "'re": {3, 3}, "'vex": {3, 3},
+		"'ll": {3, 3}, "'S": {0, 2}, "'LL": {0, 3}, "'lL": {0, 3}, "'ſx": {0, 3}, "'": {0, 0}, "'r": {0, 0}, "'l": {0, 0}, "'x": {0, 0},
+		"s": {0, 0}, "": {0, 0}} {
+		require.Equal(t, want, [2]int{scanContraction([]byte(text), 0, false), scanContraction([]byte(text), 0, true)}, "%q", text)
 	}
 }
 

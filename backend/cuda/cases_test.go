@@ -52,6 +52,9 @@ var ownCases = map[string]string{
 	"quantised ragged texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,23]) { const %9: i32[2,4] = [0, 4, 1, 4, 5, 30, 5, 30]
 		const %1: i8[23,40] = data const %3: f32[] = [0.05]
 		%5 = onnx.QMatMul(%0, %1, _, _, _, %3, _, _, _, _, %9) return %5 as "y" }`,
+	"matmul along five axes": `(%0 "x": f32[2,1,2,1,2,s,4], %1 "w": f32[1,2,1,2,1,4,3]) { %2 = matmul(%0, %1) return %2 as "y" }`,
+	"matmul along six strides": `(%0 "x": f32[2,3,2,3,2,3,s,4]) { const %1: f32[4,5] = data %2 = transpose(%0) {perm=[5,4,3,2,1,0,6,7]}
+		%3 = matmul(%2, %1) return %3 as "y" }`,
 	"scatter along nine axes": `(%6 "n": f32[s], %0 "x": f32[3,3,3,3,3,3,3,3,3], %2 "u": f32[2,2,2,2,2,2,2,2,2]) {
 		const %1: i64[2,2,2,2,2,2,2,2,2] = data %3 = scatter_elements(%0, %1, %2) return %3 as "y" }`,
 	"sum rows": `(%7 "n": f32[s], %0 "x": f32[1,9+s,3,7], %1 "m": i64[1,9+s]) {
@@ -71,7 +74,8 @@ func cases() map[string]string {
 
 // onTheHost are the cases with a step that no kernel takes.
 var onTheHost = map[string]bool{"host between": true, "matmul activated": true, "slice backwards": true, "resize of nothing": true,
-	"grid sample of nothing": true, "scatter along nine axes": true}
+	"grid sample of nothing": true, "scatter along nine axes": true,
+	"matmul along five axes": true, "matmul along six strides": true}
 
 func open(t testing.TB, o backend.Options) *Device {
 	d, err := Open(o)

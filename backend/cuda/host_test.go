@@ -192,6 +192,23 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestProfile: every step that the device ran has a time.
+func TestProfile(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	drivertest.New(t)
+	p, err := modeltest.BuiltIn(t, "bert-tiny").Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Profile: true})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	_, err = s.Run(context.Background(), modeltest.BERT(1, 8, rand.New(rand.NewPCG(1, 2))))
+	require.NoError(t, err)
+	require.Greater(t, len(s.Profile()), 10)
+}
+
+func TestUnknownKernel(t *testing.T) { require.ErrorContains(t, cuda.Compiled("none"), "none") }
+
 func TestHostMemory(t *testing.T) {
 	_, d := fake(t)
 	backendtest.HostMemory(t, d)

@@ -56,7 +56,7 @@ var helperText = map[string]helper{
 	// Dekker's splitting (Numerische Mathematik 18, 1971), since not every driver's fma is one rounding.
 	"div_": {nil, `fn div_(x: f32, y: f32) -> f32 {
 	let q = x / y;
-	if (!(abs(q) < 1e20 && abs(x) > 1e-20)) { return q; }
+	if (!(abs(q) < 1e20 && abs(x) > 1e-20 && abs(y) < 3e38)) { return q; }
 	let a = bitcast<f32>(bitcast<u32>(q) & 0xfffff000u); let b = q - a;
 	let c = bitcast<f32>(bitcast<u32>(y) & 0xfffff000u); let d = y - c;
 	return q + (((x - a * c) - a * d) - b * c - b * d) / y;

@@ -73,8 +73,8 @@ func (q *quantising) launches(d *Device) []launch {
 	first.rangeOf(func() {
 		x, at := first.bind(q.x.memory), first.u(q.x.first())
 		count, step := first.u(n), first.u(groups*groupSize)
-		first.put("for (var i = wg.x * %du + lid; i < %s; i += %s) {\nlet v = bitcast<f32>(%s[%s + i]);\nlow = min_(low, v);\nhigh = "+
-			"max_(high, v);\n}", groupSize, count, step, x, at)
+		first.put("for (var i = wg.x * %du + lid; i < %s; i += %s) {\nlet v = bitcast<f32>(%s[%s + i]);\n"+widen,
+			groupSize, count, step, x, at)
 	})
 	first.put("if (lid == 0u) { %[1]s[%[2]s + wg.x * 2u] = bitcast<u32>(low); %[1]s[%[2]s + wg.x * 2u + 1u] = bitcast<u32>(high); }",
 		first.bind(q.ranges.memory), first.u(q.ranges.first()))
@@ -91,9 +91,12 @@ func (q *quantising) launches(d *Device) []launch {
 	return []launch{{first, spread(groups)}, {second, spread(1)}, quantized}
 }
 
+// widen ends a loop over v: the range holds it, unless it is no number.
+const widen = "low = select(min(low, v), low, is_nan(v));\nhigh = select(max(high, v), high, is_nan(v));\n}"
+
 // rangeOf puts the lines that find the range, widened to hold 0, of what gather looks at.
 func (s *shader) rangeOf(gather func()) {
-	s.use("min_", "max_")
+	s.use("is_nan")
 	s.put("var low = 0.0;\nvar high = 0.0;")
 	gather()
 	s.allReduce("low", minOf)
@@ -104,7 +107,8 @@ func (s *shader) rangeOf(gather func()) {
 func (s *shader) scaleOf(scale, zero string) {
 	s.use("div_")
 	s.put("if (lid == 0u) {\nvar scale = div_(high - low, 255.0);\nif (scale == 0.0) { scale = 1.0; }")
-	s.put("%s = bitcast<u32>(scale);\n%s = u32(round(clamp(div_(-low, scale), 0.0, 255.0)));\n}", scale, zero)
+	s.put("let at = div_(-low, scale);") // no number where low is −∞
+	s.put("%s = bitcast<u32>(scale);\n%s = select(255u, u32(round(at)), at < 255.0);\n}", scale, zero)
 }
 
 var dynamicQuantizeEntry = entry{

@@ -41,8 +41,8 @@ func (q *textQuantising) launches(d *Device) []launch {
 	s.rangeOf(func() {
 		x, first, k := s.bind(q.x.memory), s.u(q.x.first()), s.u(width)
 		s.put("let end = %s * %s;", field(text, 3), k)
-		s.put("for (var i = %s * %s + lid; i < end; i += %du) {\nlet v = bitcast<f32>(%s[%s + i]);\nlow = min_(low, v);\nhigh = "+
-			"max_(high, v);\n}", field(text, 2), k, groupSize, x, first)
+		s.put("for (var i = %s * %s + lid; i < end; i += %du) {\nlet v = bitcast<f32>(%s[%s + i]);\n"+widen,
+			field(text, 2), k, groupSize, x, first)
 	})
 	s.scaleOf(fmt.Sprintf("%s[%s + %s * 2u]", s.bind(q.ranges.memory), s.u(q.ranges.first()), text),
 		fmt.Sprintf("%s[%s + %s * 2u + 1u]", s.bind(q.ranges.memory), s.u(q.ranges.first()), text))

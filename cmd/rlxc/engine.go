@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/onnxruntime"
 	"github.com/rlxc/rlxc/ir"
@@ -69,6 +71,13 @@ func (o *modelFlags) loadOwn(ctx context.Context, s *source, taps bool) (*own, e
 		return nil, err
 	}
 	return &own{session, p, m}, nil
+}
+
+// warn prints what the model's file contradicts, beside the results of what runs it.
+func warn(c *cobra.Command, e engine) {
+	if self, ok := e.(*own); ok {
+		printWarnings(c.ErrOrStderr(), self.model.Warnings())
+	}
 }
 
 // warnRepacked says so where a compiled file holds weights for another device.

@@ -19,3 +19,10 @@ func TestReferenceText(t *testing.T) {
 	require.Equal(t, "reference code, without kernels: cumsum, neg 2×", referenceText(g.Nodes, nil))
 	require.Equal(t, "reference code, without kernels: cumsum, neg 2×; 75.0% of the time", referenceText(g.Nodes, p))
 }
+
+// TestFlopRate: in thousands of millions a second; empty where nothing was counted or measured.
+func TestFlopRate(t *testing.T) {
+	require.Equal(t, "1.5", flopRate(3e9, 2*time.Second))
+	require.Empty(t, flopRate(0, time.Second))
+	require.Empty(t, flopRate(1, 0))
+}

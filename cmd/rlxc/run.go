@@ -92,6 +92,7 @@ func (r *running) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer e.Close()
+	warn(c, e)
 	in, err := r.gather(c, src, e, sizes)
 	if err != nil {
 		return err

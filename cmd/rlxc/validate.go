@@ -110,6 +110,7 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer e.Close()
+	warn(c, e)
 	cases, err := v.cases(src, e)
 	if err != nil {
 		return err

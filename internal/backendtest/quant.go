@@ -50,6 +50,10 @@ var QuantizedCases = map[string]string{
 		return %1 as "quantised", %2 as "scale", %3 as "zero" }`,
 	"dynamic above 0": `(%0 "x": f32[s,3]) { %1 = exp(%0) %2, %3, %4 = onnx.DynamicQuantizeLinear(%1)
 		return %2 as "quantised", %3 as "scale", %4 as "zero" }`,
+	"dynamic NaN": `(%0 "x": f32[3,s]) { %9 = sqrt(%0) %1, %2, %3 = onnx.DynamicQuantizeLinear(%9)
+		return %1 as "quantised", %2 as "scale", %3 as "zero" }`,
+	"dynamic infinity": `(%0 "x": f32[3,s]) { const %8: f32[] = [1e30] %6 = abs(%0) %7 = mul(%0, %8) %9 = mul(%6, %7) %4 = mul(%9, %8)
+		%5 = min(%4, %0) %1, %2, %3 = onnx.DynamicQuantizeLinear(%5) return %1 as "quantised", %2 as "scale", %3 as "zero" }`,
 	"dynamic zeros": `(%0 "x": f32[s,3]) { %1 = sub(%0, %0) %2, %3, %4 = onnx.DynamicQuantizeLinear(%1)
 		return %2 as "quantised", %3 as "scale", %4 as "zero" }`,
 	"quantised u8 s8 sums": `(%0 "a": u8[2,s,20]) { const %1: i8[20,50] = data const %2: u8[] = [7] %3 = onnx.QMatMul(%0, %1, %2)

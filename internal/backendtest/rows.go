@@ -12,7 +12,9 @@ var RowCases = map[string]string{
 		%4 = silu(%3) {alpha=1} %5 = hard_sigmoid(%4) {alpha=0.2, beta=0.5} return %5 as "y" }`,
 	"rounding": `(%0 "x": f32[s]) { %1 = floor(%0) %2 = ceil(%0) %3 = round(%0) %4 = sign(%0) %5 = concat(%1, %2, %3, %4)
 		return %5 as "y" }`,
-	"not":    `(%0 "x": f32[2,s]) { %1: bool[2,s] = cast(%0) {to=bool} %2 = not(%1) return %2 as "y" }`,
+	"not": `(%0 "x": f32[2,s]) { %1: bool[2,s] = cast(%0) {to=bool} %2 = not(%1) return %2 as "y" }`,
+	"div by infinity": `(%0 "x": f32[2,s]) { const %1: f32[] = [1e30] %2 = mul(%0, %1) %3 = mul(%2, %1) %4 = div(%0, %3) %5 = div(%1, %3)
+		return %4 as "y", %5 as "z" }`,
 	"is_nan": `(%0 "x": f32[2,s]) { %1 = log(%0) %2 = is_nan(%1) return %2 as "y" }`,
 	"nan": `(%0 "x": f32[2,s]) { %1 = log(%0) %2 = max(%1, %0) %3 = min(%1, %0) %4 = relu(%1) %5 = concat(%2, %3, %4)
 		return %5 as "y" }`,

@@ -109,3 +109,49 @@ func TestFollow(t *testing.T) {
 		}
 	}
 }
+
+// TestFits: a plan has sizes as far as every buffer and every scratch of a step that moves has the bytes, and what shares a buffer with an
+// operand has as many as it.
+func TestFits(t *testing.T) {
+	p, err := Compile(context.Background(), text(""), text(`(%0 "past": f32[2,p,3], %1 "new": f32[2,1,3]) {
+		%2: f32[2,p+1,3] = concat(%0, %1) {axis=1} %3: f32[2,p+1,3] = exp(%2) %4: f32[2,p+1,3] = relu(%3)
+		%5, %6, %7 = onnx.DynamicQuantizeLinear(%4) %8: u8[3,p+1,2] = transpose(%5) {perm=[2,1,0]}
+		return %5 as "y", %8 as "z", %6 as "scale" }`).Graph, options.Compile{Level: options.O0})
+	require.NoError(t, err)
+	defer p.Close()
+	b, err := p.plan(p.main.segments[0].graph, ir.Binding{"p": 9}, nil, map[string]bool{"p": true})
+	require.NoError(t, err)
+	pl, fits := b.Planned, func() bool { return b.moving.fits(b.Planned, p.device.Target()) }
+	require.True(t, fits())
+	shares, scratch := 0, 0
+	with := func(v *ir.Value, d tensor.DType) bool {
+		defer func(was tensor.DType) { v.Type.DType = was }(v.Type.DType)
+		v.Type.DType = d
+		return fits()
+	}
+	require.False(t, with(pl.Graph.Inputs[0], tensor.F64), "an input")
+	for _, i := range b.moving.steps {
+		for _, v := range pl.Steps[i].Outputs {
+			require.False(t, with(v, tensor.F64), "a result of %s", pl.Steps[i])
+			if pl.Layout(v).Root != v {
+				shares++
+				require.False(t, with(v, tensor.Bool), "a part of the buffer of %s", pl.Steps[i])
+			}
+		}
+		for _, s := range pl.Scratch[i] {
+			scratch++
+			pl.Plan.Slots[s].Size--
+			require.False(t, fits(), "scratch of %s", pl.Steps[i])
+			pl.Plan.Slots[s].Size++
+		}
+	}
+	require.Positive(t, shares)
+	require.Positive(t, scratch)
+	for _, v := range pl.Graph.Outputs[:2] {
+		was := pl.Layouts[v.ID]
+		pl.Layouts[v.ID].Strides = []int{1, 1, 1}
+		require.False(t, fits(), "an output that is not contiguous")
+		pl.Layouts[v.ID] = was
+	}
+	require.True(t, fits())
+}

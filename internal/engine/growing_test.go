@@ -259,4 +259,18 @@ func TestGrowErrors(t *testing.T) {
 	require.NoError(t, err)
 	defer plain.Close()
 	require.EqualError(t, plain.Truncate(0), "the device tensor does not grow: Program.NewGrowingTensor makes one that does")
+
+	gone, err := p.NewGrowingTensor(first, 1, 4)
+	require.NoError(t, err)
+	require.NoError(t, gone.Close())
+	for name, f := range map[string]func() error{
+		"Tensor":   func() error { _, err := gone.Tensor(); return err },
+		"Type":     func() error { _, _, err := gone.Type(); return err },
+		"ReadAt":   func() error { _, err := gone.ReadAt(part, 0); return err },
+		"WriteAt":  func() error { _, err := gone.WriteAt(part, 0); return err },
+		"Truncate": func() error { return gone.Truncate(1) },
+		"Close":    gone.Close,
+	} {
+		require.ErrorIs(t, f(), ErrClosed, name)
+	}
 }

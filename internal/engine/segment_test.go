@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/planner"
@@ -102,6 +105,34 @@ func TestClaimOfUnplanned(t *testing.T) {
 		if placed {
 			require.Equal(t, []int64{16}, c.Arenas)
 			require.Equal(t, int64(16), place.Size)
+		}
+	}
+}
+
+// faulty is an op of the host with a fault.
+type faulty struct{ ops.NonZero }
+
+func (faulty) Eval(*ir.Env, []*tensor.Tensor) ([]*tensor.Tensor, error) { panic("no such row") }
+
+// TestFaultOfHost: a panic of a step on the host is an error of the run, and the session works on.
+func TestFaultOfHost(t *testing.T) {
+	s := sketch{ir.NewGraph(""), t}
+	x := s.AddInput("x", ir.TensorOf(tensor.F32, ir.N(2)))
+	s.Outputs, s.OutputNames = []*ir.Value{s.found(x, "k")}, []string{"y"}
+	p, err := Compile(context.Background(), text(""), func() (*ir.Graph, error) { return s.Graph, nil }, options.Compile{})
+	require.NoError(t, err)
+	defer p.Close()
+	session, err := p.NewSession()
+	require.NoError(t, err)
+	defer session.Close()
+	n := p.main.segments[slices.IndexFunc(p.main.segments, func(s segment) bool { return s.node != nil })].node
+	for _, op := range []ir.Op{faulty{n.Op.(ops.NonZero)}, n.Op} {
+		n.Op = op
+		_, err = session.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.New(tensor.F32, 2)})
+		if _, bad := op.(faulty); bad {
+			require.ErrorContains(t, err, "internal error: no such row")
+		} else {
+			require.NoError(t, err)
 		}
 	}
 }

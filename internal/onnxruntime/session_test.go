@@ -5,10 +5,13 @@ import (
 	"context"
 	"math"
 	"os"
+	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/dynlib"
 	"github.com/rlxc/rlxc/internal/fixtures"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -107,6 +110,44 @@ func TestStrings(t *testing.T) {
 	got, err := s.Run(context.Background(), map[string]*tensor.Tensor{"x": x})
 	require.NoError(t, err)
 	require.Equal(t, x.Strings(), got["y"].Strings())
+}
+
+// TestFaults lets each function of the library fail by itself, of strings and of numbers: its message is the error.
+func TestFaults(t *testing.T) {
+	need(t)
+	l, err := start("")
+	require.NoError(t, err)
+	message := []byte("made to fail\x00")
+	fails := dynlib.Callback(func() uintptr {
+		const createStatus, fail = function(0), 1
+		return call(l.address(createStatus), fail, uintptr(unsafe.Pointer(&message[0])))
+	})
+	known := l.functions
+	defer func() { l.functions = known }()
+	one := func(d tensor.DType) []*onnxpb.ValueInfoProto {
+		return []*onnxpb.ValueInfoProto{declared("x", d, []int64{1}), declared("y", d, []int64{1})}
+	}
+	always := []function{createSessionFromArray, runSession, createSessionOptions, setSessionLogSeverityLevel, setSessionGraphOptimization,
+		setIntraOpNumThreads, setInterOpNumThreads, createRunOptions, getTensorElementType, getDimensionsCount, getDimensions,
+		getTensorTypeAndShape}
+	for d, own := range map[tensor.DType][]function{
+		tensor.String: {createTensorAsValue, fillStringTensor, getStringTensorDataLength, getStringTensorContent},
+		tensor.F32:    {createTensorWithDataAsValue, getTensorMutableData},
+	} {
+		m, err := onnx.New(model([][3]string{{"Identity", "x", "y"}}, one(d)[:1], one(d)[1:]), "test")
+		require.NoError(t, err)
+		for _, f := range slices.Concat(always, own) {
+			changed := *(*[releaseSessionOptions + 1]uintptr)(known)
+			changed[f] = fails
+			l.functions = unsafe.Pointer(&changed)
+			s, err := New(m, Options{})
+			if err == nil {
+				_, err = s.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.New(d, 1)})
+				s.Close()
+			}
+			require.ErrorContains(t, err, "made to fail", "%v, function %d", d, f)
+		}
+	}
 }
 
 // TestZipMap: in place of maps, scores come back as a tensor, of a row alone as well.

@@ -244,6 +244,8 @@ func TestDynamicScale(t *testing.T) {
 		{-255, -3, 1, 255},      // likewise
 		{-127.5, 127.5, 1, 128}, // a tie goes to even
 		{-1, 2, 3.0 / 255, 85},
+		{float32(math.Inf(-1)), 2, float32(math.Inf(1)), 255}, // as in onnxruntime
+		{-1, float32(math.Inf(1)), float32(math.Inf(1)), 0},
 	} {
 		scale, zero := DynamicScale(c.lo, c.hi)
 		require.Equal(t, c.scale, scale)

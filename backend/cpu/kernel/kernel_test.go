@@ -23,6 +23,9 @@ func TestSetsAreComplete(t *testing.T) {
 	for _, s := range sets() {
 		requireFilled(t, s.Level.String(), reflect.ValueOf(s).Elem())
 	}
+	for level, adds := range variants {
+		require.NotNil(t, adds, "%s adds nothing to the level below", Level(level))
+	}
 	for op, row := range unaryRows {
 		found, ok := Of(row.fn)
 		require.True(t, ok)

@@ -128,7 +128,10 @@ func TestQAttention(t *testing.T) {
 					c.out.check(t, c.what)
 					for batch := range c.Batch {
 						for head := range c.Heads {
-							for query := range min(queries, 20) {
+							for query := range queries {
+								if query >= 10 && query < queries-10 {
+									continue
+								}
 								for i, want := range c.want(batch, head, query) {
 									at := (batch*queries+query)*c.outRow + head*c.ValueSize + i
 									got, near := float64(c.args.Out[min(at, len(c.args.Out)-1)]), 1e-5

@@ -126,7 +126,11 @@ func DynamicScale(lo, hi float32) (scale float32, zero uint8) {
 		return 1, 0
 	}
 	scale = (hi - lo) / 255
-	return scale, uint8(math.RoundToEven(float64(min(max(-lo/scale, 0), 255))))
+	at := -lo / scale // no number where lo is −∞
+	if !(at < 255) {
+		at = 255
+	}
+	return scale, uint8(math.RoundToEven(float64(at)))
 }
 
 // QuantizeU8 writes round(src/scale) + zero, clamped to 0…255; ties round to even. dst has the length of src.

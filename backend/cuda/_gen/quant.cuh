@@ -23,12 +23,8 @@ DI int code(float v, float zero, float lo, float hi) { return (int)fminf(fmaxf(r
 // zero_of is the zero point of a row of a.
 DI int zero_of(const QProduct& p, int is_signed, int row) { return p.a_zero ? value_at(p.a_zero, is_signed, p.by_row ? row : 0) : 0; }
 
-// The range of floats, widened to hold 0. A NaN stays.
-DI float2 wider(float2 r, float lo, float hi) {
-  if (lo < r.x || lo != lo) r.x = lo;
-  if (hi > r.y || hi != hi) r.y = hi;
-  return r;
-}
+// The range of floats, widened to hold 0. A NaN is passed over.
+DI float2 wider(float2 r, float lo, float hi) { return {fminf(r.x, lo), fmaxf(r.y, hi)}; }
 DI float2 block_range(float2 r) { // of 256 threads
   __shared__ float2 warps[8];
 #pragma unroll
@@ -48,7 +44,7 @@ struct Step {
 DI Step step_of(float2 range) {
   float scale = (range.y - range.x) / 255.f;
   if (scale == 0.f) scale = 1.f;
-  return {scale, rintf(fminf(fmaxf(-range.x / scale, 0.f), 255.f))};
+  return {scale, rintf(fminf(-range.x / scale, 255.f))};
 }
 
 // finish writes the result that has this sum. It rounds after every operation, as the reference does.

@@ -1,0 +1,106 @@
+package ops
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// TestThresholds: a box is left out where its score is the least one itself, and stays where the overlap is the threshold itself.
+func TestThresholds(t *testing.T) {
+	boxes := tensor.FromSlice([]float32{0, 0, 1, 1, 0, 0, 1, 2, 5, 5, 6, 6}, 1, 3, 4)
+	scores := tensor.FromSlice([]float32{0.5, 0.75, 0.25}, 1, 1, 3)
+	for _, c := range []struct {
+		limit          int64
+		overlap, least float32
+		want           []int64
+	}{
+		{9, 0.5, 0.125, []int64{0, 0, 1, 0, 0, 0, 0, 0, 2}}, // boxes 0 and 1 share half
+		{9, 0.5, 0.25, []int64{0, 0, 1, 0, 0, 0}},
+		{9, 0.25, 0.125, []int64{0, 0, 1, 0, 0, 2}},
+		{1, 0.5, 0.125, []int64{0, 0, 1}},
+		{0, 0.5, 0.125, []int64{}},
+	} {
+		out, err := NonMaxSuppression{}.Eval(&ir.Env{}, []*tensor.Tensor{boxes, scores, tensor.Scalar(c.limit), tensor.Scalar(c.overlap),
+			tensor.Scalar(c.least)})
+		require.NoError(t, err)
+		require.Equal(t, c.want, out[0].Int64s(), "%+v", c)
+	}
+}
+
+// TestPositions: which positions an op on a sequence of two takes, and that others are its error.
+func TestPositions(t *testing.T) {
+	s, x := tensor.NewSequence(tensor.Scalar(int64(7)), tensor.Scalar(int64(8))), tensor.Scalar(int64(9))
+	for _, c := range []struct {
+		name string
+		eval func(at *tensor.Tensor) ([]*tensor.Tensor, error)
+		want map[int64][]int64
+	}{
+		{"at", func(at *tensor.Tensor) ([]*tensor.Tensor, error) {
+			return SequenceAt{}.Eval(&ir.Env{}, []*tensor.Tensor{s, at})
+		},
+			map[int64][]int64{-3: nil, -2: {7}, -1: {8}, 0: {7}, 1: {8}, 2: nil}},
+		{"insert", func(at *tensor.Tensor) ([]*tensor.Tensor, error) {
+			return SequenceInsert{}.Eval(&ir.Env{}, []*tensor.Tensor{s, x, at})
+		}, map[int64][]int64{-3: nil, -2: {9, 7, 8}, -1: {7, 9, 8}, 0: {9, 7, 8}, 1: {7, 9, 8}, 2: {7, 8, 9}, 3: nil}},
+		{"erase", func(at *tensor.Tensor) ([]*tensor.Tensor, error) {
+			return SequenceErase{}.Eval(&ir.Env{}, []*tensor.Tensor{s, at})
+		},
+			map[int64][]int64{-3: nil, -2: {8}, -1: {7}, 0: {8}, 1: {7}, 2: nil}},
+	} {
+		for at, want := range c.want {
+			out, err := c.eval(tensor.Scalar(at))
+			if want == nil {
+				require.ErrorContains(t, err, "position", "%s %d", c.name, at)
+				continue
+			}
+			require.NoError(t, err)
+			elems := []*tensor.Tensor{out[0]}
+			if out[0].IsSequence() {
+				elems = out[0].Elems()
+			}
+			var got []int64
+			for _, e := range elems {
+				got = append(got, e.Int64(0))
+			}
+			require.Equal(t, want, got, "%s %d", c.name, at)
+		}
+	}
+}
+
+// TestPartSizes: the parts of an axis have the sizes that are asked for, and add up to it.
+func TestPartSizes(t *testing.T) {
+	for _, c := range []struct {
+		n     int
+		split *tensor.Tensor
+		want  []int
+	}{
+		{5, nil, []int{1, 1, 1, 1, 1}},
+		{5, tensor.Scalar(int64(2)), []int{2, 2, 1}},
+		{4, tensor.Scalar(int64(2)), []int{2, 2}},
+		{2, tensor.Scalar(int64(9)), []int{2}},
+		{5, tensor.FromSlice([]int64{3, 0, 2}), []int{3, 0, 2}},
+		{5, tensor.FromSlice([]int64{3, 1}), nil},
+		{5, tensor.FromSlice([]int64{3, 3}), nil},
+		{5, tensor.FromSlice([]int64{6, -1}), nil},
+		{5, tensor.Scalar(int64(0)), nil},
+	} {
+		parts, size, err := PartSizes(c.n, c.split)
+		require.Equal(t, c.want == nil, err != nil, "%d %v", c.n, c.split)
+		var got []int
+		for i := range parts {
+			got = append(got, size(i))
+		}
+		require.Equal(t, c.want, got, "%d %v", c.n, c.split)
+	}
+}
+
+// TestFaultsOfReaders: a fault of what reads parameters is no error of a model.
+func TestFaultsOfReaders(t *testing.T) {
+	require.PanicsWithValue(t, "a fault", func() { prepare(nil, 1, func(*reader) *rowModel { panic("a fault") }) })
+	_, err := prepare(nil, 1, func(r *reader) *rowModel { r.failf("wrong"); return nil })
+	require.EqualError(t, err, "wrong")
+}
