@@ -22,10 +22,10 @@ const Slack = 8 << 20
 func (a *Arena) Fit(l *Layout) {
 	switch {
 	case a.memory == nil || l.size > int64(len(a.memory)) || a.address()%l.align != 0:
-		// Twice as much, so that growing shapes do not leave a row of arenas to the garbage collector. Pages that nobody touches
-		// take no memory.
+		// A quarter more, so that growing shapes leave few arenas to the garbage collector, which takes all of an arena for memory in
+		// use and lets garbage grow with it.
 		tensor.ReleasePages(a.memory) // what a row of growing shapes leaves must not wait for the garbage collector
-		a.memory = allocate(max(l.size, 2*int64(len(a.memory))), l.align)
+		a.memory = allocate(max(l.size, int64(len(a.memory))*5/4), l.align)
 		a.used = l.size
 	case a.used > l.size+Slack:
 		tensor.ReleasePages(a.memory[l.size:a.used])

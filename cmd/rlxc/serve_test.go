@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -31,6 +32,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/internal/oippb"
 )
 
@@ -270,4 +272,40 @@ func TestBenchServe(t *testing.T) {
 	require.Equal(t, exitUsage, execute(t.Context(), append(args, "--rate", "-1"), &out, log))
 	require.Equal(t, exitUsage, execute(t.Context(), append(args, "bert-tiny"), &out, log))
 	require.Equal(t, exitDone, stop())
+}
+
+// TestServeOnGPU: texts have the same vectors on a GPU, and on several that share the batches, as on the processor.
+func TestServeOnGPU(t *testing.T) {
+	if os.Getenv(native.EnvLibrary) == "" {
+		t.Skip(native.EnvLibrary + " is not set")
+	}
+	var texts []string
+	for i := range 40 {
+		texts = append(texts, strings.Repeat("a cat sits on the mat ", i%7+1))
+	}
+	body, err := json.Marshal(map[string]any{"inputs": texts})
+	require.NoError(t, err)
+	vectors := func(args ...string) (all [2][][]float64) {
+		url, _, stop := startServe(t, append(args, served+"minilm")...)
+		var wg sync.WaitGroup
+		for i := range all {
+			wg.Go(func() {
+				code, text := post(t, http.DefaultClient, url+"/embed", string(body))
+				assert.Equal(t, http.StatusOK, code, text)
+				assert.NoError(t, json.Unmarshal([]byte(text), &all[i]))
+			})
+		}
+		wg.Wait()
+		require.Equal(t, exitDone, stop())
+		return all
+	}
+	want := vectors()[0]
+	for _, args := range [][]string{{}, {"--device", "0,0"}, {"--unpad=false"}} {
+		for _, got := range vectors(append(args, "--backend", "wgpu")...) {
+			require.Len(t, got, len(want))
+			for i, x := range got {
+				require.InDeltaSlice(t, want[i], x, 1e-5, "%v: text %d", args, i)
+			}
+		}
+	}
 }
