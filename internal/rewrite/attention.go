@@ -16,6 +16,9 @@ func attentionRules() []*Rule {
 	factor, m1, m2 := scalar(), noScores(), noScores()
 	scaled := either(node[ir.Attention](binary(ir.Mul, q, factor), k, v, optional(mask)),
 		node[ir.Attention](q, binary(ir.Mul, k, factor), v, optional(mask)))
+	x := value()
+	left := node[ir.Reshape](x)
+	transposed := node[ir.Transpose](left)
 	p, weak := newAttentionPattern(lowestFills), newAttentionPattern(weakFills)
 	return []*Rule{
 		{Name: "attention.scale", changes: Rounding, pattern: scaled, build: func(m *match) *ir.Value {
@@ -31,6 +34,20 @@ func attentionRules() []*Rule {
 				return nil
 			}
 			return m.emit(m.root.Op, m.get(q), keys, values, m.get(mask))
+		}},
+		// Heads that are not repeated any more are left with the axis along which they were.
+		{Name: "transpose.ones", pattern: transposed, build: func(m *match) *ir.Value {
+			of, ok := inserted(m.get(x).Type.Shape, m.get(left).Type.Shape)
+			if !ok {
+				return nil
+			}
+			var perm []int
+			for _, p := range opOf[ir.Transpose](m, transposed).Perm {
+				if of[p] >= 0 {
+					perm = append(perm, of[p])
+				}
+			}
+			return m.asRoot(m.transpose(m.get(x), perm...))
 		}},
 		// A bias of relative positions and a mask are added first: mostly once for all layers.
 		{Name: "attention.masks", changes: Rounding, pattern: binary(ir.Add, binary(ir.Add, p.raw, m1), m2),
@@ -196,6 +213,23 @@ func (m *match) ungrouped(x *ir.Value) *ir.Value {
 		}
 	}
 	return m.reshape(one, ir.Shape{s[0], s[1], s[2], s[4]})
+}
+
+// inserted returns, for a reshape that only inserts axes of size 1, the axis of from that each axis of to is; below 0 for a new one.
+func inserted(from, to ir.Shape) (of []int, ok bool) {
+	i := 0
+	for _, d := range to {
+		switch {
+		case i < len(from) && d.Equal(from[i]):
+			of = append(of, i)
+			i++
+		case d.Is(1):
+			of = append(of, -1)
+		default:
+			return nil, false
+		}
+	}
+	return of, i == len(from) && len(to) > len(from)
 }
 
 // heads returns x [B,H,S,D], or [B,H,D,S] when turned, as [B,S,H,D]; three axes have one head.

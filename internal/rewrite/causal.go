@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"math"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -91,6 +92,34 @@ type band struct {
 
 // bandOf divides bools that broadcast to [B,H,S,T] into those that say a band, and the rest.
 func bandOf(all []*ir.Value, S, T ir.Dim) (b band, rest []*ir.Value) {
+	var bounds []*ir.Value
+	for _, v := range all {
+		if v.Def != nil && v.Def.Op == ir.Op(ir.Binary{Fn: ir.Or}) {
+			if slices.ContainsFunc(v.Def.Inputs, func(x *ir.Value) bool { n, ok := numberOf(x); return ok && n == 1 }) {
+				continue // true everywhere
+			}
+			v = widerOf(v, S, T)
+		}
+		bounds = append(bounds, v)
+	}
+	return boundsOf(bounds, S, T)
+}
+
+// widerOf returns the operand of an Or of two bands that holds the other one; or the Or where neither does.
+func widerOf(v *ir.Value, S, T ir.Dim) *ir.Value {
+	for i, wide := range v.Def.Inputs {
+		a, rest := boundsOf([]*ir.Value{wide}, S, T)
+		b, others := boundsOf(conjuncts(v.Def.Inputs[1-i]), S, T)
+		if len(rest)+len(others) == 0 && a.past.Equal(b.past) && (!a.causal || b.causal) &&
+			(a.window == 0 || 0 < b.window && b.window <= a.window) {
+			return wide
+		}
+	}
+	return v
+}
+
+// boundsOf is bandOf of what has no Or.
+func boundsOf(all []*ir.Value, S, T ir.Dim) (b band, rest []*ir.Value) {
 	var near []*ir.Value // bounds in front: only part of a band that is causal
 	for _, v := range all {
 		if past, ok := distance(v, S, T, 1); ok && !b.causal && b.window == 0 {

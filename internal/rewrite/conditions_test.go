@@ -62,9 +62,21 @@ var conditions = []struct{ rule, lacks, text string }{
 		return %2 }`},
 	{"layernorm.residual", "a residual of the same shape",
 		`graph "" (%0: f32[n,4], %1: f32[4]) { %2 = add(%0, %1) %3 = layernorm(%2) {axes=1} return %3 }`},
+	{"layernorm.transpose", "rows that stay", `graph "" (%0: f32[n,4,4]) { %1 = transpose(%0) {perm=[0,2,1]} %2 = layernorm(%1) {axes=1}
+		return %2 }`},
+	{"layernorm.transpose", "rows of all their axes", `graph "" (%0: f32[n,m,4]) { %1 = transpose(%0) {perm=[1,0,2]}
+		%2 = layernorm(%1) {axes=2} return %2 }`},
+	{"layernorm.transpose", "one result", `graph "" (%0: f32[n,m,4]) { %1 = transpose(%0) {perm=[1,0,2]}
+		%2, %3 = layernorm(%1) {axes=1, sum=true} return %2, %3 }`},
+	{"layernorm.transpose", "no residual", `graph "" (%0: f32[n,m,4], %1: f32[m,n,4]) { %2 = transpose(%0) {perm=[1,0,2]}
+		%3 = layernorm(%2, _, _, %1) {axes=1} return %3 }`},
+	{"transpose.ones", "axes that are new", `graph "" (%0: f32[n,8]) { %1 = reshape(%0) {shape=[n,2,4]} %2 = transpose(%1) {perm=[0,2,1]}
+		return %2 }`},
+	{"transpose.ones", "axes of size 1", `graph "" (%0: f32[8,1]) { %1 = reshape(%0) {shape=[8]} %2 = transpose(%1) {perm=[0]}
+		return %2 }`},
 	{"softmax.reshape", "rows that stay", `graph "" (%0: f32[n,8]) { %1 = reshape(%0) {shape=[n,2,4]} %2 = softmax(%1) {axis=2}
 		return %2 }`},
-	{"softmax.reshape", "the last axis", `graph "" (%0: f32[n,4]) { %1 = reshape(%0) {shape=[n,1,4]} %2 = softmax(%1) {axis=0}
+	{"softmax.reshape", "the last axis", `graph "" (%0: f32[n,6,4]) { %1 = reshape(%0) {shape=[n,2,3,4]} %2 = softmax(%1) {axis=0}
 		return %2 }`},
 
 	{"qmatmul.addend", "integers for each column",

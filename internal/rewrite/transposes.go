@@ -18,6 +18,8 @@ func transposeRules() []*Rule {
 	scale, zero := value(), value()
 	stored := either(node[ir.Dequantize](left, scale, optional(zero)), node[ir.Quantize](left, scale, optional(zero)))
 	softmax := with(node[ir.Softmax](c), func(o ir.Softmax) bool { return !o.Log })
+	gain, bias := value(), value()
+	norm := node[ir.LayerNorm](left, optional(gain), optional(bias), none())
 	joined := with(anyNode(), func(o ir.Op) bool { return o.Kind() == ir.KindConcat })
 	perm := func(m *match, p *pattern) []int { return opOf[ir.Transpose](m, p).Perm }
 	return []*Rule{
@@ -91,6 +93,18 @@ func transposeRules() []*Rule {
 				shape[k] = to[i]
 			}
 			return m.transpose(m.emit(ir.Expand{Shape: shape}, m.get(x)), p...)
+		}},
+		{Name: "layernorm.transpose", pattern: norm, build: func(m *match) *ir.Value {
+			o, p := opOf[ir.LayerNorm](m, norm), perm(m, left)
+			for i := len(p) - o.Axes; i < len(p); i++ {
+				if p[i] != i {
+					return nil
+				}
+			}
+			if o.Sum {
+				return nil
+			}
+			return m.transpose(m.emit(o, m.get(x), m.get(gain), m.get(bias)), p...)
 		}},
 		{Name: "softmax.axis", pattern: softmax, build: func(m *match) *ir.Value {
 			axis, n := opOf[ir.Softmax](m, softmax).Axis, len(m.get(c).Type.Shape)

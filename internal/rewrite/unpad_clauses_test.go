@@ -135,6 +135,20 @@ func TestUnpadClauses(t *testing.T) {
 		{"no key of its own", "%30 = less(%42, %41); %31 = and(%12, %30); %13 = where(%31, %5, %6)", bounds},
 		{"a window within a window", "%30 = less(%44, %103); %31 = and(%30, %12); %13 = where(%31, %5, %6); " +
 			"%21 = attention(%18, %19, %20, %13) {scale=0.7, window=1}", bounds},
+		{"a window, or less of it", "%30 = less_or_equal(%42, %41); %31 = sub(%41, %103); %32 = greater(%42, %31); %33 = and(%30, %32); " +
+			"%34 = less_or_equal(%44, %103); %35 = or(%33, %34); %36 = and(%35, %12); %13 = where(%36, %5, %6)", ""},
+		{"a window, or no part of it", "%30 = less_or_equal(%42, %41); %31 = less_or_equal(%44, %103); %32 = or(%30, %31); " +
+			"%33 = and(%32, %12); %13 = where(%33, %5, %6)", bounds},
+		{"a window within two bounds", "%30 = less_or_equal(%42, %41); %31 = sub(%41, %103); %32 = greater_or_equal(%42, %31); " +
+			"%33 = and(%30, %32); %34 = less(%44, %103); %35 = or(%33, %34); %36 = and(%35, %12); %13 = where(%36, %5, %6)", bounds},
+		{"two windows that hold neither", "%30 = less_or_equal(%42, %41); %31 = sub(%41, %103); %32 = sub(%31, %103); " +
+			"%33 = greater(%42, %32); %34 = and(%30, %33); %35 = less(%44, %103); %36 = add(%42, %103); %37 = less_or_equal(%36, %41); " +
+			"%38 = or(%34, %37); %39 = and(%38, %12); %13 = where(%39, %5, %6)", bounds},
+		{"any position", "const %120: bool[] = [true]; %30 = less_or_equal(%42, %41); %31 = or(%30, %120); %32 = and(%31, %12); " +
+			"%13 = where(%32, %5, %6)", ""},
+		{"a window before an axis of heads", "%30 = reshape(%40) {shape=[s,1]}; %31 = sub(%40, %30); %32 = abs(%31); " +
+			"%33 = less_or_equal(%32, %103); %34 = reshape(%12) {shape=[b,1,s]}; %35 = and(%33, %34); " +
+			"%36 = reshape(%35) {shape=[b,1,s,s]}; %13 = where(%36, %5, %6)", ""},
 		{"a window beside a bound", "%21 = attention(%18, %19, %20, %13) {scale=0.7, causal=true, window=2}", ""},
 		{"bounds from the last key",
 			"%21 = attention(%18, %19, %20, %13) {scale=0.7, causal=true, offset=true}", "count from the last key"},

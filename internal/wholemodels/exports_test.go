@@ -53,6 +53,23 @@ var exports = map[string]string{
 		"matmul, 3 mul, 2 range, 4 rotary, 1 sin",
 	"qwen2-legacy-17": "1 add, 2 attention, 2 cast, 4 concat, 1 cos, 1 dims, 2 gather, 5 layernorm, 15 matmul, 4 mul, 2 range, 4 " +
 		"rotary, 1 sin",
+	"qwen3-embedding-legacy-17": "2 attention, 2 cast, 1 cos, 1 gather, 9 layernorm, 10 matmul, 3 mul, 1 range, 4 rotary, 1 sin",
+	"qwen3-embedding-dynamo-20": "2 attention, 2 cast, 1 cos, 1 gather, 9 layernorm, 1 less_or_equal, 1 map, 10 matmul, 3 mul, 1 " +
+		"range, 4 rotary, 1 sin",
+	"embedding-gemma-dynamo-20": "2 and, 2 attention, 2 cast, 2 cos, 1 gather, 13 layernorm, 1 less_or_equal, 2 map, 10 matmul, 5 " +
+		"mul, 1 or, 1 range, 4 rotary, 2 sin, 1 sub, 2 where",
+	"nomic-legacy-17": "2 attention, 1 cast, 1 cos, 1 embedding, 4 layernorm, 1 map, 10 matmul, 3 mul, 1 range, 4 rotary, 1 " +
+		"sin",
+	"nomic-dynamo-20": "2 attention, 1 cast, 1 cos, 1 embedding, 4 layernorm, 1 map, 10 matmul, 3 mul, 1 range, 4 rotary, 1 " +
+		"sin",
+	"gte-legacy-17": "2 attention, 1 cast, 1 cos, 1 embedding, 4 layernorm, 1 map, 10 matmul, 3 mul, 1 range, 4 rotary, 1 " +
+		"sin",
+	"gte-dynamo-20": "2 attention, 1 cast, 1 cos, 1 embedding, 4 layernorm, 1 map, 10 matmul, 3 mul, 1 range, 4 rotary, 1 " +
+		"sin",
+	"jina-v3-legacy-17": "2 attention, 1 cast, 1 cos, 1 embedding, 4 layernorm, 1 map, 8 matmul, 1 mul, 1 range, 4 rotary, 1 " +
+		"sin",
+	"jina-v3-dynamo-20": "2 attention, 1 cast, 1 cos, 1 embedding, 4 layernorm, 1 map, 8 matmul, 1 mul, 1 range, 4 rotary, 1 " +
+		"sin",
 	"lstm-dynamo-18":    "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
 	"lstm-legacy-17":    "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
 	"resnet-dynamo-18":  "5 conv, 2 map, 8 matmul, 1 pad, 1 reduce_mean, 3 relu",

@@ -352,6 +352,35 @@ def qwen2():
     return decoder(transformers.Qwen2ForCausalLM, transformers.Qwen2Config(**GROUPED), 2)
 
 
+SHARED = dict(SMALL, num_attention_heads=4, num_key_value_heads=2, head_dim=8, vocab_size=100, max_position_embeddings=160, use_cache=False,
+              bos_token_id=1, eos_token_id=2, pad_token_id=0)
+
+
+def qwen3_embedding():
+    config = transformers.Qwen3Config(**SHARED)
+    return hugging_encoder(transformers.Qwen3Model, config)
+
+
+def embedding_gemma():
+    """The legacy exporter ends with an error of its own."""
+    config = transformers.Gemma3TextConfig(**SHARED, query_pre_attn_scalar=8, use_bidirectional_attention=True, sliding_window=8,
+                                           layer_types=["sliding_attention", "full_attention"])
+    return hugging_encoder(transformers.Gemma3TextModel, config)
+
+
+def nomic():
+    return hugging_encoder(transformers.NomicBertModel, transformers.NomicBertConfig(**SMALL, vocab_size=100, max_position_embeddings=160))
+
+
+def gte():
+    return hugging_encoder(transformers.GteModel, transformers.GteConfig(**SMALL, vocab_size=100, max_position_embeddings=160))
+
+
+def jina_v3():
+    config = transformers.JinaEmbeddingsV3Config(**SMALL, vocab_size=100, max_position_embeddings=160)
+    return hugging_encoder(transformers.JinaEmbeddingsV3Model, config)
+
+
 def write(folder, prompt, count=50):
     """Records in generated.json what onnxruntime writes after a prompt with the cache that the model returns: always the likeliest token that it
     has not written, since models of random weights repeat themselves."""
@@ -564,6 +593,11 @@ MODELS = {
     "gpt2": (gpt2, [20, 23]),
     "llama": (llama, [20, 23]),
     "qwen2": (qwen2, [20]),
+    "qwen3-embedding": (qwen3_embedding, [20]),
+    "embedding-gemma": (embedding_gemma, [20]),
+    "nomic": (nomic, [20]),
+    "gte": (gte, [20]),
+    "jina-v3": (jina_v3, [20]),
     "resnet": (resnet, [18]),
     "yolo": (yolo, [20]),
     "lstm": (lstm, [18]),
