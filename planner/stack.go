@@ -77,8 +77,8 @@ func (l *layout) block(buffer int) *block {
 	return &l.spaces[ref.space].blocks[ref.block]
 }
 
-// Plan places the buffers of a problem that is that of the stack but for sizes. It fails as Solve does, if other buffers have memory than in
-// the stack's plan, and if what is below a fixed buffer reaches into it.
+// Plan places the buffers of a problem that is that of the stack but for sizes. It fails as Solve does, if other buffers have memory than
+// in the stack's plan, and if what is below a fixed buffer reaches into it.
 func (s *Stack) Plan(p *Problem) (*Plan, error) {
 	l, err := newLayout(p, &s.options)
 	if err != nil {

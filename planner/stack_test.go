@@ -26,7 +26,8 @@ func TestStacks(t *testing.T) {
 		p, sizes := &Problem{}, []sum{}
 		steps := 2 + rnd.IntN(12)
 		for i := range 1 + rnd.IntN(14) {
-			b := Buffer{ID: i, Name: fmt.Sprint(i), Align: few(0, 0, 1, 64, 256), Boundary: Boundary(few(0, 0, 0, 1, 2, 3, 5)), First: rnd.IntN(steps)}
+			b := Buffer{ID: i, Name: fmt.Sprint(i), Align: few(0, 0, 1, 64, 256), Boundary: Boundary(few(0, 0, 0, 1, 2, 3, 5)),
+				First: rnd.IntN(steps)}
 			b.Last = b.First + 1 + rnd.IntN(steps-b.First)
 			b.Group = int(few(0, 0, 0, 0, 0, 0, 0, 1))
 			p.Buffers = append(p.Buffers, b)
