@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"time"
 	"unsafe"
 
@@ -38,31 +37,20 @@ type program struct {
 	binder  *binder
 	steps   []step
 	layout  *arena.Layout
+	offsets []int64 // by buffer, in the arena; −1 for those outside of it
 	inputs  []operand
 	outputs []operand
-	fits    int // how often its sizes have changed
 }
 
 // Load implements backend.Device.
 func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
-	layout, err := arena.NewLayout(p.Problem, p.Plan, 0)
-	if err != nil {
-		return nil, err
+	prog := &program{d: d, planned: p, binder: &binder{d: &d.processor, p: p}, steps: make([]step, len(p.Steps)),
+		offsets: make([]int64, len(p.Problem.Buffers))}
+	all := make([]int, len(p.Steps))
+	for i := range all {
+		all[i] = i
 	}
-	b := &binder{d: &d.processor, p: p, layout: layout}
-	for i := range p.Problem.Buffers {
-		if p.Problem.Buffers[i].Boundary == planner.DeviceTensor {
-			b.kept = append(b.kept, i)
-		}
-	}
-	prog := &program{d: d, planned: p, binder: b, layout: layout, steps: make([]step, len(p.Steps))}
-	for i := range p.Steps {
-		if err := prog.fix(i); err != nil {
-			return nil, err
-		}
-	}
-	prog.edges()
-	return prog, nil
+	return prog, prog.Refit(all)
 }
 
 // fix makes a step of the plan.
@@ -91,15 +79,24 @@ func (p *program) edges() {
 	}
 }
 
-// Refit implements backend.Refitter.
-func (p *program) Refit(steps []int) error {
+// Refit implements backend.Program. Steps find buffers by their numbers, so those that do not depend on sizes stay as they are.
+func (p *program) Refit(steps []int) (err error) {
+	if p.layout, err = arena.NewLayout(p.planned.Problem, p.planned.Plan, 0); err != nil {
+		return err
+	}
+	for i := range p.offsets {
+		if p.offsets[i] = -1; p.planned.Problem.Buffers[i].Boundary != planner.DeviceTensor {
+			if p.offsets[i], err = p.layout.Offset(i); err != nil {
+				return err
+			}
+		}
+	}
 	for _, i := range steps {
 		if err := p.fix(i); err != nil {
 			return err
 		}
 	}
 	p.edges()
-	p.fits++
 	return nil
 }
 
@@ -117,11 +114,7 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 	}
 	in := &instance{program: p, memory: mem, out: make([]*tensor.Tensor, len(p.outputs))}
 	in.machine.env = env
-	kept := 0
-	for _, o := range slices.Concat(p.inputs, p.outputs) {
-		kept = max(kept, o.base)
-	}
-	in.machine.bases = make([]unsafe.Pointer, 1+kept)
+	in.machine.bases = make([]unsafe.Pointer, len(p.offsets))
 	in.machine.objects = make([]*tensor.Tensor, p.planned.Graph.NumValues())
 	for _, v := range p.planned.Graph.Consts() {
 		if v.Type.DType == tensor.String {
@@ -144,7 +137,7 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 // grown is how many bytes of an output the input has that it grows from.
 func (in *instance) grown(o *operand) int {
 	for i := range in.inputs {
-		if x := &in.inputs[i]; x.base > 0 && in.machine.bases[x.base] == in.machine.bases[o.base] {
+		if x := &in.inputs[i]; x.outside && in.machine.bases[x.base] == in.machine.bases[o.base] {
 			return x.span * x.width
 		}
 	}
@@ -172,7 +165,7 @@ type instance struct {
 	done    <-chan struct{}        // of the run's context
 	out     []*tensor.Tensor
 	base    unsafe.Pointer     // of the arena that out shows
-	fitted  int                // the fits of the program that out shows
+	layout  *arena.Layout      // of the program that out shows
 	times   []backend.StepTime // of the last run; nil where they are not kept
 }
 
@@ -181,8 +174,9 @@ func (in *instance) Profile() []backend.StepTime { return in.times }
 
 // Run implements backend.Instance.
 func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
-	in.memory.Fit(in.layout)
-	if in.machine.bases[0] = unsafe.Pointer(unsafe.SliceData(in.memory.Memory())); in.base != in.machine.bases[0] || in.fitted != in.fits {
+	in.memory.Fit(in.program.layout)
+	if base := unsafe.Pointer(unsafe.SliceData(in.memory.Memory())); in.base != base || in.layout != in.program.layout {
+		in.base, in.layout = base, in.program.layout
 		in.show()
 	}
 	in.machine.err = nil
@@ -194,7 +188,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	if in.memory.poison != 0 {
 		watch = arena.NewWatch(&in.memory.Arena, in.memory.poison)
 		for i := range in.outputs {
-			if o := &in.outputs[i]; o.base > 0 {
+			if o := &in.outputs[i]; o.outside {
 				arena.Fill(o.bytes(&in.machine)[in.grown(o):], in.memory.poison)
 			}
 		}
@@ -203,7 +197,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		switch o := &in.inputs[i]; {
 		case o.dtype == tensor.String:
 			in.machine.objects[o.root] = inputs[i]
-		case o.base == 0:
+		case !o.outside:
 			copy(o.bytes(&in.machine), inputs[i].Bytes())
 		}
 	}
@@ -261,11 +255,16 @@ func (in *instance) recover(err *error, before bool) {
 	}
 }
 
-// show makes the output tensors over the arena, again only when the arena has moved.
+// show finds the buffers and makes the output tensors, again only when the arena or something in it has moved.
 func (in *instance) show() {
+	for i, offset := range in.offsets {
+		if offset >= 0 {
+			in.machine.bases[i] = unsafe.Add(in.base, offset)
+		}
+	}
 	for i := range in.outputs {
 		o := &in.outputs[i]
-		if o.dtype == tensor.String || o.base > 0 {
+		if o.dtype == tensor.String || o.outside {
 			continue
 		}
 		t, err := tensor.FromBytes(o.dtype, o.shape, o.bytes(&in.machine))
@@ -274,7 +273,6 @@ func (in *instance) show() {
 		}
 		in.out[i] = t
 	}
-	in.base, in.fitted = in.machine.bases[0], in.fits
 }
 
 // NewMemory implements backend.Device.

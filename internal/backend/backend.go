@@ -84,12 +84,8 @@ type Program interface {
 	Growth(m Memory) int64
 	// HostSteps lists the steps that run by their op's Eval, for want of a kernel, in order.
 	HostSteps() []HostStep
-}
-
-// A Refitter is a Program whose plan may change: sizes of the planned graph's values, layouts with them, and fields of its ops, while every
-// buffer stays where it is. If the target has Refits, all programs are Refitters.
-type Refitter interface {
-	// Refit makes the listed steps anew. No instance of the program may be running.
+	// Refit follows the Planned graph of the program, which has other sizes: those of its values and in fields of its ops, layouts with
+	// them, and the plan. The listed steps depend on what has changed. No instance of the program may be running.
 	Refit(steps []int) error
 }
 

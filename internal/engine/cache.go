@@ -26,12 +26,14 @@ type CacheStats struct {
 	Bytes, Limit            int64
 }
 
-// A cacheKey is a segment, the numbers of its symbols, in their order, and which of its inputs and outputs are device tensors.
+// A cacheKey is a segment, the numbers of its symbols, in their order, and which of its inputs and outputs are device tensors. A box of a
+// session has a number in place of those.
 type cacheKey struct {
 	segment *segment
 	sizes   string
 	places  string
-	of      *Session // whose runs it follows, if its sizes move; nil if they do not
+	of      *Session
+	box     int
 }
 
 type entry struct {
@@ -126,6 +128,23 @@ func (c *cache) charge(e *entry, bytes int64) {
 		c.stats.Bytes -= oldest.bytes
 		c.stats.Evicted++
 	}
+}
+
+// plannedAgain counts a plan of an entry that had one.
+func (c *cache) plannedAgain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Planned++
+}
+
+// has reports whether an entry is there, and counts that as a use.
+func (c *cache) has(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !e.evicted {
+		c.order.MoveToFront(c.entries[e.key])
+	}
+	return !e.evicted
 }
 
 // drop forgets an entry that is of no use any more.

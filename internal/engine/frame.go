@@ -39,7 +39,8 @@ type part struct {
 	bound    *Binding         // of instance
 	sizes    []int            // of bound, in the order of the segment's symbols
 	outside  places           // where the kernels may work on a device tensor's own memory
-	follow   follower
+	boxes    []*entry         // the one used last in front
+	boxesAt  places           // outside of boxes
 
 	in       []*tensor.Tensor
 	from, to []backend.Buffer // device tensors, by input and output
@@ -327,22 +328,21 @@ func (f *frame) bind(i int) error {
 		return nil
 	}
 	p.instance = nil // its sizes may change
-	e, err := f.followed(i)
+	e, err := f.boxed(i)
 	if e == nil && err == nil {
 		e, err = s.p.bind(seg, f.sizes, p.outside)
 	}
 	if err != nil {
 		return err
 	}
+	account, grows := &s.use.memory, e.binding.program.Growth(p.memory)
+	if err = account.Fits(grows + e.binding.host); err == nil {
+		err = account.Take(grows)
+	}
+	if err != nil {
+		return WithKind(ErrMemory, fmt.Errorf("the arenas and results of the run at %s: %w", describe(f.sizes), err))
+	}
 	inst, err := s.p.cache.instance(e, s, func() (backend.Instance, error) {
-		account, grows := &s.use.memory, e.binding.program.Growth(p.memory)
-		err := account.Fits(grows + e.binding.host)
-		if err == nil {
-			err = account.Take(grows)
-		}
-		if err != nil {
-			return nil, WithKind(ErrMemory, fmt.Errorf("the arenas and results of the run at %s: %w", describe(f.sizes), err))
-		}
 		instance, err := e.binding.program.Attach(p.memory, &s.env)
 		return instance, unavailable(err)
 	})

@@ -28,6 +28,7 @@ type Session struct {
 	env     ir.Env // what steps of the host run within
 	io      ioBinding
 	out     map[string]*tensor.Tensor
+	boxes   int   // that it has made
 	held    int64 // bytes of arena and file that the largest run needed since the file's pages were given back
 
 	closed bool

@@ -1,0 +1,366 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/planner"
+)
+
+// A session binds a segment once for a box of sizes. For the sizes of a run, a box gets their numbers where it stands: the shape rules and
+// the layouts of what depends on those that changed are computed again, its stack gives buffers their offsets, and the steps are made
+// anew. A box has no bounds of its own: whatever planning has decided by sizes is asked again, and what a box cannot have goes to another.
+
+// A box is what a binding needs to take other sizes.
+type box struct {
+	source *ir.Graph
+	trace  *ir.Trace
+	inputs []ir.Symbols // on which they depend
+	folded []movingNode
+	nodes  []movingNode // in the graph's order
+	stacks []stack      // the one used last in front
+	tables []*ir.Value  // of which runs bring into memory what they look up
+	file   int64        // bytes of the file that runs read besides
+}
+
+// A movingNode is a node of a bound graph that depends on sizes.
+type movingNode struct {
+	*ir.Node
+	source *ir.Node // in the symbolic graph; nil for none
+	on     ir.Symbols
+	inOp   ir.Symbols // those in the op's fields
+	where  target.Runs
+	step   int   // −1 for none
+	flops  int64 // of its products
+}
+
+// A stack places buffers at any sizes. Where it was made, its arena had a ratio to the lower bound.
+type stack struct {
+	*planner.Stack
+	ratio float64
+}
+
+// newBox finds what of a binding depends on sizes.
+func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, t *target.Target) *box {
+	x, pl := &box{source: source, trace: trace}, b.Planned
+	for _, v := range pl.Graph.Inputs {
+		x.inputs = append(x.inputs, trace.Moved(v))
+	}
+	moving := func(n *ir.Node) movingNode {
+		return movingNode{Node: n, source: trace.Source(n), on: trace.Moves(n), inOp: trace.InOp(n), where: t.Where(n), step: -1,
+			flops: nodeFlops(n)}
+	}
+	for _, n := range trace.Folded {
+		x.folded = append(x.folded, moving(n))
+	}
+	steps := make(map[*ir.Node]int, len(pl.Steps))
+	for i, n := range pl.Steps {
+		steps[n] = i
+	}
+	for _, n := range pl.Graph.Nodes {
+		if trace.Moves(n) == 0 {
+			continue
+		}
+		trace.Move(n)
+		m := moving(n)
+		if i, ok := steps[n]; ok {
+			m.step = i
+		}
+		x.nodes = append(x.nodes, m)
+	}
+	if b.Resident != nil {
+		x.file = b.Resident.File
+		for _, v := range distinct(pl.Graph) {
+			if v.Packed == nil && isTable(v) {
+				x.tables = append(x.tables, v)
+				x.file -= touched(v)
+			}
+		}
+	}
+	x.remember(pl)
+	return x
+}
+
+// mostStacks bounds the stacks of a box.
+const mostStacks = 8
+
+// remember keeps the stack of a plan in front of others, if it has one.
+func (x *box) remember(p *backend.Planned) {
+	s, err := planner.NewStack(p.Problem, p.Plan)
+	if err != nil {
+		return
+	}
+	x.stacks = slices.Insert(x.stacks, 0, stack{s, p.Plan.Ratio()})
+	x.stacks = x.stacks[:min(len(x.stacks), mostStacks)]
+}
+
+// errUnfit is a box that cannot have some sizes.
+var errUnfit = errors.New("the box cannot have these sizes")
+
+// resize gives a box other sizes. After an error it has none, until it gets some.
+func (p *Program) resize(b *Binding, sizes ir.Binding) error {
+	x, t, pl := b.box, p.target(), b.Planned
+	changed := x.trace.Changed(b.Dims, sizes)
+	b.Dims, b.sizes = nil, sizes
+	if err := x.retype(b, sizes, changed); err != nil {
+		return err
+	}
+	var steps []int
+	for i := range x.nodes {
+		n := &x.nodes[i]
+		if n.on&changed == 0 {
+			continue
+		}
+		if err := x.rebind(n, sizes, changed); err != nil {
+			return err
+		}
+		if n.where != t.Where(n.Node) || legalize.Again(n.Node, pl.Layouts, t) != nil {
+			return errUnfit
+		}
+		if n.step >= 0 {
+			if !refills(pl, t, n) {
+				return errUnfit
+			}
+			steps = append(steps, n.step)
+		}
+		b.flops -= n.flops
+		n.flops = nodeFlops(n.Node)
+		b.flops += n.flops
+	}
+	for _, v := range pl.Graph.Outputs {
+		if x.trace.Moved(v)&changed != 0 && !pl.Layout(v).Contiguous(v.Type.Sizes()) {
+			return errUnfit
+		}
+	}
+	b.host = p.hostBytes(pl.Steps)
+	if err := p.place(b); err != nil {
+		return err
+	}
+	if err := p.prove(b); err != nil {
+		return err
+	}
+	x.settle(b)
+	if err := b.program.Refit(steps); err != nil {
+		return err
+	}
+	b.Dims = sizes
+	return nil
+}
+
+// settle estimates the resident memory again.
+func (x *box) settle(b *Binding) {
+	r := b.Resident
+	if r == nil {
+		return
+	}
+	r.Arena, r.Inputs, r.File = b.Planned.Plan.Committed, inputBytes(b.Planned.Graph), x.file
+	for _, v := range x.tables {
+		r.File += touched(v)
+	}
+}
+
+// retype gives the inputs and what was folded other sizes.
+func (x *box) retype(b *Binding, sizes ir.Binding, changed ir.Symbols) error {
+	pl := b.Planned
+	for i, v := range x.source.Inputs {
+		if x.inputs[i]&changed == 0 {
+			continue
+		}
+		bound, err := ir.MapType(v.Type, sizes.Number)
+		if err != nil {
+			return &ir.InputError{Input: v.Name, Err: err}
+		}
+		if axis := b.outside.at(i).axis; axis >= 0 {
+			bound.Shape = permuted(bound.Shape, front(axis, len(bound.Shape)))
+		}
+		in := pl.Graph.Inputs[i]
+		in.Type = bound
+		pl.Layouts[in.ID] = ir.OwnLayout(in)
+		refill(pl, in)
+	}
+	for i := range x.folded {
+		n := &x.folded[i]
+		if n.on&changed == 0 {
+			continue
+		}
+		if err := x.rebind(n, sizes, changed); err != nil {
+			return err
+		}
+		if small, err := n.Refold(); err != nil {
+			return err
+		} else if !small {
+			return errUnfit
+		}
+		for _, v := range n.Outputs {
+			if pl.Layouts[v.ID].Root != nil {
+				pl.Layouts[v.ID] = ir.OwnLayout(v)
+			}
+		}
+	}
+	return nil
+}
+
+// rebind binds a node to other sizes, in the form that it has.
+func (x *box) rebind(n *movingNode, sizes ir.Binding, changed ir.Symbols) error {
+	op := n.Op
+	if n.inOp&changed != 0 {
+		var err error
+		if op, err = ir.BindOp(n.source.Op, sizes); err != nil {
+			return n.Fail(err)
+		}
+	}
+	switch old := n.Op.(type) {
+	case ir.Materialize:
+		if _, was := op.(ir.Materialize); !was {
+			op = ir.Materialize{View: op}
+		}
+	case ir.Reshape:
+		if n.source != nil && n.source.Op.Kind() == ir.KindCast { // to the same type
+			op = ir.Reshape{Shape: n.Inputs[0].Type.Shape}
+		}
+	case ir.Concat, ir.Append:
+		rank := len(n.Outputs[0].Type.Shape)
+		now, _ := lengthens(old, rank)
+		if l, _ := lengthens(op, rank); l.axis != now.axis { // it was put in front
+			op = l.front
+		}
+	}
+	return n.Rebind(op)
+}
+
+// refill gives the buffer of a root the size that it needs now.
+func refill(pl *backend.Planned, root *ir.Value) {
+	pl.Problem.Buffers[pl.Buffers[root.ID]].Size = bytesOf(root)
+}
+
+// refills gives the buffers of a step the sizes that they need now. It reports whether what shares one may do so still.
+func refills(pl *backend.Planned, t *target.Target, n *movingNode) bool {
+	for _, v := range n.Outputs {
+		if root := pl.Layout(v).Root; root == v {
+			refill(pl, v)
+		} else if bytesOf(v) != bytesOf(root) || !takesOver(pl, t, n.Node, root) {
+			return false
+		}
+	}
+	scratch := t.Scratch(n.Node)
+	if len(scratch) != len(pl.Scratch[n.step]) {
+		return false
+	}
+	for k, size := range scratch {
+		pl.Problem.Buffers[pl.Scratch[n.step][k]].Size = size
+	}
+	return true
+}
+
+// takesOver reports whether the kernel of a node may write its result over a root, of which it reads the whole.
+func takesOver(pl *backend.Planned, t *target.Target, n *ir.Node, root *ir.Value) bool {
+	for k, v := range n.Inputs {
+		if v == nil {
+			continue
+		}
+		l := pl.Layout(v)
+		if l.Root == root && (l.Offset != 0 || bytesOf(v) != bytesOf(root) || !l.Contiguous(v.Type.Sizes()) || !t.InPlace(n, k)) {
+			return false
+		}
+	}
+	return true
+}
+
+func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())) }
+
+// mostAbove is how much larger than the lower bound an arena may be, beside what it is where its stack was made.
+const mostAbove = 1.01
+
+// place gives the buffers of a binding their offsets: by a stack of its box if the arena is small and allowed, otherwise by a plan for these
+// sizes alone.
+func (p *Program) place(b *Binding) error {
+	pl := b.Planned
+	if x := b.box; x != nil {
+		for i, s := range x.stacks {
+			plan, err := s.Plan(pl.Problem)
+			if err != nil || plan.Ratio() > mostAbove*s.ratio || p.allow(b, plan) != nil {
+				continue
+			}
+			pl.Plan = plan
+			x.stacks = slices.Insert(slices.Delete(x.stacks, i, i+1), 0, s)
+			return nil
+		}
+	}
+	options, err := planner.FromEnv(planner.Activations())
+	if err != nil {
+		return err
+	}
+	if p.opts.Mode != planner.Auto {
+		options.Mode = p.opts.Mode
+	}
+	options.Alignment, options.Segment = p.target().Align, p.target().Segment
+	if pl.Plan, err = planner.Solve(pl.Problem, options); err != nil {
+		return err
+	}
+	if b.box != nil {
+		b.box.remember(pl)
+		p.cache.plannedAgain()
+	}
+	return p.allow(b, pl.Plan)
+}
+
+// allow reports what of a plan is above the limits.
+func (p *Program) allow(b *Binding, plan *planner.Plan) error {
+	needs := plan.Committed
+	for _, u := range plan.Unplanned {
+		needs += b.Planned.Problem.Buffers[u.Buffer].Size
+	}
+	if limit := p.opts.MemoryLimit; needs+b.host > limit {
+		beside := ""
+		if b.host > 0 {
+			beside = fmt.Sprintf(" with %d beside it for a step on the host", b.host)
+		}
+		return WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes%s, the limit is %d", describe(b.sizes), needs, beside, limit))
+	}
+	if most := p.opts.MaxFlops; most > 0 && b.flops > most {
+		return WithKind(ErrWork, fmt.Errorf("at %s the products need %d operations, the limit is %d", describe(b.sizes), b.flops, most))
+	}
+	return nil
+}
+
+// boxed returns the session's box for the sizes of the run; nil if the segment has none.
+func (f *frame) boxed(i int) (*entry, error) {
+	seg, p, prog := &f.segments[i], &f.parts[i], f.s.p
+	if !seg.lengthens && !prog.device.Target().Resizes || len(seg.symbols) == 0 {
+		return nil, nil
+	}
+	if !slices.Equal(p.outside, p.boxesAt) {
+		p.boxes, p.boxesAt = nil, p.outside
+	}
+	sizes := restrict(f.sizes, seg.symbols)
+	p.boxes = slices.DeleteFunc(p.boxes, func(e *entry) bool { return !prog.cache.has(e) })
+	for k, e := range p.boxes {
+		if !maps.Equal(e.binding.Dims, sizes) && prog.resize(e.binding, sizes) != nil {
+			continue // the box made for these sizes says what is wrong with them, if something is
+		}
+		p.boxes = slices.Insert(slices.Delete(p.boxes, k, k+1), 0, e)
+		return e, nil
+	}
+	if n := len(p.boxes); n == mostBoxes {
+		prog.cache.drop(p.boxes[n-1])
+		p.boxes = p.boxes[:n-1]
+	}
+	f.s.boxes++
+	key := cacheKey{segment: seg, of: f.s, box: f.s.boxes}
+	e, err := prog.cache.bind(key, func() (*Binding, error) { return prog.plan(seg.graph, sizes, p.outside, seg.symbols) })
+	if err != nil {
+		prog.cache.drop(e)
+		return nil, err
+	}
+	p.boxes = slices.Insert(p.boxes, 0, e)
+	return e, nil
+}
+
+// mostBoxes bounds the boxes that a session has of a segment.
+const mostBoxes = 8
