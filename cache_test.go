@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/quantize"
 )
 
@@ -151,4 +152,32 @@ func BenchmarkAlternatingShapes(b *testing.B) {
 		round()
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*60), "µs/run")
+}
+
+// BenchmarkNewLength runs an encoder of the steps of MiniLM at lengths that it has not run at, and at the same one.
+func BenchmarkNewLength(b *testing.B) {
+	c, ok := models.Lookup("minilm-like")
+	require.True(b, ok)
+	c.Vocabulary, c.Hidden, c.Intermediate = 1000, 24, 96 // the same steps, and little work in them
+	proto, err := models.Build(c)
+	require.NoError(b, err)
+	m, err := FromProto(proto, "minilm-like")
+	require.NoError(b, err)
+	defer m.Close()
+	p, err := m.Compile(context.Background(), CompileOptions{Threads: 1})
+	require.NoError(b, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(b, err)
+	defer s.Close()
+	inputs := [2]Tensors{encoderInputs(1, 4), encoderInputs(1, 5)}
+	for name, among := range map[string]int{"same": 1, "new": 2} {
+		b.Run(name, func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				if _, err := s.Run(context.Background(), inputs[i%among]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

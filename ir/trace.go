@@ -152,6 +152,23 @@ func (t *Trace) in(op Op, types ...Type) (s Symbols) {
 	return s
 }
 
+// Snapshot is a copy of a bound node, of values with the same IDs, which does not change with it.
+func (n *Node) Snapshot() *Node {
+	c := *n
+	values := func(list []*Value) []*Value {
+		copied := make([]*Value, len(list))
+		for i, v := range list {
+			if v != nil {
+				x := *v
+				copied[i] = &x
+			}
+		}
+		return copied
+	}
+	c.Inputs, c.Outputs = values(n.Inputs), values(n.Outputs)
+	return &c
+}
+
 // Rebind gives a bound node other numbers, after its operands: op is what it does by now.
 func (n *Node) Rebind(op Op) error {
 	n.Op = op

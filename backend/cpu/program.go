@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -44,13 +45,11 @@ type program struct {
 
 // Load implements backend.Device.
 func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
-	prog := &program{d: d, planned: p, binder: &binder{d: &d.processor, p: p}, steps: make([]step, len(p.Steps)),
-		offsets: make([]int64, len(p.Problem.Buffers))}
 	all := make([]int, len(p.Steps))
 	for i := range all {
 		all[i] = i
 	}
-	return prog, prog.Refit(all)
+	return (&program{d: d, planned: p, binder: &binder{d: &d.processor, p: p}, steps: make([]step, len(p.Steps))}).Refit(all)
 }
 
 // fix makes a step of the plan.
@@ -68,40 +67,36 @@ func (p *program) fix(i int) error {
 	return nil
 }
 
-// edges resolves the inputs and outputs.
-func (p *program) edges() {
-	p.inputs, p.outputs = p.inputs[:0], p.outputs[:0]
-	for _, v := range p.planned.Graph.Inputs {
-		p.inputs = append(p.inputs, p.binder.operand(v))
+// Refit implements backend.Program. Steps find buffers by their numbers, so those that do not depend on sizes are both programs'.
+func (p *program) Refit(steps []int) (_ backend.Program, err error) {
+	q := &program{d: p.d, planned: p.planned, binder: p.binder, steps: slices.Clone(p.steps),
+		offsets: make([]int64, len(p.planned.Problem.Buffers))}
+	if q.layout, err = arena.NewLayout(p.planned.Problem, p.planned.Plan, 0); err != nil {
+		return nil, err
 	}
-	for _, v := range p.planned.Graph.Outputs {
-		p.outputs = append(p.outputs, p.binder.operand(v))
-	}
-}
-
-// Refit implements backend.Program. Steps find buffers by their numbers, so those that do not depend on sizes stay as they are.
-func (p *program) Refit(steps []int) (err error) {
-	if p.layout, err = arena.NewLayout(p.planned.Problem, p.planned.Plan, 0); err != nil {
-		return err
-	}
-	for i := range p.offsets {
-		if p.offsets[i] = -1; p.planned.Problem.Buffers[i].Boundary != planner.DeviceTensor {
-			if p.offsets[i], err = p.layout.Offset(i); err != nil {
-				return err
+	for i := range q.offsets {
+		if q.offsets[i] = -1; p.planned.Problem.Buffers[i].Boundary != planner.DeviceTensor {
+			if q.offsets[i], err = q.layout.Offset(i); err != nil {
+				return nil, err
 			}
 		}
 	}
 	for _, i := range steps {
-		if err := p.fix(i); err != nil {
-			return err
+		if err := q.fix(i); err != nil {
+			return nil, err
 		}
 	}
-	p.edges()
-	return nil
+	for _, v := range p.planned.Graph.Inputs {
+		q.inputs = append(q.inputs, q.binder.operand(v))
+	}
+	for _, v := range p.planned.Graph.Outputs {
+		q.outputs = append(q.outputs, q.binder.operand(v))
+	}
+	return q, nil
 }
 
 // Growth implements backend.Program.
-func (p *program) Growth(m backend.Memory) int64 { return max(p.planned.Plan.Committed-m.Size(), 0) }
+func (p *program) Growth(m backend.Memory) int64 { return max(p.layout.Size()-m.Size(), 0) }
 
 // Attach implements backend.Program.
 func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error) {
@@ -165,7 +160,6 @@ type instance struct {
 	done    <-chan struct{}        // of the run's context
 	out     []*tensor.Tensor
 	base    unsafe.Pointer     // of the arena that out shows
-	layout  *arena.Layout      // of the program that out shows
 	times   []backend.StepTime // of the last run; nil where they are not kept
 }
 
@@ -174,9 +168,9 @@ func (in *instance) Profile() []backend.StepTime { return in.times }
 
 // Run implements backend.Instance.
 func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
-	in.memory.Fit(in.program.layout)
-	if base := unsafe.Pointer(unsafe.SliceData(in.memory.Memory())); in.base != base || in.layout != in.program.layout {
-		in.base, in.layout = base, in.program.layout
+	in.memory.Fit(in.layout)
+	if base := unsafe.Pointer(unsafe.SliceData(in.memory.Memory())); in.base != base {
+		in.base = base
 		in.show()
 	}
 	in.machine.err = nil
@@ -255,7 +249,7 @@ func (in *instance) recover(err *error, before bool) {
 	}
 }
 
-// show finds the buffers and makes the output tensors, again only when the arena or something in it has moved.
+// show finds the buffers and makes the output tensors, again only when the arena has moved.
 func (in *instance) show() {
 	for i, offset := range in.offsets {
 		if offset >= 0 {

@@ -84,9 +84,9 @@ type Program interface {
 	Growth(m Memory) int64
 	// HostSteps lists the steps that run by their op's Eval, for want of a kernel, in order.
 	HostSteps() []HostStep
-	// Refit follows the Planned graph of the program, which has other sizes: those of its values and in fields of its ops, layouts with
-	// them, and the plan. The listed steps depend on what has changed. No instance of the program may be running.
-	Refit(steps []int) error
+	// Refit returns a program of the Planned graph as it is now: with other sizes of values and in fields of ops, layouts with them, and
+	// another plan. The listed steps depend on what has changed since this program was made, which runs no more if it is the one returned.
+	Refit(steps []int) (Program, error)
 }
 
 // A HostStep is a step that the host runs in a device's place, and what has to move for it.

@@ -29,14 +29,16 @@ type Binding struct {
 	Host     []backend.HostStep // the steps that run on the host
 	Resident *Resident          // only backend cpu has it
 
-	sizes   ir.Binding  // the last ones asked for
 	intact  []*ir.Value // what must be there after a run
 	outside places      // what lies outside of the arena
 	grown   []int       // by output: the input whose memory it has, with more behind it, if they are one device tensor; −1 for none
 	program backend.Program
-	flops   int64 // of a run's products
-	host    int64 // bytes that the hungriest step on the host takes beside the arena
-	box     *box  // of a session, which may give it other sizes; nil if it keeps those that it has
+	flops   int64     // of a run's products
+	host    int64     // bytes that the hungriest step on the host takes beside the arena
+	results []ir.Type // of the graph
+	// box has this binding and others; nil if there are no others.
+	box      *box
+	instance backend.Instance // on the memory of the session whose box it is
 }
 
 // flopsOf counts the operations of a bound graph's products.
@@ -52,6 +54,13 @@ func flopsOf(g *ir.Graph) int64 {
 func nodeFlops(n *ir.Node) int64 {
 	flops, _ := ir.Flops(n).Const()
 	return int64(flops)
+}
+
+func resultsOf(g *ir.Graph) (types []ir.Type) {
+	for _, v := range g.Outputs {
+		types = append(types, v.Type)
+	}
+	return types
 }
 
 // hostBytes is what the hungriest step on the host allocates for its results: they are copied to the arena.
@@ -170,7 +179,7 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at places, moves []string)
 		return p.plan(g, sizes, outside, moves) // what is copied anyway is not turned
 	}
 	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
-	b := &Binding{Dims: sizes, sizes: sizes, outside: outside, grown: grown, flops: flopsOf(bound), host: p.hostBytes(lives.Steps),
+	b := &Binding{Dims: sizes, results: resultsOf(bound), outside: outside, grown: grown, flops: flopsOf(bound), host: p.hostBytes(lives.Steps),
 		intact: append(lives.Held, outside.of(bound)...), // what feeds a run is there after it
 		Planned: &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
 			Scratch: lives.Scratch, Problem: &lives.Problem}}

@@ -13,12 +13,16 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// A session binds a segment once for a box of sizes. For the sizes of a run, a box gets their numbers where it stands: the shape rules and
-// the layouts of what depends on those that changed are computed again, its stack gives buffers their offsets, and the steps are made
+// A session binds a segment once for a box of sizes. For the sizes of a run, the bound graph gets their numbers where it stands: the shape
+// rules and the layouts of what depends on those that changed are computed again, a stack gives buffers their offsets, and steps are made
 // anew. A box has no bounds of its own: whatever planning has decided by sizes is asked again, and what a box cannot have goes to another.
 
-// A box is what a binding needs to take other sizes.
+// A box is what a bound graph needs to take other sizes, and its bindings to those used last.
 type box struct {
+	bindings []*Binding // the one used last in front
+	last     *Binding   // the one made last
+	sizes    ir.Binding // of the graph; nil if it has been left halfway between two
+
 	source *ir.Graph
 	trace  *ir.Trace
 	inputs []ir.Symbols // on which they depend
@@ -27,6 +31,7 @@ type box struct {
 	stacks []stack      // the one used last in front
 	tables []*ir.Value  // of which runs bring into memory what they look up
 	file   int64        // bytes of the file that runs read besides
+	flops  int64        // of the products that do not depend on sizes
 }
 
 // A movingNode is a node of a bound graph that depends on sizes.
@@ -48,7 +53,7 @@ type stack struct {
 
 // newBox finds what of a binding depends on sizes.
 func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, t *target.Target) *box {
-	x, pl := &box{source: source, trace: trace}, b.Planned
+	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace}, b.Planned
 	for _, v := range pl.Graph.Inputs {
 		x.inputs = append(x.inputs, trace.Moved(v))
 	}
@@ -59,6 +64,7 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, t *target.Target) *bo
 	for _, n := range trace.Folded {
 		x.folded = append(x.folded, moving(n))
 	}
+	x.flops = b.flops
 	steps := make(map[*ir.Node]int, len(pl.Steps))
 	for i, n := range pl.Steps {
 		steps[n] = i
@@ -73,6 +79,7 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, t *target.Target) *bo
 			m.step = i
 		}
 		x.nodes = append(x.nodes, m)
+		x.flops -= m.flops
 	}
 	if b.Resident != nil {
 		x.file = b.Resident.File
@@ -103,66 +110,72 @@ func (x *box) remember(p *backend.Planned) {
 // errUnfit is a box that cannot have some sizes.
 var errUnfit = errors.New("the box cannot have these sizes")
 
-// resize gives a box other sizes. After an error it has none, until it gets some.
-func (p *Program) resize(b *Binding, sizes ir.Binding) error {
-	x, t, pl := b.box, p.target(), b.Planned
-	changed := x.trace.Changed(b.Dims, sizes)
-	b.Dims, b.sizes = nil, sizes
+// resize binds the graph of a box to other sizes.
+func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
+	t, old := p.target(), x.last
+	b := &Binding{Dims: sizes, outside: old.outside, grown: old.grown, intact: old.intact, Host: old.Host, Planned: old.Planned, box: x}
+	changed, pl := x.trace.Changed(x.sizes, sizes), b.Planned
+	x.sizes = nil
 	if err := x.retype(b, sizes, changed); err != nil {
-		return err
+		return nil, err
 	}
 	var steps []int
+	b.flops = x.flops
 	for i := range x.nodes {
 		n := &x.nodes[i]
-		if n.on&changed == 0 {
-			continue
-		}
-		if err := x.rebind(n, sizes, changed); err != nil {
-			return err
-		}
-		if n.where != t.Where(n.Node) || legalize.Again(n.Node, pl.Layouts, t) != nil {
-			return errUnfit
-		}
-		if n.step >= 0 {
-			if !refills(pl, t, n) {
-				return errUnfit
+		if n.on&changed != 0 {
+			if err := x.rebind(n, sizes, changed); err != nil {
+				return nil, err
 			}
-			steps = append(steps, n.step)
+			if n.where != t.Where(n.Node) || legalize.Again(n.Node, pl.Layouts, t) != nil {
+				return nil, errUnfit
+			}
+			if n.step >= 0 {
+				if !refills(pl, t, n) {
+					return nil, errUnfit
+				}
+				steps = append(steps, n.step)
+			}
+			n.flops = nodeFlops(n.Node)
 		}
-		b.flops -= n.flops
-		n.flops = nodeFlops(n.Node)
 		b.flops += n.flops
 	}
 	for _, v := range pl.Graph.Outputs {
 		if x.trace.Moved(v)&changed != 0 && !pl.Layout(v).Contiguous(v.Type.Sizes()) {
-			return errUnfit
+			return nil, errUnfit
 		}
 	}
 	b.host = p.hostBytes(pl.Steps)
-	if err := p.place(b); err != nil {
-		return err
+	err := p.place(b)
+	if err == nil {
+		err = p.prove(b)
 	}
-	if err := p.prove(b); err != nil {
-		return err
+	if err == nil {
+		b.program, err = old.program.Refit(steps)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if b.program == old.program {
+		b.instance = old.instance
 	}
 	x.settle(b)
-	if err := b.program.Refit(steps); err != nil {
-		return err
-	}
-	b.Dims = sizes
-	return nil
+	b.results = resultsOf(pl.Graph)
+	x.last, x.sizes = b, sizes
+	return b, nil
 }
 
 // settle estimates the resident memory again.
 func (x *box) settle(b *Binding) {
-	r := b.Resident
-	if r == nil {
+	if x.last.Resident == nil {
 		return
 	}
+	r := *x.last.Resident
 	r.Arena, r.Inputs, r.File = b.Planned.Plan.Committed, inputBytes(b.Planned.Graph), x.file
 	for _, v := range x.tables {
 		r.File += touched(v)
 	}
+	b.Resident = &r
 }
 
 // retype gives the inputs and what was folded other sizes.
@@ -321,31 +334,47 @@ func (p *Program) allow(b *Binding, plan *planner.Plan) error {
 		if b.host > 0 {
 			beside = fmt.Sprintf(" with %d beside it for a step on the host", b.host)
 		}
-		return WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes%s, the limit is %d", describe(b.sizes), needs, beside, limit))
+		return WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes%s, the limit is %d", describe(b.Dims), needs, beside, limit))
 	}
 	if most := p.opts.MaxFlops; most > 0 && b.flops > most {
-		return WithKind(ErrWork, fmt.Errorf("at %s the products need %d operations, the limit is %d", describe(b.sizes), b.flops, most))
+		return WithKind(ErrWork, fmt.Errorf("at %s the products need %d operations, the limit is %d", describe(b.Dims), b.flops, most))
 	}
 	return nil
 }
 
-// boxed returns the session's box for the sizes of the run; nil if the segment has none.
-func (f *frame) boxed(i int) (*entry, error) {
+// boxed returns the binding for the sizes of the run of a segment that has boxes, and its instance.
+func (f *frame) boxed(i int) (*Binding, error) {
 	seg, p, prog := &f.segments[i], &f.parts[i], f.s.p
-	if !seg.lengthens && !prog.device.Target().Resizes || len(seg.symbols) == 0 {
-		return nil, nil
-	}
 	if !slices.Equal(p.outside, p.boxesAt) {
 		p.boxes, p.boxesAt = nil, p.outside
 	}
-	sizes := restrict(f.sizes, seg.symbols)
 	p.boxes = slices.DeleteFunc(p.boxes, func(e *entry) bool { return !prog.cache.has(e) })
+	sizes, most := restrict(f.sizes, seg.symbols), prog.mostBindings()
+	for _, e := range p.boxes {
+		x := e.binding.box
+		for k, b := range x.bindings {
+			if maps.Equal(b.Dims, sizes) {
+				x.bindings = slices.Insert(slices.Delete(x.bindings, k, k+1), 0, b)
+				return b, nil
+			}
+		}
+	}
 	for k, e := range p.boxes {
-		if !maps.Equal(e.binding.Dims, sizes) && prog.resize(e.binding, sizes) != nil {
-			continue // the box made for these sizes says what is wrong with them, if something is
+		x := e.binding.box
+		b, err := prog.resize(x, sizes)
+		if err != nil { // the box made for these sizes says what is wrong with them, if something is
+			if most == 1 {
+				x.bindings = nil // its program is of the graph as it is now
+			}
+			continue
 		}
 		p.boxes = slices.Insert(slices.Delete(p.boxes, k, k+1), 0, e)
-		return e, nil
+		if x.bindings = slices.Insert(x.bindings, 0, b); len(x.bindings) > most {
+			x.bindings = x.bindings[:len(x.bindings)-1]
+		} else {
+			prog.cache.add(e, boundBytes(b))
+		}
+		return b, nil
 	}
 	if n := len(p.boxes); n == mostBoxes {
 		prog.cache.drop(p.boxes[n-1])
@@ -359,8 +388,16 @@ func (f *frame) boxed(i int) (*entry, error) {
 		return nil, err
 	}
 	p.boxes = slices.Insert(p.boxes, 0, e)
-	return e, nil
+	return e.binding, nil
 }
 
 // mostBoxes bounds the boxes that a session has of a segment.
 const mostBoxes = 8
+
+// mostBindings bounds the bindings of a box: a device that does not resize has one program, which changes. Profiles show the nodes.
+func (p *Program) mostBindings() int {
+	if p.opts.Profile || !p.device.Target().Resizes {
+		return 1
+	}
+	return 16
+}

@@ -147,6 +147,13 @@ func (c *cache) has(e *entry) bool {
 	return !e.evicted
 }
 
+// add counts more bytes of an entry that is in use.
+func (c *cache) add(e *entry, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.charge(e, bytes)
+}
+
 // drop forgets an entry that is of no use any more.
 func (c *cache) drop(e *entry) {
 	c.mu.Lock()
@@ -210,5 +217,8 @@ func bindingBytes(b *Binding) int64 {
 	}
 	return bytes
 }
+
+// boundBytes are those of another binding of a box.
+func boundBytes(b *Binding) int64 { return entryBytes + 1000*int64(len(b.Planned.Steps)) }
 
 func instanceBytes(b *Binding) int64 { return entryBytes + stepBytes*int64(len(b.Planned.Steps)) }

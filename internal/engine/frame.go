@@ -328,31 +328,42 @@ func (f *frame) bind(i int) error {
 		return nil
 	}
 	p.instance = nil // its sizes may change
-	e, err := f.boxed(i)
-	if e == nil && err == nil {
-		e, err = s.p.bind(seg, f.sizes, p.outside)
+	var b *Binding
+	var e *entry
+	var err error
+	if seg.lengthens || s.p.device.Target().Resizes && len(seg.symbols) > 0 {
+		b, err = f.boxed(i)
+	} else if e, err = s.p.bind(seg, f.sizes, p.outside); err == nil {
+		b = e.binding
 	}
 	if err != nil {
 		return err
 	}
-	account, grows := &s.use.memory, e.binding.program.Growth(p.memory)
-	if err = account.Fits(grows + e.binding.host); err == nil {
+	account, grows := &s.use.memory, b.program.Growth(p.memory)
+	if err = account.Fits(grows + b.host); err == nil {
 		err = account.Take(grows)
 	}
 	if err != nil {
 		return WithKind(ErrMemory, fmt.Errorf("the arenas and results of the run at %s: %w", describe(f.sizes), err))
 	}
-	inst, err := s.p.cache.instance(e, s, func() (backend.Instance, error) {
-		instance, err := e.binding.program.Attach(p.memory, &s.env)
+	inst := b.instance
+	attach := func() (backend.Instance, error) {
+		instance, err := b.program.Attach(p.memory, &s.env)
 		return instance, unavailable(err)
-	})
+	}
+	if e != nil {
+		inst, err = s.p.cache.instance(e, s, attach)
+	} else if inst == nil {
+		inst, err = attach()
+		b.instance = inst
+	}
 	if err != nil {
 		return err
 	}
 	if len(f.segments) == 1 {
-		s.settle(e.binding.Resident)
+		s.settle(b.Resident)
 	}
-	p.instance, p.bound, p.sizes = inst, e.binding, p.sizes[:0]
+	p.instance, p.bound, p.sizes = inst, b, p.sizes[:0]
 	for _, name := range seg.symbols {
 		p.sizes = append(p.sizes, f.sizes[name])
 	}

@@ -89,14 +89,14 @@ func (r *Runtime) Load(p *backend.Planned) (backend.Program, error) {
 }
 
 // Refit implements backend.Program. All launches are made anew, which is little beside planning; instances record anew in their next run.
-func (p *program) Refit([]int) error {
+func (p *program) Refit([]int) (backend.Program, error) {
 	l, err := p.r.load(p.Planned)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.kernels.Close()
 	p.loaded = l
-	return nil
+	return p, nil
 }
 
 func (r *Runtime) load(p *backend.Planned) (*loaded, error) {
