@@ -12,8 +12,8 @@ import (
 	"github.com/rlxc/rlxc/quantize"
 )
 
-// TestShapesArePlannedOnce: two sessions that alternate among 30 shapes each plan nothing after the first round.
-func TestShapesArePlannedOnce(t *testing.T) {
+// TestShapesShareAPlan: two sessions that alternate among 30 shapes each have a plan each, and make no other after the first round.
+func TestShapesShareAPlan(t *testing.T) {
 	p, err := builtin(t).Compile(context.Background(), CompileOptions{Threads: 1})
 	require.NoError(t, err)
 	defer p.Close()
@@ -23,6 +23,7 @@ func TestShapesArePlannedOnce(t *testing.T) {
 		require.NoError(t, err)
 		defer sessions[i].Close()
 	}
+	var first CacheStats
 	for range 3 {
 		for seq := 1; seq <= 30; seq++ {
 			for i, s := range sessions {
@@ -31,7 +32,12 @@ func TestShapesArePlannedOnce(t *testing.T) {
 			}
 		}
 		stats := p.CacheStats()
-		require.Equal(t, []int{60, 60, 0}, []int{stats.Plans, stats.Planned, stats.Evicted})
+		if first.Plans == 0 {
+			first = stats
+		}
+		require.Equal(t, first, stats)
+		require.Equal(t, 2, stats.Plans)
+		require.LessOrEqual(t, stats.Planned, 4)
 	}
 }
 
@@ -62,8 +68,8 @@ func TestCacheLimit(t *testing.T) {
 	all.Wait()
 	stats := p.CacheStats()
 	t.Logf("%+v", stats)
-	require.Positive(t, stats.Evicted)
-	require.Equal(t, stats.Planned, stats.Evicted+stats.Plans)
+	require.LessOrEqual(t, stats.Planned, 16)
+	require.Zero(t, stats.Evicted)
 	require.Less(t, heapBytes()-before, int64(2*limit+8<<20), "with the sessions' arenas")
 }
 

@@ -179,7 +179,8 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at places, moves []string)
 		return p.plan(g, sizes, outside, moves) // what is copied anyway is not turned
 	}
 	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
-	b := &Binding{Dims: sizes, results: resultsOf(bound), outside: outside, grown: grown, flops: flopsOf(bound), host: p.hostBytes(lives.Steps),
+	b := &Binding{Dims: sizes, results: resultsOf(bound), outside: outside, grown: grown, flops: flopsOf(bound),
+		host:   p.hostBytes(lives.Steps),
 		intact: append(lives.Held, outside.of(bound)...), // what feeds a run is there after it
 		Planned: &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
 			Scratch: lives.Scratch, Problem: &lives.Problem}}

@@ -287,8 +287,12 @@ func takesOver(pl *backend.Planned, t *target.Target, n *ir.Node, root *ir.Value
 
 func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())) }
 
-// mostAbove is how much larger than the lower bound an arena may be, beside what it is where its stack was made.
-const mostAbove = 1.01
+// An arena may be so much larger than the lower bound, beside what it is where its stack was made: by a ratio, and by a page, since some
+// are no larger than that.
+const (
+	mostAbove = 1.01
+	page      = 4096
+)
 
 // place gives the buffers of a binding their offsets: by a stack of its box if the arena is small and allowed, otherwise by a plan for these
 // sizes alone.
@@ -297,7 +301,7 @@ func (p *Program) place(b *Binding) error {
 	if x := b.box; x != nil {
 		for i, s := range x.stacks {
 			plan, err := s.Plan(pl.Problem)
-			if err != nil || plan.Ratio() > mostAbove*s.ratio || p.allow(b, plan) != nil {
+			if err != nil || float64(plan.Committed-page) > mostAbove*s.ratio*float64(plan.LowerBound) || p.allow(b, plan) != nil {
 				continue
 			}
 			pl.Plan = plan
@@ -334,10 +338,12 @@ func (p *Program) allow(b *Binding, plan *planner.Plan) error {
 		if b.host > 0 {
 			beside = fmt.Sprintf(" with %d beside it for a step on the host", b.host)
 		}
-		return WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes%s, the limit is %d", describe(b.Dims), needs, beside, limit))
+		return WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes%s, the limit is %d", describe(b.Dims), needs, beside,
+			limit))
 	}
 	if most := p.opts.MaxFlops; most > 0 && b.flops > most {
-		return WithKind(ErrWork, fmt.Errorf("at %s the products need %d operations, the limit is %d", describe(b.Dims), b.flops, most))
+		return WithKind(ErrWork, fmt.Errorf("at %s the products need %d operations, the limit is %d", describe(b.Dims), b.flops,
+			most))
 	}
 	return nil
 }
@@ -349,7 +355,7 @@ func (f *frame) boxed(i int) (*Binding, error) {
 		p.boxes, p.boxesAt = nil, p.outside
 	}
 	p.boxes = slices.DeleteFunc(p.boxes, func(e *entry) bool { return !prog.cache.has(e) })
-	sizes, most := restrict(f.sizes, seg.symbols), prog.mostBindings()
+	sizes := restrict(f.sizes, seg.symbols)
 	for _, e := range p.boxes {
 		x := e.binding.box
 		for k, b := range x.bindings {
@@ -361,6 +367,7 @@ func (f *frame) boxed(i int) (*Binding, error) {
 	}
 	for k, e := range p.boxes {
 		x := e.binding.box
+		most := prog.mostBindings(x)
 		b, err := prog.resize(x, sizes)
 		if err != nil { // the box made for these sizes says what is wrong with them, if something is
 			if most == 1 {
@@ -370,7 +377,7 @@ func (f *frame) boxed(i int) (*Binding, error) {
 		}
 		p.boxes = slices.Insert(slices.Delete(p.boxes, k, k+1), 0, e)
 		if x.bindings = slices.Insert(x.bindings, 0, b); len(x.bindings) > most {
-			x.bindings = x.bindings[:len(x.bindings)-1]
+			x.bindings = slices.Delete(x.bindings, most, len(x.bindings))
 		} else {
 			prog.cache.add(e, boundBytes(b))
 		}
@@ -394,10 +401,11 @@ func (f *frame) boxed(i int) (*Binding, error) {
 // mostBoxes bounds the boxes that a session has of a segment.
 const mostBoxes = 8
 
-// mostBindings bounds the bindings of a box: a device that does not resize has one program, which changes. Profiles show the nodes.
-func (p *Program) mostBindings() int {
+// mostBindings bounds the bindings of a box, which share the cache with other boxes. A device that does not resize has one program, which
+// changes; a profile shows the graph.
+func (p *Program) mostBindings(x *box) int {
 	if p.opts.Profile || !p.device.Target().Resizes {
 		return 1
 	}
-	return 16
+	return int(min(max(p.cache.limit/32/boundBytes(x.last), 1), 16))
 }

@@ -201,6 +201,8 @@ const (
 	nodeBytes   = 2000 // of a binding: the node, its values, layouts and lives, and its step
 	columnBytes = 17   // and tables for each column of a product of quantised values
 	stepBytes   = 40   // of an instance
+
+	boundStepBytes = 1500 // of another binding of a box
 )
 
 func bindingBytes(b *Binding) int64 {
@@ -218,7 +220,15 @@ func bindingBytes(b *Binding) int64 {
 	return bytes
 }
 
-// boundBytes are those of another binding of a box.
-func boundBytes(b *Binding) int64 { return entryBytes + 1000*int64(len(b.Planned.Steps)) }
+// boundBytes are those of another binding of a box, with its instance.
+func boundBytes(b *Binding) int64 {
+	bytes := int64(entryBytes + boundStepBytes*len(b.Planned.Steps))
+	for _, n := range b.box.folded {
+		for _, v := range n.Outputs {
+			bytes += int64(len(v.Const.Bytes()))
+		}
+	}
+	return bytes
+}
 
 func instanceBytes(b *Binding) int64 { return entryBytes + stepBytes*int64(len(b.Planned.Steps)) }
