@@ -33,6 +33,7 @@ type Binding struct {
 	outside places      // what lies outside of the arena
 	grown   []int       // by output: the input whose memory it has, with more behind it, if they are one device tensor; −1 for none
 	program backend.Program
+	arena   int64     // bytes of the plan
 	flops   int64     // of a run's products
 	host    int64     // bytes that the hungriest step on the host takes beside the arena
 	results []ir.Type // of the graph
@@ -192,7 +193,7 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at places, moves []string)
 		b.Resident = &parts
 	}
 	if trace != nil {
-		b.box = newBox(b, trace, g, t)
+		newBox(b, trace, g, t)
 	}
 	if err := p.prove(b); err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ type box struct {
 	tables []*ir.Value  // of which runs bring into memory what they look up
 	file   int64        // bytes of the file that runs read besides
 	flops  int64        // of the products that do not depend on sizes
+	bytes  int64        // of the heap that another binding takes, about
 }
 
 // A movingNode is a node of a bound graph that depends on sizes.
@@ -51,8 +52,8 @@ type stack struct {
 	ratio float64
 }
 
-// newBox finds what of a binding depends on sizes.
-func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, t *target.Target) *box {
+// newBox gives a binding a box: it finds what of it depends on sizes.
+func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, t *target.Target) {
 	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace}, b.Planned
 	for _, v := range pl.Graph.Inputs {
 		x.inputs = append(x.inputs, trace.Moved(v))
@@ -90,8 +91,9 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, t *target.Target) *bo
 			}
 		}
 	}
+	b.box = x
+	x.bytes = boundBytes(b)
 	x.remember(pl)
-	return x
 }
 
 // mostStacks bounds the stacks of a box.
@@ -287,21 +289,27 @@ func takesOver(pl *backend.Planned, t *target.Target, n *ir.Node, root *ir.Value
 
 func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())) }
 
-// An arena may be so much larger than the lower bound, beside what it is where its stack was made: by a ratio, and by a page, since some
-// are no larger than that.
-const (
-	mostAbove = 1.01
-	page      = 4096
-)
+// tight reports whether an arena of a stack has about the ratio to the lower bound that it has where the stack was made: less than a
+// hundredth more, or, since some are no larger than that, a page.
+func (s *stack) tight(plan *planner.Plan) bool {
+	const page = 4096
+	least := s.ratio * float64(plan.LowerBound)
+	return float64(plan.Committed) <= max(1.01*least, least+page)
+}
 
-// place gives the buffers of a binding their offsets: by a stack of its box if the arena is small and allowed, otherwise by a plan for these
+// place gives the buffers of a binding their offsets: by a stack of its box if the arena is small and allowed, otherwise by a plan of these
 // sizes alone.
 func (p *Program) place(b *Binding) error {
 	pl := b.Planned
+	defer func() {
+		if pl.Plan != nil {
+			b.arena = pl.Plan.Committed
+		}
+	}()
 	if x := b.box; x != nil {
 		for i, s := range x.stacks {
 			plan, err := s.Plan(pl.Problem)
-			if err != nil || float64(plan.Committed-page) > mostAbove*s.ratio*float64(plan.LowerBound) || p.allow(b, plan) != nil {
+			if err != nil || !s.tight(plan) || p.allow(b, plan) != nil {
 				continue
 			}
 			pl.Plan = plan
@@ -379,7 +387,7 @@ func (f *frame) boxed(i int) (*Binding, error) {
 		if x.bindings = slices.Insert(x.bindings, 0, b); len(x.bindings) > most {
 			x.bindings = slices.Delete(x.bindings, most, len(x.bindings))
 		} else {
-			prog.cache.add(e, boundBytes(b))
+			prog.cache.add(e, x.bytes)
 		}
 		return b, nil
 	}
@@ -407,5 +415,5 @@ func (p *Program) mostBindings(x *box) int {
 	if p.opts.Profile || !p.device.Target().Resizes {
 		return 1
 	}
-	return int(min(max(p.cache.limit/32/boundBytes(x.last), 1), 16))
+	return int(min(max(p.cache.limit/32/x.bytes, 1), 16))
 }

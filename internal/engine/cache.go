@@ -202,16 +202,19 @@ const (
 	columnBytes = 17   // and tables for each column of a product of quantised values
 	stepBytes   = 40   // of an instance
 
-	boundStepBytes = 1500 // of another binding of a box
+	boundStepBytes = 1250 // of another binding of a box
 )
 
 func bindingBytes(b *Binding) int64 {
-	bytes := int64(entryBytes)
 	if b == nil {
-		return bytes // it failed
+		return entryBytes // it failed
 	}
+	return entryBytes + nodeBytes*int64(len(b.Planned.Graph.Nodes)) + tableBytes(b)
+}
+
+// tableBytes are those of tables for the columns of products.
+func tableBytes(b *Binding) (bytes int64) {
 	for _, n := range b.Planned.Graph.Nodes {
-		bytes += nodeBytes
 		if k := n.Op.Kind(); k == ir.KindQMatMul || k == ir.KindQConv {
 			columns := n.Outputs[0].Type.Sizes()
 			bytes += columnBytes * int64(columns[len(columns)-1])
@@ -222,7 +225,7 @@ func bindingBytes(b *Binding) int64 {
 
 // boundBytes are those of another binding of a box, with its instance.
 func boundBytes(b *Binding) int64 {
-	bytes := int64(entryBytes + boundStepBytes*len(b.Planned.Steps))
+	bytes := entryBytes + boundStepBytes*int64(len(b.Planned.Steps)) + tableBytes(b)
 	for _, n := range b.box.folded {
 		for _, v := range n.Outputs {
 			bytes += int64(len(v.Const.Bytes()))

@@ -122,6 +122,16 @@ func (s *Session) MemoryBytes() (n int64) {
 	return n
 }
 
+// ArenaBytes is what the plans of the last run take for the program's segments.
+func (s *Session) ArenaBytes() (n int64) {
+	for _, part := range s.frame(s.p.main).parts {
+		if part.bound != nil {
+			n += part.bound.arena
+		}
+	}
+	return n
+}
+
 // Run executes the program. The session owns the returned map and tensors; they are valid until its next Run, which may have them as
 // inputs: it copies them first. A run at the shapes of the last one allocates nothing else. When ctx ends, Run returns its error
 // after the current step. After an error the session can be used again.
