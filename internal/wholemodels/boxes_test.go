@@ -3,6 +3,7 @@ package wholemodels
 import (
 	"archive/zip"
 	"context"
+	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -35,15 +36,12 @@ var boxModels = []struct {
 	{"vit-legacy-17", map[string]int{"batch": 12}},
 }
 
+var boxRuns = flag.Int("box-runs", 50, "how many times TestBoxesOfModels runs a model; above 50 in batches of up to 32, without proofs")
+
 // TestBoxesOfModels runs models at random sizes. Their arenas are those of plans for these sizes alone, or little more, and their plans
-// are few. RLXC_BOX_SIZES is how many times a model runs, then in batches of up to 32.
+// are few.
 func TestBoxesOfModels(t *testing.T) {
 	t.Chdir(root)
-	runs := 50
-	if text := os.Getenv("RLXC_BOX_SIZES"); text != "" {
-		_, err := fmt.Sscan(text, &runs)
-		require.NoError(t, err)
-	}
 	for _, x := range boxModels {
 		t.Run(x.name, func(t *testing.T) {
 			var folder fs.FS
@@ -58,7 +56,7 @@ func TestBoxesOfModels(t *testing.T) {
 			m, err := rlxc.OpenFS(folder, "model.onnx")
 			require.NoError(t, err)
 			defer m.Close()
-			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1, Verify: runs <= 50})
+			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1, Verify: *boxRuns <= 50})
 			require.NoError(t, err)
 			defer p.Close()
 			alone, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1})
@@ -71,11 +69,11 @@ func TestBoxesOfModels(t *testing.T) {
 			if most == nil {
 				most = map[string]int{"batch": 4, "seq": 64}
 			}
-			if most = maps.Clone(most); runs > 50 {
+			if most = maps.Clone(most); *boxRuns > 50 {
 				most["batch"] = 32
 			}
 			rnd, seen, worst := rand.New(rand.NewPCG(39, 3)), map[string]bool{}, 1.0
-			for range runs {
+			for range *boxRuns {
 				sizes, inputs := map[string]int{}, map[string]*tensor.Tensor{}
 				for name, n := range most {
 					sizes[name] = 1 + rnd.IntN(n)
