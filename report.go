@@ -17,6 +17,8 @@ type Report struct {
 	Plan    *planner.Plan    `json:"plan"`
 	// Bounds are the proof of the plan's lower bound. Prove computes it.
 	Bounds []planner.Bound `json:"bounds,omitempty"`
+	// PlainBound is what Plan.LowerBound would be if no layer ran tile by tile and all results were row-major. Prove computes it.
+	PlainBound int64 `json:"plain_bound,omitempty"`
 	// Weights is the size of the constants in bytes, packed or as the file stores them. What several nodes share counts once.
 	Weights int64 `json:"weights"`
 	// SharedWeights is the segment of the parameters: those of equal content have the same bytes. A compiled file stores them in this
@@ -41,6 +43,7 @@ type Report struct {
 	Stages []StagePlan `json:"stages,omitempty"`
 
 	program  *engine.Program
+	sizes    map[string]int    // that Plan was called with
 	bindings []*engine.Binding // of the plan, and of the stages that have one
 	garbage  int64             // that planning made, and that the first run at these sizes makes, before it is collected
 }
@@ -89,7 +92,8 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 		return nil, err
 	}
 	planned := b.Planned
-	r := &Report{Dims: maps.Clone(b.Dims), Steps: len(planned.Steps), program: p.engine, garbage: allocations() - allocated}
+	r := &Report{Dims: maps.Clone(b.Dims), Steps: len(planned.Steps), program: p.engine, sizes: maps.Clone(dims),
+		garbage: allocations() - allocated}
 	r.Problem, r.Plan = b.Explained()
 	r.bindings = append(r.bindings, b)
 	for _, h := range b.Host {
@@ -148,6 +152,9 @@ func (r *Report) Measure() {
 // weights, and fails with ErrClosed if the program is closed.
 func (r *Report) Prove() (err error) {
 	if r.Bounds, err = planner.Bounds(r.Problem, r.Plan.Options); err != nil {
+		return err
+	}
+	if r.PlainBound, err = r.program.PlainBound(r.sizes, r.Plan.Options); err != nil {
 		return err
 	}
 	problems := []*planner.Problem{r.Problem}

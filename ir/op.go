@@ -71,6 +71,7 @@ const (
 	KindRange
 	// products and what transformers are made of
 	KindMatMul
+	KindFeedForward
 	KindConv
 	KindLayerNorm
 	KindAttention
@@ -183,6 +184,7 @@ var rows = []Def{
 	{"range", Range{}, 0, 0, 0, Carries, NoFlops, NoRows},
 
 	{"matmul", MatMul{}, 2, 4, HoldsSum, Absorbs, matMulFlops, NoRows},
+	{"feed_forward", FeedForward{}, 3, 6, HoldsSum, Absorbs, feedForwardFlops, NoRows},
 	{"conv", Conv{}, 2, 4, HoldsSum, Absorbs, convFlops, NoRows},
 	{"layernorm", LayerNorm{}, 1, 4, HoldsSum, Absorbs, NoFlops, NoRows},
 	{"attention", Attention{}, 3, 10, 0, Absorbs, attentionFlops, NoRows},
@@ -202,7 +204,7 @@ var rows = []Def{
 
 	{"onnx.ActCopy", ActCopy{}, 1, 1, KeepsCustom, Carries, NoFlops, NoRows},
 	{"rlxc.Pack", Pack{}, 1, -1, KeepsCustom | Typed | IsOpaque, Decides, NoFlops, NoRows},
-	{"rlxc.Unpack", Unpack{}, 3, 3, KeepsCustom | Typed | IsOpaque, Decides, NoFlops, NoRows},
+	{"rlxc.Unpack", Unpack{}, 3, 3, KeepsCustom | IsOpaque, Decides, NoFlops, NoRows},
 	{"custom", Custom{}, 0, -1, KeepsCustom | Typed | IsOpaque, Decides, NoFlops, NoRows},
 }
 

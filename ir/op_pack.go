@@ -14,7 +14,7 @@ import (
 // is rounded up (RoundTokens), so that runs of about as many tokens share a plan; the tokens after the last are zeros. In place of the mask
 // may be the lengths of texts that begin at position 0, [B]: then it keeps their tokens and nothing else, and does not round.
 //
-// It runs on the host, between two stages. Its results are
+// It runs on the host, between two stages: the second is planned for the number of tokens. Its results are
 //
 //	PackRows       i32[B,4]      the queries and keys of each text, as first and end
 //	PackFirst      i32[B]        its first token
@@ -236,11 +236,10 @@ func eachRun(places []int32, f func(t, place, n int)) {
 	}
 }
 
-// Unpack puts packed values [1,T,…] where they were, [B,S,…], with zeros between them. Operands: the values, PackPlaces, and
-// the mask, or another value that begins with [B,S]: it needs their sizes. It runs on the host, after the last stage.
-type Unpack struct {
-	Types []Type `ir:"-"`
-}
+// Unpack puts packed values [1,T,…] back to their flat indices of [B,S,…], with zeros elsewhere. Operands: the values, PackPlaces, where a
+// negative one is none, and the mask, or another value that begins with [B,S]: it needs their sizes. It runs after the last stage: in the
+// plan of that, every length of padded sequences would be planned.
+type Unpack struct{}
 
 // The operands of Unpack.
 const (
@@ -249,34 +248,36 @@ const (
 	UnpackMask
 )
 
-// NewUnpack is the op that puts x back, with the type of its result.
-func NewUnpack(x, mask *Value) Unpack {
-	return Unpack{[]Type{TensorOf(x.Type.DType, append(append(Shape{}, mask.Type.Shape[:2]...), x.Type.Shape[2:]...)...)}}
-}
-
 // Kind implements Op.
 func (Unpack) Kind() Kind { return KindUnpack }
 
 // Infer implements Op.
-func (o Unpack) Infer([]*Value) ([]Type, error) { return o.Types, nil }
+func (Unpack) Infer(in []*Value) ([]Type, error) {
+	x, places, mask := in[UnpackX].Type, in[UnpackPlaces].Type, in[UnpackMask].Type
+	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || x.DType == tensor.String || places.DType != tensor.I32 ||
+		len(places.Shape) != 1 || Same(places.Shape[0], x.Shape[1]) == No || len(mask.Shape) < 2 {
+		return nil, fmt.Errorf("%v at %v of %v", x, places, mask)
+	}
+	return []Type{TensorOf(x.DType, append(append(Shape{}, mask.Shape[:2]...), x.Shape[2:]...)...)}, nil
+}
 
 // Eval implements Op.
-func (o Unpack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, places, mask := in[UnpackX], in[UnpackPlaces], in[UnpackMask]
-	if x.Rank() < 2 || x.Shape()[0] != 1 || x.DType() == tensor.String || places.DType() != tensor.I32 || places.Len() != x.Shape()[1] ||
+func (Unpack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, index, mask := in[UnpackX], in[UnpackPlaces], in[UnpackMask]
+	if x.Rank() < 2 || x.Shape()[0] != 1 || x.DType() == tensor.String || index.DType() != tensor.I32 || index.Len() != x.Shape()[1] ||
 		mask.Rank() < 2 {
-		return nil, fmt.Errorf("%v at places %v of %v", x, places, mask)
+		return nil, fmt.Errorf("%v at places %v of %v", x, index, mask)
 	}
-	texts := mask.Shape()[:2]
-	y := env.New(x.DType(), append(texts.Clone(), x.Shape()[2:]...)...)
+	places, sequences := tensor.Of[int32](index), mask.Shape()[:2]
+	y := env.New(x.DType(), append(sequences.Clone(), x.Shape()[2:]...)...)
 	width := x.DType().Bytes(x.Shape()[2:].Elements())
 	from, to := x.Bytes(), y.Bytes()
-	for i := range places.Len() {
-		if p, most := places.Int64(i), int64(texts.Elements()); p < -1 || p >= most {
+	for _, p := range places {
+		if most := sequences.Elements(); int(p) >= most {
 			return nil, fmt.Errorf("place %d of %d", p, most)
 		}
 	}
-	eachRun(tensor.Of[int32](places), func(t, place, n int) { copy(to[place*width:][:n*width], from[t*width:][:n*width]) })
+	eachRun(places, func(t, place, n int) { copy(to[place*width:][:n*width], from[t*width:][:n*width]) })
 	return []*tensor.Tensor{y}, nil
 }
 

@@ -288,7 +288,8 @@ func (o Reduce) Content(in []*Value) []Dim {
 }
 
 // ArgReduce returns the index (i64) of the largest element along Axis, or of the smallest when Min: of the first such, or
-// of the last when Last. As in onnxruntime, nothing is larger than a NaN at the first place, and one elsewhere is no element.
+// of the last when Last. Nothing is larger or smaller than a NaN at index 0; a NaN elsewhere is not an element. onnxruntime does the
+// same along an axis of a matrix, and returns the index of a NaN in a vector.
 type ArgReduce struct {
 	Min      bool `ir:"name"`
 	Axis     int

@@ -87,6 +87,9 @@ var sums = [ir.NumKinds]func(n *ir.Node) (operands, results []*ir.Value){
 	ir.KindMatMul: func(n *ir.Node) (operands, results []*ir.Value) {
 		return epilogue(n, ir.MatMulBias, ir.MatMulResidual, n.Op.(ir.MatMul).Act, false)
 	},
+	ir.KindFeedForward: func(n *ir.Node) (operands, results []*ir.Value) {
+		return epilogue(n, ir.FeedForwardBias, ir.FeedForwardResidual, ir.NoUnary, false)
+	},
 	ir.KindConv: func(n *ir.Node) (operands, results []*ir.Value) {
 		return epilogue(n, ir.ConvBias, ir.ConvResidual, n.Op.(ir.Conv).Act, false)
 	},

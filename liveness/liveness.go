@@ -36,6 +36,7 @@ func (m *Memory) Analyze(order []int) *Result {
 			order = own
 		}
 	}
+	m.weigh(order)
 	l := m.lives(order)
 	result := &Result{}
 	for i := range m.extensions {
@@ -63,6 +64,13 @@ func (m *Memory) Analyze(order []int) *Result {
 		result.Steps[i] = m.Steps[s]
 	}
 	host, _ := l.hosts()
+	for s, w := range m.within {
+		if out := m.Writes[s][0]; host[out] == host[w.b] {
+			for id, layout := range w.layouts {
+				m.layouts[id] = layout
+			}
+		}
+	}
 	for id, layout := range m.layouts {
 		if layout.Root != nil && m.buffer[layout.Root.ID] >= 0 {
 			m.layouts[id].Root = m.values[host[m.buffer[layout.Root.ID]]]

@@ -33,15 +33,16 @@ type Memory struct {
 	t       *target.Target
 	layouts []ir.Layout
 
-	values   []*ir.Value // by buffer
-	sizes    []int64     // by buffer: bytes
-	buffer   []int32     // by ID of a root: its buffer; −1 for constants
-	writer   []int32     // by buffer: the step that writes it; −1 for inputs
-	reads    [][]int32   // by step: as Reads, without what an extension adds
-	scratch  [][]int64   // by step: bytes of each
-	late     []int       // by step: see target.Row.LateReads
-	level    []int       // by step: the longest path of steps to it
-	separate []bool      // by buffer: it is a device tensor, outside of the arena
+	values   []*ir.Value    // by buffer
+	sizes    []int64        // by buffer: bytes
+	buffer   []int32        // by ID of a root: its buffer; −1 for constants
+	writer   []int32        // by buffer: the step that writes it; −1 for inputs
+	reads    [][]int32      // by step: as Reads, without what an extension adds
+	scratch  [][]int64      // by step: bytes of each
+	late     []int          // by step: see target.Row.LateReads
+	level    []int          // by step: the longest path of steps to it
+	separate []bool         // by buffer: it is a device tensor, outside of the arena
+	within   map[int]within // by step, of those that have one
 
 	extensions []extension
 }
@@ -70,6 +71,9 @@ func New(g *ir.Graph, layouts []ir.Layout, t *target.Target, o Options) *Memory 
 		m.Held[m.of(v)] = true
 	}
 	m.extend(o)
+	if !o.RowMajor {
+		m.findWithin()
+	}
 	return m
 }
 

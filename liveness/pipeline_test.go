@@ -73,7 +73,7 @@ func claim(g *ir.Graph, d *target.Target, r *liveness.Result, plan *planner.Plan
 		return proof.Place{Arena: s.Arena, Offset: s.Offset, Size: s.Size}, s.Arena != planner.NoArena
 	}
 	c := proof.Claim{
-		Graph: g, Steps: r.Steps, Align: d.Align, InPlace: d.InPlace, LateReads: d.LateReads, Held: r.Held,
+		Graph: g, Steps: r.Steps, Align: d.Align, InPlace: d.InPlace, StridedResult: d.StridedResult, LateReads: d.LateReads, Held: r.Held,
 		Layout: func(v *ir.Value) ir.Layout {
 			if l := r.Layouts[v.ID]; l.Root != nil {
 				return l

@@ -14,14 +14,19 @@ func (l *lives) hosts() (host []int32, last []int) {
 	for b := range host {
 		host[b] = int32(b)
 	}
+	strided := map[int32]bool{} // buffers over which nothing row-major can be written
 	for i, s := range l.order {
-		for _, b := range l.Over[s] {
-			if l.last[b] == i && l.busy[b] < i {
-				out := l.Writes[s][0]
-				host[out] = host[b]
-				last[host[b]] = max(last[host[b]], last[out])
-				break
-			}
+		out := l.Writes[s]
+		dies := func(b int32) bool { return l.last[b] == i && l.busy[b] < i && !strided[b] }
+		b := int32(-1)
+		if k := slices.IndexFunc(l.Over[s], dies); k >= 0 {
+			b = l.Over[s][k]
+		} else if w, ok := l.within[s]; ok && dies(w.b) {
+			b, strided[out[0]] = w.b, true
+		}
+		if b >= 0 {
+			host[out[0]] = host[b]
+			last[host[b]] = max(last[host[b]], last[out[0]])
 		}
 	}
 	return host, last

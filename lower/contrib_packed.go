@@ -55,7 +55,7 @@ func lowerRestorePadding(c *context) []*ir.Value {
 	}
 	if r := c.removedBy(offset, x.Type.Shape[0]); r != nil {
 		x = c.reshape(x, append(ir.Shape{ir.N(1)}, x.Type.Shape...))
-		return c.EmitAll(ir.NewUnpack(x, r.x), x, r.pack[ir.PackPlaces], r.x)
+		return []*ir.Value{c.Emit(ir.Unpack{}, x, r.pack[ir.PackPlaces], r.x)}
 	}
 	return []*ir.Value{c.restore(x, offset)}
 }

@@ -137,7 +137,7 @@ type openAIModel struct {
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
 
-	Capabilities []string `json:"capabilities"` // as infinity names them
+	Capabilities []pipeline.Task `json:"capabilities"` // what infinity has too it calls the same
 }
 
 type openAIModels struct {
@@ -145,13 +145,10 @@ type openAIModels struct {
 	Data   []openAIModel `json:"data"`
 }
 
-// capabilities are infinity's names of tasks.
-var capabilities = map[pipeline.Task]string{pipeline.Embedding: "embed", pipeline.Reranking: "rerank", pipeline.Classifying: "classify"}
-
 func (s *Server) openAIModel(e *entry) openAIModel {
-	a := openAIModel{ID: e.Name, Object: "model", Created: s.begun.Unix(), OwnedBy: "rlxc", Capabilities: []string{}}
-	if state, ok := e.state(); ok && capabilities[pipeline.Task(state.task)] != "" {
-		a.Capabilities = append(a.Capabilities, capabilities[pipeline.Task(state.task)])
+	a := openAIModel{ID: e.Name, Object: "model", Created: s.begun.Unix(), OwnedBy: "rlxc", Capabilities: []pipeline.Task{}}
+	if m := e.current(); m != nil {
+		a.Capabilities = m.tasks()
 	}
 	return a
 }

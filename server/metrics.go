@@ -77,29 +77,31 @@ func (m *metrics) request(route string, status int, took time.Duration) {
 // A gauge is a number of a model that is asked for when it is told.
 type gauge struct {
 	desc  *prometheus.Desc
-	value func(e *entry, s modelState) float64
+	value func(e *entry, s pipeline.State) float64
 }
 
-func newGauge(name, help string, value func(e *entry, s modelState) float64) gauge {
+func newGauge(name, help string, value func(e *entry, s pipeline.State) float64) gauge {
 	return gauge{prometheus.NewDesc("rlxc_"+name, help, []string{"model"}, nil), value}
 }
 
 var gauges = []gauge{
-	newGauge("queue_tokens", "Tokens that wait.", func(_ *entry, s modelState) float64 { return float64(s.WaitingTokens) }),
+	newGauge("queue_tokens", "Tokens that wait.", func(_ *entry, s pipeline.State) float64 { return float64(s.WaitingTokens) }),
 	newGauge("queue_requests", "Requests that have texts waiting.",
-		func(_ *entry, s modelState) float64 { return float64(s.WaitingCalls) }),
+		func(_ *entry, s pipeline.State) float64 { return float64(s.WaitingCalls) }),
 	newGauge("queue_wait_seconds", "Time that the request has waited which waits longest.",
-		func(_ *entry, s modelState) float64 { return s.Waited.Seconds() }),
-	newGauge("queue_tokens_limit", "Tokens that may wait.", func(_ *entry, s modelState) float64 { return float64(s.QueueTokens) }),
-	newGauge("batches_running", "Batches that run.", func(_ *entry, s modelState) float64 { return float64(s.Running) }),
-	newGauge("memory_held_bytes", "Bytes of the arenas that are held.", func(_ *entry, s modelState) float64 { return float64(s.Held) }),
+		func(_ *entry, s pipeline.State) float64 { return s.Waited.Seconds() }),
+	newGauge("queue_tokens_limit", "Tokens that may wait.", func(_ *entry, s pipeline.State) float64 { return float64(s.QueueTokens) }),
+	newGauge("batches_running", "Batches that run.", func(_ *entry, s pipeline.State) float64 { return float64(s.Running) }),
+	newGauge("memory_held_bytes", "Bytes of the arenas that are held.",
+		func(_ *entry, s pipeline.State) float64 { return float64(s.Held) }),
 	newGauge("memory_planned_bytes", "Bytes that the arenas come to, by the plans made so far.",
-		func(_ *entry, s modelState) float64 { return float64(s.Planned) }),
-	newGauge("memory_plans_bytes", "Bytes of the plans that are held.", func(_ *entry, s modelState) float64 { return float64(s.Plans) }),
+		func(_ *entry, s pipeline.State) float64 { return float64(s.Planned) }),
+	newGauge("memory_plans_bytes", "Bytes of the plans that are held.",
+		func(_ *entry, s pipeline.State) float64 { return float64(s.Plans) }),
 	newGauge("memory_weights_bytes", "Bytes of the weights, packed or as the file has them.",
-		func(_ *entry, s modelState) float64 { return float64(s.Weights) }),
+		func(_ *entry, s pipeline.State) float64 { return float64(s.Weights) }),
 	newGauge("memory_limit_bytes", "Bytes that the arenas may take; 0 for what the machine allows.",
-		func(e *entry, _ modelState) float64 { return float64(e.Options.MemoryLimit) }),
+		func(e *entry, _ pipeline.State) float64 { return float64(e.Options.MemoryLimit) }),
 }
 
 // watch tells the gauges of a server's models.
@@ -133,23 +135,15 @@ func (w *watcher) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// modelState is what a model does at a moment.
-type modelState struct {
-	pipeline.State
-	task   string
-	length int
-}
-
 // state is what the model does now; ok is false if it is closed.
-func (e *entry) state() (s modelState, ok bool) {
+func (e *entry) state() (s pipeline.State, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.now == nil {
 		return s, false
 	}
-	s.task = "tensors"
 	if m := e.now.text; m != nil {
-		s.State, s.task, s.length = m.State(), string(m.Task), m.MaxLength
+		s = m.State()
 	}
 	held := e.now.tensors.memory()
 	s.Held += held

@@ -274,6 +274,23 @@ func (e *entry) current() *opened {
 	return e.now
 }
 
+// besides are the tasks that models can do which were made for others.
+var besides = []pipeline.Task{pipeline.Sparse, pipeline.MultiVector, pipeline.ZeroShot, pipeline.Filling}
+
+// tasks lists what a model can do, what it was made for first.
+func (m *opened) tasks() []pipeline.Task {
+	if m.text == nil {
+		return []pipeline.Task{"tensors"}
+	}
+	list := []pipeline.Task{m.text.Task}
+	for _, task := range besides {
+		if task != m.text.Task && m.text.Can(task) {
+			list = append(list, task)
+		}
+	}
+	return list
+}
+
 // isPath reports whether a model is a file or folder, whose place is nobody's business.
 func isPath(path string) bool {
 	_, err := os.Stat(path)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -108,6 +109,32 @@ func (d *describer) object(t reflect.Type) schema {
 	return out
 }
 
+// examples are bodies of requests, for those who try a route. NAME stands for the name of a model.
+var examples = map[reflect.Type]string{
+	reflect.TypeFor[openAIEmbedRequest]():   `{"input": ["a cat", "a dog"]}`,
+	reflect.TypeFor[teiEmbedRequest]():      `{"inputs": ["a cat", "a dog"]}`,
+	reflect.TypeFor[teiInputs]():            `{"inputs": "a cat"}`,
+	reflect.TypeFor[teiPredictRequest]():    `{"inputs": "nobody answers"}`,
+	reflect.TypeFor[teiSimilarityRequest](): `{"inputs": {"source_sentence": "a cat", "sentences": ["a kitten", "a bank"]}}`,
+	reflect.TypeFor[teiTokenizeRequest]():   `{"inputs": "a cat"}`,
+	reflect.TypeFor[teiDecodeRequest]():     `{"ids": [5, 6]}`,
+	reflect.TypeFor[teiRerankRequest]():     `{"query": "where do cats sleep?", "texts": ["on the mat", "at the bank"]}`,
+	reflect.TypeFor[teiAny]():               `{"inputs": "a cat"}`,
+	reflect.TypeFor[hfZeroShotRequest]():    `{"inputs": "nobody answers", "parameters": {"candidate_labels": ["praise", "complaint"]}}`,
+	reflect.TypeFor[hfTagRequest]():         `{"inputs": "Ada met Charles in London", "parameters": {"aggregation_strategy": "simple"}}`,
+	reflect.TypeFor[hfAnswerRequest]():      `{"inputs": {"question": "Who met Charles?", "context": "Ada met Charles."}}`,
+	reflect.TypeFor[hfFillRequest]():        `{"inputs": "a cat [MASK] on the mat"}`,
+	reflect.TypeFor[rankRequest]():          `{"query": "where do cats sleep?", "documents": ["on the mat", "at the bank"]}`,
+	reflect.TypeFor[cohereEmbedRequest]():   `{"texts": ["a cat", "a dog"], "input_type": "search_document"}`,
+	reflect.TypeFor[ollamaEmbedRequest]():   `{"input": ["a cat", "a dog"]}`,
+	reflect.TypeFor[ollamaPromptRequest]():  `{"prompt": "a cat"}`,
+	reflect.TypeFor[ollamaShowRequest]():    `{"model": "NAME"}`,
+	reflect.TypeFor[oipIndexRequest]():      `{"ready": true}`,
+	reflect.TypeFor[oipRequest](): `{"inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]},
+		{"name": "attention_mask", "shape": [1, 2], "datatype": "INT64", "data": [1, 1]},
+		{"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", "data": [0, 0]}]}`,
+}
+
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
 // description is the server in OpenAPI 3.0.3.
@@ -172,7 +199,8 @@ func (r *route) operation(d *describer) schema {
 		o["parameters"] = parameters
 	}
 	if r.request != nil {
-		o["requestBody"] = schema{"required": true, "content": schema{"application/json": schema{"schema": d.schema(r.request)}}}
+		o["requestBody"] = schema{"required": true, "content": schema{"application/json": schema{"schema": d.schema(r.request),
+			"example": json.RawMessage(examples[r.request])}}}
 	}
 	return o
 }

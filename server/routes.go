@@ -118,7 +118,7 @@ func (s *Server) table() []route {
 			media: "text/plain"},
 		{method: http.MethodGet, path: "/openapi.json", about: "This description.", protocol: own, serve: s.openapi,
 			media: "application/json"},
-		{method: http.MethodGet, path: "/{$}", about: "A page for people.", protocol: own, serve: s.status, media: "text/html"},
+		{method: http.MethodGet, path: "/{$}", about: "A page for people.", protocol: own, open: true, serve: s.page, media: "text/html"},
 	}
 }
 

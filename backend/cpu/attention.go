@@ -26,6 +26,9 @@ func (d *processor) attentionEntry() entry {
 			}
 			return i == ir.AttentionMask || strides[len(strides)-1] == 1 || n.Inputs[i].Type.Shape[3].Is(1)
 		},
+		// A part reads all of its queries, which no other part reads, before it writes its results; see kernel.AttentionArgs.
+		InPlace:       func(_ *ir.Node, i int) bool { return i == ir.AttentionQ },
+		StridedResult: func(*ir.Node) bool { return true },
 		Scratch: func(n *ir.Node) []int64 {
 			if n.HasOperand(ir.AttentionRows) {
 				return d.rowsAttentionScratch(n)

@@ -188,3 +188,15 @@ func rowStride(o *operand) int {
 	}
 	return o.shape[len(o.shape)-1]
 }
+
+// rows is the operand, seen as one matrix, from a row on; an absent one stays absent.
+func (o operand) rows(first int, shape tensor.Shape) operand {
+	if o.shape == nil {
+		return o
+	}
+	row := rowStride(&o)
+	o.strides = []int{row, o.strides[len(o.strides)-1]}
+	o.shape, o.span = shape, ir.Layout{Strides: o.strides}.Span(shape)
+	o.off += first * row * o.width
+	return o
+}

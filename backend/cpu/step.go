@@ -47,13 +47,14 @@ func oneAfterAnother(steps []step) step {
 // An entry of the kernel table says how the processor runs an op: what the passes before planning need to know (target.Row), and how a
 // node becomes a step.
 type entry struct {
-	Supports    func(n *ir.Node) bool
-	Strided     func(n *ir.Node, i int, strides []int) bool
-	InPlace     func(n *ir.Node, i int) bool
-	Scratch     func(n *ir.Node) []int64
-	TakesStored func(n *ir.Node, i int) bool
-	ReadsPacked func(n *ir.Node) bool
-	Bind        bindFunc
+	Supports      func(n *ir.Node) bool
+	Strided       func(n *ir.Node, i int, strides []int) bool
+	InPlace       func(n *ir.Node, i int) bool
+	StridedResult func(n *ir.Node) bool
+	Scratch       func(n *ir.Node) []int64
+	TakesStored   func(n *ir.Node, i int) bool
+	ReadsPacked   func(n *ir.Node) bool
+	Bind          bindFunc
 	// AnyAddress reports whether the kernel reads operand i, bytes or rows that it copies, from any address; nil means no.
 	AnyAddress func(n *ir.Node, i int) bool
 }
@@ -63,8 +64,8 @@ type bindFunc func(b *binder, n *ir.Node, in, out []operand) (step, error)
 
 // row is what the passes before planning need to know.
 func (e *entry) row() target.Row {
-	return target.Row{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace, Scratch: e.Scratch,
-		TakesStored: e.TakesStored, ReadsPacked: e.ReadsPacked}
+	return target.Row{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace,
+		StridedResult: e.StridedResult, Scratch: e.Scratch, TakesStored: e.TakesStored, ReadsPacked: e.ReadsPacked}
 }
 
 // isEmpty reports whether no result of a node has an element. Its operands may have axes of any size then, beside one of none,

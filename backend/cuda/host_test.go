@@ -112,26 +112,30 @@ func TestCache(t *testing.T) {
 	require.NotZero(t, compiled(), "the driver takes none but its own")
 }
 
+// runOnce compiles a model, runs it, and calls ran before it closes what it has.
+func runOnce(t *testing.T, m *rlxc.Model, o rlxc.CompileOptions, ran func()) error {
+	o.Backend = "cuda"
+	p, err := m.Compile(context.Background(), o)
+	if err != nil {
+		require.ErrorIs(t, err, rlxc.ErrNoDevice)
+		return err
+	}
+	defer p.Close()
+	s, err := p.NewSession()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	_, err = s.Run(context.Background(), modeltest.BERT(1, 8, rand.New(rand.NewPCG(1, 2))))
+	ran()
+	return err
+}
+
 // TestErrors are one sentence each, and the process lives on.
 func TestErrors(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	m := modeltest.BuiltIn(t, "bert-tiny")
-	run := func(o rlxc.CompileOptions) error {
-		o.Backend = "cuda"
-		p, err := m.Compile(context.Background(), o)
-		if err != nil {
-			require.ErrorIs(t, err, rlxc.ErrNoDevice)
-			return err
-		}
-		defer p.Close()
-		s, err := p.NewSession()
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		_, err = s.Run(context.Background(), modeltest.BERT(1, 8, rand.New(rand.NewPCG(1, 2))))
-		return err
-	}
+	run := func(o rlxc.CompileOptions) error { return runOnce(t, m, o, func() {}) }
 	t.Run("no library", func(t *testing.T) {
 		t.Setenv("RLXC_CUDA", "/nowhere/libcuda.so")
 		require.ErrorContains(t, run(rlxc.CompileOptions{}), "the NVIDIA driver's library cannot be opened")
@@ -167,6 +171,25 @@ func TestErrors(t *testing.T) {
 	require.ErrorContains(t, run(rlxc.CompileOptions{CPU: "avx2"}), "no CPU level")
 	d.Capability = 61
 	require.ErrorContains(t, run(rlxc.CompileOptions{}), "compute capability 6.1: 7.5 is needed")
+}
+
+// TestFaults lets each call of the driver fail by itself: an error then, and everything is given back.
+func TestFaults(t *testing.T) {
+	m := modeltest.BuiltIn(t, "bert-tiny")
+	for n, ended := 1, false; !ended; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			d := drivertest.New(t)
+			d.FailAt = n
+			err := runOnce(t, m, rlxc.CompileOptions{}, func() { ended, d.FailAt = d.FailAt > 0, 0 })
+			if ended {
+				require.NoError(t, err)
+				require.Greater(t, n, 100)
+			} else {
+				require.ErrorContains(t, err, "the device is out of memory")
+			}
+		})
+	}
 }
 
 func TestHostMemory(t *testing.T) {

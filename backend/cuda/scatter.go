@@ -91,3 +91,22 @@ var scatterEntry = entry{
 		return append(launches, perElement("scatter_next", p, int(p.count)), perElement("combined", p, y.Elements())), nil
 	},
 }
+
+// unpackEntry scatters the values of tokens, by 16 bytes where they are such, into zeros.
+var unpackEntry = entry{
+	Supports: gpu.Picks,
+	Scratch:  gpu.UnpackScratch,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
+		x, index, y := in[ir.UnpackX], in[ir.UnpackPlaces], out[0]
+		slices, tokens := y.Shape[:2].Elements(), index.Elements()
+		size, unit := y.Elements()/slices*y.Width, y.Width
+		if size%16 == 0 && x.aligned(16) && y.aligned(16) {
+			unit = 16
+		}
+		p := scatterParams{y: y.at, updates: x.at, last: b.scratchAt(0), total: int64(slices * size / unit), inner: int64(size / unit),
+			slices: int64(slices), count: int64(tokens), width: int32(unit),
+			tuple: tupleParams{index: index.at, status: b.report(0, slices), kind: kinds[index.DType]}}
+		return []*launch{perElement("scatter_clear", p, slices), perElement("unpack", p, tokens),
+			perElement("scattered", p, int(p.total))}, nil
+	},
+}

@@ -21,7 +21,7 @@ func kernelTable(d *Device) table {
 		ir.KindClip: elementwiseEntry, ir.KindMap: elementwiseEntry,
 		ir.KindCopy: copyEntry, ir.KindConcat: concatEntry, ir.KindPad: padEntry, ir.KindTile: tileEntry, ir.KindTrilu: triluEntry,
 		ir.KindGather: gatherEntry, ir.KindGatherElements: gatherElementsEntry, ir.KindGatherND: gatherNDEntry,
-		ir.KindScatterElements: scatterEntry, ir.KindScatterND: scatterEntry, ir.KindOneHot: oneHotEntry,
+		ir.KindScatterElements: scatterEntry, ir.KindScatterND: scatterEntry, ir.KindUnpack: unpackEntry, ir.KindOneHot: oneHotEntry,
 		ir.KindReduce: reduceEntry, ir.KindArgReduce: argReduceEntry, ir.KindSoftmax: softmaxEntry, ir.KindCumSum: cumSumEntry,
 		ir.KindMatMul: d.matMulEntry(), ir.KindLayerNorm: layerNormEntry, ir.KindAttention: d.attentionEntry(),
 		ir.KindRotary: rotaryEntry, ir.KindEmbedding: embeddingEntry, ir.KindSumRows: sumRowsEntry, ir.KindConv: d.convEntry(),

@@ -95,6 +95,7 @@ func TestUnpadOnTheHostSide(t *testing.T) {
 					}
 				}
 				require.NotZero(t, byRows, "%v", d.Kernels)
+				require.NotZero(t, d.Kernels["unpack"], "%v", d.Kernels)
 				require.NoError(t, s.Close())
 				require.NoError(t, p.Close())
 			})

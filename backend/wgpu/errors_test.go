@@ -2,6 +2,7 @@ package wgpu
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,6 +53,56 @@ func TestLost(t *testing.T) {
 		in, inputs = instanceOf(t, other, plain, 3)
 		_, err = in.Run(context.Background(), inputs)
 		require.NoError(t, err)
+	}
+}
+
+// TestFaults lets each call of the device fail by itself: an error then, never a wrong result. A program that is not loaded and a trial
+// leave nothing behind. The device works on.
+func TestFaults(t *testing.T) {
+	g, err := ir.Parse(plain)
+	require.NoError(t, err)
+	b := ir.Binding{"s": 3}
+	bound, err := g.Bind(b, false)
+	require.NoError(t, err)
+	d, inputs := openBy(t, backend.Options{Precision: tensor.F16}), backendtest.Inputs(t, g, b)
+	planned := backendtest.Plan(t, bound, d.Target())
+	program, err := d.Load(planned)
+	require.NoError(t, err)
+	held := []any{program} // or a collection would release buffers meanwhile
+	defer runtime.KeepAlive(&held)
+	for name, f := range map[string]func() error{
+		"load": func() error {
+			p, err := d.Load(planned)
+			held = append(held, p)
+			return err
+		},
+		"run": func() error {
+			m := d.NewMemory()
+			defer m.Close()
+			in, err := program.Attach(m, nil)
+			if err == nil {
+				_, err = in.Run(context.Background(), inputs)
+			}
+			held = append(held, in)
+			return err
+		},
+		"trial": func() error { return d.tryProduct(product{half: true, narrow: true}, halfTiles[0].tile) },
+	} {
+		for n, ended := 1, false; !ended; n++ {
+			before := d.gpu.Live
+			d.gpu.FailAt = n
+			err = f()
+			if ended = d.gpu.FailAt > 0; ended {
+				require.NoError(t, err, name)
+				require.Greater(t, n, 4, name)
+			} else {
+				require.ErrorIs(t, err, native.ErrMemory, "%s, call %d", name, n)
+			}
+			if name == "load" && err != nil || name == "trial" {
+				require.Equal(t, before, d.gpu.Live, "%s, call %d", name, n)
+			}
+			d.gpu.FailAt = 0
+		}
 	}
 }
 

@@ -30,9 +30,6 @@ var scatterEntry = entry{
 		if by != ir.NoReduction && count > loopLimit {
 			return nil, errOnHost
 		}
-		reset := produce("reset", heads, elements[tensor.U32], func(s *shader, i string) (value, to string) {
-			return "0u", s.u(heads.first()) + " + " + i
-		})
 		mark := newShader("scatter", "u32", groupSize)
 		mark.word = atomic
 		mark.put("let t = %s * %du + lid;\nif (t >= %s) { return; }\nvar to = %s;", linear, groupSize, mark.u(count),
@@ -48,7 +45,7 @@ var scatterEntry = entry{
 			b.tuple(mark, "to", "t", index, 0, &operand{Operand: gpu.RowMajor(y.DType, lead...)})
 		}
 		m := mark.bind(heads.memory)
-		launches := []launch{reset, {mark, spread(ceil(count, groupSize))}}
+		launches := []launch{reset(heads), {mark, spread(ceil(count, groupSize))}}
 		if by == ir.NoReduction {
 			mark.put("atomicMax(&%s[to], t + 1u);", m)
 			return append(launches, gatherUpdates(x, updates, y, heads, size,
@@ -65,6 +62,45 @@ var scatterEntry = entry{
 				after := fmt.Sprintf("%s[%s + update - 1u]", s.bind(next.memory), s.u(next.first()))
 				s.put("for (; update > 0u; update = %s) { value = %s; }", after, fn.of("value", read))
 			})), nil
+	},
+}
+
+// reset is the launch that makes heads name no update.
+func reset(heads *operand) launch {
+	return produce("reset", heads, elements[tensor.U32], func(s *shader, i string) (value, to string) {
+		return "0u", s.u(heads.first()) + " + " + i
+	})
+}
+
+// unpackEntry scatters the values of tokens into zeros, by words where they are whole words.
+var unpackEntry = entry{
+	Supports: gpu.Picks,
+	Scratch:  gpu.UnpackScratch,
+	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
+		x, index, y, heads := in[ir.UnpackX], in[ir.UnpackPlaces], out[0], b.scratchOperand(0)
+		slices, count := y.Shape[:2].Elements(), index.Elements()
+		heads.Shape = tensor.Shape{slices}
+		size, unit := y.Elements()/slices*y.Width, y.Width // in bytes
+		if size%4 == 0 && x.off%4 == 0 {
+			unit = 4
+		}
+		mark := newShader("unpack", "u32", groupSize)
+		mark.word = atomic
+		mark.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, mark.u(count))
+		mark.index("at", index, "t")
+		mark.put("if (at < 0) { return; }")
+		b.inRange(mark, "at", 0, slices, "return;")
+		mark.put("atomicMax(&%s[%s + u32(at)], t + 1u);", mark.bind(heads.memory), mark.u(heads.first()))
+		e, _ := raw(unit)
+		to := operand{Operand: gpu.Operand{Width: unit, Shape: tensor.Shape{slices * size / unit}}, off: y.off, memory: y.memory}
+		return []launch{reset(heads), {mark, spread(ceil(count, groupSize))},
+			produce("unpacked", &to, e, func(s *shader, i string) (value, place string) {
+				width := s.u(size / unit)
+				s.put("let token = %s[%s + %s / %s];\nvar value = 0u;", s.bind(heads.memory), s.u(heads.first()), i, width)
+				s.put("if (token > 0u) { value = %s; }", e.load(s.bind(x.memory), fmt.Sprintf("(%s + (token - 1u) * %s + %s %% %s)",
+					s.u(x.off/unit), width, i, width)))
+				return "value", s.u(to.first()) + " + " + i
+			})}, nil
 	},
 }
 

@@ -164,6 +164,28 @@ func TestUnpad(t *testing.T) {
 			for output, w := range want {
 				require.InDeltaSlice(t, w.Float64s(), got[output].Float64s(), 2e-4, "%s: %s", name, output)
 			}
+			// Without padding there is nothing to restore: outputs are those of the packed batch, which stay packed.
+			rows := rlxc.PackedBatch{Starts: []int{0}, Inputs: rlxc.Tensors{}}
+			for b := range shape[0] {
+				rows.Starts = append(rows.Starts, (b+1)*shape[1])
+			}
+			in["attention_mask"] = tensor.FromSlice(slices.Repeat([]int64{1}, shape[0]*shape[1]), shape[0], shape[1])
+			for input, x := range in {
+				if input != "attention_mask" {
+					rows.Inputs[input] = tensor.FromSlice(tensor.Of[int64](x), x.Len())
+				}
+			}
+			want = rlxc.Tensors{}
+			packed, err := gpu.RunPacked(context.Background(), rows)
+			require.NoError(t, err)
+			for output, y := range packed {
+				want[output] = y.Clone()
+			}
+			got, err = gpu.Run(context.Background(), in)
+			require.NoError(t, err)
+			for output, w := range want {
+				require.Equal(t, w.Float64s(), got[output].Float64s(), "%s: %s", name, output)
+			}
 		}
 	}
 }

@@ -218,6 +218,7 @@ func (r *planReport) text(out io.Writer) error {
 	if err := r.Plan.WriteText(out, r.Problem); err != nil {
 		return err
 	}
+	fmt.Fprintf(out, "# plain_bound=%d\n", r.PlainBound)
 	fmt.Fprintf(out, "# steps=%d weights=%d arena=%d together=%d\n", r.Steps, r.Weights, r.Plan.Committed, r.Weights+r.Plan.Committed)
 	shared := r.SharedWeights
 	fmt.Fprintf(out, "# shared_weights=%d parameters=%d\n", shared.Size, len(shared.Slots))

@@ -47,6 +47,11 @@ var PickCases = map[string]string{
 	"scatter nd combined": `(%20 "n": f32[s], %0 "x": f32[s,s,3], %1 "i": i64[5,2], %2 "u": f32[5,3], %3 "i": i32[2,2,1],
 		%4 "v": f32[2,2,s,3]) { %8 = neg(%0) %5 = scatter_nd(%0, %1, %2) {reduce=sum} %6 = scatter_nd(%8, %3, %4) {reduce=prod}
 		return %5 as "a", %6 as "b", %8 as "c" }`,
+	"unpack": `(%0 "x": f32[1,4,s], %1 "p": i32[4], %2 "m": i64[3,2], %3 "n": f32[1,4,s,4], %4 "q": i64[1,4]) { %8 = neg(%0)
+		%5 = rlxc.Unpack(%0, %1, %2) %6 = rlxc.Unpack(%3, %1, %5) %7 = rlxc.Unpack(%4, %1, %2)
+		return %5 as "a", %6 as "b", %7 as "d", %8 as "c" }`,
+	"unpack narrow": `(%0 "x": f16[1,5,s], %1 "p": i32[5], %2 "m": i64[1,s+2], %3 "n": u8[1,5,3,s]) { %4 = rlxc.Unpack(%0, %1, %2)
+		%5 = rlxc.Unpack(%3, %1, %2) return %4 as "a", %5 as "b" }`,
 	"one hot": `(%0 "n": i64[2,s], %1 "v": f32[2], %2 "m": i32[s]) { const %3: i64[2] = [7, 0] const %10: i64[1] = [-8589934591]
 		%4 = one_hot(%0, %1) {axis=1, depth=3} %5 = one_hot(%2, %3) {axis=1, depth=s}
 		%6: bool[2] = cast(%3) {to=bool} %7 = one_hot(%0, %6) {axis=0, depth=2} %8 = mul(%0, %10) %9 = one_hot(%8, %1) {axis=2, depth=4}

@@ -5,6 +5,7 @@ package drivertest
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ type Driver struct {
 	Devices     int32          // how many
 	NoCode      bool           // it refuses machine code that it did not make itself
 	Fail        map[string]int // codes that functions return, by C name
+	FailAt      int            // which call from now on fails by itself, of those that release nothing
 	Calls       map[string]int // how often functions were called
 	Kernels     map[string]int // how often kernels were recorded, by name
 	Early       int            // how many of them may start before the kernel ahead of them has ended
@@ -59,7 +61,12 @@ type Launch struct {
 // mostParams is more than the size of any kernel's parameters, which the driver knows and this one does not.
 const mostParams = 2048
 
-const failed = 999
+const (
+	failed      = 999
+	outOfMemory = 2
+)
+
+var releases = regexp.MustCompile("Free|Destroy|Unload|Release|EndCapture|GetError")
 
 // New registers a fake library, and NVRTC beside it, which package driver finds until the test ends.
 func New(t testing.TB) *Driver {
@@ -141,6 +148,11 @@ func (d *Driver) call(name string, f reflect.Value, args []reflect.Value) uintpt
 	d.Calls[name]++
 	if code := d.Fail[name]; code != 0 {
 		return uintptr(code)
+	}
+	if !releases.MatchString(name) {
+		if d.FailAt--; d.FailAt == 0 {
+			return uintptr(outOfMemory)
+		}
 	}
 	if !d.initialised && name != "cuInit" && name != "cuDriverGetVersion" && !strings.HasPrefix(name, "cuGetError") &&
 		!strings.HasPrefix(name, "nvrtc") {

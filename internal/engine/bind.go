@@ -173,6 +173,10 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at places, moves []string)
 	if err != nil {
 		return nil, bindError(err)
 	}
+	layouts, untiled, err := legalize.Tile(bound, layouts, t)
+	if err != nil {
+		return nil, err
+	}
 	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, PinOutputAncestors: p.opts.PinOutputAncestors,
 		DeviceTensors: at.of(bound)})
 	outside := at.only(bound, memory.IsDeviceTensor)
@@ -193,7 +197,7 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at places, moves []string)
 		b.Resident = &parts
 	}
 	if trace != nil {
-		newBox(b, trace, g, t)
+		newBox(b, trace, g, untiled, t)
 	}
 	if err := p.prove(b); err != nil {
 		return nil, err
@@ -343,7 +347,8 @@ func stacked(c proof.Claim, p *backend.Planned, below [][]int) proof.Claim {
 
 // claim states a plan in the words of package proof.
 func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
-	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, LateReads: t.LateReads, Held: held}
+	c := proof.Claim{Graph: p.Graph, Steps: p.Steps, Align: t.Align, InPlace: t.InPlace, StridedResult: t.StridedResult,
+		LateReads: t.LateReads, Held: held}
 	for _, a := range p.Plan.Arenas {
 		c.Arenas = append(c.Arenas, a.Size)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rlxc/rlxc/internal/legalize"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
 )
 
@@ -28,11 +29,13 @@ type box struct {
 	inputs []ir.Symbols // on which they depend
 	folded []movingNode
 	nodes  []movingNode // in the graph's order
-	stacks []stack      // the one used last in front
-	tables []*ir.Value  // of which runs bring into memory what they look up
-	file   int64        // bytes of the file that runs read besides
-	flops  int64        // of the products that do not depend on sizes
-	bytes  int64        // of the heap that another binding takes, about
+	// untiled are nodes that legalize.Tile would have made if the target had accepted them.
+	untiled []*ir.Node
+	stacks  []stack     // the one used last in front
+	tables  []*ir.Value // of which runs bring into memory what they look up
+	file    int64       // bytes of the file that runs read besides
+	flops   int64       // of the products that do not depend on sizes
+	bytes   int64       // of the heap that another binding takes, about
 }
 
 // A movingNode is a node of a bound graph that depends on sizes.
@@ -42,6 +45,7 @@ type movingNode struct {
 	on     ir.Symbols
 	inOp   ir.Symbols // those in the op's fields
 	where  target.Runs
+	over   int   // the operand over which, a part of a buffer, result 0 is written by strides; −1 for none
 	step   int   // −1 for none
 	flops  int64 // of its products
 }
@@ -53,13 +57,14 @@ type stack struct {
 }
 
 // newBox gives a binding a box: it finds what of it depends on sizes.
-func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, t *target.Target) {
-	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace}, b.Planned
+func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, t *target.Target) {
+	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace, untiled: untiled},
+		b.Planned
 	for _, v := range pl.Graph.Inputs {
 		x.inputs = append(x.inputs, trace.Moved(v))
 	}
 	moving := func(n *ir.Node) movingNode {
-		return movingNode{Node: n, source: trace.Source(n), on: trace.Moves(n), inOp: trace.InOp(n), where: t.Where(n), step: -1,
+		return movingNode{Node: n, source: trace.Source(n), on: trace.Moves(n), inOp: trace.InOp(n), where: t.Where(n), over: -1, step: -1,
 			flops: nodeFlops(n)}
 	}
 	for _, n := range trace.Folded {
@@ -77,7 +82,7 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, t *target.Target) {
 		trace.Move(n)
 		m := moving(n)
 		if i, ok := steps[n]; ok {
-			m.step = i
+			m.step, m.over = i, within(pl, t, n)
 		}
 		x.nodes = append(x.nodes, m)
 		x.flops -= m.flops
@@ -132,6 +137,9 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 			if n.where != t.Where(n.Node) || legalize.Again(n.Node, pl.Layouts, t) != nil {
 				return nil, errUnfit
 			}
+			if n.over >= 0 {
+				pl.Layouts[n.Outputs[0].ID] = pl.Layout(n.Inputs[n.over])
+			}
 			if n.step >= 0 {
 				if !refills(pl, t, n) {
 					return nil, errUnfit
@@ -141,6 +149,9 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 			n.flops = nodeFlops(n.Node)
 		}
 		b.flops += n.flops
+	}
+	if slices.ContainsFunc(x.untiled, func(n *ir.Node) bool { return legalize.Accepts(n, pl.Layouts, t) }) {
+		return nil, errUnfit
 	}
 	for _, v := range pl.Graph.Outputs {
 		if x.trace.Moved(v)&changed != 0 && !pl.Layout(v).Contiguous(v.Type.Sizes()) {
@@ -256,9 +267,14 @@ func refill(pl *backend.Planned, root *ir.Value) {
 
 // refills gives the buffers of a step the sizes that they need now. It reports whether what shares one may do so still.
 func refills(pl *backend.Planned, t *target.Target, n *movingNode) bool {
-	for _, v := range n.Outputs {
+	for i, v := range n.Outputs {
 		if root := pl.Layout(v).Root; root == v {
 			refill(pl, v)
+		} else if n.over >= 0 && i == 0 {
+			if !t.StridedResult(n.Node) || !t.InPlace(n.Node, n.over) || !v.Type.Equal(n.Inputs[n.over].Type) ||
+				!liveness.Apart(n.Node, n.over, pl.Layout) {
+				return false
+			}
 		} else if bytesOf(v) != bytesOf(root) || !takesOver(pl, t, n.Node, root) {
 			return false
 		}
@@ -271,6 +287,22 @@ func refills(pl *backend.Planned, t *target.Target, n *movingNode) bool {
 		pl.Problem.Buffers[pl.Scratch[n.step][k]].Size = size
 	}
 	return true
+}
+
+// within returns the operand, a part of a buffer, over which a node writes its result; −1 for none.
+func within(pl *backend.Planned, t *target.Target, n *ir.Node) int {
+	v := n.Outputs[0]
+	l := pl.Layout(v)
+	if l.Root == v || l.Offset == 0 && bytesOf(v) == bytesOf(l.Root) && l.Contiguous(v.Type.Sizes()) {
+		return -1
+	}
+	return slices.IndexFunc(n.Inputs, func(x *ir.Value) bool {
+		if x == nil || !x.Type.Equal(v.Type) || !t.InPlace(n, slices.Index(n.Inputs, x)) {
+			return false
+		}
+		from := pl.Layout(x)
+		return from.Root == l.Root && from.Offset == l.Offset && slices.Equal(from.Strides, l.Strides)
+	})
 }
 
 // takesOver reports whether the kernel of a node may write its result over a root, of which it reads the whole.
@@ -290,11 +322,10 @@ func takesOver(pl *backend.Planned, t *target.Target, n *ir.Node, root *ir.Value
 func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())) }
 
 // tight reports whether an arena of a stack has about the ratio to the lower bound that it has where the stack was made: less than a
-// hundredth more, or, since some are no larger than that, a page.
+// hundredth more, or, since rounding adds more to small ones, half a page.
 func (s *stack) tight(plan *planner.Plan) bool {
-	const page = 4096
 	least := s.ratio * float64(plan.LowerBound)
-	return float64(plan.Committed) <= max(1.01*least, least+page)
+	return float64(plan.Committed) <= max(1.01*least, least+2048)
 }
 
 // place gives the buffers of a binding their offsets: by a stack of its box if the arena is small and allowed, otherwise by a plan of these

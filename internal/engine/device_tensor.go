@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/rlxc/rlxc/arena"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -99,6 +100,30 @@ func (k *DeviceTensor) reserve(d tensor.DType, shape tensor.Shape) error {
 	}
 	k.next = next
 	return nil
+}
+
+// renew makes room for another content in place of the current one.
+func (k *DeviceTensor) renew(d tensor.DType, shape tensor.Shape) error {
+	k.now, k.next = k.next, k.now
+	if bytes := int64(d.Bytes(shape.Elements())); k.next != nil && k.next.Size() > 4*bytes+arena.Slack {
+		k.next.Close()
+		k.next = nil
+	}
+	err := k.reserve(d, shape)
+	if err == nil {
+		k.turn(content{k.next, d, shape})
+	}
+	return err
+}
+
+// held is the bytes of both buffers.
+func (k *DeviceTensor) held() (n int64) {
+	for _, b := range []backend.Buffer{k.now, k.next} {
+		if b != nil {
+			n += b.Size()
+		}
+	}
+	return n
 }
 
 // empty reports whether the content is nothing that a run could spoil, in a buffer in which there is room for the next content.
@@ -272,10 +297,14 @@ func (k *DeviceTensor) Close() error {
 	}
 	defer k.leave()
 	k.closed = true
+	k.release()
+	return k.p.leave()
+}
+
+func (k *DeviceTensor) release() {
 	for _, b := range []backend.Buffer{k.now, k.next} {
 		if b != nil {
 			b.Close()
 		}
 	}
-	return k.p.leave()
 }

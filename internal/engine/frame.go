@@ -21,6 +21,8 @@ type frame struct {
 	io    *ioBinding // device tensors; nil in the body of a loop
 	parts []part     // by segment
 
+	passed map[*ir.Value]*DeviceTensor // what a run passes from graph to graph on the device
+
 	values map[*ir.Value]*tensor.Tensor // what passes between segments, where it is on the host
 	done   []content                    // by output: what goes to a device tensor when the run has succeeded
 	out    []*tensor.Tensor             // by output
@@ -49,7 +51,10 @@ type part struct {
 func (s *Session) newFrame(u *unit) *frame {
 	f := &frame{unit: u, s: s, parts: make([]part, len(u.segments)), values: make(map[*ir.Value]*tensor.Tensor, len(u.readers)),
 		done: make([]content, len(u.graph.Outputs)), out: make([]*tensor.Tensor, len(u.graph.Outputs)),
-		seen: make([]tensor.Shape, len(u.graph.Inputs))}
+		seen: make([]tensor.Shape, len(u.graph.Inputs)), passed: make(map[*ir.Value]*DeviceTensor, len(u.passed))}
+	for _, v := range u.passed {
+		f.passed[v] = &DeviceTensor{p: s.p}
+	}
 	for i := range u.segments {
 		if g := u.segments[i].graph; g != nil {
 			f.parts[i] = part{memory: s.p.device.NewMemory(), in: make([]*tensor.Tensor, len(g.Inputs)),
@@ -77,7 +82,9 @@ func (f *frame) run(ctx context.Context, first int) (_ []*tensor.Tensor, err err
 	clear(f.done)
 	for i := first; i < len(f.segments); i++ {
 		seg := &f.segments[i]
-		if seg.node != nil {
+		if f.rows != nil && len(seg.unpacks()) > 0 {
+			err = f.stayPacked(seg.unpacks())
+		} else if seg.node != nil {
 			err = f.runNode(ctx, seg.node)
 		} else if len(seg.outputs) > 0 {
 			err = f.runDevice(ctx, i)
@@ -140,12 +147,6 @@ func (f *frame) runNode(ctx context.Context, n *ir.Node) (err error) {
 		if in[k], err = f.value(v); err != nil {
 			return err
 		}
-	}
-	if _, ok := n.Op.(ir.Unpack); ok && f.rows != nil {
-		if f.values[n.Outputs[0]], err = firstTokens(in[ir.UnpackX], f.rows.total()); err != nil {
-			return n.Fail(err)
-		}
-		return nil
 	}
 	begin := f.s.profile.now()
 	host := ir.Evaluator{Context: ctx, Memory: &f.s.use.memory, Call: f.s.call}
@@ -305,10 +306,10 @@ func (f *frame) runDevice(ctx context.Context, i int) error {
 		return runError(err)
 	}
 	f.s.profile.device(p.instance, len(p.bound.Planned.Steps), begin)
-	for k, v := range seg.graph.Outputs {
-		o, t := seg.outputs[k], out[k]
+	for i, v := range seg.graph.Outputs {
+		o, t := seg.outputs[i], out[i]
 		if o >= 0 {
-			if f.out[o] = t; f.readers[v] > 0 && p.to[k] != nil {
+			if f.out[o] = t; f.readers[v] > 0 && p.to[i] != nil {
 				if t, err = f.io.to[o].show(f.done[o]); err != nil {
 					return err
 				}
@@ -316,6 +317,11 @@ func (f *frame) runDevice(ctx context.Context, i int) error {
 		}
 		if f.readers[v] > 0 {
 			f.values[v] = t
+		}
+		if k := f.passedOn(v); k != nil && t != nil { // the plan has it in memory that shows more than it
+			if err := k.store(t); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -93,13 +93,26 @@ func (c *ioBinding) end() {
 
 // boundInput is the device tensor that a value comes from, nil for none. Rows are laid out anew.
 func (f *frame) boundInput(v *ir.Value) *DeviceTensor {
-	if f.io == nil || f.io.count == 0 || f.rows != nil {
-		return nil
-	}
-	if i, ok := f.inputs[v]; ok {
+	if i, ok := f.inputs[v]; ok && f.io != nil && f.io.count > 0 && f.rows == nil {
 		return f.io.from[i]
 	}
-	return nil
+	return f.passedOn(v)
+}
+
+// passedOn is the device tensor in which a value passes between graphs of the device, nil for none. Rows stay packed, and go to the host.
+func (f *frame) passedOn(v *ir.Value) *DeviceTensor {
+	if f.rows != nil {
+		return nil
+	}
+	return f.passed[v]
+}
+
+// goesTo is the device tensor that an output of a segment goes to, nil for none.
+func (f *frame) goesTo(seg *segment, output int) *DeviceTensor {
+	if k := f.passedOn(seg.graph.Outputs[output]); k != nil {
+		return k
+	}
+	return f.boundOutput(seg.outputs[output])
 }
 
 // boundOutput is the device tensor that an output goes to, nil for none, and for one that the run leaves as it is: a branch of a merged
@@ -118,9 +131,9 @@ func (f *frame) boundOutput(output int) *DeviceTensor {
 	return k
 }
 
-// stays reports whether the device uses the tensor's memory as it is.
+// stays reports whether the device uses the tensor's memory as it is. What passes between graphs has none before the first run.
 func (f *frame) stays(k *DeviceTensor) bool {
-	return k != nil && f.s.p.device.Owns(k.now)
+	return k != nil && (k.now == nil || f.s.p.device.Owns(k.now))
 }
 
 // place is how a segment should work on an input, or an output after those.
@@ -129,7 +142,7 @@ func (f *frame) place(seg *segment, i int) place {
 	if in := seg.graph.Inputs; i < len(in) {
 		k, alone = f.boundInput(in[i]), f.readers[in[i]] == 1
 	} else {
-		k = f.boundOutput(seg.outputs[i-len(in)])
+		k = f.goesTo(seg, i-len(in))
 	}
 	if !f.stays(k) {
 		return place{axis: -1}
@@ -137,9 +150,12 @@ func (f *frame) place(seg *segment, i int) place {
 	return place{true, k.grows.along(), alone}
 }
 
+// binds reports whether there are device tensors, or have been.
+func (f *frame) binds() bool { return f.io != nil && f.io.ever || len(f.passed) > 0 }
+
 // arrange finds the device tensors on whose memory the kernels of a segment may work. They have to be bound to that.
 func (f *frame) arrange(seg *segment, p *part) {
-	if f.io == nil || !f.io.ever {
+	if !f.binds() {
 		return
 	}
 	n := len(seg.graph.Inputs) + len(seg.outputs)
@@ -168,15 +184,26 @@ func (f *frame) bindIO(seg *segment, p *part) (err error) {
 			return err
 		}
 	}
-	if f.io == nil || !f.io.ever {
+	if !f.binds() {
 		return nil
 	}
 	for k, o := range seg.outputs {
-		t := f.boundOutput(o)
+		t := f.goesTo(seg, k)
 		if p.to[k] = nil; !f.stays(t) || !p.bound.outside.at(len(p.in)+k).outside {
 			continue
 		}
 		dtype, shape := p.bound.result(k)
+		if f.passedOn(seg.graph.Outputs[k]) == t {
+			held := t.held()
+			if err := t.renew(dtype, shape); err != nil {
+				return err
+			}
+			if err := f.s.use.memory.Take(t.held() - held); err != nil {
+				return err
+			}
+			p.to[k] = t.now
+			continue
+		}
 		if old := p.bound.grown[k]; old >= 0 && f.boundInput(seg.graph.Inputs[old]) == t || t.empty(dtype, shape) {
 			err, p.to[k] = t.grows.fits(shape), t.now
 		} else {

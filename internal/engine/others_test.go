@@ -9,6 +9,7 @@ import (
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/internal/options"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -27,7 +28,7 @@ func TestOthers(t *testing.T) {
 	dev, err := backend.Open(backend.Options{Backend: "cpu", Threads: 1})
 	require.NoError(t, err)
 	p := &Program{device: dev, graph: s.Graph, cache: newCache(0), users: 1, opts: options.Compile{MemoryLimit: 1 << 20}}
-	p.main = newUnit(s.Graph, false)
+	p.main = newUnit(s.Graph, false, &target.Target{})
 	others, err := p.Others(map[string]int{"n": 100})
 	require.NoError(t, err)
 	require.Len(t, others, 2)

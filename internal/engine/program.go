@@ -156,9 +156,9 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	if len(p.bodies) > 0 {
 		g.Renumber() // each subgraph was numbered by itself
 	}
-	p.main = newUnit(g, false)
+	p.main = newUnit(g, false, p.device.Target())
 	for body := range p.bodies {
-		p.bodies[body] = newUnit(body, true)
+		p.bodies[body] = newUnit(body, true, p.device.Target())
 		p.bodies[body].symbols = symbolsOf(body)
 	}
 	p.packing = findPacking(p.main)

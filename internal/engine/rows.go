@@ -113,6 +113,26 @@ func (f *frame) lay(env *ir.Env, rows texts, inputs map[string]*tensor.Tensor) (
 	return first, made, err
 }
 
+// stayPacked makes the results of Unpacks their operands. They are outputs of the program.
+func (f *frame) stayPacked(unpacks []*ir.Node) error {
+	for _, n := range unpacks {
+		x, err := f.value(n.Inputs[ir.UnpackX])
+		if err == nil {
+			x, err = firstTokens(x, f.rows.total())
+		}
+		if err != nil {
+			return n.Fail(err)
+		}
+		f.values[n.Outputs[0]] = x
+		for i, v := range f.graph.Outputs {
+			if v == n.Outputs[0] {
+				f.out[i] = x
+			}
+		}
+	}
+	return nil
+}
+
 // firstTokens is a packed value [1,T,…] without the tokens that T was rounded up by.
 func firstTokens(x *tensor.Tensor, n int) (*tensor.Tensor, error) {
 	if x.Rank() < 2 || x.Shape()[0] != 1 || x.Shape()[1] < n {

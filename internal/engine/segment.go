@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -16,6 +17,7 @@ type unit struct {
 	inputs   map[*ir.Value]int // their places
 	others   []int             // the outputs that no graph of a segment makes
 	readers  map[*ir.Value]int // how many segments read a value; that a run returns an input counts as well
+	passed   []*ir.Value       // what graphs of the device hand on to an Unpack, which is large and stays there
 
 	strict *ir.Graph   // of the inputs that every run reads
 	lazy   []*ir.Value // the others: branches of an If may read them, or use their sizes
@@ -36,12 +38,12 @@ type segment struct {
 }
 
 // newUnit cuts a graph into segments. Every node runs in the first one in which its operands and sizes are known.
-func newUnit(g *ir.Graph, body bool) *unit {
+func newUnit(g *ir.Graph, body bool, t *target.Target) *unit {
 	u := &unit{graph: g, inputs: map[*ir.Value]int{}, readers: map[*ir.Value]int{}}
 	for i, v := range g.Inputs {
 		u.inputs[v] = i
 	}
-	levels := split(g)
+	levels := split(g, t)
 	if len(levels) == 1 && levels[0].host == nil && levels[0].first == nil && !slices.ContainsFunc(g.Inputs, isOdd) {
 		u.segments = []segment{{graph: g}}
 		for i := range g.Outputs {
@@ -81,7 +83,7 @@ type level struct {
 }
 
 // split finds the level of each node.
-func split(g *ir.Graph) (levels []level) {
+func split(g *ir.Graph, t *target.Target) (levels []level) {
 	c := &cutter{value: make(map[*ir.Value]int, len(g.Nodes)), symbol: map[string]int{}}
 	for _, v := range g.Inputs {
 		c.define(v.Type, 0)
@@ -97,7 +99,10 @@ func split(g *ir.Graph) (levels []level) {
 		l := c.level(n)
 		if _, ok := n.Op.(ops.Size); ok && n.Inputs[0].Def == nil { // an input says so, and what the size can be is known before a run
 			at(0).first = append(at(0).first, n)
-		} else if c.isDynamic(n, l) {
+		} else if _, ok := n.Op.(ir.Unpack); ok && t.Where(n) == target.OnKernel {
+			l++ // in the plan before it, every length of padded sequences would be planned
+			at(l).graph.Nodes = append(at(l).graph.Nodes, n)
+		} else if ok || c.isDynamic(n, l) {
 			at(l).host = append(at(l).host, n)
 			l++
 		} else {
@@ -169,9 +174,6 @@ func (c *cutter) isDynamic(n *ir.Node, level int) bool {
 	if len(n.Subgraphs) > 0 {
 		return true // the host drives it
 	}
-	if _, ok := n.Op.(ir.Unpack); ok {
-		return true // in a plan, every length of padded texts would be planned
-	}
 	for _, v := range n.Outputs {
 		if isOdd(v) {
 			return true
@@ -232,7 +234,28 @@ func (u *unit) connect() {
 		for _, v := range s.operands() {
 			give(v, -1)
 		}
+		for _, n := range s.unpacks() {
+			if x := n.Inputs[ir.UnpackX]; s.graph != nil && maker[x] != nil && !u.graph.IsOutput(x) {
+				u.passed = append(u.passed, x)
+			}
+		}
 	}
+	onHost := func(v *ir.Value) bool {
+		return slices.ContainsFunc(u.segments, func(s segment) bool { return s.node != nil && slices.Contains(s.node.Inputs, v) })
+	}
+	u.passed = slices.DeleteFunc(u.passed, onHost)
+}
+
+// unpacks lists the nodes of a segment that does nothing but restore padding.
+func (s *segment) unpacks() []*ir.Node {
+	nodes := []*ir.Node{s.node}
+	if s.graph != nil {
+		nodes = s.graph.Nodes
+	}
+	if slices.ContainsFunc(nodes, func(n *ir.Node) bool { return n.Op.Kind() != ir.KindUnpack }) {
+		return nil
+	}
+	return nodes
 }
 
 // count counts the readers of inputs and of what passes between segments, and lists the results of the host where they are read last.

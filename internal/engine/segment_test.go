@@ -39,7 +39,7 @@ func TestSegments(t *testing.T) {
 	sum := s.add(ir.Binary{Fn: ir.Add}, a, b)
 	c := s.found(s.add(ir.Reshape{Shape: []ir.Dim{ir.Sym("k")}}, sum), "m")
 	s.Outputs = []*ir.Value{c, sum, sum, x}
-	u := newUnit(s.Graph, false)
+	u := newUnit(s.Graph, false, &target.Target{})
 	require.Len(t, u.segments, 5)
 	require.Empty(t, u.segments[0].graph.Nodes, "the first one is the device's")
 	require.Equal(t, []*ir.Node{a.Def, b.Def, c.Def}, []*ir.Node{u.segments[1].node, u.segments[2].node, u.segments[4].node})
@@ -62,7 +62,7 @@ func TestAbsentOperand(t *testing.T) {
 	most := s.AddInput("most", ir.TensorOf(tensor.I64))
 	op := ops.NonMaxSuppression{Typed: ops.Typed{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.Dims(2, 3)...)}}}
 	s.Outputs = []*ir.Value{s.add(op, boxes, scores, most, nil, s.NewConst("", tensor.Scalar(float32(0))))}
-	require.Len(t, newUnit(s.Graph, false).segments, 1)
+	require.Len(t, newUnit(s.Graph, false, &target.Target{}).segments, 1)
 }
 
 // TestExplainedViews: of views a report has those in planned memory. A view of a constant lies in none.

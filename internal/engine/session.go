@@ -87,6 +87,9 @@ func (s *Session) Close() error {
 		for _, m := range f.memories() {
 			m.Close()
 		}
+		for _, k := range f.passed {
+			k.release()
+		}
 	}
 	s.p.cache.forget(s)
 	return s.p.leave()
@@ -117,6 +120,9 @@ func (s *Session) MemoryBytes() (n int64) {
 			if m := f.parts[i].memory; m != nil {
 				n += m.Size()
 			}
+		}
+		for _, k := range f.passed {
+			n += k.held()
 		}
 	}
 	return n

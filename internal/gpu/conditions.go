@@ -115,6 +115,11 @@ func ScatterScratch(n *ir.Node) []int64 {
 	return []int64{last, updates, updates}
 }
 
+// UnpackScratch is a word for each token of the result: the number of the packed one that goes there.
+func UnpackScratch(n *ir.Node) []int64 {
+	return []int64{int64(4 * n.Outputs[0].Type.Sizes()[:2].Elements())}
+}
+
 // Writes returns an Entry's InPlace of kernels that write a result's element where operand i has what they read just before.
 func Writes(operands ...int) func(*ir.Node, int) bool {
 	return func(_ *ir.Node, i int) bool { return slices.Contains(operands, i) }

@@ -37,6 +37,10 @@ func describe(g *ir.Graph, layouts []ir.Layout) string {
 			if i > 0 {
 				s.WriteString(", ")
 			}
+			if x == nil {
+				s.WriteString("_")
+				continue
+			}
 			fmt.Fprintf(&s, "%%%d", x.ID)
 		}
 		s.WriteString(")")

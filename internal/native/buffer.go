@@ -41,6 +41,7 @@ func (d *Device) Buffer(what string, size int64, usage Usage) (*Buffer, error) {
 	err := d.guarded(what, func() {
 		b.handle = d.lib.c.DeviceCreateBuffer.call(d.handle,
 			uintptr(unsafe.Pointer(&bufferDescriptor{usage: uint64(usage), size: uint64(size)})))
+		d.Live++
 	})
 	if err != nil {
 		b.Release()
@@ -122,6 +123,7 @@ func (b *Buffer) Release() {
 	defer b.d.mu.Unlock()
 	if b.handle != 0 && b.d.handle != 0 {
 		b.d.lib.c.BufferRelease.call(b.handle)
+		b.d.Live--
 	}
 	b.handle = 0
 	if b.reply != nil {

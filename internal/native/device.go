@@ -20,6 +20,9 @@ type Device struct {
 	lost   *reply
 	failed *reply // errors outside of every scope: a callback must exist, or the process ends
 
+	// For tests: which call from now on fails, if any, and how many buffers and bind groups are not released.
+	FailAt, Live int
+
 	popped *reply // of the scope that is being closed
 	made   *deviceDescriptor
 
@@ -67,8 +70,11 @@ func (d *Device) watched(what string, f func()) error {
 	return d.reported(what, uintptr(d.failed.status), d.failed.message)
 }
 
-// alive reports a device that does not answer any more.
+// alive reports a device that does not answer any more, to callers that hold the mutex.
 func (d *Device) alive(what string) error {
+	if d.FailAt--; d.FailAt == 0 {
+		return fmt.Errorf("%s: %w", what, ErrMemory)
+	}
 	if d.handle == 0 || d.lost.done.Load() {
 		return fmt.Errorf("%s: %w", what, ErrLost)
 	}

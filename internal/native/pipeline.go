@@ -130,6 +130,7 @@ func (d *Device) Bind(p *Pipeline, ranges []Range) (*BindGroup, error) {
 	err := d.guarded("binding buffers", func() {
 		g.handle = d.lib.c.DeviceCreateBindGroup.call(d.handle, uintptr(unsafe.Pointer(&bindGroupDescriptor{
 			layout: p.layout, count: uintptr(len(entries)), entries: unsafe.SliceData(entries)})))
+		d.Live++
 	})
 	if err != nil {
 		g.Release()
@@ -144,6 +145,7 @@ func (g *BindGroup) Release() {
 	defer g.d.mu.Unlock()
 	if g.handle != 0 && g.d.handle != 0 {
 		g.d.lib.c.BindGroupRelease.call(g.handle)
+		g.d.Live--
 	}
 	g.handle = 0
 }

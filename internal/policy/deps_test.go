@@ -27,7 +27,7 @@ var imports = map[string][]string{
 	"tokenizer":         {},
 	"hub":               {},
 	"pipeline":          {"", "hub", "internal/memory", "tokenizer", "tensor"},
-	"server":            {"", "internal/memory", "internal/oippb", "pipeline", "tokenizer", "tensor"},
+	"server":            {"", "internal/memory", "internal/oippb", "internal/page", "pipeline", "tokenizer", "tensor"},
 	"arena":             {"tensor", "planner"},
 	"onnx":              {"tensor", "onnx/onnxpb"},
 	"onnx/onnxpb":       {},
@@ -62,6 +62,7 @@ var imports = map[string][]string{
 	// for tests alone
 	"internal/modeltest":  {"", "internal/backendtest", "ir", "models", "onnx/onnxpb", "tensor"},
 	"internal/memory":     {},
+	"internal/page":       {},
 	"internal/oippb":      {},
 	"internal/fixtures":   {"models", "tensor"}, // for tests alone
 	"internal/robustness": {"*"},

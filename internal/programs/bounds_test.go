@@ -243,7 +243,7 @@ func orders(op ir.Op) bool {
 	switch o := op.(type) {
 	case ir.Binary:
 		return o.Fn == ir.MaxFn || o.Fn == ir.MinFn
-	case ir.Reduce, ops.TopK:
+	case ir.Reduce, ir.ArgReduce, ops.TopK:
 		return true
 	}
 	return false

@@ -228,7 +228,7 @@ func (n *generator) control(op string, results int, in, captures []*value, attrs
 		in = in[:len(in)-1]
 	}
 	sig, ok := lower.SignatureOf("", op, n.opset)
-	if !ok {
+	if !ok || len(in) < sig.Least { // an operand that could not be made
 		return nil
 	}
 	attrs = slices.DeleteFunc(attrs, func(a attr) bool { return !sig.Has(a.name) })

@@ -2,6 +2,8 @@ package proof
 
 import (
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 )
@@ -11,9 +13,64 @@ import (
 type layouts struct {
 	claim Claim
 	known []ir.Layout // by ID, with the root that follows from the graph
+	// within holds, by ID of a result that lies over an operand which is a part of a buffer, that operand.
+	within map[int]*ir.Value
 }
 
-func newLayouts(c Claim) *layouts { return &layouts{c, make([]ir.Layout, c.Graph.NumValues())} }
+func newLayouts(c Claim) *layouts {
+	return &layouts{c, make([]ir.Layout, c.Graph.NumValues()), map[int]*ir.Value{}}
+}
+
+// over is the part of a buffer over which v lies, strided; nil for a value that is row-major.
+func (l *layouts) over(v *ir.Value) *ir.Value { return l.within[v.ID] }
+
+// elements is how many elements the memory of a root has.
+func (l *layouts) elements(root *ir.Value) int {
+	if x := l.over(root); x != nil {
+		return l.elements(l.of(x).Root)
+	}
+	return root.Type.Sizes().Elements()
+}
+
+// bytes is elements, of any size.
+func (l *layouts) bytes(root *ir.Value) int64 { return int64(root.Type.DType.Bytes(l.elements(root))) }
+
+// disjoint reports whether two values whose layouts are in the same memory share no element of it.
+func (l *layouts) disjoint(v, x *ir.Value) bool {
+	seen := make([]bool, l.elements(l.of(v).Root))
+	free := v.Type.DType.Size() == x.Type.DType.Size()
+	for at := range l.addresses(v) {
+		if at >= len(seen) {
+			return false
+		}
+		seen[at] = true
+	}
+	for at := range l.addresses(x) {
+		free = free && at < len(seen) && !seen[at]
+	}
+	return free
+}
+
+// addresses yields the elements that a value shows.
+func (l *layouts) addresses(v *ir.Value) iter.Seq[int] {
+	lay, shape := l.of(v), v.Type.Sizes()
+	return func(yield func(at int) bool) {
+		index, at := make([]int, len(shape)), lay.Offset
+		for range shape.Elements() {
+			if !yield(at) {
+				return
+			}
+			for i := len(shape) - 1; i >= 0; i-- {
+				if index[i]++; index[i] < shape[i] {
+					at += lay.Strides[i]
+					break
+				}
+				at -= (shape[i] - 1) * lay.Strides[i]
+				index[i] = 0
+			}
+		}
+	}
+}
 
 // of is the layout of a value that has been shown.
 func (l *layouts) of(v *ir.Value) ir.Layout {
@@ -47,12 +104,31 @@ func (l *layouts) show(values []*ir.Value) error {
 
 func isView(v *ir.Value) bool { return v.Def != nil && v.Def.Op.Kind().Has(ir.View) }
 
-// own demands that a value that is no view lies row-major from the beginning of its memory.
+// own demands that a value that is no view lies row-major from the beginning of its memory, or as an operand does which is a part of a
+// buffer, where the kernel may write over it.
 func (l *layouts) own(v *ir.Value) error {
-	if lay := l.claim.Layout(v); lay.Offset != 0 || !lay.Contiguous(v.Type.Sizes()) {
+	lay, n := l.claim.Layout(v), v.Def
+	if n != nil && v == n.Outputs[0] && l.over(v) == nil && l.claim.StridedResult != nil && l.claim.StridedResult(n) {
+		for i, x := range n.Inputs {
+			if x == nil || !l.claim.InPlace(n, i) || !x.Type.Equal(v.Type) {
+				continue
+			}
+			if from := l.of(x); from.Offset == lay.Offset && slices.Equal(from.Strides, lay.Strides) && l.samePlace(from.Root, lay.Root) {
+				l.known[v.ID], l.within[v.ID] = ir.Layout{Root: v, Offset: lay.Offset, Strides: lay.Strides}, x
+			}
+		}
+	}
+	if l.over(v) == nil && (lay.Offset != 0 || !lay.Contiguous(v.Type.Sizes())) {
 		return fmt.Errorf("%s is no view, and kernels see it from element %d on with strides %v", name(v), lay.Offset, lay.Strides)
 	}
 	return nil
+}
+
+// samePlace reports whether two roots begin at the same byte of the plan.
+func (l *layouts) samePlace(a, b *ir.Value) bool {
+	p, planned := l.claim.Place(a)
+	q, too := l.claim.Place(b)
+	return planned && too && p.Arena == q.Arena && p.Offset == q.Offset
 }
 
 func (l *layouts) view(n *ir.Node) error {
@@ -70,7 +146,7 @@ func (l *layouts) view(n *ir.Node) error {
 	}
 	lay.Root = in.Root
 	l.known[out.ID] = lay
-	shape, all := out.Type.Sizes(), lay.Root.Type.Sizes().Elements()
+	shape, all := out.Type.Sizes(), l.elements(lay.Root)
 	for index := range sample(shape) {
 		at, want := address(lay, index), address(in, operandIndex(n, index))
 		if at != want {

@@ -39,6 +39,8 @@ type Claim struct {
 	Scratch func(step int) []Place
 	// InPlace reports whether the kernel of n may write its result 0 over operand i.
 	InPlace func(n *ir.Node, i int) bool
+	// StridedResult reports whether the kernel of n writes its result 0 by strides and touches nothing else there; nil: none.
+	StridedResult func(n *ir.Node) bool
 	// LateReads is the number of steps after its own during which n may still read its operands.
 	LateReads func(n *ir.Node) int
 	// Held are values, besides the graph's outputs, that somebody reads after the last step.
@@ -136,10 +138,11 @@ func (s *state) placeOf(v *ir.Value, by string) (Place, error) {
 	if !ok {
 		return p, fmt.Errorf("%s writes %s, which has no place in the plan", by, name(v))
 	}
-	if p.Size < size(v) {
-		return p, fmt.Errorf("%s writes %s: %d bytes, its place has %d", by, name(v), size(v), p.Size)
+	bytes := s.layouts.bytes(v)
+	if p.Size < bytes {
+		return p, fmt.Errorf("%s writes %s: %d bytes, its place has %d", by, name(v), bytes, p.Size)
 	}
-	if p.Size = size(v); s.Below != nil {
+	if p.Size = bytes; s.Below != nil {
 		p.Size = max(p.Size, 1) // what is empty is not so at all sizes
 	}
 	return p, s.check(p, name(v))
@@ -197,7 +200,8 @@ func (s *state) step(i int, n *ir.Node) error {
 }
 
 // apart demands that what a step writes lies apart from what it reads, but for a result that the kernel may write over an
-// operand element by element: then both must be the same bytes, whole and row-major.
+// operand element by element: then both must be the same bytes, whole and row-major; or the result shows the same elements of a buffer as
+// that operand, and the other operands show others.
 func (s *state) apart(i int, n *ir.Node, by string) error {
 	written := s.Scratch(i)
 	for k, p := range written {
@@ -239,8 +243,12 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 			if !held || !s.overlap(p, q) {
 				continue
 			}
-			whole := l.Offset == 0 && size(x) == size(l.Root) && l.Contiguous(x.Type.Sizes())
-			if k != 0 || !s.InPlace(n, j) || !whole || p != q {
+			whole := l.Offset == 0 && size(x) == s.layouts.bytes(l.Root) && l.Contiguous(x.Type.Sizes())
+			over := k == 0 && p == q && s.InPlace(n, j) && whole && s.layouts.over(v) == nil
+			if within := s.layouts.over(v); within != nil && k == 0 && p == q {
+				over = x == within || s.layouts.disjoint(v, x)
+			}
+			if !over {
 				return fmt.Errorf("%s writes %s over its operand %s, which it still reads", by, name(v), name(x))
 			}
 		}

@@ -88,7 +88,7 @@ func (r *replay) planned(root *ir.Value, by string) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: %s has no place in the plan", by, name(root))
 	}
-	p.Size = size(root)
+	p.Size = r.layouts.bytes(root)
 	return r.bytes(p)
 }
 

@@ -347,10 +347,16 @@ var conditions = []struct{ rule, lacks, text string }{
 
 	{"rows.layernorm", "whole norms", `graph "" (%0: f32[b,4,3]) { %2 = layernorm(%0) {axes=2}
 		%3 = slice(%2) {starts=[0,1,0], sizes=[b,1,3], steps=[1,1,1]} return %3 }`},
+	{"rows.layernorm", "norms in their order", `graph "" (%0: f32[b,4,3]) { const %1: f32[4,3] = data %2 = layernorm(%0, %1) {axes=2}
+		%3 = slice(%2) {starts=[0,3,0], sizes=[b,4,3], steps=[1,-1,1]} return %3 }`},
 	{"rows.unary", "whole rows", `graph "" (%0: f32[b,4]) { %2 = layernorm(%0) {axes=1}
 		%3 = slice(%2) {starts=[0,1], sizes=[b,2], steps=[1,1]} return %3 }`},
 	{"rows.attention", "no band", `graph "" (%0: f32[b,4,2,3]) { %2 = attention(%0, %0, %0) {causal=true, scale=1}
 		%3 = slice(%2) {starts=[0,2,0,0], sizes=[b,1,2,3], steps=[1,1,1,1]} return %3 }`},
+	{"rows.attention", "sequences in their order", `graph "" (%0: f32[2,4,2,3]) { %2 = attention(%0, %0, %0) {scale=1}
+		%3 = slice(%2) {starts=[1,2,0,0], sizes=[2,1,2,3], steps=[-1,1,1,1]} return %3 }`},
+	{"rows.attention", "heads in their order", `graph "" (%0: f32[2,4,2,3]) { %2 = attention(%0, %0, %0) {scale=1}
+		%3 = slice(%2) {starts=[0,2,1,0], sizes=[2,1,2,3], steps=[1,1,-1,1]} return %3 }`},
 	{"rows.attention", "the same mask for all queries",
 		`graph "" (%0: f32[b,4,2,3], %1: bool[4,4]) { %2 = attention(%0, %0, %0, %1) {scale=1}
 			%3 = slice(%2) {starts=[0,2,0,0], sizes=[b,1,2,3], steps=[1,1,1,1]} return %3 }`},

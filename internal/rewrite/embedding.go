@@ -117,7 +117,7 @@ func (e *embedding) table(v *ir.Value, q *ir.Node) bool {
 		}
 		e.nodes = append(e.nodes, n)
 		o := n.Op.(ir.Slice)
-		if !o.Starts[1].Is(0) || !o.Sizes[1].Equal(n.Inputs[0].Type.Shape[1]) || o.Steps[0] != 1 || o.Steps[1] != 1 {
+		if !takesAll(o, 1, n.Inputs[0].Type.Shape[1]) || o.Steps[0] != 1 {
 			return false
 		}
 		if v.Type.Shape[0].Is(1) {

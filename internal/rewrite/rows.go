@@ -16,7 +16,7 @@ func rowRules() []*Rule {
 		return s.when("whole rows", func(_ *match, v *ir.Value) bool {
 			o, from := v.Def.Op.(ir.Slice), v.Def.Inputs[0].Type.Shape
 			last := len(from) - 1
-			return last > 0 && o.Starts[last].Is(0) && o.Sizes[last].Equal(from[last]) && o.Steps[last] == 1
+			return last > 0 && takesAll(o, last, from[last])
 		})
 	}
 	each, two := either(node[ir.Unary](a), node[ir.Cast](a)), binary2(a, b)
@@ -40,7 +40,7 @@ func rowRules() []*Rule {
 			o, s := opOf[ir.LayerNorm](m, norm), m.root.Op.(ir.Slice)
 			from := m.get(a).Type.Shape
 			for i := len(from) - o.Axes; i < len(from); i++ {
-				if !s.Sizes[i].Equal(from[i]) {
+				if !takesAll(s, i, from[i]) {
 					return nil
 				}
 			}
@@ -69,7 +69,7 @@ func rowRules() []*Rule {
 				switch {
 				case k >= 0:
 					o.Starts[k], o.Sizes[k], o.Steps[k] = s.Starts[i], s.Sizes[i], s.Steps[i]
-				case !s.Starts[i].Is(0) || !s.Sizes[i].Equal(to[i]):
+				case !takesAll(s, i, to[i]):
 					return nil // what the reshape joins or splits is read whole
 				}
 			}
@@ -78,7 +78,7 @@ func rowRules() []*Rule {
 		{Name: "rows.attention", pattern: sliceOf(attention), build: func(m *match) *ir.Value {
 			o, s := opOf[ir.Attention](m, attention), m.root.Op.(ir.Slice)
 			from := m.get(attention).Type.Shape
-			if o.Causal || o.Window > 0 || !s.Sizes[0].Equal(from[0]) || !s.Sizes[2].Equal(from[2]) {
+			if o.Causal || o.Window > 0 || !takesAll(s, 0, from[0]) || !takesAll(s, 2, from[2]) {
 				return nil
 			}
 			if v := m.get(mask); v != nil && len(v.Type.Shape) > 1 && !v.Type.Shape[len(v.Type.Shape)-2].Is(1) {
@@ -88,6 +88,11 @@ func rowRules() []*Rule {
 			return m.emit(o, m.emit(s, m.get(a)), m.get(b), m.get(c), m.get(mask))
 		}},
 	}
+}
+
+// takesAll reports whether a slice takes all d elements of an axis in their order.
+func takesAll(o ir.Slice, axis int, d ir.Dim) bool {
+	return o.Starts[axis].Is(0) && o.Sizes[axis].Equal(d) && o.Steps[axis] == 1
 }
 
 // kept returns, for a reshape that only joins or only splits neighbouring axes, the axis of from that each axis of to is, −1
@@ -121,7 +126,7 @@ func (m *match) rows(v, result *ir.Value) *ir.Value {
 	for i, d := range own {
 		o.Starts, o.Steps = append(o.Starts, ir.Dim{}), append(o.Steps, 1)
 		switch {
-		case s.Sizes[skip+i].Equal(from[skip+i]) && s.Starts[skip+i].Is(0) && s.Steps[skip+i] == 1 || d.Is(1):
+		case takesAll(s, skip+i, from[skip+i]) || d.Is(1):
 		case !d.Equal(from[skip+i]):
 			return nil
 		default:

@@ -296,7 +296,7 @@ func (u *unpadding) unpacked(v, packed *ir.Value) *ir.Value {
 			return use.Node.Outputs[0]
 		}
 	}
-	y := u.emit(ir.NewUnpack(packed, u.mask), []*ir.Value{packed, u.pack.Outputs[ir.PackPlaces], u.mask}, v.Def.Origins...).Outputs[0]
+	y := u.emit(ir.Unpack{}, []*ir.Value{packed, u.pack.Outputs[ir.PackPlaces], u.mask}, v.Def.Origins...).Outputs[0]
 	y.Name = v.Name
 	return y
 }

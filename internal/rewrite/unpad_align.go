@@ -95,7 +95,7 @@ func (u *unpadding) tableOf(v *ir.Value, axis int) *positionTable {
 		return nil
 	}
 	for k, d := range table.Type.Shape {
-		if k != axis && !(o.Starts[k].Is(0) && o.Sizes[k].Equal(d) && o.Steps[k] == 1) || k < axis && !d.Is(1) {
+		if k != axis && !takesAll(o, k, d) || k < axis && !d.Is(1) {
 			return nil
 		}
 	}

@@ -174,7 +174,7 @@ func (u *unpadding) alone(n *ir.Node) {
 		}
 	case ir.Slice:
 		for k := range lead {
-			if !op.Starts[k].Is(0) || !op.Sizes[k].Equal(s[k]) || op.Steps[k] != 1 {
+			if !takesAll(op, k, s[k]) {
 				refuse(n.Inputs[0], "it takes tokens by their position in the padded text")
 			}
 		}
@@ -322,8 +322,7 @@ func (u *unpadding) pull(v *ir.Value) {
 
 // takesFirst reports whether a slice takes the first token of each text.
 func (u *unpadding) takesFirst(s ir.Shape, o ir.Slice) bool {
-	return u.lead(s) == 2 && len(s) > 2 && o.Starts[0].Is(0) && o.Sizes[0].Equal(u.batch) && o.Steps[0] == 1 && o.Starts[1].Is(0) &&
-		o.Sizes[1].Is(1)
+	return u.lead(s) == 2 && len(s) > 2 && takesAll(o, 0, u.batch) && o.Starts[1].Is(0) && o.Sizes[1].Is(1)
 }
 
 // firstTokens plans a node that reads only the first tokens: it gets these, [batch,1,…], and does not change.

@@ -76,6 +76,9 @@ func (r Row) WithHalf() Row {
 		}
 		return inner.InPlace != nil && inner.InPlace(n, i)
 	}
+	if inner.StridedResult != nil {
+		r.StridedResult = func(n *ir.Node) bool { return !HasHalf(n) && inner.StridedResult(n) } // narrowing is row-major
+	}
 	r.Scratch = func(n *ir.Node) []int64 {
 		var sizes []int64
 		if inner.Scratch != nil {

@@ -41,6 +41,9 @@ type Row struct {
 	Strided func(n *ir.Node, i int, strides []int) bool
 	// InPlace reports whether the kernel may write result 0 over operand i, of equal size, which dies at the node.
 	InPlace func(n *ir.Node, i int) bool
+	// StridedResult reports whether the kernel writes result 0 by strides and touches nothing else there: over an operand that InPlace
+	// allows and that is a part of a buffer, though other operands be other parts of it.
+	StridedResult func(n *ir.Node) bool
 	// Scratch returns the sizes in bytes of the buffers that the kernel needs while it runs.
 	Scratch func(n *ir.Node) []int64
 	// LateReads is the number of steps after its own during which the kernel may still read its operands (deferred host
@@ -69,7 +72,7 @@ func New(t Target) (*Target, error) {
 			*r = Row{Runs: AsView}
 		case r.Runs == AsView:
 			return nil, fmt.Errorf("target %s: the row of %s disagrees with its trait View", t.Name, k)
-		case r.Runs == OnHost && (r.Supports != nil || r.Strided != nil || r.InPlace != nil || r.Scratch != nil):
+		case r.Runs == OnHost && (r.Supports != nil || r.Strided != nil || r.InPlace != nil || r.StridedResult != nil || r.Scratch != nil):
 			return nil, fmt.Errorf("target %s: the row of %s describes a kernel and runs on the host", t.Name, k)
 		}
 	}
@@ -104,6 +107,12 @@ func (t *Target) InPlace(n *ir.Node, i int) bool {
 		return len(n.Outputs) == 1
 	}
 	return false
+}
+
+// StridedResult reports whether n writes result 0 by strides.
+func (t *Target) StridedResult(n *ir.Node) bool {
+	r := &t.Rows[n.Op.Kind()]
+	return r.StridedResult != nil && t.Where(n) == OnKernel && r.StridedResult(n)
 }
 
 // Scratch returns the sizes in bytes of the buffers that n needs while it runs.

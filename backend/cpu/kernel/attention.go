@@ -30,7 +30,8 @@ type Attention struct {
 }
 
 // AttentionArgs are the operands. Strides count elements and are those of the batch, head and sequence axes; the last
-// axis of Q, K, V and Out is contiguous. Out must not overlap the others.
+// axis of Q, K, V and Out is contiguous. Out must not overlap the others, but for a Q that is Out itself, with the same strides:
+// a part brings its queries to scratch memory before it writes its results, and no other part reads them.
 type AttentionArgs struct {
 	Q, K, V, Out                         []float32
 	QStride, KStride, VStride, OutStride AttentionStride

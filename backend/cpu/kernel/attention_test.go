@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,8 @@ type attentionCase struct {
 	args AttentionArgs
 	out  *guarded
 	what string
+	// overQueries moves the operands to other memory, of which Out is that of Q.
+	overQueries func(args *AttentionArgs) (memory *guarded)
 }
 
 func strideOf(heads, size, gap int, seq int) AttentionStride {
@@ -40,6 +43,12 @@ func newAttentionCase(r *rand.Rand, shape AttentionShape) *attentionCase {
 		packed := random(r, shape.Batch*a.QStride.Batch).inner
 		a.Q, a.K, a.V = packed, packed[min(len(packed), shape.Heads*shape.Size):], packed[min(len(packed), 2*shape.Heads*shape.Size):]
 		a.KStride, a.VStride = a.QStride, a.QStride
+		c.overQueries = func(args *AttentionArgs) *guarded {
+			g := newGuarded(len(args.Q), 0)
+			copy(g.inner, args.Q)
+			args.Q, args.K, args.V = g.inner, g.inner[len(args.Q)-len(args.K):], g.inner[len(args.Q)-len(args.V):]
+			return g
+		}
 	} else {
 		a.QStride = strideOf(shape.Heads, shape.Size, 3, shape.Queries)
 		a.KStride = strideOf(shape.KVHeads, shape.Size, 0, shape.Keys)
@@ -47,6 +56,12 @@ func newAttentionCase(r *rand.Rand, shape AttentionShape) *attentionCase {
 			Seq: shape.ValueSize}
 		a.Q, a.K, a.V = random(r, shape.Batch*a.QStride.Batch).inner, random(r, shape.Batch*a.KStride.Batch).inner,
 			random(r, shape.Batch*a.VStride.Batch).inner
+		c.overQueries = func(args *AttentionArgs) *guarded {
+			g := newGuarded(len(args.Q), 0)
+			copy(g.inner, args.Q)
+			args.Q = g.inner
+			return g
+		}
 	}
 	a.OutStride = strideOf(shape.Heads, shape.ValueSize, 1, shape.Queries)
 	c.out = newGuarded(shape.Batch*a.OutStride.Batch, 0)
@@ -113,6 +128,31 @@ func (c *attentionCase) test(t *testing.T, plan *Attention, tolerance float64) {
 					requireClose(t, want, got, tolerance, "%s: batch %d head %d query %d element %d", c.what, b, h, i, d)
 				}
 			}
+		}
+	}
+	if c.Size == c.ValueSize {
+		c.testOverQueries(t, plan)
+	}
+}
+
+// testOverQueries: with Out in the memory of Q, each result is the same to the bit, and all other elements stay.
+func (c *attentionCase) testOverQueries(t *testing.T, plan *Attention) {
+	t.Helper()
+	a := c.args
+	memory := c.overQueries(&a)
+	want, row, width := slices.Clone(memory.inner), a.QStride.Seq, c.Heads*c.Size
+	for i := range c.Batch * c.Queries {
+		copy(want[i*row:], c.args.Out[i*c.args.OutStride.Seq:][:width])
+	}
+	a.Out, a.OutStride = a.Q, a.QStride
+	scratch := make([]byte, plan.ScratchBytes())
+	for part := range plan.Parts() {
+		plan.Run(part, &a, scratch)
+	}
+	memory.check(t, c.what)
+	for i, x := range memory.inner {
+		if math.Float32bits(x) != math.Float32bits(want[i]) {
+			t.Fatalf("%s, over its queries: element %d is %v, not %v", c.what, i, x, want[i])
 		}
 	}
 }

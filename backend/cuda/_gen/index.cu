@@ -12,7 +12,8 @@ DI void copy_unit(int width, void* y, i64 to, const void* x, i64 from) {
   }
 }
 DI void zero_unit(int width, void* y, i64 to) {
-  for (int i = 0; i < width; i++) ((uint8_t*)y)[to * width + i] = 0;
+  const uint4 zero = {};
+  copy_unit(width, y, to, &zero, 0);
 }
 
 // gather copies slices of inner units at count indices, for each of the leading rows: y[lead,count,inner] = x[lead,size,inner].
@@ -121,11 +122,19 @@ KERNEL __launch_bounds__(256) void scatter_nd(const __grid_constant__ Scatter p)
     if (place(p.tuple, n, at)) note(p, at, (uint32_t)n);
   }
 }
+// unpack is scatter_nd of whole slices by one index, where a negative one is none.
+KERNEL __launch_bounds__(256) void unpack(const __grid_constant__ Scatter p) {
+  for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.count; n += gridDim.x * 256ll) {
+    i64 at = index_at(p.tuple.index, p.tuple.kind, n);
+    if (at >= 0 && in_range(at, p.slices, p.tuple.status)) note(p, at, (uint32_t)n);
+  }
+}
 KERNEL __launch_bounds__(256) void scattered(const __grid_constant__ Scatter p) {
   for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.total; n += gridDim.x * 256ll) {
     uint32_t last = p.last[n / p.inner];
     if (last) copy_unit(p.width, p.y, n, p.updates, (last - 1) * p.inner + n % p.inner);
-    else copy_unit(p.width, p.y, n, p.x, n);
+    else if (p.x) copy_unit(p.width, p.y, n, p.x, n);
+    else zero_unit(p.width, p.y, n);
   }
 }
 KERNEL __launch_bounds__(256) void scatter_next(const __grid_constant__ Scatter p) {

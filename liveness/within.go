@@ -1,0 +1,138 @@
+package liveness
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/ir"
+)
+
+// A within is a step whose result 0 may be written over an operand that is a part of a buffer, such as the queries in a buffer of
+// queries, keys and values. The result then has the strides of that operand, and keeps the buffer as long as it is read.
+type within struct {
+	b       int32             // the buffer
+	layouts map[int]ir.Layout // by ID, of the result and of its views
+}
+
+// findWithin finds these steps: the kernel must write by strides and may write over the operand; the operand shows each of its elements
+// once, and the step's other operands show none of them; every reader of the result takes its strides.
+func (m *Memory) findWithin() {
+	for s, n := range m.Steps {
+		if !m.t.StridedResult(n) {
+			continue
+		}
+		for i, v := range n.Inputs {
+			if v == nil || !m.t.InPlace(n, i) || !v.Type.Equal(n.Outputs[0].Type) {
+				continue
+			}
+			r := m.root(v)
+			if r.Def == nil || m.whole(v, r) || !Apart(n, i, func(v *ir.Value) ir.Layout { return m.layouts[v.ID] }) {
+				continue
+			}
+			w := within{m.of(v), map[int]ir.Layout{}}
+			l := m.layouts[v.ID]
+			l.Root = n.Outputs[0]
+			if m.strided(n.Outputs[0], l, w.layouts) {
+				if m.within == nil {
+					m.within = map[int]within{}
+				}
+				m.within[s] = w
+				break
+			}
+		}
+	}
+}
+
+// Apart reports whether operand i of n shows each of its elements once, and no other operand shows any of them.
+func Apart(n *ir.Node, i int, layout func(v *ir.Value) ir.Layout) bool {
+	v := n.Inputs[i]
+	l, shape := layout(v), v.Type.Sizes()
+	if !injective(l, shape) {
+		return false
+	}
+	for k, w := range n.Inputs {
+		if k != i && w != nil && layout(w).Root == l.Root && !disjoint(l, shape, layout(w), w.Type.Sizes()) {
+			return false
+		}
+	}
+	return true
+}
+
+// strided lists the layouts of v, laid out as l, and of its views, and reports whether all that read them take their strides.
+func (m *Memory) strided(v *ir.Value, l ir.Layout, to map[int]ir.Layout) bool {
+	if m.g.IsOutput(v) {
+		return false
+	}
+	to[v.ID] = l
+	for _, u := range v.Uses {
+		if u.Node.Op.Kind().Has(ir.View) {
+			below, ok := ir.ViewLayout(u.Node, l)
+			if !ok || !m.strided(u.Node.Outputs[0], below, to) {
+				return false
+			}
+		} else if !l.Contiguous(v.Type.Sizes()) && !m.t.Strided(u.Node, u.Index, l.Strides) {
+			return false
+		}
+	}
+	return true
+}
+
+// injective reports whether no two elements share an address: each stride is beyond all that smaller ones reach.
+func injective(l ir.Layout, shape []int) bool {
+	axes := make([]int, 0, len(shape))
+	for i, size := range shape {
+		if size > 1 {
+			axes = append(axes, i)
+		}
+	}
+	slices.SortFunc(axes, func(a, b int) int { return l.Strides[a] - l.Strides[b] })
+	reach := 0
+	for _, i := range axes {
+		if l.Strides[i] <= reach {
+			return false
+		}
+		reach += (shape[i] - 1) * l.Strides[i]
+	}
+	return true
+}
+
+// disjoint reports whether two layouts in one memory share no address: they are different columns of a matrix, whose rows are as far apart
+// as some axis of the first; or different ranges, which are columns of a matrix of one row.
+func disjoint(a ir.Layout, aShape []int, b ir.Layout, bShape []int) bool {
+	all := a.Offset + a.Span(aShape) + b.Offset + b.Span(bShape)
+	for _, row := range append([]int{all}, a.Strides...) {
+		aLow, aHigh, ok := columns(a, aShape, row)
+		bLow, bHigh, fits := columns(b, bShape, row)
+		if ok && fits && (aHigh <= bLow || bHigh <= aLow) {
+			return true
+		}
+	}
+	return false
+}
+
+// columns returns the range of columns that a layout shows of a matrix with rows of some length.
+func columns(l ir.Layout, shape []int, row int) (low, high int, ok bool) {
+	if row <= 0 {
+		return 0, 0, false
+	}
+	span := 1
+	for i, size := range shape {
+		switch st := l.Strides[i]; {
+		case size <= 1 || st%row == 0:
+		default:
+			span += (size - 1) * st
+		}
+	}
+	low = l.Offset % row
+	return low, low + span, low+span <= row
+}
+
+// weigh drops these steps where the program needs no less with them: they keep the rest of the buffer longer.
+func (m *Memory) weigh(order []int) {
+	if len(m.within) == 0 {
+		return
+	}
+	found, need := m.within, m.extended(order).peak()
+	if m.within = nil; m.extended(order).peak() > need {
+		m.within = found
+	}
+}
