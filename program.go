@@ -49,7 +49,8 @@ type CompileOptions struct {
 	// Dims fixes symbolic dimensions at compile time.
 	Dims map[string]int
 	// MemoryLimit bounds the arenas of a run, and its results outside of them, in bytes. 0 means half of what the process may have: of
-	// the machine's memory, or of its control group's (Linux).
+	// the machine's memory, or of its control group's (Linux). A run that needs more takes its batch in slices, where each row is
+	// provably computed by itself, and else fails with ErrMemory.
 	MemoryLimit int64
 	// MaxFlops bounds the multiplications and additions of a run's products, those of all trips of its loops together. They are
 	// counted before they begin. 0 means no limit.

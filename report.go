@@ -1,6 +1,7 @@
 package rlxc
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"runtime/metrics"
@@ -12,7 +13,10 @@ import (
 
 // A Report is a memory plan: where every buffer of a program lies at given sizes.
 type Report struct {
-	Dims    map[string]int   `json:"dims"`
+	Dims map[string]int `json:"dims"`
+	// Slices is the number of slices that a run takes its batch in, because the plan of all is above CompileOptions.MemoryLimit; Dims and
+	// Plan are those of a slice. Each slice reads all weights. 0: the batch runs at once.
+	Slices  int              `json:"slices,omitempty"`
 	Problem *planner.Problem `json:"problem"`
 	Plan    *planner.Plan    `json:"plan"`
 	// Bounds are the proof of the plan's lower bound. Prove computes it.
@@ -87,12 +91,18 @@ type ResidentParts struct {
 // It fails with ErrInput, ErrShape, ErrMemory or ErrClosed.
 func (p *Program) Plan(dims map[string]int) (*Report, error) {
 	allocated := allocations()
+	slices := 0
 	b, err := p.engine.Bind(dims)
+	if errors.Is(err, ErrMemory) {
+		if dims, slices, err = p.engine.Slice(dims, err); err == nil {
+			b, err = p.engine.Bind(dims)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	planned := b.Planned
-	r := &Report{Dims: maps.Clone(b.Dims), Steps: len(planned.Steps), program: p.engine, sizes: maps.Clone(dims),
+	r := &Report{Dims: maps.Clone(b.Dims), Slices: slices, Steps: len(planned.Steps), program: p.engine, sizes: maps.Clone(dims),
 		garbage: allocations() - allocated}
 	r.Problem, r.Plan = b.Explained()
 	r.bindings = append(r.bindings, b)

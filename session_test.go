@@ -1,6 +1,7 @@
 package rlxc
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -273,6 +274,44 @@ func TestMemoryLimit(t *testing.T) {
 	require.ErrorIs(t, err, ErrMemory)
 	require.ErrorContains(t, err, "batch=8 seq=128")
 	require.ErrorContains(t, err, "the limit is 65536")
+}
+
+// TestSlices: under a budget a run takes its batch in slices, as its plan says, and returns the same bits; so does the next run, of another
+// batch in between.
+func TestSlices(t *testing.T) {
+	whole := session(t, CompileOptions{Verify: true})
+	sizes := map[string]int{"batch": 32, "seq": 128}
+	plan, err := whole.engine.Program().Bind(sizes)
+	require.NoError(t, err)
+	in, fewer := encoderInputs(32, 128), encoderInputs(3, 100)
+	want := map[string][]byte{}
+	out, err := whole.Run(t.Context(), in)
+	require.NoError(t, err)
+	for name, x := range out {
+		want[name] = bytes.Clone(x.Bytes())
+	}
+	for _, percent := range []int64{90, 70, 50} {
+		p, err := builtin(t).Compile(t.Context(), CompileOptions{Verify: true, MemoryLimit: plan.Planned.Plan.Committed * percent / 100})
+		require.NoError(t, err)
+		report, err := p.Plan(sizes)
+		require.NoError(t, err)
+		require.Greater(t, report.Slices, 1)
+		require.GreaterOrEqual(t, report.Slices*report.Dims["batch"], 32)
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		for i := range 3 {
+			batch := []Tensors{in, fewer, in}[i]
+			out, err := s.Run(t.Context(), batch)
+			require.NoError(t, err)
+			for name, x := range out {
+				if i != 1 {
+					require.Equal(t, want[name], x.Bytes(), name)
+				}
+			}
+		}
+		require.NoError(t, s.Close())
+		require.NoError(t, p.Close())
+	}
 }
 
 func TestCompileOptionsThatCannotBe(t *testing.T) {

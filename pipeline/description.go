@@ -25,6 +25,7 @@ const (
 	ZeroShot    Task = "classify zero-shot" // of a classifier that tells entailment
 	Reranking   Task = "rerank"
 	Tagging     Task = "tag"
+	ZeroShotTag Task = "tag zero-shot" // a GLiNER model, which finds entities of labels that the caller names
 	Answering   Task = "answer"
 	Filling     Task = "fill"
 )
@@ -43,6 +44,7 @@ type Description struct {
 	sbert   sbertConfig
 	prompts promptConfig
 	modules []module
+	gliner  *glinerConfig // nil for other models
 }
 
 // A Finding is one thing that a file says.
@@ -291,6 +293,9 @@ func (d *Description) read(o Options) error {
 	if err := d.readModules(o); err != nil {
 		return err
 	}
+	if err := d.readGLiNER(); err != nil {
+		return err
+	}
 	for _, module := range d.modules {
 		if module.what != "" {
 			d.note("module", module.where, "%s", module.what)
@@ -387,6 +392,8 @@ var heads = []struct {
 func (d *Description) findTask() {
 	where := "modules.json"
 	switch d.Task = Embedding; {
+	case d.gliner != nil:
+		where, d.Task = glinerFile, ZeroShotTag
 	case slices.ContainsFunc(d.modules, func(m module) bool { return m.kind == "SpladePooling" }):
 		d.Task = Sparse
 	case slices.ContainsFunc(d.modules, func(m module) bool { return m.kind == "MultiVectorMask" }), d.prompts.Kind == "MultiVectorEncoder",

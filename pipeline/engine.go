@@ -8,234 +8,19 @@ import (
 	"runtime/debug"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/tensor"
-	"github.com/rlxc/rlxc/tokenizer"
 )
-
-// A layout is what the inputs of a model are: how rows become tensors.
-type layout struct {
-	inputs        []rlxc.ValueInfo
-	names         []string        // the model's symbols
-	dims          map[string]axis // what the model's symbols stand for
-	batch, length int             // fixed sizes; 0 where the model leaves them open
-	first         int             // number of the first position
-	pad           int64
-}
-
-// An axis is what a symbol of the inputs' shapes stands for.
-type axis uint8
-
-const (
-	batchAxis axis = iota
-	lengthAxis
-	pastAxis // tokens of earlier runs, of which there are none
-)
-
-// A filler writes a row's elements of an input; what it leaves is padding.
-type filler func(l *layout, t *tensor.Tensor, at int, r *row)
-
-// idsName is the input that every model of text has.
-const idsName = "input_ids"
-
-// fillers are the inputs of a row's tokens, by the names that exporters give them.
-var fillers = map[string]filler{
-	idsName:          func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.ids) },
-	"token_type_ids": func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.types) },
-	"attention_mask": func(_ *layout, t *tensor.Tensor, at int, r *row) {
-		for i := range r.ids {
-			if r.hidden == 0 || i < len(r.ids)-r.hidden {
-				t.SetInt64(at+i, 1)
-			}
-		}
-	},
-	"position_ids": func(l *layout, t *tensor.Tensor, at int, r *row) {
-		for i := range r.ids {
-			t.SetInt64(at+i, int64(l.first+i))
-		}
-	},
-}
-
-func setAll(t *tensor.Tensor, at int, values []int64) {
-	if t.DType() == tensor.I64 {
-		copy(tensor.Of[int64](t)[at:], values)
-		return
-	}
-	for i, v := range values {
-		t.SetInt64(at+i, v)
-	}
-}
-
-// isPast reports whether an input is the memory of a decoder, which is empty.
-func isPast(name string) bool { return strings.HasPrefix(name, "past_") }
-
-// extras are the inputs that are no rows of tokens: flags of decoders, and places in their memory.
-var extras = map[string]func(t *tensor.Tensor){
-	"use_cache_branch": func(*tensor.Tensor) {}, // false
-	"cache_position": func(t *tensor.Tensor) {
-		for i := range t.Len() {
-			t.SetInt64(i, int64(i))
-		}
-	},
-}
-
-// Tensors makes the inputs of a model from texts that a tokenizer has made rows of and padded: for programs that run the model
-// themselves. Inputs and their free sizes are those of rlxc.Model.Inputs and Dims. It fails with ErrNotText if the model takes an input
-// that is not made of text.
-func Tensors(model string, inputs []rlxc.ValueInfo, dims []string, b *tokenizer.Batch) (rlxc.Tensors, error) {
-	l, err := layoutOf(model, inputs, dims, 0)
-	if err != nil {
-		return nil, err
-	}
-	return l.make(b.Rows, b.Length, func(name string, fill filler, t *tensor.Tensor) {
-		if name == idsName {
-			setAll(t, 0, b.InputIDs) // with the tokenizer's padding
-			return
-		}
-		for i, e := range b.Encodings {
-			fill(l, t, i*b.Length+b.Start[i], &row{ids: e.InputIDs, types: e.TokenTypeIDs})
-		}
-	})
-}
-
-// fixed puts numbers in place of names of sizes.
-func fixed(inputs []rlxc.ValueInfo, names []string, dims map[string]int) (_ []rlxc.ValueInfo, free []string) {
-	for _, v := range inputs {
-		for i, name := range v.Shape {
-			if n, ok := dims[name]; ok {
-				v.Shape[i] = strconv.Itoa(n)
-			}
-		}
-	}
-	for _, name := range names {
-		if _, ok := dims[name]; !ok {
-			free = append(free, name)
-		}
-	}
-	return inputs, free
-}
-
-// layoutOf reads the inputs of a model, whose free sizes have these names.
-func layoutOf(model string, inputs []rlxc.ValueInfo, dims []string, first int) (*layout, error) {
-	l := &layout{inputs: inputs, names: dims, first: first, dims: map[string]axis{}}
-	tokens := false
-	for _, v := range l.inputs {
-		_, extra := extras[v.Name]
-		switch {
-		case fillers[v.Name] != nil:
-			tokens = tokens || v.Name == idsName
-			if len(v.Shape) != 2 {
-				return nil, fmt.Errorf("%s: input %q is of shape %v: want [batch, tokens]", model, v.Name, v.Shape)
-			}
-			if !v.DType.IsInt() && !v.DType.IsFloat() {
-				return nil, fmt.Errorf("%s: input %q is of %s: a tokenizer makes numbers", model, v.Name, v.DType)
-			}
-			if err := errors.Join(l.axis(v.Shape[0], batchAxis, &l.batch), l.axis(v.Shape[1], lengthAxis, &l.length)); err != nil {
-				return nil, fmt.Errorf("%s: input %q: %w", model, v.Name, err)
-			}
-		case isPast(v.Name), extra:
-		default:
-			return nil, kindError{fmt.Errorf("%s takes an input %q, which is not made of text: supported are %s, past_key_values and %s",
-				model, v.Name,
-				strings.Join(sortedKeys(fillers), ", "), strings.Join(sortedKeys(extras), ", ")), ErrNotText}
-		}
-	}
-	if !tokens {
-		return nil, kindError{fmt.Errorf("%s takes no input_ids: it is no model of text", model), ErrNotText}
-	}
-	for _, name := range l.names { // the rest is of the memory
-		if _, ok := l.dims[name]; !ok {
-			l.dims[name] = pastAxis
-		}
-	}
-	return l, nil
-}
-
-// axis notes what a size of an input stands for. An expression, such as a past length and the row's together, follows from others.
-func (l *layout) axis(text string, is axis, fixed *int) error {
-	if n, err := strconv.Atoi(text); err == nil {
-		if *fixed != 0 && *fixed != n {
-			return fmt.Errorf("sizes %d and %d contradict each other", *fixed, n)
-		}
-		*fixed = n
-		return nil
-	}
-	if name, err := strconv.Unquote(text); err == nil { // a name that is no identifier is quoted
-		text = name
-	}
-	if _, ok := l.dims[text]; !ok && slices.Contains(l.names, text) {
-		l.dims[text] = is
-	}
-	return nil
-}
-
-// sizes are the numbers for the model's symbols.
-func (l *layout) sizes(rows, length int) map[string]int {
-	values := map[axis]int{batchAxis: rows, lengthAxis: length}
-	out := map[string]int{}
-	for name, a := range l.dims {
-		out[name] = values[a]
-	}
-	return out
-}
-
-// tensors makes the inputs of a batch: rows × length, short ones padded at their ends.
-func (l *layout) tensors(rows []*row, count, length int) (rlxc.Tensors, error) {
-	return l.make(count, length, func(name string, fill filler, t *tensor.Tensor) {
-		if name == idsName && l.pad != 0 {
-			for i := range t.Len() {
-				t.SetInt64(i, l.pad)
-			}
-		}
-		for i := range count {
-			fill(l, t, i*length, rows[min(i, len(rows)-1)]) // a fixed batch is filled up with the last row
-		}
-	})
-}
-
-// make makes the inputs of rows × length; write writes those of tokens.
-func (l *layout) make(count, length int, write func(name string, fill filler, t *tensor.Tensor)) (rlxc.Tensors, error) {
-	in := rlxc.Tensors{}
-	sizes := l.sizes(count, length)
-	for _, v := range l.inputs {
-		if fill := fillers[v.Name]; fill != nil {
-			t := tensor.New(v.DType, count, length)
-			write(v.Name, fill, t)
-			in[v.Name] = t
-			continue
-		}
-		shape := make([]int, len(v.Shape))
-		for i, text := range v.Shape {
-			n, err := strconv.Atoi(text)
-			known := false
-			if err != nil {
-				if name, err := strconv.Unquote(text); err == nil {
-					text = name
-				}
-				n, known = sizes[text]
-			}
-			if err != nil && !known {
-				return nil, fmt.Errorf("input %q has the size %q, which no other input has", v.Name, text)
-			}
-			shape[i] = n
-		}
-		t := tensor.New(v.DType, shape...)
-		if fill := extras[v.Name]; fill != nil {
-			fill(t)
-		}
-		in[v.Name] = t
-	}
-	return in, nil
-}
 
 // A row is one sequence of tokens on its way through the model.
 type row struct {
 	ids, types []int64
-	hidden     int // how many tokens at the end the attention does not see
+	hidden     int     // how many tokens at the end the attention does not see
+	words      []int64 // for a model that labels words: the word of each token, from 1
+	count      int     // of words
 	// take is called with the outputs of the batch and the row's place in it, before the next batch runs in the session.
 	take func(b *batch, i int) error
 
@@ -372,11 +157,11 @@ type padded struct {
 }
 
 func (e *padded) rows(length int) (int, error) {
-	if e.layout.length > 0 {
-		length = e.layout.length
+	if e.layout.fixed[lengthAxis] > 0 {
+		length = e.layout.fixed[lengthAxis]
 	}
-	if e.layout.batch > 0 {
-		return e.layout.batch, nil
+	if n := e.layout.fixed[batchAxis]; n > 0 {
+		return n, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -423,11 +208,11 @@ func (e *padded) longest() int {
 }
 
 func (e *padded) run(ctx context.Context, rows []*row) error {
-	length := max(e.layout.length, 1)
+	length := max(e.layout.fixed[lengthAxis], 1)
 	for _, r := range rows {
 		length = max(length, len(r.ids))
 	}
-	count := max(len(rows), e.layout.batch)
+	count := max(len(rows), e.layout.fixed[batchAxis])
 	in, err := e.layout.tensors(rows, count, length)
 	if err != nil {
 		return err
@@ -505,6 +290,7 @@ type outputs struct {
 	end     string
 	sparse  string
 	vectors string
+	spans   string // of words, by labels that the caller names
 }
 
 // outputNames are the names that exporters give to outputs, in order of preference.
@@ -551,7 +337,10 @@ func (m *Model) findOutputs() (outputs, error) {
 			o.pooled = v.Name
 		}
 	}
-	if o == (outputs{}) && len(infos) > 0 && infos[0].Name != "pooler_output" {
+	if m.gliner != nil {
+		o = outputs{spans: o.logits}
+	}
+	if o == (outputs{}) && m.gliner == nil && len(infos) > 0 && infos[0].Name != "pooler_output" {
 		return o, fmt.Errorf("%s returns %s: want vectors, logits or start and end logits", m.model.Name(), namesOf(infos))
 	}
 	return o, nil

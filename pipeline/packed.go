@@ -18,9 +18,10 @@ type packed struct {
 
 // newEngine returns the engine that runs a program best: without padding where it can be.
 func newEngine(e *padded) engine {
-	simple := e.layout.batch == 0 && e.layout.length == 0
+	simple := e.layout.fixed[batchAxis] == 0 && e.layout.fixed[lengthAxis] == 0 && e.layout.width == 0
 	for _, v := range e.layout.inputs {
-		simple = simple && fillers[v.Name] != nil
+		_, ok := fillers[v.Name]
+		simple = simple && ok
 	}
 	if !simple || !e.programs[0].Unpadded() {
 		return e
@@ -83,7 +84,7 @@ func (e *packed) run(ctx context.Context, rows []*row) error {
 		}
 		t := tensor.New(v.DType, starts[len(rows)])
 		for i, r := range rows {
-			fillers[v.Name](&e.layout, t, starts[i], r)
+			fillers[v.Name].write(&e.layout, t, starts[i], r)
 		}
 		in[v.Name] = t
 	}

@@ -118,15 +118,22 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		return m, err
 	}
 	inputs, free := fixed(m.model.Inputs(), m.model.Dims(), o.Compile.Dims)
-	shape, err := layoutOf(m.model.Name(), inputs, free, m.config.firstPosition())
+	width := 0
+	if m.gliner != nil {
+		if err := m.checkGLiNER(); err != nil {
+			return m, err
+		}
+		width = m.gliner.MaxWidth
+	}
+	shape, err := layoutOf(m.model.Name(), inputs, free, m.config.firstPosition(), width)
 	if err != nil {
 		return m, err
 	}
 	if err := m.checkTables(); err != nil {
 		return m, err
 	}
-	if shape.length > 0 && (m.MaxLength == 0 || m.MaxLength > shape.length) {
-		m.MaxLength = shape.length
+	if n := shape.fixed[lengthAxis]; n > 0 && (m.MaxLength == 0 || m.MaxLength > n) {
+		m.MaxLength = n
 		m.note("length", "the model", "%d tokens: its inputs are of this size", m.MaxLength)
 	}
 	o = o.Defaults()

@@ -44,19 +44,17 @@ func (sp *space) search(o *Options, budget int64) {
 	switch {
 	case s.best.size <= s.goal:
 	case sp.gapped: // a skyline has no gaps
-		s.squeak((s.budget - s.work) / 2)
+		s.squeak(s.wheels(), (s.work+s.budget)/2)
 		s.shuffle(s.budget)
 	case len(sp.blocks) <= wholeBlocks:
-		s.best.restore()
-		s.arrangeAll()
-		s.best.keep()
+		s.alternate()
 	default:
 		half := (s.budget - s.work) / 2
 		if s.profile.live < crowd { // few are in the way of a repair
 			s.repair(half)
-			s.squeak(half)
+			s.squeak(s.wheels(), s.work+half)
 		} else {
-			s.squeak(half)
+			s.squeak(s.wheels(), s.work+half)
 			s.repair(half)
 		}
 	}
@@ -92,7 +90,10 @@ func (s *searcher) heuristics(o *Options) {
 		if s.segment == 0 {
 			s.limit = s.best.size
 		}
-		if try(); s.best.keep() <= s.goal {
+		begin := s.work
+		try()
+		s.longest = max(s.longest, s.work-begin)
+		if s.best.keep() <= s.goal {
 			break
 		}
 	}
@@ -133,12 +134,14 @@ type searcher struct {
 	profile *profile
 	goal    int64
 	budget  int64 // of space.work
+	longest int64 // work of a heuristic
 	best    incumbent
 }
 
-// arrangeAll searches for an arrangement of all blocks, each part that is connected in time by
-// itself.
-func (s *searcher) arrangeAll() {
+// alternate searches for an arrangement of all blocks, each part that is connected in time by itself, and squeaks in turn, in
+// phases of twice the work each time: neither is the better one for all families of problems. The fewer blocks, the less is
+// gained by squeaking.
+func (s *searcher) alternate() {
 	rest := s.timeline(s.profile.live)
 	s.addFixed(rest)
 	var movable []int32
@@ -147,10 +150,31 @@ func (s *searcher) arrangeAll() {
 			movable = append(movable, int32(i))
 		}
 	}
+	var parts []*arrangement
 	for _, part := range s.connected(movable) {
-		s.arrange(part, rest)
+		parts = append(parts, s.arrangement(part, rest))
+	}
+	wheels := s.wheels()
+	for phase := int64(firstPhase); s.best.size > s.goal && s.work < s.budget && !s.interrupted(); phase *= 2 {
+		s.best.restore()
+		proved := false
+		for _, a := range parts {
+			s.arrange(a, min(s.budget, s.work+phase))
+			proved = proved || a.bound >= s.top()
+		}
+		before := s.work
+		if s.best.keep(); proved {
+			return
+		}
+		share := phase * int64(len(s.blocks)) / wholeBlocks
+		if s.squeak(wheels, min(s.budget, s.work+share)); s.work == before && s.work+share >= s.budget {
+			return
+		}
 	}
 }
+
+// firstPhase is the work of the first phase of alternate: in it, no rounds are taken from a short search.
+const firstPhase = autoBudget
 
 // connected splits blocks into parts that share no step.
 func (sp *space) connected(blocks []int32) [][]int32 {
@@ -168,34 +192,44 @@ func (sp *space) connected(blocks []int32) [][]int32 {
 	return parts
 }
 
-// arrange searches for an arrangement of some blocks, beside the rest, that ends at or below the
-// goal. Every second try, later every eighth, aims at the lower bound; the others between it and the best arrangement so
-// far, so that this one gets better all the time. A try that looked everywhere raises the bound.
-func (s *searcher) arrange(blocks []int32, rest *timeline) {
-	bound := s.bound
-	share := int64(8) // of the room above the bound, in sixteenths
-	var p *prober
+// arrangement is the search for an arrangement of some blocks, beside the rest.
+type arrangement struct {
+	blocks []int32
+	rest   *timeline
+	bound  int64 // no arrangement ends below it
+	share  int64 // of the room above the bound that a try aims at, in sixteenths
+	prober *prober
+}
+
+func (s *searcher) arrangement(blocks []int32, rest *timeline) *arrangement {
+	return &arrangement{blocks: blocks, rest: rest, bound: s.bound, share: 8}
+}
+
+// arrange goes on with a search until its blocks end at or below the goal, or a try ends beyond a limit of the work. Every second try, later every
+// eighth, aims at the lower bound; the others between it and the best arrangement so far, so that this one gets better all the
+// time. A try that looked everywhere raises the bound.
+func (s *searcher) arrange(a *arrangement, until int64) {
 	for {
-		top := s.topOf(blocks)
-		if top <= max(s.goal, bound) || s.work >= s.budget || s.interrupted() {
+		top := s.topOf(a.blocks)
+		if top <= max(s.goal, a.bound) || s.work >= until || s.interrupted() {
 			return
 		}
-		if p == nil {
-			p = s.newProber(blocks, rest)
+		if a.prober == nil {
+			a.prober = s.newProber(a.blocks, a.rest)
 		}
-		aim := bound
-		if p.round%2 == 1 || p.round > youth && p.round%8 != 0 {
-			aim = min(top-1, bound+(top-bound)/16*share)
+		aim := a.bound
+		if round := a.prober.round; round%2 == 1 || round > youth && round%8 != 0 {
+			aim = min(top-1, a.bound+(top-a.bound)/16*a.share)
 		}
-		found, none := s.try(p, aim, 1)
+		found, none := s.try(a.prober, aim, 1)
 		switch {
 		case none:
-			bound = aim + 1
-		case aim == bound:
+			a.bound = aim + 1
+		case aim == a.bound:
 		case found:
-			share = max(1, share/2)
+			a.share = max(1, a.share/2)
 		default:
-			share = min(15, share+1)
+			a.share = min(15, a.share+1)
 		}
 	}
 }

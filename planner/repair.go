@@ -69,7 +69,7 @@ func (s *searcher) rearrange(x *timeline, blocks []int32) {
 	for _, i := range blocks {
 		x.remove(i, &s.blocks[i])
 	}
-	s.arrange(blocks, x)
+	s.arrange(s.arrangement(blocks, x), s.budget)
 	for _, i := range blocks {
 		x.add(i, &s.blocks[i])
 	}

@@ -7,46 +7,45 @@ import (
 
 // squeak places the blocks of a large space again and again: those that ended too high the last time come twice as early in the
 // next order. This is squeaky wheel optimization (Joslin and Clements, JAIR 10, 1999), for each of some orders in turn. It begins
-// no round that it does not expect to end within its budget.
-func (s *searcher) squeak(budget int64) {
-	budget += s.work
-	var wheels []wheel
-	for _, g := range []int{0, 2, 6} {
-		wheels = append(wheels, wheel{order: s.order(greedies[g], s.profile), best: greedies[g].best})
-	}
+// no round that it does not expect to end before the work reaches a limit.
+func (s *searcher) squeak(wheels []*wheel, until int64) {
 	for {
-		for i := range wheels {
-			w := &wheels[i]
-			if s.best.size <= s.goal || s.work+w.cost > budget || s.interrupted() {
+		for _, w := range wheels {
+			if s.best.size <= s.goal || s.work+w.cost > until || s.interrupted() {
 				return
 			}
 			begin := s.work
 			s.placeAs(w.order, w.best, s.profile)
-			top := s.top()
 			s.best.keep()
-			w.smallest = cmp.Or(min(w.smallest, top), top)
-			w.turn(s, s.bound+(w.smallest-s.bound)/2)
+			w.turn(s)
 			w.cost = s.work - begin
 		}
 	}
 }
 
-// wheel is an order of blocks that changes from round to round.
-type wheel struct {
-	order    []int32
-	best     bool
-	smallest int64 // top so far
-	cost     int64 // work of the last round
+// wheels are the orders that squeak begins with.
+func (s *searcher) wheels() (wheels []*wheel) {
+	for _, g := range []int{0, 2, 6} {
+		wheels = append(wheels, &wheel{order: s.order(greedies[g], s.profile), best: greedies[g].best, cost: s.longest})
+	}
+	return wheels
 }
 
-// turn halves the rank of every block that ends above the limit.
-func (w *wheel) turn(s *searcher, limit int64) {
+// wheel is an order of blocks that changes from round to round.
+type wheel struct {
+	order []int32
+	best  bool
+	cost  int64 // work of the last round
+}
+
+// turn halves the rank of every block that ends above the lower bound.
+func (w *wheel) turn(s *searcher) {
 	type ranked struct{ rank, block int32 }
 	list := make([]ranked, len(w.order))
 	s.work += int64(sortWork * len(list))
 	for n, i := range w.order {
 		list[n] = ranked{int32(2 * n), i}
-		if s.end(i) > limit {
+		if s.end(i) > s.bound {
 			list[n].rank = int32(n) | 1 // between others, never beside them
 		}
 	}

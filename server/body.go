@@ -232,6 +232,20 @@ func (s *scanner) value(v reflect.Value, path string) error {
 		n, err := s.whole(path)
 		v.SetInt(n)
 		return err
+	case reflect.Float64:
+		if c != '-' && (c < '0' || c > '9') {
+			return bad()
+		}
+		text, err := s.number()
+		if err != nil {
+			return err
+		}
+		n, bad := strconv.ParseFloat(text, 64)
+		v.SetFloat(n)
+		if bad != nil {
+			return invalid(path, "%s is too large a number", text)
+		}
+		return nil
 	case reflect.Struct:
 		if c != '{' {
 			return bad()
@@ -285,6 +299,8 @@ func wanted(t reflect.Type) string {
 		return "an object"
 	case reflect.Pointer:
 		return wanted(t.Elem())
+	case reflect.Float64:
+		return "a number"
 	}
 	return "a whole number"
 }

@@ -73,6 +73,8 @@ func (s *Server) table() []route {
 		post(zeroShotPath, huggingFace, "How much labels apply that the model does not know.",
 			(*call).hfZeroShot),
 		post("/pipeline/token-classification", huggingFace, "The entities in texts.", (*call).hfTag),
+		post("/pipeline/token-classification", huggingFace, "The entities in texts of labels that the request names.",
+			(*call).hfTagZeroShot),
 		post("/pipeline/question-answering", huggingFace, "The answers to a question in a text.", (*call).hfAnswer),
 		post("/pipeline/fill-mask", huggingFace, "Words in the place of masks.", (*call).hfFill),
 

@@ -34,7 +34,7 @@ import (
 const testdata = "../pipeline/testdata"
 
 // everyTask are models of testdata that together have every task.
-var everyTask = []string{"minilm", "rerank", "classify", "splade", "nli", "ner", "qa", "colbert"}
+var everyTask = []string{"minilm", "rerank", "classify", "splade", "nli", "ner", "qa", "colbert", "gliner"}
 
 // served lists models of testdata.
 func served(names ...string) []Model {
@@ -392,11 +392,13 @@ func TestOpenAPI(t *testing.T) {
 			`a label entailment, and this one has`},
 		{"POST", "/models/classify/", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422, `parameters.candidate_labels`},
 		{"POST", "/pipeline/token-classification", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a cat", "parameters": {"candidate_labels": ["x"], "threshold": 0.3,
+			"flat_ner": false, "multi_label": true}}`, 200, ""},
 		{"POST", "/pipeline/token-classification", `{"inputs": ["a cat", "b"], "parameters": {"aggregation_strategy": "none"}}`, 200, ""},
 		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"aggregation_strategy": "most"}}`, 422,
 			`want none or simple or first or average or max`},
 		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"stride": 4000}}`, 422, `more than half`},
-		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"threshold": 4000}}`, 422, `parameters.threshold`},
+		{"POST", "/pipeline/token-classification", `{"inputs": "a", "parameters": {"threshold": 9}}`, 422, `parameters.candidate_labels`},
 		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "who?", "context": "a cat"}}`, 200, ""},
 		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "who?", "context": "a cat"}, "parameters": {"top_k": 2}}`, 200,
 			""},

@@ -66,6 +66,18 @@ type hfTagRequest struct {
 	} `json:"parameters"`
 }
 
+// An hfTagZeroShotRequest names labels. Of its parameters the first has the name that zero-shot classification has for it, the others
+// those of the package gliner.
+type hfTagZeroShotRequest struct {
+	Inputs     inputs `json:"inputs" required:"yes"`
+	Parameters struct {
+		Labels     []string `json:"candidate_labels" required:"yes"`
+		Threshold  float64  `json:"threshold"`
+		Flat       *bool    `json:"flat_ner"`
+		MultiLabel bool     `json:"multi_label"`
+	} `json:"parameters" required:"yes"`
+}
+
 // An hfEntity has places in characters.
 type hfEntity struct {
 	Group  string  `json:"entity_group,omitempty"`
@@ -81,6 +93,9 @@ func (c *call) hfTag(q *hfTagRequest) (a oneOrMore[listOf[hfEntity]], err error)
 	if err != nil {
 		return a, err
 	}
+	if m.Task == pipeline.ZeroShotTag {
+		return a, invalid("parameters.candidate_labels", "it is missing, and the model has no labels of its own")
+	}
 	texts, err := c.texts(m, "inputs", q.Inputs)
 	if err != nil {
 		return a, err
@@ -90,17 +105,37 @@ func (c *call) hfTag(q *hfTagRequest) (a oneOrMore[listOf[hfEntity]], err error)
 	if err != nil {
 		return a, c.explain(err, m)
 	}
-	a.one = q.Inputs.one
+	return hfEntities(q.Inputs, list, p.Aggregation), nil
+}
+
+func (c *call) hfTagZeroShot(q *hfTagZeroShotRequest) (a oneOrMore[listOf[hfEntity]], err error) {
+	m, err := c.text("", pipeline.ZeroShotTag)
+	if err != nil {
+		return a, err
+	}
+	texts, err := c.texts(m, "inputs", q.Inputs)
+	if err != nil {
+		return a, err
+	}
+	p := q.Parameters
+	cut, _ := c.lengths("inputs", nil, "")
+	list, err := m.TagZeroShot(c.ctx, texts, p.Labels, pipeline.TagZeroShotOptions{Threshold: p.Threshold, MultiLabel: p.MultiLabel,
+		Nested: p.Flat != nil && !*p.Flat, Truncated: cut})
+	return hfEntities(q.Inputs, list, ""), c.explain(err, m)
+}
+
+func hfEntities(of inputs, list [][]pipeline.Entity, how pipeline.Aggregation) oneOrMore[listOf[hfEntity]] {
+	a := oneOrMore[listOf[hfEntity]]{one: of.one}
 	for _, entities := range list {
 		a.list = append(a.list, made(entities, func(e pipeline.Entity) hfEntity {
 			x := hfEntity{Group: e.Label, Score: e.Score, Word: e.Text, Start: e.CharStart, End: e.CharEnd}
-			if p.Aggregation == pipeline.AggregateNone {
+			if how == pipeline.AggregateNone {
 				x.Group, x.Entity = "", e.Label
 			}
 			return x
 		}))
 	}
-	return a, nil
+	return a
 }
 
 type hfAnswerRequest struct {

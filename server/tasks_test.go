@@ -3,9 +3,12 @@ package server
 import (
 	"compress/gzip"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -128,6 +131,48 @@ func TestTasks(t *testing.T) {
 		require.Len(t, words, 2)
 		require.ElementsMatch(t, []any{"the", "a"}, []any{words[0][0]["token_str"], words[0][1]["token_str"]})
 	})
+}
+
+// TestTagZeroShot asks for labels that the model does not know: where the model was made for them, and where a model has its own.
+func TestTagZeroShot(t *testing.T) {
+	_, h := start(t, Options{}, served("ner", "gliner")...)
+	list := texts(t)
+	var want struct {
+		Labels    []string
+		Flat, All [][][]any
+	}
+	recorded(t, "gliner", &want)
+	type body = map[string]any
+	for _, path := range []string{"/pipeline/token-classification", "/models/gliner"} {
+		for i := 6; i < 40; i++ { // of every second text
+			text := list[2*i]
+			var got []map[string]any
+			ask(t, "POST", h.URL+path, jsonOf(t, body{"inputs": text, "parameters": body{"candidate_labels": want.Labels}}), &got)
+			fields := []string{"entity_group", "score", "start", "end"}
+			sameAnswer(t, want.Flat[i], fields, got)
+			var lists [][]map[string]any
+			ask(t, "POST", h.URL+path, jsonOf(t, body{"inputs": []string{text}, "parameters": body{"candidate_labels": want.Labels,
+				"threshold": 0.6, "flat_ner": false, "multi_label": true}}), &lists)
+			sameAnswer(t, want.All[i], fields, lists[0])
+		}
+	}
+	for query, want := range map[string]string{
+		`/models/gliner {"inputs": "a"}`:                                                               "candidate_labels",
+		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": []}}`:                       "a label is empty",
+		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "stride": 2}}`:       "stride",
+		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "threshold": "c"}}`:  "want a number, not a string",
+		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "threshold": 1e99}}`: "between 0 and 1",
+		`/models/ner {"inputs": "a", "parameters": {"candidate_labels": ["b"]}}`:                       "was made to tag",
+	} {
+		path, body, _ := strings.Cut(query, " ")
+		r, err := http.Post(h.URL+path, "application/json", strings.NewReader(body))
+		require.NoError(t, err)
+		text, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		require.NoError(t, r.Body.Close())
+		require.Equal(t, 422, r.StatusCode, query)
+		require.Contains(t, string(text), want, query)
+	}
 }
 
 // TestRerankByTokens holds scores of a model with a vector for each token to those that sentence-transformers recorded.

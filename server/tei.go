@@ -426,6 +426,7 @@ const zeroShotPath = "/pipeline/zero-shot-classification"
 // forTask are the routes for what a model was made for, by their paths. The body tells between two.
 var forTask = map[pipeline.Task][]string{pipeline.Embedding: {"/similarity", "/embed"}, pipeline.MultiVector: {"/embed_all"},
 	pipeline.Sparse: {"/embed_sparse"}, pipeline.Reranking: {"/rerank"}, pipeline.Tagging: {"/pipeline/token-classification"},
+	pipeline.ZeroShotTag: {"/pipeline/token-classification"},
 	pipeline.Classifying: {zeroShotPath, "/pipeline/text-classification"},
 	pipeline.Answering:   {"/pipeline/question-answering"}, pipeline.Filling: {"/pipeline/fill-mask"}}
 

@@ -165,7 +165,7 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 		s.texts[0].free(o.ask)
 		s.texts[1].free(o.ask)
 	}()
-	if err := t.appendText(&s.texts[0], s, input.texts[0], first, o.spans, o.ask); err != nil {
+	if err := t.appendInput(&s.texts[0], s, input, 0, first, o.spans, o.ask); err != nil {
 		return nil, err
 	}
 	if input.pair {
@@ -173,7 +173,7 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 			// The odd token goes to the longer text: the second is read on until it is known whether that is the second.
 			second = max(room, len(s.texts[0].ids)) + 1
 		}
-		if err := t.appendText(&s.texts[1], s, input.texts[1], second, o.spans, o.ask); err != nil {
+		if err := t.appendInput(&s.texts[1], s, input, 1, second, o.spans, o.ask); err != nil {
 			return nil, err
 		}
 	}
@@ -333,7 +333,7 @@ func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]w
 			w, text := windows[slot.text], &s.texts[slot.text]
 			e.InputIDs = append(e.InputIDs, text.ids[w.start:w.end]...)
 			if spans {
-				t.place(&e, at, text, w, input.texts[slot.text], slot.text)
+				t.place(&e, at, text, w, input, slot.text)
 				if !ascii {
 					e.countCharacters(at, input.texts[slot.text])
 				}
@@ -385,7 +385,8 @@ func newEncoding(length int, spans, ascii bool) Encoding {
 }
 
 // place writes offsets, words and sequences of the tokens of a window, from the at-th of the row on.
-func (t *Tokenizer) place(e *Encoding, at int, from *tokens, w window, text string, sequence int) {
+func (t *Tokenizer) place(e *Encoding, at int, from *tokens, w window, input Input, sequence int) {
+	text := input.texts[sequence]
 	spans, words := from.spans[w.start:w.end], from.words[w.start:w.end]
 	offsets, numbers, sequences := e.Offsets[at:at+len(spans)], e.Words[at:at+len(spans)], e.Sequences[at:at+len(spans)]
 	for i, place := range spans {
@@ -395,7 +396,8 @@ func (t *Tokenizer) place(e *Encoding, at int, from *tokens, w window, text stri
 			word = ^word
 		}
 		for _, prefixSpace := range t.post.trims {
-			place = t.trimmed(text, from.ids[w.start+i], place, added, prefixSpace && (i == 0 || place.start == 0))
+			first := i == 0 || place.start == 0 || input.split && int(place.start) == input.words[word].Start
+			place = t.trimmed(text, from.ids[w.start+i], place, added, prefixSpace && first)
 		}
 		offsets[i], numbers[i], sequences[i] = Span{int(place.start), int(place.end)}, int(word), sequence
 	}

@@ -123,6 +123,8 @@ var usualNames = map[string][]string{
 // An Input is what one row is made of. The zero value is the empty text.
 type Input struct {
 	texts [2]string
+	words []Span // of the first text, if the caller has split it
+	split bool
 	pair  bool
 }
 
@@ -131,6 +133,12 @@ func Text(text string) Input { return Input{texts: [2]string{text}} }
 
 // Pair is a row of two texts, such as a question and a passage.
 func Pair(text, second string) Input { return Input{texts: [2]string{text, second}, pair: true} }
+
+// Split is a row of a text whose words the caller has found, as byte ranges in order: each is encoded alone, and what is between them is
+// left out. The Words of an Encoding are then their indexes.
+func Split(text string, words []Span) Input {
+	return Input{texts: [2]string{text}, words: words, split: true}
+}
 
 // Texts are rows of one text each.
 func Texts(texts ...string) []Input {
@@ -148,9 +156,9 @@ func (t *Tokenizer) Count(input Input, options ...RowOption) (int, error) {
 	s := t.scratch.Get().(*scratch)
 	defer t.scratch.Put(s)
 	n := t.post.row(input.pair).specials()
-	for i, text := range input.texts {
+	for i := range input.texts {
 		s.texts[i].reset()
-		err := t.appendText(&s.texts[i], s, text, math.MaxInt, false, o.ask)
+		err := t.appendInput(&s.texts[i], s, input, i, math.MaxInt, false, o.ask)
 		s.texts[i].free(o.ask)
 		if err != nil {
 			return 0, err
@@ -158,6 +166,36 @@ func (t *Tokenizer) Count(input Input, options ...RowOption) (int, error) {
 		n += len(s.texts[i].ids)
 	}
 	return n, nil
+}
+
+// appendInput appends the tokens of one of the texts of an input, as appendText does.
+func (t *Tokenizer) appendInput(dst *tokens, s *scratch, input Input, i, limit int, spans bool, ask func(bytes int64) error) error {
+	text := input.texts[i]
+	if i > 0 || !input.split {
+		return t.appendText(dst, s, text, limit, spans, ask)
+	}
+	for n, word := range input.words {
+		if word.Start < 0 || word.Start > word.End || word.End > len(text) {
+			return fmt.Errorf("tokenizer: word %d is from %d to %d of a text of %d bytes", n, word.Start, word.End, len(text))
+		}
+		from := len(dst.ids)
+		if from >= limit {
+			break
+		}
+		if err := t.appendText(dst, s, text[word.Start:word.End], limit, spans, ask); err != nil {
+			return err
+		}
+		for k := from; spans && k < len(dst.ids); k++ {
+			dst.spans[k].start += int32(word.Start)
+			dst.spans[k].end += int32(word.Start)
+			if dst.words[k] < 0 {
+				dst.words[k] = ^int32(n)
+			} else {
+				dst.words[k] = int32(n)
+			}
+		}
+	}
+	return nil
 }
 
 // longestText bounds texts: places in them are 32-bit numbers, and normalisation may make a text longer.

@@ -6,9 +6,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -264,4 +266,41 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// TestSplit: of words that the caller finds each is encoded as a text alone, and keeps its place in the text.
+func TestSplit(t *testing.T) {
+	const text = "the  Zürich-based naïve café,\u200bx"
+	var words []Span
+	for _, word := range []string{"the", "Zürich-based", "\u200b", "naïve", "café,", "x"} {
+		at := strings.Index(text, word)
+		words = append(words, Span{at, at + len(word)})
+	}
+	for _, name := range recordedNames(t) {
+		tok := openRecorded(t, name)
+		e, err := tok.Encode(Split(text, words), 0, Spans())
+		require.NoError(t, err)
+		n, err := tok.Count(Split(text, words))
+		require.NoError(t, err)
+		require.Len(t, e.InputIDs, n)
+		at := slices.Index(e.Special, false)
+		for i, w := range words {
+			alone, err := tok.Encode(Text(text[w.Start:w.End]), 0, Spans())
+			require.NoError(t, err)
+			for k, id := range alone.InputIDs {
+				if alone.Special[k] {
+					continue
+				}
+				require.Equal(t, id, e.InputIDs[at], "%s, word %d", name, i)
+				require.Equal(t, i, e.Words[at], name)
+				o := alone.Offsets[k]
+				require.Equal(t, Span{w.Start + o.Start, w.Start + o.End}, e.Offsets[at], "%s, word %d", name, i)
+				require.Equal(t, utf8.RuneCountInString(text[:e.Offsets[at].Start]), e.CharOffsets[at].Start, name)
+				at++
+			}
+		}
+		require.True(t, at == len(e.InputIDs) || e.Special[at], name)
+		_, err = tok.Encode(Split(text, []Span{{3, 2}}), 0)
+		require.ErrorContains(t, err, "word 0 is from 3 to 2", name)
+	}
 }

@@ -123,7 +123,7 @@ func meant(file string) []pipeline.Finding {
 	if err != nil {
 		return []pipeline.Finding{{What: "contradiction", Value: err.Error(), Where: filepath.Dir(file)}}
 	}
-	for _, name := range []string{"config.json", "modules.json"} {
+	for _, name := range []string{"config.json", "modules.json", "gliner_config.json"} {
 		if _, err := os.Stat(filepath.Join(d.Dir, name)); err == nil {
 			return d.Found
 		}

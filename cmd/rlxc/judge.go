@@ -189,12 +189,16 @@ func tagCommand() *cobra.Command {
 	t := &texting{}
 	o := pipeline.TagOptions{}
 	o.Aggregation = "simple"
+	zero := pipeline.TagZeroShotOptions{}
+	var labels []string
 	c := &cobra.Command{
 		Use:   "tag M [TEXT…]",
 		Short: "find names and other entities in texts",
 		Long: `tag finds the stretches of each text that the model has a label for, with their places in bytes and in
-characters. Long texts are read by windows that overlap.`,
+characters. Long texts are read by windows that overlap. A GLiNER model finds those of any labels, which --labels names, and
+reads as many words of a text as its files say.`,
 		Example: `  rlxc tag path/to/ner "Angela Merkel met Emmanuel Macron in Berlin."
+  rlxc tag path/to/gliner --labels person,city --threshold 0.3 "Angela Merkel met Emmanuel Macron in Berlin."
   rlxc tag path/to/ner --input letters.txt --aggregation first -o entities.jsonl`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -203,10 +207,21 @@ characters. Long texts are read by windows that overlap.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, end()) }()
+			if m.Task == pipeline.ZeroShotTag && len(labels) == 0 {
+				return usagef("%s has no labels of its own: name some, such as --labels person,city", args[0])
+			}
 			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
-				o := o
-				o.Truncated = cut
-				values, err := m.Tag(ctx, plain(items), o)
+				var values [][]pipeline.Entity
+				var err error
+				if len(labels) > 0 {
+					o := zero
+					o.Truncated = cut
+					values, err = m.TagZeroShot(ctx, plain(items), labels, o)
+				} else {
+					o := o
+					o.Truncated = cut
+					values, err = m.Tag(ctx, plain(items), o)
+				}
 				return boxed(items, values, err, func(it item, v []pipeline.Entity) any { return &tagged{it.text, v} })
 			}, example: &tagged{}, table: func(w io.Writer, items []item, results []any) error {
 				fmt.Fprintln(w, "ENTITY\tLABEL\tSCORE\tBYTES\tWHERE")
@@ -225,6 +240,10 @@ characters. Long texts are read by windows that overlap.`,
 	enum(c, &o.Aggregation, "aggregation", "how the tokens' labels become entities", pipeline.Aggregations()...)
 	f.IntVar(&o.Stride, "stride", 0, "tokens that the windows over a long text have in common (default a quarter of a row; below 0 cuts "+
 		"the text)")
+	f.StringSliceVar(&labels, "labels", nil, "labels to find, separated by commas (of a GLiNER model; repeatable)")
+	f.Float64Var(&zero.Threshold, "threshold", 0.5, "with --labels, the score that an entity exceeds")
+	f.BoolVar(&zero.MultiLabel, "multi-label", false, "with --labels, whether the same words may have several labels")
+	f.BoolVar(&zero.Nested, "nested", false, "with --labels, whether an entity may be inside of another")
 	return c
 }
 

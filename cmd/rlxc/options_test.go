@@ -48,6 +48,7 @@ var given = map[string]string{"Backend": "cuda", "Device": "nosuch", "CPU": "avx
 var compiled = map[string]map[string]string{
 	"plan":    {"Dims": ""}, // it is the plan that has the sizes
 	"inspect": {"Dims": ""},
+	"run":     {"Dims": ""}, // under a limit, so that the batch can be cut into slices
 	// half for arenas, of which texts and tensors have a part each; it is the default
 	"serve": {"MemoryLimit": "16MiB", "Unpad": "false"},
 }

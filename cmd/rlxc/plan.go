@@ -218,6 +218,9 @@ func (r *planReport) text(out io.Writer) error {
 	if err := r.Plan.WriteText(out, r.Problem); err != nil {
 		return err
 	}
+	if r.Slices > 0 {
+		fmt.Fprintf(out, "# slices=%d of %s, each reads weights=%d\n", r.Slices, testCase{dims: r.Dims}.name(), r.Weights)
+	}
 	fmt.Fprintf(out, "# plain_bound=%d\n", r.PlainBound)
 	fmt.Fprintf(out, "# steps=%d weights=%d arena=%d together=%d\n", r.Steps, r.Weights, r.Plan.Committed, r.Weights+r.Plan.Committed)
 	shared := r.SharedWeights

@@ -84,8 +84,8 @@ func (r *running) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	sizes := r.Dims
-	if r.Unpad {
-		r.Dims = nil // of the inputs only: a program of fixed sizes leaves no padding out
+	if r.Unpad || c.Flags().Changed("memory-limit") {
+		r.Dims = nil // of the inputs only: a program of fixed sizes leaves no padding out, and takes its batch as it is
 	}
 	e, err := r.load(c.Context(), src)
 	if err != nil {

@@ -27,11 +27,12 @@ type frame struct {
 	done   []content                    // by output: what goes to a device tensor when the run has succeeded
 	out    []*tensor.Tensor             // by output
 
-	seen  []tensor.Shape // of the inputs that the sizes come from
-	known ir.Binding     // the sizes of the strict inputs
-	loose ir.Binding     // those that the lazy ones add, where they agree
-	sizes ir.Binding     // both, and those that the run has found
-	rows  texts          // whose outputs stay packed; nil for texts that are to be padded again
+	seen   []tensor.Shape // of the inputs that the sizes come from
+	known  ir.Binding     // the sizes of the strict inputs
+	loose  ir.Binding     // those that the lazy ones add, where they agree
+	sizes  ir.Binding     // both, and those that the run has found
+	sliced slicing        // of the last run that did not fit
+	rows   texts          // whose outputs stay packed; nil for texts that are to be padded again
 }
 
 // A part is what a frame has of a graph of the device.

@@ -67,6 +67,8 @@ type Program struct {
 	measured      sync.Once // see Process
 	runtime, peak int64
 
+	independent func() (*batch, error) // the proof that rows of a batch are, made once
+
 	mu     sync.Mutex
 	users  int // its sessions, and itself until it is closed
 	closed atomic.Bool
@@ -157,6 +159,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 		g.Renumber() // each subgraph was numbered by itself
 	}
 	p.main = newUnit(g, false, p.device.Target())
+	p.independent = sync.OnceValues(p.findIndependent)
 	for body := range p.bodies {
 		p.bodies[body] = newUnit(body, true, p.device.Target())
 		p.bodies[body].symbols = symbolsOf(body)

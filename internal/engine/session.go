@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -154,7 +155,19 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 	if err := f.bindInputs(nil); err != nil {
 		return nil, err
 	}
-	return f.finish(f.run(ctx, 0))
+	if f.sliced.rows == 0 || !maps.Equal(f.sliced.sizes, f.sizes) {
+		out, err := f.run(ctx, 0)
+		if !errors.Is(err, ErrMemory) || s.io.count > 0 {
+			return f.finish(out, err)
+		}
+		if f.sliced, err = s.p.findSlicing(f.sizes, err); err != nil {
+			return nil, err
+		}
+		if err := f.order(inputs); err != nil {
+			return nil, WithKind(ErrInput, err)
+		}
+	}
+	return f.finish(f.runSlices(ctx))
 }
 
 // begin begins a run, which end ends.

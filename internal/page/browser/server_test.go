@@ -26,6 +26,7 @@ var tries = []struct {
 	{"splade", "fill", "Mask 1", ".bar", 5, 5},
 	{"tensors", "tensors", "last_hidden_state: FP32 [1, 1, 32]", "pre", 1, 1},
 	{"ner", "tag", "spans", "mark", 2, 60},
+	{"gliner", "tag zero-shot", "span", "mark", 0, 60},
 	{"qa", "answer", "ANSWER", "mark", 1, 1},
 	{"minilm", "embed", "Cosines of vectors of 32 numbers", ".matrix td", 16, 16},
 }
@@ -37,7 +38,7 @@ func TestServer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(tensors, data, 0o600))
 	args := []string{"tensors=" + tensors, "idle=" + models + "classify"}
-	for _, name := range []string{"minilm", "classify", "rerank", "nli", "ner", "qa", "splade", "colbert"} {
+	for _, name := range []string{"minilm", "classify", "rerank", "nli", "ner", "gliner", "qa", "splade", "colbert"} {
 		args = append(args, models+name)
 	}
 	onScreens(t, serve(t, args...), func(b *tab) {

@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A run whose plan is above the memory limit takes its batch in slices, if each row is computed by itself and a plan of some rows fits
+// beside the results. It reads the weights once for each slice.
+
+// A slicing is the batch of a run in slices of so many rows, the last one of fewer.
+type slicing struct {
+	sizes ir.Binding // of the whole batch
+	rows  int
+	arena int64 // bytes that a slice needs
+}
+
+// findSlicing finds the most rows at a time that fit. It returns cause, the error of the whole batch, if none do.
+func (p *Program) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
+	k, err := p.independent()
+	if err != nil {
+		return slicing{}, fmt.Errorf("%w, and the batch cannot be cut into slices: %v", cause, err)
+	}
+	results, err := p.resultBytes(sizes)
+	if err != nil {
+		return slicing{}, err
+	}
+	arena := int64(0)
+	fits := func(rows int) error {
+		e, err := p.bind(&p.main.segments[0], k.resized(sizes, rows), nil)
+		if err != nil {
+			return err
+		}
+		if arena = e.binding.Planned.Plan.Committed + e.binding.host; arena+results > p.opts.MemoryLimit {
+			return cause
+		}
+		return nil
+	}
+	low, high := 0, sizes[k.symbol]
+	for high-low > 1 {
+		if rows := (low + high) / 2; fits(rows) == nil {
+			low = rows
+		} else {
+			high = rows
+		}
+	}
+	if low == 0 {
+		return slicing{}, cause
+	}
+	slices := (sizes[k.symbol] + low - 1) / low
+	rows := (sizes[k.symbol] + slices - 1) / slices // about as many in each
+	if err := fits(rows); err != nil {
+		return slicing{}, err
+	}
+	return slicing{maps.Clone(sizes), rows, arena}, nil
+}
+
+// findIndependent is Program.independent.
+func (p *Program) findIndependent() (*batch, error) {
+	if len(p.main.segments) != 1 || p.main.segments[0].graph == nil {
+		return nil, errors.New("the program has steps on the host between those of the device")
+	}
+	return findBatch(p.graph)
+}
+
+// resultBytes is the size of the results of a run.
+func (p *Program) resultBytes(sizes ir.Binding) (sum int64, err error) {
+	for _, v := range p.graph.Outputs {
+		t, err := ir.MapType(v.Type, sizes.Number)
+		if err != nil {
+			return 0, bindError(err)
+		}
+		sum += int64(t.DType.Bytes(t.Sizes().Elements()))
+	}
+	return sum, nil
+}
+
+// forget gives the arenas of the session back.
+func (f *frame) forget() {
+	f.s.use.memory.Pass(f.s.MemoryBytes())
+	f.s.p.cache.forget(f.s)
+	for i := range f.parts {
+		if p := &f.parts[i]; p.memory != nil {
+			p.memory.Close()
+			p.memory, p.instance = f.s.p.device.NewMemory(), nil
+		}
+	}
+}
+
+// resized is the sizes of so many rows.
+func (b *batch) resized(sizes ir.Binding, rows int) ir.Binding {
+	sizes = maps.Clone(sizes)
+	sizes[b.symbol] = rows
+	return sizes
+}
+
+// cut is rows lo to hi of a tensor with so many rows of its own for each of the batch.
+func cut(t *tensor.Tensor, lo, hi, times int) (*tensor.Tensor, error) {
+	shape := t.Shape().Clone()
+	row := t.DType().Bytes(shape[1:].Elements()) * times
+	shape[0] = (hi - lo) * times
+	return tensor.FromBytes(t.DType(), shape, t.Bytes()[lo*row:hi*row])
+}
+
+// runSlices runs slice after slice of the inputs that are there.
+func (f *frame) runSlices(ctx context.Context) ([]*tensor.Tensor, error) {
+	in := maps.Clone(f.values)
+	p, s := f.s.p, f.sliced
+	k, err := p.independent()
+	if err != nil {
+		return nil, err
+	}
+	results, err := p.resultBytes(s.sizes)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.s.use.memory.Fits(results + s.arena - f.s.MemoryBytes()); err != nil {
+		f.forget() // arenas of other sizes are in the way
+	}
+	if err := f.s.use.memory.Take(results); err != nil {
+		return nil, runError(err)
+	}
+	out := make([]*tensor.Tensor, len(f.out))
+	for i, v := range f.graph.Outputs {
+		t, err := ir.MapType(v.Type, s.sizes.Number)
+		if err != nil {
+			return nil, bindError(err)
+		}
+		out[i] = tensor.New(t.DType, t.Sizes()...)
+	}
+	all := s.sizes[k.symbol]
+	for lo := 0; lo < all; lo += s.rows {
+		hi := min(lo+s.rows, all)
+		for i, v := range f.graph.Inputs {
+			if f.values[v] = in[v]; !k.inputs[i] {
+				continue
+			}
+			if f.values[v], err = cut(in[v], lo, hi, 1); err != nil {
+				return nil, err
+			}
+		}
+		if err := f.bindInputs(nil); err != nil {
+			return nil, err
+		}
+		part, err := f.run(ctx, 0)
+		if err != nil {
+			return nil, err
+		}
+		for i, t := range part {
+			to, err := cut(out[i], lo, hi, k.outputs[i])
+			if err != nil {
+				return nil, err
+			}
+			copy(to.Bytes(), t.Bytes())
+		}
+	}
+	return out, nil
+}
+
+// Slice returns the sizes of a slice, and how many there are, for sizes at which Bind fails with cause. It returns cause where slices do
+// not help.
+func (p *Program) Slice(dims map[string]int, cause error) (slice map[string]int, count int, err error) {
+	if err := p.use(); err != nil {
+		return nil, 0, err
+	}
+	defer p.leave()
+	sizes, _, err := p.sizes(dims)
+	if err != nil {
+		return nil, 0, err
+	}
+	s, err := p.findSlicing(sizes, cause)
+	if err != nil {
+		return nil, 0, err
+	}
+	k, _ := p.independent()
+	return k.resized(sizes, s.rows), (sizes[k.symbol] + s.rows - 1) / s.rows, nil
+}

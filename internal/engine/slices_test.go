@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/internal/artifact"
+	"github.com/rlxc/rlxc/internal/options"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+
+	_ "github.com/rlxc/rlxc/backend/cpu"
+)
+
+// batchTests are graphs whose rows are independent of each other, and for each rule one where they are not.
+var batchTests = []struct{ graph, fails string }{
+	{`(%0 "x": f32[b,6,4]) { %1 = transpose(%0) {perm=[0,2,1]} %2 = reshape(%1) {shape=[b*4,6]} %3 = tanh(%2)
+		%4 = reshape(%3) {shape=[b,24]} return %4 }`, ""},
+	{`(%0 "x": f32[b,6,4]) { %1 = reshape(%0) {shape=[b*6,4]} return %1 }`, ""},
+	{`(%0 "x": f32[b,6,4]) { %1 = transpose(%0) {perm=[1,0,2]} %2 = tanh(%1) %3 = transpose(%2) {perm=[1,0,2]} return %3 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { %1 = reshape(%0) {shape=[6,b]} %2 = reshape(%1) {shape=[b,6]} return %2 }`, "independent"},
+	{`(%0 "x": f32[b,6], %1 "s": f32[6]) { %2 = add(%0, %1) return %2 }`, ""},
+	{`(%0 "x": f32[b,6], %1 "s": f32[1,6]) { %2 = add(%0, %1) return %2 }`, ""},
+	{`(%0 "x": f32[b,6], %1 "s": f32[n,6]) { %2 = add(%0, %1) return %2 }`, "independent"},
+	{`(%0 "x": f32[b,6], %1 "s": f32[6,b]) { %2 = tanh(%0) return %2 }`, "on another axis"},
+	{`(%0 "x": f32[b,b]) { %1 = tanh(%0) return %1 }`, "independent"},
+	{`(%0 "x": f32[b]) { %1 = reshape(%0) {shape=[b,1]} %2 = add(%0, %1) return %2 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { %1 = slice(%0) {starts=[0,2],sizes=[b,3],steps=[1,1]} return %1 }`, ""},
+	{`(%0 "x": f32[b,6]) { %1 = slice(%0) {starts=[b-1,0],sizes=[b,6],steps=[-1,1]} return %1 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { %1 = slice(%0) {starts=[0,b-1],sizes=[b,1],steps=[1,1]} return %1 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { const %1: f32[1,6] = data %2 = expand(%1) {shape=[b,6]} %3 = concat(%0, %2) {axis=1} return %3 }`, ""},
+	{`(%0 "x": f32[b,6]) { %3 = concat(%0, %0) {axis=0} %4 = reshape(%3) {shape=[b,12]} return %4 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { %1 = range() {step=1, len=b, dtype=i64} %2: f32[b] = cast(%1) {to=f32} %3 = reshape(%2) {shape=[b,1]}
+		%4 = add(%0, %3) return %4 }`,
+		"makes values of all rows"},
+	{`(%0 "x": f32[b,6]) { %1 = pad(%0) {before=[0,1], after=[0,2]} return %1 }`, ""},
+	{`(%0 "x": f32[b,6]) { %1 = pad(%0) {before=[1,0], after=[-1,0]} return %1 }`, "independent"},
+	{`(%0 "x": f32[b,5,6]) { %1 = trilu(%0) return %1 }`, ""},
+	{`(%0 "x": f32[b,6]) { %1 = trilu(%0) return %1 }`, "independent"},
+	{`(%0 "i": i64[b,6]) { const %1: f32[9,3] = data %2 = gather(%1, %0) {axis=0} return %2 }`, ""},
+	{`(%0 "x": f32[b,6], %1 "i": i64[4]) { %2 = gather(%0, %1) {axis=1} return %2 }`, ""},
+	{`(%0 "x": f32[b,6], %1 "i": i64[b]) { %2 = gather(%0, %1) {axis=0} return %2 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { %1 = reduce_sum(%0) {axes=[1]} return %1 }`, ""},
+	{`(%0 "x": f32[b,6]) { %1 = reduce_sum(%0) {axes=[0], keepdims=true} %2 = sub(%0, %1) return %2 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { %1 = argmax(%0) {axis=1} return %1 }`, ""},
+	{`(%0 "x": f32[b,6]) { %1 = argmax(%0) {axis=0,keepdims=true} %2: f32[1,6] = cast(%1) {to=f32}
+		%3 = add(%0, %2) return %3 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { %1 = softmax(%0) {axis=1} return %1 }`, ""},
+	{`(%0 "x": f32[b,6]) { %1 = softmax(%0) {axis=0} return %1 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { %1 = cumsum(%0) {axis=1} return %1 }`, ""},
+	{`(%0 "x": f32[b,6]) { %1 = cumsum(%0) {axis=0} return %1 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { const %1: f32[6,4] = data const %2: f32[4] = data %3 = matmul(%0, %1, %2) {act=relu} return %3 }`, ""},
+	{`(%0 "x": f32[b,5,6]) { %1 = matmul(%0, %0) {transb=true} %2 = matmul(%1, %0, _, %0) return %2 }`, ""},
+	{`(%0 "x": f32[b,5,6]) { const %1: f32[5,5] = data %2 = matmul(%1, %0) return %2 }`, ""},
+	{`(%0 "x": f32[b,6]) { const %1: f32[4,6] = data %2 = matmul(%0, %0) {transb=true} %3 = matmul(%2, %0) return %3 }`, "independent"},
+	{`(%0 "x": f32[b,5,6]) { const %1: f32[6] = data %2 = layernorm(%0, %1, %1, %0) {axes=1} return %2 }`, ""},
+	{`(%0 "x": f32[b,6]) { %1 = layernorm(%0) {axes=2} return %1 }`, "independent"},
+	{`(%0 "x": f32[b,7,2,8], %1 "m": f32[b,1,1,7]) { %2 = attention(%0, %0, %0, %1) {scale=0.5} return %2 }`, ""},
+	{`(%0 "x": f32[b,7,2,8], %1 "m": f32[7,7]) { %2 = attention(%0, %0, %0, %1) {scale=0.5} return %2 }`, ""},
+	{`(%0 "x": f32[b,7,2,8], %1 "k": f32[n,7,2,8]) { %2 = attention(%0, %1, %1) {scale=0.5} return %2 }`, "independent"},
+	{`(%0 "x": f32[b,3,2,8]) { const %1: f32[1,3,4] = data %2 = rotary(%0, %1, %1) return %2 }`, ""},
+	{`(%0 "i": i64[b,6]) { const %1: f32[9,3] = data const %2: f32[6,3] = data %3 = embedding(_, _, %1, %0, %2, _) return %3 }`, ""},
+	{`(%0 "x": f32[b,8,8,3]) { const %1: f32[3,3,3,4] = data %2 = conv(%0, %1) {kernel=[3,3],strides=[1,1],dilations=[1,1],pads=[1,1,1,1],
+		auto_pad="NOTSET",group=1} %3 = onnx.MaxPool(%2) {kernel=[2,2], strides=[2,2], dilations=[1,1], pads=[0,0,0,0],
+		auto_pad="NOTSET", results=1} %4 = onnx.Resize(%3) {shape=[b,8,8,4], scales=[1,2,2,1], mode="nearest",
+		coordinates="asymmetric", nearest="floor"} return %4 }`, ""},
+	{`(%0 "x": f32[b,8,8]) { %4 = onnx.Resize(%0) {shape=[2*b,8,8], scales=[2,1,1], mode="nearest", coordinates="asymmetric",
+		nearest="floor"} return %4 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { %1, %2 = onnx.TopK(%0) {k=2, axis=1} return %1 }`, "independent"}, // no rule
+	{`(%0 "x": f32[b,6], %1 "y": f32[6]) { %2 = tanh(%0) %3 = tanh(%1) return %2, %3 }`, "has no axis 0 of the rows"},
+	{`(%0 "x": f32[3,6]) { %1 = tanh(%0) return %1 }`, "no input has an axis 0 of free size"},
+}
+
+// graphFile is a graph as the source of a program.
+type graphFile struct{ Source }
+
+func (graphFile) Name() string             { return "graph" }
+func (graphFile) Compiled() *artifact.Info { return nil }
+func (graphFile) Evict()                   {}
+func (graphFile) EvictPart([]byte) bool    { return false }
+func (graphFile) Retain()                  {}
+func (graphFile) Close() error             { return nil }
+
+// TestBatches finds which graphs take rows by themselves. Those that do return the same bits in slices as at once, under limits as low as
+// can be met.
+func TestBatches(t *testing.T) {
+	for i, c := range batchTests {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			parse := func() (*ir.Graph, error) {
+				g, err := ir.Parse(`graph "" ` + c.graph)
+				require.NoError(t, err)
+				for i := range g.Outputs {
+					g.OutputNames = append(g.OutputNames, fmt.Sprint(i))
+				}
+				return g, err
+			}
+			g, err := parse()
+			require.NoError(t, err)
+			_, err = findBatch(g)
+			if c.fails != "" {
+				require.ErrorContains(t, err, c.fails)
+				return
+			}
+			require.NoError(t, err)
+			const rows = 7
+			in := map[string]*tensor.Tensor{}
+			for _, v := range g.Inputs {
+				bound, err := ir.MapType(v.Type, ir.Binding{"b": rows}.Number)
+				require.NoError(t, err)
+				x := tensor.New(bound.DType, bound.Sizes()...)
+				for i := range x.Len() {
+					if x.DType().IsFloat() {
+						x.SetFloat64(i, float64(i*i%37)/8-2)
+					} else {
+						x.SetInt64(i, int64(i*i%4))
+					}
+				}
+				in[v.Name] = x
+			}
+			// run runs twice, the second time knowing how; rows are those of a slice, 0 for all at once.
+			run := func(limit int64) (got map[string][]byte, rows int, arena int64) {
+				p, err := Compile(t.Context(), graphFile{}, parse, options.Compile{MemoryLimit: limit, Threads: 1, Verify: true})
+				require.NoError(t, err)
+				defer p.Close()
+				s, err := p.NewSession()
+				require.NoError(t, err)
+				defer s.Close()
+				for range 2 {
+					out, err := s.Run(t.Context(), in)
+					if errors.Is(err, ErrMemory) {
+						return nil, 0, 0
+					}
+					require.NoError(t, err)
+					got = map[string][]byte{}
+					for name, x := range out {
+						got[name] = slices.Clone(x.Bytes())
+					}
+				}
+				return got, s.mainFrame().sliced.rows, s.MemoryBytes()
+			}
+			want, whole, arena := run(1 << 30)
+			require.Zero(t, whole)
+			seen := map[int]bool{}
+			for limit := arena - 64; limit > 0; limit -= 64 {
+				got, rows, arena := run(limit)
+				if got == nil {
+					break
+				}
+				require.Equal(t, want, got)
+				require.Less(t, arena, limit)
+				seen[rows] = true
+			}
+			require.NotEmpty(t, seen, "no limit below that of all rows is met")
+			require.NotContains(t, seen, 0)
+		})
+	}
+}

@@ -1,0 +1,400 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/memory"
+	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+// glinerFile is the file that only GLiNER models have.
+const glinerFile = "gliner_config.json"
+
+// glinerConfig is what counts of gliner_config.json.
+type glinerConfig struct {
+	ModelType   string `json:"model_type"`
+	SpanMode    string `json:"span_mode"`
+	MaxWidth    int    `json:"max_width"` // words of an entity
+	MaxWords    int    `json:"max_len"`   // words of a text
+	EntToken    string `json:"ent_token"` // is before each label
+	SepToken    string `json:"sep_token"` // is between the labels and the text
+	ClassToken  *int64 `json:"class_token_index"`
+	Splitter    string `json:"words_splitter_type"`
+	Pooling     string `json:"subtoken_pooling"`
+	Precomputed bool   `json:"precomputed_prompts_mode"`
+
+	LabelsEncoder *string `json:"labels_encoder"`
+	LabelsDecoder *string `json:"labels_decoder"`
+	Relations     *string `json:"relations_layer"`
+}
+
+// tokenLevel is the span mode of models that label words; others label spans of words.
+const tokenLevel = "token_level"
+
+// readGLiNER reads gliner_config.json, if there is one.
+func (d *Description) readGLiNER() error {
+	c := &glinerConfig{SpanMode: "markerV0", MaxWidth: 12, MaxWords: 384, EntToken: "<<ENT>>", SepToken: "<<SEP>>", Splitter: "whitespace",
+		Pooling: "first"} // what gliner assumes
+	found, err := readJSON(d.Dir, glinerFile, c)
+	if err != nil || !found {
+		return err
+	}
+	if err := c.check(); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(d.Dir, glinerFile), err)
+	}
+	d.gliner = c
+	d.note("words", glinerFile, "%d of a text", c.MaxWords)
+	if c.SpanMode != tokenLevel {
+		d.note("words of an entity", glinerFile, "%d", c.MaxWidth)
+	}
+	return nil
+}
+
+func (c *glinerConfig) check() error {
+	for _, other := range []struct {
+		is   bool
+		what string
+	}{
+		{c.LabelsEncoder != nil, "a model with a second encoder for labels (labels_encoder)"},
+		{c.LabelsDecoder != nil, "a model that writes labels (labels_decoder)"},
+		{c.Relations != nil, "a model of relations (relations_layer)"},
+		{c.ModelType == "gliner_streaming_span", "a model of streams (model_type)"},
+		{c.Precomputed, "a model whose labels are part of it (precomputed_prompts_mode)"},
+	} {
+		if other.is {
+			return fmt.Errorf("it describes %s: supported are GLiNER models with one encoder for labels and text", other.what)
+		}
+	}
+	return errors.Join(
+		oneOf("words_splitter_type", c.Splitter, []string{"whitespace"}),
+		oneOf("subtoken_pooling", c.Pooling, []string{"first", "last", "mean", "max"}),
+		inRange("max_width", c.MaxWidth), inRange("max_len", c.MaxWords))
+}
+
+// inRange bounds numbers of words: each span of a text costs memory.
+func inRange(what string, n int) error {
+	const most = 1 << 16
+	if n < 1 || n > most {
+		return fmt.Errorf("invalid %s %d: want 1 to %d", what, n, most)
+	}
+	return nil
+}
+
+// checkGLiNER compares gliner_config.json with the tokenizer and the model.
+func (m *Model) checkGLiNER() error {
+	c := m.gliner
+	id, ok := m.tok.ID(c.EntToken)
+	if !ok {
+		return fmt.Errorf("%s lacks the token %q, which is before each label (ent_token in %s): it is not this model's tokenizer",
+			m.Tokenizer, c.EntToken, glinerFile)
+	}
+	if c.ClassToken != nil && *c.ClassToken >= 0 && *c.ClassToken != id {
+		return fmt.Errorf("%s has the token %q as %d, and class_token_index in %s is %d: it is not this model's tokenizer", m.Tokenizer,
+			c.EntToken, id, glinerFile, *c.ClassToken)
+	}
+	var missing []string
+	for name, fill := range fillers {
+		wanted := fill.words && (c.SpanMode != tokenLevel || !slices.Contains(fill.axes, spanAxis))
+		if wanted && !slices.ContainsFunc(m.model.Inputs(), func(v rlxc.ValueInfo) bool { return v.Name == name }) {
+			missing = append(missing, name)
+		}
+	}
+	if missing != nil || m.heads.spans == "" {
+		slices.Sort(missing)
+		return fmt.Errorf("%s takes %s and returns %s, and span_mode in %s is %q: want the inputs %s too, and the output logits",
+			m.model.Name(), namesOf(m.model.Inputs()), namesOf(m.model.Outputs()), glinerFile, c.SpanMode, listOr(missing, "of text"))
+	}
+	return nil
+}
+
+// TagZeroShotOptions say which entities count.
+type TagZeroShotOptions struct {
+	Threshold  float64 // that the score of an entity exceeds; 0 for 0.5
+	MultiLabel bool    // whether the same words may have several labels
+	Nested     bool    // whether an entity may be inside of another (flat_ner=False in Python)
+	Truncated  Truncated
+}
+
+// TagZeroShot returns the entities of each text, in order, that have one of the labels, by a GLiNER model. It fails as Embed does, and if
+// labels are missing or leave no room for text.
+func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZeroShotOptions) ([][]Entity, error) {
+	c := m.gliner
+	if c == nil {
+		return nil, m.lacks(string(ZeroShotTag))
+	}
+	labels = unique(labels)
+	if len(labels) == 0 || slices.ContainsFunc(labels, func(l string) bool { return strings.TrimSpace(l) == "" }) {
+		return nil, invalidf("a label is empty, or there is none: want a label or more, such as person")
+	}
+	if o.Threshold < 0 || o.Threshold >= 1 {
+		return nil, invalidf("a threshold of %v is not between 0 and 1", o.Threshold)
+	}
+	out := make([][]Entity, len(texts))
+	var asked []*labelledText
+	var inputs []tokenizer.Input
+	ask, prompt := memory.Asker(ctx), c.prompt(labels)
+	for i, text := range texts {
+		out[i] = []Entity{}
+		words := wordPattern.FindAllStringIndex(text, c.MaxWords)
+		if err := ask(int64(len(prompt.text)+len(text)) + wordBytes*int64(len(prompt.words)+len(words))); err != nil {
+			return nil, err
+		}
+		if len(words) > 0 {
+			p := prompt.before(text, words)
+			p.index = i
+			asked, inputs = append(asked, p), append(inputs, p.input)
+		}
+	}
+	var cut Truncated
+	if o.Truncated != nil {
+		cut = func(i, tokens, limit int) { o.Truncated(asked[i].index, tokens, limit) }
+	}
+	encodings, err := m.encode(ctx, inputs, m.MaxLength, cut, tokenizer.Spans(),
+		tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Right))
+	if err != nil {
+		return nil, err
+	}
+	mark, _ := m.tok.ID(c.EntToken)
+	rows := make([]*row, len(encodings))
+	for i, e := range encodings {
+		p := asked[i]
+		if e.Truncated && !slices.ContainsFunc(e.Words, func(w int) bool { return w >= p.first }) {
+			return nil, invalidf("%d labels leave no room for text in a row of %d tokens", len(labels), len(e.InputIDs))
+		}
+		marks := 0
+		for _, id := range e.InputIDs {
+			if id == mark {
+				marks++
+			}
+		}
+		if marks != len(labels) {
+			return nil, invalidf("a label or a text has the token %q, which the model has before each label", c.EntToken)
+		}
+		if err := m.cutWords(p, e, o.Truncated, ask); err != nil {
+			return nil, err
+		}
+		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, words: c.wordsOf(e, p.first), count: len(p.words),
+			take: func(b *batch, at int) error {
+				found, err := c.candidates(b.out[m.heads.spans], at, len(p.words), len(labels), float32(cmp.Or(o.Threshold, 0.5)))
+				if err != nil {
+					return fmt.Errorf("pipeline: output %q is %v: %w", m.heads.spans, b.out[m.heads.spans], err)
+				}
+				bytes := int64(len(found)) * int64(reflect.TypeFor[candidate]().Size()+reflect.TypeFor[Entity]().Size())
+				if err := ask(bytes); err != nil {
+					return err
+				}
+				out[p.index] = p.entities(together(found, o), labels)
+				return nil
+			}}
+	}
+	return out, m.run(ctx, string(ZeroShotTag), rows)
+}
+
+func unique(list []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool {
+		again := seen[s]
+		seen[s] = true
+		return again
+	})
+}
+
+// cutWords calls what is to be called for a text that has more words than the model reads.
+func (m *Model) cutWords(p *labelledText, e tokenizer.Encoding, cut Truncated, ask func(bytes int64) error) error {
+	rest := p.text[p.words[len(p.words)-1].End:]
+	if cut == nil || e.Truncated || !wordPattern.MatchString(rest) {
+		return nil
+	}
+	n, err := m.tok.Count(tokenizer.Text(rest), tokenizer.Ask(ask))
+	if err == nil {
+		cut(p.index, len(e.InputIDs)+n, len(e.InputIDs))
+	}
+	return err
+}
+
+// candidates reads what a row's words may be from the scores of a batch: for span modes [texts, words, width, labels], by words
+// [texts, words, labels, 3].
+func (c *glinerConfig) candidates(t *tensor.Tensor, at, words, labels int, threshold float32) ([]candidate, error) {
+	shape := t.Shape()
+	by, want := spanCandidates, fmt.Sprintf("[texts, words, %d, labels] (max_width in %s)", c.MaxWidth, glinerFile)
+	axis, has := 2, c.MaxWidth
+	if c.SpanMode == tokenLevel {
+		by, want, axis, has = wordCandidates, "[texts, words, labels, 3]", 3, 3
+	}
+	if t.Rank() != 4 || shape[axis] != has || shape[5-axis] < labels || shape[1] < words || shape[0] <= at {
+		return nil, fmt.Errorf("want %s of %d texts, %d words and %d labels or more", want, at+1, words, labels)
+	}
+	size := shape[1] * shape[2] * shape[3]
+	return by(floats(t, at*size, size), words, shape[2], shape[3], labels, threshold), nil
+}
+
+// wordPattern finds what gliner takes for words: letters and digits, with hyphens between them, and each other character that is no
+// space. Letters, digits and spaces are those of Python.
+var wordPattern = regexp.MustCompile(`[\pL\pN_]+(?:-[\pL\pN_]+)*|` +
+	`[^\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]`)
+
+// wordBytes is about what a word takes.
+const wordBytes = 96
+
+// A prompt is the labels, each after its mark, and what is between them and the text, as words.
+type prompt struct {
+	text  string
+	words []tokenizer.Span
+}
+
+func (c *glinerConfig) prompt(labels []string) prompt {
+	var all []string
+	for _, label := range labels {
+		all = append(all, c.EntToken, label)
+	}
+	all = append(all, c.SepToken)
+	p, at := prompt{text: strings.Join(all, "")}, 0
+	for _, word := range all {
+		p.words = append(p.words, tokenizer.Span{Start: at, End: at + len(word)})
+		at += len(word)
+	}
+	return p
+}
+
+// A labelledText is a text on its way through a GLiNER model.
+type labelledText struct {
+	index int // among the texts
+	text  string
+	words []tokenizer.Span // that the model reads
+	input tokenizer.Input  // the prompt and these words
+	first int              // index of the text's first word in the input
+}
+
+// before makes the input of a text.
+func (p prompt) before(text string, found [][]int) *labelledText {
+	t := &labelledText{text: text, first: len(p.words)}
+	words := slices.Clone(p.words)
+	for _, w := range found {
+		t.words = append(t.words, tokenizer.Span{Start: w[0], End: w[1]})
+		words = append(words, tokenizer.Span{Start: len(p.text) + w[0], End: len(p.text) + w[1]})
+	}
+	t.input = tokenizer.Split(p.text+text, words)
+	return t
+}
+
+// wordsOf returns, for each token of a row, the word of the text that it stands for, counted from 1: of each word's tokens the first, the
+// last or all stand for it. It departs from gliner for words that have no token, after which gliner takes each word for the one before.
+func (c *glinerConfig) wordsOf(e tokenizer.Encoding, first int) []int64 {
+	out := make([]int64, len(e.Words))
+	for t, word := range e.Words {
+		switch {
+		case word < first,
+			c.Pooling == "first" && t > 0 && e.Words[t-1] == word,
+			c.Pooling == "last" && t+1 < len(e.Words) && e.Words[t+1] == word:
+		default:
+			out[t] = int64(word-first) + 1
+		}
+	}
+	return out
+}
+
+// A candidate is words from first to last, and a label that they may have.
+type candidate struct {
+	first, last, label int
+	score              float32
+}
+
+// spanCandidates reads scores of shape [words, width, classes]: of the spans of up to width words from each word on.
+func spanCandidates(logits []float32, words, width, classes, labels int, threshold float32) []candidate {
+	var out []candidate
+	for first := range words {
+		for last := first; last < min(first+width, words); last++ {
+			for label, x := range logits[(first*width+last-first)*classes:][:labels] {
+				if score := float32(sigmoid(float64(x))); score > threshold {
+					out = append(out, candidate{first, last, label, score})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// wordCandidates reads scores of shape [words, classes, 3]: that a word is the first of an entity, its last, or in it. The least of them
+// is the score of a span.
+func wordCandidates(logits []float32, words, classes, _, labels int, threshold float32) []candidate {
+	score := func(word, label, what int) float32 {
+		return float32(sigmoid(float64(logits[(word*classes+label)*3+what])))
+	}
+	var out []candidate
+	for first := range words {
+		for label := range labels {
+			least := score(first, label, 0)
+			if least <= threshold {
+				continue
+			}
+			for last := first; last < words; last++ {
+				inside := score(last, label, 2)
+				if inside < threshold {
+					break
+				}
+				least = min(least, inside)
+				if end := score(last, label, 1); end > threshold {
+					out = append(out, candidate{first, last, label, min(least, end)})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// together returns the candidates that go together, by where they begin: each that no likelier one is in the way of.
+func together(all []candidate, o TagZeroShotOptions) []candidate {
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
+	var chosen, spans []candidate // spans has each span once
+next:
+	for _, c := range all {
+		known := false
+		for _, s := range spans {
+			switch {
+			case s.first == c.first && s.last == c.last:
+				known = true
+			case c.first > s.last || s.first > c.last: // apart
+				continue
+			case o.Nested && (c.first <= s.first && s.last <= c.last || s.first <= c.first && c.last <= s.last):
+				continue
+			default:
+				continue next
+			}
+			if !o.MultiLabel {
+				continue next
+			}
+		}
+		chosen = append(chosen, c)
+		if !known {
+			spans = append(spans, c)
+		}
+	}
+	slices.SortStableFunc(chosen, func(a, b candidate) int { return cmp.Compare(a.first, b.first) })
+	return chosen
+}
+
+// entities makes entities of spans of words.
+func (p *labelledText) entities(chosen []candidate, labels []string) []Entity {
+	out := make([]Entity, len(chosen))
+	at, chars := 0, 0
+	for i, c := range chosen { // by where they begin
+		start, end := p.words[c.first].Start, p.words[c.last].End
+		chars += utf8.RuneCountInString(p.text[at:start])
+		at = start
+		text := p.text[start:end]
+		out[i] = Entity{Label: labels[c.label], Score: float64(c.score), Text: text, Start: start, End: end, CharStart: chars,
+			CharEnd: chars + utf8.RuneCountInString(text)}
+	}
+	return out
+}

@@ -1,0 +1,279 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+// A layout is what the inputs of a model are: how rows become tensors.
+type layout struct {
+	inputs []rlxc.ValueInfo
+	names  []string        // the model's symbols
+	dims   map[string]axis // what the model's symbols stand for
+	fixed  sizes           // 0 where the model leaves them open
+	first  int             // number of the first position
+	width  int             // words of the longest span that a model labels
+	pad    int64
+}
+
+// An axis is what a symbol of the inputs' shapes stands for.
+type axis uint8
+
+const (
+	batchAxis axis = iota
+	lengthAxis
+	pastAxis // tokens of earlier runs, of which there are none
+	spanAxis // spans of the words of the text that has the most
+	onceAxis // one for each text
+	endsAxis // the first word of a span and the last
+	axisCount
+)
+
+// sizes are sizes by axis.
+type sizes [axisCount]int
+
+// A filler is an input of tokens or words. It writes a row's elements, from the at-th on; what it leaves is padding.
+type filler struct {
+	axes  []axis
+	words bool // of models that label words
+	write func(l *layout, t *tensor.Tensor, at int, r *row)
+}
+
+// idsName is the input that every model of text has.
+const idsName = "input_ids"
+
+var perToken = []axis{batchAxis, lengthAxis}
+
+// fillers are the inputs of a row's tokens and words, by the names that exporters give them.
+var fillers = map[string]filler{
+	idsName:          {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.ids) }},
+	"token_type_ids": {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.types) }},
+	"attention_mask": {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *row) {
+		for i := range r.ids {
+			if r.hidden == 0 || i < len(r.ids)-r.hidden {
+				t.SetInt64(at+i, 1)
+			}
+		}
+	}},
+	"position_ids": {axes: perToken, write: func(l *layout, t *tensor.Tensor, at int, r *row) {
+		for i := range r.ids {
+			t.SetInt64(at+i, int64(l.first+i))
+		}
+	}},
+	"words_mask": {axes: perToken, words: true, write: func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.words) }},
+	"text_lengths": {axes: []axis{batchAxis, onceAxis}, words: true, write: func(_ *layout, t *tensor.Tensor, at int, r *row) {
+		t.SetInt64(at, int64(r.count))
+	}},
+	"span_idx": {axes: []axis{batchAxis, spanAxis, endsAxis}, words: true, write: func(l *layout, t *tensor.Tensor, at int, r *row) {
+		for i := range r.count * l.width {
+			first := i / l.width
+			t.SetInt64(at+2*i, int64(first))
+			t.SetInt64(at+2*i+1, int64(first+i%l.width))
+		}
+	}},
+	"span_mask": {axes: []axis{batchAxis, spanAxis}, words: true, write: func(l *layout, t *tensor.Tensor, at int, r *row) {
+		for i := range r.count * l.width {
+			if i/l.width+i%l.width < r.count {
+				t.SetInt64(at+i, 1)
+			}
+		}
+	}},
+}
+
+func setAll(t *tensor.Tensor, at int, values []int64) {
+	if t.DType() == tensor.I64 {
+		copy(tensor.Of[int64](t)[at:], values)
+		return
+	}
+	for i, v := range values {
+		t.SetInt64(at+i, v)
+	}
+}
+
+// isPast reports whether an input is the memory of a decoder, which is empty.
+func isPast(name string) bool { return strings.HasPrefix(name, "past_") }
+
+// extras are the inputs that are no rows of tokens: flags of decoders, and places in their memory.
+var extras = map[string]func(t *tensor.Tensor){
+	"use_cache_branch": func(*tensor.Tensor) {}, // false
+	"cache_position": func(t *tensor.Tensor) {
+		for i := range t.Len() {
+			t.SetInt64(i, int64(i))
+		}
+	},
+}
+
+// Tensors makes the inputs of a model from texts that a tokenizer has made rows of and padded: for programs that run the model
+// themselves. Inputs and their free sizes are those of rlxc.Model.Inputs and Dims. It fails with ErrNotText if the model takes an input
+// that is not made of text.
+func Tensors(model string, inputs []rlxc.ValueInfo, dims []string, b *tokenizer.Batch) (rlxc.Tensors, error) {
+	l, err := layoutOf(model, inputs, dims, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	return l.make(sizes{batchAxis: b.Rows, lengthAxis: b.Length}, func(name string, fill filler, t *tensor.Tensor) {
+		if name == idsName {
+			setAll(t, 0, b.InputIDs) // with the tokenizer's padding
+			return
+		}
+		for i, e := range b.Encodings {
+			fill.write(l, t, i*b.Length+b.Start[i], &row{ids: e.InputIDs, types: e.TokenTypeIDs})
+		}
+	})
+}
+
+// fixed puts numbers in place of names of sizes.
+func fixed(inputs []rlxc.ValueInfo, names []string, dims map[string]int) (_ []rlxc.ValueInfo, free []string) {
+	for _, v := range inputs {
+		for i, name := range v.Shape {
+			if n, ok := dims[name]; ok {
+				v.Shape[i] = strconv.Itoa(n)
+			}
+		}
+	}
+	for _, name := range names {
+		if _, ok := dims[name]; !ok {
+			free = append(free, name)
+		}
+	}
+	return inputs, free
+}
+
+// layoutOf reads the inputs of a model, whose free sizes have these names. width is how many words a span has at most, of a model that
+// labels words; else 0.
+func layoutOf(model string, inputs []rlxc.ValueInfo, dims []string, first, width int) (*layout, error) {
+	l := &layout{inputs: inputs, names: dims, first: first, width: width, dims: map[string]axis{},
+		fixed: sizes{onceAxis: 1, endsAxis: 2}}
+	tokens := false
+	for _, v := range l.inputs {
+		_, extra := extras[v.Name]
+		fill, ok := fillers[v.Name]
+		switch {
+		case ok && (width > 0 || !fill.words):
+			tokens = tokens || v.Name == idsName
+			if len(v.Shape) != len(fill.axes) {
+				return nil, fmt.Errorf("%s: input %q is of shape %v: want %d axes", model, v.Name, v.Shape, len(fill.axes))
+			}
+			if !v.DType.IsInt() && !v.DType.IsFloat() && v.DType != tensor.Bool {
+				return nil, fmt.Errorf("%s: input %q is of %s: a tokenizer makes numbers", model, v.Name, v.DType)
+			}
+			for i, a := range fill.axes {
+				if err := l.axis(v.Shape[i], a); err != nil {
+					return nil, fmt.Errorf("%s: input %q: %w", model, v.Name, err)
+				}
+			}
+		case ok:
+			return nil, kindError{fmt.Errorf("%s takes an input %q, as GLiNER models do: there is no %s beside it", model, v.Name,
+				glinerFile), ErrNotText}
+		case isPast(v.Name), extra:
+		default:
+			return nil, kindError{fmt.Errorf("%s takes an input %q, which is not made of text: supported are %s, past_key_values and %s",
+				model, v.Name,
+				strings.Join(sortedKeys(fillers), ", "), strings.Join(sortedKeys(extras), ", ")), ErrNotText}
+		}
+	}
+	if !tokens {
+		return nil, kindError{fmt.Errorf("%s takes no input_ids: it is no model of text", model), ErrNotText}
+	}
+	for _, name := range l.names { // the rest is of the memory
+		if _, ok := l.dims[name]; !ok {
+			l.dims[name] = pastAxis
+		}
+	}
+	return l, nil
+}
+
+// axis notes what a size of an input stands for. An expression, such as a past length and the row's together, follows from others.
+func (l *layout) axis(text string, is axis) error {
+	if n, err := strconv.Atoi(text); err == nil {
+		if l.fixed[is] != 0 && l.fixed[is] != n {
+			return fmt.Errorf("sizes %d and %d contradict each other", l.fixed[is], n)
+		}
+		l.fixed[is] = n
+		return nil
+	}
+	if name, err := strconv.Unquote(text); err == nil { // a name that is no identifier is quoted
+		text = name
+	}
+	if _, ok := l.dims[text]; !ok && slices.Contains(l.names, text) {
+		l.dims[text] = is
+	}
+	return nil
+}
+
+// sizes are the numbers for the model's symbols, where each token may be a word.
+func (l *layout) sizes(rows, length int) map[string]int {
+	return l.named(sizes{batchAxis: rows, lengthAxis: length, spanAxis: length * l.width, onceAxis: 1, endsAxis: 2})
+}
+
+// named are sizes by the names that the model has for them.
+func (l *layout) named(n sizes) map[string]int {
+	out := map[string]int{}
+	for name, a := range l.dims {
+		out[name] = n[a]
+	}
+	return out
+}
+
+// tensors makes the inputs of a batch: rows × length, short ones padded at their ends.
+func (l *layout) tensors(rows []*row, count, length int) (rlxc.Tensors, error) {
+	n := sizes{batchAxis: count, lengthAxis: length, onceAxis: 1, endsAxis: 2}
+	for _, r := range rows {
+		n[spanAxis] = max(n[spanAxis], r.count*l.width)
+	}
+	return l.make(n, func(name string, fill filler, t *tensor.Tensor) {
+		if name == idsName && l.pad != 0 {
+			for i := range t.Len() {
+				t.SetInt64(i, l.pad)
+			}
+		}
+		for i := range count {
+			fill.write(l, t, i*(t.Len()/count), rows[min(i, len(rows)-1)]) // a fixed batch is filled up with the last row
+		}
+	})
+}
+
+// make makes inputs; write writes those of tokens and words.
+func (l *layout) make(n sizes, write func(name string, fill filler, t *tensor.Tensor)) (rlxc.Tensors, error) {
+	in := rlxc.Tensors{}
+	named := l.named(n)
+	for _, v := range l.inputs {
+		if fill, ok := fillers[v.Name]; ok {
+			var shape []int
+			for _, a := range fill.axes {
+				shape = append(shape, n[a])
+			}
+			t := tensor.New(v.DType, shape...)
+			write(v.Name, fill, t)
+			in[v.Name] = t
+			continue
+		}
+		shape := make([]int, len(v.Shape))
+		for i, text := range v.Shape {
+			n, err := strconv.Atoi(text)
+			known := false
+			if err != nil {
+				if name, err := strconv.Unquote(text); err == nil {
+					text = name
+				}
+				n, known = named[text]
+			}
+			if err != nil && !known {
+				return nil, fmt.Errorf("input %q has the size %q, which no other input has", v.Name, text)
+			}
+			shape[i] = n
+		}
+		t := tensor.New(v.DType, shape...)
+		if fill := extras[v.Name]; fill != nil {
+			fill(t)
+		}
+		in[v.Name] = t
+	}
+	return in, nil
+}
