@@ -135,6 +135,23 @@ func (t *Trace) Move(n *Node) {
 
 // in returns the symbols in the sizes of an op's fields, if there is one, and of types.
 func (t *Trace) in(op Op, types ...Type) (s Symbols) {
+	for name := range mentioned(op, types) {
+		s |= t.symbols[name]
+	}
+	return s
+}
+
+// Mentions reports whether the sizes in an op's fields, if there is one, or in types depend on some symbols.
+func Mentions(symbols map[string]bool, op Op, types ...Type) bool {
+	for name := range mentioned(op, types) {
+		if symbols[name] {
+			return true
+		}
+	}
+	return false
+}
+
+func mentioned(op Op, types []Type) map[string]bool {
 	set := map[string]bool{}
 	look := func(d Dim) (Dim, error) {
 		d.Symbols(set)
@@ -146,10 +163,7 @@ func (t *Trace) in(op Op, types ...Type) (s Symbols) {
 	for _, x := range types {
 		MapType(x, look)
 	}
-	for name := range set {
-		s |= t.symbols[name]
-	}
-	return s
+	return set
 }
 
 // Snapshot is a copy of a bound node, of values with the same IDs, which does not change with it.
