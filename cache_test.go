@@ -8,11 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/quantize"
 )
 
-// TestShapesArePlannedOnce: two sessions that alternate among 30 shapes each plan nothing after the first round.
-func TestShapesArePlannedOnce(t *testing.T) {
+// TestShapesShareAPlan: two sessions that alternate among 30 shapes each have a plan each, and make no other after the first round.
+func TestShapesShareAPlan(t *testing.T) {
 	p, err := builtin(t).Compile(context.Background(), CompileOptions{Threads: 1})
 	require.NoError(t, err)
 	defer p.Close()
@@ -22,6 +23,7 @@ func TestShapesArePlannedOnce(t *testing.T) {
 		require.NoError(t, err)
 		defer sessions[i].Close()
 	}
+	var first CacheStats
 	for range 3 {
 		for seq := 1; seq <= 30; seq++ {
 			for i, s := range sessions {
@@ -30,7 +32,12 @@ func TestShapesArePlannedOnce(t *testing.T) {
 			}
 		}
 		stats := p.CacheStats()
-		require.Equal(t, []int{60, 60, 0}, []int{stats.Plans, stats.Planned, stats.Evicted})
+		if first.Plans == 0 {
+			first = stats
+		}
+		require.Equal(t, first, stats)
+		require.Equal(t, 2, stats.Plans)
+		require.LessOrEqual(t, stats.Planned, 4)
 	}
 }
 
@@ -61,8 +68,8 @@ func TestCacheLimit(t *testing.T) {
 	all.Wait()
 	stats := p.CacheStats()
 	t.Logf("%+v", stats)
-	require.Positive(t, stats.Evicted)
-	require.Equal(t, stats.Planned, stats.Evicted+stats.Plans)
+	require.LessOrEqual(t, stats.Planned, 16)
+	require.Zero(t, stats.Evicted)
 	require.Less(t, heapBytes()-before, int64(2*limit+8<<20), "with the sessions' arenas")
 }
 
@@ -151,4 +158,32 @@ func BenchmarkAlternatingShapes(b *testing.B) {
 		round()
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*60), "µs/run")
+}
+
+// BenchmarkNewLength runs an encoder of the steps of MiniLM at lengths that it has not run at, and at the same one.
+func BenchmarkNewLength(b *testing.B) {
+	c, ok := models.Lookup("minilm-like")
+	require.True(b, ok)
+	c.Vocabulary, c.Hidden, c.Intermediate = 1000, 24, 96 // the same steps, and little work in them
+	proto, err := models.Build(c)
+	require.NoError(b, err)
+	m, err := FromProto(proto, "minilm-like")
+	require.NoError(b, err)
+	defer m.Close()
+	p, err := m.Compile(context.Background(), CompileOptions{Threads: 1})
+	require.NoError(b, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(b, err)
+	defer s.Close()
+	inputs := [2]Tensors{encoderInputs(1, 4), encoderInputs(1, 5)}
+	for name, among := range map[string]int{"same": 1, "new": 2} {
+		b.Run(name, func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				if _, err := s.Run(context.Background(), inputs[i%among]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

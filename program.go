@@ -132,10 +132,11 @@ func (p *Program) Stats() CompileStats {
 	return CompileStats{s.Level, s.Compiled, s.Prepared, s.Packed, s.PackedFor}
 }
 
-// CacheStats describe the memory plans that a program keeps for shapes that it has seen.
+// CacheStats describe the memory plans that a program holds. A plan serves all sizes for which it is not much larger than a plan of their
+// own; on a CPU each session has its own plans.
 type CacheStats struct {
-	Plans   int   `json:"plans"`   // number of plans kept
-	Bytes   int64 `json:"bytes"`   // their estimated size, with what each session adds to a plan
+	Plans   int   `json:"plans"`   // number of plans
+	Bytes   int64 `json:"bytes"`   // their estimated size, with what sizes that were used lately and each session add to a plan
 	Limit   int64 `json:"limit"`   // upper bound of Bytes; the plan used last is always kept
 	Planned int   `json:"planned"` // how often a plan was made
 	Evicted int   `json:"evicted"` // how often a plan was dropped to keep within Limit

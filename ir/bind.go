@@ -167,7 +167,7 @@ func (g *Graph) bind(b Binding, fold bool, trace *Trace) (*Graph, error) {
 				return nil, n.Fail(fmt.Errorf("the size of result %d, %v, depends on data", i, types[i]))
 			}
 		}
-		if fold && !trace.keeps(c, n) || len(c.Inputs) == 0 {
+		if (fold || len(c.Inputs) == 0) && !trace.keeps(c, n) {
 			done, err := c.becomeConst()
 			if err != nil {
 				return nil, n.Fail(err)
@@ -230,27 +230,8 @@ func (n *Node) becomeConst() (bool, error) {
 	if n.Op.Kind().Has(KeepsCustom) || len(n.Subgraphs) > 0 {
 		return false, nil
 	}
-	in := make([]*tensor.Tensor, len(n.Inputs))
-	for i, v := range n.Inputs {
-		if v != nil {
-			if v.Const == nil || v.Const.Len() > bindFold {
-				return false, nil
-			}
-			in[i] = v.Const
-		}
-	}
-	for _, v := range n.Outputs {
-		if v.Type.Kind != TensorType || v.Type.Sizes().Elements() > bindFold {
-			return false, nil
-		}
-	}
-	for i, t := range in {
-		if t != nil {
-			in[i] = t.Aligned()
-		}
-	}
-	res, err := EvalOp(nil, n.Op, in)
-	if err != nil {
+	res, err := n.folded()
+	if res == nil {
 		return false, err
 	}
 	for i, v := range n.Outputs {

@@ -98,6 +98,34 @@ func TestLiveNeighboursOverlap(t *testing.T) {
 	}
 }
 
+// TestLooseStacks forgets that a buffer is directly above another.
+func TestLooseStacks(t *testing.T) {
+	p := accepted(t, encoder(t, rewrite.O2, tap), device(t))
+	stack, err := planner.NewStack(&p.r.Problem, p.plan)
+	require.NoError(t, err)
+	below := slices.Clone(stack.Below)
+	require.NoError(t, proof.Verify(stacked(p.claim(), p.r, below)))
+	var above func(i, j int) bool
+	above = func(i, j int) bool {
+		return slices.ContainsFunc(below[i], func(k int) bool { return k == j || above(k, j) })
+	}
+	loose := 0
+	for i, all := range stack.Below {
+		for k, j := range all {
+			if below[i] = slices.Delete(slices.Clone(all), k, k+1); !above(i, j) {
+				loose++
+				require.Error(t, proof.Verify(stacked(p.claim(), p.r, below)), "%d above %d", i, j)
+			}
+		}
+		below[i] = all
+	}
+	require.Positive(t, loose)
+	below[0], below[1] = []int{1}, []int{0}
+	require.ErrorContains(t, proof.Verify(stacked(p.claim(), p.r, below)), "is above itself")
+	below[0] = []int{len(below)}
+	require.ErrorContains(t, proof.Verify(stacked(p.claim(), p.r, below)), "is below buffer 0")
+}
+
 func TestAlignmentIsChecked(t *testing.T) {
 	p := accepted(t, encoder(t, rewrite.O2, nil), device(t))
 	for i := range p.plan.Slots {

@@ -119,7 +119,32 @@ func prove(t require.TestingT, g *ir.Graph, d *target.Target, r *liveness.Result
 		c := claim(g, d, r, plan)
 		require.NoError(t, proof.Verify(c), "mode %s", mode)
 		require.NoError(t, proof.Replay(c, 0xA5), "mode %s", mode)
+		if stack, err := planner.NewStack(&r.Problem, plan); err == nil {
+			require.NoError(t, proof.Verify(stacked(c, r, stack.Below)), "mode %s", mode)
+		}
 	}
+}
+
+// stacked is a claim about a plan as one for all sizes.
+func stacked(c proof.Claim, r *liveness.Result, below [][]int) proof.Claim {
+	c.Below = below
+	at := func(buffer int) proof.Place {
+		return proof.Place{Offset: int64(buffer), Size: r.Problem.Buffers[buffer].Size}
+	}
+	c.Place = func(v *ir.Value) (proof.Place, bool) {
+		if root := r.Layouts[v.ID].Root; root != nil {
+			v = root
+		}
+		buffer := r.Buffers[v.ID]
+		return at(max(buffer, 0)), buffer >= 0
+	}
+	c.Scratch = func(step int) (places []proof.Place) {
+		for _, buffer := range r.Scratch[step] {
+			places = append(places, at(buffer))
+		}
+		return places
+	}
+	return c
 }
 
 func bound(t require.TestingT, d *target.Target, r *liveness.Result) int64 {

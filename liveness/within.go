@@ -25,7 +25,7 @@ func (m *Memory) findWithin() {
 				continue
 			}
 			r := m.root(v)
-			if r.Def == nil || m.whole(v, r) || !m.apart(n, i) {
+			if r.Def == nil || m.whole(v, r) || !Apart(n, i, func(v *ir.Value) ir.Layout { return m.layouts[v.ID] }) {
 				continue
 			}
 			w := within{m.of(v), map[int]ir.Layout{}}
@@ -42,15 +42,15 @@ func (m *Memory) findWithin() {
 	}
 }
 
-// apart reports whether operand i of n shows each of its elements once, and no other operand shows any of them.
-func (m *Memory) apart(n *ir.Node, i int) bool {
+// Apart reports whether operand i of n shows each of its elements once, and no other operand shows any of them.
+func Apart(n *ir.Node, i int, layout func(v *ir.Value) ir.Layout) bool {
 	v := n.Inputs[i]
-	l, shape := m.layouts[v.ID], v.Type.Sizes()
+	l, shape := layout(v), v.Type.Sizes()
 	if !injective(l, shape) {
 		return false
 	}
 	for k, w := range n.Inputs {
-		if k != i && w != nil && m.root(w) == l.Root && !disjoint(l, shape, m.layouts[w.ID], w.Type.Sizes()) {
+		if k != i && w != nil && layout(w).Root == l.Root && !disjoint(l, shape, layout(w), w.Type.Sizes()) {
 			return false
 		}
 	}

@@ -30,7 +30,7 @@ var appendEntry = entry{
 					return
 				}
 			}
-			there := cache.base > 0 && y.base > 0 && m.bases[cache.base] == m.bases[y.base]
+			there := cache.outside && y.outside && m.bases[cache.base] == m.bases[y.base]
 			for place := part * perPart; place < min((part+1)*perPart, size); place++ {
 				for _, l := range lines {
 					start := max(int(ends[l.sequence])-added, 0)

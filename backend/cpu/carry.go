@@ -25,8 +25,8 @@ func (in *instance) BindBuffers(inputs, outputs []backend.Buffer) {
 
 func bindBuffers(m *machine, operands []operand, buffers []backend.Buffer) {
 	for i, b := range buffers {
-		if base := operands[i].base; base > 0 {
-			m.bases[base] = unsafe.Pointer(unsafe.SliceData(b.(*backend.HostBuffer).Bytes()))
+		if o := &operands[i]; o.outside {
+			m.bases[o.base] = unsafe.Pointer(unsafe.SliceData(b.(*backend.HostBuffer).Bytes()))
 		}
 	}
 }

@@ -59,7 +59,7 @@ func openDevice(o backend.Options) (*Device, error) {
 	d := &Device{lacks: lacks, times: o.Profile, processor: processor{set: set, threads: threads,
 		pool: kernel.NewPool(min(threads, runtime.NumCPU())), format: formatAsked(o), release: func([]byte) {}}}
 	d.kernels = d.kernelTable()
-	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Refits: true}
+	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Resizes: true}
 	for k, r := range d.kernels {
 		t.Rows[k] = r.row()
 	}

@@ -132,7 +132,7 @@ var concatEntry = entry{
 			if err != nil {
 				return step{}, err
 			}
-			if i == 0 && x.base > 0 && out[0].base > 0 {
+			if i == 0 && x.outside && out[0].outside {
 				st = grows(st, out[0].base, x.base)
 			}
 			steps = append(steps, st)

@@ -4,24 +4,25 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/rlxc/rlxc/arena"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An operand is where a value of a bound graph lies: at a byte offset of the arena, of a device tensor, or in a constant.
+// An operand is where a value of a bound graph lies: at a byte offset of a buffer, which may be a device tensor, or in a constant.
 type operand struct {
 	dtype   tensor.DType
 	shape   tensor.Shape
 	strides []int // in elements
-	base    int   // index in machine.bases
-	off     int   // in bytes, from that base or the constant's
+	base    int   // the buffer: index in machine.bases
+	off     int   // in bytes, from the buffer's or the constant's start
 	span    int   // in elements, from the first to the last
 	width   int   // bytes an element; 0 for sub-byte types, whose span is in bytes
 	root    int   // ID of the root value
 	data    []byte
 	isConst bool
+	outside bool // of the arena
 }
 
 // bytes is the operand's memory, from its first element to its last.
@@ -71,22 +72,8 @@ func (o *operand) tensor(m *machine) *tensor.Tensor {
 type binder struct {
 	d       *processor
 	p       *backend.Planned
-	layout  *arena.Layout
 	scratch []int           // the buffers of the current step's scratch
 	wide    map[int]operand // by ID, values that the current step sees in float32
-	kept    []int           // the buffers that lie outside of the arena, in the order of their bases
-}
-
-// at is where a buffer starts: the base, and the byte from there.
-func (b *binder) at(buffer int) (base, offset int) {
-	if k := slices.Index(b.kept, buffer); k >= 0 {
-		return 1 + k, 0
-	}
-	off, err := b.layout.Offset(buffer)
-	if err != nil {
-		panic(err) // the plan gave every buffer of a step its place
-	}
-	return 0, int(off)
 }
 
 // operand resolves a value.
@@ -112,8 +99,8 @@ func (b *binder) operand(v *ir.Value) operand {
 		}
 		return o
 	}
-	o.base, o.off = b.at(b.p.Buffers[l.Root.ID])
-	o.off += l.Offset * o.width
+	o.base, o.off = b.p.Buffers[l.Root.ID], l.Offset*o.width
+	o.outside = b.p.Problem.Buffers[o.base].Boundary == planner.DeviceTensor
 	return o
 }
 
@@ -137,8 +124,7 @@ func (b *binder) operands(n *ir.Node) (in, out []operand) {
 
 // scratchBytes resolves scratch buffer i of the current step.
 func (b *binder) scratchBytes(i int) operand {
-	_, off := b.at(b.scratch[i])
-	return operand{off: off, span: int(b.p.Plan.Slots[b.scratch[i]].Size), width: 1, dtype: tensor.U8}
+	return operand{base: b.scratch[i], span: int(b.p.Plan.Slots[b.scratch[i]].Size), width: 1, dtype: tensor.U8}
 }
 
 // part sees a piece of scratch as another type.

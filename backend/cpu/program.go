@@ -38,31 +38,18 @@ type program struct {
 	binder  *binder
 	steps   []step
 	layout  *arena.Layout
+	offsets []int64 // by buffer, in the arena; −1 for those outside of it
 	inputs  []operand
 	outputs []operand
-	fits    int // how often its sizes have changed
 }
 
 // Load implements backend.Device.
 func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
-	layout, err := arena.NewLayout(p.Problem, p.Plan, 0)
-	if err != nil {
-		return nil, err
+	all := make([]int, len(p.Steps))
+	for i := range all {
+		all[i] = i
 	}
-	b := &binder{d: &d.processor, p: p, layout: layout}
-	for i := range p.Problem.Buffers {
-		if p.Problem.Buffers[i].Boundary == planner.DeviceTensor {
-			b.kept = append(b.kept, i)
-		}
-	}
-	prog := &program{d: d, planned: p, binder: b, layout: layout, steps: make([]step, len(p.Steps))}
-	for i := range p.Steps {
-		if err := prog.fix(i); err != nil {
-			return nil, err
-		}
-	}
-	prog.edges()
-	return prog, nil
+	return (&program{d: d, planned: p, binder: &binder{d: &d.processor, p: p}, steps: make([]step, len(p.Steps))}).Refit(all)
 }
 
 // fix makes a step of the plan.
@@ -80,31 +67,36 @@ func (p *program) fix(i int) error {
 	return nil
 }
 
-// edges resolves the inputs and outputs.
-func (p *program) edges() {
-	p.inputs, p.outputs = p.inputs[:0], p.outputs[:0]
-	for _, v := range p.planned.Graph.Inputs {
-		p.inputs = append(p.inputs, p.binder.operand(v))
+// Refit implements backend.Program. Steps find buffers by their numbers, so those that do not depend on sizes are both programs'.
+func (p *program) Refit(steps []int) (_ backend.Program, err error) {
+	q := &program{d: p.d, planned: p.planned, binder: p.binder, steps: slices.Clone(p.steps),
+		offsets: make([]int64, len(p.planned.Problem.Buffers))}
+	if q.layout, err = arena.NewLayout(p.planned.Problem, p.planned.Plan, 0); err != nil {
+		return nil, err
 	}
-	for _, v := range p.planned.Graph.Outputs {
-		p.outputs = append(p.outputs, p.binder.operand(v))
-	}
-}
-
-// Refit implements backend.Refitter.
-func (p *program) Refit(steps []int) error {
-	for _, i := range steps {
-		if err := p.fix(i); err != nil {
-			return err
+	for i := range q.offsets {
+		if q.offsets[i] = -1; p.planned.Problem.Buffers[i].Boundary != planner.DeviceTensor {
+			if q.offsets[i], err = q.layout.Offset(i); err != nil {
+				return nil, err
+			}
 		}
 	}
-	p.edges()
-	p.fits++
-	return nil
+	for _, i := range steps {
+		if err := q.fix(i); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range p.planned.Graph.Inputs {
+		q.inputs = append(q.inputs, q.binder.operand(v))
+	}
+	for _, v := range p.planned.Graph.Outputs {
+		q.outputs = append(q.outputs, q.binder.operand(v))
+	}
+	return q, nil
 }
 
 // Growth implements backend.Program.
-func (p *program) Growth(m backend.Memory) int64 { return max(p.planned.Plan.Committed-m.Size(), 0) }
+func (p *program) Growth(m backend.Memory) int64 { return max(p.layout.Size()-m.Size(), 0) }
 
 // Attach implements backend.Program.
 func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error) {
@@ -117,11 +109,7 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 	}
 	in := &instance{program: p, memory: mem, out: make([]*tensor.Tensor, len(p.outputs))}
 	in.machine.env = env
-	kept := 0
-	for _, o := range slices.Concat(p.inputs, p.outputs) {
-		kept = max(kept, o.base)
-	}
-	in.machine.bases = make([]unsafe.Pointer, 1+kept)
+	in.machine.bases = make([]unsafe.Pointer, len(p.offsets))
 	in.machine.objects = make([]*tensor.Tensor, p.planned.Graph.NumValues())
 	for _, v := range p.planned.Graph.Consts() {
 		if v.Type.DType == tensor.String {
@@ -144,7 +132,7 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 // grown is how many bytes of an output the input has that it grows from.
 func (in *instance) grown(o *operand) int {
 	for i := range in.inputs {
-		if x := &in.inputs[i]; x.base > 0 && in.machine.bases[x.base] == in.machine.bases[o.base] {
+		if x := &in.inputs[i]; x.outside && in.machine.bases[x.base] == in.machine.bases[o.base] {
 			return x.span * x.width
 		}
 	}
@@ -172,7 +160,6 @@ type instance struct {
 	done    <-chan struct{}        // of the run's context
 	out     []*tensor.Tensor
 	base    unsafe.Pointer     // of the arena that out shows
-	fitted  int                // the fits of the program that out shows
 	times   []backend.StepTime // of the last run; nil where they are not kept
 }
 
@@ -182,7 +169,8 @@ func (in *instance) Profile() []backend.StepTime { return in.times }
 // Run implements backend.Instance.
 func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
 	in.memory.Fit(in.layout)
-	if in.machine.bases[0] = unsafe.Pointer(unsafe.SliceData(in.memory.Memory())); in.base != in.machine.bases[0] || in.fitted != in.fits {
+	if base := unsafe.Pointer(unsafe.SliceData(in.memory.Memory())); in.base != base {
+		in.base = base
 		in.show()
 	}
 	in.machine.err = nil
@@ -194,7 +182,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	if in.memory.poison != 0 {
 		watch = arena.NewWatch(&in.memory.Arena, in.memory.poison)
 		for i := range in.outputs {
-			if o := &in.outputs[i]; o.base > 0 {
+			if o := &in.outputs[i]; o.outside {
 				arena.Fill(o.bytes(&in.machine)[in.grown(o):], in.memory.poison)
 			}
 		}
@@ -203,7 +191,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		switch o := &in.inputs[i]; {
 		case o.dtype == tensor.String:
 			in.machine.objects[o.root] = inputs[i]
-		case o.base == 0:
+		case !o.outside:
 			copy(o.bytes(&in.machine), inputs[i].Bytes())
 		}
 	}
@@ -261,11 +249,16 @@ func (in *instance) recover(err *error, before bool) {
 	}
 }
 
-// show makes the output tensors over the arena, again only when the arena has moved.
+// show finds the buffers and makes the output tensors, again only when the arena has moved.
 func (in *instance) show() {
+	for i, offset := range in.offsets {
+		if offset >= 0 {
+			in.machine.bases[i] = unsafe.Add(in.base, offset)
+		}
+	}
 	for i := range in.outputs {
 		o := &in.outputs[i]
-		if o.dtype == tensor.String || o.base > 0 {
+		if o.dtype == tensor.String || o.outside {
 			continue
 		}
 		t, err := tensor.FromBytes(o.dtype, o.shape, o.bytes(&in.machine))
@@ -274,7 +267,6 @@ func (in *instance) show() {
 		}
 		in.out[i] = t
 	}
-	in.base, in.fitted = in.machine.bases[0], in.fits
 }
 
 // NewMemory implements backend.Device.

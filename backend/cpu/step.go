@@ -78,16 +78,17 @@ func isEmpty(n *ir.Node) bool {
 func bindEmpty(b *binder, n *ir.Node) step {
 	_, out := b.operands(n)
 	return step{parts: 1, run: func(m *machine, _, _ int) {
-		for i, v := range n.Outputs {
-			if v.Type.DType == tensor.String {
-				m.objects[out[i].root] = tensor.New(tensor.String, v.Type.Sizes()...)
+		for i := range out {
+			if o := &out[i]; o.dtype == tensor.String {
+				m.objects[o.root] = tensor.New(tensor.String, o.shape...)
 			}
 		}
 	}}
 }
 
 // bindHost runs a node by its op's Eval, which allocates what it needs.
-func bindHost(b *binder, n *ir.Node, in, out []operand) (step, error) {
+func bindHost(b *binder, bound *ir.Node, in, out []operand) (step, error) {
+	n := bound.Snapshot() // the plan may get other sizes
 	return step{parts: 1, run: func(m *machine, _, _ int) {
 		args := make([]*tensor.Tensor, len(n.Inputs))
 		for i, v := range n.Inputs {

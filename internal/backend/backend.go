@@ -84,13 +84,9 @@ type Program interface {
 	Growth(m Memory) int64
 	// HostSteps lists the steps that run by their op's Eval, for want of a kernel, in order.
 	HostSteps() []HostStep
-}
-
-// A Refitter is a Program whose plan may change: sizes of the planned graph's values, layouts with them, and fields of its ops, while every
-// buffer stays where it is. If the target has Refits, all programs are Refitters.
-type Refitter interface {
-	// Refit makes the listed steps anew. No instance of the program may be running.
-	Refit(steps []int) error
+	// Refit returns a program of the Planned graph as it is now: with other sizes of values and in fields of ops, layouts with them, and
+	// another plan. The listed steps depend on what has changed since this program was made, which runs no more if it is the one returned.
+	Refit(steps []int) (Program, error)
 }
 
 // A HostStep is a step that the host runs in a device's place, and what has to move for it.

@@ -24,7 +24,7 @@ func Plan(t testing.TB, g *ir.Graph, d *target.Target) *backend.Planned {
 	t.Helper()
 	layouts, err := legalize.Graph(g, d)
 	require.NoError(t, err)
-	layouts, err = legalize.Tile(g, layouts, d)
+	layouts, _, err = legalize.Tile(g, layouts, d)
 	require.NoError(t, err)
 	memory := liveness.New(g, layouts, d, liveness.Options{})
 	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))

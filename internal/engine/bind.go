@@ -29,12 +29,17 @@ type Binding struct {
 	Host     []backend.HostStep // the steps that run on the host
 	Resident *Resident          // only backend cpu has it
 
-	outside places // what lies outside of the arena
-	grown   []int  // by output: the input whose memory it has, with more behind it, if they are one device tensor; −1 for none
+	intact  []*ir.Value // what must be there after a run
+	outside places      // what lies outside of the arena
+	grown   []int       // by output: the input whose memory it has, with more behind it, if they are one device tensor; −1 for none
 	program backend.Program
-	flops   int64   // of a run's products
-	host    int64   // bytes that the hungriest step on the host takes beside the arena
-	moving  *moving // what changes with the lengths of a session's runs; nil if nothing does
+	arena   int64     // bytes of the plan
+	flops   int64     // of a run's products
+	host    int64     // bytes that the hungriest step on the host takes beside the arena
+	results []ir.Type // of the graph
+	// box has this binding and others; nil if there are no others.
+	box      *box
+	instance backend.Instance // on the memory of the session whose box it is
 }
 
 // flopsOf counts the operations of a bound graph's products.
@@ -52,6 +57,13 @@ func nodeFlops(n *ir.Node) int64 {
 	return int64(flops)
 }
 
+func resultsOf(g *ir.Graph) (types []ir.Type) {
+	for _, v := range g.Outputs {
+		types = append(types, v.Type)
+	}
+	return types
+}
+
 // hostBytes is what the hungriest step on the host allocates for its results: they are copied to the arena.
 func (p *Program) hostBytes(steps []*ir.Node) int64 {
 	var most int64
@@ -61,7 +73,7 @@ func (p *Program) hostBytes(steps []*ir.Node) int64 {
 		}
 		var bytes int64
 		for _, v := range n.Outputs {
-			bytes += int64(v.Type.DType.Bytes(v.Type.Sizes().Elements()))
+			bytes += bytesOf(v)
 		}
 		most = max(most, bytes)
 	}
@@ -130,27 +142,25 @@ func (p *Program) bind(s *segment, b ir.Binding, at places) (*entry, error) {
 	return p.cache.bind(keyOf(s, b, at), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), at, nil) })
 }
 
-// target is what plans are made for.
+// target is the device's, under the options.
 func (p *Program) target() *target.Target {
-	t := p.device.Target()
-	if late := p.opts.LateReads; late > 0 {
-		t = t.Late(late)
+	if t := p.device.Target(); p.opts.LateReads <= 0 {
+		return t
 	}
-	return t
+	return p.late
 }
 
-// plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps. If there are symbols that move, their numbers may be
-// smaller later.
-func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bool) (_ *Binding, err error) {
+// plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps. If there are symbols that move, it makes a box.
+func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at places, moves []string) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	t := p.target()
 	fold := p.opts.Level != options.O0
 	var bound *ir.Graph
 	var trace *ir.Trace
 	if moves == nil {
-		bound, err = g.Bind(b, fold)
+		bound, err = g.Bind(sizes, fold)
 	} else {
-		bound, trace, err = g.BindTraced(b, fold, moves)
+		bound, trace, err = g.BindTraced(sizes, fold, t.Resizes, moves)
 	}
 	if err != nil {
 		return nil, bindError(err)
@@ -163,71 +173,40 @@ func (p *Program) plan(g *ir.Graph, b ir.Binding, at places, moves map[string]bo
 	if err != nil {
 		return nil, bindError(err)
 	}
-	if moves == nil {
-		if layouts, err = legalize.Tile(bound, layouts, t); err != nil {
-			return nil, err
-		}
+	layouts, untiled, err := legalize.Tile(bound, layouts, t)
+	if err != nil {
+		return nil, err
 	}
 	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, PinOutputAncestors: p.opts.PinOutputAncestors,
-		DeviceTensors: at.of(bound), RowMajor: moves != nil})
+		DeviceTensors: at.of(bound)})
 	outside := at.only(bound, memory.IsDeviceTensor)
 	if outside.growing() != at.growing() {
-		return p.plan(g, b, outside, moves) // what is copied anyway is not turned
+		return p.plan(g, sizes, outside, moves) // what is copied anyway is not turned
 	}
 	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
-	options, err := planner.FromEnv(planner.Activations())
-	if err != nil {
+	b := &Binding{Dims: sizes, results: resultsOf(bound), outside: outside, grown: grown, flops: flopsOf(bound),
+		host:   p.hostBytes(lives.Steps),
+		intact: append(lives.Held, outside.of(bound)...), // what feeds a run is there after it
+		Planned: &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
+			Scratch: lives.Scratch, Problem: &lives.Problem}}
+	if err := p.place(b); err != nil {
 		return nil, err
-	}
-	if p.opts.Mode != planner.Auto {
-		options.Mode = p.opts.Mode
-	}
-	options.Alignment, options.Segment = t.Align, t.Segment
-	plan, err := planner.Solve(&lives.Problem, options)
-	if err != nil {
-		return nil, err
-	}
-	needs := plan.Committed
-	for _, u := range plan.Unplanned {
-		needs += lives.Problem.Buffers[u.Buffer].Size
-	}
-	host := p.hostBytes(lives.Steps)
-	if limit := p.opts.MemoryLimit; needs+host > limit {
-		beside := ""
-		if host > 0 {
-			beside = fmt.Sprintf(" with %d beside it for a step on the host", host)
-		}
-		return nil, WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes%s, the limit is %d", describe(b), needs, beside, limit))
-	}
-	flops := flopsOf(bound)
-	if most := p.opts.MaxFlops; most > 0 && flops > most {
-		return nil, WithKind(ErrWork, fmt.Errorf("at %s the products need %d operations, the limit is %d", describe(b), flops, most))
-	}
-	planned := &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
-		Scratch: lives.Scratch, Problem: &lives.Problem, Plan: plan}
-	intact := append(lives.Held, outside.of(bound)...) // what feeds a run is there after it
-	if p.opts.Verify {
-		if err := planner.Check(&lives.Problem, plan); err != nil {
-			return nil, fmt.Errorf("the plan is wrong: %w", err)
-		}
-		if err := verify(planned, t, intact); err != nil {
-			return nil, err
-		}
-	}
-	prog, err := p.device.Load(planned)
-	if err != nil {
-		return nil, bindError(err)
-	}
-	made := &Binding{Dims: b, outside: outside, grown: grown, flops: flops, host: host, Planned: planned, Host: prog.HostSteps(),
-		program: prog}
-	if trace != nil {
-		made.moving = newMoving(made, trace, g, intact)
 	}
 	if p.opts.Backend == "cpu" {
-		parts := p.resident(bound, plan.Committed)
-		made.Resident = &parts
+		parts := p.resident(bound, b.Planned.Plan.Committed)
+		b.Resident = &parts
 	}
-	return made, nil
+	if trace != nil {
+		newBox(b, trace, g, untiled, t)
+	}
+	if err := p.prove(b); err != nil {
+		return nil, err
+	}
+	if b.program, err = p.device.Load(b.Planned); err != nil {
+		return nil, bindError(err)
+	}
+	b.Host = b.program.HostSteps()
+	return b, nil
 }
 
 // Explained returns the planning problem with all that a report shows besides: values that lie in another's memory, the names of the
@@ -322,12 +301,48 @@ func constantBuffer(v *ir.Value, id, steps int) planner.Buffer {
 	return b
 }
 
-// verify proves a plan safe.
-func verify(p *backend.Planned, t *target.Target, intact []*ir.Value) error {
-	if err := proof.Verify(claim(p, t, intact)); err != nil {
+// prove checks a plan if the options ask for it, and the stack that it is of for all sizes.
+func (p *Program) prove(b *Binding) error {
+	if !p.opts.Verify {
+		return nil
+	}
+	if err := planner.Check(b.Planned.Problem, b.Planned.Plan); err != nil {
+		return fmt.Errorf("the plan is wrong: %w", err)
+	}
+	c := claim(b.Planned, p.target(), b.intact)
+	if err := proof.Verify(c); err != nil {
 		return fmt.Errorf("the plan is not safe: %w", err)
 	}
+	if b.box == nil || len(b.box.stacks) == 0 {
+		return nil
+	}
+	if err := proof.Verify(stacked(c, b.Planned, b.box.stacks[0].Below)); err != nil {
+		return fmt.Errorf("the plan is not safe at all sizes: %w", err)
+	}
 	return nil
+}
+
+// stacked is a claim about a plan as one for all sizes.
+func stacked(c proof.Claim, p *backend.Planned, below [][]int) proof.Claim {
+	c.Below = below
+	at := func(buffer int) proof.Place {
+		place := proof.Place{Offset: int64(buffer), Size: p.Problem.Buffers[buffer].Size}
+		if p.Plan.Slots[buffer].Arena == planner.NoArena {
+			place.Arena = 1 + buffer // in memory of its own
+		}
+		return place
+	}
+	c.Place = func(v *ir.Value) (proof.Place, bool) {
+		buffer := p.Buffers[p.Layout(v).Root.ID]
+		return at(max(buffer, 0)), buffer >= 0
+	}
+	c.Scratch = func(step int) (places []proof.Place) {
+		for _, buffer := range p.Scratch[step] {
+			places = append(places, at(buffer))
+		}
+		return places
+	}
+	return c
 }
 
 // claim states a plan in the words of package proof.

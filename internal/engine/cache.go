@@ -26,12 +26,14 @@ type CacheStats struct {
 	Bytes, Limit            int64
 }
 
-// A cacheKey is a segment, the numbers of its symbols, in their order, and which of its inputs and outputs are device tensors.
+// A cacheKey is a segment, the numbers of its symbols, in their order, and which of its inputs and outputs are device tensors. A box of a
+// session has a number in place of those.
 type cacheKey struct {
 	segment *segment
 	sizes   string
 	places  string
-	of      *Session // whose runs it follows, if its sizes move; nil if they do not
+	of      *Session
+	box     int
 }
 
 type entry struct {
@@ -128,6 +130,30 @@ func (c *cache) charge(e *entry, bytes int64) {
 	}
 }
 
+// plannedAgain counts a plan of an entry that had one.
+func (c *cache) plannedAgain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Planned++
+}
+
+// has reports whether an entry is there, and counts that as a use.
+func (c *cache) has(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !e.evicted {
+		c.order.MoveToFront(c.entries[e.key])
+	}
+	return !e.evicted
+}
+
+// add counts more bytes of an entry that is in use.
+func (c *cache) add(e *entry, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.charge(e, bytes)
+}
+
 // drop forgets an entry that is of no use any more.
 func (c *cache) drop(e *entry) {
 	c.mu.Lock()
@@ -175,18 +201,34 @@ const (
 	nodeBytes   = 2000 // of a binding: the node, its values, layouts and lives, and its step
 	columnBytes = 17   // and tables for each column of a product of quantised values
 	stepBytes   = 40   // of an instance
+
+	boundStepBytes = 1250 // of another binding of a box
 )
 
 func bindingBytes(b *Binding) int64 {
-	bytes := int64(entryBytes)
 	if b == nil {
-		return bytes // it failed
+		return entryBytes // it failed
 	}
+	return entryBytes + nodeBytes*int64(len(b.Planned.Graph.Nodes)) + tableBytes(b)
+}
+
+// tableBytes are those of tables for the columns of products.
+func tableBytes(b *Binding) (bytes int64) {
 	for _, n := range b.Planned.Graph.Nodes {
-		bytes += nodeBytes
 		if k := n.Op.Kind(); k == ir.KindQMatMul || k == ir.KindQConv {
 			columns := n.Outputs[0].Type.Sizes()
 			bytes += columnBytes * int64(columns[len(columns)-1])
+		}
+	}
+	return bytes
+}
+
+// boundBytes are those of another binding of a box, with its instance.
+func boundBytes(b *Binding) int64 {
+	bytes := entryBytes + boundStepBytes*int64(len(b.Planned.Steps)) + tableBytes(b)
+	for _, n := range b.box.folded {
+		for _, v := range n.Outputs {
+			bytes += int64(len(v.Const.Bytes()))
 		}
 	}
 	return bytes

@@ -42,7 +42,8 @@ type part struct {
 	bound    *Binding         // of instance
 	sizes    []int            // of bound, in the order of the segment's symbols
 	outside  places           // where the kernels may work on a device tensor's own memory
-	follow   follower
+	boxes    []*entry         // the one used last in front
+	boxesAt  places           // outside of boxes
 
 	in       []*tensor.Tensor
 	from, to []backend.Buffer // device tensors, by input and output
@@ -334,32 +335,42 @@ func (f *frame) bind(i int) error {
 		return nil
 	}
 	p.instance = nil // its sizes may change
-	e, err := f.followed(i)
-	if e == nil && err == nil {
-		e, err = s.p.bind(seg, f.sizes, p.outside)
+	var b *Binding
+	var e *entry
+	var err error
+	if seg.lengthens || s.p.device.Target().Resizes && len(seg.symbols) > 0 {
+		b, err = f.boxed(i)
+	} else if e, err = s.p.bind(seg, f.sizes, p.outside); err == nil {
+		b = e.binding
 	}
 	if err != nil {
 		return err
 	}
-	inst, err := s.p.cache.instance(e, s, func() (backend.Instance, error) {
-		account, grows := &s.use.memory, e.binding.program.Growth(p.memory)
-		err := account.Fits(grows + e.binding.host)
-		if err == nil {
-			err = account.Take(grows)
-		}
-		if err != nil {
-			return nil, WithKind(ErrMemory, fmt.Errorf("the arenas and results of the run at %s: %w", describe(f.sizes), err))
-		}
-		instance, err := e.binding.program.Attach(p.memory, &s.env)
+	account, grows := &s.use.memory, b.program.Growth(p.memory)
+	if err = account.Fits(grows + b.host); err == nil {
+		err = account.Take(grows)
+	}
+	if err != nil {
+		return WithKind(ErrMemory, fmt.Errorf("the arenas and results of the run at %s: %w", describe(f.sizes), err))
+	}
+	inst := b.instance
+	attach := func() (backend.Instance, error) {
+		instance, err := b.program.Attach(p.memory, &s.env)
 		return instance, unavailable(err)
-	})
+	}
+	if e != nil {
+		inst, err = s.p.cache.instance(e, s, attach)
+	} else if inst == nil {
+		inst, err = attach()
+		b.instance = inst
+	}
 	if err != nil {
 		return err
 	}
 	if len(f.segments) == 1 {
-		s.settle(e.binding.Resident)
+		s.settle(b.Resident)
 	}
-	p.instance, p.bound, p.sizes = inst, e.binding, p.sizes[:0]
+	p.instance, p.bound, p.sizes = inst, b, p.sizes[:0]
 	for _, name := range seg.symbols {
 		p.sizes = append(p.sizes, f.sizes[name])
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -227,4 +228,66 @@ func (t *turner) grown(n *ir.Node, p places) int {
 		return -1
 	}
 	return at
+}
+
+// lengthensInput reports whether a node of a graph makes an input longer, as a decoder's does its cache.
+func lengthensInput(g *ir.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool {
+		rank := len(n.Outputs[0].Type.Shape)
+		l, ok := lengthens(n.Op, rank)
+		return ok && rank >= 3 && n.HasOperand(l.operand) && fromInput(n.Inputs[l.operand])
+	})
+}
+
+// Lengthened returns the axis on which the program makes an input longer, −1 if it does not. The input is shared if it has the room for
+// that.
+func (p *Program) Lengthened(input int) (axis int, shared bool) {
+	return lengthenedBy(p.graph, p.graph.Inputs[input])
+}
+
+func lengthenedBy(g *ir.Graph, v *ir.Value) (axis int, shared bool) {
+	for _, n := range g.Nodes {
+		l, ok := lengthens(n.Op, len(n.Outputs[0].Type.Shape))
+		if ok && n.HasOperand(l.operand) {
+			if x, axis := origin(n.Inputs[l.operand], l.axis); x == v {
+				return axis, ir.Same(n.Outputs[0].Type.Shape[l.axis], n.Inputs[l.operand].Type.Shape[l.axis]) == ir.Yes
+			}
+		}
+		if op, ok := n.Op.(ops.If); ok {
+			for b, args := range [][]*ir.Value{n.Inputs[1 : 1+op.ThenInputs], n.Inputs[1+op.ThenInputs:]} {
+				if i := slices.Index(args, v); i >= 0 {
+					if axis, shared := lengthenedBy(n.Subgraphs[b], n.Subgraphs[b].Inputs[i]); axis >= 0 {
+						return axis, shared
+					}
+				}
+			}
+		}
+	}
+	return -1, false
+}
+
+// origin is the value of which v is a cast or a transposition, and the axis of it that v has on an axis.
+func origin(v *ir.Value, axis int) (*ir.Value, int) {
+	for v.Def != nil {
+		switch op := v.Def.Op.(type) {
+		case ir.Cast:
+		case ir.Transpose:
+			axis = op.Perm[axis]
+		default:
+			return v, axis
+		}
+		v = v.Def.Inputs[0]
+	}
+	return v, axis
+}
+
+// fromInput reports whether a value is an input, or one in another form.
+func fromInput(v *ir.Value) bool {
+	for v.Def != nil {
+		if k := v.Def.Op.Kind(); !k.Has(ir.View) && k != ir.KindCast {
+			return false
+		}
+		v = v.Def.Inputs[0]
+	}
+	return !v.IsConst()
 }

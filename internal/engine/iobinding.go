@@ -220,12 +220,11 @@ func (f *frame) bindIO(seg *segment, p *part) (err error) {
 
 // result is the type of an output, whichever axis is in front.
 func (b *Binding) result(i int) (tensor.DType, tensor.Shape) {
-	g := b.Planned.Graph
-	shape := g.Outputs[i].Type.Sizes()
-	if axis := b.outside.at(len(g.Inputs) + i).axis; axis >= 0 {
+	shape := b.results[i].Sizes()
+	if axis := b.outside.at(len(b.Planned.Graph.Inputs) + i).axis; axis >= 0 {
 		shape = permuted(shape, back(axis, len(shape)))
 	}
-	return g.Outputs[i].Type.DType, shape
+	return b.results[i].DType, shape
 }
 
 // commit ends a run that has succeeded: what goes to device tensors, from the host or where the device has left it, is their content.

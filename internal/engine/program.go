@@ -54,6 +54,7 @@ type Program struct {
 	opts   options.Compile
 	file   Source
 	device backend.Device
+	late   *target.Target // the device's, if kernels are to read late
 	graph  *ir.Graph
 	main   *unit               // of graph
 	bodies map[*ir.Graph]*unit // of If, Loop and Scan
@@ -127,6 +128,9 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	}
 	p := &Program{opts: o, device: dev, file: file, cache: newCache(o.CacheLimit), graph: g, bodies: map[*ir.Graph]*unit{}, users: 1}
 	p.stats.Level, p.stats.Compiled = o.Level, true
+	if o.LateReads > 0 {
+		p.late = dev.Target().Late(o.LateReads)
+	}
 	packedFor := ""
 	if f := file.Compiled(); f != nil {
 		if err := serves(f, o); err != nil {

@@ -41,10 +41,7 @@ func (p Resident) Sum() int64 { return p.File + p.Packed + p.Arena + p.Inputs + 
 // resident estimates the memory of a process that runs a bound graph and nothing else.
 func (p *Program) resident(g *ir.Graph, planned int64) Resident {
 	compiled := p.file.Compiled() != nil
-	parts := Resident{Arena: planned, Runtime: runtimeBytes}
-	for _, v := range g.Inputs {
-		parts.Inputs += int64(v.Type.DType.Bytes(v.Type.Sizes().Elements()))
-	}
+	parts := Resident{Arena: planned, Inputs: inputBytes(g), Runtime: runtimeBytes}
 	for data, v := range distinct(g) {
 		switch {
 		case v.Packed != nil && compiled && p.stats.Packed == 0:
@@ -56,6 +53,13 @@ func (p *Program) resident(g *ir.Graph, planned int64) Resident {
 		}
 	}
 	return parts
+}
+
+func inputBytes(g *ir.Graph) (n int64) {
+	for _, v := range g.Inputs {
+		n += bytesOf(v)
+	}
+	return n
 }
 
 // Process is what this process holds besides the weights of the program, and the most that it has held, in bytes. It is measured when it is

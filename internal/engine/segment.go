@@ -33,8 +33,8 @@ type segment struct {
 	outputs []int       // by output of graph: that of the unit, −1 for a value that other segments read
 	dead    []*ir.Value // results of the host that nothing reads after this segment
 
-	symbols []string          // that a binding of graph needs
-	added   []map[string]bool // for each node of graph that lengthens an input, the sizes by which it does
+	symbols   []string // that a binding of graph needs
+	lengthens bool     // graph makes an input longer
 }
 
 // newUnit cuts a graph into segments. Every node runs in the first one in which its operands and sizes are known.
@@ -65,7 +65,7 @@ func newUnit(g *ir.Graph, body bool, t *target.Target) *unit {
 	}
 	for i := range u.segments {
 		if s := &u.segments[i]; s.graph != nil {
-			s.symbols, s.added = symbolsOf(s.graph), lengthened(s.graph)
+			s.symbols, s.lengthens = symbolsOf(s.graph), lengthensInput(s.graph)
 		}
 	}
 	u.count()

@@ -29,6 +29,7 @@ type Session struct {
 	env     ir.Env // what steps of the host run within
 	io      ioBinding
 	out     map[string]*tensor.Tensor
+	boxes   int   // that it has made
 	held    int64 // bytes of arena and file that the largest run needed since the file's pages were given back
 
 	closed bool
@@ -123,6 +124,16 @@ func (s *Session) MemoryBytes() (n int64) {
 		}
 		for _, k := range f.passed {
 			n += k.held()
+		}
+	}
+	return n
+}
+
+// ArenaBytes is what the plans of the last run take for the program's segments.
+func (s *Session) ArenaBytes() (n int64) {
+	for _, part := range s.frame(s.p.main).parts {
+		if part.bound != nil {
+			n += part.bound.arena
 		}
 	}
 	return n

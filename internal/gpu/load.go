@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// program implements backend.Program and backend.Refitter.
+// program implements backend.Program.
 type program struct {
 	*loaded
 	r *Runtime
@@ -88,15 +88,15 @@ func (r *Runtime) Load(p *backend.Planned) (backend.Program, error) {
 	return &program{l, r}, nil
 }
 
-// Refit implements backend.Refitter. All launches are made anew, which is little beside planning; instances record anew in their next run.
-func (p *program) Refit([]int) error {
+// Refit implements backend.Program. All launches are made anew, which is little beside planning; instances record anew in their next run.
+func (p *program) Refit([]int) (backend.Program, error) {
 	l, err := p.r.load(p.Planned)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.kernels.Close()
 	p.loaded = l
-	return nil
+	return p, nil
 }
 
 func (r *Runtime) load(p *backend.Planned) (*loaded, error) {

@@ -55,7 +55,7 @@ func (p *program) Growth(of backend.Memory) (n int64) {
 	m := of.(*Memory)
 	for i, need := range p.arenas {
 		if i < len(m.segments) {
-			need -= size(m.segments[i])
+			need = p.room(need, size(m.segments[i])) - size(m.segments[i])
 		}
 		n += max(need, 0)
 	}
@@ -64,6 +64,17 @@ func (p *program) Growth(of backend.Memory) (n int64) {
 		staging -= m.staging.Size()
 	}
 	return n + max(staging, 0)
+}
+
+// room is the size of a segment that has too few bytes: an eighth more than needed, because sizes that grow do so in every run.
+func (p *program) room(need, has int64) int64 {
+	if has > 0 && has < need {
+		need = p.r.aligned(need + need/8)
+		if most := p.r.Target().Segment; most > 0 {
+			need = min(need, most)
+		}
+	}
+	return need
 }
 
 // Close implements backend.Memory.
@@ -131,8 +142,8 @@ func (m *Memory) grow(p *program) error {
 		m.segments = append(m.segments, nil)
 	}
 	for i, need := range p.arenas {
-		if size(m.segments[i]) < need {
-			if err := m.allocate(&m.segments[i], fmt.Sprintf("segment %d of the arena", i), need); err != nil {
+		if has := size(m.segments[i]); has < need {
+			if err := m.allocate(&m.segments[i], fmt.Sprintf("segment %d of the arena", i), p.room(need, has)); err != nil {
 				return err
 			}
 		}

@@ -8,10 +8,11 @@ import (
 )
 
 // Tile joins products of the legalised graph g that follow each other, up and down, where the target computes both by blocks of rows: the
-// matrix between them, the largest of a transformer, then never is there whole. It returns the layouts.
-func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) ([]ir.Layout, error) {
+// matrix between them, the largest of a transformer, then never is there whole. It returns the layouts, and nodes that it would have made
+// if the target had accepted them.
+func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) (_ []ir.Layout, untiled []*ir.Node, err error) {
 	if t.Rows[ir.KindFeedForward].Runs != target.OnKernel {
-		return layouts, nil
+		return layouts, nil, nil
 	}
 	joined := map[*ir.Node]bool{}
 	for i, down := range g.Nodes {
@@ -20,7 +21,8 @@ func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) ([]ir.Layout, erro
 			continue
 		}
 		up, y := down.Inputs[ir.MatMulA].Def, down.Outputs[0]
-		if !accepts(n, layouts, t) {
+		if !Accepts(n, layouts, t) {
+			untiled = append(untiled, &ir.Node{Op: n.Op, Inputs: slices.Clone(n.Inputs), Outputs: down.Outputs})
 			n.Detach()
 			continue
 		}
@@ -33,7 +35,7 @@ func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) ([]ir.Layout, erro
 	for len(layouts) < g.NumValues() {
 		layouts = append(layouts, ir.Layout{})
 	}
-	return layouts, nil
+	return layouts, untiled, nil
 }
 
 // feedForward makes the node of a product that reads another one, which nobody else reads, as it is; nil if there is none.
@@ -57,8 +59,8 @@ func feedForward(g *ir.Graph, down *ir.Node) (*ir.Node, error) {
 		ir.JoinOrigins(up.Origins, down.Origins)...)
 }
 
-// accepts reports whether the target runs a node with these operands.
-func accepts(n *ir.Node, layouts []ir.Layout, t *target.Target) bool {
+// Accepts reports whether the target runs a node with these operands.
+func Accepts(n *ir.Node, layouts []ir.Layout, t *target.Target) bool {
 	if t.Where(n) != target.OnKernel {
 		return false
 	}

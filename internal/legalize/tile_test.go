@@ -62,7 +62,7 @@ func TestTile(t *testing.T) {
 			}
 			layouts, err := legalize.Graph(g, &d)
 			require.NoError(t, err)
-			layouts, err = legalize.Tile(g, layouts, &d)
+			layouts, _, err = legalize.Tile(g, layouts, &d)
 			require.NoError(t, err)
 			require.Contains(t, describe(g, layouts), c.want)
 			require.NoError(t, ir.Verify(g))

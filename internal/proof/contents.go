@@ -9,17 +9,19 @@ import (
 )
 
 // contents are the values that lie intact in the arenas. No two overlap, so that the order of their first bytes is also that
-// of their last: what a write destroys is found by walking down from its end.
+// of their last: what a write destroys is found by walking down from its end. Where places are not bytes, all are looked at.
 type contents struct {
-	starts []Place           // all places that a plan uses, by arena and offset, each start once
-	rank   map[*ir.Value]int // of a held value's place
-	owner  []*ir.Value       // by rank
-	taken  []Place           // by rank: the owner's place
-	ranks  ranks             // those with an owner
+	overlap func(p, q Place) bool
+	sorted  bool              // overlap is that of bytes
+	starts  []Place           // all places that a plan uses, by arena and offset, each start once
+	rank    map[*ir.Value]int // of a held value's place
+	owner   []*ir.Value       // by rank
+	taken   []Place           // by rank: the owner's place
+	ranks   ranks             // those with an owner
 }
 
-func newContents(c Claim) *contents {
-	k := &contents{rank: map[*ir.Value]int{}}
+func newContents(c Claim, overlap func(p, q Place) bool) *contents {
+	k := &contents{overlap: overlap, sorted: c.Below == nil, rank: map[*ir.Value]int{}}
 	add := func(v *ir.Value) {
 		if p, ok := c.Place(v); ok {
 			k.starts = append(k.starts, Place{Arena: p.Arena, Offset: p.Offset})
@@ -65,14 +67,21 @@ func (k *contents) hold(v *ir.Value, p Place) {
 
 // lose forgets what a write to p destroys.
 func (k *contents) lose(p Place) {
-	if p.Size == 0 {
+	if p.Size == 0 && k.sorted {
 		return
 	}
-	r, _ := slices.BinarySearchFunc(k.starts, Place{Arena: p.Arena, Offset: p.end()}, byAddress)
-	for r = k.ranks.below(r); r >= 0 && k.taken[r].overlaps(p); r = k.ranks.below(r) {
-		delete(k.rank, k.owner[r])
-		k.owner[r] = nil
-		k.ranks.remove(r)
+	r := len(k.starts)
+	if k.sorted {
+		r, _ = slices.BinarySearchFunc(k.starts, Place{Arena: p.Arena, Offset: p.end()}, byAddress)
+	}
+	for r = k.ranks.below(r); r >= 0; r = k.ranks.below(r) {
+		if k.overlap(k.taken[r], p) {
+			delete(k.rank, k.owner[r])
+			k.owner[r] = nil
+			k.ranks.remove(r)
+		} else if k.sorted {
+			return
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func TestContentsAgreeWithTheirTwin(t *testing.T) {
 			places[v] = Place{Arena: rapid.IntRange(0, 1).Draw(rt, "arena"), Offset: rapid.Int64Range(0, 60).Draw(rt, "offset"),
 				Size: int64(size)}
 		}
-		c := newContents(Claim{Graph: g, Place: func(v *ir.Value) (Place, bool) { return places[v], true }})
+		c := newContents(Claim{Graph: g, Place: func(v *ir.Value) (Place, bool) { return places[v], true }}, Place.overlaps)
 		twin := naive{}
 		for range rapid.IntRange(0, 300).Draw(rt, "writes") {
 			v := g.Inputs[rapid.IntRange(0, len(g.Inputs)-1).Draw(rt, "value")]

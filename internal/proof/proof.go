@@ -1,6 +1,7 @@
 // Package proof checks that a plan is safe by running it in the abstract. Verify knows, for every byte of the arenas, whose
 // value lies there, and lets each step of the bound graph read and write; Replay does so with bytes. Neither shares code
-// with liveness or planner: lives are never computed, only lost contents are found.
+// with liveness or planner: lives are never computed, only lost contents are found. Of a plan for all sizes, Verify knows no bytes, but
+// which buffers are apart whatever their sizes are.
 package proof
 
 import (
@@ -44,13 +45,23 @@ type Claim struct {
 	LateReads func(n *ir.Node) int
 	// Held are values, besides the graph's outputs, that somebody reads after the last step.
 	Held []*ir.Value
+	// Below, if it is not nil, is a plan for all sizes: the buffers directly below each one. The Offset of a Place is then the number of a
+	// buffer, whose bytes begin where the highest of those below it ends, and Arenas and Align mean nothing.
+	Below [][]int
 }
 
 // Verify runs the claim in the abstract. The error names the step and both values when something is read that is not there
 // any more or not there yet, when a result lies over an operand that its kernel still reads, when a view shows other elements
 // than it means, or when a place is outside its arena or misaligned.
 func Verify(c Claim) error {
-	s := &state{Claim: c, layouts: newLayouts(c), held: newContents(c)}
+	s := &state{Claim: c, layouts: newLayouts(c), overlap: Place.overlaps}
+	if c.Below != nil {
+		var err error
+		if s.overlap, err = unordered(c.Below); err != nil {
+			return err
+		}
+	}
+	s.held = newContents(c, s.overlap)
 	if err := s.layouts.show(c.Graph.Inputs); err != nil {
 		return err
 	}
@@ -86,6 +97,7 @@ func Verify(c Claim) error {
 type state struct {
 	Claim
 	layouts *layouts
+	overlap func(p, q Place) bool
 	held    *contents // roots that are intact, and where
 	late    []lateRead
 }
@@ -100,7 +112,7 @@ type lateRead struct {
 // read demands that the contents of v are intact.
 func (s *state) read(v *ir.Value, by string) error {
 	root := s.layouts.of(v).Root
-	if root.IsConst() || size(root) == 0 {
+	if root.IsConst() || size(root) == 0 && s.Below == nil {
 		return nil
 	}
 	if _, ok := s.held.place(root); !ok {
@@ -130,11 +142,16 @@ func (s *state) placeOf(v *ir.Value, by string) (Place, error) {
 	if p.Size < bytes {
 		return p, fmt.Errorf("%s writes %s: %d bytes, its place has %d", by, name(v), bytes, p.Size)
 	}
-	p.Size = bytes
+	if p.Size = bytes; s.Below != nil {
+		p.Size = max(p.Size, 1) // what is empty is not so at all sizes
+	}
 	return p, s.check(p, name(v))
 }
 
 func (s *state) check(p Place, what string) error {
+	if s.Below != nil {
+		return nil
+	}
 	if p.Arena < 0 || p.Arena >= len(s.Arenas) || p.Offset < 0 || p.Size < 0 || p.Size > s.Arenas[p.Arena] ||
 		p.Offset > s.Arenas[p.Arena]-p.Size {
 		return fmt.Errorf("%s lies at byte %d of arena %d and has %d, outside the plan's arenas %v", what, p.Offset, p.Arena, p.Size,
@@ -192,7 +209,7 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 			return err
 		}
 		for _, q := range written[:k] {
-			if p.overlaps(q) {
+			if s.overlap(p, q) {
 				return fmt.Errorf("two scratch buffers of %s overlap", by)
 			}
 		}
@@ -200,7 +217,7 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 			if x == nil {
 				continue
 			}
-			if q, held := s.held.place(s.layouts.of(x).Root); held && p.overlaps(q) {
+			if q, held := s.held.place(s.layouts.of(x).Root); held && s.overlap(p, q) {
 				return fmt.Errorf("the scratch of %s lies over its operand %s", by, name(x))
 			}
 		}
@@ -212,7 +229,7 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 			return err
 		}
 		for _, q := range written {
-			if p.overlaps(q) {
+			if s.overlap(p, q) {
 				return fmt.Errorf("%s writes %s over its own scratch or another result", by, name(v))
 			}
 		}
@@ -223,7 +240,7 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 			}
 			l := s.layouts.of(x)
 			q, held := s.held.place(l.Root)
-			if !held || !p.overlaps(q) {
+			if !held || !s.overlap(p, q) {
 				continue
 			}
 			whole := l.Offset == 0 && size(x) == s.layouts.bytes(l.Root) && l.Contiguous(x.Type.Sizes())

@@ -20,7 +20,8 @@ func Wide(d tensor.DType) tensor.DType {
 
 // HasHalf reports whether an operand or result of n is a 16-bit float.
 func HasHalf(n *ir.Node) bool {
-	return slices.ContainsFunc(slices.Concat(n.Inputs, n.Outputs), func(v *ir.Value) bool { return v != nil && IsHalf(v.Type.DType) })
+	isHalf := func(v *ir.Value) bool { return v != nil && IsHalf(v.Type.DType) }
+	return slices.ContainsFunc(n.Inputs, isHalf) || slices.ContainsFunc(n.Outputs, isHalf)
 }
 
 // HalfValues are the 16-bit floats among the values of a node that are not constant, each once: those that go through

@@ -15,8 +15,8 @@ type Target struct {
 	Align int64
 	// Segment is the largest binding in bytes; 0 means no limit.
 	Segment int64
-	// Refits reports whether the sizes of a loaded program can change.
-	Refits bool
+	// Resizes reports whether giving a loaded program other sizes takes little time: less than a few steps do.
+	Resizes bool
 	// Rows says for every op that has a kernel how the device runs it. The others run on the host.
 	Rows [ir.NumKinds]Row
 }

@@ -1,0 +1,450 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/liveness"
+	"github.com/rlxc/rlxc/planner"
+)
+
+// A session binds a segment once for a box of sizes. For the sizes of a run, the bound graph gets their numbers where it stands: the shape
+// rules and the layouts of what depends on those that changed are computed again, a stack gives buffers their offsets, and steps are made
+// anew. A box has no bounds of its own: whatever planning has decided by sizes is asked again, and what a box cannot have goes to another.
+
+// A box is what a bound graph needs to take other sizes, and its bindings to those used last.
+type box struct {
+	bindings []*Binding // the one used last in front
+	last     *Binding   // the one made last
+	sizes    ir.Binding // of the graph; nil if it has been left halfway between two
+
+	source *ir.Graph
+	trace  *ir.Trace
+	inputs []ir.Symbols // on which they depend
+	folded []movingNode
+	nodes  []movingNode // in the graph's order
+	// untiled are nodes that legalize.Tile would have made if the target had accepted them.
+	untiled []*ir.Node
+	stacks  []stack     // the one used last in front
+	tables  []*ir.Value // of which runs bring into memory what they look up
+	file    int64       // bytes of the file that runs read besides
+	flops   int64       // of the products that do not depend on sizes
+	bytes   int64       // of the heap that another binding takes, about
+}
+
+// A movingNode is a node of a bound graph that depends on sizes.
+type movingNode struct {
+	*ir.Node
+	source *ir.Node // in the symbolic graph; nil for none
+	on     ir.Symbols
+	inOp   ir.Symbols // those in the op's fields
+	where  target.Runs
+	over   int   // the operand over which, a part of a buffer, result 0 is written by strides; −1 for none
+	step   int   // −1 for none
+	flops  int64 // of its products
+}
+
+// A stack places buffers at any sizes. Where it was made, its arena had a ratio to the lower bound.
+type stack struct {
+	*planner.Stack
+	ratio float64
+}
+
+// newBox gives a binding a box: it finds what of it depends on sizes.
+func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, t *target.Target) {
+	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace, untiled: untiled},
+		b.Planned
+	for _, v := range pl.Graph.Inputs {
+		x.inputs = append(x.inputs, trace.Moved(v))
+	}
+	moving := func(n *ir.Node) movingNode {
+		return movingNode{Node: n, source: trace.Source(n), on: trace.Moves(n), inOp: trace.InOp(n), where: t.Where(n), over: -1, step: -1,
+			flops: nodeFlops(n)}
+	}
+	for _, n := range trace.Folded {
+		x.folded = append(x.folded, moving(n))
+	}
+	x.flops = b.flops
+	steps := make(map[*ir.Node]int, len(pl.Steps))
+	for i, n := range pl.Steps {
+		steps[n] = i
+	}
+	for _, n := range pl.Graph.Nodes {
+		if trace.Moves(n) == 0 {
+			continue
+		}
+		trace.Move(n)
+		m := moving(n)
+		if i, ok := steps[n]; ok {
+			m.step, m.over = i, within(pl, t, n)
+		}
+		x.nodes = append(x.nodes, m)
+		x.flops -= m.flops
+	}
+	if b.Resident != nil {
+		x.file = b.Resident.File
+		for _, v := range distinct(pl.Graph) {
+			if v.Packed == nil && isTable(v) {
+				x.tables = append(x.tables, v)
+				x.file -= touched(v)
+			}
+		}
+	}
+	b.box = x
+	x.bytes = boundBytes(b)
+	x.remember(pl)
+}
+
+// mostStacks bounds the stacks of a box.
+const mostStacks = 8
+
+// remember keeps the stack of a plan in front of others, if it has one.
+func (x *box) remember(p *backend.Planned) {
+	s, err := planner.NewStack(p.Problem, p.Plan)
+	if err != nil {
+		return
+	}
+	x.stacks = slices.Insert(x.stacks, 0, stack{s, p.Plan.Ratio()})
+	x.stacks = x.stacks[:min(len(x.stacks), mostStacks)]
+}
+
+// errUnfit is a box that cannot have some sizes.
+var errUnfit = errors.New("the box cannot have these sizes")
+
+// resize binds the graph of a box to other sizes.
+func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
+	t, old := p.target(), x.last
+	b := &Binding{Dims: sizes, outside: old.outside, grown: old.grown, intact: old.intact, Host: old.Host, Planned: old.Planned, box: x}
+	changed, pl := x.trace.Changed(x.sizes, sizes), b.Planned
+	x.sizes = nil
+	if err := x.retype(b, sizes, changed); err != nil {
+		return nil, err
+	}
+	var steps []int
+	b.flops = x.flops
+	for i := range x.nodes {
+		n := &x.nodes[i]
+		if n.on&changed != 0 {
+			if err := x.rebind(n, sizes, changed); err != nil {
+				return nil, err
+			}
+			if n.where != t.Where(n.Node) || legalize.Again(n.Node, pl.Layouts, t) != nil {
+				return nil, errUnfit
+			}
+			if n.over >= 0 {
+				pl.Layouts[n.Outputs[0].ID] = pl.Layout(n.Inputs[n.over])
+			}
+			if n.step >= 0 {
+				if !refills(pl, t, n) {
+					return nil, errUnfit
+				}
+				steps = append(steps, n.step)
+			}
+			n.flops = nodeFlops(n.Node)
+		}
+		b.flops += n.flops
+	}
+	if slices.ContainsFunc(x.untiled, func(n *ir.Node) bool { return legalize.Accepts(n, pl.Layouts, t) }) {
+		return nil, errUnfit
+	}
+	for _, v := range pl.Graph.Outputs {
+		if x.trace.Moved(v)&changed != 0 && !pl.Layout(v).Contiguous(v.Type.Sizes()) {
+			return nil, errUnfit
+		}
+	}
+	b.host = p.hostBytes(pl.Steps)
+	err := p.place(b)
+	if err == nil {
+		err = p.prove(b)
+	}
+	if err == nil {
+		b.program, err = old.program.Refit(steps)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if b.program == old.program {
+		b.instance = old.instance
+	}
+	x.settle(b)
+	b.results = resultsOf(pl.Graph)
+	x.last, x.sizes = b, sizes
+	return b, nil
+}
+
+// settle estimates the resident memory again.
+func (x *box) settle(b *Binding) {
+	if x.last.Resident == nil {
+		return
+	}
+	r := *x.last.Resident
+	r.Arena, r.Inputs, r.File = b.Planned.Plan.Committed, inputBytes(b.Planned.Graph), x.file
+	for _, v := range x.tables {
+		r.File += touched(v)
+	}
+	b.Resident = &r
+}
+
+// retype gives the inputs and what was folded other sizes.
+func (x *box) retype(b *Binding, sizes ir.Binding, changed ir.Symbols) error {
+	pl := b.Planned
+	for i, v := range x.source.Inputs {
+		if x.inputs[i]&changed == 0 {
+			continue
+		}
+		bound, err := ir.MapType(v.Type, sizes.Number)
+		if err != nil {
+			return &ir.InputError{Input: v.Name, Err: err}
+		}
+		if axis := b.outside.at(i).axis; axis >= 0 {
+			bound.Shape = permuted(bound.Shape, front(axis, len(bound.Shape)))
+		}
+		in := pl.Graph.Inputs[i]
+		in.Type = bound
+		pl.Layouts[in.ID] = ir.OwnLayout(in)
+		refill(pl, in)
+	}
+	for i := range x.folded {
+		n := &x.folded[i]
+		if n.on&changed == 0 {
+			continue
+		}
+		if err := x.rebind(n, sizes, changed); err != nil {
+			return err
+		}
+		if small, err := n.Refold(); err != nil {
+			return err
+		} else if !small {
+			return errUnfit
+		}
+		for _, v := range n.Outputs {
+			if pl.Layouts[v.ID].Root != nil {
+				pl.Layouts[v.ID] = ir.OwnLayout(v)
+			}
+		}
+	}
+	return nil
+}
+
+// rebind binds a node to other sizes, in the form that it has.
+func (x *box) rebind(n *movingNode, sizes ir.Binding, changed ir.Symbols) error {
+	op := n.Op
+	if n.inOp&changed != 0 {
+		var err error
+		if op, err = ir.BindOp(n.source.Op, sizes); err != nil {
+			return n.Fail(err)
+		}
+	}
+	switch old := n.Op.(type) {
+	case ir.Materialize:
+		if _, was := op.(ir.Materialize); !was {
+			op = ir.Materialize{View: op}
+		}
+	case ir.Reshape:
+		if n.source != nil && n.source.Op.Kind() == ir.KindCast { // to the same type
+			op = ir.Reshape{Shape: n.Inputs[0].Type.Shape}
+		}
+	case ir.Concat, ir.Append:
+		rank := len(n.Outputs[0].Type.Shape)
+		now, _ := lengthens(old, rank)
+		if l, _ := lengthens(op, rank); l.axis != now.axis { // it was put in front
+			op = l.front
+		}
+	}
+	return n.Rebind(op)
+}
+
+// refill gives the buffer of a root the size that it needs now.
+func refill(pl *backend.Planned, root *ir.Value) {
+	pl.Problem.Buffers[pl.Buffers[root.ID]].Size = bytesOf(root)
+}
+
+// refills gives the buffers of a step the sizes that they need now. It reports whether what shares one may do so still.
+func refills(pl *backend.Planned, t *target.Target, n *movingNode) bool {
+	for i, v := range n.Outputs {
+		if root := pl.Layout(v).Root; root == v {
+			refill(pl, v)
+		} else if n.over >= 0 && i == 0 {
+			if !t.StridedResult(n.Node) || !t.InPlace(n.Node, n.over) || !v.Type.Equal(n.Inputs[n.over].Type) ||
+				!liveness.Apart(n.Node, n.over, pl.Layout) {
+				return false
+			}
+		} else if bytesOf(v) != bytesOf(root) || !takesOver(pl, t, n.Node, root) {
+			return false
+		}
+	}
+	scratch := t.Scratch(n.Node)
+	if len(scratch) != len(pl.Scratch[n.step]) {
+		return false
+	}
+	for k, size := range scratch {
+		pl.Problem.Buffers[pl.Scratch[n.step][k]].Size = size
+	}
+	return true
+}
+
+// within returns the operand, a part of a buffer, over which a node writes its result; −1 for none.
+func within(pl *backend.Planned, t *target.Target, n *ir.Node) int {
+	v := n.Outputs[0]
+	l := pl.Layout(v)
+	if l.Root == v || l.Offset == 0 && bytesOf(v) == bytesOf(l.Root) && l.Contiguous(v.Type.Sizes()) {
+		return -1
+	}
+	return slices.IndexFunc(n.Inputs, func(x *ir.Value) bool {
+		if x == nil || !x.Type.Equal(v.Type) || !t.InPlace(n, slices.Index(n.Inputs, x)) {
+			return false
+		}
+		from := pl.Layout(x)
+		return from.Root == l.Root && from.Offset == l.Offset && slices.Equal(from.Strides, l.Strides)
+	})
+}
+
+// takesOver reports whether the kernel of a node may write its result over a root, of which it reads the whole.
+func takesOver(pl *backend.Planned, t *target.Target, n *ir.Node, root *ir.Value) bool {
+	for k, v := range n.Inputs {
+		if v == nil {
+			continue
+		}
+		l := pl.Layout(v)
+		if l.Root == root && (l.Offset != 0 || bytesOf(v) != bytesOf(root) || !l.Contiguous(v.Type.Sizes()) || !t.InPlace(n, k)) {
+			return false
+		}
+	}
+	return true
+}
+
+func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())) }
+
+// tight reports whether an arena of a stack has about the ratio to the lower bound that it has where the stack was made: less than a
+// hundredth more, or, since rounding adds more to small ones, half a page.
+func (s *stack) tight(plan *planner.Plan) bool {
+	least := s.ratio * float64(plan.LowerBound)
+	return float64(plan.Committed) <= max(1.01*least, least+2048)
+}
+
+// place gives the buffers of a binding their offsets: by a stack of its box if the arena is small and allowed, otherwise by a plan of these
+// sizes alone.
+func (p *Program) place(b *Binding) error {
+	pl := b.Planned
+	defer func() {
+		if pl.Plan != nil {
+			b.arena = pl.Plan.Committed
+		}
+	}()
+	if x := b.box; x != nil {
+		for i, s := range x.stacks {
+			plan, err := s.Plan(pl.Problem)
+			if err != nil || !s.tight(plan) || p.allow(b, plan) != nil {
+				continue
+			}
+			pl.Plan = plan
+			x.stacks = slices.Insert(slices.Delete(x.stacks, i, i+1), 0, s)
+			return nil
+		}
+	}
+	options, err := planner.FromEnv(planner.Activations())
+	if err != nil {
+		return err
+	}
+	if p.opts.Mode != planner.Auto {
+		options.Mode = p.opts.Mode
+	}
+	options.Alignment, options.Segment = p.target().Align, p.target().Segment
+	if pl.Plan, err = planner.Solve(pl.Problem, options); err != nil {
+		return err
+	}
+	if b.box != nil {
+		b.box.remember(pl)
+		p.cache.plannedAgain()
+	}
+	return p.allow(b, pl.Plan)
+}
+
+// allow reports what of a plan is above the limits.
+func (p *Program) allow(b *Binding, plan *planner.Plan) error {
+	needs := plan.Committed
+	for _, u := range plan.Unplanned {
+		needs += b.Planned.Problem.Buffers[u.Buffer].Size
+	}
+	if limit := p.opts.MemoryLimit; needs+b.host > limit {
+		beside := ""
+		if b.host > 0 {
+			beside = fmt.Sprintf(" with %d beside it for a step on the host", b.host)
+		}
+		return WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes%s, the limit is %d", describe(b.Dims), needs, beside,
+			limit))
+	}
+	if most := p.opts.MaxFlops; most > 0 && b.flops > most {
+		return WithKind(ErrWork, fmt.Errorf("at %s the products need %d operations, the limit is %d", describe(b.Dims), b.flops,
+			most))
+	}
+	return nil
+}
+
+// boxed returns the binding for the sizes of the run of a segment that has boxes, and its instance.
+func (f *frame) boxed(i int) (*Binding, error) {
+	seg, p, prog := &f.segments[i], &f.parts[i], f.s.p
+	if !slices.Equal(p.outside, p.boxesAt) {
+		p.boxes, p.boxesAt = nil, p.outside
+	}
+	p.boxes = slices.DeleteFunc(p.boxes, func(e *entry) bool { return !prog.cache.has(e) })
+	sizes := restrict(f.sizes, seg.symbols)
+	for _, e := range p.boxes {
+		x := e.binding.box
+		for k, b := range x.bindings {
+			if maps.Equal(b.Dims, sizes) {
+				x.bindings = slices.Insert(slices.Delete(x.bindings, k, k+1), 0, b)
+				return b, nil
+			}
+		}
+	}
+	for k, e := range p.boxes {
+		x := e.binding.box
+		most := prog.mostBindings(x)
+		b, err := prog.resize(x, sizes)
+		if err != nil { // the box made for these sizes says what is wrong with them, if something is
+			if most == 1 {
+				x.bindings = nil // its program is of the graph as it is now
+			}
+			continue
+		}
+		p.boxes = slices.Insert(slices.Delete(p.boxes, k, k+1), 0, e)
+		if x.bindings = slices.Insert(x.bindings, 0, b); len(x.bindings) > most {
+			x.bindings = slices.Delete(x.bindings, most, len(x.bindings))
+		} else {
+			prog.cache.add(e, x.bytes)
+		}
+		return b, nil
+	}
+	if n := len(p.boxes); n == mostBoxes {
+		prog.cache.drop(p.boxes[n-1])
+		p.boxes = p.boxes[:n-1]
+	}
+	f.s.boxes++
+	key := cacheKey{segment: seg, of: f.s, box: f.s.boxes}
+	e, err := prog.cache.bind(key, func() (*Binding, error) { return prog.plan(seg.graph, sizes, p.outside, seg.symbols) })
+	if err != nil {
+		prog.cache.drop(e)
+		return nil, err
+	}
+	p.boxes = slices.Insert(p.boxes, 0, e)
+	return e.binding, nil
+}
+
+// mostBoxes bounds the boxes that a session has of a segment.
+const mostBoxes = 8
+
+// mostBindings bounds the bindings of a box, which share the cache with other boxes. A device that does not resize has one program, which
+// changes; a profile shows the graph.
+func (p *Program) mostBindings(x *box) int {
+	if p.opts.Profile || !p.device.Target().Resizes {
+		return 1
+	}
+	return int(min(max(p.cache.limit/32/x.bytes, 1), 16))
+}

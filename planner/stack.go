@@ -1,0 +1,122 @@
+package planner
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+)
+
+// A Stack is a plan for all sizes of its buffers. Of any two that live at the same time one is above the other, directly or over others
+// between them. An offset follows from the sizes of what is below, so buffers stay apart whatever their sizes are.
+type Stack struct {
+	options Options
+	order   []int // the buffers with memory from the bottom up, one of each group
+
+	// Below holds, by index in Problem.Buffers, the buffers directly below one. A group has those of its member with the lowest ID.
+	Below [][]int
+}
+
+// NewStack returns the stack of a plan. Of the buffers' offsets it takes only which are above which. It fails for a problem with gaps, and
+// for the modes disabled, remap and arena, in which more than the steps decides what shares memory.
+func NewStack(p *Problem, plan *Plan) (*Stack, error) {
+	s := &Stack{options: plan.Options, Below: make([][]int, len(p.Buffers))}
+	if m := s.options.Mode; m == Disabled || m == Remap || m == TLSF || s.options.ArenaNoReuse {
+		return nil, errNoStack
+	}
+	l, err := newLayout(p, &s.options)
+	if err != nil {
+		return nil, err
+	}
+	for i, slot := range plan.Slots {
+		if k := l.block(i); k != nil {
+			k.offset = plan.Arenas[slot.Arena].Start + slot.Offset
+		}
+	}
+	for i := range l.spaces {
+		if l.spaces[i].gapped {
+			return nil, errNoStack
+		}
+		s.pile(l.spaces[i].blocks)
+	}
+	return s, nil
+}
+
+var errNoStack = errors.New("a stack is of a plan whose buffers share memory by their steps alone, and have no gaps")
+
+// pile finds what is directly below each block of a space: the highest block so far at a step of its life. What else is below it at that
+// step is below that one.
+func (s *Stack) pile(blocks []block) {
+	order := make([]int32, len(blocks))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		j, k := &blocks[a], &blocks[b]
+		return cmp.Or(cmp.Compare(j.offset, k.offset), cmp.Compare(j.size, k.size)) // empty ones have the offset of what is above them
+	})
+	from, to, sections := sectionsOf(blocks)
+	highest := slices.Repeat([]int{-1}, sections)
+	for _, i := range order {
+		buffer := int(blocks[i].buffer)
+		s.order = append(s.order, buffer)
+		for t := from[i]; t < to[i]; t++ {
+			if k := highest[t]; k >= 0 && !slices.Contains(s.Below[buffer], k) {
+				s.Below[buffer] = append(s.Below[buffer], k)
+			}
+			highest[t] = buffer
+		}
+	}
+}
+
+// block is the block of a buffer, nil if it has no memory.
+func (l *layout) block(buffer int) *block {
+	ref := l.owner[buffer]
+	if ref.space < 0 {
+		return nil
+	}
+	return &l.spaces[ref.space].blocks[ref.block]
+}
+
+// Plan places the buffers of a problem that is that of the stack but for sizes. It fails as Solve does, if other buffers have memory than
+// in the stack's plan, and if what is below a fixed buffer reaches into it.
+func (s *Stack) Plan(p *Problem) (*Plan, error) {
+	l, err := newLayout(p, &s.options)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Buffers) != len(s.Below) || l.blocks() != len(s.order) {
+		return nil, errOtherBuffers
+	}
+	for _, i := range s.order {
+		k, at := l.block(i), int64(0)
+		if k == nil {
+			return nil, errOtherBuffers
+		}
+		for _, j := range s.Below[i] {
+			below := l.block(j)
+			at = max(at, below.offset+below.size)
+		}
+		sp := &l.spaces[l.owner[i].space]
+		if k.fixed && at > k.offset {
+			return nil, sp.fail(k, "it is fixed at offset %d, and what is below it reaches %d", k.offset, at)
+		} else if !k.fixed {
+			k.offset = sp.fit(at, k.size, k.align)
+		}
+	}
+	for _, i := range s.order {
+		if k := l.block(i); k.size == 0 {
+			k.offset = 0
+		}
+	}
+	return l.plan(p, &s.options), nil
+}
+
+// blocks is the number of blocks in all spaces.
+func (l *layout) blocks() (n int) {
+	for i := range l.spaces {
+		n += len(l.spaces[i].blocks)
+	}
+	return n
+}
+
+var errOtherBuffers = errors.New("the problem is not the stack's: other buffers have memory")
