@@ -176,8 +176,11 @@ func BenchmarkNewLength(b *testing.B) {
 	s, err := p.NewSession()
 	require.NoError(b, err)
 	defer s.Close()
-	inputs := [2]Tensors{encoderInputs(1, 4), encoderInputs(1, 5)}
-	for name, among := range map[string]int{"same": 1, "new": 2} {
+	var inputs []Tensors
+	for seq := range 32 {
+		inputs = append(inputs, encoderInputs(1, 1+seq))
+	}
+	for name, among := range map[string]int{"same": 1, "new": len(inputs)} {
 		b.Run(name, func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				if _, err := s.Run(context.Background(), inputs[i%among]); err != nil {
