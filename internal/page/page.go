@@ -21,9 +21,9 @@ func Styled(page string) (styled, policy string) {
 	const tag = "<style></style>"
 	_, rest, _ := strings.Cut(page, "<script>")
 	script, _, _ := strings.Cut(rest, "</script>")
-	return strings.Replace(page, tag, "<style>"+style+"</style>", 1),
-		fmt.Sprintf("default-src 'none'; style-src %s; script-src %s; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'",
-			digest(style), digest(script))
+	policy = fmt.Sprintf("default-src 'none'; style-src %s; script-src %s; img-src data:; connect-src 'self'; base-uri 'none'; "+
+		"form-action 'none'", digest(style), digest(script))
+	return strings.Replace(page, tag, "<style>"+style+"</style>", 1), policy
 }
 
 // digest is how a policy names a text.
