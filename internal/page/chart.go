@@ -106,7 +106,8 @@ func (r *Report) curve(c *Curve) {
 }
 
 func (r *Report) box(b *Box) {
-	r.Put(`<svg x="%.4f%%" y="%.2f" width="%.4f%%" height="%.2f" class="%s"><title>%s</title><rect width="100%%" height="100%%"`, 100*b.X, b.Y,
+	r.Put(`<svg x="%.4f%%" y="%.2f" width="%.4f%%" height="%.2f" class="%s"><title>%s</title><rect width="100%%" height="100%%"`,
+		100*b.X, b.Y,
 		100*b.W, b.H, b.Class, b.About)
 	if b.Fill != "" {
 		r.Put(` fill="%s"/>`, b.Fill)

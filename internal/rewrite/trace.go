@@ -73,7 +73,8 @@ var sides = map[byte]string{' ': "both", '-': "less", '+': "more", '@': "both"}
 func changed(r *page.Report, before, after stage) {
 	text := string(diff.Diff("", []byte(before.text), "", []byte(after.text)))
 	list := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")[3:] // the first are names
-	r.Put("<details class=\"panel\"><summary><b>%s</b> <small>%d lines changed; %d before, %d after</small></summary>\n<div class=\"diff\">",
+	r.Put("<details class=\"panel\"><summary><b>%s</b> <small>%d lines changed; %d before, %d after</small></summary>\n"+
+		"<div class=\"diff\">",
 		after.pass, len(list)-strings.Count(text, "\n ")-strings.Count(text, "\n@"), countLines(before.text), countLines(after.text))
 	for len(list) > 0 {
 		n := 1
