@@ -102,7 +102,8 @@ func (r *Report) curve(c *Curve) {
 	for _, p := range c.Points {
 		r.Put("%.5f,%.5f ", p[0], 1-p[1])
 	}
-	r.Put("\"/></svg>\n<line class=\"bound\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>", c.Top+(1-c.Bound)*c.Height, c.Top+(1-c.Bound)*c.Height)
+	bound := c.Top + (1-c.Bound)*c.Height
+	r.Put("\"/></svg>\n<line class=\"bound\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>", bound, bound)
 }
 
 func (r *Report) box(b *Box) {
