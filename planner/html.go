@@ -1,152 +1,113 @@
 package planner
 
 import (
-	"bufio"
 	"cmp"
-	_ "embed"
 	"fmt"
-	"html"
 	"io"
-	"math"
 	"slices"
+
+	"github.com/rlxc/rlxc/internal/page"
 )
 
-//go:embed plan.css
-var style string
-
-// Sizes of the picture, in SVG units.
+// Sizes of the chart, in points.
 const (
-	pictureWidth = 1000
-	curveHeight  = 120
-	arenaHeight  = 500
-	pictureMost  = 20_000 // boxes; the largest are drawn
+	layerHeight = 20
+	curveHeight = 90
+	arenaHeight = 420
+	gapHeight   = 18
+	mostBoxes   = 20_000 // the largest are drawn
 )
 
-// picture is what the page shows.
+// A picture is a chart that grows downwards: layers, the live bytes of each device, each arena.
 type picture struct {
-	Title   string
-	Plan    *Plan
-	Ratio   string
-	Width   int
-	Panels  []panel
-	Legend  []legend
-	Notes   []string
-	Omitted int
+	page.Chart
+	problem    *Problem
+	plan       *Plan
+	begin, end int // steps
 }
 
-// panel is one drawing: the live bytes of a device over time, or the boxes of an arena.
-type panel struct {
-	Caption string
-	Height  int
-	Curve   string  // the points of the live bytes
-	Bound   float64 // the height of the lower bound over the curve
-	Boxes   []box
-}
-
-// box is a buffer: time across, address up.
-type box struct {
-	X, Y, W, H float64
-	Fill       string
-	Hover      string
-}
-
-type legend struct {
-	Kind string
-	Fill string
-}
-
-// WriteHTML writes the plan as one self-contained page: for each device the live bytes over time below the lower bound, for
-// each arena the buffers, coloured by kind, with what they are on hover. It fails with the error of w.
+// WriteHTML writes the plan as a page of one file: time runs to the right, with the layers that the steps' names name, the live bytes of
+// each device below the lower bound, and the buffers of each arena by address, with what each of them is and the values in it. It fails
+// with the error of w.
 func (plan *Plan) WriteHTML(w io.Writer, p *Problem, title string) error {
-	pic := &picture{Title: title, Plan: plan, Ratio: fmt.Sprintf("%.4f", plan.Ratio()), Width: pictureWidth}
+	r := page.NewReport(w, title)
+	r.Facts("arena", page.Bytes(plan.Committed), "lower bound", page.Bytes(plan.LowerBound), "ratio", fmt.Sprintf("%.4f", plan.Ratio()),
+		"without sharing", page.Bytes(plan.Rounded), "shared", page.Bytes(plan.Reused), "padding", page.Bytes(plan.Padding),
+		"mode", plan.Options.Mode.String())
 	if len(p.Buffers) > 0 {
-		begin, end := p.Buffers[0].First, p.Buffers[0].Last
+		c := &picture{problem: p, plan: plan, begin: p.Buffers[0].First, end: p.Buffers[0].Last}
 		for i := range p.Buffers {
-			begin, end = min(begin, p.Buffers[i].First), max(end, p.Buffers[i].Last)
+			c.begin, c.end = min(c.begin, p.Buffers[i].First), max(c.end, p.Buffers[i].Last)
 		}
-		x := func(step int) float64 {
-			return (float64(step) - float64(begin)) / (float64(end) - float64(begin)) * pictureWidth
-		}
-		if err := pic.drawCurves(p, plan, x); err != nil {
+		c.Caption = "Steps run to the right, addresses up. From the top:"
+		c.layers()
+		if err := c.curves(); err != nil {
 			return err
 		}
-		pic.drawArenas(p, plan, x)
+		c.arenas()
+		c.steps()
+		r.Chart(&c.Chart)
 	}
 	for _, e := range p.Extensions {
-		pic.Notes = append(pic.Notes, fmt.Sprintf("extension %s (%s): %d buffers, peak +%d bytes", e.Name, e.Policy, len(e.Buffers),
-			e.PeakGrowth))
+		if len(e.Buffers) == 0 {
+			continue
+		}
+		r.Put("<p>Extension %s (%s): %d buffers, peak +%s</p>\n", e.Name, e.Policy, len(e.Buffers), page.Bytes(e.PeakGrowth))
 	}
 	for _, u := range plan.unplanned(p) {
-		pic.Notes = append(pic.Notes, fmt.Sprintf("not planned: %s (%d bytes): %s", u.names, u.size, u.reason))
+		r.Put("<p>Not planned: %s (%s): %s</p>\n", u.names, page.Bytes(u.size), u.reason)
 	}
-	return pic.write(w)
+	return r.Close()
 }
 
-// write writes the page. It is no html/template: calls of methods by name, which templates make, keep every exported method of
-// everything in a program that links them.
-func (pic *picture) write(to io.Writer) error {
-	w := bufio.NewWriter(to)
-	put := func(format string, values ...any) {
-		for i, v := range values {
-			if text, ok := v.(string); ok {
-				values[i] = html.EscapeString(text)
-			}
-		}
-		fmt.Fprintf(w, format, values...) // w keeps the error
-	}
-	put("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>%s</title>\n<style>\n", pic.Title)
-	w.WriteString(style)
-	put("</style>\n<h1>%s</h1>\n<table>\n", pic.Title)
-	p := pic.Plan
-	put(" <tr><td>mode</td><td>%v</td><td>arena size</td><td>%d bytes</td><td>lower bound</td><td>%d</td><td>ratio</td><td>%s</td></tr>\n",
-		p.Options.Mode, p.Committed, p.LowerBound, pic.Ratio)
-	put(" <tr><td>logical</td><td>%d</td><td>without sharing</td><td>%d</td><td>padding</td><td>%d</td><td>reused</td><td>%d</td></tr>\n"+
-		"</table>\n",
-		p.Logical, p.Rounded, p.Padding, p.Reused)
-	put("<p>Time runs across, step by step; addresses run up.")
-	if pic.Omitted > 0 {
-		put(" The %d smallest buffers are not drawn.", pic.Omitted)
-	}
-	put("</p>\n<p>")
-	for _, l := range pic.Legend {
-		if l.Kind != "" {
-			put(`<span class="kind"><i style="background:%s"></i>%s</span>`, l.Fill, l.Kind)
-		}
-	}
-	put("</p>\n")
-	for _, panel := range pic.Panels {
-		put("<figure><figcaption>%s</figcaption>\n<svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" height=\"%d\">\n",
-			panel.Caption, pic.Width,
-			panel.Height, panel.Height)
-		if panel.Curve != "" {
-			put("<polyline points=\"%s\"/><line x1=\"0\" x2=\"%d\" y1=\"%g\" y2=\"%g\"/>\n", panel.Curve, pic.Width, panel.Bound,
-				panel.Bound)
-		}
-		for _, b := range panel.Boxes {
-			put("<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"><title>%s</title></rect>\n", b.X, b.Y, b.W, b.H,
-				b.Fill, b.Hover)
-		}
-		put("</svg></figure>\n")
-	}
-	for _, note := range pic.Notes {
-		put("<p>%s</p>\n", note)
-	}
-	put("</html>\n")
-	return w.Flush()
+// x is where a step begins.
+func (c *picture) x(step int) float64 {
+	return (float64(step) - float64(c.begin)) / (float64(c.end) - float64(c.begin))
 }
 
-// drawCurves adds a panel a device with its live bytes.
-func (pic *picture) drawCurves(p *Problem, plan *Plan, x func(int) float64) error {
-	o := plan.Options
+// below adds a part of the chart and returns where it begins.
+func (c *picture) below(height float64, caption string) float64 {
+	if c.Height > 0 {
+		c.Height += gapHeight
+		c.Caption += ";"
+	}
+	c.Caption += " " + caption
+	top := c.Height
+	c.Height += height
+	return top
+}
+
+// layers draws which steps belong to one layer.
+func (c *picture) layers() {
+	var boxes []page.Box
+	names := c.problem.Steps
+	for first := 0; first < len(names); {
+		layer, last := page.Layer(names[first]), first+1
+		for last < len(names) && page.Layer(names[last]) == layer {
+			last++
+		}
+		if layer != "" {
+			boxes = append(boxes, page.Box{X: c.x(first), W: c.x(last) - c.x(first), H: layerHeight, Label: layer,
+				About: fmt.Sprintf("%s\nsteps %d to %d", layer, first, last-1)})
+		}
+		first = last
+	}
+	if boxes != nil {
+		c.below(layerHeight, "layers")
+		c.Boxes = append(c.Boxes, boxes...)
+	}
+}
+
+// curves draws the live bytes of each device.
+func (c *picture) curves() error {
+	o := c.plan.Options
 	o.Mode = Auto // one space a device
-	l, err := newLayout(p, &o)
+	l, err := newLayout(c.problem, &o)
 	if err != nil {
 		return err
 	}
 	for s := range l.spaces {
 		sp := &l.spaces[s]
-		high := max(sp.bound, 1)
-		y := func(bytes int64) float64 { return curveHeight - float64(bytes)/float64(high)*(curveHeight-10) }
 		changes := map[int]int64{}
 		for i := range sp.blocks {
 			changes[sp.blocks[i].first] += sp.blocks[i].size
@@ -157,72 +118,116 @@ func (pic *picture) drawCurves(p *Problem, plan *Plan, x func(int) float64) erro
 			steps = append(steps, step)
 		}
 		slices.Sort(steps)
+		about := fmt.Sprintf("live bytes of device %d, lower bound %s", sp.lane.Device, page.Bytes(sp.bound))
+		const most = 0.95 // of the height, for the bound
+		curve := page.Curve{Top: c.below(curveHeight, about), Height: curveHeight, About: about, Bound: most}
+		share := func(bytes int64) float64 { return float64(bytes) / float64(max(sp.bound, 1)) * most }
 		var live int64
-		var points []byte
 		for _, step := range steps {
-			points = fmt.Appendf(points, "%.2f,%.2f ", x(step), y(live))
+			before := live
 			live += changes[step]
-			points = fmt.Appendf(points, "%.2f,%.2f ", x(step), y(live))
+			curve.Points = append(curve.Points, [2]float64{c.x(step), share(before)}, [2]float64{c.x(step), share(live)})
 		}
-		pic.Panels = append(pic.Panels, panel{
-			Caption: fmt.Sprintf("live bytes of device %d; lower bound %d", sp.lane.Device, sp.bound),
-			Height:  curveHeight, Curve: string(points), Bound: y(sp.bound),
-		})
+		c.Curves = append(c.Curves, curve)
+		c.Left = append(c.Left, page.Tick{At: curve.Top + (1-most)*curveHeight, Text: page.Bytes(sp.bound)},
+			page.Tick{At: curve.Top + curveHeight, Text: "0"})
 	}
 	return nil
 }
 
-// drawArenas adds a panel an arena with its buffers.
-func (pic *picture) drawArenas(p *Problem, plan *Plan, x func(int) float64) {
+// arenas draws the buffers of each arena, and the values in them.
+func (c *picture) arenas() {
+	p, plan := c.problem, c.plan
 	drawn := plan.byAddress()
-	if len(drawn) > pictureMost {
+	omitted := len(drawn) - mostBoxes
+	if omitted > 0 {
 		area := func(i int) float64 {
 			return float64(plan.Slots[i].Size) * float64(p.Buffers[i].Last-p.Buffers[i].First)
 		}
 		slices.SortStableFunc(drawn, func(i, j int) int { return cmp.Compare(area(j), area(i)) })
-		pic.Omitted = len(drawn) - pictureMost
-		drawn = drawn[:pictureMost]
+		drawn = drawn[:mostBoxes]
 	}
-	panels := make([]panel, len(plan.Arenas))
+	bottoms := make([]float64, len(plan.Arenas)) // of the arenas
 	for i, a := range plan.Arenas {
-		panels[i] = panel{Caption: fmt.Sprintf("arena %d: %s", i, a), Height: arenaHeight}
+		bottoms[i] = c.below(arenaHeight, fmt.Sprintf("arena %d of device %d, %s", i, a.Device, page.Bytes(a.Size))) + arenaHeight
+		for _, at := range ticks(a.Size) {
+			c.Left = append(c.Left, page.Tick{At: bottoms[i] - scaled(at, a), Text: page.Bytes(at)})
+		}
 	}
-	pic.Legend = kindColours(p)
-	views := p.viewsOf()
+	c.Caption += "."
+	if omitted > 0 {
+		c.Caption += fmt.Sprintf(" The %d smallest buffers are not drawn.", omitted)
+	}
+	c.Kinds = kindColours(p)
 	fills := map[string]string{}
-	for _, l := range pic.Legend {
-		fills[l.Kind] = l.Fill
+	for _, k := range c.Kinds {
+		fills[k.Name] = k.Fill
 	}
+	views := p.viewsOf()
 	for _, i := range drawn {
 		b, slot := &p.Buffers[i], plan.Slots[i]
-		scale := arenaHeight / float64(max(plan.Arenas[slot.Arena].Size, 1))
-		hover := fmt.Sprintf("%s %s %s\n%d bytes at %d\nsteps %s to %s", b.label(), b.Kind, b.Detail, slot.Size, slot.Offset,
-			p.stepName(b.First), p.stepName(b.Last-1))
-		for _, v := range views[i] {
-			hover += fmt.Sprintf("\nholds %s %s %s, %d bytes at %d", v.Name, v.Kind, v.Detail, v.Size, slot.Offset+v.Offset)
+		arena, bottom := plan.Arenas[slot.Arena], bottoms[slot.Arena]
+		box := func(first, last int, offset, size int64) page.Box {
+			height := scaled(size, arena)
+			return page.Box{X: c.x(first), W: c.x(last) - c.x(first), Y: bottom - scaled(offset, arena) - height, H: height}
 		}
-		panels[slot.Arena].Boxes = append(panels[slot.Arena].Boxes, box{
-			X: x(b.First), W: x(b.Last) - x(b.First),
-			Y: arenaHeight - float64(slot.Offset+slot.Size)*scale, H: float64(slot.Size) * scale,
-			Fill: fills[b.Kind], Hover: hover,
-		})
+		buffer := box(b.First, b.Last, slot.Offset, slot.Size)
+		buffer.Fill, buffer.Label = fills[b.Kind], cmp.Or(b.Kind+" "+b.Detail, b.label())
+		buffer.About = fmt.Sprintf("%s %s %s\n%s at %d\nsteps %s to %s", b.label(), b.Kind, b.Detail, page.Bytes(slot.Size), slot.Offset,
+			p.stepName(b.First), p.stepName(b.Last-1))
+		var inside []page.Box
+		for _, v := range views[i] {
+			about := fmt.Sprintf("holds %s %s %s, %s at %d", v.Name, v.Kind, v.Detail, page.Bytes(v.Size), slot.Offset+v.Offset)
+			buffer.About += "\n" + about
+			first, last := max(b.First, v.First), min(b.Last, cmp.Or(v.Last, b.Last))
+			if first < last {
+				view := box(first, last, slot.Offset+v.Offset, v.Size)
+				view.Class, view.About = "view", about
+				inside = append(inside, view)
+			}
+		}
+		c.Boxes = append(append(c.Boxes, buffer), inside...)
 	}
-	pic.Panels = append(pic.Panels, panels...)
 }
 
-// kindColours assigns each kind a hue, neighbours in the alphabet far apart.
-func kindColours(p *Problem) []legend {
-	var kinds []string
-	for i := range p.Buffers {
-		if kind := p.Buffers[i].Kind; !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
+// scaled is how high bytes are in the drawing of an arena.
+func scaled(bytes int64, a Arena) float64 {
+	return float64(bytes) / float64(max(a.Size, 1)) * arenaHeight
+}
+
+// ticks are round numbers up to a size: 4 to 8 steps of a power of two.
+func ticks(size int64) (list []int64) {
+	step := int64(1)
+	for size/step > 8 {
+		step *= 2
 	}
-	slices.Sort(kinds)
-	list := make([]legend, len(kinds))
-	for n, kind := range kinds {
-		const goldenAngle = 137.508
-		list[n] = legend{kind, fmt.Sprintf("hsl(%.0f 60%% %d%%)", math.Mod(goldenAngle*float64(n)+210, 360), 60+n/8%3*8)}
+	for at := int64(0); at <= size; at += step {
+		list = append(list, at)
 	}
 	return list
+}
+
+// steps writes the numbers of steps below the chart.
+func (c *picture) steps() {
+	const most = 10
+	by := (c.end-c.begin)/most + 1
+	for step := c.begin; step < c.end; step += by {
+		c.Below = append(c.Below, page.Tick{At: c.x(step), Text: fmt.Sprint(step)})
+	}
+}
+
+// kindColours assigns each kind a colour, neighbours in the alphabet far apart.
+func kindColours(p *Problem) []page.Kind {
+	var names []string
+	for i := range p.Buffers {
+		if kind := p.Buffers[i].Kind; !slices.Contains(names, kind) {
+			names = append(names, kind)
+		}
+	}
+	slices.Sort(names)
+	kinds := make([]page.Kind, len(names))
+	for n, name := range names {
+		kinds[n] = page.Kind{Name: name, Fill: page.Colour(n)}
+	}
+	return kinds
 }

@@ -102,6 +102,8 @@ type View struct {
 	Buffer int    `json:"buffer"`           // index in Problem.Buffers
 	Offset int64  `json:"offset,omitempty"` // bytes from the start of the buffer
 	Size   int64  `json:"size"`             // bytes of its values
+	First  int    `json:"first,omitempty"`  // the step that writes it, and the step after the last that reads it
+	Last   int    `json:"last,omitempty"`   // 0 if nothing says
 }
 
 // Extension is what one liveness extension did to the problem before planning.

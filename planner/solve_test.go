@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -157,19 +158,31 @@ func TestPictureShowsEveryBufferAndEscapesNames(t *testing.T) {
 	p := chain(5, 100)
 	p.Buffers[1].Name, p.Buffers[1].Kind, p.Buffers[1].Detail = "<script>", "MatMul", "f32[5,5]"
 	p.Buffers[4].Boundary = Param
+	p.Steps = []string{"a /layer.0/a", "b /layer.0/b", "c /layer.1/c", "d /layer.1/d"}
+	p.Views = []View{{Name: "half", Kind: "reshape", Buffer: 1, Offset: 50, Size: 50, First: 2, Last: 3}}
 	var out bytes.Buffer
 	require.NoError(t, solve(t, p, Activations()).WriteHTML(&out, p, "a plan"))
 	text := out.String()
-	require.Equal(t, 4, strings.Count(text, "<rect"))
-	require.Contains(t, text, "&lt;script&gt; MatMul f32[5,5]\n100 bytes at 128\nsteps 1 to 2")
-	require.NotContains(t, text, "<script>")
-	require.Regexp(t, `<rect [^>]* fill="hsl\(\d+ 60% \d+%\)">`, text)
-	require.NotContains(t, text, "ZgotmplZ", "a value in the wrong context")
-	require.Contains(t, text, "style=\"background:hsl(")
-	require.Contains(t, text, "not planned: e (100 bytes): parameters have their own segment")
-	require.Contains(t, text, "lower bound 256")
+	box := regexp.MustCompile(`(?s)<svg x="(.*?)%" y="(.*?)" width="(.*?)%" height="(.*?)" class="(.*?)"><title>(.*?)</title>`)
+	boxes := box.FindAllStringSubmatch(text, -1)
+	at := map[string][]string{}
+	for _, b := range boxes {
+		name, _, _ := strings.Cut(b[6], " ")
+		at[name+b[5]] = b[1:5]
+	}
+	require.Equal(t, []string{"33.3333", "0.00", "33.3333", "20.00"}, at["layer.1\nsteps"])
+	// The drawing of the arena's 256 bytes has 420 points from the top of 146 on.
+	require.Equal(t, []string{"16.6667", "191.94", "33.3333", "164.06"}, at["&lt;script&gt;"])
+	require.Equal(t, []string{"33.3333", "191.94", "16.6667", "82.03"}, at["holdsview"])
+	require.Contains(t, text, "&lt;script&gt; MatMul f32[5,5]\n100 B at 128\nsteps 1 (")
+	require.Contains(t, text, "\nholds half reshape , 50 B at 178")
+	require.Len(t, boxes, 2+4+1, "layers, buffers and a view")
+	require.NotContains(t, text, "<script>MatMul")
+	require.Regexp(t, `<rect [^>]* fill="hsl\(\d+ 55% \d+%\)"/>`, text)
+	require.Contains(t, text, "Not planned: e (100 B): parameters have their own segment")
+	require.Contains(t, text, "lower bound 256 B")
 	require.Equal(t, 1, strings.Count(text, "<polyline"))
-	require.NotContains(t, text, "http", "self-contained")
+	require.NotContains(t, text, "://", "self-contained")
 }
 
 func TestManyBlocksThatLiveToTheEnd(t *testing.T) {

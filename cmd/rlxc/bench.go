@@ -18,6 +18,7 @@ import (
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/onnxruntime"
+	"github.com/rlxc/rlxc/internal/page"
 )
 
 // A benching is the command line of bench.
@@ -429,9 +430,9 @@ func (r *benchReport) text(out io.Writer) error {
 		fmt.Fprintf(w, "%.1f\t%.1f\t%.2f\t%s\t\n", times[3:]...)
 	}
 	for _, c := range r.Cells {
-		row(c.Shape, strconv.Itoa(c.Threads), r.Engine, c.P50, c.P90, c.P99, c.Rate, c.Load, c.First, bytesText(c.Peak))
+		row(c.Shape, strconv.Itoa(c.Threads), r.Engine, c.P50, c.P90, c.P99, c.Rate, c.Load, c.First, page.Bytes(c.Peak))
 		if v := c.versus; v != nil {
-			row("", "", r.Reference, v.P50, v.P90, v.P99, v.Rate, v.Load, v.First, bytesText(v.Peak))
+			row("", "", r.Reference, v.P50, v.P90, v.P99, v.Rate, v.Load, v.First, page.Bytes(v.Peak))
 			fmt.Fprintf(w, "\t\tratio\t%.3f\t%s\t\t\t\t%.3f\t%.3f\t\n", v.Ratio, fmt.Sprintf("%.3f…%.3f", v.RatioLow, v.RatioHigh),
 				v.StartRatio, v.MemoryRatio)
 		}

@@ -13,13 +13,16 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/inside"
+	"github.com/rlxc/rlxc/internal/page"
+	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 func compileCommand() *cobra.Command {
 	o := newModelFlags()
 	var why bool
-	var output string
+	var output, html string
 	c := &cobra.Command{
 		Use:   "compile M",
 		Short: "compile a model and report what was done",
@@ -34,13 +37,15 @@ equal once. A machine of another level takes the first, and packs its weights ag
   rlxc compile model.onnx --backend wgpu -o gpu.rlxc
   rlxc compile model.onnx --cpu avx2,avx512,amx -o model.rlxc
   rlxc compile model.onnx -O 1 --json
-  rlxc compile model.onnx --why`,
+  rlxc compile model.onnx --why
+  rlxc compile model.onnx --html passes.html`,
 		Args:              oneModel,
 		ValidArgsFunction: completeModel,
 	}
 	o.register(c)
 	o.registerStrict(c)
 	c.Flags().StringVarP(&output, "output", "o", "", "write the program to a .rlxc file")
+	c.Flags().StringVar(&html, "html", "", "write the graph before and after each pass to an HTML file")
 	c.Flags().BoolVar(&why, "why", false, "report where a fusion almost applied, and what prevented it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		src, err := o.find(args[0])
@@ -52,11 +57,23 @@ equal once. A machine of another level takes the first, and packs its weights ag
 			return usagef("--cpu %s: several levels require -o", o.CPU)
 		}
 		o.CPU = levels[0]
-		e, err := o.loadOwn(c.Context(), src, false)
+		ctx, trace := rewrite.WithTrace(c.Context())
+		if html == "" {
+			ctx = c.Context()
+		}
+		e, err := o.loadOwn(ctx, src, false)
 		if err != nil {
 			return err
 		}
 		defer e.Close()
+		if html != "" {
+			if inside.Proto(e.model) == nil {
+				return usagef("--html shows what the passes do: %s is compiled already", src.name)
+			}
+			if err := tensor.ReplaceFile(html, func(w io.Writer) error { return trace.WriteHTML(w, "Passes over "+src.name) }); err != nil {
+				return err
+			}
+		}
 		if err := o.heed(e.model); err != nil {
 			return err
 		}
@@ -177,7 +194,7 @@ func (r *compileReport) text(out io.Writer) error {
 	fmt.Fprintf(out, "%s: %d nodes → %d operations → %d steps at -O %s; %d weights packed\n", r.Model, r.ONNXNodes, r.Nodes, r.Steps,
 		r.Level, r.Packed)
 	if r.File != "" {
-		fmt.Fprintf(out, "%s: %s\n", r.File, bytesText(r.Bytes))
+		fmt.Fprintf(out, "%s: %s\n", r.File, page.Bytes(r.Bytes))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/options"
+	"github.com/rlxc/rlxc/internal/page"
 )
 
 // A deviceRow is something that runs models.
@@ -79,7 +80,7 @@ func (r *deviceReport) text(out io.Writer) error {
 	for _, d := range r.Devices {
 		binding := ""
 		if d.Binding > 0 {
-			binding = bytesText(int64(d.Binding))
+			binding = page.Bytes(int64(d.Binding))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Backend, d.Device, d.Name, d.Kind, binding, strings.Join(d.Features, " "),
 			d.Driver)

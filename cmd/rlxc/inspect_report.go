@@ -16,6 +16,7 @@ import (
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/internal/inside"
+	"github.com/rlxc/rlxc/internal/page"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
@@ -291,13 +292,13 @@ func (r *inspectReport) text(out io.Writer) error {
 		fmt.Fprintf(w, "output\t%s\n", infoText(v))
 	}
 	for _, d := range slices.Sorted(maps.Keys(r.Weights)) {
-		fmt.Fprintf(w, "weights\t%d × %s, %s\n", r.Weights[d].Count, d, bytesText(r.Weights[d].Bytes))
+		fmt.Fprintf(w, "weights\t%d × %s, %s\n", r.Weights[d].Count, d, page.Bytes(r.Weights[d].Bytes))
 	}
 	if r.Flops != "" {
 		fmt.Fprintf(w, "flops\t%s\n", r.Flops)
 	}
 	if m := r.Memory; m != nil {
-		fmt.Fprintf(w, "memory\t%s of weights, %s of arena at %s\n", bytesText(m.Weights), bytesText(m.Arena),
+		fmt.Fprintf(w, "memory\t%s of weights, %s of arena at %s\n", page.Bytes(m.Weights), page.Bytes(m.Arena),
 			testCase{dims: m.Dims}.name())
 	}
 	fmt.Fprintf(w, "nodes\t%d\n", r.Nodes)

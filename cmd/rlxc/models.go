@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc/internal/options"
+	"github.com/rlxc/rlxc/internal/page"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
 )
@@ -96,20 +97,7 @@ func writeModel(c *cobra.Command, name string, seed uint64, file string) error {
 		Bytes int64  `json:"bytes"`
 	}{name, file, info.Size()}
 	return emit(c, report, func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "%s: %s, %s\n", report.File, report.Model, bytesText(report.Bytes))
+		_, err := fmt.Fprintf(out, "%s: %s, %s\n", report.File, report.Model, page.Bytes(report.Bytes))
 		return err
 	})
-}
-
-// bytesText writes a size for people.
-func bytesText(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	case n >= 1<<10:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%d B", n)
 }

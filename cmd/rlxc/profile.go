@@ -24,7 +24,7 @@ type profile struct {
 }
 
 // profiled runs once more, now that everything is planned and warm, and takes the times.
-func (r *running) profiled(ctx context.Context, e *own, in rlxc.Tensors) (*profile, error) {
+func (r *running) profiled(ctx context.Context, e *own, in rlxc.Tensors, title string) (*profile, error) {
 	if _, err := e.Run(ctx, in); err != nil {
 		return nil, err
 	}
@@ -33,7 +33,12 @@ func (r *running) profiled(ctx context.Context, e *own, in rlxc.Tensors) (*profi
 		return nil, errors.New("no profile: the device keeps no times of its steps")
 	}
 	if r.trace != "" {
-		return p, p.writeTrace(r.trace)
+		if err := p.writeTrace(r.trace); err != nil {
+			return nil, err
+		}
+	}
+	if r.html != "" {
+		return p, tensor.ReplaceFile(r.html, func(w io.Writer) error { return p.writeHTML(w, title) })
 	}
 	return p, nil
 }
@@ -101,8 +106,7 @@ func (p *profile) text(out io.Writer) error {
 	ops, total := p.byOp()
 	fmt.Fprintln(w, "\nTIME ms\tSHARE\tGFLOP/s\tSTEPS\t  OP")
 	for _, o := range ops {
-		fmt.Fprintf(w, "%.3f\t%.1f%%\t%s\t%d\t  %s\n", ms(o.time), 100*o.time.Seconds()/max(total.Seconds(), 1e-9),
-			flopRate(o.flops, o.time), o.steps, o.op)
+		fmt.Fprintf(w, "%.3f\t%s\t%s\t%d\t  %s\n", ms(o.time), shareText(o.time, total), flopRate(o.flops, o.time), o.steps, o.op)
 	}
 	w.Flush()
 	fmt.Fprintln(w, "\nSTART ms\tTIME ms\tGFLOP/s\t  STEP")
@@ -111,6 +115,11 @@ func (p *profile) text(out io.Writer) error {
 			originText(s.Nodes))
 	}
 	return w.Flush()
+}
+
+// shareText is how much of a time a part of it is.
+func shareText(part, all time.Duration) string {
+	return fmt.Sprintf("%.1f%%", 100*part.Seconds()/max(all.Seconds(), 1e-9))
 }
 
 // flopRate is empty for what is no product.

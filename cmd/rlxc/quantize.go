@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/inside"
+	"github.com/rlxc/rlxc/internal/page"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/quantize"
@@ -209,7 +210,7 @@ func (r *quantizeReport) text(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%.2e\t%.6f\t%.6f\n", shown(o.Name), o.MaxAbs, o.Cosine, o.Lowest)
 	}
 	w.Flush()
-	_, err := fmt.Fprintf(out, "%s: %s, of %s in %s; compared in %s\n", r.File, bytesText(int64(r.Bytes)),
-		bytesText(int64(r.OriginalBytes)), r.Model, counted(r.Runs, "run"))
+	_, err := fmt.Fprintf(out, "%s: %s, of %s in %s; compared in %s\n", r.File, page.Bytes(int64(r.Bytes)),
+		page.Bytes(int64(r.OriginalBytes)), r.Model, counted(r.Runs, "run"))
 	return err
 }

@@ -22,7 +22,7 @@ type running struct {
 	zeros, random bool
 	text          textOptions
 	output        string
-	trace         string
+	trace, html   string
 }
 
 func runCommand() *cobra.Command {
@@ -41,6 +41,7 @@ rerank, classify, tag and answer make answers of texts.
   rlxc run model.onnx --input input_ids=ids.npy --input attention_mask=mask.json -o out.npz
   rlxc run path/to/folder --text "a photo of a cat" --text "a picture of a kitten"
   rlxc run bert-tiny --random --dim batch=1 --dim seq=8 --tap /encoder/layer.0/attention/self/Softmax_output_0
+  rlxc run model.onnx --random --dim batch=1 --dim seq=128 --profile --html profile.html
   rlxc run model.onnx --backend onnxruntime --random --dim batch=1 --dim seq=8 --json`,
 		Args:              oneModel,
 		ValidArgsFunction: completeModel,
@@ -55,6 +56,7 @@ rerank, classify, tag and answer make answers of texts.
 	f.StringVarP(&r.output, "output", "o", "", "write the outputs to a file ("+endings(writers)+")")
 	f.BoolVar(&r.Profile, "profile", false, "print the times of the steps of a second run")
 	f.StringVar(&r.trace, "trace", "", "write a trace of the second run for Chrome or Perfetto (.json)")
+	f.StringVar(&r.html, "html", "", "write a flame chart of the second run, and its times by layer and op, to an HTML file")
 	f.StringArrayVar(&r.Taps, "tap", nil, "name of an intermediate value to output too, or * for all that -O leaves (repeatable)")
 	r.text.register(c)
 	c.MarkFlagsMutuallyExclusive("zeros", "random", "text")
@@ -72,9 +74,9 @@ type runReport struct {
 }
 
 func (r *running) run(c *cobra.Command, args []string) error {
-	r.Profile = r.Profile || r.trace != ""
+	r.Profile = r.Profile || r.trace != "" || r.html != ""
 	if r.Profile && r.Backend == onnxRuntime {
-		return usagef("--profile and --trace do not apply to --backend %s", onnxRuntime)
+		return usagef("--profile, --trace and --html do not apply to --backend %s", onnxRuntime)
 	}
 	if err := r.text.check(c); err != nil {
 		return err
@@ -110,7 +112,7 @@ func (r *running) run(c *cobra.Command, args []string) error {
 		}
 	}
 	if o, ok := e.(*own); ok && r.Profile {
-		if report.Profile, err = r.profiled(c.Context(), o, in); err != nil {
+		if report.Profile, err = r.profiled(c.Context(), o, in, "Run of "+src.name); err != nil {
 			return err
 		}
 	}

@@ -219,6 +219,10 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 		p.Buffers = append(p.Buffers, constantBuffer(v, len(p.Buffers), len(planned.Steps)))
 	}
 	p.Views, p.Steps = nil, nil
+	steps := make(map[*ir.Node]int, len(planned.Steps))
+	for i, n := range planned.Steps {
+		steps[n] = i
+	}
 	for _, n := range planned.Graph.Nodes {
 		for _, v := range n.Outputs {
 			l := planned.Layouts[v.ID]
@@ -229,8 +233,10 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 			if name == "" {
 				name = n.Label()
 			}
+			first, last := livesOf(v, steps, planned.Graph)
 			p.Views = append(p.Views, planner.View{
 				Name: name, Kind: n.Op.Kind().String(), Detail: v.Type.String(), Buffer: planned.Buffers[l.Root.ID],
+				First: first, Last: last,
 				Offset: int64(v.Type.DType.Bytes(l.Offset)), Size: int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())),
 			})
 		}
@@ -239,6 +245,32 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 		p.Steps = append(p.Steps, ir.OpName(n.Op)+" "+n.Label())
 	}
 	return &p, planned.Plan.WithUnplanned(&p)
+}
+
+// livesOf returns the step that writes a value, and the step after the last that reads it. A view is there as soon as what it shows, and
+// its views read it.
+func livesOf(v *ir.Value, steps map[*ir.Node]int, g *ir.Graph) (first, last int) {
+	for at := v; at.Def != nil; at = at.Def.Inputs[0] {
+		if step, ok := steps[at.Def]; ok {
+			first = step
+			break
+		}
+	}
+	last = first + 1
+	if slices.Contains(g.Outputs, v) {
+		last = len(steps)
+	}
+	for _, u := range v.Uses {
+		if step, ok := steps[u.Node]; ok {
+			last = max(last, step+1)
+			continue
+		}
+		for _, shown := range u.Node.Outputs {
+			_, until := livesOf(shown, steps, g)
+			last = max(last, until)
+		}
+	}
+	return first, last
 }
 
 // Identify names the content of each constant of an explained problem, by which programs share weights.

@@ -23,7 +23,7 @@ const module = "github.com/rlxc/rlxc"
 // also speaks for the folders beneath it that have no line of their own. "*" allows everything.
 var imports = map[string][]string{
 	"tensor":            {},
-	"planner":           {},
+	"planner":           {"internal/page"},
 	"tokenizer":         {},
 	"hub":               {},
 	"pipeline":          {"", "hub", "internal/memory", "tokenizer", "tensor"},
@@ -38,7 +38,7 @@ var imports = map[string][]string{
 	"internal/target":   {"ir", "tensor"},
 	"lower":             {"onnx", "onnx/onnxpb", "ir", "internal/ops", "tensor"},
 	"internal/options":  {"liveness", "planner", "tensor"},
-	"internal/rewrite":  {"internal/sharing", "internal/options", "ir", "internal/target", "tensor"},
+	"internal/rewrite":  {"internal/page", "internal/sharing", "internal/options", "ir", "internal/target", "tensor"},
 	"internal/legalize": {"ir", "internal/target"},
 	"internal/schedule": {"ir"},
 	"liveness":          {"ir", "internal/target", "planner"},

@@ -2,60 +2,60 @@ package rewrite
 
 import (
 	"cmp"
-	_ "embed"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A dumper writes the IR after each pass that changed it as NN-pass.ir, and all of them beside one another in rewrite.html,
-// where a value lights up in every column. Without a folder it does nothing.
+// A dumper traces a graph: for the Trace of the context if there is one, and into a folder, if that is named, as NN-pass.ir after each
+// pass that changed it, and rewrite.html.
 type dumper struct {
+	trace  *Trace
 	folder string
-	last   string
-	page   strings.Builder
+	stages []stage
 }
 
-//go:embed dump.html
-var pageHead string
-
-func newDumper(folder string, g *ir.Graph) *dumper {
+func newDumper(ctx context.Context, folder string, g *ir.Graph) *dumper {
 	d := &dumper{folder: folder}
-	if folder != "" {
-		d.last = g.String()
-		d.page.WriteString(pageHead)
-		d.column("lowered")
+	d.trace, _ = ctx.Value(traceKey{}).(*Trace)
+	if d.trace != nil || folder != "" {
+		d.stages = []stage{{"before the first pass", g.String()}}
 	}
 	return d
 }
 
 // pass records the graph after pass number i of the list.
 func (d *dumper) pass(i int, name string, g *ir.Graph) error {
-	if d.folder == "" {
+	if d.stages == nil {
 		return nil
 	}
-	text := g.String()
-	if text == d.last {
+	before, text := d.stages[len(d.stages)-1].text, g.String()
+	d.stages = append(d.stages, stage{name, text})
+	if d.folder == "" || text == before {
 		return nil
 	}
-	d.last = text
-	d.column(name)
 	return d.write(fmt.Sprintf("%02d-%s.ir", i+1, name), text)
 }
 
 func (d *dumper) close() error {
+	if d.trace != nil {
+		d.trace.graphs = append(d.trace.graphs, d.stages)
+	}
 	if d.folder == "" {
 		return nil
 	}
-	return d.write("rewrite.html", d.page.String()+"</div></body></html>\n")
+	var out strings.Builder
+	if err := (&Trace{[][]stage{d.stages}}).WriteHTML(&out, "Passes"); err != nil {
+		return err
+	}
+	return d.write("rewrite.html", out.String())
 }
 
 // DumpOptions writes what a program is compiled with into the folder of EnvDump, if there is one.
@@ -90,18 +90,4 @@ func writeAnew(path, text string) error {
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
-}
-
-var valueRef = regexp.MustCompile(`%\d+`)
-
-func (d *dumper) column(name string) {
-	lines := strings.Split(strings.TrimSuffix(d.last, "\n"), "\n")
-	fmt.Fprintf(&d.page, "<section><h2>%s <small>%d lines</small></h2><pre>", html.EscapeString(name), len(lines))
-	for _, line := range lines {
-		text := valueRef.ReplaceAllStringFunc(html.EscapeString(line), func(ref string) string {
-			return fmt.Sprintf(`<b class="v%s">%s</b>`, ref[1:], ref)
-		})
-		fmt.Fprintf(&d.page, "<div>%s</div>", text)
-	}
-	d.page.WriteString("</pre></section>\n")
 }

@@ -134,7 +134,7 @@ func RunSubgraph(ctx context.Context, g *ir.Graph, t *target.Target, o Options) 
 
 func run(ctx context.Context, g *ir.Graph, t *target.Target, o Options, subgraph bool) (*Stats, error) {
 	s := &Stats{Before: len(g.Nodes)}
-	d := newDumper(os.Getenv(EnvDump), g)
+	d := newDumper(ctx, os.Getenv(EnvDump), g)
 	misses := map[*ir.Node][]NearMiss{}
 	for i, p := range passes {
 		if p.level > o.Level {

@@ -92,8 +92,8 @@ func onScreens(t *testing.T, url string, walk func(b *tab)) {
 			require.NoError(t, chromedp.Listen(ctx, b.notice))
 			b.do(chromedp.EmulateViewport(screen.width, 900), chromedp.Navigate(url))
 			walk(b)
-			require.LessOrEqual(t, evaluate[int](b, `document.documentElement.scrollWidth - innerWidth`), 0,
-				"the page is wider than the screen")
+			wider := evaluate[int](b, `document.documentElement.scrollWidth - innerWidth`)
+			require.LessOrEqual(t, wider, 0, "the page is wider than the screen")
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			require.Empty(t, b.wrong)

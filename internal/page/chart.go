@@ -1,0 +1,122 @@
+package page
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Chart is boxes over time, which runs to the right: x and widths are shares of all of it, y and heights are points.
+type Chart struct {
+	Caption string
+	Kinds   []Kind // of boxes
+	Left    []Tick // at points from the top
+	Below   []Tick // at shares of the width
+	Curves  []Curve
+	Boxes   []Box
+	Height  float64 // without the ticks below
+}
+
+// A Kind is what boxes of a colour are.
+type Kind struct{ Name, Fill string }
+
+// A Tick is text on an axis.
+type Tick struct {
+	At   float64
+	Text string
+}
+
+// A Curve is a line through points, which are shares of the width and of the height, and one that it stays below.
+type Curve struct {
+	Points      [][2]float64
+	Bound       float64 // a share of the height
+	Top, Height float64 // in points
+	About       string
+}
+
+// A Box is a thing that lasts.
+type Box struct {
+	X, Y, W, H   float64
+	Fill         string // none for a frame around others
+	Class        string
+	Label, About string // on the box; for who points at it
+}
+
+// Colour is the colour of kind number n; neighbours are far apart.
+func Colour(n int) string {
+	const goldenAngle = 137.508
+	return fmt.Sprintf("hsl(%.0f 55%% %d%%)", math.Mod(goldenAngle*float64(n)+210, 360), 66+n/8%3*6)
+}
+
+const (
+	tickHeight  = 16 // of the text below
+	labelHeight = 12 // of a box that has room for its label
+)
+
+// Chart writes a chart.
+func (r *Report) Chart(c *Chart) {
+	r.Put("<figure class=\"panel chart\">\n<div class=\"head\"><figcaption>%s</figcaption><span><button data-zoom=\"2\">Wider</button> "+
+		"<button data-zoom=\"0.5\">Narrower</button></span></div>\n", c.Caption)
+	if len(c.Kinds) > 0 {
+		r.Put("<div class=\"chips\">")
+		for _, k := range c.Kinds {
+			if k.Name == "" {
+				continue
+			}
+			r.Put(`<span class="kind"><svg><rect width="100%%" height="100%%" fill="%s"/></svg>%s</span>`, k.Fill, k.Name)
+		}
+		r.Put("</div>\n")
+	}
+	height := c.Height + tickHeight
+	if len(c.Left) > 0 {
+		r.Put("<svg class=\"axis\" height=\"%.0f\">", height)
+		for _, t := range c.Left {
+			r.Put(`<text class="tick" x="100%%" y="%.1f" text-anchor="end">%s</text>`, t.At+4, t.Text)
+		}
+		r.Put("</svg>\n")
+	}
+	r.Put("<div class=\"scroll\"><svg width=\"100%%\" height=\"%.0f\">\n", height)
+	for _, t := range c.Left {
+		r.Put(`<line class="grid" x2="100%%" y1="%.1f" y2="%.1f"/>`, t.At, t.At)
+	}
+	for i, t := range c.Below {
+		anchor := "middle"
+		if i == 0 {
+			anchor = "start"
+		} else if i == len(c.Below)-1 {
+			anchor = "end"
+		}
+		r.Put(`<text class="tick" x="%.3f%%" y="%.1f" text-anchor="%s">%s</text>`, 100*t.At, height-3, anchor, t.Text)
+	}
+	for _, curve := range c.Curves {
+		r.curve(&curve)
+	}
+	for _, b := range c.Boxes {
+		r.box(&b)
+	}
+	r.Put("</svg></div>\n<output class=\"soft\">Click a box to see what it is.</output>\n</figure>\n")
+}
+
+func (r *Report) curve(c *Curve) {
+	r.Put(`<svg y="%.1f" height="%.1f" width="100%%" viewBox="0 0 1 1" preserveAspectRatio="none"><title>%s</title><polyline points="`,
+		c.Top, c.Height, c.About)
+	for _, p := range c.Points {
+		r.Put("%.5f,%.5f ", p[0], 1-p[1])
+	}
+	bound := c.Top + (1-c.Bound)*c.Height
+	r.Put("\"/></svg>\n<line class=\"bound\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>", bound, bound)
+}
+
+func (r *Report) box(b *Box) {
+	r.Put(`<svg x="%.4f%%" y="%.2f" width="%.4f%%" height="%.2f" class="%s"><title>%s</title><rect width="100%%" height="100%%"`,
+		100*b.X, b.Y,
+		100*b.W, b.H, b.Class, b.About)
+	if b.Fill != "" {
+		r.Put(` fill="%s"/>`, b.Fill)
+	} else {
+		r.Put(` class="frame"/>`)
+	}
+	if b.Label != "" && b.H >= labelHeight {
+		r.Put(`<text x="4" y="%.1f">%s</text>`, min(b.H/2+4, 15), b.Label)
+	}
+	r.Put("</svg>\n")
+}
