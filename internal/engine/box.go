@@ -415,11 +415,10 @@ func (f *frame) boxed(i int) (*Binding, error) {
 			continue
 		}
 		p.boxes = slices.Insert(slices.Delete(p.boxes, k, k+1), 0, e)
-		if x.bindings = slices.Insert(x.bindings, 0, b); len(x.bindings) > most {
-			x.bindings = slices.Delete(x.bindings, most, len(x.bindings))
-		} else {
-			prog.cache.add(e, x.bytes)
-		}
+		x.bindings = slices.Insert(x.bindings, 0, b)
+		surplus := max(0, len(x.bindings)-most)
+		x.bindings = slices.Delete(x.bindings, len(x.bindings)-surplus, len(x.bindings))
+		prog.cache.add(e, x.bytes*int64(1-surplus))
 		return b, nil
 	}
 	if n := len(p.boxes); n == mostBoxes {
@@ -440,11 +439,11 @@ func (f *frame) boxed(i int) (*Binding, error) {
 // mostBoxes bounds the boxes that a session has of a segment.
 const mostBoxes = 8
 
-// mostBindings bounds the bindings of a box, which share the cache with other boxes. A device that does not resize has one program, which
-// changes; a profile shows the graph.
+// mostBindings bounds the bindings of a box: all boxes together may fill a quarter of the cache with them. A device that does not resize has one
+// program, which changes; a profile shows the graph.
 func (p *Program) mostBindings(x *box) int {
 	if p.opts.Profile || !p.device.Target().Resizes {
 		return 1
 	}
-	return int(min(max(p.cache.limit/32/x.bytes, 1), 16))
+	return int(max(p.cache.share()/4/x.bytes, 1))
 }

@@ -130,6 +130,13 @@ func (c *cache) charge(e *entry, bytes int64) {
 	}
 }
 
+// share is what each entry may have of the limit, if all have as much.
+func (c *cache) share() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.limit / int64(max(1, len(c.entries)))
+}
+
 // plannedAgain counts a plan of an entry that had one.
 func (c *cache) plannedAgain() {
 	c.mu.Lock()
