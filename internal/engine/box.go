@@ -439,8 +439,8 @@ func (f *frame) boxed(i int) (*Binding, error) {
 // mostBoxes bounds the boxes that a session has of a segment.
 const mostBoxes = 8
 
-// mostBindings bounds the bindings of a box: all boxes together may fill a quarter of the cache with them. A device that does not resize has one
-// program, which changes; a profile shows the graph.
+// mostBindings bounds the bindings of a box: all boxes together may fill a quarter of the cache with them. A device that does not
+// resize has one program, which changes; a profile shows the graph.
 func (p *Program) mostBindings(x *box) int {
 	if p.opts.Profile || !p.device.Target().Resizes {
 		return 1
