@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/pipeline"
@@ -146,4 +148,41 @@ func TestCloseUnderLoad(t *testing.T) {
 	require.Eventually(t, func() bool { return answered.Load() > 20 }, 20*time.Second, time.Millisecond)
 	require.NoError(t, s.Close())
 	wg.Wait()
+}
+
+// TestLane: what waits for more of a body holds no place in the lane, and a small body needs none.
+func TestLane(t *testing.T) {
+	decode := func(in io.Reader) error {
+		var q struct {
+			Inputs inputs `json:"inputs"`
+		}
+		_, err := newScanner(in, nil, 10).decode(&q)
+		return err
+	}
+	large := `{"inputs": "` + strings.Repeat("a", 8*scanBuffer)
+	var all sync.WaitGroup
+	var bodies []*io.PipeWriter
+	for range cap(lane) + 1 {
+		r, w := io.Pipe()
+		bodies = append(bodies, w)
+		all.Go(func() { assert.NoError(t, decode(r)) })
+		_, err := io.WriteString(w, large)
+		require.NoError(t, err)
+	}
+	require.NoError(t, decode(strings.NewReader(large+`"}`)))
+	for range cap(lane) {
+		lane <- struct{}{}
+	}
+	require.NoError(t, decode(strings.NewReader(`{"inputs": "a"}`)))
+	for range cap(lane) {
+		<-lane
+	}
+	for _, w := range bodies {
+		_, err := io.WriteString(w, `"}`)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+	}
+	all.Wait()
+	require.Error(t, decode(strings.NewReader(large)), "it is cut")
+	require.Empty(t, lane)
 }

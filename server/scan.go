@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"runtime"
 	"strconv"
 	"unicode/utf8"
 
@@ -26,6 +27,19 @@ type scanner struct {
 	text    []byte // what is recorded
 	from    int    // of buffer; none without
 	depth   int
+	inLane  bool
+}
+
+// lane is what decodes more of a body than its beginning holds: one processor less than there are, so that a small request finds one at
+// once and does not wait until Go's scheduler takes it from a large one, after 10 ms each time.
+var lane = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
+
+// leave ends the use of the lane, as waiting for more of the body does.
+func (s *scanner) leave() {
+	if s.inLane {
+		<-lane
+		s.inLane = false
+	}
 }
 
 const (
@@ -45,9 +59,14 @@ func (s *scanner) fill() error {
 	}
 	s.read += int64(s.end)
 	s.at, s.end = 0, 0
+	s.leave()
 	for range 100 {
 		n, err := s.in.Read(s.buffer)
 		if s.end = n; n > 0 {
+			if s.read > 0 {
+				lane <- struct{}{}
+				s.inLane = true
+			}
 			return nil
 		}
 		if err != nil {
