@@ -71,7 +71,7 @@ func lowerClipAttr(c *context) []*ir.Value {
 }
 
 // finite is the bound of a Clip that has none: the largest number, as ONNX has it, so that infinities do not pass.
-var finite = map[tensor.DType]float64{tensor.F16: 65504, tensor.BF16: 0xFFp120, tensor.F32: math.MaxFloat32, tensor.F64: math.MaxFloat64}
+var finite = map[tensor.DType]float64{tensor.F16: 65504, tensor.F32: math.MaxFloat32, tensor.F64: math.MaxFloat64}
 
 // lowerClip adds the bounds that are absent.
 func lowerClip(c *context) []*ir.Value {
@@ -80,7 +80,7 @@ func lowerClip(c *context) []*ir.Value {
 		switch d := in[0].Type.DType; {
 		case limit == nil && d.IsFloat():
 			most := finite[d]
-			if d == tensor.F16 && c.Version() < 12 { // which onnxruntime clips in float32
+			if d == tensor.BF16 || d == tensor.F16 && c.Version() < 12 { // which onnxruntime clips in float32
 				most = math.Inf(1)
 			}
 			in[i+1] = c.Scalar(d, []float64{-1, 1}[i]*most)

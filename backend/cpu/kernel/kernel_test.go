@@ -24,7 +24,9 @@ func TestSetsAreComplete(t *testing.T) {
 		requireFilled(t, s.Level.String(), reflect.ValueOf(s).Elem())
 	}
 	for level, adds := range variants {
-		require.NotNil(t, adds, "%s adds nothing to the level below", Level(level))
+		if len(sets()) > 1 { // there is assembly
+			require.NotNil(t, adds, "%s adds nothing to the level below", Level(level))
+		}
 	}
 	for op, row := range unaryRows {
 		found, ok := Of(row.fn)
