@@ -258,18 +258,24 @@ func TestPlanFileErrorsNameTheLine(t *testing.T) {
 // TestFamilies holds combs, whose teeth are short lives between long ones, and dense problems, where hundreds live at a time, to what a
 // search of some seconds reaches.
 func TestFamilies(t *testing.T) {
+	comb := func(rnd *rand.Rand, i int) Buffer {
+		b := Buffer{First: i, Last: i + 1, Size: 64 << rnd.IntN(12)}
+		if i%2 == 0 {
+			b.Last = i + 50 + rnd.IntN(400)
+		}
+		return b
+	}
+	dense := func(rnd *rand.Rand, _ int) Buffer {
+		first := rnd.IntN(1000)
+		return Buffer{First: first, Last: first + 1 + rnd.IntN(200), Size: 1 + rnd.Int64N(1<<16)}
+	}
 	for name, c := range map[string]struct {
 		count  int
 		ratio  float64
 		buffer func(rnd *rand.Rand, i int) Buffer
 	}{
-		"comb": {300, 1, func(rnd *rand.Rand, i int) Buffer {
-			b := Buffer{First: i, Last: i + 1, Size: 64 << rnd.IntN(12)}
-			if i%2 == 0 {
-				b.Last = i + 50 + rnd.IntN(400)
-			}
-			return b
-		}},
+		"comb":       {300, 1, comb},
+		"large comb": {1000, 1.005, comb},
 		"comb of few long teeth": {5000, 1, func(rnd *rand.Rand, i int) Buffer {
 			b := Buffer{First: i, Last: i + 2, Size: 1 + rnd.Int64N(1<<20)}
 			if i%10 == 0 {
@@ -277,10 +283,8 @@ func TestFamilies(t *testing.T) {
 			}
 			return b
 		}},
-		"dense": {1000, 1, func(rnd *rand.Rand, i int) Buffer {
-			first := rnd.IntN(1000)
-			return Buffer{First: first, Last: first + 1 + rnd.IntN(200), Size: 1 + rnd.Int64N(1<<16)}
-		}},
+		"dense":        {1000, 1, dense},
+		"large, dense": {2000, 1.005, dense},
 	} {
 		rnd := rand.New(rand.NewPCG(uint64(c.count), 1))
 		p := &Problem{}
