@@ -90,6 +90,7 @@ prints the rate of vectors and how long requests take, counted from when they sh
 	b.registerLibrary(c)
 	f := c.Flags()
 	f.IntSliceVar(&b.threadList, "threads", []int{runtime.GOMAXPROCS(0)}, "numbers of threads to measure (default all processors)")
+	f.Lookup("threads").DefValue = "[]" // as no default, since it depends on the machine
 	b.register(c)
 	f.StringVar(&b.command, "against-cmd", "", "command that runs an engine to compare with")
 	c.MarkFlagsMutuallyExclusive("against", "against-cmd")

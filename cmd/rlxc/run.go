@@ -40,7 +40,7 @@ instead of tensors.
 --tap adds an intermediate value of the model to the outputs. It is computed at every level of -O, and
 fusions that would remove it do not apply.`,
 		Example: `  rlxc run bert-tiny --random --dim batch=2 --dim seq=16
-  rlxc run model.onnx --input input_ids=ids.npy --input attention_mask=mask.json -o out.npz
+  rlxc run model.onnx --input input_ids=ids.npy --input attention_mask=mask.json --zeros -o out.npz
   rlxc run path/to/folder --text "a photo of a cat" --text "a picture of a kitten"
   rlxc run bert-tiny --random --dim batch=1 --dim seq=8 --tap /encoder/layer.0/attention/self/Softmax_output_0
   rlxc run model.onnx --random --dim batch=1 --dim seq=128 --profile --html profile.html

@@ -53,7 +53,7 @@ the first value that differs.
 
 The exit code is 1 if anything differs.`,
 		Example: `  rlxc validate bert-tiny
-  rlxc validate path/to/folder --atol 1e-5 --rtol 1e-4
+  rlxc validate bert-tiny --atol 1e-5 --rtol 1e-4
   rlxc validate model.onnx --against onnxruntime --shapes 1x1,2x16,1x128
   rlxc validate model.onnx --against onnxruntime -O 0 --bisect`,
 		Args:              oneModel,
