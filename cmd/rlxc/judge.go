@@ -238,7 +238,8 @@ characters. Long texts are read by windows that overlap. A GLiNER model finds sp
 	t.register(c, "")
 	f := c.Flags()
 	enum(c, &o.Aggregation, "aggregation", "rule that joins the labels of tokens to entities", pipeline.Aggregations()...)
-	f.IntVar(&o.Stride, "stride", 0, "tokens that windows over a long text share (default a quarter of a window; below 0 truncates the text)")
+	f.IntVar(&o.Stride, "stride", 0,
+		"tokens that windows over a long text share (default a quarter of a window; below 0 truncates the text)")
 	f.StringSliceVar(&labels, "labels", nil, "labels for a GLiNER model to find, separated by commas (repeatable)")
 	f.Float64Var(&zero.Threshold, "threshold", 0.5, "with --labels, the score that an entity must exceed")
 	f.BoolVar(&zero.MultiLabel, "multi-label", false, "with --labels, allow several labels for the same words")

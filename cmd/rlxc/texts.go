@@ -45,7 +45,8 @@ func (t *texting) register(c *cobra.Command, pairs string) {
 	if pairs != "" {
 		f.StringVar(&t.second, "second-field", "", "field or column of "+pairs)
 	}
-	f.StringVarP(&t.output, "output", "o", "", "file for the results: .jsonl, also .gz or .zst, or .parquet; the same command continues an interrupted run")
+	f.StringVarP(&t.output, "output", "o", "",
+		"file for the results: .jsonl, also .gz or .zst, or .parquet; the same command continues an interrupted run")
 	enum(c, &t.onError, "on-error", "what to do when a record cannot be read", "stop", "skip")
 }
 
