@@ -233,6 +233,46 @@ var bodies = map[string]struct{ path, head, unit, tail string }{
 	"any task":     {"/", `{"inputs": [`, `"a",`, `"a"]}`},
 }
 
+var manyLabels = func() (text string) {
+	for i := range 60 {
+		text += fmt.Sprintf(`,"%c%c"`, 'a'+i%26, 'a'+i/26)
+	}
+	return text
+}()
+
+// frame is one of HTTP/2 (RFC 9113), whose payload has size bytes, however many follow.
+func frame(kind, flags byte, stream uint32, size int, payload string) string {
+	head := []byte{byte(size >> 16), byte(size >> 8), byte(size), kind, flags}
+	return string(binary.BigEndian.AppendUint32(head, stream)) + payload
+}
+
+const (
+	data2, headers2, reset2, settings2, ping2, more2 = 0, 1, 3, 4, 6, 9 // kinds of frames
+	endStream, endHeaders                            = 1, 4
+
+	getPage = "\x82\x86\x84\x41\x01x" // GET http://x/ by HPACK's table
+)
+
+// http2 opens connections, n at a time on both ports, and sends what begins one of HTTP/2, with windows of so many bytes for answers.
+func (x *target) http2(n int, window uint32, then func(c net.Conn)) {
+	var open []net.Conn
+	for i := range n {
+		y := *x
+		if i%2 == 1 {
+			y.url = x.grpc
+		}
+		setting := string(binary.BigEndian.AppendUint32([]byte{0, 4}, window))
+		if c := y.raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(settings2, 0, 0, len(setting), setting)); c != nil {
+			open = append(open, c)
+			then(c)
+		}
+	}
+	time.Sleep(2 * time.Second)
+	for _, c := range open {
+		c.Close()
+	}
+}
+
 // attacks on a server, of one peer.
 var attacks = map[string]func(x *target){
 	"announced and not sent": func(x *target) {
@@ -340,6 +380,46 @@ var attacks = map[string]func(x *target){
 		text := `{"inputs": [` + in("input_ids", 5) + "," + in("attention_mask", 1) + "," + in("token_type_ids", 0) + `]}`
 		each(3, func(int) { x.send("/v2/models/minilm/infer", strings.NewReader(text)) })
 	},
+	"frames announced": func(x *target) {
+		x.http2(900, 1<<16, func(c net.Conn) { io.WriteString(c, frame(data2, 0, 1, 1<<20, "")) })
+	},
+	"pages without a window": func(x *target) { // none of their bytes can be sent
+		x.http2(900, 0, func(c net.Conn) {
+			for i := range uint32(60) {
+				io.WriteString(c, frame(headers2, endStream|endHeaders, 2*i+1, len(getPage), getPage))
+			}
+		})
+	},
+	"requests that are reset": func(x *target) {
+		x.http2(8, 1<<16, func(c net.Conn) {
+			for i := range uint32(50_000) {
+				if _, err := io.WriteString(c, frame(headers2, endStream|endHeaders, 2*i+1, len(getPage), getPage)+
+					frame(reset2, 0, 2*i+1, 4, "\x00\x00\x00\x08")); err != nil {
+					break
+				}
+			}
+		})
+	},
+	"headers of HTTP/2 without an end": func(x *target) {
+		x.http2(8, 1<<16, func(c net.Conn) {
+			field := strings.Repeat("\x00\x01a\x7f\x81\x1e"+strings.Repeat("b", 285), 50)
+			_, err := io.WriteString(c, frame(headers2, endStream, 1, len(getPage), getPage))
+			for range 2000 {
+				if err == nil {
+					_, err = io.WriteString(c, frame(more2, 0, 1, len(field), field))
+				}
+			}
+		})
+	},
+	"pings": func(x *target) { // whose answers nobody reads
+		x.http2(8, 1<<16, func(c net.Conn) {
+			for range 100_000 {
+				if _, err := io.WriteString(c, frame(ping2, 0, 0, 8, "12345678")); err != nil {
+					break
+				}
+			}
+		})
+	},
 	"gRPC without a key": func(x *target) {
 		data := make([]byte, 30<<20)
 		each(6, func(int) {
@@ -406,9 +486,12 @@ func TestHostileClients(t *testing.T) {
 	}
 	program, err := os.Executable()
 	require.NoError(t, err)
-	c, url, log := serveProcess(t, served+"minilm", served+"rerank", served+"classify", served+"splade", "--memory-limit",
-		strconv.Itoa(hostileLimit), "--api-key", "k",
-		"--grpc-address", "127.0.0.1:0", "--read-timeout", "10s", "--timeout", "20s")
+	args := []string{"--memory-limit", strconv.Itoa(hostileLimit), "--api-key", "k", "--grpc-address", "127.0.0.1:0", "--read-timeout", "10s",
+		"--timeout", "20s"}
+	for _, model := range []string{"minilm", "rerank", "classify", "splade", "colbert", "nli", "qa", "ner", "gliner", "gliner-words"} {
+		args = append(args, served+model)
+	}
+	c, url, log := serveProcess(t, args...)
 	x := newTarget(t, url, log.await(t, `grpc=(\S+)`)[1])
 	ctx, cancel := context.WithCancel(t.Context())
 	var wrong atomic.Value
