@@ -51,6 +51,7 @@ const (
 	hostileLimit = 256 << 20 // of --memory-limit
 	hostileMore  = 64 << 20  // by which the process may pass it
 	hostileBody  = 30 << 20
+	hostileUnits = 2000 // which are no more texts than a request may have
 )
 
 // A body is head, so many bytes of a unit again and again, and tail: it takes no memory here.
@@ -231,6 +232,28 @@ var bodies = map[string]struct{ path, head, unit, tail string }{
 	"spaces":       {"/embed", `{"inputs": "a"`, ` `, `}`},
 	"a number":     {"/embed", `{"inputs": "a", "dimensions": `, `1`, `}`},
 	"any task":     {"/", `{"inputs": [`, `"a",`, `"a"]}`},
+	"labels of GLiNER": {"/models/gliner/pipeline/token-classification", `{"inputs": "Anna", "parameters": {"candidate_labels": [`, `"a",`,
+		`"b"]}}`},
+	"a label of GLiNER": {"/models/gliner/pipeline/token-classification", `{"inputs": "Anna", "parameters": {"candidate_labels": ["`,
+		`a b `, `"]}}`},
+	"spans of GLiNER": {"/models/gliner-words/pipeline/token-classification", `{"parameters": {"threshold": 1e-9, "flat_ner": false,
+		"multi_label": true, "candidate_labels": ["a"` + manyLabels + `]}, "inputs": ["a"`, `,"` + strings.Repeat("Anna ", 300) + `"`, `]}`},
+	"labels and texts": {"/models/nli/pipeline/zero-shot-classification", `{"parameters": {"candidate_labels": ["a"` +
+		strings.Repeat(`,"b"`, 2000) + `]}, "inputs": [["a"]`, `,["a"]`, `]}`},
+	"a template": {"/models/nli/pipeline/zero-shot-classification", `{"parameters": {"candidate_labels": ["` +
+		strings.Repeat("label", 1000) + `"], "hypothesis_template": "`, `{}`, `"}, "inputs": "a"}`},
+	"windows of answers": {"/models/qa/pipeline/question-answering", `{"parameters": {"doc_stride": 6, "max_seq_len": 12,
+		"top_k": 1000000000, "max_answer_len": 1000000000}, "inputs": {"question": "who?", "context": "`, `a cat `, `"}}`},
+	"windows of entities": {"/models/ner/pipeline/token-classification", `{"parameters": {"stride": 100, "aggregation_strategy": "none"},
+		"inputs": "`, `Anna `, `"}`},
+	"masks": {"/models/splade/pipeline/fill-mask", `{"parameters": {"top_k": 1000000000}, "inputs": ["[MASK]"`, `,"` +
+		strings.Repeat("[MASK] ", 50) + `"`, `]}`},
+	"words for a mask": {"/models/splade/pipeline/fill-mask", `{"inputs": "[MASK]", "parameters": {"targets": [`, `"cat",`, `"cat"]}}`},
+	"vectors to rank":  {"/models/colbert/rerank", `{"query": "a", "texts": ["a"`, `,"` + strings.Repeat("cat ", 200) + `"`, `]}`},
+	"types of vectors": {"/v2/embed", `{"texts": ["a"` + strings.Repeat(`,"a"`, 1000) + `], "embedding_types": ["binary"`, `,"ubinary"`,
+		`]}`},
+	"parts of a text":       {"/v2/embed", `{"inputs": [{"content": [`, `{"type": "text", "text": "a"},`, `{"type": "text", "text": "a"}]}]}`},
+	"ids there are none of": {"/decode", `{"ids": [[`, `9223372036854775807,-9223372036854775808,`, `-1]]}`},
 }
 
 var manyLabels = func() (text string) {
@@ -478,7 +501,9 @@ func TestHostileClients(t *testing.T) {
 		url, grpc, _ := strings.Cut(*targetOf, " ")
 		x := newTarget(t, url, grpc)
 		if b, ok := bodies[*attack]; ok {
-			each(2, func(int) { x.send(b.path, body(b.head, b.unit, hostileBody, b.tail)) })
+			each(2, func(i int) {
+				x.send(b.path, body(b.head, b.unit, []int{hostileBody, hostileUnits * len(b.unit)}[i], b.tail))
+			})
 		} else {
 			attacks[*attack](x)
 		}
