@@ -27,7 +27,6 @@ const (
 	ConvResidual
 )
 
-// Kind implements Op.
 func (Conv) Kind() Kind { return KindConv }
 
 // channelsSecond is a shape [N,…,C] as [N,C,…], which windows speak of.
@@ -36,7 +35,6 @@ func channelsSecond(s Shape) Shape {
 	return append(Shape{s[0], s[n]}, s[1:n]...)
 }
 
-// Infer implements Op.
 func (o Conv) Infer(in []*Value) ([]Type, error) {
 	x, w := in[ConvX].Type, in[ConvW].Type
 	if w.DType != x.DType || !x.DType.IsFloat() {
@@ -90,7 +88,6 @@ func convolved(win Window, group int, x, w Type) (Type, error) {
 	return TensorOf(x.DType, append(append(Shape{y[0]}, y[2:]...), outputs)...), nil
 }
 
-// Eval implements Op.
 func (o Conv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	bias, residual := Operand(in, ConvBias), Operand(in, ConvResidual)
 	sx, sw := in[ConvX].Shape(), in[ConvW].Shape()

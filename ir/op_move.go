@@ -15,7 +15,6 @@ type Pad struct {
 	Before, After []Dim
 }
 
-// Kind implements Op.
 func (Pad) Kind() Kind { return KindPad }
 
 // Infer adds the sizes. An empty axis cannot be padded with its own elements.
@@ -45,7 +44,6 @@ func (o Pad) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, s...)}, nil
 }
 
-// Eval implements Op.
 func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, value := in[0], Operand(in, 1)
 	shape := x.Shape().Clone()
@@ -119,7 +117,6 @@ func EachIndex(env *Env, shape tensor.Shape, f func(i int, idx []int)) {
 // Tile repeats its operand Repeats[i] times along axis i.
 type Tile struct{ Repeats []Dim }
 
-// Kind implements Op.
 func (Tile) Kind() Kind { return KindTile }
 
 // Infer multiplies the sizes.
@@ -138,7 +135,6 @@ func (o Tile) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, s...)}, nil
 }
 
-// Eval implements Op.
 func (o Tile) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	shape := x.Shape().Clone()
@@ -157,7 +153,6 @@ func (o Tile) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (o Tile) Content(in []*Value) []Dim {
 	if in[0].Dims == nil || len(o.Repeats) > 1 {
 		return nil
@@ -179,7 +174,6 @@ type Trilu struct {
 	K     int
 }
 
-// Kind implements Op.
 func (Trilu) Kind() Kind { return KindTrilu }
 
 // Infer keeps the type.
@@ -190,7 +184,6 @@ func (Trilu) Infer(in []*Value) ([]Type, error) {
 	return []Type{in[0].Type}, nil
 }
 
-// Eval implements Op.
 func (o Trilu) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	y := env.New(x.DType(), x.Shape()...)

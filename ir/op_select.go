@@ -9,10 +9,8 @@ import (
 // Where picks, element by element, operand 1 where operand 0 (bool) is true and operand 2 elsewhere; all three broadcast.
 type Where struct{}
 
-// Kind implements Op.
 func (Where) Kind() Kind { return KindWhere }
 
-// Infer implements Op.
 func (Where) Infer(in []*Value) ([]Type, error) {
 	c, a, b := in[0].Type, in[1].Type, in[2].Type
 	if c.DType != tensor.Bool {
@@ -28,7 +26,6 @@ func (Where) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(a.DType, s...)}, nil
 }
 
-// Eval implements Op.
 func (Where) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	c, a, b := in[0], in[1], in[2]
 	s, err := tensor.Broadcast(a.Shape(), b.Shape())
@@ -75,10 +72,8 @@ func (Where) Content(in []*Value) []Dim {
 // limits cross, the upper one wins (ONNX, Clip).
 type Clip struct{}
 
-// Kind implements Op.
 func (Clip) Kind() Kind { return KindClip }
 
-// Infer implements Op.
 func (Clip) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
 	if !t.DType.IsFloat() && !t.DType.IsInt() {
@@ -109,7 +104,6 @@ func (Clip) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (Clip) Content(in []*Value) []Dim {
 	out := append([]Dim(nil), in[0].Dims...)
 	for i, combine := range []func(...Dim) Dim{Max, Min} {

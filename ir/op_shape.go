@@ -12,7 +12,6 @@ import (
 // has solved them.
 type Reshape struct{ Shape []Dim }
 
-// Kind implements Op.
 func (Reshape) Kind() Kind { return KindReshape }
 
 // Infer demands the same number of elements.
@@ -37,12 +36,10 @@ func nonNegativeSizes(s []Dim) error {
 	return nil
 }
 
-// Eval implements Op.
 func (o Reshape) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{env.Clone(in[0]).Reshape(sizes(o.Shape)...)}, nil
 }
 
-// Content implements contenter.
 func (Reshape) Content(in []*Value) []Dim { return in[0].Dims }
 
 // sizes reads a bound shape.
@@ -57,10 +54,8 @@ func sizes(s []Dim) tensor.Shape {
 // Transpose permutes axes: axis i of the result is axis Perm[i] of the operand.
 type Transpose struct{ Perm []int }
 
-// Kind implements Op.
 func (Transpose) Kind() Kind { return KindTranspose }
 
-// Infer implements Op.
 func (o Transpose) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
 	if len(o.Perm) != len(t.Shape) {
@@ -78,7 +73,6 @@ func (o Transpose) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, s...)}, nil
 }
 
-// Eval implements Op.
 func (o Transpose) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	st := x.Shape().Strides()
@@ -145,7 +139,6 @@ type Slice struct {
 	Steps         []int
 }
 
-// Kind implements Op.
 func (Slice) Kind() Kind { return KindSlice }
 
 // Infer refuses a slice that leaves its operand.
@@ -170,7 +163,6 @@ func (o Slice) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, o.Sizes...)}, nil
 }
 
-// Eval implements Op.
 func (o Slice) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	strides := x.Shape().Strides()
@@ -182,7 +174,6 @@ func (o Slice) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{CopyStrided(env, x, sizes(o.Sizes), strides, off)}, nil
 }
 
-// Content implements contenter.
 func (o Slice) Content(in []*Value) []Dim {
 	x := in[0].Dims
 	if x == nil || len(o.Starts) != 1 {
@@ -203,7 +194,6 @@ func (o Slice) Content(in []*Value) []Dim {
 // Expand broadcasts its operand to Shape, whose axes are equal to the operand's or meet a 1 there.
 type Expand struct{ Shape []Dim }
 
-// Kind implements Op.
 func (Expand) Kind() Kind { return KindExpand }
 
 // Infer implements Op. The operand must broadcast to exactly Shape.
@@ -218,7 +208,6 @@ func (o Expand) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, o.Shape...)}, nil
 }
 
-// Eval implements Op.
 func (o Expand) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, shape := in[0], sizes(o.Shape)
 	st := x.Shape().Strides()
@@ -236,7 +225,6 @@ func (o Expand) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{CopyStrided(env, x, shape, strides, 0)}, nil
 }
 
-// Content implements contenter.
 func (o Expand) Content(in []*Value) []Dim {
 	if len(in[0].Dims) != 1 || len(o.Shape) != 1 {
 		return nil
@@ -252,28 +240,22 @@ func (o Expand) Content(in []*Value) []Dim {
 // outputs that would share memory with an input.
 type Copy struct{}
 
-// Kind implements Op.
 func (Copy) Kind() Kind { return KindCopy }
 
-// Infer implements Op.
 func (Copy) Infer(in []*Value) ([]Type, error) { return []Type{in[0].Type}, nil }
 
-// Eval implements Op.
 func (Copy) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{env.Clone(in[0])}, nil
 }
 
-// Content implements contenter.
 func (Copy) Content(in []*Value) []Dim { return in[0].Dims }
 
 // Materialize computes what a view shows into memory of its own. Legalisation makes one of a view that strides cannot
 // express, such as a slice that walks backwards.
 type Materialize struct{ View Op }
 
-// Kind implements Op.
 func (Materialize) Kind() Kind { return KindMaterialize }
 
-// Infer implements Op.
 func (o Materialize) Infer(in []*Value) ([]Type, error) {
 	if o.View == nil || !o.View.Kind().Has(View) {
 		return nil, errors.New("materialize needs a view")
@@ -281,7 +263,6 @@ func (o Materialize) Infer(in []*Value) ([]Type, error) {
 	return o.View.Infer(in)
 }
 
-// Eval implements Op.
 func (o Materialize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.View.Eval(env, in)
 }
@@ -289,10 +270,8 @@ func (o Materialize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 // Concat joins its operands along Axis.
 type Concat struct{ Axis int }
 
-// Kind implements Op.
 func (Concat) Kind() Kind { return KindConcat }
 
-// Infer implements Op.
 func (o Concat) Infer(in []*Value) ([]Type, error) {
 	if i := slices.Index(in, nil); i >= 0 {
 		return nil, fmt.Errorf("concat lacks operand %d", i)
@@ -321,7 +300,6 @@ func (o Concat) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(first.DType, s...)}, nil
 }
 
-// Eval implements Op.
 func (o Concat) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape := in[0].Shape().Clone()
 	for _, x := range in[1:] {
@@ -341,7 +319,6 @@ func (o Concat) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (o Concat) Content(in []*Value) []Dim {
 	var out []Dim
 	for _, v := range in {
@@ -360,10 +337,8 @@ type DimsOp struct {
 	DType  tensor.DType
 }
 
-// Kind implements Op.
 func (DimsOp) Kind() Kind { return KindDims }
 
-// Infer implements Op.
 func (o DimsOp) Infer([]*Value) ([]Type, error) {
 	if o.Scalar {
 		return []Type{TensorOf(o.DType)}, nil
@@ -371,7 +346,6 @@ func (o DimsOp) Infer([]*Value) ([]Type, error) {
 	return []Type{TensorOf(o.DType, N(len(o.Dims)))}, nil
 }
 
-// Eval implements Op.
 func (o DimsOp) Eval(*Env, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, _ := o.Infer(nil)
 	x, ok := contentOf(t[0], o.Dims)
@@ -381,7 +355,6 @@ func (o DimsOp) Eval(*Env, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{x}, nil
 }
 
-// Content implements contenter.
 func (o DimsOp) Content([]*Value) []Dim { return o.Dims }
 
 // Range counts: Len integers from Start on, Step apart.
@@ -390,10 +363,8 @@ type Range struct {
 	DType            tensor.DType
 }
 
-// Kind implements Op.
 func (Range) Kind() Kind { return KindRange }
 
-// Infer implements Op.
 func (o Range) Infer([]*Value) ([]Type, error) {
 	if !o.DType.IsInt() {
 		return nil, fmt.Errorf("range of %s", o.DType)
@@ -401,7 +372,6 @@ func (o Range) Infer([]*Value) ([]Type, error) {
 	return []Type{TensorOf(o.DType, o.Len)}, nil
 }
 
-// Eval implements Op.
 func (o Range) Eval(env *Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y := env.New(o.DType, o.Len.Int())
 	for i := range env.Range(y.Len()) {
@@ -410,7 +380,6 @@ func (o Range) Eval(env *Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (o Range) Content([]*Value) []Dim {
 	n, ok := o.Len.Const()
 	if !ok || n > maxDims {

@@ -335,7 +335,6 @@ type Unary struct {
 	Alpha, Beta float32
 }
 
-// Kind implements Op.
 func (Unary) Kind() Kind       { return KindUnary }
 func (o Unary) opName() string { return o.Fn.String() }
 func (Unary) named() map[string]Op {
@@ -366,7 +365,6 @@ func (o Unary) Infer(in []*Value) ([]Type, error) {
 	return []Type{t}, nil
 }
 
-// Eval implements Op.
 func (o Unary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, row := in[0], unaryTable[o.Fn]
 	d := x.DType()

@@ -21,7 +21,6 @@ type LinearAttention struct {
 	Results int
 }
 
-// Infer implements ir.Op.
 func (o LinearAttention) Infer(in []*ir.Value) ([]ir.Type, error) {
 	q, k, v := in[0].Type, in[1].Type, in[2].Type
 	if len(q.Shape) != 3 || len(k.Shape) != 3 || len(v.Shape) != 3 || o.QHeads < 1 || o.KVHeads < 1 || o.QHeads%o.KVHeads != 0 ||
@@ -37,7 +36,6 @@ func (o LinearAttention) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return first(o.Results, ir.TensorOf(q.DType, q.Shape[0], q.Shape[1], dv.Mul(ir.N(o.QHeads))), state), nil
 }
 
-// Eval implements ir.Op.
 func (o LinearAttention) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	listed := o.Results
 	o.Results = 0 // the state is needed in any case

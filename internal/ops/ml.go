@@ -21,7 +21,6 @@ var norms = map[string]func(sum, v float64) float64{
 	"L2":  math.Hypot,
 }
 
-// Infer implements ir.Op.
 func (o Normalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if norms[o.Norm] == nil {
 		return nil, fmt.Errorf("norm %q is none of MAX, L1 and L2", o.Norm)
@@ -30,7 +29,6 @@ func (o Normalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(tensor.F32, in[0].Type.Shape...)}, err
 }
 
-// Eval implements ir.Op.
 func (o Normalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y, err := result(env, o, in)
 	if err != nil {
@@ -67,7 +65,6 @@ func NewOneHotEncoder(categories *tensor.Tensor, strict bool) OneHotEncoder {
 	return OneHotEncoder{Attrs: ir.Attrs{{Name: "categories", Value: categories}}, Strict: strict}
 }
 
-// Prepare implements ir.Preparer.
 func (o OneHotEncoder) Prepare() (ir.Op, error) {
 	var err error
 	if o.categories, err = tensorOf(o.Attrs, "categories"); err != nil {
@@ -90,7 +87,6 @@ func tensorOf(attrs ir.Attrs, name string) (*tensor.Tensor, error) {
 	return t.Aligned(), nil
 }
 
-// Infer implements ir.Op.
 func (o OneHotEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if o.categories == nil || (o.categories.DType() == tensor.String) != (x.DType == tensor.String) {
@@ -99,7 +95,6 @@ func (o OneHotEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(tensor.F32, append(slices.Clone(x.Shape), ir.N(o.categories.Len()))...)}, nil
 }
 
-// Eval implements ir.Op.
 func (o OneHotEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y, err := result(env, o, in)
 	if err != nil {
@@ -138,7 +133,6 @@ func NewLabelEncoder(keys, values, other *tensor.Tensor) LabelEncoder {
 	return LabelEncoder{Attrs: ir.Attrs{{Name: "keys", Value: keys}, {Name: "values", Value: values}, {Name: "default", Value: other}}}
 }
 
-// Prepare implements ir.Preparer.
 func (o LabelEncoder) Prepare() (ir.Op, error) {
 	keys, err := tensorOf(o.Attrs, "keys")
 	if err != nil {
@@ -160,7 +154,6 @@ func (o LabelEncoder) Prepare() (ir.Op, error) {
 	return o, nil
 }
 
-// Infer implements ir.Op.
 func (o LabelEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if o.table == nil || o.keys != x.DType {
@@ -169,7 +162,6 @@ func (o LabelEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(o.values.DType(), x.Shape...)}, nil
 }
 
-// Eval implements ir.Op.
 func (o LabelEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y, err := result(env, o, in)
 	if err != nil {

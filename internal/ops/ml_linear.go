@@ -93,7 +93,6 @@ type Classical struct {
 	model *rowModel
 }
 
-// Infer implements ir.Op.
 func (o Classical) Infer(in []*ir.Value) ([]ir.Type, error) { return o.model.infer(in, o.Results) }
 
 // prepared reads the parameters.
@@ -119,13 +118,11 @@ type LinearClassifier struct {
 	Classical
 }
 
-// Prepare implements ir.Preparer.
 func (o LinearClassifier) Prepare() (_ ir.Op, err error) {
 	o.Classical, err = o.prepared(readLinearClassifier)
 	return o, err
 }
 
-// Eval implements ir.Op.
 func (o LinearClassifier) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.model.eval(env, o, in)
 }
@@ -136,7 +133,6 @@ type LinearRegressor struct {
 	Classical
 }
 
-// Prepare implements ir.Preparer.
 func (o LinearRegressor) Prepare() (_ ir.Op, err error) {
 	o.Classical, err = o.prepared(func(r *reader) *rowModel {
 		targets := r.int("targets", 1)
@@ -151,7 +147,6 @@ func (o LinearRegressor) Prepare() (_ ir.Op, err error) {
 	return o, err
 }
 
-// Eval implements ir.Op.
 func (o LinearRegressor) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.model.eval(env, o, in)
 }

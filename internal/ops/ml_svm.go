@@ -13,13 +13,11 @@ type SVMRegressor struct {
 	Classical
 }
 
-// Prepare implements ir.Preparer.
 func (o SVMRegressor) Prepare() (_ ir.Op, err error) {
 	o.Classical, err = o.prepared(readSVMRegressor)
 	return o, err
 }
 
-// Eval implements ir.Op.
 func (o SVMRegressor) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.model.eval(env, o, in)
 }
@@ -30,13 +28,11 @@ type SVMClassifier struct {
 	Classical
 }
 
-// Prepare implements ir.Preparer.
 func (o SVMClassifier) Prepare() (_ ir.Op, err error) {
 	o.Classical, err = o.prepared(readSVMClassifier)
 	return o, err
 }
 
-// Eval implements ir.Op.
 func (o SVMClassifier) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.model.eval(env, o, in)
 }

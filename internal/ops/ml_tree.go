@@ -14,13 +14,11 @@ type TreeEnsemble struct {
 	Classical
 }
 
-// Prepare implements ir.Preparer.
 func (o TreeEnsemble) Prepare() (_ ir.Op, err error) {
 	o.Classical, err = o.prepared(readTreeEnsemble)
 	return o, err
 }
 
-// Eval implements ir.Op.
 func (o TreeEnsemble) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.model.eval(env, o, in)
 }
@@ -31,13 +29,11 @@ type TreeEnsembleClassifier struct {
 	Classical
 }
 
-// Prepare implements ir.Preparer.
 func (o TreeEnsembleClassifier) Prepare() (_ ir.Op, err error) {
 	o.Classical, err = o.prepared(readTreeEnsembleClassifier)
 	return o, err
 }
 
-// Eval implements ir.Op.
 func (o TreeEnsembleClassifier) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.model.eval(env, o, in)
 }
@@ -48,13 +44,11 @@ type TreeEnsembleRegressor struct {
 	Classical
 }
 
-// Prepare implements ir.Preparer.
 func (o TreeEnsembleRegressor) Prepare() (_ ir.Op, err error) {
 	o.Classical, err = o.prepared(readTreeEnsembleRegressor)
 	return o, err
 }
 
-// Eval implements ir.Op.
 func (o TreeEnsembleRegressor) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.model.eval(env, o, in)
 }

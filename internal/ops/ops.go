@@ -89,7 +89,6 @@ type Typed struct {
 	Types []ir.Type `ir:"-"`
 }
 
-// Infer implements ir.Op.
 func (o Typed) Infer([]*ir.Value) ([]ir.Type, error) { return o.Types, nil }
 
 // MaxSize bounds what attributes may say of sizes, so that no product of a few of them overflows.

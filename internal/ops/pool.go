@@ -65,13 +65,11 @@ type AveragePool struct {
 	CountIncludePad bool `ir:"count_include_pad"`
 }
 
-// Infer implements ir.Op.
 func (o AveragePool) Infer(in []*ir.Value) ([]ir.Type, error) {
 	t, _, err := pooled(o.Window, in)
 	return []ir.Type{t}, err
 }
 
-// Eval implements ir.Op.
 func (o AveragePool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y, err := result(env, o, in)
 	if err != nil {
@@ -99,7 +97,6 @@ type LpPool struct {
 	P int
 }
 
-// Infer implements ir.Op.
 func (o LpPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if o.P < 1 {
 		return nil, fmt.Errorf("p = %d is below 1", o.P)
@@ -108,7 +105,6 @@ func (o LpPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{t}, err
 }
 
-// Eval implements ir.Op.
 func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y, err := result(env, o, in)
 	if err != nil {
@@ -135,13 +131,11 @@ type MaxPool struct {
 	Results     int
 }
 
-// Infer implements ir.Op.
 func (o MaxPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 	values, places, err := pooled(o.Window, in)
 	return first(o.Results, values, places), err
 }
 
-// Eval implements ir.Op.
 func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	results, err := results(env, o, in)
 	if err != nil {
@@ -209,7 +203,6 @@ type LRN struct {
 	Alpha, Beta, Bias float32
 }
 
-// Infer implements ir.Op.
 func (o LRN) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if len(x.Shape) < 3 || !x.DType.IsFloat() || o.Size < 1 || o.Size > MaxSize {
@@ -223,7 +216,6 @@ func (o LRN) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{x}, nil
 }
 
-// Eval implements ir.Op.
 func (o LRN) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y, err := result(env, o, in)
 	if err != nil {

@@ -24,7 +24,6 @@ type Resize struct {
 	Antialias      bool
 }
 
-// Infer implements ir.Op.
 func (o Resize) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if err := o.Check(len(x.Shape)); err != nil {
@@ -69,7 +68,6 @@ func (o Resize) Keeps(axis int, x ir.Shape) bool {
 	return ir.Same(x[axis], o.Shape[axis]) == ir.Yes && (s == 0 || s == 1 || x.Equal(o.Shape))
 }
 
-// Eval implements ir.Op.
 func (o Resize) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y, err := result(env, o, in)
 	if err != nil || y.Len() == 0 { // another axis may be as long as it likes
