@@ -67,9 +67,6 @@ The exit code is 1 if anything differs.`,
 	f.Float64Var(&v.rel, "rtol", 1e-4, "relative tolerance")
 	f.Float64Var(&v.cosine, "cosine", -1, "smallest cosine")
 	enum(c, &v.tapAll, "taps", "compare intermediate values too", "all")
-	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName { // --mark is its former name
-		return pflag.NormalizedName(strings.Replace(name, "mark", "taps", 1))
-	})
 	f.BoolVar(&v.bisect, "bisect", false, "print the first node whose result differs")
 	return c
 }
