@@ -310,16 +310,8 @@ func MayDivideByZero(n *Node) bool {
 
 func (o Binary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, b, row := in[0], in[1], binaryTable[o.Fn]
-	s, err := tensor.Broadcast(a.Shape(), b.Shape())
-	if err != nil {
-		return nil, err
-	}
-	d := a.DType()
-	if row.test {
-		d = tensor.Bool
-	}
-	y := env.New(d, s...)
-	ia, ib := broadcastIndex(a.Shape(), s), broadcastIndex(b.Shape(), s)
+	y := env.Output(o, in)
+	ia, ib := broadcastIndex(a.Shape(), y.Shape()), broadcastIndex(b.Shape(), y.Shape())
 	for i := range env.Range(y.Len()) {
 		p, q := ia(i), ib(i)
 		switch t := a.DType(); {

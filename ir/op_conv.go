@@ -96,13 +96,8 @@ func (o Conv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if sx[n-1] != inputs*o.Group || outputs%o.Group != 0 || bias != nil && bias.Len() != outputs {
 		return nil, fmt.Errorf("%v with %v in %d groups", in[ConvX], in[ConvW], o.Group)
 	}
-	spatial := sx[1 : n-1]
-	places := make(tensor.Shape, len(spatial))
-	for i, d := range spatial {
-		size, _, _ := o.Places(i, N(d))
-		places[i] = size.Int()
-	}
-	y := env.New(in[ConvX].DType(), append(append(tensor.Shape{sx[0]}, places...), outputs)...)
+	y := env.Output(o, in)
+	spatial, places := sx[1:n-1], y.Shape()[1:n-1]
 	x, w := env.Float64s(in[ConvX]), env.Float64s(in[ConvW])
 	before, after := o.Padding(spatial)
 	act := func(x float64) float64 { return x }

@@ -267,8 +267,7 @@ func (o OneHot) Infer(in []*Value) ([]Type, error) {
 
 func (o OneHot) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	index, values, depth := in[0], in[1], o.Depth.Int()
-	s := index.Shape()
-	y := env.New(values.DType(), slices.Insert(slices.Clone(s), o.Axis, depth)...)
+	s, y := index.Shape(), env.Output(o, in)
 	for i := range env.Range(y.Len()) {
 		copyElement(y, i, values, 0)
 	}

@@ -46,15 +46,13 @@ func (o Pad) Infer(in []*Value) ([]Type, error) {
 
 func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, value := in[0], Operand(in, 1)
-	shape := x.Shape().Clone()
-	source := make([][]int, len(shape)) // for each axis: the place in x that each place in the result shows, or −1
+	y := env.Output(o, in)
+	source := make([][]int, x.Rank()) // for each axis: the place in x that each place in the result shows, or −1
 	for i, n := range x.Shape() {
 		source[i] = o.source(env, n, o.Before[i].Int(), o.After[i].Int())
-		shape[i] = len(source[i])
 	}
-	y := env.New(x.DType(), shape...)
 	strides := x.Shape().Strides()
-	EachIndex(env, shape, func(i int, idx []int) {
+	EachIndex(env, y.Shape(), func(i int, idx []int) {
 		from := 0
 		for k, c := range idx {
 			if source[k][c] < 0 {
@@ -136,14 +134,9 @@ func (o Tile) Infer(in []*Value) ([]Type, error) {
 }
 
 func (o Tile) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x := in[0]
-	shape := x.Shape().Clone()
-	for i := range shape {
-		shape[i] *= o.Repeats[i].Int()
-	}
-	y := env.New(x.DType(), shape...)
+	x, y := in[0], env.Output(o, in)
 	strides := x.Shape().Strides()
-	EachIndex(env, shape, func(i int, idx []int) {
+	EachIndex(env, y.Shape(), func(i int, idx []int) {
 		from := 0
 		for k, c := range idx {
 			from += c % x.Shape()[k] * strides[k]

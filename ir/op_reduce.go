@@ -186,12 +186,7 @@ func reducedShape[S ~[]E, E any](s S, one E, axes []int, keep bool) (S, error) {
 }
 
 func (o Reduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, row := in[0], reduceTable[o.Fn]
-	shape, err := reducedShape(x.Shape(), 1, o.Axes, o.KeepDims)
-	if err != nil {
-		return nil, err
-	}
-	y := env.New(x.DType(), shape...)
+	x, row, y := in[0], reduceTable[o.Fn], env.Output(o, in)
 	kept, reduced := strided{}, strided{}
 	for i, stride := range x.Shape().Strides() {
 		part := &kept
@@ -323,10 +318,7 @@ func (o ArgReduce) Infer(in []*Value) ([]Type, error) {
 
 func (o ArgReduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
-	shape, err := reducedShape(x.Shape(), 1, []int{o.Axis}, o.KeepDims)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	if x.Shape()[o.Axis] == 0 {
 		return nil, fmt.Errorf("%s of %v: axis %d has no elements", o.opName(), x, o.Axis)
 	}
@@ -348,7 +340,6 @@ func (o ArgReduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 		}
 		return less(best, i)
 	}
-	y := env.New(tensor.I64, shape...)
 	out := tensor.Of[int64](y)
 	lines(env, x.Shape(), o.Axis, func(start, step int) {
 		best := 0

@@ -26,16 +26,10 @@ func (Where) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(a.DType, s...)}, nil
 }
 
-func (Where) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Where) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	c, a, b := in[0], in[1], in[2]
-	s, err := tensor.Broadcast(a.Shape(), b.Shape())
-	if err == nil {
-		s, err = tensor.Broadcast(c.Shape(), s)
-	}
-	if err != nil {
-		return nil, err
-	}
-	y := env.New(a.DType(), s...)
+	y := env.Output(o, in)
+	s := y.Shape()
 	ic, ia, ib := broadcastIndex(c.Shape(), s), broadcastIndex(a.Shape(), s), broadcastIndex(b.Shape(), s)
 	for i := range env.Range(y.Len()) {
 		if c.Int64(ic(i)) != 0 {

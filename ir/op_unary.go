@@ -366,12 +366,7 @@ func (o Unary) Infer(in []*Value) ([]Type, error) {
 }
 
 func (o Unary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, row := in[0], unaryTable[o.Fn]
-	d := x.DType()
-	if row.test {
-		d = tensor.Bool
-	}
-	y := env.New(d, x.Shape()...)
+	x, row, y := in[0], unaryTable[o.Fn], env.Output(o, in)
 	for i := range env.Range(x.Len()) {
 		switch {
 		case x.DType().IsFloat():

@@ -170,7 +170,7 @@ func TestForest(t *testing.T) {
 					}
 					name := fmt.Sprintf("%v %s, %d trees, %d rows, %d threads", modes, aggregate, trees, rows, threads)
 					got := run(t, d, g, ir.Binding{"n": rows}, []*tensor.Tensor{in})
-					want, err := g.Nodes[0].Op.Eval(nil, []*tensor.Tensor{in})
+					want, err := ir.EvalOp(nil, g.Nodes[0].Op, []*tensor.Tensor{in})
 					require.NoError(t, err)
 					require.Equal(t, string(want[0].Bytes()), string(got[0].Bytes()), name)
 					for row := range rows {

@@ -109,10 +109,7 @@ func (o ConvTranspose) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 	if err := checkChannels(in, in[1].Shape()[0], in[1].Shape()[1]*o.Group); err != nil {
 		return nil, err
 	}
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	axes := len(o.Kernel)
 	before, after := make([]int, axes), make([]int, axes)
 	for i, d := range in[0].Shape()[2:] {
@@ -186,10 +183,7 @@ func (o Col2Im) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o Col2Im) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	image, places, k := tensor.Shape(o.Image), o.places(), tensor.Shape(o.Kernel).Elements()
 	before, after := o.Padding(image)
 	size, count := image.Elements(), places.Elements()

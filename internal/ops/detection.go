@@ -146,10 +146,7 @@ func (o RoiAlign) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o RoiAlign) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	x, rois, batch := in[0], in[1], in[2]
 	s := x.Shape()
 	oh, ow, shift, scale, ratio := o.Height, o.Width, 0.0, float64(o.Scale), o.SamplingRatio
@@ -240,10 +237,7 @@ func (o MaxRoiPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o MaxRoiPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	x, rois := in[0], in[1]
 	s := x.Shape()
 	for r := range rois.Shape()[0] {
@@ -325,10 +319,7 @@ func (o DeformConv) Infer(in []*ir.Value) ([]ir.Type, error) {
 
 func (o DeformConv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, w, offset, bias, mask := in[0], in[1], in[2], ir.Operand(in, 3), ir.Operand(in, 4)
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	groups, offsetGroups := o.Group, o.OffsetGroup
 	s, k, out := x.Shape(), w.Shape(), y.Shape()
 	taps, places := o.Kernel[0]*o.Kernel[1], out[2]*out[3]

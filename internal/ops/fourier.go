@@ -140,10 +140,7 @@ func (o DFT) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o DFT) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	dft(env, in[0], y, o.Axis, o.Length.Int(), o.Inverse, o.OneSided)
 	return []*tensor.Tensor{y}, nil
 }
@@ -222,10 +219,7 @@ func (o STFT) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o STFT) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	x, window, n, bins := in[0], ir.Operand(in, 1), o.Length, o.bins()
 	s, frames := x.Shape(), y.Shape()[1]
 	env.Take(transformBytes * int64(n))

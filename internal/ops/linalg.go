@@ -42,10 +42,7 @@ func (o CumProd) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o CumProd) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	x := in[0]
 	n, inner := x.Shape()[o.Axis], x.Shape()[o.Axis+1:].Elements()
 	if x.Len() == 0 {
@@ -93,10 +90,7 @@ func (o Det) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o Det) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	values, n := env.Float64s(in[0]), in[0].Shape()[in[0].Rank()-1]
 	for i := range env.Range(y.Len()) {
 		y.SetFloat64(i, determinant(env, values[i*n*n:(i+1)*n*n], n))

@@ -39,10 +39,7 @@ func (o LinearAttention) Infer(in []*ir.Value) ([]ir.Type, error) {
 func (o LinearAttention) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	listed := o.Results
 	o.Results = 0 // the state is needed in any case
-	out, err := results(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	out := env.Outputs(o, in)
 	r := linearState{q: in[0], k: in[1], v: in[2], past: ir.Operand(in, 3), decay: ir.Operand(in, 4), beta: ir.Operand(in, 5),
 		qh: o.QHeads, kh: o.KVHeads, dk: out[1].Shape()[2], dv: out[1].Shape()[3], scale: float64(o.Scale)}
 	if err := r.run(env, out[0], out[1]); err != nil {

@@ -30,10 +30,7 @@ func (o Normalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o Normalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	rows, err := featuresOf(env, in[0], 0)
 	for i, row := range rows {
 		size := 0.0
@@ -96,10 +93,7 @@ func (o OneHotEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o OneHotEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	x := in[0]
 	if x.DType().IsFloat() { // categories are integers
 		whole, err := ir.Cast{To: tensor.I64}.Eval(env, in)
@@ -163,10 +157,7 @@ func (o LabelEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o LabelEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	for i := range env.Range(y.Len()) {
 		if k, ok := o.table[elementText(in[0], i)]; ok {
 			setElement(y, i, o.values, k)

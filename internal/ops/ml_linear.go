@@ -42,10 +42,7 @@ func (m *rowModel) infer(in []*ir.Value, results int) ([]ir.Type, error) {
 
 // eval runs the model.
 func (m *rowModel) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	out, err := results(env, op, in)
-	if err != nil {
-		return nil, err
-	}
+	out := env.Outputs(op, in)
 	rows, err := featuresOf(env, in[0], m.features)
 	if err != nil {
 		return nil, err

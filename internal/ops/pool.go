@@ -71,10 +71,7 @@ func (o AveragePool) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o AveragePool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	pool(o.Window, env, in[0], y, func(x []float64, from, next int, taps []ir.Tap) float64 {
 		sum, n := 0.0, 0
 		for _, t := range taps {
@@ -106,10 +103,7 @@ func (o LpPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	p := float64(o.P)
 	pool(o.Window, env, in[0], y, func(x []float64, from, next int, taps []ir.Tap) float64 {
 		sum := 0.0
@@ -137,10 +131,7 @@ func (o MaxPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	results, err := results(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	results := env.Outputs(o, in)
 	x, y := in[0], results[0]
 	n, s, channels := images(x)
 	_, out, _ := images(y)
@@ -217,10 +208,7 @@ func (o LRN) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o LRN) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	values := env.Float64s(in[0])
 	alpha, beta, bias := float64(o.Alpha), float64(o.Beta), float64(o.Bias)
 	channels, inner := in[0].Shape()[1], in[0].Shape()[2:].Elements()

@@ -323,10 +323,7 @@ func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, d
 	if err != nil {
 		return nil, err
 	}
-	out, err := results(env, op, in)
-	if err != nil {
-		return nil, err
-	}
+	out := env.Outputs(op, in)
 	if quantized {
 		ir.RoundDynamic(values[RecurrentX])
 	}

@@ -32,10 +32,7 @@ func (o GridSample) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o GridSample) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	o.sample(env, in[0], in[1], y)
 	return []*tensor.Tensor{y}, nil
 }

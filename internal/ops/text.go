@@ -38,10 +38,7 @@ func (StringConcat) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o StringConcat) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	size := 0
 	for _, x := range in {
 		wide, err := ir.Expand{Shape: ir.Dims(y.Shape()...)}.Eval(env, []*tensor.Tensor{x})
@@ -227,10 +224,7 @@ func (v TfIdfVectorizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (v TfIdfVectorizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, v, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(v, in)
 	words := in[0].Strings()
 	if words == nil {
 		env.Take(2 * stringBytes * int64(in[0].Len()))
