@@ -20,7 +20,7 @@ func (d *processor) matMulNBitsEntry() entry {
 			return i == ir.NBitsResidual && n.Op.(ir.MatMulNBits).Act == ir.NoUnary // see kernel.GemmArgs
 		},
 		Scratch: func(n *ir.Node) []int64 {
-			op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
+			op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Elements()/n.Op.(ir.MatMulNBits).N
 			if g := d.newGemmColumns(n, rows); g != nil {
 				bytes, scales, sums := g.Split()
 				return []int64{int64(d.Threads() * columnsScratch(g, op.K)), int64(bytes), int64(4 * scales), int64(4 * sums)}

@@ -75,7 +75,7 @@ func (p *Program) resultBytes(sizes ir.Binding) (sum int64, err error) {
 		if err != nil {
 			return 0, bindError(err)
 		}
-		sum += int64(t.DType.Bytes(t.Sizes().Elements()))
+		sum += int64(t.DType.Bytes(t.Elements()))
 	}
 	return sum, nil
 }
