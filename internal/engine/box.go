@@ -386,18 +386,27 @@ func (p *Program) allow(b *Binding, plan *planner.Plan) error {
 		needs += b.Planned.Problem.Buffers[u.Buffer].Size
 	}
 	if limit := p.opts.MemoryLimit; needs+b.host > limit {
-		beside := ""
-		if b.host > 0 {
-			beside = fmt.Sprintf(" with %d beside it for a step on the host", b.host)
-		}
-		return WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes%s, the limit is %d", describe(b.Dims), needs, beside,
-			limit))
+		return WithKind(ErrMemory, &tooMuch{b.Dims, needs, b.host, limit})
 	}
 	if most := p.opts.MaxFlops; most > 0 && b.flops > most {
 		return WithKind(ErrWork, fmt.Errorf("at %s the products need %d operations, the limit is %d", describe(b.Dims), b.flops,
 			most))
 	}
 	return nil
+}
+
+// tooMuch is a plan above the memory limit.
+type tooMuch struct {
+	sizes              ir.Binding
+	arena, host, limit int64
+}
+
+func (e *tooMuch) Error() string {
+	beside := ""
+	if e.host > 0 {
+		beside = fmt.Sprintf(" with %d beside it for a step on the host", e.host)
+	}
+	return fmt.Sprintf("at %s the arena needs %d bytes%s, the limit is %d", describe(e.sizes), e.arena, beside, e.limit)
 }
 
 // boxed returns the binding for the sizes of the run of a segment that has boxes, and its instance.
