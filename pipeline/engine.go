@@ -388,7 +388,7 @@ func (m *Model) pickled(file, output string) error {
 	if path := filepath.Join(m.Dir, file); m.Dir != "" && isFile(path) {
 		return kindError{fmt.Errorf("pipeline: %s holds this head as a pickle, which is a program and is not run, and %s lacks its "+
 			"output: "+
-			"export the model with the head as the output %q (docs/pipeline.md shows how)", path, m.Description.Model, output), ErrTask}
+			"export the model with the head as the output %q (docs/texts.md shows how)", path, m.Description.Model, output), ErrTask}
 	}
 	return nil
 }
