@@ -109,7 +109,7 @@ func TestDamagedFile(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalidModel, "cut to %d bytes", at)
 	}
 	require.Less(t, padding, 5)
-	require.ErrorContains(t, open(append(append([]byte{}, whole...), 0)), "1 more than it says")
+	require.ErrorContains(t, open(append(append([]byte{}, whole...), 0)), "1 more than it declares")
 }
 
 // TestReplacedWhileOpen renames another file to the name of one that is mapped, which is how to replace it, and then cuts a

@@ -369,7 +369,7 @@ func TestUnpadHead(t *testing.T) {
 					}
 					_, err := s.Run(context.Background(), in)
 					require.ErrorIs(t, err, ErrInput)
-					require.ErrorContains(t, err, fmt.Sprintf("the attention mask of row %d hides its first token", b))
+					require.ErrorContains(t, err, fmt.Sprintf("the attention mask of sequence %d hides its first token", b))
 					row[0] = 1
 				}
 				got, err := s.Run(context.Background(), in)
@@ -425,9 +425,9 @@ func TestUnpadPlan(t *testing.T) {
 	require.Less(t, arena(map[string]int{"batch": 4, "tokens": 94}), arena(map[string]int{"batch": 4, "tokens": 94, "seq": 94}))
 	require.Equal(t, arena(map[string]int{"batch": 4, "seq": 24}), arena(map[string]int{"batch": 4, "tokens": 96}))
 	for why, dims := range map[string]map[string]int{
-		"tokens = 97 is more than 4 texts of 24 tokens have": {"batch": 4, "seq": 24, "tokens": 97},
+		"tokens = 97 is more than 4 sequences of 24 tokens have": {"batch": 4, "seq": 24, "tokens": 97},
 		"dimension tokens = -1 is negative":                  {"batch": 4, "tokens": -1},
-		"tokens = 5 is more than 0 texts of 0 tokens have":   {"batch": 0, "tokens": 5},
+		"tokens = 5 is more than 0 sequences of 0 tokens have":   {"batch": 0, "tokens": 5},
 	} {
 		_, err := p.Plan(dims)
 		require.ErrorContains(t, err, why)
@@ -458,7 +458,7 @@ func TestUnpadErrors(t *testing.T) {
 	}
 	err := run(func(mask []int64) { mask[9] = 7 }, 3, 4)
 	require.ErrorIs(t, err, ErrInput)
-	require.ErrorContains(t, err, "the attention mask of row 2 is 7 at position 1: want 0 or 1")
+	require.ErrorContains(t, err, "the attention mask of sequence 2 is 7 at position 1: want 0 or 1")
 	err = run(func(mask []int64) { fill(mask[:600], 0) }, 2, 600)
 	require.ErrorIs(t, err, ErrInput)
 	require.ErrorContains(t, err, "row 1 has a token at position 512: the model has 512 positions")
@@ -475,7 +475,7 @@ func TestUnpadErrors(t *testing.T) {
 		PackedBatch{Starts: []int{0, 3, 603},
 			Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 603), "token_type_ids": tensor.New(tensor.I64, 603)}})
 	require.ErrorIs(t, err, ErrInput)
-	require.ErrorContains(t, err, "row 1 has 600 tokens: the model has 512 positions")
+	require.ErrorContains(t, err, "sequence 1 has 600 tokens: the model has 512 positions")
 
 	// An id that the vocabulary does not have, behind padding in front.
 	mask := tensor.New(tensor.I64, 3, 5)
@@ -485,7 +485,7 @@ func TestUnpadErrors(t *testing.T) {
 	in["input_ids"].SetInt64(9, 1_000_000)
 	_, err = s.Run(context.Background(), in)
 	require.ErrorIs(t, err, ErrInput)
-	require.ErrorContains(t, err, "row 1, token 2: ") // the first is kept, then the two of the mask
+	require.ErrorContains(t, err, "sequence 1, token 2: ") // the first is kept, then the two of the mask
 	_, padded = sessionOf(t, m, CompileOptions{}).Run(context.Background(), in)
 	require.ErrorContains(t, err, padded.Error())
 
@@ -536,7 +536,7 @@ func TestUnpadPositions(t *testing.T) {
 			_, size, _ := strings.Cut(err.Error(), "axis 0 has size ")
 			positions, no := strconv.Atoi(size)
 			require.NoError(t, no)
-			require.ErrorContains(t, err, fmt.Sprintf("row 1, token %d: ", positions-2)) // both count from 2
+			require.ErrorContains(t, err, fmt.Sprintf("sequence 1, token %d: ", positions-2)) // both count from 2
 		})
 	}
 }

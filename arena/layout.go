@@ -73,7 +73,7 @@ func (l *Layout) Offset(buffer int) (int64, error) {
 // whyNot says where a buffer lies instead.
 func (l *Layout) whyNot(buffer int) string {
 	if a := l.plan.Slots[buffer].Arena; a != planner.NoArena {
-		return "it lies on " + l.plan.Arenas[a].String()
+		return "it is on " + l.plan.Arenas[a].String()
 	}
 	for _, u := range l.plan.Unplanned {
 		if u.Buffer == buffer {

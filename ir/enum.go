@@ -16,7 +16,7 @@ func parseEnum[E ~uint8](text []byte, names []string) (E, error) {
 			return E(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%q is none of %v", text, names)
+	return 0, fmt.Errorf("%q is not one of %v", text, names)
 }
 
 // Reduction says how scattered values combine with what stands there, or which reduction runs along axes.

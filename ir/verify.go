@@ -151,7 +151,7 @@ func (v *verifier) value(x *Value) {
 		v.failf("%%%d has no element type", x.ID)
 	}
 	if x.Const != nil && !x.Type.Equal(TensorOf(x.Const.DType(), Dims(x.Const.Shape()...)...)) {
-		v.failf("constant %%%d is %v where its type says %v", x.ID, x.Const, x.Type)
+		v.failf("constant %%%d is %v: its type is %v", x.ID, x.Const, x.Type)
 	}
 	if n, known := x.Type.Shape.Elements().Const(); x.Dims != nil && (!known || n != len(x.Dims)) {
 		v.failf("%%%d has a content of %d sizes for type %v", x.ID, len(x.Dims), x.Type)

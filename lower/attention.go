@@ -298,7 +298,7 @@ func lowerRotary(c *context) []*ir.Value {
 		turning = ir.N(n)
 	}
 	if ir.Same(cos.Type.Shape[2].Mul(ir.N(2)), turning) == ir.No {
-		c.Failf("%v elements of each head turn, and there are cosines for half of %v", turning, cos.Type)
+		c.Failf("%v elements of each head are rotated, and there are cosines for half of %v", turning, cos.Type)
 	}
 	y = c.Emit(ir.Rotary{Interleaved: c.AttrBool("interleaved", false)}, y, cos, sin)
 	if rank(x) == 4 {

@@ -111,7 +111,7 @@ func lowerFlexAttention(c *context) []*ir.Value {
 		}
 		out := c.inline(c.attrSubgraph(name, 1), []*ir.Value{x})
 		if len(out) != 1 || out[0] == nil || rank(out[0]) != 4 {
-			c.Failf("%s does not give scores", name)
+			c.Failf("%s does not compute scores", name)
 		}
 		return c.cast(out[0], wide)
 	}

@@ -288,7 +288,7 @@ func (c *context) AttrBool(name string, def bool) bool {
 func (c *context) choice(name string, n int) int {
 	v := c.AttrInt(name, 0)
 	if v < 0 || v >= n {
-		c.Failf("%s = %d is none of the %d that there are", name, v, n)
+		c.Failf("%s = %d is not below %d", name, v, n)
 	}
 	return v
 }

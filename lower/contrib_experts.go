@@ -182,7 +182,7 @@ func (m *experts) activation(third bool) func(e int, y *ir.Value) *ir.Value {
 		return func(_ int, y *ir.Value) *ir.Value { return y }
 	case "swiglu":
 	default:
-		m.Failf("activation_type = %q is none of relu, gelu, silu, swiglu and identity", name)
+		m.Failf("activation_type = %q is not relu, gelu, silu, swiglu or identity", name)
 	}
 	return func(e int, y *ir.Value) *ir.Value {
 		gate, linear := m.gates(e, y, fusion)

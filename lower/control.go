@@ -130,7 +130,7 @@ func (l *loopBody) settle(c *context) (*body, []ir.Type) {
 		for i, t := range l.carried {
 			u, err := join(t, body.outside(body.Outputs[l.from+i].Type))
 			if err != nil {
-				c.Failf("what trips hand on changes: value %d: %w", i, err)
+				c.Failf("a loop-carried value changes its type: value %d: %w", i, err)
 			}
 			if pass > 3 {
 				u = loosened(u)
@@ -213,7 +213,7 @@ func (c *context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Va
 				t = *t.Elem
 			}
 			if _, err := join(t, v.Type); err != nil {
-				c.Failf("what trips hand on changes: value %d: %w", k, err)
+				c.Failf("a loop-carried value changes its type: value %d: %w", k, err)
 			}
 		}
 		for k, v := range out[from+carried:] {
@@ -253,7 +253,7 @@ func lowerLoop(c *context) []*ir.Value {
 	carried := len(initial)
 	r := c.attrSubgraph("body", 2+carried)
 	if n := len(r.g.GetOutput()) - 1; n < carried || n != c.NumOutputs() {
-		c.Failf("the body returns %d values beside the condition: %d are carried from trip to trip, and the node has %d outputs", n,
+		c.Failf("the body returns %d values besides the condition: %d are loop-carried, and the node has %d outputs", n,
 			carried, c.NumOutputs())
 	}
 	numberAxes, condAxes := declaredAxes(r.g.GetInput()[0]), declaredAxes(r.g.GetInput()[1])
@@ -261,7 +261,7 @@ func lowerLoop(c *context) []*ir.Value {
 	if limit != nil {
 		if t, ok := c.fold(limit); ok {
 			if t.Len() != 1 || !t.DType().IsInt() {
-				c.Failf("the number of trips is %v, not one integer", t)
+				c.Failf("the number of iterations is %v, not one integer", t)
 			}
 			trips, tripsKnown = max(t.Int64(0), 0), true
 		}
@@ -293,7 +293,7 @@ func lowerLoop(c *context) []*ir.Value {
 	}
 	always := goesOn && tripsKnown && startKnown && start
 	if always && trips > ops.MaxTrips {
-		c.Failf("the loop makes %d trips; %d is the limit", trips, ops.MaxTrips)
+		c.Failf("the loop has %d iterations; %d is the limit", trips, ops.MaxTrips)
 	}
 	length := ir.Sym(fresh)
 	if always {

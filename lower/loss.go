@@ -67,7 +67,7 @@ func (c *context) loss(logp *ir.Value) *ir.Value {
 		total := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: all}, c.expand(weight, loss.Type.Shape))
 		return c.binary(ir.Div, c.Emit(ir.Reduce{Fn: ir.Sum, Axes: all}, loss), total)
 	default:
-		c.Failf("reduction %q is none of none, sum and mean", r)
+		c.Failf("reduction %q is not none, sum or mean", r)
 		return nil
 	}
 }

@@ -57,7 +57,7 @@ func (c *context) poolWindow(ceil, dilated int) ir.Window {
 	}
 	for i, k := range w.Kernel {
 		if pads := []int{w.Pads[i], w.Pads[len(w.Kernel)+i]}; max(pads[0], pads[1]) >= k {
-			c.Failf("axis %d: pads %v for a kernel of %d: a window could lie in the padding alone", i, pads, k)
+			c.Failf("axis %d: pads %v for a kernel of %d: a window could be entirely in the padding", i, pads, k)
 		}
 	}
 	return w

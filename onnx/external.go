@@ -72,7 +72,7 @@ func parseExternal(entries []*onnxpb.StringStringEntryProto) (e external, err er
 			e.length, err = strconv.ParseUint(entry.Value, 10, 63)
 		case "checksum":
 		default:
-			return e, fmt.Errorf("external data: key %s is none of location, offset, length and checksum", Quote(entry.Key))
+			return e, fmt.Errorf("external data: key %s is not location, offset, length or checksum", Quote(entry.Key))
 		}
 		if err != nil {
 			return e, fmt.Errorf("external data: %s %s is not a number of bytes", entry.Key, Quote(entry.Value))

@@ -364,7 +364,7 @@ func (d *Description) notePrompts() {
 func (d *Description) choosePrompt(o Options) error {
 	switch name, p := o.DefaultPromptName, &d.prompts; {
 	case o.DefaultPrompt != nil && name != "":
-		return errors.New("two default prompts: give a text or a name")
+		return errors.New("two default prompts: set a text or a name, not both")
 	case o.DefaultPrompt != nil:
 		p.fallback = o.DefaultPrompt
 	case name != "" && slices.Contains([]Task{Embedding, Sparse, MultiVector}, d.Task):
@@ -467,7 +467,7 @@ func (d *Description) findLength(o Options) error {
 		d.note("length", "config.json", "%d tokens", d.MaxLength)
 	}
 	if positions > 0 && d.MaxLength > positions {
-		return fmt.Errorf("%s: rows of %d tokens are asked for, and the model has %d positions (config.json): choose a smaller length",
+		return fmt.Errorf("%s: a length of %d tokens is requested, and the model has %d positions (config.json): choose a smaller length",
 			d.Dir, d.MaxLength, positions)
 	}
 	return nil

@@ -110,7 +110,7 @@ func (m *Model) targets(ctx context.Context, words []string) ([]int64, error) {
 		ids = append(ids, id)
 	}
 	if words != nil && len(ids) == 0 {
-		return nil, invalidf("none of the %d targets is a word", len(words))
+		return nil, invalidf("no target of the %d is a word", len(words))
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids), nil

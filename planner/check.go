@@ -324,7 +324,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 			if known {
 				host := &tenants[n]
 				if host.arena != t.arena || host.low != t.low {
-					return nil, fmt.Errorf("%s and %s are of group %d, yet lie at offset %d of arena %d and at offset %d of arena %d",
+					return nil, fmt.Errorf("%s and %s are of group %d, but are at offset %d of arena %d and at offset %d of arena %d",
 						host.describe(p), t.describe(p), b.Group, host.low, host.arena, t.low, t.arena)
 				}
 				host.high, host.bytes = max(host.high, t.high), max(host.bytes, t.bytes)
@@ -338,7 +338,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 		tenants = append(tenants, t)
 	}
 	if len(unplanned) > 0 {
-		return nil, fmt.Errorf("buffer %d is said to have no memory: %s", unplanned[0].Buffer, unplanned[0].Reason)
+		return nil, fmt.Errorf("buffer %d has memory and is listed as not planned: %s", unplanned[0].Buffer, unplanned[0].Reason)
 	}
 	return tenants, nil
 }
@@ -365,11 +365,11 @@ func checkSlot(b *Buffer, slot Slot, plan *Plan) (guard int64, err error) {
 	case slot.Offset%max(1, b.Align, o.Alignment) != 0 && size > 0:
 		return 0, fmt.Errorf("offset %d is not a multiple of %d", slot.Offset, max(b.Align, o.Alignment))
 	case a.Device != b.Lane.Device:
-		return 0, fmt.Errorf("arena %d lies on device %d, the buffer on device %d", slot.Arena, a.Device, b.Lane.Device)
+		return 0, fmt.Errorf("arena %d is on device %d, the buffer on device %d", slot.Arena, a.Device, b.Lane.Device)
 	case o.Mode == TLSF && a.Copy != b.Lane.Copy:
 		return 0, fmt.Errorf("arena %d belongs to the other lane of device %d", slot.Arena, a.Device)
 	case b.Fixed && size > 0 && a.Start+slot.Offset != b.Offset:
-		return 0, fmt.Errorf("it lies at %d, but is fixed at %d", a.Start+slot.Offset, b.Offset)
+		return 0, fmt.Errorf("it is at %d, but is fixed at %d", a.Start+slot.Offset, b.Offset)
 	}
 	return guard, nil
 }

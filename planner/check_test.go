@@ -106,7 +106,7 @@ func TestCheckSeesGroupsGuardsAndLevels(t *testing.T) {
 	plan := solve(t, p, Options{Mode: BestFit})
 	require.Equal(t, plan.Slots[0], plan.Slots[1])
 	plan.Slots[1].Offset += 64
-	require.ErrorContains(t, Check(p, plan), "are of group 7, yet lie at offset")
+	require.ErrorContains(t, Check(p, plan), "are of group 7, but are at offset")
 
 	p = chain(3, 100)
 	p.Buffers[0].Boundary = Output

@@ -96,7 +96,7 @@ func (o *Options) segment(p *Problem) int64 {
 func (o *Options) unplanned(b *Buffer, segment int64) string {
 	switch {
 	case b.Boundary == DeviceTensor:
-		return "it stays between runs, in memory of its own"
+		return "it stays between runs, in separate memory"
 	case b.Boundary == Param && !o.AllocateParams:
 		return "parameters have their own segment"
 	case b.Boundary == Input && !o.AllocateInputs:

@@ -135,7 +135,7 @@ func (p *Problem) Validate() error {
 	}
 	for i := range p.Views {
 		if v := &p.Views[i]; v.Buffer < 0 || v.Buffer >= len(p.Buffers) {
-			return fmt.Errorf("view %s lies in buffer %d of %d", v.Name, v.Buffer, len(p.Buffers))
+			return fmt.Errorf("view %s is in buffer %d of %d", v.Name, v.Buffer, len(p.Buffers))
 		}
 		if v, b := &p.Views[i], &p.Buffers[p.Views[i].Buffer]; v.Offset < 0 || v.Offset > b.Size || v.Size < 0 {
 			return fmt.Errorf("view %s has %d bytes from byte %d of buffer %d on, which has %d", v.Name, v.Size, v.Offset, b.ID, b.Size)
@@ -229,7 +229,7 @@ func (p *Problem) validateGroups() error {
 			continue
 		}
 		if a.Lane != b.Lane {
-			return &bufferError{i, b, fmt.Errorf("buffer %d (%s) of group %d, which is its own, lies on another lane", a.ID, a.Name,
+			return &bufferError{i, b, fmt.Errorf("buffer %d (%s) of group %d, a separate group, is on another lane", a.ID, a.Name,
 				b.Group)}
 		}
 		if a.Fixed && b.Fixed && a.Offset != b.Offset {

@@ -77,7 +77,7 @@ func (s *WeightSlot) serves(name string, size, align int64) error {
 	case s.Size != size:
 		return fmt.Errorf("parameter %s needs %d bytes, the shared weights hold %d of its content", name, size, s.Size)
 	case s.Offset%max(align, 1) != 0:
-		return fmt.Errorf("parameter %s lies at offset %d of the shared weights, not a multiple of %d", name, s.Offset, align)
+		return fmt.Errorf("parameter %s is at offset %d of the shared weights, which is not a multiple of %d", name, s.Offset, align)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func FromForward(p *Problem, plan *Plan) (*SharedWeightLayout, error) {
 			w.Size = plan.Arenas[arena].Size
 		}
 		if slot.Arena != arena {
-			return nil, fmt.Errorf("parameter %s lies in arena %d of the forward plan, others in arena %d", b.Name, slot.Arena, arena)
+			return nil, fmt.Errorf("parameter %s is in arena %d of the forward plan, others in arena %d", b.Name, slot.Arena, arena)
 		}
 		if b.Content == "" {
 			return nil, fmt.Errorf("parameter %q has no content, by which it would be known: set Buffer.Content", b.Name)

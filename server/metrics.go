@@ -42,7 +42,7 @@ func newMetrics() *metrics {
 		durations: histogram("request_duration_seconds", "Time from a request's head to its answer.", seconds, "route"),
 		queued:    histogram("queue_duration_seconds", "Time that a request's first text waited for its batch.", seconds, "model"),
 		ran:       histogram("batch_duration_seconds", "Time that a batch took in the model.", seconds, "model"),
-		rows:      histogram("batch_rows", "Texts of a batch.", prometheus.ExponentialBuckets(1, 2, 12), "model"),
+		rows:      histogram("batch_rows", "Sequences per batch.", prometheus.ExponentialBuckets(1, 2, 12), "model"),
 		tokens:    counter("tokens_total", "Tokens that ran, without padding.", "model"),
 		padding:   counter("padding_tokens_total", "Padding that ran beside the tokens.", "model"),
 		failures:  counter("batch_failures_total", "Batches that failed.", "model"),

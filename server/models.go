@@ -253,7 +253,7 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 	if len(s.models) == 1 {
 		return s.models[0], nil
 	}
-	return nil, failf(http.StatusUnprocessableEntity, "model", "none of the served models was made for this: served are %s",
+	return nil, failf(http.StatusUnprocessableEntity, "model", "no served model was made for this: served are %s",
 		strings.Join(s.Names(), ", "))
 }
 

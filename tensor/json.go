@@ -208,7 +208,7 @@ func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
 				if n := open[depth]; shape[depth] < 0 {
 					shape[depth] = n
 				} else if shape[depth] != n {
-					return nil, fmt.Errorf("ragged lists: beside a list of %d elements stands one of %d", shape[depth], n)
+					return nil, fmt.Errorf("ragged lists: one has %d elements and another %d", shape[depth], n)
 				}
 				open = open[:depth]
 				continue
@@ -248,7 +248,7 @@ func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
 	return shape, nil
 }
 
-var errBesideList = errors.New("ragged lists: an element stands beside a list")
+var errBesideList = errors.New("ragged lists: an element is next to a list")
 
 // jsonLists reads the text of lists. encoding/json would make values of them first, of many times their size.
 type jsonLists struct {

@@ -161,7 +161,7 @@ func (t *Tensor) Strings() []string { return t.strs }
 // caller checks the dtype first.
 func Of[T Element](t *Tensor) []T {
 	if t == nil {
-		panic("tensor.Of: the tensor is nil: tensors by name have none of a name that is misspelt")
+		panic("tensor.Of: the tensor is nil: is its name misspelt?")
 	}
 	var z T
 	w := int(unsafe.Sizeof(z))

@@ -371,7 +371,7 @@ func (d *definition) setRows(single, pair string) error {
 			default:
 				id, ok := ids[name]
 				if !ok {
-					return nil, fmt.Errorf("the vocabulary lacks %q, which rows of this class have", name)
+					return nil, fmt.Errorf("the vocabulary lacks %q, which sequences of this class need", name)
 				}
 				t = append(t, slot{special, []int64{int64(id)}, segment})
 			}

@@ -45,8 +45,8 @@ func Truncate(strategy Strategy, side Side) RowOption {
 	return func(o *rowOptions) { o.strategy, o.side = strategy, side }
 }
 
-// ErrRoom: a row has no room for what it must hold: special tokens, a text that may not be cut, or what windows have in common.
-var ErrRoom = errors.New("a row has no room for what it must hold")
+// ErrRoom: the maximum length is too small for the special tokens, a text that may not be truncated, or the overlap of windows.
+var ErrRoom = errors.New("the maximum length is too small for the special tokens")
 
 // A roomError is an ErrRoom, which its text does not repeat.
 type roomError string
@@ -114,7 +114,7 @@ type Encoding struct {
 func (t *Tokenizer) Encode(input Input, maxLength int, options ...RowOption) (Encoding, error) {
 	o := t.options(options)
 	if o.windows {
-		return Encoding{}, errors.New("tokenizer: Encode returns one row: use Encodings or Batch for Windows")
+		return Encoding{}, errors.New("tokenizer: Encode returns one sequence: use Encodings or Batch for Windows")
 	}
 	var one [1]Encoding
 	rows, err := t.appendRows(one[:0], input, maxLength, o)
@@ -147,7 +147,7 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 	room := math.MaxInt - 1
 	if maxLength != 0 {
 		if room = maxLength - row.specials(); room < 0 {
-			return nil, noRoom("a maximum length of %d has no room for the %d special tokens of a row", maxLength, row.specials())
+			return nil, noRoom("a maximum length of %d has no room for the %d special tokens of a sequence", maxLength, row.specials())
 		}
 	}
 
@@ -269,7 +269,7 @@ func (o rowOptions) keep(have [2]int, room int, pair bool) ([2]int, error) {
 		i = 1
 	}
 	if have[i] <= excess {
-		return have, noRoom("the row is %d tokens too long, and the text that is to be cut has %d", excess, have[i])
+		return have, noRoom("the sequence is %d tokens too long, and the text to truncate has %d", excess, have[i])
 	}
 	have[i] -= excess
 	return have, nil

@@ -89,7 +89,7 @@ func readSPM(data []byte) (*spmModel, error) {
 	case len(m.pieces) == 0:
 		return nil, fmt.Errorf(spmNotProtobuf, errors.New("it has no pieces"))
 	case !whole:
-		return nil, fmt.Errorf(spmNotProtobuf, fmt.Errorf("it ends after %d pieces, and does not say what the model is: was it cut off?",
+		return nil, fmt.Errorf(spmNotProtobuf, fmt.Errorf("it ends after %d pieces without a model type: is the file truncated?",
 			len(m.pieces)))
 	case m.kind != spmUnigram && m.kind != spmBPE:
 		return nil, fmt.Errorf("its model has the type %d; known are 1 (Unigram) and 2 (BPE)", m.kind)

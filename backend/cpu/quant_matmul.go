@@ -283,7 +283,7 @@ func (q *qProduct) quantizeTexts(b *binder, x operand) step {
 		text := all[part*kernel.TextFields:][:kernel.TextFields]
 		first, end, key, keyEnd := int(text[0]), int(text[1]), int(text[2]), int(text[3])
 		if first < 0 || end < first || end > rows || key < 0 || keyEnd < key || keyEnd > rows {
-			m.fail(node, fmt.Errorf("row %d is %v, of %d tokens", part, text, rows))
+			m.fail(node, fmt.Errorf("sequence %d is %v, of %d tokens", part, text, rows))
 			return
 		}
 		var lo, hi float32

@@ -120,7 +120,7 @@ func (b *binder) constant(t *tensor.Tensor) (address, error) {
 const (
 	turned        = "turned"
 	rounded       = "rounded to tf32"
-	roundedTurned = "turned and rounded to tf32"
+	roundedTurned = "transposed and rounded to tf32"
 )
 
 // arranged is a constant matrix, arranged.

@@ -228,7 +228,7 @@ func prepare(ctx context.Context, e engine, lengths []int) (*prepared, error) {
 
 func (r *lengthsReport) text(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "THREADS\tENGINE\tBATCHES\tTOKENS\tPLACES/TOKEN\tTOKENS/S\tRLXC IS FASTER BY\tTOKENS/PROCESSOR S\tFASTER BY\t")
+	fmt.Fprintln(w, "THREADS\tENGINE\tBATCHES\tTOKENS\tPOSITIONS/TOKEN\tTOKENS/S\tRLXC IS FASTER BY\tTOKENS/PROCESSOR S\tFASTER BY\t")
 	ratio := func(x float64) string {
 		if x == 0 {
 			return ""

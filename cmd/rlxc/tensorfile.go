@@ -133,7 +133,7 @@ func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tenso
 				out[name] = t
 			}
 		default:
-			return nil, fmt.Errorf("%s has several arrays, none of them named %q", file, name)
+			return nil, fmt.Errorf("%s has several arrays, and none is named %q", file, name)
 		}
 	}
 	return out, nil

@@ -222,7 +222,7 @@ func read(data []byte) (*File, error) {
 	case uint64(len(data)) < size || uint64(len(data)) < prefixSize+length:
 		return nil, fmt.Errorf("it is cut off: %d of %d bytes", len(data), size)
 	case uint64(len(data)) > size:
-		return nil, fmt.Errorf("it has %d bytes, %d more than it says", len(data), uint64(len(data))-size)
+		return nil, fmt.Errorf("it has %d bytes, %d more than it declares", len(data), uint64(len(data))-size)
 	}
 	header := data[prefixSize : prefixSize+length]
 	if crc32.Checksum(header, castagnoli) != crc {
@@ -234,7 +234,7 @@ func read(data []byte) (*File, error) {
 	}
 	for i, s := range h.Sections {
 		if s.Offset%alignment != 0 || s.Offset > size || s.Length > size-s.Offset {
-			return nil, fmt.Errorf("section %d, bytes %d to %d, lies outside the file's %d", i, s.Offset, s.Offset+s.Length, size)
+			return nil, fmt.Errorf("section %d, bytes %d to %d, is outside the file's %d", i, s.Offset, s.Offset+s.Length, size)
 		}
 	}
 	if h.Level > highestLevel {

@@ -19,7 +19,7 @@ func Eval(env *ir.Env, n *ir.Node, operands []*tensor.Tensor) ([]*tensor.Tensor,
 	}
 	for i, t := range results {
 		if want := n.Outputs[i].Type; t.DType() != want.DType || !t.Shape().Equal(want.Sizes()) {
-			return nil, fmt.Errorf("result %d is %s where the graph says %s", i, t, want)
+			return nil, fmt.Errorf("result %d is %s: the graph declares %s", i, t, want)
 		}
 	}
 	return results, nil

@@ -17,7 +17,7 @@ const EnvCompiler = "RLXC_NVRTC"
 // ErrNoCompiler says that no place had the library.
 var ErrNoCompiler = errors.New("CUDA text needs NVIDIA's run-time compiler, and libnvrtc.so is not installed (it comes with the CUDA " +
 	"toolkit and with nvidia-cuda-nvrtc of PyPI; " +
-	EnvCompiler + " may give its path): install it, or give PTX")
+	EnvCompiler + " may name its path): install it, or use PTX")
 
 // compilerProcs are the functions in use; a field's name is the C name without "nvrtc".
 type compilerProcs struct {

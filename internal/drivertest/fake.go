@@ -198,7 +198,7 @@ func (d *Driver) within(what string, in map[uintptr][]byte, p, n uintptr) bool {
 			return true
 		}
 	}
-	d.problem("%s: %d bytes at %#x lie in no allocation", what, n, p)
+	d.problem("%s: %d bytes at %#x are in no allocation", what, n, p)
 	return false
 }
 

@@ -175,7 +175,7 @@ func (f *frame) hold(v *ir.Value, t *tensor.Tensor) error {
 // body begins a call of a subgraph of n.
 func (s *Session) body(ctx context.Context, n *ir.Node, subgraph int) (*frame, error) {
 	if s.use.calls++; s.use.calls > maxCalls {
-		return nil, fmt.Errorf("the loops of the run do not end within %d trips, which is the limit", maxCalls)
+		return nil, fmt.Errorf("the loops of the run do not end within the limit of %d iterations", maxCalls)
 	}
 	return s.frame(s.p.bodies[n.Subgraphs[subgraph]]), ctx.Err()
 }

@@ -212,7 +212,7 @@ func serves(f *artifact.Info, o options.Compile) error {
 		return fmt.Errorf("the file was compiled at -O %s: for -O %s compile the model again", level, o.Level)
 	}
 	if o.Exact && level > options.O1 {
-		return fmt.Errorf("the file was compiled at -O %s and does not say whether exactly: "+
+		return fmt.Errorf("the file was compiled at -O %s and does not record whether --exact was set: "+
 			"compile the model again, and run the file without asking for it", level)
 	}
 	return nil

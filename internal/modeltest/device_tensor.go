@@ -136,7 +136,7 @@ func boundStream(t *testing.T, backend string, cut bool) {
 				in := rlxc.Tensors{"x": x, "byte": tensor.FromSlice([]uint8{uint8(run)})}
 				got, err := s.Run(context.Background(), in)
 				require.NoError(t, err)
-				require.Len(t, got, 1, "what is kept is not returned")
+				require.Len(t, got, 1, "a bound output is not returned")
 				hasSteps(t, s.Profile(), cut)
 				full := rlxc.Tensors{"x": x, "byte": in["byte"]}
 				for name, v := range state {

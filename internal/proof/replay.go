@@ -86,7 +86,7 @@ func (r *replay) count() error {
 func (r *replay) planned(root *ir.Value, by string) ([]byte, error) {
 	p, ok := r.Place(root)
 	if !ok {
-		return nil, fmt.Errorf("%s: %s has no place in the plan", by, name(root))
+		return nil, fmt.Errorf("%s: %s has no buffer in the plan", by, name(root))
 	}
 	p.Size = r.layouts.bytes(root)
 	return r.bytes(p)

@@ -156,9 +156,9 @@ func (s *steps) allow(c Change, v *ir.Value) error {
 	switch {
 	case c != Rounding && c != Meaning || !v.Type.DType.IsFloat():
 	case s.sharp[v]:
-		return fmt.Errorf("the last place of its result decides a step after it")
+		return fmt.Errorf("the last place of its result decides a later step")
 	case c == Rounding && s.quantized[v] && !s.loose[v]:
-		return fmt.Errorf("the last place of its result decides a quantised value after it")
+		return fmt.Errorf("the last place of its result decides a later quantised value")
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func weightRules() []*Rule {
 	})
 	product := linear(node[ir.MatMul](a, w, optional(bias), optional(residual)))
 	byHalf := node[ir.MatMul](a, half, optional(bias), optional(residual))
-	grouped := node[ir.MatMulNBits]().rest().when("with groups of its own",
+	grouped := node[ir.MatMulNBits]().rest().when("with other groups",
 		func(_ *match, v *ir.Value) bool { return at(v, ir.NBitsGroups) != nil })
 	return []*Rule{{Name: "matmul_nbits.dequantized", changes: Rounding, pattern: product, near: 2, build: func(m *match) *ir.Value {
 		op := opOf[ir.MatMul](m, product)

@@ -64,8 +64,8 @@ func meanings() (out []hostile) {
 		return one(x(2, 3, 4), f32, constant("c", tensor.FromSlice(counts)), n)
 	}
 	add("lengths of all texts", "returns f32[4,4]", remove(3, 1))
-	add("lengths of fewer texts", "refused 1 lengths for 2 texts", remove(3))
-	add("lengths of more texts", "refused 3 lengths for 2 texts", remove(3, 1, 1))
+	add("lengths of fewer texts", "refused 1 lengths for 2 sequences", remove(3))
+	add("lengths of more texts", "refused 3 lengths for 2 sequences", remove(3, 1, 1))
 	packed := func(bias ...int) *onnxpb.ModelProto {
 		n := node("PackedAttention", names("x", "w", "b", "o", "s", "bias"), y, attribute("num_heads", 2))
 		n.Domain = "com.microsoft"

@@ -147,7 +147,7 @@ func TestGenerate(t *testing.T) {
 		"decoders/llama-gqa": tooLong, "decoders/llama-gqa, total": tooLong, "decoders/qwen2-gqa": tooLong,
 		"decoders/gpt2-multihead": tooLong,
 		"decoders/gpt2-attention": "a growing tensor has a capacity of 56 on axis 3, and 57 are needed: make one with more",
-		"decoders/gpt2-masked":    "a sequence of length 57 with 1 new places, a cache of 56 and room for 56",
+		"decoders/gpt2-masked":    "a sequence of length 57 with 1 new positions, a cache of 56 and a capacity of 56",
 	} {
 		file, given := strings.CutSuffix(name, ", total")
 		z, err := zip.OpenReader("testdata/" + file + ".zip")
@@ -252,16 +252,16 @@ func TestBadCaches(t *testing.T) {
 		err   string
 	}{
 		{file, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 7)},
-			"a sequence of length 7 with 1 new places, a cache of 3 and room for 7"},
+			"a sequence of length 7 with 1 new positions, a cache of 3 and a capacity of 7"},
 		{file, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(0, 4)},
-			"a sequence of length 0 with 1 new places, a cache of 3 and room for 4"},
+			"a sequence of length 0 with 1 new positions, a cache of 3 and a capacity of 4"},
 		{file, rlxc.Tensors{"input_ids": ids(2), "attention_mask": mask(-1, 4)}, "a sequence of length -4 with 2 new places"},
 		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1),
 			"past_sequence_length": past(-1)}, "a sequence of length -1 with 1 new places"},
 		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1),
 			"past_sequence_length": past(1 << 30)}, "a sequence of length 1073741825 with 1 new places"},
 		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1), "past_sequence_length": past(8)},
-			"a sequence of length 9 with 1 new places, a cache of 8 and room for 8"},
+			"a sequence of length 9 with 1 new positions, a cache of 8 and a capacity of 8"},
 	} {
 		for _, level := range levels {
 			t.Run(fmt.Sprintf("%s/%s", c.err, level), func(t *testing.T) {

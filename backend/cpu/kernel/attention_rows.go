@@ -78,7 +78,7 @@ func checkTexts(texts []int32, queries, keys int) (end int, err error) {
 	for r := range len(texts) / TextFields {
 		q, qEnd, k, kEnd := textAt(texts, r)
 		if q != end || qEnd < q || qEnd > queries || k < 0 || kEnd < k || kEnd > keys || queries == keys && kEnd-k > qEnd-q {
-			return 0, fmt.Errorf("row %d is %v: of %d queries and %d keys, after %d", r, texts[r*TextFields:][:TextFields], queries, keys,
+			return 0, fmt.Errorf("sequence %d is %v: of %d queries and %d keys, after %d", r, texts[r*TextFields:][:TextFields], queries, keys,
 				end)
 		}
 		end = qEnd
@@ -198,7 +198,7 @@ func (a *RowsAttention) Positions(texts []int32, at []int64, queries, keys int) 
 		}{{at[q:qEnd], queries}, {at[k:kEnd], keys}} {
 			for i, p := range check.at {
 				if p < 0 || i > 0 && p <= check.at[i-1] || check.below > 0 && p >= int64(check.below) {
-					return fmt.Errorf("row %d has a token at position %d, of a mask for %d", r, p, check.below)
+					return fmt.Errorf("sequence %d has a token at position %d, of a mask for %d", r, p, check.below)
 				}
 			}
 		}
