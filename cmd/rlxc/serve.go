@@ -306,7 +306,8 @@ func (s *serving) web(handler http.Handler, o server.Options, secure *tls.Config
 		o.Timeout + time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		TLSConfig: secure, Protocols: protocols,
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10}}
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10,
+			MaxReadFrameSize: 16 << 10}} // for which a frame's head alone gets memory
 }
 
 // exportTraces sends traces to a collector (OTLP over HTTP). flush sends what is left.
