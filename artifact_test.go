@@ -78,7 +78,7 @@ func TestSavedForAnotherLevel(t *testing.T) {
 	}
 }
 
-// TestDamagedFile flips a bit at many places and cuts the file at many lengths: opening, or checking the sections, names
+// TestDamagedFile flips a bit at many positions and cuts the file at many lengths: opening, or checking the sections, names
 // the damage, and nothing panics.
 func TestDamagedFile(t *testing.T) {
 	path := saved(t, CompileOptions{})

@@ -55,7 +55,7 @@ func inferRelative(in []*Value, at int) error {
 	return nil
 }
 
-// ByQuery reports whether bounds, a mask or scores by relative position tell the queries of attention by rows apart.
+// ByQuery reports whether bounds, a mask or scores by relative position report the queries of attention by rows apart.
 func (o Attention) ByQuery(in []*Value) bool {
 	if o.Causal || o.Window != 0 || Operand(in, AttentionQueryScores) != nil || Operand(in, AttentionKeyScores) != nil {
 		return true

@@ -6,7 +6,7 @@ import (
 )
 
 // Verify checks everything that the rest of the compiler takes for granted: every value is defined once and before it is
-// used, subgraphs see what stands before their node and keep what is theirs, the lists of uses are exact, the types are
+// used, subgraphs see what is before their node and keep what is theirs, the lists of uses are exact, the types are
 // those that the shape rules give (of results with the trait Typed: the element type and rank), and outputs exist. All violations are
 // reported, each with its node.
 func Verify(g *Graph) error {
@@ -102,7 +102,7 @@ func (v *verifier) graph(g *Graph) {
 	}
 }
 
-// A PackedReader is an op of another package with kernels that read some operands in a layout of their own.
+// A PackedReader is an op of another package with kernels that read some operands in a separate layout.
 type PackedReader interface {
 	Op
 	ReadsPacked(operand int) bool

@@ -167,7 +167,7 @@ func (a *attention) excluded(d tensor.DType) *ir.Value {
 }
 
 // aligned reports whether the IR op itself can hold causality and window: the offset of the queries must be 0, or what
-// lies before them when they are the last of the keys, and the window as wide on both sides, unless causality bounds one.
+// is before them when they are the last of the keys, and the window as wide on both sides, unless causality bounds one.
 func (a *attention) aligned() bool {
 	atEnd := ir.Same(a.past.Add(a.S), a.T) == ir.Yes
 	return a.valid == nil && (!a.cached || atEnd) && (a.op.Causal || a.left == a.right)

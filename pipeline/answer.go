@@ -135,7 +135,7 @@ type span struct {
 	score       float64
 }
 
-// spans returns the k best spans of candidates with at most so many tokens.
+// spans returns the k best spans of candidates with at most that many tokens.
 func spans(starts, ends []float32, candidate []bool, most, k int) windowAnswers {
 	distribution := func(logits []float32) []float64 {
 		p := wide(logits)

@@ -22,7 +22,7 @@ const (
 	Sparse      Task = "embed sparse"       // weights for the words of the vocabulary
 	MultiVector Task = "embed multi-vector" // a vector for each token
 	Classifying Task = "classify"
-	ZeroShot    Task = "classify zero-shot" // of a classifier that tells entailment
+	ZeroShot    Task = "classify zero-shot" // of a classifier that reports entailment
 	Reranking   Task = "rerank"
 	Tagging     Task = "tag"
 	ZeroShotTag Task = "tag zero-shot" // a GLiNER model, which finds entities of labels that the caller names

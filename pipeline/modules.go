@@ -93,7 +93,7 @@ func (d *Description) readModules(o Options) error {
 	if err != nil {
 		return err
 	}
-	if !found { // what lies beside a model that was exported without it
+	if !found { // what is beside a model that was exported without it
 		sub, err := readJSON(d.Dir, "sentence_bert_config.json", &d.sbert)
 		if err != nil {
 			return err

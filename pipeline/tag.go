@@ -258,7 +258,7 @@ func (m *Model) words(pieces []piece, how Aggregation) []piece {
 	return out
 }
 
-// split tells the kind of a label, and whether it begins an entity: BIO and BILOU (or BIOES) labels. What has no such prefix is a kind.
+// split reports the kind of a label, and whether it begins an entity: BIO and BILOU (or BIOES) labels. What has no such prefix is a kind.
 func (m *Model) split(label string) (begins bool, kind string) {
 	prefix, kind, ok := strings.Cut(label, "-")
 	switch {

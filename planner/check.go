@@ -9,14 +9,14 @@ import (
 
 // Check reports the first thing wrong with a plan: a buffer without memory, outside its arena, off its alignment or fixed
 // offset, an arena above the segment limit, a group torn apart, two buffers that share bytes at the same time (at the
-// same execution level in the arena mode; at all where the options forbid reuse), a view outside its buffer, or a figure that is
+// same execution level in the arena mode; at all where the options forbid reuse), a view outside its buffer, or a number that is
 // not what the problem and the plan amount to. It shares no code with the modes. The error names the buffers or the arena.
 func Check(p *Problem, plan *Plan) error {
 	_, err := check(p, plan)
 	return err
 }
 
-// check is Check, and returns who lies where.
+// check is Check, and returns who is where.
 func check(p *Problem, plan *Plan) ([]tenant, error) {
 	tenants, err := checkMemory(p, plan)
 	if err != nil {
@@ -28,7 +28,7 @@ func check(p *Problem, plan *Plan) ([]tenant, error) {
 	return tenants, nil
 }
 
-// checkMemory checks where buffers lie, and returns who lies where.
+// checkMemory checks where buffers are, and returns who is where.
 func checkMemory(p *Problem, plan *Plan) ([]tenant, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func figuresOf(plan *Plan, tenants []tenant) (f Figures) {
 		g := sumUp(plan, list)
 		f.Logical, f.Rounded, f.Peak, f.LowerBound = f.Logical+g.Logical, f.Rounded+g.Rounded, f.Peak+g.Peak, f.LowerBound+g.LowerBound
 	}
-	if len(lanes) > len(devices) { // lanes that lie apart raise no bound
+	if len(lanes) > len(devices) { // lanes that are apart raise no bound
 		var together int64
 		for _, list := range devices {
 			together += sumUp(plan, list).LowerBound
@@ -284,7 +284,7 @@ func (t *tenant) describe(p *Problem) string {
 	return fmt.Sprintf("buffer %d (%s)", b.ID, b.Name)
 }
 
-// collectTenants checks every slot by itself and returns who occupies which bytes.
+// collectTenants checks every slot separately and returns who occupies which bytes.
 func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 	segment := plan.Options.segment(p)
 	unplanned := plan.Unplanned // in the order of buffers

@@ -71,7 +71,7 @@ func TestCheckFindsEveryBreak(t *testing.T) {
 	require.Len(t, rejected, len(breaks), "each way breaks some plan: %v", rejected)
 }
 
-// TestCheckAddsUp: no figure is believed, nor is a view outside its buffer.
+// TestCheckAddsUp: no number is believed, nor is a view outside its buffer.
 func TestCheckAddsUp(t *testing.T) {
 	p := layered(200, 1)
 	p.Views = []View{{Name: "v", Buffer: 3, Offset: p.Buffers[3].Size, Size: 8}}

@@ -212,7 +212,7 @@ var huggingFace = &protocol{"Hugging Face", nil, func(f *failure, _ int) any { r
 // own is what belongs to this server alone.
 var own = &protocol{"rlxc", nil, func(f *failure, _ int) any { return plainError{f.text} }, plainError{}}
 
-// retryAfter is how many seconds a client that was turned away should wait, about what the queue takes to become half as long.
+// retryAfter is how many seconds a client that was refused should wait, about what the queue takes to become half as long.
 const retryAfter = 1
 
 // fail writes an error.

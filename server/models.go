@@ -163,7 +163,7 @@ func (e *entry) replace(next *opened) error {
 	return old.close()
 }
 
-// mend opens the files of models anew that were changed where they lie, once for each change, and reports whether all models are whole
+// mend opens the files of models anew that were changed where they are, once for each change, and reports whether all models are whole
 // then.
 func (s *Server) mend(ctx context.Context) (whole bool) {
 	whole = true

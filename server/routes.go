@@ -134,7 +134,7 @@ func (s *Server) newMux() *http.ServeMux {
 	for path, routes := range byPath {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { s.dispatch(w, r, routes) })
 	}
-	// Protocols that name no model: the model stands before their paths.
+	// Protocols that name no model: the model is before their paths.
 	mux.HandleFunc("/models/{model}/{rest...}", func(w http.ResponseWriter, r *http.Request) { s.of(w, r, mux) })
 	mux.HandleFunc("/models/{model}", func(w http.ResponseWriter, r *http.Request) { s.of(w, r, mux) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -228,7 +228,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 	return writeJSON(ctx, w, http.StatusOK, answer)
 }
 
-// read reads the body of a request, which tells which of the routes it is for.
+// read reads the body of a request, which reports which of the routes it is for.
 func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, error) {
 	if to.as != nil {
 		var err error
@@ -265,7 +265,7 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 	return qs[i], err
 }
 
-// peerOf is who sent a request, as far as the network tells.
+// peerOf is who sent a request, as far as the network reports.
 func peerOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

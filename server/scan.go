@@ -109,7 +109,7 @@ func (s *scanner) must() (byte, error) {
 	return s.buffer[s.at], nil
 }
 
-// peek passes white space and returns the byte behind it.
+// peek passes white space and returns the byte after it.
 func (s *scanner) peek() (byte, error) {
 	for {
 		c, err := s.must()

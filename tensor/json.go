@@ -79,7 +79,7 @@ func (w *jsonWriter) value(t *Tensor) {
 }
 
 // lists writes the n elements from first on, which are what is left of the tensor inside the axes before axis. Where nothing is
-// left, the axes after it are not written: they may be of any size, and the shape tells.
+// left, the axes after it are not written: they may be of any size, and the shape decides.
 func (w *jsonWriter) lists(t *Tensor, axis, first, n int) {
 	if axis == len(t.shape) {
 		w.text = t.appendElement(w.text, first)
@@ -271,7 +271,7 @@ func (l *jsonLists) skip(c byte) bool {
 	return false
 }
 
-// more passes what stands between elements, and reports the end of the list.
+// more passes what is between elements, and reports the end of the list.
 func (l *jsonLists) more(first bool) (end bool, err error) {
 	switch {
 	case l.skip(']'):

@@ -8,7 +8,7 @@ import (
 )
 
 // A Tensor is a shape and row-major elements in little-endian bytes. The bytes may be a slice of a mapped file or of an
-// arena: a Tensor does not own them. String tensors keep their elements in a slice of their own.
+// arena: a Tensor does not own them. String tensors keep their elements in a separate slice.
 type Tensor struct {
 	dtype DType
 	shape Shape

@@ -145,7 +145,7 @@ var conversions = map[string]conversion{
 	},
 }
 
-// replacePieces puts pieces of the score 0 in place of so many, and others at the end.
+// replacePieces puts pieces of the score 0 in place of that many, and others at the end.
 func replacePieces(count int, first, last string) func(*config, *spmModel) {
 	return func(_ *config, m *spmModel) {
 		var pieces []spmPiece
@@ -160,7 +160,7 @@ func replacePieces(count int, first, last string) func(*config, *spmModel) {
 	}
 }
 
-// endsInNumber tells whether a piece ends with a digit and a comma.
+// endsInNumber reports whether a piece ends with a digit and a comma.
 func endsInNumber(text string) bool {
 	head, found := strings.CutSuffix(text, ",")
 	r, _ := utf8.DecodeLastRuneInString(head)

@@ -394,7 +394,7 @@ var powers = sync.OnceValue(func() []float64 {
 	return table
 })
 
-// shortNumber returns what stands where an id should.
+// shortNumber returns what is where an id should.
 func shortNumber(number []byte, r *jsonReader) []byte {
 	if len(number) > 0 {
 		return number

@@ -289,7 +289,7 @@ func truncate(a, b, room int) (int, int) {
 	}
 }
 
-// split appends the windows of so many tokens each.
+// split appends the windows of that many tokens each.
 func (o rowOptions) split(out []window, have, keep int) ([]window, error) {
 	switch {
 	case keep >= have:
@@ -351,7 +351,7 @@ func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]w
 	return e
 }
 
-// newEncoding returns a row with room for so many tokens, all of whose memory is allocated at once: it has no pointers. Of texts of
+// newEncoding returns a row with room for that many tokens, all of whose memory is allocated at once: it has no pointers. Of texts of
 // ASCII the offsets in characters are those in bytes.
 func newEncoding(length int, spans, ascii bool) Encoding {
 	n := 3 * length
@@ -411,7 +411,7 @@ func (e *Encoding) countCharacters(at int, text string) {
 	}
 }
 
-// A cursor counts the characters before a place in a text. It is fast for places near the last one.
+// A cursor counts the characters before a position in a text. It is fast for positions near the last one.
 type cursor struct {
 	text         string
 	bytes, runes int

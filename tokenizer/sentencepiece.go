@@ -146,7 +146,7 @@ type spmMerge struct {
 // two others, the best score first. known are the pieces by their text.
 func spmMerges(pieces []spmPiece, known map[string]int) [][2][]byte {
 	var merges []spmMerge
-	seen := make(map[string]float64, len(pieces)) // of equal pieces the last score counts, at the place of the first
+	seen := make(map[string]float64, len(pieces)) // of equal pieces the last score counts, at the position of the first
 	for _, p := range pieces {
 		seen[p.text] = p.score
 	}

@@ -268,7 +268,7 @@ func TestConcurrentUse(t *testing.T) {
 	group.Wait()
 }
 
-// TestSplit: of words that the caller finds each is encoded as a text alone, and keeps its place in the text.
+// TestSplit: of words that the caller finds each is encoded as a text alone, and keeps its position in the text.
 func TestSplit(t *testing.T) {
 	const text = "the  Zürich-based naïve café,\u200bx"
 	var words []Span

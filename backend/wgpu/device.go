@@ -151,7 +151,7 @@ func (d *accelerator) compile(shaders []*shader) ([]*native.Pipeline, error) {
 	return out, nil
 }
 
-// A weight is a constant on the device: one buffer, or, above the largest binding, several of so many rows each.
+// A weight is a constant on the device: one buffer, or, above the largest binding, several of that many rows each.
 type weight struct {
 	pieces []*native.Buffer
 	rows   int

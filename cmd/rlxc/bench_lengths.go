@@ -54,7 +54,7 @@ type prepared struct {
 }
 
 // lengths measures a model on texts of the lengths that a file lists, in batches as they come, and the reference on the same
-// texts in batches as they come, in batches sorted by length, and one by one. All take turns in this process.
+// texts in batches as they come, in batches sorted by length, and one by one. All alternate in this process.
 func (b *benching) lengths(c *cobra.Command, src *source) error {
 	all, err := readLengths(b.lengthsFile)
 	if err != nil {

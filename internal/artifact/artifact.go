@@ -160,7 +160,7 @@ type section struct {
 	table bool
 }
 
-// layOut moves the sections, whose offsets are those in their segment, behind the header, and encodes it. Offsets are varints: a
+// layOut moves the sections, whose offsets are those in their segment, after the header, and encodes it. Offsets are varints: a
 // header that grows moves them, so it is repeated until nothing moves.
 func layOut(h *Header) (header []byte, base uint64, err error) {
 	marshal := proto.MarshalOptions{Deterministic: true}
@@ -180,7 +180,7 @@ func layOut(h *Header) (header []byte, base uint64, err error) {
 	}
 }
 
-// A File is an opened compiled model. Its program's constants lie in the bytes that it was read from.
+// A File is an opened compiled model. Its program's constants are in the bytes that it was read from.
 type File struct {
 	Info
 	header  *Header

@@ -25,7 +25,7 @@ func Eval(env *ir.Env, n *ir.Node, operands []*tensor.Tensor) ([]*tensor.Tensor,
 	return results, nil
 }
 
-// OutOfRange is the error of kernels about an index that lies outside of an axis.
+// OutOfRange is the error of kernels about an index that is outside of an axis.
 func OutOfRange(index int64, axis, size int) error {
 	return fmt.Errorf("%s is out of range: axis %d has size %d", ir.IndexText(index), axis, size)
 }
@@ -42,7 +42,7 @@ func View(env *ir.Env, t *tensor.Tensor, d tensor.DType, shape tensor.Shape, str
 	return ir.CopyStrided(env, as(t, d), shape, strides, off)
 }
 
-// as sees a root's bytes as elements of type d: a root keeps its own type when a value of another one is computed in its place.
+// as sees a root's bytes as elements of type d: a root keeps its own type when a value of another one is computed in its position.
 func as(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
 	if t.DType() == d {
 		return t

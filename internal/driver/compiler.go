@@ -29,7 +29,7 @@ var (
 	compilers   = map[string]*compilerProcs{}
 )
 
-// RegisterCompiler makes functions known as NVRTC at a path; tests bring a compiler of their own so.
+// RegisterCompiler makes functions known as NVRTC at a path; tests bring a separate compiler so.
 func RegisterCompiler(path string, find func(name string) (uintptr, error)) error {
 	compilersMu.Lock()
 	defer compilersMu.Unlock()

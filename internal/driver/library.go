@@ -89,7 +89,7 @@ func open(path string) (*Library, error) {
 	return l, nil
 }
 
-// Register makes functions known as the library at a path; tests bring a driver of their own so.
+// Register makes functions known as the library at a path; tests bring a separate driver so.
 func Register(path string, find func(name string) (uintptr, error)) (*Library, error) {
 	l, err := link(find)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A batch is the proof that a graph computes each row of a batch by itself: running it on some of the rows at a time returns these rows of
+// A batch is the proof that a graph computes each row of a batch separately: running it on some of the rows at a time returns these rows of
 // its outputs.
 type batch struct {
 	symbol  string

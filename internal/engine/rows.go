@@ -70,7 +70,7 @@ func (k *packing) sizes(dims map[string]int) (map[string]int, error) {
 	return dims, nil
 }
 
-// RunRows runs texts that lie one after the other: text i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is
+// RunRows runs texts that are one after the other: text i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is
 // no mask. Outputs of tokens are [tokens,…] as well, the others as ever.
 func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if err := s.begin(ctx); err != nil {
@@ -155,7 +155,7 @@ func (t texts) longest() (most int) {
 	return most
 }
 
-// texts checks row starts, and that the inputs are the model's, but for the mask, of so many tokens.
+// texts checks row starts, and that the inputs are the model's, but for the mask, of that many tokens.
 func (f *frame) texts(starts []int, inputs map[string]*tensor.Tensor) (texts, error) {
 	if len(starts) == 0 || starts[0] != 0 {
 		return nil, errors.New("starts of sequences must begin with 0 and end with the number of tokens")

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// inText adds to an error of the main part of a program without padding which text it is about, if that can be told: the one with an index
+// inText adds to an error of the main part of a program without padding which text it is about, if that can be known: the one with an index
 // that its table does not have, or the longest where they take too much memory. Steps know tokens and no texts.
 func (f *frame) inText(segment int, err error) error {
 	k := f.s.p.packing

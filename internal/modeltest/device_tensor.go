@@ -274,7 +274,7 @@ func ResultsAsInputs(t *testing.T, backend string) {
 	require.NoError(t, p.Close())
 }
 
-// keptAtOneSize holds two sessions that take turns with a state which keeps its size to a session that is given it each time.
+// keptAtOneSize holds two sessions that alternate with a state which keeps its size to a session that is given it each time.
 func keptAtOneSize(t *testing.T, p *rlxc.Program) {
 	in := rlxc.Tensors{"past": tensor.New(tensor.F32, 1, 3), "old": tensor.New(tensor.U8, 1), "byte": tensor.New(tensor.U8, 1),
 		"through": tensor.New(tensor.I64, 1)}

@@ -20,7 +20,7 @@ const graph = `graph "" (%0 "x": f32[16]) {
 	return %6
 }`
 
-// plan says where the values of graph lie; each has 64 bytes.
+// plan says where the values of graph are; each has 64 bytes.
 type plan struct {
 	at       map[string]int64
 	scratch  map[int][]proof.Place
@@ -163,7 +163,7 @@ func TestViewsOfPartsOfBytes(t *testing.T) {
 	require.ErrorContains(t, proof.Verify(c), "elements of i4 do not start at bytes")
 }
 
-// TestWrongLayouts: whatever is wrong with what kernels are told of where a value's elements lie is found.
+// TestWrongLayouts: whatever is wrong with what kernels learn of where a value's elements are is found.
 func TestWrongLayouts(t *testing.T) {
 	g, err := ir.Parse(`graph "" (%0 "x": f32[4,6], %1 "other": f32[4,6]) {
 		%2 "turned" = transpose(%0) {perm=[1,0]}
@@ -215,11 +215,11 @@ func TestWrongLayouts(t *testing.T) {
 	}
 }
 
-// TestInPlaceOverViews: a result may lie over an operand only where that is the same bytes in the same order.
+// TestInPlaceOverViews: a result may be over an operand only where that is the same bytes in the same order.
 func TestInPlaceOverViews(t *testing.T) {
 	for _, c := range []struct {
 		view string
-		at   int64 // of the result; x lies at 0
+		at   int64 // of the result; x is at 0
 		want string
 	}{
 		{"reshape(%0) {shape=[6,4]}", 0, ""},

@@ -44,7 +44,7 @@ type replay struct {
 	Claim
 	layouts *layouts
 	arenas  [][]byte
-	own     map[*ir.Value][]byte // roots, in memory of their own
+	own     map[*ir.Value][]byte // roots, in separate memory
 	left    map[*ir.Value]int    // by root: reads to come
 	late    []lateRead
 	seed    maphash.Seed
@@ -99,7 +99,7 @@ func (r *replay) bytes(p Place) ([]byte, error) {
 	return r.arenas[p.Arena][p.Offset:][:p.Size], nil
 }
 
-// write puts contents that follow from a hash where the plan says and into memory of their own.
+// write puts contents that follow from a hash where the plan says and into separate memory.
 func (r *replay) write(v *ir.Value, hash uint64, by string) error {
 	to, err := r.planned(v, by)
 	if err != nil {

@@ -40,7 +40,7 @@ type unpadding struct {
 	gone fills
 
 	mask               *ir.Value // the input
-	hidesQueries       bool      // an attention's mask also tells what padding sees
+	hidesQueries       bool      // an attention's mask also reports what padding sees
 	readsFirst         bool      // a head reads the first token
 	batch, seq, tokens ir.Dim
 	positions          int // that there are vectors for; 0 for any number

@@ -18,7 +18,7 @@ func (u *unpadding) token(v *ir.Value) (reading, ir.Type) {
 	return asTokens, u.types[v]
 }
 
-// align reads an operand that broadcasts to a result of so many axes, of which lead are tokens.
+// align reads an operand that broadcasts to a result of that many axes, of which lead are tokens.
 func (u *unpadding) align(v *ir.Value, rank, lead int) (reading, ir.Type) {
 	s := v.Type.Shape
 	off := rank - len(s) // of its first axis in the result
@@ -58,7 +58,7 @@ type positionTable struct {
 	dequantize        *ir.Node // what was taken, by one scale or one for each column; or nil
 }
 
-// rowsOf returns the operation that dequantizes rows of a table, of so many axes.
+// rowsOf returns the operation that dequantizes rows of a table, of that many axes.
 func (t *positionTable) rowsOf(rank int) ir.Op {
 	op := t.dequantize.Op.(ir.Dequantize)
 	if len(t.dequantize.Inputs[1].Type.Shape) == 1 {

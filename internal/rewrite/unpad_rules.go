@@ -30,7 +30,7 @@ const (
 	aligned             // it broadcasts to the result
 )
 
-// refusal of a rule: what stands in the way, and why.
+// refusal of a rule: what is in the way, and why.
 type obstacle struct {
 	at  *ir.Value
 	why string
@@ -250,7 +250,7 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 	return p
 }
 
-// keepsZero reports whether an op, of those that compute each token by itself, is 0 where any operand that has tokens is.
+// keepsZero reports whether an op, of those that compute each token separately, is 0 where any operand that has tokens is.
 func keepsZero(op ir.Op) bool {
 	switch o := op.(type) {
 	case ir.Reshape, ir.Transpose, ir.Slice, ir.Expand:

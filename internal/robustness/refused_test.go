@@ -73,7 +73,7 @@ func meanings() (out []hostile) {
 			constant("o", tensor.New(tensor.I32, 2, 3)),
 			constant("s", tensor.FromSlice([]int32{0, 3, 4})), constant("bias", tensor.New(f32, bias...)), n)
 	}
-	add("a bias for all positions", "refused position", packed(1, 2, 3, 3)) // the places are all 0
+	add("a bias for all positions", "refused position", packed(1, 2, 3, 3)) // the positions are all 0
 	add("a bias for fewer queries", "refused attention bias", packed(1, 2, 2, 3))
 	add("a bias for fewer keys", "refused attention bias", packed(1, 2, 3, 2))
 	add("a bias of two axes", "refused attention bias", packed(3, 3))

@@ -49,7 +49,7 @@ func newWriter(p *rlxc.Program, room int) (*writer, error) {
 		if v.Name == "past_sequence_length" || !strings.HasPrefix(v.Name, "past_") {
 			continue
 		}
-		axis := len(v.Shape) - 2 // of the places
+		axis := len(v.Shape) - 2 // of the positions
 		shape := make([]int, len(v.Shape))
 		for i, size := range v.Shape {
 			if shape[i], err = strconv.Atoi(size); err != nil {
@@ -135,7 +135,7 @@ func likeliest(logits []float32, written []int64) int64 {
 	return int64(best)
 }
 
-// TestGenerate: a decoder writes the tokens that it writes with onnxruntime, with its cache where it lies; the prompt goes in at once or
+// TestGenerate: a decoder writes the tokens that it writes with onnxruntime, with its cache where it is; the prompt goes in at once or
 // in pieces, a restart changes nothing, and a cache that is full says so.
 func TestGenerate(t *testing.T) {
 	t.Chdir(root)
