@@ -169,7 +169,7 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 	for i, e := range encodings {
 		p := asked[i]
 		if e.Truncated && !slices.ContainsFunc(e.Words, func(w int) bool { return w >= p.first }) {
-			return nil, invalidf("%d labels leave no room for text in a row of %d tokens", len(labels), len(e.InputIDs))
+			return nil, invalidf("%d labels leave no room for text in a sequence of %d tokens", len(labels), len(e.InputIDs))
 		}
 		marks := 0
 		for _, id := range e.InputIDs {

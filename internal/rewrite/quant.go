@@ -193,7 +193,7 @@ func buildGathered(m *match, table, index *ir.Value) *ir.Value {
 		scale, zero = column(scale), column(zero)
 		o.Axis, o.Block = len(index.Type.Shape), width
 	default:
-		return m.refuse("its scales lie along the axis of the indices")
+		return m.refuse("its scales are along the axis of the indices")
 	}
 	return m.emit(o, take(quantized), scale, zero)
 }
