@@ -477,6 +477,8 @@ var conditions = []struct{ rule, lacks, text string }{
 	{"quantize.pair", "a zero point that is known",
 		`graph "" (%0: f32[n], %1: i8[]) { const %2: f32[] = [0.1] %3 = quantize(%0, %2, %1) {to=i8} %4 = dequantize(%3, %2, %1) {to=f32}
 			return %4 }`},
+	{"quantize.pair", "8 bits or more", `graph "" (%0: f32[n]) { const %1: f32[] = [0.05] const %2: u4[] = [8]
+		%4 = exp(%0) %5 = quantize(%4, %1, %2) {to=u4} %6 = dequantize(%5, %1, %2) {to=f32} %7 = exp(%6) return %7 }`},
 	{"quantize.pair", "integers", `graph "" (%0: f32[n]) { const %2: f32[] = [0.1] %3 = quantize(%0, %2) {to=f8e4m3fn}
 		%4 = dequantize(%3, %2) {to=f32} return %4 }`},
 	{"quantize.pair", "one zero point", `graph "" (%0: f32[n]) { const %1: f32[] = [0.05] const %2: u8[] = [100] const %3: u8[] = [90]
