@@ -176,7 +176,11 @@ func lowerRelativePositionBias(c *context) []*ir.Value {
 	if rank(table) != 2 {
 		c.Failf("bias_table %v has not two axes", table.Type)
 	}
+	atRun := ir.TensorOf(table.Type.DType, ir.N(1), table.Type.Shape[1], c.Fresh(0), c.Fresh(1))
 	all, known := table.Type.Shape[0].Const()
+	if !known {
+		return c.AtRun(atRun)
+	}
 	far := c.AttrInt("max_distance", 0)
 	both := c.AttrBool("is_bidirectional", false)
 	buckets := all
@@ -184,12 +188,12 @@ func lowerRelativePositionBias(c *context) []*ir.Value {
 		buckets /= 2
 	}
 	exact := buckets / 2
-	if !known || exact < 1 || far <= exact {
+	if exact < 1 || far <= exact {
 		c.Failf("max_distance = %d with %v buckets", far, table.Type.Shape[0])
 	}
 	for _, i := range []int{1, 2} {
 		if c.In(i).Dims == nil && !c.IsConst(i) {
-			return c.AtRun(ir.TensorOf(table.Type.DType, ir.N(1), table.Type.Shape[1], c.Fresh(0), c.Fresh(1)))
+			return c.AtRun(atRun)
 		}
 	}
 	S, T := c.Dims(1)[0], c.Dims(2)[0]

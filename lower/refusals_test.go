@@ -274,6 +274,9 @@ func TestWaits(t *testing.T) {
 		`GatherND f32[b,4] i64[n,k]`,
 		`ms.MoE f32[3,4] f32[3,e] f32[2,8,4] _ f32[2,4,8] k=1 activation_type="relu"`,
 		`ms.MatMulIntegerToFloat u8[2,4] u8[4,3] f32[k] f32[]`,
+		`ms.MRotaryEmbedding f32[1,2,8] i64[3,1,2] f32[9,n] f32[9,n] mrope_section=[2,1,1] num_heads=1`,
+		`ms.RelativePositionBias f32[n,2] i64[]=3 i64[]=3 max_distance=8`,
+		`Einsum f32[n,k,2] equation="iij->ij"`,
 		`ms.QLinearSigmoid u8[2] f32[k] u8[] f32[] u8[]`,
 	} {
 		g, err := Model(refused(t, node))

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -304,5 +305,22 @@ func TestBrokenFiles(t *testing.T) {
 			}
 			require.ErrorContains(t, err, name, "%s of %s", name, model)
 		}
+	}
+}
+
+// Where no file says how many tokens a model takes, its table of positions does; without one it takes any number.
+func TestLengthOfModel(t *testing.T) {
+	for model, want := range map[string]int{"minilm": 64, "decoder": 0} {
+		dir := copyModel(t, model)
+		for file, line := range map[string]string{"config.json": `(?m)^.*"max_position_embeddings".*$`,
+			"tokenizer_config.json": `(?m)^.*"model_max_length".*$`, "sentence_bert_config.json": `"max_seq_length": \d+,`} {
+			text, err := os.ReadFile(filepath.Join(dir, file))
+			require.NoError(t, err)
+			write(t, filepath.Join(dir, file), regexp.MustCompile(line).ReplaceAllString(string(text), ""))
+		}
+		m, err := Open(t.Context(), dir, Options{})
+		require.NoError(t, err)
+		require.Equal(t, want, m.MaxLength, model)
+		require.NoError(t, m.Close())
 	}
 }

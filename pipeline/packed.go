@@ -108,5 +108,5 @@ func (b *batch) packedVectors(name string, i int) (data []float32, tokens, size 
 		return nil, 0, 0, headError(name, t, fmt.Sprintf("[tokens, size] of %d tokens", b.starts[len(b.rows)]))
 	}
 	tokens, size = b.starts[i+1]-b.starts[i], t.Shape()[1]
-	return floats(t, b.starts[i]*size, tokens*size), tokens, size, nil
+	return b.floats(t, b.starts[i]*size, tokens*size), tokens, size, nil
 }

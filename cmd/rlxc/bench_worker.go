@@ -239,14 +239,16 @@ func (w *worker) stop() error {
 }
 
 // commandProtocol is what a command of --against-cmd has to do: what bench-worker does, with arguments that do not change.
-const commandProtocol = `--against-cmd compares with any engine that a command line starts. A shell runs the command for each cell, ` +
-	`with these
-arguments after it: the path of the model, the number of threads, and name=size for each free dimension. The command
-  1. loads the model, runs it once, and prints one line of JSON: {"engine": "name 1.0", "load_ms": 12.5, "first_run_ms": 3.25};
-  2. for each line on its standard input, which is a number n, runs the model n times and prints one line of JSON with the n times
-     and its largest resident memory so far (0 if it does not know): {"ms": [1.5, 1.25], "peak_bytes": 90000000};
-  3. ends when its standard input does.
-What it says on standard error is shown where it fails.`
+const commandProtocol = `--against-cmd compares with any engine that a command line starts. A shell runs the
+command for each cell and adds arguments: the path of the model, the number of threads, and name=size for each free dimension.
+The command
+  1. loads the model, runs it once, and prints one line of JSON:
+     {"engine": "name 1.0", "load_ms": 12.5, "first_run_ms": 3.25};
+  2. reads lines from its standard input. Each is a number n: the command runs the model n times, and prints
+     one line of JSON with the n times and its peak resident memory so far (0 if unknown):
+     {"ms": [1.5, 1.25], "peak_bytes": 90000000};
+  3. ends when its standard input ends.
+Its standard error is printed if it fails.`
 
 // commandWorker starts a foreign engine for a cell.
 func commandWorker(ctx context.Context, command, model string, threads int, free []string, sizes map[string]int) (*worker, error) {

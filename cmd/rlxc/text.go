@@ -23,10 +23,10 @@ type textOptions struct {
 
 func (o *textOptions) register(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&o.texts, "text", nil, "text of a row of the batch (repeatable)")
-	f.StringArrayVar(&o.pairs, "pair", nil, "second text of a row, in the order of --text (repeatable)")
+	f.StringArrayVar(&o.texts, "text", nil, "text of a sequence of the batch (repeatable)")
+	f.StringArrayVar(&o.pairs, "pair", nil, "second text of a pair, in the order of --text (repeatable)")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
-	f.IntVar(&o.maxLength, "max-length", 0, "largest number of tokens in a row (default the smaller of the tokenizer's and the model's)")
+	f.IntVar(&o.maxLength, "max-length", 0, "maximum tokens per sequence (default the smaller of the tokenizer's and the model's)")
 }
 
 // check finds flags that would do nothing.

@@ -34,20 +34,20 @@ type texting struct {
 func (t *texting) register(c *cobra.Command, pairs string) {
 	t.onError = "stop"
 	f := c.Flags()
-	f.StringVar(&t.open.Variant, "variant", "", "which ONNX file of a folder, such as quantized for model_quantized.onnx")
+	f.StringVar(&t.open.Variant, "variant", "", "ONNX file to take, such as quantized for model_quantized.onnx")
 	f.StringVar(&t.open.Revision, "revision", "", "branch, tag or commit of a model of the hub (default main)")
 	f.StringVar(&t.open.Tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
-	f.IntVar(&t.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
-	f.IntVar(&t.open.Sessions, "sessions", 0, "batches that run at a time (default one a processor, four a GPU)")
+	f.IntVar(&t.open.MaxLength, "max-length", 0, "maximum tokens per sequence (default from the model's files)")
+	f.IntVar(&t.open.Sessions, "sessions", 0, "number of concurrent batches (default one per processor, four per GPU)")
 	registerCompile(c, &t.open.Compile)
 	t.textFlags.register(f)
 	f.StringSliceVar(&t.copied, "copy-field", nil, "field or column to copy to the results, such as an id (repeatable; * for all)")
 	if pairs != "" {
 		f.StringVar(&t.second, "second-field", "", "field or column of "+pairs)
 	}
-	f.StringVarP(&t.output, "output", "o", "", "write the results to a file, which an interrupted run of the same command goes on with: "+
-		".jsonl, also .gz or .zst, or .parquet")
-	enum(c, &t.onError, "on-error", "what to do about a line that cannot be read", "stop", "skip")
+	f.StringVarP(&t.output, "output", "o", "",
+		"file for the results: .jsonl, also .gz or .zst, or .parquet; the same command continues an interrupted run")
+	enum(c, &t.onError, "on-error", "what to do when a record cannot be read", "stop", "skip")
 }
 
 // model opens the model of a command line.

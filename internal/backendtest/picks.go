@@ -9,7 +9,9 @@ var PickCases = map[string]string{
 		return %3 as "a", %4 as "b" }`,
 	"gather elements": `(%0 "x": f32[3,s,2], %1 "i": i64[2,5,2], %2 "i": i32[3,1,1], %3 "n": i64[s,3]) { %8 = neg(%0)
 		%4 = gather_elements(%0, %1) {axis=1} %5 = gather_elements(%8, %2) {axis=1}
-		%6 = reshape(%1) {shape=[10,2]} %7 = gather_elements(%3, %6) return %4 as "a", %5 as "b", %7 as "d", %8 as "c" }`,
+		%6 = reshape(%1) {shape=[10,2]} %7 = gather_elements(%3, %6)
+		%9 = reshape(%2) {shape=[3,1]} %10 = gather_elements(%3, %9)
+		return %4 as "a", %5 as "b", %7 as "d", %10 as "e", %8 as "c" }`,
 	"gather elements strided": `(%0 "x": f32[s,3], %1 "i": i64[5,2]) { %2 = transpose(%0) {perm=[1,0]} %3 = transpose(%1) {perm=[1,0]}
 		%8 = neg(%0) %4 = gather_elements(%2, %3) {axis=1} return %4 as "a", %8 as "c" }`,
 	"gather elements narrow": `(%0 "x": bf16[s,3], %1 "i": i64[7,1]) { %3: bool[s,3] = cast(%0) {to=bool} %8 = neg(%0)
