@@ -121,7 +121,7 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			places, sources = append(places, place), append(sources, int32(at))
 		}
 		if o.First && key > begin && key < len(places) {
-			return nil, fmt.Errorf("the attention mask of sequence %d hides its first token, which the model reads and has no attention for: "+
+			return nil, fmt.Errorf("the attention mask of sequence %d hides its first token, which the model reads without attention: "+
 				"put the padding on the right, or compile without unpad", b)
 		}
 		setRow(rows, b, begin, len(places), key, len(places))

@@ -69,7 +69,7 @@ func (b *builder) channelBlock(g *onnxpb.GraphProto) int {
 		block = 16
 	}
 	if convs {
-		b.warn("no size determines whether the weights of %s have their channels in blocks of 8 or of 16, which depends on the machine that "+
+		b.warn("no size determines whether the weights of %s have channels in blocks of 8 or of 16, which depends on the machine that "+
 			"saved them: %d is taken, as onnxruntime does here", blockedDomain, block)
 	}
 	return block

@@ -106,8 +106,8 @@ var AppendCases = map[string]string{
 		%4 = append(%0, %3, %1) {axis=2, size=s+7} %5 = transpose(%2) {perm=[0,2,1,3]}
 		%6 = append(%5, %3, %1) {axis=2, size=s+9, keep=true} const %8: i64[2] = [1, 1] %7 = append(%5, %8) {axis=2, size=s+4}
 		return %4 as "y", %6 as "kept", %7 as "first" }`,
-	"append transposed": `(%0 "x": f32[2,s,5,3], %1 "c": f32[2,4,3,5], %2 "d": f32[2,4,5,3], %3 "z": f32[2,s,3,5]) { const %4: i64[2] = [2, 3]
-		%5 = transpose(%0) {perm=[0,1,3,2]} %6 = append(%5, %4, %1) {axis=1, size=s+4}
+	"append transposed": `(%0 "x": f32[2,s,5,3], %1 "c": f32[2,4,3,5], %2 "d": f32[2,4,5,3], %3 "z": f32[2,s,3,5]) {
+		const %4: i64[2] = [2, 3] %5 = transpose(%0) {perm=[0,1,3,2]} %6 = append(%5, %4, %1) {axis=1, size=s+4}
 		%7 = transpose(%2) {perm=[0,1,3,2]} %8 = append(%3, %4, %7) {axis=1, size=s+4} return %6 as "y", %8 as "z" }`,
 	"append in front": `(%0 "x": f32[s,2,3], %1 "c": f32[4,2,3], %2 "i": i64[3,s], %3 "j": i64[3,5]) { const %4: i64[2] = [5, 3]
 		const %5: i64[3] = [1, 2, 6] %6 = append(%0, %4, %1) {batch=1, size=s+4}

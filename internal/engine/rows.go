@@ -78,8 +78,8 @@ func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*
 	}
 	defer s.end()
 	if s.p.packing == nil {
-		return nil, WithKind(ErrInput, errors.New("the program takes padded sequences: compile it with Unpad; rlxc compile --unpad --why prints what prevents it "+
-			"of that"))
+		return nil, WithKind(ErrInput, errors.New("the program takes padded sequences: compile it with Unpad "+
+			"(rlxc compile --unpad --why prints what prevents that)"))
 	}
 	f := s.mainFrame()
 	rows, err := f.texts(starts, inputs)

@@ -78,7 +78,8 @@ func checkTexts(texts []int32, queries, keys int) (end int, err error) {
 	for r := range len(texts) / TextFields {
 		q, qEnd, k, kEnd := textAt(texts, r)
 		if q != end || qEnd < q || qEnd > queries || k < 0 || kEnd < k || kEnd > keys || queries == keys && kEnd-k > qEnd-q {
-			return 0, fmt.Errorf("sequence %d is %v: of %d queries and %d keys, after %d", r, texts[r*TextFields:][:TextFields], queries, keys,
+			return 0, fmt.Errorf("sequence %d is %v: of %d queries and %d keys, after %d", r, texts[r*TextFields:][:TextFields], queries,
+				keys,
 				end)
 		}
 		end = qEnd
