@@ -83,7 +83,7 @@ var refusals = []struct{ node, why string }{
 	{`TensorScatter f32[1,2,4] f32[1,2,2] i64[1] mode="x" axis=-1`, `mode "x" is neither linear nor circular`},
 	{`TensorScatter f32[1,2,4] f32[1,2,2] i64[1,1] axis=-1`, "are not a vector"},
 	{`NegativeLogLikelihoodLoss f32[2,3] i64[3]`, "targets"},
-	{`NegativeLogLikelihoodLoss f32[2,3] i64[2] reduction="x"`, `reduction "x" is none of none, sum and mean`},
+	{`NegativeLogLikelihoodLoss f32[2,3] i64[2] reduction="x"`, `reduction "x" is not none, sum or mean`},
 	{`DequantizeLinear u8[4] f32[2] u8[2] block_size=-1`, "block_size is -1"},
 	{`DequantizeLinear u8[4] i32[]`, "operand 1"},
 	{`QuantizeLinear f32[2] f32[] u8[2]`, "zero points"},

@@ -108,7 +108,7 @@ var RowCases = map[string]string{
 		return %3 as "y", %4 as "z" }`,
 	"matmul residual": `(%0 "x": f32[s,33], %1 "r": f32[s,17]) { const %2: f32[17,33] = data
 		%3 = matmul(%0, %2, _, %1) {transb=true, act=tanh} return %3 as "y" }`,
-	"matmul turned": `(%0 "x": f32[s,32], %1 "r": f32[s,16]) { const %2: f32[16,32] = data %4 = neg(%1)
+	"matmul transposed": `(%0 "x": f32[s,32], %1 "r": f32[s,16]) { const %2: f32[16,32] = data %4 = neg(%1)
 		%3 = matmul(%0, %2, _, %4) {transb=true, act=gelu_tanh} return %3 as "y" }`,
 	"matmul split": `(%0 "x": f32[s,800], %1 "r": f32[s,36]) { const %2: f32[800,36] = data const %3: f32[36] = data
 		%4 = matmul(%0, %2, %3, %1) {act=tanh} return %4 as "y" }`,

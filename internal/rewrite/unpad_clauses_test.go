@@ -230,9 +230,9 @@ func TestUnpadClauses(t *testing.T) {
 		{"a feature, taken", "%30 = gather(%24, %103) {axis=2}; %25 = reshape(%30) {shape=[b,s,1]}", ""},
 		{"padding before features", "%25 = pad(%24) {mode=constant, before=[0,0,1], after=[0,0,0]}", ""},
 		{"padding before texts", "%30 = pad(%24) {mode=constant, before=[0,1,0], after=[0,0,0]}; " +
-			"%25 = slice(%30) {starts=[0,0,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the texts"},
+			"%25 = slice(%30) {starts=[0,0,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the sequences"},
 		{"padding after texts", "%30 = pad(%24) {mode=constant, before=[0,0,0], after=[0,1,0]}; " +
-			"%25 = slice(%30) {starts=[0,1,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the texts"},
+			"%25 = slice(%30) {starts=[0,1,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the sequences"},
 		{"a matrix of each text", "%30 = transpose(%10) {perm=[0,1,2]}; %25 = matmul(%24, %30) {transb=true}", one},
 		{"one matrix in a batch", "%25 = matmul(%24, %100)", one},
 		{"one matrix", "%25 = matmul(%24, %7)", ""},
