@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/rlxc/rlxc/tensor"
@@ -43,6 +44,9 @@ func MapDims(op Op, f func(Dim) (Dim, error)) (Op, error) {
 }
 
 func mapShape(s []Dim, f func(Dim) (Dim, error)) ([]Dim, error) {
+	if !slices.ContainsFunc(s, func(d Dim) bool { return len(d.terms) > 0 }) {
+		return s, nil
+	}
 	out := make([]Dim, len(s))
 	for i, d := range s {
 		if len(d.terms) == 0 {

@@ -29,11 +29,17 @@ func (d Dim) Eval(b Binding) (int, error) {
 	return int(sum), nil
 }
 
+// noSize is the error of a symbol without a number. Who asks whether a size is known yet does not read it.
+type noSize string
+
+// Error implements error.
+func (n noSize) Error() string { return fmt.Sprintf("dimension %s has no size", string(n)) }
+
 func (a *atom) eval(b Binding) (int64, error) {
 	if a.op == opSymbol {
 		v, ok := b[a.sym]
 		if !ok {
-			return 0, fmt.Errorf("dimension %s has no size", a.sym)
+			return 0, noSize(a.sym)
 		}
 		return int64(v), nil
 	}

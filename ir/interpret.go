@@ -92,19 +92,15 @@ func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tens
 // Node runs one node by Eval with the sizes of b, and adds to b the sizes that only this run could tell (those of
 // data-dependent results).
 func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
-	op, err := BindOp(n.Op, b)
-	switch {
-	case err != nil && n.Op.Kind().Has(Typed): // it has sizes that only this run can tell
-		op, err = MapDims(n.Op, func(d Dim) (Dim, error) {
-			if known, err := b.Number(d); err == nil {
-				return known, nil
-			}
+	typed := n.Op.Kind().Has(Typed) // it may have sizes that only this run can tell
+	op, err := MapDims(n.Op, func(d Dim) (Dim, error) {
+		known, err := b.Number(d)
+		if err != nil && typed {
 			return d, nil
-		})
-		if err != nil {
-			return nil, n.Fail(err)
 		}
-	case err != nil:
+		return known, err
+	})
+	if err != nil {
 		return nil, n.Fail(err)
 	}
 	account := e.account()

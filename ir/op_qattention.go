@@ -37,10 +37,8 @@ const (
 	QAttentionRows
 )
 
-// Kind implements Op.
 func (QAttention) Kind() Kind { return KindQAttention }
 
-// Infer implements Op.
 func (QAttention) Infer(in []*Value) ([]Type, error) {
 	floating := make([]*Value, QAttentionMask+1)
 	for i := range floating {
@@ -55,7 +53,7 @@ func (QAttention) Infer(in []*Value) ([]Type, error) {
 	}
 	if rows := Operand(in, QAttentionRows); rows != nil {
 		if floating[QAttentionMask] != nil {
-			return nil, fmt.Errorf("quantised attention by rows takes no mask")
+			return nil, fmt.Errorf("packed quantised attention takes no mask")
 		}
 		floating = append(floating, rows)
 	}

@@ -59,6 +59,10 @@ func TestScatterND(t *testing.T) {
 			err: "index -4 is outside an axis of size 3"},
 		{name: "updates", op: ScatterND{}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 1}, 0), f32(tensor.Shape{2}, 7, 8)},
 			err: "f32[1,2] expected"},
+		{name: "updates of too few axes", op: ScatterND{}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 1}, 0), f32(tensor.Shape{1}, 7)},
+			err: "f32[1,2] expected"},
+		{name: "updates of too many axes", op: ScatterND{},
+			in: []*tensor.Tensor{x, i64(tensor.Shape{1, 1}, 0), f32(tensor.Shape{1, 2, 1}, 7, 8)}, err: "f32[1,2] expected"},
 		{name: "types", op: ScatterND{}, in: []*tensor.Tensor{x, i64(tensor.Shape{1, 1}, 0), i64(tensor.Shape{1, 2}, 7, 8)},
 			err: "updates i64[1,2]"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -12,7 +13,6 @@ import (
 // has solved them.
 type Reshape struct{ Shape []Dim }
 
-// Kind implements Op.
 func (Reshape) Kind() Kind { return KindReshape }
 
 // Infer demands the same number of elements.
@@ -37,12 +37,10 @@ func nonNegativeSizes(s []Dim) error {
 	return nil
 }
 
-// Eval implements Op.
 func (o Reshape) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{env.Clone(in[0]).Reshape(sizes(o.Shape)...)}, nil
 }
 
-// Content implements contenter.
 func (Reshape) Content(in []*Value) []Dim { return in[0].Dims }
 
 // sizes reads a bound shape.
@@ -57,10 +55,8 @@ func sizes(s []Dim) tensor.Shape {
 // Transpose permutes axes: axis i of the result is axis Perm[i] of the operand.
 type Transpose struct{ Perm []int }
 
-// Kind implements Op.
 func (Transpose) Kind() Kind { return KindTranspose }
 
-// Infer implements Op.
 func (o Transpose) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
 	if len(o.Perm) != len(t.Shape) {
@@ -78,7 +74,6 @@ func (o Transpose) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, s...)}, nil
 }
 
-// Eval implements Op.
 func (o Transpose) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	st := x.Shape().Strides()
@@ -97,20 +92,86 @@ func CopyStrided(env *Env, x *tensor.Tensor, shape tensor.Shape, strides []int, 
 		copyRun(y, 0, x, off, y.Len())
 		return y
 	}
-	idx := make([]int, len(shape))
-	for i := range env.Range(y.Len()) {
-		copyElement(y, i, x, off)
-		for k := len(shape) - 1; k >= 0; k-- {
-			idx[k]++
-			off += strides[k]
-			if idx[k] < shape[k] {
-				break
-			}
-			off -= strides[k] * shape[k]
-			idx[k] = 0
-		}
+	switch w := x.DType().Size(); {
+	case y.Len() == 0:
+	case x.DType() == tensor.String || w != 1 && w != 2 && w != 4 && w != 8:
+		walk(shape, strides, shape.Strides(), off, 0, func(from, to int) {
+			env.Work(1)
+			copyElement(y, to, x, from)
+		})
+	case w == 1:
+		copyTiles[[1]byte](env, y, x, shape, strides, off)
+	case w == 2:
+		copyTiles[[2]byte](env, y, x, shape, strides, off)
+	case w == 4:
+		copyTiles[[4]byte](env, y, x, shape, strides, off)
+	case w == 8:
+		copyTiles[[8]byte](env, y, x, shape, strides, off)
 	}
 	return y
+}
+
+// walk calls f for each index of shape with the offsets that two lists of strides lead to.
+func walk(shape, a, b []int, atA, atB int, f func(atA, atB int)) {
+	if len(shape) == 0 {
+		f(atA, atB)
+		return
+	}
+	for range shape[0] {
+		walk(shape[1:], a[1:], b[1:], atA, atB, f)
+		atA, atB = atA+a[0], atB+b[0]
+	}
+}
+
+// copyTiles is CopyStrided of elements T, which need no alignment. Two axes, the last one and a long one that is nearer in x, are taken
+// in tiles, so that every line of memory is read and written while it is in the cache.
+func copyTiles[T any](env *Env, y, x *tensor.Tensor, shape tensor.Shape, strides []int, off int) {
+	const tile = 16
+	dst, src := elementsOf[T](y), elementsOf[T](x)
+	across, down := len(shape)-1, -1
+	if strides[across] == 1 {
+		walk(shape[:across], strides, shape.Strides(), off, 0, func(from, to int) {
+			env.Work(shape[across])
+			copy(dst[to:][:shape[across]], src[from:])
+		})
+		return
+	}
+	var rest [3][]int // the other axes
+	for k, n := range shape[:across] {
+		if max(strides[k], -strides[k]) < max(strides[across], -strides[across]) && (down < 0 || n > shape[down]) {
+			down = k
+		}
+	}
+	rows, row, rowTo := 1, 0, 0
+	for k, to := range shape.Strides()[:across] {
+		if k == down {
+			rows, row, rowTo = shape[k], strides[k], to
+			continue
+		}
+		rest[0], rest[1], rest[2] = append(rest[0], shape[k]), append(rest[1], strides[k]), append(rest[2], to)
+	}
+	for r := 0; r < rows; r += tile {
+		for c := 0; c < shape[across]; c += tile {
+			high, wide := min(tile, rows-r), min(tile, shape[across]-c)
+			walk(rest[0], rest[1], rest[2], off+r*row+c*strides[across], r*rowTo+c, func(from, to int) {
+				env.Work(high * wide)
+				for range high {
+					at := from
+					for i := range dst[to:][:wide] {
+						dst[to+i] = src[at]
+						at += strides[across]
+					}
+					from, to = from+row, to+rowTo
+				}
+			})
+		}
+	}
+}
+
+// elementsOf is the memory of a tensor as so many bytes each.
+func elementsOf[T any](t *tensor.Tensor) []T {
+	var element T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Bytes()))), len(t.Bytes())/int(unsafe.Sizeof(element)))
 }
 
 // copyElement sets y[i] = x[j] for two tensors of one type.
@@ -145,7 +206,6 @@ type Slice struct {
 	Steps         []int
 }
 
-// Kind implements Op.
 func (Slice) Kind() Kind { return KindSlice }
 
 // Infer refuses a slice that leaves its operand.
@@ -170,7 +230,6 @@ func (o Slice) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, o.Sizes...)}, nil
 }
 
-// Eval implements Op.
 func (o Slice) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	strides := x.Shape().Strides()
@@ -182,7 +241,6 @@ func (o Slice) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{CopyStrided(env, x, sizes(o.Sizes), strides, off)}, nil
 }
 
-// Content implements contenter.
 func (o Slice) Content(in []*Value) []Dim {
 	x := in[0].Dims
 	if x == nil || len(o.Starts) != 1 {
@@ -203,7 +261,6 @@ func (o Slice) Content(in []*Value) []Dim {
 // Expand broadcasts its operand to Shape, whose axes are equal to the operand's or meet a 1 there.
 type Expand struct{ Shape []Dim }
 
-// Kind implements Op.
 func (Expand) Kind() Kind { return KindExpand }
 
 // Infer implements Op. The operand must broadcast to exactly Shape.
@@ -218,7 +275,6 @@ func (o Expand) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, o.Shape...)}, nil
 }
 
-// Eval implements Op.
 func (o Expand) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, shape := in[0], sizes(o.Shape)
 	st := x.Shape().Strides()
@@ -236,7 +292,6 @@ func (o Expand) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{CopyStrided(env, x, shape, strides, 0)}, nil
 }
 
-// Content implements contenter.
 func (o Expand) Content(in []*Value) []Dim {
 	if len(in[0].Dims) != 1 || len(o.Shape) != 1 {
 		return nil
@@ -252,28 +307,22 @@ func (o Expand) Content(in []*Value) []Dim {
 // outputs that would share memory with an input.
 type Copy struct{}
 
-// Kind implements Op.
 func (Copy) Kind() Kind { return KindCopy }
 
-// Infer implements Op.
 func (Copy) Infer(in []*Value) ([]Type, error) { return []Type{in[0].Type}, nil }
 
-// Eval implements Op.
 func (Copy) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{env.Clone(in[0])}, nil
 }
 
-// Content implements contenter.
 func (Copy) Content(in []*Value) []Dim { return in[0].Dims }
 
 // Materialize computes what a view shows into memory of its own. Legalisation makes one of a view that strides cannot
 // express, such as a slice that walks backwards.
 type Materialize struct{ View Op }
 
-// Kind implements Op.
 func (Materialize) Kind() Kind { return KindMaterialize }
 
-// Infer implements Op.
 func (o Materialize) Infer(in []*Value) ([]Type, error) {
 	if o.View == nil || !o.View.Kind().Has(View) {
 		return nil, errors.New("materialize needs a view")
@@ -281,7 +330,6 @@ func (o Materialize) Infer(in []*Value) ([]Type, error) {
 	return o.View.Infer(in)
 }
 
-// Eval implements Op.
 func (o Materialize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.View.Eval(env, in)
 }
@@ -289,10 +337,8 @@ func (o Materialize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 // Concat joins its operands along Axis.
 type Concat struct{ Axis int }
 
-// Kind implements Op.
 func (Concat) Kind() Kind { return KindConcat }
 
-// Infer implements Op.
 func (o Concat) Infer(in []*Value) ([]Type, error) {
 	if i := slices.Index(in, nil); i >= 0 {
 		return nil, fmt.Errorf("concat lacks operand %d", i)
@@ -321,13 +367,9 @@ func (o Concat) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(first.DType, s...)}, nil
 }
 
-// Eval implements Op.
 func (o Concat) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	shape := in[0].Shape().Clone()
-	for _, x := range in[1:] {
-		shape[o.Axis] += x.Shape()[o.Axis]
-	}
-	y := env.New(in[0].DType(), shape...)
+	y := env.Output(o, in)
+	shape := y.Shape()
 	outer, inner := shape[:o.Axis].Elements(), shape[o.Axis+1:].Elements()
 	at := 0
 	for _, x := range in {
@@ -341,7 +383,6 @@ func (o Concat) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (o Concat) Content(in []*Value) []Dim {
 	var out []Dim
 	for _, v := range in {
@@ -360,10 +401,8 @@ type DimsOp struct {
 	DType  tensor.DType
 }
 
-// Kind implements Op.
 func (DimsOp) Kind() Kind { return KindDims }
 
-// Infer implements Op.
 func (o DimsOp) Infer([]*Value) ([]Type, error) {
 	if o.Scalar {
 		return []Type{TensorOf(o.DType)}, nil
@@ -371,7 +410,6 @@ func (o DimsOp) Infer([]*Value) ([]Type, error) {
 	return []Type{TensorOf(o.DType, N(len(o.Dims)))}, nil
 }
 
-// Eval implements Op.
 func (o DimsOp) Eval(*Env, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, _ := o.Infer(nil)
 	x, ok := contentOf(t[0], o.Dims)
@@ -381,7 +419,6 @@ func (o DimsOp) Eval(*Env, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{x}, nil
 }
 
-// Content implements contenter.
 func (o DimsOp) Content([]*Value) []Dim { return o.Dims }
 
 // Range counts: Len integers from Start on, Step apart.
@@ -390,10 +427,8 @@ type Range struct {
 	DType            tensor.DType
 }
 
-// Kind implements Op.
 func (Range) Kind() Kind { return KindRange }
 
-// Infer implements Op.
 func (o Range) Infer([]*Value) ([]Type, error) {
 	if !o.DType.IsInt() {
 		return nil, fmt.Errorf("range of %s", o.DType)
@@ -401,7 +436,6 @@ func (o Range) Infer([]*Value) ([]Type, error) {
 	return []Type{TensorOf(o.DType, o.Len)}, nil
 }
 
-// Eval implements Op.
 func (o Range) Eval(env *Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y := env.New(o.DType, o.Len.Int())
 	for i := range env.Range(y.Len()) {
@@ -410,7 +444,6 @@ func (o Range) Eval(env *Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (o Range) Content([]*Value) []Dim {
 	n, ok := o.Len.Const()
 	if !ok || n > maxDims {
@@ -421,4 +454,16 @@ func (o Range) Content([]*Value) []Dim {
 		out[i] = o.Start.Add(o.Step.scale(int64(i)))
 	}
 	return out
+}
+
+// ActCopy is a materialised copy of an activation, made to keep an intermediate value for comparison: rewrites leave it
+// alone, and liveness treats it as a custom operator.
+type ActCopy struct{}
+
+func (ActCopy) Kind() Kind { return KindActCopy }
+
+func (ActCopy) Infer(in []*Value) ([]Type, error) { return Copy{}.Infer(in) }
+
+func (ActCopy) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return Copy{}.Eval(env, in)
 }

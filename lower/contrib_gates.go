@@ -142,7 +142,10 @@ func lowerMRotaryEmbedding(c *context) []*ir.Value {
 	sections, _ := c.AttrInts("mrope_section")
 	positions, interleaved := c.In(1), c.choice("mrope_layout", 2) == 1
 	half, known := c.In(2).Type.Shape[max(rank(c.In(2))-1, 0):].Elements().Const()
-	if len(sections) != 3 || slices.Min(sections) < 0 || !known || rank(c.In(2)) != 2 || sections[0]+sections[1]+sections[2] != half ||
+	if !known {
+		panic(needsRun{2})
+	}
+	if len(sections) != 3 || slices.Min(sections) < 0 || rank(c.In(2)) != 2 || sections[0]+sections[1]+sections[2] != half ||
 		rank(positions) != 3 {
 		c.Failf("sections %v of cos_cache %v, position_ids %v", sections, c.In(2).Type, positions.Type)
 	}

@@ -69,7 +69,7 @@ func lowerRemovePadding(c *context) []*ir.Value {
 	}
 	s := x.Type.Shape
 	if ir.Same(counts.Type.Shape[0], s[0]) == ir.No {
-		c.Failf("%v lengths for %v texts", counts.Type.Shape[0], s[0])
+		c.Failf("%v lengths for %v sequences", counts.Type.Shape[0], s[0])
 	}
 	if _, known := x.Type.Static(); !known || !c.IsConst(1) {
 		n := c.Fresh(0)
@@ -125,7 +125,7 @@ func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 	in, n := []*ir.Value{h.q, h.k, h.v, bias}, h.q.Type.Shape[1]
 	if bias != nil && (rank(bias) != 4 || rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No ||
 		ir.Same(bias.Type.Shape[3], offset.Type.Shape[1]) == ir.No) {
-		h.Failf("attention bias %v for texts of token_offset %v", bias.Type, offset.Type)
+		h.Failf("attention bias %v for sequences of token_offset %v", bias.Type, offset.Type)
 	}
 	r := h.removedBy(sums, n)
 	if r != nil {
@@ -176,7 +176,11 @@ func lowerRelativePositionBias(c *context) []*ir.Value {
 	if rank(table) != 2 {
 		c.Failf("bias_table %v has not two axes", table.Type)
 	}
+	atRun := ir.TensorOf(table.Type.DType, ir.N(1), table.Type.Shape[1], c.Fresh(0), c.Fresh(1))
 	all, known := table.Type.Shape[0].Const()
+	if !known {
+		return c.AtRun(atRun)
+	}
 	far := c.AttrInt("max_distance", 0)
 	both := c.AttrBool("is_bidirectional", false)
 	buckets := all
@@ -184,12 +188,12 @@ func lowerRelativePositionBias(c *context) []*ir.Value {
 		buckets /= 2
 	}
 	exact := buckets / 2
-	if !known || exact < 1 || far <= exact {
+	if exact < 1 || far <= exact {
 		c.Failf("max_distance = %d with %v buckets", far, table.Type.Shape[0])
 	}
 	for _, i := range []int{1, 2} {
 		if c.In(i).Dims == nil && !c.IsConst(i) {
-			return c.AtRun(ir.TensorOf(table.Type.DType, ir.N(1), table.Type.Shape[1], c.Fresh(0), c.Fresh(1)))
+			return c.AtRun(atRun)
 		}
 	}
 	S, T := c.Dims(1)[0], c.Dims(2)[0]

@@ -46,7 +46,6 @@ func lowerEinsum(c *context) []*ir.Value {
 		for _, l := range terms[i].labels {
 			count[l]++
 		}
-		terms[i] = c.diagonal(terms[i])
 	}
 	var out []rune
 	if explicit {
@@ -67,11 +66,32 @@ func lowerEinsum(c *context) []*ir.Value {
 			c.Failf("equation %q: label %q of the result", equation, l)
 		}
 	}
+	for i, t := range terms {
+		diagonal, known := c.diagonal(t)
+		if !known {
+			return c.AtRun(c.einsumType(terms, out))
+		}
+		terms[i] = diagonal
+	}
 	acc := c.sumOut(terms[0], needed(out, terms[1:]))
 	for i := 1; i < len(terms); i++ {
 		acc = c.contract(acc, terms[i], needed(out, terms[i+1:]))
 	}
 	return []*ir.Value{c.arrange(acc, out)}
+}
+
+// einsumType is the type of a result whose axes have the labels out, where no size of an ellipsis is known.
+func (c *context) einsumType(terms []term, out []rune) ir.Type {
+	shape := make(ir.Shape, len(out))
+	for k, l := range out {
+		shape[k] = c.Fresh(k)
+		for _, t := range terms {
+			if i := slices.Index(t.labels, l); i >= 0 && !isDot(l) {
+				shape[k] = t.v.Type.Shape[i]
+			}
+		}
+	}
+	return ir.TensorOf(terms[0].v.Type.DType, shape...)
 }
 
 // ellipsis labels n axes, the last one '0'.
@@ -123,16 +143,21 @@ func needed(out []rune, later []term) map[rune]bool {
 	return need
 }
 
-// diagonal makes the labels of a term unique: of two axes with one label the diagonal is left.
-func (c *context) diagonal(t term) term {
+// diagonal makes the labels of a term unique: of two axes with one label the diagonal is left. Whether they are as long as each other
+// must be known, and how long.
+func (c *context) diagonal(t term) (unique term, known bool) {
 	for i := 0; i < len(t.labels); i++ {
 		k := i + 1 + slices.Index(t.labels[i+1:], t.labels[i])
 		if k <= i {
 			continue
 		}
-		n, ok := t.v.Type.Shape[i].Const()
-		if !ok || !t.v.Type.Shape[k].Is(n) {
-			c.Unsupportedf("the diagonal of %v", t.v.Type)
+		first, second := t.v.Type.Shape[i], t.v.Type.Shape[k]
+		if ir.Same(first, second) == ir.No {
+			c.Failf("the diagonal of %v", t.v.Type)
+		}
+		n, ok := first.Const()
+		if !ok || !second.Is(n) {
+			return t, false
 		}
 		rest := slices.Delete(slices.Delete(firstAxes(len(t.labels)), k, k+1), i, i+1)
 		v := c.Emit(ir.Transpose{Perm: append([]int{i, k}, rest...)}, t.v)
@@ -145,7 +170,7 @@ func (c *context) diagonal(t term) term {
 		}
 		t, i = term{c.emitSlice(s, v), labels}, -1
 	}
-	return t
+	return t, true
 }
 
 // sumOut sums over the axes that nothing needs any more.

@@ -2,6 +2,7 @@ package lower
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,8 +25,9 @@ func TestEinsum(t *testing.T) {
 			if !explicit {
 				right = map[string]string{"ab,bc": "ac", "ba": "ab"}[left]
 			}
-			s := &sketch{}
+			s, named := &sketch{}, &sketch{}
 			args := []any{&onnxpb.AttributeProto{Name: "equation", Type: onnxpb.AttributeProto_STRING, S: []byte(equation)}}
+			namedArgs := slices.Clone(args)
 			var operands []*tensor.Tensor
 			terms := strings.Split(left, ",")
 			for k, labels := range terms {
@@ -33,22 +35,36 @@ func TestEinsum(t *testing.T) {
 				for i := range x.Len() {
 					x.SetFloat64(i, float64((i*7+k*3)%11-5))
 				}
-				var dims []any
-				for _, n := range x.Shape() {
-					dims = append(dims, n)
+				var dims, names []any
+				for i, n := range x.Shape() {
+					dims, names = append(dims, n), append(names, fmt.Sprint("axis", k, i))
 				}
 				operands = append(operands, x)
 				args = append(args, s.input(fmt.Sprint("x", k), tensor.F32, dims...))
+				namedArgs = append(namedArgs, named.input(fmt.Sprint("x", k), tensor.F32, names...))
 			}
-			g, err := s.lower(13, s.node("Einsum", args...))
-			require.NoError(t, err)
-			got, err := ir.Interpret(g, operands)
-			require.NoError(t, err)
 			want := einsum(terms, right, operands, sizes)
-			require.Equal(t, want.Shape(), got[0].Shape())
-			require.Equal(t, want.Float64s(), got[0].Float64s())
+			check := func(g *ir.Graph, err error) {
+				require.NoError(t, err)
+				got, err := ir.Interpret(g, operands)
+				require.NoError(t, err)
+				require.Equal(t, want.Shape(), got[0].Shape())
+				require.Equal(t, want.Float64s(), got[0].Float64s())
+			}
+			check(s.lower(13, s.node("Einsum", args...)))
+			check(named.lower(13, named.node("Einsum", namedArgs...)))
 		})
 	}
+}
+
+// A diagonal of axes that differ is an error of the run, if that alone knows their sizes.
+func TestEinsumDiagonal(t *testing.T) {
+	s := &sketch{}
+	equation := &onnxpb.AttributeProto{Name: "equation", Type: onnxpb.AttributeProto_STRING, S: []byte("ii->i")}
+	g, err := s.lower(13, s.node("Einsum", equation, s.input("x", tensor.F32, "n", "k")))
+	require.NoError(t, err)
+	_, err = ir.Interpret(g, []*tensor.Tensor{tensor.New(tensor.F32, 2, 3)})
+	require.ErrorContains(t, err, "the diagonal of f32[2,3]")
 }
 
 func shapeOf(labels string, sizes map[rune]int) tensor.Shape {

@@ -57,6 +57,7 @@ var refusals = []struct{ node, why string }{
 	{`Compress f32[4] bool[2,2]`, "is not a vector of booleans"},
 	{`ConstantOfShape i64[2,2]=1`, "a shape is a vector"},
 	{`Range i64[2]=1 i64[]=3 i64[]=1`, "where one number is needed"},
+	{`Range i64[]=1 i32[]=3 i64[]=1`, "operand 0 (start) is int64 and operand 1 (limit) is int32"},
 	{`Range i64[]=1 i64[]=3 i64[]=0`, "has no end"},
 	{`EyeLike f32[2]`, "is not a matrix"},
 	{`BatchNormalization@8 f32[2,3,4] f32[3] f32[3] f32[3] f32[3] spatial=0`, "statistics for every position (spatial = 0)"},
@@ -82,7 +83,7 @@ var refusals = []struct{ node, why string }{
 	{`TensorScatter f32[1,2,4] f32[1,2,2] i64[1] mode="x" axis=-1`, `mode "x" is neither linear nor circular`},
 	{`TensorScatter f32[1,2,4] f32[1,2,2] i64[1,1] axis=-1`, "are not a vector"},
 	{`NegativeLogLikelihoodLoss f32[2,3] i64[3]`, "targets"},
-	{`NegativeLogLikelihoodLoss f32[2,3] i64[2] reduction="x"`, `reduction "x" is none of none, sum and mean`},
+	{`NegativeLogLikelihoodLoss f32[2,3] i64[2] reduction="x"`, `reduction "x" is not none, sum or mean`},
 	{`DequantizeLinear u8[4] f32[2] u8[2] block_size=-1`, "block_size is -1"},
 	{`DequantizeLinear u8[4] i32[]`, "operand 1"},
 	{`QuantizeLinear f32[2] f32[] u8[2]`, "zero points"},
@@ -274,6 +275,9 @@ func TestWaits(t *testing.T) {
 		`GatherND f32[b,4] i64[n,k]`,
 		`ms.MoE f32[3,4] f32[3,e] f32[2,8,4] _ f32[2,4,8] k=1 activation_type="relu"`,
 		`ms.MatMulIntegerToFloat u8[2,4] u8[4,3] f32[k] f32[]`,
+		`ms.MRotaryEmbedding f32[1,2,8] i64[3,1,2] f32[9,n] f32[9,n] mrope_section=[2,1,1] num_heads=1`,
+		`ms.RelativePositionBias f32[n,2] i64[]=3 i64[]=3 max_distance=8`,
+		`Einsum f32[n,k,2] equation="iij->ij"`,
 		`ms.QLinearSigmoid u8[2] f32[k] u8[] f32[] u8[]`,
 	} {
 		g, err := Model(refused(t, node))

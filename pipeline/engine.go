@@ -33,22 +33,27 @@ type row struct {
 type batch struct {
 	out    rlxc.Tensors
 	rows   []*row
-	length int   // of rows, with padding
-	starts []int // of rows without padding, and the end of the last; nil for rows with padding
+	length int       // of rows, with padding
+	starts []int     // of rows without padding, and the end of the last; nil for rows with padding
+	wide   []float32 // of the row that is handed out: outputs of other types as float32
 }
 
-// muchToHand is how many tokens have so much to hand out that one processor would keep a device waiting.
-const muchToHand = 4096
+// widened are the slices of batches that nobody uses.
+var widened = sync.Pool{New: func() any { return new([]float32) }}
 
-// hand gives each row its part. What is wrong with one is not the others' business.
+// hand gives each row its part. What is wrong with one is not the others' business. More than a processor's batch has is a device's, which
+// would wait for one processor.
 func (b *batch) hand() {
 	give := func(i int) error {
-		r := b.rows[i]
+		r, own, wide := b.rows[i], *b, widened.Get().(*[]float32)
 		defer guard(&r.err, debug.SetPanicOnFault(true))
-		r.err = r.take(b, i)
+		own.wide = (*wide)[:0]
+		r.err = r.take(&own, i)
+		*wide = own.wide
+		widened.Put(wide)
 		return nil
 	}
-	if b.tokens() >= muchToHand {
+	if b.tokens() > onProcessor.tokens {
 		_ = parallel(len(b.rows), give)
 		return
 	}
@@ -78,9 +83,9 @@ func (b *batch) vectors(name string, i int) (data []float32, tokens, size int, e
 	all := t.Shape()[1]
 	tokens, size = all-(b.length-len(b.rows[i].ids)), t.Shape()[2]
 	if tokens < 0 || t.Shape()[0] <= i {
-		return nil, 0, 0, fmt.Errorf("output %q is %v for %d rows of %d tokens", name, t, len(b.rows), b.length)
+		return nil, 0, 0, fmt.Errorf("output %q is %v for %d sequences of %d tokens", name, t, len(b.rows), b.length)
 	}
-	return floats(t, i*all*size, tokens*size), tokens, size, nil
+	return b.floats(t, i*all*size, tokens*size), tokens, size, nil
 }
 
 // vector is a row's vector of an output of shape [batch, size].
@@ -88,22 +93,24 @@ func (b *batch) vector(name string, i int) ([]float32, error) {
 	t := b.out[name]
 	switch {
 	case b.starts != nil && t.Rank() == 1 && t.Shape()[0] == b.starts[len(b.rows)]: // one number a token
-		return floats(t, b.starts[i], b.starts[i+1]-b.starts[i]), nil
+		return b.floats(t, b.starts[i], b.starts[i+1]-b.starts[i]), nil
 	case t.Rank() == 1 && t.Shape()[0] > i: // one number a row
-		return floats(t, i, 1), nil
+		return b.floats(t, i, 1), nil
 	case t.Rank() != 2 || t.Shape()[0] <= i:
 		return nil, headError(name, t, "[batch, size]")
 	}
 	size := t.Shape()[1]
-	return floats(t, i*size, size), nil
+	return b.floats(t, i*size, size), nil
 }
 
-// floats are elements of a tensor, those of float32 as they lie.
-func floats(t *tensor.Tensor, at, n int) []float32 {
+// floats are elements of a tensor, until the row is handed out: those of float32 as the tensor has them.
+func (b *batch) floats(t *tensor.Tensor, at, n int) []float32 {
 	if t.DType() == tensor.F32 {
 		return tensor.Of[float32](t)[at : at+n]
 	}
-	out := make([]float32, n)
+	from := len(b.wide)
+	b.wide = slices.Grow(b.wide, n)[:from+n]
+	out := b.wide[from:]
 	if t.DType() == tensor.F16 {
 		wide := halves()
 		for i, h := range tensor.Of[uint16](t)[at : at+n] {
@@ -172,7 +179,7 @@ func (e *padded) rows(length int) (int, error) {
 	for {
 		report, err := e.programs[0].Plan(e.layout.sizes(n, length))
 		if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
-			err = fmt.Errorf("%w: %d rows of %d tokens need %d bytes, the limit of a session is %d", rlxc.ErrMemory, n, length,
+			err = fmt.Errorf("%w: %d sequences of %d tokens need %d bytes, the limit of a session is %d", rlxc.ErrMemory, n, length,
 				report.Plan.Committed, e.limit)
 		}
 		switch {
@@ -381,7 +388,7 @@ func (m *Model) pickled(file, output string) error {
 	if path := filepath.Join(m.Dir, file); m.Dir != "" && isFile(path) {
 		return kindError{fmt.Errorf("pipeline: %s holds this head as a pickle, which is a program and is not run, and %s lacks its "+
 			"output: "+
-			"export the model with the head as the output %q (docs/pipeline.md shows how)", path, m.Description.Model, output), ErrTask}
+			"export the model with the head as the output %q (docs/texts.md shows how)", path, m.Description.Model, output), ErrTask}
 	}
 	return nil
 }

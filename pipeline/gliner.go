@@ -14,7 +14,6 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/memory"
-	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -170,7 +169,7 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 	for i, e := range encodings {
 		p := asked[i]
 		if e.Truncated && !slices.ContainsFunc(e.Words, func(w int) bool { return w >= p.first }) {
-			return nil, invalidf("%d labels leave no room for text in a row of %d tokens", len(labels), len(e.InputIDs))
+			return nil, invalidf("%d labels leave no room for text in a sequence of %d tokens", len(labels), len(e.InputIDs))
 		}
 		marks := 0
 		for _, id := range e.InputIDs {
@@ -186,12 +185,19 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 		}
 		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, words: c.wordsOf(e, p.first), count: len(p.words),
 			take: func(b *batch, at int) error {
-				found, err := c.candidates(b.out[m.heads.spans], at, len(p.words), len(labels), float32(cmp.Or(o.Threshold, 0.5)))
+				var found []candidate
+				threshold := float32(cmp.Or(o.Threshold, 0.5))
+				err := c.candidates(b, m.heads.spans, at, len(p.words), len(labels), threshold, func(x candidate) error {
+					if n := max(16, 2*len(found)); len(found) == cap(found) {
+						if err := ask(int64(n) * int64(reflect.TypeFor[candidate]().Size()+reflect.TypeFor[Entity]().Size())); err != nil {
+							return err
+						}
+						found = slices.Grow(found, n-len(found))
+					}
+					found = append(found, x)
+					return nil
+				})
 				if err != nil {
-					return fmt.Errorf("pipeline: output %q is %v: %w", m.heads.spans, b.out[m.heads.spans], err)
-				}
-				bytes := int64(len(found)) * int64(reflect.TypeFor[candidate]().Size()+reflect.TypeFor[Entity]().Size())
-				if err := ask(bytes); err != nil {
 					return err
 				}
 				out[p.index] = p.entities(together(found, o), labels)
@@ -223,9 +229,10 @@ func (m *Model) cutWords(p *labelledText, e tokenizer.Encoding, cut Truncated, a
 	return err
 }
 
-// candidates reads what a row's words may be from the scores of a batch: for span modes [texts, words, width, labels], by words
+// candidates yields what a row's words may be by the scores of a batch: for span modes [texts, words, width, labels], by words
 // [texts, words, labels, 3].
-func (c *glinerConfig) candidates(t *tensor.Tensor, at, words, labels int, threshold float32) ([]candidate, error) {
+func (c *glinerConfig) candidates(b *batch, name string, at, words, labels int, threshold float32, yield func(candidate) error) error {
+	t := b.out[name]
 	shape := t.Shape()
 	by, want := spanCandidates, fmt.Sprintf("[texts, words, %d, labels] (max_width in %s)", c.MaxWidth, glinerFile)
 	axis, has := 2, c.MaxWidth
@@ -233,10 +240,11 @@ func (c *glinerConfig) candidates(t *tensor.Tensor, at, words, labels int, thres
 		by, want, axis, has = wordCandidates, "[texts, words, labels, 3]", 3, 3
 	}
 	if t.Rank() != 4 || shape[axis] != has || shape[5-axis] < labels || shape[1] < words || shape[0] <= at {
-		return nil, fmt.Errorf("want %s of %d texts, %d words and %d labels or more", want, at+1, words, labels)
+		return fmt.Errorf("pipeline: output %q is %v: want %s of %d texts, %d words and %d labels or more", name, t, want, at+1, words,
+			labels)
 	}
 	size := shape[1] * shape[2] * shape[3]
-	return by(floats(t, at*size, size), words, shape[2], shape[3], labels, threshold), nil
+	return by(b.floats(t, at*size, size), words, shape[2], shape[3], labels, threshold, yield)
 }
 
 // wordPattern finds what gliner takes for words: letters and digits, with hyphens between them, and each other character that is no
@@ -311,27 +319,27 @@ type candidate struct {
 }
 
 // spanCandidates reads scores of shape [words, width, classes]: of the spans of up to width words from each word on.
-func spanCandidates(logits []float32, words, width, classes, labels int, threshold float32) []candidate {
-	var out []candidate
+func spanCandidates(logits []float32, words, width, classes, labels int, threshold float32, yield func(candidate) error) error {
 	for first := range words {
 		for last := first; last < min(first+width, words); last++ {
 			for label, x := range logits[(first*width+last-first)*classes:][:labels] {
 				if score := float32(sigmoid(float64(x))); score > threshold {
-					out = append(out, candidate{first, last, label, score})
+					if err := yield(candidate{first, last, label, score}); err != nil {
+						return err
+					}
 				}
 			}
 		}
 	}
-	return out
+	return nil
 }
 
 // wordCandidates reads scores of shape [words, classes, 3]: that a word is the first of an entity, its last, or in it. The least of them
 // is the score of a span.
-func wordCandidates(logits []float32, words, classes, _, labels int, threshold float32) []candidate {
+func wordCandidates(logits []float32, words, classes, _, labels int, threshold float32, yield func(candidate) error) error {
 	score := func(word, label, what int) float32 {
 		return float32(sigmoid(float64(logits[(word*classes+label)*3+what])))
 	}
-	var out []candidate
 	for first := range words {
 		for label := range labels {
 			least := score(first, label, 0)
@@ -345,12 +353,14 @@ func wordCandidates(logits []float32, words, classes, _, labels int, threshold f
 				}
 				least = min(least, inside)
 				if end := score(last, label, 1); end > threshold {
-					out = append(out, candidate{first, last, label, min(least, end)})
+					if err := yield(candidate{first, last, label, min(least, end)}); err != nil {
+						return err
+					}
 				}
 			}
 		}
 	}
-	return out
+	return nil
 }
 
 // together returns the candidates that go together, by where they begin: each that no likelier one is in the way of.

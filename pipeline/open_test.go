@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -84,12 +85,12 @@ func TestBadFolders(t *testing.T) {
 		{"labels with gaps", "classify", "config.json", `{"id2label": {"0": "a", "7": "b"}}`, `one with the id "7": want 0 to 1`},
 		{"no such pooling", "minilm", "1_Pooling/config.json", `{"pooling_mode": "median"}`,
 			`invalid pooling "median": want one of cls`},
-		{"module outside", "minilm", "modules.json", `[{"idx":0,"path":"../x","type":"a.Pooling"}]`, "lies outside of the folder"},
+		{"module outside", "minilm", "modules.json", `[{"idx":0,"path":"../x","type":"a.Pooling"}]`, "is outside the folder"},
 		{"unknown module", "minilm", "modules.json", `[{"idx":0,"path":"","type":"a.LSTM"}]`, `has the type "a.LSTM"; supported are Dense`},
 		{"small vocabulary", "minilm", "config.json", `{"vocab_size": 10}`, "it is not this model's tokenizer"},
 		{"length beyond positions", "minilm", "sentence_bert_config.json", `{"max_seq_length": 512}`, "the model has 64 positions"},
 		{"dense without weights", "dense", "2_Dense/config.json", `{"in_features": 31, "out_features": 12, "bias": true}`,
-			"the configuration says [12 31]"},
+			"the configuration requires [12 31]"},
 		{"no safetensors", "dense", "2_Dense/model.safetensors", "x", "is no safetensors file: it has 1 bytes"},
 		{"no tokenizer", "minilm", "tokenizer.json", "{}", "tokenizer.json"},
 		{"no model", "minilm", "onnx/model.onnx", "", "model.onnx"},
@@ -304,5 +305,22 @@ func TestBrokenFiles(t *testing.T) {
 			}
 			require.ErrorContains(t, err, name, "%s of %s", name, model)
 		}
+	}
+}
+
+// Where no file says how many tokens a model takes, its table of positions does; without one it takes any number.
+func TestLengthOfModel(t *testing.T) {
+	for model, want := range map[string]int{"minilm": 64, "decoder": 0} {
+		dir := copyModel(t, model)
+		for file, line := range map[string]string{"config.json": `(?m)^.*"max_position_embeddings".*$`,
+			"tokenizer_config.json": `(?m)^.*"model_max_length".*$`, "sentence_bert_config.json": `"max_seq_length": \d+,`} {
+			text, err := os.ReadFile(filepath.Join(dir, file))
+			require.NoError(t, err)
+			write(t, filepath.Join(dir, file), regexp.MustCompile(line).ReplaceAllString(string(text), ""))
+		}
+		m, err := Open(t.Context(), dir, Options{})
+		require.NoError(t, err)
+		require.Equal(t, want, m.MaxLength, model)
+		require.NoError(t, m.Close())
 	}
 }

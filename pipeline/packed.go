@@ -46,7 +46,7 @@ func (e *packed) rows(length int) (int, error) {
 func (e *packed) fitsAlone(length int) error {
 	report, err := e.programs[0].Plan(e.layout.sizes(1, length))
 	if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
-		err = fmt.Errorf("%w: a row of %d tokens needs %d bytes, the limit of a session is %d", rlxc.ErrMemory, length,
+		err = fmt.Errorf("%w: a sequence of %d tokens needs %d bytes, the limit of a session is %d", rlxc.ErrMemory, length,
 			report.Plan.Committed, e.limit)
 	}
 	return err
@@ -108,5 +108,5 @@ func (b *batch) packedVectors(name string, i int) (data []float32, tokens, size 
 		return nil, 0, 0, headError(name, t, fmt.Sprintf("[tokens, size] of %d tokens", b.starts[len(b.rows)]))
 	}
 	tokens, size = b.starts[i+1]-b.starts[i], t.Shape()[1]
-	return floats(t, b.starts[i]*size, tokens*size), tokens, size, nil
+	return b.floats(t, b.starts[i]*size, tokens*size), tokens, size, nil
 }

@@ -33,7 +33,7 @@ const serviceName = "inference.GRPCInferenceService"
 func (s *Server) GRPC() http.Handler {
 	g := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32))
 	g.RegisterService(&service, s)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	call := func(w http.ResponseWriter, r *http.Request) {
 		admitted, done, err := s.admit(r, keyless[path.Base(r.URL.Path)])
 		if err != nil {
 			refuse(w, err)
@@ -41,7 +41,8 @@ func (s *Server) GRPC() http.Handler {
 		}
 		defer done()
 		g.ServeHTTP(w, admitted)
-	})
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.bounded(w, r, call) })
 }
 
 // refuse answers a call that is not let in. Its message is not read.

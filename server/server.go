@@ -87,6 +87,7 @@ type Server struct {
 	mux     *http.ServeMux
 	routes  []route
 
+	running   *memory.Pool // of what is answered, be it with a refusal
 	pool      *memory.Pool // of the requests
 	open      *memory.Pool // of those of other protocols that need no key
 	draining  atomic.Bool
@@ -105,6 +106,8 @@ func New(ctx context.Context, models []Model, o Options) (*Server, error) {
 	}
 	s := &Server{options: o.withDefaults(), metrics: newMetrics(), begun: time.Now()}
 	s.pool, s.open = memory.NewPool(s.options.MaxHeld, s.options.MaxRequests), memory.NewPool(mostOpen*2*memory.Base, mostOpen)
+	most := 2 * (s.options.MaxRequests + mostOpen)
+	s.running = memory.NewPool(int64(most)*memory.Base, most)
 	names := map[string]bool{}
 	for _, m := range models {
 		if m.Name == "" || strings.Trim(m.Name, "/") != m.Name || names[m.Name] {
@@ -156,4 +159,17 @@ func (s *Server) Close() error {
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.observe(w, r, s.mux.ServeHTTP) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.bounded(w, r, func(w http.ResponseWriter, r *http.Request) { s.observe(w, r, s.mux.ServeHTTP) })
+}
+
+// bounded answers a request unless its peer leaves too many answers unread: over HTTP/2 even a refusal waits for a client that has no room
+// for it, and a connection has many.
+func (s *Server) bounded(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
+	_, place, err := s.running.Enter(r.Context(), peerOf(r))
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer place.Leave()
+	next(w, r)
+}

@@ -104,3 +104,22 @@ func TestBF16RoundsOnce(t *testing.T) {
 	x.SetFloat64(0, 1+1.0/256)
 	require.Equal(t, 1.0, x.Float64(0))
 }
+
+// TestTinyWithoutNegativeZero: in types whose pattern of −0 is NaN, a negative number that rounds to nothing is 0.
+func TestTinyWithoutNegativeZero(t *testing.T) {
+	for _, d := range []DType{F8E4M3FNUZ, F8E5M2FNUZ} {
+		for _, v := range []float32{-1e-30, -0x1p-19, float32(math.Copysign(0, -1))} {
+			require.Zero(t, SmallFloatBits(d, v, true), "%s of %g", d, v)
+		}
+	}
+	require.EqualValues(t, 0x80, SmallFloatBits(F8E5M2, -1e-30, true))
+}
+
+// TestOfAnotherWidth: elements are seen as what is as wide as they are.
+func TestOfAnotherWidth(t *testing.T) {
+	require.Len(t, Of[uint16](New(F16, 3)), 3)
+	for _, see := range []func(x *Tensor){func(x *Tensor) { Of[uint64](x) }, func(x *Tensor) { Of[uint16](x) }, func(x *Tensor) { Of[uint8](x) }} {
+		require.PanicsWithValue(t, "tensor.Of: the tensor is nil: tensors by name have none of a name that is misspelt", func() { see(nil) })
+		require.Panics(t, func() { see(New(F32, 4)) })
+	}
+}

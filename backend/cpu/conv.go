@@ -373,14 +373,14 @@ func (d *processor) packMatrices(w *ir.Value, form packed.Form, dst *tensor.Tens
 		}
 		return nil
 	}
-	src, next, row := floats(w.Const), cols, matrices*cols
+	src := floats(w.Const)
 	if form == packed.Winograd {
-		points := make([]float32, matrices*k*cols)
-		kernel.WinogradWeights(points, src)
-		src, next, row = points, k*cols, cols
+		p, to := d.set.NewPackB(k, cols), tensor.Of[float32](dst)
+		d.pool.Run(d.set.Panels(cols), func(panel, _ int) { p.RunWinograd(panel, to, src) })
+		return nil
 	}
 	for i := range matrices {
-		packF32(d, partOf(dst, i, matrices), src[min(i*next, len(src)):], k, cols, row, 1)
+		packF32(d, partOf(dst, i, matrices), src[min(i*cols, len(src)):], k, cols, matrices*cols, 1)
 	}
 	return nil
 }

@@ -21,9 +21,9 @@ func (d *processor) matMulNBitsEntry() entry {
 		},
 		Scratch: func(n *ir.Node) []int64 {
 			op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Elements()/n.Op.(ir.MatMulNBits).N
-			if g := d.newGemmColumns(n, rows); g != nil {
-				bytes, scales, sums := g.Split()
-				return []int64{int64(d.Threads() * columnsScratch(g, op.K)), int64(bytes), int64(4 * scales), int64(4 * sums)}
+			if g := d.newGemmDigits(n, rows); g != nil {
+				bytes, scales := g.Split()
+				return []int64{int64(d.Threads() * align(4*op.K)), int64(bytes), int64(4 * scales)}
 			}
 			if !op.Int8 {
 				return []int64{int64(d.Threads() * align(d.set.NewGemmStored(rows, op.N, op.K).ScratchBytes()))}
@@ -41,18 +41,14 @@ func (d *processor) newGemmBlocksS8(n *ir.Node, rows int) *kernel.GemmBlocksS8 {
 	return d.set.NewGemmBlocksS8(rows, op.N, op.K, op.Block, packedBits(op), ir.Operand(n.Inputs, ir.NBitsZeros) != nil)
 }
 
-// newGemmColumns plans the product of a node whose columns are whole; nil where there is none that is faster than by floats, or none
-// that is right: bytes have no zero points between two numbers.
-func (d *processor) newGemmColumns(n *ir.Node, rows int) *kernel.GemmColumns {
-	op, zeros := n.Op.(ir.MatMulNBits), ir.Operand(n.Inputs, ir.NBitsZeros)
-	if op.Int8 || zeros != nil && zeros.Type.DType != tensor.U8 {
-		return nil
+// newGemmDigits plans the product of few rows; nil where there is none that is faster than the others.
+func (d *processor) newGemmDigits(n *ir.Node, rows int) *kernel.GemmDigits {
+	op, digits := n.Op.(ir.MatMulNBits), kernel.FloatRows
+	if op.Int8 {
+		digits = kernel.RoundedRows
 	}
-	return d.set.NewGemmColumns(rows, op.N, op.K, op.Block, packedBits(op), zeros != nil)
+	return d.set.NewGemmDigits(rows, op.N, op.K, op.Block, packedBits(op), digits)
 }
-
-// columnsScratch is the scratch of one worker: two rows of A, or what the product needs.
-func columnsScratch(g *kernel.GemmColumns, k int) int { return align(max(8*k, g.ScratchBytes())) }
 
 // nBitsPackable reports whether the weights of n are in a form that Prepare packs, or packed.
 func nBitsPackable(n *ir.Node) bool {
@@ -151,8 +147,20 @@ func bindNBits(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			Act: unaryKernels[op.Act], Residual: residual.f32(m), ResRow: op.N}
 	}
 	scratch := b.scratchBytes(0)
-	if g := b.d.newGemmColumns(n, rows); g != nil {
-		return bindColumns(b, g, op.K, x, w, operands), nil
+	if g := b.d.newGemmDigits(n, rows); g != nil {
+		nBytes, nScales := g.Split()
+		bytes, scales := b.scratchBytes(1).part(0, nBytes, tensor.U8), b.scratchBytes(2).part(0, nScales, tensor.F32)
+		each := align(4 * op.K)
+		parts, perPart := rowParts(rows, op.K)
+		return inTurn(step{parts: parts, run: func(m *machine, part, worker int) {
+			work := scratch.part(worker*each, op.K, tensor.F32)
+			for r := part * perPart; r < min((part+1)*perPart, rows); r++ {
+				g.Quantize(bytes.bytes(m), scales.f32(m), work.f32(m), x.f32(m)[r*op.K:][:op.K], r)
+			}
+		}}, step{parts: g.Parts(), run: func(m *machine, part, _ int) {
+			args := operands(m)
+			g.Run(part, bytes.bytes(m), scales.f32(m), &args, w.Data.Bytes())
+		}}), nil
 	}
 	if !op.Int8 {
 		g, weights := b.d.set.NewGemmStored(rows, op.N, op.K),
@@ -174,24 +182,4 @@ func bindNBits(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		args := kernel.GemmBlocksS8Args{Quantized: quantized.bytes(m), Scales: scales.f32(m), GemmArgs: operands(m)}
 		g.Run(part, &args, w.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
 	}}), nil
-}
-
-// bindColumns makes the step of a product whose columns are whole.
-func bindColumns(b *binder, g *kernel.GemmColumns, k int, x operand, w *ir.Packed, operands func(m *machine) kernel.GemmArgs) step {
-	nBytes, nScales, nSums := g.Split()
-	each, scratch := columnsScratch(g, k), b.scratchBytes(0)
-	bytes, scales, sums := b.scratchBytes(1).part(0, nBytes, tensor.U8), b.scratchBytes(2).part(0, nScales, tensor.F32),
-		b.scratchBytes(3).part(0, nSums, tensor.F32)
-	parts, perPart := rowParts(g.Rows(), k)
-	return inTurn(step{parts: parts, run: func(m *machine, part, worker int) {
-		work := scratch.part(worker*each, 2*k, tensor.F32)
-		for r := part * perPart; r < min((part+1)*perPart, g.Rows()); r++ {
-			g.Quantize(bytes.bytes(m), scales.f32(m), work.f32(m), x.f32(m)[r*k:][:k], r)
-		}
-	}}, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
-		g.Run(part, bytes.bytes(m), scales.f32(m), sums.f32(m), w.Data.Bytes(), scratch.bytes(m)[worker*each:][:each])
-	}}, step{parts: g.FinishParts(), run: func(m *machine, part, _ int) {
-		args := operands(m)
-		g.Finish(part, sums.f32(m), &args)
-	}})
 }

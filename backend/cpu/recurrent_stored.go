@@ -27,25 +27,25 @@ func (d *processor) boundCodes(w *ir.Value) (c coding, list []kernel.Stored, err
 // A fewProduct multiplies few rows by n columns of stored matrices [k,·] within one part.
 type fewProduct struct {
 	rows, k, n int
-	bytes      *kernel.GemmColumns // nil: by floats
+	bytes      *kernel.GemmDigits // nil: by floats
 	floats     *kernel.GemmStored
 }
 
 func (d *processor) newFewProduct(c coding, rows, n int) fewProduct {
 	f := fewProduct{rows: rows, k: c.k, n: n, floats: d.set.NewGemmStored(rows, n, c.k)}
 	if p := c.pack(d.set); !c.form.IsWide() && c.block == 0 {
-		f.bytes = d.set.NewGemmColumns(rows, n, c.k, p.Block, p.Bits, true)
+		f.bytes = d.set.NewGemmDigits(rows, n, c.k, p.Block, p.Bits, kernel.FloatRows)
 	}
 	return f
 }
 
 // sizes are the bytes of scratch of the pieces of a product.
-func (f *fewProduct) sizes() [4]int {
+func (f *fewProduct) sizes() [3]int {
 	if f.bytes == nil {
-		return [4]int{align(f.floats.ScratchBytes())}
+		return [3]int{align(f.floats.ScratchBytes())}
 	}
-	bytes, scales, sums := f.bytes.Split()
-	return [4]int{columnsScratch(f.bytes, f.k), align(bytes), align(4 * scales), align(4 * sums)}
+	bytes, scales := f.bytes.Split()
+	return [3]int{align(4 * f.k), align(bytes), align(4 * scales)}
 }
 
 func (f *fewProduct) scratchBytes() (all int) {
@@ -63,19 +63,16 @@ func (f *fewProduct) run(args *kernel.GemmArgs, b *kernel.Stored, scratch []byte
 		}
 		return
 	}
-	var pieces [4][]byte
+	var pieces [3][]byte
 	for i, n := range f.sizes() {
 		pieces[i], scratch = scratch[:n], scratch[n:]
 	}
-	scales, sums := kernel.Floats(pieces[2]), kernel.Floats(pieces[3])
+	work, scales := kernel.Floats(pieces[0]), kernel.Floats(pieces[2])
 	for r := range f.rows {
-		f.bytes.Quantize(pieces[1], scales, kernel.Floats(pieces[0]), args.A[r*args.ARow:][:f.k], r)
+		f.bytes.Quantize(pieces[1], scales, work, args.A[r*args.ARow:][:f.k], r)
 	}
 	for part := range f.bytes.Parts() {
-		f.bytes.Run(part, pieces[1], scales, sums, b.Data(), pieces[0])
-	}
-	for part := range f.bytes.FinishParts() {
-		f.bytes.Finish(part, sums, args)
+		f.bytes.Run(part, pieces[1], scales, args, b.Data())
 	}
 }
 

@@ -407,3 +407,10 @@ func run(t *testing.T, d *cpu.Device, g *ir.Graph, b ir.Binding, inputs []*tenso
 	require.NoError(t, err)
 	return out
 }
+
+func TestPoison(t *testing.T) {
+	d, err := cpu.Open(backend.Options{Threads: 1})
+	require.NoError(t, err)
+	defer d.Close()
+	backendtest.Poison(t, d)
+}

@@ -15,16 +15,17 @@ var unitTilings = []tiling{
 	{kernel: "mma_%s_32x32", rows: 32, cols: 32, threads: 128, shared: 6 * 128 * (32 + 32), splits: 1},
 	{kernel: "mma_%s_64x64_by2", rows: 64, cols: 64, threads: 256, shared: 2 * 4 * 128 * (64 + 64), splits: 1},
 	{kernel: "mma_%s_32x32_by4", rows: 32, cols: 32, threads: 512, shared: 4 * 6 * 128 * (32 + 32), splits: 1},
-	mapped("wgmma_%s_128x64", 64, 6),
-	mapped("wgmma_%s_128x128", 128, 5),
-	mapped("wgmma_%s_128x192", 192, 4),
-	mapped("wgmma_%s_128x128_turns", 128, 5),
+	mapped("wgmma_%s_128x64", 64, 6, 64),
+	mapped("wgmma_%s_128x128", 128, 5, 64),
+	mapped("wgmma_%s_128x192", 192, 4, 64),
+	mapped("wgmma_%s_128x128_turns", 128, 5, 128),
 }
 
-// mapped is a tiling of _gen/wgmma.cu: 128 rows, and so many stages of 64 of the inner axis.
-func mapped(kernel string, cols, stages int) tiling {
-	return tiling{kernel: kernel, rows: 128, cols: cols, threads: 384, shared: 128*stages*(128+cols) + 1024 + 256*cols, mapped: true,
-		splits: 1}
+// mapped is a tiling of _gen/wgmma.cu: 128 rows, that many stages of 64 of the inner axis, and results of that many rows in the stage of
+// each of two groups of warps.
+func mapped(kernel string, cols, stages, staged int) tiling {
+	return tiling{kernel: kernel, rows: 128, cols: cols, threads: 384, shared: 128*stages*(128+cols) + 1024 + 2*2*staged*cols,
+		mapped: true, splits: 1}
 }
 
 // notTF32 are the tilings that tf32 has no registers for.
@@ -61,7 +62,7 @@ type (
 		fixed                   int32
 	}
 	mappedParams struct {
-		_                 [3]driver.TensorMap // a, b, y: the launch fills them in
+		_                 [4]driver.TensorMap // a, b, y, residual: the launch fills them in
 		bias, residual, y address
 		m, n, k, act      int32
 		alpha             float32
@@ -88,6 +89,9 @@ func (d *Device) unitLaunch(p *product, q productParams, fixed bool) *launch {
 		{field: 0, at: q.a, kind: kind, rows: p.M, cols: p.K, pitch: int(q.arow), boxRows: 128, boxCols: 128 / p.width()},
 		{field: 128, at: q.b, kind: kind, rows: p.K, cols: p.N, pitch: p.N, boxRows: 64, boxCols: 64},
 		{field: 256, at: q.y, kind: kind, rows: p.M, cols: p.N, pitch: p.N, boxRows: 64, boxCols: 64},
+	}
+	if q.residual != 0 {
+		l.maps = append(l.maps, matrixMap{field: 384, at: q.residual, kind: kind, rows: p.M, cols: p.N, pitch: p.N, boxRows: 64, boxCols: 64})
 	}
 	if p.unit == unitTF32 {
 		l.maps[1] = matrixMap{field: 128, at: q.b, kind: kind, rows: p.N, cols: p.K, pitch: p.K, boxRows: c.cols, boxCols: 32}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,6 +34,22 @@ func needLibrary(t *testing.T) {
 func TestBertTiny(t *testing.T) {
 	needLibrary(t)
 	modeltest.AgreesWithCPU(t, "wgpu", "bert-tiny")
+}
+
+// TestProfile: every step that the device ran has a time.
+func TestProfile(t *testing.T) {
+	needLibrary(t)
+	s := modeltest.Session(t, modeltest.BuiltIn(t, "bert-tiny"), rlxc.CompileOptions{Backend: "wgpu", Profile: true})
+	_, err := s.Run(context.Background(), modeltest.BERT(3, 17, rand.New(rand.NewPCG(1, 2))))
+	require.NoError(t, err)
+	steps := s.Profile()
+	require.Greater(t, len(steps), 10)
+	var sum time.Duration
+	for i, step := range steps {
+		require.True(t, i == 0 || step.Start >= steps[i-1].End)
+		sum += step.End - step.Start
+	}
+	require.Positive(t, sum)
 }
 
 // TestHalf computes products in float16: what that costs in accuracy stays within a few of its roundings.

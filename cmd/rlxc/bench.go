@@ -49,25 +49,29 @@ func benchCommand() *cobra.Command {
 		Use:   "bench M",
 		Short: "measure speed and memory",
 		Long: `bench measures latency, load time, the time of the first run, and peak resident memory. --against and
---against-cmd compare rlxc with another engine. The two take turns, each in its own process. The ratio is the median
-over the turns; the range beside it is their least and greatest. A ratio below 1 means that rlxc is faster.
+--against-cmd compare rlxc with another engine. The two run alternately, each in its own process. The
+ratio is the median over the rounds, and the range next to it is the least and the greatest. A ratio
+below 1 means that rlxc is faster.
 
-Every cell (a shape at a number of threads) starts new processes. onnxruntime loads the model's file with all optimisations and
-runs with bound inputs and outputs. Its load time is that of creating a session, without loading the library.
+Every cell (a shape at a number of threads) starts new processes. onnxruntime loads the model's file with
+all optimisations and runs with bound inputs and outputs. Its load time is that of creating a session,
+without loading the library.
 
---kernels measures the CPU kernels on one core, alternating each with a loop at the peak that bounds it: multiply-adds of its type
-(float32 FMA, 8-bit, bfloat16) or memory reads. RLXC_CPU selects the instruction level.
+--kernels measures the CPU kernels on one core. Each alternates with a loop at the peak that bounds it:
+multiply-adds of its type (float32 FMA, 8-bit, bfloat16) or memory reads. RLXC_CPU selects the
+instruction level.
 
---throughput makes vectors of all texts of a file, in the batches that rlxc embed makes; the reference runs as many tokens in
-batches of 32 rows sorted by length. A ratio above 1 means that rlxc is faster there. --device may name several devices, as 0,1, which then
-share the batches.
+--throughput makes vectors of all texts of a file, in the batches that rlxc embed makes. The reference
+runs as many tokens in batches of 32 sequences sorted by length. A ratio above 1 means that rlxc is
+faster there. --device may name several devices, as 0,1, which then share the batches.
 
---lengths runs texts of the lengths that a file lists, in batches of 32 as they come, with --unpad without their padding; the reference
-runs the same texts in batches as they come, in batches sorted by length, and one by one. It prints tokens a second, padding not
-counted, from the fastest time of each batch.
+--lengths runs sequences of the lengths that a file lists, in batches of 32 in the order of the file, and
+without padding if --unpad is given. The reference runs the same sequences in batches in that order, in
+batches sorted by length, and one by one. It prints unpadded tokens per second, from the fastest time of
+each batch.
 
---serve URL loads a server with the texts of --throughput FILE for --duration, from this process: the rate at which vectors come back,
-and how long requests take, from when they should have begun.
+--serve URL loads a server from this process with the texts of --throughput FILE for --duration. It
+prints the rate of vectors and how long requests take, counted from when they should have begun.
 
 ` + commandProtocol,
 		Example: `  rlxc bench bert-tiny --shapes 1x32,1x128
@@ -82,10 +86,11 @@ and how long requests take, from when they should have begun.
 		RunE:              b.run,
 	}
 	enum(c, &b.against, "against", "engine to compare with", onnxRuntime)
-	c.Flags().StringVar(&b.reference, "reference", "", "model that the reference runs instead of M (such as the .onnx of a compiled file)")
+	c.Flags().StringVar(&b.reference, "reference", "", "model that the reference runs instead of M, such as the .onnx of a compiled file")
 	b.registerLibrary(c)
 	f := c.Flags()
-	f.IntSliceVar(&b.threadList, "threads", []int{runtime.GOMAXPROCS(0)}, "numbers of threads to measure")
+	f.IntSliceVar(&b.threadList, "threads", []int{runtime.GOMAXPROCS(0)}, "numbers of threads to measure (default all processors)")
+	f.Lookup("threads").DefValue = "[]" // as no default, since it depends on the machine
 	b.register(c)
 	f.StringVar(&b.command, "against-cmd", "", "command that runs an engine to compare with")
 	c.MarkFlagsMutuallyExclusive("against", "against-cmd")
@@ -94,14 +99,14 @@ and how long requests take, from when they should have begun.
 	f.IntVar(&b.warmup, "warmup", 3, "runs before measuring")
 	f.BoolVar(&b.kernels, "kernels", false, "measure the CPU kernels instead of a model")
 	f.DurationVar(&b.duration, "duration", 2*time.Second, "time per engine and cell")
-	f.StringVar(&b.lengthsFile, "lengths", "", "measure batches of texts of any lengths: a file with a number of tokens on each line")
-	f.IntVar(&b.texts, "texts", 0, "with --lengths, number of texts to run, spread over the file (default all)")
+	f.StringVar(&b.lengthsFile, "lengths", "", "measure batches of sequences of any lengths: a file with a number of tokens on each line")
+	f.IntVar(&b.texts, "texts", 0, "with --lengths, number of sequences to run, spread over the file (default all)")
 	f.StringVar(&b.throughputFile, "throughput", "",
-		"measure how fast vectors of many texts are made: a file of texts, as of embed --input, or with a number of tokens on each line")
+		"measure the rate of vectors: a file of texts, as for embed --input, or with a number of tokens on each line")
 	f.StringVar(&b.field, "field", "", "with --throughput, field or column of the text (default text)")
 	f.StringVar(&b.tokenizer, "tokenizer", "",
 		"with --throughput, tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
-	f.IntVar(&b.sessions, "sessions", 0, "with --throughput, batches that run at a time (default one a processor, four a GPU)")
+	f.IntVar(&b.sessions, "sessions", 0, "with --throughput, number of concurrent batches (default one per processor, four per GPU)")
 	c.MarkFlagsMutuallyExclusive("lengths", "throughput", "shapes")
 	b.loading.register(c)
 	return c

@@ -31,9 +31,9 @@ func (l *loading) register(c *cobra.Command) {
 	f.StringVar(&l.url, "serve", "", "measure a server instead of a model: the URL of /v1/embeddings, of rlxc serve or any other")
 	f.StringVar(&l.model, "serve-model", "", "with --serve, the model to ask for")
 	f.StringVar(&l.key, "serve-key", "", "with --serve, the API key")
-	f.IntVar(&l.connections, "connections", 16, "with --serve, requests under way at a time")
-	f.IntVar(&l.batch, "request-texts", 1, "with --serve, texts of a request")
-	f.Float64Var(&l.rate, "rate", 0, "with --serve, requests begun in a second (default as many as --connections answer)")
+	f.IntVar(&l.connections, "connections", 16, "with --serve, number of concurrent requests")
+	f.IntVar(&l.batch, "request-texts", 1, "with --serve, number of texts in a request")
+	f.Float64Var(&l.rate, "rate", 0, "with --serve, requests started per second (default as many as --connections complete)")
 }
 
 // A loadReport is what bench --serve prints.
@@ -168,6 +168,7 @@ func (l *loading) ask(ctx context.Context, client *http.Client, body []byte) (ok
 		return false, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	r.Header["Idempotency-Key"] = nil // it may be sent again where the server has just closed an idle connection
 	if l.key != "" {
 		r.Header.Set("Authorization", "Bearer "+l.key)
 	}

@@ -25,13 +25,14 @@ func compileCommand() *cobra.Command {
 	var output, html string
 	c := &cobra.Command{
 		Use:   "compile M",
-		Short: "compile a model and report what was done",
-		Long: `compile rewrites a model for the CPU, or for a GPU with --backend wgpu, and prints its steps, the
-rewrites that applied, and the opaque operators. --why adds the places where a fusion almost applied.
+		Short: "compile a model, print its steps, or write a compiled file",
+		Long: `compile rewrites a model for a backend and prints its steps, the rewrites that applied, and the opaque
+operators. --why adds the near misses: where a fusion almost applied, and what prevented it.
 
--o writes the program to a file with packed weights. Every command takes such a file as M and opens it without compiling. A file
-for a GPU requires --backend wgpu. With several levels (--cpu avx2,avx512,amx), the file holds a program for each, and what is
-equal once. A machine of another level takes the first, and packs its weights again.`,
+-o writes the program to a file with packed weights. Every command takes such a file as M and opens it
+without compiling. A file for a GPU requires the same --backend. With several levels
+(--cpu avx2,avx512,amx) the file holds a program for each, and stores what they share once. A machine of
+another level takes the first program and packs its weights again.`,
 		Example: `  rlxc compile bert-tiny
   rlxc compile model.onnx -o model.rlxc
   rlxc compile model.onnx --backend wgpu -o gpu.rlxc

@@ -45,8 +45,8 @@ func devicesCommand() *cobra.Command {
 		Use:   "devices",
 		Short: "list the devices that run models",
 		Long: `devices lists the CPU with its instruction level, NVIDIA's devices, and the GPU adapters that wgpu-native
-finds. DEVICE is the value of --device. BINDING is the largest buffer binding: larger tensors are split or stay on the
-host.`,
+finds. DEVICE is the value of --device. BINDING is the largest buffer binding: larger tensors are split
+or stay on the host.`,
 		Example: `  rlxc devices
   rlxc run bert-tiny --backend cuda --precision f16 --random --dim batch=1 --dim seq=8
   rlxc run bert-tiny --backend wgpu --device 0 --random --dim batch=1 --dim seq=8`,

@@ -40,15 +40,16 @@ func embedCommand() *cobra.Command {
 	var normalize, asBase64 bool
 	c := &cobra.Command{
 		Use:   "embed M [TEXT…]",
-		Short: "make vectors of texts",
-		Long: `embed makes a vector of each text, as the model's files say: length, prompts, pooling, modules,
-normalisation. M is a folder, a model file, or the id of a model of the hub, which is downloaded unless the cache has
-it; "rlxc inspect M" prints what was found.
+		Short: "turn texts into vectors",
+		Long: `embed makes a vector of each text. Length, prompts, pooling, modules and normalisation come from the
+model's files. M is a folder, a model file, or the id of a model of the hub, which is downloaded unless
+the cache has it. "rlxc inspect M" prints what was found.
 
-Texts are arguments, the lines of --input FILE, a field of its records (--field; .jsonl, .csv or .parquet), or the standard input (-).
-Without -o a table is printed, or with --json a line of JSON for each text. -o FILE.jsonl, .parquet, .npy or .npz writes a file in
-the order of the input, with an id and other fields that --copy-field names; what an interrupted run has done stays in FILE.part, and
-the same command continues after it. Lines, in and out, may be compressed: .gz or .zst at the end of the name.`,
+Texts are arguments, the lines of --input FILE, a field of its records (--field; .jsonl, .csv or
+.parquet), or the standard input (-). Without -o a table is printed, or with --json a line of JSON for
+each text. -o FILE.jsonl, .parquet, .npy or .npz writes a file in the order of the input. --copy-field
+adds an id and other fields to it. The results of an interrupted run stay in FILE.part, and the same
+command continues after them. Lines, in and out, may be compressed: .gz or .zst at the end of the name.`,
 		Example: `  rlxc embed sentence-transformers/all-MiniLM-L6-v2 "A cat sits on the mat." "The cat is on the rug."
   rlxc embed path/to/folder --input texts.txt -o vectors.npy
   rlxc embed path/to/folder --input notes.jsonl.zst --field body --side document --output-type int8 -o notes.npz
@@ -97,13 +98,13 @@ the same command continues after it. Lines, in and out, may be compressed: .gz o
 	t.register(c, "")
 	f := c.Flags()
 	f.StringVar(&o.PromptName, "prompt", "", "name of one of the model's prompts (default that of --side, or the model's default)")
-	f.StringVar(&prompt, "prompt-text", "", "text in front of each text, instead of one of the model's prompts")
-	enum(c, &o.Side, "side", "what the texts are in a search", pipeline.Query, pipeline.Document)
-	enum(c, &kind, "kind", "which vectors: one a text, weights for words, or one a token", "auto", "dense", "sparse", "tokens")
-	enum(c, &output, "output-type", "of the numbers in .npy and .npz files", pipeline.Precisions()...)
-	enum(c, &t.open.Pooling, "pool", "how one vector is made of the tokens', whatever the files say", pipeline.Poolings()...)
-	f.IntVar(&o.Dimensions, "dimensions", 0, "numbers of a vector that stay (default all)")
-	f.BoolVar(&normalize, "normalize", false, "whether to scale vectors to length 1, whatever the files say")
+	f.StringVar(&prompt, "prompt-text", "", "prompt before each text; overrides the model's prompts")
+	enum(c, &o.Side, "side", "role of the texts in a search", pipeline.Query, pipeline.Document)
+	enum(c, &kind, "kind", "kind of vectors: one per text, weights of words, or one per token", "auto", "dense", "sparse", "tokens")
+	enum(c, &output, "output-type", "type of the numbers in .npy and .npz files", pipeline.Precisions()...)
+	enum(c, &t.open.Pooling, "pool", "pooling; overrides the model's files", pipeline.Poolings()...)
+	f.IntVar(&o.Dimensions, "dimensions", 0, "truncate vectors to this many numbers (default all)")
+	f.BoolVar(&normalize, "normalize", false, "whether to scale vectors to length 1; overrides the model's files")
 	f.BoolVar(&asBase64, "base64", false, "with --json, vectors as base64 of float32")
 	return c
 }

@@ -75,7 +75,7 @@ func environmentCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "environment",
 		Short:             "list the environment variables",
-		Long:              "environment lists the environment variables that rlxc and its tests read, what each does, and its value.",
+		Long:              "environment lists the environment variables that rlxc and its tests read, with their meanings and values.",
 		Example:           "  rlxc environment",
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,

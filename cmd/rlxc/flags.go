@@ -97,7 +97,7 @@ func (o *modelFlags) registerEngine(c *cobra.Command) {
 func (o *modelFlags) register(c *cobra.Command) {
 	registerCompile(c, &o.CompileOptions)
 	c.Flags().BoolVar(&o.independent, "independent-sizes", false,
-		"for a model that uses one name for sizes that differ: give each axis of the inputs a size of its own")
+		"give each axis of the inputs a separate size, for a model that uses one name for sizes that differ")
 }
 
 func (o *modelFlags) registerLibrary(c *cobra.Command) {

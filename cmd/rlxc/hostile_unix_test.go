@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -51,6 +52,7 @@ const (
 	hostileLimit = 256 << 20 // of --memory-limit
 	hostileMore  = 64 << 20  // by which the process may pass it
 	hostileBody  = 30 << 20
+	hostileUnits = 2000 // which are no more texts than a request may have
 )
 
 // A body is head, so many bytes of a unit again and again, and tail: it takes no memory here.
@@ -231,6 +233,68 @@ var bodies = map[string]struct{ path, head, unit, tail string }{
 	"spaces":       {"/embed", `{"inputs": "a"`, ` `, `}`},
 	"a number":     {"/embed", `{"inputs": "a", "dimensions": `, `1`, `}`},
 	"any task":     {"/", `{"inputs": [`, `"a",`, `"a"]}`},
+	"labels of GLiNER": {"/models/gliner/pipeline/token-classification", `{"inputs": "Anna", "parameters": {"candidate_labels": [`, `"a",`,
+		`"b"]}}`},
+	"a label of GLiNER": {"/models/gliner/pipeline/token-classification", `{"inputs": "Anna", "parameters": {"candidate_labels": ["`,
+		`a b `, `"]}}`},
+	"spans of GLiNER": {"/models/gliner-words/pipeline/token-classification", `{"parameters": {"threshold": 1e-9, "flat_ner": false,
+		"multi_label": true, "candidate_labels": ["a"` + manyLabels + `]}, "inputs": ["a"`, `,"` + strings.Repeat("Anna ", 300) + `"`, `]}`},
+	"labels and texts": {"/models/nli/pipeline/zero-shot-classification", `{"parameters": {"candidate_labels": ["a"` +
+		strings.Repeat(`,"b"`, 2000) + `]}, "inputs": [["a"]`, `,["a"]`, `]}`},
+	"a template": {"/models/nli/pipeline/zero-shot-classification", `{"parameters": {"candidate_labels": ["` +
+		strings.Repeat("label", 1000) + `"], "hypothesis_template": "`, `{}`, `"}, "inputs": "a"}`},
+	"windows of answers": {"/models/qa/pipeline/question-answering", `{"parameters": {"doc_stride": 6, "max_seq_len": 12,
+		"top_k": 1000000000, "max_answer_len": 1000000000}, "inputs": {"question": "who?", "context": "`, `a cat `, `"}}`},
+	"windows of entities": {"/models/ner/pipeline/token-classification", `{"parameters": {"stride": 100, "aggregation_strategy": "none"},
+		"inputs": "`, `Anna `, `"}`},
+	"masks": {"/models/splade/pipeline/fill-mask", `{"parameters": {"top_k": 1000000000}, "inputs": ["[MASK]"`, `,"` +
+		strings.Repeat("[MASK] ", 50) + `"`, `]}`},
+	"words for a mask": {"/models/splade/pipeline/fill-mask", `{"inputs": "[MASK]", "parameters": {"targets": [`, `"cat",`, `"cat"]}}`},
+	"vectors to rank":  {"/models/colbert/rerank", `{"query": "a", "texts": ["a"`, `,"` + strings.Repeat("cat ", 200) + `"`, `]}`},
+	"types of vectors": {"/v2/embed", `{"texts": ["a"` + strings.Repeat(`,"a"`, 1000) + `], "embedding_types": ["binary"`, `,"ubinary"`,
+		`]}`},
+	"parts of a text":       {"/v2/embed", `{"inputs": [{"content": [`, `{"type": "text", "text": "a"},`, `{"type": "text", "text": "a"}]}]}`},
+	"ids there are none of": {"/decode", `{"ids": [[`, `9223372036854775807,-9223372036854775808,`, `-1]]}`},
+}
+
+var manyLabels = func() (text string) {
+	for i := range 60 {
+		text += fmt.Sprintf(`,"%c%c"`, 'a'+i%26, 'a'+i/26)
+	}
+	return text
+}()
+
+// frame is one of HTTP/2 (RFC 9113), whose payload has size bytes, however many follow.
+func frame(kind, flags byte, stream uint32, size int, payload string) string {
+	head := []byte{byte(size >> 16), byte(size >> 8), byte(size), kind, flags}
+	return string(binary.BigEndian.AppendUint32(head, stream)) + payload
+}
+
+const (
+	data2, headers2, reset2, settings2, ping2, more2 = 0, 1, 3, 4, 6, 9 // kinds of frames
+	endStream, endHeaders                            = 1, 4
+
+	getPage = "\x82\x86\x84\x41\x01x" // GET http://x/ by HPACK's table
+)
+
+// http2 opens connections, n at a time on both ports, and sends what begins one of HTTP/2, with windows of so many bytes for answers.
+func (x *target) http2(n int, window uint32, then func(c net.Conn)) {
+	var open []net.Conn
+	for i := range n {
+		y := *x
+		if i%2 == 1 {
+			y.url = x.grpc
+		}
+		setting := string(binary.BigEndian.AppendUint32([]byte{0, 4}, window))
+		if c := y.raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(settings2, 0, 0, len(setting), setting)); c != nil {
+			open = append(open, c)
+			then(c)
+		}
+	}
+	time.Sleep(2 * time.Second)
+	for _, c := range open {
+		c.Close()
+	}
 }
 
 // attacks on a server, of one peer.
@@ -340,6 +404,46 @@ var attacks = map[string]func(x *target){
 		text := `{"inputs": [` + in("input_ids", 5) + "," + in("attention_mask", 1) + "," + in("token_type_ids", 0) + `]}`
 		each(3, func(int) { x.send("/v2/models/minilm/infer", strings.NewReader(text)) })
 	},
+	"frames announced": func(x *target) {
+		x.http2(900, 1<<16, func(c net.Conn) { io.WriteString(c, frame(data2, 0, 1, 1<<20, "")) })
+	},
+	"pages without a window": func(x *target) { // none of their bytes can be sent
+		x.http2(900, 0, func(c net.Conn) {
+			for i := range uint32(60) {
+				io.WriteString(c, frame(headers2, endStream|endHeaders, 2*i+1, len(getPage), getPage))
+			}
+		})
+	},
+	"requests that are reset": func(x *target) {
+		x.http2(8, 1<<16, func(c net.Conn) {
+			for i := range uint32(50_000) {
+				if _, err := io.WriteString(c, frame(headers2, endStream|endHeaders, 2*i+1, len(getPage), getPage)+
+					frame(reset2, 0, 2*i+1, 4, "\x00\x00\x00\x08")); err != nil {
+					break
+				}
+			}
+		})
+	},
+	"headers of HTTP/2 without an end": func(x *target) {
+		x.http2(8, 1<<16, func(c net.Conn) {
+			field := strings.Repeat("\x00\x01a\x7f\x81\x1e"+strings.Repeat("b", 285), 50)
+			_, err := io.WriteString(c, frame(headers2, endStream, 1, len(getPage), getPage))
+			for range 2000 {
+				if err == nil {
+					_, err = io.WriteString(c, frame(more2, 0, 1, len(field), field))
+				}
+			}
+		})
+	},
+	"pings": func(x *target) { // whose answers nobody reads
+		x.http2(8, 1<<16, func(c net.Conn) {
+			for range 100_000 {
+				if _, err := io.WriteString(c, frame(ping2, 0, 0, 8, "12345678")); err != nil {
+					break
+				}
+			}
+		})
+	},
 	"gRPC without a key": func(x *target) {
 		data := make([]byte, 30<<20)
 		each(6, func(int) {
@@ -398,7 +502,9 @@ func TestHostileClients(t *testing.T) {
 		url, grpc, _ := strings.Cut(*targetOf, " ")
 		x := newTarget(t, url, grpc)
 		if b, ok := bodies[*attack]; ok {
-			each(2, func(int) { x.send(b.path, body(b.head, b.unit, hostileBody, b.tail)) })
+			each(2, func(i int) {
+				x.send(b.path, body(b.head, b.unit, []int{hostileBody, hostileUnits * len(b.unit)}[i], b.tail))
+			})
 		} else {
 			attacks[*attack](x)
 		}
@@ -406,9 +512,12 @@ func TestHostileClients(t *testing.T) {
 	}
 	program, err := os.Executable()
 	require.NoError(t, err)
-	c, url, log := serveProcess(t, served+"minilm", served+"rerank", served+"classify", served+"splade", "--memory-limit",
-		strconv.Itoa(hostileLimit), "--api-key", "k",
-		"--grpc-address", "127.0.0.1:0", "--read-timeout", "10s", "--timeout", "20s")
+	args := []string{"--memory-limit", strconv.Itoa(hostileLimit), "--api-key", "k", "--grpc-address", "127.0.0.1:0", "--read-timeout", "10s",
+		"--timeout", "20s"}
+	for _, model := range []string{"minilm", "rerank", "classify", "splade", "colbert", "nli", "qa", "ner", "gliner", "gliner-words"} {
+		args = append(args, served+model)
+	}
+	c, url, log := serveProcess(t, args...)
 	x := newTarget(t, url, log.await(t, `grpc=(\S+)`)[1])
 	ctx, cancel := context.WithCancel(t.Context())
 	var wrong atomic.Value
@@ -555,6 +664,16 @@ func TestHostileInputs(t *testing.T) {
 	text, err = json.Marshal(doubling)
 	require.NoError(t, err)
 	doubles := write("doubles.json", bytes.NewReader(text))
+	packed := func(r io.Reader) io.Reader {
+		out, in := io.Pipe()
+		go func() {
+			z := gzip.NewWriter(in)
+			io.Copy(z, r)
+			z.Close()
+			in.Close()
+		}()
+		return out
+	}
 	tokens, model := "../../tokenizer/testdata/tokenizer.json", served+"minilm"
 	for name, x := range map[string]struct {
 		args  []string
@@ -568,6 +687,8 @@ func TestHostileInputs(t *testing.T) {
 			exitInput, "longer than 16 MiB"},
 		"a long line": {[]string{"embed", model, "--input", write("c.txt", body("", "abc ", 100<<20, "\n"))}, nil, exitInput,
 			"longer than 16 MiB"},
+		"many long lines, packed": {[]string{"embed", model, "-o", filepath.Join(dir, "f.npy"), "--input", write("f.txt.gz",
+			packed(body("", strings.Repeat("a", 14<<20)+"\n", 40*(14<<20+1), "")))}, nil, exitDone, ""},
 		"a deep object": {[]string{"embed", model, "--input", write("d.jsonl", body(`{"text": `, "[", 8<<20, "\n"))}, nil, exitInput,
 			"no JSON object"},
 		"a pipe":              {[]string{"embed", model, "--input", pipe}, nil, exitInput, "not a regular file"},

@@ -22,11 +22,12 @@ func pullCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pull ID",
 		Short: "download a model from the Hugging Face Hub",
-		Long: `pull downloads what the text commands need of a model into the cache that Python's huggingface_hub uses, unless it is there:
-configuration, tokenizer, and the ONNX file of a variant. --include chooses files by patterns instead.
+		Long: `pull downloads the files of a model that the text commands need into the cache that Python's
+huggingface_hub uses, unless they are there: configuration, tokenizer, and the ONNX file of a variant.
+--include chooses files by patterns instead.
 
-It follows huggingface_hub's environment variables, such as HF_HOME, HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE. A download that broke
-off goes on where it ended.`,
+It follows huggingface_hub's environment variables, such as HF_HOME, HF_ENDPOINT, HF_TOKEN and
+HF_HUB_OFFLINE. An interrupted download continues where it stopped.`,
 		Example: `  rlxc pull sentence-transformers/all-MiniLM-L6-v2
   rlxc pull BAAI/bge-small-en-v1.5 --variant quantized
   rlxc pull ORG/NAME --revision v1.0 --include '*.json' --include 'onnx/*'`,
@@ -61,8 +62,8 @@ off goes on where it ended.`,
 	}
 	f := c.Flags()
 	f.StringVar(&revision, "revision", "main", "branch, tag or commit")
-	f.StringVar(&variant, "variant", "", "which ONNX file, such as quantized for model_quantized.onnx")
-	f.StringArrayVar(&include, "include", nil, "pattern of files, of the whole path or the name (repeatable)")
+	f.StringVar(&variant, "variant", "", "ONNX file to take, such as quantized for model_quantized.onnx")
+	f.StringArrayVar(&include, "include", nil, "pattern of the paths or names of files (repeatable)")
 	c.MarkFlagsMutuallyExclusive("variant", "include")
 	return c
 }
@@ -99,7 +100,7 @@ func cacheCommand() *cobra.Command {
 		Use:   "cache",
 		Short: "list the models in the hub's cache, or remove one",
 		Long: `cache lists the models in the cache that rlxc pull and Python's huggingface_hub fill, with their sizes
-and revisions. --remove removes one, and what of the cache's shared store it was the last to use.`,
+and revisions. --remove removes a model, and those files of the cache's shared store that only it used.`,
 		Example: `  rlxc cache
   rlxc cache --remove sentence-transformers/all-MiniLM-L6-v2`,
 		Args:              noArgs,

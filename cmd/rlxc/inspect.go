@@ -28,11 +28,12 @@ func inspectCommand() *cobra.Command {
 		Use:   "inspect [M]",
 		Short: "describe a model",
 		Long: `inspect prints a model's inputs, outputs, operators (and which of them are supported), weights and
-arithmetic. If --dim sets a size for every free dimension, it also prints the memory of a run. For a compiled file it
-prints the target and the operations of the program.
+arithmetic. If --dim sets a size for every free dimension, it also prints the memory of a run. For a
+compiled file it prints the target and the operations of the program.
 
---ir prints the program at the level of -O. --values prints every value of the model with its type, its symbolic shape, and its
-content as far as it is known. --ops, which takes no model, prints the supported operators.
+--ir prints the program at the level of -O. --values prints every value of the model with its type, its
+symbolic shape, and its content as far as it is known. --ops, which takes no model, prints the supported
+operators.
 
 The exit code is 1 if the model uses an unsupported operator.`,
 		Example: `  rlxc inspect bert-tiny

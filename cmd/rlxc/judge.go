@@ -38,10 +38,10 @@ func classifyCommand() *cobra.Command {
 	var labels []string
 	c := &cobra.Command{
 		Use:   "classify M [TEXT…]",
-		Short: "label texts",
-		Long: `classify prints, for each text or pair of texts (--second-field), the labels of the model and their
-scores, as its files say: one of several, several at once, or a number. With --label it tries labels that the model does
-not know, by a model of natural language inference.`,
+		Short: "label texts, or pairs of texts",
+		Long: `classify prints the labels of each text, or of each pair of texts (--second-field), with their scores. The
+model's files say whether it returns one label of several, several at once, or a number. With --label it
+tries labels that the model does not know, by a model of natural language inference.`,
 		Example: `  rlxc classify path/to/sentiment "I love it" "Never again"
   rlxc classify path/to/nli --label politics --label sports "The match ended in a draw."
   rlxc classify path/to/model --input reviews.csv --field review --top 1 -o labels.jsonl`,
@@ -80,11 +80,11 @@ not know, by a model of natural language inference.`,
 	}
 	t.register(c, "the second text of a pair")
 	f := c.Flags()
-	f.IntVar(&o.TopK, "top", 0, "how many labels (default all)")
-	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", pipeline.Functions()...)
-	f.StringArrayVar(&labels, "label", nil, "a label to try (repeatable)")
+	f.IntVar(&o.TopK, "top", 0, "number of labels to print (default all)")
+	enum(c, &o.Function, "function", "function from logits to scores; overrides the model's files", pipeline.Functions()...)
+	f.StringArrayVar(&labels, "label", nil, "label to try, for a model of natural language inference (repeatable)")
 	f.StringVar(&zero.Template, "template", "", `sentence with {} for the label (default "This example is {}.")`)
-	f.BoolVar(&zero.MultiLabel, "multi-label", false, "whether several labels may apply at once")
+	f.BoolVar(&zero.MultiLabel, "multi-label", false, "with --label, allow several labels at once")
 	return c
 }
 
@@ -95,7 +95,7 @@ func rerankCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rerank M [DOCUMENT…]",
 		Short: "sort documents by how well they answer a query",
-		Long: `rerank scores each document with the query by a cross-encoder, and prints them with the best first. With
+		Long: `rerank scores each document against the query with a cross-encoder, and prints the best first. With
 --second-field it scores pairs instead, in the order of the input.`,
 		Example: `  rlxc rerank path/to/reranker --query "who wrote Faust?" "Goethe wrote Faust." "Faust is a fist."
   rlxc rerank path/to/reranker --query "who wrote Faust?" --input passages.txt --top 10
@@ -150,9 +150,9 @@ func rerankCommand() *cobra.Command {
 	}
 	t.register(c, "the document of a pair")
 	f := c.Flags()
-	f.StringVar(&query, "query", "", "what the documents may answer")
-	f.IntVar(&o.TopK, "top", 0, "how many documents (default all)")
-	enum(c, &o.Function, "function", "what makes scores of logits, whatever the files say", pipeline.Functions()...)
+	f.StringVar(&query, "query", "", "query that documents are scored against")
+	f.IntVar(&o.TopK, "top", 0, "number of documents to print (default all)")
+	enum(c, &o.Function, "function", "function from logits to scores; overrides the model's files", pipeline.Functions()...)
 	return c
 }
 
@@ -194,9 +194,9 @@ func tagCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tag M [TEXT…]",
 		Short: "find names and other entities in texts",
-		Long: `tag finds the stretches of each text that the model has a label for, with their places in bytes and in
-characters. Long texts are read by windows that overlap. A GLiNER model finds those of any labels, which --labels names, and
-reads as many words of a text as its files say.`,
+		Long: `tag finds the spans of each text that the model has a label for, with their offsets in bytes and in
+characters. Long texts are read by windows that overlap. A GLiNER model finds spans for the labels that
+--labels names, and reads at most as many words of a text as its files say.`,
 		Example: `  rlxc tag path/to/ner "Angela Merkel met Emmanuel Macron in Berlin."
   rlxc tag path/to/gliner --labels person,city --threshold 0.3 "Angela Merkel met Emmanuel Macron in Berlin."
   rlxc tag path/to/ner --input letters.txt --aggregation first -o entities.jsonl`,
@@ -208,7 +208,7 @@ reads as many words of a text as its files say.`,
 			}
 			defer func() { err = errors.Join(err, end()) }()
 			if m.Task == pipeline.ZeroShotTag && len(labels) == 0 {
-				return usagef("%s has no labels of its own: name some, such as --labels person,city", args[0])
+				return usagef("%s has no labels: name some, such as --labels person,city", args[0])
 			}
 			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
 				var values [][]pipeline.Entity
@@ -237,13 +237,13 @@ reads as many words of a text as its files say.`,
 	}
 	t.register(c, "")
 	f := c.Flags()
-	enum(c, &o.Aggregation, "aggregation", "how the tokens' labels become entities", pipeline.Aggregations()...)
-	f.IntVar(&o.Stride, "stride", 0, "tokens that the windows over a long text have in common (default a quarter of a row; below 0 cuts "+
-		"the text)")
-	f.StringSliceVar(&labels, "labels", nil, "labels to find, separated by commas (of a GLiNER model; repeatable)")
-	f.Float64Var(&zero.Threshold, "threshold", 0.5, "with --labels, the score that an entity exceeds")
-	f.BoolVar(&zero.MultiLabel, "multi-label", false, "with --labels, whether the same words may have several labels")
-	f.BoolVar(&zero.Nested, "nested", false, "with --labels, whether an entity may be inside of another")
+	enum(c, &o.Aggregation, "aggregation", "rule that joins the labels of tokens to entities", pipeline.Aggregations()...)
+	f.IntVar(&o.Stride, "stride", 0,
+		"tokens that windows over a long text share (default a quarter of a window; below 0 truncates the text)")
+	f.StringSliceVar(&labels, "labels", nil, "labels for a GLiNER model to find, separated by commas (repeatable)")
+	f.Float64Var(&zero.Threshold, "threshold", 0.5, "with --labels, the score that an entity must exceed")
+	f.BoolVar(&zero.MultiLabel, "multi-label", false, "with --labels, allow several labels for the same words")
+	f.BoolVar(&zero.Nested, "nested", false, "with --labels, allow entities within entities")
 	return c
 }
 
@@ -261,8 +261,8 @@ func answerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "answer M [CONTEXT…]",
 		Short: "find the answer to a question in texts",
-		Long: `answer finds the stretch of each context that answers the question. With --second-field the input has a
-question on each line, and its context in that field. Long contexts are read by windows that overlap.`,
+		Long: `answer finds the span of each context that answers the question. With --second-field each record of the
+input has a question, and its context in that field. Long contexts are read by windows that overlap.`,
 		Example: `  rlxc answer path/to/squad --question "Where does the train leave?" "The train leaves from platform 12."
   rlxc answer path/to/squad --input asked.jsonl --field question --second-field context -o answers.jsonl`,
 		Args: modelAndTexts,
@@ -305,9 +305,9 @@ question on each line, and its context in that field. Long contexts are read by 
 	}
 	t.register(c, "the context")
 	f := c.Flags()
-	f.StringVar(&question, "question", "", "what to ask of each context")
-	f.IntVar(&o.TopK, "top", 1, "how many answers")
-	f.BoolVar(&o.NoAnswer, "no-answer", false, "whether there may be none")
-	f.IntVar(&o.Stride, "stride", 0, "tokens that the windows over a long context have in common (default half a row)")
+	f.StringVar(&question, "question", "", "question about each context")
+	f.IntVar(&o.TopK, "top", 1, "number of answers to print")
+	f.BoolVar(&o.NoAnswer, "no-answer", false, "allow the answer that there is none")
+	f.IntVar(&o.Stride, "stride", 0, "tokens that windows over a long context share (default half a window)")
 	return c
 }

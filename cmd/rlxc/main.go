@@ -114,11 +114,12 @@ func newRoot() (root *cobra.Command, started *bool) {
 		Short: "compile ONNX models, run them, and prove the results",
 		Long: `rlxc compiles ONNX models ahead of time and runs them.
 
-M is a model file, a folder that holds model.onnx, or the name of a built-in model (see "rlxc models"). A path that exists takes
-precedence over a name.
+M is a model file, a compiled .rlxc file, a folder that holds model.onnx, or the name of a built-in model
+(see "rlxc models"). A path that exists takes precedence over a name. Commands on texts and serve also
+take the id of a model on the Hugging Face Hub.
 
-The exit code is 0 on success, 1 if a check failed, 2 if the command line is invalid, 3 if the model, an input or the environment
-is, and 130 or 143 after an interrupt.`,
+The exit code is 0 on success, 1 if a check failed, 2 if the command line is invalid, 3 if the model, an
+input or the environment is invalid, and 130 or 143 after an interrupt.`,
 		Example: `  rlxc validate bert-tiny
   rlxc run bert-tiny --random --dim batch=1 --dim seq=8
   rlxc plan bert-tiny --dim batch=1 --dim seq=128`,
@@ -134,11 +135,26 @@ is, and 130 or 143 after an interrupt.`,
 		}
 		return err
 	})
-	root.AddCommand(embedCommand(), rerankCommand(), classifyCommand(), tagCommand(), answerCommand(), serveCommand(), pullCommand(),
-		cacheCommand(),
-		runCommand(), validateCommand(), planCommand(), inspectCommand(), compileCommand(), benchCommand(),
-		benchWorkerCommand(), quantizeCommand(), tokenizeCommand(), modelsCommand(), devicesCommand(), environmentCommand(),
-		versionCommand())
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"texts", "Commands on texts:", []*cobra.Command{embedCommand(), rerankCommand(), classifyCommand(), tagCommand(), answerCommand(),
+			tokenizeCommand()}},
+		{"models", "Commands on models:", []*cobra.Command{runCommand(), validateCommand(), benchCommand(), planCommand(), compileCommand(),
+			inspectCommand(), quantizeCommand(), modelsCommand(), pullCommand(), cacheCommand()}},
+		{"server", "Server:", []*cobra.Command{serveCommand()}},
+		{"tools", "Tools:", []*cobra.Command{devicesCommand(), environmentCommand(), versionCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+		}
+		root.AddCommand(g.commands...)
+	}
+	root.SetHelpCommandGroupID("tools")
+	root.SetCompletionCommandGroupID("tools")
+	root.AddCommand(benchWorkerCommand())
 	started = new(bool)
 	for _, c := range root.Commands() {
 		run := c.RunE

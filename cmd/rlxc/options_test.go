@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -141,35 +140,6 @@ func TestTextCommandsGiveWhatTheAPIGives(t *testing.T) {
 			require.NoError(t, json.Unmarshal(said, &got))
 			require.Equal(t, want[0], got.Vector)
 		})
-	}
-}
-
-// TestOptionsAreDocumented: docs/command-line.md has a row for each option.
-func TestOptionsAreDocumented(t *testing.T) {
-	var table strings.Builder
-	table.WriteString("| flag | variable | `rlxc.CompileOptions` | meaning |\n|---|---|---|---|\n")
-	for _, row := range options.Table {
-		var flags []string
-		if row.Short != "" {
-			flags = append(flags, "`-"+row.Short+"`")
-		}
-		usage := row.Usage
-		if row.Flag != "" {
-			flags = append(flags, "`--"+row.Flag+"`")
-			if c, ok := row.Value(&options.Compile{}).(options.Choice); ok {
-				usage += ": " + options.Join(c.Words())
-			}
-		}
-		variable := ""
-		if row.Env != "" {
-			variable = "`" + row.Env + "`"
-		}
-		table.WriteString("| " + strings.Join(flags, ", ") + " | " + variable + " | `" + row.Field + "` | " + usage + " |\n")
-	}
-	doc, err := os.ReadFile("../../docs/command-line.md")
-	require.NoError(t, err)
-	if !strings.Contains(string(doc), table.String()) {
-		t.Errorf("docs/command-line.md lacks this table:\n%s", table.String())
 	}
 }
 

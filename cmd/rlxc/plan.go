@@ -37,23 +37,25 @@ func planCommand() *cobra.Command {
 		Use:   "plan M",
 		Short: "print the memory plan of a model",
 		Long: `plan prints the offset of every buffer of a model at the given sizes, and the arena size in every mode of
-the planner. The line "resident" estimates the resident memory of a process that runs the model: pages of the model's
-file, packed weights, the arena, and the Go program itself.
+the planner. The line "resident" estimates the resident memory of a process that runs the model: pages of
+the model's file, packed weights, the arena, and the Go program.
 
-Steps without a kernel run on the host. A line "host" names each, with the bytes copied from the device before it and to the device
-after it. Operators whose result sizes depend on data split the program into stages. A line "cut" names each such operator. The
-plan of the first stage is followed by those of the others, in which sizes that depend on data are as large as they can be.
+Steps without a kernel run on the host. A line "host" names each, with the bytes copied from the device
+before it and to the device after it. Operators whose result sizes depend on data split the program into
+stages. A line "cut" names each such operator. The plan of the first stage is followed by those of the
+others, in which sizes that depend on data have their largest values.
 
-With --unpad, --dim tokens=N is the number of tokens that are no padding. Unless the length of the longest text is given as well, all
-texts are as long as each other.
+With --unpad, --dim tokens=N is the number of unpadded tokens. All sequences have the same length unless
+the length of the longest is given as well.
 
 A range (--dim seq=1:512) prints the largest plan in the range, and its sizes.
 
---instance plans intervals from a file: CSV with the columns id, lower, upper, size and optionally alignment, offset, gaps, boundary, group
-and lane; JSON as plan --json prints it; what TensorFlow Lite prints of its arenas; a buffer assignment of XLA, with its live ranges in the
-same file or in the one that XLA writes beside it. --csv writes the intervals with their offsets. It searches for --budget, or until
-ctrl-C, and prints the best plan so far. With --capacity, the search ends at the first plan that fits, and the exit code is 1 if none
-was found.
+--instance plans intervals from a file: CSV with the columns id, lower, upper, size and optionally
+alignment, offset, gaps, boundary, group and lane; JSON as plan --json prints it; a dump of TensorFlow
+Lite's arenas; or a buffer assignment of XLA, with its live ranges in the same file or in the one that
+XLA writes next to it. --csv writes the intervals with their offsets. It searches for --budget, or until
+ctrl-C, and prints the best plan so far. With --capacity, the search ends at the first plan that fits,
+and the exit code is 1 if none was found.
 
 --check verifies the plan in a JSON file that plan --json wrote. The exit code is 1 if the plan is wrong.`,
 		Example: `  rlxc plan bert-tiny --dim batch=1 --dim seq=128
@@ -70,13 +72,13 @@ was found.
 	f := c.Flags()
 	f.Var(p.ranges, "dim", "size of a dimension, such as seq=128, or a range of sizes, such as seq=1:512 (repeatable)")
 	p.modelFlags.register(c)
-	f.StringArrayVar(&p.Taps, "tap", nil, "plan with a value inside the model kept as an output, or * for all that -O leaves (repeatable)")
+	f.StringArrayVar(&p.Taps, "tap", nil, "intermediate value that becomes an output too, or * for all that -O leaves (repeatable)")
 	f.IntVar(&p.LateReads, "late-reads", 0, "steps after its own during which a kernel of the device may still read its operands")
-	f.BoolVar(&p.PinOutputAncestors, "pin-output-ancestors", false, "keep all that the outputs are computed from to the end")
+	f.BoolVar(&p.PinOutputAncestors, "pin-output-ancestors", false, "keep everything that the outputs depend on until the end")
 	p.intervals.register(f)
 	f.StringVar(&p.check, "check", "", "verify the plan in a JSON file")
 	f.StringVar(&p.html, "html", "", "write a chart of the plan to an HTML file")
-	f.BoolVar(&p.measure, "measure", false, "run the model in a process of its own, and print the memory that it takes")
+	f.BoolVar(&p.measure, "measure", false, "run the model in a separate process, and print the memory that it takes")
 	c.MarkFlagsMutuallyExclusive("instance", "check")
 	c.MarkFlagsMutuallyExclusive("html", "check")
 	return c

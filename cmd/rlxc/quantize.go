@@ -43,15 +43,15 @@ func quantizeCommand() *cobra.Command {
 		Use:   "quantize M -o F",
 		Short: "write a model with 8-bit or 4-bit weights",
 		Long: `quantize writes a float32 model with quantised weights, as standard ONNX that other engines run too
-(--int4 uses an operator of onnxruntime). It prints which products were quantised, and how far the results differ from
-the original's.
+(--int4 uses an operator of onnxruntime). It prints which products were quantised, and how far the
+results differ from the original's.
 
---calibrate names typical inputs, a few dozen rows: an .npz archive with an array per input, or a file of texts as "rlxc embed --input"
-reads, which --tokenizer encodes. An array has the shape of its input, or one more leading axis for several runs. Long batches run 8 rows
-at a time.
+--calibrate names typical inputs, a few dozen: an .npz archive with an array per input, or a file of
+texts as "rlxc embed --input" reads, which --tokenizer encodes. An array has the shape of its input, or
+one more leading axis for several runs. Long batches run 8 sequences at a time.
 
-Results are compared on the inputs of --calibrate; without it, on inputs recorded with the model; without those, on generated
-inputs of the sizes of --shapes.`,
+Results are compared on the inputs of --calibrate. Without it, they are compared on inputs recorded with
+the model, or else on generated inputs of the sizes of --shapes.`,
 		Example: `  rlxc quantize model.onnx -o small.onnx --dynamic
   rlxc quantize model.onnx -o small.onnx --qdq --calibrate data.npz
   rlxc quantize path/to/folder -o small.onnx --int4 --calibrate texts.txt`,
@@ -202,7 +202,7 @@ func (r *quantizeReport) text(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%d\tquantised\n", n.Op, n.Count)
 	}
 	for _, n := range r.Kept {
-		fmt.Fprintf(w, "%s\t%d\tkept: %s\n", n.Op, n.Count, n.Reason)
+		fmt.Fprintf(w, "%s\t%d\tnot quantised: %s\n", n.Op, n.Count, n.Reason)
 	}
 	w.Flush()
 	fmt.Fprintln(w, "\nOUTPUT\tMAX ABS\tMEAN COSINE\tLOWEST")

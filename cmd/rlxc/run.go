@@ -32,13 +32,15 @@ func runCommand() *cobra.Command {
 		Short: "run a model once",
 		Long: `run runs a model once and prints its outputs.
 
-Inputs come from files (--input), from texts that a tokenizer encodes (--text), or are generated (--zeros, --random; --dim sets the
-sizes that the model leaves open). --input takes precedence over generated inputs. embed,
-rerank, classify, tag and answer make answers of texts.
+Inputs come from files (--input), from texts that a tokenizer encodes (--text), or are generated (--zeros
+or --random, with --dim for the sizes that the model leaves open). --input takes precedence over
+generated inputs. The commands embed, rerank, classify, tag and answer take texts and print answers
+instead of tensors.
 
---tap adds an intermediate value of the model to the outputs. It is computed at every level of -O; fusions across it do not apply.`,
+--tap adds an intermediate value of the model to the outputs. It is computed at every level of -O, and
+fusions that would remove it do not apply.`,
 		Example: `  rlxc run bert-tiny --random --dim batch=2 --dim seq=16
-  rlxc run model.onnx --input input_ids=ids.npy --input attention_mask=mask.json -o out.npz
+  rlxc run model.onnx --input input_ids=ids.npy --input attention_mask=mask.json --zeros -o out.npz
   rlxc run path/to/folder --text "a photo of a cat" --text "a picture of a kitten"
   rlxc run bert-tiny --random --dim batch=1 --dim seq=8 --tap /encoder/layer.0/attention/self/Softmax_output_0
   rlxc run model.onnx --random --dim batch=1 --dim seq=128 --profile --html profile.html
@@ -51,13 +53,13 @@ rerank, classify, tag and answer make answers of texts.
 	f := c.Flags()
 	f.StringArrayVar(&r.inputs, "input", nil,
 		"name=file ("+endings(readers)+"), or an .npz with arrays named after the inputs (repeatable)")
-	f.BoolVar(&r.zeros, "zeros", false, "inputs of zeros")
-	f.BoolVar(&r.random, "random", false, "random inputs: valid ids, masks with padding, numbers around 0")
+	f.BoolVar(&r.zeros, "zeros", false, "generate inputs of zeros")
+	f.BoolVar(&r.random, "random", false, "generate random inputs: valid ids, masks with padding, numbers around 0")
 	f.StringVarP(&r.output, "output", "o", "", "write the outputs to a file ("+endings(writers)+")")
 	f.BoolVar(&r.Profile, "profile", false, "print the times of the steps of a second run")
 	f.StringVar(&r.trace, "trace", "", "write a trace of the second run for Chrome or Perfetto (.json)")
 	f.StringVar(&r.html, "html", "", "write a flame chart of the second run, and its times by layer and op, to an HTML file")
-	f.StringArrayVar(&r.Taps, "tap", nil, "name of an intermediate value to output too, or * for all that -O leaves (repeatable)")
+	f.StringArrayVar(&r.Taps, "tap", nil, "intermediate value that becomes an output too, or * for all that -O leaves (repeatable)")
 	r.text.register(c)
 	c.MarkFlagsMutuallyExclusive("zeros", "random", "text")
 	return c

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -23,6 +25,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/server"
@@ -60,20 +63,24 @@ func serveCommand() *cobra.Command {
 	s.open.Compile.Unpad = true
 	c := &cobra.Command{
 		Use:   "serve M [M…]",
-		Short: "answer HTTP requests with models of text",
+		Short: "serve text models over HTTP and gRPC",
 		Long: `serve answers requests in the protocols that clients of embedding models speak: OpenAI (/v1/embeddings),
-text-embeddings-inference (/embed, /rerank, /predict, …), Hugging Face's inference tasks (/pipeline/TASK), Cohere and
-Jina (/v1/rerank, /v2/rerank), Ollama (/api/embed), and, on tensors instead of texts, the Open Inference Protocol of
-KServe and Triton (/v2/models/NAME/infer, and gRPC at --grpc-address). GET /openapi.json lists all routes, GET / is a
-page for people, GET /metrics is for Prometheus.
+text-embeddings-inference (/embed, /rerank, /predict, …), Hugging Face's inference tasks
+(/pipeline/TASK), Cohere and Jina (/v1/rerank, /v2/rerank), and Ollama (/api/embed). For tensors instead
+of texts it speaks the Open Inference Protocol of KServe and Triton (/v2/models/NAME/infer, and gRPC at
+--grpc-address). GET /openapi.json lists all routes, GET / is a page for people, and GET /metrics is for
+Prometheus.
 
-M is a folder, a model file or an id of the hub, named by its last part or as NAME=M. Requests choose among several models by name, by a
-path that begins with /models/NAME, or else get the first model that was made for what they ask.
+M is a folder, a model file or an id of the hub. Its name is its last part, or NAME in NAME=M. A request
+chooses among several models by name or by a path that begins with /models/NAME. Otherwise it gets the
+first model that was made for its task.
 
-Of --memory-limit, the arenas of all models have half, requests a quarter, and garbage the rest; weights come on top.
+The arenas of all models get half of --memory-limit, requests a quarter, and garbage the rest. Weights
+are not counted.
 
-Each flag may be set by an environment variable instead, such as RLXC_SERVE_MEMORY_LIMIT for --memory-limit; RLXC_SERVE_MODELS holds the
-models. SIGTERM answers what has begun and ends; SIGHUP opens the model files anew, without failing a request.`,
+An environment variable may set a flag, such as RLXC_SERVE_MEMORY_LIMIT for --memory-limit.
+RLXC_SERVE_MODELS holds the models. SIGTERM finishes the requests that have begun and ends the process.
+SIGHUP opens the model files again without failing a request.`,
 		Example: `  rlxc serve sentence-transformers/all-MiniLM-L6-v2
   rlxc serve embed=path/to/folder rank=path/to/reranker --address 0.0.0.0:8080 --api-key-file keys --memory-limit 512MiB`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -90,35 +97,34 @@ models. SIGTERM answers what has begun and ends; SIGHUP opens the model files an
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&s.address, "address", "127.0.0.1:8080", "where to listen; 0.0.0.0:8080 is every network of the machine")
-	f.StringVar(&s.grpc, "grpc-address", "", "where to listen for the Open Inference Protocol over gRPC (default nowhere)")
+	f.StringVar(&s.address, "address", "127.0.0.1:8080", "address to listen on; 0.0.0.0:8080 listens on all networks")
+	f.StringVar(&s.grpc, "grpc-address", "", "address to listen on for the Open Inference Protocol over gRPC (default none)")
 	f.StringVar(&s.traces, "otlp", "", "URL of a collector of OpenTelemetry traces, such as http://127.0.0.1:4318 (default none)")
-	f.StringArrayVar(&s.keys, "api-key", nil, "key that requests have to bring (repeatable; separated by commas in the environment)")
+	f.StringArrayVar(&s.keys, "api-key", nil, "key that requests must present (repeatable; separated by commas in the environment)")
 	f.StringVar(&s.keyFile, "api-key-file", "", "file with a key on each line")
 	f.StringVar(&s.cert, "tls-cert", "", "file with the certificate chain, for HTTPS")
 	f.StringVar(&s.key, "tls-key", "", "file with the certificate's key")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	registerCompile(c, &s.open.Compile)
-	f.IntVar(&s.open.Queue, "queue", 1<<18, "tokens that may wait for each model; requests beyond it are turned away with status 429")
-	f.IntVar(&s.open.BatchTokens, "batch-tokens", 0, "tokens that a batch may have (default 512; 16384 on a GPU)")
-	f.IntVar(&s.open.Sessions, "sessions", 0, "batches of a model that run at a time (default one a processor, four a GPU)")
-	f.IntVar(&s.open.MaxLength, "max-length", 0, "tokens of a row (default what the model's files say)")
-	f.StringVar(&s.open.Variant, "variant", "", "which ONNX file of a folder, such as quantized for model_quantized.onnx")
+	f.IntVar(&s.open.Queue, "queue", 1<<18, "maximum tokens waiting per model; requests beyond it get status 429")
+	f.IntVar(&s.open.BatchTokens, "batch-tokens", 0, "maximum tokens per batch (default 512; 16384 on a GPU)")
+	f.IntVar(&s.open.Sessions, "sessions", 0, "number of concurrent batches per model (default one per processor, four per GPU)")
+	f.IntVar(&s.open.MaxLength, "max-length", 0, "maximum tokens per sequence (default from the model's files)")
+	f.StringVar(&s.open.Variant, "variant", "", "ONNX file to take, such as quantized for model_quantized.onnx")
 	f.StringVar(&s.open.Revision, "revision", "", "branch, tag or commit of models of the hub (default main)")
-	enum(c, &s.open.Pooling, "pool", "how embedding models make one vector of the tokens', whatever their files say",
+	enum(c, &s.open.Pooling, "pool", "pooling of embedding models; overrides their files",
 		pipeline.Poolings()...)
-	f.StringVar(&s.prompt, "default-prompt", "", "text in front of each text to embed, where a request names no prompt")
-	f.StringVar(&s.open.DefaultPromptName, "default-prompt-name", "", "which of the models' prompts that is")
-	f.BoolVar(&s.truncate, "truncate", true, "cut texts that are too long, where a request does not say; without it they are refused "+
-		"with status 413")
-	f.Var(&s.maxBody, "max-body", "bytes of a request's body")
-	f.IntVar(&s.options.MaxTexts, "max-texts", 2048, "texts of a request")
-	f.IntVar(&s.options.MaxRequests, "max-requests", 512, "requests that are answered at a time")
-	f.DurationVar(&s.options.Timeout, "timeout", time.Minute, "time that a request may take")
-	f.DurationVar(&s.read, "read-timeout", 30*time.Second, "time that a client may take to send a request")
-	f.DurationVar(&s.drain, "drain", 25*time.Second, "time that requests have to end after SIGTERM")
-	enum(c, &s.format, "log-format", "how the log is written", "text", "json")
-	enum(c, &s.level, "log-level", "what is logged at least", "debug", "info", "warn", "error")
+	f.StringVar(&s.prompt, "default-prompt", "", "prompt before each text to embed when a request names none")
+	f.StringVar(&s.open.DefaultPromptName, "default-prompt-name", "", "name of the model's prompt to use when a request names none")
+	f.BoolVar(&s.truncate, "truncate", true, "truncate long texts when a request does not decide; otherwise they get status 413")
+	f.Var(&s.maxBody, "max-body", "maximum size of a request's body")
+	f.IntVar(&s.options.MaxTexts, "max-texts", 2048, "maximum texts per request")
+	f.IntVar(&s.options.MaxRequests, "max-requests", 512, "maximum concurrent requests")
+	f.DurationVar(&s.options.Timeout, "timeout", time.Minute, "maximum time of a request")
+	f.DurationVar(&s.read, "read-timeout", 30*time.Second, "maximum time for a client to send a request")
+	f.DurationVar(&s.drain, "drain", 25*time.Second, "time for requests to finish after SIGTERM")
+	enum(c, &s.format, "log-format", "format of the log", "text", "json")
+	enum(c, &s.level, "log-level", "lowest level that is logged", "debug", "info", "warn", "error")
 	return c
 }
 
@@ -210,6 +216,17 @@ func (s *serving) logger(to io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(to, o))
 }
 
+// spare has Go schedule on more threads than compute, until done: where runs occupy all of them, Go looks at connections each 10 ms only.
+func (s *serving) spare() (done func()) {
+	n := runtime.GOMAXPROCS(0)
+	if s.open.Compile.Backend == "cpu" {
+		s.open = s.open.Defaults()
+		s.open.Compile.Threads = cmp.Or(s.open.Compile.Threads, kernel.DefaultThreads())
+		runtime.GOMAXPROCS(n + max(1, n/4))
+	}
+	return func() { runtime.GOMAXPROCS(n) }
+}
+
 func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	begun := time.Now()
 	log := s.logger(c.ErrOrStderr())
@@ -238,7 +255,8 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50) // what lives is mostly plans, and collecting it takes milliseconds
 	}
-	connections := 2 * o.MaxRequests
+	defer s.spare()()
+	connections := 4 * o.MaxRequests
 	first, err := listen(c.Context(), s.address, connections)
 	if err != nil {
 		return err
@@ -303,7 +321,8 @@ func (s *serving) web(handler http.Handler, o server.Options, secure *tls.Config
 		o.Timeout + time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		TLSConfig: secure, Protocols: protocols,
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10}}
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10,
+			MaxReadFrameSize: 16 << 10}} // for which a frame's head alone gets memory
 }
 
 // exportTraces sends traces to a collector (OTLP over HTTP). flush sends what is left.

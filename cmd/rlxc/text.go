@@ -23,10 +23,10 @@ type textOptions struct {
 
 func (o *textOptions) register(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&o.texts, "text", nil, "text of a row of the batch (repeatable)")
-	f.StringArrayVar(&o.pairs, "pair", nil, "second text of a row, in the order of --text (repeatable)")
+	f.StringArrayVar(&o.texts, "text", nil, "text of a sequence of the batch (repeatable)")
+	f.StringArrayVar(&o.pairs, "pair", nil, "second text of a pair, in the order of --text (repeatable)")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's folder)")
-	f.IntVar(&o.maxLength, "max-length", 0, "largest number of tokens in a row (default the smaller of the tokenizer's and the model's)")
+	f.IntVar(&o.maxLength, "max-length", 0, "maximum tokens per sequence (default the smaller of the tokenizer's and the model's)")
 }
 
 // check finds flags that would do nothing.
@@ -38,7 +38,7 @@ func (o *textOptions) check(c *cobra.Command) error {
 	}
 	switch {
 	case len(o.pairs) > 0 && len(o.pairs) != len(o.texts):
-		return usagef("%d --text but %d --pair: want one of each per row", len(o.texts), len(o.pairs))
+		return usagef("%d --text but %d --pair: want one --pair for each --text", len(o.texts), len(o.pairs))
 	}
 	return nil
 }

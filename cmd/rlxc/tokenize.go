@@ -27,12 +27,13 @@ func tokenizeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tokenize T [TEXT...]",
 		Short: "show the tokens of texts",
-		Long: `tokenize shows what a tokenizer makes of texts: tokens, ids, and which bytes of the text each came from.
-Without a text it reads --input, or the lines of the standard input.
+		Long: `tokenize prints the tokens of texts, their ids, and which bytes of the text each comes from. Without a
+text it reads --input, or the lines of the standard input.
 
-T is a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a SentencePiece .model, or a folder with one of them.
+T is a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, a SentencePiece .model, or a folder
+with one of them.
 
-With --json it prints an object for each row, on a line of its own.`,
+With --json it prints an object for each sequence, on its own line.`,
 		Example: `  rlxc tokenize minilm "A cat sits on the mat."
   rlxc tokenize minilm --pair "On the mat." "Where is the cat?"
   rlxc tokenize minilm --count --input texts.parquet --field body
@@ -46,11 +47,10 @@ With --json it prints an object for each row, on a line of its own.`,
 	}
 	f := c.Flags()
 	o.register(f)
-	f.StringVar(&o.pair, "pair", "", "the second text of every row")
-	f.IntVar(&o.maxLength, "max-length", 0, "tokens of a row; longer ones are cut (default any)")
-	f.IntVar(&o.stride, "stride", 0, "with --max-length: make windows of long texts, each of which repeats so many tokens of the one "+
-		"before")
-	f.BoolVar(&o.count, "count", false, "print the number of tokens of each text alone")
+	f.StringVar(&o.pair, "pair", "", "second text of every pair")
+	f.IntVar(&o.maxLength, "max-length", 0, "maximum tokens per sequence; longer ones are truncated (default unlimited)")
+	f.IntVar(&o.stride, "stride", 0, "with --max-length, split long texts into windows that share this many tokens")
+	f.BoolVar(&o.count, "count", false, "print only the number of tokens of each text")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case c.Flags().Changed("stride") && o.maxLength == 0:

@@ -41,7 +41,7 @@ func (t tolerance) String() string {
 }
 
 // A precision is what a model computes with, below float32, and the smallest cosine of its results to those of another way of
-// computing them. docs/tolerances.md has what onnxruntime departs by from itself, with and without its optimisations, and how that
+// computing them. docs/validate.md has what onnxruntime departs by from itself, with and without its optimisations, and how that
 // was measured: each cosine leaves room for that and not for much more.
 type precision struct {
 	name   string

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/inside"
@@ -35,23 +33,25 @@ func validateCommand() *cobra.Command {
 		Use:   "validate M",
 		Short: "compare a model's results with a reference",
 		Long: `validate runs a model and compares its outputs with a reference: the outputs recorded in folders
-test_data_set_* next to the model, those of onnxruntime without optimisations, or those of eval, rlxc's reference
-implementation of every operator.
+test_data_set_* next to the model, those of onnxruntime without optimisations, or those of eval, rlxc's
+reference implementation of every operator.
 
-Without --shapes, the inputs are the recorded ones if there are any. Otherwise they are generated: valid ids, masks with padding,
-numbers around 0.
+Without --shapes, the inputs are the recorded ones if there are any. Otherwise they are generated: valid
+ids, masks with padding, numbers around 0.
 
-An output passes if |d| <= atol + rtol*|ref| for all elements (integers: |d| <= atol; NaN equals NaN) and its cosine to the reference
-is at least --cosine. If only --cosine is given, elements are not compared. If neither is given, the tolerance follows from what the
-model computes with, and from --precision and --weights: of 16-bit numbers and quantised values only the cosine is compared, since no two
-ways of computing them give the same elements. The last line says which tolerance was taken.
+An output passes if |d| <= atol + rtol*|ref| for all elements (integers: |d| <= atol; NaN equals NaN) and
+its cosine to the reference is at least --cosine. If only --cosine is given, elements are not compared.
+If no tolerance is given, it follows from the types that the model computes with, and from --precision
+and --weights. For 16-bit numbers and quantised values only the cosine is compared, since no two ways of
+computing them return the same elements. The last line prints the tolerance.
 
---taps all also compares the intermediate values that -O leaves; for recorded outputs their reference is eval. For these, --atol is
-relative to a value's median magnitude if that is above 1. --bisect prints the first value that differs.
+--taps all also compares the intermediate values that -O leaves. For recorded outputs their reference is
+eval. For these values, --atol is relative to the median magnitude if that is above 1. --bisect prints
+the first value that differs.
 
 The exit code is 1 if anything differs.`,
 		Example: `  rlxc validate bert-tiny
-  rlxc validate path/to/folder --atol 1e-5 --rtol 1e-4
+  rlxc validate bert-tiny --atol 1e-5 --rtol 1e-4
   rlxc validate model.onnx --against onnxruntime --shapes 1x1,2x16,1x128
   rlxc validate model.onnx --against onnxruntime -O 0 --bisect`,
 		Args:              oneModel,
@@ -67,9 +67,6 @@ The exit code is 1 if anything differs.`,
 	f.Float64Var(&v.rel, "rtol", 1e-4, "relative tolerance")
 	f.Float64Var(&v.cosine, "cosine", -1, "smallest cosine")
 	enum(c, &v.tapAll, "taps", "compare intermediate values too", "all")
-	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName { // --mark is its former name
-		return pflag.NormalizedName(strings.Replace(name, "mark", "taps", 1))
-	})
 	f.BoolVar(&v.bisect, "bisect", false, "print the first node whose result differs")
 	return c
 }

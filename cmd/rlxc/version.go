@@ -50,8 +50,8 @@ func version() string { return buildReport().Version }
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "version",
-		Short:             "print the version, and the commit that it was built at",
-		Long:              "version prints the version, the commit of the source if the build knew it, Go's version and the platform.",
+		Short:             "print the version and the commit",
+		Long:              "version prints the version, the commit of the source if the build recorded it, Go's version and the platform.",
 		Example:           "  rlxc version --json",
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -72,8 +72,8 @@ func Poison(t *testing.T, d backend.Device) {
 		planned.Problem.Buffers[planned.Buffers[planned.Steps[0].Outputs[0].ID]].Last -= early
 		p, err := d.Load(planned)
 		require.NoError(t, err)
-		m := d.NewMemory().(*gpu.Memory)
-		m.Poison(0xFF)
+		m := d.NewMemory()
+		m.(interface{ Poison(byte) }).Poison(0xFF)
 		in, err := p.Attach(m, nil)
 		require.NoError(t, err)
 		for range 2 {

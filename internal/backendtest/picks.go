@@ -9,7 +9,9 @@ var PickCases = map[string]string{
 		return %3 as "a", %4 as "b" }`,
 	"gather elements": `(%0 "x": f32[3,s,2], %1 "i": i64[2,5,2], %2 "i": i32[3,1,1], %3 "n": i64[s,3]) { %8 = neg(%0)
 		%4 = gather_elements(%0, %1) {axis=1} %5 = gather_elements(%8, %2) {axis=1}
-		%6 = reshape(%1) {shape=[10,2]} %7 = gather_elements(%3, %6) return %4 as "a", %5 as "b", %7 as "d", %8 as "c" }`,
+		%6 = reshape(%1) {shape=[10,2]} %7 = gather_elements(%3, %6)
+		%9 = reshape(%2) {shape=[3,1]} %10 = gather_elements(%3, %9)
+		return %4 as "a", %5 as "b", %7 as "d", %10 as "e", %8 as "c" }`,
 	"gather elements strided": `(%0 "x": f32[s,3], %1 "i": i64[5,2]) { %2 = transpose(%0) {perm=[1,0]} %3 = transpose(%1) {perm=[1,0]}
 		%8 = neg(%0) %4 = gather_elements(%2, %3) {axis=1} return %4 as "a", %8 as "c" }`,
 	"gather elements narrow": `(%0 "x": bf16[s,3], %1 "i": i64[7,1]) { %3: bool[s,3] = cast(%0) {to=bool} %8 = neg(%0)
@@ -40,7 +42,7 @@ var PickCases = map[string]string{
 		%9 = scatter_elements(%0, %1, %2) {axis=1, reduce=sum} %10 = scatter_elements(%8, %1, %2) {axis=1, reduce=prod}
 		%11 = scatter_elements(%3, %4, %5) {reduce=max} %12 = scatter_elements(%6, %4, %7) {reduce=min}
 		%13 = scatter_elements(%3, %4, %5) {reduce=prod} return %9 as "a", %10 as "b", %11 as "d", %12 as "e", %13 as "f", %8 as "c" }`,
-	"scatter to one place": `(%20 "n": f32[s], %0 "x": f32[2,3], %2 "u": f32[40*s,3]) { const %3: i64[1,1] = [-1]
+	"scatter to one position": `(%20 "n": f32[s], %0 "x": f32[2,3], %2 "u": f32[40*s,3]) { const %3: i64[1,1] = [-1]
 		%1 = expand(%3) {shape=[40*s,1]} %8 = neg(%0) %4 = log(%2) %5 = scatter_nd(%0, %1, %2) {reduce=sum}
 		%6 = scatter_nd(%0, %1, %4) {reduce=max} %9 = expand(%3) {shape=[40*s,3]} %10 = mul(%8, %8)
 		%7 = scatter_elements(%10, %9, %2) {reduce=sum} return %5 as "a", %6 as "b", %7 as "d", %8 as "c" }`,

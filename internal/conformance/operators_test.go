@@ -166,15 +166,15 @@ func operatorsText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Operators
 
-The operators that rlxc supports, for models of opsets %d to %d of `+"`ai.onnx`"+`. "Since" lists the versions of the operator
-set that define the operator's meaning; each applies up to the next. "Types" are those that ONNX allows for the first operand in
-the newest version; a type that is not implemented causes an error that names it. The last columns show what runs the operator in
-its tests, where all operands but the first are constants, as weights, sizes and the like are in models: kernels of the backend,
-the host, or either, depending on attributes and types. A column is empty if the operator only controls what runs, or has no
-test. (integers: all of 8 to 64 bits; floats: float, float16, double, bfloat16; float8: its four
-kinds.) `+"`rlxc inspect --ops`"+` prints the same.
+The operators that rlxc supports, for models of opsets %d to %d of `+"`ai.onnx`"+`. The last columns show what runs an operator in
+a user's model, where all operands but the first are constants: the backend's kernels, the host, or either, depending on
+attributes and types. A column is empty if the operator only controls what runs, or has no test. "Since" lists the versions of
+the operator set that define the operator's meaning; each applies up to the next. "Types" are those that ONNX allows for the
+first operand in the newest version (integers: all of 8 to 64 bits; floats: float, float16, double, bfloat16; float8: its four
+kinds). A type that is not implemented causes an error that names it.
 
-`+"`go test ./internal/conformance -update`"+`, run twice, writes this page; a test checks that it is current.
+`+"`rlxc inspect MODEL`"+` lists the operators of a model and which are supported, and `+"`rlxc inspect --ops`"+` prints this page.
+`+"`go test ./internal/conformance -update`"+`, run twice, writes it.
 `, lower.MinOpset, lower.MaxOpset)
 	ops := lower.Operators()
 	for i := 0; i < len(ops); {
@@ -192,7 +192,7 @@ kinds.) `+"`rlxc inspect --ops`"+` prints the same.
 			first.Backends["cuda"])
 	}
 	why := lower.LeftOut()
-	b.WriteString("\n## Left out\n\nOf ai.onnx's operators, and of the operators that onnxruntime's CPU provider adds. A custom " +
+	b.WriteString("\n## Not supported\n\nOf ai.onnx's operators, and of the operators that onnxruntime's CPU provider adds. A custom " +
 		"operator can replace any of them.\n\n| operator | why |\n|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(why)) {
 		fmt.Fprintf(&b, "| %s | %s |\n", name, why[name])

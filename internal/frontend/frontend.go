@@ -55,7 +55,7 @@ func IndependentSizes(s engine.Source) (engine.Source, error) {
 // Open opens a model file of either kind.
 func Open(path string, ops []*ir.OpDef) (_ engine.Source, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true))
-	if s, err := source.Open(path, ops, lower.Deferred); !errors.Is(err, source.ErrNotCompiled) {
+	if s, err := source.Open(path, ops, lower.NewDeferred); !errors.Is(err, source.ErrNotCompiled) {
 		if err != nil {
 			return nil, err
 		}

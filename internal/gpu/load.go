@@ -241,10 +241,7 @@ func (l *loader) bringUp(root *ir.Value) {
 		return
 	}
 	l.fresh[root.ID] = true
-	if t, ok := l.transfer(root); ok {
-		s := l.last()
-		s.up = append(s.up, t)
-	}
+	l.transfer(root, &l.last().up)
 }
 
 // bringDown makes sure that the host has a root's value.
@@ -253,20 +250,18 @@ func (l *loader) bringDown(root *ir.Value) {
 		return
 	}
 	l.present[root.ID] = true
-	if t, ok := l.transfer(root); ok {
-		s := l.last()
-		s.down = append(s.down, t)
-	}
+	l.transfer(root, &l.last().down)
 }
 
-// transfer is a copy of a root; what has no elements is not copied.
-func (l *loader) transfer(root *ir.Value) (transfer, bool) {
+// transfer adds a copy of a root to a list; what has no elements is not copied.
+func (l *loader) transfer(root *ir.Value, list *[]transfer) {
 	at, ok := l.At(root)
 	if !ok || root.Type.Kind != ir.TensorType {
-		return transfer{}, false
+		return
 	}
-	size := int64(root.Type.DType.Bytes(root.Type.Elements()))
-	return transfer{root: root, Place: at, size: size}, size > 0
+	if size := int64(root.Type.DType.Bytes(root.Type.Elements())); size > 0 {
+		*list = append(*list, transfer{root: root, Place: at, size: size})
+	}
 }
 
 // byHost appends a step of the host, and downloads what it needs.

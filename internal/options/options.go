@@ -70,7 +70,7 @@ var Table = []Option{
 	{Field: "Backend", Flag: "backend", Usage: "backend that runs the model",
 		Value: func(o *Compile) Value { return OneOf(&o.Backend, "cpu", Words(Backends()...)) }},
 	{Field: "Device", Flag: "device",
-		Usage: `device of the backend (default the best; "rlxc devices" lists them); commands on texts take several, as 0,1`,
+		Usage: `device of the backend (default the best; "rlxc devices" lists them); text commands take several, as 0,1`,
 		Value: func(o *Compile) Value { return (*text)(&o.Device) }},
 	{Field: "CPU", Flag: "cpu", Env: EnvCPU, Usage: "instruction level of the CPU kernels: " +
 		"amx, avx512bf16, avx512vnni, avx512, avx2 or generic; on arm64 bf16, i8mm, dotprod, neon or generic",
@@ -78,19 +78,19 @@ var Table = []Option{
 	{Field: "Level", Flag: "optimize", Short: "O", Usage: "optimization level: 0 none, 1 folding, 2 all fusions",
 		Value: func(o *Compile) Value { return OneOf(&o.Level, string(O2), Words(O0, O1, O2)) }},
 	{Field: "Exact", Flag: "exact",
-		Usage: "leave out the fusions that change more than rounding, such as dropping QDQ pairs, or that drop an error",
+		Usage: "skip fusions that change more than rounding, such as removing QDQ pairs, or that drop an error",
 		Value: func(o *Compile) Value { return (*boolean)(&o.Exact) }},
 	{Field: "Unpad", Flag: "unpad", Usage: "skip padding tokens, if the model allows it",
 		Value: func(o *Compile) Value { return (*boolean)(&o.Unpad) }},
 	{Field: "Threads", Flag: "threads",
-		Usage: "number of CPU threads of a run (default all, which the runs under way share out)",
+		Usage: "number of CPU threads of a run (default all; concurrent runs share them)",
 		Value: func(o *Compile) Value { return integer[int]{&o.Threads} }},
-	{Field: "Precision", Flag: "precision", Usage: "precision of fp32 products with weights; a file compiled for the CPU keeps its own",
+	{Field: "Precision", Flag: "precision", Usage: "precision of fp32 products with weights; a file compiled for the CPU has a fixed one",
 		Value: func(o *Compile) Value {
 			return OneOf(&o.Precision, "fp32", []Word[tensor.DType]{{"fp32", tensor.F32}, {"tf32", tensor.TF32}, {"bf16", tensor.BF16},
 				{"f16", tensor.F16}})
 		}},
-	{Field: "Weights", Flag: "weights", Usage: "type of stored fp32 weights: int8 quantises them by column, and activations by row",
+	{Field: "Weights", Flag: "weights", Usage: "type of fp32 weights in memory: int8 quantises them by column, and activations by row",
 		Value: func(o *Compile) Value {
 			return OneOf(&o.Weights, "model", []Word[tensor.DType]{{"model", tensor.F32}, {"int8", tensor.I8}})
 		}},
@@ -98,24 +98,24 @@ var Table = []Option{
 		Value: func(o *Compile) Value {
 			return parsed[planner.Mode]{&o.Mode, planner.ParseMode, names(planner.Modes())}
 		}},
-	{Field: "Liveness", Flag: "liveness", Usage: "how long buffers are kept for late readers",
+	{Field: "Liveness", Flag: "liveness", Usage: "how long buffers live for late readers",
 		Value: func(o *Compile) Value {
 			return parsed[liveness.Policy]{&o.Liveness, liveness.ParsePolicy, liveness.Policies()}
 		}},
 	{Field: "LateReads", Usage: "steps during which kernels may still read their operands (plan --late-reads)"},
-	{Field: "PinOutputAncestors", Usage: "keep all that the outputs are computed from to the end (plan --pin-output-ancestors)"},
+	{Field: "PinOutputAncestors", Usage: "keep everything that the outputs depend on until the end (plan --pin-output-ancestors)"},
 	{Field: "Dims", Flag: "dim", Usage: "size of a dimension, such as seq=128 (repeatable)",
 		Value: func(o *Compile) Value { return (*sizes)(&o.Dims) }},
 	{Field: "MemoryLimit", Flag: "memory-limit",
-		Usage: "largest memory of runs beyond the weights: bytes, or 64KiB, 16MiB, 2GiB (default what the machine or container allows)",
+		Usage: "maximum memory of runs, without weights: bytes, or 64KiB, 16MiB, 2GiB (default from the machine or container)",
 		Value: func(o *Compile) Value { return (*Size)(&o.MemoryLimit) }},
 	{Field: "MaxFlops", Flag: "max-flops",
-		Usage: "largest number of multiplications and additions in the products of a run (default no limit)",
+		Usage: "maximum multiplications and additions in the products of a run (default no limit)",
 		Value: func(o *Compile) Value { return integer[int64]{&o.MaxFlops} }},
-	{Field: "CacheLimit", Usage: "memory of the plans kept for shapes seen before"},
+	{Field: "CacheLimit", Usage: "memory for plans of earlier shapes"},
 	{Field: "Profile", Usage: "record the times of the steps"},
 	{Field: "Verify", Env: EnvVerify, Usage: "1 checks the graph after every pass and proves every memory plan safe"},
-	{Field: "Taps", Usage: "intermediate values that become outputs too"},
+	{Field: "Taps", Usage: "intermediate values that become outputs too (run --tap)"},
 }
 
 // Resolve returns o with its defaults, and with what RLXC_VERIFY asks for. It fails for a value that its type does not define; the backend

@@ -2,6 +2,9 @@ package page
 
 import (
 	"bytes"
+	"encoding/xml"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +43,13 @@ func TestReport(t *testing.T) {
 		require.Contains(t, out.String(), "&lt;"+name+"&gt;")
 		if name != "title" && name != "head" {
 			require.NotContains(t, out.String(), "<"+name+">")
+		}
+	}
+	body := out.String()[strings.Index(out.String(), "<body>"):strings.Index(out.String(), "</html>")]
+	for d := xml.NewDecoder(strings.NewReader(body)); ; { // elements are closed in order
+		if _, err := d.Token(); err != nil {
+			require.ErrorIs(t, err, io.EOF)
+			break
 		}
 	}
 	require.Contains(t, out.String(), "script-src &#39;"+digest(script)[1:len(digest(script))-1])

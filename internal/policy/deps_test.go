@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"cmp"
+	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -283,3 +285,47 @@ func rowOf(folder string) ([]string, bool) {
 	}
 	return nil, false
 }
+
+// TestPicture: ARCHITECTURE.md shows the packages in the order in which data flows, from the table of imports. After a change of the
+// table: go test ./internal/policy -run TestPicture -update-picture
+func TestPicture(t *testing.T) {
+	t.Chdir(root)
+	var height func(folder string) int
+	height = func(folder string) (h int) {
+		for _, next := range imports[folder] {
+			h = max(h, height(next)+1)
+		}
+		return h
+	}
+	var rows [][]string
+	for folder, allowed := range imports {
+		if slices.Contains(allowed, "*") || slices.Contains(onlyTests, folder) {
+			continue
+		}
+		h := height(folder)
+		for len(rows) <= h {
+			rows = append(rows, nil)
+		}
+		rows[h] = append(rows[h], cmp.Or(folder, "rlxc"))
+	}
+	picture := "cmd/rlxc\n"
+	for _, row := range slices.Backward(rows) {
+		slices.Sort(row)
+		picture += "  │\n" + strings.Join(row, "   ") + "\n"
+	}
+	const file = "ARCHITECTURE.md"
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	shown := regexp.MustCompile("(?s)```packages\n(.*?)```")
+	if *updatePicture {
+		text = shown.ReplaceAllLiteral(text, []byte("```packages\n"+picture+"```"))
+		require.NoError(t, os.WriteFile(file, text, 0o644))
+	}
+	require.Equal(t, picture, string(shown.FindSubmatch(text)[1]))
+}
+
+var updatePicture = flag.Bool("update-picture", false, "write the picture of the packages in ARCHITECTURE.md anew")
+
+// onlyTests are packages that the program does not contain.
+var onlyTests = []string{"internal/backendtest", "internal/modeltest", "internal/fixtures", "internal/mutate", "internal/programs",
+	"internal/drivertest"}

@@ -32,8 +32,8 @@ func weakFills(_ tensor.DType, fill float64) bool { return fill <= -1e4 }
 
 // That does not hold of a row where another mask lowers every key that this one leaves: the keys that are excluded count there, by how
 // far the two masks lie apart. What is added beside a weak fill must therefore be known not to be a mask.
-const weakMasks = "scores, and scores with what else is added to them, lie above −9,800, so that keys are gone whose scores were set to " +
-	"−10,000 or lower, or lowered by so much"
+const weakMasks = "scores, and scores with what else is added to them, are above −9,800, so that a key is excluded if its score was " +
+	"set to −10,000 or lower, or lowered by that much"
 
 // mildest is the least number that may be added to scores beside a weak fill.
 const mildest = -100

@@ -12,22 +12,22 @@ import (
 
 const docsHead = `# What -O 2 changes
 
-Every rewrite says how far its result may differ from what the model says. At level 1 only constants that are computed
-beforehand may be rounded otherwise.
+Every rewrite states how far its result may differ from the model's. At level 1 only constants that are folded may be rounded
+differently.
 
 - **exact**: the same numbers for all operands, up to the sign of a zero and the bits of a NaN, and the same errors. Sums of
   products and of axes have no prescribed order, at any level and in any engine.
-- **rounding**: the same function of finite numbers with roundings at other places, where nothing in between overflows. Such a
-  rewrite is left out where the last place of its result decides something larger: where it leads, through operators that pass
-  elements on, to Floor, Ceil, Round, Sign, a cast to integers, a comparison, Mod, ArgMax, TopK or an operator that rlxc does not
-  know. It is left out in front of a quantiser, too, as long as nothing on the way from the inputs adds products up: such values
-  are the same in every engine, and quantised ones should be.
-- **meaning**: another function, as good under the assumption that the table states.
+- **rounding**: the same function of finite numbers with other roundings, if nothing in between overflows. Such a rewrite does not
+  apply where the last place of its result decides something larger: where it leads, through operators that only move elements,
+  to Floor, Ceil, Round, Sign, a cast to integers, a comparison, Mod, ArgMax, TopK or an unknown operator. Before a quantiser it
+  does not apply either, unless a sum of products precedes it: other values are the same in every engine, and quantised ones
+  should be.
+- **meaning**: another function, which is as good under the assumption in the table.
 - **errors**: an error that a run would find is not found.
 
-A node whose result nothing needs any more goes from -O 1 on, and with it an error of its sizes.
+From -O 1 on, a node whose result nothing needs is removed, and with it an error of its sizes.
 
-` + "`--exact` (`CompileOptions.Exact`)" + ` leaves out the rewrites of the last two sorts, which are these:
+` + "`--exact` (`CompileOptions.Exact`)" + ` skips the rewrites of the last two kinds, which are these:
 
 `
 

@@ -118,6 +118,26 @@ func TestBuildCannotSpoilTheGraph(t *testing.T) {
 	}
 }
 
+// TestOperandsOfEitherOrder: what was bound in one order is free again in the other, whether the node or one around it did not fit.
+func TestOperandsOfEitherOrder(t *testing.T) {
+	x, y := value(), value()
+	within := binary(ir.Mul, binary(ir.Add, x, y), y)
+	a, b := value(), value()
+	itself := binary(ir.Add, a, b).when("a vector first", func(m *match, _ *ir.Value) bool { return len(m.get(a).Type.Shape) == 1 })
+	for text, p := range map[string]*pattern{
+		`%3 = add(%0, %1) %4 = mul(%3, %0) return %4`: within,
+		`%3 = add(%0, %1) %4 = mul(%3, %1) return %4`: within,
+		`%3 = add(%0, %1) return %3`:                  itself,
+		`%3 = add(%1, %0) return %3`:                  itself,
+	} {
+		r := &Rule{Name: "test", pattern: p, build: func(m *match) *ir.Value {
+			return m.emit(ir.Binary{Fn: ir.Sub}, m.root.Inputs...)
+		}}
+		g := parse(t, `graph "" (%0: f32[n], %1: f32[2,n]) { `+text+` }`)
+		require.Equal(t, 1, apply(g, nil, index([]*Rule{r}), how{}).fired[r], text)
+	}
+}
+
 // TestGivenValues: a rule may replace an inner value, too, if everything that reads it stands after the new node.
 func TestGivenValues(t *testing.T) {
 	x, y := value(), value()

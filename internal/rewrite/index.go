@@ -28,7 +28,7 @@ func indexRules() []*Rule {
 	}
 	return []*Rule{
 		everywhere("gather.uniform", Exact, "", ir.Yes),
-		everywhere("gather.unchecked", Errors, "indices that a run computes lie inside of a table that holds one number throughout",
+		everywhere("gather.unchecked", Errors, "indices that a run computes are inside the table, which holds one number throughout",
 			ir.Unknown),
 		{Name: "gather.view", pattern: gather, build: func(m *match) *ir.Value {
 			a, ok := affineOf(m.get(index))

@@ -193,7 +193,7 @@ func buildGathered(m *match, table, index *ir.Value) *ir.Value {
 		scale, zero = column(scale), column(zero)
 		o.Axis, o.Block = len(index.Type.Shape), width
 	default:
-		return m.refuse("its scales lie along the axis of the indices")
+		return m.refuse("its scales are along the axis of the indices")
 	}
 	return m.emit(o, take(quantized), scale, zero)
 }
@@ -237,11 +237,14 @@ func qdqPairRules() []*Rule {
 		when("a vector", func(m *match, v *ir.Value) bool { return len(v.Type.Shape) < 2 && foldInputs(m.root) })
 	return []*Rule{{Name: "widen.vector", pattern: vector, build: foldConstants},
 		{Name: "quantize.pair", changes: Meaning,
-			assumes: "what a QDQ pair loses by rounding carries no meaning between operators of floats, nor does what one of 8 bits and " +
-				"less cuts off, unless its zero point is the lowest value",
+			assumes: "the rounding of a QDQ pair of 8 bits or more between float operators has no meaning, nor has the clipping " +
+				"of one of 8 bits, unless its zero point is the lowest value",
 			pattern: pair, build: func(m *match) *ir.Value {
 				codes, views := beneathViews(m.get(rounded))
 				q := codes.Def
+				if codes.Type.DType.Bits() < 8 {
+					return m.refuse("less than 8 bits")
+				}
 				if m.root.Outputs[0].Type.DType != q.Inputs[0].Type.DType || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
 					!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) {
 					return nil
@@ -342,7 +345,7 @@ func clips(q *ir.Node) (low, high float32, how clipping) {
 	switch {
 	case !known || !d.IsInt() || z >= highest || math.IsInf(scale, 0):
 		return low, high, clipsUnknown
-	case d.Bits() <= 8 && (z > lowest || from >= 0), constant && low <= from && to <= high:
+	case d.Bits() == 8 && (z > lowest || from >= 0), constant && low <= from && to <= high:
 		return low, high, clipsNothing
 	case constant && scale > 0 && !math.IsInf(float64(high-low), 0):
 		return low, high, clipsOff
@@ -475,15 +478,10 @@ func quantEpilogueRules() []*Rule {
 				return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulAScale: m.likeConstant(scale, number)})
 			}},
 		{Name: "qmatmul.bias", pattern: binary(ir.Add, bare, bias), build: func(m *match) *ir.Value {
-			v := m.get(bias)
-			s := v.Type.Shape
-			for len(s) > 1 && s[0].Is(1) && v.IsConst() {
-				s = s[1:]
+			if b := m.perColumn(m.get(bias)); b != nil {
+				return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulBias: b})
 			}
-			if !columnwise(s, m.root) {
-				return nil
-			}
-			return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulBias: m.reshape(v, s)})
+			return nil
 		}},
 		{Name: "qmatmul.activation", changes: Rounding, pattern: activated, build: func(m *match) *ir.Value {
 			o := m.get(biased).Def.Op

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,12 +95,18 @@ func TestUnpadClauses(t *testing.T) {
 		all      = "over all places of the padded text"
 		along    = "along which tokens or texts lie"
 		position = "it takes tokens by their position in the padded text"
+		moves    = "it moves the axis of tokens"
 		one      = "tokens may meet there"
 		apart    = "cannot be told apart by token"
 
-		again     = "%25 = reshape(%24) {shape=[b,s,2,2]}; "
-		end       = "%28 = reshape(%27) {shape=[b,s,4]}; return %28"
-		summed    = "%26 = reduce_sum(%25) {axes=[1]}; return %26"
+		again  = "%25 = reshape(%24) {shape=[b,s,2,2]}; "
+		end    = "%28 = reshape(%27) {shape=[b,s,4]}; return %28"
+		summed = "%26 = reduce_sum(%25) {axes=[1]}; return %26"
+		// Of 5 vectors, that of the distance, from −2 to 2, times the query.
+		distances = "const %60: f32[2,5,2] = data; const %61: i64[] = [2]; const %62: i64[] = [-2]; " +
+			"%63 = transpose(%18) {perm=[0,2,1,3]}; %64 = matmul(%63, %60) {transb=true}; %65 = max(%43, %62); %68 = min(%65, %61); " +
+			"%69 = add(%68, %61); %70 = expand(%69) {shape=[b,2,s,s]}; %66 = gather_elements(%64, %70) {axis=3}; "
+		beside    = "%72 = where(%12, %66, %6); %21 = attention(%18, %19, %20, %72) {scale=0.7}; "
 		quantized = "%30 = quantize(%18, %107, %108) {to=u8}; %31 = quantize(%19, %107, %108) {to=u8}; " +
 			"%32 = quantize(%20, %107, %108) {to=u8}; "
 	)
@@ -163,6 +170,16 @@ func TestUnpadClauses(t *testing.T) {
 		{"keys of the first token",
 			"%25 = slice(%24) {starts=[0,0,0], sizes=[b,1,4], steps=[1,1,1]}; %26 = reshape(%25) {shape=[b,1,2,2]}; " +
 				"%27 = reshape(%24) {shape=[b,s,2,2]}; %28 = attention(%27, %26, %26, %13); return %28", "has no tokens of texts in front"},
+		// Scores by distance: relativeOf, relativeNodes.
+		{"scores by distance", distances + beside, ""},
+		{"scores by distance, for keys", distances + "%71 = transpose(%66) {perm=[0,1,3,2]}; %72 = where(%12, %71, %6); " +
+			"%21 = attention(%18, %19, %20, %72) {scale=0.7}", ""},
+		{"scores by distance, twice", distances + beside + again + "%27 = attention(%25, %25, %25, %72); " + end, ""},
+		{"scores by distance that a result shows", distances + beside + "return %24, %72", moves},
+		{"scores by distance that another node reads", distances + beside + "%26 = tanh(%72); return %24, %26", moves},
+		{"scores by distance as queries", distances + beside + "%30 = reshape(%47) {shape=[1,s,1,1]}; " +
+			"%31 = expand(%30) {shape=[b,s,s,s]}; %27 = attention(%72, %31, %31, %12); return %24, %27", moves},
+		{"scores by distance whose products a result shows", distances + beside + "return %24, %64", moves},
 		// Sums: isZero, keepsZero.
 		{"a sum", "%25 = mul(%24, %51); " + summed, ""},
 		{"a sum of all", "%25 = tanh(%24); " + summed, sum},
@@ -199,8 +216,8 @@ func TestUnpadClauses(t *testing.T) {
 		{"texts one after the other", "%25 = concat(%24, %24) {axis=1}", "has not the tokens of texts in front"},
 		{"moved features",
 			"%30 = reshape(%24) {shape=[b,s,2,2]}; %31 = transpose(%30) {perm=[0,1,3,2]}; %25 = reshape(%31) {shape=[b,s,4]}", ""},
-		{"moved tokens", "%25 = transpose(%24) {perm=[0,2,1]}", "it moves the axis of tokens"},
-		{"moved texts", "%30 = reshape(%24) {shape=[b,s,2,2]}; %25 = transpose(%30) {perm=[1,0,2,3]}", "it moves the axis of tokens"},
+		{"moved tokens", "%25 = transpose(%24) {perm=[0,2,1]}", moves},
+		{"moved texts", "%30 = reshape(%24) {shape=[b,s,2,2]}; %25 = transpose(%30) {perm=[1,0,2,3]}", moves},
 		{"some features", "%25 = slice(%24) {starts=[0,0,1], sizes=[b,s,2], steps=[1,1,2]}", ""},
 		{"the last token", "%25 = slice(%24) {starts=[0,s-1,0], sizes=[b,1,4], steps=[1,1,1]}", position},
 		{"tokens backwards", "%25 = slice(%24) {starts=[0,s-1,0], sizes=[b,s,4], steps=[1,-1,1]}", position},
@@ -213,9 +230,9 @@ func TestUnpadClauses(t *testing.T) {
 		{"a feature, taken", "%30 = gather(%24, %103) {axis=2}; %25 = reshape(%30) {shape=[b,s,1]}", ""},
 		{"padding before features", "%25 = pad(%24) {mode=constant, before=[0,0,1], after=[0,0,0]}", ""},
 		{"padding before texts", "%30 = pad(%24) {mode=constant, before=[0,1,0], after=[0,0,0]}; " +
-			"%25 = slice(%30) {starts=[0,0,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the texts"},
+			"%25 = slice(%30) {starts=[0,0,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the sequences"},
 		{"padding after texts", "%30 = pad(%24) {mode=constant, before=[0,0,0], after=[0,1,0]}; " +
-			"%25 = slice(%30) {starts=[0,1,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the texts"},
+			"%25 = slice(%30) {starts=[0,1,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the sequences"},
 		{"a matrix of each text", "%30 = transpose(%10) {perm=[0,1,2]}; %25 = matmul(%24, %30) {transb=true}", one},
 		{"one matrix in a batch", "%25 = matmul(%24, %100)", one},
 		{"one matrix", "%25 = matmul(%24, %7)", ""},
@@ -229,6 +246,10 @@ func TestUnpadClauses(t *testing.T) {
 		// What goes along: align.
 		{"a vector of each text", "%30 = slice(%24) {starts=[0,0,0], sizes=[b,1,4], steps=[1,1,1]}; %25 = add(%24, %30)", apart},
 		{"a number by position", "%25 = add(%24, %48)", ""},
+		{"a number by position, of fewer axes", "%30 = reshape(%47) {shape=[s,1]}; %25 = add(%24, %30)", ""},
+		{"numbers by position and feature", "%30 = expand(%48) {shape=[1,s,4]}; %25 = add(%24, %30)", ""},
+		{"numbers by position and feature, of fewer axes", "%30 = reshape(%47) {shape=[s,1]}; %31 = expand(%30) {shape=[s,4]}; " +
+			"%25 = add(%24, %31)", ""},
 		{"a number by position, for features", "%30 = reshape(%47) {shape=[1,s]}; %25 = add(%24, %30)", apart},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -250,5 +271,20 @@ func TestUnpadClauses(t *testing.T) {
 				requireEqualRows(t, before, after, rand.New(rand.NewPCG(seed, 5)))
 			}
 		})
+	}
+}
+
+// TestUnpadPositions: no token is beyond what a table has from where it is read.
+func TestUnpadPositions(t *testing.T) {
+	for lines, want := range map[string]int{
+		"%25 = add(%24, %48)": 6,
+		"%30 = slice(%3) {starts=[2,0], sizes=[s,4], steps=[1,1]}; %25 = add(%24, %30)": 4,
+	} {
+		g := parse(t, encoderWith(lines))
+		n, miss := unpad(g, nil, false)
+		require.Nil(t, miss)
+		require.Positive(t, n)
+		at := slices.IndexFunc(g.Nodes, func(n *ir.Node) bool { _, ok := n.Op.(ir.Pack); return ok })
+		require.Equal(t, want, g.Nodes[at].Op.(ir.Pack).Positions)
 	}
 }

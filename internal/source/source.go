@@ -22,7 +22,7 @@ type Compiled struct {
 	file     *artifact.File
 	name     string
 	ops      []*ir.OpDef
-	lowering ops.Lowering
+	lowering func() ops.Lowering
 }
 
 // Name implements engine.Source.
@@ -88,7 +88,7 @@ func (s *Compiled) restore(g *ir.Graph) error {
 					fmt.Errorf("operator %s at node %s takes its form from the data of a run: open the file with package rlxc, which "+
 						"translates it then", op, n.Label()))
 			}
-			op.Lowering = s.lowering
+			op.Lowering = s.lowering()
 			n.Op = op
 		}
 		for _, r := range n.Subgraphs {
@@ -106,9 +106,9 @@ const compiledExt = ".rlxc"
 // ErrNotCompiled is the error of opening what is no compiled file: a folder, or a file of another format.
 var ErrNotCompiled = errors.New("not a compiled file: rlxc compile writes one")
 
-// Open opens a compiled file with the definitions of users' operators. lowering computes its ops.Deferred; if it is nil, a file
+// Open opens a compiled file with the definitions of users' operators. lowering makes what computes an ops.Deferred; if it is nil, a file
 // with such nodes is an error.
-func Open(path string, custom []*ir.OpDef, lowering ops.Lowering) (_ *Compiled, err error) {
+func Open(path string, custom []*ir.OpDef, lowering func() ops.Lowering) (_ *Compiled, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true))
 	info, err := os.Stat(path)
 	switch {

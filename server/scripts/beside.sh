@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Measures "rlxc serve" beside infinity-emb (its torch and optimum engines) on one model and the same texts. FOLDER holds an ONNX export of
-# all-MiniLM-L6-v2 with its tokenizer, of which the checkpoint for torch is made; LENGTHS is a file for "rlxc bench --serve". It needs
-# Python, Go and PyPI; what it installs goes to $RLXC_BESIDE (default /tmp/rlxc-beside).
-#   server/scripts/beside.sh FOLDER LENGTHS [ROUNDS]
+# Measures "rlxc serve" beside infinity-emb (its torch and optimum engines) and, if RLXC_TEI names its program text-embeddings-router,
+# text-embeddings-inference, on one model and the same texts. FOLDER holds an ONNX export of all-MiniLM-L6-v2 with its tokenizer, of
+# which the checkpoint for torch is made; each LENGTHS is a file for "rlxc bench --serve", which takes $SECONDS_EACH (default 10) a load.
+# It needs Python, Go and PyPI; what it installs goes to $RLXC_BESIDE (default /tmp/rlxc-beside). All traffic is on the loopback device.
+#   server/scripts/beside.sh FOLDER ROUNDS LENGTHS…
 set -euo pipefail
-folder=$1 lengths=$2 rounds=${3:-3}
+folder=$1
+shift
 here=$(cd "$(dirname "$0")" && pwd)
 work=${RLXC_BESIDE:-/tmp/rlxc-beside}
 mkdir -p "$work"
@@ -18,4 +20,4 @@ if [ ! -x "$work/venv/bin/infinity_emb" ]; then
 fi
 go -C "$here/../.." build -tags grpcnotrace -o "$work/rlxc" ./cmd/rlxc
 [ -e "$work/minilm" ] || "$work/venv/bin/python" "$here/beside/checkpoint.py" "$folder" "$work/minilm"
-"$work/venv/bin/python" "$here/beside/measure.py" "$work" "$folder" "$lengths" "$rounds"
+"$work/venv/bin/python" "$here/beside/measure.py" "$work" "$folder" "$@"

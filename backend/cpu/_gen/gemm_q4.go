@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -18,6 +19,7 @@ func q4Kernels(v *simd) {
 	narrow.unpackKernel(8)
 	narrow.tiles()
 	widened.tiles()
+	narrow.digitTiles(4)
 }
 
 // q4VNNI writes those that gain from 8-bit dot products, which have room for any two bytes.
@@ -26,6 +28,8 @@ func q4VNNI(v *simd) {
 	d.unpackKernel(4)
 	d.unpackKernel(8)
 	d.tiles()
+	d.digitTiles(4)
+	d.digitTiles(8)
 }
 
 // The ways to add the products of four unsigned bytes of A with four signed ones of B.
@@ -106,6 +110,15 @@ func decodeKernel(v *simd, bits int) {
 		"decodeQ%d%s is a decodeFunc.", bits, v.name)
 	dst, src, scalePointer, zeroPointer := v.param("dst"), v.param("src"), v.param("scale"), v.param("zero")
 	left, row := v.param("cols"), v.elements("cols")
+	var numbers reg.VecVirtual
+	if v.wide && bits == 4 {
+		numbers = v.vec()
+		v.VMOVUPS(v.table("numbers", func() {
+			for i := range 16 {
+				v.AppendDatum(operand.U32(math.Float32bits(float32(i))))
+			}
+		}), numbers)
+	}
 	v.Label("columns")
 	scale, zero := v.vec(), v.vec()
 	v.VMOVUPS(operand.Mem{Base: scalePointer}, scale)
@@ -119,8 +132,12 @@ func decodeKernel(v *simd, bits int) {
 	for k := range 32 / bits {
 		x := v.vec()
 		v.VPSRLD(operand.U8(k%4*8+k/4*4), word, x)
-		v.VANDPS(v.bits(1<<bits-1), x, x)
-		v.VCVTDQ2PS(x, x)
+		if numbers != nil {
+			v.VPERMPS(numbers, x, x) // which looks at 4 bits
+		} else {
+			v.VANDPS(v.bits(1<<bits-1), x, x)
+			v.VCVTDQ2PS(x, x)
+		}
 		v.VSUBPS(zero, x, x)
 		v.VMULPS(scale, x, x)
 		v.VMOVUPS(x, operand.Mem{Base: to})
@@ -207,12 +224,14 @@ func (v *simd) constantBits(word uint32) reg.VecVirtual {
 	return r
 }
 
+const quantizeBlocksSignature = "func(dst *uint8, offset int32, scale *float32, scaleStep int, src, rest *float32, blocks, block int)"
+
 // quantizeBlocksKernel finds the largest magnitude of a block, and rounds and adds up in a second pass.
 func quantizeBlocksKernel(v *simd) {
-	v.fn("quantizeBlocks"+v.name, "func(dst *uint8, scale *float32, src *float32, blocks, block int)",
-		"quantizeBlocks%s is a quantizeBlocksFunc.", v.name)
+	v.fn("quantizeBlocks"+v.name, quantizeBlocksSignature, "quantizeBlocks%s is a quantizeBlocksFunc.", v.name)
 	dst, scale, src, blocks, block := v.param("dst"), v.param("scale"), v.param("src"), v.param("blocks"), v.param("block")
-	magnitude, offset := v.constantBits(absMask), v.constantBits(128)
+	rest, scaleStep := v.param("rest"), v.elements("scaleStep")
+	magnitude, offset := v.constantBits(absMask), v.spreadInt("offset")
 	limit := v.constant(127)
 	i := v.GP64()
 	v.Label("block")
@@ -228,12 +247,13 @@ func quantizeBlocksKernel(v *simd) {
 	v.JB(operand.LabelRef("search"))
 	v.foldLanes(most, v.most)
 	largest, inverse := most.AsX(), v.XMM()
-	// Where all are 0 the quotient is infinite, and its products with 0 are no numbers, whose integers have 0 in the lowest byte.
 	v.VDIVSS(largest, limit.AsX(), inverse)
+	v.VMINSS(v.f32(math.MaxFloat32), inverse, inverse) // where all are 0
 	v.VDIVSS(limit.AsX(), largest, largest)
 	v.VMOVSS(largest, operand.Mem{Base: scale})
-	factor := v.vec()
+	factor, back := v.vec(), v.vec()
 	v.VBROADCASTSS(inverse, factor)
+	v.VBROADCASTSS(largest, back)
 	total := v.vec()
 	v.zero(total)
 	v.XORQ(i, i)
@@ -242,6 +262,14 @@ func quantizeBlocksKernel(v *simd) {
 	v.VMULPS(operand.Mem{Base: src, Index: i, Scale: 4}, factor, q)
 	v.VCVTPS2DQ(q, q)
 	v.VPADDD(q, total, total)
+	v.TESTQ(rest, rest)
+	v.JZ(operand.LabelRef("store"))
+	rounded, left := v.vec(), v.vec()
+	v.VCVTDQ2PS(q, rounded)
+	v.VMOVUPS(operand.Mem{Base: src, Index: i, Scale: 4}, left)
+	v.VFNMADD231PS(back, rounded, left)
+	v.VMOVUPS(left, operand.Mem{Base: rest, Index: i, Scale: 4})
+	v.Label("store")
 	v.VPADDD(offset, q, q)
 	v.storeLowBytes(q, operand.Mem{Base: dst, Index: i, Scale: 1})
 	v.ADDQ(operand.U8(v.lanes), i)
@@ -252,7 +280,11 @@ func quantizeBlocksKernel(v *simd) {
 	v.VMOVSS(total.AsX(), operand.Mem{Base: scale, Disp: 4})
 	v.LEAQ(operand.Mem{Base: src, Index: block, Scale: 4}, src)
 	v.ADDQ(block, dst)
-	v.ADDQ(operand.U8(8), scale)
+	v.ADDQ(scaleStep, scale)
+	v.TESTQ(rest, rest)
+	v.JZ(operand.LabelRef("next"))
+	v.LEAQ(operand.Mem{Base: rest, Index: block, Scale: 4}, rest)
+	v.Label("next")
 	v.DECQ(blocks)
 	v.JNZ(operand.LabelRef("block"))
 	v.VZEROUPPER()
@@ -366,3 +398,165 @@ func (d byteDots) tile(rows, vecs int) {
 	v.ADDQ(by, v.slot("aScale"))
 	nextTile(v, rows, false)
 }
+
+const digitsSignature = "func(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, " +
+	"b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)"
+
+// digitTiles writes the tiles of products of few rows of digits, which read B as it is packed. The sums of step rows of words fit: those
+// of VPMADDUBSW into 16 bits, the others exactly into a float32. For more than most rows of A, products of floats are as fast.
+func (d byteDots) digitTiles(bits int) {
+	v, step, most, rows := d.simd, 128, 16, map[int]int{1: 4, 3: 2}
+	if d.how == pairwise {
+		step, most = 4, 8
+		if v.wide {
+			most = 4
+		}
+	}
+	if !v.wide {
+		rows = map[int]int{1: 2, 3: 1}
+	}
+	fmt.Fprintf(&v.extra, "\nvar digitsQ%d%s = digitTile{step: %d, most: %d, kernels: map[int][][]digitsFunc{\n", bits, d.name, step, most)
+	for _, digits := range []int{1, 3} {
+		fmt.Fprintf(&v.extra, "%d: {", digits)
+		for r := range rows[digits] + 1 {
+			fmt.Fprintf(&v.extra, "%d: {", r)
+			for n := 1; r > 0 && n <= v.tileShape().vecs; n++ {
+				kernel := fmt.Sprintf("digitsQ%d%s_%dx%dx%d", bits, d.name, digits, r, n*v.lanes)
+				v.fn(kernel, digitsSignature, "%s is the digitsFunc of %d digits, %d rows and %d vectors.", kernel, digits, r, n)
+				d.digitTile(bits, digits, r, n)
+				fmt.Fprintf(&v.extra, "%d: %s, ", n, kernel)
+			}
+			fmt.Fprintf(&v.extra, "},\n")
+		}
+		fmt.Fprintf(&v.extra, "},\n")
+	}
+	fmt.Fprintf(&v.extra, "}}\n")
+}
+
+func (d byteDots) digitTile(bits, digits, rows, vecs int) {
+	v := d.simd
+	v.Label("tile")
+	acc, sums := make([][]reg.VecVirtual, rows), make([][][]reg.VecVirtual, rows)
+	for r := range rows {
+		acc[r] = v.vecs(vecs)
+		for range digits {
+			sums[r] = append(sums[r], v.vecs(vecs))
+		}
+		for _, x := range acc[r] {
+			v.zero(x)
+		}
+	}
+	a := []*rowPointers{v.rowPointers("a", "aRow", rows)}
+	for by := v.elements("aDigit"); len(a) < digits; {
+		next := *a[len(a)-1]
+		next.bases = []reg.GPVirtual{v.GP64()}
+		v.LEAQ(operand.Mem{Base: a[len(a)-1].bases[0], Index: by, Scale: 1}, next.bases[0])
+		a = append(a, &next)
+	}
+	aScale, b, bRow, blocks := v.rowPointers("aScale", "aScaleRow", rows), v.param("b"), v.elements("bRow"), v.param("blocks")
+	bScale, left, n := v.GP64(), v.GP64(), v.GP64()
+	v.Label("block")
+	v.MOVQ(b, bScale)
+	v.LEAQ(operand.Mem{Base: b, Index: bRow, Scale: 2}, b)
+	v.MOVQ(v.slot("groups"), left)
+	v.Label("step")
+	for r := range rows {
+		for _, digit := range sums[r] {
+			for _, x := range digit {
+				v.zero(x)
+			}
+		}
+	}
+	v.MOVQ(v.slot("step"), n)
+	v.CMPQ(left, n)
+	v.CMOVQLT(left, n)
+	v.SUBQ(n, left)
+	v.Label("group")
+	for line := 0; line < vecs*v.lanes*4; line += 64 {
+		v.PREFETCHT0(operand.Mem{Base: b, Disp: digitsAhead + line})
+	}
+	for half := range 8 / bits {
+		numbers := v.vecs(vecs)
+		for i, x := range numbers {
+			v.VMOVUPS(operand.Mem{Base: b, Disp: 4 * v.lanes * i}, x)
+			if half == 1 {
+				v.VPSRLD(operand.U8(4), x, x)
+			}
+			if bits == 4 {
+				v.VANDPS(v.bits(nibbles), x, x)
+			}
+		}
+		for r := range rows {
+			for digit, of := range sums[r] {
+				word := v.vec()
+				v.VBROADCASTSS(a[digit].vector(r, 4*half), word)
+				for i, x := range numbers {
+					if d.how == dotProducts {
+						v.VPDPBUSD(word, x, of[i])
+						continue
+					}
+					pairs := v.vec()
+					v.VPMADDUBSW(word, x, pairs)
+					v.VPADDW(pairs, of[i], of[i])
+				}
+			}
+		}
+	}
+	for _, digit := range a {
+		v.ADDQ(operand.U8(32/bits), digit.bases[0])
+	}
+	v.ADDQ(bRow, b)
+	v.DECQ(n)
+	v.JNZ(operand.LabelRef("group"))
+	for r, digit := range sums {
+		factors := v.vecs(2 * digits) // scales and totals
+		for i, x := range factors {
+			v.VBROADCASTSS(aScale.vector(r, 4*i), x)
+		}
+		for i, all := range acc[r] {
+			scale := operand.Mem{Base: bScale, Disp: 4 * v.lanes * i}
+			for j := range digit {
+				x := digit[j][i]
+				if d.how == pairwise {
+					v.VPMADDWD(v.bits(0x00010001), x, x)
+				}
+				v.VCVTDQ2PS(x, x)
+				v.VFNMADD231PS(scale.Idx(bRow, 1), factors[2*j+1], x) // exact, as the sum is
+			}
+			sum := digit[0][i]
+			if digits == 1 {
+				factor := v.vec()
+				v.VMULPS(scale, factors[0], factor)
+				v.VFMADD231PS(sum, factor, all)
+				continue
+			}
+			v.VMULPS(factors[0], sum, sum)
+			for j := 1; j < digits; j++ {
+				v.VFMADD231PS(digit[j][i], factors[2*j], sum)
+			}
+			v.VFMADD231PS(scale, sum, all)
+		}
+	}
+	v.ADDQ(operand.U8(8*digits), aScale.bases[0])
+	v.TESTQ(left, left)
+	v.JNZ(operand.LabelRef("step"))
+	v.DECQ(blocks)
+	v.JNZ(operand.LabelRef("block"))
+	c := v.rowPointers("c", "cRow", rows)
+	last := v.tail(v.param("cols"))
+	maskOf := func(i int) *mask {
+		if i == vecs-1 {
+			return &last
+		}
+		return nil
+	}
+	gemmEpilogue(v, acc, c, maskOf)
+	eachOf(rows, vecs, func(r, i int) { v.store(acc[r][i], c.vector(r, 4*v.lanes*i), maskOf(i)) })
+	by := v.elements("aScaleRow")
+	v.IMUL3Q(operand.U8(rows), by, by)
+	v.ADDQ(by, v.slot("aScale"))
+	nextTile(v, rows, false)
+}
+
+// digitsAhead is how many bytes of B are asked for before their use.
+const digitsAhead = 4 << 10

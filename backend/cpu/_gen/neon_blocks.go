@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/rlxc/rlxc/backend/cpu/_gen/a64"
 )
@@ -11,6 +12,7 @@ func neonBlocks(u *neonUnit) {
 	for _, bits := range []int{4, 8} {
 		neonDecode(u, bits)
 		neonUnpack(u, bits)
+		neonDigits(u, bits)
 	}
 	neonQuantizeBlocks(u)
 	pairs, dots := bytePairs, dotProd
@@ -29,6 +31,126 @@ func neonBlocks(u *neonUnit) {
 		}
 		fmt.Fprintf(&u.extra, "}}\n")
 	}
+}
+
+// neonDigits writes the tiles of products of few rows of digits, by SDOT.
+func neonDigits(u *neonUnit, bits int) {
+	fmt.Fprintf(&u.extra, "\nvar digitsQ%dDotProd = digitTile{step: 128, most: 16, kernels: map[int][][]digitsFunc{\n", bits)
+	for _, digits := range []int{1, 3} {
+		most := 1 + 1/digits
+		fmt.Fprintf(&u.extra, "%d: {0: {},\n", digits)
+		for rows := 1; rows <= most; rows++ {
+			fmt.Fprintf(&u.extra, "%d: {", rows)
+			for vecs := 1; vecs <= neonTileVecs; vecs++ {
+				name := fmt.Sprintf("digitsQ%dDotProd_%dx%dx%d", bits, digits, rows, vecs*neonTileVec)
+				v := u.fn(name, digitsSignature, "%s is the digitsFunc of %d digits, %d rows and %d vectors.", name, digits, rows, vecs)
+				neonDigitTile(v, bits, digits, rows, vecs)
+				fmt.Fprintf(&u.extra, "%d: %s, ", vecs, name)
+			}
+			fmt.Fprintf(&u.extra, "},\n")
+		}
+		fmt.Fprintf(&u.extra, "},\n")
+	}
+	fmt.Fprintf(&u.extra, "}}\n")
+}
+
+// neonDigitTile takes bytes of B less 128, and their zero points too.
+func neonDigitTile(v *neon, bits, digits, rows, vecs int) {
+	v.Label("tile")
+	acc := v.newSums(neonKind{}, rows, neonPair*vecs)
+	rowsOf := func(name string) []vreg {
+		row, at := v.elements(name+"Row"), []vreg{v.Param(name)}
+		for len(at) < rows {
+			at = append(at, v.plus(at[len(at)-1], row))
+		}
+		return at
+	}
+	var a []vreg // the digits of a row, then those of the next
+	by := v.elements("aDigit")
+	for _, at := range rowsOf("a") {
+		for range digits {
+			a = append(a, at)
+			at = v.plus(at, by)
+		}
+	}
+	aScale, b, bRow, blocks := rowsOf("aScale"), v.Param("b"), v.elements("bRow"), v.Param("blocks")
+	v.Label("block")
+	scaleAt := v.copyInt(b)
+	v.Go("ADD %s<<1, %s", bRow, b)
+	left := v.Param("groups")
+	v.Label("step")
+	sums := v.newSums(neonKind{}, rows*digits, neonPair*vecs)
+	n := v.Param("step")
+	v.Go("CMP %s, %s", n, left)
+	v.Branch("BGE", "whole")
+	v.set(n, left)
+	v.Label("whole")
+	v.Go("SUB %s, %s", n, left)
+	v.Label("group")
+	var words []vreg
+	for _, at := range a {
+		if bits == 4 {
+			words = append(words, v.of(a64.LDRD(0), at))
+		} else {
+			words = append(words, v.of(a64.LDRS(0), at))
+		}
+		v.Go(fmt.Sprintf("ADD $%d, %%s", 32/bits), at)
+	}
+	for half := range 8 / bits {
+		for i := range neonPair * vecs {
+			x := v.load(mem{b, 16 * i}, nil)
+			switch {
+			case bits == 8:
+				x = v.of(a64.EOR, x, v.bits(0x80808080))
+			case half == 1:
+				x = v.of(a64.USHR(4), x)
+				fallthrough
+			default:
+				x = v.of(a64.AND, x, v.bits(nibbles))
+			}
+			for r, word := range words {
+				v.Do(a64.SDOTE(half), sums[r][i][0], x, word)
+			}
+		}
+	}
+	v.Go("ADD %s, %s", bRow, b)
+	v.Go("SUBS $1, %s", n)
+	v.Branch("BNE", "group")
+	zeroAt := v.plus(scaleAt, bRow)
+	for r, at := range aScale {
+		var scales, totals []vreg
+		for d := range digits {
+			scales, totals = append(scales, v.of(a64.LDRS(8*d), at)), append(totals, v.of(a64.LDRS(8*d+4), at))
+		}
+		v.Go(fmt.Sprintf("ADD $%d, %%s", 8*digits), at)
+		for i := range neonPair * vecs {
+			zero, scale := v.load(mem{zeroAt, 16 * i}, nil), v.load(mem{scaleAt, 16 * i}, nil)
+			if bits == 8 {
+				zero = v.sub(zero, v.num(128))
+			}
+			var all vreg
+			for d := range digits {
+				x := v.of(a64.SCVTF, sums[r*digits+d][i][0])
+				v.Do(a64.FMLSE(0), x, zero, totals[d])
+				switch {
+				case digits == 1:
+					v.fma(acc[r][i][0], x, v.of(a64.FMULE(0), scale, scales[0]))
+				case d == 0:
+					all = v.of(a64.FMULE(0), x, scales[0])
+				default:
+					v.Do(a64.FMLAE(0), all, x, scales[d])
+				}
+			}
+			if digits > 1 {
+				v.fma(acc[r][i][0], all, scale)
+			}
+		}
+	}
+	v.Branch("CBNZ", "step", left)
+	v.Go("SUBS $1, %s", blocks)
+	v.Branch("BNE", "block")
+	t := &neonTile{v, neonKind{}.joined(v, acc), vecs}
+	t.finish("a", "aScale", "c", "res")
 }
 
 // neonBlocksTile adds up blocks in integers and their scaled sums in floats. The bytes of A are taken less 128, so that nothing is
@@ -136,9 +258,9 @@ func neonUnpack(u *neonUnit, bits int) {
 // neonQuantizeBlocks finds the largest magnitude of a block, and rounds and adds up in a second pass.
 func neonQuantizeBlocks(u *neonUnit) {
 	const step = 16
-	v := u.fn("quantizeBlocksNEON", "func(dst *uint8, scale *float32, src *float32, blocks, block int)",
-		"quantizeBlocksNEON is a quantizeBlocksFunc.")
+	v := u.fn("quantizeBlocksNEON", quantizeBlocksSignature, "quantizeBlocksNEON is a quantizeBlocksFunc.")
 	dst, scale, src, blocks, limit := v.Param("dst"), v.Param("scale"), v.Param("src"), v.Param("blocks"), v.num(127)
+	rest, scaleStep, offset := v.Param("rest"), v.elements("scaleStep"), v.of(a64.DUPW, v.Param("offset"))
 	v.Label("block")
 	most := v.zeroChains()
 	from, left := v.copyInt(src), v.Param("block")
@@ -149,29 +271,38 @@ func neonQuantizeBlocks(u *neonUnit) {
 	v.Go(fmt.Sprintf("ADD $%d, %%s", 4*step), from)
 	v.Go(fmt.Sprintf("SUBS $%d, %%s", step), left)
 	v.Branch("BNE", "search")
-	// Where all are 0 the quotient is infinite, and its products with 0 are no numbers, which become 0.
 	largest := v.fold(most, v.max)
-	inverse := v.div(limit, largest)
-	v.Do(a64.STRS(0), v.div(largest, limit), scale)
+	inverse := v.of(a64.FMIN, v.div(limit, largest), v.num(math.MaxFloat32)) // where all are 0
+	back := v.div(largest, limit)
+	v.Do(a64.STRS(0), back, scale)
 	total, again := v.zero(), v.Param("block")
 	v.Label("round")
 	for half := range 2 {
 		var codes [2]vreg
 		for i := range codes {
-			q := v.of(a64.FCVTNS, v.mul(v.load(mem{src, 32*half + 16*i}, nil), inverse))
+			x := v.load(mem{src, 32*half + 16*i}, nil)
+			q := v.of(a64.FCVTNS, v.mul(x, inverse))
 			v.Do(a64.ADD, total, total, q)
-			codes[i] = v.of(a64.ADD, q, v.bits(128))
+			stored := fmt.Sprintf("stored%d", 2*half+i)
+			v.Branch("CBZ", stored, rest)
+			v.Do(a64.FMLS, x, v.of(a64.SCVTF, q), back)
+			v.store(x, mem{rest, 32*half + 16*i}, nil)
+			v.Label(stored)
+			codes[i] = v.of(a64.ADD, q, offset)
 		}
 		words := v.of(a64.XTNH, codes[0])
 		v.Do(a64.XTN2H, words, codes[1])
 		v.Do(a64.STRD(8*half), v.of(a64.XTNB, words), dst)
 	}
 	v.Go(fmt.Sprintf("ADD $%d, %%s", 4*step), src)
+	v.Branch("CBZ", "left", rest)
+	v.Go(fmt.Sprintf("ADD $%d, %%s", 4*step), rest)
+	v.Label("left")
 	v.Go(fmt.Sprintf("ADD $%d, %%s", step), dst)
 	v.Go(fmt.Sprintf("SUBS $%d, %%s", step), again)
 	v.Branch("BNE", "round")
 	v.Do(a64.STRS(4), v.of(a64.SCVTF, v.of(a64.ADDV, total)), scale)
-	v.Go("ADD $8, %s", scale)
+	v.Go("ADD %s, %s", scaleStep, scale)
 	v.Go("SUBS $1, %s", blocks)
 	v.Branch("BNE", "block")
 	v.Ret()

@@ -126,11 +126,24 @@ func benchGemmBF16(m, n, k int) func(s *Set) (func(), float64) {
 
 func benchGemmBlocks(m, n, k int) func(s *Set) (func(), float64) {
 	return func(s *Set) (func(), float64) {
-		const block = 32
-		pack, plan := s.NewPackBlocks(k, n, block, 4), s.NewGemmStored(m, n, k)
+		const block, bits = 32, 4
+		pack, work := s.NewPackBlocks(k, n, block, bits), 2*float64(m*n*k)
 		args := &GemmArgs{A: ramp(m * k), ARow: k, ACol: 1, C: make([]float32, m*n), CRow: n, Alpha: 1, Bias: ramp(n)}
-		b, scratch := pack.StoredBlocks(make([]byte, pack.Bytes())), make([]byte, plan.ScratchBytes())
-		return eachPart(plan.Parts(), func(part int) { plan.Run(part, args, &b, scratch) }), 2 * float64(m*n*k)
+		packed := make([]byte, pack.Bytes())
+		if plan := s.NewGemmDigits(m, n, k, block, bits, FloatRows); plan != nil {
+			nBytes, nScales := plan.Split()
+			bytes, scales, rest := make([]byte, nBytes), make([]float32, nScales), make([]float32, k)
+			run := eachPart(plan.Parts(), func(part int) { plan.Run(part, bytes, scales, args, packed) })
+			return func() {
+				for r := range m {
+					plan.Quantize(bytes, scales, rest, args.A[r*k:][:k], r)
+				}
+				run()
+			}, work
+		}
+		plan := s.NewGemmStored(m, n, k)
+		b, scratch := pack.StoredBlocks(packed), make([]byte, plan.ScratchBytes())
+		return eachPart(plan.Parts(), func(part int) { plan.Run(part, args, &b, scratch) }), work
 	}
 }
 

@@ -93,6 +93,7 @@ type blockFuncs struct {
 	decode decodeFunc
 	unpack unpackFunc
 	tile   blockTile
+	digits *digitTile `optional:"where floats are as good"`
 }
 
 // blocks returns the kernels for numbers of 4 or 8 bits.

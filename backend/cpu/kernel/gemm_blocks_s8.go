@@ -44,10 +44,36 @@ type gemmBlocksFunc func(tiles, blocks, words int, a *float32, aRow int, aScale 
 // written for a tile that takes 128 from these itself.
 type unpackFunc func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
 
-// quantizeBlocksFunc rounds blocks to 127ths of their largest magnitude, ties to even, and adds 128. For each block it writes the
-// scale and the sum of the quantised values less 128, which may be any number where the scale is 0. The length of a block is
-// a multiple of 16.
-type quantizeBlocksFunc func(dst *uint8, scale *float32, src *float32, blocks, block int)
+// quantizeBlocksFunc rounds blocks to 127ths of their largest magnitude, ties to even, and adds an offset. For each block it writes the
+// scale and the sum of the quantised values without the offset, scaleStep floats after those of the block before, and what rounding left
+// if rest is not nil. rest may be src. The length of a block is a multiple of 16.
+type quantizeBlocksFunc func(dst *uint8, offset int32, scale *float32, scaleStep int, src, rest *float32, blocks, block int)
+
+// quantizeRow is quantizeBlocks of a row of any length; the rest of dst stands for 0.
+func (s *Set) quantizeRow(dst []uint8, offset int32, scales []float32, scaleStep int, src, rest []float32, block int) {
+	whole := len(src) / block
+	left := len(src) - whole*block
+	_ = dst[len(src)-1]
+	if rest != nil {
+		_ = rest[len(src)-1]
+	}
+	_ = scales[(ceilDiv(len(src), block)-1)*scaleStep+1]
+	if whole > 0 {
+		s.quantizeBlocks(pointer(dst), offset, pointer(scales), scaleStep, pointer(src), pointer(rest), whole, block)
+	}
+	tail := dst[len(src):]
+	for i := range tail {
+		tail[i] = uint8(offset)
+	}
+	if left == 0 {
+		return
+	}
+	at, quantize := whole*block, quantizeBlocksGeneric
+	if left%16 == 0 {
+		quantize = s.quantizeBlocks
+	}
+	quantize(pointerAt(dst, at), offset, pointerAt(scales, whole*scaleStep), scaleStep, pointerAt(src, at), pointerAt(rest, at), 1, left)
+}
 
 // NewGemmBlocksS8 plans C[m,n] = A[m,k]·B[k,n] for an A and a B quantised in blocks of the given length. Without zeros, all zero
 // points of B are in the middle.
@@ -76,21 +102,9 @@ func (g *GemmBlocksS8) ScratchBytes() int {
 
 // QuantizeBlocks writes the quantised values of rows lo ≤ row < hi of K elements, and what belongs to them.
 func (g *GemmBlocksS8) QuantizeBlocks(quantized []uint8, scales, src []float32, srcRow, lo, hi int) {
-	block, blocks, row := g.pack.Block, g.blocks(), g.RowBytes()
-	_, _, _ = quantized[hi*row-1], scales[2*hi*blocks-1], src[(hi-1)*srcRow+g.K-1]
-	whole := g.K / block
 	for r := lo; r < hi; r++ {
-		if whole > 0 {
-			g.set.quantizeBlocks(pointerAt(quantized, r*row), pointerAt(scales, 2*r*blocks), pointerAt(src, r*srcRow), whole, block)
-		}
-		if whole < blocks { // the rest is 0
-			rest := quantized[r*row+whole*block:][:block]
-			for i := range rest {
-				rest[i] = 128
-			}
-			quantizeBlocksGeneric(pointer(rest), pointerAt(scales, 2*(r*blocks+whole)), pointerAt(src, r*srcRow+whole*block), 1,
-				g.K-whole*block)
-		}
+		g.set.quantizeRow(quantized[r*g.RowBytes():][:g.RowBytes()], 128, scales[r*g.RowScales():][:g.RowScales()], 2,
+			src[r*srcRow:][:g.K], nil, g.pack.Block)
 	}
 }
 
@@ -225,22 +239,26 @@ func unpackQ8Generic(dst *uint32, sums *int32, src *float32, blocks, groups, col
 	}
 }
 
-func quantizeBlocksGeneric(dst *uint8, scale *float32, src *float32, blocks, block int) {
+func quantizeBlocksGeneric(dst *uint8, by int32, scale *float32, scaleStep int, src, rest *float32, blocks, block int) {
 	for b := range blocks {
 		var largest float32
 		for i := range block {
 			largest = max(largest, float32(math.Abs(float64(*offset(src, b*block+i)))))
 		}
-		inverse, total := 127/largest, float32(0)
-		*offset(scale, 2*b) = largest / 127
+		inverse, total := min(127/largest, math.MaxFloat32), float32(0)
+		back := largest / 127
+		*offset(scale, b*scaleStep) = back
 		for i := range block {
-			q := uint8(128)
-			if x := *offset(src, b*block+i) * inverse; x == x {
-				q += uint8(int8(math.RoundToEven(float64(x))))
+			x, q := *offset(src, b*block+i), float32(0)
+			if scaled := x * inverse; scaled == scaled {
+				q = float32(math.RoundToEven(float64(scaled)))
 			}
-			*offset(dst, b*block+i) = q
-			total += float32(q) - 128
+			*offset(dst, b*block+i) = uint8(int32(q) + by)
+			total += q
+			if rest != nil {
+				*offset(rest, b*block+i) = float32(float64(x) - float64(q)*float64(back))
+			}
 		}
-		*offset(scale, 2*b+1) = total
+		*offset(scale, b*scaleStep+1) = total
 	}
 }

@@ -71,37 +71,42 @@ func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int
 	}
 	scratch.check(t, what)
 	g.check(t)
-	if plan := s.NewGemmColumns(m, n, k, block, bits, zeros != nil); plan != nil {
-		bytes, scales, sums := plan.Split()
-		g.args.Alpha = 1
-		quantized, floats, partial := make([]uint8, bytes), newGuarded(scales, 0), newGuarded(sums, 0)
-		work := newGuarded(max(2*k, plan.ScratchBytes()/4), 0)
-		row := make([]float32, k)
-		for r := range m {
-			for i := range row {
-				row[i] = g.args.A[r*g.args.ARow+i*g.args.ACol]
-			}
-			plan.Quantize(quantized, floats.inner, work.inner, row, r)
-		}
-		for p := range plan.Parts() {
-			plan.Run(p, quantized, floats.inner, partial.inner, bytesOfFloats(packed.inner), bytesOfFloats(work.inner))
-		}
-		for r := range m {
-			for j := range n {
-				g.args.C[r*g.args.CRow+j] = float32(math.NaN())
-			}
-		}
-		for p := range plan.FinishParts() {
-			plan.Finish(p, partial.inner, &g.args)
-		}
-		for _, x := range []*guarded{floats, partial, work} {
-			x.check(t, what)
-		}
-		g.check(t)
-	}
+	testGemmDigits(t, s, g, packed, block, bits, FloatRows, what)
 	if block&(block-1) == 0 {
 		testGemmBlocksS8(t, s, r, g, packed, block, bits, zeros != nil, what)
+		testGemmDigits(t, s, g, packed, block, bits, RoundedRows, what) // of an A that has been rounded
 	}
+}
+
+// testGemmDigits multiplies digits of A by the packed B.
+func testGemmDigits(t *testing.T, s *Set, g *gemmCase, packed *guarded, block, bits, digits int, what string) {
+	t.Helper()
+	plan := s.NewGemmDigits(g.m, g.n, g.k, block, bits, digits)
+	if plan == nil {
+		return
+	}
+	bytes, scales := plan.Split()
+	g.args.Alpha = 1
+	quantized, floats, work := operand[uint8](bytes), newGuarded(scales, 0), newGuarded(g.k, 0)
+	row := operand[float32](g.k)
+	for r := range g.m {
+		for i := range row {
+			row[i] = g.args.A[r*g.args.ARow+i*g.args.ACol]
+		}
+		plan.Quantize(quantized, floats.inner, work.inner, row, r)
+	}
+	for r := range g.m {
+		for j := range g.n {
+			g.args.C[r*g.args.CRow+j] = float32(math.NaN())
+		}
+	}
+	for p := range plan.Parts() {
+		plan.Run(p, quantized, floats.inner, &g.args, bytesOfFloats(packed.inner))
+	}
+	for _, x := range []*guarded{floats, work} {
+		x.check(t, what)
+	}
+	g.check(t)
 }
 
 // testGemmHalf multiplies by 16-bit numbers, which float32 has exactly.

@@ -17,7 +17,7 @@ func decodeQ8AVX2(dst *float32, src *uint8, scale *float32, zero *float32, group
 // quantizeBlocksAVX2 is a quantizeBlocksFunc.
 //
 //go:noescape
-func quantizeBlocksAVX2(dst *uint8, scale *float32, src *float32, blocks int, block int)
+func quantizeBlocksAVX2(dst *uint8, offset int32, scale *float32, scaleStep int, src *float32, rest *float32, blocks int, block int)
 
 // unpackQ4AVX2 is an unpackFunc.
 //
@@ -69,6 +69,36 @@ func gemmBlocksQ8AVX2_2x8(tiles int, blocks int, words int, a *float32, aRow int
 //go:noescape
 func gemmBlocksQ8AVX2_2x16(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
+// digitsQ4AVX2_1x1x8 is the digitsFunc of 1 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4AVX2_1x1x8(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX2_1x1x16 is the digitsFunc of 1 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4AVX2_1x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX2_1x2x8 is the digitsFunc of 1 digits, 2 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4AVX2_1x2x8(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX2_1x2x16 is the digitsFunc of 1 digits, 2 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4AVX2_1x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX2_3x1x8 is the digitsFunc of 3 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4AVX2_3x1x8(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX2_3x1x16 is the digitsFunc of 3 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4AVX2_3x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
 var gemmBlocksAVX2 = blockTile{rows: 2, kernels: [][]gemmBlocksFunc{
 	1: {1: gemmBlocksAVX2_1x8, 2: gemmBlocksAVX2_1x16},
 	2: {1: gemmBlocksAVX2_2x8, 2: gemmBlocksAVX2_2x16},
@@ -77,4 +107,14 @@ var gemmBlocksAVX2 = blockTile{rows: 2, kernels: [][]gemmBlocksFunc{
 var gemmBlocksQ8AVX2 = blockTile{rows: 2, kernels: [][]gemmBlocksFunc{
 	1: {1: gemmBlocksQ8AVX2_1x8, 2: gemmBlocksQ8AVX2_1x16},
 	2: {1: gemmBlocksQ8AVX2_2x8, 2: gemmBlocksQ8AVX2_2x16},
+}}
+
+var digitsQ4AVX2 = digitTile{step: 4, most: 8, kernels: map[int][][]digitsFunc{
+	1: {0: {},
+		1: {1: digitsQ4AVX2_1x1x8, 2: digitsQ4AVX2_1x1x16},
+		2: {1: digitsQ4AVX2_1x2x8, 2: digitsQ4AVX2_1x2x16},
+	},
+	3: {0: {},
+		1: {1: digitsQ4AVX2_3x1x8, 2: digitsQ4AVX2_3x1x16},
+	},
 }}

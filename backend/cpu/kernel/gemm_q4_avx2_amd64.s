@@ -172,30 +172,33 @@ DATA lanes000000ff<>+24(SB)/4, $0x000000ff
 DATA lanes000000ff<>+28(SB)/4, $0x000000ff
 GLOBL lanes000000ff<>(SB), RODATA|NOPTR, $32
 
-// func quantizeBlocksAVX2(dst *uint8, scale *float32, src *float32, blocks int, block int)
-// Requires: AVX, AVX2
-TEXT ·quantizeBlocksAVX2(SB), NOSPLIT, $0-40
-	MOVQ    dst+0(FP), AX
-	MOVQ    scale+8(FP), CX
-	MOVQ    src+16(FP), DX
-	MOVQ    blocks+24(FP), BX
-	MOVQ    block+32(FP), SI
-	VMOVUPS lanes7fffffff<>+0(SB), Y0
-	VMOVUPS lanes00000080<>+0(SB), Y1
-	VMOVUPS lanes42fe0000<>+0(SB), Y2
+// func quantizeBlocksAVX2(dst *uint8, offset int32, scale *float32, scaleStep int, src *float32, rest *float32, blocks int, block int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·quantizeBlocksAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         scale+16(FP), CX
+	MOVQ         src+32(FP), DX
+	MOVQ         blocks+48(FP), BX
+	MOVQ         block+56(FP), SI
+	MOVQ         rest+40(FP), DI
+	MOVQ         scaleStep+24(FP), R8
+	SHLQ         $0x02, R8
+	VMOVUPS      lanes7fffffff<>+0(SB), Y0
+	VBROADCASTSS offset+8(FP), Y1
+	VMOVUPS      lanes42fe0000<>+0(SB), Y2
 
 block:
 	VPXOR Y3, Y3, Y3
-	XORQ  DI, DI
+	XORQ  R9, R9
 
 search:
-	VANDPS       (DX)(DI*4), Y0, Y4
+	VANDPS       (DX)(R9*4), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	VCMPPS       $0x03, Y4, Y4, Y5
 	VBLENDVPS    Y5, Y4, Y3, Y3
 	VMOVAPS      Y3, Y3
-	ADDQ         $0x08, DI
-	CMPQ         DI, SI
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
 	JB           search
 	VPERM2F128   $0x01, Y3, Y3, Y4
 	VMAXPS       Y4, Y3, Y4
@@ -213,39 +216,54 @@ search:
 	VBLENDVPS    Y5, Y3, Y4, Y4
 	VMOVAPS      Y4, Y3
 	VDIVSS       X3, X2, X4
+	VMINSS       lanes7f7fffff<>+0(SB), X4, X4
 	VDIVSS       X2, X3, X3
 	VMOVSS       X3, (CX)
-	VBROADCASTSS X4, Y3
-	VPXOR        Y4, Y4, Y4
-	XORQ         DI, DI
+	VBROADCASTSS X4, Y4
+	VBROADCASTSS X3, Y3
+	VPXOR        Y5, Y5, Y5
+	XORQ         R9, R9
 
 round:
-	VMULPS       (DX)(DI*4), Y3, Y5
-	VCVTPS2DQ    Y5, Y5
-	VPADDD       Y5, Y4, Y4
-	VPADDD       Y1, Y5, Y5
-	VANDPS       lanes000000ff<>+0(SB), Y5, Y5
-	VPACKUSDW    Y5, Y5, Y5
-	VPACKUSWB    Y5, Y5, Y5
-	VEXTRACTF128 $0x01, Y5, X6
-	VPUNPCKLDQ   X6, X5, X6
-	VMOVQ        X6, (AX)(DI*1)
-	ADDQ         $0x08, DI
-	CMPQ         DI, SI
+	VMULPS       (DX)(R9*4), Y4, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	TESTQ        DI, DI
+	JZ           store
+	VCVTDQ2PS    Y6, Y7
+	VMOVUPS      (DX)(R9*4), Y8
+	VFNMADD231PS Y3, Y7, Y8
+	VMOVUPS      Y8, (DI)(R9*4)
+
+store:
+	VPADDD       Y1, Y6, Y6
+	VANDPS       lanes000000ff<>+0(SB), Y6, Y6
+	VPACKUSDW    Y6, Y6, Y6
+	VPACKUSWB    Y6, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X7
+	VPUNPCKLDQ   X7, X6, X7
+	VMOVQ        X7, (AX)(R9*1)
+	ADDQ         $0x08, R9
+	CMPQ         R9, SI
 	JB           round
-	VPERM2F128   $0x01, Y4, Y4, Y3
-	VPADDD       Y4, Y3, Y4
-	VPERMILPS    $0x4e, Y4, Y3
-	VPADDD       Y4, Y3, Y4
-	VPERMILPS    $0xb1, Y4, Y3
-	VPADDD       Y4, Y3, Y4
-	VCVTDQ2PS    X4, X4
-	VMOVSS       X4, 4(CX)
+	VPERM2F128   $0x01, Y5, Y5, Y3
+	VPADDD       Y5, Y3, Y5
+	VPERMILPS    $0x4e, Y5, Y3
+	VPADDD       Y5, Y3, Y5
+	VPERMILPS    $0xb1, Y5, Y3
+	VPADDD       Y5, Y3, Y5
+	VCVTDQ2PS    X5, X5
+	VMOVSS       X5, 4(CX)
 	LEAQ         (DX)(SI*4), DX
 	ADDQ         SI, AX
-	ADDQ         $0x08, CX
-	DECQ         BX
-	JNZ          block
+	ADDQ         R8, CX
+	TESTQ        DI, DI
+	JZ           next
+	LEAQ         (DI)(SI*4), DI
+
+next:
+	DECQ BX
+	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -259,16 +277,6 @@ DATA lanes7fffffff<>+24(SB)/4, $0x7fffffff
 DATA lanes7fffffff<>+28(SB)/4, $0x7fffffff
 GLOBL lanes7fffffff<>(SB), RODATA|NOPTR, $32
 
-DATA lanes00000080<>+0(SB)/4, $0x00000080
-DATA lanes00000080<>+4(SB)/4, $0x00000080
-DATA lanes00000080<>+8(SB)/4, $0x00000080
-DATA lanes00000080<>+12(SB)/4, $0x00000080
-DATA lanes00000080<>+16(SB)/4, $0x00000080
-DATA lanes00000080<>+20(SB)/4, $0x00000080
-DATA lanes00000080<>+24(SB)/4, $0x00000080
-DATA lanes00000080<>+28(SB)/4, $0x00000080
-GLOBL lanes00000080<>(SB), RODATA|NOPTR, $32
-
 DATA lanes42fe0000<>+0(SB)/4, $0x42fe0000
 DATA lanes42fe0000<>+4(SB)/4, $0x42fe0000
 DATA lanes42fe0000<>+8(SB)/4, $0x42fe0000
@@ -278,6 +286,16 @@ DATA lanes42fe0000<>+20(SB)/4, $0x42fe0000
 DATA lanes42fe0000<>+24(SB)/4, $0x42fe0000
 DATA lanes42fe0000<>+28(SB)/4, $0x42fe0000
 GLOBL lanes42fe0000<>(SB), RODATA|NOPTR, $32
+
+DATA lanes7f7fffff<>+0(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+4(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+8(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+12(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+16(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+20(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+24(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+28(SB)/4, $0x7f7fffff
+GLOBL lanes7f7fffff<>(SB), RODATA|NOPTR, $32
 
 // func unpackQ4AVX2(dst *uint32, sums *int32, src *float32, blocks int, groups int, cols int)
 // Requires: AVX, AVX2
@@ -1646,6 +1664,986 @@ store:
 	TESTQ      CX, CX
 	CMOVQEQ    CX, AX
 	ADDQ       AX, res+136(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX2_1x1x8(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·digitsQ4AVX2_1x1x8(SB), NOSPLIT, $0-152
+tile:
+	VPXOR Y0, Y0, Y0
+	MOVQ  a+32(FP), AX
+	MOVQ  aRow+40(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  aDigit+48(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  aScale+56(FP), CX
+	MOVQ  aScaleRow+64(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  b+72(FP), DX
+	MOVQ  bRow+80(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  blocks+8(FP), SI
+
+block:
+	MOVQ DX, DI
+	LEAQ (DX)(BX*2), DX
+	MOVQ groups+16(FP), R8
+
+step:
+	VPXOR   Y1, Y1, Y1
+	MOVQ    step+24(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
+
+group:
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (DX), Y2
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y2, Y2
+	VBROADCASTSS (AX), Y3
+	VPMADDUBSW   Y3, Y2, Y2
+	VPADDW       Y2, Y1, Y1
+	VMOVUPS      (DX), Y2
+	VPSRLD       $0x04, Y2, Y2
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y2, Y2
+	VBROADCASTSS 4(AX), Y3
+	VPMADDUBSW   Y3, Y2, Y2
+	VPADDW       Y2, Y1, Y1
+	ADDQ         $0x08, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          group
+	VBROADCASTSS (CX), Y2
+	VBROADCASTSS 4(CX), Y3
+	VPMADDWD     lanes00010001<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VFNMADD231PS (DI)(BX*1), Y3, Y1
+	VMULPS       (DI), Y2, Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x08, CX
+	TESTQ        R8, R8
+	JNZ          step
+	DECQ         SI
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	LEAQ         tailMask<>+0(SB), DX
+	NEGQ         CX
+	VMOVDQU      32(DX)(CX*4), Y1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMASKMOVPS   (AX), Y1, Y2
+	VADDPS       Y2, Y0, Y0
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Y2
+	VMULPS       Y2, Y0, Y0
+
+bias:
+	MOVQ       bias+120(FP), DX
+	TESTQ      DX, DX
+	JZ         relu
+	VMASKMOVPS (DX), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXOR  Y2, Y2, Y2
+	VMAXPS Y0, Y2, Y0
+
+residual:
+	MOVQ       res+128(FP), CX
+	TESTQ      CX, CX
+	JZ         store
+	MOVQ       res+128(FP), CX
+	MOVQ       resRow+136(FP), DX
+	SHLQ       $0x02, DX
+	VMASKMOVPS (CX), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+
+store:
+	VMASKMOVPS Y0, Y1, (AX)
+	MOVQ       aScaleRow+64(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, aScale+56(FP)
+	MOVQ       aRow+40(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, a+32(FP)
+	MOVQ       cRow+96(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, c+88(FP)
+	MOVQ       resRow+136(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	MOVQ       res+128(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+128(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX2_1x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·digitsQ4AVX2_1x1x16(SB), NOSPLIT, $0-152
+tile:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  a+32(FP), AX
+	MOVQ  aRow+40(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  aDigit+48(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  aScale+56(FP), CX
+	MOVQ  aScaleRow+64(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  b+72(FP), DX
+	MOVQ  bRow+80(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  blocks+8(FP), SI
+
+block:
+	MOVQ DX, DI
+	LEAQ (DX)(BX*2), DX
+	MOVQ groups+16(FP), R8
+
+step:
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	MOVQ    step+24(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
+
+group:
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (DX), Y4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVUPS      32(DX), Y5
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y5, Y5
+	VBROADCASTSS (AX), Y6
+	VPMADDUBSW   Y6, Y4, Y4
+	VPADDW       Y4, Y2, Y2
+	VPMADDUBSW   Y6, Y5, Y4
+	VPADDW       Y4, Y3, Y3
+	VMOVUPS      (DX), Y4
+	VPSRLD       $0x04, Y4, Y4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y4, Y4
+	VMOVUPS      32(DX), Y5
+	VPSRLD       $0x04, Y5, Y5
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y5, Y5
+	VBROADCASTSS 4(AX), Y6
+	VPMADDUBSW   Y6, Y4, Y4
+	VPADDW       Y4, Y2, Y2
+	VPMADDUBSW   Y6, Y5, Y4
+	VPADDW       Y4, Y3, Y3
+	ADDQ         $0x08, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          group
+	VBROADCASTSS (CX), Y4
+	VBROADCASTSS 4(CX), Y5
+	VPMADDWD     lanes00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFNMADD231PS (DI)(BX*1), Y5, Y2
+	VMULPS       (DI), Y4, Y6
+	VFMADD231PS  Y2, Y6, Y0
+	VPMADDWD     lanes00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFNMADD231PS 32(DI)(BX*1), Y5, Y3
+	VMULPS       32(DI), Y4, Y2
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x08, CX
+	TESTQ        R8, R8
+	JNZ          step
+	DECQ         SI
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	LEAQ         tailMask<>+0(SB), DX
+	NEGQ         CX
+	VMOVDQU      32(DX)(CX*4), Y2
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Y3
+	VADDPS       Y3, Y0, Y0
+	VMASKMOVPS   32(AX), Y2, Y3
+	VADDPS       Y3, Y1, Y1
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Y3
+	VMULPS       Y3, Y0, Y0
+	VMULPS       Y3, Y1, Y1
+
+bias:
+	MOVQ       bias+120(FP), DX
+	TESTQ      DX, DX
+	JZ         relu
+	VMOVUPS    (DX), Y3
+	VADDPS     Y3, Y0, Y0
+	VMASKMOVPS 32(DX), Y2, Y3
+	VADDPS     Y3, Y1, Y1
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXOR  Y3, Y3, Y3
+	VMAXPS Y0, Y3, Y0
+	VMAXPS Y1, Y3, Y1
+
+residual:
+	MOVQ       res+128(FP), CX
+	TESTQ      CX, CX
+	JZ         store
+	MOVQ       res+128(FP), CX
+	MOVQ       resRow+136(FP), DX
+	SHLQ       $0x02, DX
+	VMOVUPS    (CX), Y3
+	VADDPS     Y3, Y0, Y0
+	VMASKMOVPS 32(CX), Y2, Y3
+	VADDPS     Y3, Y1, Y1
+
+store:
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y2, 32(AX)
+	MOVQ       aScaleRow+64(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, aScale+56(FP)
+	MOVQ       aRow+40(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, a+32(FP)
+	MOVQ       cRow+96(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, c+88(FP)
+	MOVQ       resRow+136(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	MOVQ       res+128(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+128(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX2_1x2x8(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·digitsQ4AVX2_1x2x8(SB), NOSPLIT, $0-152
+tile:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y2, Y2, Y2
+	MOVQ  a+32(FP), AX
+	MOVQ  aRow+40(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  aDigit+48(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  aScale+56(FP), DX
+	MOVQ  aScaleRow+64(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  b+72(FP), SI
+	MOVQ  bRow+80(FP), DI
+	SHLQ  $0x02, DI
+	MOVQ  blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y3, Y3, Y3
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (AX), Y5
+	VPMADDUBSW   Y5, Y4, Y5
+	VPADDW       Y5, Y1, Y1
+	VBROADCASTSS (AX)(CX*1), Y5
+	VPMADDUBSW   Y5, Y4, Y4
+	VPADDW       Y4, Y3, Y3
+	VMOVUPS      (SI), Y4
+	VPSRLD       $0x04, Y4, Y4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(AX), Y5
+	VPMADDUBSW   Y5, Y4, Y5
+	VPADDW       Y5, Y1, Y1
+	VBROADCASTSS 4(AX)(CX*1), Y5
+	VPMADDUBSW   Y5, Y4, Y4
+	VPADDW       Y4, Y3, Y3
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Y4
+	VBROADCASTSS 4(DX), Y5
+	VPMADDWD     lanes00010001<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VFNMADD231PS (R9)(DI*1), Y5, Y1
+	VMULPS       (R9), Y4, Y4
+	VFMADD231PS  Y1, Y4, Y0
+	VBROADCASTSS (DX)(BX*1), Y1
+	VBROADCASTSS 4(DX)(BX*1), Y4
+	VPMADDWD     lanes00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFNMADD231PS (R9)(DI*1), Y4, Y3
+	VMULPS       (R9), Y1, Y1
+	VFMADD231PS  Y3, Y1, Y2
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	LEAQ         tailMask<>+0(SB), BX
+	NEGQ         DX
+	VMOVDQU      32(BX)(DX*4), Y1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMASKMOVPS   (AX), Y1, Y3
+	VADDPS       Y3, Y0, Y0
+	VMASKMOVPS   (AX)(CX*1), Y1, Y3
+	VADDPS       Y3, Y2, Y2
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Y3
+	VMULPS       Y3, Y0, Y0
+	VMULPS       Y3, Y2, Y2
+
+bias:
+	MOVQ       bias+120(FP), BX
+	TESTQ      BX, BX
+	JZ         relu
+	VMASKMOVPS (BX), Y1, Y3
+	VADDPS     Y3, Y0, Y0
+	VADDPS     Y3, Y2, Y2
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXOR  Y3, Y3, Y3
+	VMAXPS Y0, Y3, Y0
+	VMAXPS Y2, Y3, Y2
+
+residual:
+	MOVQ       res+128(FP), DX
+	TESTQ      DX, DX
+	JZ         store
+	MOVQ       res+128(FP), DX
+	MOVQ       resRow+136(FP), BX
+	SHLQ       $0x02, BX
+	VMASKMOVPS (DX), Y1, Y3
+	VADDPS     Y3, Y0, Y0
+	VMASKMOVPS (DX)(BX*1), Y1, Y3
+	VADDPS     Y3, Y2, Y2
+
+store:
+	VMASKMOVPS Y0, Y1, (AX)
+	VMASKMOVPS Y2, Y1, (AX)(CX*1)
+	MOVQ       aScaleRow+64(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, aScale+56(FP)
+	MOVQ       aRow+40(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, a+32(FP)
+	MOVQ       cRow+96(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, c+88(FP)
+	MOVQ       resRow+136(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	MOVQ       res+128(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+128(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX2_1x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·digitsQ4AVX2_1x2x16(SB), NOSPLIT, $0-152
+tile:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	MOVQ  a+32(FP), AX
+	MOVQ  aRow+40(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  aDigit+48(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  aScale+56(FP), DX
+	MOVQ  aScaleRow+64(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  b+72(FP), SI
+	MOVQ  bRow+80(FP), DI
+	SHLQ  $0x02, DI
+	MOVQ  blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y8, Y8
+	VMOVUPS      32(SI), Y9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (AX), Y10
+	VPMADDUBSW   Y10, Y8, Y11
+	VPADDW       Y11, Y2, Y2
+	VPMADDUBSW   Y10, Y9, Y10
+	VPADDW       Y10, Y3, Y3
+	VBROADCASTSS (AX)(CX*1), Y10
+	VPMADDUBSW   Y10, Y8, Y8
+	VPADDW       Y8, Y6, Y6
+	VPMADDUBSW   Y10, Y9, Y8
+	VPADDW       Y8, Y7, Y7
+	VMOVUPS      (SI), Y8
+	VPSRLD       $0x04, Y8, Y8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y8, Y8
+	VMOVUPS      32(SI), Y9
+	VPSRLD       $0x04, Y9, Y9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS 4(AX), Y10
+	VPMADDUBSW   Y10, Y8, Y11
+	VPADDW       Y11, Y2, Y2
+	VPMADDUBSW   Y10, Y9, Y10
+	VPADDW       Y10, Y3, Y3
+	VBROADCASTSS 4(AX)(CX*1), Y10
+	VPMADDUBSW   Y10, Y8, Y8
+	VPADDW       Y8, Y6, Y6
+	VPMADDUBSW   Y10, Y9, Y8
+	VPADDW       Y8, Y7, Y7
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Y8
+	VBROADCASTSS 4(DX), Y9
+	VPMADDWD     lanes00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFNMADD231PS (R9)(DI*1), Y9, Y2
+	VMULPS       (R9), Y8, Y10
+	VFMADD231PS  Y2, Y10, Y0
+	VPMADDWD     lanes00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFNMADD231PS 32(R9)(DI*1), Y9, Y3
+	VMULPS       32(R9), Y8, Y2
+	VFMADD231PS  Y3, Y2, Y1
+	VBROADCASTSS (DX)(BX*1), Y2
+	VBROADCASTSS 4(DX)(BX*1), Y3
+	VPMADDWD     lanes00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFNMADD231PS (R9)(DI*1), Y3, Y6
+	VMULPS       (R9), Y2, Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VPMADDWD     lanes00010001<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFNMADD231PS 32(R9)(DI*1), Y3, Y7
+	VMULPS       32(R9), Y2, Y2
+	VFMADD231PS  Y7, Y2, Y5
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	LEAQ         tailMask<>+0(SB), BX
+	NEGQ         DX
+	VMOVDQU      32(BX)(DX*4), Y2
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Y3
+	VADDPS       Y3, Y0, Y0
+	VMASKMOVPS   32(AX), Y2, Y3
+	VADDPS       Y3, Y1, Y1
+	VMOVUPS      (AX)(CX*1), Y3
+	VADDPS       Y3, Y4, Y4
+	VMASKMOVPS   32(AX)(CX*1), Y2, Y3
+	VADDPS       Y3, Y5, Y5
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Y3
+	VMULPS       Y3, Y0, Y0
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y3, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+
+bias:
+	MOVQ       bias+120(FP), BX
+	TESTQ      BX, BX
+	JZ         relu
+	VMOVUPS    (BX), Y3
+	VADDPS     Y3, Y0, Y0
+	VADDPS     Y3, Y4, Y4
+	VMASKMOVPS 32(BX), Y2, Y3
+	VADDPS     Y3, Y1, Y1
+	VADDPS     Y3, Y5, Y5
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXOR  Y3, Y3, Y3
+	VMAXPS Y0, Y3, Y0
+	VMAXPS Y1, Y3, Y1
+	VMAXPS Y4, Y3, Y4
+	VMAXPS Y5, Y3, Y5
+
+residual:
+	MOVQ       res+128(FP), DX
+	TESTQ      DX, DX
+	JZ         store
+	MOVQ       res+128(FP), DX
+	MOVQ       resRow+136(FP), BX
+	SHLQ       $0x02, BX
+	VMOVUPS    (DX), Y3
+	VADDPS     Y3, Y0, Y0
+	VMASKMOVPS 32(DX), Y2, Y3
+	VADDPS     Y3, Y1, Y1
+	VMOVUPS    (DX)(BX*1), Y3
+	VADDPS     Y3, Y4, Y4
+	VMASKMOVPS 32(DX)(BX*1), Y2, Y3
+	VADDPS     Y3, Y5, Y5
+
+store:
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y2, 32(AX)
+	VMOVUPS    Y4, (AX)(CX*1)
+	VMASKMOVPS Y5, Y2, 32(AX)(CX*1)
+	MOVQ       aScaleRow+64(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, aScale+56(FP)
+	MOVQ       aRow+40(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, a+32(FP)
+	MOVQ       cRow+96(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	ADDQ       AX, c+88(FP)
+	MOVQ       resRow+136(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x02, AX, AX
+	MOVQ       res+128(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+128(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX2_3x1x8(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·digitsQ4AVX2_3x1x8(SB), NOSPLIT, $0-152
+tile:
+	VPXOR Y0, Y0, Y0
+	MOVQ  a+32(FP), AX
+	MOVQ  aRow+40(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  aDigit+48(FP), CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (DX)(CX*1), CX
+	MOVQ  aScale+56(FP), BX
+	MOVQ  aScaleRow+64(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  b+72(FP), SI
+	MOVQ  bRow+80(FP), DI
+	SHLQ  $0x02, DI
+	MOVQ  blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS (AX), Y5
+	VPMADDUBSW   Y5, Y4, Y5
+	VPADDW       Y5, Y1, Y1
+	VBROADCASTSS (DX), Y5
+	VPMADDUBSW   Y5, Y4, Y5
+	VPADDW       Y5, Y2, Y2
+	VBROADCASTSS (CX), Y5
+	VPMADDUBSW   Y5, Y4, Y4
+	VPADDW       Y4, Y3, Y3
+	VMOVUPS      (SI), Y4
+	VPSRLD       $0x04, Y4, Y4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y4, Y4
+	VBROADCASTSS 4(AX), Y5
+	VPMADDUBSW   Y5, Y4, Y5
+	VPADDW       Y5, Y1, Y1
+	VBROADCASTSS 4(DX), Y5
+	VPMADDUBSW   Y5, Y4, Y5
+	VPADDW       Y5, Y2, Y2
+	VBROADCASTSS 4(CX), Y5
+	VPMADDUBSW   Y5, Y4, Y4
+	VPADDW       Y4, Y3, Y3
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (BX), Y4
+	VBROADCASTSS 4(BX), Y5
+	VBROADCASTSS 8(BX), Y6
+	VBROADCASTSS 12(BX), Y7
+	VBROADCASTSS 16(BX), Y8
+	VBROADCASTSS 20(BX), Y9
+	VPMADDWD     lanes00010001<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VFNMADD231PS (R9)(DI*1), Y5, Y1
+	VPMADDWD     lanes00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFNMADD231PS (R9)(DI*1), Y7, Y2
+	VPMADDWD     lanes00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFNMADD231PS (R9)(DI*1), Y9, Y3
+	VMULPS       Y4, Y1, Y1
+	VFMADD231PS  Y2, Y6, Y1
+	VFMADD231PS  Y3, Y8, Y1
+	VFMADD231PS  (R9), Y1, Y0
+	ADDQ         $0x18, BX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	LEAQ         tailMask<>+0(SB), DX
+	NEGQ         CX
+	VMOVDQU      32(DX)(CX*4), Y1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMASKMOVPS   (AX), Y1, Y2
+	VADDPS       Y2, Y0, Y0
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Y2
+	VMULPS       Y2, Y0, Y0
+
+bias:
+	MOVQ       bias+120(FP), DX
+	TESTQ      DX, DX
+	JZ         relu
+	VMASKMOVPS (DX), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXOR  Y2, Y2, Y2
+	VMAXPS Y0, Y2, Y0
+
+residual:
+	MOVQ       res+128(FP), CX
+	TESTQ      CX, CX
+	JZ         store
+	MOVQ       res+128(FP), CX
+	MOVQ       resRow+136(FP), DX
+	SHLQ       $0x02, DX
+	VMASKMOVPS (CX), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+
+store:
+	VMASKMOVPS Y0, Y1, (AX)
+	MOVQ       aScaleRow+64(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, aScale+56(FP)
+	MOVQ       aRow+40(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, a+32(FP)
+	MOVQ       cRow+96(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, c+88(FP)
+	MOVQ       resRow+136(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	MOVQ       res+128(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+128(FP)
+	DECQ       tiles+0(FP)
+	JNZ        tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX2_3x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·digitsQ4AVX2_3x1x16(SB), NOSPLIT, $0-152
+tile:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  a+32(FP), AX
+	MOVQ  aRow+40(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  aDigit+48(FP), CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (DX)(CX*1), CX
+	MOVQ  aScale+56(FP), BX
+	MOVQ  aScaleRow+64(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  b+72(FP), SI
+	MOVQ  bRow+80(FP), DI
+	SHLQ  $0x02, DI
+	MOVQ  blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y8, Y8
+	VMOVUPS      32(SI), Y9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS (AX), Y10
+	VPMADDUBSW   Y10, Y8, Y11
+	VPADDW       Y11, Y2, Y2
+	VPMADDUBSW   Y10, Y9, Y10
+	VPADDW       Y10, Y3, Y3
+	VBROADCASTSS (DX), Y10
+	VPMADDUBSW   Y10, Y8, Y11
+	VPADDW       Y11, Y4, Y4
+	VPMADDUBSW   Y10, Y9, Y10
+	VPADDW       Y10, Y5, Y5
+	VBROADCASTSS (CX), Y10
+	VPMADDUBSW   Y10, Y8, Y8
+	VPADDW       Y8, Y6, Y6
+	VPMADDUBSW   Y10, Y9, Y8
+	VPADDW       Y8, Y7, Y7
+	VMOVUPS      (SI), Y8
+	VPSRLD       $0x04, Y8, Y8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y8, Y8
+	VMOVUPS      32(SI), Y9
+	VPSRLD       $0x04, Y9, Y9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Y9, Y9
+	VBROADCASTSS 4(AX), Y10
+	VPMADDUBSW   Y10, Y8, Y11
+	VPADDW       Y11, Y2, Y2
+	VPMADDUBSW   Y10, Y9, Y10
+	VPADDW       Y10, Y3, Y3
+	VBROADCASTSS 4(DX), Y10
+	VPMADDUBSW   Y10, Y8, Y11
+	VPADDW       Y11, Y4, Y4
+	VPMADDUBSW   Y10, Y9, Y10
+	VPADDW       Y10, Y5, Y5
+	VBROADCASTSS 4(CX), Y10
+	VPMADDUBSW   Y10, Y8, Y8
+	VPADDW       Y8, Y6, Y6
+	VPMADDUBSW   Y10, Y9, Y8
+	VPADDW       Y8, Y7, Y7
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (BX), Y8
+	VBROADCASTSS 4(BX), Y9
+	VBROADCASTSS 8(BX), Y10
+	VBROADCASTSS 12(BX), Y11
+	VBROADCASTSS 16(BX), Y12
+	VBROADCASTSS 20(BX), Y13
+	VPMADDWD     lanes00010001<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFNMADD231PS (R9)(DI*1), Y9, Y2
+	VPMADDWD     lanes00010001<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFNMADD231PS (R9)(DI*1), Y11, Y4
+	VPMADDWD     lanes00010001<>+0(SB), Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFNMADD231PS (R9)(DI*1), Y13, Y6
+	VMULPS       Y8, Y2, Y2
+	VFMADD231PS  Y4, Y10, Y2
+	VFMADD231PS  Y6, Y12, Y2
+	VFMADD231PS  (R9), Y2, Y0
+	VPMADDWD     lanes00010001<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VFNMADD231PS 32(R9)(DI*1), Y9, Y3
+	VPMADDWD     lanes00010001<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VFNMADD231PS 32(R9)(DI*1), Y11, Y5
+	VPMADDWD     lanes00010001<>+0(SB), Y7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VFNMADD231PS 32(R9)(DI*1), Y13, Y7
+	VMULPS       Y8, Y3, Y3
+	VFMADD231PS  Y5, Y10, Y3
+	VFMADD231PS  Y7, Y12, Y3
+	VFMADD231PS  32(R9), Y3, Y1
+	ADDQ         $0x18, BX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	LEAQ         tailMask<>+0(SB), DX
+	NEGQ         CX
+	VMOVDQU      32(DX)(CX*4), Y2
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Y3
+	VADDPS       Y3, Y0, Y0
+	VMASKMOVPS   32(AX), Y2, Y3
+	VADDPS       Y3, Y1, Y1
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Y3
+	VMULPS       Y3, Y0, Y0
+	VMULPS       Y3, Y1, Y1
+
+bias:
+	MOVQ       bias+120(FP), DX
+	TESTQ      DX, DX
+	JZ         relu
+	VMOVUPS    (DX), Y3
+	VADDPS     Y3, Y0, Y0
+	VMASKMOVPS 32(DX), Y2, Y3
+	VADDPS     Y3, Y1, Y1
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXOR  Y3, Y3, Y3
+	VMAXPS Y0, Y3, Y0
+	VMAXPS Y1, Y3, Y1
+
+residual:
+	MOVQ       res+128(FP), CX
+	TESTQ      CX, CX
+	JZ         store
+	MOVQ       res+128(FP), CX
+	MOVQ       resRow+136(FP), DX
+	SHLQ       $0x02, DX
+	VMOVUPS    (CX), Y3
+	VADDPS     Y3, Y0, Y0
+	VMASKMOVPS 32(CX), Y2, Y3
+	VADDPS     Y3, Y1, Y1
+
+store:
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y2, 32(AX)
+	MOVQ       aScaleRow+64(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, aScale+56(FP)
+	MOVQ       aRow+40(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, a+32(FP)
+	MOVQ       cRow+96(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	ADDQ       AX, c+88(FP)
+	MOVQ       resRow+136(FP), AX
+	SHLQ       $0x02, AX
+	IMUL3Q     $0x01, AX, AX
+	MOVQ       res+128(FP), CX
+	TESTQ      CX, CX
+	CMOVQEQ    CX, AX
+	ADDQ       AX, res+128(FP)
 	DECQ       tiles+0(FP)
 	JNZ        tile
 	VZEROUPPER

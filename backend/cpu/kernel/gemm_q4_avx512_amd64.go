@@ -17,7 +17,7 @@ func decodeQ8AVX512(dst *float32, src *uint8, scale *float32, zero *float32, gro
 // quantizeBlocksAVX512 is a quantizeBlocksFunc.
 //
 //go:noescape
-func quantizeBlocksAVX512(dst *uint8, scale *float32, src *float32, blocks int, block int)
+func quantizeBlocksAVX512(dst *uint8, offset int32, scale *float32, scaleStep int, src *float32, rest *float32, blocks int, block int)
 
 // unpackQ4AVX512 is an unpackFunc.
 //
@@ -134,6 +134,96 @@ func gemmBlocksQ8AVX512_3x32(tiles int, blocks int, words int, a *float32, aRow 
 //go:noescape
 func gemmBlocksQ8AVX512_3x48(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
+// digitsQ4AVX512_1x1x16 is the digitsFunc of 1 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_1x1x32 is the digitsFunc of 1 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_1x1x48 is the digitsFunc of 1 digits, 1 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_1x2x16 is the digitsFunc of 1 digits, 2 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_1x2x32 is the digitsFunc of 1 digits, 2 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_1x2x48 is the digitsFunc of 1 digits, 2 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_1x3x16 is the digitsFunc of 1 digits, 3 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x3x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_1x3x32 is the digitsFunc of 1 digits, 3 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x3x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_1x3x48 is the digitsFunc of 1 digits, 3 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x3x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_1x4x16 is the digitsFunc of 1 digits, 4 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x4x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_1x4x32 is the digitsFunc of 1 digits, 4 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x4x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_1x4x48 is the digitsFunc of 1 digits, 4 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_1x4x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_3x1x16 is the digitsFunc of 3 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_3x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_3x1x32 is the digitsFunc of 3 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_3x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_3x1x48 is the digitsFunc of 3 digits, 1 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_3x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_3x2x16 is the digitsFunc of 3 digits, 2 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_3x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_3x2x32 is the digitsFunc of 3 digits, 2 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_3x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4AVX512_3x2x48 is the digitsFunc of 3 digits, 2 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4AVX512_3x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
 var gemmBlocksAVX512 = blockTile{rows: 4, kernels: [][]gemmBlocksFunc{
 	1: {1: gemmBlocksAVX512_1x16, 2: gemmBlocksAVX512_1x32, 3: gemmBlocksAVX512_1x48},
 	2: {1: gemmBlocksAVX512_2x16, 2: gemmBlocksAVX512_2x32, 3: gemmBlocksAVX512_2x48},
@@ -145,4 +235,17 @@ var gemmBlocksQ8AVX512 = blockTile{rows: 3, kernels: [][]gemmBlocksFunc{
 	1: {1: gemmBlocksQ8AVX512_1x16, 2: gemmBlocksQ8AVX512_1x32, 3: gemmBlocksQ8AVX512_1x48},
 	2: {1: gemmBlocksQ8AVX512_2x16, 2: gemmBlocksQ8AVX512_2x32, 3: gemmBlocksQ8AVX512_2x48},
 	3: {1: gemmBlocksQ8AVX512_3x16, 2: gemmBlocksQ8AVX512_3x32, 3: gemmBlocksQ8AVX512_3x48},
+}}
+
+var digitsQ4AVX512 = digitTile{step: 4, most: 4, kernels: map[int][][]digitsFunc{
+	1: {0: {},
+		1: {1: digitsQ4AVX512_1x1x16, 2: digitsQ4AVX512_1x1x32, 3: digitsQ4AVX512_1x1x48},
+		2: {1: digitsQ4AVX512_1x2x16, 2: digitsQ4AVX512_1x2x32, 3: digitsQ4AVX512_1x2x48},
+		3: {1: digitsQ4AVX512_1x3x16, 2: digitsQ4AVX512_1x3x32, 3: digitsQ4AVX512_1x3x48},
+		4: {1: digitsQ4AVX512_1x4x16, 2: digitsQ4AVX512_1x4x32, 3: digitsQ4AVX512_1x4x48},
+	},
+	3: {0: {},
+		1: {1: digitsQ4AVX512_3x1x16, 2: digitsQ4AVX512_3x1x32, 3: digitsQ4AVX512_3x1x48},
+		2: {1: digitsQ4AVX512_3x2x16, 2: digitsQ4AVX512_3x2x32, 3: digitsQ4AVX512_3x2x48},
+	},
 }}

@@ -5,110 +5,103 @@
 #include "textflag.h"
 
 // func decodeQ4AVX512(dst *float32, src *uint8, scale *float32, zero *float32, groups int, cols int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512F
 TEXT ·decodeQ4AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ scale+16(FP), DX
-	MOVQ zero+24(FP), BX
-	MOVQ cols+40(FP), SI
-	MOVQ cols+40(FP), DI
-	SHLQ $0x02, DI
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    scale+16(FP), DX
+	MOVQ    zero+24(FP), BX
+	MOVQ    cols+40(FP), SI
+	MOVQ    cols+40(FP), DI
+	SHLQ    $0x02, DI
+	VMOVUPS numbers<>+0(SB), Z0
 
 columns:
-	VMOVUPS (DX), Z0
-	VMOVUPS (BX), Z1
+	VMOVUPS (DX), Z1
+	VMOVUPS (BX), Z2
 	MOVQ    groups+32(FP), R10
 	MOVQ    AX, R8
 	MOVQ    CX, R9
 
 group:
-	VMOVUPS   (R9), Z2
-	VPSRLD    $0x00, Z2, Z3
-	VANDPS    lanes0000000f<>+0(SB), Z3, Z3
-	VCVTDQ2PS Z3, Z3
-	VSUBPS    Z1, Z3, Z3
-	VMULPS    Z0, Z3, Z3
-	VMOVUPS   Z3, (R8)
-	ADDQ      DI, R8
-	VPSRLD    $0x08, Z2, Z3
-	VANDPS    lanes0000000f<>+0(SB), Z3, Z3
-	VCVTDQ2PS Z3, Z3
-	VSUBPS    Z1, Z3, Z3
-	VMULPS    Z0, Z3, Z3
-	VMOVUPS   Z3, (R8)
-	ADDQ      DI, R8
-	VPSRLD    $0x10, Z2, Z3
-	VANDPS    lanes0000000f<>+0(SB), Z3, Z3
-	VCVTDQ2PS Z3, Z3
-	VSUBPS    Z1, Z3, Z3
-	VMULPS    Z0, Z3, Z3
-	VMOVUPS   Z3, (R8)
-	ADDQ      DI, R8
-	VPSRLD    $0x18, Z2, Z3
-	VANDPS    lanes0000000f<>+0(SB), Z3, Z3
-	VCVTDQ2PS Z3, Z3
-	VSUBPS    Z1, Z3, Z3
-	VMULPS    Z0, Z3, Z3
-	VMOVUPS   Z3, (R8)
-	ADDQ      DI, R8
-	VPSRLD    $0x04, Z2, Z3
-	VANDPS    lanes0000000f<>+0(SB), Z3, Z3
-	VCVTDQ2PS Z3, Z3
-	VSUBPS    Z1, Z3, Z3
-	VMULPS    Z0, Z3, Z3
-	VMOVUPS   Z3, (R8)
-	ADDQ      DI, R8
-	VPSRLD    $0x0c, Z2, Z3
-	VANDPS    lanes0000000f<>+0(SB), Z3, Z3
-	VCVTDQ2PS Z3, Z3
-	VSUBPS    Z1, Z3, Z3
-	VMULPS    Z0, Z3, Z3
-	VMOVUPS   Z3, (R8)
-	ADDQ      DI, R8
-	VPSRLD    $0x14, Z2, Z3
-	VANDPS    lanes0000000f<>+0(SB), Z3, Z3
-	VCVTDQ2PS Z3, Z3
-	VSUBPS    Z1, Z3, Z3
-	VMULPS    Z0, Z3, Z3
-	VMOVUPS   Z3, (R8)
-	ADDQ      DI, R8
-	VPSRLD    $0x1c, Z2, Z2
-	VANDPS    lanes0000000f<>+0(SB), Z2, Z2
-	VCVTDQ2PS Z2, Z2
-	VSUBPS    Z1, Z2, Z2
-	VMULPS    Z0, Z2, Z2
-	VMOVUPS   Z2, (R8)
-	ADDQ      DI, R8
-	ADDQ      DI, R9
-	DECQ      R10
-	JNZ       group
-	ADDQ      $0x40, AX
-	ADDQ      $0x40, CX
-	ADDQ      $0x40, DX
-	ADDQ      $0x40, BX
-	SUBQ      $0x10, SI
-	JNZ       columns
+	VMOVUPS (R9), Z3
+	VPSRLD  $0x00, Z3, Z4
+	VPERMPS Z0, Z4, Z4
+	VSUBPS  Z2, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    DI, R8
+	VPSRLD  $0x08, Z3, Z4
+	VPERMPS Z0, Z4, Z4
+	VSUBPS  Z2, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    DI, R8
+	VPSRLD  $0x10, Z3, Z4
+	VPERMPS Z0, Z4, Z4
+	VSUBPS  Z2, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    DI, R8
+	VPSRLD  $0x18, Z3, Z4
+	VPERMPS Z0, Z4, Z4
+	VSUBPS  Z2, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    DI, R8
+	VPSRLD  $0x04, Z3, Z4
+	VPERMPS Z0, Z4, Z4
+	VSUBPS  Z2, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    DI, R8
+	VPSRLD  $0x0c, Z3, Z4
+	VPERMPS Z0, Z4, Z4
+	VSUBPS  Z2, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    DI, R8
+	VPSRLD  $0x14, Z3, Z4
+	VPERMPS Z0, Z4, Z4
+	VSUBPS  Z2, Z4, Z4
+	VMULPS  Z1, Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    DI, R8
+	VPSRLD  $0x1c, Z3, Z3
+	VPERMPS Z0, Z3, Z3
+	VSUBPS  Z2, Z3, Z3
+	VMULPS  Z1, Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    DI, R8
+	ADDQ    DI, R9
+	DECQ    R10
+	JNZ     group
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	SUBQ    $0x10, SI
+	JNZ     columns
 	VZEROUPPER
 	RET
 
-DATA lanes0000000f<>+0(SB)/4, $0x0000000f
-DATA lanes0000000f<>+4(SB)/4, $0x0000000f
-DATA lanes0000000f<>+8(SB)/4, $0x0000000f
-DATA lanes0000000f<>+12(SB)/4, $0x0000000f
-DATA lanes0000000f<>+16(SB)/4, $0x0000000f
-DATA lanes0000000f<>+20(SB)/4, $0x0000000f
-DATA lanes0000000f<>+24(SB)/4, $0x0000000f
-DATA lanes0000000f<>+28(SB)/4, $0x0000000f
-DATA lanes0000000f<>+32(SB)/4, $0x0000000f
-DATA lanes0000000f<>+36(SB)/4, $0x0000000f
-DATA lanes0000000f<>+40(SB)/4, $0x0000000f
-DATA lanes0000000f<>+44(SB)/4, $0x0000000f
-DATA lanes0000000f<>+48(SB)/4, $0x0000000f
-DATA lanes0000000f<>+52(SB)/4, $0x0000000f
-DATA lanes0000000f<>+56(SB)/4, $0x0000000f
-DATA lanes0000000f<>+60(SB)/4, $0x0000000f
-GLOBL lanes0000000f<>(SB), RODATA|NOPTR, $64
+DATA numbers<>+0(SB)/4, $0x00000000
+DATA numbers<>+4(SB)/4, $0x3f800000
+DATA numbers<>+8(SB)/4, $0x40000000
+DATA numbers<>+12(SB)/4, $0x40400000
+DATA numbers<>+16(SB)/4, $0x40800000
+DATA numbers<>+20(SB)/4, $0x40a00000
+DATA numbers<>+24(SB)/4, $0x40c00000
+DATA numbers<>+28(SB)/4, $0x40e00000
+DATA numbers<>+32(SB)/4, $0x41000000
+DATA numbers<>+36(SB)/4, $0x41100000
+DATA numbers<>+40(SB)/4, $0x41200000
+DATA numbers<>+44(SB)/4, $0x41300000
+DATA numbers<>+48(SB)/4, $0x41400000
+DATA numbers<>+52(SB)/4, $0x41500000
+DATA numbers<>+56(SB)/4, $0x41600000
+DATA numbers<>+60(SB)/4, $0x41700000
+GLOBL numbers<>(SB), RODATA|NOPTR, $64
 
 // func decodeQ8AVX512(dst *float32, src *uint8, scale *float32, zero *float32, groups int, cols int)
 // Requires: AVX, AVX512DQ, AVX512F
@@ -188,30 +181,33 @@ DATA lanes000000ff<>+56(SB)/4, $0x000000ff
 DATA lanes000000ff<>+60(SB)/4, $0x000000ff
 GLOBL lanes000000ff<>(SB), RODATA|NOPTR, $64
 
-// func quantizeBlocksAVX512(dst *uint8, scale *float32, src *float32, blocks int, block int)
+// func quantizeBlocksAVX512(dst *uint8, offset int32, scale *float32, scaleStep int, src *float32, rest *float32, blocks int, block int)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·quantizeBlocksAVX512(SB), NOSPLIT, $0-40
-	MOVQ    dst+0(FP), AX
-	MOVQ    scale+8(FP), CX
-	MOVQ    src+16(FP), DX
-	MOVQ    blocks+24(FP), BX
-	MOVQ    block+32(FP), SI
-	VMOVUPS lanes7fffffff<>+0(SB), Z0
-	VMOVUPS lanes00000080<>+0(SB), Z1
-	VMOVUPS lanes42fe0000<>+0(SB), Z2
+TEXT ·quantizeBlocksAVX512(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         scale+16(FP), CX
+	MOVQ         src+32(FP), DX
+	MOVQ         blocks+48(FP), BX
+	MOVQ         block+56(FP), SI
+	MOVQ         rest+40(FP), DI
+	MOVQ         scaleStep+24(FP), R8
+	SHLQ         $0x02, R8
+	VMOVUPS      lanes7fffffff<>+0(SB), Z0
+	VBROADCASTSS offset+8(FP), Z1
+	VMOVUPS      lanes42fe0000<>+0(SB), Z2
 
 block:
 	VPXORD Z3, Z3, Z3
-	XORQ   DI, DI
+	XORQ   R9, R9
 
 search:
-	VANDPS       (DX)(DI*4), Z0, Z4
+	VANDPS       (DX)(R9*4), Z0, Z4
 	VMAXPS       Z3, Z4, Z3
 	VCMPPS       $0x03, Z4, Z4, K1
 	VMOVAPS      Z4, K1, Z3
 	VMOVAPS      Z3, Z3
-	ADDQ         $0x10, DI
-	CMPQ         DI, SI
+	ADDQ         $0x10, R9
+	CMPQ         R9, SI
 	JB           search
 	VSHUFF32X4   $0x4e, Z3, Z3, Z4
 	VMAXPS       Z4, Z3, Z4
@@ -234,20 +230,30 @@ search:
 	VMOVAPS      Z3, K1, Z4
 	VMOVAPS      Z4, Z3
 	VDIVSS       X3, X2, X4
+	VMINSS       lanes7f7fffff<>+0(SB), X4, X4
 	VDIVSS       X2, X3, X3
 	VMOVSS       X3, (CX)
 	VBROADCASTSS X4, Z4
+	VBROADCASTSS X3, Z6
 	VPXORD       Z5, Z5, Z5
-	XORQ         DI, DI
+	XORQ         R9, R9
 
 round:
-	VMULPS     (DX)(DI*4), Z4, Z6
-	VCVTPS2DQ  Z6, Z6
-	VPADDD     Z6, Z5, Z5
-	VPADDD     Z1, Z6, Z6
-	VPMOVDB    Z6, (AX)(DI*1)
-	ADDQ       $0x10, DI
-	CMPQ       DI, SI
+	VMULPS       (DX)(R9*4), Z4, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPADDD       Z7, Z5, Z5
+	TESTQ        DI, DI
+	JZ           store
+	VCVTDQ2PS    Z7, Z8
+	VMOVUPS      (DX)(R9*4), Z9
+	VFNMADD231PS Z6, Z8, Z9
+	VMOVUPS      Z9, (DI)(R9*4)
+
+store:
+	VPADDD     Z1, Z7, Z7
+	VPMOVDB    Z7, (AX)(R9*1)
+	ADDQ       $0x10, R9
+	CMPQ       R9, SI
 	JB         round
 	VSHUFF32X4 $0x4e, Z5, Z5, Z4
 	VPADDD     Z5, Z4, Z5
@@ -261,9 +267,14 @@ round:
 	VMOVSS     X5, 4(CX)
 	LEAQ       (DX)(SI*4), DX
 	ADDQ       SI, AX
-	ADDQ       $0x08, CX
-	DECQ       BX
-	JNZ        block
+	ADDQ       R8, CX
+	TESTQ      DI, DI
+	JZ         next
+	LEAQ       (DI)(SI*4), DI
+
+next:
+	DECQ BX
+	JNZ  block
 	VZEROUPPER
 	RET
 
@@ -285,24 +296,6 @@ DATA lanes7fffffff<>+56(SB)/4, $0x7fffffff
 DATA lanes7fffffff<>+60(SB)/4, $0x7fffffff
 GLOBL lanes7fffffff<>(SB), RODATA|NOPTR, $64
 
-DATA lanes00000080<>+0(SB)/4, $0x00000080
-DATA lanes00000080<>+4(SB)/4, $0x00000080
-DATA lanes00000080<>+8(SB)/4, $0x00000080
-DATA lanes00000080<>+12(SB)/4, $0x00000080
-DATA lanes00000080<>+16(SB)/4, $0x00000080
-DATA lanes00000080<>+20(SB)/4, $0x00000080
-DATA lanes00000080<>+24(SB)/4, $0x00000080
-DATA lanes00000080<>+28(SB)/4, $0x00000080
-DATA lanes00000080<>+32(SB)/4, $0x00000080
-DATA lanes00000080<>+36(SB)/4, $0x00000080
-DATA lanes00000080<>+40(SB)/4, $0x00000080
-DATA lanes00000080<>+44(SB)/4, $0x00000080
-DATA lanes00000080<>+48(SB)/4, $0x00000080
-DATA lanes00000080<>+52(SB)/4, $0x00000080
-DATA lanes00000080<>+56(SB)/4, $0x00000080
-DATA lanes00000080<>+60(SB)/4, $0x00000080
-GLOBL lanes00000080<>(SB), RODATA|NOPTR, $64
-
 DATA lanes42fe0000<>+0(SB)/4, $0x42fe0000
 DATA lanes42fe0000<>+4(SB)/4, $0x42fe0000
 DATA lanes42fe0000<>+8(SB)/4, $0x42fe0000
@@ -320,6 +313,24 @@ DATA lanes42fe0000<>+52(SB)/4, $0x42fe0000
 DATA lanes42fe0000<>+56(SB)/4, $0x42fe0000
 DATA lanes42fe0000<>+60(SB)/4, $0x42fe0000
 GLOBL lanes42fe0000<>(SB), RODATA|NOPTR, $64
+
+DATA lanes7f7fffff<>+0(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+4(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+8(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+12(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+16(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+20(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+24(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+28(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+32(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+36(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+40(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+44(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+48(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+52(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+56(SB)/4, $0x7f7fffff
+DATA lanes7f7fffff<>+60(SB)/4, $0x7f7fffff
+GLOBL lanes7f7fffff<>(SB), RODATA|NOPTR, $64
 
 // func unpackQ4AVX512(dst *uint32, sums *int32, src *float32, blocks int, groups int, cols int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F
@@ -4619,6 +4630,4074 @@ store:
 	TESTQ   CX, CX
 	CMOVQEQ CX, AX
 	ADDQ    AX, res+136(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x1x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aScale+56(FP), CX
+	MOVQ   aScaleRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   b+72(FP), DX
+	MOVQ   bRow+80(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   blocks+8(FP), SI
+
+block:
+	MOVQ DX, DI
+	LEAQ (DX)(BX*2), DX
+	MOVQ groups+16(FP), R8
+
+step:
+	VPXORD  Z1, Z1, Z1
+	MOVQ    step+24(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
+
+group:
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (DX), Z2
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z2, Z2
+	VBROADCASTSS (AX), Z3
+	VPMADDUBSW   Z3, Z2, Z2
+	VPADDW       Z2, Z1, Z1
+	VMOVUPS      (DX), Z2
+	VPSRLD       $0x04, Z2, Z2
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z2, Z2
+	VBROADCASTSS 4(AX), Z3
+	VPMADDUBSW   Z3, Z2, Z2
+	VPADDW       Z2, Z1, Z1
+	ADDQ         $0x08, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          group
+	VBROADCASTSS (CX), Z2
+	VBROADCASTSS 4(CX), Z3
+	VPMADDWD     lanes00010001<>+0(SB), Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (DI)(BX*1), Z3, Z1
+	VMULPS       (DI), Z2, Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         $0x08, CX
+	TESTQ        R8, R8
+	JNZ          step
+	DECQ         SI
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z2, Z0, Z0
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z2
+	VMULPS       Z2, Z0, Z0
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS.Z (DX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z4, Z4, Z4
+	VMAXPS Z0, Z4, Z0
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS.Z (CX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x1x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aScale+56(FP), CX
+	MOVQ   aScaleRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   b+72(FP), DX
+	MOVQ   bRow+80(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   blocks+8(FP), SI
+
+block:
+	MOVQ DX, DI
+	LEAQ (DX)(BX*2), DX
+	MOVQ groups+16(FP), R8
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    step+24(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
+
+group:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	VMOVUPS      (DX), Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VMOVUPS      64(DX), Z5
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z5, Z5
+	VBROADCASTSS (AX), Z6
+	VPMADDUBSW   Z6, Z4, Z4
+	VPADDW       Z4, Z2, Z2
+	VPMADDUBSW   Z6, Z5, Z4
+	VPADDW       Z4, Z3, Z3
+	VMOVUPS      (DX), Z4
+	VPSRLD       $0x04, Z4, Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VMOVUPS      64(DX), Z5
+	VPSRLD       $0x04, Z5, Z5
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z5, Z5
+	VBROADCASTSS 4(AX), Z6
+	VPMADDUBSW   Z6, Z4, Z4
+	VPADDW       Z4, Z2, Z2
+	VPMADDUBSW   Z6, Z5, Z4
+	VPADDW       Z4, Z3, Z3
+	ADDQ         $0x08, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          group
+	VBROADCASTSS (CX), Z4
+	VBROADCASTSS 4(CX), Z5
+	VPMADDWD     lanes00010001<>+0(SB), Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (DI)(BX*1), Z5, Z2
+	VMULPS       (DI), Z4, Z6
+	VFMADD231PS  Z2, Z6, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(DI)(BX*1), Z5, Z3
+	VMULPS       64(DI), Z4, Z4
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         $0x08, CX
+	TESTQ        R8, R8
+	JNZ          step
+	DECQ         SI
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z4
+	VADDPS       Z4, Z1, Z1
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z4
+	VMULPS       Z4, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z4
+	VADDPS    Z4, Z1, Z1
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z7, Z7, Z7
+	VMAXPS Z0, Z7, Z0
+	VMAXPS Z1, Z7, Z1
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z 64(CX), K1, Z4
+	VADDPS    Z4, Z1, Z1
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x1x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aScale+56(FP), CX
+	MOVQ   aScaleRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   b+72(FP), DX
+	MOVQ   bRow+80(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   blocks+8(FP), SI
+
+block:
+	MOVQ DX, DI
+	LEAQ (DX)(BX*2), DX
+	MOVQ groups+16(FP), R8
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVQ    step+24(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
+
+group:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	VMOVUPS      (DX), Z6
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z6, Z6
+	VMOVUPS      64(DX), Z7
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z7, Z7
+	VMOVUPS      128(DX), Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS (AX), Z9
+	VPMADDUBSW   Z9, Z6, Z6
+	VPADDW       Z6, Z3, Z3
+	VPMADDUBSW   Z9, Z7, Z6
+	VPADDW       Z6, Z4, Z4
+	VPMADDUBSW   Z9, Z8, Z6
+	VPADDW       Z6, Z5, Z5
+	VMOVUPS      (DX), Z6
+	VPSRLD       $0x04, Z6, Z6
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z6, Z6
+	VMOVUPS      64(DX), Z7
+	VPSRLD       $0x04, Z7, Z7
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z7, Z7
+	VMOVUPS      128(DX), Z8
+	VPSRLD       $0x04, Z8, Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS 4(AX), Z9
+	VPMADDUBSW   Z9, Z6, Z6
+	VPADDW       Z6, Z3, Z3
+	VPMADDUBSW   Z9, Z7, Z6
+	VPADDW       Z6, Z4, Z4
+	VPMADDUBSW   Z9, Z8, Z6
+	VPADDW       Z6, Z5, Z5
+	ADDQ         $0x08, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          group
+	VBROADCASTSS (CX), Z6
+	VBROADCASTSS 4(CX), Z7
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (DI)(BX*1), Z7, Z3
+	VMULPS       (DI), Z6, Z8
+	VFMADD231PS  Z3, Z8, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(DI)(BX*1), Z7, Z4
+	VMULPS       64(DI), Z6, Z8
+	VFMADD231PS  Z4, Z8, Z1
+	VPMADDWD     lanes00010001<>+0(SB), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(DI)(BX*1), Z7, Z5
+	VMULPS       128(DI), Z6, Z6
+	VFMADD231PS  Z5, Z6, Z2
+	ADDQ         $0x08, CX
+	TESTQ        R8, R8
+	JNZ          step
+	DECQ         SI
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z6
+	VADDPS       Z6, Z0, Z0
+	VMOVUPS      64(AX), Z6
+	VADDPS       Z6, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z6
+	VADDPS       Z6, Z2, Z2
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z6
+	VMULPS       Z6, Z0, Z0
+	VMULPS       Z6, Z1, Z1
+	VMULPS       Z6, Z2, Z2
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z6
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS   64(DX), Z6
+	VADDPS    Z6, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z6
+	VADDPS    Z6, Z2, Z2
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z10, Z10, Z10
+	VMAXPS Z0, Z10, Z0
+	VMAXPS Z1, Z10, Z1
+	VMAXPS Z2, Z10, Z2
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z6
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS   64(CX), Z6
+	VADDPS    Z6, Z1, Z1
+	VMOVUPS.Z 128(CX), K1, Z6
+	VADDPS    Z6, Z2, Z2
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x2x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z2, Z2, Z2
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z3, Z3, Z3
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VBROADCASTSS (AX), Z5
+	VPMADDUBSW   Z5, Z4, Z5
+	VPADDW       Z5, Z1, Z1
+	VBROADCASTSS (AX)(CX*1), Z5
+	VPMADDUBSW   Z5, Z4, Z4
+	VPADDW       Z4, Z3, Z3
+	VMOVUPS      (SI), Z4
+	VPSRLD       $0x04, Z4, Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VBROADCASTSS 4(AX), Z5
+	VPMADDUBSW   Z5, Z4, Z5
+	VPADDW       Z5, Z1, Z1
+	VBROADCASTSS 4(AX)(CX*1), Z5
+	VPMADDUBSW   Z5, Z4, Z4
+	VPADDW       Z4, Z3, Z3
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z4
+	VBROADCASTSS 4(DX), Z5
+	VPMADDWD     lanes00010001<>+0(SB), Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R9)(DI*1), Z5, Z1
+	VMULPS       (R9), Z4, Z4
+	VFMADD231PS  Z1, Z4, Z0
+	VBROADCASTSS (DX)(BX*1), Z4
+	VBROADCASTSS 4(DX)(BX*1), Z5
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z5, Z3
+	VMULPS       (R9), Z4, Z4
+	VFMADD231PS  Z3, Z4, Z2
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z4
+	VADDPS       Z4, Z2, Z2
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z4
+	VMULPS       Z4, Z0, Z0
+	VMULPS       Z4, Z2, Z2
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS.Z (BX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z4, Z2, Z2
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z6, Z6, Z6
+	VMAXPS Z0, Z6, Z0
+	VMAXPS Z2, Z6, Z2
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z4
+	VADDPS    Z4, Z2, Z2
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x2x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	VMOVUPS      (SI), Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VMOVUPS      64(SI), Z9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z9, Z9
+	VBROADCASTSS (AX), Z10
+	VPMADDUBSW   Z10, Z8, Z11
+	VPADDW       Z11, Z2, Z2
+	VPMADDUBSW   Z10, Z9, Z10
+	VPADDW       Z10, Z3, Z3
+	VBROADCASTSS (AX)(CX*1), Z10
+	VPMADDUBSW   Z10, Z8, Z8
+	VPADDW       Z8, Z6, Z6
+	VPMADDUBSW   Z10, Z9, Z8
+	VPADDW       Z8, Z7, Z7
+	VMOVUPS      (SI), Z8
+	VPSRLD       $0x04, Z8, Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VMOVUPS      64(SI), Z9
+	VPSRLD       $0x04, Z9, Z9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z9, Z9
+	VBROADCASTSS 4(AX), Z10
+	VPMADDUBSW   Z10, Z8, Z11
+	VPADDW       Z11, Z2, Z2
+	VPMADDUBSW   Z10, Z9, Z10
+	VPADDW       Z10, Z3, Z3
+	VBROADCASTSS 4(AX)(CX*1), Z10
+	VPMADDUBSW   Z10, Z8, Z8
+	VPADDW       Z8, Z6, Z6
+	VPMADDUBSW   Z10, Z9, Z8
+	VPADDW       Z8, Z7, Z7
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z8
+	VBROADCASTSS 4(DX), Z9
+	VPMADDWD     lanes00010001<>+0(SB), Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z9, Z2
+	VMULPS       (R9), Z8, Z10
+	VFMADD231PS  Z2, Z10, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R9)(DI*1), Z9, Z3
+	VMULPS       64(R9), Z8, Z8
+	VFMADD231PS  Z3, Z8, Z1
+	VBROADCASTSS (DX)(BX*1), Z8
+	VBROADCASTSS 4(DX)(BX*1), Z9
+	VPMADDWD     lanes00010001<>+0(SB), Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z9, Z6
+	VMULPS       (R9), Z8, Z10
+	VFMADD231PS  Z6, Z10, Z4
+	VPMADDWD     lanes00010001<>+0(SB), Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z9, Z7
+	VMULPS       64(R9), Z8, Z8
+	VFMADD231PS  Z7, Z8, Z5
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z8
+	VADDPS       Z8, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z8
+	VADDPS       Z8, Z4, Z4
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z8
+	VADDPS       Z8, Z5, Z5
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z1, Z1
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z8, Z5, Z5
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z4, Z4
+	VMOVUPS.Z 64(BX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+	VADDPS    Z8, Z5, Z5
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z12, Z12, Z12
+	VMAXPS Z0, Z12, Z0
+	VMAXPS Z1, Z12, Z1
+	VMAXPS Z4, Z12, Z4
+	VMAXPS Z5, Z12, Z5
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+	VMOVUPS   (DX)(BX*1), Z8
+	VADDPS    Z8, Z4, Z4
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z8
+	VADDPS    Z8, Z5, Z5
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z4, (AX)(CX*1)
+	VMOVUPS Z5, K1, 64(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x2x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	VMOVUPS      (SI), Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VMOVUPS      128(SI), Z14
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z14, Z14
+	VBROADCASTSS (AX), Z15
+	VPMADDUBSW   Z15, Z12, Z16
+	VPADDW       Z16, Z3, Z3
+	VPMADDUBSW   Z15, Z13, Z16
+	VPADDW       Z16, Z4, Z4
+	VPMADDUBSW   Z15, Z14, Z15
+	VPADDW       Z15, Z5, Z5
+	VBROADCASTSS (AX)(CX*1), Z15
+	VPMADDUBSW   Z15, Z12, Z12
+	VPADDW       Z12, Z9, Z9
+	VPMADDUBSW   Z15, Z13, Z12
+	VPADDW       Z12, Z10, Z10
+	VPMADDUBSW   Z15, Z14, Z12
+	VPADDW       Z12, Z11, Z11
+	VMOVUPS      (SI), Z12
+	VPSRLD       $0x04, Z12, Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VPSRLD       $0x04, Z13, Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VMOVUPS      128(SI), Z14
+	VPSRLD       $0x04, Z14, Z14
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z14, Z14
+	VBROADCASTSS 4(AX), Z15
+	VPMADDUBSW   Z15, Z12, Z16
+	VPADDW       Z16, Z3, Z3
+	VPMADDUBSW   Z15, Z13, Z16
+	VPADDW       Z16, Z4, Z4
+	VPMADDUBSW   Z15, Z14, Z15
+	VPADDW       Z15, Z5, Z5
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VPMADDUBSW   Z15, Z12, Z12
+	VPADDW       Z12, Z9, Z9
+	VPMADDUBSW   Z15, Z13, Z12
+	VPADDW       Z12, Z10, Z10
+	VPMADDUBSW   Z15, Z14, Z12
+	VPADDW       Z12, Z11, Z11
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z12
+	VBROADCASTSS 4(DX), Z13
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z13, Z3
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z3, Z14, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z4
+	VMULPS       64(R9), Z12, Z14
+	VFMADD231PS  Z4, Z14, Z1
+	VPMADDWD     lanes00010001<>+0(SB), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R9)(DI*1), Z13, Z5
+	VMULPS       128(R9), Z12, Z12
+	VFMADD231PS  Z5, Z12, Z2
+	VBROADCASTSS (DX)(BX*1), Z12
+	VBROADCASTSS 4(DX)(BX*1), Z13
+	VPMADDWD     lanes00010001<>+0(SB), Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R9)(DI*1), Z13, Z9
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z9, Z14, Z6
+	VPMADDWD     lanes00010001<>+0(SB), Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z10
+	VMULPS       64(R9), Z12, Z14
+	VFMADD231PS  Z10, Z14, Z7
+	VPMADDWD     lanes00010001<>+0(SB), Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R9)(DI*1), Z13, Z11
+	VMULPS       128(R9), Z12, Z12
+	VFMADD231PS  Z11, Z12, Z8
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z12
+	VADDPS       Z12, Z0, Z0
+	VMOVUPS      64(AX), Z12
+	VADDPS       Z12, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z12
+	VADDPS       Z12, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z12
+	VADDPS       Z12, Z6, Z6
+	VMOVUPS      64(AX)(CX*1), Z12
+	VADDPS       Z12, Z7, Z7
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z12
+	VADDPS       Z12, Z8, Z8
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z12
+	VMULPS       Z12, Z0, Z0
+	VMULPS       Z12, Z1, Z1
+	VMULPS       Z12, Z2, Z2
+	VMULPS       Z12, Z6, Z6
+	VMULPS       Z12, Z7, Z7
+	VMULPS       Z12, Z8, Z8
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z12
+	VADDPS    Z12, Z0, Z0
+	VADDPS    Z12, Z6, Z6
+	VMOVUPS   64(BX), Z12
+	VADDPS    Z12, Z1, Z1
+	VADDPS    Z12, Z7, Z7
+	VMOVUPS.Z 128(BX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+	VADDPS    Z12, Z8, Z8
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z17, Z17, Z17
+	VMAXPS Z0, Z17, Z0
+	VMAXPS Z1, Z17, Z1
+	VMAXPS Z2, Z17, Z2
+	VMAXPS Z6, Z17, Z6
+	VMAXPS Z7, Z17, Z7
+	VMAXPS Z8, Z17, Z8
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS   64(DX), Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+	VMOVUPS   (DX)(BX*1), Z12
+	VADDPS    Z12, Z6, Z6
+	VMOVUPS   64(DX)(BX*1), Z12
+	VADDPS    Z12, Z7, Z7
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z12
+	VADDPS    Z12, Z8, Z8
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z6, (AX)(CX*1)
+	VMOVUPS Z7, 64(AX)(CX*1)
+	VMOVUPS Z8, K1, 128(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x3x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x3x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z2, Z2, Z2
+	VPXORD Z4, Z4, Z4
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z5, Z5, Z5
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Z6
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z6, Z6
+	VBROADCASTSS (AX), Z7
+	VPMADDUBSW   Z7, Z6, Z7
+	VPADDW       Z7, Z1, Z1
+	VBROADCASTSS (AX)(CX*1), Z7
+	VPMADDUBSW   Z7, Z6, Z7
+	VPADDW       Z7, Z3, Z3
+	VBROADCASTSS (AX)(CX*2), Z7
+	VPMADDUBSW   Z7, Z6, Z6
+	VPADDW       Z6, Z5, Z5
+	VMOVUPS      (SI), Z6
+	VPSRLD       $0x04, Z6, Z6
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z6, Z6
+	VBROADCASTSS 4(AX), Z7
+	VPMADDUBSW   Z7, Z6, Z7
+	VPADDW       Z7, Z1, Z1
+	VBROADCASTSS 4(AX)(CX*1), Z7
+	VPMADDUBSW   Z7, Z6, Z7
+	VPADDW       Z7, Z3, Z3
+	VBROADCASTSS 4(AX)(CX*2), Z7
+	VPMADDUBSW   Z7, Z6, Z6
+	VPADDW       Z6, Z5, Z5
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z6
+	VBROADCASTSS 4(DX), Z7
+	VPMADDWD     lanes00010001<>+0(SB), Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R9)(DI*1), Z7, Z1
+	VMULPS       (R9), Z6, Z6
+	VFMADD231PS  Z1, Z6, Z0
+	VBROADCASTSS (DX)(BX*1), Z6
+	VBROADCASTSS 4(DX)(BX*1), Z7
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z7, Z3
+	VMULPS       (R9), Z6, Z6
+	VFMADD231PS  Z3, Z6, Z2
+	VBROADCASTSS (DX)(BX*2), Z6
+	VBROADCASTSS 4(DX)(BX*2), Z7
+	VPMADDWD     lanes00010001<>+0(SB), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS (R9)(DI*1), Z7, Z5
+	VMULPS       (R9), Z6, Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z6
+	VADDPS       Z6, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z6
+	VADDPS       Z6, Z2, Z2
+	VMOVUPS.Z    (AX)(CX*2), K1, Z6
+	VADDPS       Z6, Z4, Z4
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z6
+	VMULPS       Z6, Z0, Z0
+	VMULPS       Z6, Z2, Z2
+	VMULPS       Z6, Z4, Z4
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS.Z (BX), K1, Z6
+	VADDPS    Z6, Z0, Z0
+	VADDPS    Z6, Z2, Z2
+	VADDPS    Z6, Z4, Z4
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z8, Z8, Z8
+	VMAXPS Z0, Z8, Z0
+	VMAXPS Z2, Z8, Z2
+	VMAXPS Z4, Z8, Z4
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z6
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z6
+	VADDPS    Z6, Z2, Z2
+	VMOVUPS.Z (DX)(BX*2), K1, Z6
+	VADDPS    Z6, Z4, Z4
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	VMOVUPS Z4, K1, (AX)(CX*2)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x3x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x3x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	VMOVUPS      (SI), Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VBROADCASTSS (AX), Z14
+	VPMADDUBSW   Z14, Z12, Z15
+	VPADDW       Z15, Z2, Z2
+	VPMADDUBSW   Z14, Z13, Z14
+	VPADDW       Z14, Z3, Z3
+	VBROADCASTSS (AX)(CX*1), Z14
+	VPMADDUBSW   Z14, Z12, Z15
+	VPADDW       Z15, Z6, Z6
+	VPMADDUBSW   Z14, Z13, Z14
+	VPADDW       Z14, Z7, Z7
+	VBROADCASTSS (AX)(CX*2), Z14
+	VPMADDUBSW   Z14, Z12, Z12
+	VPADDW       Z12, Z10, Z10
+	VPMADDUBSW   Z14, Z13, Z12
+	VPADDW       Z12, Z11, Z11
+	VMOVUPS      (SI), Z12
+	VPSRLD       $0x04, Z12, Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VPSRLD       $0x04, Z13, Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VBROADCASTSS 4(AX), Z14
+	VPMADDUBSW   Z14, Z12, Z15
+	VPADDW       Z15, Z2, Z2
+	VPMADDUBSW   Z14, Z13, Z14
+	VPADDW       Z14, Z3, Z3
+	VBROADCASTSS 4(AX)(CX*1), Z14
+	VPMADDUBSW   Z14, Z12, Z15
+	VPADDW       Z15, Z6, Z6
+	VPMADDUBSW   Z14, Z13, Z14
+	VPADDW       Z14, Z7, Z7
+	VBROADCASTSS 4(AX)(CX*2), Z14
+	VPMADDUBSW   Z14, Z12, Z12
+	VPADDW       Z12, Z10, Z10
+	VPMADDUBSW   Z14, Z13, Z12
+	VPADDW       Z12, Z11, Z11
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z12
+	VBROADCASTSS 4(DX), Z13
+	VPMADDWD     lanes00010001<>+0(SB), Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z13, Z2
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z2, Z14, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z3
+	VMULPS       64(R9), Z12, Z12
+	VFMADD231PS  Z3, Z12, Z1
+	VBROADCASTSS (DX)(BX*1), Z12
+	VBROADCASTSS 4(DX)(BX*1), Z13
+	VPMADDWD     lanes00010001<>+0(SB), Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z13, Z6
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z6, Z14, Z4
+	VPMADDWD     lanes00010001<>+0(SB), Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z7
+	VMULPS       64(R9), Z12, Z12
+	VFMADD231PS  Z7, Z12, Z5
+	VBROADCASTSS (DX)(BX*2), Z12
+	VBROADCASTSS 4(DX)(BX*2), Z13
+	VPMADDWD     lanes00010001<>+0(SB), Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS (R9)(DI*1), Z13, Z10
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z10, Z14, Z8
+	VPMADDWD     lanes00010001<>+0(SB), Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z11
+	VMULPS       64(R9), Z12, Z12
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z12
+	VADDPS       Z12, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z12
+	VADDPS       Z12, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z12
+	VADDPS       Z12, Z4, Z4
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z12
+	VADDPS       Z12, Z5, Z5
+	VMOVUPS      (AX)(CX*2), Z12
+	VADDPS       Z12, Z8, Z8
+	VMOVUPS.Z    64(AX)(CX*2), K1, Z12
+	VADDPS       Z12, Z9, Z9
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z12
+	VMULPS       Z12, Z0, Z0
+	VMULPS       Z12, Z1, Z1
+	VMULPS       Z12, Z4, Z4
+	VMULPS       Z12, Z5, Z5
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z12, Z9, Z9
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z12
+	VADDPS    Z12, Z0, Z0
+	VADDPS    Z12, Z4, Z4
+	VADDPS    Z12, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z12
+	VADDPS    Z12, Z1, Z1
+	VADDPS    Z12, Z5, Z5
+	VADDPS    Z12, Z9, Z9
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z16, Z16, Z16
+	VMAXPS Z0, Z16, Z0
+	VMAXPS Z1, Z16, Z1
+	VMAXPS Z4, Z16, Z4
+	VMAXPS Z5, Z16, Z5
+	VMAXPS Z8, Z16, Z8
+	VMAXPS Z9, Z16, Z9
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS   (DX)(BX*1), Z12
+	VADDPS    Z12, Z4, Z4
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z12
+	VADDPS    Z12, Z5, Z5
+	VMOVUPS   (DX)(BX*2), Z12
+	VADDPS    Z12, Z8, Z8
+	VMOVUPS.Z 64(DX)(BX*2), K1, Z12
+	VADDPS    Z12, Z9, Z9
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z4, (AX)(CX*1)
+	VMOVUPS Z5, K1, 64(AX)(CX*1)
+	VMOVUPS Z8, (AX)(CX*2)
+	VMOVUPS Z9, K1, 64(AX)(CX*2)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x3x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x3x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	VMOVUPS      (SI), Z18
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z18, Z18
+	VMOVUPS      64(SI), Z19
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z19, Z19
+	VMOVUPS      128(SI), Z20
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z20, Z20
+	VBROADCASTSS (AX), Z21
+	VPMADDUBSW   Z21, Z18, Z22
+	VPADDW       Z22, Z3, Z3
+	VPMADDUBSW   Z21, Z19, Z22
+	VPADDW       Z22, Z4, Z4
+	VPMADDUBSW   Z21, Z20, Z21
+	VPADDW       Z21, Z5, Z5
+	VBROADCASTSS (AX)(CX*1), Z21
+	VPMADDUBSW   Z21, Z18, Z22
+	VPADDW       Z22, Z9, Z9
+	VPMADDUBSW   Z21, Z19, Z22
+	VPADDW       Z22, Z10, Z10
+	VPMADDUBSW   Z21, Z20, Z21
+	VPADDW       Z21, Z11, Z11
+	VBROADCASTSS (AX)(CX*2), Z21
+	VPMADDUBSW   Z21, Z18, Z18
+	VPADDW       Z18, Z15, Z15
+	VPMADDUBSW   Z21, Z19, Z18
+	VPADDW       Z18, Z16, Z16
+	VPMADDUBSW   Z21, Z20, Z18
+	VPADDW       Z18, Z17, Z17
+	VMOVUPS      (SI), Z18
+	VPSRLD       $0x04, Z18, Z18
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z18, Z18
+	VMOVUPS      64(SI), Z19
+	VPSRLD       $0x04, Z19, Z19
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z19, Z19
+	VMOVUPS      128(SI), Z20
+	VPSRLD       $0x04, Z20, Z20
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z20, Z20
+	VBROADCASTSS 4(AX), Z21
+	VPMADDUBSW   Z21, Z18, Z22
+	VPADDW       Z22, Z3, Z3
+	VPMADDUBSW   Z21, Z19, Z22
+	VPADDW       Z22, Z4, Z4
+	VPMADDUBSW   Z21, Z20, Z21
+	VPADDW       Z21, Z5, Z5
+	VBROADCASTSS 4(AX)(CX*1), Z21
+	VPMADDUBSW   Z21, Z18, Z22
+	VPADDW       Z22, Z9, Z9
+	VPMADDUBSW   Z21, Z19, Z22
+	VPADDW       Z22, Z10, Z10
+	VPMADDUBSW   Z21, Z20, Z21
+	VPADDW       Z21, Z11, Z11
+	VBROADCASTSS 4(AX)(CX*2), Z21
+	VPMADDUBSW   Z21, Z18, Z18
+	VPADDW       Z18, Z15, Z15
+	VPMADDUBSW   Z21, Z19, Z18
+	VPADDW       Z18, Z16, Z16
+	VPMADDUBSW   Z21, Z20, Z18
+	VPADDW       Z18, Z17, Z17
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z18
+	VBROADCASTSS 4(DX), Z19
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z19, Z3
+	VMULPS       (R9), Z18, Z20
+	VFMADD231PS  Z3, Z20, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R9)(DI*1), Z19, Z4
+	VMULPS       64(R9), Z18, Z20
+	VFMADD231PS  Z4, Z20, Z1
+	VPMADDWD     lanes00010001<>+0(SB), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R9)(DI*1), Z19, Z5
+	VMULPS       128(R9), Z18, Z18
+	VFMADD231PS  Z5, Z18, Z2
+	VBROADCASTSS (DX)(BX*1), Z18
+	VBROADCASTSS 4(DX)(BX*1), Z19
+	VPMADDWD     lanes00010001<>+0(SB), Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R9)(DI*1), Z19, Z9
+	VMULPS       (R9), Z18, Z20
+	VFMADD231PS  Z9, Z20, Z6
+	VPMADDWD     lanes00010001<>+0(SB), Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R9)(DI*1), Z19, Z10
+	VMULPS       64(R9), Z18, Z20
+	VFMADD231PS  Z10, Z20, Z7
+	VPMADDWD     lanes00010001<>+0(SB), Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R9)(DI*1), Z19, Z11
+	VMULPS       128(R9), Z18, Z18
+	VFMADD231PS  Z11, Z18, Z8
+	VBROADCASTSS (DX)(BX*2), Z18
+	VBROADCASTSS 4(DX)(BX*2), Z19
+	VPMADDWD     lanes00010001<>+0(SB), Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS (R9)(DI*1), Z19, Z15
+	VMULPS       (R9), Z18, Z20
+	VFMADD231PS  Z15, Z20, Z12
+	VPMADDWD     lanes00010001<>+0(SB), Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VFNMADD231PS 64(R9)(DI*1), Z19, Z16
+	VMULPS       64(R9), Z18, Z20
+	VFMADD231PS  Z16, Z20, Z13
+	VPMADDWD     lanes00010001<>+0(SB), Z17, Z17
+	VCVTDQ2PS    Z17, Z17
+	VFNMADD231PS 128(R9)(DI*1), Z19, Z17
+	VMULPS       128(R9), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z14
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z18
+	VADDPS       Z18, Z0, Z0
+	VMOVUPS      64(AX), Z18
+	VADDPS       Z18, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z18
+	VADDPS       Z18, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z18
+	VADDPS       Z18, Z6, Z6
+	VMOVUPS      64(AX)(CX*1), Z18
+	VADDPS       Z18, Z7, Z7
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z18
+	VADDPS       Z18, Z8, Z8
+	VMOVUPS      (AX)(CX*2), Z18
+	VADDPS       Z18, Z12, Z12
+	VMOVUPS      64(AX)(CX*2), Z18
+	VADDPS       Z18, Z13, Z13
+	VMOVUPS.Z    128(AX)(CX*2), K1, Z18
+	VADDPS       Z18, Z14, Z14
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z18
+	VMULPS       Z18, Z0, Z0
+	VMULPS       Z18, Z1, Z1
+	VMULPS       Z18, Z2, Z2
+	VMULPS       Z18, Z6, Z6
+	VMULPS       Z18, Z7, Z7
+	VMULPS       Z18, Z8, Z8
+	VMULPS       Z18, Z12, Z12
+	VMULPS       Z18, Z13, Z13
+	VMULPS       Z18, Z14, Z14
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z18
+	VADDPS    Z18, Z0, Z0
+	VADDPS    Z18, Z6, Z6
+	VADDPS    Z18, Z12, Z12
+	VMOVUPS   64(BX), Z18
+	VADDPS    Z18, Z1, Z1
+	VADDPS    Z18, Z7, Z7
+	VADDPS    Z18, Z13, Z13
+	VMOVUPS.Z 128(BX), K1, Z18
+	VADDPS    Z18, Z2, Z2
+	VADDPS    Z18, Z8, Z8
+	VADDPS    Z18, Z14, Z14
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z23, Z23, Z23
+	VMAXPS Z0, Z23, Z0
+	VMAXPS Z1, Z23, Z1
+	VMAXPS Z2, Z23, Z2
+	VMAXPS Z6, Z23, Z6
+	VMAXPS Z7, Z23, Z7
+	VMAXPS Z8, Z23, Z8
+	VMAXPS Z12, Z23, Z12
+	VMAXPS Z13, Z23, Z13
+	VMAXPS Z14, Z23, Z14
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z18
+	VADDPS    Z18, Z0, Z0
+	VMOVUPS   64(DX), Z18
+	VADDPS    Z18, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z18
+	VADDPS    Z18, Z2, Z2
+	VMOVUPS   (DX)(BX*1), Z18
+	VADDPS    Z18, Z6, Z6
+	VMOVUPS   64(DX)(BX*1), Z18
+	VADDPS    Z18, Z7, Z7
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z18
+	VADDPS    Z18, Z8, Z8
+	VMOVUPS   (DX)(BX*2), Z18
+	VADDPS    Z18, Z12, Z12
+	VMOVUPS   64(DX)(BX*2), Z18
+	VADDPS    Z18, Z13, Z13
+	VMOVUPS.Z 128(DX)(BX*2), K1, Z18
+	VADDPS    Z18, Z14, Z14
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z6, (AX)(CX*1)
+	VMOVUPS Z7, 64(AX)(CX*1)
+	VMOVUPS Z8, K1, 128(AX)(CX*1)
+	VMOVUPS Z12, (AX)(CX*2)
+	VMOVUPS Z13, 64(AX)(CX*2)
+	VMOVUPS Z14, K1, 128(AX)(CX*2)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x4x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x4x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z2, Z2, Z2
+	VPXORD Z4, Z4, Z4
+	VPXORD Z6, Z6, Z6
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (CX)(CX*2), DX
+	MOVQ   aDigit+48(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	VMOVUPS      (R8), Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS (AX), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z1, Z1
+	VBROADCASTSS (AX)(CX*1), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z3, Z3
+	VBROADCASTSS (AX)(CX*2), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z5, Z5
+	VBROADCASTSS (AX)(DX*1), Z9
+	VPMADDUBSW   Z9, Z8, Z8
+	VPADDW       Z8, Z7, Z7
+	VMOVUPS      (R8), Z8
+	VPSRLD       $0x04, Z8, Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS 4(AX), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z1, Z1
+	VBROADCASTSS 4(AX)(CX*1), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z3, Z3
+	VBROADCASTSS 4(AX)(CX*2), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z5, Z5
+	VBROADCASTSS 4(AX)(DX*1), Z9
+	VPMADDUBSW   Z9, Z8, Z8
+	VPADDW       Z8, Z7, Z7
+	ADDQ         $0x08, AX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (BX), Z8
+	VBROADCASTSS 4(BX), Z9
+	VPMADDWD     lanes00010001<>+0(SB), Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R11)(R9*1), Z9, Z1
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z1, Z8, Z0
+	VBROADCASTSS (BX)(SI*1), Z8
+	VBROADCASTSS 4(BX)(SI*1), Z9
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z9, Z3
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z3, Z8, Z2
+	VBROADCASTSS (BX)(SI*2), Z8
+	VBROADCASTSS 4(BX)(SI*2), Z9
+	VPMADDWD     lanes00010001<>+0(SB), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS (R11)(R9*1), Z9, Z5
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z5, Z8, Z4
+	VBROADCASTSS (BX)(DI*1), Z8
+	VBROADCASTSS 4(BX)(DI*1), Z9
+	VPMADDWD     lanes00010001<>+0(SB), Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS (R11)(R9*1), Z9, Z7
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z7, Z8, Z6
+	ADDQ         $0x08, BX
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         cols+104(FP), BX
+	MOVL         $-1, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	MOVQ         flags+144(FP), BX
+	TESTQ        $0x00000001, BX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z8
+	VADDPS       Z8, Z2, Z2
+	VMOVUPS.Z    (AX)(CX*2), K1, Z8
+	VADDPS       Z8, Z4, Z4
+	VMOVUPS.Z    (AX)(DX*1), K1, Z8
+	VADDPS       Z8, Z6, Z6
+
+scale:
+	TESTQ        $0x00000002, BX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z2, Z2
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z8, Z6, Z6
+
+bias:
+	MOVQ      bias+120(FP), SI
+	TESTQ     SI, SI
+	JZ        relu
+	VMOVUPS.Z (SI), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z2, Z2
+	VADDPS    Z8, Z4, Z4
+	VADDPS    Z8, Z6, Z6
+
+relu:
+	TESTQ  $0x00000004, BX
+	JZ     residual
+	VPXORD Z10, Z10, Z10
+	VMAXPS Z0, Z10, Z0
+	VMAXPS Z2, Z10, Z2
+	VMAXPS Z4, Z10, Z4
+	VMAXPS Z6, Z10, Z6
+
+residual:
+	MOVQ      res+128(FP), BX
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      res+128(FP), BX
+	MOVQ      resRow+136(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS.Z (BX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z (BX)(SI*1), K1, Z8
+	VADDPS    Z8, Z2, Z2
+	VMOVUPS.Z (BX)(SI*2), K1, Z8
+	VADDPS    Z8, Z4, Z4
+	VMOVUPS.Z (BX)(DI*1), K1, Z8
+	VADDPS    Z8, Z6, Z6
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	VMOVUPS Z4, K1, (AX)(CX*2)
+	VMOVUPS Z6, K1, (AX)(DX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x4x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x4x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (CX)(CX*2), DX
+	MOVQ   aDigit+48(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	VMOVUPS      (R8), Z16
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8), Z17
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z17, Z17
+	VBROADCASTSS (AX), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z2, Z2
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z3, Z3
+	VBROADCASTSS (AX)(CX*1), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z6, Z6
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z7, Z7
+	VBROADCASTSS (AX)(CX*2), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z10, Z10
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z11, Z11
+	VBROADCASTSS (AX)(DX*1), Z18
+	VPMADDUBSW   Z18, Z16, Z16
+	VPADDW       Z16, Z14, Z14
+	VPMADDUBSW   Z18, Z17, Z16
+	VPADDW       Z16, Z15, Z15
+	VMOVUPS      (R8), Z16
+	VPSRLD       $0x04, Z16, Z16
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8), Z17
+	VPSRLD       $0x04, Z17, Z17
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z17, Z17
+	VBROADCASTSS 4(AX), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z2, Z2
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z3, Z3
+	VBROADCASTSS 4(AX)(CX*1), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z6, Z6
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z7, Z7
+	VBROADCASTSS 4(AX)(CX*2), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z10, Z10
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z11, Z11
+	VBROADCASTSS 4(AX)(DX*1), Z18
+	VPMADDUBSW   Z18, Z16, Z16
+	VPADDW       Z16, Z14, Z14
+	VPMADDUBSW   Z18, Z17, Z16
+	VPADDW       Z16, Z15, Z15
+	ADDQ         $0x08, AX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (BX), Z16
+	VBROADCASTSS 4(BX), Z17
+	VPMADDWD     lanes00010001<>+0(SB), Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R11)(R9*1), Z17, Z2
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z2, Z18, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z3
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z3, Z16, Z1
+	VBROADCASTSS (BX)(SI*1), Z16
+	VBROADCASTSS 4(BX)(SI*1), Z17
+	VPMADDWD     lanes00010001<>+0(SB), Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z17, Z6
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z6, Z18, Z4
+	VPMADDWD     lanes00010001<>+0(SB), Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z7
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z7, Z16, Z5
+	VBROADCASTSS (BX)(SI*2), Z16
+	VBROADCASTSS 4(BX)(SI*2), Z17
+	VPMADDWD     lanes00010001<>+0(SB), Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS (R11)(R9*1), Z17, Z10
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z10, Z18, Z8
+	VPMADDWD     lanes00010001<>+0(SB), Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z11
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z11, Z16, Z9
+	VBROADCASTSS (BX)(DI*1), Z16
+	VBROADCASTSS 4(BX)(DI*1), Z17
+	VPMADDWD     lanes00010001<>+0(SB), Z14, Z14
+	VCVTDQ2PS    Z14, Z14
+	VFNMADD231PS (R11)(R9*1), Z17, Z14
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z14, Z18, Z12
+	VPMADDWD     lanes00010001<>+0(SB), Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z15
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z15, Z16, Z13
+	ADDQ         $0x08, BX
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         cols+104(FP), BX
+	MOVL         $-1, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	MOVQ         flags+144(FP), BX
+	TESTQ        $0x00000001, BX
+	JZ           scale
+	VMOVUPS      (AX), Z16
+	VADDPS       Z16, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z16
+	VADDPS       Z16, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z16
+	VADDPS       Z16, Z4, Z4
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z16
+	VADDPS       Z16, Z5, Z5
+	VMOVUPS      (AX)(CX*2), Z16
+	VADDPS       Z16, Z8, Z8
+	VMOVUPS.Z    64(AX)(CX*2), K1, Z16
+	VADDPS       Z16, Z9, Z9
+	VMOVUPS      (AX)(DX*1), Z16
+	VADDPS       Z16, Z12, Z12
+	VMOVUPS.Z    64(AX)(DX*1), K1, Z16
+	VADDPS       Z16, Z13, Z13
+
+scale:
+	TESTQ        $0x00000002, BX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z16
+	VMULPS       Z16, Z0, Z0
+	VMULPS       Z16, Z1, Z1
+	VMULPS       Z16, Z4, Z4
+	VMULPS       Z16, Z5, Z5
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z16, Z9, Z9
+	VMULPS       Z16, Z12, Z12
+	VMULPS       Z16, Z13, Z13
+
+bias:
+	MOVQ      bias+120(FP), SI
+	TESTQ     SI, SI
+	JZ        relu
+	VMOVUPS   (SI), Z16
+	VADDPS    Z16, Z0, Z0
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z16, Z8, Z8
+	VADDPS    Z16, Z12, Z12
+	VMOVUPS.Z 64(SI), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VADDPS    Z16, Z5, Z5
+	VADDPS    Z16, Z9, Z9
+	VADDPS    Z16, Z13, Z13
+
+relu:
+	TESTQ  $0x00000004, BX
+	JZ     residual
+	VPXORD Z20, Z20, Z20
+	VMAXPS Z0, Z20, Z0
+	VMAXPS Z1, Z20, Z1
+	VMAXPS Z4, Z20, Z4
+	VMAXPS Z5, Z20, Z5
+	VMAXPS Z8, Z20, Z8
+	VMAXPS Z9, Z20, Z9
+	VMAXPS Z12, Z20, Z12
+	VMAXPS Z13, Z20, Z13
+
+residual:
+	MOVQ      res+128(FP), BX
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      res+128(FP), BX
+	MOVQ      resRow+136(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS   (BX), Z16
+	VADDPS    Z16, Z0, Z0
+	VMOVUPS.Z 64(BX), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VMOVUPS   (BX)(SI*1), Z16
+	VADDPS    Z16, Z4, Z4
+	VMOVUPS.Z 64(BX)(SI*1), K1, Z16
+	VADDPS    Z16, Z5, Z5
+	VMOVUPS   (BX)(SI*2), Z16
+	VADDPS    Z16, Z8, Z8
+	VMOVUPS.Z 64(BX)(SI*2), K1, Z16
+	VADDPS    Z16, Z9, Z9
+	VMOVUPS   (BX)(DI*1), Z16
+	VADDPS    Z16, Z12, Z12
+	VMOVUPS.Z 64(BX)(DI*1), K1, Z16
+	VADDPS    Z16, Z13, Z13
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z4, (AX)(CX*1)
+	VMOVUPS Z5, K1, 64(AX)(CX*1)
+	VMOVUPS Z8, (AX)(CX*2)
+	VMOVUPS Z9, K1, 64(AX)(CX*2)
+	VMOVUPS Z12, (AX)(DX*1)
+	VMOVUPS Z13, K1, 64(AX)(DX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_1x4x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_1x4x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (CX)(CX*2), DX
+	MOVQ   aDigit+48(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z23, Z23, Z23
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	PREFETCHT0   4224(R8)
+	VMOVUPS      (R8), Z24
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z24, Z24
+	VMOVUPS      64(R8), Z25
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z25, Z25
+	VMOVUPS      128(R8), Z26
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z26, Z26
+	VBROADCASTSS (AX), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z3, Z3
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z4, Z4
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z5, Z5
+	VBROADCASTSS (AX)(CX*1), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z9, Z9
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z10, Z10
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z11, Z11
+	VBROADCASTSS (AX)(CX*2), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z15, Z15
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z16, Z16
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z17, Z17
+	VBROADCASTSS (AX)(DX*1), Z27
+	VPMADDUBSW   Z27, Z24, Z24
+	VPADDW       Z24, Z21, Z21
+	VPMADDUBSW   Z27, Z25, Z24
+	VPADDW       Z24, Z22, Z22
+	VPMADDUBSW   Z27, Z26, Z24
+	VPADDW       Z24, Z23, Z23
+	VMOVUPS      (R8), Z24
+	VPSRLD       $0x04, Z24, Z24
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z24, Z24
+	VMOVUPS      64(R8), Z25
+	VPSRLD       $0x04, Z25, Z25
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z25, Z25
+	VMOVUPS      128(R8), Z26
+	VPSRLD       $0x04, Z26, Z26
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z26, Z26
+	VBROADCASTSS 4(AX), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z3, Z3
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z4, Z4
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z5, Z5
+	VBROADCASTSS 4(AX)(CX*1), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z9, Z9
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z10, Z10
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z11, Z11
+	VBROADCASTSS 4(AX)(CX*2), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z15, Z15
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z16, Z16
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z17, Z17
+	VBROADCASTSS 4(AX)(DX*1), Z27
+	VPMADDUBSW   Z27, Z24, Z24
+	VPADDW       Z24, Z21, Z21
+	VPMADDUBSW   Z27, Z25, Z24
+	VPADDW       Z24, Z22, Z22
+	VPMADDUBSW   Z27, Z26, Z24
+	VPADDW       Z24, Z23, Z23
+	ADDQ         $0x08, AX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (BX), Z24
+	VBROADCASTSS 4(BX), Z25
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z25, Z3
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z3, Z26, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z4
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z4, Z26, Z1
+	VPMADDWD     lanes00010001<>+0(SB), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z5
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z5, Z24, Z2
+	VBROADCASTSS (BX)(SI*1), Z24
+	VBROADCASTSS 4(BX)(SI*1), Z25
+	VPMADDWD     lanes00010001<>+0(SB), Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R11)(R9*1), Z25, Z9
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z9, Z26, Z6
+	VPMADDWD     lanes00010001<>+0(SB), Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z10
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z10, Z26, Z7
+	VPMADDWD     lanes00010001<>+0(SB), Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z11
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z11, Z24, Z8
+	VBROADCASTSS (BX)(SI*2), Z24
+	VBROADCASTSS 4(BX)(SI*2), Z25
+	VPMADDWD     lanes00010001<>+0(SB), Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS (R11)(R9*1), Z25, Z15
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z15, Z26, Z12
+	VPMADDWD     lanes00010001<>+0(SB), Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z16
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z16, Z26, Z13
+	VPMADDWD     lanes00010001<>+0(SB), Z17, Z17
+	VCVTDQ2PS    Z17, Z17
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z17
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z17, Z24, Z14
+	VBROADCASTSS (BX)(DI*1), Z24
+	VBROADCASTSS 4(BX)(DI*1), Z25
+	VPMADDWD     lanes00010001<>+0(SB), Z21, Z21
+	VCVTDQ2PS    Z21, Z21
+	VFNMADD231PS (R11)(R9*1), Z25, Z21
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z21, Z26, Z18
+	VPMADDWD     lanes00010001<>+0(SB), Z22, Z22
+	VCVTDQ2PS    Z22, Z22
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z22
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z22, Z26, Z19
+	VPMADDWD     lanes00010001<>+0(SB), Z23, Z23
+	VCVTDQ2PS    Z23, Z23
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z23
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z23, Z24, Z20
+	ADDQ         $0x08, BX
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         cols+104(FP), BX
+	MOVL         $-1, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	MOVQ         flags+144(FP), BX
+	TESTQ        $0x00000001, BX
+	JZ           scale
+	VMOVUPS      (AX), Z24
+	VADDPS       Z24, Z0, Z0
+	VMOVUPS      64(AX), Z24
+	VADDPS       Z24, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z24
+	VADDPS       Z24, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z24
+	VADDPS       Z24, Z6, Z6
+	VMOVUPS      64(AX)(CX*1), Z24
+	VADDPS       Z24, Z7, Z7
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z24
+	VADDPS       Z24, Z8, Z8
+	VMOVUPS      (AX)(CX*2), Z24
+	VADDPS       Z24, Z12, Z12
+	VMOVUPS      64(AX)(CX*2), Z24
+	VADDPS       Z24, Z13, Z13
+	VMOVUPS.Z    128(AX)(CX*2), K1, Z24
+	VADDPS       Z24, Z14, Z14
+	VMOVUPS      (AX)(DX*1), Z24
+	VADDPS       Z24, Z18, Z18
+	VMOVUPS      64(AX)(DX*1), Z24
+	VADDPS       Z24, Z19, Z19
+	VMOVUPS.Z    128(AX)(DX*1), K1, Z24
+	VADDPS       Z24, Z20, Z20
+
+scale:
+	TESTQ        $0x00000002, BX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z24
+	VMULPS       Z24, Z0, Z0
+	VMULPS       Z24, Z1, Z1
+	VMULPS       Z24, Z2, Z2
+	VMULPS       Z24, Z6, Z6
+	VMULPS       Z24, Z7, Z7
+	VMULPS       Z24, Z8, Z8
+	VMULPS       Z24, Z12, Z12
+	VMULPS       Z24, Z13, Z13
+	VMULPS       Z24, Z14, Z14
+	VMULPS       Z24, Z18, Z18
+	VMULPS       Z24, Z19, Z19
+	VMULPS       Z24, Z20, Z20
+
+bias:
+	MOVQ      bias+120(FP), SI
+	TESTQ     SI, SI
+	JZ        relu
+	VMOVUPS   (SI), Z24
+	VADDPS    Z24, Z0, Z0
+	VADDPS    Z24, Z6, Z6
+	VADDPS    Z24, Z12, Z12
+	VADDPS    Z24, Z18, Z18
+	VMOVUPS   64(SI), Z24
+	VADDPS    Z24, Z1, Z1
+	VADDPS    Z24, Z7, Z7
+	VADDPS    Z24, Z13, Z13
+	VADDPS    Z24, Z19, Z19
+	VMOVUPS.Z 128(SI), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VADDPS    Z24, Z8, Z8
+	VADDPS    Z24, Z14, Z14
+	VADDPS    Z24, Z20, Z20
+
+relu:
+	TESTQ  $0x00000004, BX
+	JZ     residual
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z12, Z29, Z12
+	VMAXPS Z13, Z29, Z13
+	VMAXPS Z14, Z29, Z14
+	VMAXPS Z18, Z29, Z18
+	VMAXPS Z19, Z29, Z19
+	VMAXPS Z20, Z29, Z20
+
+residual:
+	MOVQ      res+128(FP), BX
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      res+128(FP), BX
+	MOVQ      resRow+136(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS   (BX), Z24
+	VADDPS    Z24, Z0, Z0
+	VMOVUPS   64(BX), Z24
+	VADDPS    Z24, Z1, Z1
+	VMOVUPS.Z 128(BX), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VMOVUPS   (BX)(SI*1), Z24
+	VADDPS    Z24, Z6, Z6
+	VMOVUPS   64(BX)(SI*1), Z24
+	VADDPS    Z24, Z7, Z7
+	VMOVUPS.Z 128(BX)(SI*1), K1, Z24
+	VADDPS    Z24, Z8, Z8
+	VMOVUPS   (BX)(SI*2), Z24
+	VADDPS    Z24, Z12, Z12
+	VMOVUPS   64(BX)(SI*2), Z24
+	VADDPS    Z24, Z13, Z13
+	VMOVUPS.Z 128(BX)(SI*2), K1, Z24
+	VADDPS    Z24, Z14, Z14
+	VMOVUPS   (BX)(DI*1), Z24
+	VADDPS    Z24, Z18, Z18
+	VMOVUPS   64(BX)(DI*1), Z24
+	VADDPS    Z24, Z19, Z19
+	VMOVUPS.Z 128(BX)(DI*1), K1, Z24
+	VADDPS    Z24, Z20, Z20
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z6, (AX)(CX*1)
+	VMOVUPS Z7, 64(AX)(CX*1)
+	VMOVUPS Z8, K1, 128(AX)(CX*1)
+	VMOVUPS Z12, (AX)(CX*2)
+	VMOVUPS Z13, 64(AX)(CX*2)
+	VMOVUPS Z14, K1, 128(AX)(CX*2)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, K1, 128(AX)(DX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_3x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_3x1x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (AX)(CX*1), DX
+	LEAQ   (DX)(CX*1), CX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VBROADCASTSS (AX), Z5
+	VPMADDUBSW   Z5, Z4, Z5
+	VPADDW       Z5, Z1, Z1
+	VBROADCASTSS (DX), Z5
+	VPMADDUBSW   Z5, Z4, Z5
+	VPADDW       Z5, Z2, Z2
+	VBROADCASTSS (CX), Z5
+	VPMADDUBSW   Z5, Z4, Z4
+	VPADDW       Z4, Z3, Z3
+	VMOVUPS      (SI), Z4
+	VPSRLD       $0x04, Z4, Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VBROADCASTSS 4(AX), Z5
+	VPMADDUBSW   Z5, Z4, Z5
+	VPADDW       Z5, Z1, Z1
+	VBROADCASTSS 4(DX), Z5
+	VPMADDUBSW   Z5, Z4, Z5
+	VPADDW       Z5, Z2, Z2
+	VBROADCASTSS 4(CX), Z5
+	VPMADDUBSW   Z5, Z4, Z4
+	VPADDW       Z4, Z3, Z3
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (BX), Z4
+	VBROADCASTSS 4(BX), Z5
+	VBROADCASTSS 8(BX), Z7
+	VBROADCASTSS 12(BX), Z8
+	VBROADCASTSS 16(BX), Z9
+	VBROADCASTSS 20(BX), Z10
+	VPMADDWD     lanes00010001<>+0(SB), Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R9)(DI*1), Z5, Z1
+	VPMADDWD     lanes00010001<>+0(SB), Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z8, Z2
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z10, Z3
+	VMULPS       Z4, Z1, Z1
+	VFMADD231PS  Z2, Z7, Z1
+	VFMADD231PS  Z3, Z9, Z1
+	VFMADD231PS  (R9), Z1, Z0
+	ADDQ         $0x18, BX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z4
+	VADDPS       Z4, Z0, Z0
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z4
+	VMULPS       Z4, Z0, Z0
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS.Z (DX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z6, Z6, Z6
+	VMAXPS Z0, Z6, Z0
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS.Z (CX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_3x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_3x1x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (AX)(CX*1), DX
+	LEAQ   (DX)(CX*1), CX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	VMOVUPS      (SI), Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VMOVUPS      64(SI), Z9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z9, Z9
+	VBROADCASTSS (AX), Z10
+	VPMADDUBSW   Z10, Z8, Z11
+	VPADDW       Z11, Z2, Z2
+	VPMADDUBSW   Z10, Z9, Z10
+	VPADDW       Z10, Z3, Z3
+	VBROADCASTSS (DX), Z10
+	VPMADDUBSW   Z10, Z8, Z11
+	VPADDW       Z11, Z4, Z4
+	VPMADDUBSW   Z10, Z9, Z10
+	VPADDW       Z10, Z5, Z5
+	VBROADCASTSS (CX), Z10
+	VPMADDUBSW   Z10, Z8, Z8
+	VPADDW       Z8, Z6, Z6
+	VPMADDUBSW   Z10, Z9, Z8
+	VPADDW       Z8, Z7, Z7
+	VMOVUPS      (SI), Z8
+	VPSRLD       $0x04, Z8, Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VMOVUPS      64(SI), Z9
+	VPSRLD       $0x04, Z9, Z9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z9, Z9
+	VBROADCASTSS 4(AX), Z10
+	VPMADDUBSW   Z10, Z8, Z11
+	VPADDW       Z11, Z2, Z2
+	VPMADDUBSW   Z10, Z9, Z10
+	VPADDW       Z10, Z3, Z3
+	VBROADCASTSS 4(DX), Z10
+	VPMADDUBSW   Z10, Z8, Z11
+	VPADDW       Z11, Z4, Z4
+	VPMADDUBSW   Z10, Z9, Z10
+	VPADDW       Z10, Z5, Z5
+	VBROADCASTSS 4(CX), Z10
+	VPMADDUBSW   Z10, Z8, Z8
+	VPADDW       Z8, Z6, Z6
+	VPMADDUBSW   Z10, Z9, Z8
+	VPADDW       Z8, Z7, Z7
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (BX), Z8
+	VBROADCASTSS 4(BX), Z9
+	VBROADCASTSS 8(BX), Z10
+	VBROADCASTSS 12(BX), Z11
+	VBROADCASTSS 16(BX), Z13
+	VBROADCASTSS 20(BX), Z14
+	VPMADDWD     lanes00010001<>+0(SB), Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z9, Z2
+	VPMADDWD     lanes00010001<>+0(SB), Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS (R9)(DI*1), Z11, Z4
+	VPMADDWD     lanes00010001<>+0(SB), Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z14, Z6
+	VMULPS       Z8, Z2, Z2
+	VFMADD231PS  Z4, Z10, Z2
+	VFMADD231PS  Z6, Z13, Z2
+	VFMADD231PS  (R9), Z2, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R9)(DI*1), Z9, Z3
+	VPMADDWD     lanes00010001<>+0(SB), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 64(R9)(DI*1), Z11, Z5
+	VPMADDWD     lanes00010001<>+0(SB), Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z14, Z7
+	VMULPS       Z8, Z3, Z3
+	VFMADD231PS  Z5, Z10, Z3
+	VFMADD231PS  Z7, Z13, Z3
+	VFMADD231PS  64(R9), Z3, Z1
+	ADDQ         $0x18, BX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z8
+	VADDPS       Z8, Z1, Z1
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z1, Z1
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z12, Z12, Z12
+	VMAXPS Z0, Z12, Z0
+	VMAXPS Z1, Z12, Z1
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z 64(CX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_3x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_3x1x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (AX)(CX*1), DX
+	LEAQ   (DX)(CX*1), CX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	VMOVUPS      (SI), Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VMOVUPS      128(SI), Z14
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z14, Z14
+	VBROADCASTSS (AX), Z15
+	VPMADDUBSW   Z15, Z12, Z16
+	VPADDW       Z16, Z3, Z3
+	VPMADDUBSW   Z15, Z13, Z16
+	VPADDW       Z16, Z4, Z4
+	VPMADDUBSW   Z15, Z14, Z15
+	VPADDW       Z15, Z5, Z5
+	VBROADCASTSS (DX), Z15
+	VPMADDUBSW   Z15, Z12, Z16
+	VPADDW       Z16, Z6, Z6
+	VPMADDUBSW   Z15, Z13, Z16
+	VPADDW       Z16, Z7, Z7
+	VPMADDUBSW   Z15, Z14, Z15
+	VPADDW       Z15, Z8, Z8
+	VBROADCASTSS (CX), Z15
+	VPMADDUBSW   Z15, Z12, Z12
+	VPADDW       Z12, Z9, Z9
+	VPMADDUBSW   Z15, Z13, Z12
+	VPADDW       Z12, Z10, Z10
+	VPMADDUBSW   Z15, Z14, Z12
+	VPADDW       Z12, Z11, Z11
+	VMOVUPS      (SI), Z12
+	VPSRLD       $0x04, Z12, Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VPSRLD       $0x04, Z13, Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VMOVUPS      128(SI), Z14
+	VPSRLD       $0x04, Z14, Z14
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z14, Z14
+	VBROADCASTSS 4(AX), Z15
+	VPMADDUBSW   Z15, Z12, Z16
+	VPADDW       Z16, Z3, Z3
+	VPMADDUBSW   Z15, Z13, Z16
+	VPADDW       Z16, Z4, Z4
+	VPMADDUBSW   Z15, Z14, Z15
+	VPADDW       Z15, Z5, Z5
+	VBROADCASTSS 4(DX), Z15
+	VPMADDUBSW   Z15, Z12, Z16
+	VPADDW       Z16, Z6, Z6
+	VPMADDUBSW   Z15, Z13, Z16
+	VPADDW       Z16, Z7, Z7
+	VPMADDUBSW   Z15, Z14, Z15
+	VPADDW       Z15, Z8, Z8
+	VBROADCASTSS 4(CX), Z15
+	VPMADDUBSW   Z15, Z12, Z12
+	VPADDW       Z12, Z9, Z9
+	VPMADDUBSW   Z15, Z13, Z12
+	VPADDW       Z12, Z10, Z10
+	VPMADDUBSW   Z15, Z14, Z12
+	VPADDW       Z12, Z11, Z11
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (BX), Z12
+	VBROADCASTSS 4(BX), Z13
+	VBROADCASTSS 8(BX), Z14
+	VBROADCASTSS 12(BX), Z15
+	VBROADCASTSS 16(BX), Z16
+	VBROADCASTSS 20(BX), Z18
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z13, Z3
+	VPMADDWD     lanes00010001<>+0(SB), Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z15, Z6
+	VPMADDWD     lanes00010001<>+0(SB), Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R9)(DI*1), Z18, Z9
+	VMULPS       Z12, Z3, Z3
+	VFMADD231PS  Z6, Z14, Z3
+	VFMADD231PS  Z9, Z16, Z3
+	VFMADD231PS  (R9), Z3, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z4
+	VPMADDWD     lanes00010001<>+0(SB), Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z15, Z7
+	VPMADDWD     lanes00010001<>+0(SB), Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R9)(DI*1), Z18, Z10
+	VMULPS       Z12, Z4, Z4
+	VFMADD231PS  Z7, Z14, Z4
+	VFMADD231PS  Z10, Z16, Z4
+	VFMADD231PS  64(R9), Z4, Z1
+	VPMADDWD     lanes00010001<>+0(SB), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R9)(DI*1), Z13, Z5
+	VPMADDWD     lanes00010001<>+0(SB), Z8, Z8
+	VCVTDQ2PS    Z8, Z8
+	VFNMADD231PS 128(R9)(DI*1), Z15, Z8
+	VPMADDWD     lanes00010001<>+0(SB), Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R9)(DI*1), Z18, Z11
+	VMULPS       Z12, Z5, Z5
+	VFMADD231PS  Z8, Z14, Z5
+	VFMADD231PS  Z11, Z16, Z5
+	VFMADD231PS  128(R9), Z5, Z2
+	ADDQ         $0x18, BX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z12
+	VADDPS       Z12, Z0, Z0
+	VMOVUPS      64(AX), Z12
+	VADDPS       Z12, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z12
+	VADDPS       Z12, Z2, Z2
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z12
+	VMULPS       Z12, Z0, Z0
+	VMULPS       Z12, Z1, Z1
+	VMULPS       Z12, Z2, Z2
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS   64(DX), Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z17, Z17, Z17
+	VMAXPS Z0, Z17, Z0
+	VMAXPS Z1, Z17, Z1
+	VMAXPS Z2, Z17, Z2
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS   64(CX), Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS.Z 128(CX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_3x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_3x2x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	LEAQ   (AX)(DX*1), BX
+	LEAQ   (BX)(DX*1), DX
+	MOVQ   aScale+56(FP), SI
+	MOVQ   aScaleRow+64(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	VMOVUPS      (R8), Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS (AX), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z1, Z1
+	VBROADCASTSS (BX), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z2, Z2
+	VBROADCASTSS (DX), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z3, Z3
+	VBROADCASTSS (AX)(CX*1), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z5, Z5
+	VBROADCASTSS (BX)(CX*1), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z6, Z6
+	VBROADCASTSS (DX)(CX*1), Z9
+	VPMADDUBSW   Z9, Z8, Z8
+	VPADDW       Z8, Z7, Z7
+	VMOVUPS      (R8), Z8
+	VPSRLD       $0x04, Z8, Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS 4(AX), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z1, Z1
+	VBROADCASTSS 4(BX), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z2, Z2
+	VBROADCASTSS 4(DX), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z3, Z3
+	VBROADCASTSS 4(AX)(CX*1), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z5, Z5
+	VBROADCASTSS 4(BX)(CX*1), Z9
+	VPMADDUBSW   Z9, Z8, Z9
+	VPADDW       Z9, Z6, Z6
+	VBROADCASTSS 4(DX)(CX*1), Z9
+	VPMADDUBSW   Z9, Z8, Z8
+	VPADDW       Z8, Z7, Z7
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, BX
+	ADDQ         $0x08, DX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (SI), Z8
+	VBROADCASTSS 4(SI), Z9
+	VBROADCASTSS 8(SI), Z11
+	VBROADCASTSS 12(SI), Z12
+	VBROADCASTSS 16(SI), Z13
+	VBROADCASTSS 20(SI), Z14
+	VPMADDWD     lanes00010001<>+0(SB), Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R11)(R9*1), Z9, Z1
+	VPMADDWD     lanes00010001<>+0(SB), Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R11)(R9*1), Z12, Z2
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z14, Z3
+	VMULPS       Z8, Z1, Z1
+	VFMADD231PS  Z2, Z11, Z1
+	VFMADD231PS  Z3, Z13, Z1
+	VFMADD231PS  (R11), Z1, Z0
+	VBROADCASTSS (SI)(DI*1), Z8
+	VBROADCASTSS 4(SI)(DI*1), Z9
+	VBROADCASTSS 8(SI)(DI*1), Z11
+	VBROADCASTSS 12(SI)(DI*1), Z12
+	VBROADCASTSS 16(SI)(DI*1), Z13
+	VBROADCASTSS 20(SI)(DI*1), Z14
+	VPMADDWD     lanes00010001<>+0(SB), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS (R11)(R9*1), Z9, Z5
+	VPMADDWD     lanes00010001<>+0(SB), Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z12, Z6
+	VPMADDWD     lanes00010001<>+0(SB), Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS (R11)(R9*1), Z14, Z7
+	VMULPS       Z8, Z5, Z5
+	VFMADD231PS  Z6, Z11, Z5
+	VFMADD231PS  Z7, Z13, Z5
+	VFMADD231PS  (R11), Z5, Z4
+	ADDQ         $0x18, SI
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z8
+	VADDPS       Z8, Z4, Z4
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z4, Z4
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS.Z (BX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z4, Z4
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z10, Z10, Z10
+	VMAXPS Z0, Z10, Z0
+	VMAXPS Z4, Z10, Z4
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z8
+	VADDPS    Z8, Z4, Z4
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z4, K1, (AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_3x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_3x2x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	LEAQ   (AX)(DX*1), BX
+	LEAQ   (BX)(DX*1), DX
+	MOVQ   aScale+56(FP), SI
+	MOVQ   aScaleRow+64(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	VMOVUPS      (R8), Z16
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8), Z17
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z17, Z17
+	VBROADCASTSS (AX), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z2, Z2
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z3, Z3
+	VBROADCASTSS (BX), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z4, Z4
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z5, Z5
+	VBROADCASTSS (DX), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z6, Z6
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z7, Z7
+	VBROADCASTSS (AX)(CX*1), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z10, Z10
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z11, Z11
+	VBROADCASTSS (BX)(CX*1), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z12, Z12
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z13, Z13
+	VBROADCASTSS (DX)(CX*1), Z18
+	VPMADDUBSW   Z18, Z16, Z16
+	VPADDW       Z16, Z14, Z14
+	VPMADDUBSW   Z18, Z17, Z16
+	VPADDW       Z16, Z15, Z15
+	VMOVUPS      (R8), Z16
+	VPSRLD       $0x04, Z16, Z16
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8), Z17
+	VPSRLD       $0x04, Z17, Z17
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z17, Z17
+	VBROADCASTSS 4(AX), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z2, Z2
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z3, Z3
+	VBROADCASTSS 4(BX), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z4, Z4
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z5, Z5
+	VBROADCASTSS 4(DX), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z6, Z6
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z7, Z7
+	VBROADCASTSS 4(AX)(CX*1), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z10, Z10
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z11, Z11
+	VBROADCASTSS 4(BX)(CX*1), Z18
+	VPMADDUBSW   Z18, Z16, Z19
+	VPADDW       Z19, Z12, Z12
+	VPMADDUBSW   Z18, Z17, Z18
+	VPADDW       Z18, Z13, Z13
+	VBROADCASTSS 4(DX)(CX*1), Z18
+	VPMADDUBSW   Z18, Z16, Z16
+	VPADDW       Z16, Z14, Z14
+	VPMADDUBSW   Z18, Z17, Z16
+	VPADDW       Z16, Z15, Z15
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, BX
+	ADDQ         $0x08, DX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (SI), Z16
+	VBROADCASTSS 4(SI), Z17
+	VBROADCASTSS 8(SI), Z18
+	VBROADCASTSS 12(SI), Z19
+	VBROADCASTSS 16(SI), Z21
+	VBROADCASTSS 20(SI), Z22
+	VPMADDWD     lanes00010001<>+0(SB), Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R11)(R9*1), Z17, Z2
+	VPMADDWD     lanes00010001<>+0(SB), Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS (R11)(R9*1), Z19, Z4
+	VPMADDWD     lanes00010001<>+0(SB), Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z22, Z6
+	VMULPS       Z16, Z2, Z2
+	VFMADD231PS  Z4, Z18, Z2
+	VFMADD231PS  Z6, Z21, Z2
+	VFMADD231PS  (R11), Z2, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z3
+	VPMADDWD     lanes00010001<>+0(SB), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 64(R11)(R9*1), Z19, Z5
+	VPMADDWD     lanes00010001<>+0(SB), Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R11)(R9*1), Z22, Z7
+	VMULPS       Z16, Z3, Z3
+	VFMADD231PS  Z5, Z18, Z3
+	VFMADD231PS  Z7, Z21, Z3
+	VFMADD231PS  64(R11), Z3, Z1
+	VBROADCASTSS (SI)(DI*1), Z16
+	VBROADCASTSS 4(SI)(DI*1), Z17
+	VBROADCASTSS 8(SI)(DI*1), Z18
+	VBROADCASTSS 12(SI)(DI*1), Z19
+	VBROADCASTSS 16(SI)(DI*1), Z21
+	VBROADCASTSS 20(SI)(DI*1), Z22
+	VPMADDWD     lanes00010001<>+0(SB), Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS (R11)(R9*1), Z17, Z10
+	VPMADDWD     lanes00010001<>+0(SB), Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VFNMADD231PS (R11)(R9*1), Z19, Z12
+	VPMADDWD     lanes00010001<>+0(SB), Z14, Z14
+	VCVTDQ2PS    Z14, Z14
+	VFNMADD231PS (R11)(R9*1), Z22, Z14
+	VMULPS       Z16, Z10, Z10
+	VFMADD231PS  Z12, Z18, Z10
+	VFMADD231PS  Z14, Z21, Z10
+	VFMADD231PS  (R11), Z10, Z8
+	VPMADDWD     lanes00010001<>+0(SB), Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z11
+	VPMADDWD     lanes00010001<>+0(SB), Z13, Z13
+	VCVTDQ2PS    Z13, Z13
+	VFNMADD231PS 64(R11)(R9*1), Z19, Z13
+	VPMADDWD     lanes00010001<>+0(SB), Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS 64(R11)(R9*1), Z22, Z15
+	VMULPS       Z16, Z11, Z11
+	VFMADD231PS  Z13, Z18, Z11
+	VFMADD231PS  Z15, Z21, Z11
+	VFMADD231PS  64(R11), Z11, Z9
+	ADDQ         $0x18, SI
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z16
+	VADDPS       Z16, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z16
+	VADDPS       Z16, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z16
+	VADDPS       Z16, Z8, Z8
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z16
+	VADDPS       Z16, Z9, Z9
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z16
+	VMULPS       Z16, Z0, Z0
+	VMULPS       Z16, Z1, Z1
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z16, Z9, Z9
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z16
+	VADDPS    Z16, Z0, Z0
+	VADDPS    Z16, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VADDPS    Z16, Z9, Z9
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z20, Z20, Z20
+	VMAXPS Z0, Z20, Z0
+	VMAXPS Z1, Z20, Z1
+	VMAXPS Z8, Z20, Z8
+	VMAXPS Z9, Z20, Z9
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z16
+	VADDPS    Z16, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VMOVUPS   (DX)(BX*1), Z16
+	VADDPS    Z16, Z8, Z8
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z16
+	VADDPS    Z16, Z9, Z9
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z8, (AX)(CX*1)
+	VMOVUPS Z9, K1, 64(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4AVX512_3x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·digitsQ4AVX512_3x2x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	LEAQ   (AX)(DX*1), BX
+	LEAQ   (BX)(DX*1), DX
+	MOVQ   aScale+56(FP), SI
+	MOVQ   aScaleRow+64(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z20, Z20, Z20
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z23, Z23, Z23
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	PREFETCHT0   4224(R8)
+	VMOVUPS      (R8), Z24
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z24, Z24
+	VMOVUPS      64(R8), Z25
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z25, Z25
+	VMOVUPS      128(R8), Z26
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z26, Z26
+	VBROADCASTSS (AX), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z3, Z3
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z4, Z4
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z5, Z5
+	VBROADCASTSS (BX), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z6, Z6
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z7, Z7
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z8, Z8
+	VBROADCASTSS (DX), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z9, Z9
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z10, Z10
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z11, Z11
+	VBROADCASTSS (AX)(CX*1), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z15, Z15
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z16, Z16
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z17, Z17
+	VBROADCASTSS (BX)(CX*1), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z18, Z18
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z19, Z19
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z20, Z20
+	VBROADCASTSS (DX)(CX*1), Z27
+	VPMADDUBSW   Z27, Z24, Z24
+	VPADDW       Z24, Z21, Z21
+	VPMADDUBSW   Z27, Z25, Z24
+	VPADDW       Z24, Z22, Z22
+	VPMADDUBSW   Z27, Z26, Z24
+	VPADDW       Z24, Z23, Z23
+	VMOVUPS      (R8), Z24
+	VPSRLD       $0x04, Z24, Z24
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z24, Z24
+	VMOVUPS      64(R8), Z25
+	VPSRLD       $0x04, Z25, Z25
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z25, Z25
+	VMOVUPS      128(R8), Z26
+	VPSRLD       $0x04, Z26, Z26
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z26, Z26
+	VBROADCASTSS 4(AX), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z3, Z3
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z4, Z4
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z5, Z5
+	VBROADCASTSS 4(BX), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z6, Z6
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z7, Z7
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z8, Z8
+	VBROADCASTSS 4(DX), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z9, Z9
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z10, Z10
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z11, Z11
+	VBROADCASTSS 4(AX)(CX*1), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z15, Z15
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z16, Z16
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z17, Z17
+	VBROADCASTSS 4(BX)(CX*1), Z27
+	VPMADDUBSW   Z27, Z24, Z28
+	VPADDW       Z28, Z18, Z18
+	VPMADDUBSW   Z27, Z25, Z28
+	VPADDW       Z28, Z19, Z19
+	VPMADDUBSW   Z27, Z26, Z27
+	VPADDW       Z27, Z20, Z20
+	VBROADCASTSS 4(DX)(CX*1), Z27
+	VPMADDUBSW   Z27, Z24, Z24
+	VPADDW       Z24, Z21, Z21
+	VPMADDUBSW   Z27, Z25, Z24
+	VPADDW       Z24, Z22, Z22
+	VPMADDUBSW   Z27, Z26, Z24
+	VPADDW       Z24, Z23, Z23
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, BX
+	ADDQ         $0x08, DX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (SI), Z24
+	VBROADCASTSS 4(SI), Z25
+	VBROADCASTSS 8(SI), Z26
+	VBROADCASTSS 12(SI), Z27
+	VBROADCASTSS 16(SI), Z28
+	VBROADCASTSS 20(SI), Z30
+	VPMADDWD     lanes00010001<>+0(SB), Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z25, Z3
+	VPMADDWD     lanes00010001<>+0(SB), Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z27, Z6
+	VPMADDWD     lanes00010001<>+0(SB), Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R11)(R9*1), Z30, Z9
+	VMULPS       Z24, Z3, Z3
+	VFMADD231PS  Z6, Z26, Z3
+	VFMADD231PS  Z9, Z28, Z3
+	VFMADD231PS  (R11), Z3, Z0
+	VPMADDWD     lanes00010001<>+0(SB), Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z4
+	VPMADDWD     lanes00010001<>+0(SB), Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R11)(R9*1), Z27, Z7
+	VPMADDWD     lanes00010001<>+0(SB), Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R11)(R9*1), Z30, Z10
+	VMULPS       Z24, Z4, Z4
+	VFMADD231PS  Z7, Z26, Z4
+	VFMADD231PS  Z10, Z28, Z4
+	VFMADD231PS  64(R11), Z4, Z1
+	VPMADDWD     lanes00010001<>+0(SB), Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z5
+	VPMADDWD     lanes00010001<>+0(SB), Z8, Z8
+	VCVTDQ2PS    Z8, Z8
+	VFNMADD231PS 128(R11)(R9*1), Z27, Z8
+	VPMADDWD     lanes00010001<>+0(SB), Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R11)(R9*1), Z30, Z11
+	VMULPS       Z24, Z5, Z5
+	VFMADD231PS  Z8, Z26, Z5
+	VFMADD231PS  Z11, Z28, Z5
+	VFMADD231PS  128(R11), Z5, Z2
+	VBROADCASTSS (SI)(DI*1), Z24
+	VBROADCASTSS 4(SI)(DI*1), Z25
+	VBROADCASTSS 8(SI)(DI*1), Z26
+	VBROADCASTSS 12(SI)(DI*1), Z27
+	VBROADCASTSS 16(SI)(DI*1), Z28
+	VBROADCASTSS 20(SI)(DI*1), Z30
+	VPMADDWD     lanes00010001<>+0(SB), Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS (R11)(R9*1), Z25, Z15
+	VPMADDWD     lanes00010001<>+0(SB), Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VFNMADD231PS (R11)(R9*1), Z27, Z18
+	VPMADDWD     lanes00010001<>+0(SB), Z21, Z21
+	VCVTDQ2PS    Z21, Z21
+	VFNMADD231PS (R11)(R9*1), Z30, Z21
+	VMULPS       Z24, Z15, Z15
+	VFMADD231PS  Z18, Z26, Z15
+	VFMADD231PS  Z21, Z28, Z15
+	VFMADD231PS  (R11), Z15, Z12
+	VPMADDWD     lanes00010001<>+0(SB), Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z16
+	VPMADDWD     lanes00010001<>+0(SB), Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VFNMADD231PS 64(R11)(R9*1), Z27, Z19
+	VPMADDWD     lanes00010001<>+0(SB), Z22, Z22
+	VCVTDQ2PS    Z22, Z22
+	VFNMADD231PS 64(R11)(R9*1), Z30, Z22
+	VMULPS       Z24, Z16, Z16
+	VFMADD231PS  Z19, Z26, Z16
+	VFMADD231PS  Z22, Z28, Z16
+	VFMADD231PS  64(R11), Z16, Z13
+	VPMADDWD     lanes00010001<>+0(SB), Z17, Z17
+	VCVTDQ2PS    Z17, Z17
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z17
+	VPMADDWD     lanes00010001<>+0(SB), Z20, Z20
+	VCVTDQ2PS    Z20, Z20
+	VFNMADD231PS 128(R11)(R9*1), Z27, Z20
+	VPMADDWD     lanes00010001<>+0(SB), Z23, Z23
+	VCVTDQ2PS    Z23, Z23
+	VFNMADD231PS 128(R11)(R9*1), Z30, Z23
+	VMULPS       Z24, Z17, Z17
+	VFMADD231PS  Z20, Z26, Z17
+	VFMADD231PS  Z23, Z28, Z17
+	VFMADD231PS  128(R11), Z17, Z14
+	ADDQ         $0x18, SI
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z24
+	VADDPS       Z24, Z0, Z0
+	VMOVUPS      64(AX), Z24
+	VADDPS       Z24, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z24
+	VADDPS       Z24, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z24
+	VADDPS       Z24, Z12, Z12
+	VMOVUPS      64(AX)(CX*1), Z24
+	VADDPS       Z24, Z13, Z13
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z24
+	VADDPS       Z24, Z14, Z14
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z24
+	VMULPS       Z24, Z0, Z0
+	VMULPS       Z24, Z1, Z1
+	VMULPS       Z24, Z2, Z2
+	VMULPS       Z24, Z12, Z12
+	VMULPS       Z24, Z13, Z13
+	VMULPS       Z24, Z14, Z14
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z24
+	VADDPS    Z24, Z0, Z0
+	VADDPS    Z24, Z12, Z12
+	VMOVUPS   64(BX), Z24
+	VADDPS    Z24, Z1, Z1
+	VADDPS    Z24, Z13, Z13
+	VMOVUPS.Z 128(BX), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VADDPS    Z24, Z14, Z14
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z12, Z29, Z12
+	VMAXPS Z13, Z29, Z13
+	VMAXPS Z14, Z29, Z14
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z24
+	VADDPS    Z24, Z0, Z0
+	VMOVUPS   64(DX), Z24
+	VADDPS    Z24, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VMOVUPS   (DX)(BX*1), Z24
+	VADDPS    Z24, Z12, Z12
+	VMOVUPS   64(DX)(BX*1), Z24
+	VADDPS    Z24, Z13, Z13
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z24
+	VADDPS    Z24, Z14, Z14
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z12, (AX)(CX*1)
+	VMOVUPS Z13, 64(AX)(CX*1)
+	VMOVUPS Z14, K1, 128(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
 	DECQ    tiles+0(FP)
 	JNZ     tile
 	VZEROUPPER

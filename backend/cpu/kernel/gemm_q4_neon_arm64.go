@@ -14,6 +14,36 @@ func decodeQ4NEON(dst *float32, src *uint8, scale, zero *float32, groups, cols i
 //go:noescape
 func unpackQ4NEON(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
 
+// digitsQ4DotProd_1x1x8 is the digitsFunc of 1 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4DotProd_1x1x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// digitsQ4DotProd_1x1x16 is the digitsFunc of 1 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4DotProd_1x1x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// digitsQ4DotProd_1x2x8 is the digitsFunc of 1 digits, 2 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4DotProd_1x2x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// digitsQ4DotProd_1x2x16 is the digitsFunc of 1 digits, 2 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4DotProd_1x2x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// digitsQ4DotProd_3x1x8 is the digitsFunc of 3 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4DotProd_3x1x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// digitsQ4DotProd_3x1x16 is the digitsFunc of 3 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4DotProd_3x1x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
 // decodeQ8NEON is a decodeFunc.
 //
 //go:noescape
@@ -24,10 +54,40 @@ func decodeQ8NEON(dst *float32, src *uint8, scale, zero *float32, groups, cols i
 //go:noescape
 func unpackQ8NEON(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
 
+// digitsQ8DotProd_1x1x8 is the digitsFunc of 1 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ8DotProd_1x1x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// digitsQ8DotProd_1x1x16 is the digitsFunc of 1 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ8DotProd_1x1x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// digitsQ8DotProd_1x2x8 is the digitsFunc of 1 digits, 2 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ8DotProd_1x2x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// digitsQ8DotProd_1x2x16 is the digitsFunc of 1 digits, 2 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ8DotProd_1x2x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// digitsQ8DotProd_3x1x8 is the digitsFunc of 3 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ8DotProd_3x1x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+// digitsQ8DotProd_3x1x16 is the digitsFunc of 3 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ8DotProd_3x1x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
 // quantizeBlocksNEON is a quantizeBlocksFunc.
 //
 //go:noescape
-func quantizeBlocksNEON(dst *uint8, scale *float32, src *float32, blocks, block int)
+func quantizeBlocksNEON(dst *uint8, offset int32, scale *float32, scaleStep int, src, rest *float32, blocks, block int)
 
 // gemmBlocksNEON_1x8 is the gemmBlocksFunc of 1 rows and 1 vectors.
 //
@@ -78,6 +138,26 @@ func gemmBlocksDotProd_3x8(tiles, blocks, words int, a *float32, aRow int, aScal
 //
 //go:noescape
 func gemmBlocksDotProd_3x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+
+var digitsQ4DotProd = digitTile{step: 128, most: 16, kernels: map[int][][]digitsFunc{
+	1: {0: {},
+		1: {1: digitsQ4DotProd_1x1x8, 2: digitsQ4DotProd_1x1x16},
+		2: {1: digitsQ4DotProd_1x2x8, 2: digitsQ4DotProd_1x2x16},
+	},
+	3: {0: {},
+		1: {1: digitsQ4DotProd_3x1x8, 2: digitsQ4DotProd_3x1x16},
+	},
+}}
+
+var digitsQ8DotProd = digitTile{step: 128, most: 16, kernels: map[int][][]digitsFunc{
+	1: {0: {},
+		1: {1: digitsQ8DotProd_1x1x8, 2: digitsQ8DotProd_1x1x16},
+		2: {1: digitsQ8DotProd_1x2x8, 2: digitsQ8DotProd_1x2x16},
+	},
+	3: {0: {},
+		1: {1: digitsQ8DotProd_3x1x8, 2: digitsQ8DotProd_3x1x16},
+	},
+}}
 
 var gemmBlocksNEON = blockTile{rows: 2, kernels: [][]gemmBlocksFunc{
 	1: {1: gemmBlocksNEON_1x8, 2: gemmBlocksNEON_1x16},

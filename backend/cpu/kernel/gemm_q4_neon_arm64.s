@@ -140,6 +140,1728 @@ group:
 	BNE columns
 	RET
 
+// digitsQ4DotProd_1x1x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ4DotProd_1x1x8(SB), NOSPLIT, $32-152
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc00800 // ldr q0, [x0, #32]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R1, R4
+	MOVD aScaleRow+64(FP), R5
+	LSL $2, R5, R5
+	MOVD aScale+56(FP), R6
+	MOVD b+72(FP), R7
+	MOVD bRow+80(FP), R8
+	LSL $2, R8, R8
+	MOVD blocks+8(FP), R9
+
+block:
+	MOVD R7, R10
+	ADD R8<<1, R7
+	MOVD groups+16(FP), R11
+
+step:
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD step+24(FP), R12
+	CMP R12, R11
+	BGE whole
+	MOVD R11, R12
+
+whole:
+	SUB R12, R11
+
+group:
+	WORD $0xfd400065 // ldr d5, [x3]
+	ADD $8, R3
+	WORD $0x3dc000e6 // ldr q6, [x7]
+	WORD $0x4e201cc7 // and v7.16b, v6.16b, v0.16b
+	WORD $0x4f85e0e3 // sdot v3.4s, v7.16b, v5.4b[0]
+	WORD $0x3dc004e8 // ldr q8, [x7, #16]
+	WORD $0x4e201d09 // and v9.16b, v8.16b, v0.16b
+	WORD $0x4f85e124 // sdot v4.4s, v9.16b, v5.4b[0]
+	WORD $0x3dc000ea // ldr q10, [x7]
+	WORD $0x6f3c054b // ushr v11.4s, v10.4s, #4
+	WORD $0x4e201d6c // and v12.16b, v11.16b, v0.16b
+	WORD $0x4fa5e183 // sdot v3.4s, v12.16b, v5.4b[1]
+	WORD $0x3dc004ed // ldr q13, [x7, #16]
+	WORD $0x6f3c05ae // ushr v14.4s, v13.4s, #4
+	WORD $0x4e201dcf // and v15.16b, v14.16b, v0.16b
+	WORD $0x4fa5e1e4 // sdot v4.4s, v15.16b, v5.4b[1]
+	ADD R8, R7
+	SUBS $1, R12
+	BNE group
+	ADD R10, R8, R13
+	WORD $0xbd4000d0 // ldr s16, [x6]
+	WORD $0xbd4004d1 // ldr s17, [x6, #4]
+	ADD $8, R6
+	WORD $0x3dc001b2 // ldr q18, [x13]
+	WORD $0x3dc00153 // ldr q19, [x10]
+	WORD $0x4e21d874 // scvtf v20.4s, v3.4s
+	WORD $0x4f915254 // fmls v20.4s, v18.4s, v17.s[0]
+	WORD $0x4f909275 // fmul v21.4s, v19.4s, v16.s[0]
+	WORD $0x4e35ce81 // fmla v1.4s, v20.4s, v21.4s
+	WORD $0x3dc005b6 // ldr q22, [x13, #16]
+	WORD $0x3dc00557 // ldr q23, [x10, #16]
+	WORD $0x4e21d898 // scvtf v24.4s, v4.4s
+	WORD $0x4f9152d8 // fmls v24.4s, v22.4s, v17.s[0]
+	WORD $0x4f9092f9 // fmul v25.4s, v23.4s, v16.s[0]
+	WORD $0x4e39cf02 // fmla v2.4s, v24.4s, v25.4s
+	CBNZ R11, step
+	SUBS $1, R9
+	BNE block
+	MOVD flags+144(FP), R14
+	MOVD bias+120(FP), R15
+	MOVD res+128(FP), R16
+	MOVD cols+104(FP), R17
+	CMP $8, R17
+	BNE partial
+	TBZ $0, R14, scale
+	MOVD c+88(FP), R19
+	MOVD cRow+96(FP), R20
+	LSL $2, R20, R20
+	WORD $0x3dc0027a // ldr q26, [x19]
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s
+	WORD $0x3dc0067b // ldr q27, [x19, #16]
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s
+
+scale:
+	TBZ $1, R14, bias
+	FMOVS alpha+112(FP), F28
+	WORD $0x4f9c9021 // fmul v1.4s, v1.4s, v28.s[0]
+	WORD $0x4f9c9042 // fmul v2.4s, v2.4s, v28.s[0]
+
+bias:
+	CBZ R15, relu
+	WORD $0x3dc001fd // ldr q29, [x15]
+	WORD $0x4e3dd421 // fadd v1.4s, v1.4s, v29.4s
+	WORD $0x3dc005fe // ldr q30, [x15, #16]
+	WORD $0x4e3ed442 // fadd v2.4s, v2.4s, v30.4s
+
+relu:
+	TBZ $2, R14, residual
+	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
+	WORD $0x4e3ff421 // fmax v1.4s, v1.4s, v31.4s
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+
+residual:
+	CBZ R16, store
+	MOVD res+128(FP), R21
+	MOVD resRow+136(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002a6 // ldr q6, [x21]
+	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s
+	WORD $0x3dc006a7 // ldr q7, [x21, #16]
+	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
+
+store:
+	MOVD c+88(FP), R23
+	MOVD cRow+96(FP), R24
+	LSL $2, R24, R24
+	WORD $0xad000ae1 // stp q1, q2, [x23]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F8
+	MOVD $buffer-32(SP), R25
+	WORD $0x3d800321 // str q1, [x25]
+	WORD $0x3d800722 // str q2, [x25, #16]
+	MOVD cols+104(FP), R26
+	ADD $0, R26
+	MOVD $1, R0
+	MOVD c+88(FP), R2
+	MOVD cRow+96(FP), R1
+	LSL $2, R1, R1
+	MOVD res+128(FP), R4
+	MOVD resRow+136(FP), R5
+	LSL $2, R5, R5
+
+partialRow:
+	MOVD R2, R12
+	MOVD R4, R13
+	MOVD R15, R3
+	MOVD R25, R6
+	MOVD R26, R7
+
+partialColumn:
+	FMOVS (R6), F9
+	TBZ $0, R14, scaleOne
+	FMOVS (R12), F10
+	FADDS F10, F9, F9
+
+scaleOne:
+	TBZ $1, R14, biasOne
+	FMULS F8, F9, F9
+
+biasOne:
+	CBZ R15, reluOne
+	FMOVS (R3), F10
+	FADDS F10, F9, F9
+
+reluOne:
+	TBZ $2, R14, residualOne
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x4e2bf529 // fmax v9.4s, v9.4s, v11.4s
+
+residualOne:
+	CBZ R16, storeOne
+	FMOVS (R13), F10
+	FADDS F10, F9, F9
+
+storeOne:
+	FMOVS F9, (R12)
+	ADD $4, R6
+	ADD $4, R12
+	ADD $4, R13
+	ADD $4, R3
+	SUB $1, R7
+	CBNZ R7, partialColumn
+	ADD R1, R2
+	ADD R5, R4
+	ADD $32, R25
+	SUB $1, R0
+	CBNZ R0, partialRow
+
+next:
+	MOVD $4, R8
+	MOVD aRow+40(FP), R9
+	MUL R8, R9
+	MOVD a+32(FP), R10
+	ADD R10, R9, R11
+	CMP $0, R10
+	CSEL EQ, R10, R11, R10
+	MOVD R10, a+32(FP)
+	MOVD aScaleRow+64(FP), R17
+	MUL R8, R17
+	MOVD aScale+56(FP), R20
+	ADD R20, R17, R19
+	CMP $0, R20
+	CSEL EQ, R20, R19, R20
+	MOVD R20, aScale+56(FP)
+	MOVD cRow+96(FP), R22
+	MUL R8, R22
+	MOVD c+88(FP), R21
+	ADD R21, R22, R23
+	CMP $0, R21
+	CSEL EQ, R21, R23, R21
+	MOVD R21, c+88(FP)
+	MOVD resRow+136(FP), R24
+	MUL R8, R24
+	MOVD res+128(FP), R14
+	ADD R14, R24, R15
+	CMP $0, R14
+	CSEL EQ, R14, R15, R14
+	MOVD R14, res+128(FP)
+	MOVD tiles+0(FP), R16
+	SUB $1, R16
+	MOVD R16, tiles+0(FP)
+	CBNZ R16, tile
+	RET
+
+// digitsQ4DotProd_1x1x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ4DotProd_1x1x16(SB), NOSPLIT, $64-152
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc00800 // ldr q0, [x0, #32]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R1, R4
+	MOVD aScaleRow+64(FP), R5
+	LSL $2, R5, R5
+	MOVD aScale+56(FP), R6
+	MOVD b+72(FP), R7
+	MOVD bRow+80(FP), R8
+	LSL $2, R8, R8
+	MOVD blocks+8(FP), R9
+
+block:
+	MOVD R7, R10
+	ADD R8<<1, R7
+	MOVD groups+16(FP), R11
+
+step:
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD step+24(FP), R12
+	CMP R12, R11
+	BGE whole
+	MOVD R11, R12
+
+whole:
+	SUB R12, R11
+
+group:
+	WORD $0xfd400069 // ldr d9, [x3]
+	ADD $8, R3
+	WORD $0x3dc000ea // ldr q10, [x7]
+	WORD $0x4e201d4b // and v11.16b, v10.16b, v0.16b
+	WORD $0x4f89e165 // sdot v5.4s, v11.16b, v9.4b[0]
+	WORD $0x3dc004ec // ldr q12, [x7, #16]
+	WORD $0x4e201d8d // and v13.16b, v12.16b, v0.16b
+	WORD $0x4f89e1a6 // sdot v6.4s, v13.16b, v9.4b[0]
+	WORD $0x3dc008ee // ldr q14, [x7, #32]
+	WORD $0x4e201dcf // and v15.16b, v14.16b, v0.16b
+	WORD $0x4f89e1e7 // sdot v7.4s, v15.16b, v9.4b[0]
+	WORD $0x3dc00cf0 // ldr q16, [x7, #48]
+	WORD $0x4e201e11 // and v17.16b, v16.16b, v0.16b
+	WORD $0x4f89e228 // sdot v8.4s, v17.16b, v9.4b[0]
+	WORD $0x3dc000f2 // ldr q18, [x7]
+	WORD $0x6f3c0653 // ushr v19.4s, v18.4s, #4
+	WORD $0x4e201e74 // and v20.16b, v19.16b, v0.16b
+	WORD $0x4fa9e285 // sdot v5.4s, v20.16b, v9.4b[1]
+	WORD $0x3dc004f5 // ldr q21, [x7, #16]
+	WORD $0x6f3c06b6 // ushr v22.4s, v21.4s, #4
+	WORD $0x4e201ed7 // and v23.16b, v22.16b, v0.16b
+	WORD $0x4fa9e2e6 // sdot v6.4s, v23.16b, v9.4b[1]
+	WORD $0x3dc008f8 // ldr q24, [x7, #32]
+	WORD $0x6f3c0719 // ushr v25.4s, v24.4s, #4
+	WORD $0x4e201f3a // and v26.16b, v25.16b, v0.16b
+	WORD $0x4fa9e347 // sdot v7.4s, v26.16b, v9.4b[1]
+	WORD $0x3dc00cfb // ldr q27, [x7, #48]
+	WORD $0x6f3c077c // ushr v28.4s, v27.4s, #4
+	WORD $0x4e201f9d // and v29.16b, v28.16b, v0.16b
+	WORD $0x4fa9e3a8 // sdot v8.4s, v29.16b, v9.4b[1]
+	ADD R8, R7
+	SUBS $1, R12
+	BNE group
+	ADD R10, R8, R13
+	WORD $0xbd4000de // ldr s30, [x6]
+	WORD $0xbd4004df // ldr s31, [x6, #4]
+	ADD $8, R6
+	WORD $0x3dc001aa // ldr q10, [x13]
+	WORD $0x3dc0014b // ldr q11, [x10]
+	WORD $0x4e21d8ac // scvtf v12.4s, v5.4s
+	WORD $0x4f9f514c // fmls v12.4s, v10.4s, v31.s[0]
+	WORD $0x4f9e916d // fmul v13.4s, v11.4s, v30.s[0]
+	WORD $0x4e2dcd81 // fmla v1.4s, v12.4s, v13.4s
+	WORD $0x3dc005ae // ldr q14, [x13, #16]
+	WORD $0x3dc0054f // ldr q15, [x10, #16]
+	WORD $0x4e21d8d0 // scvtf v16.4s, v6.4s
+	WORD $0x4f9f51d0 // fmls v16.4s, v14.4s, v31.s[0]
+	WORD $0x4f9e91f1 // fmul v17.4s, v15.4s, v30.s[0]
+	WORD $0x4e31ce02 // fmla v2.4s, v16.4s, v17.4s
+	WORD $0x3dc009b2 // ldr q18, [x13, #32]
+	WORD $0x3dc00953 // ldr q19, [x10, #32]
+	WORD $0x4e21d8f4 // scvtf v20.4s, v7.4s
+	WORD $0x4f9f5254 // fmls v20.4s, v18.4s, v31.s[0]
+	WORD $0x4f9e9275 // fmul v21.4s, v19.4s, v30.s[0]
+	WORD $0x4e35ce83 // fmla v3.4s, v20.4s, v21.4s
+	WORD $0x3dc00db6 // ldr q22, [x13, #48]
+	WORD $0x3dc00d57 // ldr q23, [x10, #48]
+	WORD $0x4e21d918 // scvtf v24.4s, v8.4s
+	WORD $0x4f9f52d8 // fmls v24.4s, v22.4s, v31.s[0]
+	WORD $0x4f9e92f9 // fmul v25.4s, v23.4s, v30.s[0]
+	WORD $0x4e39cf04 // fmla v4.4s, v24.4s, v25.4s
+	CBNZ R11, step
+	SUBS $1, R9
+	BNE block
+	MOVD flags+144(FP), R14
+	MOVD bias+120(FP), R15
+	MOVD res+128(FP), R16
+	MOVD cols+104(FP), R17
+	CMP $8, R17
+	BNE partial
+	TBZ $0, R14, scale
+	MOVD c+88(FP), R19
+	MOVD cRow+96(FP), R20
+	LSL $2, R20, R20
+	WORD $0x3dc0027a // ldr q26, [x19]
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s
+	WORD $0x3dc0067b // ldr q27, [x19, #16]
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s
+	WORD $0x3dc00a7c // ldr q28, [x19, #32]
+	WORD $0x4e3cd463 // fadd v3.4s, v3.4s, v28.4s
+	WORD $0x3dc00e69 // ldr q9, [x19, #48]
+	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
+
+scale:
+	TBZ $1, R14, bias
+	FMOVS alpha+112(FP), F29
+	WORD $0x4f9d9021 // fmul v1.4s, v1.4s, v29.s[0]
+	WORD $0x4f9d9042 // fmul v2.4s, v2.4s, v29.s[0]
+	WORD $0x4f9d9063 // fmul v3.4s, v3.4s, v29.s[0]
+	WORD $0x4f9d9084 // fmul v4.4s, v4.4s, v29.s[0]
+
+bias:
+	CBZ R15, relu
+	WORD $0x3dc001e5 // ldr q5, [x15]
+	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
+	WORD $0x3dc005ea // ldr q10, [x15, #16]
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	WORD $0x3dc009eb // ldr q11, [x15, #32]
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x3dc00dec // ldr q12, [x15, #48]
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+
+relu:
+	TBZ $2, R14, residual
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df421 // fmax v1.4s, v1.4s, v13.4s
+	WORD $0x4e2df442 // fmax v2.4s, v2.4s, v13.4s
+	WORD $0x4e2df463 // fmax v3.4s, v3.4s, v13.4s
+	WORD $0x4e2df484 // fmax v4.4s, v4.4s, v13.4s
+
+residual:
+	CBZ R16, store
+	MOVD res+128(FP), R21
+	MOVD resRow+136(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002a6 // ldr q6, [x21]
+	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s
+	WORD $0x3dc006ae // ldr q14, [x21, #16]
+	WORD $0x4e2ed442 // fadd v2.4s, v2.4s, v14.4s
+	WORD $0x3dc00aaf // ldr q15, [x21, #32]
+	WORD $0x4e2fd463 // fadd v3.4s, v3.4s, v15.4s
+	WORD $0x3dc00eb0 // ldr q16, [x21, #48]
+	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
+
+store:
+	MOVD c+88(FP), R23
+	MOVD cRow+96(FP), R24
+	LSL $2, R24, R24
+	WORD $0xad000ae1 // stp q1, q2, [x23]
+	WORD $0xad0112e3 // stp q3, q4, [x23, #32]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F17
+	MOVD $buffer-64(SP), R25
+	WORD $0x3d800321 // str q1, [x25]
+	WORD $0x3d800722 // str q2, [x25, #16]
+	WORD $0x3d800b23 // str q3, [x25, #32]
+	WORD $0x3d800f24 // str q4, [x25, #48]
+	MOVD cols+104(FP), R26
+	ADD $8, R26
+	MOVD $1, R0
+	MOVD c+88(FP), R2
+	MOVD cRow+96(FP), R1
+	LSL $2, R1, R1
+	MOVD res+128(FP), R4
+	MOVD resRow+136(FP), R5
+	LSL $2, R5, R5
+
+partialRow:
+	MOVD R2, R12
+	MOVD R4, R13
+	MOVD R15, R3
+	MOVD R25, R6
+	MOVD R26, R7
+
+partialColumn:
+	FMOVS (R6), F7
+	TBZ $0, R14, scaleOne
+	FMOVS (R12), F18
+	FADDS F18, F7, F7
+
+scaleOne:
+	TBZ $1, R14, biasOne
+	FMULS F17, F7, F7
+
+biasOne:
+	CBZ R15, reluOne
+	FMOVS (R3), F18
+	FADDS F18, F7, F7
+
+reluOne:
+	TBZ $2, R14, residualOne
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x4e33f4e7 // fmax v7.4s, v7.4s, v19.4s
+
+residualOne:
+	CBZ R16, storeOne
+	FMOVS (R13), F18
+	FADDS F18, F7, F7
+
+storeOne:
+	FMOVS F7, (R12)
+	ADD $4, R6
+	ADD $4, R12
+	ADD $4, R13
+	ADD $4, R3
+	SUB $1, R7
+	CBNZ R7, partialColumn
+	ADD R1, R2
+	ADD R5, R4
+	ADD $64, R25
+	SUB $1, R0
+	CBNZ R0, partialRow
+
+next:
+	MOVD $4, R8
+	MOVD aRow+40(FP), R9
+	MUL R8, R9
+	MOVD a+32(FP), R10
+	ADD R10, R9, R11
+	CMP $0, R10
+	CSEL EQ, R10, R11, R10
+	MOVD R10, a+32(FP)
+	MOVD aScaleRow+64(FP), R17
+	MUL R8, R17
+	MOVD aScale+56(FP), R20
+	ADD R20, R17, R19
+	CMP $0, R20
+	CSEL EQ, R20, R19, R20
+	MOVD R20, aScale+56(FP)
+	MOVD cRow+96(FP), R22
+	MUL R8, R22
+	MOVD c+88(FP), R21
+	ADD R21, R22, R23
+	CMP $0, R21
+	CSEL EQ, R21, R23, R21
+	MOVD R21, c+88(FP)
+	MOVD resRow+136(FP), R24
+	MUL R8, R24
+	MOVD res+128(FP), R14
+	ADD R14, R24, R15
+	CMP $0, R14
+	CSEL EQ, R14, R15, R14
+	MOVD R14, res+128(FP)
+	MOVD tiles+0(FP), R16
+	SUB $1, R16
+	MOVD R16, tiles+0(FP)
+	CBNZ R16, tile
+	RET
+
+// digitsQ4DotProd_1x2x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ4DotProd_1x2x8(SB), NOSPLIT, $64-152
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc00800 // ldr q0, [x0, #32]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R2, R4
+	ADD R3, R1, R5
+	ADD R4, R1, R6
+	MOVD aScaleRow+64(FP), R7
+	LSL $2, R7, R7
+	MOVD aScale+56(FP), R8
+	ADD R8, R7, R9
+	MOVD b+72(FP), R10
+	MOVD bRow+80(FP), R11
+	LSL $2, R11, R11
+	MOVD blocks+8(FP), R12
+
+block:
+	MOVD R10, R13
+	ADD R11<<1, R10
+	MOVD groups+16(FP), R14
+
+step:
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD step+24(FP), R15
+	CMP R15, R14
+	BGE whole
+	MOVD R14, R15
+
+whole:
+	SUB R15, R14
+
+group:
+	WORD $0xfd400069 // ldr d9, [x3]
+	ADD $8, R3
+	WORD $0xfd40008a // ldr d10, [x4]
+	ADD $8, R4
+	WORD $0x3dc0014b // ldr q11, [x10]
+	WORD $0x4e201d6c // and v12.16b, v11.16b, v0.16b
+	WORD $0x4f89e185 // sdot v5.4s, v12.16b, v9.4b[0]
+	WORD $0x4f8ae187 // sdot v7.4s, v12.16b, v10.4b[0]
+	WORD $0x3dc0054d // ldr q13, [x10, #16]
+	WORD $0x4e201dae // and v14.16b, v13.16b, v0.16b
+	WORD $0x4f89e1c6 // sdot v6.4s, v14.16b, v9.4b[0]
+	WORD $0x4f8ae1c8 // sdot v8.4s, v14.16b, v10.4b[0]
+	WORD $0x3dc0014f // ldr q15, [x10]
+	WORD $0x6f3c05f0 // ushr v16.4s, v15.4s, #4
+	WORD $0x4e201e11 // and v17.16b, v16.16b, v0.16b
+	WORD $0x4fa9e225 // sdot v5.4s, v17.16b, v9.4b[1]
+	WORD $0x4faae227 // sdot v7.4s, v17.16b, v10.4b[1]
+	WORD $0x3dc00552 // ldr q18, [x10, #16]
+	WORD $0x6f3c0653 // ushr v19.4s, v18.4s, #4
+	WORD $0x4e201e74 // and v20.16b, v19.16b, v0.16b
+	WORD $0x4fa9e286 // sdot v6.4s, v20.16b, v9.4b[1]
+	WORD $0x4faae288 // sdot v8.4s, v20.16b, v10.4b[1]
+	ADD R11, R10
+	SUBS $1, R15
+	BNE group
+	ADD R13, R11, R16
+	WORD $0xbd400115 // ldr s21, [x8]
+	WORD $0xbd400516 // ldr s22, [x8, #4]
+	ADD $8, R8
+	WORD $0x3dc00217 // ldr q23, [x16]
+	WORD $0x3dc001b8 // ldr q24, [x13]
+	WORD $0x4e21d8b9 // scvtf v25.4s, v5.4s
+	WORD $0x4f9652f9 // fmls v25.4s, v23.4s, v22.s[0]
+	WORD $0x4f95931a // fmul v26.4s, v24.4s, v21.s[0]
+	WORD $0x4e3acf21 // fmla v1.4s, v25.4s, v26.4s
+	WORD $0x3dc0061b // ldr q27, [x16, #16]
+	WORD $0x3dc005bc // ldr q28, [x13, #16]
+	WORD $0x4e21d8dd // scvtf v29.4s, v6.4s
+	WORD $0x4f96537d // fmls v29.4s, v27.4s, v22.s[0]
+	WORD $0x4f95939e // fmul v30.4s, v28.4s, v21.s[0]
+	WORD $0x4e3ecfa2 // fmla v2.4s, v29.4s, v30.4s
+	WORD $0xbd40013f // ldr s31, [x9]
+	WORD $0xbd40052b // ldr s11, [x9, #4]
+	ADD $8, R9
+	WORD $0x3dc0020c // ldr q12, [x16]
+	WORD $0x3dc001ad // ldr q13, [x13]
+	WORD $0x4e21d8ee // scvtf v14.4s, v7.4s
+	WORD $0x4f8b518e // fmls v14.4s, v12.4s, v11.s[0]
+	WORD $0x4f9f91af // fmul v15.4s, v13.4s, v31.s[0]
+	WORD $0x4e2fcdc3 // fmla v3.4s, v14.4s, v15.4s
+	WORD $0x3dc00610 // ldr q16, [x16, #16]
+	WORD $0x3dc005b1 // ldr q17, [x13, #16]
+	WORD $0x4e21d912 // scvtf v18.4s, v8.4s
+	WORD $0x4f8b5212 // fmls v18.4s, v16.4s, v11.s[0]
+	WORD $0x4f9f9233 // fmul v19.4s, v17.4s, v31.s[0]
+	WORD $0x4e33ce44 // fmla v4.4s, v18.4s, v19.4s
+	CBNZ R14, step
+	SUBS $1, R12
+	BNE block
+	MOVD flags+144(FP), R17
+	MOVD bias+120(FP), R19
+	MOVD res+128(FP), R20
+	MOVD cols+104(FP), R21
+	CMP $8, R21
+	BNE partial
+	TBZ $0, R17, scale
+	MOVD c+88(FP), R22
+	MOVD cRow+96(FP), R23
+	LSL $2, R23, R23
+	WORD $0x3dc002c9 // ldr q9, [x22]
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	WORD $0x3dc006ca // ldr q10, [x22, #16]
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	ADD R23, R22
+	WORD $0x3dc002d4 // ldr q20, [x22]
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s
+	WORD $0x3dc006c5 // ldr q5, [x22, #16]
+	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
+
+scale:
+	TBZ $1, R17, bias
+	FMOVS alpha+112(FP), F23
+	WORD $0x4f979021 // fmul v1.4s, v1.4s, v23.s[0]
+	WORD $0x4f979042 // fmul v2.4s, v2.4s, v23.s[0]
+	WORD $0x4f979063 // fmul v3.4s, v3.4s, v23.s[0]
+	WORD $0x4f979084 // fmul v4.4s, v4.4s, v23.s[0]
+
+bias:
+	CBZ R19, relu
+	WORD $0x3dc00278 // ldr q24, [x19]
+	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x3dc00679 // ldr q25, [x19, #16]
+	WORD $0x4e39d442 // fadd v2.4s, v2.4s, v25.4s
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s
+
+relu:
+	TBZ $2, R17, residual
+	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
+	WORD $0x4e3af421 // fmax v1.4s, v1.4s, v26.4s
+	WORD $0x4e3af442 // fmax v2.4s, v2.4s, v26.4s
+	WORD $0x4e3af463 // fmax v3.4s, v3.4s, v26.4s
+	WORD $0x4e3af484 // fmax v4.4s, v4.4s, v26.4s
+
+residual:
+	CBZ R20, store
+	MOVD res+128(FP), R24
+	MOVD resRow+136(FP), R25
+	LSL $2, R25, R25
+	WORD $0x3dc00306 // ldr q6, [x24]
+	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s
+	WORD $0x3dc00715 // ldr q21, [x24, #16]
+	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s
+	ADD R25, R24
+	WORD $0x3dc00316 // ldr q22, [x24]
+	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s
+	WORD $0x3dc0071b // ldr q27, [x24, #16]
+	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s
+
+store:
+	MOVD c+88(FP), R26
+	MOVD cRow+96(FP), R0
+	LSL $2, R0, R0
+	WORD $0xad000b41 // stp q1, q2, [x26]
+	ADD R0, R26
+	WORD $0xad001343 // stp q3, q4, [x26]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F28
+	MOVD $buffer-64(SP), R2
+	WORD $0x3d800041 // str q1, [x2]
+	WORD $0x3d800442 // str q2, [x2, #16]
+	WORD $0x3d800843 // str q3, [x2, #32]
+	WORD $0x3d800c44 // str q4, [x2, #48]
+	MOVD cols+104(FP), R1
+	ADD $0, R1
+	MOVD $2, R5
+	MOVD c+88(FP), R6
+	MOVD cRow+96(FP), R7
+	LSL $2, R7, R7
+	MOVD res+128(FP), R15
+	MOVD resRow+136(FP), R16
+	LSL $2, R16, R16
+
+partialRow:
+	MOVD R6, R3
+	MOVD R15, R4
+	MOVD R19, R8
+	MOVD R2, R9
+	MOVD R1, R10
+
+partialColumn:
+	FMOVS (R9), F29
+	TBZ $0, R17, scaleOne
+	FMOVS (R3), F30
+	FADDS F30, F29, F29
+
+scaleOne:
+	TBZ $1, R17, biasOne
+	FMULS F28, F29, F29
+
+biasOne:
+	CBZ R19, reluOne
+	FMOVS (R8), F30
+	FADDS F30, F29, F29
+
+reluOne:
+	TBZ $2, R17, residualOne
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x4e27f7bd // fmax v29.4s, v29.4s, v7.4s
+
+residualOne:
+	CBZ R20, storeOne
+	FMOVS (R4), F30
+	FADDS F30, F29, F29
+
+storeOne:
+	FMOVS F29, (R3)
+	ADD $4, R9
+	ADD $4, R3
+	ADD $4, R4
+	ADD $4, R8
+	SUB $1, R10
+	CBNZ R10, partialColumn
+	ADD R7, R6
+	ADD R16, R15
+	ADD $32, R2
+	SUB $1, R5
+	CBNZ R5, partialRow
+
+next:
+	MOVD $8, R11
+	MOVD aRow+40(FP), R12
+	MUL R11, R12
+	MOVD a+32(FP), R13
+	ADD R13, R12, R14
+	CMP $0, R13
+	CSEL EQ, R13, R14, R13
+	MOVD R13, a+32(FP)
+	MOVD aScaleRow+64(FP), R21
+	MUL R11, R21
+	MOVD aScale+56(FP), R23
+	ADD R23, R21, R22
+	CMP $0, R23
+	CSEL EQ, R23, R22, R23
+	MOVD R23, aScale+56(FP)
+	MOVD cRow+96(FP), R25
+	MUL R11, R25
+	MOVD c+88(FP), R24
+	ADD R24, R25, R26
+	CMP $0, R24
+	CSEL EQ, R24, R26, R24
+	MOVD R24, c+88(FP)
+	MOVD resRow+136(FP), R0
+	MUL R11, R0
+	MOVD res+128(FP), R17
+	ADD R17, R0, R19
+	CMP $0, R17
+	CSEL EQ, R17, R19, R17
+	MOVD R17, res+128(FP)
+	MOVD tiles+0(FP), R20
+	SUB $1, R20
+	MOVD R20, tiles+0(FP)
+	CBNZ R20, tile
+	RET
+
+// digitsQ4DotProd_1x2x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ4DotProd_1x2x16(SB), NOSPLIT, $128-152
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc00800 // ldr q0, [x0, #32]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R2, R4
+	ADD R3, R1, R5
+	ADD R4, R1, R6
+	MOVD aScaleRow+64(FP), R7
+	LSL $2, R7, R7
+	MOVD aScale+56(FP), R8
+	ADD R8, R7, R9
+	MOVD b+72(FP), R10
+	MOVD bRow+80(FP), R11
+	LSL $2, R11, R11
+	MOVD blocks+8(FP), R12
+
+block:
+	MOVD R10, R13
+	ADD R11<<1, R10
+	MOVD groups+16(FP), R14
+
+step:
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	MOVD step+24(FP), R15
+	CMP R15, R14
+	BGE whole
+	MOVD R14, R15
+
+whole:
+	SUB R15, R14
+
+group:
+	WORD $0xfd400071 // ldr d17, [x3]
+	ADD $8, R3
+	WORD $0xfd400092 // ldr d18, [x4]
+	ADD $8, R4
+	WORD $0x3dc00153 // ldr q19, [x10]
+	WORD $0x4e201e74 // and v20.16b, v19.16b, v0.16b
+	WORD $0x4f91e289 // sdot v9.4s, v20.16b, v17.4b[0]
+	WORD $0x4f92e28d // sdot v13.4s, v20.16b, v18.4b[0]
+	WORD $0x3dc00555 // ldr q21, [x10, #16]
+	WORD $0x4e201eb6 // and v22.16b, v21.16b, v0.16b
+	WORD $0x4f91e2ca // sdot v10.4s, v22.16b, v17.4b[0]
+	WORD $0x4f92e2ce // sdot v14.4s, v22.16b, v18.4b[0]
+	WORD $0x3dc00957 // ldr q23, [x10, #32]
+	WORD $0x4e201ef8 // and v24.16b, v23.16b, v0.16b
+	WORD $0x4f91e30b // sdot v11.4s, v24.16b, v17.4b[0]
+	WORD $0x4f92e30f // sdot v15.4s, v24.16b, v18.4b[0]
+	WORD $0x3dc00d59 // ldr q25, [x10, #48]
+	WORD $0x4e201f3a // and v26.16b, v25.16b, v0.16b
+	WORD $0x4f91e34c // sdot v12.4s, v26.16b, v17.4b[0]
+	WORD $0x4f92e350 // sdot v16.4s, v26.16b, v18.4b[0]
+	WORD $0x3dc0015b // ldr q27, [x10]
+	WORD $0x6f3c077c // ushr v28.4s, v27.4s, #4
+	WORD $0x4e201f9d // and v29.16b, v28.16b, v0.16b
+	WORD $0x4fb1e3a9 // sdot v9.4s, v29.16b, v17.4b[1]
+	WORD $0x4fb2e3ad // sdot v13.4s, v29.16b, v18.4b[1]
+	WORD $0x3dc0055e // ldr q30, [x10, #16]
+	WORD $0x6f3c07df // ushr v31.4s, v30.4s, #4
+	WORD $0x4e201ff3 // and v19.16b, v31.16b, v0.16b
+	WORD $0x4fb1e26a // sdot v10.4s, v19.16b, v17.4b[1]
+	WORD $0x4fb2e26e // sdot v14.4s, v19.16b, v18.4b[1]
+	WORD $0x3dc00954 // ldr q20, [x10, #32]
+	WORD $0x6f3c0695 // ushr v21.4s, v20.4s, #4
+	WORD $0x4e201eb6 // and v22.16b, v21.16b, v0.16b
+	WORD $0x4fb1e2cb // sdot v11.4s, v22.16b, v17.4b[1]
+	WORD $0x4fb2e2cf // sdot v15.4s, v22.16b, v18.4b[1]
+	WORD $0x3dc00d57 // ldr q23, [x10, #48]
+	WORD $0x6f3c06f8 // ushr v24.4s, v23.4s, #4
+	WORD $0x4e201f19 // and v25.16b, v24.16b, v0.16b
+	WORD $0x4fb1e32c // sdot v12.4s, v25.16b, v17.4b[1]
+	WORD $0x4fb2e330 // sdot v16.4s, v25.16b, v18.4b[1]
+	ADD R11, R10
+	SUBS $1, R15
+	BNE group
+	ADD R13, R11, R16
+	WORD $0xbd40011a // ldr s26, [x8]
+	WORD $0xbd40051b // ldr s27, [x8, #4]
+	ADD $8, R8
+	WORD $0x3dc0021c // ldr q28, [x16]
+	WORD $0x3dc001bd // ldr q29, [x13]
+	WORD $0x4e21d93e // scvtf v30.4s, v9.4s
+	WORD $0x4f9b539e // fmls v30.4s, v28.4s, v27.s[0]
+	WORD $0x4f9a93bf // fmul v31.4s, v29.4s, v26.s[0]
+	WORD $0x4e3fcfc1 // fmla v1.4s, v30.4s, v31.4s
+	WORD $0x3dc00613 // ldr q19, [x16, #16]
+	WORD $0x3dc005b4 // ldr q20, [x13, #16]
+	WORD $0x4e21d955 // scvtf v21.4s, v10.4s
+	WORD $0x4f9b5275 // fmls v21.4s, v19.4s, v27.s[0]
+	WORD $0x4f9a9296 // fmul v22.4s, v20.4s, v26.s[0]
+	WORD $0x4e36cea2 // fmla v2.4s, v21.4s, v22.4s
+	WORD $0x3dc00a17 // ldr q23, [x16, #32]
+	WORD $0x3dc009b8 // ldr q24, [x13, #32]
+	WORD $0x4e21d971 // scvtf v17.4s, v11.4s
+	WORD $0x4f9b52f1 // fmls v17.4s, v23.4s, v27.s[0]
+	WORD $0x4f9a9312 // fmul v18.4s, v24.4s, v26.s[0]
+	WORD $0x4e32ce23 // fmla v3.4s, v17.4s, v18.4s
+	WORD $0x3dc00e19 // ldr q25, [x16, #48]
+	WORD $0x3dc00da9 // ldr q9, [x13, #48]
+	WORD $0x4e21d99c // scvtf v28.4s, v12.4s
+	WORD $0x4f9b533c // fmls v28.4s, v25.4s, v27.s[0]
+	WORD $0x4f9a913d // fmul v29.4s, v9.4s, v26.s[0]
+	WORD $0x4e3dcf84 // fmla v4.4s, v28.4s, v29.4s
+	WORD $0xbd40013e // ldr s30, [x9]
+	WORD $0xbd40053f // ldr s31, [x9, #4]
+	ADD $8, R9
+	WORD $0x3dc0020a // ldr q10, [x16]
+	WORD $0x3dc001b3 // ldr q19, [x13]
+	WORD $0x4e21d9b4 // scvtf v20.4s, v13.4s
+	WORD $0x4f9f5154 // fmls v20.4s, v10.4s, v31.s[0]
+	WORD $0x4f9e9275 // fmul v21.4s, v19.4s, v30.s[0]
+	WORD $0x4e35ce85 // fmla v5.4s, v20.4s, v21.4s
+	WORD $0x3dc00616 // ldr q22, [x16, #16]
+	WORD $0x3dc005ab // ldr q11, [x13, #16]
+	WORD $0x4e21d9d7 // scvtf v23.4s, v14.4s
+	WORD $0x4f9f52d7 // fmls v23.4s, v22.4s, v31.s[0]
+	WORD $0x4f9e9178 // fmul v24.4s, v11.4s, v30.s[0]
+	WORD $0x4e38cee6 // fmla v6.4s, v23.4s, v24.4s
+	WORD $0x3dc00a11 // ldr q17, [x16, #32]
+	WORD $0x3dc009b2 // ldr q18, [x13, #32]
+	WORD $0x4e21d9ec // scvtf v12.4s, v15.4s
+	WORD $0x4f9f522c // fmls v12.4s, v17.4s, v31.s[0]
+	WORD $0x4f9e925a // fmul v26.4s, v18.4s, v30.s[0]
+	WORD $0x4e3acd87 // fmla v7.4s, v12.4s, v26.4s
+	WORD $0x3dc00e1b // ldr q27, [x16, #48]
+	WORD $0x3dc00db9 // ldr q25, [x13, #48]
+	WORD $0x4e21da09 // scvtf v9.4s, v16.4s
+	WORD $0x4f9f5369 // fmls v9.4s, v27.4s, v31.s[0]
+	WORD $0x4f9e933c // fmul v28.4s, v25.4s, v30.s[0]
+	WORD $0x4e3ccd28 // fmla v8.4s, v9.4s, v28.4s
+	CBNZ R14, step
+	SUBS $1, R12
+	BNE block
+	MOVD flags+144(FP), R17
+	MOVD bias+120(FP), R19
+	MOVD res+128(FP), R20
+	MOVD cols+104(FP), R21
+	CMP $8, R21
+	BNE partial
+	TBZ $0, R17, scale
+	MOVD c+88(FP), R22
+	MOVD cRow+96(FP), R23
+	LSL $2, R23, R23
+	WORD $0x3dc002dd // ldr q29, [x22]
+	WORD $0x4e3dd421 // fadd v1.4s, v1.4s, v29.4s
+	WORD $0x3dc006cd // ldr q13, [x22, #16]
+	WORD $0x4e2dd442 // fadd v2.4s, v2.4s, v13.4s
+	WORD $0x3dc00aca // ldr q10, [x22, #32]
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	WORD $0x3dc00ed3 // ldr q19, [x22, #48]
+	WORD $0x4e33d484 // fadd v4.4s, v4.4s, v19.4s
+	ADD R23, R22
+	WORD $0x3dc002d4 // ldr q20, [x22]
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s
+	WORD $0x3dc006d5 // ldr q21, [x22, #16]
+	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s
+	WORD $0x3dc00ace // ldr q14, [x22, #32]
+	WORD $0x4e2ed4e7 // fadd v7.4s, v7.4s, v14.4s
+	WORD $0x3dc00ed6 // ldr q22, [x22, #48]
+	WORD $0x4e36d508 // fadd v8.4s, v8.4s, v22.4s
+
+scale:
+	TBZ $1, R17, bias
+	FMOVS alpha+112(FP), F11
+	WORD $0x4f8b9021 // fmul v1.4s, v1.4s, v11.s[0]
+	WORD $0x4f8b9042 // fmul v2.4s, v2.4s, v11.s[0]
+	WORD $0x4f8b9063 // fmul v3.4s, v3.4s, v11.s[0]
+	WORD $0x4f8b9084 // fmul v4.4s, v4.4s, v11.s[0]
+	WORD $0x4f8b90a5 // fmul v5.4s, v5.4s, v11.s[0]
+	WORD $0x4f8b90c6 // fmul v6.4s, v6.4s, v11.s[0]
+	WORD $0x4f8b90e7 // fmul v7.4s, v7.4s, v11.s[0]
+	WORD $0x4f8b9108 // fmul v8.4s, v8.4s, v11.s[0]
+
+bias:
+	CBZ R19, relu
+	WORD $0x3dc00277 // ldr q23, [x19]
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
+	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x3dc00678 // ldr q24, [x19, #16]
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x4e38d4c6 // fadd v6.4s, v6.4s, v24.4s
+	WORD $0x3dc00a6f // ldr q15, [x19, #32]
+	WORD $0x4e2fd463 // fadd v3.4s, v3.4s, v15.4s
+	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
+	WORD $0x3dc00e71 // ldr q17, [x19, #48]
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s
+
+relu:
+	TBZ $2, R17, residual
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x4e32f421 // fmax v1.4s, v1.4s, v18.4s
+	WORD $0x4e32f442 // fmax v2.4s, v2.4s, v18.4s
+	WORD $0x4e32f463 // fmax v3.4s, v3.4s, v18.4s
+	WORD $0x4e32f484 // fmax v4.4s, v4.4s, v18.4s
+	WORD $0x4e32f4a5 // fmax v5.4s, v5.4s, v18.4s
+	WORD $0x4e32f4c6 // fmax v6.4s, v6.4s, v18.4s
+	WORD $0x4e32f4e7 // fmax v7.4s, v7.4s, v18.4s
+	WORD $0x4e32f508 // fmax v8.4s, v8.4s, v18.4s
+
+residual:
+	CBZ R20, store
+	MOVD res+128(FP), R24
+	MOVD resRow+136(FP), R25
+	LSL $2, R25, R25
+	WORD $0x3dc0030c // ldr q12, [x24]
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
+	WORD $0x3dc0071a // ldr q26, [x24, #16]
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
+	WORD $0x3dc00b10 // ldr q16, [x24, #32]
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
+	WORD $0x3dc00f1e // ldr q30, [x24, #48]
+	WORD $0x4e3ed484 // fadd v4.4s, v4.4s, v30.4s
+	ADD R25, R24
+	WORD $0x3dc0031f // ldr q31, [x24]
+	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
+	WORD $0x3dc0071b // ldr q27, [x24, #16]
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s
+	WORD $0x3dc00b19 // ldr q25, [x24, #32]
+	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s
+	WORD $0x3dc00f09 // ldr q9, [x24, #48]
+	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
+
+store:
+	MOVD c+88(FP), R26
+	MOVD cRow+96(FP), R0
+	LSL $2, R0, R0
+	WORD $0xad000b41 // stp q1, q2, [x26]
+	WORD $0xad011343 // stp q3, q4, [x26, #32]
+	ADD R0, R26
+	WORD $0xad001b45 // stp q5, q6, [x26]
+	WORD $0xad012347 // stp q7, q8, [x26, #32]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F28
+	MOVD $buffer-128(SP), R2
+	WORD $0x3d800041 // str q1, [x2]
+	WORD $0x3d800442 // str q2, [x2, #16]
+	WORD $0x3d800843 // str q3, [x2, #32]
+	WORD $0x3d800c44 // str q4, [x2, #48]
+	WORD $0x3d801045 // str q5, [x2, #64]
+	WORD $0x3d801446 // str q6, [x2, #80]
+	WORD $0x3d801847 // str q7, [x2, #96]
+	WORD $0x3d801c48 // str q8, [x2, #112]
+	MOVD cols+104(FP), R1
+	ADD $8, R1
+	MOVD $2, R5
+	MOVD c+88(FP), R6
+	MOVD cRow+96(FP), R7
+	LSL $2, R7, R7
+	MOVD res+128(FP), R15
+	MOVD resRow+136(FP), R16
+	LSL $2, R16, R16
+
+partialRow:
+	MOVD R6, R3
+	MOVD R15, R4
+	MOVD R19, R8
+	MOVD R2, R9
+	MOVD R1, R10
+
+partialColumn:
+	FMOVS (R9), F29
+	TBZ $0, R17, scaleOne
+	FMOVS (R3), F13
+	FADDS F13, F29, F29
+
+scaleOne:
+	TBZ $1, R17, biasOne
+	FMULS F28, F29, F29
+
+biasOne:
+	CBZ R19, reluOne
+	FMOVS (R8), F13
+	FADDS F13, F29, F29
+
+reluOne:
+	TBZ $2, R17, residualOne
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x4e2af7bd // fmax v29.4s, v29.4s, v10.4s
+
+residualOne:
+	CBZ R20, storeOne
+	FMOVS (R4), F13
+	FADDS F13, F29, F29
+
+storeOne:
+	FMOVS F29, (R3)
+	ADD $4, R9
+	ADD $4, R3
+	ADD $4, R4
+	ADD $4, R8
+	SUB $1, R10
+	CBNZ R10, partialColumn
+	ADD R7, R6
+	ADD R16, R15
+	ADD $64, R2
+	SUB $1, R5
+	CBNZ R5, partialRow
+
+next:
+	MOVD $8, R11
+	MOVD aRow+40(FP), R12
+	MUL R11, R12
+	MOVD a+32(FP), R13
+	ADD R13, R12, R14
+	CMP $0, R13
+	CSEL EQ, R13, R14, R13
+	MOVD R13, a+32(FP)
+	MOVD aScaleRow+64(FP), R21
+	MUL R11, R21
+	MOVD aScale+56(FP), R23
+	ADD R23, R21, R22
+	CMP $0, R23
+	CSEL EQ, R23, R22, R23
+	MOVD R23, aScale+56(FP)
+	MOVD cRow+96(FP), R25
+	MUL R11, R25
+	MOVD c+88(FP), R24
+	ADD R24, R25, R26
+	CMP $0, R24
+	CSEL EQ, R24, R26, R24
+	MOVD R24, c+88(FP)
+	MOVD resRow+136(FP), R0
+	MUL R11, R0
+	MOVD res+128(FP), R17
+	ADD R17, R0, R19
+	CMP $0, R17
+	CSEL EQ, R17, R19, R17
+	MOVD R17, res+128(FP)
+	MOVD tiles+0(FP), R20
+	SUB $1, R20
+	MOVD R20, tiles+0(FP)
+	CBNZ R20, tile
+	RET
+
+// digitsQ4DotProd_3x1x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ4DotProd_3x1x8(SB), NOSPLIT, $32-152
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc00800 // ldr q0, [x0, #32]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R1, R4
+	ADD R4, R1, R5
+	ADD R5, R1, R6
+	MOVD aScaleRow+64(FP), R7
+	LSL $2, R7, R7
+	MOVD aScale+56(FP), R8
+	MOVD b+72(FP), R9
+	MOVD bRow+80(FP), R10
+	LSL $2, R10, R10
+	MOVD blocks+8(FP), R11
+
+block:
+	MOVD R9, R12
+	ADD R10<<1, R9
+	MOVD groups+16(FP), R13
+
+step:
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	MOVD step+24(FP), R14
+	CMP R14, R13
+	BGE whole
+	MOVD R13, R14
+
+whole:
+	SUB R14, R13
+
+group:
+	WORD $0xfd400069 // ldr d9, [x3]
+	ADD $8, R3
+	WORD $0xfd40008a // ldr d10, [x4]
+	ADD $8, R4
+	WORD $0xfd4000ab // ldr d11, [x5]
+	ADD $8, R5
+	WORD $0x3dc0012c // ldr q12, [x9]
+	WORD $0x4e201d8d // and v13.16b, v12.16b, v0.16b
+	WORD $0x4f89e1a3 // sdot v3.4s, v13.16b, v9.4b[0]
+	WORD $0x4f8ae1a5 // sdot v5.4s, v13.16b, v10.4b[0]
+	WORD $0x4f8be1a7 // sdot v7.4s, v13.16b, v11.4b[0]
+	WORD $0x3dc0052e // ldr q14, [x9, #16]
+	WORD $0x4e201dcf // and v15.16b, v14.16b, v0.16b
+	WORD $0x4f89e1e4 // sdot v4.4s, v15.16b, v9.4b[0]
+	WORD $0x4f8ae1e6 // sdot v6.4s, v15.16b, v10.4b[0]
+	WORD $0x4f8be1e8 // sdot v8.4s, v15.16b, v11.4b[0]
+	WORD $0x3dc00130 // ldr q16, [x9]
+	WORD $0x6f3c0611 // ushr v17.4s, v16.4s, #4
+	WORD $0x4e201e32 // and v18.16b, v17.16b, v0.16b
+	WORD $0x4fa9e243 // sdot v3.4s, v18.16b, v9.4b[1]
+	WORD $0x4faae245 // sdot v5.4s, v18.16b, v10.4b[1]
+	WORD $0x4fabe247 // sdot v7.4s, v18.16b, v11.4b[1]
+	WORD $0x3dc00533 // ldr q19, [x9, #16]
+	WORD $0x6f3c0674 // ushr v20.4s, v19.4s, #4
+	WORD $0x4e201e95 // and v21.16b, v20.16b, v0.16b
+	WORD $0x4fa9e2a4 // sdot v4.4s, v21.16b, v9.4b[1]
+	WORD $0x4faae2a6 // sdot v6.4s, v21.16b, v10.4b[1]
+	WORD $0x4fabe2a8 // sdot v8.4s, v21.16b, v11.4b[1]
+	ADD R10, R9
+	SUBS $1, R14
+	BNE group
+	ADD R12, R10, R15
+	WORD $0xbd400116 // ldr s22, [x8]
+	WORD $0xbd400517 // ldr s23, [x8, #4]
+	WORD $0xbd400918 // ldr s24, [x8, #8]
+	WORD $0xbd400d19 // ldr s25, [x8, #12]
+	WORD $0xbd40111a // ldr s26, [x8, #16]
+	WORD $0xbd40151b // ldr s27, [x8, #20]
+	ADD $24, R8
+	WORD $0x3dc001fc // ldr q28, [x15]
+	WORD $0x3dc0019d // ldr q29, [x12]
+	WORD $0x4e21d87e // scvtf v30.4s, v3.4s
+	WORD $0x4f97539e // fmls v30.4s, v28.4s, v23.s[0]
+	WORD $0x4f9693df // fmul v31.4s, v30.4s, v22.s[0]
+	WORD $0x4e21d8ac // scvtf v12.4s, v5.4s
+	WORD $0x4f99538c // fmls v12.4s, v28.4s, v25.s[0]
+	WORD $0x4f98119f // fmla v31.4s, v12.4s, v24.s[0]
+	WORD $0x4e21d8ed // scvtf v13.4s, v7.4s
+	WORD $0x4f9b538d // fmls v13.4s, v28.4s, v27.s[0]
+	WORD $0x4f9a11bf // fmla v31.4s, v13.4s, v26.s[0]
+	WORD $0x4e3dcfe1 // fmla v1.4s, v31.4s, v29.4s
+	WORD $0x3dc005ee // ldr q14, [x15, #16]
+	WORD $0x3dc0058f // ldr q15, [x12, #16]
+	WORD $0x4e21d890 // scvtf v16.4s, v4.4s
+	WORD $0x4f9751d0 // fmls v16.4s, v14.4s, v23.s[0]
+	WORD $0x4f969211 // fmul v17.4s, v16.4s, v22.s[0]
+	WORD $0x4e21d8d2 // scvtf v18.4s, v6.4s
+	WORD $0x4f9951d2 // fmls v18.4s, v14.4s, v25.s[0]
+	WORD $0x4f981251 // fmla v17.4s, v18.4s, v24.s[0]
+	WORD $0x4e21d913 // scvtf v19.4s, v8.4s
+	WORD $0x4f9b51d3 // fmls v19.4s, v14.4s, v27.s[0]
+	WORD $0x4f9a1271 // fmla v17.4s, v19.4s, v26.s[0]
+	WORD $0x4e2fce22 // fmla v2.4s, v17.4s, v15.4s
+	CBNZ R13, step
+	SUBS $1, R11
+	BNE block
+	MOVD flags+144(FP), R16
+	MOVD bias+120(FP), R17
+	MOVD res+128(FP), R19
+	MOVD cols+104(FP), R20
+	CMP $8, R20
+	BNE partial
+	TBZ $0, R16, scale
+	MOVD c+88(FP), R21
+	MOVD cRow+96(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002b4 // ldr q20, [x21]
+	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s
+	WORD $0x3dc006a9 // ldr q9, [x21, #16]
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+
+scale:
+	TBZ $1, R16, bias
+	FMOVS alpha+112(FP), F10
+	WORD $0x4f8a9021 // fmul v1.4s, v1.4s, v10.s[0]
+	WORD $0x4f8a9042 // fmul v2.4s, v2.4s, v10.s[0]
+
+bias:
+	CBZ R17, relu
+	WORD $0x3dc0022b // ldr q11, [x17]
+	WORD $0x4e2bd421 // fadd v1.4s, v1.4s, v11.4s
+	WORD $0x3dc00635 // ldr q21, [x17, #16]
+	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s
+
+relu:
+	TBZ $2, R16, residual
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x4e23f421 // fmax v1.4s, v1.4s, v3.4s
+	WORD $0x4e23f442 // fmax v2.4s, v2.4s, v3.4s
+
+residual:
+	CBZ R19, store
+	MOVD res+128(FP), R23
+	MOVD resRow+136(FP), R24
+	LSL $2, R24, R24
+	WORD $0x3dc002fe // ldr q30, [x23]
+	WORD $0x4e3ed421 // fadd v1.4s, v1.4s, v30.4s
+	WORD $0x3dc006e5 // ldr q5, [x23, #16]
+	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+
+store:
+	MOVD c+88(FP), R25
+	MOVD cRow+96(FP), R26
+	LSL $2, R26, R26
+	WORD $0xad000b21 // stp q1, q2, [x25]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F7
+	MOVD $buffer-32(SP), R0
+	WORD $0x3d800001 // str q1, [x0]
+	WORD $0x3d800402 // str q2, [x0, #16]
+	MOVD cols+104(FP), R2
+	ADD $0, R2
+	MOVD $1, R1
+	MOVD c+88(FP), R6
+	MOVD cRow+96(FP), R7
+	LSL $2, R7, R7
+	MOVD res+128(FP), R14
+	MOVD resRow+136(FP), R15
+	LSL $2, R15, R15
+
+partialRow:
+	MOVD R6, R3
+	MOVD R14, R4
+	MOVD R17, R5
+	MOVD R0, R8
+	MOVD R2, R9
+
+partialColumn:
+	FMOVS (R8), F12
+	TBZ $0, R16, scaleOne
+	FMOVS (R3), F28
+	FADDS F28, F12, F12
+
+scaleOne:
+	TBZ $1, R16, biasOne
+	FMULS F7, F12, F12
+
+biasOne:
+	CBZ R17, reluOne
+	FMOVS (R5), F28
+	FADDS F28, F12, F12
+
+reluOne:
+	TBZ $2, R16, residualOne
+	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
+	WORD $0x4e3df58c // fmax v12.4s, v12.4s, v29.4s
+
+residualOne:
+	CBZ R19, storeOne
+	FMOVS (R4), F28
+	FADDS F28, F12, F12
+
+storeOne:
+	FMOVS F12, (R3)
+	ADD $4, R8
+	ADD $4, R3
+	ADD $4, R4
+	ADD $4, R5
+	SUB $1, R9
+	CBNZ R9, partialColumn
+	ADD R7, R6
+	ADD R15, R14
+	ADD $32, R0
+	SUB $1, R1
+	CBNZ R1, partialRow
+
+next:
+	MOVD $4, R10
+	MOVD aRow+40(FP), R11
+	MUL R10, R11
+	MOVD a+32(FP), R12
+	ADD R12, R11, R13
+	CMP $0, R12
+	CSEL EQ, R12, R13, R12
+	MOVD R12, a+32(FP)
+	MOVD aScaleRow+64(FP), R20
+	MUL R10, R20
+	MOVD aScale+56(FP), R22
+	ADD R22, R20, R21
+	CMP $0, R22
+	CSEL EQ, R22, R21, R22
+	MOVD R22, aScale+56(FP)
+	MOVD cRow+96(FP), R24
+	MUL R10, R24
+	MOVD c+88(FP), R23
+	ADD R23, R24, R25
+	CMP $0, R23
+	CSEL EQ, R23, R25, R23
+	MOVD R23, c+88(FP)
+	MOVD resRow+136(FP), R26
+	MUL R10, R26
+	MOVD res+128(FP), R16
+	ADD R16, R26, R17
+	CMP $0, R16
+	CSEL EQ, R16, R17, R16
+	MOVD R16, res+128(FP)
+	MOVD tiles+0(FP), R19
+	SUB $1, R19
+	MOVD R19, tiles+0(FP)
+	CBNZ R19, tile
+	RET
+
+// digitsQ4DotProd_3x1x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ4DotProd_3x1x16(SB), NOSPLIT, $64-152
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc00800 // ldr q0, [x0, #32]
+
+tile:
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R1, R4
+	ADD R4, R1, R5
+	ADD R5, R1, R6
+	MOVD aScaleRow+64(FP), R7
+	LSL $2, R7, R7
+	MOVD aScale+56(FP), R8
+	MOVD b+72(FP), R9
+	MOVD bRow+80(FP), R10
+	LSL $2, R10, R10
+	MOVD blocks+8(FP), R11
+
+block:
+	MOVD R9, R12
+	ADD R10<<1, R9
+	MOVD groups+16(FP), R13
+
+step:
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	MOVD step+24(FP), R14
+	CMP R14, R13
+	BGE whole
+	MOVD R13, R14
+
+whole:
+	SUB R14, R13
+
+group:
+	WORD $0xfd400071 // ldr d17, [x3]
+	ADD $8, R3
+	WORD $0xfd400092 // ldr d18, [x4]
+	ADD $8, R4
+	WORD $0xfd4000b3 // ldr d19, [x5]
+	ADD $8, R5
+	WORD $0x3dc00134 // ldr q20, [x9]
+	WORD $0x4e201e95 // and v21.16b, v20.16b, v0.16b
+	WORD $0x4f91e2a5 // sdot v5.4s, v21.16b, v17.4b[0]
+	WORD $0x4f92e2a9 // sdot v9.4s, v21.16b, v18.4b[0]
+	WORD $0x4f93e2ad // sdot v13.4s, v21.16b, v19.4b[0]
+	WORD $0x3dc00536 // ldr q22, [x9, #16]
+	WORD $0x4e201ed7 // and v23.16b, v22.16b, v0.16b
+	WORD $0x4f91e2e6 // sdot v6.4s, v23.16b, v17.4b[0]
+	WORD $0x4f92e2ea // sdot v10.4s, v23.16b, v18.4b[0]
+	WORD $0x4f93e2ee // sdot v14.4s, v23.16b, v19.4b[0]
+	WORD $0x3dc00938 // ldr q24, [x9, #32]
+	WORD $0x4e201f19 // and v25.16b, v24.16b, v0.16b
+	WORD $0x4f91e327 // sdot v7.4s, v25.16b, v17.4b[0]
+	WORD $0x4f92e32b // sdot v11.4s, v25.16b, v18.4b[0]
+	WORD $0x4f93e32f // sdot v15.4s, v25.16b, v19.4b[0]
+	WORD $0x3dc00d3a // ldr q26, [x9, #48]
+	WORD $0x4e201f5b // and v27.16b, v26.16b, v0.16b
+	WORD $0x4f91e368 // sdot v8.4s, v27.16b, v17.4b[0]
+	WORD $0x4f92e36c // sdot v12.4s, v27.16b, v18.4b[0]
+	WORD $0x4f93e370 // sdot v16.4s, v27.16b, v19.4b[0]
+	WORD $0x3dc0013c // ldr q28, [x9]
+	WORD $0x6f3c079d // ushr v29.4s, v28.4s, #4
+	WORD $0x4e201fbe // and v30.16b, v29.16b, v0.16b
+	WORD $0x4fb1e3c5 // sdot v5.4s, v30.16b, v17.4b[1]
+	WORD $0x4fb2e3c9 // sdot v9.4s, v30.16b, v18.4b[1]
+	WORD $0x4fb3e3cd // sdot v13.4s, v30.16b, v19.4b[1]
+	WORD $0x3dc0053f // ldr q31, [x9, #16]
+	WORD $0x6f3c07f4 // ushr v20.4s, v31.4s, #4
+	WORD $0x4e201e95 // and v21.16b, v20.16b, v0.16b
+	WORD $0x4fb1e2a6 // sdot v6.4s, v21.16b, v17.4b[1]
+	WORD $0x4fb2e2aa // sdot v10.4s, v21.16b, v18.4b[1]
+	WORD $0x4fb3e2ae // sdot v14.4s, v21.16b, v19.4b[1]
+	WORD $0x3dc00936 // ldr q22, [x9, #32]
+	WORD $0x6f3c06d7 // ushr v23.4s, v22.4s, #4
+	WORD $0x4e201ef8 // and v24.16b, v23.16b, v0.16b
+	WORD $0x4fb1e307 // sdot v7.4s, v24.16b, v17.4b[1]
+	WORD $0x4fb2e30b // sdot v11.4s, v24.16b, v18.4b[1]
+	WORD $0x4fb3e30f // sdot v15.4s, v24.16b, v19.4b[1]
+	WORD $0x3dc00d39 // ldr q25, [x9, #48]
+	WORD $0x6f3c073a // ushr v26.4s, v25.4s, #4
+	WORD $0x4e201f5b // and v27.16b, v26.16b, v0.16b
+	WORD $0x4fb1e368 // sdot v8.4s, v27.16b, v17.4b[1]
+	WORD $0x4fb2e36c // sdot v12.4s, v27.16b, v18.4b[1]
+	WORD $0x4fb3e370 // sdot v16.4s, v27.16b, v19.4b[1]
+	ADD R10, R9
+	SUBS $1, R14
+	BNE group
+	ADD R12, R10, R15
+	WORD $0xbd40011c // ldr s28, [x8]
+	WORD $0xbd40051d // ldr s29, [x8, #4]
+	WORD $0xbd40091e // ldr s30, [x8, #8]
+	WORD $0xbd400d1f // ldr s31, [x8, #12]
+	WORD $0xbd401114 // ldr s20, [x8, #16]
+	WORD $0xbd401515 // ldr s21, [x8, #20]
+	ADD $24, R8
+	WORD $0x3dc001f6 // ldr q22, [x15]
+	WORD $0x3dc00197 // ldr q23, [x12]
+	WORD $0x4e21d8b8 // scvtf v24.4s, v5.4s
+	WORD $0x4f9d52d8 // fmls v24.4s, v22.4s, v29.s[0]
+	WORD $0x4f9c9319 // fmul v25.4s, v24.4s, v28.s[0]
+	WORD $0x4e21d93a // scvtf v26.4s, v9.4s
+	WORD $0x4f9f52da // fmls v26.4s, v22.4s, v31.s[0]
+	WORD $0x4f9e1359 // fmla v25.4s, v26.4s, v30.s[0]
+	WORD $0x4e21d9b1 // scvtf v17.4s, v13.4s
+	WORD $0x4f9552d1 // fmls v17.4s, v22.4s, v21.s[0]
+	WORD $0x4f941239 // fmla v25.4s, v17.4s, v20.s[0]
+	WORD $0x4e37cf21 // fmla v1.4s, v25.4s, v23.4s
+	WORD $0x3dc005f2 // ldr q18, [x15, #16]
+	WORD $0x3dc00593 // ldr q19, [x12, #16]
+	WORD $0x4e21d8db // scvtf v27.4s, v6.4s
+	WORD $0x4f9d525b // fmls v27.4s, v18.4s, v29.s[0]
+	WORD $0x4f9c9365 // fmul v5.4s, v27.4s, v28.s[0]
+	WORD $0x4e21d958 // scvtf v24.4s, v10.4s
+	WORD $0x4f9f5258 // fmls v24.4s, v18.4s, v31.s[0]
+	WORD $0x4f9e1305 // fmla v5.4s, v24.4s, v30.s[0]
+	WORD $0x4e21d9c9 // scvtf v9.4s, v14.4s
+	WORD $0x4f955249 // fmls v9.4s, v18.4s, v21.s[0]
+	WORD $0x4f941125 // fmla v5.4s, v9.4s, v20.s[0]
+	WORD $0x4e33cca2 // fmla v2.4s, v5.4s, v19.4s
+	WORD $0x3dc009ed // ldr q13, [x15, #32]
+	WORD $0x3dc0099a // ldr q26, [x12, #32]
+	WORD $0x4e21d8f6 // scvtf v22.4s, v7.4s
+	WORD $0x4f9d51b6 // fmls v22.4s, v13.4s, v29.s[0]
+	WORD $0x4f9c92d7 // fmul v23.4s, v22.4s, v28.s[0]
+	WORD $0x4e21d979 // scvtf v25.4s, v11.4s
+	WORD $0x4f9f51b9 // fmls v25.4s, v13.4s, v31.s[0]
+	WORD $0x4f9e1337 // fmla v23.4s, v25.4s, v30.s[0]
+	WORD $0x4e21d9f1 // scvtf v17.4s, v15.4s
+	WORD $0x4f9551b1 // fmls v17.4s, v13.4s, v21.s[0]
+	WORD $0x4f941237 // fmla v23.4s, v17.4s, v20.s[0]
+	WORD $0x4e3acee3 // fmla v3.4s, v23.4s, v26.4s
+	WORD $0x3dc00de6 // ldr q6, [x15, #48]
+	WORD $0x3dc00d9b // ldr q27, [x12, #48]
+	WORD $0x4e21d90a // scvtf v10.4s, v8.4s
+	WORD $0x4f9d50ca // fmls v10.4s, v6.4s, v29.s[0]
+	WORD $0x4f9c914e // fmul v14.4s, v10.4s, v28.s[0]
+	WORD $0x4e21d998 // scvtf v24.4s, v12.4s
+	WORD $0x4f9f50d8 // fmls v24.4s, v6.4s, v31.s[0]
+	WORD $0x4f9e130e // fmla v14.4s, v24.4s, v30.s[0]
+	WORD $0x4e21da12 // scvtf v18.4s, v16.4s
+	WORD $0x4f9550d2 // fmls v18.4s, v6.4s, v21.s[0]
+	WORD $0x4f94124e // fmla v14.4s, v18.4s, v20.s[0]
+	WORD $0x4e3bcdc4 // fmla v4.4s, v14.4s, v27.4s
+	CBNZ R13, step
+	SUBS $1, R11
+	BNE block
+	MOVD flags+144(FP), R16
+	MOVD bias+120(FP), R17
+	MOVD res+128(FP), R19
+	MOVD cols+104(FP), R20
+	CMP $8, R20
+	BNE partial
+	TBZ $0, R16, scale
+	MOVD c+88(FP), R21
+	MOVD cRow+96(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002b3 // ldr q19, [x21]
+	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s
+	WORD $0x3dc006a5 // ldr q5, [x21, #16]
+	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+	WORD $0x3dc00aa9 // ldr q9, [x21, #32]
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	WORD $0x3dc00ea7 // ldr q7, [x21, #48]
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
+
+scale:
+	TBZ $1, R16, bias
+	FMOVS alpha+112(FP), F22
+	WORD $0x4f969021 // fmul v1.4s, v1.4s, v22.s[0]
+	WORD $0x4f969042 // fmul v2.4s, v2.4s, v22.s[0]
+	WORD $0x4f969063 // fmul v3.4s, v3.4s, v22.s[0]
+	WORD $0x4f969084 // fmul v4.4s, v4.4s, v22.s[0]
+
+bias:
+	CBZ R17, relu
+	WORD $0x3dc0022b // ldr q11, [x17]
+	WORD $0x4e2bd421 // fadd v1.4s, v1.4s, v11.4s
+	WORD $0x3dc0062f // ldr q15, [x17, #16]
+	WORD $0x4e2fd442 // fadd v2.4s, v2.4s, v15.4s
+	WORD $0x3dc00a39 // ldr q25, [x17, #32]
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	WORD $0x3dc00e2d // ldr q13, [x17, #48]
+	WORD $0x4e2dd484 // fadd v4.4s, v4.4s, v13.4s
+
+relu:
+	TBZ $2, R16, residual
+	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
+	WORD $0x4e3af421 // fmax v1.4s, v1.4s, v26.4s
+	WORD $0x4e3af442 // fmax v2.4s, v2.4s, v26.4s
+	WORD $0x4e3af463 // fmax v3.4s, v3.4s, v26.4s
+	WORD $0x4e3af484 // fmax v4.4s, v4.4s, v26.4s
+
+residual:
+	CBZ R19, store
+	MOVD res+128(FP), R23
+	MOVD resRow+136(FP), R24
+	LSL $2, R24, R24
+	WORD $0x3dc002f7 // ldr q23, [x23]
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
+	WORD $0x3dc006f1 // ldr q17, [x23, #16]
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
+	WORD $0x3dc00ae8 // ldr q8, [x23, #32]
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x3dc00efc // ldr q28, [x23, #48]
+	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
+
+store:
+	MOVD c+88(FP), R25
+	MOVD cRow+96(FP), R26
+	LSL $2, R26, R26
+	WORD $0xad000b21 // stp q1, q2, [x25]
+	WORD $0xad011323 // stp q3, q4, [x25, #32]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F29
+	MOVD $buffer-64(SP), R0
+	WORD $0x3d800001 // str q1, [x0]
+	WORD $0x3d800402 // str q2, [x0, #16]
+	WORD $0x3d800803 // str q3, [x0, #32]
+	WORD $0x3d800c04 // str q4, [x0, #48]
+	MOVD cols+104(FP), R2
+	ADD $8, R2
+	MOVD $1, R1
+	MOVD c+88(FP), R6
+	MOVD cRow+96(FP), R7
+	LSL $2, R7, R7
+	MOVD res+128(FP), R14
+	MOVD resRow+136(FP), R15
+	LSL $2, R15, R15
+
+partialRow:
+	MOVD R6, R3
+	MOVD R14, R4
+	MOVD R17, R5
+	MOVD R0, R8
+	MOVD R2, R9
+
+partialColumn:
+	FMOVS (R8), F10
+	TBZ $0, R16, scaleOne
+	FMOVS (R3), F12
+	FADDS F12, F10, F10
+
+scaleOne:
+	TBZ $1, R16, biasOne
+	FMULS F29, F10, F10
+
+biasOne:
+	CBZ R17, reluOne
+	FMOVS (R5), F12
+	FADDS F12, F10, F10
+
+reluOne:
+	TBZ $2, R16, residualOne
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x4e30f54a // fmax v10.4s, v10.4s, v16.4s
+
+residualOne:
+	CBZ R19, storeOne
+	FMOVS (R4), F12
+	FADDS F12, F10, F10
+
+storeOne:
+	FMOVS F10, (R3)
+	ADD $4, R8
+	ADD $4, R3
+	ADD $4, R4
+	ADD $4, R5
+	SUB $1, R9
+	CBNZ R9, partialColumn
+	ADD R7, R6
+	ADD R15, R14
+	ADD $64, R0
+	SUB $1, R1
+	CBNZ R1, partialRow
+
+next:
+	MOVD $4, R10
+	MOVD aRow+40(FP), R11
+	MUL R10, R11
+	MOVD a+32(FP), R12
+	ADD R12, R11, R13
+	CMP $0, R12
+	CSEL EQ, R12, R13, R12
+	MOVD R12, a+32(FP)
+	MOVD aScaleRow+64(FP), R20
+	MUL R10, R20
+	MOVD aScale+56(FP), R22
+	ADD R22, R20, R21
+	CMP $0, R22
+	CSEL EQ, R22, R21, R22
+	MOVD R22, aScale+56(FP)
+	MOVD cRow+96(FP), R24
+	MUL R10, R24
+	MOVD c+88(FP), R23
+	ADD R23, R24, R25
+	CMP $0, R23
+	CSEL EQ, R23, R25, R23
+	MOVD R23, c+88(FP)
+	MOVD resRow+136(FP), R26
+	MUL R10, R26
+	MOVD res+128(FP), R16
+	ADD R16, R26, R17
+	CMP $0, R16
+	CSEL EQ, R16, R17, R16
+	MOVD R16, res+128(FP)
+	MOVD tiles+0(FP), R19
+	SUB $1, R19
+	MOVD R19, tiles+0(FP)
+	CBNZ R19, tile
+	RET
+
 // decodeQ8NEON(dst *float32, src *uint8, scale, zero *float32, groups, cols int)
 TEXT ·decodeQ8NEON(SB), NOSPLIT, $0-48
 	MOVD $constants_gemm_q4_neon<>(SB), R0
@@ -239,90 +1961,1786 @@ group:
 	BNE columns
 	RET
 
-// quantizeBlocksNEON(dst *uint8, scale *float32, src *float32, blocks, block int)
-TEXT ·quantizeBlocksNEON(SB), NOSPLIT, $0-40
+// digitsQ8DotProd_1x1x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ8DotProd_1x1x8(SB), NOSPLIT, $32-152
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc01400 // ldr q0, [x0, #80]
-	WORD $0x3dc01801 // ldr q1, [x0, #96]
-	MOVD dst+0(FP), R1
-	MOVD scale+8(FP), R2
-	MOVD src+16(FP), R3
-	MOVD blocks+24(FP), R4
+	WORD $0x3dc01000 // ldr q0, [x0, #64]
+	WORD $0x3dc01401 // ldr q1, [x0, #80]
+
+tile:
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R1, R4
+	MOVD aScaleRow+64(FP), R5
+	LSL $2, R5, R5
+	MOVD aScale+56(FP), R6
+	MOVD b+72(FP), R7
+	MOVD bRow+80(FP), R8
+	LSL $2, R8, R8
+	MOVD blocks+8(FP), R9
 
 block:
+	MOVD R7, R10
+	ADD R8<<1, R7
+	MOVD groups+16(FP), R11
+
+step:
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	MOVD step+24(FP), R12
+	CMP R12, R11
+	BGE whole
+	MOVD R11, R12
+
+whole:
+	SUB R12, R11
+
+group:
+	WORD $0xbd400066 // ldr s6, [x3]
+	ADD $4, R3
+	WORD $0x3dc000e7 // ldr q7, [x7]
+	WORD $0x6e201ce8 // eor v8.16b, v7.16b, v0.16b
+	WORD $0x4f86e104 // sdot v4.4s, v8.16b, v6.4b[0]
+	WORD $0x3dc004e9 // ldr q9, [x7, #16]
+	WORD $0x6e201d2a // eor v10.16b, v9.16b, v0.16b
+	WORD $0x4f86e145 // sdot v5.4s, v10.16b, v6.4b[0]
+	ADD R8, R7
+	SUBS $1, R12
+	BNE group
+	ADD R10, R8, R13
+	WORD $0xbd4000cb // ldr s11, [x6]
+	WORD $0xbd4004cc // ldr s12, [x6, #4]
+	ADD $8, R6
+	WORD $0x3dc001ad // ldr q13, [x13]
+	WORD $0x3dc0014e // ldr q14, [x10]
+	WORD $0x4ea1d5af // fsub v15.4s, v13.4s, v1.4s
+	WORD $0x4e21d890 // scvtf v16.4s, v4.4s
+	WORD $0x4f8c51f0 // fmls v16.4s, v15.4s, v12.s[0]
+	WORD $0x4f8b91d1 // fmul v17.4s, v14.4s, v11.s[0]
+	WORD $0x4e31ce02 // fmla v2.4s, v16.4s, v17.4s
+	WORD $0x3dc005b2 // ldr q18, [x13, #16]
+	WORD $0x3dc00553 // ldr q19, [x10, #16]
+	WORD $0x4ea1d654 // fsub v20.4s, v18.4s, v1.4s
+	WORD $0x4e21d8b5 // scvtf v21.4s, v5.4s
+	WORD $0x4f8c5295 // fmls v21.4s, v20.4s, v12.s[0]
+	WORD $0x4f8b9276 // fmul v22.4s, v19.4s, v11.s[0]
+	WORD $0x4e36cea3 // fmla v3.4s, v21.4s, v22.4s
+	CBNZ R11, step
+	SUBS $1, R9
+	BNE block
+	MOVD flags+144(FP), R14
+	MOVD bias+120(FP), R15
+	MOVD res+128(FP), R16
+	MOVD cols+104(FP), R17
+	CMP $8, R17
+	BNE partial
+	TBZ $0, R14, scale
+	MOVD c+88(FP), R19
+	MOVD cRow+96(FP), R20
+	LSL $2, R20, R20
+	WORD $0x3dc00277 // ldr q23, [x19]
+	WORD $0x4e37d442 // fadd v2.4s, v2.4s, v23.4s
+	WORD $0x3dc00678 // ldr q24, [x19, #16]
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+
+scale:
+	TBZ $1, R14, bias
+	FMOVS alpha+112(FP), F25
+	WORD $0x4f999042 // fmul v2.4s, v2.4s, v25.s[0]
+	WORD $0x4f999063 // fmul v3.4s, v3.4s, v25.s[0]
+
+bias:
+	CBZ R15, relu
+	WORD $0x3dc001fa // ldr q26, [x15]
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
+	WORD $0x3dc005fb // ldr q27, [x15, #16]
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
+
+relu:
+	TBZ $2, R14, residual
+	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
+	WORD $0x4e3cf442 // fmax v2.4s, v2.4s, v28.4s
+	WORD $0x4e3cf463 // fmax v3.4s, v3.4s, v28.4s
+
+residual:
+	CBZ R16, store
+	MOVD res+128(FP), R21
+	MOVD resRow+136(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002bd // ldr q29, [x21]
+	WORD $0x4e3dd442 // fadd v2.4s, v2.4s, v29.4s
+	WORD $0x3dc006be // ldr q30, [x21, #16]
+	WORD $0x4e3ed463 // fadd v3.4s, v3.4s, v30.4s
+
+store:
+	MOVD c+88(FP), R23
+	MOVD cRow+96(FP), R24
+	LSL $2, R24, R24
+	WORD $0xad000ee2 // stp q2, q3, [x23]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F31
+	MOVD $buffer-32(SP), R25
+	WORD $0x3d800322 // str q2, [x25]
+	WORD $0x3d800723 // str q3, [x25, #16]
+	MOVD cols+104(FP), R26
+	ADD $0, R26
+	MOVD $1, R0
+	MOVD c+88(FP), R2
+	MOVD cRow+96(FP), R1
+	LSL $2, R1, R1
+	MOVD res+128(FP), R4
+	MOVD resRow+136(FP), R5
+	LSL $2, R5, R5
+
+partialRow:
+	MOVD R2, R12
+	MOVD R4, R13
+	MOVD R15, R3
+	MOVD R25, R6
+	MOVD R26, R7
+
+partialColumn:
+	FMOVS (R6), F7
+	TBZ $0, R14, scaleOne
+	FMOVS (R12), F8
+	FADDS F8, F7, F7
+
+scaleOne:
+	TBZ $1, R14, biasOne
+	FMULS F31, F7, F7
+
+biasOne:
+	CBZ R15, reluOne
+	FMOVS (R3), F8
+	FADDS F8, F7, F7
+
+reluOne:
+	TBZ $2, R14, residualOne
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x4e29f4e7 // fmax v7.4s, v7.4s, v9.4s
+
+residualOne:
+	CBZ R16, storeOne
+	FMOVS (R13), F8
+	FADDS F8, F7, F7
+
+storeOne:
+	FMOVS F7, (R12)
+	ADD $4, R6
+	ADD $4, R12
+	ADD $4, R13
+	ADD $4, R3
+	SUB $1, R7
+	CBNZ R7, partialColumn
+	ADD R1, R2
+	ADD R5, R4
+	ADD $32, R25
+	SUB $1, R0
+	CBNZ R0, partialRow
+
+next:
+	MOVD $4, R8
+	MOVD aRow+40(FP), R9
+	MUL R8, R9
+	MOVD a+32(FP), R10
+	ADD R10, R9, R11
+	CMP $0, R10
+	CSEL EQ, R10, R11, R10
+	MOVD R10, a+32(FP)
+	MOVD aScaleRow+64(FP), R17
+	MUL R8, R17
+	MOVD aScale+56(FP), R20
+	ADD R20, R17, R19
+	CMP $0, R20
+	CSEL EQ, R20, R19, R20
+	MOVD R20, aScale+56(FP)
+	MOVD cRow+96(FP), R22
+	MUL R8, R22
+	MOVD c+88(FP), R21
+	ADD R21, R22, R23
+	CMP $0, R21
+	CSEL EQ, R21, R23, R21
+	MOVD R21, c+88(FP)
+	MOVD resRow+136(FP), R24
+	MUL R8, R24
+	MOVD res+128(FP), R14
+	ADD R14, R24, R15
+	CMP $0, R14
+	CSEL EQ, R14, R15, R14
+	MOVD R14, res+128(FP)
+	MOVD tiles+0(FP), R16
+	SUB $1, R16
+	MOVD R16, tiles+0(FP)
+	CBNZ R16, tile
+	RET
+
+// digitsQ8DotProd_1x1x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ8DotProd_1x1x16(SB), NOSPLIT, $64-152
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01000 // ldr q0, [x0, #64]
+	WORD $0x3dc01401 // ldr q1, [x0, #80]
+
+tile:
 	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
 	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
 	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
-	MOVD R3, R5
-	MOVD block+32(FP), R6
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R1, R4
+	MOVD aScaleRow+64(FP), R5
+	LSL $2, R5, R5
+	MOVD aScale+56(FP), R6
+	MOVD b+72(FP), R7
+	MOVD bRow+80(FP), R8
+	LSL $2, R8, R8
+	MOVD blocks+8(FP), R9
+
+block:
+	MOVD R7, R10
+	ADD R8<<1, R7
+	MOVD groups+16(FP), R11
+
+step:
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	MOVD step+24(FP), R12
+	CMP R12, R11
+	BGE whole
+	MOVD R11, R12
+
+whole:
+	SUB R12, R11
+
+group:
+	WORD $0xbd40006a // ldr s10, [x3]
+	ADD $4, R3
+	WORD $0x3dc000eb // ldr q11, [x7]
+	WORD $0x6e201d6c // eor v12.16b, v11.16b, v0.16b
+	WORD $0x4f8ae186 // sdot v6.4s, v12.16b, v10.4b[0]
+	WORD $0x3dc004ed // ldr q13, [x7, #16]
+	WORD $0x6e201dae // eor v14.16b, v13.16b, v0.16b
+	WORD $0x4f8ae1c7 // sdot v7.4s, v14.16b, v10.4b[0]
+	WORD $0x3dc008ef // ldr q15, [x7, #32]
+	WORD $0x6e201df0 // eor v16.16b, v15.16b, v0.16b
+	WORD $0x4f8ae208 // sdot v8.4s, v16.16b, v10.4b[0]
+	WORD $0x3dc00cf1 // ldr q17, [x7, #48]
+	WORD $0x6e201e32 // eor v18.16b, v17.16b, v0.16b
+	WORD $0x4f8ae249 // sdot v9.4s, v18.16b, v10.4b[0]
+	ADD R8, R7
+	SUBS $1, R12
+	BNE group
+	ADD R10, R8, R13
+	WORD $0xbd4000d3 // ldr s19, [x6]
+	WORD $0xbd4004d4 // ldr s20, [x6, #4]
+	ADD $8, R6
+	WORD $0x3dc001b5 // ldr q21, [x13]
+	WORD $0x3dc00156 // ldr q22, [x10]
+	WORD $0x4ea1d6b7 // fsub v23.4s, v21.4s, v1.4s
+	WORD $0x4e21d8d8 // scvtf v24.4s, v6.4s
+	WORD $0x4f9452f8 // fmls v24.4s, v23.4s, v20.s[0]
+	WORD $0x4f9392d9 // fmul v25.4s, v22.4s, v19.s[0]
+	WORD $0x4e39cf02 // fmla v2.4s, v24.4s, v25.4s
+	WORD $0x3dc005ba // ldr q26, [x13, #16]
+	WORD $0x3dc0055b // ldr q27, [x10, #16]
+	WORD $0x4ea1d75c // fsub v28.4s, v26.4s, v1.4s
+	WORD $0x4e21d8fd // scvtf v29.4s, v7.4s
+	WORD $0x4f94539d // fmls v29.4s, v28.4s, v20.s[0]
+	WORD $0x4f93937e // fmul v30.4s, v27.4s, v19.s[0]
+	WORD $0x4e3ecfa3 // fmla v3.4s, v29.4s, v30.4s
+	WORD $0x3dc009bf // ldr q31, [x13, #32]
+	WORD $0x3dc0094b // ldr q11, [x10, #32]
+	WORD $0x4ea1d7ec // fsub v12.4s, v31.4s, v1.4s
+	WORD $0x4e21d90d // scvtf v13.4s, v8.4s
+	WORD $0x4f94518d // fmls v13.4s, v12.4s, v20.s[0]
+	WORD $0x4f93916e // fmul v14.4s, v11.4s, v19.s[0]
+	WORD $0x4e2ecda4 // fmla v4.4s, v13.4s, v14.4s
+	WORD $0x3dc00daf // ldr q15, [x13, #48]
+	WORD $0x3dc00d50 // ldr q16, [x10, #48]
+	WORD $0x4ea1d5f1 // fsub v17.4s, v15.4s, v1.4s
+	WORD $0x4e21d92a // scvtf v10.4s, v9.4s
+	WORD $0x4f94522a // fmls v10.4s, v17.4s, v20.s[0]
+	WORD $0x4f939212 // fmul v18.4s, v16.4s, v19.s[0]
+	WORD $0x4e32cd45 // fmla v5.4s, v10.4s, v18.4s
+	CBNZ R11, step
+	SUBS $1, R9
+	BNE block
+	MOVD flags+144(FP), R14
+	MOVD bias+120(FP), R15
+	MOVD res+128(FP), R16
+	MOVD cols+104(FP), R17
+	CMP $8, R17
+	BNE partial
+	TBZ $0, R14, scale
+	MOVD c+88(FP), R19
+	MOVD cRow+96(FP), R20
+	LSL $2, R20, R20
+	WORD $0x3dc00275 // ldr q21, [x19]
+	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s
+	WORD $0x3dc00666 // ldr q6, [x19, #16]
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+	WORD $0x3dc00a76 // ldr q22, [x19, #32]
+	WORD $0x4e36d484 // fadd v4.4s, v4.4s, v22.4s
+	WORD $0x3dc00e77 // ldr q23, [x19, #48]
+	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
+
+scale:
+	TBZ $1, R14, bias
+	FMOVS alpha+112(FP), F24
+	WORD $0x4f989042 // fmul v2.4s, v2.4s, v24.s[0]
+	WORD $0x4f989063 // fmul v3.4s, v3.4s, v24.s[0]
+	WORD $0x4f989084 // fmul v4.4s, v4.4s, v24.s[0]
+	WORD $0x4f9890a5 // fmul v5.4s, v5.4s, v24.s[0]
+
+bias:
+	CBZ R15, relu
+	WORD $0x3dc001f9 // ldr q25, [x15]
+	WORD $0x4e39d442 // fadd v2.4s, v2.4s, v25.4s
+	WORD $0x3dc005fa // ldr q26, [x15, #16]
+	WORD $0x4e3ad463 // fadd v3.4s, v3.4s, v26.4s
+	WORD $0x3dc009e7 // ldr q7, [x15, #32]
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
+	WORD $0x3dc00dfb // ldr q27, [x15, #48]
+	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
+
+relu:
+	TBZ $2, R14, residual
+	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
+	WORD $0x4e3cf442 // fmax v2.4s, v2.4s, v28.4s
+	WORD $0x4e3cf463 // fmax v3.4s, v3.4s, v28.4s
+	WORD $0x4e3cf484 // fmax v4.4s, v4.4s, v28.4s
+	WORD $0x4e3cf4a5 // fmax v5.4s, v5.4s, v28.4s
+
+residual:
+	CBZ R16, store
+	MOVD res+128(FP), R21
+	MOVD resRow+136(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002bd // ldr q29, [x21]
+	WORD $0x4e3dd442 // fadd v2.4s, v2.4s, v29.4s
+	WORD $0x3dc006be // ldr q30, [x21, #16]
+	WORD $0x4e3ed463 // fadd v3.4s, v3.4s, v30.4s
+	WORD $0x3dc00abf // ldr q31, [x21, #32]
+	WORD $0x4e3fd484 // fadd v4.4s, v4.4s, v31.4s
+	WORD $0x3dc00ea8 // ldr q8, [x21, #48]
+	WORD $0x4e28d4a5 // fadd v5.4s, v5.4s, v8.4s
+
+store:
+	MOVD c+88(FP), R23
+	MOVD cRow+96(FP), R24
+	LSL $2, R24, R24
+	WORD $0xad000ee2 // stp q2, q3, [x23]
+	WORD $0xad0116e4 // stp q4, q5, [x23, #32]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F11
+	MOVD $buffer-64(SP), R25
+	WORD $0x3d800322 // str q2, [x25]
+	WORD $0x3d800723 // str q3, [x25, #16]
+	WORD $0x3d800b24 // str q4, [x25, #32]
+	WORD $0x3d800f25 // str q5, [x25, #48]
+	MOVD cols+104(FP), R26
+	ADD $8, R26
+	MOVD $1, R0
+	MOVD c+88(FP), R2
+	MOVD cRow+96(FP), R1
+	LSL $2, R1, R1
+	MOVD res+128(FP), R4
+	MOVD resRow+136(FP), R5
+	LSL $2, R5, R5
+
+partialRow:
+	MOVD R2, R12
+	MOVD R4, R13
+	MOVD R15, R3
+	MOVD R25, R6
+	MOVD R26, R7
+
+partialColumn:
+	FMOVS (R6), F12
+	TBZ $0, R14, scaleOne
+	FMOVS (R12), F13
+	FADDS F13, F12, F12
+
+scaleOne:
+	TBZ $1, R14, biasOne
+	FMULS F11, F12, F12
+
+biasOne:
+	CBZ R15, reluOne
+	FMOVS (R3), F13
+	FADDS F13, F12, F12
+
+reluOne:
+	TBZ $2, R14, residualOne
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x4e2ef58c // fmax v12.4s, v12.4s, v14.4s
+
+residualOne:
+	CBZ R16, storeOne
+	FMOVS (R13), F13
+	FADDS F13, F12, F12
+
+storeOne:
+	FMOVS F12, (R12)
+	ADD $4, R6
+	ADD $4, R12
+	ADD $4, R13
+	ADD $4, R3
+	SUB $1, R7
+	CBNZ R7, partialColumn
+	ADD R1, R2
+	ADD R5, R4
+	ADD $64, R25
+	SUB $1, R0
+	CBNZ R0, partialRow
+
+next:
+	MOVD $4, R8
+	MOVD aRow+40(FP), R9
+	MUL R8, R9
+	MOVD a+32(FP), R10
+	ADD R10, R9, R11
+	CMP $0, R10
+	CSEL EQ, R10, R11, R10
+	MOVD R10, a+32(FP)
+	MOVD aScaleRow+64(FP), R17
+	MUL R8, R17
+	MOVD aScale+56(FP), R20
+	ADD R20, R17, R19
+	CMP $0, R20
+	CSEL EQ, R20, R19, R20
+	MOVD R20, aScale+56(FP)
+	MOVD cRow+96(FP), R22
+	MUL R8, R22
+	MOVD c+88(FP), R21
+	ADD R21, R22, R23
+	CMP $0, R21
+	CSEL EQ, R21, R23, R21
+	MOVD R21, c+88(FP)
+	MOVD resRow+136(FP), R24
+	MUL R8, R24
+	MOVD res+128(FP), R14
+	ADD R14, R24, R15
+	CMP $0, R14
+	CSEL EQ, R14, R15, R14
+	MOVD R14, res+128(FP)
+	MOVD tiles+0(FP), R16
+	SUB $1, R16
+	MOVD R16, tiles+0(FP)
+	CBNZ R16, tile
+	RET
+
+// digitsQ8DotProd_1x2x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ8DotProd_1x2x8(SB), NOSPLIT, $64-152
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01000 // ldr q0, [x0, #64]
+	WORD $0x3dc01401 // ldr q1, [x0, #80]
+
+tile:
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R2, R4
+	ADD R3, R1, R5
+	ADD R4, R1, R6
+	MOVD aScaleRow+64(FP), R7
+	LSL $2, R7, R7
+	MOVD aScale+56(FP), R8
+	ADD R8, R7, R9
+	MOVD b+72(FP), R10
+	MOVD bRow+80(FP), R11
+	LSL $2, R11, R11
+	MOVD blocks+8(FP), R12
+
+block:
+	MOVD R10, R13
+	ADD R11<<1, R10
+	MOVD groups+16(FP), R14
+
+step:
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	MOVD step+24(FP), R15
+	CMP R15, R14
+	BGE whole
+	MOVD R14, R15
+
+whole:
+	SUB R15, R14
+
+group:
+	WORD $0xbd40006a // ldr s10, [x3]
+	ADD $4, R3
+	WORD $0xbd40008b // ldr s11, [x4]
+	ADD $4, R4
+	WORD $0x3dc0014c // ldr q12, [x10]
+	WORD $0x6e201d8d // eor v13.16b, v12.16b, v0.16b
+	WORD $0x4f8ae1a6 // sdot v6.4s, v13.16b, v10.4b[0]
+	WORD $0x4f8be1a8 // sdot v8.4s, v13.16b, v11.4b[0]
+	WORD $0x3dc0054e // ldr q14, [x10, #16]
+	WORD $0x6e201dcf // eor v15.16b, v14.16b, v0.16b
+	WORD $0x4f8ae1e7 // sdot v7.4s, v15.16b, v10.4b[0]
+	WORD $0x4f8be1e9 // sdot v9.4s, v15.16b, v11.4b[0]
+	ADD R11, R10
+	SUBS $1, R15
+	BNE group
+	ADD R13, R11, R16
+	WORD $0xbd400110 // ldr s16, [x8]
+	WORD $0xbd400511 // ldr s17, [x8, #4]
+	ADD $8, R8
+	WORD $0x3dc00212 // ldr q18, [x16]
+	WORD $0x3dc001b3 // ldr q19, [x13]
+	WORD $0x4ea1d654 // fsub v20.4s, v18.4s, v1.4s
+	WORD $0x4e21d8d5 // scvtf v21.4s, v6.4s
+	WORD $0x4f915295 // fmls v21.4s, v20.4s, v17.s[0]
+	WORD $0x4f909276 // fmul v22.4s, v19.4s, v16.s[0]
+	WORD $0x4e36cea2 // fmla v2.4s, v21.4s, v22.4s
+	WORD $0x3dc00617 // ldr q23, [x16, #16]
+	WORD $0x3dc005b8 // ldr q24, [x13, #16]
+	WORD $0x4ea1d6f9 // fsub v25.4s, v23.4s, v1.4s
+	WORD $0x4e21d8fa // scvtf v26.4s, v7.4s
+	WORD $0x4f91533a // fmls v26.4s, v25.4s, v17.s[0]
+	WORD $0x4f90931b // fmul v27.4s, v24.4s, v16.s[0]
+	WORD $0x4e3bcf43 // fmla v3.4s, v26.4s, v27.4s
+	WORD $0xbd40013c // ldr s28, [x9]
+	WORD $0xbd40053d // ldr s29, [x9, #4]
+	ADD $8, R9
+	WORD $0x3dc0021e // ldr q30, [x16]
+	WORD $0x3dc001bf // ldr q31, [x13]
+	WORD $0x4ea1d7cc // fsub v12.4s, v30.4s, v1.4s
+	WORD $0x4e21d90d // scvtf v13.4s, v8.4s
+	WORD $0x4f9d518d // fmls v13.4s, v12.4s, v29.s[0]
+	WORD $0x4f9c93ee // fmul v14.4s, v31.4s, v28.s[0]
+	WORD $0x4e2ecda4 // fmla v4.4s, v13.4s, v14.4s
+	WORD $0x3dc0060a // ldr q10, [x16, #16]
+	WORD $0x3dc005ab // ldr q11, [x13, #16]
+	WORD $0x4ea1d54f // fsub v15.4s, v10.4s, v1.4s
+	WORD $0x4e21d932 // scvtf v18.4s, v9.4s
+	WORD $0x4f9d51f2 // fmls v18.4s, v15.4s, v29.s[0]
+	WORD $0x4f9c9166 // fmul v6.4s, v11.4s, v28.s[0]
+	WORD $0x4e26ce45 // fmla v5.4s, v18.4s, v6.4s
+	CBNZ R14, step
+	SUBS $1, R12
+	BNE block
+	MOVD flags+144(FP), R17
+	MOVD bias+120(FP), R19
+	MOVD res+128(FP), R20
+	MOVD cols+104(FP), R21
+	CMP $8, R21
+	BNE partial
+	TBZ $0, R17, scale
+	MOVD c+88(FP), R22
+	MOVD cRow+96(FP), R23
+	LSL $2, R23, R23
+	WORD $0x3dc002d3 // ldr q19, [x22]
+	WORD $0x4e33d442 // fadd v2.4s, v2.4s, v19.4s
+	WORD $0x3dc006d4 // ldr q20, [x22, #16]
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s
+	ADD R23, R22
+	WORD $0x3dc002d5 // ldr q21, [x22]
+	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s
+	WORD $0x3dc006d6 // ldr q22, [x22, #16]
+	WORD $0x4e36d4a5 // fadd v5.4s, v5.4s, v22.4s
+
+scale:
+	TBZ $1, R17, bias
+	FMOVS alpha+112(FP), F23
+	WORD $0x4f979042 // fmul v2.4s, v2.4s, v23.s[0]
+	WORD $0x4f979063 // fmul v3.4s, v3.4s, v23.s[0]
+	WORD $0x4f979084 // fmul v4.4s, v4.4s, v23.s[0]
+	WORD $0x4f9790a5 // fmul v5.4s, v5.4s, v23.s[0]
+
+bias:
+	CBZ R19, relu
+	WORD $0x3dc00267 // ldr q7, [x19]
+	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
+	WORD $0x3dc00670 // ldr q16, [x19, #16]
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
+	WORD $0x4e30d4a5 // fadd v5.4s, v5.4s, v16.4s
+
+relu:
+	TBZ $2, R17, residual
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x4e31f442 // fmax v2.4s, v2.4s, v17.4s
+	WORD $0x4e31f463 // fmax v3.4s, v3.4s, v17.4s
+	WORD $0x4e31f484 // fmax v4.4s, v4.4s, v17.4s
+	WORD $0x4e31f4a5 // fmax v5.4s, v5.4s, v17.4s
+
+residual:
+	CBZ R20, store
+	MOVD res+128(FP), R24
+	MOVD resRow+136(FP), R25
+	LSL $2, R25, R25
+	WORD $0x3dc00318 // ldr q24, [x24]
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x3dc00719 // ldr q25, [x24, #16]
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	ADD R25, R24
+	WORD $0x3dc0031a // ldr q26, [x24]
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x3dc0071b // ldr q27, [x24, #16]
+	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
+
+store:
+	MOVD c+88(FP), R26
+	MOVD cRow+96(FP), R0
+	LSL $2, R0, R0
+	WORD $0xad000f42 // stp q2, q3, [x26]
+	ADD R0, R26
+	WORD $0xad001744 // stp q4, q5, [x26]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F30
+	MOVD $buffer-64(SP), R2
+	WORD $0x3d800042 // str q2, [x2]
+	WORD $0x3d800443 // str q3, [x2, #16]
+	WORD $0x3d800844 // str q4, [x2, #32]
+	WORD $0x3d800c45 // str q5, [x2, #48]
+	MOVD cols+104(FP), R1
+	ADD $0, R1
+	MOVD $2, R5
+	MOVD c+88(FP), R6
+	MOVD cRow+96(FP), R7
+	LSL $2, R7, R7
+	MOVD res+128(FP), R15
+	MOVD resRow+136(FP), R16
+	LSL $2, R16, R16
+
+partialRow:
+	MOVD R6, R3
+	MOVD R15, R4
+	MOVD R19, R8
+	MOVD R2, R9
+	MOVD R1, R10
+
+partialColumn:
+	FMOVS (R9), F8
+	TBZ $0, R17, scaleOne
+	FMOVS (R3), F31
+	FADDS F31, F8, F8
+
+scaleOne:
+	TBZ $1, R17, biasOne
+	FMULS F30, F8, F8
+
+biasOne:
+	CBZ R19, reluOne
+	FMOVS (R8), F31
+	FADDS F31, F8, F8
+
+reluOne:
+	TBZ $2, R17, residualOne
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x4e2cf508 // fmax v8.4s, v8.4s, v12.4s
+
+residualOne:
+	CBZ R20, storeOne
+	FMOVS (R4), F31
+	FADDS F31, F8, F8
+
+storeOne:
+	FMOVS F8, (R3)
+	ADD $4, R9
+	ADD $4, R3
+	ADD $4, R4
+	ADD $4, R8
+	SUB $1, R10
+	CBNZ R10, partialColumn
+	ADD R7, R6
+	ADD R16, R15
+	ADD $32, R2
+	SUB $1, R5
+	CBNZ R5, partialRow
+
+next:
+	MOVD $8, R11
+	MOVD aRow+40(FP), R12
+	MUL R11, R12
+	MOVD a+32(FP), R13
+	ADD R13, R12, R14
+	CMP $0, R13
+	CSEL EQ, R13, R14, R13
+	MOVD R13, a+32(FP)
+	MOVD aScaleRow+64(FP), R21
+	MUL R11, R21
+	MOVD aScale+56(FP), R23
+	ADD R23, R21, R22
+	CMP $0, R23
+	CSEL EQ, R23, R22, R23
+	MOVD R23, aScale+56(FP)
+	MOVD cRow+96(FP), R25
+	MUL R11, R25
+	MOVD c+88(FP), R24
+	ADD R24, R25, R26
+	CMP $0, R24
+	CSEL EQ, R24, R26, R24
+	MOVD R24, c+88(FP)
+	MOVD resRow+136(FP), R0
+	MUL R11, R0
+	MOVD res+128(FP), R17
+	ADD R17, R0, R19
+	CMP $0, R17
+	CSEL EQ, R17, R19, R17
+	MOVD R17, res+128(FP)
+	MOVD tiles+0(FP), R20
+	SUB $1, R20
+	MOVD R20, tiles+0(FP)
+	CBNZ R20, tile
+	RET
+
+// digitsQ8DotProd_1x2x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ8DotProd_1x2x16(SB), NOSPLIT, $128-152
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01000 // ldr q0, [x0, #64]
+	WORD $0x3dc01401 // ldr q1, [x0, #80]
+
+tile:
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R2, R4
+	ADD R3, R1, R5
+	ADD R4, R1, R6
+	MOVD aScaleRow+64(FP), R7
+	LSL $2, R7, R7
+	MOVD aScale+56(FP), R8
+	ADD R8, R7, R9
+	MOVD b+72(FP), R10
+	MOVD bRow+80(FP), R11
+	LSL $2, R11, R11
+	MOVD blocks+8(FP), R12
+
+block:
+	MOVD R10, R13
+	ADD R11<<1, R10
+	MOVD groups+16(FP), R14
+
+step:
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	MOVD step+24(FP), R15
+	CMP R15, R14
+	BGE whole
+	MOVD R14, R15
+
+whole:
+	SUB R15, R14
+
+group:
+	WORD $0xbd400072 // ldr s18, [x3]
+	ADD $4, R3
+	WORD $0xbd400093 // ldr s19, [x4]
+	ADD $4, R4
+	WORD $0x3dc00154 // ldr q20, [x10]
+	WORD $0x6e201e95 // eor v21.16b, v20.16b, v0.16b
+	WORD $0x4f92e2aa // sdot v10.4s, v21.16b, v18.4b[0]
+	WORD $0x4f93e2ae // sdot v14.4s, v21.16b, v19.4b[0]
+	WORD $0x3dc00556 // ldr q22, [x10, #16]
+	WORD $0x6e201ed7 // eor v23.16b, v22.16b, v0.16b
+	WORD $0x4f92e2eb // sdot v11.4s, v23.16b, v18.4b[0]
+	WORD $0x4f93e2ef // sdot v15.4s, v23.16b, v19.4b[0]
+	WORD $0x3dc00958 // ldr q24, [x10, #32]
+	WORD $0x6e201f19 // eor v25.16b, v24.16b, v0.16b
+	WORD $0x4f92e32c // sdot v12.4s, v25.16b, v18.4b[0]
+	WORD $0x4f93e330 // sdot v16.4s, v25.16b, v19.4b[0]
+	WORD $0x3dc00d5a // ldr q26, [x10, #48]
+	WORD $0x6e201f5b // eor v27.16b, v26.16b, v0.16b
+	WORD $0x4f92e36d // sdot v13.4s, v27.16b, v18.4b[0]
+	WORD $0x4f93e371 // sdot v17.4s, v27.16b, v19.4b[0]
+	ADD R11, R10
+	SUBS $1, R15
+	BNE group
+	ADD R13, R11, R16
+	WORD $0xbd40011c // ldr s28, [x8]
+	WORD $0xbd40051d // ldr s29, [x8, #4]
+	ADD $8, R8
+	WORD $0x3dc0021e // ldr q30, [x16]
+	WORD $0x3dc001bf // ldr q31, [x13]
+	WORD $0x4ea1d7d4 // fsub v20.4s, v30.4s, v1.4s
+	WORD $0x4e21d955 // scvtf v21.4s, v10.4s
+	WORD $0x4f9d5295 // fmls v21.4s, v20.4s, v29.s[0]
+	WORD $0x4f9c93f6 // fmul v22.4s, v31.4s, v28.s[0]
+	WORD $0x4e36cea2 // fmla v2.4s, v21.4s, v22.4s
+	WORD $0x3dc00617 // ldr q23, [x16, #16]
+	WORD $0x3dc005b8 // ldr q24, [x13, #16]
+	WORD $0x4ea1d6f9 // fsub v25.4s, v23.4s, v1.4s
+	WORD $0x4e21d97a // scvtf v26.4s, v11.4s
+	WORD $0x4f9d533a // fmls v26.4s, v25.4s, v29.s[0]
+	WORD $0x4f9c9312 // fmul v18.4s, v24.4s, v28.s[0]
+	WORD $0x4e32cf43 // fmla v3.4s, v26.4s, v18.4s
+	WORD $0x3dc00a13 // ldr q19, [x16, #32]
+	WORD $0x3dc009bb // ldr q27, [x13, #32]
+	WORD $0x4ea1d67e // fsub v30.4s, v19.4s, v1.4s
+	WORD $0x4e21d98a // scvtf v10.4s, v12.4s
+	WORD $0x4f9d53ca // fmls v10.4s, v30.4s, v29.s[0]
+	WORD $0x4f9c937f // fmul v31.4s, v27.4s, v28.s[0]
+	WORD $0x4e3fcd44 // fmla v4.4s, v10.4s, v31.4s
+	WORD $0x3dc00e14 // ldr q20, [x16, #48]
+	WORD $0x3dc00db5 // ldr q21, [x13, #48]
+	WORD $0x4ea1d696 // fsub v22.4s, v20.4s, v1.4s
+	WORD $0x4e21d9b7 // scvtf v23.4s, v13.4s
+	WORD $0x4f9d52d7 // fmls v23.4s, v22.4s, v29.s[0]
+	WORD $0x4f9c92ab // fmul v11.4s, v21.4s, v28.s[0]
+	WORD $0x4e2bcee5 // fmla v5.4s, v23.4s, v11.4s
+	WORD $0xbd400138 // ldr s24, [x9]
+	WORD $0xbd400539 // ldr s25, [x9, #4]
+	ADD $8, R9
+	WORD $0x3dc0021a // ldr q26, [x16]
+	WORD $0x3dc001b2 // ldr q18, [x13]
+	WORD $0x4ea1d753 // fsub v19.4s, v26.4s, v1.4s
+	WORD $0x4e21d9cc // scvtf v12.4s, v14.4s
+	WORD $0x4f99526c // fmls v12.4s, v19.4s, v25.s[0]
+	WORD $0x4f98925b // fmul v27.4s, v18.4s, v24.s[0]
+	WORD $0x4e3bcd86 // fmla v6.4s, v12.4s, v27.4s
+	WORD $0x3dc0061e // ldr q30, [x16, #16]
+	WORD $0x3dc005aa // ldr q10, [x13, #16]
+	WORD $0x4ea1d7df // fsub v31.4s, v30.4s, v1.4s
+	WORD $0x4e21d9f4 // scvtf v20.4s, v15.4s
+	WORD $0x4f9953f4 // fmls v20.4s, v31.4s, v25.s[0]
+	WORD $0x4f98914d // fmul v13.4s, v10.4s, v24.s[0]
+	WORD $0x4e2dce87 // fmla v7.4s, v20.4s, v13.4s
+	WORD $0x3dc00a1c // ldr q28, [x16, #32]
+	WORD $0x3dc009bd // ldr q29, [x13, #32]
+	WORD $0x4ea1d795 // fsub v21.4s, v28.4s, v1.4s
+	WORD $0x4e21da16 // scvtf v22.4s, v16.4s
+	WORD $0x4f9952b6 // fmls v22.4s, v21.4s, v25.s[0]
+	WORD $0x4f9893b7 // fmul v23.4s, v29.4s, v24.s[0]
+	WORD $0x4e37cec8 // fmla v8.4s, v22.4s, v23.4s
+	WORD $0x3dc00e0b // ldr q11, [x16, #48]
+	WORD $0x3dc00dba // ldr q26, [x13, #48]
+	WORD $0x4ea1d56e // fsub v14.4s, v11.4s, v1.4s
+	WORD $0x4e21da32 // scvtf v18.4s, v17.4s
+	WORD $0x4f9951d2 // fmls v18.4s, v14.4s, v25.s[0]
+	WORD $0x4f989353 // fmul v19.4s, v26.4s, v24.s[0]
+	WORD $0x4e33ce49 // fmla v9.4s, v18.4s, v19.4s
+	CBNZ R14, step
+	SUBS $1, R12
+	BNE block
+	MOVD flags+144(FP), R17
+	MOVD bias+120(FP), R19
+	MOVD res+128(FP), R20
+	MOVD cols+104(FP), R21
+	CMP $8, R21
+	BNE partial
+	TBZ $0, R17, scale
+	MOVD c+88(FP), R22
+	MOVD cRow+96(FP), R23
+	LSL $2, R23, R23
+	WORD $0x3dc002cc // ldr q12, [x22]
+	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
+	WORD $0x3dc006db // ldr q27, [x22, #16]
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
+	WORD $0x3dc00ade // ldr q30, [x22, #32]
+	WORD $0x4e3ed484 // fadd v4.4s, v4.4s, v30.4s
+	WORD $0x3dc00ecf // ldr q15, [x22, #48]
+	WORD $0x4e2fd4a5 // fadd v5.4s, v5.4s, v15.4s
+	ADD R23, R22
+	WORD $0x3dc002ca // ldr q10, [x22]
+	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s
+	WORD $0x3dc006df // ldr q31, [x22, #16]
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	WORD $0x3dc00ad4 // ldr q20, [x22, #32]
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
+	WORD $0x3dc00ecd // ldr q13, [x22, #48]
+	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
+
+scale:
+	TBZ $1, R17, bias
+	FMOVS alpha+112(FP), F28
+	WORD $0x4f9c9042 // fmul v2.4s, v2.4s, v28.s[0]
+	WORD $0x4f9c9063 // fmul v3.4s, v3.4s, v28.s[0]
+	WORD $0x4f9c9084 // fmul v4.4s, v4.4s, v28.s[0]
+	WORD $0x4f9c90a5 // fmul v5.4s, v5.4s, v28.s[0]
+	WORD $0x4f9c90c6 // fmul v6.4s, v6.4s, v28.s[0]
+	WORD $0x4f9c90e7 // fmul v7.4s, v7.4s, v28.s[0]
+	WORD $0x4f9c9108 // fmul v8.4s, v8.4s, v28.s[0]
+	WORD $0x4f9c9129 // fmul v9.4s, v9.4s, v28.s[0]
+
+bias:
+	CBZ R19, relu
+	WORD $0x3dc00270 // ldr q16, [x19]
+	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
+	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s
+	WORD $0x3dc0067d // ldr q29, [x19, #16]
+	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
+	WORD $0x4e3dd4e7 // fadd v7.4s, v7.4s, v29.4s
+	WORD $0x3dc00a75 // ldr q21, [x19, #32]
+	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s
+	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s
+	WORD $0x3dc00e76 // ldr q22, [x19, #48]
+	WORD $0x4e36d4a5 // fadd v5.4s, v5.4s, v22.4s
+	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s
+
+relu:
+	TBZ $2, R17, residual
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x4e37f442 // fmax v2.4s, v2.4s, v23.4s
+	WORD $0x4e37f463 // fmax v3.4s, v3.4s, v23.4s
+	WORD $0x4e37f484 // fmax v4.4s, v4.4s, v23.4s
+	WORD $0x4e37f4a5 // fmax v5.4s, v5.4s, v23.4s
+	WORD $0x4e37f4c6 // fmax v6.4s, v6.4s, v23.4s
+	WORD $0x4e37f4e7 // fmax v7.4s, v7.4s, v23.4s
+	WORD $0x4e37f508 // fmax v8.4s, v8.4s, v23.4s
+	WORD $0x4e37f529 // fmax v9.4s, v9.4s, v23.4s
+
+residual:
+	CBZ R20, store
+	MOVD res+128(FP), R24
+	MOVD resRow+136(FP), R25
+	LSL $2, R25, R25
+	WORD $0x3dc0030b // ldr q11, [x24]
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
+	WORD $0x3dc00711 // ldr q17, [x24, #16]
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s
+	WORD $0x3dc00b18 // ldr q24, [x24, #32]
+	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
+	WORD $0x3dc00f19 // ldr q25, [x24, #48]
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
+	ADD R25, R24
+	WORD $0x3dc0031a // ldr q26, [x24]
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x3dc0070e // ldr q14, [x24, #16]
+	WORD $0x4e2ed4e7 // fadd v7.4s, v7.4s, v14.4s
+	WORD $0x3dc00b12 // ldr q18, [x24, #32]
+	WORD $0x4e32d508 // fadd v8.4s, v8.4s, v18.4s
+	WORD $0x3dc00f13 // ldr q19, [x24, #48]
+	WORD $0x4e33d529 // fadd v9.4s, v9.4s, v19.4s
+
+store:
+	MOVD c+88(FP), R26
+	MOVD cRow+96(FP), R0
+	LSL $2, R0, R0
+	WORD $0xad000f42 // stp q2, q3, [x26]
+	WORD $0xad011744 // stp q4, q5, [x26, #32]
+	ADD R0, R26
+	WORD $0xad001f46 // stp q6, q7, [x26]
+	WORD $0xad012748 // stp q8, q9, [x26, #32]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F12
+	MOVD $buffer-128(SP), R2
+	WORD $0x3d800042 // str q2, [x2]
+	WORD $0x3d800443 // str q3, [x2, #16]
+	WORD $0x3d800844 // str q4, [x2, #32]
+	WORD $0x3d800c45 // str q5, [x2, #48]
+	WORD $0x3d801046 // str q6, [x2, #64]
+	WORD $0x3d801447 // str q7, [x2, #80]
+	WORD $0x3d801848 // str q8, [x2, #96]
+	WORD $0x3d801c49 // str q9, [x2, #112]
+	MOVD cols+104(FP), R1
+	ADD $8, R1
+	MOVD $2, R5
+	MOVD c+88(FP), R6
+	MOVD cRow+96(FP), R7
+	LSL $2, R7, R7
+	MOVD res+128(FP), R15
+	MOVD resRow+136(FP), R16
+	LSL $2, R16, R16
+
+partialRow:
+	MOVD R6, R3
+	MOVD R15, R4
+	MOVD R19, R8
+	MOVD R2, R9
+	MOVD R1, R10
+
+partialColumn:
+	FMOVS (R9), F27
+	TBZ $0, R17, scaleOne
+	FMOVS (R3), F30
+	FADDS F30, F27, F27
+
+scaleOne:
+	TBZ $1, R17, biasOne
+	FMULS F12, F27, F27
+
+biasOne:
+	CBZ R19, reluOne
+	FMOVS (R8), F30
+	FADDS F30, F27, F27
+
+reluOne:
+	TBZ $2, R17, residualOne
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x4e2ff77b // fmax v27.4s, v27.4s, v15.4s
+
+residualOne:
+	CBZ R20, storeOne
+	FMOVS (R4), F30
+	FADDS F30, F27, F27
+
+storeOne:
+	FMOVS F27, (R3)
+	ADD $4, R9
+	ADD $4, R3
+	ADD $4, R4
+	ADD $4, R8
+	SUB $1, R10
+	CBNZ R10, partialColumn
+	ADD R7, R6
+	ADD R16, R15
+	ADD $64, R2
+	SUB $1, R5
+	CBNZ R5, partialRow
+
+next:
+	MOVD $8, R11
+	MOVD aRow+40(FP), R12
+	MUL R11, R12
+	MOVD a+32(FP), R13
+	ADD R13, R12, R14
+	CMP $0, R13
+	CSEL EQ, R13, R14, R13
+	MOVD R13, a+32(FP)
+	MOVD aScaleRow+64(FP), R21
+	MUL R11, R21
+	MOVD aScale+56(FP), R23
+	ADD R23, R21, R22
+	CMP $0, R23
+	CSEL EQ, R23, R22, R23
+	MOVD R23, aScale+56(FP)
+	MOVD cRow+96(FP), R25
+	MUL R11, R25
+	MOVD c+88(FP), R24
+	ADD R24, R25, R26
+	CMP $0, R24
+	CSEL EQ, R24, R26, R24
+	MOVD R24, c+88(FP)
+	MOVD resRow+136(FP), R0
+	MUL R11, R0
+	MOVD res+128(FP), R17
+	ADD R17, R0, R19
+	CMP $0, R17
+	CSEL EQ, R17, R19, R17
+	MOVD R17, res+128(FP)
+	MOVD tiles+0(FP), R20
+	SUB $1, R20
+	MOVD R20, tiles+0(FP)
+	CBNZ R20, tile
+	RET
+
+// digitsQ8DotProd_3x1x8(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ8DotProd_3x1x8(SB), NOSPLIT, $32-152
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01000 // ldr q0, [x0, #64]
+	WORD $0x3dc01401 // ldr q1, [x0, #80]
+
+tile:
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R1, R4
+	ADD R4, R1, R5
+	ADD R5, R1, R6
+	MOVD aScaleRow+64(FP), R7
+	LSL $2, R7, R7
+	MOVD aScale+56(FP), R8
+	MOVD b+72(FP), R9
+	MOVD bRow+80(FP), R10
+	LSL $2, R10, R10
+	MOVD blocks+8(FP), R11
+
+block:
+	MOVD R9, R12
+	ADD R10<<1, R9
+	MOVD groups+16(FP), R13
+
+step:
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	MOVD step+24(FP), R14
+	CMP R14, R13
+	BGE whole
+	MOVD R13, R14
+
+whole:
+	SUB R14, R13
+
+group:
+	WORD $0xbd40006a // ldr s10, [x3]
+	ADD $4, R3
+	WORD $0xbd40008b // ldr s11, [x4]
+	ADD $4, R4
+	WORD $0xbd4000ac // ldr s12, [x5]
+	ADD $4, R5
+	WORD $0x3dc0012d // ldr q13, [x9]
+	WORD $0x6e201dae // eor v14.16b, v13.16b, v0.16b
+	WORD $0x4f8ae1c4 // sdot v4.4s, v14.16b, v10.4b[0]
+	WORD $0x4f8be1c6 // sdot v6.4s, v14.16b, v11.4b[0]
+	WORD $0x4f8ce1c8 // sdot v8.4s, v14.16b, v12.4b[0]
+	WORD $0x3dc0052f // ldr q15, [x9, #16]
+	WORD $0x6e201df0 // eor v16.16b, v15.16b, v0.16b
+	WORD $0x4f8ae205 // sdot v5.4s, v16.16b, v10.4b[0]
+	WORD $0x4f8be207 // sdot v7.4s, v16.16b, v11.4b[0]
+	WORD $0x4f8ce209 // sdot v9.4s, v16.16b, v12.4b[0]
+	ADD R10, R9
+	SUBS $1, R14
+	BNE group
+	ADD R12, R10, R15
+	WORD $0xbd400111 // ldr s17, [x8]
+	WORD $0xbd400512 // ldr s18, [x8, #4]
+	WORD $0xbd400913 // ldr s19, [x8, #8]
+	WORD $0xbd400d14 // ldr s20, [x8, #12]
+	WORD $0xbd401115 // ldr s21, [x8, #16]
+	WORD $0xbd401516 // ldr s22, [x8, #20]
+	ADD $24, R8
+	WORD $0x3dc001f7 // ldr q23, [x15]
+	WORD $0x3dc00198 // ldr q24, [x12]
+	WORD $0x4ea1d6f9 // fsub v25.4s, v23.4s, v1.4s
+	WORD $0x4e21d89a // scvtf v26.4s, v4.4s
+	WORD $0x4f92533a // fmls v26.4s, v25.4s, v18.s[0]
+	WORD $0x4f91935b // fmul v27.4s, v26.4s, v17.s[0]
+	WORD $0x4e21d8dc // scvtf v28.4s, v6.4s
+	WORD $0x4f94533c // fmls v28.4s, v25.4s, v20.s[0]
+	WORD $0x4f93139b // fmla v27.4s, v28.4s, v19.s[0]
+	WORD $0x4e21d91d // scvtf v29.4s, v8.4s
+	WORD $0x4f96533d // fmls v29.4s, v25.4s, v22.s[0]
+	WORD $0x4f9513bb // fmla v27.4s, v29.4s, v21.s[0]
+	WORD $0x4e38cf62 // fmla v2.4s, v27.4s, v24.4s
+	WORD $0x3dc005fe // ldr q30, [x15, #16]
+	WORD $0x3dc0059f // ldr q31, [x12, #16]
+	WORD $0x4ea1d7cd // fsub v13.4s, v30.4s, v1.4s
+	WORD $0x4e21d8ae // scvtf v14.4s, v5.4s
+	WORD $0x4f9251ae // fmls v14.4s, v13.4s, v18.s[0]
+	WORD $0x4f9191cf // fmul v15.4s, v14.4s, v17.s[0]
+	WORD $0x4e21d8ea // scvtf v10.4s, v7.4s
+	WORD $0x4f9451aa // fmls v10.4s, v13.4s, v20.s[0]
+	WORD $0x4f93114f // fmla v15.4s, v10.4s, v19.s[0]
+	WORD $0x4e21d92b // scvtf v11.4s, v9.4s
+	WORD $0x4f9651ab // fmls v11.4s, v13.4s, v22.s[0]
+	WORD $0x4f95116f // fmla v15.4s, v11.4s, v21.s[0]
+	WORD $0x4e3fcde3 // fmla v3.4s, v15.4s, v31.4s
+	CBNZ R13, step
+	SUBS $1, R11
+	BNE block
+	MOVD flags+144(FP), R16
+	MOVD bias+120(FP), R17
+	MOVD res+128(FP), R19
+	MOVD cols+104(FP), R20
+	CMP $8, R20
+	BNE partial
+	TBZ $0, R16, scale
+	MOVD c+88(FP), R21
+	MOVD cRow+96(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002ac // ldr q12, [x21]
+	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
+	WORD $0x3dc006b0 // ldr q16, [x21, #16]
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
+
+scale:
+	TBZ $1, R16, bias
+	FMOVS alpha+112(FP), F23
+	WORD $0x4f979042 // fmul v2.4s, v2.4s, v23.s[0]
+	WORD $0x4f979063 // fmul v3.4s, v3.4s, v23.s[0]
+
+bias:
+	CBZ R17, relu
+	WORD $0x3dc00224 // ldr q4, [x17]
+	WORD $0x4e24d442 // fadd v2.4s, v2.4s, v4.4s
+	WORD $0x3dc0063a // ldr q26, [x17, #16]
+	WORD $0x4e3ad463 // fadd v3.4s, v3.4s, v26.4s
+
+relu:
+	TBZ $2, R16, residual
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x4e26f442 // fmax v2.4s, v2.4s, v6.4s
+	WORD $0x4e26f463 // fmax v3.4s, v3.4s, v6.4s
+
+residual:
+	CBZ R19, store
+	MOVD res+128(FP), R23
+	MOVD resRow+136(FP), R24
+	LSL $2, R24, R24
+	WORD $0x3dc002e8 // ldr q8, [x23]
+	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
+	WORD $0x3dc006fc // ldr q28, [x23, #16]
+	WORD $0x4e3cd463 // fadd v3.4s, v3.4s, v28.4s
+
+store:
+	MOVD c+88(FP), R25
+	MOVD cRow+96(FP), R26
+	LSL $2, R26, R26
+	WORD $0xad000f22 // stp q2, q3, [x25]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F24
+	MOVD $buffer-32(SP), R0
+	WORD $0x3d800002 // str q2, [x0]
+	WORD $0x3d800403 // str q3, [x0, #16]
+	MOVD cols+104(FP), R2
+	ADD $0, R2
+	MOVD $1, R1
+	MOVD c+88(FP), R6
+	MOVD cRow+96(FP), R7
+	LSL $2, R7, R7
+	MOVD res+128(FP), R14
+	MOVD resRow+136(FP), R15
+	LSL $2, R15, R15
+
+partialRow:
+	MOVD R6, R3
+	MOVD R14, R4
+	MOVD R17, R5
+	MOVD R0, R8
+	MOVD R2, R9
+
+partialColumn:
+	FMOVS (R8), F25
+	TBZ $0, R16, scaleOne
+	FMOVS (R3), F27
+	FADDS F27, F25, F25
+
+scaleOne:
+	TBZ $1, R16, biasOne
+	FMULS F24, F25, F25
+
+biasOne:
+	CBZ R17, reluOne
+	FMOVS (R5), F27
+	FADDS F27, F25, F25
+
+reluOne:
+	TBZ $2, R16, residualOne
+	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
+	WORD $0x4e3df739 // fmax v25.4s, v25.4s, v29.4s
+
+residualOne:
+	CBZ R19, storeOne
+	FMOVS (R4), F27
+	FADDS F27, F25, F25
+
+storeOne:
+	FMOVS F25, (R3)
+	ADD $4, R8
+	ADD $4, R3
+	ADD $4, R4
+	ADD $4, R5
+	SUB $1, R9
+	CBNZ R9, partialColumn
+	ADD R7, R6
+	ADD R15, R14
+	ADD $32, R0
+	SUB $1, R1
+	CBNZ R1, partialRow
+
+next:
+	MOVD $4, R10
+	MOVD aRow+40(FP), R11
+	MUL R10, R11
+	MOVD a+32(FP), R12
+	ADD R12, R11, R13
+	CMP $0, R12
+	CSEL EQ, R12, R13, R12
+	MOVD R12, a+32(FP)
+	MOVD aScaleRow+64(FP), R20
+	MUL R10, R20
+	MOVD aScale+56(FP), R22
+	ADD R22, R20, R21
+	CMP $0, R22
+	CSEL EQ, R22, R21, R22
+	MOVD R22, aScale+56(FP)
+	MOVD cRow+96(FP), R24
+	MUL R10, R24
+	MOVD c+88(FP), R23
+	ADD R23, R24, R25
+	CMP $0, R23
+	CSEL EQ, R23, R25, R23
+	MOVD R23, c+88(FP)
+	MOVD resRow+136(FP), R26
+	MUL R10, R26
+	MOVD res+128(FP), R16
+	ADD R16, R26, R17
+	CMP $0, R16
+	CSEL EQ, R16, R17, R16
+	MOVD R16, res+128(FP)
+	MOVD tiles+0(FP), R19
+	SUB $1, R19
+	MOVD R19, tiles+0(FP)
+	CBNZ R19, tile
+	RET
+
+// digitsQ8DotProd_3x1x16(tiles, blocks, groups, step int, a *float32, aRow, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
+TEXT ·digitsQ8DotProd_3x1x16(SB), NOSPLIT, $64-152
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01000 // ldr q0, [x0, #64]
+	WORD $0x3dc01401 // ldr q1, [x0, #80]
+
+tile:
+	WORD $0x6f00e402 // movi v2.2d, #0000000000000000
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	MOVD aDigit+48(FP), R1
+	LSL $2, R1, R1
+	MOVD aRow+40(FP), R2
+	LSL $2, R2, R2
+	MOVD a+32(FP), R3
+	ADD R3, R1, R4
+	ADD R4, R1, R5
+	ADD R5, R1, R6
+	MOVD aScaleRow+64(FP), R7
+	LSL $2, R7, R7
+	MOVD aScale+56(FP), R8
+	MOVD b+72(FP), R9
+	MOVD bRow+80(FP), R10
+	LSL $2, R10, R10
+	MOVD blocks+8(FP), R11
+
+block:
+	MOVD R9, R12
+	ADD R10<<1, R9
+	MOVD groups+16(FP), R13
+
+step:
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
+	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	MOVD step+24(FP), R14
+	CMP R14, R13
+	BGE whole
+	MOVD R13, R14
+
+whole:
+	SUB R14, R13
+
+group:
+	WORD $0xbd400072 // ldr s18, [x3]
+	ADD $4, R3
+	WORD $0xbd400093 // ldr s19, [x4]
+	ADD $4, R4
+	WORD $0xbd4000b4 // ldr s20, [x5]
+	ADD $4, R5
+	WORD $0x3dc00135 // ldr q21, [x9]
+	WORD $0x6e201eb6 // eor v22.16b, v21.16b, v0.16b
+	WORD $0x4f92e2c6 // sdot v6.4s, v22.16b, v18.4b[0]
+	WORD $0x4f93e2ca // sdot v10.4s, v22.16b, v19.4b[0]
+	WORD $0x4f94e2ce // sdot v14.4s, v22.16b, v20.4b[0]
+	WORD $0x3dc00537 // ldr q23, [x9, #16]
+	WORD $0x6e201ef8 // eor v24.16b, v23.16b, v0.16b
+	WORD $0x4f92e307 // sdot v7.4s, v24.16b, v18.4b[0]
+	WORD $0x4f93e30b // sdot v11.4s, v24.16b, v19.4b[0]
+	WORD $0x4f94e30f // sdot v15.4s, v24.16b, v20.4b[0]
+	WORD $0x3dc00939 // ldr q25, [x9, #32]
+	WORD $0x6e201f3a // eor v26.16b, v25.16b, v0.16b
+	WORD $0x4f92e348 // sdot v8.4s, v26.16b, v18.4b[0]
+	WORD $0x4f93e34c // sdot v12.4s, v26.16b, v19.4b[0]
+	WORD $0x4f94e350 // sdot v16.4s, v26.16b, v20.4b[0]
+	WORD $0x3dc00d3b // ldr q27, [x9, #48]
+	WORD $0x6e201f7c // eor v28.16b, v27.16b, v0.16b
+	WORD $0x4f92e389 // sdot v9.4s, v28.16b, v18.4b[0]
+	WORD $0x4f93e38d // sdot v13.4s, v28.16b, v19.4b[0]
+	WORD $0x4f94e391 // sdot v17.4s, v28.16b, v20.4b[0]
+	ADD R10, R9
+	SUBS $1, R14
+	BNE group
+	ADD R12, R10, R15
+	WORD $0xbd40011d // ldr s29, [x8]
+	WORD $0xbd40051e // ldr s30, [x8, #4]
+	WORD $0xbd40091f // ldr s31, [x8, #8]
+	WORD $0xbd400d15 // ldr s21, [x8, #12]
+	WORD $0xbd401116 // ldr s22, [x8, #16]
+	WORD $0xbd401517 // ldr s23, [x8, #20]
+	ADD $24, R8
+	WORD $0x3dc001f8 // ldr q24, [x15]
+	WORD $0x3dc00199 // ldr q25, [x12]
+	WORD $0x4ea1d71a // fsub v26.4s, v24.4s, v1.4s
+	WORD $0x4e21d8db // scvtf v27.4s, v6.4s
+	WORD $0x4f9e535b // fmls v27.4s, v26.4s, v30.s[0]
+	WORD $0x4f9d9372 // fmul v18.4s, v27.4s, v29.s[0]
+	WORD $0x4e21d953 // scvtf v19.4s, v10.4s
+	WORD $0x4f955353 // fmls v19.4s, v26.4s, v21.s[0]
+	WORD $0x4f9f1272 // fmla v18.4s, v19.4s, v31.s[0]
+	WORD $0x4e21d9d4 // scvtf v20.4s, v14.4s
+	WORD $0x4f975354 // fmls v20.4s, v26.4s, v23.s[0]
+	WORD $0x4f961292 // fmla v18.4s, v20.4s, v22.s[0]
+	WORD $0x4e39ce42 // fmla v2.4s, v18.4s, v25.4s
+	WORD $0x3dc005fc // ldr q28, [x15, #16]
+	WORD $0x3dc00598 // ldr q24, [x12, #16]
+	WORD $0x4ea1d786 // fsub v6.4s, v28.4s, v1.4s
+	WORD $0x4e21d8fb // scvtf v27.4s, v7.4s
+	WORD $0x4f9e50db // fmls v27.4s, v6.4s, v30.s[0]
+	WORD $0x4f9d936a // fmul v10.4s, v27.4s, v29.s[0]
+	WORD $0x4e21d96e // scvtf v14.4s, v11.4s
+	WORD $0x4f9550ce // fmls v14.4s, v6.4s, v21.s[0]
+	WORD $0x4f9f11ca // fmla v10.4s, v14.4s, v31.s[0]
+	WORD $0x4e21d9f3 // scvtf v19.4s, v15.4s
+	WORD $0x4f9750d3 // fmls v19.4s, v6.4s, v23.s[0]
+	WORD $0x4f96126a // fmla v10.4s, v19.4s, v22.s[0]
+	WORD $0x4e38cd43 // fmla v3.4s, v10.4s, v24.4s
+	WORD $0x3dc009f9 // ldr q25, [x15, #32]
+	WORD $0x3dc0099a // ldr q26, [x12, #32]
+	WORD $0x4ea1d732 // fsub v18.4s, v25.4s, v1.4s
+	WORD $0x4e21d914 // scvtf v20.4s, v8.4s
+	WORD $0x4f9e5254 // fmls v20.4s, v18.4s, v30.s[0]
+	WORD $0x4f9d929c // fmul v28.4s, v20.4s, v29.s[0]
+	WORD $0x4e21d987 // scvtf v7.4s, v12.4s
+	WORD $0x4f955247 // fmls v7.4s, v18.4s, v21.s[0]
+	WORD $0x4f9f10fc // fmla v28.4s, v7.4s, v31.s[0]
+	WORD $0x4e21da1b // scvtf v27.4s, v16.4s
+	WORD $0x4f97525b // fmls v27.4s, v18.4s, v23.s[0]
+	WORD $0x4f96137c // fmla v28.4s, v27.4s, v22.s[0]
+	WORD $0x4e3acf84 // fmla v4.4s, v28.4s, v26.4s
+	WORD $0x3dc00deb // ldr q11, [x15, #48]
+	WORD $0x3dc00d8f // ldr q15, [x12, #48]
+	WORD $0x4ea1d56e // fsub v14.4s, v11.4s, v1.4s
+	WORD $0x4e21d938 // scvtf v24.4s, v9.4s
+	WORD $0x4f9e51d8 // fmls v24.4s, v14.4s, v30.s[0]
+	WORD $0x4f9d9306 // fmul v6.4s, v24.4s, v29.s[0]
+	WORD $0x4e21d9aa // scvtf v10.4s, v13.4s
+	WORD $0x4f9551ca // fmls v10.4s, v14.4s, v21.s[0]
+	WORD $0x4f9f1146 // fmla v6.4s, v10.4s, v31.s[0]
+	WORD $0x4e21da33 // scvtf v19.4s, v17.4s
+	WORD $0x4f9751d3 // fmls v19.4s, v14.4s, v23.s[0]
+	WORD $0x4f961266 // fmla v6.4s, v19.4s, v22.s[0]
+	WORD $0x4e2fccc5 // fmla v5.4s, v6.4s, v15.4s
+	CBNZ R13, step
+	SUBS $1, R11
+	BNE block
+	MOVD flags+144(FP), R16
+	MOVD bias+120(FP), R17
+	MOVD res+128(FP), R19
+	MOVD cols+104(FP), R20
+	CMP $8, R20
+	BNE partial
+	TBZ $0, R16, scale
+	MOVD c+88(FP), R21
+	MOVD cRow+96(FP), R22
+	LSL $2, R22, R22
+	WORD $0x3dc002b9 // ldr q25, [x21]
+	WORD $0x4e39d442 // fadd v2.4s, v2.4s, v25.4s
+	WORD $0x3dc006a8 // ldr q8, [x21, #16]
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x3dc00ab4 // ldr q20, [x21, #32]
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
+	WORD $0x3dc00eac // ldr q12, [x21, #48]
+	WORD $0x4e2cd4a5 // fadd v5.4s, v5.4s, v12.4s
+
+scale:
+	TBZ $1, R16, bias
+	FMOVS alpha+112(FP), F16
+	WORD $0x4f909042 // fmul v2.4s, v2.4s, v16.s[0]
+	WORD $0x4f909063 // fmul v3.4s, v3.4s, v16.s[0]
+	WORD $0x4f909084 // fmul v4.4s, v4.4s, v16.s[0]
+	WORD $0x4f9090a5 // fmul v5.4s, v5.4s, v16.s[0]
+
+bias:
+	CBZ R17, relu
+	WORD $0x3dc00227 // ldr q7, [x17]
+	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
+	WORD $0x3dc0063a // ldr q26, [x17, #16]
+	WORD $0x4e3ad463 // fadd v3.4s, v3.4s, v26.4s
+	WORD $0x3dc00a32 // ldr q18, [x17, #32]
+	WORD $0x4e32d484 // fadd v4.4s, v4.4s, v18.4s
+	WORD $0x3dc00e3c // ldr q28, [x17, #48]
+	WORD $0x4e3cd4a5 // fadd v5.4s, v5.4s, v28.4s
+
+relu:
+	TBZ $2, R16, residual
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x4e3bf442 // fmax v2.4s, v2.4s, v27.4s
+	WORD $0x4e3bf463 // fmax v3.4s, v3.4s, v27.4s
+	WORD $0x4e3bf484 // fmax v4.4s, v4.4s, v27.4s
+	WORD $0x4e3bf4a5 // fmax v5.4s, v5.4s, v27.4s
+
+residual:
+	CBZ R19, store
+	MOVD res+128(FP), R23
+	MOVD resRow+136(FP), R24
+	LSL $2, R24, R24
+	WORD $0x3dc002eb // ldr q11, [x23]
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
+	WORD $0x3dc006e9 // ldr q9, [x23, #16]
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	WORD $0x3dc00afd // ldr q29, [x23, #32]
+	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s
+	WORD $0x3dc00efe // ldr q30, [x23, #48]
+	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s
+
+store:
+	MOVD c+88(FP), R25
+	MOVD cRow+96(FP), R26
+	LSL $2, R26, R26
+	WORD $0xad000f22 // stp q2, q3, [x25]
+	WORD $0xad011724 // stp q4, q5, [x25, #32]
+	B next
+
+partial:
+	FMOVS alpha+112(FP), F24
+	MOVD $buffer-64(SP), R0
+	WORD $0x3d800002 // str q2, [x0]
+	WORD $0x3d800403 // str q3, [x0, #16]
+	WORD $0x3d800804 // str q4, [x0, #32]
+	WORD $0x3d800c05 // str q5, [x0, #48]
+	MOVD cols+104(FP), R2
+	ADD $8, R2
+	MOVD $1, R1
+	MOVD c+88(FP), R6
+	MOVD cRow+96(FP), R7
+	LSL $2, R7, R7
+	MOVD res+128(FP), R14
+	MOVD resRow+136(FP), R15
+	LSL $2, R15, R15
+
+partialRow:
+	MOVD R6, R3
+	MOVD R14, R4
+	MOVD R17, R5
+	MOVD R0, R8
+	MOVD R2, R9
+
+partialColumn:
+	FMOVS (R8), F13
+	TBZ $0, R16, scaleOne
+	FMOVS (R3), F17
+	FADDS F17, F13, F13
+
+scaleOne:
+	TBZ $1, R16, biasOne
+	FMULS F24, F13, F13
+
+biasOne:
+	CBZ R17, reluOne
+	FMOVS (R5), F17
+	FADDS F17, F13, F13
+
+reluOne:
+	TBZ $2, R16, residualOne
+	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
+	WORD $0x4e3ff5ad // fmax v13.4s, v13.4s, v31.4s
+
+residualOne:
+	CBZ R19, storeOne
+	FMOVS (R4), F17
+	FADDS F17, F13, F13
+
+storeOne:
+	FMOVS F13, (R3)
+	ADD $4, R8
+	ADD $4, R3
+	ADD $4, R4
+	ADD $4, R5
+	SUB $1, R9
+	CBNZ R9, partialColumn
+	ADD R7, R6
+	ADD R15, R14
+	ADD $64, R0
+	SUB $1, R1
+	CBNZ R1, partialRow
+
+next:
+	MOVD $4, R10
+	MOVD aRow+40(FP), R11
+	MUL R10, R11
+	MOVD a+32(FP), R12
+	ADD R12, R11, R13
+	CMP $0, R12
+	CSEL EQ, R12, R13, R12
+	MOVD R12, a+32(FP)
+	MOVD aScaleRow+64(FP), R20
+	MUL R10, R20
+	MOVD aScale+56(FP), R22
+	ADD R22, R20, R21
+	CMP $0, R22
+	CSEL EQ, R22, R21, R22
+	MOVD R22, aScale+56(FP)
+	MOVD cRow+96(FP), R24
+	MUL R10, R24
+	MOVD c+88(FP), R23
+	ADD R23, R24, R25
+	CMP $0, R23
+	CSEL EQ, R23, R25, R23
+	MOVD R23, c+88(FP)
+	MOVD resRow+136(FP), R26
+	MUL R10, R26
+	MOVD res+128(FP), R16
+	ADD R16, R26, R17
+	CMP $0, R16
+	CSEL EQ, R16, R17, R16
+	MOVD R16, res+128(FP)
+	MOVD tiles+0(FP), R19
+	SUB $1, R19
+	MOVD R19, tiles+0(FP)
+	CBNZ R19, tile
+	RET
+
+// quantizeBlocksNEON(dst *uint8, offset int32, scale *float32, scaleStep int, src, rest *float32, blocks, block int)
+TEXT ·quantizeBlocksNEON(SB), NOSPLIT, $0-64
+	MOVD $constants_gemm_q4_neon<>(SB), R0
+	WORD $0x3dc01800 // ldr q0, [x0, #96]
+	WORD $0x3dc01c01 // ldr q1, [x0, #112]
+	MOVD dst+0(FP), R1
+	MOVD scale+16(FP), R2
+	MOVD src+32(FP), R3
+	MOVD blocks+48(FP), R4
+	MOVD rest+40(FP), R5
+	MOVD scaleStep+24(FP), R6
+	LSL $2, R6, R6
+	MOVW offset+8(FP), R7
+	WORD $0x4e040ce2 // dup v2.4s, w7
+
+block:
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	MOVD R3, R8
+	MOVD block+56(FP), R9
 
 search:
-	WORD $0x3dc000a6 // ldr q6, [x5]
-	WORD $0x4ea0f8c7 // fabs v7.4s, v6.4s
-	WORD $0x4e27f442 // fmax v2.4s, v2.4s, v7.4s
-	WORD $0x3dc004a8 // ldr q8, [x5, #16]
-	WORD $0x4ea0f909 // fabs v9.4s, v8.4s
-	WORD $0x4e29f463 // fmax v3.4s, v3.4s, v9.4s
-	WORD $0x3dc008aa // ldr q10, [x5, #32]
-	WORD $0x4ea0f94b // fabs v11.4s, v10.4s
-	WORD $0x4e2bf484 // fmax v4.4s, v4.4s, v11.4s
-	WORD $0x3dc00cac // ldr q12, [x5, #48]
-	WORD $0x4ea0f98d // fabs v13.4s, v12.4s
-	WORD $0x4e2df4a5 // fmax v5.4s, v5.4s, v13.4s
-	ADD $64, R5
-	SUBS $16, R6
+	WORD $0x3dc00107 // ldr q7, [x8]
+	WORD $0x4ea0f8e8 // fabs v8.4s, v7.4s
+	WORD $0x4e28f463 // fmax v3.4s, v3.4s, v8.4s
+	WORD $0x3dc00509 // ldr q9, [x8, #16]
+	WORD $0x4ea0f92a // fabs v10.4s, v9.4s
+	WORD $0x4e2af484 // fmax v4.4s, v4.4s, v10.4s
+	WORD $0x3dc0090b // ldr q11, [x8, #32]
+	WORD $0x4ea0f96c // fabs v12.4s, v11.4s
+	WORD $0x4e2cf4a5 // fmax v5.4s, v5.4s, v12.4s
+	WORD $0x3dc00d0d // ldr q13, [x8, #48]
+	WORD $0x4ea0f9ae // fabs v14.4s, v13.4s
+	WORD $0x4e2ef4c6 // fmax v6.4s, v6.4s, v14.4s
+	ADD $64, R8
+	SUBS $16, R9
 	BNE search
-	WORD $0x4e23f44e // fmax v14.4s, v2.4s, v3.4s
-	WORD $0x4e25f48f // fmax v15.4s, v4.4s, v5.4s
-	WORD $0x4e2ff5d0 // fmax v16.4s, v14.4s, v15.4s
-	WORD $0x6e104211 // ext v17.16b, v16.16b, v16.16b, #8
-	WORD $0x4e31f612 // fmax v18.4s, v16.4s, v17.4s
-	WORD $0x6e122253 // ext v19.16b, v18.16b, v18.16b, #4
-	WORD $0x4e33f654 // fmax v20.4s, v18.4s, v19.4s
-	WORD $0x6e34fc15 // fdiv v21.4s, v0.4s, v20.4s
-	WORD $0x6e20fe96 // fdiv v22.4s, v20.4s, v0.4s
-	WORD $0xbd000056 // str s22, [x2]
-	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
-	MOVD block+32(FP), R7
+	WORD $0x4e24f46f // fmax v15.4s, v3.4s, v4.4s
+	WORD $0x4e26f4b0 // fmax v16.4s, v5.4s, v6.4s
+	WORD $0x4e30f5f1 // fmax v17.4s, v15.4s, v16.4s
+	WORD $0x6e114232 // ext v18.16b, v17.16b, v17.16b, #8
+	WORD $0x4e32f633 // fmax v19.4s, v17.4s, v18.4s
+	WORD $0x6e132274 // ext v20.16b, v19.16b, v19.16b, #4
+	WORD $0x4e34f675 // fmax v21.4s, v19.4s, v20.4s
+	WORD $0x6e35fc16 // fdiv v22.4s, v0.4s, v21.4s
+	WORD $0x4ea1f6d7 // fmin v23.4s, v22.4s, v1.4s
+	WORD $0x6e20feb8 // fdiv v24.4s, v21.4s, v0.4s
+	WORD $0xbd000058 // str s24, [x2]
+	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
+	MOVD block+56(FP), R10
 
 round:
-	WORD $0x3dc00078 // ldr q24, [x3]
-	WORD $0x6e35df19 // fmul v25.4s, v24.4s, v21.4s
-	WORD $0x4e21ab3a // fcvtns v26.4s, v25.4s
-	WORD $0x4eba86f7 // add v23.4s, v23.4s, v26.4s
-	WORD $0x4ea1875b // add v27.4s, v26.4s, v1.4s
-	WORD $0x3dc0047c // ldr q28, [x3, #16]
-	WORD $0x6e35df9d // fmul v29.4s, v28.4s, v21.4s
-	WORD $0x4e21abbe // fcvtns v30.4s, v29.4s
-	WORD $0x4ebe86f7 // add v23.4s, v23.4s, v30.4s
-	WORD $0x4ea187df // add v31.4s, v30.4s, v1.4s
-	WORD $0x0e612b66 // xtn v6.4h, v27.4s
-	WORD $0x4e612be6 // xtn2 v6.8h, v31.4s
-	WORD $0x0e2128c7 // xtn v7.8b, v6.8h
-	WORD $0xfd000027 // str d7, [x1]
-	WORD $0x3dc00868 // ldr q8, [x3, #32]
-	WORD $0x6e35dd09 // fmul v9.4s, v8.4s, v21.4s
-	WORD $0x4e21a92a // fcvtns v10.4s, v9.4s
-	WORD $0x4eaa86f7 // add v23.4s, v23.4s, v10.4s
-	WORD $0x4ea1854b // add v11.4s, v10.4s, v1.4s
-	WORD $0x3dc00c6c // ldr q12, [x3, #48]
-	WORD $0x6e35dd82 // fmul v2.4s, v12.4s, v21.4s
-	WORD $0x4e21a843 // fcvtns v3.4s, v2.4s
-	WORD $0x4ea386f7 // add v23.4s, v23.4s, v3.4s
-	WORD $0x4ea1846d // add v13.4s, v3.4s, v1.4s
-	WORD $0x0e612964 // xtn v4.4h, v11.4s
-	WORD $0x4e6129a4 // xtn2 v4.8h, v13.4s
-	WORD $0x0e212885 // xtn v5.8b, v4.8h
-	WORD $0xfd000425 // str d5, [x1, #8]
+	WORD $0x3dc0007a // ldr q26, [x3]
+	WORD $0x6e37df5b // fmul v27.4s, v26.4s, v23.4s
+	WORD $0x4e21ab7c // fcvtns v28.4s, v27.4s
+	WORD $0x4ebc8739 // add v25.4s, v25.4s, v28.4s
+	CBZ R5, stored0
+	WORD $0x4e21db9d // scvtf v29.4s, v28.4s
+	WORD $0x4eb8cfba // fmls v26.4s, v29.4s, v24.4s
+	WORD $0x3d8000ba // str q26, [x5]
+
+stored0:
+	WORD $0x4ea2879e // add v30.4s, v28.4s, v2.4s
+	WORD $0x3dc0047f // ldr q31, [x3, #16]
+	WORD $0x6e37dfe7 // fmul v7.4s, v31.4s, v23.4s
+	WORD $0x4e21a8e8 // fcvtns v8.4s, v7.4s
+	WORD $0x4ea88739 // add v25.4s, v25.4s, v8.4s
+	CBZ R5, stored1
+	WORD $0x4e21d909 // scvtf v9.4s, v8.4s
+	WORD $0x4eb8cd3f // fmls v31.4s, v9.4s, v24.4s
+	WORD $0x3d8004bf // str q31, [x5, #16]
+
+stored1:
+	WORD $0x4ea2850a // add v10.4s, v8.4s, v2.4s
+	WORD $0x0e612bcb // xtn v11.4h, v30.4s
+	WORD $0x4e61294b // xtn2 v11.8h, v10.4s
+	WORD $0x0e21296c // xtn v12.8b, v11.8h
+	WORD $0xfd00002c // str d12, [x1]
+	WORD $0x3dc0086d // ldr q13, [x3, #32]
+	WORD $0x6e37dda3 // fmul v3.4s, v13.4s, v23.4s
+	WORD $0x4e21a864 // fcvtns v4.4s, v3.4s
+	WORD $0x4ea48739 // add v25.4s, v25.4s, v4.4s
+	CBZ R5, stored2
+	WORD $0x4e21d88e // scvtf v14.4s, v4.4s
+	WORD $0x4eb8cdcd // fmls v13.4s, v14.4s, v24.4s
+	WORD $0x3d8008ad // str q13, [x5, #32]
+
+stored2:
+	WORD $0x4ea28485 // add v5.4s, v4.4s, v2.4s
+	WORD $0x3dc00c66 // ldr q6, [x3, #48]
+	WORD $0x6e37dccf // fmul v15.4s, v6.4s, v23.4s
+	WORD $0x4e21a9f0 // fcvtns v16.4s, v15.4s
+	WORD $0x4eb08739 // add v25.4s, v25.4s, v16.4s
+	CBZ R5, stored3
+	WORD $0x4e21da11 // scvtf v17.4s, v16.4s
+	WORD $0x4eb8ce26 // fmls v6.4s, v17.4s, v24.4s
+	WORD $0x3d800ca6 // str q6, [x5, #48]
+
+stored3:
+	WORD $0x4ea28612 // add v18.4s, v16.4s, v2.4s
+	WORD $0x0e6128b3 // xtn v19.4h, v5.4s
+	WORD $0x4e612a53 // xtn2 v19.8h, v18.4s
+	WORD $0x0e212a74 // xtn v20.8b, v19.8h
+	WORD $0xfd000434 // str d20, [x1, #8]
 	ADD $64, R3
+	CBZ R5, left
+	ADD $64, R5
+
+left:
 	ADD $16, R1
-	SUBS $16, R7
+	SUBS $16, R10
 	BNE round
-	WORD $0x4eb1baee // addv s14, v23.4s
-	WORD $0x4e21d9cf // scvtf v15.4s, v14.4s
-	WORD $0xbd00044f // str s15, [x2, #4]
-	ADD $8, R2
+	WORD $0x4eb1bb36 // addv s22, v25.4s
+	WORD $0x4e21dad5 // scvtf v21.4s, v22.4s
+	WORD $0xbd000455 // str s21, [x2, #4]
+	ADD R6, R2
 	SUBS $1, R4
 	BNE block
 	RET
@@ -330,7 +3748,7 @@ round:
 // gemmBlocksNEON_1x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmBlocksNEON_1x8(SB), NOSPLIT, $32-160
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+	WORD $0x3dc01400 // ldr q0, [x0, #80]
 
 tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
@@ -613,7 +4031,7 @@ next:
 // gemmBlocksNEON_1x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmBlocksNEON_1x16(SB), NOSPLIT, $64-160
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+	WORD $0x3dc01400 // ldr q0, [x0, #80]
 
 tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
@@ -982,7 +4400,7 @@ next:
 // gemmBlocksNEON_2x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmBlocksNEON_2x8(SB), NOSPLIT, $64-160
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+	WORD $0x3dc01400 // ldr q0, [x0, #80]
 
 tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
@@ -1355,7 +4773,7 @@ next:
 // gemmBlocksNEON_2x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmBlocksNEON_2x16(SB), NOSPLIT, $128-160
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+	WORD $0x3dc01400 // ldr q0, [x0, #80]
 
 tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
@@ -1887,7 +5305,7 @@ next:
 // gemmBlocksDotProd_1x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmBlocksDotProd_1x8(SB), NOSPLIT, $32-160
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+	WORD $0x3dc01400 // ldr q0, [x0, #80]
 
 tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
@@ -2131,7 +5549,7 @@ next:
 // gemmBlocksDotProd_1x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmBlocksDotProd_1x16(SB), NOSPLIT, $64-160
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+	WORD $0x3dc01400 // ldr q0, [x0, #80]
 
 tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
@@ -2427,7 +5845,7 @@ next:
 // gemmBlocksDotProd_2x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmBlocksDotProd_2x8(SB), NOSPLIT, $64-160
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+	WORD $0x3dc01400 // ldr q0, [x0, #80]
 
 tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
@@ -2722,7 +6140,7 @@ next:
 // gemmBlocksDotProd_2x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmBlocksDotProd_2x16(SB), NOSPLIT, $128-160
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+	WORD $0x3dc01400 // ldr q0, [x0, #80]
 
 tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
@@ -3108,7 +6526,7 @@ next:
 // gemmBlocksDotProd_3x8(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmBlocksDotProd_3x8(SB), NOSPLIT, $96-160
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+	WORD $0x3dc01400 // ldr q0, [x0, #80]
 
 tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
@@ -3454,7 +6872,7 @@ next:
 // gemmBlocksDotProd_3x16(tiles, blocks, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 TEXT ·gemmBlocksDotProd_3x16(SB), NOSPLIT, $192-160
 	MOVD $constants_gemm_q4_neon<>(SB), R0
-	WORD $0x3dc01c00 // ldr q0, [x0, #112]
+	WORD $0x3dc01400 // ldr q0, [x0, #80]
 
 tile:
 	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
@@ -3942,13 +7360,13 @@ DATA constants_gemm_q4_neon<>+56(SB)/8, $0x000000ff000000ff
 DATA constants_gemm_q4_neon<>+64(SB)/8, $0x8080808080808080
 DATA constants_gemm_q4_neon<>+72(SB)/8, $0x8080808080808080
 
-DATA constants_gemm_q4_neon<>+80(SB)/8, $0x42fe000042fe0000
-DATA constants_gemm_q4_neon<>+88(SB)/8, $0x42fe000042fe0000
+DATA constants_gemm_q4_neon<>+80(SB)/8, $0x4300000043000000
+DATA constants_gemm_q4_neon<>+88(SB)/8, $0x4300000043000000
 
-DATA constants_gemm_q4_neon<>+96(SB)/8, $0x0000008000000080
-DATA constants_gemm_q4_neon<>+104(SB)/8, $0x0000008000000080
+DATA constants_gemm_q4_neon<>+96(SB)/8, $0x42fe000042fe0000
+DATA constants_gemm_q4_neon<>+104(SB)/8, $0x42fe000042fe0000
 
-DATA constants_gemm_q4_neon<>+112(SB)/8, $0x4300000043000000
-DATA constants_gemm_q4_neon<>+120(SB)/8, $0x4300000043000000
+DATA constants_gemm_q4_neon<>+112(SB)/8, $0x7f7fffff7f7fffff
+DATA constants_gemm_q4_neon<>+120(SB)/8, $0x7f7fffff7f7fffff
 
 GLOBL constants_gemm_q4_neon<>(SB), RODATA|NOPTR, $128

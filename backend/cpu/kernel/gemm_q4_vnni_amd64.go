@@ -74,9 +74,215 @@ func gemmBlocksVNNI_4x32(tiles int, blocks int, words int, a *float32, aRow int,
 //go:noescape
 func gemmBlocksVNNI_4x48(tiles int, blocks int, words int, a *float32, aRow int, aScale *float32, aScaleRow int, b *float32, bRow int, bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
 
+// digitsQ4VNNI_1x1x16 is the digitsFunc of 1 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_1x1x32 is the digitsFunc of 1 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_1x1x48 is the digitsFunc of 1 digits, 1 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_1x2x16 is the digitsFunc of 1 digits, 2 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_1x2x32 is the digitsFunc of 1 digits, 2 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_1x2x48 is the digitsFunc of 1 digits, 2 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_1x3x16 is the digitsFunc of 1 digits, 3 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x3x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_1x3x32 is the digitsFunc of 1 digits, 3 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x3x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_1x3x48 is the digitsFunc of 1 digits, 3 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x3x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_1x4x16 is the digitsFunc of 1 digits, 4 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x4x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_1x4x32 is the digitsFunc of 1 digits, 4 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x4x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_1x4x48 is the digitsFunc of 1 digits, 4 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_1x4x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_3x1x16 is the digitsFunc of 3 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_3x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_3x1x32 is the digitsFunc of 3 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_3x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_3x1x48 is the digitsFunc of 3 digits, 1 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_3x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_3x2x16 is the digitsFunc of 3 digits, 2 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_3x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_3x2x32 is the digitsFunc of 3 digits, 2 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_3x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ4VNNI_3x2x48 is the digitsFunc of 3 digits, 2 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ4VNNI_3x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x1x16 is the digitsFunc of 1 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x1x32 is the digitsFunc of 1 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x1x48 is the digitsFunc of 1 digits, 1 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x2x16 is the digitsFunc of 1 digits, 2 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x2x32 is the digitsFunc of 1 digits, 2 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x2x48 is the digitsFunc of 1 digits, 2 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x3x16 is the digitsFunc of 1 digits, 3 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x3x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x3x32 is the digitsFunc of 1 digits, 3 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x3x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x3x48 is the digitsFunc of 1 digits, 3 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x3x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x4x16 is the digitsFunc of 1 digits, 4 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x4x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x4x32 is the digitsFunc of 1 digits, 4 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x4x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_1x4x48 is the digitsFunc of 1 digits, 4 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_1x4x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_3x1x16 is the digitsFunc of 3 digits, 1 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_3x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_3x1x32 is the digitsFunc of 3 digits, 1 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_3x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_3x1x48 is the digitsFunc of 3 digits, 1 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_3x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_3x2x16 is the digitsFunc of 3 digits, 2 rows and 1 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_3x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_3x2x32 is the digitsFunc of 3 digits, 2 rows and 2 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_3x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
+// digitsQ8VNNI_3x2x48 is the digitsFunc of 3 digits, 2 rows and 3 vectors.
+//
+//go:noescape
+func digitsQ8VNNI_3x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+
 var gemmBlocksVNNI = blockTile{rows: 4, kernels: [][]gemmBlocksFunc{
 	1: {1: gemmBlocksVNNI_1x16, 2: gemmBlocksVNNI_1x32, 3: gemmBlocksVNNI_1x48},
 	2: {1: gemmBlocksVNNI_2x16, 2: gemmBlocksVNNI_2x32, 3: gemmBlocksVNNI_2x48},
 	3: {1: gemmBlocksVNNI_3x16, 2: gemmBlocksVNNI_3x32, 3: gemmBlocksVNNI_3x48},
 	4: {1: gemmBlocksVNNI_4x16, 2: gemmBlocksVNNI_4x32, 3: gemmBlocksVNNI_4x48},
+}}
+
+var digitsQ4VNNI = digitTile{step: 128, most: 16, kernels: map[int][][]digitsFunc{
+	1: {0: {},
+		1: {1: digitsQ4VNNI_1x1x16, 2: digitsQ4VNNI_1x1x32, 3: digitsQ4VNNI_1x1x48},
+		2: {1: digitsQ4VNNI_1x2x16, 2: digitsQ4VNNI_1x2x32, 3: digitsQ4VNNI_1x2x48},
+		3: {1: digitsQ4VNNI_1x3x16, 2: digitsQ4VNNI_1x3x32, 3: digitsQ4VNNI_1x3x48},
+		4: {1: digitsQ4VNNI_1x4x16, 2: digitsQ4VNNI_1x4x32, 3: digitsQ4VNNI_1x4x48},
+	},
+	3: {0: {},
+		1: {1: digitsQ4VNNI_3x1x16, 2: digitsQ4VNNI_3x1x32, 3: digitsQ4VNNI_3x1x48},
+		2: {1: digitsQ4VNNI_3x2x16, 2: digitsQ4VNNI_3x2x32, 3: digitsQ4VNNI_3x2x48},
+	},
+}}
+
+var digitsQ8VNNI = digitTile{step: 128, most: 16, kernels: map[int][][]digitsFunc{
+	1: {0: {},
+		1: {1: digitsQ8VNNI_1x1x16, 2: digitsQ8VNNI_1x1x32, 3: digitsQ8VNNI_1x1x48},
+		2: {1: digitsQ8VNNI_1x2x16, 2: digitsQ8VNNI_1x2x32, 3: digitsQ8VNNI_1x2x48},
+		3: {1: digitsQ8VNNI_1x3x16, 2: digitsQ8VNNI_1x3x32, 3: digitsQ8VNNI_1x3x48},
+		4: {1: digitsQ8VNNI_1x4x16, 2: digitsQ8VNNI_1x4x32, 3: digitsQ8VNNI_1x4x48},
+	},
+	3: {0: {},
+		1: {1: digitsQ8VNNI_3x1x16, 2: digitsQ8VNNI_3x1x32, 3: digitsQ8VNNI_3x1x48},
+		2: {1: digitsQ8VNNI_3x2x16, 2: digitsQ8VNNI_3x2x32, 3: digitsQ8VNNI_3x2x48},
+	},
 }}

@@ -2411,3 +2411,7140 @@ store:
 	JNZ     tile
 	VZEROUPPER
 	RET
+
+// func digitsQ4VNNI_1x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x1x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aScale+56(FP), CX
+	MOVQ   aScaleRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   b+72(FP), DX
+	MOVQ   bRow+80(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   blocks+8(FP), SI
+
+block:
+	MOVQ DX, DI
+	LEAQ (DX)(BX*2), DX
+	MOVQ groups+16(FP), R8
+
+step:
+	VPXORD  Z1, Z1, Z1
+	MOVQ    step+24(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
+
+group:
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (DX), Z2
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z2, Z2
+	VBROADCASTSS (AX), Z3
+	VPDPBUSD     Z3, Z2, Z1
+	VMOVUPS      (DX), Z2
+	VPSRLD       $0x04, Z2, Z2
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z2, Z2
+	VBROADCASTSS 4(AX), Z3
+	VPDPBUSD     Z3, Z2, Z1
+	ADDQ         $0x08, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          group
+	VBROADCASTSS (CX), Z2
+	VBROADCASTSS 4(CX), Z3
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (DI)(BX*1), Z3, Z1
+	VMULPS       (DI), Z2, Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         $0x08, CX
+	TESTQ        R8, R8
+	JNZ          step
+	DECQ         SI
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z2, Z0, Z0
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z2
+	VMULPS       Z2, Z0, Z0
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS.Z (DX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z4, Z4, Z4
+	VMAXPS Z0, Z4, Z0
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS.Z (CX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_1x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x1x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aScale+56(FP), CX
+	MOVQ   aScaleRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   b+72(FP), DX
+	MOVQ   bRow+80(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   blocks+8(FP), SI
+
+block:
+	MOVQ DX, DI
+	LEAQ (DX)(BX*2), DX
+	MOVQ groups+16(FP), R8
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    step+24(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
+
+group:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	VMOVUPS      (DX), Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VMOVUPS      64(DX), Z5
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z5, Z5
+	VBROADCASTSS (AX), Z6
+	VPDPBUSD     Z6, Z4, Z2
+	VPDPBUSD     Z6, Z5, Z3
+	VMOVUPS      (DX), Z4
+	VPSRLD       $0x04, Z4, Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VMOVUPS      64(DX), Z5
+	VPSRLD       $0x04, Z5, Z5
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z5, Z5
+	VBROADCASTSS 4(AX), Z6
+	VPDPBUSD     Z6, Z4, Z2
+	VPDPBUSD     Z6, Z5, Z3
+	ADDQ         $0x08, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          group
+	VBROADCASTSS (CX), Z4
+	VBROADCASTSS 4(CX), Z5
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (DI)(BX*1), Z5, Z2
+	VMULPS       (DI), Z4, Z6
+	VFMADD231PS  Z2, Z6, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(DI)(BX*1), Z5, Z3
+	VMULPS       64(DI), Z4, Z4
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         $0x08, CX
+	TESTQ        R8, R8
+	JNZ          step
+	DECQ         SI
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z4
+	VADDPS       Z4, Z1, Z1
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z4
+	VMULPS       Z4, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z4
+	VADDPS    Z4, Z1, Z1
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z7, Z7, Z7
+	VMAXPS Z0, Z7, Z0
+	VMAXPS Z1, Z7, Z1
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z 64(CX), K1, Z4
+	VADDPS    Z4, Z1, Z1
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_1x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x1x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aScale+56(FP), CX
+	MOVQ   aScaleRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   b+72(FP), DX
+	MOVQ   bRow+80(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   blocks+8(FP), SI
+
+block:
+	MOVQ DX, DI
+	LEAQ (DX)(BX*2), DX
+	MOVQ groups+16(FP), R8
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVQ    step+24(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
+
+group:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	VMOVUPS      (DX), Z6
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z6, Z6
+	VMOVUPS      64(DX), Z7
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z7, Z7
+	VMOVUPS      128(DX), Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS (AX), Z9
+	VPDPBUSD     Z9, Z6, Z3
+	VPDPBUSD     Z9, Z7, Z4
+	VPDPBUSD     Z9, Z8, Z5
+	VMOVUPS      (DX), Z6
+	VPSRLD       $0x04, Z6, Z6
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z6, Z6
+	VMOVUPS      64(DX), Z7
+	VPSRLD       $0x04, Z7, Z7
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z7, Z7
+	VMOVUPS      128(DX), Z8
+	VPSRLD       $0x04, Z8, Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS 4(AX), Z9
+	VPDPBUSD     Z9, Z6, Z3
+	VPDPBUSD     Z9, Z7, Z4
+	VPDPBUSD     Z9, Z8, Z5
+	ADDQ         $0x08, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          group
+	VBROADCASTSS (CX), Z6
+	VBROADCASTSS 4(CX), Z7
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (DI)(BX*1), Z7, Z3
+	VMULPS       (DI), Z6, Z8
+	VFMADD231PS  Z3, Z8, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(DI)(BX*1), Z7, Z4
+	VMULPS       64(DI), Z6, Z8
+	VFMADD231PS  Z4, Z8, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(DI)(BX*1), Z7, Z5
+	VMULPS       128(DI), Z6, Z6
+	VFMADD231PS  Z5, Z6, Z2
+	ADDQ         $0x08, CX
+	TESTQ        R8, R8
+	JNZ          step
+	DECQ         SI
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z6
+	VADDPS       Z6, Z0, Z0
+	VMOVUPS      64(AX), Z6
+	VADDPS       Z6, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z6
+	VADDPS       Z6, Z2, Z2
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z6
+	VMULPS       Z6, Z0, Z0
+	VMULPS       Z6, Z1, Z1
+	VMULPS       Z6, Z2, Z2
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z6
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS   64(DX), Z6
+	VADDPS    Z6, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z6
+	VADDPS    Z6, Z2, Z2
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z10, Z10, Z10
+	VMAXPS Z0, Z10, Z0
+	VMAXPS Z1, Z10, Z1
+	VMAXPS Z2, Z10, Z2
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z6
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS   64(CX), Z6
+	VADDPS    Z6, Z1, Z1
+	VMOVUPS.Z 128(CX), K1, Z6
+	VADDPS    Z6, Z2, Z2
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_1x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x2x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z2, Z2, Z2
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z3, Z3, Z3
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VBROADCASTSS (AX), Z5
+	VPDPBUSD     Z5, Z4, Z1
+	VBROADCASTSS (AX)(CX*1), Z5
+	VPDPBUSD     Z5, Z4, Z3
+	VMOVUPS      (SI), Z4
+	VPSRLD       $0x04, Z4, Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VBROADCASTSS 4(AX), Z5
+	VPDPBUSD     Z5, Z4, Z1
+	VBROADCASTSS 4(AX)(CX*1), Z5
+	VPDPBUSD     Z5, Z4, Z3
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z4
+	VBROADCASTSS 4(DX), Z5
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R9)(DI*1), Z5, Z1
+	VMULPS       (R9), Z4, Z4
+	VFMADD231PS  Z1, Z4, Z0
+	VBROADCASTSS (DX)(BX*1), Z4
+	VBROADCASTSS 4(DX)(BX*1), Z5
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z5, Z3
+	VMULPS       (R9), Z4, Z4
+	VFMADD231PS  Z3, Z4, Z2
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z4
+	VADDPS       Z4, Z2, Z2
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z4
+	VMULPS       Z4, Z0, Z0
+	VMULPS       Z4, Z2, Z2
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS.Z (BX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z4, Z2, Z2
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z6, Z6, Z6
+	VMAXPS Z0, Z6, Z0
+	VMAXPS Z2, Z6, Z2
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z4
+	VADDPS    Z4, Z2, Z2
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_1x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x2x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	VMOVUPS      (SI), Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VMOVUPS      64(SI), Z9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z9, Z9
+	VBROADCASTSS (AX), Z10
+	VPDPBUSD     Z10, Z8, Z2
+	VPDPBUSD     Z10, Z9, Z3
+	VBROADCASTSS (AX)(CX*1), Z10
+	VPDPBUSD     Z10, Z8, Z6
+	VPDPBUSD     Z10, Z9, Z7
+	VMOVUPS      (SI), Z8
+	VPSRLD       $0x04, Z8, Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VMOVUPS      64(SI), Z9
+	VPSRLD       $0x04, Z9, Z9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z9, Z9
+	VBROADCASTSS 4(AX), Z10
+	VPDPBUSD     Z10, Z8, Z2
+	VPDPBUSD     Z10, Z9, Z3
+	VBROADCASTSS 4(AX)(CX*1), Z10
+	VPDPBUSD     Z10, Z8, Z6
+	VPDPBUSD     Z10, Z9, Z7
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z8
+	VBROADCASTSS 4(DX), Z9
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z9, Z2
+	VMULPS       (R9), Z8, Z10
+	VFMADD231PS  Z2, Z10, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R9)(DI*1), Z9, Z3
+	VMULPS       64(R9), Z8, Z8
+	VFMADD231PS  Z3, Z8, Z1
+	VBROADCASTSS (DX)(BX*1), Z8
+	VBROADCASTSS 4(DX)(BX*1), Z9
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z9, Z6
+	VMULPS       (R9), Z8, Z10
+	VFMADD231PS  Z6, Z10, Z4
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z9, Z7
+	VMULPS       64(R9), Z8, Z8
+	VFMADD231PS  Z7, Z8, Z5
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z8
+	VADDPS       Z8, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z8
+	VADDPS       Z8, Z4, Z4
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z8
+	VADDPS       Z8, Z5, Z5
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z1, Z1
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z8, Z5, Z5
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z4, Z4
+	VMOVUPS.Z 64(BX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+	VADDPS    Z8, Z5, Z5
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z11, Z11, Z11
+	VMAXPS Z0, Z11, Z0
+	VMAXPS Z1, Z11, Z1
+	VMAXPS Z4, Z11, Z4
+	VMAXPS Z5, Z11, Z5
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+	VMOVUPS   (DX)(BX*1), Z8
+	VADDPS    Z8, Z4, Z4
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z8
+	VADDPS    Z8, Z5, Z5
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z4, (AX)(CX*1)
+	VMOVUPS Z5, K1, 64(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_1x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x2x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	VMOVUPS      (SI), Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VMOVUPS      128(SI), Z14
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z14, Z14
+	VBROADCASTSS (AX), Z15
+	VPDPBUSD     Z15, Z12, Z3
+	VPDPBUSD     Z15, Z13, Z4
+	VPDPBUSD     Z15, Z14, Z5
+	VBROADCASTSS (AX)(CX*1), Z15
+	VPDPBUSD     Z15, Z12, Z9
+	VPDPBUSD     Z15, Z13, Z10
+	VPDPBUSD     Z15, Z14, Z11
+	VMOVUPS      (SI), Z12
+	VPSRLD       $0x04, Z12, Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VPSRLD       $0x04, Z13, Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VMOVUPS      128(SI), Z14
+	VPSRLD       $0x04, Z14, Z14
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z14, Z14
+	VBROADCASTSS 4(AX), Z15
+	VPDPBUSD     Z15, Z12, Z3
+	VPDPBUSD     Z15, Z13, Z4
+	VPDPBUSD     Z15, Z14, Z5
+	VBROADCASTSS 4(AX)(CX*1), Z15
+	VPDPBUSD     Z15, Z12, Z9
+	VPDPBUSD     Z15, Z13, Z10
+	VPDPBUSD     Z15, Z14, Z11
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z12
+	VBROADCASTSS 4(DX), Z13
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z13, Z3
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z3, Z14, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z4
+	VMULPS       64(R9), Z12, Z14
+	VFMADD231PS  Z4, Z14, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R9)(DI*1), Z13, Z5
+	VMULPS       128(R9), Z12, Z12
+	VFMADD231PS  Z5, Z12, Z2
+	VBROADCASTSS (DX)(BX*1), Z12
+	VBROADCASTSS 4(DX)(BX*1), Z13
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R9)(DI*1), Z13, Z9
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z9, Z14, Z6
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z10
+	VMULPS       64(R9), Z12, Z14
+	VFMADD231PS  Z10, Z14, Z7
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R9)(DI*1), Z13, Z11
+	VMULPS       128(R9), Z12, Z12
+	VFMADD231PS  Z11, Z12, Z8
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z12
+	VADDPS       Z12, Z0, Z0
+	VMOVUPS      64(AX), Z12
+	VADDPS       Z12, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z12
+	VADDPS       Z12, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z12
+	VADDPS       Z12, Z6, Z6
+	VMOVUPS      64(AX)(CX*1), Z12
+	VADDPS       Z12, Z7, Z7
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z12
+	VADDPS       Z12, Z8, Z8
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z12
+	VMULPS       Z12, Z0, Z0
+	VMULPS       Z12, Z1, Z1
+	VMULPS       Z12, Z2, Z2
+	VMULPS       Z12, Z6, Z6
+	VMULPS       Z12, Z7, Z7
+	VMULPS       Z12, Z8, Z8
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z12
+	VADDPS    Z12, Z0, Z0
+	VADDPS    Z12, Z6, Z6
+	VMOVUPS   64(BX), Z12
+	VADDPS    Z12, Z1, Z1
+	VADDPS    Z12, Z7, Z7
+	VMOVUPS.Z 128(BX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+	VADDPS    Z12, Z8, Z8
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z16, Z16, Z16
+	VMAXPS Z0, Z16, Z0
+	VMAXPS Z1, Z16, Z1
+	VMAXPS Z2, Z16, Z2
+	VMAXPS Z6, Z16, Z6
+	VMAXPS Z7, Z16, Z7
+	VMAXPS Z8, Z16, Z8
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS   64(DX), Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+	VMOVUPS   (DX)(BX*1), Z12
+	VADDPS    Z12, Z6, Z6
+	VMOVUPS   64(DX)(BX*1), Z12
+	VADDPS    Z12, Z7, Z7
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z12
+	VADDPS    Z12, Z8, Z8
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z6, (AX)(CX*1)
+	VMOVUPS Z7, 64(AX)(CX*1)
+	VMOVUPS Z8, K1, 128(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_1x3x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x3x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z2, Z2, Z2
+	VPXORD Z4, Z4, Z4
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z5, Z5, Z5
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Z6
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z6, Z6
+	VBROADCASTSS (AX), Z7
+	VPDPBUSD     Z7, Z6, Z1
+	VBROADCASTSS (AX)(CX*1), Z7
+	VPDPBUSD     Z7, Z6, Z3
+	VBROADCASTSS (AX)(CX*2), Z7
+	VPDPBUSD     Z7, Z6, Z5
+	VMOVUPS      (SI), Z6
+	VPSRLD       $0x04, Z6, Z6
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z6, Z6
+	VBROADCASTSS 4(AX), Z7
+	VPDPBUSD     Z7, Z6, Z1
+	VBROADCASTSS 4(AX)(CX*1), Z7
+	VPDPBUSD     Z7, Z6, Z3
+	VBROADCASTSS 4(AX)(CX*2), Z7
+	VPDPBUSD     Z7, Z6, Z5
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z6
+	VBROADCASTSS 4(DX), Z7
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R9)(DI*1), Z7, Z1
+	VMULPS       (R9), Z6, Z6
+	VFMADD231PS  Z1, Z6, Z0
+	VBROADCASTSS (DX)(BX*1), Z6
+	VBROADCASTSS 4(DX)(BX*1), Z7
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z7, Z3
+	VMULPS       (R9), Z6, Z6
+	VFMADD231PS  Z3, Z6, Z2
+	VBROADCASTSS (DX)(BX*2), Z6
+	VBROADCASTSS 4(DX)(BX*2), Z7
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS (R9)(DI*1), Z7, Z5
+	VMULPS       (R9), Z6, Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z6
+	VADDPS       Z6, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z6
+	VADDPS       Z6, Z2, Z2
+	VMOVUPS.Z    (AX)(CX*2), K1, Z6
+	VADDPS       Z6, Z4, Z4
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z6
+	VMULPS       Z6, Z0, Z0
+	VMULPS       Z6, Z2, Z2
+	VMULPS       Z6, Z4, Z4
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS.Z (BX), K1, Z6
+	VADDPS    Z6, Z0, Z0
+	VADDPS    Z6, Z2, Z2
+	VADDPS    Z6, Z4, Z4
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z8, Z8, Z8
+	VMAXPS Z0, Z8, Z0
+	VMAXPS Z2, Z8, Z2
+	VMAXPS Z4, Z8, Z4
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z6
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z6
+	VADDPS    Z6, Z2, Z2
+	VMOVUPS.Z (DX)(BX*2), K1, Z6
+	VADDPS    Z6, Z4, Z4
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	VMOVUPS Z4, K1, (AX)(CX*2)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_1x3x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x3x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	VMOVUPS      (SI), Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VBROADCASTSS (AX), Z14
+	VPDPBUSD     Z14, Z12, Z2
+	VPDPBUSD     Z14, Z13, Z3
+	VBROADCASTSS (AX)(CX*1), Z14
+	VPDPBUSD     Z14, Z12, Z6
+	VPDPBUSD     Z14, Z13, Z7
+	VBROADCASTSS (AX)(CX*2), Z14
+	VPDPBUSD     Z14, Z12, Z10
+	VPDPBUSD     Z14, Z13, Z11
+	VMOVUPS      (SI), Z12
+	VPSRLD       $0x04, Z12, Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VPSRLD       $0x04, Z13, Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VBROADCASTSS 4(AX), Z14
+	VPDPBUSD     Z14, Z12, Z2
+	VPDPBUSD     Z14, Z13, Z3
+	VBROADCASTSS 4(AX)(CX*1), Z14
+	VPDPBUSD     Z14, Z12, Z6
+	VPDPBUSD     Z14, Z13, Z7
+	VBROADCASTSS 4(AX)(CX*2), Z14
+	VPDPBUSD     Z14, Z12, Z10
+	VPDPBUSD     Z14, Z13, Z11
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z12
+	VBROADCASTSS 4(DX), Z13
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z13, Z2
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z2, Z14, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z3
+	VMULPS       64(R9), Z12, Z12
+	VFMADD231PS  Z3, Z12, Z1
+	VBROADCASTSS (DX)(BX*1), Z12
+	VBROADCASTSS 4(DX)(BX*1), Z13
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z13, Z6
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z6, Z14, Z4
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z7
+	VMULPS       64(R9), Z12, Z12
+	VFMADD231PS  Z7, Z12, Z5
+	VBROADCASTSS (DX)(BX*2), Z12
+	VBROADCASTSS 4(DX)(BX*2), Z13
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS (R9)(DI*1), Z13, Z10
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z10, Z14, Z8
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z11
+	VMULPS       64(R9), Z12, Z12
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z12
+	VADDPS       Z12, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z12
+	VADDPS       Z12, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z12
+	VADDPS       Z12, Z4, Z4
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z12
+	VADDPS       Z12, Z5, Z5
+	VMOVUPS      (AX)(CX*2), Z12
+	VADDPS       Z12, Z8, Z8
+	VMOVUPS.Z    64(AX)(CX*2), K1, Z12
+	VADDPS       Z12, Z9, Z9
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z12
+	VMULPS       Z12, Z0, Z0
+	VMULPS       Z12, Z1, Z1
+	VMULPS       Z12, Z4, Z4
+	VMULPS       Z12, Z5, Z5
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z12, Z9, Z9
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z12
+	VADDPS    Z12, Z0, Z0
+	VADDPS    Z12, Z4, Z4
+	VADDPS    Z12, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z12
+	VADDPS    Z12, Z1, Z1
+	VADDPS    Z12, Z5, Z5
+	VADDPS    Z12, Z9, Z9
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z15, Z15, Z15
+	VMAXPS Z0, Z15, Z0
+	VMAXPS Z1, Z15, Z1
+	VMAXPS Z4, Z15, Z4
+	VMAXPS Z5, Z15, Z5
+	VMAXPS Z8, Z15, Z8
+	VMAXPS Z9, Z15, Z9
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS   (DX)(BX*1), Z12
+	VADDPS    Z12, Z4, Z4
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z12
+	VADDPS    Z12, Z5, Z5
+	VMOVUPS   (DX)(BX*2), Z12
+	VADDPS    Z12, Z8, Z8
+	VMOVUPS.Z 64(DX)(BX*2), K1, Z12
+	VADDPS    Z12, Z9, Z9
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z4, (AX)(CX*1)
+	VMOVUPS Z5, K1, 64(AX)(CX*1)
+	VMOVUPS Z8, (AX)(CX*2)
+	VMOVUPS Z9, K1, 64(AX)(CX*2)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_1x3x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x3x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	VMOVUPS      (SI), Z18
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z18, Z18
+	VMOVUPS      64(SI), Z19
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z19, Z19
+	VMOVUPS      128(SI), Z20
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z20, Z20
+	VBROADCASTSS (AX), Z21
+	VPDPBUSD     Z21, Z18, Z3
+	VPDPBUSD     Z21, Z19, Z4
+	VPDPBUSD     Z21, Z20, Z5
+	VBROADCASTSS (AX)(CX*1), Z21
+	VPDPBUSD     Z21, Z18, Z9
+	VPDPBUSD     Z21, Z19, Z10
+	VPDPBUSD     Z21, Z20, Z11
+	VBROADCASTSS (AX)(CX*2), Z21
+	VPDPBUSD     Z21, Z18, Z15
+	VPDPBUSD     Z21, Z19, Z16
+	VPDPBUSD     Z21, Z20, Z17
+	VMOVUPS      (SI), Z18
+	VPSRLD       $0x04, Z18, Z18
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z18, Z18
+	VMOVUPS      64(SI), Z19
+	VPSRLD       $0x04, Z19, Z19
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z19, Z19
+	VMOVUPS      128(SI), Z20
+	VPSRLD       $0x04, Z20, Z20
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z20, Z20
+	VBROADCASTSS 4(AX), Z21
+	VPDPBUSD     Z21, Z18, Z3
+	VPDPBUSD     Z21, Z19, Z4
+	VPDPBUSD     Z21, Z20, Z5
+	VBROADCASTSS 4(AX)(CX*1), Z21
+	VPDPBUSD     Z21, Z18, Z9
+	VPDPBUSD     Z21, Z19, Z10
+	VPDPBUSD     Z21, Z20, Z11
+	VBROADCASTSS 4(AX)(CX*2), Z21
+	VPDPBUSD     Z21, Z18, Z15
+	VPDPBUSD     Z21, Z19, Z16
+	VPDPBUSD     Z21, Z20, Z17
+	ADDQ         $0x08, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z18
+	VBROADCASTSS 4(DX), Z19
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z19, Z3
+	VMULPS       (R9), Z18, Z20
+	VFMADD231PS  Z3, Z20, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R9)(DI*1), Z19, Z4
+	VMULPS       64(R9), Z18, Z20
+	VFMADD231PS  Z4, Z20, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R9)(DI*1), Z19, Z5
+	VMULPS       128(R9), Z18, Z18
+	VFMADD231PS  Z5, Z18, Z2
+	VBROADCASTSS (DX)(BX*1), Z18
+	VBROADCASTSS 4(DX)(BX*1), Z19
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R9)(DI*1), Z19, Z9
+	VMULPS       (R9), Z18, Z20
+	VFMADD231PS  Z9, Z20, Z6
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R9)(DI*1), Z19, Z10
+	VMULPS       64(R9), Z18, Z20
+	VFMADD231PS  Z10, Z20, Z7
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R9)(DI*1), Z19, Z11
+	VMULPS       128(R9), Z18, Z18
+	VFMADD231PS  Z11, Z18, Z8
+	VBROADCASTSS (DX)(BX*2), Z18
+	VBROADCASTSS 4(DX)(BX*2), Z19
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS (R9)(DI*1), Z19, Z15
+	VMULPS       (R9), Z18, Z20
+	VFMADD231PS  Z15, Z20, Z12
+	VCVTDQ2PS    Z16, Z16
+	VFNMADD231PS 64(R9)(DI*1), Z19, Z16
+	VMULPS       64(R9), Z18, Z20
+	VFMADD231PS  Z16, Z20, Z13
+	VCVTDQ2PS    Z17, Z17
+	VFNMADD231PS 128(R9)(DI*1), Z19, Z17
+	VMULPS       128(R9), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z14
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z18
+	VADDPS       Z18, Z0, Z0
+	VMOVUPS      64(AX), Z18
+	VADDPS       Z18, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z18
+	VADDPS       Z18, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z18
+	VADDPS       Z18, Z6, Z6
+	VMOVUPS      64(AX)(CX*1), Z18
+	VADDPS       Z18, Z7, Z7
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z18
+	VADDPS       Z18, Z8, Z8
+	VMOVUPS      (AX)(CX*2), Z18
+	VADDPS       Z18, Z12, Z12
+	VMOVUPS      64(AX)(CX*2), Z18
+	VADDPS       Z18, Z13, Z13
+	VMOVUPS.Z    128(AX)(CX*2), K1, Z18
+	VADDPS       Z18, Z14, Z14
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z18
+	VMULPS       Z18, Z0, Z0
+	VMULPS       Z18, Z1, Z1
+	VMULPS       Z18, Z2, Z2
+	VMULPS       Z18, Z6, Z6
+	VMULPS       Z18, Z7, Z7
+	VMULPS       Z18, Z8, Z8
+	VMULPS       Z18, Z12, Z12
+	VMULPS       Z18, Z13, Z13
+	VMULPS       Z18, Z14, Z14
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z18
+	VADDPS    Z18, Z0, Z0
+	VADDPS    Z18, Z6, Z6
+	VADDPS    Z18, Z12, Z12
+	VMOVUPS   64(BX), Z18
+	VADDPS    Z18, Z1, Z1
+	VADDPS    Z18, Z7, Z7
+	VADDPS    Z18, Z13, Z13
+	VMOVUPS.Z 128(BX), K1, Z18
+	VADDPS    Z18, Z2, Z2
+	VADDPS    Z18, Z8, Z8
+	VADDPS    Z18, Z14, Z14
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z22, Z22, Z22
+	VMAXPS Z0, Z22, Z0
+	VMAXPS Z1, Z22, Z1
+	VMAXPS Z2, Z22, Z2
+	VMAXPS Z6, Z22, Z6
+	VMAXPS Z7, Z22, Z7
+	VMAXPS Z8, Z22, Z8
+	VMAXPS Z12, Z22, Z12
+	VMAXPS Z13, Z22, Z13
+	VMAXPS Z14, Z22, Z14
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z18
+	VADDPS    Z18, Z0, Z0
+	VMOVUPS   64(DX), Z18
+	VADDPS    Z18, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z18
+	VADDPS    Z18, Z2, Z2
+	VMOVUPS   (DX)(BX*1), Z18
+	VADDPS    Z18, Z6, Z6
+	VMOVUPS   64(DX)(BX*1), Z18
+	VADDPS    Z18, Z7, Z7
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z18
+	VADDPS    Z18, Z8, Z8
+	VMOVUPS   (DX)(BX*2), Z18
+	VADDPS    Z18, Z12, Z12
+	VMOVUPS   64(DX)(BX*2), Z18
+	VADDPS    Z18, Z13, Z13
+	VMOVUPS.Z 128(DX)(BX*2), K1, Z18
+	VADDPS    Z18, Z14, Z14
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z6, (AX)(CX*1)
+	VMOVUPS Z7, 64(AX)(CX*1)
+	VMOVUPS Z8, K1, 128(AX)(CX*1)
+	VMOVUPS Z12, (AX)(CX*2)
+	VMOVUPS Z13, 64(AX)(CX*2)
+	VMOVUPS Z14, K1, 128(AX)(CX*2)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_1x4x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x4x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z2, Z2, Z2
+	VPXORD Z4, Z4, Z4
+	VPXORD Z6, Z6, Z6
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (CX)(CX*2), DX
+	MOVQ   aDigit+48(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	VMOVUPS      (R8), Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS (AX), Z9
+	VPDPBUSD     Z9, Z8, Z1
+	VBROADCASTSS (AX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z3
+	VBROADCASTSS (AX)(CX*2), Z9
+	VPDPBUSD     Z9, Z8, Z5
+	VBROADCASTSS (AX)(DX*1), Z9
+	VPDPBUSD     Z9, Z8, Z7
+	VMOVUPS      (R8), Z8
+	VPSRLD       $0x04, Z8, Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS 4(AX), Z9
+	VPDPBUSD     Z9, Z8, Z1
+	VBROADCASTSS 4(AX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z3
+	VBROADCASTSS 4(AX)(CX*2), Z9
+	VPDPBUSD     Z9, Z8, Z5
+	VBROADCASTSS 4(AX)(DX*1), Z9
+	VPDPBUSD     Z9, Z8, Z7
+	ADDQ         $0x08, AX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (BX), Z8
+	VBROADCASTSS 4(BX), Z9
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R11)(R9*1), Z9, Z1
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z1, Z8, Z0
+	VBROADCASTSS (BX)(SI*1), Z8
+	VBROADCASTSS 4(BX)(SI*1), Z9
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z9, Z3
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z3, Z8, Z2
+	VBROADCASTSS (BX)(SI*2), Z8
+	VBROADCASTSS 4(BX)(SI*2), Z9
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS (R11)(R9*1), Z9, Z5
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z5, Z8, Z4
+	VBROADCASTSS (BX)(DI*1), Z8
+	VBROADCASTSS 4(BX)(DI*1), Z9
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS (R11)(R9*1), Z9, Z7
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z7, Z8, Z6
+	ADDQ         $0x08, BX
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         cols+104(FP), BX
+	MOVL         $-1, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	MOVQ         flags+144(FP), BX
+	TESTQ        $0x00000001, BX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z8
+	VADDPS       Z8, Z2, Z2
+	VMOVUPS.Z    (AX)(CX*2), K1, Z8
+	VADDPS       Z8, Z4, Z4
+	VMOVUPS.Z    (AX)(DX*1), K1, Z8
+	VADDPS       Z8, Z6, Z6
+
+scale:
+	TESTQ        $0x00000002, BX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z2, Z2
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z8, Z6, Z6
+
+bias:
+	MOVQ      bias+120(FP), SI
+	TESTQ     SI, SI
+	JZ        relu
+	VMOVUPS.Z (SI), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z2, Z2
+	VADDPS    Z8, Z4, Z4
+	VADDPS    Z8, Z6, Z6
+
+relu:
+	TESTQ  $0x00000004, BX
+	JZ     residual
+	VPXORD Z10, Z10, Z10
+	VMAXPS Z0, Z10, Z0
+	VMAXPS Z2, Z10, Z2
+	VMAXPS Z4, Z10, Z4
+	VMAXPS Z6, Z10, Z6
+
+residual:
+	MOVQ      res+128(FP), BX
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      res+128(FP), BX
+	MOVQ      resRow+136(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS.Z (BX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z (BX)(SI*1), K1, Z8
+	VADDPS    Z8, Z2, Z2
+	VMOVUPS.Z (BX)(SI*2), K1, Z8
+	VADDPS    Z8, Z4, Z4
+	VMOVUPS.Z (BX)(DI*1), K1, Z8
+	VADDPS    Z8, Z6, Z6
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	VMOVUPS Z4, K1, (AX)(CX*2)
+	VMOVUPS Z6, K1, (AX)(DX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_1x4x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x4x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (CX)(CX*2), DX
+	MOVQ   aDigit+48(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	VMOVUPS      (R8), Z16
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8), Z17
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z17, Z17
+	VBROADCASTSS (AX), Z18
+	VPDPBUSD     Z18, Z16, Z2
+	VPDPBUSD     Z18, Z17, Z3
+	VBROADCASTSS (AX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z6
+	VPDPBUSD     Z18, Z17, Z7
+	VBROADCASTSS (AX)(CX*2), Z18
+	VPDPBUSD     Z18, Z16, Z10
+	VPDPBUSD     Z18, Z17, Z11
+	VBROADCASTSS (AX)(DX*1), Z18
+	VPDPBUSD     Z18, Z16, Z14
+	VPDPBUSD     Z18, Z17, Z15
+	VMOVUPS      (R8), Z16
+	VPSRLD       $0x04, Z16, Z16
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8), Z17
+	VPSRLD       $0x04, Z17, Z17
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z17, Z17
+	VBROADCASTSS 4(AX), Z18
+	VPDPBUSD     Z18, Z16, Z2
+	VPDPBUSD     Z18, Z17, Z3
+	VBROADCASTSS 4(AX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z6
+	VPDPBUSD     Z18, Z17, Z7
+	VBROADCASTSS 4(AX)(CX*2), Z18
+	VPDPBUSD     Z18, Z16, Z10
+	VPDPBUSD     Z18, Z17, Z11
+	VBROADCASTSS 4(AX)(DX*1), Z18
+	VPDPBUSD     Z18, Z16, Z14
+	VPDPBUSD     Z18, Z17, Z15
+	ADDQ         $0x08, AX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (BX), Z16
+	VBROADCASTSS 4(BX), Z17
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R11)(R9*1), Z17, Z2
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z2, Z18, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z3
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z3, Z16, Z1
+	VBROADCASTSS (BX)(SI*1), Z16
+	VBROADCASTSS 4(BX)(SI*1), Z17
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z17, Z6
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z6, Z18, Z4
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z7
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z7, Z16, Z5
+	VBROADCASTSS (BX)(SI*2), Z16
+	VBROADCASTSS 4(BX)(SI*2), Z17
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS (R11)(R9*1), Z17, Z10
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z10, Z18, Z8
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z11
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z11, Z16, Z9
+	VBROADCASTSS (BX)(DI*1), Z16
+	VBROADCASTSS 4(BX)(DI*1), Z17
+	VCVTDQ2PS    Z14, Z14
+	VFNMADD231PS (R11)(R9*1), Z17, Z14
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z14, Z18, Z12
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z15
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z15, Z16, Z13
+	ADDQ         $0x08, BX
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         cols+104(FP), BX
+	MOVL         $-1, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	MOVQ         flags+144(FP), BX
+	TESTQ        $0x00000001, BX
+	JZ           scale
+	VMOVUPS      (AX), Z16
+	VADDPS       Z16, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z16
+	VADDPS       Z16, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z16
+	VADDPS       Z16, Z4, Z4
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z16
+	VADDPS       Z16, Z5, Z5
+	VMOVUPS      (AX)(CX*2), Z16
+	VADDPS       Z16, Z8, Z8
+	VMOVUPS.Z    64(AX)(CX*2), K1, Z16
+	VADDPS       Z16, Z9, Z9
+	VMOVUPS      (AX)(DX*1), Z16
+	VADDPS       Z16, Z12, Z12
+	VMOVUPS.Z    64(AX)(DX*1), K1, Z16
+	VADDPS       Z16, Z13, Z13
+
+scale:
+	TESTQ        $0x00000002, BX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z16
+	VMULPS       Z16, Z0, Z0
+	VMULPS       Z16, Z1, Z1
+	VMULPS       Z16, Z4, Z4
+	VMULPS       Z16, Z5, Z5
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z16, Z9, Z9
+	VMULPS       Z16, Z12, Z12
+	VMULPS       Z16, Z13, Z13
+
+bias:
+	MOVQ      bias+120(FP), SI
+	TESTQ     SI, SI
+	JZ        relu
+	VMOVUPS   (SI), Z16
+	VADDPS    Z16, Z0, Z0
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z16, Z8, Z8
+	VADDPS    Z16, Z12, Z12
+	VMOVUPS.Z 64(SI), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VADDPS    Z16, Z5, Z5
+	VADDPS    Z16, Z9, Z9
+	VADDPS    Z16, Z13, Z13
+
+relu:
+	TESTQ  $0x00000004, BX
+	JZ     residual
+	VPXORD Z19, Z19, Z19
+	VMAXPS Z0, Z19, Z0
+	VMAXPS Z1, Z19, Z1
+	VMAXPS Z4, Z19, Z4
+	VMAXPS Z5, Z19, Z5
+	VMAXPS Z8, Z19, Z8
+	VMAXPS Z9, Z19, Z9
+	VMAXPS Z12, Z19, Z12
+	VMAXPS Z13, Z19, Z13
+
+residual:
+	MOVQ      res+128(FP), BX
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      res+128(FP), BX
+	MOVQ      resRow+136(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS   (BX), Z16
+	VADDPS    Z16, Z0, Z0
+	VMOVUPS.Z 64(BX), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VMOVUPS   (BX)(SI*1), Z16
+	VADDPS    Z16, Z4, Z4
+	VMOVUPS.Z 64(BX)(SI*1), K1, Z16
+	VADDPS    Z16, Z5, Z5
+	VMOVUPS   (BX)(SI*2), Z16
+	VADDPS    Z16, Z8, Z8
+	VMOVUPS.Z 64(BX)(SI*2), K1, Z16
+	VADDPS    Z16, Z9, Z9
+	VMOVUPS   (BX)(DI*1), Z16
+	VADDPS    Z16, Z12, Z12
+	VMOVUPS.Z 64(BX)(DI*1), K1, Z16
+	VADDPS    Z16, Z13, Z13
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z4, (AX)(CX*1)
+	VMOVUPS Z5, K1, 64(AX)(CX*1)
+	VMOVUPS Z8, (AX)(CX*2)
+	VMOVUPS Z9, K1, 64(AX)(CX*2)
+	VMOVUPS Z12, (AX)(DX*1)
+	VMOVUPS Z13, K1, 64(AX)(DX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_1x4x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_1x4x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (CX)(CX*2), DX
+	MOVQ   aDigit+48(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z23, Z23, Z23
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	PREFETCHT0   4224(R8)
+	VMOVUPS      (R8), Z24
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z24, Z24
+	VMOVUPS      64(R8), Z25
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z25, Z25
+	VMOVUPS      128(R8), Z26
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z26, Z26
+	VBROADCASTSS (AX), Z27
+	VPDPBUSD     Z27, Z24, Z3
+	VPDPBUSD     Z27, Z25, Z4
+	VPDPBUSD     Z27, Z26, Z5
+	VBROADCASTSS (AX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z9
+	VPDPBUSD     Z27, Z25, Z10
+	VPDPBUSD     Z27, Z26, Z11
+	VBROADCASTSS (AX)(CX*2), Z27
+	VPDPBUSD     Z27, Z24, Z15
+	VPDPBUSD     Z27, Z25, Z16
+	VPDPBUSD     Z27, Z26, Z17
+	VBROADCASTSS (AX)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z21
+	VPDPBUSD     Z27, Z25, Z22
+	VPDPBUSD     Z27, Z26, Z23
+	VMOVUPS      (R8), Z24
+	VPSRLD       $0x04, Z24, Z24
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z24, Z24
+	VMOVUPS      64(R8), Z25
+	VPSRLD       $0x04, Z25, Z25
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z25, Z25
+	VMOVUPS      128(R8), Z26
+	VPSRLD       $0x04, Z26, Z26
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z26, Z26
+	VBROADCASTSS 4(AX), Z27
+	VPDPBUSD     Z27, Z24, Z3
+	VPDPBUSD     Z27, Z25, Z4
+	VPDPBUSD     Z27, Z26, Z5
+	VBROADCASTSS 4(AX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z9
+	VPDPBUSD     Z27, Z25, Z10
+	VPDPBUSD     Z27, Z26, Z11
+	VBROADCASTSS 4(AX)(CX*2), Z27
+	VPDPBUSD     Z27, Z24, Z15
+	VPDPBUSD     Z27, Z25, Z16
+	VPDPBUSD     Z27, Z26, Z17
+	VBROADCASTSS 4(AX)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z21
+	VPDPBUSD     Z27, Z25, Z22
+	VPDPBUSD     Z27, Z26, Z23
+	ADDQ         $0x08, AX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (BX), Z24
+	VBROADCASTSS 4(BX), Z25
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z25, Z3
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z3, Z26, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z4
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z4, Z26, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z5
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z5, Z24, Z2
+	VBROADCASTSS (BX)(SI*1), Z24
+	VBROADCASTSS 4(BX)(SI*1), Z25
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R11)(R9*1), Z25, Z9
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z9, Z26, Z6
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z10
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z10, Z26, Z7
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z11
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z11, Z24, Z8
+	VBROADCASTSS (BX)(SI*2), Z24
+	VBROADCASTSS 4(BX)(SI*2), Z25
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS (R11)(R9*1), Z25, Z15
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z15, Z26, Z12
+	VCVTDQ2PS    Z16, Z16
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z16
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z16, Z26, Z13
+	VCVTDQ2PS    Z17, Z17
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z17
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z17, Z24, Z14
+	VBROADCASTSS (BX)(DI*1), Z24
+	VBROADCASTSS 4(BX)(DI*1), Z25
+	VCVTDQ2PS    Z21, Z21
+	VFNMADD231PS (R11)(R9*1), Z25, Z21
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z21, Z26, Z18
+	VCVTDQ2PS    Z22, Z22
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z22
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z22, Z26, Z19
+	VCVTDQ2PS    Z23, Z23
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z23
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z23, Z24, Z20
+	ADDQ         $0x08, BX
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         cols+104(FP), BX
+	MOVL         $-1, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	MOVQ         flags+144(FP), BX
+	TESTQ        $0x00000001, BX
+	JZ           scale
+	VMOVUPS      (AX), Z24
+	VADDPS       Z24, Z0, Z0
+	VMOVUPS      64(AX), Z24
+	VADDPS       Z24, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z24
+	VADDPS       Z24, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z24
+	VADDPS       Z24, Z6, Z6
+	VMOVUPS      64(AX)(CX*1), Z24
+	VADDPS       Z24, Z7, Z7
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z24
+	VADDPS       Z24, Z8, Z8
+	VMOVUPS      (AX)(CX*2), Z24
+	VADDPS       Z24, Z12, Z12
+	VMOVUPS      64(AX)(CX*2), Z24
+	VADDPS       Z24, Z13, Z13
+	VMOVUPS.Z    128(AX)(CX*2), K1, Z24
+	VADDPS       Z24, Z14, Z14
+	VMOVUPS      (AX)(DX*1), Z24
+	VADDPS       Z24, Z18, Z18
+	VMOVUPS      64(AX)(DX*1), Z24
+	VADDPS       Z24, Z19, Z19
+	VMOVUPS.Z    128(AX)(DX*1), K1, Z24
+	VADDPS       Z24, Z20, Z20
+
+scale:
+	TESTQ        $0x00000002, BX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z24
+	VMULPS       Z24, Z0, Z0
+	VMULPS       Z24, Z1, Z1
+	VMULPS       Z24, Z2, Z2
+	VMULPS       Z24, Z6, Z6
+	VMULPS       Z24, Z7, Z7
+	VMULPS       Z24, Z8, Z8
+	VMULPS       Z24, Z12, Z12
+	VMULPS       Z24, Z13, Z13
+	VMULPS       Z24, Z14, Z14
+	VMULPS       Z24, Z18, Z18
+	VMULPS       Z24, Z19, Z19
+	VMULPS       Z24, Z20, Z20
+
+bias:
+	MOVQ      bias+120(FP), SI
+	TESTQ     SI, SI
+	JZ        relu
+	VMOVUPS   (SI), Z24
+	VADDPS    Z24, Z0, Z0
+	VADDPS    Z24, Z6, Z6
+	VADDPS    Z24, Z12, Z12
+	VADDPS    Z24, Z18, Z18
+	VMOVUPS   64(SI), Z24
+	VADDPS    Z24, Z1, Z1
+	VADDPS    Z24, Z7, Z7
+	VADDPS    Z24, Z13, Z13
+	VADDPS    Z24, Z19, Z19
+	VMOVUPS.Z 128(SI), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VADDPS    Z24, Z8, Z8
+	VADDPS    Z24, Z14, Z14
+	VADDPS    Z24, Z20, Z20
+
+relu:
+	TESTQ  $0x00000004, BX
+	JZ     residual
+	VPXORD Z28, Z28, Z28
+	VMAXPS Z0, Z28, Z0
+	VMAXPS Z1, Z28, Z1
+	VMAXPS Z2, Z28, Z2
+	VMAXPS Z6, Z28, Z6
+	VMAXPS Z7, Z28, Z7
+	VMAXPS Z8, Z28, Z8
+	VMAXPS Z12, Z28, Z12
+	VMAXPS Z13, Z28, Z13
+	VMAXPS Z14, Z28, Z14
+	VMAXPS Z18, Z28, Z18
+	VMAXPS Z19, Z28, Z19
+	VMAXPS Z20, Z28, Z20
+
+residual:
+	MOVQ      res+128(FP), BX
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      res+128(FP), BX
+	MOVQ      resRow+136(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS   (BX), Z24
+	VADDPS    Z24, Z0, Z0
+	VMOVUPS   64(BX), Z24
+	VADDPS    Z24, Z1, Z1
+	VMOVUPS.Z 128(BX), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VMOVUPS   (BX)(SI*1), Z24
+	VADDPS    Z24, Z6, Z6
+	VMOVUPS   64(BX)(SI*1), Z24
+	VADDPS    Z24, Z7, Z7
+	VMOVUPS.Z 128(BX)(SI*1), K1, Z24
+	VADDPS    Z24, Z8, Z8
+	VMOVUPS   (BX)(SI*2), Z24
+	VADDPS    Z24, Z12, Z12
+	VMOVUPS   64(BX)(SI*2), Z24
+	VADDPS    Z24, Z13, Z13
+	VMOVUPS.Z 128(BX)(SI*2), K1, Z24
+	VADDPS    Z24, Z14, Z14
+	VMOVUPS   (BX)(DI*1), Z24
+	VADDPS    Z24, Z18, Z18
+	VMOVUPS   64(BX)(DI*1), Z24
+	VADDPS    Z24, Z19, Z19
+	VMOVUPS.Z 128(BX)(DI*1), K1, Z24
+	VADDPS    Z24, Z20, Z20
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z6, (AX)(CX*1)
+	VMOVUPS Z7, 64(AX)(CX*1)
+	VMOVUPS Z8, K1, 128(AX)(CX*1)
+	VMOVUPS Z12, (AX)(CX*2)
+	VMOVUPS Z13, 64(AX)(CX*2)
+	VMOVUPS Z14, K1, 128(AX)(CX*2)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, K1, 128(AX)(DX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_3x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_3x1x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (AX)(CX*1), DX
+	LEAQ   (DX)(CX*1), CX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VBROADCASTSS (AX), Z5
+	VPDPBUSD     Z5, Z4, Z1
+	VBROADCASTSS (DX), Z5
+	VPDPBUSD     Z5, Z4, Z2
+	VBROADCASTSS (CX), Z5
+	VPDPBUSD     Z5, Z4, Z3
+	VMOVUPS      (SI), Z4
+	VPSRLD       $0x04, Z4, Z4
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z4, Z4
+	VBROADCASTSS 4(AX), Z5
+	VPDPBUSD     Z5, Z4, Z1
+	VBROADCASTSS 4(DX), Z5
+	VPDPBUSD     Z5, Z4, Z2
+	VBROADCASTSS 4(CX), Z5
+	VPDPBUSD     Z5, Z4, Z3
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (BX), Z4
+	VBROADCASTSS 4(BX), Z5
+	VBROADCASTSS 8(BX), Z7
+	VBROADCASTSS 12(BX), Z8
+	VBROADCASTSS 16(BX), Z9
+	VBROADCASTSS 20(BX), Z10
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R9)(DI*1), Z5, Z1
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z8, Z2
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z10, Z3
+	VMULPS       Z4, Z1, Z1
+	VFMADD231PS  Z2, Z7, Z1
+	VFMADD231PS  Z3, Z9, Z1
+	VFMADD231PS  (R9), Z1, Z0
+	ADDQ         $0x18, BX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z4
+	VADDPS       Z4, Z0, Z0
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z4
+	VMULPS       Z4, Z0, Z0
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS.Z (DX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z6, Z6, Z6
+	VMAXPS Z0, Z6, Z0
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS.Z (CX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_3x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_3x1x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (AX)(CX*1), DX
+	LEAQ   (DX)(CX*1), CX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	VMOVUPS      (SI), Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VMOVUPS      64(SI), Z9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z9, Z9
+	VBROADCASTSS (AX), Z10
+	VPDPBUSD     Z10, Z8, Z2
+	VPDPBUSD     Z10, Z9, Z3
+	VBROADCASTSS (DX), Z10
+	VPDPBUSD     Z10, Z8, Z4
+	VPDPBUSD     Z10, Z9, Z5
+	VBROADCASTSS (CX), Z10
+	VPDPBUSD     Z10, Z8, Z6
+	VPDPBUSD     Z10, Z9, Z7
+	VMOVUPS      (SI), Z8
+	VPSRLD       $0x04, Z8, Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VMOVUPS      64(SI), Z9
+	VPSRLD       $0x04, Z9, Z9
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z9, Z9
+	VBROADCASTSS 4(AX), Z10
+	VPDPBUSD     Z10, Z8, Z2
+	VPDPBUSD     Z10, Z9, Z3
+	VBROADCASTSS 4(DX), Z10
+	VPDPBUSD     Z10, Z8, Z4
+	VPDPBUSD     Z10, Z9, Z5
+	VBROADCASTSS 4(CX), Z10
+	VPDPBUSD     Z10, Z8, Z6
+	VPDPBUSD     Z10, Z9, Z7
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (BX), Z8
+	VBROADCASTSS 4(BX), Z9
+	VBROADCASTSS 8(BX), Z10
+	VBROADCASTSS 12(BX), Z12
+	VBROADCASTSS 16(BX), Z13
+	VBROADCASTSS 20(BX), Z14
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z9, Z2
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS (R9)(DI*1), Z12, Z4
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z14, Z6
+	VMULPS       Z8, Z2, Z2
+	VFMADD231PS  Z4, Z10, Z2
+	VFMADD231PS  Z6, Z13, Z2
+	VFMADD231PS  (R9), Z2, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R9)(DI*1), Z9, Z3
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 64(R9)(DI*1), Z12, Z5
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z14, Z7
+	VMULPS       Z8, Z3, Z3
+	VFMADD231PS  Z5, Z10, Z3
+	VFMADD231PS  Z7, Z13, Z3
+	VFMADD231PS  64(R9), Z3, Z1
+	ADDQ         $0x18, BX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z8
+	VADDPS       Z8, Z1, Z1
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z1, Z1
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z11, Z11, Z11
+	VMAXPS Z0, Z11, Z0
+	VMAXPS Z1, Z11, Z1
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z 64(CX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_3x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_3x1x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (AX)(CX*1), DX
+	LEAQ   (DX)(CX*1), CX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	VMOVUPS      (SI), Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VMOVUPS      128(SI), Z14
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z14, Z14
+	VBROADCASTSS (AX), Z15
+	VPDPBUSD     Z15, Z12, Z3
+	VPDPBUSD     Z15, Z13, Z4
+	VPDPBUSD     Z15, Z14, Z5
+	VBROADCASTSS (DX), Z15
+	VPDPBUSD     Z15, Z12, Z6
+	VPDPBUSD     Z15, Z13, Z7
+	VPDPBUSD     Z15, Z14, Z8
+	VBROADCASTSS (CX), Z15
+	VPDPBUSD     Z15, Z12, Z9
+	VPDPBUSD     Z15, Z13, Z10
+	VPDPBUSD     Z15, Z14, Z11
+	VMOVUPS      (SI), Z12
+	VPSRLD       $0x04, Z12, Z12
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z12, Z12
+	VMOVUPS      64(SI), Z13
+	VPSRLD       $0x04, Z13, Z13
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z13, Z13
+	VMOVUPS      128(SI), Z14
+	VPSRLD       $0x04, Z14, Z14
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z14, Z14
+	VBROADCASTSS 4(AX), Z15
+	VPDPBUSD     Z15, Z12, Z3
+	VPDPBUSD     Z15, Z13, Z4
+	VPDPBUSD     Z15, Z14, Z5
+	VBROADCASTSS 4(DX), Z15
+	VPDPBUSD     Z15, Z12, Z6
+	VPDPBUSD     Z15, Z13, Z7
+	VPDPBUSD     Z15, Z14, Z8
+	VBROADCASTSS 4(CX), Z15
+	VPDPBUSD     Z15, Z12, Z9
+	VPDPBUSD     Z15, Z13, Z10
+	VPDPBUSD     Z15, Z14, Z11
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (BX), Z12
+	VBROADCASTSS 4(BX), Z13
+	VBROADCASTSS 8(BX), Z14
+	VBROADCASTSS 12(BX), Z15
+	VBROADCASTSS 16(BX), Z17
+	VBROADCASTSS 20(BX), Z18
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z13, Z3
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z15, Z6
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R9)(DI*1), Z18, Z9
+	VMULPS       Z12, Z3, Z3
+	VFMADD231PS  Z6, Z14, Z3
+	VFMADD231PS  Z9, Z17, Z3
+	VFMADD231PS  (R9), Z3, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z4
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z15, Z7
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R9)(DI*1), Z18, Z10
+	VMULPS       Z12, Z4, Z4
+	VFMADD231PS  Z7, Z14, Z4
+	VFMADD231PS  Z10, Z17, Z4
+	VFMADD231PS  64(R9), Z4, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R9)(DI*1), Z13, Z5
+	VCVTDQ2PS    Z8, Z8
+	VFNMADD231PS 128(R9)(DI*1), Z15, Z8
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R9)(DI*1), Z18, Z11
+	VMULPS       Z12, Z5, Z5
+	VFMADD231PS  Z8, Z14, Z5
+	VFMADD231PS  Z11, Z17, Z5
+	VFMADD231PS  128(R9), Z5, Z2
+	ADDQ         $0x18, BX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z12
+	VADDPS       Z12, Z0, Z0
+	VMOVUPS      64(AX), Z12
+	VADDPS       Z12, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z12
+	VADDPS       Z12, Z2, Z2
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z12
+	VMULPS       Z12, Z0, Z0
+	VMULPS       Z12, Z1, Z1
+	VMULPS       Z12, Z2, Z2
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS   64(DX), Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z16, Z16, Z16
+	VMAXPS Z0, Z16, Z0
+	VMAXPS Z1, Z16, Z1
+	VMAXPS Z2, Z16, Z2
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS   64(CX), Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS.Z 128(CX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_3x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_3x2x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	LEAQ   (AX)(DX*1), BX
+	LEAQ   (BX)(DX*1), DX
+	MOVQ   aScale+56(FP), SI
+	MOVQ   aScaleRow+64(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	VMOVUPS      (R8), Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS (AX), Z9
+	VPDPBUSD     Z9, Z8, Z1
+	VBROADCASTSS (BX), Z9
+	VPDPBUSD     Z9, Z8, Z2
+	VBROADCASTSS (DX), Z9
+	VPDPBUSD     Z9, Z8, Z3
+	VBROADCASTSS (AX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z5
+	VBROADCASTSS (BX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z6
+	VBROADCASTSS (DX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z7
+	VMOVUPS      (R8), Z8
+	VPSRLD       $0x04, Z8, Z8
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z8, Z8
+	VBROADCASTSS 4(AX), Z9
+	VPDPBUSD     Z9, Z8, Z1
+	VBROADCASTSS 4(BX), Z9
+	VPDPBUSD     Z9, Z8, Z2
+	VBROADCASTSS 4(DX), Z9
+	VPDPBUSD     Z9, Z8, Z3
+	VBROADCASTSS 4(AX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z5
+	VBROADCASTSS 4(BX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z6
+	VBROADCASTSS 4(DX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z7
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, BX
+	ADDQ         $0x08, DX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (SI), Z8
+	VBROADCASTSS 4(SI), Z9
+	VBROADCASTSS 8(SI), Z11
+	VBROADCASTSS 12(SI), Z12
+	VBROADCASTSS 16(SI), Z13
+	VBROADCASTSS 20(SI), Z14
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R11)(R9*1), Z9, Z1
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R11)(R9*1), Z12, Z2
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z14, Z3
+	VMULPS       Z8, Z1, Z1
+	VFMADD231PS  Z2, Z11, Z1
+	VFMADD231PS  Z3, Z13, Z1
+	VFMADD231PS  (R11), Z1, Z0
+	VBROADCASTSS (SI)(DI*1), Z8
+	VBROADCASTSS 4(SI)(DI*1), Z9
+	VBROADCASTSS 8(SI)(DI*1), Z11
+	VBROADCASTSS 12(SI)(DI*1), Z12
+	VBROADCASTSS 16(SI)(DI*1), Z13
+	VBROADCASTSS 20(SI)(DI*1), Z14
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS (R11)(R9*1), Z9, Z5
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z12, Z6
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS (R11)(R9*1), Z14, Z7
+	VMULPS       Z8, Z5, Z5
+	VFMADD231PS  Z6, Z11, Z5
+	VFMADD231PS  Z7, Z13, Z5
+	VFMADD231PS  (R11), Z5, Z4
+	ADDQ         $0x18, SI
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z8
+	VADDPS       Z8, Z4, Z4
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z4, Z4
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS.Z (BX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z4, Z4
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z10, Z10, Z10
+	VMAXPS Z0, Z10, Z0
+	VMAXPS Z4, Z10, Z4
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z8
+	VADDPS    Z8, Z4, Z4
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z4, K1, (AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_3x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_3x2x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	LEAQ   (AX)(DX*1), BX
+	LEAQ   (BX)(DX*1), DX
+	MOVQ   aScale+56(FP), SI
+	MOVQ   aScaleRow+64(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	VMOVUPS      (R8), Z16
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8), Z17
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z17, Z17
+	VBROADCASTSS (AX), Z18
+	VPDPBUSD     Z18, Z16, Z2
+	VPDPBUSD     Z18, Z17, Z3
+	VBROADCASTSS (BX), Z18
+	VPDPBUSD     Z18, Z16, Z4
+	VPDPBUSD     Z18, Z17, Z5
+	VBROADCASTSS (DX), Z18
+	VPDPBUSD     Z18, Z16, Z6
+	VPDPBUSD     Z18, Z17, Z7
+	VBROADCASTSS (AX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z10
+	VPDPBUSD     Z18, Z17, Z11
+	VBROADCASTSS (BX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z12
+	VPDPBUSD     Z18, Z17, Z13
+	VBROADCASTSS (DX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z14
+	VPDPBUSD     Z18, Z17, Z15
+	VMOVUPS      (R8), Z16
+	VPSRLD       $0x04, Z16, Z16
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8), Z17
+	VPSRLD       $0x04, Z17, Z17
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z17, Z17
+	VBROADCASTSS 4(AX), Z18
+	VPDPBUSD     Z18, Z16, Z2
+	VPDPBUSD     Z18, Z17, Z3
+	VBROADCASTSS 4(BX), Z18
+	VPDPBUSD     Z18, Z16, Z4
+	VPDPBUSD     Z18, Z17, Z5
+	VBROADCASTSS 4(DX), Z18
+	VPDPBUSD     Z18, Z16, Z6
+	VPDPBUSD     Z18, Z17, Z7
+	VBROADCASTSS 4(AX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z10
+	VPDPBUSD     Z18, Z17, Z11
+	VBROADCASTSS 4(BX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z12
+	VPDPBUSD     Z18, Z17, Z13
+	VBROADCASTSS 4(DX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z14
+	VPDPBUSD     Z18, Z17, Z15
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, BX
+	ADDQ         $0x08, DX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (SI), Z16
+	VBROADCASTSS 4(SI), Z17
+	VBROADCASTSS 8(SI), Z18
+	VBROADCASTSS 12(SI), Z20
+	VBROADCASTSS 16(SI), Z21
+	VBROADCASTSS 20(SI), Z22
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R11)(R9*1), Z17, Z2
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS (R11)(R9*1), Z20, Z4
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z22, Z6
+	VMULPS       Z16, Z2, Z2
+	VFMADD231PS  Z4, Z18, Z2
+	VFMADD231PS  Z6, Z21, Z2
+	VFMADD231PS  (R11), Z2, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z3
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 64(R11)(R9*1), Z20, Z5
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R11)(R9*1), Z22, Z7
+	VMULPS       Z16, Z3, Z3
+	VFMADD231PS  Z5, Z18, Z3
+	VFMADD231PS  Z7, Z21, Z3
+	VFMADD231PS  64(R11), Z3, Z1
+	VBROADCASTSS (SI)(DI*1), Z16
+	VBROADCASTSS 4(SI)(DI*1), Z17
+	VBROADCASTSS 8(SI)(DI*1), Z18
+	VBROADCASTSS 12(SI)(DI*1), Z20
+	VBROADCASTSS 16(SI)(DI*1), Z21
+	VBROADCASTSS 20(SI)(DI*1), Z22
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS (R11)(R9*1), Z17, Z10
+	VCVTDQ2PS    Z12, Z12
+	VFNMADD231PS (R11)(R9*1), Z20, Z12
+	VCVTDQ2PS    Z14, Z14
+	VFNMADD231PS (R11)(R9*1), Z22, Z14
+	VMULPS       Z16, Z10, Z10
+	VFMADD231PS  Z12, Z18, Z10
+	VFMADD231PS  Z14, Z21, Z10
+	VFMADD231PS  (R11), Z10, Z8
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z11
+	VCVTDQ2PS    Z13, Z13
+	VFNMADD231PS 64(R11)(R9*1), Z20, Z13
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS 64(R11)(R9*1), Z22, Z15
+	VMULPS       Z16, Z11, Z11
+	VFMADD231PS  Z13, Z18, Z11
+	VFMADD231PS  Z15, Z21, Z11
+	VFMADD231PS  64(R11), Z11, Z9
+	ADDQ         $0x18, SI
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z16
+	VADDPS       Z16, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z16
+	VADDPS       Z16, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z16
+	VADDPS       Z16, Z8, Z8
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z16
+	VADDPS       Z16, Z9, Z9
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z16
+	VMULPS       Z16, Z0, Z0
+	VMULPS       Z16, Z1, Z1
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z16, Z9, Z9
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z16
+	VADDPS    Z16, Z0, Z0
+	VADDPS    Z16, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VADDPS    Z16, Z9, Z9
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z19, Z19, Z19
+	VMAXPS Z0, Z19, Z0
+	VMAXPS Z1, Z19, Z1
+	VMAXPS Z8, Z19, Z8
+	VMAXPS Z9, Z19, Z9
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z16
+	VADDPS    Z16, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VMOVUPS   (DX)(BX*1), Z16
+	VADDPS    Z16, Z8, Z8
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z16
+	VADDPS    Z16, Z9, Z9
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z8, (AX)(CX*1)
+	VMOVUPS Z9, K1, 64(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ4VNNI_3x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ4VNNI_3x2x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	LEAQ   (AX)(DX*1), BX
+	LEAQ   (BX)(DX*1), DX
+	MOVQ   aScale+56(FP), SI
+	MOVQ   aScaleRow+64(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z20, Z20, Z20
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z23, Z23, Z23
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	PREFETCHT0   4224(R8)
+	VMOVUPS      (R8), Z24
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z24, Z24
+	VMOVUPS      64(R8), Z25
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z25, Z25
+	VMOVUPS      128(R8), Z26
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z26, Z26
+	VBROADCASTSS (AX), Z27
+	VPDPBUSD     Z27, Z24, Z3
+	VPDPBUSD     Z27, Z25, Z4
+	VPDPBUSD     Z27, Z26, Z5
+	VBROADCASTSS (BX), Z27
+	VPDPBUSD     Z27, Z24, Z6
+	VPDPBUSD     Z27, Z25, Z7
+	VPDPBUSD     Z27, Z26, Z8
+	VBROADCASTSS (DX), Z27
+	VPDPBUSD     Z27, Z24, Z9
+	VPDPBUSD     Z27, Z25, Z10
+	VPDPBUSD     Z27, Z26, Z11
+	VBROADCASTSS (AX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z15
+	VPDPBUSD     Z27, Z25, Z16
+	VPDPBUSD     Z27, Z26, Z17
+	VBROADCASTSS (BX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z18
+	VPDPBUSD     Z27, Z25, Z19
+	VPDPBUSD     Z27, Z26, Z20
+	VBROADCASTSS (DX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z21
+	VPDPBUSD     Z27, Z25, Z22
+	VPDPBUSD     Z27, Z26, Z23
+	VMOVUPS      (R8), Z24
+	VPSRLD       $0x04, Z24, Z24
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z24, Z24
+	VMOVUPS      64(R8), Z25
+	VPSRLD       $0x04, Z25, Z25
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z25, Z25
+	VMOVUPS      128(R8), Z26
+	VPSRLD       $0x04, Z26, Z26
+	VANDPS       lanes0f0f0f0f<>+0(SB), Z26, Z26
+	VBROADCASTSS 4(AX), Z27
+	VPDPBUSD     Z27, Z24, Z3
+	VPDPBUSD     Z27, Z25, Z4
+	VPDPBUSD     Z27, Z26, Z5
+	VBROADCASTSS 4(BX), Z27
+	VPDPBUSD     Z27, Z24, Z6
+	VPDPBUSD     Z27, Z25, Z7
+	VPDPBUSD     Z27, Z26, Z8
+	VBROADCASTSS 4(DX), Z27
+	VPDPBUSD     Z27, Z24, Z9
+	VPDPBUSD     Z27, Z25, Z10
+	VPDPBUSD     Z27, Z26, Z11
+	VBROADCASTSS 4(AX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z15
+	VPDPBUSD     Z27, Z25, Z16
+	VPDPBUSD     Z27, Z26, Z17
+	VBROADCASTSS 4(BX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z18
+	VPDPBUSD     Z27, Z25, Z19
+	VPDPBUSD     Z27, Z26, Z20
+	VBROADCASTSS 4(DX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z21
+	VPDPBUSD     Z27, Z25, Z22
+	VPDPBUSD     Z27, Z26, Z23
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, BX
+	ADDQ         $0x08, DX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (SI), Z24
+	VBROADCASTSS 4(SI), Z25
+	VBROADCASTSS 8(SI), Z26
+	VBROADCASTSS 12(SI), Z27
+	VBROADCASTSS 16(SI), Z29
+	VBROADCASTSS 20(SI), Z30
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z25, Z3
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z27, Z6
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R11)(R9*1), Z30, Z9
+	VMULPS       Z24, Z3, Z3
+	VFMADD231PS  Z6, Z26, Z3
+	VFMADD231PS  Z9, Z29, Z3
+	VFMADD231PS  (R11), Z3, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z4
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R11)(R9*1), Z27, Z7
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R11)(R9*1), Z30, Z10
+	VMULPS       Z24, Z4, Z4
+	VFMADD231PS  Z7, Z26, Z4
+	VFMADD231PS  Z10, Z29, Z4
+	VFMADD231PS  64(R11), Z4, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z5
+	VCVTDQ2PS    Z8, Z8
+	VFNMADD231PS 128(R11)(R9*1), Z27, Z8
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R11)(R9*1), Z30, Z11
+	VMULPS       Z24, Z5, Z5
+	VFMADD231PS  Z8, Z26, Z5
+	VFMADD231PS  Z11, Z29, Z5
+	VFMADD231PS  128(R11), Z5, Z2
+	VBROADCASTSS (SI)(DI*1), Z24
+	VBROADCASTSS 4(SI)(DI*1), Z25
+	VBROADCASTSS 8(SI)(DI*1), Z26
+	VBROADCASTSS 12(SI)(DI*1), Z27
+	VBROADCASTSS 16(SI)(DI*1), Z29
+	VBROADCASTSS 20(SI)(DI*1), Z30
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS (R11)(R9*1), Z25, Z15
+	VCVTDQ2PS    Z18, Z18
+	VFNMADD231PS (R11)(R9*1), Z27, Z18
+	VCVTDQ2PS    Z21, Z21
+	VFNMADD231PS (R11)(R9*1), Z30, Z21
+	VMULPS       Z24, Z15, Z15
+	VFMADD231PS  Z18, Z26, Z15
+	VFMADD231PS  Z21, Z29, Z15
+	VFMADD231PS  (R11), Z15, Z12
+	VCVTDQ2PS    Z16, Z16
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z16
+	VCVTDQ2PS    Z19, Z19
+	VFNMADD231PS 64(R11)(R9*1), Z27, Z19
+	VCVTDQ2PS    Z22, Z22
+	VFNMADD231PS 64(R11)(R9*1), Z30, Z22
+	VMULPS       Z24, Z16, Z16
+	VFMADD231PS  Z19, Z26, Z16
+	VFMADD231PS  Z22, Z29, Z16
+	VFMADD231PS  64(R11), Z16, Z13
+	VCVTDQ2PS    Z17, Z17
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z17
+	VCVTDQ2PS    Z20, Z20
+	VFNMADD231PS 128(R11)(R9*1), Z27, Z20
+	VCVTDQ2PS    Z23, Z23
+	VFNMADD231PS 128(R11)(R9*1), Z30, Z23
+	VMULPS       Z24, Z17, Z17
+	VFMADD231PS  Z20, Z26, Z17
+	VFMADD231PS  Z23, Z29, Z17
+	VFMADD231PS  128(R11), Z17, Z14
+	ADDQ         $0x18, SI
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z24
+	VADDPS       Z24, Z0, Z0
+	VMOVUPS      64(AX), Z24
+	VADDPS       Z24, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z24
+	VADDPS       Z24, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z24
+	VADDPS       Z24, Z12, Z12
+	VMOVUPS      64(AX)(CX*1), Z24
+	VADDPS       Z24, Z13, Z13
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z24
+	VADDPS       Z24, Z14, Z14
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z24
+	VMULPS       Z24, Z0, Z0
+	VMULPS       Z24, Z1, Z1
+	VMULPS       Z24, Z2, Z2
+	VMULPS       Z24, Z12, Z12
+	VMULPS       Z24, Z13, Z13
+	VMULPS       Z24, Z14, Z14
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z24
+	VADDPS    Z24, Z0, Z0
+	VADDPS    Z24, Z12, Z12
+	VMOVUPS   64(BX), Z24
+	VADDPS    Z24, Z1, Z1
+	VADDPS    Z24, Z13, Z13
+	VMOVUPS.Z 128(BX), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VADDPS    Z24, Z14, Z14
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z28, Z28, Z28
+	VMAXPS Z0, Z28, Z0
+	VMAXPS Z1, Z28, Z1
+	VMAXPS Z2, Z28, Z2
+	VMAXPS Z12, Z28, Z12
+	VMAXPS Z13, Z28, Z13
+	VMAXPS Z14, Z28, Z14
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z24
+	VADDPS    Z24, Z0, Z0
+	VMOVUPS   64(DX), Z24
+	VADDPS    Z24, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VMOVUPS   (DX)(BX*1), Z24
+	VADDPS    Z24, Z12, Z12
+	VMOVUPS   64(DX)(BX*1), Z24
+	VADDPS    Z24, Z13, Z13
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z24
+	VADDPS    Z24, Z14, Z14
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z12, (AX)(CX*1)
+	VMOVUPS Z13, 64(AX)(CX*1)
+	VMOVUPS Z14, K1, 128(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x1x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aScale+56(FP), CX
+	MOVQ   aScaleRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   b+72(FP), DX
+	MOVQ   bRow+80(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   blocks+8(FP), SI
+
+block:
+	MOVQ DX, DI
+	LEAQ (DX)(BX*2), DX
+	MOVQ groups+16(FP), R8
+
+step:
+	VPXORD  Z1, Z1, Z1
+	MOVQ    step+24(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
+
+group:
+	PREFETCHT0   4096(DX)
+	VMOVUPS      (DX), Z2
+	VBROADCASTSS (AX), Z3
+	VPDPBUSD     Z3, Z2, Z1
+	ADDQ         $0x04, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          group
+	VBROADCASTSS (CX), Z2
+	VBROADCASTSS 4(CX), Z3
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (DI)(BX*1), Z3, Z1
+	VMULPS       (DI), Z2, Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         $0x08, CX
+	TESTQ        R8, R8
+	JNZ          step
+	DECQ         SI
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z2
+	VADDPS       Z2, Z0, Z0
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z2
+	VMULPS       Z2, Z0, Z0
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS.Z (DX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z4, Z4, Z4
+	VMAXPS Z0, Z4, Z0
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS.Z (CX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x1x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aScale+56(FP), CX
+	MOVQ   aScaleRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   b+72(FP), DX
+	MOVQ   bRow+80(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   blocks+8(FP), SI
+
+block:
+	MOVQ DX, DI
+	LEAQ (DX)(BX*2), DX
+	MOVQ groups+16(FP), R8
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    step+24(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
+
+group:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	VBROADCASTSS (AX), Z6
+	VPDPBUSD     Z6, Z4, Z2
+	VPDPBUSD     Z6, Z5, Z3
+	ADDQ         $0x04, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          group
+	VBROADCASTSS (CX), Z4
+	VBROADCASTSS 4(CX), Z5
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (DI)(BX*1), Z5, Z2
+	VMULPS       (DI), Z4, Z6
+	VFMADD231PS  Z2, Z6, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(DI)(BX*1), Z5, Z3
+	VMULPS       64(DI), Z4, Z4
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         $0x08, CX
+	TESTQ        R8, R8
+	JNZ          step
+	DECQ         SI
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z4
+	VADDPS       Z4, Z1, Z1
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z4
+	VMULPS       Z4, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z4
+	VADDPS    Z4, Z1, Z1
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z7, Z7, Z7
+	VMAXPS Z0, Z7, Z0
+	VMAXPS Z1, Z7, Z1
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z 64(CX), K1, Z4
+	VADDPS    Z4, Z1, Z1
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x1x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aScale+56(FP), CX
+	MOVQ   aScaleRow+64(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   b+72(FP), DX
+	MOVQ   bRow+80(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   blocks+8(FP), SI
+
+block:
+	MOVQ DX, DI
+	LEAQ (DX)(BX*2), DX
+	MOVQ groups+16(FP), R8
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVQ    step+24(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
+
+group:
+	PREFETCHT0   4096(DX)
+	PREFETCHT0   4160(DX)
+	PREFETCHT0   4224(DX)
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	VMOVUPS      128(DX), Z8
+	VBROADCASTSS (AX), Z9
+	VPDPBUSD     Z9, Z6, Z3
+	VPDPBUSD     Z9, Z7, Z4
+	VPDPBUSD     Z9, Z8, Z5
+	ADDQ         $0x04, AX
+	ADDQ         BX, DX
+	DECQ         R9
+	JNZ          group
+	VBROADCASTSS (CX), Z6
+	VBROADCASTSS 4(CX), Z7
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (DI)(BX*1), Z7, Z3
+	VMULPS       (DI), Z6, Z8
+	VFMADD231PS  Z3, Z8, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(DI)(BX*1), Z7, Z4
+	VMULPS       64(DI), Z6, Z8
+	VFMADD231PS  Z4, Z8, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(DI)(BX*1), Z7, Z5
+	VMULPS       128(DI), Z6, Z6
+	VFMADD231PS  Z5, Z6, Z2
+	ADDQ         $0x08, CX
+	TESTQ        R8, R8
+	JNZ          step
+	DECQ         SI
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z6
+	VADDPS       Z6, Z0, Z0
+	VMOVUPS      64(AX), Z6
+	VADDPS       Z6, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z6
+	VADDPS       Z6, Z2, Z2
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z6
+	VMULPS       Z6, Z0, Z0
+	VMULPS       Z6, Z1, Z1
+	VMULPS       Z6, Z2, Z2
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z6
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS   64(DX), Z6
+	VADDPS    Z6, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z6
+	VADDPS    Z6, Z2, Z2
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z10, Z10, Z10
+	VMAXPS Z0, Z10, Z0
+	VMAXPS Z1, Z10, Z1
+	VMAXPS Z2, Z10, Z2
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z6
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS   64(CX), Z6
+	VADDPS    Z6, Z1, Z1
+	VMOVUPS.Z 128(CX), K1, Z6
+	VADDPS    Z6, Z2, Z2
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x2x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z2, Z2, Z2
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z3, Z3, Z3
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Z4
+	VBROADCASTSS (AX), Z5
+	VPDPBUSD     Z5, Z4, Z1
+	VBROADCASTSS (AX)(CX*1), Z5
+	VPDPBUSD     Z5, Z4, Z3
+	ADDQ         $0x04, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z4
+	VBROADCASTSS 4(DX), Z5
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R9)(DI*1), Z5, Z1
+	VMULPS       (R9), Z4, Z4
+	VFMADD231PS  Z1, Z4, Z0
+	VBROADCASTSS (DX)(BX*1), Z4
+	VBROADCASTSS 4(DX)(BX*1), Z5
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z5, Z3
+	VMULPS       (R9), Z4, Z4
+	VFMADD231PS  Z3, Z4, Z2
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z4
+	VADDPS       Z4, Z2, Z2
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z4
+	VMULPS       Z4, Z0, Z0
+	VMULPS       Z4, Z2, Z2
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS.Z (BX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VADDPS    Z4, Z2, Z2
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z6, Z6, Z6
+	VMAXPS Z0, Z6, Z0
+	VMAXPS Z2, Z6, Z2
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z4
+	VADDPS    Z4, Z2, Z2
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x2x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	VMOVUPS      (SI), Z8
+	VMOVUPS      64(SI), Z9
+	VBROADCASTSS (AX), Z10
+	VPDPBUSD     Z10, Z8, Z2
+	VPDPBUSD     Z10, Z9, Z3
+	VBROADCASTSS (AX)(CX*1), Z10
+	VPDPBUSD     Z10, Z8, Z6
+	VPDPBUSD     Z10, Z9, Z7
+	ADDQ         $0x04, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z8
+	VBROADCASTSS 4(DX), Z9
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z9, Z2
+	VMULPS       (R9), Z8, Z10
+	VFMADD231PS  Z2, Z10, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R9)(DI*1), Z9, Z3
+	VMULPS       64(R9), Z8, Z8
+	VFMADD231PS  Z3, Z8, Z1
+	VBROADCASTSS (DX)(BX*1), Z8
+	VBROADCASTSS 4(DX)(BX*1), Z9
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z9, Z6
+	VMULPS       (R9), Z8, Z10
+	VFMADD231PS  Z6, Z10, Z4
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z9, Z7
+	VMULPS       64(R9), Z8, Z8
+	VFMADD231PS  Z7, Z8, Z5
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z8
+	VADDPS       Z8, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z8
+	VADDPS       Z8, Z4, Z4
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z8
+	VADDPS       Z8, Z5, Z5
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z1, Z1
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z8, Z5, Z5
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z4, Z4
+	VMOVUPS.Z 64(BX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+	VADDPS    Z8, Z5, Z5
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z11, Z11, Z11
+	VMAXPS Z0, Z11, Z0
+	VMAXPS Z1, Z11, Z1
+	VMAXPS Z4, Z11, Z4
+	VMAXPS Z5, Z11, Z5
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+	VMOVUPS   (DX)(BX*1), Z8
+	VADDPS    Z8, Z4, Z4
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z8
+	VADDPS    Z8, Z5, Z5
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z4, (AX)(CX*1)
+	VMOVUPS Z5, K1, 64(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x2x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	VMOVUPS      (SI), Z12
+	VMOVUPS      64(SI), Z13
+	VMOVUPS      128(SI), Z14
+	VBROADCASTSS (AX), Z15
+	VPDPBUSD     Z15, Z12, Z3
+	VPDPBUSD     Z15, Z13, Z4
+	VPDPBUSD     Z15, Z14, Z5
+	VBROADCASTSS (AX)(CX*1), Z15
+	VPDPBUSD     Z15, Z12, Z9
+	VPDPBUSD     Z15, Z13, Z10
+	VPDPBUSD     Z15, Z14, Z11
+	ADDQ         $0x04, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z12
+	VBROADCASTSS 4(DX), Z13
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z13, Z3
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z3, Z14, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z4
+	VMULPS       64(R9), Z12, Z14
+	VFMADD231PS  Z4, Z14, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R9)(DI*1), Z13, Z5
+	VMULPS       128(R9), Z12, Z12
+	VFMADD231PS  Z5, Z12, Z2
+	VBROADCASTSS (DX)(BX*1), Z12
+	VBROADCASTSS 4(DX)(BX*1), Z13
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R9)(DI*1), Z13, Z9
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z9, Z14, Z6
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z10
+	VMULPS       64(R9), Z12, Z14
+	VFMADD231PS  Z10, Z14, Z7
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R9)(DI*1), Z13, Z11
+	VMULPS       128(R9), Z12, Z12
+	VFMADD231PS  Z11, Z12, Z8
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z12
+	VADDPS       Z12, Z0, Z0
+	VMOVUPS      64(AX), Z12
+	VADDPS       Z12, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z12
+	VADDPS       Z12, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z12
+	VADDPS       Z12, Z6, Z6
+	VMOVUPS      64(AX)(CX*1), Z12
+	VADDPS       Z12, Z7, Z7
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z12
+	VADDPS       Z12, Z8, Z8
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z12
+	VMULPS       Z12, Z0, Z0
+	VMULPS       Z12, Z1, Z1
+	VMULPS       Z12, Z2, Z2
+	VMULPS       Z12, Z6, Z6
+	VMULPS       Z12, Z7, Z7
+	VMULPS       Z12, Z8, Z8
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z12
+	VADDPS    Z12, Z0, Z0
+	VADDPS    Z12, Z6, Z6
+	VMOVUPS   64(BX), Z12
+	VADDPS    Z12, Z1, Z1
+	VADDPS    Z12, Z7, Z7
+	VMOVUPS.Z 128(BX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+	VADDPS    Z12, Z8, Z8
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z16, Z16, Z16
+	VMAXPS Z0, Z16, Z0
+	VMAXPS Z1, Z16, Z1
+	VMAXPS Z2, Z16, Z2
+	VMAXPS Z6, Z16, Z6
+	VMAXPS Z7, Z16, Z7
+	VMAXPS Z8, Z16, Z8
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS   64(DX), Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+	VMOVUPS   (DX)(BX*1), Z12
+	VADDPS    Z12, Z6, Z6
+	VMOVUPS   64(DX)(BX*1), Z12
+	VADDPS    Z12, Z7, Z7
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z12
+	VADDPS    Z12, Z8, Z8
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z6, (AX)(CX*1)
+	VMOVUPS Z7, 64(AX)(CX*1)
+	VMOVUPS Z8, K1, 128(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x3x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x3x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z2, Z2, Z2
+	VPXORD Z4, Z4, Z4
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z5, Z5, Z5
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Z6
+	VBROADCASTSS (AX), Z7
+	VPDPBUSD     Z7, Z6, Z1
+	VBROADCASTSS (AX)(CX*1), Z7
+	VPDPBUSD     Z7, Z6, Z3
+	VBROADCASTSS (AX)(CX*2), Z7
+	VPDPBUSD     Z7, Z6, Z5
+	ADDQ         $0x04, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z6
+	VBROADCASTSS 4(DX), Z7
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R9)(DI*1), Z7, Z1
+	VMULPS       (R9), Z6, Z6
+	VFMADD231PS  Z1, Z6, Z0
+	VBROADCASTSS (DX)(BX*1), Z6
+	VBROADCASTSS 4(DX)(BX*1), Z7
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z7, Z3
+	VMULPS       (R9), Z6, Z6
+	VFMADD231PS  Z3, Z6, Z2
+	VBROADCASTSS (DX)(BX*2), Z6
+	VBROADCASTSS 4(DX)(BX*2), Z7
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS (R9)(DI*1), Z7, Z5
+	VMULPS       (R9), Z6, Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z6
+	VADDPS       Z6, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z6
+	VADDPS       Z6, Z2, Z2
+	VMOVUPS.Z    (AX)(CX*2), K1, Z6
+	VADDPS       Z6, Z4, Z4
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z6
+	VMULPS       Z6, Z0, Z0
+	VMULPS       Z6, Z2, Z2
+	VMULPS       Z6, Z4, Z4
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS.Z (BX), K1, Z6
+	VADDPS    Z6, Z0, Z0
+	VADDPS    Z6, Z2, Z2
+	VADDPS    Z6, Z4, Z4
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z8, Z8, Z8
+	VMAXPS Z0, Z8, Z0
+	VMAXPS Z2, Z8, Z2
+	VMAXPS Z4, Z8, Z4
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z6
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z6
+	VADDPS    Z6, Z2, Z2
+	VMOVUPS.Z (DX)(BX*2), K1, Z6
+	VADDPS    Z6, Z4, Z4
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	VMOVUPS Z4, K1, (AX)(CX*2)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x3x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x3x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	VMOVUPS      (SI), Z12
+	VMOVUPS      64(SI), Z13
+	VBROADCASTSS (AX), Z14
+	VPDPBUSD     Z14, Z12, Z2
+	VPDPBUSD     Z14, Z13, Z3
+	VBROADCASTSS (AX)(CX*1), Z14
+	VPDPBUSD     Z14, Z12, Z6
+	VPDPBUSD     Z14, Z13, Z7
+	VBROADCASTSS (AX)(CX*2), Z14
+	VPDPBUSD     Z14, Z12, Z10
+	VPDPBUSD     Z14, Z13, Z11
+	ADDQ         $0x04, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z12
+	VBROADCASTSS 4(DX), Z13
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z13, Z2
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z2, Z14, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z3
+	VMULPS       64(R9), Z12, Z12
+	VFMADD231PS  Z3, Z12, Z1
+	VBROADCASTSS (DX)(BX*1), Z12
+	VBROADCASTSS 4(DX)(BX*1), Z13
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z13, Z6
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z6, Z14, Z4
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z7
+	VMULPS       64(R9), Z12, Z12
+	VFMADD231PS  Z7, Z12, Z5
+	VBROADCASTSS (DX)(BX*2), Z12
+	VBROADCASTSS 4(DX)(BX*2), Z13
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS (R9)(DI*1), Z13, Z10
+	VMULPS       (R9), Z12, Z14
+	VFMADD231PS  Z10, Z14, Z8
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z11
+	VMULPS       64(R9), Z12, Z12
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z12
+	VADDPS       Z12, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z12
+	VADDPS       Z12, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z12
+	VADDPS       Z12, Z4, Z4
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z12
+	VADDPS       Z12, Z5, Z5
+	VMOVUPS      (AX)(CX*2), Z12
+	VADDPS       Z12, Z8, Z8
+	VMOVUPS.Z    64(AX)(CX*2), K1, Z12
+	VADDPS       Z12, Z9, Z9
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z12
+	VMULPS       Z12, Z0, Z0
+	VMULPS       Z12, Z1, Z1
+	VMULPS       Z12, Z4, Z4
+	VMULPS       Z12, Z5, Z5
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z12, Z9, Z9
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z12
+	VADDPS    Z12, Z0, Z0
+	VADDPS    Z12, Z4, Z4
+	VADDPS    Z12, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z12
+	VADDPS    Z12, Z1, Z1
+	VADDPS    Z12, Z5, Z5
+	VADDPS    Z12, Z9, Z9
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z15, Z15, Z15
+	VMAXPS Z0, Z15, Z0
+	VMAXPS Z1, Z15, Z1
+	VMAXPS Z4, Z15, Z4
+	VMAXPS Z5, Z15, Z5
+	VMAXPS Z8, Z15, Z8
+	VMAXPS Z9, Z15, Z9
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS   (DX)(BX*1), Z12
+	VADDPS    Z12, Z4, Z4
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z12
+	VADDPS    Z12, Z5, Z5
+	VMOVUPS   (DX)(BX*2), Z12
+	VADDPS    Z12, Z8, Z8
+	VMOVUPS.Z 64(DX)(BX*2), K1, Z12
+	VADDPS    Z12, Z9, Z9
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z4, (AX)(CX*1)
+	VMOVUPS Z5, K1, 64(AX)(CX*1)
+	VMOVUPS Z8, (AX)(CX*2)
+	VMOVUPS Z9, K1, 64(AX)(CX*2)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x3x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x3x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   aScale+56(FP), DX
+	MOVQ   aScaleRow+64(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	VMOVUPS      (SI), Z18
+	VMOVUPS      64(SI), Z19
+	VMOVUPS      128(SI), Z20
+	VBROADCASTSS (AX), Z21
+	VPDPBUSD     Z21, Z18, Z3
+	VPDPBUSD     Z21, Z19, Z4
+	VPDPBUSD     Z21, Z20, Z5
+	VBROADCASTSS (AX)(CX*1), Z21
+	VPDPBUSD     Z21, Z18, Z9
+	VPDPBUSD     Z21, Z19, Z10
+	VPDPBUSD     Z21, Z20, Z11
+	VBROADCASTSS (AX)(CX*2), Z21
+	VPDPBUSD     Z21, Z18, Z15
+	VPDPBUSD     Z21, Z19, Z16
+	VPDPBUSD     Z21, Z20, Z17
+	ADDQ         $0x04, AX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (DX), Z18
+	VBROADCASTSS 4(DX), Z19
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z19, Z3
+	VMULPS       (R9), Z18, Z20
+	VFMADD231PS  Z3, Z20, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R9)(DI*1), Z19, Z4
+	VMULPS       64(R9), Z18, Z20
+	VFMADD231PS  Z4, Z20, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R9)(DI*1), Z19, Z5
+	VMULPS       128(R9), Z18, Z18
+	VFMADD231PS  Z5, Z18, Z2
+	VBROADCASTSS (DX)(BX*1), Z18
+	VBROADCASTSS 4(DX)(BX*1), Z19
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R9)(DI*1), Z19, Z9
+	VMULPS       (R9), Z18, Z20
+	VFMADD231PS  Z9, Z20, Z6
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R9)(DI*1), Z19, Z10
+	VMULPS       64(R9), Z18, Z20
+	VFMADD231PS  Z10, Z20, Z7
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R9)(DI*1), Z19, Z11
+	VMULPS       128(R9), Z18, Z18
+	VFMADD231PS  Z11, Z18, Z8
+	VBROADCASTSS (DX)(BX*2), Z18
+	VBROADCASTSS 4(DX)(BX*2), Z19
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS (R9)(DI*1), Z19, Z15
+	VMULPS       (R9), Z18, Z20
+	VFMADD231PS  Z15, Z20, Z12
+	VCVTDQ2PS    Z16, Z16
+	VFNMADD231PS 64(R9)(DI*1), Z19, Z16
+	VMULPS       64(R9), Z18, Z20
+	VFMADD231PS  Z16, Z20, Z13
+	VCVTDQ2PS    Z17, Z17
+	VFNMADD231PS 128(R9)(DI*1), Z19, Z17
+	VMULPS       128(R9), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z14
+	ADDQ         $0x08, DX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z18
+	VADDPS       Z18, Z0, Z0
+	VMOVUPS      64(AX), Z18
+	VADDPS       Z18, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z18
+	VADDPS       Z18, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z18
+	VADDPS       Z18, Z6, Z6
+	VMOVUPS      64(AX)(CX*1), Z18
+	VADDPS       Z18, Z7, Z7
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z18
+	VADDPS       Z18, Z8, Z8
+	VMOVUPS      (AX)(CX*2), Z18
+	VADDPS       Z18, Z12, Z12
+	VMOVUPS      64(AX)(CX*2), Z18
+	VADDPS       Z18, Z13, Z13
+	VMOVUPS.Z    128(AX)(CX*2), K1, Z18
+	VADDPS       Z18, Z14, Z14
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z18
+	VMULPS       Z18, Z0, Z0
+	VMULPS       Z18, Z1, Z1
+	VMULPS       Z18, Z2, Z2
+	VMULPS       Z18, Z6, Z6
+	VMULPS       Z18, Z7, Z7
+	VMULPS       Z18, Z8, Z8
+	VMULPS       Z18, Z12, Z12
+	VMULPS       Z18, Z13, Z13
+	VMULPS       Z18, Z14, Z14
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z18
+	VADDPS    Z18, Z0, Z0
+	VADDPS    Z18, Z6, Z6
+	VADDPS    Z18, Z12, Z12
+	VMOVUPS   64(BX), Z18
+	VADDPS    Z18, Z1, Z1
+	VADDPS    Z18, Z7, Z7
+	VADDPS    Z18, Z13, Z13
+	VMOVUPS.Z 128(BX), K1, Z18
+	VADDPS    Z18, Z2, Z2
+	VADDPS    Z18, Z8, Z8
+	VADDPS    Z18, Z14, Z14
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z22, Z22, Z22
+	VMAXPS Z0, Z22, Z0
+	VMAXPS Z1, Z22, Z1
+	VMAXPS Z2, Z22, Z2
+	VMAXPS Z6, Z22, Z6
+	VMAXPS Z7, Z22, Z7
+	VMAXPS Z8, Z22, Z8
+	VMAXPS Z12, Z22, Z12
+	VMAXPS Z13, Z22, Z13
+	VMAXPS Z14, Z22, Z14
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z18
+	VADDPS    Z18, Z0, Z0
+	VMOVUPS   64(DX), Z18
+	VADDPS    Z18, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z18
+	VADDPS    Z18, Z2, Z2
+	VMOVUPS   (DX)(BX*1), Z18
+	VADDPS    Z18, Z6, Z6
+	VMOVUPS   64(DX)(BX*1), Z18
+	VADDPS    Z18, Z7, Z7
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z18
+	VADDPS    Z18, Z8, Z8
+	VMOVUPS   (DX)(BX*2), Z18
+	VADDPS    Z18, Z12, Z12
+	VMOVUPS   64(DX)(BX*2), Z18
+	VADDPS    Z18, Z13, Z13
+	VMOVUPS.Z 128(DX)(BX*2), K1, Z18
+	VADDPS    Z18, Z14, Z14
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z6, (AX)(CX*1)
+	VMOVUPS Z7, 64(AX)(CX*1)
+	VMOVUPS Z8, K1, 128(AX)(CX*1)
+	VMOVUPS Z12, (AX)(CX*2)
+	VMOVUPS Z13, 64(AX)(CX*2)
+	VMOVUPS Z14, K1, 128(AX)(CX*2)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x03, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x4x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x4x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z2, Z2, Z2
+	VPXORD Z4, Z4, Z4
+	VPXORD Z6, Z6, Z6
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (CX)(CX*2), DX
+	MOVQ   aDigit+48(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (AX), Z9
+	VPDPBUSD     Z9, Z8, Z1
+	VBROADCASTSS (AX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z3
+	VBROADCASTSS (AX)(CX*2), Z9
+	VPDPBUSD     Z9, Z8, Z5
+	VBROADCASTSS (AX)(DX*1), Z9
+	VPDPBUSD     Z9, Z8, Z7
+	ADDQ         $0x04, AX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (BX), Z8
+	VBROADCASTSS 4(BX), Z9
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R11)(R9*1), Z9, Z1
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z1, Z8, Z0
+	VBROADCASTSS (BX)(SI*1), Z8
+	VBROADCASTSS 4(BX)(SI*1), Z9
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z9, Z3
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z3, Z8, Z2
+	VBROADCASTSS (BX)(SI*2), Z8
+	VBROADCASTSS 4(BX)(SI*2), Z9
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS (R11)(R9*1), Z9, Z5
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z5, Z8, Z4
+	VBROADCASTSS (BX)(DI*1), Z8
+	VBROADCASTSS 4(BX)(DI*1), Z9
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS (R11)(R9*1), Z9, Z7
+	VMULPS       (R11), Z8, Z8
+	VFMADD231PS  Z7, Z8, Z6
+	ADDQ         $0x08, BX
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         cols+104(FP), BX
+	MOVL         $-1, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	MOVQ         flags+144(FP), BX
+	TESTQ        $0x00000001, BX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z8
+	VADDPS       Z8, Z2, Z2
+	VMOVUPS.Z    (AX)(CX*2), K1, Z8
+	VADDPS       Z8, Z4, Z4
+	VMOVUPS.Z    (AX)(DX*1), K1, Z8
+	VADDPS       Z8, Z6, Z6
+
+scale:
+	TESTQ        $0x00000002, BX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z2, Z2
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z8, Z6, Z6
+
+bias:
+	MOVQ      bias+120(FP), SI
+	TESTQ     SI, SI
+	JZ        relu
+	VMOVUPS.Z (SI), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z2, Z2
+	VADDPS    Z8, Z4, Z4
+	VADDPS    Z8, Z6, Z6
+
+relu:
+	TESTQ  $0x00000004, BX
+	JZ     residual
+	VPXORD Z10, Z10, Z10
+	VMAXPS Z0, Z10, Z0
+	VMAXPS Z2, Z10, Z2
+	VMAXPS Z4, Z10, Z4
+	VMAXPS Z6, Z10, Z6
+
+residual:
+	MOVQ      res+128(FP), BX
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      res+128(FP), BX
+	MOVQ      resRow+136(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS.Z (BX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z (BX)(SI*1), K1, Z8
+	VADDPS    Z8, Z2, Z2
+	VMOVUPS.Z (BX)(SI*2), K1, Z8
+	VADDPS    Z8, Z4, Z4
+	VMOVUPS.Z (BX)(DI*1), K1, Z8
+	VADDPS    Z8, Z6, Z6
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(CX*1)
+	VMOVUPS Z4, K1, (AX)(CX*2)
+	VMOVUPS Z6, K1, (AX)(DX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x4x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x4x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (CX)(CX*2), DX
+	MOVQ   aDigit+48(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	VBROADCASTSS (AX), Z18
+	VPDPBUSD     Z18, Z16, Z2
+	VPDPBUSD     Z18, Z17, Z3
+	VBROADCASTSS (AX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z6
+	VPDPBUSD     Z18, Z17, Z7
+	VBROADCASTSS (AX)(CX*2), Z18
+	VPDPBUSD     Z18, Z16, Z10
+	VPDPBUSD     Z18, Z17, Z11
+	VBROADCASTSS (AX)(DX*1), Z18
+	VPDPBUSD     Z18, Z16, Z14
+	VPDPBUSD     Z18, Z17, Z15
+	ADDQ         $0x04, AX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (BX), Z16
+	VBROADCASTSS 4(BX), Z17
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R11)(R9*1), Z17, Z2
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z2, Z18, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z3
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z3, Z16, Z1
+	VBROADCASTSS (BX)(SI*1), Z16
+	VBROADCASTSS 4(BX)(SI*1), Z17
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z17, Z6
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z6, Z18, Z4
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z7
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z7, Z16, Z5
+	VBROADCASTSS (BX)(SI*2), Z16
+	VBROADCASTSS 4(BX)(SI*2), Z17
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS (R11)(R9*1), Z17, Z10
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z10, Z18, Z8
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z11
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z11, Z16, Z9
+	VBROADCASTSS (BX)(DI*1), Z16
+	VBROADCASTSS 4(BX)(DI*1), Z17
+	VCVTDQ2PS    Z14, Z14
+	VFNMADD231PS (R11)(R9*1), Z17, Z14
+	VMULPS       (R11), Z16, Z18
+	VFMADD231PS  Z14, Z18, Z12
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z15
+	VMULPS       64(R11), Z16, Z16
+	VFMADD231PS  Z15, Z16, Z13
+	ADDQ         $0x08, BX
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         cols+104(FP), BX
+	MOVL         $-1, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	MOVQ         flags+144(FP), BX
+	TESTQ        $0x00000001, BX
+	JZ           scale
+	VMOVUPS      (AX), Z16
+	VADDPS       Z16, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z16
+	VADDPS       Z16, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z16
+	VADDPS       Z16, Z4, Z4
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z16
+	VADDPS       Z16, Z5, Z5
+	VMOVUPS      (AX)(CX*2), Z16
+	VADDPS       Z16, Z8, Z8
+	VMOVUPS.Z    64(AX)(CX*2), K1, Z16
+	VADDPS       Z16, Z9, Z9
+	VMOVUPS      (AX)(DX*1), Z16
+	VADDPS       Z16, Z12, Z12
+	VMOVUPS.Z    64(AX)(DX*1), K1, Z16
+	VADDPS       Z16, Z13, Z13
+
+scale:
+	TESTQ        $0x00000002, BX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z16
+	VMULPS       Z16, Z0, Z0
+	VMULPS       Z16, Z1, Z1
+	VMULPS       Z16, Z4, Z4
+	VMULPS       Z16, Z5, Z5
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z16, Z9, Z9
+	VMULPS       Z16, Z12, Z12
+	VMULPS       Z16, Z13, Z13
+
+bias:
+	MOVQ      bias+120(FP), SI
+	TESTQ     SI, SI
+	JZ        relu
+	VMOVUPS   (SI), Z16
+	VADDPS    Z16, Z0, Z0
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z16, Z8, Z8
+	VADDPS    Z16, Z12, Z12
+	VMOVUPS.Z 64(SI), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VADDPS    Z16, Z5, Z5
+	VADDPS    Z16, Z9, Z9
+	VADDPS    Z16, Z13, Z13
+
+relu:
+	TESTQ  $0x00000004, BX
+	JZ     residual
+	VPXORD Z19, Z19, Z19
+	VMAXPS Z0, Z19, Z0
+	VMAXPS Z1, Z19, Z1
+	VMAXPS Z4, Z19, Z4
+	VMAXPS Z5, Z19, Z5
+	VMAXPS Z8, Z19, Z8
+	VMAXPS Z9, Z19, Z9
+	VMAXPS Z12, Z19, Z12
+	VMAXPS Z13, Z19, Z13
+
+residual:
+	MOVQ      res+128(FP), BX
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      res+128(FP), BX
+	MOVQ      resRow+136(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS   (BX), Z16
+	VADDPS    Z16, Z0, Z0
+	VMOVUPS.Z 64(BX), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VMOVUPS   (BX)(SI*1), Z16
+	VADDPS    Z16, Z4, Z4
+	VMOVUPS.Z 64(BX)(SI*1), K1, Z16
+	VADDPS    Z16, Z5, Z5
+	VMOVUPS   (BX)(SI*2), Z16
+	VADDPS    Z16, Z8, Z8
+	VMOVUPS.Z 64(BX)(SI*2), K1, Z16
+	VADDPS    Z16, Z9, Z9
+	VMOVUPS   (BX)(DI*1), Z16
+	VADDPS    Z16, Z12, Z12
+	VMOVUPS.Z 64(BX)(DI*1), K1, Z16
+	VADDPS    Z16, Z13, Z13
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z4, (AX)(CX*1)
+	VMOVUPS Z5, K1, 64(AX)(CX*1)
+	VMOVUPS Z8, (AX)(CX*2)
+	VMOVUPS Z9, K1, 64(AX)(CX*2)
+	VMOVUPS Z12, (AX)(DX*1)
+	VMOVUPS Z13, K1, 64(AX)(DX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_1x4x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_1x4x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (CX)(CX*2), DX
+	MOVQ   aDigit+48(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z23, Z23, Z23
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	PREFETCHT0   4224(R8)
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	VBROADCASTSS (AX), Z27
+	VPDPBUSD     Z27, Z24, Z3
+	VPDPBUSD     Z27, Z25, Z4
+	VPDPBUSD     Z27, Z26, Z5
+	VBROADCASTSS (AX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z9
+	VPDPBUSD     Z27, Z25, Z10
+	VPDPBUSD     Z27, Z26, Z11
+	VBROADCASTSS (AX)(CX*2), Z27
+	VPDPBUSD     Z27, Z24, Z15
+	VPDPBUSD     Z27, Z25, Z16
+	VPDPBUSD     Z27, Z26, Z17
+	VBROADCASTSS (AX)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z21
+	VPDPBUSD     Z27, Z25, Z22
+	VPDPBUSD     Z27, Z26, Z23
+	ADDQ         $0x04, AX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (BX), Z24
+	VBROADCASTSS 4(BX), Z25
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z25, Z3
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z3, Z26, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z4
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z4, Z26, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z5
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z5, Z24, Z2
+	VBROADCASTSS (BX)(SI*1), Z24
+	VBROADCASTSS 4(BX)(SI*1), Z25
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R11)(R9*1), Z25, Z9
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z9, Z26, Z6
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z10
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z10, Z26, Z7
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z11
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z11, Z24, Z8
+	VBROADCASTSS (BX)(SI*2), Z24
+	VBROADCASTSS 4(BX)(SI*2), Z25
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS (R11)(R9*1), Z25, Z15
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z15, Z26, Z12
+	VCVTDQ2PS    Z16, Z16
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z16
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z16, Z26, Z13
+	VCVTDQ2PS    Z17, Z17
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z17
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z17, Z24, Z14
+	VBROADCASTSS (BX)(DI*1), Z24
+	VBROADCASTSS 4(BX)(DI*1), Z25
+	VCVTDQ2PS    Z21, Z21
+	VFNMADD231PS (R11)(R9*1), Z25, Z21
+	VMULPS       (R11), Z24, Z26
+	VFMADD231PS  Z21, Z26, Z18
+	VCVTDQ2PS    Z22, Z22
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z22
+	VMULPS       64(R11), Z24, Z26
+	VFMADD231PS  Z22, Z26, Z19
+	VCVTDQ2PS    Z23, Z23
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z23
+	VMULPS       128(R11), Z24, Z24
+	VFMADD231PS  Z23, Z24, Z20
+	ADDQ         $0x08, BX
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (CX)(CX*2), DX
+	MOVQ         cols+104(FP), BX
+	MOVL         $-1, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	MOVQ         flags+144(FP), BX
+	TESTQ        $0x00000001, BX
+	JZ           scale
+	VMOVUPS      (AX), Z24
+	VADDPS       Z24, Z0, Z0
+	VMOVUPS      64(AX), Z24
+	VADDPS       Z24, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z24
+	VADDPS       Z24, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z24
+	VADDPS       Z24, Z6, Z6
+	VMOVUPS      64(AX)(CX*1), Z24
+	VADDPS       Z24, Z7, Z7
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z24
+	VADDPS       Z24, Z8, Z8
+	VMOVUPS      (AX)(CX*2), Z24
+	VADDPS       Z24, Z12, Z12
+	VMOVUPS      64(AX)(CX*2), Z24
+	VADDPS       Z24, Z13, Z13
+	VMOVUPS.Z    128(AX)(CX*2), K1, Z24
+	VADDPS       Z24, Z14, Z14
+	VMOVUPS      (AX)(DX*1), Z24
+	VADDPS       Z24, Z18, Z18
+	VMOVUPS      64(AX)(DX*1), Z24
+	VADDPS       Z24, Z19, Z19
+	VMOVUPS.Z    128(AX)(DX*1), K1, Z24
+	VADDPS       Z24, Z20, Z20
+
+scale:
+	TESTQ        $0x00000002, BX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z24
+	VMULPS       Z24, Z0, Z0
+	VMULPS       Z24, Z1, Z1
+	VMULPS       Z24, Z2, Z2
+	VMULPS       Z24, Z6, Z6
+	VMULPS       Z24, Z7, Z7
+	VMULPS       Z24, Z8, Z8
+	VMULPS       Z24, Z12, Z12
+	VMULPS       Z24, Z13, Z13
+	VMULPS       Z24, Z14, Z14
+	VMULPS       Z24, Z18, Z18
+	VMULPS       Z24, Z19, Z19
+	VMULPS       Z24, Z20, Z20
+
+bias:
+	MOVQ      bias+120(FP), SI
+	TESTQ     SI, SI
+	JZ        relu
+	VMOVUPS   (SI), Z24
+	VADDPS    Z24, Z0, Z0
+	VADDPS    Z24, Z6, Z6
+	VADDPS    Z24, Z12, Z12
+	VADDPS    Z24, Z18, Z18
+	VMOVUPS   64(SI), Z24
+	VADDPS    Z24, Z1, Z1
+	VADDPS    Z24, Z7, Z7
+	VADDPS    Z24, Z13, Z13
+	VADDPS    Z24, Z19, Z19
+	VMOVUPS.Z 128(SI), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VADDPS    Z24, Z8, Z8
+	VADDPS    Z24, Z14, Z14
+	VADDPS    Z24, Z20, Z20
+
+relu:
+	TESTQ  $0x00000004, BX
+	JZ     residual
+	VPXORD Z28, Z28, Z28
+	VMAXPS Z0, Z28, Z0
+	VMAXPS Z1, Z28, Z1
+	VMAXPS Z2, Z28, Z2
+	VMAXPS Z6, Z28, Z6
+	VMAXPS Z7, Z28, Z7
+	VMAXPS Z8, Z28, Z8
+	VMAXPS Z12, Z28, Z12
+	VMAXPS Z13, Z28, Z13
+	VMAXPS Z14, Z28, Z14
+	VMAXPS Z18, Z28, Z18
+	VMAXPS Z19, Z28, Z19
+	VMAXPS Z20, Z28, Z20
+
+residual:
+	MOVQ      res+128(FP), BX
+	TESTQ     BX, BX
+	JZ        store
+	MOVQ      res+128(FP), BX
+	MOVQ      resRow+136(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (SI)(SI*2), DI
+	VMOVUPS   (BX), Z24
+	VADDPS    Z24, Z0, Z0
+	VMOVUPS   64(BX), Z24
+	VADDPS    Z24, Z1, Z1
+	VMOVUPS.Z 128(BX), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VMOVUPS   (BX)(SI*1), Z24
+	VADDPS    Z24, Z6, Z6
+	VMOVUPS   64(BX)(SI*1), Z24
+	VADDPS    Z24, Z7, Z7
+	VMOVUPS.Z 128(BX)(SI*1), K1, Z24
+	VADDPS    Z24, Z8, Z8
+	VMOVUPS   (BX)(SI*2), Z24
+	VADDPS    Z24, Z12, Z12
+	VMOVUPS   64(BX)(SI*2), Z24
+	VADDPS    Z24, Z13, Z13
+	VMOVUPS.Z 128(BX)(SI*2), K1, Z24
+	VADDPS    Z24, Z14, Z14
+	VMOVUPS   (BX)(DI*1), Z24
+	VADDPS    Z24, Z18, Z18
+	VMOVUPS   64(BX)(DI*1), Z24
+	VADDPS    Z24, Z19, Z19
+	VMOVUPS.Z 128(BX)(DI*1), K1, Z24
+	VADDPS    Z24, Z20, Z20
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z6, (AX)(CX*1)
+	VMOVUPS Z7, 64(AX)(CX*1)
+	VMOVUPS Z8, K1, 128(AX)(CX*1)
+	VMOVUPS Z12, (AX)(CX*2)
+	VMOVUPS Z13, 64(AX)(CX*2)
+	VMOVUPS Z14, K1, 128(AX)(CX*2)
+	VMOVUPS Z18, (AX)(DX*1)
+	VMOVUPS Z19, 64(AX)(DX*1)
+	VMOVUPS Z20, K1, 128(AX)(DX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x04, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_3x1x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_3x1x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (AX)(CX*1), DX
+	LEAQ   (DX)(CX*1), CX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Z4
+	VBROADCASTSS (AX), Z5
+	VPDPBUSD     Z5, Z4, Z1
+	VBROADCASTSS (DX), Z5
+	VPDPBUSD     Z5, Z4, Z2
+	VBROADCASTSS (CX), Z5
+	VPDPBUSD     Z5, Z4, Z3
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, CX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (BX), Z4
+	VBROADCASTSS 4(BX), Z5
+	VBROADCASTSS 8(BX), Z7
+	VBROADCASTSS 12(BX), Z8
+	VBROADCASTSS 16(BX), Z9
+	VBROADCASTSS 20(BX), Z10
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R9)(DI*1), Z5, Z1
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z8, Z2
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z10, Z3
+	VMULPS       Z4, Z1, Z1
+	VFMADD231PS  Z2, Z7, Z1
+	VFMADD231PS  Z3, Z9, Z1
+	VFMADD231PS  (R9), Z1, Z0
+	ADDQ         $0x18, BX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z4
+	VADDPS       Z4, Z0, Z0
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z4
+	VMULPS       Z4, Z0, Z0
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS.Z (DX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z6, Z6, Z6
+	VMAXPS Z0, Z6, Z0
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS.Z (CX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_3x1x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_3x1x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (AX)(CX*1), DX
+	LEAQ   (DX)(CX*1), CX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	VMOVUPS      (SI), Z8
+	VMOVUPS      64(SI), Z9
+	VBROADCASTSS (AX), Z10
+	VPDPBUSD     Z10, Z8, Z2
+	VPDPBUSD     Z10, Z9, Z3
+	VBROADCASTSS (DX), Z10
+	VPDPBUSD     Z10, Z8, Z4
+	VPDPBUSD     Z10, Z9, Z5
+	VBROADCASTSS (CX), Z10
+	VPDPBUSD     Z10, Z8, Z6
+	VPDPBUSD     Z10, Z9, Z7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, CX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (BX), Z8
+	VBROADCASTSS 4(BX), Z9
+	VBROADCASTSS 8(BX), Z10
+	VBROADCASTSS 12(BX), Z12
+	VBROADCASTSS 16(BX), Z13
+	VBROADCASTSS 20(BX), Z14
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R9)(DI*1), Z9, Z2
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS (R9)(DI*1), Z12, Z4
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z14, Z6
+	VMULPS       Z8, Z2, Z2
+	VFMADD231PS  Z4, Z10, Z2
+	VFMADD231PS  Z6, Z13, Z2
+	VFMADD231PS  (R9), Z2, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R9)(DI*1), Z9, Z3
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 64(R9)(DI*1), Z12, Z5
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z14, Z7
+	VMULPS       Z8, Z3, Z3
+	VFMADD231PS  Z5, Z10, Z3
+	VFMADD231PS  Z7, Z13, Z3
+	VFMADD231PS  64(R9), Z3, Z1
+	ADDQ         $0x18, BX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z8
+	VADDPS       Z8, Z1, Z1
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z1, Z1
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z11, Z11, Z11
+	VMAXPS Z0, Z11, Z0
+	VMAXPS Z1, Z11, Z1
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z 64(CX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_3x1x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_3x1x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (AX)(CX*1), DX
+	LEAQ   (DX)(CX*1), CX
+	MOVQ   aScale+56(FP), BX
+	MOVQ   aScaleRow+64(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   b+72(FP), SI
+	MOVQ   bRow+80(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   blocks+8(FP), R8
+
+block:
+	MOVQ SI, R9
+	LEAQ (SI)(DI*2), SI
+	MOVQ groups+16(FP), R10
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    step+24(FP), R11
+	CMPQ    R10, R11
+	CMOVQLT R10, R11
+	SUBQ    R11, R10
+
+group:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	VMOVUPS      (SI), Z12
+	VMOVUPS      64(SI), Z13
+	VMOVUPS      128(SI), Z14
+	VBROADCASTSS (AX), Z15
+	VPDPBUSD     Z15, Z12, Z3
+	VPDPBUSD     Z15, Z13, Z4
+	VPDPBUSD     Z15, Z14, Z5
+	VBROADCASTSS (DX), Z15
+	VPDPBUSD     Z15, Z12, Z6
+	VPDPBUSD     Z15, Z13, Z7
+	VPDPBUSD     Z15, Z14, Z8
+	VBROADCASTSS (CX), Z15
+	VPDPBUSD     Z15, Z12, Z9
+	VPDPBUSD     Z15, Z13, Z10
+	VPDPBUSD     Z15, Z14, Z11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, CX
+	ADDQ         DI, SI
+	DECQ         R11
+	JNZ          group
+	VBROADCASTSS (BX), Z12
+	VBROADCASTSS 4(BX), Z13
+	VBROADCASTSS 8(BX), Z14
+	VBROADCASTSS 12(BX), Z15
+	VBROADCASTSS 16(BX), Z17
+	VBROADCASTSS 20(BX), Z18
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R9)(DI*1), Z13, Z3
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R9)(DI*1), Z15, Z6
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R9)(DI*1), Z18, Z9
+	VMULPS       Z12, Z3, Z3
+	VFMADD231PS  Z6, Z14, Z3
+	VFMADD231PS  Z9, Z17, Z3
+	VFMADD231PS  (R9), Z3, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R9)(DI*1), Z13, Z4
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R9)(DI*1), Z15, Z7
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R9)(DI*1), Z18, Z10
+	VMULPS       Z12, Z4, Z4
+	VFMADD231PS  Z7, Z14, Z4
+	VFMADD231PS  Z10, Z17, Z4
+	VFMADD231PS  64(R9), Z4, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R9)(DI*1), Z13, Z5
+	VCVTDQ2PS    Z8, Z8
+	VFNMADD231PS 128(R9)(DI*1), Z15, Z8
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R9)(DI*1), Z18, Z11
+	VMULPS       Z12, Z5, Z5
+	VFMADD231PS  Z8, Z14, Z5
+	VFMADD231PS  Z11, Z17, Z5
+	VFMADD231PS  128(R9), Z5, Z2
+	ADDQ         $0x18, BX
+	TESTQ        R10, R10
+	JNZ          step
+	DECQ         R8
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), CX
+	MOVL         $-1, DX
+	BZHIL        CX, DX, DX
+	KMOVW        DX, K1
+	MOVQ         flags+144(FP), CX
+	TESTQ        $0x00000001, CX
+	JZ           scale
+	VMOVUPS      (AX), Z12
+	VADDPS       Z12, Z0, Z0
+	VMOVUPS      64(AX), Z12
+	VADDPS       Z12, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z12
+	VADDPS       Z12, Z2, Z2
+
+scale:
+	TESTQ        $0x00000002, CX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z12
+	VMULPS       Z12, Z0, Z0
+	VMULPS       Z12, Z1, Z1
+	VMULPS       Z12, Z2, Z2
+
+bias:
+	MOVQ      bias+120(FP), DX
+	TESTQ     DX, DX
+	JZ        relu
+	VMOVUPS   (DX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS   64(DX), Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+
+relu:
+	TESTQ  $0x00000004, CX
+	JZ     residual
+	VPXORD Z16, Z16, Z16
+	VMAXPS Z0, Z16, Z0
+	VMAXPS Z1, Z16, Z1
+	VMAXPS Z2, Z16, Z2
+
+residual:
+	MOVQ      res+128(FP), CX
+	TESTQ     CX, CX
+	JZ        store
+	MOVQ      res+128(FP), CX
+	MOVQ      resRow+136(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS   (CX), Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS   64(CX), Z12
+	VADDPS    Z12, Z1, Z1
+	VMOVUPS.Z 128(CX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x01, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_3x2x16(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_3x2x16(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	LEAQ   (AX)(DX*1), BX
+	LEAQ   (BX)(DX*1), DX
+	MOVQ   aScale+56(FP), SI
+	MOVQ   aScaleRow+64(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (AX), Z9
+	VPDPBUSD     Z9, Z8, Z1
+	VBROADCASTSS (BX), Z9
+	VPDPBUSD     Z9, Z8, Z2
+	VBROADCASTSS (DX), Z9
+	VPDPBUSD     Z9, Z8, Z3
+	VBROADCASTSS (AX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z5
+	VBROADCASTSS (BX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z6
+	VBROADCASTSS (DX)(CX*1), Z9
+	VPDPBUSD     Z9, Z8, Z7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (SI), Z8
+	VBROADCASTSS 4(SI), Z9
+	VBROADCASTSS 8(SI), Z11
+	VBROADCASTSS 12(SI), Z12
+	VBROADCASTSS 16(SI), Z13
+	VBROADCASTSS 20(SI), Z14
+	VCVTDQ2PS    Z1, Z1
+	VFNMADD231PS (R11)(R9*1), Z9, Z1
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R11)(R9*1), Z12, Z2
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z14, Z3
+	VMULPS       Z8, Z1, Z1
+	VFMADD231PS  Z2, Z11, Z1
+	VFMADD231PS  Z3, Z13, Z1
+	VFMADD231PS  (R11), Z1, Z0
+	VBROADCASTSS (SI)(DI*1), Z8
+	VBROADCASTSS 4(SI)(DI*1), Z9
+	VBROADCASTSS 8(SI)(DI*1), Z11
+	VBROADCASTSS 12(SI)(DI*1), Z12
+	VBROADCASTSS 16(SI)(DI*1), Z13
+	VBROADCASTSS 20(SI)(DI*1), Z14
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS (R11)(R9*1), Z9, Z5
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z12, Z6
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS (R11)(R9*1), Z14, Z7
+	VMULPS       Z8, Z5, Z5
+	VFMADD231PS  Z6, Z11, Z5
+	VFMADD231PS  Z7, Z13, Z5
+	VFMADD231PS  (R11), Z5, Z4
+	ADDQ         $0x18, SI
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS.Z    (AX), K1, Z8
+	VADDPS       Z8, Z0, Z0
+	VMOVUPS.Z    (AX)(CX*1), K1, Z8
+	VADDPS       Z8, Z4, Z4
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z4, Z4
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS.Z (BX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VADDPS    Z8, Z4, Z4
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z10, Z10, Z10
+	VMAXPS Z0, Z10, Z0
+	VMAXPS Z4, Z10, Z4
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS.Z (DX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	VMOVUPS.Z (DX)(BX*1), K1, Z8
+	VADDPS    Z8, Z4, Z4
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z4, K1, (AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_3x2x32(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_3x2x32(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	LEAQ   (AX)(DX*1), BX
+	LEAQ   (BX)(DX*1), DX
+	MOVQ   aScale+56(FP), SI
+	MOVQ   aScaleRow+64(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	VBROADCASTSS (AX), Z18
+	VPDPBUSD     Z18, Z16, Z2
+	VPDPBUSD     Z18, Z17, Z3
+	VBROADCASTSS (BX), Z18
+	VPDPBUSD     Z18, Z16, Z4
+	VPDPBUSD     Z18, Z17, Z5
+	VBROADCASTSS (DX), Z18
+	VPDPBUSD     Z18, Z16, Z6
+	VPDPBUSD     Z18, Z17, Z7
+	VBROADCASTSS (AX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z10
+	VPDPBUSD     Z18, Z17, Z11
+	VBROADCASTSS (BX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z12
+	VPDPBUSD     Z18, Z17, Z13
+	VBROADCASTSS (DX)(CX*1), Z18
+	VPDPBUSD     Z18, Z16, Z14
+	VPDPBUSD     Z18, Z17, Z15
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (SI), Z16
+	VBROADCASTSS 4(SI), Z17
+	VBROADCASTSS 8(SI), Z18
+	VBROADCASTSS 12(SI), Z20
+	VBROADCASTSS 16(SI), Z21
+	VBROADCASTSS 20(SI), Z22
+	VCVTDQ2PS    Z2, Z2
+	VFNMADD231PS (R11)(R9*1), Z17, Z2
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS (R11)(R9*1), Z20, Z4
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z22, Z6
+	VMULPS       Z16, Z2, Z2
+	VFMADD231PS  Z4, Z18, Z2
+	VFMADD231PS  Z6, Z21, Z2
+	VFMADD231PS  (R11), Z2, Z0
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z3
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 64(R11)(R9*1), Z20, Z5
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R11)(R9*1), Z22, Z7
+	VMULPS       Z16, Z3, Z3
+	VFMADD231PS  Z5, Z18, Z3
+	VFMADD231PS  Z7, Z21, Z3
+	VFMADD231PS  64(R11), Z3, Z1
+	VBROADCASTSS (SI)(DI*1), Z16
+	VBROADCASTSS 4(SI)(DI*1), Z17
+	VBROADCASTSS 8(SI)(DI*1), Z18
+	VBROADCASTSS 12(SI)(DI*1), Z20
+	VBROADCASTSS 16(SI)(DI*1), Z21
+	VBROADCASTSS 20(SI)(DI*1), Z22
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS (R11)(R9*1), Z17, Z10
+	VCVTDQ2PS    Z12, Z12
+	VFNMADD231PS (R11)(R9*1), Z20, Z12
+	VCVTDQ2PS    Z14, Z14
+	VFNMADD231PS (R11)(R9*1), Z22, Z14
+	VMULPS       Z16, Z10, Z10
+	VFMADD231PS  Z12, Z18, Z10
+	VFMADD231PS  Z14, Z21, Z10
+	VFMADD231PS  (R11), Z10, Z8
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 64(R11)(R9*1), Z17, Z11
+	VCVTDQ2PS    Z13, Z13
+	VFNMADD231PS 64(R11)(R9*1), Z20, Z13
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS 64(R11)(R9*1), Z22, Z15
+	VMULPS       Z16, Z11, Z11
+	VFMADD231PS  Z13, Z18, Z11
+	VFMADD231PS  Z15, Z21, Z11
+	VFMADD231PS  64(R11), Z11, Z9
+	ADDQ         $0x18, SI
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z16
+	VADDPS       Z16, Z0, Z0
+	VMOVUPS.Z    64(AX), K1, Z16
+	VADDPS       Z16, Z1, Z1
+	VMOVUPS      (AX)(CX*1), Z16
+	VADDPS       Z16, Z8, Z8
+	VMOVUPS.Z    64(AX)(CX*1), K1, Z16
+	VADDPS       Z16, Z9, Z9
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z16
+	VMULPS       Z16, Z0, Z0
+	VMULPS       Z16, Z1, Z1
+	VMULPS       Z16, Z8, Z8
+	VMULPS       Z16, Z9, Z9
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z16
+	VADDPS    Z16, Z0, Z0
+	VADDPS    Z16, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VADDPS    Z16, Z9, Z9
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z19, Z19, Z19
+	VMAXPS Z0, Z19, Z0
+	VMAXPS Z1, Z19, Z1
+	VMAXPS Z8, Z19, Z8
+	VMAXPS Z9, Z19, Z9
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z16
+	VADDPS    Z16, Z0, Z0
+	VMOVUPS.Z 64(DX), K1, Z16
+	VADDPS    Z16, Z1, Z1
+	VMOVUPS   (DX)(BX*1), Z16
+	VADDPS    Z16, Z8, Z8
+	VMOVUPS.Z 64(DX)(BX*1), K1, Z16
+	VADDPS    Z16, Z9, Z9
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	VMOVUPS Z8, (AX)(CX*1)
+	VMOVUPS Z9, K1, 64(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func digitsQ8VNNI_3x2x48(tiles int, blocks int, groups int, step int, a *float32, aRow int, aDigit int, aScale *float32, aScaleRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·digitsQ8VNNI_3x2x48(SB), NOSPLIT, $0-152
+tile:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	MOVQ   a+32(FP), AX
+	MOVQ   aRow+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   aDigit+48(FP), DX
+	SHLQ   $0x02, DX
+	LEAQ   (AX)(DX*1), BX
+	LEAQ   (BX)(DX*1), DX
+	MOVQ   aScale+56(FP), SI
+	MOVQ   aScaleRow+64(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   b+72(FP), R8
+	MOVQ   bRow+80(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   blocks+8(FP), R10
+
+block:
+	MOVQ R8, R11
+	LEAQ (R8)(R9*2), R8
+	MOVQ groups+16(FP), R12
+
+step:
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z20, Z20, Z20
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z23, Z23, Z23
+	MOVQ    step+24(FP), R13
+	CMPQ    R12, R13
+	CMOVQLT R12, R13
+	SUBQ    R13, R12
+
+group:
+	PREFETCHT0   4096(R8)
+	PREFETCHT0   4160(R8)
+	PREFETCHT0   4224(R8)
+	VMOVUPS      (R8), Z24
+	VMOVUPS      64(R8), Z25
+	VMOVUPS      128(R8), Z26
+	VBROADCASTSS (AX), Z27
+	VPDPBUSD     Z27, Z24, Z3
+	VPDPBUSD     Z27, Z25, Z4
+	VPDPBUSD     Z27, Z26, Z5
+	VBROADCASTSS (BX), Z27
+	VPDPBUSD     Z27, Z24, Z6
+	VPDPBUSD     Z27, Z25, Z7
+	VPDPBUSD     Z27, Z26, Z8
+	VBROADCASTSS (DX), Z27
+	VPDPBUSD     Z27, Z24, Z9
+	VPDPBUSD     Z27, Z25, Z10
+	VPDPBUSD     Z27, Z26, Z11
+	VBROADCASTSS (AX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z15
+	VPDPBUSD     Z27, Z25, Z16
+	VPDPBUSD     Z27, Z26, Z17
+	VBROADCASTSS (BX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z18
+	VPDPBUSD     Z27, Z25, Z19
+	VPDPBUSD     Z27, Z26, Z20
+	VBROADCASTSS (DX)(CX*1), Z27
+	VPDPBUSD     Z27, Z24, Z21
+	VPDPBUSD     Z27, Z25, Z22
+	VPDPBUSD     Z27, Z26, Z23
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DX
+	ADDQ         R9, R8
+	DECQ         R13
+	JNZ          group
+	VBROADCASTSS (SI), Z24
+	VBROADCASTSS 4(SI), Z25
+	VBROADCASTSS 8(SI), Z26
+	VBROADCASTSS 12(SI), Z27
+	VBROADCASTSS 16(SI), Z29
+	VBROADCASTSS 20(SI), Z30
+	VCVTDQ2PS    Z3, Z3
+	VFNMADD231PS (R11)(R9*1), Z25, Z3
+	VCVTDQ2PS    Z6, Z6
+	VFNMADD231PS (R11)(R9*1), Z27, Z6
+	VCVTDQ2PS    Z9, Z9
+	VFNMADD231PS (R11)(R9*1), Z30, Z9
+	VMULPS       Z24, Z3, Z3
+	VFMADD231PS  Z6, Z26, Z3
+	VFMADD231PS  Z9, Z29, Z3
+	VFMADD231PS  (R11), Z3, Z0
+	VCVTDQ2PS    Z4, Z4
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z4
+	VCVTDQ2PS    Z7, Z7
+	VFNMADD231PS 64(R11)(R9*1), Z27, Z7
+	VCVTDQ2PS    Z10, Z10
+	VFNMADD231PS 64(R11)(R9*1), Z30, Z10
+	VMULPS       Z24, Z4, Z4
+	VFMADD231PS  Z7, Z26, Z4
+	VFMADD231PS  Z10, Z29, Z4
+	VFMADD231PS  64(R11), Z4, Z1
+	VCVTDQ2PS    Z5, Z5
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z5
+	VCVTDQ2PS    Z8, Z8
+	VFNMADD231PS 128(R11)(R9*1), Z27, Z8
+	VCVTDQ2PS    Z11, Z11
+	VFNMADD231PS 128(R11)(R9*1), Z30, Z11
+	VMULPS       Z24, Z5, Z5
+	VFMADD231PS  Z8, Z26, Z5
+	VFMADD231PS  Z11, Z29, Z5
+	VFMADD231PS  128(R11), Z5, Z2
+	VBROADCASTSS (SI)(DI*1), Z24
+	VBROADCASTSS 4(SI)(DI*1), Z25
+	VBROADCASTSS 8(SI)(DI*1), Z26
+	VBROADCASTSS 12(SI)(DI*1), Z27
+	VBROADCASTSS 16(SI)(DI*1), Z29
+	VBROADCASTSS 20(SI)(DI*1), Z30
+	VCVTDQ2PS    Z15, Z15
+	VFNMADD231PS (R11)(R9*1), Z25, Z15
+	VCVTDQ2PS    Z18, Z18
+	VFNMADD231PS (R11)(R9*1), Z27, Z18
+	VCVTDQ2PS    Z21, Z21
+	VFNMADD231PS (R11)(R9*1), Z30, Z21
+	VMULPS       Z24, Z15, Z15
+	VFMADD231PS  Z18, Z26, Z15
+	VFMADD231PS  Z21, Z29, Z15
+	VFMADD231PS  (R11), Z15, Z12
+	VCVTDQ2PS    Z16, Z16
+	VFNMADD231PS 64(R11)(R9*1), Z25, Z16
+	VCVTDQ2PS    Z19, Z19
+	VFNMADD231PS 64(R11)(R9*1), Z27, Z19
+	VCVTDQ2PS    Z22, Z22
+	VFNMADD231PS 64(R11)(R9*1), Z30, Z22
+	VMULPS       Z24, Z16, Z16
+	VFMADD231PS  Z19, Z26, Z16
+	VFMADD231PS  Z22, Z29, Z16
+	VFMADD231PS  64(R11), Z16, Z13
+	VCVTDQ2PS    Z17, Z17
+	VFNMADD231PS 128(R11)(R9*1), Z25, Z17
+	VCVTDQ2PS    Z20, Z20
+	VFNMADD231PS 128(R11)(R9*1), Z27, Z20
+	VCVTDQ2PS    Z23, Z23
+	VFNMADD231PS 128(R11)(R9*1), Z30, Z23
+	VMULPS       Z24, Z17, Z17
+	VFMADD231PS  Z20, Z26, Z17
+	VFMADD231PS  Z23, Z29, Z17
+	VFMADD231PS  128(R11), Z17, Z14
+	ADDQ         $0x18, SI
+	TESTQ        R12, R12
+	JNZ          step
+	DECQ         R10
+	JNZ          block
+	MOVQ         c+88(FP), AX
+	MOVQ         cRow+96(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         cols+104(FP), DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         flags+144(FP), DX
+	TESTQ        $0x00000001, DX
+	JZ           scale
+	VMOVUPS      (AX), Z24
+	VADDPS       Z24, Z0, Z0
+	VMOVUPS      64(AX), Z24
+	VADDPS       Z24, Z1, Z1
+	VMOVUPS.Z    128(AX), K1, Z24
+	VADDPS       Z24, Z2, Z2
+	VMOVUPS      (AX)(CX*1), Z24
+	VADDPS       Z24, Z12, Z12
+	VMOVUPS      64(AX)(CX*1), Z24
+	VADDPS       Z24, Z13, Z13
+	VMOVUPS.Z    128(AX)(CX*1), K1, Z24
+	VADDPS       Z24, Z14, Z14
+
+scale:
+	TESTQ        $0x00000002, DX
+	JZ           bias
+	VBROADCASTSS alpha+112(FP), Z24
+	VMULPS       Z24, Z0, Z0
+	VMULPS       Z24, Z1, Z1
+	VMULPS       Z24, Z2, Z2
+	VMULPS       Z24, Z12, Z12
+	VMULPS       Z24, Z13, Z13
+	VMULPS       Z24, Z14, Z14
+
+bias:
+	MOVQ      bias+120(FP), BX
+	TESTQ     BX, BX
+	JZ        relu
+	VMOVUPS   (BX), Z24
+	VADDPS    Z24, Z0, Z0
+	VADDPS    Z24, Z12, Z12
+	VMOVUPS   64(BX), Z24
+	VADDPS    Z24, Z1, Z1
+	VADDPS    Z24, Z13, Z13
+	VMOVUPS.Z 128(BX), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VADDPS    Z24, Z14, Z14
+
+relu:
+	TESTQ  $0x00000004, DX
+	JZ     residual
+	VPXORD Z28, Z28, Z28
+	VMAXPS Z0, Z28, Z0
+	VMAXPS Z1, Z28, Z1
+	VMAXPS Z2, Z28, Z2
+	VMAXPS Z12, Z28, Z12
+	VMAXPS Z13, Z28, Z13
+	VMAXPS Z14, Z28, Z14
+
+residual:
+	MOVQ      res+128(FP), DX
+	TESTQ     DX, DX
+	JZ        store
+	MOVQ      res+128(FP), DX
+	MOVQ      resRow+136(FP), BX
+	SHLQ      $0x02, BX
+	VMOVUPS   (DX), Z24
+	VADDPS    Z24, Z0, Z0
+	VMOVUPS   64(DX), Z24
+	VADDPS    Z24, Z1, Z1
+	VMOVUPS.Z 128(DX), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VMOVUPS   (DX)(BX*1), Z24
+	VADDPS    Z24, Z12, Z12
+	VMOVUPS   64(DX)(BX*1), Z24
+	VADDPS    Z24, Z13, Z13
+	VMOVUPS.Z 128(DX)(BX*1), K1, Z24
+	VADDPS    Z24, Z14, Z14
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VMOVUPS Z12, (AX)(CX*1)
+	VMOVUPS Z13, 64(AX)(CX*1)
+	VMOVUPS Z14, K1, 128(AX)(CX*1)
+	MOVQ    aScaleRow+64(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, aScale+56(FP)
+	MOVQ    aRow+40(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, a+32(FP)
+	MOVQ    cRow+96(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	ADDQ    AX, c+88(FP)
+	MOVQ    resRow+136(FP), AX
+	SHLQ    $0x02, AX
+	IMUL3Q  $0x02, AX, AX
+	MOVQ    res+128(FP), CX
+	TESTQ   CX, CX
+	CMOVQEQ CX, AX
+	ADDQ    AX, res+128(FP)
+	DECQ    tiles+0(FP)
+	JNZ     tile
+	VZEROUPPER
+	RET

@@ -91,7 +91,7 @@ func (s *Set) as(level Level) *Set {
 	c := *s
 	c.Level = level
 	c.gemm, c.gemmS8, c.gemmBF16, c.pairsBF16 = of.gemm, of.gemmS8, of.gemmBF16, of.pairsBF16
-	c.attention, c.q4, c.q8, c.dotsBlocks, c.depthwiseWords = of.attention, of.q4, of.q8, of.dotsBlocks, of.depthwiseWords
+	c.attention, c.q4, c.q8, c.depthwiseWords = of.attention, of.q4, of.q8, of.depthwiseWords
 	return &c
 }
 
@@ -131,7 +131,6 @@ type Set struct {
 
 	q4, q8         blockFuncs // weights in blocks with scales of their own
 	quantizeBlocks quantizeBlocksFunc
-	dotsBlocks     bool // the tiles of blocks multiply bytes faster than those of float32 do floats, three times over
 
 	peaks [numPeaks]peakLoop
 }
@@ -154,8 +153,8 @@ func genericVariants(s *Set) {
 	s.depthwise = depthwiseGeneric
 	s.winograd = winogradFuncs{winogradInputGeneric, winogradOutputGeneric, winogradWeightsGeneric}
 	s.roundBF16 = convertGeneric.toBF16
-	s.q4 = blockFuncs{decodeQ4Generic, unpackQ4Generic, blocksGeneric()}
-	s.q8 = blockFuncs{decodeQ8Generic, unpackQ8Generic, blocksGeneric()}
+	s.q4 = blockFuncs{decode: decodeQ4Generic, unpack: unpackQ4Generic, tile: blocksGeneric()}
+	s.q8 = blockFuncs{decode: decodeQ8Generic, unpack: unpackQ8Generic, tile: blocksGeneric()}
 	s.quantizeBlocks = quantizeBlocksGeneric
 	s.peaks = peaksGeneric
 	s.transpose = transposeGeneric

@@ -40,8 +40,8 @@ func init() {
 		s.quantize = quantizeBy8
 		s.pairBF16 = pairBF16AVX2
 		s.roundBF16 = toBF16AVX2
-		s.q4 = blockFuncs{decodeQ4AVX2, unpackQ4AVX2, gemmBlocksAVX2}
-		s.q8 = blockFuncs{decodeQ8AVX2, unpackQ8AVX2, gemmBlocksQ8AVX2}
+		s.q4 = blockFuncs{decodeQ4AVX2, unpackQ4AVX2, gemmBlocksAVX2, &digitsQ4AVX2}
+		s.q8 = blockFuncs{decode: decodeQ8AVX2, unpack: unpackQ8AVX2, tile: gemmBlocksQ8AVX2}
 		s.quantizeBlocks = quantizeBlocksAVX2
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX2, 12 * 2 * 8}
 		s.peaks[PeakRead] = readLoop(peakReadAVX2, 256)
@@ -66,8 +66,8 @@ func init() {
 			interleaveAVX512, requantizeAVX512, rescaleAVX512, addU8AVX512, addS8AVX512, maxBytesAVX2, &quantizeBy8}
 		s.pairBF16 = pairBF16AVX512
 		s.roundBF16 = toBF16AVX512
-		s.q4 = blockFuncs{decodeQ4AVX512, unpackQ4AVX512, gemmBlocksAVX512}
-		s.q8 = blockFuncs{decodeQ8AVX512, unpackQ8AVX512, gemmBlocksQ8AVX512}
+		s.q4 = blockFuncs{decodeQ4AVX512, unpackQ4AVX512, gemmBlocksAVX512, &digitsQ4AVX512}
+		s.q8 = blockFuncs{decode: decodeQ8AVX512, unpack: unpackQ8AVX512, tile: gemmBlocksQ8AVX512}
 		s.quantizeBlocks = quantizeBlocksAVX512
 		s.peaks[PeakFMA] = peakLoop{peakFMAAVX512, 24 * 2 * 16}
 		s.peaks[PeakRead] = readLoop(peakReadAVX512, 512)
@@ -83,7 +83,7 @@ func init() {
 	variants[AVX512VNNI] = func(s *Set) {
 		s.q4.unpack, s.q4.tile = unpackQ4VNNI, gemmBlocksVNNI
 		s.q8.unpack, s.q8.tile = unpackQ8VNNI, gemmBlocksVNNI
-		s.dotsBlocks = true
+		s.q4.digits, s.q8.digits = &digitsQ4VNNI, &digitsQ8VNNI
 		s.gemmS8 = gemmTileVNNI
 		s.depthwiseWords = depthwiseWords{depthwiseVNNI, [2]slideFunc{slide1, slide2}}
 		s.peaks[PeakInt8] = peakLoop{peakVNNI, 24 * 2 * 64}

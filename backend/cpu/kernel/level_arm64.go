@@ -43,8 +43,8 @@ func init() {
 		s.pairBF16 = pairBF16NEON
 		s.quantize = quantizeFuncs{quantizeNEON, fromU8NEON, fromS8NEON, minMaxNEON, 8, dequantizeNEON, sumBytesNEON, interleaveNEON, nil,
 			quantizeGeneric.rescale, nil, nil, maxBytesNEON, &quantizeGeneric}
-		s.q4 = blockFuncs{decodeQ4NEON, unpackQ4NEON, gemmBlocksNEON}
-		s.q8 = blockFuncs{decodeQ8NEON, unpackQ8NEON, gemmBlocksNEON}
+		s.q4 = blockFuncs{decode: decodeQ4NEON, unpack: unpackQ4NEON, tile: gemmBlocksNEON}
+		s.q8 = blockFuncs{decode: decodeQ8NEON, unpack: unpackQ8NEON, tile: gemmBlocksNEON}
 		s.quantizeBlocks = quantizeBlocksNEON
 		s.peaks[PeakFMA] = peakLoop{peakFMANEON, 24 * 2 * 4}
 		s.peaks[PeakRead] = readLoop(peakReadNEON, 384)
@@ -52,7 +52,7 @@ func init() {
 	variants[DotProd] = func(s *Set) {
 		s.gemmS8 = gemmTileDotProd
 		s.q4.tile, s.q8.tile = gemmBlocksDotProd, gemmBlocksDotProd
-		s.dotsBlocks = true
+		s.q4.digits, s.q8.digits = &digitsQ4DotProd, &digitsQ8DotProd
 		s.peaks[PeakInt8] = peakLoop{peakDotProd, 24 * 2 * 16}
 	}
 	variants[I8MM] = func(s *Set) {

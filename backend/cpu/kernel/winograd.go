@@ -80,27 +80,26 @@ func winogradWeightsGeneric(dst *float32, dstStep, dstRow int, src *float32, src
 	}
 }
 
-// winogradKernel is what the three taps of an axis are at the points.
-var winogradKernel = [winogradIn][3]float64{{1}, {1. / 3, 1. / 3, 1. / 3}, {-1. / 3, 1. / 3, -1. / 3}, {-16. / 15, -8. / 15, -4. / 15},
-	{1. / 15, -2. / 15, 4. / 15}, {0, 0, 1}}
+// atPoints brings n weights of each tap, room apart, to the points, so far apart in dst. What is between the axes is apart by along.
+func (f *winogradFuncs) atPoints(dst *float32, point int, between *float32, along int, taps *float32, room, n int) {
+	f.weights(between, winogradTap*along, along, taps, winogradTap*room, room, winogradTap, n)
+	f.weights(dst, point, winogradIn*point, between, along, winogradTap*along, winogradIn, n)
+}
 
-// WinogradWeights writes to dst [WinogradPoints, n] what weights w [9, n] are at the points.
-func WinogradWeights(dst, w []float32) {
-	n := len(w) / 9
-	for i := range n {
-		var along [3][winogradIn]float64
-		for row := range along {
-			for p, g := range winogradKernel {
-				for tap, x := range g {
-					along[row][p] += x * float64(w[(row*3+tap)*n+i])
-				}
-			}
+// RunWinograd packs a panel of what weights w [9,K,N] are at the points: WinogradPoints matrices in dst, one after the other.
+func (p *Pack) RunWinograd(panel int, dst, w []float32) {
+	first := panel * p.tile.cols()
+	cols, packedCols := p.tile.panelCols(panel, p.N)
+	room := storedRows*packedCols + 16
+	taps, between := make([]float32, winogradTap*winogradTap*room), make([]float32, winogradIn*winogradTap*room)
+	_ = dst[WinogradPoints*p.Len()-1]
+	for k := 0; k < p.K; k += storedRows {
+		rows := min(storedRows, p.K-k)
+		for tap := range winogradTap * winogradTap {
+			p.set.copy2D(taps[tap*room:], packedCols, 1, w[(tap*p.K+k)*p.N+first:], p.N, 1, rows, cols)
 		}
-		for q, g := range winogradKernel {
-			for p := range winogradIn {
-				dst[(q*winogradIn+p)*n+i] = float32(g[0]*along[0][p] + g[1]*along[1][p] + g[2]*along[2][p])
-			}
-		}
+		p.set.winograd.atPoints(pointerAt(dst, first*p.K+k*packedCols), p.Len(), pointer(between), room, pointer(taps), room,
+			rows*packedCols)
 	}
 }
 
@@ -299,16 +298,15 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 // axes.
 func (t *winogradTiles) code(p int, args *ConvArgs, first, n int) {
 	_, cols := t.blocking.tile.panelCols(p, t.Outputs)
-	room, along, point, weights := t.strip(decodedRows(storedRows)), t.strip(storedRows), t.strip(t.channels), t.set.winograd.weights
+	room, along, point := t.strip(decodedRows(storedRows)), t.strip(storedRows), t.strip(t.channels)
 	for k := 0; k < n; k += storedRows {
 		rows := min(storedRows, n-k)
 		for tap := range winogradTap * winogradTap {
 			source := args.Stored.panel(t.blocking.tile, p, t.Outputs, t.taps[tap*room:][:room])
 			source.block(t.set, tap*t.Channels+first+k, rows)
 		}
-		weights(pointer(t.along), winogradTap*along, along, pointerAt(t.taps, storedRows*cols), winogradTap*room, room, winogradTap,
+		t.set.winograd.atPoints(pointerAt(t.weights, k*cols), point, pointer(t.along), along, pointerAt(t.taps, storedRows*cols), room,
 			rows*cols)
-		weights(pointerAt(t.weights, k*cols), point, winogradIn*point, pointer(t.along), along, winogradTap*along, winogradIn, rows*cols)
 	}
 }
 

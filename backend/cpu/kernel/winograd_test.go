@@ -43,16 +43,12 @@ func newWinogradCase(r *rand.Rand, channels, outputs, high, wide int) *convCase 
 
 // runWinograd computes the case by tiles.
 func (g *convCase) runWinograd(t *testing.T, s *Set) {
-	n := g.Channels * g.Outputs
-	points := make([]float32, WinogradPoints*n)
-	WinogradWeights(points, g.w.inner)
 	pack := s.NewPackB(g.Channels, g.Outputs)
 	packed := newGuarded(WinogradPoints*pack.Len(), 0)
-	for point := range WinogradPoints {
-		for p := range pack.Parts() {
-			pack.Run(p, packed.inner[point*pack.Len():][:pack.Len()], points[point*n:][:n], g.Outputs, 1)
-		}
+	for panel := range s.Panels(g.Outputs) {
+		pack.RunWinograd(panel, packed.inner, g.w.inner)
 	}
+	packed.check(t, "packing "+g.String())
 	g.args.B = packed.inner
 	plan := s.NewWinograd(g.ConvShape, 1+g.Images, false)
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)

@@ -5,10 +5,10 @@
 
 struct __align__(64) Map { char bytes[128]; };
 
-// HalfProduct with maps of a, b and y, in boxes of 128 × 64, 64 × 64 and 64 × 64. For tf32, b is [n,k], boxes are 128 × 32 of a and
-// BN × 32 of b, and y is written without a map.
+// HalfProduct with maps: boxes have 128 × 64 elements of a and 64 × 64 of the others. For tf32, b is [n,k], boxes are 128 × 32 of a
+// and BN × 32 of b, and y and the residual have no map.
 struct MappedProduct {
-  Map a, b, map_y;
+  Map a, b, map_y, map_residual;
   void *bias, *residual, *y;
   int m, n, k, act;
   float alpha;
@@ -85,33 +85,28 @@ template <class T, int BN, int ST> DI void produce(const MappedProduct& p, uint3
   }
 }
 
-// Ends are the residuals of 64 × BN sums of a group of warps, asked for before the sums are there.
-template <class T, int BN> struct Ends {
-  typename Pair<T>::Raw residual[BN / 8][2];
-  DI void ask(const MappedProduct& p, int row0, int col0, int x) { // of columns 64x to 64x + 63
-    const int lane = threadIdx.x % 32, r = row0 + threadIdx.x / 32 % 4 * 16 + lane / 4;
+// A group of warps stores 64 × BN sums at a time. 16-bit floats go through a stage in shared memory as the copy engine reads it, rows of
+// 64 elements whose chunks are rotated by the row. Residuals come into the stage first, while the sums are computed, and are replaced.
+template <class T, int BN> DI void ask_residual(const MappedProduct& p, uint32_t stage, uint32_t barrier, int row, int col, int halves) {
+  if (sizeof(T) == 4 || !p.residual || threadIdx.x % 128) return;
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); // the results before have left the stage
+  barrier_expect(barrier, halves * BN * 128);
+  for (int h = 0; h < halves; h++)
 #pragma unroll
-    for (int j = 8 * x; j < 8 * x + 8; j++) {
-      int c = col0 + j * 8 + lane % 4 * 2;
-#pragma unroll
-      for (int h = 0; h < 2; h++)
-        if (p.residual && c < p.n && r + h * 8 < p.m) residual[j][h] = ask2<T>(p.residual, (i64)(r + h * 8) * p.n + c);
-    }
-  }
-};
+    for (int x = 0; x < BN / 64; x++) copy_in(stage + (h * BN + x * 64) * 128, &p.map_residual, col + x * 64, row + h * 64, barrier);
+}
 
-// finish stores 64 × BN sums of a group of warps. 16-bit floats go to shared memory as the copy engine reads it, rows of 64 elements
-// whose chunks are turned by the row. ASKED: the residuals are on their way.
-template <class T, int BN, int ACT, bool ASKED>
-DI void finish(float (&acc)[BN / 2], Ends<T, BN>& ends, uint32_t stage, const MappedProduct& p, int row0, int col0, int barrier) {
+template <class T, int BN, int ACT>
+DI void finish(float (&acc)[BN / 2], uint32_t stage, uint32_t residual, int phase, const MappedProduct& p, int row0, int col0, int barrier) {
   const int t = threadIdx.x, warp = t / 32 % 4, lane = t % 32, r = warp * 16 + lane / 4;
-  if (sizeof(T) == 2) {
-    if (t % 128 == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); // the copy before has read the stage
+  if (sizeof(T) == 2 && p.residual) {
+    barrier_wait(residual, phase);
+  } else if (sizeof(T) == 2) {
+    if (t % 128 == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
     sync_group(barrier);
   }
 #pragma unroll
   for (int j = 0; j < BN / 8; j++) {
-    if (!ASKED && j % 8 == 0) ends.ask(p, row0, col0, j / 8);
     int c = col0 + j * 8 + lane % 4 * 2;
     float2 bias = p.bias && c < p.n ? get2<T>(ask2<T>(p.bias, c)) : make_float2(0.f, 0.f);
 #pragma unroll
@@ -119,14 +114,18 @@ DI void finish(float (&acc)[BN / 2], Ends<T, BN>& ends, uint32_t stage, const Ma
       int rr = r + h * 8;
       float u = fmaf(acc[j * 4 + h * 2], p.alpha, bias.x), v = fmaf(acc[j * 4 + h * 2 + 1], p.alpha, bias.y);
       if (ACT) u = quick(ACT, u), v = quick(ACT, v);
-      if (p.residual) {
-        float2 q = get2<T>(ends.residual[j][h]);
-        u += q.x, v += q.y;
-      }
       if constexpr (sizeof(T) == 4) {
-        if (c < p.n && row0 + rr < p.m) store2<T>(p.y, (i64)(row0 + rr) * p.n + c, u, v);
+        i64 at = (i64)(row0 + rr) * p.n + c;
+        if (c >= p.n || row0 + rr >= p.m) continue;
+        float2 q = p.residual ? get2<T>(ask2<T>(p.residual, at)) : make_float2(0.f, 0.f);
+        store2<T>(p.y, at, u + q.x, v + q.y);
       } else {
-        asm volatile("st.shared.b32 [%0], %1;" ::"r"(stage + j / 8 * 8192 + rr * 128 + ((j % 8 ^ (rr & 7)) << 4) + lane % 4 * 4), "r"(pack2<T>(u, v)));
+        uint32_t at = stage + j / 8 * 8192 + rr * 128 + ((j % 8 ^ (rr & 7)) << 4) + lane % 4 * 4;
+        if (p.residual) {
+          float2 q = get2<T>(word_at(at));
+          u += q.x, v += q.y;
+        }
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(pack2<T>(u, v)) : "memory");
       }
     }
   }
@@ -141,11 +140,12 @@ DI void finish(float (&acc)[BN / 2], Ends<T, BN>& ends, uint32_t stage, const Ma
 }
 
 template <int BN, int ST> struct Shared {
-  uint32_t base, full, empty, stage;
+  uint32_t base, full, empty, residual, stage; // residual: a barrier for each group
   DI Shared(char* sm, uint64_t* bars, int users) {
-    base = (shared_at(sm) + 1023) & ~1023, full = shared_at(bars), empty = full + 8 * ST, stage = base + ST * (SA + BN * 128);
+    base = (shared_at(sm) + 1023) & ~1023, full = shared_at(bars), empty = full + 8 * ST, residual = empty + 8 * ST, stage = base + ST * (SA + BN * 128);
     if (threadIdx.x == 0) {
       for (int i = 0; i < ST; i++) barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, users);
+      for (int i = 0; i < 2; i++) barrier_init(residual + 8 * i, 1);
       asm volatile("fence.mbarrier_init.release.cluster;");
     }
     __syncthreads();
@@ -161,7 +161,7 @@ template <class T, int BN> DI void multiply(float (&acc)[BN / 2], uint32_t a, ui
 // Both groups work on one tile, 64 rows each.
 template <class T, int BN, int ST, int ACT> DI void together(const MappedProduct& p) {
   extern __shared__ __align__(1024) char sm[];
-  __shared__ __align__(8) uint64_t bars[2 * ST];
+  __shared__ __align__(8) uint64_t bars[2 * ST + 2];
   constexpr int BK = Step<T>::K, SB = BN * 128;
   const int t = threadIdx.x, group = t / 128;
   start_next();
@@ -174,8 +174,9 @@ template <class T, int BN, int ST, int ACT> DI void together(const MappedProduct
   asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
   wait_for_last();
   const int rows = (p.m + BM - 1) / BM, cols = (p.n + BN - 1) / BN, steps = (p.k + BK - 1) / BK, w = group - 1;
-  int it = 0;
-  for (int tile = blockIdx.x; tile < rows * cols; tile += gridDim.x) {
+  const uint32_t stage = x.stage + w * BN * 128, residual = x.residual + 8 * w;
+  int it = 0, phase = 0;
+  for (int tile = blockIdx.x; tile < rows * cols; tile += gridDim.x, phase ^= 1) {
     int row, col;
     place(tile, rows, cols, row, col);
     float acc[BN / 2];
@@ -191,13 +192,11 @@ template <class T, int BN, int ST, int ACT> DI void together(const MappedProduct
       wgmma_commit();
       wgmma_wait<1>();
       if (k > 0 && t % 128 == 0) barrier_arrive(x.empty + 8 * ((it + ST - 1) % ST));
+      if (k == steps / 2) ask_residual<T, BN>(p, stage, residual, row * BM + w * 64, col * BN, 1);
     }
-    Ends<T, BN> ends;
-#pragma unroll
-    for (int x = 0; x < BN / 64; x++) ends.ask(p, row * BM + w * 64, col * BN, x);
     wgmma_wait<0>();
     if (t % 128 == 0) barrier_arrive(x.empty + 8 * ((it + ST - 1) % ST));
-    finish<T, BN, ACT, true>(acc, ends, x.stage + w * BN * 128, p, row * BM + w * 64, col * BN, group);
+    finish<T, BN, ACT>(acc, stage, residual, phase, p, row * BM + w * 64, col * BN, group);
   }
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
@@ -205,7 +204,7 @@ template <class T, int BN, int ST, int ACT> DI void together(const MappedProduct
 // Each group has every second tile, so that one finishes while the other multiplies.
 template <class T, int BN, int ST, int ACT> DI void in_turn(const MappedProduct& p) {
   extern __shared__ __align__(1024) char sm[];
-  __shared__ __align__(8) uint64_t bars[2 * ST];
+  __shared__ __align__(8) uint64_t bars[2 * ST + 2];
   constexpr int BK = Step<T>::K, SB = BN * 128;
   const int t = threadIdx.x, group = t / 128;
   start_next();
@@ -218,8 +217,9 @@ template <class T, int BN, int ST, int ACT> DI void in_turn(const MappedProduct&
   asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
   wait_for_last();
   const int rows = (p.m + BM - 1) / BM, cols = (p.n + BN - 1) / BN, steps = (p.k + BK - 1) / BK, w = group - 1, tiles = rows * cols;
-  int it = w * steps;
-  for (int tile = blockIdx.x + w * gridDim.x; tile < tiles; tile += 2 * gridDim.x, it += steps) {
+  const uint32_t stage = x.stage + w * BN * 256, residual = x.residual + 8 * w;
+  int it = w * steps, phase = 0;
+  for (int tile = blockIdx.x + w * gridDim.x; tile < tiles; tile += 2 * gridDim.x, it += steps, phase ^= 1) {
     int row, col;
     place(tile, rows, cols, row, col);
     float top[BN / 2], low[BN / 2];
@@ -241,16 +241,17 @@ template <class T, int BN, int ST, int ACT> DI void in_turn(const MappedProduct&
       wgmma_commit();
       wgmma_wait<1>();
       if (k > 0 && t % 128 == 0) barrier_arrive(x.empty + 8 * ((it + ST - 1) % ST));
+      if (k == steps / 2) ask_residual<T, BN>(p, stage, residual, row * BM, col * BN, 2);
     }
-    wgmma_wait<0>();
-    if (t % 128 == 0) barrier_arrive(x.empty + 8 * ((it + ST - 1) % ST));
+    // Every stage of this tile has been full: the other group's products may follow those that still run.
     if (tile + gridDim.x < tiles) {
       if (w == 0) asm volatile("bar.arrive 4, 256;" ::: "memory");
       else asm volatile("bar.arrive 3, 256;" ::: "memory");
     }
-    Ends<T, BN> ends;
-    finish<T, BN, ACT, false>(top, ends, x.stage + w * BN * 128, p, row * BM, col * BN, group);
-    finish<T, BN, ACT, false>(low, ends, x.stage + w * BN * 128, p, row * BM + 64, col * BN, group);
+    wgmma_wait<0>();
+    if (t % 128 == 0) barrier_arrive(x.empty + 8 * ((it + ST - 1) % ST));
+    finish<T, BN, ACT>(top, stage, residual, phase, p, row * BM, col * BN, group);
+    finish<T, BN, ACT>(low, stage + BN * 128, residual, phase, p, row * BM + 64, col * BN, group);
   }
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }

@@ -1,12 +1,30 @@
 package browser
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// TestPlanOfMiniLM takes the picture of README.md.
+func TestPlanOfMiniLM(t *testing.T) {
+	fixtures := os.Getenv("RLXC_FIXTURES")
+	if fixtures == "" {
+		t.Skip("RLXC_FIXTURES is not set")
+	}
+	file := filepath.Join(t.TempDir(), "report.html")
+	plan := exec.Command(program, "plan", "minilm", "--cpu", "avx2", "--dim", "batch=1", "--dim", "seq=128", "--html", file)
+	plan.Dir = fixtures
+	out, err := plan.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	onScreens(t, "file://"+file, func(b *tab) {
+		b.shows("body", "layer.5")
+		b.picture("minilm")
+	})
+}
 
 // TestReports looks at the pages that commands write: a box that is clicked says what it is, and a value lights up.
 func TestReports(t *testing.T) {

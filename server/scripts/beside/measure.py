@@ -1,4 +1,4 @@
-"""Starts servers one after the other, loads each by "rlxc bench --serve", and prints what it saw: measure.py WORK FOLDER LENGTHS ROUNDS."""
+"""Starts servers one after the other, loads each by "rlxc bench --serve", and prints what it saw: measure.py WORK FOLDER ROUNDS LENGTHS…"""
 import base64
 import importlib.metadata
 import json
@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.request
 
-work, folder, lengths, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+work, folder, rounds, files = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
 rlxc = f"{work}/rlxc"
 
 
@@ -23,8 +23,12 @@ def infinity(engine):
 
 servers = {"rlxc": [rlxc, "serve", f"m={folder}", "--address", "127.0.0.1:PORT", "--log-level", "error"],
            "infinity torch": infinity("torch"), "infinity optimum": infinity("optimum")}
-urls = {"rlxc": "/v1/embeddings", "infinity torch": "/embeddings", "infinity optimum": "/embeddings"}
-loads = {"8 x 64": ["--connections", "8", "--request-texts", "64"], "64 x 1": ["--connections", "64"], "1 x 1": ["--connections", "1"]}
+if router := os.environ.get("RLXC_TEI"):
+    servers["text-embeddings-inference"] = [router, "--model-id", f"{work}/minilm", "--hostname", "127.0.0.1", "--port", "PORT", "--pooling", "mean",
+                                            "--max-client-batch-size", "64"]
+urls = {name: "/embeddings" if name.startswith("infinity") else "/v1/embeddings" for name in servers}
+shapes = {"8 x 64": ["--connections", "8", "--request-texts", "64"], "64 x 1": ["--connections", "64"], "1 x 1": ["--connections", "1"]}
+loads = {f"{os.path.basename(file)} {shape}": ["--throughput", file, *flags] for file in files for shape, flags in shapes.items()}
 seconds = os.environ.get("SECONDS_EACH", "10")
 
 
@@ -70,8 +74,8 @@ for _ in range(rounds):
                     time.sleep(0.01)
             seen[name].setdefault("ready", []).append(time.time() - begun)
             for load, flags in loads.items():
-                out = subprocess.run([rlxc, "bench", "--serve", url, "--serve-model", "m", "--throughput", lengths, "--duration", seconds + "s",
-                                      "--json", *flags], capture_output=True, check=True).stdout
+                out = subprocess.run([rlxc, "bench", "--serve", url, "--serve-model", "m", "--duration", seconds + "s", "--json", *flags],
+                                     capture_output=True, check=True).stdout
                 report = json.loads(out)
                 seen[name].setdefault(load, []).append((report["texts_per_second"], report["p50_ms"], report["p99_ms"]))
             seen[name].setdefault("memory", []).append(memory(process.pid))
