@@ -170,7 +170,7 @@ func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, turned bool) (at ad
 	if zero != nil {
 		key = string(zero.Const.Bytes())
 	}
-	at, err = b.weight(t, fmt.Sprintf("quantised, turned: %t, zeros: %x", turned, key), func() ([]byte, error) {
+	at, err = b.weight(t, fmt.Sprintf("quantised, transposed: %t, zeros: %x", turned, key), func() ([]byte, error) {
 		src, dst := t.Aligned().Bytes(), make([]byte, n*k+8*n)
 		inParallel(ceil(n, 16), func(block int) {
 			for j := 16 * block; j < min(16*block+16, n); j++ {

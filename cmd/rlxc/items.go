@@ -163,7 +163,7 @@ func someTexts(t textFlags) (texts []string, err error) {
 		return nil
 	})
 	if err == nil && len(texts) == 0 {
-		err = fmt.Errorf("%s has blank texts alone", t.input)
+		err = fmt.Errorf("%s has only blank texts", t.input)
 	}
 	return texts, err
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A results file takes results in order. What is written before an interruption stays in FILE.part, whose first line tells what it is
+// A results file takes results in order. What is written before an interruption stays in FILE.part, whose first line reports what it is
 // a part of; the same command goes on after it. The results of a round are a frame, which has a checksum and has reached the
-// disk before anything is told of it.
+// disk before anything is reported of it.
 type results struct {
 	file  string
 	part  *os.File
@@ -31,7 +31,7 @@ type results struct {
 	packed  *compression // of the file; nil for none
 }
 
-// openResults opens the part of a file or begins one. run tells runs apart.
+// openResults opens the part of a file or begins one. run distinguishes runs.
 func openResults(file, run string, e encoder, packed *compression) (*results, error) {
 	r := &results{file: file, encoder: e, packed: packed}
 	head := fmt.Sprintf("rlxc %x\n", sha256.Sum256([]byte(run)))

@@ -201,7 +201,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 		}
 	}
 	if t.cut > toldCuts {
-		fmt.Fprintf(c.ErrOrStderr(), "%d texts were too long in all\n", t.cut)
+		fmt.Fprintf(c.ErrOrStderr(), "%d texts were too long in total\n", t.cut)
 	}
 	if file != nil {
 		if err := file.finish(); err != nil {

@@ -37,7 +37,7 @@ var batchTests = []struct{ graph, fails string }{
 	{`(%0 "x": f32[b,6]) { %3 = concat(%0, %0) {axis=0} %4 = reshape(%3) {shape=[b,12]} return %4 }`, "independent"},
 	{`(%0 "x": f32[b,6]) { %1 = range() {step=1, len=b, dtype=i64} %2: f32[b] = cast(%1) {to=f32} %3 = reshape(%2) {shape=[b,1]}
 		%4 = add(%0, %3) return %4 }`,
-		"makes values of all rows"},
+		"computes values from all rows"},
 	{`(%0 "x": f32[b,6]) { %1 = pad(%0) {before=[0,1], after=[0,2]} return %1 }`, ""},
 	{`(%0 "x": f32[b,6]) { %1 = pad(%0) {before=[1,0], after=[-1,0]} return %1 }`, "independent"},
 	{`(%0 "x": f32[b,5,6]) { %1 = trilu(%0) return %1 }`, ""},
@@ -72,7 +72,7 @@ var batchTests = []struct{ graph, fails string }{
 	{`(%0 "x": f32[b,8,8]) { %4 = onnx.Resize(%0) {shape=[2*b,8,8], scales=[2,1,1], mode="nearest", coordinates="asymmetric",
 		nearest="floor"} return %4 }`, "independent"},
 	{`(%0 "x": f32[b,6]) { %1, %2 = onnx.TopK(%0) {k=2, axis=1} return %1 }`, "independent"}, // no rule
-	{`(%0 "x": f32[b,6], %1 "y": f32[6]) { %2 = tanh(%0) %3 = tanh(%1) return %2, %3 }`, "has no axis 0 of the rows"},
+	{`(%0 "x": f32[b,6], %1 "y": f32[6]) { %2 = tanh(%0) %3 = tanh(%1) return %2, %3 }`, "has no axis 0 of size"},
 	{`(%0 "x": f32[3,6]) { %1 = tanh(%0) return %1 }`, "no input has an axis 0 of free size"},
 }
 
