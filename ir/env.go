@@ -123,6 +123,32 @@ func (e *Env) New(d tensor.DType, shape ...int) *tensor.Tensor {
 	return tensor.New(d, shape...)
 }
 
+// Outputs makes the tensors of what op returns for these operands.
+func (e *Env) Outputs(op Op, in []*tensor.Tensor) []*tensor.Tensor {
+	values := make([]*Value, len(in))
+	for i, t := range in {
+		if t != nil {
+			values[i] = &Value{Type: TensorOf(t.DType(), Dims(t.Shape()...)...)}
+		}
+	}
+	types, err := op.Infer(values)
+	if err != nil {
+		panic(ended{err})
+	}
+	out := make([]*tensor.Tensor, len(types))
+	for i, t := range types {
+		shape, ok := t.Static()
+		if !ok {
+			panic(ended{fmt.Errorf("the size of result %d, %v, is not known", i, t)})
+		}
+		out[i] = e.New(t.DType, shape...)
+	}
+	return out
+}
+
+// Output is Outputs of an op that returns one tensor.
+func (e *Env) Output(op Op, in []*tensor.Tensor) *tensor.Tensor { return e.Outputs(op, in)[0] }
+
 // Clone copies a tensor.
 func (e *Env) Clone(t *tensor.Tensor) *tensor.Tensor {
 	e.Take(t.Size())

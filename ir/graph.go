@@ -366,6 +366,15 @@ func (t Type) Sizes() tensor.Shape {
 	return s
 }
 
+// Elements is the number of elements of a bound type; it panics for others.
+func (t Type) Elements() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d.Int()
+	}
+	return n
+}
+
 // Elements is the number of elements as a Dim.
 func (s Shape) Elements() Dim {
 	n := N(1)

@@ -6,13 +6,10 @@ import "github.com/rlxc/rlxc/tensor"
 // alone, and liveness treats it as a custom operator.
 type ActCopy struct{}
 
-// Kind implements Op.
 func (ActCopy) Kind() Kind { return KindActCopy }
 
-// Infer implements Op.
 func (ActCopy) Infer(in []*Value) ([]Type, error) { return Copy{}.Infer(in) }
 
-// Eval implements Op.
 func (ActCopy) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return Copy{}.Eval(env, in)
 }

@@ -26,10 +26,8 @@ const (
 	AppendCache
 )
 
-// Kind implements Op.
 func (Append) Kind() Kind { return KindAppend }
 
-// Infer implements Op.
 func (o Append) Infer(in []*Value) ([]Type, error) {
 	x, lengths := in[AppendNew].Type, in[AppendLengths].Type
 	if rank := len(x.Shape); o.Axis < 0 || o.Axis >= rank || o.Batch < 0 || o.Batch >= rank || o.Axis == o.Batch {
@@ -67,7 +65,6 @@ func (o Append) Start(n int64, added, cached, size int) (start int, err error) {
 	return start, nil
 }
 
-// Eval implements Op.
 func (o Append) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, lengths, cache := in[AppendNew], in[AppendLengths], Operand(in, AppendCache)
 	shape, cached := x.Shape().Clone(), 0

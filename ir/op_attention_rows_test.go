@@ -25,7 +25,7 @@ func TestRelativeScores(t *testing.T) {
 		if _, err := (Attention{Scale: 1}).Infer(values); err != nil {
 			return err
 		}
-		_, err := Attention{Scale: 1}.Eval(nil, in)
+		_, err := EvalOp(nil, Attention{Scale: 1}, in)
 		return err
 	}
 	for _, at := range []int{AttentionQueryScores, AttentionKeyScores} {

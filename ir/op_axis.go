@@ -32,10 +32,8 @@ type Softmax struct {
 	Log  bool
 }
 
-// Kind implements Op.
 func (Softmax) Kind() Kind { return KindSoftmax }
 
-// Infer implements Op.
 func (o Softmax) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
 	if !t.DType.IsFloat() {
@@ -44,7 +42,6 @@ func (o Softmax) Infer(in []*Value) ([]Type, error) {
 	return []Type{t}, axisWithin(o.Axis, len(t.Shape))
 }
 
-// Eval implements Op.
 func (o Softmax) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	y := env.New(x.DType(), x.Shape()...)
@@ -90,10 +87,8 @@ type CumSum struct {
 	Exclusive, Reverse bool
 }
 
-// Kind implements Op.
 func (CumSum) Kind() Kind { return KindCumSum }
 
-// Infer implements Op.
 func (o CumSum) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
 	if !t.DType.IsFloat() && !t.DType.IsInt() {

@@ -247,7 +247,6 @@ type Binary struct {
 	Fn BinaryFn `ir:"name"`
 }
 
-// Kind implements Op.
 func (Binary) Kind() Kind       { return KindBinary }
 func (o Binary) opName() string { return o.Fn.String() }
 func (Binary) named() map[string]Op {
@@ -309,19 +308,10 @@ func MayDivideByZero(n *Node) bool {
 	return false
 }
 
-// Eval implements Op.
 func (o Binary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, b, row := in[0], in[1], binaryTable[o.Fn]
-	s, err := tensor.Broadcast(a.Shape(), b.Shape())
-	if err != nil {
-		return nil, err
-	}
-	d := a.DType()
-	if row.test {
-		d = tensor.Bool
-	}
-	y := env.New(d, s...)
-	ia, ib := broadcastIndex(a.Shape(), s), broadcastIndex(b.Shape(), s)
+	y := env.Output(o, in)
+	ia, ib := broadcastIndex(a.Shape(), y.Shape()), broadcastIndex(b.Shape(), y.Shape())
 	for i := range env.Range(y.Len()) {
 		p, q := ia(i), ib(i)
 		switch t := a.DType(); {
@@ -342,7 +332,6 @@ func (o Binary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (o Binary) Content(in []*Value) []Dim {
 	f, a, b := binaryTable[o.Fn].dims, in[0].Dims, in[1].Dims
 	if f == nil || a == nil || b == nil {

@@ -46,10 +46,8 @@ func (p *PowerRounding) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Kind implements Op.
 func (Cast) Kind() Kind { return KindCast }
 
-// Infer implements Op.
 func (o Cast) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
 	if !o.To.Valid() || t.DType.IsComplex() || o.To.IsComplex() {

@@ -27,7 +27,6 @@ const (
 	ConvResidual
 )
 
-// Kind implements Op.
 func (Conv) Kind() Kind { return KindConv }
 
 // channelsSecond is a shape [N,…,C] as [N,C,…], which windows speak of.
@@ -36,7 +35,6 @@ func channelsSecond(s Shape) Shape {
 	return append(Shape{s[0], s[n]}, s[1:n]...)
 }
 
-// Infer implements Op.
 func (o Conv) Infer(in []*Value) ([]Type, error) {
 	x, w := in[ConvX].Type, in[ConvW].Type
 	if w.DType != x.DType || !x.DType.IsFloat() {
@@ -90,7 +88,6 @@ func convolved(win Window, group int, x, w Type) (Type, error) {
 	return TensorOf(x.DType, append(append(Shape{y[0]}, y[2:]...), outputs)...), nil
 }
 
-// Eval implements Op.
 func (o Conv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	bias, residual := Operand(in, ConvBias), Operand(in, ConvResidual)
 	sx, sw := in[ConvX].Shape(), in[ConvW].Shape()
@@ -99,13 +96,8 @@ func (o Conv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if sx[n-1] != inputs*o.Group || outputs%o.Group != 0 || bias != nil && bias.Len() != outputs {
 		return nil, fmt.Errorf("%v with %v in %d groups", in[ConvX], in[ConvW], o.Group)
 	}
-	spatial := sx[1 : n-1]
-	places := make(tensor.Shape, len(spatial))
-	for i, d := range spatial {
-		size, _, _ := o.Places(i, N(d))
-		places[i] = size.Int()
-	}
-	y := env.New(in[ConvX].DType(), append(append(tensor.Shape{sx[0]}, places...), outputs)...)
+	y := env.Output(o, in)
+	spatial, places := sx[1:n-1], y.Shape()[1:n-1]
 	x, w := env.Float64s(in[ConvX]), env.Float64s(in[ConvW])
 	before, after := o.Padding(spatial)
 	act := func(x float64) float64 { return x }

@@ -102,7 +102,6 @@ func (a Attrs) Get(name string) (any, bool) {
 	return nil, false
 }
 
-// Kind implements Op.
 func (Custom) Kind() Kind { return KindCustom }
 
 func (o Custom) opName() string     { return o.Name }

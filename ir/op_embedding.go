@@ -23,10 +23,8 @@ const (
 	EmbeddingIndex
 )
 
-// Kind implements Op.
 func (Embedding) Kind() Kind { return KindEmbedding }
 
-// Infer implements Op.
 func (o Embedding) Infer(in []*Value) ([]Type, error) {
 	if len(in) < EmbeddingIndex+1 || len(in)%2 != 0 || in[EmbeddingTable] == nil || in[EmbeddingIndex] == nil {
 		return nil, fmt.Errorf("embedding of %d operands: scale, bias and pairs of table and index are needed", len(in))
@@ -68,7 +66,6 @@ func (o Embedding) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(first.DType, append(append(Shape{}, index.Shape...), width)...)}, nil
 }
 
-// Eval implements Op.
 func (o Embedding) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	first, index := in[EmbeddingTable], in[EmbeddingIndex]
 	width, positions := first.Shape()[1], index.Shape()[index.Rank()-1]

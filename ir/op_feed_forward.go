@@ -22,7 +22,6 @@ const (
 	FeedForwardResidual
 )
 
-// Kind implements Op.
 func (FeedForward) Kind() Kind { return KindFeedForward }
 
 // Up is the first product.
@@ -43,7 +42,6 @@ func downOperands[T any](h *T, in []*T) []*T {
 	return []*T{h, in[FeedForwardDown], Operand(in, FeedForwardBias), Operand(in, FeedForwardResidual)}
 }
 
-// Infer implements Op.
 func (o FeedForward) Infer(in []*Value) ([]Type, error) {
 	h, err := o.Up().Infer(upOperands(in))
 	if err != nil {
@@ -52,7 +50,6 @@ func (o FeedForward) Infer(in []*Value) ([]Type, error) {
 	return o.Down().Infer(downOperands(&Value{Type: h[0]}, in))
 }
 
-// Eval implements Op.
 func (o FeedForward) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	h, err := o.Up().Eval(env, upOperands(in))
 	if err != nil {

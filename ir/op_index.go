@@ -50,10 +50,8 @@ func axisWithin(axis, rank int) error {
 // from the end). The result has the indices' shape in place of the axis. An index outside is a run-time error.
 type Gather struct{ Axis int }
 
-// Kind implements Op.
 func (Gather) Kind() Kind { return KindGather }
 
-// Infer implements Op.
 func (o Gather) Infer(in []*Value) ([]Type, error) {
 	x, index := in[0].Type, in[1].Type
 	if err := indexOperand(index); err != nil {
@@ -65,7 +63,6 @@ func (o Gather) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(x.DType, slices.Concat(x.Shape[:o.Axis], index.Shape, x.Shape[o.Axis+1:])...)}, nil
 }
 
-// Eval implements Op.
 func (o Gather) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, index := in[0], in[1]
 	s := x.Shape()
@@ -86,7 +83,6 @@ func (o Gather) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (o Gather) Content(in []*Value) []Dim {
 	x, index := in[0].Dims, in[1].Dims
 	if x == nil || index == nil || len(in[0].Type.Shape) != 1 {
@@ -110,7 +106,6 @@ func (o Gather) Content(in []*Value) []Dim {
 // GatherElements takes single elements: out[i][j] = x[index[i][j]][j] for Axis 0 (ONNX, GatherElements).
 type GatherElements struct{ Axis int }
 
-// Kind implements Op.
 func (GatherElements) Kind() Kind { return KindGatherElements }
 
 // Infer returns the indices' shape.
@@ -141,7 +136,6 @@ func elementIndices(x, index Type, axis int) error {
 	return nil
 }
 
-// Eval implements Op.
 func (o GatherElements) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, index := in[0], in[1]
 	y := env.New(x.DType(), index.Shape()...)
@@ -174,10 +168,8 @@ func eachElement(env *Env, s tensor.Shape, index *tensor.Tensor, axis int, f fun
 // GatherND takes slices at the index tuples in the last axis of operand 1; the first BatchDims axes run along.
 type GatherND struct{ BatchDims int }
 
-// Kind implements Op.
 func (GatherND) Kind() Kind { return KindGatherND }
 
-// Infer implements Op.
 func (o GatherND) Infer(in []*Value) ([]Type, error) {
 	x, index := in[0].Type, in[1].Type
 	tuple, err := tupleSize(x, index, o.BatchDims)
@@ -214,7 +206,6 @@ func tupleSize(x, index Type, batch int) (int, error) {
 	return n, nil
 }
 
-// Eval implements Op.
 func (o GatherND) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, index := in[0], in[1]
 	s, is := x.Shape(), index.Shape()
@@ -255,10 +246,8 @@ type OneHot struct {
 	Depth Dim
 }
 
-// Kind implements Op.
 func (OneHot) Kind() Kind { return KindOneHot }
 
-// Infer implements Op.
 func (o OneHot) Infer(in []*Value) ([]Type, error) {
 	index, values := in[0].Type, in[1].Type
 	if !index.DType.IsInt() && !index.DType.IsFloat() {
@@ -276,11 +265,9 @@ func (o OneHot) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(values.DType, slices.Insert(slices.Clone(index.Shape), o.Axis, o.Depth)...)}, nil
 }
 
-// Eval implements Op.
 func (o OneHot) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	index, values, depth := in[0], in[1], o.Depth.Int()
-	s := index.Shape()
-	y := env.New(values.DType(), slices.Insert(slices.Clone(s), o.Axis, depth)...)
+	s, y := index.Shape(), env.Output(o, in)
 	for i := range env.Range(y.Len()) {
 		copyElement(y, i, values, 0)
 	}

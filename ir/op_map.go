@@ -24,7 +24,6 @@ type Instr struct {
 	Args []int
 }
 
-// Kind implements Op.
 func (Map) Kind() Kind { return KindMap }
 
 // Infer runs the shape rules of the instructions.
@@ -76,7 +75,6 @@ func isInstruction(k Kind) bool {
 	return k.Has(Elementwise) && k != KindMap || k == KindQuantize || k == KindDequantize
 }
 
-// Eval implements Op.
 func (o Map) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	results := make([]*tensor.Tensor, 0, len(o.Expr))
 	for _, x := range o.Expr {

@@ -28,7 +28,6 @@ const (
 	MatMulResidual
 )
 
-// Kind implements Op.
 func (MatMul) Kind() Kind { return KindMatMul }
 
 // Scale is Alpha, or 1 where it was left out.
@@ -39,7 +38,6 @@ func (o MatMul) Scale() float32 {
 	return o.Alpha
 }
 
-// Infer implements Op.
 func (o MatMul) Infer(in []*Value) ([]Type, error) {
 	a, b := in[MatMulA].Type, in[MatMulB].Type
 	if half := b.DType == tensor.F16 || b.DType == tensor.BF16; a.DType != b.DType && !(half && a.DType == tensor.F32) {
@@ -88,7 +86,6 @@ func (o MatMul) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(a.DType, out...)}, nil
 }
 
-// Eval implements Op.
 func (o MatMul) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, b := in[MatMulA], in[MatMulB]
 	bias, residual := Operand(in, MatMulBias), Operand(in, MatMulResidual)

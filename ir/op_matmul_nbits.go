@@ -30,7 +30,6 @@ const (
 	NBitsResidual
 )
 
-// Kind implements Op.
 func (MatMulNBits) Kind() Kind { return KindMatMulNBits }
 
 // Blocks is the number of blocks of a row of weights.
@@ -49,7 +48,6 @@ func (o MatMulNBits) Check() error {
 	return nil
 }
 
-// Infer implements Op.
 func (o MatMulNBits) Infer(in []*Value) ([]Type, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -125,7 +123,6 @@ func (o MatMulNBits) Weight(env *Env, quantized, scales, zeros, groups *tensor.T
 	return w, nil
 }
 
-// Eval implements Op.
 func (o MatMulNBits) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	w, err := o.Weight(env, in[NBitsWeights], in[NBitsScales], Operand(in, NBitsZeros), Operand(in, NBitsGroups))
 	if err != nil {

@@ -15,7 +15,6 @@ type Pad struct {
 	Before, After []Dim
 }
 
-// Kind implements Op.
 func (Pad) Kind() Kind { return KindPad }
 
 // Infer adds the sizes. An empty axis cannot be padded with its own elements.
@@ -45,18 +44,15 @@ func (o Pad) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, s...)}, nil
 }
 
-// Eval implements Op.
 func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, value := in[0], Operand(in, 1)
-	shape := x.Shape().Clone()
-	source := make([][]int, len(shape)) // for each axis: the place in x that each place in the result shows, or −1
+	y := env.Output(o, in)
+	source := make([][]int, x.Rank()) // for each axis: the place in x that each place in the result shows, or −1
 	for i, n := range x.Shape() {
 		source[i] = o.source(env, n, o.Before[i].Int(), o.After[i].Int())
-		shape[i] = len(source[i])
 	}
-	y := env.New(x.DType(), shape...)
 	strides := x.Shape().Strides()
-	EachIndex(env, shape, func(i int, idx []int) {
+	EachIndex(env, y.Shape(), func(i int, idx []int) {
 		from := 0
 		for k, c := range idx {
 			if source[k][c] < 0 {
@@ -119,7 +115,6 @@ func EachIndex(env *Env, shape tensor.Shape, f func(i int, idx []int)) {
 // Tile repeats its operand Repeats[i] times along axis i.
 type Tile struct{ Repeats []Dim }
 
-// Kind implements Op.
 func (Tile) Kind() Kind { return KindTile }
 
 // Infer multiplies the sizes.
@@ -138,16 +133,10 @@ func (o Tile) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, s...)}, nil
 }
 
-// Eval implements Op.
 func (o Tile) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x := in[0]
-	shape := x.Shape().Clone()
-	for i := range shape {
-		shape[i] *= o.Repeats[i].Int()
-	}
-	y := env.New(x.DType(), shape...)
+	x, y := in[0], env.Output(o, in)
 	strides := x.Shape().Strides()
-	EachIndex(env, shape, func(i int, idx []int) {
+	EachIndex(env, y.Shape(), func(i int, idx []int) {
 		from := 0
 		for k, c := range idx {
 			from += c % x.Shape()[k] * strides[k]
@@ -157,7 +146,6 @@ func (o Tile) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (o Tile) Content(in []*Value) []Dim {
 	if in[0].Dims == nil || len(o.Repeats) > 1 {
 		return nil
@@ -179,7 +167,6 @@ type Trilu struct {
 	K     int
 }
 
-// Kind implements Op.
 func (Trilu) Kind() Kind { return KindTrilu }
 
 // Infer keeps the type.
@@ -190,7 +177,6 @@ func (Trilu) Infer(in []*Value) ([]Type, error) {
 	return []Type{in[0].Type}, nil
 }
 
-// Eval implements Op.
 func (o Trilu) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	y := env.New(x.DType(), x.Shape()...)

@@ -27,10 +27,8 @@ const (
 	LayerNormResidual
 )
 
-// Kind implements Op.
 func (LayerNorm) Kind() Kind { return KindLayerNorm }
 
-// Infer implements Op.
 func (o LayerNorm) Infer(in []*Value) ([]Type, error) {
 	x := in[LayerNormX].Type
 	if !x.DType.IsFloat() {
@@ -71,7 +69,6 @@ func broadcastsTo(s, to Shape) error {
 	return nil
 }
 
-// Eval implements Op.
 func (o LayerNorm) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[LayerNormX]
 	scale, bias, residual := Operand(in, LayerNormScale), Operand(in, LayerNormBias), Operand(in, LayerNormResidual)
@@ -157,10 +154,8 @@ const (
 	AttentionKeyIndex
 )
 
-// Kind implements Op.
 func (Attention) Kind() Kind { return KindAttention }
 
-// Infer implements Op.
 func (o Attention) Infer(in []*Value) ([]Type, error) {
 	q, k, v := in[AttentionQ].Type, in[AttentionK].Type, in[AttentionV].Type
 	if !q.DType.IsFloat() || k.DType != q.DType || v.DType != q.DType {
@@ -212,7 +207,6 @@ func (o Attention) sees(s, t, S, T int) bool {
 	return !(o.Causal && t > s) && !(o.Window > 0 && max(t-s, s-t) >= o.Window)
 }
 
-// Eval implements Op.
 func (o Attention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if rows := Operand(in, AttentionRows); rows != nil {
 		return o.evalRows(env, in, rows)
@@ -280,10 +274,8 @@ func (o Attention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 // each head turn, the rest passes. Pairs are (i, i+R/2), or (2i, 2i+1) when Interleaved (RoPE, arXiv 2104.09864).
 type Rotary struct{ Interleaved bool }
 
-// Kind implements Op.
 func (Rotary) Kind() Kind { return KindRotary }
 
-// Infer implements Op.
 func (o Rotary) Infer(in []*Value) ([]Type, error) {
 	x, cos, sin := in[0].Type, in[1].Type, in[2].Type
 	if !x.DType.IsFloat() || cos.DType != x.DType || sin.DType != x.DType {
@@ -307,7 +299,6 @@ func (o Rotary) Infer(in []*Value) ([]Type, error) {
 	return []Type{x}, nil
 }
 
-// Eval implements Op.
 func (o Rotary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, cos, sin := in[0], in[1], in[2]
 	y := env.Clone(x)

@@ -71,13 +71,13 @@ func TestAttentionScores(t *testing.T) {
 	// scores are 2·1·log 3/2 = log 3 and 0, so that the weights are 3/4 and 1/4
 	in := ins{f32(tensor.Shape{1, 1, 1, 1}, 2), f32(tensor.Shape{1, 2, 1, 1}, float32(math.Log(3)), 0),
 		f32(tensor.Shape{1, 2, 1, 2}, 4, 0, 8, 1)}
-	out, err := Attention{Scale: 0.5}.Eval(nil, in)
+	out, err := EvalOp(nil, Attention{Scale: 0.5}, in)
 	require.NoError(t, err)
 	require.InDelta(t, 5, out[0].Float64(0), 1e-6)
 	require.InDelta(t, 0.25, out[0].Float64(1), 1e-6)
 
 	// a cap of 1 makes tanh(log 3) = 0.8 of log 3; the mask comes after the cap
-	out, err = Attention{Scale: 0.5, Softcap: 1}.Eval(nil, append(in, f32(tensor.Shape{2}, 1.2, 2)))
+	out, err = EvalOp(nil, Attention{Scale: 0.5, Softcap: 1}, append(in, f32(tensor.Shape{2}, 1.2, 2)))
 	require.NoError(t, err)
 	require.InDelta(t, 6, out[0].Float64(0), 1e-6, "0.8 + 1.2 and 0 + 2 weigh the same")
 }

@@ -60,10 +60,8 @@ func NewPack(mask *Value, values []*Value, tokens Dim, positions int) Pack {
 	return Pack{Positions: positions, Types: types}
 }
 
-// Kind implements Op.
 func (Pack) Kind() Kind { return KindPack }
 
-// Infer implements Op.
 func (o Pack) Infer(in []*Value) ([]Type, error) {
 	for i, v := range in { // a file may say anything
 		if v == nil || !v.Type.DType.Valid() || v.Type.DType == tensor.String || i == 0 && !v.Type.DType.IsInt() &&
@@ -80,7 +78,6 @@ func RoundTokens(n int) int {
 	return (n + step - 1) / step * step
 }
 
-// Eval implements Op.
 func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	mask, lengths := in[0], in[0].Rank() == 1
 	var err error
@@ -248,10 +245,8 @@ const (
 	UnpackMask
 )
 
-// Kind implements Op.
 func (Unpack) Kind() Kind { return KindUnpack }
 
-// Infer implements Op.
 func (Unpack) Infer(in []*Value) ([]Type, error) {
 	x, places, mask := in[UnpackX].Type, in[UnpackPlaces].Type, in[UnpackMask].Type
 	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || x.DType == tensor.String || places.DType != tensor.I32 ||
@@ -261,7 +256,6 @@ func (Unpack) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(x.DType, append(append(Shape{}, mask.Shape[:2]...), x.Shape[2:]...)...)}, nil
 }
 
-// Eval implements Op.
 func (Unpack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, index, mask := in[UnpackX], in[UnpackPlaces], in[UnpackMask]
 	if x.Rank() < 2 || x.Shape()[0] != 1 || x.DType() == tensor.String || index.DType() != tensor.I32 || index.Len() != x.Shape()[1] ||
@@ -299,10 +293,8 @@ func textsOf(rows *tensor.Tensor, queries, keys int) ([][RowFields]int, error) {
 // It is what a pooling over the tokens of a text becomes.
 type SumRows struct{}
 
-// Kind implements Op.
 func (SumRows) Kind() Kind { return KindSumRows }
 
-// Infer implements Op.
 func (SumRows) Infer(in []*Value) ([]Type, error) {
 	x, rows := in[0].Type, in[1].Type
 	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || rows.DType != tensor.I32 || len(rows.Shape) != 2 ||
@@ -312,7 +304,6 @@ func (SumRows) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(x.DType, append(Shape{rows.Shape[0]}, x.Shape[2:]...)...)}, nil
 }
 
-// Eval implements Op.
 func (SumRows) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	texts, err := textsOf(in[1], x.Shape()[1], x.Shape()[1])

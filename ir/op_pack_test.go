@@ -12,7 +12,7 @@ import (
 func TestPack(t *testing.T) {
 	mask := tensor.FromSlice([]int64{1, 1, 0, 0, 1, 0}, 2, 3)
 	ids := tensor.FromSlice([]int64{7, 8, 9, 4, 5, 6}, 2, 3)
-	out, err := Pack{}.Eval(nil, []*tensor.Tensor{mask, ids})
+	out, err := EvalOp(nil, Pack{}, []*tensor.Tensor{mask, ids})
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 2, 0, 2, 2, 4, 3, 4}, tensor.Of[int32](out[PackRows]))
 	require.Equal(t, []int32{0, 2}, tensor.Of[int32](out[PackFirst]))
@@ -21,29 +21,29 @@ func TestPack(t *testing.T) {
 	require.Equal(t, []int32{0, 1, -1, 4, -1, -1}, tensor.Of[int32](out[PackPlaces]))
 	require.Equal(t, []int64{0, 1, 0, 1, 0, 0}, tensor.Of[int64](out[PackPositions]))
 	require.Equal(t, []int64{7, 8, 4, 5, 0, 0}, tensor.Of[int64](out[PackValues]))
-	back, err := Unpack{}.Eval(nil, []*tensor.Tensor{out[PackValues], out[PackPlaces], mask})
+	back, err := EvalOp(nil, Unpack{}, []*tensor.Tensor{out[PackValues], out[PackPlaces], mask})
 	require.NoError(t, err)
 	require.Equal(t, []int64{7, 8, 0, 0, 5, 0}, tensor.Of[int64](back[0]))
 
 	for _, in := range [][]*tensor.Tensor{{ids}, {tensor.New(tensor.I64, 3)}, {mask, tensor.New(tensor.I64, 2)}, {mask, nil}} {
-		_, err := Pack{}.Eval(nil, in)
+		_, err := EvalOp(nil, Pack{}, in)
 		require.Error(t, err)
 	}
 	// Lengths in place of the mask: a text without tokens keeps none, and the number is not rounded.
 	lengths := tensor.FromSlice([]int32{0, 3, 2}, 3)
 	x := tensor.FromSlice([]int64{1, 2, 3, 4, 5, 6, 7, 8, 9}, 3, 3)
-	out, err = Pack{}.Eval(nil, []*tensor.Tensor{lengths, x})
+	out, err = EvalOp(nil, Pack{}, []*tensor.Tensor{lengths, x})
 	require.NoError(t, err)
 	require.Equal(t, []int32{0, 0, 0, 0, 0, 3, 0, 3, 3, 5, 3, 5}, tensor.Of[int32](out[PackRows]))
 	require.Equal(t, []int32{3, 4, 5, 6, 7}, tensor.Of[int32](out[PackPlaces]))
 	require.Equal(t, []int64{0, 1, 2, 0, 1}, tensor.Of[int64](out[PackPositions]))
 	require.Equal(t, []int64{4, 5, 6, 7, 8}, tensor.Of[int64](out[PackValues]))
-	back, err = Unpack{}.Eval(nil, []*tensor.Tensor{out[PackValues], out[PackPlaces], x})
+	back, err = EvalOp(nil, Unpack{}, []*tensor.Tensor{out[PackValues], out[PackPlaces], x})
 	require.NoError(t, err)
 	require.Equal(t, []int64{0, 0, 0, 4, 5, 6, 7, 8, 0}, tensor.Of[int64](back[0]))
-	_, err = Pack{}.Eval(nil, []*tensor.Tensor{tensor.FromSlice([]int32{0, 3, 4}, 3), x})
+	_, err = EvalOp(nil, Pack{}, []*tensor.Tensor{tensor.FromSlice([]int32{0, 3, 4}, 3), x})
 	require.ErrorContains(t, err, "sequence 2 has 4 tokens, of 3")
-	_, err = Pack{}.Eval(nil, []*tensor.Tensor{tensor.FromSlice([]int32{1, 1}, 2), x})
+	_, err = EvalOp(nil, Pack{}, []*tensor.Tensor{tensor.FromSlice([]int32{1, 1}, 2), x})
 	require.ErrorContains(t, err, "lengths of 2 sequences")
 
 	places := tensor.FromSlice([]int32{9, 0}, 2)
@@ -51,7 +51,7 @@ func TestPack(t *testing.T) {
 		{tensor.New(tensor.F32, 2), places, mask},
 		{tensor.New(tensor.F32, 1, 2), tensor.New(tensor.I64, 2), mask},
 		{tensor.New(tensor.F32, 1, 2), tensor.New(tensor.I32, 2), places}} {
-		_, err := Unpack{}.Eval(nil, in)
+		_, err := EvalOp(nil, Unpack{}, in)
 		require.Error(t, err)
 	}
 }
@@ -80,7 +80,7 @@ func TestBadRows(t *testing.T) {
 				in[QMatMulA] = tensor.New(tensor.F32, 3, 4)
 			}
 			in[at] = tensor.FromSlice(bad, 1, RowFields)
-			_, err := op.Eval(nil, in)
+			_, err := EvalOp(nil, op, in)
 			require.ErrorContains(t, err, "sequence 0 is", "%v %v", op.Kind(), bad)
 		}
 	}

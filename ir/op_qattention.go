@@ -37,10 +37,8 @@ const (
 	QAttentionRows
 )
 
-// Kind implements Op.
 func (QAttention) Kind() Kind { return KindQAttention }
 
-// Infer implements Op.
 func (QAttention) Infer(in []*Value) ([]Type, error) {
 	floating := make([]*Value, QAttentionMask+1)
 	for i := range floating {

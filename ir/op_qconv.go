@@ -19,7 +19,6 @@ type QConv struct {
 	Act   UnaryFn
 }
 
-// Kind implements Op.
 func (QConv) Kind() Kind { return KindQConv }
 
 // Infer implements Op: the shape is that of a convolution of floats, all else that of a product.

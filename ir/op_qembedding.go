@@ -14,10 +14,8 @@ type QEmbedding struct {
 	RMS bool
 }
 
-// Kind implements Op.
 func (QEmbedding) Kind() Kind { return KindQEmbedding }
 
-// Infer implements Op.
 func (o QEmbedding) Infer(in []*Value) ([]Type, error) {
 	if len(in) < EmbeddingTable+2 {
 		return nil, fmt.Errorf("embedding of %d operands", len(in))
@@ -45,7 +43,6 @@ func (o QEmbedding) Infer(in []*Value) ([]Type, error) {
 	return Embedding(o).Infer(floating)
 }
 
-// Eval implements Op.
 func (o QEmbedding) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	floating := append([]*tensor.Tensor{}, in[:EmbeddingTable]...)
 	for i := EmbeddingTable; i < len(in); i += 4 {

@@ -25,13 +25,11 @@ const (
 	QLayerNormYZero
 )
 
-// Kind implements Op.
 func (QLayerNorm) Kind() Kind { return KindQLayerNorm }
 
 // norm is the op without roundings.
 func (o QLayerNorm) norm() LayerNorm { return LayerNorm{Axes: o.Axes, Eps: o.Eps, RMS: o.RMS} }
 
-// Infer implements Op.
 func (o QLayerNorm) Infer(in []*Value) ([]Type, error) {
 	floating := append([]*Value{}, in[:LayerNormResidual+1]...)
 	residual, yZero := in[LayerNormResidual], Operand(in, QLayerNormYZero)

@@ -38,7 +38,6 @@ const (
 	QMatMulRows
 )
 
-// Kind implements Op.
 func (QMatMul) Kind() Kind { return KindQMatMul }
 
 func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
@@ -46,7 +45,6 @@ func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
 // Dynamic reports whether a is quantised on the way.
 func (QMatMul) Dynamic(in []*Value) bool { return in[QMatMulA].Type.DType == tensor.F32 }
 
-// Infer implements Op.
 func (o QMatMul) Infer(in []*Value) ([]Type, error) {
 	out, err := o.product(in)
 	if err != nil {
@@ -164,7 +162,6 @@ func (QMatMul) checkResidual(in []*Value, out Type) error {
 	return nil
 }
 
-// Eval implements Op.
 func (o QMatMul) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, QMatMulRows+1-len(in))...)
 	if in[QMatMulRows] != nil {

@@ -19,10 +19,8 @@ type Quantize struct {
 	Wrap  bool
 }
 
-// Kind implements Op.
 func (Quantize) Kind() Kind { return KindQuantize }
 
-// Infer implements Op.
 func (o Quantize) Infer(in []*Value) ([]Type, error) {
 	x, scale, zero := in[0].Type, in[1].Type, Operand(in, 2)
 	if !isQuantized(o.To) {
@@ -98,7 +96,6 @@ func scaleIndex(s, scales tensor.Shape, axis, block int) func(i int) int {
 	}
 }
 
-// Eval implements Op.
 func (o Quantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, scale, zero := in[0], in[1], Operand(in, 2)
 	y := env.New(o.To, x.Shape()...)
@@ -157,10 +154,8 @@ type Dequantize struct {
 	Block int
 }
 
-// Kind implements Op.
 func (Dequantize) Kind() Kind { return KindDequantize }
 
-// Infer implements Op.
 func (o Dequantize) Infer(in []*Value) ([]Type, error) {
 	x, scale, zero := in[0].Type, in[1].Type, Operand(in, 2)
 	if !isQuantized(x.DType) && x.DType != tensor.I32 || !scale.DType.IsFloat() || !o.To.IsFloat() {
@@ -175,7 +170,6 @@ func (o Dequantize) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(o.To, x.Shape...)}, nil
 }
 
-// Eval implements Op.
 func (o Dequantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, scale, zero := in[0], in[1], Operand(in, 2)
 	y := env.New(o.To, x.Shape()...)
@@ -223,10 +217,8 @@ func quantizedAt(x *tensor.Tensor, i int, zero *tensor.Tensor, k int) float64 {
 // tensor of zeros has scale 1, as in onnxruntime.
 type DynamicQuantize struct{}
 
-// Kind implements Op.
 func (DynamicQuantize) Kind() Kind { return KindDynamicQuantize }
 
-// Infer implements Op.
 func (DynamicQuantize) Infer(in []*Value) ([]Type, error) {
 	x := in[0].Type
 	if x.DType != tensor.F32 {
@@ -235,7 +227,6 @@ func (DynamicQuantize) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(tensor.U8, x.Shape...), TensorOf(tensor.F32), TensorOf(tensor.U8)}, nil
 }
 
-// Eval implements Op.
 func (DynamicQuantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := tensor.Of[float32](in[0])
 	scale, zero := dynamicRange(x)

@@ -141,7 +141,6 @@ func foldDims(start Dim, f func(Dim, Dim) Dim, x []Dim) Dim {
 	return start
 }
 
-// Kind implements Op.
 func (Reduce) Kind() Kind       { return KindReduce }
 func (o Reduce) opName() string { return "reduce_" + o.Fn.String() }
 func (Reduce) named() map[string]Op {
@@ -186,14 +185,8 @@ func reducedShape[S ~[]E, E any](s S, one E, axes []int, keep bool) (S, error) {
 	return out, nil
 }
 
-// Eval implements Op.
 func (o Reduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, row := in[0], reduceTable[o.Fn]
-	shape, err := reducedShape(x.Shape(), 1, o.Axes, o.KeepDims)
-	if err != nil {
-		return nil, err
-	}
-	y := env.New(x.DType(), shape...)
+	x, row, y := in[0], reduceTable[o.Fn], env.Output(o, in)
 	kept, reduced := strided{}, strided{}
 	for i, stride := range x.Shape().Strides() {
 		part := &kept
@@ -297,7 +290,6 @@ type ArgReduce struct {
 	Last     bool
 }
 
-// Kind implements Op.
 func (ArgReduce) Kind() Kind { return KindArgReduce }
 func (o ArgReduce) opName() string {
 	if o.Min {
@@ -309,7 +301,6 @@ func (ArgReduce) named() map[string]Op {
 	return map[string]Op{"argmax": ArgReduce{}, "argmin": ArgReduce{Min: true}}
 }
 
-// Infer implements Op.
 func (o ArgReduce) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
 	if !t.DType.IsFloat() && !t.DType.IsInt() {
@@ -325,13 +316,9 @@ func (o ArgReduce) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(tensor.I64, s...)}, nil
 }
 
-// Eval implements Op.
 func (o ArgReduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
-	shape, err := reducedShape(x.Shape(), 1, []int{o.Axis}, o.KeepDims)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	if x.Shape()[o.Axis] == 0 {
 		return nil, fmt.Errorf("%s of %v: axis %d has no elements", o.opName(), x, o.Axis)
 	}
@@ -353,7 +340,6 @@ func (o ArgReduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 		}
 		return less(best, i)
 	}
-	y := env.New(tensor.I64, shape...)
 	out := tensor.Of[int64](y)
 	lines(env, x.Shape(), o.Axis, func(start, step int) {
 		best := 0

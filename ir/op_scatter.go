@@ -14,7 +14,6 @@ type ScatterElements struct {
 	Reduce Reduction
 }
 
-// Kind implements Op.
 func (ScatterElements) Kind() Kind { return KindScatterElements }
 
 // Infer returns operand 0's type.
@@ -73,7 +72,6 @@ func (r Reduction) put(y *tensor.Tensor, i int, x *tensor.Tensor, j int) {
 	}
 }
 
-// Eval implements Op.
 func (o ScatterElements) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y, index, updates := env.Clone(in[0]), in[1], in[2]
 	err := eachElement(env, y.Shape(), index, o.Axis, func(i, at int) { o.Reduce.put(y, at, updates, i) })
@@ -83,7 +81,6 @@ func (o ScatterElements) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 // ScatterND is operand 0 with slices of operand 2 put at the index tuples of operand 1, combined by Reduce.
 type ScatterND struct{ Reduce Reduction }
 
-// Kind implements Op.
 func (ScatterND) Kind() Kind { return KindScatterND }
 
 // Infer returns operand 0's type.
@@ -100,7 +97,6 @@ func (o ScatterND) Infer(in []*Value) ([]Type, error) {
 	return []Type{x}, o.Reduce.scatters(x.DType)
 }
 
-// Eval implements Op.
 func (o ScatterND) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y, index, updates := env.Clone(in[0]), in[1], in[2]
 	is := index.Shape()

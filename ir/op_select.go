@@ -9,10 +9,8 @@ import (
 // Where picks, element by element, operand 1 where operand 0 (bool) is true and operand 2 elsewhere; all three broadcast.
 type Where struct{}
 
-// Kind implements Op.
 func (Where) Kind() Kind { return KindWhere }
 
-// Infer implements Op.
 func (Where) Infer(in []*Value) ([]Type, error) {
 	c, a, b := in[0].Type, in[1].Type, in[2].Type
 	if c.DType != tensor.Bool {
@@ -28,17 +26,10 @@ func (Where) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(a.DType, s...)}, nil
 }
 
-// Eval implements Op.
-func (Where) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o Where) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	c, a, b := in[0], in[1], in[2]
-	s, err := tensor.Broadcast(a.Shape(), b.Shape())
-	if err == nil {
-		s, err = tensor.Broadcast(c.Shape(), s)
-	}
-	if err != nil {
-		return nil, err
-	}
-	y := env.New(a.DType(), s...)
+	y := env.Output(o, in)
+	s := y.Shape()
 	ic, ia, ib := broadcastIndex(c.Shape(), s), broadcastIndex(a.Shape(), s), broadcastIndex(b.Shape(), s)
 	for i := range env.Range(y.Len()) {
 		if c.Int64(ic(i)) != 0 {
@@ -75,10 +66,8 @@ func (Where) Content(in []*Value) []Dim {
 // limits cross, the upper one wins (ONNX, Clip).
 type Clip struct{}
 
-// Kind implements Op.
 func (Clip) Kind() Kind { return KindClip }
 
-// Infer implements Op.
 func (Clip) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
 	if !t.DType.IsFloat() && !t.DType.IsInt() {
@@ -109,7 +98,6 @@ func (Clip) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (Clip) Content(in []*Value) []Dim {
 	out := append([]Dim(nil), in[0].Dims...)
 	for i, combine := range []func(...Dim) Dim{Max, Min} {

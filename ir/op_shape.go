@@ -13,7 +13,6 @@ import (
 // has solved them.
 type Reshape struct{ Shape []Dim }
 
-// Kind implements Op.
 func (Reshape) Kind() Kind { return KindReshape }
 
 // Infer demands the same number of elements.
@@ -38,12 +37,10 @@ func nonNegativeSizes(s []Dim) error {
 	return nil
 }
 
-// Eval implements Op.
 func (o Reshape) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{env.Clone(in[0]).Reshape(sizes(o.Shape)...)}, nil
 }
 
-// Content implements contenter.
 func (Reshape) Content(in []*Value) []Dim { return in[0].Dims }
 
 // sizes reads a bound shape.
@@ -58,10 +55,8 @@ func sizes(s []Dim) tensor.Shape {
 // Transpose permutes axes: axis i of the result is axis Perm[i] of the operand.
 type Transpose struct{ Perm []int }
 
-// Kind implements Op.
 func (Transpose) Kind() Kind { return KindTranspose }
 
-// Infer implements Op.
 func (o Transpose) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
 	if len(o.Perm) != len(t.Shape) {
@@ -79,7 +74,6 @@ func (o Transpose) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, s...)}, nil
 }
 
-// Eval implements Op.
 func (o Transpose) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	st := x.Shape().Strides()
@@ -212,7 +206,6 @@ type Slice struct {
 	Steps         []int
 }
 
-// Kind implements Op.
 func (Slice) Kind() Kind { return KindSlice }
 
 // Infer refuses a slice that leaves its operand.
@@ -237,7 +230,6 @@ func (o Slice) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, o.Sizes...)}, nil
 }
 
-// Eval implements Op.
 func (o Slice) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	strides := x.Shape().Strides()
@@ -249,7 +241,6 @@ func (o Slice) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{CopyStrided(env, x, sizes(o.Sizes), strides, off)}, nil
 }
 
-// Content implements contenter.
 func (o Slice) Content(in []*Value) []Dim {
 	x := in[0].Dims
 	if x == nil || len(o.Starts) != 1 {
@@ -270,7 +261,6 @@ func (o Slice) Content(in []*Value) []Dim {
 // Expand broadcasts its operand to Shape, whose axes are equal to the operand's or meet a 1 there.
 type Expand struct{ Shape []Dim }
 
-// Kind implements Op.
 func (Expand) Kind() Kind { return KindExpand }
 
 // Infer implements Op. The operand must broadcast to exactly Shape.
@@ -285,7 +275,6 @@ func (o Expand) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, o.Shape...)}, nil
 }
 
-// Eval implements Op.
 func (o Expand) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, shape := in[0], sizes(o.Shape)
 	st := x.Shape().Strides()
@@ -303,7 +292,6 @@ func (o Expand) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{CopyStrided(env, x, shape, strides, 0)}, nil
 }
 
-// Content implements contenter.
 func (o Expand) Content(in []*Value) []Dim {
 	if len(in[0].Dims) != 1 || len(o.Shape) != 1 {
 		return nil
@@ -319,28 +307,22 @@ func (o Expand) Content(in []*Value) []Dim {
 // outputs that would share memory with an input.
 type Copy struct{}
 
-// Kind implements Op.
 func (Copy) Kind() Kind { return KindCopy }
 
-// Infer implements Op.
 func (Copy) Infer(in []*Value) ([]Type, error) { return []Type{in[0].Type}, nil }
 
-// Eval implements Op.
 func (Copy) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{env.Clone(in[0])}, nil
 }
 
-// Content implements contenter.
 func (Copy) Content(in []*Value) []Dim { return in[0].Dims }
 
 // Materialize computes what a view shows into memory of its own. Legalisation makes one of a view that strides cannot
 // express, such as a slice that walks backwards.
 type Materialize struct{ View Op }
 
-// Kind implements Op.
 func (Materialize) Kind() Kind { return KindMaterialize }
 
-// Infer implements Op.
 func (o Materialize) Infer(in []*Value) ([]Type, error) {
 	if o.View == nil || !o.View.Kind().Has(View) {
 		return nil, errors.New("materialize needs a view")
@@ -348,7 +330,6 @@ func (o Materialize) Infer(in []*Value) ([]Type, error) {
 	return o.View.Infer(in)
 }
 
-// Eval implements Op.
 func (o Materialize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.View.Eval(env, in)
 }
@@ -356,10 +337,8 @@ func (o Materialize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 // Concat joins its operands along Axis.
 type Concat struct{ Axis int }
 
-// Kind implements Op.
 func (Concat) Kind() Kind { return KindConcat }
 
-// Infer implements Op.
 func (o Concat) Infer(in []*Value) ([]Type, error) {
 	if i := slices.Index(in, nil); i >= 0 {
 		return nil, fmt.Errorf("concat lacks operand %d", i)
@@ -388,13 +367,9 @@ func (o Concat) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(first.DType, s...)}, nil
 }
 
-// Eval implements Op.
 func (o Concat) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	shape := in[0].Shape().Clone()
-	for _, x := range in[1:] {
-		shape[o.Axis] += x.Shape()[o.Axis]
-	}
-	y := env.New(in[0].DType(), shape...)
+	y := env.Output(o, in)
+	shape := y.Shape()
 	outer, inner := shape[:o.Axis].Elements(), shape[o.Axis+1:].Elements()
 	at := 0
 	for _, x := range in {
@@ -408,7 +383,6 @@ func (o Concat) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (o Concat) Content(in []*Value) []Dim {
 	var out []Dim
 	for _, v := range in {
@@ -427,10 +401,8 @@ type DimsOp struct {
 	DType  tensor.DType
 }
 
-// Kind implements Op.
 func (DimsOp) Kind() Kind { return KindDims }
 
-// Infer implements Op.
 func (o DimsOp) Infer([]*Value) ([]Type, error) {
 	if o.Scalar {
 		return []Type{TensorOf(o.DType)}, nil
@@ -438,7 +410,6 @@ func (o DimsOp) Infer([]*Value) ([]Type, error) {
 	return []Type{TensorOf(o.DType, N(len(o.Dims)))}, nil
 }
 
-// Eval implements Op.
 func (o DimsOp) Eval(*Env, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, _ := o.Infer(nil)
 	x, ok := contentOf(t[0], o.Dims)
@@ -448,7 +419,6 @@ func (o DimsOp) Eval(*Env, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{x}, nil
 }
 
-// Content implements contenter.
 func (o DimsOp) Content([]*Value) []Dim { return o.Dims }
 
 // Range counts: Len integers from Start on, Step apart.
@@ -457,10 +427,8 @@ type Range struct {
 	DType            tensor.DType
 }
 
-// Kind implements Op.
 func (Range) Kind() Kind { return KindRange }
 
-// Infer implements Op.
 func (o Range) Infer([]*Value) ([]Type, error) {
 	if !o.DType.IsInt() {
 		return nil, fmt.Errorf("range of %s", o.DType)
@@ -468,7 +436,6 @@ func (o Range) Infer([]*Value) ([]Type, error) {
 	return []Type{TensorOf(o.DType, o.Len)}, nil
 }
 
-// Eval implements Op.
 func (o Range) Eval(env *Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y := env.New(o.DType, o.Len.Int())
 	for i := range env.Range(y.Len()) {
@@ -477,7 +444,6 @@ func (o Range) Eval(env *Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter.
 func (o Range) Content([]*Value) []Dim {
 	n, ok := o.Len.Const()
 	if !ok || n > maxDims {

@@ -335,7 +335,6 @@ type Unary struct {
 	Alpha, Beta float32
 }
 
-// Kind implements Op.
 func (Unary) Kind() Kind       { return KindUnary }
 func (o Unary) opName() string { return o.Fn.String() }
 func (Unary) named() map[string]Op {
@@ -366,14 +365,8 @@ func (o Unary) Infer(in []*Value) ([]Type, error) {
 	return []Type{t}, nil
 }
 
-// Eval implements Op.
 func (o Unary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, row := in[0], unaryTable[o.Fn]
-	d := x.DType()
-	if row.test {
-		d = tensor.Bool
-	}
-	y := env.New(d, x.Shape()...)
+	x, row, y := in[0], unaryTable[o.Fn], env.Output(o, in)
 	for i := range env.Range(x.Len()) {
 		switch {
 		case x.DType().IsFloat():

@@ -16,7 +16,6 @@ var (
 // registered.
 type Opaque[T any] struct{}
 
-// Kind implements Op.
 func (Opaque[T]) Kind() Kind { return opaque[reflect.TypeFor[T]()] }
 
 // Define is the row of an opaque operator; no fact can be left out. An operator with a field Types has the trait Typed.

@@ -20,16 +20,16 @@ var mlRows = []row{
 	{"Imputer", 1, lowerImputer},
 	{"LabelEncoder", 1, lowerClassEncoder},
 	{"LabelEncoder", 2, lowerLabelEncoder},
-	{"LinearClassifier", 1, lowerLinearClassifier},
+	{"LinearClassifier", 1, lowerClassical(ops.LinearClassifier{})},
 	{"LinearRegressor", 1, lowerLinearRegressor},
 	{"Normalizer", 1, lowerNormalizer},
 	{"OneHotEncoder", 1, lowerOneHotEncoder},
-	{"SVMClassifier", 1, lowerSVMClassifier},
-	{"SVMRegressor", 1, lowerSVMRegressor},
+	{"SVMClassifier", 1, lowerClassical(ops.SVMClassifier{})},
+	{"SVMRegressor", 1, lowerClassical(ops.SVMRegressor{})},
 	{"Scaler", 1, lowerScaler},
 	{"TreeEnsemble", 5, lowerTreeEnsemble},
-	{"TreeEnsembleClassifier", 1, lowerTreeEnsembleClassifier},
-	{"TreeEnsembleRegressor", 1, lowerTreeEnsembleRegressor},
+	{"TreeEnsembleClassifier", 1, lowerClassical(ops.TreeEnsembleClassifier{})},
+	{"TreeEnsembleRegressor", 1, lowerClassical(ops.TreeEnsembleRegressor{})},
 	{"ZipMap", 1, lowerZipMap},
 }
 
@@ -222,21 +222,25 @@ func (c *context) attrList(prefix string) (*tensor.Tensor, string) {
 	return nil, ""
 }
 
-// classical reads the parameters of a classical model, which its operator understands.
-func (c *context) classical() ops.Classical {
+// classical is an operator for a classical model, which understands the node's attributes.
+func (c *context) classical(op classicalOp) ir.Op {
 	for _, a := range c.attrs {
 		c.IgnoreAttr(a.Name)
 	}
-	return ops.Classical{Attrs: c.attrs, Version: c.version, Results: c.NumOutputs()}
+	return op.Of(c.attrs, c.version, c.NumOutputs())
 }
 
-func lowerLinearClassifier(c *context) []*ir.Value {
-	return c.opaque(ops.LinearClassifier{Classical: c.classical()}, c.In(0))
+type classicalOp interface {
+	Of(attrs ir.Attrs, version, results int) ir.Op
+}
+
+func lowerClassical(op classicalOp) func(*context) []*ir.Value {
+	return func(c *context) []*ir.Value { return c.opaque(c.classical(op), c.In(0)) }
 }
 
 // lowerLinearRegressor: a product, where nothing comes after it.
 func lowerLinearRegressor(c *context) []*ir.Value {
-	x, op := c.In(0), ops.LinearRegressor{Classical: c.classical()}
+	x, op := c.In(0), c.classical(ops.LinearRegressor{})
 	targets := c.AttrInt("targets", 1)
 	w, _ := c.AttrFloats("coefficients")
 	b, biased := c.AttrFloats("intercepts")
@@ -251,27 +255,11 @@ func lowerLinearRegressor(c *context) []*ir.Value {
 	return c.opaque(op, x)
 }
 
-func lowerSVMClassifier(c *context) []*ir.Value {
-	return c.opaque(ops.SVMClassifier{Classical: c.classical()}, c.In(0))
-}
-
-func lowerSVMRegressor(c *context) []*ir.Value {
-	return c.opaque(ops.SVMRegressor{Classical: c.classical()}, c.In(0))
-}
-
 func lowerTreeEnsemble(c *context) []*ir.Value {
 	if post := c.AttrInt("post_transform", 0); post != 0 {
 		c.Unsupportedf("post_transform %d", post)
 	}
-	return c.opaque(ops.TreeEnsemble{Classical: c.classical()}, c.In(0))
-}
-
-func lowerTreeEnsembleClassifier(c *context) []*ir.Value {
-	return c.opaque(ops.TreeEnsembleClassifier{Classical: c.classical()}, c.In(0))
-}
-
-func lowerTreeEnsembleRegressor(c *context) []*ir.Value {
-	return c.opaque(ops.TreeEnsembleRegressor{Classical: c.classical()}, c.In(0))
+	return c.opaque(c.classical(ops.TreeEnsemble{}), c.In(0))
 }
 
 // lowerZipMap returns the scores [N,C] themselves, where ONNX makes a map from label to score of each row. The labels are in the warning.

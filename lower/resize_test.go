@@ -112,7 +112,7 @@ func TestRepeats(t *testing.T) {
 		for i, d := range x.Shape() {
 			op.Shape = append(op.Shape, ir.N(int(float32(d)*c.scales[i])))
 		}
-		want, err := op.Eval(nil, []*tensor.Tensor{x})
+		want, err := ir.EvalOp(nil, op, []*tensor.Tensor{x})
 		require.NoError(t, err)
 		require.Equal(t, want[0].String(), got[0].String())
 		require.Equal(t, want[0].Bytes(), got[0].Bytes(), "%+v", c)

@@ -36,7 +36,10 @@ var decoders map[string]func(raw json.RawMessage, depth int) (decoder, error)
 
 func init() { // a Sequence refers to the table
 	decoders = map[string]func(json.RawMessage, int) (decoder, error){
-		"Sequence":     readDecoders,
+		"Sequence": func(raw json.RawMessage, depth int) (decoder, error) {
+			list, err := readSequence("decoders", "decoder", decoders, raw, depth)
+			return decoderSequence(list), err
+		},
 		"WordPiece":    readWordPieceDecoder,
 		"ByteLevel":    func(json.RawMessage, int) (decoder, error) { return decoderFunc(decodeByteLevel), nil },
 		"Metaspace":    func(raw json.RawMessage, _ int) (decoder, error) { return newMetaspace(raw) },
@@ -67,26 +70,6 @@ func eachToken(do func(i int, token string) string) decoder {
 }
 
 type decoderSequence []decoder
-
-func readDecoders(raw json.RawMessage, depth int) (decoder, error) {
-	var f struct {
-		Decoders []json.RawMessage `json:"decoders"`
-	}
-	if err := json.Unmarshal(raw, &f); err != nil {
-		return nil, err
-	}
-	var s decoderSequence
-	for _, raw := range f.Decoders {
-		d, err := readComponent("decoder", decoders, raw, depth)
-		if err != nil {
-			return nil, err
-		}
-		if d != nil {
-			s = append(s, d)
-		}
-	}
-	return s, nil
-}
 
 func (s decoderSequence) decode(tokens []string) ([]string, error) {
 	var err error

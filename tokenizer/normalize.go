@@ -20,7 +20,10 @@ var normalizers map[string]func(raw json.RawMessage, depth int) (normalizer, err
 
 func init() { // a Sequence refers to the table
 	normalizers = map[string]func(json.RawMessage, int) (normalizer, error){
-		"Sequence":       readNormalizers,
+		"Sequence": func(raw json.RawMessage, depth int) (normalizer, error) {
+			list, err := readSequence("normalizers", "normalizer", normalizers, raw, depth)
+			return sequence(list), err
+		},
 		"BertNormalizer": readBertNormalizer,
 		"NFC":            form(canonical, composing),
 		"NFD":            form(canonical, decomposing),
@@ -66,6 +69,32 @@ func readComponent[T any](what string, table map[string]func(json.RawMessage, in
 	return c, err
 }
 
+// readSequence reads the components of a Sequence, which are in a field; those that are null are left out.
+func readSequence[T any](field, what string, table map[string]func(json.RawMessage, int) (T, error), raw json.RawMessage,
+	depth int) ([]T, error) {
+	var f map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return nil, err
+	}
+	var parts []json.RawMessage
+	if len(f[field]) > 0 {
+		if err := json.Unmarshal(f[field], &parts); err != nil {
+			return nil, err
+		}
+	}
+	var list []T
+	for _, part := range parts {
+		c, err := readComponent(what, table, part, depth)
+		if err != nil {
+			return nil, err
+		}
+		if any(c) != nil {
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
 // names lists the rows of a table.
 func names[T any](table map[string]T) string {
 	list := make([]string, 0, len(table))
@@ -78,26 +107,6 @@ func names[T any](table map[string]T) string {
 
 // sequence is normalizers one after another.
 type sequence []normalizer
-
-func readNormalizers(raw json.RawMessage, depth int) (normalizer, error) {
-	var f struct {
-		Normalizers []json.RawMessage `json:"normalizers"`
-	}
-	if err := json.Unmarshal(raw, &f); err != nil {
-		return nil, err
-	}
-	var s sequence
-	for _, raw := range f.Normalizers {
-		n, err := readComponent("normalizer", normalizers, raw, depth)
-		if err != nil {
-			return nil, err
-		}
-		if n != nil {
-			s = append(s, n)
-		}
-	}
-	return s, nil
-}
 
 func (s sequence) normalize(t *text) error {
 	for _, n := range s {

@@ -150,24 +150,23 @@ func (c *charsmap) replace(text []byte, do func(old, replacement []byte)) {
 			}
 			// Its characters are looked up, and none begins another cluster.
 			for end := len(text) - n; len(text) > end; {
-				_, size := utf8.DecodeRune(text)
-				if r, ok := c.find(text[:size]); ok {
-					do(text[:size], r)
-				} else {
-					do(text[:size], text[:size])
-				}
-				text = text[size:]
+				text = c.replaceFirst(text, do)
 			}
 			continue
 		}
-		_, size := utf8.DecodeRune(text)
-		if r, ok := c.find(text[:size]); ok {
-			do(text[:size], r)
-		} else {
-			do(text[:size], text[:size])
-		}
-		text = text[size:]
+		text = c.replaceFirst(text, do)
 	}
+}
+
+// replaceFirst is replace of the first character, and returns what follows it.
+func (c *charsmap) replaceFirst(text []byte, do func(old, replacement []byte)) []byte {
+	_, size := utf8.DecodeRune(text)
+	r, ok := c.find(text[:size])
+	if !ok {
+		r = text[:size]
+	}
+	do(text[:size], r)
+	return text[size:]
 }
 
 // normalizeTracked counts characters as tokenizers does, down to this: what is removed counts with the change before it, and at the very

@@ -36,7 +36,10 @@ var preTokenizers map[string]func(raw json.RawMessage, depth int) (preTokenizer,
 func init() { // a Sequence refers to the table
 
 	preTokenizers = map[string]func(json.RawMessage, int) (preTokenizer, error){
-		"Sequence":         readPreTokenizers,
+		"Sequence": func(raw json.RawMessage, depth int) (preTokenizer, error) {
+			list, err := readSequence("pretokenizers", "pre_tokenizer", preTokenizers, raw, depth)
+			return preSequence(list), err
+		},
 		"BertPreTokenizer": func(json.RawMessage, int) (preTokenizer, error) { return bertWords{}, nil },
 		"ByteLevel":        readByteLevel,
 		"Metaspace":        readMetaspace,
@@ -58,26 +61,6 @@ func init() { // a Sequence refers to the table
 
 // preSequence is pre-tokenizers one after another.
 type preSequence []preTokenizer
-
-func readPreTokenizers(raw json.RawMessage, depth int) (preTokenizer, error) {
-	var f struct {
-		PreTokenizers []json.RawMessage `json:"pretokenizers"`
-	}
-	if err := json.Unmarshal(raw, &f); err != nil {
-		return nil, err
-	}
-	var s preSequence
-	for _, raw := range f.PreTokenizers {
-		p, err := readComponent("pre_tokenizer", preTokenizers, raw, depth)
-		if err != nil {
-			return nil, err
-		}
-		if p != nil {
-			s = append(s, p)
-		}
-	}
-	return s, nil
-}
 
 func (s preSequence) split(w *work) error {
 	for _, p := range s {

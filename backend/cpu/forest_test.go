@@ -148,8 +148,8 @@ func TestForest(t *testing.T) {
 		for k, aggregate := range []string{"SUM", "AVERAGE", "MIN", "MAX"} {
 			trees := []int{1, 6, 70, 133}[(i+k)%4]
 			forest := grow(r, trees, modes, i%2 == 1)
-			op := ops.TreeEnsembleRegressor{Classical: ops.Classical{Attrs: append(forest.attrs(),
-				ir.Attr{Name: "aggregate_function", Value: aggregate}), Version: 3}}
+			op := ops.TreeEnsembleRegressor{Attrs: append(forest.attrs(),
+				ir.Attr{Name: "aggregate_function", Value: aggregate}), Version: 3}
 			g := ir.NewGraph("forest")
 			x := g.AddInput("x", ir.TensorOf(tensor.F32, ir.Sym("n"), ir.N(grownFeatures)))
 			y, err := g.Append(op, []*ir.Value{x}, "trees")
@@ -170,7 +170,7 @@ func TestForest(t *testing.T) {
 					}
 					name := fmt.Sprintf("%v %s, %d trees, %d rows, %d threads", modes, aggregate, trees, rows, threads)
 					got := run(t, d, g, ir.Binding{"n": rows}, []*tensor.Tensor{in})
-					want, err := g.Nodes[0].Op.Eval(nil, []*tensor.Tensor{in})
+					want, err := ir.EvalOp(nil, g.Nodes[0].Op, []*tensor.Tensor{in})
 					require.NoError(t, err)
 					require.Equal(t, string(want[0].Bytes()), string(got[0].Bytes()), name)
 					for row := range rows {

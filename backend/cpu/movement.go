@@ -19,19 +19,28 @@ var copyEntry = entry{
 
 // copyStep copies elements of any type between any strides.
 func copyStep(set *kernel.Set, y, x *operand) (step, error) {
-	switch y.width {
-	case 1:
-		return moveStep[uint8](set, y, x), nil
-	case 2:
-		return moveStep[uint16](set, y, x), nil
-	case 4:
-		return moveStep[uint32](set, y, x), nil
-	case 8:
-		return moveStep[uint64](set, y, x), nil
-	case 16:
-		return moveStep[complex128](set, y, x), nil
+	m, err := movesOf(y)
+	if err != nil {
+		return step{}, err
 	}
-	return step{}, fmt.Errorf("no copy of %s", y.dtype)
+	return m.copy(set, y, x), nil
+}
+
+// moves are the steps that move elements of one width, whatever they are.
+type moves struct {
+	copy   func(set *kernel.Set, y, x *operand) step
+	mirror func(op ir.Pad, y, x *operand) step
+}
+
+var movesByWidth = map[int]moves{1: {moveStep[uint8], mirrored[uint8]}, 2: {moveStep[uint16], mirrored[uint16]},
+	4: {moveStep[uint32], mirrored[uint32]}, 8: {moveStep[uint64], mirrored[uint64]}, 16: {moveStep[complex128], mirrored[complex128]}}
+
+func movesOf(y *operand) (moves, error) {
+	m, ok := movesByWidth[y.width]
+	if !ok {
+		return m, fmt.Errorf("no copy of %s", y.dtype)
+	}
+	return m, nil
 }
 
 func moveStep[T tensor.Element](set *kernel.Set, y, x *operand) step {
@@ -193,7 +202,11 @@ var padEntry = entry{
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		x, y, op := in[0], out[0], n.Op.(ir.Pad)
 		if op.Mode != ir.PadConstant {
-			return mirrorStep(op, &y, &x)
+			m, err := movesOf(&y)
+			if err != nil {
+				return step{}, err
+			}
+			return m.mirror(op, &y, &x), nil
 		}
 		value := operand{dtype: y.dtype, width: y.width, span: 1, isConst: true, data: make([]byte, 16)}
 		if n.HasOperand(1) {
@@ -223,23 +236,7 @@ var padEntry = entry{
 	},
 }
 
-// mirrorStep pads with elements of the operand itself.
-func mirrorStep(op ir.Pad, y, x *operand) (step, error) {
-	switch y.width {
-	case 1:
-		return mirrored[uint8](op, y, x), nil
-	case 2:
-		return mirrored[uint16](op, y, x), nil
-	case 4:
-		return mirrored[uint32](op, y, x), nil
-	case 8:
-		return mirrored[uint64](op, y, x), nil
-	case 16:
-		return mirrored[complex128](op, y, x), nil
-	}
-	return step{}, fmt.Errorf("no padding of %s", y.dtype)
-}
-
+// mirrored pads with elements of the operand itself.
 func mirrored[T tensor.Element](op ir.Pad, y, x *operand) step {
 	dst, src := *y, *x
 	last := len(dst.shape) - 1

@@ -34,8 +34,8 @@ type tiling struct {
 	splits     int
 }
 
-// name names a tiling in the file of choices.
-func (c *tiling) name() string {
+// String is the tiling as the file of the tuning cache has it.
+func (c tiling) String() string {
 	if c.splits > 1 {
 		return fmt.Sprintf("%s/%d", c.kernel, c.splits)
 	}

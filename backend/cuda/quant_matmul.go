@@ -49,7 +49,7 @@ var qMatMulEntry = entry{
 		if rows := ir.Operand(n.Inputs, ir.QMatMulRows); rows != nil {
 			return textScratch(x.Sizes(), rows.Type.Sizes()[0])
 		}
-		return []int64{int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements())} // values, scale and zero point, ranges
+		return []int64{int64(x.Elements()), 8, rangeBytes(x.Elements())} // values, scale and zero point, ranges
 	},
 	Arranges: func(b *binder, n *ir.Node, i int) bool {
 		return (i == ir.QMatMulB || i == ir.QMatMulBZero) && b.units(n)

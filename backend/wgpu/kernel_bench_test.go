@@ -83,12 +83,12 @@ func benchmarkMatMul(b *testing.B, d *Device, p product, x tiling) {
 		}
 	}
 	w := &stopwatch{d: d, e: d.gpu.Encoder(), runs: calls, repeat: 50}
-	_, err = w.round()
+	_, err = w.time(0)
 	require.NoError(b, err)
 	b.ResetTimer()
 	for left := b.N; left > 0; left -= 50 {
 		w.repeat = min(left, 50)
-		_, err = w.round()
+		_, err = w.time(0)
 		require.NoError(b, err)
 	}
 	b.ReportMetric(2*float64(p.M)*float64(p.N)*float64(p.K)*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")

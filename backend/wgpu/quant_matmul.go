@@ -32,15 +32,15 @@ var qMatMulEntry = entry{
 		x, y := n.Inputs[ir.QMatMulA].Type, n.Outputs[0].Type
 		switch rows := ir.Operand(n.Inputs, ir.QMatMulRows); {
 		case rows != nil:
-			sizes = append(sizes, int64(x.Sizes().Elements()), max(4, 8*int64(rows.Type.Sizes()[0])))
+			sizes = append(sizes, int64(x.Elements()), max(4, 8*int64(rows.Type.Sizes()[0])))
 		case x.DType == tensor.F32:
-			sizes = append(sizes, int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements()))
+			sizes = append(sizes, int64(x.Elements()), 8, rangeBytes(x.Elements()))
 		}
 		if !constantRight(n) {
 			sizes = append(sizes, turnedBytes(n)...)
 		}
 		if sharesWords(y) {
-			sizes = append(sizes, int64(4*y.Sizes().Elements()))
+			sizes = append(sizes, int64(4*y.Elements()))
 		}
 		return sizes
 	},
@@ -117,26 +117,25 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 
 // tileQuantized chooses how a product of quantised values is split up.
 func (d *Device) tileQuantized(m, n, k int) tiling {
-	p := product{Product: gpu.Product{M: m, N: n, K: k}}
-	if p.flops() < d.tuneFrom {
-		return quantizedCandidates(m, n, k).tilings[0]
+	p := gpu.Product{M: m, N: n, K: k}
+	if p.Flops() < d.tuneFrom {
+		return quantizedCandidates(p).tilings[0]
 	}
-	p = p.class()
-	return d.choose(fmt.Sprintf("quantised: %dx%dx%d", p.M, n, k), func() candidates { return quantizedCandidates(p.M, n, k) })
+	p = p.Class()
+	return d.choose(fmt.Sprintf("quantised: %dx%dx%d", p.M, n, k), quantizedCandidates(p))
 }
 
 // quantizedCandidates are the tiles for products of quantised values: a large one where it makes enough workgroups is the usual choice.
-func quantizedCandidates(m, n, k int) candidates {
-	p := product{Product: gpu.Product{M: m, N: n, K: k}}
+func quantizedCandidates(p gpu.Product) candidates {
 	var c candidates
 	for _, t := range quantizedTiles {
 		c.tilings = append(c.tilings, tiling{t, 1})
 	}
-	if p.groups(quantizedTiles[0]) < wantedGroups {
+	if p.Blocks(quantizedTiles[0].rows, quantizedTiles[0].cols) < wantedGroups {
 		slices.Reverse(c.tilings)
 	}
-	p = p.sample()
-	c.flops = p.flops()
+	p, n, k := p.Sample(), p.N, p.K
+	c.product = p
 	c.prepare = func(l *tuner) func(tiling) []launch {
 		in := make([]*operand, ir.QMatMulRows+1)
 		in[ir.QMatMulA] = l.operand(tensor.I8, p.M, k)

@@ -1,19 +1,19 @@
 package wgpu
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"math"
-	"math/bits"
+	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Which tiling of a product is quickest depends on the device. So when a product of a class that the device has not seen is bound,
-// the tilings that may be the quickest are timed on it, on zeros, without what follows the product; what wins serves all products
-// of the class, in this process and, by a file, in later ones (see tuning_cache.go). Devices that are the CPU keep to the rules.
+// Products are tuned as package gpu says, without what follows them. Devices that are the CPU keep to the rules.
 
 // worthTuning is the least number of operations of a product that is worth it: a discrete GPU does it in the time that a
 // dispatch takes, an integrated one in ten times that.
@@ -21,8 +21,8 @@ const worthTuning = 1 << 25
 
 // candidates are the tilings that may suit a class of products.
 type candidates struct {
-	flops   int
-	tilings []tiling // the usual one first
+	product gpu.Product // that is timed
+	tilings []tiling    // the usual one first
 	// prepare lays operands out, and returns what makes the launches of a tiling.
 	prepare func(l *tuner) func(c tiling) []launch
 }
@@ -30,11 +30,12 @@ type candidates struct {
 // chooseTiling chooses how a product of two matrices of floats, or what kind says of the right one, is split up. right lays one of
 // the same kind out for a product of the class.
 func (d *Device) chooseTiling(p *product, kind string, right func(l *tuner, q *product, vector bool) right) {
-	if p.flops() < d.tuneFrom {
+	if p.Flops() < d.tuneFrom {
 		p.tiling = p.usual()
 		return
 	}
-	q := p.class()
+	q := *p
+	q.Product = p.Class()
 	sums := "f32"
 	switch {
 	case p.coop:
@@ -43,40 +44,8 @@ func (d *Device) chooseTiling(p *product, kind string, right func(l *tuner, q *p
 		sums = "f16"
 	}
 	class := fmt.Sprintf("%s by %s: %d of %dx%dx%d", sums, kind, q.Lead.Elements(), q.M, q.N, q.K)
-	p.tiling = d.choose(class, func() candidates { return q.candidates(q.tilings(), right) })
+	p.tiling = d.choose(class, q.candidates(q.tilings(), right))
 }
-
-func (p *product) flops() int { return 2 * p.Lead.Elements() * p.M * p.N * p.K }
-
-// class is the largest product of the class: rows and batch are rounded up to powers of two.
-func (p *product) class() product {
-	q := *p
-	q.M = roundUp(p.M)
-	if batch := roundUp(p.Lead.Elements()); batch > 1 {
-		q.Lead = tensor.Shape{batch}
-	} else {
-		q.Lead = nil
-	}
-	return q
-}
-
-// sample is a product that is large enough to stand for p.
-func (p *product) sample() product {
-	const elements = 1 << 24
-	q, batch := *p, p.Lead.Elements()
-	tooLarge := func() bool { return batch*q.M*max(q.N, q.K) > elements }
-	for ; batch > 1 && tooLarge(); batch /= 2 {
-	}
-	for ; q.M > 1 && tooLarge(); q.M /= 2 {
-	}
-	if len(p.Lead) > 0 {
-		q.Lead = tensor.Shape{batch}
-	}
-	return q
-}
-
-// roundUp is the least power of two that is not below n.
-func roundUp(n int) int { return 1 << bits.Len(uint(n-1)) }
 
 // tilings are those that may be the quickest on some device: with every tile of which at least half is in use, as many splits as
 // still give every workgroup half of gpu.SplitDepth and make no more workgroups than twice what a large device wants.
@@ -102,9 +71,10 @@ const smallestRows = 32
 
 // candidates are tilings of a product whose right operand w lays out.
 func (p *product) candidates(tilings []tiling, w func(l *tuner, p *product, vector bool) right) candidates {
-	q := p.sample()
+	q := *p
+	q.Product = p.Sample()
 	return candidates{
-		flops:   q.flops(),
+		product: q.Product,
 		tilings: tilings,
 		prepare: func(l *tuner) func(tiling) []launch {
 			vector := q.K%4 == 0 && q.N%4 == 0
@@ -138,15 +108,41 @@ func trialFloats(l *tuner, p *product, vector bool) right {
 }
 
 // choose returns the tiling of a class: the one of the candidates that is quickest on this device.
-func (d *Device) choose(class string, c func() candidates) tiling {
-	return tuningCacheOf(d.identity).choose(class, c, d.hold)
+func (d *Device) choose(class string, c candidates) tiling {
+	return gpu.Choose(d.tuningCache(), class, c.tilings, func() (int, error) { return d.fastest(c) })
 }
+
+// tuningCache is the cache of this kind of device.
+func (d *Device) tuningCache() *gpu.TuningCache {
+	return gpu.TuningCacheOf(d.identity + ", kernels " + kernels())
+}
+
+// kernels is a fingerprint of the kernels that are candidates: of all tiles, and of the text for one of each table.
+var kernels = sync.OnceValue(func() string {
+	h := sha256.New()
+	fmt.Fprint(h, tiles, halfTiles, coopTiles, quantizedTiles)
+	sets := []candidates{quantizedCandidates(gpu.Product{M: 64, N: 64, K: 64})}
+	for _, p := range []product{{}, {half: true, narrow: true}, {half: true, narrow: true, coop: true}} {
+		p.M, p.N, p.K = 64, 64, 64
+		t := p.usual().tile
+		sets = append(sets, p.candidates([]tiling{{t, 1}, {t, 2}}, trialFloats))
+	}
+	for _, c := range sets {
+		launches := c.prepare(&tuner{})
+		for _, x := range c.tilings {
+			for _, l := range launches(x) {
+				io.WriteString(h, l.shader.text())
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+})
 
 // handicap is for tilings that sum up in another order than the usual one: what results depend on should not be left to chance.
 const handicap = 1.03
 
-// hold times candidates.
-func (d *Device) hold(c candidates) (tiling, error) {
+// fastest times candidates.
+func (d *Device) fastest(c candidates) (int, error) {
 	l := &tuner{d: d}
 	defer l.release()
 	launches := c.prepare(l)
@@ -154,57 +150,16 @@ func (d *Device) hold(c candidates) (tiling, error) {
 	for _, x := range c.tilings {
 		runs = append(runs, launches(x))
 	}
-	times, err := l.race(runs, c.flops)
+	w, err := l.stopwatch(runs, max(1, min(4, 1<<30/c.product.Flops())))
 	if err != nil {
-		return tiling{}, err
-	}
-	best, least := 0, math.Inf(1)
-	for i, t := range times {
-		t := float64(t)
-		if c.tilings[i].splits != c.tilings[0].splits {
-			t *= handicap
-		}
-		if t < least {
-			best, least = i, t
-		}
-	}
-	return c.tilings[best], nil
-}
-
-// How long a race lasts: at least two rounds after those that warm up, and more while there is time. A device that idles runs at a
-// fraction of its clock, and takes as long as warmUp to reach it.
-const (
-	warmUp      = 25 * time.Millisecond
-	leastRounds = 2
-	mostRounds  = 8
-	raceTime    = 10 * time.Millisecond
-)
-
-// race runs all runs round after round, and returns the least time that each took.
-func (l *tuner) race(runs [][]launch, flops int) ([]time.Duration, error) {
-	w, err := l.stopwatch(runs, max(1, min(4, 1<<30/flops)))
-	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer w.release()
-	var best []time.Duration
-	for start := time.Now(); time.Since(start) < warmUp; {
-		if best, err = w.round(); err != nil {
-			return nil, err
+	return gpu.Fastest(len(runs), func(i int) (time.Duration, error) {
+		t, err := w.time(i)
+		if c.tilings[i].splits != c.tilings[0].splits {
+			t = time.Duration(handicap * float64(t))
 		}
-	}
-	start := time.Now()
-	for n := 0; n < leastRounds || n < mostRounds && time.Since(start) < raceTime; n++ {
-		times, err := w.round()
-		switch {
-		case err != nil:
-			return nil, err
-		case n == 0: // those before were to warm up
-			best = times
-		}
-		for i := range best {
-			best[i] = min(best[i], times[i])
-		}
-	}
-	return best, nil
+		return t, err
+	})
 }

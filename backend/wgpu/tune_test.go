@@ -1,13 +1,10 @@
 package wgpu
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -136,7 +133,7 @@ func getFloat(b []byte) float32 {
 func tuned(t *testing.T, o backend.Options) *Device {
 	d := openBy(t, o)
 	d.tuneFrom = 0
-	newProcess()
+	gpu.ForgetTilings()
 	return d
 }
 
@@ -155,7 +152,7 @@ func fewTiles(t *testing.T) {
 }
 
 // heldBy is the number of searches that a device's kind has held in this process.
-func heldBy(d *Device) int { return tuningCacheOf(d.identity).held }
+func heldBy(d *Device) int { return d.tuningCache().Searches() }
 
 // tunedCases are a product of each kind.
 var tunedCases = []string{
@@ -190,7 +187,7 @@ func TestTuning(t *testing.T) {
 				require.Equal(t, was+2, heldBy(d), text)
 			}
 		}
-		chosen, was := tuningCacheOf(d.identity).tilings, heldBy(d)
+		was := heldBy(d)
 		other := openBy(t, o)
 		other.tuneFrom = 0
 		for _, text := range cases[:2] {
@@ -202,7 +199,6 @@ func TestTuning(t *testing.T) {
 			checkWith(t, later, text, text, 20, true, quarters)
 		}
 		require.Zero(t, heldBy(later))
-		require.Subset(t, chosen, tuningCacheOf(later.identity).tilings)
 	}
 }
 
@@ -243,122 +239,20 @@ func TestNotTuned(t *testing.T) {
 	require.Equal(t, d.gpu.Adapter.Kind == native.CPU, open(t, 0).tuneFrom == math.MaxInt)
 }
 
-// newProcess forgets all tuning caches, as a process has none that has just started.
-func newProcess() {
-	tuningCacheMu.Lock()
-	defer tuningCacheMu.Unlock()
-	allKinds = map[string]*tuningCache{}
-}
-
-// TestBrokenTuningCache starts with files that are no good: they do not matter, and are replaced where that is possible.
-func TestBrokenTuningCache(t *testing.T) {
-	const identity, class = "a device", "f32 by f32: 1 of 32x132x36"
-	usual, won := tiling{tiles[0].tile, 1}, tiling{tiles[1].tile, 2}
-	// held is how many searches it takes to choose in a new process.
-	held := func(name string) int {
-		newProcess()
-		c := tuningCacheOf(identity)
-		for range 2 { // the second time it is known
-			x := c.choose(class, func() candidates { return candidates{tilings: []tiling{usual, won}} },
-				func(candidates) (tiling, error) { return won, nil })
-			require.Equal(t, won, x, name)
-		}
-		return c.held
-	}
-	kind := tuningCacheOf(identity).kind
-	one := func(device, tiling string) string {
-		data, err := json.Marshal([]record{{device, map[string]string{class: tiling}}})
-		require.NoError(t, err)
-		return string(data)
-	}
-	good := one(kind, won.String())
-	for name, c := range map[string]struct {
-		text string
-		held int
-	}{
-		"none":                 {"", 1},
-		"good":                 {good, 0},
-		"cut off":              {good[:40], 1},
-		"another device":       {one("another", won.String()), 1},
-		"other kernels":        {one(kind+"0", won.String()), 1},
-		"no such tiling":       {one(kind, "1x1x1_1x1/1"), 1},
-		"not for this product": {one(kind, tiling{won.tile, 16}.String()), 1},
-		"no tilings":           {`[{"device": "` + kind + `"}]`, 1},
-		"something else":       {`{"tiles": 5}`, 1},
-		"null":                 {"null", 1},
-		"too large":            {good + strings.Repeat(" ", mostBytes), 1},
-	} {
-		cacheIn(t, t.TempDir())
-		path := choicesFile()
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(c.text), 0o644))
-		require.Equal(t, c.held, held(name), name)
-		require.Zero(t, held(name), "%s: it has been replaced", name)
-		files, err := os.ReadDir(filepath.Dir(path))
-		require.NoError(t, err)
-		require.Len(t, files, 1, "%s: what was written on the way is gone", name)
-	}
-	for name, spoil := range map[string]func(path string) error{
-		"its folder is a file": func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o644) },
-		"it is a folder":       func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o755) },
-		"no folder can be made": func(string) error {
-			cacheIn(t, "/proc/none") // where root cannot write either
-			return nil
-		},
-	} {
-		cacheIn(t, t.TempDir())
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Dir(choicesFile())), 0o755))
-		require.NoError(t, spoil(choicesFile()), name)
-		for range 2 {
-			require.Equal(t, 1, held(name), name)
-		}
-	}
-}
-
-// TestTuningCacheFile holds that the file is bounded, and whole whoever writes it at once.
-func TestTuningCacheFile(t *testing.T) {
-	cacheIn(t, t.TempDir())
-	for i := range mostDevices + 5 {
-		writeTiling(fmt.Sprint("device ", i), "class", "tiling")
-	}
-	list := readTilings()
-	require.Len(t, list, mostDevices)
-	require.Equal(t, fmt.Sprint("device ", mostDevices+4), list[0].Device)
-	full := record{"full", map[string]string{}}
-	for i := range mostClasses {
-		full.Tilings[fmt.Sprint("class ", i)] = "tiling"
-	}
-	data, err := json.Marshal([]record{full})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(choicesFile(), data, 0o644))
-	writeTiling("full", "one more", "tiling")
-	require.Len(t, readTilings()[0].Tilings, 1)
-
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for j := range 20 {
-				writeTiling(fmt.Sprint("device ", i%3), fmt.Sprint("class ", i, " ", j), "tiling")
-				if len(readTilings()) == 0 {
-					t.Error("the file is broken")
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
 // TestTrialFails times candidates on a device that is lost: the usual tiling, and no error.
 func TestTrialFails(t *testing.T) {
-	cacheIn(t, t.TempDir())
+	cache := t.TempDir()
+	cacheIn(t, cache)
 	d := tuned(t, backend.Options{})
 	d.gpu.Lose()
 	p := product{Product: gpu.Product{M: 20, N: 132, K: 36}}
 	d.chooseTiling(&p, "f32", trialFloats)
-	q := p.class()
+	q := product{Product: p.Class()}
 	require.Equal(t, q.usual(), p.tiling)
 	require.Equal(t, 1, heldBy(d))
-	require.Empty(t, readTilings())
+	files, err := os.ReadDir(cache)
+	require.NoError(t, err)
+	require.Empty(t, files)
 }
 
 // TestClasses holds that what stands for a class is small enough to be tried out, and split up as the products of the class are.
@@ -366,10 +260,10 @@ func TestClasses(t *testing.T) {
 	for _, p := range []gpu.Product{{M: 100, N: 768, K: 768}, {M: 5000, N: 30522, K: 768}, {M: 1 << 20, N: 64, K: 1 << 16},
 		{Lead: tensor.Shape{3, 5}, M: 2000, N: 2000, K: 64}, {Lead: tensor.Shape{2}, M: 20, N: 8, K: 2000}} {
 		p := product{Product: p}
-		c := p.class()
-		q := c.sample()
-		require.GreaterOrEqual(t, c.flops(), p.flops())
-		require.Less(t, c.flops(), 4*p.flops())
+		c := product{Product: p.Class()}
+		q := c.Sample()
+		require.GreaterOrEqual(t, c.Flops(), p.Flops())
+		require.Less(t, c.Flops(), 4*p.Flops())
 		require.LessOrEqual(t, q.Lead.Elements()*q.M*max(q.N, q.K), 1<<24)
 		tilings := c.tilings()
 		require.Equal(t, c.usual(), tilings[0])
@@ -400,9 +294,9 @@ func TestHostClock(t *testing.T) {
 		w.release()
 	}
 	w.stamps = nil
-	times, err := w.round()
-	require.NoError(t, err)
-	require.Len(t, times, 2)
-	require.Positive(t, times[0])
-	require.Positive(t, times[1])
+	for i := range 2 {
+		took, err := w.time(i)
+		require.NoError(t, err)
+		require.Positive(t, took)
+	}
 }

@@ -144,7 +144,7 @@ func (l *tuner) stopwatch(runs [][]launch, repeat int) (*stopwatch, error) {
 	}
 	w := &stopwatch{runs: calls, repeat: repeat, d: l.d, e: l.d.gpu.Encoder()}
 	if l.d.gpu.CanTime() {
-		w.stamps, err = l.d.stamps(2 * len(runs))
+		w.stamps, err = l.d.stamps(2)
 	}
 	return w, err
 }
@@ -155,48 +155,31 @@ func (w *stopwatch) release() {
 	}
 }
 
-// round does every run, and returns what each took.
-func (w *stopwatch) round() ([]time.Duration, error) {
-	times := make([]time.Duration, len(w.runs))
-	if w.stamps == nil {
-		for i, run := range w.runs {
-			start := time.Now()
-			if err := w.e.Begin(); err != nil {
-				return nil, err
-			}
-			w.record(run)
-			if err := w.e.Submit(); err != nil {
-				return nil, err
-			}
-			if err := w.d.gpu.Poll(); err != nil {
-				return nil, err
-			}
-			times[i] = time.Since(start)
-		}
-		return times, nil
-	}
+// time does a run, and returns what it took.
+func (w *stopwatch) time(run int) (time.Duration, error) {
+	start := time.Now()
 	if err := w.e.Begin(); err != nil {
-		return nil, err
+		return 0, err
 	}
-	for i, run := range w.runs {
-		w.e.Timestamp(w.stamps.Queries, 2*i)
-		w.record(run)
-		w.e.Timestamp(w.stamps.Queries, 2*i+1)
+	if w.stamps != nil {
+		w.e.Timestamp(w.stamps.Queries, 0)
 	}
-	ticks, err := w.stamps.read(w.e)
-	if err != nil {
-		return nil, err
-	}
-	for i := range times {
-		times[i] = w.stamps.Since(ticks[2*i], ticks[2*i+1])
-	}
-	return times, nil
-}
-
-func (w *stopwatch) record(run []call) {
 	for range w.repeat {
-		for _, c := range run {
+		for _, c := range w.runs[run] {
 			w.e.Dispatch(c.pipeline, c.group, c.groups)
 		}
 	}
+	if w.stamps != nil {
+		w.e.Timestamp(w.stamps.Queries, 1)
+		ticks, err := w.stamps.read(w.e)
+		if err != nil {
+			return 0, err
+		}
+		return w.stamps.Since(ticks[0], ticks[1]), nil
+	}
+	if err := w.e.Submit(); err != nil {
+		return 0, err
+	}
+	err := w.d.gpu.Poll()
+	return time.Since(start), err
 }

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/inside"
@@ -69,9 +67,6 @@ The exit code is 1 if anything differs.`,
 	f.Float64Var(&v.rel, "rtol", 1e-4, "relative tolerance")
 	f.Float64Var(&v.cosine, "cosine", -1, "smallest cosine")
 	enum(c, &v.tapAll, "taps", "compare intermediate values too", "all")
-	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName { // --mark is its former name
-		return pflag.NormalizedName(strings.Replace(name, "mark", "taps", 1))
-	})
 	f.BoolVar(&v.bisect, "bisect", false, "print the first node whose result differs")
 	return c
 }

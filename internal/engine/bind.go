@@ -197,7 +197,7 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at places, moves []string)
 		b.Resident = &parts
 	}
 	if trace != nil {
-		newBox(b, trace, g, untiled, t)
+		newBox(b, trace, g, untiled, memory, t)
 	}
 	if err := p.prove(b); err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 			p.Views = append(p.Views, planner.View{
 				Name: name, Kind: n.Op.Kind().String(), Detail: v.Type.String(), Buffer: planned.Buffers[l.Root.ID],
 				First: first, Last: last,
-				Offset: int64(v.Type.DType.Bytes(l.Offset)), Size: int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())),
+				Offset: int64(v.Type.DType.Bytes(l.Offset)), Size: int64(v.Type.DType.Bytes(v.Type.Elements())),
 			})
 		}
 	}

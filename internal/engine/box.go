@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/schedule"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
@@ -31,11 +32,14 @@ type box struct {
 	nodes  []movingNode // in the graph's order
 	// untiled are nodes that legalize.Tile would have made if the target had accepted them.
 	untiled []*ir.Node
-	stacks  []stack     // the one used last in front
-	tables  []*ir.Value // of which runs bring into memory what they look up
-	file    int64       // bytes of the file that runs read besides
-	flops   int64       // of the products that do not depend on sizes
-	bytes   int64       // of the heap that another binding takes, about
+	stacks  []stack // the one used last in front
+	memory  *liveness.Memory
+	floor   *schedule.Floor // of memory: what every order of the steps needs
+	ratio   float64         // of the arena to the floor where the box was made
+	tables  []*ir.Value     // of which runs bring into memory what they look up
+	file    int64           // bytes of the file that runs read besides
+	flops   int64           // of the products that do not depend on sizes
+	bytes   int64           // of the heap that another binding takes, about
 }
 
 // A movingNode is a node of a bound graph that depends on sizes.
@@ -47,6 +51,7 @@ type movingNode struct {
 	where  target.Runs
 	over   int   // the operand over which, a part of a buffer, result 0 is written by strides; −1 for none
 	step   int   // −1 for none
+	early  int   // the step in the graph's order
 	flops  int64 // of its products
 }
 
@@ -57,9 +62,10 @@ type stack struct {
 }
 
 // newBox gives a binding a box: it finds what of it depends on sizes.
-func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, t *target.Target) {
-	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace, untiled: untiled},
-		b.Planned
+func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, memory *liveness.Memory, t *target.Target) {
+	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace, untiled: untiled, memory: memory,
+		floor: schedule.NewFloor((*schedule.Program)(&memory.Footprint))}, b.Planned
+	x.ratio = float64(pl.Plan.Committed) / float64(max(1, x.floor.Peak()))
 	for _, v := range pl.Graph.Inputs {
 		x.inputs = append(x.inputs, trace.Moved(v))
 	}
@@ -71,18 +77,22 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, t
 		x.folded = append(x.folded, moving(n))
 	}
 	x.flops = b.flops
-	steps := make(map[*ir.Node]int, len(pl.Steps))
+	steps, early := make(map[*ir.Node]int, len(pl.Steps)), 0
 	for i, n := range pl.Steps {
 		steps[n] = i
 	}
 	for _, n := range pl.Graph.Nodes {
+		i, isStep := steps[n]
+		if isStep {
+			early++
+		}
 		if trace.Moves(n) == 0 {
 			continue
 		}
 		trace.Move(n)
 		m := moving(n)
-		if i, ok := steps[n]; ok {
-			m.step, m.over = i, within(pl, t, n)
+		if isStep {
+			m.step, m.early, m.over = i, early-1, within(pl, t, n)
 		}
 		x.nodes = append(x.nodes, m)
 		x.flops -= m.flops
@@ -141,7 +151,7 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 				pl.Layouts[n.Outputs[0].ID] = pl.Layout(n.Inputs[n.over])
 			}
 			if n.step >= 0 {
-				if !refills(pl, t, n) {
+				if !x.refills(pl, t, n) {
 					return nil, errUnfit
 				}
 				steps = append(steps, n.step)
@@ -160,6 +170,9 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 	}
 	b.host = p.hostBytes(pl.Steps)
 	err := p.place(b)
+	if err == nil && !tight(b.Planned.Plan, x.ratio*float64(x.floor.Peak())) {
+		err = errUnfit // in another order, the steps may need less
+	}
 	if err == nil {
 		err = p.prove(b)
 	}
@@ -209,6 +222,7 @@ func (x *box) retype(b *Binding, sizes ir.Binding, changed ir.Symbols) error {
 		in.Type = bound
 		pl.Layouts[in.ID] = ir.OwnLayout(in)
 		refill(pl, in)
+		x.memory.ResizeInput(in)
 	}
 	for i := range x.folded {
 		n := &x.folded[i]
@@ -266,7 +280,7 @@ func refill(pl *backend.Planned, root *ir.Value) {
 }
 
 // refills gives the buffers of a step the sizes that they need now. It reports whether what shares one may do so still.
-func refills(pl *backend.Planned, t *target.Target, n *movingNode) bool {
+func (x *box) refills(pl *backend.Planned, t *target.Target, n *movingNode) bool {
 	for i, v := range n.Outputs {
 		if root := pl.Layout(v).Root; root == v {
 			refill(pl, v)
@@ -286,6 +300,7 @@ func refills(pl *backend.Planned, t *target.Target, n *movingNode) bool {
 	for k, size := range scratch {
 		pl.Problem.Buffers[pl.Scratch[n.step][k]].Size = size
 	}
+	x.memory.Resize(n.early, scratch)
 	return true
 }
 
@@ -319,12 +334,10 @@ func takesOver(pl *backend.Planned, t *target.Target, n *ir.Node, root *ir.Value
 	return true
 }
 
-func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())) }
+func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Elements())) }
 
-// tight reports whether an arena of a stack has about the ratio to the lower bound that it has where the stack was made: less than a
-// hundredth more, or, since rounding adds more to small ones, half a page.
-func (s *stack) tight(plan *planner.Plan) bool {
-	least := s.ratio * float64(plan.LowerBound)
+// tight reports whether an arena is at most a hundredth above some bytes, or, since rounding adds more to small ones, half a page.
+func tight(plan *planner.Plan, least float64) bool {
 	return float64(plan.Committed) <= max(1.01*least, least+2048)
 }
 
@@ -340,7 +353,7 @@ func (p *Program) place(b *Binding) error {
 	if x := b.box; x != nil {
 		for i, s := range x.stacks {
 			plan, err := s.Plan(pl.Problem)
-			if err != nil || !s.tight(plan) || p.allow(b, plan) != nil {
+			if err != nil || !tight(plan, s.ratio*float64(plan.LowerBound)) || p.allow(b, plan) != nil {
 				continue
 			}
 			pl.Plan = plan
@@ -373,18 +386,27 @@ func (p *Program) allow(b *Binding, plan *planner.Plan) error {
 		needs += b.Planned.Problem.Buffers[u.Buffer].Size
 	}
 	if limit := p.opts.MemoryLimit; needs+b.host > limit {
-		beside := ""
-		if b.host > 0 {
-			beside = fmt.Sprintf(" with %d beside it for a step on the host", b.host)
-		}
-		return WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes%s, the limit is %d", describe(b.Dims), needs, beside,
-			limit))
+		return WithKind(ErrMemory, &tooMuch{b.Dims, needs, b.host, limit})
 	}
 	if most := p.opts.MaxFlops; most > 0 && b.flops > most {
 		return WithKind(ErrWork, fmt.Errorf("at %s the products need %d operations, the limit is %d", describe(b.Dims), b.flops,
 			most))
 	}
 	return nil
+}
+
+// tooMuch is a plan above the memory limit.
+type tooMuch struct {
+	sizes              ir.Binding
+	arena, host, limit int64
+}
+
+func (e *tooMuch) Error() string {
+	beside := ""
+	if e.host > 0 {
+		beside = fmt.Sprintf(" with %d beside it for a step on the host", e.host)
+	}
+	return fmt.Sprintf("at %s the arena needs %d bytes%s, the limit is %d", describe(e.sizes), e.arena, beside, e.limit)
 }
 
 // boxed returns the binding for the sizes of the run of a segment that has boxes, and its instance.

@@ -81,7 +81,7 @@ func (r growth) turn(t *tensor.Tensor, way func(axis, rank int) []int) (*tensor.
 	if r.capacity == 0 {
 		return t, nil
 	}
-	out, err := ir.Transpose{Perm: way(r.axis, len(t.Shape()))}.Eval(&ir.Env{}, []*tensor.Tensor{t})
+	out, err := ir.EvalOp(&ir.Env{}, ir.Transpose{Perm: way(r.axis, len(t.Shape()))}, []*tensor.Tensor{t})
 	if err != nil {
 		return nil, err
 	}

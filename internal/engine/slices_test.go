@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -122,6 +123,7 @@ func TestBatches(t *testing.T) {
 				in[v.Name] = x
 			}
 			// run runs twice, the second time knowing how; rows are those of a slice, 0 for all at once.
+			var refused error
 			run := func(limit int64) (got map[string][]byte, rows int, arena int64) {
 				p, err := Compile(t.Context(), graphFile{}, parse, options.Compile{MemoryLimit: limit, Threads: 1, Verify: true})
 				require.NoError(t, err)
@@ -131,7 +133,7 @@ func TestBatches(t *testing.T) {
 				defer s.Close()
 				for range 2 {
 					out, err := s.Run(t.Context(), in)
-					if errors.Is(err, ErrMemory) {
+					if refused = err; errors.Is(err, ErrMemory) {
 						return nil, 0, 0
 					}
 					require.NoError(t, err)
@@ -154,6 +156,14 @@ func TestBatches(t *testing.T) {
 				require.Less(t, arena, limit)
 				seen[rows] = true
 			}
+			var least int64
+			_, says, _ := strings.Cut(refused.Error(), "; one sequence at a time needs ")
+			_, err = fmt.Sscanf(says, "%d with the results", &least)
+			require.NoError(t, err, refused)
+			got, _, _ := run(least)
+			require.Equal(t, want, got)
+			got, _, _ = run(least - 1)
+			require.Nil(t, got)
 			require.NotEmpty(t, seen, "no limit below that of all rows is met")
 			require.NotContains(t, seen, 0)
 		})

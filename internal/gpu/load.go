@@ -179,7 +179,7 @@ func (l *loader) takes(n *ir.Node) bool {
 		return true
 	}
 	for _, v := range n.Inputs {
-		if v != nil && (!l.reaches(n, v) || v.Type.Sizes().Elements() == 0 && n.Op.Kind() != ir.KindConcat) {
+		if v != nil && (!l.reaches(n, v) || v.Type.Elements() == 0 && n.Op.Kind() != ir.KindConcat) {
 			return false
 		}
 	}
@@ -195,12 +195,12 @@ func (l *loader) reaches(n *ir.Node, v *ir.Value) bool {
 	if root.IsConst() {
 		return root.Const != nil && l.binder.Reads(n, v)
 	}
-	if v.Type.Sizes().Elements() == 0 {
+	if v.Type.Elements() == 0 {
 		return true
 	}
 	if _, ok := l.outside[root.ID]; ok {
 		most := l.r.Target().Segment
-		return most == 0 || int64(root.Type.DType.Bytes(root.Type.Sizes().Elements())) <= most
+		return most == 0 || int64(root.Type.DType.Bytes(root.Type.Elements())) <= most
 	}
 	_, ok := l.At(root)
 	return ok
@@ -209,7 +209,7 @@ func (l *loader) reaches(n *ir.Node, v *ir.Value) bool {
 // empty reports whether a node's results have no elements.
 func empty(n *ir.Node) bool {
 	for _, v := range n.Outputs {
-		if v.Type.Sizes().Elements() > 0 {
+		if v.Type.Elements() > 0 {
 			return false
 		}
 	}
@@ -241,10 +241,7 @@ func (l *loader) bringUp(root *ir.Value) {
 		return
 	}
 	l.fresh[root.ID] = true
-	if t, ok := l.transfer(root); ok {
-		s := l.last()
-		s.up = append(s.up, t)
-	}
+	l.transfer(root, &l.last().up)
 }
 
 // bringDown makes sure that the host has a root's value.
@@ -253,20 +250,18 @@ func (l *loader) bringDown(root *ir.Value) {
 		return
 	}
 	l.present[root.ID] = true
-	if t, ok := l.transfer(root); ok {
-		s := l.last()
-		s.down = append(s.down, t)
-	}
+	l.transfer(root, &l.last().down)
 }
 
-// transfer is a copy of a root; what has no elements is not copied.
-func (l *loader) transfer(root *ir.Value) (transfer, bool) {
+// transfer adds a copy of a root to a list; what has no elements is not copied.
+func (l *loader) transfer(root *ir.Value, list *[]transfer) {
 	at, ok := l.At(root)
 	if !ok || root.Type.Kind != ir.TensorType {
-		return transfer{}, false
+		return
 	}
-	size := int64(root.Type.DType.Bytes(root.Type.Sizes().Elements()))
-	return transfer{root: root, Place: at, size: size}, size > 0
+	if size := int64(root.Type.DType.Bytes(root.Type.Elements())); size > 0 {
+		*list = append(*list, transfer{root: root, Place: at, size: size})
+	}
 }
 
 // byHost appends a step of the host, and downloads what it needs.
@@ -302,7 +297,7 @@ func (l *loader) results() {
 		root := l.Layout(v).Root
 		o := output{value: l.value(v)}
 		if v.Type.Kind == ir.TensorType {
-			o.bytes = int64(v.Type.DType.Bytes(v.Type.Sizes().Elements()))
+			o.bytes = int64(v.Type.DType.Bytes(v.Type.Elements()))
 		}
 		switch _, outside := l.outside[root.ID]; {
 		case outside:

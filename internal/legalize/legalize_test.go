@@ -237,7 +237,7 @@ func evalAll(t require.TestingT, g *ir.Graph) map[*ir.Value]*tensor.Tensor {
 		values[v] = x
 	}
 	for _, n := range g.Nodes {
-		out, err := n.Op.Eval(nil, []*tensor.Tensor{values[n.Inputs[0]]})
+		out, err := ir.EvalOp(nil, n.Op, []*tensor.Tensor{values[n.Inputs[0]]})
 		require.NoError(t, err)
 		values[n.Outputs[0]] = out[0]
 	}

@@ -24,7 +24,8 @@ func TestThresholds(t *testing.T) {
 		{1, 0.5, 0.125, []int64{0, 0, 1}},
 		{0, 0.5, 0.125, []int64{}},
 	} {
-		out, err := NonMaxSuppression{}.Eval(&ir.Env{}, []*tensor.Tensor{boxes, scores, tensor.Scalar(c.limit), tensor.Scalar(c.overlap),
+		out, err := ir.EvalOp(&ir.Env{}, NonMaxSuppression{}, []*tensor.Tensor{boxes, scores, tensor.Scalar(c.limit),
+			tensor.Scalar(c.overlap),
 			tensor.Scalar(c.least)})
 		require.NoError(t, err)
 		require.Equal(t, c.want, out[0].Int64s(), "%+v", c)
@@ -40,14 +41,14 @@ func TestPositions(t *testing.T) {
 		want map[int64][]int64
 	}{
 		{"at", func(at *tensor.Tensor) ([]*tensor.Tensor, error) {
-			return SequenceAt{}.Eval(&ir.Env{}, []*tensor.Tensor{s, at})
+			return ir.EvalOp(&ir.Env{}, SequenceAt{}, []*tensor.Tensor{s, at})
 		},
 			map[int64][]int64{-3: nil, -2: {7}, -1: {8}, 0: {7}, 1: {8}, 2: nil}},
 		{"insert", func(at *tensor.Tensor) ([]*tensor.Tensor, error) {
-			return SequenceInsert{}.Eval(&ir.Env{}, []*tensor.Tensor{s, x, at})
+			return ir.EvalOp(&ir.Env{}, SequenceInsert{}, []*tensor.Tensor{s, x, at})
 		}, map[int64][]int64{-3: nil, -2: {9, 7, 8}, -1: {7, 9, 8}, 0: {9, 7, 8}, 1: {7, 9, 8}, 2: {7, 8, 9}, 3: nil}},
 		{"erase", func(at *tensor.Tensor) ([]*tensor.Tensor, error) {
-			return SequenceErase{}.Eval(&ir.Env{}, []*tensor.Tensor{s, at})
+			return ir.EvalOp(&ir.Env{}, SequenceErase{}, []*tensor.Tensor{s, at})
 		},
 			map[int64][]int64{-3: nil, -2: {8}, -1: {7}, 0: {8}, 1: {7}, 2: nil}},
 	} {

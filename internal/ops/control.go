@@ -23,7 +23,6 @@ type If struct {
 	ElseError  string `ir:"else_error"`
 }
 
-// Infer implements ir.Op.
 func (o If) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if o.ThenInputs < 0 || 1+o.ThenInputs > len(in) {
 		return nil, fmt.Errorf("%d inputs of a branch among %d operands", o.ThenInputs, len(in))
@@ -47,7 +46,6 @@ func (o If) Branch(condition *tensor.Tensor, operands int) (subgraph, from, to i
 	return subgraph, from, to, err
 }
 
-// Eval implements ir.Op.
 func (o If) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	subgraph, from, to, err := o.Branch(in[0], len(in))
 	if err != nil {
@@ -66,7 +64,6 @@ type Loop struct {
 	CondAxes   int `ir:"cond_axes"`
 }
 
-// Infer implements ir.Op.
 func (o Loop) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if o.Carried < 0 || 2+o.Carried > len(in) || o.Carried > len(o.Types) {
 		return nil, fmt.Errorf("%d loop-carried values among %d operands and %d results", o.Carried, len(in), len(o.Types))
@@ -77,7 +74,6 @@ func (o Loop) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return o.Types, nil
 }
 
-// Eval implements ir.Op.
 func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	trips, cond := int64(math.MaxInt64), tensor.Scalar(true)
 	if in[0] != nil {

@@ -63,7 +63,6 @@ func (o ConvTranspose) Spread(i int, d ir.Dim) (size, before ir.Dim) {
 	return size, before
 }
 
-// Infer implements ir.Op.
 func (o ConvTranspose) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if err := checkConv(in, o.Window, o.Group); err != nil {
 		return nil, err
@@ -110,10 +109,7 @@ func (o ConvTranspose) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 	if err := checkChannels(in, in[1].Shape()[0], in[1].Shape()[1]*o.Group); err != nil {
 		return nil, err
 	}
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	axes := len(o.Kernel)
 	before, after := make([]int, axes), make([]int, axes)
 	for i, d := range in[0].Shape()[2:] {
@@ -168,7 +164,6 @@ func (o Col2Im) places() tensor.Shape {
 	return places
 }
 
-// Infer implements ir.Op.
 func (o Col2Im) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if len(x.Shape) != 3 || !x.DType.IsFloat() && !x.DType.IsInt() {
@@ -187,12 +182,8 @@ func (o Col2Im) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(x.DType, append(ir.Shape{x.Shape[0], x.Shape[1].Div(ir.N(k))}, ir.Dims(o.Image...)...)...)}, nil
 }
 
-// Eval implements ir.Op.
 func (o Col2Im) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	image, places, k := tensor.Shape(o.Image), o.places(), tensor.Shape(o.Kernel).Elements()
 	before, after := o.Padding(image)
 	size, count := image.Elements(), places.Elements()

@@ -33,7 +33,6 @@ func (o Deferred) String() string { return ir.QualifiedName(o.Domain, o.Operator
 // Infer returns the types that were known when the node was made.
 func (o Deferred) Infer([]*ir.Value) ([]ir.Type, error) { return o.Types, nil }
 
-// Eval implements ir.Op.
 func (o Deferred) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if o.Lowering == nil {
 		return nil, fmt.Errorf("%s takes its form from data, and nothing here translates it", o)

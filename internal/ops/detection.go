@@ -18,7 +18,6 @@ type NonMaxSuppression struct {
 	Centre bool `ir:"center_point_box"` // boxes are centre and size, not two corners
 }
 
-// Infer implements ir.Op.
 func (o NonMaxSuppression) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if b, s := in[0].Type.Shape, in[1].Type.Shape; len(b) != 3 || len(s) != 3 || ir.Same(b[2], ir.N(4)) == ir.No ||
 		ir.Same(b[0], s[0]) == ir.No || ir.Same(b[1], s[2]) == ir.No {
@@ -27,7 +26,6 @@ func (o NonMaxSuppression) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return o.Types, nil
 }
 
-// Eval implements ir.Op.
 func (o NonMaxSuppression) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	limit, overlap, least := 0.0, 0.0, math.Inf(-1)
 	for i, to := range []*float64{2: &limit, 3: &overlap, 4: &least} {
@@ -135,7 +133,6 @@ type RoiAlign struct {
 	Scale         float32 `ir:"spatial_scale"`
 }
 
-// Infer implements ir.Op.
 func (o RoiAlign) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x, rois, batch := in[0], in[1], in[2]
 	if rank(x) != 4 || rank(rois) != 2 || rank(batch) != 1 || ir.Same(rois.Type.Shape[1], ir.N(4)) == ir.No ||
@@ -148,12 +145,8 @@ func (o RoiAlign) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(x.Type.DType, rois.Type.Shape[0], x.Type.Shape[1], ir.N(o.Height), ir.N(o.Width))}, nil
 }
 
-// Eval implements ir.Op.
 func (o RoiAlign) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	x, rois, batch := in[0], in[1], in[2]
 	s := x.Shape()
 	oh, ow, shift, scale, ratio := o.Height, o.Width, 0.0, float64(o.Scale), o.SamplingRatio
@@ -232,7 +225,6 @@ type MaxRoiPool struct {
 	Scale         float32 `ir:"spatial_scale"`
 }
 
-// Infer implements ir.Op.
 func (o MaxRoiPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x, rois := in[0], in[1]
 	if rank(x) != 4 || rank(rois) != 2 || ir.Same(rois.Type.Shape[1], ir.N(5)) == ir.No {
@@ -244,12 +236,8 @@ func (o MaxRoiPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(x.Type.DType, rois.Type.Shape[0], x.Type.Shape[1], ir.N(o.Height), ir.N(o.Width))}, nil
 }
 
-// Eval implements ir.Op.
 func (o MaxRoiPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	x, rois := in[0], in[1]
 	s := x.Shape()
 	for r := range rois.Shape()[0] {
@@ -312,7 +300,6 @@ type DeformConv struct {
 	OffsetGroup int `ir:"offset_group"`
 }
 
-// Infer implements ir.Op.
 func (o DeformConv) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x, w, offset := in[0].Type, in[1].Type, in[2].Type
 	if len(x.Shape) != 4 || len(w.Shape) != 4 || o.Group < 1 || o.Group > MaxSize {
@@ -330,13 +317,9 @@ func (o DeformConv) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(x.DType, o.Result(x.Shape, w.Shape[0])...)}, nil
 }
 
-// Eval implements ir.Op.
 func (o DeformConv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, w, offset, bias, mask := in[0], in[1], in[2], ir.Operand(in, 3), ir.Operand(in, 4)
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	groups, offsetGroups := o.Group, o.OffsetGroup
 	s, k, out := x.Shape(), w.Shape(), y.Shape()
 	taps, places := o.Kernel[0]*o.Kernel[1], out[2]*out[3]

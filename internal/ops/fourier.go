@@ -112,7 +112,6 @@ type DFT struct {
 	OneSided bool // only the half of the spectrum of real numbers that says all
 }
 
-// Infer implements ir.Op.
 func (o DFT) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	last := len(x.Shape) - 1
@@ -140,12 +139,8 @@ func (o DFT) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(x.DType, shape...)}, nil
 }
 
-// Eval implements ir.Op.
 func (o DFT) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	dft(env, in[0], y, o.Axis, o.Length.Int(), o.Inverse, o.OneSided)
 	return []*tensor.Tensor{y}, nil
 }
@@ -206,7 +201,6 @@ func (o STFT) bins() int {
 	return o.Length
 }
 
-// Infer implements ir.Op.
 func (o STFT) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if len(x.Shape) != 3 || ir.LessEqual(ir.N(1), x.Shape[2]) == ir.No || ir.LessEqual(x.Shape[2], ir.N(2)) == ir.No || o.Step < 1 ||
@@ -224,12 +218,8 @@ func (o STFT) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(x.DType, x.Shape[0], frames, ir.N(o.bins()), ir.N(2))}, nil
 }
 
-// Eval implements ir.Op.
 func (o STFT) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	x, window, n, bins := in[0], ir.Operand(in, 1), o.Length, o.bins()
 	s, frames := x.Shape(), y.Shape()[1]
 	env.Take(transformBytes * int64(n))

@@ -14,7 +14,6 @@ type BitCast struct {
 	To tensor.DType
 }
 
-// Infer implements ir.Op.
 func (o BitCast) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if !o.To.Valid() || o.To.Bits() != x.DType.Bits() || o.To.Bits() == 0 {
@@ -23,7 +22,6 @@ func (o BitCast) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(o.To, x.Shape...)}, nil
 }
 
-// Eval implements ir.Op.
 func (o BitCast) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{env.Clone(in[0].Bitcast(o.To))}, nil
 }
@@ -35,7 +33,6 @@ type CumProd struct {
 	Exclusive, Reverse bool
 }
 
-// Infer implements ir.Op.
 func (o CumProd) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if !x.DType.IsFloat() && !x.DType.IsInt() || o.Axis < 0 || o.Axis >= len(x.Shape) {
@@ -44,12 +41,8 @@ func (o CumProd) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{x}, nil
 }
 
-// Eval implements ir.Op.
 func (o CumProd) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	x := in[0]
 	n, inner := x.Shape()[o.Axis], x.Shape()[o.Axis+1:].Elements()
 	if x.Len() == 0 {
@@ -87,7 +80,6 @@ func (o CumProd) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 // Det is the determinant of square matrices.
 type Det struct{ ir.Opaque[Det] }
 
-// Infer implements ir.Op.
 func (o Det) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	r := len(x.Shape)
@@ -97,12 +89,8 @@ func (o Det) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(x.DType, x.Shape[:r-2]...)}, nil
 }
 
-// Eval implements ir.Op.
 func (o Det) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	values, n := env.Float64s(in[0]), in[0].Shape()[in[0].Rank()-1]
 	for i := range env.Range(y.Len()) {
 		y.SetFloat64(i, determinant(env, values[i*n*n:(i+1)*n*n], n))

@@ -21,7 +21,6 @@ type LinearAttention struct {
 	Results int
 }
 
-// Infer implements ir.Op.
 func (o LinearAttention) Infer(in []*ir.Value) ([]ir.Type, error) {
 	q, k, v := in[0].Type, in[1].Type, in[2].Type
 	if len(q.Shape) != 3 || len(k.Shape) != 3 || len(v.Shape) != 3 || o.QHeads < 1 || o.KVHeads < 1 || o.QHeads%o.KVHeads != 0 ||
@@ -37,14 +36,10 @@ func (o LinearAttention) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return first(o.Results, ir.TensorOf(q.DType, q.Shape[0], q.Shape[1], dv.Mul(ir.N(o.QHeads))), state), nil
 }
 
-// Eval implements ir.Op.
 func (o LinearAttention) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	listed := o.Results
 	o.Results = 0 // the state is needed in any case
-	out, err := results(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	out := env.Outputs(o, in)
 	r := linearState{q: in[0], k: in[1], v: in[2], past: ir.Operand(in, 3), decay: ir.Operand(in, 4), beta: ir.Operand(in, 5),
 		qh: o.QHeads, kh: o.KVHeads, dk: out[1].Shape()[2], dv: out[1].Shape()[3], scale: float64(o.Scale)}
 	if err := r.run(env, out[0], out[1]); err != nil {

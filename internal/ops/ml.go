@@ -21,7 +21,6 @@ var norms = map[string]func(sum, v float64) float64{
 	"L2":  math.Hypot,
 }
 
-// Infer implements ir.Op.
 func (o Normalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if norms[o.Norm] == nil {
 		return nil, fmt.Errorf("norm %q is not MAX, L1 or L2", o.Norm)
@@ -30,12 +29,8 @@ func (o Normalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(tensor.F32, in[0].Type.Shape...)}, err
 }
 
-// Eval implements ir.Op.
 func (o Normalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	rows, err := featuresOf(env, in[0], 0)
 	for i, row := range rows {
 		size := 0.0
@@ -67,7 +62,6 @@ func NewOneHotEncoder(categories *tensor.Tensor, strict bool) OneHotEncoder {
 	return OneHotEncoder{Attrs: ir.Attrs{{Name: "categories", Value: categories}}, Strict: strict}
 }
 
-// Prepare implements ir.Preparer.
 func (o OneHotEncoder) Prepare() (ir.Op, error) {
 	var err error
 	if o.categories, err = tensorOf(o.Attrs, "categories"); err != nil {
@@ -90,7 +84,6 @@ func tensorOf(attrs ir.Attrs, name string) (*tensor.Tensor, error) {
 	return t.Aligned(), nil
 }
 
-// Infer implements ir.Op.
 func (o OneHotEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if o.categories == nil || (o.categories.DType() == tensor.String) != (x.DType == tensor.String) {
@@ -99,12 +92,8 @@ func (o OneHotEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(tensor.F32, append(slices.Clone(x.Shape), ir.N(o.categories.Len()))...)}, nil
 }
 
-// Eval implements ir.Op.
 func (o OneHotEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	x := in[0]
 	if x.DType().IsFloat() { // categories are integers
 		whole, err := ir.Cast{To: tensor.I64}.Eval(env, in)
@@ -138,7 +127,6 @@ func NewLabelEncoder(keys, values, other *tensor.Tensor) LabelEncoder {
 	return LabelEncoder{Attrs: ir.Attrs{{Name: "keys", Value: keys}, {Name: "values", Value: values}, {Name: "default", Value: other}}}
 }
 
-// Prepare implements ir.Preparer.
 func (o LabelEncoder) Prepare() (ir.Op, error) {
 	keys, err := tensorOf(o.Attrs, "keys")
 	if err != nil {
@@ -160,7 +148,6 @@ func (o LabelEncoder) Prepare() (ir.Op, error) {
 	return o, nil
 }
 
-// Infer implements ir.Op.
 func (o LabelEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if o.table == nil || o.keys != x.DType {
@@ -169,12 +156,8 @@ func (o LabelEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(o.values.DType(), x.Shape...)}, nil
 }
 
-// Eval implements ir.Op.
 func (o LabelEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	for i := range env.Range(y.Len()) {
 		if k, ok := o.table[elementText(in[0], i)]; ok {
 			setElement(y, i, o.values, k)

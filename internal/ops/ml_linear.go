@@ -42,10 +42,7 @@ func (m *rowModel) infer(in []*ir.Value, results int) ([]ir.Type, error) {
 
 // eval runs the model.
 func (m *rowModel) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	out, err := results(env, op, in)
-	if err != nil {
-		return nil, err
-	}
+	out := env.Outputs(op, in)
 	rows, err := featuresOf(env, in[0], m.features)
 	if err != nil {
 		return nil, err
@@ -84,8 +81,9 @@ func regressor(d tensor.DType, targets, features int, score func(x []float64) []
 	return &rowModel{dtype: d, width: targets, features: features, score: func(x []float64) ([]float64, int) { return score(x), 0 }}
 }
 
-// Classical is the parameters of a classical model (ai.onnx.ml), as ONNX has them.
-type Classical struct {
+// Classical is an operator for a classical model (ai.onnx.ml), with the parameters as ONNX has them, which M reads.
+type Classical[M interface{ read(*reader) *rowModel }] struct {
+	ir.Opaque[Classical[M]]
 	Attrs   ir.Attrs
 	Version int // of the operator set
 	Results int
@@ -93,17 +91,44 @@ type Classical struct {
 	model *rowModel
 }
 
-// Infer implements ir.Op.
-func (o Classical) Infer(in []*ir.Value) ([]ir.Type, error) { return o.model.infer(in, o.Results) }
+// The classical models of ai.onnx.ml.
+type (
+	LinearClassifier       = Classical[linearClassifier]
+	LinearRegressor        = Classical[linearRegressor]
+	SVMClassifier          = Classical[svmClassifier]
+	SVMRegressor           = Classical[svmRegressor]
+	TreeEnsemble           = Classical[treeEnsemble]
+	TreeEnsembleClassifier = Classical[treeEnsembleClassifier]
+	TreeEnsembleRegressor  = Classical[treeEnsembleRegressor]
 
-// prepared reads the parameters.
-func (o Classical) prepared(read func(*reader) *rowModel) (_ Classical, err error) {
-	o.model, err = prepare(o.Attrs, o.Version, read)
+	linearClassifier       struct{}
+	linearRegressor        struct{}
+	svmClassifier          struct{}
+	svmRegressor           struct{}
+	treeEnsemble           struct{}
+	treeEnsembleClassifier struct{}
+	treeEnsembleRegressor  struct{}
+)
+
+// Of is the operator with these parameters.
+func (Classical[M]) Of(attrs ir.Attrs, version, results int) ir.Op {
+	return Classical[M]{Attrs: attrs, Version: version, Results: results}
+}
+
+func (o Classical[M]) Prepare() (_ ir.Op, err error) {
+	var m M
+	o.model, err = prepare(o.Attrs, o.Version, m.read)
 	return o, err
 }
 
+func (o Classical[M]) Infer(in []*ir.Value) ([]ir.Type, error) { return o.model.infer(in, o.Results) }
+
+func (o Classical[M]) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return o.model.eval(env, o, in)
+}
+
 // Trees is the model's forest, nil if it is none.
-func (o Classical) Trees() *Forest {
+func (o Classical[M]) Trees() *Forest {
 	if o.model == nil {
 		return nil
 	}
@@ -111,53 +136,21 @@ func (o Classical) Trees() *Forest {
 }
 
 // Labels is the labels of a classifier, nil if it is none.
-func (o Classical) Labels() *tensor.Tensor { return o.model.labels }
+func (o Classical[M]) Labels() *tensor.Tensor { return o.model.labels }
 
-// LinearClassifier is ai.onnx.ml's.
-type LinearClassifier struct {
-	ir.Opaque[LinearClassifier]
-	Classical
-}
-
-// Prepare implements ir.Preparer.
-func (o LinearClassifier) Prepare() (_ ir.Op, err error) {
-	o.Classical, err = o.prepared(readLinearClassifier)
-	return o, err
-}
-
-// Eval implements ir.Op.
-func (o LinearClassifier) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(env, o, in)
-}
-
-// LinearRegressor is ai.onnx.ml's.
-type LinearRegressor struct {
-	ir.Opaque[LinearRegressor]
-	Classical
-}
-
-// Prepare implements ir.Preparer.
-func (o LinearRegressor) Prepare() (_ ir.Op, err error) {
-	o.Classical, err = o.prepared(func(r *reader) *rowModel {
-		targets := r.int("targets", 1)
-		sums, features := r.linearModel(targets)
-		post := r.transform(targets)
-		return regressor(tensor.F32, targets, features, func(x []float64) []float64 {
-			s := sums(x)
-			post(s)
-			return s
-		})
+func (linearRegressor) read(r *reader) *rowModel {
+	targets := r.int("targets", 1)
+	sums, features := r.linearModel(targets)
+	post := r.transform(targets)
+	return regressor(tensor.F32, targets, features, func(x []float64) []float64 {
+		s := sums(x)
+		post(s)
+		return s
 	})
-	return o, err
 }
 
-// Eval implements ir.Op.
-func (o LinearRegressor) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(env, o, in)
-}
-
-// readLinearClassifier: a sum for each label, or one that says which of two it is.
-func readLinearClassifier(r *reader) *rowModel {
+// read makes a sum for each label, or one that says which of two it is.
+func (linearClassifier) read(r *reader) *rowModel {
 	r.ignore("multi_class")
 	labels := r.classLabels("classlabels_ints")
 	n := labels.Len()

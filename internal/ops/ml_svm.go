@@ -3,45 +3,10 @@ package ops
 import (
 	"math"
 
-	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// SVMRegressor is ai.onnx.ml's.
-type SVMRegressor struct {
-	ir.Opaque[SVMRegressor]
-	Classical
-}
-
-// Prepare implements ir.Preparer.
-func (o SVMRegressor) Prepare() (_ ir.Op, err error) {
-	o.Classical, err = o.prepared(readSVMRegressor)
-	return o, err
-}
-
-// Eval implements ir.Op.
-func (o SVMRegressor) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(env, o, in)
-}
-
-// SVMClassifier is ai.onnx.ml's.
-type SVMClassifier struct {
-	ir.Opaque[SVMClassifier]
-	Classical
-}
-
-// Prepare implements ir.Preparer.
-func (o SVMClassifier) Prepare() (_ ir.Op, err error) {
-	o.Classical, err = o.prepared(readSVMClassifier)
-	return o, err
-}
-
-// Eval implements ir.Op.
-func (o SVMClassifier) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(env, o, in)
-}
-
-func readSVMRegressor(r *reader) *rowModel {
+func (svmRegressor) read(r *reader) *rowModel {
 	m := r.machine(r.int("n_supports", 0))
 	r.transform(1)
 	vectors, weights := m.vectors, m.coefficients
@@ -65,8 +30,8 @@ func readSVMRegressor(r *reader) *rowModel {
 	})
 }
 
-// readSVMClassifier: a machine for every pair of classes, which vote; or without support vectors a linear one a class.
-func readSVMClassifier(r *reader) *rowModel {
+// read makes a machine for every pair of classes, which vote; or without support vectors a linear one a class.
+func (svmClassifier) read(r *reader) *rowModel {
 	labels := r.classLabels("classlabels_ints")
 	n := labels.Len()
 	perClass := r.ints("vectors_per_class")

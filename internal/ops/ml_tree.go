@@ -4,60 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
-
-// TreeEnsemble is ai.onnx.ml's.
-type TreeEnsemble struct {
-	ir.Opaque[TreeEnsemble]
-	Classical
-}
-
-// Prepare implements ir.Preparer.
-func (o TreeEnsemble) Prepare() (_ ir.Op, err error) {
-	o.Classical, err = o.prepared(readTreeEnsemble)
-	return o, err
-}
-
-// Eval implements ir.Op.
-func (o TreeEnsemble) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(env, o, in)
-}
-
-// TreeEnsembleClassifier is ai.onnx.ml's.
-type TreeEnsembleClassifier struct {
-	ir.Opaque[TreeEnsembleClassifier]
-	Classical
-}
-
-// Prepare implements ir.Preparer.
-func (o TreeEnsembleClassifier) Prepare() (_ ir.Op, err error) {
-	o.Classical, err = o.prepared(readTreeEnsembleClassifier)
-	return o, err
-}
-
-// Eval implements ir.Op.
-func (o TreeEnsembleClassifier) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(env, o, in)
-}
-
-// TreeEnsembleRegressor is ai.onnx.ml's.
-type TreeEnsembleRegressor struct {
-	ir.Opaque[TreeEnsembleRegressor]
-	Classical
-}
-
-// Prepare implements ir.Preparer.
-func (o TreeEnsembleRegressor) Prepare() (_ ir.Op, err error) {
-	o.Classical, err = o.prepared(readTreeEnsembleRegressor)
-	return o, err
-}
-
-// Eval implements ir.Op.
-func (o TreeEnsembleRegressor) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return o.model.eval(env, o, in)
-}
 
 // The comparisons of a node, as TreeEnsemble numbers them.
 const (
@@ -85,8 +33,8 @@ const (
 
 var aggregateNames = map[string]int{"AVERAGE": average, "SUM": total, "MIN": least, "MAX": most}
 
-// readTreeEnsemble: nodes and leaves in tables that refer to each other.
-func readTreeEnsemble(r *reader) *rowModel {
+// read reads nodes and leaves in tables that refer to each other.
+func (treeEnsemble) read(r *reader) *rowModel {
 	targets := r.int("n_targets", 1)
 	if post := r.int("post_transform", 0); post != 0 {
 		r.failf("post_transform %d", post)
@@ -279,7 +227,7 @@ func (r *reader) doubles(name string) []float64 {
 	return t.Float64s()
 }
 
-func readTreeEnsembleRegressor(r *reader) *rowModel {
+func (treeEnsembleRegressor) read(r *reader) *rowModel {
 	targets := r.int("n_targets", 1)
 	aggregate, ok := aggregateNames[r.text("aggregate_function", "SUM")]
 	base := r.doubles("base_values")
@@ -296,9 +244,9 @@ func readTreeEnsembleRegressor(r *reader) *rowModel {
 	})
 }
 
-// readTreeEnsembleClassifier: a score for each label. Where all leaves vote for one of two labels, the score says which of
+// read makes a score for each label. Where all leaves vote for one of two labels, the score says which of
 // the two it is: above one half if no weight is negative, and above 0 otherwise.
-func readTreeEnsembleClassifier(r *reader) *rowModel {
+func (treeEnsembleClassifier) read(r *reader) *rowModel {
 	labels := r.classLabels("classlabels_int64s")
 	n := labels.Len()
 	f, base := r.branches("class", n, total), r.doubles("base_values")

@@ -6,10 +6,7 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 func init() {
@@ -89,43 +86,10 @@ type Typed struct {
 	Types []ir.Type `ir:"-"`
 }
 
-// Infer implements ir.Op.
 func (o Typed) Infer([]*ir.Value) ([]ir.Type, error) { return o.Types, nil }
 
 // MaxSize bounds what attributes may say of sizes, so that no product of a few of them overflows.
 const MaxSize = ir.MaxSize
-
-// results makes the tensors of what op returns for these operands.
-func results(env *ir.Env, op ir.Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	values := make([]*ir.Value, len(in))
-	for i, t := range in {
-		if t != nil {
-			values[i] = &ir.Value{Type: ir.TensorOf(t.DType(), ir.Dims(t.Shape()...)...)}
-		}
-	}
-	types, err := op.Infer(values)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]*tensor.Tensor, len(types))
-	for i, t := range types {
-		shape, ok := t.Static()
-		if !ok {
-			return nil, fmt.Errorf("the size of result %d, %v, is not known", i, t)
-		}
-		out[i] = env.New(t.DType, shape...)
-	}
-	return out, nil
-}
-
-// result is results for an op that returns one tensor.
-func result(env *ir.Env, op ir.Op, in []*tensor.Tensor) (*tensor.Tensor, error) {
-	out, err := results(env, op, in)
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
-}
 
 // first returns the types of the results that a node lists; 0 stands for all.
 func first(n int, types ...ir.Type) []ir.Type {

@@ -65,18 +65,13 @@ type AveragePool struct {
 	CountIncludePad bool `ir:"count_include_pad"`
 }
 
-// Infer implements ir.Op.
 func (o AveragePool) Infer(in []*ir.Value) ([]ir.Type, error) {
 	t, _, err := pooled(o.Window, in)
 	return []ir.Type{t}, err
 }
 
-// Eval implements ir.Op.
 func (o AveragePool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	pool(o.Window, env, in[0], y, func(x []float64, from, next int, taps []ir.Tap) float64 {
 		sum, n := 0.0, 0
 		for _, t := range taps {
@@ -99,7 +94,6 @@ type LpPool struct {
 	P int
 }
 
-// Infer implements ir.Op.
 func (o LpPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if o.P < 1 {
 		return nil, fmt.Errorf("p = %d is below 1", o.P)
@@ -108,12 +102,8 @@ func (o LpPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{t}, err
 }
 
-// Eval implements ir.Op.
 func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	p := float64(o.P)
 	pool(o.Window, env, in[0], y, func(x []float64, from, next int, taps []ir.Tap) float64 {
 		sum := 0.0
@@ -135,18 +125,13 @@ type MaxPool struct {
 	Results     int
 }
 
-// Infer implements ir.Op.
 func (o MaxPool) Infer(in []*ir.Value) ([]ir.Type, error) {
 	values, places, err := pooled(o.Window, in)
 	return first(o.Results, values, places), err
 }
 
-// Eval implements ir.Op.
 func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	results, err := results(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	results := env.Outputs(o, in)
 	x, y := in[0], results[0]
 	n, s, channels := images(x)
 	_, out, _ := images(y)
@@ -209,7 +194,6 @@ type LRN struct {
 	Alpha, Beta, Bias float32
 }
 
-// Infer implements ir.Op.
 func (o LRN) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if len(x.Shape) < 3 || !x.DType.IsFloat() || o.Size < 1 || o.Size > MaxSize {
@@ -223,12 +207,8 @@ func (o LRN) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{x}, nil
 }
 
-// Eval implements ir.Op.
 func (o LRN) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	values := env.Float64s(in[0])
 	alpha, beta, bias := float64(o.Alpha), float64(o.Beta), float64(o.Bias)
 	channels, inner := in[0].Shape()[1], in[0].Shape()[2:].Elements()

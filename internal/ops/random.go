@@ -47,7 +47,6 @@ type RandomUniform struct {
 	Low, High float32
 }
 
-// Eval implements ir.Op.
 func (o RandomUniform) Eval(env *ir.Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	r, low, high := o.start(), float64(o.Low), float64(o.High)
 	return o.drawn(env, func(int) float64 { return low + (high-low)*r.Float64() })
@@ -61,7 +60,6 @@ type RandomNormal struct {
 	Mean, Scale float32
 }
 
-// Eval implements ir.Op.
 func (o RandomNormal) Eval(env *ir.Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	r := o.start()
 	return o.drawn(env, func(int) float64 { return float64(o.Mean) + float64(o.Scale)*r.NormFloat64() })
@@ -74,7 +72,6 @@ type Bernoulli struct {
 	Generator
 }
 
-// Eval implements ir.Op.
 func (o Bernoulli) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	r := o.start()
 	return o.drawn(env, func(i int) float64 {
@@ -94,7 +91,6 @@ type Multinomial struct {
 	To         tensor.DType
 }
 
-// Eval implements ir.Op.
 func (o Multinomial) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if in[0].Rank() != 2 || o.SampleSize < 1 || !o.To.IsInt() {
 		return nil, fmt.Errorf("%d samples from %v", o.SampleSize, in[0])

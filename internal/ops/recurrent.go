@@ -105,10 +105,8 @@ type RNN struct {
 	Recurrent
 }
 
-// Infer implements ir.Op.
 func (o RNN) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, RNNDefaults, 1, 2) }
 
-// Eval implements ir.Op.
 func (o RNN) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.eval(env, o, in, 1, RNNDefaults, (*recurrence).rnn, false, false, false)
 }
@@ -120,10 +118,8 @@ type GRU struct {
 	LinearBeforeReset bool `ir:"linear_before_reset"`
 }
 
-// Infer implements ir.Op.
 func (o GRU) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, GRUDefaults, 3, 2) }
 
-// Eval implements ir.Op.
 func (o GRU) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.eval(env, o, in, 3, GRUDefaults, (*recurrence).gru, o.LinearBeforeReset, false, false)
 }
@@ -135,10 +131,8 @@ type LSTM struct {
 	InputForget bool `ir:"input_forget"`
 }
 
-// Infer implements ir.Op.
 func (o LSTM) Infer(in []*ir.Value) ([]ir.Type, error) { return o.infer(in, LSTMDefaults, 4, 3) }
 
-// Eval implements ir.Op.
 func (o LSTM) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return o.eval(env, o, in, 4, LSTMDefaults, (*recurrence).lstm, false, o.InputForget, false)
 }
@@ -329,10 +323,7 @@ func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, d
 	if err != nil {
 		return nil, err
 	}
-	out, err := results(env, op, in)
-	if err != nil {
-		return nil, err
-	}
+	out := env.Outputs(op, in)
 	if quantized {
 		ir.RoundDynamic(values[RecurrentX])
 	}

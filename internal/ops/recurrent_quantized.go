@@ -28,7 +28,6 @@ type DynamicQuantizeLSTM struct {
 var quantizedWeights = [...][3]int{{RecurrentW, QuantizedLSTMWScale, QuantizedLSTMWZero},
 	{RecurrentR, QuantizedLSTMRScale, QuantizedLSTMRZero}}
 
-// Infer implements ir.Op.
 func (o DynamicQuantizeLSTM) Infer(in []*ir.Value) ([]ir.Type, error) {
 	plain := make([]*ir.Value, RecurrentP+1)
 	copy(plain, in)
@@ -54,7 +53,6 @@ func (o DynamicQuantizeLSTM) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return o.LSTM.Infer(plain)
 }
 
-// Eval implements ir.Op.
 func (o DynamicQuantizeLSTM) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	plain := slices.Clone(in[:RecurrentP+1])
 	for _, operands := range quantizedWeights {

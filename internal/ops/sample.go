@@ -17,7 +17,6 @@ type GridSample struct {
 	Corners bool   `ir:"align_corners"` // ±1 are the centres of the outermost elements, not their edges
 }
 
-// Infer implements ir.Op.
 func (o GridSample) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x, grid := in[0].Type, in[1].Type
 	if !slices.Contains([]string{"nearest", "linear", "cubic"}, o.Mode) ||
@@ -32,12 +31,8 @@ func (o GridSample) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(x.DType, slices.Concat(x.Shape[:2], grid.Shape[1:r+1])...)}, nil
 }
 
-// Eval implements ir.Op.
 func (o GridSample) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	o.sample(env, in[0], in[1], y)
 	return []*tensor.Tensor{y}, nil
 }

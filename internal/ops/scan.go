@@ -21,7 +21,6 @@ type Scan struct {
 	Batched          bool
 }
 
-// Infer implements ir.Op.
 func (o Scan) Infer(in []*ir.Value) ([]ir.Type, error) {
 	n := o.States + len(o.InputAxes)
 	if o.Batched {
@@ -36,7 +35,6 @@ func (o Scan) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return o.Types, nil
 }
 
-// Eval implements ir.Op.
 func (o Scan) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if o.Batched {
 		return o.runBatch(env, in)

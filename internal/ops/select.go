@@ -18,7 +18,6 @@ type TopK struct {
 	Smallest bool
 }
 
-// Infer implements ir.Op.
 func (o TopK) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if o.Axis < 0 || o.Axis >= len(x.Shape) {
@@ -32,7 +31,6 @@ func (o TopK) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(x.DType, shape...), ir.TensorOf(tensor.I64, shape...)}, nil
 }
 
-// Eval implements ir.Op.
 func (o TopK) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return topK(env, in[0], o.Axis, o.K.Int(), !o.Smallest)
 }
@@ -111,7 +109,6 @@ type NonZero struct {
 	Typed
 }
 
-// Eval implements ir.Op.
 func (NonZero) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape := in[0].Shape()
 	if len(shape) == 0 {
@@ -143,7 +140,6 @@ type Size struct {
 	Limit ir.Dim
 }
 
-// Eval implements ir.Op.
 func (o Size) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if !in[0].DType().IsInt() || in[0].Len() != 1 {
 		return nil, fmt.Errorf("%s is %v, not one integer", o.Name, in[0])
@@ -172,7 +168,6 @@ type Compress struct {
 	Flat bool // of the elements in order, not along an axis
 }
 
-// Eval implements ir.Op.
 func (o Compress) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, axis := in[0], o.Axis
 	if o.Flat {
@@ -267,7 +262,6 @@ type Unique struct {
 	Unsorted bool
 }
 
-// Eval implements ir.Op.
 func (o Unique) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, axis := in[0], o.Axis
 	if o.Flat {

@@ -20,7 +20,6 @@ type SequenceConstruct struct {
 	Typed
 }
 
-// Eval implements ir.Op.
 func (SequenceConstruct) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	elems := make([]*tensor.Tensor, len(in))
 	for i, t := range in {
@@ -35,7 +34,6 @@ type SequenceInsert struct {
 	Typed
 }
 
-// Eval implements ir.Op.
 func (SequenceInsert) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	elems, x := in[0].Elems(), env.Clone(in[1])
 	at := len(elems)
@@ -58,7 +56,6 @@ type SequenceErase struct {
 	Typed
 }
 
-// Eval implements ir.Op.
 func (SequenceErase) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	elems := in[0].Elems()
 	if len(elems) == 0 {
@@ -81,7 +78,6 @@ type SequenceAt struct {
 	Typed
 }
 
-// Eval implements ir.Op.
 func (SequenceAt) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	at, err := Position(in[1], in[0].Len(), in[0].Len()-1)
 	if err != nil {
@@ -96,7 +92,6 @@ type SequenceLength struct {
 	Typed
 }
 
-// Eval implements ir.Op.
 func (SequenceLength) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{tensor.Scalar(int64(in[0].Len()))}, nil
 }
@@ -107,7 +102,6 @@ type OptionalHasElement struct {
 	Typed
 }
 
-// Eval implements ir.Op.
 func (OptionalHasElement) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{tensor.Scalar(in[0].Len() > 0)}, nil
 }
@@ -118,7 +112,6 @@ type OptionalGetElement struct {
 	Typed
 }
 
-// Eval implements ir.Op.
 func (OptionalGetElement) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if in[0].Len() == 0 {
 		return nil, fmt.Errorf("the optional has no value")
@@ -132,7 +125,6 @@ type Identity struct {
 	Typed
 }
 
-// Eval implements ir.Op.
 func (Identity) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil }
 
 // Position is a position among n elements, up to last; negative ones count from the end.
@@ -158,7 +150,6 @@ type SplitToSequence struct {
 	KeepDims bool // of single slices
 }
 
-// Eval implements ir.Op.
 func (o SplitToSequence) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, axis, split := in[0], o.Axis, ir.Operand(in, 1)
 	if axis < 0 {
@@ -234,7 +225,6 @@ type ConcatFromSequence struct {
 	NewAxis bool `ir:"new_axis"`
 }
 
-// Eval implements ir.Op.
 func (o ConcatFromSequence) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	elems, axis := in[0].Elems(), o.Axis
 	if len(elems) == 0 {
@@ -274,7 +264,6 @@ type SequenceMap struct {
 	Inputs int
 }
 
-// Infer implements ir.Op.
 func (o SequenceMap) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if o.Inputs < 1 || o.Inputs > len(in) {
 		return nil, fmt.Errorf("%d inputs among %d operands", o.Inputs, len(in))
@@ -282,7 +271,6 @@ func (o SequenceMap) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return o.Types, nil
 }
 
-// Eval implements ir.Op.
 func (o SequenceMap) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	n := o.Inputs
 	lists := make([][]*tensor.Tensor, len(o.Types))

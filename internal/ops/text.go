@@ -29,7 +29,6 @@ func texts(in []*ir.Value) error {
 // StringConcat joins the strings of two tensors, elementwise.
 type StringConcat struct{ ir.Opaque[StringConcat] }
 
-// Infer implements ir.Op.
 func (StringConcat) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if err := texts(in); err != nil {
 		return nil, err
@@ -38,12 +37,8 @@ func (StringConcat) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(tensor.String, shape...)}, err
 }
 
-// Eval implements ir.Op.
 func (o StringConcat) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, o, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(o, in)
 	size := 0
 	for _, x := range in {
 		wide, err := ir.Expand{Shape: ir.Dims(y.Shape()...)}.Eval(env, []*tensor.Tensor{x})
@@ -69,7 +64,6 @@ type RegexFullMatch struct {
 	re      *regexp.Regexp
 }
 
-// Prepare implements ir.Preparer.
 func (o RegexFullMatch) Prepare() (_ ir.Op, err error) {
 	if o.re, err = regexp.Compile(`\A(?:` + o.Pattern + `)\z`); err != nil {
 		return nil, fmt.Errorf("pattern: %w", err)
@@ -77,12 +71,10 @@ func (o RegexFullMatch) Prepare() (_ ir.Op, err error) {
 	return o, nil
 }
 
-// Infer implements ir.Op.
 func (o RegexFullMatch) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(tensor.Bool, in[0].Type.Shape...)}, texts(in)
 }
 
-// Eval implements ir.Op.
 func (o RegexFullMatch) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y := env.New(tensor.Bool, in[0].Shape()...)
 	for i, s := range in[0].Strings() {
@@ -103,10 +95,8 @@ type StringSplit struct {
 	MaxSplit  int
 }
 
-// Infer implements ir.Op.
 func (o StringSplit) Infer(in []*ir.Value) ([]ir.Type, error) { return o.Types, texts(in) }
 
-// Eval implements ir.Op.
 func (o StringSplit) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, most := in[0], -1
 	if o.Limited {
@@ -160,7 +150,6 @@ type StringNormalizer struct {
 
 var caseChanges = map[string]func(string) string{"NONE": strings.Clone, "LOWER": strings.ToLower, "UPPER": strings.ToUpper}
 
-// Infer implements ir.Op.
 func (o StringNormalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type.Shape
 	if len(x) < 1 || len(x) > 2 || len(x) == 2 && ir.Same(x[0], ir.N(1)) == ir.No {
@@ -172,7 +161,6 @@ func (o StringNormalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return o.Types, texts(in)
 }
 
-// Eval implements ir.Op.
 func (o StringNormalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t := in[0]
 	if r := t.Rank(); r < 1 || r == 2 && t.Shape()[0] != 1 {
@@ -210,7 +198,6 @@ type TfIdfVectorizer struct {
 	grams map[string]int // words joined by zero bytes → number of the n-gram
 }
 
-// Prepare implements ir.Preparer.
 func (v TfIdfVectorizer) Prepare() (ir.Op, error) {
 	if v.Shortest < 1 || v.Longest < v.Shortest || v.Skips < 0 {
 		return nil, fmt.Errorf("n-grams of %d to %d words with %d skipped", v.Shortest, v.Longest, v.Skips)
@@ -227,7 +214,6 @@ func (v TfIdfVectorizer) Prepare() (ir.Op, error) {
 // width is the number of columns.
 func (v TfIdfVectorizer) width() int { return slices.Max(append([]int{-1}, v.Columns...)) + 1 }
 
-// Infer implements ir.Op.
 func (v TfIdfVectorizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type
 	if v.Numbers && !x.DType.IsInt() || !v.Numbers && x.DType != tensor.String || len(x.Shape) < 1 || len(x.Shape) > 2 ||
@@ -237,12 +223,8 @@ func (v TfIdfVectorizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return []ir.Type{ir.TensorOf(tensor.F32, append(slices.Clone(x.Shape[:len(x.Shape)-1]), ir.N(v.width()))...)}, nil
 }
 
-// Eval implements ir.Op.
 func (v TfIdfVectorizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y, err := result(env, v, in)
-	if err != nil {
-		return nil, err
-	}
+	y := env.Output(v, in)
 	words := in[0].Strings()
 	if words == nil {
 		env.Take(2 * stringBytes * int64(in[0].Len()))

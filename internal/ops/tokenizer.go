@@ -26,7 +26,6 @@ type Tokenizer struct {
 	characters bool
 }
 
-// Prepare implements ir.Preparer.
 func (o Tokenizer) Prepare() (ir.Op, error) {
 	compile := func(s string) (*regexp.Regexp, error) {
 		re, err := regexp.Compile(s)
@@ -67,7 +66,6 @@ func (o Tokenizer) Prepare() (ir.Op, error) {
 	return o, nil
 }
 
-// Infer implements ir.Op.
 func (o Tokenizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if r := rank(in[0]); r < 1 || r > 2 {
 		return nil, fmt.Errorf("strings %v: one or two axes are needed", in[0].Type.Shape)
@@ -75,7 +73,6 @@ func (o Tokenizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return o.Types, texts(in)
 }
 
-// Eval implements ir.Op.
 func (o Tokenizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t := in[0]
 	all := ir.Make[[]string](env, t.Len())

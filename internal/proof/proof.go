@@ -257,7 +257,7 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 }
 
 func size(v *ir.Value) int64 {
-	return int64(v.Type.DType.Bytes(v.Type.Sizes().Elements()))
+	return int64(v.Type.DType.Bytes(v.Type.Elements()))
 }
 
 // name says which value is meant.

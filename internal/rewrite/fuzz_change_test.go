@@ -29,7 +29,7 @@ func Patterns(folder string) (texts []string, err error) {
 			return nil, err
 		}
 		for _, f := range a.Files {
-			if f.Name != "after" && !strings.Contains(string(f.Data), "onnx.") {
+			if f.Name != "after" && !strings.Contains(f.Name, lacks) && !strings.Contains(string(f.Data), "onnx.") {
 				texts = append(texts, string(f.Data))
 			}
 		}

@@ -478,15 +478,10 @@ func quantEpilogueRules() []*Rule {
 				return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulAScale: m.likeConstant(scale, number)})
 			}},
 		{Name: "qmatmul.bias", pattern: binary(ir.Add, bare, bias), build: func(m *match) *ir.Value {
-			v := m.get(bias)
-			s := v.Type.Shape
-			for len(s) > 1 && s[0].Is(1) && v.IsConst() {
-				s = s[1:]
+			if b := m.perColumn(m.get(bias)); b != nil {
+				return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulBias: b})
 			}
-			if !columnwise(s, m.root) {
-				return nil
-			}
-			return m.withOperands(m.get(bare), map[int]*ir.Value{ir.QMatMulBias: m.reshape(v, s)})
+			return nil
 		}},
 		{Name: "qmatmul.activation", changes: Rounding, pattern: activated, build: func(m *match) *ir.Value {
 			o := m.get(biased).Def.Op

@@ -190,7 +190,7 @@ func (u *unpadding) caseOf(n *ir.Node, in []*tensor.Tensor) (y *tensor.Tensor, o
 		all = all && known(i)
 	}
 	if all {
-		y, err := n.Op.Eval(nil, in)
+		y, err := ir.EvalOp(nil, n.Op, in)
 		return valueOf(y), err == nil && valueOf(y) != nil
 	}
 	switch op := n.Op.(type) {

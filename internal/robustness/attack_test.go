@@ -111,7 +111,7 @@ var attacks = map[string]attack{
 	"sums over 2^32 times nothing": {want: "", run: func(string) error {
 		x := tensor.New(tensor.F32, 1<<32, 0, 2)
 		for fn := ir.NoReduction + 1; fn < ir.NumReductions; fn++ {
-			if _, err := (ir.Reduce{Fn: fn, Axes: []int{0, 1}}).Eval(nil, []*tensor.Tensor{x}); err != nil {
+			if _, err := ir.EvalOp(nil, ir.Reduce{Fn: fn, Axes: []int{0, 1}}, []*tensor.Tensor{x}); err != nil {
 				return err
 			}
 		}
@@ -119,7 +119,7 @@ var attacks = map[string]attack{
 	}},
 	"a sum over everything": {want: "", run: func(string) error {
 		x := tensor.New(tensor.U8, 1<<25)
-		_, err := (ir.Reduce{Fn: ir.Sum, Axes: []int{0}}).Eval(nil, []*tensor.Tensor{x})
+		_, err := ir.EvalOp(nil, ir.Reduce{Fn: ir.Sum, Axes: []int{0}}, []*tensor.Tensor{x})
 		return err
 	}},
 

@@ -64,6 +64,7 @@ type scheduler struct {
 	need     []int64   // by position: bytes needed while it runs
 	segments []segment // in order
 	unread   int64     // bytes of inputs that nothing reads: the first step, whichever it is, finds them
+	low      *Floor    // of the steps as they came
 	floor    int64     // no order has a peak below this
 
 	mem    memory // what the search runs steps on
@@ -101,7 +102,8 @@ func newScheduler(p *Program) *scheduler {
 		s.need[i] = s.runAt(i, i)
 	}
 	s.cut()
-	s.bound()
+	s.low = s.newFloor()
+	s.floor = s.low.Peak()
 	return s
 }
 
@@ -182,8 +184,23 @@ func (s *scheduler) cut() {
 	}
 }
 
-// bound sets the floor: what some step needs in every order, its own buffers and all that live across its segment.
-func (s *scheduler) bound() {
+// A Floor is what some step needs in every order: its own buffers, and all that live across its segment. It is linear in the size of
+// the program to make, and to ask for other sizes of the same buffers.
+type Floor struct {
+	*Program
+	segments []segment
+	from, to []int32 // by buffer: the segments that it lives across
+	across   []int64 // by segment: by how much the bytes grow of what lives across; as long as Bytes runs
+	own      []int32 // the buffers that count of each step, one after the other
+	ends     []int   // of each step's in own
+}
+
+// NewFloor finds what steps need in every order.
+func NewFloor(p *Program) *Floor { return newScheduler(p).low }
+
+func (s *scheduler) newFloor() *Floor {
+	f := &Floor{Program: s.Program, segments: slices.Clone(s.segments), from: make([]int32, len(s.Bytes)), to: make([]int32, len(s.Bytes)),
+		across: make([]int64, len(s.segments)+2), ends: make([]int, len(s.order))}
 	of := make([]int32, len(s.order)+1) // by position: the segment
 	for k, g := range s.segments {
 		for i := g.from; i < g.to; i++ {
@@ -191,45 +208,54 @@ func (s *scheduler) bound() {
 		}
 	}
 	of[len(s.order)] = int32(len(s.segments))
-	across := make([]int64, len(s.segments)+2)
-	crosses := func(b int32, k int32) bool {
-		return (s.writer[b] < 0 || of[s.writer[b]] < k) && s.last[b] >= 0 && of[s.last[b]] > k
-	}
-	for b, size := range s.Bytes {
-		from, to := int32(0), int32(0)
+	for b := range s.Bytes {
 		if w := s.writer[b]; w >= 0 {
-			from = of[w] + 1
+			f.from[b] = of[w] + 1
 		}
 		if s.last[b] >= 0 {
-			to = of[s.last[b]]
-		}
-		if from < to {
-			across[from] += size
-			across[to] -= size
+			f.to[b] = of[s.last[b]]
 		}
 	}
-	live := int64(0)
-	for k, g := range s.segments {
-		live += across[k]
-		if g.to == g.from+1 {
-			s.floor = max(s.floor, s.need[g.from])
-			continue
+	for i, k := range of[:len(s.order)] {
+		ends := func(b int32) bool { return f.to[b] <= k }
+		for _, b := range s.Reads[i] {
+			if f.from[b] > k || ends(b) {
+				f.own = append(f.own, b)
+			}
 		}
+		writes := s.Writes[i]
+		if slices.ContainsFunc(s.Over[i], ends) {
+			writes = writes[1:]
+		}
+		f.own = append(f.own, writes...)
+		f.ends[i] = len(f.own)
+	}
+	return f
+}
+
+// Peak is the bytes that every order needs at least at the present sizes.
+func (f *Floor) Peak() int64 {
+	clear(f.across)
+	for b, size := range f.Bytes {
+		if f.from[b] < f.to[b] {
+			f.across[f.from[b]] += size
+			f.across[f.to[b]] -= size
+		}
+	}
+	var floor, across int64
+	begin := 0
+	for k, g := range f.segments {
+		across += f.across[k]
 		for i := g.from; i < g.to; i++ {
-			need := live + s.Scratch[i]
-			for _, b := range s.Reads[i] {
-				if !crosses(b, int32(k)) {
-					need += s.Bytes[b]
-				}
+			need := across + f.Scratch[i]
+			for _, b := range f.own[begin:f.ends[i]] {
+				need += f.Bytes[b]
 			}
-			for j, b := range s.Writes[i] {
-				if j > 0 || len(s.Over[i]) == 0 {
-					need += s.Bytes[b]
-				}
-			}
-			s.floor = max(s.floor, need)
+			begin = f.ends[i]
+			floor = max(floor, need)
 		}
 	}
+	return floor
 }
 
 func (s *scheduler) peak() int64 { return s.highest(segment{0, len(s.order)}) }
