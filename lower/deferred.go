@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync/atomic"
 
 	"github.com/rlxc/rlxc/internal/ops"
@@ -123,10 +122,180 @@ func (l *lowered) run(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	if err != nil {
 		return nil, err
 	}
-	for i, t := range results { // a result may be an operand passed through
-		if slices.Contains(inputs, t) || slices.Contains(l.fixed, t) {
+	for i, t := range results {
+		if l.graph.Outputs[i].Def == nil { // an operand passed through, or a constant, which the next run needs
 			results[i] = t.Clone()
 		}
 	}
 	return results, nil
+}
+
+// deferredRank says how many axes the results of an operator have when their sizes depend on data, where that can be told
+// from the operands' types; −1 where it cannot. Operators that are not listed give results of the rank of operand 0, if all
+// operands have one.
+var deferredRank = map[string]func(in []*ir.Value) int{
+	"Reshape":         lengthOf(1),
+	"Expand":          func(in []*ir.Value) int { return maxRank(rankOf(in, 0), lengthOf(1)(in)) },
+	"ConstantOfShape": lengthOf(0),
+	"Range":           func([]*ir.Value) int { return 1 },
+	"OneHot":          func(in []*ir.Value) int { return plus(rankOf(in, 0), 1) },
+	"Squeeze":         squeezedRank,
+	"Unsqueeze":       func(in []*ir.Value) int { return sum(rankOf(in, 0), lengthOf(1)(in)) },
+	"Shape":           func([]*ir.Value) int { return 1 },
+	"Size":            func([]*ir.Value) int { return 0 },
+	"Gather":          func(in []*ir.Value) int { return plus(sum(rankOf(in, 0), rankOf(in, 1)), -1) },
+	"GatherND":        func([]*ir.Value) int { return -1 },
+	"STFT":            func([]*ir.Value) int { return 4 },
+	"MelWeightMatrix": func([]*ir.Value) int { return 2 },
+	"MatMul":          func([]*ir.Value) int { return -1 },
+}
+
+func squeezedRank(in []*ir.Value) int {
+	if n := lengthOf(1)(in); n >= 0 {
+		return plus(rankOf(in, 0), -n)
+	}
+	return -1
+}
+
+func rankOf(in []*ir.Value, i int) int {
+	if i >= len(in) || in[i] == nil || in[i].Type.Unranked {
+		return -1
+	}
+	return len(in[i].Type.Shape)
+}
+
+// plus is a number of axes with some more or fewer.
+func plus(a, b int) int {
+	if a < 0 {
+		return -1
+	}
+	return max(a+b, -1)
+}
+
+// sum is unknown if one of two numbers is.
+func sum(a, b int) int {
+	if b < 0 {
+		return -1
+	}
+	return plus(a, b)
+}
+
+func maxRank(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return max(a, b)
+}
+
+// lengthOf is the number of elements of operand i when it is a vector of known length.
+func lengthOf(i int) func([]*ir.Value) int {
+	return func(in []*ir.Value) int {
+		if i >= len(in) || in[i] == nil || in[i].Type.Unranked || len(in[i].Type.Shape) != 1 {
+			return -1
+		}
+		if n, ok := in[i].Type.Shape[0].Const(); ok {
+			return n
+		}
+		return -1
+	}
+}
+
+// deferredTypes returns what is known of the results of a deferred node: the element type from the model's declaration or from
+// lowering the node with made-up sizes, the rank from deferredRank, and no sizes.
+func (c *context) deferredTypes() ([]ir.Type, error) {
+	types := make([]ir.Type, len(c.outputs))
+	for i, name := range c.outputs {
+		t := ir.Type{DType: c.deferredDType(i, name), Unranked: true}
+		if t.DType == tensor.Invalid {
+			return nil, fmt.Errorf("%w: the element type of result %d depends on data", ErrUnsupported, i)
+		}
+		rank := -1
+		if f, ok := deferredRank[c.name]; ok {
+			rank = f(c.in)
+		} else if !slices.ContainsFunc(c.in, func(v *ir.Value) bool { return v != nil && v.Type.Unranked }) && len(c.in) > 0 {
+			rank = rankOf(c.in, 0)
+		}
+		if rank >= 0 {
+			t.Unranked, t.Shape = false, ir.Shape{}
+			for range rank {
+				t.Shape = append(t.Shape, ir.Sym(fresh))
+			}
+		}
+		types[i] = t
+	}
+	return types, nil
+}
+
+// requiredRanks are the ranks that operators demand of their operands, whatever the data are; −1 for any.
+var requiredRanks = map[string]func(in []*ir.Value) []int{
+	"LSTM": recurrentRanks, "GRU": recurrentRanks, "RNN": recurrentRanks, "DynamicQuantizeLSTM": recurrentRanks,
+	"Conv": windowRanks, "ConvTranspose": windowRanks, "ConvInteger": windowRanks,
+	"Gemm": func([]*ir.Value) []int { return []int{2, 2} },
+}
+
+func recurrentRanks([]*ir.Value) []int { return []int{3, 3, 3, 2, 1, 3, 3, 2} }
+
+func windowRanks(in []*ir.Value) []int { return []int{rankOf(in, 1), rankOf(in, 0)} }
+
+// requiredRank is the rank that operand i must have, −1 where the operator takes several.
+func requiredRank(operator string, in []*ir.Value, i int) int {
+	if f, ok := requiredRanks[operator]; ok {
+		if ranks := f(in); i < len(ranks) {
+			return ranks[i]
+		}
+	}
+	return -1
+}
+
+// ranked is a value of unknown rank as an operator reads it that takes one rank only. A run compares: see ops.Identity.
+func (c *context) ranked(v *ir.Value, rank int) *ir.Value {
+	types := []ir.Type{ir.TensorOf(v.Type.DType, slices.Repeat(ir.Shape{ir.Sym(fresh)}, rank)...)}
+	out := c.EmitAll(ops.Identity{Typed: typed(types...)}, v)
+	settle(out, types)
+	return out[0]
+}
+
+// sourceDType returns the element types of results that neither the model, nor an attribute, nor the operator's schema tells.
+var sourceDType = map[string]func(c *context) tensor.DType{
+	"ConstantOfShape":  constantOfShapeDType,
+	"MelWeightMatrix":  func(*context) tensor.DType { return tensor.F32 },
+	"QuantizeLinear":   func(c *context) tensor.DType { return operandDType(c, 2, tensor.U8) },
+	"DequantizeLinear": func(c *context) tensor.DType { return operandDType(c, 1, tensor.F32) },
+}
+
+// attributeDType are the attributes that name the element type of results.
+var attributeDType = []string{"to", "dtype", "output_dtype", "output_datatype"}
+
+func operandDType(c *context, i int, def tensor.DType) tensor.DType {
+	if i < len(c.in) && c.in[i] != nil {
+		return c.in[i].Type.DType
+	}
+	return def
+}
+
+func constantOfShapeDType(c *context) tensor.DType {
+	if t, ok := c.AttrTensor("value"); ok {
+		return t.DType()
+	}
+	return tensor.F32
+}
+
+func (c *context) deferredDType(i int, name string) tensor.DType {
+	if tp := c.declared[name].GetTensorType(); tp != nil && tensor.DType(tp.GetElemType()).Valid() {
+		return tensor.DType(tp.GetElemType())
+	}
+	for _, attribute := range attributeDType {
+		if v, ok := c.attrs.Get(attribute); ok {
+			if n, ok := v.(int64); ok && tensor.DType(n).Valid() {
+				return tensor.DType(n)
+			}
+		}
+	}
+	if f, ok := sourceDType[c.name]; ok {
+		return f(c)
+	}
+	if schema := findSchema(c.domain, c.name, c.version); schema != nil {
+		return schema.result(i, c.in)
+	}
+	return tensor.Invalid
 }

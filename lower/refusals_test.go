@@ -57,6 +57,7 @@ var refusals = []struct{ node, why string }{
 	{`Compress f32[4] bool[2,2]`, "is not a vector of booleans"},
 	{`ConstantOfShape i64[2,2]=1`, "a shape is a vector"},
 	{`Range i64[2]=1 i64[]=3 i64[]=1`, "where one number is needed"},
+	{`Range i64[]=1 i32[]=3 i64[]=1`, "operand 0 (start) is int64 and operand 1 (limit) is int32"},
 	{`Range i64[]=1 i64[]=3 i64[]=0`, "has no end"},
 	{`EyeLike f32[2]`, "is not a matrix"},
 	{`BatchNormalization@8 f32[2,3,4] f32[3] f32[3] f32[3] f32[3] spatial=0`, "statistics for every position (spatial = 0)"},

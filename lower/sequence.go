@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -159,4 +160,151 @@ func lowerSequenceLength(c *context) []*ir.Value {
 		return []*ir.Value{c.Constant(tensor.Scalar(int64(len(elems))))}
 	}
 	return []*ir.Value{c.emitList(ir.TensorOf(tensor.I64), func(d ops.Typed) ir.Op { return ops.SequenceLength{Typed: d} }, v)}
+}
+
+// Tensors cut into sequences, and joined again.
+
+func lowerSplitToSequence(c *context) []*ir.Value {
+	x, split := c.In(0), c.Opt(1)
+	op := func(d ops.Typed) ir.Op {
+		return ops.SplitToSequence{Typed: d, Axis: c.AttrInt("axis", 0), KeepDims: c.AttrBool("keepdims", true)}
+	}
+	keep := split != nil || c.AttrBool("keepdims", true) // the specification ignores keepdims where there is a split
+	if x.Type.Unranked {
+		return []*ir.Value{c.emitList(sequenceOf(ir.Type{DType: x.Type.DType, Unranked: true}), op, x, split)}
+	}
+	axis := c.Axis(c.AttrInt("axis", 0), rank(x))
+	n, sized := x.Type.Shape[axis].Const()
+	var sizes *tensor.Tensor
+	if split != nil {
+		if sizes, _ = c.fold(split); sizes == nil {
+			sized = false
+		}
+	}
+	if sized {
+		parts, size, err := ops.PartSizes(n, sizes)
+		if err != nil {
+			c.Failf("%w", err)
+		}
+		if parts <= maxListed {
+			var elems []*ir.Value
+			start := 0
+			for i := range parts {
+				k := size(i)
+				e := c.slice(x, axis, ir.N(start), ir.N(k))
+				if !keep {
+					e = c.reshape(e, slices.Delete(slices.Clone(e.Type.Shape), axis, axis+1))
+				}
+				elems = append(elems, e)
+				start += k
+			}
+			if len(elems) > 0 {
+				return []*ir.Value{c.list(c.elemType(elems[0].Type, elems[1:]), elems)}
+			}
+		}
+	}
+	e := hideSymbols(x.Type)
+	e.Shape[axis] = ir.Sym(fresh)
+	if !keep {
+		e.Shape = slices.Delete(e.Shape, axis, axis+1)
+	}
+	return []*ir.Value{c.emitList(sequenceOf(e), op, x, split)}
+}
+
+// maxListed bounds the elements of a sequence that are followed one by one.
+const maxListed = 1024
+
+func lowerConcatFromSequence(c *context) []*ir.Value {
+	v, elems, known := c.sequence(0)
+	axis, stacked := c.AttrInt("axis", 0), c.AttrBool("new_axis", false)
+	ranked := !slices.ContainsFunc(elems, func(e *ir.Value) bool { return e.Type.Unranked })
+	if known && ranked && len(elems) > 0 {
+		if stacked {
+			return []*ir.Value{c.stack(elems, c.Axis(axis, rank(elems[0])+1))}
+		}
+		return []*ir.Value{c.Emit(ir.Concat{Axis: c.Axis(axis, rank(elems[0]))}, elems...)}
+	}
+	t := *v.Type.Elem
+	if !t.Unranked {
+		if stacked {
+			t = stackedType(t, c.Axis(axis, len(t.Shape)+1), ir.Sym(fresh))
+		} else {
+			t.Shape = slices.Clone(t.Shape)
+			t.Shape[c.Axis(axis, len(t.Shape))] = ir.Sym(fresh)
+		}
+	}
+	op := func(d ops.Typed) ir.Op { return ops.ConcatFromSequence{Typed: d, Axis: axis, NewAxis: stacked} }
+	return []*ir.Value{c.emitList(t, op, v)}
+}
+
+// lowerSequenceMap runs its body for every element of the first sequence; further operands are sequences of the same
+// length, or tensors, which every run gets whole.
+func lowerSequenceMap(c *context) []*ir.Value {
+	in := c.All()
+	r := c.attrSubgraph("body", len(in))
+	c.sequence(0)
+	params := make([]ir.Type, len(in))
+	for i, v := range in {
+		if params[i] = v.Type; v.Type.Kind == ir.SequenceType {
+			params[i] = *v.Type.Elem
+		}
+	}
+	body, err := c.body(r, params)
+	if err != nil {
+		panic(failure{err})
+	}
+	if len(body.Outputs) != c.NumOutputs() {
+		c.Failf("the body returns %d values, the node %d", len(body.Outputs), c.NumOutputs())
+	}
+	var types []ir.Type
+	for _, v := range body.Outputs {
+		types = append(types, sequenceOf(hideSymbols(v.Type)))
+	}
+	op := ops.SequenceMap{Typed: typed(types...), Inputs: len(in)}
+	return c.control(op, types, append(in, body.captures...), []*ir.Graph{body.Graph})
+}
+
+func lowerOptional(c *context) []*ir.Value {
+	x := c.Opt(0)
+	declared, ok := attr[*onnxpb.TypeProto](c, "type")
+	if x == nil {
+		if !ok {
+			c.Failf("an optional without a value needs its type")
+		}
+		t, err := typeOf(declared, "")
+		if err != nil {
+			panic(failure{err})
+		}
+		return []*ir.Value{c.list(ir.Type{Kind: ir.OptionalType, Elem: &t}, nil)}
+	}
+	t := x.Type
+	if t.Kind == ir.TensorType {
+		t = hideSymbols(t)
+	}
+	return []*ir.Value{c.list(ir.Type{Kind: ir.OptionalType, Elem: &t}, []*ir.Value{x})}
+}
+
+func lowerOptionalHasElement(c *context) []*ir.Value {
+	x := c.Opt(0)
+	if x == nil || x.Type.Kind != ir.OptionalType {
+		return []*ir.Value{c.Constant(tensor.Scalar(x != nil))}
+	}
+	if elems, known := c.b.lists[x]; known {
+		return []*ir.Value{c.Constant(tensor.Scalar(len(elems) > 0))}
+	}
+	return []*ir.Value{c.emitList(ir.TensorOf(tensor.Bool), func(d ops.Typed) ir.Op { return ops.OptionalHasElement{Typed: d} }, x)}
+}
+
+func lowerOptionalGetElement(c *context) []*ir.Value {
+	x := c.In(0)
+	if x.Type.Kind != ir.OptionalType {
+		return []*ir.Value{x}
+	}
+	if elems, known := c.b.lists[x]; known {
+		if len(elems) == 0 {
+			c.Failf("the optional has no value")
+		}
+		return []*ir.Value{elems[0]}
+	}
+	return []*ir.Value{c.emitList(*x.Type.Elem, func(d ops.Typed) ir.Op { return ops.OptionalGetElement{Typed: d} }, x)}
 }

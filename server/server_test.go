@@ -613,3 +613,13 @@ func TestNoPooling(t *testing.T) {
 	require.NoError(t, err)
 	near(t, want, got)
 }
+
+// TestTasksOfOthers: a route of a task that no model does is an error of the request.
+func TestTasksOfOthers(t *testing.T) {
+	_, h := start(t, Options{}, served("minilm")...)
+	for _, route := range []string{"/embed_sparse", "/predict", "/rerank", "/pipeline/text-classification", "/pipeline/fill-mask",
+		"/pipeline/zero-shot-classification", "/pipeline/token-classification", "/pipeline/question-answering"} {
+		code, body := ask(t, "POST", h.URL+route, valid[route], nil)
+		require.Equal(t, 422, code, "%s: %s", route, body)
+	}
+}

@@ -114,3 +114,12 @@ func TestTinyWithoutNegativeZero(t *testing.T) {
 	}
 	require.EqualValues(t, 0x80, SmallFloatBits(F8E5M2, -1e-30, true))
 }
+
+// TestOfAnotherWidth: elements are seen as what is as wide as they are.
+func TestOfAnotherWidth(t *testing.T) {
+	require.Len(t, Of[uint16](New(F16, 3)), 3)
+	for _, see := range []func(x *Tensor){func(x *Tensor) { Of[uint64](x) }, func(x *Tensor) { Of[uint16](x) }, func(x *Tensor) { Of[uint8](x) }} {
+		require.PanicsWithValue(t, "tensor.Of: the tensor is nil: tensors by name have none of a name that is misspelt", func() { see(nil) })
+		require.Panics(t, func() { see(New(F32, 4)) })
+	}
+}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -666,6 +667,16 @@ func TestHostileInputs(t *testing.T) {
 	text, err = json.Marshal(doubling)
 	require.NoError(t, err)
 	doubles := write("doubles.json", bytes.NewReader(text))
+	packed := func(r io.Reader) io.Reader {
+		out, in := io.Pipe()
+		go func() {
+			z := gzip.NewWriter(in)
+			io.Copy(z, r)
+			z.Close()
+			in.Close()
+		}()
+		return out
+	}
 	tokens, model := "../../tokenizer/testdata/tokenizer.json", served+"minilm"
 	for name, x := range map[string]struct {
 		args  []string
@@ -679,6 +690,8 @@ func TestHostileInputs(t *testing.T) {
 			exitInput, "longer than 16 MiB"},
 		"a long line": {[]string{"embed", model, "--input", write("c.txt", body("", "abc ", 100<<20, "\n"))}, nil, exitInput,
 			"longer than 16 MiB"},
+		"many long lines, packed": {[]string{"embed", model, "-o", filepath.Join(dir, "f.npy"), "--input", write("f.txt.gz",
+			packed(body("", strings.Repeat("a", 14<<20)+"\n", 40*(14<<20+1), "")))}, nil, exitDone, ""},
 		"a deep object": {[]string{"embed", model, "--input", write("d.jsonl", body(`{"text": `, "[", 8<<20, "\n"))}, nil, exitInput,
 			"no JSON object"},
 		"a pipe":              {[]string{"embed", model, "--input", pipe}, nil, exitInput, "not a regular file"},

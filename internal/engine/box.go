@@ -34,12 +34,14 @@ type box struct {
 	untiled []*ir.Node
 	stacks  []stack // the one used last in front
 	memory  *liveness.Memory
-	floor   *schedule.Floor // of memory: what every order of the steps needs
-	ratio   float64         // of the arena to the floor where the box was made
-	tables  []*ir.Value     // of which runs bring into memory what they look up
-	file    int64           // bytes of the file that runs read besides
-	flops   int64           // of the products that do not depend on sizes
-	bytes   int64           // of the heap that another binding takes, about
+	floor   *schedule.Need // what every order of the steps needs
+	need    *schedule.Need // what theirs does
+	ratio   float64        // of these at most, as far as no other order was better
+	orders  []*schedule.Need
+	tables  []*ir.Value // of which runs bring into memory what they look up
+	file    int64       // bytes of the file that runs read besides
+	flops   int64       // of the products that do not depend on sizes
+	bytes   int64       // of the heap that another binding takes, about
 }
 
 // A movingNode is a node of a bound graph that depends on sizes.
@@ -62,10 +64,11 @@ type stack struct {
 }
 
 // newBox gives a binding a box: it finds what of it depends on sizes.
-func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, memory *liveness.Memory, t *target.Target) {
+func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, memory *liveness.Memory, order []int, t *target.Target) {
+	steps := (*schedule.Program)(&memory.Footprint)
 	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace, untiled: untiled, memory: memory,
-		floor: schedule.NewFloor((*schedule.Program)(&memory.Footprint))}, b.Planned
-	x.ratio = float64(pl.Plan.Committed) / float64(max(1, x.floor.Peak()))
+		floor: schedule.Floor(steps), need: schedule.NeedOf(steps, order)}, b.Planned
+	x.ratio = float64(x.need.Peak()) / float64(max(1, x.floor.Peak()))
 	for _, v := range pl.Graph.Inputs {
 		x.inputs = append(x.inputs, trace.Moved(v))
 	}
@@ -77,12 +80,12 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, m
 		x.folded = append(x.folded, moving(n))
 	}
 	x.flops = b.flops
-	steps, early := make(map[*ir.Node]int, len(pl.Steps)), 0
+	at, early := make(map[*ir.Node]int, len(pl.Steps)), 0
 	for i, n := range pl.Steps {
-		steps[n] = i
+		at[n] = i
 	}
 	for _, n := range pl.Graph.Nodes {
-		i, isStep := steps[n]
+		i, isStep := at[n]
 		if isStep {
 			early++
 		}
@@ -169,10 +172,10 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 		}
 	}
 	b.host = p.hostBytes(pl.Steps)
-	err := p.place(b)
-	if err == nil && !tight(b.Planned.Plan, x.ratio*float64(x.floor.Peak())) {
-		err = errUnfit // in another order, the steps may need less
+	if !x.ordered() {
+		return nil, errUnfit
 	}
+	err := p.place(b)
 	if err == nil {
 		err = p.prove(b)
 	}
@@ -190,6 +193,29 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 	x.last, x.sizes = b, sizes
 	return b, nil
 }
+
+// ordered reports whether no other order of the steps that is known needs less by more than a little. It looks for one where the order
+// needs more, for what every order does, than where it was known to be good.
+func (x *box) ordered() bool {
+	need, floor := x.need.Peak(), float64(x.floor.Peak())
+	better := func(o *schedule.Need) bool { return !tight(need, float64(o.Peak())) }
+	if slices.ContainsFunc(x.orders, better) {
+		return false
+	}
+	if tight(need, x.ratio*floor) {
+		return true
+	}
+	other := schedule.NeedOf(x.floor.Program, schedule.Order(x.floor.Program))
+	x.orders = append(x.orders[max(0, len(x.orders)-mostOrders+1):], other)
+	if better(other) {
+		return false
+	}
+	x.ratio = float64(need) / floor
+	return true
+}
+
+// mostOrders bounds the other orders that a box knows.
+const mostOrders = 8
 
 // settle estimates the resident memory again.
 func (x *box) settle(b *Binding) {
@@ -336,10 +362,9 @@ func takesOver(pl *backend.Planned, t *target.Target, n *ir.Node, root *ir.Value
 
 func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Elements())) }
 
-// tight reports whether an arena is at most a hundredth above some bytes, or, since rounding adds more to small ones, half a page.
-func tight(plan *planner.Plan, least float64) bool {
-	return float64(plan.Committed) <= max(1.01*least, least+2048)
-}
+// tight reports whether bytes are at most half a hundredth above others, or, since rounding adds more to small ones, half a page: an order
+// and a stack may both be.
+func tight(bytes int64, least float64) bool { return float64(bytes) <= max(1.005*least, least+2048) }
 
 // place gives the buffers of a binding their offsets: by a stack of its box if the arena is small and allowed, otherwise by a plan of these
 // sizes alone.
@@ -353,7 +378,7 @@ func (p *Program) place(b *Binding) error {
 	if x := b.box; x != nil {
 		for i, s := range x.stacks {
 			plan, err := s.Plan(pl.Problem)
-			if err != nil || !tight(plan, s.ratio*float64(plan.LowerBound)) || p.allow(b, plan) != nil {
+			if err != nil || !tight(plan.Committed, s.ratio*float64(plan.LowerBound)) || p.allow(b, plan) != nil {
 				continue
 			}
 			pl.Plan = plan

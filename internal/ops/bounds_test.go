@@ -24,9 +24,8 @@ func TestThresholds(t *testing.T) {
 		{1, 0.5, 0.125, []int64{0, 0, 1}},
 		{0, 0.5, 0.125, []int64{}},
 	} {
-		out, err := ir.EvalOp(&ir.Env{}, NonMaxSuppression{}, []*tensor.Tensor{boxes, scores, tensor.Scalar(c.limit),
-			tensor.Scalar(c.overlap),
-			tensor.Scalar(c.least)})
+		in := []*tensor.Tensor{boxes, scores, tensor.Scalar(c.limit), tensor.Scalar(c.overlap), tensor.Scalar(c.least)}
+		out, err := ir.EvalOp(&ir.Env{}, NonMaxSuppression{}, in)
 		require.NoError(t, err)
 		require.Equal(t, c.want, out[0].Int64s(), "%+v", c)
 	}

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -245,6 +246,10 @@ func TestUnpadClauses(t *testing.T) {
 		// What goes along: align.
 		{"a vector of each text", "%30 = slice(%24) {starts=[0,0,0], sizes=[b,1,4], steps=[1,1,1]}; %25 = add(%24, %30)", apart},
 		{"a number by position", "%25 = add(%24, %48)", ""},
+		{"a number by position, of fewer axes", "%30 = reshape(%47) {shape=[s,1]}; %25 = add(%24, %30)", ""},
+		{"numbers by position and feature", "%30 = expand(%48) {shape=[1,s,4]}; %25 = add(%24, %30)", ""},
+		{"numbers by position and feature, of fewer axes", "%30 = reshape(%47) {shape=[s,1]}; %31 = expand(%30) {shape=[s,4]}; " +
+			"%25 = add(%24, %31)", ""},
 		{"a number by position, for features", "%30 = reshape(%47) {shape=[1,s]}; %25 = add(%24, %30)", apart},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -266,5 +271,20 @@ func TestUnpadClauses(t *testing.T) {
 				requireEqualRows(t, before, after, rand.New(rand.NewPCG(seed, 5)))
 			}
 		})
+	}
+}
+
+// TestUnpadPositions: no token is beyond what a table has from where it is read.
+func TestUnpadPositions(t *testing.T) {
+	for lines, want := range map[string]int{
+		"%25 = add(%24, %48)": 6,
+		"%30 = slice(%3) {starts=[2,0], sizes=[s,4], steps=[1,1]}; %25 = add(%24, %30)": 4,
+	} {
+		g := parse(t, encoderWith(lines))
+		n, miss := unpad(g, nil, false)
+		require.Nil(t, miss)
+		require.Positive(t, n)
+		at := slices.IndexFunc(g.Nodes, func(n *ir.Node) bool { _, ok := n.Op.(ir.Pack); return ok })
+		require.Equal(t, want, g.Nodes[at].Op.(ir.Pack).Positions)
 	}
 }

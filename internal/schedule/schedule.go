@@ -64,7 +64,6 @@ type scheduler struct {
 	need     []int64   // by position: bytes needed while it runs
 	segments []segment // in order
 	unread   int64     // bytes of inputs that nothing reads: the first step, whichever it is, finds them
-	low      *Floor    // of the steps as they came
 	floor    int64     // no order has a peak below this
 
 	mem    memory // what the search runs steps on
@@ -102,8 +101,7 @@ func newScheduler(p *Program) *scheduler {
 		s.need[i] = s.runAt(i, i)
 	}
 	s.cut()
-	s.low = s.newFloor()
-	s.floor = s.low.Peak()
+	s.floor = s.floorOf(s.order, s.segments).Peak()
 	return s
 }
 
@@ -184,47 +182,65 @@ func (s *scheduler) cut() {
 	}
 }
 
-// A Floor is what some step needs in every order: its own buffers, and all that live across its segment. It is linear in the size of
-// the program to make, and to ask for other sizes of the same buffers.
-type Floor struct {
+// A Need is what a step needs at most: its own buffers, and all that live across its segment. Where each segment is one step, that is
+// the peak of an order; else it is a floor of all orders. It takes time linear in the size of the program to make, and to find at other
+// sizes of the same buffers.
+type Need struct {
 	*Program
+	steps    []int
 	segments []segment
 	from, to []int32 // by buffer: the segments that it lives across
-	across   []int64 // by segment: by how much the bytes grow of what lives across; as long as Bytes runs
+	across   []int64 // by segment: by how much the bytes grow of what lives across; as long as Peak runs
 	own      []int32 // the buffers that count of each step, one after the other
 	ends     []int   // of each step's in own
 }
 
-// NewFloor finds what steps need in every order.
-func NewFloor(p *Program) *Floor { return newScheduler(p).low }
+// Floor is what every order needs.
+func Floor(p *Program) *Need {
+	s := newScheduler(p)
+	return s.floorOf(identity(len(s.order)), s.segments)
+}
 
-func (s *scheduler) newFloor() *Floor {
-	f := &Floor{Program: s.Program, segments: slices.Clone(s.segments), from: make([]int32, len(s.Bytes)), to: make([]int32, len(s.Bytes)),
-		across: make([]int64, len(s.segments)+2), ends: make([]int, len(s.order))}
-	of := make([]int32, len(s.order)+1) // by position: the segment
-	for k, g := range s.segments {
-		for i := g.from; i < g.to; i++ {
-			of[i] = int32(k)
+// NeedOf is what an order needs.
+func NeedOf(p *Program, order []int) *Need {
+	s := newScheduler(p)
+	segments := make([]segment, len(order))
+	for i := range segments {
+		segments[i] = segment{i, i + 1}
+	}
+	return s.floorOf(order, segments)
+}
+
+func (s *scheduler) floorOf(steps []int, segments []segment) *Need {
+	f := &Need{Program: s.Program, steps: steps, segments: slices.Clone(segments), from: make([]int32, len(s.Bytes)),
+		to: make([]int32, len(s.Bytes)), across: make([]int64, len(segments)+2), ends: make([]int, len(steps))}
+	of := make([]int32, len(steps)) // by step: the segment
+	for k, g := range segments {
+		for _, step := range steps[g.from:g.to] {
+			of[step] = int32(k)
 		}
 	}
-	of[len(s.order)] = int32(len(s.segments))
 	for b := range s.Bytes {
 		if w := s.writer[b]; w >= 0 {
 			f.from[b] = of[w] + 1
 		}
-		if s.last[b] >= 0 {
-			f.to[b] = of[s.last[b]]
+		for _, r := range s.readers[b] {
+			f.to[b] = max(f.to[b], of[r])
+		}
+		if s.Held[b] {
+			f.to[b] = int32(len(segments))
 		}
 	}
-	for i, k := range of[:len(s.order)] {
+	for i, step := range steps {
+		k := of[step]
 		ends := func(b int32) bool { return f.to[b] <= k }
-		for _, b := range s.Reads[i] {
+		for _, b := range s.Reads[step] {
 			if f.from[b] > k || ends(b) {
 				f.own = append(f.own, b)
 			}
 		}
-		writes := s.Writes[i]
-		if slices.ContainsFunc(s.Over[i], ends) {
+		writes := s.Writes[step]
+		if slices.ContainsFunc(s.Over[step], ends) {
 			writes = writes[1:]
 		}
 		f.own = append(f.own, writes...)
@@ -233,8 +249,8 @@ func (s *scheduler) newFloor() *Floor {
 	return f
 }
 
-// Peak is the bytes that every order needs at least at the present sizes.
-func (f *Floor) Peak() int64 {
+// Peak is the bytes at the present sizes.
+func (f *Need) Peak() int64 {
 	clear(f.across)
 	for b, size := range f.Bytes {
 		if f.from[b] < f.to[b] {
@@ -242,20 +258,20 @@ func (f *Floor) Peak() int64 {
 			f.across[f.to[b]] -= size
 		}
 	}
-	var floor, across int64
+	var peak, across int64
 	begin := 0
 	for k, g := range f.segments {
 		across += f.across[k]
 		for i := g.from; i < g.to; i++ {
-			need := across + f.Scratch[i]
+			need := across + f.Scratch[f.steps[i]]
 			for _, b := range f.own[begin:f.ends[i]] {
 				need += f.Bytes[b]
 			}
 			begin = f.ends[i]
-			floor = max(floor, need)
+			peak = max(peak, need)
 		}
 	}
-	return floor
+	return peak
 }
 
 func (s *scheduler) peak() int64 { return s.highest(segment{0, len(s.order)}) }
