@@ -124,7 +124,8 @@ func TestRowsKept(t *testing.T) {
 		require.Equal(t, tensor.Shape(shape), x.Shape())
 		require.Equal(t, want, tensor.Of[int64](x))
 	}
-	out, err := s.RunPacked(context.Background(), []int{0, 2, 5}, map[string]*tensor.Tensor{"ids": tensor.FromSlice([]int64{1, 2, 3, 4, 5})})
+	out, err := s.RunPacked(context.Background(), []int{0, 2, 5},
+		map[string]*tensor.Tensor{"ids": tensor.FromSlice([]int64{1, 2, 3, 4, 5})})
 	holds(out, err, []int64{-1, -2, -3, -4, -5}, 5)
 	out, err = s.Run(context.Background(), map[string]*tensor.Tensor{"mask": tensor.FromSlice([]int64{1, 0, 1, 1}, 2, 2),
 		"ids": tensor.FromSlice([]int64{1, 2, 3, 4}, 2, 2)})

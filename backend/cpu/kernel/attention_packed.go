@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// PackedAttention is attention within texts of any lengths whose tokens are one after the other. Which texts there are is only
+// PackedAttention is attention within the sequences of a packed batch. Which texts there are is only
 // known in a run: Plan cuts them into pieces, some blocks of queries of a text and head each, and whoever calls Run takes one piece
 // after the other. So one long text among many short ones is shared by all.
 type PackedAttention struct {
@@ -18,8 +18,8 @@ type PackedAttention struct {
 // TextFields are the numbers that describe a text: the first and end of its queries, and of its keys.
 const TextFields = 4
 
-// NewPackedAttention plans an attention of shape.Batch texts, of shape.Queries and shape.Keys tokens together. Products of texts of bf16From
-// queries and keys or more round their operands to bfloat16; 0 means none.
+// NewPackedAttention plans an attention of shape.Batch sequences, of shape.Queries and shape.Keys tokens in all. Products of sequences
+// of bf16From queries and keys or more round their operands to bfloat16; 0 means none.
 func (s *Set) NewPackedAttention(shape AttentionShape, bf16From int) *PackedAttention {
 	return &PackedAttention{AttentionShape: shape, set: s, bf16From: bf16From}
 }

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// PackedQAttention is attention of quantised values within texts of any lengths whose tokens are one after the other. Whoever calls Run takes
-// one head of a text after the other.
+// PackedQAttention is attention of quantised values within the sequences of a packed batch. Each caller of Run takes one head of a
+// sequence after the other.
 type PackedQAttention struct {
 	QAttentionShape // of all texts together; Batch is how many there are
 	set             *Set
