@@ -404,7 +404,7 @@ func TestOpenAPI(t *testing.T) {
 			""},
 		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "who?"}}`, 422, `field \"inputs.context\" is missing`},
 		{"POST", "/pipeline/question-answering", `{"inputs": {"question": " ", "context": "a"}}`, 422, `is empty`},
-		{"POST", "/pipeline/question-answering", `{"inputs": {"question": ` + long + `, "context": "a"}}`, 422, `longer than a row`},
+		{"POST", "/pipeline/question-answering", `{"inputs": {"question": ` + long + `, "context": "a"}}`, 422, `longer than the model's maximum length`},
 		{"POST", "/pipeline/fill-mask", `{"inputs": "a [MASK]"}`, 200, ""},
 		{"POST", "/pipeline/fill-mask", `{"inputs": ["[MASK]", "[MASK] or [MASK]"], "parameters": {"targets": ["cat"]}}`, 200, ""},
 		{"POST", "/pipeline/fill-mask", `{"inputs": "a cat"}`, 422, `text 0 has no [MASK]`},
