@@ -42,7 +42,7 @@ type PackedBatch struct {
 //
 // It fails as Run does, and with ErrInput if the program takes padded sequences.
 func (s *Session) RunPacked(ctx context.Context, b PackedBatch) (Tensors, error) {
-	return s.engine.RunRows(ctx, b.Starts, b.Inputs)
+	return s.engine.RunPacked(ctx, b.Starts, b.Inputs)
 }
 
 // MemoryBytes returns the size of the arenas that the session holds, in bytes.

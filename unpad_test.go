@@ -462,7 +462,7 @@ func TestUnpadErrors(t *testing.T) {
 	require.ErrorContains(t, err, "the attention mask of sequence 2 is 7 at position 1: want 0 or 1")
 	err = run(func(mask []int64) { fill(mask[:600], 0) }, 2, 600)
 	require.ErrorIs(t, err, ErrInput)
-	require.ErrorContains(t, err, "row 1 has a token at position 512: the model has 512 positions")
+	require.ErrorContains(t, err, "sequence 1 has a token at position 512: the model has 512 positions")
 	require.NoError(t, run(func(mask []int64) { fill(mask, 0) }, 2, 5))
 
 	in := paddedInputs(rand.New(rand.NewPCG(1, 1)), m, tensor.New(tensor.I64, 2, 5))

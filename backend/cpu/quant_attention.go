@@ -25,7 +25,7 @@ func (d *processor) qAttentionEntry() entry {
 		},
 		Scratch: func(n *ir.Node) []int64 {
 			if n.HasOperand(ir.QAttentionRows) {
-				a := d.qRowsAttention(n)
+				a := d.packedQAttention(n)
 				return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
 			}
 			return []int64{int64(d.Threads()) * int64(align(d.qAttention(n).ScratchBytes()))}
@@ -46,7 +46,7 @@ func bindQAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return step{}, nil
 	}
 	if n.HasOperand(ir.QAttentionRows) {
-		a, texts := b.d.qRowsAttention(n), in[ir.QAttentionRows]
+		a, texts := b.d.packedQAttention(n), in[ir.QAttentionRows]
 		plan, scratch, each := b.scratchBytes(0), b.scratchBytes(1), align(a.ScratchBytes())
 		return inTurn(
 			step{parts: 1, run: func(m *machine, _, _ int) {
@@ -70,11 +70,11 @@ func bindQAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	}}, nil
 }
 
-// qRowsAttention plans the kernel of an attention by rows.
-func (d *processor) qRowsAttention(n *ir.Node) *kernel.QRowsAttention {
+// packedQAttention plans the kernel of an attention by rows.
+func (d *processor) packedQAttention(n *ir.Node) *kernel.PackedQAttention {
 	q, v := n.Inputs[ir.QAttentionQ].Type.Sizes(), n.Inputs[ir.QAttentionV].Type.Sizes()
 	texts := n.Inputs[ir.QAttentionRows].Type.Sizes()[0]
-	return d.set.NewQRowsAttention(kernel.QAttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1],
+	return d.set.NewPackedQAttention(kernel.QAttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1],
 		ValueSize: v[3]}, &d.qPlans)
 }
 

@@ -91,7 +91,8 @@ func (d *Device) unitLaunch(p *product, q productParams, fixed bool) *launch {
 		{field: 256, at: q.y, kind: kind, rows: p.M, cols: p.N, pitch: p.N, boxRows: 64, boxCols: 64},
 	}
 	if q.residual != 0 {
-		l.maps = append(l.maps, matrixMap{field: 384, at: q.residual, kind: kind, rows: p.M, cols: p.N, pitch: p.N, boxRows: 64, boxCols: 64})
+		l.maps = append(l.maps, matrixMap{field: 384, at: q.residual, kind: kind, rows: p.M, cols: p.N, pitch: p.N, boxRows: 64,
+			boxCols: 64})
 	}
 	if p.unit == unitTF32 {
 		l.maps[1] = matrixMap{field: 128, at: q.b, kind: kind, rows: p.N, cols: p.K, pitch: p.K, boxRows: c.cols, boxCols: 32}

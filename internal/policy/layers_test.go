@@ -32,7 +32,8 @@ var layers = map[string][]string{
 		// the kernels, an op or a family of ops in each file
 		"matmul_pack matmul_packed quant_pack recurrent_cells",
 		"attention_mask conv embedding gather matmul movement norm quant quant_add quant_operands reduce_loops",
-		"attention_rows fused quant_attention quant_conv quant_embedding quant_matmul quant_nbits quant_norm recurrent_plan reduce scatter",
+		"attention_packed fused quant_attention quant_conv quant_embedding quant_matmul quant_nbits quant_norm recurrent_plan reduce " +
+			"scatter",
 		"attention feed_forward recurrent_float recurrent_pack",
 		"quant_recurrent recurrent_stored",
 		others,

@@ -18,7 +18,7 @@ import (
 // words lists the private words that the field has a term for: docs/glossary.md defines the terms. allowed is where a word has its
 // usual meaning.
 var words = []struct{ word, pattern, allowed, better string }{
-	{"behind", `behind`, `behind a proxy`, "after; beyond"},
+	{"behind", `behind`, `behind( a proxy|$)`, "after; beyond"},
 	{"by itself", `(by|of) (itself|themselves|its own|their own)`, ``, "separate; separately; alone"},
 	{"codes", `code[sd]?`, `((exit|status|source|machine) code|code blocks?|code)s?`, "quantized values; stored weights"},
 	{"figure", `figures?`, ``, "number; metric; value"},
@@ -26,12 +26,13 @@ var words = []struct{ word, pattern, allowed, better string }{
 	{"kept", `kept( the)? (in|out)puts?|kept (values?|tensors?|buffers?)|kept:|kind kept`, ``,
 		"device tensor; opaque operator; not quantised"},
 	{"lie", `lies?|lying|lay`, ``, "is; is stored; follows"},
-	{"place", `places?`, `(planner|which|mode|rlxc|that) places|in[- ]place|last place|one place|first place|takes? the place of`,
+	{"place", `places?`,
+		`(planner|which|mode|rlxc|that) places|in[- ]place|last place|one place|first place|the place of|have a place|^place, and`,
 		"position; flat index; instead of"},
 	{"rows", `by rows|rows? of (a|the|its|each) (batch|texts?)|longest row|tokens of a row`, ``,
 		"packed batch; sequence; kernel entry"},
 	{"so many", `so many`, `so many simple`, "n; that many"},
-	{"stand", `stands?|stood`, `decisions? that stands?|stands for`, "is; is written"},
+	{"stand", `stands?|stood`, `decisions? that stands?|stands? for`, "is; is written"},
 	{"taken out", `(taken?|takes|taking|left|leaves?|leaving) (the |its |of )?padding out|padding (is |was )?(taken|left) out`, ``,
 		"skipped; unpadded; excluded; removed"},
 	{"tell", `tells?|told`, ``, "reports; returns; distinguishes"},

@@ -261,7 +261,7 @@ func forgeries() map[string]attack {
 		add("attention over a row "+what, want, strings.Replace(rows, "ROW", row, 1))
 	}
 	for what, places := range map[string]string{"in a row": "0, 1, 2, 3", "apart": "0, 1, 5, 9"} {
-		add("attention of tokens beyond the mask, "+what, "row 0 has a token at position",
+		add("attention of tokens beyond the mask, "+what, "sequence 0 has a token at position",
 			`graph "g" (%0 "x": f32[1,4,1,4]) { const %1: f32[2,2] = [0, 0, 0, 0] const %2: i32[1,4] = [0, 4, 0, 4]
 				const %3: i64[1,4] = [`+places+`]
 			%4 = attention(%0, %0, %0, %1, %2, %3) return %4 as "y" }`)

@@ -8,21 +8,21 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// rowsAttention plans the kernel of an attention by rows.
-func (d *processor) rowsAttention(n *ir.Node) *kernel.RowsAttention {
+// packedAttention plans the kernel of an attention by rows.
+func (d *processor) packedAttention(n *ir.Node) *kernel.PackedAttention {
 	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
 	texts := n.Inputs[ir.AttentionRows].Type.Sizes()[0]
 	bf16From := 0
 	if d.format == formatBF16 {
 		bf16From = worthRounding
 	}
-	return d.set.NewRowsAttention(kernel.AttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2],
+	return d.set.NewPackedAttention(kernel.AttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2],
 		ValueSize: v[3]}, bf16From)
 }
 
 // rowsAttentionScratch is the plan of the pieces, and then what each worker needs.
 func (d *processor) rowsAttentionScratch(n *ir.Node) []int64 {
-	a := d.rowsAttention(n)
+	a := d.packedAttention(n)
 	return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
 }
 
@@ -30,7 +30,7 @@ func (d *processor) rowsAttentionScratch(n *ir.Node) []int64 {
 func bindRowsAttention(b *binder, n *ir.Node, in, out []operand) step {
 	op := n.Op.(ir.Attention)
 	q, k, v, texts, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], in[ir.AttentionRows], out[0]
-	a := b.d.rowsAttention(n)
+	a := b.d.packedAttention(n)
 	args := kernel.AttentionArgs{QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y),
 		Scale: op.Scale, Softcap: op.Softcap}
 	mask, positions := in[ir.AttentionMask], in[ir.AttentionPositions]

@@ -67,7 +67,7 @@ func TestUnpackOnDevices(t *testing.T) {
 						"ids": tensor.FromSlice(ids, 2, 3)})
 					require.NoError(t, err)
 					require.Equal(t, x.want, tensor.Of[int64](out["y"]))
-					out, err = s.RunRows(context.Background(), []int{0, 2, 6}, map[string]*tensor.Tensor{"ids": tensor.FromSlice(ids)})
+					out, err = s.RunPacked(context.Background(), []int{0, 2, 6}, map[string]*tensor.Tensor{"ids": tensor.FromSlice(ids)})
 					require.NoError(t, err)
 					require.Equal(t, []int64{-1, -2, -3, -4, -5, -6}, tensor.Of[int64](out["y"]))
 				}
@@ -124,13 +124,14 @@ func TestRowsKept(t *testing.T) {
 		require.Equal(t, tensor.Shape(shape), x.Shape())
 		require.Equal(t, want, tensor.Of[int64](x))
 	}
-	out, err := s.RunRows(context.Background(), []int{0, 2, 5}, map[string]*tensor.Tensor{"ids": tensor.FromSlice([]int64{1, 2, 3, 4, 5})})
+	out, err := s.RunPacked(context.Background(), []int{0, 2, 5},
+		map[string]*tensor.Tensor{"ids": tensor.FromSlice([]int64{1, 2, 3, 4, 5})})
 	holds(out, err, []int64{-1, -2, -3, -4, -5}, 5)
 	out, err = s.Run(context.Background(), map[string]*tensor.Tensor{"mask": tensor.FromSlice([]int64{1, 0, 1, 1}, 2, 2),
 		"ids": tensor.FromSlice([]int64{1, 2, 3, 4}, 2, 2)})
 	holds(out, err, []int64{-1, 0, -3, -4}, 2, 2)
 	require.NoError(t, s.BindInput("ids", k))
-	_, err = s.RunRows(context.Background(), []int{0, 2}, map[string]*tensor.Tensor{})
+	_, err = s.RunPacked(context.Background(), []int{0, 2}, map[string]*tensor.Tensor{})
 	require.ErrorIs(t, err, ErrInput)
 	require.ErrorContains(t, err, `input "ids" is bound to a device tensor`)
 	out, err = s.Run(context.Background(), map[string]*tensor.Tensor{"mask": tensor.FromSlice([]int64{1, 1, 1, 0}, 2, 2)})

@@ -6,10 +6,10 @@ import (
 	"unsafe"
 )
 
-// RowsAttention is attention within texts of any lengths whose tokens are one after the other. Which texts there are is only
+// PackedAttention is attention within the sequences of a packed batch. Which texts there are is only
 // known in a run: Plan cuts them into pieces, some blocks of queries of a text and head each, and whoever calls Run takes one piece
 // after the other. So one long text among many short ones is shared by all.
-type RowsAttention struct {
+type PackedAttention struct {
 	AttentionShape // of all texts together; Batch is how many there are
 	set            *Set
 	bf16From       int // tokens of a text from which on products round to bfloat16; 0 for never
@@ -18,13 +18,13 @@ type RowsAttention struct {
 // TextFields are the numbers that describe a text: the first and end of its queries, and of its keys.
 const TextFields = 4
 
-// NewRowsAttention plans an attention of shape.Batch texts, of shape.Queries and shape.Keys tokens together. Products of texts of bf16From
-// queries and keys or more round their operands to bfloat16; 0 means none.
-func (s *Set) NewRowsAttention(shape AttentionShape, bf16From int) *RowsAttention {
-	return &RowsAttention{AttentionShape: shape, set: s, bf16From: bf16From}
+// NewPackedAttention plans an attention of shape.Batch sequences, of shape.Queries and shape.Keys tokens in all. Products of sequences
+// of bf16From queries and keys or more round their operands to bfloat16; 0 means none.
+func (s *Set) NewPackedAttention(shape AttentionShape, bf16From int) *PackedAttention {
+	return &PackedAttention{AttentionShape: shape, set: s, bf16From: bf16From}
 }
 
-// The words of a RowsAttention's plan: how many pieces were taken, how many there are, and two for each piece: its text (−1 for
+// The words of a PackedAttention's plan: how many pieces were taken, how many there are, and two for each piece: its text (−1 for
 // the queries of none) and number within the text's head.
 const (
 	piecesTaken = iota
@@ -34,13 +34,13 @@ const (
 )
 
 // PlanBytes is the memory that Plan writes.
-func (a *RowsAttention) PlanBytes() int {
+func (a *PackedAttention) PlanBytes() int {
 	// A piece has a vector of queries at least, unless it is a text's last one. One more is for the queries of no text.
 	return 8 * (firstPiece + pieceWords*(ceilDiv(a.Queries, a.set.attention.vec)+a.Batch+1))
 }
 
 // one plans the attention of a text.
-func (a *RowsAttention) one(queries, keys int) Attention {
+func (a *PackedAttention) one(queries, keys int) Attention {
 	shape := a.AttentionShape
 	shape.Batch, shape.Queries, shape.Keys = 1, queries, keys
 	pairs := a.bf16From > 0 && min(queries, keys) >= a.bf16From
@@ -48,7 +48,7 @@ func (a *RowsAttention) one(queries, keys int) Attention {
 }
 
 // Plan cuts texts, TextFields numbers each, into pieces. Their queries must follow each other from 0 on.
-func (a *RowsAttention) Plan(texts []int32, plan []byte) error {
+func (a *PackedAttention) Plan(texts []int32, plan []byte) error {
 	words := elementsOf[int64](plan)
 	pieces := words[firstPiece:firstPiece]
 	words[piecesTaken], words[piecesMade] = 0, 0
@@ -93,7 +93,7 @@ func textAt(texts []int32, r int) (q, qEnd, k, kEnd int) {
 }
 
 // ScratchBytes is the scratch memory that one worker needs: no less than any text does.
-func (a *RowsAttention) ScratchBytes() int {
+func (a *PackedAttention) ScratchBytes() int {
 	tile := &a.set.attention
 	most := 0
 	for vecs := 1; vecs <= 2*tile.vecs()+1; vecs++ { // of a text's queries: more make blocks of the same sizes
@@ -111,12 +111,12 @@ func (a *RowsAttention) ScratchBytes() int {
 }
 
 // own reports whether each text sees its own tokens, of which its queries are all, and its keys all or all but one.
-func (a *RowsAttention) own() bool { return a.Queries == a.Keys }
+func (a *PackedAttention) own() bool { return a.Queries == a.Keys }
 
 // Run computes pieces until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. Of the strides of args,
 // those of bias and mask alone have a batch: texts. KeyAt, if it is not nil, are the positions of all keys in their texts, and of all
 // queries if there are as many: bias, mask and window go by them. QueryAt is nil.
-func (a *RowsAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []byte) {
+func (a *PackedAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []byte) {
 	words := elementsOf[int64](plan)
 	taken := (*atomic.Int64)(unsafe.Pointer(&words[piecesTaken]))
 	for {
@@ -187,7 +187,7 @@ func (args *AttentionArgs) follow() {
 }
 
 // Positions checks positions as KeyAt in Run, below queries and keys where a bias or mask has axes of these lengths; 0 for any.
-func (a *RowsAttention) Positions(texts []int32, at []int64, queries, keys int) error {
+func (a *PackedAttention) Positions(texts []int32, at []int64, queries, keys int) error {
 	for r := range a.Batch {
 		q, qEnd, k, kEnd := textAt(texts, r)
 		if !a.own() {
@@ -218,7 +218,7 @@ func (r *RelativeScores) Indices() error {
 }
 
 // clear makes the results of queries without keys 0.
-func (a *RowsAttention) clear(args *AttentionArgs, head, first, end int) {
+func (a *PackedAttention) clear(args *AttentionArgs, head, first, end int) {
 	for q := first; q < end; q++ {
 		clear(args.Out[head*args.OutStride.Head+q*args.OutStride.Seq:][:a.ValueSize])
 	}

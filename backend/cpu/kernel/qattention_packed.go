@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// QRowsAttention is attention of quantised values within texts of any lengths whose tokens are one after the other. Whoever calls Run takes
-// one head of a text after the other.
-type QRowsAttention struct {
+// PackedQAttention is attention of quantised values within the sequences of a packed batch. Each caller of Run takes one head of a
+// sequence after the other.
+type PackedQAttention struct {
 	QAttentionShape // of all texts together; Batch is how many there are
 	set             *Set
 	plans           *QPlans
@@ -20,13 +20,13 @@ type QPlans struct {
 	plans map[QAttentionShape]*QAttention
 }
 
-// NewQRowsAttention plans an attention of shape.Batch texts, of shape.Queries and shape.Keys tokens together.
-func (s *Set) NewQRowsAttention(shape QAttentionShape, plans *QPlans) *QRowsAttention {
-	return &QRowsAttention{QAttentionShape: shape, set: s, plans: plans}
+// NewPackedQAttention plans an attention of shape.Batch texts, of shape.Queries and shape.Keys tokens together.
+func (s *Set) NewPackedQAttention(shape QAttentionShape, plans *QPlans) *PackedQAttention {
+	return &PackedQAttention{QAttentionShape: shape, set: s, plans: plans}
 }
 
 // one plans the attention of a text.
-func (a *QRowsAttention) one(queries, keys int) *QAttention {
+func (a *PackedQAttention) one(queries, keys int) *QAttention {
 	shape := QAttentionShape{Batch: 1, Heads: a.Heads, Queries: queries, Keys: keys, Size: a.Size, ValueSize: a.ValueSize}
 	a.plans.mu.RLock()
 	one := a.plans.plans[shape]
@@ -45,10 +45,10 @@ func (a *QRowsAttention) one(queries, keys int) *QAttention {
 }
 
 // PlanBytes is the memory that Plan writes: the number of heads that were taken, and the end of the last text's queries.
-func (a *QRowsAttention) PlanBytes() int { return 2 * 8 }
+func (a *PackedQAttention) PlanBytes() int { return 2 * 8 }
 
 // Plan checks texts, TextFields numbers each, whose queries must follow each other from 0 on.
-func (a *QRowsAttention) Plan(texts []int32, plan []byte) error {
+func (a *PackedQAttention) Plan(texts []int32, plan []byte) error {
 	end, err := checkTexts(texts[:a.Batch*TextFields], a.Queries, a.Keys)
 	words := elementsOf[int64](plan)
 	words[0], words[1] = 0, int64(end)
@@ -57,7 +57,7 @@ func (a *QRowsAttention) Plan(texts []int32, plan []byte) error {
 
 // ScratchBytes is the scratch memory that one worker needs: no less than any text does, which may have larger blocks of queries than one
 // that has all tokens.
-func (a *QRowsAttention) ScratchBytes() int {
+func (a *PackedQAttention) ScratchBytes() int {
 	all := a.set.NewQAttention(QAttentionShape{Batch: 1, Heads: a.Heads, Queries: a.Queries, Keys: a.Keys, Size: a.Size,
 		ValueSize: a.ValueSize})
 	return all.ScratchBytes() + a.set.caches.l2/2 + blockRows*(roundUp(a.Size, 64)+64)
@@ -65,7 +65,7 @@ func (a *QRowsAttention) ScratchBytes() int {
 
 // Run computes heads of texts until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. The strides of args
 // have no batch; a mask it has none.
-func (a *QRowsAttention) Run(texts []int32, args *QAttentionArgs, plan, scratch []byte) {
+func (a *PackedQAttention) Run(texts []int32, args *QAttentionArgs, plan, scratch []byte) {
 	words := elementsOf[int64](plan)
 	taken := (*atomic.Int64)(unsafe.Pointer(&words[0]))
 	for {
@@ -102,7 +102,7 @@ func (h *QuantizedHeads) skip(n int) {
 }
 
 // clear makes the results of queries 0.
-func (a *QRowsAttention) clear(args *QAttentionArgs, head, first, end int) {
+func (a *PackedQAttention) clear(args *QAttentionArgs, head, first, end int) {
 	for q := first; q < end; q++ {
 		at := head*args.OutStride.Head + q*args.OutStride.Seq
 		if args.Quantized.Dst == nil {

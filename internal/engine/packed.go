@@ -71,9 +71,9 @@ func (k *packing) sizes(dims map[string]int) (map[string]int, error) {
 	return dims, nil
 }
 
-// RunRows runs texts that are one after the other: text i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is
-// no mask. Outputs of tokens are [tokens,…] as well, the others as ever.
-func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+// RunPacked runs a packed batch: sequence i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is no mask.
+// Outputs of tokens are [tokens,…] as well, and the others are those of Run.
+func (s *Session) RunPacked(ctx context.Context, starts []int, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}

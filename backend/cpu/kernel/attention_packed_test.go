@@ -50,7 +50,7 @@ func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, t
 	args := AttentionArgs{Q: packed, K: packed[heads*size:], V: packed[2*heads*size:], Out: out, QStride: stride, KStride: stride,
 		VStride:   stride,
 		OutStride: AttentionStride{Head: size, Seq: heads * size}, Scale: 0.3}
-	a := set.NewRowsAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size,
+	a := set.NewPackedAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size,
 		ValueSize: size}, bf16From)
 	plan, scratch := make([]byte, a.PlanBytes()), make([]byte, a.ScratchBytes())
 	require.NoError(t, a.Plan(texts, plan))
@@ -158,7 +158,7 @@ func TestRowsAttentionPositions(t *testing.T) {
 									return of(&args.ByQuery, head, query, key) + of(&args.ByKey, head, key, query)
 								}
 							}
-							a := set.NewRowsAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens,
+							a := set.NewPackedAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens,
 								Keys: tokens, Size: size, ValueSize: size}, 0)
 							plan, scratch := make([]byte, a.PlanBytes()), make([]byte, a.ScratchBytes())
 							require.NoError(t, a.Plan(texts, plan))
@@ -205,7 +205,7 @@ func TestRowsAttentionPositions(t *testing.T) {
 
 func TestRowsAttentionErrors(t *testing.T) {
 	eachLevel(t, func(t *testing.T, set *Set) {
-		a := set.NewRowsAttention(AttentionShape{Batch: 2, Heads: 1, KVHeads: 1, Queries: 8, Keys: 8, Size: 4, ValueSize: 4}, 0)
+		a := set.NewPackedAttention(AttentionShape{Batch: 2, Heads: 1, KVHeads: 1, Queries: 8, Keys: 8, Size: 4, ValueSize: 4}, 0)
 		plan := make([]byte, a.PlanBytes())
 		for _, texts := range [][]int32{{1, 4, 1, 4, 4, 8, 4, 8}, {0, 4, 0, 4, 5, 8, 5, 8}, {0, 4, 0, 4, 4, 9, 4, 9},
 			{0, 4, 0, 4, 4, 8, 8, 4}, {0, 4, -1, 4, 4, 8, 4, 8}, {0, 4, 0, 8, 4, 8, 4, 8}} {
