@@ -78,7 +78,7 @@ func TestSavedForAnotherLevel(t *testing.T) {
 	}
 }
 
-// TestDamagedFile flips a bit at many places and cuts the file at many lengths: opening, or checking the sections, names
+// TestDamagedFile flips a bit at many positions and cuts the file at many lengths: opening, or checking the sections, names
 // the damage, and nothing panics.
 func TestDamagedFile(t *testing.T) {
 	path := saved(t, CompileOptions{})
@@ -109,7 +109,7 @@ func TestDamagedFile(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalidModel, "cut to %d bytes", at)
 	}
 	require.Less(t, padding, 5)
-	require.ErrorContains(t, open(append(append([]byte{}, whole...), 0)), "1 more than it says")
+	require.ErrorContains(t, open(append(append([]byte{}, whole...), 0)), "1 more than it declares")
 }
 
 // TestReplacedWhileOpen renames another file to the name of one that is mapped, which is how to replace it, and then cuts a

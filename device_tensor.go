@@ -33,7 +33,7 @@ func (p *Program) NewGrowingTensor(t *Tensor, axis, capacity int) (*DeviceTensor
 	return &DeviceTensor{k}, nil
 }
 
-// Truncate leaves the first places on the axis on which the tensor grows: 0 for an empty cache, fewer to take the last tokens back. It
+// Truncate leaves the first positions on the axis on which the tensor grows: 0 for an empty cache, fewer to take the last tokens back. It
 // copies nothing. It fails with ErrInput if the tensor does not grow or has fewer, with ErrBusy or with ErrClosed.
 func (k *DeviceTensor) Truncate(places int) error { return k.engine.Truncate(places) }
 
@@ -70,7 +70,7 @@ func (k *DeviceTensor) Type() (DType, []int, error) { return k.engine.Type() }
 // for a negative offset, ErrBusy, ErrClosed, or an error of the device.
 func (k *DeviceTensor) ReadAt(p []byte, off int64) (int, error) { return k.engine.ReadAt(p, off) }
 
-// WriteAt implements io.WriterAt over the bytes of the content. Type and shape stay. It fails with ErrInput if the bytes lie outside,
+// WriteAt implements io.WriterAt over the bytes of the content. Type and shape stay. It fails with ErrInput if the bytes are outside,
 // ErrBusy, ErrClosed, or an error of the device.
 func (k *DeviceTensor) WriteAt(p []byte, off int64) (int, error) { return k.engine.WriteAt(p, off) }
 

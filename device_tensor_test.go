@@ -17,7 +17,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A watcher is an operator that notes where its operand lies, by the name of its node, and fails when it is told to.
+// A watcher is an operator that notes where its operand is, by the name of its node, and fails when it is reported to.
 type watcher struct {
 	mu   sync.Mutex
 	at   map[string]unsafe.Pointer
@@ -91,8 +91,8 @@ func stepInput(n, w, run int) *Tensor {
 	return x
 }
 
-// TestKeptInPlace: the kernels read and write a device tensor where it lies, poisoned and proved, at sizes that grow and shrink; what
-// cannot lie there is copied. What a run computes is what it computes with ordinary inputs, and the arena is smaller.
+// TestKeptInPlace: the kernels read and write a device tensor where it is, poisoned and proved, at sizes that grow and shrink; what
+// cannot be there is copied. What a run computes is what it computes with ordinary inputs, and the arena is smaller.
 func TestKeptInPlace(t *testing.T) {
 	for _, o := range []CompileOptions{{Verify: true, Threads: 1}, {Verify: true, Level: O0}, {Verify: true, Mode: planner.TLSF}} {
 		w := &watcher{at: map[string]unsafe.Pointer{}}

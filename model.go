@@ -6,7 +6,7 @@
 //	out, err := s.Run(ctx, rlxc.Tensors{"input_ids": ids, "attention_mask": mask})
 //
 // A Model is what the file says. A Program is the model compiled for a device, once for all shapes: rewritten, its weights
-// packed. A Session runs it in an arena of its own. The first run at a shape plans the arena; later runs allocate nothing.
+// packed. A Session runs it in a separate arena. The first run at a shape plans the arena; later runs allocate nothing.
 //
 // Errors are of a kind (ErrInput, ErrShape, …), which errors.Is finds.
 package rlxc
@@ -83,7 +83,7 @@ func WithOp(op Op) Option {
 	}
 }
 
-// WithIndependentSizes gives each dynamic axis of the inputs a size of its own. Some models use one name for sizes that differ, which is an
+// WithIndependentSizes gives each dynamic axis of the inputs a separate size. Some models use one name for sizes that differ, which is an
 // error of a run otherwise. Axes that are equal in every run fuse better if they share their name. Opening a compiled file fails with
 // ErrInput.
 func WithIndependentSizes() Option {

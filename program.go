@@ -50,9 +50,9 @@ type CompileOptions struct {
 	Dims map[string]int
 	// MemoryLimit bounds the arenas of a run, and its results outside of them, in bytes. 0 means half of what the process may have: of
 	// the machine's memory, or of its control group's (Linux). A run that needs more takes its batch in slices, where each row is
-	// provably computed by itself, and else fails with ErrMemory.
+	// provably computed separately, and else fails with ErrMemory.
 	MemoryLimit int64
-	// MaxFlops bounds the multiplications and additions of a run's products, those of all trips of its loops together. They are
+	// MaxFlops bounds the multiplications and additions of a run's products, those of all iterations of its loops together. They are
 	// counted before they begin. 0 means no limit.
 	MaxFlops int64
 	// CacheLimit bounds, roughly, the memory plans that are kept for shapes seen before, in bytes. 0 means 64 MiB.

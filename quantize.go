@@ -28,7 +28,7 @@ type QuantizeOptions struct {
 //
 // It fails with ErrInvalidModel, ErrInput (without calibration for quantize.QDQ), ErrClosed, or as Compile and Run do.
 func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (_ proto.Message, _ *quantize.Report, err error) {
-	defer engine.Guard(&err, debug.SetPanicOnFault(true)) // weights are read where they lie
+	defer engine.Guard(&err, debug.SetPanicOnFault(true)) // weights are read where they are
 	done, err := m.use()
 	if err != nil {
 		return nil, nil, err

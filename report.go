@@ -11,7 +11,7 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// A Report is a memory plan: where every buffer of a program lies at given sizes.
+// A Report is a memory plan: where every buffer of a program is at given sizes.
 type Report struct {
 	Dims map[string]int `json:"dims"`
 	// Slices is the number of slices that a run takes its batch in, because the plan of all is above CompileOptions.MemoryLimit; Dims and
@@ -42,7 +42,7 @@ type Report struct {
 	// Cuts names the operators that split the program into stages, because the sizes of their results depend on data or because
 	// they are control flow. They run on the host.
 	Cuts []string `json:"cuts,omitempty"`
-	// Stages are the other stages of a program that is split, each with an arena of its own. The plan above is that of the first
+	// Stages are the other stages of a program that is split, each with a separate arena. The plan above is that of the first
 	// stage, or of the main one of a program without padding.
 	Stages []StagePlan `json:"stages,omitempty"`
 

@@ -33,7 +33,7 @@ var (
 // residentSizes go up and down again.
 var residentSizes = [][2]int{{1, 512}, {8, 512}, {1, 32}}
 
-// A residentLine is what the process that runs the model found after loading it, and at each of the sizes that it was told.
+// A residentLine is what the process that runs the model found after loading it, and at each of the sizes that it was reported.
 type residentLine struct {
 	Expected, Resident int64
 	Peak               int64 // so far
@@ -133,7 +133,7 @@ func inPieces(t *testing.T, from, to string) {
 	require.NoError(t, f.Close())
 }
 
-// startResident starts a process that loads a model, compiles so many programs of it, runs the last at the sizes, and stays until the
+// startResident starts a process that loads a model, compiles that many programs of it, runs the last at the sizes, and stays until the
 // test ends.
 func startResident(t *testing.T, programs int, path string, sizes ...[2]int) (process int, loaded residentLine, lines []residentLine) {
 	self, err := os.Executable()

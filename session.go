@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/internal/engine"
 )
 
-// A Session runs a program in memory of its own. Only one goroutine at a time may use a session; any number of sessions may share
+// A Session runs a program in separate memory. Only one goroutine at a time may use a session; any number of sessions may share
 // a program.
 type Session struct{ engine *engine.Session }
 

@@ -25,7 +25,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A maskKind draws the mask of a text of n tokens in a row of length places.
+// A maskKind draws the mask of a text of n tokens in a row of length positions.
 type maskKind struct {
 	name string
 	draw func(r *rand.Rand, n int, row []int64)
@@ -222,7 +222,7 @@ type encoder struct {
 	name      string
 	open      func(t *testing.T, name string) *Model
 	tolerance float64
-	// rounds: its activations become bytes on the way. Padding that is not behind a text goes into their ranges, and into the order of the
+	// rounds: its activations become bytes on the way. Padding that is not after a text goes into their ranges, and into the order of the
 	// sums that decide which way a value in the middle of two steps goes: such rows are held to the same program alone.
 	rounds  bool
 	ids     int // of the vocabulary are drawn
@@ -273,7 +273,7 @@ func encoders() (all []encoder) {
 	for _, model := range slices.Compact(models) {
 		for _, exporter := range []string{"legacy-17", "dynamo-20"} {
 			if model == "embedding-gemma" && exporter == "legacy-17" {
-				continue // the exporter ends with an error of its own
+				continue // the exporter ends with a separate error
 			}
 			e := encoder{name: model + "-" + exporter, open: exported, tolerance: 1e-5, ids: 90, longest: 512}
 			if slices.Contains([]string{"bge-m3", "mpnet", "sentence"}, model) { // which have a table of positions
@@ -285,10 +285,11 @@ func encoders() (all []encoder) {
 	return all
 }
 
-// TestUnpadProperties draws batches of 1 to 64 texts of 0 to 512 places, with masks of all kinds, for a bounded number of places in all,
+// TestUnpadProperties draws batches of 1 to 64 texts of 0 to 512 positions, with masks of all kinds, for a bounded number of positions in
+// all,
 // and holds them to their rows run alone, poisoned and proved. What a sanity check leaves out takes
 //
-//	go test . -run TestUnpadProperties -timeout 5h -unpad-places 50000 -unpad-levels
+//	go test . -run TestUnpadProperties -timeout 5h -unpad-positions 50000 -unpad-levels
 //
 // TestUnpadRows of backend/wgpu does the same there.
 func TestUnpadProperties(t *testing.T) {
@@ -369,7 +370,7 @@ func TestUnpadHead(t *testing.T) {
 					}
 					_, err := s.Run(context.Background(), in)
 					require.ErrorIs(t, err, ErrInput)
-					require.ErrorContains(t, err, fmt.Sprintf("the attention mask of row %d hides its first token", b))
+					require.ErrorContains(t, err, fmt.Sprintf("the attention mask of sequence %d hides its first token", b))
 					row[0] = 1
 				}
 				got, err := s.Run(context.Background(), in)
@@ -425,9 +426,9 @@ func TestUnpadPlan(t *testing.T) {
 	require.Less(t, arena(map[string]int{"batch": 4, "tokens": 94}), arena(map[string]int{"batch": 4, "tokens": 94, "seq": 94}))
 	require.Equal(t, arena(map[string]int{"batch": 4, "seq": 24}), arena(map[string]int{"batch": 4, "tokens": 96}))
 	for why, dims := range map[string]map[string]int{
-		"tokens = 97 is more than 4 texts of 24 tokens have": {"batch": 4, "seq": 24, "tokens": 97},
-		"dimension tokens = -1 is negative":                  {"batch": 4, "tokens": -1},
-		"tokens = 5 is more than 0 texts of 0 tokens have":   {"batch": 0, "tokens": 5},
+		"tokens = 97 is more than 4 sequences of 24 tokens have": {"batch": 4, "seq": 24, "tokens": 97},
+		"dimension tokens = -1 is negative":                      {"batch": 4, "tokens": -1},
+		"tokens = 5 is more than 0 sequences of 0 tokens have":   {"batch": 0, "tokens": 5},
 	} {
 		_, err := p.Plan(dims)
 		require.ErrorContains(t, err, why)
@@ -458,7 +459,7 @@ func TestUnpadErrors(t *testing.T) {
 	}
 	err := run(func(mask []int64) { mask[9] = 7 }, 3, 4)
 	require.ErrorIs(t, err, ErrInput)
-	require.ErrorContains(t, err, "the attention mask of row 2 is 7 at position 1: want 0 or 1")
+	require.ErrorContains(t, err, "the attention mask of sequence 2 is 7 at position 1: want 0 or 1")
 	err = run(func(mask []int64) { fill(mask[:600], 0) }, 2, 600)
 	require.ErrorIs(t, err, ErrInput)
 	require.ErrorContains(t, err, "row 1 has a token at position 512: the model has 512 positions")
@@ -475,9 +476,9 @@ func TestUnpadErrors(t *testing.T) {
 		PackedBatch{Starts: []int{0, 3, 603},
 			Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 603), "token_type_ids": tensor.New(tensor.I64, 603)}})
 	require.ErrorIs(t, err, ErrInput)
-	require.ErrorContains(t, err, "row 1 has 600 tokens: the model has 512 positions")
+	require.ErrorContains(t, err, "sequence 1 has 600 tokens: the model has 512 positions")
 
-	// An id that the vocabulary does not have, behind padding in front.
+	// An id that the vocabulary does not have, after padding in front.
 	mask := tensor.New(tensor.I64, 3, 5)
 	fill(tensor.Of[int64](mask)[2:5], 1)
 	fill(tensor.Of[int64](mask)[8:], 1)
@@ -485,7 +486,7 @@ func TestUnpadErrors(t *testing.T) {
 	in["input_ids"].SetInt64(9, 1_000_000)
 	_, err = s.Run(context.Background(), in)
 	require.ErrorIs(t, err, ErrInput)
-	require.ErrorContains(t, err, "row 1, token 2: ") // the first is kept, then the two of the mask
+	require.ErrorContains(t, err, "sequence 1, token 2: ") // the first is kept, then the two of the mask
 	_, padded = sessionOf(t, m, CompileOptions{}).Run(context.Background(), in)
 	require.ErrorContains(t, err, padded.Error())
 
@@ -536,7 +537,7 @@ func TestUnpadPositions(t *testing.T) {
 			_, size, _ := strings.Cut(err.Error(), "axis 0 has size ")
 			positions, no := strconv.Atoi(size)
 			require.NoError(t, no)
-			require.ErrorContains(t, err, fmt.Sprintf("row 1, token %d: ", positions-2)) // both count from 2
+			require.ErrorContains(t, err, fmt.Sprintf("sequence 1, token %d: ", positions-2)) // both count from 2
 		})
 	}
 }

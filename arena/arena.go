@@ -45,7 +45,7 @@ func allocate(size, align int64) []byte {
 
 func (a *Arena) address() int64 { return int64(uintptr(unsafe.Pointer(unsafe.SliceData(a.memory)))) }
 
-// Memory returns the bytes of the layout that the arena was fitted to last; Layout.Offset says what lies where. It is nil
+// Memory returns the bytes of the layout that the arena was fitted to last; Layout.Offset says what is where. It is nil
 // only before that.
 func (a *Arena) Memory() []byte {
 	if a.layout == nil {

@@ -37,7 +37,7 @@ func TestOffsets(t *testing.T) {
 		offset, err := l.Offset(buffer)
 		if text, outside := map[int]string{
 			3: "buffer 3 (w): no memory in this arena: parameters have their own segment",
-			6: "buffer 6 (gpu): no memory in this arena: it lies on device 1, 64 bytes",
+			6: "buffer 6 (gpu): no memory in this arena: it is on device 1, 64 bytes",
 		}[buffer]; outside {
 			require.EqualError(t, err, text)
 			require.ErrorIs(t, err, ErrNoSlot)

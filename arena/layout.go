@@ -1,4 +1,4 @@
-// Package arena allocates the memory of a plan: where the buffers lie in one allocation a session, that allocation, and what finds
+// Package arena allocates the memory of a plan: where the buffers are in one allocation a session, that allocation, and what finds
 // stray reads and writes.
 //
 // This package is not part of rlxc's public API and may change without notice.
@@ -17,12 +17,12 @@ var ErrNoSlot = errors.New("no memory in this arena")
 // BaseAlign is what the first byte of every arena is aligned to, at least.
 const BaseAlign = planner.CPUAlignment
 
-// Layout says where the buffers of one bound program lie in the memory of one device. It is
+// Layout says where the buffers of one bound program are in the memory of one device. It is
 // immutable and shared by all sessions; an Arena is the memory for it.
 type Layout struct {
 	problem *planner.Problem
 	plan    *planner.Plan
-	base    []int64 // of each arena of the plan in the allocation; -1: lies elsewhere
+	base    []int64 // of each arena of the plan in the allocation; -1: is elsewhere
 	size    int64
 	align   int64
 }
@@ -70,10 +70,10 @@ func (l *Layout) Offset(buffer int) (int64, error) {
 	return l.base[slot.Arena] + slot.Offset, nil
 }
 
-// whyNot says where a buffer lies instead.
+// whyNot says where a buffer is instead.
 func (l *Layout) whyNot(buffer int) string {
 	if a := l.plan.Slots[buffer].Arena; a != planner.NoArena {
-		return "it lies on " + l.plan.Arenas[a].String()
+		return "it is on " + l.plan.Arenas[a].String()
 	}
 	for _, u := range l.plan.Unplanned {
 		if u.Buffer == buffer {

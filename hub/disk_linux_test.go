@@ -33,7 +33,7 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, h.files["onnx/model.onnx"], data)
 }
 
-// A small file that cannot be put in place leaves nothing behind.
+// A small file that cannot be put in place leaves nothing after.
 func TestWriteFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "refs", "main")
 	require.NoError(t, os.MkdirAll(filepath.Join(path, "taken"), 0o777))
@@ -50,7 +50,7 @@ func TestCacheThatCannotBeWritten(t *testing.T) {
 	c := h.client()
 	_, err := c.Snapshot(t.Context(), testID, "", onlyModel)
 	require.NoError(t, err)
-	// Whoever runs the test may be root, who may write anywhere: files stand where folders would be.
+	// Whoever runs the test may be root, who may write anywhere: files are where folders would be.
 	dir := filepath.Join(c.Cache, "models--acme--tiny")
 	for _, name := range []string{"refs", "blobs"} {
 		require.NoError(t, os.Rename(filepath.Join(dir, name), filepath.Join(dir, name+".old")))

@@ -32,7 +32,7 @@ const (
 // maxResumes bounds how often a transfer goes on after it broke off, whether bytes came or not.
 const maxResumes = 100
 
-// own tells whether an address is the endpoint's: its scheme, host and port. The token goes nowhere else.
+// own reports whether an address is the endpoint's: its scheme, host and port. The token goes nowhere else.
 func (c *Client) own(address *url.URL) bool {
 	endpoint, err := url.Parse(c.Endpoint)
 	return err == nil && strings.EqualFold(address.Scheme, endpoint.Scheme) && strings.EqualFold(address.Host, endpoint.Host)
@@ -102,7 +102,7 @@ func (e *statusError) Error() string {
 // Is reports the kind.
 func (e *statusError) Is(kind error) bool {
 	switch kind {
-	case ErrNotFound: // the hub says 401 of what does not exist, so as not to tell
+	case ErrNotFound: // the hub says 401 of what does not exist, so as not to reveal
 		return e.status == http.StatusNotFound || e.status == http.StatusUnauthorized && e.code == "RepoNotFound"
 	case ErrDenied:
 		return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden

@@ -144,7 +144,7 @@ func (c *Client) repo(id string) (*repo, error) {
 		return nil, fmt.Errorf("invalid model id %q: want NAME or ORG/NAME, of letters, digits and . _ -", id)
 	}
 	if c.Cache == "" {
-		return nil, errors.New("there is no place for the cache: set HF_HOME, or HOME")
+		return nil, errors.New("there is no folder for the cache: set HF_HOME, or HOME")
 	}
 	return &repo{c.Cache, id, filepath.Join(c.Cache, folderName(id))}, nil
 }

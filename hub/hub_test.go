@@ -25,7 +25,7 @@ const (
 	testCommit = "0123456789abcdef0123456789abcdef01234567"
 )
 
-// A fakeHub answers as the hub does: large files by a redirect to a host of their own, others itself.
+// A fakeHub answers as the hub does: large files by a redirect to a separate host, others itself.
 type fakeHub struct {
 	t        *testing.T
 	files    map[string][]byte
@@ -300,7 +300,7 @@ func TestBrokenTransfers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"bytes=500000-"}, ranges)
 
-	// The part is of other content: the checksum tells, and the file is fetched anew.
+	// The part is of other content: the checksum reports, and the file is fetched anew.
 	ranges = nil
 	_, err = c.Remove(t.Context(), testID)
 	require.NoError(t, err)

@@ -82,7 +82,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// What is downloaded lies as Python lays it out, file for file and link for link.
+// What is downloaded is as Python lays it out, file for file and link for link.
 func TestWritesAsPythonDoes(t *testing.T) {
 	h := newFakeHub(t)
 	h.files["onnx/model.onnx"] = []byte(strings.Repeat("weights ", 1000))

@@ -24,7 +24,7 @@ func TestSizesThatFallShort(t *testing.T) {
 	}
 }
 
-// TestInputsOfOtherTypes: a tensor of another element type or rank, and a sequence, are told from what is wanted.
+// TestInputsOfOtherTypes: a tensor of another element type or rank, and a sequence, are reported from what is wanted.
 func TestInputsOfOtherTypes(t *testing.T) {
 	want := TensorOf(tensor.F32, Sym("n"))
 	require.NoError(t, want.accepts(tensor.New(tensor.F32, 3)))

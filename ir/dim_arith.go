@@ -93,7 +93,7 @@ func quotient(d, e Dim) Dim {
 }
 
 // divConst divides by c > 1 and keeps under the division only what c does not divide. A division of a division is one, so
-// that a chain of strided windows counts its places in one: half of half of n, rounded up both times, is div(n+3,4).
+// that a chain of strided windows counts its positions in one: half of half of n, rounded up both times, is div(n+3,4).
 func (d Dim) divConst(c int64) Dim {
 	whole, rest := Dim{k: floorDiv(d.k, c)}, Dim{k: d.k - c*floorDiv(d.k, c)}
 	for _, t := range d.terms {

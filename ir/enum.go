@@ -16,10 +16,10 @@ func parseEnum[E ~uint8](text []byte, names []string) (E, error) {
 			return E(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%q is none of %v", text, names)
+	return 0, fmt.Errorf("%q is not one of %v", text, names)
 }
 
-// Reduction says how scattered values combine with what stands there, or which reduction runs along axes.
+// Reduction says how scattered values combine with what is there, or which reduction runs along axes.
 type Reduction uint8
 
 // The reductions.

@@ -23,7 +23,7 @@ var described = map[reflect.Type]opFields{}
 func fieldsOf(op Op) opFields { return described[reflect.TypeOf(op)] }
 
 // describe looks at an op's struct once. Exported fields print as parameters: the field's name in lower case, unless the tag
-// `ir:"…"` sets another. `ir:"name"` is told by the op's name, and `ir:"-"` does not print.
+// `ir:"…"` sets another. `ir:"name"` follows from the op's name, and `ir:"-"` does not print.
 func describe(op Op) {
 	t := reflect.TypeOf(op)
 	if t.Kind() != reflect.Struct {
@@ -49,7 +49,7 @@ func describe(op Op) {
 	described[t] = f
 }
 
-// withTypes is an op with the trait Typed whose results have these types; they stand in its field Types.
+// withTypes is an op with the trait Typed whose results have these types; they are in its field Types.
 func withTypes(op Op, types []Type) Op {
 	v := reflect.New(reflect.TypeOf(op)).Elem()
 	v.Set(reflect.ValueOf(op))

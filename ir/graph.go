@@ -228,7 +228,7 @@ func (g *Graph) NewNode(op Op, inputs []*Value, origins ...string) (*Node, error
 	}
 	for _, t := range types {
 		if slices.ContainsFunc(t.Shape, Dim.lost) {
-			return nil, errors.New("the sizes of its result are beyond what can be followed in symbols: give the model's inputs fixed " +
+			return nil, errors.New("the sizes of its result are too complex to compute with symbols: give the model's inputs fixed " +
 				"sizes")
 		}
 		v := g.NewValue("", t)
@@ -364,6 +364,15 @@ func (t Type) Sizes() tensor.Shape {
 		panic("ir: type " + t.String() + " is not bound")
 	}
 	return s
+}
+
+// Elements is the number of elements of a bound type; it panics for others.
+func (t Type) Elements() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d.Int()
+	}
+	return n
 }
 
 // Elements is the number of elements as a Dim.

@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Layout says where the elements of a value of a bound graph lie: in the memory of Root, from element Offset on, with a
+// A Layout says where the elements of a value of a bound graph are: in the memory of Root, from element Offset on, with a
 // stride in elements for each axis. A value that is no view is its own root, row-major from 0.
 type Layout struct {
 	Root    *Value
@@ -14,7 +14,7 @@ type Layout struct {
 	Strides []int
 }
 
-// OwnLayout is the layout of a value that has memory of its own.
+// OwnLayout is the layout of a value that has separate memory.
 func OwnLayout(v *Value) Layout {
 	return Layout{Root: v, Strides: v.Type.Sizes().Strides()}
 }

@@ -110,7 +110,7 @@ const (
 	Elementwise
 	// KeepsCustom: liveness treats the op as a custom operator: its operands and results may be held longer, as its policy says.
 	KeepsCustom
-	// Typed: the types of the results stand in the op's field Types, since they may depend on data; Infer does not repeat them.
+	// Typed: the types of the results are in the op's field Types, since they may depend on data; Infer does not repeat them.
 	Typed
 	// IsOpaque: no pass looks into the op.
 	IsOpaque
@@ -125,7 +125,7 @@ type Flow uint8
 const (
 	Decides Flow = iota // it may flip an integer, a truth or a position: the op has a step in it; so does an op of which nothing is known
 	Carries             // it stays one
-	Absorbs             // the result has roundings of its own that nothing prescribes, such as those of a sum of products
+	Absorbs             // the result has separate roundings that nothing prescribes, such as those of a sum of products
 	Encodes             // it may move a quantised value by one
 )
 
@@ -141,7 +141,7 @@ type Def struct {
 	Rows   RowsRule  // NoRows for what reads all of its operands
 }
 
-// namer is an op that prints under a name of its own, such as "add"; named lists all names with the op that each means.
+// namer is an op that prints under a separate name, such as "add"; named lists all names with the op that each means.
 type namer interface {
 	opName() string
 	named() map[string]Op

@@ -37,7 +37,7 @@ func (o Append) Infer(in []*Value) ([]Type, error) {
 		return nil, fmt.Errorf("lengths %v for %v sequences: an i64 for each is needed", lengths, x.Shape[o.Batch])
 	}
 	if LessEqual(N(0), o.Size) == No {
-		return nil, fmt.Errorf("%v places", o.Size)
+		return nil, fmt.Errorf("%v positions", o.Size)
 	}
 	if cache := Operand(in, AppendCache); cache != nil {
 		fits := cache.Type.DType == x.DType && len(cache.Type.Shape) == len(x.Shape)
@@ -45,10 +45,10 @@ func (o Append) Infer(in []*Value) ([]Type, error) {
 			fits = i == o.Axis || Same(cache.Type.Shape[i], x.Shape[i]) != No
 		}
 		if !fits {
-			return nil, fmt.Errorf("%v does not go behind a cache %v on axis %d", x, cache.Type, o.Axis)
+			return nil, fmt.Errorf("%v cannot be appended to a cache %v on axis %d", x, cache.Type, o.Axis)
 		}
 		if LessEqual(cache.Type.Shape[o.Axis], o.Size) == No {
-			return nil, fmt.Errorf("the cache %v has more than %v places", cache.Type, o.Size)
+			return nil, fmt.Errorf("the cache %v has more than %v positions", cache.Type, o.Size)
 		}
 	}
 	y := slices.Clone(x.Shape)
@@ -60,7 +60,7 @@ func (o Append) Infer(in []*Value) ([]Type, error) {
 func (o Append) Start(n int64, added, cached, size int) (start int, err error) {
 	start = int(max(n-int64(added), 0))
 	if n < 1 || n > int64(size) || start > cached {
-		return 0, fmt.Errorf("a sequence of length %d with %d new places, a cache of %d and room for %d", n, added, cached, size)
+		return 0, fmt.Errorf("a sequence of length %d with %d new positions, a cache of %d and a capacity of %d", n, added, cached, size)
 	}
 	return start, nil
 }

@@ -23,17 +23,17 @@ func TestAppend(t *testing.T) {
 			in:   []*tensor.Tensor{f32(tensor.Shape{1, 2}, 1, 2), i64(tensor.Shape{2}, 3, 2), f32(tensor.Shape{2, 2}, 10, 20, 30, 40)},
 			want: f32(tensor.Shape{3, 2}, 10, 20, 30, 2, 1, 0)},
 		{name: "behind the cache", op: op, in: []*tensor.Tensor{x, i64(tensor.Shape{2}, 5, 6), cache},
-			err: "a sequence of length 6 with 2 new places, a cache of 3 and room for 6"},
+			err: "a sequence of length 6 with 2 new positions, a cache of 3 and a capacity of 6"},
 		{name: "no room", op: Append{Axis: 1, Size: N(4)}, in: []*tensor.Tensor{x, lengths, cache},
-			err: "a sequence of length 5 with 2 new places, a cache of 3 and room for 4"},
+			err: "a sequence of length 5 with 2 new positions, a cache of 3 and a capacity of 4"},
 		{name: "no token", op: op, in: []*tensor.Tensor{x, i64(tensor.Shape{2}, 5, 0), cache}, err: "a sequence of length 0 with"},
 		{name: "lengths", op: op, in: []*tensor.Tensor{x, i64(tensor.Shape{3}, 5, 3, 1), cache}, err: "lengths i64[3] for 2 sequences"},
 		{name: "the cache's type", op: op, in: []*tensor.Tensor{x, lengths, i64(tensor.Shape{2, 1}, 1, 1)},
-			err: "f32[2,2] does not go behind a cache i64[2,1] on axis 1"},
+			err: "f32[2,2] cannot be appended to a cache i64[2,1] on axis 1"},
 		{name: "a larger cache", op: Append{Axis: 1, Size: N(2)}, in: []*tensor.Tensor{x, lengths, cache},
-			err: "the cache f32[2,3] has more than 2 places"},
+			err: "the cache f32[2,3] has more than 2 positions"},
 		{name: "one axis for both", op: Append{Size: N(2)}, in: []*tensor.Tensor{x, lengths, cache}, err: "axes 0 and 0 of f32[2,2]"},
-		{name: "size", op: Append{Axis: 1, Size: N(-1)}, in: []*tensor.Tensor{x, lengths}, err: "-1 places"},
+		{name: "size", op: Append{Axis: 1, Size: N(-1)}, in: []*tensor.Tensor{x, lengths}, err: "-1 positions"},
 	} {
 		c.run(t)
 	}

@@ -12,7 +12,7 @@ func (o Attention) inferRows(in []*Value) error {
 	q, k := in[AttentionQ].Type, in[AttentionK].Type
 	t := in[AttentionRows].Type
 	if t.DType != tensor.I32 || len(t.Shape) != 2 || Same(t.Shape[1], N(RowFields)) == No || Same(q.Shape[0], N(1)) == No {
-		return fmt.Errorf("rows %v for attention of %v: i32[R,4] is needed, and one batch", t, q)
+		return fmt.Errorf("sequences %v for attention of %v: want i32[R,4], and one batch", t, q)
 	}
 	mask, positions := Operand(in, AttentionMask), Operand(in, AttentionPositions)
 	if p := positions; p != nil && (p.Type.DType != tensor.I64 || len(p.Type.Shape) != 2 || Same(p.Type.Shape[0], N(1)) == No ||
@@ -26,9 +26,9 @@ func (o Attention) inferRows(in []*Value) error {
 	}
 	switch {
 	case o.Offset:
-		return fmt.Errorf("attention by rows takes no offset")
+		return fmt.Errorf("packed attention takes no offset")
 	case positions == nil && (mask != nil || o.ByQuery(in)):
-		return fmt.Errorf("attention by rows needs positions for a mask and bounds")
+		return fmt.Errorf("packed attention needs positions for a mask and bounds")
 	case o.ByQuery(in) && Same(q.Shape[1], k.Shape[1]) == No:
 		return fmt.Errorf("%v queries have no positions beside %v keys", q.Shape[1], k.Shape[1])
 	}
@@ -55,7 +55,7 @@ func inferRelative(in []*Value, at int) error {
 	return nil
 }
 
-// ByQuery reports whether bounds, a mask or scores by relative position tell the queries of attention by rows apart.
+// ByQuery reports whether bounds, a mask or scores by relative position report the queries of attention by rows apart.
 func (o Attention) ByQuery(in []*Value) bool {
 	if o.Causal || o.Window != 0 || Operand(in, AttentionQueryScores) != nil || Operand(in, AttentionKeyScores) != nil {
 		return true

@@ -41,7 +41,7 @@ func (o Conv) Infer(in []*Value) ([]Type, error) {
 		return nil, fmt.Errorf("a convolution of %v with %v", x, w)
 	}
 	if o.Act >= NumUnary || o.Act != NoUnary && o.Activation().Real() == nil {
-		return nil, fmt.Errorf("a convolution with %s behind it", o.Act)
+		return nil, fmt.Errorf("a convolution followed by %s", o.Act)
 	}
 	y, err := convolved(o.Window, o.Group, x, w)
 	if err != nil {

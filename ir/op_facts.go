@@ -58,7 +58,7 @@ func nBitsFlops(n *Node) Dim {
 	return n.Outputs[0].Type.Shape.Elements().Mul(N(n.Op.(MatMulNBits).K)).Mul(N(2))
 }
 
-// attentionFlops: q [B,S,H,D] meets the keys of all T places, and the scores meet v [B,T,H,E].
+// attentionFlops: q [B,S,H,D] meets the keys of all T positions, and the scores meet v [B,T,H,E].
 func attentionFlops(n *Node) Dim {
 	q, v := n.Inputs[AttentionQ].Type.Shape, n.Inputs[AttentionV].Type.Shape
 	// at least: that much where all rows are equally long

@@ -47,7 +47,7 @@ func (o MatMul) Infer(in []*Value) ([]Type, error) {
 		return nil, fmt.Errorf("this matmul is not defined for %s", a.DType)
 	}
 	if o.Act >= NumUnary || o.Act != NoUnary && o.Activation().Real() == nil {
-		return nil, fmt.Errorf("a product with %s behind it", o.Act)
+		return nil, fmt.Errorf("a product followed by %s", o.Act)
 	}
 	if len(a.Shape) < 2 || len(b.Shape) < 2 {
 		return nil, fmt.Errorf("matmul of %v and %v needs at least two axes each", a, b)

@@ -109,10 +109,10 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			place := int32(at)
 			switch m := mask.Float64(at); {
 			case m == 1 && o.Positions > 0 && s >= o.Positions:
-				return nil, fmt.Errorf("row %d has a token at position %d: the model has %d positions", b, s, o.Positions)
+				return nil, fmt.Errorf("sequence %d has a token at position %d: the model has %d positions", b, s, o.Positions)
 			case m == 1:
 			case m != 0:
-				return nil, fmt.Errorf("the attention mask of row %d is %v at position %d: want 0 or 1", b, m, s)
+				return nil, fmt.Errorf("the attention mask of sequence %d is %v at position %d: want 0 or 1", b, m, s)
 			case s > 0 || lengths:
 				continue
 			default:
@@ -121,8 +121,8 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			places, sources = append(places, place), append(sources, int32(at))
 		}
 		if o.First && key > begin && key < len(places) {
-			return nil, fmt.Errorf("the attention mask of row %d hides its first token, which the model reads and has no attention for: "+
-				"put the padding behind the text, or compile without unpad", b)
+			return nil, fmt.Errorf("the attention mask of sequence %d hides its first token, which the model reads without attention: "+
+				"put the padding on the right, or compile without unpad", b)
 		}
 		setRow(rows, b, begin, len(places), key, len(places))
 		setRow(firstRows, b, b, b+1, key, len(places))
@@ -150,14 +150,14 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // maskOfLengths is the mask of texts of these lengths beside values [B,S,…].
 func maskOfLengths(env *Env, in []*tensor.Tensor) (*tensor.Tensor, error) {
 	if len(in) < 2 || in[1] == nil || in[1].Rank() < 2 || in[1].Shape()[0] != in[0].Len() {
-		return nil, fmt.Errorf("lengths of %d texts without their values", in[0].Len())
+		return nil, fmt.Errorf("lengths of %d sequences without their values", in[0].Len())
 	}
 	texts, length := in[0].Len(), in[1].Shape()[1]
 	mask := env.New(tensor.I8, texts, length)
 	for b := range texts {
 		n := in[0].Int64(b)
 		if n < 0 || n > int64(length) {
-			return nil, fmt.Errorf("row %d has %d tokens, of %d", b, n, length)
+			return nil, fmt.Errorf("sequence %d has %d tokens, of %d", b, n, length)
 		}
 		for s := range int(n) {
 			mask.SetInt64(b*length+s, 1)
@@ -184,7 +184,7 @@ func (o Pack) Rows(env *Env, starts []int, values []*tensor.Tensor) ([]*tensor.T
 	for b := range texts {
 		begin, end := starts[b], starts[b+1]
 		if o.Positions > 0 && end-begin > o.Positions {
-			return nil, fmt.Errorf("row %d has %d tokens: the model has %d positions", b, end-begin, o.Positions)
+			return nil, fmt.Errorf("sequence %d has %d tokens: the model has %d positions", b, end-begin, o.Positions)
 		}
 		setRow(rows, b, begin, end, begin, end)
 		setRow(firstRows, b, b, b+1, begin, end)
@@ -260,7 +260,7 @@ func (Unpack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, index, mask := in[UnpackX], in[UnpackPlaces], in[UnpackMask]
 	if x.Rank() < 2 || x.Shape()[0] != 1 || x.DType() == tensor.String || index.DType() != tensor.I32 || index.Len() != x.Shape()[1] ||
 		mask.Rank() < 2 {
-		return nil, fmt.Errorf("%v at places %v of %v", x, index, mask)
+		return nil, fmt.Errorf("%v at positions %v of %v", x, index, mask)
 	}
 	places, sequences := tensor.Of[int32](index), mask.Shape()[:2]
 	y := env.New(x.DType(), append(sequences.Clone(), x.Shape()[2:]...)...)
@@ -268,7 +268,7 @@ func (Unpack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	from, to := x.Bytes(), y.Bytes()
 	for _, p := range places {
 		if most := sequences.Elements(); int(p) >= most {
-			return nil, fmt.Errorf("place %d of %d", p, most)
+			return nil, fmt.Errorf("position %d of %d", p, most)
 		}
 	}
 	eachRun(places, func(t, place, n int) { copy(to[place*width:][:n*width], from[t*width:][:n*width]) })
@@ -283,7 +283,7 @@ func textsOf(rows *tensor.Tensor, queries, keys int) ([][RowFields]int, error) {
 			out[r][i] = int(rows.Int64(r*RowFields + i))
 		}
 		if x := out[r]; x[0] < 0 || x[1] < x[0] || x[1] > queries || x[2] < 0 || x[3] < x[2] || x[3] > keys {
-			return nil, fmt.Errorf("row %d is %v, of %d queries and %d keys", r, x, queries, keys)
+			return nil, fmt.Errorf("sequence %d is %v, of %d queries and %d keys", r, x, queries, keys)
 		}
 	}
 	return out, nil
@@ -299,7 +299,7 @@ func (SumRows) Infer(in []*Value) ([]Type, error) {
 	x, rows := in[0].Type, in[1].Type
 	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || rows.DType != tensor.I32 || len(rows.Shape) != 2 ||
 		Same(rows.Shape[1], N(RowFields)) == No {
-		return nil, fmt.Errorf("sums of %v by rows %v", x, rows)
+		return nil, fmt.Errorf("sums of %v over sequences %v", x, rows)
 	}
 	return []Type{TensorOf(x.DType, append(Shape{rows.Shape[0]}, x.Shape[2:]...)...)}, nil
 }

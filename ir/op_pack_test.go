@@ -42,9 +42,9 @@ func TestPack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int64{0, 0, 0, 4, 5, 6, 7, 8, 0}, tensor.Of[int64](back[0]))
 	_, err = EvalOp(nil, Pack{}, []*tensor.Tensor{tensor.FromSlice([]int32{0, 3, 4}, 3), x})
-	require.ErrorContains(t, err, "row 2 has 4 tokens, of 3")
+	require.ErrorContains(t, err, "sequence 2 has 4 tokens, of 3")
 	_, err = EvalOp(nil, Pack{}, []*tensor.Tensor{tensor.FromSlice([]int32{1, 1}, 2), x})
-	require.ErrorContains(t, err, "lengths of 2 texts")
+	require.ErrorContains(t, err, "lengths of 2 sequences")
 
 	places := tensor.FromSlice([]int32{9, 0}, 2)
 	for _, in := range [][]*tensor.Tensor{{ids, places, mask}, {tensor.New(tensor.F32, 1, 2), places, mask},
@@ -81,7 +81,7 @@ func TestBadRows(t *testing.T) {
 			}
 			in[at] = tensor.FromSlice(bad, 1, RowFields)
 			_, err := EvalOp(nil, op, in)
-			require.ErrorContains(t, err, "row 0 is", "%v %v", op.Kind(), bad)
+			require.ErrorContains(t, err, "sequence 0 is", "%v %v", op.Kind(), bad)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (QAttention) Infer(in []*Value) ([]Type, error) {
 	}
 	if rows := Operand(in, QAttentionRows); rows != nil {
 		if floating[QAttentionMask] != nil {
-			return nil, fmt.Errorf("quantised attention by rows takes no mask")
+			return nil, fmt.Errorf("packed quantised attention takes no mask")
 		}
 		floating = append(floating, rows)
 	}

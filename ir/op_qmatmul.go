@@ -94,7 +94,7 @@ func (o QMatMul) checkPresence(in []*Value, _ Type) error {
 		Same(rows.Type.Shape[1], N(RowFields)) == No):
 		return fmt.Errorf("rows %v beside %v", rows.Type, in[QMatMulA].Type)
 	case rows != nil && len(in[QMatMulB].Type.Shape) != 2:
-		return fmt.Errorf("rows beside a product with %v", in[QMatMulB].Type)
+		return fmt.Errorf("sequences with a product with %v", in[QMatMulB].Type)
 	case dynamic && (aZero != nil || aScale != nil):
 		return fmt.Errorf("scales beside an operand that has none")
 	case !dynamic && (bScale == nil) != (aScale == nil) || dynamic && bScale == nil:

@@ -324,7 +324,7 @@ func (f UnaryFn) IsEpilogue() bool { return f == NoUnary || f < NumUnary && unar
 // checkEpilogue reports a function that no product applies to its sums.
 func (f UnaryFn) checkEpilogue() error {
 	if !f.IsEpilogue() {
-		return fmt.Errorf("a product with %s behind it", f)
+		return fmt.Errorf("a product followed by %s", f)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (p *parser) graph(depth int) *Graph {
 			x.nextID = p.lastID
 		}
 	} else {
-		for _, id := range p.order[begin:] { // constants stand in the outermost graph, so nothing of a subgraph is seen outside
+		for _, id := range p.order[begin:] { // constants are in the outermost graph, so nothing of a subgraph is seen outside
 			delete(p.visible, id)
 		}
 		p.order = p.order[:begin]

@@ -77,7 +77,7 @@ func (p *parser) element(x *tensor.Tensor, i int) {
 		}
 		x.SetInt64(i, int64(u))
 	case d.IsComplex():
-		p.fail("complex constants stand in sections, or are written as data")
+		p.fail("complex constants must be in sections, or be written as data")
 	default:
 		at := p.tok.at
 		n := p.int64()

@@ -20,14 +20,14 @@ import (
 //	}
 //
 // An absent operand is _. Constants print their elements when they are few; large ones print as data, which Parse fills
-// with numbers of its own. Parameters that are zero are left out.
+// with separate numbers. Parameters that are zero are left out.
 func (g *Graph) String() string {
 	p := printer{}
 	p.graph(g, true)
 	return p.String()
 }
 
-// Encode is String with the contents of large and packed constants elsewhere: section is told each such value, in order,
+// Encode is String with the contents of large and packed constants elsewhere: section is reported each such value, in order,
 // and returns the number by which Decode asks for its content.
 func (g *Graph) Encode(section func(v *Value) int) string {
 	p := printer{section: section}
@@ -65,7 +65,7 @@ func (p *printer) graph(g *Graph, withConsts bool) {
 	p.WriteString(") {\n")
 	outer := p.indent
 	p.indent += "  "
-	if withConsts { // a subgraph's constants stand in the outermost graph
+	if withConsts { // a subgraph's constants are in the outermost graph
 		for _, v := range g.Consts() {
 			p.WriteString(p.indent)
 			p.constant(v)
@@ -296,7 +296,7 @@ func scalarText(v reflect.Value) string {
 }
 
 // attrsText prints a custom operator's parameters, each with its sort, since an empty list or a whole float would not
-// tell it.
+// report it.
 func attrsText(attrs Attrs, all bool) string {
 	if len(attrs) == 0 {
 		return ""

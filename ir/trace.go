@@ -220,7 +220,7 @@ func (n *Node) folded() ([]*tensor.Tensor, error) {
 		}
 	}
 	for _, v := range n.Outputs {
-		if v.Type.Kind != TensorType || v.Type.Sizes().Elements() > bindFold {
+		if v.Type.Kind != TensorType || v.Type.Elements() > bindFold {
 			return nil, nil
 		}
 	}

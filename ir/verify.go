@@ -6,7 +6,7 @@ import (
 )
 
 // Verify checks everything that the rest of the compiler takes for granted: every value is defined once and before it is
-// used, subgraphs see what stands before their node and keep what is theirs, the lists of uses are exact, the types are
+// used, subgraphs see what is before their node and keep what is theirs, the lists of uses are exact, the types are
 // those that the shape rules give (of results with the trait Typed: the element type and rank), and outputs exist. All violations are
 // reported, each with its node.
 func Verify(g *Graph) error {
@@ -102,7 +102,7 @@ func (v *verifier) graph(g *Graph) {
 	}
 }
 
-// A PackedReader is an op of another package with kernels that read some operands in a layout of their own.
+// A PackedReader is an op of another package with kernels that read some operands in a separate layout.
 type PackedReader interface {
 	Op
 	ReadsPacked(operand int) bool
@@ -151,7 +151,7 @@ func (v *verifier) value(x *Value) {
 		v.failf("%%%d has no element type", x.ID)
 	}
 	if x.Const != nil && !x.Type.Equal(TensorOf(x.Const.DType(), Dims(x.Const.Shape()...)...)) {
-		v.failf("constant %%%d is %v where its type says %v", x.ID, x.Const, x.Type)
+		v.failf("constant %%%d is %v: its type is %v", x.ID, x.Const, x.Type)
 	}
 	if n, known := x.Type.Shape.Elements().Const(); x.Dims != nil && (!known || n != len(x.Dims)) {
 		v.failf("%%%d has a content of %d sizes for type %v", x.ID, len(x.Dims), x.Type)

@@ -42,7 +42,7 @@ func TestVerify(t *testing.T) {
 		{"the graph's numbers end before", func(g *ir.Graph) { g.Nodes[1].Outputs[0].ID = 99 }},
 		{"%3: its node is not the one that defines it", func(g *ir.Graph) { g.Nodes[0].Outputs[0].Def = g.Nodes[1] }},
 		{"output 0: %6 is not defined", func(g *ir.Graph) { g.Outputs[0] = g.Nodes[2].Subgraphs[0].Outputs[0] }},
-		{"constant %2 is f32[4] where its type says f32[2,2]", func(g *ir.Graph) {
+		{"constant %2 is f32[4]: its type is f32[2,2]", func(g *ir.Graph) {
 			g.Nodes[0].Inputs[1].Type = ir.TensorOf(tensor.F32, ir.N(2), ir.N(2))
 		}},
 		{"has a content of 3 sizes", func(g *ir.Graph) { g.Nodes[0].Inputs[1].Dims = make([]ir.Dim, 3) }},

@@ -17,7 +17,7 @@ type Window struct {
 	Kernel, Strides, Dilations []int
 	Pads                       []int  // before each axis, then after each
 	Auto                       string `ir:"auto_pad"` // NOTSET, VALID, SAME_UPPER, SAME_LOWER
-	Ceil                       bool   // round the number of places up
+	Ceil                       bool   // round the number of positions up
 }
 
 // Check reports a window that is none over that many spatial axes.
@@ -123,7 +123,7 @@ func (w Window) Lack(axis int) int {
 	return w.Extent(axis) - 1 - w.Pads[axis] - w.Pads[len(w.Kernel)+axis]
 }
 
-// Result is the shape of the places of the window over x, with that many channels.
+// Result is the shape of the positions of the window over x, with that many channels.
 func (w Window) Result(x Shape, channels Dim) Shape {
 	s := Shape{x[0], channels}
 	for i, d := range x[2:] {
@@ -142,7 +142,7 @@ func (w Window) Taps() int {
 	return n
 }
 
-// Tiles reports whether windows lie side by side without padding, as those of a patch embedding: every element is read at
+// Tiles reports whether windows are side by side without padding, as those of a patch embedding: every element is read at
 // most once.
 func (w Window) Tiles() bool {
 	return slices.Equal(w.Kernel, w.Strides) && !slices.ContainsFunc(w.Dilations, func(d int) bool { return d != 1 }) &&
@@ -152,7 +152,7 @@ func (w Window) Tiles() bool {
 // A Tap is an element of a window: which of the kernel, and the flat position below it in one channel, −1 in the padding.
 type Tap struct{ Kernel, At int }
 
-// Padding is how many elements stand before and after each axis of size in.
+// Padding is how many elements are before and after each axis of size in.
 func (w Window) Padding(in tensor.Shape) (before, after []int) {
 	for i, d := range in {
 		_, b, a := w.Places(i, N(d))
@@ -161,7 +161,7 @@ func (w Window) Padding(in tensor.Shape) (before, after []int) {
 	return before, after
 }
 
-// Walk moves the window over out places of a padded channel of the spatial shape in. f must not keep the taps. Elements
+// Walk moves the window over out positions of a padded channel of the spatial shape in. f must not keep the taps. Elements
 // that lie beyond even the padding are no taps.
 func (w Window) Walk(env *Env, in, out tensor.Shape, before, after []int, f func(place int, taps []Tap)) {
 	strides := in.Strides()

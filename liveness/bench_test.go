@@ -20,7 +20,7 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// prepared is a built-in model of so many layers for the CPU, rewritten and packed, with free sizes.
+// prepared is a built-in model of that many layers for the CPU, rewritten and packed, with free sizes.
 func prepared(t testing.TB, name string, layers int, level options.Level) (*ir.Graph, backend.Device) {
 	c, ok := models.Lookup(name)
 	require.True(t, ok)

@@ -14,7 +14,7 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// TestToEndIsTheTablesRightColumn, to the byte, for each extension by itself and for all; exact is never above it.
+// TestToEndIsTheTablesRightColumn, to the byte, for each extension separately and for all; exact is never above it.
 func TestToEndIsTheTablesRightColumn(t *testing.T) {
 	graphs(t, func(t *testing.T, g *ir.Graph) {
 		d := device(t)
@@ -45,7 +45,7 @@ func TestToEndIsTheTablesRightColumn(t *testing.T) {
 				held[v] = true
 			}
 			require.Equal(t, kept, held)
-			for v := range kept { // and nothing else lies where a kept value lies
+			for v := range kept { // and nothing else is where a kept value is
 				b := r.Problem.Buffers[r.Buffers[r.Layouts[v.ID].Root.ID]]
 				require.Equal(t, len(r.Steps)+1, b.Last, "%v", v.Name)
 			}
@@ -243,7 +243,7 @@ func TestPackedParentsDieWhereNobodyReadsThem(t *testing.T) {
 	}
 }
 
-// TestCopiesBeforeAttention: where the kernel takes no strides, copies stand between, and the parent is kept all the same.
+// TestCopiesBeforeAttention: where the kernel takes no strides, copies are between, and the parent is kept all the same.
 func TestCopiesBeforeAttention(t *testing.T) {
 	d := device(t, func(rows *[ir.NumKinds]target.Row) { rows[ir.KindAttention].Strided = nil })
 	g := parse(t, packed("[B,S,3·H·D]")+direct)

@@ -41,7 +41,7 @@ func (m *Memory) hiddenStates() (f finding) {
 	return f
 }
 
-// sums tells of the ops that are or hold, fused, an Add or a LayerNorm: the operands of these (of an Add both, of a LayerNorm
+// sums reports the ops that are or hold, fused, an Add or a LayerNorm: the operands of these (of an Add both, of a LayerNorm
 // the first; of a product inside, its own) and the results of the node that are theirs. They are the ops with the trait HoldsSum.
 var sums = [ir.NumKinds]func(n *ir.Node) (operands, results []*ir.Value){
 	ir.KindBinary: func(n *ir.Node) (operands, results []*ir.Value) {

@@ -81,12 +81,32 @@ func New(g *ir.Graph, layouts []ir.Layout, t *target.Target, o Options) *Memory 
 func (m *Memory) add(v *ir.Value) int32 {
 	b := int32(len(m.values))
 	m.buffer[v.ID] = b
-	size := int64(v.Type.DType.Bytes(v.Type.Sizes().Elements()))
+	size := int64(v.Type.DType.Bytes(v.Type.Elements()))
 	m.values, m.sizes, m.Bytes = append(m.values, v), append(m.sizes, size), append(m.Bytes, m.round(size))
 	return b
 }
 
 func (m *Memory) round(bytes int64) int64 { return (bytes + m.t.Align - 1) / m.t.Align * m.t.Align }
+
+// Resize takes over other sizes of what a step writes and needs.
+func (m *Memory) Resize(step int, scratch []int64) {
+	for _, b := range m.Writes[step] {
+		m.resize(b)
+	}
+	m.Scratch[step] = 0
+	for _, size := range scratch {
+		m.Scratch[step] += m.round(size)
+	}
+}
+
+// ResizeInput takes over another size of an input.
+func (m *Memory) ResizeInput(v *ir.Value) { m.resize(m.buffer[v.ID]) }
+
+func (m *Memory) resize(b int32) {
+	if t := m.values[b].Type; !m.separate[b] {
+		m.Bytes[b] = m.round(int64(t.DType.Bytes(t.Elements())))
+	}
+}
 
 // root is the value whose memory v shows.
 func (m *Memory) root(v *ir.Value) *ir.Value {
@@ -177,5 +197,5 @@ func (m *Memory) whole(v, r *ir.Value) bool {
 		return true
 	}
 	l, shape := m.layouts[v.ID], v.Type.Sizes()
-	return l.Offset == 0 && shape.Elements() == r.Type.Sizes().Elements() && l.Contiguous(shape)
+	return l.Offset == 0 && shape.Elements() == r.Type.Elements() && l.Contiguous(shape)
 }

@@ -53,7 +53,7 @@ func (p *planned) live() (pairs [][2]int) {
 	return pairs
 }
 
-// TestBrokenPlansAreRejected moves buffers of accepted plans to random places, and swaps them. Whatever then goes wrong when
+// TestBrokenPlansAreRejected moves buffers of accepted plans to random positions, and swaps them. Whatever then goes wrong when
 // the program runs is found by the plan's check, which believes the lives, and by the proof, which does not.
 func TestBrokenPlansAreRejected(t *testing.T) {
 	broken := 0

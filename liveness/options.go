@@ -48,6 +48,6 @@ type Options struct {
 	// DeviceTensors are inputs and outputs that should be outside of the arena, in memory that lasts between runs.
 	// Memory.IsDeviceTensor reports which of them can be.
 	DeviceTensors []*ir.Value
-	// RowMajor lays all results out row-major: none lies over a part of a buffer.
+	// RowMajor lays all results out row-major: none is over a part of a buffer.
 	RowMajor bool
 }

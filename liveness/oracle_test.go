@@ -144,7 +144,7 @@ func naiveBound(g *ir.Graph, steps []*ir.Node, d *target.Target, kept values, un
 	for v := range kept {
 		last[v] = len(steps)
 	}
-	bytes := func(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())) }
+	bytes := func(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Elements())) }
 	round := func(n int64) int64 { return (n + d.Align - 1) / d.Align * d.Align }
 	peak := int64(0)
 	for i, n := range steps {

@@ -59,7 +59,7 @@ func (m *Memory) partOf(v *ir.Value, part int) (roots []*ir.Value) {
 		if !ok {
 			break
 		}
-		fits := l.Offset == part*width && l.Root.Type.Sizes().Elements() == 3*shape.Elements()
+		fits := l.Offset == part*width && l.Root.Type.Elements() == 3*shape.Elements()
 		for axis, size := range shape {
 			fits = fits && (size == 1 || l.Strides[axis] == packed[axis])
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// hosts lets results take over operands that die at their step. It returns, by buffer, the one whose memory it lies in, which is
-// itself for most, and the last position of all that lies there.
+// hosts lets results take over operands that die at their step. It returns, by buffer, the one whose memory it is in, which is
+// itself for most, and the last position of all that is there.
 func (l *lives) hosts() (host []int32, last []int) {
 	host, last = make([]int32, len(l.values)), slices.Clone(l.last)
 	for b := range host {
@@ -85,7 +85,7 @@ func (l *lives) state(r *Result) {
 	}
 }
 
-// levels returns, by buffer, the deepest level of the steps that use what lies in its memory. Steps of one level may run in any
+// levels returns, by buffer, the deepest level of the steps that use what is in its memory. Steps of one level may run in any
 // order, so that what is kept beyond its readers is kept from all levels up to there.
 func (l *lives) levels(host []int32) []int {
 	deepest := make([]int, len(l.values))

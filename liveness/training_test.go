@@ -89,7 +89,7 @@ func (b *backward) node(n *ir.Node) {
 	}
 }
 
-// update applies the gradient of a weight, which has memory of its own. The schedule puts the step where it frees most.
+// update applies the gradient of a weight, which has separate memory. The schedule puts the step where it frees most.
 func (b *backward) update(reads ...*ir.Value) {
 	done := b.add(ir.Custom{Name: "optimizer.Update", Types: []ir.Type{ir.TensorOf(tensor.Bool)}}, reads...)
 	b.g.Outputs, b.g.OutputNames = append(b.g.Outputs, done), append(b.g.OutputNames, fmt.Sprintf("update %d", len(b.g.Outputs)))

@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// overQueries is an attention over parts of one buffer, whose result a sum reads that lies over its other operand.
+// overQueries is an attention over parts of one buffer, whose result a sum reads that is over its other operand.
 const overQueries = `(%0 "x": f32[2,8,32]) {
 	%1 "r" = cumsum(%0) {axis=1}
 	%2 "qkv" = concat(%1, %1, %1) {axis=2}

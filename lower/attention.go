@@ -167,7 +167,7 @@ func (a *attention) excluded(d tensor.DType) *ir.Value {
 }
 
 // aligned reports whether the IR op itself can hold causality and window: the offset of the queries must be 0, or what
-// lies before them when they are the last of the keys, and the window as wide on both sides, unless causality bounds one.
+// is before them when they are the last of the keys, and the window as wide on both sides, unless causality bounds one.
 func (a *attention) aligned() bool {
 	atEnd := ir.Same(a.past.Add(a.S), a.T) == ir.Yes
 	return a.valid == nil && (!a.cached || atEnd) && (a.op.Causal || a.left == a.right)
@@ -298,7 +298,7 @@ func lowerRotary(c *context) []*ir.Value {
 		turning = ir.N(n)
 	}
 	if ir.Same(cos.Type.Shape[2].Mul(ir.N(2)), turning) == ir.No {
-		c.Failf("%v elements of each head turn, and there are cosines for half of %v", turning, cos.Type)
+		c.Failf("%v elements of each head are rotated, and there are cosines for half of %v", turning, cos.Type)
 	}
 	y = c.Emit(ir.Rotary{Interleaved: c.AttrBool("interleaved", false)}, y, cos, sin)
 	if rank(x) == 4 {

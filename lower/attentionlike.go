@@ -36,7 +36,7 @@ func lowerLinearAttention(c *context) []*ir.Value {
 }
 
 // lowerCausalConv convolves each channel of [batch, channels, length] with its own taps, over the elements before; those of
-// the last call stand in past_state.
+// the last call are in past_state.
 func lowerCausalConv(c *context) []*ir.Value {
 	x, w, bias, past := c.In(0), c.In(1), c.Opt(2), c.Opt(3)
 	if rank(x) != 3 || rank(w) != 3 {
@@ -111,7 +111,7 @@ func lowerFlexAttention(c *context) []*ir.Value {
 		}
 		out := c.inline(c.attrSubgraph(name, 1), []*ir.Value{x})
 		if len(out) != 1 || out[0] == nil || rank(out[0]) != 4 {
-			c.Failf("%s does not give scores", name)
+			c.Failf("%s does not compute scores", name)
 		}
 		return c.cast(out[0], wide)
 	}

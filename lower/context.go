@@ -100,7 +100,7 @@ type context struct {
 type failure struct{ err error }
 type needsRun struct{ operand int }
 
-// lowerNode runs the row of an operator. The node becomes a Deferred when its lowering needs to know what only a run can tell.
+// lowerNode runs the row of an operator. The node becomes a Deferred when its lowering needs to know what only a run can report.
 func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err error) {
 	r, err := findRow(op.domain, op.name, op.version)
 	if err != nil {
@@ -289,7 +289,7 @@ func (c *context) AttrBool(name string, def bool) bool {
 func (c *context) choice(name string, n int) int {
 	v := c.AttrInt(name, 0)
 	if v < 0 || v >= n {
-		c.Failf("%s = %d is none of the %d that there are", name, v, n)
+		c.Failf("%s = %d is not below %d", name, v, n)
 	}
 	return v
 }

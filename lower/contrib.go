@@ -16,7 +16,7 @@ var ortRows = []row{
 }
 
 // What onnxruntime's optimizer fuses (domain com.microsoft), as its document ContribOperators.md defines it. Attention
-// and quantised operators have files of their own.
+// and quantised operators have separate files.
 var contribRows = []row{
 	{"LayerNormalization", 1, lowerLayerNormalization},
 	{"SimplifiedLayerNormalization", 1, lowerSimplifiedNormalization},

@@ -260,7 +260,7 @@ func lowerQAttention(c *context) []*ir.Value {
 	return c.packedAttention(y, 5, 8, nil)
 }
 
-// multiHeadOperands are where an operator has its operands behind queries, keys and values.
+// multiHeadOperands are where an operator has its operands after queries, keys and values.
 type multiHeadOperands struct{ bias, mask, scores, pastKey, pastValue, pastLength, beams int }
 
 func lowerMultiHeadAttention(c *context) []*ir.Value {
@@ -315,7 +315,8 @@ func (c *context) multiHead(at multiHeadOperands) []*ir.Value {
 	return out[:c.NumOutputs()]
 }
 
-// extendBuffers puts keys and values into buffers with room for all of a text, behind the places that past_sequence_length says are taken.
+// extendBuffers puts keys and values into buffers with room for all of a text, after the positions that past_sequence_length says are
+// taken.
 // What masks and scores have no place for is not read.
 func (h *heads) extendBuffers(pastKey, pastValue, past *ir.Value, masks ...*ir.Value) (present [2]*ir.Value) {
 	one, B, S := ir.N(1), h.B(), h.S()

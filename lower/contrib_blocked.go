@@ -11,7 +11,7 @@ import (
 )
 
 // What onnxruntime saves at its highest levels for images, com.microsoft.nchwc: values hold their channels in blocks, with zeros where the
-// last one is not full, and so do the weights of convolutions. Here the channels of values lie as in ai.onnx, so that the operators are its
+// last one is not full, and so do the weights of convolutions. Here the channels of values are as in ai.onnx, so that the operators are its
 // own; weights are brought back into ONNX's order.
 var blockedRows = []row{
 	{"Conv", 1, lowerBlockedConv},
@@ -69,7 +69,7 @@ func (b *builder) channelBlock(g *onnxpb.GraphProto) int {
 		block = 16
 	}
 	if convs {
-		b.warn("no size says whether the weights of %s have their channels in blocks of 8 or of 16, which depends on the machine that "+
+		b.warn("no size determines whether the weights of %s have channels in blocks of 8 or of 16, which depends on the machine that "+
 			"saved them: %d is taken, as onnxruntime does here", blockedDomain, block)
 	}
 	return block

@@ -45,7 +45,7 @@ func TestChannelBlock(t *testing.T) {
 			block := b.channelBlock(g)
 			if c.want == 0 {
 				require.Len(t, b.warnings, 1)
-				require.Contains(t, b.warnings[0], "no size says whether the weights of com.microsoft.nchwc")
+				require.Contains(t, b.warnings[0], "no size determines whether the weights of com.microsoft.nchwc")
 				return
 			}
 			require.Empty(t, b.warnings)

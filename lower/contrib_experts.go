@@ -120,7 +120,7 @@ func (m *experts) plus(y *ir.Value, e, i int) *ir.Value {
 }
 
 // route chooses k experts for each token, and weighs them by the softmax of the router's numbers, over all experts or, normalised, over
-// the chosen ones, or by numbers of their own.
+// the chosen ones, or by separate numbers.
 func (m *experts) route(own *ir.Value, normalised bool) {
 	router, k := m.In(1), m.AttrInt("k", 1)
 	if k < 1 || k > m.n {
@@ -166,7 +166,7 @@ func (m *experts) mix(has func(i int) bool) []*ir.Value {
 	return []*ir.Value{m.reshape(sum, m.In(0).Type.Shape)}
 }
 
-// activation returns what stands between the layers of expert e.
+// activation returns what is between the layers of expert e.
 func (m *experts) activation(third bool) func(e int, y *ir.Value) *ir.Value {
 	name, fusion := m.AttrString("activation_type", "relu"), m.choice("swiglu_fusion", 3)
 	alpha, beta, limit := m.AttrFloat("activation_alpha", 1), m.AttrFloat("activation_beta", 0), m.AttrFloat("swiglu_limit", 0)
@@ -182,7 +182,7 @@ func (m *experts) activation(third bool) func(e int, y *ir.Value) *ir.Value {
 		return func(_ int, y *ir.Value) *ir.Value { return y }
 	case "swiglu":
 	default:
-		m.Failf("activation_type = %q is none of relu, gelu, silu, swiglu and identity", name)
+		m.Failf("activation_type = %q is not relu, gelu, silu, swiglu or identity", name)
 	}
 	return func(e int, y *ir.Value) *ir.Value {
 		gate, linear := m.gates(e, y, fusion)
@@ -198,7 +198,7 @@ func (m *experts) activation(third bool) func(e int, y *ir.Value) *ir.Value {
 	}
 }
 
-// gates returns the two factors of SwiGLU: they alternate in what the first layer returns, one stands after the other, or the third layer
+// gates returns the two factors of SwiGLU: they alternate in what the first layer returns, one is after the other, or the third layer
 // returns the second.
 func (m *experts) gates(e int, y *ir.Value, fusion int) (gate, linear *ir.Value) {
 	if fusion == 0 {

@@ -198,7 +198,7 @@ func (g *groupQuery) see() {
 	}
 }
 
-// sink adds a score to each softmax without a value behind it, head_sink or 0: that of one more key, of zeros.
+// sink adds a score to each softmax without a value after it, head_sink or 0: that of one more key, of zeros.
 func (g *groupQuery) sink() {
 	sink, one := g.Opt(gqaSink), ir.N(1)
 	smooth := g.AttrInt("smooth_softmax", -1) == 1

@@ -69,7 +69,7 @@ func lowerRemovePadding(c *context) []*ir.Value {
 	}
 	s := x.Type.Shape
 	if ir.Same(counts.Type.Shape[0], s[0]) == ir.No {
-		c.Failf("%v lengths for %v texts", counts.Type.Shape[0], s[0])
+		c.Failf("%v lengths for %v sequences", counts.Type.Shape[0], s[0])
 	}
 	if _, known := x.Type.Static(); !known || !c.IsConst(1) {
 		n := c.Fresh(0)
@@ -125,7 +125,7 @@ func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 	in, n := []*ir.Value{h.q, h.k, h.v, bias}, h.q.Type.Shape[1]
 	if bias != nil && (rank(bias) != 4 || rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No ||
 		ir.Same(bias.Type.Shape[3], offset.Type.Shape[1]) == ir.No) {
-		h.Failf("attention bias %v for texts of token_offset %v", bias.Type, offset.Type)
+		h.Failf("attention bias %v for sequences of token_offset %v", bias.Type, offset.Type)
 	}
 	r := h.removedBy(sums, n)
 	if r != nil {

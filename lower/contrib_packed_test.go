@@ -83,7 +83,7 @@ cast offset
 scatter_nd expand cast attention`), build(false))
 }
 
-// TestRemovePaddingByConstants: lengths that are known give tokens, places, sums and the longest at once, and those that do not fit are
+// TestRemovePaddingByConstants: lengths that are known give tokens, positions, sums and the longest at once, and those that do not fit are
 // refused.
 func TestRemovePaddingByConstants(t *testing.T) {
 	remove := func(counts ...int32) (*ir.Graph, error) {
@@ -114,7 +114,7 @@ func TestRemovePaddingByConstants(t *testing.T) {
 	for want, counts := range map[string][]int32{
 		"sequence_token_count[1] is 5 of 4":  {2, 5, 0},
 		"sequence_token_count[2] is -1 of 4": {2, 4, -1},
-		"2 lengths for 3 texts":              {2, 4},
+		"2 lengths for 3 sequences":          {2, 4},
 	} {
 		_, err := remove(counts...)
 		require.ErrorContains(t, err, want)

@@ -399,7 +399,7 @@ func lowerMatMulBnb4(c *context) []*ir.Value {
 }
 
 // lowerGatherBlockQuantized gathers quantised values and their scales and dequantises what was gathered. Several of them in
-// a byte lie along the last axis.
+// a byte are along the last axis.
 func lowerGatherBlockQuantized(c *context) []*ir.Value {
 	data, ids, scale, zero := c.In(0), c.In(1), c.In(2), c.Opt(3)
 	bits, block := c.AttrInt("bits", 4), c.AttrInt("block_size", 128)
@@ -443,7 +443,7 @@ func lowerGatherBlockQuantized(c *context) []*ir.Value {
 	return []*ir.Value{c.dequantize(pick(data), scaling{pick(scale), pick(zero), along, block}, scale.Type.DType)}
 }
 
-// centre is the zero points of quantised values that have none of their own: the middle of what so many bits hold.
+// centre is the zero points of quantised values that have separate none: the middle of what that many bits hold.
 func (c *context) centre(d tensor.DType, bits int, scale *ir.Value) *ir.Value {
 	mid := tensor.New(d)
 	mid.SetInt64(0, 1<<(bits-1))

@@ -11,7 +11,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Control flow. A condition that folds is inlined, and so are the trips of a loop whose number is known and small; all
+// Control flow. A condition that folds is inlined, and so are the iterations of a loop whose number is known and small; all
 // others become nodes that hold the subgraphs, which the host drives.
 var controlRows = []row{
 	{"If", 1, lowerIf},
@@ -21,10 +21,10 @@ var controlRows = []row{
 	{"SequenceMap", 17, lowerSequenceMap},
 }
 
-// maxUnrolled bounds the trips, and the nodes that they come to, of loops that are unrolled.
+// maxUnrolled bounds the iterations, and the nodes that they come to, of loops that are unrolled.
 const maxUnrolled, maxUnrolledNodes = 16, 512
 
-// maxUnrolledInAll bounds the nodes of all loops that are unrolled, those in others with them: ten loops of ten trips, one in the
+// maxUnrolledInAll bounds the nodes of all loops that are unrolled, those in others with them: ten loops of ten iterations, one in the
 // other, are 10^10.
 const maxUnrolledInAll = 1 << 14
 
@@ -79,7 +79,7 @@ func lowerIf(c *context) []*ir.Value {
 }
 
 // dropped checks a branch that no run takes, as one that a run may take is checked: its nodes have the form and the operand types that
-// their schemas give, and its results are of the types of the results that stand in their place.
+// their schemas give, and its results are of the types of the results that are in their place.
 func (c *context) dropped(r *subgraph, taken []*ir.Value) {
 	warnings := c.b.warnings
 	body, err := c.body(r, nil)
@@ -100,7 +100,7 @@ func (c *context) dropped(r *subgraph, taken []*ir.Value) {
 	}
 }
 
-// A loopBody is a subgraph that a loop repeats: its inputs are first, then what one trip hands to the next, then last;
+// A loopBody is a subgraph that a loop repeats: its inputs are first, then what one iteration hands to the next, then last;
 // carried values begin at output from.
 type loopBody struct {
 	*subgraph
@@ -109,7 +109,7 @@ type loopBody struct {
 	elements             []bool // carried values that begin as optionals, and of which the body returns the element
 }
 
-// settle lowers the body with the most that is known of the carried values in every trip, and returns their types. What begins as an
+// settle lowers the body with the most that is known of the carried values in every iteration, and returns their types. What begins as an
 // optional remains one, although the body may return its element.
 func (l *loopBody) settle(c *context) (*body, []ir.Type) {
 	l.elements = make([]bool, len(l.carried))
@@ -130,7 +130,7 @@ func (l *loopBody) settle(c *context) (*body, []ir.Type) {
 		for i, t := range l.carried {
 			u, err := join(t, body.outside(body.Outputs[l.from+i].Type))
 			if err != nil {
-				c.Failf("what trips hand on changes: value %d: %w", i, err)
+				c.Failf("a loop-carried value changes its type: value %d: %w", i, err)
 			}
 			if pass > 3 {
 				u = loosened(u)
@@ -179,8 +179,8 @@ func unrollable(r *subgraph, trips int) bool {
 	return trips >= 1 && trips <= maxUnrolled && countNodes(r.g)*trips <= maxUnrolledNodes
 }
 
-// unroll emits the trips of a loop one after the other; false, with nothing emitted, where that cannot be done. args returns
-// the inputs of a trip from what the one before handed on; next takes its outputs and says whether there is another.
+// unroll emits the iterations of a loop one after the other; false, with nothing emitted, where that cannot be done. args returns
+// the inputs of a iteration from what the one before carried; next takes its outputs and says whether there is another.
 func (c *context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value,
 	next func(out []*ir.Value) (more, ok bool)) (final []*ir.Value, stacked [][]*ir.Value, ok bool) {
 	if !unrollable(r, trips) {
@@ -213,7 +213,7 @@ func (c *context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Va
 				t = *t.Elem
 			}
 			if _, err := join(t, v.Type); err != nil {
-				c.Failf("what trips hand on changes: value %d: %w", k, err)
+				c.Failf("a loop-carried value changes its type: value %d: %w", k, err)
 			}
 		}
 		for k, v := range out[from+carried:] {
@@ -238,7 +238,7 @@ func (c *context) stack(vs []*ir.Value, axis int) *ir.Value {
 	return c.Emit(ir.Concat{Axis: axis}, in...)
 }
 
-// declaredAxes is the number of axes that the body of a loop declares of one element. It is 0 by ONNX, but onnxruntime hands on an
+// declaredAxes is the number of axes that the body of a loop declares of one element. It is 0 by ONNX, but onnxruntime passes on an
 // element of one axis to a body that asks for one, as paddle2onnx writes them.
 func declaredAxes(v *onnxpb.ValueInfoProto) int {
 	return min(len(v.GetType().GetTensorType().GetShape().GetDim()), 1)
@@ -253,7 +253,7 @@ func lowerLoop(c *context) []*ir.Value {
 	carried := len(initial)
 	r := c.attrSubgraph("body", 2+carried)
 	if n := len(r.g.GetOutput()) - 1; n < carried || n != c.NumOutputs() {
-		c.Failf("the body returns %d values beside the condition: %d are carried from trip to trip, and the node has %d outputs", n,
+		c.Failf("the body returns %d values besides the condition: %d are loop-carried, and the node has %d outputs", n,
 			carried, c.NumOutputs())
 	}
 	numberAxes, condAxes := declaredAxes(r.g.GetInput()[0]), declaredAxes(r.g.GetInput()[1])
@@ -261,7 +261,7 @@ func lowerLoop(c *context) []*ir.Value {
 	if limit != nil {
 		if t, ok := c.fold(limit); ok {
 			if t.Len() != 1 || !t.DType().IsInt() {
-				c.Failf("the number of trips is %v, not one integer", t)
+				c.Failf("the number of iterations is %v, not one integer", t)
 			}
 			trips, tripsKnown = max(t.Int64(0), 0), true
 		}
@@ -293,7 +293,7 @@ func lowerLoop(c *context) []*ir.Value {
 	}
 	always := goesOn && tripsKnown && startKnown && start
 	if always && trips > ops.MaxTrips {
-		c.Failf("the loop makes %d trips; %d is the limit", trips, ops.MaxTrips)
+		c.Failf("the loop has %d iterations; %d is the limit", trips, ops.MaxTrips)
 	}
 	length := ir.Sym(fresh)
 	if always {

@@ -87,7 +87,7 @@ func TestControlFlowDisappears(t *testing.T) {
 	}
 }
 
-// TestCarriedSizes: what is known of a carried value holds for every trip, and no more.
+// TestCarriedSizes: what is known of a carried value holds for every iteration, and no more.
 func TestCarriedSizes(t *testing.T) {
 	for op, want := range map[string]string{"Add": "f32[n,4]", "Concat": ""} {
 		n := operation(op, []string{"v", "x"}, "w")
@@ -281,7 +281,7 @@ func TestZipMap(t *testing.T) {
 	}
 }
 
-// TestFeatureVectorizer: only a run tells the numbers of features; what inputdimensions has more is zeros, what it has less is cut off.
+// TestFeatureVectorizer: only a run reports the numbers of features; what inputdimensions has more is zeros, what it has less is cut off.
 func TestFeatureVectorizer(t *testing.T) {
 	s := &sketch{}
 	in := []string{s.input("x", tensor.F32, "N", "C"), s.input("z", tensor.F32, "N", "D")}

@@ -55,7 +55,7 @@ func TestWindowsOverSymbols(t *testing.T) {
 	}
 }
 
-// TestTransposedTiles: a ConvTranspose whose windows lie side by side is a product, and means what the operator does.
+// TestTransposedTiles: a ConvTranspose whose windows are side by side is a product, and means what the operator does.
 func TestTransposedTiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	draw := func(shape ...int) *tensor.Tensor {

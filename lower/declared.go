@@ -19,7 +19,7 @@ func declaredTypes(g *onnxpb.GraphProto) map[string]*onnxpb.TypeProto {
 	return declared
 }
 
-// typeOf reads a declared type: sizes are numbers or symbols; an axis without a name gets a symbol of its own, made of
+// typeOf reads a declared type: sizes are numbers or symbols; an axis without a name gets a separate symbol, made of
 // name. In elements of sequences and optionals, no size stands for the same number twice.
 func typeOf(tp *onnxpb.TypeProto, name string) (ir.Type, error) {
 	if s := tp.GetSequenceType(); s != nil {

@@ -123,8 +123,8 @@ func (l *lowered) run(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	if err != nil {
 		return nil, err
 	}
-	for i, t := range results { // a result may be an operand passed through
-		if slices.Contains(inputs, t) || slices.Contains(l.fixed, t) {
+	for i, t := range results {
+		if l.graph.Outputs[i].Def == nil { // an operand passed through, or a constant, which the next run needs
 			results[i] = t.Clone()
 		}
 	}

@@ -12,7 +12,9 @@ import (
 // TestRanksOfUnknownRanks holds that operands whose number of axes only a run knows leave that of the result to it as well.
 func TestRanksOfUnknownRanks(t *testing.T) {
 	vector, any := &ir.Value{Type: ir.TensorOf(tensor.I64, ir.Sym("n"))}, &ir.Value{Type: ir.Type{DType: tensor.I64, Unranked: true}}
-	two := &ir.Value{Type: ir.TensorOf(tensor.I64, ir.N(2))}
+	one, two := &ir.Value{Type: ir.TensorOf(tensor.I64, ir.N(1))}, &ir.Value{Type: ir.TensorOf(tensor.I64, ir.N(2))}
+	matrix := &ir.Value{Type: ir.TensorOf(tensor.I64, ir.Sym("n"), ir.Sym("k"))}
+	seen := map[string]bool{}
 	for _, c := range []struct {
 		op   string
 		in   []*ir.Value
@@ -24,7 +26,27 @@ func TestRanksOfUnknownRanks(t *testing.T) {
 		{"Unsqueeze", []*ir.Value{vector, two}, 3},
 		{"Unsqueeze", []*ir.Value{vector, vector}, -1},
 		{"Squeeze", []*ir.Value{vector, vector}, -1},
+		{"Squeeze", []*ir.Value{matrix, one}, 1},
+		{"Squeeze", []*ir.Value{any, one}, -1},
+		{"Reshape", []*ir.Value{any, two}, 2},
+		{"Reshape", []*ir.Value{vector, vector}, -1},
+		{"Expand", []*ir.Value{vector, two}, 2},
+		{"Expand", []*ir.Value{matrix, one}, 2},
+		{"Expand", []*ir.Value{any, two}, -1},
+		{"ConstantOfShape", []*ir.Value{two}, 2},
+		{"ConstantOfShape", []*ir.Value{vector}, -1},
+		{"Range", []*ir.Value{any, any, any}, 1},
+		{"OneHot", []*ir.Value{matrix, any, any}, 3},
+		{"OneHot", []*ir.Value{any, any, any}, -1},
+		{"Shape", []*ir.Value{any}, 1},
+		{"Size", []*ir.Value{any}, 0},
+		{"GatherND", []*ir.Value{matrix, matrix}, -1},
+		{"STFT", []*ir.Value{any, any}, 4},
+		{"MelWeightMatrix", []*ir.Value{any}, 2},
+		{"MatMul", []*ir.Value{any, matrix}, -1},
 	} {
 		require.Equal(t, c.want, deferredRank[c.op](c.in), c.op)
+		seen[c.op] = true
 	}
+	require.Len(t, seen, len(deferredRank))
 }

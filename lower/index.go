@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Operators that move elements to or from places that data name. Those whose results' sizes depend on data are in
+// Operators that move elements to or from positions that data name. Those whose results' sizes depend on data are in
 // select.go.
 var indexRows = []row{
 	{"Gather", 1, lowerGather},
@@ -151,7 +151,7 @@ func lowerOneHot(c *context) []*ir.Value {
 	return []*ir.Value{c.Emit(op, index, values)}
 }
 
-// nonNegative makes of indices below 0, which elsewhere count from the end, such as lie outside of every axis.
+// nonNegative makes of indices below 0, which elsewhere count from the end, such as are outside of every axis.
 func (c *context) nonNegative(index *ir.Value) *ir.Value { return c.indexIf(index, index) }
 
 // indexIf is index where fits is not below 0, and elsewhere outside of every axis.

@@ -61,7 +61,7 @@ func (c *context) compute(op ir.Op, in ...*ir.Value) []*ir.Value {
 }
 
 // AtRun leaves the node to the run, as operands do whose content is asked for and not known; the lowering knows the types
-// of the results, though, but for sizes that only the data tell: see Fresh.
+// of the results, though, but for sizes that only the data report: see Fresh.
 func (c *context) AtRun(types ...ir.Type) []*ir.Value {
 	for i := range c.readIn { // the run reads all of the node
 		c.readIn[i] = true
@@ -72,5 +72,5 @@ func (c *context) AtRun(types ...ir.Type) []*ir.Value {
 	return c.EmitAll(c.deferred(types...), c.in...)
 }
 
-// Fresh is a size of this node's results that only the run can tell; k tells several of them apart.
+// Fresh is a size of this node's results that only the run can report; k distinguishes several of them.
 func (c *context) Fresh(k int) ir.Dim { return ir.Sym(fmt.Sprintf("u%d.%d", c.b.g.NumValues(), k)) }

@@ -33,7 +33,7 @@ func (c *context) loss(logp *ir.Value) *ir.Value {
 	if c.HasAttr("ignore_index") {
 		none := c.Constant(intScalar(target.Type.DType, c.AttrInt("ignore_index", 0)))
 		ignored = c.binary(ir.Equal, target, none)
-		// what is ignored may lie outside the classes
+		// what is ignored may be outside the classes
 		target = c.Emit(ir.Where{}, ignored, c.Constant(intScalar(target.Type.DType, 0)), target)
 	}
 	target = c.nonNegative(target)
@@ -67,7 +67,7 @@ func (c *context) loss(logp *ir.Value) *ir.Value {
 		total := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: all}, c.expand(weight, loss.Type.Shape))
 		return c.binary(ir.Div, c.Emit(ir.Reduce{Fn: ir.Sum, Axes: all}, loss), total)
 	default:
-		c.Failf("reduction %q is none of none, sum and mean", r)
+		c.Failf("reduction %q is not none, sum or mean", r)
 		return nil
 	}
 }

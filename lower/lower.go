@@ -167,7 +167,7 @@ type builder struct {
 	opset   int // of ai.onnx in the main graph
 
 	maxFold  int                     // the size up to which an operand that must be known is evaluated
-	blocked  int                     // channels that lie beside each other in the layout of com.microsoft.nchwc
+	blocked  int                     // channels that are beside each other in the layout of com.microsoft.nchwc
 	deferred int                     // nodes that were left to the run
 	taps     int                     // nodes that pools became: see affords
 	listed   int                     // elements that lists holds
@@ -182,7 +182,7 @@ type builder struct {
 	unknown  map[string][]string // operator → nodes
 }
 
-// scope resolves names; a subgraph or function body has one of its own.
+// scope resolves names; a subgraph or function body has a separate one.
 type scope struct {
 	outer  *scope
 	vals   map[string]*ir.Value
@@ -294,7 +294,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 	}
 }
 
-// tellApart gives the axes of an input names of their own, if sizes are independent.
+// tellApart gives the axes of an input separate names, if sizes are independent.
 func (b *builder) tellApart(input string, t ir.Type) ir.Type {
 	if b.apart == nil {
 		return t

@@ -54,7 +54,7 @@ func viewed(v *ir.Value) *tensor.Tensor {
 }
 
 // expanded computes a weight that nodes make of constants: kernels pack constants only, and whatever made the model has left out the
-// content or the arithmetic of the weight (one number in all places, a window of a filter, a norm that PyTorch divides by), not meant it
+// content or the arithmetic of the weight (one number in all positions, a window of a filter, a norm that PyTorch divides by), not meant it
 // to be made in each run. What widens codes or halves stays, since rewrites want to see those.
 func (c *context) expanded(v *ir.Value) *ir.Value {
 	if v == nil || v.Def == nil || !makesWeights(v, map[*ir.Value]bool{}) {
@@ -66,7 +66,7 @@ func (c *context) expanded(v *ir.Value) *ir.Value {
 // maxMakers bounds the nodes that make a weight.
 const maxMakers = 64
 
-// makesWeights reports whether the nodes behind a value make it of constants, without widening any. seen holds the values that were met.
+// makesWeights reports whether the nodes after a value make it of constants, without widening any. seen holds the values that were met.
 func makesWeights(v *ir.Value, seen map[*ir.Value]bool) bool {
 	if v == nil || v.IsConst() || seen[v] {
 		return true

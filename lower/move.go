@@ -167,7 +167,7 @@ const maxStep = 1 << 50
 // span clamps the part of an axis of size d that a slice names (ONNX, Slice): first element and count.
 func (c *context) span(d, start, end ir.Dim, step int) (first, n ir.Dim) {
 	// Counted from the end of the axis, the first element may lie d back, and one more where nothing is left to walk
-	// backwards from; the end of a backward walk is the place before the first element.
+	// backwards from; the end of a backward walk is the position before the first element.
 	top, backStart, backEnd := d, d, d
 	if step < 0 {
 		top, backStart, backEnd = d.Sub(ir.N(1)), ir.Max(d, ir.N(1)), d.Add(ir.N(1))
@@ -176,12 +176,12 @@ func (c *context) span(d, start, end ir.Dim, step int) (first, n ir.Dim) {
 	n = steps(first, last, step)
 	if step > 0 && !first.Is(0) && !last.Equal(top) || step < 0 && !first.Equal(top) && !last.Is(-1) ||
 		ir.LessEqual(d, ir.N(0)) == ir.Yes {
-		n = ir.Max(n, ir.N(0)) // elsewhere one bound is at its limit, and the other cannot lie after it
+		n = ir.Max(n, ir.N(0)) // elsewhere one bound is at its limit, and the other cannot be after it
 	}
 	return first, n
 }
 
-// clamp makes a bound of a slice a place in an axis of size d: at most top, at least d − back, which is where negative
+// clamp makes a bound of a slice a position in an axis of size d: at most top, at least d − back, which is where negative
 // bounds, counted from the end, stop. The INT_MAX and INT_MIN of either integer type stand for the limits.
 func (c *context) clamp(i, d, top, back ir.Dim) ir.Dim {
 	k, known := i.Const()

@@ -267,6 +267,6 @@ func TestRotaryEmbedding(t *testing.T) {
 		}, "f32[1,2,1,3]", []float64{-2, 1, 3, -5, 4, 6}, ""},
 		{"cosines for another size", 23, func(s *sketch) string {
 			return s.node("RotaryEmbedding", x(s), cos(s), sin(s), position(s), one, intAttr("rotary_embedding_dim", 2))
-		}, "", nil, "2 elements of each head turn"},
+		}, "", nil, "2 elements of each head are rotated"},
 	})
 }

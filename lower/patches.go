@@ -42,7 +42,7 @@ func (c *context) conv(win ir.Window, groups int) *ir.Value {
 	return c.channelsFirst(c.Emit(ir.Conv{Window: win, Group: groups}, in...))
 }
 
-// fewChannels are those of an image, which lie apart, and whose patches are rows in the order of the weights. More channels lie beside each
+// fewChannels are those of an image, which are apart, and whose patches are rows in the order of the weights. More channels are beside each
 // other: a convolution copies them in runs, where such rows would be made of single elements.
 const fewChannels = 4
 
@@ -51,7 +51,7 @@ func isFew(channels ir.Dim) bool {
 	return ok && n <= fewChannels
 }
 
-// convBytes is a convolution of bytes with the other operands of a QMatMul; that of one element at every place is a product.
+// convBytes is a convolution of bytes with the other operands of a QMatMul; that of one element at every position is a product.
 func (c *context) convBytes(win ir.Window, groups int, x, w *ir.Value, more ...*ir.Value) *ir.Value {
 	in := append([]*ir.Value{c.channelsLast(x), c.kernelFirst(c.weight(w))}, more...)
 	if groups == 1 && win.Taps() == 1 && win.Tiles() {
@@ -83,7 +83,7 @@ func (c *context) kernelFirst(w *ir.Value) *ir.Value {
 // product multiplies rows with weights [M,…], seen as a matrix, and adds the bias.
 func (c *context) product(rows, w, bias *ir.Value) *ir.Value {
 	axes := []int{0, 1}
-	if !ir.Shape(w.Type.Shape[2:]).Elements().Is(1) { // channels are not an axis of their own
+	if !ir.Shape(w.Type.Shape[2:]).Elements().Is(1) { // channels are not a separate axis
 		axes = axes[:1]
 	}
 	w = c.weights(w, axes, func(w *ir.Value) *ir.Value {
@@ -96,7 +96,7 @@ func (c *context) product(rows, w, bias *ir.Value) *ir.Value {
 	return c.Emit(ir.MatMul{TransB: true}, in...)
 }
 
-// untiled is a ConvTranspose whose windows lie side by side: x [N,C,…] times weights [C,M,…], whose columns are the elements of a
+// untiled is a ConvTranspose whose windows are side by side: x [N,C,…] times weights [C,M,…], whose columns are the elements of a
 // window, each with M channels.
 func (c *context) untiled(win ir.Window) *ir.Value {
 	x, w, bias := c.channelsLast(c.In(0)), c.In(1), c.Opt(2)
@@ -148,7 +148,7 @@ func (c *context) padded(win ir.Window, x, value *ir.Value) *ir.Value {
 	return x
 }
 
-// tap is what the element of the window that lies there meets along a spatial axis of x [N,…,C].
+// tap is what the element of the window that is there meets along a spatial axis of x [N,…,C].
 func (c *context) tap(win ir.Window, x *ir.Value, axis int, at, places ir.Dim) *ir.Value {
 	cut := ir.Slice{Starts: make([]ir.Dim, rank(x)), Sizes: slices.Clone(x.Type.Shape), Steps: slices.Repeat([]int{1}, rank(x))}
 	cut.Starts[1+axis], cut.Sizes[1+axis], cut.Steps[1+axis] = at, places, win.Strides[axis]
@@ -192,7 +192,7 @@ func (c *context) tapped(w ir.Window) bool {
 	return !w.Ceil && c.affords(nodes)
 }
 
-// tileRows returns the patches as rows [N, places…, C·taps]: the spatial axes are split into place and element.
+// tileRows returns the patches as rows [N, positions…, C·taps]: the spatial axes are split into place and element.
 func (c *context) tileRows(win ir.Window, x *ir.Value) *ir.Value {
 	s := x.Type.Shape
 	axes := len(win.Kernel)

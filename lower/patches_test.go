@@ -231,7 +231,7 @@ func TestPoolTaps(t *testing.T) {
 		g, err := s.lower(19, node)
 		for i, p := range win.Pads {
 			if p >= win.Kernel[i%len(win.Kernel)] {
-				require.ErrorContains(r, err, "a window could lie in the padding alone")
+				require.ErrorContains(r, err, "a window could be entirely in the padding")
 				return
 			}
 		}

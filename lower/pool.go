@@ -57,7 +57,7 @@ func (c *context) poolWindow(ceil, dilated int) ir.Window {
 	}
 	for i, k := range w.Kernel {
 		if pads := []int{w.Pads[i], w.Pads[len(w.Kernel)+i]}; max(pads[0], pads[1]) >= k {
-			c.Failf("axis %d: pads %v for a kernel of %d: a window could lie in the padding alone", i, pads, k)
+			c.Failf("axis %d: pads %v for a kernel of %d: a window could be entirely in the padding", i, pads, k)
 		}
 	}
 	return w
@@ -101,14 +101,14 @@ func (c *context) averagePool(always bool) []*ir.Value {
 	return c.pool(op, x)
 }
 
-// met is operand 0 without what SAME leaves at the ends where windows are smaller than their stride: as much behind them as in front of
+// met is operand 0 without what SAME leaves at the ends where windows are smaller than their stride: as much after them as in front of
 // them, which onnxruntime's AveragePool and LpPool have as negative padding. Its MaxPool refuses that, and Conv begins with the first
 // element; here both do.
 func (c *context) met(w ir.Window) *ir.Value {
 	x := c.In(0)
 	for i, d := range x.Type.Shape[2:] {
 		stride, extent, odd := w.Strides[i], w.Extent(i), 0
-		if w.Auto == "SAME_LOWER" { // has the odd one behind
+		if w.Auto == "SAME_LOWER" { // has the odd one after
 			odd = 1
 		}
 		if !strings.HasPrefix(w.Auto, "SAME") || stride-extent-odd < 2 {

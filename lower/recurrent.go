@@ -47,7 +47,7 @@ func (c *context) recurrent() (r ops.Recurrent, in []*ir.Value) {
 func (c *context) recurrentOf(w ir.Type) ops.Recurrent {
 	direction := c.AttrString("direction", "forward")
 	if !slices.Contains([]string{"forward", "reverse", "bidirectional"}, direction) {
-		c.Failf("direction %q is none of forward, reverse and bidirectional", direction)
+		c.Failf("direction %q is not forward, reverse or bidirectional", direction)
 	}
 	if len(w.Shape) != 3 {
 		c.Failf("recurrent weights %v", w)

@@ -169,7 +169,7 @@ func (c *context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
 // channelsOfImage is the fewest channels that are moved to the end before a resizing: those of an image are not worth it.
 const channelsOfImage = 8
 
-// maxRepeats bounds the times that an element is repeated for sizes alone to tell.
+// maxRepeats bounds the times that an element is repeated for sizes alone to report.
 const maxRepeats = 8
 
 // repeats is how many times each spatial axis of [N,C,…] repeats its elements, nil where the resizing does something else.
@@ -194,7 +194,7 @@ func repeats(r ops.Resize, from ir.Shape) (times []int) {
 	return times
 }
 
-// repeat puts every element of the spatial axes of [N,C,…] so many times beside itself, with the channels last meanwhile.
+// repeat puts every element of the spatial axes of [N,C,…] that many times beside itself, with the channels last meanwhile.
 func (c *context) repeat(x *ir.Value, times []int) *ir.Value {
 	x = c.channelsLast(x)
 	s := x.Type.Shape

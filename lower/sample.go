@@ -41,7 +41,7 @@ func lowerAffineGrid(c *context) []*ir.Value {
 		x := c.cast(c.count(spatial[axis], axis, r+1), tensor.F64)
 		n := spatial[axis]
 		if corners {
-			n = ir.Max(n.Sub(ir.N(1)), ir.N(1)) // a single element lies at the first corner
+			n = ir.Max(n.Sub(ir.N(1)), ir.N(1)) // a single element is at the first corner
 		} else {
 			x = c.binary(ir.Add, x, scalar(0.5))
 		}

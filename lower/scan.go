@@ -15,7 +15,7 @@ type scan struct {
 	inBack, outBack         []int // 1: from the last element on
 }
 
-// lowerScan: states go from trip to trip, as a loop's do; every trip sees one element of each scanned input.
+// lowerScan: states go from iteration to iteration, as a loop's do; every iteration sees one element of each scanned input.
 func lowerScan(c *context) []*ir.Value {
 	in := c.All()
 	s := scan{inputs: c.AttrInt("num_scan_inputs", 0)}

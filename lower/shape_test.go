@@ -190,7 +190,7 @@ func TestSizesStaySymbols(t *testing.T) {
 	}
 }
 
-// What only data can tell spoils no more than it must.
+// What only data can report spoils no more than it must.
 func TestSizesFromData(t *testing.T) {
 	s := &sketch{}
 	x := s.input("x", tensor.F32, "batch", 8)

@@ -8,7 +8,7 @@ import (
 )
 
 // Weights that a model stores as codes or as narrow floats stay so: views of them are views of what is stored, with the node that widens it
-// behind, where a kernel or a rewrite finds it.
+// after, where a kernel or a rewrite finds it.
 
 // widened takes a float32 weight apart that a Dequantize, or a Cast of 16-bit floats, widens: codes are what is stored, in are all
 // operands.

@@ -18,7 +18,7 @@ type subgraph struct {
 	finish func(out []*ir.Value) // emits into a body what its outputs still need; nil for nothing
 }
 
-// A body is a lowered subgraph: a graph of its own that reads nothing from outside. The values around it that the subgraph
+// A body is a lowered subgraph: a separate graph that reads nothing from outside. The values around it that the subgraph
 // names are its last inputs; small constants are copied.
 type body struct {
 	*ir.Graph
@@ -70,7 +70,7 @@ func (c *context) content(r *subgraph, s *scope, args []*ir.Value) []*ir.Value {
 	return out
 }
 
-// inline lowers a subgraph in the place of its node.
+// inline lowers a subgraph instead of its node.
 func (c *context) inline(r *subgraph, args []*ir.Value) []*ir.Value {
 	return c.content(r, c.inside(r), args)
 }
@@ -142,7 +142,7 @@ func (c *context) body(r *subgraph, params []ir.Type) (*body, error) {
 	return out, err
 }
 
-// outside is the type of a body's result as the values around it know it: sizes that only the body's run tells are unknown.
+// outside is the type of a body's result as the values around it know it: sizes that only the body's run reports are unknown.
 func (b *body) outside(t ir.Type) ir.Type {
 	if t.Kind != ir.TensorType {
 		e := b.outside(*t.Elem)
@@ -184,7 +184,7 @@ func join(a, b ir.Type) (ir.Type, error) {
 	return a, nil
 }
 
-// settle gives the unknown sizes in the types of a new node's results symbols of their own.
+// settle gives the unknown sizes in the types of a new node's results separate symbols.
 func settle(out []*ir.Value, types []ir.Type) {
 	for i, v := range out {
 		v.Type.Shape = slices.Clone(v.Type.Shape)

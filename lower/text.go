@@ -67,7 +67,7 @@ func lowerTfIdfVectorizer(c *context) []*ir.Value {
 		pool = append(pool, fmt.Sprint(n))
 	}
 	if text == isInt {
-		c.Failf("the pool stands in either pool_strings or pool_int64s")
+		c.Failf("exactly one of pool_strings and pool_int64s must be set")
 	}
 	v.Pool, v.Numbers = pool, isInt
 	v.Columns, _ = c.AttrInts("ngram_indexes")

@@ -8,8 +8,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A transposed convolution with stride s is s convolutions along an axis, one for each place of the result modulo s: each has the taps
-// that reach its places, in reverse. Their results lie in turns. Nothing is multiplied that a sum does not need, and nothing is copied
+// A transposed convolution with stride s is s convolutions along an axis, one for each position of the result modulo s: each has the taps
+// that reach its positions, in reverse. Their results are alternately. Nothing is multiplied that a sum does not need, and nothing is
+// copied
 // but the result.
 
 // maxPhases bounds the convolutions that one transposed convolution becomes.
@@ -35,7 +36,7 @@ func phases(op ops.ConvTranspose, axis int, d ir.Dim) (list []phase) {
 	every := stride / gcd(stride, dilation)
 	for r := range stride {
 		p := phase{step: every, dilation: dilation * every / stride, after: more}
-		for tap := range min(every, kernel) { // the first that reaches this place
+		for tap := range min(every, kernel) { // the first that reaches this position
 			if (r+cut-tap*dilation)%stride != 0 {
 				continue
 			}
@@ -132,7 +133,7 @@ type transposed struct {
 	phases [][]phase
 }
 
-// along joins the phases of an axis and those behind it: [N, places, phases, …, M], where the axes in front have the phases that are
+// along joins the phases of an axis and those after it: [N, positions, phases, …, M], where the axes in front have the phases that are
 // chosen.
 func (t *transposed) along(axis int, chosen []phase) *ir.Value {
 	if axis == len(t.phases) {
@@ -148,7 +149,7 @@ func (t *transposed) along(axis int, chosen []phase) *ir.Value {
 	return t.Emit(ir.Concat{Axis: 2 + 2*axis}, parts...)
 }
 
-// convolution computes the places of one phase of every axis, [N, places, 1, …, M].
+// convolution computes the positions of one phase of every axis, [N, positions, 1, …, M].
 func (t *transposed) convolution(chosen []phase) *ir.Value {
 	conv := ir.Conv{Window: ir.Window{Auto: "NOTSET"}, Group: t.op.Group}
 	var after []int

@@ -29,7 +29,7 @@ func TestDTypesAreONNXs(t *testing.T) {
 	require.ErrorContains(t, err, "no element type 99")
 }
 
-// typed fills the typed field of a type with the elements of raw bytes, in a spelling of its own.
+// typed fills the typed field of a type with the elements of raw bytes, in a separate spelling.
 func typed(d tensor.DType, n int, raw *tensor.Tensor) *onnxpb.TensorProto {
 	tp := &onnxpb.TensorProto{Name: "typed", DataType: int32(d), Dims: []int64{int64(n)}}
 	switch d {

@@ -16,7 +16,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An opener opens the files of external data. A model file is untrusted: what it names may lie beneath its own folder only.
+// An opener opens the files of external data. A model file is untrusted: what it names may be beneath its own folder only.
 type opener interface {
 	open(location string) (*files.Mapping, error)
 }
@@ -49,7 +49,7 @@ func (m *Model) loadExternal(beside opener) error {
 	return nil
 }
 
-// external is where a tensor's bytes lie.
+// external is where a tensor's bytes are.
 type external struct {
 	location       string
 	offset, length uint64
@@ -73,7 +73,7 @@ func parseExternal(entries []*onnxpb.StringStringEntryProto) (e external, err er
 			e.length, err = strconv.ParseUint(entry.Value, 10, 63)
 		case "checksum":
 		default:
-			return e, fmt.Errorf("external data: key %s is none of location, offset, length and checksum", Quote(entry.Key))
+			return e, fmt.Errorf("external data: key %s is not location, offset, length or checksum", Quote(entry.Key))
 		}
 		if err != nil {
 			return e, fmt.Errorf("external data: %s %s is not a number of bytes", entry.Key, Quote(entry.Value))
@@ -244,7 +244,7 @@ func foreign(err *error) {
 	}
 }
 
-// noFolder stands beside a model that did not come from a file.
+// noFolder is beside a model that did not come from a file.
 type noFolder struct{}
 
 func (noFolder) open(string) (*files.Mapping, error) {

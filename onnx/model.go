@@ -24,7 +24,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Model is a checked model and the files that its weights lie in. It counts its users and lives until the last one
+// A Model is a checked model and the files that its weights are in. It counts its users and lives until the last one
 // closes it; tensors of the model must not be touched after that.
 type Model struct {
 	Proto *onnxpb.ModelProto
@@ -181,7 +181,7 @@ func (m *Model) Retain() *Model {
 	return m
 }
 
-// Evict tells the system that all of the model's files are not needed in memory for now; what is touched again comes back
+// Evict advises the system that all of the model's files are not needed in memory for now; what is touched again comes back
 // from them.
 func (m *Model) Evict() {
 	for _, f := range m.files {
@@ -189,7 +189,7 @@ func (m *Model) Evict() {
 	}
 }
 
-// EvictPart is Evict for some bytes, such as a tensor's. It reports whether they lie in one of the files.
+// EvictPart is Evict for some bytes, such as a tensor's. It reports whether they are in one of the files.
 func (m *Model) EvictPart(part []byte) bool {
 	return slices.ContainsFunc(m.files, func(f *files.Mapping) bool { return f.Evict(part) })
 }

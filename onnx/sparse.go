@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// sparseTensor is a sparse tensor read and checked: values[i] stands at position linear[i] of the dense one.
+// sparseTensor is a sparse tensor read and checked: values[i] is at position linear[i] of the dense one.
 type sparseTensor struct {
 	shape  tensor.Shape
 	values *tensor.Tensor

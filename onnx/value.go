@@ -30,7 +30,7 @@ func (v *Value) Whole() *tensor.Tensor {
 	return tensor.NewSequence(elems...)
 }
 
-// A Kind tells values apart.
+// A Kind distinguishes values.
 type Kind uint8
 
 // The kinds of values.

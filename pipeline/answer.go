@@ -46,13 +46,13 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 	}
 	length := cmp.Or(m.MaxLength, 384)
 	if o.Length > length {
-		return nil, invalidf("rows of %d tokens are asked for, and the model takes %d", o.Length, length)
+		return nil, invalidf("a length of %d tokens is requested, and the model takes %d", o.Length, length)
 	}
 	length = cmp.Or(o.Length, min(length, 384))
 	stride, most := cmp.Or(o.Stride, min(length/2, 128)), min(cmp.Or(o.MaxTokens, 15), length)
 	top := min(cmp.Or(o.TopK, 1), most*length)
 	if stride < 0 || stride > length/2 {
-		return nil, invalidf("a stride of %d tokens is not between 0 and half of the %d of a row", stride, length)
+		return nil, invalidf("a stride of %d tokens is not between 0 and half of a window's %d", stride, length)
 	}
 	inputs := make([]tokenizer.Input, len(questions))
 	for i, q := range questions {
@@ -64,7 +64,7 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 	encodings, err := m.encode(ctx, inputs, length, nil, tokenizer.Spans(), tokenizer.Truncate(tokenizer.OnlySecond, tokenizer.Right),
 		tokenizer.Windows(stride))
 	if errors.Is(err, tokenizer.ErrRoom) {
-		return nil, fmt.Errorf("pipeline: a question is too long for rows of %d tokens: %w", length, err)
+		return nil, fmt.Errorf("pipeline: a question is too long for windows of %d tokens: %w", length, err)
 	}
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ type span struct {
 	score       float64
 }
 
-// spans returns the k best spans of candidates with at most so many tokens.
+// spans returns the k best spans of candidates with at most that many tokens.
 func spans(starts, ends []float32, candidate []bool, most, k int) windowAnswers {
 	distribution := func(logits []float32) []float64 {
 		p := wide(logits)

@@ -274,7 +274,7 @@ func (m *Model) activation(logits int) Function {
 // ZeroShotOptions say how labels that the model does not know are tried.
 type ZeroShotOptions struct {
 	Template   string // a sentence with {} for the label; empty for "This example is {}."
-	MultiLabel bool   // whether each label applies or not by itself, instead of one of them
+	MultiLabel bool   // whether each label applies or not separately, instead of one of them
 	Truncated  Truncated
 }
 

@@ -22,7 +22,7 @@ const (
 	Sparse      Task = "embed sparse"       // weights for the words of the vocabulary
 	MultiVector Task = "embed multi-vector" // a vector for each token
 	Classifying Task = "classify"
-	ZeroShot    Task = "classify zero-shot" // of a classifier that tells entailment
+	ZeroShot    Task = "classify zero-shot" // of a classifier that reports entailment
 	Reranking   Task = "rerank"
 	Tagging     Task = "tag"
 	ZeroShotTag Task = "tag zero-shot" // a GLiNER model, which finds entities of labels that the caller names
@@ -364,7 +364,7 @@ func (d *Description) notePrompts() {
 func (d *Description) choosePrompt(o Options) error {
 	switch name, p := o.DefaultPromptName, &d.prompts; {
 	case o.DefaultPrompt != nil && name != "":
-		return errors.New("two default prompts: give a text or a name")
+		return errors.New("two default prompts: set a text or a name, not both")
 	case o.DefaultPrompt != nil:
 		p.fallback = o.DefaultPrompt
 	case name != "" && slices.Contains([]Task{Embedding, Sparse, MultiVector}, d.Task):
@@ -467,7 +467,7 @@ func (d *Description) findLength(o Options) error {
 		d.note("length", "config.json", "%d tokens", d.MaxLength)
 	}
 	if positions > 0 && d.MaxLength > positions {
-		return fmt.Errorf("%s: rows of %d tokens are asked for, and the model has %d positions (config.json): choose a smaller length",
+		return fmt.Errorf("%s: a length of %d tokens is requested, and the model has %d positions (config.json): choose a smaller length",
 			d.Dir, d.MaxLength, positions)
 	}
 	return nil

@@ -133,7 +133,7 @@ func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o 
 	}
 	size := len(dst) / len(texts)
 	if size*len(texts) != len(dst) {
-		return fmt.Errorf("pipeline: %d numbers of room are not shared evenly by %d texts", len(dst), len(texts))
+		return fmt.Errorf("pipeline: %d numbers are not a multiple of %d texts", len(dst), len(texts))
 	}
 	return m.embed(ctx, texts, o, func(i int, v []float32) error {
 		if len(v) != size {
@@ -171,7 +171,7 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 			}
 		}
 	} else if pool == nil {
-		return kindError{fmt.Errorf("pipeline: nothing beside %s says how one vector is made of the tokens' (modules.json, 1_Pooling): "+
+		return kindError{fmt.Errorf("pipeline: no file next to %s names the pooling (modules.json, 1_Pooling): "+
 			"choose one (Options.Pooling, --pool) of %s",
 			m.Description.Model, joined(Poolings(), ", ")), ErrPooling}
 	}

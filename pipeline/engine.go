@@ -83,7 +83,7 @@ func (b *batch) vectors(name string, i int) (data []float32, tokens, size int, e
 	all := t.Shape()[1]
 	tokens, size = all-(b.length-len(b.rows[i].ids)), t.Shape()[2]
 	if tokens < 0 || t.Shape()[0] <= i {
-		return nil, 0, 0, fmt.Errorf("output %q is %v for %d rows of %d tokens", name, t, len(b.rows), b.length)
+		return nil, 0, 0, fmt.Errorf("output %q is %v for %d sequences of %d tokens", name, t, len(b.rows), b.length)
 	}
 	return b.floats(t, i*all*size, tokens*size), tokens, size, nil
 }
@@ -179,7 +179,7 @@ func (e *padded) rows(length int) (int, error) {
 	for {
 		report, err := e.programs[0].Plan(e.layout.sizes(n, length))
 		if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
-			err = fmt.Errorf("%w: %d rows of %d tokens need %d bytes, the limit of a session is %d", rlxc.ErrMemory, n, length,
+			err = fmt.Errorf("%w: %d sequences of %d tokens need %d bytes, the limit of a session is %d", rlxc.ErrMemory, n, length,
 				report.Plan.Committed, e.limit)
 		}
 		switch {

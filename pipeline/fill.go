@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// A Filled is a word in the place of a mask.
+// A Filled is a word instead of a mask.
 type Filled struct {
 	Token string  `json:"token"` // as text
 	ID    int64   `json:"id"`
@@ -18,7 +18,7 @@ type Filled struct {
 	Text  string  `json:"text"` // with the word put in
 }
 
-// FillOptions say what is put in the place of masks.
+// FillOptions say what is put instead of masks.
 type FillOptions struct {
 	TopK      int      // for each mask; 0 for 5
 	Targets   []string // the only words to choose from, by their first tokens; nil for the vocabulary
@@ -110,7 +110,7 @@ func (m *Model) targets(ctx context.Context, words []string) ([]int64, error) {
 		ids = append(ids, id)
 	}
 	if words != nil && len(ids) == 0 {
-		return nil, invalidf("none of the %d targets is a word", len(words))
+		return nil, invalidf("no target of the %d is a word", len(words))
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids), nil
@@ -139,7 +139,7 @@ func (c *candidates) choose(logits []float64, targets []int64, k int) {
 	}
 }
 
-// putIn puts candidates in the place of their mask. alone says that the row has no other mask.
+// putIn puts candidates instead of their mask. alone says that the row has no other mask.
 func (m *Model) putIn(c candidates, ids []int64, alone bool, ask func(bytes int64) error) ([]Filled, error) {
 	var out []Filled
 	row := slices.Clone(ids)

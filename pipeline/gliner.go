@@ -169,7 +169,7 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 	for i, e := range encodings {
 		p := asked[i]
 		if e.Truncated && !slices.ContainsFunc(e.Words, func(w int) bool { return w >= p.first }) {
-			return nil, invalidf("%d labels leave no room for text in a row of %d tokens", len(labels), len(e.InputIDs))
+			return nil, invalidf("%d labels leave no room for text in a sequence of %d tokens", len(labels), len(e.InputIDs))
 		}
 		marks := 0
 		for _, id := range e.InputIDs {
@@ -186,7 +186,8 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, words: c.wordsOf(e, p.first), count: len(p.words),
 			take: func(b *batch, at int) error {
 				var found []candidate
-				err := c.candidates(b, m.heads.spans, at, len(p.words), len(labels), float32(cmp.Or(o.Threshold, 0.5)), func(x candidate) error {
+				threshold := float32(cmp.Or(o.Threshold, 0.5))
+				err := c.candidates(b, m.heads.spans, at, len(p.words), len(labels), threshold, func(x candidate) error {
 					if n := max(16, 2*len(found)); len(found) == cap(found) {
 						if err := ask(int64(n) * int64(reflect.TypeFor[candidate]().Size()+reflect.TypeFor[Entity]().Size())); err != nil {
 							return err
@@ -239,7 +240,8 @@ func (c *glinerConfig) candidates(b *batch, name string, at, words, labels int, 
 		by, want, axis, has = wordCandidates, "[texts, words, labels, 3]", 3, 3
 	}
 	if t.Rank() != 4 || shape[axis] != has || shape[5-axis] < labels || shape[1] < words || shape[0] <= at {
-		return fmt.Errorf("pipeline: output %q is %v: want %s of %d texts, %d words and %d labels or more", name, t, want, at+1, words, labels)
+		return fmt.Errorf("pipeline: output %q is %v: want %s of %d texts, %d words and %d labels or more", name, t, want, at+1, words,
+			labels)
 	}
 	size := shape[1] * shape[2] * shape[3]
 	return by(b.floats(t, at*size, size), words, shape[2], shape[3], labels, threshold, yield)

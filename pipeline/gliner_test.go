@@ -143,7 +143,7 @@ func TestTagZeroShotArguments(t *testing.T) {
 	_, err = openModel(t, "ner", Options{}).TagZeroShot(t.Context(), []string{"a"}, []string{"x"}, TagZeroShotOptions{})
 	require.ErrorIs(t, err, ErrTask)
 
-	// Of a text with more words than the model reads, or more tokens, the caller is told.
+	// Of a text with more words than the model reads, or more tokens, the caller is reported.
 	cut := map[int][2]int{}
 	texts := []string{"a b", " ", strings.Repeat("a ", 25), strings.Repeat("Zürich-München ", 20)}
 	got, err := m.TagZeroShot(t.Context(), texts, []string{"x", "x"}, TagZeroShotOptions{

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A timedEngine takes the time that MiniLM took on two cores with AVX2: so much a batch, and so much a token without padding.
+// A timedEngine takes the time that MiniLM took on two cores with AVX2: so much a batch, and that much a token without padding.
 type timedEngine struct{ any int }
 
 func (e timedEngine) together() int                { return e.any }
@@ -32,7 +32,7 @@ func (e timedEngine) run(_ context.Context, rows []*row) error {
 // queries are lengths as those of questions to a search engine: a median of 8, one in a hundred above 23.
 var queries = []int{7, 10, 8, 6, 5, 14, 9, 8, 12, 7, 4, 9, 6, 17, 8, 11, 3, 7, 8, 9, 13, 6, 10, 5, 8, 25, 7, 9, 15, 6}
 
-// ask sends requests of one text, by so many clients that each wait for an answer, or so many in a second. It returns how many were
+// ask sends requests of one text, by that many clients that each wait for an answer, or that many in a second. It returns how many were
 // answered in a second, and how long they took, in ascending order.
 func (e timedEngine) ask(t *testing.T, clients int, rate float64) (perSecond float64, took []time.Duration) {
 	synctest.Test(t, func(t *testing.T) { // whose clock goes on when nothing else does: so the machine's load counts nothing

@@ -93,7 +93,7 @@ func (d *Description) readModules(o Options) error {
 	if err != nil {
 		return err
 	}
-	if !found { // what lies beside a model that was exported without it
+	if !found { // what is beside a model that was exported without it
 		sub, err := readJSON(d.Dir, "sentence_bert_config.json", &d.sbert)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (d *Description) readModules(o Options) error {
 	pooled := false
 	for _, entry := range list {
 		if entry.Path != "" && !filepath.IsLocal(filepath.FromSlash(entry.Path)) {
-			return fmt.Errorf("%s: module %q lies outside of the folder", filepath.Join(d.Dir, "modules.json"), entry.Path)
+			return fmt.Errorf("%s: module %q is outside the folder", filepath.Join(d.Dir, "modules.json"), entry.Path)
 		}
 		kind := entry.Type[strings.LastIndexByte(entry.Type, '.')+1:]
 		read, ok := moduleReaders[kind]
@@ -277,7 +277,7 @@ func readDense(d *Description, m *module) error {
 		return err
 	}
 	if !found || c.In < 1 || c.Out < 1 || c.Residual && c.In != c.Out {
-		return fmt.Errorf("%s: it does not say in_features and out_features of a Dense module", file)
+		return fmt.Errorf("%s: in_features and out_features of a Dense module are missing", file)
 	}
 	name := "Tanh"
 	if c.Activation != nil {
@@ -285,7 +285,7 @@ func readDense(d *Description, m *module) error {
 	}
 	l := &dense{in: c.In, out: c.Out, activation: activations[name], residual: c.Residual}
 	if l.activation == nil {
-		return fmt.Errorf("%s: the activation %q is none of %s", file, name, strings.Join(sortedKeys(activations), ", "))
+		return fmt.Errorf("%s: the activation %q is not one of %s", file, name, strings.Join(sortedKeys(activations), ", "))
 	}
 	if c.Input != "" {
 		m.onTokens = c.Input == "token_embeddings"
@@ -335,7 +335,7 @@ func readLayerNorm(d *Description, m *module) error {
 	if found, err := readJSON(d.Dir, m.where, &c); err != nil {
 		return err
 	} else if !found || c.Dimension < 1 {
-		return fmt.Errorf("%s: it does not say the dimension of a LayerNorm module", filepath.Join(d.Dir, m.where))
+		return fmt.Errorf("%s: the dimension of a LayerNorm module is missing", filepath.Join(d.Dir, m.where))
 	}
 	weights, err := openSafetensors(filepath.Join(d.Dir, m.path, "model.safetensors"))
 	if err != nil {

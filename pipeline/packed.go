@@ -46,7 +46,7 @@ func (e *packed) rows(length int) (int, error) {
 func (e *packed) fitsAlone(length int) error {
 	report, err := e.programs[0].Plan(e.layout.sizes(1, length))
 	if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
-		err = fmt.Errorf("%w: a row of %d tokens needs %d bytes, the limit of a session is %d", rlxc.ErrMemory, length,
+		err = fmt.Errorf("%w: a sequence of %d tokens needs %d bytes, the limit of a session is %d", rlxc.ErrMemory, length,
 			report.Plan.Committed, e.limit)
 	}
 	return err

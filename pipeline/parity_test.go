@@ -203,6 +203,8 @@ func TestEmbedSparse(t *testing.T) {
 	for model, array := range map[string]string{"splade": "embeddings", "m3": "sparse"} {
 		t.Run(model, func(t *testing.T) {
 			m := openModel(t, model, Options{})
+			_, err := m.EmbedSparse(t.Context(), list, EmbedOptions{PromptName: "none"})
+			require.ErrorContains(t, err, `no prompt "none"`)
 			got, err := m.EmbedSparse(t.Context(), list, EmbedOptions{})
 			require.NoError(t, err)
 			want := recorded(t, model)[array]

@@ -140,7 +140,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	devices := o.devices()
 	sessions := max(o.Sessions, len(devices))
 	compile := o.Compile
-	compile.CacheLimit = cmp.Or(compile.CacheLimit, planBytes)
+	compile.CacheLimit = cmp.Or(compile.CacheLimit, o.batching().plans)
 	if x := m.sbert.Expansion; x != nil && !x.Attend {
 		compile.Unpad = false // tokens that the mask hides have vectors that count
 	}
@@ -169,20 +169,18 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 
 // A batching is the batches that suit a kind of device.
 type batching struct {
-	tokens int // most of a batch
-	worth  int // that a batch should have, for the sake of what a run costs by itself
-	each   int // batches that run at a time on one device
+	tokens int   // most of a batch
+	worth  int   // that a batch should have, for the sake of what a run costs by itself
+	each   int   // batches that run at a time on one device
+	plans  int64 // bytes that the plans may take if nobody says: batches have few shapes (fewNumbers)
 }
 
-// A core's batches are small, because many run at a time and each has an arena. A GPU takes large ones, and while it computes one, others
-// are on their way to it or are handed out.
+// A core's batches are small, because many run at a time and each has an arena. A GPU takes large ones, of more shapes, and while it
+// computes one, others are on their way to it or are handed out.
 var (
-	onProcessor = batching{tokens: 512, worth: 256}
-	onGPU       = batching{tokens: 16384, worth: 4096, each: 4}
+	onProcessor = batching{tokens: 512, worth: 256, plans: 16 << 20}
+	onGPU       = batching{tokens: 16384, worth: 4096, each: 4, plans: 128 << 20}
 )
-
-// planBytes is what a model's plans may take if nobody says: batches have few shapes (fewNumbers).
-const planBytes = 16 << 20
 
 func (o Options) batching() batching {
 	if o.Compile.Backend == "" || o.Compile.Backend == "cpu" {

@@ -83,10 +83,10 @@ func (s *safetensors) floats(name string, shape ...int) ([]float32, error) {
 	case !ok:
 		return nil, fmt.Errorf("%s: tensor %q is %s: want one of %v", s.path, name, t.DType, sortedKeys(floatTypes))
 	case fmt.Sprint(t.Shape) != fmt.Sprint(shape):
-		return nil, fmt.Errorf("%s: tensor %q has the shape %v: the configuration says %v", s.path, name, t.Shape, shape)
+		return nil, fmt.Errorf("%s: tensor %q has the shape %v: the configuration requires %v", s.path, name, t.Shape, shape)
 	case len(t.Offsets) != 2 || t.Offsets[0] > t.Offsets[1] || t.Offsets[1] > uint64(len(s.data)) ||
 		t.Offsets[1]-t.Offsets[0] != uint64(d.Bytes(n)):
-		return nil, fmt.Errorf("%s: tensor %q needs %d bytes, and lies at %v of %d", s.path, name, d.Bytes(n), t.Offsets, len(s.data))
+		return nil, fmt.Errorf("%s: tensor %q needs %d bytes, and is at %v of %d", s.path, name, d.Bytes(n), t.Offsets, len(s.data))
 	}
 	data := s.data[t.Offsets[0]:t.Offsets[1]]
 	out := make([]float32, n)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A scheduler makes batches of the rows of all calls. What waits lies by length, and a batch is of rows of about one length, so that
+// A scheduler makes batches of the rows of all calls. What waits is by length, and a batch is of rows of about one length, so that
 // little of it is padding. The call that was served least goes first (start-time fair queueing: P. Goyal, H. Vin, H. Cheng, 1996),
 // with its longest row; the batch is filled up with rows of that length and a little less, of any call. So a large call gets long
 // batches of even rows, and a small one that comes meanwhile waits for one batch and not for all of them.
@@ -195,14 +195,14 @@ func (s *scheduler) fail(r *request, err error) {
 		}
 	}
 	r.rows = nil
-	if s.tokens == 0 { // or what was forgotten would lie about until rows of these lengths come
+	if s.tokens == 0 { // or what was forgotten would be about until rows of these lengths come
 		clear(s.waiting)
 		s.lengths = nil
 	}
 	s.finish(r)
 }
 
-// take notes that a row does not wait any more; its place by length is cleared when it is next looked at.
+// take notes that a row does not wait any more; its position by length is cleared when it is next looked at.
 func (s *scheduler) take(row *row) {
 	row.taken = true
 	s.tokens -= len(row.ids)
@@ -269,7 +269,7 @@ func (s *scheduler) work() {
 	}
 }
 
-// try runs a batch. What becomes of its outputs lies outside of the session's own guard.
+// try runs a batch. What becomes of its outputs is outside of the session's own guard.
 func (s *scheduler) try(rows []*row) (err error) {
 	defer guard(&err, debug.SetPanicOnFault(true))
 	return s.engine.run(s.context(rows), rows)
@@ -383,7 +383,7 @@ func (s *scheduler) pad(out []*row, most int) []*row {
 	return out
 }
 
-// fill makes a batch of rows of any lengths: a row that was taken, and others, longest first, while they fit so many tokens.
+// fill makes a batch of rows of any lengths: a row that was taken, and others, longest first, while they fit that many tokens.
 func (s *scheduler) fill(out []*row, most int) []*row {
 	tokens := len(out[0].ids)
 	for i := len(s.lengths) - 1; i >= 0 && tokens < most; i-- {

@@ -12,7 +12,7 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// What a service has to tell apart of the errors of a call.
+// What a service has to distinguish of the errors of a call.
 var (
 	// ErrQueueFull: so much waits that the call was not accepted (Options.Reject).
 	ErrQueueFull = errors.New("the queue is full")

@@ -72,7 +72,7 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 	options := []tokenizer.RowOption{tokenizer.Spans()}
 	if stride := m.stride(o.Stride); stride >= 0 && m.MaxLength > 0 {
 		if stride > m.MaxLength/2 {
-			return nil, invalidf("a stride of %d tokens is more than half of the %d of a row", stride, m.MaxLength)
+			return nil, invalidf("a stride of %d tokens is more than half of a window's %d", stride, m.MaxLength)
 		}
 		options = append(options, tokenizer.Windows(stride))
 	}
@@ -258,7 +258,7 @@ func (m *Model) words(pieces []piece, how Aggregation) []piece {
 	return out
 }
 
-// split tells the kind of a label, and whether it begins an entity: BIO and BILOU (or BIOES) labels. What has no such prefix is a kind.
+// split reports the kind of a label, and whether it begins an entity: BIO and BILOU (or BIOES) labels. What has no such prefix is a kind.
 func (m *Model) split(label string) (begins bool, kind string) {
 	prefix, kind, ok := strings.Cut(label, "-")
 	switch {

@@ -155,7 +155,7 @@ var precisions = map[Precision]func(vectors [][]float32, ranges *Ranges) *tensor
 	Ubinary: func(v [][]float32, _ *Ranges) *tensor.Tensor { return bits(tensor.U8, v, 0) },
 }
 
-// Ranges are the smallest and the largest number at each place of some vectors.
+// Ranges are the smallest and the largest number at each position of some vectors.
 type Ranges struct{ Low, High []float32 }
 
 // RangesOf finds the ranges of vectors, for Quantize.

@@ -6,7 +6,7 @@ import (
 )
 
 // LowerBound returns the bytes that no plan can go below: the largest sum, over the steps, of the live sizes, rounded
-// up to the alignment that all buffers of a device share (but for the one that may lie highest), summed over the devices. It fails as
+// up to the alignment that all buffers of a device share (but for the one that may be highest), summed over the devices. It fails as
 // Problem.Validate does, and if o is invalid.
 func LowerBound(p *Problem, o Options) (int64, error) {
 	l, err := newLayout(p, &o)
@@ -16,12 +16,12 @@ func LowerBound(p *Problem, o Options) (int64, error) {
 	return l.bound(p, o), nil
 }
 
-// A Bound proves what the memory of one device cannot be below: so many bytes live at one step.
+// A Bound proves what the memory of one device cannot be below: that many bytes live at one step.
 type Bound struct {
 	Device int `json:"device,omitempty"`
 	Step   int `json:"step"`
 	// Buffers are indices in Problem.Buffers. All of them live at the step. Their sizes with guards, rounded up to the smallest alignment
-	// on the device, sum to Bytes and the most that rounding added to any buffer of the device: one of them lies highest. Of a group
+	// on the device, sum to Bytes and the most that rounding added to any buffer of the device: one of them is highest. Of a group
 	// one member stands for all, with the largest size of them and the life of all. Of a buffer in a gap, the bytes in use count; where
 	// they begin is an alignment on the device, too.
 	Buffers []int `json:"buffers"`
@@ -116,7 +116,7 @@ func (sp *space) measure() {
 			sp.bound, sp.boundStep, sp.boundBlock = k.offset+k.size, k.first, k
 		}
 	}
-	var slack int64 // any block may lie highest
+	var slack int64 // any block may be highest
 	for i := range sp.blocks {
 		slack = max(slack, sp.blocks[i].slack)
 	}

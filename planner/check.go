@@ -9,14 +9,14 @@ import (
 
 // Check reports the first thing wrong with a plan: a buffer without memory, outside its arena, off its alignment or fixed
 // offset, an arena above the segment limit, a group torn apart, two buffers that share bytes at the same time (at the
-// same execution level in the arena mode; at all where the options forbid reuse), a view outside its buffer, or a figure that is
+// same execution level in the arena mode; at all where the options forbid reuse), a view outside its buffer, or a number that is
 // not what the problem and the plan amount to. It shares no code with the modes. The error names the buffers or the arena.
 func Check(p *Problem, plan *Plan) error {
 	_, err := check(p, plan)
 	return err
 }
 
-// check is Check, and returns who lies where.
+// check is Check, and returns who is where.
 func check(p *Problem, plan *Plan) ([]tenant, error) {
 	tenants, err := checkMemory(p, plan)
 	if err != nil {
@@ -28,7 +28,7 @@ func check(p *Problem, plan *Plan) ([]tenant, error) {
 	return tenants, nil
 }
 
-// checkMemory checks where buffers lie, and returns who lies where.
+// checkMemory checks where buffers are, and returns who is where.
 func checkMemory(p *Problem, plan *Plan) ([]tenant, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func figuresOf(plan *Plan, tenants []tenant) (f Figures) {
 		g := sumUp(plan, list)
 		f.Logical, f.Rounded, f.Peak, f.LowerBound = f.Logical+g.Logical, f.Rounded+g.Rounded, f.Peak+g.Peak, f.LowerBound+g.LowerBound
 	}
-	if len(lanes) > len(devices) { // lanes that lie apart raise no bound
+	if len(lanes) > len(devices) { // lanes that are apart raise no bound
 		var together int64
 		for _, list := range devices {
 			together += sumUp(plan, list).LowerBound
@@ -284,7 +284,7 @@ func (t *tenant) describe(p *Problem) string {
 	return fmt.Sprintf("buffer %d (%s)", b.ID, b.Name)
 }
 
-// collectTenants checks every slot by itself and returns who occupies which bytes.
+// collectTenants checks every slot separately and returns who occupies which bytes.
 func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 	segment := plan.Options.segment(p)
 	unplanned := plan.Unplanned // in the order of buffers
@@ -324,7 +324,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 			if known {
 				host := &tenants[n]
 				if host.arena != t.arena || host.low != t.low {
-					return nil, fmt.Errorf("%s and %s are of group %d, yet lie at offset %d of arena %d and at offset %d of arena %d",
+					return nil, fmt.Errorf("%s and %s are of group %d, but are at offset %d of arena %d and at offset %d of arena %d",
 						host.describe(p), t.describe(p), b.Group, host.low, host.arena, t.low, t.arena)
 				}
 				host.high, host.bytes = max(host.high, t.high), max(host.bytes, t.bytes)
@@ -338,7 +338,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 		tenants = append(tenants, t)
 	}
 	if len(unplanned) > 0 {
-		return nil, fmt.Errorf("buffer %d is said to have no memory: %s", unplanned[0].Buffer, unplanned[0].Reason)
+		return nil, fmt.Errorf("buffer %d has memory and is listed as not planned: %s", unplanned[0].Buffer, unplanned[0].Reason)
 	}
 	return tenants, nil
 }
@@ -365,11 +365,11 @@ func checkSlot(b *Buffer, slot Slot, plan *Plan) (guard int64, err error) {
 	case slot.Offset%max(1, b.Align, o.Alignment) != 0 && size > 0:
 		return 0, fmt.Errorf("offset %d is not a multiple of %d", slot.Offset, max(b.Align, o.Alignment))
 	case a.Device != b.Lane.Device:
-		return 0, fmt.Errorf("arena %d lies on device %d, the buffer on device %d", slot.Arena, a.Device, b.Lane.Device)
+		return 0, fmt.Errorf("arena %d is on device %d, the buffer on device %d", slot.Arena, a.Device, b.Lane.Device)
 	case o.Mode == TLSF && a.Copy != b.Lane.Copy:
 		return 0, fmt.Errorf("arena %d belongs to the other lane of device %d", slot.Arena, a.Device)
 	case b.Fixed && size > 0 && a.Start+slot.Offset != b.Offset:
-		return 0, fmt.Errorf("it lies at %d, but is fixed at %d", a.Start+slot.Offset, b.Offset)
+		return 0, fmt.Errorf("it is at %d, but is fixed at %d", a.Start+slot.Offset, b.Offset)
 	}
 	return guard, nil
 }

@@ -71,7 +71,7 @@ func TestCheckFindsEveryBreak(t *testing.T) {
 	require.Len(t, rejected, len(breaks), "each way breaks some plan: %v", rejected)
 }
 
-// TestCheckAddsUp: no figure is believed, nor is a view outside its buffer.
+// TestCheckAddsUp: no number is believed, nor is a view outside its buffer.
 func TestCheckAddsUp(t *testing.T) {
 	p := layered(200, 1)
 	p.Views = []View{{Name: "v", Buffer: 3, Offset: p.Buffers[3].Size, Size: 8}}
@@ -106,7 +106,7 @@ func TestCheckSeesGroupsGuardsAndLevels(t *testing.T) {
 	plan := solve(t, p, Options{Mode: BestFit})
 	require.Equal(t, plan.Slots[0], plan.Slots[1])
 	plan.Slots[1].Offset += 64
-	require.ErrorContains(t, Check(p, plan), "are of group 7, yet lie at offset")
+	require.ErrorContains(t, Check(p, plan), "are of group 7, but are at offset")
 
 	p = chain(3, 100)
 	p.Buffers[0].Boundary = Output

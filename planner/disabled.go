@@ -1,6 +1,6 @@
 package planner
 
-// placeApart gives each block memory of its own, in the order of the ids.
+// placeApart gives each block separate memory, in the order of the ids.
 func placeApart(sp *space, _ *Options) {
 	top := sp.behindFixed()
 	for i := range sp.blocks {

@@ -220,7 +220,7 @@ func (t jsonText) lineOfBuffer(i int) int {
 func wantToken(d *json.Decoder, want json.Token) error {
 	got, err := d.Token()
 	if err == nil && got != want {
-		err = fmt.Errorf("%v in place of %v", got, want)
+		err = fmt.Errorf("%v instead of %v", got, want)
 	}
 	return err
 }

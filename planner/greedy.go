@@ -119,7 +119,7 @@ func (sp *space) put(x *timeline, order []int32, best bool) {
 	}
 }
 
-// gap returns the lowest offset at which k misses all of near, which stand by address; with best,
+// gap returns the lowest offset at which k misses all of near, which are by address; with best,
 // the offset in the smallest gap that holds it.
 func (sp *space) gap(k *block, near []tenure, best bool) int64 {
 	found, room, top := int64(-1), int64(0), int64(0)
@@ -211,7 +211,7 @@ func (t maxTree) max(lo, hi int) int64 {
 }
 
 // placeEnds places blocks in the order of their first steps at the bottom, or, where that is taken, as high below the lower bound as they
-// go. Where two live at a time, this is optimal: of neighbours, one lies at either end.
+// go. Where two live at a time, this is optimal: of neighbours, one is at either end.
 func (s *searcher) placeEnds() {
 	if s.profile.live >= crowd || s.segment > 0 {
 		return
@@ -245,7 +245,7 @@ func (s *searcher) placeEnds() {
 // highest returns the highest offset below the lower bound at which k misses all of near, if there is one.
 func (sp *space) highest(k *block, near []tenure) (at int64, ok bool) {
 	ceiling := sp.bound
-	tops := make([]int64, len(near)) // of all that lie below
+	tops := make([]int64, len(near)) // of all that are below
 	var top int64
 	for i := range near {
 		tops[i] = top

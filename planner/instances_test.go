@@ -27,6 +27,9 @@ func TestMinimallocInstances(t *testing.T) {
 		if atBound {
 			require.Equal(t, 1.0, solve(t, p, Options{Mode: Optimal, Budget: 60_000_000}).Ratio(), name)
 		}
+		if !atBound {
+			require.LessOrEqual(t, solve(t, p, Options{Mode: Optimal}).Ratio(), 1.01, name)
+		}
 		_, err = Solve(p, Options{Capacity: 900_000})
 		require.ErrorContains(t, err, "no plan of at most 900000 bytes exists on device 0: at step")
 	}

@@ -203,7 +203,7 @@ func TestProblemErrors(t *testing.T) {
 		"buffer 0 (a): an offset without fixed has no meaning": {{Name: "a", Last: 1, Offset: 5}},
 		"buffer 1 (b): the sizes up to here sum to more than": {{Name: "a", Size: maxBytes,
 			Last: 1}, {ID: 1, Name: "b", Size: 1, Last: 1}},
-		"buffer 1 (b): buffer 0 (a) of group 1, which is its own, lies on another lane": {{Name: "a", Last: 1, Group: 1},
+		"buffer 1 (b): buffer 0 (a) of group 1, a separate group, is on another lane": {{Name: "a", Last: 1, Group: 1},
 			{ID: 1, Name: "b", Last: 1, Group: 1, Lane: Lane{Device: 1}}},
 		"buffer 1 (b): it is fixed at offset 8, and buffer 0 (a) of group 1, which is its own, at 0": {{Name: "a", Last: 1, Group: 1,
 			Fixed: true}, {ID: 1, Name: "b", Last: 1, Group: 1, Fixed: true, Offset: 8}},

@@ -29,6 +29,9 @@ type search struct {
 	fails    int        // dead ends that are left
 	work     int64      // budget that is left
 
+	deepest int64   // what was covered at the dead end that covered most, in bytes times sections
+	guide   []int64 // where the blocks lay then; those that waited come after all others
+
 	parts   []part // stacks of what the calls of solve and branch still have to do
 	answers []int32
 }
@@ -42,7 +45,7 @@ type part struct {
 // run searches, with at most so many dead ends and so much work, for offsets below the limit.
 // Where it finds none, it reports whether there are none.
 func (s *skyline) run(limit int64, fails int, work int64) (found, none bool) {
-	s.limit, s.fails, s.work = limit, fails, work
+	s.limit, s.fails, s.work, s.deepest = limit, fails, work, 0
 	s.reset()
 	for t := range s.floor {
 		if s.load[t] > 0 && s.slack(int32(t)) < 0 {
@@ -176,6 +179,15 @@ func (s *skyline) choose(lo, hi int32) int32 {
 // fail notes that a section led into a dead end.
 func (s *skyline) fail(t int32) bool {
 	s.fails--
+	if s.covered > s.deepest {
+		s.deepest = s.covered
+		s.work -= int64(len(s.guide))
+		for i := range s.guide {
+			if s.guide[i] = s.offset[i]; !s.placed[i] {
+				s.guide[i] = s.limit + s.base[i]
+			}
+		}
+	}
 	if s.weighted {
 		const fading, huge = 1.05, 1e12
 		s.weights[t] += s.bump

@@ -93,7 +93,7 @@ func (o *occupancy) cover(first, last int) (lo, hi, head, tail int) {
 	return lo, hi, head, tail
 }
 
-// take notes that a block lies at its offset.
+// take notes that a block is at its offset.
 func (o *occupancy) take(k *block) {
 	low, high := k.offset, k.offset+k.size
 	lo, hi, head, tail := o.cover(k.first, k.last)

@@ -138,7 +138,7 @@ type searcher struct {
 	best    incumbent
 }
 
-// alternate searches for an arrangement of all blocks, each part that is connected in time by itself, and squeaks in turn, in
+// alternate searches for an arrangement of all blocks, each part that is connected in time separately, and squeaks in turn, in
 // phases of twice the work each time: neither is the better one for all families of problems. The fewer blocks, the less is
 // gained by squeaking.
 func (s *searcher) alternate() {

@@ -12,7 +12,7 @@ type Options struct {
 	AllocateInputs    bool `json:"allocate_inputs,omitempty"`
 	AllocateConstants bool `json:"allocate_constants,omitempty"`
 
-	// ArenaNoReuse gives each buffer memory of its own in every mode, to find out whether a wrong
+	// ArenaNoReuse gives each buffer separate memory in every mode, to find out whether a wrong
 	// result comes from sharing.
 	ArenaNoReuse bool `json:"arena_no_reuse,omitempty"`
 
@@ -21,10 +21,10 @@ type Options struct {
 	UniformElementSize bool  `json:"uniform_element_size,omitempty"` // every element takes 4 bytes
 
 	// Segment is the device's largest binding in bytes: no buffer crosses a multiple of it, and
-	// each arena of the plan has at most so many bytes. 0 means no limit.
+	// each arena of the plan has at most that many bytes. 0 means no limit.
 	Segment int64 `json:"segment,omitempty"`
 
-	// Capacity asks whether the buffers fit in so many bytes a device: planning stops at the first
+	// Capacity asks whether the buffers fit in that many bytes a device: planning stops at the first
 	// plan that does. 0 asks for the smallest plan.
 	Capacity int64 `json:"capacity,omitempty"`
 
@@ -48,7 +48,7 @@ func Activations() Options {
 }
 
 // BackwardActivationsOnly returns options for the backward half of a training pair: it plans inputs, constants, and what the backward
-// pass makes; parameters lie where the forward plan put them (FromForward).
+// pass makes; parameters are where the forward plan put them (FromForward).
 func BackwardActivationsOnly() Options {
 	return Options{AllocateInputs: true, AllocateConstants: true, Alignment: CPUAlignment}
 }
@@ -96,7 +96,7 @@ func (o *Options) segment(p *Problem) int64 {
 func (o *Options) unplanned(b *Buffer, segment int64) string {
 	switch {
 	case b.Boundary == DeviceTensor:
-		return "it stays between runs, in memory of its own"
+		return "it stays between runs, in separate memory"
 	case b.Boundary == Param && !o.AllocateParams:
 		return "parameters have their own segment"
 	case b.Boundary == Input && !o.AllocateInputs:

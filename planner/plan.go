@@ -14,7 +14,7 @@ type Arena struct {
 	Weights bool `json:"weights,omitempty"`
 }
 
-// Slot is where a buffer lies. The zero offset of arena -1 stands for a buffer without memory.
+// Slot is where a buffer is. The zero offset of arena -1 stands for a buffer without memory.
 type Slot struct {
 	Arena  int   `json:"arena"`  // index in Plan.Arenas, or NoArena
 	Offset int64 `json:"offset"` // bytes from the start of the arena

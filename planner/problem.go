@@ -43,7 +43,7 @@ type Lane struct {
 
 // Buffer is one value that needs memory over the half-open interval of steps [First, Last).
 type Buffer struct {
-	// ID tells buffers apart and breaks ties, so that a plan does not depend on the order of
+	// ID distinguishes buffers and breaks ties, so that a plan does not depend on the order of
 	// Problem.Buffers. Usually the index in that slice.
 	ID int `json:"id"`
 	// Name is the node or value that errors and reports show.
@@ -86,14 +86,14 @@ type Buffer struct {
 // Problem is what a plan is made for.
 type Problem struct {
 	Buffers []Buffer `json:"buffers"`
-	// Views are values without memory of their own, and Steps the names of the steps; both are for reports alone.
+	// Views are values without separate memory, and Steps the names of the steps; both are for reports alone.
 	Views []View   `json:"views,omitempty"`
 	Steps []string `json:"steps,omitempty"`
-	// Extensions tell which rule made lives longer before planning; reports print them.
+	// Extensions report which rule made lives longer before planning; reports print them.
 	Extensions []Extension `json:"extensions,omitempty"`
 }
 
-// View is a value that lies in the memory of a buffer: a part of it, another shape of it, or the result of a step that wrote it
+// View is a value that is in the memory of a buffer: a part of it, another shape of it, or the result of a step that wrote it
 // over its operand.
 type View struct {
 	Name   string `json:"name"`
@@ -135,7 +135,7 @@ func (p *Problem) Validate() error {
 	}
 	for i := range p.Views {
 		if v := &p.Views[i]; v.Buffer < 0 || v.Buffer >= len(p.Buffers) {
-			return fmt.Errorf("view %s lies in buffer %d of %d", v.Name, v.Buffer, len(p.Buffers))
+			return fmt.Errorf("view %s is in buffer %d of %d", v.Name, v.Buffer, len(p.Buffers))
 		}
 		if v, b := &p.Views[i], &p.Buffers[p.Views[i].Buffer]; v.Offset < 0 || v.Offset > b.Size || v.Size < 0 {
 			return fmt.Errorf("view %s has %d bytes from byte %d of buffer %d on, which has %d", v.Name, v.Size, v.Offset, b.ID, b.Size)
@@ -229,7 +229,7 @@ func (p *Problem) validateGroups() error {
 			continue
 		}
 		if a.Lane != b.Lane {
-			return &bufferError{i, b, fmt.Errorf("buffer %d (%s) of group %d, which is its own, lies on another lane", a.ID, a.Name,
+			return &bufferError{i, b, fmt.Errorf("buffer %d (%s) of group %d, a separate group, is on another lane", a.ID, a.Name,
 				b.Group)}
 		}
 		if a.Fixed && b.Fixed && a.Offset != b.Offset {

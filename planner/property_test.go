@@ -68,7 +68,7 @@ func optimum(t require.TestingT, p *Problem) int64 {
 
 var bruteProblems = flag.Int("brute-problems", 3000, "problems that TestAgainstBruteForce draws")
 
-// drawMixed draws up to 8 buffers with alignments of their own, fixed offsets, groups, guards, devices and copy lanes.
+// drawMixed draws up to 8 buffers with separate alignments, fixed offsets, groups, guards, devices and copy lanes.
 func drawMixed(rnd *rand.Rand) (*Problem, Options) {
 	o := Options{AllocateParams: true, AllocateInputs: true, AllocateConstants: true, Budget: 200_000}
 	o.Alignment = []int64{0, 0, 1, 4}[rnd.IntN(4)]

@@ -68,7 +68,7 @@ type use struct {
 	low, high   int64
 }
 
-// usesOf looks at each step of a buffer's life by itself. high is where its guard ends.
+// usesOf looks at each step of a buffer's life separately. high is where its guard ends.
 func usesOf(b Buffer, high int64) (uses []use) {
 	if len(b.Gaps) == 0 {
 		return []use{{b.First, b.Last, 0, high}}
@@ -90,7 +90,7 @@ func usesOf(b Buffer, high int64) (uses []use) {
 	return uses
 }
 
-// collide reports whether two buffers use the same bytes at a time, where the second is so many bytes above the first.
+// collide reports whether two buffers use the same bytes at a time, where the second is that many bytes above the first.
 func collide(a, b []use, above int64) bool {
 	for _, u := range a {
 		for _, v := range b {
@@ -247,7 +247,7 @@ type piece struct {
 	fixed               bool
 }
 
-// piecesOf returns what lies on a device: groups, with their guards. It shares no code with the planner.
+// piecesOf returns what is on a device: groups, with their guards. It shares no code with the planner.
 func piecesOf(p *Problem, o Options, device int) (pieces []piece) {
 	groups := map[int]int{}
 	for _, b := range p.Buffers {

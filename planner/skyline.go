@@ -18,8 +18,9 @@ type skyline struct {
 	begin, end [][]int32 // the blocks whose first, or last, section it is
 
 	// What is decided.
-	offset []int64
-	placed []bool
+	offset  []int64
+	placed  []bool
+	covered int64 // bytes times sections
 
 	// What follows from it. A block that is not placed waits.
 	base  []int64   // the lowest offset that a block can still get: the highest top under it, lifted
@@ -68,7 +69,7 @@ func newSkyline(from, to []int32, size []int64, sections int, w *walls) *skyline
 		floor: make([]int64, sections), ready: make([]int32, sections), load: make([]int64, sections),
 		cross: make([]int32, sections), alive: make([][]int32, sections), noted: make([]int64, sections),
 		rising: make([]int32, sections+1), tops: make([]int64, sections),
-		search: search{prefer: make([]float64, n), weights: make([]float64, sections), bump: 1},
+		search: search{prefer: make([]float64, n), guide: make([]int64, n), weights: make([]float64, sections), bump: 1},
 	}
 	counts := make([]int, sections)
 	total := int32(0)
@@ -96,7 +97,7 @@ func newSkyline(from, to []int32, size []int64, sections int, w *walls) *skyline
 
 // reset takes all blocks off and computes what follows from nothing.
 func (s *skyline) reset() {
-	s.trail = s.trail[:0]
+	s.trail, s.covered = s.trail[:0], 0
 	for t := range s.alive {
 		s.alive[t] = s.alive[t][:0]
 		s.load[t], s.cross[t] = 0, 0
@@ -156,6 +157,7 @@ func (s *skyline) place(i int32) bool {
 	top := s.base[i] + s.size[i]
 	s.offset[i] = s.base[i]
 	s.placed[i] = true
+	s.covered += s.size[i] * int64(to-from)
 	s.trail = append(s.trail, change{kind: changedPlaced, index: i})
 	for t := from; t < to; t++ {
 		s.load[t] -= s.size[i]
@@ -337,6 +339,7 @@ func (s *skyline) undo(mark int) {
 		case changedPlaced:
 			i := c.index
 			s.placed[i] = false
+			s.covered -= s.size[i] * int64(s.to[i]-s.from[i])
 			for t := s.from[i]; t < s.to[i]; t++ {
 				s.load[t] += s.size[i]
 				if t+1 < s.to[i] {

@@ -246,7 +246,7 @@ func TestPlanFileErrorsNameTheLine(t *testing.T) {
 		{`"steps": ["a"],`, `"steps": ["a"], "stops": 1,`, `unknown field "stops"`},
 		{`"plan": {"slots": []}`, `"plan": {"slots": 1}`, `line 10: json: cannot unmarshal number`},
 		{`"plan": {"slots": []}`, `"plans": {}`, `it needs a problem and a plan`},
-		{good, `[]`, `line 1: [ in place of {`},
+		{good, `[]`, `line 1: [ instead of {`},
 		{good, ``, `line 1: EOF`},
 	} {
 		text := strings.Replace(good, c.old, c.put, 1)

@@ -23,7 +23,7 @@ type block struct {
 }
 
 // space is the memory of one device (of one lane of it in the arena mode) and all blocks in it.
-// The blocks stand in the order of their ids, whatever the order of the problem's buffers.
+// The blocks are in the order of their ids, whatever the order of the problem's buffers.
 type space struct {
 	lane    Lane
 	blocks  []block
@@ -36,7 +36,7 @@ type space struct {
 
 	bound      int64  // no arrangement of the blocks ends below it
 	least      int64  // the same without what the grain has added to the highest block: no arena is smaller
-	boundStep  int    // a step at which so many bytes live
+	boundStep  int    // a step at which that many bytes live
 	boundBlock *block // nil, or the fixed one that ends there
 	peak       int64  // largest sum of live bytes, without grain and guards
 	work       int64  // done by the heuristics and the search
@@ -227,10 +227,10 @@ func (sp *space) behindFixed() int64 {
 	return top
 }
 
-// maxSegments bounds how many arenas lie before a fixed block.
+// maxSegments bounds how many arenas are before a fixed block.
 const maxSegments = 1 << 16
 
-// checkFixed reports fixed blocks that cannot lie where they are.
+// checkFixed reports fixed blocks that cannot be where they are.
 func (sp *space) checkFixed() error {
 	var fixed []*block
 	for i := range sp.blocks {
@@ -270,7 +270,7 @@ func (sp *space) describe(k *block) string {
 	return fmt.Sprintf("buffer %d (%s)", b.ID, b.Name)
 }
 
-// end returns the address behind a block, without what the grain has added.
+// end returns the address after a block, without what the grain has added.
 func (k *block) end() int64 { return k.offset + k.size - k.slack }
 
 // top returns the size that the placed blocks need.

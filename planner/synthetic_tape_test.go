@@ -13,7 +13,7 @@ type tape struct {
 
 func newTape(seed uint64) *tape { return &tape{rnd: rand.New(rand.NewPCG(seed, 0))} }
 
-// op runs one step: it reads some buffers and writes one of so many bytes, which it returns.
+// op runs one step: it reads some buffers and writes one of that many bytes, which it returns.
 func (t *tape) op(bytes int64, reads ...int) int {
 	t.read(reads...)
 	id := len(t.buffers)

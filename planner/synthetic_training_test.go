@@ -9,11 +9,11 @@ type training struct {
 	Width      int64 // of the hidden states
 	Heads      int64
 	Batches    int  // that one update sums the gradients of; 0 is 1
-	Recompute  int  // only what enters every so many layers is kept; the backward pass computes the rest again
+	Recompute  int  // only what enters every that many layers is kept; the backward pass computes the rest again
 	LateUpdate bool // all gradients wait for the optimizer after the backward pass
 	Convolve   bool // layers of a convolutional U: sizes fall and rise, and long connections reach across
-	Ragged     bool // each layer has sizes of its own, as with experts or images of many sizes
-	Shuffle    int  // lives begin and end so many steps off, as in another order of the steps
+	Ragged     bool // each layer has separate sizes, as with experts or images of many sizes
+	Shuffle    int  // lives begin and end that many steps off, as in another order of the steps
 	Seed       uint64
 }
 

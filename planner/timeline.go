@@ -7,7 +7,7 @@ import (
 
 // timeline holds placed blocks by address for each window of time, so that those that live at some
 // step of an interval are found in the order of their addresses. Blocks that begin in a window and
-// blocks that come into it from before stand apart: an interval over several windows then meets
+// blocks that come into it from before are apart: an interval over several windows then meets
 // each block once.
 type timeline struct {
 	starts []int // first step of each window; a window ends where the next starts
@@ -68,7 +68,7 @@ func (x *timeline) window(step int) int {
 	return max(0, sort.SearchInts(x.starts, step+1)-1)
 }
 
-// add notes that block i lies at its offset.
+// add notes that block i is at its offset.
 func (x *timeline) add(i int32, k *block) {
 	for p := range k.held() {
 		t := p.at(k.offset, i)

@@ -128,13 +128,13 @@ func (sp *space) releases(queue []*block) [][]*block {
 }
 
 // tlsf is a two-level segregated fit allocator over addresses (Masmano, Ripoll, Crespo and Real,
-// "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004): free chunks stand in
+// "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004): free chunks are in
 // lists by the bit length of their size and, within that, in one of 64 buckets. Two bitmaps find
 // the next list that is not empty.
 type tlsf struct {
 	chunks []chunk
 	used   map[int64]int32 // chunk by offset
-	freed  map[int64]bool  // offsets given back and not handed out since: a second free is told apart
+	freed  map[int64]bool  // offsets given back and not handed out since: a second free is distinguished
 	levels uint64          // bit lengths that have a free chunk
 	bins   [64]uint64      // buckets of each bit length that have a free chunk
 	heads  [64][tlsfBuckets]int32

@@ -42,7 +42,7 @@ func newWalls(sp *space, blocks []int32, from []int32, sections int, rest *timel
 	return w
 }
 
-// extents joins tenures, which stand by address, into runs.
+// extents joins tenures, which are by address, into runs.
 func extents(tenures []tenure) []extent {
 	var list []extent
 	for _, t := range tenures {

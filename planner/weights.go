@@ -14,7 +14,7 @@ type SharedWeightLayout struct {
 	Size  int64        `json:"size"`  // bytes of the segment
 }
 
-// WeightSlot is where a content lies in the segment.
+// WeightSlot is where a content is in the segment.
 type WeightSlot struct {
 	Content string `json:"content"`
 	Name    string `json:"name"` // of the first parameter that has it
@@ -77,7 +77,7 @@ func (s *WeightSlot) serves(name string, size, align int64) error {
 	case s.Size != size:
 		return fmt.Errorf("parameter %s needs %d bytes, the shared weights hold %d of its content", name, size, s.Size)
 	case s.Offset%max(align, 1) != 0:
-		return fmt.Errorf("parameter %s lies at offset %d of the shared weights, not a multiple of %d", name, s.Offset, align)
+		return fmt.Errorf("parameter %s is at offset %d of the shared weights, which is not a multiple of %d", name, s.Offset, align)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func FromForward(p *Problem, plan *Plan) (*SharedWeightLayout, error) {
 			w.Size = plan.Arenas[arena].Size
 		}
 		if slot.Arena != arena {
-			return nil, fmt.Errorf("parameter %s lies in arena %d of the forward plan, others in arena %d", b.Name, slot.Arena, arena)
+			return nil, fmt.Errorf("parameter %s is in arena %d of the forward plan, others in arena %d", b.Name, slot.Arena, arena)
 		}
 		if b.Content == "" {
 			return nil, fmt.Errorf("parameter %q has no content, by which it would be known: set Buffer.Content", b.Name)
@@ -119,7 +119,7 @@ func (w *SharedWeightLayout) find(content string) (at int, known bool) {
 	return slices.BinarySearchFunc(w.Slots, content, func(s WeightSlot, content string) int { return strings.Compare(s.Content, content) })
 }
 
-// Slot returns where a content lies.
+// Slot returns where a content is.
 func (w *SharedWeightLayout) Slot(content string) (WeightSlot, bool) {
 	at, known := w.find(content)
 	if !known {
@@ -129,7 +129,7 @@ func (w *SharedWeightLayout) Slot(content string) (WeightSlot, bool) {
 }
 
 // Apply assigns the parameters of a plan, which must have left them unplanned, their slots in the segment: an arena more,
-// marked Weights and not counted in the figures. It fails if the plan holds a parameter itself, if the layout lacks one or
+// marked Weights and not counted in the numbers. It fails if the plan holds a parameter itself, if the layout lacks one or
 // has it in another size or alignment, or if parameters are on several devices.
 func (w *SharedWeightLayout) Apply(p *Problem, plan *Plan) error {
 	params := map[int]WeightSlot{}

@@ -21,7 +21,7 @@ type product struct {
 	bias   string // of Gemm, else ""
 }
 
-// columns is the axis of the weight that N lies along.
+// columns is the axis of the weight that N is along.
 func (p *product) columns() int {
 	if p.transB {
 		return 0

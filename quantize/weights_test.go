@@ -21,7 +21,7 @@ func random(rows, columns int) *tensor.Tensor {
 
 func TestRoundInt8(t *testing.T) {
 	w := random(5, 6)
-	for c, v := range map[int]float64{2: 0, 3: 1e-42} { // columns without a scale of their own
+	for c, v := range map[int]float64{2: 0, 3: 1e-42} { // columns without a separate scale
 		for r := range 5 {
 			w.SetFloat64(r*6+c, v)
 		}

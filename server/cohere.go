@@ -108,7 +108,7 @@ func (c *call) cohereVectors(q *cohereEmbedRequest, version int) (a cohereEmbedd
 		}
 	}
 	if len(q.Texts) > 0 && len(q.Inputs) > 0 {
-		return a, invalid("inputs", "give one of texts and inputs")
+		return a, invalid("inputs", "want exactly one of texts and inputs")
 	}
 	cut := q.Truncate != "NONE"
 	e := embedding{model: q.Model, field: "texts", in: inputs{texts: texts}, kind: q.Kind, truncate: &cut, dimensions: q.Dimensions}

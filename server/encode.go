@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// An encoder writes an answer as it is made. Until its first piece is full, an error is one that the client is told; afterwards the
+// An encoder writes an answer as it is made. Until its first piece is full, an error is one that the client gets; afterwards the
 // connection ends.
 type encoder struct {
 	ctx    context.Context

@@ -81,12 +81,12 @@ var causes = []struct {
 }{
 	{pipeline.ErrInvalid, http.StatusUnprocessableEntity, ""},
 	{tokenizer.ErrRoom, http.StatusUnprocessableEntity,
-		"a question, a label or what windows share is longer than a row of the model has room for"},
+		"a question, a label or the overlap of windows is longer than the model's maximum length"},
 	{pipeline.ErrQueueFull, http.StatusTooManyRequests, "the queue is full: try again later"},
 	{pipeline.ErrTooLarge, http.StatusRequestEntityTooLarge,
 		"the request has more tokens than the server queues: send fewer texts at a time"},
 	{pipeline.ErrPooling, http.StatusNotImplemented,
-		"nothing tells the server how one vector is made of this model's tokens: it must be started with a pooling"},
+		"the model's files name no pooling: start the server with --pool"},
 	{memory.ErrFull, http.StatusTooManyRequests, "requests hold as much as they may: try again later"},
 	{memory.ErrOver, http.StatusRequestEntityTooLarge,
 		"the request needs more memory than one may hold: send less at a time, or shorter texts"},
@@ -212,7 +212,7 @@ var huggingFace = &protocol{"Hugging Face", nil, func(f *failure, _ int) any { r
 // own is what belongs to this server alone.
 var own = &protocol{"rlxc", nil, func(f *failure, _ int) any { return plainError{f.text} }, plainError{}}
 
-// retryAfter is how many seconds a client that was turned away should wait, about what the queue takes to become half as long.
+// retryAfter is how many seconds a client that was refused should wait, about what the queue takes to become half as long.
 const retryAfter = 1
 
 // fail writes an error.

@@ -26,7 +26,7 @@ func copied(t *testing.T, name string) (dir, file string) {
 	return dir, filepath.Join(dir, "onnx", "model.onnx")
 }
 
-// A model's file that is cut or written to while it is served fails requests for this model, says nothing of where it lies, and ends
+// A model's file that is cut or written to while it is served fails requests for this model, says nothing of where it is, and ends
 // nothing else. Opened anew, the model is as before. One that is deleted, or that another is renamed to, goes on.
 func TestFileChanged(t *testing.T) {
 	dir, file := copied(t, "minilm")
@@ -45,7 +45,7 @@ func TestFileChanged(t *testing.T) {
 		"in part": func() { require.NoError(t, os.WriteFile(file, garbage[:len(good)/2], 0o666)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			time.Sleep(10 * time.Millisecond) // file systems tell times by their clock's ticks
+			time.Sleep(10 * time.Millisecond) // file systems report times by their clock's ticks
 			spoil()
 			for path, body := range map[string]string{"/models/m/embed": `{"inputs": "a dog"}`,
 				"/models/m/embed_all": `{"inputs": "a dog"}`,

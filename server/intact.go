@@ -31,17 +31,17 @@ func stampsOf(model string) []stamp {
 
 var errChanged = errors.New("replace a model's file by renaming another to its name, and send SIGHUP")
 
-// same tells whether files are as they were.
+// same reports whether files are as they were.
 func same(a, b []stamp) bool {
 	return slices.EqualFunc(a, b, func(x, y stamp) bool { return x.path == y.path && os.SameFile(x.info, y.info) && !x.changed(y.info) })
 }
 
-// changed tells whether a file was written to where it lies.
+// changed reports whether a file was written to where it is.
 func (s stamp) changed(now os.FileInfo) bool {
 	return now.Size() != s.info.Size() || !now.ModTime().Equal(s.info.ModTime())
 }
 
-// intact is an error if the model's files were written to where they lie: weights are read from there, so what was computed meanwhile
+// intact is an error if the model's files were written to where they are: weights are read from there, so what was computed meanwhile
 // may be of no model. Files that others have been renamed to, or that are gone, are as they were to who has them open.
 func (m *opened) intact() error {
 	for _, s := range m.stamps {

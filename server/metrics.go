@@ -12,7 +12,7 @@ import (
 	"github.com/rlxc/rlxc/pipeline"
 )
 
-// metrics are what GET /metrics tells.
+// metrics are what GET /metrics reports.
 type metrics struct {
 	registry  *prometheus.Registry
 	requests  *prometheus.CounterVec   // route, status
@@ -42,7 +42,7 @@ func newMetrics() *metrics {
 		durations: histogram("request_duration_seconds", "Time from a request's head to its answer.", seconds, "route"),
 		queued:    histogram("queue_duration_seconds", "Time that a request's first text waited for its batch.", seconds, "model"),
 		ran:       histogram("batch_duration_seconds", "Time that a batch took in the model.", seconds, "model"),
-		rows:      histogram("batch_rows", "Texts of a batch.", prometheus.ExponentialBuckets(1, 2, 12), "model"),
+		rows:      histogram("batch_rows", "Sequences per batch.", prometheus.ExponentialBuckets(1, 2, 12), "model"),
 		tokens:    counter("tokens_total", "Tokens that ran, without padding.", "model"),
 		padding:   counter("padding_tokens_total", "Padding that ran beside the tokens.", "model"),
 		failures:  counter("batch_failures_total", "Batches that failed.", "model"),
@@ -74,7 +74,7 @@ func (m *metrics) request(route string, status int, took time.Duration) {
 	m.durations.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// A gauge is a number of a model that is asked for when it is told.
+// A gauge is a number of a model that is asked for when it is reported.
 type gauge struct {
 	desc  *prometheus.Desc
 	value func(e *entry, s pipeline.State) float64
@@ -104,7 +104,7 @@ var gauges = []gauge{
 		func(e *entry, _ pipeline.State) float64 { return float64(e.Options.MemoryLimit) }),
 }
 
-// watch tells the gauges of a server's models.
+// watch reports the gauges of a server's models.
 func (m *metrics) watch(s *Server) {
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "rlxc_memory_requests_bytes",
 		Help: "Bytes that requests hold, from their bodies to their answers."}, func() float64 {

@@ -163,7 +163,7 @@ func (e *entry) replace(next *opened) error {
 	return old.close()
 }
 
-// mend opens the files of models anew that were changed where they lie, once for each change, and reports whether all models are whole
+// mend opens the files of models anew that were changed where they are, once for each change, and reports whether all models are whole
 // then.
 func (s *Server) mend(ctx context.Context) (whole bool) {
 	whole = true
@@ -253,7 +253,7 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 	if len(s.models) == 1 {
 		return s.models[0], nil
 	}
-	return nil, failf(http.StatusUnprocessableEntity, "model", "none of the served models was made for this: served are %s",
+	return nil, failf(http.StatusUnprocessableEntity, "model", "no served model was made for this: served are %s",
 		strings.Join(s.Names(), ", "))
 }
 

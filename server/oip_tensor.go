@@ -125,7 +125,7 @@ func (c *call) tensor(x *oipInput) (*tensor.Tensor, error) {
 // perString is what an element of strings takes beside its text.
 const perString = 16
 
-// tail reads so many bytes of what follows the JSON, as they come.
+// tail reads that many bytes of what follows the JSON, as they come.
 func (c *call) tail(field string, size int) (data []byte, err error) {
 	if size < 0 || c.request.Header.Get(binaryHead) == "" {
 		return nil, invalid(field, "binary_data_size is %d, and no binary data is there: header %s", size, ours(binaryHead))

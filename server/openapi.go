@@ -13,7 +13,7 @@ import (
 // A schema is one of OpenAPI's (https://spec.openapis.org/oas/v3.0.3#schema-object).
 type schema map[string]any
 
-// named are schemas of fields whose Go type does not tell.
+// named are schemas of fields whose Go type does not report.
 var named = map[string]schema{
 	"time":     {"type": "string", "format": "date-time", "nullable": true},
 	"cohere":   {"oneOf": []schema{{"type": "array", "items": schema{"type": "array", "items": schema{}}}, {"type": "object"}}},
@@ -149,7 +149,7 @@ func (s *Server) description() schema {
 			paths[path] = item
 		}
 		method := strings.ToLower(r.method)
-		if before, ok := item[method].(schema); ok { // told apart by their fields
+		if before, ok := item[method].(schema); ok { // distinguished by their fields
 			r.merge(d, before)
 			continue
 		}

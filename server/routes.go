@@ -58,8 +58,8 @@ func (s *Server) table() []route {
 		post("/embed", tei, "Vectors of texts.", (*call).teiEmbed),
 		post("/embed_all", tei, "A vector for each token of texts.", (*call).teiEmbedAll),
 		post("/embed_sparse", tei, "Weights for the words of the vocabulary.", (*call).teiEmbedSparse),
-		post("/predict", tei, "Labels of texts or pairs of texts, the likeliest first.", (*call).teiPredict),
-		post("/similarity", tei, "How near texts are to one.", (*call).teiSimilarity),
+		post("/predict", tei, "Labels of texts or pairs of texts, the most likely first.", (*call).teiPredict),
+		post("/similarity", tei, "Similarities of texts to one text.", (*call).teiSimilarity),
 		post("/tokenize", tei, "The tokens of texts.", (*call).teiTokenize),
 		post("/decode", tei, "The texts of token ids.", (*call).teiDecode),
 		get("/info", tei, "The first model, or that of /models/{model}/info.", (*call).teiInfo),
@@ -68,17 +68,17 @@ func (s *Server) table() []route {
 			about: "What the model was made for: by text-embeddings-inference's routes, or by a task of Hugging Face."},
 
 		post("/pipeline/feature-extraction", huggingFace, "Vectors of texts.", (*call).teiEmbed),
-		post("/pipeline/sentence-similarity", huggingFace, "How near texts are to one.", (*call).teiSimilarity),
-		post("/pipeline/text-classification", huggingFace, "Labels of texts, the likeliest first.", (*call).hfClassify),
+		post("/pipeline/sentence-similarity", huggingFace, "Similarities of texts to one text.", (*call).teiSimilarity),
+		post("/pipeline/text-classification", huggingFace, "Labels of texts, the most likely first.", (*call).hfClassify),
 		post(zeroShotPath, huggingFace, "How much labels apply that the model does not know.",
 			(*call).hfZeroShot),
 		post("/pipeline/token-classification", huggingFace, "The entities in texts.", (*call).hfTag),
-		post("/pipeline/token-classification", huggingFace, "The entities in texts of labels that the request names.",
+		post("/pipeline/token-classification", huggingFace, "The entities in texts, of labels that the request names.",
 			(*call).hfTagZeroShot),
 		post("/pipeline/question-answering", huggingFace, "The answers to a question in a text.", (*call).hfAnswer),
-		post("/pipeline/fill-mask", huggingFace, "Words in the place of masks.", (*call).hfFill),
+		post("/pipeline/fill-mask", huggingFace, "Words for masks.", (*call).hfFill),
 
-		post("/rerank", tei, "Texts by how well they answer a query.", (*call).teiRerank),
+		post("/rerank", tei, "Texts sorted by how well they answer a query.", (*call).teiRerank),
 		post("/rerank", cohere, "Documents by how well they answer a query, as infinity writes them.", (*call).infinityRank),
 		post("/v1/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
 		post("/v2/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
@@ -134,7 +134,7 @@ func (s *Server) newMux() *http.ServeMux {
 	for path, routes := range byPath {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { s.dispatch(w, r, routes) })
 	}
-	// Protocols that name no model: the model stands before their paths.
+	// Protocols that name no model: the model is before their paths.
 	mux.HandleFunc("/models/{model}/{rest...}", func(w http.ResponseWriter, r *http.Request) { s.of(w, r, mux) })
 	mux.HandleFunc("/models/{model}", func(w http.ResponseWriter, r *http.Request) { s.of(w, r, mux) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -228,7 +228,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 	return writeJSON(ctx, w, http.StatusOK, answer)
 }
 
-// read reads the body of a request, which tells which of the routes it is for.
+// read reads the body of a request, which reports which of the routes it is for.
 func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, error) {
 	if to.as != nil {
 		var err error
@@ -265,7 +265,7 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 	return qs[i], err
 }
 
-// peerOf is who sent a request, as far as the network tells.
+// peerOf is who sent a request, as far as the network reports.
 func peerOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

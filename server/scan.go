@@ -109,7 +109,7 @@ func (s *scanner) must() (byte, error) {
 	return s.buffer[s.at], nil
 }
 
-// peek passes white space and returns the byte behind it.
+// peek passes white space and returns the byte after it.
 func (s *scanner) peek() (byte, error) {
 	for {
 		c, err := s.must()
@@ -303,7 +303,7 @@ func (s *scanner) word(want string) error {
 			return err
 		}
 		if c != want[i] {
-			return s.notJSON("%q in place of %s", c, want)
+			return s.notJSON("%q instead of %s", c, want)
 		}
 		s.at++
 	}
@@ -331,7 +331,7 @@ func (s *scanner) digits() error {
 		c := s.buffer[s.at]
 		if number := '0' <= c && c <= '9' || c == '-' || c == '+' || c == '.' || c|0x20 == 'e'; !number {
 			if n == 0 {
-				return s.notJSON("%q in place of a value", c)
+				return s.notJSON("%q instead of a value", c)
 			}
 			return nil
 		}

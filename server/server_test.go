@@ -387,7 +387,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": ["x"],
 			"hypothesis_template": "it"}}`, 422, `has no {} for the label`},
 		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": [` + long + `]}}`, 422,
-			`longer than a row of the model has room for`},
+			`longer than the model's maximum length`},
 		{"POST", "/models/classify/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422,
 			`a label entailment, and this one has`},
 		{"POST", "/models/classify/", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422, `parameters.candidate_labels`},
@@ -598,7 +598,7 @@ func TestNoPooling(t *testing.T) {
 	require.Contains(t, log.String(), "requests for vectors will fail")
 	status, body := ask(t, "POST", h.URL+"/v1/embeddings", `{"input":"a"}`, nil)
 	require.Equal(t, http.StatusNotImplemented, status)
-	require.Contains(t, body, "must be started with a pooling")
+	require.Contains(t, body, "start the server with --pool")
 	ask(t, "POST", h.URL+"/tokenize", `{"inputs":"a"}`, &[]any{})
 
 	log.Reset()
@@ -612,4 +612,14 @@ func TestNoPooling(t *testing.T) {
 	want, err := library(t, "minilm").Embed(t.Context(), []string{"a fine day"}, pipeline.EmbedOptions{})
 	require.NoError(t, err)
 	near(t, want, got)
+}
+
+// TestTasksOfOthers: a route of a task that no model does is an error of the request.
+func TestTasksOfOthers(t *testing.T) {
+	_, h := start(t, Options{}, served("minilm")...)
+	for _, route := range []string{"/embed_sparse", "/predict", "/rerank", "/pipeline/text-classification", "/pipeline/fill-mask",
+		"/pipeline/zero-shot-classification", "/pipeline/token-classification", "/pipeline/question-answering"} {
+		code, body := ask(t, "POST", h.URL+route, valid[route], nil)
+		require.Equal(t, 422, code, "%s: %s", route, body)
+	}
 }

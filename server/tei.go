@@ -423,7 +423,7 @@ func (anything) schema() schema { return schema{} }
 
 const zeroShotPath = "/pipeline/zero-shot-classification"
 
-// forTask are the routes for what a model was made for, by their paths. The body tells between two.
+// forTask are the routes for what a model was made for, by their paths. The body decides between two.
 var forTask = map[pipeline.Task][]string{pipeline.Embedding: {"/similarity", "/embed"}, pipeline.MultiVector: {"/embed_all"},
 	pipeline.Sparse: {"/embed_sparse"}, pipeline.Reranking: {"/rerank"}, pipeline.Tagging: {"/pipeline/token-classification"},
 	pipeline.ZeroShotTag: {"/pipeline/token-classification"},

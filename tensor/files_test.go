@@ -167,7 +167,7 @@ func TestJSONLists(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []float64{1, 2}, x.Float64s())
 	for text, want := range map[string]string{
-		`[[1,2],[3]]`:                            "ragged lists: beside a list of 2 elements stands one of 1",
+		`[[1,2],[3]]`:                            "ragged lists: one has 2 elements and another 1",
 		`[[1,2],3]`:                              "ragged lists",
 		`[1,`:                                    "not a tensor in JSON",
 		`[1] [2]`:                                "there is more after it",

@@ -79,7 +79,7 @@ func (w *jsonWriter) value(t *Tensor) {
 }
 
 // lists writes the n elements from first on, which are what is left of the tensor inside the axes before axis. Where nothing is
-// left, the axes after it are not written: they may be of any size, and the shape tells.
+// left, the axes after it are not written: they may be of any size, and the shape decides.
 func (w *jsonWriter) lists(t *Tensor, axis, first, n int) {
 	if axis == len(t.shape) {
 		w.text = t.appendElement(w.text, first)
@@ -208,7 +208,7 @@ func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
 				if n := open[depth]; shape[depth] < 0 {
 					shape[depth] = n
 				} else if shape[depth] != n {
-					return nil, fmt.Errorf("ragged lists: beside a list of %d elements stands one of %d", shape[depth], n)
+					return nil, fmt.Errorf("ragged lists: one has %d elements and another %d", shape[depth], n)
 				}
 				open = open[:depth]
 				continue
@@ -248,7 +248,7 @@ func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
 	return shape, nil
 }
 
-var errBesideList = errors.New("ragged lists: an element stands beside a list")
+var errBesideList = errors.New("ragged lists: an element is next to a list")
 
 // jsonLists reads the text of lists. encoding/json would make values of them first, of many times their size.
 type jsonLists struct {
@@ -271,7 +271,7 @@ func (l *jsonLists) skip(c byte) bool {
 	return false
 }
 
-// more passes what stands between elements, and reports the end of the list.
+// more passes what is between elements, and reports the end of the list.
 func (l *jsonLists) more(first bool) (end bool, err error) {
 	switch {
 	case l.skip(']'):

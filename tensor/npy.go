@@ -165,7 +165,7 @@ func npyType(descr string) (d DType, width int, err error) {
 	return Invalid, 0, fmt.Errorf("a .npy file of elements of NumPy's type %q, which is not supported", descr)
 }
 
-// npyUnit is the number of bytes that byte order turns around.
+// npyUnit is the number of bytes that byte order reverses.
 func npyUnit(d DType, width int) int {
 	switch {
 	case d == String:
@@ -289,7 +289,7 @@ func letterCount(strs []string) (int, error) {
 	return letters, nil
 }
 
-// writeUTF32 writes strings of so many letters.
+// writeUTF32 writes strings of that many letters.
 func writeUTF32(w io.Writer, strs []string, letters int) error {
 	row := make([]byte, letters*utf8.UTFMax)
 	for _, s := range strs {

@@ -8,7 +8,7 @@ import (
 
 // NewSequence makes the value of an ONNX sequence: a list of tensors or of further sequences. An optional is a sequence
 // of one element, or of none. A sequence has no element type and no bytes; tensors and sequences share one Go type so that
-// whatever passes values about need not tell them apart.
+// whatever passes values about need not distinguish them.
 func NewSequence(elems ...*Tensor) *Tensor {
 	if elems == nil {
 		elems = []*Tensor{}
@@ -39,7 +39,7 @@ func (t *Tensor) Append(x *Tensor) *Tensor {
 	l, n := t.list, int64(len(t.list.elems))
 	next := &list{size: l.size + elementSize + x.Size(), mixed: l.mixed || n > 0 && !alike(x, l.elems[0]), taken: l.taken}
 	if l.taken != nil && int(n) < cap(l.elems) && l.taken.CompareAndSwap(n, n+1) {
-		next.elems = l.elems[: n+1 : cap(l.elems)] // nobody else has this place
+		next.elems = l.elems[: n+1 : cap(l.elems)] // nobody else has this position
 	} else {
 		next.elems = make([]*Tensor, n+1, 2*n+4)
 		copy(next.elems, l.elems)

@@ -8,7 +8,7 @@ import (
 )
 
 // A Tensor is a shape and row-major elements in little-endian bytes. The bytes may be a slice of a mapped file or of an
-// arena: a Tensor does not own them. String tensors keep their elements in a slice of their own.
+// arena: a Tensor does not own them. String tensors keep their elements in a separate slice.
 type Tensor struct {
 	dtype DType
 	shape Shape
@@ -161,7 +161,7 @@ func (t *Tensor) Strings() []string { return t.strs }
 // caller checks the dtype first.
 func Of[T Element](t *Tensor) []T {
 	if t == nil {
-		panic("tensor.Of: the tensor is nil: tensors by name have none of a name that is misspelt")
+		panic("tensor.Of: the tensor is nil: is its name misspelt?")
 	}
 	var z T
 	w := int(unsafe.Sizeof(z))

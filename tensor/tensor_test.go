@@ -114,3 +114,12 @@ func TestTinyWithoutNegativeZero(t *testing.T) {
 	}
 	require.EqualValues(t, 0x80, SmallFloatBits(F8E5M2, -1e-30, true))
 }
+
+// TestOfAnotherWidth: elements are seen as what is as wide as they are.
+func TestOfAnotherWidth(t *testing.T) {
+	require.Len(t, Of[uint16](New(F16, 3)), 3)
+	for _, see := range []func(){func() { Of[uint64](New(F32, 4)) }, func() { Of[uint16](New(F32, 4)) }, func() { Of[uint8](New(F32, 4)) },
+		func() { Of[float32](nil) }} {
+		require.Panics(t, see)
+	}
+}

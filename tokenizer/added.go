@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// An addedToken is found in the text as it stands, before words are split: "[MASK]", or what a model's authors added later.
+// An addedToken is found in the text unchanged, before words are split: "[MASK]", or what a model's authors added later.
 type addedToken struct {
 	ID         int32  `json:"id"`
 	Content    string `json:"content"`
@@ -66,7 +66,7 @@ func (f *finder) next(text string, i int) int {
 // first wins, and of those the longest. A nil finder finds nothing, and one whose budget has ended nothing more.
 func (f *finder) parts(text string, b *budget) iter.Seq[part] {
 	return func(yield func(part) bool) {
-		done := 0 // what lies before has been yielded
+		done := 0 // what is before has been yielded
 		for i := 0; f != nil; {
 			if i = f.next(text, i); i == len(text) {
 				break

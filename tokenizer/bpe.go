@@ -65,7 +65,7 @@ func newPairTable(count int) pairTable {
 
 func pairOf(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
 
-// slot returns the place of a pair.
+// slot returns the position of a pair.
 func (t *pairTable) slot(pair uint64) *pairSlot {
 	mask := uint64(len(t.slots) - 1)
 	for i := pair * 0x9e3779b97f4a7c15 >> t.shift; ; i = (i + 1) & mask {
@@ -180,7 +180,7 @@ func inBytes(v *vocabulary) (*vocabulary, error) {
 	return newVocabulary(entries)
 }
 
-// cutAt makes words shorter, where text before each space (written as that character) is merged with nothing after it: the tokens tell.
+// cutAt makes words shorter, where text before each space (written as that character) is merged with nothing after it: the tokens decide.
 func (m *bpe) cutAt(space rune) {
 	s := []byte(string(space))
 	if m.bytes || len(m.prefix) > 0 || len(m.suffix) > 0 || m.ignoreMerges || m.vocab.find(s) == none {
@@ -215,7 +215,7 @@ func (m *bpe) pieces(dst []piece, word []byte, mem *memory) ([]piece, error) {
 	return m.wordPieces(dst, word[start:], start, mem), nil
 }
 
-// joins tells whether a merge may reach from the end of text over a space.
+// joins reports whether a merge may reach from the end of text over a space.
 func (m *bpe) joins(text []byte) bool {
 	if c := text[len(text)-1]; c < utf8.RuneSelf {
 		return m.joinedASCII[c]
@@ -439,7 +439,7 @@ const heapWidth = 4
 
 func before(a, b merge) bool { return a.rank < b.rank || a.rank == b.rank && a.at < b.at }
 
-// sink moves h[i] to its place below.
+// sink moves h[i] to its position below.
 func sink(h []merge, i int) {
 	if i >= len(h) {
 		return
@@ -465,7 +465,7 @@ func sink(h []merge, i int) {
 	h[i] = m
 }
 
-// rise moves the last element of h to its place above.
+// rise moves the last element of h to its position above.
 func rise(h []merge) {
 	i := len(h) - 1
 	m := h[i]

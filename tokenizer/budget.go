@@ -26,7 +26,7 @@ const (
 	stepsPerAsk             = 64 << 10
 )
 
-// begin begins the work on a text of so many bytes.
+// begin begins the work on a text of that many bytes.
 func (b *budget) begin(length int, ask func(bytes int64) error) {
 	*b = budget{most: freeSteps + stepsPerByte*length, room: freeRoom + roomPerByte*length, engines: patternTimeout +
 		time.Duration(length)*timePerByte, ask: ask}
@@ -46,7 +46,7 @@ func (b *budget) spend(steps int) bool {
 	return b.err == nil
 }
 
-// fits reports whether normal text may have so many bytes.
+// fits reports whether normal text may have that many bytes.
 func (b *budget) fits(bytes int) bool {
 	if b.err == nil && b.most > 0 && bytes > b.room {
 		b.err = fmt.Errorf("tokenizer: %w: more than %d bytes", ErrWork, b.room)

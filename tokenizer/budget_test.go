@@ -70,7 +70,7 @@ func TestDeepTries(t *testing.T) {
 	}
 }
 
-// TestAsk holds that work asks before it takes memory, gives back what it needed for a while, and ends when it is told to.
+// TestAsk holds that work asks before it takes memory, gives back what it needed for a while, and ends when it is reported to.
 func TestAsk(t *testing.T) {
 	tok := openTestdata(t, "tokenizer.json")
 	text := strings.Repeat("a cat sits ", 20000)

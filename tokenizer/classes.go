@@ -92,7 +92,7 @@ var lateUpper = func() *unicode.RangeTable {
 	return t
 }()
 
-// classes holds the classes of the first two planes, where nearly all text lies; fillClasses fills it.
+// classes holds the classes of the first two planes, where nearly all text is; fillClasses fills it.
 var classes [1 << 17]class
 
 // lateClasses are the ranges of the other planes.

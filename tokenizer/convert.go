@@ -145,7 +145,7 @@ var conversions = map[string]conversion{
 	},
 }
 
-// replacePieces puts pieces of the score 0 in place of so many, and others at the end.
+// replacePieces puts pieces of the score 0 in place of that many, and others at the end.
 func replacePieces(count int, first, last string) func(*config, *spmModel) {
 	return func(_ *config, m *spmModel) {
 		var pieces []spmPiece
@@ -160,7 +160,7 @@ func replacePieces(count int, first, last string) func(*config, *spmModel) {
 	}
 }
 
-// endsInNumber tells whether a piece ends with a digit and a comma.
+// endsInNumber reports whether a piece ends with a digit and a comma.
 func endsInNumber(text string) bool {
 	head, found := strings.CutSuffix(text, ",")
 	r, _ := utf8.DecodeLastRuneInString(head)
@@ -371,7 +371,7 @@ func (d *definition) setRows(single, pair string) error {
 			default:
 				id, ok := ids[name]
 				if !ok {
-					return nil, fmt.Errorf("the vocabulary lacks %q, which rows of this class have", name)
+					return nil, fmt.Errorf("the vocabulary lacks %q, which sequences of this class need", name)
 				}
 				t = append(t, slot{special, []int64{int64(id)}, segment})
 			}

@@ -290,7 +290,7 @@ func (t *Tokenizer) add(tokens []addedToken) error {
 	return nil
 }
 
-// needsOrigins tells whether splitting asks where text came from.
+// needsOrigins reports whether splitting asks where text came from.
 func needsOrigins(p preTokenizer) bool {
 	if s, ok := p.(preSequence); ok {
 		return slices.ContainsFunc(s, needsOrigins)
@@ -299,7 +299,7 @@ func needsOrigins(p preTokenizer) bool {
 	return ok && m.scheme == prependFirst
 }
 
-// isLocal tells whether a normalizer treats what stands on both sides of a space between letters or digits of ASCII on its own.
+// isLocal reports whether a normalizer treats what is on both sides of a space between letters or digits of ASCII on its own.
 func isLocal(n normalizer, tracked bool) bool {
 	switch n := n.(type) {
 	case nil, *bertNormalizer, mapping, unicodeForm:
@@ -319,7 +319,7 @@ func isLocal(n normalizer, tracked bool) bool {
 	return false
 }
 
-// isLocalSplit tells whether a pre-tokenizer always splits before such a space, and treats the parts on their own.
+// isLocalSplit reports whether a pre-tokenizer always splits before such a space, and treats the parts on their own.
 func isLocalSplit(p preTokenizer) bool {
 	switch p := p.(type) {
 	case bertWords:

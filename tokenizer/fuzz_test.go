@@ -42,7 +42,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// FuzzRecorded holds of any text, by tokenizers of each family: ids are below Size, spans lie in the text, and a row that is cut has the
+// FuzzRecorded holds of any text, by tokenizers of each family: ids are below Size, spans are in the text, and a row that is cut has the
 // first tokens of the uncut one.
 func FuzzRecorded(f *testing.F) {
 	for _, c := range recordedCases(f)[:60] {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longUnits are what long words are made of: letters, characters of several bytes, punctuation and white space, alone and in turns.
+// longUnits are what long words are made of: letters, characters of several bytes, punctuation and white space, alone and alternately.
 var longUnits = []string{"a", "ab ", "é", "中A", " ", "'", "\n \t", "aA'", "\u0301", "!\n", "<s", "1"}
 
 // longFamilies are a recorded tokenizer for each model, pattern and normalizer.
@@ -81,7 +81,7 @@ func BenchmarkLongWord(b *testing.B) {
 	}
 }
 
-// TestLongMerge holds the heap of long words to the search of short ones: a word is cut at places that no merge crosses.
+// TestLongMerge holds the heap of long words to the search of short ones: a word is cut at positions that no merge crosses.
 func TestLongMerge(t *testing.T) {
 	tok := openRecorded(t, "roberta")
 	m := tok.model.(*bpe)

@@ -1,6 +1,6 @@
 package tokenizer
 
-// A piece is a token of a word: its id, and where it lies in the word.
+// A piece is a token of a word: its id, and where it is in the word.
 type piece struct{ id, start, end int32 }
 
 // A model turns words into pieces of the vocabulary.

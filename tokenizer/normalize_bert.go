@@ -114,7 +114,7 @@ func (n *bertNormalizer) run(o *ordered, i int) int {
 	}
 	if t.track {
 		o.current = t.origin(i - 1)
-		if !o.kept || t.from != nil || before != start { // or each stands where it stood
+		if !o.kept || t.from != nil || before != start { // or each is where it was
 			for k := start; k < i; k++ {
 				o.out = out[:before+k-start+1]
 				o.origins(len(o.out)-1, t.origin(k))
@@ -155,7 +155,7 @@ const (
 func (n *bertNormalizer) add(o *ordered, r rune, k class) {
 	switch {
 	case n.strip && k&mark != 0:
-		// Dropped. A mark of class 0 keeps what stands before and after it from changing places; one that would have moved takes an
+		// Dropped. A mark of class 0 keeps what is before and after it from changing positions; one that would have moved takes an
 		// origin with it.
 		if k&nonstarter == 0 {
 			o.sortMarks()
@@ -175,7 +175,7 @@ func (n *bertNormalizer) add(o *ordered, r rune, k class) {
 	}
 }
 
-// ordered is text in canonical order: combining characters that follow the same starter stand in the order of their classes. Nearly
+// ordered is text in canonical order: combining characters that follow the same starter are in the order of their classes. Nearly
 // all of them are accents, which are dropped; spacing ones, of Indic scripts and of music, are kept. Origins do not move with them: what
 // comes first of a character of the old text, after sorting, has the next origin, all else the one before it.
 type ordered struct {

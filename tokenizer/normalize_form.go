@@ -136,7 +136,7 @@ func (f unicodeForm) isUnsafe(r rune) bool {
 func (f unicodeForm) normalize(t *text) error {
 	var e edit
 	var run []change
-	done, last := 0, 0 // what lies before is in e; where the last character begins
+	done, last := 0, 0 // what is before is in e; where the last character begins
 	for i := 0; i < len(t.bytes); {
 		r, size := decodeRune(t.bytes[i:])
 		if !f.isUnsafe(r) {

@@ -66,7 +66,7 @@ func (p *engine) matches(text []byte, b *budget, found func(start, end int)) err
 	begun := time.Now()
 	defer func() { b.engines -= time.Since(begun) }()
 	m, err := p.re.FindRunesMatch(runes)
-	at, index := 0, 0 // a place in text, in bytes and in runes
+	at, index := 0, 0 // a position in text, in bytes and in runes
 	last := -1
 	advance := func(to int) int {
 		for ; index < to; index++ {

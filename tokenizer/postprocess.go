@@ -45,7 +45,7 @@ func (t template) specials() int {
 	return n
 }
 
-// swapped tells whether the second text comes first.
+// swapped reports whether the second text comes first.
 func (t template) swapped() bool {
 	i := slices.IndexFunc(t, func(s slot) bool { return s.text != special })
 	return i >= 0 && t[i].text == 1
@@ -215,7 +215,7 @@ func readTemplate(raw json.RawMessage, _ int) (func(*postProcessor) error, error
 	}, nil
 }
 
-// template reads a template that must hold each of so many texts once.
+// template reads a template that must hold each of that many texts once.
 func (p *templateFile) template(pieces []templatePiece, texts int) (template, error) {
 	var t template
 	seen := make([]int, texts)

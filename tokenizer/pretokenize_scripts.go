@@ -19,7 +19,7 @@ func scriptOf(r rune) uint8 {
 	return anyScript
 }
 
-// scriptWords splits a text where the script changes. What stands before the first character that has a script is dropped, as tokenizers
+// scriptWords splits a text where the script changes. What is before the first character that has a script is dropped, as tokenizers
 // does it.
 type scriptWords struct{}
 

@@ -125,7 +125,7 @@ func (s splitter) split(w *work) error {
 	})
 }
 
-// isolate appends what the pattern finds and what stands between, each as a part.
+// isolate appends what the pattern finds and what is between, each as a part.
 func (s scanner) isolate(p part, text []byte, out []part) []part {
 	done := 0
 	for i := 0; i < len(text); {

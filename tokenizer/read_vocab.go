@@ -31,7 +31,7 @@ func readVocab(data []byte, c *config) (*definition, error) {
 		}
 	}
 	if named[cls] == none || named[sep] == none {
-		return nil, fmt.Errorf("its %d lines lack %q or %q, which begin and end a row", len(d.model.entries), cls, sep)
+		return nil, fmt.Errorf("its %d lines lack %q or %q, which begin and end a sequence", len(d.model.entries), cls, sep)
 	}
 	d.model.kind = "WordPiece"
 	d.model.rest, _ = json.Marshal(wordPieceSettings{Unknown: &unknown})

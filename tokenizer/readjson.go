@@ -298,7 +298,8 @@ func (m *modelFile) readVocab(r *jsonReader) error {
 			number := r.number()
 			id, err := strconv.ParseUint(string(number), 10, 31)
 			if err != nil {
-				return fmt.Errorf("model: the vocabulary gives the token %q the id %s; an id is a whole number below %d", shorten(token),
+				return fmt.Errorf("model: the vocabulary maps the token %q to the id %s; an id must be an integer from 0 to below %d",
+					shorten(token),
 					shortNumber(number, r), maxID)
 			}
 			m.add(token, int32(id))
@@ -394,7 +395,7 @@ var powers = sync.OnceValue(func() []float64 {
 	return table
 })
 
-// shortNumber returns what stands where an id should.
+// shortNumber returns what is where an id should.
 func shortNumber(number []byte, r *jsonReader) []byte {
 	if len(number) > 0 {
 		return number

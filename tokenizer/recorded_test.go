@@ -171,7 +171,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// blockStep is how many blocks of code points are left out after each that is looked at: one in so many, another one for each tokenizer,
+// blockStep is how many blocks of code points are left out after each that is looked at: one in that many, another one for each tokenizer,
 // takes seconds, and all of them minutes.
 const blockStep = 16
 

@@ -45,8 +45,8 @@ func Truncate(strategy Strategy, side Side) RowOption {
 	return func(o *rowOptions) { o.strategy, o.side = strategy, side }
 }
 
-// ErrRoom: a row has no room for what it must hold: special tokens, a text that may not be cut, or what windows have in common.
-var ErrRoom = errors.New("a row has no room for what it must hold")
+// ErrRoom: the maximum length is too small for the special tokens, a text that may not be truncated, or the overlap of windows.
+var ErrRoom = errors.New("the maximum length is too small for the special tokens")
 
 // A roomError is an ErrRoom, which its text does not repeat.
 type roomError string
@@ -114,7 +114,7 @@ type Encoding struct {
 func (t *Tokenizer) Encode(input Input, maxLength int, options ...RowOption) (Encoding, error) {
 	o := t.options(options)
 	if o.windows {
-		return Encoding{}, errors.New("tokenizer: Encode returns one row: use Encodings or Batch for Windows")
+		return Encoding{}, errors.New("tokenizer: Encode returns one sequence: use Encodings or Batch for Windows")
 	}
 	var one [1]Encoding
 	rows, err := t.appendRows(one[:0], input, maxLength, o)
@@ -147,7 +147,7 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 	room := math.MaxInt - 1
 	if maxLength != 0 {
 		if room = maxLength - row.specials(); room < 0 {
-			return nil, noRoom("a maximum length of %d has no room for the %d special tokens of a row", maxLength, row.specials())
+			return nil, noRoom("a maximum length of %d has no room for the %d special tokens of a sequence", maxLength, row.specials())
 		}
 	}
 
@@ -269,7 +269,7 @@ func (o rowOptions) keep(have [2]int, room int, pair bool) ([2]int, error) {
 		i = 1
 	}
 	if have[i] <= excess {
-		return have, noRoom("the row is %d tokens too long, and the text that is to be cut has %d", excess, have[i])
+		return have, noRoom("the sequence is %d tokens too long, and the text to truncate has %d", excess, have[i])
 	}
 	have[i] -= excess
 	return have, nil
@@ -289,7 +289,7 @@ func truncate(a, b, room int) (int, int) {
 	}
 }
 
-// split appends the windows of so many tokens each.
+// split appends the windows of that many tokens each.
 func (o rowOptions) split(out []window, have, keep int) ([]window, error) {
 	switch {
 	case keep >= have:
@@ -351,7 +351,7 @@ func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]w
 	return e
 }
 
-// newEncoding returns a row with room for so many tokens, all of whose memory is allocated at once: it has no pointers. Of texts of
+// newEncoding returns a row with room for that many tokens, all of whose memory is allocated at once: it has no pointers. Of texts of
 // ASCII the offsets in characters are those in bytes.
 func newEncoding(length int, spans, ascii bool) Encoding {
 	n := 3 * length
@@ -411,7 +411,7 @@ func (e *Encoding) countCharacters(at int, text string) {
 	}
 }
 
-// A cursor counts the characters before a place in a text. It is fast for places near the last one.
+// A cursor counts the characters before a position in a text. It is fast for positions near the last one.
 type cursor struct {
 	text         string
 	bytes, runes int

@@ -2,7 +2,7 @@ package tokenizer
 
 import "unicode/utf8"
 
-// gpt2Pattern is the pattern of GPT-2, which byte-level BPE splits by where it is not told otherwise.
+// gpt2Pattern is the pattern of GPT-2, which byte-level BPE splits by where it is not configured otherwise.
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 const (
@@ -162,7 +162,7 @@ func scanNumber(text []byte, i, most int) int {
 	return i
 }
 
-// scanGPT4 is the pattern of GPT-4 for numbers of so many digits.
+// scanGPT4 is the pattern of GPT-4 for numbers of that many digits.
 func scanGPT4(digits int) scanner {
 	return func(text []byte, i int) int {
 		if text[i] == '\'' {
@@ -231,7 +231,7 @@ func scanGPT4o(text []byte, i int) int {
 // contracted takes in a contraction.
 func contracted(text []byte, i int) int { return scanContraction(text, i, true) }
 
-// caseOf tells in which of the two sets of GPT-4o's pattern a character is: capitals with letters without case and marks, or small
+// caseOf reports in which of the two sets of GPT-4o's pattern a character is: capitals with letters without case and marks, or small
 // letters with the same.
 func caseOf(r rune) (upper, lower bool) {
 	k := classOf(r)

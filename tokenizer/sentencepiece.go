@@ -89,7 +89,7 @@ func readSPM(data []byte) (*spmModel, error) {
 	case len(m.pieces) == 0:
 		return nil, fmt.Errorf(spmNotProtobuf, errors.New("it has no pieces"))
 	case !whole:
-		return nil, fmt.Errorf(spmNotProtobuf, fmt.Errorf("it ends after %d pieces, and does not say what the model is: was it cut off?",
+		return nil, fmt.Errorf(spmNotProtobuf, fmt.Errorf("it ends after %d pieces without a model type: is the file truncated?",
 			len(m.pieces)))
 	case m.kind != spmUnigram && m.kind != spmBPE:
 		return nil, fmt.Errorf("its model has the type %d; known are 1 (Unigram) and 2 (BPE)", m.kind)
@@ -146,7 +146,7 @@ type spmMerge struct {
 // two others, the best score first. known are the pieces by their text.
 func spmMerges(pieces []spmPiece, known map[string]int) [][2][]byte {
 	var merges []spmMerge
-	seen := make(map[string]float64, len(pieces)) // of equal pieces the last score counts, at the place of the first
+	seen := make(map[string]float64, len(pieces)) // of equal pieces the last score counts, at the position of the first
 	for _, p := range pieces {
 		seen[p.text] = p.score
 	}

@@ -13,14 +13,14 @@ type span struct{ start, end int32 }
 // A text is a stretch of the original on its way through normalisation. It is valid UTF-8.
 type text struct {
 	bytes []byte
-	// from holds, for each byte, the character of the original that it came from. It is nil while every byte stands where it stood,
+	// from holds, for each byte, the character of the original that it came from. It is nil while every byte is where it was,
 	// base bytes further in, and when origins are not tracked.
 	from  []span
 	base  int32
 	track bool
 
 	ascii bool      // the original is ASCII
-	turn  int       // which of the memory bytes and from lie in, if they are not the caller's; the next edit takes the other
+	turn  int       // which of the memory bytes and from are in, if they are not the caller's; the next edit takes the other
 	outs  [2][]byte // memory of edits
 	froms [2][]span
 
@@ -29,7 +29,7 @@ type text struct {
 
 // reset makes t the stretch of the original that begins at base.
 func (t *text) reset(stretch string, base int, track bool) {
-	t.bytes = unsafe.Slice(unsafe.StringData(stretch), len(stretch)) // read, and never written: an edit has memory of its own
+	t.bytes = unsafe.Slice(unsafe.StringData(stretch), len(stretch)) // read, and never written: an edit has separate memory
 	t.from, t.base, t.track = nil, int32(base), track
 	if t.ascii = isASCII(stretch); !t.ascii && !utf8.ValidString(stretch) {
 		t.makeValid()
@@ -65,7 +65,7 @@ func (t *text) normalize(n normalizer) error {
 // string returns the text, which is valid until the next edit is done.
 func (t *text) string() string { return unsafe.String(unsafe.SliceData(t.bytes), len(t.bytes)) }
 
-// unmoved tells whether each character of the text is a byte, and stands where it stood in the original.
+// unmoved reports whether each character of the text is a byte, and is where it was in the original.
 func (t *text) unmoved() bool { return t.ascii && t.from == nil }
 
 // makeValid replaces each invalid byte by U+FFFD.
@@ -115,7 +115,7 @@ type edit struct {
 	t    *text
 	out  []byte
 	from []span
-	kept bool // so far every character stands where it stood: from is not needed yet
+	kept bool // so far every character is where it was: from is not needed yet
 	at   int  // the next byte of the old text, for put
 }
 
@@ -132,7 +132,7 @@ func (e *edit) done() {
 	t.turn = 1 - t.turn
 	t.outs[t.turn], t.froms[t.turn] = e.out, e.from
 	t.bytes, t.from = e.out, nil
-	if t.track && !e.kept { // else every byte stands where it stands in the original, as it did before
+	if t.track && !e.kept { // else every byte is where it is in the original, as it did before
 		t.from = e.from
 	}
 }
@@ -161,7 +161,7 @@ func (e *edit) origins(n int, origin span) {
 	}
 }
 
-// appendIdentity appends the origins of characters that stand where they stood.
+// appendIdentity appends the origins of characters that are where they were.
 func appendIdentity(from []span, bytes []byte, base int32) []span {
 	from = slices.Grow(from, len(bytes))
 	for i := 0; i < len(bytes); {

@@ -1,7 +1,7 @@
 // Package tokenizer turns text into the ids that encoders take, and ids into text. It reads the files that come with a model, and
 // returns, id for id and offset for offset, what Hugging Face's tokenizers returns.
 //
-// It departs from tokenizers in four places. An added token that is looked for in normal text, and whose own normal form is empty, is
+// It departs from tokenizers in four ways. An added token that is looked for in normal text, and whose own normal form is empty, is
 // not found; tokenizers splits the text at every character then. An added token outside the vocabulary has the id that the file states
 // it; tokenizers counts on from the size of the vocabulary, which is the same in each file that it wrote. A vocabulary without
 // the unknown token is an error of Open, not of the first unknown word, and so are two tokens with one id. And a regular expression that
@@ -198,7 +198,7 @@ func (t *Tokenizer) appendInput(dst *tokens, s *scratch, input Input, i, limit i
 	return nil
 }
 
-// longestText bounds texts: places in them are 32-bit numbers, and normalisation may make a text longer.
+// longestText bounds texts: positions in them are 32-bit numbers, and normalisation may make a text longer.
 const longestText = math.MaxInt32 / 4
 
 // appendText appends the tokens of a text, and may stop when there are limit of them. Spans and words are kept if spans is set.

@@ -198,7 +198,7 @@ func TestBatch(t *testing.T) {
 		Start: []int{}}, *none)
 
 	_, err = tok.Batch(Texts("hello"), 1)
-	assert.EqualError(t, err, "tokenizer: a maximum length of 1 has no room for the 2 special tokens of a row")
+	assert.EqualError(t, err, "tokenizer: a maximum length of 1 has no room for the 2 special tokens of a sequence")
 }
 
 // TestSameAddedToken holds that of two added tokens with the same normal form the first counts, and that an empty one is never found.
@@ -268,7 +268,7 @@ func TestConcurrentUse(t *testing.T) {
 	group.Wait()
 }
 
-// TestSplit: of words that the caller finds each is encoded as a text alone, and keeps its place in the text.
+// TestSplit: of words that the caller finds each is encoded as a text alone, and keeps its position in the text.
 func TestSplit(t *testing.T) {
 	const text = "the  Zürich-based naïve café,\u200bx"
 	var words []Span

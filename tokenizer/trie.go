@@ -9,7 +9,7 @@ import (
 
 // A trie finds the longest token at the beginning of a text in one walk over its bytes.
 //
-// Node 0 is the root. The children of a node lie side by side, in the order of their bytes, so that a node is the number of its first
+// Node 0 is the root. The children of a node are side by side, in the order of their bytes, so that a node is the number of its first
 // child and their count, and a step is a search for one byte among theirs.
 type trie struct {
 	nodes []node

@@ -72,7 +72,7 @@ func TestEveryCodePoint(t *testing.T) {
 			for _, n := range normalizers {
 				shown = append(apply(shown, n, string(r)), 0)
 			}
-			// Two marks of music change places, unless the character between them is a starter.
+			// Two marks of music change positions, unless the character between them is a starter.
 			shown = append(apply(shown, strip, "\U0001d16d"+string(r)+"\U0001d165"), 0)
 			shown = append(shown, map[bool]string{true: "True", false: "False"}[isWord(r)]...)
 			word := "a" + string(r) + "b"

@@ -20,14 +20,14 @@ type unigram struct {
 // unknownPenalty is how far the score of an unknown character is below the lowest of all pieces.
 const unknownPenalty = 10
 
-// A pathNode is the best path to a place in the word.
+// A pathNode is the best path to a position in the word.
 type pathNode struct {
 	score float64
 	start int32 // of its last piece; none: not reached
 	id    int32
 }
 
-// newUnigram makes a model of pieces, which have their places as ids, and their scores.
+// newUnigram makes a model of pieces, which have their positions as ids, and their scores.
 func newUnigram(vocab *vocabulary, scores []float64, unknown *int64, fallback bool) (*unigram, error) {
 	m := &unigram{vocab: vocab, trie: vocab.trie(), scores: scores, unknown: none}
 	lowest := math.Inf(1)

@@ -72,7 +72,7 @@ func newVocabulary(entries []entry) (*vocabulary, error) {
 // size is one more than the largest id.
 func (v *vocabulary) size() int { return len(v.start) - 1 }
 
-// slot returns the place of a token in slots.
+// slot returns the position of a token in slots.
 func (v *vocabulary) slot(token []byte) int {
 	mask := len(v.slots) - 1
 	i := int(maphash.Bytes(hashSeed, token)) & mask

@@ -14,9 +14,9 @@ type wordCache struct {
 	pieces []piece // theirs
 }
 
-// A cachedWord says where a word and its pieces lie.
+// A cachedWord says where a word and its pieces are.
 type cachedWord struct {
-	tag           uint32 // of the hash; with a length of 0 the place is free
+	tag           uint32 // of the hash; with a length of 0 the position is free
 	text, pieces  uint32
 	length, count uint16
 }
@@ -25,7 +25,7 @@ const (
 	cacheSlots  = 1 << 14
 	cacheWords  = cacheSlots * 3 / 4
 	cachePieces = 1 << 16
-	cacheProbes = 8 // places that are looked at for a word: words that were made up to collide cost no more
+	cacheProbes = 8 // positions that are looked at for a word: words that were made up to collide cost no more
 	// longestCached is the length of the longest word that is kept: 64 bytes hold nearly all words, and a longer one may have been
 	// made up.
 	longestCached = 64

@@ -28,7 +28,7 @@ func newWordPiece(s wordPieceSettings, vocab *vocabulary) (*wordPiece, error) {
 	set(&maxChars, s.MaxChars)
 	w := &wordPiece{trie: vocab.trie(), unknown: vocab.find([]byte(unknown)), maxChars: int(maxChars)}
 	if w.unknown == none {
-		return nil, fmt.Errorf("the vocabulary of %d tokens lacks %q, which stands for unknown words", vocab.count, unknown)
+		return nil, fmt.Errorf("the vocabulary of %d tokens lacks %q, the token of unknown words", vocab.count, unknown)
 	}
 	w.continuing = w.trie.walk(prefix)
 	return w, nil
@@ -70,7 +70,7 @@ type wordLevel struct {
 func newWordLevel(unknown string, vocab *vocabulary) (*wordLevel, error) {
 	w := &wordLevel{vocab, vocab.find([]byte(unknown))}
 	if w.unknown == none {
-		return nil, fmt.Errorf("the vocabulary of %d tokens lacks %q, which stands for unknown words", vocab.count, unknown)
+		return nil, fmt.Errorf("the vocabulary of %d tokens lacks %q, the token of unknown words", vocab.count, unknown)
 	}
 	return w, nil
 }

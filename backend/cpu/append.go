@@ -2,7 +2,7 @@ package cpu
 
 import "github.com/rlxc/rlxc/ir"
 
-// appendEntry puts new places into a cache. Where the cache and the result are one device tensor, only what is new is written.
+// appendEntry puts new positions into a cache. Where the cache and the result are one device tensor, only what is new is written.
 var appendEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[ir.AppendNew].Type.DType.Size() > 0 },
 	Strided:  func(_ *ir.Node, i int, _ []int) bool { return i != ir.AppendLengths },
@@ -48,10 +48,10 @@ var appendEntry = entry{
 	},
 }
 
-// An appendLine is where bytes of a place that lie together stand, in bytes from those of place 0.
+// An appendLine is where bytes of a position that are together stand, in bytes from those of position 0.
 type appendLine struct{ sequence, to, added, old int }
 
-// appendLines cuts a place into runs of bytes that lie together in the result and in both operands.
+// appendLines cuts a position into runs of bytes that are together in the result and in both operands.
 func appendLines(op ir.Append, y, x, cache *operand) (lines []appendLine, run int) {
 	run = y.width
 	rest := y.shape.Clone()

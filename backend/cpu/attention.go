@@ -18,7 +18,7 @@ func (d *processor) attentionEntry() entry {
 			t := n.Inputs[ir.AttentionMask].Type.DType
 			return t == tensor.F32 || t == tensor.Bool
 		},
-		// The kernel walks batch, sequence and head by strides; only the elements of a head must lie together. A mask may have
+		// The kernel walks batch, sequence and head by strides; only the elements of a head must be together. A mask may have
 		// any strides.
 		Strided: func(n *ir.Node, i int, strides []int) bool {
 			if i >= ir.AttentionRows {

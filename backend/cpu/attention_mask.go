@@ -18,7 +18,7 @@ func setMask(args *kernel.AttentionArgs, m *machine, mask *operand) {
 	}
 }
 
-// windowOf is the band of the scores of so many queries and keys that bounds by position leave; nil without bounds.
+// windowOf is the band of the scores of that many queries and keys that bounds by position leave; nil without bounds.
 func windowOf(op ir.Attention, queries, keys int) *kernel.Window {
 	if !op.Causal && op.Window == 0 {
 		return nil

@@ -109,7 +109,7 @@ var sumRowsEntry = entry{
 			clear(dst)
 			first, end := int(text[0]), int(text[1])
 			if first < 0 || end > tokens {
-				m.fail(n, fmt.Errorf("row %d is %v, of %d tokens", r, text[:kernel.TextFields], tokens))
+				m.fail(n, fmt.Errorf("sequence %d is %v, of %d tokens", r, text[:kernel.TextFields], tokens))
 				return
 			}
 			for t := first; t < end; t++ {

@@ -27,7 +27,7 @@ func init() {
 		Precisions: []tensor.DType{tensor.BF16}, Weights: []tensor.DType{tensor.I8}})
 }
 
-// A Device is the processor, with up to so many threads for a run.
+// A Device is the processor, with up to that many threads for a run.
 type Device struct {
 	processor
 	lacks   error // why this machine cannot run what is planned

@@ -20,7 +20,7 @@ var unaryKernels = func() (kernels [ir.NumUnary]kernel.UnaryOp) {
 	for fn := ir.NoUnary + 1; fn < ir.NumUnary; fn++ {
 		op, ok := kernel.Of(fn)
 		if real := (ir.Unary{Fn: fn}).Real() != nil; real == withoutKernel[fn] == ok {
-			panic(fmt.Sprintf("cpu: %s has a kernel, or stands in withoutKernel", fn))
+			panic(fmt.Sprintf("cpu: %s needs a kernel, or an entry in withoutKernel", fn))
 		}
 		kernels[fn] = op
 	}

@@ -43,7 +43,7 @@ func (t *embeddingTable) read(m *machine, set *kernel.Set, dst, scratch []float3
 	if t.rows.dtype == tensor.F32 {
 		if add {
 			set.Binary(kernel.Add, dst, dst, t.rows.f32(m)[i*width:][:width])
-		} else { // the large table: it lies where the file has it, at any address
+		} else { // the large table: it is where the file has it, at any address
 			copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(dst))), 4*width), t.rows.bytes(m)[i*width*4:])
 		}
 		return

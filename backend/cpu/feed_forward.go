@@ -54,7 +54,7 @@ func (d *processor) feedForwardEntry() entry {
 			return i == ir.FeedForwardX && mergesRows(n.Inputs[i].Type.Sizes(), strides) && strides[len(strides)-1] == 1
 		},
 		// A tile's rows of x are read before its rows of the result are written, and by no other tile. Sums start from a residual that
-		// they lie over, as in the product alone, so that no other memory may be taken over where there is one.
+		// they are over, as in the product alone, so that no other memory may be taken over where there is one.
 		InPlace: func(n *ir.Node, i int) bool {
 			residual, w := ir.Operand(n.Inputs, ir.FeedForwardResidual), n.Inputs[ir.FeedForwardDown].Packed
 			switch {
@@ -82,7 +82,7 @@ func widthBetween(n *ir.Node) int {
 	return s[len(s)-1]
 }
 
-// productsOf returns the two products of so many rows of a layer.
+// productsOf returns the two products of that many rows of a layer.
 func (d *processor) productsOf(n *ir.Node, rows int) (up, down *ir.Node) {
 	op := n.Op.(ir.FeedForward)
 	matrix := func(columns int) *ir.Value {

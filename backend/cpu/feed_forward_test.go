@@ -15,7 +15,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// feedForwards are layers that begin with a value that dies in them; %8 is what lies between the products.
+// feedForwards are layers that begin with a value that dies in them; %8 is what is between the products.
 var feedForwards = map[string]string{
 	"over its operand and residual": `%8 = matmul(%1, %2, %4) {act=gelu} %9 = matmul(%8, %3, %5, %1)`,
 	"over its residual":             `%6 = tanh(%0) %8 = matmul(%1, %2, %4) {act=relu} %9 = matmul(%8, %3, %5, %6)`,

@@ -203,10 +203,10 @@ func bindMap(b *binder, n *ir.Node, in, out []operand) (step, error) {
 // A patch is the elements of an operand that a block takes: wide of each of high rows, strides apart.
 type patch struct{ from, row, col, high, wide int }
 
-// isRun reports whether the elements lie one after the other.
+// isRun reports whether the elements are one after the other.
 func (p patch) isRun() bool { return p.col == 1 && (p.high == 1 || p.row == p.wide) }
 
-// load returns a patch of an operand: where it lies, or brought together in r.
+// load returns a patch of an operand: where it is, or brought together in r.
 func load(o *operand, m *machine, p patch, r register) register {
 	all := o.bytes(m)
 	switch src := all[p.from*o.width:]; {

@@ -19,7 +19,7 @@ type integer interface {
 // number is what the Go loops compute with.
 type number interface{ float | integer }
 
-// A loop is a Go loop over the elements of one operand, as a step of its own and as an instruction of a fused elementwise step.
+// A loop is a Go loop over the elements of one operand, as a separate step and as an instruction of a fused elementwise step.
 type loop struct {
 	step  func(y, x *operand) step
 	block blockFunc
@@ -243,7 +243,7 @@ type register = []byte
 type blockFunc func(dst, a, b, c register, n int)
 
 // A Map runs in blocks that stay in the first-level cache: each instruction reads and writes registers, blocks of
-// mapBlock elements. Operands that lie in the arena as a run are registers themselves; broadcast and strided ones are
+// mapBlock elements. Operands that are in the arena as a run are registers themselves; broadcast and strided ones are
 // brought into one first. Rows shorter than a block share one.
 const (
 	mapBlock     = 256

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A machine is what a step runs on: buffers, and the place for the first error.
+// A machine is what a step runs on: buffers, and the position for the first error.
 type machine struct {
 	bases []unsafe.Pointer // of the buffers, in the arena and outside of it
 	// objects holds, by the ID of a root, values that are not bytes: strings.

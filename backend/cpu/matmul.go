@@ -138,7 +138,7 @@ func (d *processor) halfMatMulEntry(inner entry) entry {
 		rows, cols, k := packedSizes(n)
 		sizes := []int64{int64(d.Threads() * align(d.set.NewGemmStored(rows, cols, k).ScratchBytes()))}
 		for _, v := range target.HalfValues(n) {
-			sizes = append(sizes, int64(4*v.Type.Sizes().Elements()))
+			sizes = append(sizes, int64(4*v.Type.Elements()))
 		}
 		return sizes
 	}

@@ -8,8 +8,9 @@ import (
 
 // packedSizes are the sizes of a product with a packed weight as one of matrices.
 func packedSizes(n *ir.Node) (rows, cols, k int) {
-	a, out := n.Inputs[ir.MatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
-	return a[:len(a)-1].Elements(), out[len(out)-1], a[len(a)-1]
+	a, out := n.Inputs[ir.MatMulA].Type.Shape, n.Outputs[0].Type.Shape
+	last := len(a) - 1
+	return a[:last].Elements().Int(), out[len(out)-1].Int(), a[last].Int()
 }
 
 // An epilogue is the operands of a product with a packed weight, but for the weight.

@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An operand is where a value of a bound graph lies: at a byte offset of a buffer, which may be a device tensor, or in a constant.
+// An operand is where a value of a bound graph is: at a byte offset of a buffer, which may be a device tensor, or in a constant.
 type operand struct {
 	dtype   tensor.DType
 	shape   tensor.Shape

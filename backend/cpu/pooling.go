@@ -185,11 +185,11 @@ type poolPlan struct {
 	taps             int          // of a window, at most
 }
 
-// A poolSpan is neighbouring places along an axis whose windows meet as many elements: one, or such as lie inside.
+// A poolSpan is neighbouring positions along an axis whose windows meet as many elements: one, or such as are inside.
 type poolSpan struct {
 	place, places int
 	pixel         int // the first that the first window meets
-	taps, padded  int // elements of the window that lie inside, and with the padding
+	taps, padded  int // elements of the window that are inside, and with the padding
 }
 
 func planPool(w ir.Window, n *ir.Node) poolPlan {
@@ -203,7 +203,7 @@ func planPool(w ir.Window, n *ir.Node) poolPlan {
 	return p
 }
 
-// span is the window of a place along an axis.
+// span is the window of a position along an axis.
 func (p *poolPlan) span(axis, place int) poolSpan {
 	first := place*p.Strides[axis] - p.before[axis]
 	lo, hi := kernel.Meets(first, p.Dilations[axis], p.Kernel[axis], p.from[axis])
@@ -211,7 +211,7 @@ func (p *poolPlan) span(axis, place int) poolSpan {
 	return poolSpan{place: place, places: 1, pixel: first + lo*p.Dilations[axis], taps: hi - lo, padded: end}
 }
 
-// spans is the window of a place along the last axis, if it lies inside with all those behind it that do.
+// spans is the window of a position along the last axis, if it is inside with all those after it that do.
 func (p *poolPlan) spans(place int) poolSpan {
 	last := len(p.to) - 1
 	s := p.span(last, place)
@@ -224,16 +224,16 @@ func (p *poolPlan) spans(place int) poolSpan {
 
 func (p *poolPlan) size() kernel.MixerSize { return kernel.MixerSize{Taps: p.taps, Weights: 1} }
 
-// next is how far neighbouring places along the last axis lie apart in x.
+// next is how far neighbouring positions along the last axis are apart in x.
 func (p *poolPlan) next() int { return p.Strides[len(p.Strides)-1] * p.channels }
 
-// parts cuts the rows of places.
+// parts cuts the rows of positions.
 func (p *poolPlan) parts() (parts, perPart int) {
 	last := len(p.to) - 1
 	return rowParts(p.images*p.to[:last].Elements(), p.to[last]*p.channels*p.taps)
 }
 
-// A poolWindow is the windows of neighbouring places.
+// A poolWindow is the windows of neighbouring positions.
 type poolWindow struct {
 	from, to     int // the first element of x, and of the result
 	places       int
@@ -254,7 +254,7 @@ func (p *poolPlan) run(part, perPart int, offsets []int, f func(w poolWindow)) {
 		for place := 0; place < p.to[last]; place += at[last].places {
 			at[last] = p.spans(place)
 			w := poolWindow{to: (row*p.to[last] + at[last].place) * p.channels, places: at[last].places, taps: 1, padded: 1}
-			next := p.channels // how far neighbours along an axis lie apart
+			next := p.channels // how far neighbours along an axis are apart
 			offsets[0] = 0
 			for axis := last; axis >= 0; axis-- {
 				for k := at[axis].taps - 1; k >= 0; k-- {

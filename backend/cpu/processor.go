@@ -20,7 +20,7 @@ type processor struct {
 // cacheLine is the alignment of every buffer: a cache line, and an AVX-512 register.
 const cacheLine = 64
 
-// align keeps workers' scratch on cache lines of their own.
+// align keeps workers' scratch on separate cache lines.
 func align(n int) int { return (n + cacheLine - 1) &^ (cacheLine - 1) }
 
 // Threads is the number of workers that memory is planned for.

@@ -38,6 +38,7 @@ type program struct {
 	planned *backend.Planned
 	binder  *binder
 	steps   []step
+	parts   int // of all steps
 	layout  *arena.Layout
 	offsets []int64 // by buffer, in the arena; −1 for those outside of it
 	inputs  []operand
@@ -85,6 +86,11 @@ func (p *program) Refit(steps []int) (_ backend.Program, err error) {
 	for _, i := range steps {
 		if err := q.fix(i); err != nil {
 			return nil, err
+		}
+	}
+	for i := range q.steps {
+		for st := &q.steps[i]; st != nil; st = st.then {
+			q.parts += st.parts
 		}
 	}
 	for _, v := range p.planned.Graph.Inputs {
@@ -177,7 +183,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	in.machine.err = nil
 	defer in.recover(&err, debug.SetPanicOnFault(true))
 	team := in.memory.team
-	team.Enter()
+	team.Enter(in.parts)
 	defer team.Leave()
 	var watch *arena.Watch
 	if in.memory.poison != 0 {

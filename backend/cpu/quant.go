@@ -86,7 +86,7 @@ var dequantizeEntry = entry{
 }
 
 var dynamicQuantizeEntry = entry{
-	Scratch: func(n *ir.Node) []int64 { return []int64{int64(rangeBytes(n.Inputs[0].Type.Sizes().Elements()))} },
+	Scratch: func(n *ir.Node) []int64 { return []int64{int64(rangeBytes(n.Inputs[0].Type.Elements()))} },
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		y, scale, zero := out[0], out[1], out[2]
 		r := newRanges(b, in[0], b.scratchBytes(0))

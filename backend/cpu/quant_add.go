@@ -52,7 +52,7 @@ func isNumbers(n *ir.Node, args []int) bool {
 	return !slices.ContainsFunc(args, func(a int) bool { return a < 0 || n.Inputs[a].Const == nil || n.Inputs[a].Const.Len() != 1 })
 }
 
-// isRun reports whether an operand has that shape, and its elements lie one after the other.
+// isRun reports whether an operand has that shape, and its elements are one after the other.
 func isRun(o *operand, shape tensor.Shape) bool {
 	each := 1
 	for i := len(shape) - 1; i >= 0; i-- {

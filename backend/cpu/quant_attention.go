@@ -86,7 +86,7 @@ func qAttentionArgs(m *machine, n *ir.Node, in []operand, y *operand) (args kern
 			Signed: in[i].dtype == tensor.I8}
 	}
 	valid = true
-	// quantized reads how something is rounded; no scale leaves it as it is.
+	// quantized reads how something is rounded; no scale leaves it unchanged.
 	quantized := func(i int, signed bool) (c kernel.Quantized) {
 		if in[i].span == 0 {
 			return c

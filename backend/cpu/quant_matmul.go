@@ -56,7 +56,7 @@ type qPlan struct {
 	batch     int // products, of g's sizes each
 	weight    bool
 	dynamic   bool
-	byText    bool // a text of a has a scale and a zero point of its own
+	byText    bool // a text of a has a scale and a separate zero point
 	quantized bool // the result is quantised
 	addend    bool // a bias of integers is known to a run only
 	elems     int  // of a
@@ -216,7 +216,7 @@ func (q *qProduct) multiply() step {
 }
 
 // bindA returns the steps that quantise a as the kernel takes them: none but for their zero point, where unsigned values
-// lie in rows of whole words.
+// are in rows of whole words.
 func (q *qProduct) bindA(b *binder) []step {
 	x, zero := q.in[ir.QMatMulA], q.in[ir.QMatMulAZero]
 	row := x.strides[len(x.strides)-2]
@@ -283,7 +283,7 @@ func (q *qProduct) quantizeTexts(b *binder, x operand) step {
 		text := all[part*kernel.TextFields:][:kernel.TextFields]
 		first, end, key, keyEnd := int(text[0]), int(text[1]), int(text[2]), int(text[3])
 		if first < 0 || end < first || end > rows || key < 0 || keyEnd < key || keyEnd > rows {
-			m.fail(node, fmt.Errorf("row %d is %v, of %d tokens", part, text, rows))
+			m.fail(node, fmt.Errorf("sequence %d is %v, of %d tokens", part, text, rows))
 			return
 		}
 		var lo, hi float32

@@ -20,7 +20,7 @@ func (d *processor) matMulNBitsEntry() entry {
 			return i == ir.NBitsResidual && n.Op.(ir.MatMulNBits).Act == ir.NoUnary // see kernel.GemmArgs
 		},
 		Scratch: func(n *ir.Node) []int64 {
-			op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Sizes().Elements()/n.Op.(ir.MatMulNBits).N
+			op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Elements()/n.Op.(ir.MatMulNBits).N
 			if g := d.newGemmDigits(n, rows); g != nil {
 				bytes, scales := g.Split()
 				return []int64{int64(d.Threads() * align(4*op.K)), int64(bytes), int64(4 * scales)}

@@ -15,7 +15,7 @@ type columns struct {
 	zero  []int32 // one for all, where they are equal; nil when all are 0
 	bias  []float32
 
-	yScale []float32 // of a result whose columns have scales of their own
+	yScale []float32 // of a result whose columns have separate scales
 	yZero  []int32
 }
 

@@ -195,7 +195,7 @@ var quantCases = map[string]string{
 		%4: f16[s] = cast(%1) {to=f16} return %2 as "a", %3 as "b", %4 as "c" }`,
 }
 
-// halfCases round once an operation, which Eval does, too, but from sums of its own: results may differ by a rounding.
+// halfCases round once an operation, which Eval does, too, but from separate sums: results may differ by a rounding.
 var halfCases = map[string]string{
 	"unary":   `(%0 "x": f16[3,s]) { %1 = gelu(%0) return %1 as "y" }`,
 	"binary":  `(%0 "x": bf16[4,s], %1 "z": bf16[4,1]) { %2 = mul(%0, %1) return %2 as "y" }`,

@@ -172,7 +172,7 @@ func (p recurrentPlan) recurrence(b *binder, n *ir.Node, in, out []operand, prod
 			if p.gates == lstmGates {
 				initial(s[5*hidden:], in[ops.RecurrentC].f32(m), at)
 			}
-			for t := count; t < p.steps; t++ { // what lies after the length is zero
+			for t := count; t < p.steps; t++ { // what is after the length is zero
 				clear(y[p.result(t, d, first+i):][:hidden])
 			}
 		}

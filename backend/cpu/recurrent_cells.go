@@ -8,13 +8,13 @@ import (
 )
 
 // A cell is what a recurrent operator does after the products. Of each sequence it has h, the products with R of its gates, and
-// parts of its own, each as long as h.
+// separate parts, each as long as h.
 type cell struct {
 	gates, parts int
 	// next takes s to the next state; x is what the inputs give to the gates.
 	next func(t cellStep, s, x []float32)
-	// reset, if not nil, comes before: what it writes behind the products meets R as h does, and the products of the gates from resets on
-	// stand after it.
+	// reset, if not nil, comes before: what it writes after the products meets R as h does, and the products of the gates from resets on
+	// are after it.
 	reset  func(t cellStep, s, x []float32)
 	resets int
 	// between is the first gate whose bias of R is added to the product with R, and not to what the inputs give.
@@ -138,7 +138,7 @@ func lstmCell(t cellStep, s, x []float32) {
 	h, gates, c := s[:n], s[n:5*n], s[5*n:]
 	i, o, f, g := gates[:n], gates[n:2*n], gates[2*n:3*n], gates[3*n:]
 	set.Binary(kernel.Add, gates, gates, x)
-	// The products have taken h: its place is free until the end.
+	// The products have taken h: its position is free until the end.
 	peep := func(gate []float32, at int) {
 		set.Binary(kernel.Mul, h, t.peepholes[at*n:][:n], c)
 		set.Binary(kernel.Add, gate, gate, h)

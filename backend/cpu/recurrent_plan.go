@@ -47,7 +47,7 @@ func planRecurrent(n *ir.Node) recurrentPlan {
 	return p
 }
 
-// row is where a step of a sequence lies among the rows of x.
+// row is where a step of a sequence is among the rows of x.
 func (p *recurrentPlan) row(step, seq int) int {
 	if p.batchFirst {
 		return seq*p.steps + step
@@ -55,7 +55,7 @@ func (p *recurrentPlan) row(step, seq int) int {
 	return step*p.batch + seq
 }
 
-// result is where h of a step of a sequence lies in the first result: [steps, D, batch, H], or [batch, steps, D, H].
+// result is where h of a step of a sequence is in the first result: [steps, D, batch, H], or [batch, steps, D, H].
 func (p *recurrentPlan) result(step, direction, seq int) int {
 	if p.batchFirst {
 		return ((seq*p.steps+step)*p.directions + direction) * p.hidden
@@ -63,7 +63,7 @@ func (p *recurrentPlan) result(step, direction, seq int) int {
 	return ((step*p.directions+direction)*p.batch + seq) * p.hidden
 }
 
-// state is where the state of a sequence lies in the operands and results that hold it.
+// state is where the state of a sequence is in the operands and results that hold it.
 func (p *recurrentPlan) state(direction, seq int) int {
 	if p.batchFirst {
 		return (seq*p.directions + direction) * p.hidden
@@ -93,7 +93,7 @@ func (p recurrentPlan) biases(n *ir.Node) (inputs, between []float32) {
 	return inputs, between
 }
 
-// A stateProduct multiplies what begins each of a part's sequences of a direction, H values, by columns of R, and puts the products behind
+// A stateProduct multiplies what begins each of a part's sequences of a direction, H values, by columns of R, and puts the products after
 // it.
 type stateProduct func(m *machine, direction, worker int, sequences []float32)
 

@@ -97,7 +97,7 @@ var reduceEntry = entry{
 	},
 }
 
-// finish makes results of what so many elements each came to.
+// finish makes results of what that many elements each came to.
 func finish(set *kernel.Set, fn ir.Reduction, y []float32, elements int) {
 	switch fn {
 	case ir.Mean:
@@ -109,7 +109,7 @@ func finish(set *kernel.Set, fn ir.Reduction, y []float32, elements int) {
 	}
 }
 
-// reduceColumns reduces each of so many matrices, one after the other in x, to its columns.
+// reduceColumns reduces each of that many matrices, one after the other in x, to its columns.
 func reduceColumns(set *kernel.Set, fn ir.Reduction, x, y operand, matrices, rows, cols int) step {
 	const line = 16                            // results on a line of the cache
 	each := max(64, partElements/max(rows, 1)) // columns of a part

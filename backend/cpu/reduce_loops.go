@@ -147,7 +147,7 @@ type walk struct {
 	strides []int
 }
 
-// at is where element i along the axes lies, the last one fastest.
+// at is where element i along the axes is, the last one fastest.
 func (w *walk) at(i int) (at int) {
 	for k := len(w.sizes) - 1; k >= 0; k-- {
 		at += i % w.sizes[k] * w.strides[k]

@@ -7,13 +7,13 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Resizing mixes whole rows first, along all axes but the last that changes, then along that one, so that what lies in between is
+// Resizing mixes whole rows first, along all axes but the last that changes, then along that one, so that what is in between is
 // some rows of one worker.
 
 const (
 	// resizedAxes is the most axes that may change: the taps of a row are a product.
 	resizedAxes = 3
-	// resizeBlock is about how many elements lie in between, and resizeRows how many rows at most; there are resizeParts if there are rows.
+	// resizeBlock is about how many elements are in between, and resizeRows how many rows at most; there are resizeParts if there are rows.
 	resizeBlock = 32 << 10
 	resizeRows  = 64
 	resizeParts = 16
@@ -47,7 +47,7 @@ type resizePlan struct {
 	same               []bool // of the lead axes and the last one, those that stay as they are
 	wide, places       int    // sizes of the last axis, before and after
 	outer, inner       int
-	rows, perBlock     int // of places, over all lead axes
+	rows, perBlock     int // of positions, over all lead axes
 	leadTaps, lastTaps int
 	outside            float32
 }
@@ -87,7 +87,7 @@ func planResize(n *ir.Node) resizePlan {
 // mixTaps is the most taps along an axis, which are those of a cubic kernel.
 const mixTaps = 4
 
-// mixOf appends what a place is made of along a lead axis, or along the last one behind them.
+// mixOf appends what a position is made of along a lead axis, or along the last one after them.
 func (p *resizePlan) mixOf(m ops.Mix, axis, place int) ops.Mix {
 	switch {
 	case p.same[axis]:
@@ -98,7 +98,7 @@ func (p *resizePlan) mixOf(m ops.Mix, axis, place int) ops.Mix {
 	return p.op.Mix(m, p.first+axis, p.wide, p.places, place)
 }
 
-// between is the number of elements that lie in between: none where rows are read as they are.
+// between is the number of elements that are in between: none where rows are read as they are.
 func (p *resizePlan) between() int {
 	if len(p.from) == 0 {
 		return 0
@@ -117,7 +117,7 @@ func (p *resizePlan) size() kernel.MixerSize {
 
 func bindResize(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	x, y, p := in[0], out[0], planResize(n)
-	if x.len() == 0 { // everything lies outside
+	if x.len() == 0 { // everything is outside
 		return step{parts: 1, run: func(m *machine, _, _ int) {
 			fill(y.f32(m), p.outside)
 		}}, nil
@@ -130,7 +130,7 @@ func bindResize(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	}}, nil
 }
 
-// block computes rows [lo, hi) of places to dst.
+// block computes rows [lo, hi) of positions to dst.
 func (p *resizePlan) block(set *kernel.Set, k *kernel.Mixer, dst, x []float32, lo, hi int) {
 	from, to := p.wide*p.inner, p.places*p.inner
 	src := k.Rows
@@ -153,7 +153,7 @@ func (p *resizePlan) block(set *kernel.Set, k *kernel.Mixer, dst, x []float32, l
 	}
 }
 
-// mixLead mixes one row along all axes but the last. It returns false, and zeros, where the row lies outside.
+// mixLead mixes one row along all axes but the last. It returns false, and zeros, where the row is outside.
 func (p *resizePlan) mixLead(set *kernel.Set, k *kernel.Mixer, dst, x []float32, row int) bool {
 	stride, taps := len(dst), 1
 	k.Offsets[0], k.Scalars[0] = 0, 1
@@ -186,7 +186,7 @@ func (p *resizePlan) mixLead(set *kernel.Set, k *kernel.Mixer, dst, x []float32,
 	return true
 }
 
-// narrow is the number of elements of a place below which they are mixed one by one.
+// narrow is the number of elements of a position below which they are mixed one by one.
 const narrow = 8
 
 // mixPlaces mixes rows along the last axis, a place of all of them after the other.
@@ -208,7 +208,7 @@ func (p *resizePlan) mixPlaces(set *kernel.Set, k *kernel.Mixer, dst, src []floa
 	}
 }
 
-// narrowPlaces is how many places are mixed one by one at a time: what they are made of is found once for all rows.
+// narrowPlaces is how many positions are mixed one by one at a time: what they are made of is found once for all rows.
 const narrowPlaces = 256
 
 // mixNarrow does the same without a kernel's call for a few elements.
@@ -252,7 +252,7 @@ func mixPairs(dst, src []float32, at []int, w []float32, outside float32) {
 	}
 }
 
-// mixed is an element of the others at some offsets, or lies outside.
+// mixed is an element of the others at some offsets, or is outside.
 func mixed(src []float32, at []int, w []float32, outside float32) float32 {
 	if at[0] < 0 {
 		return outside

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// sampledAxes is the most spatial axes of images that are sampled, and sampleTaps the elements that a place then mixes at most.
+	// sampledAxes is the most spatial axes of images that are sampled, and sampleTaps the elements that a position then mixes at most.
 	sampledAxes = 2
 	sampleTaps  = 16
-	// samplePlaces is how many places are mixed together: results of one channel are neighbours, elements of one place may be.
+	// samplePlaces is how many positions are mixed together: results of one channel are neighbours, elements of one place may be.
 	samplePlaces = 16
 )
 
@@ -58,14 +58,14 @@ var gridSampleEntry = entry{
 	},
 }
 
-// sampled is what a place mixes.
+// sampled is what a position mixes.
 type sampled struct {
 	n       int
 	at      [sampleTaps]int // from the first element of a channel
 	weights [sampleTaps]float32
 }
 
-// meet lists the elements around the coordinates of a place, which name the last axis first.
+// meet lists the elements around the coordinates of a position, which name the last axis first.
 func (t *sampled) meet(op ops.GridSample, x *operand, image int, coordinates []float32) {
 	t.n, t.at[0], t.weights[0] = 1, image*x.strides[0], 1
 	for axis := range len(x.shape) - 2 {

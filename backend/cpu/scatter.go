@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Scattering copies its operand, unless the result may take its place, and then puts the updates.
+// Scattering copies its operand, unless the result may take its position, and then puts the updates.
 
 // claimsScatter takes indices and elements that there is a loop for.
 func claimsScatter(n *ir.Node, fn ir.Reduction) bool {
@@ -33,7 +33,7 @@ func scattered(set *kernel.Set, y, x *operand, updates step) (step, error) {
 	return inTurn(first, updates), err
 }
 
-// combined is what a reduction makes of what stands there and an update.
+// combined is what a reduction makes of what is there and an update.
 func combined[T number](fn ir.Reduction) func(a, b T) T {
 	switch fn {
 	case ir.Sum:

@@ -14,7 +14,7 @@ import (
 // gather beside them before it collects. The zero value is ready for use.
 type slab struct {
 	free   []byte
-	before []byte   // free without the last buffer, if that lies in it
+	before []byte   // free without the last buffer, if that is in it
 	chunks [][]byte // of the system
 }
 

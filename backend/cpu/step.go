@@ -71,7 +71,7 @@ func (e *entry) row() target.Row {
 // isEmpty reports whether no result of a node has an element. Its operands may have axes of any size then, beside one of none,
 // which no kernel should walk along.
 func isEmpty(n *ir.Node) bool {
-	return !slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return v.Type.Sizes().Elements() > 0 })
+	return !slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return v.Type.Elements() > 0 })
 }
 
 // bindEmpty makes nothing but the strings that are no bytes of the arena.

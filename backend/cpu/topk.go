@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A ranked element of a line comes before those of a higher key, and of the same key behind it.
+// A ranked element of a line comes before those of a higher key, and of the same key after it.
 type ranked struct {
 	key   int64
 	place int
@@ -92,7 +92,7 @@ func topKStep[T number](op ops.TopK, out []operand, x *operand, scratch operand,
 	}}
 }
 
-// sink moves an element of a heap below those that come behind it.
+// sink moves an element of a heap below those that come after it.
 func sink(heap []ranked, i int) {
 	for {
 		child := 2*i + 1

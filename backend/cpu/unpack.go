@@ -27,7 +27,7 @@ func holds(p *ir.Packed, d tensor.DType, length int) error {
 	return nil
 }
 
-// unpackWords passes on every element of a matrix that is packed in words of per neighbours along K, with its place in the
+// unpackWords passes on every element of a matrix that is packed in words of per neighbours along K, with its position in the
 // row-major one and its column.
 func unpackWords[T any](l packed.Layout, src []T, per, k, n int, to func(i, col int, x T)) {
 	words := (k + per - 1) / per

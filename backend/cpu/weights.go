@@ -108,7 +108,7 @@ func packS8(d *processor, dst *tensor.Tensor, w []float32, k, n, row, col int) {
 	d.pool.Run(p.Parts(), func(part, _ int) { p.Run(part, dst.Bytes()[:p.Bytes()], quantized, n, 1, false) })
 }
 
-// floats sees a weight as float32 where it lies. Files put weights at any address; where the processor loads from any
+// floats sees a weight as float32 where it is. Files put weights at any address; where the processor loads from any
 // address they need not be copied first.
 func floats(w *tensor.Tensor) []float32 {
 	switch runtime.GOARCH {

@@ -19,7 +19,7 @@ type attentionParams struct {
 	scale, cap                                        float32
 }
 
-// A block of the kernel for all heads has so many queries, and so many keys at a time.
+// A block of the kernel for all heads has that many queries, and that many keys at a time.
 const (
 	attentionRows = 16
 	attentionKeys = 32
@@ -28,7 +28,7 @@ const (
 // flashRows is the number of queries, and of keys at a time, of a block of the kernels for heads of certain sizes.
 const flashRows = 64
 
-// flashes reports whether the kernels for heads of certain sizes take these operands: their elements lie together.
+// flashes reports whether the kernels for heads of certain sizes take these operands: their elements are together.
 func (d *Device) flashes(p *attentionParams, operands ...*operand) bool {
 	ok := p.size == p.values && (p.size == 32 || p.size == 64 || p.size == 128)
 	for _, o := range operands {

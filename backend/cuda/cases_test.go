@@ -133,7 +133,7 @@ func TestCasesOnTheHostSide(t *testing.T) {
 	}
 }
 
-// TestInstructionsCount: an instruction knows how many values it takes, which tells an absent zero point from the first operand.
+// TestInstructionsCount: an instruction knows how many values it takes, which reports an absent zero point from the first operand.
 func TestInstructionsCount(t *testing.T) {
 	e := &expression{}
 	e.put("dequantize", tensor.F32, 0, 0, term{}, term{value: 1})

@@ -112,7 +112,7 @@ func (d *Device) tiled(n *ir.Node) bool {
 	o, x, w := n.Op.(ir.Conv), n.Inputs[ir.ConvX].Type, n.Inputs[ir.ConvW].Type.Sizes()
 	last := len(w) - 1
 	return d.ctx.Capability() >= 80 && x.DType == tensor.F32 && len(o.Kernel) <= mostPlane && w[last]/o.Group%4 == 0 &&
-		w[last]/o.Group >= leastColumns && x.Sizes().Elements() <= math.MaxInt32
+		w[last]/o.Group >= leastColumns && x.Elements() <= math.MaxInt32
 }
 
 // planConv sees a convolution as a product.

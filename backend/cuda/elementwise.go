@@ -197,7 +197,7 @@ type widenParams struct {
 	fours int64
 }
 
-// widen is the launch of a cast of 16-bit floats that lie together to float32, nil for other nodes.
+// widen is the launch of a cast of 16-bit floats that are together to float32, nil for other nodes.
 func widen(n *ir.Node, x, y *operand) *launch {
 	op, ok := n.Op.(ir.Cast)
 	if !ok || op.To != tensor.F32 || !target.IsHalf(x.DType) || !x.Contiguous() || !fours(y.Elements(), x, y) {

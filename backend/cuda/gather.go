@@ -75,7 +75,7 @@ var gatherNDEntry = entry{
 	},
 }
 
-// oneHotEntry compares every place along the new axis with the index there. One outside of it hits nothing.
+// oneHotEntry compares every position along the new axis with the index there. One outside of it hits nothing.
 var oneHotEntry = entry{
 	Supports: gpu.PicksValues,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {

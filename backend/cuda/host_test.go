@@ -173,7 +173,7 @@ func TestErrors(t *testing.T) {
 	require.ErrorContains(t, run(rlxc.CompileOptions{}), "compute capability 6.1: 7.5 is needed")
 }
 
-// TestFaults lets each call of the driver fail by itself: an error then, and everything is given back.
+// TestFaults lets each call of the driver fail separately: an error then, and everything is given back.
 func TestFaults(t *testing.T) {
 	m := modeltest.BuiltIn(t, "bert-tiny")
 	for n, ended := 1, false; !ended; n++ {

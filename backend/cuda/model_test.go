@@ -73,7 +73,7 @@ func TestBadIndex(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// recorded are the fixtures: those of float32 lie within 1e-4 of onnxruntime's results, the others within three times
+// recorded are the fixtures: those of float32 are within 1e-4 of onnxruntime's results, the others within three times
 // the noise of onnxruntime's own optimised run, which the fixtures' README lists.
 var recorded = map[string]struct{ largest, angle float64 }{
 	"bert-tiny": {}, "bert-tiny-opset11": {}, "bert-tiny-opset14": {}, "bert-tiny-dynamo": {}, "bert-tiny-static": {},
@@ -154,7 +154,7 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// layerNumber is what tells the layers' nodes apart.
+// layerNumber is what distinguishes the layers' nodes.
 var layerNumber = regexp.MustCompile(`.*layer\.\d+/`)
 
 // shapes of BERT's runs: batch and length.

@@ -12,7 +12,7 @@ type normParams struct {
 	eps                              float32
 }
 
-// fours reports whether rows of so many elements, of these operands, can be read by fours.
+// fours reports whether rows of that many elements, of these operands, can be read by fours.
 func fours(cols int, operands ...*operand) bool {
 	for _, o := range operands {
 		if o != nil && !o.aligned(4*o.Width) {
@@ -24,7 +24,7 @@ func fours(cols int, operands ...*operand) bool {
 
 var layerNormEntry = entry{
 	Supports: func(n *ir.Node) bool { return isFloat(n.Inputs[ir.LayerNormX].Type.DType) && gpu.Normalizes(n) },
-	// A lane reads and writes places of its own.
+	// A lane reads and writes separate positions.
 	InPlace: gpu.Writes(ir.LayerNormX, ir.LayerNormResidual),
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		op := n.Op.(ir.LayerNorm)

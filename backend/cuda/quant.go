@@ -71,7 +71,7 @@ func quantizes(p dynamicParams) []*launch {
 }
 
 var dynamicQuantizeEntry = entry{
-	Scratch: func(n *ir.Node) []int64 { return []int64{rangeBytes(n.Inputs[0].Type.Sizes().Elements())} },
+	Scratch: func(n *ir.Node) []int64 { return []int64{rangeBytes(n.Inputs[0].Type.Elements())} },
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		return quantizes(dynamicParams{x: in[0].at, parts: b.scratchAt(0), y: out[0].at, scale: out[1].at, zero: out[2].at,
 			n: int64(in[0].Elements())}), nil

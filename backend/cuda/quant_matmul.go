@@ -49,7 +49,7 @@ var qMatMulEntry = entry{
 		if rows := ir.Operand(n.Inputs, ir.QMatMulRows); rows != nil {
 			return textScratch(x.Sizes(), rows.Type.Sizes()[0])
 		}
-		return []int64{int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements())} // values, scale and zero point, ranges
+		return []int64{int64(x.Elements()), 8, rangeBytes(x.Elements())} // values, scale and zero point, ranges
 	},
 	Arranges: func(b *binder, n *ir.Node, i int) bool {
 		return (i == ir.QMatMulB || i == ir.QMatMulBZero) && b.units(n)
@@ -170,7 +170,7 @@ func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, turned bool) (at ad
 	if zero != nil {
 		key = string(zero.Const.Bytes())
 	}
-	at, err = b.weight(t, fmt.Sprintf("quantised, turned: %t, zeros: %x", turned, key), func() ([]byte, error) {
+	at, err = b.weight(t, fmt.Sprintf("quantised, transposed: %t, zeros: %x", turned, key), func() ([]byte, error) {
 		src, dst := t.Aligned().Bytes(), make([]byte, n*k+8*n)
 		inParallel(ceil(n, 16), func(block int) {
 			for j := 16 * block; j < min(16*block+16, n); j++ {

@@ -38,7 +38,7 @@ var smallTilings = []tiling{
 // planNBits sees a node as a product on matrix units: without a kernel where they do not take it.
 func (d *Device) planNBits(n *ir.Node) product {
 	o, a := n.Op.(ir.MatMulNBits), n.Inputs[ir.NBitsA].Type
-	p := product{Product: gpu.Product{M: a.Sizes().Elements() / o.K, N: o.N, K: o.K}, dtype: a.DType, tiling: tiling{splits: 1}}
+	p := product{Product: gpu.Product{M: a.Elements() / o.K, N: o.N, K: o.K}, dtype: a.DType, tiling: tiling{splits: 1}}
 	if a.DType != tensor.F32 || o.K%4 != 0 || o.N%4 != 0 || d.ctx.Capability() < 80 {
 		return p
 	}
@@ -65,7 +65,7 @@ func (d *Device) matMulNBitsEntry() entry {
 		Scratch: func(n *ir.Node) []int64 {
 			sizes := d.planNBits(n).scratch()
 			if n.Op.(ir.MatMulNBits).Int8 {
-				sizes = append(sizes, 4*int64(n.Inputs[ir.NBitsA].Type.Sizes().Elements()))
+				sizes = append(sizes, 4*int64(n.Inputs[ir.NBitsA].Type.Elements()))
 			}
 			return sizes
 		},

@@ -52,7 +52,7 @@ type softmaxParams struct {
 
 var softmaxEntry = entry{
 	Supports: func(n *ir.Node) bool { return isFloat(n.Inputs[0].Type.DType) },
-	InPlace:  func(*ir.Node, int) bool { return true }, // a lane reads and writes places of its own,
+	InPlace:  func(*ir.Node, int) bool { return true }, // a lane reads and writes separate positions,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, op := in[0], n.Op.(ir.Softmax)
 		p := softmaxParams{x: x.at, y: out[0].at, rows: int64(x.Elements() / x.Shape[op.Axis]),

@@ -24,7 +24,7 @@ var (
 	samplePaddings = []string{"zeros", "border", "reflection"}
 )
 
-// gridSampleEntry reads images between their elements: every element of the result by itself.
+// gridSampleEntry reads images between their elements: every element of the result separately.
 var gridSampleEntry = entry{
 	Supports: func(n *ir.Node) bool {
 		d := n.Inputs[0].Type.DType

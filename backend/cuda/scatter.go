@@ -36,7 +36,7 @@ type (
 // combines are the numbers of reductions in the kernels (Combine).
 var combines = map[ir.Reduction]int32{ir.Sum: 1, ir.Prod: 2, ir.MaxOf: 3, ir.MinOf: 4}
 
-// newTuple is tuples of indices into axes of x from first on; steps are in units of so many elements.
+// newTuple is tuples of indices into axes of x from first on; steps are in units of that many elements.
 func (b *binder) newTuple(index *operand, shape tensor.Shape, first, unit int) tupleParams {
 	count := index.Shape[len(index.Shape)-1]
 	t := tupleParams{index: index.at, kind: kinds[index.DType], count: int32(count)}

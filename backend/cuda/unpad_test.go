@@ -28,7 +28,7 @@ func exported(t *testing.T, name string) *rlxc.Model {
 	return m
 }
 
-// textsFor makes a batch of texts with padding in front, behind and in the middle; ids are of the smallest vocabulary.
+// textsFor makes a batch of texts with padding in front, after and in the middle; ids are of the smallest vocabulary.
 func textsFor(m *rlxc.Model, texts, length int, r *rand.Rand) rlxc.Tensors {
 	in := rlxc.Tensors{}
 	for _, v := range m.Inputs() {

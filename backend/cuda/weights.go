@@ -31,7 +31,7 @@ type weightKey struct {
 }
 
 // The sizes of slabs: one for all that is known to come, so that nothing is left over, or else such as grow with what there is. What is
-// larger than half of one has memory of its own.
+// larger than half of one has separate memory.
 const (
 	smallestSlab = 2 << 20
 	ordinarySlab = 16 << 20
@@ -120,7 +120,7 @@ func (b *binder) constant(t *tensor.Tensor) (address, error) {
 const (
 	turned        = "turned"
 	rounded       = "rounded to tf32"
-	roundedTurned = "turned and rounded to tf32"
+	roundedTurned = "transposed and rounded to tf32"
 )
 
 // arranged is a constant matrix, arranged.

@@ -17,11 +17,11 @@ const (
 	attentionSize  = attentionSide * attentionSide
 	attentionBlock = 4 * attentionSide
 	attentionFours = attentionBlock / 4 // vec4 of a block's queries or keys
-	attentionPitch = attentionFours + 1 // of what lies by columns: neighbours write it into different banks
+	attentionPitch = attentionFours + 1 // of what is by columns: neighbours write it into different banks
 )
 
 // attentionBytes is the workgroup memory for heads of size d and values of size e: queries and keys turned, values where
-// the keys were, probabilities, and what a row's invocations tell each other.
+// the keys were, probabilities, and what a row's invocations report each other.
 func attentionBytes(d, e int) int {
 	turned := 4 * attentionPitch
 	return 4 * (pad(d, 4)*turned + max(pad(d, 4)*turned, pad(e, 4)*attentionBlock) + attentionBlock*turned + attentionSide*attentionBlock)

@@ -69,7 +69,7 @@ func (a *attention) masked() func(r, c int) string {
 	query := func(i int) string { return fmt.Sprintf("min(s0 + ty * 4u + %du, %s - 1u)", i, a.queries) }
 	key := func(i int) string { return fmt.Sprintf("min(t0 + tx * 4u + %du, %s - 1u)", i, a.length) }
 	if a.positions != nil {
-		last := func(axis int) string { // of the mask's own places
+		last := func(axis int) string { // of the mask's own positions
 			if axis > len(a.mask.Shape) {
 				return "0u"
 			}

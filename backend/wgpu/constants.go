@@ -5,7 +5,7 @@ import "github.com/rlxc/rlxc/tensor"
 // Programs of one model are lowered and rewritten one by one, so what a rewrite makes (the joined weights of q, k and v, say) is another
 // tensor in each, of the same bytes. On the device it is held once: a constant is known by its content.
 
-// A constant is a content that Devices of an accelerator have. Each has a tensor of its own, since the others' files may be closed.
+// A constant is a content that Devices of an accelerator have. Each has a separate tensor, since the others' files may be closed.
 type constant struct{ owners map[*Device]*tensor.Tensor }
 
 // Content implements sharing.Holder, by the tensor of any Device that is open.

@@ -10,7 +10,7 @@ import (
 )
 
 // A convolution is a product whose left operand is not in memory: a row is what the window meets at one place, tap by tap, and each element
-// of it is read from the image when a tile is brought in. The weights are the right operand as they lie. Groups are the batch of the
+// of it is read from the image when a tile is brought in. The weights are the right operand as stored. Groups are the batch of the
 // product.
 
 const (
@@ -121,8 +121,9 @@ func (v *view) words() bool {
 // outside is what pixel returns for the padding.
 const outside = "0xffffffffu"
 
-// declare declares two functions. Function window finds row number row: its image from first on, in w, and the place in the image where the
-// window begins. Function pixel finds word k of a window: taps one after the other, so many each, of so many lanes.
+// declare declares two functions. Function window finds row number row: its image from first on, in w, and the position in the image
+// where the
+// window begins. Function pixel finds word k of a window: taps one after the other, that many each, of that many lanes.
 func (v *view) declare(s *shader, words, lanes int) {
 	axes := "xyz"[:len(v.places)]
 	before, _ := v.Padding(v.x.Shape[1 : len(v.x.Shape)-1])

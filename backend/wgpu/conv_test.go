@@ -41,7 +41,7 @@ func TestConvHalf(t *testing.T) {
 	}
 }
 
-// TestConvOfManyRows: what has more rows than a grid of tiles is computed by itself, too.
+// TestConvOfManyRows: what has more rows than a grid of tiles is computed separately, too.
 func TestConvOfManyRows(t *testing.T) {
 	d := open(t, 0)
 	all := tiles

@@ -20,7 +20,7 @@ import (
 const (
 	coopSide     = 16 // of a matrix
 	coopSubgroup = 32 // invocations that the kernel takes for a subgroup
-	coopStaged   = 2  // vec4<f16> between the rows of a tile, so that they lie in other banks
+	coopStaged   = 2  // vec4<f16> between the rows of a tile, so that they are in other banks
 )
 
 // coopTiles are the tiles for products by cooperative matrices: a subgroup computes high × wide. The rules are those of a prototype on an
@@ -42,7 +42,7 @@ func (t tile) coopBytes() int {
 	return 8*(t.rows*(t.depth/4+coopStaged)+t.depth*(t.cols/4+coopStaged)) + 16*t.size()/coopSubgroup*coopSide*t.stagePitch()
 }
 
-// cooperate makes the kernel of a product by cooperative matrices. Tiles go through workgroup memory as in every product, rows as they lie.
+// cooperate makes the kernel of a product by cooperative matrices. Tiles go through workgroup memory as in every product, rows as stored.
 func (s *tileKernel) cooperate(e *epilogue) {
 	t := s.p.tile
 	pitchA, pitchB, stage := t.depth/4+coopStaged, t.cols/4+coopStaged, t.stagePitch()

@@ -151,7 +151,7 @@ func (d *accelerator) compile(shaders []*shader) ([]*native.Pipeline, error) {
 	return out, nil
 }
 
-// A weight is a constant on the device: one buffer, or, above the largest binding, several of so many rows each.
+// A weight is a constant on the device: one buffer, or, above the largest binding, several of that many rows each.
 type weight struct {
 	pieces []*native.Buffer
 	rows   int
@@ -228,7 +228,7 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error 
 	if turned {
 		o.Shape = tensor.Shape{cols, rows}
 	}
-	w, err := b.shared(t, fmt.Sprintf("matrix, turned: %t, half: %t", turned, half), nil, func() (*weight, error) {
+	w, err := b.shared(t, fmt.Sprintf("matrix, transposed: %t, half: %t", turned, half), nil, func() (*weight, error) {
 		x := tensor.Of[float32](floats(t.Aligned()))
 		if half {
 			y := tensor.New(tensor.F16, o.Shape...)

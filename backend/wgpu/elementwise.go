@@ -65,7 +65,7 @@ func eachAs(name string, y *operand, xs []*operand, as func(*operand) element, e
 }
 
 // produce is the launch that computes y element by element: body puts the lines for flat index i and returns the texts of
-// the value and of its place in y's memory. An invocation writes whole words: what is narrower is put together, and its
+// the value and of its position in y's memory. An invocation writes whole words: what is narrower is put together, and its
 // place is taken for row-major.
 func produce(name string, y *operand, e element, body func(s *shader, i string) (value, to string)) launch {
 	s := newShader(name, "u32", groupSize)
@@ -133,7 +133,7 @@ var elementTexts = map[ir.Kind]func(op ir.Op, in []tensor.DType) (expression, bo
 	ir.KindBinary: func(op ir.Op, in []tensor.DType) (expression, bool) {
 		fn := op.(ir.Binary).Fn
 		e, ok := binaryTexts[in[0]][fn]
-		if cast, has := castTexts[[2]tensor.DType{in[1], in[0]}]; fn == ir.Pow && has { // exponents have a type of their own
+		if cast, has := castTexts[[2]tensor.DType{in[1], in[0]}]; fn == ir.Pow && has { // exponents have a separate type
 			return expression{e.of("$1", cast.of("$2")), slices.Concat(e.needs, cast.needs)}, ok
 		}
 		return e, ok && in[0] == in[1]

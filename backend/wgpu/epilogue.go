@@ -32,7 +32,7 @@ func activation(u ir.Unary) expression {
 	return expression{e.of("$1", literal(u.Alpha), literal(u.Beta)), e.needs}
 }
 
-// begin prepares for stores to memories whose words hold so many floats.
+// begin prepares for stores to memories whose words hold that many floats.
 func (e *epilogue) begin(s *shader, lanes int) {
 	e.activated = activation(e.act)
 	s.use(e.activated.needs...)

@@ -56,8 +56,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestFaults lets each call of the device fail by itself: an error then, never a wrong result. A program that is not loaded and a trial
-// leave nothing behind. The device works on.
+// TestFaults lets each call of the device fail separately: an error then, never a wrong result. A program that is not loaded and a trial
+// leave nothing after. The device works on.
 func TestFaults(t *testing.T) {
 	g, err := ir.Parse(plain)
 	require.NoError(t, err)

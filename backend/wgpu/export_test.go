@@ -16,7 +16,7 @@ func SetFirstSubmit(n int) int {
 	return old
 }
 
-// openAlone opens a Device with an accelerator of its own, whose adapter has less than the machine's.
+// openAlone opens a Device with a separate accelerator, whose adapter has less than the machine's.
 func openAlone(o backend.Options, lessen ...func(*native.Adapter)) (*Device, error) {
 	lib, err := native.Open("")
 	if err != nil {

@@ -13,7 +13,7 @@ type product struct {
 	gpu.Product
 	half   bool // operands are rounded to float16; the sums of a tile's depth are float16 too, those of all depths float32
 	coop   bool // sums are float32 throughout, by cooperative matrices
-	narrow bool // the right operand lies in memory as float16
+	narrow bool // the right operand is in memory as float16
 	beside bool // the batch's columns are beside each other, in one matrix of results
 	tiling
 }

@@ -49,7 +49,7 @@ var concatEntry = entry{
 	},
 }
 
-// concatenate is the launch that computes y, row-major, as what stands in xs along an axis.
+// concatenate is the launch that computes y, row-major, as what is in xs along an axis.
 func concatenate(y *operand, xs []*operand, axis int) launch {
 	e, _ := raw(y.Width)
 	return produce("concat", y, e, func(s *shader, i string) (value, to string) {
@@ -77,7 +77,7 @@ func (o *operand) pieces() int {
 	return len(o.weight.pieces)
 }
 
-// whole reports whether the bindings of a constant can be told apart by row: it is one, or no view.
+// whole reports whether the bindings of a constant can be distinguished by row: it is one, or no view.
 func (b *binder) whole(v *ir.Value, o *operand) bool {
 	return o.pieces() == 1 || b.p.Layout(v).Root == v
 }
@@ -112,7 +112,7 @@ var triluEntry = entry{
 	},
 }
 
-// paddings give, by mode, the place in an axis of which lo to hi is left that shows at place i; a constant shows elsewhere.
+// paddings give, by mode, the position in an axis of which lo to hi is left that shows at place i; a constant shows elsewhere.
 var paddings = map[ir.PadMode]string{
 	ir.PadConstant: "i",
 	ir.PadEdge:     "clamp(i, lo, hi - 1)",

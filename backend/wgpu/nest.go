@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A nest is a loop nest that an invocation finds its place in.
+// A nest is a loop nest that an invocation finds its position in.
 type nest backend.Nest
 
 func newNest(shape tensor.Shape, operands ...*operand) nest {

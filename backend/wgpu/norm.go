@@ -20,7 +20,7 @@ type norm struct {
 	held  int    // words of the row that an invocation keeps from the first pass on; 0 where each pass reads them again
 }
 
-// newNorm makes the kernel; operands that lie at whole vec4, like rows of whole vec4, move so.
+// newNorm makes the kernel; operands that are at whole vec4, like rows of whole vec4, move so.
 func (d *Device) newNorm(name string, rows, cols int, operands ...*operand) *norm {
 	word, lanes := "vec4<f32>", 4
 	for _, o := range operands {
@@ -65,7 +65,7 @@ func (n *norm) pass(stages ...stage) {
 	for _, stage := range stages {
 		for k, i := range n.words() {
 			n.put("{ let c = lid + %du;", k*n.size)
-			if k == n.held-1 { // the others lie within the row
+			if k == n.held-1 { // the others are within the row
 				n.put("if (c < %s) {", n.count)
 			}
 			stage(i)
@@ -103,7 +103,7 @@ func (n *norm) rows(value func(to string), op ir.LayerNorm, y, scale, bias, sum 
 	to, total := n.at(y, false), ""
 	load := func(i string) { value("v" + i) }
 	again := load
-	if sum != nil { // result 0 may lie where an operand did
+	if sum != nil { // result 0 may be where an operand did
 		total = n.at(sum, false)
 		again = func(i string) { n.put("v%s = %s;", i, total) }
 	}
@@ -135,7 +135,7 @@ func (n *norm) rows(value func(to string), op ir.LayerNorm, y, scale, bias, sum 
 	n.pass(append(third, func(i string) { n.put("%s = (v%[2]s - mean) * scale * gain%[2]s + shift%[2]s;", to, i) })...)
 }
 
-// only is the stage that reads word c of an operand that has one row; it leaves the variable as it is where there is none.
+// only is the stage that reads word c of an operand that has one row; it leaves the variable unchanged where there is none.
 func (n *norm) only(name string, o *operand) stage {
 	if o == nil {
 		return func(string) {}

@@ -64,7 +64,7 @@ const halfOpaque = `(%20 "n": f32[s], %0 "x": f16[2,s+2,5,3], %1 "g": f16[2,3,4,
 		%3 = onnx.Resize(%0) {shape=[2,s,9,3], scales=[1,0,0,1], mode="linear", coordinates="half_pixel", nearest="floor"} %4,
 		%5 = onnx.TopK(%0) {axis=1, k=s} return %2 as "a", %3 as "b", %4 as "c", %5 as "d" }`
 
-// TestSequenceLengths: a length that no sequence of so many steps has is an error, and the instance works on.
+// TestSequenceLengths: a length that no sequence of that many steps has is an error, and the instance works on.
 func TestSequenceLengths(t *testing.T) {
 	d := open(t, 0)
 	g, err := ir.Parse(`graph "case" (%0 "x": f32[3,2,5], %1 "n": i32[2]) { const %2: f32[1,4,5] = data const %3: f32[1,4,4] = data

@@ -62,7 +62,7 @@ func (b *binder) Reads(n *ir.Node, v *ir.Value) bool {
 	return int64(len(b.p.Layout(v).Root.Const.Bytes())) <= b.d.binding || b.pieces(n, v)
 }
 
-// pieces reports whether v may be a constant above the largest binding at all its places among the operands of n.
+// pieces reports whether v may be a constant above the largest binding at all its positions among the operands of n.
 func (b *binder) pieces(n *ir.Node, v *ir.Value) bool {
 	may := b.d.table[n.Op.Kind()].Pieces
 	for i, x := range n.Inputs {
@@ -106,7 +106,7 @@ func (b *binder) scratchOperand(i int) *operand {
 }
 
 // inRange puts the lines that make index i, which index has read, count from the start, and end the invocation's function by
-// otherwise when it lies outside of an axis.
+// otherwise when it is outside of an axis.
 func (b *binder) inRange(s *shader, i string, axis, size int, otherwise string) {
 	n := s.u(size)
 	s.put("if (%[1]s < 0) { %[1]s += i32(%[2]s); }", i, n)
@@ -159,7 +159,7 @@ func wider(i string) string {
 }
 
 // row returns what puts the lines that set a variable to word c of a row of a table; width is the row's number of words. A
-// constant above the largest binding lies in several.
+// constant above the largest binding is in several.
 func (s *shader) row(o *operand, row, width string) func(to, c string) {
 	if o.weight == nil || len(o.weight.pieces) == 1 {
 		m, first := s.bind(o.memory), s.u(int(int64(o.off)/s.wordSize))

@@ -37,7 +37,7 @@ var poolEntry = entry{
 // A pool is a view of which each channel is a group.
 type pool struct{ view }
 
-// launch computes y: start declares variables, each goes over the elements of the window that lie in the image, v being one and k its
+// launch computes y: start declares variables, each goes over the elements of the window that are in the image, v being one and k its
 // number, and end returns the text of the result.
 func (p *pool) launch(name string, y *operand, start string, each func(s *shader) string, end func(s *shader) string) launch {
 	return produce(name, y, elements[y.DType], func(s *shader, i string) (value, to string) {

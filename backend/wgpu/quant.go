@@ -112,7 +112,7 @@ func (s *shader) scaleOf(scale, zero string) {
 }
 
 var dynamicQuantizeEntry = entry{
-	Scratch: func(n *ir.Node) []int64 { return []int64{rangeBytes(n.Inputs[0].Type.Sizes().Elements())} },
+	Scratch: func(n *ir.Node) []int64 { return []int64{rangeBytes(n.Inputs[0].Type.Elements())} },
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		q := quantising{in[0], out[0], out[1], out[2], b.scratchOperand(0)}
 		return q.launches(b.d), nil

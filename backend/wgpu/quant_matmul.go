@@ -32,15 +32,15 @@ var qMatMulEntry = entry{
 		x, y := n.Inputs[ir.QMatMulA].Type, n.Outputs[0].Type
 		switch rows := ir.Operand(n.Inputs, ir.QMatMulRows); {
 		case rows != nil:
-			sizes = append(sizes, int64(x.Sizes().Elements()), max(4, 8*int64(rows.Type.Sizes()[0])))
+			sizes = append(sizes, int64(x.Elements()), max(4, 8*int64(rows.Type.Sizes()[0])))
 		case x.DType == tensor.F32:
-			sizes = append(sizes, int64(x.Sizes().Elements()), 8, rangeBytes(x.Sizes().Elements()))
+			sizes = append(sizes, int64(x.Elements()), 8, rangeBytes(x.Elements()))
 		}
 		if !constantRight(n) {
 			sizes = append(sizes, turnedBytes(n)...)
 		}
 		if sharesWords(y) {
-			sizes = append(sizes, int64(4*y.Sizes().Elements()))
+			sizes = append(sizes, int64(4*y.Elements()))
 		}
 		return sizes
 	},

@@ -13,7 +13,7 @@ import (
 // nBits sees a MatMulNBits node as a product.
 func (d *Device) nBits(n *ir.Node) product {
 	o := n.Op.(ir.MatMulNBits)
-	p := product{Product: gpu.Product{M: n.Outputs[0].Type.Sizes().Elements() / o.N, N: o.N, K: o.K}, half: d.half}
+	p := product{Product: gpu.Product{M: n.Outputs[0].Type.Elements() / o.N, N: o.N, K: o.K}, half: d.half}
 	w := bitMatrix{MatMulNBits: o}
 	d.chooseTiling(&p, fmt.Sprintf("%d bits, blocks of %d", o.Bits, o.Block), func(l *tuner, q *product, _ bool) right {
 		w.quantized, w.scales = l.constant("u32", o.K*w.cols()/w.perByte()), l.constant("vec4<f32>", 4*o.Blocks()*w.cols())

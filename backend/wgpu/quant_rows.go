@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Without padding every text has a range of its own, and with it a scale and a zero point.
+// Without padding every text has a separate range, and with it a scale and a zero point.
 
 // noText is what the function text_of returns for a token of no text.
 const noText = "0xffffffffu"

@@ -38,7 +38,7 @@ var narrowCases = map[string]string{
 		%5 = matmul_nbits(%0, %1, %2) {k=32, n=20, bits=4, block=16} return %5 as "y" }`,
 }
 
-// TestNarrow holds programs in 16-bit floats to Eval, which rounds sums of its own: results may differ by a rounding.
+// TestNarrow holds programs in 16-bit floats to Eval, which rounds separate sums: results may differ by a rounding.
 func TestNarrow(t *testing.T) {
 	d := open(t, 0)
 	for name, text := range narrowCases {

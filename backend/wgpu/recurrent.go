@@ -306,7 +306,8 @@ func (r *recurrent) biased(g int) string {
 	return fmt.Sprintf("%s[%s + (2u * d + 1u) * %s + %du * %s + j]", r.bind(o.memory), r.u(o.first()), r.total, g, r.hidden)
 }
 
-// sums puts the lines that declare the sums of some gates of unit j: what the inputs give and the products of R with the state at a place.
+// sums puts the lines that declare the sums of some gates of unit j: what the inputs give and the products of R with the state at a
+// position.
 func (r *recurrent) sums(at string, gates ...int) {
 	for _, g := range gates {
 		r.put("var s%d = %s;", g, r.gate(g))
@@ -314,7 +315,7 @@ func (r *recurrent) sums(at string, gates ...int) {
 	r.product(at, gates...)
 }
 
-// product puts the lines that add to some sums the products of R with the state at a place.
+// product puts the lines that add to some sums the products of R with the state at a position.
 func (r *recurrent) product(at string, gates ...int) {
 	w := r.in[ops.RecurrentR]
 	m, unit, step := r.bind(w.memory), r.u(w.Strides[0]), r.u(w.Strides[1])

@@ -48,7 +48,7 @@ func TestReductions(t *testing.T) {
 	}
 }
 
-// special puts NaN and infinities into rows of floats but the first, each kind into a row of its own and at places that differ
+// special puts NaN and infinities into rows of floats but the first, each kind into a separate row and at positions that differ
 // by row.
 func special(x *tensor.Tensor) {
 	if x.DType() != tensor.F32 || x.Rank() < 2 {

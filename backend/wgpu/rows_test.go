@@ -71,7 +71,7 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// halfCases are products that may be in float16: plain, turned, of many splits, with operands that lie at no whole vec4, and
+// halfCases are products that may be in float16: plain, turned, of many splits, with operands that are at no whole vec4, and
 // with rows that do not lie evenly.
 var halfCases = []string{
 	`(%0 "x": f32[s,36]) { const %1: f32[36,132] = data const %2: f32[132] = data %3 = matmul(%0, %1, %2) return %3 as "y" }`,
@@ -107,7 +107,7 @@ func quarters(x *tensor.Tensor) {
 	}
 }
 
-// TestSmallBindings runs with bindings so small that the arena has several segments, a table lies in several bindings, and
+// TestSmallBindings runs with bindings so small that the arena has several segments, a table is in several bindings, and
 // a value above them stays on the host.
 func TestSmallBindings(t *testing.T) {
 	d := open(t, 4096)

@@ -9,14 +9,14 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// sampleFolds say where a coordinate x of an axis of n elements lies that is outside of lo and hi, by padding.
+// sampleFolds say where a coordinate x of an axis of n elements is that is outside of lo and hi, by padding.
 var sampleFolds = map[string]string{
 	"zeros":      "x",
 	"border":     "clamp(x, 0.0, n - 1.0)",
 	"reflection": "fold_(x, lo, hi)",
 }
 
-// sampleTaps are the number of neighbours by mode, where the first lies below the coordinate, and the weight of the one at a distance.
+// sampleTaps are the number of neighbours by mode, where the first is below the coordinate, and the weight of the one at a distance.
 var sampleTaps = map[string]struct {
 	count  int
 	first  string
@@ -27,7 +27,7 @@ var sampleTaps = map[string]struct {
 	"cubic":   {4, "1.0", "cubic_(abs(d))"},
 }
 
-// gridSampleEntry reads images between their elements: every element of the result by itself.
+// gridSampleEntry reads images between their elements: every element of the result separately.
 var gridSampleEntry = entry{
 	Supports: func(n *ir.Node) bool {
 		return n.Inputs[0].Type.DType == tensor.F32 && n.Inputs[1].Type.DType == tensor.F32 &&

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Scattering is turned around, so that it yields the same bits in whatever order the device works: first every slice of the
+// Scattering is reversed, so that it yields the same bits in whatever order the device works: first every slice of the
 // result learns what goes to it, then the result is gathered from the operand and the updates. Where updates replace, that is the last of
 // them, by the maximum of their numbers, as Eval has it. Where they are combined, it is the first of them, and each knows the next.
 

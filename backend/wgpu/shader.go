@@ -13,7 +13,7 @@ import (
 //
 // Binding 0 is the parameters, P; the memories m1, m2, … follow. All memories of a shader are arrays of one WGSL type: an
 // arena segment must be bound once only, whoever shows it (two writable bindings of one buffer may be assumed distinct).
-// Constants that are no plain floats may be of a type of their own.
+// Constants that are no plain floats may be of a separate type.
 type shader struct {
 	name       string
 	word       string // u32, f32 or vec4<f32>: what the memories are arrays of
@@ -128,7 +128,7 @@ func (s *shader) text() string {
 	return t.String()
 }
 
-// declare appends to what stands before main.
+// declare appends to what is before main.
 func (s *shader) declare(format string, args ...any) { fmt.Fprintf(&s.shared, format, args...) }
 
 // function declares a function, of which body puts the lines.

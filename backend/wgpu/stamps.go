@@ -6,13 +6,13 @@ import (
 	"github.com/rlxc/rlxc/internal/native"
 )
 
-// stamps are places for timestamps, and the way on which they come to the host.
+// stamps are positions for timestamps, and the way on which they come to the host.
 type stamps struct {
 	*native.Queries
 	resolved, staging *native.Buffer
 }
 
-// stamps makes n places.
+// stamps makes n positions.
 func (d *Device) stamps(n int) (*stamps, error) {
 	s := &stamps{}
 	var err error

@@ -46,7 +46,7 @@ const (
 // better than splits. The rules, of which the first that holds counts, are what an H200 likes; they are for devices that are not
 // tuned and products that are not worth it. The others choose among all tiles (see tune.go).
 //
-// In what order a product is summed up must not depend on the tile: in float16, where each depth has a sum of its own, all
+// In what order a product is summed up must not depend on the tile: in float16, where each depth has a separate sum, all
 // depths are halfDepth. A tile of 8 × 8 in float16 would be 1 % faster on large products, but takes drivers half a second.
 var (
 	tiles = []rule{{tile{128, 64, 16, 8, 8}, wantedGroups, true}, {tile{128, 64, 16, 8, 4}, never, true},

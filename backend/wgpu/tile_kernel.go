@@ -17,7 +17,7 @@ type tileKernel struct {
 	m, n string // texts of the sizes, n in words
 	part int    // of k, where the product is split
 
-	// What an invocation brings in: vec4 of a tile of the left operand and of the right one, where the left one lies and the
+	// What an invocation brings in: vec4 of a tile of the left operand and of the right one, where the left one is and the
 	// text of the step along its rows, and the text that reads row k of the right one for load l.
 	loadsA, loadsB int
 	left, leftCol  string
@@ -68,7 +68,7 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 	return launch{s.shader, groups}
 }
 
-// pitch is the vec4 of a column of the turned tile: one more than it has, so that neighbouring columns lie in other banks.
+// pitch is the vec4 of a column of the turned tile: one more than it has, so that neighbouring columns are in other banks.
 func (s *tileKernel) pitch() int { return s.p.rows/4 + 1 }
 
 // position finds the invocation's place in the tile, the tile's in the result, and the operands of this matrix or part.
@@ -250,7 +250,7 @@ func (p *product) pack() string {
 	return "vec4<f32>"
 }
 
-// A right is the right operand of a product, which may lie in memory in many ways.
+// A right is the right operand of a product, which may be in memory in many ways.
 type right struct {
 	first int   // where it starts,
 	lead  []int // and the strides of the batch, in whatever read counts in from the variable b

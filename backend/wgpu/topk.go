@@ -9,7 +9,7 @@ import (
 // loopLimit is how often the loops of an invocation may go round in all: lavapipe ends them there without a word.
 const loopLimit = 1<<16 - 1
 
-// topKEntry counts, for each element of a line, how many come before it, which is its place in the result.
+// topKEntry counts, for each element of a line, how many come before it, which is its position in the result.
 var topKEntry = entry{
 	Supports: countable,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// unpadPlaces is more than a sanity check takes: go test ./backend/wgpu -run TestUnpadRows -timeout 5h -unpad-places 20000
+// unpadPlaces is more than a sanity check takes: go test ./backend/wgpu -run TestUnpadRows -timeout 5h -unpad-positions 20000
 var unpadPlaces = flag.Int("unpad-places", 150, "places that TestUnpadRows draws for each model")
 
 // TestUnpadRows holds the rows of batches without padding to what they are alone with it, on the same device: for masks of all kinds, of
@@ -74,7 +74,7 @@ func requireRowsAlone(t *testing.T, m *rlxc.Model, alone, s *rlxc.Session, texts
 		for i := range x.Len() {
 			place := i % length
 			switch v.Name {
-			case "attention_mask": // padding behind, in front, anywhere; of one text all
+			case "attention_mask": // padding after, in front, anywhere; of one text all
 				keeps := [...]bool{place < to, place >= from, r.IntN(3) > 0, i >= length}[kind]
 				x.SetInt64(i, map[bool]int64{true: 1}[keeps])
 			case "token_type_ids":

@@ -54,7 +54,7 @@ type prepared struct {
 }
 
 // lengths measures a model on texts of the lengths that a file lists, in batches as they come, and the reference on the same
-// texts in batches as they come, in batches sorted by length, and one by one. All take turns in this process.
+// texts in batches as they come, in batches sorted by length, and one by one. All alternate in this process.
 func (b *benching) lengths(c *cobra.Command, src *source) error {
 	all, err := readLengths(b.lengthsFile)
 	if err != nil {
@@ -228,7 +228,7 @@ func prepare(ctx context.Context, e engine, lengths []int) (*prepared, error) {
 
 func (r *lengthsReport) text(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "THREADS\tENGINE\tBATCHES\tTOKENS\tPLACES/TOKEN\tTOKENS/S\tRLXC IS FASTER BY\tTOKENS/PROCESSOR S\tFASTER BY\t")
+	fmt.Fprintln(w, "THREADS\tENGINE\tBATCHES\tTOKENS\tPOSITIONS/TOKEN\tTOKENS/S\tRLXC IS FASTER BY\tTOKENS/PROCESSOR S\tFASTER BY\t")
 	ratio := func(x float64) string {
 		if x == 0 {
 			return ""

@@ -168,6 +168,7 @@ func (l *loading) ask(ctx context.Context, client *http.Client, body []byte) (ok
 		return false, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	r.Header["Idempotency-Key"] = nil // it may be sent again where the server has just closed an idle connection
 	if l.key != "" {
 		r.Header.Set("Authorization", "Bearer "+l.key)
 	}

@@ -133,7 +133,7 @@ func (d *difference) measure(got, want numbers, tol tolerance) {
 }
 
 // typical is the median magnitude of the elements that are not 0: unlike a mean, a mask of −10000 or −3.4e38 among less than
-// half of them does not move it. It is found digit by digit, 16 bits at a time: magnitudes lie in the order of their bits, and no
+// half of them does not move it. It is found digit by digit, 16 bits at a time: magnitudes are in the order of their bits, and no
 // copy of the elements is made.
 func typical(values numbers) float64 {
 	counted := func(v float64) bool { return v != 0 && !math.IsNaN(v) }
@@ -165,7 +165,7 @@ func typical(values numbers) float64 {
 	return math.Float64frombits(found)
 }
 
-// numbers are the elements of a tensor, read where they lie. A complex one is two numbers.
+// numbers are the elements of a tensor, read where they are. A complex one is two numbers.
 type numbers struct {
 	n, each int // numbers, of an element
 	at      func(i int) float64

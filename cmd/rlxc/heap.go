@@ -13,7 +13,7 @@ import (
 
 // heapLimit is how many bytes Go's heap may grow to before garbage is collected more often than by Go's own rule, which waits
 // until there is as much of it as of what lives. Compiling leaves much: a file of 100,000 nodes takes a quarter less of the machine
-// so, and a usual model, whose weights lie outside of the heap, never gets there.
+// so, and a usual model, whose weights are outside of the heap, never gets there.
 const heapLimit = 384 << 20
 
 // heap is the limit, and how much may live before it is raised; nil before boundHeap.
@@ -48,7 +48,7 @@ func boundHeap(asked int64) {
 	watchHeap()
 }
 
-// afterCollection calls f after each collection of garbage, on a goroutine of its own.
+// afterCollection calls f after each collection of garbage, on a separate goroutine.
 func afterCollection(f func()) {
 	runtime.AddCleanup(new(*int), func(struct{}) {
 		f()

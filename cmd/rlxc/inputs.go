@@ -192,7 +192,7 @@ func freeDims(infos []rlxc.ValueInfo) []string {
 }
 
 // symbolOf returns the name of a size that a shape leaves free, which is quoted there unless it is an identifier; "" for a
-// number, and for an expression over symbols that have axes of their own.
+// number, and for an expression over symbols that have separate axes.
 func symbolOf(text string) string {
 	d, err := ir.ParseDim(text)
 	if err != nil {

@@ -119,7 +119,7 @@ func (i *inspection) inspect(ctx context.Context, src *source) (*inspectReport, 
 	return r, nil
 }
 
-// meant is what the files beside a model say. A contradiction among them is told and is no error here.
+// meant is what the files beside a model say. A contradiction among them is reported and is no error here.
 func meant(file string) []pipeline.Finding {
 	d, err := pipeline.Describe(file, pipeline.Options{})
 	if err != nil {

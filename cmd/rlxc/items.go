@@ -26,6 +26,27 @@ type item struct {
 // failure is the error of an item, with where it is.
 func (it item) failure() error { return fmt.Errorf("%s: %w", it.where, it.err) }
 
+// bytes is about what an item takes.
+func (it item) bytes() int {
+	n := len(it.text)
+	if it.second != nil {
+		n += len(*it.second)
+	}
+	for _, v := range it.copied {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case json.RawMessage:
+			n += len(v)
+		case parquet.Value:
+			if v.Kind() == parquet.ByteArray {
+				n += len(v.ByteArray())
+			}
+		}
+	}
+	return n
+}
+
 // A column is a field that results have too.
 type column struct {
 	name string
@@ -142,7 +163,7 @@ func someTexts(t textFlags) (texts []string, err error) {
 		return nil
 	})
 	if err == nil && len(texts) == 0 {
-		err = fmt.Errorf("%s has blank texts alone", t.input)
+		err = fmt.Errorf("%s has only blank texts", t.input)
 	}
 	return texts, err
 }

@@ -208,7 +208,7 @@ characters. Long texts are read by windows that overlap. A GLiNER model finds sp
 			}
 			defer func() { err = errors.Join(err, end()) }()
 			if m.Task == pipeline.ZeroShotTag && len(labels) == 0 {
-				return usagef("%s has no labels of its own: name some, such as --labels person,city", args[0])
+				return usagef("%s has no labels: name some, such as --labels person,city", args[0])
 			}
 			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
 				var values [][]pipeline.Entity

@@ -200,7 +200,7 @@ func (c *commas) next(names []string) (record, error) {
 	return r, nil
 }
 
-// openRegular opens a regular file: a pipe would wait for a writer, and a device may never end. stat tells what it is before.
+// openRegular opens a regular file: a pipe would wait for a writer, and a device may never end. stat reports what it is before.
 func openRegular(file string, flag int, stat func(string) (os.FileInfo, error)) (*os.File, error) {
 	before, err := stat(file)
 	switch {

@@ -103,7 +103,8 @@ const (
 	poll         = 5 * time.Millisecond
 )
 
-// retire lets in no more, and has those who are connected go, whom answers tell to: a server that shuts down drops the requests that it has
+// retire lets in no more, and has those who are connected go, whom answers report to: a server that shuts down drops the requests that it
+// has
 // not begun to answer. Who has connected is answered. Connections that are idle all the time are left to the server.
 func retire(listeners []*listener, within time.Duration) {
 	for _, l := range listeners {

@@ -156,7 +156,7 @@ func columnTags(f reflect.StructField, name string, path []string) (tags []parqu
 	return tags
 }
 
-// A listedGroup has its fields in an order of its own; those of a parquet.Group are sorted.
+// A listedGroup has its fields in a separate order; those of a parquet.Group are sorted.
 type listedGroup struct {
 	parquet.Group
 	fields []parquet.Field

@@ -64,11 +64,11 @@ func TestParquetTypes(t *testing.T) {
 	n := 0
 	require.NoError(t, in.each(func(it item) error {
 		if n++; n%64 == 0 {
-			require.NoError(t, r.commit())
+			require.NoError(t, r.commit(false))
 		}
 		return r.add(it, &classified{Text: it.text})
 	}))
-	require.NoError(t, r.commit())
+	require.NoError(t, r.commit(true))
 	require.NoError(t, r.finish())
 
 	type copiedRow struct {

@@ -4,7 +4,7 @@ package main
 
 import "time"
 
-// peakMemory is 0: the system does not tell.
+// peakMemory is 0: the system does not report.
 func peakMemory() int64 { return 0 }
 
 // processorTime is not known here.

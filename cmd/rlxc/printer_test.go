@@ -63,7 +63,7 @@ var jsonCommands = map[string]string{
 	"environment": "", "version": "",
 }
 
-// notFuzzed are the other commands: they print no JSON, or start processes of their own, as bench does.
+// notFuzzed are the other commands: they print no JSON, or start separate processes, as bench does.
 var notFuzzed = []string{"serve", "completion", "help", "bench", "bench-worker"}
 
 // namedModel writes a model in which every name is a text, or begins with it.

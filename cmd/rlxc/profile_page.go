@@ -102,7 +102,7 @@ func (p *profile) flames(ops []opTime) *page.Chart {
 	return c
 }
 
-// byLayer are the times of each layer by op, in the order of the run; the ops that took longest have columns of their own.
+// byLayer are the times of each layer by op, in the order of the run; the ops that took longest have separate columns.
 func (p *profile) byLayer(ops []opTime) (heads []string, rows [][]string) {
 	const most = 6
 	columns := make([]string, 0, most)

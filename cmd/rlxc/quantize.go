@@ -202,7 +202,7 @@ func (r *quantizeReport) text(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%d\tquantised\n", n.Op, n.Count)
 	}
 	for _, n := range r.Kept {
-		fmt.Fprintf(w, "%s\t%d\tkept: %s\n", n.Op, n.Count, n.Reason)
+		fmt.Fprintf(w, "%s\t%d\tnot quantised: %s\n", n.Op, n.Count, n.Reason)
 	}
 	w.Flush()
 	fmt.Fprintln(w, "\nOUTPUT\tMAX ABS\tMEAN COSINE\tLOWEST")

@@ -9,14 +9,15 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"os"
 
 	"github.com/rlxc/rlxc/internal/files"
 )
 
-// A results file takes results in order. What is written before an interruption stays in FILE.part, whose first line tells what it is
-// a part of; the same command goes on after it. The results of a round of itemsAtOnce are a frame, which has a checksum and has reached the
-// disk before anything is told of it.
+// A results file takes results in order. What is written before an interruption stays in FILE.part, whose first line reports what it is
+// a part of; the same command goes on after it. The results of a round are a frame, which has a checksum and has reached the
+// disk before anything is reported of it.
 type results struct {
 	file  string
 	part  *os.File
@@ -30,7 +31,7 @@ type results struct {
 	packed  *compression // of the file; nil for none
 }
 
-// openResults opens the part of a file or begins one. run tells runs apart.
+// openResults opens the part of a file or begins one. run distinguishes runs.
 func openResults(file, run string, e encoder, packed *compression) (*results, error) {
 	r := &results{file: file, encoder: e, packed: packed}
 	head := fmt.Sprintf("rlxc %x\n", sha256.Sum256([]byte(run)))
@@ -72,7 +73,7 @@ func (r *results) check() error {
 		if err == nil {
 			_, err = io.Copy(io.Discard, f)
 		}
-		if r.lost = err != nil && err != io.EOF; err != nil || count != itemsAtOnce {
+		if r.lost = err != nil && err != io.EOF; err != nil || count < 0 {
 			break
 		}
 		r.done += count
@@ -83,6 +84,9 @@ func (r *results) check() error {
 
 // frameHead is the length of what is before a frame's results: how many they are, their bytes, and the SHA-256 of both and of them.
 const frameHead = 16 + sha256.Size
+
+// cutShort is added to the number of the results of a round that the input's end cut short.
+const cutShort = math.MinInt64
 
 // frames reads frames from the first on.
 type frames struct {
@@ -131,13 +135,16 @@ func (f *frames) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// commit makes a frame of the results of a round.
-func (r *results) commit() error {
+// commit makes a frame of the results of a round, which the end of the input may have cut short.
+func (r *results) commit(end bool) error {
 	if err := r.encoder.end(&r.round); err != nil {
 		return err
 	}
-	data := r.round.Bytes()
-	head := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(r.count)), uint64(len(data)))
+	data, count := r.round.Bytes(), int64(r.count)
+	if end {
+		count += cutShort
+	}
+	head := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(count)), uint64(len(data)))
 	sum := sha256.New()
 	sum.Write(head)
 	sum.Write(data)

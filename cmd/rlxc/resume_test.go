@@ -20,7 +20,7 @@ func TestDamagedPart(t *testing.T) {
 			for i := range itemsAtOnce {
 				require.NoError(t, r.add(item{}, &embedding{Vector: []float32{float32(i), 1}}))
 			}
-			require.NoError(t, r.commit())
+			require.NoError(t, r.commit(false))
 		}
 		require.NoError(t, r.pause())
 		return file
@@ -52,7 +52,7 @@ func TestDamagedPart(t *testing.T) {
 				for i := range itemsAtOnce {
 					require.NoError(t, r.add(item{}, &embedding{Vector: []float32{float32(i), 1}}))
 				}
-				require.NoError(t, r.commit())
+				require.NoError(t, r.commit(false))
 			}
 			require.NoError(t, r.finish())
 			got, err := os.ReadFile(file)

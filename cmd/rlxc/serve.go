@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -23,6 +25,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/server"
@@ -213,6 +216,17 @@ func (s *serving) logger(to io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(to, o))
 }
 
+// spare has Go schedule on more threads than compute, until done: where runs occupy all of them, Go looks at connections each 10 ms only.
+func (s *serving) spare() (done func()) {
+	n := runtime.GOMAXPROCS(0)
+	if s.open.Compile.Backend == "cpu" {
+		s.open = s.open.Defaults()
+		s.open.Compile.Threads = cmp.Or(s.open.Compile.Threads, kernel.DefaultThreads())
+		runtime.GOMAXPROCS(n + max(1, n/4))
+	}
+	return func() { runtime.GOMAXPROCS(n) }
+}
+
 func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	begun := time.Now()
 	log := s.logger(c.ErrOrStderr())
@@ -241,7 +255,8 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50) // what lives is mostly plans, and collecting it takes milliseconds
 	}
-	connections := 2 * o.MaxRequests
+	defer s.spare()()
+	connections := 4 * o.MaxRequests
 	first, err := listen(c.Context(), s.address, connections)
 	if err != nil {
 		return err

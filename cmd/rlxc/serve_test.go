@@ -205,7 +205,7 @@ func TestServeGRPC(t *testing.T) {
 }
 
 // Clients of gRPC that send no message, or none of gRPC's, take nothing with them. Without a key they take no place, and with one half of
-// the places: another peer is answered.
+// the positions: another peer is answered.
 func TestServeGRPCBadClients(t *testing.T) {
 	_, log, stop := startServe(t, served+"minilm", "--grpc-address", "127.0.0.1:0", "--read-timeout", "4s", "--timeout", "4s",
 		"--api-key", "k", "--max-requests", "8")

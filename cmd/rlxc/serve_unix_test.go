@@ -21,13 +21,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// process is rlxc as a process of its own, behind the command of RLXC_TEST_PREFIX, such as one that puts it into a memory group.
+// process is rlxc as a separate process, after the command of RLXC_TEST_PREFIX, such as one that puts it into a memory group.
 func process(args ...string) *exec.Cmd {
 	args = append(append(strings.Fields(os.Getenv("RLXC_TEST_PREFIX")), "rlxc"), args...)
 	return exec.Command(args[0], args[1:]...)
 }
 
-// serveProcess runs rlxc serve as a process of its own.
+// serveProcess runs rlxc serve as a separate process.
 func serveProcess(t *testing.T, args ...string) (c *exec.Cmd, url string, log *tail) {
 	t.Helper()
 	log = &tail{}

@@ -25,7 +25,7 @@ const modelFile = "model.onnx"
 type source struct {
 	name   string // as errors and reports call it
 	path   string // of the file; empty for a built-in model
-	folder fs.FS  // that the model is in, for what lies beside it
+	folder fs.FS  // that the model is in, for what is beside it
 	file   string // in folder
 
 	independent bool // see rlxc.WithIndependentSizes

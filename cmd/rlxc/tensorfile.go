@@ -61,7 +61,7 @@ var writers = map[string]func(w io.Writer, names []string, tensors rlxc.Tensors)
 	},
 }
 
-// writeTensors writes tensors as a JSON object, one after the other on lines of their own.
+// writeTensors writes tensors as a JSON object, one after the other on separate lines.
 func writeTensors(w io.Writer, indent string, names []string, tensors rlxc.Tensors) error {
 	before := "{\n"
 	for _, name := range names {
@@ -134,7 +134,7 @@ func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tenso
 				out[name] = t
 			}
 		default:
-			return nil, fmt.Errorf("%s has several arrays, none of them named %q", file, name)
+			return nil, fmt.Errorf("%s has several arrays, and none is named %q", file, name)
 		}
 	}
 	return out, nil

@@ -38,7 +38,7 @@ func (o *textOptions) check(c *cobra.Command) error {
 	}
 	switch {
 	case len(o.pairs) > 0 && len(o.pairs) != len(o.texts):
-		return usagef("%d --text but %d --pair: want one of each per row", len(o.texts), len(o.pairs))
+		return usagef("%d --text but %d --pair: want one --pair for each --text", len(o.texts), len(o.pairs))
 	}
 	return nil
 }

@@ -118,8 +118,12 @@ type task struct {
 	output pipeline.Precision // in files of vectors
 }
 
-// itemsAtOnce is how many texts are in memory at a time.
-const itemsAtOnce = 4096
+// itemsAtOnce is how many texts are in memory at a time, bytesAtOnce how long they and what is copied may be together, but for the last: a
+// small compressed file may have many long texts.
+const (
+	itemsAtOnce = 4096
+	bytesAtOnce = 16 << 20
+)
 
 // do runs a task on all texts.
 func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task) (err error) {
@@ -147,7 +151,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 	defer rate.bar.Finish()
 	for end := false; !end; {
 		var items []item
-		for len(items) < itemsAtOnce {
+		for held := 0; len(items) < itemsAtOnce && held < bytesAtOnce; {
 			it, err := in.next()
 			if err == io.EOF {
 				end = true
@@ -169,6 +173,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 				fmt.Fprintln(&printer{to: c.ErrOrStderr()}, it.failure())
 			}
 			items = append(items, it)
+			held += it.bytes()
 		}
 		if len(items) == 0 {
 			break
@@ -180,7 +185,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 		rate.add(len(items))
 		switch {
 		case file != nil:
-			err = t.save(file, items, values)
+			err = t.save(file, items, values, end)
 		case asJSON:
 			var lines bytes.Buffer
 			for i := range values {
@@ -196,7 +201,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 		}
 	}
 	if t.cut > toldCuts {
-		fmt.Fprintf(c.ErrOrStderr(), "%d texts were too long in all\n", t.cut)
+		fmt.Fprintf(c.ErrOrStderr(), "%d texts were too long in total\n", t.cut)
 	}
 	if file != nil {
 		if err := file.finish(); err != nil {
@@ -299,13 +304,13 @@ func (t *texting) results(c *cobra.Command, items []item, k task) ([]any, error)
 	return values, nil
 }
 
-func (t *texting) save(file *results, items []item, values []any) error {
+func (t *texting) save(file *results, items []item, values []any, end bool) error {
 	for i, v := range values {
 		if err := file.add(items[i], v); err != nil {
 			return err
 		}
 	}
-	return file.commit() // so that an interruption costs no more than what is in memory
+	return file.commit(end) // so that an interruption costs no more than what is in memory
 }
 
 // print prints a table of what could be read.

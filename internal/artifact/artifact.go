@@ -160,7 +160,7 @@ type section struct {
 	table bool
 }
 
-// layOut moves the sections, whose offsets are those in their segment, behind the header, and encodes it. Offsets are varints: a
+// layOut moves the sections, whose offsets are those in their segment, after the header, and encodes it. Offsets are varints: a
 // header that grows moves them, so it is repeated until nothing moves.
 func layOut(h *Header) (header []byte, base uint64, err error) {
 	marshal := proto.MarshalOptions{Deterministic: true}
@@ -180,7 +180,7 @@ func layOut(h *Header) (header []byte, base uint64, err error) {
 	}
 }
 
-// A File is an opened compiled model. Its program's constants lie in the bytes that it was read from.
+// A File is an opened compiled model. Its program's constants are in the bytes that it was read from.
 type File struct {
 	Info
 	header  *Header
@@ -222,7 +222,7 @@ func read(data []byte) (*File, error) {
 	case uint64(len(data)) < size || uint64(len(data)) < prefixSize+length:
 		return nil, fmt.Errorf("it is cut off: %d of %d bytes", len(data), size)
 	case uint64(len(data)) > size:
-		return nil, fmt.Errorf("it has %d bytes, %d more than it says", len(data), uint64(len(data))-size)
+		return nil, fmt.Errorf("it has %d bytes, %d more than it declares", len(data), uint64(len(data))-size)
 	}
 	header := data[prefixSize : prefixSize+length]
 	if crc32.Checksum(header, castagnoli) != crc {
@@ -234,7 +234,7 @@ func read(data []byte) (*File, error) {
 	}
 	for i, s := range h.Sections {
 		if s.Offset%alignment != 0 || s.Offset > size || s.Length > size-s.Offset {
-			return nil, fmt.Errorf("section %d, bytes %d to %d, lies outside the file's %d", i, s.Offset, s.Offset+s.Length, size)
+			return nil, fmt.Errorf("section %d, bytes %d to %d, is outside the file's %d", i, s.Offset, s.Offset+s.Length, size)
 		}
 	}
 	if h.Level > highestLevel {

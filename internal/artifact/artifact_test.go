@@ -115,7 +115,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// seal makes the length and checksum of a changed file right again, so that fuzzing reaches what lies after them.
+// seal makes the length and checksum of a changed file right again, so that fuzzing reaches what is after them.
 func seal(data []byte) {
 	if !IsArtifact(data) || len(data) < prefixSize {
 		return

@@ -47,10 +47,10 @@ func TestForgedHeaders(t *testing.T) {
 		want   string
 		change func(h *Header)
 	}{
-		{"lies outside the file's", func(h *Header) { h.Sections[0].Offset += 4 }},
-		{"lies outside the file's", func(h *Header) { h.Sections[0].Offset, h.Sections[0].Length = 1<<40, 0 }},
-		{"lies outside the file's", func(h *Header) { h.Sections[2].Length += alignment }},
-		{"lies outside the file's", func(h *Header) { h.Sections[0].Length = 1 << 63 }},
+		{"is outside the file's", func(h *Header) { h.Sections[0].Offset += 4 }},
+		{"is outside the file's", func(h *Header) { h.Sections[0].Offset, h.Sections[0].Length = 1<<40, 0 }},
+		{"is outside the file's", func(h *Header) { h.Sections[2].Length += alignment }},
+		{"is outside the file's", func(h *Header) { h.Sections[0].Length = 1 << 63 }},
 		{"the file has 2 sections", func(h *Header) { h.Sections = h.Sections[:2] }},
 		{"it holds i32[8,8], the program wants f32[8,8]", func(h *Header) { h.Sections[0].Dtype = "i32" }},
 		{"it holds f32[4,16], the program wants f32[8,8]", func(h *Header) { h.Sections[0].Shape = []int64{4, 16} }},

@@ -127,7 +127,7 @@ type Buffer interface {
 // A HostBuffer is a Buffer in the host's memory.
 type HostBuffer struct{ data []byte }
 
-// NewHostBuffer makes a buffer of so many bytes.
+// NewHostBuffer makes a buffer of that many bytes.
 func NewHostBuffer(size int64) *HostBuffer { return &HostBuffer{tensor.AlignedBytes(int(size))} }
 
 // Bytes is the memory itself.
@@ -151,7 +151,7 @@ func (b *HostBuffer) WriteAt(p []byte, off int64) error {
 // Close implements Buffer.
 func (b *HostBuffer) Close() { b.data = nil }
 
-// A Releaser is a Device that tells of each weight that Prepare has laid out for the kernels and that nothing reads any more.
+// A Releaser is a Device that reports each weight that Prepare has laid out for the kernels and that nothing reads any more.
 type Releaser interface{ OnRelease(func(weight []byte)) }
 
 // A Profiler is an instance that knows how long the steps of its last run took.

@@ -19,13 +19,13 @@ func Eval(env *ir.Env, n *ir.Node, operands []*tensor.Tensor) ([]*tensor.Tensor,
 	}
 	for i, t := range results {
 		if want := n.Outputs[i].Type; t.DType() != want.DType || !t.Shape().Equal(want.Sizes()) {
-			return nil, fmt.Errorf("result %d is %s where the graph says %s", i, t, want)
+			return nil, fmt.Errorf("result %d is %s: the graph declares %s", i, t, want)
 		}
 	}
 	return results, nil
 }
 
-// OutOfRange is the error of kernels about an index that lies outside of an axis.
+// OutOfRange is the error of kernels about an index that is outside of an axis.
 func OutOfRange(index int64, axis, size int) error {
 	return fmt.Errorf("%s is out of range: axis %d has size %d", ir.IndexText(index), axis, size)
 }
@@ -42,7 +42,7 @@ func View(env *ir.Env, t *tensor.Tensor, d tensor.DType, shape tensor.Shape, str
 	return ir.CopyStrided(env, as(t, d), shape, strides, off)
 }
 
-// as sees a root's bytes as elements of type d: a root keeps its own type when a value of another one is computed in its place.
+// as sees a root's bytes as elements of type d: a root keeps its own type when a value of another one is computed in its position.
 func as(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
 	if t.DType() == d {
 		return t

@@ -9,17 +9,17 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Where the elements of a resized tensor lie between those of the operand is computed on the host, in float64, and comes to the device as a
-// table of words: for each place along an axis so many pairs of a neighbour and its weight, of which fewer count where a neighbour is
+// Where the elements of a resized tensor are between those of the operand is computed on the host, in float64, and comes to the device as a
+// table of words: for each position along an axis that many pairs of a neighbour and its weight, of which fewer count where a neighbour is
 // MixEnd.
 
-// MixEnd stands in the table for no neighbour. Where it is the first of a place, the place lies outside.
+// MixEnd is in the table for no neighbour. Where it is the first of a position, the position is outside.
 const MixEnd = math.MaxUint32
 
 // maxMixTable is the most words of such a table.
 const maxMixTable = 1 << 22
 
-// A MixedAxis is one that a resizing changes, the number of its pairs for a place, and where they begin in the table.
+// A MixedAxis is one that a resizing changes, the number of its pairs for a position, and where they begin in the table.
 type MixedAxis struct{ Axis, Taps, At int }
 
 // MixTable lists the axes that a resizing changes, and returns their table; nil if it would be too large.

@@ -1,6 +1,6 @@
 package backendtest
 
-// ConvCases are convolutions of s places or more: the window as the text has it, what comes before, and operands after the image. In all
+// ConvCases are convolutions of s positions or more: the window as the text has it, what comes before, and operands after the image. In all
 // but the last few a group has enough channels for tiles.
 var ConvCases = map[string]string{
 	"vectors": `(%0 "x": f32[1,s,8], %9 "r": f32[1,s,12]) { const %1: f32[3,8,12] = data const %2: f32[12] = data

@@ -64,7 +64,7 @@ var OpaqueCases = map[string]string{
 		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g", %10 as "h", %12 as "i", %13 as "j", %14 as "k",
 		%15 as "l" }`,
 	"top k of many lines": `(%9 "n": f32[s], %0 "x": f32[33,16*s]) { %1, %2 = onnx.TopK(%0) {axis=1, k=8*s} return %1 as "a", %2 as "b" }`,
-	"max pool places": `(%20 "n": f32[s], %0 "x": f32[2,s+2,5,3], %1 "z": f32[2,s+1,3], %2 "v": f32[1,3,s+1,4,3]) { %9 = round(%0)
+	"max pool positions": `(%20 "n": f32[s], %0 "x": f32[2,s+2,5,3], %1 "z": f32[2,s+1,3], %2 "v": f32[1,3,s+1,4,3]) { %9 = round(%0)
 		%3, %4 = onnx.MaxPool(%9) {kernel=[3,2], strides=[2,1], dilations=[1,2], pads=[1,1,1,1], auto_pad="NOTSET"}
 		%5, %6 = onnx.MaxPool(%9) {kernel=[2,2], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET", storage_order=true}
 		%7, %8 = onnx.MaxPool(%1) {kernel=[2], strides=[3], dilations=[4], pads=[2,2], auto_pad="NOTSET"}
@@ -80,7 +80,7 @@ var OpaqueCases = map[string]string{
 		%3, %4 = onnx.MaxPool(%0) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET"}
 		%5 = onnx.MaxPool(%1) {kernel=[2], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", results=1}
 		return %3 as "a", %4 as "b", %5 as "c", %8 as "d" }`,
-	"pools turned": `(%20 "n": f32[s], %0 "x": f32[2,3,s+2,5]) { %1 = transpose(%0) {perm=[0,2,3,1]}
+	"pools transposed": `(%20 "n": f32[s], %0 "x": f32[2,3,s+2,5]) { %1 = transpose(%0) {perm=[0,2,3,1]}
 		%2 = onnx.MaxPool(%1) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", results=1}
 		%3 = onnx.AveragePool(%1) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET"}
 		return %2 as "a", %3 as "b" }`,
@@ -106,8 +106,8 @@ var AppendCases = map[string]string{
 		%4 = append(%0, %3, %1) {axis=2, size=s+7} %5 = transpose(%2) {perm=[0,2,1,3]}
 		%6 = append(%5, %3, %1) {axis=2, size=s+9, keep=true} const %8: i64[2] = [1, 1] %7 = append(%5, %8) {axis=2, size=s+4}
 		return %4 as "y", %6 as "kept", %7 as "first" }`,
-	"append turned": `(%0 "x": f32[2,s,5,3], %1 "c": f32[2,4,3,5], %2 "d": f32[2,4,5,3], %3 "z": f32[2,s,3,5]) { const %4: i64[2] = [2, 3]
-		%5 = transpose(%0) {perm=[0,1,3,2]} %6 = append(%5, %4, %1) {axis=1, size=s+4}
+	"append transposed": `(%0 "x": f32[2,s,5,3], %1 "c": f32[2,4,3,5], %2 "d": f32[2,4,5,3], %3 "z": f32[2,s,3,5]) {
+		const %4: i64[2] = [2, 3] %5 = transpose(%0) {perm=[0,1,3,2]} %6 = append(%5, %4, %1) {axis=1, size=s+4}
 		%7 = transpose(%2) {perm=[0,1,3,2]} %8 = append(%3, %4, %7) {axis=1, size=s+4} return %6 as "y", %8 as "z" }`,
 	"append in front": `(%0 "x": f32[s,2,3], %1 "c": f32[4,2,3], %2 "i": i64[3,s], %3 "j": i64[3,5]) { const %4: i64[2] = [5, 3]
 		const %5: i64[3] = [1, 2, 6] %6 = append(%0, %4, %1) {batch=1, size=s+4}

@@ -42,7 +42,7 @@ var PickCases = map[string]string{
 		%9 = scatter_elements(%0, %1, %2) {axis=1, reduce=sum} %10 = scatter_elements(%8, %1, %2) {axis=1, reduce=prod}
 		%11 = scatter_elements(%3, %4, %5) {reduce=max} %12 = scatter_elements(%6, %4, %7) {reduce=min}
 		%13 = scatter_elements(%3, %4, %5) {reduce=prod} return %9 as "a", %10 as "b", %11 as "d", %12 as "e", %13 as "f", %8 as "c" }`,
-	"scatter to one place": `(%20 "n": f32[s], %0 "x": f32[2,3], %2 "u": f32[40*s,3]) { const %3: i64[1,1] = [-1]
+	"scatter to one position": `(%20 "n": f32[s], %0 "x": f32[2,3], %2 "u": f32[40*s,3]) { const %3: i64[1,1] = [-1]
 		%1 = expand(%3) {shape=[40*s,1]} %8 = neg(%0) %4 = log(%2) %5 = scatter_nd(%0, %1, %2) {reduce=sum}
 		%6 = scatter_nd(%0, %1, %4) {reduce=max} %9 = expand(%3) {shape=[40*s,3]} %10 = mul(%8, %8)
 		%7 = scatter_elements(%10, %9, %2) {reduce=sum} return %5 as "a", %6 as "b", %7 as "d", %8 as "c" }`,

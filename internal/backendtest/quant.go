@@ -71,7 +71,7 @@ var QuantizedCases = map[string]string{
 		%6 = onnx.QMatMul(%4, %5, %2, %2, %3, %3) return %6 as "y" }`,
 	"quantised weighted heads": `(%0 "p": u8[2,3,s,s], %1 "v": i8[2,s,3,8], %2 "f": f32[]) { %3 = transpose(%1) {perm=[0,2,1,3]}
 		const %4: u8[] = [3] const %5: f32[] = [0.5] %6 = onnx.QMatMul(%0, %3, _, _, %2, %2, _, _, %5, %4) return %6 as "y" }`,
-	"quantised turned": `(%0 "x": f32[2,5,13], %1 "k": u8[2,s,13], %2 "w": u8[s], %3 "f": f32[s], %4 "r": f32[2,5,s]) {
+	"quantised transposed": `(%0 "x": f32[2,5,13], %1 "k": u8[2,s,13], %2 "w": u8[s], %3 "f": f32[s], %4 "r": f32[2,5,s]) {
 		%6 = onnx.QMatMul(%0, %1, _, %2, _, %3, %3, %4) {transb=true, act=relu} return %6 as "y" }`,
 	"quantised to quantised by columns": `(%0 "a": u8[2,s,16]) { const %1: i8[16,5] = data const %2: f32[] = [0.11]
 		const %3: f32[5] = [0.07, 0.07, 0.5, 0.5, 0.02] const %4: i8[5] = [3, 3, 3, -3, 0]

@@ -108,7 +108,7 @@ var RowCases = map[string]string{
 		return %3 as "y", %4 as "z" }`,
 	"matmul residual": `(%0 "x": f32[s,33], %1 "r": f32[s,17]) { const %2: f32[17,33] = data
 		%3 = matmul(%0, %2, _, %1) {transb=true, act=tanh} return %3 as "y" }`,
-	"matmul turned": `(%0 "x": f32[s,32], %1 "r": f32[s,16]) { const %2: f32[16,32] = data %4 = neg(%1)
+	"matmul transposed": `(%0 "x": f32[s,32], %1 "r": f32[s,16]) { const %2: f32[16,32] = data %4 = neg(%1)
 		%3 = matmul(%0, %2, _, %4) {transb=true, act=gelu_tanh} return %3 as "y" }`,
 	"matmul split": `(%0 "x": f32[s,800], %1 "r": f32[s,36]) { const %2: f32[800,36] = data const %3: f32[36] = data
 		%4 = matmul(%0, %2, %3, %1) {act=tanh} return %4 as "y" }`,
@@ -137,6 +137,9 @@ var RowCases = map[string]string{
 		%4 = attention(%0, %1, %2, %3) {scale=0.125} return %4 as "y" }`,
 	"attention values": `(%0 "q": f32[2,s,2,12], %1 "k": f32[2,s,2,12], %2 "v": f32[2,s,2,20]) { %3 = attention(%0, %1, %2) {scale=0.3}
 		return %3 as "y" }`,
+	"attention turned": `(%0 "q": f32[2,3,2,5], %1 "k": f32[2,2,5,s], %2 "v": f32[2,s,7,2], %3 "r": f32[2,5,2,3]) {
+		%4 = transpose(%1) {perm=[0,3,1,2]} %5 = transpose(%2) {perm=[0,1,3,2]} %6 = transpose(%3) {perm=[0,3,2,1]}
+		%7 = attention(%0, %4, %5) {scale=0.5} %8 = attention(%6, %4, %5) {scale=0.5} return %7 as "y", %8 as "z" }`,
 	"attention bool": `(%0 "q": f32[1,s,4,4], %1 "k": f32[1,s,2,4], %2 "m": f32[1,1,s,s]) { %5 = floor(%2)
 		%3: bool[1,1,s,s] = cast(%5) {to=bool} %4 = attention(%0, %1, %1, %3) {scale=0.5, window=3, nanguard=true} return %4 as "y" }`,
 }

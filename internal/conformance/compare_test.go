@@ -9,7 +9,7 @@ import (
 )
 
 // The tolerances: |got − want| ≤ atol + rtol·|want|. ONNX's own runner of these tests allows bfloat16 results two units in the
-// last place (onnx/backend/test/runner), since its reference rounds to bfloat16 within an operator, in an order of its own.
+// last place (onnx/backend/test/runner), since its reference rounds to bfloat16 within an operator, in a separate order.
 const (
 	rtol     = 1e-3
 	rtolBF16 = 1.0 / 64

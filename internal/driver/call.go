@@ -25,7 +25,7 @@ func (e *Error) Error() string {
 			return fmt.Sprintf("%s (%s in %s)", k.err, e.Name, e.Call)
 		}
 	}
-	return fmt.Sprintf("the NVIDIA driver says %q (%s in %s)", e.Text, e.Name, e.Call)
+	return fmt.Sprintf("the NVIDIA driver reports %q (%s in %s)", e.Text, e.Name, e.Call)
 }
 
 // Is implements errors.Is for the errors below.

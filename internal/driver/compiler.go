@@ -17,7 +17,7 @@ const EnvCompiler = "RLXC_NVRTC"
 // ErrNoCompiler says that no place had the library.
 var ErrNoCompiler = errors.New("CUDA text needs NVIDIA's run-time compiler, and libnvrtc.so is not installed (it comes with the CUDA " +
 	"toolkit and with nvidia-cuda-nvrtc of PyPI; " +
-	EnvCompiler + " may give its path): install it, or give PTX")
+	EnvCompiler + " may name its path): install it, or use PTX")
 
 // compilerProcs are the functions in use; a field's name is the C name without "nvrtc".
 type compilerProcs struct {
@@ -29,7 +29,7 @@ var (
 	compilers   = map[string]*compilerProcs{}
 )
 
-// RegisterCompiler makes functions known as NVRTC at a path; tests bring a compiler of their own so.
+// RegisterCompiler makes functions known as NVRTC at a path; tests bring a separate compiler so.
 func RegisterCompiler(path string, find func(name string) (uintptr, error)) error {
 	compilersMu.Lock()
 	defer compilersMu.Unlock()

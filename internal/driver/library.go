@@ -20,7 +20,7 @@ const oldest = 12000
 
 // ErrNotFound says that no place had the library.
 var ErrNotFound = errors.New("no NVIDIA driver was found: libcuda.so.1 is missing (it comes with the driver; " +
-	EnvLibrary + " may give its path)")
+	EnvLibrary + " may name its path)")
 
 // procs are the functions in use; a field's name is the C name without "cu".
 type procs struct {
@@ -89,7 +89,7 @@ func open(path string) (*Library, error) {
 	return l, nil
 }
 
-// Register makes functions known as the library at a path; tests bring a driver of their own so.
+// Register makes functions known as the library at a path; tests bring a separate driver so.
 func Register(path string, find func(name string) (uintptr, error)) (*Library, error) {
 	l, err := link(find)
 	if err != nil {

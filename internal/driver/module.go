@@ -83,7 +83,7 @@ func (m *Module) Function(name string) (Function, error) {
 	return Function(f), nil
 }
 
-// AllowShared lets a kernel be launched with so many bytes of dynamic shared memory, above the 48 KiB that all may have.
+// AllowShared lets a kernel be launched with that many bytes of dynamic shared memory, above the 48 KiB that all may have.
 func (c *Context) AllowShared(f Function, bytes int) error {
 	return c.l.check(c.l.c.FuncSetAttribute, "cuFuncSetAttribute", uintptr(f), maxDynamicShared, uintptr(bytes))
 }

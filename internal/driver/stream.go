@@ -202,7 +202,7 @@ const (
 	promote128     = 2
 )
 
-// MapMatrix describes a row-major matrix whose rows lie so many elements apart, of which boxes of rows × cols are copied; a box's
+// MapMatrix describes a row-major matrix whose rows lie that many elements apart, of which boxes of rows × cols are copied; a box's
 // row has at most 128 bytes, which are swizzled.
 func (c *Context) MapMatrix(kind int, p Pointer, rows, cols, pitch, boxRows, boxCols int) (*TensorMap, error) {
 	raw := make([]byte, 192)

@@ -55,7 +55,7 @@ type Launch struct {
 	Kernel  string
 	Blocks  [3]uint32
 	Threads int
-	Params  []byte // and what lies behind them
+	Params  []byte // and what follows them
 }
 
 // mostParams is more than the size of any kernel's parameters, which the driver knows and this one does not.
@@ -191,14 +191,14 @@ func (d *Driver) is(what string, h uintptr) bool {
 	return true
 }
 
-// within reports whether so many bytes at p lie in an allocation.
+// within reports whether that many bytes at p are in an allocation.
 func (d *Driver) within(what string, in map[uintptr][]byte, p, n uintptr) bool {
 	for at, b := range in {
 		if p >= at && p+n <= at+uintptr(len(b)) {
 			return true
 		}
 	}
-	d.problem("%s: %d bytes at %#x lie in no allocation", what, n, p)
+	d.problem("%s: %d bytes at %#x are in no allocation", what, n, p)
 	return false
 }
 

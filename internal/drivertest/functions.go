@@ -292,7 +292,7 @@ func (d *Driver) queued(way string, device, other, n, stream uintptr) uintptr {
 	return 0
 }
 
-// parameters copies a kernel's struct, whose size only the kernel knows: what is behind it is copied as well, and read by nothing.
+// parameters copies a kernel's struct, whose size only the kernel knows: what is after it is copied as well, and read by nothing.
 //
 //go:nocheckptr
 func parameters(address uintptr) []byte {

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Link sets the fields of a struct of addresses to those of the functions with the fields' names behind a prefix. It fails if one is
+// Link sets the fields of a struct of addresses to those of the functions with the fields' names after a prefix. It fails if one is
 // missing that is not optional.
 func Link(to any, prefix string, find func(name string) (uintptr, error), optional ...string) error {
 	v := reflect.ValueOf(to).Elem()

@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A batch is the proof that a graph computes each row of a batch by itself: running it on some of the rows at a time returns these rows of
+// A batch is the proof that a graph computes each row of a batch separately: running it on some of the rows at a time returns these rows of
 // its outputs.
 type batch struct {
 	symbol  string
@@ -53,7 +53,7 @@ func findBatch(g *ir.Graph) (*batch, error) {
 	for _, v := range g.Outputs {
 		times, ok := b.times(v)
 		if !leads[v] || !ok || v.Type.DType.Size() == 0 {
-			return nil, fmt.Errorf("output %s has no axis 0 of the rows of %s", files.Quote(v.Name), b.symbol)
+			return nil, fmt.Errorf("output %s has no axis 0 of size %s", files.Quote(v.Name), b.symbol)
 		}
 		b.outputs = append(b.outputs, times)
 	}
@@ -104,11 +104,11 @@ func (b *batch) node(n *ir.Node, leads map[*ir.Value]bool) error {
 			return nil
 		}
 		if _, ok := n.Op.(ir.Expand); !ok || !b.canLead(n.Outputs[0].Type.Shape) || b.mentions(nil, n.Inputs[0].Type) {
-			return fmt.Errorf("it makes values of all rows of %s", b.symbol)
+			return fmt.Errorf("it computes values from all rows of %s", b.symbol)
 		}
 		x, y := n.Inputs[0].Type.Shape, n.Outputs[0].Type.Shape
 		if len(x) == len(y) && !x[0].Is(1) {
-			return fmt.Errorf("it makes values of all rows of %s", b.symbol)
+			return fmt.Errorf("it computes values from all rows of %s", b.symbol)
 		}
 		leads[n.Outputs[0]] = true
 		return nil

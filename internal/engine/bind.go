@@ -183,7 +183,8 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at places, moves []string)
 	if outside.growing() != at.growing() {
 		return p.plan(g, sizes, outside, moves) // what is copied anyway is not turned
 	}
-	lives := memory.Analyze(schedule.Order((*schedule.Program)(&memory.Footprint)))
+	order := schedule.Order((*schedule.Program)(&memory.Footprint))
+	lives := memory.Analyze(order)
 	b := &Binding{Dims: sizes, results: resultsOf(bound), outside: outside, grown: grown, flops: flopsOf(bound),
 		host:   p.hostBytes(lives.Steps),
 		intact: append(lives.Held, outside.of(bound)...), // what feeds a run is there after it
@@ -197,7 +198,7 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at places, moves []string)
 		b.Resident = &parts
 	}
 	if trace != nil {
-		newBox(b, trace, g, untiled, t)
+		newBox(b, trace, g, untiled, memory, order, t)
 	}
 	if err := p.prove(b); err != nil {
 		return nil, err
@@ -237,7 +238,7 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 			p.Views = append(p.Views, planner.View{
 				Name: name, Kind: n.Op.Kind().String(), Detail: v.Type.String(), Buffer: planned.Buffers[l.Root.ID],
 				First: first, Last: last,
-				Offset: int64(v.Type.DType.Bytes(l.Offset)), Size: int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())),
+				Offset: int64(v.Type.DType.Bytes(l.Offset)), Size: int64(v.Type.DType.Bytes(v.Type.Elements())),
 			})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/schedule"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
@@ -31,7 +32,12 @@ type box struct {
 	nodes  []movingNode // in the graph's order
 	// untiled are nodes that legalize.Tile would have made if the target had accepted them.
 	untiled []*ir.Node
-	stacks  []stack     // the one used last in front
+	stacks  []stack // the one used last in front
+	memory  *liveness.Memory
+	floor   *schedule.Need // what every order of the steps needs
+	need    *schedule.Need // what theirs does
+	ratio   float64        // of these at most, as far as no other order was better
+	orders  []*schedule.Need
 	tables  []*ir.Value // of which runs bring into memory what they look up
 	file    int64       // bytes of the file that runs read besides
 	flops   int64       // of the products that do not depend on sizes
@@ -47,6 +53,7 @@ type movingNode struct {
 	where  target.Runs
 	over   int   // the operand over which, a part of a buffer, result 0 is written by strides; −1 for none
 	step   int   // −1 for none
+	early  int   // the step in the graph's order
 	flops  int64 // of its products
 }
 
@@ -57,9 +64,11 @@ type stack struct {
 }
 
 // newBox gives a binding a box: it finds what of it depends on sizes.
-func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, t *target.Target) {
-	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace, untiled: untiled},
-		b.Planned
+func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, memory *liveness.Memory, order []int, t *target.Target) {
+	steps := (*schedule.Program)(&memory.Footprint)
+	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace, untiled: untiled, memory: memory,
+		floor: schedule.Floor(steps), need: schedule.NeedOf(steps, order)}, b.Planned
+	x.ratio = float64(x.need.Peak()) / float64(max(1, x.floor.Peak()))
 	for _, v := range pl.Graph.Inputs {
 		x.inputs = append(x.inputs, trace.Moved(v))
 	}
@@ -71,18 +80,22 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, t
 		x.folded = append(x.folded, moving(n))
 	}
 	x.flops = b.flops
-	steps := make(map[*ir.Node]int, len(pl.Steps))
+	at, early := make(map[*ir.Node]int, len(pl.Steps)), 0
 	for i, n := range pl.Steps {
-		steps[n] = i
+		at[n] = i
 	}
 	for _, n := range pl.Graph.Nodes {
+		i, isStep := at[n]
+		if isStep {
+			early++
+		}
 		if trace.Moves(n) == 0 {
 			continue
 		}
 		trace.Move(n)
 		m := moving(n)
-		if i, ok := steps[n]; ok {
-			m.step, m.over = i, within(pl, t, n)
+		if isStep {
+			m.step, m.early, m.over = i, early-1, within(pl, t, n)
 		}
 		x.nodes = append(x.nodes, m)
 		x.flops -= m.flops
@@ -141,7 +154,7 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 				pl.Layouts[n.Outputs[0].ID] = pl.Layout(n.Inputs[n.over])
 			}
 			if n.step >= 0 {
-				if !refills(pl, t, n) {
+				if !x.refills(pl, t, n) {
 					return nil, errUnfit
 				}
 				steps = append(steps, n.step)
@@ -159,6 +172,9 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 		}
 	}
 	b.host = p.hostBytes(pl.Steps)
+	if !x.ordered() {
+		return nil, errUnfit
+	}
 	err := p.place(b)
 	if err == nil {
 		err = p.prove(b)
@@ -177,6 +193,29 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 	x.last, x.sizes = b, sizes
 	return b, nil
 }
+
+// ordered reports whether no other order of the steps that is known needs less by more than a little. It looks for one where the order
+// needs more, for what every order does, than where it was known to be good.
+func (x *box) ordered() bool {
+	need, floor := x.need.Peak(), float64(x.floor.Peak())
+	better := func(o *schedule.Need) bool { return !tight(need, float64(o.Peak())) }
+	if slices.ContainsFunc(x.orders, better) {
+		return false
+	}
+	if tight(need, x.ratio*floor) {
+		return true
+	}
+	other := schedule.NeedOf(x.floor.Program, schedule.Order(x.floor.Program))
+	x.orders = append(x.orders[max(0, len(x.orders)-mostOrders+1):], other)
+	if better(other) {
+		return false
+	}
+	x.ratio = float64(need) / floor
+	return true
+}
+
+// mostOrders bounds the other orders that a box knows.
+const mostOrders = 8
 
 // settle estimates the resident memory again.
 func (x *box) settle(b *Binding) {
@@ -209,6 +248,7 @@ func (x *box) retype(b *Binding, sizes ir.Binding, changed ir.Symbols) error {
 		in.Type = bound
 		pl.Layouts[in.ID] = ir.OwnLayout(in)
 		refill(pl, in)
+		x.memory.ResizeInput(in)
 	}
 	for i := range x.folded {
 		n := &x.folded[i]
@@ -266,7 +306,7 @@ func refill(pl *backend.Planned, root *ir.Value) {
 }
 
 // refills gives the buffers of a step the sizes that they need now. It reports whether what shares one may do so still.
-func refills(pl *backend.Planned, t *target.Target, n *movingNode) bool {
+func (x *box) refills(pl *backend.Planned, t *target.Target, n *movingNode) bool {
 	for i, v := range n.Outputs {
 		if root := pl.Layout(v).Root; root == v {
 			refill(pl, v)
@@ -286,6 +326,7 @@ func refills(pl *backend.Planned, t *target.Target, n *movingNode) bool {
 	for k, size := range scratch {
 		pl.Problem.Buffers[pl.Scratch[n.step][k]].Size = size
 	}
+	x.memory.Resize(n.early, scratch)
 	return true
 }
 
@@ -319,14 +360,11 @@ func takesOver(pl *backend.Planned, t *target.Target, n *ir.Node, root *ir.Value
 	return true
 }
 
-func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Sizes().Elements())) }
+func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Elements())) }
 
-// tight reports whether an arena of a stack has about the ratio to the lower bound that it has where the stack was made: less than a
-// hundredth more, or, since rounding adds more to small ones, half a page.
-func (s *stack) tight(plan *planner.Plan) bool {
-	least := s.ratio * float64(plan.LowerBound)
-	return float64(plan.Committed) <= max(1.01*least, least+2048)
-}
+// tight reports whether bytes are at most half a hundredth above others, or, since rounding adds more to small ones, half a page: an order
+// and a stack may both be.
+func tight(bytes int64, least float64) bool { return float64(bytes) <= max(1.005*least, least+2048) }
 
 // place gives the buffers of a binding their offsets: by a stack of its box if the arena is small and allowed, otherwise by a plan of these
 // sizes alone.
@@ -340,7 +378,7 @@ func (p *Program) place(b *Binding) error {
 	if x := b.box; x != nil {
 		for i, s := range x.stacks {
 			plan, err := s.Plan(pl.Problem)
-			if err != nil || !s.tight(plan) || p.allow(b, plan) != nil {
+			if err != nil || !tight(plan.Committed, s.ratio*float64(plan.LowerBound)) || p.allow(b, plan) != nil {
 				continue
 			}
 			pl.Plan = plan
@@ -373,18 +411,27 @@ func (p *Program) allow(b *Binding, plan *planner.Plan) error {
 		needs += b.Planned.Problem.Buffers[u.Buffer].Size
 	}
 	if limit := p.opts.MemoryLimit; needs+b.host > limit {
-		beside := ""
-		if b.host > 0 {
-			beside = fmt.Sprintf(" with %d beside it for a step on the host", b.host)
-		}
-		return WithKind(ErrMemory, fmt.Errorf("at %s the arena needs %d bytes%s, the limit is %d", describe(b.Dims), needs, beside,
-			limit))
+		return WithKind(ErrMemory, &tooMuch{b.Dims, needs, b.host, limit})
 	}
 	if most := p.opts.MaxFlops; most > 0 && b.flops > most {
 		return WithKind(ErrWork, fmt.Errorf("at %s the products need %d operations, the limit is %d", describe(b.Dims), b.flops,
 			most))
 	}
 	return nil
+}
+
+// tooMuch is a plan above the memory limit.
+type tooMuch struct {
+	sizes              ir.Binding
+	arena, host, limit int64
+}
+
+func (e *tooMuch) Error() string {
+	beside := ""
+	if e.host > 0 {
+		beside = fmt.Sprintf(" with %d beside it for a step on the host", e.host)
+	}
+	return fmt.Sprintf("at %s the arena needs %d bytes%s, the limit is %d", describe(e.sizes), e.arena, beside, e.limit)
 }
 
 // boxed returns the binding for the sizes of the run of a segment that has boxes, and its instance.

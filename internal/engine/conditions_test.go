@@ -21,7 +21,7 @@ func TestServes(t *testing.T) {
 	}{
 		{artifact.Info{Target: "cpu/avx2", Level: 1}, "1", true, ""},
 		{artifact.Info{Target: "cpu/avx2", Level: 2}, "2", false, ""},
-		{artifact.Info{Target: "cpu/avx2", Level: 2}, "2", true, "does not say whether exactly"},
+		{artifact.Info{Target: "cpu/avx2", Level: 2}, "2", true, "does not record whether --exact was set"},
 		{artifact.Info{Target: "cpu/avx2", Level: 2}, "1", false, "was compiled at -O 2"},
 		{artifact.Info{Target: "wgpu", Level: 1}, "1", false, "was compiled for wgpu"},
 	} {

@@ -31,7 +31,7 @@ func (p *Program) NewDeviceTensor(t *tensor.Tensor) (*DeviceTensor, error) {
 	return p.newDeviceTensor(t, growth{})
 }
 
-// NewGrowingTensor makes a device tensor with room for so many places on an axis. Its content is t's.
+// NewGrowingTensor makes a device tensor with room for that many positions on an axis. Its content is t's.
 func (p *Program) NewGrowingTensor(t *tensor.Tensor, axis, capacity int) (*DeviceTensor, error) {
 	if t != nil && !t.IsSequence() && (axis < 0 || axis >= len(t.Shape())) {
 		return nil, WithKind(ErrInput, fmt.Errorf("a tensor of shape %v cannot grow on axis %d", t.Shape(), axis))
@@ -142,7 +142,7 @@ type content struct {
 	shape  tensor.Shape
 }
 
-// turn makes a content the current one: that of the next buffer, or one that has grown where it lies.
+// turn makes a content the current one: that of the next buffer, or one that has grown where it is.
 func (k *DeviceTensor) turn(c content) {
 	if c.buffer == k.next {
 		k.now, k.next = k.next, k.now
@@ -174,7 +174,7 @@ func (k *DeviceTensor) store(t *tensor.Tensor) error {
 // bytes is the size of the content.
 func (k *DeviceTensor) bytes() int64 { return int64(k.dtype.Bytes(k.shape.Elements())) }
 
-// host shows the content on the host: itself where it lies there row-major, a copy elsewhere.
+// host shows the content on the host: itself where it is there row-major, a copy elsewhere.
 func (k *DeviceTensor) host() (*tensor.Tensor, error) { return k.show(k.content()) }
 
 func (k *DeviceTensor) content() content { return content{k.now, k.dtype, k.shape} }
@@ -275,7 +275,7 @@ func (k *DeviceTensor) at(p []byte, off int64, move func(p []byte) error) (int, 
 	return int(n), nil
 }
 
-// Truncate leaves the first places on the axis on which the content grows.
+// Truncate leaves the first positions on the axis on which the content grows.
 func (k *DeviceTensor) Truncate(places int) error {
 	if err := k.enter(); err != nil {
 		return err

@@ -175,7 +175,7 @@ func (f *frame) hold(v *ir.Value, t *tensor.Tensor) error {
 // body begins a call of a subgraph of n.
 func (s *Session) body(ctx context.Context, n *ir.Node, subgraph int) (*frame, error) {
 	if s.use.calls++; s.use.calls > maxCalls {
-		return nil, fmt.Errorf("the loops of the run do not end within %d trips, which is the limit", maxCalls)
+		return nil, fmt.Errorf("the loops of the run do not end within the limit of %d iterations", maxCalls)
 	}
 	return s.frame(s.p.bodies[n.Subgraphs[subgraph]]), ctx.Err()
 }
@@ -211,7 +211,7 @@ func (s *Session) call(n *ir.Node, subgraph int, in []*tensor.Tensor, b ir.Bindi
 }
 
 // runIf runs a branch of an If. Device tensors that nothing else reads, or that a result goes to, are the branch's: a merged decoder is two
-// models in one If, and its cache grows where it lies.
+// models in one If, and its cache grows where it is.
 func (f *frame) runIf(ctx context.Context, n *ir.Node, op ops.If) error {
 	condition, err := f.value(n.Inputs[0])
 	if err != nil {

@@ -36,8 +36,8 @@ func numbers(from int, shape ...int) *tensor.Tensor {
 	return x
 }
 
-// TestGrow: what a cache holds after each run, poisoned and proved, is what the run returns without a cache; and it lies where it lay
-// if the output is the input with more behind it, and the only output that goes there.
+// TestGrow: what a cache holds after each run, poisoned and proved, is what the run returns without a cache; and it is where it lay
+// if the output is the input with more after it, and the only output that goes there.
 func TestGrow(t *testing.T) {
 	type carried map[string]string // device tensors by input or output
 	usual := carried{"past": "a", "present": "a"}
@@ -179,14 +179,14 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// many is a program whose cache grows behind so many axes.
+// many is a program whose cache grows after that many axes.
 func many(axes int) string {
 	ones := "2," + strings.Repeat("1,", axes-1)
 	return fmt.Sprintf(`(%%0 "past": f32[%[1]sp,2], %%1 "new": f32[%[1]sn,2]) { %%2: f32[%[1]sp+n,2] = concat(%%0,
 	%%1) {axis=%[2]d} %%3: f32[%[1]sp+n,2] = exp(%%2) return %%2 as "present", %%3 as "y" }`, ones, axes)
 }
 
-// sized is the shape of an input of n places.
+// sized is the shape of an input of n positions.
 func sized(v *ir.Value, n int) (shape tensor.Shape) {
 	for _, d := range v.Type.Shape {
 		size, ok := d.Const()

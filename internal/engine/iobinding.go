@@ -117,7 +117,7 @@ func (f *frame) goesTo(seg *segment, output int) *DeviceTensor {
 }
 
 // boundOutput is the device tensor that an output goes to, nil for none, and for one that the run leaves as it is: a branch of a merged
-// decoder that reads the tensor has an output for it that always is empty. The exporter puts it in the place of the keys and values of
+// decoder that reads the tensor has an output for it that always is empty. The exporter puts it instead of the keys and values of
 // the encoder, which do not change.
 func (f *frame) boundOutput(output int) *DeviceTensor {
 	if output < 0 || f.io == nil || f.io.to[output] == nil {
@@ -264,7 +264,7 @@ type places []place
 
 // A place is an input or output of a segment.
 type place struct {
-	outside bool // it lies in a device tensor's own memory
+	outside bool // it is in a device tensor's own memory
 	axis    int  // on which it grows, −1 if it does not
 	alone   bool // nothing else reads it
 }
@@ -276,7 +276,7 @@ func (p places) at(i int) place {
 	return p[i]
 }
 
-// key is what tells places apart in a cacheKey.
+// key is what distinguishes positions in a cacheKey.
 func (p places) key() string {
 	if len(p) == 0 {
 		return ""
@@ -284,7 +284,7 @@ func (p places) key() string {
 	return fmt.Sprint([]place(p))
 }
 
-// of returns the values at the places.
+// of returns the values at the positions.
 func (p places) of(g *ir.Graph) (values []*ir.Value) {
 	for i, v := range slices.Concat(g.Inputs, g.Outputs) {
 		if p.at(i).outside {
@@ -294,7 +294,7 @@ func (p places) of(g *ir.Graph) (values []*ir.Value) {
 	return values
 }
 
-// growing is the number of places that grow.
+// growing is the number of positions that grow.
 func (p places) growing() (n int) {
 	for i := range p {
 		if p.at(i).axis >= 0 {
@@ -304,7 +304,7 @@ func (p places) growing() (n int) {
 	return n
 }
 
-// only leaves the places whose values are among some.
+// only leaves the positions whose values are among some.
 func (p places) only(g *ir.Graph, among func(*ir.Value) bool) places {
 	left := slices.Clone(p)
 	for i, v := range slices.Concat(g.Inputs, g.Outputs) {

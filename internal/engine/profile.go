@@ -15,7 +15,7 @@ type profile struct {
 	lacks bool // the device keeps no times
 }
 
-// mostSteps bounds the steps that a profile has: loops may have many trips.
+// mostSteps bounds the steps that a profile has: loops may have many iterations.
 const mostSteps = 1 << 20
 
 func (p *profile) begin() {

@@ -1,7 +1,7 @@
 // Package engine compiles graphs for a device and runs them. It is what the root package, which is the API, is made of.
 //
 // Compile rewrites a graph and packs its weights, once. Bind puts numbers to its symbols and plans its memory; a program keeps the
-// bindings used last. A Session runs a program in memory of its own. The engine knows no file format: what it compiles comes from
+// bindings used last. A Session runs a program in separate memory. The engine knows no file format: what it compiles comes from
 // a Source.
 package engine
 
@@ -34,8 +34,8 @@ type Source interface {
 	Graph() (*ir.Graph, error)
 	// Compiled describes the program of a compiled file; nil where the source is a model.
 	Compiled() *artifact.Info
-	// Evict tells the system that the file's pages are not needed for now; EvictPart those around some bytes, and reports whether
-	// they lie in the file.
+	// Evict advises the system that the file's pages are not needed for now; EvictPart those around some bytes, and reports whether
+	// they are in the file.
 	Evict()
 	EvictPart(part []byte) bool
 	// Retain adds a user, Close takes one away; the last one closes the file.
@@ -156,7 +156,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 		p.stats.Prepared, p.stats.PackedFor = true, packedFor
 	}
 	if len(p.bodies) > 0 {
-		g.Renumber() // each subgraph was numbered by itself
+		g.Renumber() // each subgraph was numbered separately
 	}
 	p.main = newUnit(g, false, p.device.Target())
 	p.independent = sync.OnceValues(p.findIndependent)
@@ -212,7 +212,7 @@ func serves(f *artifact.Info, o options.Compile) error {
 		return fmt.Errorf("the file was compiled at -O %s: for -O %s compile the model again", level, o.Level)
 	}
 	if o.Exact && level > options.O1 {
-		return fmt.Errorf("the file was compiled at -O %s and does not say whether exactly: "+
+		return fmt.Errorf("the file was compiled at -O %s and does not record whether --exact was set: "+
 			"compile the model again, and run the file without asking for it", level)
 	}
 	return nil

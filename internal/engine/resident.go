@@ -90,7 +90,7 @@ func touched(v *ir.Value) int64 {
 	}
 	missed := 1.0 // the share that no row brings
 	for _, u := range v.Uses {
-		rows := u.Rows().Type.Sizes().Elements()
+		rows := u.Rows().Type.Elements()
 		missed *= math.Pow(1-faultAround/float64(size), float64(rows))
 	}
 	return int64(float64(size) * (1 - missed))

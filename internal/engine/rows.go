@@ -61,17 +61,17 @@ func (k *packing) sizes(dims map[string]int) (map[string]int, error) {
 	}
 	seq := dims[k.seq]
 	if most := k.node.Op.(ir.Pack).Positions; most > 0 && seq > most {
-		return nil, WithKind(ErrShape, fmt.Errorf("texts of %s = %d tokens: the model has %d positions", k.seq, seq, most))
+		return nil, WithKind(ErrShape, fmt.Errorf("sequences of %s = %d tokens: the model has %d positions", k.seq, seq, most))
 	}
 	if _, ok := dims[k.tokens]; !ok {
 		dims[k.tokens] = batch * seq
 	} else if batch >= 0 && tokens > batch*seq {
-		return nil, WithKind(ErrShape, fmt.Errorf("%s = %d is more than %d texts of %d tokens have", k.tokens, tokens, batch, seq))
+		return nil, WithKind(ErrShape, fmt.Errorf("%s = %d is more than %d sequences of %d tokens have", k.tokens, tokens, batch, seq))
 	}
 	return dims, nil
 }
 
-// RunRows runs texts that lie one after the other: text i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is
+// RunRows runs texts that are one after the other: text i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is
 // no mask. Outputs of tokens are [tokens,…] as well, the others as ever.
 func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if err := s.begin(ctx); err != nil {
@@ -79,8 +79,8 @@ func (s *Session) RunRows(ctx context.Context, starts []int, inputs map[string]*
 	}
 	defer s.end()
 	if s.p.packing == nil {
-		return nil, WithKind(ErrInput, errors.New("the program takes padded texts: compile it with Unpad, and see what its rewrites say "+
-			"of that"))
+		return nil, WithKind(ErrInput, errors.New("the program takes padded sequences: compile it with Unpad "+
+			"(rlxc compile --unpad --why prints what prevents that)"))
 	}
 	f := s.mainFrame()
 	rows, err := f.texts(starts, inputs)
@@ -156,14 +156,14 @@ func (t texts) longest() (most int) {
 	return most
 }
 
-// texts checks row starts, and that the inputs are the model's, but for the mask, of so many tokens.
+// texts checks row starts, and that the inputs are the model's, but for the mask, of that many tokens.
 func (f *frame) texts(starts []int, inputs map[string]*tensor.Tensor) (texts, error) {
 	if len(starts) == 0 || starts[0] != 0 {
-		return nil, errors.New("row starts begin with 0 and end with the number of tokens")
+		return nil, errors.New("starts of sequences must begin with 0 and end with the number of tokens")
 	}
 	for i, start := range starts[1:] {
 		if start <= starts[i] {
-			return nil, fmt.Errorf("row %d begins at token %d and ends at %d: every row has a token", i, starts[i], start)
+			return nil, fmt.Errorf("sequence %d begins at token %d and ends at %d: every sequence needs a token", i, starts[i], start)
 		}
 	}
 	total := starts[len(starts)-1]
@@ -174,7 +174,7 @@ func (f *frame) texts(starts []int, inputs map[string]*tensor.Tensor) (texts, er
 			return nil, fmt.Errorf("input %s is bound to a device tensor, which is for Run", files.Quote(v.Name))
 		case v == f.s.p.packing.node.Inputs[0]:
 			if x != nil {
-				return nil, fmt.Errorf("input %s is the mask, which rows without padding have none of", files.Quote(v.Name))
+				return nil, fmt.Errorf("input %s is the mask: a packed batch has none", files.Quote(v.Name))
 			}
 		case x == nil:
 			return nil, fmt.Errorf("input %s is missing", files.Quote(v.Name))

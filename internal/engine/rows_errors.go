@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// inText adds to an error of the main part of a program without padding which text it is about, if that can be told: the one with an index
+// inText adds to an error of the main part of a program without padding which text it is about, if that can be known: the one with an index
 // that its table does not have, or the longest where they take too much memory. Steps know tokens and no texts.
 func (f *frame) inText(segment int, err error) error {
 	k := f.s.p.packing
@@ -30,14 +30,14 @@ func (f *frame) inText(segment int, err error) error {
 				longest, most = r, n
 			}
 		}
-		return WithKind(ErrMemory, fmt.Errorf("%w; row %d is the longest, of %d tokens", err, longest, most))
+		return WithKind(ErrMemory, fmt.Errorf("%w; sequence %d is the longest, with %d tokens", err, longest, most))
 	case !errors.Is(err, ErrInput):
 		return err
 	}
 	token, ok := badIndex(f.segments[segment].graph, known, f.sizes)
 	for r := 0; ok && r < rows.Shape()[0]; r++ {
 		if first := int(rows.Int64(r * ir.RowFields)); first <= token && token < int(rows.Int64(r*ir.RowFields+1)) {
-			return WithKind(ErrInput, fmt.Errorf("row %d, token %d: %w", r, token-first, err))
+			return WithKind(ErrInput, fmt.Errorf("sequence %d, token %d: %w", r, token-first, err))
 		}
 	}
 	return err

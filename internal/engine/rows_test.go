@@ -45,7 +45,7 @@ func TestRowsAreHeld(t *testing.T) {
 	require.Equal(t, held, account.Used-before)
 }
 
-// TestUnpackOnDevices: padding is restored wherever the packed values are, in memory of their own or beside another output.
+// TestUnpackOnDevices: padding is restored wherever the packed values are, in separate memory or beside another output.
 func TestUnpackOnDevices(t *testing.T) {
 	beside := strings.Replace(packs, "return", "%11 = reshape(%9) {shape=[t]} return %11 as \"z\",", 1)
 	for _, o := range []options.Compile{{Backend: "cpu"}, {Backend: "wgpu"}} {

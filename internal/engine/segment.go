@@ -14,10 +14,10 @@ type unit struct {
 	graph    *ir.Graph
 	symbols  []string // of a body: the sizes around it that it needs
 	segments []segment
-	inputs   map[*ir.Value]int // their places
+	inputs   map[*ir.Value]int // their positions
 	others   []int             // the outputs that no graph of a segment makes
 	readers  map[*ir.Value]int // how many segments read a value; that a run returns an input counts as well
-	passed   []*ir.Value       // what graphs of the device hand on to an Unpack, which is large and stays there
+	passed   []*ir.Value       // what graphs of the device carry to an Unpack, which is large and stays there
 
 	strict *ir.Graph   // of the inputs that every run reads
 	lazy   []*ir.Value // the others: branches of an If may read them, or use their sizes
@@ -292,7 +292,7 @@ func (u *unit) count() {
 	}
 }
 
-// findLazy tells the inputs that not every run reads: those of branches, if there are any, and what a body does not read at all.
+// findLazy reports the inputs that not every run reads: those of branches, if there are any, and what a body does not read at all.
 func (u *unit) findLazy(body bool) {
 	isIf := func(n *ir.Node) bool {
 		_, ok := n.Op.(ops.If)

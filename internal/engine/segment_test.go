@@ -38,7 +38,7 @@ func TestSegments(t *testing.T) {
 	s := sketch{ir.NewGraph(""), t}
 	x := s.AddInput("x", ir.TensorOf(tensor.F32, ir.N(4)))
 	a := s.found(x, "k")
-	b := s.found(x, "k") // of a size that a's run tells: that alone must not put it off
+	b := s.found(x, "k") // of a size that a's run reports: that alone must not put it off
 	sum := s.add(ir.Binary{Fn: ir.Add}, a, b)
 	c := s.found(s.add(ir.Reshape{Shape: []ir.Dim{ir.Sym("k")}}, sum), "m")
 	s.Outputs = []*ir.Value{c, sum, sum, x}
@@ -68,7 +68,7 @@ func TestAbsentOperand(t *testing.T) {
 	require.Len(t, newUnit(s.Graph, false, &target.Target{}).segments, 1)
 }
 
-// TestExplainedViews: of views a report has those in planned memory. A view of a constant lies in none.
+// TestExplainedViews: of views a report has those in planned memory. A view of a constant is in none.
 func TestExplainedViews(t *testing.T) {
 	s := sketch{ir.NewGraph(""), t}
 	whole := ir.Reshape{Shape: ir.Dims(4)}
@@ -90,7 +90,7 @@ func TestExplainedViews(t *testing.T) {
 	require.Equal(t, "shown", p.Views[0].Name)
 }
 
-// TestClaimOfUnplanned: what a device's segments do not take has memory of its own; without segments nothing is left over that lies
+// TestClaimOfUnplanned: what a device's segments do not take has separate memory; without segments nothing is left over that lies
 // anywhere.
 func TestClaimOfUnplanned(t *testing.T) {
 	g := ir.NewGraph("")

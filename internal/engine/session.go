@@ -19,7 +19,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Session runs a program in memory of its own. One goroutine at a time uses a session; any number of sessions share a
+// A Session runs a program in separate memory. One goroutine at a time uses a session; any number of sessions share a
 // program.
 type Session struct {
 	p      *Program
@@ -327,5 +327,5 @@ func (s *Session) work(ctx context.Context, b *Binding) error {
 	return nil
 }
 
-// maxCalls bounds the calls of subgraphs in a run, that is the trips of all its loops: models are untrusted.
+// maxCalls bounds the calls of subgraphs in a run, that is the iterations of all its loops: models are untrusted.
 const maxCalls = 1 << 17

@@ -33,6 +33,9 @@ func (p *Program) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
 	arena := int64(0)
 	fits := func(rows int) error {
 		e, err := p.bind(&p.main.segments[0], k.resized(sizes, rows), nil)
+		if above := (*tooMuch)(nil); errors.As(err, &above) {
+			arena = above.arena + above.host
+		}
 		if err != nil {
 			return err
 		}
@@ -50,6 +53,9 @@ func (p *Program) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
 		}
 	}
 	if low == 0 {
+		if err := fits(1); high == 1 && errors.Is(err, ErrMemory) {
+			cause = fmt.Errorf("%w; a row of the batch at a time needs %d with the results", cause, arena+results)
+		}
 		return slicing{}, cause
 	}
 	slices := (sizes[k.symbol] + low - 1) / low
@@ -75,7 +81,7 @@ func (p *Program) resultBytes(sizes ir.Binding) (sum int64, err error) {
 		if err != nil {
 			return 0, bindError(err)
 		}
-		sum += int64(t.DType.Bytes(t.Sizes().Elements()))
+		sum += int64(t.DType.Bytes(t.Elements()))
 	}
 	return sum, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,7 +37,7 @@ var batchTests = []struct{ graph, fails string }{
 	{`(%0 "x": f32[b,6]) { %3 = concat(%0, %0) {axis=0} %4 = reshape(%3) {shape=[b,12]} return %4 }`, "independent"},
 	{`(%0 "x": f32[b,6]) { %1 = range() {step=1, len=b, dtype=i64} %2: f32[b] = cast(%1) {to=f32} %3 = reshape(%2) {shape=[b,1]}
 		%4 = add(%0, %3) return %4 }`,
-		"makes values of all rows"},
+		"computes values from all rows"},
 	{`(%0 "x": f32[b,6]) { %1 = pad(%0) {before=[0,1], after=[0,2]} return %1 }`, ""},
 	{`(%0 "x": f32[b,6]) { %1 = pad(%0) {before=[1,0], after=[-1,0]} return %1 }`, "independent"},
 	{`(%0 "x": f32[b,5,6]) { %1 = trilu(%0) return %1 }`, ""},
@@ -71,7 +72,7 @@ var batchTests = []struct{ graph, fails string }{
 	{`(%0 "x": f32[b,8,8]) { %4 = onnx.Resize(%0) {shape=[2*b,8,8], scales=[2,1,1], mode="nearest", coordinates="asymmetric",
 		nearest="floor"} return %4 }`, "independent"},
 	{`(%0 "x": f32[b,6]) { %1, %2 = onnx.TopK(%0) {k=2, axis=1} return %1 }`, "independent"}, // no rule
-	{`(%0 "x": f32[b,6], %1 "y": f32[6]) { %2 = tanh(%0) %3 = tanh(%1) return %2, %3 }`, "has no axis 0 of the rows"},
+	{`(%0 "x": f32[b,6], %1 "y": f32[6]) { %2 = tanh(%0) %3 = tanh(%1) return %2, %3 }`, "has no axis 0 of size"},
 	{`(%0 "x": f32[3,6]) { %1 = tanh(%0) return %1 }`, "no input has an axis 0 of free size"},
 }
 
@@ -122,6 +123,7 @@ func TestBatches(t *testing.T) {
 				in[v.Name] = x
 			}
 			// run runs twice, the second time knowing how; rows are those of a slice, 0 for all at once.
+			var refused error
 			run := func(limit int64) (got map[string][]byte, rows int, arena int64) {
 				p, err := Compile(t.Context(), graphFile{}, parse, options.Compile{MemoryLimit: limit, Threads: 1, Verify: true})
 				require.NoError(t, err)
@@ -131,7 +133,7 @@ func TestBatches(t *testing.T) {
 				defer s.Close()
 				for range 2 {
 					out, err := s.Run(t.Context(), in)
-					if errors.Is(err, ErrMemory) {
+					if refused = err; errors.Is(err, ErrMemory) {
 						return nil, 0, 0
 					}
 					require.NoError(t, err)
@@ -154,6 +156,14 @@ func TestBatches(t *testing.T) {
 				require.Less(t, arena, limit)
 				seen[rows] = true
 			}
+			var least int64
+			_, says, _ := strings.Cut(refused.Error(), "; a row of the batch at a time needs ")
+			_, err = fmt.Sscanf(says, "%d with the results", &least)
+			require.NoError(t, err, refused)
+			got, _, _ := run(least)
+			require.Equal(t, want, got)
+			got, _, _ = run(least - 1)
+			require.Nil(t, got)
 			require.NotEmpty(t, seen, "no limit below that of all rows is met")
 			require.NotContains(t, seen, 0)
 		})

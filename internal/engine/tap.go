@@ -32,7 +32,7 @@ func TapAll(g *ir.Graph) {
 	}
 }
 
-// tap makes the named values outputs of g, after those of the model, each through a copy of its own. No rewrite removes a
+// tap makes the named values outputs of g, after those of the model, each through a separate copy. No rewrite removes a
 // copy or looks through it, so that the value is computed whatever the level; fusions that would have swallowed it do not
 // happen. Names of outputs stand for these outputs.
 func tap(g *ir.Graph, names []string) error {

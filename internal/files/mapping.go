@@ -68,8 +68,8 @@ func InMemory(data []byte) *Mapping {
 // Bytes are the contents of the file, valid until the last Close.
 func (m *Mapping) Bytes() []byte { return m.data }
 
-// Evict tells the system that the pages around a part of the mapping are not needed for now, so that they do not count as
-// resident memory; they come back from the file when they are touched. It reports whether the part lies in the mapping, and
+// Evict advises the system that the pages around a part of the mapping are not needed for now, so that they do not count as
+// resident memory; they come back from the file when they are touched. It reports whether the part is in the mapping, and
 // does nothing where the bytes are ordinary memory.
 func (m *Mapping) Evict(part []byte) bool {
 	if len(part) == 0 || len(m.data) == 0 {

@@ -107,7 +107,7 @@ func ScatterInner(n *ir.Node) int {
 // ScatterScratch is a word for each slice of the result, for an update that goes there, and where updates are combined two for each
 // update: where it goes, and the next one that goes there.
 func ScatterScratch(n *ir.Node) []int64 {
-	words := func(v *ir.Value) int64 { return int64(4 * v.Type.Sizes().Elements() / max(ScatterInner(n), 1)) }
+	words := func(v *ir.Value) int64 { return int64(4 * v.Type.Elements() / max(ScatterInner(n), 1)) }
 	last, updates := words(n.Outputs[0]), words(n.Inputs[2])
 	if ScatterReduction(n.Op) == ir.NoReduction {
 		return []int64{last}

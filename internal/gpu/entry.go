@@ -12,7 +12,7 @@ type Entry[B Resolver[O], O, L any] struct {
 	Strided  func(n *ir.Node, i int, strides []int) bool
 	InPlace  func(n *ir.Node, i int) bool
 	Scratch  func(n *ir.Node) []int64
-	// Arranges reports whether Bind brings operand i, a constant, to the device in a form of its own; nil for none.
+	// Arranges reports whether Bind brings operand i, a constant, to the device in a separate form; nil for none.
 	Arranges func(b B, n *ir.Node, i int) bool
 	// Pieces reports whether operand i may be a constant above the device's largest binding; nil for none.
 	Pieces func(i int) bool

@@ -1,4 +1,4 @@
-// Package gpu runs planned graphs on devices that are beside the host: with memory of their own, and a queue that works while the host
+// Package gpu runs planned graphs on devices that are beside the host: with separate memory, and a queue that works while the host
 // does something else. It decides which step runs where, moves values when the other side reads them, and owns the memory of sessions. A
 // backend brings kernels, and a Driver that reaches the device.
 //

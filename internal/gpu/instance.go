@@ -39,7 +39,7 @@ type recorded struct {
 	outside []backend.Buffer
 }
 
-// mostRecordings are those that an instance has at a time: device tensors take turns with their next content.
+// mostRecordings are those that an instance has at a time: device tensors alternate with their next content.
 const mostRecordings = 4
 
 // Attach implements backend.Program.

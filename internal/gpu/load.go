@@ -179,7 +179,7 @@ func (l *loader) takes(n *ir.Node) bool {
 		return true
 	}
 	for _, v := range n.Inputs {
-		if v != nil && (!l.reaches(n, v) || v.Type.Sizes().Elements() == 0 && n.Op.Kind() != ir.KindConcat) {
+		if v != nil && (!l.reaches(n, v) || v.Type.Elements() == 0 && n.Op.Kind() != ir.KindConcat) {
 			return false
 		}
 	}
@@ -195,12 +195,12 @@ func (l *loader) reaches(n *ir.Node, v *ir.Value) bool {
 	if root.IsConst() {
 		return root.Const != nil && l.binder.Reads(n, v)
 	}
-	if v.Type.Sizes().Elements() == 0 {
+	if v.Type.Elements() == 0 {
 		return true
 	}
 	if _, ok := l.outside[root.ID]; ok {
 		most := l.r.Target().Segment
-		return most == 0 || int64(root.Type.DType.Bytes(root.Type.Sizes().Elements())) <= most
+		return most == 0 || int64(root.Type.DType.Bytes(root.Type.Elements())) <= most
 	}
 	_, ok := l.At(root)
 	return ok
@@ -209,7 +209,7 @@ func (l *loader) reaches(n *ir.Node, v *ir.Value) bool {
 // empty reports whether a node's results have no elements.
 func empty(n *ir.Node) bool {
 	for _, v := range n.Outputs {
-		if v.Type.Sizes().Elements() > 0 {
+		if v.Type.Elements() > 0 {
 			return false
 		}
 	}
@@ -259,7 +259,7 @@ func (l *loader) transfer(root *ir.Value, list *[]transfer) {
 	if !ok || root.Type.Kind != ir.TensorType {
 		return
 	}
-	if size := int64(root.Type.DType.Bytes(root.Type.Sizes().Elements())); size > 0 {
+	if size := int64(root.Type.DType.Bytes(root.Type.Elements())); size > 0 {
 		*list = append(*list, transfer{root: root, Place: at, size: size})
 	}
 }
@@ -297,7 +297,7 @@ func (l *loader) results() {
 		root := l.Layout(v).Root
 		o := output{value: l.value(v)}
 		if v.Type.Kind == ir.TensorType {
-			o.bytes = int64(v.Type.DType.Bytes(v.Type.Sizes().Elements()))
+			o.bytes = int64(v.Type.DType.Bytes(v.Type.Elements()))
 		}
 		switch _, outside := l.outside[root.ID]; {
 		case outside:

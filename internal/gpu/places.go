@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// Places say where the values of a planned graph are on the device. Device tensors have segments of their own, after the plan's arenas.
+// Places say where the values of a planned graph are on the device. Device tensors have separate segments, after the plan's arenas.
 type Places struct {
 	*backend.Planned
 	outside map[int]int // by the ID of a root that is a device tensor: its segment
@@ -62,7 +62,7 @@ func (p *Places) Lengthens(n *ir.Node, operand int) (from, to int, ok bool) {
 	return from, to, ok
 }
 
-// Report makes a place in the status segment for numbers that a node does not take, of which err says why.
+// Report makes a position in the status segment for numbers that a node does not take, of which err says why.
 func (p *Places) Report(n *ir.Node, err func(number int64) error) (offset int) {
 	p.reports = append(p.reports, report{n, err})
 	return StatusBytes * (len(p.reports) - 1)

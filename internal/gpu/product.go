@@ -63,7 +63,7 @@ func (f *Factor) Vector(n int) bool {
 }
 
 // errUneven is the error of rows that have no one distance.
-var errUneven = errors.New("the rows do not lie evenly")
+var errUneven = errors.New("the rows are not evenly spaced")
 
 // Factors sees the operands of a matmul as those of a product. Where rows have no one distance, every leading index has a product of its
 // own, and the product is another one than it was: changed.

@@ -86,7 +86,7 @@ func (l *legalizer) node(n *ir.Node) error {
 	return nil
 }
 
-// emit appends a node whose results have memory of their own.
+// emit appends a node whose results have separate memory.
 func (l *legalizer) emit(n *ir.Node) {
 	for _, v := range n.Outputs {
 		l.own(v)

@@ -12,7 +12,7 @@ import (
 )
 
 // Available is the number of bytes that this process may take: the machine's memory, or less where a control group of Linux has
-// a limit (a container, a service); 0 where it cannot be told.
+// a limit (a container, a service); 0 where it cannot be known.
 var Available = sync.OnceValue(func() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

@@ -163,7 +163,8 @@ func (s *Share) Leave() {
 	}
 }
 
-// Reader reads a body of at most so many bytes, for as long as the request lasts. It fails with ErrLong beyond them. Who keeps what is read
+// Reader reads a body of at most that many bytes, for as long as the request lasts. It fails with ErrLong beyond them. Who keeps what is
+// read
 // takes the memory.
 func (s *Share) Reader(body io.Reader, most int64) io.Reader { return &bodyReader{s, body, most} }
 

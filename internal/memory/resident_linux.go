@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Resident is the resident memory of this process, and the largest that it had so far, in bytes; zeros where the system does not tell.
+// Resident is the resident memory of this process, and the largest that it had so far, in bytes; zeros where the system does not report.
 func Resident() (now, peak int64) {
 	status, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {

@@ -136,7 +136,7 @@ func boundStream(t *testing.T, backend string, cut bool) {
 				in := rlxc.Tensors{"x": x, "byte": tensor.FromSlice([]uint8{uint8(run)})}
 				got, err := s.Run(context.Background(), in)
 				require.NoError(t, err)
-				require.Len(t, got, 1, "what is kept is not returned")
+				require.Len(t, got, 1, "a bound output is not returned")
 				hasSteps(t, s.Profile(), cut)
 				full := rlxc.Tensors{"x": x, "byte": in["byte"]}
 				for name, v := range state {
@@ -274,7 +274,7 @@ func ResultsAsInputs(t *testing.T, backend string) {
 	require.NoError(t, p.Close())
 }
 
-// keptAtOneSize holds two sessions that take turns with a state which keeps its size to a session that is given it each time.
+// keptAtOneSize holds two sessions that alternate with a state which keeps its size to a session that is given it each time.
 func keptAtOneSize(t *testing.T, p *rlxc.Program) {
 	in := rlxc.Tensors{"past": tensor.New(tensor.F32, 1, 3), "old": tensor.New(tensor.U8, 1), "byte": tensor.New(tensor.U8, 1),
 		"through": tensor.New(tensor.I64, 1)}

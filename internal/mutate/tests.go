@@ -79,7 +79,7 @@ func build(tree []pkg) (tests []*test, err error) {
 				return fmt.Errorf("%s with its mutants does not compile: %w\n%s", p.ImportPath, err, out)
 			}
 		}
-		names, flags, err := []byte(nil), []string{"-rapid.nofailfile"}, error(nil) // tests of properties leave nothing behind
+		names, flags, err := []byte(nil), []string{"-rapid.nofailfile"}, error(nil) // tests of properties leave nothing after
 		for range 2 {
 			cmd := exec.Command(binary, append(flags, "-test.list=^(Test|Fuzz|Example)")...)
 			cmd.Dir = p.Dir

@@ -12,7 +12,7 @@ func (p proc) call(args ...uintptr) uintptr {
 	return dynlib.Call(uintptr(p), args...)
 }
 
-// A caller runs C functions through arguments of its own, so that a call takes nothing from the heap. One goroutine at a
+// A caller runs C functions through separate arguments, so that a call takes nothing from the heap. One goroutine at a
 // time uses it. Pointers among the arguments must lead to memory of the heap that something else keeps alive: a stack may
 // move while the function calls back.
 type caller struct {

@@ -22,7 +22,7 @@ func (c callbacks) info(callback uintptr, id uintptr) callbackInfo {
 	return callbackInfo{0, spontaneous, callback, id, 0}
 }
 
-// callbacks are the C addresses of the Go functions below. A process has at most 2000, so they are made once and tell
+// callbacks are the C addresses of the Go functions below. A process has at most 2000, so they are made once and report
 // their calls apart by an id in userdata1.
 type callbacks struct{ handle, status, lost, failed uintptr }
 
@@ -35,7 +35,7 @@ var newCallbacks = sync.OnceValue(func() callbacks {
 	}
 })
 
-// A reply is where a callback puts what it was told. Callbacks must return quickly and without a panic: they copy.
+// A reply is where a callback puts what it received. Callbacks must return quickly and without a panic: they copy.
 type reply struct {
 	id      uintptr
 	done    atomic.Bool

@@ -147,7 +147,7 @@ func TestMistakes(t *testing.T) {
 	d.Close()
 }
 
-// TestReported holds that what the library reports can be told apart.
+// TestReported holds that what the library reports can be distinguished.
 func TestReported(t *testing.T) {
 	d := &Device{lost: newReply()}
 	require.NoError(t, d.reported("a buffer", 1, ""))

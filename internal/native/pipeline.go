@@ -54,7 +54,7 @@ func (d *Device) Compile(shaders []Shader) ([]*Pipeline, error) {
 	for _, p := range pipelines {
 		p.Release()
 	}
-	for i := range shaders { // one after the other: scopes do not tell whose the error is
+	for i := range shaders { // one after the other: scopes do not report whose the error is
 		var p *Pipeline
 		err := d.guarded("shader "+shaders[i].Name, func() { p = d.create(&shaders[i]) })
 		p.Release()

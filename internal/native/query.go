@@ -8,7 +8,7 @@ import (
 // MaxQueries is the number of timestamps that a set may hold.
 const MaxQueries = 4096
 
-// Queries are places for timestamps of the device.
+// Queries are positions for timestamps of the device.
 type Queries struct {
 	Count  int
 	d      *Device
@@ -21,7 +21,7 @@ func (d *Device) CanTime() bool {
 	return d.Adapter.Has(TimestampQuery) && d.Adapter.Has(TimestampInsidePasses)
 }
 
-// Queries makes places for n timestamps.
+// Queries makes positions for n timestamps.
 func (d *Device) Queries(n int) (*Queries, error) {
 	const timestamps = 2
 	q := &Queries{Count: n, d: d}
@@ -42,7 +42,7 @@ func (q *Queries) Since(from, to uint64) time.Duration {
 	return time.Duration(float64(to-from) * float64(q.period))
 }
 
-// Release releases the places.
+// Release releases the positions.
 func (q *Queries) Release() {
 	q.d.mu.Lock()
 	defer q.d.mu.Unlock()

@@ -53,7 +53,7 @@ type adapterInfo struct {
 	next                                      unsafe.Pointer
 	vendor, architecture, device, description received
 	backend, kind, vendorID, deviceID         uint32
-	subgroupMin, subgroupMax                  uint32 // wgpu-native 29 leaves them as they are
+	subgroupMin, subgroupMax                  uint32 // wgpu-native 29 leaves them unchanged
 }
 
 // Limits are what an adapter allows, in WebGPU's words and units.

@@ -13,7 +13,7 @@ import (
 const Env = "RLXC_ONNXRUNTIME"
 
 // Find returns the path of onnxruntime's shared library: the path given, or the one in RLXC_ONNXRUNTIME, or the one inside
-// the onnxruntime package of the Python that the shell would start. A path that leads nowhere is an error; the other places
+// the onnxruntime package of the Python that the shell would start. A path that leads nowhere is an error; the other positions
 // are not looked at then.
 func Find(path string) (string, error) {
 	if path != "" {

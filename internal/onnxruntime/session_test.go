@@ -112,7 +112,7 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, x.Strings(), got["y"].Strings())
 }
 
-// TestFaults lets each function of the library fail by itself, of strings and of numbers: its message is the error.
+// TestFaults lets each function of the library fail separately, of strings and of numbers: its message is the error.
 func TestFaults(t *testing.T) {
 	need(t)
 	l, err := start("")

@@ -66,10 +66,10 @@ type Loop struct {
 
 func (o Loop) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if o.Carried < 0 || 2+o.Carried > len(in) || o.Carried > len(o.Types) {
-		return nil, fmt.Errorf("%d values from trip to trip among %d operands and %d results", o.Carried, len(in), len(o.Types))
+		return nil, fmt.Errorf("%d loop-carried values among %d operands and %d results", o.Carried, len(in), len(o.Types))
 	}
 	if n := [...]int{o.NumberAxes, o.CondAxes}; slices.Min(n[:]) < 0 || slices.Max(n[:]) > 1 {
-		return nil, fmt.Errorf("the number of a trip and the condition have %d axes", n)
+		return nil, fmt.Errorf("the iteration number and the condition have %d axes", n)
 	}
 	return o.Types, nil
 }
@@ -78,7 +78,7 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	trips, cond := int64(math.MaxInt64), tensor.Scalar(true)
 	if in[0] != nil {
 		if in[0].Len() != 1 {
-			return nil, fmt.Errorf("the number of trips is %v, not one integer", in[0])
+			return nil, fmt.Errorf("the number of iterations is %v, not one integer", in[0])
 		}
 		trips = in[0].Int64(0)
 	}
@@ -97,7 +97,7 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			break
 		}
 		if i == MaxTrips {
-			return nil, fmt.Errorf("the loop does not end within %d trips, which is the limit", MaxTrips)
+			return nil, fmt.Errorf("the loop does not end within the limit of %d iterations", MaxTrips)
 		}
 		out, err := env.Subgraph(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i).Reshape(numberShape...), cond.Reshape(condShape...)},
 			state, captures))
@@ -143,7 +143,7 @@ func stackTensors(env *ir.Env, ts []*tensor.Tensor, axis int, t ir.Type) (*tenso
 	parts := make([]*tensor.Tensor, len(ts))
 	for i, x := range ts {
 		if x.IsSequence() || x.DType() != ts[0].DType() || !x.Shape().Equal(ts[0].Shape()) {
-			return nil, fmt.Errorf("trip %d returns %v where the first one returned %v", i, x, ts[0])
+			return nil, fmt.Errorf("iteration %d returns %v, and the first one returned %v", i, x, ts[0])
 		}
 		parts[i] = x.Reshape(slices.Insert(x.Shape().Clone(), axis, 1)...)
 	}

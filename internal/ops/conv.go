@@ -177,7 +177,7 @@ func (o Col2Im) Infer(in []*ir.Value) ([]ir.Type, error) {
 	}
 	k, places := tensor.Shape(o.Kernel).Elements(), o.places()
 	if k < 1 || ir.Same(x.Shape[1].Mod(ir.N(k)), ir.N(0)) == ir.No || ir.Same(x.Shape[2], ir.N(places.Elements())) == ir.No {
-		return nil, fmt.Errorf("%v for %d places of a window %v over an image %v", x, places.Elements(), o.Kernel, o.Image)
+		return nil, fmt.Errorf("%v for %d output positions of a window %v over an image %v", x, places.Elements(), o.Kernel, o.Image)
 	}
 	return []ir.Type{ir.TensorOf(x.DType, append(ir.Shape{x.Shape[0], x.Shape[1].Div(ir.N(k))}, ir.Dims(o.Image...)...)...)}, nil
 }

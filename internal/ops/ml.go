@@ -24,7 +24,7 @@ var norms = map[string]func(sum, v float64) float64{
 
 func (o Normalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if norms[o.Norm] == nil {
-		return nil, fmt.Errorf("norm %q is none of MAX, L1 and L2", o.Norm)
+		return nil, fmt.Errorf("norm %q is not MAX, L1 or L2", o.Norm)
 	}
 	_, err := samples(in[0], 0)
 	return []ir.Type{ir.TensorOf(tensor.F32, in[0].Type.Shape...)}, err

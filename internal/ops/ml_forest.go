@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A Forest is decision trees that vote. The nodes of a tree lie in the order in which a walk meets them: where a comparison holds, the
-// next node is the one behind it.
+// A Forest is decision trees that vote. The nodes of a tree are in the order in which a walk meets them: where a comparison holds, the
+// next node is the one after it.
 type Forest struct {
 	nodes  []treeNode
 	roots  []int32
@@ -24,8 +24,8 @@ type Forest struct {
 
 // A treeNode compares a feature, or is a leaf, which leads to itself: several trees are walked at once, until all are at leaves.
 type treeNode struct {
-	split float64 // of a leaf a NaN, with the leaf's number in the lower bits; of a set its place among the sets
-	test  uint32  // what is done, whether NaN goes on behind the node, the feature
+	split float64 // of a leaf a NaN, with the leaf's number in the lower bits; of a set its position among the sets
+	test  uint32  // what is done, whether NaN goes on after the node, the feature
 	no    int32
 }
 

@@ -68,7 +68,7 @@ func (m *rowModel) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor) ([]*tensor.T
 func samples(v *ir.Value, features int) (ir.Dim, error) {
 	x := v.Type
 	if len(x.Shape) < 1 || len(x.Shape) > 2 || ir.LessEqual(ir.N(features), x.Shape[len(x.Shape)-1]) == ir.No {
-		return ir.Dim{}, fmt.Errorf("%v is no list of rows of %d features", x, features)
+		return ir.Dim{}, fmt.Errorf("%v is not a matrix with %d features per row", x, features)
 	}
 	if len(x.Shape) == 1 {
 		return ir.N(1), nil
@@ -241,7 +241,7 @@ func (r *reader) transform(scores int) func([]float64) {
 	name := r.text("post_transform", "NONE")
 	f, ok := transforms[name]
 	if !ok {
-		r.failf("post_transform %q is none of NONE, LOGISTIC, PROBIT, SOFTMAX and SOFTMAX_ZERO", name)
+		r.failf("post_transform %q is not NONE, LOGISTIC, PROBIT, SOFTMAX or SOFTMAX_ZERO", name)
 	}
 	if scores == 1 && name != "PROBIT" {
 		return transforms["NONE"]

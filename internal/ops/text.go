@@ -20,7 +20,7 @@ const stringBytes = 32
 func texts(in []*ir.Value) error {
 	for i, v := range in {
 		if v == nil || v.Type.DType != tensor.String {
-			return fmt.Errorf("operand %d is none of strings", i)
+			return fmt.Errorf("operand %d is not a string tensor", i)
 		}
 	}
 	return nil
@@ -153,10 +153,10 @@ var caseChanges = map[string]func(string) string{"NONE": strings.Clone, "LOWER":
 func (o StringNormalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type.Shape
 	if len(x) < 1 || len(x) > 2 || len(x) == 2 && ir.Same(x[0], ir.N(1)) == ir.No {
-		return nil, fmt.Errorf("strings %v: a vector or a single row is needed", x)
+		return nil, fmt.Errorf("strings %v: want a vector or a single row", x)
 	}
 	if caseChanges[o.Case] == nil {
-		return nil, fmt.Errorf("case_change_action %q is none of NONE, LOWER and UPPER", o.Case)
+		return nil, fmt.Errorf("case_change_action %q is not NONE, LOWER or UPPER", o.Case)
 	}
 	return o.Types, texts(in)
 }
@@ -164,7 +164,7 @@ func (o StringNormalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 func (o StringNormalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t := in[0]
 	if r := t.Rank(); r < 1 || r == 2 && t.Shape()[0] != 1 {
-		return nil, fmt.Errorf("strings %v: a vector or a single row is needed", t)
+		return nil, fmt.Errorf("strings %v: want a vector or a single row", t)
 	}
 	var kept []string
 	for _, s := range t.Strings() {

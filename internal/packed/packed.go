@@ -22,7 +22,7 @@ const (
 	S8Scaled      // S8; the scales of the columns, float32, follow the sums
 	Q4            // eight 4-bit integers of one column, in blocks with a scale and an offset
 	Q8            // four 8-bit integers of one column, in such blocks
-	F16Wide       // float16, which lies as its float32 would: each product widens it first
+	F16Wide       // float16, which is as its float32 would: each product widens it first
 	BF16Wide      // bfloat16 likewise
 	Winograd      // float32: the matrices of a transformed window, one after the other, each as F32
 	numForms
@@ -113,7 +113,7 @@ func (f Form) IsWide() bool { return f == F16Wide || f == BF16Wide }
 // Columns is the length of n columns in a packed matrix: whole vectors.
 func (l Layout) Columns(n int) int { return (n + l.Vector - 1) / l.Vector * l.Vector }
 
-// Word is the place of word i of column c in a panel of so many words and columns.
+// Word is the position of word i of column c in a panel of that many words and columns.
 func (l Layout) Word(i, c, words, columns int) int {
 	if l.Deep && i|1 < words {
 		return (i-i%2)*columns + 2*c + i%2

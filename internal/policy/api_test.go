@@ -198,7 +198,7 @@ func aliased(t *testing.T, fset *token.FileSet, f *ast.File, d ast.Decl) (lines 
 }
 
 // TestErrorsAreDocumented: the doc comment of every function of a public package that fails says with which errors; in the root
-// package, with which of its own. Package ir is left out, where two methods of every op fail alike: see ir.Op.
+// package, with separate which. Package ir is left out, where two methods of every op fail alike: see ir.Op.
 func TestErrorsAreDocumented(t *testing.T) {
 	t.Chdir(root)
 	says := map[bool]*regexp.Regexp{true: regexp.MustCompile(`Err[A-Z]|fails as Open does`),

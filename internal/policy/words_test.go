@@ -1,9 +1,14 @@
 package policy
 
 import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,35 +40,65 @@ var words = []struct{ word, pattern, allowed, better string }{
 	{"turn", `turn(s|ed|ing|er)?`, `turn(s|ed)? [^.;]*into|in turn`, "transpose; rotate; flip; alternately; convert"},
 }
 
-// gone reports the private words in files. shown is the part of a file that is searched.
-func gone(t *testing.T, files []string, shown func(content string) string) {
-	require.NotEmpty(t, files)
-	for _, w := range words {
-		pattern := regexp.MustCompile(`(?i)\b(` + w.pattern + `)\b`)
-		allowed := regexp.MustCompile(`(?i)\b(` + w.allowed + `)\b`)
-		for _, file := range files {
-			content, err := os.ReadFile(file)
-			require.NoError(t, err)
-			number := 0
-			for line := range strings.Lines(shown(string(content))) {
-				number++
-				if w.allowed != "" {
-					line = allowed.ReplaceAllString(line, "")
-				}
-				if found := pattern.FindString(line); found != "" {
-					t.Errorf("%s:%d: %q: write %q", file, number, found, w.better)
-				}
-			}
+// search reports the private words in a text.
+func search(t *testing.T, where, text string) {
+	for i, w := range words {
+		line := text
+		if w.allowed != "" {
+			line = compiledWords[i].allowed.ReplaceAllString(line, "")
+		}
+		if found := compiledWords[i].pattern.FindString(line); found != "" {
+			t.Errorf("%s: %q in %q: write %q", where, found, text, w.better)
 		}
 	}
 }
 
+var compiledWords = func() (list []struct{ pattern, allowed *regexp.Regexp }) {
+	for _, w := range words {
+		list = append(list, struct{ pattern, allowed *regexp.Regexp }{
+			regexp.MustCompile(`(?i)\b(` + w.pattern + `)\b`), regexp.MustCompile(`(?i)\b(` + w.allowed + `)\b`)})
+	}
+	return list
+}()
+
 // TestWords searches the documents.
 func TestWords(t *testing.T) {
 	t.Chdir(root)
-	pages, err := filepath.Glob("docs/*.md")
-	require.NoError(t, err)
 	roots, err := filepath.Glob("*.md")
 	require.NoError(t, err)
-	gone(t, append(roots, pages...), func(content string) string { return content })
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	require.Greater(t, len(pages), 5)
+	for _, file := range append(roots, pages...) {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		number := 0
+		for line := range strings.Lines(string(content)) {
+			number++
+			search(t, fmt.Sprintf("%s:%d", file, number), line)
+		}
+	}
+}
+
+// source is what a string holds that is no message: shaders and pages.
+var source = regexp.MustCompile(`[;{}]|[+*] "`)
+
+// TestWordsOfMessages searches what the program says: help texts, errors, and other strings of more than a word.
+func TestWordsOfMessages(t *testing.T) {
+	t.Chdir(root)
+	walkSource(t, func(folder, file string) {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			l, ok := n.(*ast.BasicLit)
+			if !ok || l.Kind != token.STRING || !strings.Contains(l.Value, " ") || source.MatchString(l.Value) && folder == "backend/wgpu" {
+				return true
+			}
+			if text, err := strconv.Unquote(l.Value); err == nil && !strings.Contains(text, "<") {
+				search(t, fset.Position(l.Pos()).String(), text)
+			}
+			return true
+		})
+	})
 }

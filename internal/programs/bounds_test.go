@@ -33,7 +33,7 @@ type Arithmetic struct {
 	Pairs bool
 }
 
-// A Result is a value and how far each element may lie from it: +Inf for anything.
+// A Result is a value and how far each element may be from it: +Inf for anything.
 type Result struct {
 	*tensor.Tensor
 	Off []float64
@@ -52,7 +52,7 @@ type Analysis struct {
 	// Empty says that some value has no elements.
 	Empty bool
 	// Undefined says that a number was cast to a type of integers that does not hold it, or that integers were computed which
-	// onnxruntime computes in floating point, without the places for them.
+	// onnxruntime computes in floating point, without the positions for them.
 	Undefined bool
 }
 
@@ -295,7 +295,7 @@ var moves = map[ir.Kind][]int{ir.KindReshape: {0}, ir.KindTranspose: {0}, ir.Kin
 	ir.KindConcat:      nil, ir.KindAppend: {0, 2}, ir.KindPad: nil, ir.KindTile: {0}, ir.KindTrilu: {0}, ir.KindGather: {0},
 	ir.KindGatherElements: {0}, ir.KindGatherND: {0}}
 
-// absorbing ops have roundings of their own that nothing prescribes: in front of them roundings may move.
+// absorbing ops have separate roundings that nothing prescribes: in front of them roundings may move.
 var absorbing = map[ir.Kind]bool{ir.KindMatMul: true, ir.KindConv: true, ir.KindSoftmax: true, ir.KindLayerNorm: true,
 	ir.KindAttention: true,
 	ir.KindRotary:    true, ir.KindEmbedding: true}
@@ -371,7 +371,7 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 				}
 			}
 		}
-		if e.whole(r.t) && e.choosesPlaces() && r.strict != nil { // another place may be any
+		if e.whole(r.t) && e.choosesPlaces() && r.strict != nil { // another position may be any
 			for k, x := range r.strict {
 				if x > 0 {
 					r.strict[k] = math.Inf(1)
@@ -384,7 +384,7 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 	return results
 }
 
-// pair follows what a quantiser loses to the dequantiser: where the engine leaves both out, the result is off by so much, in front of
+// pair follows what a quantiser loses to the dequantiser: where the engine leaves both out, the result is off by that much, in front of
 // steps too.
 func (a *analyst) pair(e *evaluation, result *known, strict, loose [][]float64) {
 	switch op := e.op.(type) {
@@ -410,7 +410,7 @@ func (a *analyst) pair(e *evaluation, result *known, strict, loose [][]float64) 
 	}
 }
 
-// lowScores reports whether an op puts a number by which weak masks exclude keys in the place of some elements while others, which may
+// lowScores reports whether an op puts a number by which weak masks exclude keys instead of some elements while others, which may
 // be scores, are hardly above it.
 func lowScores(n *ir.Node, in []*known) bool {
 	if n.Op.Kind() != ir.KindWhere {
@@ -543,7 +543,7 @@ type evaluation struct {
 
 func (e *evaluation) whole(t *tensor.Tensor) bool { return !t.DType().IsFloat() }
 
-// choosesPlaces reports whether whole numbers that the op returns are places, and not quantised values or counts.
+// choosesPlaces reports whether whole numbers that the op returns are positions, and not quantised values or counts.
 func (e *evaluation) choosesPlaces() bool {
 	return e.op.Kind() == ir.KindArgReduce || e.op.Kind().Has(ir.IsOpaque) || e.out[0].DType() == tensor.Bool
 }
@@ -586,7 +586,7 @@ func (e *evaluation) start() {
 	}
 }
 
-// differences raises bounds to how far results lie from those at the operands.
+// differences raises bounds to how far results are from those at the operands.
 func (e *evaluation) differences(got []*tensor.Tensor, bounds [][]float64) {
 	for k := range e.out {
 		if bounds[k] == nil {
@@ -618,7 +618,7 @@ func number(t *tensor.Tensor, i int) float64 {
 }
 
 // directions is the number of combinations of the ends of the operands' errors that are looked at: each operand up or down as a whole,
-// and where elements of several places meet, some at random.
+// and where elements of several positions meet, some at random.
 func (e *evaluation) directions() int {
 	corners := 1 << min(len(e.in), maxCorners)
 	if e.op.Kind().Has(ir.Elementwise) {

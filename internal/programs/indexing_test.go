@@ -35,7 +35,7 @@ func gatherElements(n *generator) {
 	n.node("GatherElements", []*value{x, n.index(x.shape()[axis], shape)}, attr{"axis", axis})
 }
 
-// places are indices of the first axes of a shape: a row of numbers for each.
+// positions are indices of the first axes of a shape: a row of numbers for each.
 func (n *generator) places(shape []int, rows []int) *value {
 	k := 1 + n.IntN(len(shape))
 	t := tensor.New(tensor.I64, append(slices.Clone(rows), k)...)

@@ -55,7 +55,7 @@ func (e *evaluation) reducedInFloat(op ir.Reduce) bool {
 	return err != nil || largestOf(out[0]) > min(1<<53, float64(ends(e.out[0].DType())[1]))
 }
 
-// holds reports whether a type of integers has places for all elements of t.
+// holds reports whether a type of integers has positions for all elements of t.
 func holds(d tensor.DType, t *tensor.Tensor) bool {
 	limits := ends(d)
 	for i := range t.Len() {

@@ -39,7 +39,7 @@ func reshape(n *generator) {
 	}
 }
 
-// factors is a shape of so many elements.
+// factors is a shape of that many elements.
 func (n *generator) factors(elements int) (shape []int) {
 	if elements == 0 {
 		return []int{0, 1 + n.IntN(3)}

@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// ordered returns the axis along which an op puts elements in order, whose last result is their places.
+// ordered returns the axis along which an op puts elements in order, whose last result is their positions.
 func (e *evaluation) ordered() (axis int, ok bool) {
 	switch op := e.op.(type) {
 	case ir.ArgReduce:

@@ -20,7 +20,7 @@ func (a *analyst) own(e *evaluation) (strict, loose [][]float64) {
 		case ir.Neg, ir.Abs, ir.Relu, ir.Floor, ir.Ceil, ir.Round, ir.Sign, ir.Not, ir.BitwiseNot, ir.IsNaN, ir.IsInf:
 		case ir.Sqrt, ir.Reciprocal, ir.LeakyRelu, ir.ThresholdedRelu, ir.Shrink:
 			loose[0] = relative(y, 4*u)
-		case ir.Gelu, ir.GeluTanh, ir.Silu: // x/2·(1+erf(x/√2)) and the like lose their last places where the sum is small
+		case ir.Gelu, ir.GeluTanh, ir.Silu: // x/2·(1+erf(x/√2)) and the like lose their last positions where the sum is small
 			both(sum(relative(y, a.Ulps*u), sum(e.sensitivity(4 * u)[0],
 				sum(relative(e.in[0].t, 4*roundoff(tensor.F32)), everywhere(y.Len(), a.Abs)))))
 		default:
@@ -243,7 +243,7 @@ func (e *evaluation) magnitude(op ir.Op, by float64) []float64 {
 }
 
 // exactSum reports whether sums of products of the operands are exact in every order: all terms are multiples of a power of two, and
-// no sum of their magnitudes has more places than the type.
+// no sum of their magnitudes has more positions than the type.
 func (e *evaluation) exactSum(magnitudes []float64) bool {
 	unit := 1.0
 	for _, x := range e.in {

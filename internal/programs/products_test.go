@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// matmulOf multiplies x by a value or a new one with so many columns.
+// matmulOf multiplies x by a value or a new one with that many columns.
 func (n *generator) matmulOf(x *value, columns int) *value {
 	k := x.shape()[x.rank()-1]
 	if n.IntN(3) == 0 {

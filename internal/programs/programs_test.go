@@ -61,8 +61,8 @@ var ways = []way{
 
 var waysOnGPU = []way{{"-O 0 on wgpu", "wgpu", "", rewrite.O0, false}, {"-O 2 on wgpu", "wgpu", "", rewrite.O2, false}}
 
-// The arithmetic of engines' functions: rlxc's own tests hold its kernels to 4 places at most, onnxruntime's and a GPU's are
-// polynomials that are good to so much of 1.
+// The arithmetic of engines' functions: rlxc's own tests hold its kernels to 4 positions at most, onnxruntime's and a GPU's are
+// polynomials that are good to that much of 1.
 var (
 	kernels   = programs.Arithmetic{Ulps: 8, Abs: 0x1p-100, Forms: 1}
 	pairless  = programs.Arithmetic{Ulps: 8, Abs: 0x1p-100, Forms: 1, Pairs: true}
@@ -227,7 +227,7 @@ func check(p *programs.Program, gpu bool) (why string, compared bool) {
 	return "", compared
 }
 
-// apart are operators that onnxruntime computes with fewer places than the model says.
+// apart are operators that onnxruntime computes with fewer positions than the model says.
 var apart = map[string]string{
 	"InstanceNormalization": "x·s + (b − mean·s) in place of (x − mean)·s + b",
 	"BatchNormalization":    "the same",

@@ -9,11 +9,11 @@ import (
 )
 
 // contents are the values that lie intact in the arenas. No two overlap, so that the order of their first bytes is also that
-// of their last: what a write destroys is found by walking down from its end. Where places are not bytes, all are looked at.
+// of their last: what a write destroys is found by walking down from its end. Where positions are not bytes, all are looked at.
 type contents struct {
 	overlap func(p, q Place) bool
 	sorted  bool              // overlap is that of bytes
-	starts  []Place           // all places that a plan uses, by arena and offset, each start once
+	starts  []Place           // all positions that a plan uses, by arena and offset, each start once
 	rank    map[*ir.Value]int // of a held value's place
 	owner   []*ir.Value       // by rank
 	taken   []Place           // by rank: the owner's place
@@ -45,7 +45,7 @@ func byAddress(a, b Place) int {
 	return cmp.Or(cmp.Compare(a.Arena, b.Arena), cmp.Compare(a.Offset, b.Offset))
 }
 
-// place is where a value lies, if it is intact.
+// place is where a value is, if it is intact.
 func (k *contents) place(v *ir.Value) (Place, bool) {
 	r, ok := k.rank[v]
 	if !ok {
@@ -54,7 +54,7 @@ func (k *contents) place(v *ir.Value) (Place, bool) {
 	return k.taken[r], true
 }
 
-// hold says that v now lies at p, where nothing is held.
+// hold says that v now is at p, where nothing is held.
 func (k *contents) hold(v *ir.Value, p Place) {
 	if p.Size == 0 {
 		return

@@ -21,7 +21,7 @@ func (h naive) lose(p Place) {
 	}
 }
 
-// TestContentsAgreeWithTheirTwin writes values of random sizes to random places.
+// TestContentsAgreeWithTheirTwin writes values of random sizes to random positions.
 func TestContentsAgreeWithTheirTwin(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := ir.NewGraph("")

@@ -29,7 +29,7 @@ func (l *layouts) elements(root *ir.Value) int {
 	if x := l.over(root); x != nil {
 		return l.elements(l.of(x).Root)
 	}
-	return root.Type.Sizes().Elements()
+	return root.Type.Elements()
 }
 
 // bytes is elements, of any size.

@@ -136,11 +136,11 @@ func (s *state) write(v *ir.Value, by string) error {
 func (s *state) placeOf(v *ir.Value, by string) (Place, error) {
 	p, ok := s.Place(v)
 	if !ok {
-		return p, fmt.Errorf("%s writes %s, which has no place in the plan", by, name(v))
+		return p, fmt.Errorf("%s writes %s, which has no buffer in the plan", by, name(v))
 	}
 	bytes := s.layouts.bytes(v)
 	if p.Size < bytes {
-		return p, fmt.Errorf("%s writes %s: %d bytes, its place has %d", by, name(v), bytes, p.Size)
+		return p, fmt.Errorf("%s writes %s: %d bytes, and its buffer has %d", by, name(v), bytes, p.Size)
 	}
 	if p.Size = bytes; s.Below != nil {
 		p.Size = max(p.Size, 1) // what is empty is not so at all sizes
@@ -154,11 +154,11 @@ func (s *state) check(p Place, what string) error {
 	}
 	if p.Arena < 0 || p.Arena >= len(s.Arenas) || p.Offset < 0 || p.Size < 0 || p.Size > s.Arenas[p.Arena] ||
 		p.Offset > s.Arenas[p.Arena]-p.Size {
-		return fmt.Errorf("%s lies at byte %d of arena %d and has %d, outside the plan's arenas %v", what, p.Offset, p.Arena, p.Size,
+		return fmt.Errorf("%s is at byte %d of arena %d and has %d, outside the plan's arenas %v", what, p.Offset, p.Arena, p.Size,
 			s.Arenas)
 	}
 	if s.Align > 0 && p.Offset%s.Align != 0 {
-		return fmt.Errorf("%s lies at byte %d, which is not a multiple of %d", what, p.Offset, s.Align)
+		return fmt.Errorf("%s is at byte %d, which is not a multiple of %d", what, p.Offset, s.Align)
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 				continue
 			}
 			if q, held := s.held.place(s.layouts.of(x).Root); held && s.overlap(p, q) {
-				return fmt.Errorf("the scratch of %s lies over its operand %s", by, name(x))
+				return fmt.Errorf("the scratch of %s overlaps its operand %s", by, name(x))
 			}
 		}
 		s.held.lose(p)
@@ -257,7 +257,7 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 }
 
 func size(v *ir.Value) int64 {
-	return int64(v.Type.DType.Bytes(v.Type.Sizes().Elements()))
+	return int64(v.Type.DType.Bytes(v.Type.Elements()))
 }
 
 // name says which value is meant.

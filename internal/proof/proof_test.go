@@ -20,7 +20,7 @@ const graph = `graph "" (%0 "x": f32[16]) {
 	return %6
 }`
 
-// plan says where the values of graph lie; each has 64 bytes.
+// plan says where the values of graph are; each has 64 bytes.
 type plan struct {
 	at       map[string]int64
 	scratch  map[int][]proof.Place
@@ -105,19 +105,19 @@ func TestVerify(t *testing.T) {
 		{"in place without leave", plan{at: shared}, `writes "n" over its operand "v", which it still reads`, ""},
 		{"the second result in place", plan{at: map[string]int64{"x": 0, "a": 64, "n": 128, "sum": 64, "r": 0, "y": 64}, inPlace: true},
 			`writes "sum" over its operand "v"`, ""},
-		{"no such arena", plan{at: apart, arena: 1}, `"n" lies at byte 0 of arena 1`, ""},
-		{"an arena before all", plan{at: apart, arena: -1}, `"n" lies at byte 0 of arena -1`, ""},
+		{"no such arena", plan{at: apart, arena: 1}, `"n" is at byte 0 of arena 1`, ""},
+		{"an arena before all", plan{at: apart, arena: -1}, `"n" is at byte 0 of arena -1`, ""},
 		{"a live value's bytes", plan{at: with(apart, "sum", 0), inPlace: true}, `writes "sum" over its own scratch or another result`, ""},
 		{"halfway over an operand", plan{at: with(shared, "r", 96), inPlace: true, arenas: []int64{512}}, "is not a multiple of 64", ""},
 		{"scratch over an operand", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 64, Size: 8}}}},
-			`lies over its operand "v"`, ""},
+			`overlaps its operand "v"`, ""},
 		{"scratch over a result", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 0, Size: 8}}}},
 			`writes "n" over its own scratch`, whole},
 		{"scratch over scratch", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 192, Size: 8}, {Offset: 192, Size: 1}}}},
 			"two scratch buffers", whole},
 		{"scratch outside", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 256, Size: 8}}}}, "scratch 0 of step", ""},
 		{"scratch over what lives across", plan{at: apart, scratch: map[int][]proof.Place{2: {{Offset: 0, Size: 8}}}},
-			`lies over its operand "n"`, ""},
+			`overlaps its operand "n"`, ""},
 		{"free scratch", plan{at: apart, scratch: map[int][]proof.Place{0: {{Offset: 128, Size: 8}}, 1: {{Offset: 192, Size: 64}}}}, "",
 			""},
 		{"late reads", plan{at: apart, late: 1}, `(late) reads "v", whose memory was not written or has been reused`, ""},
@@ -125,8 +125,8 @@ func TestVerify(t *testing.T) {
 		{"late reads of what is left alone", plan{at: with(apart, "r", 192), late: 1}, "", ""},
 		{"held", plan{at: apart, held: []string{"sum"}}, "", ""},
 		{"held, and lost", plan{at: apart, held: []string{"a"}}, `whoever holds it to the end reads "a"`, ""},
-		{"no place", plan{at: without("sum")}, `writes "sum", which has no place in the plan`, ""},
-		{"no place for an input", plan{at: without("x")}, `the caller writes "x", which has no place`, ""},
+		{"no place", plan{at: without("sum")}, `writes "sum", which has no buffer in the plan`, ""},
+		{"no place for an input", plan{at: without("x")}, `the caller writes "x", which has no buffer`, ""},
 		{"too early", plan{at: apart, unsorted: true}, `reads "r", whose memory was not written`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestViewsOfPartsOfBytes(t *testing.T) {
 	require.ErrorContains(t, proof.Verify(c), "elements of i4 do not start at bytes")
 }
 
-// TestWrongLayouts: whatever is wrong with what kernels are told of where a value's elements lie is found.
+// TestWrongLayouts: whatever is wrong with what kernels learn of where a value's elements are is found.
 func TestWrongLayouts(t *testing.T) {
 	g, err := ir.Parse(`graph "" (%0 "x": f32[4,6], %1 "other": f32[4,6]) {
 		%2 "turned" = transpose(%0) {perm=[1,0]}
@@ -215,11 +215,11 @@ func TestWrongLayouts(t *testing.T) {
 	}
 }
 
-// TestInPlaceOverViews: a result may lie over an operand only where that is the same bytes in the same order.
+// TestInPlaceOverViews: a result may be over an operand only where that is the same bytes in the same order.
 func TestInPlaceOverViews(t *testing.T) {
 	for _, c := range []struct {
 		view string
-		at   int64 // of the result; x lies at 0
+		at   int64 // of the result; x is at 0
 		want string
 	}{
 		{"reshape(%0) {shape=[6,4]}", 0, ""},

@@ -44,7 +44,7 @@ type replay struct {
 	Claim
 	layouts *layouts
 	arenas  [][]byte
-	own     map[*ir.Value][]byte // roots, in memory of their own
+	own     map[*ir.Value][]byte // roots, in separate memory
 	left    map[*ir.Value]int    // by root: reads to come
 	late    []lateRead
 	seed    maphash.Seed
@@ -86,7 +86,7 @@ func (r *replay) count() error {
 func (r *replay) planned(root *ir.Value, by string) ([]byte, error) {
 	p, ok := r.Place(root)
 	if !ok {
-		return nil, fmt.Errorf("%s: %s has no place in the plan", by, name(root))
+		return nil, fmt.Errorf("%s: %s has no buffer in the plan", by, name(root))
 	}
 	p.Size = r.layouts.bytes(root)
 	return r.bytes(p)
@@ -99,7 +99,7 @@ func (r *replay) bytes(p Place) ([]byte, error) {
 	return r.arenas[p.Arena][p.Offset:][:p.Size], nil
 }
 
-// write puts contents that follow from a hash where the plan says and into memory of their own.
+// write puts contents that follow from a hash where the plan says and into separate memory.
 func (r *replay) write(v *ir.Value, hash uint64, by string) error {
 	to, err := r.planned(v, by)
 	if err != nil {

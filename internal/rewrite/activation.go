@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// activationRules find activations that exporters write out. All operands of a product or sum may stand in any order.
+// activationRules find activations that exporters write out. All operands of a product or sum may be in any order.
 func activationRules() []*Rule {
 	x, c := value(), scalar()
 	becomes := func(name string, changes Change, op ir.Unary, p *pattern) *Rule {

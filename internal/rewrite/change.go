@@ -15,7 +15,7 @@ type Change uint8
 const (
 	// Exact: the same numbers for all operands, up to the sign of a zero and the bits of a NaN, and the same errors.
 	Exact Change = iota
-	// Rounding: the same function of finite numbers with roundings at other places, where nothing in between overflows. Such a
+	// Rounding: the same function of finite numbers with roundings at other positions, where nothing in between overflows. Such a
 	// rule does not apply where its result decides a step (see steps).
 	Rounding
 	// Meaning: another function, which is as good under what the rule assumes of the model.
@@ -156,9 +156,9 @@ func (s *steps) allow(c Change, v *ir.Value) error {
 	switch {
 	case c != Rounding && c != Meaning || !v.Type.DType.IsFloat():
 	case s.sharp[v]:
-		return fmt.Errorf("the last place of its result decides a step after it")
+		return fmt.Errorf("the last place of its result decides a later step")
 	case c == Rounding && s.quantized[v] && !s.loose[v]:
-		return fmt.Errorf("the last place of its result decides a quantised value after it")
+		return fmt.Errorf("the last place of its result decides a later quantised value")
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func numbersIn(v *ir.Value) []float32 {
 	return slices.Clone(tensor.Of[float32](v.Const.Aligned()))
 }
 
-// scaled is a weight times a factor for each column, of which run elements lie one after the other; nil if neither it is known nor its
+// scaled is a weight times a factor for each column, of which run elements are one after the other; nil if neither it is known nor its
 // scales.
 func (m *match) scaled(w *ir.Value, factors []float32, run int) *ir.Value {
 	numbers := numbersIn(w)

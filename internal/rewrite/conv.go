@@ -12,7 +12,7 @@ import (
 // weights of one output channel a column.
 
 const (
-	// maxTaps bounds the elements of a window whose patches are copied: the copy is so many times as large as the input, over the
+	// maxTaps bounds the elements of a window whose patches are copied: the copy is that many times as large as the input, over the
 	// strides.
 	maxTaps = 128
 	// maxGroups bounds the products that a convolution in groups becomes.
@@ -224,10 +224,10 @@ func (c *patches) padded(x *ir.Value) *ir.Value {
 	return c.emit(pad, x, c.zero)
 }
 
-// A strip is some of the places along the first spatial axis.
+// A strip is some of the positions along the first spatial axis.
 type strip struct{ first, count ir.Dim }
 
-// bands divides the places so that the patches of a band stay small.
+// bands divides the positions so that the patches of a band stay small.
 func (c *patches) bands(x *ir.Value) (strips []strip) {
 	w := c.w.Type.Shape
 	patch := x.Type.Shape[0].Mul(w[:len(w)-1].Elements())
@@ -244,7 +244,7 @@ func (c *patches) bands(x *ir.Value) (strips []strip) {
 	return []strip{{count: c.places[0]}}
 }
 
-// tap is what one element of the window meets in the padded x, at the places of a band.
+// tap is what one element of the window meets in the padded x, at the positions of a band.
 func (c *patches) tap(x *ir.Value, at []int, b strip) *ir.Value {
 	n := len(x.Type.Shape)
 	cut := ir.Slice{Starts: make([]ir.Dim, n), Sizes: slices.Clone(x.Type.Shape), Steps: slices.Repeat([]int{1}, n)}
@@ -274,7 +274,7 @@ func (c *patches) rows(x *ir.Value, strips []strip, multiply func(rows *ir.Value
 	return parts
 }
 
-// depthwise is a convolution each channel of which is one of its own: what the taps meet, times a weight for each channel,
+// depthwise is a convolution each channel of which is a separate one: what the taps meet, times a weight for each channel,
 // added up.
 func (c *patches) depthwise(x *ir.Value) *ir.Value {
 	y, all, weights := c.bias, strip{count: c.places[0]}, c.w.Const.Aligned()

@@ -150,7 +150,7 @@ func (r *mapBuilder) operand(v *ir.Value) int {
 	return len(r.in) - 1
 }
 
-// instructions sees a node as a map of its own.
+// instructions sees a node as a separate map.
 func instructions(n *ir.Node) ir.Expr {
 	if o, ok := n.Op.(ir.Map); ok {
 		return o.Expr
@@ -162,7 +162,7 @@ func instructions(n *ir.Node) ir.Expr {
 	return ir.Expr{x}
 }
 
-// renumber changes the operands of an expression and puts it after so many instructions.
+// renumber changes the operands of an expression and puts it after that many instructions.
 func renumber(e ir.Expr, operands []int, after int) ir.Expr {
 	out := make(ir.Expr, len(e))
 	for i, x := range e {

@@ -12,7 +12,7 @@ import (
 )
 
 // A Rule is a row: where Pattern fits, Build makes what replaces the value. Build only describes the new nodes; the engine
-// decides whether they may stand there.
+// decides whether they may be there.
 type Rule struct {
 	Name    string
 	changes Change
@@ -38,7 +38,7 @@ type engine struct {
 	rules   *byKind
 	steps   *steps
 	outputs map[*ir.Value]bool
-	at      map[*ir.Node]int // positions, for the order of nodes; new nodes stand where their root stood
+	at      map[*ir.Node]int // positions, for the order of nodes; new nodes are where their root stood
 	dead    map[*ir.Node]bool
 	fired   map[*Rule]int
 	misses  map[missKey]NearMiss
@@ -146,7 +146,7 @@ func (e *engine) sweep() (changed bool) {
 			}
 			changed = true
 			e.fuel--
-			if !e.dead[n] { // what is made may stand on it
+			if !e.dead[n] { // what is made may be on it
 				out = append(out, n)
 			}
 			slices.Reverse(made)
@@ -315,7 +315,7 @@ func (m *match) collectOrigins() {
 	}
 }
 
-// check refuses what Build made where it may not stand in for the old values.
+// check refuses what Build made where it may not be in for the old values.
 func (m *match) check() error {
 	for _, r := range m.replaced {
 		if !r.old.Type.Equal(r.by.Type) {
@@ -331,7 +331,7 @@ func (m *match) check() error {
 			if i := slices.Index(m.nodes, u.Node); i >= 0 && !m.stays[i] {
 				continue
 			}
-			// The new nodes stand where the root stands, and everything that reads its result stands after.
+			// The new nodes are where the root stands, and everything that reads its result is after.
 			if at, ok := m.e.at[u.Node]; r.old.Def != m.root && (!ok || at <= m.e.at[m.root]) {
 				return fmt.Errorf("node %s (%s) reads %s before", u.Node.Label(), ir.OpName(u.Node.Op), describe(r.old))
 			}

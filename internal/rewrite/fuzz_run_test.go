@@ -21,7 +21,8 @@ func Contradicts(g *ir.Graph, in []*tensor.Tensor) bool {
 	return err != nil
 }
 
-// Shake runs a graph with every float that it computes a few places off, and with it the known weights of products, into which factors of
+// Shake runs a graph with every float that it computes a few positions off, and with it the known weights of products, into which factors
+// of
 // columns go: what becomes of that is how far roundings may be seen.
 func Shake(g *ir.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	b := ir.Binding{}
@@ -78,7 +79,7 @@ func Shake(g *ir.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return read(bound.Outputs), nil
 }
 
-// Interpret runs a graph bound to the sizes of its inputs: that checks what only numbers can tell.
+// Interpret runs a graph bound to the sizes of its inputs: that checks what only numbers can report.
 func Interpret(g *ir.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	b := ir.Binding{}
 	if err := g.BindTensors(in, b); err != nil {

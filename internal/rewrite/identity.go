@@ -126,7 +126,7 @@ func neutralRules() []*Rule {
 }
 
 // withoutZero returns x in place of x + 0 or x − 0. If the zero has the sign that makes a zero of x positive, which is minus for Add, the
-// result must meet nothing that tells the signs of zeros apart.
+// result must meet nothing that distinguishes the signs of zeros.
 func withoutZero(x, zero *pattern, minus bool) func(m *match) *ir.Value {
 	return func(m *match) *ir.Value {
 		keeps := !m.get(x).Type.DType.IsFloat() || math.Signbit(m.number(zero)) == minus

@@ -93,7 +93,7 @@ func (m *match) match(p *pattern, v *ir.Value, then func() bool) bool {
 	return false
 }
 
-// find returns the place of p among what is bound, −1 when it is not.
+// find returns the position of p among what is bound, −1 when it is not.
 func (m *match) find(p *pattern) int {
 	return slices.IndexFunc(m.bound, func(b binding) bool { return b.p == p })
 }
@@ -103,7 +103,7 @@ func (m *match) same(p *pattern, bound, v *ir.Value) bool {
 	return bound == v || m.fail(v, p.text+" that is the same value as elsewhere")
 }
 
-// leaf matches a pattern without operands of its own, in the one way that there is, and leaves it bound.
+// leaf matches a pattern without separate operands, in the one way that there is, and leaves it bound.
 func (m *match) leaf(p *pattern, v *ir.Value) bool {
 	if i := m.find(p); i >= 0 {
 		return m.same(p, m.bound[i].v, v)
@@ -247,7 +247,7 @@ func (m *match) chain(p *pattern, v *ir.Value, ps []*pattern, then func() bool) 
 	return false
 }
 
-// fail notes the place if no attempt got further; of two operands tried in both orders, a computed one tells more than a
+// fail notes the position if no attempt got further; of two operands tried in both orders, a computed one reports more than a
 // constant. It returns false for its caller to return.
 func (m *match) fail(v *ir.Value, want string) bool {
 	computed := func(v *ir.Value) bool { return v != nil && v.Def != nil }

@@ -25,7 +25,7 @@ func lastAxes(n *ir.Node) int {
 // cast is p, or p in another type.
 func cast(p *pattern) *pattern { return either(p, node[ir.Cast](p)) }
 
-// normRules find LayerNorm and RMSNorm that are written out, and put scale and bias into them. RMSNorm stands after
+// normRules find LayerNorm and RMSNorm that are written out, and put scale and bias into them. RMSNorm is after
 // LayerNorm, which holds its pattern.
 func normRules() []*Rule {
 	x, eps := value(), scalar()

@@ -5,8 +5,8 @@ import "fmt"
 // A precedence says that one pass runs before another, and what is lost otherwise.
 type precedence struct{ first, then, reason string }
 
-// passOrder is why the passes stand as they do: every precedence that a program shows, and no other. What it does not order may
-// change places. TestPassOrder has a program for each that takes more steps or more arithmetic if the two passes are swapped.
+// passOrder is why the passes are as they do: every precedence that a program shows, and no other. What it does not order may
+// change positions. TestPassOrder has a program for each that takes more steps or more arithmetic if the two passes are swapped.
 var passOrder = []precedence{
 	{"fold", "fused elementwise", "a map of constants is computed in each run, and a neutral operand is one more to read"},
 	{"cse", "quantised", "a scale that two nodes compute is not known to be one scale"},
@@ -15,7 +15,7 @@ var passOrder = []precedence{
 	{"quantised", "rows", "a slice moves into the nodes that spell a product of quantised values, which is then not found"},
 	{"quantised", "epilogues", "a product with an epilogue is not recognised as one of quantised values"},
 	{"qdq pairs", "positions", "a gather of one row becomes a view, through which a product reads the quantised values of all rows"},
-	{"qdq pairs", "primitives", "a pair stands between the ops that spell a norm or activation"},
+	{"qdq pairs", "primitives", "a pair is between the ops that spell a norm or activation"},
 	{"canonical", "primitives", "norms and activations are matched in one spelling"},
 	{"canonical", "late cse", "two spellings of one value are not equal"},
 	{"canonical", "fused elementwise", "a map keeps the spelling that it was made of"},
@@ -29,14 +29,14 @@ var passOrder = []precedence{
 	{"products", "epilogues", "views between a product and what follows it must be gone"},
 	{"products", "fused elementwise", "views between elementwise ops must be gone"},
 	{"attention", "rows", "rows of a result are rows of the queries only once attention is one op"},
-	{"attention", "qkv", "the slices of a joint product would stand between a product and its attention"},
+	{"attention", "qkv", "the slices of a joint product would be between a product and its attention"},
 	{"attention", "fused elementwise", "scale and mask of the scores would be taken into a map"},
 	{"rows", "qkv", "a last layer may project fewer queries than keys, which one product cannot"},
 	{"rows", "epilogues", "a slice moves through a bare product, not through one with an epilogue"},
 	{"embeddings", "epilogues", "the norm after the tables would take their sum as its residual"},
 	{"embeddings", "fused elementwise", "the sum of the tables' rows would become a map"},
 	{"epilogues", "quantised blocks", "a norm takes its residual first, and then returns quantised values"},
-	{"qkv", "order", "the nodes that it makes must find their places"},
+	{"qkv", "order", "the nodes that it makes must be ordered"},
 }
 
 func init() {

@@ -193,7 +193,7 @@ func buildGathered(m *match, table, index *ir.Value) *ir.Value {
 		scale, zero = column(scale), column(zero)
 		o.Axis, o.Block = len(index.Type.Shape), width
 	default:
-		return m.refuse("its scales lie along the axis of the indices")
+		return m.refuse("its scales are along the axis of the indices")
 	}
 	return m.emit(o, take(quantized), scale, zero)
 }
@@ -237,8 +237,8 @@ func qdqPairRules() []*Rule {
 		when("a vector", func(m *match, v *ir.Value) bool { return len(v.Type.Shape) < 2 && foldInputs(m.root) })
 	return []*Rule{{Name: "widen.vector", pattern: vector, build: foldConstants},
 		{Name: "quantize.pair", changes: Meaning,
-			assumes: "the rounding of a QDQ pair of 8 bits or more between float operators has no meaning, nor has the clipping of one of " +
-				"8 bits, unless its zero point is the lowest value",
+			assumes: "the rounding of a QDQ pair of 8 bits or more between float operators has no meaning, nor has the clipping " +
+				"of one of 8 bits, unless its zero point is the lowest value",
 			pattern: pair, build: func(m *match) *ir.Value {
 				codes, views := beneathViews(m.get(rounded))
 				q := codes.Def

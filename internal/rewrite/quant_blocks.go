@@ -66,7 +66,7 @@ func weightRules() []*Rule {
 	})
 	product := linear(node[ir.MatMul](a, w, optional(bias), optional(residual)))
 	byHalf := node[ir.MatMul](a, half, optional(bias), optional(residual))
-	grouped := node[ir.MatMulNBits]().rest().when("with groups of its own",
+	grouped := node[ir.MatMulNBits]().rest().when("with other groups",
 		func(_ *match, v *ir.Value) bool { return at(v, ir.NBitsGroups) != nil })
 	return []*Rule{{Name: "matmul_nbits.dequantized", changes: Rounding, pattern: product, near: 2, build: func(m *match) *ir.Value {
 		op := opOf[ir.MatMul](m, product)
@@ -139,7 +139,7 @@ func gathered(m *match, a *ir.Value, order []int64) *ir.Value {
 	return m.emit(op, a, m.e.constant("", tensor.FromSlice(order)))
 }
 
-// sortedBy returns the places of the numbers of t by their size, equal ones as they lie.
+// sortedBy returns the positions of the numbers of t by their size, equal ones as stored.
 func sortedBy(t *tensor.Tensor) []int64 {
 	order := make([]int64, t.Len())
 	for i := range order {
@@ -208,7 +208,7 @@ func packsBlocks(a, b *ir.Node) bool {
 	return true
 }
 
-// each visits the numbers of a matrix [N,count] that lies as [count,N] when along is 0, with where each of them lies.
+// each visits the numbers of a matrix [N,count] that is as [count,N] when along is 0, with where each of them is.
 func each(o ir.MatMulNBits, count, along int, f func(n, i, from int)) {
 	perN, perI := count, 1
 	if along == 0 {

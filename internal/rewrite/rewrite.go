@@ -63,7 +63,7 @@ var passes = []pass{
 	{name: "positions", level: O2, rules: slices.Concat(indexRules(), []*Rule{oneHotRule()}, broadcastRules(), quantExpandRules(),
 		foldRules, identityRules)},
 	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules(), rotaryRules())},
-	// Views move after what does not care for them, so that products, norms and activations stand side by side.
+	// Views move after what does not care for them, so that products, norms and activations are side by side.
 	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), transposeRules(), []*Rule{convPadRule()},
 		identityRules)},
 	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), causalRules(), sinkRules(), broadcastRules(), identityRules)},
@@ -108,7 +108,7 @@ type RuleCount struct {
 	Count      int
 }
 
-// A NearMiss is a place where a rule almost applied.
+// A NearMiss is a position where a rule almost applied.
 type NearMiss struct {
 	Rule string
 	Node string // where the rule started

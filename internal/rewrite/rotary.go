@@ -47,7 +47,7 @@ func isHalf(v *ir.Value, at, n int) bool {
 }
 
 // angles returns the cosines or sines of x as ir.Rotary takes them, [B or 1, S, R/2], and the axis of x that holds the heads;
-// nil where heads or halves have angles of their own.
+// nil where heads or halves have separate angles.
 func (m *match) angles(v *ir.Value, x ir.Shape) (half *ir.Value, heads int) {
 	s := v.Type.Shape
 	for len(s) < 4 {

@@ -7,7 +7,7 @@ import (
 )
 
 // rowRules compute only the rows that are read: a slice of rows, such as the first token that a pooler or a classifier
-// takes, moves in front of what computes each row by itself. Before the last layer's attention it stops at the queries;
+// takes, moves in front of what computes each row separately. Before the last layer's attention it stops at the queries;
 // keys and values are needed whole.
 func rowRules() []*Rule {
 	a, b, c := value(), value(), value()

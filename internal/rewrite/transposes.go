@@ -8,7 +8,7 @@ import (
 )
 
 // transposeRules move transposes after the ops that do not care, as sinkRules do with reshapes: a convolution leaves its
-// channels last and the next one wants them there, so what stands between two of them meets and cancels.
+// channels last and the next one wants them there, so what is between two of them meets and cancels.
 func transposeRules() []*Rule {
 	x, c := value(), value()
 	left := node[ir.Transpose](x)

@@ -40,7 +40,7 @@ type unpadding struct {
 	gone fills
 
 	mask               *ir.Value // the input
-	hidesQueries       bool      // an attention's mask also tells what padding sees
+	hidesQueries       bool      // an attention's mask also reports what padding sees
 	readsFirst         bool      // a head reads the first token
 	batch, seq, tokens ir.Dim
 	positions          int // that there are vectors for; 0 for any number
@@ -121,7 +121,7 @@ func (u *unpadding) prove() *NearMiss {
 	for i, v := range u.g.Outputs {
 		if t := u.types[v]; u.isPacked(v) && (u.isFlat(t) || v.Type.DType == tensor.String) {
 			return &NearMiss{Rule: "unpad", Node: v.Def.Label(), At: fmt.Sprintf("output %q", u.g.OutputNames[i]),
-				Why: fmt.Sprintf("it is %v, no tokens of texts", v.Type)}
+				Why: fmt.Sprintf("it is %v, which has no tokens", v.Type)}
 		}
 	}
 	for n, p := range u.plans {

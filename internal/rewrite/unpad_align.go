@@ -12,19 +12,19 @@ func (u *unpadding) token(v *ir.Value) (reading, ir.Type) {
 		return asTokens, u.types[v]
 	}
 	if u.late[v] || u.lead(v.Type.Shape) != 2 {
-		refuse(v, "it is %v, which has no tokens of texts in front", v.Type)
+		refuse(v, "it is %v, which has no token axis in front", v.Type)
 	}
 	u.pull(v)
 	return asTokens, u.types[v]
 }
 
-// align reads an operand that broadcasts to a result of so many axes, of which lead are tokens.
+// align reads an operand that broadcasts to a result of that many axes, of which lead are tokens.
 func (u *unpadding) align(v *ir.Value, rank, lead int) (reading, ir.Type) {
 	s := v.Type.Shape
 	off := rank - len(s) // of its first axis in the result
 	if u.isPacked(v) {
 		if off != 0 || u.lead(s) != lead {
-			refuse(v, "its tokens %v do not lie along those of the result", v.Type)
+			refuse(v, "its tokens %v are not aligned with those of the result", v.Type)
 		}
 		return asTokens, u.types[v]
 	}
@@ -47,7 +47,7 @@ func (u *unpadding) align(v *ir.Value, rank, lead int) (reading, ir.Type) {
 	case off == 0 && s[0].Is(1) && s[1].Equal(u.seq) && u.free(s[2:]), off == 1 && s[0].Equal(u.seq) && u.free(s[1:]):
 		return asPositions, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.tokens}, rest...)...)
 	}
-	refuse(v, "it is %v, which cannot be told apart by token", v.Type)
+	refuse(v, "it is %v, which cannot be separated by token", v.Type)
 	return 0, ir.Type{}
 }
 
@@ -58,7 +58,7 @@ type positionTable struct {
 	dequantize        *ir.Node // what was taken, by one scale or one for each column; or nil
 }
 
-// rowsOf returns the operation that dequantizes rows of a table, of so many axes.
+// rowsOf returns the operation that dequantizes rows of a table, of that many axes.
 func (t *positionTable) rowsOf(rank int) ir.Op {
 	op := t.dequantize.Op.(ir.Dequantize)
 	if len(t.dequantize.Inputs[1].Type.Shape) == 1 {

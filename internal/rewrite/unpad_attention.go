@@ -58,7 +58,7 @@ func (u *unpadding) attention(n *ir.Node) {
 			packs[rowsAt] = ir.PackFirstRows
 			in[i] = typed(v, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.batch}, s[2:]...)...))
 		default:
-			refuse(v, "operand %d is %v and has no tokens of texts in front", i, v.Type)
+			refuse(v, "operand %d is %v and has no token axis in front", i, v.Type)
 		}
 	}
 	for _, r := range relative {
@@ -67,7 +67,7 @@ func (u *unpadding) attention(n *ir.Node) {
 	packed := &ir.Node{Op: op, Inputs: in, Outputs: n.Outputs}
 	u.finish(p, in)
 	if u.t != nil && u.t.Where(n) == target.OnKernel && u.t.Where(packed) != target.OnKernel {
-		refuse(n.Inputs[0], "backend %s has no kernel for attention over texts of their own lengths", u.t.Name)
+		refuse(n.Inputs[0], "backend %s has no kernel for packed attention", u.t.Name)
 	}
 	if p.restores {
 		u.restore(n)
@@ -108,7 +108,7 @@ func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.V
 	s := bias.Type.Shape
 	for i, d := range s {
 		if !d.Is(1) && (i >= len(s)-2 && !d.Equal(u.seq) || i < len(s)-2 && !u.free(s[i:i+1])) {
-			refuse(mask, "%v follows from the places of tokens, and has not one for each", bias.Type)
+			refuse(mask, "%v follows from the positions of tokens, and has not one for each", bias.Type)
 		}
 	}
 	return op, bias, nil

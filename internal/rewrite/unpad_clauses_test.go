@@ -3,6 +3,7 @@ package rewrite
 import (
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,9 +230,9 @@ func TestUnpadClauses(t *testing.T) {
 		{"a feature, taken", "%30 = gather(%24, %103) {axis=2}; %25 = reshape(%30) {shape=[b,s,1]}", ""},
 		{"padding before features", "%25 = pad(%24) {mode=constant, before=[0,0,1], after=[0,0,0]}", ""},
 		{"padding before texts", "%30 = pad(%24) {mode=constant, before=[0,1,0], after=[0,0,0]}; " +
-			"%25 = slice(%30) {starts=[0,0,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the texts"},
+			"%25 = slice(%30) {starts=[0,0,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the sequences"},
 		{"padding after texts", "%30 = pad(%24) {mode=constant, before=[0,0,0], after=[0,1,0]}; " +
-			"%25 = slice(%30) {starts=[0,1,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the texts"},
+			"%25 = slice(%30) {starts=[0,1,0], sizes=[b,s,4], steps=[1,1,1]}", "it puts padding between the sequences"},
 		{"a matrix of each text", "%30 = transpose(%10) {perm=[0,1,2]}; %25 = matmul(%24, %30) {transb=true}", one},
 		{"one matrix in a batch", "%25 = matmul(%24, %100)", one},
 		{"one matrix", "%25 = matmul(%24, %7)", ""},
@@ -245,6 +246,10 @@ func TestUnpadClauses(t *testing.T) {
 		// What goes along: align.
 		{"a vector of each text", "%30 = slice(%24) {starts=[0,0,0], sizes=[b,1,4], steps=[1,1,1]}; %25 = add(%24, %30)", apart},
 		{"a number by position", "%25 = add(%24, %48)", ""},
+		{"a number by position, of fewer axes", "%30 = reshape(%47) {shape=[s,1]}; %25 = add(%24, %30)", ""},
+		{"numbers by position and feature", "%30 = expand(%48) {shape=[1,s,4]}; %25 = add(%24, %30)", ""},
+		{"numbers by position and feature, of fewer axes", "%30 = reshape(%47) {shape=[s,1]}; %31 = expand(%30) {shape=[s,4]}; " +
+			"%25 = add(%24, %31)", ""},
 		{"a number by position, for features", "%30 = reshape(%47) {shape=[1,s]}; %25 = add(%24, %30)", apart},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -266,5 +271,20 @@ func TestUnpadClauses(t *testing.T) {
 				requireEqualRows(t, before, after, rand.New(rand.NewPCG(seed, 5)))
 			}
 		})
+	}
+}
+
+// TestUnpadPositions: no token is beyond what a table has from where it is read.
+func TestUnpadPositions(t *testing.T) {
+	for lines, want := range map[string]int{
+		"%25 = add(%24, %48)": 6,
+		"%30 = slice(%3) {starts=[2,0], sizes=[s,4], steps=[1,1]}; %25 = add(%24, %30)": 4,
+	} {
+		g := parse(t, encoderWith(lines))
+		n, miss := unpad(g, nil, false)
+		require.Nil(t, miss)
+		require.Positive(t, n)
+		at := slices.IndexFunc(g.Nodes, func(n *ir.Node) bool { _, ok := n.Op.(ir.Pack); return ok })
+		require.Equal(t, want, g.Nodes[at].Op.(ir.Pack).Positions)
 	}
 }

@@ -30,7 +30,7 @@ const (
 	aligned             // it broadcasts to the result
 )
 
-// refusal of a rule: what stands in the way, and why.
+// refusal of a rule: what is in the way, and why.
 type obstacle struct {
 	at  *ir.Value
 	why string
@@ -121,7 +121,7 @@ func (u *unpadding) rule(n *ir.Node) {
 			needs[i] = tokens
 		}
 	case needs == nil:
-		refuse(x, "%s is not known to compute each token by itself", ir.OpName(n.Op))
+		refuse(x, "%s is not known to compute each token independently", ir.OpName(n.Op))
 	}
 	u.tokenwise(n, needs)
 }
@@ -133,7 +133,7 @@ func (u *unpadding) alone(n *ir.Node) {
 	mixes := func(axes ...int) {
 		for _, k := range axes {
 			if k < lead {
-				refuse(n.Inputs[0], "%s goes over axis %d, along which tokens or texts lie", ir.OpName(n.Op), k)
+				refuse(n.Inputs[0], "%s reduces axis %d, which is an axis of tokens or sequences", ir.OpName(n.Op), k)
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func (u *unpadding) alone(n *ir.Node) {
 	case ir.Pad:
 		for k := range lead {
 			if !op.Before[k].Is(0) || !op.After[k].Is(0) {
-				refuse(n.Inputs[0], "it puts padding between the texts")
+				refuse(n.Inputs[0], "it puts padding between the sequences")
 			}
 		}
 	case ir.Tile:
@@ -199,7 +199,7 @@ func (u *unpadding) product(n *ir.Node, lead, rank int) {
 // scales requires one scale for all tokens.
 func (u *unpadding) scales(n *ir.Node, axis, lead int) {
 	if rank := len(n.Inputs[1].Type.Shape); rank > 1 || rank == 1 && axis < lead {
-		refuse(n.Inputs[1], "it has scales of its own along the tokens")
+		refuse(n.Inputs[1], "it has separate scales along the tokens")
 	}
 }
 
@@ -208,7 +208,7 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 	y := n.Outputs[0].Type.Shape
 	lead := u.lead(y)
 	if lead == 0 {
-		refuse(n.Inputs[0], "its result %v has not the tokens of texts in front", n.Outputs[0].Type)
+		refuse(n.Inputs[0], "its result %v has no token axis in front", n.Outputs[0].Type)
 	}
 	p := &packedNode{n: n, readings: make([]reading, len(n.Inputs))}
 	in := make([]*ir.Value, len(n.Inputs))
@@ -250,7 +250,7 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 	return p
 }
 
-// keepsZero reports whether an op, of those that compute each token by itself, is 0 where any operand that has tokens is.
+// keepsZero reports whether an op, of those that compute each token separately, is 0 where any operand that has tokens is.
 func keepsZero(op ir.Op) bool {
 	switch o := op.(type) {
 	case ir.Reshape, ir.Transpose, ir.Slice, ir.Expand:
@@ -392,7 +392,7 @@ func (u *unpadding) embedding(n *ir.Node) {
 		case !table[0].Is(1):
 			rows, ok := table[0].Const()
 			if p.packs != nil || !ok || first.Type.DType != tensor.I64 {
-				refuse(in[i], "its rows are taken by position beside indices of %s", first.Type.DType)
+				refuse(in[i], "its rows are taken by position, next to indices of %s", first.Type.DType)
 			}
 			p.packs = map[int]int{i + 1: ir.PackPositions}
 			in[i+1] = &ir.Value{Type: ir.TensorOf(tensor.I64, ir.N(1), u.tokens)}
@@ -418,7 +418,7 @@ func (u *unpadding) sum(n *ir.Node, op ir.Reduce) {
 	_, t := u.token(x)
 	switch {
 	case op.Fn != ir.Sum || len(op.Axes) != 1:
-		refuse(x, "%s over all places of the padded text", ir.OpName(op))
+		refuse(x, "%s over all positions of the padded sequence", ir.OpName(op))
 	case !u.zero[x]:
 		refuse(x, "padding goes into the sum: nothing makes it 0")
 	}
@@ -433,7 +433,7 @@ func (u *unpadding) lateProduct(n *ir.Node) {
 	a := n.Inputs[ir.QMatMulA].Type.Shape
 	if lead := a[:len(a)-1]; len(lead) == 0 || !lead[0].Equal(u.batch) || !lead.Elements().Equal(u.batch) ||
 		len(n.Inputs[ir.QMatMulB].Type.Shape) != 2 {
-		refuse(n.Inputs[ir.QMatMulA], "its scale follows from the range of all texts of the batch")
+		refuse(n.Inputs[ir.QMatMulA], "its scale follows from the range of all sequences of the batch")
 	}
 	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), packs: map[int]int{ir.QMatMulRows: ir.PackTexts},
 		restores: true}

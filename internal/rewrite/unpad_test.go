@@ -109,7 +109,7 @@ func requireFirst(t *testing.T, g *ir.Graph, ids, mask *tensor.Tensor) {
 			continue
 		}
 		_, err := ir.Interpret(g, []*tensor.Tensor{ids, mask})
-		require.ErrorContains(t, err, fmt.Sprintf("the attention mask of row %d hides its first token", b))
+		require.ErrorContains(t, err, fmt.Sprintf("the attention mask of sequence %d hides its first token", b))
 		row[0] = 1
 	}
 }

@@ -94,7 +94,7 @@ func TestWhile(t *testing.T) {
 	require.Equal(t, "i64[]=1", show(out["last"]))
 }
 
-// TestNestedLoops grows a value whose size changes from trip to trip, in a loop inside a loop.
+// TestNestedLoops grows a value whose size changes from iteration to iteration, in a loop inside a loop.
 func TestNestedLoops(t *testing.T) {
 	inner := body(names("j", "c2", "w"), names("c2", "w2"), node("Concat", names("w", "x"), names("w2"), attribute("axis", 0)))
 	outer := body(names("i", "c1", "v"), names("c1", "v2"), node("Add", names("i", "one"), names("n")),
@@ -105,7 +105,7 @@ func TestNestedLoops(t *testing.T) {
 	require.Equal(t, "f32[7]=7,7,7,7,7,7,7", show(out["y"])) // 1 + (1 + 2 + 3)
 }
 
-// TestLongScan is a recurrence of more trips than are unrolled, with a product by captured weights, forwards and backwards.
+// TestLongScan is a recurrence of more iterations than are unrolled, with a product by captured weights, forwards and backwards.
 func TestLongScan(t *testing.T) {
 	cell := body(names("h", "e"), names("h2", "o"), node("MatMul", names("h", "w"), names("p")),
 		node("Add", names("p", "e"), names("h2")), node("Identity", names("h2"), names("o")))

@@ -8,7 +8,7 @@
 //   - What ONNX forbids and nothing checked: operands of a wrong type, attributes that are not the operator's, results that
 //     are missing, weights listed as inputs of another shape, integers that
 //     their type cannot hold, sparse weights. Every node is now checked against ONNX's own schema.
-//   - Parts within the limits whose sum is not: results on the host, arenas of many stages and branches, trips of nested
+//   - Parts within the limits whose sum is not: results on the host, arenas of many stages and branches, iterations of nested
 //     loops, constants folded one after the other, strings that double, sequences that are copied with every insertion.
 //   - Sizes in symbols whose expressions double with every operation.
 //   - String constants, which the CPU backend read as empty.

@@ -172,7 +172,7 @@ func starve(p *onnxpb.ModelProto, inputs func() rlxc.Tensors) error {
 var errStarved = errors.New("starved")
 
 func init() {
-	// What one trip hands on is garbage after the next: its pages count as well.
+	// What one iteration passes on is garbage after the next: its pages count as well.
 	const limit = 260 << 20
 	attacks["memory: a loop that doubles to a larger limit"] = attack{want: "limit", memory: limit + 64<<20, run: func(string) error {
 		s, err := opened(hungry["a loop that doubles"].model, rlxc.CompileOptions{Threads: 1, MemoryLimit: limit})

@@ -64,8 +64,8 @@ func meanings() (out []hostile) {
 		return one(x(2, 3, 4), f32, constant("c", tensor.FromSlice(counts)), n)
 	}
 	add("lengths of all texts", "returns f32[4,4]", remove(3, 1))
-	add("lengths of fewer texts", "refused 1 lengths for 2 texts", remove(3))
-	add("lengths of more texts", "refused 3 lengths for 2 texts", remove(3, 1, 1))
+	add("lengths of fewer texts", "refused 1 lengths for 2 sequences", remove(3))
+	add("lengths of more texts", "refused 3 lengths for 2 sequences", remove(3, 1, 1))
 	packed := func(bias ...int) *onnxpb.ModelProto {
 		n := node("PackedAttention", names("x", "w", "b", "o", "s", "bias"), y, attribute("num_heads", 2))
 		n.Domain = "com.microsoft"
@@ -73,7 +73,7 @@ func meanings() (out []hostile) {
 			constant("o", tensor.New(tensor.I32, 2, 3)),
 			constant("s", tensor.FromSlice([]int32{0, 3, 4})), constant("bias", tensor.New(f32, bias...)), n)
 	}
-	add("a bias for all positions", "refused position", packed(1, 2, 3, 3)) // the places are all 0
+	add("a bias for all positions", "refused position", packed(1, 2, 3, 3)) // the positions are all 0
 	add("a bias for fewer queries", "refused attention bias", packed(1, 2, 2, 3))
 	add("a bias for fewer keys", "refused attention bias", packed(1, 2, 3, 2))
 	add("a bias of two axes", "refused attention bias", packed(3, 3))

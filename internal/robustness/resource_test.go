@@ -110,7 +110,7 @@ func resources() (out []hostile) {
 	branches.Node = append(branches.Node, node("Relu", names(last), names("y")))
 	add("30 branches, each with an arena of 8 MiB", "either", model(branches), nil)
 
-	// Trips inside trips.
+	// Trips inside iterations.
 	nest := func(depth int, trips int64) *onnxpb.ModelProto {
 		inner := []*onnxpb.NodeProto{node("Neg", names(fmt.Sprint("v", depth)), names(fmt.Sprint("w", depth)))}
 		for d := depth - 1; d >= 0; d-- {
@@ -208,7 +208,7 @@ func resources() (out []hostile) {
 	tree := graph(append(infos{value("c", boolean)}, x...), y, both(12, "y").Node...)
 	add("Ifs in both branches of Ifs, 12 deep", "returns f32[2]", model(tree), nil)
 
-	// Strings have a size of their own.
+	// Strings have a separate size.
 	text := graph(infos{value("x", f32, 2)}, infos{unranked("y", tensor.String)}, constant("c0", tensor.FromStrings([]string{"ha"})),
 		node("Cast", names("x"), names("t"), attribute("to", 8)), node("StringConcat", names("t", "c0"), names("s0")))
 	for i := range 60 {

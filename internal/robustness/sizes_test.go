@@ -12,7 +12,7 @@ import (
 var reals = map[string]float32{"0": 0, "−1": -1, "NaN": float32(math.NaN()), "∞": float32(math.Inf(1)), "−∞": float32(math.Inf(-1)),
 	"1e30": 1e30, "1e10": 1e10, "least": math.SmallestNonzeroFloat32}
 
-// floats puts them where an operator computes a size or a place from a float.
+// floats puts them where an operator computes a size or a position from a float.
 func floats() (out []hostile) {
 	one4 := []any{1, 1, 4, 4}
 	f := func(v ...float32) *tensor.Tensor { return tensor.FromSlice(v) }

@@ -87,7 +87,7 @@ var slow = map[string]struct {
 
 func nothing() rlxc.Tensors { return rlxc.Tensors{"x": tensor.New(f32, 1)} }
 
-// nestedLoops are loops in each other, of so many trips each.
+// nestedLoops are loops in each other, of that many iterations each.
 func nestedLoops(depth int, trips int64) *onnxpb.ModelProto {
 	inner := node("Neg", names("v"), names("w"))
 	for range depth {

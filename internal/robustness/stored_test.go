@@ -187,7 +187,7 @@ func convolutions() (out []hostile) {
 		}
 	}
 
-	// Sizes that the run tells.
+	// Sizes that the run reports.
 	free := []any{"n", "c", "h", "k"}
 	for name, c := range map[string]struct {
 		sizes []any // of the weights

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// improve lowers the peak of a segment: it searches from the order as it stands and, if that settles nothing, from a second
+// improve lowers the peak of a segment: it searches from the order unchanged and, if that settles nothing, from a second
 // one.
 func (s *scheduler) improve(g segment) {
 	if s.search(g, s.budget/2) {

@@ -101,7 +101,7 @@ func newScheduler(p *Program) *scheduler {
 		s.need[i] = s.runAt(i, i)
 	}
 	s.cut()
-	s.bound()
+	s.floor = s.floorOf(s.order, s.segments).Peak()
 	return s
 }
 
@@ -182,54 +182,96 @@ func (s *scheduler) cut() {
 	}
 }
 
-// bound sets the floor: what some step needs in every order, its own buffers and all that live across its segment.
-func (s *scheduler) bound() {
-	of := make([]int32, len(s.order)+1) // by position: the segment
-	for k, g := range s.segments {
-		for i := g.from; i < g.to; i++ {
-			of[i] = int32(k)
+// A Need is what a step needs at most: its own buffers, and all that live across its segment. Where each segment is one step, that is
+// the peak of an order; else it is a floor of all orders. It takes time linear in the size of the program to make, and to find at other
+// sizes of the same buffers.
+type Need struct {
+	*Program
+	steps    []int
+	segments []segment
+	from, to []int32 // by buffer: the segments that it lives across
+	across   []int64 // by segment: by how much the bytes grow of what lives across; as long as Peak runs
+	own      []int32 // the buffers that count of each step, one after the other
+	ends     []int   // of each step's in own
+}
+
+// Floor is what every order needs.
+func Floor(p *Program) *Need {
+	s := newScheduler(p)
+	return s.floorOf(identity(len(s.order)), s.segments)
+}
+
+// NeedOf is what an order needs.
+func NeedOf(p *Program, order []int) *Need {
+	s := newScheduler(p)
+	segments := make([]segment, len(order))
+	for i := range segments {
+		segments[i] = segment{i, i + 1}
+	}
+	return s.floorOf(order, segments)
+}
+
+func (s *scheduler) floorOf(steps []int, segments []segment) *Need {
+	f := &Need{Program: s.Program, steps: steps, segments: slices.Clone(segments), from: make([]int32, len(s.Bytes)),
+		to: make([]int32, len(s.Bytes)), across: make([]int64, len(segments)+2), ends: make([]int, len(steps))}
+	of := make([]int32, len(steps)) // by step: the segment
+	for k, g := range segments {
+		for _, step := range steps[g.from:g.to] {
+			of[step] = int32(k)
 		}
 	}
-	of[len(s.order)] = int32(len(s.segments))
-	across := make([]int64, len(s.segments)+2)
-	crosses := func(b int32, k int32) bool {
-		return (s.writer[b] < 0 || of[s.writer[b]] < k) && s.last[b] >= 0 && of[s.last[b]] > k
-	}
-	for b, size := range s.Bytes {
-		from, to := int32(0), int32(0)
+	for b := range s.Bytes {
 		if w := s.writer[b]; w >= 0 {
-			from = of[w] + 1
+			f.from[b] = of[w] + 1
 		}
-		if s.last[b] >= 0 {
-			to = of[s.last[b]]
+		for _, r := range s.readers[b] {
+			f.to[b] = max(f.to[b], of[r])
 		}
-		if from < to {
-			across[from] += size
-			across[to] -= size
+		if s.Held[b] {
+			f.to[b] = int32(len(segments))
 		}
 	}
-	live := int64(0)
-	for k, g := range s.segments {
-		live += across[k]
-		if g.to == g.from+1 {
-			s.floor = max(s.floor, s.need[g.from])
-			continue
+	for i, step := range steps {
+		k := of[step]
+		ends := func(b int32) bool { return f.to[b] <= k }
+		for _, b := range s.Reads[step] {
+			if f.from[b] > k || ends(b) {
+				f.own = append(f.own, b)
+			}
 		}
+		writes := s.Writes[step]
+		if slices.ContainsFunc(s.Over[step], ends) {
+			writes = writes[1:]
+		}
+		f.own = append(f.own, writes...)
+		f.ends[i] = len(f.own)
+	}
+	return f
+}
+
+// Peak is the bytes at the present sizes.
+func (f *Need) Peak() int64 {
+	clear(f.across)
+	for b, size := range f.Bytes {
+		if f.from[b] < f.to[b] {
+			f.across[f.from[b]] += size
+			f.across[f.to[b]] -= size
+		}
+	}
+	var peak, across int64
+	begin := 0
+	for k, g := range f.segments {
+		across += f.across[k]
 		for i := g.from; i < g.to; i++ {
-			need := live + s.Scratch[i]
-			for _, b := range s.Reads[i] {
-				if !crosses(b, int32(k)) {
-					need += s.Bytes[b]
-				}
+			need := across + f.Scratch[f.steps[i]]
+			for _, b := range f.own[begin:f.ends[i]] {
+				need += f.Bytes[b]
 			}
-			for j, b := range s.Writes[i] {
-				if j > 0 || len(s.Over[i]) == 0 {
-					need += s.Bytes[b]
-				}
-			}
-			s.floor = max(s.floor, need)
+			begin = f.ends[i]
+			peak = max(peak, need)
 		}
 	}
+	return peak
 }
 
 func (s *scheduler) peak() int64 { return s.highest(segment{0, len(s.order)}) }

@@ -155,7 +155,15 @@ func TestOrderIsTheBestOfSmallPrograms(t *testing.T) {
 		order := Order(p)
 		require.Equal(rt, -1, firstTooEarly(p, order))
 		require.Equal(rt, lowest(p), peak(p, order))
-		require.LessOrEqual(rt, newScheduler(p).floor, peak(p, order))
+		floor, need := Floor(p), NeedOf(p, order)
+		require.LessOrEqual(rt, floor.Peak(), peak(p, order))
+		require.Equal(rt, peak(p, order), need.Peak())
+		for b, size := range p.Bytes { // equal sizes stay equal
+			p.Bytes[b] = 7 * size % 10
+		}
+		require.Equal(rt, Floor(p).Peak(), floor.Peak())
+		require.LessOrEqual(rt, floor.Peak(), lowest(p))
+		require.Equal(rt, peak(p, order), need.Peak())
 	})
 }
 

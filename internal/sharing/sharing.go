@@ -74,7 +74,7 @@ func (t *Table[H]) Len() (n int) {
 	return n
 }
 
-// sampleOf hashes some of the bytes: enough to tell weights of one size apart, little beside making them.
+// sampleOf hashes some of the bytes: enough to distinguish weights of one size, little beside making them.
 func sampleOf(data []byte) uint64 {
 	const pieces, piece = 64, 64
 	var h maphash.Hash

@@ -85,7 +85,7 @@ func (r Row) WithHalf() Row {
 			sizes = inner.Scratch(Widened(n))
 		}
 		for _, v := range HalfValues(n) {
-			sizes = append(sizes, int64(4*v.Type.Sizes().Elements()))
+			sizes = append(sizes, int64(4*v.Type.Elements()))
 		}
 		return sizes
 	}

@@ -53,7 +53,7 @@ type Row struct {
 	// it: as codes or 16-bit floats. nil: of none.
 	TakesStored func(n *ir.Node, i int) bool
 	// ReadsPacked reports whether the kernel of an attention whose queries, keys and values are parts of one buffer reads that
-	// buffer itself, also where casts or copies of the parts stand between.
+	// buffer itself, also where casts or copies of the parts are between.
 	ReadsPacked func(n *ir.Node) bool
 }
 
@@ -136,7 +136,7 @@ func (t *Target) LateReads(n *ir.Node) int {
 	return late
 }
 
-// Late returns the target with kernels that read their operands for at least so many steps after their own.
+// Late returns the target with kernels that read their operands for at least that many steps after their own.
 func (t *Target) Late(steps int) *Target {
 	late := *t
 	for i := range late.Rows {

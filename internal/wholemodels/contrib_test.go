@@ -51,7 +51,7 @@ func decode(t *testing.T, data []byte) *tensor.Tensor {
 }
 
 // TestContribOperators runs every recorded operator at both ends of the levels. Quantised values may differ by one where the result
-// lies in the middle between two of them.
+// is in the middle between two of them.
 func TestContribOperators(t *testing.T) {
 	t.Chdir(root)
 	cases := contribCases(t)

@@ -35,7 +35,7 @@ type batch struct {
 	encoder *tensor.Tensor
 }
 
-// newBatch makes a batch of so many texts, with room for so many tokens in each.
+// newBatch makes a batch of that many texts, with room for that many tokens in each.
 func newBatch(p *rlxc.Program, texts, room int) (_ *batch, err error) {
 	b := &batch{inputs: p.Inputs()}
 	if b.Session, err = p.NewSession(); err != nil {
@@ -47,7 +47,7 @@ func newBatch(p *rlxc.Program, texts, room int) (_ *batch, err error) {
 	return b, nil
 }
 
-// next reads as many tokens of each text, of which padding is in front, and returns the likeliest tokens behind them that none of the texts
+// next reads as many tokens of each text, of which padding is in front, and returns the likeliest tokens after them that none of the texts
 // has been given as written.
 func (b *batch) next(tokens [][]int64, padding []int, written [][]int64) ([]int64, error) {
 	texts, n := len(tokens), len(tokens[0])
@@ -97,7 +97,7 @@ func (b *batch) next(tokens [][]int64, padding []int, written [][]int64) ([]int6
 
 func (b *batch) Close() error { return errors.Join(b.Session.Close(), b.cache.Close()) }
 
-// generates runs a generation and holds it to what onnxruntime wrote: with a cache that grows where it lies, few plans, and a kernel for
+// generates runs a generation and holds it to what onnxruntime wrote: with a cache that grows where it is, few plans, and a kernel for
 // every step.
 func (g generation) generates(t *testing.T, p *rlxc.Program) {
 	longest := len(slices.MaxFunc(g.Prompts, func(a, b []int64) int { return len(a) - len(b) }))

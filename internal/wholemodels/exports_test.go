@@ -251,7 +251,7 @@ func TestControl(t *testing.T) {
 				if filepath.Base(file) != "loop.zip" {
 					return
 				}
-				// What no trip returns has the sizes that are known; onnxruntime makes all of them 0.
+				// What no iteration returns has the sizes that are known; onnxruntime makes all of them 0.
 				s, err := p.NewSession()
 				require.NoError(t, err)
 				defer s.Close()

@@ -49,7 +49,7 @@ func newWriter(p *rlxc.Program, room int) (*writer, error) {
 		if v.Name == "past_sequence_length" || !strings.HasPrefix(v.Name, "past_") {
 			continue
 		}
-		axis := len(v.Shape) - 2 // of the places
+		axis := len(v.Shape) - 2 // of the positions
 		shape := make([]int, len(v.Shape))
 		for i, size := range v.Shape {
 			if shape[i], err = strconv.Atoi(size); err != nil {
@@ -135,7 +135,7 @@ func likeliest(logits []float32, written []int64) int64 {
 	return int64(best)
 }
 
-// TestGenerate: a decoder writes the tokens that it writes with onnxruntime, with its cache where it lies; the prompt goes in at once or
+// TestGenerate: a decoder writes the tokens that it writes with onnxruntime, with its cache where it is; the prompt goes in at once or
 // in pieces, a restart changes nothing, and a cache that is full says so.
 func TestGenerate(t *testing.T) {
 	t.Chdir(root)
@@ -147,7 +147,7 @@ func TestGenerate(t *testing.T) {
 		"decoders/llama-gqa": tooLong, "decoders/llama-gqa, total": tooLong, "decoders/qwen2-gqa": tooLong,
 		"decoders/gpt2-multihead": tooLong,
 		"decoders/gpt2-attention": "a growing tensor has a capacity of 56 on axis 3, and 57 are needed: make one with more",
-		"decoders/gpt2-masked":    "a sequence of length 57 with 1 new places, a cache of 56 and room for 56",
+		"decoders/gpt2-masked":    "a sequence of length 57 with 1 new positions, a cache of 56 and a capacity of 56",
 	} {
 		file, given := strings.CutSuffix(name, ", total")
 		z, err := zip.OpenReader("testdata/" + file + ".zip")
@@ -252,16 +252,16 @@ func TestBadCaches(t *testing.T) {
 		err   string
 	}{
 		{file, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 7)},
-			"a sequence of length 7 with 1 new places, a cache of 3 and room for 7"},
+			"a sequence of length 7 with 1 new positions, a cache of 3 and a capacity of 7"},
 		{file, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(0, 4)},
-			"a sequence of length 0 with 1 new places, a cache of 3 and room for 4"},
+			"a sequence of length 0 with 1 new positions, a cache of 3 and a capacity of 4"},
 		{file, rlxc.Tensors{"input_ids": ids(2), "attention_mask": mask(-1, 4)}, "a sequence of length -4 with 2 new places"},
 		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1),
 			"past_sequence_length": past(-1)}, "a sequence of length -1 with 1 new places"},
 		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1),
 			"past_sequence_length": past(1 << 30)}, "a sequence of length 1073741825 with 1 new places"},
 		{shared, rlxc.Tensors{"input_ids": ids(1), "attention_mask": mask(1, 4), "position_ids": ids(1), "past_sequence_length": past(8)},
-			"a sequence of length 9 with 1 new places, a cache of 8 and room for 8"},
+			"a sequence of length 9 with 1 new positions, a cache of 8 and a capacity of 8"},
 	} {
 		for _, level := range levels {
 			t.Run(fmt.Sprintf("%s/%s", c.err, level), func(t *testing.T) {

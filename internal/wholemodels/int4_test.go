@@ -18,7 +18,7 @@ import (
 )
 
 // TestInt4IsAsExactAsTheReference compares rlxc, and what onnxruntime recorded, with the same model in float64. Its activations
-// are rounded to 8 bits (accuracy_level 4): where one lies within float32's error of the middle between two quantised values
+// are rounded to 8 bits (accuracy_level 4): where one is within float32's error of the middle between two quantised values
 // it falls to either side, and what follows departs a thousand times further than that error. In sum rlxc may not be further
 // from float64.
 func TestInt4IsAsExactAsTheReference(t *testing.T) {

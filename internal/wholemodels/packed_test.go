@@ -128,7 +128,7 @@ func TestPackedAttention(t *testing.T) {
 						require.InDelta(t, w, got.Float64(b*7*hidden+i), 1e-5, "text %d", b)
 					}
 				}
-				// The same IR as without padding by the pass: nothing is padded in between, and no list of places is made.
+				// The same IR as without padding by the pass: nothing is padded in between, and no list of positions is made.
 				require.Contains(t, text, "rlxc.Pack(")
 				require.Contains(t, text, "rlxc.Unpack(")
 				for _, other := range []string{"rlxc.Deferred", "scatter", "softmax"} {

@@ -13,7 +13,7 @@ const (
 	amxTiles    = 8  // registers
 )
 
-// amxFunc is a [gemmFunc] with tile registers: config is set up for the rows of a tile of C and for steps of so many words as
+// amxFunc is a [gemmFunc] with tile registers: config is set up for the rows of a tile of C and for steps of that many words as
 // it says. A has its words side by side.
 type amxFunc func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int,
 	alpha float32, bias, res *float32, resRow int, flags int)
@@ -81,9 +81,9 @@ func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 func shareTiles(rows, cols int) bool { return rows*cols+rows+cols > amxTiles }
 
 // newTileConfig describes the tile registers of a kernel: those of C, then of A, then of B. C has rows rows in equal tiles
-// (of an odd number both have the one in the middle), and cols columns in its last tile; a step has so many words of K.
+// (of an odd number both have the one in the middle), and cols columns in its last tile; a step has that many words of K.
 func newTileConfig(rowTiles, colTiles, rows, words, cols int) (config [64]byte) {
-	const palette, bytesPerRow, rowCount = 0, 16, 48 // places
+	const palette, bytesPerRow, rowCount = 0, 16, 48 // positions
 	config[palette] = 1
 	tile := 0
 	set := func(rows, cols int) {

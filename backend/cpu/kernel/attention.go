@@ -27,6 +27,7 @@ type Attention struct {
 	partBlocks  int  // blocks of queries in a part, which share the work on a block of keys
 	partsInHead int
 	keyBlock    int
+	group       int // not 0: the queries are heads of one query, which read the same keys
 }
 
 // AttentionArgs are the operands. Strides count elements and are those of the batch, head and sequence axes; the last
@@ -73,10 +74,40 @@ type MaskStride struct{ Batch, Head, Query, Key int }
 // Window is a band of the scores. A negative Left or Right is no limit: causal attention is {Left: -1}.
 type Window struct{ Left, Right, Offset int }
 
-// NewAttention plans an attention.
+// NewAttention plans an attention. The heads of a single query that read the same keys become queries of one head, so that their scores
+// fill vectors; such a plan takes no scores by relative position.
 func (s *Set) NewAttention(shape AttentionShape) *Attention {
+	group := 0
+	if shape.Queries == 1 && shape.Heads > shape.KVHeads {
+		group = shape.Heads / shape.KVHeads
+		shape.Heads, shape.Queries = shape.KVHeads, group
+	}
 	a := s.planAttention(shape, shape.Batch*shape.Heads, false)
+	a.group = group
 	return &a
+}
+
+// grouped returns a and its operands for heads in the place of queries. A window of one query is a range of keys.
+func (a *Attention) grouped(args *AttentionArgs) (plan Attention, own AttentionArgs) {
+	plan, own = *a, *args
+	own.QStride.Head, own.QStride.Seq = a.group*own.QStride.Head, own.QStride.Head
+	own.OutStride.Head, own.OutStride.Seq = a.group*own.OutStride.Head, own.OutStride.Head
+	own.BiasStride.Head, own.BiasStride.Query = a.group*own.BiasStride.Head, own.BiasStride.Head
+	own.MaskStride.Head, own.MaskStride.Query = a.group*own.MaskStride.Head, own.MaskStride.Head
+	lo, hi := own.Window.keys(0, 1, a.Keys)
+	if lo >= hi {
+		own.Window = &Window{Offset: -a.group - 1} // no query sees a key
+		return plan, own
+	}
+	plan.Keys, own.Window = hi-lo, nil
+	own.K, own.V = own.K[lo*own.KStride.Seq:], own.V[lo*own.VStride.Seq:]
+	if own.Bias != nil {
+		own.Bias = own.Bias[lo*own.BiasStride.Key:]
+	}
+	if own.Mask != nil {
+		own.Mask = own.Mask[lo*own.MaskStride.Key:]
+	}
+	return plan, own
 }
 
 // NewAttentionBF16 plans an attention whose products round their operands to bfloat16.
@@ -171,6 +202,10 @@ func (p *attentionPart) take(n int) (taken []float32) {
 
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
 func (a *Attention) Run(part int, args *AttentionArgs, scratch []byte) {
+	if a.group > 0 {
+		plan, own := a.grouped(args)
+		a, args = noescape(&plan), noescape(&own)
+	}
 	head := part / a.partsInHead
 	p := attentionPart{
 		Attention: a,

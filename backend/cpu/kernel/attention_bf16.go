@@ -33,7 +33,7 @@ func (s *Set) pairRows(dst, x []float32, rows, cols int) {
 	}
 }
 
-// pairKeys rounds n keys and values, which lie together.
+// pairKeys rounds n keys and values, which are together.
 func (p *attentionPart) pairKeys(n int) {
 	pairs, row := elementsOf[uint16](bytesOfFloats(p.keyPairs)), 2*p.keyWords()
 	if row == p.Size {
@@ -76,7 +76,7 @@ func (b *attentionBlock) multiplyColumns(factors []float32) {
 	b.set.BinaryRows(Mul, b.turned, b.columns, Rows{b.turned, b.columns, 1}, Rows{factors, 0, 1}, b.ValueSize, b.columns)
 }
 
-// multiplyPairs computes C[m, columns] from B of so many rows of words.
+// multiplyPairs computes C[m, columns] from B of that many rows of words.
 func (b *attentionBlock) multiplyPairs(args *GemmArgs, m, words int, right []float32) {
 	b.set.gemmPanel(&b.set.pairsBF16, args, gemmPanel{rowHi: m, cols: b.columns, k: words, kBlock: max(words, 1), b: pointer(right),
 		bRow: b.columns})

@@ -7,7 +7,7 @@ import (
 
 var negInf = float32(math.Inf(-1))
 
-// keys returns the range of keys that n queries from first on may see, of so many keys. A nil window shows all.
+// keys returns the range of keys that n queries from first on may see, of that many keys. A nil window shows all.
 func (w *Window) keys(first, n, keys int) (lo, hi int) {
 	lo, hi = 0, keys
 	if w != nil && w.Left >= 0 {
@@ -19,7 +19,7 @@ func (w *Window) keys(first, n, keys int) (lo, hi int) {
 	return lo, hi
 }
 
-// visible is the range of keys that n queries from first on may see, of so many keys.
+// visible is the range of keys that n queries from first on may see, of that many keys.
 func (args *AttentionArgs) visible(first, n, keys int) (lo, hi int) {
 	w := args.Window
 	if w == nil || args.KeyAt == nil {
@@ -48,7 +48,7 @@ func (p *attentionPart) keyRange() (lo, hi int) {
 	return p.trim()
 }
 
-// perQuery reports whether bias, mask or relative positions tell queries apart.
+// perQuery reports whether bias, mask or relative positions distinguish queries.
 func (p *attentionPart) perQuery() bool {
 	args := p.args
 	return args.ByQuery.Scores != nil || args.ByKey.Scores != nil || args.Mask != nil && args.MaskStride.Query != 0 || args.Bias != nil &&
@@ -83,7 +83,7 @@ func (p *attentionPart) shareBias() {
 	}
 }
 
-// keyAt is the place of key k along the axes of bias and mask.
+// keyAt is the position of key k along the axes of bias and mask.
 func (args *AttentionArgs) keyAt(k int) int {
 	if args.KeyAt == nil {
 		return k
@@ -206,7 +206,7 @@ func (r *RelativeScores) of(head, token int) []float32 {
 	return r.Scores[head*r.Head+token*r.N:][:r.N]
 }
 
-// at is the score for the place of a token and another place.
+// at is the score for the position of a token and another position.
 func (r *RelativeScores) at(own, other int) int {
 	i := int(r.Index[own*r.IndexRow+other])
 	if i < 0 {
@@ -215,7 +215,7 @@ func (r *RelativeScores) at(own, other int) int {
 	return i
 }
 
-// queryAt is the place of query q along the axes of bias and mask.
+// queryAt is the position of query q along the axes of bias and mask.
 func (args *AttentionArgs) queryAt(q int) int {
 	if args.QueryAt == nil {
 		return q
@@ -223,7 +223,7 @@ func (args *AttentionArgs) queryAt(q int) int {
 	return int(args.QueryAt[q])
 }
 
-// at is the place of a query and a key in a bias or mask.
+// at is the position of a query and a key in a bias or mask.
 func (p *attentionPart) at(stride MaskStride, query, key int) int {
 	return p.batch*stride.Batch + p.head*stride.Head + query*stride.Query + key*stride.Key
 }
@@ -254,7 +254,7 @@ func (b *attentionBlock) window(first, n int) {
 	}
 }
 
-// windowAt does so for queries and keys at places of their own.
+// windowAt does so for queries and keys at separate positions.
 func (b *attentionBlock) windowAt(first, n int) {
 	w := b.args.Window
 	for k, key := range b.args.KeyAt[first:][:n] {

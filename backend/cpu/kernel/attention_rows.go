@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// RowsAttention is attention within texts of any lengths whose tokens lie one after the other. Which texts there are is only
+// RowsAttention is attention within texts of any lengths whose tokens are one after the other. Which texts there are is only
 // known in a run: Plan cuts them into pieces, some blocks of queries of a text and head each, and whoever calls Run takes one piece
 // after the other. So one long text among many short ones is shared by all.
 type RowsAttention struct {
@@ -73,12 +73,13 @@ func (a *RowsAttention) Plan(texts []int32, plan []byte) error {
 	return nil
 }
 
-// checkTexts holds texts to so many queries and keys, and returns the end of the last one's queries.
+// checkTexts holds texts to that many queries and keys, and returns the end of the last one's queries.
 func checkTexts(texts []int32, queries, keys int) (end int, err error) {
 	for r := range len(texts) / TextFields {
 		q, qEnd, k, kEnd := textAt(texts, r)
 		if q != end || qEnd < q || qEnd > queries || k < 0 || kEnd < k || kEnd > keys || queries == keys && kEnd-k > qEnd-q {
-			return 0, fmt.Errorf("row %d is %v: of %d queries and %d keys, after %d", r, texts[r*TextFields:][:TextFields], queries, keys,
+			return 0, fmt.Errorf("sequence %d is %v: of %d queries and %d keys, after %d", r, texts[r*TextFields:][:TextFields], queries,
+				keys,
 				end)
 		}
 		end = qEnd
@@ -159,7 +160,7 @@ func (a *RowsAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []
 	}
 }
 
-// follow moves bias, mask and window to where the queries and keys are, if they follow each other: then they have no places of their own.
+// follow moves bias, mask and window to where the queries and keys are, if they follow each other: then they have no separate positions.
 func (args *AttentionArgs) follow() {
 	last := len(args.KeyAt) - 1
 	key, query := int(args.KeyAt[0]), 0
@@ -198,7 +199,7 @@ func (a *RowsAttention) Positions(texts []int32, at []int64, queries, keys int) 
 		}{{at[q:qEnd], queries}, {at[k:kEnd], keys}} {
 			for i, p := range check.at {
 				if p < 0 || i > 0 && p <= check.at[i-1] || check.below > 0 && p >= int64(check.below) {
-					return fmt.Errorf("row %d has a token at position %d, of a mask for %d", r, p, check.below)
+					return fmt.Errorf("sequence %d has a token at position %d, of a mask for %d", r, p, check.below)
 				}
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRowsAttention holds attention over texts that lie one after the other to that of each text alone, at lengths around the sizes
+// TestRowsAttention holds attention over texts that are one after the other to that of each text alone, at lengths around the sizes
 // of blocks, with canaries after the results and scratch memory of exactly the size that is asked for.
 func TestRowsAttention(t *testing.T) {
 	eachLevel(t, func(t *testing.T, set *Set) {

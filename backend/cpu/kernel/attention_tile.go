@@ -1,6 +1,6 @@
 package kernel
 
-// attentionTileFunc computes C = (A·B + C·scale)·factor for register tiles that lie below each other, where scale and factor
+// attentionTileFunc computes C = (A·B + C·scale)·factor for register tiles that are below each other, where scale and factor
 // hold a number for each row. Without a scale C is not read; without a factor there is none. Element (r, i) of A is at
 // r·aRow + i·aCol; rows of B and C are contiguous. The number of rows, and of vectors in a row of the tile, are fixed for
 // each function; cols says how many columns of the last vector are real: only those of C are touched, all of B are read.

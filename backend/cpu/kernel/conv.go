@@ -3,7 +3,7 @@ package kernel
 import "unsafe"
 
 // A ConvShape is a convolution of images with the channels last over two spatial axes: Height × Width pixels of Channels, a
-// window of KernelHeight × KernelWidth of them at PlacesHigh × PlacesWide places, Outputs channels of the result. Top and Left
+// window of KernelHeight × KernelWidth of them at PlacesHigh × PlacesWide positions, Outputs channels of the result. Top and Left
 // are the zeros in front of the first row and column; windows may reach as far over the others' ends as they do.
 type ConvShape struct {
 	Images, Height, Width, Channels int
@@ -15,7 +15,7 @@ type ConvShape struct {
 	Outputs                         int
 }
 
-// ConvArgs are the operands of one [Conv]: those of a Gemm with the places as rows, but for A. W is packed by [Set.NewPackB] with
+// ConvArgs are the operands of one [Conv]: those of a Gemm with the positions as rows, but for A. W is packed by [Set.NewPackB] with
 // the taps, and for each tap the channels, along K.
 type ConvArgs struct {
 	GemmArgs
@@ -26,22 +26,22 @@ type ConvArgs struct {
 }
 
 // Conv is a planned convolution of all channels with all outputs: products without a matrix of patches. What one row of the window
-// meets at neighbouring places are rows of a matrix that overlap, where pixels lie side by side with their padding, and the rows
-// of the window are blocks of K. A part copies the pixels of its places, with zeros around them, to scratch memory, which stays in
+// meets at neighbouring positions are rows of a matrix that overlap, where pixels are side by side with their padding, and the rows
+// of the window are blocks of K. A part copies the pixels of its positions, with zeros around them, to scratch memory, which stays in
 // the cache.
 type Conv struct {
 	convWindow
 	set      *Set
 	blocking blocking
-	group    int // rows of places that a block of K goes over at a time
+	group    int // rows of positions that a block of K goes over at a time
 	step     int // taps that are one block of K: of a row of the window, or 1
 	stored   bool
 }
 
-// storedPlaces is the number of places that a block of stored weights is decoded for, at least, if there are so many.
+// storedPlaces is the number of positions that a block of stored weights is decoded for, at least, if there are that many.
 const storedPlaces = 2 * blockRows
 
-// NewConv plans a convolution for so many workers. Its weights are stored, or else float32.
+// NewConv plans a convolution for that many workers. Its weights are stored, or else float32.
 func (s *Set) NewConv(shape ConvShape, workers int, stored bool) *Conv {
 	c := &Conv{convWindow: stepWindow(shape, shape.Channels), set: s, stored: stored}
 	shape, c.step = c.ConvShape, c.KernelWidth
@@ -53,7 +53,7 @@ func (s *Set) NewConv(shape ConvShape, workers int, stored bool) *Conv {
 	if shape.DilationWide != 1 {
 		c.step = 1
 	}
-	// What is copied takes half of the L2 cache; a part has some hundred places.
+	// What is copied takes half of the L2 cache; a part has some hundred positions.
 	places := min(4*blockRows, max(blockRows, c.share()))
 	if stored {
 		places = max(places, storedPlaces)
@@ -196,8 +196,8 @@ func (c *Conv) copyRow(dst []float32, args *ConvArgs, image, y, x int) {
 	}
 }
 
-// depthwiseFunc sums, for each of so many places, srcRow elements apart in src, and each of cols channels, bias and what the taps
-// meet, which lie offsets (in bytes) from the place, times their weights, whose rows are wRow apart. There is one tap at least.
+// depthwiseFunc sums, for each of that many positions, srcRow elements apart in src, and each of cols channels, bias and what the taps
+// meet, which lie offsets (in bytes) from the position, times their weights, whose rows are wRow apart. There is one tap at least.
 type depthwiseFunc func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32,
 	places, cols int)
 
@@ -215,11 +215,11 @@ func depthwiseGeneric(dst *float32, dstRow int, src *float32, srcRow int, offset
 	}
 }
 
-// Depthwise is a planned convolution each channel of which is one of its own: Outputs is Channels. A part is some rows of places.
+// Depthwise is a planned convolution each channel of which is a separate one: Outputs is Channels. A part is some rows of positions.
 type Depthwise struct {
 	ConvShape
 	set  *Set
-	rows int // of places in a part
+	rows int // of positions in a part
 }
 
 // NewDepthwise plans a convolution.
@@ -254,8 +254,8 @@ func (d *Depthwise) Run(part int, args *ConvArgs, scratch []byte) {
 	}
 }
 
-// row computes one row of places: those whose windows lie inside the row of pixels at once, the others each with the taps that
-// meet a pixel. What lies above or below the image is left out for all of them.
+// row computes one row of positions: those whose windows are inside the row of pixels at once, the others each with the taps that
+// meet a pixel. What is above or below the image is left out for all of them.
 func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) {
 	image, y := row/d.PlacesHigh, row%d.PlacesHigh*d.StrideHigh-d.Top
 	extent := (d.KernelWidth-1)*d.DilationWide + 1
@@ -268,7 +268,7 @@ func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) 
 		}
 		x := place*d.StrideWide - d.Left
 		// Kernel rows that meet the image are neighbours, and so are kernel columns: the weights of a row of them are evenly apart
-		// unless columns are cut off, where each row goes by itself.
+		// unless columns are cut off, where each row goes separately.
 		kyLo, kyHi := Meets(y, d.DilationHigh, d.KernelHeight, d.Height)
 		kxLo, kxHi := Meets(x, d.DilationWide, d.KernelWidth, d.Width)
 		if count > 1 {

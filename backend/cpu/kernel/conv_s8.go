@@ -2,7 +2,7 @@ package kernel
 
 import "unsafe"
 
-// ConvS8Args are the operands of one [ConvS8] or [DepthwiseS8]: those of a [GemmS8] with the places as rows, but for A. There is one
+// ConvS8Args are the operands of one [ConvS8] or [DepthwiseS8]: those of a [GemmS8] with the positions as rows, but for A. There is one
 // scale and zero point of X. B is packed by [Set.NewPackS8], with the taps, and for each tap [Set.ConvPixel] channels, along K; that of a
 // DepthwiseS8 by its Pack, zero points included.
 type ConvS8Args struct {
@@ -16,7 +16,7 @@ type ConvS8Args struct {
 // ConvPixel is the number of bytes of a pixel as [ConvS8] copies it: whole words, of which those beyond the channels count for nothing.
 func (s *Set) ConvPixel(channels int) int { return PixelBytes(channels, s.gemmS8.deep) }
 
-// PixelBytes is [Set.ConvPixel] of a level whose layout of weights is deep, or not: whose words lie by pairs.
+// PixelBytes is [Set.ConvPixel] of a level whose layout of weights is deep, or not: whose words are by pairs.
 func PixelBytes(channels int, deep bool) int {
 	if deep {
 		return roundUp(channels, 8)
@@ -24,8 +24,8 @@ func PixelBytes(channels int, deep bool) int {
 	return roundUp(channels, 4)
 }
 
-// newConvWindow plans parts that have at most so many elements of copied pixels at a time, pixel of them for each pixel: those of all
-// rows, or of those that one row of places meets.
+// newConvWindow plans parts that have at most that many elements of copied pixels at a time, pixel of them for each pixel: those of all
+// rows, or of those that one row of positions meets.
 func newConvWindow(shape ConvShape, pixel, most int, byRow bool) convWindow {
 	w := stepWindow(shape, pixel)
 	fits := func(high, wide int) bool {
@@ -38,7 +38,7 @@ func newConvWindow(shape ConvShape, pixel, most int, byRow bool) convWindow {
 	return w
 }
 
-// pixels are those of copied row r of an area: the pixels [first, last) lie in the image, and begin at src, XColumn·columnStep apart.
+// pixels are those of copied row r of an area: the pixels [first, last) are in the image, and begin at src, XColumn·columnStep apart.
 func (w *convWindow) pixels(args *ConvS8Args, a convArea, r int) (first, last int, src []uint8) {
 	columns := w.copiedColumns(a.wide)
 	y := (a.top*w.StrideHigh+r*w.DilationHigh)*w.rowStep - w.Top
@@ -58,7 +58,7 @@ func (w *convWindow) checkPixels(args *ConvS8Args) {
 }
 
 // ConvS8 is a planned convolution of bytes of all channels with all outputs: products without a matrix of patches, as [Conv] is for
-// floats. The zero point of X lies around the copied pixels, and fills them up to whole words.
+// floats. The zero point of X is around the copied pixels, and fills them up to whole words.
 type ConvS8 struct {
 	convWindow
 	gemm *GemmS8
@@ -84,8 +84,8 @@ func (c *ConvS8) Parts() int {
 	return c.areas() * c.gemm.blocking.panelGroups
 }
 
-// ScratchBytes is the scratch memory that one worker needs: pixels and their sums, totals of the places, what the rows of a panel share,
-// and the sums of a row of places.
+// ScratchBytes is the scratch memory that one worker needs: pixels and their sums, totals of the positions, what the rows of a panel share,
+// and the sums of a row of positions.
 func (c *ConvS8) ScratchBytes() int {
 	pixels := c.copiedRows(c.high) * c.copiedColumns(c.wide)
 	cols := c.gemm.blocking.tile.cols()
@@ -118,7 +118,7 @@ func (c *ConvS8) Run(part int, args *ConvS8Args, scratch []byte) {
 	}
 }
 
-// panel computes the columns of a panel: of each row of places the sums, block by block of K, and then what follows from them while they
+// panel computes the columns of a panel: of each row of positions the sums, block by block of K, and then what follows from them while they
 // are in cache.
 func (c *ConvS8) panel(args *ConvS8Args, area convArea, p int, words []float32, totals []int32, scratch []byte) {
 	tile, k := c.gemm.blocking.tile, c.gemm.blocking.k
@@ -149,7 +149,7 @@ func (c *ConvS8) panel(args *ConvS8Args, area convArea, p int, words []float32, 
 	}
 }
 
-// copyRow copies the pixels [first, last) of a row from src, with the zero point around them and behind their channels.
+// copyRow copies the pixels [first, last) of a row from src, with the zero point around them and after their channels.
 func (c *ConvS8) copyRow(dst []byte, args *ConvS8Args, first, last int, src []uint8) {
 	flip := byte(0)
 	if args.Signed {
@@ -188,7 +188,7 @@ func (c *ConvS8) copyRow(dst []byte, args *ConvS8Args, first, last int, src []ui
 	}
 }
 
-// threeChannels copies pixels of three channels that lie apart as words, each changed by flip.
+// threeChannels copies pixels of three channels that are apart as words, each changed by flip.
 func (c *ConvS8) threeChannels(dst []byte, args *ConvS8Args, src []uint8, flip uint32) {
 	words := elementsOf[uint32](dst)
 	n := len(words)
@@ -226,7 +226,7 @@ func fill(x []byte, to byte) {
 	}
 }
 
-// totals computes, for each place, what the zero points of B take from its sums: see [GemmS8.rowTotals]. A pixel is added up once.
+// totals computes, for each position, what the zero points of B take from its sums: see [GemmS8.rowTotals]. A pixel is added up once.
 func (c *ConvS8) totals(args *ConvS8Args, area convArea, pixels []byte, sums, totals []int32) {
 	clear(totals)
 	if args.BZero == nil || c.pixel == 0 {

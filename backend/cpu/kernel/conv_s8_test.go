@@ -265,11 +265,11 @@ func TestConvS8Edges(t *testing.T) {
 		change(&s)
 		return s
 	}
-	// Every other pixel of a row, whose three channels lie apart.
+	// Every other pixel of a row, whose three channels are apart.
 	everyOther := with(func(s *ConvShape) {
 		s.KernelWidth, s.StrideWide, s.Left, s.PlacesWide = 1, 2, 0, 5
 	})
-	// Rows whose first places, more than a part has, meet no pixel.
+	// Rows whose first positions, more than a part has, meet no pixel.
 	outside := with(func(s *ConvShape) {
 		s.Width, s.Left, s.PlacesWide = 1, 2*blockRows+5, 3*blockRows
 	})

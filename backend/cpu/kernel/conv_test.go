@@ -28,7 +28,7 @@ func newConvCase(r *rand.Rand, channels, outputs int, depthwise bool) *convCase 
 		s.Height = 0
 	case 1:
 		s.Width = 0
-	case 2: // rows of more places than a part has
+	case 2: // rows of more positions than a part has
 		s.Height, s.Width, s.StrideWide = n(1, 2), n(2*blockRows, 3*blockRows), 1
 	}
 	places := func(size, front, kernel, stride, dilation int) int {
@@ -78,7 +78,7 @@ func (g *convCase) String() string {
 	return fmt.Sprintf("%+v depthwise=%v bias=%v act=%d residual=%v", g.ConvShape, g.depthwise, g.bias != nil, g.args.Act, g.res != nil)
 }
 
-// sum is the result at a place of a channel before the epilogue, in float64.
+// sum is the result at a position of a channel before the epilogue, in float64.
 func (g *convCase) sum(row, m int) float64 {
 	sum, _ := g.sums(row, m)
 	return sum

@@ -5,7 +5,7 @@ type convWindow struct {
 	ConvShape
 	rowStep, columnStep int // of the image from one copied pixel to the next
 	pixel               int // distance of copied pixels
-	high, wide          int // most places of a part
+	high, wide          int // most positions of a part
 }
 
 // stepWindow is a window that leaves out pixels between those it meets where it has one element along an axis.
@@ -23,13 +23,13 @@ func stepWindow(shape ConvShape, pixel int) convWindow {
 	return w
 }
 
-// inside are those of count pixels, columnStep apart from column x on, that lie in the image.
+// inside are those of count pixels, columnStep apart from column x on, that are in the image.
 func (w *convWindow) inside(x, count int) (first, last int) {
 	return min(ceilDiv(max(0, -x), w.columnStep), count), min(count, ceilDiv(max(0, w.Width-x), w.columnStep))
 }
 
-// copiedRows is the number of rows of pixels that so many rows of places meet. If there are rows between those of the window, there is
-// one row of places, and only what it meets is copied.
+// copiedRows is the number of rows of pixels that that many rows of positions meet. If there are rows between those of the window, there is
+// one row of positions, and only what it meets is copied.
 func (w *convWindow) copiedRows(high int) int {
 	if w.DilationHigh != 1 {
 		return w.KernelHeight
@@ -37,17 +37,17 @@ func (w *convWindow) copiedRows(high int) int {
 	return (high-1)*w.StrideHigh + w.KernelHeight
 }
 
-// copiedColumns is the number of pixels that a row of so many places meets.
+// copiedColumns is the number of pixels that a row of that many positions meets.
 func (w *convWindow) copiedColumns(wide int) int {
 	return (wide-1)*w.StrideWide + (w.KernelWidth-1)*w.DilationWide + 1
 }
 
-// areas is the number of parts of all places.
+// areas is the number of parts of all positions.
 func (w *convWindow) areas() int {
 	return w.Images * ceilDiv(w.PlacesHigh, w.high) * ceilDiv(w.PlacesWide, w.wide)
 }
 
-// A convArea is the places of a part.
+// A convArea is the positions of a part.
 type convArea struct {
 	image, top, left int
 	high, wide       int
@@ -65,10 +65,10 @@ func (w *convWindow) place(a convArea, y int) int {
 	return (a.image*w.PlacesHigh+a.top+y)*w.PlacesWide + a.left
 }
 
-// share is an eighth of all places: there are parts for several workers.
+// share is an eighth of all positions: there are parts for several workers.
 func (w *convWindow) share() int { return ceilDiv(w.Images*w.PlacesHigh*w.PlacesWide, 8) }
 
-// cut chooses the places of a part: at most so many, in rows no narrower than needed for what they copy to fit.
+// cut chooses the positions of a part: at most that many, in rows no narrower than needed for what they copy to fit.
 func (w *convWindow) cut(places, narrow int, fits func(high, wide int) bool) {
 	even := func(n, most int) int { return ceilDiv(max(n, 1), ceilDiv(max(n, 1), most)) }
 	w.high, w.wide = 1, even(w.PlacesWide, blockRows)

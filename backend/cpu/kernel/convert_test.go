@@ -57,7 +57,7 @@ func halfValue(x uint16) float32 {
 	return float32(v)
 }
 
-// TestConvertNarrowing rounds all 16-bit values, the middles between them, and what lies next to those.
+// TestConvertNarrowing rounds all 16-bit values, the middles between them, and what is next to those.
 func TestConvertNarrowing(t *testing.T) {
 	inf := float32(math.Inf(1))
 	eachLevel(t, func(t *testing.T, s *Set) {

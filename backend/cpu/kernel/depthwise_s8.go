@@ -2,8 +2,9 @@ package kernel
 
 import "unsafe"
 
-// slideFunc writes, for each of count places and each of cols channels, a word: the bytes, changed by flip, of that channel in four
-// neighbouring pixels, which are srcRow bytes apart, from the place's first pixel on. Places are as many pixels apart as the function says.
+// slideFunc writes, for each of count positions and each of cols channels, a word: the bytes, changed by flip, of that channel in four
+// neighbouring pixels, which are srcRow bytes apart, from the position's first pixel on. Places are as many pixels apart as the function
+// says.
 type slideFunc func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, count, cols int)
 
 // depthwiseWords sums up products of bytes, four taps at a time.
@@ -12,8 +13,8 @@ type depthwiseWords struct {
 	slide [2]slideFunc  // places one pixel apart, and two
 }
 
-// DepthwiseS8 is a planned convolution of bytes each channel of which is one of its own: Outputs is Channels. There are as many rows of
-// copied pixels as the window has: the rows of the next place take the place of those that it does not meet.
+// DepthwiseS8 is a planned convolution of bytes each channel of which is a separate one: Outputs is Channels. There are as many rows of
+// copied pixels as the window has: the rows of the next position take the place of those that it does not meet.
 //
 // Where there are kernels for it, a copied pixel is a word that has its neighbours in it, too, so that a row of the window is one product
 // for each four of its taps. A few channels go at a time, whose words stay in the first-level cache. Elsewhere, pixels are widened to
@@ -63,7 +64,7 @@ func (d *DepthwiseS8) rowTaps() int {
 	return d.KernelWidth
 }
 
-// copied is the number of copied pixels of a row of so many places.
+// copied is the number of copied pixels of a row of that many positions.
 func (d *DepthwiseS8) copied(wide int) int { return ceilDiv(d.copiedColumns(wide), d.step) }
 
 // edgeBytes is the room for the pixels at both ends of a row.
@@ -123,11 +124,11 @@ func (d *DepthwiseS8) Pack(weights []byte, zeros []int32, unsigned bool) []byte 
 	return bytes
 }
 
-// clampS8 is the nearest sum of so many signed bytes.
+// clampS8 is the nearest sum of that many signed bytes.
 func clampS8(x int32, bytes int) int32 { return min(max(x, -128*int32(bytes)), 127*int32(bytes)) }
 
 // ScratchBytes is the scratch memory that one worker needs: offsets of the weights' rows, copied pixels and the ends of a row of them, a
-// row of sums, and what all places share: what the sums begin with, zeros in place of a bias, and the factor of each channel.
+// row of sums, and what all positions share: what the sums begin with, zeros in place of a bias, and the factor of each channel.
 func (d *DepthwiseS8) ScratchBytes() int {
 	return 8*maxPasses*d.KernelHeight*d.rowTaps() + d.edgeBytes() + 4*(d.chunk*(d.KernelHeight*d.copied(d.wide)+d.wide)+3*d.Channels)
 }
@@ -202,7 +203,7 @@ func (d *DepthwiseS8) slideRow(dst []uint32, args *ConvS8Args, first, last int, 
 		flip = 0x80808080
 	}
 	slide := d.set.depthwiseWords.slide[d.step-1]
-	// Around the words whose pixels all lie in the image, pixels are brought together first.
+	// Around the words whose pixels all are in the image, pixels are brought together first.
 	lo, hi := ceilDiv(first, d.step), floorDiv(last-4, d.step)+1
 	if hi <= lo {
 		lo, hi = words, words
@@ -247,7 +248,7 @@ func (d *DepthwiseS8) widenRow(dst []float32, args *ConvS8Args, first, last int,
 	}
 }
 
-// finish takes the sums of some channels of a row of places, integers or floats that hold them, to their place.
+// finish takes the sums of some channels of a row of positions, integers or floats that hold them, to their place.
 func (d *DepthwiseS8) finish(args *ConvS8Args, row, rows int, sums []float32, f finishing, zeros []float32) {
 	n, out := f.cols, args.Quantized
 	whole := elementsOf[int32](bytesOfFloats(sums))

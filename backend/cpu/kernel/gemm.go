@@ -44,7 +44,7 @@ func (s *Set) NewGemm(m, n, k int) *Gemm {
 // fewGroups of panels, of which the last one may be narrow, do not spread evenly: rows are cut, too.
 const fewGroups = 8
 
-// blockRows is the most rows of a part, or more where so many tiles below each other have more: the faster a tile, the longer
+// blockRows is the most rows of a part, or more where that many tiles below each other have more: the faster a tile, the longer
 // a panel has to last that comes from memory.
 const (
 	blockRows  = 128
@@ -101,7 +101,7 @@ type gemmPanel struct {
 	alone        bool // the block of K at from is all
 	b            *float32
 	bRow         int
-	followed     bool         // the next panel lies after this one in memory
+	followed     bool         // the next panel is after this one in memory
 	stored       *storedPanel // in place of b: a panel to be decoded
 }
 

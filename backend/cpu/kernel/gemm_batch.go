@@ -1,7 +1,7 @@
 package kernel
 
 // BatchGemm is a planned batch of products C = act(alpha·A·B + bias) + residual whose B is an activation: it is read
-// where it lies, by strides, and brought into panels in scratch memory as far as that pays.
+// where it is, by strides, and brought into panels in scratch memory as far as that pays.
 //
 // A part is a group of panels of one product and a block of its rows.
 type BatchGemm struct {

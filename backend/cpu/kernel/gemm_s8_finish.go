@@ -85,7 +85,7 @@ type finishing struct {
 	lowest float32 // what the result is clamped to from below, in units of its scale
 }
 
-// requantizes reports whether nothing but one scale for all stands between the sums, times their scales, and the result.
+// requantizes reports whether nothing but one scale for all is between the sums, times their scales, and the result.
 func (args *GemmS8Args) requantizes() bool {
 	out := &args.Quantized
 	return args.Sums == nil && out.Dst != nil && out.Scales == nil && args.Residual == nil &&

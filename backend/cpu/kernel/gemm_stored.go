@@ -16,7 +16,7 @@ func (p *PackBlocks) StoredBlocks(data []byte) Stored {
 	return Stored{pack: p, k: p.K, data: data[:p.Bytes()]}
 }
 
-// StoredHalf is a B of 16-bit floats, which lie as p packs float32: bfloat16 or else IEEE halves.
+// StoredHalf is a B of 16-bit floats, which are as p packs float32: bfloat16 or else IEEE halves.
 func (p *Pack) StoredHalf(data []uint16, bf16 bool) Stored {
 	return Stored{k: p.K, data: bytesOfHalves(data[:p.Len()]), bf16: bf16}
 }

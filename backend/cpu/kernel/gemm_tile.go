@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// gemmFunc multiplies register tiles that lie below each other: for each, rows × cols of C (+)= A·B over k steps, then
+// gemmFunc multiplies register tiles that are below each other: for each, rows × cols of C (+)= A·B over k steps, then
 // the epilogue. Strides count elements; B has its columns side by side and bRow elements from one k to the next. The
 // number of rows, and of vectors in a row of the tile, are fixed for each function; cols says how many columns of
 // the last vector are real: only those of C, bias and res are touched, all of B are read. From next on, memory is
@@ -27,7 +27,7 @@ type gemmTile struct {
 	vecs    int // most vectors
 	vec     int // columns in a vector
 	kernels [][]gemmFunc
-	deep    bool // words of B that are neighbours along K lie side by side, by pairs
+	deep    bool // words of B that are neighbours along K are side by side, by pairs
 	wholeK  bool // K is not cut into blocks: a tile does more between loading its sums and storing them than it gains by near operands
 }
 
@@ -76,7 +76,8 @@ func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
 	return b
 }
 
-// cutPanels chooses how many panels a part computes of each of so many areas of places: as many as let the workers be done first, by the
+// cutPanels chooses how many panels a part computes of each of that many areas of positions: as many as let the workers be done first, by
+// the
 // nanoseconds that an area costs each of its parts before they begin, and those of a panel.
 func (b *blocking) cutPanels(areas, workers int, cost func(area int) (prepare, panel int)) {
 	panels := max(1, b.tile.panels(b.n))
@@ -123,7 +124,7 @@ func (t *gemmTile) run(rows, tiles, k int) (height, run int) {
 
 // prefetch says what the tiles that use a block of a panel bring into the L2 cache meanwhile: each its share of the
 // following block. A lone tile streams and gains nothing; it asks for the same line again and again, as do all where
-// nothing follows. The address may lie after the matrix, so it must not be a pointer.
+// nothing follows. The address may be after the matrix, so it must not be a pointer.
 type prefetch struct {
 	from    uintptr
 	step    int // bytes for each k

@@ -9,7 +9,7 @@ import (
 )
 
 // TestProductsShareNoRegisters computes the same products in more goroutines than there are processors, while the garbage
-// collector stops them wherever it can: registers that calls left behind, or a switch of goroutines lost, would show.
+// collector stops them wherever it can: registers that calls left over, or a switch of goroutines lost, would show.
 func TestProductsShareNoRegisters(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		r := newRand()

@@ -67,7 +67,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// canary stands around every buffer of a test; no kernel may change it.
+// canary is around every buffer of a test; no kernel may change it.
 const canary = 0x7fa5c35a // a NaN, so that reading it shows as well
 
 // guarded is memory with canaries on both sides, or between pages.
@@ -92,7 +92,7 @@ func newGuarded(n, shift int) *guarded {
 
 var operands int // that were made
 
-// operand returns n zeros, by turns before and behind a page that cannot be read.
+// operand returns n zeros, by turns before and after a page that cannot be read.
 func operand[T any](n int) []T {
 	operands++
 	size := int(unsafe.Sizeof(*new(T)))
@@ -102,7 +102,7 @@ func operand[T any](n int) []T {
 	return make([]T, n)
 }
 
-// random returns n guarded floats, equally spread over [-1, 1). Most lie before or behind a page that cannot be read, the others at any
+// random returns n guarded floats, equally spread over [-1, 1). Most are before or after a page that cannot be read, the others at any
 // distance from a boundary of 64 bytes.
 func random(r *rand.Rand, n int) *guarded {
 	g := &guarded{}

@@ -13,7 +13,7 @@ import (
 
 func hasI8MM() bool { return cpu.ARM64.HasI8MM }
 
-// hasBF16 reads from the auxiliary vector what package cpu does not tell.
+// hasBF16 reads from the auxiliary vector what package cpu does not report.
 func hasBF16() bool {
 	const hwcap2, bf16 = 26, 1 << 14
 	vector, _ := os.ReadFile("/proc/self/auxv")

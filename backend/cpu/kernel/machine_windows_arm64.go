@@ -27,7 +27,7 @@ func machineCaches() cacheSizes {
 	if call.Find() != nil {
 		return defaultCaches
 	}
-	call.Call(relationCache, 0, uintptr(unsafe.Pointer(&size))) // which fails, and tells the size
+	call.Call(relationCache, 0, uintptr(unsafe.Pointer(&size))) // which fails, and reports the size
 	info := make([]byte, max(size, 1))
 	if ok, _, _ := call.Call(relationCache, uintptr(unsafe.Pointer(&info[0])), uintptr(unsafe.Pointer(&size))); ok == 0 {
 		return defaultCaches

@@ -2,7 +2,8 @@ package kernel
 
 import "unsafe"
 
-// MixRows sums rows of cols elements: to each of so many places, dstRow apart in dst, those that lie offsets (in bytes) from the place,
+// MixRows sums rows of cols elements: to each of that many positions, dstRow apart in dst, those that lie offsets (in bytes) from the
+// position,
 // srcRow elements apart in src, times their weights, which are wRow apart for each of the offsets. zeros has cols of them.
 func (s *Set) MixRows(dst []float32, dstRow int, src []float32, srcRow int, offsets []int, w []float32, wRow int, zeros []float32, places,
 	cols int) {

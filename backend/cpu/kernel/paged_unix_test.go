@@ -58,7 +58,7 @@ func paged(n int, atEnd bool) []byte {
 
 var sink byte
 
-// TestPaged holds that what lies before and behind such a slice cannot be read.
+// TestPaged holds that what is before and after such a slice cannot be read.
 func TestPaged(t *testing.T) {
 	for _, n := range []int{1, 17, 5000} {
 		for atEnd, beyond := range map[bool]int{true: n, false: -1} {

@@ -85,7 +85,7 @@ const rounds = 9
 
 // measure runs do and a loop at its peak in turn, each round for about a tenth of a millisecond at least, and returns the
 // medians. The clock of a processor follows what it does: a loop of multiply-adds alone may run a fifth faster than beside
-// the loads of a product. So bursts of the loop stand between the calls of do, each too short for the clock to change.
+// the loads of a product. So bursts of the loop are between the calls of do, each too short for the clock to change.
 func (s *Set) measure(peak Peak, work float64, do func()) (rate, best float64) {
 	const round, short = 100 * time.Microsecond, 10 * time.Microsecond
 	loop, n := s.peaks[peak], 1

@@ -12,8 +12,9 @@ import (
 // A Pool runs the parts of jobs on up to so many threads. All pools of a process share one crew of workers, so that never more threads
 // are awake than there are processors.
 //
-// Who runs jobs is a Team: a caller and the workers that help it. The crew's workers are dealt out evenly among the teams that are
-// entered. A team that is alone has as many as it may; where there are as many teams as processors, each is its caller.
+// Who runs jobs is a Team: a caller and the workers that help it. The crew's workers are dealt out among the teams that are entered, by
+// their work, so that a long run does not take longer than the short ones beside it by as much. A team that is alone has as many as it
+// may; where there are as many teams as processors, each is its caller.
 //
 // Each member starts with an equal run of neighbouring parts, so that parts which share operands meet in one cache; who is done takes
 // the last parts of the others. A worker without work watches for the next job for about a millisecond, because jobs follow each other
@@ -34,6 +35,7 @@ type Team struct {
 
 	// The crew's lock guards these.
 	entered     bool
+	load        int // parts of its jobs until it leaves, about
 	quota, have int // workers
 }
 
@@ -95,7 +97,7 @@ func (p *Pool) NewTeam() *Team {
 // Run runs one job by a team of its own; see Team.Run.
 func (p *Pool) Run(parts int, fn func(part, worker int)) {
 	t := p.NewTeam()
-	t.Enter()
+	t.Enter(parts)
 	defer t.Leave()
 	t.Run(parts, fn)
 }
@@ -129,11 +131,12 @@ func workers() []*crewman {
 	return nil
 }
 
-// Enter begins the jobs of a run: until Leave the team has a processor for its caller, and workers as they are dealt out.
-func (t *Team) Enter() {
+// Enter begins the jobs of a run, which have so many parts in all: until Leave the team has a processor for its caller, and workers as they
+// are dealt out.
+func (t *Team) Enter(parts int) {
 	crew.Lock()
 	defer crew.Unlock()
-	t.entered = true
+	t.entered, t.load = true, max(1, parts)
 	crew.teams = append(crew.teams, t)
 	deal()
 }
@@ -150,10 +153,13 @@ func (t *Team) Leave() {
 
 // deal shares the workers out among the teams. The lock is held.
 func deal() {
-	left := max(0, crew.size-len(crew.teams)) // workers that may be awake
-	for i, t := range crew.teams {
-		t.quota, t.have = min(len(t.seats)-1, left/(len(crew.teams)-i)), 0
-		left -= t.quota
+	left, load := max(0, crew.size-len(crew.teams)), 0 // workers that may be awake, and the work of those who have none yet
+	for _, t := range crew.teams {
+		load += t.load
+	}
+	for _, t := range crew.teams {
+		t.quota, t.have = min(len(t.seats)-1, left*t.load/load), 0
+		left, load = left-t.quota, load-t.load
 	}
 	for _, w := range workers() {
 		t := w.team.Load()

@@ -78,11 +78,11 @@ func TestTeamsShareTheWorkers(t *testing.T) {
 	size := crew.size
 	require.GreaterOrEqual(t, size, 8)
 	a, b, c := large.NewTeam(), large.NewTeam(), small.NewTeam()
-	a.Enter()
+	a.Enter(1)
 	require.Equal(t, 8, members(a))
-	b.Enter()
+	b.Enter(1)
 	require.Equal(t, [2]int{(size-2)/2 + 1, min(8, (size-2)-(size-2)/2+1)}, [2]int{members(a), members(b)})
-	c.Enter()
+	c.Enter(1)
 	require.Equal(t, 2, members(c), "its pool has no more")
 	require.LessOrEqual(t, members(a)+members(b)+members(c), size)
 	// Each part waits for all others: what was dealt out comes, from other teams and from sleep.
@@ -97,10 +97,15 @@ func TestTeamsShareTheWorkers(t *testing.T) {
 	b.Leave()
 	c.Leave()
 	a.Leave()
+	a.Enter(1)
+	b.Enter(3)
+	require.Equal(t, [2]int{(size-2)/4 + 1, min(8, size-2-(size-2)/4+1)}, [2]int{members(a), members(b)}, "by their work")
+	b.Leave()
+	a.Leave()
 	var alone []*Team
 	for range size {
 		alone = append(alone, large.NewTeam())
-		alone[len(alone)-1].Enter()
+		alone[len(alone)-1].Enter(1)
 	}
 	for _, team := range alone {
 		require.Equal(t, 1, members(team))
@@ -123,7 +128,7 @@ func TestTeamsComeAndGo(t *testing.T) {
 			team := p.NewTeam()
 			var inUse [4]atomic.Bool
 			for round := range 200 {
-				team.Enter()
+				team.Enter(1)
 				for range round % 4 {
 					var counts [13]atomic.Int32
 					team.Run(len(counts), func(part, worker int) {
@@ -185,7 +190,7 @@ func TestPoolAllocatesNothing(t *testing.T) {
 	fn := func(part, worker int) { sum.Add(1) }
 	team := p.NewTeam()
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		team.Enter()
+		team.Enter(1)
 		team.Run(10, fn)
 		team.Leave()
 	}))
@@ -196,7 +201,7 @@ func BenchmarkPoolRun(b *testing.B) {
 	defer p.Close()
 	fn := func(part, worker int) {}
 	team := p.NewTeam()
-	team.Enter()
+	team.Enter(1)
 	defer team.Leave()
 	for b.Loop() {
 		team.Run(4, fn)

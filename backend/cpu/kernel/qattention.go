@@ -218,7 +218,7 @@ func (a *QAttention) multiply(g *GemmS8, args *GemmS8Args, scale float32, left, 
 	}
 }
 
-// turnRows brings signed values to rows that lie side by side, as unsigned ones.
+// turnRows brings signed values to rows that are side by side, as unsigned ones.
 func turnRows(dst, src []byte, srcRow, rows, cols int) {
 	for r := range rows {
 		for i, b := range src[r*srcRow:][:cols] {

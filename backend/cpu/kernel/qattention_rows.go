@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// QRowsAttention is attention of quantised values within texts of any lengths whose tokens lie one after the other. Whoever calls Run takes
+// QRowsAttention is attention of quantised values within texts of any lengths whose tokens are one after the other. Whoever calls Run takes
 // one head of a text after the other.
 type QRowsAttention struct {
 	QAttentionShape // of all texts together; Batch is how many there are
@@ -96,7 +96,7 @@ func (a *QRowsAttention) Run(texts []int32, args *QAttentionArgs, plan, scratch 
 	}
 }
 
-// skip leaves out so many positions.
+// skip leaves out that many positions.
 func (h *QuantizedHeads) skip(n int) {
 	h.Quantized = h.Quantized[min(len(h.Quantized), n*h.Stride.Seq):]
 }

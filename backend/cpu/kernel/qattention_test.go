@@ -108,7 +108,7 @@ func (c *qAttentionCase) want(batch, head, query int) []float64 {
 	return out
 }
 
-// TestQAttention compares with the formula. A score or a probability that lies next to the middle between two quantised
+// TestQAttention compares with the formula. A score or a probability that is next to the middle between two quantised
 // values may fall to either side, which moves a result by a step of one key: few results may do so.
 func TestQAttention(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {

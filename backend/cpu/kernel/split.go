@@ -1,12 +1,12 @@
 package kernel
 
-// partNanoseconds is the least work worth handing to a thread of its own.
+// partNanoseconds is the least work worth handing to a separate thread.
 const partNanoseconds = 5000
 
 // callElements is the most elements in one call of assembly, which cannot be interrupted: up to some 30 µs.
 const callElements = 1 << 16
 
-// rowsPerCall is the most rows of so many columns in one call of assembly.
+// rowsPerCall is the most rows of that many columns in one call of assembly.
 func rowsPerCall(cols int) int { return max(1, callElements/max(1, cols)) }
 
 // share splits n things into equal blocks whose bounds are multiples of unit, and returns the bounds of block i.

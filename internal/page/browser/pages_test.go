@@ -1,4 +1,4 @@
-// Package browser looks at the pages of rlxc in headless Chromium, as wide as a desk's screen and as a phone's. It is a module of its own:
+// Package browser looks at the pages of rlxc in headless Chromium, as wide as a desk's screen and as a phone's. It is a separate module:
 // what drives the browser stays out of rlxc's dependencies.
 //
 //	go -C internal/page/browser test ./... -pictures ../../../docs/pictures

@@ -1,0 +1,55 @@
+package lower
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/internal/ops"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// TestDeferredAgain: a node that ran is right for operands of other sizes and other integers, and whoever writes over a result changes
+// none of the next run.
+func TestDeferredAgain(t *testing.T) {
+	node := func(name string) ops.Deferred {
+		return ops.Deferred{Typed: typed(ir.Type{DType: tensor.F32, Unranked: true}), Domain: "ai.onnx", Operator: name, Version: 16,
+			Lowering: NewDeferred()}
+	}
+	x := func(shape ...int) *tensor.Tensor { return tensor.New(tensor.F32, shape...) }
+	axes := func(n int64) *tensor.Tensor {
+		a := tensor.New(tensor.I64, 1)
+		tensor.Of[int64](a)[0] = n
+		return a
+	}
+	unsqueeze, shapeOf, cast := node("Unsqueeze"), node("Shape"), node("Cast")
+	cast.Attrs = ir.Attrs{{Name: "to", Value: int64(1)}} // to what it is
+	for _, c := range []struct {
+		in   []*tensor.Tensor
+		want tensor.Shape
+	}{
+		{[]*tensor.Tensor{x(2, 3), axes(0)}, tensor.Shape{1, 2, 3}},
+		{[]*tensor.Tensor{x(2, 3), axes(0)}, tensor.Shape{1, 2, 3}},
+		{[]*tensor.Tensor{x(2, 3), axes(1)}, tensor.Shape{2, 1, 3}},
+		{[]*tensor.Tensor{x(5), axes(1)}, tensor.Shape{5, 1}},
+	} {
+		c.in[0].SetFloat64(0, 7)
+		out, err := unsqueeze.Eval(nil, c.in)
+		require.NoError(t, err)
+		require.Equal(t, c.want, out[0].Shape())
+		require.EqualValues(t, 7, out[0].Float64(0))
+		out[0].SetFloat64(0, 8)
+		require.EqualValues(t, 7, c.in[0].Float64(0))
+		out, err = cast.Eval(nil, c.in[:1])
+		require.NoError(t, err)
+		out[0].SetFloat64(0, 8)
+		require.EqualValues(t, 7, c.in[0].Float64(0))
+		out, err = shapeOf.Eval(nil, c.in[:1])
+		require.NoError(t, err)
+		for i, n := range c.in[0].Shape() {
+			require.EqualValues(t, n, out[0].Int64(i))
+			out[0].SetInt64(i, -1)
+		}
+	}
+}
