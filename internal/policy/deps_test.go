@@ -47,7 +47,8 @@ var imports = map[string][]string{
 	"liveness":          {"ir", "internal/target", "planner"},
 	"internal/proof":    {"ir", "planner", "arena"},
 	"internal/backend":  {"internal/options", "ir", "internal/ops", "internal/target", "planner", "arena", "tensor"},
-	"backend/cpu": {"internal/files", "internal/backend", "backend/cpu/kernel", "internal/sharing", "internal/options", "internal/packed", "ir",
+	"backend/cpu": {"internal/files", "internal/backend", "backend/cpu/kernel", "internal/sharing",
+		"internal/options", "internal/packed", "ir",
 		"internal/ops", "internal/target", "planner", "arena", "tensor"},
 	"backend/cpu/kernel": {"internal/packed", "ir"},
 	"backend/wgpu": {"internal/backend", "internal/sharing", "internal/gpu", "internal/native", "ir", "internal/ops",
@@ -72,13 +73,15 @@ var imports = map[string][]string{
 	"internal/mutate":     {},
 	"internal/programs":   {},
 	"cmd/rlxc":            {"*"},
-	"internal/engine": {"internal/files", "internal/memory", "internal/options", "tensor", "planner", "arena", "ir", "internal/ops", "internal/target",
+	"internal/engine": {"internal/files", "internal/memory", "internal/options", "tensor", "planner", "arena",
+		"ir", "internal/ops", "internal/target",
 		"internal/sharing", "internal/rewrite", "internal/legalize", "internal/schedule", "liveness", "internal/proof",
 		"internal/backend", "internal/artifact"},
 	"internal/source":   {"internal/files", "internal/engine", "internal/artifact", "ir", "internal/ops", "tensor"},
 	"internal/frontend": {"internal/engine", "internal/source", "onnx", "onnx/onnxpb", "lower", "internal/artifact", "ir"},
 
-	"backend/cuda": {"internal/files", "internal/backend", "internal/sharing", "internal/driver", "internal/gpu", "ir", "internal/ops", "internal/target",
+	"backend/cuda": {"internal/files", "internal/backend", "internal/sharing", "internal/driver",
+		"internal/gpu", "ir", "internal/ops", "internal/target",
 		"tensor"},
 	"internal/driver":     {"internal/dynlib"},
 	"internal/dynlib":     {},
@@ -86,7 +89,8 @@ var imports = map[string][]string{
 
 	"internal/inside": {"internal/engine", "ir", "onnx/onnxpb"},
 
-	"": {"internal/files", "internal/engine", "internal/frontend", "internal/inside", "internal/options", "internal/source", "tensor", "planner",
+	"": {"internal/files", "internal/engine", "internal/frontend", "internal/inside", "internal/options",
+		"internal/source", "tensor", "planner",
 		"onnx/onnxpb", "ir", "liveness", "backend/cpu",
 		"quantize"},
 }
