@@ -131,8 +131,8 @@ func TestBoxesOfModels(t *testing.T) {
 			}
 			stats, before := p.CacheStats(), alone.CacheStats()
 			slices.Sort(news)
-			t.Logf("%d sizes: %d plans made, %d kept, %d bytes, where a plan a size takes %d; the first run at a size takes %v more; arena at "+
-				"most %.4f of a plan of that size, beyond a page", len(seen), stats.Planned, stats.Plans, stats.Bytes,
+			t.Logf("%d sizes: %d plans made, %d kept, %d bytes, where a plan a size takes %d; the first run at a size takes %v more; "+
+				"arena at most %.4f of a plan of that size, beyond a page", len(seen), stats.Planned, stats.Plans, stats.Bytes,
 				before.Bytes/int64(before.Plans)*int64(len(seen)), news[len(news)/2], worst)
 			require.LessOrEqual(t, worst, 1.01)
 		})
