@@ -54,7 +54,7 @@ func (p *Program) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
 	}
 	if low == 0 {
 		if err := fits(1); high == 1 && errors.Is(err, ErrMemory) {
-			cause = fmt.Errorf("%w; one sequence at a time needs %d with the results", cause, arena+results)
+			cause = fmt.Errorf("%w; the smallest slice needs %d with the results", cause, arena+results)
 		}
 		return slicing{}, cause
 	}

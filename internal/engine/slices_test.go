@@ -157,7 +157,7 @@ func TestBatches(t *testing.T) {
 				seen[rows] = true
 			}
 			var least int64
-			_, says, _ := strings.Cut(refused.Error(), "; one sequence at a time needs ")
+			_, says, _ := strings.Cut(refused.Error(), "; the smallest slice needs ")
 			_, err = fmt.Sscanf(says, "%d with the results", &least)
 			require.NoError(t, err, refused)
 			got, _, _ := run(least)
