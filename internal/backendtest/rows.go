@@ -137,7 +137,7 @@ var RowCases = map[string]string{
 		%4 = attention(%0, %1, %2, %3) {scale=0.125} return %4 as "y" }`,
 	"attention values": `(%0 "q": f32[2,s,2,12], %1 "k": f32[2,s,2,12], %2 "v": f32[2,s,2,20]) { %3 = attention(%0, %1, %2) {scale=0.3}
 		return %3 as "y" }`,
-	"attention turned": `(%0 "q": f32[2,3,2,5], %1 "k": f32[2,2,5,s], %2 "v": f32[2,s,7,2], %3 "r": f32[2,5,2,3]) {
+	"attention transposed": `(%0 "q": f32[2,3,2,5], %1 "k": f32[2,2,5,s], %2 "v": f32[2,s,7,2], %3 "r": f32[2,5,2,3]) {
 		%4 = transpose(%1) {perm=[0,3,1,2]} %5 = transpose(%2) {perm=[0,1,3,2]} %6 = transpose(%3) {perm=[0,3,2,1]}
 		%7 = attention(%0, %4, %5) {scale=0.5} %8 = attention(%6, %4, %5) {scale=0.5} return %7 as "y", %8 as "z" }`,
 	"attention bool": `(%0 "q": f32[1,s,4,4], %1 "k": f32[1,s,2,4], %2 "m": f32[1,1,s,s]) { %5 = floor(%2)
