@@ -238,7 +238,8 @@ var bodies = map[string]struct{ path, head, unit, tail string }{
 	"a label of GLiNER": {"/models/gliner/pipeline/token-classification", `{"inputs": "Anna", "parameters": {"candidate_labels": ["`,
 		`a b `, `"]}}`},
 	"spans of GLiNER": {"/models/gliner-words/pipeline/token-classification", `{"parameters": {"threshold": 1e-9, "flat_ner": false,
-		"multi_label": true, "candidate_labels": ["a"` + manyLabels + `]}, "inputs": ["a"`, `,"` + strings.Repeat("Anna ", 300) + `"`, `]}`},
+		"multi_label": true, "candidate_labels": ["a"` + manyLabels + `]}, "inputs": ["a"`,
+		`,"` + strings.Repeat("Anna ", 300) + `"`, `]}`},
 	"labels and texts": {"/models/nli/pipeline/zero-shot-classification", `{"parameters": {"candidate_labels": ["a"` +
 		strings.Repeat(`,"b"`, 2000) + `]}, "inputs": [["a"]`, `,["a"]`, `]}`},
 	"a template": {"/models/nli/pipeline/zero-shot-classification", `{"parameters": {"candidate_labels": ["` +
@@ -253,7 +254,8 @@ var bodies = map[string]struct{ path, head, unit, tail string }{
 	"vectors to rank":  {"/models/colbert/rerank", `{"query": "a", "texts": ["a"`, `,"` + strings.Repeat("cat ", 200) + `"`, `]}`},
 	"types of vectors": {"/v2/embed", `{"texts": ["a"` + strings.Repeat(`,"a"`, 1000) + `], "embedding_types": ["binary"`, `,"ubinary"`,
 		`]}`},
-	"parts of a text":       {"/v2/embed", `{"inputs": [{"content": [`, `{"type": "text", "text": "a"},`, `{"type": "text", "text": "a"}]}]}`},
+	"parts of a text": {"/v2/embed", `{"inputs": [{"content": [`, `{"type": "text", "text": "a"},`,
+		`{"type": "text", "text": "a"}]}]}`},
 	"ids there are none of": {"/decode", `{"ids": [[`, `9223372036854775807,-9223372036854775808,`, `-1]]}`},
 }
 
@@ -512,8 +514,8 @@ func TestHostileClients(t *testing.T) {
 	}
 	program, err := os.Executable()
 	require.NoError(t, err)
-	args := []string{"--memory-limit", strconv.Itoa(hostileLimit), "--api-key", "k", "--grpc-address", "127.0.0.1:0", "--read-timeout", "10s",
-		"--timeout", "20s"}
+	args := []string{"--memory-limit", strconv.Itoa(hostileLimit), "--api-key", "k", "--grpc-address", "127.0.0.1:0",
+		"--read-timeout", "10s", "--timeout", "20s"}
 	for _, model := range []string{"minilm", "rerank", "classify", "splade", "colbert", "nli", "qa", "ner", "gliner", "gliner-words"} {
 		args = append(args, served+model)
 	}
