@@ -92,12 +92,12 @@ func TestUnpadClauses(t *testing.T) {
 		input    = "does not follow from an input [batch,seq] alone"
 		bounds   = "it hides keys by their position, which may leave a token none"
 		sum      = "padding goes into the sum: nothing makes it 0"
-		all      = "over all places of the padded text"
-		along    = "along which tokens or texts lie"
+		all      = "over all positions of the padded sequence"
+		along    = "which is an axis of tokens or sequences"
 		position = "it takes tokens by their position in the padded text"
 		moves    = "it moves the axis of tokens"
 		one      = "tokens may meet there"
-		apart    = "cannot be told apart by token"
+		apart    = "cannot be separated by token"
 
 		again  = "%25 = reshape(%24) {shape=[b,s,2,2]}; "
 		end    = "%28 = reshape(%27) {shape=[b,s,4]}; return %28"
@@ -169,7 +169,7 @@ func TestUnpadClauses(t *testing.T) {
 			"a bias by position beside quantised values"},
 		{"keys of the first token",
 			"%25 = slice(%24) {starts=[0,0,0], sizes=[b,1,4], steps=[1,1,1]}; %26 = reshape(%25) {shape=[b,1,2,2]}; " +
-				"%27 = reshape(%24) {shape=[b,s,2,2]}; %28 = attention(%27, %26, %26, %13); return %28", "has no tokens of texts in front"},
+				"%27 = reshape(%24) {shape=[b,s,2,2]}; %28 = attention(%27, %26, %26, %13); return %28", "has no token axis in front"},
 		// Scores by distance: relativeOf, relativeNodes.
 		{"scores by distance", distances + beside, ""},
 		{"scores by distance, for keys", distances + "%71 = transpose(%66) {perm=[0,1,3,2]}; %72 = where(%12, %71, %6); " +
@@ -213,7 +213,7 @@ func TestUnpadClauses(t *testing.T) {
 		{"which token", "%25 = argmax(%24) {axis=1, keepdims=true}", along},
 		{"norms over tokens", "%25 = layernorm(%24, %8, %8) {axes=2}", along},
 		{"features side by side", "%25 = concat(%24, %24) {axis=2}", ""},
-		{"texts one after the other", "%25 = concat(%24, %24) {axis=1}", "has not the tokens of texts in front"},
+		{"texts one after the other", "%25 = concat(%24, %24) {axis=1}", "has no token axis in front"},
 		{"moved features",
 			"%30 = reshape(%24) {shape=[b,s,2,2]}; %31 = transpose(%30) {perm=[0,1,3,2]}; %25 = reshape(%31) {shape=[b,s,4]}", ""},
 		{"moved tokens", "%25 = transpose(%24) {perm=[0,2,1]}", moves},
@@ -242,7 +242,7 @@ func TestUnpadClauses(t *testing.T) {
 		{"one scale", "%30 = quantize(%24, %107, %108) {to=u8}; %25 = dequantize(%30, %107, %108) {to=f32}", ""},
 		{"scales of features", "%30 = quantize(%24, %109, %110) {to=u8, axis=2}; %25 = dequantize(%30, %109, %110) {to=f32, axis=2}", ""},
 		{"tokens in one vector", "%30 = reshape(%24) {shape=[4*b*s]}; %31 = tanh(%30); %25 = reshape(%31) {shape=[b,s,4]}",
-			"has not the tokens of texts in front"},
+			"has no token axis in front"},
 		// What goes along: align.
 		{"a vector of each text", "%30 = slice(%24) {starts=[0,0,0], sizes=[b,1,4], steps=[1,1,1]}; %25 = add(%24, %30)", apart},
 		{"a number by position", "%25 = add(%24, %48)", ""},
