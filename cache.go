@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rlxc/rlxc/internal/engine"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -78,7 +79,7 @@ func (c *Cache) add(s *Session, v ValueInfo, output string, input, sequences, ca
 			shape[i], free = sequences, free+1
 		case axis >= 0:
 			return engine.WithKind(ErrInput, fmt.Errorf("input %s is %v: its sizes follow neither from sequences nor from tokens",
-				tensor.Quote(v.Name), v.Shape))
+				files.Quote(v.Name), v.Shape))
 		}
 	}
 	p := &Program{s.engine.Program()}

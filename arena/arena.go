@@ -3,7 +3,7 @@ package arena
 import (
 	"unsafe"
 
-	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 // Arena is the memory of one session: one allocation that holds every planned buffer of a layout, of one layout at a time. It
@@ -24,11 +24,11 @@ func (a *Arena) Fit(l *Layout) {
 	case a.memory == nil || l.size > int64(len(a.memory)) || a.address()%l.align != 0:
 		// A quarter more, so that growing shapes leave few arenas to the garbage collector, which takes all of an arena for memory in
 		// use and lets garbage grow with it.
-		tensor.ReleasePages(a.memory) // what a row of growing shapes leaves must not wait for the garbage collector
+		files.ReleasePages(a.memory) // what a row of growing shapes leaves must not wait for the garbage collector
 		a.memory = allocate(max(l.size, int64(len(a.memory))*5/4), l.align)
 		a.used = l.size
 	case a.used > l.size+Slack:
-		tensor.ReleasePages(a.memory[l.size:a.used])
+		files.ReleasePages(a.memory[l.size:a.used])
 		a.used = l.size
 	default:
 		a.used = max(a.used, l.size)

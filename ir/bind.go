@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -91,7 +92,7 @@ type ShapeError struct {
 
 // Error implements error.
 func (e *ShapeError) Error() string {
-	return fmt.Sprintf("node %s (%s): %s", e.Node, e.Op, tensor.Cut(e.Err.Error()))
+	return fmt.Sprintf("node %s (%s): %s", e.Node, e.Op, files.Cut(e.Err.Error()))
 }
 
 // Unwrap returns the cause.
@@ -103,9 +104,9 @@ func (n *Node) Label() string {
 	case 0:
 		return "(made by the compiler)"
 	case 1:
-		return tensor.Quote(n.Origins[0])
+		return files.Quote(n.Origins[0])
 	}
-	return fmt.Sprintf("%s and %d more", tensor.Quote(n.Origins[0]), len(n.Origins)-1)
+	return fmt.Sprintf("%s and %d more", files.Quote(n.Origins[0]), len(n.Origins)-1)
 }
 
 // Fail wraps err with the node's name.
@@ -256,7 +257,7 @@ type InputError struct {
 }
 
 // Error implements error.
-func (e *InputError) Error() string { return fmt.Sprintf("input %s: %v", tensor.Quote(e.Input), e.Err) }
+func (e *InputError) Error() string { return fmt.Sprintf("input %s: %v", files.Quote(e.Input), e.Err) }
 
 // Unwrap returns the cause.
 func (e *InputError) Unwrap() error { return e.Err }
@@ -312,7 +313,7 @@ func whence(input string) string {
 	if input == "" {
 		return "the options"
 	}
-	return "input " + tensor.Quote(input)
+	return "input " + files.Quote(input)
 }
 
 // clash is whence for a symbol that has two sizes.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -144,7 +145,7 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 	}
 	for _, a := range op.attrs {
 		if !c.readAtt[a.Name] {
-			return nil, fmt.Errorf("%w: attribute %s is not understood in opset %d", ErrUnsupported, tensor.Plain(a.Name), op.version)
+			return nil, fmt.Errorf("%w: attribute %s is not understood in opset %d", ErrUnsupported, files.Plain(a.Name), op.version)
 		}
 	}
 	return out, nil

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // call inlines a model-local function (ONNX IR, "Functions").
@@ -71,7 +71,7 @@ func checkCall(f *onnxpb.FunctionProto, n *onnxpb.NodeProto, attrs ir.Attrs) err
 	for _, a := range attrs {
 		if !slices.Contains(f.GetAttribute(), a.Name) &&
 			!slices.ContainsFunc(f.GetAttributeProto(), func(d *onnxpb.AttributeProto) bool { return d.GetName() == a.Name }) {
-			return fmt.Errorf("the function has no attribute %s", tensor.Plain(a.Name))
+			return fmt.Errorf("the function has no attribute %s", files.Plain(a.Name))
 		}
 	}
 	return nil

@@ -28,6 +28,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx"
@@ -73,7 +74,7 @@ type nodeError struct {
 
 // Error implements error.
 func (e *nodeError) Error() string {
-	return fmt.Sprintf("node %s (%s): %s", onnx.Quote(e.name), tensor.Plain(e.op), tensor.Cut(e.err.Error()))
+	return fmt.Sprintf("node %s (%s): %s", onnx.Quote(e.name), files.Plain(e.op), files.Cut(e.err.Error()))
 }
 
 // Unwrap returns the cause.

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 func nodeName(n *onnxpb.NodeProto, s *scope, i int) string {
@@ -27,7 +27,7 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 	case isCall, own != nil && imported:
 	case !imported:
 		b.problem(fmt.Errorf("%w: node %s (%s): the model imports no opset of domain %s", ErrInvalid, onnx.Quote(name),
-			tensor.Plain(n.GetOpType()), onnx.Quote(domain(n.GetDomain()))))
+			files.Plain(n.GetOpType()), onnx.Quote(domain(n.GetDomain()))))
 		return
 	default:
 		// Asked before the operands, which may be missing because of an unknown operator further up: the report is to
@@ -75,7 +75,7 @@ func (b *builder) node(n *onnxpb.NodeProto, s *scope, index int) {
 		if err := checkDeclared(out[i].Type, s.declared[o]); errors.Is(err, ErrInvalid) {
 			b.problem(&nodeError{name, n.GetOpType(), fmt.Errorf("result %s: %w", onnx.Quote(o), err)})
 		} else if err != nil {
-			b.warn("node %s (%s): result %s: %v", onnx.Quote(name), tensor.Plain(n.GetOpType()), onnx.Quote(o), err)
+			b.warn("node %s (%s): result %s: %v", onnx.Quote(name), files.Plain(n.GetOpType()), onnx.Quote(o), err)
 		}
 		s.vals[o] = out[i]
 	}
@@ -93,7 +93,7 @@ func (b *builder) operands(n *onnxpb.NodeProto, s *scope, name string) (in []*ir
 		if !ok {
 			if len(b.problems) == 0 && len(b.unknown) == 0 {
 				b.problem(fmt.Errorf("%w: node %s (%s) reads %s, which nothing makes", ErrInvalid, onnx.Quote(name),
-					tensor.Plain(n.GetOpType()), onnx.Quote(x)))
+					files.Plain(n.GetOpType()), onnx.Quote(x)))
 			}
 			return nil, false
 		}
@@ -111,7 +111,7 @@ func (b *builder) unknownOperator(n *onnxpb.NodeProto, name string) {
 	if d := domain(n.GetDomain()); d != "ai.onnx" {
 		key = d + "." + key
 	}
-	key = tensor.Plain(key)
+	key = files.Plain(key)
 	b.unknown[key] = append(b.unknown[key], onnx.Quote(name))
 }
 
@@ -156,7 +156,7 @@ func (b *builder) attr(a *onnxpb.AttributeProto, s *scope) (ir.Attr, error) {
 	case onnxpb.AttributeProto_TENSOR:
 		t, err := onnx.Tensor(a.GetT())
 		if err != nil {
-			return v, fmt.Errorf("%w: attribute %s: %w", ErrInvalid, tensor.Plain(a.GetName()), err)
+			return v, fmt.Errorf("%w: attribute %s: %w", ErrInvalid, files.Plain(a.GetName()), err)
 		}
 		v.Value = t
 	case onnxpb.AttributeProto_GRAPH:
@@ -166,7 +166,7 @@ func (b *builder) attr(a *onnxpb.AttributeProto, s *scope) (ir.Attr, error) {
 	case onnxpb.AttributeProto_TYPE_PROTO:
 		v.Value = a.GetTp()
 	default:
-		return v, fmt.Errorf("%w: attribute %s of type %v", ErrUnsupported, tensor.Plain(a.GetName()), a.GetType())
+		return v, fmt.Errorf("%w: attribute %s of type %v", ErrUnsupported, files.Plain(a.GetName()), a.GetType())
 	}
 	return v, nil
 }

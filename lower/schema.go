@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -275,7 +276,7 @@ func (s *schema) checkAttributes(attrs ir.Attrs, version int) error {
 	for _, a := range attrs {
 		known, ok := s.attributes[a.Name]
 		if !ok {
-			return fmt.Errorf("%w: attribute %s is unknown to opset %d", ErrInvalid, tensor.Plain(a.Name), version)
+			return fmt.Errorf("%w: attribute %s is unknown to opset %d", ErrInvalid, files.Plain(a.Name), version)
 		}
 		if kind := attributeKind(a.Value); kind != known.kind {
 			return fmt.Errorf("%w: attribute %s is of type %s, not %s", ErrInvalid, a.Name, kind, known.kind)

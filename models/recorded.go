@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -30,7 +31,7 @@ func ReadSet(folder fs.FS, set, kind string, declared []*onnxpb.ValueInfoProto) 
 	out := map[string]*tensor.Tensor{}
 	for i, info := range declared {
 		file := path.Join(set, fmt.Sprintf("%s_%d.pb", kind, i))
-		data, err := tensor.ReadFileFS(folder, file, maxRecorded)
+		data, err := files.ReadFileFS(folder, file, maxRecorded)
 		if err != nil {
 			return nil, fmt.Errorf("recorded %s %q: %w", kind, info.Name, err)
 		}

@@ -11,19 +11,20 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // An opener opens the files of external data. A model file is untrusted: what it names may be beneath its own folder only.
 type opener interface {
-	open(location string) (*tensor.Mapping, error)
+	open(location string) (*files.Mapping, error)
 }
 
 // loadExternal points raw_data of every tensor with external data at the mapped file, after which it is a tensor like any
 // other.
 func (m *Model) loadExternal(beside opener) error {
-	files := map[string]*tensor.Mapping{}
+	files := map[string]*files.Mapping{}
 	for tp := range tensors(m.Proto) {
 		if tp.DataLocation != onnxpb.TensorProto_EXTERNAL {
 			continue
@@ -107,7 +108,7 @@ func (e external) slice(tp *onnxpb.TensorProto, file []byte) ([]byte, error) {
 	return file[e.offset : e.offset+need : e.offset+need], nil
 }
 
-func openExternal(beside opener, location string) (*tensor.Mapping, error) {
+func openExternal(beside opener, location string) (*files.Mapping, error) {
 	switch {
 	case strings.ContainsRune(location, 0):
 		return nil, fmt.Errorf("external file %s: the name has a NUL byte", Quote(location))
@@ -130,7 +131,7 @@ var errNotRegular = errors.New("not a regular file")
 // huggingface_hub, where the files of a snapshot are links, beneath the folders that such links lead to.
 type folder struct{ path string }
 
-func (f *folder) open(location string) (*tensor.Mapping, error) {
+func (f *folder) open(location string) (*files.Mapping, error) {
 	beneath, name := f.path, location
 	if dir, blob, ok := hubBlob(filepath.Join(f.path, filepath.FromSlash(location))); ok {
 		beneath, name = dir, blob
@@ -152,7 +153,7 @@ func (f *folder) open(location string) (*tensor.Mapping, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return tensor.Map(file)
+	return files.Map(file)
 }
 
 // A snapshot in a cache of huggingface_hub holds links to the contents of its own repository, CACHE/models--ORG--NAME/blobs/ETAG,
@@ -195,7 +196,7 @@ type fsFolder struct {
 	model string
 }
 
-func (f *fsFolder) open(location string) (_ *tensor.Mapping, err error) {
+func (f *fsFolder) open(location string) (_ *files.Mapping, err error) {
 	defer foreign(&err)
 	name := path.Dir(f.model)
 	for _, part := range strings.Split(path.Clean(location), "/") {
@@ -212,7 +213,7 @@ func (f *fsFolder) open(location string) (_ *tensor.Mapping, err error) {
 }
 
 // mapFS maps a file that is one of the operating system's and reads any other.
-func mapFS(fsys fs.FS, name string) (_ *tensor.Mapping, err error) {
+func mapFS(fsys fs.FS, name string) (_ *files.Mapping, err error) {
 	defer foreign(&err)
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
@@ -227,13 +228,13 @@ func mapFS(fsys fs.FS, name string) (_ *tensor.Mapping, err error) {
 	}
 	defer f.Close()
 	if file, ok := f.(*os.File); ok {
-		return tensor.Map(file)
+		return files.Map(file)
 	}
 	data, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
-	return tensor.InMemory(data), nil
+	return files.InMemory(data), nil
 }
 
 // foreign makes an error of a panic of a caller's file system.
@@ -246,6 +247,6 @@ func foreign(err *error) {
 // noFolder is beside a model that did not come from a file.
 type noFolder struct{}
 
-func (noFolder) open(string) (*tensor.Mapping, error) {
+func (noFolder) open(string) (*files.Mapping, error) {
 	return nil, errors.New("a model that does not come from a file has no folder to look in")
 }

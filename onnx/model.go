@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -29,7 +30,7 @@ type Model struct {
 	Proto *onnxpb.ModelProto
 
 	name  string
-	files []*tensor.Mapping
+	files []*files.Mapping
 	users atomic.Int32
 }
 
@@ -51,7 +52,7 @@ func Open(path string) (*Model, error) {
 		return nil, err
 	}
 	defer f.Close()
-	m, err := tensor.Map(f)
+	m, err := files.Map(f)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return load(name, tensor.InMemory(data), noFolder{})
+	return load(name, files.InMemory(data), noFolder{})
 }
 
 // readAll reads size bytes. It looks first whether there are as many before it takes memory for them.
@@ -144,8 +145,8 @@ func checkBuilt(m protoreflect.Message, depth int) (err error) {
 }
 
 // load decodes and checks a file; the mapping is the model's, or closed on an error.
-func load(name string, file *tensor.Mapping, beside opener) (*Model, error) {
-	m := &Model{Proto: new(onnxpb.ModelProto), name: name, files: []*tensor.Mapping{file}}
+func load(name string, file *files.Mapping, beside opener) (*Model, error) {
+	m := &Model{Proto: new(onnxpb.ModelProto), name: name, files: []*files.Mapping{file}}
 	m.users.Store(1)
 	err := unmarshal(file.Bytes(), m.Proto.ProtoReflect())
 	if err != nil || m.Proto.Graph == nil {
@@ -190,7 +191,7 @@ func (m *Model) Evict() {
 
 // EvictPart is Evict for some bytes, such as a tensor's. It reports whether they are in one of the files.
 func (m *Model) EvictPart(part []byte) bool {
-	return slices.ContainsFunc(m.files, func(f *tensor.Mapping) bool { return f.Evict(part) })
+	return slices.ContainsFunc(m.files, func(f *files.Mapping) bool { return f.Evict(part) })
 }
 
 // Close ends one use; the last one unmaps the files. It fails with an error of unmapping.

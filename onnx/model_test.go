@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -215,7 +216,7 @@ func TestFilesOfManyEmptyMessages(t *testing.T) {
 		g := bytes.Repeat([]byte{field, 0}, 5<<20)
 		data := append([]byte{7<<3 | 2}, append(protowire.AppendVarint(nil, uint64(len(g))), g...)...)
 		used := allocated(func() {
-			_, err := load("m.onnx", tensor.InMemory(data), noFolder{})
+			_, err := load("m.onnx", files.InMemory(data), noFolder{})
 			require.ErrorContains(t, err, "m.onnx: not an ONNX model: its nodes and names would take")
 		})
 		require.Less(t, used, uint64(1<<20))

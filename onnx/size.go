@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // SizeName is the name of a size that is no number: the model's own, or one made of the name of the value and the axis.
@@ -37,5 +37,5 @@ func printable(name string) string {
 	return fmt.Sprintf("%s…%x", strings.ToValidUTF8(name[:most], ""), h.Sum64())
 }
 
-// Quote prints a name from a model file for a message: see tensor.Quote.
-func Quote(name string) string { return tensor.Quote(name) }
+// Quote prints a name from a model file for a message: see files.Quote.
+func Quote(name string) string { return files.Quote(name) }

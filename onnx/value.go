@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -52,7 +53,7 @@ func ReadTensor(path string) (*tensor.Tensor, error) {
 // not say what it holds itself; without a type it is a tensor. It fails with ErrInvalid, with an error of the file system,
 // or if t is a type that no file holds.
 func ReadValue(path string, t *onnxpb.TypeProto) (*Value, error) {
-	data, err := tensor.ReadFile(path, int64(maxFile))
+	data, err := files.ReadFile(path, int64(maxFile))
 	if err != nil {
 		return nil, err
 	}

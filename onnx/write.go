@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // maxFile is the size at which protobuf ends. Tests lower it.
@@ -28,7 +28,7 @@ func Marshal(p proto.Message) ([]byte, error) {
 }
 
 // Save writes a model to a file. A model above 2 GiB has its weights in a second file beside it, "F.data". Files appear when
-// they are complete: tensor.ReplaceFile. It fails with an error of the file system, or if the model without its weights is
+// they are complete: files.ReplaceFile. It fails with an error of the file system, or if the model without its weights is
 // above 2 GiB.
 func Save(path string, p *onnxpb.ModelProto) error {
 	if proto.Size(p) > maxFile {
@@ -41,7 +41,7 @@ func Save(path string, p *onnxpb.ModelProto) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return tensor.ReplaceFile(path, func(w io.Writer) error {
+	return files.ReplaceFile(path, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
@@ -55,7 +55,7 @@ func saveWeights(path string, p *onnxpb.ModelProto) (*onnxpb.ModelProto, error) 
 	p = Shallow(p)
 	p.Graph = Shallow(p.Graph)
 	p.Graph.Initializer = append([]*onnxpb.TensorProto{}, p.Graph.Initializer...)
-	return p, tensor.ReplaceFile(path, func(w io.Writer) error {
+	return p, files.ReplaceFile(path, func(w io.Writer) error {
 		to, offset := bufio.NewWriterSize(w, 1<<20), 0
 		for i, tp := range p.Graph.Initializer {
 			t, err := Tensor(tp)

@@ -7,13 +7,14 @@ import (
 	"math"
 	"os"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // A safetensors is an open file of weights: 8 bytes that say how long the header is, a header of JSON that says where each tensor
 // lies, and the tensors (https://github.com/huggingface/safetensors, "Format").
 type safetensors struct {
-	*tensor.Mapping
+	*files.Mapping
 	path   string
 	header map[string]json.RawMessage
 	data   []byte // what follows the header
@@ -35,7 +36,7 @@ func openSafetensors(path string) (*safetensors, error) {
 		return nil, err
 	}
 	defer f.Close()
-	m, err := tensor.Map(f)
+	m, err := files.Map(f)
 	if err != nil {
 		return nil, err
 	}

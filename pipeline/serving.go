@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -112,7 +112,7 @@ func guard(err *error, before bool) {
 	if fault == nil {
 		return
 	}
-	if *err = tensor.FaultError(fault); *err == nil {
+	if *err = files.FaultError(fault); *err == nil {
 		*err = fmt.Errorf("pipeline: internal error: %v", fault)
 	}
 }

@@ -90,9 +90,9 @@ func (d *processor) packWeight(w *tensor.Tensor, transposed bool) *ir.Packed {
 	if f != formatF32 || !target.IsHalf(w.DType()) {
 		return d.pack(f, wide, transposed)
 	}
-	var scratch tensor.Slab
-	defer scratch.Close()
-	layout, floats := d.lay(scratch.Tensor, f, wide, transposed)
+	var scratch slab
+	defer scratch.close()
+	layout, floats := d.lay(scratch.tensor, f, wide, transposed)
 	data := d.weights.take(w.DType(), floats.Shape()...)
 	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), tensor.Of[float32](floats))
 	return d.weights.keep(withForm(layout, packed.Wide(w.DType())), data)

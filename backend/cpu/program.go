@@ -11,6 +11,7 @@ import (
 	"github.com/rlxc/rlxc/arena"
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/planner"
@@ -250,7 +251,7 @@ func (in *instance) recover(err *error, before bool) {
 	if r == nil {
 		return
 	}
-	if *err = tensor.FaultError(r); *err == nil {
+	if *err = files.FaultError(r); *err == nil {
 		*err = fmt.Errorf("internal error at node %s (%s): %v", in.current.node.Label(), ir.OpName(in.current.node.Op), r)
 	}
 }

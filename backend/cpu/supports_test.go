@@ -21,6 +21,8 @@ func TestClaims(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	for text, want := range map[string]target.Runs{
+		`(%0: f32[2,n,1,2], %1: f32[3,1,1,2]) { %2 = conv(%0, %1) {kernel=[3,1], strides=[1,1], dilations=[1,1], pads=[0,0,0,0],
+			auto_pad="NOTSET", group=2} return %2 }`: target.OnKernel,
 		`(%0: f32[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:     target.OnKernel,
 		`(%0: i64[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:     target.OnKernel,
 		`(%0: f16[n], %1: bool[n]) { %2 = where(%1, %0, %0) return %2 }`:     target.OnKernel,

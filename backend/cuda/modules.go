@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rlxc/rlxc/internal/driver"
-	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 // kernels has, for each source in _gen, two solid archives of its kernels, SOURCE.ptx.tar.zst with their texts and SOURCE.cubin.tar.zst
@@ -260,7 +260,7 @@ func (m *modules) kept(name, text string, compile func(c *driver.Context, name, 
 	code, err := compile(m.ctx, name, text)
 	if err == nil && m.folder != "" { // where it cannot be kept, the next process compiles it again
 		_ = os.MkdirAll(m.folder, 0o755)
-		_ = tensor.ReplaceFile(path, func(w io.Writer) error {
+		_ = files.ReplaceFile(path, func(w io.Writer) error {
 			_, err := w.Write(code)
 			return err
 		})

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,4 +34,48 @@ func TestSummary(t *testing.T) {
 	r = &benchReport{Cells: []cell{{}}}
 	r.summarize()
 	require.Nil(t, r.Geomean)
+}
+
+// TestBenchText: what there is nothing to say of has no line.
+func TestBenchText(t *testing.T) {
+	var out strings.Builder
+	r := &benchReport{Model: "m"}
+	require.NoError(t, r.text(&out))
+	require.NotContains(t, out.String(), "m: ")
+	r.Slow = "reference code"
+	require.NoError(t, r.text(&out))
+	require.Contains(t, out.String(), "m: reference code\n")
+}
+
+// TestFlagsAreOff: what a flag turns on is off without it, but for what a server does.
+func TestFlagsAreOff(t *testing.T) {
+	root, _ := newRoot()
+	var visit func(c *cobra.Command)
+	var on []string
+	seen := 0
+	visit = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() == "bool" {
+				seen++
+				if f.DefValue != "false" {
+					on = append(on, c.CommandPath()+" --"+f.Name)
+				}
+			}
+		})
+		for _, under := range c.Commands() {
+			visit(under)
+		}
+	}
+	visit(root)
+	require.Greater(t, seen, 50)
+	require.Equal(t, []string{"rlxc serve --truncate", "rlxc serve --unpad"}, on)
+}
+
+// TestDeviceText: columns are two blanks apart.
+func TestDeviceText(t *testing.T) {
+	var out strings.Builder
+	r := &deviceReport{Devices: []deviceRow{{Backend: "wgpu", Device: "0", Name: "a name", Kind: "cpu", Driver: "x"}}}
+	require.NoError(t, r.text(&out))
+	require.True(t, strings.HasPrefix(out.String(), "BACKEND  DEVICE  NAME    KIND  BINDING  FEATURES  DRIVER\n"+
+		"wgpu     0       a name  cpu                      x\n"), out.String())
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/page"
 	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 func compileCommand() *cobra.Command {
@@ -71,7 +71,7 @@ another level takes the first program and packs its weights again.`,
 			if inside.Proto(e.model) == nil {
 				return usagef("--html shows what the passes do: %s is compiled already", src.name)
 			}
-			if err := tensor.ReplaceFile(html, func(w io.Writer) error { return trace.WriteHTML(w, "Passes over "+src.name) }); err != nil {
+			if err := files.ReplaceFile(html, func(w io.Writer) error { return trace.WriteHTML(w, "Passes over "+src.name) }); err != nil {
 				return err
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -72,7 +73,7 @@ func (q *quantization) tokenizeTexts(c *cobra.Command, src *source, e *own) (run
 
 // readExamples reads an archive with an array for each input, of the input's rank for one run, or of one more for several.
 func readExamples(file string, infos []rlxc.ValueInfo, limit int64) ([]rlxc.Tensors, error) {
-	data, err := tensor.ReadFile(file, limit)
+	data, err := files.ReadFile(file, limit)
 	if err != nil {
 		return nil, err
 	}

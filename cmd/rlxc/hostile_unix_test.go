@@ -238,8 +238,8 @@ var bodies = map[string]struct{ path, head, unit, tail string }{
 	"a label of GLiNER": {"/models/gliner/pipeline/token-classification", `{"inputs": "Anna", "parameters": {"candidate_labels": ["`,
 		`a b `, `"]}}`},
 	"spans of GLiNER": {"/models/gliner-words/pipeline/token-classification", `{"parameters": {"threshold": 1e-9, "flat_ner": false,
-		"multi_label": true, "candidate_labels": ["a"` + manyLabels + `]}, "inputs": ["a"`, `,"` + strings.Repeat("Anna ", 300) + `"`,
-		`]}`},
+		"multi_label": true, "candidate_labels": ["a"` + manyLabels + `]}, "inputs": ["a"`,
+		`,"` + strings.Repeat("Anna ", 300) + `"`, `]}`},
 	"labels and texts": {"/models/nli/pipeline/zero-shot-classification", `{"parameters": {"candidate_labels": ["a"` +
 		strings.Repeat(`,"b"`, 2000) + `]}, "inputs": [["a"]`, `,["a"]`, `]}`},
 	"a template": {"/models/nli/pipeline/zero-shot-classification", `{"parameters": {"candidate_labels": ["` +
@@ -515,8 +515,7 @@ func TestHostileClients(t *testing.T) {
 	program, err := os.Executable()
 	require.NoError(t, err)
 	args := []string{"--memory-limit", strconv.Itoa(hostileLimit), "--api-key", "k", "--grpc-address", "127.0.0.1:0",
-		"--read-timeout", "10s",
-		"--timeout", "20s"}
+		"--read-timeout", "10s", "--timeout", "20s"}
 	for _, model := range []string{"minilm", "rerank", "classify", "splade", "colbert", "nli", "qa", "ner", "gliner", "gliner-words"} {
 		args = append(args, served+model)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -128,7 +129,7 @@ func evalShape(v rlxc.ValueInfo, sizes map[string]int) (tensor.Shape, error) {
 			if name := symbolOf(text); name != "" {
 				text = name
 			}
-			return nil, usagef("input %s has no size: add --dim %s=N", infoText(v), tensor.Plain(text))
+			return nil, usagef("input %s has no size: add --dim %s=N", infoText(v), files.Plain(text))
 		}
 		shape = append(shape, n)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/artifact"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/page"
 	"github.com/rlxc/rlxc/ir"
@@ -139,7 +140,7 @@ func (i *inspection) compiledFor(src *source, m *rlxc.Model) (*compiledFor, erro
 		return nil, err
 	}
 	defer f.Close()
-	data, err := tensor.Map(f)
+	data, err := files.Map(f)
 	if err != nil {
 		return nil, err
 	}

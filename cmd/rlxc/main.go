@@ -19,7 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 // The exit codes.
@@ -73,7 +73,7 @@ func catch() (_ context.Context, interrupted func(code int) int) {
 		case <-signals: // asked again
 		case <-time.After(patience + time.Duration(draining.Load())):
 		}
-		tensor.DiscardDrafts()
+		files.DiscardDrafts()
 		os.Exit(s)
 	}()
 	return ctx, func(code int) int {
@@ -172,7 +172,7 @@ input or the environment is invalid, and 130 or 143 after an interrupt.`,
 func fault(err *error, before bool) {
 	debug.SetPanicOnFault(before)
 	if r := recover(); r != nil {
-		if *err = tensor.FaultError(r); *err == nil {
+		if *err = files.FaultError(r); *err == nil {
 			panic(r)
 		}
 	}

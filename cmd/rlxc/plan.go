@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // A planning is the command line of plan.
@@ -156,7 +156,7 @@ func (p *planning) draw(problem *planner.Problem, plan *planner.Plan, title stri
 	if p.html == "" {
 		return nil
 	}
-	return tensor.ReplaceFile(p.html, func(w io.Writer) error { return plan.WriteHTML(w, problem, title) })
+	return files.ReplaceFile(p.html, func(w io.Writer) error { return plan.WriteHTML(w, problem, title) })
 }
 
 // A planReport is what plan prints of a model.

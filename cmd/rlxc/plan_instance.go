@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/planner"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // maxPlanFile bounds files of intervals and of plans, in bytes.
@@ -91,12 +91,12 @@ const xlaAssignment, xlaLives = "-buffer-assignment.txt", "-live-range.txt"
 
 // read reads the problem.
 func (i *intervals) read() (*planner.Problem, error) {
-	data, err := tensor.ReadFile(i.instance, maxPlanFile)
+	data, err := files.ReadFile(i.instance, maxPlanFile)
 	if err != nil {
 		return nil, err
 	}
 	if stem, ok := strings.CutSuffix(i.instance, xlaAssignment); ok {
-		lives, err := tensor.ReadFile(stem+xlaLives, maxPlanFile)
+		lives, err := files.ReadFile(stem+xlaLives, maxPlanFile)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -166,7 +166,7 @@ func (p *planning) planInstance(c *cobra.Command) error {
 			return err
 		}
 		if p.csv != "" {
-			if err := tensor.ReplaceFile(p.csv, func(w io.Writer) error { return plan.WriteCSV(w, problem) }); err != nil {
+			if err := files.ReplaceFile(p.csv, func(w io.Writer) error { return plan.WriteCSV(w, problem) }); err != nil {
 				return err
 			}
 		}
@@ -190,7 +190,7 @@ func (p *planning) planInstance(c *cobra.Command) error {
 
 // checkFile checks the plan in a JSON file, which may say more besides.
 func (p *planning) checkFile(c *cobra.Command) error {
-	data, err := tensor.ReadFile(p.check, maxPlanFile)
+	data, err := files.ReadFile(p.check, maxPlanFile)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 // A printer writes text that holds names from models: what a terminal would obey is spelled out. It keeps the first error, so
@@ -50,7 +50,7 @@ func (p *printer) Write(text []byte) (int, error) {
 
 // shown is a name from a model in a table: on one line, without what a terminal would obey, and cut where it is too long to read.
 func shown(name string) string {
-	quoted := tensor.Quote(name)
+	quoted := files.Quote(name)
 	end := strings.LastIndexByte(quoted, '"')
 	return strings.ReplaceAll(quoted[1:end], `\"`, `"`) + quoted[end+1:]
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // A profile says where the time of a run goes.
@@ -38,7 +38,7 @@ func (r *running) profiled(ctx context.Context, e *own, in rlxc.Tensors, title s
 		}
 	}
 	if r.html != "" {
-		return p, tensor.ReplaceFile(r.html, func(w io.Writer) error { return p.writeHTML(w, title) })
+		return p, files.ReplaceFile(r.html, func(w io.Writer) error { return p.writeHTML(w, title) })
 	}
 	return p, nil
 }
@@ -146,5 +146,5 @@ func (p *profile) writeTrace(file string) error {
 	for i, s := range p.Steps {
 		events[i] = traceEvent{s.Op, "X", 1e3 * ms(s.Start), 1e3 * ms(s.End-s.Start), 1, 1, map[string][]string{"nodes": s.Nodes}}
 	}
-	return tensor.ReplaceFile(file, func(w io.Writer) error { return json.NewEncoder(w).Encode(map[string]any{"traceEvents": events}) })
+	return files.ReplaceFile(file, func(w io.Writer) error { return json.NewEncoder(w).Encode(map[string]any{"traceEvents": events}) })
 }

@@ -12,7 +12,7 @@ import (
 	"math"
 	"os"
 
-	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 // A results file takes results in order. What is written before an interruption stays in FILE.part, whose first line reports what it is
@@ -170,7 +170,7 @@ func (r *results) pause() error { return r.part.Close() }
 
 // finish makes the file of the part.
 func (r *results) finish() error {
-	err := tensor.ReplaceFile(r.file, func(w io.Writer) error {
+	err := files.ReplaceFile(r.file, func(w io.Writer) error {
 		if r.packed == nil {
 			return r.encoder.file(w, r)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -102,7 +103,7 @@ func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tenso
 		if read == nil {
 			return nil, usagef("invalid --input %s: want a file of type %s", flag, endings(readers))
 		}
-		data, err := tensor.ReadFile(file, limit)
+		data, err := files.ReadFile(file, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -145,5 +146,5 @@ func writeOutputs(file string, names []string, tensors rlxc.Tensors) error {
 	if write == nil {
 		return usagef("invalid --output %s: want a file of type %s", file, endings(writers))
 	}
-	return tensor.ReplaceFile(file, func(w io.Writer) error { return write(w, names, tensors) })
+	return files.ReplaceFile(file, func(w io.Writer) error { return write(w, names, tensors) })
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -38,10 +39,10 @@ func findBatch(g *ir.Graph) (*batch, error) {
 	}
 	for _, v := range g.Inputs {
 		if v.Type.Kind != ir.TensorType || v.Type.DType.Size() == 0 {
-			return nil, fmt.Errorf("input %s has no elements of whole bytes", tensor.Quote(v.Name))
+			return nil, fmt.Errorf("input %s has no elements of whole bytes", files.Quote(v.Name))
 		}
 		if !leads[v] && b.mentions(nil, v.Type) {
-			return nil, fmt.Errorf("input %s has its %s on another axis", tensor.Quote(v.Name), b.symbol)
+			return nil, fmt.Errorf("input %s has its %s on another axis", files.Quote(v.Name), b.symbol)
 		}
 	}
 	for _, n := range g.Nodes {
@@ -52,7 +53,7 @@ func findBatch(g *ir.Graph) (*batch, error) {
 	for _, v := range g.Outputs {
 		times, ok := b.times(v)
 		if !leads[v] || !ok || v.Type.DType.Size() == 0 {
-			return nil, fmt.Errorf("output %s has no axis 0 of size %s", tensor.Quote(v.Name), b.symbol)
+			return nil, fmt.Errorf("output %s has no axis 0 of size %s", files.Quote(v.Name), b.symbol)
 		}
 		b.outputs = append(b.outputs, times)
 	}

@@ -6,8 +6,8 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // The kinds of errors, for errors.Is. The text of an error names what is wrong and what to do; these say whose fault it is.
@@ -48,7 +48,7 @@ func Guard(err *error, before bool) {
 	if r == nil {
 		return
 	}
-	if *err = tensor.FaultError(r); *err == nil {
+	if *err = files.FaultError(r); *err == nil {
 		*err = fmt.Errorf("internal error: %v", r)
 	}
 }

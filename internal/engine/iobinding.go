@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -23,7 +24,7 @@ type ioBinding struct {
 func (s *Session) BindInput(input string, k *DeviceTensor) error {
 	place := slices.IndexFunc(s.p.graph.Inputs, func(v *ir.Value) bool { return v.Name == input })
 	if place < 0 {
-		return WithKind(ErrInput, fmt.Errorf("the model has no input %s: it takes %s", tensor.Quote(input), signature(s.p.graph)))
+		return WithKind(ErrInput, fmt.Errorf("the model has no input %s: it takes %s", files.Quote(input), signature(s.p.graph)))
 	}
 	return s.bindIO(&s.io.from[place], k)
 }
@@ -32,7 +33,7 @@ func (s *Session) BindInput(input string, k *DeviceTensor) error {
 func (s *Session) BindOutput(output string, k *DeviceTensor) error {
 	place := slices.Index(s.p.graph.OutputNames, output)
 	if place < 0 {
-		return WithKind(ErrInput, fmt.Errorf("the model has no output %s", tensor.Quote(output)))
+		return WithKind(ErrInput, fmt.Errorf("the model has no output %s", files.Quote(output)))
 	}
 	return s.bindIO(&s.io.to[place], k)
 }
@@ -239,7 +240,7 @@ func (f *frame) commit() (err error) {
 		}
 		t := f.out[i]
 		if t.DType() == tensor.String || t.IsSequence() {
-			return WithKind(ErrInput, fmt.Errorf("output %s cannot be bound: it is not a tensor of numbers", tensor.Quote(f.io.names[i])))
+			return WithKind(ErrInput, fmt.Errorf("output %s cannot be bound: it is not a tensor of numbers", files.Quote(f.io.names[i])))
 		}
 		if f.done[i], err = k.fill(t); err != nil {
 			return f.bindingError(i, err)
@@ -255,7 +256,7 @@ func (f *frame) commit() (err error) {
 
 // bindingError is an error about what an output's device tensor can take.
 func (f *frame) bindingError(i int, err error) error {
-	return fmt.Errorf("output %s: %w", tensor.Quote(f.io.names[i]), err)
+	return fmt.Errorf("output %s: %w", files.Quote(f.io.names[i]), err)
 }
 
 // places say how a segment works on its inputs and then its outputs; none where all are as ever.

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -170,15 +171,15 @@ func (f *frame) texts(starts []int, inputs map[string]*tensor.Tensor) (texts, er
 		x := inputs[v.Name]
 		switch {
 		case f.io.from[i] != nil:
-			return nil, fmt.Errorf("input %s is bound to a device tensor, which is for Run", tensor.Quote(v.Name))
+			return nil, fmt.Errorf("input %s is bound to a device tensor, which is for Run", files.Quote(v.Name))
 		case v == f.s.p.packing.node.Inputs[0]:
 			if x != nil {
-				return nil, fmt.Errorf("input %s is the mask: a packed batch has none", tensor.Quote(v.Name))
+				return nil, fmt.Errorf("input %s is the mask: a packed batch has none", files.Quote(v.Name))
 			}
 		case x == nil:
-			return nil, fmt.Errorf("input %s is missing", tensor.Quote(v.Name))
+			return nil, fmt.Errorf("input %s is missing", files.Quote(v.Name))
 		case x.DType() != v.Type.DType || x.Rank() != len(v.Type.Shape)-1 || x.Shape()[0] != total:
-			return nil, fmt.Errorf("input %s is %v: want %s of %d tokens", tensor.Quote(v.Name), x, v.Type.DType, total)
+			return nil, fmt.Errorf("input %s is %v: want %s of %d tokens", files.Quote(v.Name), x, v.Type.DType, total)
 		}
 	}
 	return starts, unknownInput(f.graph, inputs)

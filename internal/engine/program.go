@@ -19,12 +19,12 @@ import (
 
 	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // A Source is the file that a program is made of. It counts its users.
@@ -308,7 +308,7 @@ func (p *Program) Save(path string, others ...*Program) (err error) {
 		}
 		targets = append(targets, artifact.Target{Name: name, Graph: other.graph})
 	}
-	return tensor.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.file.Name(), level, targets...) })
+	return files.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.file.Name(), level, targets...) })
 }
 
 // Close ends the use of the program. Sessions go on.

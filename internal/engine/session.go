@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -237,7 +238,7 @@ func (f *frame) order(inputs map[string]*tensor.Tensor) error {
 		t, ok := inputs[v.Name]
 		if f.io.from[i] != nil {
 			if ok {
-				return fmt.Errorf("input %s is bound to a device tensor: leave it out", tensor.Quote(v.Name))
+				return fmt.Errorf("input %s is bound to a device tensor: leave it out", files.Quote(v.Name))
 			}
 			continue
 		}
@@ -257,14 +258,14 @@ func (f *frame) order(inputs map[string]*tensor.Tensor) error {
 }
 
 func missingInput(g *ir.Graph, v *ir.Value) error {
-	return fmt.Errorf("input %s is missing: the model takes %s", tensor.Quote(v.Name), signature(g))
+	return fmt.Errorf("input %s is missing: the model takes %s", files.Quote(v.Name), signature(g))
 }
 
 // unknownInput is the error of an input that a graph does not have, nil if it has all.
 func unknownInput(g *ir.Graph, inputs map[string]*tensor.Tensor) error {
 	for name := range inputs {
 		if !slices.ContainsFunc(g.Inputs, func(v *ir.Value) bool { return v.Name == name }) {
-			return fmt.Errorf("the model has no input %s: it takes %s", tensor.Quote(name), signature(g))
+			return fmt.Errorf("the model has no input %s: it takes %s", files.Quote(name), signature(g))
 		}
 	}
 	return nil
@@ -297,7 +298,7 @@ func signature(g *ir.Graph) string {
 			parts = append(parts, fmt.Sprintf("and %d more", len(g.Inputs)-most))
 			break
 		}
-		parts = append(parts, tensor.Plain(v.Name)+" "+v.Type.String())
+		parts = append(parts, files.Plain(v.Name)+" "+v.Type.String())
 	}
 	return strings.Join(parts, ", ")
 }

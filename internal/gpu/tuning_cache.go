@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 // A TuningCache holds the tilings that were quickest on one kind of device, by class. All devices of the kind in this process share
@@ -130,7 +130,7 @@ func writeTiling(device, class, tiling string) {
 	list = slices.Insert(list, 0, r)
 	// Where it cannot be written, later processes choose again.
 	_ = os.MkdirAll(filepath.Dir(path), 0o755)
-	_ = tensor.ReplaceFile(path, func(w io.Writer) error {
+	_ = files.ReplaceFile(path, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "\t")
 		return e.Encode(list[:min(len(list), mostDevices)])

@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -34,7 +35,7 @@ func prepare(attrs ir.Attrs, version int, read func(*reader) *rowModel) (m *rowM
 	m = read(r)
 	for _, a := range attrs {
 		if !r.read[a.Name] {
-			return nil, fmt.Errorf("attribute %s is not understood in opset %d", tensor.Plain(a.Name), version)
+			return nil, fmt.Errorf("attribute %s is not understood in opset %d", files.Plain(a.Name), version)
 		}
 	}
 	return m, nil

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -106,7 +107,7 @@ func (o OneHotEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 		if k, ok := o.places[elementText(x, i)]; ok {
 			y.SetFloat64(i*o.categories.Len()+k, 1)
 		} else if o.Strict {
-			return nil, fmt.Errorf("element %d is %s, which is no category", i, tensor.Quote(elementText(x, i)))
+			return nil, fmt.Errorf("element %d is %s, which is no category", i, files.Quote(elementText(x, i)))
 		}
 	}
 	return []*tensor.Tensor{y}, nil

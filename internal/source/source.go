@@ -11,14 +11,14 @@ import (
 
 	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/internal/engine"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 // Compiled is a compiled file, mapped. It implements engine.Source.
 type Compiled struct {
-	*tensor.Mapping
+	*files.Mapping
 	file     *artifact.File
 	name     string
 	ops      []*ir.OpDef
@@ -126,7 +126,7 @@ func Open(path string, custom []*ir.OpDef, lowering func() ops.Lowering) (_ *Com
 	if n, _ := f.Read(start); !artifact.IsArtifact(start[:n]) && filepath.Ext(path) != compiledExt {
 		return nil, fmt.Errorf("%s: %w", path, ErrNotCompiled)
 	}
-	m, err := tensor.Map(f)
+	m, err := files.Map(f)
 	if err != nil {
 		return nil, err
 	}

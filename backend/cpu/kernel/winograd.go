@@ -80,27 +80,44 @@ func winogradWeightsGeneric(dst *float32, dstStep, dstRow int, src *float32, src
 	}
 }
 
-// atPoints brings n weights of each tap, room apart, to the points, so far apart in dst. What is between the axes is apart by along.
-func (f *winogradFuncs) atPoints(dst *float32, point int, between *float32, along int, taps *float32, room, n int) {
-	f.weights(between, winogradTap*along, along, taps, winogradTap*room, room, winogradTap, n)
-	f.weights(dst, point, winogradIn*point, between, along, winogradTap*along, winogradIn, n)
-}
-
-// RunWinograd packs a panel of what weights w [9,K,N] are at the points: WinogradPoints matrices in dst, one after the other.
+// RunWinograd packs a panel of what weights w [9,K,N] are at the points: WinogradPoints matrices in dst, one after the other. They are the
+// same at all levels.
 func (p *Pack) RunWinograd(panel int, dst, w []float32) {
 	first := panel * p.tile.cols()
 	cols, packedCols := p.tile.panelCols(panel, p.N)
-	room := storedRows*packedCols + 16
-	taps, between := make([]float32, winogradTap*winogradTap*room), make([]float32, winogradIn*winogradTap*room)
-	_ = dst[WinogradPoints*p.Len()-1]
-	for k := 0; k < p.K; k += storedRows {
-		rows := min(storedRows, p.K-k)
-		for tap := range winogradTap * winogradTap {
-			p.set.copy2D(taps[tap*room:], packedCols, 1, w[(tap*p.K+k)*p.N+first:], p.N, 1, rows, cols)
+	if cols < packedCols {
+		for point := range WinogradPoints {
+			clear(dst[point*p.Len()+first*p.K:][:p.K*packedCols])
 		}
-		p.set.winograd.atPoints(pointerAt(dst, first*p.K+k*packedCols), p.Len(), pointer(between), room, pointer(taps), room,
-			rows*packedCols)
 	}
+	var taps [winogradTap * winogradTap][]float32
+	var points [WinogradPoints][]float32
+	for k := range p.K {
+		for i := range taps {
+			taps[i] = w[(i*p.K+k)*p.N+first:][:cols]
+		}
+		for i := range points {
+			points[i] = dst[i*p.Len()+first*p.K+k*packedCols:][:cols]
+		}
+		for c := range cols {
+			var down [winogradTap][winogradIn]float64
+			for i := range down {
+				down[i] = winogradWeight(float64(taps[i][c]), float64(taps[winogradTap+i][c]), float64(taps[2*winogradTap+i][c]))
+			}
+			for q := range winogradIn {
+				for p, x := range winogradWeight(down[0][q], down[1][q], down[2][q]) {
+					points[q*winogradIn+p][c] = float32(x)
+				}
+			}
+		}
+	}
+}
+
+// winogradWeight is what the three taps of an axis are at the points.
+func winogradWeight(g0, g1, g2 float64) [winogradIn]float64 {
+	e := g0 + g2
+	return [winogradIn]float64{g0, (e + g1) * (1. / 3), (g1 - e) * (1. / 3), g0*(-16./15) - g1*(8./15) - g2*(4./15),
+		g0*(1./15) - g1*(2./15) + g2*(4./15), g2}
 }
 
 // NewWinograd plans a convolution whose strides and dilations are 1, with a kernel of 3 × 3, for so many workers. Its weights are stored,
@@ -298,15 +315,16 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 // axes.
 func (t *winogradTiles) code(p int, args *ConvArgs, first, n int) {
 	_, cols := t.blocking.tile.panelCols(p, t.Outputs)
-	room, along, point := t.strip(decodedRows(storedRows)), t.strip(storedRows), t.strip(t.channels)
+	room, along, point, weights := t.strip(decodedRows(storedRows)), t.strip(storedRows), t.strip(t.channels), t.set.winograd.weights
 	for k := 0; k < n; k += storedRows {
 		rows := min(storedRows, n-k)
 		for tap := range winogradTap * winogradTap {
 			source := args.Stored.panel(t.blocking.tile, p, t.Outputs, t.taps[tap*room:][:room])
 			source.block(t.set, tap*t.Channels+first+k, rows)
 		}
-		t.set.winograd.atPoints(pointerAt(t.weights, k*cols), point, pointer(t.along), along, pointerAt(t.taps, storedRows*cols), room,
+		weights(pointer(t.along), winogradTap*along, along, pointerAt(t.taps, storedRows*cols), winogradTap*room, room, winogradTap,
 			rows*cols)
+		weights(pointerAt(t.weights, k*cols), point, winogradIn*point, pointer(t.along), along, winogradTap*along, winogradIn, rows*cols)
 	}
 }
 

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package tensor
+package files
 
 import (
 	"os"
@@ -12,12 +12,13 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 }
 
-// mapMemory returns zeroed memory.
-func mapMemory(size int) ([]byte, error) {
+// MapMemory returns zeroed memory.
+func MapMemory(size int) ([]byte, error) {
 	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }
 
-func unmap(data []byte) error { return unix.Munmap(data) }
+// Unmap ends a mapping.
+func Unmap(data []byte) error { return unix.Munmap(data) }
 
 // evictFile may fail without harm: it is advice.
 func evictFile(data []byte) { _ = unix.Madvise(data, unix.MADV_DONTNEED) }

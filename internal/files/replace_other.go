@@ -1,6 +1,6 @@
 //go:build !linux
 
-package tensor
+package files
 
 func openDraft(path string) (*draft, error) { return namedDraft(path) }
 

@@ -1,6 +1,6 @@
 //go:build unix
 
-package tensor
+package files
 
 import (
 	"errors"

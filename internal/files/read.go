@@ -1,4 +1,5 @@
-package tensor
+// Package files reads, maps and replaces files that nobody vouches for, and quotes in messages what such files say.
+package files
 
 import (
 	"fmt"

@@ -1,6 +1,6 @@
 //go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd || windows)
 
-package tensor
+package files
 
 import (
 	"errors"
@@ -9,9 +9,10 @@ import (
 
 func mapFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
-func mapMemory(int) ([]byte, error) { return nil, errors.ErrUnsupported }
+func MapMemory(int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
-func unmap([]byte) error { return nil }
+// Unmap ends a mapping.
+func Unmap([]byte) error { return nil }
 
 func evictFile([]byte) {}
 

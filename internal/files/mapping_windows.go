@@ -1,4 +1,4 @@
-package tensor
+package files
 
 import (
 	"errors"
@@ -21,10 +21,11 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&base)), size), nil
 }
 
-// mapMemory leaves memory to Go.
-func mapMemory(int) ([]byte, error) { return nil, errors.ErrUnsupported }
+// MapMemory leaves memory to Go.
+func MapMemory(int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
-func unmap(data []byte) error {
+// Unmap ends a mapping.
+func Unmap(data []byte) error {
 	return os.NewSyscallError("UnmapViewOfFile", syscall.UnmapViewOfFile(uintptr(unsafe.Pointer(&data[0]))))
 }
 

@@ -1,4 +1,4 @@
-package tensor
+package files
 
 import (
 	"bytes"
@@ -63,7 +63,7 @@ func TestEvict(t *testing.T) {
 }
 
 func TestReleasePages(t *testing.T) {
-	b := AlignedBytes(1 << 20)
+	b := make([]byte, 1<<20)
 	for i := range b {
 		b[i] = 7
 	}

@@ -1,4 +1,4 @@
-package tensor
+package files
 
 import (
 	"errors"
@@ -37,11 +37,11 @@ func Map(f *os.File) (*Mapping, error) {
 	}
 	if data, err := mapFile(f, size); err == nil {
 		m := InMemory(data)
-		m.unmap = unmap
+		m.unmap = Unmap
 		return m, nil
 	}
 	// Some file systems cannot map.
-	data := AlignedBytes(size)
+	data := make([]byte, size) // which begins at a page where it is large
 	if _, err := f.ReadAt(data, 0); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package tensor
-
-// adviseHuge leaves the size of pages to the system.
-func adviseHuge([]byte) {}
