@@ -505,7 +505,7 @@ func TestUnpadErrors(t *testing.T) {
 	_, err = unpadded(t, m, small).Run(context.Background(), paddedInputs(rand.New(rand.NewPCG(1, 1)), m, mask))
 	require.ErrorIs(t, err, ErrMemory)
 	require.ErrorContains(t, err, "at batch=4 tokens=400 the arena needs")
-	require.ErrorContains(t, err, "; row 0 is the longest, of 100 tokens")
+	require.ErrorContains(t, err, "; sequence 0 is the longest, with 100 tokens")
 }
 
 // TestUnpadPositions holds a text that is longer than the table of positions, of models that count positions themselves, to the error with
