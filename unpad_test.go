@@ -604,10 +604,10 @@ func TestRunPacked(t *testing.T) {
 				}
 			}
 			for message, rows := range map[string]PackedBatch{
-				"row 1 begins at token 2 and ends at 2: every row has a token": {Starts: []int{0, 2, 2}},
-				"row starts begin with 0":                                      {},
-				`input "input_ids" is missing`:                                 {Starts: []int{0, 2}},
-				`is the mask, which rows without padding have none of`: {Starts: []int{0, 2},
+				"sequence 1 begins at token 2 and ends at 2: every sequence needs a token": {Starts: []int{0, 2, 2}},
+				"starts of sequences must begin with 0":                                    {},
+				`input "input_ids" is missing`:                                             {Starts: []int{0, 2}},
+				`is the mask: a packed batch has none`: {Starts: []int{0, 2},
 					Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 2), "attention_mask": tensor.New(tensor.I64, 2)}},
 				"want i64 of 2 tokens": {Starts: []int{0, 2},
 					Inputs: Tensors{"input_ids": tensor.New(tensor.I64, 3)}},

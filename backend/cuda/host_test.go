@@ -151,7 +151,7 @@ func TestErrors(t *testing.T) {
 		"pinned":    {"cuMemHostAlloc", 2, "pinned memory"},
 		"kernel":    {"cuLinkAddData_v2", 218, "the driver refuses a kernel's PTX"},
 		"lost":      {"cuGraphLaunch", 719, "a kernel failed"},
-		"other":     {"cuStreamCreate", 5, `the NVIDIA driver says "a fake error"`},
+		"other":     {"cuStreamCreate", 5, `the NVIDIA driver reports "a fake error"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", t.TempDir()) // nothing is compiled yet

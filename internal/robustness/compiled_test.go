@@ -186,10 +186,10 @@ func forgeries() map[string]attack {
 	add("a negative size", "has size -1", `graph "g" (%0 "x": f32[2,4], %1 "i": i64[2,-1]) { %2 = gather_nd(%0, %1) return %2 as "y" }`)
 	add("indices of a size that no input tells", "no size",
 		`graph "g" (%0 "x": f32[2,4], %1 "i": i64[n - 5,1]) { %2 = relu(%0) return %2 as "y" }`)
-	late("a size of 100000 factors", "beyond what can be followed", func() string {
+	late("a size of 100000 factors", "too complex to compute with symbols", func() string {
 		return `graph "g" (%0 "x": f32[n` + strings.Repeat("*n", 100_000) + `]) { %1 = relu(%0) return %1 as "y" }`
 	})
-	late("a size of 100000 terms", "beyond what can be followed", func() string {
+	late("a size of 100000 terms", "too complex to compute with symbols", func() string {
 		var sum strings.Builder
 		for i := range 100_000 {
 			fmt.Fprintf(&sum, " + n%d", i)
@@ -254,7 +254,7 @@ func forgeries() map[string]attack {
 	return %3 as "y" }`
 	for what, row := range map[string]string{"in order": "0, 4, 0, 4", "beyond": "0, 4, 0, 5", "below": "0, 4, -1, 4",
 		"backwards": "0, 4, 4, 0", "far beyond": "0, 2147483647, 0, 2147483647", "of queries that begin late": "1, 4, 0, 3"} {
-		want := "row 0"
+		want := "sequence 0"
 		if what == "in order" {
 			want = ""
 		}
@@ -268,7 +268,7 @@ func forgeries() map[string]attack {
 	}
 	sums := `graph "g" (%0 "x": f32[1,4,4], %1 "rows": i32[1,4]) { const %2: i32[1,4] = [ROW] %3 = sum_rows(%0, %2) return %3 as "y" }`
 	for what, row := range map[string]string{"beyond": "0, 5, 0, 5", "below": "-1, 4, 0, 4", "far beyond": "0, 2147483647, 0, 4"} {
-		add("a sum over a row "+what, "row 0", strings.Replace(sums, "ROW", row, 1))
+		add("a sum over a row "+what, "sequence 0", strings.Replace(sums, "ROW", row, 1))
 	}
 	late("100000 branches in each other", "deep", func() string {
 		var nested strings.Builder

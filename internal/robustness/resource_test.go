@@ -124,8 +124,8 @@ func resources() (out []hostile) {
 		return model(g)
 	}
 	add("3 loops of 20 trips, nested", "returns f32[2]", nest(3, 20), nil)
-	add("2 loops of 10000 trips, nested", "refused trips", nest(2, 10_000), nil)
-	add("5 loops of 1000 trips, nested", "refused trips", nest(5, 1000), nil)
+	add("2 loops of 10000 trips, nested", "refused iterations", nest(2, 10_000), nil)
+	add("5 loops of 1000 trips, nested", "refused iterations", nest(5, 1000), nil)
 	add("40 loops of 16 trips, nested", "refused ", nest(40, 16), nil)
 
 	// Sizes in symbols.
