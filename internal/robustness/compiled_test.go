@@ -209,7 +209,7 @@ func forgeries() map[string]attack {
 	add("a convolution and a function", "", image+` %2 = conv(%0, %1) {`+window+`act=silu} return %2 as "y" }`)
 	add("a convolution and a test", "is_nan", image+` %2 = conv(%0, %1) {`+window+`act=is_nan} return %2 as "y" }`)
 	add("a product and a function", "", image+` %2 = matmul(%0, %1) {act=silu, actalpha=1} return %2 as "y" }`)
-	add("a product and a test", "a product with is_nan", image+` %2 = matmul(%0, %1) {act=is_nan} return %2 as "y" }`)
+	add("a product and a test", "a product followed by is_nan", image+` %2 = matmul(%0, %1) {act=is_nan} return %2 as "y" }`)
 	quantised := func(name, want, weights, operands, params string, sections ...section) {
 		add("a convolution of bytes "+name, want, `graph "g" (%0 "x": u8[1,4,4,4]) { const %1: i8[1,1,4,2] = `+weights+`
 			const %2: f32[] = [0.5] const %3: f32[2] = [0.5, 1] const %4: f32[3] = [1, 2, 3] const %5: u8[] = [3] const %6: i32[2] = [1, 2]
@@ -223,7 +223,7 @@ func forgeries() map[string]attack {
 	quantised("with a zero point of another type", "where one number is needed", codes, ", %6, _, %2, %3", once)
 	quantised("with a residual of another shape", "residual", codes, ", %5, _, %2, %3, _, %4", once)
 	quantised("with a scale and no zero point of the result", "one of scale and zero point", codes, ", %5, _, %2, %3, _, _, %2", once)
-	quantised("and a test", "a product with is_nan", codes, ", %5, _, %2, %3", once+", act=is_nan")
+	quantised("and a test", "a product followed by is_nan", codes, ", %5, _, %2, %3", once+", act=is_nan")
 	quantised("in no groups", "groups", codes, "", "strides=[1,1], pads=[0,0,0,0], group=0")
 	quantised("in groups that do not divide", "groups", codes, "", "strides=[1,1], pads=[0,0,0,0], group=3")
 	quantised("without a stride", "stride 0", codes, "", "strides=[0,1], pads=[0,0,0,0], group=1")
