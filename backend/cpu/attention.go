@@ -63,7 +63,7 @@ func bindAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y),
 		Scale: op.Scale, Softcap: op.Softcap, NaNGuard: op.NaNGuard,
 	}
-	args.Window = windowOf(op, a.Queries, a.Keys)
+	args.Window = windowOf(op, q.shape[1], k.shape[1])
 	mask := in[ir.AttentionMask]
 	if n.HasOperand(ir.AttentionMask) {
 		st := maskStride(&mask)

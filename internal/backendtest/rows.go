@@ -128,6 +128,10 @@ var RowCases = map[string]string{
 		return %7 as "a", %8 as "b", %9 as "c", %10 as "d" }`,
 	"attention odd": `(%0 "q": f32[1,s,2,5], %1 "k": f32[1,s,1,5], %2 "v": f32[1,s,1,7]) {
 		%4 = attention(%0, %1, %2) {scale=0.5, causal=true, window=4} return %4 as "y" }`,
+	"attention of a step": `(%0 "q": f32[2,1,6,4], %1 "k": f32[2,s,2,4], %2 "v": f32[2,s,2,4]) {
+		%3 = attention(%0, %1, %2) {scale=0.5, causal=true, offset=true, window=5}
+		%4 = attention(%0, %1, %2) {scale=0.5, causal=true, offset=true} %5 = attention(%0, %1, %2) {scale=0.5, causal=true}
+		return %3 as "a", %4 as "b", %5 as "c" }`,
 	"attention packed": `(%0 "x": f32[2,s,24]) { %1 = slice(%0) {starts=[0,0,0], sizes=[2,s,8], steps=[1,1,1]}
 		%2 = slice(%0) {starts=[0,0,8], sizes=[2,s,8], steps=[1,1,1]}
 		%3 = slice(%0) {starts=[0,0,16], sizes=[2,s,8], steps=[1,1,1]} %4 = reshape(%1) {shape=[2,s,2,4]} %5 = reshape(%2) {shape=[2,s,2,4]}
