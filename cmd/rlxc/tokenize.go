@@ -169,7 +169,7 @@ func writeLine(out io.Writer, row tokenRow) error {
 // tableRows is how many rows of a table are aligned together, and mostTokenBytes what the rows of a text may take.
 const (
 	tableRows      = 1024
-	mostTokenBytes = 128 << 20
+	mostTokenBytes = 96 << 20
 )
 
 // asking ends work on a text that makes too much of it.
