@@ -88,7 +88,7 @@ var tileEntry = entry{
 	},
 }
 
-// The parameters of the kernels in _gen/index.cu that position elements, in their order.
+// The parameters of the kernels in _gen/index.cu that move elements, in their order.
 type (
 	padParams struct {
 		y, x, value               address

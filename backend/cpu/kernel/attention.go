@@ -75,7 +75,7 @@ type MaskStride struct{ Batch, Head, Query, Key int }
 type Window struct{ Left, Right, Offset int }
 
 // NewAttention plans an attention. The heads of a single query that read the same keys become queries of one head, so that their scores
-// fill vectors; such a plan takes no scores by relative position.
+// fill vectors: the plan's shape is then another than the one that was asked for. Such a plan takes no scores by relative position.
 func (s *Set) NewAttention(shape AttentionShape) *Attention {
 	group := 0
 	if shape.Queries == 1 && shape.Heads > shape.KVHeads {
