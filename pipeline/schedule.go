@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A scheduler makes batches of the rows of all calls. What waits is by length, and a batch is of rows of about one length, so that
+// A scheduler makes batches of the rows of all calls. Waiting rows are sorted by length, and a batch has rows of about one length, so that
 // little of it is padding. The call that was served least goes first (start-time fair queueing: P. Goyal, H. Vin, H. Cheng, 1996),
 // with its longest row; the batch is filled up with rows of that length and a little less, of any call. So a large call gets long
 // batches of even rows, and a small one that comes meanwhile waits for one batch and not for all of them.
