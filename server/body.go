@@ -26,7 +26,7 @@ type decodable interface {
 // decode reads a body into the first of the structs that has all of its fields, or says what is wrong with the one that fits best. Fields
 // that none of them has, and fields that are there twice, are errors. It returns which one it is.
 func (s *scanner) decode(structs ...any) (int, error) {
-	defer s.leave()
+	defer s.close()
 	to := make([]reflect.Value, len(structs))
 	for i, x := range structs {
 		to[i] = reflect.ValueOf(x).Elem()
