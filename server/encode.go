@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -203,23 +202,14 @@ func (e *encoder) object(v reflect.Value) error {
 	if err := e.put('{'); err != nil {
 		return err
 	}
-	first := true
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" || options == "omitempty" && v.Field(i).IsZero() {
+	separator := ""
+	for _, f := range tagsOf(v.Type()) {
+		if f.name == "" || f.omit && v.Field(f.at).IsZero() {
 			continue
 		}
-		if !first {
-			name = `,"` + name + `":`
-		} else {
-			name = `"` + name + `":`
-		}
-		first = false
-		if err := e.put([]byte(name)...); err != nil {
-			return err
-		}
-		if err := e.value(v.Field(i)); err != nil {
+		e.piece = append(append(append(append(e.piece, separator...), '"'), f.name...), `":`...)
+		separator = ","
+		if err := e.value(v.Field(f.at)); err != nil {
 			return err
 		}
 	}
