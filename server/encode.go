@@ -3,11 +3,14 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -149,6 +152,25 @@ func (e *encoder) vector(v []float32) error {
 		}
 	}
 	return e.put(']')
+}
+
+// A coded vector is written as pipeline.Base64 writes it.
+type coded []float32
+
+// stream implements streamed.
+func (v coded) stream(e *encoder) error {
+	var data [96 * 4]byte // a multiple of three: only what is last is padded
+	e.piece = append(e.piece, '"')
+	for part := range slices.Chunk(v, 96) {
+		for i, x := range part {
+			binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(x))
+		}
+		e.piece = base64.StdEncoding.AppendEncode(e.piece, data[:4*len(part)])
+		if err := e.put(); err != nil {
+			return err
+		}
+	}
+	return e.put('"')
 }
 
 // list writes n elements.
