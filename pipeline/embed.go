@@ -234,60 +234,67 @@ func pooled(b *batch, at int, name string, pool *pooling, skip int) ([]float32, 
 	if tokens == 0 { // an empty text, of a tokenizer that adds nothing
 		return make([]float32, size*len(pool.modes)), nil
 	}
-	var out []float32
-	for _, mode := range pool.modes {
-		out = append(out, poolers[mode](data[:tokens*size], size, skip)...)
+	out := make([]float32, size*len(pool.modes))
+	for i, mode := range pool.modes {
+		poolers[mode](out[i*size:(i+1)*size], data[:tokens*size], skip)
 	}
 	return out, nil
 }
 
-// poolers make a vector of those of a row's tokens, one after the other; the first skip do not count. What is left of nothing is as
-// sentence-transformers has it.
-var poolers = map[Pooling]func(data []float32, size, skip int) []float32{
-	PoolCLS: func(data []float32, size, skip int) []float32 {
+// poolers make a vector, of zeros, of those of a row's tokens, one after the other; the first skip do not count. What is left of nothing is
+// as sentence-transformers has it.
+var poolers = map[Pooling]func(out, data []float32, skip int){
+	PoolCLS: func(out, data []float32, skip int) {
+		size := len(out)
 		if skip*size >= len(data) {
 			skip = 0
 		}
-		return slices.Clone(data[skip*size : (skip+1)*size])
+		copy(out, data[skip*size:])
 	},
-	PoolLastToken: func(data []float32, size, skip int) []float32 {
-		if skip*size >= len(data) {
-			return make([]float32, size)
+	PoolLastToken: func(out, data []float32, skip int) {
+		if skip*len(out) < len(data) {
+			copy(out, data[len(data)-len(out):])
 		}
-		return slices.Clone(data[len(data)-size:])
 	},
-	PoolMax: func(data []float32, size, skip int) []float32 {
-		out := slices.Repeat([]float32{float32(math.Inf(-1))}, size)
+	PoolMax: func(out, data []float32, skip int) {
+		size := len(out)
+		for i := range out {
+			out[i] = float32(math.Inf(-1))
+		}
 		for i := skip * size; i < len(data); i++ {
 			out[i%size] = max(out[i%size], data[i])
 		}
-		return out
 	},
-	PoolMean: func(data []float32, size, skip int) []float32 {
-		return weighted(data, size, skip, func(int) float64 { return 1 }, func(n float64) float64 { return n })
+	PoolMean: func(out, data []float32, skip int) {
+		weighted(out, data, skip, func(int) float64 { return 1 }, func(n float64) float64 { return n })
 	},
-	PoolMeanSqrt: func(data []float32, size, skip int) []float32 {
-		return weighted(data, size, skip, func(int) float64 { return 1 }, math.Sqrt)
+	PoolMeanSqrt: func(out, data []float32, skip int) {
+		weighted(out, data, skip, func(int) float64 { return 1 }, math.Sqrt)
 	},
-	PoolWeightedMean: func(data []float32, size, skip int) []float32 {
-		return weighted(data, size, skip, func(i int) float64 { return float64(i + 1) }, func(n float64) float64 { return n })
+	PoolWeightedMean: func(out, data []float32, skip int) {
+		weighted(out, data, skip, func(i int) float64 { return float64(i + 1) }, func(n float64) float64 { return n })
 	},
 }
 
-// weighted is the sum of vectors by weights, over a function of the weights' sum.
-func weighted(data []float32, size, skip int, weight func(i int) float64, divisor func(sum float64) float64) []float32 {
-	sums, total := make([]float64, size), 0.0
+// weighted is the sum of vectors by weights, over a function of the weights' sum. Its sums are of some columns at a time.
+func weighted(out, data []float32, skip int, weight func(i int) float64, divisor func(sum float64) float64) {
+	size, total := len(out), 0.0
 	for i := skip; i*size < len(data); i++ {
-		w := weight(i)
-		total += w
-		for k, x := range data[i*size : (i+1)*size] {
-			sums[k] += w * float64(x)
-		}
+		total += weight(i)
 	}
 	d := divisor(max(total, 1e-9))
-	out := make([]float32, size)
-	for k, s := range sums {
-		out[k] = float32(s / d)
+	var sums [128]float64
+	for from := 0; from < size; from += len(sums) {
+		columns := out[from:min(from+len(sums), size)]
+		clear(sums[:])
+		for i := skip; i*size < len(data); i++ {
+			w := weight(i)
+			for k, x := range data[i*size+from:][:len(columns)] {
+				sums[k] += w * float64(x)
+			}
+		}
+		for k := range columns {
+			columns[k] = float32(sums[k] / d)
+		}
 	}
-	return out
 }

@@ -91,6 +91,14 @@ func Open(ctx context.Context, what string, o Options) (*Model, error) {
 }
 
 func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
+	for _, x := range []struct {
+		what string
+		n    int
+	}{{"sessions", o.Sessions}, {"batch tokens", o.BatchTokens}, {"maximum length", o.MaxLength}, {"queue", o.Queue}} {
+		if x.n < 0 {
+			return nil, fmt.Errorf("%s %d: want 0, which means the default, or more", x.what, x.n)
+		}
+	}
 	path, origin, err := find(ctx, what, o)
 	if err != nil {
 		return nil, err
@@ -165,6 +173,20 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	m.schedule = newScheduler(newEngine(m.engine), sessions, cmp.Or(o.Queue, 1<<20))
 	m.schedule.worth, m.schedule.reject, m.schedule.report = o.batching().worth, o.Reject, o.OnBatch
 	return m, nil
+}
+
+// Try runs one token. It fails with what no run can do without: with rlxc.ErrNoDevice, or with rlxc.ErrMemory. Other errors may be of such
+// a row alone, and are none.
+func (m *Model) Try(ctx context.Context) error {
+	rows := []*row{{ids: []int64{m.engine.layout.pad}, types: []int64{0}, take: func(*batch, int) error { return nil }}}
+	err := func() (err error) {
+		defer guard(&err, debug.SetPanicOnFault(true))
+		return m.schedule.engine.run(ctx, rows)
+	}()
+	if errors.Is(err, rlxc.ErrNoDevice) || errors.Is(err, rlxc.ErrMemory) {
+		return err
+	}
+	return ctx.Err()
 }
 
 // A batching is the batches that suit a kind of device.

@@ -25,7 +25,8 @@ type scheduler struct {
 	report   func(BatchReport)
 
 	mu       sync.Mutex
-	changed  *sync.Cond // something waits, there is room, or the scheduler is closed
+	work     sync.Cond // something waits, or the scheduler is closed: for one worker, which wakes the next if more is left
+	room     sync.Cond // there is room for what calls have left, or they have ended
 	waiting  map[int][]*row
 	lengths  []int      // of what waits, ascending
 	requests []*request // that have rows waiting
@@ -54,11 +55,11 @@ type request struct {
 
 func newScheduler(e engine, workers, capacity int) *scheduler {
 	s := &scheduler{engine: e, workers: workers, worth: onProcessor.worth, capacity: capacity, waiting: map[int][]*row{}}
-	s.changed = sync.NewCond(&s.mu)
+	s.work.L, s.room.L = &s.mu, &s.mu
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.idle = time.AfterFunc(restAfter, s.rest)
 	for range workers {
-		s.done.Go(s.work)
+		s.done.Go(s.serve)
 	}
 	return s
 }
@@ -90,7 +91,8 @@ func (s *scheduler) close() {
 	for _, r := range slices.Clone(s.requests) {
 		s.fail(r, errClosed)
 	}
-	s.changed.Broadcast()
+	s.work.Broadcast()
+	s.room.Broadcast() // for calls that have nothing waiting
 	s.mu.Unlock()
 	s.done.Wait()
 	s.cancel()
@@ -106,7 +108,6 @@ func (s *scheduler) run(ctx context.Context, rows []*row) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.fail(r, ctx.Err())
-		s.changed.Broadcast()
 	})
 	defer stop()
 	rows = slices.Clone(rows)
@@ -141,11 +142,11 @@ func (s *scheduler) run(ctx context.Context, rows []*row) error {
 		case s.closed:
 			s.fail(r, errClosed)
 		case n == 0:
-			s.changed.Wait()
+			s.room.Wait()
 		default:
 			s.add(r, rows[:n])
 			rows = rows[n:]
-			s.changed.Broadcast()
+			s.work.Signal()
 		}
 	}
 	r.feeding = false
@@ -195,6 +196,7 @@ func (s *scheduler) fail(r *request, err error) {
 		}
 	}
 	r.rows = nil
+	s.room.Broadcast()
 	if s.tokens == 0 { // or what was forgotten would be about until rows of these lengths come
 		clear(s.waiting)
 		s.lengths = nil
@@ -222,13 +224,13 @@ func (s *scheduler) finish(r *request) {
 	}
 }
 
-// work runs batches until the scheduler is closed.
-func (s *scheduler) work() {
+// serve runs batches until the scheduler is closed.
+func (s *scheduler) serve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
 		for s.tokens == 0 && len(s.requests) == 0 && !s.closed {
-			s.changed.Wait()
+			s.work.Wait()
 		}
 		if s.closed {
 			return
@@ -237,7 +239,10 @@ func (s *scheduler) work() {
 		if len(rows) == 0 {
 			continue
 		}
-		s.changed.Broadcast() // there is room
+		s.room.Broadcast()
+		if s.tokens > 0 {
+			s.work.Signal()
+		}
 		s.busy++
 		begun := time.Now()
 		for _, row := range rows {

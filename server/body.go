@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // A union is a field that takes several types.
@@ -26,7 +27,7 @@ type decodable interface {
 // decode reads a body into the first of the structs that has all of its fields, or says what is wrong with the one that fits best. Fields
 // that none of them has, and fields that are there twice, are errors. It returns which one it is.
 func (s *scanner) decode(structs ...any) (int, error) {
-	defer s.leave()
+	defer s.close()
 	to := make([]reflect.Value, len(structs))
 	for i, x := range structs {
 		to[i] = reflect.ValueOf(x).Elem()
@@ -147,18 +148,50 @@ func field(v reflect.Value, key string) reflect.Value {
 	return f
 }
 
+// A tagged field is what a field's type and tags say.
+type tagged struct {
+	at       int
+	kind     reflect.Type
+	name     string // in JSON; empty for none
+	omit     bool   // where it is empty
+	embedded bool
+	exported bool
+	required bool
+	positive bool
+	enum     []string
+}
+
+// tags are the fields of types that were seen.
+var tags sync.Map
+
+func tagsOf(t reflect.Type) []tagged {
+	if known, ok := tags.Load(t); ok {
+		return known.([]tagged)
+	}
+	list := make([]tagged, t.NumField())
+	for i := range list {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		x := tagged{at: i, kind: f.Type, name: name, omit: options == "omitempty", embedded: f.Anonymous, exported: f.IsExported(),
+			required: f.Tag.Get("required") != "", positive: f.Tag.Get("least") != ""}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			x.enum = strings.Split(enum, ",")
+		}
+		list[i] = x
+	}
+	tags.Store(t, list)
+	return list
+}
+
 // fieldOf finds a struct's field by its name in JSON.
 func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		if f.Anonymous {
-			if inner, ok := fieldOf(v.Field(i), key); ok {
+	for _, f := range tagsOf(v.Type()) {
+		if f.embedded {
+			if inner, ok := fieldOf(v.Field(f.at), key); ok {
 				return inner, true
 			}
-			continue
-		}
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == key && f.IsExported() {
-			return v.Field(i), true
+		} else if f.name == key && f.exported {
+			return v.Field(f.at), true
 		}
 	}
 	return reflect.Value{}, false
@@ -166,25 +199,23 @@ func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
 
 // wrong is an error if a field that is tagged as required is empty, or one has a value that its tag does not allow.
 func wrong(v reflect.Value, path string) error {
-	for i := range v.NumField() {
-		f, value := v.Type().Field(i), v.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		enum := strings.Split(f.Tag.Get("enum"), ",")
+	for _, f := range tagsOf(v.Type()) {
+		value := v.Field(f.at)
 		switch {
-		case f.Anonymous:
+		case f.embedded:
 			if err := wrong(value, path); err != nil {
 				return err
 			}
 		case value.IsZero():
-			if f.Tag.Get("required") != "" {
-				return failf(http.StatusUnprocessableEntity, path+name, "field %q is missing: want %s", path+name, ours(wanted(f.Type)))
+			if f.required {
+				return failf(http.StatusUnprocessableEntity, path+f.name, "field %q is missing: want %s", path+f.name, ours(wanted(f.kind)))
 			}
-		case enum[0] != "" && !slices.Contains(enum, value.String()):
-			return invalid(path+name, "want %s, not %q", ours(strings.Join(enum, " or ")), value.String())
-		case f.Tag.Get("least") != "" && value.Elem().Int() < 1:
-			return invalid(path+name, "want a number of at least 1, not %d", value.Elem().Int())
-		case name != "" && plainStruct(value):
-			if err := wrong(value, path+name+"."); err != nil {
+		case f.enum != nil && !slices.Contains(f.enum, value.String()):
+			return invalid(path+f.name, "want %s, not %q", ours(strings.Join(f.enum, " or ")), value.String())
+		case f.positive && value.Elem().Int() < 1:
+			return invalid(path+f.name, "want a number of at least 1, not %d", value.Elem().Int())
+		case f.name != "" && plainStruct(value):
+			if err := wrong(value, path+f.name+"."); err != nil {
 				return err
 			}
 		}

@@ -3,13 +3,16 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -30,13 +33,24 @@ const fullPiece = 16 << 10
 // A streamed value writes itself.
 type streamed interface{ stream(e *encoder) error }
 
+var streams, vectorType = reflect.TypeFor[streamed](), reflect.TypeFor[[]float32]()
+
 // A listOf is a list whose elements are made while it is written.
 type listOf[T any] func(yield func(T) error) error
 
+// pieces are buffers that no request uses.
+var pieces = sync.Pool{New: func() any { return new([]byte) }}
+
 // writeJSON writes a body. A value that JSON lacks, such as NaN, is an error.
 func writeJSON(ctx context.Context, w http.ResponseWriter, status int, v any) error {
-	e := &encoder{ctx: ctx, to: w, status: status, kind: "application/json"}
-	return e.end(e.value(reflect.ValueOf(v)))
+	piece := pieces.Get().(*[]byte)
+	e := &encoder{ctx: ctx, to: w, status: status, kind: "application/json", piece: (*piece)[:0]}
+	err := e.end(e.value(reflect.ValueOf(v)))
+	if cap(e.piece) <= 2*fullPiece {
+		*piece = e.piece
+		pieces.Put(piece)
+	}
+	return err
 }
 
 func writeBytes(w http.ResponseWriter, status int, kind string, data []byte) {
@@ -93,8 +107,8 @@ func (e *encoder) value(v reflect.Value) error {
 	if !v.IsValid() {
 		return e.put([]byte("null")...)
 	}
-	if s, ok := v.Interface().(streamed); ok {
-		return s.stream(e)
+	if v.Type().Implements(streams) {
+		return v.Interface().(streamed).stream(e)
 	}
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:
@@ -103,9 +117,15 @@ func (e *encoder) value(v reflect.Value) error {
 		return e.string(v.String())
 	case reflect.Float32, reflect.Float64:
 		return e.float(v.Float(), v.Type().Bits())
+	case reflect.Int:
+		e.piece = strconv.AppendInt(e.piece, v.Int(), 10)
+		return e.put()
 	case reflect.Slice:
 		if v.IsNil() {
 			return e.put([]byte("null")...)
+		}
+		if v.Type() == vectorType {
+			return e.vector(v.Interface().([]float32))
 		}
 		return e.list(v.Len(), func(i int) error { return e.value(v.Index(i)) })
 	case reflect.Struct:
@@ -118,6 +138,39 @@ func (e *encoder) value(v reflect.Value) error {
 		return fmt.Errorf("writing the answer: %w", err)
 	}
 	return e.put(bytes.TrimSpace(b.Bytes())...)
+}
+
+// vector writes a list of numbers, which most of most answers is.
+func (e *encoder) vector(v []float32) error {
+	e.piece = append(e.piece, '[')
+	for i, x := range v {
+		if i > 0 {
+			e.piece = append(e.piece, ',')
+		}
+		if err := e.float(float64(x), 32); err != nil {
+			return err
+		}
+	}
+	return e.put(']')
+}
+
+// A coded vector is written as pipeline.Base64 writes it.
+type coded []float32
+
+// stream implements streamed.
+func (v coded) stream(e *encoder) error {
+	var data [96 * 4]byte // a multiple of three: only what is last is padded
+	e.piece = append(e.piece, '"')
+	for part := range slices.Chunk(v, 96) {
+		for i, x := range part {
+			binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(x))
+		}
+		e.piece = base64.StdEncoding.AppendEncode(e.piece, data[:4*len(part)])
+		if err := e.put(); err != nil {
+			return err
+		}
+	}
+	return e.put('"')
 }
 
 // list writes n elements.
@@ -171,27 +224,28 @@ func (e *encoder) object(v reflect.Value) error {
 	if err := e.put('{'); err != nil {
 		return err
 	}
-	first := true
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" || options == "omitempty" && v.Field(i).IsZero() {
+	separator := ""
+	for _, f := range tagsOf(v.Type()) {
+		if f.name == "" || f.omit && v.Field(f.at).IsZero() {
 			continue
 		}
-		if !first {
-			name = `,"` + name + `":`
-		} else {
-			name = `"` + name + `":`
-		}
-		first = false
-		if err := e.put([]byte(name)...); err != nil {
-			return err
-		}
-		if err := e.value(v.Field(i)); err != nil {
+		e.piece = append(append(append(append(e.piece, separator...), '"'), f.name...), `":`...)
+		separator = ","
+		if err := e.value(v.Field(f.at)); err != nil {
 			return err
 		}
 	}
 	return e.put('}')
+}
+
+// plain reports whether a string is written as it is.
+func plain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // string writes a string, a piece at a time.
@@ -204,11 +258,16 @@ func (e *encoder) string(text string) error {
 		for n < len(text) && n > fullPiece-utf8.UTFMax && !utf8.RuneStart(text[n]) {
 			n--
 		}
-		var b bytes.Buffer
-		j := json.NewEncoder(&b)
-		j.SetEscapeHTML(false)
-		j.Encode(text[:n]) //nolint:errcheck // of a string
-		if err := e.put(b.Bytes()[1 : b.Len()-2]...); err != nil {
+		if plain(text[:n]) {
+			e.piece = append(e.piece, text[:n]...)
+		} else {
+			var b bytes.Buffer
+			j := json.NewEncoder(&b)
+			j.SetEscapeHTML(false)
+			j.Encode(text[:n]) //nolint:errcheck // of a string
+			e.piece = append(e.piece, b.Bytes()[1:b.Len()-2]...)
+		}
+		if err := e.put(); err != nil {
 			return err
 		}
 		text = text[n:]

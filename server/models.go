@@ -50,7 +50,7 @@ func share(limit int64, sessions int) (each int64) { return limit / int64(sessio
 // load opens the files of a model.
 func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 	o := e.Options.Defaults()
-	if each := share(o.MemoryLimit, o.Sessions); each > 0 {
+	if each := share(o.MemoryLimit, max(o.Sessions, 1)); each > 0 {
 		o.MemoryLimit = each * int64(o.Sessions)
 		o.Compile.MemoryLimit = each
 	}
@@ -60,6 +60,9 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 	text, err := pipeline.Open(ctx, e.Path, o)
 	switch {
 	case err == nil:
+		if err := text.Try(ctx); err != nil { // rather than in the first request
+			return nil, errors.Join(err, text.Close())
+		}
 		m.text = text
 		m.tensors = newTensors(text.Program())
 		m.model = text.Description.Model

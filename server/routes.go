@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/rlxc/rlxc/internal/memory"
@@ -132,7 +131,24 @@ func (s *Server) newMux() *http.ServeMux {
 		byPath[r.path] = append(byPath[r.path], r)
 	}
 	for path, routes := range byPath {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { s.dispatch(w, r, routes) })
+		byMethod, allow := map[string][]route{}, []string{}
+		for _, r := range routes {
+			if byMethod[r.method] == nil {
+				allow = append(allow, r.method)
+			}
+			byMethod[r.method] = append(byMethod[r.method], r)
+		}
+		byMethod[http.MethodHead] = byMethod[http.MethodGet]
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			recordOf(r.Context()).route = routes[0].Path()
+			fit := byMethod[r.Method]
+			if len(fit) == 0 {
+				w.Header().Set("Allow", strings.Join(allow, ", "))
+				routes[0].protocol.fail(w, failf(http.StatusMethodNotAllowed, "", "want %s", strings.Join(allow, " or ")))
+				return
+			}
+			s.dispatch(w, r, fit)
+		})
 	}
 	// Protocols that name no model: the model is before their paths.
 	mux.HandleFunc("/models/{model}/{rest...}", func(w http.ResponseWriter, r *http.Request) { s.of(w, r, mux) })
@@ -157,29 +173,12 @@ func (s *Server) of(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) 
 	mux.ServeHTTP(w, to)
 }
 
-// dispatch answers a request by one of the routes at its path.
-func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, routes []route) {
-	var allow []string
-	var fit []route
-	for _, x := range routes {
-		allow = append(allow, x.method)
-		if x.method == r.Method || r.Method == http.MethodHead && x.method == http.MethodGet {
-			fit = append(fit, x)
-		}
-	}
-	rec := recordOf(r.Context())
-	rec.route = strings.TrimSuffix(routes[0].path, "{$}")
-	if len(fit) == 0 {
-		w.Header().Set("Allow", strings.Join(slices.Compact(allow), ", "))
-		routes[0].protocol.fail(w, failf(http.StatusMethodNotAllowed, "", "want %s", strings.Join(slices.Compact(allow), " or ")))
-		return
-	}
+// dispatch answers a request by one of the routes that fit.
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, fit []route) {
 	to := fit[0]
-	err := s.answer(w, r, fit, &to)
-	if err != nil {
-		f := failureOf(err)
-		rec.err = err
-		to.protocol.fail(w, f)
+	if err := s.answer(w, r, fit, &to); err != nil {
+		recordOf(r.Context()).err = err
+		to.protocol.fail(w, failureOf(err))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"runtime"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/rlxc/rlxc/internal/memory"
@@ -21,7 +22,7 @@ type scanner struct {
 	share *memory.Share
 	most  int // elements of a list that its reader does not bound
 
-	buffer  []byte
+	buffer  *[scanBuffer]byte
 	at, end int
 	read    int64  // bytes before buffer
 	text    []byte // what is recorded
@@ -42,6 +43,13 @@ func (s *scanner) leave() {
 	}
 }
 
+// close ends the use of the scanner.
+func (s *scanner) close() {
+	s.leave()
+	scanBuffers.Put(s.buffer)
+	s.buffer = nil
+}
+
 const (
 	scanBuffer = 16 << 10 // of memory.Base
 	deepest    = 64       // how deep JSON may be nested
@@ -49,8 +57,11 @@ const (
 )
 
 func newScanner(in io.Reader, share *memory.Share, most int) *scanner {
-	return &scanner{in: in, share: share, most: most, buffer: make([]byte, scanBuffer), from: none}
+	return &scanner{in: in, share: share, most: most, buffer: scanBuffers.Get().(*[scanBuffer]byte), from: none}
 }
+
+// scanBuffers are those that no request uses.
+var scanBuffers = sync.Pool{New: func() any { return new([scanBuffer]byte) }}
 
 // fill reads more; io.EOF at the end.
 func (s *scanner) fill() error {
@@ -61,7 +72,7 @@ func (s *scanner) fill() error {
 	s.at, s.end = 0, 0
 	s.leave()
 	for range 100 {
-		n, err := s.in.Read(s.buffer)
+		n, err := s.in.Read(s.buffer[:])
 		if s.end = n; n > 0 {
 			if s.read > 0 {
 				lane <- struct{}{}

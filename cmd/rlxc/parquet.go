@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,12 +11,14 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
 
 // parquetFile are the rows of a Parquet file. A column is read page by page, and no others than those asked for.
 type parquetFile struct {
 	name    string
+	in      io.ReaderAt
 	file    *parquet.File
 	groups  []parquet.RowGroup // to come
 	left    int64              // rows of the group that is read
@@ -36,7 +39,7 @@ func parquetRecords(in *textFile) (_ records, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parquetFile{name: in.name, file: file, groups: file.RowGroups()}, nil
+	return &parquetFile{name: in.name, in: in.file, file: file, groups: file.RowGroups()}, nil
 }
 
 // damaged says of an error, or of a panic of the library, what it comes of.
@@ -82,6 +85,10 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 		p.left = p.groups[0].NumRows()
 		for _, name := range names {
 			leaf, _ := p.file.Schema().Lookup(name)
+			group := len(p.file.RowGroups()) - len(p.groups)
+			if err := p.bounded(p.file.Metadata().RowGroups[group].Columns[leaf.ColumnIndex].MetaData); err != nil {
+				return record{}, fmt.Errorf("column %q: %w", name, err)
+			}
 			p.cursors = append(p.cursors, &cursor{node: leaf.Node, pages: p.groups[0].ColumnChunks()[leaf.ColumnIndex].Pages()})
 		}
 		p.groups = p.groups[1:]
@@ -95,6 +102,34 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 		}
 	}
 	return r, nil
+}
+
+// mostPage is how many bytes a page may have, which is unpacked whole. Writers make pages of 1 to 100 MB.
+const mostPage = 256 << 20
+
+// bounded reads the heads of a column's pages, and fails if one announces more than a page may have. What else is wrong the library says,
+// which reads the same heads.
+func (p *parquetFile) bounded(m format.ColumnMetaData) error {
+	from := m.DataPageOffset
+	if m.DictionaryPageOffset != 0 {
+		from = m.DictionaryPageOffset
+	}
+	in := io.NewSectionReader(p.in, from, m.TotalCompressedSize)
+	buffered := bufio.NewReader(in)
+	for {
+		var head format.PageHeader
+		err := thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(buffered)).Decode(&head)
+		if err != nil || head.CompressedPageSize < 0 {
+			return nil //nolint:nilerr // the library reports it
+		}
+		if n := max(head.UncompressedPageSize, head.CompressedPageSize); n > mostPage {
+			return fmt.Errorf("a page has %d bytes, and is read whole up to %d: write the file with smaller pages", n, mostPage)
+		}
+		if _, err := in.Seek(int64(head.CompressedPageSize)-int64(buffered.Buffered()), io.SeekCurrent); err != nil {
+			return err
+		}
+		buffered.Reset(in)
+	}
 }
 
 // A cursor reads a column of a row group.

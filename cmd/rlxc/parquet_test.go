@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
 	"github.com/stretchr/testify/require"
 )
 
@@ -128,6 +131,9 @@ func TestParquetErrors(t *testing.T) {
 		"nothing": {textFlags{}, nil, `%s is empty: it has no text`},
 		"text":    {textFlags{}, []byte("some text\n"), `%s does not hold Parquet, as its name says: it begins with "some tex"`},
 		"cut":     {textFlags{}, whole.Bytes()[:1000], `%s is damaged or not whole: it does not end as Parquet does`},
+		"a page": {textFlags{}, widePage(t, mostPage+1),
+			`%s: row 1 is damaged or not whole: column "text": a page has 268435457 bytes, and is read whole up to 268435456: ` +
+				`write the file with smaller pages`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(dir, name+".parquet")
@@ -146,6 +152,24 @@ func TestParquetErrors(t *testing.T) {
 			require.EqualError(t, err, fmt.Sprintf(c.want, file))
 		})
 	}
+}
+
+// widePage is a file whose column "text" has a page that announces so many bytes.
+func widePage(t *testing.T, announced int32) []byte {
+	data := someParquet(t, 1)
+	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	meta := *f.Metadata()
+	text, ok := f.Schema().Lookup("text")
+	require.True(t, ok)
+	head, err := thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{UncompressedPageSize: announced, CompressedPageSize: 4})
+	require.NoError(t, err)
+	m := &meta.RowGroups[0].Columns[text.ColumnIndex].MetaData
+	m.DictionaryPageOffset, m.DataPageOffset, m.TotalCompressedSize = 0, int64(len(data)), int64(len(head))+4
+	data = append(append(data, head...), "page"...)
+	end, err := thrift.Marshal(new(thrift.CompactProtocol), &meta)
+	require.NoError(t, err)
+	return append(binary.LittleEndian.AppendUint32(append(data, end...), uint32(len(end))), "PAR1"...)
 }
 
 // TestDamagedParquet changes each byte of a file: it is an error, or rows, and the reader ends.

@@ -179,6 +179,9 @@ func modelName(path string) string {
 	return "model"
 }
 
+// leastMemory is the limit for which a request may take what every request takes, and as much again for its texts.
+const leastMemory = 1 << 20
+
 // options are those of the server.
 func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 	o := s.options
@@ -199,9 +202,18 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 			return o, usagef("an API key is empty")
 		}
 	}
-	if min(o.MaxTexts, o.MaxRequests, int(o.Timeout), int(s.read), int(s.maxBody), s.open.Queue) < 1 ||
-		min(int(s.drain), s.open.BatchTokens) < 0 {
-		return o, usagef("limits and times must be positive")
+	for _, x := range []struct {
+		flag        string
+		value, want int
+	}{{"max-texts", o.MaxTexts, 1}, {"max-requests", o.MaxRequests, 1}, {"timeout", int(o.Timeout), 1}, {"read-timeout", int(s.read), 1},
+		{"max-body", int(s.maxBody), 1}, {"queue", s.open.Queue, 1}, {"drain", int(s.drain), 0}, {"batch-tokens", s.open.BatchTokens, 0},
+		{"sessions", s.open.Sessions, 0}, {"max-length", s.open.MaxLength, 0}} {
+		if x.value < x.want {
+			return o, usagef("--%s %d: want at least %d", x.flag, x.value, x.want)
+		}
+	}
+	if limit := s.open.Compile.MemoryLimit; limit != 0 && limit < leastMemory {
+		return o, usagef("--memory-limit %d: want at least %d", limit, leastMemory)
 	}
 	return o, nil
 }

@@ -157,7 +157,10 @@ func TestServeWrong(t *testing.T) {
 	}{
 		{nil, exitUsage, "no models"},
 		{[]string{"nothing/here/at/all"}, exitInput, "nothing/here/at/all"},
-		{[]string{served + "minilm", "--max-texts", "0"}, exitUsage, "must be positive"},
+		{[]string{served + "minilm", "--max-texts", "0"}, exitUsage, "--max-texts 0: want at least 1"},
+		{[]string{served + "minilm", "--sessions", "-1"}, exitUsage, "--sessions -1: want at least 0"},
+		{[]string{served + "minilm", "--memory-limit", "1KiB"}, exitUsage, "--memory-limit 1024: want at least 1048576"},
+		{[]string{served + "minilm", "--threads", "4000"}, exitInput, "4000 threads: this machine has 1 to "},
 		{[]string{served + "minilm", "--tls-cert", "x"}, exitUsage, "tls-key"},
 		{[]string{served + "minilm", "--api-key", ""}, exitUsage, "empty"},
 		{[]string{served + "minilm", "--api-key-file", empty}, exitInput, "has no keys"},
