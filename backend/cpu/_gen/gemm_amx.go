@@ -10,12 +10,9 @@ import (
 
 // gemmAMX writes the kernels of AMX: a tile register holds 16 rows of 16 words. A kernel covers up to 2 × 3 of them with
 // sums; all that it does to tiles happens between its own LDTILECFG and TILERELEASE, where no goroutine is switched.
-// It prefetches nothing: the processor sees what is read from panels as well by itself.
+// It prefetches nothing, which was measured to cost more than it gains, to the L1 cache and to the L2 cache.
 func gemmAMX(v *simd) {
-	for _, kind := range []struct {
-		name, multiply string
-		integers       bool
-	}{{"BF16", "TDPBF16PS", false}, {"S8", "TDPBUSD", true}} {
+	for _, kind := range amxKinds {
 		fmt.Fprintf(&v.extra, "\n// gemmAMX%s holds the kernels by tiles of rows and of columns.\n", kind.name)
 		fmt.Fprintf(&v.extra, "var gemmAMX%s = [amxRowTiles + 1][amxColTiles + 1]amxFunc{\n", kind.name)
 		for rows := 1; rows <= amxRowTiles; rows++ {
@@ -23,7 +20,7 @@ func gemmAMX(v *simd) {
 			for cols := 1; cols <= amxColTiles; cols++ {
 				name := fmt.Sprintf("gemmAMX%s_%dx%d", kind.name, rows, cols)
 				v.fn(name, amxSignature, "%s is the amxFunc of %d × %d tiles.", name, rows, cols)
-				amxKernel(v, kind.multiply, rows, cols, kind.integers)
+				amxKernel(v, kind, rows, cols)
 				fmt.Fprintf(&v.extra, "%d: %s, ", cols, name)
 			}
 			fmt.Fprintf(&v.extra, "},\n")
@@ -32,8 +29,21 @@ func gemmAMX(v *simd) {
 	}
 }
 
+// amxKind is what tells one kind of product from another.
+type amxKind struct {
+	name, multiply string
+	sums           bool // the result is the sums, without an epilogue
+	integers       bool // the sums become floats by an offset and a factor for each column
+}
+
+var amxKinds = []amxKind{
+	{name: "BF16", multiply: "TDPBF16PS"},
+	{name: "S8", multiply: "TDPBUSD", sums: true},
+	{name: "S8Scaled", multiply: "TDPBUSD", integers: true},
+}
+
 const amxSignature = "func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols " +
-	"int, alpha float32, bias, res *float32, resRow int, flags int)"
+	"int, alpha float32, bias, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)"
 
 // As in kernel/gemm_amx.go.
 const (
@@ -49,15 +59,26 @@ const (
 
 // amxKernel writes one kernel. The second tile of rows starts in the middle of the rows: where their number is odd both
 // compute the row in the middle, so that they have equal heights.
-func amxKernel(v *simd, multiply string, rowTiles, colTiles int, integers bool) {
+//
+// Vectors finish the sums of a tile while the next one multiplies: a few rows of them after each step.
+func amxKernel(v *simd, kind amxKind, rowTiles, colTiles int) {
 	eachSum := func(rows amxRows, do func(t tile, at operand.Mem)) {
 		eachOf(rowTiles, colTiles, func(r, i int) { do(tile(r*colTiles+i), rows.at(r, 64*i)) })
 	}
-	config := v.param("config")
-	v.unknown("LDTILECFG", operand.Mem{Base: config})
+	v.unknown("LDTILECFG", operand.Mem{Base: v.param("config")})
+	for _, row := range []string{"aRow", "bRow", "cRow", "resRow"} {
+		v.SHLQ(operand.U8(2), v.slot(row)) // bytes from now on
+	}
+	var done *amxEpilogue
+	if !kind.sums {
+		done = newAMXEpilogue(v, kind.integers, rowTiles, colTiles)
+	}
 	v.Label("tile")
-	a, c := v.amxRows(v.param("a"), v.elements("aRow"), rowTiles), v.amxRows(v.param("c"), v.elements("cRow"), rowTiles)
-	b, bRow := v.param("b"), v.elements("bRow")
+	if done != nil {
+		v.CMPQ(v.slot("tiles"), operand.U8(0))
+		v.JE(operand.LabelRef("done"))
+	}
+	c := v.amxRows(v.param("c"), v.param("cRow"), rowTiles)
 	v.TESTQ(operand.U32(gemmAccumulate), v.slot("flags"))
 	v.JZ(operand.LabelRef("zero"))
 	eachSum(c, func(t tile, at operand.Mem) { v.unknown("TILELOADD", at, t) })
@@ -66,6 +87,8 @@ func amxKernel(v *simd, multiply string, rowTiles, colTiles int, integers bool) 
 	eachSum(c, func(t tile, _ operand.Mem) { v.unknown("TILEZERO", t) })
 
 	v.Label("start")
+	a := v.amxRows(v.param("a"), v.param("aRow"), rowTiles)
+	b, bRow := v.param("b"), v.param("bRow")
 	bStep := v.GP64()
 	v.MOVQ(bRow, bStep)
 	v.SHLQ(operand.U8(4), bStep)
@@ -78,34 +101,54 @@ func amxKernel(v *simd, multiply string, rowTiles, colTiles int, integers bool) 
 		func(i int, t tile) {
 			v.unknown("TILELOADD", operand.Mem{Base: b, Index: bRow, Scale: 1, Disp: 64 * i}, t)
 		},
-		func(x, y tile, r, i int) { v.unknown(multiply, y, x, tile(r*colTiles+i)) })
+		func(x, y tile, r, i int) { v.unknown(kind.multiply, y, x, tile(r*colTiles+i)) })
 	for _, base := range a.bases {
 		v.ADDQ(operand.U8(64), base)
 	}
 	v.ADDQ(bStep, b)
+	if done != nil {
+		n := v.GP64()
+		v.MOVQ(operand.Mem{Base: v.param("next"), Disp: amxNextRows}, n)
+		done.rows("step", func(again string) {
+			v.DECQ(n)
+			v.JNZ(operand.LabelRef(again))
+		})
+	}
 	v.DECQ(steps)
 	v.JNZ(operand.LabelRef("loop"))
 	v.Label("done")
-	store := func(t tile, at operand.Mem) { v.unknown("TILESTORED", t, at) }
-	if integers {
-		eachSum(c, store)
-	} else {
-		// Not to C at once, which is in no cache: the rows of a tile would wait for one line after the other.
-		v.Attributes(0) // the stack has to have room
-		sums, row := v.GP64(), v.GP64()
-		v.LEAQ(v.AllocLocal(rowTiles*colTiles*tileBytes+cacheLine).Offset(cacheLine-1), sums)
-		v.ANDQ(operand.I8(-cacheLine), sums)
-		v.MOVQ(operand.U32(64*colTiles), row)
-		eachSum(v.amxRows(sums, row, rowTiles), store)
-		amxEpilogue(v, sums, row, colTiles)
+	if done != nil {
+		done.rows("rest", func(again string) { v.JMP(operand.LabelRef(again)) })
+		v.CMPQ(v.slot("tiles"), operand.U8(0))
+		v.JE(operand.LabelRef("end"))
+		c = done.begin()
 	}
-	nextRows(v, func(by reg.Register) { v.IMULQ(v.slot("rows"), by) })
+	eachSum(c, func(t tile, at operand.Mem) { v.unknown("TILESTORED", t, at) })
+	next := v.param("next")
+	for i, p := range []string{"a", "b", "c", "res", "bias", "offset", "factor"} {
+		by := v.GP64()
+		v.MOVQ(operand.Mem{Base: next, Disp: 8 * min(i, 4)}, by)
+		if p == "res" || p == "bias" { // none stays none
+			none := v.param(p)
+			v.TESTQ(none, none)
+			v.CMOVQEQ(none, by)
+		}
+		v.ADDQ(by, v.slot(p))
+	}
 	v.DECQ(v.slot("tiles"))
-	v.JNZ(operand.LabelRef("tile"))
+	if done == nil {
+		v.JNZ(operand.LabelRef("tile"))
+	} else {
+		v.JMP(operand.LabelRef("tile"))
+	}
+	v.Label("end")
 	v.unknown("TILERELEASE")
 	v.VZEROUPPER()
 	v.RET()
 }
+
+// amxNextRows is where next has the number of rows.
+const amxNextRows = 5 * 8
 
 // amxStep multiplies tiles of A and B. Where the sums leave too few registers each tile that comes replaces the one before
 // it: registers are renamed.
@@ -158,56 +201,117 @@ func (p amxRows) at(tile, bytes int) operand.Mem {
 	return operand.Mem{Base: p.bases[tile], Index: p.stride, Scale: 1, Disp: bytes}
 }
 
-// amxEpilogue brings sums to C row by row: scale, add the bias, clamp at zero, add the residual.
-func amxEpilogue(v *simd, sums, sumsRow reg.GPVirtual, vecs int) {
-	last := v.tail(v.param("cols"))
-	eachVec := func(do func(i int, m *mask)) {
-		for i := range vecs {
-			m := &last
-			if i < vecs-1 {
-				m = nil
-			}
-			do(i, m)
-		}
+// amxEpilogue brings sums to C row by row: scale, add the bias, clamp at zero, add the residual. They wait in the L1 cache: to
+// C, which is in no cache, the rows of a tile would go one line after the other.
+type amxEpilogue struct {
+	v                      *simd
+	integers               bool
+	rowTiles               int
+	waiting                operand.Mem
+	left, sums, c, res     reg.GPVirtual
+	alpha, least           reg.VecVirtual
+	biases, offset, factor []reg.VecVirtual // by vector
+	last                   mask
+}
+
+func newAMXEpilogue(v *simd, integers bool, rowTiles, vecs int) *amxEpilogue {
+	v.Attributes(0) // the stack has to have room
+	e := &amxEpilogue{v: v, integers: integers, rowTiles: rowTiles, waiting: v.AllocLocal(rowTiles*vecs*tileBytes + cacheLine),
+		left: v.GP64(), sums: v.GP64(), c: v.GP64(), res: v.GP64(), least: v.constant(math.Inf(-1)), biases: v.vecs(vecs)}
+	flags := v.param("flags")
+	if integers {
+		e.offset, e.factor = v.vecs(vecs), v.vecs(vecs)
+	} else {
+		e.alpha = v.constant(1)
+		v.TESTQ(operand.U32(gemmScale), flags)
+		v.JZ(operand.LabelRef("unscaled"))
+		v.VBROADCASTSS(v.slot("alpha"), e.alpha)
+		v.Label("unscaled")
 	}
-	flags, bias, res := v.param("flags"), v.param("bias"), v.param("res")
-	alpha, least, biases := v.constant(1), v.constant(math.Inf(-1)), v.vecs(vecs)
-	v.TESTQ(operand.U32(gemmScale), flags)
-	v.JZ(operand.LabelRef("unscaled"))
-	v.VBROADCASTSS(v.slot("alpha"), alpha)
-	v.Label("unscaled")
-	for _, x := range biases {
-		v.zero(x)
-	}
-	v.TESTQ(bias, bias)
-	v.JZ(operand.LabelRef("unbiased"))
-	eachVec(func(i int, m *mask) { v.load(operand.Mem{Base: bias, Disp: 64 * i}, biases[i], m) })
-	v.Label("unbiased")
 	v.TESTQ(operand.U32(gemmRelu), flags)
 	v.JZ(operand.LabelRef("unclamped"))
-	v.zero(least)
+	v.zero(e.least)
 	v.Label("unclamped")
-	rows, c, cRow, resRow := v.param("rows"), v.param("c"), v.elements("cRow"), v.elements("resRow")
-	v.Label("row")
-	xs := v.vecs(vecs)
-	for i, x := range xs {
-		v.VMULPS(operand.Mem{Base: sums, Disp: 64 * i}, alpha, x)
-		v.VADDPS(biases[i], x, x)
-		// The second source (first operand in Go's order) is the result where one is NaN: a NaN stays.
-		v.VMAXPS(x, least, x)
+	for _, x := range e.biases {
+		v.zero(x)
 	}
-	v.TESTQ(res, res)
-	v.JZ(operand.LabelRef("unadded"))
-	eachVec(func(i int, m *mask) {
+	e.last = v.tail(v.param("cols"))
+	v.XORQ(e.left, e.left)
+	return e
+}
+
+func (e *amxEpilogue) each(do func(i int, m *mask)) {
+	for i := range e.biases {
+		m := &e.last
+		if i < len(e.biases)-1 {
+			m = nil
+		}
+		do(i, m)
+	}
+}
+
+// begin starts with sums that are to be stored where it says.
+func (e *amxEpilogue) begin() amxRows {
+	v := e.v
+	v.LEAQ(e.waiting.Offset(cacheLine-1), e.sums)
+	v.ANDQ(operand.I8(-cacheLine), e.sums)
+	v.MOVQ(v.slot("c"), e.c)
+	v.MOVQ(v.slot("res"), e.res)
+	v.MOVQ(v.slot("rows"), e.left)
+	vector := func(name string, to []reg.VecVirtual) {
+		p := v.param(name)
+		v.TESTQ(p, p)
+		v.JZ(operand.LabelRef("no" + name))
+		e.each(func(i int, m *mask) { v.load(operand.Mem{Base: p, Disp: 64 * i}, to[i], m) })
+		v.Label("no" + name)
+	}
+	vector("bias", e.biases)
+	if e.integers {
+		vector("offset", e.offset)
+		vector("factor", e.factor)
+	}
+	row := v.GP64()
+	v.MOVQ(operand.U32(e.bytes()), row)
+	return v.amxRows(e.sums, row, e.rowTiles)
+}
+
+// bytes is the length of a row of sums.
+func (e *amxEpilogue) bytes() int { return 64 * len(e.biases) }
+
+// rows finishes a row, and others while again jumps there.
+func (e *amxEpilogue) rows(label string, again func(label string)) {
+	v := e.v
+	v.Label(label)
+	v.TESTQ(e.left, e.left)
+	v.JZ(operand.LabelRef(label + "None"))
+	xs := v.vecs(len(e.biases))
+	for i, x := range xs {
+		from := operand.Mem{Base: e.sums, Disp: 64 * i}
+		if e.integers {
+			v.VMOVUPS(from, x)
+			v.VPSUBD(e.offset[i], x, x)
+			v.VCVTDQ2PS(x, x)
+			v.VMULPS(e.factor[i], x, x)
+		} else {
+			v.VMULPS(from, e.alpha, x)
+		}
+		v.VADDPS(e.biases[i], x, x)
+		// The second source (first operand in Go's order) is the result where one is NaN: a NaN stays.
+		v.VMAXPS(x, e.least, x)
+	}
+	v.TESTQ(e.res, e.res)
+	v.JZ(operand.LabelRef(label + "Unadded"))
+	e.each(func(i int, m *mask) {
 		y := v.vec()
-		v.load(operand.Mem{Base: res, Disp: 64 * i}, y, m)
+		v.load(operand.Mem{Base: e.res, Disp: 64 * i}, y, m)
 		v.VADDPS(y, xs[i], xs[i])
 	})
-	v.ADDQ(resRow, res)
-	v.Label("unadded")
-	eachVec(func(i int, m *mask) { v.store(xs[i], operand.Mem{Base: c, Disp: 64 * i}, m) })
-	v.ADDQ(sumsRow, sums)
-	v.ADDQ(cRow, c)
-	v.DECQ(rows)
-	v.JNZ(operand.LabelRef("row"))
+	v.ADDQ(v.slot("resRow"), e.res)
+	v.Label(label + "Unadded")
+	e.each(func(i int, m *mask) { v.store(xs[i], operand.Mem{Base: e.c, Disp: 64 * i}, m) })
+	v.ADDQ(operand.U32(e.bytes()), e.sums)
+	v.ADDQ(v.slot("cRow"), e.c)
+	v.DECQ(e.left)
+	again(label)
+	v.Label(label + "None")
 }

@@ -14,12 +14,19 @@ const (
 )
 
 // amxFunc is a [gemmFunc] with tile registers: config is set up for the rows of a tile of C and for steps of that many words as
-// it says. A has its words side by side.
+// it says. A has its words side by side. Kernels that turn integers into floats take offset from the sums of a column, then multiply
+// by factor.
 type amxFunc func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int,
-	alpha float32, bias, res *float32, resRow int, flags int)
+	alpha float32, bias, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 
 // amxKernels are the functions of one kind of product, by tiles of rows and of columns.
 type amxKernels = [amxRowTiles + 1][amxColTiles + 1]amxFunc
+
+// amxNext is how many bytes the next tile is from one in A, B, C, the residual, and what has one element a column; and how many
+// rows of a tile are finished after a step of the next one.
+func amxNext(a, b, c, res, cols, rows, steps int) [6]int {
+	return [6]int{4 * a, 4 * b, 4 * c, 4 * res, 4 * cols, max(1, ceilDiv(rows, max(1, steps)))}
+}
 
 // gemmTileAMX returns the tile of 32 rows × 48 columns. Products of fewer rows than from stay with another level.
 func gemmTileAMX(kernels *amxKernels, low gemmTile, from int) gemmTile {
@@ -42,19 +49,22 @@ func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 	columns := func(vecs, tiles, k int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int, alpha float32, bias,
 		res *float32, resRow int, flags int) {
 		steps, rest := k/amxTile, k%amxTile
+		next := amxNext(rows*aRow, 0, rows*cRow, rows*resRow, 0, rows, steps)
 		if steps > 0 || rest == 0 {
 			config := newTileConfig(rowTiles, vecs, rows, amxTile, cols)
 			if rest == 0 {
-				kernels[vecs](noescape(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, alpha, bias, res, resRow, flags)
+				kernels[vecs](noescape(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, alpha, bias, res, resRow, flags,
+					noescape(&next), nil, nil)
 				return
 			}
-			kernels[vecs](noescape(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, 1, nil, nil, 0, flags&gemmAccumulate)
+			kernels[vecs](noescape(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, 1, nil, nil, 0, flags&gemmAccumulate,
+				noescape(&next), nil, nil)
 			flags |= gemmAccumulate
 		}
 		config := newTileConfig(rowTiles, vecs, rows, rest, cols)
 		done := k - rest
 		kernels[vecs](noescape(&config), tiles, rows, 1, offset(a, done), aRow, offset(b, done*bRow), bRow, c, cRow, cols, alpha, bias,
-			res, resRow, flags)
+			res, resRow, flags, noescape(&next), nil, nil)
 	}
 	return func(tiles, k int, a *float32, aRow, _ int, b *float32, bRow int, _ uintptr, _ int, c *float32, cRow int, cols int,
 		alpha float32, bias, res *float32, resRow int, flags int) {
@@ -73,6 +83,21 @@ func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 			vecs = 1
 		}
 		columns(vecs, tiles, k, a, aRow, b, bRow, c, cRow, cols, alpha, bias, res, resRow, flags)
+	}
+}
+
+// scaledAMX returns the [scaledFunc] of tiles whose K and columns are whole.
+func scaledAMX(kernels *amxKernels) scaledFunc {
+	return func(across bool, tiles, rows, cols, k int, a *float32, aRow int, b *float32, c *float32, cRow int, colOffset *int32, factor,
+		bias, res *float32, resRow int, flags int) {
+		rowTiles, vecs, steps := ceilDiv(rows, amxTile), cols/amxTile, k/amxTile
+		next := amxNext(rows*aRow, 0, rows*cRow, rows*resRow, 0, rows, steps)
+		if across {
+			next = amxNext(0, k*cols, cols, cols, cols, rows, steps)
+		}
+		config := newTileConfig(rowTiles, vecs, rows, amxTile, amxTile)
+		kernels[rowTiles][vecs](noescape(&config), tiles, rows, steps, a, aRow, b, cols, c, cRow, amxTile, 1, bias, res, resRow, flags,
+			noescape(&next), colOffset, factor)
 	}
 }
 

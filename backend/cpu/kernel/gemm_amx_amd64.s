@@ -4,30 +4,48 @@
 
 #include "textflag.h"
 
-// func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_1x1(SB), $1088-128
+TEXT ·gemmAMXBF16_1x1(SB), $1088-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD $0x000020844978e2c4
-	WORD $0x0000
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanesff800000<>+0(SB), Z0
+	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z2
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z2
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  c+64(FP), DX
-	MOVQ  cRow+72(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+48(FP), SI
-	MOVQ  bRow+56(FP), DI
-	SHLQ  $0x02, DI
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (DX)(BX*1), TMM0
-	QUAD $0x00001a844b7be2c4
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -37,126 +55,126 @@ zero:
 	BYTE $0xc0
 
 start:
-	MOVQ  DI, DX
-	SHLQ  $0x04, DX
-	MOVQ  steps+24(FP), BX
-	TESTQ BX, BX
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
 	JZ    done
 
 loop:
-	// TILELOADD (SI)(DI*1), TMM2
-	QUAD $0x00003e944b7be2c4
+	// TILELOADD (R8)(R9*1), TMM2
+	QUAD $0x000008944b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM1
-	QUAD $0x0000088c4b7be2c4
+	// TILELOADD (SI)(DI*1), TMM1
+	QUAD $0x00003e8c4b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM2, TMM1, TMM0
 	LONG $0x5c6ae2c4
 	BYTE $0xc1
-	ADDQ $0x40, AX
-	ADDQ DX, SI
-	DECQ BX
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 40(R12), R12
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMULPS    (CX), Z2, Z3
+	VADDPS    Z1, Z3, Z3
+	VMAXPS    Z3, Z0, Z3
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS.Z (BX), K1, Z4
+	VADDPS    Z4, Z3, Z3
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
 	JNZ  loop
 
 done:
-	LEAQ 63(SP), AX
-	ANDQ $-64, AX
-	MOVQ $0x00000040, CX
-
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD         $0x000008844b7ae2c4
-	WORD         $0x0000
-	MOVQ         cols+80(FP), DX
-	MOVL         $-1, BX
-	BZHIL        DX, BX, BX
-	KMOVW        BX, K1
-	MOVQ         flags+120(FP), DX
-	MOVQ         bias+96(FP), BX
-	MOVQ         res+104(FP), SI
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	TESTQ        $0x00000002, DX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	VPXORD    Z2, Z2, Z2
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMULPS    (CX), Z2, Z3
+	VADDPS    Z1, Z3, Z3
+	VMAXPS    Z3, Z0, Z3
 	TESTQ     BX, BX
-	JZ        unbiased
-	VMOVUPS.Z (BX), K1, Z2
-
-unbiased:
-	TESTQ  $0x00000004, DX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
-
-unclamped:
-	MOVQ rows+16(FP), DX
-	MOVQ c+64(FP), BX
-	MOVQ cRow+72(FP), DI
-	SHLQ $0x02, DI
-	MOVQ resRow+112(FP), R8
-	SHLQ $0x02, R8
-
-row:
-	VMULPS    (AX), Z0, Z3
-	VADDPS    Z2, Z3, Z3
-	VMAXPS    Z3, Z1, Z3
-	TESTQ     SI, SI
-	JZ        unadded
-	VMOVUPS.Z (SI), K1, Z4
+	JZ        restUnadded
+	VMOVUPS.Z (BX), K1, Z4
 	VADDPS    Z4, Z3, Z3
-	ADDQ      R8, SI
+	ADDQ      resRow+112(FP), BX
 
-unadded:
-	VMOVUPS Z3, K1, (BX)
-	ADDQ    CX, AX
-	ADDQ    DI, BX
-	DECQ    DX
-	JNZ     row
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+restUnadded:
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS.Z (SI), K1, Z1
+
+nobias:
+	MOVQ $0x00000040, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD    $0x000031844b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JMP     tile
 
+end:
 	// TILERELEASE
 	LONG $0x4978e2c4
 	BYTE $0xc0
 	VZEROUPPER
 	RET
-
-DATA lanes3f800000<>+0(SB)/4, $0x3f800000
-DATA lanes3f800000<>+4(SB)/4, $0x3f800000
-DATA lanes3f800000<>+8(SB)/4, $0x3f800000
-DATA lanes3f800000<>+12(SB)/4, $0x3f800000
-DATA lanes3f800000<>+16(SB)/4, $0x3f800000
-DATA lanes3f800000<>+20(SB)/4, $0x3f800000
-DATA lanes3f800000<>+24(SB)/4, $0x3f800000
-DATA lanes3f800000<>+28(SB)/4, $0x3f800000
-DATA lanes3f800000<>+32(SB)/4, $0x3f800000
-DATA lanes3f800000<>+36(SB)/4, $0x3f800000
-DATA lanes3f800000<>+40(SB)/4, $0x3f800000
-DATA lanes3f800000<>+44(SB)/4, $0x3f800000
-DATA lanes3f800000<>+48(SB)/4, $0x3f800000
-DATA lanes3f800000<>+52(SB)/4, $0x3f800000
-DATA lanes3f800000<>+56(SB)/4, $0x3f800000
-DATA lanes3f800000<>+60(SB)/4, $0x3f800000
-GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $64
 
 DATA lanesff800000<>+0(SB)/4, $0xff800000
 DATA lanesff800000<>+4(SB)/4, $0xff800000
@@ -176,34 +194,71 @@ DATA lanesff800000<>+56(SB)/4, $0xff800000
 DATA lanesff800000<>+60(SB)/4, $0xff800000
 GLOBL lanesff800000<>(SB), RODATA|NOPTR, $64
 
-// func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+DATA lanes3f800000<>+0(SB)/4, $0x3f800000
+DATA lanes3f800000<>+4(SB)/4, $0x3f800000
+DATA lanes3f800000<>+8(SB)/4, $0x3f800000
+DATA lanes3f800000<>+12(SB)/4, $0x3f800000
+DATA lanes3f800000<>+16(SB)/4, $0x3f800000
+DATA lanes3f800000<>+20(SB)/4, $0x3f800000
+DATA lanes3f800000<>+24(SB)/4, $0x3f800000
+DATA lanes3f800000<>+28(SB)/4, $0x3f800000
+DATA lanes3f800000<>+32(SB)/4, $0x3f800000
+DATA lanes3f800000<>+36(SB)/4, $0x3f800000
+DATA lanes3f800000<>+40(SB)/4, $0x3f800000
+DATA lanes3f800000<>+44(SB)/4, $0x3f800000
+DATA lanes3f800000<>+48(SB)/4, $0x3f800000
+DATA lanes3f800000<>+52(SB)/4, $0x3f800000
+DATA lanes3f800000<>+56(SB)/4, $0x3f800000
+DATA lanes3f800000<>+60(SB)/4, $0x3f800000
+GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $64
+
+// func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_1x2(SB), $2112-128
+TEXT ·gemmAMXBF16_1x2(SB), $2112-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD $0x000020844978e2c4
-	WORD $0x0000
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanesff800000<>+0(SB), Z0
+	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z3
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z3
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  c+64(FP), DX
-	MOVQ  cRow+72(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+48(FP), SI
-	MOVQ  bRow+56(FP), DI
-	SHLQ  $0x02, DI
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (DX)(BX*1), TMM0
-	QUAD $0x00001a844b7be2c4
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(DX)(BX*1), TMM1
-	QUAD $0x00401a8c4b7be2c4
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -217,161 +272,204 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  DI, DX
-	SHLQ  $0x04, DX
-	MOVQ  steps+24(FP), BX
-	TESTQ BX, BX
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
 	JZ    done
 
 loop:
-	// TILELOADD (SI)(DI*1), TMM3
-	QUAD $0x00003e9c4b7be2c4
+	// TILELOADD (R8)(R9*1), TMM3
+	QUAD $0x0000089c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM2
-	QUAD $0x000008944b7be2c4
+	// TILELOADD (SI)(DI*1), TMM2
+	QUAD $0x00003e944b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM3, TMM2, TMM0
 	LONG $0x5c62e2c4
 	BYTE $0xc2
 
-	// TILELOADD 64(SI)(DI*1), TMM4
-	QUAD $0x00403ea44b7be2c4
+	// TILELOADD 64(R8)(R9*1), TMM4
+	QUAD $0x004008a44b7b82c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM4, TMM2, TMM1
 	LONG $0x5c5ae2c4
 	BYTE $0xca
-	ADDQ $0x40, AX
-	ADDQ DX, SI
-	DECQ BX
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 40(R12), R12
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMULPS    (CX), Z3, Z4
+	VADDPS    Z1, Z4, Z4
+	VMAXPS    Z4, Z0, Z4
+	VMULPS    64(CX), Z3, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z0, Z5
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS   (BX), Z6
+	VADDPS    Z6, Z4, Z4
+	VMOVUPS.Z 64(BX), K1, Z6
+	VADDPS    Z6, Z5, Z5
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z4, (DX)
+	VMOVUPS Z5, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
 	JNZ  loop
 
 done:
-	LEAQ 63(SP), AX
-	ANDQ $-64, AX
-	MOVQ $0x00000080, CX
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMULPS    (CX), Z3, Z4
+	VADDPS    Z1, Z4, Z4
+	VMAXPS    Z4, Z0, Z4
+	VMULPS    64(CX), Z3, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z0, Z5
+	TESTQ     BX, BX
+	JZ        restUnadded
+	VMOVUPS   (BX), Z6
+	VADDPS    Z6, Z4, Z4
+	VMOVUPS.Z 64(BX), K1, Z6
+	VADDPS    Z6, Z5, Z5
+	ADDQ      resRow+112(FP), BX
 
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD $0x000008844b7ae2c4
+restUnadded:
+	VMOVUPS Z4, (DX)
+	VMOVUPS Z5, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z1
+	VMOVUPS.Z 64(SI), K1, Z2
+
+nobias:
+	MOVQ $0x00000080, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(AX)(CX*1)
-	QUAD         $0x0040088c4b7ae2c4
-	WORD         $0x0000
-	MOVQ         cols+80(FP), DX
-	MOVL         $-1, BX
-	BZHIL        DX, BX, BX
-	KMOVW        BX, K1
-	MOVQ         flags+120(FP), DX
-	MOVQ         bias+96(FP), BX
-	MOVQ         res+104(FP), SI
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	TESTQ        $0x00000002, DX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	TESTQ     BX, BX
-	JZ        unbiased
-	VMOVUPS   (BX), Z2
-	VMOVUPS.Z 64(BX), K1, Z3
-
-unbiased:
-	TESTQ  $0x00000004, DX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
-
-unclamped:
-	MOVQ rows+16(FP), DX
-	MOVQ c+64(FP), BX
-	MOVQ cRow+72(FP), DI
-	SHLQ $0x02, DI
-	MOVQ resRow+112(FP), R8
-	SHLQ $0x02, R8
-
-row:
-	VMULPS    (AX), Z0, Z4
-	VADDPS    Z2, Z4, Z4
-	VMAXPS    Z4, Z1, Z4
-	VMULPS    64(AX), Z0, Z5
-	VADDPS    Z3, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	TESTQ     SI, SI
-	JZ        unadded
-	VMOVUPS   (SI), Z6
-	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 64(SI), K1, Z6
-	VADDPS    Z6, Z5, Z5
-	ADDQ      R8, SI
-
-unadded:
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, K1, 64(BX)
-	ADDQ    CX, AX
-	ADDQ    DI, BX
-	DECQ    DX
-	JNZ     row
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD    $0x0040318c4b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JMP     tile
 
+end:
 	// TILERELEASE
 	LONG $0x4978e2c4
 	BYTE $0xc0
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_1x3(SB), $3136-128
+TEXT ·gemmAMXBF16_1x3(SB), $3136-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD $0x000020844978e2c4
-	WORD $0x0000
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanesff800000<>+0(SB), Z0
+	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z4
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z4
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  c+64(FP), DX
-	MOVQ  cRow+72(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+48(FP), SI
-	MOVQ  bRow+56(FP), DI
-	SHLQ  $0x02, DI
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (DX)(BX*1), TMM0
-	QUAD $0x00001a844b7be2c4
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(DX)(BX*1), TMM1
-	QUAD $0x00401a8c4b7be2c4
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 128(DX)(BX*1), TMM2
-	QUAD $0x00801a944b7be2c4
+	// TILELOADD 128(SI)(DI*1), TMM2
+	QUAD $0x00803e944b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -389,185 +487,227 @@ zero:
 	BYTE $0xd0
 
 start:
-	MOVQ  DI, DX
-	SHLQ  $0x04, DX
-	MOVQ  steps+24(FP), BX
-	TESTQ BX, BX
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
 	JZ    done
 
 loop:
-	// TILELOADD (SI)(DI*1), TMM4
-	QUAD $0x00003ea44b7be2c4
+	// TILELOADD (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM3
-	QUAD $0x0000089c4b7be2c4
+	// TILELOADD (SI)(DI*1), TMM3
+	QUAD $0x00003e9c4b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM4, TMM3, TMM0
 	LONG $0x5c5ae2c4
 	BYTE $0xc3
 
-	// TILELOADD 64(SI)(DI*1), TMM5
-	QUAD $0x00403eac4b7be2c4
+	// TILELOADD 64(R8)(R9*1), TMM5
+	QUAD $0x004008ac4b7b82c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM5, TMM3, TMM1
 	LONG $0x5c52e2c4
 	BYTE $0xcb
 
-	// TILELOADD 128(SI)(DI*1), TMM6
-	QUAD $0x00803eb44b7be2c4
+	// TILELOADD 128(R8)(R9*1), TMM6
+	QUAD $0x008008b44b7b82c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM3, TMM2
 	LONG $0x5c4ae2c4
 	BYTE $0xd3
-	ADDQ $0x40, AX
-	ADDQ DX, SI
-	DECQ BX
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 40(R12), R12
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMULPS    (CX), Z4, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z0, Z5
+	VMULPS    64(CX), Z4, Z6
+	VADDPS    Z2, Z6, Z6
+	VMAXPS    Z6, Z0, Z6
+	VMULPS    128(CX), Z4, Z7
+	VADDPS    Z3, Z7, Z7
+	VMAXPS    Z7, Z0, Z7
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS   (BX), Z8
+	VADDPS    Z8, Z5, Z5
+	VMOVUPS   64(BX), Z8
+	VADDPS    Z8, Z6, Z6
+	VMOVUPS.Z 128(BX), K1, Z8
+	VADDPS    Z8, Z7, Z7
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z5, (DX)
+	VMOVUPS Z6, 64(DX)
+	VMOVUPS Z7, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
 	JNZ  loop
 
 done:
-	LEAQ 63(SP), AX
-	ANDQ $-64, AX
-	MOVQ $0x000000c0, CX
-
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD $0x000008844b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM1, 64(AX)(CX*1)
-	QUAD $0x0040088c4b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM2, 128(AX)(CX*1)
-	QUAD         $0x008008944b7ae2c4
-	WORD         $0x0000
-	MOVQ         cols+80(FP), DX
-	MOVL         $-1, BX
-	BZHIL        DX, BX, BX
-	KMOVW        BX, K1
-	MOVQ         flags+120(FP), DX
-	MOVQ         bias+96(FP), BX
-	MOVQ         res+104(FP), SI
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	TESTQ        $0x00000002, DX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMULPS    (CX), Z4, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z0, Z5
+	VMULPS    64(CX), Z4, Z6
+	VADDPS    Z2, Z6, Z6
+	VMAXPS    Z6, Z0, Z6
+	VMULPS    128(CX), Z4, Z7
+	VADDPS    Z3, Z7, Z7
+	VMAXPS    Z7, Z0, Z7
 	TESTQ     BX, BX
-	JZ        unbiased
-	VMOVUPS   (BX), Z2
-	VMOVUPS   64(BX), Z3
-	VMOVUPS.Z 128(BX), K1, Z4
-
-unbiased:
-	TESTQ  $0x00000004, DX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
-
-unclamped:
-	MOVQ rows+16(FP), DX
-	MOVQ c+64(FP), BX
-	MOVQ cRow+72(FP), DI
-	SHLQ $0x02, DI
-	MOVQ resRow+112(FP), R8
-	SHLQ $0x02, R8
-
-row:
-	VMULPS    (AX), Z0, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	VMULPS    64(AX), Z0, Z6
-	VADDPS    Z3, Z6, Z6
-	VMAXPS    Z6, Z1, Z6
-	VMULPS    128(AX), Z0, Z7
-	VADDPS    Z4, Z7, Z7
-	VMAXPS    Z7, Z1, Z7
-	TESTQ     SI, SI
-	JZ        unadded
-	VMOVUPS   (SI), Z8
+	JZ        restUnadded
+	VMOVUPS   (BX), Z8
 	VADDPS    Z8, Z5, Z5
-	VMOVUPS   64(SI), Z8
+	VMOVUPS   64(BX), Z8
 	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z 128(SI), K1, Z8
+	VMOVUPS.Z 128(BX), K1, Z8
 	VADDPS    Z8, Z7, Z7
-	ADDQ      R8, SI
+	ADDQ      resRow+112(FP), BX
 
-unadded:
-	VMOVUPS Z5, (BX)
-	VMOVUPS Z6, 64(BX)
-	VMOVUPS Z7, K1, 128(BX)
-	ADDQ    CX, AX
-	ADDQ    DI, BX
-	DECQ    DX
-	JNZ     row
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+restUnadded:
+	VMOVUPS Z5, (DX)
+	VMOVUPS Z6, 64(DX)
+	VMOVUPS Z7, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z1
+	VMOVUPS   64(SI), Z2
+	VMOVUPS.Z 128(SI), K1, Z3
+
+nobias:
+	MOVQ $0x000000c0, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(CX)(SI*1)
+	QUAD    $0x008031944b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JMP     tile
 
+end:
 	// TILERELEASE
 	LONG $0x4978e2c4
 	BYTE $0xc0
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_2x1(SB), $2112-128
+TEXT ·gemmAMXBF16_2x1(SB), $2112-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD $0x000020844978e2c4
-	WORD $0x0000
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanesff800000<>+0(SB), Z0
+	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z2
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z2
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  rows+16(FP), DX
-	SHRQ  $0x01, DX
-	IMULQ CX, DX
-	ADDQ  AX, DX
-	MOVQ  c+64(FP), BX
-	MOVQ  cRow+72(FP), SI
-	SHLQ  $0x02, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  BX, DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	SHLQ  $0x02, R9
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (DI)(SI*1), TMM1
-	QUAD $0x0000378c4b7be2c4
+	// TILELOADD (R8)(DI*1), TMM1
+	QUAD $0x0000388c4b7bc2c4
 	WORD $0x0000
 	JMP  start
 
@@ -581,170 +721,207 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  R9, BX
-	SHLQ  $0x04, BX
-	MOVQ  steps+24(FP), SI
-	TESTQ SI, SI
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM4
-	QUAD $0x000008a44b7b82c4
+	// TILELOADD (R9)(R10*1), TMM4
+	QUAD $0x000011a44b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM2
-	QUAD $0x000008944b7be2c4
+	// TILELOADD (SI)(DI*1), TMM2
+	QUAD $0x00003e944b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM4, TMM2, TMM0
 	LONG $0x5c5ae2c4
 	BYTE $0xc2
 
-	// TILELOADD (DX)(CX*1), TMM3
-	QUAD $0x00000a9c4b7be2c4
+	// TILELOADD (R8)(DI*1), TMM3
+	QUAD $0x0000389c4b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM4, TMM3, TMM1
 	LONG $0x5c5ae2c4
 	BYTE $0xcb
-	ADDQ $0x40, AX
-	ADDQ $0x40, DX
-	ADDQ BX, R8
-	DECQ SI
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 40(R13), R13
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMULPS    (CX), Z2, Z3
+	VADDPS    Z1, Z3, Z3
+	VMAXPS    Z3, Z0, Z3
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS.Z (BX), K1, Z4
+	VADDPS    Z4, Z3, Z3
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
 	JNZ  loop
 
 done:
-	LEAQ  63(SP), AX
-	ANDQ  $-64, AX
-	MOVQ  $0x00000040, CX
-	MOVQ  rows+16(FP), DX
-	SHRQ  $0x01, DX
-	IMULQ CX, DX
-	ADDQ  AX, DX
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMULPS    (CX), Z2, Z3
+	VADDPS    Z1, Z3, Z3
+	VMAXPS    Z3, Z0, Z3
+	TESTQ     BX, BX
+	JZ        restUnadded
+	VMOVUPS.Z (BX), K1, Z4
+	VADDPS    Z4, Z3, Z3
+	ADDQ      resRow+112(FP), BX
 
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD $0x000008844b7ae2c4
+restUnadded:
+	VMOVUPS Z3, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS.Z (SI), K1, Z1
+
+nobias:
+	MOVQ  $0x00000040, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, (DX)(CX*1)
-	QUAD         $0x00000a8c4b7ae2c4
-	WORD         $0x0000
-	MOVQ         cols+80(FP), DX
-	MOVL         $-1, BX
-	BZHIL        DX, BX, BX
-	KMOVW        BX, K1
-	MOVQ         flags+120(FP), DX
-	MOVQ         bias+96(FP), BX
-	MOVQ         res+104(FP), SI
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	TESTQ        $0x00000002, DX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	VPXORD    Z2, Z2, Z2
-	TESTQ     BX, BX
-	JZ        unbiased
-	VMOVUPS.Z (BX), K1, Z2
-
-unbiased:
-	TESTQ  $0x00000004, DX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
-
-unclamped:
-	MOVQ rows+16(FP), DX
-	MOVQ c+64(FP), BX
-	MOVQ cRow+72(FP), DI
-	SHLQ $0x02, DI
-	MOVQ resRow+112(FP), R8
-	SHLQ $0x02, R8
-
-row:
-	VMULPS    (AX), Z0, Z3
-	VADDPS    Z2, Z3, Z3
-	VMAXPS    Z3, Z1, Z3
-	TESTQ     SI, SI
-	JZ        unadded
-	VMOVUPS.Z (SI), K1, Z4
-	VADDPS    Z4, Z3, Z3
-	ADDQ      R8, SI
-
-unadded:
-	VMOVUPS Z3, K1, (BX)
-	ADDQ    CX, AX
-	ADDQ    DI, BX
-	DECQ    DX
-	JNZ     row
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+	// TILESTORED TMM1, (DI)(SI*1)
+	QUAD    $0x0000378c4b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JMP     tile
 
+end:
 	// TILERELEASE
 	LONG $0x4978e2c4
 	BYTE $0xc0
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_2x2(SB), $4160-128
+TEXT ·gemmAMXBF16_2x2(SB), $4160-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD $0x000020844978e2c4
-	WORD $0x0000
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanesff800000<>+0(SB), Z0
+	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z3
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z3
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  rows+16(FP), DX
-	SHRQ  $0x01, DX
-	IMULQ CX, DX
-	ADDQ  AX, DX
-	MOVQ  c+64(FP), BX
-	MOVQ  cRow+72(FP), SI
-	SHLQ  $0x02, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  BX, DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	SHLQ  $0x02, R9
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(BX)(SI*1), TMM1
-	QUAD $0x0040338c4b7be2c4
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (DI)(SI*1), TMM2
-	QUAD $0x000037944b7be2c4
+	// TILELOADD (R8)(DI*1), TMM2
+	QUAD $0x000038944b7bc2c4
 	WORD $0x0000
 
-	// TILELOADD 64(DI)(SI*1), TMM3
-	QUAD $0x0040379c4b7be2c4
+	// TILELOADD 64(R8)(DI*1), TMM3
+	QUAD $0x0040389c4b7bc2c4
 	WORD $0x0000
 	JMP  start
 
@@ -766,35 +943,43 @@ zero:
 	BYTE $0xd8
 
 start:
-	MOVQ  R9, BX
-	SHLQ  $0x04, BX
-	MOVQ  steps+24(FP), SI
-	TESTQ SI, SI
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM6
-	QUAD $0x000008b44b7b82c4
+	// TILELOADD (R9)(R10*1), TMM6
+	QUAD $0x000011b44b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM4
-	QUAD $0x000008a44b7be2c4
+	// TILELOADD (SI)(DI*1), TMM4
+	QUAD $0x00003ea44b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM4, TMM0
 	LONG $0x5c4ae2c4
 	BYTE $0xc4
 
-	// TILELOADD (DX)(CX*1), TMM5
-	QUAD $0x00000aac4b7be2c4
+	// TILELOADD (R8)(DI*1), TMM5
+	QUAD $0x000038ac4b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM5, TMM2
 	LONG $0x5c4ae2c4
 	BYTE $0xd5
 
-	// TILELOADD 64(R8)(R9*1), TMM7
-	QUAD $0x004008bc4b7b82c4
+	// TILELOADD 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7b82c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM4, TMM1
@@ -804,168 +989,203 @@ loop:
 	// TDPBF16PS TMM7, TMM5, TMM3
 	LONG $0x5c42e2c4
 	BYTE $0xdd
-	ADDQ $0x40, AX
-	ADDQ $0x40, DX
-	ADDQ BX, R8
-	DECQ SI
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 40(R13), R13
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMULPS    (CX), Z3, Z4
+	VADDPS    Z1, Z4, Z4
+	VMAXPS    Z4, Z0, Z4
+	VMULPS    64(CX), Z3, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z0, Z5
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS   (BX), Z6
+	VADDPS    Z6, Z4, Z4
+	VMOVUPS.Z 64(BX), K1, Z6
+	VADDPS    Z6, Z5, Z5
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z4, (DX)
+	VMOVUPS Z5, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
 	JNZ  loop
 
 done:
-	LEAQ  63(SP), AX
-	ANDQ  $-64, AX
-	MOVQ  $0x00000080, CX
-	MOVQ  rows+16(FP), DX
-	SHRQ  $0x01, DX
-	IMULQ CX, DX
-	ADDQ  AX, DX
-
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD $0x000008844b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM1, 64(AX)(CX*1)
-	QUAD $0x0040088c4b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM2, (DX)(CX*1)
-	QUAD $0x00000a944b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM3, 64(DX)(CX*1)
-	QUAD         $0x00400a9c4b7ae2c4
-	WORD         $0x0000
-	MOVQ         cols+80(FP), DX
-	MOVL         $-1, BX
-	BZHIL        DX, BX, BX
-	KMOVW        BX, K1
-	MOVQ         flags+120(FP), DX
-	MOVQ         bias+96(FP), BX
-	MOVQ         res+104(FP), SI
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	TESTQ        $0x00000002, DX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMULPS    (CX), Z3, Z4
+	VADDPS    Z1, Z4, Z4
+	VMAXPS    Z4, Z0, Z4
+	VMULPS    64(CX), Z3, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z0, Z5
 	TESTQ     BX, BX
-	JZ        unbiased
-	VMOVUPS   (BX), Z2
-	VMOVUPS.Z 64(BX), K1, Z3
-
-unbiased:
-	TESTQ  $0x00000004, DX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
-
-unclamped:
-	MOVQ rows+16(FP), DX
-	MOVQ c+64(FP), BX
-	MOVQ cRow+72(FP), DI
-	SHLQ $0x02, DI
-	MOVQ resRow+112(FP), R8
-	SHLQ $0x02, R8
-
-row:
-	VMULPS    (AX), Z0, Z4
-	VADDPS    Z2, Z4, Z4
-	VMAXPS    Z4, Z1, Z4
-	VMULPS    64(AX), Z0, Z5
-	VADDPS    Z3, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	TESTQ     SI, SI
-	JZ        unadded
-	VMOVUPS   (SI), Z6
+	JZ        restUnadded
+	VMOVUPS   (BX), Z6
 	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 64(SI), K1, Z6
+	VMOVUPS.Z 64(BX), K1, Z6
 	VADDPS    Z6, Z5, Z5
-	ADDQ      R8, SI
+	ADDQ      resRow+112(FP), BX
 
-unadded:
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, K1, 64(BX)
-	ADDQ    CX, AX
-	ADDQ    DI, BX
-	DECQ    DX
-	JNZ     row
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+restUnadded:
+	VMOVUPS Z4, (DX)
+	VMOVUPS Z5, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z1
+	VMOVUPS.Z 64(SI), K1, Z2
+
+nobias:
+	MOVQ  $0x00000080, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (DI)(SI*1)
+	QUAD $0x000037944b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(DI)(SI*1)
+	QUAD    $0x0040379c4b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JMP     tile
 
+end:
 	// TILERELEASE
 	LONG $0x4978e2c4
 	BYTE $0xc0
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_2x3(SB), $6208-128
+TEXT ·gemmAMXBF16_2x3(SB), $6208-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD $0x000020844978e2c4
-	WORD $0x0000
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanesff800000<>+0(SB), Z0
+	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z4
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z4
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  rows+16(FP), DX
-	SHRQ  $0x01, DX
-	IMULQ CX, DX
-	ADDQ  AX, DX
-	MOVQ  c+64(FP), BX
-	MOVQ  cRow+72(FP), SI
-	SHLQ  $0x02, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  BX, DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	SHLQ  $0x02, R9
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(BX)(SI*1), TMM1
-	QUAD $0x0040338c4b7be2c4
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 128(BX)(SI*1), TMM2
-	QUAD $0x008033944b7be2c4
+	// TILELOADD 128(SI)(DI*1), TMM2
+	QUAD $0x00803e944b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (DI)(SI*1), TMM3
-	QUAD $0x0000379c4b7be2c4
+	// TILELOADD (R8)(DI*1), TMM3
+	QUAD $0x0000389c4b7bc2c4
 	WORD $0x0000
 
-	// TILELOADD 64(DI)(SI*1), TMM4
-	QUAD $0x004037a44b7be2c4
+	// TILELOADD 64(R8)(DI*1), TMM4
+	QUAD $0x004038a44b7bc2c4
 	WORD $0x0000
 
-	// TILELOADD 128(DI)(SI*1), TMM5
-	QUAD $0x008037ac4b7be2c4
+	// TILELOADD 128(R8)(DI*1), TMM5
+	QUAD $0x008038ac4b7bc2c4
 	WORD $0x0000
 	JMP  start
 
@@ -995,214 +1215,243 @@ zero:
 	BYTE $0xe8
 
 start:
-	MOVQ  R9, BX
-	SHLQ  $0x04, BX
-	MOVQ  steps+24(FP), SI
-	TESTQ SI, SI
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM7
-	QUAD $0x000008bc4b7b82c4
+	// TILELOADD (R9)(R10*1), TMM7
+	QUAD $0x000011bc4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM6
-	QUAD $0x000008b44b7be2c4
+	// TILELOADD (SI)(DI*1), TMM6
+	QUAD $0x00003eb44b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM0
 	LONG $0x5c42e2c4
 	BYTE $0xc6
 
-	// TILELOADD (DX)(CX*1), TMM6
-	QUAD $0x00000ab44b7be2c4
+	// TILELOADD (R8)(DI*1), TMM6
+	QUAD $0x000038b44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM3
 	LONG $0x5c42e2c4
 	BYTE $0xde
 
-	// TILELOADD 64(R8)(R9*1), TMM7
-	QUAD $0x004008bc4b7b82c4
+	// TILELOADD 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7b82c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM4
 	LONG $0x5c42e2c4
 	BYTE $0xe6
 
-	// TILELOADD (AX)(CX*1), TMM6
-	QUAD $0x000008b44b7be2c4
+	// TILELOADD (SI)(DI*1), TMM6
+	QUAD $0x00003eb44b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM1
 	LONG $0x5c42e2c4
 	BYTE $0xce
 
-	// TILELOADD 128(R8)(R9*1), TMM7
-	QUAD $0x008008bc4b7b82c4
+	// TILELOADD 128(R9)(R10*1), TMM7
+	QUAD $0x008011bc4b7b82c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM2
 	LONG $0x5c42e2c4
 	BYTE $0xd6
 
-	// TILELOADD (DX)(CX*1), TMM6
-	QUAD $0x00000ab44b7be2c4
+	// TILELOADD (R8)(DI*1), TMM6
+	QUAD $0x000038b44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM5
 	LONG $0x5c42e2c4
 	BYTE $0xee
-	ADDQ $0x40, AX
-	ADDQ $0x40, DX
-	ADDQ BX, R8
-	DECQ SI
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 40(R13), R13
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMULPS    (CX), Z4, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z0, Z5
+	VMULPS    64(CX), Z4, Z6
+	VADDPS    Z2, Z6, Z6
+	VMAXPS    Z6, Z0, Z6
+	VMULPS    128(CX), Z4, Z7
+	VADDPS    Z3, Z7, Z7
+	VMAXPS    Z7, Z0, Z7
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS   (BX), Z8
+	VADDPS    Z8, Z5, Z5
+	VMOVUPS   64(BX), Z8
+	VADDPS    Z8, Z6, Z6
+	VMOVUPS.Z 128(BX), K1, Z8
+	VADDPS    Z8, Z7, Z7
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z5, (DX)
+	VMOVUPS Z6, 64(DX)
+	VMOVUPS Z7, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
 	JNZ  loop
 
 done:
-	LEAQ  63(SP), AX
-	ANDQ  $-64, AX
-	MOVQ  $0x000000c0, CX
-	MOVQ  rows+16(FP), DX
-	SHRQ  $0x01, DX
-	IMULQ CX, DX
-	ADDQ  AX, DX
-
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD $0x000008844b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM1, 64(AX)(CX*1)
-	QUAD $0x0040088c4b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM2, 128(AX)(CX*1)
-	QUAD $0x008008944b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM3, (DX)(CX*1)
-	QUAD $0x00000a9c4b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM4, 64(DX)(CX*1)
-	QUAD $0x00400aa44b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM5, 128(DX)(CX*1)
-	QUAD         $0x00800aac4b7ae2c4
-	WORD         $0x0000
-	MOVQ         cols+80(FP), DX
-	MOVL         $-1, BX
-	BZHIL        DX, BX, BX
-	KMOVW        BX, K1
-	MOVQ         flags+120(FP), DX
-	MOVQ         bias+96(FP), BX
-	MOVQ         res+104(FP), SI
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	TESTQ        $0x00000002, DX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMULPS    (CX), Z4, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z0, Z5
+	VMULPS    64(CX), Z4, Z6
+	VADDPS    Z2, Z6, Z6
+	VMAXPS    Z6, Z0, Z6
+	VMULPS    128(CX), Z4, Z7
+	VADDPS    Z3, Z7, Z7
+	VMAXPS    Z7, Z0, Z7
 	TESTQ     BX, BX
-	JZ        unbiased
-	VMOVUPS   (BX), Z2
-	VMOVUPS   64(BX), Z3
-	VMOVUPS.Z 128(BX), K1, Z4
-
-unbiased:
-	TESTQ  $0x00000004, DX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
-
-unclamped:
-	MOVQ rows+16(FP), DX
-	MOVQ c+64(FP), BX
-	MOVQ cRow+72(FP), DI
-	SHLQ $0x02, DI
-	MOVQ resRow+112(FP), R8
-	SHLQ $0x02, R8
-
-row:
-	VMULPS    (AX), Z0, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	VMULPS    64(AX), Z0, Z6
-	VADDPS    Z3, Z6, Z6
-	VMAXPS    Z6, Z1, Z6
-	VMULPS    128(AX), Z0, Z7
-	VADDPS    Z4, Z7, Z7
-	VMAXPS    Z7, Z1, Z7
-	TESTQ     SI, SI
-	JZ        unadded
-	VMOVUPS   (SI), Z8
+	JZ        restUnadded
+	VMOVUPS   (BX), Z8
 	VADDPS    Z8, Z5, Z5
-	VMOVUPS   64(SI), Z8
+	VMOVUPS   64(BX), Z8
 	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z 128(SI), K1, Z8
+	VMOVUPS.Z 128(BX), K1, Z8
 	VADDPS    Z8, Z7, Z7
-	ADDQ      R8, SI
+	ADDQ      resRow+112(FP), BX
 
-unadded:
-	VMOVUPS Z5, (BX)
-	VMOVUPS Z6, 64(BX)
-	VMOVUPS Z7, K1, 128(BX)
-	ADDQ    CX, AX
-	ADDQ    DI, BX
-	DECQ    DX
-	JNZ     row
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+restUnadded:
+	VMOVUPS Z5, (DX)
+	VMOVUPS Z6, 64(DX)
+	VMOVUPS Z7, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z1
+	VMOVUPS   64(SI), Z2
+	VMOVUPS.Z 128(SI), K1, Z3
+
+nobias:
+	MOVQ  $0x000000c0, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(CX)(SI*1)
+	QUAD $0x008031944b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (DI)(SI*1)
+	QUAD $0x0000379c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(DI)(SI*1)
+	QUAD $0x004037a44b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(DI)(SI*1)
+	QUAD    $0x008037ac4b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JMP     tile
 
+end:
 	// TILERELEASE
 	LONG $0x4978e2c4
 	BYTE $0xc0
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_1x1(SB), NOSPLIT, $0-128
+TEXT ·gemmAMXS8_1x1(SB), NOSPLIT, $0-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
 	QUAD $0x000020844978e2c4
 	WORD $0x0000
+	SHLQ $0x02, aRow+40(FP)
+	SHLQ $0x02, bRow+56(FP)
+	SHLQ $0x02, cRow+72(FP)
+	SHLQ $0x02, resRow+112(FP)
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  c+64(FP), DX
-	MOVQ  cRow+72(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+48(FP), SI
-	MOVQ  bRow+56(FP), DI
-	SHLQ  $0x02, DI
+	MOVQ  c+64(FP), AX
+	MOVQ  cRow+72(FP), CX
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (DX)(BX*1), TMM0
-	QUAD $0x00001a844b7be2c4
+	// TILELOADD (AX)(CX*1), TMM0
+	QUAD $0x000008844b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1212,6 +1461,10 @@ zero:
 	BYTE $0xc0
 
 start:
+	MOVQ  a+32(FP), DX
+	MOVQ  aRow+40(FP), BX
+	MOVQ  b+48(FP), SI
+	MOVQ  bRow+56(FP), DI
 	MOVQ  DI, R8
 	SHLQ  $0x04, R8
 	MOVQ  steps+24(FP), R9
@@ -1223,37 +1476,43 @@ loop:
 	QUAD $0x00003e944b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM1
-	QUAD $0x0000088c4b7be2c4
+	// TILELOADD (DX)(BX*1), TMM1
+	QUAD $0x00001a8c4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM2, TMM1, TMM0
 	LONG $0x5e69e2c4
 	BYTE $0xc1
-	ADDQ $0x40, AX
+	ADDQ $0x40, DX
 	ADDQ R8, SI
 	DECQ R9
 	JNZ  loop
 
 done:
-	// TILESTORED TMM0, (DX)(BX*1)
-	QUAD    $0x00001a844b7ae2c4
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD    $0x000008844b7ae2c4
 	WORD    $0x0000
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+	MOVQ    next+128(FP), AX
+	MOVQ    (AX), CX
+	ADDQ    CX, a+32(FP)
+	MOVQ    8(AX), CX
+	ADDQ    CX, b+48(FP)
+	MOVQ    16(AX), CX
+	ADDQ    CX, c+64(FP)
+	MOVQ    24(AX), CX
+	MOVQ    res+104(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, res+104(FP)
+	MOVQ    32(AX), CX
+	MOVQ    bias+96(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, bias+96(FP)
+	MOVQ    32(AX), CX
+	ADDQ    CX, offset+136(FP)
+	MOVQ    32(AX), AX
+	ADDQ    AX, factor+144(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1263,34 +1522,31 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_1x2(SB), NOSPLIT, $0-128
+TEXT ·gemmAMXS8_1x2(SB), NOSPLIT, $0-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
 	QUAD $0x000020844978e2c4
 	WORD $0x0000
+	SHLQ $0x02, aRow+40(FP)
+	SHLQ $0x02, bRow+56(FP)
+	SHLQ $0x02, cRow+72(FP)
+	SHLQ $0x02, resRow+112(FP)
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  c+64(FP), DX
-	MOVQ  cRow+72(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+48(FP), SI
-	MOVQ  bRow+56(FP), DI
-	SHLQ  $0x02, DI
+	MOVQ  c+64(FP), AX
+	MOVQ  cRow+72(FP), CX
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (DX)(BX*1), TMM0
-	QUAD $0x00001a844b7be2c4
+	// TILELOADD (AX)(CX*1), TMM0
+	QUAD $0x000008844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(DX)(BX*1), TMM1
-	QUAD $0x00401a8c4b7be2c4
+	// TILELOADD 64(AX)(CX*1), TMM1
+	QUAD $0x0040088c4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1304,6 +1560,10 @@ zero:
 	BYTE $0xc8
 
 start:
+	MOVQ  a+32(FP), DX
+	MOVQ  aRow+40(FP), BX
+	MOVQ  b+48(FP), SI
+	MOVQ  bRow+56(FP), DI
 	MOVQ  DI, R8
 	SHLQ  $0x04, R8
 	MOVQ  steps+24(FP), R9
@@ -1315,8 +1575,8 @@ loop:
 	QUAD $0x00003e9c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM2
-	QUAD $0x000008944b7be2c4
+	// TILELOADD (DX)(BX*1), TMM2
+	QUAD $0x00001a944b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM3, TMM2, TMM0
@@ -1330,34 +1590,40 @@ loop:
 	// TDPBUSD TMM4, TMM2, TMM1
 	LONG $0x5e59e2c4
 	BYTE $0xca
-	ADDQ $0x40, AX
+	ADDQ $0x40, DX
 	ADDQ R8, SI
 	DECQ R9
 	JNZ  loop
 
 done:
-	// TILESTORED TMM0, (DX)(BX*1)
-	QUAD $0x00001a844b7ae2c4
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD $0x000008844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(DX)(BX*1)
-	QUAD    $0x00401a8c4b7ae2c4
+	// TILESTORED TMM1, 64(AX)(CX*1)
+	QUAD    $0x0040088c4b7ae2c4
 	WORD    $0x0000
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+	MOVQ    next+128(FP), AX
+	MOVQ    (AX), CX
+	ADDQ    CX, a+32(FP)
+	MOVQ    8(AX), CX
+	ADDQ    CX, b+48(FP)
+	MOVQ    16(AX), CX
+	ADDQ    CX, c+64(FP)
+	MOVQ    24(AX), CX
+	MOVQ    res+104(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, res+104(FP)
+	MOVQ    32(AX), CX
+	MOVQ    bias+96(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, bias+96(FP)
+	MOVQ    32(AX), CX
+	ADDQ    CX, offset+136(FP)
+	MOVQ    32(AX), AX
+	ADDQ    AX, factor+144(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1367,38 +1633,35 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_1x3(SB), NOSPLIT, $0-128
+TEXT ·gemmAMXS8_1x3(SB), NOSPLIT, $0-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
 	QUAD $0x000020844978e2c4
 	WORD $0x0000
+	SHLQ $0x02, aRow+40(FP)
+	SHLQ $0x02, bRow+56(FP)
+	SHLQ $0x02, cRow+72(FP)
+	SHLQ $0x02, resRow+112(FP)
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  c+64(FP), DX
-	MOVQ  cRow+72(FP), BX
-	SHLQ  $0x02, BX
-	MOVQ  b+48(FP), SI
-	MOVQ  bRow+56(FP), DI
-	SHLQ  $0x02, DI
+	MOVQ  c+64(FP), AX
+	MOVQ  cRow+72(FP), CX
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (DX)(BX*1), TMM0
-	QUAD $0x00001a844b7be2c4
+	// TILELOADD (AX)(CX*1), TMM0
+	QUAD $0x000008844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(DX)(BX*1), TMM1
-	QUAD $0x00401a8c4b7be2c4
+	// TILELOADD 64(AX)(CX*1), TMM1
+	QUAD $0x0040088c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 128(DX)(BX*1), TMM2
-	QUAD $0x00801a944b7be2c4
+	// TILELOADD 128(AX)(CX*1), TMM2
+	QUAD $0x008008944b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1416,6 +1679,10 @@ zero:
 	BYTE $0xd0
 
 start:
+	MOVQ  a+32(FP), DX
+	MOVQ  aRow+40(FP), BX
+	MOVQ  b+48(FP), SI
+	MOVQ  bRow+56(FP), DI
 	MOVQ  DI, R8
 	SHLQ  $0x04, R8
 	MOVQ  steps+24(FP), R9
@@ -1427,8 +1694,8 @@ loop:
 	QUAD $0x00003ea44b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM3
-	QUAD $0x0000089c4b7be2c4
+	// TILELOADD (DX)(BX*1), TMM3
+	QUAD $0x00001a9c4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM3, TMM0
@@ -1450,38 +1717,44 @@ loop:
 	// TDPBUSD TMM6, TMM3, TMM2
 	LONG $0x5e49e2c4
 	BYTE $0xd3
-	ADDQ $0x40, AX
+	ADDQ $0x40, DX
 	ADDQ R8, SI
 	DECQ R9
 	JNZ  loop
 
 done:
-	// TILESTORED TMM0, (DX)(BX*1)
-	QUAD $0x00001a844b7ae2c4
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD $0x000008844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(DX)(BX*1)
-	QUAD $0x00401a8c4b7ae2c4
+	// TILESTORED TMM1, 64(AX)(CX*1)
+	QUAD $0x0040088c4b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(DX)(BX*1)
-	QUAD    $0x00801a944b7ae2c4
+	// TILESTORED TMM2, 128(AX)(CX*1)
+	QUAD    $0x008008944b7ae2c4
 	WORD    $0x0000
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+	MOVQ    next+128(FP), AX
+	MOVQ    (AX), CX
+	ADDQ    CX, a+32(FP)
+	MOVQ    8(AX), CX
+	ADDQ    CX, b+48(FP)
+	MOVQ    16(AX), CX
+	ADDQ    CX, c+64(FP)
+	MOVQ    24(AX), CX
+	MOVQ    res+104(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, res+104(FP)
+	MOVQ    32(AX), CX
+	MOVQ    bias+96(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, bias+96(FP)
+	MOVQ    32(AX), CX
+	ADDQ    CX, offset+136(FP)
+	MOVQ    32(AX), AX
+	ADDQ    AX, factor+144(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1491,42 +1764,35 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x1(SB), NOSPLIT, $0-128
+TEXT ·gemmAMXS8_2x1(SB), NOSPLIT, $0-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
 	QUAD $0x000020844978e2c4
 	WORD $0x0000
+	SHLQ $0x02, aRow+40(FP)
+	SHLQ $0x02, bRow+56(FP)
+	SHLQ $0x02, cRow+72(FP)
+	SHLQ $0x02, resRow+112(FP)
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
+	MOVQ  c+64(FP), AX
+	MOVQ  cRow+72(FP), CX
 	MOVQ  rows+16(FP), DX
 	SHRQ  $0x01, DX
 	IMULQ CX, DX
 	ADDQ  AX, DX
-	MOVQ  c+64(FP), BX
-	MOVQ  cRow+72(FP), SI
-	SHLQ  $0x02, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  BX, DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	SHLQ  $0x02, R9
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (AX)(CX*1), TMM0
+	QUAD $0x000008844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (DI)(SI*1), TMM1
-	QUAD $0x0000378c4b7be2c4
+	// TILELOADD (DX)(CX*1), TMM1
+	QUAD $0x00000a8c4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1540,6 +1806,14 @@ zero:
 	BYTE $0xc8
 
 start:
+	MOVQ  a+32(FP), BX
+	MOVQ  aRow+40(FP), SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  BX, DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
 	MOVQ  R9, R10
 	SHLQ  $0x04, R10
 	MOVQ  steps+24(FP), R11
@@ -1551,50 +1825,56 @@ loop:
 	QUAD $0x000008a44b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM2
-	QUAD $0x000008944b7be2c4
+	// TILELOADD (BX)(SI*1), TMM2
+	QUAD $0x000033944b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM2, TMM0
 	LONG $0x5e59e2c4
 	BYTE $0xc2
 
-	// TILELOADD (DX)(CX*1), TMM3
-	QUAD $0x00000a9c4b7be2c4
+	// TILELOADD (DI)(SI*1), TMM3
+	QUAD $0x0000379c4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM3, TMM1
 	LONG $0x5e59e2c4
 	BYTE $0xcb
-	ADDQ $0x40, AX
-	ADDQ $0x40, DX
+	ADDQ $0x40, BX
+	ADDQ $0x40, DI
 	ADDQ R10, R8
 	DECQ R11
 	JNZ  loop
 
 done:
-	// TILESTORED TMM0, (BX)(SI*1)
-	QUAD $0x000033844b7ae2c4
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD $0x000008844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, (DI)(SI*1)
-	QUAD    $0x0000378c4b7ae2c4
+	// TILESTORED TMM1, (DX)(CX*1)
+	QUAD    $0x00000a8c4b7ae2c4
 	WORD    $0x0000
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+	MOVQ    next+128(FP), AX
+	MOVQ    (AX), CX
+	ADDQ    CX, a+32(FP)
+	MOVQ    8(AX), CX
+	ADDQ    CX, b+48(FP)
+	MOVQ    16(AX), CX
+	ADDQ    CX, c+64(FP)
+	MOVQ    24(AX), CX
+	MOVQ    res+104(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, res+104(FP)
+	MOVQ    32(AX), CX
+	MOVQ    bias+96(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, bias+96(FP)
+	MOVQ    32(AX), CX
+	ADDQ    CX, offset+136(FP)
+	MOVQ    32(AX), AX
+	ADDQ    AX, factor+144(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1604,50 +1884,43 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x2(SB), NOSPLIT, $0-128
+TEXT ·gemmAMXS8_2x2(SB), NOSPLIT, $0-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
 	QUAD $0x000020844978e2c4
 	WORD $0x0000
+	SHLQ $0x02, aRow+40(FP)
+	SHLQ $0x02, bRow+56(FP)
+	SHLQ $0x02, cRow+72(FP)
+	SHLQ $0x02, resRow+112(FP)
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
+	MOVQ  c+64(FP), AX
+	MOVQ  cRow+72(FP), CX
 	MOVQ  rows+16(FP), DX
 	SHRQ  $0x01, DX
 	IMULQ CX, DX
 	ADDQ  AX, DX
-	MOVQ  c+64(FP), BX
-	MOVQ  cRow+72(FP), SI
-	SHLQ  $0x02, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  BX, DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	SHLQ  $0x02, R9
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (AX)(CX*1), TMM0
+	QUAD $0x000008844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(BX)(SI*1), TMM1
-	QUAD $0x0040338c4b7be2c4
+	// TILELOADD 64(AX)(CX*1), TMM1
+	QUAD $0x0040088c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (DI)(SI*1), TMM2
-	QUAD $0x000037944b7be2c4
+	// TILELOADD (DX)(CX*1), TMM2
+	QUAD $0x00000a944b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(DI)(SI*1), TMM3
-	QUAD $0x0040379c4b7be2c4
+	// TILELOADD 64(DX)(CX*1), TMM3
+	QUAD $0x00400a9c4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1669,6 +1942,14 @@ zero:
 	BYTE $0xd8
 
 start:
+	MOVQ  a+32(FP), BX
+	MOVQ  aRow+40(FP), SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  BX, DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
 	MOVQ  R9, R10
 	SHLQ  $0x04, R10
 	MOVQ  steps+24(FP), R11
@@ -1680,16 +1961,16 @@ loop:
 	QUAD $0x000008b44b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM4
-	QUAD $0x000008a44b7be2c4
+	// TILELOADD (BX)(SI*1), TMM4
+	QUAD $0x000033a44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM6, TMM4, TMM0
 	LONG $0x5e49e2c4
 	BYTE $0xc4
 
-	// TILELOADD (DX)(CX*1), TMM5
-	QUAD $0x00000aac4b7be2c4
+	// TILELOADD (DI)(SI*1), TMM5
+	QUAD $0x000037ac4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM6, TMM5, TMM2
@@ -1707,43 +1988,49 @@ loop:
 	// TDPBUSD TMM7, TMM5, TMM3
 	LONG $0x5e41e2c4
 	BYTE $0xdd
-	ADDQ $0x40, AX
-	ADDQ $0x40, DX
+	ADDQ $0x40, BX
+	ADDQ $0x40, DI
 	ADDQ R10, R8
 	DECQ R11
 	JNZ  loop
 
 done:
-	// TILESTORED TMM0, (BX)(SI*1)
-	QUAD $0x000033844b7ae2c4
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD $0x000008844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(BX)(SI*1)
-	QUAD $0x0040338c4b7ae2c4
+	// TILESTORED TMM1, 64(AX)(CX*1)
+	QUAD $0x0040088c4b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, (DI)(SI*1)
-	QUAD $0x000037944b7ae2c4
+	// TILESTORED TMM2, (DX)(CX*1)
+	QUAD $0x00000a944b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, 64(DI)(SI*1)
-	QUAD    $0x0040379c4b7ae2c4
+	// TILESTORED TMM3, 64(DX)(CX*1)
+	QUAD    $0x00400a9c4b7ae2c4
 	WORD    $0x0000
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+	MOVQ    next+128(FP), AX
+	MOVQ    (AX), CX
+	ADDQ    CX, a+32(FP)
+	MOVQ    8(AX), CX
+	ADDQ    CX, b+48(FP)
+	MOVQ    16(AX), CX
+	ADDQ    CX, c+64(FP)
+	MOVQ    24(AX), CX
+	MOVQ    res+104(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, res+104(FP)
+	MOVQ    32(AX), CX
+	MOVQ    bias+96(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, bias+96(FP)
+	MOVQ    32(AX), CX
+	ADDQ    CX, offset+136(FP)
+	MOVQ    32(AX), AX
+	ADDQ    AX, factor+144(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1753,58 +2040,51 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int)
+// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x3(SB), NOSPLIT, $0-128
+TEXT ·gemmAMXS8_2x3(SB), NOSPLIT, $0-152
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
 	QUAD $0x000020844978e2c4
 	WORD $0x0000
+	SHLQ $0x02, aRow+40(FP)
+	SHLQ $0x02, bRow+56(FP)
+	SHLQ $0x02, cRow+72(FP)
+	SHLQ $0x02, resRow+112(FP)
 
 tile:
-	MOVQ  a+32(FP), AX
-	MOVQ  aRow+40(FP), CX
-	SHLQ  $0x02, CX
+	MOVQ  c+64(FP), AX
+	MOVQ  cRow+72(FP), CX
 	MOVQ  rows+16(FP), DX
 	SHRQ  $0x01, DX
 	IMULQ CX, DX
 	ADDQ  AX, DX
-	MOVQ  c+64(FP), BX
-	MOVQ  cRow+72(FP), SI
-	SHLQ  $0x02, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  BX, DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	SHLQ  $0x02, R9
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
 
-	// TILELOADD (BX)(SI*1), TMM0
-	QUAD $0x000033844b7be2c4
+	// TILELOADD (AX)(CX*1), TMM0
+	QUAD $0x000008844b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(BX)(SI*1), TMM1
-	QUAD $0x0040338c4b7be2c4
+	// TILELOADD 64(AX)(CX*1), TMM1
+	QUAD $0x0040088c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 128(BX)(SI*1), TMM2
-	QUAD $0x008033944b7be2c4
+	// TILELOADD 128(AX)(CX*1), TMM2
+	QUAD $0x008008944b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (DI)(SI*1), TMM3
-	QUAD $0x0000379c4b7be2c4
+	// TILELOADD (DX)(CX*1), TMM3
+	QUAD $0x00000a9c4b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 64(DI)(SI*1), TMM4
-	QUAD $0x004037a44b7be2c4
+	// TILELOADD 64(DX)(CX*1), TMM4
+	QUAD $0x00400aa44b7be2c4
 	WORD $0x0000
 
-	// TILELOADD 128(DI)(SI*1), TMM5
-	QUAD $0x008037ac4b7be2c4
+	// TILELOADD 128(DX)(CX*1), TMM5
+	QUAD $0x00800aac4b7be2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1834,6 +2114,14 @@ zero:
 	BYTE $0xe8
 
 start:
+	MOVQ  a+32(FP), BX
+	MOVQ  aRow+40(FP), SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  BX, DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
 	MOVQ  R9, R10
 	SHLQ  $0x04, R10
 	MOVQ  steps+24(FP), R11
@@ -1845,16 +2133,16 @@ loop:
 	QUAD $0x000008bc4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (AX)(CX*1), TMM6
-	QUAD $0x000008b44b7be2c4
+	// TILELOADD (BX)(SI*1), TMM6
+	QUAD $0x000033b44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM0
 	LONG $0x5e41e2c4
 	BYTE $0xc6
 
-	// TILELOADD (DX)(CX*1), TMM6
-	QUAD $0x00000ab44b7be2c4
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM3
@@ -1869,8 +2157,8 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xe6
 
-	// TILELOADD (AX)(CX*1), TMM6
-	QUAD $0x000008b44b7be2c4
+	// TILELOADD (BX)(SI*1), TMM6
+	QUAD $0x000033b44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM1
@@ -1885,30 +2173,1540 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xd6
 
-	// TILELOADD (DX)(CX*1), TMM6
-	QUAD $0x00000ab44b7be2c4
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM5
 	LONG $0x5e41e2c4
 	BYTE $0xee
-	ADDQ $0x40, AX
-	ADDQ $0x40, DX
+	ADDQ $0x40, BX
+	ADDQ $0x40, DI
 	ADDQ R10, R8
 	DECQ R11
 	JNZ  loop
 
 done:
-	// TILESTORED TMM0, (BX)(SI*1)
-	QUAD $0x000033844b7ae2c4
+	// TILESTORED TMM0, (AX)(CX*1)
+	QUAD $0x000008844b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(BX)(SI*1)
-	QUAD $0x0040338c4b7ae2c4
+	// TILESTORED TMM1, 64(AX)(CX*1)
+	QUAD $0x0040088c4b7ae2c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(BX)(SI*1)
-	QUAD $0x008033944b7ae2c4
+	// TILESTORED TMM2, 128(AX)(CX*1)
+	QUAD $0x008008944b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (DX)(CX*1)
+	QUAD $0x00000a9c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(DX)(CX*1)
+	QUAD $0x00400aa44b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(DX)(CX*1)
+	QUAD    $0x00800aac4b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), AX
+	MOVQ    (AX), CX
+	ADDQ    CX, a+32(FP)
+	MOVQ    8(AX), CX
+	ADDQ    CX, b+48(FP)
+	MOVQ    16(AX), CX
+	ADDQ    CX, c+64(FP)
+	MOVQ    24(AX), CX
+	MOVQ    res+104(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, res+104(FP)
+	MOVQ    32(AX), CX
+	MOVQ    bias+96(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, bias+96(FP)
+	MOVQ    32(AX), CX
+	ADDQ    CX, offset+136(FP)
+	MOVQ    32(AX), AX
+	ADDQ    AX, factor+144(FP)
+	DECQ    tiles+8(FP)
+	JNZ     tile
+
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Scaled_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Scaled_1x1(SB), $1088-152
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanesff800000<>+0(SB), Z0
+	MOVQ    flags+120(FP), AX
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
+	JZ    done
+
+loop:
+	// TILELOADD (R8)(R9*1), TMM2
+	QUAD $0x000008944b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM1
+	QUAD $0x00003e8c4b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM2, TMM1, TMM0
+	LONG $0x5e69e2c4
+	BYTE $0xc1
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 40(R12), R12
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMOVUPS   (CX), Z4
+	VPSUBD    Z2, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z3, Z4, Z4
+	VADDPS    Z1, Z4, Z4
+	VMAXPS    Z4, Z0, Z4
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
+	JNZ  loop
+
+done:
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMOVUPS   (CX), Z4
+	VPSUBD    Z2, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z3, Z4, Z4
+	VADDPS    Z1, Z4, Z4
+	VMAXPS    Z4, Z0, Z4
+	TESTQ     BX, BX
+	JZ        restUnadded
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
+	ADDQ      resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS.Z (SI), K1, Z1
+
+nobias:
+	MOVQ      offset+136(FP), SI
+	TESTQ     SI, SI
+	JZ        nooffset
+	VMOVUPS.Z (SI), K1, Z2
+
+nooffset:
+	MOVQ      factor+144(FP), SI
+	TESTQ     SI, SI
+	JZ        nofactor
+	VMOVUPS.Z (SI), K1, Z3
+
+nofactor:
+	MOVQ $0x00000040, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD    $0x000031844b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Scaled_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Scaled_1x2(SB), $2112-152
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanesff800000<>+0(SB), Z0
+	MOVQ    flags+120(FP), AX
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
+	JZ    done
+
+loop:
+	// TILELOADD (R8)(R9*1), TMM3
+	QUAD $0x0000089c4b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM2
+	QUAD $0x00003e944b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM3, TMM2, TMM0
+	LONG $0x5e61e2c4
+	BYTE $0xc2
+
+	// TILELOADD 64(R8)(R9*1), TMM4
+	QUAD $0x004008a44b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM2, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xca
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 40(R12), R12
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMOVUPS   (CX), Z7
+	VPSUBD    Z3, Z7, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z5, Z7, Z7
+	VADDPS    Z1, Z7, Z7
+	VMAXPS    Z7, Z0, Z7
+	VMOVUPS   64(CX), Z8
+	VPSUBD    Z4, Z8, Z8
+	VCVTDQ2PS Z8, Z8
+	VMULPS    Z6, Z8, Z8
+	VADDPS    Z2, Z8, Z8
+	VMAXPS    Z8, Z0, Z8
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 64(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z7, (DX)
+	VMOVUPS Z8, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
+	JNZ  loop
+
+done:
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMOVUPS   (CX), Z7
+	VPSUBD    Z3, Z7, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z5, Z7, Z7
+	VADDPS    Z1, Z7, Z7
+	VMAXPS    Z7, Z0, Z7
+	VMOVUPS   64(CX), Z8
+	VPSUBD    Z4, Z8, Z8
+	VCVTDQ2PS Z8, Z8
+	VMULPS    Z6, Z8, Z8
+	VADDPS    Z2, Z8, Z8
+	VMAXPS    Z8, Z0, Z8
+	TESTQ     BX, BX
+	JZ        restUnadded
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 64(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
+	ADDQ      resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z7, (DX)
+	VMOVUPS Z8, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z1
+	VMOVUPS.Z 64(SI), K1, Z2
+
+nobias:
+	MOVQ      offset+136(FP), SI
+	TESTQ     SI, SI
+	JZ        nooffset
+	VMOVUPS   (SI), Z3
+	VMOVUPS.Z 64(SI), K1, Z4
+
+nooffset:
+	MOVQ      factor+144(FP), SI
+	TESTQ     SI, SI
+	JZ        nofactor
+	VMOVUPS   (SI), Z5
+	VMOVUPS.Z 64(SI), K1, Z6
+
+nofactor:
+	MOVQ $0x00000080, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD    $0x0040318c4b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Scaled_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Scaled_1x3(SB), $3136-152
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanesff800000<>+0(SB), Z0
+	MOVQ    flags+120(FP), AX
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 128(SI)(DI*1), TMM2
+	QUAD $0x00803e944b7be2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
+	JZ    done
+
+loop:
+	// TILELOADD (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM3
+	QUAD $0x00003e9c4b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM3, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc3
+
+	// TILELOADD 64(R8)(R9*1), TMM5
+	QUAD $0x004008ac4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM5, TMM3, TMM1
+	LONG $0x5e51e2c4
+	BYTE $0xcb
+
+	// TILELOADD 128(R8)(R9*1), TMM6
+	QUAD $0x008008b44b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM6, TMM3, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd3
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 40(R12), R12
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMOVUPS   (CX), Z10
+	VPSUBD    Z4, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z7, Z10, Z10
+	VADDPS    Z1, Z10, Z10
+	VMAXPS    Z10, Z0, Z10
+	VMOVUPS   64(CX), Z11
+	VPSUBD    Z5, Z11, Z11
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z8, Z11, Z11
+	VADDPS    Z2, Z11, Z11
+	VMAXPS    Z11, Z0, Z11
+	VMOVUPS   128(CX), Z12
+	VPSUBD    Z6, Z12, Z12
+	VCVTDQ2PS Z12, Z12
+	VMULPS    Z9, Z12, Z12
+	VADDPS    Z3, Z12, Z12
+	VMAXPS    Z12, Z0, Z12
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS   (BX), Z13
+	VADDPS    Z13, Z10, Z10
+	VMOVUPS   64(BX), Z13
+	VADDPS    Z13, Z11, Z11
+	VMOVUPS.Z 128(BX), K1, Z13
+	VADDPS    Z13, Z12, Z12
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	VMOVUPS Z12, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
+	JNZ  loop
+
+done:
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMOVUPS   (CX), Z10
+	VPSUBD    Z4, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z7, Z10, Z10
+	VADDPS    Z1, Z10, Z10
+	VMAXPS    Z10, Z0, Z10
+	VMOVUPS   64(CX), Z11
+	VPSUBD    Z5, Z11, Z11
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z8, Z11, Z11
+	VADDPS    Z2, Z11, Z11
+	VMAXPS    Z11, Z0, Z11
+	VMOVUPS   128(CX), Z12
+	VPSUBD    Z6, Z12, Z12
+	VCVTDQ2PS Z12, Z12
+	VMULPS    Z9, Z12, Z12
+	VADDPS    Z3, Z12, Z12
+	VMAXPS    Z12, Z0, Z12
+	TESTQ     BX, BX
+	JZ        restUnadded
+	VMOVUPS   (BX), Z13
+	VADDPS    Z13, Z10, Z10
+	VMOVUPS   64(BX), Z13
+	VADDPS    Z13, Z11, Z11
+	VMOVUPS.Z 128(BX), K1, Z13
+	VADDPS    Z13, Z12, Z12
+	ADDQ      resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	VMOVUPS Z12, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z1
+	VMOVUPS   64(SI), Z2
+	VMOVUPS.Z 128(SI), K1, Z3
+
+nobias:
+	MOVQ      offset+136(FP), SI
+	TESTQ     SI, SI
+	JZ        nooffset
+	VMOVUPS   (SI), Z4
+	VMOVUPS   64(SI), Z5
+	VMOVUPS.Z 128(SI), K1, Z6
+
+nooffset:
+	MOVQ      factor+144(FP), SI
+	TESTQ     SI, SI
+	JZ        nofactor
+	VMOVUPS   (SI), Z7
+	VMOVUPS   64(SI), Z8
+	VMOVUPS.Z 128(SI), K1, Z9
+
+nofactor:
+	MOVQ $0x000000c0, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(CX)(SI*1)
+	QUAD    $0x008031944b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Scaled_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Scaled_2x1(SB), $2112-152
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanesff800000<>+0(SB), Z0
+	MOVQ    flags+120(FP), AX
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD (R8)(DI*1), TMM1
+	QUAD $0x0000388c4b7bc2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
+	JZ    done
+
+loop:
+	// TILELOADD (R9)(R10*1), TMM4
+	QUAD $0x000011a44b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM2
+	QUAD $0x00003e944b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM2, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc2
+
+	// TILELOADD (R8)(DI*1), TMM3
+	QUAD $0x0000389c4b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM3, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xcb
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 40(R13), R13
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMOVUPS   (CX), Z4
+	VPSUBD    Z2, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z3, Z4, Z4
+	VADDPS    Z1, Z4, Z4
+	VMAXPS    Z4, Z0, Z4
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
+	JNZ  loop
+
+done:
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMOVUPS   (CX), Z4
+	VPSUBD    Z2, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z3, Z4, Z4
+	VADDPS    Z1, Z4, Z4
+	VMAXPS    Z4, Z0, Z4
+	TESTQ     BX, BX
+	JZ        restUnadded
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
+	ADDQ      resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS.Z (SI), K1, Z1
+
+nobias:
+	MOVQ      offset+136(FP), SI
+	TESTQ     SI, SI
+	JZ        nooffset
+	VMOVUPS.Z (SI), K1, Z2
+
+nooffset:
+	MOVQ      factor+144(FP), SI
+	TESTQ     SI, SI
+	JZ        nofactor
+	VMOVUPS.Z (SI), K1, Z3
+
+nofactor:
+	MOVQ  $0x00000040, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (DI)(SI*1)
+	QUAD    $0x0000378c4b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Scaled_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Scaled_2x2(SB), $4160-152
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanesff800000<>+0(SB), Z0
+	MOVQ    flags+120(FP), AX
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+
+	// TILELOADD (R8)(DI*1), TMM2
+	QUAD $0x000038944b7bc2c4
+	WORD $0x0000
+
+	// TILELOADD 64(R8)(DI*1), TMM3
+	QUAD $0x0040389c4b7bc2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
+	JZ    done
+
+loop:
+	// TILELOADD (R9)(R10*1), TMM6
+	QUAD $0x000011b44b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM4
+	QUAD $0x00003ea44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM6, TMM4, TMM0
+	LONG $0x5e49e2c4
+	BYTE $0xc4
+
+	// TILELOADD (R8)(DI*1), TMM5
+	QUAD $0x000038ac4b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM6, TMM5, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd5
+
+	// TILELOADD 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM4, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xcc
+
+	// TDPBUSD TMM7, TMM5, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xdd
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 40(R13), R13
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMOVUPS   (CX), Z7
+	VPSUBD    Z3, Z7, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z5, Z7, Z7
+	VADDPS    Z1, Z7, Z7
+	VMAXPS    Z7, Z0, Z7
+	VMOVUPS   64(CX), Z8
+	VPSUBD    Z4, Z8, Z8
+	VCVTDQ2PS Z8, Z8
+	VMULPS    Z6, Z8, Z8
+	VADDPS    Z2, Z8, Z8
+	VMAXPS    Z8, Z0, Z8
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 64(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z7, (DX)
+	VMOVUPS Z8, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
+	JNZ  loop
+
+done:
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMOVUPS   (CX), Z7
+	VPSUBD    Z3, Z7, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z5, Z7, Z7
+	VADDPS    Z1, Z7, Z7
+	VMAXPS    Z7, Z0, Z7
+	VMOVUPS   64(CX), Z8
+	VPSUBD    Z4, Z8, Z8
+	VCVTDQ2PS Z8, Z8
+	VMULPS    Z6, Z8, Z8
+	VADDPS    Z2, Z8, Z8
+	VMAXPS    Z8, Z0, Z8
+	TESTQ     BX, BX
+	JZ        restUnadded
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 64(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
+	ADDQ      resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z7, (DX)
+	VMOVUPS Z8, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z1
+	VMOVUPS.Z 64(SI), K1, Z2
+
+nobias:
+	MOVQ      offset+136(FP), SI
+	TESTQ     SI, SI
+	JZ        nooffset
+	VMOVUPS   (SI), Z3
+	VMOVUPS.Z 64(SI), K1, Z4
+
+nooffset:
+	MOVQ      factor+144(FP), SI
+	TESTQ     SI, SI
+	JZ        nofactor
+	VMOVUPS   (SI), Z5
+	VMOVUPS.Z 64(SI), K1, Z6
+
+nofactor:
+	MOVQ  $0x00000080, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (DI)(SI*1)
+	QUAD $0x000037944b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(DI)(SI*1)
+	QUAD    $0x0040379c4b7ae2c4
+	WORD    $0x0000
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Scaled_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Scaled_2x3(SB), $6208-152
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanesff800000<>+0(SB), Z0
+	MOVQ    flags+120(FP), AX
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z0, Z0, Z0
+
+unclamped:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 128(SI)(DI*1), TMM2
+	QUAD $0x00803e944b7be2c4
+	WORD $0x0000
+
+	// TILELOADD (R8)(DI*1), TMM3
+	QUAD $0x0000389c4b7bc2c4
+	WORD $0x0000
+
+	// TILELOADD 64(R8)(DI*1), TMM4
+	QUAD $0x004038a44b7bc2c4
+	WORD $0x0000
+
+	// TILELOADD 128(R8)(DI*1), TMM5
+	QUAD $0x008038ac4b7bc2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TILEZERO TMM4
+	LONG $0x497be2c4
+	BYTE $0xe0
+
+	// TILEZERO TMM5
+	LONG $0x497be2c4
+	BYTE $0xe8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
+	JZ    done
+
+loop:
+	// TILELOADD (R9)(R10*1), TMM7
+	QUAD $0x000011bc4b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM6
+	QUAD $0x00003eb44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM0
+	LONG $0x5e41e2c4
+	BYTE $0xc6
+
+	// TILELOADD (R8)(DI*1), TMM6
+	QUAD $0x000038b44b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xde
+
+	// TILELOADD 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM4
+	LONG $0x5e41e2c4
+	BYTE $0xe6
+
+	// TILELOADD (SI)(DI*1), TMM6
+	QUAD $0x00003eb44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xce
+
+	// TILELOADD 128(R9)(R10*1), TMM7
+	QUAD $0x008011bc4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM2
+	LONG $0x5e41e2c4
+	BYTE $0xd6
+
+	// TILELOADD (R8)(DI*1), TMM6
+	QUAD $0x000038b44b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM5
+	LONG $0x5e41e2c4
+	BYTE $0xee
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 40(R13), R13
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMOVUPS   (CX), Z10
+	VPSUBD    Z4, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z7, Z10, Z10
+	VADDPS    Z1, Z10, Z10
+	VMAXPS    Z10, Z0, Z10
+	VMOVUPS   64(CX), Z11
+	VPSUBD    Z5, Z11, Z11
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z8, Z11, Z11
+	VADDPS    Z2, Z11, Z11
+	VMAXPS    Z11, Z0, Z11
+	VMOVUPS   128(CX), Z12
+	VPSUBD    Z6, Z12, Z12
+	VCVTDQ2PS Z12, Z12
+	VMULPS    Z9, Z12, Z12
+	VADDPS    Z3, Z12, Z12
+	VMAXPS    Z12, Z0, Z12
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS   (BX), Z13
+	VADDPS    Z13, Z10, Z10
+	VMOVUPS   64(BX), Z13
+	VADDPS    Z13, Z11, Z11
+	VMOVUPS.Z 128(BX), K1, Z13
+	VADDPS    Z13, Z12, Z12
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	VMOVUPS Z12, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
+	JNZ  loop
+
+done:
+rest:
+	TESTQ     AX, AX
+	JZ        restNone
+	VMOVUPS   (CX), Z10
+	VPSUBD    Z4, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z7, Z10, Z10
+	VADDPS    Z1, Z10, Z10
+	VMAXPS    Z10, Z0, Z10
+	VMOVUPS   64(CX), Z11
+	VPSUBD    Z5, Z11, Z11
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z8, Z11, Z11
+	VADDPS    Z2, Z11, Z11
+	VMAXPS    Z11, Z0, Z11
+	VMOVUPS   128(CX), Z12
+	VPSUBD    Z6, Z12, Z12
+	VCVTDQ2PS Z12, Z12
+	VMULPS    Z9, Z12, Z12
+	VADDPS    Z3, Z12, Z12
+	VMAXPS    Z12, Z0, Z12
+	TESTQ     BX, BX
+	JZ        restUnadded
+	VMOVUPS   (BX), Z13
+	VADDPS    Z13, Z10, Z10
+	VMOVUPS   64(BX), Z13
+	VADDPS    Z13, Z11, Z11
+	VMOVUPS.Z 128(BX), K1, Z13
+	VADDPS    Z13, Z12, Z12
+	ADDQ      resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	VMOVUPS Z12, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z1
+	VMOVUPS   64(SI), Z2
+	VMOVUPS.Z 128(SI), K1, Z3
+
+nobias:
+	MOVQ      offset+136(FP), SI
+	TESTQ     SI, SI
+	JZ        nooffset
+	VMOVUPS   (SI), Z4
+	VMOVUPS   64(SI), Z5
+	VMOVUPS.Z 128(SI), K1, Z6
+
+nooffset:
+	MOVQ      factor+144(FP), SI
+	TESTQ     SI, SI
+	JZ        nofactor
+	VMOVUPS   (SI), Z7
+	VMOVUPS   64(SI), Z8
+	VMOVUPS.Z 128(SI), K1, Z9
+
+nofactor:
+	MOVQ  $0x000000c0, SI
+	MOVQ  rows+16(FP), DI
+	SHRQ  $0x01, DI
+	IMULQ SI, DI
+	ADDQ  CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(CX)(SI*1)
+	QUAD $0x008031944b7ae2c4
 	WORD $0x0000
 
 	// TILESTORED TMM3, (DI)(SI*1)
@@ -1922,24 +3720,31 @@ done:
 	// TILESTORED TMM5, 128(DI)(SI*1)
 	QUAD    $0x008037ac4b7ae2c4
 	WORD    $0x0000
-	MOVQ    aRow+40(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, a+32(FP)
-	MOVQ    cRow+72(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	ADDQ    AX, c+64(FP)
-	MOVQ    resRow+112(FP), AX
-	SHLQ    $0x02, AX
-	IMULQ   rows+16(FP), AX
-	MOVQ    res+104(FP), CX
-	TESTQ   CX, CX
-	CMOVQEQ CX, AX
-	ADDQ    AX, res+104(FP)
+	MOVQ    next+128(FP), SI
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, offset+136(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, factor+144(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JMP     tile
 
+end:
 	// TILERELEASE
 	LONG $0x4978e2c4
 	BYTE $0xc0

@@ -92,15 +92,22 @@ func (args *GemmS8Args) requantizes() bool {
 		(args.Act == NoUnary || args.Act == Relu && out.Scale > 0)
 }
 
+// sharesScale reports whether all rows have one scale and zero point, and columns no zero points.
+func (args *GemmS8Args) sharesScale() bool { return args.BZero == nil && len(args.Scale) == 1 }
+
 // columns prepares for finish, in scratch for two numbers a column.
 func (g *GemmS8) columns(args *GemmS8Args, col, cols int, scratch []byte) finishing {
-	f := finishing{col: col, cols: cols}
-	out := &args.Quantized
-	if !args.requantizes() || args.BZero != nil || len(args.Scale) > 1 || g.set.quantize.requantize == nil {
-		return f
+	if !args.requantizes() || !args.sharesScale() || g.set.quantize.requantize == nil {
+		return finishing{col: col, cols: cols}
 	}
-	f.lowest = out.lowest(args.Act)
-	f.offset, f.factor = elementsOf[int32](scratch)[:cols], elementsOf[float32](scratch[4*cols:])[:cols]
+	f := g.factors(args, col, cols, scratch)
+	f.lowest = args.Quantized.lowest(args.Act)
+	return f
+}
+
+// factors fills in what all rows share.
+func (g *GemmS8) factors(args *GemmS8Args, col, cols int, scratch []byte) finishing {
+	f := finishing{col: col, cols: cols, offset: elementsOf[int32](scratch)[:cols], factor: elementsOf[float32](scratch[4*cols:])[:cols]}
 	for i, sum := range g.pack.sums(args.B)[col:][:cols] {
 		f.offset[i], f.factor[i] = sum*args.Zero[0], args.Scale[0]*args.BScale[col+i]
 	}

@@ -13,6 +13,11 @@ import (
 type gemmFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int,
 	cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
+// scaledFunc multiplies tiles of integers like a [gemmFunc], and stores (sum − offset)·factor + bias, each a number for every column.
+// The tiles are below each other or, across, side by side in neighbouring panels. It takes whole vectors of columns, and of k.
+type scaledFunc func(across bool, tiles, rows, cols, k int, a *float32, aRow int, b *float32, c *float32, cRow int, offset *int32,
+	factor, bias, res *float32, resRow int, flags int)
+
 // Flags of a gemmFunc.
 const (
 	gemmAccumulate = 1 << iota // add what C holds to the sum, before all else
@@ -29,6 +34,9 @@ type gemmTile struct {
 	kernels [][]gemmFunc
 	deep    bool // words of B that are neighbours along K are side by side, by pairs
 	wholeK  bool // K is not cut into blocks: a tile does more between loading its sums and storing them than it gains by near operands
+
+	scaled     scaledFunc `optional:"where sums are finished apart"`
+	scaledFrom int        // least rows that scaled is for
 }
 
 // cols is the width of a panel.

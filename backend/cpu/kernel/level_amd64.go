@@ -97,6 +97,7 @@ func init() {
 	}
 	variants[AMX] = func(s *Set) {
 		s.gemmS8 = gemmTileAMX(&gemmAMXS8, s.gemmS8, 9) // VNNI reads a panel as fast as memory delivers it
+		s.gemmS8.scaled, s.gemmS8.scaledFrom = scaledAMX(&gemmAMXS8Scaled), 8
 		s.gemmBF16 = gemmTileAMX(&gemmAMXBF16, s.gemmBF16, 2)
 		s.pairsBF16 = s.gemmBF16
 		s.peaks[PeakInt8] = amxPeak(peakAMXS8, 64)
