@@ -81,14 +81,8 @@ func (b *binder) operand(v *ir.Value) operand {
 	if o, ok := b.wide[v.ID]; ok {
 		return o
 	}
-	shape := v.Type.Sizes()
-	o := operand{dtype: v.Type.DType, shape: shape, width: v.Type.DType.Size(), root: v.ID}
-	l := b.p.Layouts[v.ID]
-	if l.Root == nil {
-		l = ir.OwnLayout(v)
-	}
-	o.strides, o.root = l.Strides, l.Root.ID
-	o.span = l.Span(shape)
+	l := b.p.Layout(v)
+	o := operand{dtype: v.Type.DType, shape: l.Shape, strides: l.Strides, span: l.Span(), width: v.Type.DType.Size(), root: l.Root.ID}
 	if o.width == 0 {
 		o.span = v.Type.DType.Bytes(o.span)
 	}
@@ -139,7 +133,7 @@ func (o operand) cut(axis, start, size int) operand {
 	o.shape = slices.Clone(o.shape)
 	o.shape[axis] = size
 	o.off += start * o.strides[axis] * o.width
-	o.span = ir.Layout{Strides: o.strides}.Span(o.shape)
+	o.span = ir.Layout{Shape: o.shape, Strides: o.strides}.Span()
 	return o
 }
 
@@ -196,7 +190,7 @@ func (o operand) rows(first int, shape tensor.Shape) operand {
 	}
 	row := rowStride(&o)
 	o.strides = []int{row, o.strides[len(o.strides)-1]}
-	o.shape, o.span = shape, ir.Layout{Strides: o.strides}.Span(shape)
+	o.shape, o.span = shape, ir.Layout{Shape: shape, Strides: o.strides}.Span()
 	o.off += first * row * o.width
 	return o
 }

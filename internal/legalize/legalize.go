@@ -62,7 +62,7 @@ func (l *legalizer) rowMajor(v *ir.Value) bool {
 	if root := l.layouts[v.ID].Root; root == nil || root == v {
 		return true // no view
 	}
-	return l.layouts[v.ID].Contiguous(v.Type.Sizes())
+	return l.layouts[v.ID].Contiguous()
 }
 
 func (l *legalizer) node(n *ir.Node) error {
