@@ -54,26 +54,25 @@ func bindAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return bindRowsAttention(b, n, in, out), nil
 	}
 	op := n.Op.(ir.Attention)
-	q, k, v, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], out[0]
+	q, k, v, mask, y := &in[ir.AttentionQ], &in[ir.AttentionK], &in[ir.AttentionV], &in[ir.AttentionMask], &out[0]
 	if y.len() == 0 {
 		return step{}, nil
 	}
 	a := b.d.attention(n)
 	args := kernel.AttentionArgs{
-		QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y),
+		QStride: headStride(q), KStride: headStride(k), VStride: headStride(v), OutStride: headStride(y),
 		Scale: op.Scale, Softcap: op.Softcap, NaNGuard: op.NaNGuard,
 	}
 	args.Window = windowOf(op, q.shape[1], k.shape[1])
-	mask := in[ir.AttentionMask]
 	if n.HasOperand(ir.AttentionMask) {
-		st := maskStride(&mask)
+		st := maskStride(mask)
 		args.BiasStride, args.MaskStride = st, st
 	}
 	scratch, each := b.scratchBytes(0), align(a.ScratchBytes())
 	return step{parts: a.Parts(), run: func(m *machine, part, worker int) {
 		own := args
 		own.Q, own.K, own.V, own.Out = q.f32(m), k.f32(m), v.f32(m), y.f32(m)
-		setMask(&own, m, &mask)
+		setMask(&own, m, mask)
 		a.Run(part, &own, scratch.bytes(m)[worker*each:][:each])
 	}}, nil
 }

@@ -98,20 +98,18 @@ func (b *binder) operand(v *ir.Value) operand {
 	return o
 }
 
-// operands resolves a node's operands, absent ones as zero values, and its results.
+// operands resolves a node's operands, absent ones as zero values, and its results. They are the node's step's: it may point to them.
 func (b *binder) operands(n *ir.Node) (in, out []operand) {
-	for _, v := range n.Inputs {
-		if v == nil {
-			in = append(in, operand{})
-			continue
+	count := max(len(n.Inputs), ir.RowOf(n.Op).MaxIn)
+	all := make([]operand, count+len(n.Outputs))
+	in, out = all[:count:count], all[count:]
+	for i, v := range n.Inputs {
+		if v != nil {
+			in[i] = b.operand(v)
 		}
-		in = append(in, b.operand(v))
 	}
-	if most := ir.RowOf(n.Op).MaxIn; most > len(in) {
-		in = append(in, make([]operand, most-len(in))...)
-	}
-	for _, v := range n.Outputs {
-		out = append(out, b.operand(v))
+	for i, v := range n.Outputs {
+		out[i] = b.operand(v)
 	}
 	return in, out
 }
