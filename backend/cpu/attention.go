@@ -41,8 +41,9 @@ func (d *processor) attentionEntry() entry {
 
 // attention plans the kernel of a bound node.
 func (d *processor) attention(n *ir.Node) *kernel.Attention {
-	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
-	shape := kernel.AttentionShape{Batch: q[0], Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2], ValueSize: v[3]}
+	q, k, v := n.Inputs[ir.AttentionQ].Type.Shape, n.Inputs[ir.AttentionK].Type.Shape, n.Inputs[ir.AttentionV].Type.Shape
+	shape := kernel.AttentionShape{Batch: q[0].Int(), Queries: q[1].Int(), Heads: q[2].Int(), Size: q[3].Int(), Keys: k[1].Int(),
+		KVHeads: k[2].Int(), ValueSize: v[3].Int()}
 	if d.format == formatBF16 && min(shape.Queries, shape.Keys) >= worthRounding {
 		return d.set.NewAttentionBF16(shape)
 	}

@@ -13,6 +13,8 @@ import (
 // An operand is where a value of a bound graph is: at a byte offset of a buffer, which may be a device tensor, or in a constant.
 type operand struct {
 	dtype   tensor.DType
+	isConst bool
+	outside bool // of the arena
 	shape   tensor.Shape
 	strides []int // in elements
 	base    int   // the buffer: index in machine.bases
@@ -21,8 +23,6 @@ type operand struct {
 	width   int   // bytes an element; 0 for sub-byte types, whose span is in bytes
 	root    int   // ID of the root value
 	data    []byte
-	isConst bool
-	outside bool // of the arena
 }
 
 // bytes is the operand's memory, from its first element to its last.

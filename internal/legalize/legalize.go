@@ -32,6 +32,9 @@ func Graph(g *ir.Graph, t *target.Target) ([]ir.Layout, error) {
 		g.Outputs[i] = c
 	}
 	g.Nodes = l.out
+	for _, v := range g.Consts() {
+		l.layout(v)
+	}
 	return l.layouts, nil
 }
 
