@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"slices"
-
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -21,12 +19,6 @@ func normKernel(n *ir.Node, axes int) bool {
 		}
 	}
 	return true
-}
-
-// onesOf is the scale of a norm that has none.
-func onesOf(cols int) *operand {
-	ones := tensor.FromSlice(slices.Repeat([]float32{1}, cols))
-	return &operand{dtype: tensor.F32, data: ones.Bytes(), span: cols, width: 4, isConst: true}
 }
 
 var layerNormEntry = entry{

@@ -98,6 +98,12 @@ func (b *binder) operand(v *ir.Value) operand {
 	return o
 }
 
+// onesOf is the scale of a norm that has none.
+func onesOf(cols int) *operand {
+	ones := tensor.FromSlice(slices.Repeat([]float32{1}, cols))
+	return &operand{dtype: tensor.F32, data: ones.Bytes(), span: cols, width: 4, isConst: true}
+}
+
 // operands resolves a node's operands, absent ones as zero values, and its results. They are the node's step's: it may point to them.
 func (b *binder) operands(n *ir.Node) (in, out []operand) {
 	count := max(len(n.Inputs), ir.RowOf(n.Op).MaxIn)
