@@ -96,7 +96,7 @@ func TestCacheCountsBytes(t *testing.T) {
 			}
 			heap, counted = heapBytes()-heap, p.CacheStats().Bytes-counted
 			t.Logf("%s at -O %s: %d bytes are counted, the heap grew by %d", name, level, counted, heap)
-			require.InEpsilon(t, heap, counted, 0.5, "%s at -O %s", name, level)
+			require.InEpsilon(t, heap, counted, 0.25, "%s at -O %s", name, level)
 			require.NoError(t, s.Close())
 			require.NoError(t, p.Close())
 		}

@@ -343,16 +343,19 @@ func (v *Value) IsConst() bool { return v != nil && (v.Const != nil || v.Packed 
 
 // Static returns the shape in numbers when no symbol is in it.
 func (t Type) Static() (tensor.Shape, bool) {
+	return t.appendSizes(make(tensor.Shape, 0, len(t.Shape)))
+}
+
+func (t Type) appendSizes(s tensor.Shape) (tensor.Shape, bool) {
 	if t.Kind != TensorType || t.Unranked {
 		return nil, false
 	}
-	s := make(tensor.Shape, len(t.Shape))
-	for i, d := range t.Shape {
+	for _, d := range t.Shape {
 		n, ok := d.Const()
 		if !ok {
 			return nil, false
 		}
-		s[i] = n
+		s = append(s, n)
 	}
 	return s, true
 }

@@ -7,35 +7,37 @@ import (
 )
 
 // A Layout says where the elements of a value of a bound graph are: in the memory of Root, from element Offset on, with a
-// stride in elements for each axis. A value that is no view is its own root, row-major from 0.
+// stride in elements for each axis of Shape. A value that is no view is its own root, row-major from 0.
 type Layout struct {
 	Root    *Value
 	Offset  int
+	Shape   tensor.Shape
 	Strides []int
 }
 
 // OwnLayout is the layout of a value that has separate memory.
 func OwnLayout(v *Value) Layout {
-	return Layout{Root: v, Strides: v.Type.Sizes().Strides()}
+	shape := v.Type.Sizes()
+	return Layout{Root: v, Shape: shape, Strides: shape.Strides()}
 }
 
-// Contiguous reports whether elements of that shape lie row-major without gaps. Strides of axes of size 1 do not matter.
-func (l Layout) Contiguous(shape tensor.Shape) bool {
+// Contiguous reports whether the elements lie row-major without gaps. Strides of axes of size 1 do not matter.
+func (l Layout) Contiguous() bool {
 	want := 1
-	for i := len(shape) - 1; i >= 0; i-- {
-		if shape[i] != 1 && l.Strides[i] != want {
-			return shape.Elements() == 0
+	for i := len(l.Shape) - 1; i >= 0; i-- {
+		if l.Shape[i] != 1 && l.Strides[i] != want {
+			return l.Shape.Elements() == 0
 		}
-		want *= shape[i]
+		want *= l.Shape[i]
 	}
 	return true
 }
 
 // Span is the number of elements from the first that the layout touches to the last, for strides that are not negative;
 // with negative strides it is not defined and kernels are not given such views.
-func (l Layout) Span(shape tensor.Shape) int {
+func (l Layout) Span() int {
 	n := 1
-	for i, d := range shape {
+	for i, d := range l.Shape {
 		if d == 0 {
 			return 0
 		}
@@ -47,8 +49,8 @@ func (l Layout) Span(shape tensor.Shape) int {
 // ViewLayout returns the layout of a View op's result over its operand's, or false when the operand's strides do not allow
 // the view and it must be copied first. The node must be bound.
 func ViewLayout(n *Node, in Layout) (Layout, bool) {
-	from, to := n.Inputs[0].Type.Sizes(), n.Outputs[0].Type.Sizes()
-	out := Layout{Root: in.Root, Offset: in.Offset}
+	from, to := in.Shape, n.Outputs[0].Type.Sizes()
+	out := Layout{Root: in.Root, Offset: in.Offset, Shape: to}
 	switch op := n.Op.(type) {
 	case Reshape:
 		st, ok := reshapeStrides(from, in.Strides, to)
@@ -91,7 +93,7 @@ func ViewLayout(n *Node, in Layout) (Layout, bool) {
 func reshapeStrides(from tensor.Shape, strides []int, to tensor.Shape) ([]int, bool) {
 	out := make([]int, len(to))
 	if from.Elements() == 0 {
-		return tensor.Shape(to).Strides(), true
+		return to.Strides(), true
 	}
 	var old, oldStrides []int // without axes of size 1
 	for i, d := range from {

@@ -265,8 +265,9 @@ func Infer(n *Node) ([]Type, error) {
 	if err != nil {
 		return nil, err
 	}
+	var room [8]int
 	for i, t := range types {
-		if s, ok := t.Static(); ok {
+		if s, ok := t.appendSizes(room[:0]); ok {
 			if _, err := s.CheckElements(t.DType); err != nil {
 				return nil, fmt.Errorf("result %d: %w", i, err)
 			}

@@ -64,7 +64,7 @@ func (o MatMul) Infer(in []*Value) ([]Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := append(append(Shape{}, lead...), a.Shape[ra-2], n)
+	out := append(append(make(Shape, 0, len(lead)+2), lead...), a.Shape[ra-2], n)
 	for _, v := range in[2:] {
 		if v != nil && v.Type.DType != a.DType {
 			return nil, fmt.Errorf("a bias or residual of %s for a matmul of %s", v.Type.DType, a.DType)

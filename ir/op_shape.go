@@ -87,7 +87,7 @@ func (o Transpose) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 // CopyStrided reads x at off + Σ index·stride, in elements, into a new row-major tensor.
 func CopyStrided(env *Env, x *tensor.Tensor, shape tensor.Shape, strides []int, off int) *tensor.Tensor {
 	y := env.New(x.DType(), shape...)
-	if y.Len() > 0 && (Layout{Strides: strides}).Contiguous(shape) {
+	if y.Len() > 0 && (Layout{Shape: shape, Strides: strides}).Contiguous() {
 		env.Work(y.Len())
 		copyRun(y, 0, x, off, y.Len())
 		return y

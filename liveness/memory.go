@@ -196,6 +196,6 @@ func (m *Memory) whole(v, r *ir.Value) bool {
 	if v == r {
 		return true
 	}
-	l, shape := m.layouts[v.ID], v.Type.Sizes()
-	return l.Offset == 0 && shape.Elements() == r.Type.Elements() && l.Contiguous(shape)
+	l := m.layouts[v.ID]
+	return l.Offset == 0 && l.Shape.Elements() == r.Type.Elements() && l.Contiguous()
 }

@@ -44,13 +44,12 @@ func (m *Memory) findWithin() {
 
 // Apart reports whether operand i of n shows each of its elements once, and no other operand shows any of them.
 func Apart(n *ir.Node, i int, layout func(v *ir.Value) ir.Layout) bool {
-	v := n.Inputs[i]
-	l, shape := layout(v), v.Type.Sizes()
-	if !injective(l, shape) {
+	l := layout(n.Inputs[i])
+	if !injective(l) {
 		return false
 	}
 	for k, w := range n.Inputs {
-		if k != i && w != nil && layout(w).Root == l.Root && !disjoint(l, shape, layout(w), w.Type.Sizes()) {
+		if k != i && w != nil && layout(w).Root == l.Root && !disjoint(l, layout(w)) {
 			return false
 		}
 	}
@@ -69,7 +68,7 @@ func (m *Memory) strided(v *ir.Value, l ir.Layout, to map[int]ir.Layout) bool {
 			if !ok || !m.strided(u.Node.Outputs[0], below, to) {
 				return false
 			}
-		} else if !l.Contiguous(v.Type.Sizes()) && !m.t.Strided(u.Node, u.Index, l.Strides) {
+		} else if !l.Contiguous() && !m.t.Strided(u.Node, u.Index, l.Strides) {
 			return false
 		}
 	}
@@ -77,9 +76,9 @@ func (m *Memory) strided(v *ir.Value, l ir.Layout, to map[int]ir.Layout) bool {
 }
 
 // injective reports whether no two elements share an address: each stride is beyond all that smaller ones reach.
-func injective(l ir.Layout, shape []int) bool {
-	axes := make([]int, 0, len(shape))
-	for i, size := range shape {
+func injective(l ir.Layout) bool {
+	axes := make([]int, 0, len(l.Shape))
+	for i, size := range l.Shape {
 		if size > 1 {
 			axes = append(axes, i)
 		}
@@ -90,18 +89,18 @@ func injective(l ir.Layout, shape []int) bool {
 		if l.Strides[i] <= reach {
 			return false
 		}
-		reach += (shape[i] - 1) * l.Strides[i]
+		reach += (l.Shape[i] - 1) * l.Strides[i]
 	}
 	return true
 }
 
 // disjoint reports whether two layouts in one memory share no address: they are different columns of a matrix, whose rows are as far apart
 // as some axis of the first; or different ranges, which are columns of a matrix of one row.
-func disjoint(a ir.Layout, aShape []int, b ir.Layout, bShape []int) bool {
-	all := a.Offset + a.Span(aShape) + b.Offset + b.Span(bShape)
+func disjoint(a, b ir.Layout) bool {
+	all := a.Offset + a.Span() + b.Offset + b.Span()
 	for _, row := range append([]int{all}, a.Strides...) {
-		aLow, aHigh, ok := columns(a, aShape, row)
-		bLow, bHigh, fits := columns(b, bShape, row)
+		aLow, aHigh, ok := columns(a, row)
+		bLow, bHigh, fits := columns(b, row)
 		if ok && fits && (aHigh <= bLow || bHigh <= aLow) {
 			return true
 		}
@@ -110,12 +109,12 @@ func disjoint(a ir.Layout, aShape []int, b ir.Layout, bShape []int) bool {
 }
 
 // columns returns the range of columns that a layout shows of a matrix with rows of some length.
-func columns(l ir.Layout, shape []int, row int) (low, high int, ok bool) {
+func columns(l ir.Layout, row int) (low, high int, ok bool) {
 	if row <= 0 {
 		return 0, 0, false
 	}
 	span := 1
-	for i, size := range shape {
+	for i, size := range l.Shape {
 		switch st := l.Strides[i]; {
 		case size <= 1 || st%row == 0:
 		default:

@@ -53,12 +53,12 @@ func (sp *space) placeAs(order []int32, best bool, pr *profile) {
 	for _, i := range order {
 		k := &sp.blocks[i]
 		k.offset = o.gap(sp, k, best)
-		if sp.givesUp(k) {
-			break
-		}
 		o.take(k)
+		sp.work, o.work = sp.work+o.work, 0
+		if sp.givesUp(k) {
+			return
+		}
 	}
-	sp.work += o.work
 }
 
 // crowd is how many blocks live at a time, on average, where it is better to know what is taken at all than by whom.

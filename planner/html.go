@@ -158,7 +158,7 @@ func (c *picture) arenas() {
 	if omitted > 0 {
 		c.Caption += fmt.Sprintf(" The %d smallest buffers are not drawn.", omitted)
 	}
-	c.Kinds = kindColours(p)
+	c.Kinds = p.kindColours(drawn)
 	fills := map[string]string{}
 	for _, k := range c.Kinds {
 		fills[k.Name] = k.Fill
@@ -216,10 +216,10 @@ func (c *picture) steps() {
 	}
 }
 
-// kindColours assigns each kind a colour, neighbours in the alphabet far apart.
-func kindColours(p *Problem) []page.Kind {
+// kindColours assigns each kind of some buffers a colour, neighbours in the alphabet far apart.
+func (p *Problem) kindColours(buffers []int) []page.Kind {
 	var names []string
-	for i := range p.Buffers {
+	for _, i := range buffers {
 		if kind := p.Buffers[i].Kind; !slices.Contains(names, kind) {
 			names = append(names, kind)
 		}

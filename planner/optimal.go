@@ -67,17 +67,24 @@ const wholeBlocks = 2000
 // heuristicsPerBlock ends the heuristics of crowded spaces, where each takes long.
 const heuristicsPerBlock = 1_600
 
+// tryPerBlock ends a heuristic of a space so crowded that what it looks at for a block grows with the number of blocks.
+const tryPerBlock = 4_000
+
 // heuristics tries the cheap ways to place the blocks, whatever the budget, so that no mode is better than the search. Each
 // gives up where it cannot become the best.
 func (s *searcher) heuristics(o *Options) {
+	greedy := []func(){func() { s.place(greedies[0], s.profile) }, func() { s.place(sizeBestFit, s.profile) }}
 	tries := []func(){
-		func() { s.place(greedies[0], s.profile) },
-		func() { s.place(sizeBestFit, s.profile) },
 		s.placeLanes,
 		s.placeBackwards,
 		func() { placeRemap(s.space, o) },
 		func() { placeApart(s.space, o) },
 		s.placeEnds,
+	}
+	if s.profile.live < crowd {
+		tries = append(greedy, tries...)
+	} else { // what takes longest has the others to beat
+		tries = append(tries, greedy...)
 	}
 	modes := len(tries) // what they do some mode does by itself
 	for _, g := range greedies[2:] {
@@ -91,13 +98,14 @@ func (s *searcher) heuristics(o *Options) {
 			s.limit = s.best.size
 		}
 		begin := s.work
+		s.most = begin + tryPerBlock*int64(len(s.blocks))
 		try()
 		s.longest = max(s.longest, s.work-begin)
 		if s.best.keep() <= s.goal {
 			break
 		}
 	}
-	s.limit = math.MaxInt64
+	s.limit, s.most = math.MaxInt64, math.MaxInt64
 }
 
 // incumbent is the best arrangement found so far.
@@ -109,7 +117,7 @@ type incumbent struct {
 
 // keep notes the offsets of the space if they are better than what was noted before. It returns the size of the best ones.
 func (b *incumbent) keep() int64 {
-	if b.space.top() >= b.space.limit {
+	if b.space.top() >= b.space.limit || b.space.work >= b.space.most {
 		return b.size // given up
 	}
 	if size := b.space.committed(); size < b.size {

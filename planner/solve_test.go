@@ -296,3 +296,16 @@ func TestFamilies(t *testing.T) {
 		require.LessOrEqual(t, solve(t, p, Options{Mode: Optimal, Budget: 300_000_000}).Ratio(), c.ratio, name)
 	}
 }
+
+// TestCrowds: where thousands live at a time, the heuristics look at most at so much for each block, and the search ends with its budget.
+func TestCrowds(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(38, 5))
+	p := &Problem{}
+	for i := range 12_000 {
+		first := rnd.IntN(80)
+		p.Buffers = append(p.Buffers, Buffer{ID: i, First: first, Last: first + 1 + rnd.IntN(80), Size: 1 + rnd.Int64N(1<<16)})
+	}
+	count := int64(len(p.Buffers))
+	require.LessOrEqual(t, solve(t, p, Options{Budget: 1}).Work, 2*(tryPerBlock+heuristicsPerBlock)*count)
+	require.LessOrEqual(t, solve(t, p, Options{}).Work, autoBudgetPerBlock*count)
+}

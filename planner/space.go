@@ -45,6 +45,7 @@ type space struct {
 
 	base  int64 // where the modes that replay an allocator begin, where nothing is fixed higher up
 	limit int64 // placing blocks ends at the first that ends there or above: the rest cannot help
+	most  int64 // or when that much work is done
 }
 
 // blockRef finds the block of a buffer.
@@ -164,7 +165,7 @@ func (l *layout) addSpaces(p *Problem, unit, segment int64, laneOf func(*Buffer)
 	}
 	for s, lane := range lanes {
 		l.spaces = append(l.spaces, space{lane: lane, unit: unit, segment: segment, problem: p, blocks: make([]block, 0, counts[s]),
-			limit: math.MaxInt64})
+			limit: math.MaxInt64, most: math.MaxInt64})
 	}
 	slices.SortFunc(l.spaces, func(a, b space) int {
 		if c := cmp.Compare(a.lane.Device, b.lane.Device); c != 0 || a.lane.Copy == b.lane.Copy {
@@ -282,8 +283,8 @@ func (sp *space) top() int64 {
 	return top
 }
 
-// givesUp reports whether a block was placed so high that the others need no place any more.
-func (sp *space) givesUp(k *block) bool { return k.end() >= sp.limit }
+// givesUp reports whether a block was placed so high, or so late, that the others need no place any more.
+func (sp *space) givesUp(k *block) bool { return k.end() >= sp.limit || sp.work >= sp.most }
 
 // committed returns the bytes that the placed blocks need: all below the top, or the used part of each segment.
 func (sp *space) committed() int64 {

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -9,6 +10,8 @@ import (
 // next order. This is squeaky wheel optimization (Joslin and Clements, JAIR 10, 1999), for each of some orders in turn. It begins
 // no round that it does not expect to end before the work reaches a limit.
 func (s *searcher) squeak(wheels []*wheel, until int64) {
+	s.most = until
+	defer func() { s.most = math.MaxInt64 }()
 	for {
 		for _, w := range wheels {
 			if s.best.size <= s.goal || s.work+w.cost > until || s.interrupted() {

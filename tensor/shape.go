@@ -31,7 +31,7 @@ func (s Shape) CheckElements(d DType) (int, error) {
 			if s.hasZero() {
 				return 0, nil
 			}
-			return 0, fmt.Errorf("shape %v of %s is larger than memory", s, d)
+			return 0, fmt.Errorf("shape %v of %s is larger than memory", s.Clone(), d) // a copy, or s would be on the heap
 		}
 		n *= k
 	}

@@ -41,8 +41,9 @@ func (d *processor) attentionEntry() entry {
 
 // attention plans the kernel of a bound node.
 func (d *processor) attention(n *ir.Node) *kernel.Attention {
-	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
-	shape := kernel.AttentionShape{Batch: q[0], Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2], ValueSize: v[3]}
+	q, k, v := n.Inputs[ir.AttentionQ].Type.Shape, n.Inputs[ir.AttentionK].Type.Shape, n.Inputs[ir.AttentionV].Type.Shape
+	shape := kernel.AttentionShape{Batch: q[0].Int(), Queries: q[1].Int(), Heads: q[2].Int(), Size: q[3].Int(), Keys: k[1].Int(),
+		KVHeads: k[2].Int(), ValueSize: v[3].Int()}
 	if d.format == formatBF16 && min(shape.Queries, shape.Keys) >= worthRounding {
 		return d.set.NewAttentionBF16(shape)
 	}
@@ -54,26 +55,25 @@ func bindAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return bindRowsAttention(b, n, in, out), nil
 	}
 	op := n.Op.(ir.Attention)
-	q, k, v, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], out[0]
+	q, k, v, mask, y := &in[ir.AttentionQ], &in[ir.AttentionK], &in[ir.AttentionV], &in[ir.AttentionMask], &out[0]
 	if y.len() == 0 {
 		return step{}, nil
 	}
 	a := b.d.attention(n)
 	args := kernel.AttentionArgs{
-		QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y),
+		QStride: headStride(q), KStride: headStride(k), VStride: headStride(v), OutStride: headStride(y),
 		Scale: op.Scale, Softcap: op.Softcap, NaNGuard: op.NaNGuard,
 	}
 	args.Window = windowOf(op, q.shape[1], k.shape[1])
-	mask := in[ir.AttentionMask]
 	if n.HasOperand(ir.AttentionMask) {
-		st := maskStride(&mask)
+		st := maskStride(mask)
 		args.BiasStride, args.MaskStride = st, st
 	}
 	scratch, each := b.scratchBytes(0), align(a.ScratchBytes())
 	return step{parts: a.Parts(), run: func(m *machine, part, worker int) {
 		own := args
 		own.Q, own.K, own.V, own.Out = q.f32(m), k.f32(m), v.f32(m), y.f32(m)
-		setMask(&own, m, &mask)
+		setMask(&own, m, mask)
 		a.Run(part, &own, scratch.bytes(m)[worker*each:][:each])
 	}}, nil
 }

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"slices"
 	"unsafe"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
@@ -75,10 +74,13 @@ func bindEmbedding(b *binder, n *ir.Node, in []operand, y operand, tables []embe
 // embeddingStep sums the rows of each token in the result and normalises them there.
 func embeddingStep[I int32 | int64](b *binder, n *ir.Node, in []operand, y operand, tables []embeddingTable, eps float32,
 	rms bool) step {
-	scale, bias := in[ir.EmbeddingScale], in[ir.EmbeddingBias]
+	scale, bias := &in[ir.EmbeddingScale], &in[ir.EmbeddingBias]
 	width, tokens := y.shape[len(y.shape)-1], tables[0].index.len()
 	positions := y.shape[len(y.shape)-2]
-	ones, set := slices.Repeat([]float32{1}, width), b.d.set
+	if scale.span == 0 {
+		scale = onesOf(width)
+	}
+	set := b.d.set
 	var scratch operand
 	if len(b.scratch) > 0 {
 		scratch = b.scratchBytes(0)
@@ -112,10 +114,7 @@ func embeddingStep[I int32 | int64](b *binder, n *ir.Node, in []operand, y opera
 				table.read(m, set, dst[t*width:][:width], own, row, i > 0)
 			}
 		}
-		args := kernel.NormArgs{Dst: dst, DstRow: width, X: dst, XRow: width, Scale: ones, Bias: bias.f32(m), Epsilon: eps}
-		if scale.span > 0 {
-			args.Scale = scale.f32(m)
-		}
+		args := kernel.NormArgs{Dst: dst, DstRow: width, X: dst, XRow: width, Scale: scale.f32(m), Bias: bias.f32(m), Epsilon: eps}
 		if rms {
 			set.RMSNorm(&args, lo, hi, width)
 		} else {

@@ -15,14 +15,14 @@ func packedSizes(n *ir.Node) (rows, cols, k int) {
 
 // An epilogue is the operands of a product with a packed weight, but for the weight.
 type epilogue struct {
-	x, y, bias, residual operand
+	x, y, bias, residual *operand
 	args                 kernel.GemmArgs // with what is known before a run
 }
 
 func epilogueOf(n *ir.Node, in, out []operand) *epilogue {
 	op := n.Op.(ir.MatMul)
 	cols := out[0].shape[len(out[0].shape)-1]
-	return &epilogue{x: in[ir.MatMulA], y: out[0], bias: in[ir.MatMulBias], residual: in[ir.MatMulResidual],
+	return &epilogue{x: &in[ir.MatMulA], y: &out[0], bias: &in[ir.MatMulBias], residual: &in[ir.MatMulResidual],
 		args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act], ActAlpha: op.ActAlpha, ActBeta: op.ActBeta,
 			ResRow: cols}}
 }
@@ -36,12 +36,12 @@ func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	rows, cols, k := packedSizes(n)
 	g := b.d.set.NewGemm(rows, cols, k)
 	e := epilogueOf(n, in, out)
-	x, args := e.x, e.args
-	args.ARow, args.ACol, args.B = rowStride(&x), x.strides[len(x.strides)-1], tensor.Of[float32](n.Inputs[ir.MatMulB].Packed.Data)
+	e.args.ARow, e.args.ACol = rowStride(e.x), e.x.strides[len(e.x.strides)-1]
+	e.args.B = tensor.Of[float32](n.Inputs[ir.MatMulB].Packed.Data)
 	return step{parts: g.Parts(), run: func(m *machine, part, _ int) {
-		a := args
+		a := e.args
 		e.resolve(m, &a)
-		a.A = x.f32(m)
+		a.A = e.x.f32(m)
 		g.Run(part, &a)
 	}}, nil
 }
@@ -53,12 +53,11 @@ func bindHalfPacked(weight *ir.Packed) bindFunc {
 		g, weights := b.d.set.NewGemmStored(rows, cols, k), b.d.set.NewPackB(k, cols).StoredHalf(tensor.Of[uint16](weight.Data),
 			weight.Data.DType() == tensor.BF16)
 		e, scratch, each := epilogueOf(n, in, out), b.scratchBytes(0), align(g.ScratchBytes())
-		x, args := e.x, e.args
-		args.ARow, args.ACol = k, 1
+		e.args.ARow, e.args.ACol = k, 1
 		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
-			a := args
+			a := e.args
 			e.resolve(m, &a)
-			a.A = x.f32(m)
+			a.A = e.x.f32(m)
 			g.Run(part, &a, &weights, scratch.bytes(m)[worker*each:][:each])
 		}}, nil
 	}
@@ -81,7 +80,7 @@ func bindBF16(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	g, set := b.d.set.NewGemmBF16(rows, cols, k), b.d.set
 	e, row := epilogueOf(n, in, out), scratchRow(2*k)/2
 	weight := tensor.Of[uint16](n.Inputs[ir.MatMulB].Packed.Data)
-	narrow, x, from := b.scratchBytes(0).part(0, rows*row, tensor.BF16), e.x, rowStride(&e.x)
+	narrow, x, from := b.scratchBytes(0).part(0, rows*row, tensor.BF16), e.x, rowStride(e.x)
 	parts, perPart := rowParts(rows, k)
 	round := step{parts: parts, run: func(m *machine, part, _ int) {
 		dst, src := elements[uint16](m, &narrow), x.f32(m)
@@ -127,7 +126,7 @@ func bindS8(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		columns = scaled
 	}
 	weight := data.Bytes()[:data.Len()-4*cols]
-	quantized, x, from := b.scratchBytes(s8Quantized).part(0, rows*row, tensor.U8), e.x, rowStride(&e.x)
+	quantized, x, from := b.scratchBytes(s8Quantized).part(0, rows*row, tensor.U8), e.x, rowStride(e.x)
 	scales, zeros := b.scratchBytes(s8Rows).part(0, rows, tensor.F32), b.scratchBytes(s8Rows).part(4*rows, rows, tensor.I32)
 	parts, perPart := rowParts(rows, max(k, 1))
 	quantize := step{parts: parts, run: func(m *machine, part, _ int) {

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"slices"
-
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -28,23 +26,22 @@ var layerNormEntry = entry{
 	InPlace:  func(n *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual },
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op := n.Op.(ir.LayerNorm)
-		x, scale, bias, residual := in[ir.LayerNormX], in[ir.LayerNormScale], in[ir.LayerNormBias], in[ir.LayerNormResidual]
-		y, sum := out[0], operand{}
+		x, scale, bias, residual := &in[ir.LayerNormX], &in[ir.LayerNormScale], &in[ir.LayerNormBias], &in[ir.LayerNormResidual]
+		y, sum := &out[0], &operand{}
 		if op.Sum {
-			sum = out[1]
+			sum = &out[1]
 		}
 		cols := x.shape[len(x.shape)-op.Axes:].Elements()
 		rows := x.shape[:len(x.shape)-op.Axes].Elements()
-		ones := slices.Repeat([]float32{1}, cols)
+		if scale.span == 0 {
+			scale = onesOf(cols)
+		}
 		set := b.d.set
 		parts, perPart := rowParts(rows, cols)
 		return step{parts: parts, run: func(m *machine, part, _ int) {
 			args := kernel.NormArgs{
 				Dst: y.f32(m), DstRow: cols, X: x.f32(m), XRow: cols, Residual: residual.f32(m), ResRow: cols,
-				Sum: sum.f32(m), SumRow: cols, Scale: ones, Bias: bias.f32(m), Epsilon: op.Eps,
-			}
-			if scale.span > 0 {
-				args.Scale = scale.f32(m)
+				Sum: sum.f32(m), SumRow: cols, Scale: scale.f32(m), Bias: bias.f32(m), Epsilon: op.Eps,
 			}
 			lo, hi := part*perPart, min((part+1)*perPart, rows)
 			if op.RMS { // called by name: through a function value args would move to the heap

@@ -13,6 +13,8 @@ import (
 // An operand is where a value of a bound graph is: at a byte offset of a buffer, which may be a device tensor, or in a constant.
 type operand struct {
 	dtype   tensor.DType
+	isConst bool
+	outside bool // of the arena
 	shape   tensor.Shape
 	strides []int // in elements
 	base    int   // the buffer: index in machine.bases
@@ -21,8 +23,6 @@ type operand struct {
 	width   int   // bytes an element; 0 for sub-byte types, whose span is in bytes
 	root    int   // ID of the root value
 	data    []byte
-	isConst bool
-	outside bool // of the arena
 }
 
 // bytes is the operand's memory, from its first element to its last.
@@ -81,14 +81,8 @@ func (b *binder) operand(v *ir.Value) operand {
 	if o, ok := b.wide[v.ID]; ok {
 		return o
 	}
-	shape := v.Type.Sizes()
-	o := operand{dtype: v.Type.DType, shape: shape, width: v.Type.DType.Size(), root: v.ID}
-	l := b.p.Layouts[v.ID]
-	if l.Root == nil {
-		l = ir.OwnLayout(v)
-	}
-	o.strides, o.root = l.Strides, l.Root.ID
-	o.span = l.Span(shape)
+	l := b.p.Layout(v)
+	o := operand{dtype: v.Type.DType, shape: l.Shape, strides: l.Strides, span: l.Span(), width: v.Type.DType.Size(), root: l.Root.ID}
 	if o.width == 0 {
 		o.span = v.Type.DType.Bytes(o.span)
 	}
@@ -104,20 +98,24 @@ func (b *binder) operand(v *ir.Value) operand {
 	return o
 }
 
-// operands resolves a node's operands, absent ones as zero values, and its results.
+// onesOf is the scale of a norm that has none.
+func onesOf(cols int) *operand {
+	ones := tensor.FromSlice(slices.Repeat([]float32{1}, cols))
+	return &operand{dtype: tensor.F32, data: ones.Bytes(), span: cols, width: 4, isConst: true}
+}
+
+// operands resolves a node's operands, absent ones as zero values, and its results. They are the node's step's: it may point to them.
 func (b *binder) operands(n *ir.Node) (in, out []operand) {
-	for _, v := range n.Inputs {
-		if v == nil {
-			in = append(in, operand{})
-			continue
+	count := max(len(n.Inputs), ir.RowOf(n.Op).MaxIn)
+	all := make([]operand, count+len(n.Outputs))
+	in, out = all[:count:count], all[count:]
+	for i, v := range n.Inputs {
+		if v != nil {
+			in[i] = b.operand(v)
 		}
-		in = append(in, b.operand(v))
 	}
-	if most := ir.RowOf(n.Op).MaxIn; most > len(in) {
-		in = append(in, make([]operand, most-len(in))...)
-	}
-	for _, v := range n.Outputs {
-		out = append(out, b.operand(v))
+	for i, v := range n.Outputs {
+		out[i] = b.operand(v)
 	}
 	return in, out
 }
@@ -139,7 +137,7 @@ func (o operand) cut(axis, start, size int) operand {
 	o.shape = slices.Clone(o.shape)
 	o.shape[axis] = size
 	o.off += start * o.strides[axis] * o.width
-	o.span = ir.Layout{Strides: o.strides}.Span(o.shape)
+	o.span = ir.Layout{Shape: o.shape, Strides: o.strides}.Span()
 	return o
 }
 
@@ -196,7 +194,7 @@ func (o operand) rows(first int, shape tensor.Shape) operand {
 	}
 	row := rowStride(&o)
 	o.strides = []int{row, o.strides[len(o.strides)-1]}
-	o.shape, o.span = shape, ir.Layout{Strides: o.strides}.Span(shape)
+	o.shape, o.span = shape, ir.Layout{Shape: shape, Strides: o.strides}.Span()
 	o.off += first * row * o.width
 	return o
 }

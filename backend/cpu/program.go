@@ -43,6 +43,7 @@ type program struct {
 	offsets []int64 // by buffer, in the arena; −1 for those outside of it
 	inputs  []operand
 	outputs []operand
+	objects []*tensor.Tensor // by ID, constant strings; nil if no value is of strings
 }
 
 // Load implements backend.Device.
@@ -51,7 +52,30 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 	for i := range all {
 		all[i] = i
 	}
-	return (&program{d: d, planned: p, binder: &binder{d: &d.processor, p: p}, steps: make([]step, len(p.Steps))}).Refit(all)
+	return (&program{d: d, planned: p, binder: &binder{d: &d.processor, p: p}, steps: make([]step, len(p.Steps)),
+		objects: objectsOf(p.Graph)}).Refit(all)
+}
+
+// objectsOf lists the constant strings of a graph by their values' IDs.
+func objectsOf(g *ir.Graph) (objects []*tensor.Tensor) {
+	add := func(v *ir.Value) {
+		if v == nil || v.Type.DType != tensor.String {
+			return
+		}
+		if objects == nil {
+			objects = make([]*tensor.Tensor, g.NumValues())
+		}
+		objects[v.ID] = v.Const
+	}
+	for _, v := range g.Inputs {
+		add(v)
+	}
+	for _, n := range g.Nodes {
+		for _, v := range slices.Concat(n.Inputs, n.Outputs) {
+			add(v)
+		}
+	}
+	return objects
 }
 
 // fix makes a step of the plan.
@@ -73,6 +97,9 @@ func (p *program) fix(i int) error {
 func (p *program) Refit(steps []int) (_ backend.Program, err error) {
 	q := &program{d: p.d, planned: p.planned, binder: p.binder, steps: slices.Clone(p.steps),
 		offsets: make([]int64, len(p.planned.Problem.Buffers))}
+	if p.objects != nil {
+		q.objects = objectsOf(p.planned.Graph)
+	}
 	if q.layout, err = arena.NewLayout(p.planned.Problem, p.planned.Plan, 0); err != nil {
 		return nil, err
 	}
@@ -117,12 +144,7 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 	in := &instance{program: p, memory: mem, out: make([]*tensor.Tensor, len(p.outputs))}
 	in.machine.env = env
 	in.machine.bases = make([]unsafe.Pointer, len(p.offsets))
-	in.machine.objects = make([]*tensor.Tensor, p.planned.Graph.NumValues())
-	for _, v := range p.planned.Graph.Consts() {
-		if v.Type.DType == tensor.String {
-			in.machine.objects[v.ID] = v.Const
-		}
-	}
+	in.machine.objects = slices.Clone(p.objects)
 	if p.d.times {
 		in.times = make([]backend.StepTime, len(p.steps))
 	}

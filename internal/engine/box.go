@@ -167,7 +167,7 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 		return nil, errUnfit
 	}
 	for _, v := range pl.Graph.Outputs {
-		if x.trace.Moved(v)&changed != 0 && !pl.Layout(v).Contiguous(v.Type.Sizes()) {
+		if x.trace.Moved(v)&changed != 0 && !pl.Layout(v).Contiguous() {
 			return nil, errUnfit
 		}
 	}
@@ -334,7 +334,7 @@ func (x *box) refills(pl *backend.Planned, t *target.Target, n *movingNode) bool
 func within(pl *backend.Planned, t *target.Target, n *ir.Node) int {
 	v := n.Outputs[0]
 	l := pl.Layout(v)
-	if l.Root == v || l.Offset == 0 && bytesOf(v) == bytesOf(l.Root) && l.Contiguous(v.Type.Sizes()) {
+	if l.Root == v || l.Offset == 0 && bytesOf(v) == bytesOf(l.Root) && l.Contiguous() {
 		return -1
 	}
 	return slices.IndexFunc(n.Inputs, func(x *ir.Value) bool {
@@ -353,7 +353,7 @@ func takesOver(pl *backend.Planned, t *target.Target, n *ir.Node, root *ir.Value
 			continue
 		}
 		l := pl.Layout(v)
-		if l.Root == root && (l.Offset != 0 || bytesOf(v) != bytesOf(root) || !l.Contiguous(v.Type.Sizes()) || !t.InPlace(n, k)) {
+		if l.Root == root && (l.Offset != 0 || bytesOf(v) != bytesOf(root) || !l.Contiguous() || !t.InPlace(n, k)) {
 			return false
 		}
 	}

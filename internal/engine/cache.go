@@ -209,7 +209,8 @@ const (
 	columnBytes = 17   // and tables for each column of a product of quantised values
 	stepBytes   = 40   // of an instance
 
-	boundStepBytes = 1250 // of another binding of a box
+	boundEntryBytes = 11_000 // of another binding of a box
+	operandBytes    = 200    // and for each operand and result of its steps, absent ones too
 )
 
 func bindingBytes(b *Binding) int64 {
@@ -232,7 +233,10 @@ func tableBytes(b *Binding) (bytes int64) {
 
 // boundBytes are those of another binding of a box, with its instance.
 func boundBytes(b *Binding) int64 {
-	bytes := entryBytes + boundStepBytes*int64(len(b.Planned.Steps)) + tableBytes(b)
+	bytes := boundEntryBytes + tableBytes(b)
+	for _, n := range b.Planned.Steps {
+		bytes += operandBytes * int64(max(len(n.Inputs), ir.RowOf(n.Op).MaxIn)+len(n.Outputs))
+	}
 	for _, n := range b.box.folded {
 		for _, v := range n.Outputs {
 			bytes += int64(len(v.Const.Bytes()))

@@ -81,8 +81,8 @@ func TestExplainedViews(t *testing.T) {
 		buffers[i] = -1
 	}
 	layouts[x.ID], buffers[x.ID] = ir.OwnLayout(x), 0
-	layouts[shown.ID] = ir.Layout{Root: x, Strides: []int{1}}
-	layouts[hidden.ID] = ir.Layout{Root: w, Strides: []int{1}}
+	layouts[shown.ID] = ir.Layout{Root: x, Shape: tensor.Shape{4}, Strides: []int{1}}
+	layouts[hidden.ID] = ir.Layout{Root: w, Shape: tensor.Shape{4}, Strides: []int{1}}
 	b := Binding{Planned: &backend.Planned{Graph: s.Graph, Layouts: layouts, Buffers: buffers,
 		Problem: &planner.Problem{Buffers: []planner.Buffer{{Size: 16}}}, Plan: &planner.Plan{Slots: []planner.Slot{{Size: 16}}}}}
 	p, _ := b.Explained()

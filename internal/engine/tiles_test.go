@@ -3,8 +3,6 @@ package engine_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,19 +12,24 @@ import (
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/internal/frontend"
 	"github.com/rlxc/rlxc/internal/options"
+	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// BenchmarkTiles runs MiniLM by turns with and without results over queries and tiles of feed-forward layers. It prints arenas, and the
-// ratio of the fastest runs.
+// BenchmarkTiles runs MiniLM's layout by turns with and without results over queries and tiles of feed-forward layers. It prints arenas,
+// and the ratio of the fastest runs.
 func BenchmarkTiles(b *testing.B) {
+	c, ok := models.Lookup("minilm-like")
+	require.True(b, ok)
+	proto, err := models.Build(c)
+	require.NoError(b, err)
 	for _, threads := range []int{1, 2} {
 		for _, size := range [][2]int{{1, 32}, {1, 128}, {1, 512}, {8, 128}, {32, 128}} {
 			b.Run(fmt.Sprintf("%dx%d/%d threads", size[0], size[1], threads), func(b *testing.B) {
 				sessions, least, arenas := [2]*engine.Session{}, [2]time.Duration{}, [2]int64{}
 				for i := range sessions {
-					src, err := frontend.Open(filepath.Join(os.Getenv("RLXC_FIXTURES"), "minilm/model.onnx"), nil)
-					require.NoError(b, err, "RLXC_FIXTURES names the folder of the model")
+					src, err := frontend.FromProto(proto, "minilm-like", nil)
+					require.NoError(b, err)
 					defer src.Close()
 					p, err := engine.Compile(context.Background(), src, src.Graph, options.Compile{Threads: threads})
 					require.NoError(b, err)

@@ -28,7 +28,9 @@ func (o *Operand) Axes() (shape tensor.Shape, strides []int) { return o.Shape, o
 func (o *Operand) Elements() int { return o.Shape.Elements() }
 
 // Contiguous reports whether the elements are row-major without gaps.
-func (o *Operand) Contiguous() bool { return ir.Layout{Strides: o.Strides}.Contiguous(o.Shape) }
+func (o *Operand) Contiguous() bool {
+	return ir.Layout{Shape: o.Shape, Strides: o.Strides}.Contiguous()
+}
 
 // Reshape makes the operand row-major, of another shape.
 func (o *Operand) Reshape(shape ...int) { o.Shape, o.Strides = shape, tensor.Shape(shape).Strides() }

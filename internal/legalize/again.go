@@ -31,7 +31,7 @@ func Again(n *ir.Node, layouts []ir.Layout, t *target.Target) error {
 		if v == nil || layouts[v.ID].Root == nil {
 			continue
 		}
-		if l := layouts[v.ID]; !l.Contiguous(v.Type.Sizes()) && !t.Strided(n, i, l.Strides) {
+		if l := layouts[v.ID]; !l.Contiguous() && !t.Strided(n, i, l.Strides) {
 			return errOther
 		}
 	}

@@ -32,6 +32,9 @@ func Graph(g *ir.Graph, t *target.Target) ([]ir.Layout, error) {
 		g.Outputs[i] = c
 	}
 	g.Nodes = l.out
+	for _, v := range g.Consts() {
+		l.layout(v)
+	}
 	return l.layouts, nil
 }
 
@@ -62,7 +65,7 @@ func (l *legalizer) rowMajor(v *ir.Value) bool {
 	if root := l.layouts[v.ID].Root; root == nil || root == v {
 		return true // no view
 	}
-	return l.layouts[v.ID].Contiguous(v.Type.Sizes())
+	return l.layouts[v.ID].Contiguous()
 }
 
 func (l *legalizer) node(n *ir.Node) error {

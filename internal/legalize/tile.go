@@ -68,7 +68,7 @@ func Accepts(n *ir.Node, layouts []ir.Layout, t *target.Target) bool {
 		if v == nil || layouts[v.ID].Root == nil {
 			continue
 		}
-		if l := layouts[v.ID]; !l.Contiguous(v.Type.Sizes()) && !t.Strided(n, i, l.Strides) {
+		if l := layouts[v.ID]; !l.Contiguous() && !t.Strided(n, i, l.Strides) {
 			return false
 		}
 	}

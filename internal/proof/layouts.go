@@ -107,21 +107,28 @@ func isView(v *ir.Value) bool { return v.Def != nil && v.Def.Op.Kind().Has(ir.Vi
 // own demands that a value that is no view lies row-major from the beginning of its memory, or as an operand does which is a part of a
 // buffer, where the kernel may write over it.
 func (l *layouts) own(v *ir.Value) error {
-	lay, n := l.claim.Layout(v), v.Def
+	lay, n := l.claimed(v), v.Def
 	if n != nil && v == n.Outputs[0] && l.over(v) == nil && l.claim.StridedResult != nil && l.claim.StridedResult(n) {
 		for i, x := range n.Inputs {
 			if x == nil || !l.claim.InPlace(n, i) || !x.Type.Equal(v.Type) {
 				continue
 			}
 			if from := l.of(x); from.Offset == lay.Offset && slices.Equal(from.Strides, lay.Strides) && l.samePlace(from.Root, lay.Root) {
-				l.known[v.ID], l.within[v.ID] = ir.Layout{Root: v, Offset: lay.Offset, Strides: lay.Strides}, x
+				l.known[v.ID], l.within[v.ID] = ir.Layout{Root: v, Offset: lay.Offset, Shape: lay.Shape, Strides: lay.Strides}, x
 			}
 		}
 	}
-	if l.over(v) == nil && (lay.Offset != 0 || !lay.Contiguous(v.Type.Sizes())) {
+	if l.over(v) == nil && (lay.Offset != 0 || !lay.Contiguous()) {
 		return fmt.Errorf("%s is no view, and kernels see it from element %d on with strides %v", name(v), lay.Offset, lay.Strides)
 	}
 	return nil
+}
+
+// claimed is the layout that a value is said to have, with the shape that it has.
+func (l *layouts) claimed(v *ir.Value) ir.Layout {
+	lay := l.claim.Layout(v)
+	lay.Shape = v.Type.Sizes()
+	return lay
 }
 
 // samePlace reports whether two roots begin at the same byte of the plan.
@@ -136,7 +143,7 @@ func (l *layouts) view(n *ir.Node) error {
 	if out.Type.DType.Size() == 0 {
 		return fmt.Errorf("view %s: elements of %s do not start at bytes", n.Label(), out.Type.DType)
 	}
-	lay := l.claim.Layout(out)
+	lay := l.claimed(out)
 	if p, ok := l.claim.Place(in.Root); ok {
 		if q, ok := l.claim.Place(lay.Root); !ok || p.Arena != q.Arena || p.Offset != q.Offset {
 			return fmt.Errorf("view %s shows memory of %s, not of its operand's root %s", n.Label(), name(lay.Root), name(in.Root))

@@ -150,7 +150,7 @@ func (r *replay) hash(v *ir.Value, l ir.Layout, root []byte) uint64 {
 	if shape.Elements() == 0 {
 		return 0
 	}
-	if l.Contiguous(shape) { // as all are whose elements are parts of bytes
+	if l.Contiguous() { // as all are whose elements are parts of bytes
 		first := l.Offset * width
 		return maphash.Bytes(r.seed, root[first:first+v.Type.DType.Bytes(shape.Elements())])
 	}

@@ -27,9 +27,11 @@ func HasHalf(n *ir.Node) bool {
 // HalfValues are the 16-bit floats among the values of a node that are not constant, each once: those that go through
 // scratch memory.
 func HalfValues(n *ir.Node) (list []*ir.Value) {
-	for _, v := range slices.Concat(n.Inputs, n.Outputs) {
-		if v != nil && !v.IsConst() && IsHalf(v.Type.DType) && !slices.Contains(list, v) {
-			list = append(list, v)
+	for _, values := range [][]*ir.Value{n.Inputs, n.Outputs} {
+		for _, v := range values {
+			if v != nil && !v.IsConst() && IsHalf(v.Type.DType) && !slices.Contains(list, v) {
+				list = append(list, v)
+			}
 		}
 	}
 	return list
