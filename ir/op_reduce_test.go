@@ -53,6 +53,7 @@ func TestReduce(t *testing.T) {
 		{"mean of uint64", along(Mean, 0), ins{whole[uint64](1<<63, 1)}, "u64[] 4611686018427387904"},
 		{"max of uint64", along(MaxOf, 0), ins{whole[uint64](1<<63, 1)}, "u64[] 9223372036854775808"},
 		{"l2 of int32", along(L2, 0), ins{whole[int32](5, 5)}, "i32[] 7"},
+		{"log_sum of int32", along(LogSum, 1), ins{of(tensor.I32, tensor.Shape{3, 2}, 1000, 97, 0, 0, -5, 1)}, "i32[3] 7 -2147483648 0"},
 		{"l1 of int32", along(L1, 0), ins{whole[int32](-5, 5)}, "i32[] 10"},
 		{"max of bool", along(MaxOf, 0), ins{whole(false, true)}, "bool[] 1"},
 		{"sum of bool", along(Sum, 0), ins{whole(false, true)}, "error: reduce_sum is not defined for bool"},

@@ -28,7 +28,8 @@ const (
 type groupQuery struct {
 	*heads
 	result ir.Type   // [B,S,H·D]
-	length *ir.Value // i64 [B,1], the positions of each sequence, with this call's
+	last   *ir.Value // i64 [B,1], the last position of each sequence, with this call's
+	length *ir.Value // i64 [B,1], one more
 	start  *ir.Value // i64 [B,1], the position of this call's first token
 	window int       // the keys that a query sees, none of a decoder that sees all
 	at     *ir.Value // i64, the positions of the keys, to be broadcast with [B,1,1,T]
@@ -74,9 +75,9 @@ func (g *groupQuery) read() {
 	g.result = q.Type
 	g.q, g.k, g.v = g.split(q, count), g.split(k, groups), g.split(v, groups)
 	// With right padding a first call has more queries than tokens: it starts at 0.
-	g.length = g.binary(ir.Add, g.reshape(g.cast(g.In(gqaLengths), tensor.I64), ir.Shape{g.B(), ir.N(1)}),
-		g.Constant(tensor.Scalar(int64(1))))
-	g.start = g.binary(ir.MaxFn, g.binary(ir.Sub, g.length, g.sizeScalar(g.S())), g.Constant(tensor.Scalar(int64(0))))
+	g.last = g.reshape(g.cast(g.In(gqaLengths), tensor.I64), ir.Shape{g.B(), ir.N(1)})
+	g.length = g.binary(ir.Add, g.last, g.number64(1))
+	g.start = g.binary(ir.MaxFn, g.binary(ir.Sub, g.length, g.sizeScalar(g.S())), g.number64(0))
 }
 
 // rotate turns queries and keys by their positions.
@@ -177,13 +178,13 @@ func (g *groupQuery) slideCaches() (presentKey, presentValue *ir.Value) {
 }
 
 // see makes the mask: a query sees the keys of its sequence, of a decoder those up to its own position, and of these the
-// ones in its window.
+// ones in its window. A query of padding sees no key of padding either.
 func (g *groupQuery) see() {
 	of := func(v *ir.Value) *ir.Value { return g.reshape(v, ir.Shape{g.B(), ir.N(1), ir.N(1), ir.N(1)}) }
 	at := g.binary(ir.Add, of(g.start), g.count(g.S(), 2, 4))
 	visible := g.binary(ir.Less, g.at, of(g.length))
 	if g.AttrInt("causal", 1) != 0 {
-		visible = g.binary(ir.LessOrEqual, g.at, at)
+		visible = g.binary(ir.LessOrEqual, g.at, g.binary(ir.MinFn, at, of(g.last)))
 	}
 	if g.window > 0 {
 		near := g.binary(ir.Greater, g.at, g.binary(ir.Sub, at, g.number64(g.window)))

@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// The parameters of attention within texts: Relative and RowsAttention in _gen/attention.cuh.
+// The parameters of attention within sequences: Relative and RowsAttention in _gen/attention.cuh.
 type (
 	relativeParams struct {
 		scores            address
@@ -27,7 +27,7 @@ func (p *rowsAttentionParams) relative() bool {
 	return p != nil && (p.byQuery.scores != 0 || p.byKey.scores != 0)
 }
 
-// rowsAttention adds what attention within texts needs to its parameters; nil where the kernels do not take it.
+// rowsAttention adds the parameters of attention within sequences. It returns nil if the kernels do not take these operands.
 func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionParams {
 	rows, positions, mask := in[ir.AttentionRows], ir.Operand(in, ir.AttentionPositions), ir.Operand(in, ir.AttentionMask)
 	if !rows.aligned(16) {
@@ -56,7 +56,7 @@ func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionP
 	return r
 }
 
-// sumRowsEntry is the pooling over the tokens of each text.
+// sumRowsEntry adds up the tokens of each sequence.
 var sumRowsEntry = entry{
 	Supports: counted,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {

@@ -153,7 +153,7 @@ func bindConv(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 	if _, fused := windowAct(o); fused {
 		return b.conv(o, &p, in, out[0])
 	}
-	// The function and what is added follow in a launch of their own.
+	// A separate launch applies the function and adds the residual.
 	y, residual, e := out[0], ir.Operand(in, ir.ConvResidual), &expression{}
 	name, _ := function(o.Activation(), tensor.F32)
 	v := e.put(name, y.DType, o.Alpha, o.Beta, term{value: 0})

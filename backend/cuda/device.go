@@ -1,6 +1,6 @@
 // Package cuda runs planned graphs on NVIDIA's GPUs. It needs the driver alone, which it opens at run time without cgo (package
-// driver): kernels are PTX text, made of the CUDA C++ in _gen, which the driver compiles once a machine. What has no kernel runs
-// by the op's own Eval on the host.
+// driver). Kernels are PTX, generated from the CUDA C++ in _gen, which the driver compiles once on each machine. An op without a
+// kernel runs by its Eval on the host.
 //
 // This package is not part of rlxc's public API and may change without notice.
 package cuda
@@ -96,8 +96,8 @@ func openDevice(o backend.Options) (*Device, error) {
 // Target implements backend.Device.
 func (d *Device) Target() *target.Target { return d.target }
 
-// Prepare implements backend.Device: it narrows the model's inner values to the precision that was asked for, and notes the
-// constants, which are uploaded once, when a program first needs them. The device, whose use Open has begun, can be used when it returns.
+// Prepare implements backend.Device: it narrows the model's inner values to the requested precision, and lists the constants, which are
+// uploaded once, when a program first needs them. It waits until the device, which Open begins to initialise, is ready.
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	if target.IsHalf(d.precision) {
 		if err := narrow(g, d.precision); err != nil {

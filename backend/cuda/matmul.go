@@ -117,7 +117,7 @@ func (p *product) blocks(c tiling) int {
 	return p.Blocks(c.rows, c.cols)
 }
 
-// split splits a product of which a tiling makes so many blocks until there are two for each multiprocessor.
+// split splits the inner axis of a product until there are two blocks for each multiprocessor; blocks is their number without a split.
 func (d *Device) split(p *product, blocks int) int {
 	return p.Split(max(1, min(ceil(2*d.ctx.Processors, max(1, blocks)), p.K/gpu.SplitDepth)), depth)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/rlxc/rlxc/internal/files"
 )
 
-// kernels has, for each source in _gen, two solid archives of its kernels, SOURCE.ptx.tar.zst with their texts and SOURCE.cubin.tar.zst
-// with machine code for Hopper; resources.txt, a line a kernel with its source; and sources.sum, the fingerprint of what they were made of.
+// kernels holds two solid archives for each source in _gen: SOURCE.ptx.tar.zst with its kernels' PTX, and SOURCE.cubin.tar.zst with
+// machine code for Hopper. In resources.txt each line is a kernel with its source, and sources.sum has the hash of the sources.
 // The generator in _gen writes them.
 //
 //go:generate go -C _gen run . -only none
@@ -168,10 +168,10 @@ func (m *modules) ready(launches []*launch) error {
 	return nil
 }
 
-// usualShared is the dynamic shared memory that every kernel may have, beside what it declares.
+// usualShared is the dynamic shared memory that every kernel may use in addition to the shared memory that it declares.
 const usualShared = 48<<10 - declaredShared
 
-// declaredShared is more than any kernel for which no table lists it declares.
+// declaredShared is an upper bound of the shared memory that a kernel declares, if no table lists it.
 const declaredShared = 2 << 10
 
 // startsEarly reports whether a device can start a kernel before the one ahead of it has ended, in graphs too.

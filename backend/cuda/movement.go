@@ -13,7 +13,7 @@ type moveParams struct {
 	y, x        walk
 }
 
-// move copies elements of any type between any strides; runs of 16 bytes, where there are such on both sides, at a time.
+// move copies elements of any type between any strides. It copies 16 bytes at a time if both sides are contiguous and aligned.
 func move(y, x *operand) (*launch, error) {
 	nest, err := newNest(y.Shape, y, x)
 	if err != nil {

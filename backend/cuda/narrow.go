@@ -9,9 +9,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// narrow makes the inner values of a model 16-bit floats: what products, norms, embeddings and attention take and give, and what
-// goes elementwise from one to the next. The rest, masks and indices above all, stays as the model has it, with casts between.
-// The kernels compute in float32 and round once an operation.
+// narrow makes the inner values of a model 16-bit floats: the operands and results of products, norms, embeddings and attention, and of
+// the elementwise ops between them. All other values, such as masks and indices, keep their types, and casts are inserted in between.
+// The kernels compute in float32 and round once for each operation.
 func narrow(g *ir.Graph, to tensor.DType) error {
 	n := &narrowing{graph: g, to: to, half: map[*ir.Node]bool{}, consts: map[*ir.Value]*ir.Value{}}
 	for _, node := range g.Nodes {
@@ -184,7 +184,7 @@ func (n *narrowing) clipped(v *ir.Value) (*ir.Value, error) {
 // largestHalf is the largest float16.
 const largestHalf = 65504
 
-// narrowTensor rounds float32 to a type of 16 bits, on all processors; what is beyond float16 becomes its largest.
+// narrowTensor rounds float32 to a type of 16 bits, on all processors. Finite numbers beyond float16 become its largest.
 func narrowTensor(t *tensor.Tensor, to tensor.DType) *tensor.Tensor {
 	t = t.Aligned()
 	y := tensor.New(to, t.Shape()...)
@@ -211,7 +211,7 @@ func bfloat16(x float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// float16 rounds to nearest, ties to even; what is finite and beyond the type becomes its largest.
+// float16 rounds to nearest, ties to even. Finite numbers beyond the type become its largest.
 func float16(x float32) uint16 {
 	b := math.Float32bits(x)
 	sign, b := uint16(b>>16&0x8000), b&0x7fffffff

@@ -12,7 +12,7 @@ type normParams struct {
 	eps                              float32
 }
 
-// fours reports whether rows of that many elements, of these operands, can be read by fours.
+// fours reports whether a kernel can read four elements at a time of rows of cols elements.
 func fours(cols int, operands ...*operand) bool {
 	for _, o := range operands {
 		if o != nil && !o.aligned(4*o.Width) {

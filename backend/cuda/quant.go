@@ -58,12 +58,13 @@ type dynamicParams struct {
 	groups, _                int32
 }
 
-// rangeGroups is the number of blocks that look for the smallest and the largest of n elements; each leaves two floats.
+// rangeGroups is the number of blocks that find the smallest and the largest of n elements. Each writes two floats.
 func rangeGroups(n int) int { return max(1, min(ceil(n, 16*groupSize), groupSize)) }
 
 func rangeBytes(n int) int64 { return 8 * int64(rangeGroups(n)) }
 
-// quantizes are the launches that quantise n floats with one scale and zero point: the ranges of parts, and what follows from them.
+// quantizes are the launches that quantise n floats with one scale and zero point: the first finds the ranges of parts, and the second
+// quantises.
 func quantizes(p dynamicParams) []*launch {
 	p.groups = int32(rangeGroups(int(p.n)))
 	return []*launch{newLaunch("dynamic_range", p, line(int(p.groups)), groupSize, 0),

@@ -149,7 +149,8 @@ func (d *Device) wholeTiling(m, n int) tiling {
 	return wholeTilings[len(wholeTilings)-1]
 }
 
-// quantized is a constant quantised matrix, [k,n] or turned, arranged as _gen/qmma.cu has it; plain: all zero points are 0 there.
+// quantized is a constant quantised matrix, [k,n] or transposed, in the layout of _gen/qmma.cu. In plain, which is 0 or 1, 1 says that all
+// zero points are 0 in it.
 func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, turned bool) (at address, plain int32, err error) {
 	n, k, row, col := t.Shape()[1], t.Shape()[0], t.Shape()[1], 1
 	if turned {

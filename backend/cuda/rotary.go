@@ -14,7 +14,7 @@ type rotaryParams struct {
 	length, heads, size, half, interleaved, kind int32
 }
 
-// rotaryEntry turns pairs of a head's elements.
+// rotaryEntry rotates pairs of a head's elements.
 var rotaryEntry = entry{
 	Supports: func(n *ir.Node) bool { return isFloat(n.Inputs[0].Type.DType) },
 	Strided:  gpu.First,

@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/internal/gpu"
 )
 
-// worthTuning is the least number of operations of a product that is worth it.
+// worthTuning is the smallest number of operations of a product whose tilings are timed.
 const worthTuning = 1 << 24
 
 // choose returns the tiling of a product: the fastest of its class on this device.
@@ -29,7 +29,7 @@ func (d *Device) choose(p *product, tilingsOf func(*product) []tiling) tiling {
 	return gpu.Choose(cache, class, tilings, func() (int, error) { return d.fastest(&q, tilings) })
 }
 
-// fingerprint is of the kernels' sources.
+// fingerprint is a hash of the kernels' sources.
 var fingerprint = sync.OnceValue(func() string {
 	made, err := kernels.ReadFile("kernels/sources.sum")
 	if err != nil {
@@ -39,7 +39,8 @@ var fingerprint = sync.OnceValue(func() string {
 	return hex.EncodeToString(sum[:8])
 })
 
-// What tuning takes: the weights of products that follow each other in a model do not lie in the cache, so copies take turns.
+// In a model, the weights of a product are not in the cache when it starts. A trial therefore runs on several copies of the weights in
+// turn.
 const (
 	weightBytes = 128 << 20
 	mostCopies  = 24

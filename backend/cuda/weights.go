@@ -14,12 +14,12 @@ type weights struct {
 	at       map[weightKey]driver.Pointer
 	slabs    []driver.Pointer
 	total    int64  // of the slabs
-	rests    []rest // of the slabs
-	expected int64  // bytes of all constants that are known to come, and of those that came
-	taken    int64
+	rests    []rest // of the slabs: their free ends
+	expected int64  // bytes of all constants that will be uploaded, as far as known
+	taken    int64  // bytes of those that were
 }
 
-// A rest is what is left of a slab.
+// A rest is the free end of a slab.
 type rest struct {
 	at   driver.Pointer
 	size int64
@@ -27,21 +27,21 @@ type rest struct {
 
 type weightKey struct {
 	*tensor.Tensor
-	how string // arranged, empty for as it is
+	how string // the arrangement; empty for none
 }
 
-// The sizes of slabs: one for all that is known to come, so that nothing is left over, or else such as grow with what there is. What is
-// larger than half of one has separate memory.
+// The sizes of slabs. If the sizes of all constants are known, a slab is as large as those that remain, so that no memory is left over.
+// Otherwise slabs grow with the total. A constant larger than half of a slab has separate memory.
 const (
 	smallestSlab = 2 << 20
 	ordinarySlab = 16 << 20
 	largestSlab  = 256 << 20
 )
 
-// inSlab is the memory that a constant takes.
+// inSlab is the size of a constant's memory in a slab.
 func inSlab(size int64) int64 { return max(1, (size+alignment-1)/alignment) * alignment }
 
-// alloc takes memory for a constant.
+// alloc allocates memory for a constant.
 func (m *weights) alloc(c *driver.Context, size int64) (driver.Pointer, error) {
 	size = inSlab(size)
 	m.taken += size
@@ -111,7 +111,7 @@ func (b *binder) weight(t *tensor.Tensor, how string, arrange func() ([]byte, er
 	return address(p), nil
 }
 
-// constant is a constant as it is.
+// constant is a constant in its original layout.
 func (b *binder) constant(t *tensor.Tensor) (address, error) {
 	return b.weight(t, "", func() ([]byte, error) { return t.Bytes(), nil })
 }
@@ -164,7 +164,7 @@ func roundTF32(t *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
-// transpose turns a matrix, by blocks that the cache holds, on all processors.
+// transpose writes the transpose of a matrix, in blocks that fit the cache, on all processors.
 func transpose[T any](dst, src []T, rows, cols int) {
 	const block = 64
 	inParallel(ceil(rows, block), func(b int) {

@@ -178,8 +178,8 @@ func (a *attention) scores() {
 	}
 }
 
-// softmax makes exponentials of the scores, below the largest score that was seen so far; shrink is what an earlier block's
-// exponentials are to be multiplied by, for having been below another.
+// softmax turns scores into exponentials of their difference to the largest score so far. The exponentials of earlier blocks, which
+// refer to an earlier largest score, are multiplied by shrink.
 func (a *attention) softmax() {
 	a.put("var peak = vec4<f32>(%s);", eachRow("max(max(x%[1]d.x, x%[1]d.y), max(x%[1]d.z, x%[1]d.w))"))
 	a.put("red[tx * %du + ty] = peak;\nworkgroupBarrier();", attentionFours)
@@ -243,7 +243,7 @@ func (a *attention) write() {
 	}
 }
 
-// eachRow is a text for each of an invocation's four rows.
+// eachRow is a WGSL expression for each of an invocation's four rows.
 func eachRow(format string) string {
 	var parts []string
 	for r := range 4 {

@@ -97,7 +97,7 @@ func (a *attention) masked() func(r, c int) string {
 	return func(r, c int) string { return a.maskAt(fmt.Sprintf("(mq%d + mk%d)", r, c)) }
 }
 
-// maskStrides are those of the mask as it broadcasts to [B,H,S,T]; of attention by rows, B are the texts.
+// maskStrides are the strides of the mask as it broadcasts to [B,H,S,T]. In attention by rows, B counts the sequences.
 func (a *attention) maskStrides() (st [4]int) {
 	for i, d := range a.mask.Shape {
 		if d != 1 {
@@ -107,7 +107,7 @@ func (a *attention) maskStrides() (st [4]int) {
 	return st
 }
 
-// maskAt is the text of an element of the mask, a float or a condition.
+// maskAt is the WGSL expression of an element of the mask, a float or a condition.
 func (a *attention) maskAt(at string) string {
 	if a.mask.DType == tensor.Bool {
 		return fmt.Sprintf("(extractBits(bitcast<u32>(%s), (%s %% 4u) * 8u, 8u) != 0u)", a.floatAt(a.mask.memory, at+" / 4u"), at)
@@ -115,7 +115,7 @@ func (a *attention) maskAt(at string) string {
 	return a.floatAt(a.mask.memory, at)
 }
 
-// floatAt is the text of float i of a memory.
+// floatAt is the WGSL expression of float i of a memory.
 func (a *attention) floatAt(m memory, i string) string {
 	if a.vector {
 		return fmt.Sprintf("%s[(%s) / 4u][(%s) %% 4u]", a.bind(m), i, i)

@@ -7,8 +7,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// texts makes attention one within texts, whose queries and keys rows list as ir.Pack does. A workgroup's queries may be of several
-// texts: it passes over the keys of all of them, span, and query r sees those from lo[r] to hi[r].
+// texts restricts attention to pairs within one sequence; rows lists the sequences as ir.Pack does. The queries of a workgroup may belong
+// to several sequences. It visits the keys of all of them, span, and query r sees those from lo[r] to hi[r].
 func (a *attention) texts(rows, positions *operand) {
 	a.byText, a.positions, a.op.NaNGuard = true, positions, true
 	field := a.textOf(rows)

@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/internal/native"
 )
 
-// A buffer implements backend.Buffer. Its bytes never pass through the host unless somebody asks for them.
+// A buffer implements backend.Buffer. Its bytes pass through the host only on request.
 type buffer struct {
 	*native.Buffer
 	gpu *native.Device
@@ -76,7 +76,7 @@ func words(p []byte, off int64) (first, end int64) {
 	return off &^ 3, (off + int64(len(p)) + 3) &^ 3
 }
 
-// staging implements gpu.Staging: what is downloaded comes to a buffer that can be mapped.
+// staging implements gpu.Staging by a buffer that can be mapped.
 type staging struct{ *native.Buffer }
 
 // Stage implements gpu.Driver.

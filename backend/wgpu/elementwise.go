@@ -14,7 +14,7 @@ import (
 // groupSize is the workgroup of kernels that go element by element or row by row.
 const groupSize = 256
 
-// An expression builds the text of a result from the texts of its operands.
+// An expression builds the WGSL expression of a result from those of its operands.
 type expression struct {
 	text  string // with $1, $2, … for the operands; lines before the last are computed first, as v0, v1, …
 	needs []string

@@ -49,7 +49,7 @@ var concatEntry = entry{
 	},
 }
 
-// concatenate is the launch that computes y, row-major, as what is in xs along an axis.
+// concatenate is the launch that writes the concatenation of xs along an axis to y, which is row-major.
 func concatenate(y *operand, xs []*operand, axis int) launch {
 	e, _ := raw(y.Width)
 	return produce("concat", y, e, func(s *shader, i string) (value, to string) {

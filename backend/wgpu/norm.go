@@ -20,7 +20,7 @@ type norm struct {
 	held  int    // words of the row that an invocation keeps from the first pass on; 0 where each pass reads them again
 }
 
-// newNorm makes the kernel; operands that are at whole vec4, like rows of whole vec4, move so.
+// newNorm makes the kernel. It reads and writes whole vec4 if operands are aligned to them and rows consist of them.
 func (d *Device) newNorm(name string, rows, cols int, operands ...*operand) *norm {
 	word, lanes := "vec4<f32>", 4
 	for _, o := range operands {
@@ -77,7 +77,7 @@ func (n *norm) pass(stages ...stage) {
 	}
 }
 
-// at is the text of word c of the workgroup's row of an operand, or of the only row.
+// at is the WGSL expression of word c of the workgroup's row of an operand, or of the only row.
 func (n *norm) at(o *operand, only bool) string {
 	row := fmt.Sprintf("row * %s + ", n.count)
 	if only {

@@ -124,7 +124,7 @@ func (b *binder) refuse(s *shader, i, bad string, err func(number int64) error, 
 // atomic is the word of shaders that combine what several invocations write to the arena.
 const atomic = "atomic<u32>"
 
-// wordAt is the text of 32-bit word i of a memory, as u32.
+// wordAt is the WGSL expression of 32-bit word i of a memory, as u32.
 func (s *shader) wordAt(m memory, i string) string {
 	if s.word == atomic && m.constant != nil {
 		m.word = "u32"
@@ -153,7 +153,7 @@ func (s *shader) index(i string, o *operand, j string) {
 	s.put("var %[1]s = bitcast<i32>(low_%[1]s);", i)
 }
 
-// wider is the text of whether index i has more than 32 bits.
+// wider is the WGSL expression of whether index i has more than 32 bits.
 func wider(i string) string {
 	return fmt.Sprintf("high_%[1]s != bitcast<u32>(bitcast<i32>(low_%[1]s) >> 31u)", i)
 }

@@ -59,13 +59,13 @@ var dequantizeEntry = entry{
 // A quantising is DynamicQuantizeLinear in the making: x is quantised with one scale and zero point.
 type quantising struct{ x, quantized, scale, zero, ranges *operand }
 
-// rangeGroups is the number of workgroups that look for the smallest and the largest of n elements.
+// rangeGroups is the number of workgroups that find the smallest and the largest of n elements.
 func rangeGroups(n int) int { return min(ceil(n, 16*groupSize), groupSize) }
 
 // rangeBytes is the scratch that the range of n elements takes.
 func rangeBytes(n int) int64 { return 8 * int64(rangeGroups(n)) }
 
-// launches are three: the ranges of parts of x, scale and zero point from them, and the quantised values.
+// launches are three kernels: the first finds the ranges of parts of x, the second scale and zero point, and the third quantises.
 func (q *quantising) launches(d *Device) []launch {
 	n := q.x.Elements()
 	groups := rangeGroups(n)

@@ -158,7 +158,7 @@ type quantized struct {
 	first, firstSum, lead int
 }
 
-// before is the text of rows of all matrices before an invocation's own.
+// before is a WGSL term that skips the rows of all matrices before the invocation's own.
 func (w *quantized) before(rows string) string {
 	if w.lead == 0 {
 		return ""
@@ -309,7 +309,7 @@ type quantizedEpilogue struct {
 	ranges string // the text of the scale of variable text up to its end, where texts have one each
 }
 
-// load is the text of element number at of operand i.
+// load is the WGSL expression of element number at of operand i.
 func (e *quantizedEpilogue) load(i int, at string) string {
 	o := e.in[i]
 	if o.Elements() == 1 {

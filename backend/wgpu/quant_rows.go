@@ -9,7 +9,7 @@ import (
 
 // Without padding every text has a separate range, and with it a scale and a zero point.
 
-// noText is what the function text_of returns for a token of no text.
+// noText is the result of the function text_of for a token outside of all sequences.
 const noText = "0xffffffffu"
 
 // textOf declares the function text_of, which finds the text of a token among rows as ir.Pack lists them: the last one that begins at it or
@@ -31,7 +31,8 @@ func (s *shader) textOf(rows *operand) (field func(row string, i int) string) {
 // A textQuantising is DynamicQuantizeLinear of each text in the making: ranges has a scale and a zero point for each.
 type textQuantising struct{ x, rows, quantized, ranges *operand }
 
-// launches are two: scales and zero points, a workgroup for each text, and the quantised values. Tokens of no text are 0.
+// launches are two kernels: the first finds scale and zero point, a workgroup for each sequence, and the second quantises. Tokens outside
+// of all sequences are 0.
 func (q *textQuantising) launches(d *Device) []launch {
 	width := q.x.Shape[len(q.x.Shape)-1]
 	s := d.newJoiner("text_ranges", "u32", groupSize)

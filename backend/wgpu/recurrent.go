@@ -292,12 +292,12 @@ func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand
 	return launch{s, spread(directions * batch)}
 }
 
-// gate is the text of what the first kernel left for gate g of unit j.
+// gate is the WGSL expression of the first kernel's result for gate g of unit j.
 func (r *recurrent) gate(g int) string {
 	return fmt.Sprintf("%s[gates + %du * %s + j]", r.gatesAt, g, r.hidden)
 }
 
-// biased is the text of the bias of R for gate g.
+// biased is the WGSL expression of the bias of R for gate g.
 func (r *recurrent) biased(g int) string {
 	o := r.in[ops.RecurrentB]
 	if o == nil {
@@ -327,7 +327,7 @@ func (r *recurrent) product(at string, gates ...int) {
 	r.put("for (var i = 0u; i < %s; i++) { let h = state[%s + i];%s }", r.hidden, at, lines.String())
 }
 
-// act is the text of function number i of something, which is clipped before.
+// act is the WGSL expression of function number i, whose operand is clipped first.
 func (r *recurrent) act(i int, text string) string {
 	f := r.functions[i]
 	e := cellTexts[f.Name]
@@ -343,7 +343,7 @@ func (r *recurrent) mixed(update, candidate string) {
 	r.put("let update = %s;\nlet v = (1.0 - update) * %s + update * state[now + j];", r.act(0, update), r.act(1, candidate))
 }
 
-// peephole is the text of what the cell at unit j adds to a gate.
+// peephole is the WGSL expression of the cell's contribution to a gate at unit j.
 func (r *recurrent) peephole(i int, cell string) string {
 	p := r.in[ops.RecurrentP]
 	if p == nil {

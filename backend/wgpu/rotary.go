@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// rotaryEntry turns pairs of a head's elements.
+// rotaryEntry rotates pairs of a head's elements.
 var rotaryEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
 	Strided:  gpu.First,

@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// loopLimit is how often the loops of an invocation may go round in all: lavapipe ends them there without a word.
+// loopLimit is the number of loop iterations that an invocation may execute: lavapipe ends loops there without an error.
 const loopLimit = 1<<16 - 1
 
 // topKEntry counts, for each element of a line, how many come before it, which is its position in the result.

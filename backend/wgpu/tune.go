@@ -138,7 +138,7 @@ var kernels = sync.OnceValue(func() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 })
 
-// handicap is for tilings that sum up in another order than the usual one: what results depend on should not be left to chance.
+// handicap multiplies the times of tilings that sum in another order than the usual one, so that results seldom depend on chance.
 const handicap = 1.03
 
 // fastest times candidates.

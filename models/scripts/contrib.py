@@ -500,6 +500,16 @@ def sliding():
              3, num_heads=4, kv_num_heads=2, do_rotary=1, local_window_size=4, sliding_window_cache=1)
 
 
+def padded():
+    """Prompts of several lengths with padding behind them, whose queries see the keys of tokens only."""
+    big, new = 16, 6
+    cos, sin = f32(new, big // 2), f32(new, big // 2)
+    for name, room, a in (("prompt", 0, {}), ("rotary", 0, dict(do_rotary=1)), ("window", 0, dict(local_window_size=2)), ("buffer", 9, dict(local_window_size=3)),
+                          ("sink", 0, dict(smooth_softmax=1))):
+        inputs = [f32(2, new, 4 * big), f32(2, new, 2 * big), f32(2, new, 2 * big), f32(2, 2, room, big), f32(2, 2, room, big), np.array([5, 1], np.int32), s(new, np.int32)]
+        case(f"gqa_padded_{name}", "GroupQueryAttention", inputs + [cos, sin] * ("do_rotary" in a), 3, num_heads=4, kv_num_heads=2, **a)
+
+
 def tokens():
     """Strings, cut by separators, by an expression and into characters."""
     strings = np.array(["a bb,ccc", " x  yy ", "", "äöü né"], object)
@@ -544,7 +554,7 @@ def blocked():
 
 
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
