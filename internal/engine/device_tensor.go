@@ -284,7 +284,8 @@ func (k *DeviceTensor) Truncate(positions int) error {
 	if r := k.grows; r.capacity == 0 {
 		return WithKind(ErrInput, errors.New("the device tensor does not grow: Program.NewGrowingTensor makes one that does"))
 	} else if has := k.shape[r.axis]; positions < 0 || positions > has {
-		return WithKind(ErrInput, fmt.Errorf("the device tensor has size %d on axis %d and cannot be truncated to %d", has, r.axis, positions))
+		return WithKind(ErrInput, fmt.Errorf("the device tensor has size %d on axis %d and cannot be truncated to %d", has, r.axis,
+			positions))
 	}
 	k.shape[k.grows.axis] = positions
 	return nil

@@ -96,7 +96,8 @@ func (s *Session) RunPacked(ctx context.Context, starts []int, inputs map[string
 }
 
 // feedPacked computes the operands of the first segment of the run from a packed batch. They count against the account of env.
-func (f *frame) feedPacked(env *ir.Env, starts sequenceStarts, inputs map[string]*tensor.Tensor) (first int, made []*tensor.Tensor, err error) {
+func (f *frame) feedPacked(env *ir.Env, starts sequenceStarts, inputs map[string]*tensor.Tensor) (first int, made []*tensor.Tensor,
+	err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	f.starts, f.sizes = starts, ir.Binding{}
 	made, err = env.Results(func() ([]*tensor.Tensor, error) {
