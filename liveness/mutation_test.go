@@ -189,8 +189,8 @@ func TestInPlaceWhereTheOperandLivesOn(t *testing.T) {
 		return %3 }`
 	p := accepted(t, parse(t, graph), device(t))
 	c := p.claim()
-	place := c.Place
-	c.Place = func(v *ir.Value) (proof.Place, bool) {
+	place := c.Region
+	c.Region = func(v *ir.Value) (proof.Region, bool) {
 		if v.Name == "b" {
 			v = v.Def.Inputs[0]
 		}
@@ -244,7 +244,7 @@ func TestStepsInAnotherOrder(t *testing.T) {
 	c := p.claim()
 	c.Steps = slices.Clone(c.Steps)
 	slices.Reverse(c.Steps)
-	c.Scratch = func(int) []proof.Place { return nil }
+	c.Scratch = func(int) []proof.Region { return nil }
 	require.ErrorContains(t, proof.Verify(c), "was not written")
 	require.Error(t, proof.Replay(c, 0))
 }

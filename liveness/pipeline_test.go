@@ -68,9 +68,9 @@ func analyze(t require.TestingT, g *ir.Graph, d *target.Target, o liveness.Optio
 
 // claim states a plan in the words of package proof.
 func claim(g *ir.Graph, d *target.Target, r *liveness.Result, plan *planner.Plan) proof.Claim {
-	place := func(b int) (proof.Place, bool) {
+	place := func(b int) (proof.Region, bool) {
 		s := plan.Slots[b]
-		return proof.Place{Arena: s.Arena, Offset: s.Offset, Size: s.Size}, s.Arena != planner.NoArena
+		return proof.Region{Arena: s.Arena, Offset: s.Offset, Size: s.Size}, s.Arena != planner.NoArena
 	}
 	c := proof.Claim{
 		Graph: g, Steps: r.Steps, Align: d.Align, InPlace: d.InPlace, StridedResult: d.StridedResult, LateReads: d.LateReads, Held: r.Held,
@@ -80,16 +80,16 @@ func claim(g *ir.Graph, d *target.Target, r *liveness.Result, plan *planner.Plan
 			}
 			return ir.OwnLayout(v)
 		},
-		Place: func(v *ir.Value) (proof.Place, bool) {
+		Region: func(v *ir.Value) (proof.Region, bool) {
 			if root := r.Layouts[v.ID].Root; root != nil {
 				v = root
 			}
 			if r.Buffers[v.ID] < 0 {
-				return proof.Place{}, false
+				return proof.Region{}, false
 			}
 			return place(r.Buffers[v.ID])
 		},
-		Scratch: func(step int) (places []proof.Place) {
+		Scratch: func(step int) (places []proof.Region) {
 			for _, b := range r.Scratch[step] {
 				p, _ := place(b)
 				places = append(places, p)
@@ -128,17 +128,17 @@ func prove(t require.TestingT, g *ir.Graph, d *target.Target, r *liveness.Result
 // stacked is a claim about a plan as one for all sizes.
 func stacked(c proof.Claim, r *liveness.Result, below [][]int) proof.Claim {
 	c.Below = below
-	at := func(buffer int) proof.Place {
-		return proof.Place{Offset: int64(buffer), Size: r.Problem.Buffers[buffer].Size}
+	at := func(buffer int) proof.Region {
+		return proof.Region{Offset: int64(buffer), Size: r.Problem.Buffers[buffer].Size}
 	}
-	c.Place = func(v *ir.Value) (proof.Place, bool) {
+	c.Region = func(v *ir.Value) (proof.Region, bool) {
 		if root := r.Layouts[v.ID].Root; root != nil {
 			v = root
 		}
 		buffer := r.Buffers[v.ID]
 		return at(max(buffer, 0)), buffer >= 0
 	}
-	c.Scratch = func(step int) (places []proof.Place) {
+	c.Scratch = func(step int) (places []proof.Region) {
 		for _, buffer := range r.Scratch[step] {
 			places = append(places, at(buffer))
 		}

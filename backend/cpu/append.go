@@ -20,7 +20,7 @@ var appendEntry = entry{
 			}
 			return o.strides[op.Axis] * o.width
 		}
-		toPlace, newPlace, oldPlace := stride(&y), stride(&x), stride(&cache)
+		toStride, newStride, oldStride := stride(&y), stride(&x), stride(&cache)
 		perPart := max(1, 4*partElements/max(len(lines)*run, 1))
 		return step{parts: (size + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
 			to, fresh, old, ends := y.bytes(m), x.bytes(m), cache.bytes(m), elements[int64](m, &lengths)
@@ -31,16 +31,16 @@ var appendEntry = entry{
 				}
 			}
 			there := cache.outside && y.outside && m.bases[cache.base] == m.bases[y.base]
-			for place := part * perPart; place < min((part+1)*perPart, size); place++ {
+			for position := part * perPart; position < min((part+1)*perPart, size); position++ {
 				for _, l := range lines {
 					start := max(int(ends[l.sequence])-added, 0)
-					switch dst := to[l.to+place*toPlace:][:run]; {
-					case place >= start && place < start+added:
-						copy(dst, fresh[l.added+(place-start)*newPlace:][:run])
-					case place >= start && (!op.Keep || place >= cached):
+					switch dst := to[l.to+position*toStride:][:run]; {
+					case position >= start && position < start+added:
+						copy(dst, fresh[l.added+(position-start)*newStride:][:run])
+					case position >= start && (!op.Keep || position >= cached):
 						clear(dst)
 					case !there:
-						copy(dst, old[l.old+place*oldPlace:][:run])
+						copy(dst, old[l.old+position*oldStride:][:run])
 					}
 				}
 			}

@@ -31,7 +31,7 @@ func (d *processor) attentionEntry() entry {
 		StridedResult: func(*ir.Node) bool { return true },
 		Scratch: func(n *ir.Node) []int64 {
 			if n.HasOperand(ir.AttentionRows) {
-				return d.rowsAttentionScratch(n)
+				return d.packedAttentionScratch(n)
 			}
 			return []int64{int64(d.Threads()) * int64(align(d.attention(n).ScratchBytes()))}
 		},
@@ -52,7 +52,7 @@ func (d *processor) attention(n *ir.Node) *kernel.Attention {
 
 func bindAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	if n.HasOperand(ir.AttentionRows) {
-		return bindRowsAttention(b, n, in, out), nil
+		return bindPackedAttention(b, n, in, out), nil
 	}
 	op := n.Op.(ir.Attention)
 	q, k, v, mask, y := &in[ir.AttentionQ], &in[ir.AttentionK], &in[ir.AttentionV], &in[ir.AttentionMask], &out[0]

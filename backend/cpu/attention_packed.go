@@ -11,25 +11,25 @@ import (
 // packedAttention plans the kernel of an attention by rows.
 func (d *processor) packedAttention(n *ir.Node) *kernel.PackedAttention {
 	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
-	texts := n.Inputs[ir.AttentionRows].Type.Sizes()[0]
+	sequences := n.Inputs[ir.AttentionRows].Type.Sizes()[0]
 	bf16From := 0
 	if d.format == formatBF16 {
 		bf16From = worthRounding
 	}
-	return d.set.NewPackedAttention(kernel.AttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1], KVHeads: k[2],
-		ValueSize: v[3]}, bf16From)
+	return d.set.NewPackedAttention(kernel.AttentionShape{Batch: sequences, Queries: q[1], Heads: q[2], Size: q[3], Keys: k[1],
+		KVHeads: k[2], ValueSize: v[3]}, bf16From)
 }
 
 // rowsAttentionScratch is the plan of the pieces, and then what each worker needs.
-func (d *processor) rowsAttentionScratch(n *ir.Node) []int64 {
+func (d *processor) packedAttentionScratch(n *ir.Node) []int64 {
 	a := d.packedAttention(n)
 	return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
 }
 
-// bindRowsAttention makes two phases: one thread cuts the texts into pieces, and all take one after the other.
-func bindRowsAttention(b *binder, n *ir.Node, in, out []operand) step {
+// bindPackedAttention returns two phases: one thread divides the sequences into pieces, and then all threads take pieces.
+func bindPackedAttention(b *binder, n *ir.Node, in, out []operand) step {
 	op := n.Op.(ir.Attention)
-	q, k, v, texts, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], in[ir.AttentionRows], out[0]
+	q, k, v, sequences, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], in[ir.AttentionRows], out[0]
 	a := b.d.packedAttention(n)
 	args := kernel.AttentionArgs{QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y),
 		Scale: op.Scale, Softcap: op.Softcap}
@@ -57,8 +57,8 @@ func bindRowsAttention(b *binder, n *ir.Node, in, out []operand) step {
 		if n.HasOperand(at) {
 			scores[i], index[i] = in[at], in[at+1]
 			for axis, p := range below {
-				if places := index[i].shape[0]; p == 0 || places < p {
-					below[axis] = places
+				if positions := index[i].shape[0]; p == 0 || positions < p {
+					below[axis] = positions
 				}
 			}
 		}
@@ -70,9 +70,9 @@ func bindRowsAttention(b *binder, n *ir.Node, in, out []operand) step {
 	plan, scratch, each := b.scratchBytes(0), b.scratchBytes(1), align(a.ScratchBytes())
 	return inTurn(
 		step{parts: 1, run: func(m *machine, _, _ int) {
-			err := a.Plan(elements[int32](m, &texts), plan.bytes(m))
+			err := a.Plan(elements[int32](m, &sequences), plan.bytes(m))
 			if err == nil && byPosition {
-				err = a.Positions(elements[int32](m, &texts), elements[int64](m, &positions), below[0], below[1])
+				err = a.Positions(elements[int32](m, &sequences), elements[int64](m, &positions), below[0], below[1])
 			}
 			for i := range scores {
 				r := relative(m, i)
@@ -92,24 +92,24 @@ func bindRowsAttention(b *binder, n *ir.Node, in, out []operand) step {
 				own.KeyAt = elements[int64](m, &positions)
 			}
 			own.ByQuery, own.ByKey = relative(m, 0), relative(m, 1)
-			a.Run(elements[int32](m, &texts), &own, plan.bytes(m), scratch.bytes(m)[worker*each:][:each])
+			a.Run(elements[int32](m, &sequences), &own, plan.bytes(m), scratch.bytes(m)[worker*each:][:each])
 		}},
 	)
 }
 
-// sumRowsEntry is the pooling over the tokens of each text.
-var sumRowsEntry = entry{
+// sumSequencesEntry sums the tokens of each sequence, for pooling.
+var sumSequencesEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
-		x, texts, y := in[0], in[1], out[0]
+		x, sequences, y := in[0], in[1], out[0]
 		width, tokens, set := y.shape[1:].Elements(), x.shape[1], b.d.set
 		return step{parts: y.shape[0], run: func(m *machine, r, _ int) {
-			text := elements[int32](m, &texts)[r*kernel.TextFields:]
+			sequence := elements[int32](m, &sequences)[r*kernel.SequenceFields:]
 			dst, src := y.f32(m)[r*width:][:width], x.f32(m)
 			clear(dst)
-			first, end := int(text[0]), int(text[1])
+			first, end := int(sequence[0]), int(sequence[1])
 			if first < 0 || end > tokens {
-				m.fail(n, fmt.Errorf("sequence %d is %v, of %d tokens", r, text[:kernel.TextFields], tokens))
+				m.fail(n, fmt.Errorf("sequence %d is %v, of %d tokens", r, sequence[:kernel.SequenceFields], tokens))
 				return
 			}
 			for t := first; t < end; t++ {

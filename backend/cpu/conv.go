@@ -11,8 +11,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// convEntry runs convolutions of float32 over one or two spatial axes whose weights are constant, or codes that are widened: products of
-// patches, a group after the other; or, where every channel is a group, sums over the taps, of any weights.
+// convEntry runs convolutions of float32 over one or two spatial axes whose weights are constant floats or stored weights that are widened:
+// products of patches, a group after the other; or, where every channel is a group, sums over the taps, of any weights.
 func (d *processor) convEntry() entry {
 	return entry{
 		Supports: claimsConv,
@@ -52,7 +52,7 @@ func claimsConv(n *ir.Node) bool {
 	return w.IsConst() || isStored(n)
 }
 
-// isStored reports whether the weights of a convolution are packed as codes, or will be.
+// isStored reports whether the weights of a convolution are packed as stored, or will be.
 func isStored(n *ir.Node) bool {
 	if p := n.Inputs[ir.ConvW].Packed; p != nil {
 		return isStoredForm(p.Layout.Form)
@@ -67,7 +67,7 @@ func convCoding(n *ir.Node) (w storedWeight, c coding, ok bool) {
 		return w, c, false
 	}
 	k, cols := convMatrix(n)
-	last := len(w.codes.Shape()) - 1
+	last := len(w.values.Shape()) - 1
 	c, ok = w.coding(k, cols, last-1, last)
 	return w, c, ok
 }
@@ -79,7 +79,7 @@ func convMatrix(n *ir.Node) (k, cols int) {
 	return s[:len(s)-1].Elements(), s[len(s)-1] / groups
 }
 
-// convWindow is the window and the groups of a convolution of floats or of bytes. Both have their first two operands at the same places.
+// convWindow is the window and the groups of a convolution of floats or of bytes. Both have the same first two operands.
 func convWindow(n *ir.Node) (w ir.Window, groups int) {
 	if op, bytes := n.Op.(ir.QConv); bytes {
 		return op.Window, op.Group
@@ -95,26 +95,26 @@ func isDepthwise(n *ir.Node) bool {
 	return groups > 1 && w[len(w)-2] == 1 && w[len(w)-1] == groups
 }
 
-// convShape is a bound convolution over two spatial axes, of which the first has one place where there is one alone: kernels
-// go along the last. Channels are those of a group.
+// convShape is a bound convolution over two spatial axes, of which the first has one position if the convolution has one axis: kernels go
+// along the last. Channels are those of a group.
 func convShape(n *ir.Node) (shape kernel.ConvShape, groups int, depthwise bool) {
 	op, groups := convWindow(n)
 	x, w, y := n.Inputs[ir.ConvX].Type.Sizes(), n.Inputs[ir.ConvW].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	shape = kernel.ConvShape{Images: x[0], Channels: w[len(w)-2], Outputs: w[len(w)-1], Height: 1, KernelHeight: 1, StrideHigh: 1,
-		DilationHigh: 1, PlacesHigh: 1}
+		DilationHigh: 1, PositionsHigh: 1}
 	axis := 0
 	front := func() int {
 		_, before, _ := op.Places(axis, ir.N(x[1+axis]))
 		return before.Int()
 	}
 	if len(x) == 4 && !isColumn(n) {
-		shape.Height, shape.KernelHeight, shape.StrideHigh, shape.DilationHigh, shape.PlacesHigh = x[1], op.Kernel[0], op.Strides[0],
+		shape.Height, shape.KernelHeight, shape.StrideHigh, shape.DilationHigh, shape.PositionsHigh = x[1], op.Kernel[0], op.Strides[0],
 			op.Dilations[0], y[1]
 		shape.Top = front()
 		axis = 1
 	}
-	shape.Width, shape.KernelWidth, shape.StrideWide, shape.DilationWide, shape.PlacesWide = x[1+axis], op.Kernel[axis], op.Strides[axis],
-		op.Dilations[axis], y[1+axis]
+	shape.Width, shape.KernelWidth, shape.StrideWide, shape.DilationWide, shape.PositionsWide = x[1+axis], op.Kernel[axis],
+		op.Strides[axis], op.Dilations[axis], y[1+axis]
 	shape.Left = front()
 	if depthwise = isDepthwise(n); depthwise {
 		shape.Channels = shape.Outputs
@@ -170,7 +170,7 @@ func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		}}, nil
 	}
 	var data []float32
-	codes := make([]kernel.Stored, groups)
+	stored := make([]kernel.Stored, groups)
 	if isStored(n) {
 		k, cols := convMatrix(n)
 		w := n.Inputs[ir.ConvW].Packed
@@ -178,7 +178,7 @@ func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			return step{}, fmt.Errorf("the weight is not packed")
 		}
 		var err error
-		if codes, err = codingOf(w, k, cols).operands(b.d.set, w, groups); err != nil {
+		if stored, err = codingOf(w, k, cols).operands(b.d.set, w, groups); err != nil {
 			return step{}, err
 		}
 	} else {
@@ -194,7 +194,7 @@ func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return step{parts: k.Parts(), run: func(m *machine, part, worker int) {
 			a := args
 			resolve(m, &a)
-			a.B, a.Stored = data, &codes[0]
+			a.B, a.Stored = data, &stored[0]
 			k.Run(part, &a, scratch.bytes(m)[worker*each:][:each])
 		}}, nil
 	}
@@ -211,7 +211,7 @@ func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		a, g := args, part/parts
 		resolve(m, &a)
 		a.X, a.B = a.X[min(g*shape.Channels*a.XChannel, len(a.X)):], data[g*length:][:length] // of no pixels, there are no channels
-		a.Stored = &codes[g]
+		a.Stored = &stored[g]
 		a.C, a.Bias, a.Residual = a.C[g*shape.Outputs:], from(a.Bias, g*shape.Outputs), from(a.Residual, g*shape.Outputs)
 		k.Run(part%parts, &a, scratch.bytes(m)[worker*each:][:each])
 	}}, nil
@@ -223,8 +223,8 @@ const (
 	tiledTiles    = 8
 )
 
-// isTiled reports whether a convolution is computed by tiles: its weights are packed so, or will be. Codes lie the same way for either, and
-// sizes decide.
+// isTiled reports whether a convolution is computed by tiles: its weights are packed so, or will be. Stored weights have the same layout
+// for both, and sizes decide.
 func isTiled(n *ir.Node) bool {
 	op, w := n.Op.(ir.Conv), n.Inputs[ir.ConvW]
 	s, image := w.Type.Shape, n.Outputs[0].Type.Shape
@@ -266,7 +266,7 @@ func (d *processor) packConv(g *ir.Graph) (count int, err error) {
 		form     packed.Form
 		matrices int
 	}
-	done, codes := map[key]*ir.Value{}, map[storedKey]*ir.Value{}
+	done, stored := map[key]*ir.Value{}, map[storedKey]*ir.Value{}
 	for _, n := range g.Nodes {
 		if n.Op.Kind() != ir.KindConv || d.target.Where(n) != target.OnKernel || isDepthwise(n) {
 			continue
@@ -281,7 +281,7 @@ func (d *processor) packConv(g *ir.Graph) (count int, err error) {
 			}
 		}
 		if isStored(n) {
-			packs, err := d.packConvCodes(g, n, codes)
+			packs, err := d.packStoredConv(g, n, stored)
 			if err != nil {
 				return 0, n.Fail(fmt.Errorf("weight %q: %w", n.Inputs[ir.ConvW].Name, err))
 			}
@@ -316,14 +316,14 @@ type storedKey struct {
 	coding
 }
 
-// packConvCodes packs the stored weights of a convolution, unless done has them, and counts how many.
-func (d *processor) packConvCodes(g *ir.Graph, n *ir.Node, done map[storedKey]*ir.Value) (count int, err error) {
+// packStoredConv packs the stored weights of a convolution unless done has them, and returns the number of matrices packed.
+func (d *processor) packStoredConv(g *ir.Graph, n *ir.Node, done map[storedKey]*ir.Value) (count int, err error) {
 	w := n.Inputs[ir.ConvW]
 	k, cols := convMatrix(n)
 	_, groups := convWindow(n)
 	pack := func() (*ir.Packed, error) {
 		stored, c, _ := convCoding(n)
-		return d.packCodes(&stored, c, groups, func(group, k, col int) int { return k*groups*cols + group*cols + col }), nil
+		return d.packStored(&stored, c, groups, func(group, k, col int) int { return k*groups*cols + group*cols + col }), nil
 	}
 	key := storedKey{w: w}
 	if p := w.Packed; p != nil {
@@ -331,7 +331,7 @@ func (d *processor) packConvCodes(g *ir.Graph, n *ir.Node, done map[storedKey]*i
 		if l, _, _ := key.coding.layout(d.set); l == p.Layout {
 			return 0, nil // bind checks the data
 		}
-		pack = func() (*ir.Packed, error) { return d.repackCodes(p, key.coding, groups) }
+		pack = func() (*ir.Packed, error) { return d.repackStored(p, key.coding, groups) }
 	} else {
 		_, key.coding, _ = convCoding(n)
 	}

@@ -29,8 +29,8 @@ type grown struct {
 	leafTrees, leafIDs, leafTargets        []int64
 	weights                                []float32
 
-	places map[[2]int64]int       // by tree and number
-	votes  map[[2]int64][]castFor // by leaf
+	positions map[[2]int64]int       // by tree and number
+	votes     map[[2]int64][]castFor // by leaf
 }
 
 type castFor struct {
@@ -40,7 +40,7 @@ type castFor struct {
 
 // grow makes trees of all shapes; the numbers of features are few, so that they meet the splits. Leaves vote for no, one or two targets.
 func grow(r *rand.Rand, trees int, modes []string, shuffled bool) *grown {
-	g := &grown{places: map[[2]int64]int{}, votes: map[[2]int64][]castFor{}}
+	g := &grown{positions: map[[2]int64]int{}, votes: map[[2]int64][]castFor{}}
 	for t := range int64(trees) {
 		count := int64(1)
 		for id := int64(0); id < count; id++ {
@@ -63,7 +63,7 @@ func grow(r *rand.Rand, trees int, modes []string, shuffled bool) *grown {
 			}
 		}
 	}
-	if shuffled { // numbers that say nothing of the place
+	if shuffled { // numbers that are independent of the position
 		for _, list := range [][]int64{g.ids, g.yes, g.no, g.leafIDs} {
 			for i := range list {
 				list[i] = 1000 - 3*list[i]
@@ -71,7 +71,7 @@ func grow(r *rand.Rand, trees int, modes []string, shuffled bool) *grown {
 		}
 	}
 	for i, tree := range g.trees {
-		g.places[[2]int64{tree, g.ids[i]}] = i
+		g.positions[[2]int64{tree, g.ids[i]}] = i
 	}
 	for i, tree := range g.leafTrees {
 		k := [2]int64{tree, g.leafIDs[i]}
@@ -110,9 +110,9 @@ func (g *grown) predict(x []float32, aggregate string) []float64 {
 		for g.modes[k] != "LEAF" {
 			v, s := x[g.features[k]], g.values[k]
 			if comparisons[g.modes[k]](v, s) || v != v && g.missing[k] != 0 {
-				k = g.places[[2]int64{g.trees[k], g.yes[k]}]
+				k = g.positions[[2]int64{g.trees[k], g.yes[k]}]
 			} else {
-				k = g.places[[2]int64{g.trees[k], g.no[k]}]
+				k = g.positions[[2]int64{g.trees[k], g.no[k]}]
 			}
 		}
 		for _, v := range g.votes[[2]int64{g.trees[k], g.ids[k]}] {

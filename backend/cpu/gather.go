@@ -138,13 +138,13 @@ func gatherNDStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
 	inner := src.shape[batch+axes:].Elements() * src.width // bytes of a slice
 	count := idx.shape[batch : len(idx.shape)-1].Elements()
 	each := src.shape[batch:].Elements() * src.width // bytes of what the tuples of one batch address
-	places := newTuples(src.shape[batch:], batch, axes)
-	tuples := idx.shape[:batch].Elements() * count
+	tuples := newTuples(src.shape[batch:], batch, axes)
+	number := idx.shape[:batch].Elements() * count
 	perPart := max(1, partElements*4/max(inner, 64))
-	return step{parts: (tuples + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
+	return step{parts: (number + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
 		ids, d, s := elements[I](m, &idx), dst.bytes(m), src.bytes(m)
-		for t := part * perPart; t < min((part+1)*perPart, tuples); t++ {
-			at, err := place(&places, ids[t*axes:][:axes], t)
+		for t := part * perPart; t < min((part+1)*perPart, number); t++ {
+			at, err := tupleStart(&tuples, ids[t*axes:][:axes], t)
 			if err != nil {
 				m.fail(n, err)
 				return
@@ -164,8 +164,8 @@ func newTuples(shape tensor.Shape, first, axes int) tuples {
 	return tuples{shape: shape[:axes], strides: shape.Strides()[:axes], first: first}
 }
 
-// place is where the slice begins that a tuple names, in elements.
-func place[I int32 | int64](p *tuples, tuple []I, number int) (at int, err error) {
+// tupleStart returns the first element of the slice that an index tuple names.
+func tupleStart[I int32 | int64](p *tuples, tuple []I, number int) (at int, err error) {
 	for axis, size := range p.shape {
 		i := int(tuple[axis])
 		if i < 0 {
@@ -179,21 +179,21 @@ func place[I int32 | int64](p *tuples, tuple []I, number int) (at int, err error
 	return at, nil
 }
 
-// places read an index as ir.OneHot does.
-var places = map[tensor.DType]func(m *machine, o *operand, i int) int64{
-	tensor.I64: placeIn[int64], tensor.I32: placeIn[int32], tensor.U8: placeIn[uint8], tensor.F32: placeIn[float32],
-	tensor.F64: placeIn[float64],
+// indexReaders read an index as ir.OneHot does.
+var indexReaders = map[tensor.DType]func(m *machine, o *operand, i int) int64{
+	tensor.I64: readIndex[int64], tensor.I32: readIndex[int32], tensor.U8: readIndex[uint8], tensor.F32: readIndex[float32],
+	tensor.F64: readIndex[float64],
 }
 
-func placeIn[T number](m *machine, o *operand, i int) int64 { return int64(elements[T](m, o)[i]) }
+func readIndex[T number](m *machine, o *operand, i int) int64 { return int64(elements[T](m, o)[i]) }
 
 var oneHotEntry = entry{
 	Supports: func(n *ir.Node) bool {
-		return places[n.Inputs[0].Type.DType] != nil && n.Inputs[1].Type.DType.Size() > 0
+		return indexReaders[n.Inputs[0].Type.DType] != nil && n.Inputs[1].Type.DType.Size() > 0
 	},
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op, index, values, y := n.Op.(ir.OneHot), in[0], in[1], out[0]
-		place, depth, inner, width := places[index.dtype], y.shape[op.Axis], y.shape[op.Axis+1:].Elements(), y.width
+		read, depth, inner, width := indexReaders[index.dtype], y.shape[op.Axis], y.shape[op.Axis+1:].Elements(), y.width
 		blocks := y.shape[:op.Axis].Elements()
 		parts, perPart := rowParts(blocks, depth*inner)
 		return step{parts: parts, run: func(m *machine, part, _ int) {
@@ -202,7 +202,7 @@ var oneHotEntry = entry{
 				d := y.bytes(m)[block*depth*inner*width:][:depth*inner*width]
 				repeat(d, off, depth*inner)
 				for i := range inner {
-					at := place(m, &index, block*inner+i)
+					at := read(m, &index, block*inner+i)
 					if at < 0 {
 						at += int64(depth)
 					}

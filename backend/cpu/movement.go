@@ -45,15 +45,15 @@ func movesOf(y *operand) (moves, error) {
 
 func moveStep[T tensor.Element](set *kernel.Set, y, x *operand) step {
 	dst, src, loops := *y, *x, newNest(y.shape, y, x)
-	if n := len(loops.Shape); n > 1 && loops.col(0) == 1 && loops.row(1) == 1 && min(loops.Shape[n-2], loops.Shape[n-1]) >= turnedRows {
+	if n := len(loops.Shape); n > 1 && loops.col(0) == 1 && loops.row(1) == 1 && min(loops.Shape[n-2], loops.Shape[n-1]) >= transposedRows {
 		toRow, fromCol := loops.row(0), loops.col(1)
 		if dst.width == 4 {
-			return turnStep(loops, func(m *machine, to, from, rows, cols int) {
+			return transposeStep(loops, func(m *machine, to, from, rows, cols int) {
 				set.Transpose(elements[float32](m, &dst)[to:], toRow, elements[float32](m, &src)[from:], fromCol, rows, cols)
 			})
 		}
-		return turnStep(loops, func(m *machine, to, from, rows, cols int) {
-			turn(elements[T](m, &dst)[to:], toRow, elements[T](m, &src)[from:], fromCol, rows, cols)
+		return transposeStep(loops, func(m *machine, to, from, rows, cols int) {
+			transpose(elements[T](m, &dst)[to:], toRow, elements[T](m, &src)[from:], fromCol, rows, cols)
 		})
 	}
 	col, from := loops.col(0), loops.col(1)
@@ -87,19 +87,19 @@ func moveStep[T tensor.Element](set *kernel.Set, y, x *operand) step {
 	}}
 }
 
-// A matrix is turned in tiles of so many rows and columns of the result: each line of the cache is filled, and read, at once. Rows are few,
-// for they lie powers of two apart.
+// A matrix is transposed in tiles of transposedRows × transposedCols of the result: each line of the cache is filled, and read, at once.
+// Rows are few, for they lie powers of two apart.
 const (
-	turnedRows = 8
-	turnedCols = 16
+	transposedRows = 8
+	transposedCols = 16
 )
 
-// turnStep copies matrices whose rows lie along the last axis but one of the operand. A part is some columns of one, which turn copies from
-// and to offsets.
-func turnStep(loops *nest, turn func(m *machine, to, from, rows, cols int)) step {
+// transposeStep copies matrices whose rows are along the last axis but one of the operand. A part is some columns of one, which transpose
+// copies from and to offsets.
+func transposeStep(loops *nest, transpose func(m *machine, to, from, rows, cols int)) step {
 	n := len(loops.Shape)
 	rows, cols := loops.Shape[n-2], loops.Shape[n-1]
-	perPart := (max(1, partElements/rows) + turnedCols - 1) / turnedCols * turnedCols
+	perPart := (max(1, partElements/rows) + transposedCols - 1) / transposedCols * transposedCols
 	blocks := (cols + perPart - 1) / perPart
 	return step{parts: loops.rows / rows * blocks, run: func(m *machine, part, _ int) {
 		to, from, rest := 0, 0, part/blocks
@@ -109,17 +109,17 @@ func turnStep(loops *nest, turn func(m *machine, to, from, rows, cols int)) step
 			to, from = to+at*loops.Strides[0][axis], from+at*loops.Strides[1][axis]
 		}
 		lo := part % blocks * perPart
-		turn(m, to+lo, from+lo*loops.col(1), rows, min(perPart, cols-lo))
+		transpose(m, to+lo, from+lo*loops.col(1), rows, min(perPart, cols-lo))
 	}}
 }
 
-// turn writes d[r·toRow + c] = s[c·fromCol + r].
-func turn[T tensor.Element](d []T, toRow int, s []T, fromCol, rows, cols int) {
-	for c0 := 0; c0 < cols; c0 += turnedCols {
-		for r0 := 0; r0 < rows; r0 += turnedRows {
-			for r := r0; r < min(r0+turnedRows, rows); r++ {
+// transpose writes d[r·toRow + c] = s[c·fromCol + r].
+func transpose[T tensor.Element](d []T, toRow int, s []T, fromCol, rows, cols int) {
+	for c0 := 0; c0 < cols; c0 += transposedCols {
+		for r0 := 0; r0 < rows; r0 += transposedRows {
+			for r := r0; r < min(r0+transposedRows, rows); r++ {
 				p := c0*fromCol + r
-				for i := range d[r*toRow+c0:][:min(turnedCols, cols-c0)] {
+				for i := range d[r*toRow+c0:][:min(transposedCols, cols-c0)] {
 					d[r*toRow+c0+i] = s[p]
 					p += fromCol
 				}
@@ -241,7 +241,7 @@ func mirrored[T tensor.Element](op ir.Pad, y, x *operand) step {
 	dst, src := *y, *x
 	last := len(dst.shape) - 1
 	cols, rows := dst.shape[last], dst.shape[:last].Elements()
-	from := func(axis, i int) int { // the offset in x of what a place along an axis shows
+	from := func(axis, i int) int { // the offset in x of index i along an axis
 		return op.Source(i, src.shape[axis], op.Before[axis].Int(), op.After[axis].Int()) * src.strides[axis]
 	}
 	lo := max(op.Before[last].Int(), 0) // the run that x has as it is
@@ -276,7 +276,7 @@ func mirrored[T tensor.Element](op ir.Pad, y, x *operand) step {
 	}}
 }
 
-// tileEntry copies its operand to all places at once: an axis that repeats is two, of which the operand shows one with stride 0.
+// tileEntry copies its operand to all repetitions at once: an axis that repeats is two axes, and the operand has stride 0 on one of them.
 var tileEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType.Size() > 0 },
 	Strided:  target.AllStrides,

@@ -50,13 +50,13 @@ func (d *processor) averagePoolEntry() entry {
 					if op.CountIncludePad {
 						count = w.padded
 					}
-					into := d[w.to:][:w.places*p.channels]
+					into := d[w.to:][:w.positions*p.channels]
 					if w.taps == 0 {
 						clear(into)
 						return
 					}
 					k.Weigh(0, float32(1/float64(count)), min(p.channels, kernel.MixBlock))
-					k.Sum(set, into, p.channels, s[w.from:], p.next(), w.taps, 0, w.places, p.channels)
+					k.Sum(set, into, p.channels, s[w.from:], p.next(), w.taps, 0, w.positions, p.channels)
 				})
 			}}, nil
 		},
@@ -81,15 +81,15 @@ func (d *processor) maxPoolEntry() entry {
 				columns := n.Op.(ops.MaxPool).ColumnMajor
 				return step{parts: parts, run: func(m *machine, part, worker int) {
 					offsets := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size()).Offsets
-					d, s, places := y.f32(m), x.f32(m), elements[int64](m, &out[1])
-					p.run(part, perPart, offsets, func(w poolWindow) { p.largest(w, offsets[:w.taps], d, s, places, columns) })
+					d, s, positions := y.f32(m), x.f32(m), elements[int64](m, &out[1])
+					p.run(part, perPart, offsets, func(w poolWindow) { p.largest(w, offsets[:w.taps], d, s, positions, columns) })
 				}}, nil
 			}
 			return step{parts: parts, run: func(m *machine, part, worker int) {
 				offsets := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size()).Offsets
 				d, s := y.f32(m), x.f32(m)
 				p.run(part, perPart, offsets, func(w poolWindow) {
-					into := d[w.to:][:w.places*p.channels]
+					into := d[w.to:][:w.positions*p.channels]
 					if w.taps == 0 {
 						clear(into) // padding alone, as Eval has it
 					}
@@ -100,7 +100,7 @@ func (d *processor) maxPoolEntry() entry {
 						if i == 0 {
 							before = tap
 						}
-						set.BinaryRows(kernel.Max, into, p.channels, before, tap, w.places, p.channels)
+						set.BinaryRows(kernel.Max, into, p.channels, before, tap, w.positions, p.channels)
 					}
 				})
 			}}, nil
@@ -109,15 +109,15 @@ func (d *processor) maxPoolEntry() entry {
 }
 
 // largest finds the largest elements of windows and where they are, the first where several are equal or NaN.
-func (p *poolPlan) largest(w poolWindow, offsets []int, d, s []float32, places []int64, columns bool) {
+func (p *poolPlan) largest(w poolWindow, offsets []int, d, s []float32, positions []int64, columns bool) {
 	size := p.from.Elements()
-	for i := range w.places * p.channels {
-		place, ch := i/p.channels, i%p.channels
+	for i := range w.positions * p.channels {
+		position, ch := i/p.channels, i%p.channels
 		to := w.to + i
-		if d[to], places[to] = 0, 0; len(offsets) == 0 {
+		if d[to], positions[to] = 0, 0; len(offsets) == 0 {
 			continue
 		}
-		first := w.from + place*p.next() + ch
+		first := w.from + position*p.next() + ch
 		at := first + offsets[0]/4
 		for _, o := range offsets[1:] {
 			if v, best := s[first+o/4], s[at]; v > best || v != v && best == best {
@@ -129,7 +129,7 @@ func (p *poolPlan) largest(w poolWindow, offsets []int, d, s []float32, places [
 		if columns {
 			pixel = ops.ColumnMajor(p.from, pixel)
 		}
-		places[to] = int64((image*p.channels+ch)*size + pixel)
+		positions[to] = int64((image*p.channels+ch)*size + pixel)
 	}
 }
 
@@ -151,7 +151,7 @@ func (d *processor) lpPoolEntry() entry {
 			offsets := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size()).Offsets
 			d, s := y.f32(m), x.f32(m)
 			p.run(part, perPart, offsets, func(w poolWindow) {
-				for i := range w.places * p.channels {
+				for i := range w.positions * p.channels {
 					sum, first := 0.0, w.from+i/p.channels*p.next()+i%p.channels
 					for _, o := range offsets[:w.taps] {
 						sum += power(float64(s[first+o/4]))
@@ -187,9 +187,9 @@ type poolPlan struct {
 
 // A poolSpan is neighbouring positions along an axis whose windows meet as many elements: one, or such as are inside.
 type poolSpan struct {
-	place, places int
-	pixel         int // the first that the first window meets
-	taps, padded  int // elements of the window that are inside, and with the padding
+	position, positions int
+	pixel               int // the first that the first window meets
+	taps, padded        int // elements of the window that are inside, and with the padding
 }
 
 func planPool(w ir.Window, n *ir.Node) poolPlan {
@@ -204,20 +204,20 @@ func planPool(w ir.Window, n *ir.Node) poolPlan {
 }
 
 // span is the window of a position along an axis.
-func (p *poolPlan) span(axis, place int) poolSpan {
-	first := place*p.Strides[axis] - p.before[axis]
+func (p *poolPlan) span(axis, position int) poolSpan {
+	first := position*p.Strides[axis] - p.before[axis]
 	lo, hi := kernel.Meets(first, p.Dilations[axis], p.Kernel[axis], p.from[axis])
 	_, end := kernel.Meets(first, p.Dilations[axis], p.Kernel[axis], p.from[axis]+p.after[axis])
-	return poolSpan{place: place, places: 1, pixel: first + lo*p.Dilations[axis], taps: hi - lo, padded: end}
+	return poolSpan{position: position, positions: 1, pixel: first + lo*p.Dilations[axis], taps: hi - lo, padded: end}
 }
 
 // spans is the window of a position along the last axis, if it is inside with all those after it that do.
-func (p *poolPlan) spans(place int) poolSpan {
+func (p *poolPlan) spans(position int) poolSpan {
 	last := len(p.to) - 1
-	s := p.span(last, place)
+	s := p.span(last, position)
 	if k := p.Kernel[last]; s.taps == k {
 		extent := (k-1)*p.Dilations[last] + 1
-		s.places = min((p.from[last]+p.before[last]-extent)/p.Strides[last]+1, p.to[last]) - place
+		s.positions = min((p.from[last]+p.before[last]-extent)/p.Strides[last]+1, p.to[last]) - position
 	}
 	return s
 }
@@ -236,7 +236,7 @@ func (p *poolPlan) parts() (parts, perPart int) {
 // A poolWindow is the windows of neighbouring positions.
 type poolWindow struct {
 	from, to     int // the first element of x, and of the result
-	places       int
+	positions    int
 	taps, padded int
 }
 
@@ -251,9 +251,9 @@ func (p *poolPlan) run(part, perPart int, offsets []int, f func(w poolWindow)) {
 			at[axis] = p.span(axis, rest%p.to[axis])
 			rest /= p.to[axis]
 		}
-		for place := 0; place < p.to[last]; place += at[last].places {
-			at[last] = p.spans(place)
-			w := poolWindow{to: (row*p.to[last] + at[last].place) * p.channels, places: at[last].places, taps: 1, padded: 1}
+		for position := 0; position < p.to[last]; position += at[last].positions {
+			at[last] = p.spans(position)
+			w := poolWindow{to: (row*p.to[last] + at[last].position) * p.channels, positions: at[last].positions, taps: 1, padded: 1}
 			next := p.channels // how far neighbours along an axis are apart
 			offsets[0] = 0
 			for axis := last; axis >= 0; axis-- {

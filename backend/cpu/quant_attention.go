@@ -46,17 +46,17 @@ func bindQAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return step{}, nil
 	}
 	if n.HasOperand(ir.QAttentionRows) {
-		a, texts := b.d.packedQAttention(n), in[ir.QAttentionRows]
+		a, sequences := b.d.packedQAttention(n), in[ir.QAttentionRows]
 		plan, scratch, each := b.scratchBytes(0), b.scratchBytes(1), align(a.ScratchBytes())
 		return inTurn(
 			step{parts: 1, run: func(m *machine, _, _ int) {
-				if err := a.Plan(elements[int32](m, &texts), plan.bytes(m)); err != nil {
+				if err := a.Plan(elements[int32](m, &sequences), plan.bytes(m)); err != nil {
 					m.fail(n, err)
 				}
 			}},
 			step{parts: b.d.Threads(), run: func(m *machine, _, worker int) {
 				if args, ok := qAttentionArgs(m, n, in, &y); ok {
-					a.Run(elements[int32](m, &texts), &args, plan.bytes(m), scratch.bytes(m)[worker*each:][:each])
+					a.Run(elements[int32](m, &sequences), &args, plan.bytes(m), scratch.bytes(m)[worker*each:][:each])
 				}
 			}},
 		), nil
@@ -73,8 +73,8 @@ func bindQAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 // packedQAttention plans the kernel of an attention by rows.
 func (d *processor) packedQAttention(n *ir.Node) *kernel.PackedQAttention {
 	q, v := n.Inputs[ir.QAttentionQ].Type.Sizes(), n.Inputs[ir.QAttentionV].Type.Sizes()
-	texts := n.Inputs[ir.QAttentionRows].Type.Sizes()[0]
-	return d.set.NewPackedQAttention(kernel.QAttentionShape{Batch: texts, Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1],
+	sequences := n.Inputs[ir.QAttentionRows].Type.Sizes()[0]
+	return d.set.NewPackedQAttention(kernel.QAttentionShape{Batch: sequences, Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1],
 		ValueSize: v[3]}, &d.qPlans)
 }
 

@@ -89,9 +89,9 @@ func bindQConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		data = weights.Bytes()
 		length = len(data) / groups
 	}
-	turned := int32(0)
+	flip := int32(0)
 	if args.Signed {
-		turned = 128
+		flip = 128
 	}
 	shared := b.scratchBytes(0)
 	zero := shared.part(0, 1, tensor.I32)
@@ -142,7 +142,7 @@ func bindQConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		}
 		k.Run(part%parts, &a, shared.bytes(m)[cacheLine+worker*own:][:own])
 	}}
-	return inTurn(zeroPhase(in[ir.QMatMulAZero], zero, turned), run), nil
+	return inTurn(zeroPhase(in[ir.QMatMulAZero], zero, flip), run), nil
 }
 
 // columnsFrom are the numbers of n columns, from one on: of those that all columns share, the same.
@@ -226,7 +226,7 @@ func (d *processor) packBytes(w *ir.Value, m byteMatrices, dst []byte) error {
 	size, row, fill := m.pack.Bytes(), m.groups*m.cols, byte(0)
 	unsigned := w.Type.DType == tensor.U8
 	if unsigned {
-		fill = 0x80 // which turning makes 0
+		fill = 0x80 // which flipping the sign makes 0
 	}
 	rows := make([]byte, m.taps*m.pixel*m.cols)
 	for g := range m.groups {

@@ -52,23 +52,23 @@ func qMatMulStrided(n *ir.Node, i int, strides []int) bool {
 
 // qPlan is how a bound product runs.
 type qPlan struct {
-	g         *kernel.GemmS8
-	batch     int // products, of g's sizes each
-	weight    bool
-	dynamic   bool
-	byText    bool // a text of a has a scale and a separate zero point
-	quantized bool // the result is quantised
-	addend    bool // a bias of integers is known to a run only
-	elems     int  // of a
-	workers   int
-	pack      *kernel.PackS8 // of a b that is no weight
+	g          *kernel.GemmS8
+	batch      int // products, of g's sizes each
+	weight     bool
+	dynamic    bool
+	bySequence bool // each sequence of a has a scale and a zero point
+	quantized  bool // the result is quantised
+	addend     bool // a bias of integers is known to a run only
+	elems      int  // of a
+	workers    int
+	pack       *kernel.PackS8 // of a b that is no weight
 }
 
 func (d *processor) planQMatMul(n *ir.Node) *qPlan {
 	a, out := n.Inputs[ir.QMatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	p := &qPlan{batch: 1, weight: isWeight(n.Inputs[ir.QMatMulB]), dynamic: n.Op.(ir.QMatMul).Dynamic(n.Inputs), elems: a.Elements(),
 		workers: d.Threads()}
-	p.byText = n.HasOperand(ir.QMatMulRows)
+	p.bySequence = n.HasOperand(ir.QMatMulRows)
 	p.quantized = is8Bit(n.Outputs[0].Type.DType)
 	p.addend = hasAddend(n)
 	rows, cols, k := out[:len(out)-1].Elements(), out[len(out)-1], a[len(a)-1]
@@ -99,7 +99,7 @@ func (p *qPlan) rangeBytes() int {
 	switch {
 	case !p.dynamic:
 		return 0
-	case p.byText:
+	case p.bySequence:
 		return 8 * p.g.M
 	}
 	return rangeBytes(p.elems)
@@ -227,13 +227,13 @@ func (q *qProduct) bindA(b *binder) []step {
 	q.aScale, q.aZero = q.in[ir.QMatMulAScale], q.scratch[qShared].part(0, 1, tensor.I32)
 	q.a = q.scratch[qA].part(0, q.batch*q.g.M*q.args.ARow, tensor.U8)
 	q.aAt = evenOffsets(q.batch, q.g.M*q.args.ARow)
-	switch turn := x.dtype == tensor.I8; {
-	case q.byText:
-		return []step{q.quantizeTexts(b, x)}
+	switch signed := x.dtype == tensor.I8; {
+	case q.bySequence:
+		return []step{q.quantizeSequences(b, x)}
 	case q.dynamic:
 		q.aScale = q.scratch[qShared].part(4, 1, tensor.F32)
 		return q.quantize(b, x)
-	case !turn && q.g.K%4 == 0 && row%4 == 0:
+	case !signed && q.g.K%4 == 0 && row%4 == 0:
 		q.a, q.args.ARow = x, row
 		if !q.weight {
 			q.aAt = offsets(q.lead, &x)
@@ -241,7 +241,7 @@ func (q *qProduct) bindA(b *binder) []step {
 		return []step{zeroPhase(zero, q.aZero, 0)}
 	default:
 		flip := byte(0)
-		if turn {
+		if signed {
 			flip = 0x80
 		}
 		return []step{zeroPhase(zero, q.aZero, int32(flip)), q.copyRows(x, row, flip)}
@@ -261,18 +261,19 @@ func (q *qProduct) quantize(b *binder, x operand) []step {
 	return quantizeAll(b, x, q.g.K, q.scratch[qShared].part(cacheLine, q.rangeBytes(), tensor.U8), q.a, q.args.ARow, q.aScale, q.aZero)
 }
 
-// quantizeTexts quantises a dynamic a text by text, by the range of the text's own keys. Every row has its text's scale.
-func (q *qProduct) quantizeTexts(b *binder, x operand) step {
+// quantizeSequences quantises a dynamic operand a sequence by sequence, by the range of the sequence's keys. Every row has the scale of its
+// sequence.
+func (q *qProduct) quantizeSequences(b *binder, x operand) step {
 	rows, k, row, set := q.g.M, q.g.K, q.args.ARow, b.d.set
 	q.aScale, q.aZero = q.scratch[qShared].part(cacheLine, rows, tensor.F32), q.scratch[qShared].part(cacheLine+4*rows, rows, tensor.I32)
-	dst, zero, scale, texts, node := q.a, q.aZero, q.aScale, q.in[ir.QMatMulRows], q.node
-	return step{parts: texts.shape[0] + 1, run: func(m *machine, part, _ int) {
-		all := elements[int32](m, &texts)
+	dst, zero, scale, sequences, node := q.a, q.aZero, q.aScale, q.in[ir.QMatMulRows], q.node
+	return step{parts: sequences.shape[0] + 1, run: func(m *machine, part, _ int) {
+		all := elements[int32](m, &sequences)
 		d, f, scales, zeros := dst.bytes(m), x.f32(m), scale.f32(m), elements[int32](m, &zero)
-		if part == texts.shape[0] { // after the last text
+		if part == sequences.shape[0] { // after the last sequence
 			end := 0
 			if part > 0 {
-				end = int(all[(part-1)*kernel.TextFields+1])
+				end = int(all[(part-1)*kernel.SequenceFields+1])
 			}
 			for i := max(end, 0); i < rows; i++ {
 				clear(d[i*row:][:k])
@@ -280,10 +281,10 @@ func (q *qProduct) quantizeTexts(b *binder, x operand) step {
 			}
 			return
 		}
-		text := all[part*kernel.TextFields:][:kernel.TextFields]
-		first, end, key, keyEnd := int(text[0]), int(text[1]), int(text[2]), int(text[3])
+		sequence := all[part*kernel.SequenceFields:][:kernel.SequenceFields]
+		first, end, key, keyEnd := int(sequence[0]), int(sequence[1]), int(sequence[2]), int(sequence[3])
 		if first < 0 || end < first || end > rows || key < 0 || keyEnd < key || keyEnd > rows {
-			m.fail(node, fmt.Errorf("sequence %d is %v, of %d tokens", part, text, rows))
+			m.fail(node, fmt.Errorf("sequence %d is %v, of %d tokens", part, sequence, rows))
 			return
 		}
 		var lo, hi float32
@@ -298,7 +299,7 @@ func (q *qProduct) quantizeTexts(b *binder, x operand) step {
 	}}
 }
 
-// copyRows brings quantised values to rows of whole words, turned where they are signed.
+// copyRows copies quantised values to rows of whole words, and flips the signs of signed values.
 func (q *qProduct) copyRows(x operand, stride int, flip byte) step {
 	dst, row, k := q.a, q.args.ARow, q.g.K
 	rows := q.batch * q.g.M
@@ -344,12 +345,12 @@ func (q *qProduct) packB() step {
 	if q.node.Op.(ir.QMatMul).TransB {
 		row, col = col, row
 	}
-	turned := turnedBy(w.dtype)
+	flip := signFlip(w.dtype)
 	size, first, n := q.packBytes(), cacheLine+q.rangeBytes(), q.g.N
 	q.bZero, q.bScale = q.scratch[qShared].part(first, 1, tensor.I32), q.scratch[qShared].part(first+4, n, tensor.F32)
 	return step{parts: q.batch * each, run: func(m *machine, part, _ int) {
 		if part == 0 {
-			z, s := byteAt(&bZero, m)-turned, float32(1)
+			z, s := byteAt(&bZero, m)-flip, float32(1)
 			if bScale.span > 0 {
 				s = bScale.f32(m)[0]
 			}
@@ -360,6 +361,6 @@ func (q *qProduct) packB() step {
 			}
 		}
 		t := part / each
-		q.pack.Run(part%each, q.scratch[qB].bytes(m)[t*size:][:q.pack.Bytes()], w.bytes(m)[at[t]:], row, col, turned != 0)
+		q.pack.Run(part%each, q.scratch[qB].bytes(m)[t*size:][:q.pack.Bytes()], w.bytes(m)[at[t]:], row, col, flip != 0)
 	}}
 }

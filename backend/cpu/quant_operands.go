@@ -51,15 +51,15 @@ func hasAddend(n *ir.Node) bool {
 	return bias != nil && bias.Type.DType == tensor.I32 && (bias.Const == nil || n.Inputs[ir.QMatMulAScale].Const == nil)
 }
 
-// zerosOf returns the zero points of a weight's columns, as turned values have them.
+// zerosOf returns the zero points of a weight's columns after its signs are flipped.
 func zerosOf(n *ir.Node, cols int) []int32 {
-	zero, turned := ir.Operand(n.Inputs, ir.QMatMulBZero), turnedBy(n.Inputs[ir.QMatMulB].Type.DType)
+	zero, flip := ir.Operand(n.Inputs, ir.QMatMulBZero), signFlip(n.Inputs[ir.QMatMulB].Type.DType)
 	zeros := make([]int32, cols)
 	for i := range zeros {
 		if zero != nil {
 			zeros[i] = int32(columnOf(zero, i))
 		}
-		zeros[i] -= turned
+		zeros[i] -= flip
 	}
 	return sharedZeros(zeros)
 }

@@ -50,7 +50,7 @@ func directionArgs(n *ir.Node, w int, data *tensor.Tensor) []kernel.GemmS8Args {
 		for c := range s[1] {
 			// Each direction has one number, or one for each column.
 			a.BScale[c] = float32(scale.Float64((d*s[1] + c) * scale.Len() / (s[0] * s[1])))
-			a.BZero[c] = int32(zero.Int64((d*s[1]+c)*zero.Len()/(s[0]*s[1]))) - turnedBy(v.Type.DType)
+			a.BZero[c] = int32(zero.Int64((d*s[1]+c)*zero.Len()/(s[0]*s[1]))) - signFlip(v.Type.DType)
 		}
 		a.BZero = sharedZeros(a.BZero)
 		out[d] = a

@@ -7,8 +7,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// The kernels multiply unsigned by signed bytes. What the model has the other way round is turned by 128, and its zero
-// points with it: Σ(a − za)·(b − zb) stays.
+// The kernels multiply unsigned by signed bytes. Operands with the other sign are moved by 128, and their zero points with it: Σ(a − za)·(b
+// − zb) stays.
 
 func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
 
@@ -103,8 +103,8 @@ func (r *ranges) scale(m *machine) (scale float32, zero uint8) {
 
 func roundUp4(n int) int { return (n + 3) &^ 3 }
 
-// turnedBy is what turning takes off b's values, and so off their zero point.
-func turnedBy(d tensor.DType) int32 {
+// signFlip returns what flipping the signs subtracts from b's values, and so from their zero point: 128 or 0.
+func signFlip(d tensor.DType) int32 {
 	if d == tensor.U8 {
 		return 128
 	}
@@ -112,8 +112,8 @@ func turnedBy(d tensor.DType) int32 {
 }
 
 // zeroPhase brings the zero point of a to where the kernel reads it.
-func zeroPhase(from, to operand, turned int32) step {
-	return step{parts: 1, run: func(m *machine, _, _ int) { elements[int32](m, &to)[0] = byteAt(&from, m) + turned }}
+func zeroPhase(from, to operand, flip int32) step {
+	return step{parts: 1, run: func(m *machine, _, _ int) { elements[int32](m, &to)[0] = byteAt(&from, m) + flip }}
 }
 
 // quantizeAll quantises x by its own range, which is found in scratch, and spaces its rows of k elements by row.

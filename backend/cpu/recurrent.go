@@ -93,7 +93,7 @@ func bindRecurrent(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	return inTurn(append(inputs, p.recurrence(b, n, in, out, states))...), nil
 }
 
-// bindInputs plans the product with W by its form; own is the scratch of a worker for codes.
+// bindInputs plans the product with W by its form; own is the scratch of a worker for stored weights.
 func (p recurrentPlan) bindInputs(b *binder, n *ir.Node, own int) ([]step, error) {
 	w := n.Inputs[ops.RecurrentW]
 	if isStoredRecurrent(w) {

@@ -41,7 +41,7 @@ func (d *processor) packRecurrent(g *ir.Graph) (count int, err error) {
 // packedDirections packs the matrices of w; nil where they are packed as this level reads them, whose data bind checks.
 func (d *processor) packedDirections(w *ir.Value) (*ir.Packed, error) {
 	if isStoredRecurrent(w) {
-		return d.packRecurrentCodes(w)
+		return d.packStoredRecurrent(w)
 	}
 	layout, dtype, length := d.directionLayout(w)
 	if w.Packed != nil && w.Packed.Layout == layout {
@@ -133,17 +133,17 @@ func (d *processor) packDirectionBytes(w *ir.Value, direction int, dst *tensor.T
 	return nil
 }
 
-// packRecurrentCodes packs the matrices of all directions of a stored weight, or packs anew what another level has packed; nil where
+// packStoredRecurrent packs the matrices of all directions of a stored weight, or packs anew what another level has packed; nil where
 // nothing is to be done.
-func (d *processor) packRecurrentCodes(w *ir.Value) (*ir.Packed, error) {
+func (d *processor) packStoredRecurrent(w *ir.Value) (*ir.Packed, error) {
 	s := weightSizes(w)
 	if w.Packed == nil {
 		stored, c, _ := recurrentCoding(w)
-		return d.packCodes(&stored, c, s[0], func(direction, k, n int) int { return (direction*s[1]+n)*s[2] + k }), nil
+		return d.packStored(&stored, c, s[0], func(direction, k, n int) int { return (direction*s[1]+n)*s[2] + k }), nil
 	}
 	c := codingOf(w.Packed, s[2], s[1])
 	if l, _, _ := c.layout(d.set); l == w.Packed.Layout {
 		return nil, nil // bind checks the data
 	}
-	return d.repackCodes(w.Packed, c, s[0])
+	return d.repackStored(w.Packed, c, s[0])
 }

@@ -131,7 +131,7 @@ func isQuantizedRecurrence(n *ir.Node) bool {
 	return ok
 }
 
-// isStoredRecurrent reports whether a weight of a recurrence is packed as codes, or will be.
+// isStoredRecurrent reports whether a weight of a recurrence is packed as stored, or will be.
 func isStoredRecurrent(w *ir.Value) bool {
 	if w.Packed != nil {
 		return w.Type.DType == tensor.F32 && isStoredForm(w.Packed.Layout.Form)
@@ -142,10 +142,10 @@ func isStoredRecurrent(w *ir.Value) bool {
 
 // recurrentCoding is a weight of a recurrence as it is stored, and how the matrix of a direction is packed then.
 func recurrentCoding(w *ir.Value) (stored storedWeight, c coding, ok bool) {
-	if stored, ok = storedOf(w); !ok || stored.codes.Rank() != 3 {
+	if stored, ok = storedOf(w); !ok || stored.values.Rank() != 3 {
 		return stored, c, false
 	}
-	s := stored.codes.Shape()
+	s := stored.values.Shape()
 	c, ok = stored.coding(s[2], s[1], 2, 0, 1)
 	return stored, c, ok
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Recurrences with weights of codes or of 16-bit floats. A product of many rows widens a block of a panel for all of them. That of few
-// multiplies codes with columns whole by exact sums of bytes, where the level has such: to widen a matrix for one row would cost more than
-// to multiply it.
+// Recurrences with stored weights: quantised values or 16-bit floats. A product of many rows widens a block of a panel for all of them. A
+// product of few rows multiplies quantised values by exact sums of bytes where the level has such an instruction: to widen a matrix for one
+// row would cost more than to multiply it.
 
-// boundCodes are the packed matrices of the directions of a weight.
-func (d *processor) boundCodes(w *ir.Value) (c coding, list []kernel.Stored, err error) {
+// boundStored returns the packed matrices of the directions of a weight.
+func (d *processor) boundStored(w *ir.Value) (c coding, list []kernel.Stored, err error) {
 	s := weightSizes(w)
 	if w.Packed == nil {
 		return c, nil, fmt.Errorf("the weight is not packed")
@@ -127,7 +127,7 @@ func (d *processor) widenedStates(n *ir.Node, p *recurrentPlan) int {
 // widenStates is the step that widens R, and states for that.
 func (p recurrentPlan) widenStates(b *binder, n *ir.Node, own int) (step, func(sequences, lo, hi int) stateProduct, error) {
 	cols := p.gates * p.hidden
-	_, weights, err := b.d.boundCodes(n.Inputs[ops.RecurrentR])
+	_, weights, err := b.d.boundStored(n.Inputs[ops.RecurrentR])
 	if err != nil {
 		return step{}, nil, err
 	}
@@ -144,7 +144,7 @@ func (p recurrentPlan) widenStates(b *binder, n *ir.Node, own int) (step, func(s
 // storedInputs is inputs for stored weights.
 func (p recurrentPlan) storedInputs(b *binder, n *ir.Node, own int) (step, error) {
 	rows, cols := p.steps*p.batch, p.gates*p.hidden
-	c, weights, err := b.d.boundCodes(n.Inputs[ops.RecurrentW])
+	c, weights, err := b.d.boundStored(n.Inputs[ops.RecurrentW])
 	if err != nil {
 		return step{}, err
 	}
@@ -173,7 +173,7 @@ func (p recurrentPlan) storedInputs(b *binder, n *ir.Node, own int) (step, error
 // storedStates is states for stored weights.
 func (p recurrentPlan) storedStates(b *binder, n *ir.Node, own int) (func(sequences, lo, hi int) stateProduct, error) {
 	cols, each := p.gates*p.hidden, p.parts*p.hidden
-	c, weights, err := b.d.boundCodes(n.Inputs[ops.RecurrentR])
+	c, weights, err := b.d.boundStored(n.Inputs[ops.RecurrentR])
 	if err != nil {
 		return nil, err
 	}

@@ -92,9 +92,9 @@ func hasReduceLoop(op ir.Reduce, d tensor.DType) bool {
 // reduceLoop reduces along any axes, which are cut into runs along the last of them.
 func reduceLoop[T number, A float64 | int64 | uint64](op ir.Reduce, f fold[A], x, y *operand) step {
 	src, dst := *x, *y
-	var kept, reduced walk
+	var remaining, reduced walk
 	for i, stride := range src.shape.Strides() {
-		w := &kept
+		w := &remaining
 		if slices.Contains(op.Axes, i) {
 			w = &reduced
 		}
@@ -120,7 +120,7 @@ func reduceLoop[T number, A float64 | int64 | uint64](op ir.Reduce, f fold[A], x
 	return step{parts: parts, run: func(m *machine, part, _ int) {
 		d, s := elements[T](m, &dst), elements[T](m, &src)
 		for i := part * perPart; i < min((part+1)*perPart, dst.len()); i++ {
-			from, next, most := kept.at(i), f.next, A(0)
+			from, next, most := remaining.at(i), f.next, A(0)
 			if f.largest {
 				most = group(s, from, A(s[from]), larger[A])
 				if v := float64(most); math.IsInf(v, 0) || v != v {

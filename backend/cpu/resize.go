@@ -45,7 +45,7 @@ type resizePlan struct {
 	first              int    // the first lead axis
 	from, to           []int  // sizes of the lead axes, before and after
 	same               []bool // of the lead axes and the last one, those that stay as they are
-	wide, places       int    // sizes of the last axis, before and after
+	wide, positions    int    // sizes of the last axis, before and after
 	outer, inner       int
 	rows, perBlock     int // of positions, over all lead axes
 	leadTaps, lastTaps int
@@ -65,11 +65,11 @@ func planResize(n *ir.Node) resizePlan {
 	if last < 0 { // nothing changes: one axis that maps to itself, or none
 		first, last = len(x)-1, len(x)-1
 	}
-	p := resizePlan{op: op, first: first, wide: 1, places: 1, outer: 1, inner: 1, leadTaps: 1, lastTaps: 1,
+	p := resizePlan{op: op, first: first, wide: 1, positions: 1, outer: 1, inner: 1, leadTaps: 1, lastTaps: 1,
 		outside: float32(op.Extrapolation)}
 	if last >= 0 {
 		p.outer, p.inner = x[:first].Elements(), x[last+1:].Elements()
-		p.from, p.to, p.wide, p.places = x[first:last], y[first:last], x[last], y[last]
+		p.from, p.to, p.wide, p.positions = x[first:last], y[first:last], x[last], y[last]
 		for axis := first; axis < last; axis++ {
 			p.same = append(p.same, keeps(axis))
 			if !keeps(axis) {
@@ -88,14 +88,14 @@ func planResize(n *ir.Node) resizePlan {
 const mixTaps = 4
 
 // mixOf appends what a position is made of along a lead axis, or along the last one after them.
-func (p *resizePlan) mixOf(m ops.Mix, axis, place int) ops.Mix {
+func (p *resizePlan) mixOf(m ops.Mix, axis, position int) ops.Mix {
 	switch {
 	case p.same[axis]:
-		return append(m, ops.Neighbour{At: place, Weight: 1})
+		return append(m, ops.Neighbour{At: position, Weight: 1})
 	case axis < len(p.from):
-		return p.op.Mix(m, p.first+axis, p.from[axis], p.to[axis], place)
+		return p.op.Mix(m, p.first+axis, p.from[axis], p.to[axis], position)
 	}
-	return p.op.Mix(m, p.first+axis, p.wide, p.places, place)
+	return p.op.Mix(m, p.first+axis, p.wide, p.positions, position)
 }
 
 // between is the number of elements that are in between: none where rows are read as they are.
@@ -110,7 +110,7 @@ func (p *resizePlan) size() kernel.MixerSize {
 	taps := max(p.leadTaps, p.lastTaps)
 	z := kernel.MixerSize{Taps: taps, Weights: taps, Rows: p.between()}
 	if p.inner < narrow {
-		z.Taps = max(taps, p.lastTaps*min(p.places, narrowPlaces))
+		z.Taps = max(taps, p.lastTaps*min(p.positions, narrowPositions))
 	}
 	return z
 }
@@ -126,13 +126,13 @@ func bindResize(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	return step{parts: (p.rows + p.perBlock - 1) / p.perBlock, run: func(m *machine, part, worker int) {
 		k := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size())
 		lo, hi := part*p.perBlock, min((part+1)*p.perBlock, p.rows)
-		p.block(set, &k, y.f32(m)[lo*p.places*p.inner:], x.f32(m), lo, hi)
+		p.block(set, &k, y.f32(m)[lo*p.positions*p.inner:], x.f32(m), lo, hi)
 	}}, nil
 }
 
 // block computes rows [lo, hi) of positions to dst.
 func (p *resizePlan) block(set *kernel.Set, k *kernel.Mixer, dst, x []float32, lo, hi int) {
-	from, to := p.wide*p.inner, p.places*p.inner
+	from, to := p.wide*p.inner, p.positions*p.inner
 	src := k.Rows
 	if len(p.from) == 0 {
 		src = x[lo*from:]
@@ -144,7 +144,7 @@ func (p *resizePlan) block(set *kernel.Set, k *kernel.Mixer, dst, x []float32, l
 	if p.inner < narrow {
 		p.mixNarrow(k, dst, src, hi-lo)
 	} else {
-		p.mixPlaces(set, k, dst, src, hi-lo)
+		p.mixPositions(set, k, dst, src, hi-lo)
 	}
 	for row, is := range outside[:hi-lo] {
 		if is {
@@ -189,14 +189,14 @@ func (p *resizePlan) mixLead(set *kernel.Set, k *kernel.Mixer, dst, x []float32,
 // narrow is the number of elements of a position below which they are mixed one by one.
 const narrow = 8
 
-// mixPlaces mixes rows along the last axis, a place of all of them after the other.
-func (p *resizePlan) mixPlaces(set *kernel.Set, k *kernel.Mixer, dst, src []float32, rows int) {
+// mixPositions mixes rows along the last axis, one position of all rows at a time.
+func (p *resizePlan) mixPositions(set *kernel.Set, k *kernel.Mixer, dst, src []float32, rows int) {
 	var buffer [mixTaps]ops.Neighbour
-	for place := range p.places {
-		mix, at := p.mixOf(buffer[:0], len(p.from), place), dst[place*p.inner:]
+	for position := range p.positions {
+		mix, at := p.mixOf(buffer[:0], len(p.from), position), dst[position*p.inner:]
 		if len(mix) == 0 {
 			for row := range rows {
-				fill(at[row*p.places*p.inner:][:p.inner], p.outside)
+				fill(at[row*p.positions*p.inner:][:p.inner], p.outside)
 			}
 			continue
 		}
@@ -204,19 +204,19 @@ func (p *resizePlan) mixPlaces(set *kernel.Set, k *kernel.Mixer, dst, src []floa
 			k.Offsets[t] = 4 * p.inner * m.At
 			k.Weigh(t, float32(m.Weight), min(p.inner, kernel.MixBlock))
 		}
-		k.Sum(set, at, p.places*p.inner, src, p.wide*p.inner, len(mix), kernel.MixBlock, rows, p.inner)
+		k.Sum(set, at, p.positions*p.inner, src, p.wide*p.inner, len(mix), kernel.MixBlock, rows, p.inner)
 	}
 }
 
-// narrowPlaces is how many positions are mixed one by one at a time: what they are made of is found once for all rows.
-const narrowPlaces = 256
+// narrowPositions is the number of positions whose neighbours and weights are computed once for all rows.
+const narrowPositions = 256
 
 // mixNarrow does the same without a kernel's call for a few elements.
 func (p *resizePlan) mixNarrow(k *kernel.Mixer, dst, src []float32, rows int) {
-	from, to, taps := p.wide*p.inner, p.places*p.inner, p.lastTaps
+	from, to, taps := p.wide*p.inner, p.positions*p.inner, p.lastTaps
 	var buffer [mixTaps]ops.Neighbour
-	for first := 0; first < p.places; first += narrowPlaces {
-		count := min(narrowPlaces, p.places-first)
+	for first := 0; first < p.positions; first += narrowPositions {
+		count := min(narrowPositions, p.positions-first)
 		for i := range count {
 			mix, at := p.mixOf(buffer[:0], len(p.from), first+i), k.Offsets[i*taps:][:taps]
 			for t := range at {
@@ -233,8 +233,8 @@ func (p *resizePlan) mixNarrow(k *kernel.Mixer, dst, src []float32, rows int) {
 				continue
 			}
 			for i := range d {
-				place := i / p.inner
-				d[i] = mixed(s[i-place*p.inner:], at[place*taps:][:taps], w[place*taps:][:taps], p.outside)
+				position := i / p.inner
+				d[i] = mixed(s[i-position*p.inner:], at[position*taps:][:taps], w[position*taps:][:taps], p.outside)
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// rotaryEntry turns query and key by their positions (ModernBERT and other encoders of its kind).
+// rotaryEntry rotates queries and keys by their positions.
 var rotaryEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
 	Strided: func(n *ir.Node, i int, strides []int) bool {

@@ -10,8 +10,9 @@ const (
 	// sampledAxes is the most spatial axes of images that are sampled, and sampleTaps the elements that a position then mixes at most.
 	sampledAxes = 2
 	sampleTaps  = 16
-	// samplePlaces is how many positions are mixed together: results of one channel are neighbours, elements of one place may be.
-	samplePlaces = 16
+	// samplePositions is the number of positions mixed together. Results of one channel are contiguous; the elements of one position may
+	// be.
+	samplePositions = 16
 )
 
 // gridSampleEntry reads images between their elements.
@@ -23,28 +24,28 @@ var gridSampleEntry = entry{
 	Strided: func(_ *ir.Node, i int, _ []int) bool { return i == 0 },
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op, x, grid, y := n.Op.(ops.GridSample), in[0], in[1], out[0]
-		channels, places := x.shape[1], y.shape[2:].Elements()
-		blocks := (places + samplePlaces - 1) / samplePlaces // of an image
-		parts, perPart := rowParts(x.shape[0]*blocks, samplePlaces*channels)
+		channels, positions := x.shape[1], y.shape[2:].Elements()
+		blocks := (positions + samplePositions - 1) / samplePositions // of an image
+		parts, perPart := rowParts(x.shape[0]*blocks, samplePositions*channels)
 		empty := x.shape[2:].Elements() == 0
 		return step{parts: parts, run: func(m *machine, part, _ int) {
 			d, s, g := y.f32(m), x.f32(m), grid.f32(m)
 			for i := part * perPart; i < min((part+1)*perPart, x.shape[0]*blocks); i++ {
-				image, first := i/blocks, i%blocks*samplePlaces
-				count := min(samplePlaces, places-first)
-				into := d[image*channels*places+first:]
+				image, first := i/blocks, i%blocks*samplePositions
+				count := min(samplePositions, positions-first)
+				into := d[image*channels*positions+first:]
 				if empty {
 					for ch := range channels {
-						clear(into[ch*places:][:count])
+						clear(into[ch*positions:][:count])
 					}
 					continue
 				}
-				var taps [samplePlaces]sampled
+				var taps [samplePositions]sampled
 				for p := range count {
-					taps[p].meet(op, &x, image, g[(image*places+first+p)*(len(x.shape)-2):])
+					taps[p].meet(op, &x, image, g[(image*positions+first+p)*(len(x.shape)-2):])
 				}
 				for ch := range channels {
-					from, to := s[ch*x.strides[1]:], into[ch*places:][:count]
+					from, to := s[ch*x.strides[1]:], into[ch*positions:][:count]
 					for p := range to {
 						sum := float32(0)
 						for t := range taps[p].n {

@@ -153,14 +153,14 @@ func scatterSlices[T tensor.Element, I int32 | int64](n *ir.Node, y, index, upda
 	dst, idx, upd := *y, *index, *updates
 	axes := idx.shape[len(idx.shape)-1]
 	inner, count := dst.shape[axes:].Elements(), idx.shape[:len(idx.shape)-1].Elements()
-	places := newTuples(dst.shape, 0, axes)
+	tuples := newTuples(dst.shape, 0, axes)
 	const line = cacheLine // elements: parts share no cache line
 	piece := (max(line, partElements/max(count, 1)) + line - 1) / line * line
 	return step{parts: (inner + piece - 1) / piece, run: func(m *machine, part, _ int) {
 		d, ids, s := elements[T](m, &dst), elements[I](m, &idx), elements[T](m, &upd)
 		lo, hi := part*piece, min((part+1)*piece, inner)
 		for t := range count {
-			at, err := place(&places, ids[t*axes:][:axes], t)
+			at, err := tupleStart(&tuples, ids[t*axes:][:axes], t)
 			if err != nil {
 				m.fail(n, err)
 				return

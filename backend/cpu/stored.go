@@ -17,8 +17,8 @@ import (
 
 // A storedWeight is a float32 weight as it is stored.
 type storedWeight struct {
-	codes, scale, zero *tensor.Tensor // scale is nil for 16-bit floats
-	op                 ir.Dequantize
+	values, scale, zero *tensor.Tensor // scale is nil for 16-bit floats
+	op                  ir.Dequantize
 }
 
 // storedOf takes a weight apart, false where nothing widens constants.
@@ -28,8 +28,8 @@ func storedOf(v *ir.Value) (w storedWeight, ok bool) {
 		return w, false
 	}
 	in := v.Def.Inputs
-	w.codes = in[0].Const
-	d := w.codes.DType()
+	w.values = in[0].Const
+	d := w.values.DType()
 	switch op := v.Def.Op.(type) {
 	case ir.Cast:
 		return w, target.IsHalf(d)
@@ -45,9 +45,9 @@ func storedOf(v *ir.Value) (w storedWeight, ok bool) {
 // operands are those of the node that widens w.
 func (w *storedWeight) operands() []*tensor.Tensor {
 	if w.scale == nil {
-		return []*tensor.Tensor{w.codes.Aligned()}
+		return []*tensor.Tensor{w.values.Aligned()}
 	}
-	in := []*tensor.Tensor{w.codes.Aligned(), w.scale.Aligned(), nil}
+	in := []*tensor.Tensor{w.values.Aligned(), w.scale.Aligned(), nil}
 	if w.zero != nil {
 		in[2] = w.zero.Aligned()
 	}
@@ -67,13 +67,13 @@ func isStoredForm(f packed.Form) bool { return f == packed.Q4 || f == packed.Q8 
 // scale for all of K. False where scales are for anything else.
 func (w *storedWeight) coding(k, n, along int, columns ...int) (c coding, ok bool) {
 	if w.scale == nil {
-		return coding{form: packed.Wide(w.codes.DType()), k: k, n: n}, true
+		return coding{form: packed.Wide(w.values.DType()), k: k, n: n}, true
 	}
 	c = coding{form: packed.Q8, k: k, n: n}
-	if w.codes.DType().Bits() <= 4 {
+	if w.values.DType().Bits() <= 4 {
 		c.form = packed.Q4
 	}
-	switch size := w.codes.Shape()[along]; {
+	switch size := w.values.Shape()[along]; {
 	case w.scale.Rank() == 0:
 		return c, true
 	case w.op.Block == 0:
@@ -88,7 +88,7 @@ func (w *storedWeight) coding(k, n, along int, columns ...int) (c coding, ok boo
 	}
 }
 
-// pack plans the packing of one matrix of codes.
+// pack plans the packing of one matrix of quantised values.
 func (c coding) pack(set *kernel.Set) *kernel.PackBlocks {
 	block, bits := c.block, 8
 	if block == 0 {
@@ -141,27 +141,27 @@ func (c coding) operands(set *kernel.Set, p *ir.Packed, matrices int) ([]kernel.
 	return list, nil
 }
 
-// packCodes packs matrices of w, element (k, n) of one at at(matrix, k, n).
-func (d *processor) packCodes(w *storedWeight, c coding, matrices int, at func(matrix, k, n int) int) *ir.Packed {
+// packStored packs the matrices of w; at(matrix, k, n) is the index of element (k, n) of a matrix.
+func (d *processor) packStored(w *storedWeight, c coding, matrices int, at func(matrix, k, n int) int) *ir.Packed {
 	layout, dtype, length := c.layout(d.set)
 	data := d.weights.take(dtype, matrices*length)
 	for i := range matrices {
 		to := partOf(data, i, matrices)
 		if w.scale == nil {
-			from, wide := tensor.Of[uint16](w.codes.Aligned()), make([]float32, c.k*c.n)
+			from, wide := tensor.Of[uint16](w.values.Aligned()), make([]float32, c.k*c.n)
 			eachElement(c.k, c.n, func(k, n int) { wide[k*c.n+n] = toFloat(dtype, from[at(i, k, n)]) })
 			d.packNarrow(to, wide, c)
 			continue
 		}
 		p := c.pack(d.set)
 		blocks := (c.k + p.Block - 1) / p.Block
-		code, scaleAt, per := ir.Codes(w.codes), w.op.ScaleAt(w.codes.Shape(), w.scale.Shape()), 8/p.Bits
+		value, scaleAt, per := ir.Codes(w.values), w.op.ScaleAt(w.values.Shape(), w.scale.Shape()), 8/p.Bits
 		src, scales, zeros := make([]byte, c.n*blocks*p.Block/per), make([]float32, c.n*blocks), make([]float32, c.n*blocks)
 		eachElement(c.k, c.n, func(k, n int) {
-			place := n*blocks*p.Block + k
-			src[place/per] |= code(at(i, k, n)) << (place % per * p.Bits)
+			index := n*blocks*p.Block + k
+			src[index/per] |= value(at(i, k, n)) << (index % per * p.Bits)
 		})
-		middle := tensor.New(w.codes.DType()) // 0, which is in the middle of signed numbers
+		middle := tensor.New(w.values.DType()) // 0, which is in the middle of signed numbers
 		for n := range c.n {
 			for b := range blocks {
 				scale := scaleAt(at(i, b*p.Block, n))
@@ -196,8 +196,8 @@ func eachElement(k, n int, visit func(k, n int)) {
 	}
 }
 
-// repackCodes packs matrices anew that were packed for another level of instructions.
-func (d *processor) repackCodes(old *ir.Packed, c coding, matrices int) (*ir.Packed, error) {
+// repackStored packs matrices again that were packed for another instruction level.
+func (d *processor) repackStored(old *ir.Packed, c coding, matrices int) (*ir.Packed, error) {
 	layout, dtype, length := c.layout(d.set)
 	p := c.pack(d.set)
 	op := ir.MatMulNBits{K: c.k, N: c.n, Bits: p.Bits, Block: p.Block}
@@ -230,8 +230,8 @@ func (d *processor) repackCodes(old *ir.Packed, c coding, matrices int) (*ir.Pac
 // finite reports whether no element is infinite or no number.
 func (w *storedWeight) finite() bool {
 	if w.scale == nil {
-		return !slices.ContainsFunc(tensor.Of[uint16](w.codes.Aligned()), func(bits uint16) bool {
-			x := toFloat(w.codes.DType(), bits)
+		return !slices.ContainsFunc(tensor.Of[uint16](w.values.Aligned()), func(bits uint16) bool {
+			x := toFloat(w.values.DType(), bits)
 			return x-x != 0
 		})
 	}

@@ -43,7 +43,7 @@ func (d *processor) kernelTable() map[ir.Kind]entry {
 		ir.KindAttention:   withHalf(d.attentionEntry()),
 		ir.KindRotary:      rotaryEntry,
 		ir.KindEmbedding:   embeddingEntry,
-		ir.KindSumRows:     sumRowsEntry,
+		ir.KindSumRows:     sumSequencesEntry,
 
 		ir.KindQuantize:        quantizeEntry,
 		ir.KindDequantize:      dequantizeEntry,

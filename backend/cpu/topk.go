@@ -11,11 +11,13 @@ import (
 
 // A ranked element of a line comes before those of a higher key, and of the same key after it.
 type ranked struct {
-	key   int64
-	place int
+	key      int64
+	position int
 }
 
-func (a ranked) before(b ranked) bool { return a.key < b.key || a.key == b.key && a.place < b.place }
+func (a ranked) before(b ranked) bool {
+	return a.key < b.key || a.key == b.key && a.position < b.position
+}
 
 // topKEntry keeps the first elements of each line in a heap, whose root is the last of them.
 func (d *processor) topKEntry() entry {
@@ -52,16 +54,16 @@ func floatKey(v float32) int64 {
 }
 
 func topKStep[T number](op ops.TopK, out []operand, x *operand, scratch operand, each int, key func(T) int64) step {
-	values, places, src := out[0], out[1], *x
+	values, positions, src := out[0], out[1], *x
 	size, inner, k := src.shape[op.Axis], src.shape[op.Axis+1:].Elements(), op.K.Int()
 	lines := src.shape[:op.Axis].Elements() * inner
 	parts, perPart := rowParts(lines, size)
-	flip := int64(-1) // turns an order round, without overflow: by the complement
+	flip := int64(-1) // reverses an order without overflow, by the complement
 	if op.Smallest {
 		flip = 0
 	}
 	return step{parts: parts, run: func(m *machine, part, worker int) {
-		d, at, s := elements[T](m, &values), elements[int64](m, &places), elements[T](m, &src)
+		d, at, s := elements[T](m, &values), elements[int64](m, &positions), elements[T](m, &src)
 		heap := unsafe.Slice((*ranked)(unsafe.Pointer(&scratch.bytes(m)[worker*each])), k)
 		for line := part * perPart; line < min((part+1)*perPart, lines); line++ {
 			from, to := line/inner*size*inner+line%inner, line/inner*k*inner+line%inner
@@ -71,7 +73,7 @@ func topKStep[T number](op ops.TopK, out []operand, x *operand, scratch operand,
 			for i := k/2 - 1; i >= 0; i-- {
 				sink(heap, i)
 			}
-			for i, last := k, s[from+heap[0].place*inner]; i < size; i++ {
+			for i, last := k, s[from+heap[0].position*inner]; i < size; i++ {
 				v := s[from+i*inner]
 				if op.Smallest && v >= last || !op.Smallest && v <= last {
 					continue // most elements; NaN is neither
@@ -79,11 +81,11 @@ func topKStep[T number](op ops.TopK, out []operand, x *operand, scratch operand,
 				if e := (ranked{key(v) ^ flip, i}); e.before(heap[0]) {
 					heap[0] = e
 					sink(heap, 0)
-					last = s[from+heap[0].place*inner]
+					last = s[from+heap[0].position*inner]
 				}
 			}
 			for i := k - 1; i >= 0; i-- {
-				last := heap[0].place
+				last := heap[0].position
 				d[to+i*inner], at[to+i*inner] = s[from+last*inner], int64(last)
 				heap[0] = heap[i]
 				sink(heap[:i], 0)

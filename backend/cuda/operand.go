@@ -20,14 +20,14 @@ const (
 )
 
 // addressOf is the address of a place, so many bytes behind it.
-func addressOf(p gpu.Place, off int) address {
+func addressOf(p gpu.Location, off int) address {
 	return inSegment | address(p.Segment+1)<<segmentShift | address(p.Offset+int64(off))
 }
 
 // segments finds the memory of a segment.
 type segments func(segment int) backend.Buffer
 
-func (s segments) pointer(p gpu.Place) driver.Pointer {
+func (s segments) pointer(p gpu.Location) driver.Pointer {
 	return s(p.Segment).(*buffer).at + driver.Pointer(p.Offset)
 }
 
@@ -36,7 +36,7 @@ func (a address) resolve(s segments) driver.Pointer {
 	if a&inSegment == 0 {
 		return driver.Pointer(a)
 	}
-	return s.pointer(gpu.Place{Segment: int(a&^inSegment>>segmentShift) - 1, Offset: int64(a & offsetMask)})
+	return s.pointer(gpu.Location{Segment: int(a&^inSegment>>segmentShift) - 1, Offset: int64(a & offsetMask)})
 }
 
 // An operand is a value and where it is.
@@ -60,7 +60,7 @@ func (o *operand) pointer() address {
 // binder resolves the operands of one program's steps.
 type binder struct {
 	d        *Device
-	p        *gpu.Places
+	p        *gpu.Locations
 	own      weights  // constants of this binding alone
 	node     *ir.Node // of the current step
 	scratch  []int    // the buffers of its scratch
@@ -68,7 +68,7 @@ type binder struct {
 }
 
 // Binder implements gpu.Driver.
-func (d *Device) Binder(p *gpu.Places) gpu.Binder { return &binder{d: d, p: p} }
+func (d *Device) Binder(p *gpu.Locations) gpu.Binder { return &binder{d: d, p: p} }
 
 // Abandon implements gpu.Binder.
 func (b *binder) Abandon() {
@@ -93,7 +93,7 @@ func (b *binder) Bind(n *ir.Node, scratch []int) (int, error) {
 // report makes a place for an index of the current node that is outside of an axis.
 func (b *binder) report(axis, size int) address {
 	off := b.p.Report(b.node, func(index int64) error { return backend.OutOfRange(index, axis, size) })
-	return addressOf(gpu.Place{Segment: gpu.Status}, off)
+	return addressOf(gpu.Location{Segment: gpu.Status}, off)
 }
 
 // Resolve implements gpu.Resolver.

@@ -155,12 +155,12 @@ func (r *recording) capture(s *captured, list []gpu.Command, at segments) (err e
 					err = c.Node.Fail(err)
 				}
 			case gpu.Download:
-				err, follows = stream.Download(bytes[c.Staged:][:c.Size], at.pointer(c.Place)), false
+				err, follows = stream.Download(bytes[c.Staged:][:c.Size], at.pointer(c.Location)), false
 			case gpu.Upload:
 				s.uploads = append(s.uploads, list[i])
-				err, follows = stream.Upload(at.pointer(c.Place), bytes[c.Staged:][:c.Size]), false
+				err, follows = stream.Upload(at.pointer(c.Location), bytes[c.Staged:][:c.Size]), false
 			case gpu.Copy:
-				err, follows = stream.Copy(at.pointer(c.Place), at.pointer(gpu.Place{Segment: c.From}), c.Size), false
+				err, follows = stream.Copy(at.pointer(c.Location), at.pointer(gpu.Location{Segment: c.From}), c.Size), false
 			}
 			if err != nil {
 				return err

@@ -24,7 +24,7 @@ func (o *operand) first() int { return o.off / o.Width }
 // binder resolves the operands of one program's steps.
 type binder struct {
 	d        *Device
-	p        *gpu.Places
+	p        *gpu.Locations
 	own      weights         // constants of this binding alone
 	node     *ir.Node        // of the current step
 	scratch  []int           // the buffers of its scratch
@@ -34,7 +34,7 @@ type binder struct {
 }
 
 // Binder implements gpu.Driver.
-func (d *Device) Binder(p *gpu.Places) gpu.Binder { return &binder{d: d, p: p, own: weights{}} }
+func (d *Device) Binder(p *gpu.Locations) gpu.Binder { return &binder{d: d, p: p, own: weights{}} }
 
 // Abandon implements gpu.Binder.
 func (b *binder) Abandon() { b.own.release() }

@@ -141,7 +141,7 @@ type (
 	}
 )
 
-func (s spyDriver) Binder(p *gpu.Places) gpu.Binder { return spyBinder{s.Driver.Binder(p), s.spy} }
+func (s spyDriver) Binder(p *gpu.Locations) gpu.Binder { return spyBinder{s.Driver.Binder(p), s.spy} }
 
 func (s spyBinder) Finish() (gpu.Kernels, error) {
 	k, err := s.Binder.Finish()

@@ -30,7 +30,7 @@ type Binding struct {
 	Resident *Resident          // only backend cpu has it
 
 	intact  []*ir.Value // what must be there after a run
-	outside places      // what lies outside of the arena
+	outside ports       // of which some are outside of the arena
 	grown   []int       // by output: the input whose memory it has, with more behind it, if they are one device tensor; −1 for none
 	program backend.Program
 	arena   int64     // bytes of the plan
@@ -138,7 +138,7 @@ func (p *Program) Cuts() (nodes []*ir.Node) {
 }
 
 // bind returns the segment's binding for these sizes, planning it when it is not among the last ones used.
-func (p *Program) bind(s *segment, b ir.Binding, at places) (*entry, error) {
+func (p *Program) bind(s *segment, b ir.Binding, at ports) (*entry, error) {
 	return p.cache.bind(keyOf(s, b, at), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), at, nil) })
 }
 
@@ -151,7 +151,7 @@ func (p *Program) target() *target.Target {
 }
 
 // plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps. If there are symbols that move, it makes a box.
-func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at places, moves []string) (_ *Binding, err error) {
+func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	t := p.target()
 	fold := p.opts.Level != options.O0
@@ -358,22 +358,22 @@ func (p *Program) prove(b *Binding) error {
 // stacked is a claim about a plan as one for all sizes.
 func stacked(c proof.Claim, p *backend.Planned, below [][]int) proof.Claim {
 	c.Below = below
-	at := func(buffer int) proof.Place {
-		place := proof.Place{Offset: int64(buffer), Size: p.Problem.Buffers[buffer].Size}
+	at := func(buffer int) proof.Region {
+		region := proof.Region{Offset: int64(buffer), Size: p.Problem.Buffers[buffer].Size}
 		if p.Plan.Slots[buffer].Arena == planner.NoArena {
-			place.Arena = 1 + buffer // in memory of its own
+			region.Arena = 1 + buffer // in memory of its own
 		}
-		return place
+		return region
 	}
-	c.Place = func(v *ir.Value) (proof.Place, bool) {
+	c.Region = func(v *ir.Value) (proof.Region, bool) {
 		buffer := p.Buffers[p.Layout(v).Root.ID]
 		return at(max(buffer, 0)), buffer >= 0
 	}
-	c.Scratch = func(step int) (places []proof.Place) {
+	c.Scratch = func(step int) (regions []proof.Region) {
 		for _, buffer := range p.Scratch[step] {
-			places = append(places, at(buffer))
+			regions = append(regions, at(buffer))
 		}
-		return places
+		return regions
 	}
 	return c
 }
@@ -385,19 +385,19 @@ func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 	for _, a := range p.Plan.Arenas {
 		c.Arenas = append(c.Arenas, a.Size)
 	}
-	alone := map[int]proof.Place{} // what no segment takes, and a device tensor, lies in memory of its own
+	alone := map[int]proof.Region{} // results that no segment reads and device tensors have separate memory
 	for _, u := range p.Plan.Unplanned {
 		if b := &p.Problem.Buffers[u.Buffer]; t.Segment > 0 || b.Boundary == planner.DeviceTensor {
-			alone[u.Buffer] = proof.Place{Arena: len(c.Arenas), Size: b.Size}
+			alone[u.Buffer] = proof.Region{Arena: len(c.Arenas), Size: b.Size}
 			c.Arenas = append(c.Arenas, b.Size)
 		}
 	}
-	place := func(buffer int) (proof.Place, bool) {
+	region := func(buffer int) (proof.Region, bool) {
 		if own, ok := alone[buffer]; ok {
 			return own, true
 		}
 		slot := p.Plan.Slots[buffer]
-		return proof.Place{Arena: slot.Arena, Offset: slot.Offset, Size: slot.Size}, slot.Arena != planner.NoArena
+		return proof.Region{Arena: slot.Arena, Offset: slot.Offset, Size: slot.Size}, slot.Arena != planner.NoArena
 	}
 	c.Layout = func(v *ir.Value) ir.Layout {
 		if l := p.Layouts[v.ID]; l.Root != nil {
@@ -405,19 +405,19 @@ func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 		}
 		return ir.OwnLayout(v)
 	}
-	c.Place = func(v *ir.Value) (proof.Place, bool) {
+	c.Region = func(v *ir.Value) (proof.Region, bool) {
 		if r := p.Layouts[v.ID].Root; r != nil {
 			v = r
 		}
 		if b := p.Buffers[v.ID]; b >= 0 {
-			return place(b)
+			return region(b)
 		}
-		return proof.Place{}, false
+		return proof.Region{}, false
 	}
-	c.Scratch = func(step int) []proof.Place {
-		var out []proof.Place
+	c.Scratch = func(step int) []proof.Region {
+		var out []proof.Region
 		for _, b := range p.Scratch[step] {
-			if s, ok := place(b); ok {
+			if s, ok := region(b); ok {
 				out = append(out, s)
 			}
 		}

@@ -31,7 +31,7 @@ type CacheStats struct {
 type cacheKey struct {
 	segment *segment
 	sizes   string
-	places  string
+	ports   string
 	of      *Session
 	box     int
 }
@@ -59,12 +59,12 @@ func newCache(limit int64) *cache {
 	return &cache{limit: limit, entries: map[cacheKey]*list.Element{}}
 }
 
-func keyOf(s *segment, b ir.Binding, at places) cacheKey {
+func keyOf(s *segment, b ir.Binding, at ports) cacheKey {
 	var sizes []byte
 	for _, name := range s.symbols {
 		sizes = append(strconv.AppendInt(sizes, int64(b[name]), 10), ',')
 	}
-	return cacheKey{segment: s, sizes: string(sizes), places: at.key()}
+	return cacheKey{segment: s, sizes: string(sizes), ports: at.key()}
 }
 
 // bind returns the entry of a key, which plan fills on first use; several callers at once wait for one. Errors are kept as well:

@@ -71,6 +71,6 @@ func TestKeyOf(t *testing.T) {
 	one := keyOf(s, ir.Binding{"a": 1, "b": 23}, nil)
 	require.True(t, one == keyOf(s, ir.Binding{"b": 23, "a": 1, "c": 3}, nil))
 	require.False(t, one == keyOf(s, ir.Binding{"a": 12, "b": 3}, nil))
-	require.False(t, one == keyOf(s, ir.Binding{"a": 1, "b": 23}, places{{outside: true}, {axis: -1}}))
+	require.False(t, one == keyOf(s, ir.Binding{"a": 1, "b": 23}, ports{{outside: true}, {axis: -1}}))
 	require.False(t, one == keyOf(&segment{symbols: s.symbols}, ir.Binding{"a": 1, "b": 23}, nil))
 }

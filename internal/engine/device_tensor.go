@@ -111,7 +111,7 @@ func (k *DeviceTensor) renew(d tensor.DType, shape tensor.Shape) error {
 	}
 	err := k.reserve(d, shape)
 	if err == nil {
-		k.turn(content{k.next, d, shape})
+		k.set(content{k.next, d, shape})
 	}
 	return err
 }
@@ -142,8 +142,8 @@ type content struct {
 	shape  tensor.Shape
 }
 
-// turn makes a content the current one: that of the next buffer, or one that has grown where it is.
-func (k *DeviceTensor) turn(c content) {
+// set makes c the content: that of the next buffer, or one that has grown in place.
+func (k *DeviceTensor) set(c content) {
 	if c.buffer == k.next {
 		k.now, k.next = k.next, k.now
 	}
@@ -166,7 +166,7 @@ func (k *DeviceTensor) fill(t *tensor.Tensor) (c content, err error) {
 func (k *DeviceTensor) store(t *tensor.Tensor) error {
 	c, err := k.fill(t)
 	if err == nil {
-		k.turn(c)
+		k.set(c)
 	}
 	return err
 }
@@ -276,17 +276,18 @@ func (k *DeviceTensor) at(p []byte, off int64, move func(p []byte) error) (int, 
 }
 
 // Truncate leaves the first positions on the axis on which the content grows.
-func (k *DeviceTensor) Truncate(places int) error {
+func (k *DeviceTensor) Truncate(positions int) error {
 	if err := k.enter(); err != nil {
 		return err
 	}
 	defer k.leave()
 	if r := k.grows; r.capacity == 0 {
 		return WithKind(ErrInput, errors.New("the device tensor does not grow: Program.NewGrowingTensor makes one that does"))
-	} else if has := k.shape[r.axis]; places < 0 || places > has {
-		return WithKind(ErrInput, fmt.Errorf("the device tensor has size %d on axis %d and cannot be truncated to %d", has, r.axis, places))
+	} else if has := k.shape[r.axis]; positions < 0 || positions > has {
+		return WithKind(ErrInput, fmt.Errorf("the device tensor has size %d on axis %d and cannot be truncated to %d", has, r.axis,
+			positions))
 	}
-	k.shape[k.grows.axis] = places
+	k.shape[k.grows.axis] = positions
 	return nil
 }
 

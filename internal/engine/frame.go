@@ -32,7 +32,7 @@ type frame struct {
 	loose  ir.Binding     // those that the lazy ones add, where they agree
 	sizes  ir.Binding     // both, and those that the run has found
 	sliced slicing        // of the last run that did not fit
-	rows   texts          // whose outputs stay packed; nil for texts that are to be padded again
+	starts sequenceStarts // of a packed batch, whose outputs stay packed; nil for a padded batch
 }
 
 // A part is what a frame has of a graph of the device.
@@ -41,9 +41,9 @@ type part struct {
 	instance backend.Instance // what ran last; nil if it is to be bound again
 	bound    *Binding         // of instance
 	sizes    []int            // of bound, in the order of the segment's symbols
-	outside  places           // where the kernels may work on a device tensor's own memory
+	outside  ports            // where the kernels may work on a device tensor's own memory
 	boxes    []*entry         // the one used last in front
-	boxesAt  places           // outside of boxes
+	boxesAt  ports            // outside of boxes
 
 	in       []*tensor.Tensor
 	from, to []backend.Buffer // device tensors, by input and output
@@ -83,7 +83,7 @@ func (f *frame) run(ctx context.Context, first int) (_ []*tensor.Tensor, err err
 	clear(f.done)
 	for i := first; i < len(f.segments); i++ {
 		seg := &f.segments[i]
-		if f.rows != nil && len(seg.unpacks()) > 0 {
+		if f.starts != nil && len(seg.unpacks()) > 0 {
 			err = f.stayPacked(seg.unpacks())
 		} else if seg.node != nil {
 			err = f.runNode(ctx, seg.node)
@@ -91,7 +91,7 @@ func (f *frame) run(ctx context.Context, first int) (_ []*tensor.Tensor, err err
 			err = f.runDevice(ctx, i)
 		}
 		if err != nil {
-			return nil, f.inText(i, err)
+			return nil, f.inSequence(i, err)
 		}
 		for _, v := range seg.dead {
 			f.s.env.Release(f.values[v])

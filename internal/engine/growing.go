@@ -10,11 +10,11 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A growth says that a device tensor grows on an axis, in a buffer with that capacity; the capacity is 0 if it does not. Its
-// buffer has that axis in front, so that what is added lies behind what there is, whatever the room.
+// A growth is the axis on which a device tensor grows and the capacity of its buffer; the capacity is 0 if it does not grow. The buffer has
+// that axis in front, so that appends stay contiguous regardless of the capacity.
 type growth struct{ axis, capacity int }
 
-// along is the axis on which a tensor grows, −1 if it does not.
+// along returns the axis on which a tensor grows, −1 if it does not.
 func (r growth) along() int {
 	if r.capacity == 0 {
 		return -1
@@ -22,7 +22,7 @@ func (r growth) along() int {
 	return r.axis
 }
 
-// front is the permutation that takes one of so many axes to the front.
+// front returns the permutation of rank axes that moves one axis to the front.
 func front(axis, rank int) (perm []int) {
 	perm = append(perm, axis)
 	for i := range rank {
@@ -50,7 +50,7 @@ func permuted[T any](s []T, perm []int) []T {
 	return out
 }
 
-// fits reports whether the buffer has room for a shape.
+// fits returns an error if a shape exceeds the capacity of the buffer.
 func (r growth) fits(shape tensor.Shape) error {
 	switch {
 	case r.capacity == 0:
@@ -63,7 +63,7 @@ func (r growth) fits(shape tensor.Shape) error {
 	return nil
 }
 
-// whole is the shape of all of the buffer if the other axes are as in shape.
+// whole returns the shape of the whole buffer for the other axes of shape.
 func (r growth) whole(shape tensor.Shape) tensor.Shape {
 	if r.capacity == 0 {
 		return shape
@@ -73,11 +73,11 @@ func (r growth) whole(shape tensor.Shape) tensor.Shape {
 	return shape
 }
 
-// stored is a tensor as the buffer has it, and shown the tensor that the buffer shows.
-func (r growth) stored(t *tensor.Tensor) (*tensor.Tensor, error) { return r.turn(t, front) }
-func (r growth) shown(t *tensor.Tensor) (*tensor.Tensor, error)  { return r.turn(t, back) }
+// stored permutes a tensor to the order of axes in the buffer, and shown permutes it back.
+func (r growth) stored(t *tensor.Tensor) (*tensor.Tensor, error) { return r.permute(t, front) }
+func (r growth) shown(t *tensor.Tensor) (*tensor.Tensor, error)  { return r.permute(t, back) }
 
-func (r growth) turn(t *tensor.Tensor, way func(axis, rank int) []int) (*tensor.Tensor, error) {
+func (r growth) permute(t *tensor.Tensor, way func(axis, rank int) []int) (*tensor.Tensor, error) {
 	if r.capacity == 0 {
 		return t, nil
 	}
@@ -88,7 +88,7 @@ func (r growth) turn(t *tensor.Tensor, way func(axis, rank int) []int) (*tensor.
 	return out[0], nil
 }
 
-// order is a shape as the buffer has it.
+// order returns a shape in the order of axes of the buffer.
 func (r growth) order(shape tensor.Shape) tensor.Shape {
 	if r.capacity == 0 {
 		return shape
@@ -96,14 +96,15 @@ func (r growth) order(shape tensor.Shape) tensor.Shape {
 	return permuted(shape, front(r.axis, len(shape)))
 }
 
-// front makes a bound graph take and return what grows with its axis in front. A concatenation on that axis is one in front, and shares
-// memory with its first operand where that is an input of the same device tensor. grown holds, by output, that input's place; −1 for none.
-func (p places) front(g *ir.Graph, trace *ir.Trace) (grown []int, err error) {
+// front moves the growing axis of the inputs and outputs of a bound graph to the front. A concatenation on that axis becomes one in front,
+// and shares memory with its first operand if that is an input of the same device tensor. grown holds the index of that input for each
+// output, −1 for none.
+func (p ports) front(g *ir.Graph, trace *ir.Trace) (grown []int, err error) {
 	grown = slices.Repeat([]int{-1}, len(g.Outputs))
 	if p.growing() == 0 {
 		return grown, nil
 	}
-	t := &turner{Graph: g, trace: trace, whole: map[*ir.Value]*ir.Value{}}
+	t := &axisMover{Graph: g, trace: trace, whole: map[*ir.Value]*ir.Value{}}
 	nodes := g.Nodes
 	g.Nodes = make([]*ir.Node, 0, len(nodes)+8)
 	for i := range g.Inputs {
@@ -139,14 +140,14 @@ func (p places) front(g *ir.Graph, trace *ir.Trace) (grown []int, err error) {
 	return grown, t.err
 }
 
-// A lengthening is what a node does that makes an operand longer on an axis.
+// A lengthening describes how a node makes an operand longer on an axis.
 type lengthening struct {
 	axis, operand int
-	front         ir.Op // the same with that axis in front
+	front         ir.Op // the same op with that axis in front
 	beside        int   // an operand without that axis; −1 for none
 }
 
-// lengthens says what an op lengthens whose result has so many axes; ok is false if it does something else.
+// lengthens returns the lengthening of an op whose result has rank axes; ok is false for other ops.
 func lengthens(op ir.Op, rank int) (l lengthening, ok bool) {
 	switch op := op.(type) {
 	case ir.Concat:
@@ -158,16 +159,16 @@ func lengthens(op ir.Op, rank int) (l lengthening, ok bool) {
 	return l, false
 }
 
-// A turner puts axes in front.
-type turner struct {
+// An axisMover moves axes of a graph to the front.
+type axisMover struct {
 	*ir.Graph
 	trace *ir.Trace               // nil if nothing moves
 	whole map[*ir.Value]*ir.Value // by view: the value whose first axis is elsewhere in the view
 	err   error
 }
 
-// node appends a node of one result.
-func (t *turner) node(op ir.Op, in ...*ir.Value) *ir.Value {
+// node appends a node with one result.
+func (t *axisMover) node(op ir.Op, in ...*ir.Value) *ir.Value {
 	out, err := t.Append(op, in)
 	if err != nil {
 		t.err = errors.Join(t.err, err)
@@ -176,15 +177,15 @@ func (t *turner) node(op ir.Op, in ...*ir.Value) *ir.Value {
 	return out[0]
 }
 
-// view shows a value with its first axis elsewhere.
-func (t *turner) view(x *ir.Value, axis int) *ir.Value {
+// view returns x with its first axis moved back to axis.
+func (t *axisMover) view(x *ir.Value, axis int) *ir.Value {
 	v := t.node(ir.Transpose{Perm: back(axis, len(x.Type.Shape))}, x)
 	t.whole[v] = x
 	return v
 }
 
-// input takes an input with an axis in front.
-func (t *turner) input(i, axis int) {
+// input replaces input i by one with an axis in front.
+func (t *axisMover) input(i, axis int) {
 	old := t.Inputs[i]
 	x := t.NewValue(old.Name, ir.TensorOf(old.Type.DType, permuted(old.Type.Shape, front(axis, len(old.Type.Shape)))...))
 	t.Inputs[i] = x
@@ -192,8 +193,8 @@ func (t *turner) input(i, axis int) {
 	t.ReplaceAll(old, t.view(x, axis))
 }
 
-// join puts the axis on which a node lengthens in front.
-func (t *turner) join(n *ir.Node) {
+// join replaces a node that lengthens by one whose axis is in front.
+func (t *axisMover) join(n *ir.Node) {
 	l, _ := lengthens(n.Op, len(n.Outputs[0].Type.Shape))
 	in := slices.Clone(n.Inputs)
 	for i, x := range in {
@@ -214,9 +215,9 @@ func (t *turner) join(n *ir.Node) {
 	n.Detach()
 }
 
-// grown is the place of the input that a node lengthens where it lies, −1 for none. A node that writes over places of its operand
-// must be the only one that reads it.
-func (t *turner) grown(n *ir.Node, p places) int {
+// grown returns the index of the input that a node lengthens in place, −1 for none. A node that overwrites positions of its operand must be
+// its only reader.
+func (t *axisMover) grown(n *ir.Node, p ports) int {
 	l, _ := lengthens(n.Op, len(n.Outputs[0].Type.Shape))
 	x := n.Inputs[l.operand]
 	at := slices.Index(t.Inputs, x)
@@ -239,8 +240,8 @@ func lengthensInput(g *ir.Graph) bool {
 	})
 }
 
-// Lengthened returns the axis on which the program makes an input longer, −1 if it does not. The input is shared if it has the room for
-// that.
+// Lengthened returns the axis on which the program makes an input longer, −1 if it does not. It reports shared if the input already has
+// the size of the result, so that both can be one buffer.
 func (p *Program) Lengthened(input int) (axis int, shared bool) {
 	return lengthenedBy(p.graph, p.graph.Inputs[input])
 }
@@ -266,7 +267,7 @@ func lengthenedBy(g *ir.Graph, v *ir.Value) (axis int, shared bool) {
 	return -1, false
 }
 
-// origin is the value of which v is a cast or a transposition, and the axis of it that v has on an axis.
+// origin returns the value of which v is a cast or a transposition, and the axis of that value which is an axis of v.
 func origin(v *ir.Value, axis int) (*ir.Value, int) {
 	for v.Def != nil {
 		switch op := v.Def.Op.(type) {

@@ -115,28 +115,28 @@ func TestGrow(t *testing.T) {
 				sessions[i].Memories()[0].(interface{ Poison(byte) }).Poison(arena.NaNFill)
 			}
 			ordinary := map[string]*tensor.Tensor{} // what the first session takes, run by run
-			kept := map[string]*DeviceTensor{}
+			bound := map[string]*DeviceTensor{}
 			for _, v := range p.graph.Inputs {
 				if v.Name != "new" {
 					ordinary[v.Name] = numbers(7*len(ordinary), sized(v, 2)...)
 				}
 			}
-			for place, name := range c.carried {
-				if first := ordinary[place]; first != nil {
-					kept[name], err = p.NewGrowingTensor(first, c.axis, 100)
+			for input, name := range c.carried {
+				if first := ordinary[input]; first != nil {
+					bound[name], err = p.NewGrowingTensor(first, c.axis, 100)
 					require.NoError(t, err)
-					defer kept[name].Close()
-					require.NoError(t, sessions[1].BindInput(place, kept[name]))
+					defer bound[name].Close()
+					require.NoError(t, sessions[1].BindInput(input, bound[name]))
 				}
 			}
-			for place, name := range c.carried {
-				if kept[name] == nil {
-					kept[name], err = p.NewGrowingTensor(tensor.New(tensor.F32, 1, 1, 1), c.axis, 100)
+			for input, name := range c.carried {
+				if bound[name] == nil {
+					bound[name], err = p.NewGrowingTensor(tensor.New(tensor.F32, 1, 1, 1), c.axis, 100)
 					require.NoError(t, err)
-					defer kept[name].Close()
+					defer bound[name].Close()
 				}
-				if ordinary[place] == nil {
-					require.NoError(t, sessions[1].BindOutput(place, kept[name]))
+				if ordinary[input] == nil {
+					require.NoError(t, sessions[1].BindOutput(input, bound[name]))
 				}
 			}
 			for run := range 3 {
@@ -148,7 +148,7 @@ func TestGrow(t *testing.T) {
 				want, err := sessions[0].Run(context.Background(), ordinary)
 				require.NoError(t, err)
 				before := map[string]any{}
-				for name, k := range kept {
+				for name, k := range bound {
 					before[name] = k.now
 				}
 				got, err := sessions[1].Run(context.Background(), map[string]*tensor.Tensor{"new": ordinary["new"]})
@@ -158,7 +158,7 @@ func TestGrow(t *testing.T) {
 						require.Equal(t, w.Bytes(), got[out].Bytes(), out)
 						continue
 					}
-					k := kept[c.carried[out]]
+					k := bound[c.carried[out]]
 					x, err := k.Tensor()
 					require.NoError(t, err)
 					require.Equal(t, w.Shape(), x.Shape())
@@ -168,9 +168,9 @@ func TestGrow(t *testing.T) {
 						require.Equal(t, c.inPlace, k.next == nil)
 					}
 				}
-				for place, name := range c.carried { // what the next run reads
-					if ordinary[place] != nil {
-						ordinary[place], err = kept[name].Tensor()
+				for input, name := range c.carried { // what the next run reads
+					if ordinary[input] != nil {
+						ordinary[input], err = bound[name].Tensor()
 						require.NoError(t, err)
 					}
 				}

@@ -22,23 +22,23 @@ type ioBinding struct {
 
 // BindInput makes an input come from a device tensor in the runs that follow; nil ends that.
 func (s *Session) BindInput(input string, k *DeviceTensor) error {
-	place := slices.IndexFunc(s.p.graph.Inputs, func(v *ir.Value) bool { return v.Name == input })
-	if place < 0 {
+	i := slices.IndexFunc(s.p.graph.Inputs, func(v *ir.Value) bool { return v.Name == input })
+	if i < 0 {
 		return WithKind(ErrInput, fmt.Errorf("the model has no input %s: it takes %s", files.Quote(input), signature(s.p.graph)))
 	}
-	return s.bindIO(&s.io.from[place], k)
+	return s.bindIO(&s.io.from[i], k)
 }
 
 // BindOutput makes an output go to a device tensor in the runs that follow, not to the map that Run returns; nil ends that.
 func (s *Session) BindOutput(output string, k *DeviceTensor) error {
-	place := slices.Index(s.p.graph.OutputNames, output)
-	if place < 0 {
+	i := slices.Index(s.p.graph.OutputNames, output)
+	if i < 0 {
 		return WithKind(ErrInput, fmt.Errorf("the model has no output %s", files.Quote(output)))
 	}
-	return s.bindIO(&s.io.to[place], k)
+	return s.bindIO(&s.io.to[i], k)
 }
 
-func (s *Session) bindIO(place **DeviceTensor, k *DeviceTensor) error {
+func (s *Session) bindIO(bound **DeviceTensor, k *DeviceTensor) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Session) bindIO(place **DeviceTensor, k *DeviceTensor) error {
 	if s.closed {
 		return ClosedError("session")
 	}
-	*place = k
+	*bound = k
 	c := &s.io
 	c.ever, c.count = true, 0
 	for _, k := range slices.Concat(c.from, c.to) {
@@ -62,7 +62,7 @@ func (s *Session) bindIO(place **DeviceTensor, k *DeviceTensor) error {
 	return nil
 }
 
-// begin makes the device tensors those of the run that follows; end ends that.
+// begin reserves the device tensors for a run; end releases them.
 func (c *ioBinding) begin() error {
 	if c.used = c.used[:0]; c.count == 0 {
 		return nil
@@ -92,23 +92,24 @@ func (c *ioBinding) end() {
 	}
 }
 
-// boundInput is the device tensor that a value comes from, nil for none. Rows are laid out anew.
+// boundInput returns the device tensor that a value comes from, nil for none. A packed batch comes from none.
 func (f *frame) boundInput(v *ir.Value) *DeviceTensor {
-	if i, ok := f.inputs[v]; ok && f.io != nil && f.io.count > 0 && f.rows == nil {
+	if i, ok := f.inputs[v]; ok && f.io != nil && f.io.count > 0 && f.starts == nil {
 		return f.io.from[i]
 	}
 	return f.passedOn(v)
 }
 
-// passedOn is the device tensor in which a value passes between graphs of the device, nil for none. Rows stay packed, and go to the host.
+// passedOn returns the device tensor in which a value passes between graphs of the device, nil for none. Values of a packed batch pass
+// through the host.
 func (f *frame) passedOn(v *ir.Value) *DeviceTensor {
-	if f.rows != nil {
+	if f.starts != nil {
 		return nil
 	}
 	return f.passed[v]
 }
 
-// goesTo is the device tensor that an output of a segment goes to, nil for none.
+// goesTo returns the device tensor that an output of a segment goes to, nil for none.
 func (f *frame) goesTo(seg *segment, output int) *DeviceTensor {
 	if k := f.passedOn(seg.graph.Outputs[output]); k != nil {
 		return k
@@ -116,9 +117,9 @@ func (f *frame) goesTo(seg *segment, output int) *DeviceTensor {
 	return f.boundOutput(seg.outputs[output])
 }
 
-// boundOutput is the device tensor that an output goes to, nil for none, and for one that the run leaves as it is: a branch of a merged
-// decoder that reads the tensor has an output for it that always is empty. The exporter puts it instead of the keys and values of
-// the encoder, which do not change.
+// boundOutput returns the device tensor that an output goes to, nil for none. It is nil also where the run leaves the tensor as it is: a
+// branch of a merged decoder that reads the tensor has an output for it that is always empty. The exporter writes that output instead of
+// the keys and values of the encoder, which do not change.
 func (f *frame) boundOutput(output int) *DeviceTensor {
 	if output < 0 || f.io == nil || f.io.to[output] == nil {
 		return nil
@@ -132,13 +133,13 @@ func (f *frame) boundOutput(output int) *DeviceTensor {
 	return k
 }
 
-// stays reports whether the device uses the tensor's memory as it is. What passes between graphs has none before the first run.
+// stays reports whether kernels work on the tensor's own memory. A tensor that passes between graphs has no memory before the first run.
 func (f *frame) stays(k *DeviceTensor) bool {
 	return k != nil && (k.now == nil || f.s.p.device.Owns(k.now))
 }
 
-// place is how a segment should work on an input, or an output after those.
-func (f *frame) place(seg *segment, i int) place {
+// port returns how a segment should work on input i; outputs are numbered after the inputs.
+func (f *frame) port(seg *segment, i int) port {
 	k, alone := (*DeviceTensor)(nil), true
 	if in := seg.graph.Inputs; i < len(in) {
 		k, alone = f.boundInput(in[i]), f.readers[in[i]] == 1
@@ -146,15 +147,15 @@ func (f *frame) place(seg *segment, i int) place {
 		k = f.goesTo(seg, i-len(in))
 	}
 	if !f.stays(k) {
-		return place{axis: -1}
+		return port{axis: -1}
 	}
-	return place{true, k.grows.along(), alone}
+	return port{true, k.grows.along(), alone}
 }
 
 // binds reports whether there are device tensors, or have been.
 func (f *frame) binds() bool { return f.io != nil && f.io.ever || len(f.passed) > 0 }
 
-// arrange finds the device tensors on whose memory the kernels of a segment may work. They have to be bound to that.
+// arrange finds the device tensors on whose memory the kernels of a segment may work. If they have changed, the segment is bound anew.
 func (f *frame) arrange(seg *segment, p *part) {
 	if !f.binds() {
 		return
@@ -162,7 +163,7 @@ func (f *frame) arrange(seg *segment, p *part) {
 	n := len(seg.graph.Inputs) + len(seg.outputs)
 	same, any := true, false
 	for i := range n {
-		at := f.place(seg, i)
+		at := f.port(seg, i)
 		same, any = same && at == p.outside.at(i), any || at.outside
 	}
 	if same {
@@ -170,12 +171,12 @@ func (f *frame) arrange(seg *segment, p *part) {
 	}
 	if p.outside, p.instance = nil, nil; any {
 		for i := range n {
-			p.outside = append(p.outside, f.place(seg, i))
+			p.outside = append(p.outside, f.port(seg, i))
 		}
 	}
 }
 
-// bindIO gives a bound segment its operands, and says where its results go.
+// bindIO sets the operands of a bound segment and the buffers of its results.
 func (f *frame) bindIO(seg *segment, p *part) (err error) {
 	for k, v := range seg.graph.Inputs {
 		p.in[k], p.from[k] = nil, nil
@@ -228,7 +229,7 @@ func (b *Binding) result(i int) (tensor.DType, tensor.Shape) {
 	return b.results[i].DType, shape
 }
 
-// commit ends a run that has succeeded: what goes to device tensors, from the host or where the device has left it, is their content.
+// commit ends a run that has succeeded: each bound output becomes the content of its device tensor.
 func (f *frame) commit() (err error) {
 	if f.io == nil || f.io.count == 0 {
 		return nil
@@ -248,44 +249,44 @@ func (f *frame) commit() (err error) {
 	}
 	for i, k := range f.io.to {
 		if f.done[i].buffer != nil {
-			k.turn(f.done[i])
+			k.set(f.done[i])
 		}
 	}
 	return nil
 }
 
-// bindingError is an error about what an output's device tensor can take.
+// bindingError adds the name of output i to an error of its device tensor.
 func (f *frame) bindingError(i int, err error) error {
 	return fmt.Errorf("output %s: %w", files.Quote(f.io.names[i]), err)
 }
 
-// places say how a segment works on its inputs and then its outputs; none where all are as ever.
-type places []place
+// ports are the inputs of a segment and then its outputs; nil if none is in a device tensor.
+type ports []port
 
-// A place is an input or output of a segment.
-type place struct {
-	outside bool // it is in a device tensor's own memory
+// A port is an input or output of a segment.
+type port struct {
+	outside bool // its memory is that of a device tensor
 	axis    int  // on which it grows, −1 if it does not
 	alone   bool // nothing else reads it
 }
 
-func (p places) at(i int) place {
+func (p ports) at(i int) port {
 	if len(p) == 0 {
-		return place{axis: -1}
+		return port{axis: -1}
 	}
 	return p[i]
 }
 
-// key is what distinguishes positions in a cacheKey.
-func (p places) key() string {
+// key distinguishes ports in a cacheKey.
+func (p ports) key() string {
 	if len(p) == 0 {
 		return ""
 	}
-	return fmt.Sprint([]place(p))
+	return fmt.Sprint([]port(p))
 }
 
-// of returns the values at the positions.
-func (p places) of(g *ir.Graph) (values []*ir.Value) {
+// of returns the values of the ports that are outside of the arena.
+func (p ports) of(g *ir.Graph) (values []*ir.Value) {
 	for i, v := range slices.Concat(g.Inputs, g.Outputs) {
 		if p.at(i).outside {
 			values = append(values, v)
@@ -294,8 +295,8 @@ func (p places) of(g *ir.Graph) (values []*ir.Value) {
 	return values
 }
 
-// growing is the number of positions that grow.
-func (p places) growing() (n int) {
+// growing returns how many ports grow.
+func (p ports) growing() (n int) {
 	for i := range p {
 		if p.at(i).axis >= 0 {
 			n++
@@ -304,12 +305,12 @@ func (p places) growing() (n int) {
 	return n
 }
 
-// only leaves the positions whose values are among some.
-func (p places) only(g *ir.Graph, among func(*ir.Value) bool) places {
+// only returns the ports with those outside of the arena limited to the values for which among is true.
+func (p ports) only(g *ir.Graph, among func(*ir.Value) bool) ports {
 	left := slices.Clone(p)
 	for i, v := range slices.Concat(g.Inputs, g.Outputs) {
 		if p.at(i).outside && !among(v) {
-			left[i] = place{axis: -1}
+			left[i] = port{axis: -1}
 		}
 	}
 	return left

@@ -20,8 +20,8 @@ func TestOthers(t *testing.T) {
 	s := sketch{ir.NewGraph(""), t}
 	x := s.AddInput("x", ir.TensorOf(tensor.F32, ir.Sym("n")))
 	doubled := s.add(ir.Binary{Fn: ir.Add}, x, x)
-	places := s.found(doubled, "k")
-	sum := s.add(ir.Binary{Fn: ir.Add}, places, places)
+	found := s.found(doubled, "k")
+	sum := s.add(ir.Binary{Fn: ir.Add}, found, found)
 	odd := s.add(ops.Deferred{Domain: "ai.onnx", Operator: "Reshape",
 		Typed: ops.Typed{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.Sym("m"))}}}, sum)
 	s.Outputs, s.OutputNames = []*ir.Value{s.add(ir.Binary{Fn: ir.Mul}, odd, odd)}, []string{"y"}
@@ -33,7 +33,7 @@ func TestOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, others, 2)
 	require.NoError(t, others[0].Err)
-	require.Equal(t, []*ir.Node{places.Def}, others[0].After)
+	require.Equal(t, []*ir.Node{found.Def}, others[0].After)
 	require.Equal(t, map[string]int{"k": 100}, others[0].Most)
 	most := others[0].Binding.Planned.Plan.Committed
 	require.GreaterOrEqual(t, most, int64(100*8))

@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A packing is where a program leaves padding out: node packs what the main part runs.
+// A packing is where a program removes padding: node packs the operands of the main part.
 type packing struct {
 	node               *ir.Node
 	main               int    // the segment of the device that follows
@@ -48,11 +48,11 @@ func findPacking(u *unit) *packing {
 	return nil
 }
 
-// Unpadded reports whether the program leaves padding out.
+// Unpadded reports whether the program skips padding tokens.
 func (p *Program) Unpadded() bool { return p.packing != nil }
 
-// sizes completes the sizes that a plan of the main part needs. Without a number of tokens the texts have no padding; without the length of
-// the longest text, all texts are as long as each other.
+// sizes completes the sizes that a plan of the main part needs. Without a number of tokens, the sequences have no padding. Without the
+// length of the longest sequence, all have the same length.
 func (k *packing) sizes(dims map[string]int) (map[string]int, error) {
 	dims = maps.Clone(dims)
 	batch, tokens := dims[k.batch], dims[k.tokens]
@@ -83,28 +83,29 @@ func (s *Session) RunPacked(ctx context.Context, starts []int, inputs map[string
 			"(rlxc compile --unpad --why prints what prevents that)"))
 	}
 	f := s.mainFrame()
-	rows, err := f.texts(starts, inputs)
+	starts, err := f.sequenceStarts(starts, inputs)
 	if err != nil {
 		return nil, WithKind(ErrInput, err)
 	}
 	// what it makes counts until the run ends, and with it the account
-	first, _, err := f.lay(&ir.Env{Context: ctx, Memory: &s.use.memory}, rows, inputs)
+	first, _, err := f.feedPacked(&ir.Env{Context: ctx, Memory: &s.use.memory}, starts, inputs)
 	if err != nil {
 		return nil, runError(err)
 	}
 	return f.finish(f.run(ctx, first))
 }
 
-// lay makes what the first segment of the run reads of the texts. Env's account has taken what it returns.
-func (f *frame) lay(env *ir.Env, rows texts, inputs map[string]*tensor.Tensor) (first int, made []*tensor.Tensor, err error) {
+// feedPacked computes the operands of the first segment of the run from a packed batch. They count against the account of env.
+func (f *frame) feedPacked(env *ir.Env, starts sequenceStarts, inputs map[string]*tensor.Tensor) (first int, made []*tensor.Tensor,
+	err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
-	f.rows, f.sizes = rows, ir.Binding{}
+	f.starts, f.sizes = starts, ir.Binding{}
 	made, err = env.Results(func() ([]*tensor.Tensor, error) {
 		if f.direct() {
 			first = f.s.p.packing.main
-			return f.packRows(env, inputs)
+			return f.passPacked(env, inputs)
 		}
-		return f.padRows(env, inputs)
+		return f.padPacked(env, inputs)
 	})
 	for _, t := range made {
 		if err == nil {
@@ -114,12 +115,12 @@ func (f *frame) lay(env *ir.Env, rows texts, inputs map[string]*tensor.Tensor) (
 	return first, made, err
 }
 
-// stayPacked makes the results of Unpacks their operands. They are outputs of the program.
+// stayPacked replaces the results of Unpacks, which are outputs of the program, by their packed operands.
 func (f *frame) stayPacked(unpacks []*ir.Node) error {
 	for _, n := range unpacks {
 		x, err := f.value(n.Inputs[ir.UnpackX])
 		if err == nil {
-			x, err = firstTokens(x, f.rows.total())
+			x, err = firstTokens(x, f.starts.total())
 		}
 		if err != nil {
 			return n.Fail(err)
@@ -134,7 +135,7 @@ func (f *frame) stayPacked(unpacks []*ir.Node) error {
 	return nil
 }
 
-// firstTokens is a packed value [1,T,…] without the tokens that T was rounded up by.
+// firstTokens returns the first n tokens [n,…] of a packed value [1,T,…], whose T was rounded up.
 func firstTokens(x *tensor.Tensor, n int) (*tensor.Tensor, error) {
 	if x.Rank() < 2 || x.Shape()[0] != 1 || x.Shape()[1] < n {
 		return nil, fmt.Errorf("%v are not the values of %d tokens", x, n) // a file may say so
@@ -143,21 +144,21 @@ func firstTokens(x *tensor.Tensor, n int) (*tensor.Tensor, error) {
 	return tensor.FromBytes(x.DType(), shape, x.Bytes()[:x.DType().Bytes(tensor.Shape(shape).Elements())])
 }
 
-// texts are row starts that were checked.
-type texts []int
+// sequenceStarts are the checked starts of the sequences of a packed batch, and its number of tokens.
+type sequenceStarts []int
 
-func (t texts) total() int { return t[len(t)-1] }
+func (t sequenceStarts) total() int { return t[len(t)-1] }
 
-// longest is the length of the longest text.
-func (t texts) longest() (most int) {
+// longest returns the length of the longest sequence.
+func (t sequenceStarts) longest() (most int) {
 	for i, start := range t[1:] {
 		most = max(most, start-t[i])
 	}
 	return most
 }
 
-// texts checks row starts, and that the inputs are the model's, but for the mask, of that many tokens.
-func (f *frame) texts(starts []int, inputs map[string]*tensor.Tensor) (texts, error) {
+// sequenceStarts checks the starts of a packed batch, and that the inputs are the model's without the mask and have that many tokens.
+func (f *frame) sequenceStarts(starts []int, inputs map[string]*tensor.Tensor) (sequenceStarts, error) {
 	if len(starts) == 0 || starts[0] != 0 {
 		return nil, errors.New("starts of sequences must begin with 0 and end with the number of tokens")
 	}
@@ -185,7 +186,7 @@ func (f *frame) texts(starts []int, inputs map[string]*tensor.Tensor) (texts, er
 	return starts, unknownInput(f.graph, inputs)
 }
 
-// direct reports whether nothing but packing comes before the main part, so that rows need not be padded for it.
+// direct reports whether only packing comes before the main part. Then a packed batch need not be padded.
 func (f *frame) direct() bool {
 	k := f.s.p.packing
 	works := func(s segment) bool {
@@ -195,52 +196,52 @@ func (f *frame) direct() bool {
 	return !slices.ContainsFunc(f.segments[:k.main], works) && !slices.ContainsFunc(k.node.Inputs, computed)
 }
 
-// packRows passes rows to the main part as they are.
-func (f *frame) packRows(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	k, rows := f.s.p.packing, f.rows
+// passPacked passes a packed batch to the main part without padding it.
+func (f *frame) passPacked(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	k, starts := f.s.p.packing, f.starts
 	n := k.node
 	values := make([]*tensor.Tensor, 0, len(n.Inputs))
 	for _, v := range n.Inputs[1:] {
 		x := inputs[v.Name]
 		if v == n.Inputs[0] { // a mask that something else reads, too
-			x = env.New(v.Type.DType, rows.total())
+			x = env.New(v.Type.DType, starts.total())
 			for t := range x.Len() {
 				x.SetInt64(t, 1)
 			}
 		}
 		values = append(values, x)
 	}
-	out, err := n.Op.(ir.Pack).Rows(env, rows, values)
+	out, err := n.Op.(ir.Pack).Rows(env, starts, values)
 	if err != nil {
 		return nil, WithKind(ErrInput, err)
 	}
 	for i, v := range n.Outputs {
 		f.values[v] = out[i]
 	}
-	f.sizes[k.batch] = len(rows) - 1
-	f.sizes[k.seq] = rows.longest()
+	f.sizes[k.batch] = len(starts) - 1
+	f.sizes[k.seq] = starts.longest()
 	f.sizes[k.tokens] = out[ir.PackPositions].Len()
 	return out, nil
 }
 
-// padRows pads rows for what comes before the main part: numbers of tokens, not their vectors.
-func (f *frame) padRows(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	rows, length, in := f.rows, f.rows.longest(), make([]*tensor.Tensor, len(f.graph.Inputs))
+// padPacked pads a packed batch for the nodes before the main part. These read the ids of tokens, not their vectors.
+func (f *frame) padPacked(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	starts, length, in := f.starts, f.starts.longest(), make([]*tensor.Tensor, len(f.graph.Inputs))
 	for i, v := range f.graph.Inputs {
 		x := inputs[v.Name]
 		if x == nil { // the mask
-			in[i] = env.New(v.Type.DType, len(rows)-1, length)
-			for r, start := range rows[1:] {
-				for t := range start - rows[r] {
+			in[i] = env.New(v.Type.DType, len(starts)-1, length)
+			for r, start := range starts[1:] {
+				for t := range start - starts[r] {
 					in[i].SetInt64(r*length+t, 1)
 				}
 			}
 			continue
 		}
-		in[i] = env.New(x.DType(), append([]int{len(rows) - 1, length}, x.Shape()[1:]...)...)
+		in[i] = env.New(x.DType(), append([]int{len(starts) - 1, length}, x.Shape()[1:]...)...)
 		width := x.DType().Bytes(x.Shape()[1:].Elements())
-		for r, start := range rows[1:] {
-			copy(in[i].Bytes()[r*length*width:], x.Bytes()[rows[r]*width:start*width])
+		for r, start := range starts[1:] {
+			copy(in[i].Bytes()[r*length*width:], x.Bytes()[starts[r]*width:start*width])
 		}
 	}
 	for i, v := range f.graph.Inputs {

@@ -8,9 +8,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// inText adds to an error of the main part of a program without padding which text it is about, if that can be known: the one with an index
-// that its table does not have, or the longest where they take too much memory. Steps know tokens and no texts.
-func (f *frame) inText(segment int, err error) error {
+// inSequence adds the number of a sequence to an error of the main part of an unpadded program, where that is known: the sequence with an
+// index outside of its table, or the longest one if the batch takes too much memory. Steps know tokens, not sequences.
+func (f *frame) inSequence(segment int, err error) error {
 	k := f.s.p.packing
 	if k == nil || f.unit != f.s.p.main || segment != k.main {
 		return err

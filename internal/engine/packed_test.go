@@ -21,7 +21,7 @@ const packs = `(%0 "mask": i64[b,s], %1 "ids": i64[b,s]) { %2: i32[b,4], %3: i32
 	%9 = neg(%8) %10: i64[b,s] = rlxc.Unpack(%9, %6, %1) return %10 as "y" }`
 
 // TestRowsAreHeld: what is laid out for a run counts against the memory limit while the run lasts.
-func TestRowsAreHeld(t *testing.T) {
+func TestPackedBatchIsHeld(t *testing.T) {
 	p, err := Compile(context.Background(), text(packs), text(packs).Graph, options.Compile{Backend: "cpu"})
 	require.NoError(t, err)
 	defer p.Close()
@@ -33,7 +33,7 @@ func TestRowsAreHeld(t *testing.T) {
 	defer s.end()
 	account := &s.use.memory
 	before := account.Used
-	first, made, err := s.mainFrame().lay(&ir.Env{Context: context.Background(), Memory: account}, texts{0, 2, 5},
+	first, made, err := s.mainFrame().feedPacked(&ir.Env{Context: context.Background(), Memory: account}, sequenceStarts{0, 2, 5},
 		map[string]*tensor.Tensor{"ids": tensor.New(tensor.I64, 5)})
 	require.NoError(t, err)
 	require.Equal(t, p.packing.main, first, "nothing but packing comes before")
@@ -105,7 +105,7 @@ func TestOutputsOfOneTensor(t *testing.T) {
 }
 
 // TestRowsKept: rows and padded texts of a program without padding go to a device tensor; rows are not taken from one.
-func TestRowsKept(t *testing.T) {
+func TestPackedToDeviceTensor(t *testing.T) {
 	p, err := Compile(context.Background(), text(packs), text(packs).Graph, options.Compile{Backend: "cpu", Verify: true})
 	require.NoError(t, err)
 	defer p.Close()

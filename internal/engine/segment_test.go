@@ -100,11 +100,11 @@ func TestClaimOfUnplanned(t *testing.T) {
 		Plan:    &planner.Plan{Slots: []planner.Slot{{Arena: planner.NoArena}}, Unplanned: []planner.Unplanned{{Buffer: 0}}}}
 	for segment, want := range map[int64]bool{0: false, 8: true} {
 		c := claim(p, &target.Target{Segment: segment}, nil)
-		place, placed := c.Place(x)
+		region, placed := c.Region(x)
 		require.Equal(t, want, placed)
 		if placed {
 			require.Equal(t, []int64{16}, c.Arenas)
-			require.Equal(t, int64(16), place.Size)
+			require.Equal(t, int64(16), region.Size)
 		}
 	}
 }

@@ -149,7 +149,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 	}
 	defer s.end()
 	f := s.mainFrame()
-	f.rows = nil
+	f.starts = nil
 	if err := f.order(inputs); err != nil {
 		return nil, WithKind(ErrInput, err)
 	}

@@ -28,7 +28,7 @@ type Driver interface {
 	// Stage takes memory of the host that copies go through.
 	Stage(size int64) (Staging, error)
 	// Binder begins a program.
-	Binder(p *Places) Binder
+	Binder(p *Locations) Binder
 }
 
 // Staging is memory of the host that copies go through.
@@ -80,13 +80,13 @@ type Recording interface {
 
 // A Command is something for the device to do.
 type Command struct {
-	Kind   Kind
-	Node   *ir.Node // of a launch
-	Launch int      // its number
-	Place           // what is uploaded, downloaded or copied to
-	From   int      // the segment that is copied from its start
-	Size   int64    // of copies
-	Staged int64    // offset in the staging memory, of downloads, and of uploads if they are staged
+	Kind     Kind
+	Node     *ir.Node // of a launch
+	Launch   int      // its number
+	Location          // what is uploaded, downloaded or copied to
+	From     int      // the segment that is copied from its start
+	Size     int64    // of copies
+	Staged   int64    // offset in the staging memory, of downloads, and of uploads if they are staged
 }
 
 // A Kind is what a Command does.
@@ -104,7 +104,7 @@ const (
 type Span struct{ Start, End time.Duration }
 
 // A Place is memory of the device: bytes from an offset in a segment. The first segments are the plan's arenas.
-type Place struct {
+type Location struct {
 	Segment int
 	Offset  int64
 }

@@ -82,7 +82,7 @@ func (in *instance) BindBuffers(inputs, outputs []backend.Buffer) {
 	bind := func(values []*ir.Value, buffers []backend.Buffer) {
 		for i, b := range buffers {
 			if b != nil {
-				in.outside[in.Places.outside[in.Layout(values[i]).Root.ID]-len(in.arenas)] = b
+				in.outside[in.Locations.outside[in.Layout(values[i]).Root.ID]-len(in.arenas)] = b
 			}
 		}
 	}

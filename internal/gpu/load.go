@@ -18,7 +18,7 @@ type program struct {
 // loaded is a planned graph as a list of sections. Where each root's value is at any time, on the host, the device or both, is known
 // when the list is made; so it moves only when somebody reads it on the other side.
 type loaded struct {
-	*Places
+	*Locations
 	kernels  Kernels
 	sections []section
 	arenas   []int64 // sizes
@@ -49,7 +49,7 @@ type step struct {
 // A transfer is a copy of a root from the host to the device or back.
 type transfer struct {
 	root *ir.Value
-	Place
+	Location
 	size   int64
 	staged int64
 }
@@ -100,16 +100,16 @@ func (p *program) Refit([]int) (backend.Program, error) {
 }
 
 func (r *Runtime) load(p *backend.Planned) (*loaded, error) {
-	places := newPlaces(p)
+	locations := newLocations(p)
 	l := &loader{
-		loaded:  &loaded{Places: places, sections: make([]section, 1)},
+		loaded:  &loaded{Locations: locations, sections: make([]section, 1)},
 		r:       r,
-		binder:  r.Driver.Binder(places),
+		binder:  r.Driver.Binder(locations),
 		fresh:   make([]bool, p.Graph.NumValues()),
 		present: make([]bool, p.Graph.NumValues()),
 	}
 	for _, v := range p.Graph.Inputs {
-		_, outside := places.outside[v.ID]
+		_, outside := locations.outside[v.ID]
 		l.fresh[v.ID], l.present[v.ID] = outside, !outside
 	}
 	for i, n := range p.Steps {
@@ -260,7 +260,7 @@ func (l *loader) transfer(root *ir.Value, list *[]transfer) {
 		return
 	}
 	if size := int64(root.Type.DType.Bytes(root.Type.Elements())); size > 0 {
-		*list = append(*list, transfer{root: root, Place: at, size: size})
+		*list = append(*list, transfer{root: root, Location: at, size: size})
 	}
 }
 
@@ -328,7 +328,7 @@ func (l *loader) stage() {
 			end = l.sections[i+1].reports
 		}
 		if n := StatusBytes * int64(end-s.reports); n > 0 {
-			s.status = transfer{Place: Place{Status, StatusBytes * int64(s.reports)}, size: n, staged: size}
+			s.status = transfer{Location: Location{Status, StatusBytes * int64(s.reports)}, size: n, staged: size}
 			size += n
 		}
 		l.staging = max(l.staging, size)
@@ -343,7 +343,7 @@ func (l *loader) stage() {
 	}
 }
 
-// place gives transfers their staging memory.
+// place assigns staging memory to transfers.
 func place(list []transfer, size *int64) {
 	for i := range list {
 		list[i].staged = *size
@@ -390,21 +390,21 @@ func (p *loaded) commands(poisoned bool) [][]Command {
 			}
 			for k, b := range p.Problem.Buffers {
 				if at, size := p.Buffer(k); b.Last > dead && b.Last <= before && at.Segment >= 0 && size > 0 {
-					c = append(c, Command{Kind: Copy, Place: at, From: poison, Size: size})
+					c = append(c, Command{Kind: Copy, Location: at, From: poison, Size: size})
 				}
 			}
 			dead = max(dead, before)
 		}
 		if i == 0 && poisoned {
 			for k, size := range p.arenas {
-				c = append(c, Command{Kind: Copy, Place: Place{Segment: k}, From: poison, Size: size})
+				c = append(c, Command{Kind: Copy, Location: Location{Segment: k}, From: poison, Size: size})
 			}
 		}
 		if len(s.steps) > 0 {
 			bury(s.steps[0].number)
 		}
 		for _, t := range s.up {
-			c = append(c, Command{Kind: Upload, Place: t.Place, Size: t.size, Staged: t.staged})
+			c = append(c, Command{Kind: Upload, Location: t.Location, Size: t.size, Staged: t.staged})
 		}
 		for _, x := range s.steps {
 			bury(x.number)
@@ -414,7 +414,7 @@ func (p *loaded) commands(poisoned bool) [][]Command {
 		}
 		for _, t := range append(s.down[:len(s.down):len(s.down)], s.status) {
 			if t.size > 0 {
-				c = append(c, Command{Kind: Download, Place: t.Place, Size: t.size, Staged: t.staged})
+				c = append(c, Command{Kind: Download, Location: t.Location, Size: t.size, Staged: t.staged})
 			}
 		}
 		list[i] = c

@@ -11,20 +11,20 @@ import (
 // contents are the values that lie intact in the arenas. No two overlap, so that the order of their first bytes is also that
 // of their last: what a write destroys is found by walking down from its end. Where positions are not bytes, all are looked at.
 type contents struct {
-	overlap func(p, q Place) bool
+	overlap func(p, q Region) bool
 	sorted  bool              // overlap is that of bytes
-	starts  []Place           // all positions that a plan uses, by arena and offset, each start once
-	rank    map[*ir.Value]int // of a held value's place
+	starts  []Region          // all positions that a plan uses, by arena and offset, each start once
+	rank    map[*ir.Value]int // of a held value's region
 	owner   []*ir.Value       // by rank
-	taken   []Place           // by rank: the owner's place
+	taken   []Region          // by rank: the owner's region
 	ranks   ranks             // those with an owner
 }
 
-func newContents(c Claim, overlap func(p, q Place) bool) *contents {
+func newContents(c Claim, overlap func(p, q Region) bool) *contents {
 	k := &contents{overlap: overlap, sorted: c.Below == nil, rank: map[*ir.Value]int{}}
 	add := func(v *ir.Value) {
-		if p, ok := c.Place(v); ok {
-			k.starts = append(k.starts, Place{Arena: p.Arena, Offset: p.Offset})
+		if p, ok := c.Region(v); ok {
+			k.starts = append(k.starts, Region{Arena: p.Arena, Offset: p.Offset})
 		}
 	}
 	for _, v := range c.Graph.Inputs {
@@ -37,25 +37,25 @@ func newContents(c Claim, overlap func(p, q Place) bool) *contents {
 	}
 	slices.SortFunc(k.starts, byAddress)
 	k.starts = slices.Compact(k.starts)
-	k.owner, k.taken, k.ranks = make([]*ir.Value, len(k.starts)), make([]Place, len(k.starts)), newRanks(len(k.starts))
+	k.owner, k.taken, k.ranks = make([]*ir.Value, len(k.starts)), make([]Region, len(k.starts)), newRanks(len(k.starts))
 	return k
 }
 
-func byAddress(a, b Place) int {
+func byAddress(a, b Region) int {
 	return cmp.Or(cmp.Compare(a.Arena, b.Arena), cmp.Compare(a.Offset, b.Offset))
 }
 
 // place is where a value is, if it is intact.
-func (k *contents) place(v *ir.Value) (Place, bool) {
+func (k *contents) region(v *ir.Value) (Region, bool) {
 	r, ok := k.rank[v]
 	if !ok {
-		return Place{}, false
+		return Region{}, false
 	}
 	return k.taken[r], true
 }
 
 // hold says that v now is at p, where nothing is held.
-func (k *contents) hold(v *ir.Value, p Place) {
+func (k *contents) hold(v *ir.Value, p Region) {
 	if p.Size == 0 {
 		return
 	}
@@ -66,13 +66,13 @@ func (k *contents) hold(v *ir.Value, p Place) {
 }
 
 // lose forgets what a write to p destroys.
-func (k *contents) lose(p Place) {
+func (k *contents) lose(p Region) {
 	if p.Size == 0 && k.sorted {
 		return
 	}
 	r := len(k.starts)
 	if k.sorted {
-		r, _ = slices.BinarySearchFunc(k.starts, Place{Arena: p.Arena, Offset: p.end()}, byAddress)
+		r, _ = slices.BinarySearchFunc(k.starts, Region{Arena: p.Arena, Offset: p.end()}, byAddress)
 	}
 	for r = k.ranks.below(r); r >= 0; r = k.ranks.below(r) {
 		if k.overlap(k.taken[r], p) {

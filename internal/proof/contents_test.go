@@ -11,9 +11,9 @@ import (
 )
 
 // naive is the plain twin of contents: every write looks at everything that is held.
-type naive map[*ir.Value]Place
+type naive map[*ir.Value]Region
 
-func (h naive) lose(p Place) {
+func (h naive) lose(p Region) {
 	for v, q := range h {
 		if q.overlaps(p) {
 			delete(h, v)
@@ -25,25 +25,25 @@ func (h naive) lose(p Place) {
 func TestContentsAgreeWithTheirTwin(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := ir.NewGraph("")
-		places := map[*ir.Value]Place{}
+		regions := map[*ir.Value]Region{}
 		for range rapid.IntRange(1, 200).Draw(rt, "values") {
 			size := rapid.IntRange(0, 9).Draw(rt, "size")
 			v := g.AddInput("", ir.TensorOf(tensor.U8, ir.N(size)))
-			places[v] = Place{Arena: rapid.IntRange(0, 1).Draw(rt, "arena"), Offset: rapid.Int64Range(0, 60).Draw(rt, "offset"),
+			regions[v] = Region{Arena: rapid.IntRange(0, 1).Draw(rt, "arena"), Offset: rapid.Int64Range(0, 60).Draw(rt, "offset"),
 				Size: int64(size)}
 		}
-		c := newContents(Claim{Graph: g, Place: func(v *ir.Value) (Place, bool) { return places[v], true }}, Place.overlaps)
+		c := newContents(Claim{Graph: g, Region: func(v *ir.Value) (Region, bool) { return regions[v], true }}, Region.overlaps)
 		twin := naive{}
 		for range rapid.IntRange(0, 300).Draw(rt, "writes") {
 			v := g.Inputs[rapid.IntRange(0, len(g.Inputs)-1).Draw(rt, "value")]
-			c.lose(places[v])
-			twin.lose(places[v])
-			if rapid.Bool().Draw(rt, "hold") && places[v].Size > 0 {
-				c.hold(v, places[v])
-				twin[v] = places[v]
+			c.lose(regions[v])
+			twin.lose(regions[v])
+			if rapid.Bool().Draw(rt, "hold") && regions[v].Size > 0 {
+				c.hold(v, regions[v])
+				twin[v] = regions[v]
 			}
 			for _, w := range g.Inputs {
-				p, held := c.place(w)
+				p, held := c.region(w)
 				q, want := twin[w]
 				require.Equal(rt, want, held)
 				require.Equal(rt, q, p)

@@ -113,7 +113,7 @@ func (l *layouts) own(v *ir.Value) error {
 			if x == nil || !l.claim.InPlace(n, i) || !x.Type.Equal(v.Type) {
 				continue
 			}
-			if from := l.of(x); from.Offset == lay.Offset && slices.Equal(from.Strides, lay.Strides) && l.samePlace(from.Root, lay.Root) {
+			if from := l.of(x); from.Offset == lay.Offset && slices.Equal(from.Strides, lay.Strides) && l.sameRegion(from.Root, lay.Root) {
 				l.known[v.ID], l.within[v.ID] = ir.Layout{Root: v, Offset: lay.Offset, Shape: lay.Shape, Strides: lay.Strides}, x
 			}
 		}
@@ -131,10 +131,10 @@ func (l *layouts) claimed(v *ir.Value) ir.Layout {
 	return lay
 }
 
-// samePlace reports whether two roots begin at the same byte of the plan.
-func (l *layouts) samePlace(a, b *ir.Value) bool {
-	p, planned := l.claim.Place(a)
-	q, too := l.claim.Place(b)
+// sameRegion reports whether two roots begin at the same byte of the plan.
+func (l *layouts) sameRegion(a, b *ir.Value) bool {
+	p, planned := l.claim.Region(a)
+	q, too := l.claim.Region(b)
 	return planned && too && p.Arena == q.Arena && p.Offset == q.Offset
 }
 
@@ -144,8 +144,8 @@ func (l *layouts) view(n *ir.Node) error {
 		return fmt.Errorf("view %s: elements of %s do not start at bytes", n.Label(), out.Type.DType)
 	}
 	lay := l.claimed(out)
-	if p, ok := l.claim.Place(in.Root); ok {
-		if q, ok := l.claim.Place(lay.Root); !ok || p.Arena != q.Arena || p.Offset != q.Offset {
+	if p, ok := l.claim.Region(in.Root); ok {
+		if q, ok := l.claim.Region(lay.Root); !ok || p.Arena != q.Arena || p.Offset != q.Offset {
 			return fmt.Errorf("view %s shows memory of %s, not of its operand's root %s", n.Label(), name(lay.Root), name(in.Root))
 		}
 	} else if lay.Root != in.Root {

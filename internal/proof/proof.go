@@ -11,15 +11,15 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A Place is a range of bytes in one of a plan's arenas.
-type Place struct {
+// A Region is a range of bytes in one of a plan's arenas.
+type Region struct {
 	Arena        int
 	Offset, Size int64
 }
 
-func (p Place) end() int64 { return p.Offset + p.Size }
+func (p Region) end() int64 { return p.Offset + p.Size }
 
-func (p Place) overlaps(q Place) bool {
+func (p Region) overlaps(q Region) bool {
 	return p.Arena == q.Arena && p.Size > 0 && q.Size > 0 && p.Offset < q.end() && q.Offset < p.end()
 }
 
@@ -29,14 +29,14 @@ type Claim struct {
 	Steps []*ir.Node // in the order in which they run; views are none
 	// Arenas are the sizes in bytes of the plan's arenas.
 	Arenas []int64
-	// Align is the alignment in bytes that every place has.
+	// Align is the alignment in bytes of every region.
 	Align int64
 	// Layout is where the kernels find the elements of a value.
 	Layout func(v *ir.Value) ir.Layout
-	// Place is where a value with memory of its own lies; false for one that was not planned.
-	Place func(v *ir.Value) (Place, bool)
-	// Scratch returns the places of a step's scratch memory.
-	Scratch func(step int) []Place
+	// Region returns the memory of a value that is not a view; false for one that was not planned.
+	Region func(v *ir.Value) (Region, bool)
+	// Scratch returns the regions of a step's scratch memory.
+	Scratch func(step int) []Region
 	// InPlace reports whether the kernel of n may write its result 0 over operand i.
 	InPlace func(n *ir.Node, i int) bool
 	// StridedResult reports whether the kernel of n writes its result 0 by strides and touches nothing else there; nil: none.
@@ -45,16 +45,16 @@ type Claim struct {
 	LateReads func(n *ir.Node) int
 	// Held are values, besides the graph's outputs, that somebody reads after the last step.
 	Held []*ir.Value
-	// Below, if it is not nil, is a plan for all sizes: the buffers directly below each one. The Offset of a Place is then the number of a
+	// Below, if it is not nil, is a plan for all sizes: the buffers directly below each one. The Offset of a Region is then the number of a
 	// buffer, whose bytes begin where the highest of those below it ends, and Arenas and Align mean nothing.
 	Below [][]int
 }
 
 // Verify runs the claim in the abstract. The error names the step and both values when something is read that is not there
 // any more or not there yet, when a result lies over an operand that its kernel still reads, when a view shows other elements
-// than it means, or when a place is outside its arena or misaligned.
+// than it means, or when a region is outside its arena or misaligned.
 func Verify(c Claim) error {
-	s := &state{Claim: c, layouts: newLayouts(c), overlap: Place.overlaps}
+	s := &state{Claim: c, layouts: newLayouts(c), overlap: Region.overlaps}
 	if c.Below != nil {
 		var err error
 		if s.overlap, err = unordered(c.Below); err != nil {
@@ -97,7 +97,7 @@ func Verify(c Claim) error {
 type state struct {
 	Claim
 	layouts *layouts
-	overlap func(p, q Place) bool
+	overlap func(p, q Region) bool
 	held    *contents // roots that are intact, and where
 	late    []lateRead
 }
@@ -115,7 +115,7 @@ func (s *state) read(v *ir.Value, by string) error {
 	if root.IsConst() || size(root) == 0 && s.Below == nil {
 		return nil
 	}
-	if _, ok := s.held.place(root); !ok {
+	if _, ok := s.held.region(root); !ok {
 		return fmt.Errorf("%s reads %s, whose memory was not written or has been reused", by, name(v))
 	}
 	return nil
@@ -123,7 +123,7 @@ func (s *state) read(v *ir.Value, by string) error {
 
 // write puts v's contents where the plan says; whatever lay there is lost.
 func (s *state) write(v *ir.Value, by string) error {
-	p, err := s.placeOf(v, by)
+	p, err := s.regionOf(v, by)
 	if err != nil {
 		return err
 	}
@@ -133,8 +133,8 @@ func (s *state) write(v *ir.Value, by string) error {
 }
 
 // placeOf returns the bytes that v takes, and checks them.
-func (s *state) placeOf(v *ir.Value, by string) (Place, error) {
-	p, ok := s.Place(v)
+func (s *state) regionOf(v *ir.Value, by string) (Region, error) {
+	p, ok := s.Region(v)
 	if !ok {
 		return p, fmt.Errorf("%s writes %s, which has no buffer in the plan", by, name(v))
 	}
@@ -148,7 +148,7 @@ func (s *state) placeOf(v *ir.Value, by string) (Place, error) {
 	return p, s.check(p, name(v))
 }
 
-func (s *state) check(p Place, what string) error {
+func (s *state) check(p Region, what string) error {
 	if s.Below != nil {
 		return nil
 	}
@@ -217,14 +217,14 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 			if x == nil {
 				continue
 			}
-			if q, held := s.held.place(s.layouts.of(x).Root); held && s.overlap(p, q) {
+			if q, held := s.held.region(s.layouts.of(x).Root); held && s.overlap(p, q) {
 				return fmt.Errorf("the scratch of %s overlaps its operand %s", by, name(x))
 			}
 		}
 		s.held.lose(p)
 	}
 	for k, v := range n.Outputs {
-		p, err := s.placeOf(v, by)
+		p, err := s.regionOf(v, by)
 		if err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 				continue
 			}
 			l := s.layouts.of(x)
-			q, held := s.held.place(l.Root)
+			q, held := s.held.region(l.Root)
 			if !held || !s.overlap(p, q) {
 				continue
 			}

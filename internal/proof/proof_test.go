@@ -23,7 +23,7 @@ const graph = `graph "" (%0 "x": f32[16]) {
 // plan says where the values of graph are; each has 64 bytes.
 type plan struct {
 	at       map[string]int64
-	scratch  map[int][]proof.Place
+	scratch  map[int][]proof.Region
 	inPlace  bool
 	late     int // of step n
 	arena    int // of value n
@@ -47,11 +47,11 @@ func (p plan) claim(t *testing.T) proof.Claim {
 	require.NoError(t, err)
 	c := proof.Claim{
 		Graph: g, Arenas: []int64{256}, Align: 64, Layout: layout,
-		Place: func(v *ir.Value) (proof.Place, bool) {
+		Region: func(v *ir.Value) (proof.Region, bool) {
 			at, ok := p.at[v.Name]
-			return proof.Place{Arena: map[string]int{"n": p.arena}[v.Name], Offset: at, Size: 64}, ok
+			return proof.Region{Arena: map[string]int{"n": p.arena}[v.Name], Offset: at, Size: 64}, ok
 		},
-		Scratch:   func(step int) []proof.Place { return p.scratch[step] },
+		Scratch:   func(step int) []proof.Region { return p.scratch[step] },
 		InPlace:   func(n *ir.Node, i int) bool { return p.inPlace },
 		LateReads: func(n *ir.Node) int { return map[bool]int{true: p.late}[n.Outputs[0].Name == "n"] },
 	}
@@ -109,16 +109,16 @@ func TestVerify(t *testing.T) {
 		{"an arena before all", plan{at: apart, arena: -1}, `"n" is at byte 0 of arena -1`, ""},
 		{"a live value's bytes", plan{at: with(apart, "sum", 0), inPlace: true}, `writes "sum" over its own scratch or another result`, ""},
 		{"halfway over an operand", plan{at: with(shared, "r", 96), inPlace: true, arenas: []int64{512}}, "is not a multiple of 64", ""},
-		{"scratch over an operand", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 64, Size: 8}}}},
+		{"scratch over an operand", plan{at: apart, scratch: map[int][]proof.Region{1: {{Offset: 64, Size: 8}}}},
 			`overlaps its operand "v"`, ""},
-		{"scratch over a result", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 0, Size: 8}}}},
+		{"scratch over a result", plan{at: apart, scratch: map[int][]proof.Region{1: {{Offset: 0, Size: 8}}}},
 			`writes "n" over its own scratch`, whole},
-		{"scratch over scratch", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 192, Size: 8}, {Offset: 192, Size: 1}}}},
+		{"scratch over scratch", plan{at: apart, scratch: map[int][]proof.Region{1: {{Offset: 192, Size: 8}, {Offset: 192, Size: 1}}}},
 			"two scratch buffers", whole},
-		{"scratch outside", plan{at: apart, scratch: map[int][]proof.Place{1: {{Offset: 256, Size: 8}}}}, "scratch 0 of step", ""},
-		{"scratch over what lives across", plan{at: apart, scratch: map[int][]proof.Place{2: {{Offset: 0, Size: 8}}}},
+		{"scratch outside", plan{at: apart, scratch: map[int][]proof.Region{1: {{Offset: 256, Size: 8}}}}, "scratch 0 of step", ""},
+		{"scratch over what lives across", plan{at: apart, scratch: map[int][]proof.Region{2: {{Offset: 0, Size: 8}}}},
 			`overlaps its operand "n"`, ""},
-		{"free scratch", plan{at: apart, scratch: map[int][]proof.Place{0: {{Offset: 128, Size: 8}}, 1: {{Offset: 192, Size: 64}}}}, "",
+		{"free scratch", plan{at: apart, scratch: map[int][]proof.Region{0: {{Offset: 128, Size: 8}}, 1: {{Offset: 192, Size: 64}}}}, "",
 			""},
 		{"late reads", plan{at: apart, late: 1}, `(late) reads "v", whose memory was not written or has been reused`, ""},
 		{"late reads in place", plan{at: shared, late: 1, inPlace: true}, `(late) reads "v"`, ""},
@@ -156,8 +156,8 @@ func TestViewsOfPartsOfBytes(t *testing.T) {
 	require.NoError(t, err)
 	c := proof.Claim{
 		Graph: g, Steps: g.Nodes[1:], Arenas: []int64{128}, Layout: layout,
-		Place:   func(v *ir.Value) (proof.Place, bool) { return proof.Place{Offset: 64 * int64(v.ID), Size: 8}, true },
-		Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return false },
+		Region:  func(v *ir.Value) (proof.Region, bool) { return proof.Region{Offset: 64 * int64(v.ID), Size: 8}, true },
+		Scratch: func(int) []proof.Region { return nil }, InPlace: func(*ir.Node, int) bool { return false },
 		LateReads: func(*ir.Node) int { return 0 },
 	}
 	require.ErrorContains(t, proof.Verify(c), "elements of i4 do not start at bytes")
@@ -191,10 +191,10 @@ func TestWrongLayouts(t *testing.T) {
 				}
 				return l
 			},
-			Place: func(v *ir.Value) (proof.Place, bool) {
-				return proof.Place{Offset: 1 << 15 * int64(v.ID), Size: 1 << 15}, !v.IsConst()
+			Region: func(v *ir.Value) (proof.Region, bool) {
+				return proof.Region{Offset: 1 << 15 * int64(v.ID), Size: 1 << 15}, !v.IsConst()
 			},
-			Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return false },
+			Scratch: func(int) []proof.Region { return nil }, InPlace: func(*ir.Node, int) bool { return false },
 			LateReads: func(*ir.Node) int { return 0 },
 		}
 	}
@@ -231,10 +231,10 @@ func TestInPlaceOverViews(t *testing.T) {
 		require.NoError(t, err)
 		err = proof.Verify(proof.Claim{
 			Graph: g, Steps: g.Nodes[1:], Arenas: []int64{1024}, Align: 32, Layout: layout,
-			Place: func(v *ir.Value) (proof.Place, bool) {
-				return proof.Place{Offset: map[string]int64{"r": c.at}[v.Name], Size: 96}, true
+			Region: func(v *ir.Value) (proof.Region, bool) {
+				return proof.Region{Offset: map[string]int64{"r": c.at}[v.Name], Size: 96}, true
 			},
-			Scratch: func(int) []proof.Place { return nil }, InPlace: func(*ir.Node, int) bool { return true },
+			Scratch: func(int) []proof.Region { return nil }, InPlace: func(*ir.Node, int) bool { return true },
 			LateReads: func(*ir.Node) int { return 0 },
 		})
 		if c.want == "" {

@@ -84,7 +84,7 @@ func (r *replay) count() error {
 
 // planned is a root's memory in the arenas.
 func (r *replay) planned(root *ir.Value, by string) ([]byte, error) {
-	p, ok := r.Place(root)
+	p, ok := r.Region(root)
 	if !ok {
 		return nil, fmt.Errorf("%s: %s has no buffer in the plan", by, name(root))
 	}
@@ -92,7 +92,7 @@ func (r *replay) planned(root *ir.Value, by string) ([]byte, error) {
 	return r.bytes(p)
 }
 
-func (r *replay) bytes(p Place) ([]byte, error) {
+func (r *replay) bytes(p Region) ([]byte, error) {
 	if p.Arena < 0 || p.Arena >= len(r.arenas) || p.Offset < 0 || p.Offset > int64(len(r.arenas[p.Arena]))-p.Size {
 		return nil, fmt.Errorf("byte %d of arena %d and the %d after it are not the plan's", p.Offset, p.Arena, p.Size)
 	}
@@ -222,8 +222,8 @@ func (r *replay) spoilTargets(i int, n *ir.Node, by string) error {
 			if x == nil || k > 0 || !r.InPlace(n, j) || r.layouts.of(x).Root.IsConst() {
 				continue
 			}
-			p, _ := r.Place(r.layouts.of(x).Root)
-			q, _ := r.Place(v)
+			p, _ := r.Region(r.layouts.of(x).Root)
+			q, _ := r.Region(v)
 			over = over || p.Arena == q.Arena && p.Offset == q.Offset
 		}
 		if !over {

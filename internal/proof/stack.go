@@ -3,7 +3,7 @@ package proof
 import "fmt"
 
 // unordered returns what may overlap in a plan for all sizes: two buffers neither of which is above the other, directly or over others.
-func unordered(below [][]int) (func(p, q Place) bool, error) {
+func unordered(below [][]int) (func(p, q Region) bool, error) {
 	const words = 64
 	above := make([][]uint64, len(below)) // by buffer: the set of all below it
 	begun := make([]bool, len(below))
@@ -38,7 +38,7 @@ func unordered(below [][]int) (func(p, q Place) bool, error) {
 		}
 	}
 	has := func(set []uint64, i int64) bool { return set[i/words]>>(i%words)&1 == 1 }
-	return func(p, q Place) bool {
+	return func(p, q Region) bool {
 		return p.Arena == q.Arena && (p.Offset == q.Offset || !has(above[p.Offset], q.Offset) && !has(above[q.Offset], p.Offset))
 	}, nil
 }

@@ -47,10 +47,10 @@ type AttentionArgs struct {
 	MaskStride MaskStride
 	// Window leaves query i the keys i+Offset−Left … i+Offset+Right; the others get a score of -∞.
 	Window *Window
-	// QueryAt and KeyAt are the places of queries and keys along the axes of bias, mask and window, ascending; nil where they follow each
-	// other from 0 on.
+	// QueryAt and KeyAt are the positions of queries and keys along the axes of bias, mask and window, ascending; nil where they follow
+	// each other from 0 on.
 	QueryAt, KeyAt []int64
-	// ByQuery and ByKey add scores by relative position, chosen by the places of a query and a key.
+	// ByQuery and ByKey add scores by relative position, chosen by the positions of a query and a key.
 	ByQuery, ByKey RelativeScores
 	// NaNGuard makes the result of a query all whose scores are -∞ zero; it is NaN else. Of no keys, it is zero.
 	NaNGuard bool
@@ -59,12 +59,12 @@ type AttentionArgs struct {
 // AttentionStride is the distance of neighbours along the batch, head and sequence axes, in elements.
 type AttentionStride struct{ Batch, Head, Seq int }
 
-// RelativeScores are N scores of each token for each head, of which Index chooses by the place of the token (of the query in ByQuery, of
+// RelativeScores are N scores of each token for each head, of which Index chooses by the position of the token (of the query in ByQuery, of
 // the key in ByKey) and of the other one. Indices are from −N up. Nil Scores add nothing.
 type RelativeScores struct {
 	Scores   []float32 // [heads, tokens, N]
 	Head, N  int       // distance of heads
-	Index    []int64   // [places, places]
+	Index    []int64   // [positions, positions]
 	IndexRow int
 }
 
@@ -87,7 +87,7 @@ func (s *Set) NewAttention(shape AttentionShape) *Attention {
 	return &a
 }
 
-// grouped returns a and its operands for heads in the place of queries. A window of one query is a range of keys.
+// grouped returns a and its operands with heads instead of queries. A window of one query is a range of keys.
 func (a *Attention) grouped(args *AttentionArgs) (plan Attention, own AttentionArgs) {
 	plan, own = *a, *args
 	own.QStride.Head, own.QStride.Seq = a.group*own.QStride.Head, own.QStride.Head
@@ -191,7 +191,7 @@ type attentionBlock struct {
 	scale   []float32
 	inverse []float32
 
-	turned []float32 // [ValueSize, columns]: with pairs, the result before it is transposed
+	transposed []float32 // [ValueSize, columns]: with pairs, the result before it is transposed
 }
 
 // take cuts n floats from the scratch memory.
@@ -271,7 +271,7 @@ func (p *attentionPart) newBlock(q, queries int) attentionBlock {
 	p.set.copy2D(b.q, columns, 1, p.q[q*args.QStride.Seq:], 1, args.QStride.Seq, p.Size, queries)
 	b.multiply(b.q[:p.Size*columns], p.before)
 	if p.pairs {
-		b.turned = p.take(p.ValueSize * columns)
+		b.transposed = p.take(p.ValueSize * columns)
 		p.set.pairRows(b.q, b.q, p.Size, columns)
 	}
 	startSoftmax(b.highest, b.sum)

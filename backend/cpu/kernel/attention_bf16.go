@@ -59,21 +59,21 @@ func (b *attentionBlock) scorePairs(n int) {
 func (b *attentionBlock) averagePairs(n int, last bool) {
 	b.set.pairRows(b.scores, b.scores, n, b.columns)
 	words := ceilDiv(n, 2)
-	args := GemmArgs{A: b.valuePairs, ARow: words, ACol: 1, C: b.turned, CRow: b.columns, Alpha: 1}
+	args := GemmArgs{A: b.valuePairs, ARow: words, ACol: 1, C: b.transposed, CRow: b.columns, Alpha: 1}
 	if b.started {
 		b.multiplyColumns(b.scale)
-		args.Residual, args.ResRow = b.turned, b.columns
+		args.Residual, args.ResRow = b.transposed, b.columns
 	}
 	b.multiplyPairs(&args, b.ValueSize, words, b.scores)
 	if last {
 		b.multiplyColumns(b.inverse)
-		b.set.copy2D(b.out, b.args.OutStride.Seq, 1, b.turned, 1, b.columns, b.queries, b.ValueSize)
+		b.set.copy2D(b.out, b.args.OutStride.Seq, 1, b.transposed, 1, b.columns, b.queries, b.ValueSize)
 	}
 }
 
 // multiplyColumns multiplies each column of the result by its factor.
 func (b *attentionBlock) multiplyColumns(factors []float32) {
-	b.set.BinaryRows(Mul, b.turned, b.columns, Rows{b.turned, b.columns, 1}, Rows{factors, 0, 1}, b.ValueSize, b.columns)
+	b.set.BinaryRows(Mul, b.transposed, b.columns, Rows{b.transposed, b.columns, 1}, Rows{factors, 0, 1}, b.ValueSize, b.columns)
 }
 
 // multiplyPairs computes C[m, columns] from B of that many rows of words.

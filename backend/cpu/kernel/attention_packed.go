@@ -6,17 +6,17 @@ import (
 	"unsafe"
 )
 
-// PackedAttention is attention within the sequences of a packed batch. Which texts there are is only
-// known in a run: Plan cuts them into pieces, some blocks of queries of a text and head each, and whoever calls Run takes one piece
-// after the other. So one long text among many short ones is shared by all.
+// PackedAttention is attention within the sequences of a packed batch. The sequences are only known in a run. Plan divides them into
+// pieces: some blocks of queries of one sequence and head. Every caller of Run takes one piece after the other, so that all threads share a
+// long sequence.
 type PackedAttention struct {
-	AttentionShape // of all texts together; Batch is how many there are
+	AttentionShape // of the whole packed batch; Batch is the number of sequences
 	set            *Set
-	bf16From       int // tokens of a text from which on products round to bfloat16; 0 for never
+	bf16From       int // length of a sequence from which on products round to bfloat16; 0 for never
 }
 
-// TextFields are the numbers that describe a text: the first and end of its queries, and of its keys.
-const TextFields = 4
+// SequenceFields is the number of fields of a sequence: the first and end of its queries, and of its keys.
+const SequenceFields = 4
 
 // NewPackedAttention plans an attention of shape.Batch sequences, of shape.Queries and shape.Keys tokens in all. Products of sequences
 // of bf16From queries and keys or more round their operands to bfloat16; 0 means none.
@@ -24,8 +24,8 @@ func (s *Set) NewPackedAttention(shape AttentionShape, bf16From int) *PackedAtte
 	return &PackedAttention{AttentionShape: shape, set: s, bf16From: bf16From}
 }
 
-// The words of a PackedAttention's plan: how many pieces were taken, how many there are, and two for each piece: its text (−1 for
-// the queries of none) and number within the text's head.
+// The words of a PackedAttention's plan: how many pieces were taken, how many there are, and two for each piece: its sequence (−1 for
+// queries of none) and its number within the head of the sequence.
 const (
 	piecesTaken = iota
 	piecesMade
@@ -35,11 +35,11 @@ const (
 
 // PlanBytes is the memory that Plan writes.
 func (a *PackedAttention) PlanBytes() int {
-	// A piece has a vector of queries at least, unless it is a text's last one. One more is for the queries of no text.
+	// A piece has at least a vector of queries, unless it is the last of its sequence. One more piece has the queries of no sequence.
 	return 8 * (firstPiece + pieceWords*(ceilDiv(a.Queries, a.set.attention.vec)+a.Batch+1))
 }
 
-// one plans the attention of a text.
+// one plans the attention of a sequence.
 func (a *PackedAttention) one(queries, keys int) Attention {
 	shape := a.AttentionShape
 	shape.Batch, shape.Queries, shape.Keys = 1, queries, keys
@@ -47,17 +47,17 @@ func (a *PackedAttention) one(queries, keys int) Attention {
 	return a.set.planAttention(shape, a.Batch*a.Heads, pairs)
 }
 
-// Plan cuts texts, TextFields numbers each, into pieces. Their queries must follow each other from 0 on.
-func (a *PackedAttention) Plan(texts []int32, plan []byte) error {
+// Plan divides sequences, of SequenceFields numbers each, into pieces. Their queries must be contiguous from 0 on.
+func (a *PackedAttention) Plan(sequences []int32, plan []byte) error {
 	words := elementsOf[int64](plan)
 	pieces := words[firstPiece:firstPiece]
 	words[piecesTaken], words[piecesMade] = 0, 0
-	end, err := checkTexts(texts[:a.Batch*TextFields], a.Queries, a.Keys)
+	end, err := checkSequences(sequences[:a.Batch*SequenceFields], a.Queries, a.Keys)
 	if err != nil {
 		return err
 	}
 	for r := range a.Batch {
-		q, last, k, keys := textAt(texts, r)
+		q, last, k, keys := sequenceAt(sequences, r)
 		if last == q {
 			continue
 		}
@@ -73,13 +73,13 @@ func (a *PackedAttention) Plan(texts []int32, plan []byte) error {
 	return nil
 }
 
-// checkTexts holds texts to that many queries and keys, and returns the end of the last one's queries.
-func checkTexts(texts []int32, queries, keys int) (end int, err error) {
-	for r := range len(texts) / TextFields {
-		q, qEnd, k, kEnd := textAt(texts, r)
+// checkSequences checks sequences against the numbers of queries and keys, and returns the end of the last one's queries.
+func checkSequences(sequences []int32, queries, keys int) (end int, err error) {
+	for r := range len(sequences) / SequenceFields {
+		q, qEnd, k, kEnd := sequenceAt(sequences, r)
 		if q != end || qEnd < q || qEnd > queries || k < 0 || kEnd < k || kEnd > keys || queries == keys && kEnd-k > qEnd-q {
-			return 0, fmt.Errorf("sequence %d is %v: of %d queries and %d keys, after %d", r, texts[r*TextFields:][:TextFields], queries,
-				keys,
+			return 0, fmt.Errorf("sequence %d is %v: of %d queries and %d keys, after %d", r,
+				sequences[r*SequenceFields:][:SequenceFields], queries, keys,
 				end)
 		}
 		end = qEnd
@@ -87,16 +87,16 @@ func checkTexts(texts []int32, queries, keys int) (end int, err error) {
 	return end, nil
 }
 
-func textAt(texts []int32, r int) (q, qEnd, k, kEnd int) {
-	x := texts[r*TextFields:][:TextFields]
+func sequenceAt(sequences []int32, r int) (q, qEnd, k, kEnd int) {
+	x := sequences[r*SequenceFields:][:SequenceFields]
 	return int(x[0]), int(x[1]), int(x[2]), int(x[3])
 }
 
-// ScratchBytes is the scratch memory that one worker needs: no less than any text does.
+// ScratchBytes is the scratch memory of one worker: what the largest sequence needs.
 func (a *PackedAttention) ScratchBytes() int {
 	tile := &a.set.attention
 	most := 0
-	for vecs := 1; vecs <= 2*tile.vecs()+1; vecs++ { // of a text's queries: more make blocks of the same sizes
+	for vecs := 1; vecs <= 2*tile.vecs()+1; vecs++ { // of a sequence's queries: more make blocks of the same sizes
 		one := Attention{AttentionShape: a.AttentionShape, set: a.set, pairs: a.bf16From > 0,
 			queryBlock: evenBlock(vecs, tile.vecs()) * tile.vec}
 		if a.own() && vecs <= tile.vecs() {
@@ -110,13 +110,13 @@ func (a *PackedAttention) ScratchBytes() int {
 	return most + 4*queries*(roundUp(a.Size, 2)+4+a.ValueSize)
 }
 
-// own reports whether each text sees its own tokens, of which its queries are all, and its keys all or all but one.
+// own reports whether the queries of each sequence are all of its tokens, and its keys all or all but one.
 func (a *PackedAttention) own() bool { return a.Queries == a.Keys }
 
 // Run computes pieces until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. Of the strides of args,
-// those of bias and mask alone have a batch: texts. KeyAt, if it is not nil, are the positions of all keys in their texts, and of all
-// queries if there are as many: bias, mask and window go by them. QueryAt is nil.
-func (a *PackedAttention) Run(texts []int32, args *AttentionArgs, plan, scratch []byte) {
+// those of bias and mask alone have a batch: sequences. KeyAt, if it is not nil, are the positions of all keys in their sequences, and of
+// all queries if there are as many: bias, mask and window go by them. QueryAt is nil.
+func (a *PackedAttention) Run(sequences []int32, args *AttentionArgs, plan, scratch []byte) {
 	words := elementsOf[int64](plan)
 	taken := (*atomic.Int64)(unsafe.Pointer(&words[piecesTaken]))
 	for {
@@ -129,7 +129,7 @@ func (a *PackedAttention) Run(texts []int32, args *AttentionArgs, plan, scratch 
 			a.clear(args, head, int(piece[1]), a.Queries)
 			continue
 		}
-		q, qEnd, k, kEnd := textAt(texts, int(piece[0]))
+		q, qEnd, k, kEnd := sequenceAt(sequences, int(piece[0]))
 		one := a.one(qEnd-q, kEnd-k)
 		if kEnd == k {
 			size := one.partBlocks * one.queryBlock
@@ -187,9 +187,9 @@ func (args *AttentionArgs) follow() {
 }
 
 // Positions checks positions as KeyAt in Run, below queries and keys where a bias or mask has axes of these lengths; 0 for any.
-func (a *PackedAttention) Positions(texts []int32, at []int64, queries, keys int) error {
+func (a *PackedAttention) Positions(sequences []int32, at []int64, queries, keys int) error {
 	for r := range a.Batch {
-		q, qEnd, k, kEnd := textAt(texts, r)
+		q, qEnd, k, kEnd := sequenceAt(sequences, r)
 		if !a.own() {
 			q, qEnd = 0, 0
 		}

@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRowsAttention holds attention over texts that are one after the other to that of each text alone, at lengths around the sizes
-// of blocks, with canaries after the results and scratch memory of exactly the size that is asked for.
-func TestRowsAttention(t *testing.T) {
+// TestPackedAttention compares attention over a packed batch with that over each sequence alone, at lengths around the sizes of blocks,
+// with canaries after the results and scratch memory of exactly the size that is asked for.
+func TestPackedAttention(t *testing.T) {
 	eachLevel(t, func(t *testing.T, set *Set) {
 		for _, lengths := range [][]int{{1}, {}, {3, 1, 17, 64}, {16, 15, 33}, {0, 5, 0}, {300, 7}} {
 			for _, size := range []int{32, 20} {
 				for _, hidden := range []int{0, 1} { // whether the first query is no key
-					for _, bf16From := range []int{0, 16} { // tokens of texts whose products round
+					for _, bf16From := range []int{0, 16} { // length of sequences whose products round
 						t.Run(fmt.Sprintf("%v/%d/%d/%d", lengths, size, hidden, bf16From), func(t *testing.T) {
-							requireRowsAttention(t, set, lengths, size, hidden, 5, bf16From)
+							requirePackedAttention(t, set, lengths, size, hidden, 5, bf16From)
 						})
 					}
 				}
@@ -28,13 +28,13 @@ func TestRowsAttention(t *testing.T) {
 	})
 }
 
-func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, tail, bf16From int) {
+func requirePackedAttention(t *testing.T, set *Set, lengths []int, size, hidden, tail, bf16From int) {
 	const heads = 3
 	r := rand.New(rand.NewPCG(1, 1))
-	var texts []int32
+	var sequences []int32
 	total := 0
 	for _, n := range lengths {
-		texts = append(texts, int32(total), int32(total+n), int32(total+min(hidden, n)), int32(total+n))
+		sequences = append(sequences, int32(total), int32(total+n), int32(total+min(hidden, n)), int32(total+n))
 		total += n
 	}
 	tokens := total + tail
@@ -53,11 +53,11 @@ func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, t
 	a := set.NewPackedAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens, Keys: tokens, Size: size,
 		ValueSize: size}, bf16From)
 	plan, scratch := make([]byte, a.PlanBytes()), make([]byte, a.ScratchBytes())
-	require.NoError(t, a.Plan(texts, plan))
-	a.Run(texts, &args, plan, scratch)
+	require.NoError(t, a.Plan(sequences, plan))
+	a.Run(sequences, &args, plan, scratch)
 	require.EqualValues(t, 7, out[len(out)-1], "the canary")
 	for i := range lengths {
-		q, end, k, kEnd := textAt(texts, i)
+		q, end, k, kEnd := sequenceAt(sequences, i)
 		if end == q {
 			continue
 		}
@@ -84,9 +84,9 @@ func requireRowsAttention(t *testing.T, set *Set, lengths []int, size, hidden, t
 	}
 }
 
-// TestRowsAttentionPositions holds bias, mask and bounds by position to the same written out for each text, where tokens follow each other
-// and where some are left out.
-func TestRowsAttentionPositions(t *testing.T) {
+// TestPackedAttentionPositions compares bias, mask and bounds by position with the same written out for each sequence, where tokens follow
+// each other and where some are left out.
+func TestPackedAttentionPositions(t *testing.T) {
 	const heads, size = 3, 20
 	lengths := []int{3, 1, 17, 64, 130}
 	eachLevel(t, func(t *testing.T, set *Set) {
@@ -97,17 +97,17 @@ func TestRowsAttentionPositions(t *testing.T) {
 					for _, hidden := range []int{0, 2} {
 						t.Run(fmt.Sprintf("step %d/%s/%s/%d", step, name, what, hidden), func(t *testing.T) {
 							r := rand.New(rand.NewPCG(2, 2))
-							var texts []int32
+							var sequences []int32
 							var at []int64
 							for _, n := range lengths {
-								first, place := int32(len(at)), int64(r.IntN(3))
+								first, position := int32(len(at)), int64(r.IntN(3))
 								for range n {
-									at = append(at, place)
-									place += 1 + int64(r.IntN(step))
+									at = append(at, position)
+									position += 1 + int64(r.IntN(step))
 								}
-								texts = append(texts, first, int32(len(at)), first+int32(min(hidden, n)), int32(len(at)))
+								sequences = append(sequences, first, int32(len(at)), first+int32(min(hidden, n)), int32(len(at)))
 							}
-							tokens, places := len(at), 1+3*slices.Max(lengths)
+							tokens, positions := len(at), 1+3*slices.Max(lengths)
 							x := operand[float32](3 * tokens * heads * size)
 							for i := range x {
 								x[i] = r.Float32()*2 - 1
@@ -116,7 +116,7 @@ func TestRowsAttentionPositions(t *testing.T) {
 							args := AttentionArgs{Q: x, K: x[tokens*heads*size:], V: x[2*tokens*heads*size:],
 								Out:     make([]float32, tokens*heads*size),
 								QStride: stride, KStride: stride, VStride: stride, OutStride: stride, Scale: 0.3, Window: window, KeyAt: at}
-							bias, mask := operand[float32](heads*places*places), operand[byte](places*places)
+							bias, mask := operand[float32](heads*positions*positions), operand[byte](positions*positions)
 							for i := range bias {
 								bias[i] = r.Float32()*4 - 2
 							}
@@ -126,21 +126,23 @@ func TestRowsAttentionPositions(t *testing.T) {
 							add := func(head, query, key int) float32 { return 0 } // of tokens
 							switch what {
 							case "bias":
-								args.Bias, args.BiasStride = bias, MaskStride{Head: places * places, Query: places, Key: 1}
-								add = func(head, query, key int) float32 { return bias[(head*places+int(at[query]))*places+int(at[key])] }
-							case "bias of keys":
-								args.Bias, args.BiasStride = bias, MaskStride{Head: places, Key: 1}
-								add = func(head, query, key int) float32 { return bias[head*places+int(at[key])] }
-							case "mask":
-								args.Mask, args.MaskStride = mask, MaskStride{Query: places, Key: 1}
+								args.Bias, args.BiasStride = bias, MaskStride{Head: positions * positions, Query: positions, Key: 1}
 								add = func(head, query, key int) float32 {
-									return float32(math.Log(float64(mask[int(at[query])*places+int(at[key])])))
+									return bias[(head*positions+int(at[query]))*positions+int(at[key])]
+								}
+							case "bias of keys":
+								args.Bias, args.BiasStride = bias, MaskStride{Head: positions, Key: 1}
+								add = func(head, query, key int) float32 { return bias[head*positions+int(at[key])] }
+							case "mask":
+								args.Mask, args.MaskStride = mask, MaskStride{Query: positions, Key: 1}
+								add = func(head, query, key int) float32 {
+									return float32(math.Log(float64(mask[int(at[query])*positions+int(at[key])])))
 								}
 							case "relative":
 								const n = 5
 								relative := func() (r2 RelativeScores) {
 									r2 = RelativeScores{Scores: operand[float32](heads * tokens * n), Head: tokens * n, N: n,
-										Index: make([]int64, places*places), IndexRow: places}
+										Index: make([]int64, positions*positions), IndexRow: positions}
 									for i := range r2.Scores {
 										r2.Scores[i] = r.Float32()*4 - 2
 									}
@@ -152,7 +154,7 @@ func TestRowsAttentionPositions(t *testing.T) {
 								args.ByQuery, args.ByKey = relative(), relative()
 								require.NoError(t, args.ByKey.Indices())
 								of := func(x *RelativeScores, head, own, other int) float32 {
-									return x.Scores[(head*tokens+own)*n+int(x.Index[int(at[own])*places+int(at[other])]+n)%n]
+									return x.Scores[(head*tokens+own)*n+int(x.Index[int(at[own])*positions+int(at[other])]+n)%n]
 								}
 								add = func(head, query, key int) float32 {
 									return of(&args.ByQuery, head, query, key) + of(&args.ByKey, head, key, query)
@@ -161,11 +163,11 @@ func TestRowsAttentionPositions(t *testing.T) {
 							a := set.NewPackedAttention(AttentionShape{Batch: len(lengths), Heads: heads, KVHeads: heads, Queries: tokens,
 								Keys: tokens, Size: size, ValueSize: size}, 0)
 							plan, scratch := make([]byte, a.PlanBytes()), make([]byte, a.ScratchBytes())
-							require.NoError(t, a.Plan(texts, plan))
-							require.NoError(t, a.Positions(texts, at, places, places))
-							a.Run(texts, &args, plan, scratch)
+							require.NoError(t, a.Plan(sequences, plan))
+							require.NoError(t, a.Positions(sequences, at, positions, positions))
+							a.Run(sequences, &args, plan, scratch)
 							for i := range lengths {
-								q, end, k, kEnd := textAt(texts, i)
+								q, end, k, kEnd := sequenceAt(sequences, i)
 								want := make([]float32, (end-q)*heads*size)
 								one := AttentionArgs{Q: args.Q[q*stride.Seq:], K: from(args.K, k*stride.Seq),
 									V: from(args.V, k*stride.Seq), Out: want,
@@ -203,18 +205,18 @@ func TestRowsAttentionPositions(t *testing.T) {
 	})
 }
 
-func TestRowsAttentionErrors(t *testing.T) {
+func TestPackedAttentionErrors(t *testing.T) {
 	eachLevel(t, func(t *testing.T, set *Set) {
 		a := set.NewPackedAttention(AttentionShape{Batch: 2, Heads: 1, KVHeads: 1, Queries: 8, Keys: 8, Size: 4, ValueSize: 4}, 0)
 		plan := make([]byte, a.PlanBytes())
-		for _, texts := range [][]int32{{1, 4, 1, 4, 4, 8, 4, 8}, {0, 4, 0, 4, 5, 8, 5, 8}, {0, 4, 0, 4, 4, 9, 4, 9},
+		for _, sequences := range [][]int32{{1, 4, 1, 4, 4, 8, 4, 8}, {0, 4, 0, 4, 5, 8, 5, 8}, {0, 4, 0, 4, 4, 9, 4, 9},
 			{0, 4, 0, 4, 4, 8, 8, 4}, {0, 4, -1, 4, 4, 8, 4, 8}, {0, 4, 0, 8, 4, 8, 4, 8}} {
-			require.Error(t, a.Plan(texts, plan), "%v", texts)
+			require.Error(t, a.Plan(sequences, plan), "%v", sequences)
 		}
-		texts := []int32{0, 4, 1, 4, 4, 8, 4, 8}
-		require.NoError(t, a.Positions(texts, []int64{0, 2, 3, 4, 0, 1, 2, 9}, 10, 0))
+		sequences := []int32{0, 4, 1, 4, 4, 8, 4, 8}
+		require.NoError(t, a.Positions(sequences, []int64{0, 2, 3, 4, 0, 1, 2, 9}, 10, 0))
 		for _, at := range [][]int64{{0, 2, 2, 4, 0, 1, 2, 9}, {0, 2, 3, 4, 0, 1, 2, 10}, {-1, 2, 3, 4, 0, 1, 2, 9}} {
-			require.ErrorContains(t, a.Positions(texts, at, 10, 10), "has a token at position")
+			require.ErrorContains(t, a.Positions(sequences, at, 10, 10), "has a token at position")
 		}
 		for _, i := range []int64{-4, 3} {
 			require.ErrorContains(t, (&RelativeScores{N: 3, Index: []int64{0, i}}).Indices(), "of 3 scores by relative position")

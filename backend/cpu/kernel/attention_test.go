@@ -239,7 +239,7 @@ func TestAttention(t *testing.T) {
 		{2, 2, 1, 49, 130, 5, 3},
 		{1, 1, 1, 49, 500, 8, 8}, // several blocks of keys
 		{1, 2, 2, 5, 0, 4, 4},
-		{2, 6, 2, 1, 130, 16, 20}, // heads in the place of queries
+		{2, 6, 2, 1, 130, 16, 20}, // heads instead of queries
 		{1, 40, 2, 1, 300, 8, 8},
 		{1, 4, 2, 1, 0, 8, 8},
 	}

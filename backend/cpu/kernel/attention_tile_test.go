@@ -16,9 +16,9 @@ func TestAttentionTile(t *testing.T) {
 			for m := range 2*tallest + 2 {
 				for _, k := range []int{0, 1, 2, 33} {
 					for form := range 8 {
-						scaled, factored, turned := form&1 != 0, form&2 != 0, form&4 != 0
+						scaled, factored, transposed := form&1 != 0, form&2 != 0, form&4 != 0
 						p := attentionProduct{m: m, n: n, k: k, aRow: k + 1, aCol: 1, bRow: roundUp(n, tile.vec) + 1, cRow: n + 2}
-						if turned {
+						if transposed {
 							p.aRow, p.aCol = 1, m+3
 						}
 						a, b, c := random(r, (m+3)*(k+1)), random(r, k*p.bRow), newGuarded(m*p.cRow, r.IntN(16))

@@ -2,16 +2,16 @@ package kernel
 
 import "unsafe"
 
-// A ConvShape is a convolution of images with the channels last over two spatial axes: Height × Width pixels of Channels, a
-// window of KernelHeight × KernelWidth of them at PlacesHigh × PlacesWide positions, Outputs channels of the result. Top and Left
-// are the zeros in front of the first row and column; windows may reach as far over the others' ends as they do.
+// A ConvShape is a convolution of images with the channels last over two spatial axes: Height × Width pixels of Channels, a window of
+// KernelHeight × KernelWidth of them at PositionsHigh × PositionsWide positions, Outputs channels of the result. Top and Left are the zeros
+// in front of the first row and column; windows may reach as far over the others' ends as they do.
 type ConvShape struct {
 	Images, Height, Width, Channels int
 	KernelHeight, KernelWidth       int
 	StrideHigh, StrideWide          int
 	DilationHigh, DilationWide      int
 	Top, Left                       int
-	PlacesHigh, PlacesWide          int
+	PositionsHigh, PositionsWide    int
 	Outputs                         int
 }
 
@@ -39,13 +39,13 @@ type Conv struct {
 }
 
 // storedPlaces is the number of positions that a block of stored weights is decoded for, at least, if there are that many.
-const storedPlaces = 2 * blockRows
+const storedPositions = 2 * blockRows
 
 // NewConv plans a convolution for that many workers. Its weights are stored, or else float32.
 func (s *Set) NewConv(shape ConvShape, workers int, stored bool) *Conv {
 	c := &Conv{convWindow: stepWindow(shape, shape.Channels), set: s, stored: stored}
 	shape, c.step = c.ConvShape, c.KernelWidth
-	m := shape.Images * shape.PlacesHigh * shape.PlacesWide
+	m := shape.Images * shape.PositionsHigh * shape.PositionsWide
 	c.blocking = s.newBlocking(&s.gemm, m, shape.Outputs, shape.KernelHeight*shape.KernelWidth*shape.Channels, blockRows)
 	if far := 4 * shape.Channels * shape.StrideWide; far >= 1024 && far%1024 == 0 {
 		c.pixel, c.step = shape.Channels+16, 1 // rows of a tile must not fall on the same lines of the cache
@@ -54,11 +54,11 @@ func (s *Set) NewConv(shape ConvShape, workers int, stored bool) *Conv {
 		c.step = 1
 	}
 	// What is copied takes half of the L2 cache; a part has some hundred positions.
-	places := min(4*blockRows, max(blockRows, c.share()))
+	positions := min(4*blockRows, max(blockRows, c.share()))
 	if stored {
-		places = max(places, storedPlaces)
+		positions = max(positions, storedPositions)
 	}
-	c.cut(places, 4*s.gemm.rows, func(high, wide int) bool {
+	c.cut(positions, 4*s.gemm.rows, func(high, wide int) bool {
 		return c.copiedRows(high)*c.copiedRow(wide) <= s.caches.l2/2/4
 	})
 	c.blocking.cutPanels(c.areas(), workers, func(i int) (prepare, panel int) {
@@ -138,12 +138,12 @@ func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
 					panel.from, panel.kBlock = tap*c.Channels+k, min(block, all-k)
 					for y := from; y < min(from+c.group, area.high); y++ {
 						g.A = pixels[(y*c.StrideHigh+tap/c.KernelWidth)*row+tap%c.KernelWidth*c.DilationWide*c.pixel+k:]
-						place := c.place(area, y)
-						g.C = args.C[place*g.CRow:]
+						position := c.position(area, y)
+						g.C = args.C[position*g.CRow:]
 						if over {
 							g.Residual = g.C
 						} else if args.Residual != nil {
-							g.Residual = args.Residual[place*g.ResRow:]
+							g.Residual = args.Residual[position*g.ResRow:]
 						}
 						c.set.gemmPanel(b.tile, noescape(&g), panel)
 					}
@@ -199,11 +199,11 @@ func (c *Conv) copyRow(dst []float32, args *ConvArgs, image, y, x int) {
 // depthwiseFunc sums, for each of that many positions, srcRow elements apart in src, and each of cols channels, bias and what the taps
 // meet, which lie offsets (in bytes) from the position, times their weights, whose rows are wRow apart. There is one tap at least.
 type depthwiseFunc func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32,
-	places, cols int)
+	positions, cols int)
 
 func depthwiseGeneric(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32,
-	places, cols int) {
-	for p := range places {
+	positions, cols int) {
+	for p := range positions {
 		for c := range cols {
 			sum := *offset(bias, c)
 			for t := range taps {
@@ -225,12 +225,12 @@ type Depthwise struct {
 // NewDepthwise plans a convolution.
 func (s *Set) NewDepthwise(shape ConvShape) *Depthwise {
 	// About 4 multiplications a nanosecond.
-	row := max(1, shape.PlacesWide*shape.Channels*shape.KernelHeight*shape.KernelWidth/4)
+	row := max(1, shape.PositionsWide*shape.Channels*shape.KernelHeight*shape.KernelWidth/4)
 	return &Depthwise{ConvShape: shape, set: s, rows: max(1, partNanoseconds/row)}
 }
 
 // Parts is the number of independent pieces.
-func (d *Depthwise) Parts() int { return ceilDiv(d.Images*d.PlacesHigh, d.rows) }
+func (d *Depthwise) Parts() int { return ceilDiv(d.Images*d.PositionsHigh, d.rows) }
 
 // ScratchBytes is the scratch memory that one worker needs: offsets of taps, and where there is no bias, its zeros.
 func (d *Depthwise) ScratchBytes() int { return 8*d.KernelHeight*d.KernelWidth + 4*d.Channels }
@@ -239,7 +239,7 @@ func (d *Depthwise) ScratchBytes() int { return 8*d.KernelHeight*d.KernelWidth +
 // packed: the weights of tap t and channel c are at t·Channels + c.
 func (d *Depthwise) Run(part int, args *ConvArgs, scratch []byte) {
 	c := &Conv{convWindow: convWindow{ConvShape: d.ConvShape}}
-	args.checkResult(d.Images*d.PlacesHigh*d.PlacesWide, d.Channels)
+	args.checkResult(d.Images*d.PositionsHigh*d.PositionsWide, d.Channels)
 	c.checkPixels(args)
 	demand(args.B, d.KernelHeight*d.KernelWidth*d.Channels)
 	taps := d.KernelHeight * d.KernelWidth
@@ -249,7 +249,7 @@ func (d *Depthwise) Run(part int, args *ConvArgs, scratch []byte) {
 		bias = floats(scratch[8*taps:], d.Channels)
 		clear(bias)
 	}
-	for row := part * d.rows; row < min((part+1)*d.rows, d.Images*d.PlacesHigh); row++ {
+	for row := part * d.rows; row < min((part+1)*d.rows, d.Images*d.PositionsHigh); row++ {
 		d.row(row, args, offsets, bias)
 	}
 }
@@ -257,16 +257,16 @@ func (d *Depthwise) Run(part int, args *ConvArgs, scratch []byte) {
 // row computes one row of positions: those whose windows are inside the row of pixels at once, the others each with the taps that
 // meet a pixel. What is above or below the image is left out for all of them.
 func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) {
-	image, y := row/d.PlacesHigh, row%d.PlacesHigh*d.StrideHigh-d.Top
+	image, y := row/d.PositionsHigh, row%d.PositionsHigh*d.StrideHigh-d.Top
 	extent := (d.KernelWidth-1)*d.DilationWide + 1
-	inner := min(max(ceilDiv(d.Left, d.StrideWide), 0), d.PlacesWide)                       // the first place inside
-	outer := max(inner, min(d.PlacesWide, floorDiv(d.Width-extent+d.Left, d.StrideWide)+1)) // the first one after
-	for place := 0; place < d.PlacesWide; {
+	inner := min(max(ceilDiv(d.Left, d.StrideWide), 0), d.PositionsWide)                       // the first position inside
+	outer := max(inner, min(d.PositionsWide, floorDiv(d.Width-extent+d.Left, d.StrideWide)+1)) // the first one after
+	for position := 0; position < d.PositionsWide; {
 		count := 1
-		if place == inner && outer > inner {
+		if position == inner && outer > inner {
 			count = outer - inner
 		}
-		x := place*d.StrideWide - d.Left
+		x := position*d.StrideWide - d.Left
 		// Kernel rows that meet the image are neighbours, and so are kernel columns: the weights of a row of them are evenly apart
 		// unless columns are cut off, where each row goes separately.
 		kyLo, kyHi := Meets(y, d.DilationHigh, d.KernelHeight, d.Height)
@@ -274,7 +274,7 @@ func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) 
 		if count > 1 {
 			kxLo, kxHi = 0, d.KernelWidth
 		}
-		dst := (row*d.PlacesWide + place) * args.CRow
+		dst := (row*d.PositionsWide + position) * args.CRow
 		from, add := bias, bias
 		for ky := kyLo; ky < kyHi || ky == kyLo; {
 			rows := kyHi - ky
@@ -302,8 +302,8 @@ func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) 
 			add = args.C[dst:]
 			ky += rows
 		}
-		d.set.finish(args, row*d.PlacesWide+place, count, d.Channels)
-		place += count
+		d.set.finish(args, row*d.PositionsWide+position, count, d.Channels)
+		position += count
 	}
 }
 

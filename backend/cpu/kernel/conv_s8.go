@@ -68,7 +68,7 @@ type ConvS8 struct {
 // NewConvS8 plans a convolution of bytes.
 func (s *Set) NewConvS8(shape ConvShape) *ConvS8 {
 	c := &ConvS8{convWindow: newConvWindow(shape, s.ConvPixel(shape.Channels), s.caches.l2/2, false)}
-	c.gemm = s.NewGemmS8(shape.Images*shape.PlacesHigh*shape.PlacesWide, shape.Outputs, c.KernelHeight*c.KernelWidth*c.pixel)
+	c.gemm = s.NewGemmS8(shape.Images*shape.PositionsHigh*shape.PositionsWide, shape.Outputs, c.KernelHeight*c.KernelWidth*c.pixel)
 	c.step = c.KernelWidth
 	if c.DilationWide != 1 {
 		c.step = 1
@@ -145,7 +145,7 @@ func (c *ConvS8) panel(args *ConvS8Args, area convArea, p int, words []float32, 
 				x, t = x+run*rows, t+run
 			}
 		}
-		c.gemm.finish(&args.GemmS8Args, c.place(area, y), area.wide, f, totals[y*area.wide:], elementsOf[int32](sums))
+		c.gemm.finish(&args.GemmS8Args, c.position(area, y), area.wide, f, totals[y*area.wide:], elementsOf[int32](sums))
 	}
 }
 
@@ -168,12 +168,12 @@ func (c *ConvS8) copyRow(dst []byte, args *ConvS8Args, first, last int, src []ui
 	case count == 0:
 	case args.XChannel == 1 && column == c.Channels && c.pixel == c.Channels:
 		copy(dst, src[:len(dst)])
-		turn(dst, flip)
+		flipSigns(dst, flip)
 	case args.XChannel == 1:
 		for i := range count {
 			to := dst[i*c.pixel:][:c.Channels]
 			copy(to, src[i*column:])
-			turn(to, flip)
+			flipSigns(to, flip)
 		}
 	case c.pixel == 4 && c.Channels == 3 && column == 1: // of an image with the channels first
 		c.threeChannels(dst, args, src, uint32(flip)*0x010101|uint32(zero)<<24)
@@ -198,8 +198,8 @@ func (c *ConvS8) threeChannels(dst []byte, args *ConvS8Args, src []uint8, flip u
 	}
 }
 
-// turn changes each byte by flip.
-func turn(x []byte, flip byte) {
+// flipSigns flips the bits of flip in each byte.
+func flipSigns(x []byte, flip byte) {
 	if flip == 0 {
 		return
 	}

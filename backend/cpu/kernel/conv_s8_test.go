@@ -12,11 +12,11 @@ import (
 // convS8Case is a convolution of bytes with all its operands, and the exact sums by the formula.
 type convS8Case struct {
 	*convCase
-	args   ConvS8Args
-	w      []byte // [taps·channels, outputs], of a depthwise one [taps, channels]
-	zeros  []int32
-	sums   []int32
-	places int
+	args      ConvS8Args
+	w         []byte // [taps·channels, outputs], of a depthwise one [taps, channels]
+	zeros     []int32
+	sums      []int32
+	positions int
 }
 
 func newConvS8Case(r *rand.Rand, channels, outputs int, depthwise bool) *convS8Case {
@@ -55,8 +55,8 @@ func newConvS8Case(r *rand.Rand, channels, outputs int, depthwise bool) *convS8C
 			g.zeros[i] = a.BZero[0]
 		}
 	}
-	g.places = g.Images * g.PlacesHigh * g.PlacesWide
-	for row := range g.places {
+	g.positions = g.Images * g.PositionsHigh * g.PositionsWide
+	for row := range g.positions {
 		for m := range outputs {
 			g.sums = append(g.sums, g.exact(row, m))
 		}
@@ -66,7 +66,7 @@ func newConvS8Case(r *rand.Rand, channels, outputs int, depthwise bool) *convS8C
 
 func (g *convS8Case) exact(row, m int) (sum int32) {
 	a := &g.args
-	image, high, wide := row/(g.PlacesHigh*g.PlacesWide), row/g.PlacesWide%g.PlacesHigh, row%g.PlacesWide
+	image, high, wide := row/(g.PositionsHigh*g.PositionsWide), row/g.PositionsWide%g.PositionsHigh, row%g.PositionsWide
 	for tap := range g.KernelHeight * g.KernelWidth {
 		y := high*g.StrideHigh - g.Top + tap/g.KernelWidth*g.DilationHigh
 		x := wide*g.StrideWide - g.Left + tap%g.KernelWidth*g.DilationWide
@@ -95,15 +95,15 @@ func (g *convS8Case) test(t *testing.T, r *rand.Rand, run func()) {
 	t.Helper()
 	a := &g.args
 	floats := a.C
-	a.C, a.Sums = nil, make([]int32, g.places*a.CRow)
+	a.C, a.Sums = nil, make([]int32, g.positions*a.CRow)
 	run()
-	for row := range g.places {
+	for row := range g.positions {
 		require.Equal(t, g.sums[row*g.Outputs:][:g.Outputs], a.Sums[row*a.CRow:][:g.Outputs], "%v: place %d", g, row)
 	}
 	a.C, a.Sums = floats, nil
 	run()
 	g.c.checkGaps(t, g.String(), a.CRow, g.Outputs)
-	for row := range g.places {
+	for row := range g.positions {
 		for m := range g.Outputs {
 			want := float64(g.sums[row*g.Outputs+m]) * float64(a.Scale[0]) * float64(a.BScale[m])
 			size := math.Abs(want)
@@ -120,7 +120,7 @@ func (g *convS8Case) test(t *testing.T, r *rand.Rand, run func()) {
 		}
 	}
 	const gap = 3
-	a.C, a.Quantized = nil, Quantized{Dst: make([]uint8, g.places*(g.Outputs+gap)), Row: g.Outputs + gap, Scale: 0.01, Zero: 40,
+	a.C, a.Quantized = nil, Quantized{Dst: make([]uint8, g.positions*(g.Outputs+gap)), Row: g.Outputs + gap, Scale: 0.01, Zero: 40,
 		Signed: r.IntN(2) == 0}
 	scale := func(m int) float32 { return 0.01 }
 	if r.IntN(3) == 0 {
@@ -184,7 +184,7 @@ func TestDepthwiseS8(t *testing.T) {
 				g := newConvS8Case(r, channels, channels, true)
 				w, unsigned := slices.Clone(g.w), r.IntN(2) == 0
 				if unsigned {
-					turn(w, 0x80)
+					flipSigns(w, 0x80)
 				}
 				plan := s.NewDepthwiseS8(g.ConvShape)
 				g.args.B = plan.Pack(w, g.args.BZero, unsigned)
@@ -204,7 +204,7 @@ func TestDepthwiseS8(t *testing.T) {
 func oneS8Case(s ConvShape, column, channel int, depthwise bool) *convS8Case {
 	outputs := s.Outputs
 	g := &convS8Case{convCase: &convCase{ConvShape: s, depthwise: depthwise}, zeros: operand[int32](outputs),
-		places: s.Images * s.PlacesHigh * s.PlacesWide}
+		positions: s.Images * s.PositionsHigh * s.PositionsWide}
 	a := &g.args
 	a.XColumn, a.XChannel = column, channel
 	a.XRow = s.Width * column
@@ -220,8 +220,8 @@ func oneS8Case(s ConvShape, column, channel int, depthwise bool) *convS8Case {
 	for i := range g.w {
 		g.w[i] = byte(53 * i)
 	}
-	a.Scale, a.Zero, a.CRow, a.Sums = []float32{1}, []int32{77}, outputs, make([]int32, g.places*outputs)
-	for row := range g.places {
+	a.Scale, a.Zero, a.CRow, a.Sums = []float32{1}, []int32{77}, outputs, make([]int32, g.positions*outputs)
+	for row := range g.positions {
 		for m := range outputs {
 			g.sums = append(g.sums, g.exact(row, m))
 		}
@@ -259,7 +259,7 @@ func (g *convS8Case) run(s *Set) []int32 {
 // TestConvS8Edges: what random shapes seldom have.
 func TestConvS8Edges(t *testing.T) {
 	window := ConvShape{Images: 1, Height: 5, Width: 9, Channels: 3, Outputs: 5, KernelHeight: 3, KernelWidth: 3, StrideHigh: 1,
-		StrideWide: 1, DilationHigh: 1, DilationWide: 1, Top: 1, Left: 1, PlacesHigh: 5, PlacesWide: 9}
+		StrideWide: 1, DilationHigh: 1, DilationWide: 1, Top: 1, Left: 1, PositionsHigh: 5, PositionsWide: 9}
 	with := func(change func(s *ConvShape)) ConvShape {
 		s := window
 		change(&s)
@@ -267,14 +267,14 @@ func TestConvS8Edges(t *testing.T) {
 	}
 	// Every other pixel of a row, whose three channels are apart.
 	everyOther := with(func(s *ConvShape) {
-		s.KernelWidth, s.StrideWide, s.Left, s.PlacesWide = 1, 2, 0, 5
+		s.KernelWidth, s.StrideWide, s.Left, s.PositionsWide = 1, 2, 0, 5
 	})
 	// Rows whose first positions, more than a part has, meet no pixel.
 	outside := with(func(s *ConvShape) {
-		s.Width, s.Left, s.PlacesWide = 1, 2*blockRows+5, 3*blockRows
+		s.Width, s.Left, s.PositionsWide = 1, 2*blockRows+5, 3*blockRows
 	})
 	rows := with(func(s *ConvShape) { // windows of one row, at every other row
-		s.KernelHeight, s.StrideHigh, s.Top, s.PlacesHigh = 1, 2, 0, 3
+		s.KernelHeight, s.StrideHigh, s.Top, s.PositionsHigh = 1, 2, 0, 3
 	})
 	eachLevel(t, func(t *testing.T, s *Set) {
 		for name, c := range map[string]struct {
@@ -294,7 +294,7 @@ func TestConvS8Edges(t *testing.T) {
 		}
 		// Weights of no elements may have a window of any size, which takes no memory and no time.
 		none := with(func(s *ConvShape) {
-			s.Channels, s.KernelHeight, s.KernelWidth, s.PlacesHigh, s.PlacesWide = 0, 1<<30, 1<<30, 2, 2
+			s.Channels, s.KernelHeight, s.KernelWidth, s.PositionsHigh, s.PositionsWide = 0, 1<<30, 1<<30, 2, 2
 		})
 		plan := s.NewConvS8(none)
 		pack := s.NewPackS8(0, none.Outputs)

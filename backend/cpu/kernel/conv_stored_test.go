@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// codes gives a case weights of a smaller form, and leaves in w what they stand for.
-func (g *convCase) codes(r *rand.Rand, s *Set) (what string, b Stored) {
+// stored sets quantised weights of a case, and writes the numbers that they represent to w.
+func (g *convCase) stored(r *rand.Rand, s *Set) (what string, b Stored) {
 	k, n := g.KernelHeight*g.KernelWidth*g.Channels, g.Outputs
 	if bits := []int{0, 4, 8}[r.IntN(3)]; bits > 0 {
 		block := roundUp(k, 8)
@@ -67,13 +67,13 @@ func (g *convCase) runStored(t *testing.T, parts, scratchBytes int, run func(par
 	g.check(t)
 }
 
-func TestConvOfCodes(t *testing.T) {
+func TestConvOfStoredWeights(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		r := newRand()
 		for _, outputs := range edges(s.gemm.vec, s.gemm.cols()) {
 			for _, channels := range []int{1, 2, 3, 4, 17, 64} {
 				g := newConvCase(r, channels, outputs, false)
-				what, b := g.codes(r, s)
+				what, b := g.stored(r, s)
 				plan := s.NewConv(g.ConvShape, 1+r.IntN(4), true)
 				g.runStored(t, plan.Parts(), plan.ScratchBytes(), plan.Run, what, b)
 			}
@@ -81,12 +81,12 @@ func TestConvOfCodes(t *testing.T) {
 	})
 }
 
-func TestWinogradOfCodes(t *testing.T) {
+func TestWinogradOfStoredWeights(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		r := newRand()
 		one := func(channels, outputs, high, wide int) {
 			g := newWinogradCase(r, channels, outputs, high, wide)
-			what, b := g.codes(r, s)
+			what, b := g.stored(r, s)
 			if r.IntN(2) == 0 && g.Height*g.Width > 0 { // the direct way, which huge pixels take
 				g.args.X[0] = 1 << 24
 			}

@@ -31,11 +31,11 @@ func newConvCase(r *rand.Rand, channels, outputs int, depthwise bool) *convCase 
 	case 2: // rows of more positions than a part has
 		s.Height, s.Width, s.StrideWide = n(1, 2), n(2*blockRows, 3*blockRows), 1
 	}
-	places := func(size, front, kernel, stride, dilation int) int {
+	positions := func(size, front, kernel, stride, dilation int) int {
 		return max(0, size+front+n(0, 2)-(kernel-1)*dilation-1)/stride + 1 // at least one, whatever it meets
 	}
-	s.PlacesHigh = places(s.Height, s.Top, s.KernelHeight, s.StrideHigh, s.DilationHigh)
-	s.PlacesWide = places(s.Width, s.Left, s.KernelWidth, s.StrideWide, s.DilationWide)
+	s.PositionsHigh = positions(s.Height, s.Top, s.KernelHeight, s.StrideHigh, s.DilationHigh)
+	s.PositionsWide = positions(s.Width, s.Left, s.KernelWidth, s.StrideWide, s.DilationWide)
 	g := &convCase{ConvShape: s, depthwise: depthwise}
 	a := &g.args
 	a.XColumn, a.XChannel = channels+n(0, 1)*3, 1
@@ -52,7 +52,7 @@ func newConvCase(r *rand.Rand, channels, outputs int, depthwise bool) *convCase 
 	}
 	g.x = random(r, elements)
 	a.X = g.x.inner
-	rows := s.Images * s.PlacesHigh * s.PlacesWide
+	rows := s.Images * s.PositionsHigh * s.PositionsWide
 	a.CRow, a.Alpha, a.Act = outputs+n(0, 2), 1, epilogues[r.IntN(len(epilogues))]
 	g.c = newGuarded(rows*a.CRow, r.IntN(16))
 	a.C = g.c.inner
@@ -87,7 +87,7 @@ func (g *convCase) sum(row, m int) float64 {
 // sums is sum, and what its terms are in magnitude.
 func (g *convCase) sums(row, m int) (sum, size float64) {
 	a := &g.args
-	image, high, wide := row/(g.PlacesHigh*g.PlacesWide), row/g.PlacesWide%g.PlacesHigh, row%g.PlacesWide
+	image, high, wide := row/(g.PositionsHigh*g.PositionsWide), row/g.PositionsWide%g.PositionsHigh, row%g.PositionsWide
 	for tap := range g.KernelHeight * g.KernelWidth {
 		y := high*g.StrideHigh - g.Top + tap/g.KernelWidth*g.DilationHigh
 		x := wide*g.StrideWide - g.Left + tap%g.KernelWidth*g.DilationWide
@@ -118,8 +118,8 @@ func (g *convCase) check(t *testing.T) {
 		bound = 1e-5
 	}
 	g.c.checkGaps(t, g.String(), a.CRow, g.Outputs)
-	for row := range g.Images * g.PlacesHigh * g.PlacesWide {
-		image, high, wide := row/(g.PlacesHigh*g.PlacesWide), row/g.PlacesWide%g.PlacesHigh, row%g.PlacesWide
+	for row := range g.Images * g.PositionsHigh * g.PositionsWide {
+		image, high, wide := row/(g.PositionsHigh*g.PositionsWide), row/g.PositionsWide%g.PositionsHigh, row%g.PositionsWide
 		for m := range g.Outputs {
 			want, size := g.sums(row, m)
 			if a.Bias != nil {
@@ -165,8 +165,8 @@ func TestConvOverItsResidual(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		g := newConvCase(newRand(), 40, 20, false)
 		g.KernelHeight, g.KernelWidth, g.Height, g.Width = 3, 5, 9, 24 // several blocks of K
-		g.Top, g.Left, g.DilationHigh, g.DilationWide, g.StrideHigh, g.StrideWide, g.PlacesHigh, g.PlacesWide, g.Images = 1, 2, 1, 1, 1,
-			1, 9, 24, 1
+		g.Top, g.Left, g.DilationHigh, g.DilationWide, g.StrideHigh, g.StrideWide, g.PositionsHigh, g.PositionsWide, g.Images = 1, 2, 1, 1,
+			1, 1, 9, 24, 1
 		a := &g.args
 		a.XColumn, a.XChannel, a.XRow, a.XImage, a.CRow, a.ResRow, a.Act = 40, 1, 40*24, 0, 20, 20, NoUnary
 		r := newRand()

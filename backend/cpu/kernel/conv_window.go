@@ -44,7 +44,7 @@ func (w *convWindow) copiedColumns(wide int) int {
 
 // areas is the number of parts of all positions.
 func (w *convWindow) areas() int {
-	return w.Images * ceilDiv(w.PlacesHigh, w.high) * ceilDiv(w.PlacesWide, w.wide)
+	return w.Images * ceilDiv(w.PositionsHigh, w.high) * ceilDiv(w.PositionsWide, w.wide)
 }
 
 // A convArea is the positions of a part.
@@ -54,31 +54,31 @@ type convArea struct {
 }
 
 func (w *convWindow) area(part int) convArea {
-	acrosses, downs := ceilDiv(w.PlacesWide, w.wide), ceilDiv(w.PlacesHigh, w.high)
+	acrosses, downs := ceilDiv(w.PositionsWide, w.wide), ceilDiv(w.PositionsHigh, w.high)
 	a := convArea{left: part % acrosses * w.wide, top: part / acrosses % downs * w.high, image: part / acrosses / downs}
-	a.wide, a.high = min(w.wide, w.PlacesWide-a.left), min(w.high, w.PlacesHigh-a.top)
+	a.wide, a.high = min(w.wide, w.PositionsWide-a.left), min(w.high, w.PositionsHigh-a.top)
 	return a
 }
 
-// place is the number of the first place of a row of an area.
-func (w *convWindow) place(a convArea, y int) int {
-	return (a.image*w.PlacesHigh+a.top+y)*w.PlacesWide + a.left
+// position is the index of the first position of a row of an area.
+func (w *convWindow) position(a convArea, y int) int {
+	return (a.image*w.PositionsHigh+a.top+y)*w.PositionsWide + a.left
 }
 
 // share is an eighth of all positions: there are parts for several workers.
-func (w *convWindow) share() int { return ceilDiv(w.Images*w.PlacesHigh*w.PlacesWide, 8) }
+func (w *convWindow) share() int { return ceilDiv(w.Images*w.PositionsHigh*w.PositionsWide, 8) }
 
 // cut chooses the positions of a part: at most that many, in rows no narrower than needed for what they copy to fit.
-func (w *convWindow) cut(places, narrow int, fits func(high, wide int) bool) {
+func (w *convWindow) cut(positions, narrow int, fits func(high, wide int) bool) {
 	even := func(n, most int) int { return ceilDiv(max(n, 1), ceilDiv(max(n, 1), most)) }
-	w.high, w.wide = 1, even(w.PlacesWide, blockRows)
+	w.high, w.wide = 1, even(w.PositionsWide, blockRows)
 	for w.wide > narrow && !fits(1, w.wide) {
-		w.wide = even(w.PlacesWide, w.wide-1)
+		w.wide = even(w.PositionsWide, w.wide-1)
 	}
 	if w.DilationHigh == 1 {
-		for w.high < w.PlacesHigh && (w.high+1)*w.wide <= places && fits(w.high+1, w.wide) {
+		for w.high < w.PositionsHigh && (w.high+1)*w.wide <= positions && fits(w.high+1, w.wide) {
 			w.high++
 		}
-		w.high = even(w.PlacesHigh, w.high)
+		w.high = even(w.PositionsHigh, w.high)
 	}
 }

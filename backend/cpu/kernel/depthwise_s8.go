@@ -10,11 +10,11 @@ type slideFunc func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32
 // depthwiseWords sums up products of bytes, four taps at a time.
 type depthwiseWords struct {
 	sum   depthwiseFunc // of words of unsigned pixels and of signed weights, in int32
-	slide [2]slideFunc  // places one pixel apart, and two
+	slide [2]slideFunc  // positions one pixel apart, and two
 }
 
 // DepthwiseS8 is a planned convolution of bytes each channel of which is a separate one: Outputs is Channels. There are as many rows of
-// copied pixels as the window has: the rows of the next position take the place of those that it does not meet.
+// copied pixels as the window has: the rows of the next position replace those that it does not read.
 //
 // Where there are kernels for it, a copied pixel is a word that has its neighbours in it, too, so that a row of the window is one product
 // for each four of its taps. A few channels go at a time, whose words stay in the first-level cache. Elsewhere, pixels are widened to
@@ -77,14 +77,14 @@ const maxPasses = 3
 // which there is one for each channel, or one, or none; then the sum of each channel. Where unsigned is set, the weights are unsigned, and
 // 128 has been taken from their zero points. Distances beyond a signed byte are the sum of several.
 func (d *DepthwiseS8) Pack(weights []byte, zeros []int32, unsigned bool) []byte {
-	n, turned := d.Channels, int32(0)
+	n, flip := d.Channels, int32(0)
 	if unsigned {
-		turned = 128
+		flip = 128
 	}
 	distance := func(tap, c int) int32 {
 		w := int32(int8(weights[tap*n+c]))
 		if unsigned {
-			w = int32(weights[tap*n+c]) - turned
+			w = int32(weights[tap*n+c]) - flip
 		}
 		if len(zeros) > 0 {
 			w -= zeros[min(c, len(zeros)-1)]
@@ -136,7 +136,7 @@ func (d *DepthwiseS8) ScratchBytes() int {
 // Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
 func (d *DepthwiseS8) Run(part int, args *ConvS8Args, scratch []byte) {
 	n, perRow := d.Channels, d.rowTaps()
-	args.checkResult(d.Images*d.PlacesHigh*d.PlacesWide, n)
+	args.checkResult(d.Images*d.PositionsHigh*d.PositionsWide, n)
 	d.checkPixels(args)
 	weights := elementsOf[float32](args.B)
 	rows := len(weights)/n - 1
@@ -190,7 +190,7 @@ func (d *DepthwiseS8) Run(part int, args *ConvS8Args, scratch []byte) {
 			}
 			sum(pointer(sums), f.cols, pointer(pixels), d.StrideWide/d.step*f.cols, pointer(offsets), rows, pointerAt(weights, first), n,
 				pointerAt(start, first), area.wide, f.cols)
-			d.finish(args, d.place(area, y), area.wide, sums, f, zeros)
+			d.finish(args, d.position(area, y), area.wide, sums, f, zeros)
 		}
 	}
 }
@@ -248,7 +248,7 @@ func (d *DepthwiseS8) widenRow(dst []float32, args *ConvS8Args, first, last int,
 	}
 }
 
-// finish takes the sums of some channels of a row of positions, integers or floats that hold them, to their place.
+// finish writes the result of the sums of some channels of a row of positions. The sums are integers, or floats that hold integers.
 func (d *DepthwiseS8) finish(args *ConvS8Args, row, rows int, sums []float32, f finishing, zeros []float32) {
 	n, out := f.cols, args.Quantized
 	whole := elementsOf[int32](bytesOfFloats(sums))

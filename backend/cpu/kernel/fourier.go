@@ -11,8 +11,8 @@ type Fourier struct {
 	n, odd int          // the length, and what is left of it without factors of 2
 	roots  []complex128 // of unity
 	// For an odd part that is too long for the definition, by Bluestein: the convolution with chirps as a product of transforms.
-	chirps, turned []complex128
-	by, back       *Fourier // of a power of two; by takes it there, back from there
+	chirps, spectrum []complex128
+	by, back         *Fourier // of a power of two; by takes it there, back from there
 }
 
 // MaxFourier bounds the length of a Fourier, which holds several complex numbers for each element.
@@ -24,28 +24,28 @@ const byDefinition = 64
 // NewFourier prepares transforms of length n.
 func NewFourier(n int, inverse bool) *Fourier {
 	f := &Fourier{n: n, odd: n >> bits.TrailingZeros(uint(n)), roots: make([]complex128, n)}
-	turn := -2 * math.Pi
+	angle := -2 * math.Pi
 	if inverse {
-		turn = -turn
+		angle = -angle
 	}
 	for k := range f.roots {
-		f.roots[k] = cmplx.Rect(1, turn*float64(k)/float64(n))
+		f.roots[k] = cmplx.Rect(1, angle*float64(k)/float64(n))
 	}
 	m := convolved(n)
 	if m == 0 {
 		return f
 	}
 	f.by, f.back = NewFourier(m, false), NewFourier(m, true)
-	f.chirps, f.turned = make([]complex128, f.odd), make([]complex128, m)
+	f.chirps, f.spectrum = make([]complex128, f.odd), make([]complex128, m)
 	b := make([]complex128, m)
 	for k := range f.chirps {
-		f.chirps[k] = cmplx.Rect(1, turn/2*float64(k*k%(2*f.odd))/float64(f.odd))
+		f.chirps[k] = cmplx.Rect(1, angle/2*float64(k*k%(2*f.odd))/float64(f.odd))
 		b[k] = cmplx.Conj(f.chirps[k])
 		b[(m-k)%m] = b[k]
 	}
-	f.by.Transform(f.turned, b, nil)
-	for k := range f.turned {
-		f.turned[k] /= complex(float64(m), 0)
+	f.by.Transform(f.spectrum, b, nil)
+	for k := range f.spectrum {
+		f.spectrum[k] /= complex(float64(m), 0)
 	}
 	return f
 }
@@ -100,14 +100,14 @@ func (f *Fourier) halves(y, x []complex128, stride int, scratch []complex128) {
 
 // convolve is the transform of an odd number of elements: x times chirps, convolved with the opposite chirps, times chirps.
 func (f *Fourier) convolve(y, x []complex128, stride int, scratch []complex128) {
-	m := len(f.turned)
+	m := len(f.spectrum)
 	a, b := scratch[:m], scratch[m:2*m]
 	for k, c := range f.chirps {
 		a[k] = x[k*stride] * c
 	}
 	clear(a[len(f.chirps):])
 	f.by.Transform(b, a, nil)
-	for k, t := range f.turned {
+	for k, t := range f.spectrum {
 		b[k] *= t
 	}
 	f.back.Transform(a, b, nil)

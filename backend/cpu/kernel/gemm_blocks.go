@@ -64,7 +64,7 @@ func (p *PackBlocks) Run(part int, dst, src []byte, scales, zeros []float32) {
 	}
 }
 
-// q4Word brings eight numbers that follow each other to their places in a word.
+// q4Word packs eight consecutive numbers into a word.
 func q4Word(x uint32) uint32 {
 	spread := func(x uint32) uint32 {
 		x = (x | x<<8) & 0x00ff00ff

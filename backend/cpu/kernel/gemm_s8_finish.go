@@ -114,8 +114,8 @@ func (g *GemmS8) factors(args *GemmS8Args, col, cols int, scratch []byte) finish
 	return f
 }
 
-// finish takes the sums of some rows, cols side by side, to their place. The zero points of both sides come out of them:
-// Σ(a − za)(b − zb) = Σab − za·Σb − zb·Σ(a − za); totals is the result of rowTotals.
+// finish writes the results of the sums of some rows of cols contiguous columns. The zero points of both sides come out of them: Σ(a −
+// za)(b − zb) = Σab − za·Σb − zb·Σ(a − za); totals is the result of rowTotals.
 func (g *GemmS8) finish(args *GemmS8Args, row, rows int, f finishing, totals, sums []int32) {
 	col, cols := f.col, f.cols
 	if args.Addend != nil {

@@ -92,7 +92,7 @@ func newGuarded(n, shift int) *guarded {
 
 var operands int // that were made
 
-// operand returns n zeros, by turns before and after a page that cannot be read.
+// operand returns n zeros, alternately before and after a page that cannot be read.
 func operand[T any](n int) []T {
 	operands++
 	size := int(unsafe.Sizeof(*new(T)))

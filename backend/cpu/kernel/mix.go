@@ -2,12 +2,12 @@ package kernel
 
 import "unsafe"
 
-// MixRows sums rows of cols elements: to each of that many positions, dstRow apart in dst, those that lie offsets (in bytes) from the
-// position,
-// srcRow elements apart in src, times their weights, which are wRow apart for each of the offsets. zeros has cols of them.
-func (s *Set) MixRows(dst []float32, dstRow int, src []float32, srcRow int, offsets []int, w []float32, wRow int, zeros []float32, places,
-	cols int) {
-	if places == 0 || cols == 0 {
+// MixRows sums weighted rows of cols elements for each of a number of positions, whose results are dstRow apart in dst. offsets are the
+// distances in bytes of the rows from the position in src; positions are srcRow elements apart. The weights of one offset are wRow apart.
+// zeros has cols elements.
+func (s *Set) MixRows(dst []float32, dstRow int, src []float32, srcRow int, offsets []int, w []float32, wRow int, zeros []float32,
+	positions, cols int) {
+	if positions == 0 || cols == 0 {
 		return
 	}
 	taps, far := len(offsets), 0
@@ -15,14 +15,14 @@ func (s *Set) MixRows(dst []float32, dstRow int, src []float32, srcRow int, offs
 		_ = src[o/4] // none is negative
 		far = max(far, o/4)
 	}
-	demand(dst, (places-1)*dstRow+cols)
-	demand(src, (places-1)*srcRow+far+cols)
+	demand(dst, (positions-1)*dstRow+cols)
+	demand(src, (positions-1)*srcRow+far+cols)
 	demand(w, (taps-1)*wRow+cols)
 	demand(zeros, cols)
 	step := rowsPerCall(cols * taps)
-	for p := 0; p < places; p += step {
+	for p := 0; p < positions; p += step {
 		s.depthwise(pointerAt(dst, p*dstRow), dstRow, pointerAt(src, p*srcRow), srcRow, pointer(offsets), taps, pointer(w), wRow,
-			pointer(zeros), min(step, places-p), cols)
+			pointer(zeros), min(step, positions-p), cols)
 	}
 }
 
@@ -64,8 +64,8 @@ func (m *Mixer) Weigh(tap int, weight float32, cols int) {
 }
 
 // Sum sums rows of any number of columns; the weights of the taps are those of MixBlock columns, in rows wRow apart.
-func (m *Mixer) Sum(s *Set, dst []float32, dstRow int, src []float32, srcRow, taps, wRow, places, cols int) {
+func (m *Mixer) Sum(s *Set, dst []float32, dstRow int, src []float32, srcRow, taps, wRow, positions, cols int) {
 	for c := 0; c < cols; c += MixBlock {
-		s.MixRows(dst[c:], dstRow, src[c:], srcRow, m.Offsets[:taps], m.Weights, wRow, m.Zeros, places, min(MixBlock, cols-c))
+		s.MixRows(dst[c:], dstRow, src[c:], srcRow, m.Offsets[:taps], m.Weights, wRow, m.Zeros, positions, min(MixBlock, cols-c))
 	}
 }

@@ -140,7 +140,7 @@ func (a *QAttention) Run(part int, args *QAttentionArgs, memory []byte) {
 func (a *QAttention) scoresOf(args *QAttentionArgs, g *GemmS8, batch, head, first int, s *qAttentionScratch) {
 	gemm := GemmS8Args{A: args.Q.at(batch, head, first), ARow: args.Q.Stride.Seq, B: s.k, C: s.scores, CRow: a.Keys}
 	if args.Q.Signed {
-		turnRows(s.q, gemm.A, gemm.ARow, g.M, a.Size)
+		transposeRows(s.q, gemm.A, gemm.ARow, g.M, a.Size)
 		gemm.A, gemm.ARow = s.q, a.Size
 	}
 	var mask []float32
@@ -166,7 +166,7 @@ func (a *QAttention) scoresOf(args *QAttentionArgs, g *GemmS8, batch, head, firs
 	}
 }
 
-// valuesOf turns the scores of a block of queries into quantised values of probabilities, and those into the result.
+// valuesOf computes quantised probabilities from the scores of a block of queries, and the result from these.
 func (a *QAttention) valuesOf(args *QAttentionArgs, g *GemmS8, batch, head, first int, s *qAttentionScratch) {
 	row := roundUp(a.Keys, 4)
 	// Quantised values that only the kernel sees are unsigned.
@@ -218,8 +218,8 @@ func (a *QAttention) multiply(g *GemmS8, args *GemmS8Args, scale float32, left, 
 	}
 }
 
-// turnRows brings signed values to rows that are side by side, as unsigned ones.
-func turnRows(dst, src []byte, srcRow, rows, cols int) {
+// transposeRows copies signed values to contiguous rows, with flipped signs.
+func transposeRows(dst, src []byte, srcRow, rows, cols int) {
 	for r := range rows {
 		for i, b := range src[r*srcRow:][:cols] {
 			dst[r*cols+i] = b ^ 0x80

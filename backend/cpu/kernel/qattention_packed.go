@@ -9,23 +9,23 @@ import (
 // PackedQAttention is attention of quantised values within the sequences of a packed batch. Each caller of Run takes one head of a
 // sequence after the other.
 type PackedQAttention struct {
-	QAttentionShape // of all texts together; Batch is how many there are
+	QAttentionShape // of the whole packed batch; Batch is the number of sequences
 	set             *Set
 	plans           *QPlans
 }
 
-// QPlans are the plans of texts, which have no masks, by their shapes. There are as many as lengths have been met.
+// QPlans are the plans of sequences, which have no masks, by shape: one for each length that has occurred.
 type QPlans struct {
 	mu    sync.RWMutex
 	plans map[QAttentionShape]*QAttention
 }
 
-// NewPackedQAttention plans an attention of shape.Batch texts, of shape.Queries and shape.Keys tokens together.
+// NewPackedQAttention plans the attention of shape.Batch sequences that have shape.Queries and shape.Keys tokens in total.
 func (s *Set) NewPackedQAttention(shape QAttentionShape, plans *QPlans) *PackedQAttention {
 	return &PackedQAttention{QAttentionShape: shape, set: s, plans: plans}
 }
 
-// one plans the attention of a text.
+// one plans the attention of a sequence.
 func (a *PackedQAttention) one(queries, keys int) *QAttention {
 	shape := QAttentionShape{Batch: 1, Heads: a.Heads, Queries: queries, Keys: keys, Size: a.Size, ValueSize: a.ValueSize}
 	a.plans.mu.RLock()
@@ -44,28 +44,28 @@ func (a *PackedQAttention) one(queries, keys int) *QAttention {
 	return one
 }
 
-// PlanBytes is the memory that Plan writes: the number of heads that were taken, and the end of the last text's queries.
+// PlanBytes is the memory that Plan writes: the number of heads that were taken, and the end of the last sequence's queries.
 func (a *PackedQAttention) PlanBytes() int { return 2 * 8 }
 
-// Plan checks texts, TextFields numbers each, whose queries must follow each other from 0 on.
-func (a *PackedQAttention) Plan(texts []int32, plan []byte) error {
-	end, err := checkTexts(texts[:a.Batch*TextFields], a.Queries, a.Keys)
+// Plan checks sequences, of SequenceFields numbers each. Their queries must be contiguous from 0 on.
+func (a *PackedQAttention) Plan(sequences []int32, plan []byte) error {
+	end, err := checkSequences(sequences[:a.Batch*SequenceFields], a.Queries, a.Keys)
 	words := elementsOf[int64](plan)
 	words[0], words[1] = 0, int64(end)
 	return err
 }
 
-// ScratchBytes is the scratch memory that one worker needs: no less than any text does, which may have larger blocks of queries than one
-// that has all tokens.
+// ScratchBytes is the scratch memory of one worker: what the largest sequence needs, which may have larger blocks of queries than one that
+// has all tokens.
 func (a *PackedQAttention) ScratchBytes() int {
 	all := a.set.NewQAttention(QAttentionShape{Batch: 1, Heads: a.Heads, Queries: a.Queries, Keys: a.Keys, Size: a.Size,
 		ValueSize: a.ValueSize})
 	return all.ScratchBytes() + a.set.caches.l2/2 + blockRows*(roundUp(a.Size, 64)+64)
 }
 
-// Run computes heads of texts until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. The strides of args
+// Run computes heads of sequences until none is left. It needs ScratchBytes() bytes of scratch that no other call uses. The strides of args
 // have no batch; a mask it has none.
-func (a *PackedQAttention) Run(texts []int32, args *QAttentionArgs, plan, scratch []byte) {
+func (a *PackedQAttention) Run(sequences []int32, args *QAttentionArgs, plan, scratch []byte) {
 	words := elementsOf[int64](plan)
 	taken := (*atomic.Int64)(unsafe.Pointer(&words[0]))
 	for {
@@ -74,11 +74,11 @@ func (a *PackedQAttention) Run(texts []int32, args *QAttentionArgs, plan, scratc
 		if r > a.Batch {
 			return
 		}
-		if r == a.Batch { // tokens of no text
+		if r == a.Batch { // tokens of no sequence
 			a.clear(args, head, int(words[1]), a.Queries)
 			continue
 		}
-		q, qEnd, k, kEnd := textAt(texts, r)
+		q, qEnd, k, kEnd := sequenceAt(sequences, r)
 		if q == qEnd || k == kEnd {
 			a.clear(args, head, q, qEnd)
 			continue

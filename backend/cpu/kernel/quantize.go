@@ -53,19 +53,19 @@ type requantizeFunc func(dst *uint8, dstRow int, sums *int32, sumsRow int, colOf
 
 type addFunc func(dst, a, b *uint8, aScale, bScale float32, aZero, bZero int32, scale, inverse, lo, hi float32, zero int32, cols int)
 
-// Codes are quantised values: (Data − Zero)·Scale.
-type Codes struct {
+// An Addend is quantised values, which represent (Data − Zero)·Scale.
+type Addend struct {
 	Data   []uint8
 	Scale  float32
 	Zero   int32
 	Signed bool
 }
 
-// AddsCodes reports whether [Set.AddCodes] has a kernel.
-func (s *Set) AddsCodes() bool { return s.quantize.addU8 != nil }
+// AddsQuantized reports whether [Set.AddQuantized] has a kernel.
+func (s *Set) AddsQuantized() bool { return s.quantize.addU8 != nil }
 
-// AddCodes quantises the sums of quantised values, both signed or both not, of the length of a.
-func (s *Set) AddCodes(to Quantized, a, b Codes) {
+// AddQuantized quantises the sums of two addends of the same length. Both are signed or both are unsigned.
+func (s *Set) AddQuantized(to Quantized, a, b Addend) {
 	lo, hi := to.bounds()
 	dst, x, y := to.Dst[:len(a.Data)], a.Data, b.Data[:len(a.Data)]
 	for len(x) > 0 {

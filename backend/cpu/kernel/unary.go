@@ -19,7 +19,7 @@ type unaryRow struct {
 	cases []unaryCase
 }
 
-// A unaryCase is a choice of parameters, and what stands in place of the row's abs for it.
+// A unaryCase is a choice of parameters, with its own value of the row's abs.
 type unaryCase struct {
 	alpha, beta float32
 	abs         float64

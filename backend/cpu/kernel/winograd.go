@@ -1,10 +1,10 @@
 package kernel
 
-// Winograd is a planned convolution with windows of 3 × 3 neighbours at every place, by tiles of 4 × 4 places: F(4×4, 3×3) of Lavin
+// Winograd is a planned convolution with windows of 3 × 3 neighbours at every position, by tiles of 4 × 4 positions: F(4×4, 3×3) of Lavin
 // and Gray (arXiv 1509.09308), which multiplies a quarter as often as [Conv]. The 6 × 6 pixels under a tile are values of a polynomial in
-// two variables at 36 points; there the convolution is a product of channels, for each point one of all tiles with a matrix of weights.
-// The points of an axis are 0, 1, −1, ½, −2 and ∞: with them sums are nearly as exact as sums over taps, where those of 0, ±1, ±2, ∞ lose
-// four times as much.
+// two variables at 36 points; there the convolution is a product of channels, for each point one of all tiles with a matrix of weights. The
+// points of an axis are 0, 1, −1, ½, −2 and ∞: with them sums are nearly as exact as sums over taps, where those of 0, ±1, ±2, ∞ lose four
+// times as much.
 type Winograd struct {
 	ConvShape
 	set        *Set
@@ -15,11 +15,11 @@ type Winograd struct {
 }
 
 const (
-	winogradOut    = 4 // places along a side of a tile
+	winogradOut    = 4 // positions along a side of a tile
 	winogradIn     = 6 // pixels, and points
 	winogradTap    = 3 // taps
 	WinogradPoints = winogradIn * winogradIn
-	// winogradOnes is the point (1, 1), where everything counts once for each place.
+	// winogradOnes is the point (1, 1), where everything counts once for each position.
 	winogradOnes = winogradIn + 1
 )
 
@@ -30,7 +30,7 @@ const winogradPerNanosecond = 8
 // six, six to four, or three to six. There is one row at least.
 type winogradFunc func(dst *float32, dstStep, dstRow int, src *float32, srcStep, srcRow int, rows, cols int)
 
-// winogradFuncs are the transforms of pixels to values at the points, of those to places, and of taps to the points.
+// winogradFuncs are the transforms of pixels to values at the points, of those to positions, and of taps to the points.
 type winogradFuncs struct{ input, output, weights winogradFunc }
 
 func winogradInputGeneric(dst *float32, dstStep, dstRow int, src *float32, srcStep, srcRow int, rows, cols int) {
@@ -129,7 +129,7 @@ func (s *Set) NewWinograd(shape ConvShape, workers int, stored bool) *Winograd {
 	}
 	// What a part keeps takes half of the L2 cache, if that is enough for two register tiles of products; there are parts for several
 	// workers.
-	down, across := ceilDiv(shape.PlacesHigh, winogradOut), ceilDiv(shape.PlacesWide, winogradOut)
+	down, across := ceilDiv(shape.PositionsHigh, winogradOut), ceilDiv(shape.PositionsWide, winogradOut)
 	least := 2 * s.gemm.rows
 	most, room := max(least, min(4*s.gemm.rows, ceilDiv(shape.Images*down*across, 8))), s.caches.l2/2
 	if stored { // what brings weights to the points pays for many tiles
@@ -186,12 +186,12 @@ func (w *Winograd) Parts() int {
 
 // areas is the number of parts of all tiles.
 func (w *Winograd) areas() int {
-	return w.Images * ceilDiv(w.PlacesHigh, winogradOut*w.high) * ceilDiv(w.PlacesWide, winogradOut*w.wide)
+	return w.Images * ceilDiv(w.PositionsHigh, winogradOut*w.high) * ceilDiv(w.PositionsWide, winogradOut*w.wide)
 }
 
 // area is the tiles of a part: the first one of an image, and how many.
 func (w *Winograd) area(i int) (image, top, left, high, wide int) {
-	down, across := ceilDiv(w.PlacesHigh, winogradOut), ceilDiv(w.PlacesWide, winogradOut)
+	down, across := ceilDiv(w.PositionsHigh, winogradOut), ceilDiv(w.PositionsWide, winogradOut)
 	downs, acrosses := ceilDiv(down, w.high), ceilDiv(across, w.wide)
 	image, top, left = i/acrosses/downs, i/acrosses%downs*w.high, i%acrosses*w.wide
 	return image, top, left, min(w.high, down-top), min(w.wide, across-left)
@@ -210,7 +210,7 @@ func (w *Winograd) ScratchBytes() int {
 // matrices of the points one after the other, each packed by [Set.NewPackB].
 func (w *Winograd) Run(part int, args *ConvArgs, scratch []byte) {
 	c, b := &Conv{convWindow: convWindow{ConvShape: w.ConvShape, columnStep: 1, pixel: w.Channels}, set: w.set}, &w.blocking
-	args.checkResult(w.Images*w.PlacesHigh*w.PlacesWide, w.Outputs)
+	args.checkResult(w.Images*w.PositionsHigh*w.PositionsWide, w.Outputs)
 	c.checkPixels(args)
 	panels := b.tile.panels(w.Outputs)
 	panelLo := part % b.panelGroups * b.panelsPerPart
@@ -262,7 +262,7 @@ func (t *winogradTiles) forward() {
 	}
 }
 
-// panel computes the columns of one panel at all places of the tiles, with the bias.
+// panel computes the columns of one panel at all positions of the tiles, with the bias.
 func (t *winogradTiles) panel(p int, args *ConvArgs) {
 	tile, tiles, output := t.blocking.tile, t.high*t.wide, t.set.winograd.output
 	col := p * tile.cols()
@@ -275,7 +275,7 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 		panel := gemmPanel{rowHi: tiles, cols: cols, k: t.Channels, kBlock: t.blocking.kBlock, bRow: packedCols}
 		if t.channels > 0 {
 			panel.from, panel.kBlock, panel.alone = k, min(block, t.Channels-k), true
-			t.code(p, args, k, panel.kBlock)
+			t.transformStored(p, args, k, panel.kBlock)
 		}
 		for point := range WinogradPoints {
 			g := GemmArgs{A: t.points[point*tiles*t.pitch+k:], ARow: t.pitch, ACol: 1, C: t.sums[point*tiles*packedCols:],
@@ -295,25 +295,25 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 	}
 	all := winogradIn * tiles * packedCols
 	output(pointer(t.back), all, 0, pointer(t.sums), all, 0, 1, all)
-	t.eachRow(func(y, i, place, wide int) {
+	t.eachRow(func(y, i, position, wide int) {
 		from := pointerAt(t.back, (i*winogradIn*tiles+y*t.wide)*packedCols)
 		whole := wide / winogradOut
 		if whole > 0 {
-			output(pointerAt(args.C, place*args.CRow+col), args.CRow, winogradOut*args.CRow, from, tiles*packedCols, packedCols, whole,
+			output(pointerAt(args.C, position*args.CRow+col), args.CRow, winogradOut*args.CRow, from, tiles*packedCols, packedCols, whole,
 				cols)
 		}
 		if whole < t.wide {
 			output(pointer(t.edge), packedCols, 0, offset(from, whole*packedCols), tiles*packedCols, 0, 1, cols)
 			for x := whole * winogradOut; x < wide; x++ {
-				copy(args.C[(place+x)*args.CRow+col:][:cols], t.edge[x%winogradOut*packedCols:])
+				copy(args.C[(position+x)*args.CRow+col:][:cols], t.edge[x%winogradOut*packedCols:])
 			}
 		}
 	})
 }
 
-// code brings n channels of the columns of a panel, from first on, to the points. A strip of channels stays in the L1 cache between the
-// axes.
-func (t *winogradTiles) code(p int, args *ConvArgs, first, n int) {
+// transformStored transforms n channels of stored weights, from first on, of the columns of a panel. A strip of channels stays in the L1
+// cache between the axes.
+func (t *winogradTiles) transformStored(p int, args *ConvArgs, first, n int) {
 	_, cols := t.blocking.tile.panelCols(p, t.Outputs)
 	room, along, point, weights := t.strip(decodedRows(storedRows)), t.strip(storedRows), t.strip(t.channels), t.set.winograd.weights
 	for k := 0; k < n; k += storedRows {
@@ -331,12 +331,12 @@ func (t *winogradTiles) code(p int, args *ConvArgs, first, n int) {
 // strip is the distance of so many rows of a panel to the next: those that are used together must not fall on the same lines of the cache.
 func (w *Winograd) strip(rows int) int { return rows*w.set.gemm.cols() + 16 }
 
-// eachRow calls f for each row of places: i of the tiles in row y, from a place on so many wide.
-func (t *winogradTiles) eachRow(f func(y, i, place, wide int)) {
-	wide := min(t.wide*winogradOut, t.PlacesWide-t.left*winogradOut)
+// eachRow calls f for each row of positions: row i of the tiles in row y, with its first position and its width.
+func (t *winogradTiles) eachRow(f func(y, i, position, wide int)) {
+	wide := min(t.wide*winogradOut, t.PositionsWide-t.left*winogradOut)
 	for y := range t.high {
-		for i := range min(winogradOut, t.PlacesHigh-(t.top+y)*winogradOut) {
-			f(y, i, (t.image*t.PlacesHigh+(t.top+y)*winogradOut+i)*t.PlacesWide+t.left*winogradOut, wide)
+		for i := range min(winogradOut, t.PositionsHigh-(t.top+y)*winogradOut) {
+			f(y, i, (t.image*t.PositionsHigh+(t.top+y)*winogradOut+i)*t.PositionsWide+t.left*winogradOut, wide)
 		}
 	}
 }
@@ -353,16 +353,16 @@ func (t *winogradTiles) huge() bool {
 // tame reports whether all results of a channel are below winogradMost: large weights make large results, too.
 func (t *winogradTiles) tame(p int, args *ConvArgs) bool {
 	tame, col := true, p*t.blocking.tile.cols()
-	t.eachRow(func(_, _, place, wide int) {
+	t.eachRow(func(_, _, position, wide int) {
 		for x := range wide {
-			y := args.C[(place+x)*args.CRow+col]
+			y := args.C[(position+x)*args.CRow+col]
 			tame = tame && -winogradMost < y && y < winogradMost
 		}
 	})
 	return tame
 }
 
-// direct computes the columns of one panel tap by tap: an infinite pixel, or the error of a huge one, must not reach places whose window
+// direct computes the columns of one panel tap by tap: an infinite pixel, or the error of a huge one, must not reach positions whose window
 // it is not in.
 func (t *winogradTiles) direct(p int, args *ConvArgs) {
 	tile, k := t.blocking.tile, 9*t.Channels
@@ -375,8 +375,8 @@ func (t *winogradTiles) direct(p int, args *ConvArgs) {
 		weights = source.room[storedRows*packedCols:]
 	}
 	block := evenBlock(3*t.Channels, t.blocking.kBlock)
-	t.eachRow(func(y, i, place, wide int) {
-		g := GemmArgs{ARow: t.Channels, ACol: 1, C: args.C[place*args.CRow+col:], CRow: args.CRow, Alpha: 1}
+	t.eachRow(func(y, i, position, wide int) {
+		g := GemmArgs{ARow: t.Channels, ACol: 1, C: args.C[position*args.CRow+col:], CRow: args.CRow, Alpha: 1}
 		if args.Bias != nil {
 			g.Bias = args.Bias[col:]
 		}
@@ -424,7 +424,7 @@ func (t *winogradTiles) finish(p int, args *ConvArgs) {
 		return
 	}
 	cols, _ := t.blocking.tile.panelCols(p, t.Outputs)
-	t.eachRow(func(_, _, place, wide int) {
-		t.set.activate(&args.GemmArgs, place, wide, p*t.blocking.tile.cols(), cols)
+	t.eachRow(func(_, _, position, wide int) {
+		t.set.activate(&args.GemmArgs, position, wide, p*t.blocking.tile.cols(), cols)
 	})
 }

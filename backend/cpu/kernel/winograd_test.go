@@ -11,7 +11,7 @@ func newWinogradCase(r *rand.Rand, channels, outputs, high, wide int) *convCase 
 	n := func(lo, hi int) int { return lo + r.IntN(hi-lo+1) }
 	g := &convCase{tiled: true, ConvShape: ConvShape{Images: n(1, 2), Channels: channels, Outputs: outputs, KernelHeight: 3,
 		KernelWidth: 3, StrideHigh: 1, StrideWide: 1,
-		DilationHigh: 1, DilationWide: 1, Top: n(0, 2), Left: n(0, 2), PlacesHigh: high, PlacesWide: wide}}
+		DilationHigh: 1, DilationWide: 1, Top: n(0, 2), Left: n(0, 2), PositionsHigh: high, PositionsWide: wide}}
 	g.Height, g.Width = max(0, high+2-g.Top-n(0, 2)), max(0, wide+2-g.Left-n(0, 2))
 	a := &g.args
 	a.XColumn, a.XChannel = channels+n(0, 1)*3, 1
@@ -122,7 +122,7 @@ func TestWinogradInfinite(t *testing.T) {
 				a := &g.args
 				a.X[r.IntN(g.Images)*a.XImage+r.IntN(g.Height)*a.XRow+r.IntN(g.Width)*a.XColumn+r.IntN(g.Channels)] = x
 				g.runWinograd(t, s)
-				for row := range g.Images * g.PlacesHigh * g.PlacesWide {
+				for row := range g.Images * g.PositionsHigh * g.PositionsWide {
 					for m := range g.Outputs {
 						want, size := g.sums(row, m)
 						if a.Bias != nil {

@@ -38,26 +38,26 @@ func randomBytes(fill func() byte, n int) []byte {
 }
 
 // TestAddCodes adds quantised values as floats would be added, at every length around what kernels take at a time.
-func TestAddCodes(t *testing.T) {
+func TestAddQuantized(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		r := newRand()
 		for _, n := range append(edges(8, 16, 64), callElements+17) {
 			for _, isSigned := range []bool{false, true} {
-				if !s.AddsCodes() {
+				if !s.AddsQuantized() {
 					return
 				}
 				random := func() byte { return byte(r.Uint32()) }
 				a := randomBytes(random, n)
 				b := randomBytes(random, n)
 				dst, check := guardedBytes(random, n, r.IntN(16))
-				p, q := Codes{a, 0.01 + r.Float32(), r.Int32N(100), isSigned}, Codes{b, 0.01 + r.Float32(), r.Int32N(100), isSigned}
+				p, q := Addend{a, 0.01 + r.Float32(), r.Int32N(100), isSigned}, Addend{b, 0.01 + r.Float32(), r.Int32N(100), isSigned}
 				to := Quantized{Dst: dst, Scale: 0.01 + r.Float32(), Zero: r.Int32N(100), Signed: r.IntN(2) == 0}
 				if r.IntN(4) == 0 {
 					to.Scale = 0x1p-126 // has no inverse that is exact enough
 				}
-				s.AddCodes(to, p, q)
+				s.AddQuantized(to, p, q)
 				check(t)
-				number := func(c Codes, i int) float32 {
+				number := func(c Addend, i int) float32 {
 					x := int32(c.Data[i])
 					if c.Signed {
 						x = int32(int8(c.Data[i]))
@@ -76,7 +76,7 @@ func TestAddCodes(t *testing.T) {
 				}
 				require.Equal(t, want, dst, "%d bytes, signed %v", n, isSigned)
 				if n < 64 {
-					s.AddCodes(Quantized{Dst: a, Scale: to.Scale, Zero: to.Zero, Signed: to.Signed}, p, q) // in place
+					s.AddQuantized(Quantized{Dst: a, Scale: to.Scale, Zero: to.Zero, Signed: to.Signed}, p, q) // in place
 					require.Equal(t, dst, a)
 				}
 			}

@@ -9,7 +9,7 @@ import (
 )
 
 // Places say where the values of a planned graph are on the device. Device tensors have separate segments, after the plan's arenas.
-type Places struct {
+type Locations struct {
 	*backend.Planned
 	outside map[int]int // by the ID of a root that is a device tensor: its segment
 	reports []report
@@ -21,8 +21,8 @@ type report struct {
 	err  func(number int64) error
 }
 
-func newPlaces(p *backend.Planned) *Places {
-	l := &Places{Planned: p, outside: map[int]int{}}
+func newLocations(p *backend.Planned) *Locations {
+	l := &Locations{Planned: p, outside: map[int]int{}}
 	for _, v := range slices.Concat(p.Graph.Inputs, p.Graph.Outputs) {
 		root := p.Layout(v).Root
 		if i := p.Buffers[root.ID]; i >= 0 && p.Problem.Buffers[i].Boundary == planner.DeviceTensor {
@@ -33,26 +33,26 @@ func newPlaces(p *backend.Planned) *Places {
 }
 
 // At is where a root is; ok is false if it has no memory on the device.
-func (p *Places) At(root *ir.Value) (at Place, ok bool) {
+func (p *Locations) At(root *ir.Value) (at Location, ok bool) {
 	if segment, ok := p.outside[root.ID]; ok {
-		return Place{Segment: segment}, true
+		return Location{Segment: segment}, true
 	}
 	if root.IsConst() {
-		return Place{}, false
+		return Location{}, false
 	}
 	s, ok := p.Slot(root)
-	return Place{s.Arena, s.Offset}, ok
+	return Location{s.Arena, s.Offset}, ok
 }
 
 // Buffer is where a buffer of the plan is.
-func (p *Places) Buffer(i int) (at Place, size int64) {
+func (p *Locations) Buffer(i int) (at Location, size int64) {
 	s := p.Plan.Slots[i]
-	return Place{s.Arena, s.Offset}, s.Size
+	return Location{s.Arena, s.Offset}, s.Size
 }
 
 // Lengthens reports whether an operand of a node may be the device tensor that its result is too, with more after it: what copies the one
 // to the other then has nothing to do. It returns their segments.
-func (p *Places) Lengthens(n *ir.Node, operand int) (from, to int, ok bool) {
+func (p *Locations) Lengthens(n *ir.Node, operand int) (from, to int, ok bool) {
 	x, y := p.Layout(n.Inputs[operand]), p.Layout(n.Outputs[0])
 	from, ok = p.outside[x.Root.ID]
 	if !ok || x.Offset != 0 || y.Offset != 0 {
@@ -63,7 +63,7 @@ func (p *Places) Lengthens(n *ir.Node, operand int) (from, to int, ok bool) {
 }
 
 // Report makes a position in the status segment for numbers that a node does not take, of which err says why.
-func (p *Places) Report(n *ir.Node, err func(number int64) error) (offset int) {
+func (p *Locations) Report(n *ir.Node, err func(number int64) error) (offset int) {
 	p.reports = append(p.reports, report{n, err})
 	return StatusBytes * (len(p.reports) - 1)
 }
