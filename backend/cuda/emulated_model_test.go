@@ -3,7 +3,7 @@
 package cuda_test
 
 import (
-	"flag"
+	"os"
 	"testing"
 
 	"github.com/rlxc/rlxc/internal/drivertest"
@@ -13,5 +13,5 @@ import (
 func device(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	d := drivertest.New(t)
-	d.Capability, d.Run = 80, drivertest.NewEmulator(t, "_gen", flag.Lookup("cuda-headers").Value.String()).Launch
+	d.Capability, d.Run = 80, drivertest.NewEmulator(t, "_gen", os.Getenv("RLXC_CUDA_HEADERS")).Launch
 }

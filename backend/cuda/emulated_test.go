@@ -1,31 +1,29 @@
 //go:build emulated
 
-// Kernels on the processor, where there is no device: go test -tags emulated ./backend/cuda -cuda-headers DIR. The headers are those of the
-// generator's compiler (_gen/main.go).
+// Kernels on the processor, where there is no device: RLXC_CUDA_HEADERS=DIR go test -tags emulated ./backend/cuda. The headers are those
+// of the generator's compiler (_gen/main.go).
 
 package cuda
 
 import (
-	"flag"
 	"fmt"
+	"os"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/drivertest"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-var headers = flag.String("cuda-headers", "", "folder with CUDA's headers")
+// headersEnv names the folder with CUDA's headers.
+const headersEnv = "RLXC_CUDA_HEADERS"
 
 // The sizes of cases: few, as this takes time.
 var caseSizes, rowSizes = []int{1, 33}, []int{40}
 
 // onDevices calls a test for a device without tensor cores, and for one with them whose threads take their turns the other way around.
 func onDevices(t *testing.T, o backend.Options, f func(t *testing.T, d *Device)) {
-	require.NotEmpty(t, *headers, "-cuda-headers is missing")
-	emulator := drivertest.NewEmulator(t, "_gen", *headers)
+	emulator := drivertest.NewEmulator(t, "_gen", os.Getenv(headersEnv))
 	for _, capability := range []int{75, 80} {
 		if capability == 75 && o.Precision != tensor.Invalid {
 			continue

@@ -3,7 +3,10 @@
 package drivertest
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -26,9 +29,13 @@ type emulated struct{ launch, kernel uintptr }
 // emulators are those of this process by the folder of their sources: compiling them takes long.
 var emulators = map[string]*Emulator{}
 
-// NewEmulator compiles the sources in a folder, with the headers of CUDA in another, once.
+// NewEmulator compiles the sources in a folder, with the headers of CUDA in another, once: the libraries stay in the folder of temporary
+// files under a name made of all that they are compiled of.
 func NewEmulator(t testing.TB, sources, headers string) *Emulator {
 	t.Helper()
+	if headers == "" {
+		t.Fatal("no folder with the headers of CUDA is named")
+	}
 	if e := emulators[sources]; e != nil {
 		return e
 	}
@@ -37,15 +44,26 @@ func NewEmulator(t testing.TB, sources, headers string) *Emulator {
 		t.Fatal(err)
 	}
 	files = slices.DeleteFunc(files, func(f string) bool { return filepath.Base(f) == "wgmma.cu" })
-	e, dir := &Emulator{kernels: map[string]emulated{}}, t.TempDir()
+	dir, err := librariesOf(sources, headers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Emulator{kernels: map[string]emulated{}}
 	libraries, errs := make([]string, len(files)), make([]error, len(files))
 	var wg sync.WaitGroup
 	for i, f := range files {
 		libraries[i] = filepath.Join(dir, filepath.Base(f)+".so")
+		if _, err := os.Stat(libraries[i]); err == nil {
+			continue
+		}
 		wg.Go(func() {
+			unfinished := fmt.Sprintf("%s.%d", libraries[i], os.Getpid())
 			text, err := exec.Command("g++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fno-extern-tls-init",
 				"-ffp-contract=off", "-I", headers, "-I", sources,
-				"-include", filepath.Join(sources, "emulated", "cuda.h"), "-x", "c++", f, "-o", libraries[i]).CombinedOutput()
+				"-include", filepath.Join(sources, "emulated", "cuda.h"), "-x", "c++", f, "-o", unfinished).CombinedOutput()
+			if err == nil {
+				err = os.Rename(unfinished, libraries[i])
+			}
 			if err != nil {
 				errs[i] = fmt.Errorf("%s: %w\n%s", f, err, text)
 			}
@@ -62,6 +80,25 @@ func NewEmulator(t testing.TB, sources, headers string) *Emulator {
 	}
 	emulators[sources] = e
 	return e
+}
+
+// librariesOf is the folder for what is compiled of the sources as they are now.
+func librariesOf(sources, headers string) (string, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, headers)
+	if err := filepath.WalkDir(sources, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		fmt.Fprintln(sum, file, len(text))
+		sum.Write(text)
+		return err
+	}); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("rlxc-emulated-%x", sum.Sum(nil)[:8]))
+	return dir, os.MkdirAll(dir, 0o700)
 }
 
 // add finds the kernels of a library.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -56,8 +57,11 @@ func New(seed uint64) (p *Program, refused error) {
 	main := &onnxpb.GraphProto{Name: "program"}
 	n := &generator{Rand: rand.New(rand.NewPCG(seed, 0x0bb)), g: main, main: main, inputs: map[string]*input{}}
 	n.opset = lower.MinOpset + n.IntN(lower.MaxOpset-lower.MinOpset+1)
-	if n.IntN(3) > 0 {
+	switch n.IntN(4) {
+	case 0, 1:
 		n.opset = 11 + n.IntN(13)
+	case 2:
+		n.opset = 23 + n.IntN(lower.MaxOpset-22)
 	}
 	for range 1 + n.IntN(2) {
 		n.leaf(n.dtypeOf(floats), n.size(1+n.IntN(4)))
@@ -67,7 +71,7 @@ func New(seed uint64) (p *Program, refused error) {
 		n.step()
 	}
 	n.outputs()
-	m := &onnxpb.ModelProto{IrVersion: irVersion(n.opset), Graph: n.g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: int64(n.opset)}}}
+	m := &onnxpb.ModelProto{IrVersion: irVersion(n.opset), Graph: n.g, OpsetImport: n.opsets()}
 	p = &Program{m, []map[string]*tensor.Tensor{{}}}
 	for name, in := range n.inputs {
 		p.Inputs[0][name] = in.t
@@ -78,6 +82,11 @@ func New(seed uint64) (p *Program, refused error) {
 		}
 	}
 	return p, n.refused
+}
+
+// opsets are those of all programs: ONNX's, and onnxruntime's operators.
+func (n *generator) opsets() []*onnxpb.OperatorSetIdProto {
+	return []*onnxpb.OperatorSetIdProto{{Version: int64(n.opset)}, {Domain: "com.microsoft", Version: 1}}
 }
 
 // irVersion is the oldest version of the format that has an opset and tensors of all its types.
@@ -227,11 +236,16 @@ func (n *generator) control(op string, results int, in, captures []*value, attrs
 	for len(in) > 0 && in[len(in)-1] == nil {
 		in = in[:len(in)-1]
 	}
-	sig, ok := lower.SignatureOf("", op, n.opset)
-	if !ok || len(in) < sig.Least { // an operand that could not be made
-		return nil
+	domain := ""
+	if at := strings.LastIndexByte(op, '.'); at > 0 { // onnxruntime's operators have no signatures
+		domain, op = op[:at], op[at+1:]
+	} else {
+		sig, ok := lower.SignatureOf("", op, n.opset)
+		if !ok || len(in) < sig.Least { // an operand that could not be made
+			return nil
+		}
+		attrs = slices.DeleteFunc(attrs, func(a attr) bool { return !sig.Has(a.name) })
 	}
-	attrs = slices.DeleteFunc(attrs, func(a attr) bool { return !sig.Has(a.name) })
 	var names, outs []string
 	for _, v := range in {
 		if v == nil || v.t == nil {
@@ -244,6 +258,7 @@ func (n *generator) control(op string, results int, in, captures []*value, attrs
 		outs = append(outs, n.name("v"))
 	}
 	node := n.append(op, names, outs, attrs...)
+	node.Domain = domain
 	got, err := n.evaluate(node, slices.Concat(in, captures))
 	if err == nil {
 		for _, t := range got {
@@ -287,7 +302,7 @@ func (n *generator) evaluate(node *onnxpb.NodeProto, in []*value) (out []*tensor
 	for _, name := range node.Output {
 		g.Output = append(g.Output, &onnxpb.ValueInfoProto{Name: name})
 	}
-	lowered, err := lower.Model(&onnxpb.ModelProto{Graph: g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: int64(n.opset)}}})
+	lowered, err := lower.Model(&onnxpb.ModelProto{Graph: g, OpsetImport: n.opsets()})
 	if err != nil {
 		return nil, err
 	}

@@ -162,25 +162,65 @@ func attention(n *generator) {
 	}
 }
 
-// attentionOp is ONNX's own operator.
+// attentionOp is ONNX's own operator, or onnxruntime's for grouped heads: of a whole text or of one token, after a cache or without.
 func attentionOp(n *generator) {
+	groups, from, size := 1+n.IntN(2), 1+n.IntN(5), []int{2, 4, 6, 8, 16}[n.IntN(5)]
+	heads, batch, past := groups*(1+n.IntN(3)), 1+n.IntN(2), []int{1, 3, 7, 16, 20}[n.IntN(5)]
+	if n.IntN(2) == 0 {
+		from = 1
+	}
+	if n.IntN(2) == 0 {
+		groupQueryAttention(n, batch, heads, groups, from, past, size)
+		return
+	}
 	if n.opset < 23 {
 		return
 	}
-	batch, heads, from, to, size := 1+n.IntN(2), 2, 1+n.IntN(5), 1+n.IntN(9), 2+2*n.IntN(3)
-	groups := heads
-	if n.IntN(3) == 0 {
-		groups = 1
+	cached := n.IntN(2) == 0
+	keys, to := from, from+past
+	if !cached {
+		keys = 1 + n.IntN(9)
+		to = keys
 	}
-	in := []*value{n.leaf(tensor.F32, []int{batch, heads, from, size}), n.leaf(tensor.F32, []int{batch, groups, to, size}),
-		n.leaf(tensor.F32, []int{batch, groups, to, size})}
-	switch n.IntN(3) {
+	kv := func(length int) *value { return n.leaf(tensor.F32, []int{batch, groups, length, size}) }
+	in := make([]*value, 6)
+	in[0], in[1], in[2] = n.leaf(tensor.F32, []int{batch, heads, from, size}), kv(keys), kv(keys)
+	switch n.IntN(4) {
 	case 0:
-		in = append(in, n.leafOf(tensor.Bool, []int{from, to}, style{}))
+		in[3] = n.leafOf(tensor.Bool, []int{from, to}, style{})
 	case 1:
-		in = append(in, n.leafOf(tensor.F32, []int{batch, 1, from, to}, style{kind: reals}))
+		in[3] = n.leafOf(tensor.F32, []int{batch, 1, from, to}, style{kind: reals})
 	}
-	n.node("Attention", in, attr{"is_causal", n.IntN(2)})
+	results := 1
+	if cached {
+		in[4], in[5] = kv(past), kv(past)
+		results = 3
+	}
+	attrs := []attr{{"is_causal", n.IntN(2)}, {"left_window_size", n.IntN(8) - 1}, {"right_window_size", n.IntN(4) - 1}}
+	n.nodes("Attention", results, in, attrs[:1+2*n.IntN(2)]...)
+}
+
+// groupQueryAttention is a step of a decoder. Lengths come from sizes, so that any sizes agree.
+func groupQueryAttention(n *generator, batch, heads, groups, from, past, size int) {
+	if n.opset < 13 {
+		return
+	}
+	cache := func() *value { return n.leaf(tensor.F32, []int{batch, groups, past, size}) }
+	kv := func() *value { return n.leaf(tensor.F32, []int{batch, from, groups * size}) }
+	q, k, v, keys, values := n.leaf(tensor.F32, []int{batch, from, heads * size}), kv(), kv(), cache(), cache()
+	if q == nil || keys == nil {
+		return
+	}
+	of := func(x *value, axis int) *value {
+		s := n.node("Shape", []*value{x})
+		return n.node("Gather", []*value{s, n.whole(axis)}, attr{"axis", 0})
+	}
+	whole := func(x *value) *value { return n.node("Cast", []*value{x}, attr{"to", int(tensor.I32)}) }
+	total := n.node("Add", []*value{of(q, 1), of(keys, 2)})
+	last := n.node("Sub", []*value{total, n.whole(1)})
+	n.nodes("com.microsoft.GroupQueryAttention", 3,
+		[]*value{q, k, v, keys, values, whole(n.node("Expand", []*value{last, of(q, 0)})), whole(n.node("Squeeze", []*value{total}))},
+		attr{"num_heads", heads}, attr{"kv_num_heads", groups}, attr{"local_window_size", []int{-1, 1, 2, 4, 9}[n.IntN(5)]})
 }
 
 // gelu is x·(1 + erf(x/√2))/2 in its spellings.
