@@ -367,13 +367,14 @@ func (s *scheduler) pad(out []*row, most int) []*row {
 	if !ok {
 		from--
 	}
-	for i := from; i >= 0 && len(out) < most; i-- {
+	fits := func(n int) bool {
+		padding := length - n
+		return len(out) < most && (padding*8 <= length || len(out)*length < s.worth && padding*2 <= length)
+	}
+	for i := from; i >= 0 && fits(s.lengths[i]); i-- {
 		n := s.lengths[i]
-		if padding := length - n; padding*8 > length && (len(out)*length >= s.worth || padding*2 > length) {
-			break
-		}
 		left := s.waiting[n]
-		for len(left) > 0 && len(out) < most {
+		for len(left) > 0 && fits(n) {
 			if row := left[0]; !row.taken {
 				s.take(row)
 				out = append(out, row)

@@ -34,6 +34,7 @@ var environment = append(optionVariables(), []variable{
 	{Name: "RLXC_WGPU", Does: "path of the wgpu-native library; tests that need it run only if it is set"},
 	{Name: planner.EnvNoReuse, Does: "1 gives each buffer its own memory, to find out whether sharing causes a wrong result"},
 	{Name: "RLXC_ATTACK", Does: "attack that a child process of the robustness tests runs; the tests set it"},
+	{Name: "RLXC_CUDA_HEADERS", Does: "folder of the headers of CUDA, with which the emulated tests of backend cuda compile its kernels"},
 	{Name: "RLXC_DECODER", Does: "file of the decoder that BenchmarkDecode runs"},
 	{Name: "RLXC_FIXTURES", Does: "folder of the large fixtures; tests that need them run only if it is set"},
 	{Name: "RLXC_HOSTILE_MODELS", Does: "files that a child process of the robustness tests runs; the tests set it"},
