@@ -70,8 +70,9 @@ const heuristicsPerBlock = 1_600
 // tryPerBlock ends a heuristic of a space so crowded that what it looks at for a block grows with the number of blocks.
 const tryPerBlock = 4_000
 
-// heuristics tries the cheap ways to place the blocks, whatever the budget, so that no mode is better than the search. Each
-// gives up where it cannot become the best.
+// heuristics tries the cheap ways to place the blocks, whatever the budget, so that no mode is better than the search: but in a space
+// so crowded that a mode takes more than tryPerBlock. The first finishes, so that there is a plan. Each of the others gives up where it
+// cannot become the best.
 func (s *searcher) heuristics(o *Options) {
 	greedy := []func(){func() { s.place(greedies[0], s.profile) }, func() { s.place(sizeBestFit, s.profile) }}
 	tries := []func(){
@@ -98,7 +99,9 @@ func (s *searcher) heuristics(o *Options) {
 			s.limit = s.best.size
 		}
 		begin := s.work
-		s.most = begin + tryPerBlock*int64(len(s.blocks))
+		if s.best.size < math.MaxInt64 {
+			s.most = begin + tryPerBlock*int64(len(s.blocks))
+		}
 		try()
 		s.longest = max(s.longest, s.work-begin)
 		if s.best.keep() <= s.goal {
