@@ -179,10 +179,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 // a row alone, and are none.
 func (m *Model) Try(ctx context.Context) error {
 	rows := []*row{{ids: []int64{m.engine.layout.pad}, types: []int64{0}, take: func(*batch, int) error { return nil }}}
-	err := func() (err error) {
-		defer guard(&err, debug.SetPanicOnFault(true))
-		return m.schedule.engine.run(ctx, rows)
-	}()
+	err := m.schedule.try(ctx, rows)
 	if errors.Is(err, rlxc.ErrNoDevice) || errors.Is(err, rlxc.ErrMemory) {
 		return err
 	}

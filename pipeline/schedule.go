@@ -252,7 +252,7 @@ func (s *scheduler) serve() {
 		}
 		s.mu.Unlock()
 		if err == nil {
-			err = s.try(rows)
+			err = s.try(s.context(rows), rows)
 		}
 		if s.report != nil {
 			s.report(reportOf(rows, s.engine.together() == 0, time.Since(begun), err))
@@ -275,9 +275,9 @@ func (s *scheduler) serve() {
 }
 
 // try runs a batch. What becomes of its outputs is outside of the session's own guard.
-func (s *scheduler) try(rows []*row) (err error) {
+func (s *scheduler) try(ctx context.Context, rows []*row) (err error) {
 	defer guard(&err, debug.SetPanicOnFault(true))
-	return s.engine.run(s.context(rows), rows)
+	return s.engine.run(ctx, rows)
 }
 
 // reportOf is what a batch was, whose rows are padded to the longest, or not at all.

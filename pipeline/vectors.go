@@ -236,11 +236,15 @@ func bits(d tensor.DType, vectors [][]float32, offset int64) *tensor.Tensor {
 	return t
 }
 
-// Base64 writes a vector as many services do: base64 of its numbers as float32, little-endian.
-func Base64(v []float32) string {
-	data := make([]byte, 0, 4*len(v))
-	for _, x := range v {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+// AppendBase64 appends a vector to text as many services write it: base64 of its numbers as float32, little-endian.
+func AppendBase64(text []byte, v []float32) []byte {
+	const most = 96 // a multiple of three: only what is last is padded
+	var data [4 * most]byte
+	for part := range slices.Chunk(v, most) {
+		for i, x := range part {
+			binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(x))
+		}
+		text = base64.StdEncoding.AppendEncode(text, data[:4*len(part)])
 	}
-	return base64.StdEncoding.EncodeToString(data)
+	return text
 }

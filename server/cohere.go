@@ -55,7 +55,7 @@ func (a *cohereTypes) add(kind string, vectors [][]float32) error {
 	case "float":
 		a.Float = vectors
 	case "base64":
-		a.Base64 = made(vectors, pipeline.Base64)
+		a.Base64 = made(vectors, func(v []float32) string { return string(pipeline.AppendBase64(nil, v)) })
 	case "binary":
 		a.Binary, err = bits(pipeline.Binary)
 	case "ubinary":

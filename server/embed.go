@@ -123,7 +123,7 @@ func (c *call) openAIEmbed(q *openAIEmbedRequest) (a openAIEmbeddings, err error
 	for i, v := range vectors {
 		e := openAIEmbedding{Object: "embedding", Index: i, Embedding: v}
 		if q.Format == "base64" {
-			e.Embedding = coded(v)
+			e.Embedding = base64Vector(v)
 		}
 		a.Data[i] = e
 	}

@@ -3,18 +3,17 @@ package server
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
 	"reflect"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/rlxc/rlxc/pipeline"
 )
 
 // An encoder writes an answer as it is made. Until its first piece is full, an error is one that the client gets; afterwards the
@@ -154,22 +153,12 @@ func (e *encoder) vector(v []float32) error {
 	return e.put(']')
 }
 
-// A coded vector is written as pipeline.Base64 writes it.
-type coded []float32
+// A base64Vector is written as pipeline.AppendBase64 writes it.
+type base64Vector []float32
 
 // stream implements streamed.
-func (v coded) stream(e *encoder) error {
-	var data [96 * 4]byte // a multiple of three: only what is last is padded
-	e.piece = append(e.piece, '"')
-	for part := range slices.Chunk(v, 96) {
-		for i, x := range part {
-			binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(x))
-		}
-		e.piece = base64.StdEncoding.AppendEncode(e.piece, data[:4*len(part)])
-		if err := e.put(); err != nil {
-			return err
-		}
-	}
+func (v base64Vector) stream(e *encoder) error {
+	e.piece = pipeline.AppendBase64(append(e.piece, '"'), v)
 	return e.put('"')
 }
 

@@ -133,7 +133,7 @@ func embedItems(ctx context.Context, m *pipeline.Model, items []item, kind strin
 	vectors, err := m.Embed(ctx, plain(items), o)
 	for i, v := range vectors {
 		if asBase64 {
-			at(i).Base64 = pipeline.Base64(v)
+			at(i).Base64 = string(pipeline.AppendBase64(nil, v))
 		} else {
 			at(i).Vector = v
 		}
