@@ -20,7 +20,7 @@ func (d *processor) packedAttention(n *ir.Node) *kernel.PackedAttention {
 		KVHeads: k[2], ValueSize: v[3]}, bf16From)
 }
 
-// rowsAttentionScratch is the plan of the pieces, and then what each worker needs.
+// packedAttentionScratch is the plan of the pieces, and then what each worker needs.
 func (d *processor) packedAttentionScratch(n *ir.Node) []int64 {
 	a := d.packedAttention(n)
 	return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}

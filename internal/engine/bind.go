@@ -361,7 +361,7 @@ func stacked(c proof.Claim, p *backend.Planned, below [][]int) proof.Claim {
 	at := func(buffer int) proof.Region {
 		region := proof.Region{Offset: int64(buffer), Size: p.Problem.Buffers[buffer].Size}
 		if p.Plan.Slots[buffer].Arena == planner.NoArena {
-			region.Arena = 1 + buffer // in memory of its own
+			region.Arena = 1 + buffer // in separate memory
 		}
 		return region
 	}

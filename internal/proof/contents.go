@@ -45,7 +45,7 @@ func byAddress(a, b Region) int {
 	return cmp.Or(cmp.Compare(a.Arena, b.Arena), cmp.Compare(a.Offset, b.Offset))
 }
 
-// place is where a value is, if it is intact.
+// region is where a value is, if it is intact.
 func (k *contents) region(v *ir.Value) (Region, bool) {
 	r, ok := k.rank[v]
 	if !ok {

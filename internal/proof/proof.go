@@ -132,7 +132,7 @@ func (s *state) write(v *ir.Value, by string) error {
 	return nil
 }
 
-// placeOf returns the bytes that v takes, and checks them.
+// regionOf returns the bytes that v takes, and checks them.
 func (s *state) regionOf(v *ir.Value, by string) (Region, error) {
 	p, ok := s.Region(v)
 	if !ok {

@@ -38,7 +38,7 @@ type Conv struct {
 	stored   bool
 }
 
-// storedPlaces is the number of positions that a block of stored weights is decoded for, at least, if there are that many.
+// storedPositions is the number of positions that a block of stored weights is decoded for, at least, if there are that many.
 const storedPositions = 2 * blockRows
 
 // NewConv plans a convolution for that many workers. Its weights are stored, or else float32.

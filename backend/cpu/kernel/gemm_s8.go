@@ -237,7 +237,7 @@ func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int
 	}
 }
 
-// across is the most panels that a call of the tile's kernel that scales takes, of so many rows: several where these are one tile.
+// across is the most panels that a call of the tile's kernel that scales takes, of that many rows: several where these are one tile.
 func (g *GemmS8) across(rows int) int {
 	if tile := g.blocking.tile; tile.scaled != nil && rows <= tile.rows {
 		return blockRows / tile.rows
