@@ -119,6 +119,43 @@ func TestScheduler(t *testing.T) {
 	require.ErrorIs(t, s.run(t.Context(), rowsOf(1)), os.ErrClosed)
 }
 
+// Rows that come at once wake as many workers as have batches to run.
+func TestSchedulerWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &fakeEngine{gate: make(chan struct{})}
+		s := newScheduler(e, 2, 2048)
+		defer s.close()
+		synctest.Wait() // until the workers wait
+		done := make(chan error)
+		go func() { done <- s.run(t.Context(), rowsOf(1024, 1024)) }()
+		synctest.Wait()
+		s.mu.Lock()
+		busy := s.busy
+		s.mu.Unlock()
+		close(e.gate)
+		require.NoError(t, <-done)
+		require.Equal(t, 2, busy)
+	})
+}
+
+// What a batch that fails leaves behind makes room for a call that waits.
+func TestSchedulerFailureMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		e := &fakeEngine{gate: make(chan struct{}), fail: broken}
+		s := newScheduler(e, 1, 1024)
+		defer s.close()
+		errs := make(chan error)
+		for _, lengths := range [][]int{{1024, 1024}, {1024}} { // one row runs, one waits, one finds no room
+			go func() { errs <- s.run(t.Context(), rowsOf(lengths...)) }()
+			synctest.Wait()
+		}
+		close(e.gate)
+		require.ErrorIs(t, <-errs, broken)
+		require.ErrorIs(t, <-errs, broken)
+	})
+}
+
 // What batches need is given back a while after the last one, and once.
 func TestSchedulerRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
