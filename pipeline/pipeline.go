@@ -180,6 +180,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 func (m *Model) Try(ctx context.Context) error {
 	rows := []*row{{ids: []int64{m.engine.layout.pad}, types: []int64{0}, take: func(*batch, int) error { return nil }}}
 	err := m.schedule.try(ctx, rows)
+	m.schedule.engine.rest() // a model that serves nothing yet holds no arena
 	if errors.Is(err, rlxc.ErrNoDevice) || errors.Is(err, rlxc.ErrMemory) {
 		return err
 	}
