@@ -154,7 +154,7 @@ func TestParquetErrors(t *testing.T) {
 	}
 }
 
-// widePage is a file whose column "text" has a page that announces so many bytes.
+// widePage is a file whose column "text" has a page that announces that many bytes.
 func widePage(t *testing.T, announced int32) []byte {
 	data := someParquet(t, 1)
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
