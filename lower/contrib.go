@@ -312,7 +312,7 @@ func lowerExpandDims(c *context) []*ir.Value {
 	x := c.In(0)
 	axes := c.Ints(1)
 	if len(axes) != 1 {
-		c.Failf("axis is no single number")
+		c.Failf("axis is not a single number")
 	}
 	shape := slices.Insert(slices.Clone(x.Type.Shape), c.Axis(axes[0], rank(x)+1), ir.N(1))
 	return []*ir.Value{c.reshape(x, shape)}

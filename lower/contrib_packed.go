@@ -55,7 +55,7 @@ func lowerRestorePadding(c *context) []*ir.Value {
 	}
 	if r := c.removedBy(offset, x.Type.Shape[0]); r != nil {
 		x = c.reshape(x, append(ir.Shape{ir.N(1)}, x.Type.Shape...))
-		return []*ir.Value{c.Emit(ir.Unpack{}, x, r.pack[ir.PackPlaces], r.x)}
+		return []*ir.Value{c.Emit(ir.Unpack{}, x, r.pack[ir.PackFlatIndices], r.x)}
 	}
 	return []*ir.Value{c.restore(x, offset)}
 }
@@ -129,7 +129,7 @@ func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 	}
 	r := h.removedBy(sums, n)
 	if r != nil {
-		in = append(in, r.pack[ir.PackRows])
+		in = append(in, r.pack[ir.PackSequences])
 	} else {
 		in = append(in, h.rowsOf(sums))
 	}

@@ -19,8 +19,8 @@ func (c *context) deferred(types ...ir.Type) ops.Deferred {
 		Lowering: NewDeferred()}
 }
 
-// NewDeferred returns an ops.Lowering for a node. It lowers the node with the operands at hand and evaluates the result, which serves
-// again for operands of the same types and the same integers. It fails with ErrUnsupported if it knows no such operator.
+// NewDeferred returns an ops.Lowering for a node. It lowers the node with actual operands and evaluates the result, which it reuses for
+// operands of the same types and the same integers. It fails with ErrUnsupported if the operator is unknown.
 func NewDeferred() ops.Lowering {
 	var last atomic.Pointer[lowered]
 	return func(env *ir.Env, o ops.Deferred, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -323,14 +323,14 @@ func attributeKind(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// A Signature is what an opset version of ONNX says of an operator, for programs that make models.
+// A Signature is ONNX's description of an operator in an opset version, for programs that make models.
 type Signature struct {
 	Least    int // operands that must be listed
 	Operands []Operand
 	schema   *schema
 }
 
-// An Operand is one of a signature; those that share a Variable are of one type.
+// An Operand belongs to a signature. Operands with the same Variable have the same type.
 type Operand struct {
 	Name, Variable     string
 	Optional, Variadic bool

@@ -207,7 +207,7 @@ func (c *context) control(op ir.Op, types []ir.Type, in []*ir.Value, bodies []*i
 	return out
 }
 
-// fold is Const for a value that is no operand.
+// fold is Const for a value that is not an operand.
 func (c *context) fold(v *ir.Value) (*tensor.Tensor, bool) {
 	t, ok := ir.Fold(v, c.b.maxFold, c.b.memo)
 	if ok && t != nil {

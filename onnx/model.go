@@ -104,7 +104,7 @@ func readAll(r io.ReaderAt, size int) (data []byte, err error) {
 // New checks a model that was built in memory and takes it over. It cannot have external data. It fails with ErrInvalid.
 func New(p *onnxpb.ModelProto, name string) (*Model, error) {
 	if p == nil {
-		return nil, invalid(fmt.Errorf("%s: nil is no model", name))
+		return nil, invalid(fmt.Errorf("%s: nil is not a model", name))
 	}
 	if err := checkBuilt(p.ProtoReflect(), 0); err != nil {
 		return nil, invalid(fmt.Errorf("%s: %w", name, err))

@@ -11,7 +11,7 @@ import (
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 )
 
-// SizeName is the name of a size that is no number: the model's own, or one made of the name of the value and the axis.
+// SizeName is the name of a size that is not a number: the model's own, or one made of the name of the value and the axis.
 func SizeName(size *onnxpb.TensorShapeProto_Dimension, value string, axis int) string {
 	if own := size.GetDimParam(); named(own) {
 		return printable(own)

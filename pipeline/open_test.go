@@ -91,7 +91,7 @@ func TestBadFolders(t *testing.T) {
 		{"length beyond positions", "minilm", "sentence_bert_config.json", `{"max_seq_length": 512}`, "the model has 64 positions"},
 		{"dense without weights", "dense", "2_Dense/config.json", `{"in_features": 31, "out_features": 12, "bias": true}`,
 			"the configuration requires [12 31]"},
-		{"no safetensors", "dense", "2_Dense/model.safetensors", "x", "is no safetensors file: it has 1 bytes"},
+		{"no safetensors", "dense", "2_Dense/model.safetensors", "x", "is not a safetensors file: it has 1 bytes"},
 		{"no tokenizer", "minilm", "tokenizer.json", "{}", "tokenizer.json"},
 		{"no model", "minilm", "onnx/model.onnx", "", "model.onnx"},
 	} {
@@ -106,10 +106,10 @@ func TestBadFolders(t *testing.T) {
 	_, err := Open(t.Context(), t.TempDir(), Options{})
 	require.ErrorContains(t, err, "there is no .onnx file in it")
 	_, err = Open(t.Context(), "./nothing here", Options{})
-	require.ErrorContains(t, err, "is no path")
+	require.ErrorContains(t, err, "is not a path")
 	_, err = Open(t.Context(), "testdata/minilmm", Options{Hub: &hub.Client{Cache: t.TempDir(), Offline: true}})
 	require.ErrorIs(t, err, hub.ErrOffline)
-	require.ErrorContains(t, err, `"testdata/minilmm" is no path`)
+	require.ErrorContains(t, err, `"testdata/minilmm" is not a path`)
 	require.NotContains(t, err.Error(), "rlxc pull", "a folder that is mistyped is not on the hub")
 	_, err = Open(t.Context(), "acme/tiny", Options{Hub: &hub.Client{Cache: t.TempDir(), Offline: true}})
 	require.ErrorIs(t, err, hub.ErrOffline)
@@ -133,7 +133,7 @@ func TestBadFolders(t *testing.T) {
 func TestWrongTask(t *testing.T) {
 	m := openModel(t, "minilm", Options{})
 	_, err := m.Classify(t.Context(), Texts("a"), ClassifyOptions{})
-	require.ErrorContains(t, err, "cannot classify: it returns last_hidden_state, and was made to embed")
+	require.ErrorContains(t, err, "cannot classify: it returns last_hidden_state, and was trained to embed")
 	_, err = m.Answer(t.Context(), []Question{{"a", "b"}}, AnswerOptions{})
 	require.ErrorContains(t, err, "cannot answer")
 	_, err = openModel(t, "nli", Options{}).ScorePairs(t.Context(), []Pair{{"a", new(string)}}, RerankOptions{})
@@ -141,7 +141,7 @@ func TestWrongTask(t *testing.T) {
 	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{PromptName: "passage"})
 	require.ErrorContains(t, err, `no prompt "passage": it has document, query`)
 	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{Dimensions: 33})
-	require.ErrorContains(t, err, "33 dimensions are asked for, and the vectors have 32")
+	require.ErrorContains(t, err, "33 dimensions are requested, but the vectors have 32")
 	require.ErrorContains(t, m.EmbedInto(t.Context(), make([]float32, 31), []string{"a"}, EmbedOptions{}), "room for 31")
 	into := make([]float32, 64)
 	require.NoError(t, m.EmbedInto(t.Context(), into, []string{"a", "b"}, EmbedOptions{}))
@@ -150,7 +150,7 @@ func TestWrongTask(t *testing.T) {
 	require.InDeltaSlice(t, v[0], into[32:], 1e-6)
 }
 
-// TestPickledHeads holds that heads that are no outputs of the model are not passed over: hidden states would be wrong answers.
+// TestPickledHeads holds that heads that are not outputs of the model are not passed over: hidden states would be wrong answers.
 func TestPickledHeads(t *testing.T) {
 	dir := copyModel(t, "minilm")
 	for _, file := range []string{"sparse_linear.pt", "colbert_linear.pt"} {
@@ -191,7 +191,7 @@ func TestManyCallers(t *testing.T) {
 	require.NoError(t, err)
 	limit := 2 * report.Plan.Committed
 	m := openModel(t, "minilm", Options{Sessions: 2, MemoryLimit: limit})
-	most, err := m.engine.rows(48)
+	most, err := m.engine.sequences(48)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, most, 1)
 	require.LessOrEqual(t, most, 4)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// What the optimal mode may do unless Options.Budget says otherwise, in units of work: a look at one block in one section of
-// time, some five nanoseconds.
+// The budget of the optimal mode if Options.Budget sets none, in units of work. A unit is a look at one block in one section of time,
+// about five nanoseconds.
 const (
 	optimalBudget         = 1_000_000_000
 	optimalBudgetPerBlock = 100_000

@@ -98,7 +98,7 @@ func (e *editor) zeros(d tensor.DType, p *product) string {
 }
 
 // bias writes the bias of a Gemm as int32 in units of a sum of quantised values: the activation's scale times that of the column.
-// Biases that are no constant for each column, or do not fit, stay as they are.
+// Biases that are not constant for each column, or do not fit, stay as they are.
 func (e *editor) bias(p *product, scale float32, scales *tensor.Tensor) string {
 	b, name, err := e.value(p.bias)
 	if err != nil || b.DType() != tensor.F32 || !b.Shape().Equal(scales.Shape()) {

@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/pipeline"
 )
 
-// A Model is one to serve.
+// A Model names a model to serve.
 type Model struct {
 	Name    string // in requests
 	Path    string // a folder, a model file, or an id of the hub
@@ -208,12 +208,12 @@ func (e *entry) mend(ctx context.Context, s *Server) (whole bool) {
 		s.options.Log.Warn("a model's files were changed and cannot be opened", "model", e.Name, "error", err)
 		return false
 	}
-	s.options.Log.Info("a model's files were changed: it was opened anew", "model", e.Name)
+	s.options.Log.Info("a model's files were changed: the model was reopened", "model", e.Name)
 	return broken() == nil
 }
 
-// Reload opens the files of all models anew. Requests that run end with the model that they began with; none fails. A model whose
-// files cannot be opened stays as it is.
+// Reload reopens the files of all models. Running requests finish with the model that they began with, and none fails. If the files of a
+// model cannot be opened, the old model stays.
 func (s *Server) Reload(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -240,7 +240,7 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 				return e, nil
 			}
 		}
-		return nil, failf(http.StatusNotFound, "model", "there is no model %q: served are %s", name, strings.Join(s.Names(), ", "))
+		return nil, failf(http.StatusNotFound, "model", "unknown model %q: want one of %s", name, strings.Join(s.Names(), ", "))
 	}
 	if len(tasks) == 0 {
 		return s.models[0], nil
@@ -256,7 +256,7 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 	if len(s.models) == 1 {
 		return s.models[0], nil
 	}
-	return nil, failf(http.StatusUnprocessableEntity, "model", "no served model was made for this: served are %s",
+	return nil, failf(http.StatusUnprocessableEntity, "model", "no served model can do this: served are %s",
 		strings.Join(s.Names(), ", "))
 }
 
@@ -300,7 +300,7 @@ func isPath(path string) bool {
 	return err == nil
 }
 
-// Names returns the names of the models that are served.
+// Names returns the names of the served models.
 func (s *Server) Names() []string {
 	names := make([]string, len(s.models))
 	for i, e := range s.models {

@@ -14,7 +14,7 @@ import (
 )
 
 // jsonTensor is the form of a tensor in JSON: {"dtype": "f32", "shape": [2, 2], "data": [[1, 2], [3, 4]]}. Numbers that JSON
-// lacks are the strings "NaN", "Infinity" and "-Infinity"; a scalar's data is no list; complex types have no form. A sequence is
+// lacks are the strings "NaN", "Infinity" and "-Infinity"; a scalar's data is not a list; complex types have no form. A sequence is
 // written as {"sequence": […]}, and not read.
 type jsonTensor struct {
 	DType DType           `json:"dtype"`
@@ -29,8 +29,8 @@ func (t *Tensor) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// WriteJSON writes what MarshalJSON returns, a piece at a time: the text of a tensor takes several times its memory. It
-// fails with the error of w.
+// WriteJSON writes what MarshalJSON returns, in pieces, because the text of a tensor takes several times its memory. It fails with the
+// error of w.
 func (t *Tensor) WriteJSON(w io.Writer) error {
 	out := &jsonWriter{to: w}
 	out.value(t)
@@ -126,7 +126,7 @@ func (t *Tensor) appendElement(b []byte, i int) []byte {
 	}
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. It fails if the text is not of that form.
+// UnmarshalJSON reads what MarshalJSON writes. It fails if the text has another form.
 func (t *Tensor) UnmarshalJSON(b []byte) error {
 	read, err := ParseJSON(b, Invalid)
 	if err == nil {
@@ -135,8 +135,8 @@ func (t *Tensor) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// ParseJSON reads the form of MarshalJSON, or bare nested lists. Those take the type d; with d Invalid they are i64, f32 if
-// there is a number with a fraction or exponent, bool, or str. A number that the type cannot hold is an error.
+// ParseJSON reads the form of MarshalJSON, or bare nested lists. Bare lists have type d. If d is Invalid, they are i64, f32 if a number
+// has a fraction or exponent, bool, or str. ParseJSON fails for a number that the type cannot hold.
 func ParseJSON(b []byte, d DType) (*Tensor, error) {
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 || b[0] != '{' {
@@ -353,7 +353,7 @@ type noValue struct {
 }
 
 // Error implements error.
-func (e *noValue) Error() string { return fmt.Sprintf("%v is no value of type %s", e.v, e.dtype) }
+func (e *noValue) Error() string { return fmt.Sprintf("%v is not a value of type %s", e.v, e.dtype) }
 
 func (t *Tensor) setJSON(i int, v any) error {
 	wrong := &noValue{v, t.dtype}

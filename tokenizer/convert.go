@@ -19,7 +19,7 @@ type conversion struct {
 	pre          func(c *config) preTokenizer
 	decoder      func(c *config) decoder
 	fallback     bool
-	single, pair string // the rows: "[CLS]:0 $A:0 [SEP]:0"
+	single, pair string // the templates of sequences: "[CLS]:0 $A:0 [SEP]:0"
 	specials     string // the class's special tokens; one that ends with "<" takes the white space before it
 }
 
@@ -284,7 +284,7 @@ func (m *spmModel) convert(c *config) (*definition, error) {
 	if err := c.addTokens(d); err != nil {
 		return nil, err
 	}
-	return d, d.setRows(class.single, class.pair)
+	return d, d.parseTemplates(class.single, class.pair)
 }
 
 // cutLeftStrip takes the mark of a special token that takes the white space before it off.
@@ -357,8 +357,8 @@ func (d *definition) number() map[string]int32 {
 	return ids
 }
 
-// setRows sets the templates of rows, written as tokenizers' Python API takes them.
-func (d *definition) setRows(single, pair string) error {
+// parseTemplates sets the templates of sequences, written as tokenizers' Python API takes them.
+func (d *definition) parseTemplates(single, pair string) error {
 	ids := d.number()
 	parse := func(text string) (template, error) {
 		var t template

@@ -174,7 +174,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	}
 	if b.loading.url != "" {
 		if len(args) > 0 {
-			return usagef("--serve takes no model: the server has it")
+			return usagef("--serve takes no model: the server has one")
 		}
 		return b.load(c)
 	}

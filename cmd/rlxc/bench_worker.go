@@ -206,7 +206,7 @@ func startWorker(cmd *exec.Cmd) (w *worker, err error) {
 func (w *worker) failure(err error) error {
 	w.in.Close()
 	if errors.Is(err, io.EOF) {
-		err = errors.New("it exited without the expected line of JSON")
+		err = errors.New("the command exited without the expected line of JSON")
 	} else {
 		w.cmd.Process.Kill() // it may wait for something else
 	}

@@ -101,7 +101,7 @@ func (r *results) frames() (*frames, error) {
 	return &frames{in: bufio.NewReaderSize(r.part, 1<<20), sum: sha256.New()}, seek(r.part, int64(r.head))
 }
 
-var errDamaged = errors.New("it was changed, or is not whole")
+var errDamaged = errors.New("it was changed or is incomplete: delete it to start again")
 
 // next begins the next frame; io.EOF at the end.
 func (f *frames) next() (count int, err error) {

@@ -68,7 +68,7 @@ func serveCommand() *cobra.Command {
 text-embeddings-inference (/embed, /rerank, /predict, …), Hugging Face's inference tasks
 (/pipeline/TASK), Cohere and Jina (/v1/rerank, /v2/rerank), and Ollama (/api/embed). For tensors instead
 of texts it speaks the Open Inference Protocol of KServe and Triton (/v2/models/NAME/infer, and gRPC at
---grpc-address). GET /openapi.json lists all routes, GET / is a page for people, and GET /metrics is for
+--grpc-address). GET /openapi.json lists all routes, GET / is a web page to try them, and GET /metrics is for
 Prometheus.
 
 M is a folder, a model file or an id of the hub. Its name is its last part, or NAME in NAME=M. A request
@@ -91,7 +91,7 @@ SIGHUP opens the model files again without failing a request.`,
 				args = strings.Fields(os.Getenv(envName("models")))
 			}
 			if len(args) == 0 {
-				return usagef("there are no models to serve")
+				return usagef("no models to serve: name one, or set RLXC_SERVE_MODELS")
 			}
 			return s.run(c, args)
 		},
@@ -194,12 +194,12 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 		}
 		o.Keys = append(o.Keys, strings.Fields(string(data))...)
 		if len(o.Keys) == 0 {
-			return o, fmt.Errorf("%s has no keys: without one, anybody might ask", s.keyFile)
+			return o, fmt.Errorf("%s has no keys: write at least one, or leave out --api-key-file", s.keyFile)
 		}
 	}
 	for _, key := range o.Keys {
 		if key == "" {
-			return o, usagef("an API key is empty")
+			return o, usagef("an API key is empty: leave it out")
 		}
 	}
 	for _, x := range []struct {
@@ -309,7 +309,7 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		return err
 	case <-c.Context().Done():
 	}
-	log.Info("ending: requests that have begun are answered", "within", s.drain)
+	log.Info("stopping: finishing requests in progress", "within", s.drain)
 	handler.Drain()
 	retire(listeners, s.drain)
 	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
@@ -317,7 +317,7 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	for _, e := range ends {
 		if late := e.Shutdown(ctx); late != nil {
 			e.Close()
-			err = fmt.Errorf("some requests took longer than --drain %v", s.drain)
+			err = fmt.Errorf("some requests did not finish within --drain %v", s.drain)
 		}
 	}
 	return err
@@ -365,10 +365,10 @@ func (s *serving) reloads(ctx context.Context, handler *server.Server, log *slog
 		for range signals {
 			begun := time.Now()
 			if err := handler.Reload(ctx); err != nil {
-				log.Error("a model could not be opened anew: it is served as it was", "error", err)
+				log.Error("a model could not be reopened: the old one is still served", "error", err)
 				continue
 			}
-			log.Info("the models were opened anew", "took", time.Since(begun).Round(time.Millisecond))
+			log.Info("the models were reopened", "took", time.Since(begun).Round(time.Millisecond))
 		}
 	}()
 	return func() {

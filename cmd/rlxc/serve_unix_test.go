@@ -100,7 +100,7 @@ func TestServeFileCut(t *testing.T) {
 	log.await(t, "it is served as it was")
 	require.NoError(t, os.WriteFile(file, good, 0o666))
 	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
-	log.await(t, "the models were opened anew")
+	log.await(t, "the models were reopened")
 	status, after := post(t, client, url+"/embed", `{"inputs": "a cat"}`)
 	require.Equal(t, 200, status)
 	require.Equal(t, before, after)

@@ -13,7 +13,7 @@
 //	offset 32  Header    (artifact.proto)
 //	…          sections, each at a multiple of 64 bytes, zeros between them
 //
-// The magic is made like PNG's: it is no text, and a transfer as text damages it.
+// The magic is made like PNG's: it is not text, and a transfer as text damages it.
 package artifact
 
 //go:generate go run -C ../../onnx/_gen . ../../internal/artifact/artifact.proto ../../internal/artifact/artifact.pb.go

@@ -211,7 +211,7 @@ func (f *frame) passPacked(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*te
 		}
 		values = append(values, x)
 	}
-	out, err := n.Op.(ir.Pack).Rows(env, starts, values)
+	out, err := n.Op.(ir.Pack).EvalPacked(env, starts, values)
 	if err != nil {
 		return nil, WithKind(ErrInput, err)
 	}

@@ -109,7 +109,7 @@ type Location struct {
 	Offset  int64
 }
 
-// Segments that are no part of the arena.
+// Segments that are not part of the arena.
 const (
 	Status = -1 // where kernels report what they do not take
 	poison = -2 // as large as the largest segment, and full of one byte

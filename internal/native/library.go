@@ -157,7 +157,7 @@ func (l *Library) Version() string {
 // link resolves all functions, so that a missing one is an error now and no crash later.
 func (l *Library) link(handle uintptr) error {
 	if err := dynlib.Link(&l.c, "wgpu", func(name string) (uintptr, error) { return dynlib.Symbol(handle, name) }); err != nil {
-		return fmt.Errorf("it is no wgpu-native %d: %w", version, err)
+		return fmt.Errorf("it is not wgpu-native %d: %w", version, err)
 	}
 	return nil
 }

@@ -195,7 +195,7 @@ func (r *reader) castVotes(t *treeTable, prefix string, find func(tree, id int64
 	for i := range trees {
 		k := find(trees[i], ids[i])
 		if k < 0 || t.modes[k] != leaf {
-			r.failf("a weight for node %d of tree %d, which is no leaf", ids[i], trees[i])
+			r.failf("a weight for node %d of tree %d, which is not a leaf", ids[i], trees[i])
 		}
 		leaves[i] = int32(k)
 		t.starts[k]++

@@ -81,7 +81,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// source is what a string holds that is no message: shaders and pages.
+// source is what a string holds that is not a message: shaders and pages.
 var source = regexp.MustCompile(`[;{}]|[+*] "`)
 
 // TestWordsOfMessages searches what the program says: help texts, errors, and other strings of more than a word.

@@ -104,7 +104,7 @@ func (l *layouts) show(values []*ir.Value) error {
 
 func isView(v *ir.Value) bool { return v.Def != nil && v.Def.Op.Kind().Has(ir.View) }
 
-// own demands that a value that is no view lies row-major from the beginning of its memory, or as an operand does which is a part of a
+// own demands that a value that is not a view lies row-major from the beginning of its memory, or as an operand does which is a part of a
 // buffer, where the kernel may write over it.
 func (l *layouts) own(v *ir.Value) error {
 	lay, n := l.claimed(v), v.Def
@@ -119,7 +119,7 @@ func (l *layouts) own(v *ir.Value) error {
 		}
 	}
 	if l.over(v) == nil && (lay.Offset != 0 || !lay.Contiguous()) {
-		return fmt.Errorf("%s is no view, and kernels see it from element %d on with strides %v", name(v), lay.Offset, lay.Strides)
+		return fmt.Errorf("%s is not a view, and kernels see it from element %d on with strides %v", name(v), lay.Offset, lay.Strides)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ type attentionPattern struct {
 	gone fills
 }
 
-// noScores is any value that is no product of two activations, nor a sum that holds one. A sum of scores and of other scores
+// noScores is any value that is not a product of two activations, nor a sum that holds one. A sum of scores and of other scores
 // may be seen from either side, and would go back and forth.
 func noScores() *pattern {
 	return value().when("no scores", func(_ *match, v *ir.Value) bool {
@@ -135,7 +135,7 @@ func (p *attentionPattern) build(m *match) *ir.Value {
 	if m.has(p.capped) {
 		a, b := m.number(p.c1), m.number(p.c2)
 		if !near(a*b, 1, tensor.F32) {
-			return m.refuse("a tanh of %g·x times %g is no soft cap", a, b)
+			return m.refuse("a tanh of %g·x times %g is not a soft cap", a, b)
 		}
 		var ok bool
 		if o.Softcap, ok = m.parameter(b); !ok {

@@ -75,7 +75,7 @@ func (x *attentionMask) operand() (*ir.Value, bool) {
 		return x.shaped(x.add), true
 	}
 	if !x.gone(x.dtype, x.fill) {
-		m.refuse("masked scores become %g, which is no mask", x.fill)
+		m.refuse("masked scores become %g, which is not a mask", x.fill)
 		return nil, false
 	}
 	if fuel := maxChase; x.add != nil && !lowestFills(x.dtype, x.fill) && !mild(x.add, &fuel) {

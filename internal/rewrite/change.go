@@ -7,11 +7,11 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Change is how far the value that a rule puts in place of another may differ from it.
+// A Change is how far a rule's replacement may differ from the original value.
 type Change uint8
 
-// The changes, each of which allows the ones before it. Sums of products and of axes have no order at any level: a rule that
-// only adds up in another order is Exact.
+// The changes, each of which includes the ones before it. Sums of products and of axes have no defined order at any level: a rule that
+// only changes the order of additions is Exact.
 const (
 	// Exact: the same numbers for all operands, up to the sign of a zero and the bits of a NaN, and the same errors.
 	Exact Change = iota

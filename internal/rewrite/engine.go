@@ -11,8 +11,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Rule is a row: where Pattern fits, Build makes what replaces the value. Build only describes the new nodes; the engine
-// decides whether they may be there.
+// A Rule is a row: if Pattern matches, Build makes the replacement. Build only describes the new nodes; the engine decides whether they
+// may be used.
 type Rule struct {
 	Name    string
 	changes Change

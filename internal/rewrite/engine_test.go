@@ -200,7 +200,7 @@ func TestRunReportsNearMisses(t *testing.T) {
 	s, err := Run(t.Context(), g, nil, Options{Level: O2, Verify: true})
 	require.NoError(t, err)
 	require.Len(t, s.NearMisses, 1)
-	require.Equal(t, `attention at node "out": node "out" (matmul): masked scores become -1, which is no mask`, s.NearMisses[0].String())
+	require.Equal(t, `attention at node "out": node "out" (matmul): masked scores become -1, which is not a mask`, s.NearMisses[0].String())
 	require.Equal(t, 7, s.Before)
 	require.Equal(t, 5, s.Steps)
 	require.Contains(t, s.Rules, RuleCount{"attention", "attention", 1})

@@ -213,7 +213,7 @@ func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir
 		for _, k := range mine {
 			split = append(split, s[k])
 		}
-		// Negative places count from the end. Some that do and some that do not are no view.
+		// Negative places count from the end. A mix of both is not a view.
 		start := a.off
 		if lo, hi, ok := a.bounds(s); !ok {
 			return nil

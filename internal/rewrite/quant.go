@@ -20,7 +20,7 @@ func perTensor[T ir.Op](v *ir.Value) bool {
 
 func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
 
-// dequantized is any value that stands for quantised values. It is no node of the pattern: others may read it, and it costs nothing
+// dequantized is any value that stands for quantised values. It is not a node of the pattern: others may read it, and it costs nothing
 // to compute it twice.
 func dequantized() *pattern {
 	return value().when("a dequantised value", func(_ *match, v *ir.Value) bool { return perTensor[ir.Dequantize](v) })
@@ -227,7 +227,7 @@ func quantExpandRules() []*Rule {
 // qdqPairRules run when products have taken their quantised values: a QDQ pair that is left between them, on either side of views,
 // only loses precision, as long as nobody reads the quantised values.
 func qdqPairRules() []*Rule {
-	rounded := value().when("quantised values that are no result of the graph", func(m *match, v *ir.Value) bool {
+	rounded := value().when("quantised values that are not a result of the graph", func(m *match, v *ir.Value) bool {
 		v, _ = beneathViews(v)
 		return perTensor[ir.Quantize](v) && !m.e.outputs[v]
 	})

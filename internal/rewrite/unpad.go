@@ -81,7 +81,7 @@ type packedNode struct {
 	relative []relativeScores  // that attention adds
 	// pulled: the node stays beside it, for readers that are not packed.
 	pulled bool
-	// restores: the result is no packed value but what it was, one for each text, after a reshape.
+	// restores: the result is not a packed value but what it was, one for each text, after a reshape.
 	restores bool
 }
 
@@ -296,7 +296,7 @@ func (u *unpadding) unpacked(v, packed *ir.Value) *ir.Value {
 			return use.Node.Outputs[0]
 		}
 	}
-	y := u.emit(ir.Unpack{}, []*ir.Value{packed, u.pack.Outputs[ir.PackPlaces], u.mask}, v.Def.Origins...).Outputs[0]
+	y := u.emit(ir.Unpack{}, []*ir.Value{packed, u.pack.Outputs[ir.PackFlatIndices], u.mask}, v.Def.Origins...).Outputs[0]
 	y.Name = v.Name
 	return y
 }

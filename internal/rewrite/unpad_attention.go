@@ -39,7 +39,7 @@ func (u *unpadding) attention(n *ir.Node) {
 			refuse(n.Inputs[ir.AttentionMask], "a bias by position beside quantised values")
 		}
 	}
-	packs[rowsAt] = ir.PackRows
+	packs[rowsAt] = ir.PackSequences
 	p := &packedNode{n: n, op: op, readings: make([]reading, len(n.Inputs)), packs: packs,
 		swaps: map[int]*ir.Value{ir.AttentionMask: mask}, relative: relative}
 	in := append(slices.Clone(n.Inputs), make([]*ir.Value, max(0, rowsAt+1-len(n.Inputs)))...)
@@ -55,7 +55,7 @@ func (u *unpadding) attention(n *ir.Node) {
 			in[i] = typed(v, u.types[v])
 		case i == ir.AttentionQ && u.late[v] && s[0].Equal(u.batch) && s[1].Is(1) && u.free(s[1:]) && !byQuery:
 			p.readings[i], p.restores = asFirstBatch, true
-			packs[rowsAt] = ir.PackFirstRows
+			packs[rowsAt] = ir.PackFirstTokens
 			in[i] = typed(v, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.batch}, s[2:]...)...))
 		default:
 			refuse(v, "operand %d is %v and has no token axis in front", i, v.Type)

@@ -17,7 +17,7 @@ type maskValue struct {
 	values []*tensor.Tensor
 }
 
-// maskOf returns the description of a value, or nil if it is no mask value.
+// maskOf returns the description of a value, or nil if it is not a mask value.
 func (u *unpadding) maskOf(v *ir.Value) *maskValue {
 	if m, ok := u.masks[v]; ok {
 		return m

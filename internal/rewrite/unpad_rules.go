@@ -192,7 +192,7 @@ func (u *unpadding) alone(n *ir.Node) {
 // product requires one matrix for all tokens.
 func (u *unpadding) product(n *ir.Node, lead, rank int) {
 	if rank != 2 || len(n.Inputs[0].Type.Shape) <= lead {
-		refuse(n.Inputs[1], "it is multiplied with what is no single matrix: tokens may meet there")
+		refuse(n.Inputs[1], "it is multiplied with what is not a single matrix: tokens may meet there")
 	}
 }
 
@@ -213,7 +213,7 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 	p := &packedNode{n: n, readings: make([]reading, len(n.Inputs))}
 	in := make([]*ir.Value, len(n.Inputs))
 	if op, ok := n.Op.(ir.QMatMul); ok && op.Dynamic(n.Inputs) { // each text by its own range, as if it ran alone
-		p.packs = map[int]int{ir.QMatMulRows: ir.PackRows}
+		p.packs = map[int]int{ir.QMatMulRows: ir.PackSequences}
 		in = append(in, make([]*ir.Value, ir.QMatMulRows+1-len(in))...)
 		in[ir.QMatMulRows] = u.rows()
 	}
@@ -422,7 +422,7 @@ func (u *unpadding) sum(n *ir.Node, op ir.Reduce) {
 	case !u.zero[x]:
 		refuse(x, "padding goes into the sum: nothing makes it 0")
 	}
-	p := &packedNode{n: n, op: ir.SumRows{}, readings: []reading{asTokens}, packs: map[int]int{1: ir.PackRows}, restores: true}
+	p := &packedNode{n: n, op: ir.SumRows{}, readings: []reading{asTokens}, packs: map[int]int{1: ir.PackSequences}, restores: true}
 	u.finish(p, []*ir.Value{typed(x, t), u.rows()})
 	u.restore(n)
 }
@@ -435,7 +435,7 @@ func (u *unpadding) lateProduct(n *ir.Node) {
 		len(n.Inputs[ir.QMatMulB].Type.Shape) != 2 {
 		refuse(n.Inputs[ir.QMatMulA], "its scale follows from the range of all sequences of the batch")
 	}
-	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), packs: map[int]int{ir.QMatMulRows: ir.PackTexts},
+	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), packs: map[int]int{ir.QMatMulRows: ir.PackPooled},
 		restores: true}
 	in := append(slices.Clone(n.Inputs), make([]*ir.Value, ir.QMatMulRows+1-len(n.Inputs))...)
 	in[ir.QMatMulRows] = u.rows()

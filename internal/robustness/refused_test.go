@@ -113,7 +113,7 @@ func meanings() (out []hostile) {
 	}
 	add("a shape filled with a number", "returns i64[", filled(ints(7)))
 	add("a shape filled with two numbers", "refused value", filled(ints(7, 8)))
-	add("a shape filled with a value that is no vector", "refused value", filled(tensor.Scalar(int64(7))))
+	add("a shape filled with a value that is not a vector", "refused value", filled(tensor.Scalar(int64(7))))
 
 	// What was an internal error once.
 	add("the determinant of a matrix that is not square", "refused ", one(x(2, 3), f32, node("Det", names("x"), y)))
