@@ -85,7 +85,7 @@ func (a *attention) operands() {
 	a.B, a.S, a.H, a.T = a.q.Type.Shape[0], a.q.Type.Shape[1], a.q.Type.Shape[2], a.k.Type.Shape[1]
 	if c.Version() >= 24 && c.Opt(attnValid) != nil {
 		if a.cached {
-			c.Failf("nonpad_kv_seqlen beside past_key")
+			c.Failf("nonpad_kv_seqlen and past_key exclude each other")
 		}
 		a.valid = c.reshape(c.In(attnValid), ir.Shape{a.B, ir.N(1), ir.N(1), ir.N(1)})
 	}

@@ -103,7 +103,7 @@ func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 	past, values, size := g.Opt(gqaPastKey), g.Opt(gqaPastValue), ir.N(0)
 	switch {
 	case (past == nil) != (values == nil):
-		g.Failf("past_key and past_value go together")
+		g.Failf("past_key and past_value must be given together")
 	case past == nil:
 	case rank(past) != 4 || rank(values) != 4 || ir.Same(past.Type.Shape[2], values.Type.Shape[2]) == ir.No:
 		g.Failf("past_key %v and past_value %v", past.Type, values.Type)

@@ -140,7 +140,7 @@ func opsets(imports []*onnxpb.OperatorSetIdProto) (map[string]int, error) {
 	}
 	for d, v := range out {
 		if most, ok := latest[d]; ok && v > most {
-			return nil, fmt.Errorf("%w: the model uses version %d of the operators of %s; rlxc understands 1 to %d", ErrUnsupported, v, d,
+			return nil, fmt.Errorf("%w: the model uses version %d of the operators of %s; rlxc supports 1 to %d", ErrUnsupported, v, d,
 				most)
 		}
 	}
@@ -148,7 +148,7 @@ func opsets(imports []*onnxpb.OperatorSetIdProto) (map[string]int, error) {
 }
 
 func otherOpset(v int) string {
-	return fmt.Sprintf("the model uses opset %d of ai.onnx; rlxc understands %d to %d (convert it with onnx.version_converter, or "+
+	return fmt.Sprintf("the model uses opset %d of ai.onnx; rlxc supports %d to %d (convert it with onnx.version_converter, or "+
 		"export it again)", v, MinOpset, MaxOpset)
 }
 
@@ -270,7 +270,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 		v, ok := s.find(o.GetName())
 		if !ok {
 			if len(b.problems) == 0 && len(b.unknown) == 0 {
-				b.problem(fmt.Errorf("%w: output %s is made by no node", ErrInvalid, onnx.Quote(o.GetName())))
+				b.problem(fmt.Errorf("%w: output %s is computed by no node", ErrInvalid, onnx.Quote(o.GetName())))
 			}
 			continue
 		}

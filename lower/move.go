@@ -21,7 +21,7 @@ func lowerTranspose(c *context) []*ir.Value {
 func lowerConcat(c *context) []*ir.Value {
 	in := c.All()
 	if len(in) == 0 {
-		c.Failf("there is nothing to join")
+		c.Failf("no operands to join")
 	}
 	if !c.HasAttr("axis") {
 		c.Failf("attribute axis is missing")

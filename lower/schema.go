@@ -196,7 +196,7 @@ func (e schemaError) Unwrap() error { return e.error }
 // form compares a node with the schema as far as the node alone tells: the number of its operands and results, its attributes.
 func (s *schema) form(operands, results int, attrs ir.Attrs, version int) error {
 	if s.deprecated {
-		return fmt.Errorf("%w: the operator left ONNX with opset %d; the model uses opset %d", ErrInvalid, s.since, version)
+		return fmt.Errorf("%w: ONNX removed the operator in opset %d; the model uses opset %d", ErrInvalid, s.since, version)
 	}
 	if err := countWithin("operand", operands, s.least, s.inputs); err != nil {
 		return err

@@ -62,7 +62,7 @@ func (c *context) content(r *subgraph, s *scope, args []*ir.Value) []*ir.Value {
 	for i, o := range r.g.GetOutput() {
 		v, ok := s.find(o.GetName())
 		if (!ok || v == nil) && len(b.problems) == 0 && len(b.unknown) == 0 {
-			b.problem(fmt.Errorf("%w: node %s: output %s of its subgraph is made by no node", ErrInvalid, onnx.Quote(c.node),
+			b.problem(fmt.Errorf("%w: node %s: output %s of its subgraph is computed by no node", ErrInvalid, onnx.Quote(c.node),
 				onnx.Quote(o.GetName())))
 		}
 		out[i] = v

@@ -73,7 +73,7 @@ func OpenFS(fsys fs.FS, name string) (*Model, error) {
 // It fails with ErrInvalid, or with the error of r.
 func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
 	if size < 0 || size > math.MaxInt {
-		return nil, fmt.Errorf("%s: a model of %d bytes", name, size)
+		return nil, fmt.Errorf("%s: invalid size of %d bytes", name, size)
 	}
 	data, err := readAll(r, int(size))
 	if err != nil {
@@ -91,7 +91,7 @@ func readAll(r io.ReaderAt, size int) (data []byte, err error) {
 	}()
 	if size > 0 {
 		if n, err := r.ReadAt(make([]byte, 1), int64(size)-1); n < 1 {
-			return nil, fmt.Errorf("it is cut off: there is no byte %d: %w", size, err)
+			return nil, fmt.Errorf("it is truncated: byte %d is missing: %w", size, err)
 		}
 	}
 	data = tensor.AlignedBytes(size)

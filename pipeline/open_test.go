@@ -82,7 +82,7 @@ func TestBadFolders(t *testing.T) {
 		name, model, file, text, want string
 	}{
 		{"broken JSON", "minilm", "config.json", `{"architectures": [`, "config.json: unexpected end"},
-		{"labels with gaps", "classify", "config.json", `{"id2label": {"0": "a", "7": "b"}}`, `one with the id "7": want 0 to 1`},
+		{"labels with gaps", "classify", "config.json", `{"id2label": {"0": "a", "7": "b"}}`, `one of them with the id "7": want 0 to 1`},
 		{"no such pooling", "minilm", "1_Pooling/config.json", `{"pooling_mode": "median"}`,
 			`invalid pooling "median": want one of cls`},
 		{"module outside", "minilm", "modules.json", `[{"idx":0,"path":"../x","type":"a.Pooling"}]`, "is outside the folder"},
@@ -104,7 +104,7 @@ func TestBadFolders(t *testing.T) {
 		})
 	}
 	_, err := Open(t.Context(), t.TempDir(), Options{})
-	require.ErrorContains(t, err, "there is no .onnx file in it")
+	require.ErrorContains(t, err, "no .onnx file in it")
 	_, err = Open(t.Context(), "./nothing here", Options{})
 	require.ErrorContains(t, err, "is not a path")
 	_, err = Open(t.Context(), "testdata/minilmm", Options{Hub: &hub.Client{Cache: t.TempDir(), Offline: true}})
@@ -126,7 +126,7 @@ func TestBadFolders(t *testing.T) {
 	require.NoError(t, err)
 	defer m.Close()
 	_, err = m.Classify(t.Context(), Texts("a"), ClassifyOptions{})
-	require.ErrorContains(t, err, "the model returns 3 logits, and id2label in config.json has 2 labels")
+	require.ErrorContains(t, err, "the model returns 3 logits, but id2label in config.json has 2 labels")
 }
 
 // A task that the model has no output for says what the model was made for.
@@ -137,7 +137,7 @@ func TestWrongTask(t *testing.T) {
 	_, err = m.Answer(t.Context(), []Question{{"a", "b"}}, AnswerOptions{})
 	require.ErrorContains(t, err, "cannot answer")
 	_, err = openModel(t, "nli", Options{}).ScorePairs(t.Context(), []Pair{{"a", new(string)}}, RerankOptions{})
-	require.ErrorContains(t, err, "a reranker has one logit or two, and this model has 3: use Classify")
+	require.ErrorContains(t, err, "a reranker has one or two logits, but this model has 3: use Classify")
 	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{PromptName: "passage"})
 	require.ErrorContains(t, err, `no prompt "passage": it has document, query`)
 	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{Dimensions: 33})
@@ -161,7 +161,7 @@ func TestPickledHeads(t *testing.T) {
 	defer m.Close()
 	_, err = m.EmbedSparse(t.Context(), []string{"a"}, EmbedOptions{})
 	require.ErrorIs(t, err, ErrTask)
-	require.ErrorContains(t, err, `sparse_linear.pt holds this head as a pickle`)
+	require.ErrorContains(t, err, `sparse_linear.pt stores this head as a pickle`)
 	require.ErrorContains(t, err, `export the model with the head as the output "sparse_vecs"`)
 	_, err = m.EmbedTokens(t.Context(), []string{"a"}, EmbedOptions{})
 	require.ErrorContains(t, err, `colbert_linear.pt holds this head as a pickle`)

@@ -201,10 +201,10 @@ func TestRawStrings(t *testing.T) {
 		data []byte
 		says string
 	}{
-		{1, []byte{0, 0, 0, 0, 1, 0, 0}, "the data is not of 1 strings"},
-		{2, rawTensor(x), "the data is not of 2 strings"},
-		{3, length(8, 9), "the data is not of 3 strings"},
-		{4, length(12, 1<<31), "the data is not of 4 strings"},
+		{1, []byte{0, 0, 0, 0, 1, 0, 0}, "the data does not hold 1 strings"},
+		{2, rawTensor(x), "the data does not hold 2 strings"},
+		{3, length(8, 9), "the data does not hold 3 strings"},
+		{4, length(12, 1<<31), "the data does not hold 4 strings"},
 		{2, append(length(0, 4), "long"...), "the shape [2] has 2 elements, but the data has 1"},
 		{1, []byte{1, 0, 0}, "the shape [1] has 1 elements, but the data has 3 bytes"},
 		{1 << 40, rawTensor(x), "the shape [1099511627776] has 1099511627776 elements, but the data has 15 bytes"},

@@ -409,7 +409,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/pipeline/fill-mask", `{"inputs": "a [MASK]"}`, 200, ""},
 		{"POST", "/pipeline/fill-mask", `{"inputs": ["[MASK]", "[MASK] or [MASK]"], "parameters": {"targets": ["cat"]}}`, 200, ""},
 		{"POST", "/pipeline/fill-mask", `{"inputs": "a cat"}`, 422, `text 0 has no [MASK]`},
-		{"POST", "/pipeline/fill-mask", `{"inputs": "a [MASK]", "parameters": {"targets": []}}`, 422, `no target of the 0`},
+		{"POST", "/pipeline/fill-mask", `{"inputs": "a [MASK]", "parameters": {"targets": []}}`, 422, `none of the 0 targets`},
 		{"POST", "/rerank", `{"query": "a", "texts": ["b", "c"]}`, 200, ""},
 		{"POST", "/rerank", `{"query": "a", "documents": ["b", {"text": "c"}], "top_n": 1}`, 200, ""},
 		{"POST", "/rerank", `{"query": "a", "documents": [7]}`, 422, `field \"documents[0]\"`},

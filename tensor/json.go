@@ -208,7 +208,7 @@ func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
 				if n := open[depth]; shape[depth] < 0 {
 					shape[depth] = n
 				} else if shape[depth] != n {
-					return nil, fmt.Errorf("ragged lists: one has %d elements and another %d", shape[depth], n)
+					return nil, fmt.Errorf("ragged lists: one has %d elements, another has %d", shape[depth], n)
 				}
 				open = open[:depth]
 				continue
@@ -240,7 +240,7 @@ func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
 		elements++
 	}
 	if l.space(); l.at < len(l.text) {
-		return nil, errors.New("not a tensor in JSON: there is more after it")
+		return nil, errors.New("not a tensor in JSON: unexpected data after it")
 	}
 	if slices.Contains(shape, -1) || rank >= 0 && rank != len(shape) {
 		return nil, errBesideList
@@ -284,7 +284,7 @@ func (l *jsonLists) more(first bool) (end bool, err error) {
 
 func (l *jsonLists) wrong() error {
 	if l.at == len(l.text) {
-		return errors.New("not a tensor in JSON: it ends too soon")
+		return errors.New("not a tensor in JSON: unexpected end")
 	}
 	return fmt.Errorf("not a tensor in JSON: %q at byte %d", l.text[l.at], l.at)
 }

@@ -120,7 +120,7 @@ func readExactly(r io.Reader, n int) ([]byte, error) {
 func npyHeader(r io.Reader) (string, error) {
 	head := make([]byte, len(npyMagic)+2)
 	if _, err := io.ReadFull(r, head); err != nil || !bytes.HasPrefix(head, []byte(npyMagic)) {
-		return "", errors.New("it does not begin as one")
+		return "", errors.New("it does not begin like one")
 	}
 	var size uint32
 	var err error
@@ -142,7 +142,7 @@ func npyHeader(r io.Reader) (string, error) {
 		_, err = io.ReadFull(r, header)
 	}
 	if err != nil {
-		return "", errors.New("its header is cut off")
+		return "", errors.New("its header is truncated")
 	}
 	return string(header), nil
 }

@@ -123,7 +123,7 @@ func TestParquetErrors(t *testing.T) {
 		"a group":   {textFlags{copied: []string{"in"}}, whole.Bytes(), `%s: column "in" is nested: name a column of single values`},
 		"binary":    {textFlags{field: "bytes"}, whole.Bytes(), `%s: row 1: column "bytes" is not valid UTF-8`},
 		"no JSON": {textFlags{copied: []string{"price"}}, whole.Bytes(),
-			`%s: row 1: column "price": lines of JSON have no DECIMAL(12,2)`},
+			`%s: row 1: column "price": JSON lines cannot hold DECIMAL(12,2)`},
 		"binary for JSON": {textFlags{copied: []string{"bytes"}}, whole.Bytes(), `%s: row 1: column "bytes" is not valid UTF-8`},
 		"no column": {textFlags{second: "title"}, whole.Bytes(),
 			`%s has no column "title": it has id, text, score, day, at, price, bytes, tags, many, in`},

@@ -24,7 +24,7 @@ type slicing struct {
 func (p *Program) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
 	k, err := p.independent()
 	if err != nil {
-		return slicing{}, fmt.Errorf("%w, and the batch cannot be cut into slices: %v", cause, err)
+		return slicing{}, fmt.Errorf("%w, and the batch cannot be split into slices: %v", cause, err)
 	}
 	results, err := p.resultBytes(sizes)
 	if err != nil {

@@ -55,7 +55,7 @@ func FaultError(recovered any) error {
 	if _, ok := recovered.(interface{ Addr() uintptr }); !ok {
 		return nil
 	}
-	return errors.New("the file was cut while it was in use: replace a model by renaming another to its name")
+	return errors.New("the file was truncated while in use: to replace a model, rename another file to its name")
 }
 
 // InMemory is a Mapping of bytes that are in memory already, for code that serves both.

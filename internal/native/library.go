@@ -142,7 +142,7 @@ func open(path string) (*Library, error) {
 	l.cb = newCallbacks()
 	extras := &instanceExtras{chained: chained{sType: sTypeInstanceExtras}, backends: realBackends}
 	if l.instance = l.c.CreateInstance.call(uintptr(unsafe.Pointer(&instanceDescriptor{next: unsafe.Pointer(extras)}))); l.instance == 0 {
-		return nil, fmt.Errorf("%s creates no WebGPU instance", path)
+		return nil, fmt.Errorf("%s could not create a WebGPU instance", path)
 	}
 	libraries[path] = l
 	return l, nil

@@ -208,7 +208,7 @@ func TestRefusedFeature(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	require.Equal(t, had, a.Features)
-	require.ErrorContains(t, a.Refused, "cooperative-matrix is listed and not given: no device could be made of "+a.Name+": Validation "+
+	require.ErrorContains(t, a.Refused, "cooperative-matrix is listed but not granted: no device could be made of "+a.Name+": Validation "+
 		"Error: ")
 	require.ErrorContains(t, a.Refused, "EXPERIMENTAL_COOPERATIVE_MATRIX")
 	require.NotContains(t, a.Refused.Error(), "\n")

@@ -159,7 +159,7 @@ func (p *attentionPattern) fits(m *match) bool {
 	rank := len(shape)
 	switch {
 	case !m.get(p.masked).Type.Shape.Equal(shape):
-		m.refuse("the mask stretches the scores from %v to %v", shape, m.get(p.masked).Type.Shape)
+		m.refuse("the mask broadcasts the scores from %v to %v", shape, m.get(p.masked).Type.Shape)
 		return false
 	case opOf[ir.MatMul](m, p.out).Scale() != 1:
 		m.refuse("the result is scaled")

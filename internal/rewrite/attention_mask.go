@@ -69,7 +69,7 @@ func (x *attentionMask) operand() (*ir.Value, bool) {
 	m := x.m
 	if x.keep == nil && x.drop == nil {
 		if x.excludes {
-			m.refuse("a mask after the softmax only")
+			m.refuse("it is masked only after the softmax")
 			return nil, false
 		}
 		return x.shaped(x.add), true
@@ -79,7 +79,7 @@ func (x *attentionMask) operand() (*ir.Value, bool) {
 		return nil, false
 	}
 	if fuel := maxChase; x.add != nil && !lowestFills(x.dtype, x.fill) && !mild(x.add, &fuel) {
-		m.refuse("masked scores become %g, and what is added to the others may be a mask, too", x.fill)
+		m.refuse("masked scores become %g, but the value added to the others may also be a mask", x.fill)
 		return nil, false
 	}
 	keep := x.keep

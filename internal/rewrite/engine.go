@@ -326,7 +326,7 @@ func (m *match) check() error {
 		}
 		for _, u := range r.old.Uses {
 			if slices.Contains(m.made, u.Node) {
-				return fmt.Errorf("what replaces %s reads it", describe(r.old))
+				return fmt.Errorf("the replacement of %s reads it", describe(r.old))
 			}
 			if i := slices.Index(m.nodes, u.Node); i >= 0 && !m.stays[i] {
 				continue

@@ -250,12 +250,12 @@ func qdqPairRules() []*Rule {
 					return nil
 				}
 				if productReads(codes) {
-					return m.refuse("a product reads the quantised values, too")
+					return m.refuse("a product also reads the quantised values")
 				}
 				x := q.Inputs[0]
 				switch low, high, how := clips(q); how {
 				case clipsUnknown:
-					return m.refuse("what it cuts off is not known")
+					return m.refuse("it is unknown which values it clips")
 				case clipsOff:
 					x = m.emit(ir.Unary{Fn: ir.Clamp, Alpha: low, Beta: high}, x)
 				}
@@ -433,7 +433,7 @@ func buildDequantized(m *match) *ir.Value {
 	if op.Scale() != 1 {
 		number, ok := numberOf(scale)
 		if !ok {
-			return m.refuse("its factor and a scale that is computed")
+			return m.refuse("it has a factor and a computed scale")
 		}
 		scale = m.likeConstant(scale, number*float64(op.Scale()))
 	}

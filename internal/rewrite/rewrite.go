@@ -153,7 +153,7 @@ func run(ctx context.Context, g *ir.Graph, t *target.Target, o Options, subgraph
 		}
 		if o.Verify {
 			if endless != "" {
-				return nil, fmt.Errorf("pass %s: the rules do not come to an end: %s", p.name, endless)
+				return nil, fmt.Errorf("pass %s: the rules do not terminate: %s", p.name, endless)
 			}
 			if err := ir.Verify(g); err != nil {
 				return nil, fmt.Errorf("after pass %s: %w", p.name, err)

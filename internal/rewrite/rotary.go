@@ -21,7 +21,7 @@ func rotaryRules() []*Rule {
 			}
 			size, ok := last(s).Const()
 			if !ok || size%2 != 0 || !isHalf(m.get(low), 0, size/2) || !isHalf(m.get(high), size/2, size/2) {
-				return m.refuse("what is rotated are not halves")
+				return m.refuse("the rotated parts are not halves")
 			}
 			c, axis := m.angles(m.get(cos), s)
 			d, other := m.angles(m.get(sin), s)

@@ -36,7 +36,7 @@ func (u *unpadding) attention(n *ir.Node) {
 		case n.HasOperand(ir.QAttentionScoreScale):
 			refuse(n.Inputs[ir.AttentionMask], "the scores are quantised, and the lowest quantised value does not hide padding")
 		case u.maskOf(n.Inputs[ir.AttentionMask]).kept() == nil:
-			refuse(n.Inputs[ir.AttentionMask], "a bias by position beside quantised values")
+			refuse(n.Inputs[ir.AttentionMask], "quantised attention with a bias by position")
 		}
 	}
 	packs[rowsAt] = ir.PackSequences
@@ -103,12 +103,12 @@ func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.V
 		return op, nil, nil
 	}
 	if bias.Type.DType == tensor.Bool || hides(bias, u.gone, map[*ir.Value]bool{}) {
-		refuse(mask, "it hides keys by their position, which may leave a token none")
+		refuse(mask, "it masks keys by position, which may leave a token without keys")
 	}
 	s := bias.Type.Shape
 	for i, d := range s {
 		if !d.Is(1) && (i >= len(s)-2 && !d.Equal(u.seq) || i < len(s)-2 && !u.free(s[i:i+1])) {
-			refuse(mask, "%v follows from the positions of tokens, and has not one for each", bias.Type)
+			refuse(mask, "%v depends on the positions of tokens but has not one for each", bias.Type)
 		}
 	}
 	return op, bias, nil

@@ -175,7 +175,7 @@ func (u *unpadding) alone(n *ir.Node) {
 	case ir.Slice:
 		for k := range lead {
 			if !takesAll(op, k, s[k]) {
-				refuse(n.Inputs[0], "it takes tokens by their position in the padded text")
+				refuse(n.Inputs[0], "it selects tokens by their position in the padded sequence")
 			}
 		}
 	case ir.Pad:
@@ -192,7 +192,7 @@ func (u *unpadding) alone(n *ir.Node) {
 // product requires one matrix for all tokens.
 func (u *unpadding) product(n *ir.Node, lead, rank int) {
 	if rank != 2 || len(n.Inputs[0].Type.Shape) <= lead {
-		refuse(n.Inputs[1], "it is multiplied with what is not a single matrix: tokens may meet there")
+		refuse(n.Inputs[1], "it is multiplied by several matrices, which may mix tokens")
 	}
 }
 
@@ -291,7 +291,7 @@ func (u *unpadding) finish(p *packedNode, in []*ir.Value) {
 	}
 	types, err := ir.Infer(&ir.Node{Op: p.op, Inputs: in, Outputs: p.n.Outputs, Origins: p.n.Origins})
 	if err != nil {
-		refuse(p.n.Inputs[0], "packed it is invalid: %v", err)
+		refuse(p.n.Inputs[0], "it is invalid for a packed batch: %v", err)
 	}
 	for i, v := range p.n.Outputs {
 		u.types[v] = types[i]
@@ -368,7 +368,7 @@ func (u *unpadding) gather(n *ir.Node, op ir.Gather) {
 		}
 	}
 	if op.Axis < lead {
-		refuse(index, "it takes tokens by their position in the padded text")
+		refuse(index, "it selects tokens by their position in the padded sequence")
 	}
 	u.tokenwise(n, map[int]need{0: tokens})
 }
@@ -392,7 +392,7 @@ func (u *unpadding) embedding(n *ir.Node) {
 		case !table[0].Is(1):
 			rows, ok := table[0].Const()
 			if p.packs != nil || !ok || first.Type.DType != tensor.I64 {
-				refuse(in[i], "its rows are taken by position, next to indices of %s", first.Type.DType)
+				refuse(in[i], "its rows are selected by position, but the indices are %s", first.Type.DType)
 			}
 			p.packs = map[int]int{i + 1: ir.PackPositions}
 			in[i+1] = &ir.Value{Type: ir.TensorOf(tensor.I64, ir.N(1), u.tokens)}
@@ -420,7 +420,7 @@ func (u *unpadding) sum(n *ir.Node, op ir.Reduce) {
 	case op.Fn != ir.Sum || len(op.Axes) != 1:
 		refuse(x, "%s over all positions of the padded sequence", ir.OpName(op))
 	case !u.zero[x]:
-		refuse(x, "padding goes into the sum: nothing makes it 0")
+		refuse(x, "the sum includes padding, which is not 0")
 	}
 	p := &packedNode{n: n, op: ir.SumRows{}, readings: []reading{asTokens}, packs: map[int]int{1: ir.PackSequences}, restores: true}
 	u.finish(p, []*ir.Value{typed(x, t), u.rows()})
