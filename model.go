@@ -269,7 +269,7 @@ func (m *Model) Close() error {
 	return m.file.Close()
 }
 
-// use keeps the file open until done, whoever closes the model meanwhile.
+// use keeps the file open until done, even if the model is closed meanwhile.
 func (m *Model) use() (done func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

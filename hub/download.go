@@ -155,7 +155,7 @@ func hasher(etag string, size int64) hash.Hash {
 // errChecksum is a transfer that went wrong unnoticed.
 var errChecksum = errors.New("the downloaded file has another checksum than the hub reports")
 
-// download fetches a blob. What arrives before a failure stays beside it, for the next attempt or the next process to go on. If the whole
+// download fetches a blob. What arrives before a failure stays beside it, so that the next attempt or process continues. If the whole
 // is wrong, the older part may be to blame: it is fetched once more.
 func (c *Client) download(ctx context.Context, r *repo, m metadata, name string) error {
 	part := r.blob(m.etag) + ".incomplete"
@@ -211,7 +211,7 @@ func (c *Client) transfer(ctx context.Context, f *os.File, have int64, address, 
 	answer, err := c.send(ctx, http.MethodGet, address, from, true)
 	if err != nil {
 		if status := (*statusError)(nil); errors.As(err, &status) && status.status == http.StatusRequestedRangeNotSatisfiable {
-			return errors.Join(f.Truncate(0), io.ErrUnexpectedEOF) // start anew
+			return errors.Join(f.Truncate(0), io.ErrUnexpectedEOF) // start again
 		}
 		return err
 	}

@@ -29,7 +29,7 @@ const (
 	maxFiles   = 200_000
 )
 
-// maxResumes bounds how often a transfer goes on after it broke off, whether bytes came or not.
+// maxResumes bounds how often a transfer continues after it broke off, whether bytes came or not.
 const maxResumes = 100
 
 // own reports whether an address is the endpoint's: its scheme, host and port. The token goes nowhere else.
@@ -122,7 +122,7 @@ func unreachable(err error) bool {
 	return errors.As(err, &status) && status.passing() || errors.As(err, &request) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// noConnection reports whether there was nobody to talk to; that seldom changes within seconds.
+// noConnection reports whether there was no connection; that seldom changes within seconds.
 func noConnection(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) && network.Op == "dial"

@@ -91,7 +91,7 @@ func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tens
 
 // Node runs one node by Eval with the sizes of b. It adds to b the sizes of results that depend on data.
 func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
-	typed := n.Op.Kind().Has(Typed) // it may have sizes that only this run can tell
+	typed := n.Op.Kind().Has(Typed) // it may have sizes that are known only in this run
 	op, err := MapDims(n.Op, func(d Dim) (Dim, error) {
 		known, err := b.Number(d)
 		if err != nil && typed {
@@ -166,7 +166,7 @@ func boundBytes(t Type, b Binding) (bytes int64, known bool, err error) {
 	for i, d := range t.Shape {
 		n, err := d.Eval(b)
 		if err != nil {
-			return 0, false, nil // a size that only the run can tell
+			return 0, false, nil // a size that is known only in the run
 		}
 		shape[i] = n
 	}

@@ -14,7 +14,7 @@ func gatherRows(n *Node, i int) *Value {
 	return nil
 }
 
-// embeddingRows: the tables stand at every so many operands, each before its index.
+// embeddingRows: a table is followed by its index, and the next one comes that many operands later.
 func embeddingRows(every int) RowsRule {
 	return func(n *Node, i int) *Value {
 		if at := i - EmbeddingTable; at >= 0 && at%every == 0 {

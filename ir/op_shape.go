@@ -168,7 +168,7 @@ func copyTiles[T any](env *Env, y, x *tensor.Tensor, shape tensor.Shape, strides
 	}
 }
 
-// elementsOf is the memory of a tensor as so many bytes each.
+// elementsOf is the memory of a tensor as that many bytes each.
 func elementsOf[T any](t *tensor.Tensor) []T {
 	var element T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Bytes()))), len(t.Bytes())/int(unsafe.Sizeof(element)))

@@ -11,7 +11,7 @@ import (
 // numbered from 0. (Package schedule has a type with the same fields, and no other relation to this package.)
 type Footprint struct {
 	Bytes []int64 // by buffer: its size, rounded up to the target's alignment
-	Held  []bool  // by buffer: whether somebody reads it after the last step
+	Held  []bool  // by buffer: whether it is read after the last step
 
 	// By step, in the graph's order: the buffers that it reads, directly or through views, each once, and those that it writes. A buffer
 	// that no step writes is an input.

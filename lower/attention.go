@@ -282,7 +282,7 @@ func (a *attention) scores(mode int) *ir.Value {
 	return a.Emit(ir.Where{}, a.binary(ir.Equal, top, a.excluded(y.Type.DType)), a.like(y, 0), p)
 }
 
-// lowerRotary turns the first rotary_embedding_dim elements of each head, or all of them.
+// lowerRotary rotates the first rotary_embedding_dim elements of each head, or all of them.
 func lowerRotary(c *context) []*ir.Value {
 	x, cos, sin := c.In(0), c.In(1), c.In(2)
 	y := c.heads(x, "num_heads")

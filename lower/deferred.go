@@ -131,7 +131,7 @@ func (l *lowered) run(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	return results, nil
 }
 
-// deferredRank says how many axes the results of an operator have when their sizes depend on data, where that can be told
+// deferredRank says how many axes the results of an operator have when their sizes depend on data, where that is known
 // from the operands' types; −1 where it cannot. Operators that are not listed give results of the rank of operand 0, if all
 // operands have one.
 var deferredRank = map[string]func(in []*ir.Value) int{
@@ -256,7 +256,7 @@ func (c *context) ranked(v *ir.Value, rank int) *ir.Value {
 	return out[0]
 }
 
-// sourceDType returns the element types of results that neither the model, nor an attribute, nor the operator's schema tells.
+// sourceDType returns the element types of results that neither the model, nor an attribute, nor the operator's schema states.
 var sourceDType = map[string]func(c *context) tensor.DType{
 	"ConstantOfShape":  constantOfShapeDType,
 	"MelWeightMatrix":  func(*context) tensor.DType { return tensor.F32 },

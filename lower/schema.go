@@ -31,7 +31,7 @@ type schema struct {
 	attributes      map[string]attribute
 }
 
-// A formal is an operand or result: its type is a variable of the schema's types, or a set of its own.
+// A formal is an operand or result: its type is a variable of the schema's types, or a separate set.
 type formal struct {
 	name, variable       string
 	types                *typeSet
@@ -193,7 +193,7 @@ type schemaError struct{ error }
 
 func (e schemaError) Unwrap() error { return e.error }
 
-// form compares a node with the schema as far as the node alone tells: the number of its operands and results, its attributes.
+// form compares a node with the schema as far as the node alone shows: the number of its operands and results, its attributes.
 func (s *schema) form(operands, results int, attrs ir.Attrs, version int) error {
 	if s.deprecated {
 		return fmt.Errorf("%w: ONNX removed the operator in opset %d; the model uses opset %d", ErrInvalid, s.since, version)
@@ -237,7 +237,7 @@ func (s *schema) check(n *onnxpb.NodeProto, in []*ir.Value, attrs ir.Attrs, vers
 	return nil
 }
 
-// result is the element type of a tensor result, where the operands or the schema alone tell it.
+// result is the element type of a tensor result, where the operands or the schema alone determine it.
 func (s *schema) result(i int, in []*ir.Value) tensor.DType {
 	if len(s.outputs) == 0 {
 		return tensor.Invalid

@@ -75,7 +75,7 @@ func (c *context) inline(r *subgraph, args []*ir.Value) []*ir.Value {
 	return c.content(r, c.inside(r), args)
 }
 
-// body lowers a subgraph into a graph of its own whose first inputs have the given types.
+// body lowers a subgraph into a separate graph whose first inputs have the given types.
 func (c *context) body(r *subgraph, params []ir.Type) (*body, error) {
 	b, outer := c.b, c.b.g
 	g := outer.NewSubgraph(r.g.GetName())

@@ -26,7 +26,7 @@ func named(size string) bool {
 		func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
-// printable is a model's name of a size as errors can print it: cut, and told apart by its hash, where it is long.
+// printable is a model's name of a size as errors can print it: cut, and distinguished by its hash, where it is long.
 func printable(name string) string {
 	const most = 100
 	if len(name) <= most {

@@ -38,7 +38,7 @@ type batch struct {
 	wide      []float32 // of the sequence that is handed out: outputs of other types as float32
 }
 
-// widened are the slices of batches that nobody uses.
+// widened are the slices of batches that are unused.
 var widened = sync.Pool{New: func() any { return new([]float32) }}
 
 // hand gives each sequence its part. What is wrong with one is not the others' business. More than a processor's batch has is a device's,
@@ -316,7 +316,7 @@ var outputNames = []struct {
 	{func(o *outputs) *string { return &o.vectors }, 3, []string{"colbert_vecs", "multi_vector", "contextual"}},
 }
 
-// findOutputs tells the model's outputs apart by name, and where no name is known, by rank.
+// findOutputs identifies the model's outputs by name, and if no name is known, by rank.
 func (m *Model) findOutputs() (outputs, error) {
 	var o outputs
 	infos := m.model.Outputs()
@@ -383,7 +383,7 @@ func (m *Model) lacks(what string) error {
 		namesOf(m.model.Outputs()), m.Task), ErrTask}
 }
 
-// pickled is an error if a head that the model has no output for lies beside it as a file of PyTorch's.
+// pickled is an error if a head that the model has no output for is beside it as a file of PyTorch's.
 func (m *Model) pickled(file, output string) error {
 	if path := filepath.Join(m.Dir, file); m.Dir != "" && isFile(path) {
 		return kindError{fmt.Errorf("pipeline: %s stores this head as a pickle, which is a program and is never run, and %s lacks its "+

@@ -127,7 +127,7 @@ func Tensors(model string, inputs []rlxc.ValueInfo, dims []string, b *tokenizer.
 	})
 }
 
-// fixed puts numbers in place of names of sizes.
+// fixed replaces the names of sizes by numbers.
 func fixed(inputs []rlxc.ValueInfo, names []string, dims map[string]int) (_ []rlxc.ValueInfo, free []string) {
 	for _, v := range inputs {
 		for i, name := range v.Shape {

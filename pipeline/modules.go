@@ -127,7 +127,7 @@ func (d *Description) readModules(o Options) error {
 	return d.overrideModules(o)
 }
 
-// optionFile is named in place of a file for what an option says.
+// optionFile is named instead of a file for what an option says.
 const optionFile = "option"
 
 // overrideModules applies the options.

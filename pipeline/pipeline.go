@@ -116,7 +116,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 			err = errors.Join(err, m.Close())
 		}
 	}()
-	defer guard(&err, debug.SetPanicOnFault(true)) // of reading a file while somebody writes it
+	defer guard(&err, debug.SetPanicOnFault(true)) // of reading a file while it is written
 	if m.tok, err = m.openTokenizer(); err != nil {
 		return m, err
 	}
@@ -191,9 +191,9 @@ func (m *Model) Try(ctx context.Context) error {
 // A batching is the batches that suit a kind of device.
 type batching struct {
 	tokens int   // most of a batch
-	worth  int   // that a batch should have, for the sake of what a run costs by itself
+	worth  int   // that a batch should have, because of the fixed cost of a run
 	each   int   // batches that run at a time on one device
-	plans  int64 // bytes that the plans may take if nobody says: batches have few shapes (fewNumbers)
+	plans  int64 // bytes that the plans may take by default: batches have few shapes (fewNumbers)
 }
 
 // A core's batches are small, because many run at a time and each has an arena. A GPU takes large ones, of more shapes, and while it

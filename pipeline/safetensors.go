@@ -12,7 +12,7 @@ import (
 )
 
 // A safetensors is an open file of weights: 8 bytes that say how long the header is, a header of JSON that says where each tensor
-// lies, and the tensors (https://github.com/huggingface/safetensors, "Format").
+// is stored, and the tensors (https://github.com/huggingface/safetensors, "Format").
 type safetensors struct {
 	*files.Mapping
 	path   string

@@ -19,7 +19,7 @@ import (
 type scheduler struct {
 	engine   engine
 	workers  int
-	worth    int  // tokens that a batch should have, for the sake of what a run costs by itself
+	worth    int  // tokens that a batch should have, because of the fixed cost of a run
 	capacity int  // tokens that may wait
 	reject   bool // calls that do not fit fail instead of waiting
 	report   func(BatchReport)

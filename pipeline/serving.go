@@ -104,7 +104,7 @@ type kindError struct {
 
 func (e kindError) Unwrap() []error { return []error{e.error, e.kind} }
 
-// guard turns a panic, one of reading a file that somebody has cut too, into an error: the process lives on. It is deferred with what
+// guard turns a panic, one also one of reading a truncated file, into an error: the process lives on. It is deferred with what
 // debug.SetPanicOnFault(true) returned.
 func guard(err *error, before bool) {
 	debug.SetPanicOnFault(before)

@@ -66,7 +66,7 @@ func checkMemory(p *Problem, plan *Plan) ([]tenant, error) {
 	return tenants, nil
 }
 
-// metricsOf adds up what a plan should say of itself.
+// metricsOf computes the metrics of a plan.
 func metricsOf(plan *Plan, tenants []tenant) (f Metrics) {
 	lanes := map[Lane][]tenant{}
 	devices := map[Lane][]tenant{}
@@ -343,7 +343,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 	return tenants, nil
 }
 
-// checkSlot checks one slot by itself and returns the bytes of the guard after it.
+// checkSlot checks one slot and returns the bytes of the guard after it.
 func checkSlot(b *Buffer, slot Slot, plan *Plan) (guard int64, err error) {
 	o := &plan.Options
 	if slot.Arena < 0 || slot.Arena >= len(plan.Arenas) {

@@ -108,7 +108,7 @@ func (plan *Plan) byAddress() []int {
 	return rows
 }
 
-// String says on which memory the arena lies.
+// String says on which memory the arena is.
 func (a Arena) String() string {
 	text := fmt.Sprintf("device %d", a.Device)
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// table finds out whether a Gather reads rows of a large table, and writes it anew: rows of quantised values, then a
+// table finds out whether a Gather reads rows of a large table, and rewrites it: rows of quantised values, then a
 // DequantizeLinear of what was gathered. The reason is empty for Gathers of something else.
 func (e *editor) table(n *onnxpb.NodeProto) (rewritten bool, reason string) {
 	const perColumn = 13 // the opset from which on DequantizeLinear takes a scale for each column

@@ -104,7 +104,7 @@ func (m *opened) close() error {
 	return errors.Join(err, m.tensors.program.Close(), m.file.Close())
 }
 
-// use returns the model for a request, which calls done. A model that is not whole is opened anew first, if it can be. It waits for a model
+// use returns the model for a request, which calls done. A model that is not whole is reopened first, if it can be. It waits for a model
 // that is being replaced to end: the two would take more memory than one may.
 func (e *entry) use(ctx context.Context, s *Server) (m *opened, done func(), err error) {
 	e.mend(context.WithoutCancel(ctx), s) // if it is not whole, the request ends with that
@@ -134,14 +134,14 @@ func (e *entry) use(ctx context.Context, s *Server) (m *opened, done func(), err
 	return m, done, nil
 }
 
-// leave notes that nobody uses a retired model any more. entry.mu is held.
+// leave notes that a retired model is no longer used. entry.mu is held.
 func (m *opened) leave() {
 	if m.retired && m.users == 0 {
 		close(m.idle)
 	}
 }
 
-// replace puts another model in place, nil for none, and closes the one before when nobody uses it.
+// replace puts another model in place, nil for none, and closes the previous one when it is unused.
 func (e *entry) replace(next *opened) error {
 	e.mu.Lock()
 	old := e.now
@@ -166,7 +166,7 @@ func (e *entry) replace(next *opened) error {
 	return old.close()
 }
 
-// mend opens the files of models anew that were changed where they are, once for each change, and reports whether all models are whole
+// mend reopens the files of models that were changed in place, once for each change, and reports whether all models are whole
 // then.
 func (s *Server) mend(ctx context.Context) (whole bool) {
 	whole = true

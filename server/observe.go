@@ -48,7 +48,7 @@ func (s *Server) observe(w http.ResponseWriter, r *http.Request, next http.Handl
 	h.Set("X-Request-Id", rec.id)
 	h.Set("X-Content-Type-Options", "nosniff")
 	out := &statusWriter{ResponseWriter: w, record: rec, draining: &s.draining}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // of reading a model's file that somebody has cut
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // of reading a model's file that was truncated
 	defer func() {
 		if fault := recover(); fault == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 			defer panic(fault)
@@ -141,7 +141,7 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// health says that the process lives: if it does not, it should be started anew.
+// health says that the process lives: if it does not, it should be restarted.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	writeBytes(w, http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
 }

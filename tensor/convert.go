@@ -284,7 +284,7 @@ func SmallFloatBits(d DType, v float32, saturate bool) uint8 {
 	_, e := math.Frexp(a)
 	e = max(e-1, 1-f.bias)
 	q := math.RoundToEven(math.Ldexp(a, f.man-e)) // in units of the last place
-	mag := int(q) + (e+f.bias-1)<<f.man           // a carry out of the mantissa moves into the exponent by itself
+	mag := int(q) + (e+f.bias-1)<<f.man           // a carry out of the mantissa moves into the exponent
 	if mag > int(largest) {
 		return over
 	}

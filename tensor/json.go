@@ -196,7 +196,7 @@ const maxJSONRank = 1 << 10
 
 // walkLists visits the elements of nested lists, which must form a box, and returns its shape.
 func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
-	shape, open := Shape{}, []int{} // the sizes so far, −1 for one that no list has told; the elements of the lists that are open
+	shape, open := Shape{}, []int{} // the sizes so far, −1 for one that no list has determined; the elements of the lists that are open
 	rank, elements := -1, 0         // of the elements
 	l := jsonLists{text: b}
 	for first := true; first || len(open) > 0; first = false {

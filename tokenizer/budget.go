@@ -16,7 +16,7 @@ type budget struct {
 	room        int // bytes that normal text may have
 	engines     time.Duration
 	asked       int                     // steps when ask was called last
-	ask         func(bytes int64) error // nil for nobody
+	ask         func(bytes int64) error // nil for none
 	err         error                   // the first
 }
 
@@ -32,7 +32,7 @@ func (b *budget) begin(length int, ask func(bytes int64) error) {
 		time.Duration(length)*timePerByte, ask: ask}
 }
 
-// spend notes steps and reports whether the work may go on.
+// spend notes steps and reports whether the work may continue.
 func (b *budget) spend(steps int) bool {
 	if b.err != nil || b.most == 0 {
 		return b.err == nil

@@ -145,7 +145,7 @@ var conversions = map[string]conversion{
 	},
 }
 
-// replacePieces puts pieces of the score 0 in place of that many, and others at the end.
+// replacePieces puts pieces of the score 0 instead of that many, and others at the end.
 func replacePieces(count int, first, last string) func(*config, *spmModel) {
 	return func(_ *config, m *spmModel) {
 		var pieces []spmPiece
@@ -326,7 +326,7 @@ func (d *definition) setModel(m *spmModel, class conversion, known map[string]in
 	d.model.rest, _ = json.Marshal(rest)
 }
 
-// addSpecial adds a token to the added ones, in place of one with the same content.
+// addSpecial adds a token to the added ones, instead of one with the same content.
 func (d *definition) addSpecial(a addedToken) {
 	if i := slices.IndexFunc(d.added, func(b addedToken) bool { return b.Content == a.Content }); i >= 0 {
 		d.added[i] = a

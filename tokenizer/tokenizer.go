@@ -247,7 +247,7 @@ func (t *Tokenizer) appendText(dst *tokens, s *scratch, text string, limit int, 
 	return b.err
 }
 
-// chunk is how much of a long text is normalised at once: what lies beyond the limit of tokens is left alone, and memory stays small.
+// chunk is how much of a long text is normalised at once: what is beyond the limit of tokens is left alone, and memory stays small.
 const chunk = 4096
 
 // chunkLen returns how much of a text to take at once: up to a space between letters or digits of ASCII, where nothing reaches over in

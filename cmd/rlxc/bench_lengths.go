@@ -150,7 +150,7 @@ func (b *benching) lengthsCell(ctx context.Context, src *source, all []int, thre
 			ready[i] = append(ready[i], p)
 		}
 	}
-	for range rounds {
+	for range textRounds {
 		for _, batches := range ready {
 			time.Sleep(pause)
 			for _, p := range batches {

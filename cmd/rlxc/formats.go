@@ -101,7 +101,7 @@ type record struct {
 type textFile struct {
 	name  string
 	file  *os.File // nil for the standard input
-	bytes int64    // 0 if nobody knows
+	bytes int64    // 0 if unknown
 	count int64    // of them that were read
 	lines *bufio.Reader
 	exact bool // what lines holds are bytes of the file

@@ -59,7 +59,7 @@ type textReader struct {
 	close    func() error
 	copied   []*column
 	position func() int64
-	size     int64 // of what position counts; 0 if nobody knows
+	size     int64 // of what position counts; 0 if unknown
 }
 
 // each calls do for each item.

@@ -129,7 +129,7 @@ func TestParquetErrors(t *testing.T) {
 			`%s has no column "title": it has id, text, score, day, at, price, bytes, tags, many, in`},
 		"no rows": {textFlags{}, someParquet(t, 0), `%s is empty: it has no text`},
 		"nothing": {textFlags{}, nil, `%s is empty: it has no text`},
-		"text":    {textFlags{}, []byte("some text\n"), `%s is named like Parquet but begins with "some tex"`},
+		"text":    {textFlags{}, []byte("some text\n"), `%s is named like Parquet but begins with "some tex": rename or convert it`},
 		"cut":     {textFlags{}, whole.Bytes()[:1000], `%s is damaged or incomplete: no Parquet footer at the end`},
 		"a page": {textFlags{}, widePage(t, mostPage+1),
 			`%s: row 1 is damaged or incomplete: column "text": a page has 268435457 bytes, more than the maximum of 268435456: ` +

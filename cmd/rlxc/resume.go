@@ -16,7 +16,7 @@ import (
 )
 
 // A results file takes results in order. What is written before an interruption stays in FILE.part, whose first line reports what it is
-// a part of; the same command goes on after it. The results of a round are a frame, which has a checksum and has reached the
+// a part of; the same command continues after it. The results of a round are a frame, which has a checksum and has reached the
 // disk before anything is reported of it.
 type results struct {
 	file  string

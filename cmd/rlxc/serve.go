@@ -166,7 +166,7 @@ func (s *serving) models(args []string) []server.Model {
 	return list
 }
 
-// modelName names a model by its path or id: the last part that tells anything.
+// modelName names a model by its path or id: the last informative part.
 func modelName(path string) string {
 	path, _, _ = strings.Cut(filepath.ToSlash(filepath.Clean(path)), "@")
 	parts := strings.Split(path, "/")
@@ -352,7 +352,7 @@ func exportTraces(ctx context.Context, url, version string) (_ trace.TracerProvi
 	}, nil
 }
 
-// reloads opens the models anew at each SIGHUP, until stop.
+// reloads reopens the models at each SIGHUP, until stop.
 func (s *serving) reloads(ctx context.Context, handler *server.Server, log *slog.Logger) (stop func()) {
 	if len(reloadSignals) == 0 {
 		return func() {}

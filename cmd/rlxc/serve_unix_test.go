@@ -97,7 +97,7 @@ func TestServeFileCut(t *testing.T) {
 	status, text := post(t, client, url+"/embed", `{"inputs": "another text"}`)
 	require.Equal(t, 503, status, text)
 	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
-	log.await(t, "it is served as it was")
+	log.await(t, "the old one is still served")
 	require.NoError(t, os.WriteFile(file, good, 0o666))
 	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
 	log.await(t, "the models were reopened")

@@ -275,7 +275,7 @@ func (f *File) For(target string) *File {
 	return f
 }
 
-// Graph decodes the program anew: the caller may change it. rule finds the custom operators.
+// Graph decodes the program again: the caller may change it. rule finds the custom operators.
 func (f *File) Graph() (*ir.Graph, error) {
 	g, err := ir.Decode(f.program, f.section)
 	if err != nil {

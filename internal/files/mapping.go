@@ -11,7 +11,7 @@ import (
 
 // A Mapping is the bytes of a file, read-only: mapped into memory where the system can, so that opening costs nothing and
 // processes share the pages, and read otherwise. It counts its users and lives until the last one closes it; slices of it
-// must not be touched after that. When somebody shortens the file before, what is cut off faults: see FaultError.
+// must not be touched after that. If the file is truncated before, what is cut off faults: see FaultError.
 type Mapping struct {
 	data  []byte
 	unmap func([]byte) error // nil when the bytes are ordinary memory

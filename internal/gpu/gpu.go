@@ -46,7 +46,7 @@ type Binder interface {
 	Bind(n *ir.Node, scratch []int) (int, error)
 	// Finish makes all that was bound ready to run. The binder is not used any more.
 	Finish() (Kernels, error)
-	// Abandon releases what was made, in place of Finish.
+	// Abandon releases what was made, instead of Finish.
 	Abandon()
 }
 

@@ -21,7 +21,7 @@ const EnvLibrary = "RLXC_WGPU"
 // version is the major version of wgpu-native whose structs this package mirrors.
 const version = 29
 
-// ErrNotFound says that no place had the library.
+// ErrNotFound: the library was not found.
 var ErrNotFound = errors.New("no wgpu-native library was found: unpack a release archive of wgpu-native " +
 	fmt.Sprint(version) + " beside the program, or `pip install wgpu==0.32.0` in the active environment, or set " + EnvLibrary +
 	" to its path")

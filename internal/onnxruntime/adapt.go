@@ -14,7 +14,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// unzipped returns the model without the ZipMap nodes that make its outputs: in place of the maps stand the scores, as rlxc has them.
+// unzipped returns the model without the ZipMap nodes that make its outputs: the scores replace the maps, as rlxc has them.
 // It returns p itself if there is none.
 func unzipped(p *onnxpb.ModelProto) *onnxpb.ModelProto {
 	isZip := func(n *onnxpb.NodeProto) bool {

@@ -169,7 +169,7 @@ func (o LabelEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	return []*tensor.Tensor{y}, nil
 }
 
-// elementText tells elements apart.
+// elementText distinguishes elements.
 func elementText(t *tensor.Tensor, i int) string {
 	if t.DType() == tensor.String {
 		return t.Strings()[i]

@@ -87,7 +87,7 @@ func (o AveragePool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	return []*tensor.Tensor{y}, nil
 }
 
-// LpPool is the p-norm of what lies under a window.
+// LpPool is the p-norm of what is under a window.
 type LpPool struct {
 	ir.Opaque[LpPool]
 	ir.Window

@@ -233,7 +233,7 @@ func (r *replay) spoilTargets(i int, n *ir.Node, by string) error {
 	return nil
 }
 
-// lateReads reads once more what steps before go on reading after step i.
+// lateReads reads once more what earlier steps still read after step i.
 func (r *replay) lateReads(i int) error {
 	keep := r.late[:0]
 	for _, x := range r.late {

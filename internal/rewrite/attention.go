@@ -232,7 +232,7 @@ func inserted(from, to ir.Shape) (of []int, ok bool) {
 	return of, i == len(from) && len(to) > len(from)
 }
 
-// heads returns x [B,H,S,D], or [B,H,D,S] when turned, as [B,S,H,D]; three axes have one head.
+// heads returns x [B,H,S,D], or [B,H,D,S] when transposed, as [B,S,H,D]; three axes have one head.
 func (m *match) heads(x *ir.Value, turned bool) *ir.Value {
 	if s := x.Type.Shape; len(s) == 3 {
 		x = m.reshape(x, ir.Shape{s[0], ir.N(1), s[1], s[2]})

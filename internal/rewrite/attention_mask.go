@@ -24,14 +24,14 @@ type attentionMask struct {
 // above fill + 104, and a row that is masked whole is an average, the same as with any other such number. A NaN never is one.
 type fills func(d tensor.DType, fill float64) bool
 
-// lowestFills are those below which no score of the type lies.
+// lowestFills are those below which no score of the type is.
 func lowestFills(d tensor.DType, fill float64) bool { return fill <= 0.9*lowest(d) }
 
 // weakFills are those of old models, which are lower than any score that occurs in them.
 func weakFills(_ tensor.DType, fill float64) bool { return fill <= -1e4 }
 
 // That does not hold of a row where another mask lowers every key that this one leaves: the keys that are excluded count there, by how
-// far the two masks lie apart. What is added beside a weak fill must therefore be known not to be a mask.
+// far the two masks are apart. What is added beside a weak fill must therefore be known not to be a mask.
 const weakMasks = "scores, and scores with what else is added to them, are above −9,800, so that a key is excluded if its score was " +
 	"set to −10,000 or lower, or lowered by that much"
 

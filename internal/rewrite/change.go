@@ -88,7 +88,7 @@ func opFlow(op ir.Op, d tensor.DType) ir.Flow {
 // every rule back from quantisers would leave quantised models without any.
 type steps struct{ sharp, quantized, loose map[*ir.Value]bool }
 
-// findSteps looks through a whole graph once. What becomes of the results of a subgraph nobody knows.
+// findSteps looks through a whole graph once. The use of a subgraph's results is unknown.
 func findSteps(g *ir.Graph, subgraph bool) *steps {
 	s := &steps{map[*ir.Value]bool{}, map[*ir.Value]bool{}, map[*ir.Value]bool{}}
 	if subgraph {
@@ -163,7 +163,7 @@ func (s *steps) allow(c Change, v *ir.Value) error {
 	return nil
 }
 
-// follow lets what was made in place of old values be where they were.
+// follow puts the replacements of old values at their positions.
 func (s *steps) follow(made []*ir.Node, replaced []replacement) {
 	var sharp, quantized bool
 	for _, r := range replaced {

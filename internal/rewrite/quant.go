@@ -225,7 +225,7 @@ func quantExpandRules() []*Rule {
 }
 
 // qdqPairRules run when products have taken their quantised values: a QDQ pair that is left between them, on either side of views,
-// only loses precision, as long as nobody reads the quantised values.
+// only loses precision, if the quantised values have no other reader.
 func qdqPairRules() []*Rule {
 	rounded := value().when("quantised values that are not a result of the graph", func(m *match, v *ir.Value) bool {
 		v, _ = beneathViews(v)
@@ -504,7 +504,7 @@ func quantEpilogueRules() []*Rule {
 	}
 }
 
-// withOperands makes a product anew with more operands.
+// withOperands makes a product again with more operands.
 func (m *match) withOperands(product *ir.Value, more map[int]*ir.Value) *ir.Value {
 	in := qOperands(product)
 	for i, v := range more {

@@ -35,7 +35,7 @@ func (u *unpadding) attention(n *ir.Node) {
 		switch {
 		case n.HasOperand(ir.QAttentionScoreScale):
 			refuse(n.Inputs[ir.AttentionMask], "the scores are quantised, and the lowest quantised value does not hide padding")
-		case u.maskOf(n.Inputs[ir.AttentionMask]).kept() == nil:
+		case u.maskOf(n.Inputs[ir.AttentionMask]).unmasked() == nil:
 			refuse(n.Inputs[ir.AttentionMask], "quantised attention with a bias by position")
 		}
 	}
@@ -78,15 +78,15 @@ func (u *unpadding) attention(n *ir.Node) {
 // from the positions of a query and a key: a bias [1,heads,seq,seq], nil for none.
 func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.Value, []relativeScores) {
 	mask := n.Inputs[ir.AttentionMask]
-	if u.maskOf(mask).kept() != nil {
+	if u.maskOf(mask).unmasked() != nil {
 		return op, nil, nil // nothing
 	}
-	bias := u.keptMask(mask)
+	bias := u.fullMask(mask)
 	if r := relativeOf(bias); r != nil {
 		return op, nil, r
 	}
 	for bias.Def != nil && bias.Def.Op.Kind() == ir.KindExpand && len(bias.Def.Inputs[0].Type.Shape) == len(bias.Type.Shape) {
-		bias = bias.Def.Inputs[0] // attention stretches it by itself
+		bias = bias.Def.Inputs[0] // attention broadcasts it anyway
 	}
 	if keep, rest := u.hiding(bias); keep != nil && !op.Causal && op.Window == 0 {
 		if n := keep.Def; n != nil && n.Op.Kind() == ir.KindReshape { // an axis of heads, which bounds have none of

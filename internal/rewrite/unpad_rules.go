@@ -270,7 +270,7 @@ func typed(v *ir.Value, t ir.Type) *ir.Value {
 	return &c
 }
 
-// fits reports whether a packed type is that of the padded one, with the tokens in place of lead axes.
+// fits reports whether a packed type is that of the padded one, with the tokens instead of the lead axes.
 func (u *unpadding) fits(packed, padded ir.Type, lead int) bool {
 	want := u.packedType(padded, lead)
 	return packed.Equal(want)
