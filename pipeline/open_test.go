@@ -164,7 +164,7 @@ func TestPickledHeads(t *testing.T) {
 	require.ErrorContains(t, err, `sparse_linear.pt stores this head as a pickle`)
 	require.ErrorContains(t, err, `export the model with the head as the output "sparse_vecs"`)
 	_, err = m.EmbedTokens(t.Context(), []string{"a"}, EmbedOptions{})
-	require.ErrorContains(t, err, `colbert_linear.pt holds this head as a pickle`)
+	require.ErrorContains(t, err, `colbert_linear.pt stores this head as a pickle`)
 	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{})
 	require.NoError(t, err, "vectors of texts need no head")
 }

@@ -389,7 +389,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": [` + long + `]}}`, 422,
 			`longer than the model's maximum length`},
 		{"POST", "/models/classify/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422,
-			`a label entailment, and this one has`},
+			`a label entailment, but this one has`},
 		{"POST", "/models/classify/", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422, `parameters.candidate_labels`},
 		{"POST", "/pipeline/token-classification", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/pipeline/token-classification", `{"inputs": "a cat", "parameters": {"candidate_labels": ["x"], "threshold": 0.3,

@@ -161,7 +161,7 @@ func TestTagZeroShot(t *testing.T) {
 		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": []}}`:                       "or an empty one",
 		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "stride": 2}}`:       "stride",
 		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "threshold": "c"}}`:  "want a number, not a string",
-		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "threshold": 1e99}}`: "between 0 and 1",
+		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "threshold": 1e99}}`: "want 0 to 1",
 		`/models/ner {"inputs": "a", "parameters": {"candidate_labels": ["b"]}}`:                       "was trained to tag",
 	} {
 		path, body, _ := strings.Cut(query, " ")
