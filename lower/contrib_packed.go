@@ -13,7 +13,7 @@ import (
 // places is the first n of the places, as ScatterND and Gather take them.
 func (c *context) places(offset *ir.Value, n ir.Dim) *ir.Value {
 	if rank(offset) != 2 {
-		c.Failf("token_offset %v is no [batch, sequence]", offset.Type)
+		c.Failf("token_offset %v is not [batch, sequence]", offset.Type)
 	}
 	return c.slice(c.reshape(offset, ir.Shape{offset.Type.Shape.Elements()}), 0, ir.N(0), n)
 }
@@ -51,7 +51,7 @@ func (c *context) removedBy(v *ir.Value, tokens ir.Dim) *removed {
 func lowerRestorePadding(c *context) []*ir.Value {
 	x, offset := c.In(0), c.In(1)
 	if rank(x) != 2 {
-		c.Failf("input %v is no [tokens, hidden]", x.Type)
+		c.Failf("input %v is not [tokens, hidden]", x.Type)
 	}
 	if r := c.removedBy(offset, x.Type.Shape[0]); r != nil {
 		x = c.reshape(x, append(ir.Shape{ir.N(1)}, x.Type.Shape...))

@@ -35,7 +35,7 @@ var (
 	work  = flag.String("work", "", "a folder for what is built and known (required)")
 	jobs  = flag.Int("jobs", 2, "tests that run at once")
 	limit = flag.Duration("limit", 5*time.Minute, "of the tests of one mutant: slow ones beyond it do not run")
-	again = flag.Bool("again", false, "try what survived again, by tests built anew")
+	again = flag.Bool("again", false, "try survivors again, with rebuilt tests")
 )
 
 func main() {

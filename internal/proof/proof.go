@@ -87,7 +87,7 @@ func Verify(c Claim) error {
 		}
 	}
 	for _, v := range c.Held {
-		if err := s.read(v, "whoever holds it to the end"); err != nil {
+		if err := s.read(v, "the caller at the end"); err != nil {
 			return err
 		}
 	}
