@@ -11,20 +11,20 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Cache is what a decoder has seen: the device tensors of a session that hold keys, values and states from step to step.
+// A Cache is the state of a decoder: the device tensors of a session that hold keys, values and recurrent states between runs.
 type Cache struct {
 	tensors []*DeviceTensor
 	growing []*DeviceTensor // those of them that get longer with each step
 }
 
-// BindCache makes a cache for a number of sequences, with capacity for that many tokens in each, and binds every input and output that
-// hold one: an input whose name begins with past, or has it after a dot, and that is an output too where its name has present in that
-// place (past_key_values.0.key and present.0.key, past_0 and present_0). Runs take none of these inputs and return none of these
-// outputs. The cache is empty; what does not grow, such as the state of a recurrence, is zeros. Keys and values that a merged decoder
-// computes from an encoder in its first run stay as they are in those that follow.
+// BindCache makes a cache for a number of sequences, with capacity for that many tokens in each. It binds every input and output that
+// holds state. Such an input has a name that begins with past, or that has past after a dot. The output has present instead
+// (past_key_values.0.key and present.0.key, past_0 and present_0). Runs take none of these inputs and return none of these outputs. The
+// cache is empty at first. State of fixed size, such as that of a recurrence, begins as zeros. A merged decoder computes keys and values
+// from an encoder in its first run, and they stay the same in later runs.
 //
-// It fails with ErrInput if the model has no such inputs, or one whose sizes follow neither from sequences nor from capacity; with
-// ErrMemory, ErrBusy or ErrClosed.
+// It fails with ErrInput if the model has no such inputs, or if the sizes of one follow neither from sequences nor from capacity. It also
+// fails with ErrMemory, ErrBusy or ErrClosed.
 func (s *Session) BindCache(sequences, capacity int) (*Cache, error) {
 	if sequences < 1 || capacity < 1 {
 		return nil, engine.WithKind(ErrInput, fmt.Errorf("a cache for %d sequences of %d tokens: both must be positive", sequences,
@@ -98,8 +98,9 @@ func (c *Cache) add(s *Session, v ValueInfo, output string, input, sequences, ca
 	return errors.Join(s.BindInput(v.Name, k), s.BindOutput(output, k))
 }
 
-// Truncate leaves the first tokens of each text: 0 to begin new ones. Caches whose buffers have their room from the start (models that
-// take past_sequence_length) stay as they are. It fails with ErrInput if a cache holds fewer, with ErrBusy or with ErrClosed.
+// Truncate shortens each sequence to its first tokens: 0 begins new sequences. It does not change caches whose buffers have full capacity
+// from the start (models that take past_sequence_length). It fails with ErrInput if a cache holds fewer tokens, and with ErrBusy or
+// ErrClosed.
 func (c *Cache) Truncate(tokens int) error {
 	var errs []error
 	for _, k := range c.growing {

@@ -62,7 +62,7 @@ func (c *context) content(r *subgraph, s *scope, args []*ir.Value) []*ir.Value {
 	for i, o := range r.g.GetOutput() {
 		v, ok := s.find(o.GetName())
 		if (!ok || v == nil) && len(b.problems) == 0 && len(b.unknown) == 0 {
-			b.problem(fmt.Errorf("%w: node %s: output %s of its subgraph is made by no node", ErrInvalid, onnx.Quote(c.node),
+			b.problem(fmt.Errorf("%w: node %s: output %s of its subgraph is computed by no node", ErrInvalid, onnx.Quote(c.node),
 				onnx.Quote(o.GetName())))
 		}
 		out[i] = v
@@ -75,7 +75,7 @@ func (c *context) inline(r *subgraph, args []*ir.Value) []*ir.Value {
 	return c.content(r, c.inside(r), args)
 }
 
-// body lowers a subgraph into a graph of its own whose first inputs have the given types.
+// body lowers a subgraph into a separate graph whose first inputs have the given types.
 func (c *context) body(r *subgraph, params []ir.Type) (*body, error) {
 	b, outer := c.b, c.b.g
 	g := outer.NewSubgraph(r.g.GetName())
@@ -207,7 +207,7 @@ func (c *context) control(op ir.Op, types []ir.Type, in []*ir.Value, bodies []*i
 	return out
 }
 
-// fold is Const for a value that is no operand.
+// fold is Const for a value that is not an operand.
 func (c *context) fold(v *ir.Value) (*tensor.Tensor, bool) {
 	t, ok := ir.Fold(v, c.b.maxFold, c.b.memo)
 	if ok && t != nil {

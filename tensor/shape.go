@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// A Shape is the size of a tensor along each axis; nil and the empty shape are a scalar's.
+// A Shape is the size of a tensor along each axis. Nil and the empty shape are those of a scalar.
 type Shape []int
 
-// Elements is the product of the sizes; the shape must have passed CheckElements when it comes from outside.
+// Elements is the product of the sizes. Shapes from untrusted input must have passed CheckElements.
 func (s Shape) Elements() int {
 	n := 1
 	for _, d := range s {
@@ -19,8 +19,7 @@ func (s Shape) Elements() int {
 	return n
 }
 
-// CheckElements is Elements for untrusted shapes: negative sizes and products above what an int or the address space
-// holds are errors.
+// CheckElements is Elements for untrusted shapes. It fails for negative sizes, and for products beyond int or the address space.
 func (s Shape) CheckElements(d DType) (int, error) {
 	n := 1
 	for i, k := range s {

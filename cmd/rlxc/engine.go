@@ -99,7 +99,7 @@ type ortEngine struct{ *onnxruntime.Session }
 
 // compiledError reports that onnxruntime cannot read a compiled file.
 func compiledError(s *source) error {
-	return usagef("%s is a compiled file, which onnxruntime cannot read: give the .onnx file that it was made from, or add --reference "+
+	return usagef("%s is a compiled file, which onnxruntime cannot read: use the .onnx file that it was made from, or add --reference "+
 		"FILE", s.name)
 }
 

@@ -37,7 +37,7 @@ func heapLive() int64 {
 // boundHeap sets the limit, to what is asked for if that is not 0, and raises it while more lives: a collector that runs against a full
 // heap does nothing else. A limit that was asked for is kept until little of it is left for garbage, and no later call changes it.
 func boundHeap(asked int64) {
-	if os.Getenv("GOMEMLIMIT") != "" || asked == 0 && heap.Load() != nil { // somebody knows better
+	if os.Getenv("GOMEMLIMIT") != "" || asked == 0 && heap.Load() != nil { // the user has decided
 		return
 	}
 	limit := int64(heapLimit)

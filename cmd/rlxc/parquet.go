@@ -39,7 +39,7 @@ func parquetRecords(in *textFile) (_ records, err error) {
 		return nil, err
 	}
 	if string(end[4:]) != "PAR1" || int64(binary.LittleEndian.Uint32(end[:])) > in.bytes-12 {
-		return nil, errors.New("it does not end as Parquet does")
+		return nil, errors.New("no Parquet footer at the end")
 	}
 	file, err := parquet.OpenFile(in.file, in.bytes, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
@@ -54,7 +54,7 @@ func damaged(file string, err *error) {
 		*err = fmt.Errorf("%v", r)
 	}
 	if *err != nil && *err != io.EOF {
-		*err = fmt.Errorf("%s is damaged or not whole: %w", file, *err)
+		*err = fmt.Errorf("%s is damaged or incomplete: %w", file, *err)
 	}
 }
 
@@ -128,7 +128,7 @@ func (p *parquetFile) bounded(m format.ColumnMetaData) error {
 			return nil //nolint:nilerr // the library reports it
 		}
 		if n := max(head.UncompressedPageSize, head.CompressedPageSize); n > mostPage {
-			return fmt.Errorf("a page has %d bytes, and is read whole up to %d: write the file with smaller pages", n, mostPage)
+			return fmt.Errorf("a page has %d bytes, more than the maximum of %d: write the file with smaller pages", n, mostPage)
 		}
 		var plain int32 // levels, which are not packed
 		unpack := unpackers[m.Codec]
@@ -262,7 +262,7 @@ func plainValue(n parquet.Node, v parquet.Value) (any, error) {
 				return v.Uint32(), nil
 			}
 		default:
-			return nil, fmt.Errorf("lines of JSON have no %v", n.Type())
+			return nil, fmt.Errorf("JSON lines cannot hold %v", n.Type())
 		}
 	}
 	switch v.Kind() {
@@ -275,12 +275,12 @@ func plainValue(n parquet.Node, v parquet.Value) (any, error) {
 	case parquet.Double:
 		return v.Double(), finite(v.Double())
 	}
-	return nil, fmt.Errorf("lines of JSON have no %v", n.Type())
+	return nil, fmt.Errorf("JSON lines cannot hold %v", n.Type())
 }
 
 func finite(v float64) error {
 	if v-v != 0 {
-		return fmt.Errorf("lines of JSON have no %v", v)
+		return fmt.Errorf("JSON lines cannot hold %v", v)
 	}
 	return nil
 }

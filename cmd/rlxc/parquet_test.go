@@ -118,23 +118,23 @@ func TestParquetErrors(t *testing.T) {
 		want  string
 	}{
 		"null":      {textFlags{}, whole.Bytes(), `%s: row 121: column "text" is null`},
-		"mistyped":  {textFlags{field: "score"}, whole.Bytes(), `%s: column "score" is FLOAT, and no text`},
-		"a decimal": {textFlags{field: "price"}, whole.Bytes(), `%s: column "price" is DECIMAL(12,2), and no text`},
+		"mistyped":  {textFlags{field: "score"}, whole.Bytes(), `%s: column "score" is FLOAT, not a text`},
+		"a decimal": {textFlags{field: "price"}, whole.Bytes(), `%s: column "price" is DECIMAL(12,2), not a text`},
 		"nested":    {textFlags{field: "tags"}, whole.Bytes(), `%s: column "tags" is nested: name a column of single values`},
 		"repeated":  {textFlags{field: "many"}, whole.Bytes(), `%s: column "many" is nested: name a column of single values`},
 		"a group":   {textFlags{copied: []string{"in"}}, whole.Bytes(), `%s: column "in" is nested: name a column of single values`},
-		"binary":    {textFlags{field: "bytes"}, whole.Bytes(), `%s: row 1: column "bytes" is no UTF-8`},
+		"binary":    {textFlags{field: "bytes"}, whole.Bytes(), `%s: row 1: column "bytes" is not valid UTF-8`},
 		"no JSON": {textFlags{copied: []string{"price"}}, whole.Bytes(),
-			`%s: row 1: column "price": lines of JSON have no DECIMAL(12,2)`},
-		"binary for JSON": {textFlags{copied: []string{"bytes"}}, whole.Bytes(), `%s: row 1: column "bytes" is no UTF-8`},
+			`%s: row 1: column "price": JSON lines cannot hold DECIMAL(12,2)`},
+		"binary for JSON": {textFlags{copied: []string{"bytes"}}, whole.Bytes(), `%s: row 1: column "bytes" is not valid UTF-8`},
 		"no column": {textFlags{second: "title"}, whole.Bytes(),
 			`%s has no column "title": it has id, text, score, day, at, price, bytes, tags, many, in`},
 		"no rows": {textFlags{}, someParquet(t, 0), `%s is empty: it has no text`},
 		"nothing": {textFlags{}, nil, `%s is empty: it has no text`},
-		"text":    {textFlags{}, []byte("some text\n"), `%s does not hold Parquet, as its name says: it begins with "some tex"`},
-		"cut":     {textFlags{}, whole.Bytes()[:1000], `%s is damaged or not whole: it does not end as Parquet does`},
+		"text":    {textFlags{}, []byte("some text\n"), `%s is named like Parquet but begins with "some tex": rename or convert it`},
+		"cut":     {textFlags{}, whole.Bytes()[:1000], `%s is damaged or incomplete: no Parquet footer at the end`},
 		"a page": {textFlags{}, widePage(t, mostPage+1, format.Uncompressed, []byte("page")),
-			`%s: row 1 is damaged or not whole: column "text": a page has 268435457 bytes, and is read whole up to 268435456: ` +
+			`%s: row 1 is damaged or incomplete: column "text": a page has 268435457 bytes, more than the maximum of 268435456: ` +
 				`write the file with smaller pages`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,15 +237,15 @@ func damagedParquet(t *testing.T, codec format.CompressionCodec) {
 func TestColumnTypes(t *testing.T) {
 	for _, c := range []struct{ first, second, want string }{
 		{`1`, `-2`, ``},
-		{`1`, `2.5`, `column "a" is 2.5, and INT(64,true) in records before`},
+		{`1`, `2.5`, `column "a" is 2.5 here, but INT(64,true) in earlier records`},
 		{`1.5`, `2`, ``},
 		{`true`, `false`, ``},
-		{`true`, `1`, `column "a" is 1, and BOOLEAN in records before`},
-		{`"x"`, `1`, `column "a" is 1, and STRING in records before`},
+		{`true`, `1`, `column "a" is 1 here, but BOOLEAN in earlier records`},
+		{`"x"`, `1`, `column "a" is 1 here, but STRING in earlier records`},
 		{`null`, `1`, ``},
-		{`null`, `[1]`, `column "a" is [1], which is no single value of Parquet`},
-		{`1`, `{"b":1}`, `column "a" is {"b":1}, and INT(64,true) in records before`},
-		{`null`, `1e999`, `column "a" is 1e999, which is no single value of Parquet`},
+		{`null`, `[1]`, `column "a" is [1], which is not a single value of Parquet`},
+		{`1`, `{"b":1}`, `column "a" is {"b":1} here, but INT(64,true) in earlier records`},
+		{`null`, `1e999`, `column "a" is 1e999, which is not a single value of Parquet`},
 	} {
 		file := filepath.Join(t.TempDir(), "a.jsonl")
 		require.NoError(t, os.WriteFile(file, []byte(`{"text":"x","a":`+c.first+`}`+"\n"+`{"text":"x","a":`+c.second+`}`+"\n"), 0o600))

@@ -27,7 +27,7 @@ type CacheStats struct {
 }
 
 // A cacheKey is a segment, the numbers of its symbols, in their order, and which of its inputs and outputs are device tensors. A box of a
-// session has a number in place of those.
+// session has a number instead of those.
 type cacheKey struct {
 	segment *segment
 	sizes   string

@@ -30,7 +30,7 @@ func (o If) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return o.Types, nil
 }
 
-// Branch returns the subgraph that a condition chooses, and which of so many operands are its inputs.
+// Branch returns the subgraph that a condition chooses, and which of that many operands are its inputs.
 func (o If) Branch(condition *tensor.Tensor, operands int) (subgraph, from, to int, err error) {
 	if condition.Len() != 1 {
 		return 0, 0, 0, fmt.Errorf("the condition is %v, not one bool", condition)
@@ -126,7 +126,7 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // One is the shape of one element with this many axes.
 func One(axes int) []int { return slices.Repeat([]int{1}, axes) }
 
-// stackTensors joins tensors of one shape along a new axis; of none, it is what their type tells.
+// stackTensors joins tensors of one shape along a new axis; of none, their type decides.
 func stackTensors(env *ir.Env, ts []*tensor.Tensor, axis int, t ir.Type) (*tensor.Tensor, error) {
 	if len(ts) == 0 {
 		shape := make([]int, len(t.Shape))

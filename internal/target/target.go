@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Target is what a backend publishes of itself.
+// A Target describes a backend.
 type Target struct {
 	Name string
 	// Align is the alignment in bytes of every buffer's offset in the arena.
