@@ -100,9 +100,6 @@ func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) 
 	one := o // bounds go into the mask
 	one.NaNGuard, one.Causal, one.Window = true, false, 0
 	for r, text := range texts {
-		if text[2] == text[3] {
-			continue
-		}
 		args := []*tensor.Tensor{tokensOf(env, q, text[0], text[1]), tokensOf(env, k, text[2], text[3]),
 			tokensOf(env, v, text[2], text[3]), nil}
 		if Operand(in, AttentionPositions) != nil {
