@@ -241,9 +241,11 @@ func TestLimits(t *testing.T) {
 	// An answer for each token begins when all texts are known to fit.
 	m[0].Options = pipeline.Options{}
 	_, h = start(t, Options{NoTruncate: true, MaxHeld: 1 << 20}, m...)
-	body := jsonOf(t, map[string]any{"inputs": []string{strings.Repeat("cat ", 60), strings.Repeat("a ", 60_000)}})
+	cats := strings.Repeat("cat ", 20)
+	body := jsonOf(t, map[string]any{"inputs": []string{cats, cats, strings.Repeat("a ", 30_000)}})
 	status, text = ask(t, "POST", h.URL+"/embed_all", body, nil)
 	require.Equal(t, 413, status, text)
+	require.Contains(t, text, "more memory than one may hold")
 
 	m[0].Options = pipeline.Options{}
 	_, h = start(t, Options{Timeout: time.Nanosecond}, m...)
