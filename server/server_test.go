@@ -334,7 +334,7 @@ func TestOpenAPI(t *testing.T) {
 	tokens := `{"inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, {"name": "attention_mask", ` +
 		`"shape": [1, 2],
 		"datatype": "INT64", "data": [[1, 1]]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", "data": [0, 0]}]}`
-	long := jsonOf(t, strings.Repeat("cat ", 100))
+	long, longest := jsonOf(t, strings.Repeat("cat ", 100)), jsonOf(t, strings.Repeat("cat ", 23)) // than the model takes, and what it does
 	examples := []struct {
 		method, path, body string
 		status             int
@@ -369,7 +369,12 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/embed", `{"inputs": "a", "prompt_name": "nope"}`, 422, `field \"prompt_name\"`},
 		{"POST", "/embed", `{"inputs": "a", "truncation_direction": "Up"}`, 422, `field \"truncation_direction\"`},
 		{"POST", "/embed_all", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/embed_all", `{"inputs": ["a cat", ` + long + `]}`, 413, `field \"inputs\": text 1 has`},
+		{"POST", "/embed_all", `{"inputs": ["a cat", ` + long + `], "truncate": true}`, 200, ""},
+		{"POST", "/embed_all", `{"inputs": ` + longest + `}`, 200, ""},
+		{"POST", "/embed_all", `{"inputs": "a", "prompt_name": "nope"}`, 422, `field \"prompt_name\"`},
 		{"POST", "/embed_sparse", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/embed_sparse", `{"inputs": ` + long + `}`, 413, `field \"inputs\": text 0 has`},
 		{"POST", "/predict", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/predict", `{"inputs": [["a cat"], ["a", "pair"]], "raw_scores": true}`, 200, ""},
 		{"POST", "/predict", `{"inputs": [["a", "b", "c"]]}`, 422, `field \"inputs\"`},

@@ -38,7 +38,7 @@ type box struct {
 	need    *schedule.Need // what theirs does
 	ratio   float64        // of these at most, as far as no other order was better
 	orders  []*schedule.Need
-	tables  []*ir.Value // of which runs bring into memory what they look up
+	tables  []*ir.Value // constants of which sizes decide how much is in memory
 	file    int64       // bytes of the file that runs read besides
 	flops   int64       // of the products that do not depend on sizes
 	bytes   int64       // of the heap that another binding takes, about
@@ -103,7 +103,7 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, m
 	if b.Resident != nil {
 		x.file = b.Resident.File
 		for _, v := range distinct(pl.Graph) {
-			if v.Packed == nil && isTable(v) {
+			if v.Packed == nil && (isTable(v) || trace.Moved(v) != 0) {
 				x.tables = append(x.tables, v)
 				x.file -= touched(v)
 			}

@@ -142,7 +142,7 @@ func TestBoxes(t *testing.T) {
 				s.Memories()[0].(interface{ Poison(byte) }).Poison(arena.NaNFill)
 				g, err := text(c.program).Graph()
 				require.NoError(t, err)
-				rnd := rand.New(rand.NewPCG(1, 39))
+				rnd, followed := rand.New(rand.NewPCG(1, 39)), 0
 				for run := range 200 {
 					sizes := ir.Binding{"n": []int{0, 1, 2, 5, 9}[rnd.IntN(5)], "m": []int{1, 2, 3, 5, 40}[rnd.IntN(5)]}
 					in, all := map[string]*tensor.Tensor{}, []*tensor.Tensor{}
@@ -162,8 +162,23 @@ func TestBoxes(t *testing.T) {
 							require.InDelta(t, want[i].Float64(k), got[name].Float64(k), 1e-4*(1+math.Abs(want[i].Float64(k))), "%v", sizes)
 						}
 					}
+					part := &s.frames[p.main].parts[0]
+					if x := part.bound.box; x.sizes != nil { // it was not left halfway
+						require.Equal(t, x.last.Dims, x.sizes)
+						followed++
+					}
+					if run%10 == 0 { // a binding that was resized states what one of these sizes alone does
+						alone, err := p.plan(p.main.segments[0].graph, sizes, nil, nil)
+						require.NoError(t, err)
+						b := part.bound
+						require.Equal(t, alone.results, b.results, "%v", sizes)
+						require.Equal(t, [4]int64{alone.flops, alone.host, alone.Resident.File, alone.Resident.Inputs},
+							[4]int64{b.flops, b.host, b.Resident.File, b.Resident.Inputs}, "%v", sizes)
+						require.Equal(t, b.arena, b.Resident.Arena)
+					}
 				}
 				require.LessOrEqual(t, p.CacheStats().Planned, c.plans)
+				require.Greater(t, followed, 100)
 			})
 		}
 	}
