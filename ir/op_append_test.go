@@ -32,6 +32,13 @@ func TestAppend(t *testing.T) {
 			err: "f32[2,2] cannot be appended to a cache i64[2,1] on axis 1"},
 		{name: "a larger cache", op: Append{Axis: 1, Size: N(2)}, in: []*tensor.Tensor{x, lengths, cache},
 			err: "the cache f32[2,3] has more than 2 positions"},
+		{name: "a cache of another rank", op: op, in: []*tensor.Tensor{x, lengths, f32(tensor.Shape{2, 1, 1}, 1, 1)}, err: "to a cache f32[2,1,1]"},
+		{name: "a cache of more sequences", op: op, in: []*tensor.Tensor{x, lengths, f32(tensor.Shape{3, 1}, 1, 1, 1)}, err: "to a cache f32[3,1]"},
+		{name: "no axis", op: Append{Axis: 2, Size: N(2)}, in: []*tensor.Tensor{x, lengths}, err: "axes 2 and 0 of f32[2,2]"},
+		{name: "an axis below", op: Append{Axis: -1, Size: N(2)}, in: []*tensor.Tensor{x, lengths}, err: "axes -1 and 0"},
+		{name: "no batch", op: Append{Batch: 2, Size: N(2)}, in: []*tensor.Tensor{x, lengths}, err: "axes 0 and 2"},
+		{name: "a batch below", op: Append{Batch: -1, Size: N(2)}, in: []*tensor.Tensor{x, lengths}, err: "axes 0 and -1"},
+		{name: "narrow lengths", op: op, in: []*tensor.Tensor{x, tensor.FromSlice([]int32{2, 1})}, err: "lengths i32[2] for 2 sequences"},
 		{name: "one axis for both", op: Append{Size: N(2)}, in: []*tensor.Tensor{x, lengths, cache}, err: "axes 0 and 0 of f32[2,2]"},
 		{name: "size", op: Append{Axis: 1, Size: N(-1)}, in: []*tensor.Tensor{x, lengths}, err: "-1 positions"},
 	} {
