@@ -141,6 +141,57 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
+// TestContents: tensors of every type as typed contents and as bytes, and those that are neither.
+func TestContents(t *testing.T) {
+	type all = oippb.InferTensorContents
+	for datatype, c := range map[string]struct {
+		contents *all
+		want     *tensor.Tensor
+	}{
+		"BOOL":   {&all{BoolContents: []bool{true, false}}, tensor.FromSlice([]bool{true, false})},
+		"INT8":   {&all{IntContents: []int32{-128, 127}}, tensor.FromSlice([]int8{-128, 127})},
+		"INT16":  {&all{IntContents: []int32{-1, 300}}, tensor.FromSlice([]int16{-1, 300})},
+		"INT32":  {&all{IntContents: []int32{-1, 1 << 30}}, tensor.FromSlice([]int32{-1, 1 << 30})},
+		"INT64":  {&all{Int64Contents: []int64{-1, 1 << 40}}, tensor.FromSlice([]int64{-1, 1 << 40})},
+		"UINT8":  {&all{UintContents: []uint32{0, 255}}, tensor.FromSlice([]uint8{0, 255})},
+		"UINT16": {&all{UintContents: []uint32{0, 300}}, tensor.FromSlice([]uint16{0, 300})},
+		"UINT32": {&all{UintContents: []uint32{0, 1 << 31}}, tensor.FromSlice([]uint32{0, 1 << 31})},
+		"UINT64": {&all{Uint64Contents: []uint64{0, 1 << 63}}, tensor.FromSlice([]uint64{0, 1 << 63})},
+		"FP32":   {&all{Fp32Contents: []float32{1, 2}}, tensor.FromSlice([]float32{1, 2})},
+		"FP64":   {&all{Fp64Contents: []float64{1, 2}}, tensor.FromSlice([]float64{1, 2})},
+		"BYTES":  {&all{BytesContents: [][]byte{[]byte("a"), []byte("é")}}, tensor.FromStrings([]string{"a", "é"}, 2)},
+	} {
+		x := &oippb.ModelInferRequest_InferInputTensor{Name: "x", Datatype: datatype, Contents: c.contents}
+		for _, shape := range [][]int{{2}, {2, 1}} {
+			typed, err := contents(x, shape)
+			require.NoError(t, err, datatype)
+			raw, err := readRaw("x", datatype, shape, rawTensor(c.want))
+			require.NoError(t, err, datatype)
+			for _, got := range []*tensor.Tensor{typed, raw} {
+				require.Equal(t, c.want.Reshape(shape...).String(), got.String())
+				require.Equal(t, c.want.Bytes(), got.Bytes())
+				require.Equal(t, stringsOf(c.want), stringsOf(got))
+			}
+		}
+		for says, bad := range map[string]struct {
+			datatype string
+			shape    []int
+		}{
+			"there is no datatype \"TEXT\"":              {"TEXT", []int{2}},
+			"the shape [-2 -1] has a negative size":      {datatype, []int{-2, -1}},
+			"is larger than memory":                      {datatype, []int{1 << 40, 1 << 40}},
+			"the shape [3] has 3 elements, and the ":     {datatype, []int{3}},
+			"datatype \"FP16\" has no contents: use raw": {"FP16", []int{2}},
+		} {
+			x.Datatype = bad.datatype
+			_, err := contents(x, bad.shape)
+			require.ErrorContains(t, err, says)
+			_, err = readRaw("x", bad.datatype, bad.shape, rawTensor(c.want)[1:])
+			require.Error(t, err, says)
+		}
+	}
+}
+
 func TestGRPCKey(t *testing.T) {
 	c := dial(t, Options{Keys: []string{"secret"}})
 	_, err := invoke[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", inferRequest(true))

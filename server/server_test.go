@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -507,6 +509,11 @@ func TestOpenAPI(t *testing.T) {
 				require.True(t, seen[method+" "+path], "%s %s has no example here", method, path)
 			}
 		}
+	}
+	for path, want := range map[string]string{"GET /health": "text-embeddings-inference: 200 503", "GET /v1/models": "OpenAI: 200 401 503"} {
+		method, path, _ := strings.Cut(path, " ")
+		o := doc.Paths.Map()[path].GetOperation(method)
+		require.Equal(t, want, fmt.Sprint(strings.Join(o.Tags, "+"), ": ", strings.Join(slices.Sorted(maps.Keys(o.Responses.Map())), " ")))
 	}
 	status, text := ask(t, "GET", h.URL+"/nothing", "", nil)
 	require.Equal(t, 404, status)

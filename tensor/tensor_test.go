@@ -114,9 +114,10 @@ func TestShapesFromOutside(t *testing.T) {
 		n     int
 		err   string
 	}{
-		{nil, 1, ""}, {Shape{2, 3}, 6, ""}, {Shape{tera, 1 << 19}, 1 << 59, "larger than memory"}, {Shape{tera, 1<<19 - 1}, tera * (1<<19 - 1), ""},
-		{Shape{tera, tera, 0}, 0, ""}, {Shape{0, tera, tera}, 0, ""}, {Shape{3, 0, 2}, 0, ""}, {Shape{tera, tera, 2}, 0, "larger than memory"},
-		{Shape{2, -1}, 0, "axis 1 has negative size -1"}, {Shape{tera, tera, 0, -1}, 0, "axis 3 has negative"}, {Shape{0, -2}, 0, "negative"},
+		{nil, 1, ""}, {Shape{2, 3}, 6, ""}, {Shape{3, 0, 2}, 0, ""}, {Shape{tera, tera, 0}, 0, ""}, {Shape{0, tera, tera}, 0, ""},
+		{Shape{tera, 1<<19 - 1}, tera * (1<<19 - 1), ""}, {Shape{tera, 1 << 19}, 0, "larger than memory"},
+		{Shape{tera, tera, 2}, 0, "larger than memory"}, {Shape{2, -1}, 0, "axis 1 has negative size -1"},
+		{Shape{tera, tera, 0, -1}, 0, "axis 3 has negative"}, {Shape{0, -2}, 0, "negative"},
 	} {
 		n, err := c.shape.CheckElements(F32)
 		if c.err != "" {
@@ -146,17 +147,72 @@ func TestShapesThatCannotBe(t *testing.T) {
 }
 
 func TestBroadcast(t *testing.T) {
-	s, err := Broadcast(Shape{3, 1, 5}, Shape{4, 1})
-	require.NoError(t, err)
-	require.Equal(t, Shape{3, 4, 5}, s)
-	s, err = Broadcast(Shape{1}, Shape{0})
-	require.NoError(t, err)
-	require.Equal(t, Shape{0}, s)
-	_, err = Broadcast(Shape{3}, Shape{4})
-	require.Error(t, err)
+	for _, c := range []struct{ a, b, want Shape }{
+		{Shape{3, 1, 5}, Shape{4, 1}, Shape{3, 4, 5}}, {Shape{1}, Shape{0}, Shape{0}}, {Shape{}, Shape{2, 3}, Shape{2, 3}},
+		{Shape{2, 3}, Shape{2, 3}, Shape{2, 3}}, {Shape{7, 2, 3}, Shape{2, 1}, Shape{7, 2, 3}}, {Shape{3}, Shape{4}, nil},
+		{Shape{2, 3}, Shape{3, 3}, nil}, {Shape{2}, Shape{0}, nil},
+	} {
+		for _, in := range [][2]Shape{{c.a, c.b}, {c.b, c.a}} {
+			s, err := Broadcast(in[0], in[1])
+			require.Equal(t, c.want, s)
+			require.Equal(t, c.want == nil, err != nil)
+		}
+	}
+	_, err := Broadcast(Shape{5, 2, 3}, Shape{2, 4})
+	require.EqualError(t, err, "shapes [5,2,3] and [2,4] do not broadcast: axis 2 is 3 and 4")
+}
+
+func TestStrides(t *testing.T) {
+	require.Equal(t, []int{12, 4, 1}, Shape{2, 3, 4}.Strides())
+	require.Equal(t, []int{0, 4, 1}, Shape{2, 0, 4}.Strides())
+	require.Empty(t, Shape{}.Strides())
+}
+
+// TestElements of every type: its least and greatest number are read as they were written, a greater one wraps around, a fraction is cut
+// off, and no element changes another.
+func TestElements(t *testing.T) {
+	ranges := map[DType][2]int64{Bool: {0, 1}, U2: {0, 3}, I2: {-2, 1}, U4: {0, 15}, I4: {-8, 7}, U8: {0, 1<<8 - 1}, I8: {-1 << 7, 1<<7 - 1},
+		U16: {0, 1<<16 - 1}, I16: {-1 << 15, 1<<15 - 1}, U32: {0, 1<<32 - 1}, I32: {-1 << 31, 1<<31 - 1}, I64: {-1 << 63, 1<<63 - 1},
+		U64: {0, 1<<63 - 1}, F16: {-2048, 2048}, BF16: {-256, 256}, F32: {-1 << 24, 1 << 24}, F64: {-1 << 53, 1 << 53},
+		F8E4M3FN: {-448, 448}, F8E4M3FNUZ: {-240, 240}, F8E5M2: {-57344, 57344}, F8E5M2FNUZ: {-57344, 57344}, F4E2M1: {-6, 6}, F8E8M0: {1, 8}}
+	for d := Invalid + 1; d < NumDTypes; d++ {
+		r, ok := ranges[d]
+		x := New(d, 5)
+		if !ok {
+			require.Panics(t, func() { x.SetFloat64(0, 1) }, "%s", d)
+			require.Panics(t, func() { x.SetInt64(0, 1) }, "%s", d)
+			require.Panics(t, func() { x.Float64(0) }, "%s", d)
+			continue
+		}
+		want := []float64{float64(r[0]), float64(r[1]), 1, float64(r[1]), float64(r[0])}
+		for i, at := range []int{0, 4, 2, 1, 3} { // in no order
+			x.SetInt64(at, []int64{r[0], r[0], 1, r[1], r[1]}[i])
+		}
+		require.Equal(t, want, x.Float64s(), "%s", d)
+		if d.IsFloat() {
+			require.Panics(t, func() { x.Int64(0) }, "%s", d)
+			continue
+		}
+		require.Equal(t, []int64{r[0], r[1], 1, r[1], r[0]}, x.Int64s(), "%s", d)
+		x.SetFloat64(3, 1.9)
+		require.EqualValues(t, 1, x.Int64(3), "%s", d)
+		if x.SetInt64(1, r[1]+1); d != Bool && d != U64 {
+			require.Equal(t, r[0], x.Int64(1), "%s", d)
+		}
+		if x.SetInt64(2, 0); d == Bool {
+			x.SetInt64(0, -7)
+			require.EqualValues(t, 1, x.Bytes()[0])
+		}
+		require.Zero(t, x.Int64(2), "%s", d)
+	}
+	x := New(U64, 1)
+	x.SetInt64(0, -1)
+	require.Equal(t, float64(1<<64), x.Float64(0))
 }
 
 func TestBF16RoundsOnce(t *testing.T) {
+	require.Equal(t, []BFloat16{0x7fc1, 0x3f80, 0x3f80, 0x3f82, 0x3f82, 0x7f80}, []BFloat16{ToBFloat16(math.Float32frombits(0x7f810001)),
+		ToBFloat16(1), ToBFloat16(1 + 0x1p-8), ToBFloat16(1 + 0x3p-8), ToBFloat16(1 + 0x1p-6), ToBFloat16(math.MaxFloat32)})
 	x := New(BF16, 1)
 	x.SetFloat64(0, 1+1.0/256+1e-12) // just above halfway between 1 and 1+1/128; as a float32 it is halfway
 	require.Equal(t, 1+1.0/128, x.Float64(0))
