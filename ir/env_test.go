@@ -19,7 +19,8 @@ func TestEvalsEnd(t *testing.T) {
 		`(%0: i64[32,32]) { %1 = matmul(%0, %0)`,
 		`(%0: f32[1,17000], %1: i64[1]) { %2 = gather(%0, %1)`,
 		`(%0: f32[1,17000], %1: i64[1]) { %2 = embedding(_, _, %0, %1)`,
-		`(%0: f32[1,4,64], %1: f32[1,64,65]) { %2 = conv(%0, %1) {kernel=[1], pads=[0,0], strides=[1], dilations=[1], auto_pad="NOTSET", group=1}`,
+		`(%0: f32[1,4,64], %1: f32[1,64,65]) {
+			%2 = conv(%0, %1) {kernel=[1], pads=[0,0], strides=[1], dilations=[1], auto_pad="NOTSET", group=1}`,
 		`(%0: f32[9000]) { %1, %2, %3 = onnx.DynamicQuantizeLinear(%0)`,
 		`(%0: f32[17000]) { %1 = transpose(%0) {perm=[0]}`,
 		`(%0: f32[2,1,17000]) { %1 = transpose(%0) {perm=[1,0,2]}`,

@@ -168,13 +168,14 @@ func TestStrides(t *testing.T) {
 	require.Empty(t, Shape{}.Strides())
 }
 
-// TestElements of every type: its least and greatest number are read as they were written, a greater one wraps around, a fraction is cut
-// off, and no element changes another.
+// TestElements of every type: its least and greatest number are read as they were written, a greater one wraps around, a fraction is
+// cut off, and no element changes another.
 func TestElements(t *testing.T) {
-	ranges := map[DType][2]int64{Bool: {0, 1}, U2: {0, 3}, I2: {-2, 1}, U4: {0, 15}, I4: {-8, 7}, U8: {0, 1<<8 - 1}, I8: {-1 << 7, 1<<7 - 1},
-		U16: {0, 1<<16 - 1}, I16: {-1 << 15, 1<<15 - 1}, U32: {0, 1<<32 - 1}, I32: {-1 << 31, 1<<31 - 1}, I64: {-1 << 63, 1<<63 - 1},
-		U64: {0, 1<<63 - 1}, F16: {-2048, 2048}, BF16: {-256, 256}, F32: {-1 << 24, 1 << 24}, F64: {-1 << 53, 1 << 53},
-		F8E4M3FN: {-448, 448}, F8E4M3FNUZ: {-240, 240}, F8E5M2: {-57344, 57344}, F8E5M2FNUZ: {-57344, 57344}, F4E2M1: {-6, 6}, F8E8M0: {1, 8}}
+	ranges := map[DType][2]int64{Bool: {0, 1}, U2: {0, 3}, I2: {-2, 1}, U4: {0, 15}, I4: {-8, 7}, U8: {0, 1<<8 - 1},
+		I8: {-1 << 7, 1<<7 - 1}, U16: {0, 1<<16 - 1}, I16: {-1 << 15, 1<<15 - 1}, U32: {0, 1<<32 - 1}, I32: {-1 << 31, 1<<31 - 1},
+		I64: {-1 << 63, 1<<63 - 1}, U64: {0, 1<<63 - 1}, F16: {-2048, 2048}, BF16: {-256, 256}, F32: {-1 << 24, 1 << 24}, F64: {-1 << 53, 1 << 53},
+		F8E4M3FN: {-448, 448}, F8E4M3FNUZ: {-240, 240}, F8E5M2: {-57344, 57344}, F8E5M2FNUZ: {-57344, 57344},
+		F4E2M1: {-6, 6}, F8E8M0: {1, 8}}
 	for d := Invalid + 1; d < NumDTypes; d++ {
 		r, ok := ranges[d]
 		x := New(d, 5)
