@@ -53,3 +53,11 @@ func TestFolds(t *testing.T) {
 		require.Equal(t, want, of{prescribed(n), foldable(&match{root: n}, n.Outputs[0])}, text)
 	}
 }
+
+// TestFoldsNoFault: what is wrong with constants is the run's to report.
+func TestFoldsNoFault(t *testing.T) {
+	g := parse(t, `graph "" () { const %0: f32[3] = [1,2,3] const %1: i64[] = [7] %2 = gather(%0, %1) return %2 }`)
+	before := g.String()
+	require.Empty(t, runPass(t, "fold", g))
+	require.Equal(t, before, g.String())
+}
