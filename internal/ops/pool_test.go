@@ -70,6 +70,8 @@ func TestPools(t *testing.T) {
 			"[0.1666666716337204 0.1428571492433548 0.11538461595773697 0.23529411852359772]"},
 		{`LRN(%0) {size=3, alpha=3, beta=1, bias=0}`, channels,
 			"[0.20000000298023224 0.1428571492433548 0.1034482792019844 0.1599999964237213]"},
+		{`LRN(%0) {size=2, alpha=2, beta=1, bias=0}`, tensor.FromSlice([]float32{1, 2, 3, 4}, 1, 2, 2),
+			"[0.10000000149011612 0.10000000149011612 0.3333333432674408 0.25]"},
 		{`LRN(%0) {size=0, alpha=2, beta=1, bias=1}`, channels, "error: 0 channels of"},
 		{`LRN(%0) {size=1, alpha=2, beta=inf, bias=1}`, channels, "error: alpha, beta and bias are"},
 		{`LRN(%0) {size=1, alpha=nan, beta=1, bias=1}`, channels, "error: alpha, beta and bias are"},
@@ -89,19 +91,31 @@ func TestPools(t *testing.T) {
 	}
 }
 
+// TestColumnMajor: how places are numbered, and what neighbours differ by.
+func TestColumnMajor(t *testing.T) {
+	s := tensor.Shape{2, 3, 4}
+	for at, want := range map[int]int{0: 0, 1: 6, 3: 18, 4: 2, 12: 1, 23: 23} {
+		require.Equal(t, want, ColumnMajor(s, at))
+	}
+	require.Equal(t, []int{1, 2, 6}, MaxPool{ColumnMajor: true}.Steps(s))
+	require.Equal(t, []int{12, 4, 1}, MaxPool{}.Steps(s))
+}
+
 // TestEvalsEnd with their context: few operands have much work, which Eval must count.
 func TestEvalsEnd(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
-	for _, c := range [][2]string{
-		{`%0: f32[1,200,1]`,
-			`%1 = onnx.AveragePool(%0) {kernel=[100], strides=[1], dilations=[1], pads=[99,99], auto_pad="NOTSET"}`},
-		{`%0: f32[1,200,1]`,
-			`%1 = onnx.MaxPool(%0) {kernel=[100], strides=[1], dilations=[1], pads=[99,99], auto_pad="NOTSET", results=1}`},
-		{`%0: f32[1,200,1]`, `%1 = onnx.LRN(%0) {size=200, alpha=1, beta=1, bias=1}`},
+	const window = `{kernel=[2], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET"`
+	for _, c := range []struct {
+		node  string
+		shape tensor.Shape
+	}{
+		{`%1 = onnx.AveragePool(%0) ` + window + `}`, tensor.Shape{1, 2, 4000}},
+		{`%1 = onnx.MaxPool(%0) ` + window + `, results=1}`, tensor.Shape{1, 2, 4000}},
+		{`%1 = onnx.LRN(%0) {size=200, alpha=1, beta=1, bias=1}`, tensor.Shape{1, 200, 1}},
 	} {
-		x := tensor.New(tensor.F32, 1, 200, 1)
-		require.NotContains(t, evaluated(t, &ir.Env{Context: t.Context()}, c[0], c[1], x), "error", c[1])
-		require.Equal(t, "error: context canceled", evaluated(t, &ir.Env{Context: ended}, c[0], c[1], x), c[1])
+		x := tensor.New(tensor.F32, c.shape...)
+		require.NotContains(t, evaluated(t, &ir.Env{Context: t.Context()}, "%0: "+x.String(), c.node, x), "error", c.node)
+		require.Equal(t, "error: context canceled", evaluated(t, &ir.Env{Context: ended}, "%0: "+x.String(), c.node, x), c.node)
 	}
 }
