@@ -10,7 +10,8 @@ import (
 
 // A machine is what a step runs on: buffers, and the position for the first error.
 type machine struct {
-	bases []unsafe.Pointer // of the buffers, in the arena and outside of it
+	bases  []unsafe.Pointer // of the buffers, in the arena and outside of it
+	places []place          // of the step that runs, if its closure is for others as well
 	// objects holds, by the ID of a root, values that are not bytes: strings.
 	objects []*tensor.Tensor
 

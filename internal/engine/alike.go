@@ -24,13 +24,16 @@ func (x *box) alike(pl *backend.Planned) {
 		step     bool
 	}
 	firsts := map[key][]*movingNode{}
+	pl.Like = slices.Repeat([]int{-1}, len(pl.Steps))
 	for i := range x.nodes {
 		n := &x.nodes[i]
 		k := key{n.Op.Kind(), len(n.Inputs), n.where, n.over, n.step >= 0}
 		at := slices.IndexFunc(firsts[k], func(first *movingNode) bool { return x.same(n, first) && agree(pl, n, first) })
 		switch {
 		case at >= 0:
-			n.like = firsts[k][at]
+			if n.like = firsts[k][at]; n.step >= 0 {
+				pl.Like[n.step] = n.like.step
+			}
 		case len(firsts[k]) < mostAlike && len(n.Subgraphs) == 0:
 			firsts[k] = append(firsts[k], n)
 		}
@@ -98,6 +101,9 @@ func agree(pl *backend.Planned, n, m *movingNode) bool {
 // follow gives a node what the one like it has by now.
 func (n *movingNode) follow(pl *backend.Planned) {
 	m := n.like
+	if n.step >= 0 {
+		pl.Like[n.step] = m.step
+	}
 	n.Op, n.flops, n.scratch = m.Op, m.flops, m.scratch
 	for i, v := range n.Outputs {
 		w := m.Outputs[i]

@@ -206,7 +206,7 @@ func (x *box) renew(n *movingNode, pl *backend.Planned, t *target.Target, sizes 
 		pl.Layouts[n.Outputs[0].ID] = pl.Layout(n.Inputs[n.over])
 	}
 	if n.step >= 0 {
-		n.scratch = t.Scratch(n.Node)
+		n.scratch, pl.Like[n.step] = t.ScratchThere(n.where, n.Node), -1
 	}
 	n.flops = nodeFlops(n.Node)
 	return nil
@@ -333,7 +333,7 @@ func (x *box) refills(pl *backend.Planned, t *target.Target, n *movingNode) bool
 				!liveness.Apart(n.Node, n.over, pl.Layout) {
 				return false
 			}
-		} else if bytesOf(v) != bytesOf(root) || !takesOver(pl, t, n.Node, root) {
+		} else if bytesOf(v) != bytesOf(root) || !takesOver(pl, t, n, root) {
 			return false
 		}
 	}
@@ -364,13 +364,13 @@ func within(pl *backend.Planned, t *target.Target, n *ir.Node) int {
 }
 
 // takesOver reports whether the kernel of a node may write its result over a root, of which it reads the whole.
-func takesOver(pl *backend.Planned, t *target.Target, n *ir.Node, root *ir.Value) bool {
+func takesOver(pl *backend.Planned, t *target.Target, n *movingNode, root *ir.Value) bool {
 	for k, v := range n.Inputs {
 		if v == nil {
 			continue
 		}
-		l := pl.Layout(v)
-		if l.Root == root && (l.Offset != 0 || bytesOf(v) != bytesOf(root) || !l.Contiguous() || !t.InPlace(n, k)) {
+		l := &pl.Layouts[v.ID]
+		if l.Root == root && (l.Offset != 0 || bytesOf(v) != bytesOf(root) || !l.Contiguous() || !t.InPlaceThere(n.where, n.Node, k)) {
 			return false
 		}
 	}

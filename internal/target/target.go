@@ -99,8 +99,11 @@ func (t *Target) Strided(n *ir.Node, i int, strides []int) bool {
 
 // InPlace reports whether result 0 of n may take over operand i. A host step has read all its operands when it writes its
 // result.
-func (t *Target) InPlace(n *ir.Node, i int) bool {
-	switch r := &t.Rows[n.Op.Kind()]; t.Where(n) {
+func (t *Target) InPlace(n *ir.Node, i int) bool { return t.InPlaceThere(t.Where(n), n, i) }
+
+// InPlaceThere is InPlace for a node of which Where is known.
+func (t *Target) InPlaceThere(where Runs, n *ir.Node, i int) bool {
+	switch r := &t.Rows[n.Op.Kind()]; where {
 	case OnKernel:
 		return r.InPlace != nil && r.InPlace(n, i)
 	case OnHost:
@@ -116,9 +119,12 @@ func (t *Target) StridedResult(n *ir.Node) bool {
 }
 
 // Scratch returns the sizes in bytes of the buffers that n needs while it runs.
-func (t *Target) Scratch(n *ir.Node) []int64 {
+func (t *Target) Scratch(n *ir.Node) []int64 { return t.ScratchThere(t.Where(n), n) }
+
+// ScratchThere is Scratch for a node of which Where is known.
+func (t *Target) ScratchThere(where Runs, n *ir.Node) []int64 {
 	r := &t.Rows[n.Op.Kind()]
-	if t.Where(n) != OnKernel || r.Scratch == nil {
+	if where != OnKernel || r.Scratch == nil {
 		return nil
 	}
 	return r.Scratch(n)
