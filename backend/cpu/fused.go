@@ -199,21 +199,15 @@ func bindMap(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	}}, nil
 }
 
-// A filled register has a number, as long as the constant is that one.
-type filled struct {
-	number *tensor.Tensor
-	register
-}
-
-// register is a register filled with a number, made once for all sizes.
+// register is a register filled with a number, once for all sizes.
 func (b *binder) register(v *ir.Value) register {
 	f := b.registers[v]
 	if f.number != v.Const {
 		f = filled{v.Const, tensor.AlignedBytes(registerSize)}
-		repeat(f.register, v.Const.Bytes(), mapBlock)
+		repeat(f.data, v.Const.Bytes(), mapBlock)
 		b.registers[v] = f
 	}
-	return f.register
+	return f.data
 }
 
 // A patch is the elements of an operand that a block takes: wide of each of high rows, strides apart.

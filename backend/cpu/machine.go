@@ -21,6 +21,16 @@ type machine struct {
 	err error
 }
 
+// A place is at a byte offset of a buffer, which may be a device tensor, or of a constant.
+type place struct {
+	constant unsafe.Pointer // nil for a buffer
+	base     int            // the buffer: index in machine.bases
+	off      int
+}
+
+// placeOf is the place of a constant.
+func placeOf(data []byte) place { return place{constant: unsafe.Pointer(unsafe.SliceData(data))} }
+
 // fail keeps the first error of a run; parts of a step may fail at once.
 func (m *machine) fail(n *ir.Node, err error) {
 	m.mu.Lock()

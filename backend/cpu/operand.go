@@ -24,16 +24,6 @@ type operand struct {
 	slot int
 }
 
-// A place is at a byte offset of a buffer, which may be a device tensor, or of a constant.
-type place struct {
-	constant unsafe.Pointer // nil for a buffer
-	base     int            // the buffer: index in machine.bases
-	off      int
-}
-
-// placeOf is the place of a constant.
-func placeOf(data []byte) place { return place{constant: unsafe.Pointer(unsafe.SliceData(data))} }
-
 // at is the address of the operand's first element.
 func (o *operand) at(m *machine) unsafe.Pointer {
 	p, off := &o.place, o.off
@@ -88,11 +78,17 @@ func (o *operand) tensor(m *machine) *tensor.Tensor {
 type binder struct {
 	d         *processor
 	p         *backend.Planned
-	scratch   []int                // the buffers of the current step's scratch
-	slots     int                  // of the current step's operands and results, if its closure is for others as well
-	room      []place              // for those of the next steps
-	registers map[*ir.Value]filled // of the constants of maps
-	wide      map[int]operand      // by ID, values that the current step sees in float32
+	scratch   []int   // the buffers of the current step's scratch
+	slots     int     // of the current step's operands and results, if its closure is for others as well
+	room      []place // for those of the next steps
+	registers map[*ir.Value]filled
+	wide      map[int]operand // by ID, values that the current step sees in float32
+}
+
+// A filled register has the number of a constant, repeated, as long as the constant is that one.
+type filled struct {
+	number *tensor.Tensor
+	data   []byte
 }
 
 // operand resolves a value.

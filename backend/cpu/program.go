@@ -313,7 +313,7 @@ func (d *Device) bind(b *binder, n *ir.Node, where target.Runs) (step, error) {
 	switch where {
 	case target.OnKernel:
 		e := d.kernels[n.Op.Kind()]
-		if !e.shares(n) {
+		if e.Shares == nil || !e.Shares(n) {
 			return e.Bind(b, n, in, out)
 		}
 		b.share(n, in, out)

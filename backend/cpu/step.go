@@ -56,9 +56,7 @@ type entry struct {
 	TakesStored   func(n *ir.Node, i int) bool
 	ReadsPacked   func(n *ir.Node) bool
 	Bind          bindFunc
-	// Shares reports whether steps that are alike (backend.Planned.Like) may have one closure: it has nothing of its node but sizes, fields
-	// of the op and operands. nil means no.
-	Shares func(n *ir.Node) bool
+	Shares        func(n *ir.Node) bool
 	// AnyAddress reports whether the kernel reads operand i, bytes or rows that it copies, from any address; nil means no.
 	AnyAddress func(n *ir.Node, i int) bool
 }
@@ -69,11 +67,8 @@ type bindFunc func(b *binder, n *ir.Node, in, out []operand) (step, error)
 // row is what the passes before planning need to know.
 func (e *entry) row() target.Row {
 	return target.Row{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace,
-		StridedResult: e.StridedResult, Scratch: e.Scratch, TakesStored: e.TakesStored, ReadsPacked: e.ReadsPacked}
+		StridedResult: e.StridedResult, Scratch: e.Scratch, TakesStored: e.TakesStored, Shares: e.Shares, ReadsPacked: e.ReadsPacked}
 }
-
-// shares reports whether the step of a node may be that of others: no 16-bit floats, which have values of their own.
-func (e *entry) shares(n *ir.Node) bool { return e.Shares != nil && !target.HasHalf(n) && e.Shares(n) }
 
 // isEmpty reports whether no result of a node has an element. Its operands may have axes of any size then, beside one of none,
 // which no kernel should walk along.

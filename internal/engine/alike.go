@@ -15,7 +15,7 @@ import (
 // box asks once for all nodes that do the same, as long as their operands have the same types and lie the same way in their buffers.
 
 // alike finds, for each node, an earlier one that does the same at all sizes at which their operands agree.
-func (x *box) alike(pl *backend.Planned) {
+func (x *box) alike(pl *backend.Planned, t *target.Target) {
 	type key struct {
 		kind     ir.Kind
 		operands int
@@ -31,8 +31,9 @@ func (x *box) alike(pl *backend.Planned) {
 		at := slices.IndexFunc(firsts[k], func(first *movingNode) bool { return x.same(n, first) && agree(pl, n, first) })
 		switch {
 		case at >= 0:
-			if n.like = firsts[k][at]; n.step >= 0 {
-				pl.Like[n.step] = n.like.step
+			n.like = firsts[k][at]
+			if shares := t.Rows[k.kind].Shares; n.step >= 0 && n.where == target.OnKernel && shares != nil && shares(n.Node) {
+				n.shares, pl.Like[n.step] = true, n.like.step
 			}
 		case len(firsts[k]) < mostAlike && len(n.Subgraphs) == 0:
 			firsts[k] = append(firsts[k], n)
@@ -46,7 +47,8 @@ const mostAlike = 64
 // same reports whether two nodes of a kind do the same with operands of equal types: they have the same constants, but for vectors and
 // packed matrices, of which no decision reads the content.
 func (x *box) same(n, m *movingNode) bool {
-	if len(n.Outputs) != len(m.Outputs) || len(n.Subgraphs) > 0 || (n.source == nil) != (m.source == nil) || !reflect.DeepEqual(n.Op, m.Op) {
+	if len(n.Outputs) != len(m.Outputs) || len(n.Subgraphs) > 0 || (n.source == nil) != (m.source == nil) ||
+		!reflect.DeepEqual(n.Op, m.Op) {
 		return false
 	}
 	if n.source != nil {
@@ -101,7 +103,7 @@ func agree(pl *backend.Planned, n, m *movingNode) bool {
 // follow gives a node what the one like it has by now.
 func (n *movingNode) follow(pl *backend.Planned) {
 	m := n.like
-	if n.step >= 0 {
+	if n.shares {
 		pl.Like[n.step] = m.step
 	}
 	n.Op, n.flops, n.scratch = m.Op, m.flops, m.scratch

@@ -58,6 +58,7 @@ type movingNode struct {
 	flops   int64 // of its products
 	scratch []int64
 	like    *movingNode // nil for none
+	shares  bool        // the step of like
 }
 
 // A stack places buffers at any sizes. Where it was made, its arena had a ratio to the lower bound.
@@ -103,7 +104,7 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, m
 		x.nodes = append(x.nodes, m)
 		x.flops -= m.flops
 	}
-	x.alike(pl)
+	x.alike(pl, t)
 	x.hosts = slices.DeleteFunc(slices.Clone(pl.Steps), func(n *ir.Node) bool { return t.Where(n) != target.OnHost })
 	if b.Resident != nil {
 		x.file = b.Resident.File

@@ -52,6 +52,9 @@ type Row struct {
 	// TakesStored says of a node that the kernel runs whether it packs operand i, which a Dequantize or a Cast widens, as constants hold
 	// it: as codes or 16-bit floats. nil: of none.
 	TakesStored func(n *ir.Node, i int) bool
+	// Shares reports whether steps of nodes that are alike share what is made for one: the kernel has nothing of its node but sizes, fields
+	// of the op and operands.
+	Shares func(n *ir.Node) bool
 	// ReadsPacked reports whether the kernel of an attention whose queries, keys and values are parts of one buffer reads that
 	// buffer itself, also where casts or copies of the parts are between.
 	ReadsPacked func(n *ir.Node) bool
