@@ -167,7 +167,8 @@ func TestSparse(t *testing.T) {
 		"lacks values or":                 {Values: FromTensor("s", linear(1))},
 		"values: ":                        {Values: &onnxpb.TensorProto{DataType: 99}, Indices: FromTensor("", linear(1))},
 		"indices: ":                       {Values: FromTensor("s", linear(1)), Indices: &onnxpb.TensorProto{DataType: 99}},
-		"values have shape [1,1]":         {Values: FromTensor("s", tensor.FromSlice([]int64{1}, 1, 1)), Indices: FromTensor("", linear(1))},
+		"values have shape [1,1]": {Values: FromTensor("s", tensor.FromSlice([]int64{1}, 1, 1)), Indices: FromTensor("",
+			linear(1))},
 		"of string are not supported": {Dims: []int64{2}, Indices: FromTensor("", linear(1)),
 			Values: FromTensor("s", tensor.FromStrings([]string{"a"}))},
 	} {
@@ -260,7 +261,8 @@ func TestSizeNames(t *testing.T) {
 	name := func(own, value string) string {
 		return SizeName(&onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: own}}, value, 2)
 	}
-	for own, want := range map[string]string{"batch": "batch", "7": "7", "é": "é", "": "x.2", "?": "x.2", "-1": "x.2", "None": "x.2", "-2": "-2"} {
+	for own, want := range map[string]string{"batch": "batch", "7": "7", "é": "é", "": "x.2", "?": "x.2", "-1": "x.2", "None": "x.2",
+		"-2": "-2"} {
 		require.Equal(t, want, name(own, "x"), own)
 	}
 	long := strings.Repeat("a", 99) + "é"

@@ -142,7 +142,7 @@ func TestExternalDataThatIsRefused(t *testing.T) {
 		{outside("location", "up/secret"), "path escapes from parent"},
 		{outside("location", "data.bin\x00.txt"), `"data.bin\x00.txt": the name has a NUL byte`},
 		{outside("location", "sub"), "not a regular file"},
-		{outside("location", "absent"), "no such file"},
+		{outside("location", "absent"), `external file "absent": no such file`},
 		{outside("location", "data.bin", "location", "data.bin"), `sets "location" twice`},
 		{outside("location", "data.bin", "offset", "-1"), `offset "-1" is not a number`},
 		{outside("location", "data.bin", "length", "twelve"), `length "twelve" is not a number`},

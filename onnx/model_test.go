@@ -179,8 +179,9 @@ func TestOpset(t *testing.T) {
 	v, ok := m.Opset("ai.onnx")
 	require.True(t, ok)
 	require.EqualValues(t, 17, v)
-	_, ok = m.Opset("com.microsoft")
+	v, ok = m.Opset("com.microsoft")
 	require.False(t, ok)
+	require.Zero(t, v)
 }
 
 // The decoder of our own must agree with the library on every message and every error.
@@ -249,7 +250,8 @@ func TestBuiltMessages(t *testing.T) {
 	inList.Graph.Node = append(inList.Graph.Node, nil)
 	g := inItself.Graph
 	g.Node[0].Attribute = []*onnxpb.AttributeProto{{Name: "a", Type: onnxpb.AttributeProto_GRAPH, G: g}}
-	for why, p := range map[string]*onnxpb.ModelProto{"m: element 1 of node in a GraphProto is nil": inList, "nest deeper than 100": inItself} {
+	for why, p := range map[string]*onnxpb.ModelProto{"m: element 1 of node in a GraphProto is nil": inList,
+		"nest deeper than 100": inItself} {
 		_, err := New(p, "m")
 		require.ErrorIs(t, err, ErrInvalid)
 		require.ErrorContains(t, err, why)
@@ -267,4 +269,21 @@ func TestEvictPart(t *testing.T) {
 	require.True(t, m.EvictPart(raw))
 	require.False(t, m.EvictPart(before))
 	require.Equal(t, before, raw)
+}
+
+// TestFootprint: what a message takes decoded grows with each message and string in it by what that takes at least.
+func TestFootprint(t *testing.T) {
+	of := func(nodes int, name string) uint64 {
+		g := graph(nil, nil)
+		for range nodes {
+			g.Node = append(g.Node, &onnxpb.NodeProto{Input: []string{name, name}})
+		}
+		data, err := Marshal(model(g))
+		require.NoError(t, err)
+		return footprint(data, messageShapes()[new(onnxpb.ModelProto).ProtoReflect().Descriptor().FullName()], maxNesting)
+	}
+	one := of(2, "") - of(1, "")
+	require.GreaterOrEqual(t, one, uint64(unsafe.Sizeof(onnxpb.NodeProto{}))+2*stringSize)
+	require.Equal(t, of(2, "")+100*one, of(102, ""))
+	require.Equal(t, of(9, ""), of(9, "a longer name"), "which is in the file as well")
 }
