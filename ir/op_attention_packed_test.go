@@ -38,6 +38,9 @@ func TestRelativeScores(t *testing.T) {
 			require.ErrorContains(t, run(scores, far, at), "of 5 scores by relative position")
 		}
 	}
+	positions = nil
+	require.ErrorContains(t, run(scores, index, AttentionQueryScores), "needs positions")
+	require.ErrorContains(t, run(scores, index, AttentionKeyScores), "needs positions")
 }
 
 // byRows evaluates attention by rows, or returns why its operands are refused.

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"io/fs"
 	"math"
 	"path/filepath"
 	"strings"
@@ -163,6 +164,13 @@ func TestSparse(t *testing.T) {
 		"indices have shape [3]":          sparse([]int64{2, 3}, []float32{5, 6}, linear(1, 2, 3)),
 		"indices are int32":               sparse([]int64{2}, []float32{5}, tensor.FromSlice([]int32{1})),
 		"lacks values":                    {},
+		"lacks values or":                 {Values: FromTensor("s", linear(1))},
+		"values: ":                        {Values: &onnxpb.TensorProto{DataType: 99}, Indices: FromTensor("", linear(1))},
+		"indices: ":                       {Values: FromTensor("s", linear(1)), Indices: &onnxpb.TensorProto{DataType: 99}},
+		"values have shape [1,1]": {Values: FromTensor("s", tensor.FromSlice([]int64{1}, 1, 1)), Indices: FromTensor("",
+			linear(1))},
+		"of string are not supported": {Dims: []int64{2}, Indices: FromTensor("", linear(1)),
+			Values: FromTensor("s", tensor.FromStrings([]string{"a"}))},
 	} {
 		_, err := Dense(s, 23)
 		require.ErrorContains(t, err, want)
@@ -203,4 +211,63 @@ func TestValues(t *testing.T) {
 	require.ErrorContains(t, err, "not an ONNX tensor: malformed")
 	_, err = ParseValue(nil, &onnxpb.TypeProto{Value: &onnxpb.TypeProto_MapType{}})
 	require.ErrorContains(t, err, "only tensors, sequences and optionals")
+}
+
+// TestNestedValues: values within values, what package tensor has of them, and which of them is wrong.
+func TestNestedValues(t *testing.T) {
+	of := func(d onnxpb.SequenceProto_DataType) *onnxpb.SequenceProto {
+		return &onnxpb.SequenceProto{ElemType: int32(d), Name: "s"}
+	}
+	maybe := func(d onnxpb.OptionalProto_DataType) *onnxpb.OptionalProto {
+		return &onnxpb.OptionalProto{ElemType: int32(d), Name: "o"}
+	}
+	one, wrong := FromTensor("one", tensor.FromSlice([]float32{1, 2})), &onnxpb.TensorProto{DataType: 99}
+	some := maybe(onnxpb.OptionalProto_TENSOR)
+	some.TensorValue = one
+	twice := maybe(onnxpb.OptionalProto_OPTIONAL)
+	twice.OptionalValue = some
+	flat, lists, options := of(onnxpb.SequenceProto_TENSOR), of(onnxpb.SequenceProto_SEQUENCE), of(onnxpb.SequenceProto_OPTIONAL)
+	flat.TensorValues, lists.SequenceValues = []*onnxpb.TensorProto{one}, []*onnxpb.SequenceProto{of(0), flat}
+	options.OptionalValues = []*onnxpb.OptionalProto{twice, maybe(0)}
+	v, err := sequenceValue(lists)
+	require.NoError(t, err)
+	require.Empty(t, v.Elements[0].Elements)
+	require.Equal(t, []float64{1, 2}, v.Whole().Elems()[1].Elems()[0].Float64s())
+	v, err = sequenceValue(options)
+	require.NoError(t, err)
+	require.Equal(t, OptionalKind, v.Elements[1].Kind)
+	require.Empty(t, v.Elements[1].Elements)
+	require.Equal(t, []float64{1, 2}, v.Elements[0].Elements[0].Elements[0].Tensor.Float64s())
+	flat.TensorValues, some.TensorValue = []*onnxpb.TensorProto{one, wrong}, wrong
+	for why, read := range map[string]func() (*Value, error){
+		"element 1: element 1: ":            func() (*Value, error) { return sequenceValue(lists) },
+		"element 0: element 0: element":     func() (*Value, error) { return sequenceValue(options) },
+		`sequence "s": elements of type 99`: func() (*Value, error) { return sequenceValue(of(99)) },
+		`optional "o": a value of type 99`:  func() (*Value, error) { return optionalValue(maybe(99)) },
+	} {
+		_, err := read()
+		require.ErrorIs(t, err, ErrInvalid, why)
+		require.ErrorContains(t, err, why)
+	}
+	path := filepath.Join(t.TempDir(), "input_0.pb")
+	_, err = ReadTensor(path)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = ReadTensor(write(t, path, wrong))
+	require.ErrorContains(t, err, path+": ")
+}
+
+// TestSizeNames: a size has its own name, unless it is none, and a long one is cut but stays another than others.
+func TestSizeNames(t *testing.T) {
+	name := func(own, value string) string {
+		return SizeName(&onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: own}}, value, 2)
+	}
+	for own, want := range map[string]string{"batch": "batch", "7": "7", "é": "é", "": "x.2", "?": "x.2", "-1": "x.2", "None": "x.2",
+		"-2": "-2"} {
+		require.Equal(t, want, name(own, "x"), own)
+	}
+	long := strings.Repeat("a", 99) + "é"
+	require.Equal(t, long[:99], strings.Split(name(long, "x"), "…")[0])
+	require.NotEqual(t, name(long+"b", "x"), name(long+"c", "x"))
+	require.Equal(t, long[:99], strings.Split(name("", long), "…")[0])
+	require.Equal(t, strings.Repeat("b", 100), name(strings.Repeat("b", 100), "x"))
 }

@@ -25,6 +25,12 @@ func outside(entries ...string) *onnxpb.TensorProto {
 	return tp
 }
 
+// retyped is a tensor of another type and size.
+func retyped(tp *onnxpb.TensorProto, dtype int32, size int64) *onnxpb.TensorProto {
+	tp.DataType, tp.Dims = dtype, []int64{size}
+	return tp
+}
+
 func withWeight(tp *onnxpb.TensorProto) *onnxpb.ModelProto {
 	g := graph([]string{"x"}, []string{"y"}, add("sum", "x", "w", "y"))
 	g.Initializer = []*onnxpb.TensorProto{tp}
@@ -136,13 +142,17 @@ func TestExternalDataThatIsRefused(t *testing.T) {
 		{outside("location", "up/secret"), "path escapes from parent"},
 		{outside("location", "data.bin\x00.txt"), `"data.bin\x00.txt": the name has a NUL byte`},
 		{outside("location", "sub"), "not a regular file"},
-		{outside("location", "absent"), "no such file"},
+		{outside("location", "absent"), `external file "absent": no such file`},
 		{outside("location", "data.bin", "location", "data.bin"), `sets "location" twice`},
 		{outside("location", "data.bin", "offset", "-1"), `offset "-1" is not a number`},
 		{outside("location", "data.bin", "length", "twelve"), `length "twelve" is not a number`},
 		{outside("location", "data.bin", "offset", "18446744073709551615"), "is not a number"},
 		{outside("location", "data.bin", "offset", "9223372036854775807"),
 			"12 bytes at offset 9223372036854775807 are requested, but the file has 13"},
+		{outside("location", "data.bin", "bytes", "12"), `key "bytes" is not location`},
+		{retyped(outside("location", "data.bin"), 8, 3), "strings cannot be external"},
+		{retyped(outside("location", "data.bin"), 99, 3), "99"},
+		{retyped(outside("location", "data.bin"), 1, -3), "-3"},
 		{outside("location", "data.bin", "offset", "2"), "12 bytes at offset 2 are requested, but the file has 13"},
 		{outside("location", "data.bin", "offset", "1", "length", "11"), "needs 12 bytes, its length is given as 11"},
 	} {

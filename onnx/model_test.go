@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -178,8 +179,9 @@ func TestOpset(t *testing.T) {
 	v, ok := m.Opset("ai.onnx")
 	require.True(t, ok)
 	require.EqualValues(t, 17, v)
-	_, ok = m.Opset("com.microsoft")
+	v, ok = m.Opset("com.microsoft")
 	require.False(t, ok)
+	require.Zero(t, v)
 }
 
 // The decoder of our own must agree with the library on every message and every error.
@@ -221,4 +223,67 @@ func TestFilesOfManyEmptyMessages(t *testing.T) {
 		})
 		require.Less(t, used, uint64(1<<20))
 	}
+}
+
+// A reader is a function that reads.
+type reader func(p []byte, at int64) (int, error)
+
+func (r reader) ReadAt(p []byte, at int64) (int, error) { return r(p, at) }
+
+// TestReadersThatFail: what a caller's reader does wrong is an error that names the model.
+func TestReadersThatFail(t *testing.T) {
+	broken := errors.New("a broken disk")
+	for why, r := range map[string]reader{
+		"there is no byte 8":              func([]byte, int64) (int, error) { return 0, broken },
+		"m: a broken disk":                func(p []byte, at int64) (int, error) { return 1, broken },
+		"m: the reader panics: a fault":   func([]byte, int64) (int, error) { panic("a fault") },
+		"m: not an ONNX model: malformed": func(p []byte, at int64) (int, error) { return copy(p, bytes.Repeat([]byte{0xff}, 8)), broken },
+	} {
+		_, err := Read(r, 8, "m")
+		require.ErrorContains(t, err, why)
+	}
+}
+
+// TestBuiltMessages: what no file can hold, in models that were built: nothing in a list, and a message in itself.
+func TestBuiltMessages(t *testing.T) {
+	inList, inItself := withWeight(outside()), withWeight(outside())
+	inList.Graph.Node = append(inList.Graph.Node, nil)
+	g := inItself.Graph
+	g.Node[0].Attribute = []*onnxpb.AttributeProto{{Name: "a", Type: onnxpb.AttributeProto_GRAPH, G: g}}
+	for why, p := range map[string]*onnxpb.ModelProto{"m: element 1 of node in a GraphProto is nil": inList,
+		"nest deeper than 100": inItself} {
+		_, err := New(p, "m")
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, why)
+	}
+}
+
+// TestEvictPart: bytes of a model's file leave memory and come back, others are not in it.
+func TestEvictPart(t *testing.T) {
+	m, err := Open(write(t, filepath.Join(t.TempDir(), "model.onnx"), weighted(5000)))
+	require.NoError(t, err)
+	defer m.Close()
+	raw := m.Proto.Graph.Initializer[0].RawData
+	before := bytes.Clone(raw)
+	m.Evict()
+	require.True(t, m.EvictPart(raw))
+	require.False(t, m.EvictPart(before))
+	require.Equal(t, before, raw)
+}
+
+// TestFootprint: what a message takes decoded grows with each message and string in it by what that takes at least.
+func TestFootprint(t *testing.T) {
+	of := func(nodes int, name string) uint64 {
+		g := graph(nil, nil)
+		for range nodes {
+			g.Node = append(g.Node, &onnxpb.NodeProto{Input: []string{name, name}})
+		}
+		data, err := Marshal(model(g))
+		require.NoError(t, err)
+		return footprint(data, messageShapes()[new(onnxpb.ModelProto).ProtoReflect().Descriptor().FullName()], maxNesting)
+	}
+	one := of(2, "") - of(1, "")
+	require.GreaterOrEqual(t, one, uint64(unsafe.Sizeof(onnxpb.NodeProto{}))+2*stringSize)
+	require.Equal(t, of(2, "")+100*one, of(102, ""))
+	require.Equal(t, of(9, ""), of(9, "a longer name"), "which is in the file as well")
 }
