@@ -233,6 +233,7 @@ func init() {
 	inside.Model = func(m any) (*ir.Graph, error) { return m.(*Model).inspect() }
 	inside.Proto = func(m any) *onnxpb.ModelProto { return m.(*Model).proto() }
 	inside.Program = func(p any) *engine.Program { return p.(*Program).engine }
+	inside.Session = func(s any) *engine.Session { return s.(*Session).engine }
 }
 
 // inspect returns the lowered model, which must not be changed. It fails with ErrClosed, or as Open does if the model has to be read again.

@@ -100,9 +100,6 @@ func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) 
 	one := o // bounds go into the mask
 	one.NaNGuard, one.Causal, one.Window = true, false, 0
 	for r, sequence := range sequences {
-		if sequence[2] == sequence[3] {
-			continue
-		}
 		args := []*tensor.Tensor{tokensOf(env, q, sequence[0], sequence[1]), tokensOf(env, k, sequence[2], sequence[3]),
 			tokensOf(env, v, sequence[2], sequence[3]), nil}
 		if Operand(in, AttentionPositions) != nil {

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,16 +17,7 @@ func TestRelativeScores(t *testing.T) {
 	run := func(scores, index *tensor.Tensor, at int) error {
 		in := []*tensor.Tensor{x, x, x, nil, rows, positions, nil, nil, nil, nil}
 		in[at], in[at+1] = scores, index
-		values := make([]*Value, len(in))
-		for i, t := range in {
-			if t != nil {
-				values[i] = &Value{Type: TensorOf(t.DType(), Dims(t.Shape()...)...)}
-			}
-		}
-		if _, err := (Attention{Scale: 1}).Infer(values); err != nil {
-			return err
-		}
-		_, err := EvalOp(nil, Attention{Scale: 1}, in)
+		_, err := byRows(Attention{Scale: 1}, in)
 		return err
 	}
 	for _, at := range []int{AttentionQueryScores, AttentionKeyScores} {
@@ -45,5 +37,156 @@ func TestRelativeScores(t *testing.T) {
 			far.SetInt64(4, i)
 			require.ErrorContains(t, run(scores, far, at), "of 5 scores by relative position")
 		}
+	}
+}
+
+// byRows evaluates attention by rows, or returns why its operands are refused.
+func byRows(op Attention, in []*tensor.Tensor) (*tensor.Tensor, error) {
+	values := make([]*Value, len(in))
+	for i, t := range in {
+		if t != nil {
+			values[i] = &Value{Type: TensorOf(t.DType(), Dims(t.Shape()...)...)}
+		}
+	}
+	if _, err := op.Infer(values); err != nil {
+		return nil, err
+	}
+	out, err := EvalOp(nil, op, in)
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// TestAttentionByRows holds rows, of which one has no token and one no key, to the formula, with what may be added to their scores.
+func TestAttentionByRows(t *testing.T) {
+	numbers := func(from int, shape ...int) *tensor.Tensor {
+		x := tensor.New(tensor.F32, shape...)
+		for i := range x.Len() {
+			x.SetFloat64(i, float64((from+7*i*i)%11)/8)
+		}
+		return x
+	}
+	const tokens, heads, size, most = 5, 2, 2, 3
+	q, k, v := numbers(1, 1, tokens, heads, size), numbers(4, 1, tokens, heads, size), numbers(8, 1, tokens, heads, size)
+	texts := [][4]int{{0, 2, 0, 2}, {2, 2, 2, 2}, {2, 3, 2, 2}, {3, 5, 2, 5}}
+	rows := tensor.FromSlice([]int32{0, 2, 0, 2, 2, 2, 2, 2, 2, 3, 2, 2, 3, 5, 2, 5}, 4, 4)
+	at := []int64{0, 2, 1, 0, 1}
+	positions := tensor.FromSlice(at, 1, tokens)
+	places := []int64{0, 1, -1, 2, 3, -2, 0, -4, 1}
+	relative, scores, index := make([]*tensor.Tensor, 10), numbers(3, 1, heads, tokens, 4), tensor.FromSlice(places, most, most)
+	relative[AttentionQueryScores], relative[AttentionQueryScores+1] = scores, index
+	relative[AttentionKeyScores], relative[AttentionKeyScores+1] = scores, index
+	full, vector := numbers(5, 4, heads, most, most), numbers(6, most)
+	kept := tensor.FromSlice([]bool{true, false, true, true, true, true, true, true, true, false, true, false}, 4, 1, 1, most)
+	forbid := func(ok bool) float64 {
+		if ok {
+			return 0
+		}
+		return math.Inf(-1)
+	}
+	far := func(h, token, own, other int) float64 {
+		return scores.Float64((h*tokens+token)*4 + int(places[own*most+other]+4)%4)
+	}
+	for name, c := range map[string]struct {
+		op    Attention
+		mask  *tensor.Tensor
+		more  []*tensor.Tensor
+		score func(r, h, i, j, s, t int) float64 // of query i at position s with key j at position t
+	}{
+		"alone":         {},
+		"causal":        {op: Attention{Causal: true}, score: func(_, _, _, _, s, t int) float64 { return forbid(t <= s) }},
+		"a window":      {op: Attention{Window: 2}, score: func(_, _, _, _, s, t int) float64 { return forbid(s-t < 2 && t-s < 2) }},
+		"a full mask":   {mask: full, score: func(r, h, _, _, s, t int) float64 { return full.Float64(((r*heads+h)*most+s)*most + t) }},
+		"a mask of one": {mask: vector, score: func(_, _, _, _, _, t int) float64 { return vector.Float64(t) }},
+		"kept keys":     {mask: kept, score: func(r, _, _, _, _, t int) float64 { return forbid(kept.Float64(r*most+t) == 1) }},
+		"distances": {more: relative, score: func(_, h, i, j, s, t int) float64 {
+			return far(h, i, s, t) + far(h, j, t, s)
+		}},
+	} {
+		in := append([]*tensor.Tensor{q, k, v, c.mask, rows, positions}, make([]*tensor.Tensor, 4)...)
+		if c.more != nil {
+			copy(in[AttentionQueryScores:], c.more[AttentionQueryScores:])
+		}
+		c.op.Scale = 0.5
+		y, err := byRows(c.op, in)
+		require.NoError(t, err, name)
+		want := make([]float64, y.Len())
+		for r, text := range texts {
+			for i := text[0]; i < text[1]; i++ {
+				for h := range heads {
+					sum, to := 0.0, want[(i*heads+h)*size:][:size]
+					for j := text[2]; j < text[3]; j++ {
+						x := 0.0
+						for d := range size {
+							x += 0.5 * q.Float64((i*heads+h)*size+d) * k.Float64((j*heads+h)*size+d)
+						}
+						if c.score != nil {
+							x += c.score(r, h, i, j, int(at[i]), int(at[j]))
+						}
+						sum += math.Exp(x)
+						for d := range size {
+							to[d] += math.Exp(x) * v.Float64((j*heads+h)*size+d)
+						}
+					}
+					for d := range to {
+						if sum > 0 {
+							to[d] /= sum
+						}
+					}
+				}
+			}
+		}
+		require.InDeltaSlice(t, want, y.Float64s(), 1e-5, name)
+	}
+}
+
+// TestAttentionByRowsRefuses: each case has one operand that attention by rows cannot have.
+func TestAttentionByRowsRefuses(t *testing.T) {
+	zeros := func(d tensor.DType, shape ...int) *tensor.Tensor { return tensor.New(d, shape...) }
+	x, longer, two := zeros(tensor.F32, 1, 3, 2, 4), zeros(tensor.F32, 1, 4, 2, 4), zeros(tensor.F32, 2, 3, 2, 4)
+	mask, far := zeros(tensor.F32, 3, 3), zeros(tensor.F32, 2, 2)
+	rows, positions := tensor.FromSlice([]int32{0, 3, 0, 3}, 1, 4), tensor.FromSlice([]int64{0, 1, 2}, 1, 3)
+	for _, c := range []struct {
+		op              Attention
+		q, k            *tensor.Tensor
+		mask            *tensor.Tensor
+		rows, positions *tensor.Tensor
+		why             string
+	}{
+		{Attention{Causal: true}, x, x, mask, rows, positions, ""},
+		{Attention{}, longer, x, nil, rows, nil, ""},
+		{Attention{}, longer, x, zeros(tensor.F32, 1, 3), rows, positions, ""},
+		{Attention{}, x, x, nil, zeros(tensor.I64, 1, 4), nil, "want i32[R,4]"},
+		{Attention{}, x, x, nil, zeros(tensor.I32, 4), nil, "want i32[R,4]"},
+		{Attention{}, x, x, nil, zeros(tensor.I32, 1, 3), nil, "want i32[R,4]"},
+		{Attention{}, two, two, nil, rows, nil, "one batch"},
+		{Attention{}, x, x, mask, rows, zeros(tensor.I32, 1, 3), "i64[1,T] is needed"},
+		{Attention{}, x, x, mask, rows, zeros(tensor.I64, 3), "i64[1,T] is needed"},
+		{Attention{}, x, x, mask, rows, zeros(tensor.I64, 2, 3), "i64[1,T] is needed"},
+		{Attention{}, x, x, mask, rows, zeros(tensor.I64, 1, 4), "i64[1,T] is needed"},
+		{Attention{Causal: true, Offset: true}, x, x, nil, rows, positions, "takes no offset"},
+		{Attention{}, x, x, zeros(tensor.F32, 3), rows, nil, "needs positions for a mask"},
+		{Attention{Causal: true}, x, x, nil, rows, nil, "needs positions for a mask"},
+		{Attention{Window: 1}, x, x, nil, rows, nil, "needs positions for a mask"},
+		{Attention{Window: 1}, longer, x, nil, rows, positions, "4 queries have no positions beside 3 keys"},
+		{Attention{}, longer, x, mask, rows, positions, "4 queries have no positions beside 3 keys"},
+		{Attention{}, x, x, far, rows, positions, "row 0: positions 0 and 2 of a mask"},
+		{Attention{}, x, x, zeros(tensor.F32, 2, 1), rows, positions, "row 0: positions 2 and 0 of a mask"},
+		{Attention{}, x, x, mask, rows, tensor.FromSlice([]int64{0, -1, 2}, 1, 3), "row 0: positions 0 and -1 of a mask"},
+		{Attention{}, x, x, nil, tensor.FromSlice([]int32{0, 4, 0, 3}, 1, 4), nil, "sequence 0 is [0 4 0 3], of 3 queries"},
+		{Attention{}, x, x, nil, tensor.FromSlice([]int32{-1, 3, 0, 3}, 1, 4), nil, "sequence 0 is"},
+		{Attention{}, x, x, nil, tensor.FromSlice([]int32{2, 1, 0, 3}, 1, 4), nil, "sequence 0 is"},
+		{Attention{}, x, x, nil, tensor.FromSlice([]int32{0, 3, -1, 3}, 1, 4), nil, "sequence 0 is"},
+		{Attention{}, x, x, nil, tensor.FromSlice([]int32{0, 3, 2, 1}, 1, 4), nil, "sequence 0 is"},
+		{Attention{}, x, x, nil, tensor.FromSlice([]int32{0, 3, 0, 4}, 1, 4), nil, "sequence 0 is"},
+	} {
+		c.op.Scale = 1
+		_, err := byRows(c.op, []*tensor.Tensor{c.q, c.k, c.k, c.mask, c.rows, c.positions})
+		if c.why == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, c.why)
 	}
 }

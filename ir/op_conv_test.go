@@ -40,6 +40,8 @@ func TestConvRefuses(t *testing.T) {
 		conv("f32[n,5,4]", "f32[3,4,6]", "-1"):  "-1 groups of",
 		conv("f32[n,5,4]", "f32[3,2,5]", "2"):   "2 groups",
 		conv("f32[n,5,4]", "f32[3,3,6]", "2"):   "in 2 groups for",
+		conv("f32[n,5,4]", "f32[2,4,6]", "1"):   "kernel",
+		conv("f32[n,5,4]", "f32[k,4,6]", "1"):   "kernel",
 	} {
 		_, err := ir.Parse(text)
 		require.ErrorContains(t, err, lacks, text)

@@ -59,7 +59,7 @@ func (o MatMulNBits) Infer(in []*Value) ([]Type, error) {
 	if o.Bits != 2 && o.Bits != 4 && o.Bits != 8 {
 		return nil, fmt.Errorf("weights of %d bits: 2, 4 and 8 are known", o.Bits)
 	}
-	if o.Block < 16 || o.Block%16 != 0 || o.Int8 && o.Block&(o.Block-1) != 0 {
+	if o.Block%16 != 0 || o.Int8 && o.Block&(o.Block-1) != 0 {
 		return nil, fmt.Errorf("blocks of %d: a multiple of 16 is needed, a power of two where activations are rounded", o.Block)
 	}
 	if !a.DType.IsFloat() || len(a.Shape) < 1 || Same(a.Shape[len(a.Shape)-1], N(o.K)) == No {

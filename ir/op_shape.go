@@ -219,8 +219,8 @@ func (o Slice) Infer(in []*Value) ([]Type, error) {
 			return nil, fmt.Errorf("axis %d: step 0", i)
 		}
 		last := o.Starts[i].Add(o.Sizes[i].Sub(N(1)).scale(int64(o.Steps[i])))
-		empty := o.Sizes[i].Is(0)
-		if !empty && (LessEqual(d, last) == Yes || LessEqual(N(0), last) == No || LessEqual(N(0), o.Starts[i]) == No) {
+		outside := func(p Dim) bool { return LessEqual(d, p) == Yes || LessEqual(N(0), p) == No }
+		if !o.Sizes[i].Is(0) && (outside(o.Starts[i]) || outside(last)) {
 			return nil, fmt.Errorf("axis %d: elements %v to %v of %v", i, o.Starts[i], last, d)
 		}
 	}

@@ -38,6 +38,14 @@ func TestConditions(t *testing.T) {
 			return s.node("QLinearMatMul", quantized(s, 10, 20, 30, 40), s.reals(nil, 1), scalar(s, 0), quantized(s, 1, 0, 0, 1),
 				s.reals(nil, 1), scalar(s, 0), s.reals([]int{2}, 1, 10), byte1(s, 0, 0))
 		}, "u8[2,2]", []float64{10, 20, 3, 4}, ""},
+		{"one zero point beside scales of columns", 21, func(s *sketch) string {
+			return s.node("QLinearMatMul", quantized(s, 1, 2, 3, 4), s.reals(nil, 1), scalar(s, 0), quantized(s, 6, 5, 5, 6),
+				s.reals([]int{2}, 1, 10), scalar(s, 5), s.reals(nil, 1), scalar(s, 0))
+		}, "u8[2,2]", []float64{1, 20, 3, 40}, ""},
+		{"one zero point beside scales of rows", 21, func(s *sketch) string {
+			return s.node("QLinearMatMul", quantized(s, 1, 2, 3, 4), s.reals([]int{2}, 1, 10), scalar(s, 0), quantized(s, 6, 5, 5, 6),
+				s.reals(nil, 1), scalar(s, 5), s.reals(nil, 1), scalar(s, 0))
+		}, "", nil, "operand 2: zero points u8[] beside scales f32[2]"},
 		{"part of a bias", 13, func(s *sketch) string {
 			return s.node("Gemm", s.reals([]int{1, 1}, 3), s.reals([]int{1, 2}, 1, 2), s.reals([]int{2}, 10, 20), floatAttr("beta", 0.5))
 		}, "f32[1,2]", []float64{8, 16}, ""},

@@ -376,7 +376,7 @@ func lowerMatMulBnb4(c *context) []*ir.Value {
 	}
 	stored, scales := c.weight(c.In(1)), c.In(2)
 	blocks := (K*N + block - 1) / block
-	if stored.Const == nil || stored.Type.DType != tensor.U8 || stored.Const.Len() != (K*N+1)/2 {
+	if stored.Const == nil || stored.Const.Len() != (K*N+1)/2 {
 		c.Failf("operand 1, B, is %v and no constant of %d bytes", stored.Type, (K*N+1)/2)
 	}
 	if rank(scales) != 1 || ir.Same(scales.Type.Shape[0], ir.N(blocks)) == ir.No {

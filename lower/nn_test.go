@@ -175,6 +175,10 @@ func TestAttention(t *testing.T) {
 			[]float64{3}, ""},
 		{"a short mask of reals", 24, func(s *sketch) string { return attend(s, 1, v4, s.reals([]int{2}, 0, 0)) }, "f32[1,1,1,1]",
 			[]float64{1.5}, ""},
+		{"one number for a mask", 24, func(s *sketch) string { return attend(s, 1, v4, s.reals(nil, 2)) }, "f32[1,1,1,1]",
+			[]float64{3.75}, ""},
+		{"one truth for a mask", 24, func(s *sketch) string { return attend(s, 1, v4, s.constant(tensor.Scalar(false))) }, "f32[1,1,1,1]",
+			[]float64{0}, ""},
 		{"everything masked", 23, func(s *sketch) string { return attend(s, 1, v4, bools(s, false, false, false, false)) },
 			"f32[1,1,1,1]", []float64{0}, ""},
 		{"a window", 25, func(s *sketch) string {

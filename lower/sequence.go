@@ -249,7 +249,7 @@ func lowerSequenceMap(c *context) []*ir.Value {
 			params[i] = *v.Type.Elem
 		}
 	}
-	body, err := c.body(r, params)
+	body, err := c.body(r, params, nil)
 	if err != nil {
 		panic(failure{err})
 	}

@@ -82,3 +82,15 @@ func TestPlacingIsTakenBack(t *testing.T) {
 		require.Equal(t, before[n], look(), n)
 	}
 }
+
+// TestSlack: of the bytes below the limit, what neither waits in a section nor is held from its floor on by blocks that stay.
+func TestSlack(t *testing.T) {
+	s := newSkyline([]int32{0}, []int32{1}, []int64{4}, 1, nil)
+	s.limit = 20
+	require.EqualValues(t, 16, s.slack(0))
+	s.walls = &walls{beside: [][]extent{extents([]tenure{{low: 2, high: 5}, {low: 3, high: 4}, {low: 5, high: 6}, {low: 8, high: 10}})}}
+	for at, held := range []int64{6, 6, 6, 5, 4, 3, 2, 2, 2, 1, 0, 0} {
+		s.floor[0] = int64(at)
+		require.Equal(t, 16-int64(at)-held, s.slack(0), at)
+	}
+}

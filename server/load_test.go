@@ -238,6 +238,15 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, 413, status, text)
 	require.Contains(t, text, "more memory")
 
+	// An answer for each token begins when all texts are known to fit.
+	m[0].Options = pipeline.Options{}
+	_, h = start(t, Options{NoTruncate: true, MaxHeld: 1 << 20}, m...)
+	cats := strings.Repeat("cat ", 20)
+	body := jsonOf(t, map[string]any{"inputs": []string{cats, cats, strings.Repeat("a ", 30_000)}})
+	status, text = ask(t, "POST", h.URL+"/embed_all", body, nil)
+	require.Equal(t, 413, status, text)
+	require.Contains(t, text, "more memory than one request may use")
+
 	m[0].Options = pipeline.Options{}
 	_, h = start(t, Options{Timeout: time.Nanosecond}, m...)
 	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)
@@ -258,6 +267,8 @@ func TestLimits(t *testing.T) {
 	two := hold("192.0.2.2", s.options.MaxHeld/2)
 	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)
 	require.Equal(t, 429, status, text)
+	status, text = ask(t, "GET", h.URL+"/metrics", "", nil) // who looks after the server sees why
+	require.Equal(t, 200, status, text)
 	one.Leave()
 	two.Leave()
 	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)

@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -334,7 +337,7 @@ func TestOpenAPI(t *testing.T) {
 	tokens := `{"inputs": [{"name": "input_ids", "shape": [1, 2], "datatype": "INT64", "data": [5, 6]}, {"name": "attention_mask", ` +
 		`"shape": [1, 2],
 		"datatype": "INT64", "data": [[1, 1]]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", "data": [0, 0]}]}`
-	long := jsonOf(t, strings.Repeat("cat ", 100))
+	long, longest := jsonOf(t, strings.Repeat("cat ", 100)), jsonOf(t, strings.Repeat("cat ", 23)) // than the model takes, and what it does
 	examples := []struct {
 		method, path, body string
 		status             int
@@ -369,7 +372,12 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/embed", `{"inputs": "a", "prompt_name": "nope"}`, 422, `field \"prompt_name\"`},
 		{"POST", "/embed", `{"inputs": "a", "truncation_direction": "Up"}`, 422, `field \"truncation_direction\"`},
 		{"POST", "/embed_all", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/embed_all", `{"inputs": ["a cat", ` + long + `]}`, 413, `field \"inputs\": text 1 has`},
+		{"POST", "/embed_all", `{"inputs": ["a cat", ` + long + `], "truncate": true}`, 200, ""},
+		{"POST", "/embed_all", `{"inputs": ` + longest + `}`, 200, ""},
+		{"POST", "/embed_all", `{"inputs": "a", "prompt_name": "nope"}`, 422, `field \"prompt_name\"`},
 		{"POST", "/embed_sparse", `{"inputs": "a cat"}`, 200, ""},
+		{"POST", "/embed_sparse", `{"inputs": ` + long + `}`, 413, `field \"inputs\": text 0 has`},
 		{"POST", "/predict", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/predict", `{"inputs": [["a cat"], ["a", "pair"]], "raw_scores": true}`, 200, ""},
 		{"POST", "/predict", `{"inputs": [["a", "b", "c"]]}`, 422, `field \"inputs\"`},
@@ -508,6 +516,21 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 	}
+	for path, want := range map[string]string{
+		"GET /health": "[text-embeddings-inference] 200 503", "GET /v1/models": "[OpenAI] 200 401 503",
+		"POST /embed":  "[text-embeddings-inference] 200 400 401 404 413 422 429 500 503 504",
+		"POST /rerank": "[text-embeddings-inference Cohere and Jina] 200 400 401 404 413 422 429 500 503 504"} {
+		method, path, _ := strings.Cut(path, " ")
+		o := doc.Paths.Map()[path].GetOperation(method)
+		require.Equal(t, want, fmt.Sprint(o.Tags, " ", strings.Join(slices.Sorted(maps.Keys(o.Responses.Map())), " ")))
+		for code, answer := range o.Responses.Map() {
+			if body := answer.Value.Content["application/json"]; body != nil {
+				require.Equal(t, len(o.Tags) > 1, len(body.Schema.Value.AnyOf) == len(o.Tags), "%s %s", path, code)
+			}
+		}
+	}
+	require.Empty(t, doc.Security)
+	require.Equal(t, []schema{{"key": []string{}}}, locked.description()["security"])
 	status, text := ask(t, "GET", h.URL+"/nothing", "", nil)
 	require.Equal(t, 404, status)
 	require.Contains(t, text, "openapi.json")
@@ -515,6 +538,37 @@ func TestOpenAPI(t *testing.T) {
 	require.Equal(t, 405, status)
 	status, _ = ask(t, "GET", h.URL+"/models/minilm/models/minilm/info", "", nil)
 	require.Equal(t, 404, status)
+}
+
+// described is of every kind of field; within is a part of it.
+type within struct {
+	Deep []int64 `json:"deep" required:"yes"`
+}
+
+type described struct {
+	within
+	Name  string     `json:"name" enum:"a,b"`
+	Count *int       `json:"count" least:"1"`
+	Must  *bool      `json:"must" required:"yes"`
+	May   float32    `json:"may,omitempty" required:"yes"`
+	When  any        `json:"when" schema:"time"`
+	Any   any        `json:"any"`
+	Self  *described `json:"self"`
+	Part  struct {
+		X int32 `json:"x"`
+	} `json:"part"`
+	Unseen int
+}
+
+func TestSchemas(t *testing.T) {
+	d := &describer{schema{}}
+	require.JSONEq(t, `{"$ref": "#/components/schemas/described"}`, jsonOf(t, d.schema(reflect.TypeFor[described]())))
+	require.JSONEq(t, `{"described": {"type": "object", "required": ["deep", "must"], "properties": {
+		"deep": {"type": "array", "items": {"type": "integer"}}, "name": {"type": "string", "enum": ["a", "b"]},
+		"count": {"type": "integer", "nullable": true, "minimum": 1}, "must": {"type": "boolean"}, "may": {"type": "number"},
+		"when": {"type": "string", "format": "date-time", "nullable": true}, "any": {},
+		"self": {"allOf": [{"$ref": "#/components/schemas/described"}], "nullable": true},
+		"part": {"type": "object", "properties": {"x": {"type": "integer"}}}}}}`, jsonOf(t, d.components))
 }
 
 func TestKeys(t *testing.T) {

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -85,5 +86,27 @@ func TestChunkLen(t *testing.T) {
 	before := strings.Repeat("a", chunk)
 	for after, want := range map[string]int{" b c": chunk, "- b c": chunk + 3, " -b c": chunk + 3, "bb": chunk + 2} {
 		require.Equal(t, want, chunkLen(before+after), after)
+	}
+}
+
+// TestScoresOfPieces: the numbers that a score may be, as serde_json reads them, and what is none.
+func TestScoresOfPieces(t *testing.T) {
+	for text, want := range map[string]float64{"0": 0, "-7": -7, "12.5": 12.5, "-1.25e1": -12.5, "1E-2": 0.01, "2e+3": 2000, "5.": 5,
+		".5": 0.5, "0e1000": 0, "0e-1000": 0, "1e308": 1e308, "500e-310": 5e-308, "1e-330": 0, "9e-616": 0,
+		"18446744073709551615":      18446744073709551615, // the last digits that fit
+		"1844674407370955161.6":     1844674407370955161,  // those behind them do not count
+		"18446744073709551616":      18446744073709551610,
+		"18446744073709551615000":   18446744073709551615000,
+		"184467440737095516150.1e2": 18446744073709551615000,
+		"0.18446744073709551615999": 0.18446744073709551615,
+	} {
+		got, ok := parseScore([]byte(text))
+		require.True(t, ok, text)
+		require.LessOrEqual(t, math.Abs(got-want), 4e-16*math.Abs(want), "%s is %v", text, got)
+	}
+	for _, text := range []string{"", "-", ".", "-.", "e1", "--1", "+1", "1x", "1.2.3", "1e", "1e1e1", "1e1.5", "1e309", "9e308",
+		"1e1000", "0e1001", "0e-1001", "18446744073709551616e308", "nan", "inf"} {
+		_, ok := parseScore([]byte(text))
+		require.False(t, ok, text)
 	}
 }

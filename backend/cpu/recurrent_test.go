@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,7 @@ import (
 	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -107,4 +109,45 @@ func TestRecurrentNothing(t *testing.T) {
 		%7: f32[s,1,2,5], %8: f32[1,2,5] = onnx.DynamicQuantizeLSTM(%0, %1, %2, %3, _, _, _, _, %4, %5, %4, %5) {hidden=5, results=2}
 		return %7 as "y", %8 as "h" }`
 	check(t, "narrow", narrow, 3, d)
+}
+
+// TestSpoiltPackedRecurrences: packed weights that are not as a compiled file has them are refused, by the level that reads them so and by
+// one that packs them anew.
+func TestSpoiltPackedRecurrences(t *testing.T) {
+	for _, name := range []string{"lstm both ways", "quantised lstm both ways", "stored gru f16", "stored gru bf16",
+		"stored gru i8 columns", "stored gru u4 blocks"} {
+		for _, level := range []string{"generic", ""} {
+			for what, spoil := range map[string]func(p *ir.Packed){
+				"no data":       func(p *ir.Packed) { p.Data = nil },
+				"another type":  func(p *ir.Packed) { p.Data = tensor.New(tensor.I16, p.Data.Len()) },
+				"shorter":       func(p *ir.Packed) { p.Data = tensor.New(p.Data.DType(), p.Data.Len()-2) },
+				"longer":        func(p *ir.Packed) { p.Data = tensor.New(p.Data.DType(), p.Data.Len()+2) },
+				"another form":  func(p *ir.Packed) { p.Layout.Form = packed.Winograd },
+				"another width": func(p *ir.Packed) { p.Layout.Vector *= 64 },
+			} {
+				g, err := ir.Parse(`graph "case" ` + rowCases[name])
+				require.NoError(t, err)
+				prepare := func(level string) (*cpu.Device, error) {
+					d, err := cpu.Open(backend.Options{CPU: level, Threads: 1})
+					require.NoError(t, err)
+					t.Cleanup(func() { d.Close() })
+					_, err = d.Prepare(g)
+					return d, err
+				}
+				_, err = prepare("generic")
+				require.NoError(t, err)
+				n := g.Nodes[slices.IndexFunc(g.Nodes, func(n *ir.Node) bool { return n.Op.Kind().Has(ir.IsOpaque) })]
+				p := *n.Inputs[1].Packed
+				spoil(&p)
+				n.Inputs[1].Packed = &p
+				d, err := prepare(level)
+				if err == nil { // what is packed as the level reads it is looked at when it is bound
+					bound, failed := g.Bind(ir.Binding{"s": 3}, false)
+					require.NoError(t, failed)
+					_, err = d.Load(backendtest.Plan(t, bound, d.Target()))
+				}
+				require.Error(t, err, "%s, %s, level %q", name, what, level)
+			}
+		}
+	}
 }

@@ -55,7 +55,8 @@ below 1 means that rlxc is faster.
 
 Every cell (a shape at a number of threads) starts new processes. onnxruntime loads the model's file with
 all optimisations and runs with bound inputs and outputs. Its load time is that of creating a session,
-without loading the library.
+without loading the library. A decoder's cache stays in place after rlxc's first run, as BindCache keeps
+it; onnxruntime copies it in each run.
 
 --kernels measures the CPU kernels on one core. Each alternates with a loop at the peak that bounds it:
 multiply-adds of its type (float32 FMA, 8-bit, bfloat16) or memory reads. RLXC_CPU selects the

@@ -101,24 +101,30 @@ func (j *workerJob) work(c *cobra.Command) error {
 		return err
 	}
 	begin = time.Now()
-	if _, err := e.Run(c.Context(), in); err != nil {
+	out, err := e.Run(c.Context(), in)
+	if err != nil {
 		return err
 	}
 	s.RunMS = ms(time.Since(begin))
 	if err := answer.Encode(s); err != nil {
 		return err
 	}
-	run := func() error {
-		_, err := e.Run(c.Context(), in)
-		return err
-	}
-	if r, ok := e.(*ortEngine); ok {
-		fixed, err := r.Fix(in)
+	var run func() error
+	switch e := e.(type) {
+	case *ortEngine:
+		fixed, err := e.Fix(in)
 		if err != nil {
 			return err
 		}
 		defer fixed.Close()
 		run = fixed.Run
+	case *own:
+		again, done, err := e.again(c.Context(), in, out)
+		if err != nil {
+			return err
+		}
+		defer done()
+		run = again
 	}
 	return serve(c.InOrStdin(), answer, j.Limits != nil, run)
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -131,7 +133,7 @@ func TestParquetErrors(t *testing.T) {
 		"nothing": {textFlags{}, nil, `%s is empty: it has no text`},
 		"text":    {textFlags{}, []byte("some text\n"), `%s is named like Parquet but begins with "some tex": rename or convert it`},
 		"cut":     {textFlags{}, whole.Bytes()[:1000], `%s is damaged or incomplete: no Parquet footer at the end`},
-		"a page": {textFlags{}, widePage(t, mostPage+1),
+		"a page": {textFlags{}, widePage(t, mostPage+1, format.Uncompressed, []byte("page")),
 			`%s: row 1 is damaged or incomplete: column "text": a page has 268435457 bytes, more than the maximum of 268435456: ` +
 				`write the file with smaller pages`},
 	} {
@@ -154,30 +156,67 @@ func TestParquetErrors(t *testing.T) {
 	}
 }
 
-// widePage is a file whose column "text" has a page that announces that many bytes.
-func widePage(t *testing.T, announced int32) []byte {
+// TestUnpackers holds that a page that unpacks to more than it announces, or to nothing, is an error before the library unpacks it.
+func TestUnpackers(t *testing.T) {
+	for codec, unpack := range unpackers {
+		packed, err := parquet.LookupCompressionCodec(codec).Encode(nil, make([]byte, 1<<20))
+		require.NoError(t, err)
+		n, err := unpack(packed, 1<<20)
+		require.NoError(t, err, codec)
+		require.Equal(t, 1<<20, n, codec)
+		file := filepath.Join(t.TempDir(), "a.parquet")
+		for _, c := range []struct {
+			data []byte
+			want string
+		}{{packed, "a page (unpacks to more|does not unpack)"}, {[]byte("\xff\xff\xff\xff"), "a page does not unpack"}, {nil, "page"}} {
+			require.NoError(t, os.WriteFile(file, widePage(t, 100, codec, c.data), 0o600))
+			_, err := openTexts(textFlags{input: file}, nil)
+			require.Regexp(t, c.want, err, codec)
+		}
+	}
+	require.Len(t, unpackers, 5)
+}
+
+// widePage is a file whose column "text" has a page of that content, and announces that many bytes.
+func widePage(t *testing.T, announced int32, codec format.CompressionCodec, page []byte) []byte {
 	data := someParquet(t, 1)
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
 	meta := *f.Metadata()
 	text, ok := f.Schema().Lookup("text")
 	require.True(t, ok)
-	head, err := thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{UncompressedPageSize: announced, CompressedPageSize: 4})
+	head, err := thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{UncompressedPageSize: announced,
+		CompressedPageSize: int32(len(page))})
 	require.NoError(t, err)
 	m := &meta.RowGroups[0].Columns[text.ColumnIndex].MetaData
-	m.DictionaryPageOffset, m.DataPageOffset, m.TotalCompressedSize = 0, int64(len(data)), int64(len(head))+4
-	data = append(append(data, head...), "page"...)
+	m.DictionaryPageOffset, m.DataPageOffset, m.TotalCompressedSize = 0, int64(len(data)), int64(len(head)+len(page))
+	m.Codec = codec
+	data = append(append(data, head...), page...)
 	end, err := thrift.Marshal(new(thrift.CompactProtocol), &meta)
 	require.NoError(t, err)
 	return append(binary.LittleEndian.AppendUint32(append(data, end...), uint32(len(end))), "PAR1"...)
 }
 
-// TestDamagedParquet changes each byte of a file: it is an error, or rows, and the reader ends.
+// TestDamagedParquet changes each byte of a file, and each fifth of one packed by each codec: it is an error, or rows, and the reader ends.
 func TestDamagedParquet(t *testing.T) {
-	data := someParquet(t, 3)
+	for _, codec := range append(slices.Collect(maps.Keys(unpackers)), format.Uncompressed) {
+		t.Run(codec.String(), func(t *testing.T) {
+			t.Parallel()
+			damagedParquet(t, codec)
+		})
+	}
+}
+
+func damagedParquet(t *testing.T, codec format.CompressionCodec) {
+	var b bytes.Buffer
+	require.NoError(t, parquet.Write(&b, storedRows(3), parquet.Compression(parquet.LookupCompressionCodec(codec))))
+	data := b.Bytes()
 	file := filepath.Join(t.TempDir(), "a.parquet")
-	failed := 0
-	for i := range data {
+	failed, step := 0, 5
+	if codec == format.Uncompressed {
+		step = 1
+	}
+	for i := 0; i < len(data); i += step {
 		changed := bytes.Clone(data)
 		changed[i] ^= 0x55
 		require.NoError(t, os.WriteFile(file, changed, 0o600))
@@ -191,7 +230,7 @@ func TestDamagedParquet(t *testing.T) {
 			require.ErrorContains(t, err, file)
 		}
 	}
-	require.Greater(t, failed, len(data)/10)
+	require.Greater(t, failed, len(data)/step/10)
 }
 
 // TestColumnTypes holds that the first value of a field of JSON chooses the type of its column, and others are errors.

@@ -24,8 +24,13 @@ type profile struct {
 }
 
 // profiled runs once more, now that everything is planned and warm, and takes the times.
-func (r *running) profiled(ctx context.Context, e *own, in rlxc.Tensors, title string) (*profile, error) {
-	if _, err := e.Run(ctx, in); err != nil {
+func (r *running) profiled(ctx context.Context, e *own, in, out rlxc.Tensors, title string) (*profile, error) {
+	run, done, err := e.again(ctx, in, out)
+	if err == nil {
+		defer done()
+		err = run()
+	}
+	if err != nil {
 		return nil, err
 	}
 	p := &profile{e.Profile()}

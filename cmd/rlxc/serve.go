@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -264,9 +263,7 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		o.Traces = traces
 	}
 	boundHeap(s.open.Compile.MemoryLimit)
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50) // what lives is mostly plans, and collecting it takes milliseconds
-	}
+	boundGarbage()
 	defer s.spare()()
 	connections := 4 * o.MaxRequests
 	first, err := listen(c.Context(), s.address, connections)

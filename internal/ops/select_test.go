@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -27,5 +28,46 @@ func TestPlacesOfTypes(t *testing.T) {
 		want := placesOfAny(env, x)
 		require.NotEmpty(t, want, d)
 		require.Equal(t, want, find(env, x), d)
+	}
+}
+
+// looks counts how often a context is asked whether it has ended.
+type looks struct {
+	context.Context
+	n int
+}
+
+func (l *looks) Err() error { l.n++; return nil }
+
+// TestWork: what takes long looks at the context as often as it passes over its operand, once in 2¹⁴ steps.
+func TestWork(t *testing.T) {
+	const size, pass = 1 << 18, 1 << 4 // looks of a pass
+	ones := func(d tensor.DType) *tensor.Tensor {
+		x := tensor.New(d, size)
+		for i := range size {
+			x.SetInt64(i, 1)
+		}
+		return x
+	}
+	labels := NewLabelEncoder(tensor.FromSlice([]int64{1}), tensor.FromSlice([]int64{2}), tensor.FromSlice([]int64{3}))
+	for _, c := range []struct {
+		op   ir.Op
+		in   *tensor.Tensor
+		want int
+	}{
+		{NonZero{}, ones(tensor.F32), 2*pass + 1}, {NonZero{}, ones(tensor.F16), 2*pass + 1}, {NonZero{}, ones(tensor.U8), 2*pass + 1},
+		{NonZero{}, tensor.New(tensor.F32, size), 2 * pass}, {TopK{K: ir.N(1)}, ones(tensor.F32), 2 * pass},
+		{labels, ones(tensor.I64), pass},
+		{NewOneHotEncoder(tensor.FromSlice([]int64{1}), true), ones(tensor.I64), pass}, {Unique{}, ones(tensor.I64), 2 * pass},
+	} {
+		if p, ok := c.op.(interface{ Prepare() (ir.Op, error) }); ok {
+			var err error
+			c.op, err = p.Prepare()
+			require.NoError(t, err)
+		}
+		l := &looks{Context: t.Context()}
+		_, err := ir.EvalOp(&ir.Env{Context: l}, c.op, []*tensor.Tensor{c.in})
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, l.n, c.want, "%T of %v", c.op, c.in)
 	}
 }

@@ -113,6 +113,8 @@ func TestUnpadClauses(t *testing.T) {
 	for _, c := range []struct{ name, lines, refused string }{
 		// The mask: maskOf, hidesPadding.
 		{"truths", "%21 = attention(%18, %19, %20, %12) {scale=0.7}", ""},
+		{"truths by codes without a zero point",
+			"%30 = cast(%11) {to=f32}; %31 = quantize(%30, %101, _) {to=u8}; %12 = cast(%31) {to=bool}", ""},
 		{"truths turned over", "%30 = not(%12); %21 = attention(%18, %19, %20, %30) {scale=0.7}", hidden},
 		{"numbers turned over", "%13 = where(%12, %6, %5)", hidden},
 		{"turned over twice", "%30 = not(%12); %13 = where(%30, %6, %5)", ""},

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // convCase is one convolution of a test with all its operands. The weights are [taps·channels, outputs], of a depthwise one
@@ -203,6 +205,36 @@ func TestDepthwise(t *testing.T) {
 				scratch.check(t, "scratch of "+g.String())
 				g.check(t)
 			}
+		}
+	})
+}
+
+// TestShortPixels: pixels that lack one element are a panic before any part reads them, also those that never come to it.
+func TestShortPixels(t *testing.T) {
+	shape := ConvShape{Images: 2, Height: 5, Width: 9, Channels: 3, Outputs: 3, KernelHeight: 3, KernelWidth: 3, StrideHigh: 1,
+		StrideWide: 1, DilationHigh: 1, DilationWide: 1, Top: 1, Left: 1, PositionsHigh: 5, PositionsWide: 9}
+	const all, positions = 2 * 5 * 9 * 3, 2 * 5 * 9
+	weights, scratch, pixels := operand[float32](1<<14), bytesOfFloats(operand[float32](1<<20)), make([]float32, all)
+	args := ConvArgs{GemmArgs: GemmArgs{B: weights, C: operand[float32](positions * 3), CRow: 3, Alpha: 1, Act: NoUnary},
+		XImage: 5 * 9 * 3, XRow: 9 * 3, XColumn: 3, XChannel: 1}
+	bytes := ConvS8Args{GemmS8Args: GemmS8Args{Scale: []float32{1}, Zero: []int32{3}, CRow: 3, Sums: operand[int32](positions * 3)},
+		XImage: 5 * 9 * 3, XRow: 9 * 3, XColumn: 3, XChannel: 1}
+	eachLevel(t, func(t *testing.T, s *Set) {
+		for name, run := range map[string]func(){
+			"taps":      func() { s.NewConv(shape, 1, false).Run(0, &args, scratch) },
+			"tiles":     func() { s.NewWinograd(shape, 1, false).Run(0, &args, scratch) },
+			"depthwise": func() { s.NewDepthwise(shape).Run(0, &args, scratch) },
+			"bytes":     func() { bytes.B = bytesOfFloats(weights); s.NewConvS8(shape).Run(0, &bytes, scratch) },
+			"depthwise bytes": func() {
+				plan := s.NewDepthwiseS8(shape)
+				bytes.B = plan.Pack(make([]byte, 9*3), nil, false)
+				plan.Run(0, &bytes, scratch)
+			},
+		} {
+			args.X, bytes.X = pixels, bytesOfFloats(pixels)[:all]
+			require.NotPanics(t, run, name)
+			args.X, bytes.X = args.X[:all-1], bytes.X[:all-1]
+			require.PanicsWithValue(t, "kernel: an operand of 269 elements, 270 are needed", run, name)
 		}
 	})
 }

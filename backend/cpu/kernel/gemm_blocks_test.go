@@ -178,3 +178,15 @@ func testGemmBlocksS8(t *testing.T, s *Set, r *rand.Rand, g *gemmCase, packed *g
 	scratch.check(t, what)
 	g.check(t)
 }
+
+// TestDecodedBlocks: what is decoded for few rows at a time is about half of the L1 cache, and all of a small B.
+func TestDecodedBlocks(t *testing.T) {
+	for _, s := range sets() {
+		row := 4 * s.gemm.cols()
+		for _, m := range []int{1, 2 * s.gemm.rows} {
+			block := s.NewGemmStored(m, 100, 1<<20).ScratchBytes() - 2*storedRows*row
+			require.InDelta(t, s.caches.l1/2, block, float64(storedRows*row+s.caches.l1/64), "%v, %d rows", s.Level, m)
+			require.Equal(t, row*(40+2*storedRows), s.NewGemmStored(m, 100, 33).ScratchBytes())
+		}
+	}
+}
