@@ -1,0 +1,106 @@
+package memory
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPool: what two peers may hold, apart and together, and what they give back.
+func TestPool(t *testing.T) {
+	p := NewPool(16*Base, 4)
+	held := func(bytes int64, places int) {
+		t.Helper()
+		b, n := p.Held()
+		require.Equal(t, []any{bytes, places}, []any{b, n})
+	}
+	enter := func(peer string) *Share {
+		ctx, s, err := p.Enter(t.Context(), peer)
+		require.NoError(t, err)
+		require.Same(t, s, ShareOf(ctx))
+		require.EqualValues(t, Base, s.Bytes())
+		return s
+	}
+	a, b := enter("one"), enter("one")
+	held(2*Base, 2)
+	_, _, err := p.Enter(t.Context(), "one")
+	require.ErrorIs(t, err, ErrFull, "a peer has half of the places")
+	c, d := enter("two"), enter("two")
+	_, _, err = p.Enter(t.Context(), "three")
+	require.ErrorIs(t, err, ErrFull)
+	held(4*Base, 4)
+
+	require.ErrorIs(t, a.Take(7*Base+1), ErrOver)
+	require.NoError(t, a.Take(6*Base))
+	require.ErrorIs(t, b.Take(1), ErrFull, "a peer has half of the bytes")
+	require.NoError(t, c.Take(6*Base))
+	held(16*Base, 4)
+	a.Give(2 * Base)
+	require.EqualValues(t, 5*Base, a.Bytes())
+	require.NoError(t, b.Take(2*Base))
+	a.Leave()
+	held(11*Base, 3)
+	b.Leave()
+	require.ErrorIs(t, c.Take(1), ErrFull)
+	c.Leave()
+	d.Leave()
+	held(0, 0)
+	require.Empty(t, p.peers)
+
+	small := NewPool(Base, 2) // which has no room for a request
+	_, s, err := small.Enter(t.Context(), "one")
+	require.ErrorIs(t, err, ErrOver)
+	require.Nil(t, s)
+	require.Zero(t, small.all.places+len(small.peers))
+	odd := NewPool(16*Base, 3) // of which a peer has two places
+	for _, want := range []error{nil, nil, ErrFull} {
+		_, _, err := odd.Enter(t.Context(), "one")
+		require.ErrorIs(t, err, want)
+	}
+	crowded := NewPool(16*Base, 16) // more than a peer's half, and less than all
+	_, big, err := crowded.Enter(t.Context(), "one")
+	require.NoError(t, err)
+	require.NoError(t, big.Take(7*Base))
+	_, _, err = crowded.Enter(t.Context(), "one")
+	require.ErrorIs(t, err, ErrFull)
+	held2, places := crowded.Held()
+	require.Equal(t, []int64{8 * Base, 1}, []int64{held2, int64(places)})
+}
+
+// TestShareOfNothing bounds nothing, and asks the context alone.
+func TestShareOfNothing(t *testing.T) {
+	var s *Share
+	require.NoError(t, s.Take(1<<60))
+	s.Give(1)
+	require.Zero(t, s.Bytes())
+	ctx, end := context.WithCancel(t.Context())
+	require.Nil(t, ShareOf(ctx))
+	require.NoError(t, Asker(ctx)(1<<60))
+	end()
+	require.ErrorIs(t, Asker(ctx)(0), context.Canceled)
+}
+
+// TestEndedRequests ask in vain, and read no more of their bodies.
+func TestEndedRequests(t *testing.T) {
+	outer, end := context.WithCancel(t.Context())
+	ctx, s, err := NewPool(16*Base, 2).Enter(outer, "one")
+	require.NoError(t, err)
+	inner, stop := context.WithCancel(ctx)
+	require.NoError(t, Asker(inner)(5))
+	require.EqualValues(t, Base+5, s.Bytes())
+	require.ErrorIs(t, Asker(inner)(8*Base), ErrOver)
+	stop()
+	require.ErrorIs(t, Asker(inner)(1), context.Canceled)
+	require.NoError(t, s.Take(1))
+	for most, want := range map[int64]error{4: nil, 3: ErrLong} {
+		_, err := io.ReadAll(s.Reader(strings.NewReader("text"), most))
+		require.ErrorIs(t, err, want)
+	}
+	end()
+	require.ErrorIs(t, s.Take(0), context.Canceled)
+	_, err = s.Reader(strings.NewReader("text"), 9).Read(make([]byte, 9))
+	require.ErrorIs(t, err, context.Canceled)
+}
