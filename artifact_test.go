@@ -142,11 +142,11 @@ func TestReplacedWhileOpen(t *testing.T) {
 		require.NoError(t, err, "it still has the file that it opened")
 		for _, size := range []int{16, 7} {
 			_, err = s.Run(context.Background(), encoderInputs(2, size))
-			require.ErrorContains(t, err, "the file was cut while it was in use")
+			require.ErrorContains(t, err, "the file was truncated while in use")
 		}
-		require.ErrorContains(t, m.VerifyFile(), "the file was cut while it was in use")
+		require.ErrorContains(t, m.VerifyFile(), "the file was truncated while in use")
 		_, err = m.Compile(context.Background(), CompileOptions{Weights: tensor.I8}) // which packs anew
-		require.ErrorContains(t, err, "the file was cut while it was in use")
+		require.ErrorContains(t, err, "the file was truncated while in use")
 		require.Error(t, p.Save(filepath.Join(t.TempDir(), "copy.rlxc")))
 	}
 }

@@ -2,13 +2,14 @@ package rlxc
 
 import "github.com/rlxc/rlxc/internal/engine"
 
-// A DeviceTensor is a tensor that stays with a program's device between runs. Session.BindOutput sends outputs to it, Session.BindInput
-// takes inputs from it. The kernels read and write its memory, so that nothing is copied, and on a GPU nothing passes through the host,
-// unless a node on the host makes or reads it, or the output is a part of a value or an input too. Sessions of several programs may use it,
-// one run at a time; programs on another device take its content through the host. A run that fails leaves the content as it was.
+// A DeviceTensor is a tensor that stays on a program's device between runs. Session.BindOutput writes an output to it, and
+// Session.BindInput reads an input from it. Kernels use its memory directly, and nothing is copied. There are three exceptions: a node on
+// the host reads or writes the tensor, the output is part of another value, or the output is also an input. Sessions of several programs
+// may share a device tensor, one run at a time. Programs on another device read it through the host. A run that fails does not change the
+// content.
 type DeviceTensor struct{ engine *engine.DeviceTensor }
 
-// NewDeviceTensor returns a device tensor with t's content, of any element type but strings.
+// NewDeviceTensor returns a device tensor with the content of t. All element types but strings are supported.
 //
 // It fails with ErrInput, ErrMemory or ErrClosed.
 func (p *Program) NewDeviceTensor(t *Tensor) (*DeviceTensor, error) {
@@ -19,10 +20,10 @@ func (p *Program) NewDeviceTensor(t *Tensor) (*DeviceTensor, error) {
 	return &DeviceTensor{k}, nil
 }
 
-// NewGrowingTensor is NewDeviceTensor for a tensor that grows from run to run on an axis, such as the keys and values that a decoder has
-// seen. capacity is the largest size of that axis; the buffer has room for it and stays where it is. If an input is bound to the tensor,
-// and an output that appends to the input along the axis, a run writes what is new and nothing else; otherwise the content is copied. A run
-// whose output exceeds the capacity fails with ErrInput.
+// NewGrowingTensor is NewDeviceTensor for a tensor that grows along an axis from run to run, such as the keys and values of a decoder.
+// capacity is the largest size of that axis, and the buffer is allocated for it once. If an input and an output that appends to it along
+// the axis are bound to the tensor, a run writes only the new elements. Otherwise the content is copied. A run whose output exceeds the
+// capacity fails with ErrInput.
 //
 // It fails with ErrInput, ErrMemory or ErrClosed.
 func (p *Program) NewGrowingTensor(t *Tensor, axis, capacity int) (*DeviceTensor, error) {
@@ -33,22 +34,22 @@ func (p *Program) NewGrowingTensor(t *Tensor, axis, capacity int) (*DeviceTensor
 	return &DeviceTensor{k}, nil
 }
 
-// Truncate leaves the first positions on the axis on which the tensor grows: 0 for an empty cache, fewer to take the last tokens back. It
-// copies nothing. It fails with ErrInput if the tensor does not grow or has fewer, with ErrBusy or with ErrClosed.
-func (k *DeviceTensor) Truncate(places int) error { return k.engine.Truncate(places) }
+// Truncate shortens a growing tensor to its first positions: 0 empties a cache, and a smaller number drops the last tokens. It copies
+// nothing. It fails with ErrInput if the tensor does not grow or has fewer positions, and with ErrBusy or ErrClosed.
+func (k *DeviceTensor) Truncate(positions int) error { return k.engine.Truncate(positions) }
 
-// BindOutput sends an output to k in the runs that follow. It is missing from the map that Run returns. k takes the type and shape of
-// each run's output. A nil k ends that.
+// BindOutput writes an output to k in later runs. Run no longer returns that output. k takes the type and shape of each run's output. A
+// nil k ends the binding.
 //
-// It fails with ErrInput if the model has no such output, with ErrBusy or with ErrClosed.
+// It fails with ErrInput if the model has no such output, and with ErrBusy or ErrClosed.
 func (s *Session) BindOutput(output string, k *DeviceTensor) error {
 	return s.engine.BindOutput(output, k.inner())
 }
 
-// BindInput takes an input from k in the runs that follow. It must be missing from the inputs of Run, which checks k's type and shape as
-// that of any input. The run may send an output to the same k: it reads the old content and writes the new one. A nil k ends that.
+// BindInput reads an input from k in later runs. The inputs of Run must not contain it. Run checks the type and shape of k as it does for
+// any input. An output may be bound to the same k: the run reads the old content and writes the new one. A nil k ends the binding.
 //
-// It fails with ErrInput if the model has no such input, with ErrBusy or with ErrClosed.
+// It fails with ErrInput if the model has no such input, and with ErrBusy or ErrClosed.
 func (s *Session) BindInput(input string, k *DeviceTensor) error {
 	return s.engine.BindInput(input, k.inner())
 }
@@ -66,13 +67,13 @@ func (k *DeviceTensor) Tensor() (*Tensor, error) { return k.engine.Tensor() }
 // Type returns the element type and shape of the content. It fails with ErrBusy or ErrClosed.
 func (k *DeviceTensor) Type() (DType, []int, error) { return k.engine.Type() }
 
-// ReadAt implements io.ReaderAt over the bytes of the content, row-major and little-endian. It fails with io.EOF at the end, ErrInput
-// for a negative offset, ErrBusy, ErrClosed, or an error of the device.
+// ReadAt implements io.ReaderAt for the bytes of the content, row-major and little-endian. It fails with io.EOF at the end, with ErrInput
+// for a negative offset, with ErrBusy or ErrClosed, or with an error of the device.
 func (k *DeviceTensor) ReadAt(p []byte, off int64) (int, error) { return k.engine.ReadAt(p, off) }
 
-// WriteAt implements io.WriterAt over the bytes of the content. Type and shape stay. It fails with ErrInput if the bytes are outside,
-// ErrBusy, ErrClosed, or an error of the device.
+// WriteAt implements io.WriterAt for the bytes of the content. Type and shape stay the same. It fails with ErrInput if the bytes are
+// outside the content, with ErrBusy or ErrClosed, or with an error of the device.
 func (k *DeviceTensor) WriteAt(p []byte, off int64) (int, error) { return k.engine.WriteAt(p, off) }
 
-// Close releases the memory. Sessions must not use k afterwards: their runs fail with ErrClosed. It fails with ErrBusy or ErrClosed.
+// Close releases the memory. Later runs of sessions to which k is bound fail with ErrClosed. It fails with ErrBusy or ErrClosed.
 func (k *DeviceTensor) Close() error { return k.engine.Close() }

@@ -43,9 +43,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	out, err := session.Run(context.Background(), rlxc.Tensors{
-		"input_ids":      tensor.FromSlice(batch.InputIDs, batch.Rows, batch.Length),
-		"attention_mask": tensor.FromSlice(batch.AttentionMask, batch.Rows, batch.Length),
-		"token_type_ids": tensor.FromSlice(batch.TokenTypeIDs, batch.Rows, batch.Length),
+		"input_ids":      tensor.FromSlice(batch.InputIDs, batch.Sequences, batch.Length),
+		"attention_mask": tensor.FromSlice(batch.AttentionMask, batch.Sequences, batch.Length),
+		"token_type_ids": tensor.FromSlice(batch.TokenTypeIDs, batch.Sequences, batch.Length),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -61,7 +61,7 @@ func Example() {
 // meanVectors returns, for each row, the mean of its tokens' vectors, in hidden [rows, length, size], without the padding.
 func meanVectors(hidden *rlxc.Tensor, batch *tokenizer.Batch) [][]float32 {
 	values, size := tensor.Of[float32](hidden), hidden.Shape()[2]
-	vectors := make([][]float32, batch.Rows)
+	vectors := make([][]float32, batch.Sequences)
 	for row := range vectors {
 		sum, tokens := make([]float32, size), float32(0)
 		for t := range batch.Length {

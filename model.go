@@ -5,10 +5,11 @@
 //	s, err := p.NewSession()
 //	out, err := s.Run(ctx, rlxc.Tensors{"input_ids": ids, "attention_mask": mask})
 //
-// A Model is what the file says. A Program is the model compiled for a device, once for all shapes: rewritten, its weights
-// packed. A Session runs it in a separate arena. The first run at a shape plans the arena; later runs allocate nothing.
+// A Model is the content of a file. A Program is a model compiled for a device, once for all shapes: the graph is rewritten, and the
+// weights are packed. A Session runs a program in separate memory. The first run at a shape plans the memory, and later runs allocate
+// nothing.
 //
-// Errors are of a kind (ErrInput, ErrShape, …), which errors.Is finds.
+// Errors have a kind (ErrInput, ErrShape, …), which errors.Is finds.
 package rlxc
 
 import (
@@ -37,11 +38,11 @@ type Tensor = tensor.Tensor
 // DType is an element type.
 type DType = tensor.DType
 
-// Tensors are tensors by name.
+// Tensors maps names to tensors.
 type Tensors map[string]*Tensor
 
-// A Model is an opened model. Its file stays mapped until the model and everything compiled from it are closed. It may be used
-// by several goroutines.
+// A Model is an opened model. Its file stays mapped until the model and everything compiled from it are closed. Several goroutines may
+// use a model.
 type Model struct {
 	file            engine.Source
 	inputs, outputs []ValueInfo
@@ -74,8 +75,8 @@ type opening struct {
 // Op defines a custom operator: its name in models, its shape rule, and its kernel on the host.
 type Op = ir.OpDef
 
-// WithOp defines an operator for the model that is opened. Nodes of its name run its kernel, even if rlxc has an operator of that
-// name. Opening fails with ErrUnsupportedOp if two operators have one name, or if one lacks a name, a shape rule or a kernel.
+// WithOp defines an operator for the model to open. Nodes of that name run its kernel, even if rlxc implements an operator of the same
+// name. Opening fails with ErrUnsupportedOp if two operators have the same name, or if one lacks a name, a shape rule or a kernel.
 func WithOp(op Op) Option {
 	return func(o *opening) (err error) {
 		o.ops, err = ir.AddOp(o.ops, op)
@@ -83,9 +84,9 @@ func WithOp(op Op) Option {
 	}
 }
 
-// WithIndependentSizes gives each dynamic axis of the inputs a separate size. Some models use one name for sizes that differ, which is an
-// error of a run otherwise. Axes that are equal in every run fuse better if they share their name. Opening a compiled file fails with
-// ErrInput.
+// WithIndependentSizes gives each dynamic axis of the inputs a separate size. It is for models that use one name for sizes that differ,
+// for which a run fails otherwise. Axes that are equal in every run fuse better if they share a name. Opening a compiled file with this
+// option fails with ErrInput.
 func WithIndependentSizes() Option {
 	return func(o *opening) error {
 		o.independent = true
@@ -107,7 +108,8 @@ func collect(opts []Option) (*opening, error) {
 	return o, nil
 }
 
-// Open opens a model file: an ONNX model, with external data beneath its folder, or a compiled file that Program.Save wrote.
+// Open opens a model file. The file is an ONNX model, with external data in or beneath its folder, or a compiled file that Program.Save
+// wrote.
 //
 // It fails with ErrInvalidModel, ErrUnsupportedOp, or an error of the file system.
 func Open(path string, opts ...Option) (*Model, error) {
@@ -119,14 +121,14 @@ func OpenFS(fsys fs.FS, name string, opts ...Option) (*Model, error) {
 	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.OpenFS(fsys, name, ops) })
 }
 
-// Read reads an ONNX model of size bytes; errors call it name. The whole model stays on the heap, beside its packed weights, until
-// everything made from it is closed: Open needs half the memory. It fails as Open does.
+// Read reads an ONNX model of size bytes. Errors refer to it by name. The whole model stays on the heap, in addition to its packed
+// weights, until everything made from it is closed. Open needs half the memory. Read fails as Open does.
 func Read(r io.ReaderAt, size int64, name string, opts ...Option) (*Model, error) {
 	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.Read(r, size, name, ops) })
 }
 
-// FromProto opens a model that was built in memory: an ONNX ModelProto, of whichever package generated it. It owns a message that
-// Model.Quantize returned from then on, and copies those of other packages. It fails as Open does.
+// FromProto opens a model that was built in memory: an ONNX ModelProto, whichever package generated it. Messages of other packages are
+// copied. A message that Model.Quantize returned is not copied and must not be changed afterwards. FromProto fails as Open does.
 func FromProto(m proto.Message, name string, opts ...Option) (*Model, error) {
 	p, ok := m.(*onnxpb.ModelProto)
 	if !ok {
@@ -222,15 +224,16 @@ func valueInfo(name string, t ir.Type) ValueInfo {
 // Dims returns the symbolic dimensions of the inputs, in order of appearance.
 func (m *Model) Dims() []string { return slices.Clone(m.dims) }
 
-// Warnings returns what the model states of the types of its values and its nodes contradict. The nodes decide: a run returns what
-// they compute. ZipMap returns a tensor in place of maps; the warning lists the labels of its columns. Of many, the first hundred are
-// kept.
+// Warnings returns contradictions between the types that the model declares and the types that its nodes compute. Runs return what the
+// nodes compute. ZipMap returns a tensor instead of maps, and its warning lists the labels of the columns. At most one hundred warnings
+// are returned.
 func (m *Model) Warnings() []string { return slices.Clone(m.warnings) }
 
 func init() {
 	inside.Model = func(m any) (*ir.Graph, error) { return m.(*Model).inspect() }
 	inside.Proto = func(m any) *onnxpb.ModelProto { return m.(*Model).proto() }
 	inside.Program = func(p any) *engine.Program { return p.(*Program).engine }
+	inside.Session = func(s any) *engine.Session { return s.(*Session).engine }
 }
 
 // inspect returns the lowered model, which must not be changed. It fails with ErrClosed, or as Open does if the model has to be read again.
@@ -267,7 +270,7 @@ func (m *Model) Close() error {
 	return m.file.Close()
 }
 
-// use keeps the file open until done, whoever closes the model meanwhile.
+// use keeps the file open until done, even if the model is closed meanwhile.
 func (m *Model) use() (done func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -278,8 +281,8 @@ func (m *Model) use() (done func(), err error) {
 	return func() { m.file.Close() }, nil
 }
 
-// VerifyFile checks the checksums of all sections of a compiled file, which Open does not. An ONNX model has none. It fails with
-// ErrClosed or ErrInvalidModel.
+// VerifyFile verifies the checksums of all sections of a compiled file. Open does not verify them. An ONNX model has no checksums.
+// VerifyFile fails with ErrClosed or ErrInvalidModel.
 func (m *Model) VerifyFile() error {
 	done, err := m.use()
 	if err != nil {

@@ -11,62 +11,62 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// CompileOptions say how a model is compiled. The zero value suits most uses. A file that was compiled for backend cpu keeps its
-// Precision and Weights. docs/command-line.md lists the options with the flags that set them.
+// CompileOptions are the options of a compilation. The zero value suits most uses. A file that was compiled for backend cpu keeps its
+// Precision and Weights. docs/command-line.md lists the options and their flags.
 type CompileOptions struct {
-	// Backend runs the program: "cpu" if empty. Others are available if the program imports their packages.
+	// Backend runs the program: "cpu" if empty. Other backends are available if the program imports their packages.
 	Backend string
-	// Device chooses one of the backend's devices. Empty means the best.
+	// Device chooses a device of the backend. Empty means the best.
 	Device string
-	// CPU is the instruction level of backend cpu: "avx512", "avx2" or "generic". Empty means the best. Programs for a level that this
-	// machine lacks, or for more threads than it has processors, can be planned and saved, and runs fail.
+	// CPU is the instruction level of backend cpu: "avx512", "avx2" or "generic". Empty means the best. A program for a level that this
+	// machine lacks, or for more threads than it has processors, can be planned and saved, but not run.
 	CPU string
 	// Level says how far to rewrite.
 	Level Level
-	// Exact leaves out the rewrites that change more than roundings or drop an error: docs/rewrites.md.
+	// Exact skips rewrites that change more than rounding or that drop an error: docs/rewrites.md.
 	Exact bool
-	// Unpad skips padding tokens where the model allows it. Outputs at masked positions are 0. Which models allow it, and what becomes of
-	// the others: docs/unpad.md. A compiled file is as it was compiled.
+	// Unpad skips padding tokens if the model allows it. Outputs at masked positions are 0. docs/unpad.md describes which models allow
+	// it. Unpad has no effect on a compiled file.
 	Unpad bool
-	// Threads is the number of threads of the host that a run has at most; the runs under way share out the processors. 0 means
-	// GOMAXPROCS, on Apple silicon at most the number of performance cores.
+	// Threads is the maximum number of CPU threads of a run. Concurrent runs share the processors. 0 means GOMAXPROCS, and on Apple
+	// silicon at most the number of performance cores.
 	Threads int
-	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu, cuda),
-	// tensor.F16 (wgpu, cuda) or tensor.TF32 (cuda, attention too). Sums stay float32.
+	// Precision is the type to which float32 products with constant weights round their operands: tensor.BF16 (cpu, cuda), tensor.F16
+	// (wgpu, cuda) or tensor.TF32 (cuda, also in attention). Sums stay float32.
 	Precision tensor.DType `json:",omitempty"`
-	// Weights is the type in which such weights are stored. With tensor.I8, weights have a scale per column, and activations are
-	// quantised by row in each run.
+	// Weights is the type in which float32 weights of products are stored. With tensor.I8, weights have a scale per column, and
+	// activations are quantised by row in each run.
 	Weights tensor.DType `json:",omitempty"`
-	// Mode is the memory planner's. With planner.Auto, the environment variable RLXC_MEMORY_PLANNER decides.
+	// Mode is the mode of the memory planner. With planner.Auto, the environment variable RLXC_MEMORY_PLANNER decides.
 	Mode planner.Mode
-	// Liveness says how long buffers are kept for readers that the steps do not show, such as kernels that run late.
+	// Liveness is how long buffers live for late readers: kernels that still read after their step.
 	Liveness Liveness
-	// LateReads is the number of steps after its own during which any kernel may still read its operands, for a device that runs kernels
-	// late. What kernels of a backend and custom operators declare counts in any case.
+	// LateReads is the number of later steps during which a kernel may still read its operands, for a device that runs kernels late. Late
+	// reads that kernels and custom operators declare are always respected.
 	LateReads int `json:",omitempty"`
-	// PinOutputAncestors keeps all that the outputs are computed from to the end, for executors that run steps out of order.
+	// PinOutputAncestors keeps everything that the outputs depend on until the end, for executors that run steps out of order.
 	PinOutputAncestors bool `json:",omitempty"`
 	// Dims fixes symbolic dimensions at compile time.
 	Dims map[string]int
-	// MemoryLimit bounds the arenas of a run, and its results outside of them, in bytes. 0 means half of what the process may have: of
-	// the machine's memory, or of its control group's (Linux). A run that needs more takes its batch in slices, where each row is
-	// provably computed separately, and else fails with ErrMemory.
+	// MemoryLimit is the maximum size of the arenas of a run, and of its results outside of them, in bytes. 0 means half of the memory of
+	// the machine, or of the control group of the process (Linux). A run that needs more takes its batch in slices, if each row is
+	// provably computed separately. Otherwise it fails with ErrMemory.
 	MemoryLimit int64
-	// MaxFlops bounds the multiplications and additions of a run's products, those of all iterations of its loops together. They are
-	// counted before they begin. 0 means no limit.
+	// MaxFlops is the maximum number of multiplications and additions in the products of a run, in all iterations of its loops. They are
+	// counted before the products run. 0 means no limit.
 	MaxFlops int64
-	// CacheLimit bounds, roughly, the memory plans that are kept for shapes seen before, in bytes. 0 means 64 MiB.
+	// CacheLimit is the approximate memory for plans of earlier shapes, in bytes. 0 means 64 MiB.
 	CacheLimit int64
 	// Profile records the times of the steps: see Session.Profile.
 	Profile bool
 	// Verify checks the graph after every pass and proves every memory plan safe, as RLXC_VERIFY=1 does.
 	Verify bool
-	// Taps names intermediate values of the model that become outputs too; they are computed at every level. AllValues stands
-	// for all that survive rewriting.
+	// Taps names intermediate values of the model that become outputs too. They are computed at every level. AllValues means all values
+	// that survive rewriting.
 	Taps []string
 }
 
-// Level says how far a program is rewritten, in the notation of the command line's -O. Empty means O2.
+// Level is how far a program is rewritten, in the notation of the command line's -O. Empty means O2.
 type Level = options.Level
 
 // The levels.
@@ -76,7 +76,7 @@ const (
 	O2 = options.O2 // all fusions
 )
 
-// Liveness says how far the lives of buffers are made longer.
+// Liveness is how far the lifetimes of buffers are extended.
 type Liveness = liveness.Policy
 
 // The values of CompileOptions.Liveness.
@@ -86,20 +86,20 @@ const (
 	LivenessOff   = liveness.Off   // not at all: right only where nothing reads late
 )
 
-// A Program is a model compiled for a device. It may be used by several goroutines.
+// A Program is a model compiled for a device. Several goroutines may use a program.
 type Program struct{ engine *engine.Program }
 
-// CompileStats say what Compile did.
+// CompileStats is what Compile did.
 type CompileStats struct {
-	// Level is how far the program is rewritten. For a compiled file it is the level that the file was compiled at.
+	// Level is how far the program was rewritten. For a compiled file, it is the level of its compilation.
 	Level Level `json:"level"`
-	// Compiled says that the program was lowered and rewritten, and Prepared that its weights were packed. A compiled file needs
-	// neither. Runs never do either again, whatever their shapes.
+	// Compiled is true if Compile lowered and rewrote the program, and Prepared if it packed the weights. A compiled file needs neither.
+	// Runs do neither, whatever their shapes.
 	Compiled bool `json:"compiled"`
 	Prepared bool `json:"prepared"`
-	// Packed is the number of weights that were laid out for the kernels.
+	// Packed is the number of weights that were packed.
 	Packed int `json:"packed"`
-	// PackedFor is the target that a compiled file holds these weights packed for, if it is not the one asked for.
+	// PackedFor is the target of the weights in a compiled file, if it differs from the requested target. Such weights are packed again.
 	PackedFor string `json:"packed_for,omitempty"`
 }
 
@@ -108,8 +108,8 @@ const AllValues = engine.AllValues
 
 // Compile compiles the model for a device. When ctx ends, Compile returns its error before the next pass.
 //
-// It fails with ErrInput (an option, dimension or tap that cannot be, or a compiled file that does not fit the options),
-// ErrNoDevice, ErrShape, ErrClosed, or as Open does if the model has to be read again.
+// It fails with ErrInput (an invalid option, dimension or tap, or a compiled file that does not fit the options), ErrNoDevice, ErrShape
+// or ErrClosed. If the model has to be read again, it also fails as Open does.
 func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error) {
 	if ctx == nil {
 		return nil, engine.WithKind(engine.ErrInput, engine.ErrNoContext)
@@ -132,8 +132,8 @@ func (p *Program) Stats() CompileStats {
 	return CompileStats{s.Level, s.Compiled, s.Prepared, s.Packed, s.PackedFor}
 }
 
-// CacheStats describe the memory plans that a program holds. A plan serves all sizes for which it is not much larger than a plan of their
-// own; on a CPU each session has its own plans.
+// CacheStats describes the cached memory plans of a program. One plan serves all sizes for which a separate plan would not be much
+// smaller. On a CPU each session has separate plans.
 type CacheStats struct {
 	Plans   int   `json:"plans"`   // number of plans
 	Bytes   int64 `json:"bytes"`   // their estimated size, with what sizes that were used lately and each session add to a plan
@@ -154,16 +154,19 @@ func (p *Program) Inputs() []ValueInfo { return inputInfo(p.engine.Graph()) }
 // Outputs describes the outputs of a run: those of the model in its order, then the taps.
 func (p *Program) Outputs() []ValueInfo { return outputInfo(p.engine.Graph()) }
 
-// Unpadded reports whether runs leave out the padding of texts: CompileOptions.Unpad asked for it, and the model allows it. Then Plan takes
-// a size for "tokens" too, the number of tokens that are no padding; without the length of the longest text, the texts are then as long as
-// each other.
+// Unpadded reports whether runs skip padding tokens: CompileOptions.Unpad was set, and the model allows it. Plan then also takes a size
+// for "tokens", the number of unpadded tokens. Without the length of the longest sequence, it assumes that all sequences have the same
+// length.
 func (p *Program) Unpadded() bool { return p.engine.Unpadded() }
 
-// Save writes the program as a compiled file. Opening it packs nothing, and processes that open it share its pages. The file is
-// replaced atomically. It may hold other programs of the same model besides, for other instruction levels (CompileOptions.CPU) or
-// backends: each device takes its own, and where it has none the first for its backend, whose weights are packed again
-// (CompileStats.PackedFor). What is equal is in the file once. Save fails with ErrClosed, with ErrInput where programs do not go
-// together, or with an error of the file system.
+// Save writes the program as a compiled file. Opening the file packs nothing, and processes that open it share its pages. Save replaces
+// an existing file atomically.
+//
+// The file may also hold other programs of the same model, for other instruction levels (CompileOptions.CPU) or backends. Each device
+// takes the program for it. If there is none, it takes the first program for its backend and packs the weights again
+// (CompileStats.PackedFor). Data that programs share is stored once.
+//
+// Save fails with ErrClosed, with ErrInput if the programs cannot share a file, or with an error of the file system.
 func (p *Program) Save(path string, others ...*Program) error {
 	programs := make([]*engine.Program, len(others))
 	for i, o := range others {

@@ -13,20 +13,20 @@ import (
 	"github.com/rlxc/rlxc/quantize"
 )
 
-// QuantizeOptions say how Model.Quantize works.
+// QuantizeOptions are the options of Model.Quantize.
 type QuantizeOptions struct {
-	// Form says which operators express the quantised products.
+	// Form is which operators express the quantised products.
 	Form quantize.Form
-	// Calibration holds typical inputs, from which quantize.QDQ learns the ranges of activations. A few dozen runs are enough.
-	// Other forms need none.
+	// Calibration holds typical inputs, from which quantize.QDQ measures the ranges of activations. A few dozen runs are enough. Other
+	// forms need none.
 	Calibration []Tensors
 }
 
-// Quantize returns the model with 8-bit or 4-bit weights, an ONNX ModelProto, and a report of what became of each product. FromProto opens
-// the result; its bytes (proto.Marshal) are a file that other engines read too. Tensors that are not quantised still belong to m, which
-// must stay open.
+// Quantize returns the model with 8-bit or 4-bit weights, as an ONNX ModelProto, and a report on each product. FromProto opens the
+// result. Its bytes (proto.Marshal) are a file that other engines read too. Tensors that are not quantised still belong to m, which must
+// stay open.
 //
-// It fails with ErrInvalidModel, ErrInput (without calibration for quantize.QDQ), ErrClosed, or as Compile and Run do.
+// It fails with ErrInvalidModel, ErrInput (no calibration for quantize.QDQ), ErrClosed, or as Compile and Run do.
 func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (_ proto.Message, _ *quantize.Report, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true)) // weights are read where they are
 	done, err := m.use()

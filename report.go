@@ -11,39 +11,39 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// A Report is a memory plan: where every buffer of a program is at given sizes.
+// A Report is a memory plan: the offset of every buffer of a program at given sizes.
 type Report struct {
 	Dims map[string]int `json:"dims"`
-	// Slices is the number of slices that a run takes its batch in, because the plan of all is above CompileOptions.MemoryLimit; Dims and
-	// Plan are those of a slice. Each slice reads all weights. 0: the batch runs at once.
+	// Slices is the number of slices in which a run takes its batch, because the plan for the whole batch exceeds
+	// CompileOptions.MemoryLimit. Dims and Plan are those of a slice. Each slice reads all weights. 0 means that the batch runs at once.
 	Slices  int              `json:"slices,omitempty"`
 	Problem *planner.Problem `json:"problem"`
 	Plan    *planner.Plan    `json:"plan"`
-	// Bounds are the proof of the plan's lower bound. Prove computes it.
+	// Bounds proves the lower bound of the plan. Prove computes it.
 	Bounds []planner.Bound `json:"bounds,omitempty"`
-	// PlainBound is what Plan.LowerBound would be if no layer ran tile by tile and all results were row-major. Prove computes it.
+	// PlainBound is the lower bound of a plan in which no layer runs by tiles and all results are row-major. Prove computes it.
 	PlainBound int64 `json:"plain_bound,omitempty"`
-	// Weights is the size of the constants in bytes, packed or as the file stores them. What several nodes share counts once.
+	// Weights is the size of the constants in bytes, packed or as the file stores them. Constants that several nodes share count once.
 	Weights int64 `json:"weights"`
-	// SharedWeights is the segment of the parameters: those of equal content have the same bytes. A compiled file stores them in this
-	// order. Prove computes it.
+	// SharedWeights is the layout of the parameters, in which parameters of equal content share memory. A compiled file stores them in
+	// this order. Prove computes it.
 	SharedWeights *planner.SharedWeightLayout `json:"shared_weights,omitempty"`
-	// Resident estimates the resident memory of a process that runs the program at these sizes, in bytes. It is the sum of
-	// ResidentParts. Peak is the most that such a process has held: what compiling took in this one, or Resident if that is more; 0
-	// before Measure, and where the system reports none. Only backend cpu has them.
+	// Resident estimates the resident memory of a process that runs the program at these sizes, in bytes. It is the sum of ResidentParts.
+	// Peak is the maximum that such a process has held. It is the maximum of Resident and of what compiling took in this process. Peak is
+	// 0 before Measure, and on systems that do not report it. Both are 0 for other backends than cpu.
 	Resident      int64          `json:"resident,omitempty"`
 	Peak          int64          `json:"peak,omitempty"`
 	ResidentParts *ResidentParts `json:"resident_parts,omitempty"`
 	// Steps is the number of steps of a run. Views are not steps.
 	Steps int `json:"steps"`
-	// Host lists the steps that have no kernel on the device. They run the reference implementation on the host: slowly, and with
+	// Host lists the steps without a kernel on the device. They run the reference implementation on the host. They are slow and use
 	// memory outside of the arena.
 	Host []HostStep `json:"host,omitempty"`
-	// Cuts names the operators that split the program into stages, because the sizes of their results depend on data or because
-	// they are control flow. They run on the host.
+	// Cuts names the operators that split the program into stages. The sizes of their results depend on data, or they are control flow.
+	// They run on the host.
 	Cuts []string `json:"cuts,omitempty"`
-	// Stages are the other stages of a program that is split, each with a separate arena. The plan above is that of the first
-	// stage, or of the main one of a program without padding.
+	// Stages lists the other stages of a split program, each with a separate arena. Plan is the plan of the first stage, or of the main
+	// stage of an unpadded program.
 	Stages []StagePlan `json:"stages,omitempty"`
 
 	program  *engine.Program
@@ -52,10 +52,10 @@ type Report struct {
 	garbage  int64             // that planning made, and that the first run at these sizes makes, before it is collected
 }
 
-// A StagePlan is the memory plan of a stage that does not come first.
+// A StagePlan is the memory plan of a later stage.
 type StagePlan struct {
 	After []string `json:"after,omitempty"` // the operators that run on the host before the stage
-	// Most holds the sizes that depend on data, as large as the operators allow. The plan of a run is for the actual sizes.
+	// Most holds the largest values of sizes that depend on data. A run plans for the actual values.
 	Most    map[string]int   `json:"most,omitempty"`
 	Problem *planner.Problem `json:"problem,omitempty"`
 	Plan    *planner.Plan    `json:"plan,omitempty"` // nil if Unknown says why there is none before a run
@@ -63,7 +63,7 @@ type StagePlan struct {
 	Unknown string           `json:"unknown,omitempty"`
 }
 
-// A HostStep is a step that runs on the host. With backend wgpu the device waits for it, and data moves.
+// A HostStep is a step that runs on the host. With a GPU backend, the device waits for it, and data is copied.
 type HostStep struct {
 	Op    string   `json:"op"`
 	Nodes []string `json:"nodes"` // nodes of the model that the step computes
@@ -71,22 +71,22 @@ type HostStep struct {
 	Up    int64    `json:"up"`    // bytes of results copied to the device
 }
 
-// ResidentParts are the parts of the resident memory of a process that runs a program, in bytes.
+// ResidentParts are the parts of Report.Resident, in bytes.
 type ResidentParts struct {
-	// File is the pages of the model's file that runs read. Weights of an ONNX file that were packed are not read again. Of an
-	// embedding table, only the pages around the rows of the batch are read; the estimate is for random rows.
+	// File is the pages of the model's file that runs read. Weights of an ONNX file that were packed are not read again. Of an embedding
+	// table, runs read only the pages around the rows of the batch. The estimate is for random rows.
 	File int64 `json:"file"`
-	// Packed is the weights laid out for the kernels, if the file does not store them so.
+	// Packed is the packed weights, if the file does not store them packed.
 	Packed int64 `json:"packed"`
 	Arena  int64 `json:"arena"`
 	// Inputs is the tensors that the caller makes for a run.
 	Inputs int64 `json:"inputs"`
-	// Runtime is the Go program: its code, the graph, and plans. It is an estimate until Report.Measure.
+	// Runtime is the Go program: its code, the graph, and plans. It is an estimate before Report.Measure.
 	Runtime int64 `json:"runtime"`
 }
 
-// Plan binds the program to sizes, one for each symbolic dimension of its inputs, and returns the memory plan. A program
-// whose sizes depend on data has several stages: the other ones are in Report.Stages.
+// Plan binds the program to a size for each symbolic dimension of its inputs, and returns the memory plan. A program whose sizes depend
+// on data has several stages. Report.Stages holds the later ones.
 //
 // It fails with ErrInput, ErrShape, ErrMemory or ErrClosed.
 func (p *Program) Plan(dims map[string]int) (*Report, error) {
@@ -142,9 +142,9 @@ func allocations() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// Measure completes Resident, ResidentParts and Peak with what this process holds beside the weights of the program. It collects
-// garbage. What the first call for a program measures stands for all of its reports, so call it before the first run, whose arena would
-// count twice.
+// Measure updates Resident, ResidentParts and Peak with the memory that this process holds besides the weights of the program. It
+// collects garbage. The first call for a program measures once for all of its reports. Call it before the first run, because the arena of
+// a run would count twice.
 func (r *Report) Measure() {
 	if r.ResidentParts == nil {
 		return
@@ -157,8 +157,8 @@ func (r *Report) Measure() {
 	}
 }
 
-// Prove completes the report with what takes time: the proofs of all lower bounds, and SharedWeights, with the content of each
-// parameter (planner.Buffer.Content), by which planner.NewSharedWeightLayout lays out the weights of several programs. It reads all
+// Prove computes the slow parts of the report: the proofs of all lower bounds, SharedWeights, and the content of each parameter
+// (planner.Buffer.Content). planner.NewSharedWeightLayout uses that content to lay out the weights of several programs. Prove reads all
 // weights, and fails with ErrClosed if the program is closed.
 func (r *Report) Prove() (err error) {
 	if r.Bounds, err = planner.Bounds(r.Problem, r.Plan.Options); err != nil {

@@ -6,19 +6,19 @@ import (
 	"github.com/rlxc/rlxc/internal/files"
 )
 
-// Arena is the memory of one session: one allocation that holds every planned buffer of a layout, of one layout at a time. It
-// grows to the largest layout that it was fitted to. One goroutine uses it at a time. The zero value is empty.
+// Arena is the memory of one session: one allocation that holds every planned buffer of a layout, of one layout at a time. It grows to
+// the largest layout to which it was fitted. One goroutine uses it at a time. The zero value is empty.
 type Arena struct {
 	layout *Layout
 	memory []byte // of which the layout has the first bytes; nil only before the first Fit
 	used   int64  // bytes that hold pages of the system
 }
 
-// Slack is how much of an arena stays when a smaller layout takes it. What is above goes back to the system: a program that
-// needs it again pays the page faults, which take a hundredth of the time that it computes.
+// Slack is how many bytes of an arena remain beyond a smaller layout. The rest goes back to the system. A program that needs it again
+// pays for page faults, a hundredth of the time that it computes.
 const Slack = 8 << 20
 
-// Fit makes room for a layout, and releases what a larger one has used. What the arena holds is lost if it moves.
+// Fit makes room for a layout, and releases memory that only a larger one used. The content of the arena is lost if it moves.
 func (a *Arena) Fit(l *Layout) {
 	switch {
 	case a.memory == nil || l.size > int64(len(a.memory)) || a.address()%l.align != 0:
@@ -45,8 +45,7 @@ func allocate(size, align int64) []byte {
 
 func (a *Arena) address() int64 { return int64(uintptr(unsafe.Pointer(unsafe.SliceData(a.memory)))) }
 
-// Memory returns the bytes of the layout that the arena was fitted to last; Layout.Offset says what is where. It is nil
-// only before that.
+// Memory returns the bytes of the layout to which the arena was last fitted, at the offsets of Layout.Offset. It is nil before that.
 func (a *Arena) Memory() []byte {
 	if a.layout == nil {
 		return nil
@@ -57,5 +56,5 @@ func (a *Arena) Memory() []byte {
 // Size returns the bytes that the arena takes of the system's memory.
 func (a *Arena) Size() int64 { return a.used }
 
-// Free releases all memory. Slices of it must not be used any more.
+// Free releases all memory. Slices of it must not be used afterwards.
 func (a *Arena) Free() { *a = Arena{} }

@@ -1,5 +1,5 @@
-// Package arena allocates the memory of a plan: where the buffers are in one allocation a session, that allocation, and what finds
-// stray reads and writes.
+// Package arena allocates the memory of a plan: the location of buffers in one allocation per session, that allocation, and the detection
+// of stray reads and writes.
 //
 // This package is not part of rlxc's public API and may change without notice.
 package arena
@@ -11,14 +11,14 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// ErrNoSlot is wrapped by the error about a buffer that has no memory in an arena.
+// ErrNoSlot: a buffer has no memory in an arena.
 var ErrNoSlot = errors.New("no memory in this arena")
 
-// BaseAlign is what the first byte of every arena is aligned to, at least.
+// BaseAlign is the minimum alignment of the first byte of every arena.
 const BaseAlign = planner.CPUAlignment
 
-// Layout says where the buffers of one bound program are in the memory of one device. It is
-// immutable and shared by all sessions; an Arena is the memory for it.
+// Layout is the location of the buffers of a bound program in the memory of one device. It is immutable, and all sessions share it. An
+// Arena is the memory for it.
 type Layout struct {
 	problem *planner.Problem
 	plan    *planner.Plan
@@ -27,8 +27,7 @@ type Layout struct {
 	align   int64
 }
 
-// NewLayout puts the plan's arenas of one device one after the other into one allocation. Weight
-// segments of the plan stay outside.
+// NewLayout concatenates the plan's arenas of one device in one allocation. Weight segments of the plan are not included.
 func NewLayout(p *planner.Problem, plan *planner.Plan, device int) (*Layout, error) {
 	if len(plan.Slots) != len(p.Buffers) {
 		return nil, fmt.Errorf("the plan has %d slots for %d buffers", len(plan.Slots), len(p.Buffers))
@@ -58,7 +57,7 @@ func (l *Layout) Has(buffer int) bool {
 	return err == nil
 }
 
-// Offset returns the byte of the arena at which a buffer starts.
+// Offset returns the byte offset of a buffer in the arena.
 func (l *Layout) Offset(buffer int) (int64, error) {
 	if buffer < 0 || buffer >= len(l.plan.Slots) {
 		return 0, fmt.Errorf("buffer %d of %d: %w", buffer, len(l.plan.Slots), ErrNoSlot)
@@ -83,7 +82,7 @@ func (l *Layout) whyNot(buffer int) string {
 	return "it was not planned"
 }
 
-// Capacity returns the bytes that a buffer's values may take; 0 where it has no memory.
+// Capacity returns the number of bytes for a buffer's values, or 0 if it has no memory.
 func (l *Layout) Capacity(buffer int) int64 {
 	if !l.Has(buffer) {
 		return 0

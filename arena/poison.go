@@ -7,8 +7,7 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// The fillings of poison runs. Any float that is read from NaNFill is a NaN, of 16, 32 or 64 bits
-// alike; ByteFill makes integers that stand out.
+// The fill patterns of poison runs. Every float of 16, 32 or 64 bits read from NaNFill is a NaN. ByteFill makes conspicuous integers.
 const (
 	NaNFill  = 0xff
 	ByteFill = 0xa5
@@ -25,9 +24,9 @@ func Fill(b []byte, fill byte) {
 	}
 }
 
-// Watch follows a run step by step. It starts with an arena that is poisoned whole, so that a read of what was never written
-// is found as a wrong result. Before the step that writes a buffer it fills the bytes that the plan keeps free after it; after
-// each step it reports a guard that was written over, and poisons the buffers that died.
+// Watch checks a run step by step. It starts with an arena that is poisoned as a whole, so that a read of unwritten memory gives a wrong
+// result. Before the step that writes a buffer, Watch fills the guard bytes after it. After each step it reports a guard that was
+// overwritten, and poisons the buffers that died.
 type Watch struct {
 	arena  *Arena
 	fill   byte
@@ -67,7 +66,7 @@ func (w *Watch) guardOf(buffer int) []byte {
 	return w.arena.memory[end : end+w.guard]
 }
 
-// Before is called ahead of a step.
+// Before must be called before a step.
 func (w *Watch) Before(step int) {
 	for _, i := range w.starts[step] {
 		if w.arena.layout.problem.Buffers[i].Boundary != planner.None {
@@ -77,7 +76,7 @@ func (w *Watch) Before(step int) {
 	}
 }
 
-// After is called after a step.
+// After must be called after a step.
 func (w *Watch) After(step int) error {
 	for _, i := range w.armed {
 		for at, b := range w.guardOf(i) {

@@ -30,8 +30,8 @@ type Revision struct {
 	Used   time.Time `json:"modified"` // when the newest file arrived
 }
 
-// List returns the models in the cache, by id. Folders that are no models are left out. It fails with an error of the file
-// system; a cache that does not exist is empty.
+// List returns the models in the cache, sorted by id. It skips folders that are not models. A cache that does not exist is empty. List
+// fails with an error of the file system.
 func (c *Client) List() ([]Repo, error) {
 	folders, err := os.ReadDir(c.Cache)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,9 +108,8 @@ func (r *repo) describe() Repo {
 	return out
 }
 
-// Remove removes a model from the cache, and contents of the shared store that it was the last to use. It returns how many
-// bytes that freed. It fails with ErrOffline if the cache does not have the model, with an error of the file system, or with
-// that of ctx.
+// Remove removes a model from the cache, and contents of the shared store that only this model used. It returns the number of bytes that
+// it freed. It fails with ErrOffline if the model is not in the cache, with an error of the file system, or with that of ctx.
 func (c *Client) Remove(ctx context.Context, id string) (int64, error) {
 	r, err := c.repo(id)
 	if err != nil {

@@ -17,9 +17,8 @@ import (
 	"time"
 )
 
-// File returns the path of one file of a model at a revision, which it downloads unless the cache has it. A hub that does
-// not answer leaves what the cache has. It fails with ErrNotFound, ErrDenied, ErrOffline, an error of the network or of the
-// file system, or that of ctx.
+// File returns the path of one file of a model at a revision. It downloads the file unless the cache has it. If the hub does not answer,
+// File uses the cache. It fails with ErrNotFound, ErrDenied, ErrOffline, an error of the network or of the file system, or that of ctx.
 func (c *Client) File(ctx context.Context, id, revision, name string) (string, error) {
 	r, err := c.repo(id)
 	if err == nil {
@@ -55,7 +54,7 @@ func (c *Client) file(ctx context.Context, r *repo, revision, name string, liste
 			return path, err
 		}
 		if c.Offline {
-			return "", fmt.Errorf("%w %s, and HF_HUB_OFFLINE is set", ErrOffline, r.cache)
+			return "", fmt.Errorf("%w %s: HF_HUB_OFFLINE is set, so it is not downloaded", ErrOffline, r.cache)
 		}
 	}
 	m, err := c.head(ctx, r.id, revision, name)
@@ -68,17 +67,17 @@ func (c *Client) file(ctx context.Context, r *repo, revision, name string, liste
 			if path, cached := have(); cached == nil {
 				return path, nil
 			}
-			return "", fmt.Errorf("%w %s, and the hub cannot be asked: %w", ErrOffline, r.cache, err)
+			return "", fmt.Errorf("%w %s, and the hub cannot be reached: %w", ErrOffline, r.cache, err)
 		}
 		return "", err
 	}
 	switch {
 	case commitHash.MatchString(revision) && m.commit != revision:
-		return "", fmt.Errorf("the hub answers for commit %s", m.commit)
+		return "", fmt.Errorf("the hub returned commit %s instead: try again", m.commit)
 	case listed != nil && m.etag != listed.content():
-		return "", fmt.Errorf("the hub names two contents of it, %s and %s", listed.content(), m.etag)
+		return "", fmt.Errorf("the hub reports two checksums for it, %s and %s: try again", listed.content(), m.etag)
 	case listed != nil && m.size >= 0 && m.size != listed.Size:
-		return "", fmt.Errorf("the hub names two sizes of it, %d and %d bytes", listed.Size, m.size)
+		return "", fmt.Errorf("the hub reports two sizes for it, %d and %d bytes: try again", listed.Size, m.size)
 	case listed != nil:
 		m.size = listed.Size
 	}
@@ -154,9 +153,9 @@ func hasher(etag string, size int64) hash.Hash {
 }
 
 // errChecksum is a transfer that went wrong unnoticed.
-var errChecksum = errors.New("what arrived has another checksum than the hub names")
+var errChecksum = errors.New("the downloaded file has another checksum than the hub reports")
 
-// download fetches a blob. What arrives before a failure stays beside it, for the next attempt or the next process to go on. If the whole
+// download fetches a blob. What arrives before a failure stays beside it, so that the next attempt or process continues. If the whole
 // is wrong, the older part may be to blame: it is fetched once more.
 func (c *Client) download(ctx context.Context, r *repo, m metadata, name string) error {
 	part := r.blob(m.etag) + ".incomplete"
@@ -212,7 +211,7 @@ func (c *Client) transfer(ctx context.Context, f *os.File, have int64, address, 
 	answer, err := c.send(ctx, http.MethodGet, address, from, true)
 	if err != nil {
 		if status := (*statusError)(nil); errors.As(err, &status) && status.status == http.StatusRequestedRangeNotSatisfiable {
-			return errors.Join(f.Truncate(0), io.ErrUnexpectedEOF) // start anew
+			return errors.Join(f.Truncate(0), io.ErrUnexpectedEOF) // start again
 		}
 		return err
 	}
@@ -234,7 +233,7 @@ func (c *Client) transfer(ctx context.Context, f *os.File, have int64, address, 
 		n, err := answer.Body.Read(buffer)
 		stalled.Reset(c.timeout())
 		if size >= 0 && have+int64(n) > size {
-			return errors.Join(f.Truncate(0), fmt.Errorf("the hub sends more than the %d bytes that it names", size))
+			return errors.Join(f.Truncate(0), fmt.Errorf("the hub sent more than the %d bytes that it reported", size))
 		}
 		if _, err := f.Write(buffer[:n]); err != nil {
 			return fmt.Errorf("after %d bytes: %w", have, err)
@@ -260,7 +259,7 @@ func (c *Client) transfer(ctx context.Context, f *os.File, have int64, address, 
 }
 
 // errStalled is a transfer that delivers no more bytes. It counts as broken off.
-var errStalled = errors.New("the hub sends no more")
+var errStalled = errors.New("the hub stopped sending")
 
 // verify compares a whole file with the checksum that names it.
 func verify(f *os.File, m metadata) error {

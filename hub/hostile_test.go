@@ -83,7 +83,7 @@ func TestLongestListing(t *testing.T) {
 // TestEndlessHub holds that listings, resumes and contents that go wrong again and again end in an error.
 func TestEndlessHub(t *testing.T) {
 	for name, on := range map[string]func(h *fakeHub, w http.ResponseWriter, r *http.Request) bool{
-		"the hub's listing has no end": func(h *fakeHub, w http.ResponseWriter, r *http.Request) bool {
+		"the hub lists more than": func(h *fakeHub, w http.ResponseWriter, r *http.Request) bool {
 			if !strings.Contains(r.URL.Path, "/tree/") {
 				return false
 			}

@@ -29,7 +29,7 @@ const (
 	maxFiles   = 200_000
 )
 
-// maxResumes bounds how often a transfer goes on after it broke off, whether bytes came or not.
+// maxResumes bounds how often a transfer continues after it broke off, whether bytes came or not.
 const maxResumes = 100
 
 // own reports whether an address is the endpoint's: its scheme, host and port. The token goes nowhere else.
@@ -84,7 +84,7 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	text := "the hub answers " + strconv.Itoa(e.status) + " " + http.StatusText(e.status)
+	text := "the hub returned " + strconv.Itoa(e.status) + " " + http.StatusText(e.status)
 	if e.message != "" {
 		text += ": " + e.message
 	}
@@ -122,7 +122,7 @@ func unreachable(err error) bool {
 	return errors.As(err, &status) && status.passing() || errors.As(err, &request) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// noConnection reports whether there was nobody to talk to; that seldom changes within seconds.
+// noConnection reports whether there was no connection; that seldom changes within seconds.
 func noConnection(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) && network.Op == "dial"
@@ -212,10 +212,10 @@ func (c *Client) getJSON(ctx context.Context, address string, to any) (next stri
 			return false, broken(err)
 		}
 		if len(data) > maxListing {
-			return false, fmt.Errorf("%s answers with more than %d bytes of metadata", c.Endpoint, maxListing)
+			return false, fmt.Errorf("%s returned more than %d bytes of metadata", c.Endpoint, maxListing)
 		}
 		if err := json.Unmarshal(data, to); err != nil {
-			return false, fmt.Errorf("%s does not answer as a hub does (check HF_ENDPOINT): %w", c.Endpoint, err)
+			return false, fmt.Errorf("%s is not a hub (check HF_ENDPOINT): %w", c.Endpoint, err)
 		}
 		next = nextPage(answer)
 		return false, nil
@@ -284,9 +284,9 @@ func (c *Client) head(ctx context.Context, id, revision, name string) (m metadat
 		}
 		switch {
 		case !commitHash.MatchString(m.commit):
-			return false, fmt.Errorf("%s does not answer as a hub does: no X-Repo-Commit (check HF_ENDPOINT, and the proxy)", c.Endpoint)
+			return false, fmt.Errorf("%s is not a hub: no X-Repo-Commit (check HF_ENDPOINT and the proxy)", c.Endpoint)
 		case !etagText.MatchString(m.etag):
-			return false, fmt.Errorf("%s does not answer as a hub does: the ETag %q names no content", c.Endpoint, m.etag)
+			return false, fmt.Errorf("%s is not a hub: the ETag %q is not a checksum", c.Endpoint, m.etag)
 		}
 		return false, nil
 	})

@@ -1,5 +1,5 @@
-// Package hub downloads models from the Hugging Face Hub into the cache that Python's huggingface_hub uses, and finds there what
-// Python put there: each program sees the other's files.
+// Package hub downloads models from the Hugging Face Hub. It shares the cache of Python's huggingface_hub: each program finds the files
+// that the other downloaded.
 //
 //	snapshot, err := hub.FromEnv().Snapshot(ctx, "sentence-transformers/all-MiniLM-L6-v2", "main", nil)
 //	m, err := rlxc.Open(filepath.Join(snapshot.Dir, "onnx", "model.onnx"))
@@ -26,9 +26,9 @@ import (
 var (
 	// ErrNotFound: the hub has no such repository, revision or file.
 	ErrNotFound = errors.New("not found")
-	// ErrDenied: the hub asks for a token, or for another one.
+	// ErrDenied: the hub requires a token, or the token gives no access.
 	ErrDenied = errors.New("access denied")
-	// ErrOffline: the cache lacks the file, and the hub may not be asked or does not answer.
+	// ErrOffline: the cache lacks the file, and the hub is offline or does not answer.
 	ErrOffline = errors.New("not in the cache")
 )
 
@@ -41,10 +41,10 @@ type Client struct {
 	NoLinks  bool   // snapshots hold files instead of links into blobs
 	NoShared bool   // do not link files from the cache's shared store
 
-	// HTTP sends the requests; nil for a client with Timeout as its limit for an answer to begin, and between two parts of it.
+	// HTTP sends the requests. If it is nil, a client is used that waits Timeout for an answer to begin, and between two parts of it.
 	HTTP    *http.Client
 	Timeout time.Duration // 0 for 10 s
-	// Progress is called as a file arrives: how many of its bytes are there. Calls do not overlap. Total is -1 if unknown.
+	// Progress is called with the number of bytes of a file that have arrived. Calls do not overlap. Total is -1 if unknown.
 	Progress func(file string, done, total int64)
 
 	pause     time.Duration // before the second attempt; 0 for 1 s
@@ -58,7 +58,7 @@ type Client struct {
 // TRANSFORMERS_OFFLINE, HF_HUB_DISABLE_SYMLINKS, HF_HUB_DISABLE_SHARED_BLOBS, HF_HUB_DOWNLOAD_TIMEOUT.
 func FromEnv() *Client {
 	user, _ := os.UserHomeDir()
-	under := func(dir, name string) string { // of nothing there is nothing: the folder where a command runs is no cache
+	under := func(dir, name string) string { // of nothing there is nothing: the folder where a command runs is not a cache
 		if dir == "" {
 			return ""
 		}
@@ -144,7 +144,7 @@ func (c *Client) repo(id string) (*repo, error) {
 		return nil, fmt.Errorf("invalid model id %q: want NAME or ORG/NAME, of letters, digits and . _ -", id)
 	}
 	if c.Cache == "" {
-		return nil, errors.New("there is no folder for the cache: set HF_HOME, or HOME")
+		return nil, errors.New("no folder for the cache: set HF_HOME or HOME")
 	}
 	return &repo{c.Cache, id, filepath.Join(c.Cache, folderName(id))}, nil
 }

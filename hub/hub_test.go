@@ -359,21 +359,21 @@ func TestRefusals(t *testing.T) {
 		{"500 without a cache", answer(500, ""), ErrOffline, "rlxc pull acme/tiny"},
 		{"429 without end", answer(429, ""), ErrOffline, "429"},
 		{"no JSON", func(w http.ResponseWriter, r *http.Request) bool { fmt.Fprint(w, "<html>"); return true }, nil, "check HF_ENDPOINT"},
-		{"no commit", func(w http.ResponseWriter, r *http.Request) bool { fmt.Fprint(w, `{"sha":"../../x"}`); return true }, nil,
-			"no commit"},
+		{"not a commit", func(w http.ResponseWriter, r *http.Request) bool { fmt.Fprint(w, `{"sha":"../../x"}`); return true }, nil,
+			"not a commit"},
 		{"name above", tree(`[{"type":"file","path":"../../evil","size":1,"oid":"` + blob + `"}]`), nil, `invalid file name "../../evil"`},
 		{"absolute name", tree(`[{"type":"file","path":"/etc/passwd","size":1,"oid":"` + blob + `"}]`), nil,
 			`invalid file name "/etc/passwd"`},
 		{"backslashes", tree(`[{"type":"file","path":"..\\evil","size":1,"oid":"` + blob + `"}]`), nil, `invalid file name`},
 		{"content as a path", tree(`[{"type":"file","path":"x.onnx","size":1,"oid":"../../../x"}]`), nil, "without size or content"},
-		{"other content", tree(`[{"type":"file","path":"onnx/model.onnx","size":800000,"oid":"` + blob + `"}]`), nil, "two contents"},
+		{"other content", tree(`[{"type":"file","path":"onnx/model.onnx","size":800000,"oid":"` + blob + `"}]`), nil, "two checksums"},
 		{"ETag as a path", func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == "HEAD" {
 				w.Header().Set("X-Repo-Commit", testCommit)
 				w.Header().Set("ETag", `"../../../x"`)
 			}
 			return r.Method == "HEAD"
-		}, nil, "names no content"},
+		}, nil, "not a checksum"},
 		{"no hub", func(w http.ResponseWriter, r *http.Request) bool { return r.Method == "HEAD" }, nil, "no X-Repo-Commit"},
 		{"too many bytes", func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path != "/onnx/model.onnx" {

@@ -36,7 +36,7 @@ func (c *Client) linkShared(r *repo, m metadata) bool {
 	return withLock(content, func() error {
 		info, err := os.Lstat(content)
 		if err != nil || !info.Mode().IsRegular() || info.Size() != m.size {
-			return errors.New("the store lacks it")
+			return errors.New("it is not in the shared store")
 		}
 		blob := r.blob(m.etag)
 		if err := os.MkdirAll(filepath.Dir(blob), 0o777); err != nil {

@@ -13,22 +13,22 @@ import (
 	"sync"
 )
 
-// A Snapshot is a model at a commit, as far as it was asked for, in a folder of the cache.
+// A Snapshot is the requested files of a model at a commit, in a folder of the cache.
 type Snapshot struct {
 	ID, Revision, Commit string
 	Dir                  string
 	Files                []string // those that were asked for, relative to Dir, with slashes
-	// Stale says why the hub was not asked what the revision is now; nil if it was, or need not be.
+	// Stale is why the hub could not return the current commit of the revision. It is nil if the hub did, or if it was not needed.
 	Stale error
 }
 
 // parallel is how many files arrive at a time.
 const parallel = 4
 
-// Snapshot returns the files of a model at a revision ("" for main) that want chooses by their paths, nil for all; it
-// downloads what the cache lacks. A hub that does not answer, or Offline, leaves what the cache has; it is an error that
-// names the file if that lacks one. It fails with ErrNotFound, ErrDenied, ErrOffline, an error of the network or of the file
-// system, or that of ctx.
+// Snapshot returns files of a model at a revision ("" means main). want chooses among their paths; nil means all. Snapshot downloads the
+// files that the cache lacks. If the hub does not answer, or the client is Offline, Snapshot uses the cache, and a file that the cache
+// lacks is an error that names it. It fails with ErrNotFound, ErrDenied, ErrOffline, an error of the network or of the file system, or
+// that of ctx.
 func (c *Client) Snapshot(ctx context.Context, id, revision string, want func(paths []string) []string) (*Snapshot, error) {
 	if revision == "" {
 		revision = "main"
@@ -127,7 +127,7 @@ func (c *Client) commit(ctx context.Context, r *repo, revision string) (commit s
 		case err == nil && commitHash.MatchString(info.SHA):
 			return info.SHA, nil, nil
 		case err == nil:
-			return "", nil, fmt.Errorf("%s does not answer as a hub does: %q is no commit (check HF_ENDPOINT)", c.Endpoint, info.SHA)
+			return "", nil, fmt.Errorf("%s is not a hub: %q is not a commit (check HF_ENDPOINT)", c.Endpoint, info.SHA)
 		case !unreachable(err):
 			return "", nil, err
 		}
@@ -183,7 +183,7 @@ func (c *Client) entries(ctx context.Context, r *repo, commit string, offline bo
 	pages := 0
 	for page := c.api(r.id, "tree", commit) + "?recursive=true"; page != ""; pages++ {
 		if pages == maxPages || len(files) > maxFiles {
-			return nil, fmt.Errorf("the hub's listing has no end: it goes on after %d pages and %d files", pages, len(files))
+			return nil, fmt.Errorf("the hub lists more than %d pages and %d files", pages, len(files))
 		}
 		var part []struct {
 			Type, Path, OID, XetHash string

@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// MapDims returns op with every size in its fields replaced by f's answer.
+// MapDims returns op with f applied to every size in its fields.
 func MapDims(op Op, f func(Dim) (Dim, error)) (Op, error) {
 	fields := fieldsOf(op).dims
 	if len(fields) == 0 {
@@ -62,7 +62,7 @@ func mapShape(s []Dim, f func(Dim) (Dim, error)) ([]Dim, error) {
 	return out, nil
 }
 
-// MapType returns t with every size replaced by f's answer.
+// MapType returns t with f applied to every size.
 func MapType(t Type, f func(Dim) (Dim, error)) (Type, error) {
 	if t.Kind != TensorType {
 		e, err := MapType(*t.Elem, f)
@@ -74,16 +74,16 @@ func MapType(t Type, f func(Dim) (Dim, error)) (Type, error) {
 	return t, err
 }
 
-// Number gives a size its number.
+// Number evaluates a size.
 func (b Binding) Number(d Dim) (Dim, error) {
 	n, err := d.Eval(b)
 	return N(n), err
 }
 
-// BindOp puts numbers to the sizes in op's fields.
+// BindOp evaluates the sizes in op's fields.
 func BindOp(op Op, b Binding) (Op, error) { return MapDims(op, b.Number) }
 
-// A ShapeError is a size that does not fit, found at a node of the model.
+// A ShapeError is a size that does not fit, at a node of the model.
 type ShapeError struct {
 	Node string // the ONNX names of the node, or what the op prints as
 	Op   string
@@ -98,7 +98,7 @@ func (e *ShapeError) Error() string {
 // Unwrap returns the cause.
 func (e *ShapeError) Unwrap() error { return e.Err }
 
-// Label names a node for messages: its ONNX names, the first of them when there are many.
+// Label names a node in messages: its ONNX name, or the first of several.
 func (n *Node) Label() string {
 	switch len(n.Origins) {
 	case 0:
@@ -115,11 +115,10 @@ func (n *Node) Fail(err error) error { return &ShapeError{Node: n.Label(), Op: O
 // bindFold bounds, in elements, the operands and results of what Bind computes.
 const bindFold = 1 << 14
 
-// Bind returns a copy of the graph in which every size is a number. All shape rules run again with the numbers, so that
-// whatever compilation could not decide is checked here, with the node's name. Small results that depend on sizes alone
-// (position ids, causal masks) become constants, when fold is set; otherwise only those of ops without operands do.
-// Constants are shared with g. The copy numbers its values anew, without gaps: a subgraph, or a stage of a long program, has
-// few of all values, and what is planned for it must not be as large as tables of all.
+// Bind returns a copy of the graph in which every size is a number. All shape rules run again with the numbers. So conditions that
+// compilation could not decide are checked here, and errors name the node. If fold is set, small results that depend only on sizes
+// (position ids, causal masks) become constants; otherwise only those of ops without operands do. Constants are shared with g. The copy
+// renumbers its values without gaps. A subgraph, or a stage of a long program, has few of all values, and tables for its plan stay small.
 func (g *Graph) Bind(b Binding, fold bool) (*Graph, error) { return g.bind(b, fold, nil) }
 
 func (g *Graph) bind(b Binding, fold bool, trace *Trace) (*Graph, error) {
@@ -250,7 +249,7 @@ func (n *Node) becomeConst() (bool, error) {
 	return true, nil
 }
 
-// An InputError is an input that does not fit what the model declares.
+// An InputError is an input that does not fit the declaration in the model.
 type InputError struct {
 	Input string
 	Err   error
@@ -262,8 +261,8 @@ func (e *InputError) Error() string { return fmt.Sprintf("input %s: %v", files.Q
 // Unwrap returns the cause.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// BindInputs finds the numbers of the symbols in the inputs' declared shapes from actual shapes in the graph's order, and
-// checks every input against its declaration.
+// BindInputs finds the numbers of the symbols in the declared shapes of the inputs, from actual shapes in the graph's order. It checks
+// every input against its declaration.
 func (g *Graph) BindInputs(dtypes []tensor.DType, shapes []tensor.Shape, b Binding) error {
 	from := map[string]string{}
 	for i, v := range g.Inputs {

@@ -16,9 +16,9 @@ func TestSizesThatFallShort(t *testing.T) {
 		{name: "sizes", op: Slice{Starts: Dims(0, 0), Sizes: Dims(1), Steps: []int{1, 1}}, in: []*tensor.Tensor{x}, err: "for rank 2"},
 		{name: "steps", op: Slice{Starts: Dims(0, 0), Sizes: Dims(1, 1), Steps: []int{1}}, in: []*tensor.Tensor{x}, err: "for rank 2"},
 		{name: "a table of another rank", op: Embedding{}, in: []*tensor.Tensor{nil, nil, x, tensor.FromSlice([]int64{0}),
-			tensor.New(tensor.F32, 3, 4, 5), tensor.FromSlice([]int64{0})}, err: "is no table beside"},
+			tensor.New(tensor.F32, 3, 4, 5), tensor.FromSlice([]int64{0})}, err: "is not a table beside"},
 		{name: "a table of other elements", op: Embedding{}, in: []*tensor.Tensor{nil, nil, x, tensor.FromSlice([]int64{0}),
-			tensor.New(tensor.F64, 3, 4), tensor.FromSlice([]int64{0})}, err: "is no table beside"},
+			tensor.New(tensor.F64, 3, 4), tensor.FromSlice([]int64{0})}, err: "is not a table beside"},
 	} {
 		c.run(t)
 	}

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// A Dim is the size of a tensor along one axis: an integer expression over named symbols ("batch", "seq"), kept in a
-// normal form, a sum of integer multiples of products of atoms. An atom is a symbol or one of the operations that a sum
-// of products cannot express. Two Dims that are equal for every value of the symbols by the laws of a commutative ring
-// have the same normal form and the same String. The zero value is the size 0. Symbols stand for sizes: they are never
-// negative. Arithmetic saturates: no size of a model wraps around to a small one.
+// A Dim is the size of a tensor along one axis: an integer expression over named symbols ("batch", "seq"). It is kept in a normal form, a
+// sum of integer multiples of products of atoms. An atom is a symbol, or an operation that a sum of products cannot express. Two Dims
+// that are equal by the laws of a commutative ring have the same normal form and the same String. The zero value is the size 0. Symbols
+// represent sizes and are never negative. Arithmetic saturates, so that a size never wraps around.
 type Dim struct {
 	k     int64
 	terms []term // sorted by key, no zero coefficients, no empty products

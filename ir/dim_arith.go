@@ -106,7 +106,7 @@ func (d Dim) divConst(c int64) Dim {
 		}
 	}
 	if len(rest.terms) == 0 {
-		return whole // of which 0 ≤ rest < c is no part
+		return whole // of which 0 ≤ rest < c is not part
 	}
 	if a, ok := rest.Sub(Dim{k: rest.k}).single(); ok && a.op == opFloorDiv {
 		if b, ok := a.args[1].Const(); ok && b > 0 && satMul(int64(b), c) < math.MaxInt32 {

@@ -14,7 +14,7 @@ const (
 	Yes
 )
 
-// Same answers whether two sizes are equal for every value of the symbols (Yes), for none (No), or for some.
+// Same reports whether two sizes are equal for every value of the symbols (Yes), for none (No), or for some (Unknown).
 func Same(a, b Dim) Tri {
 	if len(a.terms)+len(b.terms) == 0 { // without the difference, which may saturate
 		if a.k == b.k {
@@ -35,7 +35,7 @@ func Same(a, b Dim) Tri {
 	return Unknown
 }
 
-// LessEqual answers whether a ≤ b.
+// LessEqual reports whether a ≤ b.
 func LessEqual(a, b Dim) Tri {
 	if len(a.terms)+len(b.terms) == 0 {
 		if a.k <= b.k {

@@ -8,7 +8,7 @@ import (
 // A Binding assigns numbers to symbols.
 type Binding map[string]int
 
-// Eval puts numbers to the symbols. A symbol without a number, an overflow, and sizes that do not broadcast are errors.
+// Eval replaces symbols by numbers. It fails for a symbol without a number, for an overflow, and for sizes that do not broadcast.
 func (d Dim) Eval(b Binding) (int, error) {
 	sum := d.k
 	for _, t := range d.terms {
@@ -71,7 +71,7 @@ func (a *atom) eval(b Binding) (int64, error) {
 	return acc, nil
 }
 
-// Subst replaces symbols by Dims; symbols that the map lacks stay.
+// Subst replaces symbols by Dims. Symbols that the map lacks stay.
 func (d Dim) Subst(m map[string]Dim) Dim {
 	if len(d.terms) == 0 {
 		return d

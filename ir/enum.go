@@ -19,7 +19,7 @@ func parseEnum[E ~uint8](text []byte, names []string) (E, error) {
 	return 0, fmt.Errorf("%q is not one of %v", text, names)
 }
 
-// Reduction says how scattered values combine with what is there, or which reduction runs along axes.
+// Reduction is how scattered values are combined with existing ones, or which reduction runs along axes.
 type Reduction uint8
 
 // The reductions.
@@ -52,7 +52,7 @@ func (r *Reduction) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// PadMode says what Pad puts beyond the edges.
+// PadMode is what Pad puts beyond the edges.
 type PadMode uint8
 
 // The modes of ONNX's Pad.

@@ -11,16 +11,16 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An Env is what a run passes to Eval: whom to ask for memory, when to end, and the subgraphs of the node. Eval allocates by its methods
-// whatever is as large as operands say, and counts its work. What it may not have ends it, without an error that Eval would have
-// to pass on; EvalOp returns that. A nil Env bounds nothing.
+// An Env is what a run passes to Eval: a memory account, a context, and the subgraphs of the node. Eval allocates large memory by its
+// methods, and counts its work. An Eval that may not have memory or time ends early, and EvalOp returns the error. A nil Env sets no
+// limits.
 type Env struct {
-	// Context ends Eval, some milliseconds after its own end; nil never does.
+	// Context ends Eval within some milliseconds; nil never does.
 	Context context.Context
-	// Memory is asked for results and for working memory, all of which is given back when Eval ends.
+	// Memory is the account for results and working memory. Working memory is returned to it when Eval ends.
 	Memory *memory.Account
-	// Call runs one of the node's subgraphs; nil where the node has none. The results are the caller's to keep, and are taken from
-	// Memory. Subgraphs are closed: what they read of the values around them, constants apart, stands among the node's operands.
+	// Call runs a subgraph of the node; nil if the node has none. The caller owns the results, which are taken from Memory. Subgraphs are
+	// closed: values from outside, except constants, are operands of the node.
 	Call func(subgraph int, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 	work int // since Context was looked at
@@ -29,12 +29,12 @@ type Env struct {
 // ended is the panic that ends an Eval.
 type ended struct{ err error }
 
-// EvalOp runs op by its Eval. Whoever gets the results answers for them.
+// EvalOp runs op by its Eval. The caller releases the results.
 func EvalOp(env *Env, op Op, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return env.Results(func() ([]*tensor.Tensor, error) { return op.Eval(env, in) })
 }
 
-// Results is Within for an f that makes tensors. Whoever gets them answers for them.
+// Results is Within for an f that makes tensors. The caller releases them.
 func (e *Env) Results(f func() ([]*tensor.Tensor, error)) (out []*tensor.Tensor, err error) {
 	before := e.used()
 	err = e.Within(func() (err error) {
@@ -51,7 +51,7 @@ func (e *Env) Results(f func() ([]*tensor.Tensor, error)) (out []*tensor.Tensor,
 	return out, err
 }
 
-// Within runs f, which takes memory and counts work as an Eval does. What it has taken is given back at its end.
+// Within runs f, which allocates memory and counts work as an Eval does. Its memory is returned at its end.
 func (e *Env) Within(f func() error) (err error) {
 	before := e.used()
 	defer func() { e.Give(e.used() - before) }()
@@ -75,7 +75,7 @@ func (e *Env) used() int64 {
 	return e.Memory.Used
 }
 
-// Hold asks for memory that outlives what takes it, until somebody gives it back.
+// Hold reserves memory that outlives the Eval, until it is returned.
 func (e *Env) Hold(bytes int64) error {
 	if e == nil {
 		return nil
@@ -83,7 +83,7 @@ func (e *Env) Hold(bytes int64) error {
 	return e.Memory.Take(bytes)
 }
 
-// Take asks for memory that Eval is about to allocate.
+// Take reserves memory that Eval is about to allocate.
 func (e *Env) Take(bytes int64) {
 	if e == nil {
 		return
@@ -93,7 +93,7 @@ func (e *Env) Take(bytes int64) {
 	}
 }
 
-// Give says that memory that was taken is garbage, before the end of Eval.
+// Give returns memory before the end of Eval, because it is garbage.
 func (e *Env) Give(bytes int64) {
 	if e != nil {
 		e.Memory.Give(bytes)
@@ -177,7 +177,7 @@ func Make[T any](e *Env, n int) []T {
 // workStep is the number of elementary steps between two looks at the context: less than a millisecond of most.
 const workStep = 1 << 14
 
-// Work counts elementary steps, before they are made.
+// Work counts elementary steps before they run.
 func (e *Env) Work(steps int) {
 	if e == nil {
 		return
@@ -191,7 +191,7 @@ func (e *Env) Work(steps int) {
 	}
 }
 
-// Range counts to n, and the work of a step each.
+// Range counts to n, and one step of work for each number.
 func (e *Env) Range(n int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := range n {

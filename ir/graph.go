@@ -8,8 +8,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Graph is a program: nodes in an order in which every value is defined before it is used. Values are SSA. The methods
-// that change a graph keep the lists of uses right, so rewrites need no analysis of their own.
+// A Graph is a program. Its nodes are ordered so that every value is defined before it is used. Values are SSA. Methods that change a
+// graph keep the lists of uses correct, so rewrites need no separate analysis.
 type Graph struct {
 	Name    string
 	Inputs  []*Value
@@ -17,7 +17,7 @@ type Graph struct {
 	Nodes   []*Node
 	// OutputNames are the names that callers know the outputs by: one value may be given under several.
 	OutputNames []string
-	// Warnings are what the model states of its values and its nodes contradict.
+	// Warnings are contradictions between the declarations in the model and its nodes.
 	Warnings []string
 
 	nextID int
@@ -29,11 +29,11 @@ type Value struct {
 	Name string // the ONNX name, for errors, taps and reports; may be empty
 	Type Type
 
-	// Const is the content of a weight or constant; it may lie in a mapped file and must not be written.
+	// Const is the content of a weight or constant. It may be in a mapped file and must not be written.
 	Const *tensor.Tensor
 	// Packed is a weight in the layout that a target's kernel reads, made by Prepare; Const may then be nil.
 	Packed *Packed
-	// Dims is the content of a small integer tensor that carries sizes, as far as it is known in symbols.
+	// Dims is the content of a small integer tensor that carries sizes, as far as it is known symbolically.
 	Dims []Dim
 
 	Def  *Node // nil for inputs and constants
@@ -46,20 +46,19 @@ type Use struct {
 	Index int
 }
 
-// Packed is a weight laid out for a kernel.
+// Packed is a weight in the layout of a kernel.
 type Packed struct {
 	Layout packed.Layout
 	Data   *tensor.Tensor
 }
 
-// A Node applies an operation to values. A nil input is an operand that the model left out.
+// A Node applies an operation to values. A nil input is an absent operand.
 type Node struct {
 	Op        Op
 	Inputs    []*Value
 	Outputs   []*Value
 	Subgraphs []*Graph
-	// Origins are the names of the ONNX nodes that this node stands for, through every rewrite; of very many, the first
-	// MaxOrigins.
+	// Origins are the names of the ONNX nodes from which rewrites made this node, at most MaxOrigins.
 	Origins []string
 	// uses are the places of the operands in their values' Uses: values with 100,000 readers lose them in constant time.
 	uses []int32
@@ -76,10 +75,10 @@ func Operand[T any](in []*T, i int) *T {
 // HasOperand reports whether the node has operand i.
 func (n *Node) HasOperand(i int) bool { return Operand(n.Inputs, i) != nil }
 
-// MaxOrigins bounds the names that a node keeps. Fusions join some dozens of nodes; a chain of 100,000 views is also one.
+// MaxOrigins limits the names of a node. Fusions join some dozens of nodes, but a chain of 100,000 views also becomes one.
 const MaxOrigins = 256
 
-// JoinOrigins returns the names of a, then those of b that are not among them. Neither list changes.
+// JoinOrigins returns the names of a, then those of b that a lacks. It changes neither list.
 func JoinOrigins(a, b []string) []string {
 	if len(a) == 0 {
 		return b
@@ -106,7 +105,7 @@ const (
 // A Shape is the symbolic size of a tensor along each axis.
 type Shape []Dim
 
-// A Type is what is known of a value before it exists.
+// A Type is what is known about a value at compile time.
 type Type struct {
 	Kind     TypeKind
 	DType    tensor.DType
@@ -130,15 +129,14 @@ func Dims(sizes ...int) Shape {
 // NewGraph makes an empty graph.
 func NewGraph(name string) *Graph { return &Graph{Name: name} }
 
-// NewSubgraph makes an empty graph that will be a subgraph of a node of g. Its values' numbers go on where g's end, so g makes
-// none until EndSubgraph.
+// NewSubgraph makes an empty graph for a subgraph of a node of g. Its values are numbered after those of g, so g must make none until
+// EndSubgraph.
 func (g *Graph) NewSubgraph(name string) *Graph { return &Graph{Name: name, nextID: g.nextID} }
 
-// EndSubgraph lets g go on with numbers that r, a subgraph of it or a graph around it, does not use.
+// EndSubgraph makes g continue with numbers that r, a subgraph of g or a graph around it, does not use.
 func (g *Graph) EndSubgraph(r *Graph) { g.nextID = r.nextID }
 
-// Isolate gives a subgraph constants of its own in place of those that it shares with graphs around it, so that it can be
-// rewritten by itself.
+// Isolate gives a subgraph separate copies of the constants that it shares with graphs around it, so that it can be rewritten alone.
 func (g *Graph) Isolate() {
 	own := map[*Value]*Value{}
 	copyOf := func(v *Value) *Value {
@@ -213,7 +211,7 @@ func constDims(t *tensor.Tensor) []Dim {
 // carriesDims: bool is among them for the comparisons of sizes that exporters write.
 func carriesDims(d tensor.DType) bool { return d == tensor.I64 || d == tensor.I32 || d == tensor.Bool }
 
-// NewNode makes a node, infers its outputs and registers its uses. The node stands nowhere yet: Append or Emit places it.
+// NewNode makes a node, infers its outputs and registers its uses. Append or Emit adds it to the graph.
 func (g *Graph) NewNode(op Op, inputs []*Value, origins ...string) (*Node, error) {
 	if p, ok := op.(Preparer); ok {
 		var err error
@@ -284,7 +282,7 @@ func (v *Value) dropUse(n *Node, i int) {
 	v.Uses = v.Uses[:last]
 }
 
-// ReplaceAll makes every reader of old, the graph's outputs among them, read by instead.
+// ReplaceAll replaces old by another value in all readers and in the graph's outputs.
 func (g *Graph) ReplaceAll(old, by *Value) {
 	for len(old.Uses) > 0 {
 		u := old.Uses[len(old.Uses)-1]
@@ -297,7 +295,7 @@ func (g *Graph) ReplaceAll(old, by *Value) {
 	}
 }
 
-// Detach takes a node out of its operands' use lists; the caller takes it out of Nodes. Its outputs must be unused.
+// Detach removes a node from its operands' use lists. The caller removes it from Nodes. Its outputs must be unused.
 func (n *Node) Detach() {
 	for i, v := range n.Inputs {
 		if v != nil {

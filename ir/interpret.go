@@ -13,17 +13,17 @@ import (
 type Evaluator struct {
 	// Context ends a run between two steps of an Eval; nil never does.
 	Context context.Context
-	// Memory is asked for results and working memory; nil stands for one of 16 GiB.
+	// Memory is the account for results and working memory; nil means one of 16 GiB.
 	Memory *memory.Account
-	// Call runs a subgraph of n in place of the Evaluator itself; b holds the sizes known around n, and is not to be changed.
+	// Call runs a subgraph of n instead of the Evaluator. b holds the sizes known around n and must not be changed.
 	Call func(n *Node, subgraph int, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error)
 }
 
 // defaultMemory is the limit of Evaluators without an account.
 const defaultMemory = 16 << 30
 
-// Interpret runs a graph by Eval alone, one node after the other: the meaning that every other way of running it must
-// agree with. Inputs are in the graph's order.
+// Interpret runs a graph by Eval, node by node. It is the definition with which all other ways to run the graph must agree. Inputs are in
+// the graph's order.
 func Interpret(g *Graph, inputs []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return new(Evaluator).Graph(g, inputs, Binding{})
 }
@@ -41,8 +41,8 @@ func (e *Evaluator) account() *memory.Account {
 	return e.Memory
 }
 
-// Graph runs a graph. b holds sizes that are known beforehand, as of the values around a subgraph, and gets all others. The results
-// stay taken from Memory.
+// Graph runs a graph. b holds sizes that are known beforehand, such as those of values around a subgraph, and gets all others. The
+// results stay taken from Memory.
 func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
 	if err := g.BindTensors(inputs, b); err != nil {
 		return nil, err
@@ -89,10 +89,9 @@ func (e *Evaluator) Graph(g *Graph, inputs []*tensor.Tensor, b Binding) ([]*tens
 	return out, nil
 }
 
-// Node runs one node by Eval with the sizes of b, and adds to b the sizes that only this run could tell (those of
-// data-dependent results).
+// Node runs one node by Eval with the sizes of b. It adds to b the sizes of results that depend on data.
 func (e *Evaluator) Node(n *Node, in []*tensor.Tensor, b Binding) ([]*tensor.Tensor, error) {
-	typed := n.Op.Kind().Has(Typed) // it may have sizes that only this run can tell
+	typed := n.Op.Kind().Has(Typed) // it may have sizes that are known only in this run
 	op, err := MapDims(n.Op, func(d Dim) (Dim, error) {
 		known, err := b.Number(d)
 		if err != nil && typed {
@@ -167,7 +166,7 @@ func boundBytes(t Type, b Binding) (bytes int64, known bool, err error) {
 	for i, d := range t.Shape {
 		n, err := d.Eval(b)
 		if err != nil {
-			return 0, false, nil // a size that only the run can tell
+			return 0, false, nil // a size that is known only in the run
 		}
 		shape[i] = n
 	}
@@ -247,21 +246,21 @@ func (g *Graph) BindTensors(inputs []*tensor.Tensor, b Binding) error {
 	return g.BindInputs(dtypes, shapes, b)
 }
 
-// A Memo keeps what Fold evaluated between calls, and counts what it may evaluate still.
+// A Memo holds values that Fold evaluated, and counts how many elements it may still evaluate.
 type Memo struct {
 	known map[*Value]*tensor.Tensor
 	left  int // elements
 	depth int
 }
 
-// NewMemo is for Folds of that many elements together.
+// NewMemo returns a Memo for that many elements in all.
 func NewMemo(elements int) *Memo { return &Memo{known: map[*Value]*tensor.Tensor{}, left: elements} }
 
 // maxFoldDepth bounds the nodes one after the other that one Fold goes through, for the sake of the stack.
 const maxFoldDepth = 10_000
 
-// Fold evaluates a value that depends on nothing but constants, through the nodes that make it, as long as no tensor on
-// the way has more than limit elements.
+// Fold evaluates a value that depends only on constants, through the nodes that make it, if no tensor on the way has more than limit
+// elements.
 func Fold(v *Value, limit int, memo *Memo) (*tensor.Tensor, bool) {
 	if v == nil {
 		return nil, true

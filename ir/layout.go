@@ -6,8 +6,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Layout says where the elements of a value of a bound graph are: in the memory of Root, from element Offset on, with a
-// stride in elements for each axis of Shape. A value that is no view is its own root, row-major from 0.
+// A Layout is where the elements of a value of a bound graph are: in the memory of Root, from element Offset on, with a stride in
+// elements for each axis of Shape. A value that is not a view is its own root, row-major from 0.
 type Layout struct {
 	Root    *Value
 	Offset  int
@@ -21,7 +21,7 @@ func OwnLayout(v *Value) Layout {
 	return Layout{Root: v, Shape: shape, Strides: shape.Strides()}
 }
 
-// Contiguous reports whether the elements lie row-major without gaps. Strides of axes of size 1 do not matter.
+// Contiguous reports whether the elements are row-major without gaps. Strides of axes of size 1 do not matter.
 func (l Layout) Contiguous() bool {
 	want := 1
 	for i := len(l.Shape) - 1; i >= 0; i-- {
@@ -33,8 +33,8 @@ func (l Layout) Contiguous() bool {
 	return true
 }
 
-// Span is the number of elements from the first that the layout touches to the last, for strides that are not negative;
-// with negative strides it is not defined and kernels are not given such views.
+// Span is the number of elements from the first to the last that the layout touches. Strides must not be negative, and kernels never get
+// views with negative strides.
 func (l Layout) Span() int {
 	n := 1
 	for i, d := range l.Shape {
@@ -46,8 +46,8 @@ func (l Layout) Span() int {
 	return n
 }
 
-// ViewLayout returns the layout of a View op's result over its operand's, or false when the operand's strides do not allow
-// the view and it must be copied first. The node must be bound.
+// ViewLayout returns the layout of a View op's result in its operand's memory. It returns false if the operand's strides do not allow the
+// view, so that the operand must be copied first. The node must be bound.
 func ViewLayout(n *Node, in Layout) (Layout, bool) {
 	from, to := in.Shape, n.Outputs[0].Type.Sizes()
 	out := Layout{Root: in.Root, Offset: in.Offset, Shape: to}

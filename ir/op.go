@@ -7,22 +7,21 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An Op is what a node does: a struct whose fields are the operation's parameters, all known at compile time. The zero
-// value need not be meaningful. Ops are values: nothing changes one after it was put into a node.
+// An Op is what a node does: a struct whose fields are the operation's parameters, all known at compile time. The zero value need not be
+// meaningful. Ops are values and are not changed after they are put into a node.
 type Op interface {
-	// Kind is the op's row in the table and in every backend's table of kernels.
+	// Kind is the op's index in the table here and in every backend's kernel table.
 	Kind() Kind
-	// Infer is the shape rule. It sees symbolic or bound shapes alike, so that Bind checks with it what compilation
-	// could not decide. It fails if the types or shapes are none that the op takes.
+	// Infer is the shape rule. It accepts symbolic and bound shapes, so that Bind can check what compilation could not decide. It fails
+	// if the op does not take such types or shapes.
 	Infer(in []*Value) ([]Type, error)
-	// Eval is the meaning of the op: slow and plainly right. It folds constants, is the oracle of every kernel's tests,
-	// and runs what a backend lacks. Absent operands are nil. The results must not share memory with the operands, those of
-	// ops with the trait Typed apart. Call it by EvalOp: see Env. It fails if the sizes or contents are none that the op takes, or if Env
-	// refuses the memory or the work.
+	// Eval is the definition of the op, slow and plain. It folds constants, is the reference in the tests of kernels, and runs ops that a
+	// backend lacks. Absent operands are nil. The results must not share memory with the operands, except for ops with the trait Typed.
+	// Call it by EvalOp: see Env. It fails if the op does not take such sizes or contents, or if Env refuses memory or work.
 	Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 }
 
-// A Bounded op has results whose sizes depend on data and are never above what the sizes of the operands allow.
+// A Bounded op has results whose sizes depend on data but are bounded by the sizes of the operands.
 type Bounded interface {
 	Op
 	// Most returns the largest shapes of the results, for operands of these shapes. An absent operand has none.
@@ -118,7 +117,7 @@ const (
 	HoldsSum
 )
 
-// A Flow is what becomes of a difference in the last place of an operand of floats.
+// A Flow is how a difference in the last place of a float operand changes the result.
 type Flow uint8
 
 // The flows.
@@ -129,7 +128,7 @@ const (
 	Encodes             // it may move a quantised value by one
 )
 
-// A Def is an op's row. Rows have every field, so that a new fact about ops is asked of each of them.
+// A Def is an op's row in the table. Rows have every field, so that a new fact must be stated for every op.
 type Def struct {
 	Name   string // as printed; ops that print under several names, such as Binary, implement namer instead
 	Op     Op     // a value of the op's type
@@ -137,7 +136,7 @@ type Def struct {
 	MaxIn  int // -1: any number
 	Traits Traits
 	Flow   Flow      // of every operand, or of operand 0 alone where the op is opaque: others decide
-	Flops  FlopsRule // NoFlops for what is no product
+	Flops  FlopsRule // NoFlops for what is not a product
 	Rows   RowsRule  // NoRows for what reads all of its operands
 }
 
@@ -231,7 +230,7 @@ func (k Kind) String() string {
 	return reflect.TypeOf(table[k].Op).Name()
 }
 
-// RowOf is the row of an op.
+// RowOf returns the op's row in the table.
 func RowOf(op Op) *Def { return &table[op.Kind()] }
 
 // OpName is the name that the IR prints for op.

@@ -7,12 +7,12 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Append puts what is new of each sequence into a cache behind what there is. Operand 0 is the new places, operand 1 the length of every
-// sequence with them, i64 with a number for each sequence, operand 2 the cache, absent if it is empty. Of a sequence whose length is n, and
-// S new places, the cache's places before max(n−S, 0) stay and the new places follow. Behind them the cache's places stay with Keep, and
-// stand zeros otherwise and behind the cache.
+// Append writes the new positions of each sequence after its cached ones. Operand 0 is the new positions. Operand 1 is the length of
+// every sequence after appending, one i64 per sequence. Operand 2 is the cache, absent if it is empty. For a sequence of length n with S
+// new positions, the result holds the cache's positions before max(n−S, 0), then the new positions. With Keep, the remaining positions
+// are those of the cache. Without it, and beyond the cache, they are zeros.
 //
-// All have the places on Axis and the sequences on Batch; the result has Size places.
+// All operands have the positions on Axis and the sequences on Batch. The result has Size positions.
 type Append struct {
 	Axis, Batch int
 	Size        Dim
@@ -56,7 +56,7 @@ func (o Append) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(x.DType, y...)}, nil
 }
 
-// Start returns the first new place of a sequence of length n, if n is a length that it can have.
+// Start returns the first new position of a sequence of length n. It fails if n is not a possible length.
 func (o Append) Start(n int64, added, cached, size int) (start int, err error) {
 	start = int(max(n-int64(added), 0))
 	if n < 1 || n > int64(size) || start > cached {

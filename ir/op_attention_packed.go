@@ -55,7 +55,7 @@ func inferRelative(in []*Value, at int) error {
 	return nil
 }
 
-// ByQuery reports whether bounds, a mask or scores by relative position report the queries of attention by rows apart.
+// ByQuery reports whether bounds, a mask or scores by relative position distinguish the queries of packed attention.
 func (o Attention) ByQuery(in []*Value) bool {
 	if o.Causal || o.Window != 0 || Operand(in, AttentionQueryScores) != nil || Operand(in, AttentionKeyScores) != nil {
 		return true
@@ -92,18 +92,18 @@ func relativeScore(in []*tensor.Tensor, at, head, token, own, other int) (float6
 // evalRows is attention within each row.
 func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) ([]*tensor.Tensor, error) {
 	q, k, v := in[AttentionQ], in[AttentionK], in[AttentionV]
-	texts, err := textsOf(rows, q.Shape()[1], k.Shape()[1])
+	sequences, err := sequencesOf(rows, q.Shape()[1], k.Shape()[1])
 	if err != nil {
 		return nil, err
 	}
 	y := env.New(q.DType(), append(q.Shape()[:3].Clone(), v.Shape()[3])...)
 	one := o // bounds go into the mask
 	one.NaNGuard, one.Causal, one.Window = true, false, 0
-	for r, text := range texts {
-		args := []*tensor.Tensor{tokensOf(env, q, text[0], text[1]), tokensOf(env, k, text[2], text[3]),
-			tokensOf(env, v, text[2], text[3]), nil}
+	for r, sequence := range sequences {
+		args := []*tensor.Tensor{tokensOf(env, q, sequence[0], sequence[1]), tokensOf(env, k, sequence[2], sequence[3]),
+			tokensOf(env, v, sequence[2], sequence[3]), nil}
 		if Operand(in, AttentionPositions) != nil {
-			if args[AttentionMask], err = o.maskOfRow(env, in, r, text); err != nil {
+			if args[AttentionMask], err = o.maskOfRow(env, in, r, sequence); err != nil {
 				return nil, fmt.Errorf("row %d: %w", r, err)
 			}
 		}
@@ -111,7 +111,7 @@ func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) 
 		if err != nil {
 			return nil, err
 		}
-		copyRun(y, text[0]*y.Shape()[2:].Elements(), result[0], 0, result[0].Len())
+		copyRun(y, sequence[0]*y.Shape()[2:].Elements(), result[0], 0, result[0].Len())
 	}
 	return []*tensor.Tensor{y}, nil
 }
@@ -121,10 +121,10 @@ func tokensOf(env *Env, x *tensor.Tensor, from, to int) *tensor.Tensor {
 	return CopyStrided(env, x, append(tensor.Shape{1, to - from}, x.Shape()[2:]...), x.Shape().Strides(), from*x.Shape()[2:].Elements())
 }
 
-// maskOfRow is what mask, bounds and relative positions add to the scores [1,H,queries,keys] of text r.
-func (o Attention) maskOfRow(env *Env, in []*tensor.Tensor, r int, text [RowFields]int) (*tensor.Tensor, error) {
+// maskOfRow is what mask, bounds and relative positions add to the scores [1,H,queries,keys] of sequence r.
+func (o Attention) maskOfRow(env *Env, in []*tensor.Tensor, r int, sequence [RowFields]int) (*tensor.Tensor, error) {
 	mask, positions, heads := Operand(in, AttentionMask), in[AttentionPositions], in[AttentionQ].Shape()[2]
-	queries, keys := text[1]-text[0], text[3]-text[2]
+	queries, keys := sequence[1]-sequence[0], sequence[3]-sequence[2]
 	y := env.New(tensor.F32, 1, heads, queries, keys)
 	var at func(int) int
 	var shape tensor.Shape
@@ -135,9 +135,9 @@ func (o Attention) maskOfRow(env *Env, in []*tensor.Tensor, r int, text [RowFiel
 	}
 	for i := range queries {
 		for j := range keys {
-			s, t := 0, int(positions.Int64(text[2]+j))
+			s, t := 0, int(positions.Int64(sequence[2]+j))
 			if in[AttentionQ].Shape()[1] == in[AttentionK].Shape()[1] {
-				s = int(positions.Int64(text[0] + i))
+				s = int(positions.Int64(sequence[0] + i))
 			}
 			for h := range heads {
 				x := 0.0
@@ -161,11 +161,11 @@ func (o Attention) maskOfRow(env *Env, in []*tensor.Tensor, r int, text [RowFiel
 					}
 					x += m
 				}
-				byQuery, err := relativeScore(in, AttentionQueryScores, h, text[0]+i, s, t)
+				byQuery, err := relativeScore(in, AttentionQueryScores, h, sequence[0]+i, s, t)
 				if err != nil {
 					return nil, err
 				}
-				byKey, err := relativeScore(in, AttentionKeyScores, h, text[2]+j, t, s)
+				byKey, err := relativeScore(in, AttentionKeyScores, h, sequence[2]+j, t, s)
 				if err != nil {
 					return nil, err
 				}

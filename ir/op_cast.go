@@ -57,7 +57,7 @@ func (o Cast) Infer(in []*Value) ([]Type, error) {
 	return []Type{t}, nil
 }
 
-// Eval implements Op. A string that is no number is an error.
+// Eval implements Op. A string that is not a number is an error.
 func (o Cast) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	if x.DType() == o.To {

@@ -6,9 +6,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Conv is act(x ∗ w + bias) + residual, a convolution with the channels last, with sums in float64 (Eval) or float32 and better
-// (kernels). Operands: x [N,…,C], w […,C/Group,M] with the window's kernel in front, bias [M] or nil, residual of the result's
-// shape or nil. The result is [N,places…,M]. Channel m belongs to group m·Group/M, which sees C/Group channels of x.
+// Conv is act(x ∗ w + bias) + residual, a convolution with the channels last. Sums are float64 in Eval, and float32 or better in kernels.
+// Operands: x [N,…,C], w […,C/Group,M] with the window's kernel first, bias [M] or nil, residual of the result's shape or nil. The result
+// is [N,output positions…,M]. Channel m belongs to group m·Group/M, which reads C/Group channels of x.
 type Conv struct {
 	Window
 	Group       int
@@ -109,7 +109,7 @@ func (o Conv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	image, count := spatial.Elements(), places.Elements()
 	row := Make[float64](env, outputs)
-	padding := Make[float64](env, sx[n-1]) // zeros count: times an infinite weight they are no number
+	padding := Make[float64](env, sx[n-1]) // zeros count: times an infinite weight they are NaN
 	o.Walk(env, spatial, places, before, after, func(place int, taps []Tap) {
 		for b := range sx[0] {
 			clear(row)

@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestConvOfInfiniteWeights: padding is zeros, and zero times infinity is no number.
+// TestConvOfInfiniteWeights: padding is zeros, and zero times infinity is not a number.
 func TestConvOfInfiniteWeights(t *testing.T) {
 	op := ir.Conv{Window: ir.Window{Kernel: []int{2}, Strides: []int{1}, Dilations: []int{1}, Pads: []int{1, 1}, Auto: "NOTSET"}, Group: 1}
 	x := tensor.FromSlice([]float32{1, 2}, 1, 2, 1)

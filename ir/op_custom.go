@@ -12,40 +12,43 @@ import (
 
 // An OpDef defines a user's operator.
 type OpDef struct {
-	// Name is the operator's ONNX name after its domain: "com.example.Normalise". ONNX's own domain is spelled onnx, as in
-	// "onnx.Scale", and may be left out.
+	// Name is the operator's ONNX name after its domain: "com.example.Normalise". ONNX's own domain is written onnx, as in "onnx.Scale",
+	// and may be omitted.
 	Name string
 	// Infer returns the types of the results. Sizes may be symbolic.
 	Infer func(in []Type, attrs Attrs) ([]Type, error)
-	// Eval computes the results on the host. The operands must not be changed, nor kept beyond LateReads.
+	// Eval computes the results on the host. It must not change the operands, nor use them after LateReads.
 	Eval func(in []*tensor.Tensor, attrs Attrs) ([]*tensor.Tensor, error)
-	// WGSL, where it is given, is what backend wgpu runs instead of Eval: declarations, among them fn compute(i: u32), which is
-	// called for every element i of result 0 and may write whatever of the results belongs to it. It calls x0(i), x1(i), … for
-	// element i (u32, row-major) of an operand, y0(i, v), y1(i, v), … to write one of a result, and x0_size(axis) or
-	// y0_size(axis) for sizes. Elements are f32 for floats, bool, u32 for u8 and u32, and i32 for i8, i32 and i64, of which the
-	// low 32 bits are seen. Attributes that are numbers are constants, i32 or f32, of their names with attr_ in front. What has
-	// results of fewer than 32 bits, or operands of other types, runs by Eval.
+	// WGSL is optional source that backend wgpu runs instead of Eval. It declares fn compute(i: u32), which is called for every element i
+	// of result 0 and may write the elements of the results that belong to it. The source may call x0(i), x1(i), … for element i (u32,
+	// row-major) of an operand, y0(i, v), y1(i, v), … to write an element of a result, and x0_size(axis) or y0_size(axis) for sizes.
+	//
+	// Elements are f32 for floats, bool, u32 for u8 and u32, and i32 for i8, i32 and i64, of which only the low 32 bits are visible.
+	// Numeric attributes are constants of type i32 or f32, named attr_ and the attribute. Eval runs the operator if results have fewer
+	// than 32 bits, or if operands have other types.
 	WGSL string
-	// CUDA, where it is given, is what backend cuda runs instead of Eval: CUDA C++ with a function void compute(long long i), which is
-	// called for every element i of result 0 and may write whatever of the results belongs to it. It stands in a struct, whose other
-	// members it may call: those that WGSL calls, with long long indices and axes of int, and sizes as long long. Elements are float for
-	// f32, f16 and bf16, double for f64, unsigned for bool, u8, u16 and u32, int for i8, i16 and i32, and long long for i64. Attributes
-	// that are numbers are constants, long long or float. There are no headers. It is compiled on first use by NVRTC, which must be
-	// installed.
+	// CUDA is optional source that backend cuda runs instead of Eval: CUDA C++ with a function void compute(long long i). It is called
+	// for every element i of result 0 and may write the elements of the results that belong to it. The source is put into a struct with
+	// the functions that WGSL has. Here indices and sizes are long long, and axes are int.
+	//
+	// Elements are float for f32, f16 and bf16, double for f64, unsigned for bool, u8, u16 and u32, int for i8, i16 and i32, and long
+	// long for i64. Numeric attributes are constants of type long long or float. There are no headers. NVRTC, which must be installed,
+	// compiles the source on first use.
 	CUDA string
-	// PTX, where it is given, is what backend cuda runs instead of Eval and CUDA, and needs no compiler: a text with a kernel named
-	// compute, which runs in blocks of 256 threads, one thread at least for each element of result 0. Its only parameter is a struct of
-	// arrays: the addresses of up to 8 operands, row-major and null where absent, and of up to 4 results; as 64-bit integers the numbers of
-	// elements of each, and their sizes along up to 8 axes, 1 beyond their rank; and as float64 the first 8 attributes that are numbers.
+	// PTX is optional source that backend cuda runs instead of Eval and CUDA. It needs no compiler. It has a kernel named compute, which
+	// runs in blocks of 256 threads, with at least one thread for each element of result 0.
+	//
+	// The only parameter of the kernel is a struct of arrays. The arrays hold the addresses of up to 8 operands, row-major and null if
+	// absent; the addresses of up to 4 results; the numbers of elements of each as 64-bit integers; their sizes along up to 8 axes, 1
+	// beyond their rank; and the first 8 numeric attributes as float64.
 	PTX string
-	// LateReads is the number of steps after its own during which the kernel may still read its operands: for one that only
-	// begins to send them elsewhere, say, and another that waits for the end. The memory of the operands stays as it is for so
-	// long, unless CompileOptions.Liveness is liveness.Off.
+	// LateReads is the number of later steps during which the kernel may still read its operands. It is for a kernel that only starts a
+	// transfer, when another kernel waits for its end. The memory of the operands stays unchanged for as long, unless
+	// CompileOptions.Liveness is liveness.Off.
 	LateReads int
 }
 
-// AddOp adds a definition to a list, under the one spelling of its name. It is an error if the definition lacks a part, or if the
-// list has one of its name.
+// AddOp adds a definition to a list, under its qualified name. It fails if the definition lacks a part, or if the list has that name.
 func AddOp(list []*OpDef, d OpDef) ([]*OpDef, error) {
 	switch {
 	case d.Name == "":
@@ -66,7 +69,7 @@ func AddOp(list []*OpDef, d OpDef) ([]*OpDef, error) {
 	return append(list, &d), nil
 }
 
-// QualifiedName is the one spelling of an ONNX operator's name with its domain: ai.onnx is short onnx.
+// QualifiedName joins the domain and name of an ONNX operator. The domain ai.onnx becomes onnx.
 func QualifiedName(domain, name string) string {
 	if domain == "" || domain == "ai.onnx" {
 		domain = "onnx"
@@ -79,7 +82,7 @@ type Custom struct {
 	Name  string `ir:"name"`
 	Attrs Attrs
 	Types []Type `ir:"-"`
-	// Def is the definition that Name stands for; nil in a graph that was read and not yet given the user's operators.
+	// Def is the definition of Name. It is nil in a graph that was read and not yet given the user's operators.
 	Def *OpDef `ir:"-"`
 }
 
@@ -110,7 +113,7 @@ func (Custom) named() map[string]Op { return nil }
 // Infer returns the recorded types.
 func (o Custom) Infer([]*Value) ([]Type, error) { return o.Types, nil }
 
-// Eval computes the results that the node has, of the kernel's first ones.
+// Eval computes the results of the node, which are the first ones of the kernel.
 func (o Custom) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if o.Def == nil {
 		return nil, fmt.Errorf("no custom operator %s is registered", o.Name)
@@ -125,8 +128,7 @@ func (o Custom) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return out[:len(o.Types)], nil
 }
 
-// SameTensors reports whether two ops that print the same have the same tensors as parameters: Params leaves out the elements of large
-// ones.
+// SameTensors reports whether two ops that print equally have equal tensor parameters: Params omits the elements of large tensors.
 func SameTensors(a, b Op) bool {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for _, f := range fieldsOf(a).params {

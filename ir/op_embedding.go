@@ -42,7 +42,7 @@ func (o Embedding) Infer(in []*Value) ([]Type, error) {
 	for i := EmbeddingTable; i < len(in); i += 2 {
 		table, by := in[i], in[i+1]
 		if table == nil || table.Type.DType != first.DType || len(table.Type.Shape) != 2 || Same(table.Type.Shape[1], width) == No {
-			return nil, fmt.Errorf("operand %d is no table beside %v", i, first)
+			return nil, fmt.Errorf("operand %d is not a table beside %v", i, first)
 		}
 		if by == nil {
 			rows := table.Type.Shape[0]

@@ -41,7 +41,7 @@ func TestEmbeddingOperands(t *testing.T) {
 		{`embedding(_, _, %1, %0, %1)`, "scale, bias and pairs"},
 		{`embedding(_, _, %1, _)`, "scale, bias and pairs"},
 		{`embedding(%1, _, %1, %0)`, "a norm's operand"},
-		{`embedding(_, _, %1, %0, %2, %0)`, "is no table"},
+		{`embedding(_, _, %1, %0, %2, %0)`, "is not a table"},
 		{`embedding(_, _, %1, %0, %1, %3)`, "differ"},
 		{`embedding(_, _, %1, %2)`, "indices are f32"},
 		{`embedding(_, _, %0, %0)`, "embedding of table"},

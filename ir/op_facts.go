@@ -1,7 +1,7 @@
 package ir
 
-// A RowsRule is the operand whose elements say which rows along the first axis of operand i a node reads; nil where it reads all
-// of operand i, or rows in order.
+// A RowsRule returns the operand whose elements are indices of rows, along the first axis, that a node reads of operand i. It returns nil
+// if the node reads all of operand i, or rows in order.
 type RowsRule func(n *Node, i int) *Value
 
 // NoRows is the rule of ops that look nothing up.
@@ -14,7 +14,7 @@ func gatherRows(n *Node, i int) *Value {
 	return nil
 }
 
-// embeddingRows: the tables stand at every so many operands, each before its index.
+// embeddingRows: a table is followed by its index, and the next one comes that many operands later.
 func embeddingRows(every int) RowsRule {
 	return func(n *Node, i int) *Value {
 		if at := i - EmbeddingTable; at >= 0 && at%every == 0 {
@@ -24,11 +24,11 @@ func embeddingRows(every int) RowsRule {
 	}
 }
 
-// Rows is the operand whose elements say which rows along the first axis this use reads; nil where it reads all of its value,
-// or rows in order.
+// Rows returns the operand whose elements are indices of the rows, along the first axis, that this use reads. It returns nil if the use
+// reads the whole value, or rows in order.
 func (u Use) Rows() *Value { return RowOf(u.Node.Op).Rows(u.Node, u.Index) }
 
-// IsTable reports whether v is a constant of which all nodes only look rows up, as embeddings are: a run reads little of it.
+// IsTable reports whether v is a constant from which all nodes only look up rows, such as embeddings. A run reads little of it.
 func (v *Value) IsTable() bool {
 	for _, u := range v.Uses {
 		if u.Rows() == nil {
@@ -38,8 +38,8 @@ func (v *Value) IsTable() bool {
 	return v.Const != nil && len(v.Uses) > 0
 }
 
-// A FlopsRule is the number of multiplications and additions of a node's products. Other work counts nothing, since products
-// take nearly all the time of the models that rlxc is for.
+// A FlopsRule is the number of multiplications and additions in a node's products. Other work is not counted, since products take nearly
+// all the time of encoders.
 type FlopsRule func(n *Node) Dim
 
 // NoFlops is the rule of ops without products.

@@ -2,9 +2,9 @@ package ir
 
 import "github.com/rlxc/rlxc/tensor"
 
-// FeedForward is two products, down(up(x)): act(Alpha·x·u + upBias)·d + bias + residual. What is between them may never be there whole: a
-// kernel computes some rows of it at a time. Legalisation makes one of two MatMul. Operands: x [..,M,K], u and d as MatMul's b, biases of
-// theirs or nil, residual of the result's shape or nil.
+// FeedForward is two products, down(up(x)): act(Alpha·x·u + upBias)·d + bias + residual. A kernel computes the value between them some
+// rows at a time. Legalisation makes a FeedForward of two MatMul. Operands: x [..,M,K], u and d as MatMul's b, their biases or nil,
+// residual of the result's shape or nil.
 type FeedForward struct {
 	TransUp, TransDown bool // TransB of each product
 	Alpha              float32

@@ -8,8 +8,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// NoIndex lies outside of every axis. Lowerings put it in place of indices that an operator does not allow, such as negative ones where
-// they do not count from the end.
+// NoIndex is outside of every axis. Lowerings use it instead of indices that an operator does not allow, such as negative ones that do
+// not count from the end.
 const NoIndex = math.MaxInt32
 
 // IndexText names an index in an error.
@@ -46,8 +46,8 @@ func axisWithin(axis, rank int) error {
 	return nil
 }
 
-// Gather takes slices of operand 0 along Axis at the indices of operand 1 (i32 or i64, any shape; negative indices count
-// from the end). The result has the indices' shape in place of the axis. An index outside is a run-time error.
+// Gather takes slices of operand 0 along Axis at the indices of operand 1 (i32 or i64, any shape; negative indices count from the end).
+// In the result's shape, the shape of the indices replaces the axis. An index outside of the axis is a run-time error.
 type Gather struct{ Axis int }
 
 func (Gather) Kind() Kind { return KindGather }
@@ -239,8 +239,8 @@ func tuplePlace(s tensor.Shape, index *tensor.Tensor, t int) (int, error) {
 	return at, nil
 }
 
-// OneHot adds a new axis of size Depth at Axis, which holds values[1] at the index and values[0] elsewhere. Operands:
-// indices (any number type), values [2]. Negative indices count from the end; indices outside give a row without a hit.
+// OneHot adds a new axis of size Depth at Axis, which holds values[1] at the index and values[0] elsewhere. Operands: indices (any number
+// type), values [2]. Negative indices count from the end. Indices outside of the axis give only values[0].
 type OneHot struct {
 	Axis  int
 	Depth Dim

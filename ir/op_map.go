@@ -139,7 +139,7 @@ func (p *parser) expr() (e Expr) {
 		at := p.tok.at
 		x := Instr{Op: p.op(nil)}
 		if !isInstruction(x.Op.Kind()) {
-			p.failAt(at, "%s is no instruction of a map", OpName(x.Op))
+			p.failAt(at, "%s is not an instruction of a map", OpName(x.Op))
 		}
 		p.listOf("(", ")", func() {
 			at := p.tok.at

@@ -7,9 +7,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Pad puts Before[i] and After[i] elements around axis i; negative numbers take elements away, before any are put.
-// Operand 1 is the scalar that PadConstant writes (absent: zero). PadReflect mirrors at the first and last element, which
-// are not repeated, as often as it takes; PadWrap continues as if the axis were a ring.
+// Pad adds Before[i] and After[i] elements around axis i. Negative numbers remove elements, before any are added. Operand 1 is the scalar
+// that PadConstant writes (absent: zero). PadReflect mirrors at the first and last element, which are not repeated, as often as needed.
+// PadWrap continues as if the axis were a ring.
 type Pad struct {
 	Mode          PadMode
 	Before, After []Dim
@@ -77,7 +77,7 @@ func (o Pad) source(env *Env, n, before, after int) []int {
 	return out
 }
 
-// Source is what place i of a padded axis of size n shows: a place of the operand, or −1 for the value.
+// Source returns the position in the operand of position i of a padded axis of size n, or −1 for the padding value.
 func (o Pad) Source(i, n, before, after int) int {
 	lo, hi := max(0, -before), n-max(0, -after) // what is left of the operand
 	if i -= before; i >= lo && i < hi {
@@ -160,8 +160,8 @@ func (o Tile) Content(in []*Value) []Dim {
 	return slices.Repeat(in[0].Dims, n)
 }
 
-// Trilu keeps the triangle of each matrix (the last two axes) on and above the K-th diagonal when Upper, on and below it
-// otherwise, and zeroes the rest.
+// Trilu returns the triangle of each matrix (the last two axes) on and above the K-th diagonal when Upper, on and below it otherwise. The
+// other elements become 0.
 type Trilu struct {
 	Upper bool
 	K     int

@@ -113,24 +113,24 @@ func (o LayerNorm) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return []*tensor.Tensor{y, total}, nil
 }
 
-// Attention is softmax(Scale·q·kᵀ [capped: c·tanh(x/c)] + mask) · v for each head. q is [B,S,H,D]; k [B,T,G,D] and v
-// [B,T,G,E], where G divides H and query head h uses head h/(H/G) (grouped-query attention); the result is [B,S,H,E]. All
-// of them may be strided views. Operand 3, if present, broadcasts to [B,H,S,T]: floats are added to the scaled scores,
-// bool false excludes the key. Causal excludes keys after position s + T − S when Offset is set, and after s otherwise;
-// Window > 0 excludes keys Window or further away from that position, on either side.
+// Attention is softmax(Scale·q·kᵀ [capped: c·tanh(x/c)] + mask) · v for each head. q is [B,S,H,D]; k [B,T,G,D] and v [B,T,G,E], where G
+// divides H and query head h uses head h/(H/G) (grouped-query attention); the result is [B,S,H,E]. All of them may be strided views.
+// Operand 3, if present, broadcasts to [B,H,S,T]: floats are added to the scaled scores, and bool false excludes the key. Causal excludes
+// keys after position s + T − S when Offset is set, and after s otherwise. Window > 0 excludes keys Window or further away from that
+// position, on either side.
 //
-// A row all of whose keys carry a finite mask value becomes what the sums are, an average. A row whose keys are all
-// excluded (score −∞) becomes NaN, as softmax does, or 0 when NaNGuard.
+// A query whose keys all have a finite mask value becomes the average that the sums are. A query whose keys are all excluded (score −∞)
+// becomes NaN, as in softmax, or 0 when NaNGuard.
 //
-// Operand 4, if present, is what Pack says of texts that lie one after the other (B is 1 then): i32 [R,4], the queries and the keys of
-// each, as first and end. The queries of row r see the keys of row r; those that see no key, or are of no row, give 0. Operand 5 is the
-// position of each key in its text, i64 [1,T], ascending within a text. With it Causal and Window compare positions, and operand 3
-// broadcasts to [R,H,P,P]: what it has for a row and two positions counts for a query and a key there. Where queries differ by their
-// positions S is T, and the positions are those of the queries as well.
+// Operand 4, if present, lists the sequences of a packed batch, as Pack returns it (B is 1 then): i32 [R,4], the queries and the keys of
+// each sequence, as first and end. The queries of a sequence read its keys. Queries without keys, or in no sequence, return 0. Operand 5
+// is the position of each key in its sequence, i64 [1,T], ascending within a sequence. With it, Causal and Window compare positions, and
+// operand 3 broadcasts to [R,H,P,P], by sequence and the positions of query and key. If queries differ by their positions, S is T, and
+// the positions are those of the queries too.
 //
-// Operands 6 to 9, which need positions, are scores by relative position (DeBERTa, arXiv 2006.03654): [1,H,S,N] of the type of q and i64
-// [P,P], in pairs. To the scaled scores of the query at position s and the key at t, the first pair adds element [s,t] of its indices of
-// the query's N scores, and the second element [t,s] of its indices of the key's. Negative indices count from the end.
+// Operands 6 to 9, which require positions, are scores by relative position (DeBERTa, arXiv 2006.03654): [1,H,S,N] of the type of q and
+// i64 [P,P], in pairs. They are added to the scaled scores of the query at position s and the key at t. The first pair adds the query's
+// score number indices[s,t], of N. The second pair adds the key's score number indices[t,s]. Negative indices count from the end.
 type Attention struct {
 	Scale    float32
 	Softcap  float32
@@ -270,8 +270,8 @@ func (o Attention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return []*tensor.Tensor{y}, nil
 }
 
-// Rotary turns pairs of x [B,S,H,D] by angles whose cosines and sines are [B,S,R/2] or [1,S,R/2]: the first R elements of
-// each head turn, the rest passes. Pairs are (i, i+R/2), or (2i, 2i+1) when Interleaved (RoPE, arXiv 2104.09864).
+// Rotary rotates pairs of x [B,S,H,D] by angles whose cosines and sines are [B,S,R/2] or [1,S,R/2]. It rotates the first R elements of
+// each head and copies the rest. Pairs are (i, i+R/2), or (2i, 2i+1) when Interleaved (RoPE, arXiv 2104.09864).
 type Rotary struct{ Interleaved bool }
 
 func (Rotary) Kind() Kind { return KindRotary }

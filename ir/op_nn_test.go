@@ -102,6 +102,7 @@ func TestRotary(t *testing.T) {
 }
 
 func TestMatMul(t *testing.T) {
+	one, two := tensor.Shape{1, 1}, tensor.Shape{2, 2}
 	a, b := f32(tensor.Shape{2, 2}, 1, 2, 3, 4), f32(tensor.Shape{2, 2}, 5, 6, 7, 8)
 	runText(t, []textCase{
 		{"plain", MatMul{}, ins{a, b}, "f32[2,2] 19 22 43 50"},
@@ -114,5 +115,26 @@ func TestMatMul(t *testing.T) {
 		{"integers with alpha", MatMul{Alpha: 2}, ins{i64(tensor.Shape{1, 1}, 1), i64(tensor.Shape{1, 1}, 1)},
 			"error: not defined for i64"},
 		{"vectors", MatMul{}, ins{f32(nil, 1), b}, "error: at least two axes"},
+		{"a vector on the right", MatMul{}, ins{b, f32(nil, 1)}, "error: at least two axes"},
+		{"not square, transposed", MatMul{TransB: true}, ins{f32(tensor.Shape{1, 2}, 1, 10), f32(tensor.Shape{3, 2}, 1, 2, 3, 4, 5, 6)},
+			"f32[1,3] 21 43 65"},
+		{"integers with all", MatMul{},
+			ins{i64(two, 1, 2, 3, 4), i64(two, 5, 6, 7, 8), i64(nil, 100, 200), i64(two, 1000, 2000, 3000, 4000)},
+			"i64[2,2] 1119 2222 3143 4250"},
+		{"parameters of act", MatMul{Act: HardSigmoid, ActAlpha: 0.5, ActBeta: 0.25}, ins{f32(one, 1), f32(one, 0.5)}, "f32[1,1] 0.5"},
+		{"half a table", MatMul{}, ins{f32(one, 1.0009765625), of(tensor.F16, one, 2)}, "f32[1,1] 2.0019531"},
+		{"bfloat16", MatMul{}, ins{f32(one, 1.0009765625), of(tensor.BF16, one, 2)}, "f32[1,1] 2.0019531"},
+		{"two halves", MatMul{}, ins{of(tensor.F16, one, 1), of(tensor.BF16, one, 1)}, "error: matmul of f16 and bf16"},
+		{"a wider b", MatMul{}, ins{f32(one, 1), of(tensor.F64, one, 1)}, "error: matmul of f32 and f64"},
+		{"truths", MatMul{}, ins{of(tensor.Bool, one, 1), of(tensor.Bool, one, 1)}, "error: not defined for bool"},
+		{"integers with act", MatMul{Act: Relu}, ins{i64(one, 1), i64(one, 1)}, "error: not defined for i64"},
+		{"act to truths", MatMul{Act: IsNaN}, ins{a, b}, "error: a product followed by is_nan"},
+		{"batches that differ", MatMul{}, ins{tensor.New(tensor.F32, 2, 1, 1), tensor.New(tensor.F32, 3, 1, 1)}, "error: do not broadcast"},
+		{"bias's type", MatMul{}, ins{a, b, i64(nil, 1, 2)}, "error: a bias or residual of i64"},
+		{"bias's size", MatMul{}, ins{a, b, f32(nil, 1)}, "error: bias f32[1] for 2 columns"},
+		{"bias's rank", MatMul{}, ins{a, b, f32(tensor.Shape{1, 2}, 1, 2)}, "error: bias f32[1,2]"},
+		{"residual's type", MatMul{}, ins{a, b, nil, i64(two, 1, 2, 3, 4)}, "error: a bias or residual of i64"},
+		{"residual's rank", MatMul{}, ins{a, b, nil, f32(nil, 1, 2)}, "error: residual f32[2]"},
+		{"residual's size", MatMul{}, ins{a, b, nil, f32(tensor.Shape{2, 1}, 1, 2)}, "error: residual f32[2,1]"},
 	})
 }

@@ -6,14 +6,13 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// QAttention is attention of quantised values: for each head softmax(q·kᵀ + mask)·v, whose probabilities are quantised before they meet
-// v. Both products have exact int32 sums, as those of QMatMul, which it stands for twice.
+// QAttention is attention of quantised values: for each head softmax(q·kᵀ + mask)·v, whose probabilities are quantised before they are
+// multiplied by v. Both products have exact int32 sums, as those of QMatMul.
 //
-// Operands: q [B,S,H,D], k [B,T,H,D] and v [B,T,H,E] of u8 or i8, any strided views; mask, f32 that broadcasts to [B,H,S,T],
-// or nil; then pairs of a scale (f32) and a zero point, scalars: of q, of k and of v; of the scores, which are rounded to quantised values
-// and back between mask and softmax where they are given; of the probabilities; and of the result [B,S,H,E], which is f32
-// without them. A factor of the scores is part of q's scale. Operand QAttentionRows is that of Attention by rows, beside which there is no
-// mask.
+// Operands: q [B,S,H,D], k [B,T,H,D] and v [B,T,H,E] of u8 or i8, any strided views; mask, f32 that broadcasts to [B,H,S,T], or nil; then
+// pairs of a scale (f32) and a zero point, scalars: of q, of k and of v; of the scores, which are rounded to quantised values and back
+// between mask and softmax if given; of the probabilities; and of the result [B,S,H,E], which is f32 without them. A factor of the scores
+// is part of q's scale. Operand QAttentionRows is AttentionRows, and excludes a mask.
 type QAttention struct{}
 
 // The operand positions of QAttention. A zero point follows its scale.
@@ -139,7 +138,7 @@ func (o QAttention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 // evalRows is attention within each row; queries without keys give 0.
 func (o QAttention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) ([]*tensor.Tensor, error) {
 	q, k, v := in[QAttentionQ], in[QAttentionK], in[QAttentionV]
-	texts, err := textsOf(rows, q.Shape()[1], k.Shape()[1])
+	sequences, err := sequencesOf(rows, q.Shape()[1], k.Shape()[1])
 	if err != nil {
 		return nil, err
 	}
@@ -150,18 +149,18 @@ func (o QAttention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor)
 			y.SetInt64(i, zero.Int64(0))
 		}
 	}
-	for _, text := range texts {
-		if text[0] == text[1] || text[2] == text[3] {
+	for _, sequence := range sequences {
+		if sequence[0] == sequence[1] || sequence[2] == sequence[3] {
 			continue
 		}
 		args := append([]*tensor.Tensor{}, in[:QAttentionRows]...)
-		args[QAttentionQ], args[QAttentionK], args[QAttentionV] = tokensOf(env, q, text[0], text[1]), tokensOf(env, k, text[2], text[3]),
-			tokensOf(env, v, text[2], text[3])
+		args[QAttentionQ] = tokensOf(env, q, sequence[0], sequence[1])
+		args[QAttentionK], args[QAttentionV] = tokensOf(env, k, sequence[2], sequence[3]), tokensOf(env, v, sequence[2], sequence[3])
 		one, err := o.Eval(env, args)
 		if err != nil {
 			return nil, err
 		}
-		copyRun(y, text[0]*y.Shape()[2:].Elements(), one[0], 0, one[0].Len())
+		copyRun(y, sequence[0]*y.Shape()[2:].Elements(), one[0], 0, one[0].Len())
 	}
 	return []*tensor.Tensor{y}, nil
 }

@@ -6,13 +6,12 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// QConv is a convolution of 8-bit quantised values with the channels last: a QMatMul whose rows are what the window meets at each
-// place, with the zero point of x in the padding. It stands for what ONNX writes as ConvInteger, QLinearConv, and convolutions between
-// DequantizeLinear and QuantizeLinear.
+// QConv is a convolution of 8-bit quantised values with the channels last. It is a QMatMul whose rows are the im2col patches of the
+// windows, with the zero point of x as padding. ONNX writes it as ConvInteger, QLinearConv, or a convolution between DequantizeLinear and
+// QuantizeLinear.
 //
-// Operands are at the positions of QMatMul's: x [N,…,C] u8 or i8 in place of a, w […,C/Group,M] u8 or i8 with the window's kernel in
-// front in place of b, and the others as QMatMul has them. The result is [N,places…,M]. Channel m belongs to group m·Group/M, which sees
-// C/Group channels of x.
+// The operands are those of QMatMul, with x [N,…,C] u8 or i8 as a, and w […,C/Group,M] u8 or i8 with the window's kernel first as b. The
+// result is [N,output positions…,M]. Channel m belongs to group m·Group/M, which reads C/Group channels of x.
 type QConv struct {
 	Window
 	Group int
@@ -21,7 +20,7 @@ type QConv struct {
 
 func (QConv) Kind() Kind { return KindQConv }
 
-// Infer implements Op: the shape is that of a convolution of floats, all else that of a product.
+// Infer implements Op: the shape is that of a convolution of floats, and the rest is that of a product.
 func (o QConv) Infer(in []*Value) ([]Type, error) {
 	x, w := in[QMatMulA].Type, in[QMatMulB].Type
 	if !is8Bit(x.DType) || !is8Bit(w.DType) {
@@ -39,7 +38,7 @@ func (o QConv) Infer(in []*Value) ([]Type, error) {
 	return QMatMul{Act: o.Act}.Infer(product)
 }
 
-// Eval implements Op: groups are products of patches, one after the other.
+// Eval implements Op: each group is a product of im2col patches.
 func (o QConv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, w := in[QMatMulA], in[QMatMulB]
 	sx, sw := x.Shape(), w.Shape()
@@ -103,7 +102,7 @@ func (o QConv) patches(env *Env, x, zero *tensor.Tensor, shape tensor.Shape, fir
 		for b := range sx[0] {
 			env.Work(taps * inputs)
 			row := (b*count + place) * taps * inputs
-			for k := range taps { // elements beyond even the padding are no taps
+			for k := range taps { // elements beyond even the padding are not taps
 				copyRun(y, row+k*inputs, padding, 0, inputs)
 			}
 			for _, t := range met {

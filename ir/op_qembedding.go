@@ -24,7 +24,7 @@ func (o QEmbedding) Infer(in []*Value) ([]Type, error) {
 	for i := EmbeddingTable; i < len(in); i += 4 {
 		table, scale, zero := in[i], Operand(in, i+2), Operand(in, i+3)
 		if table == nil {
-			return nil, fmt.Errorf("operand %d is no table", i)
+			return nil, fmt.Errorf("operand %d is not a table", i)
 		}
 		quantized := is8Bit(table.Type.DType)
 		if quantized != (scale != nil) || scale == nil && zero != nil {

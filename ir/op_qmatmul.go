@@ -8,16 +8,18 @@ import (
 )
 
 // QMatMul is a product of 8-bit quantised values: exact int32 sums of (a − aZero)·(b − bZero), times aScale·bScale, plus bias, through
-// Act, plus residual, quantised again where yScale is given. It stands for what ONNX writes as MatMulInteger, QLinearMatMul,
-// QGemm and products between DequantizeLinear and QuantizeLinear. It prints as onnx.QMatMul.
+// Act, plus residual, quantised again if yScale is given. ONNX writes it as MatMulInteger, QLinearMatMul, QGemm, or a product between
+// DequantizeLinear and QuantizeLinear. It prints as onnx.QMatMul.
 //
 // Operands: a [..,M,K] u8 or i8 quantised values, or f32 that is quantised on the way as DynamicQuantize does (aZero and aScale are then
-// absent); b [..,K,N] ([..,N,K] with TransB) u8 or i8; aZero a scalar and bZero a scalar or [N], of their quantised values' types, nil for
-// 0; aScale a scalar and bScale a scalar or [N]; bias [N], as i32 added to the sums or as a float after the scales; residual of the
+// absent); b [..,K,N] ([..,N,K] with TransB) u8 or i8; aZero a scalar and bZero a scalar or [N], of their quantised values' types, nil
+// for 0; aScale a scalar and bScale a scalar or [N]; bias [N], as i32 added to the sums or as a float after the scales; residual of the
 // result's shape; yScale and yZero scalars, or [N] both. Without bScale the result is the i32 sums, with yScale it is quantised values of
-// yZero's type, and otherwise it has bScale's type. Beside an a that is quantised on the way may stand rows, i32 [R,4] as Pack makes them
-// of texts: then each text has a scale and zero point of its own, that of the rows of a which are its keys, as if it were multiplied alone;
-// the results of rows of no text are of no use. All arithmetic after the sums is float32's.
+// yZero's type, and otherwise it has bScale's type. All arithmetic after the sums is float32's.
+//
+// If a is quantised on the way, an operand may list the sequences of a packed batch, i32 [R,4] as Pack returns them. Then each sequence
+// has a separate scale and zero point, from the rows of a that are its keys, as if it were multiplied alone. The results of rows in no
+// sequence are unspecified.
 type QMatMul struct {
 	TransB bool
 	Act    UnaryFn
@@ -246,12 +248,12 @@ func differences(env *Env, x, zero *tensor.Tensor, byRow bool) *tensor.Tensor {
 	return y
 }
 
-// evalRows multiplies each text by itself.
+// evalRows multiplies each sequence separately.
 func (o QMatMul) evalRows(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, residual := in[QMatMulA], in[QMatMulResidual]
 	k := a.Shape()[a.Rank()-1]
 	count := a.Shape()[:a.Rank()-1].Elements()
-	texts, err := textsOf(in[QMatMulRows], count, count)
+	sequences, err := sequencesOf(in[QMatMulRows], count, count)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +263,7 @@ func (o QMatMul) evalRows(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 		return y
 	}
 	var y *tensor.Tensor
-	for _, r := range append(texts, [RowFields]int{}) { // the last for the type alone
+	for _, r := range append(sequences, [RowFields]int{}) { // the last for the type alone
 		scale, zero := dynamicRange(tensor.Of[float32](part(a, k, r[2], r[3])))
 		own := append([]*tensor.Tensor{}, in...)
 		quantized := env.New(tensor.U8, r[1]-r[0], k)

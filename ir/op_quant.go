@@ -159,7 +159,7 @@ func (Dequantize) Kind() Kind { return KindDequantize }
 func (o Dequantize) Infer(in []*Value) ([]Type, error) {
 	x, scale, zero := in[0].Type, in[1].Type, Operand(in, 2)
 	if !isQuantized(x.DType) && x.DType != tensor.I32 || !scale.DType.IsFloat() || !o.To.IsFloat() {
-		return nil, fmt.Errorf("%s with scales of %s are no quantised values of %s", x.DType, scale.DType, o.To)
+		return nil, fmt.Errorf("%s with scales of %s are not quantised values of %s", x.DType, scale.DType, o.To)
 	}
 	if zero != nil && zero.Type.DType != x.DType {
 		return nil, fmt.Errorf("the zero point is %s, the quantised values are %s", zero.Type.DType, x.DType)
@@ -181,12 +181,12 @@ func (o Dequantize) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	return []*tensor.Tensor{y}, nil
 }
 
-// ScaleAt says which scale element i of quantised values of shape s has.
+// ScaleAt returns which scale belongs to element i of quantised values of shape s.
 func (o Dequantize) ScaleAt(s, scales tensor.Shape) func(i int) int {
 	return scaleIndex(s, scales, o.Axis, o.Block)
 }
 
-// Codes returns how integers of at most 8 bits lie in t: element i, with the smallest number of its type as 0.
+// Codes returns a reader of the integers of at most 8 bits in t: element i, minus the smallest number of its type.
 func Codes(t *tensor.Tensor) func(i int) byte {
 	data, bits, flip := t.Bytes(), t.DType().Bits(), byte(0)
 	if t.DType().IsSigned() {
@@ -212,9 +212,9 @@ func quantizedAt(x *tensor.Tensor, i int, zero *tensor.Tensor, k int) float64 {
 	return float64(v)
 }
 
-// DynamicQuantize is ONNX's DynamicQuantizeLinear: x in float32 becomes u8 quantised values with one scale and zero point, the second
-// and third results, that follow from x: the range from min(x) to max(x), widened to hold 0, is cut into 255 steps. A
-// tensor of zeros has scale 1, as in onnxruntime.
+// DynamicQuantize is ONNX's DynamicQuantizeLinear. It rounds float32 x to u8 quantised values with one scale and zero point, the second
+// and third results. The range from min(x) to max(x), extended to include 0, is divided into 255 steps. A tensor of zeros has scale 1, as
+// in onnxruntime.
 type DynamicQuantize struct{}
 
 func (DynamicQuantize) Kind() Kind { return KindDynamicQuantize }
@@ -256,7 +256,7 @@ func dynamicRange(x []float32) (scale float32, zero uint8) {
 	return scale, uint8(math.RoundToEven(float64(at)))
 }
 
-// RoundDynamic rounds x, which holds float32 values, to what remains of it after DynamicQuantize.
+// RoundDynamic rounds x, which holds float32 values, as DynamicQuantize and Dequantize do.
 func RoundDynamic(x []float64) {
 	narrow := make([]float32, len(x))
 	for i, v := range x {

@@ -20,7 +20,7 @@ type Reduce struct {
 }
 
 // reduceRow is the meaning of a reduction on a group of numbers, which may be gone through more than once. On integers, rows
-// without a meaning of their own go through real and truncate.
+// without a separate meaning go through real and truncate.
 type reduceRow struct {
 	real  func(x iter.Seq[float64]) float64
 	whole func(x iter.Seq[int64]) int64

@@ -7,8 +7,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// ScatterElements is operand 0 with the elements of operand 2 put at the places that operand 1 names along Axis, combined
-// by Reduce with what stands there.
+// ScatterElements is operand 0 with the elements of operand 2 written at the indices in operand 1 along Axis. Reduce combines them with
+// the existing elements.
 type ScatterElements struct {
 	Axis   int
 	Reduce Reduction
@@ -78,7 +78,8 @@ func (o ScatterElements) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	return []*tensor.Tensor{y}, err
 }
 
-// ScatterND is operand 0 with slices of operand 2 put at the index tuples of operand 1, combined by Reduce.
+// ScatterND is operand 0 with slices of operand 2 written at the index tuples of operand 1. Reduce combines them with the existing
+// elements.
 type ScatterND struct{ Reduce Reduction }
 
 func (ScatterND) Kind() Kind { return KindScatterND }

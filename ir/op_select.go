@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Where picks, element by element, operand 1 where operand 0 (bool) is true and operand 2 elsewhere; all three broadcast.
+// Where selects, element by element, operand 1 if operand 0 (bool) is true and operand 2 otherwise. All three broadcast.
 type Where struct{}
 
 func (Where) Kind() Kind { return KindWhere }

@@ -168,7 +168,7 @@ func copyTiles[T any](env *Env, y, x *tensor.Tensor, shape tensor.Shape, strides
 	}
 }
 
-// elementsOf is the memory of a tensor as so many bytes each.
+// elementsOf is the memory of a tensor as that many bytes each.
 func elementsOf[T any](t *tensor.Tensor) []T {
 	var element T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Bytes()))), len(t.Bytes())/int(unsafe.Sizeof(element)))
@@ -219,8 +219,8 @@ func (o Slice) Infer(in []*Value) ([]Type, error) {
 			return nil, fmt.Errorf("axis %d: step 0", i)
 		}
 		last := o.Starts[i].Add(o.Sizes[i].Sub(N(1)).scale(int64(o.Steps[i])))
-		empty := o.Sizes[i].Is(0)
-		if !empty && (LessEqual(d, last) == Yes || LessEqual(N(0), last) == No || LessEqual(N(0), o.Starts[i]) == No) {
+		outside := func(p Dim) bool { return LessEqual(d, p) == Yes || LessEqual(N(0), p) == No }
+		if !o.Sizes[i].Is(0) && (outside(o.Starts[i]) || outside(last)) {
 			return nil, fmt.Errorf("axis %d: elements %v to %v of %v", i, o.Starts[i], last, d)
 		}
 	}
@@ -303,8 +303,8 @@ func (o Expand) Content(in []*Value) []Dim {
 	return slices.Repeat(in[0].Dims, n)
 }
 
-// Copy materialises its operand row-major. Legalisation inserts it where a kernel cannot read a strided view and before
-// outputs that would share memory with an input.
+// Copy copies its operand to row-major order. Legalisation inserts it before a kernel that cannot read a strided view, and before outputs
+// that would share memory with an input.
 type Copy struct{}
 
 func (Copy) Kind() Kind { return KindCopy }
@@ -317,8 +317,8 @@ func (Copy) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 
 func (Copy) Content(in []*Value) []Dim { return in[0].Dims }
 
-// Materialize computes what a view shows into memory of its own. Legalisation makes one of a view that strides cannot
-// express, such as a slice that walks backwards.
+// Materialize copies what a view reads into separate memory. Legalisation uses it for a view that strides cannot express, such as a slice
+// with negative steps.
 type Materialize struct{ View Op }
 
 func (Materialize) Kind() Kind { return KindMaterialize }
@@ -394,7 +394,7 @@ func (o Concat) Content(in []*Value) []Dim {
 	return out
 }
 
-// DimsOp is the vector of sizes that ONNX's Shape and Size give, or a scalar.
+// DimsOp is the vector of sizes that ONNX's Shape and Size return, or a scalar.
 type DimsOp struct {
 	Dims   []Dim
 	Scalar bool
@@ -456,8 +456,8 @@ func (o Range) Content([]*Value) []Dim {
 	return out
 }
 
-// ActCopy is a materialised copy of an activation, made to keep an intermediate value for comparison: rewrites leave it
-// alone, and liveness treats it as a custom operator.
+// ActCopy is a copy of an activation, made to keep an intermediate value for comparison. Rewrites do not change it, and liveness treats
+// it as a custom operator.
 type ActCopy struct{}
 
 func (ActCopy) Kind() Kind { return KindActCopy }

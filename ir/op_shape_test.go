@@ -47,6 +47,8 @@ func TestSlice(t *testing.T) {
 		{name: "nothing", op: slice(4, 0, 1), in: []*tensor.Tensor{line}, want: i64(tensor.Shape{0})},
 		{name: "beyond the end", op: slice(2, 3, 1), in: []*tensor.Tensor{line}, err: "elements 2 to 4 of 4"},
 		{name: "beyond the start", op: slice(1, 3, -1), in: []*tensor.Tensor{line}, err: "elements 1 to -1 of 4"},
+		{name: "from beyond the end", op: slice(4, 2, -1), in: []*tensor.Tensor{line}, err: "elements 4 to 3 of 4"},
+		{name: "from before the start", op: slice(-1, 2, 1), in: []*tensor.Tensor{line}, err: "elements -1 to 0 of 4"},
 		{name: "step 0", op: slice(0, 1, 0), in: []*tensor.Tensor{line}, err: "step 0"},
 	} {
 		c.run(t)

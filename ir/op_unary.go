@@ -300,7 +300,7 @@ func (f *UnaryFn) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no function of one number", text)
+	return fmt.Errorf("%q is not a function of one number", text)
 }
 
 // plus is x + b towards zero.
@@ -315,10 +315,10 @@ func plus(x int64, b float64) int64 {
 	return x
 }
 
-// HasStep reports whether the result jumps somewhere: a rounding of the operand may then change it by any amount.
+// HasStep reports whether the result jumps somewhere. Rounding the operand may then change it by any amount.
 func (f UnaryFn) HasStep() bool { return f < NumUnary && unaryTable[f].step }
 
-// IsEpilogue reports whether a product may apply the function to its sums: NoUnary too, which leaves them.
+// IsEpilogue reports whether a product may apply the function to its sums. NoUnary, which changes nothing, is one.
 func (f UnaryFn) IsEpilogue() bool { return f == NoUnary || f < NumUnary && unaryTable[f].epilogue }
 
 // checkEpilogue reports a function that no product applies to its sums.

@@ -109,7 +109,7 @@ func TestShapeRulesRefuse(t *testing.T) {
 				"blocks of 48":      MatMulNBits{K: 32, N: 5, Bits: 4, Block: 48, Int8: true}}},
 		{QEmbedding{}, "f32[4] f32[4] u8[9,4] i64[n,3] f32[4] u8[4]", map[string]string{"5 _": taken, "2 f32[9,4] 4 _ 5 _": taken,
 			"4 _ 5 _": "quantised values have a scale", "2 f32[9,4] 5 _": "floats have none", "2 f32[9,4] 4 _": "floats have none",
-			"5 i8[4]": "zero point", "4 f32[3] 5 _": "for axis 1", "2 _": "is no table"}, nil},
+			"5 i8[4]": "zero point", "4 f32[3] 5 _": "for axis 1", "2 _": "is not a table"}, nil},
 		{FeedForward{}, "f32[n,4] f32[4,8] f32[8,6] f32[8] f32[6] f32[n,6]", map[string]string{"3 _ 4 _ 5 _": taken,
 			"1 f32[5,8]": "inner sizes",
 			"2 f32[7,6]": "inner sizes", "3 f32[7]": "bias", "4 f32[5]": "bias", "5 f32[n,5]": residual}, nil},

@@ -32,7 +32,7 @@ func addSizes(a, b int64) int64 {
 	}
 }
 
-// satAdd is addSizes for the ends of intervals: what is no bound stays none.
+// satAdd is addSizes for the ends of intervals: what is not a bound stays none.
 func satAdd(a, b int64) int64 {
 	if a == math.MinInt64 || b == math.MinInt64 {
 		return math.MinInt64

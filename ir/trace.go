@@ -17,10 +17,10 @@ type Trace struct {
 // Symbols is a set of a trace's symbols.
 type Symbols uint64
 
-// maxSymbols is how many symbols are told apart. Those beyond count as one with the last.
+// maxSymbols is how many symbols are distinguished. Those beyond count as one with the last.
 const maxSymbols = 64
 
-// BindTraced is Bind for a graph whose symbols may have other numbers later. If refolds is set, Refold computes anew what was folded;
+// BindTraced is Bind for a graph whose symbols may have other numbers later. If refolds is set, Refold recomputes what was folded;
 // otherwise only results of ops without operands become constants where they depend on the symbols.
 func (g *Graph) BindTraced(b Binding, fold, refolds bool, symbols []string) (*Graph, *Trace, error) {
 	trace := &Trace{refolds: refolds, symbols: make(map[string]Symbols, len(symbols)), sources: make(map[*Node]*Node, len(g.Nodes)),

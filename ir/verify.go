@@ -90,7 +90,7 @@ func (v *verifier) graph(g *Graph) {
 			continue
 		}
 		if x.Packed != nil && x.Const == nil {
-			v.failf("graph %q: output %d, %%%d, is packed, which nobody can read", g.Name, i, x.ID)
+			v.failf("graph %q: output %d, %%%d, is packed, and an output cannot be packed", g.Name, i, x.ID)
 		}
 		v.operand(x, func() string { return fmt.Sprintf("graph %q, output %d", g.Name, i) })
 	}

@@ -162,7 +162,7 @@ func (w Window) Padding(in tensor.Shape) (before, after []int) {
 }
 
 // Walk moves the window over out positions of a padded channel of the spatial shape in. f must not keep the taps. Elements
-// that lie beyond even the padding are no taps.
+// that are beyond even the padding are not taps.
 func (w Window) Walk(env *Env, in, out tensor.Shape, before, after []int, f func(place int, taps []Tap)) {
 	strides := in.Strides()
 	var taps []Tap

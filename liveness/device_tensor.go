@@ -19,7 +19,7 @@ func (m *Memory) takeOut(values []*ir.Value) {
 	}
 	for _, v := range values {
 		b := m.of(v)
-		if b < 0 || shown[b] != 1 || v.Type.DType.Size() == 0 { // strings are no bytes
+		if b < 0 || shown[b] != 1 || v.Type.DType.Size() == 0 { // strings are not bytes
 			continue
 		}
 		if r := m.values[b]; m.whole(v, r) && v.Type.DType == r.Type.DType {

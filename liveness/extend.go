@@ -32,7 +32,7 @@ type finding struct {
 	// reads are reads that the graph does not show: the policies exact and to-end demand them both.
 	reads []read
 	// chains are the buffers that the policy to-end keeps to the end with all that they are computed from, and ends those that it
-	// keeps by themselves.
+	// keeps alone.
 	chains, ends []int32
 }
 

@@ -1,5 +1,5 @@
-// Package liveness turns a bound, legalised graph and an order of its steps into a planning problem: which buffers there are,
-// how large, and over which steps each must be kept.
+// Package liveness turns a bound, legalised graph and an order of its steps into a planning problem: the buffers, their sizes, and the
+// steps over which each lives.
 //
 // Policy is part of rlxc's public API. The rest of this package is not part of it and may change without notice.
 package liveness
@@ -11,8 +11,8 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// A Result says which buffer holds what. A step is a position in the order; a buffer lives in the half-open
-// [step that writes it, last step that reads it + 1), inputs from step 0 on and outputs past the last step.
+// A Result maps values to buffers. A step is a position in the order. A buffer lives in the half-open interval from the step that writes
+// it to the step after its last reader. Inputs live from step 0, and outputs past the last step.
 type Result struct {
 	Problem planner.Problem
 	// Steps are the nodes that run, in order.
@@ -27,9 +27,9 @@ type Result struct {
 	Held []*ir.Value
 }
 
-// Analyze computes lives and in-place reuse when the steps run in an order, which is a permutation of m.Steps. Where kernels
-// read late, which who made the order could not know, the graph's own order stands if it needs less. m's layouts become the
-// result's; m is of no use afterwards.
+// Analyze computes lifetimes and in-place reuse for an order of the steps, which is a permutation of m.Steps. If kernels read late, which
+// the order may not consider, Analyze keeps the graph's own order if that needs less memory. The result takes m's layouts, and m must not
+// be used afterwards.
 func (m *Memory) Analyze(order []int) *Result {
 	if slices.ContainsFunc(m.late, func(late int) bool { return late > 0 }) {
 		if own := identity(len(order)); m.extended(own).peak() < m.extended(order).peak() {

@@ -7,24 +7,24 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A Footprint is what a program does to memory before the order of its steps is fixed: what decides that order. Steps and
-// buffers are numbered from 0. (Package schedule has a type of the same fields, and no other tie to this package.)
+// A Footprint is the memory behaviour of a program before its steps are ordered, from which the order is chosen. Steps and buffers are
+// numbered from 0. (Package schedule has a type with the same fields, and no other relation to this package.)
 type Footprint struct {
 	Bytes []int64 // by buffer: its size, rounded up to the target's alignment
-	Held  []bool  // by buffer: whether somebody reads it after the last step
+	Held  []bool  // by buffer: whether it is read after the last step
 
-	// By step, in the graph's order: the buffers that it reads, through views or not, each once, and those that it writes.
-	// A buffer that no step writes is an input.
+	// By step, in the graph's order: the buffers that it reads, directly or through views, each once, and those that it writes. A buffer
+	// that no step writes is an input.
 	Reads, Writes [][]int32
-	// Over lists, by step, the buffers whose memory its result 0 may take over, if no later step reads them: the kernel allows
-	// it, sizes are equal, and no operand shows them in another way.
+	// Over lists, by step, the buffers whose memory its result 0 may overwrite if no later step reads them: the kernel allows it, sizes
+	// are equal, and no operand views them in another way.
 	Over [][]int32
-	// Scratch is, by step, the bytes that its kernel needs while it runs, rounded likewise.
+	// Scratch is, by step, the number of bytes that its kernel needs while it runs, rounded like sizes.
 	Scratch []int64
 }
 
-// A Memory is a bound, legalised graph seen as steps and buffers. A buffer is a value with memory of its own: a graph input
-// or the result of a step; views show one, and constants lie elsewhere.
+// A Memory is a bound, legalised graph as steps and buffers. A buffer is a value with separate memory: a graph input or the result of a
+// step. Views refer to a buffer, and constants are elsewhere.
 type Memory struct {
 	Footprint
 	Steps []*ir.Node // the nodes that run, in the graph's order; views only show memory
@@ -47,7 +47,7 @@ type Memory struct {
 	extensions []extension
 }
 
-// New sees g, legalised for t, as steps and buffers. layouts (from legalize.Graph) is taken over.
+// New returns g, legalised for t, as steps and buffers. It owns layouts (from legalize.Graph) afterwards.
 func New(g *ir.Graph, layouts []ir.Layout, t *target.Target, o Options) *Memory {
 	m := &Memory{g: g, t: t, layouts: layouts, buffer: make([]int32, g.NumValues())}
 	for len(m.layouts) < g.NumValues() {
@@ -88,7 +88,7 @@ func (m *Memory) add(v *ir.Value) int32 {
 
 func (m *Memory) round(bytes int64) int64 { return (bytes + m.t.Align - 1) / m.t.Align * m.t.Align }
 
-// Resize takes over other sizes of what a step writes and needs.
+// Resize sets other sizes for the results and scratch memory of a step.
 func (m *Memory) Resize(step int, scratch []int64) {
 	for _, b := range m.Writes[step] {
 		m.resize(b)
@@ -99,7 +99,7 @@ func (m *Memory) Resize(step int, scratch []int64) {
 	}
 }
 
-// ResizeInput takes over another size of an input.
+// ResizeInput sets another size for an input.
 func (m *Memory) ResizeInput(v *ir.Value) { m.resize(m.buffer[v.ID]) }
 
 func (m *Memory) resize(b int32) {

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// Policy says how far the extensions make lives longer.
+// Policy is how far lifetimes are extended.
 type Policy uint8
 
 // The policies.
@@ -23,7 +23,7 @@ var policyNames = []string{Exact: "exact", ToEnd: "to-end", Off: "off"}
 // Policies lists the names of all policies, the default first.
 func Policies() []string { return slices.Clone(policyNames) }
 
-// ParsePolicy finds a policy by its name.
+// ParsePolicy returns the policy with a name.
 func ParsePolicy(name string) (Policy, error) {
 	if i := slices.Index(policyNames, name); i >= 0 {
 		return Policy(i), nil
@@ -39,15 +39,15 @@ func (p Policy) String() string {
 	return fmt.Sprintf("Policy(%d)", p)
 }
 
-// Options say who reads buffers beyond the steps that the graph shows.
+// Options are the readers of buffers beyond the steps of the graph.
 type Options struct {
 	Policy Policy
-	// PinOutputAncestors keeps everything that the outputs are computed from to the end, for executors that run steps out of
-	// order. Nothing shares memory with it then.
+	// PinOutputAncestors keeps everything that the outputs depend on until the end, for executors that run steps out of order. Nothing
+	// shares memory with it.
 	PinOutputAncestors bool
-	// DeviceTensors are inputs and outputs that should be outside of the arena, in memory that lasts between runs.
-	// Memory.IsDeviceTensor reports which of them can be.
+	// DeviceTensors are inputs and outputs that should be outside of the arena, in memory that lasts between runs. Memory.IsDeviceTensor
+	// reports which of them can be.
 	DeviceTensors []*ir.Value
-	// RowMajor lays all results out row-major: none is over a part of a buffer.
+	// RowMajor makes all results row-major, so that none is in a part of another buffer.
 	RowMajor bool
 }

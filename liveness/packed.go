@@ -49,7 +49,7 @@ func (m *Memory) parent(n *ir.Node) *ir.Value {
 	return nil
 }
 
-// partOf lists the values of which v, [B,S,H,D], is part 0, 1 or 2 of three that lie beside each other in every position.
+// partOf lists the values of which v, [B,S,H,D], is part 0, 1 or 2 of three that are beside each other in every position.
 func (m *Memory) partOf(v *ir.Value, part int) (roots []*ir.Value) {
 	shape := v.Type.Sizes()
 	width := shape[2] * shape[3]
@@ -70,7 +70,7 @@ func (m *Memory) partOf(v *ir.Value, part int) (roots []*ir.Value) {
 	return roots
 }
 
-// through returns the layout of a value in the memory from which it comes by views and so many casts and copies; one fewer must
+// through returns the layout of a value in the memory from which it comes by views and a number of casts and copies; one fewer must
 // have led to memory that is planned.
 func (m *Memory) through(v *ir.Value, copies int) (ir.Layout, bool) {
 	l := m.layouts[v.ID]

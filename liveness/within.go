@@ -42,7 +42,7 @@ func (m *Memory) findWithin() {
 	}
 }
 
-// Apart reports whether operand i of n shows each of its elements once, and no other operand shows any of them.
+// Apart reports whether operand i of n reads each of its elements once, and no other operand reads any of them.
 func Apart(n *ir.Node, i int, layout func(v *ir.Value) ir.Layout) bool {
 	l := layout(n.Inputs[i])
 	if !injective(l) {

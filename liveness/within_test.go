@@ -123,11 +123,11 @@ func TestOverOtherColumns(t *testing.T) {
 		name, want string
 		change     func(c *proof.Claim, g *ir.Graph, r *liveness.Result)
 	}{
-		{"the kernel writes row-major", "is no view", func(c *proof.Claim, _ *ir.Graph, _ *liveness.Result) { c.StridedResult = nil }},
-		{"the kernel reads on", "is no view", func(c *proof.Claim, _ *ir.Graph, _ *liveness.Result) {
+		{"the kernel writes row-major", "is not a view", func(c *proof.Claim, _ *ir.Graph, _ *liveness.Result) { c.StridedResult = nil }},
+		{"the kernel reads on", "is not a view", func(c *proof.Claim, _ *ir.Graph, _ *liveness.Result) {
 			c.InPlace = func(*ir.Node, int) bool { return false }
 		}},
-		{"over the keys", "is no view", func(_ *proof.Claim, g *ir.Graph, r *liveness.Result) {
+		{"over the keys", "is not a view", func(_ *proof.Claim, g *ir.Graph, r *liveness.Result) {
 			for _, n := range g.Nodes {
 				if n.Op.Kind() == ir.KindAttention {
 					r.Layouts[n.Outputs[0].ID].Offset = 32

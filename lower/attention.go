@@ -85,7 +85,7 @@ func (a *attention) operands() {
 	a.B, a.S, a.H, a.T = a.q.Type.Shape[0], a.q.Type.Shape[1], a.q.Type.Shape[2], a.k.Type.Shape[1]
 	if c.Version() >= 24 && c.Opt(attnValid) != nil {
 		if a.cached {
-			c.Failf("nonpad_kv_seqlen beside past_key")
+			c.Failf("nonpad_kv_seqlen and past_key exclude each other")
 		}
 		a.valid = c.reshape(c.In(attnValid), ir.Shape{a.B, ir.N(1), ir.N(1), ir.N(1)})
 	}
@@ -282,7 +282,7 @@ func (a *attention) scores(mode int) *ir.Value {
 	return a.Emit(ir.Where{}, a.binary(ir.Equal, top, a.excluded(y.Type.DType)), a.like(y, 0), p)
 }
 
-// lowerRotary turns the first rotary_embedding_dim elements of each head, or all of them.
+// lowerRotary rotates the first rotary_embedding_dim elements of each head, or all of them.
 func lowerRotary(c *context) []*ir.Value {
 	x, cos, sin := c.In(0), c.In(1), c.In(2)
 	y := c.heads(x, "num_heads")

@@ -140,12 +140,12 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 	out = r.lower(c)
 	for i, read := range c.readIn {
 		if !read && in[i] != nil {
-			return nil, fmt.Errorf("%w: operand %d is not understood in opset %d", ErrUnsupported, i, op.version)
+			return nil, fmt.Errorf("%w: operand %d is not supported in opset %d", ErrUnsupported, i, op.version)
 		}
 	}
 	for _, a := range op.attrs {
 		if !c.readAtt[a.Name] {
-			return nil, fmt.Errorf("%w: attribute %s is not understood in opset %d", ErrUnsupported, files.Plain(a.Name), op.version)
+			return nil, fmt.Errorf("%w: attribute %s is not supported in opset %d", ErrUnsupported, files.Plain(a.Name), op.version)
 		}
 	}
 	return out, nil

@@ -148,10 +148,10 @@ func lowerEmbedNormalization(c *context) []*ir.Value {
 // embed sums embeddings and normalises: results are the norm, the number of ones in each row of the mask, and the sum.
 func (c *context) embed(e embedding) []*ir.Value {
 	if rank(e.ids) != 2 {
-		c.Failf("input_ids %v are no [batch, sequence]", e.ids.Type)
+		c.Failf("input_ids %v are not [batch, sequence]", e.ids.Type)
 	}
 	if (e.segments == nil) != (e.kinds == nil) {
-		c.Failf("segment_ids and segment_embedding go together")
+		c.Failf("segment_ids and segment_embedding must be given together")
 	}
 	c.IgnoreAttr("mask_index_type")
 	B, S := e.ids.Type.Shape[0], e.ids.Type.Shape[1]
@@ -183,7 +183,7 @@ func lowerBiasSplitGelu(c *context) []*ir.Value {
 	last := rank(x) - 1
 	half := x.Type.Shape[last].Div(ir.N(2))
 	if last < 0 || ir.Same(half.Mul(ir.N(2)), x.Type.Shape[last]) == ir.No {
-		c.Failf("%v has no two halves", x.Type)
+		c.Failf("the last axis of %v cannot be halved", x.Type)
 	}
 	return []*ir.Value{c.binary(ir.Mul, c.slice(x, last, ir.N(0), half), c.unary(ir.Gelu, c.slice(x, last, half, half)))}
 }
@@ -312,7 +312,7 @@ func lowerExpandDims(c *context) []*ir.Value {
 	x := c.In(0)
 	axes := c.Ints(1)
 	if len(axes) != 1 {
-		c.Failf("axis is no single number")
+		c.Failf("axis is not a single number")
 	}
 	shape := slices.Insert(slices.Clone(x.Type.Shape), c.Axis(axes[0], rank(x)+1), ir.N(1))
 	return []*ir.Value{c.reshape(x, shape)}

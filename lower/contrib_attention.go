@@ -50,7 +50,7 @@ func (c *context) numHeads(name string) ir.Dim {
 func (c *context) split(x *ir.Value, heads ir.Dim) *ir.Value {
 	s := x.Type.Shape
 	if len(s) != 3 || ir.Same(s[2].Mod(heads), ir.N(0)) == ir.No {
-		c.Failf("%v is no [batch, length, hidden] of %v heads", x.Type, heads)
+		c.Failf("%v is not [batch, length, hidden] of %v heads", x.Type, heads)
 	}
 	return c.reshape(x, ir.Shape{s[0], s[1], heads, s[2].Div(heads)})
 }
@@ -227,7 +227,7 @@ func (c *context) packedAttention(y *ir.Value, mask, past int, bias *ir.Value) [
 		if p != nil {
 			s := p.Type.Shape
 			if len(s) != 5 || ir.Same(s[0], ir.N(2)) == ir.No {
-				c.Failf("past %v is no [2, batch, heads, length, size]", p.Type)
+				c.Failf("past %v is not [2, batch, heads, length, size]", p.Type)
 			}
 			h.past = s[3]
 			present = c.Emit(ir.Concat{Axis: 3}, p, present)
@@ -286,7 +286,7 @@ func (c *context) multiHead(at multiHeadOperands) []*ir.Value {
 	h.operands(c.In(0), c.Opt(1), c.Opt(2), c.Opt(at.bias), count)
 	var present [2]*ir.Value
 	if (c.Opt(at.pastKey) == nil) != (c.Opt(at.pastValue) == nil) {
-		c.Failf("past_key and past_value go together")
+		c.Failf("past_key and past_value must be given together")
 	}
 	mask, scores := c.Opt(at.mask), c.Opt(at.scores)
 	var op ir.Attention

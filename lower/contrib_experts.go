@@ -43,7 +43,7 @@ func lowerQMoE(c *context) []*ir.Value {
 	m.route(c.Opt(14), c.AttrBool("normalize_routing_weights", false) || c.Opt(14) == nil)
 	all, block := c.AttrInt("expert_weight_bits", 4), c.AttrInt("block_size", 0)
 	if block != 0 && (block < 16 || block&(block-1) != 0) {
-		c.Failf("block_size = %d is no power of two from 16 on", block)
+		c.Failf("block_size = %d is not a power of two from 16 on", block)
 	}
 	var bits [3]int
 	for i, name := range []string{"fc1_expert_weight_bits", "fc2_expert_weight_bits", "fc3_expert_weight_bits"} {

@@ -35,7 +35,7 @@ type groupQuery struct {
 	at     *ir.Value // i64, the positions of the keys, to be broadcast with [B,1,1,T]
 }
 
-// lowerGroupQueryAttention is a decoder's attention: every sequence has a cache of its own length, and this call's keys and
+// lowerGroupQueryAttention is a decoder's attention: the caches of sequences differ in length, and this call's keys and
 // values go after it.
 func lowerGroupQueryAttention(c *context) []*ir.Value {
 	c.refuse("qk_output")
@@ -80,7 +80,7 @@ func (g *groupQuery) read() {
 	g.start = g.binary(ir.MaxFn, g.binary(ir.Sub, g.length, g.sizeScalar(g.S())), g.number64(0))
 }
 
-// rotate turns queries and keys by their positions.
+// rotate rotates queries and keys by their positions.
 func (g *groupQuery) rotate() {
 	if !g.AttrBool("do_rotary", false) {
 		g.IgnoreAttr("rotary_interleaved")
@@ -103,7 +103,7 @@ func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 	past, values, size := g.Opt(gqaPastKey), g.Opt(gqaPastValue), ir.N(0)
 	switch {
 	case (past == nil) != (values == nil):
-		g.Failf("past_key and past_value go together")
+		g.Failf("past_key and past_value must be given together")
 	case past == nil:
 	case rank(past) != 4 || rank(values) != 4 || ir.Same(past.Type.Shape[2], values.Type.Shape[2]) == ir.No:
 		g.Failf("past_key %v and past_value %v", past.Type, values.Type)

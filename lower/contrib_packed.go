@@ -13,7 +13,7 @@ import (
 // places is the first n of the places, as ScatterND and Gather take them.
 func (c *context) places(offset *ir.Value, n ir.Dim) *ir.Value {
 	if rank(offset) != 2 {
-		c.Failf("token_offset %v is no [batch, sequence]", offset.Type)
+		c.Failf("token_offset %v is not [batch, sequence]", offset.Type)
 	}
 	return c.slice(c.reshape(offset, ir.Shape{offset.Type.Shape.Elements()}), 0, ir.N(0), n)
 }
@@ -34,13 +34,13 @@ func (c *context) remove(x, offset *ir.Value, n ir.Dim) *ir.Value {
 	return c.Emit(ir.Gather{}, c.reshape(x, ir.Shape{s[0].Mul(s[1]), s[2]}), c.places(offset, n))
 }
 
-// A removed is what RemovePadding did: where ir.Pack and ir.Unpack do the same, nobody reads token_offset and cumulated_seq_len.
+// A removed is what RemovePadding did: where ir.Pack and ir.Unpack do the same, token_offset and cumulated_seq_len are not read.
 type removed struct {
 	x    *ir.Value   // [B,S,·]
 	pack []*ir.Value // results of ir.Pack
 }
 
-// removedBy is the RemovePadding that a token_offset or cumulated_seq_len is of, if so many tokens are its own; nil for others.
+// removedBy is the RemovePadding that a token_offset or cumulated_seq_len is of, if it has that many tokens; nil for others.
 func (c *context) removedBy(v *ir.Value, tokens ir.Dim) *removed {
 	if r := c.b.removed[v]; r != nil && r.pack[ir.PackPositions].Type.Shape[1].Equal(tokens) {
 		return r
@@ -51,11 +51,11 @@ func (c *context) removedBy(v *ir.Value, tokens ir.Dim) *removed {
 func lowerRestorePadding(c *context) []*ir.Value {
 	x, offset := c.In(0), c.In(1)
 	if rank(x) != 2 {
-		c.Failf("input %v is no [tokens, hidden]", x.Type)
+		c.Failf("input %v is not [tokens, hidden]", x.Type)
 	}
 	if r := c.removedBy(offset, x.Type.Shape[0]); r != nil {
 		x = c.reshape(x, append(ir.Shape{ir.N(1)}, x.Type.Shape...))
-		return []*ir.Value{c.Emit(ir.Unpack{}, x, r.pack[ir.PackPlaces], r.x)}
+		return []*ir.Value{c.Emit(ir.Unpack{}, x, r.pack[ir.PackFlatIndices], r.x)}
 	}
 	return []*ir.Value{c.restore(x, offset)}
 }
@@ -129,7 +129,7 @@ func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 	}
 	r := h.removedBy(sums, n)
 	if r != nil {
-		in = append(in, r.pack[ir.PackRows])
+		in = append(in, r.pack[ir.PackSequences])
 	} else {
 		in = append(in, h.rowsOf(sums))
 	}
@@ -169,7 +169,7 @@ func lowerPackedMultiHeadAttention(c *context) []*ir.Value {
 }
 
 // lowerRelativePositionBias is T5's: the distance of key and query falls into a bucket, half of which are single distances
-// and the others grow up to max_distance (arXiv 1910.10683). The table lies column by column: [buckets,heads] by its shape,
+// and the others grow up to max_distance (arXiv 1910.10683). The table is stored by columns: [buckets,heads] by its shape,
 // [heads,buckets] in memory.
 func lowerRelativePositionBias(c *context) []*ir.Value {
 	table := c.In(0)

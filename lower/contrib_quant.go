@@ -68,7 +68,7 @@ func (c *context) columnwise(i int, n ir.Dim) *ir.Value {
 // columns is the number of columns of a matrix, which must have two axes at least.
 func (c *context) columns(b *ir.Value) ir.Dim {
 	if rank(b) < 2 {
-		c.Failf("%v is no matrix", b.Type)
+		c.Failf("%v is not a matrix", b.Type)
 	}
 	return b.Type.Shape[rank(b)-1]
 }
@@ -261,7 +261,7 @@ func lowerQLinearWhere(c *context) []*ir.Value {
 
 func lowerQLinearConcat(c *context) []*ir.Value {
 	if c.NumInputs() < 5 || c.NumInputs()%3 != 2 {
-		c.Failf("%d operands are no list of tensors, scales and zero points", c.NumInputs())
+		c.Failf("%d operands are not a list of tensors, scales and zero points", c.NumInputs())
 	}
 	var in []*ir.Value
 	for i := 2; i < c.NumInputs(); i += 3 {
@@ -331,7 +331,7 @@ func lowerMatMulNBits(c *context) []*ir.Value {
 		c.Unsupportedf("bits = %d: 2, 4 and 8 are understood", op.Bits)
 	}
 	if op.Block < 16 || op.Block&(op.Block-1) != 0 {
-		c.Failf("block_size = %d is no power of two from 16 on", op.Block)
+		c.Failf("block_size = %d is not a power of two from 16 on", op.Block)
 	}
 	b := c.In(1)
 	if rank(b) < 2 || ir.Same(b.Type.Shape[0], ir.N(op.N)) == ir.No {
@@ -405,7 +405,7 @@ func lowerGatherBlockQuantized(c *context) []*ir.Value {
 	bits, block := c.AttrInt("bits", 4), c.AttrInt("block_size", 128)
 	gather, along := c.Axis(c.AttrInt("gather_axis", 0), rank(data)), c.Axis(c.AttrInt("quantize_axis", 1), rank(data))
 	if block < 16 || block&(block-1) != 0 {
-		c.Failf("block_size = %d is no power of two from 16 on", block)
+		c.Failf("block_size = %d is not a power of two from 16 on", block)
 	}
 	if gather == along {
 		c.Unsupportedf("gather_axis and quantize_axis are both %d", gather)

@@ -52,7 +52,7 @@ func lowerIf(c *context) []*ir.Value {
 	var types []ir.Type
 	var errs []error
 	for i, r := range branches {
-		body, err := c.body(r, nil)
+		body, err := c.body(r, nil, nil)
 		if err != nil {
 			if errors.As(err, new(schemaError)) {
 				panic(failure{err})
@@ -82,7 +82,7 @@ func lowerIf(c *context) []*ir.Value {
 // their schemas give, and its results are of the types of the results that are in their place.
 func (c *context) dropped(r *subgraph, taken []*ir.Value) {
 	warnings := c.b.warnings
-	body, err := c.body(r, nil)
+	body, err := c.body(r, nil, nil)
 	c.b.warnings = warnings
 	if errors.As(err, new(schemaError)) {
 		panic(failure{err})
@@ -106,7 +106,9 @@ type loopBody struct {
 	*subgraph
 	first, carried, last []ir.Type
 	from                 int
-	elements             []bool // carried values that begin as optionals, and of which the body returns the element
+	elements             []bool      // carried values that begin as optionals, and of which the body returns the element
+	initial              []*ir.Value // of the carried values, if iterations see them as they are
+	same                 []bool      // carried values that no iteration changes: the body reads them around the loop
 }
 
 // settle lowers the body with the most that is known of the carried values in every iteration, and returns their types. What begins as an
@@ -121,13 +123,23 @@ func (l *loopBody) settle(c *context) (*body, []ir.Type) {
 			}
 		}
 	}
+	l.same = make([]bool, len(l.carried))
 	for pass := 0; ; pass++ {
-		body, err := c.body(l.subgraph, slices.Concat(l.first, l.carried, l.last))
+		around := make([]*ir.Value, len(l.first)+len(l.carried)+len(l.last))
+		for i, same := range l.same {
+			if same {
+				around[len(l.first)+i] = l.initial[i]
+			}
+		}
+		body, err := c.body(l.subgraph, slices.Concat(l.first, l.carried, l.last), around)
 		if err != nil {
 			panic(failure{err})
 		}
 		same := true
 		for i, t := range l.carried {
+			if l.same[i] {
+				continue
+			}
 			u, err := join(t, body.outside(body.Outputs[l.from+i].Type))
 			if err != nil {
 				c.Failf("a loop-carried value changes its type: value %d: %w", i, err)
@@ -138,10 +150,47 @@ func (l *loopBody) settle(c *context) (*body, []ir.Type) {
 			same = same && u.Equal(t)
 			l.carried[i] = u
 		}
-		if same {
-			return body, l.carried
+		if same && !l.findSame(body) {
+			body.Outputs = slices.Concat(body.Outputs[:l.from], changing(l, body.Outputs[l.from:]))
+			return body, changing(l, l.carried)
 		}
 	}
+}
+
+// findSame looks for carried values that no iteration changes; it reports whether there are more than were known.
+func (l *loopBody) findSame(body *body) (more bool) {
+	at := len(l.first) // of the next carried value among the inputs
+	for i := range l.initial {
+		if l.same[i] {
+			continue
+		}
+		if x := body.Inputs[at]; body.Outputs[l.from+i] == x && x.Type.Kind == ir.TensorType {
+			l.same[i], more = true, true
+		}
+		at++
+	}
+	return more
+}
+
+// changing is a list without the elements for carried values that no iteration changes; others may follow.
+func changing[T any](l *loopBody, list []T) (left []T) {
+	for i, x := range list {
+		if i >= len(l.same) || !l.same[i] {
+			left = append(left, x)
+		}
+	}
+	return left
+}
+
+// results adds to the results of a loop those that no iteration changes.
+func (l *loopBody) results(out []*ir.Value) []*ir.Value {
+	out = slices.Clone(out)
+	for i, same := range l.same {
+		if same {
+			out = slices.Insert(out, i, l.initial[i])
+		}
+	}
+	return out
 }
 
 // loosened forgets the sizes.
@@ -285,8 +334,9 @@ func lowerLoop(c *context) []*ir.Value {
 		}
 	}
 	l := loopBody{subgraph: r, first: []ir.Type{ir.TensorOf(tensor.I64, ir.Dims(ops.One(numberAxes)...)...),
-		ir.TensorOf(tensor.Bool, ir.Dims(ops.One(condAxes)...)...)}, carried: typesOf(initial), from: 1}
+		ir.TensorOf(tensor.Bool, ir.Dims(ops.One(condAxes)...)...)}, carried: typesOf(initial), from: 1, initial: initial}
 	body, types := l.settle(c)
+	initial = changing(&l, initial)
 	goesOn := body.Outputs[0] == body.Inputs[1]
 	if v, ok := c.fold(body.Outputs[0]); ok && v.Len() == 1 && v.Int64(0) != 0 {
 		goesOn = true
@@ -299,12 +349,15 @@ func lowerLoop(c *context) []*ir.Value {
 	if always {
 		length = ir.N(int(trips))
 	}
-	for _, v := range body.Outputs[1+carried:] {
+	for _, v := range body.Outputs[1+len(initial):] {
 		types = append(types, stackedType(body.outside(v.Type), 0, length))
 	}
+	if len(types) == 0 {
+		return l.results(nil)
+	}
 	in := append([]*ir.Value{limit, cond}, initial...)
-	out := slices.Clone(c.control(ops.Loop{Typed: typed(types...), Carried: carried, NumberAxes: numberAxes, CondAxes: condAxes}, types,
-		append(in, body.captures...), []*ir.Graph{body.Graph}))
+	op := ops.Loop{Typed: typed(types...), Carried: len(initial), NumberAxes: numberAxes, CondAxes: condAxes}
+	out := l.results(c.control(op, types, append(in, body.captures...), []*ir.Graph{body.Graph}))
 	for i, element := range l.elements {
 		if element {
 			out[i] = c.emitList(*out[i].Type.Elem, func(d ops.Typed) ir.Op { return ops.OptionalGetElement{Typed: d} }, out[i])

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -85,6 +86,41 @@ func TestControlFlowDisappears(t *testing.T) {
 		}
 		require.Equal(t, c.want, live, c.name)
 	}
+}
+
+// TestUnchanged: a body reads what no iteration changes around the loop, a weight as a constant, and the loop returns it as it was.
+func TestUnchanged(t *testing.T) {
+	s := &sketch{}
+	x, y, w := s.input("x", tensor.F32, "n", 4), s.input("y", tensor.F32, "n", 4), s.constant(tensor.New(tensor.F32, 4, 4))
+	body := bodyProto([]string{"i", "c", "vy", "vx", "vw"}, []string{"c", "ry", "rx", "rw", "each"},
+		operation("Identity", []string{"vy"}, "ry"), operation("MatMul", []string{"vx", "vw"}, "p"),
+		operation("Add", []string{"p", "vy"}, "rx"), operation("Identity", []string{"vw"}, "rw"), operation("Abs", []string{"vy"}, "each"))
+	names := []string{s.node("Loop", s.input("m", tensor.I64), "", y, x, w, graphAttr("body", body)), s.output("rx"), s.output("rw"),
+		s.output("all")}
+	for i, name := range names {
+		g, err := s.lower(21, name)
+		require.NoError(t, err)
+		require.NoError(t, ir.Verify(g))
+		loop := g.Nodes[len(g.Nodes)-1]
+		require.Equal(t, 1, loop.Op.(ops.Loop).Carried)
+		require.Equal(t, []string{"m", "x", "y"}, []string{loop.Inputs[0].Name, loop.Inputs[2].Name, loop.Inputs[3].Name})
+		require.Len(t, loop.Subgraphs[0].Inputs, 4, "the number, the condition, what changes, and y")
+		switch got := g.Outputs[0]; i {
+		case 0:
+			require.Equal(t, g.Inputs[1], got)
+		case 2:
+			require.NotNil(t, got.Const)
+		default:
+			require.Equal(t, loop.Outputs[i/2], got)
+		}
+	}
+	body = bodyProto([]string{"i", "c", "v"}, []string{"c", "w"}, operation("Identity", []string{"v"}, "w"))
+	s = &sketch{}
+	s.input("x", tensor.F32, "n")
+	g, err := s.lower(21, s.node("Loop", s.input("m", tensor.I64), "", "x", graphAttr("body", body)))
+	require.NoError(t, err)
+	require.Empty(t, g.Nodes)
+	require.Equal(t, g.Inputs[0], g.Outputs[0])
 }
 
 // TestCarriedSizes: what is known of a carried value holds for every iteration, and no more.

@@ -23,7 +23,7 @@ func (c *context) weightsKernel(w *ir.Value) ir.Shape {
 	return w.Type.Shape[2:]
 }
 
-// kernelAtRun leaves the node to the run where only that tells how large the kernel is; outputs are the channels of the result.
+// kernelAtRun leaves the node to the run where only the run knows how large the kernel is; outputs are the channels of the result.
 func (c *context) kernelAtRun(outputs func(w ir.Shape) ir.Dim) []*ir.Value {
 	kernel, x, w := c.weightsKernel(c.In(1)), c.In(0).Type, c.In(1).Type
 	shape, known := ir.Shape{x.Shape[0], outputs(w.Shape)}, true

@@ -62,7 +62,7 @@ func typeOf(tp *onnxpb.TypeProto, name string) (ir.Type, error) {
 }
 
 // checkDeclared compares a value's inferred type with what the model declares, nil for nothing. Another kind or element type makes the
-// model invalid. Of sizes only contradictions in numbers count, and ErrInvalid is no part of the error.
+// model invalid. Of sizes only contradictions in numbers count, and ErrInvalid is not part of the error.
 func checkDeclared(t ir.Type, declared *onnxpb.TypeProto) error {
 	kind, inner := ir.TensorType, (*onnxpb.TypeProto)(nil)
 	switch v := declared.GetValue().(type) {

@@ -19,8 +19,8 @@ func (c *context) deferred(types ...ir.Type) ops.Deferred {
 		Lowering: NewDeferred()}
 }
 
-// NewDeferred returns an ops.Lowering for a node. It lowers the node with the operands at hand and evaluates the result, which serves
-// again for operands of the same types and the same integers. It fails with ErrUnsupported if it knows no such operator.
+// NewDeferred returns an ops.Lowering for a node. It lowers the node with actual operands and evaluates the result, which it reuses for
+// operands of the same types and the same integers. It fails with ErrUnsupported if the operator is unknown.
 func NewDeferred() ops.Lowering {
 	var last atomic.Pointer[lowered]
 	return func(env *ir.Env, o ops.Deferred, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -131,7 +131,7 @@ func (l *lowered) run(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	return results, nil
 }
 
-// deferredRank says how many axes the results of an operator have when their sizes depend on data, where that can be told
+// deferredRank says how many axes the results of an operator have when their sizes depend on data, where that is known
 // from the operands' types; −1 where it cannot. Operators that are not listed give results of the rank of operand 0, if all
 // operands have one.
 var deferredRank = map[string]func(in []*ir.Value) int{
@@ -256,7 +256,7 @@ func (c *context) ranked(v *ir.Value, rank int) *ir.Value {
 	return out[0]
 }
 
-// sourceDType returns the element types of results that neither the model, nor an attribute, nor the operator's schema tells.
+// sourceDType returns the element types of results that neither the model, nor an attribute, nor the operator's schema states.
 var sourceDType = map[string]func(c *context) tensor.DType{
 	"ConstantOfShape":  constantOfShapeDType,
 	"MelWeightMatrix":  func(*context) tensor.DType { return tensor.F32 },

@@ -74,7 +74,7 @@ func (c *context) transformed(op ops.DFT, x *ir.Value) *ir.Value {
 	return c.reshape(c.Emit(ir.MatMul{}, rows, c.Constant(m)), y)
 }
 
-// transformMatrix is what multiplies vectors of so many numbers, each of one part or of two, to weight and transform them; nil
+// transformMatrix is what multiplies vectors of that many numbers, each of one part or of two, to weight and transform them; nil
 // where it is large, or of an unknown length.
 func (c *context) transformMatrix(op ops.DFT, weights *tensor.Tensor, from, parts, results int) *tensor.Tensor {
 	n, ok := op.Length.Const()

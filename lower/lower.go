@@ -1,10 +1,10 @@
-// Package lower turns ONNX models into IR: a table of (domain, operator, since-version) → function, one file a family
+// Package lower translates ONNX models into IR: a table of (domain, operator, since-version) → function, with one file for each family
 // (math.go, reduce.go, nn.go, shape.go, index.go, …).
 //
 // # Writing a lowering
 //
-// A lowering is a func(c *context) []*ir.Value: it reads operands and attributes through c, emits IR nodes, and returns the
-// node's outputs (fewer than the node has only when the rest are unused: see context.Wants). Families list theirs as
+// A lowering is a func(c *context) []*ir.Value. It reads operands and attributes through c, emits IR nodes, and returns the node's
+// outputs. It may return fewer outputs than the node has if the others are unused: see context.Wants. Each family lists its lowerings as
 // rows:
 //
 //	var shapeRows = []row{
@@ -13,10 +13,10 @@
 //		{"Squeeze", 13, lowerSqueeze},
 //	}
 //
-// The row with the largest since-version not above the model's opset applies. What a lowering cannot accept it reports with c.Failf, which
-// does not return. An operand whose content it needs it asks with c.Const, c.Ints or c.Dims; when only a run can know it, these do not
-// return, and the node becomes a Deferred. An operand or attribute that the lowering did not look at is an error: nothing is ignored in
-// silence.
+// The row with the largest since-version not above the model's opset applies. A lowering reports what it cannot accept with c.Failf,
+// which does not return. It reads the content of operands with c.Const, c.Ints or c.Dims. If only a run can know the content, these do
+// not return, and the node becomes a Deferred. An operand or attribute that a lowering did not read is an error, so that nothing is
+// ignored silently.
 //
 // This package is not part of rlxc's public API and may change without notice.
 package lower
@@ -60,10 +60,10 @@ const maxFold = 1 << 16
 // maxFolds bounds the elements of all that is evaluated at compile time.
 const maxFolds = 1 << 22
 
-// ErrUnsupported marks operators, opsets, attributes and types that rlxc does not understand.
+// ErrUnsupported: rlxc does not implement an operator, opset, attribute or type.
 var ErrUnsupported = errors.New("unsupported")
 
-// ErrInvalid marks models that contradict themselves or the ONNX specification.
+// ErrInvalid: the model contradicts itself or the ONNX specification.
 var ErrInvalid = errors.New("invalid model")
 
 // A nodeError names the node that an error is of.
@@ -80,13 +80,12 @@ func (e *nodeError) Error() string {
 // Unwrap returns the cause.
 func (e *nodeError) Unwrap() error { return e.err }
 
-// Model lowers the main graph of a checked model (see package onnx), with the operators that the user brings. All problems
-// are reported together.
+// Model lowers the main graph of a checked model (see package onnx), with the user's operators. It reports all problems together.
 func Model(m *onnxpb.ModelProto, custom ...*ir.OpDef) (*ir.Graph, error) {
 	return model(m, nil, custom)
 }
 
-// IndependentSizes is Model for a model that gives one name to sizes that differ: no two axes of the inputs have the same.
+// IndependentSizes is Model with a separate size for each axis of the inputs, for a model that uses one name for sizes that differ.
 func IndependentSizes(m *onnxpb.ModelProto, custom ...*ir.OpDef) (*ir.Graph, error) {
 	return model(m, map[string]bool{}, custom)
 }
@@ -141,7 +140,7 @@ func opsets(imports []*onnxpb.OperatorSetIdProto) (map[string]int, error) {
 	}
 	for d, v := range out {
 		if most, ok := latest[d]; ok && v > most {
-			return nil, fmt.Errorf("%w: the model uses version %d of the operators of %s; rlxc understands 1 to %d", ErrUnsupported, v, d,
+			return nil, fmt.Errorf("%w: the model uses version %d of the operators of %s; rlxc supports 1 to %d", ErrUnsupported, v, d,
 				most)
 		}
 	}
@@ -149,7 +148,7 @@ func opsets(imports []*onnxpb.OperatorSetIdProto) (map[string]int, error) {
 }
 
 func otherOpset(v int) string {
-	return fmt.Sprintf("the model uses opset %d of ai.onnx; rlxc understands %d to %d (convert it with onnx.version_converter, or "+
+	return fmt.Sprintf("the model uses opset %d of ai.onnx; rlxc supports %d to %d (convert it with onnx.version_converter, or "+
 		"export it again)", v, MinOpset, MaxOpset)
 }
 
@@ -271,7 +270,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 		v, ok := s.find(o.GetName())
 		if !ok {
 			if len(b.problems) == 0 && len(b.unknown) == 0 {
-				b.problem(fmt.Errorf("%w: output %s is made by no node", ErrInvalid, onnx.Quote(o.GetName())))
+				b.problem(fmt.Errorf("%w: output %s is computed by no node", ErrInvalid, onnx.Quote(o.GetName())))
 			}
 			continue
 		}

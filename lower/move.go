@@ -21,7 +21,7 @@ func lowerTranspose(c *context) []*ir.Value {
 func lowerConcat(c *context) []*ir.Value {
 	in := c.All()
 	if len(in) == 0 {
-		c.Failf("there is nothing to join")
+		c.Failf("no operands to join")
 	}
 	if !c.HasAttr("axis") {
 		c.Failf("attribute axis is missing")
@@ -166,7 +166,7 @@ const maxStep = 1 << 50
 
 // span clamps the part of an axis of size d that a slice names (ONNX, Slice): first element and count.
 func (c *context) span(d, start, end ir.Dim, step int) (first, n ir.Dim) {
-	// Counted from the end of the axis, the first element may lie d back, and one more where nothing is left to walk
+	// Counted from the end of the axis, the first element may be d back, and one more where nothing is left to walk
 	// backwards from; the end of a backward walk is the position before the first element.
 	top, backStart, backEnd := d, d, d
 	if step < 0 {

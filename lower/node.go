@@ -92,7 +92,7 @@ func (b *builder) operands(n *onnxpb.NodeProto, s *scope, name string) (in []*ir
 		v, ok := s.find(x)
 		if !ok {
 			if len(b.problems) == 0 && len(b.unknown) == 0 {
-				b.problem(fmt.Errorf("%w: node %s (%s) reads %s, which nothing makes", ErrInvalid, onnx.Quote(name),
+				b.problem(fmt.Errorf("%w: node %s (%s) reads %s, which no node computes", ErrInvalid, onnx.Quote(name),
 					files.Plain(n.GetOpType()), onnx.Quote(x)))
 			}
 			return nil, false

@@ -10,15 +10,15 @@ import (
 	"sync"
 )
 
-// An Operator is a row of the table of lowerings: an ONNX operator from an opset version on.
+// An Operator is a row in the table of lowerings: an ONNX operator from an opset version on.
 type Operator struct {
 	Domain string `json:"domain"`
 	Name   string `json:"name"`
 	Since  int    `json:"since"`
-	// Types are those that the first operand may have, or the first result where there are no operands; in the newest version
-	// that ONNX has under this row.
+	// Types are the types of the first operand, or of the first result if there are no operands, in the newest version of ONNX that the
+	// row covers.
 	Types []string `json:"types,omitempty"`
-	// Backends says of "cpu", "wgpu" and "cuda" whether their kernels run it, or the host does: "kernels", "host", "kernels, host".
+	// Backends is, for "cpu", "wgpu" and "cuda", whether kernels or the host run the operator: "kernels", "host", "kernels, host".
 	Backends map[string]string `json:"backends,omitempty"`
 }
 
@@ -57,7 +57,7 @@ var leftOut = map[string]string{
 	"com.microsoft.SampleOp":                     "it is an example of onnxruntime's",
 }
 
-// LeftOut lists the operators that are left out for good, each with the reason.
+// LeftOut lists operators that will not be supported, each with the reason.
 func LeftOut() map[string]string { return maps.Clone(leftOut) }
 
 const (
@@ -68,7 +68,7 @@ const (
 
 const noMaps = "values are tensors, sequences and optionals of tensors, not maps"
 
-// Operators lists what Model understands, sorted. A row stands up to the next version of the same operator.
+// Operators lists the operators that Model supports, sorted. A row applies up to the next version of the same operator.
 func Operators() []Operator {
 	var out []Operator
 	for domain, byName := range rowsByName {
@@ -146,8 +146,7 @@ var typeGroups = []struct{ name, types string }{
 	{"int2", "uint2 int2"},
 }
 
-// ShortTypes writes Operator.Types for people: "integers" for all of 8 to 64 bits, "floats" for float, float16, double and
-// bfloat16.
+// ShortTypes abbreviates Operator.Types: "integers" for all of 8 to 64 bits, "floats" for float, float16, double and bfloat16.
 func ShortTypes(types []string) string {
 	rest := slices.Clone(types)
 	var out []string
@@ -170,8 +169,8 @@ func ShortTypes(types []string) string {
 	return strings.Join(out, ", ")
 }
 
-// Understands reports whether there is a row for an operator of a domain's opset version. A particular node may still use
-// what its lowering does not know.
+// Understands reports whether there is a row for an operator in an opset version of a domain. The lowering may still not support a
+// particular node.
 func Understands(op, opDomain string, version int) bool {
 	_, err := findRow(domain(opDomain), op, version)
 	return err == nil

@@ -179,7 +179,7 @@ func (c *context) poolTaps(win ir.Window, x *ir.Value, fn ir.BinaryFn, fill floa
 	return c.channelsFirst(y)
 }
 
-// tapped reports whether a pool is computed by poolTaps: every window holds an element that is no padding, ends where the
+// tapped reports whether a pool is computed by poolTaps: every window holds an element that is not padding, ends where the
 // padding does, and has few taps along each axis.
 func (c *context) tapped(w ir.Window) bool {
 	nodes := 0

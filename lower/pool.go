@@ -28,7 +28,7 @@ func lowerGlobalPool(fn ir.Reduction) func(*context) []*ir.Value {
 			c.Failf("%v has no spatial axes: [N,C,…] is needed", x.Type)
 		}
 		if ir.Same(x.Type.Shape[2:].Elements(), ir.N(0)) == ir.Yes {
-			c.Failf("%v: there is nothing to pool", x.Type)
+			c.Failf("%v has no elements to pool", x.Type)
 		}
 		return []*ir.Value{c.Emit(ir.Reduce{Fn: fn, Axes: firstAxes(rank(x))[2:], KeepDims: true}, x)}
 	}

@@ -203,7 +203,7 @@ func lowerQLinearMatMul(c *context) []*ir.Value {
 	})}
 }
 
-// standard lowers another operator of ai.onnx in place of this one, with the attributes of this one.
+// standard lowers another operator of ai.onnx instead of this one, with the attributes of this one.
 func (c *context) standard(name string, in ...*ir.Value) *ir.Value {
 	op := c.operator
 	op.domain, op.name, op.version = "ai.onnx", name, MaxOpset

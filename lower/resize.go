@@ -99,7 +99,7 @@ func (c *context) resizeSizes(r *ops.Resize, axes []int, policy string) ir.Shape
 	if policy == "stretch" {
 		for i, a := range axes {
 			if sizes[i].Is(0) && !x[a].Is(0) {
-				c.Failf("axis %d is to have size 0", a)
+				c.Failf("axis %d would have size 0", a)
 			}
 			shape[a], r.Scales[a] = sizes[i], 0
 		}

@@ -56,8 +56,10 @@ func lowerScan(c *context) []*ir.Value {
 			return out
 		}
 	}
-	l := loopBody{subgraph: r, carried: typesOf(in[:s.states]), last: elements}
+	l := loopBody{subgraph: r, carried: typesOf(in[:s.states]), last: elements, initial: in[:s.states]}
 	body, types := l.settle(c)
+	in = changing(&l, in)
+	s.states = len(in) - s.inputs
 	for i, v := range body.Outputs[s.states:] {
 		t := body.outside(v.Type)
 		if !t.Unranked {
@@ -65,7 +67,10 @@ func lowerScan(c *context) []*ir.Value {
 		}
 		types = append(types, stackedType(t, s.outAxes[i], length))
 	}
-	return c.control(s.op(types, false), types, append(slices.Clone(in), body.captures...), []*ir.Graph{body.Graph})
+	if len(types) == 0 {
+		return l.results(nil)
+	}
+	return l.results(c.control(s.op(types, false), types, append(in, body.captures...), []*ir.Graph{body.Graph}))
 }
 
 // scanList reads an attribute with a number for each value, 0 where it is left out.

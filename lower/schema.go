@@ -31,7 +31,7 @@ type schema struct {
 	attributes      map[string]attribute
 }
 
-// A formal is an operand or result: its type is a variable of the schema's types, or a set of its own.
+// A formal is an operand or result: its type is a variable of the schema's types, or a separate set.
 type formal struct {
 	name, variable       string
 	types                *typeSet
@@ -193,10 +193,10 @@ type schemaError struct{ error }
 
 func (e schemaError) Unwrap() error { return e.error }
 
-// form compares a node with the schema as far as the node alone tells: the number of its operands and results, its attributes.
+// form compares a node with the schema as far as the node alone shows: the number of its operands and results, its attributes.
 func (s *schema) form(operands, results int, attrs ir.Attrs, version int) error {
 	if s.deprecated {
-		return fmt.Errorf("%w: the operator left ONNX with opset %d; the model uses opset %d", ErrInvalid, s.since, version)
+		return fmt.Errorf("%w: ONNX removed the operator in opset %d; the model uses opset %d", ErrInvalid, s.since, version)
 	}
 	if err := countWithin("operand", operands, s.least, s.inputs); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (s *schema) check(n *onnxpb.NodeProto, in []*ir.Value, attrs ir.Attrs, vers
 	return nil
 }
 
-// result is the element type of a tensor result, where the operands or the schema alone tell it.
+// result is the element type of a tensor result, where the operands or the schema alone determine it.
 func (s *schema) result(i int, in []*ir.Value) tensor.DType {
 	if len(s.outputs) == 0 {
 		return tensor.Invalid
@@ -323,14 +323,14 @@ func attributeKind(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// A Signature is what an opset version of ONNX says of an operator, for programs that make models.
+// A Signature is ONNX's description of an operator in an opset version, for programs that make models.
 type Signature struct {
 	Least    int // operands that must be listed
 	Operands []Operand
 	schema   *schema
 }
 
-// An Operand is one of a signature; those that share a Variable are of one type.
+// An Operand belongs to a signature. Operands with the same Variable have the same type.
 type Operand struct {
 	Name, Variable     string
 	Optional, Variadic bool

@@ -66,7 +66,7 @@ func TestSchemaCheck(t *testing.T) {
 		{"SequenceAt", 13, []*ir.Value{list, i64}, 1, nil, ""},
 		{"SequenceAt", 13, []*ir.Value{f32, i64}, 1, nil, "operand 0 (input_sequence) is float"},
 		{"Upsample", 9, []*ir.Value{f32, f32}, 1, nil, ""},
-		{"Upsample", 10, []*ir.Value{f32, f32}, 1, nil, "left ONNX with opset 10"},
+		{"Upsample", 10, []*ir.Value{f32, f32}, 1, nil, "ONNX removed the operator in opset 10"},
 	} {
 		n := &onnxpb.NodeProto{OpType: c.op, Output: make([]string, c.outputs)}
 		err := findSchema("ai.onnx", c.op, c.version).check(n, c.in, c.attrs, c.version)

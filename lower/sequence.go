@@ -98,7 +98,7 @@ func (c *context) elemType(t ir.Type, elems []*ir.Value) ir.Type {
 	return sequenceOf(t)
 }
 
-// hideSymbols forgets sizes that are no numbers: a sequence's type outlives what defines them.
+// hideSymbols forgets sizes that are not numbers: a sequence's type outlives what defines them.
 func hideSymbols(t ir.Type) ir.Type {
 	t.Shape = slices.Clone(t.Shape)
 	for i, d := range t.Shape {
@@ -249,7 +249,7 @@ func lowerSequenceMap(c *context) []*ir.Value {
 			params[i] = *v.Type.Elem
 		}
 	}
-	body, err := c.body(r, params)
+	body, err := c.body(r, params, nil)
 	if err != nil {
 		panic(failure{err})
 	}

@@ -254,7 +254,7 @@ func TestOldOpsets(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.lower(4, s.node("Reshape", x, s.ints(6)))
 	require.ErrorIs(t, err, ErrUnsupported)
-	require.ErrorContains(t, err, "the model uses opset 4 of ai.onnx; rlxc understands 7 to 28")
+	require.ErrorContains(t, err, "the model uses opset 4 of ai.onnx; rlxc supports 7 to 28")
 	_, err = s.lower(29, s.node("Transpose", x))
 	require.ErrorContains(t, err, "the model uses opset 29")
 }

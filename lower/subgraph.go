@@ -62,7 +62,7 @@ func (c *context) content(r *subgraph, s *scope, args []*ir.Value) []*ir.Value {
 	for i, o := range r.g.GetOutput() {
 		v, ok := s.find(o.GetName())
 		if (!ok || v == nil) && len(b.problems) == 0 && len(b.unknown) == 0 {
-			b.problem(fmt.Errorf("%w: node %s: output %s of its subgraph is made by no node", ErrInvalid, onnx.Quote(c.node),
+			b.problem(fmt.Errorf("%w: node %s: output %s of its subgraph is computed by no node", ErrInvalid, onnx.Quote(c.node),
 				onnx.Quote(o.GetName())))
 		}
 		out[i] = v
@@ -75,13 +75,17 @@ func (c *context) inline(r *subgraph, args []*ir.Value) []*ir.Value {
 	return c.content(r, c.inside(r), args)
 }
 
-// body lowers a subgraph into a graph of its own whose first inputs have the given types.
-func (c *context) body(r *subgraph, params []ir.Type) (*body, error) {
+// body lowers a subgraph into a separate graph whose first inputs have the given types, but for those that are values around it: a nil
+// list has none.
+func (c *context) body(r *subgraph, params []ir.Type, around []*ir.Value) (*body, error) {
 	b, outer := c.b, c.b.g
 	g := outer.NewSubgraph(r.g.GetName())
 	out := &body{Graph: g, inner: map[string]bool{}}
 	args := make([]*ir.Value, len(params))
 	for i, t := range params {
+		if around != nil && around[i] != nil {
+			continue
+		}
 		args[i] = g.AddInput(r.g.GetInput()[i].GetName(), t)
 		for k, d := range t.Shape {
 			if s, ok := d.Symbol(); ok && s == fresh {
@@ -112,6 +116,11 @@ func (c *context) body(r *subgraph, params []ir.Type) (*body, error) {
 	}
 	problems := b.problems
 	b.g, b.problems = g, nil
+	for i, v := range around {
+		if v != nil {
+			args[i] = s.capture(v)
+		}
+	}
 	g.Outputs = c.content(r, s, args)
 	if r.finish != nil {
 		r.finish(g.Outputs)
@@ -207,7 +216,7 @@ func (c *context) control(op ir.Op, types []ir.Type, in []*ir.Value, bodies []*i
 	return out
 }
 
-// fold is Const for a value that is no operand.
+// fold is Const for a value that is not an operand.
 func (c *context) fold(v *ir.Value) (*tensor.Tensor, bool) {
 	t, ok := ir.Fold(v, c.b.maxFold, c.b.memo)
 	if ok && t != nil {

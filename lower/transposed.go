@@ -60,7 +60,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// interleaved is a ConvTranspose as convolutions; nil where its weights are no constant, there would be too many, or their padding
+// interleaved is a ConvTranspose as convolutions; nil where its weights are not constant, there would be too many, or their padding
 // would be negative.
 func (c *context) interleaved(op ops.ConvTranspose) *ir.Value {
 	x, w := c.In(0), c.In(1)

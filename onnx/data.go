@@ -103,7 +103,7 @@ func shapeOf(d tensor.DType, dims []int64) (shape tensor.Shape, n int, err error
 	return shape, n, err
 }
 
-// describe reads what a tensor says of itself and checks that its data is of that size.
+// describe reads the declaration of a tensor and checks that its data is of that size.
 func describe(tp *onnxpb.TensorProto) (d tensor.DType, shape tensor.Shape, err error) {
 	d, err = DType(tp.DataType)
 	if err != nil {

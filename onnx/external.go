@@ -103,7 +103,7 @@ func (e external) slice(tp *onnxpb.TensorProto, file []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%s%v needs %d bytes, its length is given as %d", d.ONNX(), shape, need, e.length)
 	}
 	if e.offset > size || need > size-e.offset {
-		return nil, fmt.Errorf("%d bytes at offset %d are asked for, the file has %d", need, e.offset, size)
+		return nil, fmt.Errorf("%d bytes at offset %d are requested, but the file has %d", need, e.offset, size)
 	}
 	return file[e.offset : e.offset+need : e.offset+need], nil
 }
@@ -248,5 +248,5 @@ func foreign(err *error) {
 type noFolder struct{}
 
 func (noFolder) open(string) (*files.Mapping, error) {
-	return nil, errors.New("a model that does not come from a file has no folder to look in")
+	return nil, errors.New("the model was not opened from a file, so the folder of its external data is unknown")
 }

@@ -148,12 +148,12 @@ func TestExternalDataThatIsRefused(t *testing.T) {
 		{outside("location", "data.bin", "length", "twelve"), `length "twelve" is not a number`},
 		{outside("location", "data.bin", "offset", "18446744073709551615"), "is not a number"},
 		{outside("location", "data.bin", "offset", "9223372036854775807"),
-			"12 bytes at offset 9223372036854775807 are asked for, the file has 13"},
+			"12 bytes at offset 9223372036854775807 are requested, but the file has 13"},
 		{outside("location", "data.bin", "bytes", "12"), `key "bytes" is not location`},
 		{retyped(outside("location", "data.bin"), 8, 3), "strings cannot be external"},
 		{retyped(outside("location", "data.bin"), 99, 3), "99"},
 		{retyped(outside("location", "data.bin"), 1, -3), "-3"},
-		{outside("location", "data.bin", "offset", "2"), "12 bytes at offset 2 are asked for, the file has 13"},
+		{outside("location", "data.bin", "offset", "2"), "12 bytes at offset 2 are requested, but the file has 13"},
 		{outside("location", "data.bin", "offset", "1", "length", "11"), "needs 12 bytes, its length is given as 11"},
 	} {
 		for form, m := range everyPosition(c.tp) {
@@ -173,7 +173,7 @@ func TestExternalDataThatIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "not a regular file", name)
 	}
 	_, err = New(withWeight(outside("location", "data.bin")), "built")
-	require.ErrorContains(t, err, "has no folder to look in")
+	require.ErrorContains(t, err, "the folder of its external data is unknown")
 }
 
 // everyPosition puts a tensor wherever a model can hold one.

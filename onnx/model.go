@@ -73,7 +73,7 @@ func OpenFS(fsys fs.FS, name string) (*Model, error) {
 // It fails with ErrInvalid, or with the error of r.
 func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
 	if size < 0 || size > math.MaxInt {
-		return nil, fmt.Errorf("%s: a model of %d bytes", name, size)
+		return nil, fmt.Errorf("%s: invalid size of %d bytes", name, size)
 	}
 	data, err := readAll(r, int(size))
 	if err != nil {
@@ -91,7 +91,7 @@ func readAll(r io.ReaderAt, size int) (data []byte, err error) {
 	}()
 	if size > 0 {
 		if n, err := r.ReadAt(make([]byte, 1), int64(size)-1); n < 1 {
-			return nil, fmt.Errorf("it is cut off: there is no byte %d: %w", size, err)
+			return nil, fmt.Errorf("it is truncated: byte %d is missing: %w", size, err)
 		}
 	}
 	data = tensor.AlignedBytes(size)
@@ -104,7 +104,7 @@ func readAll(r io.ReaderAt, size int) (data []byte, err error) {
 // New checks a model that was built in memory and takes it over. It cannot have external data. It fails with ErrInvalid.
 func New(p *onnxpb.ModelProto, name string) (*Model, error) {
 	if p == nil {
-		return nil, invalid(fmt.Errorf("%s: nil is no model", name))
+		return nil, invalid(fmt.Errorf("%s: nil is not a model", name))
 	}
 	if err := checkBuilt(p.ProtoReflect(), 0); err != nil {
 		return nil, invalid(fmt.Errorf("%s: %w", name, err))

@@ -11,7 +11,7 @@ import (
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 )
 
-// SizeName is the name of a size that is no number: the model's own, or one made of the name of the value and the axis.
+// SizeName is the name of a size that is not a number: the model's own, or one made of the name of the value and the axis.
 func SizeName(size *onnxpb.TensorShapeProto_Dimension, value string, axis int) string {
 	if own := size.GetDimParam(); named(own) {
 		return printable(own)
@@ -26,7 +26,7 @@ func named(size string) bool {
 		func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
-// printable is a model's name of a size as errors can print it: cut, and told apart by its hash, where it is long.
+// printable is a model's name of a size as errors can print it: cut, and distinguished by its hash, where it is long.
 func printable(name string) string {
 	const most = 100
 	if len(name) <= most {

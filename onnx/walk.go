@@ -21,7 +21,7 @@ func tensors(m *onnxpb.ModelProto) iter.Seq[*onnxpb.TensorProto] {
 	}
 }
 
-// A tensorWalk visits tensors until yield returns false; each method reports whether to go on.
+// A tensorWalk visits tensors until yield returns false; each method reports whether to continue.
 type tensorWalk struct {
 	yield func(*onnxpb.TensorProto) bool
 }

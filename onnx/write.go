@@ -18,8 +18,8 @@ import (
 // maxFile is the size at which protobuf ends. Tests lower it.
 var maxFile = math.MaxInt32
 
-// Marshal writes a model, or any other message of package onnxpb, as the bytes of a file. Equal messages give equal bytes.
-// protobuf ends at 2 GiB: a larger model is an error.
+// Marshal returns a model, or any other message of package onnxpb, as the bytes of a file. Equal messages give equal bytes. It fails for
+// a model of more than 2 GiB, the limit of protobuf.
 func Marshal(p proto.Message) ([]byte, error) {
 	if size := proto.Size(p); size > maxFile {
 		return nil, fmt.Errorf("a model of %d bytes does not fit into one protobuf file, which ends at 2 GiB", size)

@@ -13,12 +13,12 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// A Question is asked of a text.
+// A Question is a question about a context.
 type Question struct {
 	Question, Context string
 }
 
-// An Answer is a stretch of a context. The empty one says that the context has no answer.
+// An Answer is a span of a context. The empty Answer means that the context has none.
 type Answer struct {
 	Text      string  `json:"answer"`
 	Score     float64 `json:"score"`
@@ -28,36 +28,36 @@ type Answer struct {
 	CharEnd   int     `json:"char_end"`
 }
 
-// AnswerOptions say how answers are chosen.
+// AnswerOptions are the options of Answer.
 type AnswerOptions struct {
 	TopK      int  // how many for each question; 0 for 1
 	NoAnswer  bool // whether there may be none
 	MaxTokens int  // of an answer; 0 for 15
-	Length    int  // tokens of a row; 0 for what the model takes, at most 384
-	Stride    int  // tokens that the windows over a long context have in common; 0 for half a row, at most 128
+	Length    int  // tokens of a sequence; 0 for what the model takes, at most 384
+	Stride    int  // tokens that the windows over a long context have in common; 0 for half a sequence, at most 128
 }
 
-// Answer finds answers in contexts, the likeliest first, as transformers' QuestionAnsweringPipeline does: the product of the
-// probabilities of its first and its last token, over windows of a long context, for whole words. It fails as Embed does,
-// and if a question or its context is empty.
+// Answer finds answers in contexts, the most likely first. It scores whole words as transformers' QuestionAnsweringPipeline does: by the
+// product of the probabilities of the first and the last token. Long contexts are split into windows. Answer fails as Embed does, and if
+// a question or its context is empty.
 func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOptions) ([][]Answer, error) {
 	if m.heads.start == "" || m.heads.end == "" {
 		return nil, m.lacks("answer")
 	}
 	length := cmp.Or(m.MaxLength, 384)
 	if o.Length > length {
-		return nil, invalidf("a length of %d tokens is requested, and the model takes %d", o.Length, length)
+		return nil, invalidf("the requested length is %d tokens, but the model takes at most %d", o.Length, length)
 	}
 	length = cmp.Or(o.Length, min(length, 384))
 	stride, most := cmp.Or(o.Stride, min(length/2, 128)), min(cmp.Or(o.MaxTokens, 15), length)
 	top := min(cmp.Or(o.TopK, 1), most*length)
 	if stride < 0 || stride > length/2 {
-		return nil, invalidf("a stride of %d tokens is not between 0 and half of a window's %d", stride, length)
+		return nil, invalidf("invalid stride %d: want 0 to half of the window, which has %d tokens", stride, length)
 	}
 	inputs := make([]tokenizer.Input, len(questions))
 	for i, q := range questions {
 		if strings.TrimSpace(q.Question) == "" || strings.TrimSpace(q.Context) == "" {
-			return nil, invalidf("question %d: the question or its context is empty", i)
+			return nil, invalidf("question %d or its context is empty", i)
 		}
 		inputs[i] = tokenizer.Pair(q.Question, q.Context)
 	}
@@ -71,9 +71,9 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 	}
 	_, first, hasFirst := m.tok.Role("cls")
 	windows := make([]windowAnswers, len(encodings))
-	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
+	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
-		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
+		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
 			starts, err := b.vector(m.heads.start, at)
 			if err != nil {
 				return err
@@ -94,7 +94,7 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 			return ask(int64(len(windows[i].spans)) * answerBytes)
 		}}
 	}
-	if err := m.run(ctx, "answer", rows); err != nil {
+	if err := m.run(ctx, "answer", sequences); err != nil {
 		return nil, err
 	}
 	out := make([][]Answer, len(questions))

@@ -12,19 +12,19 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// A Score is a label and how much it applies.
+// A Score is a label with its score.
 type Score struct {
 	Label string  `json:"label"`
 	Score float64 `json:"score"`
 }
 
-// A Pair is two texts that a model reads together. Second is nil for one text alone.
+// A Pair is two texts that a model reads together. Second is nil for a single text.
 type Pair struct {
 	First  string
 	Second *string
 }
 
-// Texts are pairs of one text each.
+// Texts returns a pair for each text, without a second text.
 func Texts(texts ...string) []Pair {
 	pairs := make([]Pair, len(texts))
 	for i, text := range texts {
@@ -40,13 +40,13 @@ func (p Pair) input() tokenizer.Input {
 	return tokenizer.Pair(p.First, *p.Second)
 }
 
-// ClassifyOptions say what is made of a model's logits.
+// ClassifyOptions are the options of Classify.
 type ClassifyOptions struct {
 	TopK int // how many labels; 0 for all
 	// Function makes scores of the logits. If it is "", the model's files decide as in transformers: NoFunction for regression, Sigmoid
 	// for several labels at once or a single one, else Softmax.
 	Function  Function
-	Rows      []tokenizer.RowOption // how rows are made, such as tokenizer.Truncate
+	Encode    []tokenizer.EncodeOption // how texts are encoded, such as tokenizer.Truncate
 	Truncated Truncated
 }
 
@@ -86,7 +86,8 @@ func softmax(v []float64) {
 }
 
 // logits runs pairs and returns the logits of each.
-func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Truncated, options ...tokenizer.RowOption) ([][]float64, error) {
+func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Truncated, options ...tokenizer.EncodeOption) ([][]float64,
+	error) {
 	if m.heads.logits == "" {
 		return nil, m.lacks(what)
 	}
@@ -99,21 +100,21 @@ func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Trunc
 		return nil, err
 	}
 	out := make([][]float64, len(pairs))
-	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
+	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
-		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
+		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
 			v, err := b.vector(m.heads.logits, at)
 			if err != nil {
 				return err
 			}
 			if n := len(m.config.labels); n > 0 && n != len(v) {
-				return fmt.Errorf("pipeline: the model returns %d logits, and id2label in config.json has %d labels", len(v), n)
+				return fmt.Errorf("pipeline: the model returns %d logits, but id2label in config.json has %d labels", len(v), n)
 			}
 			out[i] = wide(v)
 			return ask(32 * int64(len(v))) // scores with their labels are made of them
 		}}
 	}
-	return out, m.run(ctx, what, rows)
+	return out, m.run(ctx, what, sequences)
 }
 
 func wide(v []float32) []float64 {
@@ -152,10 +153,9 @@ func (f Function) apply(logits []float64) error {
 	return nil
 }
 
-// Classify returns the labels of each text or pair, the likeliest first. It fails as Embed does, and if Options name no
-// known function.
+// Classify returns the labels of each text or pair, the most likely first. It fails as Embed does, and if Options.Function is unknown.
 func (m *Model) Classify(ctx context.Context, pairs []Pair, o ClassifyOptions) ([][]Score, error) {
-	logits, err := m.logits(ctx, pairs, "classify", o.Truncated, o.Rows...)
+	logits, err := m.logits(ctx, pairs, "classify", o.Truncated, o.Encode...)
 	if err != nil {
 		return nil, err
 	}
@@ -187,24 +187,24 @@ func compareFloats(a, b float64) int {
 	return 0
 }
 
-// A Ranked is a document and how well it answers a query.
+// A Ranked is a document with its score for a query.
 type Ranked struct {
 	Index    int     `json:"index"` // among the documents
 	Score    float64 `json:"score"`
 	Document string  `json:"document"`
 }
 
-// RerankOptions say what is made of a cross-encoder's logits.
+// RerankOptions are the options of Rerank and ScorePairs.
 type RerankOptions struct {
 	TopK int // how many documents; 0 for all
 	// Function makes a score of the logits. If it is "", the model's files decide as in sentence-transformers: Sigmoid for one logit,
 	// Softmax for two, of which the second is the score.
 	Function  Function
-	Rows      []tokenizer.RowOption // how rows are made, such as tokenizer.Truncate
+	Encode    []tokenizer.EncodeOption // how texts are encoded, such as tokenizer.Truncate
 	Truncated Truncated
 }
 
-// Rerank returns documents by how well they answer a query, the best first: by a cross-encoder, or by MaxSim of a model that makes a
+// Rerank sorts documents by how well they answer a query, the best first. It uses a cross-encoder, or MaxSim for a model that makes a
 // vector for each token. It fails as ScorePairs does.
 func (m *Model) Rerank(ctx context.Context, query string, documents []string, o RerankOptions) ([]Ranked, error) {
 	var scores []float64
@@ -232,17 +232,16 @@ func (m *Model) Rerank(ctx context.Context, query string, documents []string, o 
 	return out, nil
 }
 
-// ScorePairs returns a cross-encoder's score for each pair. It fails as Embed does, and if the model has more than two
-// logits.
+// ScorePairs returns a cross-encoder's score for each pair. It fails as Embed does, and if the model has more than two logits.
 func (m *Model) ScorePairs(ctx context.Context, pairs []Pair, o RerankOptions) ([]float64, error) {
-	logits, err := m.logits(ctx, pairs, "rerank", o.Truncated, o.Rows...)
+	logits, err := m.logits(ctx, pairs, "rerank", o.Truncated, o.Encode...)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]float64, len(pairs))
 	for i, v := range logits {
 		if len(v) > 2 {
-			return nil, fmt.Errorf("pipeline: a reranker has one logit or two, and this model has %d: use Classify", len(v))
+			return nil, fmt.Errorf("pipeline: a reranker has one or two logits, but this model has %d: use Classify", len(v))
 		}
 		if err := cmp.Or(o.Function, m.activation(len(v))).apply(v); err != nil {
 			return nil, err
@@ -271,7 +270,7 @@ func (m *Model) activation(logits int) Function {
 	return Sigmoid
 }
 
-// ZeroShotOptions say how labels that the model does not know are tried.
+// ZeroShotOptions are the options of ZeroShot.
 type ZeroShotOptions struct {
 	Template   string // a sentence with {} for the label; empty for "This example is {}."
 	MultiLabel bool   // whether each label applies or not separately, instead of one of them
@@ -283,10 +282,9 @@ func (d *Description) entailment() int {
 	return slices.IndexFunc(d.config.labels, func(l string) bool { return strings.HasPrefix(strings.ToLower(l), "entail") })
 }
 
-// ZeroShot returns how much labels apply to each text, the likeliest first, by a model of natural language inference:
-// whether the text entails a sentence that says so (W. Yin, J. Hay, D. Roth: Benchmarking zero-shot text classification,
-// 2019). It fails as Embed does, and if there are no labels, the template has no {}, or the model has no label for
-// entailment.
+// ZeroShot scores labels that the model was not trained on, the most likely first. It uses a model of natural language inference: the
+// score is how likely the text entails a sentence with the label (W. Yin, J. Hay, D. Roth: Benchmarking zero-shot text classification,
+// 2019). It fails as Embed does, and if there are no labels, the template has no {}, or the model has no label for entailment.
 func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShotOptions) ([][]Score, error) {
 	template := o.Template
 	if template == "" {
@@ -295,11 +293,11 @@ func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShot
 	entails, places := m.entailment(), strings.Count(template, "{}")
 	switch {
 	case len(labels) == 0:
-		return nil, invalidf("there are no labels to choose from")
+		return nil, invalidf("no labels: want at least one")
 	case places == 0:
 		return nil, invalidf("the template %.100q has no {} for the label", template)
 	case entails < 0:
-		return nil, invalidf("a model of natural language inference has a label entailment, and this one has %.100s",
+		return nil, invalidf("a model of natural language inference has a label entailment, but this one has %.100s",
 			listOr(m.config.labels, "no labels"))
 	}
 	contradicts := 0

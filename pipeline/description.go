@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// A Task is what a model was made for.
+// A Task is what a model was trained for.
 type Task string
 
 // The tasks, by the command that they have in rlxc.
@@ -30,14 +30,14 @@ const (
 	Filling     Task = "fill"
 )
 
-// A Description is what the files beside a model say of how it is meant, and where each of them says it.
+// A Description is what the files next to a model say about its use, with the file for each setting.
 type Description struct {
 	Dir       string    `json:"dir"`       // the folder of config.json
 	Model     string    `json:"model"`     // path of the ONNX or compiled file
 	Variants  []string  `json:"variants"`  // all model files, relative to Dir
 	Tokenizer string    `json:"tokenizer"` // path of its file
 	Task      Task      `json:"task"`
-	MaxLength int       `json:"max_length"` // tokens of a row, special ones among them; 0 if nothing says
+	MaxLength int       `json:"max_length"` // tokens of a sequence, special ones among them; 0 if nothing says
 	Found     []Finding `json:"found"`
 
 	config  config
@@ -47,7 +47,7 @@ type Description struct {
 	gliner  *glinerConfig // nil for other models
 }
 
-// A Finding is one thing that a file says.
+// A Finding is one setting and the file that it comes from.
 type Finding struct {
 	What  string `json:"what"`
 	Value string `json:"value"`
@@ -120,7 +120,7 @@ func readJSON(dir, name string, to any) (found bool, err error) {
 	case err != nil:
 		return false, err
 	case !info.Mode().IsRegular() || info.Size() > maxConfig:
-		return false, fmt.Errorf("%s is no JSON file: want a regular file of at most %d MiB", file, maxConfig>>20)
+		return false, fmt.Errorf("%s: want a regular file of at most %d MiB", file, maxConfig>>20)
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -132,8 +132,8 @@ func readJSON(dir, name string, to any) (found bool, err error) {
 	return true, nil
 }
 
-// Describe reads what the files of a model say: a folder, or a model file in it. Nothing is loaded. Options override what is
-// found. It fails with an error of the file system, or with one that names the file that is wrong.
+// Describe reads the files of a model, given its folder or a model file in it. It loads no weights. Options override what it finds. It
+// fails with an error of the file system, or with an error that names the invalid file.
 func Describe(path string, o Options) (*Description, error) {
 	d := &Description{}
 	if err := d.locate(path, o.Variant); err != nil {
@@ -155,7 +155,7 @@ func (d *Description) locate(where, variant string) error {
 	}
 	if !info.IsDir() {
 		if variant != "" {
-			return fmt.Errorf("%s is a file: a variant is chosen in a folder", where)
+			return fmt.Errorf("%s is a file: to choose a variant, name its folder", where)
 		}
 		d.Model, d.Dir = where, filepath.Dir(where)
 		if abs, err := filepath.Abs(d.Dir); err == nil && filepath.Base(abs) == onnxFolder && !isFile(filepath.Join(d.Dir, "config.json")) {
@@ -189,8 +189,8 @@ func (d *Description) locate(where, variant string) error {
 	return nil
 }
 
-// ModelFile returns the path of a variant's model file in a folder: that which Open opens. It fails with an error of the
-// file system, or if the folder has no such model file.
+// ModelFile returns the path of the model file that Open would open for a variant in a folder. It fails with an error of the file system,
+// or if the folder has no such file.
 func ModelFile(folder, variant string) (string, error) {
 	d := &Description{}
 	err := d.locate(folder, variant)
@@ -209,7 +209,7 @@ func isModel(name string) bool {
 // choose picks a model file: model.onnx, in the folder onnx first, or that of a variant ("quantized" is model_quantized.onnx).
 func choose(files []string, variant string) (string, error) {
 	if len(files) == 0 {
-		return "", errors.New("there is no .onnx file in it, nor in its folder onnx: export the model, for instance with: optimum-cli " +
+		return "", errors.New("no .onnx file in it or in its subfolder onnx: export the model, for example with: optimum-cli " +
 			"export onnx")
 	}
 	names := []string{"model.onnx"}
@@ -232,8 +232,8 @@ func choose(files []string, variant string) (string, error) {
 	return "", fmt.Errorf("it has no variant %q: choose one of %s", variant, strings.Join(files, ", "))
 }
 
-// Files chooses what pipeline needs of the files of a repository: configuration, tokenizer, the weights of small modules, and one
-// variant of the model with its external data. It is a want of hub.Client.Snapshot.
+// Files chooses the files of a repository that this package needs: configuration, tokenizer, the weights of small modules, and one
+// variant of the model with its external data. Pass it to hub.Client.Snapshot.
 func Files(variant string) func(paths []string) []string {
 	return func(paths []string) []string {
 		var models, out []string
@@ -333,7 +333,7 @@ func orderLabels(byID map[string]string) ([]string, error) {
 	for text, label := range byID {
 		id, err := strconv.Atoi(text)
 		if err != nil || id < 0 || id >= len(labels) {
-			return nil, fmt.Errorf("id2label has %d labels, and one with the id %q: want 0 to %d", len(labels), text, len(labels)-1)
+			return nil, fmt.Errorf("id2label has %d labels, one of them with the id %q: want 0 to %d", len(labels), text, len(labels)-1)
 		}
 		labels[id] = label
 	}
@@ -435,7 +435,7 @@ func (c *config) firstPosition() int {
 	return 2
 }
 
-// findLength finds how long rows may be. What the tokenizer's own file says is known when that is opened.
+// findLength finds how long sequences may be. What the tokenizer's own file says is known when that is opened.
 func (d *Description) findLength(o Options) error {
 	var limits tokenizerLimits
 	dir := d.Tokenizer
@@ -467,7 +467,7 @@ func (d *Description) findLength(o Options) error {
 		d.note("length", "config.json", "%d tokens", d.MaxLength)
 	}
 	if positions > 0 && d.MaxLength > positions {
-		return fmt.Errorf("%s: a length of %d tokens is requested, and the model has %d positions (config.json): choose a smaller length",
+		return fmt.Errorf("%s: the requested length is %d tokens, but the model has %d positions (config.json): choose a smaller length",
 			d.Dir, d.MaxLength, positions)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// A Side says what texts are in a search, for models that treat queries and documents differently.
+// A Side is the role of texts in a search, for models that treat queries and documents differently.
 type Side string
 
 const (
@@ -23,20 +23,21 @@ const (
 // sidePrompts are the names under which models have the prompts of a side, in order of preference.
 var sidePrompts = map[Side][]string{Query: {"query", "search_query"}, Document: {"document", "passage", "corpus", "search_document"}}
 
-// EmbedOptions say how texts become vectors. The zero value follows the model's files.
+// EmbedOptions are the options of Embed. The zero value follows the model's files.
 type EmbedOptions struct {
 	Side       Side
-	PromptName string                // of the model's prompts; empty for that of Side, or the model's default
-	Prompt     *string               // text in front of each text, instead of a prompt of the model
-	Dimensions int                   // how many numbers of a vector stay, after which it is scaled to length 1; 0 for all
-	Normalize  *bool                 // whether Embed scales vectors to length 1; nil for what the model's files say
-	Rows       []tokenizer.RowOption // how rows are made, such as tokenizer.Truncate
+	PromptName string                   // of the model's prompts; empty for that of Side, or the model's default
+	Prompt     *string                  // text in front of each text, instead of a prompt of the model
+	Dimensions int                      // how many numbers of a vector stay, after which it is scaled to length 1; 0 for all
+	Normalize  *bool                    // whether Embed scales vectors to length 1; nil for what the model's files say
+	Encode     []tokenizer.EncodeOption // how texts are encoded, such as tokenizer.Truncate
 	Truncated  Truncated
 }
 
-// SidePrompt returns the name of the prompt that texts of a side get; empty for none, and then the model's default prompt is not theirs
-// either, as in sentence-transformers. There an empty prompt "query" or "document", which it writes into each model's files, comes before
-// one that has a text under another name, such as "passage"; here the text counts, which the model was trained with.
+// SidePrompt returns the name of the prompt for texts of a side. An empty name means no prompt, not even the model's default prompt, as
+// in sentence-transformers. That library writes empty prompts "query" and "document" into each model's files, and they take precedence
+// over a prompt with text under another name, such as "passage". Here the prompt with text takes precedence, since the model was trained
+// with it.
 func (d *Description) SidePrompt(side Side) string {
 	for _, name := range sidePrompts[side] {
 		if d.prompts.Prompts[name] != "" {
@@ -81,7 +82,7 @@ func listOr(list []string, none string) string {
 	return strings.Join(list, ", ")
 }
 
-// promptLength is how many tokens a prompt takes at the beginning of a row, that of the template's first token among them.
+// promptLength is how many tokens a prompt takes at the beginning of a sequence, that of the template's first token among them.
 func (m *Model) promptLength(ctx context.Context, prompt string) (int, error) {
 	e, err := m.tok.Encode(tokenizer.Text(prompt), m.MaxLength, tokenizer.Spans(), tokenizer.Ask(memory.Asker(ctx)))
 	if err != nil {
@@ -94,9 +95,9 @@ func (m *Model) promptLength(ctx context.Context, prompt string) (int, error) {
 	return n, nil
 }
 
-// rows makes rows of texts with a prompt in front.
-func (m *Model) rows(ctx context.Context, texts []string, prompt string, length int, cut Truncated,
-	options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
+// sequences makes sequences of texts with a prompt in front.
+func (m *Model) sequences(ctx context.Context, texts []string, prompt string, length int, cut Truncated,
+	options ...tokenizer.EncodeOption) ([]tokenizer.Encoding, error) {
 	inputs := make([]tokenizer.Input, len(texts))
 	ask := memory.Asker(ctx)
 	for i, text := range texts {
@@ -110,9 +111,9 @@ func (m *Model) rows(ctx context.Context, texts []string, prompt string, length 
 	return m.encode(ctx, inputs, length, cut, options...)
 }
 
-// Embed returns a vector for each text. It fails with ErrTask if the model has no output for this, with ErrPooling if nothing says
-// how one vector is made of the tokens', with ErrQueueFull or ErrTooLarge under Options.Reject, with rlxc.ErrMemory, with os.ErrClosed
-// after Close, or with the error of ctx.
+// Embed returns a vector for each text. It fails with ErrTask if the model has no output for this, with ErrPooling if its files name no
+// pooling, with ErrQueueFull or ErrTooLarge if Options.Reject is set, with rlxc.ErrMemory, with os.ErrClosed after Close, or with the
+// error of ctx.
 func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
 	out := make([][]float32, len(texts))
 	err := m.embed(ctx, texts, o, func(i int, v []float32) error {
@@ -125,8 +126,7 @@ func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]
 	return out, nil
 }
 
-// EmbedInto writes the vectors of texts one after the other, size numbers each, into dst, which has room for as many. It
-// fails as Embed does, and if dst has another size.
+// EmbedInto writes the vectors of texts into dst, size numbers each. It fails as Embed does, and if dst has another size.
 func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o EmbedOptions) error {
 	if len(texts) == 0 {
 		return nil
@@ -137,7 +137,7 @@ func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o 
 	}
 	return m.embed(ctx, texts, o, func(i int, v []float32) error {
 		if len(v) != size {
-			return fmt.Errorf("pipeline: the vectors have %d numbers, and there is room for %d", len(v), size)
+			return fmt.Errorf("pipeline: the vectors have %d numbers, but there is room for %d", len(v), size)
 		}
 		copy(dst[i*size:], v)
 		return nil
@@ -187,13 +187,13 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 			return err
 		}
 	}
-	encodings, err := m.rows(ctx, texts, prompt, m.MaxLength, o.Truncated, o.Rows...)
+	encodings, err := m.sequences(ctx, texts, prompt, m.MaxLength, o.Truncated, o.Encode...)
 	if err != nil {
 		return err
 	}
-	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
+	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
-		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
+		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
 			v, err := pooled(b, at, name, pool, skip)
 			if err != nil {
 				return err
@@ -203,13 +203,13 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 			}
 			for _, l := range layers {
 				if d, ok := l.(*dense); ok && d.in != len(v) {
-					return fmt.Errorf("pipeline: a Dense module takes %d numbers, and the vectors have %d", d.in, len(v))
+					return fmt.Errorf("pipeline: a Dense module takes %d numbers, but the vectors have %d", d.in, len(v))
 				}
 				v = l.apply(v)
 			}
 			if o.Dimensions > 0 {
 				if o.Dimensions > len(v) {
-					return fmt.Errorf("pipeline: %d dimensions are asked for, and the vectors have %d", o.Dimensions, len(v))
+					return fmt.Errorf("pipeline: %d dimensions are requested, but the vectors have %d", o.Dimensions, len(v))
 				}
 				v = slices.Clip(v[:o.Dimensions])
 				Normalize(v)
@@ -217,10 +217,10 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 			return put(i, v)
 		}}
 	}
-	return m.run(ctx, "embed", rows)
+	return m.run(ctx, "embed", sequences)
 }
 
-// pooled makes one vector of a row's; skip tokens at the beginning do not count.
+// pooled makes one vector of a sequence's; skip tokens at the beginning do not count.
 func pooled(b *batch, at int, name string, pool *pooling, skip int) ([]float32, error) {
 	if pool == nil {
 		v, err := b.vector(name, at)
@@ -241,8 +241,8 @@ func pooled(b *batch, at int, name string, pool *pooling, skip int) ([]float32, 
 	return out, nil
 }
 
-// poolers make a vector, of zeros, of those of a row's tokens, one after the other; the first skip do not count. What is left of nothing is
-// as sentence-transformers has it.
+// poolers make a vector, of zeros, of those of a sequence's tokens, one after the other; the first skip do not count. What is left of
+// nothing is as sentence-transformers has it.
 var poolers = map[Pooling]func(out, data []float32, skip int){
 	PoolCLS: func(out, data []float32, skip int) {
 		size := len(out)

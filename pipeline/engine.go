@@ -15,13 +15,13 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A row is one sequence of tokens on its way through the model.
-type row struct {
+// A sequence is one sequence of tokens on its way through the model.
+type sequence struct {
 	ids, types []int64
 	hidden     int     // how many tokens at the end the attention does not see
 	words      []int64 // for a model that labels words: the word of each token, from 1
 	count      int     // of words
-	// take is called with the outputs of the batch and the row's place in it, before the next batch runs in the session.
+	// take is called with the outputs of the batch and the sequence's place in it, before the next batch runs in the session.
 	take func(b *batch, i int) error
 
 	of    *request
@@ -29,23 +29,23 @@ type row struct {
 	err   error // of take
 }
 
-// A batch is what a session returned for some rows.
+// A batch is what a session returned for some sequences.
 type batch struct {
-	out    rlxc.Tensors
-	rows   []*row
-	length int       // of rows, with padding
-	starts []int     // of rows without padding, and the end of the last; nil for rows with padding
-	wide   []float32 // of the row that is handed out: outputs of other types as float32
+	out       rlxc.Tensors
+	sequences []*sequence
+	length    int       // of sequences, with padding
+	starts    []int     // of sequences without padding, and the end of the last; nil for sequences with padding
+	wide      []float32 // of the sequence that is handed out: outputs of other types as float32
 }
 
-// widened are the slices of batches that nobody uses.
+// widened are the slices of batches that are unused.
 var widened = sync.Pool{New: func() any { return new([]float32) }}
 
-// hand gives each row its part. What is wrong with one is not the others' business. More than a processor's batch has is a device's, which
-// would wait for one processor.
+// hand gives each sequence its part. What is wrong with one is not the others' business. More than a processor's batch has is a device's,
+// which would wait for one processor.
 func (b *batch) hand() {
 	give := func(i int) error {
-		r, own, wide := b.rows[i], *b, widened.Get().(*[]float32)
+		r, own, wide := b.sequences[i], *b, widened.Get().(*[]float32)
 		defer guard(&r.err, debug.SetPanicOnFault(true))
 		own.wide = (*wide)[:0]
 		r.err = r.take(&own, i)
@@ -54,10 +54,10 @@ func (b *batch) hand() {
 		return nil
 	}
 	if b.tokens() > onProcessor.tokens {
-		_ = parallel(len(b.rows), give)
+		_ = parallel(len(b.sequences), give)
 		return
 	}
-	for i := range b.rows {
+	for i := range b.sequences {
 		_ = give(i)
 	}
 }
@@ -65,13 +65,13 @@ func (b *batch) hand() {
 // tokens is how many the batch has, padding among them.
 func (b *batch) tokens() int {
 	if b.starts != nil {
-		return b.starts[len(b.rows)]
+		return b.starts[len(b.sequences)]
 	}
-	return len(b.rows) * b.length
+	return len(b.sequences) * b.length
 }
 
-// vectors are a row's vectors of an output of shape [batch, tokens, size], one after the other, without padding; they are the session's.
-// Some models leave out vectors of first tokens.
+// vectors are a sequence's vectors of an output of shape [batch, tokens, size], one after the other, without padding; they are the
+// session's. Some models leave out vectors of first tokens.
 func (b *batch) vectors(name string, i int) (data []float32, tokens, size int, err error) {
 	if b.starts != nil {
 		return b.packedVectors(name, i)
@@ -81,20 +81,20 @@ func (b *batch) vectors(name string, i int) (data []float32, tokens, size int, e
 		return nil, 0, 0, headError(name, t, "[batch, tokens, size]")
 	}
 	all := t.Shape()[1]
-	tokens, size = all-(b.length-len(b.rows[i].ids)), t.Shape()[2]
+	tokens, size = all-(b.length-len(b.sequences[i].ids)), t.Shape()[2]
 	if tokens < 0 || t.Shape()[0] <= i {
-		return nil, 0, 0, fmt.Errorf("output %q is %v for %d sequences of %d tokens", name, t, len(b.rows), b.length)
+		return nil, 0, 0, fmt.Errorf("output %q is %v for %d sequences of %d tokens", name, t, len(b.sequences), b.length)
 	}
 	return b.floats(t, i*all*size, tokens*size), tokens, size, nil
 }
 
-// vector is a row's vector of an output of shape [batch, size].
+// vector is a sequence's vector of an output of shape [batch, size].
 func (b *batch) vector(name string, i int) ([]float32, error) {
 	t := b.out[name]
 	switch {
-	case b.starts != nil && t.Rank() == 1 && t.Shape()[0] == b.starts[len(b.rows)]: // one number a token
+	case b.starts != nil && t.Rank() == 1 && t.Shape()[0] == b.starts[len(b.sequences)]: // one number a token
 		return b.floats(t, b.starts[i], b.starts[i+1]-b.starts[i]), nil
-	case t.Rank() == 1 && t.Shape()[0] > i: // one number a row
+	case t.Rank() == 1 && t.Shape()[0] > i: // one number a sequence
 		return b.floats(t, i, 1), nil
 	case t.Rank() != 2 || t.Shape()[0] <= i:
 		return nil, headError(name, t, "[batch, size]")
@@ -103,7 +103,7 @@ func (b *batch) vector(name string, i int) ([]float32, error) {
 	return b.floats(t, i*size, size), nil
 }
 
-// floats are elements of a tensor, until the row is handed out: those of float32 as the tensor has them.
+// floats are elements of a tensor, until the sequence is handed out: those of float32 as the tensor has them.
 func (b *batch) floats(t *tensor.Tensor, at, n int) []float32 {
 	if t.DType() == tensor.F32 {
 		return tensor.Of[float32](t)[at : at+n]
@@ -136,17 +136,17 @@ var halves = sync.OnceValue(func() *[1 << 16]float32 {
 
 // An engine runs batches. The scheduler knows no more of it.
 type engine interface {
-	// together is how many tokens a batch of rows of any lengths may have; 0 where rows are padded to one length.
+	// together is how many tokens a batch of sequences of any lengths may have; 0 where sequences are padded to one length.
 	together() int
-	// rows is how many rows of a length a batch may have; an error if not even one fits.
-	rows(length int) (int, error)
-	// run runs rows and hands each its part of the outputs.
-	run(ctx context.Context, rows []*row) error
+	// sequences is how many sequences of a length a batch may have; an error if not even one fits.
+	sequences(length int) (int, error)
+	// run runs sequences and hands each its part of the outputs.
+	run(ctx context.Context, sequences []*sequence) error
 	// rest gives memory back that only runs need, of which there are none.
 	rest()
 }
 
-// padded is the engine that pads rows to the longest of their batch.
+// padded is the engine that pads sequences to the longest of their batch.
 type padded struct {
 	programs []*rlxc.Program // by device; plans of the first say what fits
 	layout   layout
@@ -160,10 +160,10 @@ type padded struct {
 	held    map[*rlxc.Session]int64 // bytes of arenas
 	planned int64                   // bytes of the largest arena
 	weights int64                   // bytes
-	fits    map[int]int             // rows by length
+	fits    map[int]int             // sequences by length
 }
 
-func (e *padded) rows(length int) (int, error) {
+func (e *padded) sequences(length int) (int, error) {
 	if e.layout.fixed[lengthAxis] > 0 {
 		length = e.layout.fixed[lengthAxis]
 	}
@@ -199,10 +199,10 @@ func (e *padded) note(r *rlxc.Report) {
 	e.planned, e.weights = max(e.planned, r.Plan.Committed), r.Weights
 }
 
-// maxSequence bounds the search for the longest row that a model takes.
+// maxSequence bounds the search for the longest sequence that a model takes.
 const maxSequence = 1 << 16
 
-// longest asks the model how many tokens it takes, if nothing says so: planning a row beyond its table of positions fails. 0 is any.
+// longest asks the model how many tokens it takes, if nothing says so: planning a sequence beyond its table of positions fails. 0 is any.
 func (e *padded) longest() int {
 	fits := func(n int) bool {
 		_, err := e.programs[0].Plan(e.layout.sizes(1, n))
@@ -214,13 +214,13 @@ func (e *padded) longest() int {
 	return sort.Search(maxSequence, func(n int) bool { return !fits(n + 1) })
 }
 
-func (e *padded) run(ctx context.Context, rows []*row) error {
+func (e *padded) run(ctx context.Context, sequences []*sequence) error {
 	length := max(e.layout.fixed[lengthAxis], 1)
-	for _, r := range rows {
+	for _, r := range sequences {
 		length = max(length, len(r.ids))
 	}
-	count := max(len(rows), e.layout.fixed[batchAxis])
-	in, err := e.layout.tensors(rows, count, length)
+	count := max(len(sequences), e.layout.fixed[batchAxis])
+	in, err := e.layout.tensors(sequences, count, length)
 	if err != nil {
 		return err
 	}
@@ -233,11 +233,11 @@ func (e *padded) run(ctx context.Context, rows []*row) error {
 	if err != nil {
 		return err
 	}
-	(&batch{out: out, rows: rows, length: length}).hand()
+	(&batch{out: out, sequences: sequences, length: length}).hand()
 	return nil
 }
 
-// together is 0: a batch is of rows of about one length.
+// together is 0: a batch is of sequences of about one length.
 func (e *padded) together() int { return 0 }
 
 // session is an idle session, or a new one, on the device that runs the fewest.
@@ -316,7 +316,7 @@ var outputNames = []struct {
 	{func(o *outputs) *string { return &o.vectors }, 3, []string{"colbert_vecs", "multi_vector", "contextual"}},
 }
 
-// findOutputs tells the model's outputs apart by name, and where no name is known, by rank.
+// findOutputs identifies the model's outputs by name, and if no name is known, by rank.
 func (m *Model) findOutputs() (outputs, error) {
 	var o outputs
 	infos := m.model.Outputs()
@@ -368,9 +368,9 @@ func headError(name string, t *tensor.Tensor, want string) error {
 	return kindError{fmt.Errorf("output %q is %v: want %s", name, t, want), errHead}
 }
 
-// run runs rows for a task. A model whose output has another form was made for another task.
-func (m *Model) run(ctx context.Context, task string, rows []*row) error {
-	err := m.schedule.run(ctx, rows)
+// run runs sequences for a task. A model whose output has another form was made for another task.
+func (m *Model) run(ctx context.Context, task string, sequences []*sequence) error {
+	err := m.schedule.run(ctx, sequences)
 	if errors.Is(err, errHead) {
 		return m.lacks(task)
 	}
@@ -379,14 +379,14 @@ func (m *Model) run(ctx context.Context, task string, rows []*row) error {
 
 // lacks is the error of a task that the model has no output for.
 func (m *Model) lacks(what string) error {
-	return kindError{fmt.Errorf("pipeline: %s cannot %s: it returns %s, and was made to %s", m.Description.Model, what,
+	return kindError{fmt.Errorf("pipeline: %s cannot %s: it returns %s, and was trained to %s", m.Description.Model, what,
 		namesOf(m.model.Outputs()), m.Task), ErrTask}
 }
 
-// pickled is an error if a head that the model has no output for lies beside it as a file of PyTorch's.
+// pickled is an error if a head that the model has no output for is beside it as a file of PyTorch's.
 func (m *Model) pickled(file, output string) error {
 	if path := filepath.Join(m.Dir, file); m.Dir != "" && isFile(path) {
-		return kindError{fmt.Errorf("pipeline: %s holds this head as a pickle, which is a program and is not run, and %s lacks its "+
+		return kindError{fmt.Errorf("pipeline: %s stores this head as a pickle, which is a program and is never run, and %s lacks its "+
 			"output: "+
 			"export the model with the head as the output %q (docs/texts.md shows how)", path, m.Description.Model, output), ErrTask}
 	}

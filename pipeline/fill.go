@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// A Filled is a word instead of a mask.
+// A Filled is a word for a mask, with its score.
 type Filled struct {
 	Token string  `json:"token"` // as text
 	ID    int64   `json:"id"`
@@ -18,21 +18,21 @@ type Filled struct {
 	Text  string  `json:"text"` // with the word put in
 }
 
-// FillOptions say what is put instead of masks.
+// FillOptions are the options of Fill.
 type FillOptions struct {
 	TopK      int      // for each mask; 0 for 5
 	Targets   []string // the only words to choose from, by their first tokens; nil for the vocabulary
 	Truncated Truncated
 }
 
-// Mask returns the word that stands for a missing one in texts for Fill, such as "[MASK]"; empty if the tokenizer has none.
+// Mask returns the word that marks a missing word for Fill, such as "[MASK]". It is empty if the tokenizer has none.
 func (m *Model) Mask() string {
 	token, _, _ := m.tok.Role("mask")
 	return token
 }
 
-// Fill returns the words that fit best for each mask of each text, the likeliest first. It fails as Embed does, and with ErrInvalid if
-// a text has no mask, or no target a token.
+// Fill returns the most likely words for each mask of each text. It fails as Embed does, and with ErrInvalid if a text has no mask or no
+// target is a token.
 func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]Filled, error) {
 	word, mask, ok := m.tok.Role("mask")
 	if m.heads.logits == "" || !ok {
@@ -42,12 +42,12 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 	if err != nil {
 		return nil, err
 	}
-	encodings, err := m.rows(ctx, texts, "", m.MaxLength, o.Truncated)
+	encodings, err := m.sequences(ctx, texts, "", m.MaxLength, o.Truncated)
 	if err != nil {
 		return nil, err
 	}
 	masks := make([][]candidates, len(texts))
-	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
+	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		for t, id := range e.InputIDs {
 			if id == mask {
@@ -57,7 +57,7 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 		if len(masks[i]) == 0 {
 			return nil, invalidf("text %d has no %s among its first %d tokens", i, word, len(e.InputIDs))
 		}
-		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
+		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
 			data, tokens, size, err := b.vectors(m.heads.logits, at)
 			if err != nil {
 				return err
@@ -75,7 +75,7 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 			return nil
 		}}
 	}
-	if err := m.run(ctx, "fill", rows); err != nil {
+	if err := m.run(ctx, "fill", sequences); err != nil {
 		return nil, err
 	}
 	out := make([][][]Filled, len(texts))
@@ -110,7 +110,7 @@ func (m *Model) targets(ctx context.Context, words []string) ([]int64, error) {
 		ids = append(ids, id)
 	}
 	if words != nil && len(ids) == 0 {
-		return nil, invalidf("no target of the %d is a word", len(words))
+		return nil, invalidf("none of the %d targets is a word", len(words))
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids), nil
@@ -118,7 +118,7 @@ func (m *Model) targets(ctx context.Context, words []string) ([]int64, error) {
 
 // candidates are the likeliest tokens for a mask.
 type candidates struct {
-	at     int // of the row
+	at     int // of the sequence
 	ids    []int64
 	scores []float64
 }
@@ -139,17 +139,17 @@ func (c *candidates) choose(logits []float64, targets []int64, k int) {
 	}
 }
 
-// putIn puts candidates instead of their mask. alone says that the row has no other mask.
+// putIn puts candidates instead of their mask. alone says that the sequence has no other mask.
 func (m *Model) putIn(c candidates, ids []int64, alone bool, ask func(bytes int64) error) ([]Filled, error) {
 	var out []Filled
-	row := slices.Clone(ids)
+	sequence := slices.Clone(ids)
 	for i, id := range c.ids {
-		row[c.at] = id
+		sequence[c.at] = id
 		word, err := m.tok.Decode([]int64{id}, false)
 		if err != nil {
 			return nil, err
 		}
-		text, err := m.tok.Decode(row, alone)
+		text, err := m.tok.Decode(sequence, alone)
 		if err != nil {
 			return nil, err
 		}

@@ -72,7 +72,7 @@ func (c *glinerConfig) check() error {
 		{c.Precomputed, "a model whose labels are part of it (precomputed_prompts_mode)"},
 	} {
 		if other.is {
-			return fmt.Errorf("it describes %s: supported are GLiNER models with one encoder for labels and text", other.what)
+			return fmt.Errorf("%s is not supported: want a GLiNER model with one encoder for labels and text", other.what)
 		}
 	}
 	return errors.Join(
@@ -95,11 +95,11 @@ func (m *Model) checkGLiNER() error {
 	c := m.gliner
 	id, ok := m.tok.ID(c.EntToken)
 	if !ok {
-		return fmt.Errorf("%s lacks the token %q, which is before each label (ent_token in %s): it is not this model's tokenizer",
+		return fmt.Errorf("%s lacks the token %q, which precedes each label (ent_token in %s): it is not this model's tokenizer",
 			m.Tokenizer, c.EntToken, glinerFile)
 	}
 	if c.ClassToken != nil && *c.ClassToken >= 0 && *c.ClassToken != id {
-		return fmt.Errorf("%s has the token %q as %d, and class_token_index in %s is %d: it is not this model's tokenizer", m.Tokenizer,
+		return fmt.Errorf("%s has the token %q as %d, but class_token_index in %s is %d: it is not this model's tokenizer", m.Tokenizer,
 			c.EntToken, id, glinerFile, *c.ClassToken)
 	}
 	var missing []string
@@ -111,13 +111,13 @@ func (m *Model) checkGLiNER() error {
 	}
 	if missing != nil || m.heads.spans == "" {
 		slices.Sort(missing)
-		return fmt.Errorf("%s takes %s and returns %s, and span_mode in %s is %q: want the inputs %s too, and the output logits",
+		return fmt.Errorf("%s takes %s and returns %s, but span_mode in %s is %q: want also the inputs %s, and the output logits",
 			m.model.Name(), namesOf(m.model.Inputs()), namesOf(m.model.Outputs()), glinerFile, c.SpanMode, listOr(missing, "of text"))
 	}
 	return nil
 }
 
-// TagZeroShotOptions say which entities count.
+// TagZeroShotOptions are the options of TagZeroShot.
 type TagZeroShotOptions struct {
 	Threshold  float64 // that the score of an entity exceeds; 0 for 0.5
 	MultiLabel bool    // whether the same words may have several labels
@@ -125,8 +125,8 @@ type TagZeroShotOptions struct {
 	Truncated  Truncated
 }
 
-// TagZeroShot returns the entities of each text, in order, that have one of the labels, by a GLiNER model. It fails as Embed does, and if
-// labels are missing or leave no room for text.
+// TagZeroShot returns the entities of each text that have one of the labels, in order. It requires a GLiNER model. It fails as Embed
+// does, and if labels are missing or leave no room for text.
 func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZeroShotOptions) ([][]Entity, error) {
 	c := m.gliner
 	if c == nil {
@@ -134,10 +134,10 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 	}
 	labels = unique(labels)
 	if len(labels) == 0 || slices.ContainsFunc(labels, func(l string) bool { return strings.TrimSpace(l) == "" }) {
-		return nil, invalidf("a label is empty, or there is none: want a label or more, such as person")
+		return nil, invalidf("no labels, or an empty one: want at least one, such as person")
 	}
 	if o.Threshold < 0 || o.Threshold >= 1 {
-		return nil, invalidf("a threshold of %v is not between 0 and 1", o.Threshold)
+		return nil, invalidf("invalid threshold %v: want 0 to 1", o.Threshold)
 	}
 	out := make([][]Entity, len(texts))
 	var asked []*labelledText
@@ -165,7 +165,7 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 		return nil, err
 	}
 	mark, _ := m.tok.ID(c.EntToken)
-	rows := make([]*row, len(encodings))
+	sequences := make([]*sequence, len(encodings))
 	for i, e := range encodings {
 		p := asked[i]
 		if e.Truncated && !slices.ContainsFunc(e.Words, func(w int) bool { return w >= p.first }) {
@@ -178,12 +178,12 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 			}
 		}
 		if marks != len(labels) {
-			return nil, invalidf("a label or a text has the token %q, which the model has before each label", c.EntToken)
+			return nil, invalidf("a label or a text contains the token %q, which is reserved for the start of a label", c.EntToken)
 		}
 		if err := m.cutWords(p, e, o.Truncated, ask); err != nil {
 			return nil, err
 		}
-		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, words: c.wordsOf(e, p.first), count: len(p.words),
+		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, words: c.wordsOf(e, p.first), count: len(p.words),
 			take: func(b *batch, at int) error {
 				var found []candidate
 				threshold := float32(cmp.Or(o.Threshold, 0.5))
@@ -204,7 +204,7 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 				return nil
 			}}
 	}
-	return out, m.run(ctx, string(ZeroShotTag), rows)
+	return out, m.run(ctx, string(ZeroShotTag), sequences)
 }
 
 func unique(list []string) []string {
@@ -229,7 +229,7 @@ func (m *Model) cutWords(p *labelledText, e tokenizer.Encoding, cut Truncated, a
 	return err
 }
 
-// candidates yields what a row's words may be by the scores of a batch: for span modes [texts, words, width, labels], by words
+// candidates yields what a sequence's words may be by the scores of a batch: for span modes [texts, words, width, labels], by words
 // [texts, words, labels, 3].
 func (c *glinerConfig) candidates(b *batch, name string, at, words, labels int, threshold float32, yield func(candidate) error) error {
 	t := b.out[name]
@@ -296,8 +296,9 @@ func (p prompt) before(text string, found [][]int) *labelledText {
 	return t
 }
 
-// wordsOf returns, for each token of a row, the word of the text that it stands for, counted from 1: of each word's tokens the first, the
-// last or all stand for it. It departs from gliner for words that have no token, after which gliner takes each word for the one before.
+// wordsOf returns, for each token of a sequence, the word of the text that it stands for, counted from 1: of each word's tokens the
+// first, the last or all stand for it. It departs from gliner for words that have no token, after which gliner takes each word for the
+// one before.
 func (c *glinerConfig) wordsOf(e tokenizer.Encoding, first int) []int64 {
 	out := make([]int64, len(e.Words))
 	for t, word := range e.Words {

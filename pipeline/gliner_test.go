@@ -97,7 +97,7 @@ func TestGLiNERConfig(t *testing.T) {
 		{"gliner", map[string]any{"precomputed_prompts_mode": true}, "precomputed_prompts_mode"},
 		{"gliner", map[string]any{"ent_token": "<<LABEL>>"}, `lacks the token "<<LABEL>>"`},
 		{"gliner", map[string]any{"class_token_index": 7}, `class_token_index in gliner_config.json is 7`},
-		{"gliner-words", map[string]any{"span_mode": "markerV0"}, "want the inputs span_idx, span_mask too"},
+		{"gliner-words", map[string]any{"span_mode": "markerV0"}, "want also the inputs span_idx, span_mask"},
 		{"gliner", map[string]any{"max_width": "5"}, "gliner_config.json: json"},
 	} {
 		_, err := Open(t.Context(), glinerFolder(t, test.model, test.change), Options{})
@@ -106,7 +106,7 @@ func TestGLiNERConfig(t *testing.T) {
 	dir := glinerFolder(t, "gliner", nil)
 	require.NoError(t, os.Remove(filepath.Join(dir, glinerFile)))
 	_, err := Open(t.Context(), dir, Options{})
-	require.ErrorContains(t, err, "there is no gliner_config.json beside it")
+	require.ErrorContains(t, err, "has no gliner_config.json next to it")
 	require.ErrorIs(t, err, ErrNotText)
 
 	for _, change := range []map[string]any{{"max_width": 4}, {"span_mode": tokenLevel}} { // what only a run shows
@@ -128,10 +128,10 @@ func TestTagZeroShotArguments(t *testing.T) {
 		labels    []string
 		threshold float64
 	}{
-		"there is none":               {nil, 0},
-		"a label is empty":            {[]string{"person", " "}, 0},
-		"a threshold of 1 is not":     {[]string{"person"}, 1},
-		"has the token \"<<ENT>>\"":   {[]string{"a<<ENT>>b"}, 0},
+		"no labels":                   {nil, 0},
+		"or an empty one":             {[]string{"person", " "}, 0},
+		"invalid threshold 1":         {[]string{"person"}, 1},
+		"the token \"<<ENT>>\"":       {[]string{"a<<ENT>>b"}, 0},
 		"leave no room for text in a": {many, 0},
 	} {
 		_, err := m.TagZeroShot(t.Context(), []string{"Angela Merkel"}, test.labels, TagZeroShotOptions{Threshold: test.threshold})

@@ -14,16 +14,18 @@ import (
 // A timedEngine takes the time that MiniLM took on two cores with AVX2: so much a batch, and that much a token without padding.
 type timedEngine struct{ any int }
 
-func (e timedEngine) together() int                { return e.any }
-func (e timedEngine) rest()                        {}
-func (e timedEngine) rows(length int) (int, error) { return onProcessor.tokens / max(length, 1), nil }
-func (e timedEngine) run(_ context.Context, rows []*row) error {
+func (e timedEngine) together() int { return e.any }
+func (e timedEngine) rest()         {}
+func (e timedEngine) sequences(length int) (int, error) {
+	return onProcessor.tokens / max(length, 1), nil
+}
+func (e timedEngine) run(_ context.Context, sequences []*sequence) error {
 	tokens, longest := 0, 0
-	for _, r := range rows {
+	for _, r := range sequences {
 		tokens, longest = tokens+len(r.ids), max(longest, len(r.ids))
 	}
 	if e.any == 0 {
-		tokens = len(rows) * longest
+		tokens = len(sequences) * longest
 	}
 	time.Sleep(600*time.Microsecond + time.Duration(tokens)*135*time.Microsecond)
 	return nil

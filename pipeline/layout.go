@@ -11,7 +11,7 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// A layout is what the inputs of a model are: how rows become tensors.
+// A layout is what the inputs of a model are: how sequences become tensors.
 type layout struct {
 	inputs []rlxc.ValueInfo
 	names  []string        // the model's symbols
@@ -38,11 +38,11 @@ const (
 // sizes are sizes by axis.
 type sizes [axisCount]int
 
-// A filler is an input of tokens or words. It writes a row's elements, from the at-th on; what it leaves is padding.
+// A filler is an input of tokens or words. It writes a sequence's elements, from the at-th on; what it leaves is padding.
 type filler struct {
 	axes  []axis
 	words bool // of models that label words
-	write func(l *layout, t *tensor.Tensor, at int, r *row)
+	write func(l *layout, t *tensor.Tensor, at int, r *sequence)
 }
 
 // idsName is the input that every model of text has.
@@ -50,34 +50,34 @@ const idsName = "input_ids"
 
 var perToken = []axis{batchAxis, lengthAxis}
 
-// fillers are the inputs of a row's tokens and words, by the names that exporters give them.
+// fillers are the inputs of a sequence's tokens and words, by the names that exporters give them.
 var fillers = map[string]filler{
-	idsName:          {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.ids) }},
-	"token_type_ids": {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.types) }},
-	"attention_mask": {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *row) {
+	idsName:          {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) { setAll(t, at, r.ids) }},
+	"token_type_ids": {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) { setAll(t, at, r.types) }},
+	"attention_mask": {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) {
 		for i := range r.ids {
 			if r.hidden == 0 || i < len(r.ids)-r.hidden {
 				t.SetInt64(at+i, 1)
 			}
 		}
 	}},
-	"position_ids": {axes: perToken, write: func(l *layout, t *tensor.Tensor, at int, r *row) {
+	"position_ids": {axes: perToken, write: func(l *layout, t *tensor.Tensor, at int, r *sequence) {
 		for i := range r.ids {
 			t.SetInt64(at+i, int64(l.first+i))
 		}
 	}},
-	"words_mask": {axes: perToken, words: true, write: func(_ *layout, t *tensor.Tensor, at int, r *row) { setAll(t, at, r.words) }},
-	"text_lengths": {axes: []axis{batchAxis, onceAxis}, words: true, write: func(_ *layout, t *tensor.Tensor, at int, r *row) {
+	"words_mask": {axes: perToken, words: true, write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) { setAll(t, at, r.words) }},
+	"text_lengths": {axes: []axis{batchAxis, onceAxis}, words: true, write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) {
 		t.SetInt64(at, int64(r.count))
 	}},
-	"span_idx": {axes: []axis{batchAxis, spanAxis, endsAxis}, words: true, write: func(l *layout, t *tensor.Tensor, at int, r *row) {
+	"span_idx": {axes: []axis{batchAxis, spanAxis, endsAxis}, words: true, write: func(l *layout, t *tensor.Tensor, at int, r *sequence) {
 		for i := range r.count * l.width {
 			first := i / l.width
 			t.SetInt64(at+2*i, int64(first))
 			t.SetInt64(at+2*i+1, int64(first+i%l.width))
 		}
 	}},
-	"span_mask": {axes: []axis{batchAxis, spanAxis}, words: true, write: func(l *layout, t *tensor.Tensor, at int, r *row) {
+	"span_mask": {axes: []axis{batchAxis, spanAxis}, words: true, write: func(l *layout, t *tensor.Tensor, at int, r *sequence) {
 		for i := range r.count * l.width {
 			if i/l.width+i%l.width < r.count {
 				t.SetInt64(at+i, 1)
@@ -99,7 +99,7 @@ func setAll(t *tensor.Tensor, at int, values []int64) {
 // isPast reports whether an input is the memory of a decoder, which is empty.
 func isPast(name string) bool { return strings.HasPrefix(name, "past_") }
 
-// extras are the inputs that are no rows of tokens: flags of decoders, and places in their memory.
+// extras are the inputs that are not sequences of tokens: flags of decoders, and places in their memory.
 var extras = map[string]func(t *tensor.Tensor){
 	"use_cache_branch": func(*tensor.Tensor) {}, // false
 	"cache_position": func(t *tensor.Tensor) {
@@ -109,26 +109,25 @@ var extras = map[string]func(t *tensor.Tensor){
 	},
 }
 
-// Tensors makes the inputs of a model from texts that a tokenizer has made rows of and padded: for programs that run the model
-// themselves. Inputs and their free sizes are those of rlxc.Model.Inputs and Dims. It fails with ErrNotText if the model takes an input
-// that is not made of text.
+// Tensors makes the inputs of a model from a padded batch, for programs that run the model themselves. inputs and dims are those of
+// rlxc.Model.Inputs and Dims. It fails with ErrNotText if the model takes an input that is not made of text.
 func Tensors(model string, inputs []rlxc.ValueInfo, dims []string, b *tokenizer.Batch) (rlxc.Tensors, error) {
 	l, err := layoutOf(model, inputs, dims, 0, 0)
 	if err != nil {
 		return nil, err
 	}
-	return l.make(sizes{batchAxis: b.Rows, lengthAxis: b.Length}, func(name string, fill filler, t *tensor.Tensor) {
+	return l.make(sizes{batchAxis: b.Sequences, lengthAxis: b.Length}, func(name string, fill filler, t *tensor.Tensor) {
 		if name == idsName {
 			setAll(t, 0, b.InputIDs) // with the tokenizer's padding
 			return
 		}
 		for i, e := range b.Encodings {
-			fill.write(l, t, i*b.Length+b.Start[i], &row{ids: e.InputIDs, types: e.TokenTypeIDs})
+			fill.write(l, t, i*b.Length+b.Start[i], &sequence{ids: e.InputIDs, types: e.TokenTypeIDs})
 		}
 	})
 }
 
-// fixed puts numbers in place of names of sizes.
+// fixed replaces the names of sizes by numbers.
 func fixed(inputs []rlxc.ValueInfo, names []string, dims map[string]int) (_ []rlxc.ValueInfo, free []string) {
 	for _, v := range inputs {
 		for i, name := range v.Shape {
@@ -161,7 +160,7 @@ func layoutOf(model string, inputs []rlxc.ValueInfo, dims []string, first, width
 				return nil, fmt.Errorf("%s: input %q is of shape %v: want %d axes", model, v.Name, v.Shape, len(fill.axes))
 			}
 			if !v.DType.IsInt() && !v.DType.IsFloat() && v.DType != tensor.Bool {
-				return nil, fmt.Errorf("%s: input %q is of %s: a tokenizer makes numbers", model, v.Name, v.DType)
+				return nil, fmt.Errorf("%s: input %q is of type %s: a tokenizer returns integers", model, v.Name, v.DType)
 			}
 			for i, a := range fill.axes {
 				if err := l.axis(v.Shape[i], a); err != nil {
@@ -169,7 +168,7 @@ func layoutOf(model string, inputs []rlxc.ValueInfo, dims []string, first, width
 				}
 			}
 		case ok:
-			return nil, kindError{fmt.Errorf("%s takes an input %q, as GLiNER models do: there is no %s beside it", model, v.Name,
+			return nil, kindError{fmt.Errorf("%s takes an input %q, as GLiNER models do, but has no %s next to it", model, v.Name,
 				glinerFile), ErrNotText}
 		case isPast(v.Name), extra:
 		default:
@@ -179,7 +178,7 @@ func layoutOf(model string, inputs []rlxc.ValueInfo, dims []string, first, width
 		}
 	}
 	if !tokens {
-		return nil, kindError{fmt.Errorf("%s takes no input_ids: it is no model of text", model), ErrNotText}
+		return nil, kindError{fmt.Errorf("%s takes no input_ids: it is not a text model", model), ErrNotText}
 	}
 	for _, name := range l.names { // the rest is of the memory
 		if _, ok := l.dims[name]; !ok {
@@ -189,7 +188,7 @@ func layoutOf(model string, inputs []rlxc.ValueInfo, dims []string, first, width
 	return l, nil
 }
 
-// axis notes what a size of an input stands for. An expression, such as a past length and the row's together, follows from others.
+// axis notes what a size of an input stands for. An expression, such as a past length and the sequence's together, follows from others.
 func (l *layout) axis(text string, is axis) error {
 	if n, err := strconv.Atoi(text); err == nil {
 		if l.fixed[is] != 0 && l.fixed[is] != n {
@@ -198,7 +197,7 @@ func (l *layout) axis(text string, is axis) error {
 		l.fixed[is] = n
 		return nil
 	}
-	if name, err := strconv.Unquote(text); err == nil { // a name that is no identifier is quoted
+	if name, err := strconv.Unquote(text); err == nil { // a name that is not an identifier is quoted
 		text = name
 	}
 	if _, ok := l.dims[text]; !ok && slices.Contains(l.names, text) {
@@ -208,8 +207,8 @@ func (l *layout) axis(text string, is axis) error {
 }
 
 // sizes are the numbers for the model's symbols, where each token may be a word.
-func (l *layout) sizes(rows, length int) map[string]int {
-	return l.named(sizes{batchAxis: rows, lengthAxis: length, spanAxis: length * l.width, onceAxis: 1, endsAxis: 2})
+func (l *layout) sizes(sequences, length int) map[string]int {
+	return l.named(sizes{batchAxis: sequences, lengthAxis: length, spanAxis: length * l.width, onceAxis: 1, endsAxis: 2})
 }
 
 // named are sizes by the names that the model has for them.
@@ -221,10 +220,10 @@ func (l *layout) named(n sizes) map[string]int {
 	return out
 }
 
-// tensors makes the inputs of a batch: rows × length, short ones padded at their ends.
-func (l *layout) tensors(rows []*row, count, length int) (rlxc.Tensors, error) {
+// tensors makes the inputs of a batch: sequences × length, short ones padded at their ends.
+func (l *layout) tensors(sequences []*sequence, count, length int) (rlxc.Tensors, error) {
 	n := sizes{batchAxis: count, lengthAxis: length, onceAxis: 1, endsAxis: 2}
-	for _, r := range rows {
+	for _, r := range sequences {
 		n[spanAxis] = max(n[spanAxis], r.count*l.width)
 	}
 	return l.make(n, func(name string, fill filler, t *tensor.Tensor) {
@@ -234,7 +233,7 @@ func (l *layout) tensors(rows []*row, count, length int) (rlxc.Tensors, error) {
 			}
 		}
 		for i := range count {
-			fill.write(l, t, i*(t.Len()/count), rows[min(i, len(rows)-1)]) // a fixed batch is filled up with the last row
+			fill.write(l, t, i*(t.Len()/count), sequences[min(i, len(sequences)-1)]) // a fixed batch is filled up with the last sequence
 		}
 	})
 }

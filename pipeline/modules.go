@@ -33,7 +33,7 @@ type pooling struct {
 	includePrompt bool
 }
 
-// A Pooling makes one vector of the tokens' vectors. The names are those of sentence-transformers.
+// A Pooling makes one vector of the vectors of tokens. The names are those of sentence-transformers.
 type Pooling string
 
 // The poolings.
@@ -127,7 +127,7 @@ func (d *Description) readModules(o Options) error {
 	return d.overrideModules(o)
 }
 
-// optionFile is named in place of a file for what an option says.
+// optionFile is named instead of a file for what an option says.
 const optionFile = "option"
 
 // overrideModules applies the options.
@@ -184,7 +184,7 @@ func readPooling(d *Description, m *module) error {
 		return err
 	}
 	if !found {
-		return fmt.Errorf("%s: modules.json names it, and it is missing", filepath.Join(d.Dir, m.where))
+		return fmt.Errorf("%s is missing, but modules.json names it", filepath.Join(d.Dir, m.where))
 	}
 	m.pooling.includePrompt = true
 	if v, ok := raw["include_prompt"]; ok {

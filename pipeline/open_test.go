@@ -82,7 +82,7 @@ func TestBadFolders(t *testing.T) {
 		name, model, file, text, want string
 	}{
 		{"broken JSON", "minilm", "config.json", `{"architectures": [`, "config.json: unexpected end"},
-		{"labels with gaps", "classify", "config.json", `{"id2label": {"0": "a", "7": "b"}}`, `one with the id "7": want 0 to 1`},
+		{"labels with gaps", "classify", "config.json", `{"id2label": {"0": "a", "7": "b"}}`, `one of them with the id "7": want 0 to 1`},
 		{"no such pooling", "minilm", "1_Pooling/config.json", `{"pooling_mode": "median"}`,
 			`invalid pooling "median": want one of cls`},
 		{"module outside", "minilm", "modules.json", `[{"idx":0,"path":"../x","type":"a.Pooling"}]`, "is outside the folder"},
@@ -91,7 +91,7 @@ func TestBadFolders(t *testing.T) {
 		{"length beyond positions", "minilm", "sentence_bert_config.json", `{"max_seq_length": 512}`, "the model has 64 positions"},
 		{"dense without weights", "dense", "2_Dense/config.json", `{"in_features": 31, "out_features": 12, "bias": true}`,
 			"the configuration requires [12 31]"},
-		{"no safetensors", "dense", "2_Dense/model.safetensors", "x", "is no safetensors file: it has 1 bytes"},
+		{"no safetensors", "dense", "2_Dense/model.safetensors", "x", "is not a safetensors file: it has 1 bytes"},
 		{"no tokenizer", "minilm", "tokenizer.json", "{}", "tokenizer.json"},
 		{"no model", "minilm", "onnx/model.onnx", "", "model.onnx"},
 	} {
@@ -104,12 +104,12 @@ func TestBadFolders(t *testing.T) {
 		})
 	}
 	_, err := Open(t.Context(), t.TempDir(), Options{})
-	require.ErrorContains(t, err, "there is no .onnx file in it")
+	require.ErrorContains(t, err, "no .onnx file in it")
 	_, err = Open(t.Context(), "./nothing here", Options{})
-	require.ErrorContains(t, err, "is no path")
+	require.ErrorContains(t, err, "is not a path")
 	_, err = Open(t.Context(), "testdata/minilmm", Options{Hub: &hub.Client{Cache: t.TempDir(), Offline: true}})
 	require.ErrorIs(t, err, hub.ErrOffline)
-	require.ErrorContains(t, err, `"testdata/minilmm" is no path`)
+	require.ErrorContains(t, err, `"testdata/minilmm" is not a path`)
 	require.NotContains(t, err.Error(), "rlxc pull", "a folder that is mistyped is not on the hub")
 	_, err = Open(t.Context(), "acme/tiny", Options{Hub: &hub.Client{Cache: t.TempDir(), Offline: true}})
 	require.ErrorIs(t, err, hub.ErrOffline)
@@ -126,22 +126,22 @@ func TestBadFolders(t *testing.T) {
 	require.NoError(t, err)
 	defer m.Close()
 	_, err = m.Classify(t.Context(), Texts("a"), ClassifyOptions{})
-	require.ErrorContains(t, err, "the model returns 3 logits, and id2label in config.json has 2 labels")
+	require.ErrorContains(t, err, "the model returns 3 logits, but id2label in config.json has 2 labels")
 }
 
 // A task that the model has no output for says what the model was made for.
 func TestWrongTask(t *testing.T) {
 	m := openModel(t, "minilm", Options{})
 	_, err := m.Classify(t.Context(), Texts("a"), ClassifyOptions{})
-	require.ErrorContains(t, err, "cannot classify: it returns last_hidden_state, and was made to embed")
+	require.ErrorContains(t, err, "cannot classify: it returns last_hidden_state, and was trained to embed")
 	_, err = m.Answer(t.Context(), []Question{{"a", "b"}}, AnswerOptions{})
 	require.ErrorContains(t, err, "cannot answer")
 	_, err = openModel(t, "nli", Options{}).ScorePairs(t.Context(), []Pair{{"a", new(string)}}, RerankOptions{})
-	require.ErrorContains(t, err, "a reranker has one logit or two, and this model has 3: use Classify")
+	require.ErrorContains(t, err, "a reranker has one or two logits, but this model has 3: use Classify")
 	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{PromptName: "passage"})
 	require.ErrorContains(t, err, `no prompt "passage": it has document, query`)
 	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{Dimensions: 33})
-	require.ErrorContains(t, err, "33 dimensions are asked for, and the vectors have 32")
+	require.ErrorContains(t, err, "33 dimensions are requested, but the vectors have 32")
 	require.ErrorContains(t, m.EmbedInto(t.Context(), make([]float32, 31), []string{"a"}, EmbedOptions{}), "room for 31")
 	into := make([]float32, 64)
 	require.NoError(t, m.EmbedInto(t.Context(), into, []string{"a", "b"}, EmbedOptions{}))
@@ -150,7 +150,7 @@ func TestWrongTask(t *testing.T) {
 	require.InDeltaSlice(t, v[0], into[32:], 1e-6)
 }
 
-// TestPickledHeads holds that heads that are no outputs of the model are not passed over: hidden states would be wrong answers.
+// TestPickledHeads holds that heads that are not outputs of the model are not passed over: hidden states would be wrong answers.
 func TestPickledHeads(t *testing.T) {
 	dir := copyModel(t, "minilm")
 	for _, file := range []string{"sparse_linear.pt", "colbert_linear.pt"} {
@@ -161,10 +161,10 @@ func TestPickledHeads(t *testing.T) {
 	defer m.Close()
 	_, err = m.EmbedSparse(t.Context(), []string{"a"}, EmbedOptions{})
 	require.ErrorIs(t, err, ErrTask)
-	require.ErrorContains(t, err, `sparse_linear.pt holds this head as a pickle`)
+	require.ErrorContains(t, err, `sparse_linear.pt stores this head as a pickle`)
 	require.ErrorContains(t, err, `export the model with the head as the output "sparse_vecs"`)
 	_, err = m.EmbedTokens(t.Context(), []string{"a"}, EmbedOptions{})
-	require.ErrorContains(t, err, `colbert_linear.pt holds this head as a pickle`)
+	require.ErrorContains(t, err, `colbert_linear.pt stores this head as a pickle`)
 	_, err = m.Embed(t.Context(), []string{"a"}, EmbedOptions{})
 	require.NoError(t, err, "vectors of texts need no head")
 }
@@ -191,7 +191,7 @@ func TestManyCallers(t *testing.T) {
 	require.NoError(t, err)
 	limit := 2 * report.Plan.Committed
 	m := openModel(t, "minilm", Options{Sessions: 2, MemoryLimit: limit})
-	most, err := m.engine.rows(48)
+	most, err := m.engine.sequences(48)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, most, 1)
 	require.LessOrEqual(t, most, 4)

@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// packed is the engine that hands rows over one after the other, without padding: of a program that leaves padding out.
+// packed is the engine that hands sequences over one after the other, without padding: of a program that leaves padding out.
 type packed struct {
 	*padded
 	budget int // tokens of a batch that fit the memory
@@ -29,11 +29,11 @@ func newEngine(e *padded) engine {
 	return &packed{padded: e}
 }
 
-// maskName is the input that rows without padding have none of.
+// maskName is the input that sequences without padding have none of.
 const maskName = "attention_mask"
 
-// rows is no limit: together is. A row that does not fit alone is an error.
-func (e *packed) rows(length int) (int, error) {
+// sequences is no limit: together is. A sequence that does not fit alone is an error.
+func (e *packed) sequences(length int) (int, error) {
 	if length > e.together() {
 		if err := e.fitsAlone(length); err != nil {
 			return 0, err
@@ -42,7 +42,7 @@ func (e *packed) rows(length int) (int, error) {
 	return max(1, e.tokens), nil
 }
 
-// fitsAlone plans a row.
+// fitsAlone plans a sequence.
 func (e *packed) fitsAlone(length int) error {
 	report, err := e.programs[0].Plan(e.layout.sizes(1, length))
 	if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
@@ -52,7 +52,7 @@ func (e *packed) fitsAlone(length int) error {
 	return err
 }
 
-// together is how many tokens a batch may have, of rows of any lengths. It is planned as rows of a token.
+// together is how many tokens a batch may have, of sequences of any lengths. It is planned as sequences of a token.
 func (e *packed) together() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,13 +68,13 @@ func (e *packed) together() int {
 	return e.budget
 }
 
-func (e *packed) run(ctx context.Context, rows []*row) error {
-	// What attention does not see, and rows without tokens, need a mask.
-	if slices.ContainsFunc(rows, func(r *row) bool { return r.hidden > 0 || len(r.ids) == 0 }) {
-		return e.padded.run(ctx, rows)
+func (e *packed) run(ctx context.Context, sequences []*sequence) error {
+	// What attention does not see, and sequences without tokens, need a mask.
+	if slices.ContainsFunc(sequences, func(r *sequence) bool { return r.hidden > 0 || len(r.ids) == 0 }) {
+		return e.padded.run(ctx, sequences)
 	}
-	starts := make([]int, 1, len(rows)+1)
-	for i, r := range rows {
+	starts := make([]int, 1, len(sequences)+1)
+	for i, r := range sequences {
 		starts = append(starts, starts[i]+len(r.ids))
 	}
 	in := rlxc.Tensors{}
@@ -82,8 +82,8 @@ func (e *packed) run(ctx context.Context, rows []*row) error {
 		if v.Name == maskName {
 			continue
 		}
-		t := tensor.New(v.DType, starts[len(rows)])
-		for i, r := range rows {
+		t := tensor.New(v.DType, starts[len(sequences)])
+		for i, r := range sequences {
 			fillers[v.Name].write(&e.layout, t, starts[i], r)
 		}
 		in[v.Name] = t
@@ -97,15 +97,15 @@ func (e *packed) run(ctx context.Context, rows []*row) error {
 	if err != nil {
 		return err
 	}
-	(&batch{out: out, rows: rows, starts: starts}).hand()
+	(&batch{out: out, sequences: sequences, starts: starts}).hand()
 	return nil
 }
 
-// packedVectors are a row's vectors of an output [tokens,size].
+// packedVectors are a sequence's vectors of an output [tokens,size].
 func (b *batch) packedVectors(name string, i int) (data []float32, tokens, size int, err error) {
 	t := b.out[name]
-	if t.Rank() != 2 || t.Shape()[0] != b.starts[len(b.rows)] {
-		return nil, 0, 0, headError(name, t, fmt.Sprintf("[tokens, size] of %d tokens", b.starts[len(b.rows)]))
+	if t.Rank() != 2 || t.Shape()[0] != b.starts[len(b.sequences)] {
+		return nil, 0, 0, headError(name, t, fmt.Sprintf("[tokens, size] of %d tokens", b.starts[len(b.sequences)]))
 	}
 	tokens, size = b.starts[i+1]-b.starts[i], t.Shape()[1]
 	return b.floats(t, b.starts[i]*size, tokens*size), tokens, size, nil

@@ -36,7 +36,7 @@ func mixed() (list []string) {
 	return list
 }
 
-// TestUnpadded holds vectors, scores, tags and answers of rows without padding to those with it.
+// TestUnpadded holds vectors, scores, tags and answers of sequences without padding to those with it.
 func TestUnpadded(t *testing.T) {
 	ctx := context.Background()
 	texts := mixed()
@@ -83,7 +83,7 @@ func TestHiddenTokensNeedPadding(t *testing.T) {
 	require.Equal(t, m.sbert.Expansion == nil || m.sbert.Expansion.Attend, m.programs[0].Unpadded())
 }
 
-// TestSchedulerFills holds batches of rows of any lengths to their number of tokens.
+// TestSchedulerFills holds batches of sequences of any lengths to their number of tokens.
 func TestSchedulerFills(t *testing.T) {
 	e := &fakeEngine{any: 300}
 	s := newScheduler(e, 1, 10_000)
@@ -93,7 +93,7 @@ func TestSchedulerFills(t *testing.T) {
 		lengths = append(lengths, 1+i*7%120)
 	}
 	require.NoError(t, s.run(context.Background(), rowsOf(lengths...)))
-	rows := 0
+	sequences := 0
 	for i, batch := range e.batches {
 		tokens := 0
 		for _, n := range batch {
@@ -103,7 +103,7 @@ func TestSchedulerFills(t *testing.T) {
 		if i < len(e.batches)-2 {
 			require.Greater(t, tokens, 150, "batch %d of %v", i, e.batches)
 		}
-		rows += len(batch)
+		sequences += len(batch)
 	}
-	require.Equal(t, len(lengths), rows)
+	require.Equal(t, len(lengths), sequences)
 }

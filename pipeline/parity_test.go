@@ -70,7 +70,7 @@ func readArrays(t *testing.T, name string) map[string]*tensor.Tensor {
 	return out
 }
 
-// answers reads a model's answers that are no arrays.
+// answers reads a model's answers that are not arrays.
 func answers(t *testing.T, name string, to any) {
 	f, err := os.Open(filepath.Join("testdata", name, "answers.json.gz"))
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func answers(t *testing.T, name string, to any) {
 	require.NoError(t, json.NewDecoder(z).Decode(to))
 }
 
-// sameVectors compares vectors with the rows of a matrix.
+// sameVectors compares vectors with the sequences of a matrix.
 func sameVectors(t *testing.T, want *tensor.Tensor, got [][]float32, of []string) {
 	t.Helper()
 	require.Len(t, got, want.Shape()[0])
@@ -167,10 +167,10 @@ func TestEmbed(t *testing.T) {
 
 func TestPrecisions(t *testing.T) {
 	want := recorded(t, "minilm")
-	rows := want["embeddings"]
-	vectors := make([][]float32, rows.Shape()[0])
+	sequences := want["embeddings"]
+	vectors := make([][]float32, sequences.Shape()[0])
 	for i := range vectors {
-		vectors[i] = tensor.Of[float32](rows)[i*32 : (i+1)*32]
+		vectors[i] = tensor.Of[float32](sequences)[i*32 : (i+1)*32]
 	}
 	for _, precision := range []Precision{Int8, Uint8, Binary, Ubinary} {
 		got, err := Quantize(vectors, precision, nil)
@@ -223,11 +223,11 @@ func TestEmbedSparse(t *testing.T) {
 
 func TestEmbedTokens(t *testing.T) {
 	list := texts(t)
-	same := func(t *testing.T, vectors, rows *tensor.Tensor, got [][][]float32) {
+	same := func(t *testing.T, vectors, sequences *tensor.Tensor, got [][][]float32) {
 		t.Helper()
 		at, size := 0, vectors.Shape()[1]
 		for i, v := range got {
-			require.Len(t, v, int(rows.Int64(i)), "text %d %q", i, list[i])
+			require.Len(t, v, int(sequences.Int64(i)), "text %d %q", i, list[i])
 			for _, token := range v {
 				for k, x := range token {
 					require.InDelta(t, vectors.Float64(at*size+k), x, within, "text %d %q", i, list[i])
@@ -273,8 +273,8 @@ func sameScores(t *testing.T, want [][]labelled, got [][]Score) {
 	for i := range want {
 		require.Len(t, got[i], len(want[i]))
 		for k, w := range want[i] {
-			require.Equal(t, w.Label, got[i][k].Label, "row %d", i)
-			require.InDelta(t, w.Score, got[i][k].Score, within, "row %d", i)
+			require.Equal(t, w.Label, got[i][k].Label, "sequence %d", i)
+			require.InDelta(t, w.Score, got[i][k].Score, within, "sequence %d", i)
 		}
 	}
 }

@@ -1,13 +1,13 @@
-// Package pipeline answers with models of text: vectors, scores, labels, spans and words, from a model's folder, file or hub id.
+// Package pipeline runs text models: it makes vectors, scores, labels, spans and words, with a model's folder, file or hub id.
 //
 //	m, err := pipeline.Open(ctx, "sentence-transformers/all-MiniLM-L6-v2", pipeline.Options{})
 //	defer m.Close()
 //	vectors, err := m.Embed(ctx, texts, pipeline.EmbedOptions{})
 //
-// What the folder says of how the model is meant is followed, as sentence-transformers and transformers follow it: length, pooling,
-// prompts, modules, labels. Model.Description tells what was found and where. An option overrides anything.
+// The settings in the folder are applied as by sentence-transformers and transformers: length, pooling, prompts, modules, labels.
+// Model.Description lists each setting and its file. Options override any of them.
 //
-// A Model may be used by many goroutines at once: their rows share batches.
+// Many goroutines may use a Model at once: their sequences share batches.
 package pipeline
 
 import (
@@ -31,41 +31,42 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// Options say how a model is opened. The zero value follows the model's files.
+// Options are the options of Open. The zero value follows the model's files.
 type Options struct {
-	// Hub and Revision are for ids of the hub: hub.FromEnv() and "main" without them.
+	// Hub and Revision are for ids of the hub. The defaults are hub.FromEnv() and "main".
 	Hub      *hub.Client
 	Revision string
-	// Variant chooses among the model files of a folder: "quantized" is model_quantized.onnx, in the folder or in its folder onnx.
+	// Variant chooses among the model files of a folder: "quantized" is model_quantized.onnx, in the folder or in its subfolder onnx.
 	Variant   string
 	Tokenizer string // path of a tokenizer instead of the folder's own
-	MaxLength int    // tokens of a row
+	MaxLength int    // tokens of a sequence
 	Pooling   Pooling
 	Normalize *bool // whether Embed scales vectors to length 1
-	// DefaultPrompt is in front of texts to embed for which a call names no prompt and no side; nil for the prompt of the model's that
-	// DefaultPromptName names, or else for what the files say.
+	// DefaultPrompt is put before texts to embed if a call names neither prompt nor side. If it is nil, the model's prompt
+	// DefaultPromptName is used, or else the default in the model's files.
 	DefaultPrompt     *string
 	DefaultPromptName string
 
-	// Compile says how the model is compiled. Threads are the most of one batch; 0 for all processors, which the batches that run share
-	// out. Device may name several devices, separated by commas: each has a program, and batches go to the one that runs the fewest.
+	// Compile holds the options of the compilation. Threads is the maximum per batch; 0 means all processors, which concurrent batches
+	// share. Device may name several devices, separated by commas. Each device has a program, and a batch goes to the device with the
+	// fewest.
 	Compile rlxc.CompileOptions
-	// Sessions is how many batches run at a time; 0 for what Defaults says.
+	// Sessions is the number of concurrent batches. 0 means that of Defaults.
 	Sessions int
-	// BatchTokens is how many tokens a batch may hold, padding among them; 0 for what Defaults says.
+	// BatchTokens is the maximum number of tokens per batch, padding included. 0 means that of Defaults.
 	BatchTokens int
-	// MemoryLimit is how many bytes the arenas of all sessions may take together, as their plans say; 0 for a quarter of
-	// what Compile.MemoryLimit means. A row that does not fit alone is an error.
+	// MemoryLimit is the maximum size of the arenas of all sessions together, in bytes. 0 means a quarter of Compile.MemoryLimit. A
+	// sequence that does not fit alone is an error.
 	MemoryLimit int64
-	// Queue is how many tokens may wait; calls block beyond it. 0 for a million.
+	// Queue is the maximum number of waiting tokens. Calls block beyond it. 0 means a million.
 	Queue int
-	// Reject makes calls that the queue has no room for fail with ErrQueueFull instead.
+	// Reject makes calls fail with ErrQueueFull instead of blocking.
 	Reject bool
-	// OnBatch is called after each batch, by several goroutines at once.
+	// OnBatch is called after each batch. Calls may overlap.
 	OnBatch func(BatchReport)
 }
 
-// A Model is an opened model with its tokenizer, compiled, and the sessions that run it.
+// A Model is an opened and compiled model with its tokenizer, and the sessions that run it.
 type Model struct {
 	*Description
 	tok      *tokenizer.Tokenizer
@@ -79,9 +80,9 @@ type Model struct {
 	hasMarks bool // see wordPieces
 }
 
-// Open opens a model: a folder, a model file, or an id of the hub, with "@REVISION" at will, which is downloaded unless the
-// cache has it. What exists as a path is one. It fails with ErrNotText if there is no tokenizer or the model takes other
-// inputs than tokens, with the errors of package hub for an id, and with those of rlxc.Open and rlxc.Model.Compile.
+// Open opens a model: a folder, a model file, or an id of the hub, optionally with "@REVISION". A path that exists takes precedence over
+// an id. A model of the hub is downloaded unless the cache has it. Open fails with ErrNotText if there is no tokenizer or the model takes
+// other inputs than tokens, with the errors of package hub for an id, and with those of rlxc.Open and rlxc.Model.Compile.
 func Open(ctx context.Context, what string, o Options) (*Model, error) {
 	m, err := open(ctx, what, o)
 	if err != nil {
@@ -96,7 +97,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		n    int
 	}{{"sessions", o.Sessions}, {"batch tokens", o.BatchTokens}, {"maximum length", o.MaxLength}, {"queue", o.Queue}} {
 		if x.n < 0 {
-			return nil, fmt.Errorf("%s %d: want 0, which means the default, or more", x.what, x.n)
+			return nil, fmt.Errorf("invalid %s %d: want at least 1, or 0 for the default", x.what, x.n)
 		}
 	}
 	path, origin, err := find(ctx, what, o)
@@ -115,7 +116,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 			err = errors.Join(err, m.Close())
 		}
 	}()
-	defer guard(&err, debug.SetPanicOnFault(true)) // of reading a file while somebody writes it
+	defer guard(&err, debug.SetPanicOnFault(true)) // of reading a file while it is written
 	if m.tok, err = m.openTokenizer(); err != nil {
 		return m, err
 	}
@@ -175,11 +176,11 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	return m, nil
 }
 
-// Try runs one token. It fails with what no run can do without: with rlxc.ErrNoDevice, or with rlxc.ErrMemory. Other errors may be of such
-// a row alone, and are none.
+// Try runs one token. It fails with rlxc.ErrNoDevice or rlxc.ErrMemory, which every run would fail with. It ignores other errors, which
+// may concern only this sequence.
 func (m *Model) Try(ctx context.Context) error {
-	rows := []*row{{ids: []int64{m.engine.layout.pad}, types: []int64{0}, take: func(*batch, int) error { return nil }}}
-	err := m.schedule.try(ctx, rows)
+	sequences := []*sequence{{ids: []int64{m.engine.layout.pad}, types: []int64{0}, take: func(*batch, int) error { return nil }}}
+	err := m.schedule.try(ctx, sequences)
 	m.schedule.engine.rest() // a model that serves nothing yet holds no arena
 	if errors.Is(err, rlxc.ErrNoDevice) || errors.Is(err, rlxc.ErrMemory) {
 		return err
@@ -190,9 +191,9 @@ func (m *Model) Try(ctx context.Context) error {
 // A batching is the batches that suit a kind of device.
 type batching struct {
 	tokens int   // most of a batch
-	worth  int   // that a batch should have, for the sake of what a run costs by itself
+	worth  int   // that a batch should have, because of the fixed cost of a run
 	each   int   // batches that run at a time on one device
-	plans  int64 // bytes that the plans may take if nobody says: batches have few shapes (fewNumbers)
+	plans  int64 // bytes that the plans may take by default: batches have few shapes (fewNumbers)
 }
 
 // A core's batches are small, because many run at a time and each has an arena. A GPU takes large ones, of more shapes, and while it
@@ -213,7 +214,7 @@ func (o Options) batching() batching {
 
 func (o Options) devices() []string { return strings.Split(o.Compile.Device, ",") }
 
-// Defaults returns the options with Sessions and BatchTokens as they suit the devices where they were 0.
+// Defaults returns the options with default values for Sessions and BatchTokens, which depend on the devices.
 func (o Options) Defaults() Options {
 	b := o.batching()
 	o.Sessions = cmp.Or(o.Sessions, b.each*len(o.devices()))
@@ -229,7 +230,7 @@ func find(ctx context.Context, what string, o Options) (path string, origin *Fin
 	}
 	id, revision, _ := strings.Cut(what, "@")
 	if !errors.Is(err, fs.ErrNotExist) || !hub.ValidID(id) {
-		return "", nil, fmt.Errorf("%q is no path (%w), and no id of the hub such as ORG/NAME", what, err)
+		return "", nil, fmt.Errorf("%q is not a path (%w) or an id of the hub, such as ORG/NAME", what, err)
 	}
 	client := o.Hub
 	if client == nil {
@@ -237,7 +238,7 @@ func find(ctx context.Context, what string, o Options) (path string, origin *Fin
 	}
 	s, missing := client.Snapshot(ctx, id, cmp.Or(revision, o.Revision), Files(o.Variant))
 	if info, bad := os.Stat(filepath.Dir(what)); missing != nil && bad == nil && info.IsDir() { // what is meant is beside what is there
-		return "", nil, kindError{fmt.Errorf("%q is no path (%w), and no model of the hub that can be had", what, err), missing}
+		return "", nil, kindError{fmt.Errorf("%q is not a path (%w), and the hub has no such model to download", what, err), missing}
 	}
 	if missing != nil {
 		return "", nil, missing
@@ -262,7 +263,7 @@ func (m *Model) openTokenizer() (*tokenizer.Tokenizer, error) {
 	return tok, err
 }
 
-// padID is what rows are padded with.
+// padID is what sequences are padded with.
 func (m *Model) padID() int64 {
 	if _, id, ok := m.tok.Role("pad"); ok {
 		return id
@@ -276,14 +277,14 @@ func (m *Model) padID() int64 {
 // checkTables refuses a tokenizer whose ids the model's table of words does not have.
 func (m *Model) checkTables() error {
 	if rows := m.config.VocabSize; rows > 0 && m.tok.Size() > rows {
-		return fmt.Errorf("%s has ids up to %d, and the model's table of words has %d rows (vocab_size in config.json): it is not this "+
+		return fmt.Errorf("%s has ids up to %d, but the model's word embeddings have %d rows (vocab_size in config.json): it is not this "+
 			"model's tokenizer",
 			m.Tokenizer, m.tok.Size()-1, rows)
 	}
 	return nil
 }
 
-// Close waits for what runs and releases all memory. Calls that wait end with an error.
+// Close waits for running batches and releases all memory. Waiting calls end with an error.
 func (m *Model) Close() error {
 	var errs []error
 	if m.schedule != nil {
@@ -301,25 +302,24 @@ func (m *Model) Close() error {
 	return errors.Join(errs...)
 }
 
-// TokenCount returns how many tokens a text has as a row of the model, special ones among them, however long. It fails as
+// TokenCount returns the number of tokens of a text, special tokens included and without truncation. It fails as
 // tokenizer.Tokenizer.Count does.
 func (m *Model) TokenCount(ctx context.Context, text string) (int, error) {
 	return m.tok.Count(tokenizer.Text(text), tokenizer.Ask(memory.Asker(ctx)))
 }
 
-// Tokens returns how many tokens have run so far, padding not among them.
+// Tokens returns the number of tokens that have run so far, without padding.
 func (m *Model) Tokens() int64 { return m.schedule.ran.Load() }
 
-// inputBytes is about what an input takes beside its tokens: its texts twice, its row in the queue, and its places in lists.
+// inputBytes is about what an input takes beside its tokens: its texts twice, its sequence in the queue, and its places in lists.
 const inputBytes = 512
 
-// A Truncated is called for a text that had to be cut, by its index: it has so many tokens, and limit of them count. Calls do not
-// overlap.
+// A Truncated is called for each truncated text, with its index, its number of tokens, and the limit. Calls do not overlap.
 type Truncated func(index, tokens, limit int)
 
-// encode makes rows of inputs, in parallel.
+// encode makes sequences of inputs, in parallel.
 func (m *Model) encode(ctx context.Context, inputs []tokenizer.Input, length int, cut Truncated,
-	options ...tokenizer.RowOption) ([]tokenizer.Encoding, error) {
+	options ...tokenizer.EncodeOption) ([]tokenizer.Encoding, error) {
 	const part = 64
 	ask := memory.Asker(ctx)
 	if err := ask(inputBytes * int64(len(inputs))); err != nil {
@@ -338,17 +338,17 @@ func (m *Model) encode(ctx context.Context, inputs []tokenizer.Input, length int
 	if err != nil {
 		return nil, err
 	}
-	rows := slices.Concat(parts...)
-	for _, row := range rows {
-		if row.Truncated && cut != nil {
-			n, err := m.tok.Count(inputs[row.Input], tokenizer.Ask(ask))
+	sequences := slices.Concat(parts...)
+	for _, sequence := range sequences {
+		if sequence.Truncated && cut != nil {
+			n, err := m.tok.Count(inputs[sequence.Input], tokenizer.Ask(ask))
 			if err != nil {
 				return nil, err
 			}
-			cut(row.Input, n, length)
+			cut(sequence.Input, n, length)
 		}
 	}
-	return rows, nil
+	return sequences, nil
 }
 
 // parallel calls do for 0 to n-1 on all processors, and returns the first error by index.

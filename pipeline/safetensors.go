@@ -12,7 +12,7 @@ import (
 )
 
 // A safetensors is an open file of weights: 8 bytes that say how long the header is, a header of JSON that says where each tensor
-// lies, and the tensors (https://github.com/huggingface/safetensors, "Format").
+// is stored, and the tensors (https://github.com/huggingface/safetensors, "Format").
 type safetensors struct {
 	*files.Mapping
 	path   string
@@ -43,7 +43,7 @@ func openSafetensors(path string) (*safetensors, error) {
 	s := &safetensors{Mapping: m, path: path}
 	if err := s.readHeader(m.Bytes()); err != nil {
 		m.Close()
-		return nil, fmt.Errorf("%s is no safetensors file: %w", path, err)
+		return nil, fmt.Errorf("%s is not a safetensors file: %w", path, err)
 	}
 	return s, nil
 }
@@ -54,7 +54,7 @@ func (s *safetensors) readHeader(file []byte) error {
 	}
 	length := binary.LittleEndian.Uint64(file)
 	if length > maxHeader || length > uint64(len(file)-8) {
-		return fmt.Errorf("its header has %d bytes, and the file %d", length, len(file))
+		return fmt.Errorf("its header has %d bytes, but the file has %d", length, len(file))
 	}
 	s.data = file[8+length:]
 	return json.Unmarshal(file[8:8+length], &s.header)
@@ -86,7 +86,7 @@ func (s *safetensors) floats(name string, shape ...int) ([]float32, error) {
 		return nil, fmt.Errorf("%s: tensor %q has the shape %v: the configuration requires %v", s.path, name, t.Shape, shape)
 	case len(t.Offsets) != 2 || t.Offsets[0] > t.Offsets[1] || t.Offsets[1] > uint64(len(s.data)) ||
 		t.Offsets[1]-t.Offsets[0] != uint64(d.Bytes(n)):
-		return nil, fmt.Errorf("%s: tensor %q needs %d bytes, and is at %v of %d", s.path, name, d.Bytes(n), t.Offsets, len(s.data))
+		return nil, fmt.Errorf("%s: tensor %q needs %d bytes, but its range is %v of %d", s.path, name, d.Bytes(n), t.Offsets, len(s.data))
 	}
 	data := s.data[t.Offsets[0]:t.Offsets[1]]
 	out := make([]float32, n)

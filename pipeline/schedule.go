@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// A scheduler makes batches of the rows of all calls. Waiting rows are sorted by length, and a batch has rows of about one length, so that
-// little of it is padding. The call that was served least goes first (start-time fair queueing: P. Goyal, H. Vin, H. Cheng, 1996),
-// with its longest row; the batch is filled up with rows of that length and a little less, of any call. So a large call gets long
-// batches of even rows, and a small one that comes meanwhile waits for one batch and not for all of them.
+// A scheduler makes batches of the sequences of all calls. Waiting sequences are sorted by length, and a batch has sequences of about one
+// length, so that little of it is padding. The call that was served least goes first (start-time fair queueing: P. Goyal, H. Vin, H.
+// Cheng, 1996), with its longest sequence; the batch is filled up with sequences of that length and a little less, of any call. So a
+// large call gets long batches of even sequences, and a small one that comes meanwhile waits for one batch and not for all of them.
 type scheduler struct {
 	engine   engine
 	workers  int
-	worth    int  // tokens that a batch should have, for the sake of what a run costs by itself
+	worth    int  // tokens that a batch should have, because of the fixed cost of a run
 	capacity int  // tokens that may wait
 	reject   bool // calls that do not fit fail instead of waiting
 	report   func(BatchReport)
@@ -27,9 +27,9 @@ type scheduler struct {
 	mu       sync.Mutex
 	work     sync.Cond // something waits, or the scheduler is closed: for one worker, which wakes the next if more is left
 	room     sync.Cond // there is room for what calls have left, or they have ended
-	waiting  map[int][]*row
+	waiting  map[int][]*sequence
 	lengths  []int      // of what waits, ascending
-	requests []*request // that have rows waiting
+	requests []*request // that have sequences waiting
 	tokens   int        // waiting
 	busy     int        // workers that run a batch
 	idle     *time.Timer
@@ -40,21 +40,21 @@ type scheduler struct {
 	ran      atomic.Int64 // tokens
 }
 
-// A request is the rows of one call.
+// A request is the sequences of one call.
 type request struct {
-	ctx     context.Context
-	rows    []*row // that wait, longest first; taken ones are among them
-	served  int    // tokens
-	open    int    // rows that wait or run
-	feeding bool   // more rows come
-	asked   time.Time
-	begun   time.Time // when the first row ran
-	err     error
-	done    chan struct{}
+	ctx       context.Context
+	sequences []*sequence // that wait, longest first; taken ones are among them
+	served    int         // tokens
+	open      int         // sequences that wait or run
+	feeding   bool        // more sequences come
+	asked     time.Time
+	begun     time.Time // when the first sequence ran
+	err       error
+	done      chan struct{}
 }
 
 func newScheduler(e engine, workers, capacity int) *scheduler {
-	s := &scheduler{engine: e, workers: workers, worth: onProcessor.worth, capacity: capacity, waiting: map[int][]*row{}}
+	s := &scheduler{engine: e, workers: workers, worth: onProcessor.worth, capacity: capacity, waiting: map[int][]*sequence{}}
 	s.work.L, s.room.L = &s.mu, &s.mu
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.idle = time.AfterFunc(restAfter, s.rest)
@@ -98,9 +98,9 @@ func (s *scheduler) close() {
 	s.cancel()
 }
 
-// run has rows run and returns when each has its result, one has failed, or ctx ends. Rows that run then still finish unheard.
-func (s *scheduler) run(ctx context.Context, rows []*row) error {
-	if len(rows) == 0 {
+// run has sequences run and returns when each has its result, one has failed, or ctx ends. Sequences that run then still finish unheard.
+func (s *scheduler) run(ctx context.Context, sequences []*sequence) error {
+	if len(sequences) == 0 {
 		return ctx.Err()
 	}
 	r := &request{ctx: ctx, done: make(chan struct{}), feeding: true, asked: time.Now()}
@@ -110,32 +110,32 @@ func (s *scheduler) run(ctx context.Context, rows []*row) error {
 		s.fail(r, ctx.Err())
 	})
 	defer stop()
-	rows = slices.Clone(rows)
-	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(len(b.ids), len(a.ids)) })
-	count, all := len(rows), 0
-	for _, row := range rows {
-		all += len(row.ids)
+	sequences = slices.Clone(sequences)
+	slices.SortStableFunc(sequences, func(a, b *sequence) int { return cmp.Compare(len(b.ids), len(a.ids)) })
+	count, all := len(sequences), 0
+	for _, sequence := range sequences {
+		all += len(sequence.ids)
 	}
 	s.mu.Lock()
 	if s.reject && s.tokens+all > s.capacity && !s.closed {
 		defer s.mu.Unlock()
 		if all > s.capacity {
-			return fmt.Errorf("pipeline: %w: %d, and %d may wait", ErrTooLarge, all, s.capacity)
+			return fmt.Errorf("pipeline: %w: it has %d tokens, and the queue holds %d", ErrTooLarge, all, s.capacity)
 		}
-		return fmt.Errorf("pipeline: %w: %d tokens wait, and %d may", ErrQueueFull, s.tokens, s.capacity)
+		return fmt.Errorf("pipeline: %w: %d tokens are waiting, of at most %d", ErrQueueFull, s.tokens, s.capacity)
 	}
 	if u, ok := ctx.Value(usageKey{}).(*Usage); ok {
 		defer func() { // after the lock is released
-			u.Rows, u.Tokens = u.Rows+count, u.Tokens+all
+			u.Sequences, u.Tokens = u.Sequences+count, u.Tokens+all
 			if !r.begun.IsZero() {
 				u.Queued += r.begun.Sub(r.asked)
 			}
 		}()
 	}
-	for len(rows) > 0 && r.err == nil {
+	for len(sequences) > 0 && r.err == nil {
 		n, tokens := 0, s.tokens
-		for n < len(rows) && (tokens < s.capacity || s.tokens == 0 && n == 0) {
-			tokens += len(rows[n].ids)
+		for n < len(sequences) && (tokens < s.capacity || s.tokens == 0 && n == 0) {
+			tokens += len(sequences[n].ids)
 			n++
 		}
 		switch {
@@ -144,8 +144,8 @@ func (s *scheduler) run(ctx context.Context, rows []*row) error {
 		case n == 0:
 			s.room.Wait()
 		default:
-			s.add(r, rows[:n])
-			rows = rows[n:]
+			s.add(r, sequences[:n])
+			sequences = sequences[n:]
 			s.work.Signal()
 		}
 	}
@@ -156,31 +156,31 @@ func (s *scheduler) run(ctx context.Context, rows []*row) error {
 	return r.err
 }
 
-// add puts rows of a request where they wait.
-func (s *scheduler) add(r *request, rows []*row) {
+// add puts sequences of a request where they wait.
+func (s *scheduler) add(r *request, sequences []*sequence) {
 	if !slices.Contains(s.requests, r) {
 		if len(s.requests) > 0 { // it begins where others are, or it would go before them for as long as they have been served
 			r.served = max(r.served, slices.MinFunc(s.requests, func(a, b *request) int { return cmp.Compare(a.served, b.served) }).served)
 		}
 		s.requests = append(s.requests, r)
 	}
-	for _, row := range rows {
-		row.of = r
-		s.wait(row)
+	for _, sequence := range sequences {
+		sequence.of = r
+		s.wait(sequence)
 	}
-	r.rows = append(r.rows, rows...)
-	r.open += len(rows)
+	r.sequences = append(r.sequences, sequences...)
+	r.open += len(sequences)
 }
 
-// wait puts a row where it waits.
-func (s *scheduler) wait(row *row) {
-	n := len(row.ids)
+// wait puts a sequence where it waits.
+func (s *scheduler) wait(sequence *sequence) {
+	n := len(sequence.ids)
 	if i, ok := slices.BinarySearch(s.lengths, n); !ok {
 		s.lengths = slices.Insert(s.lengths, i, n)
 	}
-	s.waiting[n] = append(s.waiting[n], row)
+	s.waiting[n] = append(s.waiting[n], sequence)
 	s.tokens += n
-	row.taken = false
+	sequence.taken = false
 }
 
 // fail ends a request: what of it waits is forgotten.
@@ -189,30 +189,30 @@ func (s *scheduler) fail(r *request, err error) {
 		return
 	}
 	r.err = err
-	for _, row := range r.rows {
-		if !row.taken {
-			s.take(row)
+	for _, sequence := range r.sequences {
+		if !sequence.taken {
+			s.take(sequence)
 			r.open--
 		}
 	}
-	r.rows = nil
+	r.sequences = nil
 	s.room.Broadcast()
-	if s.tokens == 0 { // or what was forgotten would be about until rows of these lengths come
+	if s.tokens == 0 { // or what was forgotten would be about until sequences of these lengths come
 		clear(s.waiting)
 		s.lengths = nil
 	}
 	s.finish(r)
 }
 
-// take notes that a row does not wait any more; its position by length is cleared when it is next looked at.
-func (s *scheduler) take(row *row) {
-	row.taken = true
-	s.tokens -= len(row.ids)
+// take notes that a sequence does not wait any more; its position by length is cleared when it is next looked at.
+func (s *scheduler) take(sequence *sequence) {
+	sequence.taken = true
+	s.tokens -= len(sequence.ids)
 }
 
 // finish ends a request that has nothing left.
 func (s *scheduler) finish(r *request) {
-	if len(r.rows) == 0 || r.err != nil {
+	if len(r.sequences) == 0 || r.err != nil {
 		s.requests = slices.DeleteFunc(s.requests, func(x *request) bool { return x == r })
 	}
 	if (r.open == 0 || r.err != nil) && !r.feeding {
@@ -235,8 +235,8 @@ func (s *scheduler) serve() {
 		if s.closed {
 			return
 		}
-		rows, err := s.form()
-		if len(rows) == 0 {
+		sequences, err := s.form()
+		if len(sequences) == 0 {
 			continue
 		}
 		s.room.Broadcast()
@@ -245,28 +245,28 @@ func (s *scheduler) serve() {
 		}
 		s.busy++
 		begun := time.Now()
-		for _, row := range rows {
-			if row.of.begun.IsZero() {
-				row.of.begun = begun
+		for _, sequence := range sequences {
+			if sequence.of.begun.IsZero() {
+				sequence.of.begun = begun
 			}
 		}
 		s.mu.Unlock()
 		if err == nil {
-			err = s.try(s.context(rows), rows)
+			err = s.try(s.context(sequences), sequences)
 		}
 		if s.report != nil {
-			s.report(reportOf(rows, s.engine.together() == 0, time.Since(begun), err))
+			s.report(reportOf(sequences, s.engine.together() == 0, time.Since(begun), err))
 		}
 		s.mu.Lock()
 		if s.busy--; s.busy == 0 {
 			s.idle.Reset(restAfter)
 		}
-		for _, row := range rows {
-			r := row.of
-			if err := cmp.Or(err, row.err); err != nil {
+		for _, sequence := range sequences {
+			r := sequence.of
+			if err := cmp.Or(err, sequence.err); err != nil {
 				s.fail(r, err)
 			} else {
-				s.ran.Add(int64(len(row.ids)))
+				s.ran.Add(int64(len(sequence.ids)))
 			}
 			r.open--
 			s.finish(r)
@@ -275,59 +275,59 @@ func (s *scheduler) serve() {
 }
 
 // try runs a batch. What becomes of its outputs is outside of the session's own guard.
-func (s *scheduler) try(ctx context.Context, rows []*row) (err error) {
+func (s *scheduler) try(ctx context.Context, sequences []*sequence) (err error) {
 	defer guard(&err, debug.SetPanicOnFault(true))
-	return s.engine.run(ctx, rows)
+	return s.engine.run(ctx, sequences)
 }
 
-// reportOf is what a batch was, whose rows are padded to the longest, or not at all.
-func reportOf(rows []*row, padded bool, took time.Duration, err error) BatchReport {
-	b, longest := BatchReport{Rows: len(rows), Took: took, Err: err}, 0
-	for _, row := range rows {
-		b.Tokens += len(row.ids)
-		longest = max(longest, len(row.ids))
+// reportOf is what a batch was, whose sequences are padded to the longest, or not at all.
+func reportOf(sequences []*sequence, padded bool, took time.Duration, err error) BatchReport {
+	b, longest := BatchReport{Sequences: len(sequences), Took: took, Err: err}, 0
+	for _, sequence := range sequences {
+		b.Tokens += len(sequence.ids)
+		longest = max(longest, len(sequence.ids))
 	}
 	if padded {
-		b.Padding = len(rows)*longest - b.Tokens
+		b.Padding = len(sequences)*longest - b.Tokens
 	}
 	return b
 }
 
 // context is that of a batch: of its request, if it has one alone.
-func (s *scheduler) context(rows []*row) context.Context {
-	for _, row := range rows {
-		if row.of != rows[0].of {
+func (s *scheduler) context(sequences []*sequence) context.Context {
+	for _, sequence := range sequences {
+		if sequence.of != sequences[0].of {
 			return s.ctx
 		}
 	}
-	return rows[0].of.ctx
+	return sequences[0].of.ctx
 }
 
-// form takes the rows of the next batch from what waits. With an error it is the one row that cannot run.
-func (s *scheduler) form() ([]*row, error) {
+// form takes the sequences of the next batch from what waits. With an error it is the one sequence that cannot run.
+func (s *scheduler) form() ([]*sequence, error) {
 	r := slices.MinFunc(s.requests, func(a, b *request) int {
-		return cmp.Or(cmp.Compare(a.served, b.served), cmp.Compare(len(a.rows), len(b.rows)))
+		return cmp.Or(cmp.Compare(a.served, b.served), cmp.Compare(len(a.sequences), len(b.sequences)))
 	})
-	for len(r.rows) > 0 && r.rows[0].taken {
-		r.rows = r.rows[1:]
+	for len(r.sequences) > 0 && r.sequences[0].taken {
+		r.sequences = r.sequences[1:]
 	}
-	if len(r.rows) == 0 {
+	if len(r.sequences) == 0 {
 		s.finish(r)
 		return nil, nil
 	}
-	seed := r.rows[0]
+	seed := r.sequences[0]
 	length := len(seed.ids)
-	most, err := s.engine.rows(length)
+	most, err := s.engine.sequences(length)
 	if err != nil {
 		s.take(seed)
-		return []*row{seed}, err
+		return []*sequence{seed}, err
 	}
 	// What waits is shared out among all workers, whichever are busy: so the batches of a call that comes alone are the same each time,
 	// and its results to the last bit.
 	share := max(s.worth, s.tokens/s.workers)
 	most = max(1, min(most, (share+length)/max(length, 1)))
 	s.take(seed)
-	out := []*row{seed}
+	out := []*sequence{seed}
 	together := s.engine.together()
 	if together > 0 {
 		out = s.fill(out, min(together, share))
@@ -336,22 +336,22 @@ func (s *scheduler) form() ([]*row, error) {
 	}
 	if s.tokens > 0 { // the next batch takes what this one leaves
 		n := fewNumbers(len(out))
-		for _, row := range out[n:] {
-			s.wait(row)
+		for _, sequence := range out[n:] {
+			s.wait(sequence)
 		}
 		out = out[:n]
 	}
-	for _, row := range out {
+	for _, sequence := range out {
 		cost := length
 		if together > 0 {
-			cost = len(row.ids)
+			cost = len(sequence.ids)
 		}
-		row.of.served += cost
+		sequence.of.served += cost
 	}
 	return out, nil
 }
 
-// fewNumbers rounds a number of rows down by at most a fifth, so that the batches of a busy model have few shapes and share plans.
+// fewNumbers rounds a number of sequences down by at most a fifth, so that the batches of a busy model have few shapes and share plans.
 func fewNumbers(n int) int {
 	step := 1
 	for n/step >= 8 {
@@ -360,8 +360,8 @@ func fewNumbers(n int) int {
 	return n / step * step
 }
 
-// pad makes a batch of rows of about one length: of one that was taken, and of others that are little shorter.
-func (s *scheduler) pad(out []*row, most int) []*row {
+// pad makes a batch of sequences of about one length: of one that was taken, and of others that are little shorter.
+func (s *scheduler) pad(out []*sequence, most int) []*sequence {
 	length := len(out[0].ids)
 	from, ok := slices.BinarySearch(s.lengths, length)
 	if !ok {
@@ -375,9 +375,9 @@ func (s *scheduler) pad(out []*row, most int) []*row {
 		n := s.lengths[i]
 		left := s.waiting[n]
 		for len(left) > 0 && fits(n) {
-			if row := left[0]; !row.taken {
-				s.take(row)
-				out = append(out, row)
+			if sequence := left[0]; !sequence.taken {
+				s.take(sequence)
+				out = append(out, sequence)
 			}
 			left = left[1:]
 		}
@@ -389,16 +389,16 @@ func (s *scheduler) pad(out []*row, most int) []*row {
 	return out
 }
 
-// fill makes a batch of rows of any lengths: a row that was taken, and others, longest first, while they fit that many tokens.
-func (s *scheduler) fill(out []*row, most int) []*row {
+// fill makes a batch of sequences of any lengths: a sequence that was taken, and others, longest first, while they fit that many tokens.
+func (s *scheduler) fill(out []*sequence, most int) []*sequence {
 	tokens := len(out[0].ids)
 	for i := len(s.lengths) - 1; i >= 0 && tokens < most; i-- {
 		n := s.lengths[i]
 		left := s.waiting[n]
 		for len(left) > 0 && tokens+n <= most {
-			if row := left[0]; !row.taken {
-				s.take(row)
-				out = append(out, row)
+			if sequence := left[0]; !sequence.taken {
+				s.take(sequence)
+				out = append(out, sequence)
 				tokens += n
 			}
 			left = left[1:]

@@ -21,21 +21,21 @@ type fakeEngine struct {
 	gate    chan struct{} // if set, each batch waits for a token
 	most    func(length int) (int, error)
 	fail    error
-	any     int // tokens of a batch of rows of any lengths
+	any     int // tokens of a batch of sequences of any lengths
 	rests   int
 }
 
 func (e *fakeEngine) together() int { return e.any }
 func (e *fakeEngine) rest()         { e.rests++ }
 
-func (e *fakeEngine) rows(length int) (int, error) {
+func (e *fakeEngine) sequences(length int) (int, error) {
 	if e.most != nil {
 		return e.most(length)
 	}
 	return max(1, 1024/max(length, 1)), nil
 }
 
-func (e *fakeEngine) run(ctx context.Context, rows []*row) error {
+func (e *fakeEngine) run(ctx context.Context, sequences []*sequence) error {
 	if e.gate != nil {
 		select {
 		case <-e.gate:
@@ -47,7 +47,7 @@ func (e *fakeEngine) run(ctx context.Context, rows []*row) error {
 	}
 	var lengths []int
 	var owners []*request
-	for i, r := range rows {
+	for i, r := range sequences {
 		lengths, owners = append(lengths, len(r.ids)), append(owners, r.of)
 		if r.take != nil {
 			if err := r.take(nil, i); err != nil {
@@ -61,15 +61,15 @@ func (e *fakeEngine) run(ctx context.Context, rows []*row) error {
 	return e.fail
 }
 
-func rowsOf(lengths ...int) []*row {
-	out := make([]*row, len(lengths))
+func rowsOf(lengths ...int) []*sequence {
+	out := make([]*sequence, len(lengths))
 	for i, n := range lengths {
-		out[i] = &row{ids: make([]int64, n)}
+		out[i] = &sequence{ids: make([]int64, n)}
 	}
 	return out
 }
 
-// Every row runs once, whoever hands it in, and batches are even.
+// Every sequence runs once, whoever hands it in, and batches are even.
 func TestScheduler(t *testing.T) {
 	e := &fakeEngine{}
 	s := newScheduler(e, 3, 2000)
@@ -85,8 +85,8 @@ func TestScheduler(t *testing.T) {
 		wg.Go(func() {
 			var mu sync.Mutex
 			count := make([]int, len(lengths))
-			rows := rowsOf(lengths...)
-			for i, r := range rows {
+			sequences := rowsOf(lengths...)
+			for i, r := range sequences {
 				r.take = func(*batch, int) error {
 					mu.Lock()
 					defer mu.Unlock()
@@ -94,7 +94,7 @@ func TestScheduler(t *testing.T) {
 					return nil
 				}
 			}
-			require.NoError(t, s.run(t.Context(), rows))
+			require.NoError(t, s.run(t.Context(), sequences))
 			for _, n := range count {
 				require.Equal(t, 1, n)
 			}
@@ -106,7 +106,7 @@ func TestScheduler(t *testing.T) {
 		ran += len(b)
 		padded, real := 0, 0
 		for _, n := range b {
-			require.LessOrEqual(t, n, b[0], "the first row is the longest")
+			require.LessOrEqual(t, n, b[0], "the first sequence is the longest")
 			padded, real = padded+b[0], real+n
 		}
 		require.LessOrEqual(t, padded, 1024)
@@ -119,7 +119,7 @@ func TestScheduler(t *testing.T) {
 	require.ErrorIs(t, s.run(t.Context(), rowsOf(1)), os.ErrClosed)
 }
 
-// Rows that come at once wake as many workers as have batches to run.
+// Sequences that come at once wake as many workers as have batches to run.
 func TestSchedulerWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeEngine{gate: make(chan struct{})}
@@ -146,7 +146,7 @@ func TestSchedulerFailureMakesRoom(t *testing.T) {
 		s := newScheduler(e, 1, 1024)
 		defer s.close()
 		errs := make(chan error)
-		for _, lengths := range [][]int{{1024, 1024}, {1024}} { // one row runs, one waits, one finds no room
+		for _, lengths := range [][]int{{1024, 1024}, {1024}} { // one sequence runs, one waits, one finds no room
 			go func() { errs <- s.run(t.Context(), rowsOf(lengths...)) }()
 			synctest.Wait()
 		}

@@ -12,51 +12,51 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// What a service has to distinguish of the errors of a call.
+// The errors that a service distinguishes.
 var (
-	// ErrQueueFull: so much waits that the call was not accepted (Options.Reject).
+	// ErrQueueFull: the queue has no room for the call (Options.Reject).
 	ErrQueueFull = errors.New("the queue is full")
-	// ErrTooLarge: the call alone has more tokens than may wait (Options.Reject).
-	ErrTooLarge = errors.New("more tokens than the queue takes")
-	// ErrTask: the model was made for something else.
-	ErrTask = errors.New("the model was made for another task")
-	// ErrInvalid: an argument cannot be what it is, such as a text without a mask for Fill. The error's text says why, with 100 bytes of
-	// each argument at most.
+	// ErrTooLarge: the call has more tokens than the queue holds (Options.Reject).
+	ErrTooLarge = errors.New("the call has more tokens than the queue holds")
+	// ErrTask: the model was trained for another task.
+	ErrTask = errors.New("the model was trained for another task")
+	// ErrInvalid: an argument is invalid, such as a text without a mask for Fill. The text of the error says why. It quotes at most 100
+	// bytes of each argument.
 	ErrInvalid = errors.New("an argument is invalid")
-	// ErrPooling: neither the model's files nor Options.Pooling say how one vector is made of the tokens'.
-	ErrPooling = errors.New("the pooling is not known")
-	// ErrNotText: the model takes other inputs than tokens, or nothing beside it makes tokens of text.
-	ErrNotText = errors.New("the model takes no text")
+	// ErrPooling: neither the model's files nor Options.Pooling name the pooling.
+	ErrPooling = errors.New("the pooling is unknown")
+	// ErrNotText: the model takes other inputs than tokens, or it has no tokenizer.
+	ErrNotText = errors.New("the model does not take text")
 )
 
-// Usage is what calls took.
+// Usage is what calls used.
 type Usage struct {
-	Rows   int
-	Tokens int           // special ones among them, padding not
-	Queued time.Duration // until the first row ran
+	Sequences int
+	Tokens    int           // special ones among them, padding not
+	Queued    time.Duration // until the first sequence ran
 }
 
 type usageKey struct{}
 
-// WithUsage returns a context whose calls, one at a time, add to u what they took.
+// WithUsage returns a context whose calls add to u. The calls must not overlap.
 func WithUsage(ctx context.Context, u *Usage) context.Context {
 	return context.WithValue(ctx, usageKey{}, u)
 }
 
-// A BatchReport is what one batch was.
+// A BatchReport describes a batch that ran.
 type BatchReport struct {
-	Rows    int
-	Tokens  int // padding not among them
-	Padding int
-	Took    time.Duration
-	Err     error
+	Sequences int
+	Tokens    int // padding not among them
+	Padding   int
+	Took      time.Duration
+	Err       error
 }
 
-// A State is what a model does at a moment.
+// A State describes the load and the memory of a model at one moment.
 type State struct {
 	WaitingCalls  int
 	WaitingTokens int
-	Waited        time.Duration // of the call that waits longest, none of whose rows has run
+	Waited        time.Duration // of the call that waits longest, none of whose sequences has run
 	QueueTokens   int           // that may wait
 	Running       int           // batches
 	Sessions      int           // batches that may run
@@ -66,7 +66,7 @@ type State struct {
 	Weights       int64         // bytes of all devices' weights; 0 before the first batch
 }
 
-// State returns what the model does now.
+// State returns the current state of the model.
 func (m *Model) State() State {
 	s := m.schedule
 	s.mu.Lock()
@@ -104,7 +104,7 @@ type kindError struct {
 
 func (e kindError) Unwrap() []error { return []error{e.error, e.kind} }
 
-// guard turns a panic, one of reading a file that somebody has cut too, into an error: the process lives on. It is deferred with what
+// guard turns a panic, one also one of reading a truncated file, into an error: the process lives on. It is deferred with what
 // debug.SetPanicOnFault(true) returned.
 func guard(err *error, before bool) {
 	debug.SetPanicOnFault(before)
@@ -117,8 +117,8 @@ func guard(err *error, before bool) {
 	}
 }
 
-// Encode makes rows of inputs as the model's calls do. It fails as tokenizer.Tokenizer.Encodings does, or with the error of ctx.
-func (m *Model) Encode(ctx context.Context, inputs []tokenizer.Input, length int, options ...tokenizer.RowOption) ([]tokenizer.Encoding,
+// Encode encodes inputs as the calls of the model do. It fails as tokenizer.Tokenizer.Encodings does, or with the error of ctx.
+func (m *Model) Encode(ctx context.Context, inputs []tokenizer.Input, length int, options ...tokenizer.EncodeOption) ([]tokenizer.Encoding,
 	error) {
 	return m.encode(ctx, inputs, length, nil, options...)
 }
@@ -126,7 +126,7 @@ func (m *Model) Encode(ctx context.Context, inputs []tokenizer.Input, length int
 // Encoder returns the tokenizer of the model.
 func (m *Model) Encoder() *tokenizer.Tokenizer { return m.tok }
 
-// Can reports whether the model has what a task needs: it was made for it, or has an output or a label for it besides.
+// Can reports whether the model can do a task: it was trained for it, or it also has an output or a label for it.
 func (m *Model) Can(task Task) bool {
 	switch task {
 	case m.Task:
@@ -143,13 +143,13 @@ func (m *Model) Can(task Task) bool {
 	return false
 }
 
-// Program returns what the model was compiled to, for runs on tensors. It stays open as long as the model.
+// Program returns the compiled model, for runs on tensors. It stays open as long as the model.
 func (m *Model) Program() *rlxc.Program { return m.programs[0] }
 
 // Labels returns the names of the model's classes, in order.
 func (d *Description) Labels() []string { return d.config.labels }
 
-// Architecture returns the first of those that config.json names; "" without one.
+// Architecture returns the first architecture in config.json, or "" if it has none.
 func (d *Description) Architecture() string {
 	if len(d.config.Architectures) == 0 {
 		return ""
@@ -160,7 +160,7 @@ func (d *Description) Architecture() string {
 // Prompts returns the model's prompts by name.
 func (d *Description) Prompts() map[string]string { return d.prompts.Prompts }
 
-// Pooling returns the names of the model's poolings with "+" between them, "" if its files do not say.
+// Pooling returns the names of the model's poolings, joined by "+". It is "" if the model's files name none.
 func (d *Description) Pooling() string {
 	for _, module := range d.modules {
 		if module.kind == "Pooling" {

@@ -37,20 +37,20 @@ func TestSchedulerRejects(t *testing.T) {
 	s.close()
 }
 
-// What a call took is counted: rows, tokens, and the time until its first batch; and each batch is reported.
+// What a call took is counted: sequences, tokens, and the time until its first batch; and each batch is reported.
 func TestUsage(t *testing.T) {
 	var mu sync.Mutex
 	var sum BatchReport
 	m := openModel(t, "minilm", Options{Sessions: 2, OnBatch: func(b BatchReport) {
 		mu.Lock()
 		defer mu.Unlock()
-		sum.Rows, sum.Tokens, sum.Padding = sum.Rows+b.Rows, sum.Tokens+b.Tokens, sum.Padding+b.Padding
+		sum.Sequences, sum.Tokens, sum.Padding = sum.Sequences+b.Sequences, sum.Tokens+b.Tokens, sum.Padding+b.Padding
 	}})
 	list := texts(t)
 	var u Usage
 	_, err := m.Embed(WithUsage(t.Context(), &u), list, EmbedOptions{})
 	require.NoError(t, err)
-	require.Equal(t, len(list), u.Rows)
+	require.Equal(t, len(list), u.Sequences)
 	want := 0
 	for _, text := range list {
 		n, err := m.TokenCount(t.Context(), text)
@@ -59,7 +59,7 @@ func TestUsage(t *testing.T) {
 	}
 	require.Equal(t, want, u.Tokens)
 	require.Greater(t, u.Queued, time.Duration(0))
-	require.Equal(t, u.Rows, sum.Rows)
+	require.Equal(t, u.Sequences, sum.Sequences)
 	require.Equal(t, u.Tokens, sum.Tokens)
 	state := m.State()
 	require.Zero(t, state.WaitingTokens+state.WaitingCalls+state.Running)
@@ -67,11 +67,11 @@ func TestUsage(t *testing.T) {
 	require.GreaterOrEqual(t, state.Planned, state.Held)
 }
 
-// TestReportOf: padding is what the longest row has more than others, where rows are padded.
+// TestReportOf: padding is what the longest sequence has more than others, where sequences are padded.
 func TestReportOf(t *testing.T) {
-	rows := []*row{{ids: make([]int64, 3)}, {ids: make([]int64, 5)}, {ids: make([]int64, 4)}}
-	require.Equal(t, BatchReport{Rows: 3, Tokens: 12, Padding: 3}, reportOf(rows, true, 0, nil))
-	require.Equal(t, BatchReport{Rows: 3, Tokens: 12, Took: 7, Err: errClosed}, reportOf(rows, false, 7, errClosed))
+	sequences := []*sequence{{ids: make([]int64, 3)}, {ids: make([]int64, 5)}, {ids: make([]int64, 4)}}
+	require.Equal(t, BatchReport{Sequences: 3, Tokens: 12, Padding: 3}, reportOf(sequences, true, 0, nil))
+	require.Equal(t, BatchReport{Sequences: 3, Tokens: 12, Took: 7, Err: errClosed}, reportOf(sequences, false, 7, errClosed))
 }
 
 func TestNormalizeAndCut(t *testing.T) {
@@ -90,7 +90,7 @@ func TestNormalizeAndCut(t *testing.T) {
 	for range m.MaxLength {
 		long += "cat "
 	}
-	left := EmbedOptions{Rows: []tokenizer.RowOption{tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Left)}}
+	left := EmbedOptions{Encode: []tokenizer.EncodeOption{tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Left)}}
 	got, err := m.Embed(t.Context(), []string{"dog " + long, long, long + "dog"}, left)
 	require.NoError(t, err)
 	require.Equal(t, got[0], got[1], "the beginning is cut")

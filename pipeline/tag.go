@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// An Entity is a stretch of a text and its label.
+// An Entity is a span of a text with its label.
 type Entity struct {
 	Label     string  `json:"label"`
 	Score     float64 `json:"score"`
@@ -24,16 +24,17 @@ type Entity struct {
 	CharEnd   int     `json:"char_end"`
 }
 
-// TagOptions say how labels of tokens become entities.
+// TagOptions are the options of Tag.
 type TagOptions struct {
 	Aggregation Aggregation // "" for AggregateSimple
-	// Stride is how many tokens the windows over a long text have in common; 0 for a quarter of a row, below 0 to cut the text instead.
+	// Stride is the number of tokens that the windows over a long text share. 0 means a quarter of a sequence. A negative number
+	// truncates the text instead.
 	Stride    int
 	Ignore    []string // labels that are left out; nil for O alone
 	Truncated Truncated
 }
 
-// An Aggregation makes entities of labelled tokens. The names are those of transformers.
+// An Aggregation joins labelled tokens to entities. The names are those of transformers.
 type Aggregation string
 
 // The aggregations. The last three give each word one label before they join words.
@@ -60,7 +61,7 @@ type piece struct {
 	continuing bool // goes on with the word of the token before
 }
 
-// Tag returns the entities of each text, in order. It fails as Embed does, and if the aggregation is none of Aggregations.
+// Tag returns the entities of each text, in order. It fails as Embed does, and if the aggregation is unknown.
 func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Entity, error) {
 	if m.heads.logits == "" {
 		return nil, m.lacks("tag")
@@ -69,7 +70,7 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 	if err := oneOf("aggregation", how, Aggregations()); err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
-	options := []tokenizer.RowOption{tokenizer.Spans()}
+	options := []tokenizer.EncodeOption{tokenizer.Spans()}
 	if stride := m.stride(o.Stride); stride >= 0 && m.MaxLength > 0 {
 		if stride > m.MaxLength/2 {
 			return nil, invalidf("a stride of %d tokens is more than half of a window's %d", stride, m.MaxLength)
@@ -86,22 +87,22 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 		ignore = []string{"O"}
 	}
 	found := make([][]Entity, len(encodings))
-	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
+	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
-		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
+		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
 			data, tokens, labels, err := b.vectors(m.heads.logits, at)
 			if err != nil {
 				return err
 			}
 			if n := len(m.config.labels); n > 0 && n != labels || tokens != len(e.InputIDs) {
-				return fmt.Errorf("pipeline: the model returns %d logits for each of %d tokens, and id2label in config.json has %d "+
+				return fmt.Errorf("pipeline: the model returns %d logits for each of %d tokens, but id2label in config.json has %d "+
 					"labels", labels, tokens, n)
 			}
 			found[i] = m.entities(texts[e.Input], m.pieces(texts[e.Input], e, data, labels, how), how, ignore)
 			return ask(int64(cap(found[i])) * int64(reflect.TypeFor[Entity]().Size()))
 		}}
 	}
-	if err := m.run(ctx, "tag", rows); err != nil {
+	if err := m.run(ctx, "tag", sequences); err != nil {
 		return nil, err
 	}
 	out := make([][]Entity, len(texts))
@@ -129,7 +130,7 @@ func (m *Model) stride(asked int) int {
 	return asked
 }
 
-// pieces are the tokens of a row that stand for text.
+// pieces are the tokens of a sequence that stand for text.
 func (m *Model) pieces(text string, e tokenizer.Encoding, data []float32, labels int, how Aggregation) []piece {
 	words := m.wordPieces()
 	_, unknown, hasUnknown := m.tok.Role("unk")

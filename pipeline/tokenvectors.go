@@ -11,13 +11,13 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// A SparseVector has a weight for some words of the vocabulary, by their ids, ascending.
+// A SparseVector has weights for some words of the vocabulary, by ascending id.
 type SparseVector struct {
 	Indices []int32   `json:"indices"`
 	Values  []float32 `json:"values"`
 }
 
-// Dot is the sum of the products of the weights that both have.
+// Dot returns the dot product of two sparse vectors.
 func (v SparseVector) Dot(w SparseVector) float64 {
 	sum := 0.0
 	for i, j := 0, 0; i < len(v.Indices) && j < len(w.Indices); {
@@ -34,14 +34,14 @@ func (v SparseVector) Dot(w SparseVector) float64 {
 	return sum
 }
 
-// Word returns the token of a sparse vector's index, as the vocabulary spells it.
+// Word returns the token at an index of a sparse vector, as the vocabulary spells it.
 func (m *Model) Word(index int32) string {
 	token, _ := m.tok.Token(int64(index))
 	return token
 }
 
-// EmbedSparse returns a sparse vector for each text: of a SPLADE model, whose logits for each token say which words are
-// meant, or of one that weighs its tokens, such as BGE-M3. It fails as Embed does.
+// EmbedSparse returns a sparse vector for each text. It requires a SPLADE model, which has logits over the vocabulary for each token, or
+// a model that weighs its tokens, such as BGE-M3. It fails as Embed does.
 func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions) ([]SparseVector, error) {
 	prompt, err := m.promptOf(o)
 	if err != nil {
@@ -64,27 +64,27 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 		}
 		weigh = func(b *batch, at int, _ tokenizer.Encoding) (SparseVector, error) { return how.pool(b, at, name) }
 	}
-	encodings, err := m.rows(ctx, texts, prompt, m.MaxLength, o.Truncated, o.Rows...)
+	encodings, err := m.sequences(ctx, texts, prompt, m.MaxLength, o.Truncated, o.Encode...)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]SparseVector, len(texts))
-	rows, ask := make([]*row, len(encodings)), memory.Asker(ctx)
+	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
-		rows[i] = &row{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) (err error) {
+		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) (err error) {
 			if out[i], err = weigh(b, at, e); err != nil {
 				return err
 			}
 			return ask(8 * int64(cap(out[i].Indices)))
 		}}
 	}
-	if err := m.run(ctx, "embed sparsely", rows); err != nil {
+	if err := m.run(ctx, "embed sparsely", sequences); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// pool makes a sparse vector of a row's logits: log(1+max(x,0)), the largest or the sum over the tokens (T. Formal, B. Piwowarski,
+// pool makes a sparse vector of a sequence's logits: log(1+max(x,0)), the largest or the sum over the tokens (T. Formal, B. Piwowarski,
 // S. Clinchant: SPLADE, 2021).
 func (s splade) pool(b *batch, at int, name string) (v SparseVector, err error) {
 	data, tokens, size, err := b.vectors(name, at)
@@ -118,7 +118,7 @@ func (s splade) pool(b *batch, at int, name string) (v SparseVector, err error) 
 	return v, nil
 }
 
-// weighTokens makes a sparse vector of a row's tokens and the weight of each: the largest of a word's, special tokens
+// weighTokens makes a sparse vector of a sequence's tokens and the weight of each: the largest of a word's, special tokens
 // left out.
 func (m *Model) weighTokens(b *batch, at int, e tokenizer.Encoding) (v SparseVector, err error) {
 	weights, tokens, size, err := b.vectors(m.heads.sparse, at)
@@ -157,8 +157,8 @@ func (m *Model) specialIDs() []int64 {
 	return ids
 }
 
-// EmbedTokens returns a vector for each token of each text, for comparison by MaxSim: of a ColBERT model, whose queries and
-// documents differ (Options.Side), or of one with such a head, such as BGE-M3. It fails as Embed does.
+// EmbedTokens returns a vector for each token of each text, to be compared by MaxSim. It requires a ColBERT model, which treats queries
+// and documents differently (Options.Side), or a model with such a head, such as BGE-M3. It fails as Embed does.
 func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions) ([][][]float32, error) {
 	out, ask := make([][][]float32, len(texts)), memory.Asker(ctx)
 	err := m.embedTokens(ctx, texts, o, func(i int, vectors [][]float32) error {
@@ -212,13 +212,13 @@ func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions,
 	case o.Side == Document && m.sbert.DocumentLength > 0:
 		length = m.sbert.DocumentLength
 	}
-	encodings, err := m.rows(ctx, texts, prompt, length, o.Truncated, o.Rows...)
+	encodings, err := m.sequences(ctx, texts, prompt, length, o.Truncated, o.Encode...)
 	if err != nil {
 		return err
 	}
-	rows := make([]*row, len(encodings))
+	sequences := make([]*sequence, len(encodings))
 	for i, e := range encodings {
-		r := &row{ids: e.InputIDs, types: e.TokenTypeIDs}
+		r := &sequence{ids: e.InputIDs, types: e.TokenTypeIDs}
 		own := len(r.ids)
 		if x := m.sbert.Expansion; x != nil && o.Side == Query {
 			if err := m.expand(r, x); err != nil {
@@ -244,9 +244,9 @@ func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions,
 			}
 			return put(i, vectors)
 		}
-		rows[i] = r
+		sequences[i] = r
 	}
-	return m.run(ctx, "embed tokens", rows)
+	return m.run(ctx, "embed tokens", sequences)
 }
 
 // masked is which tokens a MultiVectorMask keeps.
@@ -270,7 +270,7 @@ func (m *Model) masked(mask module, side Side) func(id int64) bool {
 }
 
 // expand lengthens a query with mask tokens, whose vectors count (O. Khattab, M. Zaharia: ColBERT, 2020).
-func (m *Model) expand(r *row, x *expansion) error {
+func (m *Model) expand(r *sequence, x *expansion) error {
 	var id int64
 	ok := false
 	if x.Token != "" {
@@ -283,7 +283,7 @@ func (m *Model) expand(r *row, x *expansion) error {
 		}
 	}
 	if !ok {
-		return fmt.Errorf("pipeline: queries are lengthened with the token %q, which the tokenizer lacks", x.Token)
+		return fmt.Errorf("pipeline: the tokenizer lacks the token %q, with which queries are extended", x.Token)
 	}
 	more := max(0, x.Length-len(r.ids))
 	r.ids = append(slices.Clip(r.ids), slices.Repeat([]int64{id}, more)...)
@@ -294,8 +294,8 @@ func (m *Model) expand(r *row, x *expansion) error {
 	return nil
 }
 
-// MaxSim is how near a document is to a query, both by their tokens' vectors: the sum over the query's tokens of the largest dot product
-// with a token of the document.
+// MaxSim returns the similarity of a document to a query by the vectors of their tokens. It is the sum, over the tokens of the query, of
+// the largest dot product with a token of the document.
 func MaxSim(query, document [][]float32) float64 {
 	sum := 0.0
 	for _, q := range query {
@@ -316,7 +316,7 @@ func (m *Model) maxSims(ctx context.Context, query string, documents []string, o
 		return nil, invalidf("the scores of a model with a vector for each token are sums of products, not logits: want the function %q",
 			NoFunction)
 	}
-	of := EmbedOptions{Side: Query, Rows: o.Rows}
+	of := EmbedOptions{Side: Query, Encode: o.Encode}
 	vectors, err := m.EmbedTokens(ctx, []string{query}, of)
 	if err != nil {
 		return nil, err
@@ -329,7 +329,7 @@ func (m *Model) maxSims(ctx context.Context, query string, documents []string, o
 	})
 }
 
-// TopWords returns the k words of a sparse vector that weigh most.
+// TopWords returns the k words of a sparse vector with the largest weights.
 func (m *Model) TopWords(v SparseVector, k int) []Score {
 	order := make([]int, len(v.Indices))
 	for i := range order {

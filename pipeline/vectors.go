@@ -12,7 +12,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Normalize scales a vector to length 1 (Euclidean); one of zeros stays.
+// Normalize scales a vector to length 1 (Euclidean). It does not change a vector of zeros.
 func Normalize(v []float32) {
 	const least = 1e-12 // as in PyTorch
 	if length := math.Sqrt(dot(v, v)); length > 0 {
@@ -48,7 +48,7 @@ func cosine(a, b []float32) float64 {
 	return 0
 }
 
-// A Similarity compares two vectors: the greater, the nearer they are. The names are those of sentence-transformers.
+// A Similarity compares two vectors: larger values are more similar. The names are those of sentence-transformers.
 type Similarity string
 
 // The similarities.
@@ -59,7 +59,7 @@ const (
 	Manhattan Similarity = "manhattan" // the negative sum of absolute differences
 )
 
-// Of compares two vectors of one size. It panics if s is none of the similarities.
+// Of compares two vectors of the same size. It panics if s is unknown.
 func (s Similarity) Of(a, b []float32) float64 { return similarities[s](a, b) }
 
 var similarities = map[Similarity]func(a, b []float32) float64{
@@ -81,7 +81,7 @@ var similarities = map[Similarity]func(a, b []float32) float64{
 	},
 }
 
-// Similarity returns how the model's vectors are compared, as its files say; Cosine if they do not.
+// Similarity returns the similarity in the model's files, or Cosine if they name none.
 func (m *Model) Similarity() Similarity {
 	if s := m.prompts.Similarity; s != nil && similarities[*s] != nil {
 		return *s
@@ -89,7 +89,7 @@ func (m *Model) Similarity() Similarity {
 	return Cosine
 }
 
-// A Hit is a row of a matrix and its score.
+// A Hit is the index of a vector, with its score.
 type Hit struct {
 	Index int
 	Score float64
@@ -113,7 +113,7 @@ func better(a, b Hit) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Index, b.Index))
 }
 
-// TopK returns the k vectors that are most similar to a query, the nearest first.
+// TopK returns the k vectors that are most similar to a query, the most similar first.
 func TopK(query []float32, vectors [][]float32, k int, s Similarity) []Hit {
 	best := hits{}
 	for i, v := range vectors {
@@ -155,7 +155,7 @@ var precisions = map[Precision]func(vectors [][]float32, ranges *Ranges) *tensor
 	Ubinary: func(v [][]float32, _ *Ranges) *tensor.Tensor { return bits(tensor.U8, v, 0) },
 }
 
-// Ranges are the smallest and the largest number at each position of some vectors.
+// Ranges are the smallest and the largest number at each position of vectors.
 type Ranges struct{ Low, High []float32 }
 
 // RangesOf finds the ranges of vectors, for Quantize.
@@ -172,9 +172,8 @@ func RangesOf(vectors [][]float32) *Ranges {
 	return r
 }
 
-// Quantize makes a matrix of vectors with fewer bits, as sentence-transformers' quantize_embeddings does. For Int8 and Uint8, ranges
-// are those of the columns, or nil for those of the vectors themselves. The tensor is [vectors, size], or [vectors, ⌈size/8⌉] of
-// bits. Quantize fails if p is none of the precisions.
+// Quantize stores vectors with fewer bits, as sentence-transformers' quantize_embeddings does. Int8 and Uint8 use ranges, or the ranges
+// of the vectors themselves if it is nil. The tensor is [vectors, size], or [vectors, ⌈size/8⌉] for bits. Quantize fails if p is unknown.
 func Quantize(vectors [][]float32, p Precision, ranges *Ranges) (*tensor.Tensor, error) {
 	if err := oneOf("precision", p, Precisions()); err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
@@ -236,7 +235,7 @@ func bits(d tensor.DType, vectors [][]float32, offset int64) *tensor.Tensor {
 	return t
 }
 
-// AppendBase64 appends a vector to text as many services write it: base64 of its numbers as float32, little-endian.
+// AppendBase64 appends a vector as base64 of its numbers, float32 in little-endian order. Many services use this form.
 func AppendBase64(text []byte, v []float32) []byte {
 	const most = 96 // a multiple of three: only what is last is padded
 	var data [4 * most]byte

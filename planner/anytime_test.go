@@ -26,7 +26,7 @@ func TestNeverWorseThanItsParts(t *testing.T) {
 	for name, p := range large() {
 		require.Greater(t, len(p.Buffers), 2000)
 		for _, segment := range []int64{0, 1 << 31} {
-			least := Figures{Committed: 1 << 60}
+			least := Metrics{Committed: 1 << 60}
 			for _, mode := range []Mode{Disabled, Remap, TLSF, BestFit} {
 				plan := solve(t, p, Options{Mode: mode, Alignment: 64, Segment: segment})
 				least.Committed = min(least.Committed, plan.Committed)
@@ -34,7 +34,7 @@ func TestNeverWorseThanItsParts(t *testing.T) {
 			for _, budget := range []int64{-1, 1_000_000, 5_000_000, 20_000_000, 60_000_000} {
 				auto := solve(t, p, Options{Mode: Auto, Alignment: 64, Segment: segment, Budget: budget})
 				require.LessOrEqual(t, auto.Committed, least.Committed, "%s, segment %d, budget %d", name, segment, budget)
-				least = auto.Figures
+				least = auto.Metrics
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 package planner
 
-// The budget of the auto mode, unless Options.Budget says otherwise: so much a block, and no more in all where the problem is
-// small. Plans are made while a user waits for a new shape.
+// The budget of the auto mode if Options.Budget sets none: an amount per block, and a smaller total for small problems. Plans are made
+// while a user waits for a new shape.
 const (
 	autoBudgetPerBlock = 20_000
 	autoBudget         = 20_000_000

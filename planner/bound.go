@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// LowerBound returns the bytes that no plan can go below: the largest sum, over the steps, of the live sizes, rounded
-// up to the alignment that all buffers of a device share (but for the one that may be highest), summed over the devices. It fails as
-// Problem.Validate does, and if o is invalid.
+// LowerBound returns the number of bytes that every plan needs. It is the largest sum of live sizes over the steps, summed over the
+// devices. Sizes are rounded up to the alignment that all buffers of a device share, except for the one buffer that may be highest. It
+// fails as Problem.Validate does, and if o is invalid.
 func LowerBound(p *Problem, o Options) (int64, error) {
 	l, err := newLayout(p, &o)
 	if err != nil {
@@ -16,21 +16,21 @@ func LowerBound(p *Problem, o Options) (int64, error) {
 	return l.bound(p, o), nil
 }
 
-// A Bound proves what the memory of one device cannot be below: that many bytes live at one step.
+// A Bound proves how much memory a device needs at least: that many bytes are live at one step.
 type Bound struct {
 	Device int `json:"device,omitempty"`
 	Step   int `json:"step"`
-	// Buffers are indices in Problem.Buffers. All of them live at the step. Their sizes with guards, rounded up to the smallest alignment
-	// on the device, sum to Bytes and the most that rounding added to any buffer of the device: one of them is highest. Of a group
-	// one member stands for all, with the largest size of them and the life of all. Of a buffer in a gap, the bytes in use count; where
-	// they begin is an alignment on the device, too.
+	// Buffers are indices in Problem.Buffers. All of them live at the step. Bytes is the sum of their sizes with guards, rounded up to
+	// the smallest alignment on the device, minus the largest rounding of any buffer on the device, because one buffer is highest. One
+	// member represents a group, with the largest size and the whole lifetime of the group. Of a buffer in a gap, only the bytes in use
+	// count. Their start is aligned too.
 	Buffers []int `json:"buffers"`
-	// End says that there is one buffer, which is fixed, and that its end takes the place of the sum.
+	// End is true if a single fixed buffer determines Bytes, by its end instead of a sum.
 	End   bool  `json:"end,omitempty"`
 	Bytes int64 `json:"bytes"`
 }
 
-// Bounds proves the lower bound, a Bound a device. It fails as LowerBound does.
+// Bounds proves the lower bound, with a Bound for each device. It fails as LowerBound does.
 func Bounds(p *Problem, o Options) ([]Bound, error) {
 	o.Mode = Auto // one space a device
 	l, err := newLayout(p, &o)

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Check reports the first thing wrong with a plan: a buffer without memory, outside its arena, off its alignment or fixed
-// offset, an arena above the segment limit, a group torn apart, two buffers that share bytes at the same time (at the
-// same execution level in the arena mode; at all where the options forbid reuse), a view outside its buffer, or a number that is
-// not what the problem and the plan amount to. It shares no code with the modes. The error names the buffers or the arena.
+// Check reports the first fault of a plan. It finds buffers without memory, outside their arena, or with a wrong alignment or fixed
+// offset; arenas above the segment limit; groups at several offsets; views outside their buffer; and metrics that are not those of the
+// plan. It finds buffers that share bytes at the same time: at the same execution level in the arena mode, and at any time if the options
+// forbid sharing. It shares no code with the modes. The error names the buffers or the arena.
 func Check(p *Problem, plan *Plan) error {
 	_, err := check(p, plan)
 	return err
@@ -22,7 +22,7 @@ func check(p *Problem, plan *Plan) ([]tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got, want := plan.Figures, figuresOf(plan, tenants); got != want {
+	if got, want := plan.Metrics, metricsOf(plan, tenants); got != want {
 		return nil, fmt.Errorf("the plan claims %+v, it has %+v", got, want)
 	}
 	return tenants, nil
@@ -66,8 +66,8 @@ func checkMemory(p *Problem, plan *Plan) ([]tenant, error) {
 	return tenants, nil
 }
 
-// figuresOf adds up what a plan should say of itself.
-func figuresOf(plan *Plan, tenants []tenant) (f Figures) {
+// metricsOf computes the metrics of a plan.
+func metricsOf(plan *Plan, tenants []tenant) (f Metrics) {
 	lanes := map[Lane][]tenant{}
 	devices := map[Lane][]tenant{}
 	for _, t := range tenants {
@@ -100,7 +100,7 @@ func figuresOf(plan *Plan, tenants []tenant) (f Figures) {
 }
 
 // sumUp adds up the tenants of one memory.
-func sumUp(plan *Plan, tenants []tenant) (f Figures) {
+func sumUp(plan *Plan, tenants []tenant) (f Metrics) {
 	grain, align := grainOfTenants(tenants), plan.Options.align()
 	unit := min(grain, align)
 	var slack int64
@@ -211,7 +211,7 @@ func (b *Bound) check(p *Problem, plan *Plan, tenants []tenant) error {
 		}
 	}
 	if got := roundUp(max(0, sum-slack), align); got != b.Bytes {
-		return fmt.Errorf("its buffers prove %d bytes, not %d", got, b.Bytes)
+		return fmt.Errorf("its buffers prove %d bytes instead of %d", got, b.Bytes)
 	}
 	return nil
 }
@@ -230,11 +230,11 @@ func checkArenas(p *Problem, plan *Plan) error {
 			return fmt.Errorf("arena %d has %d bytes, above the segment limit of %d", i, a.Size, limit)
 		}
 		if segment == 0 && a.Start != 0 || segment > 0 && (a.Start%segment != 0 || a.Start < free[a.Lane]) {
-			return fmt.Errorf("arena %d starts at %d, which is no segment or one of another arena", i, a.Start)
+			return fmt.Errorf("arena %d starts at %d, which is not a segment or one of another arena", i, a.Start)
 		}
 		free[a.Lane] = a.Start + segment
 		if a.Size%plan.Options.align() != 0 {
-			return fmt.Errorf("arena %d has %d bytes, which are no multiple of the alignment %d", i, a.Size, plan.Options.Alignment)
+			return fmt.Errorf("arena %d has %d bytes, not a multiple of the alignment %d", i, a.Size, plan.Options.Alignment)
 		}
 	}
 	return nil
@@ -343,7 +343,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 	return tenants, nil
 }
 
-// checkSlot checks one slot by itself and returns the bytes of the guard after it.
+// checkSlot checks one slot and returns the bytes of the guard after it.
 func checkSlot(b *Buffer, slot Slot, plan *Plan) (guard int64, err error) {
 	o := &plan.Options
 	if slot.Arena < 0 || slot.Arena >= len(plan.Arenas) {

@@ -77,12 +77,12 @@ func TestCheckAddsUp(t *testing.T) {
 	p.Views = []View{{Name: "v", Buffer: 3, Offset: p.Buffers[3].Size, Size: 8}}
 	plan := solve(t, p, Options{})
 	require.NoError(t, Check(p, plan))
-	figures := reflect.ValueOf(&plan.Figures).Elem()
-	for i := range figures.NumField() {
-		was := figures.Field(i).Int()
-		figures.Field(i).SetInt(was - 1)
-		require.ErrorContains(t, Check(p, plan), "the plan claims", figures.Type().Field(i).Name)
-		figures.Field(i).SetInt(was)
+	metrics := reflect.ValueOf(&plan.Metrics).Elem()
+	for i := range metrics.NumField() {
+		was := metrics.Field(i).Int()
+		metrics.Field(i).SetInt(was - 1)
+		require.ErrorContains(t, Check(p, plan), "the plan claims", metrics.Type().Field(i).Name)
+		metrics.Field(i).SetInt(was)
 	}
 	p.Views[0].Offset++
 	require.ErrorContains(t, Check(p, plan), "view v has 8 bytes from byte")

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// ReadCSV reads a problem from comma separated values with a header row: id, lower, upper, size and, where wanted, alignment, offset,
-// gaps, boundary, group and lane, in any order. A buffer with an offset is fixed there. A buffer lives over the half-open interval
-// [lower, upper) and needs size bytes; its lane is `compute` or `copy`, after the number of the device where there are several: `copy`,
-// `1`, `1 copy`. Gaps are separated by spaces: `5-8` frees the buffer over [5, 8), `5-8@0:64` all of it but the bytes [0, 64).
-// Lines that start with # are comments.
+// ReadCSV reads a problem from comma-separated values with a header: id, lower, upper, size and optionally alignment, offset, gaps,
+// boundary, group and lane, in any order. A buffer lives over the half-open interval [lower, upper) and needs size bytes. A buffer with
+// an offset is fixed there. The lane is `compute` or `copy`, after the number of the device if there are several: `copy`, `1`, `1 copy`.
+// Gaps are separated by spaces: `5-8` frees the buffer over [5, 8), and `5-8@0:64` frees all of it but the bytes [0, 64). Lines that
+// start with # are comments.
 //
-// These are minimalloc's columns. Its other names are known, too: start or begin for lower, end for the last step, which is in upper
-// and in gaps the step after it, buffer or buffer_id for id. Its hint changes nothing.
+// These are minimalloc's columns. Its other names are accepted too: start or begin for lower; end for the last step, which is one less
+// than upper, also in gaps; buffer or buffer_id for id. Its hint is ignored.
 //
-// Ids are any text and become the names. Buffers are numbered in the order of their ids, so that a plan does not depend on
-// the order of the rows. It fails with the error of r, or with one that names the row that is wrong.
+// Ids are any text and become the names. Buffers are numbered in the order of their ids, so a plan does not depend on the order of the
+// rows. ReadCSV fails with the error of r, or with an error that names the invalid row.
 func ReadCSV(r io.Reader) (*Problem, error) {
 	rows := csv.NewReader(r)
 	rows.Comment = '#'
@@ -60,7 +60,7 @@ func ReadCSV(r io.Reader) (*Problem, error) {
 			b.Gaps[i].Last += after
 		}
 		if first, twice := seen[b.Name]; twice {
-			return nil, fmt.Errorf("line %d: id %q is on line %d already", line, b.Name, first)
+			return nil, fmt.Errorf("line %d: id %q is already on line %d", line, b.Name, first)
 		}
 		seen[b.Name] = line
 		if err := b.validate(); err != nil {
@@ -78,8 +78,8 @@ func ReadCSV(r io.Reader) (*Problem, error) {
 	return p, p.Validate()
 }
 
-// WriteCSV writes a problem and where its plan puts each buffer, as ReadCSV reads them: offsets count from the start of a device's
-// memory, and a buffer without memory has none. It fails with the error of w.
+// WriteCSV writes a problem with the offset of each buffer, as ReadCSV reads it. Offsets count from the start of a device's memory. A
+// buffer without memory has none. It fails with the error of w.
 func (plan *Plan) WriteCSV(w io.Writer, p *Problem) error {
 	out := csv.NewWriter(w)
 	out.Write([]string{"id", "lower", "upper", "size", "alignment", "gaps", "boundary", "group", "lane", "offset"})
@@ -152,7 +152,7 @@ var csvFields = map[string]func(b *Buffer, text string) error{
 		}
 		var err error
 		if b.Lane.Device, err = strconv.Atoi(device); err != nil {
-			return fmt.Errorf("there is no lane %q: use compute or copy, after the number of the device where there are several", text)
+			return fmt.Errorf("unknown lane %q: use compute or copy, after the number of the device if there are several", text)
 		}
 		return nil
 	},
@@ -176,7 +176,7 @@ func csvColumns(header []string) (columns []func(*Buffer, string) error, after i
 			return nil, 0, fmt.Errorf("unknown column %q: use id, lower, upper, size, alignment, offset, gaps, boundary, group, lane", name)
 		}
 		if slices.Contains(seen, name) {
-			return nil, 0, fmt.Errorf("column %q is there twice", name)
+			return nil, 0, fmt.Errorf("duplicate column %q", name)
 		}
 		seen, columns = append(seen, name), append(columns, set)
 		missing = slices.DeleteFunc(missing, func(m string) bool { return m == name })
@@ -193,7 +193,7 @@ func parseGap(text string) (g Gap, err error) {
 	first, last, ok := strings.Cut(life, "-")
 	low, high, ok2 := strings.Cut(window, ":")
 	if !ok || windowed && !ok2 {
-		return g, fmt.Errorf("%q is no gap: use 5-8, or 5-8@0:64 where bytes 0 to 64 stay in use", text)
+		return g, fmt.Errorf("%q is not a gap: use 5-8, or 5-8@0:64 if bytes 0 to 64 stay in use", text)
 	}
 	if windowed {
 		err = errors.Join(parseBytes(low, &g.Low), parseBytes(high, &g.High))

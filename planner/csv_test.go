@@ -30,10 +30,10 @@ func TestReadCSVErrors(t *testing.T) {
 		"":                            "no header: the first row must be id,lower,upper,size",
 		"id,lower,size\n":             "the header lacks upper",
 		"id,lower,upper,size,color\n": `unknown column "color": use id, lower, upper, size, alignment, offset, gaps, boundary, group, lane`,
-		"id,lower,upper,size,size\n":  `column "size" is there twice`,
-		"id,lower,upper,size\na,0,1,4\na,2,3,4\n": `line 3: id "a" is on line 2 already`,
+		"id,lower,upper,size,size\n":  `duplicate column "size"`,
+		"id,lower,upper,size\na,0,1,4\na,2,3,4\n": `line 3: id "a" is already on line 2`,
 		"id,lower,upper,size\na,0,1\n":            "line 2: wrong number of fields",
-		"id,lower,upper,size\na,3,3,4\n": "line 2: the life [3, 3) is empty: first must be " +
+		"id,lower,upper,size\na,3,3,4\n": "line 2: the lifetime [3, 3) is empty: first must be " +
 			"below last",
 		"id,lower,upper,size\na,0,1,-4\n": "line 2: size -4 is negative",
 		"id,lower,upper,size\na,0,1,9223372036854775808\n": "line 2: size: 9223372036854775808 does not fit " +
@@ -43,7 +43,7 @@ func TestReadCSVErrors(t *testing.T) {
 		"id,lower,upper,size\na,0,1,4.5\n":                                            `line 2: size: "4.5" is not a whole number`,
 		"id,lower,upper,size\na,,1,4\n":                                               `line 2: lower: "" is not a whole number`,
 		"id,lower,upper,size,alignment\na,0,1,4,3\n":                                  "line 2: alignment 3 is not a power of two",
-		"id,lower,upper,size,lane\na,0,1,4,compute\nb,0,1,4,dma\n":                    `line 3: lane: there is no lane "dma"`,
+		"id,lower,upper,size,lane\na,0,1,4,compute\nb,0,1,4,dma\n":                    `line 3: lane: unknown lane "dma"`,
 		"id,lower,upper,size,lane\na,0,1,4,-1\n":                                      "line 2: device -1 is negative",
 		"id,lower,upper,size\na,0,1,\"4\n":                                            "line 2",
 		"id,lower,upper,size\na,0,9,2305843009213693951\nb,0,9,2305843009213693951\n": "line 3: the sizes up to here sum to more than",

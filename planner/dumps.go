@@ -13,12 +13,13 @@ import (
 	"strings"
 )
 
-// ReadIntervals reads a problem in any form that it knows by its content: JSON (ReadProblem), CSV (ReadCSV), what TensorFlow Lite
-// prints of its arenas (DumpArenaInfo, and PrintMemoryPlan on microcontrollers), and XLA's buffer assignment with its live ranges
-// (--xla_dump_to). Where XLA writes these into two files, it reads one after the other.
+// ReadIntervals reads a problem and detects its format: JSON (ReadProblem), CSV (ReadCSV), a dump of TensorFlow Lite's arenas
+// (DumpArenaInfo, and PrintMemoryPlan on microcontrollers), or XLA's buffer assignment with its live ranges (--xla_dump_to). XLA may
+// write these into two files, which are read one after the other.
 //
-// An arena of TensorFlow Lite is a device. Offsets in dumps are left out: the problem is to find better ones. Values that XLA
-// computes in one piece of memory at a time are a group. It fails with the error of r, or with one that names the line that is wrong.
+// An arena of TensorFlow Lite is a device. Offsets in dumps are ignored, because the problem is to find better ones. Values that XLA
+// computes one at a time in the same memory are a group. ReadIntervals fails with the error of r, or with an error that names the invalid
+// line.
 func ReadIntervals(r io.Reader) (*Problem, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -91,7 +92,7 @@ func readXLA(text string) (*Problem, error) {
 	assignment, ranges, found := strings.Cut(text, "BufferLiveRange:")
 	schedule := xlaSchedule.FindStringSubmatch(text)
 	if !found || schedule == nil {
-		return nil, errors.New("the buffer assignment has no live ranges: XLA writes them into *-live-range.txt, to be read after it")
+		return nil, errors.New("the buffer assignment has no live ranges: read *-live-range.txt, which XLA writes next to it, after it")
 	}
 	lives := map[string][]string{}
 	for _, m := range xlaLife.FindAllStringSubmatch(ranges, -1) {

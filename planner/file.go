@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// File is a plan with its problem, as reports write it and `plan --check` reads it.
+// File is a plan with its problem. Reports write it, and `plan --check` reads it.
 type File struct {
 	Problem *Problem `json:"problem"`
 	Plan    *Plan    `json:"plan"`
@@ -26,8 +26,8 @@ func (f *File) WriteJSON(w io.Writer) error {
 	return e.Encode(f)
 }
 
-// Check checks the plan, the proof of its bound if there is one, and those of the other stages. It fails as the function Check does, or
-// with what is wrong with the proof.
+// Check verifies the plan, the proof of its bound if there is one, and those of the other stages. It fails as the function Check does, or
+// with the fault of the proof.
 func (f *File) Check() error {
 	tenants, err := check(f.Problem, f.Plan)
 	if err == nil {
@@ -44,8 +44,8 @@ func (f *File) Check() error {
 	return nil
 }
 
-// ReadFile reads what WriteJSON wrote, alone or with other fields beside it, and validates the problem. It does not Check the plan.
-// Errors name the line, if they belong to one.
+// ReadFile reads what WriteJSON wrote, alone or among other fields, and validates the problem. It does not Check the plan. Errors name
+// the line where possible.
 func ReadFile(r io.Reader) (*File, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -63,8 +63,7 @@ func ReadFile(r io.Reader) (*File, error) {
 	return f, err
 }
 
-// ReadProblem reads a problem in JSON: by itself, or in the field "problem" of what WriteJSON wrote. Errors name the line, if they belong
-// to one.
+// ReadProblem reads a problem in JSON, alone or in the field "problem" of what WriteJSON wrote. Errors name the line where possible.
 func ReadProblem(r io.Reader) (*Problem, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -225,7 +224,7 @@ func wantToken(d *json.Decoder, want json.Token) error {
 	return err
 }
 
-// MarshalText writes the word of the boundary kind. It fails if there is no such kind.
+// MarshalText writes the word of the boundary kind. It fails if the kind is unknown.
 func (b Boundary) MarshalText() ([]byte, error) {
 	if int(b) >= len(boundaryNames) {
 		return nil, fmt.Errorf("unknown boundary kind %d", b)
@@ -233,7 +232,7 @@ func (b Boundary) MarshalText() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// UnmarshalText reads the word of a boundary kind. It fails if there is no such kind.
+// UnmarshalText reads the word of a boundary kind. It fails if the word is unknown.
 func (b *Boundary) UnmarshalText(text []byte) error {
 	i := slices.Index(boundaryNames[:], string(text))
 	if i < 0 {

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Gap is a run of steps [First, Last) of a buffer's life in which others may use its memory, but for the bytes [Low, High) of it.
+// Gap is a range of steps [First, Last) within the lifetime of a buffer, during which others may use its memory except for the bytes
+// [Low, High).
 type Gap struct {
 	First int   `json:"first"`
 	Last  int   `json:"last"`
@@ -20,14 +21,14 @@ func (b *Buffer) validateGaps() error {
 	for _, g := range b.Gaps {
 		switch {
 		case g.First < free || g.First >= g.Last || g.Last > b.Last:
-			return fmt.Errorf("the gap [%d, %d) is empty, before the end of another, or outside of the life [%d, %d)", g.First, g.Last,
+			return fmt.Errorf("the gap [%d, %d) is empty, before the end of another, or outside of the lifetime [%d, %d)", g.First, g.Last,
 				b.First, b.Last)
 		case g.Low < 0 || g.Low > g.High || g.High > b.Size:
 			return fmt.Errorf("the gap [%d, %d) leaves the bytes [%d, %d) of %d in use", g.First, g.Last, g.Low, g.High, b.Size)
 		case b.Group != 0:
-			return fmt.Errorf("a buffer of a group has no gaps")
+			return fmt.Errorf("a buffer of a group cannot have gaps")
 		case b.Elements != 0 && g.High > 0:
-			return fmt.Errorf("a gap that leaves bytes in use counts in bytes, the buffer in elements")
+			return fmt.Errorf("a gap with bytes in use requires sizes in bytes, but the buffer's are in elements")
 		}
 		free = g.Last
 	}

@@ -58,16 +58,16 @@ func TestReadIntervals(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n": "-live-range.txt",
-		"tensor 3: life_span: node [4, 2], size: 64 bytes (0.000 MB).":  "line 1: the life [4, 3) is empty",
+		"tensor 3: life_span: node [4, 2], size: 64 bytes (0.000 MB).":  "line 1: the lifetime [4, 3) is empty",
 		"BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n value: <0 a @0> (size=4,offset=0): f32[1]{0}\n" +
-			"HloLiveRange (max 3):\n  BufferLiveRange:\n    a{}:3-1\n": "line 3: the life [3, 2) is empty",
-		"id,lower,upper,size,gaps\na,0,3,4,1\n":         `"1" is no gap: use 5-8, or 5-8@0:64`,
-		"id,lower,upper,size,gaps\na,0,3,4,1-2@3\n":     `"1-2@3" is no gap`,
+			"HloLiveRange (max 3):\n  BufferLiveRange:\n    a{}:3-1\n": "line 3: the lifetime [3, 2) is empty",
+		"id,lower,upper,size,gaps\na,0,3,4,1\n":         `"1" is not a gap: use 5-8, or 5-8@0:64`,
+		"id,lower,upper,size,gaps\na,0,3,4,1-2@3\n":     `"1-2@3" is not a gap`,
 		"id,lower,upper,size,gaps\na,0,3,4,2-4\n":       "the gap [2, 4) is empty, before the end of another, or outside of the life",
 		"id,lower,upper,size,gaps\na,0,9,4,2-4 3-5\n":   "the gap [3, 5) is empty, before the end of another",
 		"id,lower,upper,size,gaps\na,0,3,4,1-2@2:5\n":   "the gap [1, 2) leaves the bytes [2, 5) of 4 in use",
-		"id,lower,upper,size,gaps,group\na,0,3,4,1-2,1": "a buffer of a group has no gaps",
-		"id,lower,start,upper,size\na,0,0,3,4\n":        `column "lower" is there twice`,
+		"id,lower,upper,size,gaps,group\na,0,3,4,1-2,1": "a buffer of a group cannot have gaps",
+		"id,lower,start,upper,size\na,0,0,3,4\n":        `duplicate column "lower"`,
 	} {
 		_, err := ReadIntervals(strings.NewReader(text))
 		require.ErrorContains(t, err, want, text)

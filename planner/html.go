@@ -26,9 +26,9 @@ type picture struct {
 	begin, end int // steps
 }
 
-// WriteHTML writes the plan as a page of one file: time runs to the right, with the layers that the steps' names name, the live bytes of
-// each device below the lower bound, and the buffers of each arena by address, with what each of them is and the values in it. It fails
-// with the error of w.
+// WriteHTML writes the plan as one HTML page. Time runs to the right, with the layers in the names of the steps. For each device the page
+// shows the live bytes below the lower bound. For each arena it shows the buffers by address, with their values. It fails with the error
+// of w.
 func (plan *Plan) WriteHTML(w io.Writer, p *Problem, title string) error {
 	r := page.NewReport(w, title)
 	r.Facts("arena", page.Bytes(plan.Committed), "lower bound", page.Bytes(plan.LowerBound), "ratio", fmt.Sprintf("%.4f", plan.Ratio()),

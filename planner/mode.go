@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Mode is a way of placing buffers.
+// Mode is an algorithm that places buffers.
 type Mode uint8
 
 const (
 	Auto     Mode = iota // heuristics, then the search while the plan is above the lower bound
-	Disabled             // own memory for each buffer
+	Disabled             // separate memory for each buffer
 	Remap                // pools of equal device, dtype and rounded size
 	TLSF                 // an allocator replayed ahead of time, an arena for each device and copy lane
 	BestFit              // large buffers first, each in the gap that fits best
@@ -45,7 +45,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", m)
 }
 
-// ParseMode returns the mode of a name or alias; the empty text means Auto. It fails if there is no such mode.
+// ParseMode returns the mode with a name or alias. The empty text means Auto. It fails if the name is unknown.
 func ParseMode(text string) (Mode, error) {
 	if text == "" {
 		return Auto, nil
@@ -62,7 +62,7 @@ func ParseMode(text string) (Mode, error) {
 	return 0, fmt.Errorf("unknown planner mode %q: use one of %s", text, strings.Join(names, ", "))
 }
 
-// MarshalText writes the name of the mode. It fails if there is no such mode.
+// MarshalText writes the name of the mode. It fails if the mode is unknown.
 func (m Mode) MarshalText() ([]byte, error) {
 	if m >= numModes {
 		return nil, fmt.Errorf("unknown planner mode %d", m)
@@ -70,7 +70,7 @@ func (m Mode) MarshalText() ([]byte, error) {
 	return []byte(m.String()), nil
 }
 
-// UnmarshalText is ParseMode. It fails if there is no such mode.
+// UnmarshalText is ParseMode. It fails if the name is unknown.
 func (m *Mode) UnmarshalText(text []byte) error {
 	parsed, err := ParseMode(string(text))
 	*m = parsed
@@ -83,9 +83,9 @@ const (
 	EnvNoReuse = "RLXC_ARENA_NO_REUSE"
 )
 
-// FromEnv returns o with what RLXC_MEMORY_PLANNER (a mode) and RLXC_ARENA_NO_REUSE (true or 1: no buffer shares memory with
-// another; unset, empty, false or 0: as o says) ask for. Solve reads no environment: a caller who wants it calls this. It
-// fails if a variable has another value.
+// FromEnv returns o with the settings of two environment variables: RLXC_MEMORY_PLANNER, a mode, and RLXC_ARENA_NO_REUSE, which is true
+// or 1 for separate memory for each buffer, or false, 0 or unset. Solve does not read the environment. FromEnv fails if a variable has
+// another value.
 func FromEnv(o Options) (Options, error) {
 	if text, ok := os.LookupEnv(EnvMode); ok && text != "" {
 		mode, err := ParseMode(text)

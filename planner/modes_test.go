@@ -191,7 +191,7 @@ func TestOptionsShapeThePlan(t *testing.T) {
 func TestProblemErrors(t *testing.T) {
 	for want, buffers := range map[string][]Buffer{
 		"buffer 0 (a): size -1 is negative":               {{Name: "a", Size: -1, Last: 1}},
-		"buffer 0 (a): the life [1, 1) is empty":          {{Name: "a", First: 1, Last: 1}},
+		"buffer 0 (a): the lifetime [1, 1) is empty":      {{Name: "a", First: 1, Last: 1}},
 		"buffer 0 (a): alignment 6 is not a power of two": {{Name: "a", Last: 1, Align: 6}},
 		"buffer 0 (b): a duplicate id": {{Name: "a", Last: 1},
 			{Name: "b", Last: 1}},
@@ -203,11 +203,11 @@ func TestProblemErrors(t *testing.T) {
 		"buffer 0 (a): an offset without fixed has no meaning": {{Name: "a", Last: 1, Offset: 5}},
 		"buffer 1 (b): the sizes up to here sum to more than": {{Name: "a", Size: maxBytes,
 			Last: 1}, {ID: 1, Name: "b", Size: 1, Last: 1}},
-		"buffer 1 (b): buffer 0 (a) of group 1, a separate group, is on another lane": {{Name: "a", Last: 1, Group: 1},
+		"buffer 1 (b): buffer 0 (a) of the same group 1 is on another lane": {{Name: "a", Last: 1, Group: 1},
 			{ID: 1, Name: "b", Last: 1, Group: 1, Lane: Lane{Device: 1}}},
-		"buffer 1 (b): it is fixed at offset 8, and buffer 0 (a) of group 1, which is its own, at 0": {{Name: "a", Last: 1, Group: 1,
+		"buffer 1 (b): it is fixed at offset 8, but buffer 0 (a) of the same group 1 at 0": {{Name: "a", Last: 1, Group: 1,
 			Fixed: true}, {ID: 1, Name: "b", Last: 1, Group: 1, Fixed: true, Offset: 8}},
-		"buffer 2 (c): it is fixed at offset 8, and buffer 1 (b) of group 1, which is its own, at 0": {{Name: "a", Last: 1, Group: 1},
+		"buffer 2 (c): it is fixed at offset 8, but buffer 1 (b) of the same group 1 at 0": {{Name: "a", Last: 1, Group: 1},
 			{ID: 1, Name: "b", Last: 1, Group: 1, Fixed: true}, {ID: 2, Name: "c", Last: 1, Group: 1, Fixed: true, Offset: 8}},
 		"buffer 1 (b): it is fixed in the same memory as buffer 0 (a), and both live": {{Name: "a", Size: 9, Last: 1,
 			Fixed: true}, {ID: 1, Name: "b", Size: 9, Last: 1, Fixed: true, Offset: 8}},

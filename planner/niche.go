@@ -30,7 +30,7 @@ type search struct {
 	work     int64      // budget that is left
 
 	deepest int64   // what was covered at the dead end that covered most, in bytes times sections
-	guide   []int64 // where the blocks lay then; those that waited come after all others
+	guide   []int64 // where the blocks were then; those that waited come after all others
 
 	parts   []part // stacks of what the calls of solve and branch still have to do
 	answers []int32
@@ -42,7 +42,7 @@ type part struct {
 	weight float64
 }
 
-// run searches, with at most so many dead ends and so much work, for offsets below the limit.
+// run searches, with limits for dead ends and work, for offsets below the limit.
 // Where it finds none, it reports whether there are none.
 func (s *skyline) run(limit int64, fails int, work int64) (found, none bool) {
 	s.limit, s.fails, s.work, s.deepest = limit, fails, work, 0

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// What the optimal mode may do unless Options.Budget says otherwise, in units of work: a look at one block in one section of
-// time, some five nanoseconds.
+// The budget of the optimal mode if Options.Budget sets none, in units of work. A unit is a look at one block in one section of time,
+// about five nanoseconds.
 const (
 	optimalBudget         = 1_000_000_000
 	optimalBudgetPerBlock = 100_000
@@ -19,7 +19,7 @@ func placeOptimal(sp *space, o *Options) {
 }
 
 // search finds offsets, first by the heuristics, then, while the arena is above both the lower bound and the capacity, by trying
-// to arrange blocks anew. It is an anytime search: the best offsets so far are replaced by better ones alone, and the steps that
+// to arrange blocks again. It is an anytime search: the best offsets so far are replaced by better ones alone, and the steps that
 // it takes depend on neither the capacity nor the budget, which only end it. So more room never makes it fail, and more budget
 // never makes the plan larger.
 func (sp *space) search(o *Options, budget int64) {
@@ -87,7 +87,7 @@ func (s *searcher) heuristics(o *Options) {
 	} else { // what takes longest has the others to beat
 		tries = append(tries, greedy...)
 	}
-	modes := len(tries) // what they do some mode does by itself
+	modes := len(tries) // each is some mode alone
 	for _, g := range greedies[2:] {
 		tries = append(tries, func() { s.place(g, s.profile) })
 	}
@@ -216,7 +216,7 @@ func (s *searcher) arrangement(blocks []int32, rest *timeline) *arrangement {
 	return &arrangement{blocks: blocks, rest: rest, bound: s.bound, share: 8}
 }
 
-// arrange goes on with a search until its blocks end at or below the goal, or a try ends beyond a limit of the work. Every second
+// arrange continues a search until its blocks end at or below the goal, or a try ends beyond a limit of the work. Every second
 // try, later every eighth, aims at the lower bound; the others between it and the best arrangement so far, so that this one gets
 // better all the time. A try that looked everywhere raises the bound.
 func (s *searcher) arrange(a *arrangement, until int64) {

@@ -2,34 +2,33 @@ package planner
 
 import "fmt"
 
-// Options say what a plan may do.
+// Options are the options of a plan.
 type Options struct {
 	Mode Mode `json:"mode"`
 
-	// Which boundary values get memory of the plan. Those that do not are listed as unplanned.
-	// Outputs and values inside the program always get theirs.
+	// Which boundary values get memory in the plan. The others are listed as unplanned. Outputs and values inside the program always get
+	// memory.
 	AllocateParams    bool `json:"allocate_params,omitempty"`
 	AllocateInputs    bool `json:"allocate_inputs,omitempty"`
 	AllocateConstants bool `json:"allocate_constants,omitempty"`
 
-	// ArenaNoReuse gives each buffer separate memory in every mode, to find out whether a wrong
-	// result comes from sharing.
+	// ArenaNoReuse gives each buffer separate memory in every mode, to find out whether sharing causes a wrong result.
 	ArenaNoReuse bool `json:"arena_no_reuse,omitempty"`
 
 	Alignment          int64 `json:"alignment,omitempty"`            // of every offset and arena, a power of two; 0 means 1
 	TailGuard          bool  `json:"tail_guard,omitempty"`           // max(alignment, 128) free bytes after every boundary buffer
 	UniformElementSize bool  `json:"uniform_element_size,omitempty"` // every element takes 4 bytes
 
-	// Segment is the device's largest binding in bytes: no buffer crosses a multiple of it, and
-	// each arena of the plan has at most that many bytes. 0 means no limit.
+	// Segment is the largest binding of the device in bytes. No buffer crosses a multiple of it, and each arena has at most that many
+	// bytes. 0 means no limit.
 	Segment int64 `json:"segment,omitempty"`
 
-	// Capacity asks whether the buffers fit in that many bytes a device: planning stops at the first
-	// plan that does. 0 asks for the smallest plan.
+	// Capacity is the number of bytes per device in which the buffers should fit. Planning stops at the first plan that fits. 0 means the
+	// smallest plan.
 	Capacity int64 `json:"capacity,omitempty"`
 
-	// Budget bounds the search, in units of work of a few nanoseconds each; it counts work and not
-	// time, so that plans repeat to the byte. 0 leaves it to the mode, below 0 means no search.
+	// Budget limits the search, in units of work of a few nanoseconds each. It counts work instead of time, so that plans are
+	// reproducible. 0 means the budget of the mode, and a negative number means no search.
 	Budget int64 `json:"budget,omitempty"`
 }
 
@@ -41,21 +40,20 @@ func Inference() Options {
 	return Options{AllocateParams: true, AllocateInputs: true, AllocateConstants: true, Alignment: CPUAlignment}
 }
 
-// Activations returns options that leave weights and constants to their own segment. rlxc runs
-// models with these.
+// Activations returns options that keep weights and constants in a separate segment. rlxc runs models with these.
 func Activations() Options {
 	return Options{AllocateInputs: true, Alignment: CPUAlignment}
 }
 
-// BackwardActivationsOnly returns options for the backward half of a training pair: it plans inputs, constants, and what the backward
-// pass makes; parameters are where the forward plan put them (FromForward).
+// BackwardActivationsOnly returns options for the backward half of a training pair. It plans inputs, constants, and results of the
+// backward pass. Parameters stay where the forward plan put them (FromForward).
 func BackwardActivationsOnly() Options {
 	return Options{AllocateInputs: true, AllocateConstants: true, Alignment: CPUAlignment}
 }
 
 const minGuard = 128
 
-// Guard returns the bytes kept free after every boundary buffer.
+// Guard returns the number of free bytes after every boundary buffer.
 func (o *Options) Guard() int64 {
 	if !o.TailGuard {
 		return 0

@@ -14,7 +14,7 @@ func TestExtents(t *testing.T) {
 	require.Empty(t, extents(nil))
 }
 
-// TestWallsOfAlignments: a search needs walls where a block's size is no multiple of another's alignment.
+// TestWallsOfAlignments: a search needs walls where a block's size is not a multiple of another's alignment.
 func TestWallsOfAlignments(t *testing.T) {
 	for align, want := range map[int64]bool{64: true, 8: false} {
 		p := &Problem{Buffers: []Buffer{{ID: 0, Size: 8, Align: 8, Last: 2}, {ID: 1, Size: align, Align: align, Last: 2}}}

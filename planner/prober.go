@@ -8,7 +8,7 @@ import (
 )
 
 // prober runs a skyline over some blocks of a space again and again, each time with other
-// preferences and mostly for a short time: a search that went wrong early is better begun anew
+// preferences and mostly for a short time: a search that went wrong early is better begun again
 // (Luby, Sinclair and Zuckerman, "Optimal speedup of Las Vegas algorithms", 1993). The weights of
 // the sections, which it learns, stay.
 type prober struct {

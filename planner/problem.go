@@ -1,8 +1,8 @@
-// Package planner lays buffers out in memory before the first run: a Problem (who lives when, and
-// how large) becomes a Plan (an offset a buffer, the size of each arena).
+// Package planner assigns memory to buffers before the first run. A Problem holds the lifetime and size of each buffer. A Plan holds the
+// offset of each buffer and the size of each arena.
 //
-// It knows no ONNX, no op and no graph, so that it can be tested, fuzzed and compared with other
-// planners by itself. Time is counted in steps, memory in bytes.
+// The package knows no ONNX, no op and no graph, so it can be tested, fuzzed and compared with other planners alone. Time is counted in
+// steps, and memory in bytes.
 package planner
 
 import (
@@ -11,7 +11,7 @@ import (
 	"math"
 )
 
-// Boundary says on which edge of a program a buffer lies.
+// Boundary is the kind of a buffer at the boundary of a program.
 type Boundary uint8
 
 const (
@@ -34,8 +34,7 @@ func (b Boundary) String() string {
 	return fmt.Sprintf("Boundary(%d)", b)
 }
 
-// Lane is where a buffer's work is done: a device, and on it the compute queue or the copy queue.
-// Devices share no memory.
+// Lane is where a buffer is computed: a device, and its compute queue or copy queue. Devices share no memory.
 type Lane struct {
 	Device int  `json:"device,omitempty"`
 	Copy   bool `json:"copy,omitempty"`
@@ -43,58 +42,57 @@ type Lane struct {
 
 // Buffer is one value that needs memory over the half-open interval of steps [First, Last).
 type Buffer struct {
-	// ID distinguishes buffers and breaks ties, so that a plan does not depend on the order of
-	// Problem.Buffers. Usually the index in that slice.
+	// ID distinguishes buffers and breaks ties, so that a plan does not depend on the order of Problem.Buffers. It is usually the index
+	// in that slice.
 	ID int `json:"id"`
 	// Name is the node or value that errors and reports show.
 	Name string `json:"name"`
-	// Kind colours the picture (the op, say) and Detail is shown beside the name (the shape, say).
+	// Kind colours the chart, for example by op. Detail is shown next to the name, for example a shape.
 	Kind   string `json:"kind,omitempty"`
 	Detail string `json:"detail,omitempty"`
 
 	Size     int64 `json:"size"`               // bytes
-	Elements int64 `json:"elements,omitempty"` // read by Options.UniformElementSize only; 0: Size stands
-	Align    int64 `json:"align,omitempty"`    // a power of two; 0 means 1; Options.Alignment may ask for more
+	Elements int64 `json:"elements,omitempty"` // read by Options.UniformElementSize only; 0 means Size
+	Align    int64 `json:"align,omitempty"`    // a power of two; 0 means 1; Options.Alignment may be larger
 
 	First int `json:"first"` // the step that writes it
 	Last  int `json:"last"`  // the step after the last that reads it
 
-	// Level is the longest dependency path to the node that writes the buffer, LastLevel the one
-	// to its deepest reader. Only the arena mode reads them. All zero: the steps are the levels.
+	// Level is the longest dependency path to the node that writes the buffer, and LastLevel the longest path to its deepest reader. Only
+	// the arena mode reads them. If all are 0, the steps are the levels.
 	Level     int `json:"level,omitempty"`
 	LastLevel int `json:"last_level,omitempty"`
 
-	// Content is equal for parameters that hold the same bytes: a digest of them, say. Only SharedWeightLayout reads it.
+	// Content is equal for parameters with the same bytes, such as a digest. Only SharedWeightLayout reads it.
 	Content string `json:"content,omitempty"`
 
 	Lane     Lane     `json:"lane,omitzero"`
-	DType    uint8    `json:"dtype,omitempty"` // opaque here: the remap mode keeps a pool for each
+	DType    uint8    `json:"dtype,omitempty"` // opaque: the remap mode has a pool for each
 	Boundary Boundary `json:"boundary,omitempty"`
 
-	// Group, where it is not 0, names the buffers that share one piece of memory: they have one
-	// offset, and the memory is theirs from the first First to the last Last.
+	// Group is a number that buffers share which use the same memory; 0 means none. They have one offset, and use the memory from the
+	// first First to the last Last.
 	Group int `json:"group,omitempty"`
 
 	// Fixed places the buffer at Offset, counted from the start of its device's memory.
 	Fixed  bool  `json:"fixed,omitempty"`
 	Offset int64 `json:"offset,omitempty"`
 
-	// Gaps are in the order of time. The modes disabled, remap and arena make no use of them.
+	// Gaps are in the order of time. The modes disabled, remap and arena ignore them.
 	Gaps []Gap `json:"gaps,omitempty"`
 }
 
-// Problem is what a plan is made for.
+// Problem is a set of buffers to plan.
 type Problem struct {
 	Buffers []Buffer `json:"buffers"`
-	// Views are values without separate memory, and Steps the names of the steps; both are for reports alone.
+	// Views are values without separate memory, and Steps the names of the steps. Both are only for reports.
 	Views []View   `json:"views,omitempty"`
 	Steps []string `json:"steps,omitempty"`
-	// Extensions report which rule made lives longer before planning; reports print them.
+	// Extensions are the rules that extended lifetimes before planning. Reports print them.
 	Extensions []Extension `json:"extensions,omitempty"`
 }
 
-// View is a value that is in the memory of a buffer: a part of it, another shape of it, or the result of a step that wrote it
-// over its operand.
+// View is a value in the memory of a buffer: a part of it, another shape of it, or the result of a step that overwrote its operand.
 type View struct {
 	Name   string `json:"name"`
 	Kind   string `json:"kind,omitempty"`
@@ -103,21 +101,21 @@ type View struct {
 	Offset int64  `json:"offset,omitempty"` // bytes from the start of the buffer
 	Size   int64  `json:"size"`             // bytes of its values
 	First  int    `json:"first,omitempty"`  // the step that writes it, and the step after the last that reads it
-	Last   int    `json:"last,omitempty"`   // 0 if nothing says
+	Last   int    `json:"last,omitempty"`   // 0 if unknown
 }
 
-// Extension is what one liveness extension did to the problem before planning.
+// Extension is the effect of one liveness extension on the problem.
 type Extension struct {
 	Name       string   `json:"name"`
 	Policy     string   `json:"policy"`
-	Buffers    []string `json:"buffers,omitempty"` // whose lives it extended
+	Buffers    []string `json:"buffers,omitempty"` // whose lifetimes it extended
 	PeakGrowth int64    `json:"peak_growth"`       // bytes that the lower bound grew by
 }
 
 // maxBytes bounds every sum that the planner forms, so that none of them can wrap.
 const maxBytes = math.MaxInt64 / 4
 
-// Validate reports the first buffer that no plan can be made for. Solve calls it. The error names the buffer.
+// Validate reports the first buffer for which no plan is possible. Solve calls it. The error names the buffer.
 func (p *Problem) Validate() error {
 	var total int64
 	seen := newIDSet(len(p.Buffers))
@@ -166,9 +164,9 @@ func (b *Buffer) validate() error {
 	case b.Elements < 0 || b.Elements > maxBytes/4:
 		return fmt.Errorf("%d elements are outside 0 to %d", b.Elements, int64(maxBytes/4))
 	case b.First >= b.Last:
-		return fmt.Errorf("the life [%d, %d) is empty: first must be below last", b.First, b.Last)
+		return fmt.Errorf("the lifetime [%d, %d) is empty: first must be below last", b.First, b.Last)
 	case b.First < -maxStep || b.Last > maxStep:
-		return fmt.Errorf("the life [%d, %d) leaves the steps -2^61 to 2^61", b.First, b.Last)
+		return fmt.Errorf("the lifetime [%d, %d) is outside of the steps -2^61 to 2^61", b.First, b.Last)
 	case b.Align < 0 || b.Align&(b.Align-1) != 0 || b.Align > maxAlign:
 		return fmt.Errorf("alignment %d is not a power of two up to %d", b.Align, maxAlign)
 	case b.Level < 0:
@@ -229,11 +227,11 @@ func (p *Problem) validateGroups() error {
 			continue
 		}
 		if a.Lane != b.Lane {
-			return &bufferError{i, b, fmt.Errorf("buffer %d (%s) of group %d, a separate group, is on another lane", a.ID, a.Name,
+			return &bufferError{i, b, fmt.Errorf("buffer %d (%s) of the same group %d is on another lane", a.ID, a.Name,
 				b.Group)}
 		}
 		if a.Fixed && b.Fixed && a.Offset != b.Offset {
-			return &bufferError{i, b, fmt.Errorf("it is fixed at offset %d, and buffer %d (%s) of group %d, which is its own, at %d",
+			return &bufferError{i, b, fmt.Errorf("it is fixed at offset %d, but buffer %d (%s) of the same group %d at %d",
 				b.Offset, a.ID, a.Name, b.Group, a.Offset)}
 		}
 		if b.Fixed {

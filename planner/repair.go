@@ -64,7 +64,7 @@ const maxPairs = 1 << 28
 // end returns where a block ends.
 func (sp *space) end(i int32) int64 { return sp.blocks[i].offset + sp.blocks[i].size }
 
-// rearrange arranges blocks of the timeline anew.
+// rearrange arranges blocks of the timeline again.
 func (s *searcher) rearrange(x *timeline, blocks []int32) {
 	for _, i := range blocks {
 		x.remove(i, &s.blocks[i])

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// WriteText writes the plan as text: a header, one row `offset size node` a buffer by offset (tab separated), each followed
-// by the values that are in it, then what there is to say about the whole. It fails with the error of w.
+// WriteText writes the plan as text: a header; a tab-separated line `offset size node` for each buffer, sorted by offset and followed by
+// the values in it; and a summary. It fails with the error of w.
 func (plan *Plan) WriteText(out io.Writer, p *Problem) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "# arena_size=%d total_unshared=%d saved=%d\n", plan.Committed, plan.Rounded, plan.Reused)
@@ -108,7 +108,7 @@ func (plan *Plan) byAddress() []int {
 	return rows
 }
 
-// String says on which memory the arena lies.
+// String says on which memory the arena is.
 func (a Arena) String() string {
 	text := fmt.Sprintf("device %d", a.Device)
 	switch {

@@ -213,7 +213,7 @@ func (s *skyline) leave(t, i int32) {
 }
 
 // raise leaves the bytes at the floor of section t to nobody and reports whether the rest may
-// still fit. The lowest block of the section then lies higher: at its base if that is higher
+// still fit. The lowest block of the section then is higher: at its base if that is higher
 // already, else on a block that does not live at t.
 func (s *skyline) raise(t int32) bool {
 	s.step++
@@ -228,7 +228,7 @@ func (s *skyline) raise(t int32) bool {
 			lo, hi = min(lo, s.from[i]), max(hi, s.to[i])
 		}
 	}
-	// tops[q] is the lowest top of a waiting block that lies between t and q, or reaches q from there.
+	// tops[q] is the lowest top of a waiting block that is between t and q, or reaches q from there.
 	tops := s.tops
 	tops[t] = math.MaxInt64
 	for q := t + 1; q < hi; q++ {
@@ -243,7 +243,7 @@ func (s *skyline) raise(t int32) bool {
 		if at == floor {
 			at = min(tops[s.to[i]-1], tops[s.from[i]])
 			if at == math.MaxInt64 {
-				continue // nothing can lie under it
+				continue // nothing can be under it
 			}
 			at = s.lifted(i, max(at, floor+1))
 		}

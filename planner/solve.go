@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// CapacityError says that the buffers of a device do not fit in Options.Capacity.
+// CapacityError is the error of buffers that do not fit in Options.Capacity.
 type CapacityError struct {
 	Device         int
 	Capacity, Need int64    // bytes; Need is the lower bound where Impossible, else the best arena found
@@ -30,15 +30,15 @@ func (e *CapacityError) Error() string {
 		e.Capacity, e.Device, e.Step, e.Need, strings.Join(names, ", "), more)
 }
 
-// Solve places the buffers of p. It is deterministic: the same buffers and options, in whatever
-// order the buffers stand, give the same plan.
+// Solve assigns an offset to each buffer of p. It is deterministic: the same buffers and options give the same plan, whatever the order
+// of the buffers.
 //
-// With Options.Capacity the error is a *CapacityError if the buffers cannot fit (the plan is nil
-// then) or no fitting plan was found (the plan is the best one then).
+// With Options.Capacity, Solve may fail with a *CapacityError. If the buffers cannot fit, the plan is nil. If no plan was found that
+// fits, the plan is the best one found.
 func Solve(p *Problem, o Options) (*Plan, error) { return SolveContext(context.Background(), p, o) }
 
-// SolveContext is Solve, but a search ends with ctx too, with the best plan that it has found: as good as its time allows, and no
-// longer the same each time. It fails as Solve does.
+// SolveContext is Solve, but ctx also ends the search, with the best plan found so far. Such a plan depends on the time and is not
+// reproducible. SolveContext fails as Solve does.
 func SolveContext(ctx context.Context, p *Problem, o Options) (*Plan, error) {
 	l, err := newLayout(p, &o)
 	if err != nil {

@@ -230,8 +230,8 @@ func TestPlanFileErrorsNameTheLine(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range []struct{ old, put, want string }{
 		{`"id": 1`, `"id": 0`, `line 7: buffer 0 (y): a duplicate id`},
-		{`"last": 1`, `"last": 0`, `line 5: buffer 0 (x): the life [0, 0) is empty`},
-		{`"last": 2`, `"last": -7`, `line 7: buffer 1 (y): the life [0, -7) is empty`},
+		{`"last": 1`, `"last": 0`, `line 5: buffer 0 (x): the lifetime [0, 0) is empty`},
+		{`"last": 2`, `"last": -7`, `line 7: buffer 1 (y): the lifetime [0, -7) is empty`},
 		{`"size": 4, "first": 0, "last": 2`, `"size": 9223372036854775807, "first": 0, "last": 2`,
 			`line 7: buffer 1 (y): size 9223372036854775807 is above`},
 		{`"size": 4, "first": 0, "last": 2`, `"size": 9223372036854775808, "first": 0, "last": 2`, `line 7: json: cannot unmarshal number`},
@@ -239,7 +239,7 @@ func TestPlanFileErrorsNameTheLine(t *testing.T) {
 		{`"last": 2`, `"last": 2, "fixed": true, "offset": -4`, `line 7: buffer 1 (y): fixed offset -4`},
 		{`"last": 2`, `"last": 2, "level": -1`, `line 7: buffer 1 (y): level -1 is negative`},
 		{`"last": 2`, `"last": 2, "group": 3, "lane": {"copy": true}}, {"id": 2, "name": "z", "size": 4, "first": 0, "last": 1, "group": 3`,
-			`line 7: buffer 2 (z): buffer 1 (y) of group 3, a separate group, is on another lane`},
+			`line 7: buffer 2 (z): buffer 1 (y) of the same group 3 is on another lane`},
 		{`"last": 2`, `"last": 2, "fixed": true, "offset": 2}, {"id": 2, "name": "z", "size": 4, "first": 0, "last": 1, "fixed": true`,
 			`line 7: buffer 1 (y): it is fixed in the same memory as buffer 2 (z), and both live at the same time`},
 		{`"id": 1`, `"id" 1`, `line 7: invalid character '1' after object key`},

@@ -123,7 +123,7 @@ func (sp *space) round() {
 	for i := range sp.blocks {
 		k := &sp.blocks[i]
 		if k.size == 0 {
-			k.fixed, k.offset = false, 0 // nothing lies nowhere
+			k.fixed, k.offset = false, 0 // an empty block has no position
 			continue
 		}
 		sp.align, sp.grain = max(sp.align, k.align), min(sp.grain, k.align)

@@ -20,7 +20,7 @@ func (s *searcher) squeak(wheels []*wheel, until int64) {
 			begin := s.work
 			s.placeAs(w.order, w.best, s.profile)
 			s.best.keep()
-			w.turn(s)
+			w.promote(s)
 			w.cost = s.work - begin
 		}
 	}
@@ -41,8 +41,8 @@ type wheel struct {
 	cost  int64 // work of the last round
 }
 
-// turn halves the rank of every block that ends above the lower bound.
-func (w *wheel) turn(s *searcher) {
+// promote halves the rank of every block that ends above the lower bound.
+func (w *wheel) promote(s *searcher) {
 	type ranked struct{ rank, block int32 }
 	list := make([]ranked, len(w.order))
 	s.work += int64(sortWork * len(list))

@@ -6,18 +6,20 @@ import (
 	"slices"
 )
 
-// A Stack is a plan for all sizes of its buffers. Of any two that live at the same time one is above the other, directly or over others
-// between them. An offset follows from the sizes of what is below, so buffers stay apart whatever their sizes are.
+// A Stack is a plan for all sizes of its buffers. Of any two buffers that live at the same time, one is above the other, directly or with
+// others between them. The offset of a buffer follows from the sizes of the buffers below it. So buffers never overlap, whatever their
+// sizes.
 type Stack struct {
 	options Options
 	order   []int // the buffers with memory from the bottom up, one of each group
 
-	// Below holds, by index in Problem.Buffers, the buffers directly below one. A group has those of its member with the lowest ID.
+	// Below holds, by index in Problem.Buffers, the buffers directly below each buffer. A group has those of its member with the lowest
+	// ID.
 	Below [][]int
 }
 
-// NewStack returns the stack of a plan. Of the buffers' offsets it takes only which are above which. It fails for a problem with gaps, and
-// for the modes disabled, remap and arena, in which more than the steps decides what shares memory.
+// NewStack returns the stack of a plan. It uses offsets only to find which buffers are above which. It fails for a problem with gaps, and
+// for the modes disabled, remap and arena, in which sharing does not depend on the steps alone.
 func NewStack(p *Problem, plan *Plan) (*Stack, error) {
 	s := &Stack{options: plan.Options, Below: make([][]int, len(p.Buffers))}
 	if m := s.options.Mode; m == Disabled || m == Remap || m == TLSF || s.options.ArenaNoReuse {
@@ -41,7 +43,7 @@ func NewStack(p *Problem, plan *Plan) (*Stack, error) {
 	return s, nil
 }
 
-var errNoStack = errors.New("a stack is of a plan whose buffers share memory by their steps alone, and have no gaps")
+var errNoStack = errors.New("a stack requires a plan without gaps, in which buffers share memory by their steps alone")
 
 // pile finds what is directly below each block of a space: the highest block so far at a step of its life. What else is below it at that
 // step is below that one.
@@ -77,8 +79,8 @@ func (l *layout) block(buffer int) *block {
 	return &l.spaces[ref.space].blocks[ref.block]
 }
 
-// Plan places the buffers of a problem that is that of the stack but for sizes. It fails as Solve does, if other buffers have memory than
-// in the stack's plan, and if what is below a fixed buffer reaches into it.
+// Plan plans a problem that differs from the stack's only in sizes. It fails as Solve does, if other buffers have memory than in the
+// stack's plan, and if the buffers below a fixed buffer reach into it.
 func (s *Stack) Plan(p *Problem) (*Plan, error) {
 	l, err := newLayout(p, &s.options)
 	if err != nil {
@@ -98,7 +100,7 @@ func (s *Stack) Plan(p *Problem) (*Plan, error) {
 		}
 		sp := &l.spaces[l.owner[i].space]
 		if k.fixed && at > k.offset {
-			return nil, sp.fail(k, "it is fixed at offset %d, and what is below it reaches %d", k.offset, at)
+			return nil, sp.fail(k, "it is fixed at offset %d, but the buffers below it reach %d", k.offset, at)
 		} else if !k.fixed {
 			k.offset = sp.fit(at, k.size, k.align)
 		}
@@ -119,4 +121,4 @@ func (l *layout) blocks() (n int) {
 	return n
 }
 
-var errOtherBuffers = errors.New("the problem is not the stack's: other buffers have memory")
+var errOtherBuffers = errors.New("the problem does not fit the stack: other buffers have memory")

@@ -96,5 +96,5 @@ func TestStackRefuses(t *testing.T) {
 	require.NoError(t, err)
 	fixed.Buffers[0].Size = 128
 	_, err = s.Plan(fixed)
-	require.EqualError(t, err, "buffer 1 (): it is fixed at offset 64, and what is below it reaches 128")
+	require.EqualError(t, err, "buffer 1 (): it is fixed at offset 64, but the buffers below it reach 128")
 }

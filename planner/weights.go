@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// SharedWeightLayout is one segment of memory for the parameters of many programs: shape bindings
-// of one model, models that share an encoder, a forward/backward pair. Parameters with the same content
-// (Buffer.Content) have the same bytes. The zero value is an empty segment.
+// SharedWeightLayout is one segment of memory for the parameters of many programs, such as shape bindings of one model, models that share
+// an encoder, or a pair of forward and backward programs. Parameters with the same content (Buffer.Content) share bytes. The zero value
+// is an empty segment.
 type SharedWeightLayout struct {
 	Slots []WeightSlot `json:"slots"` // by content
 	Size  int64        `json:"size"`  // bytes of the segment
 }
 
-// WeightSlot is where a content is in the segment.
+// WeightSlot is the location of a content in the segment.
 type WeightSlot struct {
 	Content string `json:"content"`
 	Name    string `json:"name"` // of the first parameter that has it
@@ -22,9 +22,8 @@ type WeightSlot struct {
 	Size    int64  `json:"size"`
 }
 
-// NewSharedWeightLayout lays the parameters (buffers of boundary kind Param) of all programs out
-// one after the other, in the order of their first use, at the options' alignment or their own. A parameter without a content is an
-// error, and so is a content in two sizes.
+// NewSharedWeightLayout lays out the parameters (buffers of boundary kind Param) of all programs in the order of their first use, at the
+// larger alignment of the options and the parameter. It fails if a parameter has no content, or if a content has two sizes.
 func NewSharedWeightLayout(o Options, programs ...*Problem) (*SharedWeightLayout, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -56,11 +55,11 @@ func NewSharedWeightLayout(o Options, programs ...*Problem) (*SharedWeightLayout
 	return w, nil
 }
 
-// Add returns the slot of a content, which it appends to the segment where it is new. It fails without a content, and if the segment
-// has it in another size or at an offset that the alignment does not allow.
+// Add returns the slot of a content. A new content is appended to the segment. It fails without a content, and if the segment has the
+// content in another size or at an offset that the alignment does not allow.
 func (w *SharedWeightLayout) Add(content, name string, size, align int64) (WeightSlot, error) {
 	if content == "" {
-		return WeightSlot{}, fmt.Errorf("parameter %q has no content, by which it would be known: set Buffer.Content", name)
+		return WeightSlot{}, fmt.Errorf("parameter %q has no content: set Buffer.Content", name)
 	}
 	s := WeightSlot{content, name, roundUp(w.Size, max(align, 1)), size}
 	at, known := w.find(content)
@@ -82,9 +81,8 @@ func (s *WeightSlot) serves(name string, size, align int64) error {
 	return nil
 }
 
-// FromForward returns the layout in which a forward plan holds its parameters, so that the backward half of the pair finds
-// them there. The forward plan must have allocated them, all in one arena. It fails if it has not, or if a parameter has no
-// content.
+// FromForward returns the layout of the parameters in a forward plan, for the backward half of the pair. It fails if the forward plan has
+// not allocated the parameters in one arena, or if a parameter has no content.
 func FromForward(p *Problem, plan *Plan) (*SharedWeightLayout, error) {
 	w := &SharedWeightLayout{}
 	arena := NoArena
@@ -104,7 +102,7 @@ func FromForward(p *Problem, plan *Plan) (*SharedWeightLayout, error) {
 			return nil, fmt.Errorf("parameter %s is in arena %d of the forward plan, others in arena %d", b.Name, slot.Arena, arena)
 		}
 		if b.Content == "" {
-			return nil, fmt.Errorf("parameter %q has no content, by which it would be known: set Buffer.Content", b.Name)
+			return nil, fmt.Errorf("parameter %q has no content: set Buffer.Content", b.Name)
 		}
 		if at, known := w.find(b.Content); !known {
 			w.Slots = slices.Insert(w.Slots, at, WeightSlot{b.Content, b.Name, slot.Offset, slot.Size})
@@ -119,7 +117,7 @@ func (w *SharedWeightLayout) find(content string) (at int, known bool) {
 	return slices.BinarySearchFunc(w.Slots, content, func(s WeightSlot, content string) int { return strings.Compare(s.Content, content) })
 }
 
-// Slot returns where a content is.
+// Slot returns the location of a content.
 func (w *SharedWeightLayout) Slot(content string) (WeightSlot, bool) {
 	at, known := w.find(content)
 	if !known {
@@ -128,9 +126,9 @@ func (w *SharedWeightLayout) Slot(content string) (WeightSlot, bool) {
 	return w.Slots[at], true
 }
 
-// Apply assigns the parameters of a plan, which must have left them unplanned, their slots in the segment: an arena more,
-// marked Weights and not counted in the numbers. It fails if the plan holds a parameter itself, if the layout lacks one or
-// has it in another size or alignment, or if parameters are on several devices.
+// Apply gives the parameters of a plan their slots in the segment, as an additional arena that is marked Weights and not counted in the
+// metrics. The plan must have left them unplanned. Apply fails if the plan has memory for a parameter, if the layout lacks one or has it
+// in another size or alignment, or if parameters are on several devices.
 func (w *SharedWeightLayout) Apply(p *Problem, plan *Plan) error {
 	params := map[int]WeightSlot{}
 	var lane Lane

@@ -190,7 +190,7 @@ func (e *editor) origin(name string) string {
 	}
 }
 
-// transpose turns a constant matrix, each once, and turned ones back.
+// transpose transposes a constant matrix, each once, and transposed ones back.
 func (e *editor) transpose(m matrix) matrix {
 	if _, ok := e.transposed[m.name]; !ok {
 		turned := matrix{transpose(m.Tensor), e.unique(m.name + "_transposed")}

@@ -1,8 +1,8 @@
-// Package quantize makes small, fast ONNX models of float32 ones, in the forms that onnxruntime's quantisers write, so that
-// both engines run them: see Form.
+// Package quantize makes small, fast ONNX models of float32 ones, in the forms of onnxruntime's quantisers, so that both engines run
+// them: see Form.
 //
-// It works on the protobuf messages alone and runs nothing: what QDQ needs to know about activations comes from the caller,
-// who runs the model on examples, taps the values that Activations lists, and shows them to a Calibrator.
+// It works on protobuf messages and runs nothing. QDQ needs the ranges of activations, which the caller measures: run the model on
+// examples, tap the values that Activations lists, and add them to a Calibrator.
 package quantize
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 )
 
-// A Form is how the products of a quantised model are spelled. In every form embedding tables become int8 with a scale for
-// each column, after a DequantizeLinear of the rows that were gathered.
+// A Form is which operators express quantised products. In every form embedding tables become int8 with a scale for each column, with a
+// DequantizeLinear after the Gather.
 type Form string
 
 // The forms.
 const (
-	// Dynamic has int8 weights with a scale for each column, and rounds activations to uint8 by the range that each run
-	// finds: DynamicQuantizeLinear → MatMulInteger → Cast → Mul, one DynamicQuantizeLinear for all products of a value.
+	// Dynamic has int8 weights with a scale for each column. Activations are rounded to uint8 by the range in each run:
+	// DynamicQuantizeLinear → MatMulInteger → Cast → Mul, with one DynamicQuantizeLinear for all products of a value.
 	Dynamic Form = "dynamic"
-	// QDQ has the same weights, and rounds activations to uint8 by ranges that were calibrated:
-	// QuantizeLinear → DequantizeLinear before each product, DequantizeLinear after each weight, int32 biases of Gemm.
+	// QDQ has the same weights. Activations are rounded to uint8 by calibrated ranges: QuantizeLinear → DequantizeLinear before each
+	// product, DequantizeLinear after each weight, int32 biases of Gemm.
 	QDQ Form = "qdq"
 	// Int4 has 4-bit weights in blocks of 32 with a scale and a zero point each: MatMulNBits of domain com.microsoft, which
 	// rounds activations to int8 by blocks (accuracy_level 4).
@@ -51,28 +51,28 @@ const minOpset = 9
 // Forms lists the forms, sorted.
 func Forms() []Form { return slices.Sorted(maps.Keys(writers)) }
 
-// smallest is the number of elements below which a weight stays as it is: rounding it would save nothing that anyone
-// notices, and such weights are often the ones that give the results.
+// smallest is the number of elements below which a weight is not quantised. Quantising it would save little, and such weights often
+// compute the results.
 const smallest = 1 << 13
 
-// A Report says what became of the operators that have weights.
+// A Report lists the operators with weights: quantised or not.
 type Report struct {
-	Quantised []Item `json:"quantised"`
-	Kept      []Item `json:"kept"` // as they were
+	Quantised    []Item `json:"quantised"`
+	NotQuantised []Item `json:"not_quantised"`
 }
 
 // An Item is an operator.
 type Item struct {
 	Node   string `json:"node"`
 	Op     string `json:"op"`
-	Reason string `json:"reason,omitempty"` // why it was kept
+	Reason string `json:"reason,omitempty"` // why it was not quantised
 }
 
-// ErrNothing is what every error says of a model in which there is nothing to quantise, for errors.Is.
+// ErrNothing: the model has nothing to quantise.
 var ErrNothing = errors.New("nothing to quantise")
 
-// Model writes a checked model (see onnx.Open) in another form. Weights that stay are shared with m, which is not changed.
-// ranges are needed for QDQ alone; a product whose activation has none is kept. It fails with ErrNothing, or if the form is
+// Model writes a checked model (see onnx.Open) in another form. Weights that are not quantised are shared with m, which is not changed.
+// Only QDQ requires ranges, and does not quantise a product whose activation has none. Model fails with ErrNothing, or if the form is
 // unknown or the opset is too old for it.
 func Model(m *onnxpb.ModelProto, form Form, ranges Ranges) (*onnxpb.ModelProto, *Report, error) {
 	w, ok := writers[form]
@@ -161,7 +161,7 @@ func (e *editor) note(i Item) {
 	if i.Reason == "" {
 		e.report.Quantised = append(e.report.Quantised, i)
 	} else {
-		e.report.Kept = append(e.report.Kept, i)
+		e.report.NotQuantised = append(e.report.NotQuantised, i)
 	}
 }
 
@@ -187,7 +187,7 @@ func (e *editor) keepBodies(m *onnxpb.ModelProto) {
 // nothing is the error for a model without a product that can be quantised.
 func (e *editor) nothing() error {
 	var why []string
-	for _, c := range Summary(e.report.Kept) {
+	for _, c := range Summary(e.report.NotQuantised) {
 		if c.Op != gather {
 			why = append(why, fmt.Sprintf("%d × %s, %s", c.Count, c.Op, c.Reason))
 		}
@@ -198,14 +198,14 @@ func (e *editor) nothing() error {
 	return fmt.Errorf("%w in the model: %s", ErrNothing, strings.Join(why, "; "))
 }
 
-// A Count is how many operators of a kind were kept for a reason, or quantised for none.
+// A Count is the number of operators of a kind that were quantised, or not quantised for a reason.
 type Count struct {
 	Op     string `json:"op"`
 	Reason string `json:"reason,omitempty"`
 	Count  int    `json:"count"`
 }
 
-// Summary counts items by operator and reason, in the order in which they first appear.
+// Summary counts items by operator and reason, in order of first appearance.
 func Summary(items []Item) []Count {
 	out := []Count{} // a list in JSON too
 	for _, item := range items {

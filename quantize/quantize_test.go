@@ -203,7 +203,7 @@ func TestForms(t *testing.T) {
 		require.True(t, proto.Equal(copied, before), "the model itself is not changed")
 		golden(t, string(form), text(after.Graph))
 		require.Equal(t, []quantize.Count{{"Gather", "", 1}, {"MatMul", "", 4}, {"Gemm", "", 1}}, quantize.Summary(report.Quantised))
-		require.Equal(t, []quantize.Item{{Node: "node_scores", Op: "MatMul", Reason: "both operands are computed"}}, report.Kept)
+		require.Equal(t, []quantize.Item{{Node: "node_scores", Op: "MatMul", Reason: "both operands are computed"}}, report.NotQuantised)
 		data, err := onnx.Marshal(after)
 		require.NoError(t, err)
 		require.Less(t, len(data)*2, proto.Size(before))
@@ -265,8 +265,8 @@ func TestKept(t *testing.T) {
 		build(b)
 		_, report, err := quantize.Model(b.outputs("y"), quantize.QDQ, quantize.Ranges{"x": {-1, 1}})
 		require.NoError(t, err)
-		require.Len(t, report.Kept, 1, want)
-		require.Equal(t, want, report.Kept[0].Reason)
+		require.Len(t, report.NotQuantised, 1, want)
+		require.Equal(t, want, report.NotQuantised[0].Reason)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestOldOpset(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []quantize.Count{{"MatMul", "", 4}, {"Gemm", "", 1}}, quantize.Summary(report.Quantised))
 	require.Equal(t, quantize.Item{Node: "node_rows", Op: "Gather",
-		Reason: "DequantizeLinear takes a scale for each column from opset 13 on"}, report.Kept[0])
+		Reason: "DequantizeLinear takes a scale for each column from opset 13 on"}, report.NotQuantised[0])
 }
 
 // Names that the model has already are not taken twice.
@@ -478,7 +478,7 @@ func TestSweepLeavesTheRest(t *testing.T) {
 	require.NotContains(t, left, "same =")
 }
 
-// TestBiasesThatDoNotFit stay float32: those beyond int32, and those whose unit is no normal number.
+// TestBiasesThatDoNotFit stay float32: those beyond int32, and those whose unit is not a normal number.
 func TestBiasesThatDoNotFit(t *testing.T) {
 	for _, c := range []struct {
 		bias  float64
@@ -522,6 +522,6 @@ func TestSmallestFilter(t *testing.T) {
 		b.op("y = MatMul(x, w)")
 		_, report, err := quantize.Model(b.outputs("y", "z"), quantize.Dynamic, nil)
 		require.NoError(t, err)
-		require.Len(t, report.Kept, kept)
+		require.Len(t, report.NotQuantised, kept)
 	}
 }

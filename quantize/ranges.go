@@ -7,10 +7,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Range is what an activation's numbers are rounded within.
+// A Range is the smallest and largest number of an activation.
 type Range struct{ Low, High float32 }
 
-// Ranges are those of values by name.
+// Ranges maps the names of values to their ranges.
 type Ranges map[string]Range
 
 // scaling is the scale and zero point of uint8 values for a range. The range of ONNX's quantisation includes 0.
@@ -23,10 +23,10 @@ func (r Range) scaling() (scale float32, zero uint8) {
 	return s, uint8(min(max(math.RoundToEven(-low/float64(s)), 0), 255))
 }
 
-// A Calibrator gathers what QDQ needs to know of activations. The zero value is ready to use.
+// A Calibrator measures the ranges of activations for QDQ. The zero value is ready to use.
 type Calibrator struct{ seen map[string]*Range }
 
-// Add looks at a value of one run. NaN and infinity are errors: nothing can be rounded within them.
+// Add extends the range of a value by its numbers in one run. It fails for NaN and infinity, which have no range.
 func (c *Calibrator) Add(name string, t *tensor.Tensor) error {
 	if t.DType() != tensor.F32 {
 		return nil // no product of it is rewritten
@@ -48,7 +48,7 @@ func (c *Calibrator) Add(name string, t *tensor.Tensor) error {
 	return nil
 }
 
-// Ranges returns the ranges of all that was seen.
+// Ranges returns the ranges of all added values.
 func (c *Calibrator) Ranges() Ranges {
 	out := Ranges{}
 	for name, r := range c.seen {

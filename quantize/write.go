@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// table finds out whether a Gather reads rows of a large table, and writes it anew: rows of quantised values, then a
+// table finds out whether a Gather reads rows of a large table, and rewrites it: rows of quantised values, then a
 // DequantizeLinear of what was gathered. The reason is empty for Gathers of something else.
 func (e *editor) table(n *onnxpb.NodeProto) (rewritten bool, reason string) {
 	const perColumn = 13 // the opset from which on DequantizeLinear takes a scale for each column
@@ -98,7 +98,7 @@ func (e *editor) zeros(d tensor.DType, p *product) string {
 }
 
 // bias writes the bias of a Gemm as int32 in units of a sum of quantised values: the activation's scale times that of the column.
-// Biases that are no constant for each column, or do not fit, stay as they are.
+// Biases that are not constant for each column, or do not fit, stay as they are.
 func (e *editor) bias(p *product, scale float32, scales *tensor.Tensor) string {
 	b, name, err := e.value(p.bias)
 	if err != nil || b.DType() != tensor.F32 || !b.Shape().Equal(scales.Shape()) {

@@ -63,11 +63,11 @@ func (s *scanner) decodeStruct(to []reflect.Value, path string) (int, error) {
 	if err := wrong(to[best], path); err != nil {
 		return best, err
 	}
-	return best, invalid(strange[best], "the server does not take it here")
+	return best, invalid(strange[best], "it is unknown here: remove it")
 }
 
 // structs reads an object into several structs. A value goes to the first that takes it, and an object to all that do. It returns the
-// first field that each struct does not have; null is no value.
+// first field that each struct does not have; null is not a value.
 func (s *scanner) structs(to []reflect.Value, path string) (strange []string, err error) {
 	strange = make([]string, len(to))
 	note := func(i int, name string) {
@@ -81,7 +81,7 @@ func (s *scanner) structs(to []reflect.Value, path string) (strange []string, er
 			key = key[:longName] + "…"
 		}
 		if seen[key] {
-			return invalid(path+key, "it is there twice")
+			return invalid(path+key, "it is given twice")
 		}
 		seen[key] = true
 		c, err := s.peek()
@@ -108,7 +108,7 @@ func (s *scanner) structs(to []reflect.Value, path string) (strange []string, er
 		case taken < 0 && c == 'n':
 			return s.word("null")
 		case taken < 0:
-			return invalid(path+key, "the server does not take it here")
+			return invalid(path+key, "it is unknown here: remove it")
 		}
 		value := field(to[taken], key)
 		if c == '{' && plainStruct(value) {
@@ -309,7 +309,7 @@ func (s *scanner) value(v reflect.Value, path string) error {
 // count bounds how many elements a list has.
 func (s *scanner) count(field string, n int) error {
 	if n > s.most {
-		return failf(http.StatusRequestEntityTooLarge, field, "field %q has more elements than the %d that the server takes at a time",
+		return failf(http.StatusRequestEntityTooLarge, field, "field %q has more elements than the maximum of %d",
 			field, s.most)
 	}
 	return nil
@@ -530,7 +530,7 @@ func (p *pairs) decode(s *scanner, field string) error {
 func (p *pairs) add(s *scanner, field string, texts []string) ([]string, error) {
 	c, err := s.peek()
 	if err == nil && (c != '"' || len(texts) == 2) {
-		err = invalid(field, "want %s, not %s", ours(p.wanted()), ours("a list of others or of more"))
+		err = invalid(field, "want %s, not %s", ours(p.wanted()), ours("a list of other elements, or of more"))
 	}
 	if err != nil {
 		return nil, err

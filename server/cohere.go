@@ -200,7 +200,7 @@ func (c *call) rank(q *rankRequest) (a rankAnswer, err error) {
 		texts[i] = string(d)
 	}
 	cut, rows := c.lengths("documents", nil, "")
-	o := pipeline.RerankOptions{TopK: number(q.TopN), Function: function(q.Raw), Truncated: cut, Rows: rows}
+	o := pipeline.RerankOptions{TopK: number(q.TopN), Function: function(q.Raw), Truncated: cut, Encode: rows}
 	ranked, err := c.rerank(m, *q.Query, texts, o)
 	if err != nil {
 		return a, err
@@ -231,7 +231,7 @@ func (c *call) infinityRank(q *rankRequest) (rankAnswer, error) {
 // rerank scores documents. A model of more than two classes is none for it.
 func (c *call) rerank(m *pipeline.Model, query string, texts []string, o pipeline.RerankOptions) ([]pipeline.Ranked, error) {
 	if n := len(m.Labels()); n > 2 {
-		return nil, failf(http.StatusUnprocessableEntity, "model", "the model %s has %d classes: a reranker has one or two",
+		return nil, failf(http.StatusUnprocessableEntity, "model", "the model %s has %d classes, but a reranker has one or two",
 			c.record.model, n)
 	}
 	ranked, err := m.Rerank(c.ctx, query, texts, o)

@@ -37,7 +37,7 @@ func dimensions(asked *int, vectors [][]float32) error {
 		return nil
 	}
 	if n := len(vectors[0]); *asked > n {
-		return invalid("dimensions", "%d are asked for, and the vectors of the model have %d", *asked, n)
+		return invalid("dimensions", "%d are requested, but the vectors of the model have %d", *asked, n)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (c *call) vectors(q embedding) ([][]float32, error) {
 		return nil, err
 	}
 	o.Normalize = q.normalize
-	o.Truncated, o.Rows = c.lengths(q.field, q.truncate, q.direction)
+	o.Truncated, o.Encode = c.lengths(q.field, q.truncate, q.direction)
 	return c.embed(m, texts, q.dimensions, o)
 }
 

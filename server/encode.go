@@ -266,7 +266,7 @@ func (e *encoder) string(text string) error {
 
 func (e *encoder) float(x float64, bits int) error {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return fmt.Errorf("writing the answer: JSON lacks %v", x)
+		return fmt.Errorf("writing the answer: JSON cannot hold %v", x)
 	}
 	e.piece = strconv.AppendFloat(e.piece, x, 'g', -1, bits)
 	return e.put()

@@ -87,19 +87,19 @@ var causes = []struct {
 		"the request has more tokens than the server queues: send fewer texts at a time"},
 	{pipeline.ErrPooling, http.StatusNotImplemented,
 		"the model's files name no pooling: start the server with --pool"},
-	{memory.ErrFull, http.StatusTooManyRequests, "requests hold as much as they may: try again later"},
+	{memory.ErrFull, http.StatusTooManyRequests, "the memory for requests is full: try again later"},
 	{memory.ErrOver, http.StatusRequestEntityTooLarge,
-		"the request needs more memory than one may hold: send less at a time, or shorter texts"},
-	{memory.ErrLong, http.StatusRequestEntityTooLarge, "the body is longer than the server takes"},
-	{tokenizer.ErrWork, http.StatusRequestEntityTooLarge, "the tokenizer makes too much of the text"},
+		"the request needs more memory than one request may use: send fewer or shorter texts"},
+	{memory.ErrLong, http.StatusRequestEntityTooLarge, "the body is longer than the server accepts"},
+	{tokenizer.ErrWork, http.StatusRequestEntityTooLarge, "the text has too many tokens or takes too long to tokenize"},
 	{rlxc.ErrMemory, http.StatusRequestEntityTooLarge,
-		"the request needs more memory than the server may take: send less at a time, or shorter texts"},
-	{rlxc.ErrWork, http.StatusRequestEntityTooLarge, "the request is more work than the server does for one"},
-	{rlxc.ErrInput, http.StatusUnprocessableEntity, "the model cannot take these inputs"},
-	{rlxc.ErrShape, http.StatusUnprocessableEntity, "the model cannot take inputs of these shapes"},
+		"the request needs more memory than the server may use: send fewer or shorter texts"},
+	{rlxc.ErrWork, http.StatusRequestEntityTooLarge, "the request needs more operations than the server allows"},
+	{rlxc.ErrInput, http.StatusUnprocessableEntity, "the inputs do not fit the model"},
+	{rlxc.ErrShape, http.StatusUnprocessableEntity, "the shapes of the inputs do not fit the model"},
 	{rlxc.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down"},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "the request took longer than the server allows"},
-	{context.Canceled, statusClientGone, "the client is gone"},
+	{context.Canceled, statusClientGone, "the client closed the connection"},
 }
 
 // failureOf makes a failure of any error.
@@ -184,7 +184,7 @@ var tei = &protocol{"text-embeddings-inference", nil, func(f *failure, status in
 	return teiError{f.text, kind}
 }, teiError{}}
 
-var errEmpty = failf(http.StatusBadRequest, "inputs", `field "inputs" is empty: want a text or more`)
+var errEmpty = failf(http.StatusBadRequest, "inputs", `field "inputs" is empty: want at least one text`)
 
 type cohereError struct {
 	Message string `json:"message"`

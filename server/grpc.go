@@ -28,8 +28,8 @@ import (
 // serviceName is the name that clients call.
 const serviceName = "inference.GRPCInferenceService"
 
-// GRPC answers calls of the Open Inference Protocol, version 2, over HTTP/2, with the keys and bounds of the server. A call is settled as
-// any other request: its key, a place, and then, as they come, its bytes.
+// GRPC answers calls of the Open Inference Protocol, version 2, over HTTP/2, with the keys and limits of the server. As for other
+// requests, a call first needs a valid key, then room among the concurrent requests, and then memory for its bytes as they arrive.
 func (s *Server) GRPC() http.Handler {
 	g := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32))
 	g.RegisterService(&service, s)
@@ -207,11 +207,12 @@ func (s *Server) grpcInfer(ctx context.Context, q *oippb.ModelInferRequest) (a *
 	in := rlxc.Tensors{}
 	raw := q.GetRawInputContents()
 	if len(raw) > 0 && len(raw) != len(q.GetInputs()) {
-		return nil, status.Errorf(codes.InvalidArgument, "raw_input_contents has %d elements, and inputs %d", len(raw), len(q.GetInputs()))
+		return nil, status.Errorf(codes.InvalidArgument, "raw_input_contents has %d elements, but inputs has %d", len(raw),
+			len(q.GetInputs()))
 	}
 	for i, x := range q.GetInputs() {
 		if in[x.GetName()] != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "there are two inputs %.100q", x.GetName())
+			return nil, status.Errorf(codes.InvalidArgument, "input %.100q is given twice", x.GetName())
 		}
 		shape := make([]int, len(x.GetShape()))
 		for k, n := range x.GetShape() {
@@ -247,7 +248,7 @@ func (s *Server) grpcInfer(ctx context.Context, q *oippb.ModelInferRequest) (a *
 // with calls do with a model.
 func (s *Server) with(ctx context.Context, model, version string, do func(m *opened) error) error {
 	if version != "" && version != modelVersion {
-		return failf(http.StatusNotFound, "", "there is no version %q: want %s", version, modelVersion)
+		return failf(http.StatusNotFound, "", "unknown version %q: want %s", version, modelVersion)
 	}
 	e, err := s.find(model, nil)
 	if err != nil {
@@ -297,7 +298,7 @@ func contents(x *oippb.ModelInferRequest_InferInputTensor, shape []int) (*tensor
 		return nil, invalid("inputs."+x.GetName(), "datatype %q has no contents: use raw_input_contents", x.GetDatatype())
 	}
 	if n := tensor.Shape(shape).Elements(); t.Len() != n {
-		return nil, invalid("inputs."+x.GetName(), "the shape %v has %d elements, and the contents %d", shape, n, t.Len())
+		return nil, invalid("inputs."+x.GetName(), "the shape %v has %d elements, but the contents have %d", shape, n, t.Len())
 	}
 	if t.DType() != d {
 		small := tensor.New(d, t.Len())

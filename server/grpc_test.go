@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
@@ -59,7 +61,7 @@ func inferRequest(raw bool) *oippb.ModelInferRequest {
 }
 
 func TestGRPC(t *testing.T) {
-	c := dial(t, Options{})
+	c := dial(t, Options{Version: "7.8"})
 	m, err := rlxc.Open("../pipeline/testdata/minilm/onnx/model.onnx")
 	require.NoError(t, err)
 	defer m.Close()
@@ -78,15 +80,20 @@ func TestGRPC(t *testing.T) {
 	for _, raw := range []bool{false, true} {
 		a, err := invoke[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", inferRequest(raw))
 		require.NoError(t, err)
-		require.Equal(t, "x", a.GetId())
+		require.Equal(t, []string{"x", "minilm", "1"}, []string{a.GetId(), a.GetModelName(), a.GetModelVersion()})
 		require.Len(t, a.GetOutputs(), len(want))
 		for i, o := range a.GetOutputs() {
+			require.Equal(t, "FP32", o.GetDatatype())
+			require.Equal(t, wide(want[o.GetName()].Shape()), o.GetShape())
 			require.Equal(t, want[o.GetName()].Bytes(), a.GetRawOutputContents()[i])
 		}
 	}
 	meta, err := invoke[oippb.ModelMetadataResponse](t, t.Context(), c, "ModelMetadata", &oippb.ModelMetadataRequest{Name: "minilm"})
 	require.NoError(t, err)
 	require.Equal(t, []int64{-1, -1}, meta.GetInputs()[0].GetShape())
+	require.Equal(t, "INT64", meta.GetInputs()[0].GetDatatype())
+	require.Len(t, meta.GetOutputs(), len(want))
+	require.Equal(t, []string{"minilm", platform, "1"}, []string{meta.GetName(), meta.GetPlatform(), meta.GetVersions()[0]})
 	ready, err := invoke[oippb.ModelReadyResponse](t, t.Context(), c, "ModelReady", &oippb.ModelReadyRequest{Name: "minilm", Version: "1"})
 	require.NoError(t, err)
 	require.True(t, ready.GetReady())
@@ -98,7 +105,7 @@ func TestGRPC(t *testing.T) {
 	require.True(t, up.GetReady())
 	about, err := invoke[oippb.ServerMetadataResponse](t, t.Context(), c, "ServerMetadata", &oippb.ServerMetadataRequest{})
 	require.NoError(t, err)
-	require.Equal(t, "rlxc", about.GetName())
+	require.Equal(t, "rlxc 7.8", about.GetName()+" "+about.GetVersion())
 
 	config, err := invoke[oippb.ModelConfigResponse](t, t.Context(), c, "ModelConfig", &oippb.ModelConfigRequest{Name: "minilm"})
 	require.NoError(t, err)
@@ -127,6 +134,10 @@ func TestGRPC(t *testing.T) {
 			func(q *oippb.ModelInferRequest) { q.Inputs[0].Name = q.Inputs[1].GetName() },
 			func(q *oippb.ModelInferRequest) { q.RawInputContents = [][]byte{{1}} },
 			func(q *oippb.ModelInferRequest) { q.RawInputContents = [][]byte{{1}, {2}, {3}} },
+			func(q *oippb.ModelInferRequest) { q.RawInputContents = inferRequest(true).RawInputContents[1:] },
+			func(q *oippb.ModelInferRequest) {
+				q.RawInputContents = append(inferRequest(true).RawInputContents, make([]byte, 32))
+			},
 			func(q *oippb.ModelInferRequest) {
 				q.Outputs = []*oippb.ModelInferRequest_InferRequestedOutputTensor{{Name: "none"}}
 			},
@@ -137,7 +148,85 @@ func TestGRPC(t *testing.T) {
 			change(q)
 			_, err := invoke[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", q)
 			require.Equal(t, code, status.Code(err), "%d: %v", i, err)
+			require.NotEmpty(t, status.Convert(err).Message())
 		}
+	}
+}
+
+// TestContents: tensors of every type as typed contents and as bytes, and those that are neither.
+func TestContents(t *testing.T) {
+	type all = oippb.InferTensorContents
+	for datatype, c := range map[string]struct {
+		contents *all
+		want     *tensor.Tensor
+	}{
+		"BOOL":   {&all{BoolContents: []bool{true, false}}, tensor.FromSlice([]bool{true, false})},
+		"INT8":   {&all{IntContents: []int32{-128, 127}}, tensor.FromSlice([]int8{-128, 127})},
+		"INT16":  {&all{IntContents: []int32{-1, 300}}, tensor.FromSlice([]int16{-1, 300})},
+		"INT32":  {&all{IntContents: []int32{-1, 1 << 30}}, tensor.FromSlice([]int32{-1, 1 << 30})},
+		"INT64":  {&all{Int64Contents: []int64{-1, 1 << 40}}, tensor.FromSlice([]int64{-1, 1 << 40})},
+		"UINT8":  {&all{UintContents: []uint32{0, 255}}, tensor.FromSlice([]uint8{0, 255})},
+		"UINT16": {&all{UintContents: []uint32{0, 300}}, tensor.FromSlice([]uint16{0, 300})},
+		"UINT32": {&all{UintContents: []uint32{0, 1 << 31}}, tensor.FromSlice([]uint32{0, 1 << 31})},
+		"UINT64": {&all{Uint64Contents: []uint64{0, 1 << 63}}, tensor.FromSlice([]uint64{0, 1 << 63})},
+		"FP32":   {&all{Fp32Contents: []float32{1, 2}}, tensor.FromSlice([]float32{1, 2})},
+		"FP64":   {&all{Fp64Contents: []float64{1, 2}}, tensor.FromSlice([]float64{1, 2})},
+		"BYTES":  {&all{BytesContents: [][]byte{[]byte("a"), []byte("é")}}, tensor.FromStrings([]string{"a", "é"}, 2)},
+	} {
+		x := &oippb.ModelInferRequest_InferInputTensor{Name: "x", Datatype: datatype, Contents: c.contents}
+		for _, shape := range [][]int{{2}, {2, 1}} {
+			typed, err := contents(x, shape)
+			require.NoError(t, err, datatype)
+			raw, err := readRaw("x", datatype, shape, rawTensor(c.want))
+			require.NoError(t, err, datatype)
+			w := httptest.NewRecorder()
+			require.NoError(t, writeJSON(t.Context(), w, 200, elements{c.want}))
+			written, err := tensor.ParseJSON(w.Body.Bytes(), c.want.DType())
+			require.NoError(t, err, datatype)
+			for _, got := range []*tensor.Tensor{typed, raw, written.Reshape(shape...)} {
+				require.Equal(t, c.want.Reshape(shape...).String(), got.String())
+				require.Equal(t, c.want.Bytes(), got.Bytes())
+				require.Equal(t, stringsOf(c.want), stringsOf(got))
+			}
+		}
+		w := httptest.NewRecorder()
+		e := &encoder{ctx: t.Context(), to: w, status: 200}
+		require.NoError(t, e.end(e.raw(c.want)))
+		require.Equal(t, rawTensor(c.want), w.Body.Bytes())
+		require.Len(t, w.Body.Bytes(), rawSize(c.want))
+		for says, bad := range map[string]struct {
+			datatype string
+			shape    []int
+		}{
+			"there is no datatype \"TEXT\"":              {"TEXT", []int{2}},
+			"the shape [-2 -1] has a negative size":      {datatype, []int{-2, -1}},
+			"is larger than memory":                      {datatype, []int{1 << 40, 1 << 40}},
+			"the shape [3] has 3 elements, and the ":     {datatype, []int{3}},
+			"datatype \"FP16\" has no contents: use raw": {"FP16", []int{2}},
+		} {
+			x.Datatype = bad.datatype
+			_, err := contents(x, bad.shape)
+			require.ErrorContains(t, err, says)
+			if _, err = readRaw("x", bad.datatype, bad.shape, rawTensor(c.want)); bad.datatype == datatype && bad.shape[0] == 3 {
+				says = "3" // as the data is read
+			}
+			if bad.datatype != "FP16" {
+				require.ErrorContains(t, err, says)
+			}
+		}
+	}
+}
+
+// TestCost of messages: bytes of numbers, fields, and what is cut off.
+func TestCost(t *testing.T) {
+	raw := protowire.AppendBytes(protowire.AppendTag(nil, rawField, protowire.BytesType), make([]byte, 100))
+	name := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), make([]byte, 9))
+	for _, c := range []struct {
+		data []byte
+		cost int64
+	}{{nil, 0}, {raw, 2*101 + 256}, {name, 24*10 + 256}, {slices.Concat(name, raw, name), 2*(24*10+256) + 2*101 + 256},
+		{append(name, raw[:50]...), 24*10 + 256}, {append(name, 0xff), 24*10 + 256}, {[]byte{0xff}, 0}} {
+		require.Equal(t, c.cost, message(c.data).cost())
 	}
 }
 
@@ -145,6 +234,7 @@ func TestGRPCKey(t *testing.T) {
 	c := dial(t, Options{Keys: []string{"secret"}})
 	_, err := invoke[oippb.ModelInferResponse](t, t.Context(), c, "ModelInfer", inferRequest(true))
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
+	require.Contains(t, status.Convert(err).Message(), "key")
 	_, err = invoke[oippb.ServerReadyResponse](t, t.Context(), c, "ServerReady", &oippb.ServerReadyRequest{})
 	require.NoError(t, err)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer secret")

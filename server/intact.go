@@ -48,7 +48,7 @@ func (m *opened) intact() error {
 		now, err := os.Stat(s.path)
 		if err == nil && os.SameFile(s.info, now) && s.changed(now) {
 			return &failure{status: http.StatusServiceUnavailable,
-				text:  "the model's files were changed while they were in use: it has to be opened anew",
+				text:  "the model's files were changed while in use: the model must be reopened",
 				cause: errChanged}
 		}
 	}

@@ -267,6 +267,8 @@ func TestLimits(t *testing.T) {
 	two := hold("192.0.2.2", s.options.MaxHeld/2)
 	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)
 	require.Equal(t, 429, status, text)
+	status, text = ask(t, "GET", h.URL+"/metrics", "", nil) // who looks after the server sees why
+	require.Equal(t, 200, status, text)
 	one.Leave()
 	two.Leave()
 	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)

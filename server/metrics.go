@@ -38,15 +38,15 @@ func newMetrics() *metrics {
 	}
 	m := &metrics{
 		registry:  prometheus.NewRegistry(),
-		requests:  counter("requests_total", "Requests that were answered.", "route", "status"),
+		requests:  counter("requests_total", "Answered requests.", "route", "status"),
 		durations: histogram("request_duration_seconds", "Time from a request's head to its answer.", seconds, "route"),
 		queued:    histogram("queue_duration_seconds", "Time that a request's first text waited for its batch.", seconds, "model"),
 		ran:       histogram("batch_duration_seconds", "Time that a batch took in the model.", seconds, "model"),
 		rows:      histogram("batch_rows", "Sequences per batch.", prometheus.ExponentialBuckets(1, 2, 12), "model"),
 		tokens:    counter("tokens_total", "Tokens that ran, without padding.", "model"),
-		padding:   counter("padding_tokens_total", "Padding that ran beside the tokens.", "model"),
+		padding:   counter("padding_tokens_total", "Padding tokens that ran.", "model"),
 		failures:  counter("batch_failures_total", "Batches that failed.", "model"),
-		reloads:   counter("reloads_total", "Times that the model's files were opened anew.", "model", "done"),
+		reloads:   counter("reloads_total", "Times that the model's files were reopened.", "model", "done"),
 	}
 	m.registry.MustRegister(m.requests, m.durations, m.queued, m.ran, m.rows, m.tokens, m.padding, m.failures, m.reloads,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -63,7 +63,7 @@ func (m *metrics) batch(model string) func(pipeline.BatchReport) {
 			return
 		}
 		ran.Observe(b.Took.Seconds())
-		rows.Observe(float64(b.Rows))
+		rows.Observe(float64(b.Sequences))
 		tokens.Add(float64(b.Tokens))
 		padding.Add(float64(b.Padding))
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/pipeline"
 )
 
-// A Model is one to serve.
+// A Model names a model to serve.
 type Model struct {
 	Name    string // in requests
 	Path    string // a folder, a model file, or an id of the hub
@@ -104,7 +104,7 @@ func (m *opened) close() error {
 	return errors.Join(err, m.tensors.program.Close(), m.file.Close())
 }
 
-// use returns the model for a request, which calls done. A model that is not whole is opened anew first, if it can be. It waits for a model
+// use returns the model for a request, which calls done. A model that is not whole is reopened first, if it can be. It waits for a model
 // that is being replaced to end: the two would take more memory than one may.
 func (e *entry) use(ctx context.Context, s *Server) (m *opened, done func(), err error) {
 	e.mend(context.WithoutCancel(ctx), s) // if it is not whole, the request ends with that
@@ -134,14 +134,14 @@ func (e *entry) use(ctx context.Context, s *Server) (m *opened, done func(), err
 	return m, done, nil
 }
 
-// leave notes that nobody uses a retired model any more. entry.mu is held.
+// leave notes that a retired model is no longer used. entry.mu is held.
 func (m *opened) leave() {
 	if m.retired && m.users == 0 {
 		close(m.idle)
 	}
 }
 
-// replace puts another model in place, nil for none, and closes the one before when nobody uses it.
+// replace puts another model in place, nil for none, and closes the previous one when it is unused.
 func (e *entry) replace(next *opened) error {
 	e.mu.Lock()
 	old := e.now
@@ -166,7 +166,7 @@ func (e *entry) replace(next *opened) error {
 	return old.close()
 }
 
-// mend opens the files of models anew that were changed where they are, once for each change, and reports whether all models are whole
+// mend reopens the files of models that were changed in place, once for each change, and reports whether all models are whole
 // then.
 func (s *Server) mend(ctx context.Context) (whole bool) {
 	whole = true
@@ -208,12 +208,12 @@ func (e *entry) mend(ctx context.Context, s *Server) (whole bool) {
 		s.options.Log.Warn("a model's files were changed and cannot be opened", "model", e.Name, "error", err)
 		return false
 	}
-	s.options.Log.Info("a model's files were changed: it was opened anew", "model", e.Name)
+	s.options.Log.Info("a model's files were changed: the model was reopened", "model", e.Name)
 	return broken() == nil
 }
 
-// Reload opens the files of all models anew. Requests that run end with the model that they began with; none fails. A model whose
-// files cannot be opened stays as it is.
+// Reload reopens the files of all models. Running requests finish with the model that they began with, and none fails. If the files of a
+// model cannot be opened, the old model stays.
 func (s *Server) Reload(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -240,7 +240,7 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 				return e, nil
 			}
 		}
-		return nil, failf(http.StatusNotFound, "model", "there is no model %q: served are %s", name, strings.Join(s.Names(), ", "))
+		return nil, failf(http.StatusNotFound, "model", "unknown model %q: want one of %s", name, strings.Join(s.Names(), ", "))
 	}
 	if len(tasks) == 0 {
 		return s.models[0], nil
@@ -256,7 +256,7 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 	if len(s.models) == 1 {
 		return s.models[0], nil
 	}
-	return nil, failf(http.StatusUnprocessableEntity, "model", "no served model was made for this: served are %s",
+	return nil, failf(http.StatusUnprocessableEntity, "model", "no served model can do this: served are %s",
 		strings.Join(s.Names(), ", "))
 }
 
@@ -300,7 +300,7 @@ func isPath(path string) bool {
 	return err == nil
 }
 
-// Names returns the names of the models that are served.
+// Names returns the names of the served models.
 func (s *Server) Names() []string {
 	names := make([]string, len(s.models))
 	for i, e := range s.models {

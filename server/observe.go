@@ -48,7 +48,7 @@ func (s *Server) observe(w http.ResponseWriter, r *http.Request, next http.Handl
 	h.Set("X-Request-Id", rec.id)
 	h.Set("X-Content-Type-Options", "nosniff")
 	out := &statusWriter{ResponseWriter: w, record: rec, draining: &s.draining}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // of reading a model's file that somebody has cut
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // of reading a model's file that was truncated
 	defer func() {
 		if fault := recover(); fault == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 			defer panic(fault)
@@ -74,8 +74,9 @@ func (rec *record) trace(span trace.Span) {
 	}
 	span.SetName(rec.route)
 	span.SetAttributes(attribute.String("http.route", rec.route), attribute.Int("http.response.status_code", rec.status),
-		attribute.String("rlxc.request_id", rec.id), attribute.String("rlxc.model", rec.model), attribute.Int("rlxc.texts", rec.usage.Rows),
-		attribute.Int("rlxc.tokens", rec.usage.Tokens), attribute.Float64("rlxc.queued_seconds", rec.usage.Queued.Seconds()))
+		attribute.String("rlxc.request_id", rec.id), attribute.String("rlxc.model", rec.model),
+		attribute.Int("rlxc.texts", rec.usage.Sequences), attribute.Int("rlxc.tokens", rec.usage.Tokens),
+		attribute.Float64("rlxc.queued_seconds", rec.usage.Queued.Seconds()))
 	if rec.status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, http.StatusText(rec.status))
 	}
@@ -83,7 +84,7 @@ func (rec *record) trace(span trace.Span) {
 
 func (s *Server) note(r *http.Request, rec *record, took time.Duration) {
 	s.metrics.request(rec.route, rec.status, took)
-	if rec.model != "" && rec.usage.Rows > 0 {
+	if rec.model != "" && rec.usage.Sequences > 0 {
 		s.metrics.queued.WithLabelValues(rec.model).Observe(rec.usage.Queued.Seconds())
 	}
 	level := slog.LevelInfo
@@ -99,7 +100,7 @@ func (s *Server) note(r *http.Request, rec *record, took time.Duration) {
 	attrs := []slog.Attr{slog.String("id", rec.id), slog.String("method", r.Method), slog.String("route", rec.route),
 		slog.Int("status", rec.status), slog.Duration("took", took), slog.String("from", r.RemoteAddr)}
 	if rec.model != "" {
-		attrs = append(attrs, slog.String("model", rec.model), slog.Int("texts", rec.usage.Rows), slog.Int("tokens", rec.usage.Tokens),
+		attrs = append(attrs, slog.String("model", rec.model), slog.Int("texts", rec.usage.Sequences), slog.Int("tokens", rec.usage.Tokens),
 			slog.Duration("queued", rec.usage.Queued))
 	}
 	if rec.err != nil {
@@ -140,7 +141,7 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// health says that the process lives: if it does not, it should be started anew.
+// health says that the process lives: if it does not, it should be restarted.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	writeBytes(w, http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
 }

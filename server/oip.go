@@ -116,7 +116,7 @@ const modelVersion = "1"
 // named opens the model of the path.
 func (c *call) named() (*entry, *opened, error) {
 	if v := c.request.PathValue("version"); v != "" && v != modelVersion {
-		return nil, nil, failf(http.StatusNotFound, "", "there is no version %q: want %s", v, modelVersion)
+		return nil, nil, failf(http.StatusNotFound, "", "unknown version %q: want %s", v, modelVersion)
 	}
 	return c.open(c.request.PathValue("model"))
 }
@@ -131,7 +131,7 @@ func (c *call) oipInfer(q *oipRequest) (a oipAnswer, err error) {
 	for i := range q.Inputs {
 		x := &q.Inputs[i]
 		if in[x.Name] != nil {
-			return a, invalid("inputs", "there are two inputs %q", x.Name)
+			return a, invalid("inputs", "input %q is given twice", x.Name)
 		}
 		if in[x.Name], err = c.tensor(x); err != nil {
 			return a, err

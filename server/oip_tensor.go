@@ -63,7 +63,7 @@ func (a *oipAnswer) add(name string, t *tensor.Tensor, binary bool) error {
 	r := oipResult{Name: name, Shape: append([]int{}, t.Shape()...), Datatype: datatypes[t.DType()]}
 	switch {
 	case r.Datatype == "":
-		return failf(http.StatusUnprocessableEntity, "", "output %q is of type %v, which the protocol lacks", name, t.DType())
+		return failf(http.StatusUnprocessableEntity, "", "output %q is of type %v, which the protocol does not support", name, t.DType())
 	case binary:
 		size := rawSize(t)
 		r.Parameters.Size = &size
@@ -117,7 +117,7 @@ func (c *call) tensor(x *oipInput) (*tensor.Tensor, error) {
 		return nil, invalid(field, "%v", err)
 	}
 	if t.Len() != tensor.Shape(x.Shape).Elements() {
-		return nil, invalid(field, "the shape %v has %d elements, and the data %d", x.Shape, tensor.Shape(x.Shape).Elements(), t.Len())
+		return nil, invalid(field, "the shape %v has %d elements, but the data has %d", x.Shape, tensor.Shape(x.Shape).Elements(), t.Len())
 	}
 	return t.Reshape(x.Shape...), nil
 }
@@ -128,7 +128,7 @@ const perString = 16
 // tail reads that many bytes of what follows the JSON, as they come.
 func (c *call) tail(field string, size int) (data []byte, err error) {
 	if size < 0 || c.request.Header.Get(binaryHead) == "" {
-		return nil, invalid(field, "binary_data_size is %d, and no binary data is there: header %s", size, ours(binaryHead))
+		return nil, invalid(field, "binary_data_size is %d, but there is no binary data: set the header %s", size, ours(binaryHead))
 	}
 	in := io.LimitReader(c.body, int64(size))
 	buffer := make([]byte, scanBuffer)
@@ -145,7 +145,7 @@ func (c *call) tail(field string, size int) (data []byte, err error) {
 		return nil, err
 	}
 	if len(data) < size {
-		return nil, invalid(field, "binary_data_size is %d, and %d bytes are left", size, len(data))
+		return nil, invalid(field, "binary_data_size is %d, but only %d bytes are left", size, len(data))
 	}
 	return data, nil
 }
@@ -154,7 +154,7 @@ func (c *call) tail(field string, size int) (data []byte, err error) {
 func checkTensor(name, datatype string, shape []int) (tensor.DType, error) {
 	d, ok := dtypeNamed(datatype)
 	if !ok {
-		return d, invalid("inputs."+name, "there is no datatype %q", datatype)
+		return d, invalid("inputs."+name, "unknown datatype %q", datatype)
 	}
 	if slices.ContainsFunc(shape, func(n int) bool { return n < 0 }) {
 		return d, invalid("inputs."+name, "the shape %v has a negative size", shape)
@@ -182,18 +182,18 @@ func readRaw(name, datatype string, shape []int, data []byte) (*tensor.Tensor, e
 	}
 	n := tensor.Shape(shape).Elements()
 	if n > len(data)/4 {
-		return nil, invalid("inputs."+name, "the shape %v has %d elements, and the data %d bytes", shape, n, len(data))
+		return nil, invalid("inputs."+name, "the shape %v has %d elements, but the data has %d bytes", shape, n, len(data))
 	}
 	list := make([]string, 0, n)
 	for len(data) > 0 {
 		if len(data) < 4 || uint64(len(data)-4) < uint64(binary.LittleEndian.Uint32(data)) || len(list) == n {
-			return nil, invalid("inputs."+name, "the data is not of %d strings", n)
+			return nil, invalid("inputs."+name, "the data does not hold %d strings", n)
 		}
 		end := 4 + int(binary.LittleEndian.Uint32(data))
 		list, data = append(list, string(data[4:end])), data[end:]
 	}
 	if n != len(list) {
-		return nil, invalid("inputs."+name, "the shape %v has %d elements, and the data %d", shape, n, len(list))
+		return nil, invalid("inputs."+name, "the shape %v has %d elements, but the data has %d", shape, n, len(list))
 	}
 	return tensor.FromStrings(list, shape...), nil
 }

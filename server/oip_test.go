@@ -113,12 +113,12 @@ func TestInferJSON(t *testing.T) {
 		`{}`:                                    `field \"inputs\" is missing`,
 		`{"inputs": [{"name": "x"}]}`:           `field \"inputs[0].shape\" is missing`,
 		`{"inputs": [` + ids + `]}`:             `is missing`,
-		`{"inputs": [` + ids + `,` + ids + `]}`: `there are two inputs`,
+		`{"inputs": [` + ids + `,` + ids + `]}`: `is given twice`,
 		`{"inputs": [` + ids + rest + `, {"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}`: `no input \"x\"`,
 		`{"inputs": [` + strings.Replace(ids, "INT64", "FP32", 1) + rest +
 			`]}`: `want datatype INT64`,
 		`{"inputs": [` + strings.Replace(ids, "INT64", "INT", 1) + rest +
-			`]}`: `there is no datatype`,
+			`]}`: `unknown datatype`,
 		`{"inputs": [` + strings.Replace(ids, "[1, 1]", "[1]", 1) + rest +
 			`]}`: `want a shape of 2 axes`,
 		`{"inputs": [` + strings.Replace(ids, "[1, 1]", "[-1, 1]", 1) + rest + `]}`:                                    `negative`,
@@ -126,7 +126,7 @@ func TestInferJSON(t *testing.T) {
 		`{"inputs": [` + strings.Replace(ids, "[1, 1]", "[1, 2]", 1) + rest + `]}`:                                     `has 2 elements`,
 		`{"inputs": [` + strings.Replace(ids, "[1]", `["a"]`, 1) + rest + `]}`:                                         `inputs.input_ids`,
 		`{"inputs": [` + strings.Replace(ids, `"data": [1]`, `"data": {"data": [1]}`, 1) + rest + `]}`:                 `want data: a list`,
-		`{"inputs": [` + strings.Replace(ids, "[1]", `[999]`, 1) + rest + `]}`:                                         `cannot take`,
+		`{"inputs": [` + strings.Replace(ids, "[1]", `[999]`, 1) + rest + `]}`:                                         `fit the model`,
 		`{"inputs": [` + ids + rest + `], "outputs": [{"name": "y"}]}`:                                                 `no output \"y\"`,
 	} {
 		status, text := ask(t, "POST", h.URL+"/v2/models/tiny/infer", body, nil)
@@ -140,7 +140,7 @@ func TestInferJSON(t *testing.T) {
 	}
 	status, text := ask(t, "POST", h.URL+"/models/tiny/embed", `{"inputs": "a"}`, nil)
 	require.Equal(t, 422, status)
-	require.Contains(t, text, "takes tensors alone")
+	require.Contains(t, text, "takes only tensors")
 }
 
 // binaryRequest is what tritonclient sends: JSON, and the tensors after it.
@@ -201,13 +201,13 @@ func TestRawStrings(t *testing.T) {
 		data []byte
 		says string
 	}{
-		{1, []byte{0, 0, 0, 0, 1, 0, 0}, "the data is not of 1 strings"},
-		{2, rawTensor(x), "the data is not of 2 strings"},
-		{3, length(8, 9), "the data is not of 3 strings"},
-		{4, length(12, 1<<31), "the data is not of 4 strings"},
-		{2, append(length(0, 4), "long"...), "the shape [2] has 2 elements, and the data 1"},
-		{1, []byte{1, 0, 0}, "the shape [1] has 1 elements, and the data 3 bytes"},
-		{1 << 40, rawTensor(x), "the shape [1099511627776] has 1099511627776 elements, and the data 15 bytes"},
+		{1, []byte{0, 0, 0, 0, 1, 0, 0}, "the data does not hold 1 strings"},
+		{2, rawTensor(x), "the data does not hold 2 strings"},
+		{3, length(8, 9), "the data does not hold 3 strings"},
+		{4, length(12, 1<<31), "the data does not hold 4 strings"},
+		{2, append(length(0, 4), "long"...), "the shape [2] has 2 elements, but the data has 1"},
+		{1, []byte{1, 0, 0}, "the shape [1] has 1 elements, but the data has 3 bytes"},
+		{1 << 40, rawTensor(x), "the shape [1099511627776] has 1099511627776 elements, but the data has 15 bytes"},
 	} {
 		_, err := readRaw("x", "BYTES", []int{bad.n}, bad.data)
 		require.EqualError(t, err, `field "inputs.x": `+bad.says)

@@ -12,7 +12,7 @@ var pageSource string
 
 var pageText, pagePolicy = page.Styled(pageSource)
 
-// page writes a page for people, on which models can be tried. All that it shows comes from other routes, so it needs no key.
+// page writes a web page on which models can be tried. All that it shows comes from other routes, so it needs no key.
 func (s *Server) page(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Security-Policy", pagePolicy+"; frame-ancestors 'none'")
 	w.Header().Set("Referrer-Policy", "no-referrer")

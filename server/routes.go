@@ -51,8 +51,8 @@ func (r route) public() route { r.open = true; return r }
 func (s *Server) table() []route {
 	return []route{
 		post("/v1/embeddings", openAI, "Vectors of texts.", (*call).openAIEmbed),
-		get("/v1/models", openAI, "The models that are served.", (*call).openAIModels),
-		get("/v1/models/{model}", openAI, "A model that is served.", (*call).openAIModel),
+		get("/v1/models", openAI, "The served models.", (*call).openAIModels),
+		get("/v1/models/{model}", openAI, "A served model.", (*call).openAIModel),
 
 		post("/embed", tei, "Vectors of texts.", (*call).teiEmbed),
 		post("/embed_all", tei, "A vector for each token of texts.", (*call).teiEmbedAll),
@@ -64,62 +64,63 @@ func (s *Server) table() []route {
 		get("/info", tei, "The first model, or that of /models/{model}/info.", (*call).teiInfo),
 		{method: http.MethodPost, path: "/{$}", protocol: tei, request: reflect.TypeFor[teiAny](), answer: reflect.TypeFor[anything](),
 			as:    (*call).teiAny,
-			about: "What the model was made for: by text-embeddings-inference's routes, or by a task of Hugging Face."},
+			about: "The model's own task, as a route of text-embeddings-inference or a task of Hugging Face."},
 
 		post("/pipeline/feature-extraction", huggingFace, "Vectors of texts.", (*call).teiEmbed),
 		post("/pipeline/sentence-similarity", huggingFace, "Similarities of texts to one text.", (*call).teiSimilarity),
 		post("/pipeline/text-classification", huggingFace, "Labels of texts, the most likely first.", (*call).hfClassify),
-		post(zeroShotPath, huggingFace, "How much labels apply that the model does not know.",
+		post(zeroShotPath, huggingFace, "Scores of labels that the model was not trained on.",
 			(*call).hfZeroShot),
 		post("/pipeline/token-classification", huggingFace, "The entities in texts.", (*call).hfTag),
-		post("/pipeline/token-classification", huggingFace, "The entities in texts, of labels that the request names.",
+		post("/pipeline/token-classification", huggingFace, "The entities in texts, for the labels in the request.",
 			(*call).hfTagZeroShot),
 		post("/pipeline/question-answering", huggingFace, "The answers to a question in a text.", (*call).hfAnswer),
 		post("/pipeline/fill-mask", huggingFace, "Words for masks.", (*call).hfFill),
 
 		post("/rerank", tei, "Texts sorted by how well they answer a query.", (*call).teiRerank),
-		post("/rerank", cohere, "Documents by how well they answer a query, as infinity writes them.", (*call).infinityRank),
-		post("/v1/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
-		post("/v2/rerank", cohere, "Documents by how well they answer a query.", (*call).rank),
+		post("/rerank", cohere, "Documents sorted by how well they answer a query, in infinity's form.", (*call).infinityRank),
+		post("/v1/rerank", cohere, "Documents sorted by how well they answer a query.", (*call).rank),
+		post("/v2/rerank", cohere, "Documents sorted by how well they answer a query.", (*call).rank),
 
 		post("/v1/embed", cohere, "Vectors of texts.", (*call).cohereEmbed),
 		post("/v2/embed", cohere, "Vectors of texts.", (*call).cohereEmbed2),
 
 		post("/embeddings", infinity, "Vectors of texts.", (*call).openAIEmbed),
-		get("/models", infinity, "The models that are served.", (*call).openAIModels),
+		get("/models", infinity, "The served models.", (*call).openAIModels),
 
 		post("/api/embed", ollama, "Vectors of texts.", (*call).ollamaEmbed),
 		post("/api/embeddings", ollama, "The vector of a text.", (*call).ollamaEmbedOne),
-		get("/api/tags", ollama, "The models that are served.", (*call).ollamaTags),
-		get("/api/ps", ollama, "The models that are loaded, which are all.", (*call).ollamaRunning),
-		post("/api/show", ollama, "A model that is served.", (*call).ollamaShow),
+		get("/api/tags", ollama, "The served models.", (*call).ollamaTags),
+		get("/api/ps", ollama, "The loaded models: all of them.", (*call).ollamaRunning),
+		post("/api/show", ollama, "A served model.", (*call).ollamaShow),
 		get("/api/version", ollama, "The version of the server.", (*call).ollamaVersion),
 
 		get("/v2", oip, "The server.", (*call).oipServer),
-		get("/v2/health/live", oip, "Whether the process lives.", (*call).oipLive).public(),
-		get("/v2/health/ready", oip, "Whether requests should be sent here.", (*call).oipReady).public(),
+		get("/v2/health/live", oip, "Whether the process is alive.", (*call).oipLive).public(),
+		get("/v2/health/ready", oip, "Whether the server is ready for requests.", (*call).oipReady).public(),
 		get("/v2/models/{model}", oip, "The inputs and outputs of a model.", (*call).oipModel),
 		get("/v2/models/{model}/versions/{version}", oip, "The inputs and outputs of a model.", (*call).oipModel),
 		get("/v2/models/{model}/ready", oip, "Whether a model is ready.", (*call).oipModelReady),
 		get("/v2/models/{model}/versions/{version}/ready", oip, "Whether a model is ready.", (*call).oipModelReady),
 		get("/v2/models/{model}/config", oip, "A model as Triton configures it.", (*call).oipConfig),
 		get("/v2/models/{model}/versions/{version}/config", oip, "A model as Triton configures it.", (*call).oipConfig),
-		get("/v2/models/stats", oip, "What the requests of tensors took, by model.", (*call).oipStats),
-		get("/v2/models/{model}/stats", oip, "What the requests of tensors took.", (*call).oipStats),
-		get("/v2/models/{model}/versions/{version}/stats", oip, "What the requests of tensors took.", (*call).oipStats),
-		post("/v2/repository/index", oip, "The models that are served.", (*call).oipIndex),
+		get("/v2/models/stats", oip, "Statistics of tensor requests, by model.", (*call).oipStats),
+		get("/v2/models/{model}/stats", oip, "Statistics of tensor requests.", (*call).oipStats),
+		get("/v2/models/{model}/versions/{version}/stats", oip, "Statistics of tensor requests.", (*call).oipStats),
+		post("/v2/repository/index", oip, "The served models.", (*call).oipIndex),
 		post("/v2/models/{model}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
 		post("/v2/models/{model}/versions/{version}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
 
-		{method: http.MethodGet, path: "/health", about: "Whether the process lives.", protocol: tei, open: true, serve: s.health,
+		{method: http.MethodGet, path: "/health", about: "Whether the process is alive.", protocol: tei, open: true, serve: s.health,
 			media: "text/plain"},
-		{method: http.MethodGet, path: "/ready", about: "Whether requests should be sent here.", protocol: tei, open: true,
+		{method: http.MethodGet, path: "/ready", about: "Whether the server is ready for requests.", protocol: tei, open: true,
 			serve: s.ready, media: "text/plain"},
-		{method: http.MethodGet, path: "/metrics", about: "Numbers for Prometheus.", protocol: own, serve: s.metrics.handler().ServeHTTP,
+		{method: http.MethodGet, path: "/metrics", about: "Metrics for Prometheus.", protocol: own, serve: s.metrics.handler().ServeHTTP,
 			media: "text/plain"},
 		{method: http.MethodGet, path: "/openapi.json", about: "This description.", protocol: own, serve: s.openapi,
 			media: "application/json"},
-		{method: http.MethodGet, path: "/{$}", about: "A page for people.", protocol: own, open: true, serve: s.page, media: "text/html"},
+		{method: http.MethodGet, path: "/{$}", about: "A web page to try the models.", protocol: own, open: true, serve: s.page,
+			media: "text/html"},
 	}
 }
 
@@ -155,7 +156,7 @@ func (s *Server) newMux() *http.ServeMux {
 	mux.HandleFunc("/models/{model}", func(w http.ResponseWriter, r *http.Request) { s.of(w, r, mux) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		recordOf(r.Context()).route = "none"
-		own.fail(w, failf(http.StatusNotFound, "", "there is nothing here: GET /openapi.json lists what is"))
+		own.fail(w, failf(http.StatusNotFound, "", "no such route: GET /openapi.json lists all routes"))
 	})
 	return mux
 }
@@ -167,7 +168,7 @@ func (s *Server) of(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) 
 	to := r.Clone(context.WithValue(r.Context(), modelKey{}, r.PathValue("model")))
 	to.URL.Path, to.URL.RawPath = "/"+r.PathValue("rest"), ""
 	if strings.HasPrefix(to.URL.Path, "/models/") {
-		own.fail(w, failf(http.StatusNotFound, "", "there is nothing here: GET /openapi.json lists what is"))
+		own.fail(w, failf(http.StatusNotFound, "", "no such route: GET /openapi.json lists all routes"))
 		return
 	}
 	mux.ServeHTTP(w, to)
@@ -191,16 +192,18 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 		if err := s.allowed(r.Header.Get); err != nil {
 			return err
 		}
+	}
+	if to.serve != nil { // without a place: a full server still says how it is
+		to.serve(w, r)
+		return nil
+	}
+	if !to.open {
 		in, share, err := s.pool.Enter(ctx, peerOf(r))
 		if err != nil {
 			return err
 		}
 		defer share.Leave()
 		ctx = in
-	}
-	if to.serve != nil {
-		to.serve(w, r)
-		return nil
 	}
 	c := &call{server: s, request: r, record: recordOf(ctx)}
 	c.ctx = pipeline.WithUsage(ctx, &c.record.usage)
@@ -237,7 +240,7 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 	}
 	most := c.server.options.MaxBody
 	if n := c.request.ContentLength; n > most {
-		return nil, failf(http.StatusRequestEntityTooLarge, "", "the body has %d bytes, and the server takes %d", n, most)
+		return nil, failf(http.StatusRequestEntityTooLarge, "", "the body has %d bytes, more than the maximum of %d", n, most)
 	}
 	share := c.share()
 	c.body = share.Reader(http.MaxBytesReader(w, c.request.Body, most+1), most)
@@ -258,7 +261,7 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 	}
 	i, err := newScanner(in, share, c.server.options.MaxTexts).decode(qs...)
 	if head != nil && err == nil && head.N > 0 {
-		err = failf(http.StatusBadRequest, "", "header %s is longer than the body", binaryHead)
+		err = failf(http.StatusBadRequest, "", "header %s names more bytes than the body has", binaryHead)
 	}
 	*to = routes[i]
 	return qs[i], err
@@ -344,7 +347,7 @@ func (c *call) open(name string, tasks ...pipeline.Task) (*entry, *opened, error
 func (c *call) text(name string, tasks ...pipeline.Task) (*pipeline.Model, error) {
 	e, m, err := c.open(name, tasks...)
 	if err == nil && m.text == nil {
-		err = failf(http.StatusUnprocessableEntity, "model", "the model %q takes tensors alone: /v2/models/%s/infer", e.Name, e.Name)
+		err = failf(http.StatusUnprocessableEntity, "model", "the model %q takes only tensors: use /v2/models/%s/infer", e.Name, e.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -359,7 +362,7 @@ func (c *call) explain(err error, m *pipeline.Model) error {
 	}
 	if errors.Is(err, pipeline.ErrTask) {
 		return &failure{status: http.StatusUnprocessableEntity, field: "model", cause: err,
-			text: "the model " + c.record.model + " cannot do this: it was made to " + string(m.Task)}
+			text: "the model " + c.record.model + " cannot do this: it was trained to " + string(m.Task)}
 	}
 	return err
 }
@@ -370,9 +373,9 @@ func (c *call) check(field string, n int) error {
 	case n == 0 && field == "inputs":
 		return errEmpty
 	case n == 0:
-		return invalid(field, "it is empty: want a text or more")
+		return invalid(field, "it is empty: want at least one text")
 	case n > most:
-		return failf(http.StatusRequestEntityTooLarge, field, "field %q: %d texts, and the server takes %d at a time", field, n, most)
+		return failf(http.StatusRequestEntityTooLarge, field, "field %q: %d texts, more than the maximum of %d", field, n, most)
 	}
 	return nil
 }
@@ -400,7 +403,7 @@ func (c *call) decodeIDs(m *pipeline.Model, field string, ids []int64, skipSpeci
 	share, bytes := memory.ShareOf(c.ctx), 0
 	for _, id := range ids {
 		if id < 0 || id >= int64(m.Encoder().Size()) {
-			return "", invalid(field, "there is no token %d: the model has tokens 0 to %d", id, m.Encoder().Size()-1)
+			return "", invalid(field, "unknown token %d: the model has tokens 0 to %d", id, m.Encoder().Size()-1)
 		}
 		token, _ := m.Encoder().Token(id)
 		bytes += len(token) + 1
@@ -412,8 +415,8 @@ func (c *call) decodeIDs(m *pipeline.Model, field string, ids []int64, skipSpeci
 }
 
 // lengths decides how to handle texts that are too long: they are truncated, or the request fails.
-func (c *call) lengths(field string, truncate *bool, direction string) (pipeline.Truncated, []tokenizer.RowOption) {
-	var rows []tokenizer.RowOption
+func (c *call) lengths(field string, truncate *bool, direction string) (pipeline.Truncated, []tokenizer.EncodeOption) {
+	var rows []tokenizer.EncodeOption
 	if strings.EqualFold(direction, "left") {
 		rows = append(rows, tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Left))
 	}
@@ -424,7 +427,7 @@ func (c *call) lengths(field string, truncate *bool, direction string) (pipeline
 	c.ctx = ctx
 	c.dones = append(c.dones, func() { cancel(nil) })
 	return func(index, tokens, limit int) {
-		cancel(failf(http.StatusRequestEntityTooLarge, field, "field %q: text %d has %d tokens, and the model takes %d", field, index,
+		cancel(failf(http.StatusRequestEntityTooLarge, field, "field %q: text %d has %d tokens, more than the maximum of %d", field, index,
 			tokens, limit))
 	}, rows
 }

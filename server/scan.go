@@ -112,7 +112,7 @@ func (s *scanner) notJSON(format string, args ...any) error {
 func (s *scanner) must() (byte, error) {
 	if s.at == s.end {
 		if err := s.fill(); err == io.EOF { //nolint:errorlint // as fill returns it
-			return 0, s.notJSON("it ends too soon")
+			return 0, s.notJSON("unexpected end")
 		} else if err != nil {
 			return 0, err
 		}
@@ -189,7 +189,7 @@ func (s *scanner) elements(open, end byte, each func(i int) error) error {
 		return err
 	}
 	if s.depth++; s.depth > deepest {
-		return s.notJSON("it is nested more than %d deep", deepest)
+		return s.notJSON("nested more than %d deep", deepest)
 	}
 	defer func() { s.depth-- }()
 	for i := 0; ; i++ {
@@ -270,7 +270,7 @@ func (s *scanner) string() (text string, err error) {
 		return string(written[1 : len(written)-1]), nil
 	}
 	if err := json.Unmarshal(written, &text); err != nil {
-		return "", s.notJSON("a string has an escape that there is not")
+		return "", s.notJSON("a string has an invalid escape")
 	}
 	return text, nil
 }
@@ -356,7 +356,7 @@ func (s *scanner) digits() error {
 func (s *scanner) number() (string, error) {
 	text, err := s.written(s.digits)
 	if err == nil && !json.Valid(text) {
-		err = s.notJSON("%q is no number", text)
+		err = s.notJSON("%q is not a number", text)
 	}
 	return string(text), err
 }

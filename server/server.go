@@ -1,5 +1,5 @@
-// Package server answers HTTP requests with the models of package pipeline, in the protocols that clients of embedding models speak:
-// OpenAI, text-embeddings-inference, Hugging Face, Cohere, Jina, Ollama, and the Open Inference Protocol.
+// Package server serves the models of package pipeline over HTTP, in the protocols that clients of embedding models speak: OpenAI,
+// text-embeddings-inference, Hugging Face, Cohere, Jina, Ollama, and the Open Inference Protocol.
 //
 //	s, err := server.New(ctx, []server.Model{{Name: "minilm", Path: "path/to/folder"}}, server.Options{})
 //	defer s.Close()
@@ -26,29 +26,29 @@ import (
 	"github.com/rlxc/rlxc/internal/memory"
 )
 
-// Options bound what a server does. The zero value suits most uses.
+// Options are the options and limits of a server. The zero value suits most uses.
 type Options struct {
-	// Keys are the API keys, one of which a request has to bring as "Authorization: Bearer KEY" (or "x-api-key: KEY"). None: anybody may
-	// ask. What Kubernetes asks for the server's health needs no key.
+	// Keys are the API keys. A request must present one as "Authorization: Bearer KEY" (or "x-api-key: KEY"). Without keys, all requests
+	// are accepted. Kubernetes' health checks need no key.
 	Keys []string
-	// MaxBody is how many bytes a body may have; 0 for 32 MiB.
+	// MaxBody is the maximum size of a body, in bytes. 0 means 32 MiB.
 	MaxBody int64
-	// MaxRequests is how many requests are answered at a time; 0 for 512. More are turned away. MaxHeld is how many bytes they hold
-	// together: what is read of their bodies and made of it, what waits, and their answers; 0 for eight times MaxBody. Half of both is the
-	// most that one peer has.
+	// MaxRequests is the maximum number of concurrent requests; 0 means 512. Further requests are refused. MaxHeld is the maximum number
+	// of bytes that they hold together: their bodies, what is made of them, what waits, and their answers. 0 means eight times MaxBody.
+	// One peer gets at most half of both.
 	MaxRequests int
 	MaxHeld     int64
-	// MaxTexts is how many texts a request may have; 0 for 2048.
+	// MaxTexts is the maximum number of texts per request. 0 means 2048.
 	MaxTexts int
-	// Timeout is how long answering a request may take; 0 for a minute.
+	// Timeout is the maximum time of a request. 0 means a minute.
 	Timeout time.Duration
-	// NoTruncate refuses texts that are longer than the model takes, where a request does not say that they are to be cut.
+	// NoTruncate refuses texts that are longer than the model takes, unless the request asks to truncate them.
 	NoTruncate bool
-	// Version is that of the program, for those who ask.
+	// Version is the version of the program, which some routes return.
 	Version string
-	// Traces gets a span for each request, which belongs to the client's if it sends one (W3C Trace Context); nil for none.
+	// Traces gets a span for each request, as part of the client's trace if the request names one (W3C Trace Context). Nil means none.
 	Traces trace.TracerProvider
-	// Log gets a line for each request; nil for none.
+	// Log gets a line for each request. Nil means none.
 	Log *slog.Logger
 }
 
@@ -98,11 +98,10 @@ type Server struct {
 // mostOpen is how many requests of other protocols that need no key are answered at a time.
 const mostOpen = 32
 
-// New opens models. It fails if there are no models or a name is invalid or a duplicate, and as pipeline.Open and rlxc.Open
-// do.
+// New opens models. It fails if there are no models, if a name is invalid or a duplicate, and as pipeline.Open and rlxc.Open do.
 func New(ctx context.Context, models []Model, o Options) (*Server, error) {
 	if len(models) == 0 {
-		return nil, errors.New("server: there are no models to serve")
+		return nil, errors.New("server: no models to serve")
 	}
 	s := &Server{options: o.withDefaults(), metrics: newMetrics(), begun: time.Now()}
 	s.pool, s.open = memory.NewPool(s.options.MaxHeld, s.options.MaxRequests), memory.NewPool(mostOpen*2*memory.Base, mostOpen)
@@ -128,10 +127,10 @@ func New(ctx context.Context, models []Model, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Drain makes Ready false, so that a load balancer sends no more requests. Requests that arrive are still answered.
+// Drain makes Ready false, so that a load balancer sends no more requests. Requests that still arrive are answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Ready reports whether requests should be sent here: all models are whole, and the server does not end.
+// Ready reports whether the server should get requests: all models are intact, and the server is not shutting down.
 func (s *Server) Ready() bool { return s.readiness(context.Background()) == nil }
 
 // readiness is why no requests should be sent here. A model whose files were changed, and are whole again, is opened for it.
@@ -140,13 +139,12 @@ func (s *Server) readiness(ctx context.Context) error {
 	case s.draining.Load():
 		return failf(http.StatusServiceUnavailable, "", "the server is shutting down")
 	case !s.mend(ctx):
-		return failf(http.StatusServiceUnavailable, "", "a model's files were changed while they were in use, and cannot be opened")
+		return failf(http.StatusServiceUnavailable, "", "a model's files were changed while in use and cannot be opened")
 	}
 	return nil
 }
 
-// Close waits for running requests and closes the models. New requests are refused. It fails with the errors of closing
-// them.
+// Close waits for running requests and closes the models. It refuses new requests. It fails with the errors of closing the models.
 func (s *Server) Close() error {
 	s.Drain()
 	s.reloading.Lock()

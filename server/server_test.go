@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -350,12 +353,12 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/embeddings", `{"input": []}`, 400, `"param":"input"`},
 		{"POST", "/v1/embeddings", `{"input": [5, 6.5]}`, 400, `whole number`},
 		{"POST", "/v1/embeddings", `{"input": [[5, 6.5]]}`, 400, `whole number`},
-		{"POST", "/v1/embeddings", `{"input": [[5000000]]}`, 400, `there is no token 5000000`},
+		{"POST", "/v1/embeddings", `{"input": [[5000000]]}`, 400, `unknown token 5000000`},
 		{"POST", "/v1/embeddings", `{"input": "a", "encoding_format": "int8"}`, 400, `"param":"encoding_format"`},
 		{"POST", "/v1/embeddings", `{"input": "a", "dimensions": "many"}`, 400, `"param":"dimensions"`},
 		{"POST", "/v1/embeddings", `{"input": "a", "dimensions": 5000}`, 400, `"param":"dimensions"`},
 		{"POST", "/v1/embeddings", `{"input": ` + long + `}`, 413, `"param":"input"`},
-		{"POST", "/v1/embeddings", `{"model": "rerank", "input": "a"}`, 400, `made to rerank`},
+		{"POST", "/v1/embeddings", `{"model": "rerank", "input": "a"}`, 400, `trained to rerank`},
 		{"POST", "/v1/embeddings", `{"input": "a`, 400, `not JSON`},
 		{"POST", "/v1/embeddings", `[]`, 400, `want an object`},
 		{"POST", "/v1/embeddings", "{\"input\": \"\xff\"}", 400, `UTF-8`},
@@ -388,13 +391,13 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"multi_label": true}}`, 422,
 			`field \"parameters.candidate_labels\" is missing`},
 		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": []}}`, 422,
-			`there are no labels`},
+			`no labels`},
 		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": ["x"],
 			"hypothesis_template": "it"}}`, 422, `has no {} for the label`},
 		{"POST", "/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": [` + long + `]}}`, 422,
 			`longer than the model's maximum length`},
 		{"POST", "/models/classify/pipeline/zero-shot-classification", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422,
-			`a label entailment, and this one has`},
+			`a label entailment, but this one has`},
 		{"POST", "/models/classify/", `{"inputs": "a", "parameters": {"candidate_labels": ["x"]}}`, 422, `parameters.candidate_labels`},
 		{"POST", "/pipeline/token-classification", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/pipeline/token-classification", `{"inputs": "a cat", "parameters": {"candidate_labels": ["x"], "threshold": 0.3,
@@ -414,14 +417,14 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/pipeline/fill-mask", `{"inputs": "a [MASK]"}`, 200, ""},
 		{"POST", "/pipeline/fill-mask", `{"inputs": ["[MASK]", "[MASK] or [MASK]"], "parameters": {"targets": ["cat"]}}`, 200, ""},
 		{"POST", "/pipeline/fill-mask", `{"inputs": "a cat"}`, 422, `text 0 has no [MASK]`},
-		{"POST", "/pipeline/fill-mask", `{"inputs": "a [MASK]", "parameters": {"targets": []}}`, 422, `no target of the 0`},
+		{"POST", "/pipeline/fill-mask", `{"inputs": "a [MASK]", "parameters": {"targets": []}}`, 422, `none of the 0 targets`},
 		{"POST", "/rerank", `{"query": "a", "texts": ["b", "c"]}`, 200, ""},
 		{"POST", "/rerank", `{"query": "a", "documents": ["b", {"text": "c"}], "top_n": 1}`, 200, ""},
 		{"POST", "/rerank", `{"query": "a", "documents": [7]}`, 422, `field \"documents[0]\"`},
 		{"POST", "/rerank", `{"query": "a", "texts": []}`, 422, `it is empty`},
 		{"POST", "/rerank", `{"query": "a"}`, 422, `field \"documents\" is missing`},
 		{"POST", "/v2/rerank", `{"query": "a", "documents": ["b"], "top_n": 0}`, 422, `field \"top_n\"`},
-		{"POST", "/v1/rerank", `{"model": "minilm", "query": "a", "documents": ["b"]}`, 422, `made to embed`},
+		{"POST", "/v1/rerank", `{"model": "minilm", "query": "a", "documents": ["b"]}`, 422, `trained to embed`},
 		{"POST", "/similarity", `{"inputs": {"source_sentence": "a", "sentences": ["b"]}}`, 200, ""},
 		{"POST", "/similarity", `{"inputs": {"source_sentence": "a"}}`, 422, `field \"inputs.sentences\"`},
 		{"POST", "/tokenize", `{"inputs": "a cat"}`, 200, ""},
@@ -429,7 +432,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/decode", `{"ids": "a"}`, 422, `field \"ids\"`},
 		{"POST", "/", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/api/embed", `{"model": "minilm", "input": "a cat"}`, 200, ""},
-		{"POST", "/api/embed", `{"model": "none", "input": "a cat"}`, 404, `{"error":"there is no model`},
+		{"POST", "/api/embed", `{"model": "none", "input": "a cat"}`, 404, `{"error":"unknown model`},
 		{"POST", "/v1/embed", `{"texts": ["a cat"]}`, 200, ""},
 		{"POST", "/v1/embed", `{"texts": ["a cat"], "embedding_types": ["binary"]}`, 200, ""},
 		{"POST", "/v2/embed", `{"texts": ["a cat"], "input_type": "search_document", "embedding_types": ["float", "ubinary"]}`, 200, ""},
@@ -447,7 +450,7 @@ func TestOpenAPI(t *testing.T) {
 		{"GET", "/api/ps", "", 200, ""},
 		{"GET", "/api/version", "", 200, ""},
 		{"POST", "/api/show", `{"model": "minilm:latest"}`, 200, ""},
-		{"POST", "/api/show", `{"model": "none"}`, 404, `there is no model`},
+		{"POST", "/api/show", `{"model": "none"}`, 404, `unknown model`},
 		{"GET", "/info", "", 200, ""},
 		{"GET", "/v2", "", 200, ""},
 		{"GET", "/v2/health/live", "", 200, ""},
@@ -458,10 +461,10 @@ func TestOpenAPI(t *testing.T) {
 		{"GET", "/v2/models/minilm/versions/1/ready", "", 200, ""},
 		{"GET", "/v2/models/minilm/config", "", 200, ""},
 		{"GET", "/v2/models/minilm/versions/1/config", "", 200, ""},
-		{"GET", "/v2/models/minilm/versions/2/config", "", 404, `there is no version`},
+		{"GET", "/v2/models/minilm/versions/2/config", "", 404, `unknown version`},
 		{"GET", "/v2/models/stats", "", 200, ""},
 		{"GET", "/v2/models/minilm/stats", "", 200, ""},
-		{"GET", "/v2/models/none/stats", "", 404, `there is no model`},
+		{"GET", "/v2/models/none/stats", "", 404, `unknown model`},
 		{"GET", "/v2/models/minilm/versions/1/stats", "", 200, ""},
 		{"POST", "/v2/repository/index", `{"ready": true}`, 200, ""},
 		{"GET", "/v2/models/none", "", 404, `{"error":`},
@@ -513,6 +516,21 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 	}
+	for path, want := range map[string]string{
+		"GET /health": "[text-embeddings-inference] 200 503", "GET /v1/models": "[OpenAI] 200 401 503",
+		"POST /embed":  "[text-embeddings-inference] 200 400 401 404 413 422 429 500 503 504",
+		"POST /rerank": "[text-embeddings-inference Cohere and Jina] 200 400 401 404 413 422 429 500 503 504"} {
+		method, path, _ := strings.Cut(path, " ")
+		o := doc.Paths.Map()[path].GetOperation(method)
+		require.Equal(t, want, fmt.Sprint(o.Tags, " ", strings.Join(slices.Sorted(maps.Keys(o.Responses.Map())), " ")))
+		for code, answer := range o.Responses.Map() {
+			if body := answer.Value.Content["application/json"]; body != nil {
+				require.Equal(t, len(o.Tags) > 1, len(body.Schema.Value.AnyOf) == len(o.Tags), "%s %s", path, code)
+			}
+		}
+	}
+	require.Empty(t, doc.Security)
+	require.Equal(t, []schema{{"key": []string{}}}, locked.description()["security"])
 	status, text := ask(t, "GET", h.URL+"/nothing", "", nil)
 	require.Equal(t, 404, status)
 	require.Contains(t, text, "openapi.json")
@@ -520,6 +538,37 @@ func TestOpenAPI(t *testing.T) {
 	require.Equal(t, 405, status)
 	status, _ = ask(t, "GET", h.URL+"/models/minilm/models/minilm/info", "", nil)
 	require.Equal(t, 404, status)
+}
+
+// described is of every kind of field; within is a part of it.
+type within struct {
+	Deep []int64 `json:"deep" required:"yes"`
+}
+
+type described struct {
+	within
+	Name  string     `json:"name" enum:"a,b"`
+	Count *int       `json:"count" least:"1"`
+	Must  *bool      `json:"must" required:"yes"`
+	May   float32    `json:"may,omitempty" required:"yes"`
+	When  any        `json:"when" schema:"time"`
+	Any   any        `json:"any"`
+	Self  *described `json:"self"`
+	Part  struct {
+		X int32 `json:"x"`
+	} `json:"part"`
+	Unseen int
+}
+
+func TestSchemas(t *testing.T) {
+	d := &describer{schema{}}
+	require.JSONEq(t, `{"$ref": "#/components/schemas/described"}`, jsonOf(t, d.schema(reflect.TypeFor[described]())))
+	require.JSONEq(t, `{"described": {"type": "object", "required": ["deep", "must"], "properties": {
+		"deep": {"type": "array", "items": {"type": "integer"}}, "name": {"type": "string", "enum": ["a", "b"]},
+		"count": {"type": "integer", "nullable": true, "minimum": 1}, "must": {"type": "boolean"}, "may": {"type": "number"},
+		"when": {"type": "string", "format": "date-time", "nullable": true}, "any": {},
+		"self": {"allOf": [{"$ref": "#/components/schemas/described"}], "nullable": true},
+		"part": {"type": "object", "properties": {"x": {"type": "integer"}}}}}}`, jsonOf(t, d.components))
 }
 
 func TestKeys(t *testing.T) {

@@ -94,7 +94,7 @@ func (c *call) hfTag(q *hfTagRequest) (a oneOrMore[listOf[hfEntity]], err error)
 		return a, err
 	}
 	if m.Task == pipeline.ZeroShotTag {
-		return a, invalid("parameters.candidate_labels", "it is missing, and the model has no labels")
+		return a, invalid("parameters.candidate_labels", "it is missing: this model requires labels")
 	}
 	texts, err := c.texts(m, "inputs", q.Inputs)
 	if err != nil {

@@ -158,11 +158,11 @@ func TestTagZeroShot(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		`/models/gliner {"inputs": "a"}`:                                                               "candidate_labels",
-		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": []}}`:                       "a label is empty",
+		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": []}}`:                       "or an empty one",
 		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "stride": 2}}`:       "stride",
 		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "threshold": "c"}}`:  "want a number, not a string",
-		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "threshold": 1e99}}`: "between 0 and 1",
-		`/models/ner {"inputs": "a", "parameters": {"candidate_labels": ["b"]}}`:                       "was made to tag",
+		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "threshold": 1e99}}`: "want 0 to 1",
+		`/models/ner {"inputs": "a", "parameters": {"candidate_labels": ["b"]}}`:                       "was trained to tag",
 	} {
 		path, body, _ := strings.Cut(query, " ")
 		r, err := http.Post(h.URL+path, "application/json", strings.NewReader(body))

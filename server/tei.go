@@ -25,7 +25,7 @@ func (q *teiInputs) texts(c *call, m *pipeline.Model) (texts []string, o pipelin
 	if o.PromptName, err = prompt(m, q.Prompt); err != nil {
 		return nil, o, err
 	}
-	o.Truncated, o.Rows = c.lengths("inputs", q.Truncate, q.Direction)
+	o.Truncated, o.Encode = c.lengths("inputs", q.Truncate, q.Direction)
 	texts, err = c.texts(m, "inputs", q.Inputs)
 	return texts, o, err
 }
@@ -166,7 +166,7 @@ func (c *call) teiPredict(q *teiPredictRequest) (a oneOrMore[[]pipeline.Score], 
 			list[i].Second = &texts[1]
 		}
 	}
-	o := pipeline.ClassifyOptions{Function: function(q.Raw), TopK: number(q.Parameters.TopK), Truncated: cut, Rows: rows}
+	o := pipeline.ClassifyOptions{Function: function(q.Raw), TopK: number(q.Parameters.TopK), Truncated: cut, Encode: rows}
 	if f := q.Parameters.Function; f != "" {
 		o.Function = pipeline.Function(f)
 	}
@@ -206,7 +206,7 @@ func (c *call) teiRerank(q *teiRerankRequest) ([]teiRank, error) {
 		return nil, err
 	}
 	cut, rows := c.lengths("texts", q.Truncate, q.Direction)
-	ranked, err := c.rerank(m, *q.Query, q.Texts, pipeline.RerankOptions{Function: function(q.Raw), Truncated: cut, Rows: rows})
+	ranked, err := c.rerank(m, *q.Query, q.Texts, pipeline.RerankOptions{Function: function(q.Raw), Truncated: cut, Encode: rows})
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (c *call) teiSimilarity(q *teiSimilarityRequest) ([]float64, error) {
 	if o.PromptName, err = prompt(m, p.Prompt); err != nil {
 		return nil, err
 	}
-	o.Truncated, o.Rows = c.lengths("inputs", p.Truncate, p.Direction)
+	o.Truncated, o.Encode = c.lengths("inputs", p.Truncate, p.Direction)
 	vectors, err := c.embed(m, append([]string{*q.Inputs.Source}, q.Inputs.Sentences...), nil, o)
 	if err != nil {
 		return nil, err
@@ -336,7 +336,7 @@ func (c *call) teiDecode(q *teiDecodeRequest) ([]string, error) {
 	out := make([]string, len(q.IDs.ids))
 	for i, ids := range q.IDs.ids {
 		if ids == nil {
-			return nil, invalid("ids", "want a list of token ids, or a list of such")
+			return nil, invalid("ids", "want a list of token ids, or a list of such lists")
 		}
 		if out[i], err = c.decodeIDs(m, "ids", ids, q.Skip == nil || *q.Skip); err != nil {
 			return nil, err

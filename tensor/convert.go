@@ -7,8 +7,8 @@ import (
 	"github.com/x448/float16"
 )
 
-// Float64 reads element i of any numeric type as a float64 (int64 above 2^53 loses bits; use Int64 there). Complex and
-// string tensors panic.
+// Float64 reads element i of any numeric type as a float64. An int64 above 2^53 loses bits: use Int64. It panics for complex and string
+// tensors.
 func (t *Tensor) Float64(i int) float64 {
 	switch t.dtype {
 	case F32:
@@ -79,8 +79,8 @@ func (t *Tensor) setBitsAt(i int, v uint8) {
 	t.data[i/per] = t.data[i/per]&^(mask<<sh) | (v&mask)<<sh
 }
 
-// SetFloat64 writes element i of any numeric type: of a floating type rounded to nearest even, 8-bit floats saturate; of an
-// integer or bool type as SetInt64 does, without the fraction. Complex and string tensors panic.
+// SetFloat64 writes element i of any numeric type. Floating types round to nearest even, and 8-bit floats saturate. Integer and bool
+// types drop the fraction and behave as in SetInt64. It panics for complex and string tensors.
 func (t *Tensor) SetFloat64(i int, v float64) {
 	switch t.dtype {
 	case F32:
@@ -100,8 +100,8 @@ func (t *Tensor) SetFloat64(i int, v float64) {
 	}
 }
 
-// SetInt64 writes element i of any numeric type: values outside an integer type wrap, as a conversion in Go does, those of a
-// floating type are rounded. Complex and string tensors panic.
+// SetInt64 writes element i of any numeric type. Values outside of an integer type wrap, as in Go's conversions. Floating types round. It
+// panics for complex and string tensors.
 func (t *Tensor) SetInt64(i int, v int64) {
 	switch t.dtype {
 	case I64:
@@ -234,8 +234,8 @@ func smallFloat(d DType, bits uint8) float64 {
 	return sign * math.Ldexp(float64(m+1<<f.man), e-f.bias-f.man)
 }
 
-// SmallFloatBits encodes v to nearest even. With saturate, values (and infinities) beyond the largest finite number give
-// that number; without it they give infinity or NaN, whichever the format has (ONNX, Cast, the table of float8).
+// SmallFloatBits encodes v to nearest even. With saturate, values and infinities beyond the largest finite number become that number.
+// Without it, they become infinity or NaN, depending on the format (ONNX, Cast, the table of float8).
 func SmallFloatBits(d DType, v float32, saturate bool) uint8 {
 	f := smallFormats[d]
 	if f.unsigned {
@@ -284,7 +284,7 @@ func SmallFloatBits(d DType, v float32, saturate bool) uint8 {
 	_, e := math.Frexp(a)
 	e = max(e-1, 1-f.bias)
 	q := math.RoundToEven(math.Ldexp(a, f.man-e)) // in units of the last place
-	mag := int(q) + (e+f.bias-1)<<f.man           // a carry out of the mantissa moves into the exponent by itself
+	mag := int(q) + (e+f.bias-1)<<f.man           // a carry out of the mantissa moves into the exponent
 	if mag > int(largest) {
 		return over
 	}

@@ -1,11 +1,10 @@
-// Package tensor holds what every other package agrees on: element types, shapes, and typed tensors over bytes.
-// It imports nothing of rlxc.
+// Package tensor defines element types, shapes, and typed tensors over bytes, which all other packages use. It imports nothing of rlxc.
 package tensor
 
 import "fmt"
 
-// A DType is an element type. The numbers are those of ONNX's TensorProto.DataType, so that reading a model needs no
-// second table (a test in package onnx holds the two equal).
+// A DType is an element type. The numbers are those of ONNX's TensorProto.DataType, so that reading a model needs no second table. A test
+// in package onnx checks that they are equal.
 type DType uint8
 
 // The element types of ONNX.
@@ -40,8 +39,8 @@ const (
 	NumDTypes
 )
 
-// TF32 is no type of elements: it is the precision of products whose operands are float32, rounded to the ten bits of mantissa that
-// the matrix units of GPUs multiply.
+// TF32 is not an element type. It is the precision of products whose float32 operands are rounded to the ten bits of mantissa of the
+// matrix units of GPUs.
 const TF32 DType = 0x80
 
 // A class says how the elements of a type compare and compute.
@@ -114,7 +113,7 @@ func (d DType) ONNX() string { return dtypes[d.row()].onnx }
 // Bits is the width of one element; 0 for strings.
 func (d DType) Bits() int { return dtypes[d.row()].bits }
 
-// Size is the width of one element in bytes; sub-byte types, which pack several elements in a byte, and strings give 0.
+// Size is the width of one element in bytes. It is 0 for strings, and for sub-byte types, which pack several elements in a byte.
 func (d DType) Size() int { return dtypes[d.row()].bits / 8 }
 
 // Valid reports whether d is one of the types above.
@@ -135,10 +134,10 @@ func (d DType) IsUnsigned() bool { return dtypes[d.row()].class == unsigned }
 // IsComplex reports whether d is a complex type.
 func (d DType) IsComplex() bool { return dtypes[d.row()].class == complexNumber }
 
-// Bytes is the memory that n elements need, sub-byte types packed; strings need none of a tensor's byte storage.
+// Bytes is the memory of n elements, with sub-byte types packed. It is 0 for strings.
 func (d DType) Bytes(n int) int { return (n*d.Bits() + 7) / 8 }
 
-// ParseDType reads the short name that String prints. It fails if there is no type of that name.
+// ParseDType reads the short name that String prints. It fails if the name is unknown.
 func ParseDType(s string) (DType, error) {
 	for d := F32; d < NumDTypes; d++ {
 		if dtypes[d].name == s {
@@ -151,7 +150,7 @@ func ParseDType(s string) (DType, error) {
 // MarshalText and UnmarshalText make a DType print by name in the IR and in JSON. It never fails.
 func (d DType) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote. It fails if there is no type of that name.
+// UnmarshalText reads what MarshalText wrote. It fails if the name is unknown.
 func (d *DType) UnmarshalText(b []byte) error {
 	if string(b) == TF32.String() {
 		*d = TF32

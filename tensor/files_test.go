@@ -46,11 +46,11 @@ func TestReadNPYThatNumPyWrote(t *testing.T) {
 
 func TestReadNPYThatIsBroken(t *testing.T) {
 	_, err := ReadNPY(strings.NewReader("PK\x03\x04 and so on"), 1<<20)
-	require.ErrorContains(t, err, "not a .npy file: it does not begin as one")
+	require.ErrorContains(t, err, "not a .npy file: it does not begin like one")
 	_, err = ReadNPY(strings.NewReader("\x93NUMPY\x02\x00\xff\xff\xff\xff"), 1<<20)
 	require.ErrorContains(t, err, "its header has 4294967295 bytes")
 	_, err = ReadNPY(strings.NewReader("\x93NUMPY\x01\x00\x10\x00abc"), 1<<20)
-	require.ErrorContains(t, err, "header is cut off")
+	require.ErrorContains(t, err, "header is truncated")
 	_, err = ReadNPY(strings.NewReader("\x93NUMPY\x09\x00\x10\x00abc"), 1<<20)
 	require.ErrorContains(t, err, "version is 9")
 	for want, header := range map[string]string{
@@ -167,18 +167,18 @@ func TestJSONLists(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []float64{1, 2}, x.Float64s())
 	for text, want := range map[string]string{
-		`[[1,2],[3]]`:                            "ragged lists: one has 2 elements and another 1",
+		`[[1,2],[3]]`:                            "ragged lists: one has 2 elements, another has 1",
 		`[[1,2],3]`:                              "ragged lists",
 		`[1,`:                                    "not a tensor in JSON",
-		`[1] [2]`:                                "there is more after it",
+		`[1] [2]`:                                "unexpected data after it",
 		``:                                       "not a tensor in JSON",
-		`[null]`:                                 "element 0: <nil> is no value of type u8",
-		`[1, 256]`:                               "element 1: 256 is no value of type u8",
-		`[-1]`:                                   "element 0: -1 is no value of type u8",
-		`[1.5]`:                                  "element 0: 1.5 is no value of type u8",
-		`["x"]`:                                  "element 0: x is no value of type u8",
-		`[true]`:                                 "element 0: true is no value of type u8",
-		`{"dtype":"f32","data":[1e300]}`:         "element 0: 1e300 is no value of type f32",
+		`[null]`:                                 "element 0: <nil> is not a value of type u8",
+		`[1, 256]`:                               "element 1: 256 is not a value of type u8",
+		`[-1]`:                                   "element 0: -1 is not a value of type u8",
+		`[1.5]`:                                  "element 0: 1.5 is not a value of type u8",
+		`["x"]`:                                  "element 0: x is not a value of type u8",
+		`[true]`:                                 "element 0: true is not a value of type u8",
+		`{"dtype":"f32","data":[1e300]}`:         "element 0: 1e300 is not a value of type f32",
 		`{"dtype":"f99","data":[1]}`:             `unknown element type "f99"`,
 		`{"dtype":"c64","data":[1]}`:             "c64 cannot be read from JSON",
 		`{"dtype":"u8","shape":[2],"data":[1]}`:  "shape [2] is given, the data has [1]",

@@ -14,7 +14,7 @@ import (
 )
 
 // jsonTensor is the form of a tensor in JSON: {"dtype": "f32", "shape": [2, 2], "data": [[1, 2], [3, 4]]}. Numbers that JSON
-// lacks are the strings "NaN", "Infinity" and "-Infinity"; a scalar's data is no list; complex types have no form. A sequence is
+// lacks are the strings "NaN", "Infinity" and "-Infinity"; a scalar's data is not a list; complex types have no form. A sequence is
 // written as {"sequence": […]}, and not read.
 type jsonTensor struct {
 	DType DType           `json:"dtype"`
@@ -29,8 +29,8 @@ func (t *Tensor) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// WriteJSON writes what MarshalJSON returns, a piece at a time: the text of a tensor takes several times its memory. It
-// fails with the error of w.
+// WriteJSON writes what MarshalJSON returns, in pieces, because the text of a tensor takes several times its memory. It fails with the
+// error of w.
 func (t *Tensor) WriteJSON(w io.Writer) error {
 	out := &jsonWriter{to: w}
 	out.value(t)
@@ -126,7 +126,7 @@ func (t *Tensor) appendElement(b []byte, i int) []byte {
 	}
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. It fails if the text is not of that form.
+// UnmarshalJSON reads what MarshalJSON writes. It fails if the text has another form.
 func (t *Tensor) UnmarshalJSON(b []byte) error {
 	read, err := ParseJSON(b, Invalid)
 	if err == nil {
@@ -135,8 +135,8 @@ func (t *Tensor) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// ParseJSON reads the form of MarshalJSON, or bare nested lists. Those take the type d; with d Invalid they are i64, f32 if
-// there is a number with a fraction or exponent, bool, or str. A number that the type cannot hold is an error.
+// ParseJSON reads the form of MarshalJSON, or bare nested lists. Bare lists have type d. If d is Invalid, they are i64, f32 if a number
+// has a fraction or exponent, bool, or str. ParseJSON fails for a number that the type cannot hold.
 func ParseJSON(b []byte, d DType) (*Tensor, error) {
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 || b[0] != '{' {
@@ -196,7 +196,7 @@ const maxJSONRank = 1 << 10
 
 // walkLists visits the elements of nested lists, which must form a box, and returns its shape.
 func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
-	shape, open := Shape{}, []int{} // the sizes so far, −1 for one that no list has told; the elements of the lists that are open
+	shape, open := Shape{}, []int{} // the sizes so far, −1 for one that no list has determined; the elements of the lists that are open
 	rank, elements := -1, 0         // of the elements
 	l := jsonLists{text: b}
 	for first := true; first || len(open) > 0; first = false {
@@ -208,7 +208,7 @@ func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
 				if n := open[depth]; shape[depth] < 0 {
 					shape[depth] = n
 				} else if shape[depth] != n {
-					return nil, fmt.Errorf("ragged lists: one has %d elements and another %d", shape[depth], n)
+					return nil, fmt.Errorf("ragged lists: one has %d elements, another has %d", shape[depth], n)
 				}
 				open = open[:depth]
 				continue
@@ -240,7 +240,7 @@ func walkLists(b []byte, visit func(i int, v any) error) (Shape, error) {
 		elements++
 	}
 	if l.space(); l.at < len(l.text) {
-		return nil, errors.New("not a tensor in JSON: there is more after it")
+		return nil, errors.New("not a tensor in JSON: unexpected data after it")
 	}
 	if slices.Contains(shape, -1) || rank >= 0 && rank != len(shape) {
 		return nil, errBesideList
@@ -284,7 +284,7 @@ func (l *jsonLists) more(first bool) (end bool, err error) {
 
 func (l *jsonLists) wrong() error {
 	if l.at == len(l.text) {
-		return errors.New("not a tensor in JSON: it ends too soon")
+		return errors.New("not a tensor in JSON: unexpected end")
 	}
 	return fmt.Errorf("not a tensor in JSON: %q at byte %d", l.text[l.at], l.at)
 }
@@ -353,7 +353,7 @@ type noValue struct {
 }
 
 // Error implements error.
-func (e *noValue) Error() string { return fmt.Sprintf("%v is no value of type %s", e.v, e.dtype) }
+func (e *noValue) Error() string { return fmt.Sprintf("%v is not a value of type %s", e.v, e.dtype) }
 
 func (t *Tensor) setJSON(i int, v any) error {
 	wrong := &noValue{v, t.dtype}

@@ -28,9 +28,8 @@ var (
 	npyShape   = regexp.MustCompile(`'shape'\s*:\s*\(([\d\s,L]*)\)`)
 )
 
-// ReadNPY reads a NumPy array (.npy, format versions 1 to 3) of any of NumPy's number types, bool, or fixed-width strings
-// (U), in either byte order and either memory order. An array that takes more than limit bytes of memory is an error, and none
-// takes memory that its data does not fill.
+// ReadNPY reads a NumPy array (.npy, format versions 1 to 3) of any of NumPy's number types, bool, or fixed-width strings (U), in either
+// byte order and either memory order. It fails for an array of more than limit bytes, and allocates no more memory than the data fills.
 func ReadNPY(r io.Reader, limit int64) (*Tensor, error) {
 	header, err := npyHeader(r)
 	if err != nil {
@@ -121,7 +120,7 @@ func readExactly(r io.Reader, n int) ([]byte, error) {
 func npyHeader(r io.Reader) (string, error) {
 	head := make([]byte, len(npyMagic)+2)
 	if _, err := io.ReadFull(r, head); err != nil || !bytes.HasPrefix(head, []byte(npyMagic)) {
-		return "", errors.New("it does not begin as one")
+		return "", errors.New("it does not begin like one")
 	}
 	var size uint32
 	var err error
@@ -143,7 +142,7 @@ func npyHeader(r io.Reader) (string, error) {
 		_, err = io.ReadFull(r, header)
 	}
 	if err != nil {
-		return "", errors.New("its header is cut off")
+		return "", errors.New("its header is truncated")
 	}
 	return string(header), nil
 }
@@ -233,8 +232,7 @@ func utf32Strings(data []byte, n, width int) []string {
 	return out
 }
 
-// WriteNPY writes a NumPy array (.npy, format version 1). Types that NumPy lacks (bfloat16, 8-bit floats, 4-bit integers)
-// are an error.
+// WriteNPY writes a NumPy array (.npy, format version 1). It fails for types that NumPy lacks (bfloat16, 8-bit floats, 4-bit integers).
 func WriteNPY(w io.Writer, t *Tensor) error {
 	descr, letters := dtypes[t.dtype].numpy, 0
 	if t.dtype == String {
@@ -246,7 +244,7 @@ func WriteNPY(w io.Writer, t *Tensor) error {
 	}
 	switch {
 	case t.IsSequence():
-		return fmt.Errorf("a sequence is no array: JSON can hold it")
+		return fmt.Errorf("a sequence is not an array: JSON can hold it")
 	case descr == "":
 		return fmt.Errorf("NumPy has no type for %s", t.dtype)
 	}

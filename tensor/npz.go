@@ -8,14 +8,14 @@ import (
 	"unsafe"
 )
 
-// A Named is a tensor and its name, as files of several tensors hold them in order.
+// A Named is a tensor and its name, in files of several tensors.
 type Named struct {
 	Name   string
 	Tensor *Tensor
 }
 
-// ReadNPZ reads NumPy's archive of arrays (.npz), in the order of the archive. Arrays that take more than limit bytes of memory
-// together are an error: a few megabytes of an archive unpack to gigabytes.
+// ReadNPZ reads NumPy's archive of arrays (.npz), in the order of the archive. It fails if the arrays take more than limit bytes of
+// memory together, because a few megabytes of an archive may unpack to gigabytes.
 func ReadNPZ(r io.ReaderAt, size, limit int64) ([]Named, error) {
 	archive, err := zip.NewReader(r, size)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// NewSequence makes the value of an ONNX sequence: a list of tensors or of further sequences. An optional is a sequence
-// of one element, or of none. A sequence has no element type and no bytes; tensors and sequences share one Go type so that
-// whatever passes values about need not distinguish them.
+// NewSequence makes the value of an ONNX sequence: a list of tensors or of other sequences. An optional is a sequence of one element or
+// none. A sequence has no element type and no bytes. Tensors and sequences share one Go type, so that code that passes values need not
+// distinguish them.
 func NewSequence(elems ...*Tensor) *Tensor {
 	if elems == nil {
 		elems = []*Tensor{}
@@ -33,8 +33,8 @@ type list struct {
 // elementSize is what an element of a sequence takes besides its own.
 const elementSize = 128
 
-// Append makes the sequence with one element more. Both share the elements, and memory for further ones: n calls, each on what the
-// last one returned, take time in proportion to n.
+// Append returns the sequence with one more element. Both share the elements and spare capacity, so n calls, each on the last result,
+// take time proportional to n.
 func (t *Tensor) Append(x *Tensor) *Tensor {
 	l, n := t.list, int64(len(t.list.elems))
 	next := &list{size: l.size + elementSize + x.Size(), mixed: l.mixed || n > 0 && !alike(x, l.elems[0]), taken: l.taken}
@@ -58,7 +58,7 @@ func alike(a, b *Tensor) bool {
 // Uniform reports whether the elements of a sequence are tensors of one type and rank.
 func (t *Tensor) Uniform() bool { return t.list != nil && !t.list.mixed }
 
-// Size is the number of bytes that the tensor's elements take: of strings with their text, of a sequence all together.
+// Size is the number of bytes of the tensor's elements: of strings with their text, and of all elements of a sequence.
 func (t *Tensor) Size() int64 {
 	switch {
 	case t == nil:
@@ -75,10 +75,10 @@ func (t *Tensor) Size() int64 {
 	return int64(len(t.data))
 }
 
-// StringSize is what a string takes besides its text.
+// StringSize is the size of a string without its text.
 const StringSize = 16
 
-// IsSequence reports whether t is a sequence and no tensor.
+// IsSequence reports whether t is a sequence instead of a tensor.
 func (t *Tensor) IsSequence() bool { return t.list != nil }
 
 // Elems are the elements of a sequence, shared with it; nil for a tensor.

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// A Shape is the size of a tensor along each axis; nil and the empty shape are a scalar's.
+// A Shape is the size of a tensor along each axis. Nil and the empty shape are those of a scalar.
 type Shape []int
 
-// Elements is the product of the sizes; the shape must have passed CheckElements when it comes from outside.
+// Elements is the product of the sizes. Shapes from untrusted input must have passed CheckElements.
 func (s Shape) Elements() int {
 	n := 1
 	for _, d := range s {
@@ -19,21 +19,26 @@ func (s Shape) Elements() int {
 	return n
 }
 
-// CheckElements is Elements for untrusted shapes: negative sizes and products above what an int or the address space
-// holds are errors.
+// CheckElements is Elements for untrusted shapes. It fails for negative sizes, and for products beyond int or the address space.
 func (s Shape) CheckElements(d DType) (int, error) {
-	n := 1
+	n, zero, large := 1, false, false
 	for i, k := range s {
-		if k < 0 {
+		switch {
+		case k < 0:
 			return 0, fmt.Errorf("axis %d has negative size %d", i, k)
+		case k == 0:
+			zero = true
+		case n > math.MaxInt64/16/k:
+			large = true
+		default:
+			n *= k
 		}
-		if k > 0 && n > math.MaxInt64/16/k {
-			if s.hasZero() {
-				return 0, nil
-			}
-			return 0, fmt.Errorf("shape %v of %s is larger than memory", s.Clone(), d) // a copy, or s would be on the heap
-		}
-		n *= k
+	}
+	switch {
+	case zero:
+		return 0, nil
+	case large:
+		return 0, fmt.Errorf("shape %v of %s is larger than memory", s.Clone(), d) // a copy, or s would be on the heap
 	}
 	return n, nil
 }
@@ -45,15 +50,6 @@ func (s Shape) elements(function string, d DType) int {
 		panic("tensor." + function + ": " + err.Error())
 	}
 	return n
-}
-
-func (s Shape) hasZero() bool {
-	for _, k := range s {
-		if k == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // Equal reports whether two shapes have the same rank and sizes.

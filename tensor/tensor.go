@@ -7,8 +7,8 @@ import (
 	"github.com/x448/float16"
 )
 
-// A Tensor is a shape and row-major elements in little-endian bytes. The bytes may be a slice of a mapped file or of an
-// arena: a Tensor does not own them. String tensors keep their elements in a separate slice.
+// A Tensor is a shape and row-major elements in little-endian bytes. It does not own the bytes, which may be a slice of a mapped file or
+// of an arena. String tensors have their elements in a separate slice.
 type Tensor struct {
 	dtype DType
 	shape Shape
@@ -17,10 +17,10 @@ type Tensor struct {
 	list  *list // of a sequence
 }
 
-// BFloat16 is the bit pattern of a bfloat16, which Go has no type for.
+// BFloat16 is the bit pattern of a bfloat16, for which Go has no type.
 type BFloat16 uint16
 
-// Element lists the Go types that a tensor's bytes can be seen as.
+// Element lists the Go types of a tensor's elements.
 type Element interface {
 	~float32 | ~float64 | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~bool |
 		~complex64 | ~complex128
@@ -64,8 +64,8 @@ func dtypeOf[T Element]() DType {
 	return Invalid
 }
 
-// New makes a zeroed tensor. A negative size, or more elements than memory holds, panics: shapes from outside are checked before
-// (see Shape.CheckElements).
+// New makes a tensor of zeros. It panics for a negative size, or for more elements than memory holds: check untrusted shapes before (see
+// Shape.CheckElements).
 func New(d DType, shape ...int) *Tensor {
 	n := Shape(shape).elements("New", d)
 	t := &Tensor{dtype: d, shape: Shape(shape).Clone()}
@@ -77,7 +77,7 @@ func New(d DType, shape ...int) *Tensor {
 	return t
 }
 
-// AlignedBytes allocates n zeroed bytes whose base is aligned to 64, which vector loads and every dtype are content with.
+// AlignedBytes allocates n zero bytes aligned to 64, which suits vector loads and every dtype.
 func AlignedBytes(n int) []byte {
 	if n == 0 {
 		return []byte{}
@@ -87,8 +87,7 @@ func AlignedBytes(n int) []byte {
 	return raw[off : off+n : off+n]
 }
 
-// FromBytes sees data as a tensor without copying. The length must be exactly what shape and dtype need. It fails if the
-// length is another.
+// FromBytes returns a tensor that shares data. It fails if the length is not that of the shape and dtype.
 func FromBytes(d DType, shape Shape, data []byte) (*Tensor, error) {
 	if !d.Valid() || d == String {
 		return nil, fmt.Errorf("a tensor of %s cannot be made from bytes", d)
@@ -103,8 +102,7 @@ func FromBytes(d DType, shape Shape, data []byte) (*Tensor, error) {
 	return &Tensor{dtype: d, shape: shape.Clone(), data: data}, nil
 }
 
-// FromSlice makes a tensor over the memory of data; with no shape it is a vector. It panics when the lengths disagree,
-// which is the caller's mistake.
+// FromSlice makes a tensor that shares data. Without a shape it is a vector. It panics if the lengths differ.
 func FromSlice[T Element](data []T, shape ...int) *Tensor {
 	if shape == nil {
 		shape = []int{len(data)}
@@ -121,8 +119,7 @@ func FromSlice[T Element](data []T, shape ...int) *Tensor {
 	return t
 }
 
-// FromStrings makes a string tensor; with no shape it is a vector. It panics when the lengths disagree, which is the caller's
-// mistake.
+// FromStrings makes a string tensor. Without a shape it is a vector. It panics if the lengths differ.
 func FromStrings(data []string, shape ...int) *Tensor {
 	if shape == nil {
 		shape = []int{len(data)}
@@ -141,7 +138,7 @@ func (t *Tensor) reshapeScalar() *Tensor { t.shape = Shape{}; return t }
 // DType is the element type.
 func (t *Tensor) DType() DType { return t.dtype }
 
-// Shape is the size along each axis; callers must not change it.
+// Shape is the size along each axis. Callers must not change it.
 func (t *Tensor) Shape() Shape { return t.shape }
 
 // Rank is the number of axes.
@@ -156,9 +153,8 @@ func (t *Tensor) Bytes() []byte { return t.data }
 // Strings is the storage of a string tensor, shared with the tensor.
 func (t *Tensor) Strings() []string { return t.strs }
 
-// Of sees the elements as a Go slice that shares the tensor's memory. The Go type must have the width of the dtype; the
-// dtype itself may differ in kind (U16 over F16 bits, say). No tensor, a wrong width or a misaligned base panics: the
-// caller checks the dtype first.
+// Of returns the elements as a Go slice that shares the tensor's memory. The Go type must have the width of the dtype, but may be of
+// another kind, such as uint16 for F16. Of panics for a wrong width, a misaligned base, or a sequence, so check the dtype first.
 func Of[T Element](t *Tensor) []T {
 	if t == nil {
 		panic("tensor.Of: the tensor is nil: is its name misspelt?")
@@ -178,8 +174,7 @@ func Of[T Element](t *Tensor) []T {
 	return unsafe.Slice((*T)(p), len(t.data)/w)
 }
 
-// Aligned returns t itself when its bytes suit its element type and a copy otherwise (weights in files may start
-// anywhere).
+// Aligned returns t if its bytes are aligned for its element type, and a copy otherwise. Weights in files may start anywhere.
 func (t *Tensor) Aligned() *Tensor {
 	if t.list != nil {
 		elems := make([]*Tensor, len(t.list.elems))
@@ -210,8 +205,7 @@ func (t *Tensor) Clone() *Tensor {
 	return c
 }
 
-// Reshape sees the same elements under another shape. It panics when the number of elements differs, which is the
-// caller's mistake.
+// Reshape returns the same elements with another shape. It panics if the number of elements differs.
 func (t *Tensor) Reshape(shape ...int) *Tensor {
 	if Shape(shape).elements("Reshape", t.dtype) != t.Len() {
 		panic(fmt.Sprintf("tensor.Reshape: %v to %v", t.shape, Shape(shape)))
@@ -221,7 +215,7 @@ func (t *Tensor) Reshape(shape ...int) *Tensor {
 	return &c
 }
 
-// Bitcast sees the same bytes as another dtype of the same width.
+// Bitcast returns the same bytes as another dtype of the same width.
 func (t *Tensor) Bitcast(d DType) *Tensor {
 	if d.Bits() != t.dtype.Bits() {
 		panic(fmt.Sprintf("tensor.Bitcast: %s to %s", t.dtype, d))

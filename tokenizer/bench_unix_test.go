@@ -28,7 +28,7 @@ func BenchmarkTexts(b *testing.B) {
 	require.NoError(b, err)
 	var texts []string
 	require.NoError(b, json.Unmarshal(data, &texts))
-	options := map[string][]RowOption{"ids": nil, "spans": {Spans()}}
+	options := map[string][]EncodeOption{"ids": nil, "spans": {Spans()}}
 	for {
 		var mode string
 		var rounds int

@@ -104,7 +104,7 @@ const longestAffix = 256
 // the alphabet of byte-level BPE.
 func newBPE(s bpeSettings, vocab *vocabulary, merges [][2][]byte, asBytes bool) (*bpe, error) {
 	if s.Dropout != nil && *s.Dropout != 0 {
-		return nil, errors.New("dropout makes tokens random, and is for training alone")
+		return nil, errors.New("dropout is for training only: remove it from the model")
 	}
 	m := &bpe{vocab: vocab, unknown: none, bytes: asBytes}
 	set(&m.fuse, s.Fuse)

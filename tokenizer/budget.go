@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ErrWork: a tokenizer's files ask for more work on a text, or make more of it, than any that is in use.
-var ErrWork = errors.New("the tokenizer makes too much of the text")
+// ErrWork: the tokenizer's files make more tokens of a text, or need more steps for it, than those of any tokenizer in use.
+var ErrWork = errors.New("the text has too many tokens or takes too long to tokenize")
 
 // A budget bounds what the work on one text takes, whatever the tokenizer's files say. Its parts are far above what tokenizers in use take.
 // The zero value bounds nothing.
@@ -16,7 +16,7 @@ type budget struct {
 	room        int // bytes that normal text may have
 	engines     time.Duration
 	asked       int                     // steps when ask was called last
-	ask         func(bytes int64) error // nil for nobody
+	ask         func(bytes int64) error // nil for none
 	err         error                   // the first
 }
 
@@ -32,7 +32,7 @@ func (b *budget) begin(length int, ask func(bytes int64) error) {
 		time.Duration(length)*timePerByte, ask: ask}
 }
 
-// spend notes steps and reports whether the work may go on.
+// spend notes steps and reports whether the work may continue.
 func (b *budget) spend(steps int) bool {
 	if b.err != nil || b.most == 0 {
 		return b.err == nil
@@ -62,6 +62,6 @@ func (b *budget) take(bytes int) error {
 	return b.err
 }
 
-// Ask has ask called before memory is taken for rows, with how many bytes it is, negative ones when what was needed for a while is free
-// again, and now and then with 0. Its error ends the work.
-func Ask(ask func(bytes int64) error) RowOption { return func(o *rowOptions) { o.ask = ask } }
+// Ask calls ask with a number of bytes before memory for sequences is allocated. A negative number means that temporary memory is free
+// again. Ask also calls ask with 0 from time to time. An error of ask ends the work.
+func Ask(ask func(bytes int64) error) EncodeOption { return func(o *encodeOptions) { o.ask = ask } }

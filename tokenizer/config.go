@@ -159,7 +159,7 @@ func (c *config) addTokens(d *definition) error {
 	for number := range c.AddedTokens {
 		id, err := strconv.ParseUint(number, 10, 31)
 		if err != nil {
-			return fmt.Errorf("tokenizer_config.json beside it: added_tokens_decoder: %q is no id", number)
+			return fmt.Errorf("tokenizer_config.json beside it: added_tokens_decoder: %q is not an id", number)
 		}
 		ids = append(ids, int(id))
 	}

@@ -19,7 +19,7 @@ type conversion struct {
 	pre          func(c *config) preTokenizer
 	decoder      func(c *config) decoder
 	fallback     bool
-	single, pair string // the rows: "[CLS]:0 $A:0 [SEP]:0"
+	single, pair string // the templates of sequences: "[CLS]:0 $A:0 [SEP]:0"
 	specials     string // the class's special tokens; one that ends with "<" takes the white space before it
 }
 
@@ -145,7 +145,7 @@ var conversions = map[string]conversion{
 	},
 }
 
-// replacePieces puts pieces of the score 0 in place of that many, and others at the end.
+// replacePieces puts pieces of the score 0 instead of that many, and others at the end.
 func replacePieces(count int, first, last string) func(*config, *spmModel) {
 	return func(_ *config, m *spmModel) {
 		var pieces []spmPiece
@@ -284,7 +284,7 @@ func (m *spmModel) convert(c *config) (*definition, error) {
 	if err := c.addTokens(d); err != nil {
 		return nil, err
 	}
-	return d, d.setRows(class.single, class.pair)
+	return d, d.parseTemplates(class.single, class.pair)
 }
 
 // cutLeftStrip takes the mark of a special token that takes the white space before it off.
@@ -326,7 +326,7 @@ func (d *definition) setModel(m *spmModel, class conversion, known map[string]in
 	d.model.rest, _ = json.Marshal(rest)
 }
 
-// addSpecial adds a token to the added ones, in place of one with the same content.
+// addSpecial adds a token to the added ones, instead of one with the same content.
 func (d *definition) addSpecial(a addedToken) {
 	if i := slices.IndexFunc(d.added, func(b addedToken) bool { return b.Content == a.Content }); i >= 0 {
 		d.added[i] = a
@@ -357,8 +357,8 @@ func (d *definition) number() map[string]int32 {
 	return ids
 }
 
-// setRows sets the templates of rows, written as tokenizers' Python API takes them.
-func (d *definition) setRows(single, pair string) error {
+// parseTemplates sets the templates of sequences, written as tokenizers' Python API takes them.
+func (d *definition) parseTemplates(single, pair string) error {
 	ids := d.number()
 	parse := func(text string) (template, error) {
 		var t template

@@ -14,8 +14,8 @@ type decoder interface {
 	decode(tokens []string) ([]string, error)
 }
 
-// Decode returns the text of ids. Special tokens are left out if skipSpecial is set; ids that stand for no token always are.
-// It fails with the error of the tokenizer's decoder.
+// Decode returns the text of ids. skipSpecial removes special tokens. Ids without a token are always skipped. It fails with an error of
+// the tokenizer's decoder.
 func (t *Tokenizer) Decode(ids []int64, skipSpecial bool) (string, error) {
 	var tokens []string
 	for _, id := range ids {

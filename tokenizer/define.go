@@ -211,8 +211,8 @@ func (d *definition) build() (*Tokenizer, error) {
 	if err := t.add(d.added); err != nil {
 		return nil, fmt.Errorf("%s: %w", addedKey, err)
 	}
-	for _, row := range []template{d.post.single, d.post.pair} {
-		for _, slot := range row {
+	for _, tmpl := range []template{d.post.single, d.post.pair} {
+		for _, slot := range tmpl {
 			for _, id := range slot.ids {
 				if id < 0 || id >= int64(t.size) {
 					return nil, fmt.Errorf("%s adds the id %d, but the ids of the vocabulary end at %d", postKey, id, t.size-1)

@@ -108,7 +108,7 @@ func TestLongMerge(t *testing.T) {
 	}
 }
 
-// TestInvalidByte: a byte that is no text becomes the token of that byte.
+// TestInvalidByte: a byte that is not text becomes the token of that byte.
 func TestInvalidByte(t *testing.T) {
 	m := openRecorded(t, "llama2").model.(*bpe)
 	require.Equal(t, []symbol{{id: m.vocab.find([]byte("<0xFF>")), size: 1}}, m.symbolsOf(nil, []byte{0xff}))

@@ -120,7 +120,7 @@ func (s sequence) normalize(t *text) error {
 	return nil
 }
 
-// A mapping replaces each character by itself. What it returns for a character: the one that takes its place, and a second one after it;
+// A mapping replaces each character separately. What it returns for a character: the one that takes its place, and a second one after it;
 // none leaves nothing.
 type mapping func(r rune) (first, second rune)
 
@@ -271,7 +271,7 @@ func (e *edit) prepend(s string, i int) {
 	}
 }
 
-// A replace puts a string in place of each match of a pattern.
+// A replace replaces each match of a pattern by a string.
 type replace struct {
 	pattern pattern
 	content string
@@ -315,7 +315,7 @@ func (n replace) normalize(t *text) error {
 		return nil
 	}
 	var e edit
-	done := 0 // what lies before is in e
+	done := 0 // what is before is in e
 	err := n.pattern.matches(t.bytes, &t.budget, func(start, end int) {
 		if e.t == nil {
 			e = t.edit()
@@ -355,10 +355,10 @@ func (n replace) replaceAll(t *text, old string) {
 	e.done()
 }
 
-// byByte tells whether replaceByte knows the origin of each byte.
+// byByte reports whether replaceByte knows the origin of each byte.
 func (t *text) byByte() bool { return !t.track || t.from != nil || t.ascii }
 
-// replaceByte puts a string before a text that is not empty, and another one in place of each character of ASCII that is old. It does in
+// replaceByte puts a string before a text that is not empty, and another one instead of each character of ASCII that is old. It does in
 // one pass what prepend and replaceAll do, for a text that is byByte.
 func (t *text) replaceByte(before string, old byte, content string) {
 	e := t.edit()

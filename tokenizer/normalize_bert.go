@@ -97,7 +97,7 @@ func (n *bertNormalizer) normalize(t *text) error {
 	return nil
 }
 
-// run adds the characters of ASCII that begin at byte i, up to one that is dropped, and returns where to go on.
+// run adds the characters of ASCII that begin at byte i, up to one that is dropped, and returns where to continue.
 func (n *bertNormalizer) run(o *ordered, i int) int {
 	t := o.t
 	if n.ascii[t.bytes[i]] == drop {

@@ -44,7 +44,7 @@ func newCharsmap(data []byte) (normalizer, error) {
 		return nil, nil
 	}
 	if len(data) < 4 {
-		return nil, errors.New("its charsmap is cut off")
+		return nil, errors.New("its charsmap is truncated")
 	}
 	size := binary.LittleEndian.Uint32(data)
 	data = data[4:]

@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// An Option changes what Open makes of the files.
+// An Option changes what Open reads from the files.
 type Option func(*definition) error
 
-// Lowercase says whether text is lower-cased, whatever the files say. Accents go with the case where the files do not say otherwise.
-// It is an error for tokenizers whose normalizer is not BERT's.
+// Lowercase sets whether text is lower-cased, and overrides the files. Accents are stripped with lower-casing unless the files say
+// otherwise. Open fails for tokenizers whose normalizer is not BERT's.
 func Lowercase(on bool) Option {
 	return func(d *definition) error {
 		if d.bert == nil {
-			return errors.New("Lowercase is for tokenizers with a BertNormalizer")
+			return errors.New("Lowercase requires a tokenizer with a BertNormalizer")
 		}
 		d.bert.Lower = on
 		return nil
 	}
 }
 
-// LowercaseFirst lower-cases text before anything else is done to it, unless the tokenizer does so anyway: what do_lower_case of
-// sentence-transformers' sentence_bert_config.json asks for.
+// LowercaseFirst lower-cases text before all other steps, unless the tokenizer does so anyway. It is do_lower_case of
+// sentence-transformers' sentence_bert_config.json.
 func LowercaseFirst() Option {
 	return func(d *definition) error {
 		d.lowerFirst = true
@@ -33,13 +33,14 @@ func LowercaseFirst() Option {
 	}
 }
 
-// Open reads a tokenizer.json, or a vocab.txt (any file not named .json, a token a line), or what a folder holds of them, the former
-// first. Text is normalised as tokenizer.json says, or for vocab.txt as uncased BERT does it. A tokenizer_config.json in the same
-// folder has the last word where it names a setting (do_lower_case, strip_accents, tokenize_chinese_chars), as in transformers; it also
-// sets the maximum length of the model, the name of the padding token and, for vocab.txt, the other special tokens. Truncation and padding
-// that tokenizer.json asks for are not followed: both are the caller's choice.
+// Open reads a tokenizer.json, a vocab.txt (any file not named .json, with a token on each line), or the one that a folder holds, where
+// tokenizer.json takes precedence. Text is normalised as tokenizer.json says, or as by uncased BERT for vocab.txt.
 //
-// An error names the file, and says what is supported if the file is a tokenizer of another kind.
+// A tokenizer_config.json in the same folder overrides the settings that it names (do_lower_case, strip_accents, tokenize_chinese_chars),
+// as in transformers. It also sets the maximum length of the model, the name of the padding token and, for vocab.txt, the other special
+// tokens. Truncation and padding in tokenizer.json are ignored: the caller chooses both.
+//
+// An error names the file. If the file is a tokenizer of another kind, the error lists what is supported.
 func Open(path string, options ...Option) (*Tokenizer, error) {
 	file, err := locate(path)
 	if err != nil {
@@ -72,7 +73,7 @@ func locate(path string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("there is no %s in it", strings.Join(fileNames, ", no "))
+	return "", fmt.Errorf("it has no %s", strings.Join(fileNames, ", no "))
 }
 
 // maxFile bounds a file, which is read whole: the largest that people use have some 40 MB.

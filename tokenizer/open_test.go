@@ -108,13 +108,13 @@ func TestBadFiles(t *testing.T) {
 	special := func(name string) string { return `{"SpecialToken": {"id": "` + name + `", "type_id": 0}}` }
 
 	for name, c := range map[string]struct{ file, want string }{
-		"empty folder":  {t.TempDir(), "there is no tokenizer.json, no vocab.txt, no vocab.json,"},
-		"empty":         {writeFile(t, "tokenizer.json", ""), "not sound JSON: at byte 0: the file ends, want '{'"},
+		"empty folder":  {t.TempDir(), "it has no tokenizer.json, no vocab.txt, no vocab.json,"},
+		"empty":         {writeFile(t, "tokenizer.json", ""), "invalid JSON: at byte 0: the file ends, want '{'"},
 		"cut off":       {writeFile(t, "tokenizer.json", `{"model": {"type": "Wor`), "the file ends inside a string"},
 		"more than one": {writeFile(t, "tokenizer.json", `{"model": {}} 1`), "more follows the end"},
 		"another JSON":  {writeFile(t, "config.json", `{"hidden_size": 384}`), "it has no model"},
 		"no UTF-8":      {writeFile(t, "tokenizer.json", "{\"\xff\": 1}"), "it is not UTF-8"},
-		"another type":  {writeFile(t, "tokenizer.json", `{"model": 3}`), "the model is no object"},
+		"another type":  {writeFile(t, "tokenizer.json", `{"model": 3}`), "the model is not an object"},
 		"unknown model": {changed("model", `{"type": "Trigram", "vocab": {"a": 0}}`),
 			`unknown model "Trigram"; known are BPE, Unigram, WordLevel and WordPiece`},
 		"unknown normalizer": {changed("normalizer", `{"type": "NFX"}`),
@@ -174,12 +174,12 @@ func TestBadFiles(t *testing.T) {
 			`added_tokens: the token "new" has the id -1; an id is at least 0`},
 		"a million merges": {bpe(`{"a": 0, "b": 1}`, `[`+strings.Repeat(`"a b", `, 1_000_000)+`"a b"]`),
 			`model BPE: merge 0, of "a" and "b": the vocabulary lacks "ab"`},
-		"no protobuf": {writeFile(t, "spiece.model", "pieces: a b c"), "it is no SentencePiece file"},
+		"no protobuf": {writeFile(t, "spiece.model", "pieces: a b c"), "it is not a SentencePiece file"},
 		"cut-off protobuf": {writeFile(t, "tokenizer.model", string(unpack(t, "llama2.model.zst")[:5000])),
-			"it is no SentencePiece file"},
-		"no pieces":        {writeFile(t, "sentencepiece.bpe.model", ""), "it is no SentencePiece file: it has no pieces"},
+			"it is not a SentencePiece file"},
+		"no pieces":        {writeFile(t, "sentencepiece.bpe.model", ""), "it is not a SentencePiece file: it has no pieces"},
 		"no line":          {writeFile(t, "vocab.txt", ""), `its 0 lines lack "[CLS]" or "[SEP]"`},
-		"binary vocab.txt": {writeFile(t, "vocab.txt", "[CLS]\n\x00\n"), "it is no text file"},
+		"binary vocab.txt": {writeFile(t, "vocab.txt", "[CLS]\n\x00\n"), "it is not a text file"},
 		"merges": {writeFile(t, "vocab.txt", "#version: 0.2\ni n\n"),
 			`its 2 lines lack "[CLS]" or "[SEP]", which begin and end a sequence`},
 		"no [UNK]": {writeFile(t, "vocab.txt", "[CLS]\n[SEP]\n"), `the vocabulary of 2 tokens lacks "[UNK]"`},
@@ -195,5 +195,5 @@ func TestBadFiles(t *testing.T) {
 	_, err = openBeside(t, "vocab.txt", `{"model_max_length": "long"}`)
 	assert.ErrorContains(t, err, "tokenizer_config.json beside it: json: cannot unmarshal string")
 	_, err = openBeside(t, "vocab.txt", `{"added_tokens_decoder": {"x": {}}}`)
-	assert.ErrorContains(t, err, `tokenizer_config.json beside it: added_tokens_decoder: "x" is no id`)
+	assert.ErrorContains(t, err, `tokenizer_config.json beside it: added_tokens_decoder: "x" is not an id`)
 }

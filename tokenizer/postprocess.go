@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// A postProcessor makes rows of the tokens of texts.
+// A postProcessor makes sequences of the tokens of texts.
 type postProcessor struct {
 	single, pair template
 	trims        []bool // trim_offsets, each with its add_prefix_space
@@ -16,15 +16,15 @@ type postProcessor struct {
 	ownTypes bool
 }
 
-// row returns the template of a row.
-func (p *postProcessor) row(pair bool) template {
+// sequence returns the template of a sequence.
+func (p *postProcessor) template(pair bool) template {
 	if pair {
 		return p.pair
 	}
 	return p.single
 }
 
-// A template is the order in which special tokens and texts make a row: [CLS] A [SEP] B [SEP].
+// A template is the order in which special tokens and texts make a sequence: [CLS] A [SEP] B [SEP].
 type template []slot
 
 // A slot stands for one of the texts, or for special tokens.
@@ -51,7 +51,7 @@ func (t template) swapped() bool {
 	return i >= 0 && t[i].text == 1
 }
 
-// plain are rows without special tokens.
+// plain are sequences without special tokens.
 func plain() postProcessor {
 	return postProcessor{single: template{{text: 0}}, pair: template{{text: 0}, {text: 1, segment: 1}}}
 }
@@ -112,7 +112,7 @@ func readPostProcessors(raw json.RawMessage, depth int) (func(*postProcessor) er
 	}, nil
 }
 
-// setTemplates adds special tokens to rows, which only one component may do.
+// setTemplates adds special tokens to sequences, which only one component may do.
 func (p *postProcessor) setTemplates(single, pair template) error {
 	if p.single.specials() > 0 || p.pair.specials() > 0 {
 		return errors.New("post_processor Sequence: two of its components add special tokens")
@@ -140,7 +140,7 @@ func readTrim(raw json.RawMessage, _ int) (func(*postProcessor) error, error) {
 	return func(p *postProcessor) error { f.apply(p); return nil }, err
 }
 
-// ends makes rows of two tokens, at the ends of texts.
+// ends makes sequences of two tokens, at the ends of texts.
 func ends(templates func(cls, sep int64) (single, pair template)) func(json.RawMessage, int) (func(*postProcessor) error, error) {
 	return func(raw json.RawMessage, _ int) (func(*postProcessor) error, error) {
 		var f struct {

@@ -74,7 +74,7 @@ func (s preSequence) split(w *work) error {
 	return nil
 }
 
-// each calls do for each part that is no added token, which appends to out what takes its place.
+// each calls do for each part that is not an added token, which appends to out what takes its place.
 func (w *work) each(do func(p part, out []part) ([]part, error)) error {
 	out := w.spare[:0]
 	var err error
@@ -89,7 +89,7 @@ func (w *work) each(do func(p part, out []part) ([]part, error)) error {
 	return nil
 }
 
-// rewrite writes the text anew part by part: do adds what becomes of a part that is no added token.
+// rewrite rewrites the text part by part: do adds what becomes of a part that is not an added token.
 func (w *work) rewrite(do func(e *edit, p part)) {
 	e := w.edit()
 	for i := range w.parts {
@@ -133,7 +133,7 @@ func (bertWords) split(w *work) error {
 	})
 }
 
-// fixedLength splits a text into parts of so many characters.
+// fixedLength splits a text into parts of that many characters.
 type fixedLength int
 
 func readFixedLength(raw json.RawMessage, _ int) (preTokenizer, error) {
@@ -200,7 +200,7 @@ func (b *byteLevel) split(w *work) error {
 	return nil
 }
 
-// wants tells whether some part that is no added token satisfies is.
+// wants reports whether some part that is not an added token satisfies is.
 func (w *work) wants(is func(p part) bool) bool {
 	for _, p := range w.parts {
 		if p.id == none && is(p) {

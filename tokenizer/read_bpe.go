@@ -85,7 +85,7 @@ func newByteLevel(vocab, merges []byte, c *config) (*definition, error) {
 	if err := c.addTokens(d); err != nil {
 		return nil, err
 	}
-	return d, d.setRows(class.single, class.pair)
+	return d, d.parseTemplates(class.single, class.pair)
 }
 
 func byteLevelClassOf(c *config, d *definition) (byteLevelClass, error) {

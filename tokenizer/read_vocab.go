@@ -16,7 +16,7 @@ import (
 // does not say otherwise.
 func readVocab(data []byte, c *config) (*definition, error) {
 	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
-		return nil, errors.New("it is no text file: want a vocab.txt, with a token on each line")
+		return nil, errors.New("it is not a text file: want a vocab.txt, with a token on each line")
 	}
 	fillClasses()
 	settings := uncased

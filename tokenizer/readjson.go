@@ -21,10 +21,10 @@ type jsonReader struct {
 }
 
 func (r *jsonReader) errorf(format string, args ...any) error {
-	return fmt.Errorf("not sound JSON: at byte %d: %s", r.at, fmt.Sprintf(format, args...))
+	return fmt.Errorf("invalid JSON: at byte %d: %s", r.at, fmt.Sprintf(format, args...))
 }
 
-// peek returns the next byte that is no white space; 0 at the end.
+// peek returns the next byte that is not white space; 0 at the end.
 func (r *jsonReader) peek() byte {
 	for ; r.at < len(r.data); r.at++ {
 		switch c := r.data[r.at]; c {
@@ -147,7 +147,7 @@ func unescape(s []byte) ([]byte, error) {
 			}
 			out = utf8.AppendRune(out, c)
 		default:
-			return nil, fmt.Errorf("not sound JSON: invalid escape in %q", shorten(s))
+			return nil, fmt.Errorf("invalid JSON: invalid escape in %q", shorten(s))
 		}
 	}
 	return out, nil
@@ -249,7 +249,7 @@ func readFile(data []byte) (*tokenizerFile, error) {
 
 func (m *modelFile) read(r *jsonReader) error {
 	if r.peek() != '{' {
-		return r.errorf("the model is no object")
+		return r.errorf("the model is not an object")
 	}
 	m.rest = append(m.rest, '{')
 	err := r.object(func(key []byte) error {

@@ -23,7 +23,7 @@ type recordedCase struct {
 	text, second string
 	pair         bool
 	max          int
-	options      []RowOption
+	options      []EncodeOption
 	windows      bool
 }
 
@@ -48,7 +48,7 @@ func recordedCases(t testing.TB) []recordedCase {
 		c.second, c.pair = row[1].(string)
 		c.max = int(row[2].(float64))
 		strategy := map[string]Strategy{"longest_first": LongestFirst, "only_first": OnlyFirst, "only_second": OnlySecond}[row[3].(string)]
-		c.options = []RowOption{Spans(), Truncate(strategy, map[string]Side{"left": Left, "right": Right}[row[4].(string)])}
+		c.options = []EncodeOption{Spans(), Truncate(strategy, map[string]Side{"left": Left, "right": Right}[row[4].(string)])}
 		if stride := int(row[5].(float64)); stride >= 0 && c.max > 0 {
 			c.options, c.windows = append(c.options, Windows(stride)), true
 		}

@@ -62,7 +62,7 @@ func scanWithout(text []byte, i int, c class) int {
 	return i
 }
 
-// scanOther returns where the characters end that are no letter, no number and no white space.
+// scanOther returns where the characters end that are not letters, numbers or white space.
 func scanOther(text []byte, i int) int { return scanWithout(text, i, letter|number|blank) }
 
 // scanGPT2 is gpt2Pattern.

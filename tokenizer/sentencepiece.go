@@ -31,7 +31,7 @@ const (
 	spmUnigram, spmBPE         = 1, 2
 	spmControl, spmUserDefined = 3, 4
 	spmLargest                 = 1 << 22 // pieces
-	spmNotProtobuf             = "it is no SentencePiece file: %w"
+	spmNotProtobuf             = "it is not a SentencePiece file: %w"
 )
 
 // readSPM reads a SentencePiece file.

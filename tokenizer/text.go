@@ -109,7 +109,7 @@ func (t *text) spanOf(start, end int) span {
 	return span{t.base + int32(start), t.base + int32(end)}
 }
 
-// An edit writes a text anew, character by character. Origins follow the rules of tokenizers' NormalizedString: a character that
+// An edit rewrites a text, character by character. Origins follow the rules of tokenizers' NormalizedString: a character that
 // replaces another has its origin, one that is added has that of the character before it.
 type edit struct {
 	t    *text

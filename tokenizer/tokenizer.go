@@ -1,11 +1,11 @@
-// Package tokenizer turns text into the ids that encoders take, and ids into text. It reads the files that come with a model, and
-// returns, id for id and offset for offset, what Hugging Face's tokenizers returns.
+// Package tokenizer turns text into the ids that encoders take, and ids into text. It reads the files that come with a model. Its ids and
+// offsets are those of Hugging Face's tokenizers.
 //
-// It departs from tokenizers in four ways. An added token that is looked for in normal text, and whose own normal form is empty, is
-// not found; tokenizers splits the text at every character then. An added token outside the vocabulary has the id that the file states
-// it; tokenizers counts on from the size of the vocabulary, which is the same in each file that it wrote. A vocabulary without
-// the unknown token is an error of Open, not of the first unknown word, and so are two tokens with one id. And a regular expression that
-// no scanner stands for goes by Go's tables of Unicode.
+// It differs from tokenizers in four ways. An added token that is matched in normalised text, and whose normal form is empty, is never
+// found; tokenizers splits the text at every character. An added token outside the vocabulary has the id in the file; tokenizers numbers
+// it after the vocabulary, with the same result for each file that it wrote. A vocabulary without the unknown token, or with two tokens
+// of the same id, is an error of Open, not of the first unknown word. A regular expression that no scanner implements uses the Unicode
+// tables of Go.
 package tokenizer
 
 import (
@@ -48,7 +48,7 @@ type scratch struct {
 	texts   [2]tokens
 	words   []piece
 	windows [2][]window
-	options rowOptions
+	options encodeOptions
 }
 
 // tokens are those of one text.
@@ -71,12 +71,11 @@ func (t *tokens) free(ask func(bytes int64) error) {
 	}
 }
 
-// MaxLength returns the longest row that the model takes, in tokens, as tokenizer_config.json says (model_max_length); 0 if it does
-// not say.
+// MaxLength returns the maximum number of tokens per sequence in tokenizer_config.json (model_max_length), or 0 if it has none.
 func (t *Tokenizer) MaxLength() int { return t.maxLength }
 
-// Size returns the number of ids: each is at least 0 and less than Size. A model whose table of embeddings has fewer rows belongs to
-// another tokenizer.
+// Size returns the number of ids. Each id is at least 0 and less than Size. A model whose embedding table has fewer rows does not fit the
+// tokenizer.
 func (t *Tokenizer) Size() int { return t.size }
 
 // ID returns the id of a token as the vocabulary spells it, such as "[MASK]" or "▁the".
@@ -98,8 +97,8 @@ func (t *Tokenizer) Token(id int64) (token string, ok bool) {
 	return t.vocab.token(id)
 }
 
-// Role returns the token that has a part to play, and its id: "pad", "unk", "cls", "sep", "mask", "bos" or "eos". The files name it, or
-// it has the name that is usual ("[CLS]" or "<s>" for cls).
+// Role returns the special token of a role, and its id. The roles are "pad", "unk", "cls", "sep", "mask", "bos" and "eos". The files name
+// the token, or it has a usual name ("[CLS]" or "<s>" for cls).
 func (t *Tokenizer) Role(role string) (token string, id int64, ok bool) {
 	for _, name := range append([]string{t.roles[role]}, usualNames[role]...) {
 		if id, ok := t.ID(name); ok && name != "" {
@@ -120,7 +119,7 @@ var usualNames = map[string][]string{
 	"eos":  {"</s>", "<eos>"},
 }
 
-// An Input is what one row is made of. The zero value is the empty text.
+// An Input is the text of one sequence. The zero value is the empty text.
 type Input struct {
 	texts [2]string
 	words []Span // of the first text, if the caller has split it
@@ -128,19 +127,19 @@ type Input struct {
 	pair  bool
 }
 
-// Text is a row of one text.
+// Text is the input of one text.
 func Text(text string) Input { return Input{texts: [2]string{text}} }
 
-// Pair is a row of two texts, such as a question and a passage.
+// Pair is the input of two texts, such as a question and a passage.
 func Pair(text, second string) Input { return Input{texts: [2]string{text, second}, pair: true} }
 
-// Split is a row of a text whose words the caller has found, as byte ranges in order: each is encoded alone, and what is between them is
-// left out. The Words of an Encoding are then their indexes.
+// Split is the input of a text that the caller has split into words, as byte ranges in order. Each word is encoded separately, and text
+// between words is skipped. The Words of an Encoding are their indexes.
 func Split(text string, words []Span) Input {
 	return Input{texts: [2]string{text}, words: words, split: true}
 }
 
-// Texts are rows of one text each.
+// Texts returns an input for each text.
 func Texts(texts ...string) []Input {
 	inputs := make([]Input, len(texts))
 	for i, text := range texts {
@@ -149,13 +148,13 @@ func Texts(texts ...string) []Input {
 	return inputs
 }
 
-// Count returns how many tokens the row of an input has, special ones among them, without making the row. It fails if the
-// tokenizer has no token for a part of the text, nor an unknown token, or if a pattern takes too long.
-func (t *Tokenizer) Count(input Input, options ...RowOption) (int, error) {
+// Count returns the number of tokens in the sequence of an input, special tokens included, without making the sequence. It fails if a
+// part of the text has no token and the tokenizer has no unknown token, or if a pattern takes too long.
+func (t *Tokenizer) Count(input Input, options ...EncodeOption) (int, error) {
 	o := t.options(options)
 	s := t.scratch.Get().(*scratch)
 	defer t.scratch.Put(s)
-	n := t.post.row(input.pair).specials()
+	n := t.post.template(input.pair).specials()
 	for i := range input.texts {
 		s.texts[i].reset()
 		err := t.appendInput(&s.texts[i], s, input, i, math.MaxInt, false, o.ask)
@@ -248,7 +247,7 @@ func (t *Tokenizer) appendText(dst *tokens, s *scratch, text string, limit int, 
 	return b.err
 }
 
-// chunk is how much of a long text is normalised at once: what lies beyond the limit of tokens is left alone, and memory stays small.
+// chunk is how much of a long text is normalised at once: what is beyond the limit of tokens is left alone, and memory stays small.
 const chunk = 4096
 
 // chunkLen returns how much of a text to take at once: up to a space between letters or digits of ASCII, where nothing reaches over in

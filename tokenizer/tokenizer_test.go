@@ -176,7 +176,7 @@ func TestBatch(t *testing.T) {
 	inputs := []Input{Text("hello"), Pair("hello world", "fox"), Text(""), Text("the quick brown fox hello world")}
 	b, err := tok.Batch(inputs, 6)
 	require.NoError(t, err)
-	assert.Equal(t, []int{4, 6, 1}, []int{b.Rows, b.Length, b.Truncated})
+	assert.Equal(t, []int{4, 6, 1}, []int{b.Sequences, b.Length, b.Truncated})
 	cls, sep, hello := int64(2), int64(3), encode(t, tok, Text("hello"), 0).InputIDs[1]
 	assert.Equal(t, []int64{cls, hello, sep, 0, 0, 0}, b.InputIDs[:6])
 	assert.Equal(t, []int64{

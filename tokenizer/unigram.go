@@ -33,7 +33,7 @@ func newUnigram(vocab *vocabulary, scores []float64, unknown *int64, fallback bo
 	lowest := math.Inf(1)
 	for id, score := range scores {
 		if math.IsNaN(score) {
-			return nil, fmt.Errorf("the score of piece %d is no number", id)
+			return nil, fmt.Errorf("the score of piece %d is not a number", id)
 		}
 		lowest = min(lowest, score)
 	}

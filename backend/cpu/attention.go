@@ -35,7 +35,8 @@ func (d *processor) attentionEntry() entry {
 			}
 			return []int64{int64(d.Threads()) * int64(align(d.attention(n).ScratchBytes()))}
 		},
-		Bind: bindAttention,
+		Bind:   bindAttention,
+		Shares: func(n *ir.Node) bool { return !n.HasOperand(ir.AttentionRows) },
 	}
 }
 

@@ -140,8 +140,7 @@ func bindMap(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	}
 	for i, v := range n.Inputs {
 		if v.Const != nil && v.Const.Len() == 1 {
-			fixed[i] = tensor.AlignedBytes(registerSize)
-			repeat(fixed[i], v.Const.Bytes(), mapBlock)
+			fixed[i] = b.register(v)
 		}
 	}
 	type instruction struct {
@@ -198,6 +197,17 @@ func bindMap(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			}
 		})
 	}}, nil
+}
+
+// register is a register filled with a number, once for all sizes.
+func (b *binder) register(v *ir.Value) register {
+	f := b.registers[v]
+	if f.number != v.Const {
+		f = filled{v.Const, tensor.AlignedBytes(registerSize)}
+		repeat(f.data, v.Const.Bytes(), mapBlock)
+		b.registers[v] = f
+	}
+	return f.data
 }
 
 // A patch is the elements of an operand that a block takes: wide of each of high rows, strides apart.

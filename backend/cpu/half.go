@@ -17,7 +17,8 @@ import (
 // withHalf makes the entry of a float32 kernel one that takes 16-bit floats as well.
 func withHalf(e entry) entry {
 	inner, row := e.Bind, e.row().WithHalf()
-	e.Supports, e.Strided, e.InPlace, e.StridedResult, e.Scratch = row.Supports, row.Strided, row.InPlace, row.StridedResult, row.Scratch
+	e.Supports, e.Strided, e.InPlace, e.StridedResult = row.Supports, row.Strided, row.InPlace, row.StridedResult
+	e.Scratch, e.Shares = row.Scratch, row.Shares
 	e.Bind = func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		if !target.HasHalf(n) {
 			return inner(b, n, in, out)
@@ -51,7 +52,7 @@ func bindHalf(b *binder, n *ir.Node, inner bindFunc) (step, error) {
 			continue
 		}
 		o := b.operand(v)
-		o.data, o.off, o.dtype, o.width = widenConst(b.d.set, v.Const).Bytes(), 0, tensor.F32, 4
+		o.place, o.dtype, o.width = placeOf(widenConst(b.d.set, v.Const).Bytes()), tensor.F32, 4
 		if l := b.p.Layouts[v.ID]; l.Root != nil && l.Root.ID == v.ID {
 			o.off = 4 * l.Offset
 		}

@@ -31,6 +31,10 @@ func (d *processor) matMulEntry() entry {
 			return []int64{int64(d.Threads()) * int64(align(g.ScratchBytes()))}
 		},
 		Bind: bindMatMul,
+		Shares: func(n *ir.Node) bool {
+			w := n.Inputs[ir.MatMulB].Packed
+			return w == nil || w.Layout.Form == packed.F32 || w.Layout.Form == packed.BF16
+		},
 	}
 }
 

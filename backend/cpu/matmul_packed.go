@@ -13,16 +13,17 @@ func packedSizes(n *ir.Node) (rows, cols, k int) {
 	return a[:last].Elements().Int(), out[len(out)-1].Int(), a[last].Int()
 }
 
-// An epilogue is the operands of a product with a packed weight, but for the weight.
+// An epilogue is the operands of a product with a packed weight.
 type epilogue struct {
-	x, y, bias, residual *operand
-	args                 kernel.GemmArgs // with what is known before a run
+	x, w, y, bias, residual *operand
+	args                    kernel.GemmArgs // with what is known before a run
 }
 
 func epilogueOf(n *ir.Node, in, out []operand) *epilogue {
 	op := n.Op.(ir.MatMul)
-	cols := out[0].shape[len(out[0].shape)-1]
-	return &epilogue{x: &in[ir.MatMulA], y: &out[0], bias: &in[ir.MatMulBias], residual: &in[ir.MatMulResidual],
+	cols, w := out[0].shape[len(out[0].shape)-1], &in[ir.MatMulB]
+	w.span = n.Inputs[ir.MatMulB].Packed.Data.Len()
+	return &epilogue{x: &in[ir.MatMulA], w: w, y: &out[0], bias: &in[ir.MatMulBias], residual: &in[ir.MatMulResidual],
 		args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act], ActAlpha: op.ActAlpha, ActBeta: op.ActBeta,
 			ResRow: cols}}
 }
@@ -37,11 +38,10 @@ func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	g := b.d.set.NewGemm(rows, cols, k)
 	e := epilogueOf(n, in, out)
 	e.args.ARow, e.args.ACol = rowStride(e.x), e.x.strides[len(e.x.strides)-1]
-	e.args.B = tensor.Of[float32](n.Inputs[ir.MatMulB].Packed.Data)
 	return step{parts: g.Parts(), run: func(m *machine, part, _ int) {
 		a := e.args
 		e.resolve(m, &a)
-		a.A = e.x.f32(m)
+		a.A, a.B = e.x.f32(m), e.w.f32(m)
 		g.Run(part, &a)
 	}}, nil
 }
@@ -79,7 +79,6 @@ func bindBF16(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	rows, cols, k := packedSizes(n)
 	g, set := b.d.set.NewGemmBF16(rows, cols, k), b.d.set
 	e, row := epilogueOf(n, in, out), scratchRow(2*k)/2
-	weight := tensor.Of[uint16](n.Inputs[ir.MatMulB].Packed.Data)
 	narrow, x, from := b.scratchBytes(0).part(0, rows*row, tensor.BF16), e.x, rowStride(e.x)
 	parts, perPart := rowParts(rows, k)
 	round := step{parts: parts, run: func(m *machine, part, _ int) {
@@ -93,7 +92,7 @@ func bindBF16(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		}
 	}}
 	return inTurn(round, step{parts: g.Parts(), run: func(m *machine, part, _ int) {
-		a := kernel.GemmBF16Args{A: elements[uint16](m, &narrow), ARow: row, B: weight, GemmArgs: e.args}
+		a := kernel.GemmBF16Args{A: elements[uint16](m, &narrow), ARow: row, B: elements[uint16](m, e.w), GemmArgs: e.args}
 		e.resolve(m, &a.GemmArgs)
 		g.Run(part, &a)
 	}}), nil

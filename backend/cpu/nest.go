@@ -68,6 +68,10 @@ const pieceUnit = 64
 // blocks calls f for runs of rows of a part that are evenly strided: rows is their number, cols that of the elements of each, at the
 // offset in elements of each operand's first one.
 func (n *nest) blocks(part int, f func(rows, cols int, at [maxOperands]int)) {
+	if n.rows == 1 && n.pieces == 1 { // what small steps are
+		f(1, n.cols, [maxOperands]int{})
+		return
+	}
 	each := n.cols
 	if n.pieces > 1 {
 		each = ((n.cols+n.pieces-1)/n.pieces + pieceUnit - 1) / pieceUnit * pieceUnit

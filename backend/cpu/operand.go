@@ -10,19 +10,31 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An operand is where a value of a bound graph is: at a byte offset of a buffer, which may be a device tensor, or in a constant.
+// An operand is a value of a bound graph, and where it is.
 type operand struct {
+	place
 	dtype   tensor.DType
-	isConst bool
 	outside bool // of the arena
 	shape   tensor.Shape
 	strides []int // in elements
-	base    int   // the buffer: index in machine.bases
-	off     int   // in bytes, from the buffer's or the constant's start
 	span    int   // in elements, from the first to the last
 	width   int   // bytes an element; 0 for sub-byte types, whose span is in bytes
 	root    int   // ID of the root value
-	data    []byte
+	// slot says that the operand is at one of machine.places, from 1 on, and place.off behind it: several steps have one closure.
+	slot int
+}
+
+// at is the address of the operand's first element.
+func (o *operand) at(m *machine) unsafe.Pointer {
+	p, off := &o.place, o.off
+	if o.slot > 0 {
+		p = &m.places[o.slot-1]
+		off += p.off
+	}
+	if p.constant != nil {
+		return unsafe.Add(p.constant, off)
+	}
+	return unsafe.Add(m.bases[p.base], off)
 }
 
 // bytes is the operand's memory, from its first element to its last.
@@ -31,10 +43,7 @@ func (o *operand) bytes(m *machine) []byte {
 	if n == 0 {
 		return nil
 	}
-	if o.isConst {
-		return o.data[o.off:][:n]
-	}
-	return unsafe.Slice((*byte)(unsafe.Add(m.bases[o.base], o.off)), n)
+	return unsafe.Slice((*byte)(o.at(m)), n)
 }
 
 // elements sees the operand's memory, from its first element to its last, as elements of T.
@@ -42,10 +51,7 @@ func elements[T tensor.Element](m *machine, o *operand) []T {
 	if o.span == 0 {
 		return nil
 	}
-	if o.isConst {
-		return unsafe.Slice((*T)(unsafe.Pointer(&o.data[o.off])), o.span)
-	}
-	return unsafe.Slice((*T)(unsafe.Add(m.bases[o.base], o.off)), o.span)
+	return unsafe.Slice((*T)(o.at(m)), o.span)
 }
 
 func (o *operand) f32(m *machine) []float32 { return elements[float32](m, o) }
@@ -70,10 +76,19 @@ func (o *operand) tensor(m *machine) *tensor.Tensor {
 
 // binder resolves the operands of one program's steps.
 type binder struct {
-	d       *processor
-	p       *backend.Planned
-	scratch []int           // the buffers of the current step's scratch
-	wide    map[int]operand // by ID, values that the current step sees in float32
+	d         *processor
+	p         *backend.Planned
+	scratch   []int   // the buffers of the current step's scratch
+	slots     int     // of the current step's operands and results, if its closure is for others as well
+	room      []place // for those of the next steps
+	registers map[*ir.Value]filled
+	wide      map[int]operand // by ID, values that the current step sees in float32
+}
+
+// A filled register has the number of a constant, repeated, as long as the constant is that one.
+type filled struct {
+	number *tensor.Tensor
+	data   []byte
 }
 
 // operand resolves a value.
@@ -86,22 +101,69 @@ func (b *binder) operand(v *ir.Value) operand {
 	if o.width == 0 {
 		o.span = v.Type.DType.Bytes(o.span)
 	}
-	if l.Root.IsConst() {
-		o.isConst = true
-		if l.Root.Const != nil {
-			o.data, o.off = l.Root.Const.Bytes(), l.Offset*o.width
-		}
-		return o
-	}
-	o.base, o.off = b.p.Buffers[l.Root.ID], l.Offset*o.width
-	o.outside = b.p.Problem.Buffers[o.base].Boundary == planner.DeviceTensor
+	o.place = b.place(l.Root, l.Offset*o.width)
+	o.outside = !l.Root.IsConst() && b.p.Problem.Buffers[o.base].Boundary == planner.DeviceTensor
 	return o
+}
+
+// place resolves the place at an offset of a root.
+func (b *binder) place(root *ir.Value, off int) place {
+	p := place{base: b.p.Buffers[root.ID]}
+	switch {
+	case root.Packed != nil:
+		return placeOf(root.Packed.Data.Bytes())
+	case root.Const != nil:
+		p = placeOf(root.Const.Bytes())
+	}
+	p.off = off
+	return p
+}
+
+// places resolves the places of a node's operands, results and scratch, in this order.
+func (b *binder) places(n *ir.Node) []place {
+	count := len(n.Inputs) + len(n.Outputs) + len(b.scratch)
+	if len(b.room) < count {
+		b.room = make([]place, max(count, placesAtOnce))
+	}
+	all := b.room[:count:count]
+	b.room = b.room[count:]
+	for i := range count - len(b.scratch) {
+		v := ir.Operand(n.Inputs, i)
+		if i >= len(n.Inputs) {
+			v = n.Outputs[i-len(n.Inputs)]
+		}
+		if v == nil {
+			continue
+		}
+		root, off := v, 0
+		if l := &b.p.Layouts[v.ID]; l.Root != nil {
+			root, off = l.Root, l.Offset*v.Type.DType.Size()
+		}
+		all[i] = b.place(root, off)
+	}
+	for i, buffer := range b.scratch {
+		all[count-len(b.scratch)+i].base = buffer
+	}
+	return all
+}
+
+// placesAtOnce is how many places are allocated at once.
+const placesAtOnce = 256
+
+// share makes a step's operands and results, and the scratch that it resolves from now on, those of the machine's places.
+func (b *binder) share(n *ir.Node, in, out []operand) {
+	for _, list := range [][]operand{in[:len(n.Inputs)], out} {
+		for i := range list {
+			b.slots++
+			list[i].place, list[i].slot = place{}, b.slots
+		}
+	}
 }
 
 // onesOf is the scale of a norm that has none.
 func onesOf(cols int) *operand {
 	ones := tensor.FromSlice(slices.Repeat([]float32{1}, cols))
-	return &operand{dtype: tensor.F32, data: ones.Bytes(), span: cols, width: 4, isConst: true}
+	return &operand{dtype: tensor.F32, place: placeOf(ones.Bytes()), span: cols, width: 4}
 }
 
 // operands resolves a node's operands, absent ones as zero values, and its results. They are the node's step's: it may point to them.
@@ -122,7 +184,13 @@ func (b *binder) operands(n *ir.Node) (in, out []operand) {
 
 // scratchBytes resolves scratch buffer i of the current step.
 func (b *binder) scratchBytes(i int) operand {
-	return operand{base: b.scratch[i], span: int(b.p.Plan.Slots[b.scratch[i]].Size), width: 1, dtype: tensor.U8}
+	o := operand{span: int(b.p.Plan.Slots[b.scratch[i]].Size), width: 1, dtype: tensor.U8}
+	if b.slots > 0 {
+		o.slot = 1 + b.slots + i
+	} else {
+		o.base = b.scratch[i]
+	}
+	return o
 }
 
 // part sees a piece of scratch as another type.

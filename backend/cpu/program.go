@@ -37,6 +37,7 @@ type program struct {
 	d       *Device
 	planned *backend.Planned
 	binder  *binder
+	where   []target.Runs // by step, at all sizes
 	steps   []step
 	parts   int // of all steps
 	layout  *arena.Layout
@@ -48,12 +49,12 @@ type program struct {
 
 // Load implements backend.Device.
 func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
-	all := make([]int, len(p.Steps))
-	for i := range all {
-		all[i] = i
+	all, where := make([]int, len(p.Steps)), make([]target.Runs, len(p.Steps))
+	for i, n := range p.Steps {
+		all[i], where[i] = i, d.target.Where(n)
 	}
-	return (&program{d: d, planned: p, binder: &binder{d: &d.processor, p: p}, steps: make([]step, len(p.Steps)),
-		objects: objectsOf(p.Graph)}).Refit(all)
+	return (&program{d: d, planned: p, binder: &binder{d: &d.processor, p: p, registers: map[*ir.Value]filled{}}, where: where,
+		steps: make([]step, len(p.Steps)), objects: objectsOf(p.Graph)}).Refit(all)
 }
 
 // objectsOf lists the constant strings of a graph by their values' IDs.
@@ -78,24 +79,25 @@ func objectsOf(g *ir.Graph) (objects []*tensor.Tensor) {
 	return objects
 }
 
-// fix makes a step of the plan.
-func (p *program) fix(i int) error {
-	n := p.planned.Steps[i]
-	p.binder.scratch = p.planned.Scratch[i]
-	st, err := p.d.bind(p.binder, n)
-	if err != nil {
+// fix makes a step of the plan. A step that is like another may have its closure.
+func (p *program) fix(i int) (err error) {
+	n, b := p.planned.Steps[i], p.binder
+	b.scratch, b.slots = p.planned.Scratch[i], 0
+	var st step
+	if like := p.planned.Like; like != nil && like[i] >= 0 && p.steps[like[i]].places != nil {
+		st = p.steps[like[i]]
+		st.places = b.places(n)
+	} else if st, err = p.d.bind(b, n, p.where[i]); err != nil {
 		return n.Fail(err)
 	}
-	for phase := &st; phase != nil; phase = phase.then {
-		phase.node = n
-	}
+	st.node = n
 	p.steps[i] = st
 	return nil
 }
 
 // Refit implements backend.Program. Steps find buffers by their numbers, so those that do not depend on sizes are both programs'.
 func (p *program) Refit(steps []int) (_ backend.Program, err error) {
-	q := &program{d: p.d, planned: p.planned, binder: p.binder, steps: slices.Clone(p.steps),
+	q := &program{d: p.d, planned: p.planned, binder: p.binder, where: p.where, steps: slices.Clone(p.steps),
 		offsets: make([]int64, len(p.planned.Problem.Buffers))}
 	if p.objects != nil {
 		q.objects = objectsOf(p.planned.Graph)
@@ -171,8 +173,8 @@ func (in *instance) grown(o *operand) int {
 // HostSteps implements backend.Program.
 func (p *program) HostSteps() []backend.HostStep {
 	var steps []backend.HostStep
-	for _, n := range p.planned.Steps {
-		if p.d.target.Where(n) == target.OnHost {
+	for i, n := range p.planned.Steps {
+		if p.where[i] == target.OnHost {
 			steps = append(steps, backend.HostStep{Node: n})
 		}
 	}
@@ -184,7 +186,8 @@ type instance struct {
 	*program
 	memory  *memory
 	machine machine
-	current *step
+	step    *step                  // that runs
+	current *step                  // its phase
 	part    func(part, worker int) // runs a part of current: made once, so that a run makes no closures
 	done    <-chan struct{}        // of the run's context
 	out     []*tensor.Tensor
@@ -231,7 +234,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	}
 	for i := range in.steps {
 		st := &in.steps[i]
-		in.current = st
+		in.step, in.current, in.machine.places = st, st, st.places
 		if watch != nil {
 			watch.Before(i)
 		}
@@ -274,7 +277,7 @@ func (in *instance) recover(err *error, before bool) {
 		return
 	}
 	if *err = files.FaultError(r); *err == nil {
-		*err = fmt.Errorf("internal error at node %s (%s): %v", in.current.node.Label(), ir.OpName(in.current.node.Op), r)
+		*err = fmt.Errorf("internal error at node %s (%s): %v", in.step.node.Label(), ir.OpName(in.step.node.Op), r)
 	}
 }
 
@@ -302,14 +305,21 @@ func (in *instance) show() {
 func (d *Device) NewMemory() backend.Memory { return &memory{team: d.pool.NewTeam()} }
 
 // bind makes the step of a node.
-func (d *Device) bind(b *binder, n *ir.Node) (step, error) {
+func (d *Device) bind(b *binder, n *ir.Node, where target.Runs) (step, error) {
 	if isEmpty(n) {
 		return bindEmpty(b, n), nil
 	}
 	in, out := b.operands(n)
-	switch d.target.Where(n) {
+	switch where {
 	case target.OnKernel:
-		return d.kernels[n.Op.Kind()].Bind(b, n, in, out)
+		e := d.kernels[n.Op.Kind()]
+		if e.Shares == nil || !e.Shares(n) {
+			return e.Bind(b, n, in, out)
+		}
+		b.share(n, in, out)
+		st, err := e.Bind(b, n, in, out)
+		st.places = b.places(n)
+		return st, err
 	case target.OnHost:
 		return bindHost(b, n, in, out)
 	}

@@ -26,7 +26,7 @@ func claimsScatter(n *ir.Node, fn ir.Reduction) bool {
 
 // scattered is the copy of the operand, then the updates.
 func scattered(set *kernel.Set, y, x *operand, updates step) (step, error) {
-	if x.base == y.base && x.off == y.off && !x.isConst {
+	if x.place == y.place {
 		return updates, nil
 	}
 	first, err := copyStep(set, y, x)

@@ -16,7 +16,8 @@ type step struct {
 	// run executes one part. No two parts with the same worker number run at once: it chooses the scratch.
 	run func(m *machine, part, worker int)
 	// then is what follows when all parts are done: some kernels work in phases.
-	then *step
+	then   *step
+	places []place // of the operands, results and scratch, if run is for others as well
 }
 
 // inTurn joins phases to one step.
@@ -55,6 +56,7 @@ type entry struct {
 	TakesStored   func(n *ir.Node, i int) bool
 	ReadsPacked   func(n *ir.Node) bool
 	Bind          bindFunc
+	Shares        func(n *ir.Node) bool
 	// AnyAddress reports whether the kernel reads operand i, bytes or rows that it copies, from any address; nil means no.
 	AnyAddress func(n *ir.Node, i int) bool
 }
@@ -65,7 +67,7 @@ type bindFunc func(b *binder, n *ir.Node, in, out []operand) (step, error)
 // row is what the passes before planning need to know.
 func (e *entry) row() target.Row {
 	return target.Row{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace,
-		StridedResult: e.StridedResult, Scratch: e.Scratch, TakesStored: e.TakesStored, ReadsPacked: e.ReadsPacked}
+		StridedResult: e.StridedResult, Scratch: e.Scratch, TakesStored: e.TakesStored, Shares: e.Shares, ReadsPacked: e.ReadsPacked}
 }
 
 // isEmpty reports whether no result of a node has an element. Its operands may have axes of any size then, beside one of none,

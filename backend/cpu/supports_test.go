@@ -3,6 +3,8 @@ package cpu_test
 import (
 	"context"
 	"math"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,6 +68,56 @@ func TestClaims(t *testing.T) {
 		g, err := ir.Parse(`graph "" ` + text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, d.Target().Where(g.Nodes[0]), text)
+	}
+}
+
+// TestStrides: which operands may be views, by which strides. The first node of a program is asked.
+func TestStrides(t *testing.T) {
+	d, err := cpu.Open(backend.Options{Threads: 1})
+	require.NoError(t, err)
+	defer d.Close()
+	type of = map[int][]string // by operand, the strides that it may have, and after "not" those that it may not have
+	const window = `{kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=`
+	for text, want := range map[string]of{
+		`(%0: u8[2,5,2,8], %1: u8[2,9,2,8], %2: u8[2,9,2,6], %3: f32[1,1,1,9]) { const %4: f32[] = [0.01]
+			%5 = qattention(%0, %1, %2, %3, %4, _, %4, _, %4, _, _, _, %4)`: {
+			0: {"80 16 8 1", "16 32 8 1", "not", "80 16 8 2", "81 16 8 1", "80 18 8 1", "80 16 10 1"},
+			1: {"144 16 8 1", "145 17 9 1", "not", "144 16 1 8"}, 2: {"109 13 7 1", "not", "108 12 1 2"}, 3: {"9 9 9 2"},
+			4: {"not", ""}},
+		`(%0: f32[2,5,2,8], %1: f32[2,9,2,8], %2: f32[2,9,2,1], %3: f32[1,1,1,9]) { %4 = attention(%0, %1, %2, %3)`: {
+			0: {"81 17 9 1", "not", "80 16 1 2"}, 1: {"1 2 18 1", "not", "144 16 1 2"}, 2: {"18 2 1 7"}, 3: {"9 9 9 0"}},
+		`(%0: f32[2,9,8]) { const %1: f32[3,8,4] = data %2 = conv(%0, %1) ` + window + `1}`: {
+			0: {"100 10 1", "72 1 9", "not", "72 2 18"}, 1: {"not", "32 4 1"}},
+		`(%0: f32[2,9,8]) { const %1: f32[3,1,8] = data %2 = conv(%0, %1) ` + window + `8}`: {0: {"100 10 1", "not", "72 1 9"}},
+		`(%0: f32[2,5,8], %1: f32[2,8,5], %2: f32[5], %3: f32[2,5,5]) { %4 = matmul(%0, %1, %2, %3)`: {
+			0: {"7 9 3"}, 1: {"7 9 3"}, 2: {"not", "1"}, 3: {"not", "25 5 1"}},
+		`(%0: u8[2,5,8], %1: u8[2,8,5], %2: f32[]) { %3 = onnx.QMatMul(%0, %1, _, _, %2, %2)`: {
+			0: {"50 9 1", "not", "40 1 5"}, 1: {"40 1 8"}, 2: {"not", ""}},
+		`(%0: f32[2,5,2,8], %1: f32[2,5,4]) { %2 = rotary(%0, %1, %1)`: {
+			0: {"99 19 9 1", "not", "80 16 1 2"}, 1: {"0 4 1", "not", "20 1 5"}},
+		`(%0: f32[2,5,8], %1: i64[2], %2: f32[2,4,8]) { %3 = append(%0, %1, %2) {axis=1, size=9}`: {
+			0: {"1 2 3"}, 1: {"not", "2"}, 2: {"1 2 3"}},
+	} {
+		g, err := ir.Parse(`graph "" ` + text + ` return }`)
+		require.NoError(t, err, text)
+		n := g.Nodes[0]
+		require.Equal(t, target.OnKernel, d.Target().Where(n), text)
+		for i, all := range want {
+			may := true
+			for _, s := range all {
+				if s == "not" {
+					may = false
+					continue
+				}
+				var strides []int
+				for _, f := range strings.Fields(s) {
+					k, err := strconv.Atoi(f)
+					require.NoError(t, err)
+					strides = append(strides, k)
+				}
+				require.Equal(t, may, d.Target().Strided(n, i, strides), "operand %d by %v of %s", i, strides, text)
+			}
+		}
 	}
 }
 

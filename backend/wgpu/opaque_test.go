@@ -37,6 +37,21 @@ func TestRecurrent(t *testing.T) {
 	}
 }
 
+// TestRecurrentScratch: the gates of all steps, and two states of each sequence, of both layouts.
+func TestRecurrentScratch(t *testing.T) {
+	for text, want := range map[string][]int64{
+		`(%0: f32[5,7,3], %1: f32[1,16,3], %2: f32[1,16,4]) {
+			%3, %4, %5 = onnx.LSTM(%0, %1, %2) {hidden=4}`: {4 * 5 * 7 * 16, 4 * 7 * 4, 4 * 7 * 4},
+		`(%0: f32[7,5,3], %1: f32[2,12,3], %2: f32[2,12,4]) {
+			%3, %4 = onnx.GRU(%0, %1, %2) {hidden=4, layout=true, bidirectional=true}`: {4 * 5 * 7 * 24, 4 * 7 * 8, 4 * 7 * 8},
+	} {
+		g, err := ir.Parse(`graph "" ` + text + ` return }`)
+		require.NoError(t, err)
+		require.True(t, recurrentEntry.Supports(g.Nodes[0]))
+		require.Equal(t, want, recurrentEntry.Scratch(g.Nodes[0]), text)
+	}
+}
+
 // TestRecurrentLaunches: what takes several launches hands its state on.
 func TestRecurrentLaunches(t *testing.T) {
 	d := open(t, 0)

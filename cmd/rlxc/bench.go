@@ -55,7 +55,8 @@ below 1 means that rlxc is faster.
 
 Every cell (a shape at a number of threads) starts new processes. onnxruntime loads the model's file with
 all optimisations and runs with bound inputs and outputs. Its load time is that of creating a session,
-without loading the library.
+without loading the library. A decoder's cache stays in place after rlxc's first run, as BindCache keeps
+it; onnxruntime copies it in each run.
 
 --kernels measures the CPU kernels on one core. Each alternates with a loop at the peak that bounds it:
 multiply-adds of its type (float32 FMA, 8-bit, bfloat16) or memory reads. RLXC_CPU selects the
@@ -147,7 +148,7 @@ type versus struct {
 	Load        float64 `json:"reference_load_ms"`
 	First       float64 `json:"reference_first_run_ms"`
 	Peak        int64   `json:"reference_peak_bytes"`
-	Ratio       float64 `json:"ratio"` // median over the turns
+	Ratio       float64 `json:"ratio"` // median over the rounds
 	RatioLow    float64 `json:"ratio_low"`
 	RatioHigh   float64 `json:"ratio_high"`
 	StartRatio  float64 `json:"start_ratio"` // of loading and the first run together
@@ -157,8 +158,8 @@ type versus struct {
 // How often the engines take turns, over shapes and over texts. Virtual machines lose one of two processors for a second now and then: of
 // many short turns the median knows nothing of that.
 const (
-	turns  = 11
-	rounds = 5
+	shapeRounds = 11
+	textRounds  = 5
 )
 
 // pause comes before each turn: the threads of onnxruntime watch for work for some 40 ms after a run, and would take a processor from the
@@ -174,7 +175,7 @@ func (b *benching) run(c *cobra.Command, args []string) error {
 	}
 	if b.loading.url != "" {
 		if len(args) > 0 {
-			return usagef("--serve takes no model: the server has it")
+			return usagef("--serve takes no model: the server has one")
 		}
 		return b.load(c)
 	}
@@ -284,7 +285,7 @@ func (b *benching) byReference(ctx context.Context, src *source, sizes map[strin
 type side struct {
 	*worker
 	times []float64
-	rates []float64 // median of each turn
+	rates []float64 // median of each round
 	peak  int64
 }
 
@@ -325,13 +326,13 @@ func (b *benching) cell(ctx context.Context, report *benchReport, src, reference
 	if err != nil {
 		return err
 	}
-	for turn := range turns {
-		n := runs*(turn+1)/turns - runs*turn/turns
+	for round := range shapeRounds {
+		n := runs*(round+1)/shapeRounds - runs*round/shapeRounds
 		if n == 0 {
 			continue
 		}
 		for _, s := range sides {
-			if err := s.turn(n); err != nil {
+			if err := s.round(n); err != nil {
 				return err
 			}
 		}
@@ -358,11 +359,11 @@ func (b *benching) warm(sides []*side) (runs int, err error) {
 	if b.iterations > 0 {
 		return b.iterations, nil
 	}
-	return max(turns, int(ms(b.duration)/max(slowest, 1e-3))), nil
+	return max(shapeRounds, int(ms(b.duration)/max(slowest, 1e-3))), nil
 }
 
-// turn measures n runs, after a moment in which the other side's threads go to sleep.
-func (s *side) turn(n int) error {
+// round measures n runs, after a moment in which the other side's threads go to sleep.
+func (s *side) round(n int) error {
 	time.Sleep(pause)
 	got, err := s.measure(n)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A lengthsReport is what bench --lengths prints: how many tokens that are no padding an engine takes in a second.
+// A lengthsReport is what bench --lengths prints: how many tokens, without padding, an engine processes per second.
 type lengthsReport struct {
 	Model string        `json:"model"`
 	File  string        `json:"file"`
@@ -85,7 +85,7 @@ func readLengths(path string) ([]int, error) {
 		all = append(all, n)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s holds no length", path)
+		return nil, fmt.Errorf("%s has no lengths: want a number of tokens on each line", path)
 	}
 	return all, nil
 }
@@ -150,7 +150,7 @@ func (b *benching) lengthsCell(ctx context.Context, src *source, all []int, thre
 			ready[i] = append(ready[i], p)
 		}
 	}
-	for range rounds {
+	for range textRounds {
 		for _, batches := range ready {
 			time.Sleep(pause)
 			for _, p := range batches {

@@ -140,7 +140,8 @@ func (b *benching) load(c *cobra.Command) error {
 	return emit(c, report, report.text)
 }
 
-// begin tells when requests begin, until the context ends: one at least, and at a rate none that would begin later, however late this runs.
+// begin sends the times at which requests begin, until the context ends: one at least, and at a rate none that would begin later, however
+// late this runs.
 func (l *loading) begin(ctx context.Context, times chan<- time.Time) {
 	defer close(times)
 	end, _ := ctx.Deadline()

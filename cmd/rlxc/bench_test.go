@@ -1,12 +1,17 @@
 package main
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/modeltest"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 func TestQuantile(t *testing.T) {
@@ -78,4 +83,36 @@ func TestDeviceText(t *testing.T) {
 	require.NoError(t, r.text(&out))
 	require.True(t, strings.HasPrefix(out.String(), "BACKEND  DEVICE  NAME    KIND  BINDING  FEATURES  DRIVER\n"+
 		"wgpu     0       a name  cpu                      x\n"), out.String())
+}
+
+// TestCacheStays: repetitions of a decoder's step are given no cache and return none, and each is the same step.
+func TestCacheStays(t *testing.T) {
+	m, err := rlxc.FromProto(modeltest.Decoder(2, 2, 4), "decoder")
+	require.NoError(t, err)
+	p, err := m.Compile(t.Context(), rlxc.CompileOptions{Threads: 1, Verify: true})
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	e, in, r := &own{s, p, m}, rlxc.Tensors{"x": tensor.New(tensor.F32, 1, 1, 8)}, rand.New(rand.NewPCG(1, 2))
+	defer e.Close()
+	for _, name := range []string{"past.0.key", "past.0.value", "past.1.key", "past.1.value"} {
+		in[name] = tensor.New(tensor.F32, 1, 2, 5, 4)
+	}
+	for _, x := range in {
+		for i := range x.Len() {
+			x.SetFloat64(i, r.NormFloat64())
+		}
+	}
+	out, err := e.Run(t.Context(), in)
+	require.NoError(t, err)
+	want := out["y"].Clone()
+	run, done, err := e.again(t.Context(), in, out)
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, run())
+		require.Len(t, out, 1, "the session's")
+		require.Equal(t, want.Bytes(), out["y"].Bytes())
+	}
+	require.Len(t, in, 5, "the caller's")
+	require.NoError(t, done())
 }

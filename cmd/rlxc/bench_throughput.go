@@ -78,7 +78,7 @@ func (b *benching) throughput(c *cobra.Command, model string) error {
 		}
 	}
 	var mine, other, ratios []float64
-	for range rounds {
+	for range textRounds {
 		begin := time.Now()
 		if err := own(c.Context()); err != nil {
 			return err

@@ -32,7 +32,7 @@ type started struct {
 }
 
 // A batch line answers a wish for runs. PeakBytes is the resident memory of the process at its highest so far, 0 where the
-// system does not tell.
+// system does not report it.
 type batch struct {
 	MS        []float64 `json:"ms"`
 	PeakBytes int64     `json:"peak_bytes"`
@@ -56,7 +56,7 @@ func benchWorkerCommand() *cobra.Command {
 	}
 }
 
-// A workerJob is what a worker is told, as JSON.
+// A workerJob is the job of a worker, as JSON.
 type workerJob struct {
 	Model       string
 	Compile     rlxc.CompileOptions
@@ -66,7 +66,7 @@ type workerJob struct {
 	Limits      map[string]int // of inputs that index tables, where memory is measured; finding them takes some
 }
 
-// job is what a worker is told to run a model with these flags.
+// job is the job of a worker that runs a model with these flags.
 func (o *modelFlags) job(model string, sizes map[string]int) workerJob {
 	return workerJob{Model: model, Compile: o.CompileOptions, Library: o.library, Independent: o.independent, Sizes: sizes}
 }
@@ -101,29 +101,35 @@ func (j *workerJob) work(c *cobra.Command) error {
 		return err
 	}
 	begin = time.Now()
-	if _, err := e.Run(c.Context(), in); err != nil {
+	out, err := e.Run(c.Context(), in)
+	if err != nil {
 		return err
 	}
 	s.RunMS = ms(time.Since(begin))
 	if err := answer.Encode(s); err != nil {
 		return err
 	}
-	run := func() error {
-		_, err := e.Run(c.Context(), in)
-		return err
-	}
-	if r, ok := e.(*ortEngine); ok {
-		fixed, err := r.Fix(in)
+	var run func() error
+	switch e := e.(type) {
+	case *ortEngine:
+		fixed, err := e.Fix(in)
 		if err != nil {
 			return err
 		}
 		defer fixed.Close()
 		run = fixed.Run
+	case *own:
+		again, done, err := e.again(c.Context(), in, out)
+		if err != nil {
+			return err
+		}
+		defer done()
+		run = again
 	}
 	return serve(c.InOrStdin(), answer, j.Limits != nil, run)
 }
 
-// serve answers each line of wishes with the times of so many runs.
+// serve answers each line of wishes with the times of that many runs.
 func serve(wishes io.Reader, answer *json.Encoder, settled bool, run func() error) error {
 	lines := bufio.NewScanner(wishes)
 	for lines.Scan() {
@@ -181,7 +187,7 @@ func selfWorker(ctx context.Context, job workerJob) (*worker, error) {
 func startWorker(cmd *exec.Cmd) (w *worker, err error) {
 	w = &worker{cmd: cmd}
 	w.cmd.Stderr = &w.errors
-	w.cmd.WaitDelay = time.Second // for processes of its own that hold its output open
+	w.cmd.WaitDelay = time.Second // for child processes that hold its output open
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -206,7 +212,7 @@ func startWorker(cmd *exec.Cmd) (w *worker, err error) {
 func (w *worker) failure(err error) error {
 	w.in.Close()
 	if errors.Is(err, io.EOF) {
-		err = errors.New("it exited without the expected line of JSON")
+		err = errors.New("the command exited without the expected line of JSON")
 	} else {
 		w.cmd.Process.Kill() // it may wait for something else
 	}

@@ -69,7 +69,7 @@ another level takes the first program and packs its weights again.`,
 		defer e.Close()
 		if html != "" {
 			if inside.Proto(e.model) == nil {
-				return usagef("--html shows what the passes do: %s is compiled already", src.name)
+				return usagef("--html requires an ONNX model: %s is already compiled", src.name)
 			}
 			if err := files.ReplaceFile(html, func(w io.Writer) error { return trace.WriteHTML(w, "Passes over "+src.name) }); err != nil {
 				return err

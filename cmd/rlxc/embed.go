@@ -68,7 +68,7 @@ command continues after them. Lines, in and out, may be compressed: .gz or .zst 
 			}
 			defer func() { err = errors.Join(err, end()) }()
 			if o.Side != pipeline.Neither && o.Prompt == nil && o.PromptName == "" && m.SidePrompt(o.Side) == "" {
-				fmt.Fprintf(c.ErrOrStderr(), "the model has no prompt for --side %s: texts stay as they are\n", o.Side)
+				fmt.Fprintf(c.ErrOrStderr(), "the model has no prompt for --side %s: texts are embedded without one\n", o.Side)
 			}
 			what := kind
 			if what == "auto" {
@@ -89,7 +89,7 @@ command continues after them. Lines, in and out, may be compressed: .gz or .zst 
 					return len(v[0]), nil
 				}
 				if t.output != "" && asBase64 {
-					return usagef("--base64 is for --json")
+					return usagef("--base64 requires --json")
 				}
 			}
 			return t.do(c, m, in, k)

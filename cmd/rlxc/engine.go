@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/onnxruntime"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -94,12 +96,30 @@ func (e *own) Close() error {
 	return errors.Join(e.Session.Close(), e.program.Close(), e.model.Close())
 }
 
+// again prepares repetitions of a run that returned out: they copy no cache of a decoder. The cache stays with the device, each run
+// appends to it, and what it appended is taken back. close ends that.
+func (e *own) again(ctx context.Context, in, out rlxc.Tensors) (run, close func() error, err error) {
+	in = maps.Clone(in)
+	cache, err := inside.Session(e.Session).HoldCache(in, out)
+	if err != nil {
+		return nil, nil, err
+	}
+	run = func() error {
+		_, err := e.Run(ctx, in)
+		return errors.Join(err, cache.Rewind())
+	}
+	if cache.Len() > 0 {
+		err = run() // plans anew
+	}
+	return run, cache.Close, err
+}
+
 // An ortEngine is onnxruntime.
 type ortEngine struct{ *onnxruntime.Session }
 
 // compiledError reports that onnxruntime cannot read a compiled file.
 func compiledError(s *source) error {
-	return usagef("%s is a compiled file, which onnxruntime cannot read: give the .onnx file that it was made from, or add --reference "+
+	return usagef("%s is a compiled file, which onnxruntime cannot read: use the .onnx file that it was made from, or add --reference "+
 		"FILE", s.name)
 }
 

@@ -32,7 +32,7 @@ func newModelFlags() *modelFlags {
 	return &modelFlags{CompileOptions: rlxc.CompileOptions{Backend: "cpu", Level: rlxc.O2, MemoryLimit: min(defaultLimit, memory.Limit(0))}}
 }
 
-// registerCompile adds a flag for each option of a compilation, but for those that the command has registered in a form of its own. The
+// registerCompile adds a flag for each option of a compilation, but for those that the command has registered in another form. The
 // values that o has are the defaults.
 func registerCompile(c *cobra.Command, o *rlxc.CompileOptions) {
 	for _, row := range options.Table {

@@ -66,7 +66,7 @@ type textFormat struct {
 var textFormats = []*textFormat{
 	{kind{"Parquet", []string{".parquet"}, "PAR1"}, true, parquetRecords},
 	{kind{"Arrow", []string{".arrow", ".feather", ".ipc"}, "ARROW1"}, true, func(in *textFile) (records, error) {
-		return nil, fmt.Errorf("%s: Arrow files are not read: write Parquet", in.name)
+		return nil, fmt.Errorf("%s: Arrow files are not supported: convert the file to Parquet", in.name)
 	}},
 	jsonFormat,
 	{kind{"CSV", []string{".csv"}, ""}, true, csvRecords},
@@ -81,7 +81,7 @@ var (
 type records interface {
 	// fields are the names of the fields, and known that no record has others. JSON has those of the first record.
 	fields() (names []string, known bool, err error)
-	// next reads the values of some fields: nil, a string, a json.RawMessage, or a parquet.Value that is no text. io.EOF is the end.
+	// next reads the values of some fields: nil, a string, a json.RawMessage, or a parquet.Value that is not text. io.EOF is the end.
 	next(names []string) (record, error)
 	// node is the type of a field in Parquet; nil if values decide.
 	node(name string) parquet.Node
@@ -101,7 +101,7 @@ type record struct {
 type textFile struct {
 	name  string
 	file  *os.File // nil for the standard input
-	bytes int64    // 0 if nobody knows
+	bytes int64    // 0 if unknown
 	count int64    // of them that were read
 	lines *bufio.Reader
 	exact bool // what lines holds are bytes of the file
@@ -160,7 +160,7 @@ func openTexts(t textFlags, stdin io.Reader) (_ *textReader, err error) {
 	}
 	if !format.fields && (t.field != "" || t.second != "" || len(t.copied) > 0) {
 		return nil, errors.Join(done(),
-			usagef("--field, --second-field and --copy-field go with .jsonl, .csv and .parquet, and with the standard input"))
+			usagef("--field, --second-field and --copy-field require a .jsonl, .csv or .parquet file, or the standard input"))
 	}
 	r, err := format.read(in)
 	if err != nil {
@@ -191,7 +191,7 @@ func (in *textFile) open() (*textFormat, error) {
 	in.lines, in.exact = bufio.NewReaderSize(in, 1<<16), packed == nil
 	if packed != nil {
 		if format.magic != "" {
-			return nil, fmt.Errorf("%s: %s files are compressed inside: unpack it first", in.name, format.name)
+			return nil, fmt.Errorf("%s: a %s file compressed as a whole is not supported: unpack it first", in.name, format.name)
 		}
 		if err := holds(in.lines, in.name, &packed.kind); err != nil {
 			return nil, err
@@ -215,7 +215,7 @@ func holds(r *bufio.Reader, file string, want *kind) error {
 	head, _ := r.Peek(min(8, r.Buffered())) // a terminal sends a line at a time
 	shown := func(k *kind) bool { return k.magic != "" && bytes.HasPrefix(head, []byte(k.magic)) }
 	if want.magic != "" && !shown(want) {
-		return fmt.Errorf("%s does not hold %s, as its name says: it begins with %q", file, want.name, head)
+		return fmt.Errorf("%s is named like %s but begins with %q: rename or convert it", file, want.name, head)
 	}
 	var others []*kind
 	for _, c := range compressions {

@@ -21,18 +21,23 @@ var heap atomic.Pointer[struct{ limit, most int64 }]
 
 var watchHeap = sync.OnceFunc(func() {
 	afterCollection(func() {
-		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		metrics.Read(sample)
-		if live, h := int64(sample[0].Value.Uint64()), heap.Load(); h != nil && live > h.most {
+		if live, h := heapLive(), heap.Load(); h != nil && live > h.most {
 			debug.SetMemoryLimit(h.limit - h.most + live + live/2) // part of it may be garbage
 		}
 	})
 })
 
+// heapLive is how many bytes lived at the last collection.
+func heapLive() int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
 // boundHeap sets the limit, to what is asked for if that is not 0, and raises it while more lives: a collector that runs against a full
 // heap does nothing else. A limit that was asked for is kept until little of it is left for garbage, and no later call changes it.
 func boundHeap(asked int64) {
-	if os.Getenv("GOMEMLIMIT") != "" || asked == 0 && heap.Load() != nil { // somebody knows better
+	if os.Getenv("GOMEMLIMIT") != "" || asked == 0 && heap.Load() != nil { // the user has decided
 		return
 	}
 	limit := int64(heapLimit)
@@ -46,6 +51,22 @@ func boundHeap(asked int64) {
 	heap.Store(&struct{ limit, most int64 }{limit, most})
 	debug.SetMemoryLimit(limit)
 	watchHeap()
+}
+
+// garbageLimit is how many bytes of garbage a server lets stand. What lives in it is mostly arenas, in which the collector has nothing
+// to look for: a collection takes some 20 ms of one core, however many cores and arenas there are.
+const garbageLimit = 16 << 20
+
+// boundGarbage has garbage collected when there is half as much of it as of what lives, or garbageLimit, but not below a twentieth.
+func boundGarbage() {
+	if os.Getenv("GOGC") != "" { // somebody knows better
+		return
+	}
+	bound := func() {
+		debug.SetGCPercent(int(max(5, min(50, 100*garbageLimit/max(heapLive(), 1)))))
+	}
+	bound()
+	afterCollection(bound)
 }
 
 // afterCollection calls f after each collection of garbage, on a separate goroutine.

@@ -53,7 +53,7 @@ HF_HUB_OFFLINE. An interrupted download continues where it stopped.`,
 			}
 			return emit(c, s, func(out io.Writer) error {
 				if s.Stale != nil {
-					fmt.Fprintf(c.ErrOrStderr(), "the hub was not asked: %v\n", s.Stale)
+					fmt.Fprintf(c.ErrOrStderr(), "using cached files, which may be outdated: %v\n", s.Stale)
 				}
 				_, err := fmt.Fprintf(out, "%s\n", s.Dir)
 				return err

@@ -58,7 +58,7 @@ The exit code is 1 if the model uses an unsupported operator.`,
 func (i *inspection) run(c *cobra.Command, args []string) error {
 	if i.ops {
 		if len(args) > 0 {
-			return usagef("--ops takes no model: without --ops, inspect reports which operators of a model are supported")
+			return usagef("--ops takes no model: leave out --ops to list the operators of a model")
 		}
 		ops := lower.Operators()
 		return emit(c, ops, func(out io.Writer) error { return operatorTable(out, ops) })

@@ -45,7 +45,7 @@ type inspectReport struct {
 	Memory *memoryNeed        `json:"memory,omitempty"` // at the sizes of --dim
 }
 
-// compiledFor is what a compiled file says of itself.
+// compiledFor is the description in a compiled file.
 type compiledFor struct {
 	Target string `json:"target"` // the backend and device; of several, with commas between them
 	Level  int    `json:"level"`

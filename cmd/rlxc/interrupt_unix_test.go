@@ -67,7 +67,7 @@ func TestInterrupted(t *testing.T) {
 				var told strings.Builder
 				again.Stderr = &told
 				require.NoError(t, again.Run(), told.String())
-				require.Contains(t, told.String(), "results: going on after them")
+				require.Contains(t, told.String(), "results: continuing after them")
 				got, err := os.ReadFile(out)
 				require.NoError(t, err)
 				require.True(t, bytes.Equal(want, got))

@@ -59,7 +59,7 @@ type textReader struct {
 	close    func() error
 	copied   []*column
 	position func() int64
-	size     int64 // of what position counts; 0 if nobody knows
+	size     int64 // of what position counts; 0 if unknown
 }
 
 // each calls do for each item.
@@ -163,7 +163,7 @@ func someTexts(t textFlags) (texts []string, err error) {
 		return nil
 	})
 	if err == nil && len(texts) == 0 {
-		err = fmt.Errorf("%s has only blank texts", t.input)
+		err = fmt.Errorf("%s has only blank lines or fields: it has no text", t.input)
 	}
 	return texts, err
 }
@@ -206,7 +206,7 @@ func (t textFlags) choose(file string, r records) (asked, copied []string, err e
 		case !node.Leaf() || node.Repeated():
 			return nil, nil, fmt.Errorf("%s: column %q is nested: name a column of single values", file, name)
 		case i < len(asked) && !textual(node):
-			return nil, nil, fmt.Errorf("%s: column %q is %v, and no text", file, name, node.Type())
+			return nil, nil, fmt.Errorf("%s: column %q is %v, not a text", file, name, node.Type())
 		}
 	}
 	return asked, copied, nil
@@ -224,14 +224,14 @@ func textOf(field string, v any) (string, error) {
 		case len(v) > maxLine:
 			return "", errLongLine
 		case !utf8.ValidString(v):
-			return "", fmt.Errorf("column %q is no UTF-8", field)
+			return "", fmt.Errorf("column %q is not valid UTF-8", field)
 		}
 		return v, nil
 	case json.RawMessage:
 		if v[0] == '{' || v[0] == '[' {
-			return "", fmt.Errorf("column %q is nested, and no text", field)
+			return "", fmt.Errorf("column %q is nested, not a text", field)
 		}
-		return "", fmt.Errorf("column %q is %s, and no text", field, v)
+		return "", fmt.Errorf("column %q is %s, not a text", field, v)
 	}
 	panic(fmt.Sprintf("a text of %T", v))
 }
@@ -243,7 +243,7 @@ func jsonValue(c *column, v any) (any, error) {
 		return json.RawMessage("null"), nil
 	case string:
 		if !utf8.ValidString(v) {
-			return nil, fmt.Errorf("column %q is no UTF-8", c.name)
+			return nil, fmt.Errorf("column %q is not valid UTF-8", c.name)
 		}
 	case parquet.Value:
 		plain, err := plainValue(c.node, v)
@@ -278,10 +278,10 @@ func parquetValue(c *column, v any) (any, error) {
 			}
 		}
 		if c.node == nil {
-			return parquet.NullValue(), fmt.Errorf("column %q is %.100s, which is no single value of Parquet", c.name, v)
+			return parquet.NullValue(), fmt.Errorf("column %q is %.100s, which is not a single value of Parquet", c.name, v)
 		}
 	}
-	return parquet.NullValue(), fmt.Errorf("column %q is %.100s, and %v in records before", c.name, v, c.node.Type())
+	return parquet.NullValue(), fmt.Errorf("column %q is %.100s here, but %v in earlier records", c.name, v, c.node.Type())
 }
 
 // jsonTypes are the types that columns of values of JSON have, by preference.

@@ -103,10 +103,10 @@ func rerankCommand() *cobra.Command {
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if (query == "") == (t.second == "") {
-				return usagef("give one of --query and --second-field")
+				return usagef("want either --query or --second-field")
 			}
 			if query != "" && (t.output != "" || len(t.copied) > 0) {
-				return usagef("-o and --copy-field go with --second-field: --query needs all documents to sort them")
+				return usagef("-o and --copy-field require --second-field: with --query, all documents are sorted in memory")
 			}
 			in, m, end, err := t.start(c, args)
 			if err != nil {
@@ -121,7 +121,7 @@ func rerankCommand() *cobra.Command {
 				if it.err == nil {
 					items = append(items, it)
 				} else if t.onError == "stop" {
-					return fmt.Errorf("%w (--on-error skip goes on)", it.failure())
+					return fmt.Errorf("%w (--on-error skip continues)", it.failure())
 				}
 				return nil
 			})
@@ -208,7 +208,7 @@ characters. Long texts are read by windows that overlap. A GLiNER model finds sp
 			}
 			defer func() { err = errors.Join(err, end()) }()
 			if m.Task == pipeline.ZeroShotTag && len(labels) == 0 {
-				return usagef("%s has no labels: name some, such as --labels person,city", args[0])
+				return usagef("%s requires labels: add --labels, such as --labels person,city", args[0])
 			}
 			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
 				var values [][]pipeline.Entity
@@ -268,7 +268,7 @@ input has a question, and its context in that field. Long contexts are read by w
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if (question == "") == (t.second == "") {
-				return usagef("give one of --question and --second-field")
+				return usagef("want either --question or --second-field")
 			}
 			in, m, end, err := t.start(c, args)
 			if err != nil {

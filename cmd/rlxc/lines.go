@@ -112,7 +112,7 @@ func (o *objects) next(names []string) (r record, err error) {
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(r.values[0].(string)), &object); err != nil {
-		r.err = fmt.Errorf("it is no JSON object: %w", err)
+		r.err = fmt.Errorf("not a JSON object: %w", err)
 		return r, nil
 	}
 	r.values = make([]any, len(names))
@@ -145,7 +145,7 @@ const maxCommas = 1 << 20
 func (r *recordReader) Read(b []byte) (int, error) {
 	n, err := r.in.Read(b)
 	if r.left -= n; r.left < 0 {
-		return 0, fmt.Errorf("a line, or what is quoted in it, is longer than %d MiB", maxLine>>20)
+		return 0, fmt.Errorf("a line, or a quoted field in it, is longer than %d MiB", maxLine>>20)
 	}
 	if r.commas -= bytes.Count(b[:n], []byte(",")); r.commas < 0 {
 		return 0, fmt.Errorf("a line has more than %d commas", maxCommas)
@@ -166,7 +166,7 @@ func csvRecords(in *textFile) (_ records, err error) {
 	c.values = csv.NewReader(c.bounded)
 	c.values.FieldsPerRecord = -1
 	if c.header, err = c.values.Read(); err != nil {
-		return nil, fmt.Errorf("%s: its first line names the columns: %w", in.name, err)
+		return nil, fmt.Errorf("%s: cannot read the first line, which names the columns: %w", in.name, err)
 	}
 	return c, nil
 }
@@ -192,7 +192,7 @@ func (c *commas) next(names []string) (record, error) {
 	for i, name := range names {
 		k := slices.Index(c.header, name)
 		if k >= len(values) {
-			r.err = fmt.Errorf("the line has %d columns, and the header %d", len(values), len(c.header))
+			r.err = fmt.Errorf("the line has %d columns, but the header has %d", len(values), len(c.header))
 			break
 		}
 		r.values[i] = values[k]
@@ -216,7 +216,7 @@ func openRegular(file string, flag int, stat func(string) (os.FileInfo, error)) 
 		return nil, err
 	}
 	if now, err := f.Stat(); err != nil || !os.SameFile(before, now) {
-		return nil, errors.Join(err, f.Close(), fmt.Errorf("%s became another file while it was opened", file))
+		return nil, errors.Join(err, f.Close(), fmt.Errorf("%s was replaced while it was opened: try again", file))
 	}
 	return f, nil
 }

@@ -26,16 +26,16 @@ import (
 const (
 	exitDone  = 0
 	exitCheck = 1 // the check that the command makes failed
-	exitUsage = 2 // the command line is wrong
-	exitInput = 3 // the model, an input or the environment is wrong
+	exitUsage = 2 // the command line is invalid
+	exitInput = 3 // the model, an input or the environment is invalid
 
-	exitSignal = 128 // and the signal's number, as shells have it
+	exitSignal = 128 // plus the signal's number, as in shells
 )
 
-// errCheck ends a command whose check failed; the command has said why.
+// errCheck ends a command whose check failed and that has printed why.
 var errCheck = errors.New("the check failed")
 
-// A usageError is a mistake in the command line that the command itself finds.
+// A usageError is a mistake in the command line that the command finds, not cobra.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
@@ -46,17 +46,17 @@ func main() {
 	os.Exit(interrupted(code))
 }
 
-// patience is how long a command may take to notice that it was interrupted.
+// patience is the time that an interrupted command gets before the process exits.
 const patience = 300 * time.Millisecond
 
-// draining is how many nanoseconds a command may take to end in good order; 0 if it has nothing to end.
+// draining is the time in nanoseconds that a command needs to shut down; 0 if it needs none.
 var draining atomic.Int64
 
-// patient lets a command take its time when it is asked to end. If it does so without an error, that is its success.
+// patient gives an interrupted command more time. If it then ends without an error, the exit code is 0.
 func patient(time time.Duration) { draining.Store(int64(time)) }
 
-// catch ends the context when the process is asked to end, and the process if its command does not follow: no file that is being
-// written is left behind. interrupted is the exit code that a code becomes.
+// catch cancels the context on SIGINT and SIGTERM, and exits if the command does not return in time. It removes files that are being
+// written. interrupted returns the exit code of an interrupted command.
 func catch() (_ context.Context, interrupted func(code int) int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -70,7 +70,7 @@ func catch() (_ context.Context, interrupted func(code int) int) {
 		got.Store(int32(s))
 		cancel()
 		select {
-		case <-signals: // asked again
+		case <-signals: // a second signal
 		case <-time.After(patience + time.Duration(draining.Load())):
 		}
 		files.DiscardDrafts()
@@ -90,8 +90,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	describeStandard(root)
 	cmd, err := root.ExecuteContextC(ctx)
-	said := &printer{to: stderr} // errors tell names and paths
+	said := &printer{to: stderr} // errors contain names and paths
 	var usage usageError
 	switch {
 	case err == nil:
@@ -106,8 +107,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitInput
 }
 
-// newRoot returns the command tree. started is set when a command starts: an error before that is a mistake in the command
-// line, which cobra found.
+// newRoot returns the command tree. started is set when a command starts. An error before that is a mistake in the command line that
+// cobra found.
 func newRoot() (root *cobra.Command, started *bool) {
 	root = &cobra.Command{
 		Use:   "rlxc",
@@ -130,7 +131,7 @@ input or the environment is invalid, and 130 or 143 after an interrupt.`,
 	root.PersistentFlags().Bool("json", false, "print JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		var number *strconv.NumError
-		if errors.As(err, &number) { // its text names Go functions
+		if errors.As(err, &number) { // whose text names Go functions
 			return fmt.Errorf("%sinvalid value %q: want a number", strings.TrimSuffix(err.Error(), number.Error()), number.Num)
 		}
 		return err
@@ -167,8 +168,25 @@ input or the environment is invalid, and 130 or 143 after an interrupt.`,
 	return root, started
 }
 
-// fault makes an error of a panic that comes of reading a model's file which somebody has cut. Its contents are read by whoever
-// looks at weights.
+// describeStandard gives cobra's own commands help texts in the style of the others.
+func describeStandard(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Short, c.Long = "describe a command", "help describes a command, as --help does."
+		case "completion":
+			c.Short = "print a script that completes command lines in a shell"
+			c.Long = "completion prints a script that completes the command lines of rlxc. The --help of each shell shows how to load it."
+			for _, shell := range c.Commands() {
+				shell.Short = "print the completion script of " + shell.Name()
+			}
+		}
+	}
+}
+
+// fault returns the panic of a read beyond the end of a truncated model file as an error. Any command may cause such a read.
 func fault(err *error, before bool) {
 	debug.SetPanicOnFault(before)
 	if r := recover(); r != nil {
@@ -178,7 +196,7 @@ func fault(err *error, before bool) {
 	}
 }
 
-// emit writes what a command found: as JSON with --json, as text otherwise.
+// emit writes the report of a command: as JSON with --json, as text otherwise.
 func emit(c *cobra.Command, v any, text func(io.Writer) error) error {
 	if asJSON, _ := c.Flags().GetBool("json"); !asJSON {
 		out := &printer{to: c.OutOrStdout()}

@@ -180,7 +180,7 @@ func (p *parquetRows) begin(round *bytes.Buffer) error {
 		root := &listedGroup{}
 		for _, c := range p.copied {
 			if c.node == nil {
-				return fmt.Errorf("field %q is null in all of the first lines, and its type is not known: leave it out", c.name)
+				return fmt.Errorf("field %q is null in all of the first lines, so its type is unknown: do not copy it", c.name)
 			}
 			root.fields = append(root.fields, &namedField{parquet.Optional(parquet.Leaf(c.node.Type())), c.name})
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,9 +11,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+	"github.com/pierrec/lz4/v4"
 )
 
 // parquetFile are the rows of a Parquet file. A column is read page by page, and no others than those asked for.
@@ -33,7 +39,7 @@ func parquetRecords(in *textFile) (_ records, err error) {
 		return nil, err
 	}
 	if string(end[4:]) != "PAR1" || int64(binary.LittleEndian.Uint32(end[:])) > in.bytes-12 {
-		return nil, errors.New("it does not end as Parquet does")
+		return nil, errors.New("no Parquet footer at the end")
 	}
 	file, err := parquet.OpenFile(in.file, in.bytes, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
@@ -48,7 +54,7 @@ func damaged(file string, err *error) {
 		*err = fmt.Errorf("%v", r)
 	}
 	if *err != nil && *err != io.EOF {
-		*err = fmt.Errorf("%s is damaged or not whole: %w", file, *err)
+		*err = fmt.Errorf("%s is damaged or incomplete: %w", file, *err)
 	}
 }
 
@@ -107,29 +113,78 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 // mostPage is how many bytes a page may have, which is unpacked whole. Writers make pages of 1 to 100 MB.
 const mostPage = 256 << 20
 
-// bounded reads the heads of a column's pages, and fails if one announces more than a page may have. What else is wrong the library says,
-// which reads the same heads.
+// bounded reads the pages of a column, and fails if one announces more than a page may have, or unpacks to more than it announces: the
+// library unpacks a page before it looks, and takes what is no LZ4 for a lack of room. What else is wrong the library says.
 func (p *parquetFile) bounded(m format.ColumnMetaData) error {
 	from := m.DataPageOffset
 	if m.DictionaryPageOffset != 0 {
 		from = m.DictionaryPageOffset
 	}
-	in := io.NewSectionReader(p.in, from, m.TotalCompressedSize)
-	buffered := bufio.NewReader(in)
+	in := bufio.NewReader(io.NewSectionReader(p.in, from, m.TotalCompressedSize))
 	for {
 		var head format.PageHeader
-		err := thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(buffered)).Decode(&head)
-		if err != nil || head.CompressedPageSize < 0 {
+		err := thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(in)).Decode(&head)
+		if err != nil || head.CompressedPageSize < 0 || head.UncompressedPageSize < 0 {
 			return nil //nolint:nilerr // the library reports it
 		}
 		if n := max(head.UncompressedPageSize, head.CompressedPageSize); n > mostPage {
-			return fmt.Errorf("a page has %d bytes, and is read whole up to %d: write the file with smaller pages", n, mostPage)
+			return fmt.Errorf("a page has %d bytes, more than the maximum of %d: write the file with smaller pages", n, mostPage)
 		}
-		if _, err := in.Seek(int64(head.CompressedPageSize)-int64(buffered.Buffered()), io.SeekCurrent); err != nil {
-			return err
+		var plain int32 // levels, which are not packed
+		unpack := unpackers[m.Codec]
+		if v2 := head.DataPageHeaderV2; v2.Valid {
+			plain = v2.V.DefinitionLevelsByteLength + v2.V.RepetitionLevelsByteLength
+			if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
+				unpack = nil
+			}
 		}
-		buffered.Reset(in)
+		if unpack == nil || plain < 0 || plain > min(head.CompressedPageSize, head.UncompressedPageSize) {
+			plain, unpack = head.CompressedPageSize, nil
+		}
+		if _, err := in.Discard(int(plain)); err != nil {
+			return nil //nolint:nilerr // the library reports it
+		}
+		if unpack == nil {
+			continue
+		}
+		data := make([]byte, head.CompressedPageSize-plain)
+		if _, err := io.ReadFull(in, data); err != nil {
+			return nil //nolint:nilerr // the library reports it
+		}
+		if n, err := unpack(data, int(head.UncompressedPageSize-plain)); err != nil {
+			return fmt.Errorf("a page does not unpack: %w", err)
+		} else if n > int(head.UncompressedPageSize-plain) {
+			return fmt.Errorf("a page unpacks to more than the %d bytes that it announces", head.UncompressedPageSize-plain)
+		}
 	}
+}
+
+// unpackers say by codec how many bytes data unpack to. They stop beyond most.
+var unpackers = map[format.CompressionCodec]func(data []byte, most int) (int, error){
+	format.Snappy: func(data []byte, _ int) (int, error) { return snappy.DecodedLen(data) },
+	format.Lz4Raw: func(data []byte, most int) (int, error) { return lz4.UncompressBlock(data, make([]byte, most)) },
+	format.Gzip: func(data []byte, most int) (int, error) {
+		in, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return 0, err
+		}
+		return length(in, most)
+	},
+	format.Brotli: func(data []byte, most int) (int, error) { return length(brotli.NewReader(bytes.NewReader(data)), most) },
+	format.Zstd: func(data []byte, most int) (int, error) {
+		in, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostPage))
+		if err != nil {
+			return 0, err
+		}
+		defer in.Close()
+		return length(in, most)
+	},
+}
+
+// length is how many bytes come, or most+1 if more do.
+func length(in io.Reader, most int) (int, error) {
+	n, err := io.Copy(io.Discard, io.LimitReader(in, int64(most)+1))
+	return int(n), err
 }
 
 // A cursor reads a column of a row group.
@@ -207,7 +262,7 @@ func plainValue(n parquet.Node, v parquet.Value) (any, error) {
 				return v.Uint32(), nil
 			}
 		default:
-			return nil, fmt.Errorf("lines of JSON have no %v", n.Type())
+			return nil, fmt.Errorf("JSON lines cannot hold %v", n.Type())
 		}
 	}
 	switch v.Kind() {
@@ -220,12 +275,12 @@ func plainValue(n parquet.Node, v parquet.Value) (any, error) {
 	case parquet.Double:
 		return v.Double(), finite(v.Double())
 	}
-	return nil, fmt.Errorf("lines of JSON have no %v", n.Type())
+	return nil, fmt.Errorf("JSON lines cannot hold %v", n.Type())
 }
 
 func finite(v float64) error {
 	if v-v != 0 {
-		return fmt.Errorf("lines of JSON have no %v", v)
+		return fmt.Errorf("JSON lines cannot hold %v", v)
 	}
 	return nil
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -116,23 +118,23 @@ func TestParquetErrors(t *testing.T) {
 		want  string
 	}{
 		"null":      {textFlags{}, whole.Bytes(), `%s: row 121: column "text" is null`},
-		"mistyped":  {textFlags{field: "score"}, whole.Bytes(), `%s: column "score" is FLOAT, and no text`},
-		"a decimal": {textFlags{field: "price"}, whole.Bytes(), `%s: column "price" is DECIMAL(12,2), and no text`},
+		"mistyped":  {textFlags{field: "score"}, whole.Bytes(), `%s: column "score" is FLOAT, not a text`},
+		"a decimal": {textFlags{field: "price"}, whole.Bytes(), `%s: column "price" is DECIMAL(12,2), not a text`},
 		"nested":    {textFlags{field: "tags"}, whole.Bytes(), `%s: column "tags" is nested: name a column of single values`},
 		"repeated":  {textFlags{field: "many"}, whole.Bytes(), `%s: column "many" is nested: name a column of single values`},
 		"a group":   {textFlags{copied: []string{"in"}}, whole.Bytes(), `%s: column "in" is nested: name a column of single values`},
-		"binary":    {textFlags{field: "bytes"}, whole.Bytes(), `%s: row 1: column "bytes" is no UTF-8`},
+		"binary":    {textFlags{field: "bytes"}, whole.Bytes(), `%s: row 1: column "bytes" is not valid UTF-8`},
 		"no JSON": {textFlags{copied: []string{"price"}}, whole.Bytes(),
-			`%s: row 1: column "price": lines of JSON have no DECIMAL(12,2)`},
-		"binary for JSON": {textFlags{copied: []string{"bytes"}}, whole.Bytes(), `%s: row 1: column "bytes" is no UTF-8`},
+			`%s: row 1: column "price": JSON lines cannot hold DECIMAL(12,2)`},
+		"binary for JSON": {textFlags{copied: []string{"bytes"}}, whole.Bytes(), `%s: row 1: column "bytes" is not valid UTF-8`},
 		"no column": {textFlags{second: "title"}, whole.Bytes(),
 			`%s has no column "title": it has id, text, score, day, at, price, bytes, tags, many, in`},
 		"no rows": {textFlags{}, someParquet(t, 0), `%s is empty: it has no text`},
 		"nothing": {textFlags{}, nil, `%s is empty: it has no text`},
-		"text":    {textFlags{}, []byte("some text\n"), `%s does not hold Parquet, as its name says: it begins with "some tex"`},
-		"cut":     {textFlags{}, whole.Bytes()[:1000], `%s is damaged or not whole: it does not end as Parquet does`},
-		"a page": {textFlags{}, widePage(t, mostPage+1),
-			`%s: row 1 is damaged or not whole: column "text": a page has 268435457 bytes, and is read whole up to 268435456: ` +
+		"text":    {textFlags{}, []byte("some text\n"), `%s is named like Parquet but begins with "some tex": rename or convert it`},
+		"cut":     {textFlags{}, whole.Bytes()[:1000], `%s is damaged or incomplete: no Parquet footer at the end`},
+		"a page": {textFlags{}, widePage(t, mostPage+1, format.Uncompressed, []byte("page")),
+			`%s: row 1 is damaged or incomplete: column "text": a page has 268435457 bytes, more than the maximum of 268435456: ` +
 				`write the file with smaller pages`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,30 +156,67 @@ func TestParquetErrors(t *testing.T) {
 	}
 }
 
-// widePage is a file whose column "text" has a page that announces that many bytes.
-func widePage(t *testing.T, announced int32) []byte {
+// TestUnpackers holds that a page that unpacks to more than it announces, or to nothing, is an error before the library unpacks it.
+func TestUnpackers(t *testing.T) {
+	for codec, unpack := range unpackers {
+		packed, err := parquet.LookupCompressionCodec(codec).Encode(nil, make([]byte, 1<<20))
+		require.NoError(t, err)
+		n, err := unpack(packed, 1<<20)
+		require.NoError(t, err, codec)
+		require.Equal(t, 1<<20, n, codec)
+		file := filepath.Join(t.TempDir(), "a.parquet")
+		for _, c := range []struct {
+			data []byte
+			want string
+		}{{packed, "a page (unpacks to more|does not unpack)"}, {[]byte("\xff\xff\xff\xff"), "a page does not unpack"}, {nil, "page"}} {
+			require.NoError(t, os.WriteFile(file, widePage(t, 100, codec, c.data), 0o600))
+			_, err := openTexts(textFlags{input: file}, nil)
+			require.Regexp(t, c.want, err, codec)
+		}
+	}
+	require.Len(t, unpackers, 5)
+}
+
+// widePage is a file whose column "text" has a page of that content, and announces that many bytes.
+func widePage(t *testing.T, announced int32, codec format.CompressionCodec, page []byte) []byte {
 	data := someParquet(t, 1)
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
 	meta := *f.Metadata()
 	text, ok := f.Schema().Lookup("text")
 	require.True(t, ok)
-	head, err := thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{UncompressedPageSize: announced, CompressedPageSize: 4})
+	head, err := thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{UncompressedPageSize: announced,
+		CompressedPageSize: int32(len(page))})
 	require.NoError(t, err)
 	m := &meta.RowGroups[0].Columns[text.ColumnIndex].MetaData
-	m.DictionaryPageOffset, m.DataPageOffset, m.TotalCompressedSize = 0, int64(len(data)), int64(len(head))+4
-	data = append(append(data, head...), "page"...)
+	m.DictionaryPageOffset, m.DataPageOffset, m.TotalCompressedSize = 0, int64(len(data)), int64(len(head)+len(page))
+	m.Codec = codec
+	data = append(append(data, head...), page...)
 	end, err := thrift.Marshal(new(thrift.CompactProtocol), &meta)
 	require.NoError(t, err)
 	return append(binary.LittleEndian.AppendUint32(append(data, end...), uint32(len(end))), "PAR1"...)
 }
 
-// TestDamagedParquet changes each byte of a file: it is an error, or rows, and the reader ends.
+// TestDamagedParquet changes each byte of a file, and each fifth of one packed by each codec: it is an error, or rows, and the reader ends.
 func TestDamagedParquet(t *testing.T) {
-	data := someParquet(t, 3)
+	for _, codec := range append(slices.Collect(maps.Keys(unpackers)), format.Uncompressed) {
+		t.Run(codec.String(), func(t *testing.T) {
+			t.Parallel()
+			damagedParquet(t, codec)
+		})
+	}
+}
+
+func damagedParquet(t *testing.T, codec format.CompressionCodec) {
+	var b bytes.Buffer
+	require.NoError(t, parquet.Write(&b, storedRows(3), parquet.Compression(parquet.LookupCompressionCodec(codec))))
+	data := b.Bytes()
 	file := filepath.Join(t.TempDir(), "a.parquet")
-	failed := 0
-	for i := range data {
+	failed, step := 0, 5
+	if codec == format.Uncompressed {
+		step = 1
+	}
+	for i := 0; i < len(data); i += step {
 		changed := bytes.Clone(data)
 		changed[i] ^= 0x55
 		require.NoError(t, os.WriteFile(file, changed, 0o600))
@@ -191,22 +230,22 @@ func TestDamagedParquet(t *testing.T) {
 			require.ErrorContains(t, err, file)
 		}
 	}
-	require.Greater(t, failed, len(data)/10)
+	require.Greater(t, failed, len(data)/step/10)
 }
 
 // TestColumnTypes holds that the first value of a field of JSON chooses the type of its column, and others are errors.
 func TestColumnTypes(t *testing.T) {
 	for _, c := range []struct{ first, second, want string }{
 		{`1`, `-2`, ``},
-		{`1`, `2.5`, `column "a" is 2.5, and INT(64,true) in records before`},
+		{`1`, `2.5`, `column "a" is 2.5 here, but INT(64,true) in earlier records`},
 		{`1.5`, `2`, ``},
 		{`true`, `false`, ``},
-		{`true`, `1`, `column "a" is 1, and BOOLEAN in records before`},
-		{`"x"`, `1`, `column "a" is 1, and STRING in records before`},
+		{`true`, `1`, `column "a" is 1 here, but BOOLEAN in earlier records`},
+		{`"x"`, `1`, `column "a" is 1 here, but STRING in earlier records`},
 		{`null`, `1`, ``},
-		{`null`, `[1]`, `column "a" is [1], which is no single value of Parquet`},
-		{`1`, `{"b":1}`, `column "a" is {"b":1}, and INT(64,true) in records before`},
-		{`null`, `1e999`, `column "a" is 1e999, which is no single value of Parquet`},
+		{`null`, `[1]`, `column "a" is [1], which is not a single value of Parquet`},
+		{`1`, `{"b":1}`, `column "a" is {"b":1} here, but INT(64,true) in earlier records`},
+		{`null`, `1e999`, `column "a" is 1e999, which is not a single value of Parquet`},
 	} {
 		file := filepath.Join(t.TempDir(), "a.jsonl")
 		require.NoError(t, os.WriteFile(file, []byte(`{"text":"x","a":`+c.first+`}`+"\n"+`{"text":"x","a":`+c.second+`}`+"\n"), 0o600))

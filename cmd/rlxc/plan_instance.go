@@ -109,7 +109,7 @@ func (i *intervals) read() (*planner.Problem, error) {
 	return problem, nil
 }
 
-// readLate makes each buffer live for so many steps more before its gaps and at its end, but not beyond the last step of all.
+// readLate makes each buffer live for that many steps more before its gaps and at its end, but not beyond the last step of all.
 func readLate(p *planner.Problem, steps int) {
 	end := math.MinInt
 	for i := range p.Buffers {

@@ -48,7 +48,7 @@ func (p *printer) Write(text []byte) (int, error) {
 	return n, p.err
 }
 
-// shown is a name from a model in a table: on one line, without what a terminal would obey, and cut where it is too long to read.
+// shown is a name from a model in a table: on one line, without what a terminal would obey, and cut if it is too long to read.
 func shown(name string) string {
 	quoted := files.Quote(name)
 	end := strings.LastIndexByte(quoted, '"')

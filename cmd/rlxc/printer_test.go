@@ -99,7 +99,8 @@ func TestJSONCommands(t *testing.T) {
 // keeps it what it was wherever writes end.
 func FuzzJSON(f *testing.F) {
 	names := slices.Sorted(maps.Keys(jsonCommands))
-	for _, text := range []string{"a", "\x7f", "\u009b2J", "\u202e", "\xff", "ü\xe2\x80", strings.Repeat("é", 3000), "\x1b[2J",
+	for _, text := range []string{"a", "\x7f", "\u009b2J", "\u202e", "\xff", "ü\xe2\x80", strings.Repeat("é", 90),
+		strings.Repeat("é", 3000), "\x1b[2J",
 		"\u2028\x00", `"\`} {
 		for i := range names {
 			f.Add(text, uint16(i))
@@ -142,7 +143,8 @@ func FuzzJSON(f *testing.F) {
 		var said strings.Builder
 		code := execute(t.Context(), args, &out, &said)
 		needs := map[string]string{"validate": onnxruntime.Env, "pull": "a hub"}[name]
-		require.True(t, code == exitDone || os.Getenv(needs) == "" && needs != "", "%v: %d: %s", args, code, &said)
+		tooLong := strings.Contains(said.String(), "a question is too long")
+		require.True(t, code == exitDone || tooLong || os.Getenv(needs) == "" && needs != "", "%v: %d: %s", args, code, &said)
 		require.True(t, utf8.ValidString(out.String()), "%v: %q", args, out.String())
 		for d := json.NewDecoder(strings.NewReader(out.String())); ; {
 			var v any

@@ -24,13 +24,18 @@ type profile struct {
 }
 
 // profiled runs once more, now that everything is planned and warm, and takes the times.
-func (r *running) profiled(ctx context.Context, e *own, in rlxc.Tensors, title string) (*profile, error) {
-	if _, err := e.Run(ctx, in); err != nil {
+func (r *running) profiled(ctx context.Context, e *own, in, out rlxc.Tensors, title string) (*profile, error) {
+	run, done, err := e.again(ctx, in, out)
+	if err == nil {
+		defer done()
+		err = run()
+	}
+	if err != nil {
 		return nil, err
 	}
 	p := &profile{e.Profile()}
 	if p.Steps == nil {
-		return nil, errors.New("no profile: the device keeps no times of its steps")
+		return nil, errors.New("no profile: the device does not measure its steps")
 	}
 	if r.trace != "" {
 		if err := p.writeTrace(r.trace); err != nil {
@@ -122,7 +127,7 @@ func shareText(part, all time.Duration) string {
 	return fmt.Sprintf("%.1f%%", 100*part.Seconds()/max(all.Seconds(), 1e-9))
 }
 
-// flopRate is empty for what is no product.
+// flopRate is empty for what is not a product.
 func flopRate(flops int, t time.Duration) string {
 	if flops == 0 || t <= 0 {
 		return ""

@@ -126,7 +126,7 @@ func (q *quantization) run(c *cobra.Command, args []string) error {
 	}
 	report := &quantizeReport{Model: src.name, Form: form, File: q.output, Bytes: proto.Size(p),
 		OriginalBytes: proto.Size(inside.Proto(original.model)),
-		Quantised:     quantize.Summary(made.Quantised), Kept: quantize.Summary(made.Kept)}
+		Quantised:     quantize.Summary(made.Quantised), NotQuantised: quantize.Summary(made.NotQuantised)}
 	if err := q.compare(c, report, examples, want, namesOf(original.Outputs())); err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ type quantizeReport struct {
 	Bytes         int              `json:"bytes"` // external data included
 	OriginalBytes int              `json:"original_bytes"`
 	Quantised     []quantize.Count `json:"quantised"`
-	Kept          []quantize.Count `json:"kept"`
+	NotQuantised  []quantize.Count `json:"not_quantised"`
 	Runs          int              `json:"runs"`
 	Outputs       []accuracy       `json:"outputs"`
 }
@@ -201,7 +201,7 @@ func (r *quantizeReport) text(out io.Writer) error {
 	for _, n := range r.Quantised {
 		fmt.Fprintf(w, "%s\t%d\tquantised\n", n.Op, n.Count)
 	}
-	for _, n := range r.Kept {
+	for _, n := range r.NotQuantised {
 		fmt.Fprintf(w, "%s\t%d\tnot quantised: %s\n", n.Op, n.Count, n.Reason)
 	}
 	w.Flush()

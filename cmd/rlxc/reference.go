@@ -232,7 +232,7 @@ func tapGraph(g *ir.Graph, tapped []rlxc.ValueInfo) []string {
 	return names
 }
 
-// declaredIn is what the model says of the named values in one of its lists: files do not tell a sequence from a tensor.
+// declaredIn is what the model says of the named values in one of its lists: files do not distinguish a sequence from a tensor.
 func declaredIn(e engine, list func(*onnxpb.GraphProto) []*onnxpb.ValueInfoProto, names []string) []*onnxpb.ValueInfoProto {
 	out := models.Named(names)
 	if o, ok := e.(*own); ok {

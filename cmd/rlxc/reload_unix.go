@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// reloadSignals ask serve to open its models anew.
+// reloadSignals ask serve to reopen its models.
 var reloadSignals = []os.Signal{syscall.SIGHUP}

@@ -16,7 +16,7 @@ import (
 )
 
 // A results file takes results in order. What is written before an interruption stays in FILE.part, whose first line reports what it is
-// a part of; the same command goes on after it. The results of a round are a frame, which has a checksum and has reached the
+// a part of; the same command continues after it. The results of a round are a frame, which has a checksum and has reached the
 // disk before anything is reported of it.
 type results struct {
 	file  string
@@ -101,7 +101,7 @@ func (r *results) frames() (*frames, error) {
 	return &frames{in: bufio.NewReaderSize(r.part, 1<<20), sum: sha256.New()}, seek(r.part, int64(r.head))
 }
 
-var errDamaged = errors.New("it was changed, or is not whole")
+var errDamaged = errors.New("it was changed or is incomplete: delete it to start again")
 
 // next begins the next frame; io.EOF at the end.
 func (f *frames) next() (count int, err error) {

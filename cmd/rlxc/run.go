@@ -114,7 +114,11 @@ func (r *running) run(c *cobra.Command, args []string) error {
 		}
 	}
 	if o, ok := e.(*own); ok && r.Profile {
-		if report.Profile, err = r.profiled(c.Context(), o, in, "Run of "+src.name); err != nil {
+		report.Outputs = rlxc.Tensors{} // the session takes their memory again
+		for name, t := range out {
+			report.Outputs[name] = t.Clone()
+		}
+		if report.Profile, err = r.profiled(c.Context(), o, in, report.Outputs, "Run of "+src.name); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -68,7 +67,7 @@ func serveCommand() *cobra.Command {
 text-embeddings-inference (/embed, /rerank, /predict, …), Hugging Face's inference tasks
 (/pipeline/TASK), Cohere and Jina (/v1/rerank, /v2/rerank), and Ollama (/api/embed). For tensors instead
 of texts it speaks the Open Inference Protocol of KServe and Triton (/v2/models/NAME/infer, and gRPC at
---grpc-address). GET /openapi.json lists all routes, GET / is a page for people, and GET /metrics is for
+--grpc-address). GET /openapi.json lists all routes, GET / is a web page to try them, and GET /metrics is for
 Prometheus.
 
 M is a folder, a model file or an id of the hub. Its name is its last part, or NAME in NAME=M. A request
@@ -91,7 +90,7 @@ SIGHUP opens the model files again without failing a request.`,
 				args = strings.Fields(os.Getenv(envName("models")))
 			}
 			if len(args) == 0 {
-				return usagef("there are no models to serve")
+				return usagef("no models to serve: name one, or set RLXC_SERVE_MODELS")
 			}
 			return s.run(c, args)
 		},
@@ -166,7 +165,7 @@ func (s *serving) models(args []string) []server.Model {
 	return list
 }
 
-// modelName names a model by its path or id: the last part that tells anything.
+// modelName names a model by its path or id: the last informative part.
 func modelName(path string) string {
 	path, _, _ = strings.Cut(filepath.ToSlash(filepath.Clean(path)), "@")
 	parts := strings.Split(path, "/")
@@ -194,12 +193,12 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 		}
 		o.Keys = append(o.Keys, strings.Fields(string(data))...)
 		if len(o.Keys) == 0 {
-			return o, fmt.Errorf("%s has no keys: without one, anybody might ask", s.keyFile)
+			return o, fmt.Errorf("%s has no keys: write at least one, or leave out --api-key-file", s.keyFile)
 		}
 	}
 	for _, key := range o.Keys {
 		if key == "" {
-			return o, usagef("an API key is empty")
+			return o, usagef("an API key is empty: leave it out")
 		}
 	}
 	for _, x := range []struct {
@@ -264,9 +263,7 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		o.Traces = traces
 	}
 	boundHeap(s.open.Compile.MemoryLimit)
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50) // what lives is mostly plans, and collecting it takes milliseconds
-	}
+	boundGarbage()
 	defer s.spare()()
 	connections := 4 * o.MaxRequests
 	first, err := listen(c.Context(), s.address, connections)
@@ -309,7 +306,7 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		return err
 	case <-c.Context().Done():
 	}
-	log.Info("ending: requests that have begun are answered", "within", s.drain)
+	log.Info("stopping: finishing requests in progress", "within", s.drain)
 	handler.Drain()
 	retire(listeners, s.drain)
 	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
@@ -317,7 +314,7 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	for _, e := range ends {
 		if late := e.Shutdown(ctx); late != nil {
 			e.Close()
-			err = fmt.Errorf("some requests took longer than --drain %v", s.drain)
+			err = fmt.Errorf("some requests did not finish within --drain %v", s.drain)
 		}
 	}
 	return err
@@ -352,7 +349,7 @@ func exportTraces(ctx context.Context, url, version string) (_ trace.TracerProvi
 	}, nil
 }
 
-// reloads opens the models anew at each SIGHUP, until stop.
+// reloads reopens the models at each SIGHUP, until stop.
 func (s *serving) reloads(ctx context.Context, handler *server.Server, log *slog.Logger) (stop func()) {
 	if len(reloadSignals) == 0 {
 		return func() {}
@@ -365,10 +362,10 @@ func (s *serving) reloads(ctx context.Context, handler *server.Server, log *slog
 		for range signals {
 			begun := time.Now()
 			if err := handler.Reload(ctx); err != nil {
-				log.Error("a model could not be opened anew: it is served as it was", "error", err)
+				log.Error("a model could not be reopened: the old one is still served", "error", err)
 				continue
 			}
-			log.Info("the models were opened anew", "took", time.Since(begun).Round(time.Millisecond))
+			log.Info("the models were reopened", "took", time.Since(begun).Round(time.Millisecond))
 		}
 	}()
 	return func() {

@@ -116,7 +116,7 @@ func TestServe(t *testing.T) {
 	log.await(t, `route=/rerank status=200.* model=rerank texts=2`)
 	client.CloseIdleConnections()
 	require.Equal(t, exitDone, stop(), "%s", log)
-	require.Contains(t, log.String(), "ending")
+	require.Contains(t, log.String(), "stopping")
 }
 
 func TestServeTLS(t *testing.T) {

@@ -75,7 +75,7 @@ func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, src *
 		return nil, err
 	}
 	if o.truncated = batch.Truncated; o.truncated > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "%d of %d texts were truncated to %d tokens\n", batch.Truncated, batch.Rows, o.maxLength)
+		fmt.Fprintf(c.ErrOrStderr(), "%d of %d texts were truncated to %d tokens\n", batch.Truncated, batch.Sequences, o.maxLength)
 	}
 	in, err := pipeline.Tensors(src.name, e.Inputs(), freeDims(e.Inputs()), batch)
 	if err != nil {
@@ -93,7 +93,7 @@ func (o *textOptions) tokenize(c *cobra.Command, tok *tokenizer.Tokenizer, src *
 		n, known := limits[name]
 		for i := range t.Len() {
 			if id := t.Int64(i); known && id >= int64(n) {
-				return nil, fmt.Errorf("the tokenizer does not belong to this model: it sets %s to %d, but the model's table has %d rows",
+				return nil, fmt.Errorf("the tokenizer does not fit the model: it sets %s to %d, but the model's table has %d rows",
 					name, id, n)
 			}
 		}

@@ -24,7 +24,7 @@ func TestSentences(t *testing.T) {
 	args = append(args, strings.Repeat("word ", 10_000)) // is cut, not refused
 	var out, stderr bytes.Buffer
 	require.Equal(t, exitDone, execute(context.Background(), args, &out, &stderr), stderr.String())
-	require.Contains(t, stderr.String(), "10002 tokens, of which the first 512 count")
+	require.Contains(t, stderr.String(), "10002 tokens, truncated to 512")
 	lines := json.NewDecoder(&out)
 	for _, s := range sentences {
 		var e embedding

@@ -68,13 +68,13 @@ func (t *textFlags) texts(c *cobra.Command, args []string) (*textReader, error) 
 	}
 	switch {
 	case t.input != "" && len(args) > 0:
-		return nil, usagef("texts come from arguments or from --input: leave out one")
+		return nil, usagef("texts as arguments and --input exclude each other")
 	case t.input != "":
 		return openTexts(*t, c.InOrStdin())
 	case len(args) == 0:
-		return nil, usagef("there are no texts: give them as arguments, by --input FILE, or - for the standard input")
+		return nil, usagef("no texts: add texts as arguments, --input FILE, or - for the standard input")
 	case t.field != "" || t.second != "" || len(t.copied) > 0:
-		return nil, usagef("--field, --second-field and --copy-field go with --input")
+		return nil, usagef("--field, --second-field and --copy-field require --input")
 	}
 	return textArguments(args), nil
 }
@@ -103,7 +103,7 @@ const toldCuts = 5
 func (t *texting) truncated(c *cobra.Command, items []item) pipeline.Truncated {
 	return func(i, tokens, limit int) {
 		if t.cut++; t.cut <= toldCuts {
-			fmt.Fprintf(c.ErrOrStderr(), "%s: %d tokens, of which the first %d count\n", items[i].where, tokens, limit)
+			fmt.Fprintf(c.ErrOrStderr(), "%s: %d tokens, truncated to %d\n", items[i].where, tokens, limit)
 		}
 	}
 }
@@ -140,10 +140,10 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 	skip, bad := 0, 0
 	if file != nil {
 		if skip = file.done; skip > 0 {
-			fmt.Fprintf(c.ErrOrStderr(), "%s.part has %d results: going on after them\n", t.output, skip)
+			fmt.Fprintf(c.ErrOrStderr(), "%s.part has %d results: continuing after them\n", t.output, skip)
 		}
 		if file.lost {
-			fmt.Fprintf(c.ErrOrStderr(), "%s.part was changed, or not written to its end: what follows %d results is computed again\n",
+			fmt.Fprintf(c.ErrOrStderr(), "%s.part was changed or is incomplete: results after the first %d are computed again\n",
 				t.output, skip)
 		}
 	}
@@ -167,7 +167,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 			rate.start()
 			if it.err != nil {
 				if t.onError == "stop" {
-					return t.stop(file, fmt.Errorf("%w (--on-error skip goes on)", it.failure()))
+					return t.stop(file, fmt.Errorf("%w (--on-error skip continues)", it.failure()))
 				}
 				bad++
 				fmt.Fprintln(&printer{to: c.ErrOrStderr()}, it.failure())
@@ -201,7 +201,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 		}
 	}
 	if t.cut > toldCuts {
-		fmt.Fprintf(c.ErrOrStderr(), "%d texts were too long in total\n", t.cut)
+		fmt.Fprintf(c.ErrOrStderr(), "%d texts were truncated in total\n", t.cut)
 	}
 	if file != nil {
 		if err := file.finish(); err != nil {
@@ -219,7 +219,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 func (t *texting) formats(c *cobra.Command) error {
 	if t.output == "" {
 		if asJSON, _ := c.Flags().GetBool("json"); !asJSON && len(t.copied) > 0 {
-			return usagef("--copy-field goes with -o or --json")
+			return usagef("--copy-field requires -o or --json")
 		}
 		return nil
 	}
@@ -235,7 +235,7 @@ func (t *texting) formats(c *cobra.Command) error {
 			".npz", t.output)
 	}
 	if t.format.vectors && len(t.copied) > 0 {
-		return usagef("--output %s has vectors alone: --copy-field goes with .jsonl and .parquet", t.output)
+		return usagef("--output %s holds only vectors: --copy-field requires .jsonl or .parquet", t.output)
 	}
 	return nil
 }
@@ -250,7 +250,7 @@ func (t *texting) clash(k task, copied []*column) error {
 	})
 	for _, c := range copied {
 		if slices.Contains(names, c.name) {
-			return fmt.Errorf("%s: results have a field %q as well: copy others by --copy-field", t.input, c.name)
+			return fmt.Errorf("%s: results have a field %q too: leave it out of --copy-field, or rename it", t.input, c.name)
 		}
 	}
 	return nil
@@ -330,7 +330,7 @@ func (t *texting) print(c *cobra.Command, items []item, values []any, k task) er
 // modelAndTexts checks that a command line names a model.
 func modelAndTexts(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return errors.New("it takes a model, and texts or --input")
+		return errors.New("no model: want a model, then texts or --input FILE")
 	}
 	return nil
 }

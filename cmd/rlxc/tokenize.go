@@ -40,7 +40,7 @@ With --json it prints an object for each sequence, on its own line.`,
   rlxc tokenize minilm --max-length 384 --stride 128 --json < texts.txt`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("name the tokenizer: a file, or a folder with one")
+				return errors.New("no tokenizer: want a file, or a folder with one")
 			}
 			return nil
 		},
@@ -54,11 +54,11 @@ With --json it prints an object for each sequence, on its own line.`,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case c.Flags().Changed("stride") && o.maxLength == 0:
-			return usagef("--stride makes windows of --max-length tokens: give both")
+			return usagef("--stride requires --max-length, the size of the windows")
 		case o.count && o.maxLength != 0:
-			return usagef("--count counts the tokens of whole texts: leave out --max-length")
+			return usagef("--count and --max-length exclude each other: --count counts the tokens of whole texts")
 		case o.maxLength < 0 || o.stride < 0:
-			return usagef("--max-length and --stride are at least 0")
+			return usagef("--max-length and --stride must not be negative")
 		}
 		tok, err := tokenizer.Open(args[0])
 		if err != nil {
@@ -126,7 +126,7 @@ func (o *tokenization) print(c *cobra.Command, out io.Writer, tok *tokenizer.Tok
 		_, err = fmt.Fprintln(out, row.Count)
 		return err
 	}
-	options := []tokenizer.RowOption{tokenizer.Spans(), asking()}
+	options := []tokenizer.EncodeOption{tokenizer.Spans(), asking()}
 	if c.Flags().Changed("stride") {
 		options = append(options, tokenizer.Windows(o.stride))
 	}
@@ -173,11 +173,11 @@ const (
 )
 
 // asking ends work on a text that makes too much of it.
-func asking() tokenizer.RowOption {
+func asking() tokenizer.EncodeOption {
 	held := int64(0)
 	return tokenizer.Ask(func(n int64) error {
 		if held += n; held > mostTokenBytes {
-			return fmt.Errorf("the tokens of the text take more than %d MiB: cut it into several", mostTokenBytes>>20)
+			return fmt.Errorf("the tokens of the text take more than %d MiB: split it into several texts", mostTokenBytes>>20)
 		}
 		return nil
 	})
@@ -209,7 +209,7 @@ func (r *tokenRow) table(out io.Writer) error {
 	}
 	suffix := ""
 	if r.Truncated {
-		suffix = ", the text was cut"
+		suffix = ", truncated"
 	}
 	_, err := fmt.Fprintf(out, "%d tokens%s\n\n", r.Count, suffix)
 	return err

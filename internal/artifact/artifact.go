@@ -13,7 +13,7 @@
 //	offset 32  Header    (artifact.proto)
 //	…          sections, each at a multiple of 64 bytes, zeros between them
 //
-// The magic is made like PNG's: it is no text, and a transfer as text damages it.
+// The magic is made like PNG's: it is not text, and a transfer as text damages it.
 package artifact
 
 //go:generate go run -C ../../onnx/_gen . ../../internal/artifact/artifact.proto ../../internal/artifact/artifact.pb.go
@@ -207,10 +207,10 @@ func Read(data []byte, name string) (*File, error) {
 
 func read(data []byte) (*File, error) {
 	if !IsArtifact(data) {
-		return nil, errors.New("it does not begin as a compiled model does")
+		return nil, errors.New("it does not begin like a compiled model")
 	}
 	if len(data) < prefixSize {
-		return nil, errors.New("it is cut off within its first 32 bytes")
+		return nil, errors.New("it is truncated within its first 32 bytes")
 	}
 	version, crc := binary.LittleEndian.Uint32(data[8:]), binary.LittleEndian.Uint32(data[12:])
 	length, size := binary.LittleEndian.Uint64(data[16:]), binary.LittleEndian.Uint64(data[24:])
@@ -220,7 +220,7 @@ func read(data []byte) (*File, error) {
 	case length > maxHeader:
 		return nil, fmt.Errorf("its header of %d bytes is above the limit of %d", length, maxHeader)
 	case uint64(len(data)) < size || uint64(len(data)) < prefixSize+length:
-		return nil, fmt.Errorf("it is cut off: %d of %d bytes", len(data), size)
+		return nil, fmt.Errorf("it is truncated: %d of %d bytes", len(data), size)
 	case uint64(len(data)) > size:
 		return nil, fmt.Errorf("it has %d bytes, %d more than it declares", len(data), uint64(len(data))-size)
 	}
@@ -275,7 +275,7 @@ func (f *File) For(target string) *File {
 	return f
 }
 
-// Graph decodes the program anew: the caller may change it. rule finds the custom operators.
+// Graph decodes the program again: the caller may change it. rule finds the custom operators.
 func (f *File) Graph() (*ir.Graph, error) {
 	g, err := ir.Decode(f.program, f.section)
 	if err != nil {
@@ -368,7 +368,7 @@ func decodeStrings(data []byte, shape tensor.Shape) ([]string, error) {
 	for i := range list {
 		n, used := binary.Uvarint(data)
 		if used <= 0 || n > uint64(len(data)-used) {
-			return nil, fmt.Errorf("string %d is cut off", i)
+			return nil, fmt.Errorf("string %d is truncated", i)
 		}
 		list[i] = text[len(text)-len(data)+used:][:n]
 		data = data[used+int(n):]

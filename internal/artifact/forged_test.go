@@ -71,7 +71,7 @@ func TestPrefixAlone(t *testing.T) {
 	_, err := Read(data, "")
 	require.ErrorContains(t, err, "its program")
 	_, err = Read(data[:prefixSize-1], "")
-	require.ErrorContains(t, err, "cut off within its first 32 bytes")
+	require.ErrorContains(t, err, "truncated within its first 32 bytes")
 }
 
 // TestTruthsAndNothing: constants of truths, and one without elements whose section begins where the file ends.

@@ -53,11 +53,14 @@ type Planned struct {
 	Layouts []ir.Layout // by value ID
 	Buffers []int       // by the ID of a root: index into Problem.Buffers
 	Scratch [][]int     // by step: indices into Problem.Buffers
+	// Like is, by step, another that shares what is made for it (target.Row.Shares): it has the same op, and operands, results and scratch
+	// of the same types and layouts. −1 for none; nil: of no step.
+	Like    []int
 	Problem *planner.Problem
 	Plan    *planner.Plan
 }
 
-// Layout returns the layout of a value. Constants that no step looks at by strides have none in Layouts: they lie row-major.
+// Layout returns the layout of a value. Constants that no step looks at by strides have none in Layouts: they are row-major.
 func (p *Planned) Layout(v *ir.Value) ir.Layout {
 	if l := p.Layouts[v.ID]; l.Root != nil {
 		return l
@@ -82,7 +85,7 @@ type Program interface {
 	Attach(m Memory, env *ir.Env) (Instance, error)
 	// Growth is the number of bytes that m grows by before the program runs on it.
 	Growth(m Memory) int64
-	// HostSteps lists the steps that run by their op's Eval, for want of a kernel, in order.
+	// HostSteps lists the steps that run by their op's Eval, without a kernel, in order.
 	HostSteps() []HostStep
 	// Refit returns a program of the Planned graph as it is now: with other sizes of values and in fields of ops, layouts with them, and
 	// another plan. The listed steps depend on what has changed since this program was made, which runs no more if it is the one returned.
@@ -111,7 +114,7 @@ type Instance interface {
 	Run(ctx context.Context, inputs []*tensor.Tensor) ([]*tensor.Tensor, error)
 	// BindBuffers fixes, by index in the graph's inputs and outputs, the Buffers that the next runs read and write, for the values that
 	// are a planner.DeviceTensor and for no others. Where there is nil, or no list, the value comes from the host or goes there. Run takes
-	// nil in place of an input in a Buffer, and returns nil in place of such an output.
+	// nil instead of an input in a Buffer, and returns nil instead of such an output.
 	BindBuffers(inputs, outputs []Buffer)
 }
 

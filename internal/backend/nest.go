@@ -9,7 +9,7 @@ type Operand interface {
 	Axes() (shape tensor.Shape, strides []int)
 }
 
-// A Nest is the loop nest over operands of one, broadcast, shape: axes that lie evenly in all operands are merged and those
+// A Nest is the loop nest over operands of one, broadcast, shape: axes with even strides in all operands are merged and those
 // of size 1 left out, so that most have one loop or two, and those over single elements none.
 type Nest struct {
 	Shape   []int   // merged
@@ -35,7 +35,7 @@ func NewNest[O Operand](shape tensor.Shape, operands ...O) Nest {
 	return n
 }
 
-// push adds an inner axis, merged with the one before where every operand goes on evenly.
+// push adds an inner axis, merged with the one before where every operand continues evenly.
 func (n *Nest) push(size int, along []int) {
 	last := len(n.Shape) - 1
 	even := last >= 0

@@ -115,7 +115,7 @@ func Launches(t testing.TB, d backend.Device, r *gpu.Runtime, g *ir.Graph, b ir.
 	}
 }
 
-// A spy records the launches of a program's first section by themselves.
+// A spy records only the launches of a program's first section.
 type spy struct {
 	repeats   int
 	queue     gpu.Queue

@@ -1,6 +1,6 @@
 package backendtest
 
-// PickCases are programs around kernels that go by indices. %8 is a canary: it lies in memory while they run.
+// PickCases are programs around kernels that go by indices. %8 is a canary: it is in memory while they run.
 var PickCases = map[string]string{
 	"gather narrow": `(%0 "x": f16[3,s], %1 "i": i64[4,1], %2 "c": f16[s,3]) { %8 = neg(%2) %3 = gather(%0, %1) {axis=1}
 		%4: bool[s,3] = cast(%2) {to=bool} %5 = gather(%4, %1)

@@ -100,7 +100,7 @@ func TestNodes(t *testing.T) {
 	listed, err := readExceptions()
 	require.NoError(t, err)
 	for name := range listed {
-		require.True(t, slices.ContainsFunc(cases, func(c *testCase) bool { return c.name == name }), "%s lists %s, which is no test",
+		require.True(t, slices.ContainsFunc(cases, func(c *testCase) bool { return c.name == name }), "%s lists %s, which is not a test",
 			exceptionsFile, name)
 	}
 	for _, backend := range backends {

@@ -14,7 +14,7 @@ import (
 // EnvCompiler names the environment variable that holds the path of NVRTC, NVIDIA's library that compiles CUDA C++.
 const EnvCompiler = "RLXC_NVRTC"
 
-// ErrNoCompiler says that no place had the library.
+// ErrNoCompiler: the library was not found.
 var ErrNoCompiler = errors.New("CUDA text needs NVIDIA's run-time compiler, and libnvrtc.so is not installed (it comes with the CUDA " +
 	"toolkit and with nvidia-cuda-nvrtc of PyPI; " +
 	EnvCompiler + " may name its path): install it, or use PTX")

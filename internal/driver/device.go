@@ -124,7 +124,7 @@ type Context struct {
 	err    error
 }
 
-// NewContext begins the use of a device, which takes the driver long: it goes on beside the caller, and Ready waits for its end.
+// NewContext begins the use of a device, which takes the driver long: it continues concurrently, and Ready waits for its end.
 func (l *Library) NewContext(i Info) (*Context, error) {
 	dev, err := l.handle(i.Number)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *Context) Close() error {
 	return c.l.check(c.l.c.DevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease_v2", c.device)
 }
 
-// Free returns the bytes of the device's memory that nobody uses.
+// Free returns the bytes of the device's free memory.
 func (c *Context) Free() (int64, error) {
 	var free, total uint64
 	err := c.l.check(c.l.c.MemGetInfo_v2, "cuMemGetInfo_v2", uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total)))

@@ -18,7 +18,7 @@ const EnvLibrary = "RLXC_CUDA"
 // oldest is the version of the driver's API that the kernels' PTX needs.
 const oldest = 12000
 
-// ErrNotFound says that no place had the library.
+// ErrNotFound: the library was not found.
 var ErrNotFound = errors.New("no NVIDIA driver was found: libcuda.so.1 is missing (it comes with the driver; " +
 	EnvLibrary + " may name its path)")
 

@@ -48,7 +48,7 @@ func (c *Context) Fill(p Pointer, value byte, size int64) error {
 	return c.l.check(c.l.c.MemsetD8_v2, "cuMemsetD8_v2", uintptr(p), uintptr(value), uintptr(size))
 }
 
-// Pinned is memory of the host that the device copies from and to by itself.
+// Pinned is memory of the host that the device copies from and to without the processor.
 type Pinned struct {
 	c     *Context
 	bytes []byte

@@ -73,7 +73,7 @@ type launchAttribute struct {
 const overlap = 6
 
 // Launch runs a kernel whose only parameter is a struct of these bytes, aligned to 64. A kernel that is early may start before the
-// kernel ahead of it on the stream has ended: it waits by itself.
+// kernel ahead of it on the stream has ended: the stream waits.
 func (s *Stream) Launch(f Function, g Grid, params []byte, early bool) error {
 	list := []unsafe.Pointer{unsafe.Pointer(&params[0])}
 	c := &launchConfig{blocks: [3]uint32{uint32(g.Blocks[0]), uint32(g.Blocks[1]), uint32(g.Blocks[2])},
@@ -202,7 +202,7 @@ const (
 	promote128     = 2
 )
 
-// MapMatrix describes a row-major matrix whose rows lie that many elements apart, of which boxes of rows × cols are copied; a box's
+// MapMatrix describes a row-major matrix whose rows are that many elements apart, of which boxes of rows × cols are copied; a box's
 // row has at most 128 bytes, which are swizzled.
 func (c *Context) MapMatrix(kind int, p Pointer, rows, cols, pitch, boxRows, boxCols int) (*TensorMap, error) {
 	raw := make([]byte, 192)

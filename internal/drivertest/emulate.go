@@ -21,7 +21,7 @@ import (
 // An Emulator runs kernels on the processor. They are compiled as C++ (_gen/emulated), but for those of Hopper's matrix units.
 type Emulator struct {
 	kernels   map[string]emulated
-	Backwards bool // threads take their turns from the last to the first
+	Backwards bool // threads run from the last to the first
 }
 
 type emulated struct{ launch, kernel uintptr }

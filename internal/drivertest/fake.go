@@ -24,7 +24,7 @@ type Driver struct {
 	Devices     int32          // how many
 	NoCode      bool           // it refuses machine code that it did not make itself
 	Fail        map[string]int // codes that functions return, by C name
-	FailAt      int            // which call from now on fails by itself, of those that release nothing
+	FailAt      int            // which call from now on fails without a cause, of those that release nothing
 	Calls       map[string]int // how often functions were called
 	Kernels     map[string]int // how often kernels were recorded, by name
 	Early       int            // how many of them may start before the kernel ahead of them has ended

@@ -31,7 +31,7 @@ type Binding struct {
 
 	intact  []*ir.Value // what must be there after a run
 	outside ports       // of which some are outside of the arena
-	grown   []int       // by output: the input whose memory it has, with more behind it, if they are one device tensor; −1 for none
+	grown   []int       // by output: the input whose memory it has, with more after it, if they are one device tensor; −1 for none
 	program backend.Program
 	arena   int64     // bytes of the plan
 	flops   int64     // of a run's products
@@ -127,7 +127,7 @@ func (p *Program) sizes(dims map[string]int) (b ir.Binding, main int, err error)
 	return b, main, nil
 }
 
-// Cuts lists the nodes that are segments by themselves, on the host.
+// Cuts lists the nodes that are separate segments, on the host.
 func (p *Program) Cuts() (nodes []*ir.Node) {
 	for _, s := range p.main.segments {
 		if s.node != nil {
@@ -181,7 +181,7 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) 
 		DeviceTensors: at.of(bound)})
 	outside := at.only(bound, memory.IsDeviceTensor)
 	if outside.growing() != at.growing() {
-		return p.plan(g, sizes, outside, moves) // what is copied anyway is not turned
+		return p.plan(g, sizes, outside, moves) // what is copied anyway is not moved
 	}
 	order := schedule.Order((*schedule.Program)(&memory.Footprint))
 	lives := memory.Analyze(order)
@@ -210,8 +210,8 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) 
 	return b, nil
 }
 
-// Explained returns the planning problem with all that a report shows besides: values that lie in another's memory, the names of the
-// steps, and constants, which have memory of their own unless somebody plans the problem with other options.
+// Explained returns the planning problem with all that a report shows besides: values that are in another's memory, the names of the
+// steps, and constants, which have separate memory unless the problem is planned with other options.
 func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 	planned := b.Planned
 	p := *planned.Problem

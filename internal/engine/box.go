@@ -17,7 +17,7 @@ import (
 
 // A session binds a segment once for a box of sizes. For the sizes of a run, the bound graph gets their numbers where it stands: the shape
 // rules and the layouts of what depends on those that changed are computed again, a stack gives buffers their offsets, and steps are made
-// anew. A box has no bounds of its own: whatever planning has decided by sizes is asked again, and what a box cannot have goes to another.
+// anew. A box has no separate bounds: whatever planning has decided by sizes is asked again, and what a box cannot have goes to another.
 
 // A box is what a bound graph needs to take other sizes, and its bindings to those used last.
 type box struct {
@@ -39,6 +39,7 @@ type box struct {
 	ratio   float64        // of these at most, as far as no other order was better
 	orders  []*schedule.Need
 	tables  []*ir.Value // constants of which sizes decide how much is in memory
+	hosts   []*ir.Node  // the steps on the host
 	file    int64       // bytes of the file that runs read besides
 	flops   int64       // of the products that do not depend on sizes
 	bytes   int64       // of the heap that another binding takes, about
@@ -47,14 +48,17 @@ type box struct {
 // A movingNode is a node of a bound graph that depends on sizes.
 type movingNode struct {
 	*ir.Node
-	source *ir.Node // in the symbolic graph; nil for none
-	on     ir.Symbols
-	inOp   ir.Symbols // those in the op's fields
-	where  target.Runs
-	over   int   // the operand over which, a part of a buffer, result 0 is written by strides; −1 for none
-	step   int   // −1 for none
-	early  int   // the step in the graph's order
-	flops  int64 // of its products
+	source  *ir.Node // in the symbolic graph; nil for none
+	on      ir.Symbols
+	inOp    ir.Symbols // those in the op's fields
+	where   target.Runs
+	over    int   // the operand over which, a part of a buffer, result 0 is written by strides; −1 for none
+	step    int   // −1 for none
+	early   int   // the step in the graph's order
+	flops   int64 // of its products
+	scratch []int64
+	like    *movingNode // nil for none
+	shares  bool        // the step of like
 }
 
 // A stack places buffers at any sizes. Where it was made, its arena had a ratio to the lower bound.
@@ -100,6 +104,8 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, m
 		x.nodes = append(x.nodes, m)
 		x.flops -= m.flops
 	}
+	x.alike(pl, t)
+	x.hosts = slices.DeleteFunc(slices.Clone(pl.Steps), func(n *ir.Node) bool { return t.Where(n) != target.OnHost })
 	if b.Resident != nil {
 		x.file = b.Resident.File
 		for _, v := range distinct(pl.Graph) {
@@ -144,14 +150,10 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 	for i := range x.nodes {
 		n := &x.nodes[i]
 		if n.on&changed != 0 {
-			if err := x.rebind(n, sizes, changed); err != nil {
+			if n.like != nil && agree(pl, n, n.like) {
+				n.follow(pl)
+			} else if err := x.renew(n, pl, t, sizes, changed); err != nil {
 				return nil, err
-			}
-			if n.where != t.Where(n.Node) || legalize.Again(n.Node, pl.Layouts, t) != nil {
-				return nil, errUnfit
-			}
-			if n.over >= 0 {
-				pl.Layouts[n.Outputs[0].ID] = pl.Layout(n.Inputs[n.over])
 			}
 			if n.step >= 0 {
 				if !x.refills(pl, t, n) {
@@ -159,7 +161,6 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 				}
 				steps = append(steps, n.step)
 			}
-			n.flops = nodeFlops(n.Node)
 		}
 		b.flops += n.flops
 	}
@@ -171,7 +172,7 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 			return nil, errUnfit
 		}
 	}
-	b.host = p.hostBytes(pl.Steps)
+	b.host = p.hostBytes(x.hosts)
 	if !x.ordered() {
 		return nil, errUnfit
 	}
@@ -192,6 +193,24 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 	b.results = resultsOf(pl.Graph)
 	x.last, x.sizes = b, sizes
 	return b, nil
+}
+
+// renew binds a node to other sizes and asks again what planning has decided about it.
+func (x *box) renew(n *movingNode, pl *backend.Planned, t *target.Target, sizes ir.Binding, changed ir.Symbols) error {
+	if err := x.rebind(n, sizes, changed); err != nil {
+		return err
+	}
+	if n.where != t.Where(n.Node) || legalize.Again(n.Node, pl.Layouts, t) != nil {
+		return errUnfit
+	}
+	if n.over >= 0 {
+		pl.Layouts[n.Outputs[0].ID] = pl.Layout(n.Inputs[n.over])
+	}
+	if n.step >= 0 {
+		n.scratch, pl.Like[n.step] = t.ScratchThere(n.where, n.Node), -1
+	}
+	n.flops = nodeFlops(n.Node)
+	return nil
 }
 
 // ordered reports whether no other order of the steps that is known needs less by more than a little. It looks for one where the order
@@ -315,18 +334,17 @@ func (x *box) refills(pl *backend.Planned, t *target.Target, n *movingNode) bool
 				!liveness.Apart(n.Node, n.over, pl.Layout) {
 				return false
 			}
-		} else if bytesOf(v) != bytesOf(root) || !takesOver(pl, t, n.Node, root) {
+		} else if bytesOf(v) != bytesOf(root) || !takesOver(pl, t, n, root) {
 			return false
 		}
 	}
-	scratch := t.Scratch(n.Node)
-	if len(scratch) != len(pl.Scratch[n.step]) {
+	if len(n.scratch) != len(pl.Scratch[n.step]) {
 		return false
 	}
-	for k, size := range scratch {
+	for k, size := range n.scratch {
 		pl.Problem.Buffers[pl.Scratch[n.step][k]].Size = size
 	}
-	x.memory.Resize(n.early, scratch)
+	x.memory.Resize(n.early, n.scratch)
 	return true
 }
 
@@ -347,13 +365,13 @@ func within(pl *backend.Planned, t *target.Target, n *ir.Node) int {
 }
 
 // takesOver reports whether the kernel of a node may write its result over a root, of which it reads the whole.
-func takesOver(pl *backend.Planned, t *target.Target, n *ir.Node, root *ir.Value) bool {
+func takesOver(pl *backend.Planned, t *target.Target, n *movingNode, root *ir.Value) bool {
 	for k, v := range n.Inputs {
 		if v == nil {
 			continue
 		}
-		l := pl.Layout(v)
-		if l.Root == root && (l.Offset != 0 || bytesOf(v) != bytesOf(root) || !l.Contiguous() || !t.InPlace(n, k)) {
+		l := &pl.Layouts[v.ID]
+		if l.Root == root && (l.Offset != 0 || bytesOf(v) != bytesOf(root) || !l.Contiguous() || !t.InPlaceThere(n.where, n.Node, k)) {
 			return false
 		}
 	}

@@ -27,7 +27,7 @@ type CacheStats struct {
 }
 
 // A cacheKey is a segment, the numbers of its symbols, in their order, and which of its inputs and outputs are device tensors. A box of a
-// session has a number in place of those.
+// session has a number instead of those.
 type cacheKey struct {
 	segment *segment
 	sizes   string
@@ -211,6 +211,7 @@ const (
 
 	boundEntryBytes = 11_000 // of another binding of a box
 	operandBytes    = 200    // and for each operand and result of its steps, absent ones too
+	placeBytes      = 60     // of those that share another's step, of which there are no absent ones
 )
 
 func bindingBytes(b *Binding) int64 {
@@ -234,8 +235,12 @@ func tableBytes(b *Binding) (bytes int64) {
 // boundBytes are those of another binding of a box, with its instance.
 func boundBytes(b *Binding) int64 {
 	bytes := boundEntryBytes + tableBytes(b)
-	for _, n := range b.Planned.Steps {
-		bytes += operandBytes * int64(max(len(n.Inputs), ir.RowOf(n.Op).MaxIn)+len(n.Outputs))
+	for i, n := range b.Planned.Steps {
+		if b.Planned.Like[i] >= 0 {
+			bytes += placeBytes * int64(len(n.Inputs)+len(n.Outputs))
+		} else {
+			bytes += operandBytes * int64(max(len(n.Inputs), ir.RowOf(n.Op).MaxIn)+len(n.Outputs))
+		}
 	}
 	for _, n := range b.box.folded {
 		for _, v := range n.Outputs {

@@ -102,7 +102,7 @@ func (k *DeviceTensor) reserve(d tensor.DType, shape tensor.Shape) error {
 	return nil
 }
 
-// renew makes room for another content in place of the current one.
+// renew makes room for another content instead of the current one.
 func (k *DeviceTensor) renew(d tensor.DType, shape tensor.Shape) error {
 	k.now, k.next = k.next, k.now
 	if bytes := int64(d.Bytes(shape.Elements())); k.next != nil && k.next.Size() > 4*bytes+arena.Slack {

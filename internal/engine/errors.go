@@ -33,7 +33,7 @@ var (
 )
 
 // ErrNoContext is what calls without a context return.
-var ErrNoContext = errors.New("the context is nil: without a deadline it is context.Background()")
+var ErrNoContext = errors.New("the context is nil: use context.Background() if there is no deadline")
 
 // ClosedError is the error of using a closed model, program or session. Like one of a closed file, it is an os.ErrClosed too.
 func ClosedError(what string) error {

@@ -28,6 +28,7 @@ type frame struct {
 	out    []*tensor.Tensor             // by output
 
 	seen   []tensor.Shape // of the inputs that the sizes come from
+	around ir.Binding     // of a body: the sizes around it in its last call
 	known  ir.Binding     // the sizes of the strict inputs
 	loose  ir.Binding     // those that the lazy ones add, where they agree
 	sizes  ir.Binding     // both, and those that the run has found
@@ -186,12 +187,8 @@ func (s *Session) call(n *ir.Node, subgraph int, in []*tensor.Tensor, b ir.Bindi
 	if err != nil {
 		return nil, err
 	}
-	f.sizes = restrict(b, f.symbols)
-	if err := f.graph.BindTensors(in, f.sizes); err != nil {
+	if err := f.bindBody(in, b); err != nil {
 		return nil, fmt.Errorf("its subgraph: %w", err)
-	}
-	for i, v := range f.graph.Inputs {
-		f.values[v] = in[i]
 	}
 	out, err := f.run(s.env.Context, 0)
 	if err != nil {
@@ -208,6 +205,43 @@ func (s *Session) call(n *ir.Node, subgraph int, in []*tensor.Tensor, b ir.Bindi
 		}
 	}
 	return given, nil
+}
+
+// bindBody takes the inputs of a call and finds their sizes, beside those around the node, if they are not those of the last call.
+func (f *frame) bindBody(in []*tensor.Tensor, b ir.Binding) error {
+	same := f.known != nil && len(in) == len(f.graph.Inputs)
+	for _, name := range f.symbols {
+		n, ok := b[name]
+		old, had := f.around[name]
+		same = same && ok == had && n == old
+	}
+	if same {
+		f.take(in)
+		same = f.sameShapes()
+	}
+	if !same {
+		f.around, f.known = restrict(b, f.symbols), nil
+		sizes := maps.Clone(f.around)
+		if err := f.graph.BindTensors(in, sizes); err != nil {
+			clear(f.values)
+			return err
+		}
+		f.take(in)
+		for i, t := range in {
+			f.seen[i] = t.Shape().Clone()
+		}
+		f.known = sizes
+	}
+	if f.sizes = f.known; len(f.segments) > 1 { // those on the host add to the sizes
+		f.sizes = maps.Clone(f.known)
+	}
+	return nil
+}
+
+func (f *frame) take(in []*tensor.Tensor) {
+	for i, v := range f.graph.Inputs {
+		f.values[v] = in[i]
+	}
 }
 
 // runIf runs a branch of an If. Device tensors that nothing else reads, or that a result goes to, are the branch's: a merged decoder is two

@@ -155,7 +155,7 @@ func (f *frame) port(seg *segment, i int) port {
 // binds reports whether there are device tensors, or have been.
 func (f *frame) binds() bool { return f.io != nil && f.io.ever || len(f.passed) > 0 }
 
-// arrange finds the device tensors on whose memory the kernels of a segment may work. If they have changed, the segment is bound anew.
+// arrange finds the device tensors on whose memory the kernels of a segment may work. If they have changed, the segment is bound again.
 func (f *frame) arrange(seg *segment, p *part) {
 	if !f.binds() {
 		return

@@ -55,12 +55,12 @@ func (p *Program) Others(dims map[string]int) ([]SegmentBinding, error) {
 func (p *Program) boundSegment(s *segment, sizes ir.Binding) (*Binding, error) {
 	for _, name := range s.symbols {
 		if _, ok := sizes[name]; !ok {
-			return nil, fmt.Errorf("the size %s is known when the stage before it has run", name)
+			return nil, fmt.Errorf("the size %s is unknown until the previous stage has run", name)
 		}
 	}
 	for _, v := range s.graph.Inputs {
 		if v.Type.Unranked || v.Type.Kind != ir.TensorType {
-			return nil, errors.New("the shape of a value is known when the stage before it has run")
+			return nil, errors.New("the shape of a value is unknown until the previous stage has run")
 		}
 	}
 	e, err := p.bind(s, sizes, nil)

@@ -40,7 +40,7 @@ func TestOthers(t *testing.T) {
 	e, err := p.bind(&p.main.segments[2], ir.Binding{"n": 100, "k": 7}, nil)
 	require.NoError(t, err)
 	require.Less(t, e.binding.Planned.Plan.Committed, most)
-	require.ErrorContains(t, others[1].Err, "the size m is known when the stage before it has run")
+	require.ErrorContains(t, others[1].Err, "the size m is unknown until the previous stage has run")
 	_, err = p.Others(map[string]int{})
 	require.ErrorIs(t, err, ErrInput)
 }

@@ -172,7 +172,7 @@ func (f *frame) sequenceStarts(starts []int, inputs map[string]*tensor.Tensor) (
 		x := inputs[v.Name]
 		switch {
 		case f.io.from[i] != nil:
-			return nil, fmt.Errorf("input %s is bound to a device tensor, which is for Run", files.Quote(v.Name))
+			return nil, fmt.Errorf("input %s is bound to a device tensor, which RunPacked does not support", files.Quote(v.Name))
 		case v == f.s.p.packing.node.Inputs[0]:
 			if x != nil {
 				return nil, fmt.Errorf("input %s is the mask: a packed batch has none", files.Quote(v.Name))
@@ -211,7 +211,7 @@ func (f *frame) passPacked(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*te
 		}
 		values = append(values, x)
 	}
-	out, err := n.Op.(ir.Pack).Rows(env, starts, values)
+	out, err := n.Op.(ir.Pack).EvalPacked(env, starts, values)
 	if err != nil {
 		return nil, WithKind(ErrInput, err)
 	}

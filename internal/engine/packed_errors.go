@@ -19,7 +19,7 @@ func (f *frame) inSequence(segment int, err error) error {
 		t, _ := f.value(v)
 		return t
 	}
-	rows := known(k.node.Outputs[ir.PackRows])
+	rows := known(k.node.Outputs[ir.PackSequences])
 	switch {
 	case rows == nil:
 		return err

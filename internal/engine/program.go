@@ -30,7 +30,7 @@ import (
 // A Source is the file that a program is made of. It counts its users.
 type Source interface {
 	Name() string
-	// Graph makes the program anew: the caller may change it.
+	// Graph makes the program again: the caller may change it.
 	Graph() (*ir.Graph, error)
 	// Compiled describes the program of a compiled file; nil where the source is a model.
 	Compiled() *artifact.Info
@@ -273,7 +273,7 @@ func (p *Program) Reference() (nodes []*ir.Node) {
 	return nodes
 }
 
-// ByReference reports whether a node runs by its op's Eval, for want of a kernel. A node with subgraphs runs those as programs, one that
+// ByReference reports whether a node runs by its op's Eval, without a kernel. A node with subgraphs runs those as programs, one that
 // is lowered in each run as what it becomes then, and sizes are only written.
 func (p *Program) ByReference(n *ir.Node) bool {
 	k := n.Op.Kind()
@@ -311,7 +311,7 @@ func (p *Program) Save(path string, others ...*Program) (err error) {
 	return files.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.file.Name(), level, targets...) })
 }
 
-// Close ends the use of the program. Sessions go on.
+// Close ends the use of the program. Sessions continue.
 func (p *Program) Close() error {
 	if p.closed.Swap(true) {
 		return ClosedError("program")

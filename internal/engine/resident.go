@@ -63,7 +63,7 @@ func inputBytes(g *ir.Graph) (n int64) {
 }
 
 // Process is what this process holds besides the weights of the program, and the most that it has held, in bytes. It is measured when it is
-// first asked for, which is before the first run, so that no arena is counted twice. peak is 0 where the system does not tell.
+// first asked for, which is before the first run, so that no arena is counted twice. peak is 0 where the system does not report it.
 func (p *Program) Process() (runtime, peak int64) {
 	p.measured.Do(func() {
 		p.runtime = runtimeBytes

@@ -318,11 +318,11 @@ const fastest = 1e16
 func (s *Session) work(ctx context.Context, b *Binding) error {
 	use, most := &s.use, s.p.opts.MaxFlops
 	if most > 0 && b.flops > most-use.flops {
-		return WithKind(ErrWork, fmt.Errorf("the products of the run need more than %d operations, which is the limit", most))
+		return WithKind(ErrWork, fmt.Errorf("the products of the run need more operations than the limit of %d", most))
 	}
 	use.flops += min(b.flops, math.MaxInt64-use.flops)
 	if end, ok := ctx.Deadline(); ok && float64(b.flops)/fastest > time.Until(end).Seconds() {
-		return fmt.Errorf("the %d operations of the run cannot be done until then: %w", b.flops, context.DeadlineExceeded)
+		return fmt.Errorf("the %d operations of the run cannot finish before the deadline: %w", b.flops, context.DeadlineExceeded)
 	}
 	return nil
 }

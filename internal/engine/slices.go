@@ -10,10 +10,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A run whose plan is above the memory limit takes its batch in slices, if each row is computed by itself and a plan of some rows fits
+// A run whose plan is above the memory limit takes its batch in slices, if each row is computed separately and a plan of some rows fits
 // beside the results. It reads the weights once for each slice.
 
-// A slicing is the batch of a run in slices of so many rows, the last one of fewer.
+// A slicing is the batch of a run in slices of that many rows, the last one of fewer.
 type slicing struct {
 	sizes ir.Binding // of the whole batch
 	rows  int
@@ -24,7 +24,7 @@ type slicing struct {
 func (p *Program) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
 	k, err := p.independent()
 	if err != nil {
-		return slicing{}, fmt.Errorf("%w, and the batch cannot be cut into slices: %v", cause, err)
+		return slicing{}, fmt.Errorf("%w, and the batch cannot be split into slices: %v", cause, err)
 	}
 	results, err := p.resultBytes(sizes)
 	if err != nil {
@@ -98,14 +98,14 @@ func (f *frame) forget() {
 	}
 }
 
-// resized is the sizes of so many rows.
+// resized is the sizes of that many rows.
 func (b *batch) resized(sizes ir.Binding, rows int) ir.Binding {
 	sizes = maps.Clone(sizes)
 	sizes[b.symbol] = rows
 	return sizes
 }
 
-// cut is rows lo to hi of a tensor with so many rows of its own for each of the batch.
+// cut is rows lo to hi of a tensor with that many rows for each of the batch.
 func cut(t *tensor.Tensor, lo, hi, times int) (*tensor.Tensor, error) {
 	shape := t.Shape().Clone()
 	row := t.DType().Bytes(shape[1:].Elements()) * times

@@ -57,7 +57,7 @@ func tap(g *ir.Graph, names []string) error {
 	return nil
 }
 
-// Tappable calls visit with every tensor of g that has a name and is no constant until visit says that it is done.
+// Tappable calls visit with every tensor of g that has a name and is not a constant until visit says that it is done.
 func Tappable(g *ir.Graph, visit func(*ir.Value) (done bool)) {
 	for _, v := range g.Inputs {
 		if visit(v) {
@@ -73,7 +73,7 @@ func Tappable(g *ir.Graph, visit func(*ir.Value) (done bool)) {
 	}
 }
 
-// FindValue returns the tensor of that name that is no constant; nil if there is none.
+// FindValue returns the tensor of that name that is not a constant; nil if there is none.
 func FindValue(g *ir.Graph, name string) (found *ir.Value) {
 	Tappable(g, func(v *ir.Value) bool {
 		if v.Name == name {

@@ -11,7 +11,7 @@ import (
 
 // A Mapping is the bytes of a file, read-only: mapped into memory where the system can, so that opening costs nothing and
 // processes share the pages, and read otherwise. It counts its users and lives until the last one closes it; slices of it
-// must not be touched after that. When somebody shortens the file before, what is cut off faults: see FaultError.
+// must not be touched after that. If the file is truncated before, what is cut off faults: see FaultError.
 type Mapping struct {
 	data  []byte
 	unmap func([]byte) error // nil when the bytes are ordinary memory
@@ -55,7 +55,7 @@ func FaultError(recovered any) error {
 	if _, ok := recovered.(interface{ Addr() uintptr }); !ok {
 		return nil
 	}
-	return errors.New("the file was cut while it was in use: replace a model by renaming another to its name")
+	return errors.New("the file was truncated while in use: to replace a model, rename another file to its name")
 }
 
 // InMemory is a Mapping of bytes that are in memory already, for code that serves both.

@@ -29,7 +29,7 @@ func Unmap(data []byte) error {
 	return os.NewSyscallError("UnmapViewOfFile", syscall.UnmapViewOfFile(uintptr(unsafe.Pointer(&data[0]))))
 }
 
-// evictFile leaves it to the system, which trims working sets by itself.
+// evictFile leaves it to the system, which trims working sets anyway.
 func evictFile([]byte) {}
 
 // releasePages leaves the pages where they are.

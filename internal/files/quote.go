@@ -11,7 +11,7 @@ import (
 const maxQuoted = 120
 
 // Quote prints a name from a model or a file for a message: in double quotes, what a terminal would obey (escapes, direction
-// marks) and bytes that are not UTF-8 spelled out, and cut where it is longer than anybody reads.
+// marks) and bytes that are not UTF-8 spelled out, and cut if it is too long to read.
 func Quote(name string) string {
 	if len(name) <= maxQuoted {
 		return strconv.Quote(name)

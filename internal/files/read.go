@@ -1,4 +1,4 @@
-// Package files reads, maps and replaces files that nobody vouches for, and quotes in messages what such files say.
+// Package files reads, maps and replaces files that are not trusted, and quotes in messages what such files say.
 package files
 
 import (
@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// ReadFile reads a file whole that nobody vouches for: a regular one, since a pipe would wait for a writer and a device may
+// ReadFile reads a whole file that is not trusted: a regular one, since a pipe would wait for a writer and a device may
 // never end, and one of at most limit bytes. It fails if the file is another, or with an error of the file system.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	return readFile(path, limit, os.Stat, func(path string) (fs.File, error) { return os.Open(path) })
@@ -38,7 +38,7 @@ func readFile(name string, limit int64, stat func(string) (fs.FileInfo, error), 
 	defer f.Close()
 	data := make([]byte, info.Size())
 	n, err := io.ReadFull(f, data)
-	if err == io.EOF || err == io.ErrUnexpectedEOF { // somebody has cut it since: what is left is judged by its contents
+	if err == io.EOF || err == io.ErrUnexpectedEOF { // it was truncated since: what is left is judged by its contents
 		err = nil
 	}
 	return data[:n], err

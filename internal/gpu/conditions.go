@@ -55,7 +55,7 @@ func Normalizes(n *ir.Node) bool {
 	return true
 }
 
-// Divides reports whether a value is constant scales that are no zeros; those are an error, which Eval reports.
+// Divides reports whether a value is constant scales that are not zeros; those are an error, which Eval reports.
 func Divides(scale *ir.Value) bool {
 	if scale.Const == nil {
 		return false

@@ -46,7 +46,7 @@ type Binder interface {
 	Bind(n *ir.Node, scratch []int) (int, error)
 	// Finish makes all that was bound ready to run. The binder is not used any more.
 	Finish() (Kernels, error)
-	// Abandon releases what was made, in place of Finish.
+	// Abandon releases what was made, instead of Finish.
 	Abandon()
 }
 
@@ -109,7 +109,7 @@ type Location struct {
 	Offset  int64
 }
 
-// Segments that are no part of the arena.
+// Segments that are not part of the arena.
 const (
 	Status = -1 // where kernels report what they do not take
 	poison = -2 // as large as the largest segment, and full of one byte

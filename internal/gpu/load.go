@@ -88,7 +88,7 @@ func (r *Runtime) Load(p *backend.Planned) (backend.Program, error) {
 	return &program{l, r}, nil
 }
 
-// Refit implements backend.Program. All launches are made anew, which is little beside planning; instances record anew in their next run.
+// Refit implements backend.Program. All launches are made again, which is little beside planning; instances record again in their next run.
 func (p *program) Refit([]int) (backend.Program, error) {
 	l, err := p.r.load(p.Planned)
 	if err != nil {

@@ -13,7 +13,7 @@ type Memory struct {
 	segments []backend.Buffer // nil where there is none
 	status   backend.Buffer
 	staging  Staging
-	moved    int   // counts the times that one of them was made anew
+	moved    int   // counts the times that one of them was made again
 	idle     int   // runs one after the other that needed much less
 	shown    int64 // bytes of the last run's outputs that are on the host
 	poison   byte  // 0 for none
@@ -109,7 +109,7 @@ func (m *Memory) drop(b *backend.Buffer) {
 }
 
 // A memory releases what a larger shape needed after IdleRuns runs one after the other that left more than Slack of a buffer unused. The
-// CPU's arena does so at once, since its pages come back one by one; here a buffer is made anew, and instances record anew.
+// CPU's arena does so at once, since its pages come back one by one; here a buffer is made again, and instances record again.
 const (
 	IdleRuns = 16
 	Slack    = 8 << 20

@@ -16,4 +16,6 @@ var (
 	Proto func(model any) *onnxpb.ModelProto
 	// Program returns what runs an *rlxc.Program.
 	Program func(program any) *engine.Program
+	// Session returns what runs an *rlxc.Session.
+	Session func(session any) *engine.Session
 )

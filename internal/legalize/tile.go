@@ -38,7 +38,7 @@ func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) (_ []ir.Layout, un
 	return layouts, untiled, nil
 }
 
-// feedForward makes the node of a product that reads another one, which nobody else reads, as it is; nil if there is none.
+// feedForward makes the node of a product that reads another one, which has no other reader, as it is; nil if there is none.
 func feedForward(g *ir.Graph, down *ir.Node) (*ir.Node, error) {
 	d, ok := down.Op.(ir.MatMul)
 	if !ok || d.Act != ir.NoUnary || d.Scale() != 1 || down.Inputs[ir.MatMulB].Packed == nil {

@@ -61,7 +61,7 @@ func (a *Account) Pass(bytes int64) {
 
 // Limit is the number of bytes that a run may take: what was asked for, or half of what the process may have where nothing was.
 func Limit(asked int64) int64 {
-	const unknown = 8 << 30 // what to assume of a machine that does not tell
+	const unknown = 8 << 30 // what to assume of a machine that does not report it
 	switch {
 	case asked > 0:
 		return asked

@@ -9,11 +9,11 @@ import (
 
 var (
 	// ErrFull: requests hold as much as they may; later there is room.
-	ErrFull = errors.New("requests hold as much memory as they may")
+	ErrFull = errors.New("the memory for requests is full")
 	// ErrOver: one request asks for more than a peer may hold.
-	ErrOver = errors.New("the request needs more memory than one may hold")
+	ErrOver = errors.New("the request needs more memory than one request may use")
 	// ErrLong: a body is longer than a body may be.
-	ErrLong = errors.New("the body is longer than a body may be")
+	ErrLong = errors.New("the body is longer than the limit")
 )
 
 // A Pool is what the requests of a server may hold together: places, and bytes. A peer has at most half of both, so that one alone shuts

@@ -100,7 +100,7 @@ func UnpadCut(t *testing.T, backend string) {
 }
 
 // DecoderCache holds steps of a decoder whose cache grows on the device to steps on the processor that are given it each time, at lengths
-// for which a plan has to be made anew, and back at a shorter one; in a program of one segment, and in one that is cut between two layers.
+// for which a plan has to be made again, and back at a shorter one; in a program of one segment, and in one that is cut between two layers.
 func DecoderCache(t *testing.T, backend string) {
 	for _, cut := range []bool{false, true} {
 		t.Run(fmt.Sprint("cut ", cut), func(t *testing.T) { decoderCache(t, backend, cut) })

@@ -89,7 +89,7 @@ func hasSteps(t *testing.T, times []rlxc.StepTime, cut bool) {
 }
 
 // DeviceTensors holds that runs whose state stays with the device compute what runs compute that are given it each time, at sizes that
-// grow, with room for it or without, and that are no multiple of a word, in programs of one segment and of several.
+// grow, with room for it or without, and that are not multiples of a word, in programs of one segment and of several.
 func DeviceTensors(t *testing.T, backend string) {
 	for _, cut := range []bool{false, true} {
 		t.Run(fmt.Sprint("cut ", cut), func(t *testing.T) { boundStream(t, backend, cut) })
@@ -168,7 +168,7 @@ func boundStream(t *testing.T, backend string, cut bool) {
 			require.Equal(t, tensor.U8, d)
 			require.Equal(t, []int{10}, shape)
 
-			// Ranges of bytes that are no words.
+			// Ranges of bytes that are not words.
 			n, err := notes.WriteAt([]byte{70, 71, 72}, 2)
 			require.NoError(t, err)
 			require.Equal(t, 3, n)

@@ -8,8 +8,8 @@
 //
 // All mutants are compiled into the test binaries at once, by go test -overlay: nothing is written into the tree. A mutant is a
 // variant of its function, which the environment of a run selects. Each test is first run alone to see which it reaches; of a
-// mutant only those tests run, those of its own package first and the quick ones first. What is known is in the folder of -work:
-// a call goes on where the last one ended. Survivors are tried again with -again, by tests that came since.
+// mutant only those tests run, those of the same package first and the quick ones first. What is known is in the folder of -work:
+// a call continues where the last one ended. Survivors are tried again with -again, by tests that came since.
 package main
 
 import (
@@ -35,7 +35,7 @@ var (
 	work  = flag.String("work", "", "a folder for what is built and known (required)")
 	jobs  = flag.Int("jobs", 2, "tests that run at once")
 	limit = flag.Duration("limit", 5*time.Minute, "of the tests of one mutant: slow ones beyond it do not run")
-	again = flag.Bool("again", false, "try what survived again, by tests built anew")
+	again = flag.Bool("again", false, "try survivors again, with rebuilt tests")
 )
 
 func main() {

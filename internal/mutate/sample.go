@@ -224,7 +224,7 @@ func shaders(text string, f func(start, end int, to string)) {
 	}
 }
 
-// selector declares what selects a mutant. Scripts run commands with an environment of their own, so these ask their parent.
+// selector declares what selects a mutant. Scripts run commands with a separate environment, so these ask their parent.
 const selector = `package %s
 
 import (

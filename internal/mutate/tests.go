@@ -154,7 +154,7 @@ func (t *test) trace() error {
 type outcome struct {
 	Mutant, By string
 	Took       time.Duration
-	Left       int // tests that reach it and did not run for want of time
+	Left       int // tests that reach it and did not run for lack of time
 }
 
 // try runs the tests of every mutant, and prints what survives.

@@ -138,7 +138,7 @@ func (a *Adapter) Open() (*Device, error) {
 		refused := err
 		a.Features = slices.Delete(slices.Clone(a.Features), i, i+1)
 		if d, err = a.open(); err == nil {
-			a.Refused = fmt.Errorf("%v is listed and not given: %w", CooperativeMatrix, refused)
+			a.Refused = fmt.Errorf("%v is listed but not granted: %w", CooperativeMatrix, refused)
 		}
 	}
 	return d, err

@@ -143,7 +143,7 @@ func (d *Device) poll(c *caller) error {
 	return nil
 }
 
-// timestampPeriod is the nanoseconds of a tick. The C function returns a float, which comes in a register of its own kind.
+// timestampPeriod is the nanoseconds of a tick. The C function returns a float, which comes in another kind of register.
 func (d *Device) timestampPeriod() float32 {
 	var period func(uintptr) float32
 	dynlib.Func(&period, uintptr(d.lib.c.QueueGetTimestampPeriod))

@@ -24,7 +24,7 @@ func (e *Encoder) Begin() error {
 		return ErrLost
 	}
 	if e.handle = e.invoke(e.d.lib.c.DeviceCreateCommandEncoder, e.d.handle, 0); e.handle == 0 {
-		return errors.New("the device creates no command encoder")
+		return errors.New("the device could not create a command encoder")
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ const EnvLibrary = "RLXC_WGPU"
 // version is the major version of wgpu-native whose structs this package mirrors.
 const version = 29
 
-// ErrNotFound says that no place had the library.
+// ErrNotFound: the library was not found.
 var ErrNotFound = errors.New("no wgpu-native library was found: unpack a release archive of wgpu-native " +
 	fmt.Sprint(version) + " beside the program, or `pip install wgpu==0.32.0` in the active environment, or set " + EnvLibrary +
 	" to its path")
@@ -142,7 +142,7 @@ func open(path string) (*Library, error) {
 	l.cb = newCallbacks()
 	extras := &instanceExtras{chained: chained{sType: sTypeInstanceExtras}, backends: realBackends}
 	if l.instance = l.c.CreateInstance.call(uintptr(unsafe.Pointer(&instanceDescriptor{next: unsafe.Pointer(extras)}))); l.instance == 0 {
-		return nil, fmt.Errorf("%s creates no WebGPU instance", path)
+		return nil, fmt.Errorf("%s could not create a WebGPU instance", path)
 	}
 	libraries[path] = l
 	return l, nil
@@ -157,7 +157,7 @@ func (l *Library) Version() string {
 // link resolves all functions, so that a missing one is an error now and no crash later.
 func (l *Library) link(handle uintptr) error {
 	if err := dynlib.Link(&l.c, "wgpu", func(name string) (uintptr, error) { return dynlib.Symbol(handle, name) }); err != nil {
-		return fmt.Errorf("it is no wgpu-native %d: %w", version, err)
+		return fmt.Errorf("it is not wgpu-native %d: %w", version, err)
 	}
 	return nil
 }

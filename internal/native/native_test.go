@@ -133,7 +133,7 @@ func TestMistakes(t *testing.T) {
 	require.NoError(t, err)
 	e := d.Encoder()
 	require.NoError(t, e.Begin())
-	e.Copy(out, 0, x, 0, 64) // x is no source of copies
+	e.Copy(out, 0, x, 0, 64) // x is not a source of copies
 	require.ErrorContains(t, e.Submit(), "recording a run")
 	_, err = out.Map(1 << 20)
 	require.ErrorContains(t, err, "mapping a buffer")
@@ -174,7 +174,7 @@ func TestWrongLibrary(t *testing.T) {
 	}
 	require.NotEmpty(t, found)
 	_, err := Open(found[0])
-	require.ErrorContains(t, err, "it is no wgpu-native 29: wgpuGetVersion is missing")
+	require.ErrorContains(t, err, "it is not wgpu-native 29: wgpuGetVersion is missing")
 }
 
 func TestChoose(t *testing.T) {
@@ -208,7 +208,7 @@ func TestRefusedFeature(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	require.Equal(t, had, a.Features)
-	require.ErrorContains(t, a.Refused, "cooperative-matrix is listed and not given: no device could be made of "+a.Name+": Validation "+
+	require.ErrorContains(t, a.Refused, "cooperative-matrix is listed but not granted: no device could be made of "+a.Name+": Validation "+
 		"Error: ")
 	require.ErrorContains(t, a.Refused, "EXPERIMENTAL_COOPERATIVE_MATRIX")
 	require.NotContains(t, a.Refused.Error(), "\n")

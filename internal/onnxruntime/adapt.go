@@ -14,7 +14,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// unzipped returns the model without the ZipMap nodes that make its outputs: in place of the maps stand the scores, as rlxc has them.
+// unzipped returns the model without the ZipMap nodes that make its outputs: the scores replace the maps, as rlxc has them.
 // It returns p itself if there is none.
 func unzipped(p *onnxpb.ModelProto) *onnxpb.ModelProto {
 	isZip := func(n *onnxpb.NodeProto) bool {
@@ -91,7 +91,7 @@ func ports(p *onnxpb.ModelProto, taps []Tap) (in, out []ValueInfo, err error) {
 func valueInfo(v *onnxpb.ValueInfoProto) (ValueInfo, error) {
 	t := v.GetType().GetTensorType()
 	if t == nil {
-		return ValueInfo{Name: v.Name}, errors.New("it is no tensor, and only tensors can be exchanged with onnxruntime")
+		return ValueInfo{Name: v.Name}, errors.New("it is not a tensor: only tensors can be exchanged with onnxruntime")
 	}
 	d, err := onnx.DType(t.ElemType)
 	info := ValueInfo{Name: v.Name, DType: d, Unranked: t.Shape == nil}

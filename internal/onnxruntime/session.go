@@ -204,7 +204,7 @@ func (s *Session) values(inputs map[string]*tensor.Tensor) (in []value, err erro
 type Fixed struct {
 	s       *Session
 	in, out []value
-	fresh   bool // outputs are made anew: one has another rank than declared, which onnxruntime refuses of memory that is given
+	fresh   bool // outputs are made again: one has another rank than declared, which onnxruntime refuses of memory that is given
 }
 
 // Fix runs the session once, which finds the sizes of the outputs, and keeps their memory and the inputs for the runs to

@@ -150,6 +150,26 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestStops: a context that ends is what stops the library.
+func TestStops(t *testing.T) {
+	need(t)
+	s := open(t, model([][3]string{{"Neg", "x", "y"}}, []*onnxpb.ValueInfoProto{declared("x", tensor.F32, []int64{2})},
+		[]*onnxpb.ValueInfoProto{declared("y", tensor.F32, []int64{2})}), Options{})
+	known, stopped := s.functions, 0
+	defer func() { s.functions = known }()
+	changed := *(*[releaseSessionOptions + 1]uintptr)(known)
+	changed[runOptionsSetTerminate] = dynlib.Callback(func() uintptr { stopped++; return 0 })
+	s.functions = unsafe.Pointer(&changed)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	for want, err := range []error{nil, context.Canceled} {
+		_, got := s.Run(ctx, map[string]*tensor.Tensor{"x": tensor.New(tensor.F32, 2)})
+		require.ErrorIs(t, got, err)
+		require.Equal(t, want, stopped)
+		end()
+	}
+}
+
 // TestZipMap: in place of maps, scores come back as a tensor, of a row alone as well.
 func TestZipMap(t *testing.T) {
 	need(t)

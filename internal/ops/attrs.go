@@ -35,7 +35,7 @@ func prepare(attrs ir.Attrs, version int, read func(*reader) *rowModel) (m *rowM
 	m = read(r)
 	for _, a := range attrs {
 		if !r.read[a.Name] {
-			return nil, fmt.Errorf("attribute %s is not understood in opset %d", files.Plain(a.Name), version)
+			return nil, fmt.Errorf("attribute %s is not supported in opset %d", files.Plain(a.Name), version)
 		}
 	}
 	return m, nil

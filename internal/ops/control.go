@@ -30,7 +30,7 @@ func (o If) Infer(in []*ir.Value) ([]ir.Type, error) {
 	return o.Types, nil
 }
 
-// Branch returns the subgraph that a condition chooses, and which of so many operands are its inputs.
+// Branch returns the subgraph that a condition chooses, and which of that many operands are its inputs.
 func (o If) Branch(condition *tensor.Tensor, operands int) (subgraph, from, to int, err error) {
 	if condition.Len() != 1 {
 		return 0, 0, 0, fmt.Errorf("the condition is %v, not one bool", condition)
@@ -126,7 +126,7 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // One is the shape of one element with this many axes.
 func One(axes int) []int { return slices.Repeat([]int{1}, axes) }
 
-// stackTensors joins tensors of one shape along a new axis; of none, it is what their type tells.
+// stackTensors joins tensors of one shape along a new axis; of none, their type decides.
 func stackTensors(env *ir.Env, ts []*tensor.Tensor, axis int, t ir.Type) (*tensor.Tensor, error) {
 	if len(ts) == 0 {
 		shape := make([]int, len(t.Shape))
@@ -140,11 +140,21 @@ func stackTensors(env *ir.Env, ts []*tensor.Tensor, axis int, t ir.Type) (*tenso
 		}
 		return env.New(t.DType, shape...), nil
 	}
-	parts := make([]*tensor.Tensor, len(ts))
 	for i, x := range ts {
 		if x.IsSequence() || x.DType() != ts[0].DType() || !x.Shape().Equal(ts[0].Shape()) {
 			return nil, fmt.Errorf("iteration %d returns %v, and the first one returned %v", i, x, ts[0])
 		}
+	}
+	if size := len(ts[0].Bytes()); axis == 0 && ts[0].DType().Size() > 0 {
+		out := env.New(ts[0].DType(), slices.Insert(ts[0].Shape().Clone(), 0, len(ts))...)
+		for i, x := range ts {
+			env.Work(x.Len())
+			copy(out.Bytes()[i*size:], x.Bytes())
+		}
+		return out, nil
+	}
+	parts := make([]*tensor.Tensor, len(ts))
+	for i, x := range ts {
 		parts[i] = x.Reshape(slices.Insert(x.Shape().Clone(), axis, 1)...)
 	}
 	out, err := ir.Concat{Axis: axis}.Eval(env, parts)
@@ -156,6 +166,11 @@ func stackTensors(env *ir.Env, ts []*tensor.Tensor, axis int, t ir.Type) (*tenso
 
 // at is element i of a tensor along an axis, which goes away.
 func at(env *ir.Env, x *tensor.Tensor, axis, i int) (*tensor.Tensor, error) {
+	if axis == 0 && x.DType().Size() > 0 && x.Rank() > 0 && i < x.Shape()[0] { // where it is, but counted as a copy is, which is released
+		size := len(x.Bytes()) / x.Shape()[0]
+		env.Take(int64(size))
+		return tensor.FromBytes(x.DType(), x.Shape()[1:].Clone(), x.Bytes()[i*size:][:size])
+	}
 	out, err := ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, tensor.Scalar(int64(i))})
 	if err != nil {
 		return nil, err

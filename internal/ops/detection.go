@@ -278,7 +278,7 @@ func toElement(x float32) int {
 	return int(math.Round(float64(min(max(x, -far), far))))
 }
 
-// cells are the elements, from the first to the one behind the last, of each of n cells from one corner to the other, as far as there are
+// cells are the elements, from the first to the one after the last, of each of n cells from one corner to the other, as far as there are
 // any.
 func cells(from, to, n, size int) [][2]int {
 	all := make([][2]int, n)

@@ -32,13 +32,13 @@ func checkTransform(n int) error {
 func transform(x []complex128, inverse bool) []complex128 {
 	roots := make([]complex128, len(x))
 	for k := range roots {
-		roots[k] = cmplx.Rect(1, turn(inverse)*float64(k)/float64(len(x)))
+		roots[k] = cmplx.Rect(1, rootAngle(inverse)*float64(k)/float64(len(x)))
 	}
 	return halves(x, roots, inverse)
 }
 
-// turn is the angle of the root of unity of order 1.
-func turn(inverse bool) float64 {
+// rootAngle is the angle of the root of unity of order 1.
+func rootAngle(inverse bool) float64 {
 	if inverse {
 		return 2 * math.Pi
 	}
@@ -79,7 +79,7 @@ func halves(x, roots []complex128, inverse bool) []complex128 {
 // chirp is the transform of any length by Bluestein's algorithm (1970): with c(k) = exp(i·half·k²/n), the sum over x(j)
 // exp(i·2·half·j·k/n) is c(k) times the convolution of x·c with the conjugate of c, which transforms of a power of two compute.
 func chirp(x []complex128, inverse bool) []complex128 {
-	n, half := len(x), turn(inverse)/2
+	n, half := len(x), rootAngle(inverse)/2
 	c := make([]complex128, n)
 	for k := range c {
 		square := uint64(k) * uint64(k) % uint64(2*n)

@@ -52,7 +52,7 @@ func (o Normalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 type OneHotEncoder struct {
 	ir.Opaque[OneHotEncoder]
 	Attrs  ir.Attrs // categories
-	Strict bool     // an element that is no category is an error
+	Strict bool     // an element that is not a category is an error
 
 	categories *tensor.Tensor
 	places     map[string]int
@@ -107,7 +107,7 @@ func (o OneHotEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 		if k, ok := o.places[elementText(x, i)]; ok {
 			y.SetFloat64(i*o.categories.Len()+k, 1)
 		} else if o.Strict {
-			return nil, fmt.Errorf("element %d is %s, which is no category", i, files.Quote(elementText(x, i)))
+			return nil, fmt.Errorf("element %d is %s, which is not a category", i, files.Quote(elementText(x, i)))
 		}
 	}
 	return []*tensor.Tensor{y}, nil
@@ -169,7 +169,7 @@ func (o LabelEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	return []*tensor.Tensor{y}, nil
 }
 
-// elementText tells elements apart.
+// elementText distinguishes elements.
 func elementText(t *tensor.Tensor, i int) string {
 	if t.DType() == tensor.String {
 		return t.Strings()[i]

@@ -294,7 +294,7 @@ func (t *treeTable) lay(targets, aggregate int) (*Forest, error) {
 	return f, nil
 }
 
-// comparison expresses a comparison with split by those that nodes have; turned, if its opposite is meant. Of what is not NaN, v < s
+// comparison expresses a comparison with split by those that nodes have; negated, if its opposite is meant. Of what is not NaN, v < s
 // holds where v is at most the number before s.
 func comparison(mode int, split float64) (test uint32, s float64, turned bool) {
 	before := math.Nextafter(split, math.Inf(-1))

@@ -157,7 +157,7 @@ func (r *reader) machine(n int) (m *machine) {
 }
 
 // duel returns the margin of every pair of classes, and how many pairs each class wins. Coefficients are laid out as LIBSVM
-// does: those of class i against class j stand in row j−1 for the vectors of i, in row i for those of j.
+// does: those of class i against class j are in row j−1 for the vectors of i, in row i for those of j.
 func (m *machine) duel(x []float64, perClass []int) (margins, votes []float64) {
 	products := make([]float64, len(m.vectors))
 	for i, v := range m.vectors {

@@ -59,7 +59,7 @@ func (treeEnsemble) read(r *reader) *rowModel {
 	if targets < 1 || targets > MaxSize || aggregate < average || aggregate > most {
 		r.failf("%d targets, aggregate_function %d", targets, aggregate)
 	}
-	at := func(to, isLeaf int64) int { // leaves stand after the nodes
+	at := func(to, isLeaf int64) int { // leaves are after the nodes
 		switch {
 		case isLeaf == 0 && to >= 0 && to < int64(n):
 			return int(to)
@@ -98,7 +98,7 @@ func (treeEnsemble) read(r *reader) *rowModel {
 	return f.model(rowModel{dtype: tensor.Invalid}, make([]float64, targets), func([]float64) int { return 0 })
 }
 
-// branches reads the tables of the older operators, where trees and nodes have numbers of their own, and the leaves' votes,
+// branches reads the tables of the older operators, where trees and nodes have separate numbers, and the leaves' votes,
 // whose attributes begin with prefix: "target" or "class".
 func (r *reader) branches(prefix string, targets, aggregate int) *Forest {
 	r.ignore("nodes_hitrates", "nodes_hitrates_as_tensor")
@@ -195,13 +195,13 @@ func (r *reader) castVotes(t *treeTable, prefix string, find func(tree, id int64
 	for i := range trees {
 		k := find(trees[i], ids[i])
 		if k < 0 || t.modes[k] != leaf {
-			r.failf("a weight for node %d of tree %d, which is no leaf", ids[i], trees[i])
+			r.failf("a weight for node %d of tree %d, which is not a leaf", ids[i], trees[i])
 		}
 		leaves[i] = int32(k)
 		t.starts[k]++
 	}
 	end := int32(0)
-	for k, n := range t.starts { // first the ends: filling from behind makes starts of them
+	for k, n := range t.starts { // first the ends: filling from the end makes starts of them
 		end += n
 		t.starts[k] = end
 	}

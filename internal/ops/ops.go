@@ -1,4 +1,4 @@
-// Package ops has the opaque operators: those of ONNX that are no op of the IR. Each is a type with a shape rule and a meaning, and
+// Package ops has the opaque operators: those of ONNX without an op in the IR. Each is a type with a shape rule and a meaning, and
 // prints its parameters as ops of the IR do. Those whose results have sizes that follow from data, that draw random numbers, drive
 // subgraphs or handle sequences carry the types of their results.
 //

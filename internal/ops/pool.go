@@ -23,7 +23,7 @@ func pooled(w ir.Window, in []*ir.Value) (values, places ir.Type, err error) {
 	shape := x.Shape[:1:1]
 	for i, d := range x.Shape[1:last] {
 		if d.Is(0) {
-			return values, places, fmt.Errorf("%v: there is nothing to pool", x)
+			return values, places, fmt.Errorf("%v has no elements to pool", x)
 		}
 		if ir.LessEqual(d.Add(ir.N(2*w.Strides[i])), ir.N(1+w.Lack(i))) == ir.Yes { // which onnxruntime refuses as well
 			return values, places, fmt.Errorf("axis %d: a window of %d elements does not fit into %v and its padding", i, w.Extent(i), d)
@@ -87,7 +87,7 @@ func (o AveragePool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	return []*tensor.Tensor{y}, nil
 }
 
-// LpPool is the p-norm of what lies under a window.
+// LpPool is the p-norm of what is under a window.
 type LpPool struct {
 	ir.Opaque[LpPool]
 	ir.Window

@@ -356,7 +356,7 @@ func (r Recurrent) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor, gates int, d
 			}
 			for b, s := range states {
 				if k >= lengths[b] {
-					continue // what lies beyond the length stays zero
+					continue // what is beyond the length stays zero
 				}
 				t := k
 				if r.Reverse || d == 1 {

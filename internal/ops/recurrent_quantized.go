@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// The operands of DynamicQuantizeLSTM behind those of LSTM: scales and zero points of the weights, one for each direction, or for each
+// The operands of DynamicQuantizeLSTM after those of LSTM: scales and zero points of the weights, one for each direction, or for each
 // of its 4·H columns.
 const (
 	QuantizedLSTMWScale = RecurrentP + 1 + iota

@@ -133,7 +133,7 @@ var nearestModes = map[string]func(ratio float64) bool{
 	"simple":             nil, // before opset 11: up where the axis shrinks, down elsewhere
 }
 
-// A Mix is the weighted neighbours that one element of a result is made of; none: it lies outside.
+// A Mix is the weighted neighbours that one element of a result is made of; none: it is outside.
 type Mix []Neighbour
 
 // A Neighbour is an element along an axis, and its weight.
@@ -158,7 +158,7 @@ func (o Resize) Mixes(env *ir.Env, axis, in, n int) []Mix {
 
 // Mix appends the mix of element x of n along an axis of size in.
 func (o Resize) Mix(m Mix, axis, in, n, x int) Mix {
-	if in == 0 { // everything lies outside
+	if in == 0 { // everything is outside
 		return m
 	}
 	scale, wide, roi := o.scale(axis, in, n), float32(n), [2]float32{0, 1}
@@ -215,7 +215,7 @@ func (o Resize) scale(axis, in, n int) float64 {
 	return float64(n) / float64(in)
 }
 
-// shrink is by how much the kernel is narrower than its elements lie apart: with antialias and a scale below 1 it widens.
+// shrink is by how much the kernel is narrower than its elements are apart: with antialias and a scale below 1 it widens.
 func (o Resize) shrink(scale float64) float64 {
 	if o.Antialias {
 		return min(scale, 1)

@@ -116,7 +116,7 @@ func (s GridSample) Neighbours(m Mix, coordinate float32, n int) Mix {
 	return m
 }
 
-// reflect mirrors x at the borders until it lies between them.
+// reflect mirrors x at the borders until it is between them.
 func reflect(x, lo, hi float64) float64 {
 	if lo == hi {
 		return lo

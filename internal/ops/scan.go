@@ -59,7 +59,7 @@ func (o Scan) run(env *ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.
 	}
 	stacked := make([][]*tensor.Tensor, outputs)
 	for i := range trips {
-		args := slices.Clone(state)
+		args := append(make([]*tensor.Tensor, 0, len(in)), state...)
 		for k, x := range scanned {
 			j := i
 			if o.InputDirections[k] == 1 {

@@ -96,7 +96,7 @@ func (SequenceLength) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	return []*tensor.Tensor{tensor.Scalar(int64(in[0].Len()))}, nil
 }
 
-// OptionalHasElement tells whether an optional has a value.
+// OptionalHasElement reports whether an optional has a value.
 type OptionalHasElement struct {
 	ir.Opaque[OptionalHasElement]
 	Typed

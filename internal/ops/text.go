@@ -57,7 +57,7 @@ func (o StringConcat) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	return []*tensor.Tensor{y}, nil
 }
 
-// RegexFullMatch tells of every string whether the whole of it matches.
+// RegexFullMatch reports for every string whether the whole of it matches.
 type RegexFullMatch struct {
 	ir.Opaque[RegexFullMatch]
 	Pattern string

@@ -1,4 +1,4 @@
-// Package packed describes how constant matrices lie for the kernels of a processor: in panels of columns. The IR carries the
+// Package packed describes the layout of constant matrices for the kernels of a processor: in panels of columns. The IR carries the
 // description and compiled files store its text; backend cpu makes and reads what it describes.
 package packed
 

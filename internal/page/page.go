@@ -1,7 +1,7 @@
 // Package page has what the HTML pages of rlxc share: one style, a policy that lets nothing in from elsewhere, and a writer that escapes
 // text. Pages are one file each. The package is no API.
 //
-// Pages are no html/template: calls of methods by name, which templates make, keep every exported method of everything in a program.
+// Pages are not html/template: calls of methods by name, which templates make, keep every exported method of everything in a program.
 package page
 
 import (

@@ -230,7 +230,7 @@ func TestOneLoader(t *testing.T) {
 	})
 }
 
-// walkSource visits the files of the module that are no tests. The root's folder is "".
+// walkSource visits the files of the module that are not tests. The root's folder is "".
 func walkSource(t *testing.T, visit func(folder, file string)) {
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -12,7 +12,11 @@ import (
 
 var link = regexp.MustCompile(`\]\(([^)#"\s]+)[^)"\s]*\)`)
 
-// TestLinks: the links of the documents lead to files of the repository, and the index of docs lists every page.
+// namedFile finds the Go files that a document names.
+var namedFile = regexp.MustCompile("`((?:[a-z0-9_]+/)+[a-z0-9_]+\\.go)`")
+
+// TestLinks: the links of the documents lead to files of the repository, the Go files that they name exist, and the index of docs lists
+// every page.
 func TestLinks(t *testing.T) {
 	t.Chdir(root)
 	roots, err := filepath.Glob("*.md")
@@ -29,6 +33,10 @@ func TestLinks(t *testing.T) {
 			}
 			_, err := os.Stat(filepath.Join(filepath.Dir(file), m[1]))
 			require.NoError(t, err, "%s: a link to %s", file, m[1])
+		}
+		for _, m := range namedFile.FindAllStringSubmatch(string(text), -1) {
+			_, err := os.Stat(m[1])
+			require.NoError(t, err, "%s names %s", file, m[1])
 		}
 	}
 	index, err := os.ReadFile("docs/README.md")

@@ -18,14 +18,18 @@ import (
 // words lists the private words that the field has a term for: docs/glossary.md defines the terms. allowed is where a word has its
 // usual meaning.
 var words = []struct{ word, pattern, allowed, better string }{
+	{"anew", `anew`, ``, "again"},
 	{"behind", `behind`, `behind( a proxy|$)`, "after; beyond"},
 	{"by itself", `(by|of) (itself|themselves|its own|their own)`, ``, "separate; separately; alone"},
 	{"codes", `code[sd]?`, `((exit|status|source|machine) code|code blocks?|code)s?`, "quantized values; stored weights"},
 	{"figure", `figures?`, ``, "number; metric; value"},
+	{"go on", `go(es|ing)? on`, ``, "continue"},
 	{"hand on", `hand(s|ed|ing)? (it |them )?on`, ``, "pass; carry; loop-carried"},
+	{"is no", `(it|which|that|what) (is|are) no`, `(it|which|that) (is|are) no (longer|more)`, "is not"},
 	{"kept", `kept( the)? (in|out)puts?|kept (values?|tensors?|buffers?)|kept:|kind kept`, ``,
 		"device tensor; opaque operator; not quantised"},
 	{"lie", `lies?|lying|lay`, ``, "is; is stored; follows"},
+	{"nobody", `(any|no|some)body|whoever`, ``, "the caller; no other; unknown"},
 	{"place", `places?`,
 		`(planner|which|mode|rlxc|that) places|in[- ]place|last place|one place|first place|the place of|have a place|^place, and`,
 		"position; flat index; instead of"},
@@ -81,7 +85,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// source is what a string holds that is no message: shaders and pages.
+// source is what a string holds that is not a message: shaders and pages.
 var source = regexp.MustCompile(`[;{}]|[+*] "`)
 
 // TestWordsOfMessages searches what the program says: help texts, errors, and other strings of more than a word.

@@ -42,7 +42,7 @@ type Result struct {
 // An Analysis has the outputs of a program in their order.
 type Analysis struct {
 	Outputs []Result
-	// Odd says that some value is no finite number or close to the ends of its type; Extreme, that arithmetic meets such a value,
+	// Odd says that some value is not a finite number or close to the ends of its type; Extreme, that arithmetic meets such a value,
 	// where roundings that move may become anything.
 	Odd, Extreme bool
 	// Low says that a mask sets scores to −10,000 or so beside others that are as low, which it may not exclude.
@@ -392,14 +392,14 @@ func (a *analyst) pair(e *evaluation, result *known, strict, loose [][]float64) 
 		x := e.in[0].t
 		back, err := ir.EvalOp(nil, ir.Dequantize{To: x.DType(), Axis: op.Axis, Block: op.Block},
 			append([]*tensor.Tensor{result.t}, tensors(e.in[1:])...))
-		if err != nil { // x is no float
+		if err != nil { // x is not a float
 			return
 		}
 		lost := make([]float64, x.Len())
 		for i := range lost {
 			switch lost[i] = math.Abs(x.Float64(i) - back[0].Float64(i)); {
 			case math.IsNaN(lost[i]):
-				lost[i] = math.Inf(1) // what is no number stays that
+				lost[i] = math.Inf(1) // what is not a number stays that
 			case op.To.Bits() > 8 && e.in[1].t.Len() == 1: // what lies beyond the range is cut off without the pair, too
 				lost[i] = min(lost[i], 0.51*math.Abs(e.in[1].t.Float64(0)))
 			}

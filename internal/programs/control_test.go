@@ -66,7 +66,7 @@ func matmulAlone(n *generator) {
 func (n *generator) like(v *value) *value {
 	for _, x := range slices.Backward(n.pool[max(0, len(n.pool)-4):]) {
 		if x != v && !x.fixed && x.dtype() == v.dtype() && slices.Equal(x.shape(), v.shape()) {
-			return n.node("Identity", []*value{x}) // results are no captures
+			return n.node("Identity", []*value{x}) // results are not captures
 		}
 	}
 	return n.node("Add", []*value{v, n.partner(v.dtype(), v.shape(), true)})

@@ -392,7 +392,7 @@ const (
 	ties     // multiples of a half
 	wholes   // whole numbers of a range, as floats too
 	positive // in [0.5, 2)
-	extremes // ends of the type, and what is no number
+	extremes // ends of the type, and what is not a number
 	keeps    // 0 and 1, mostly 1
 )
 
@@ -450,7 +450,7 @@ func ends(d tensor.DType) [2]int64 {
 	return [2]int64{0, int64(1<<min(bits, 63) - 1)}
 }
 
-// leaf is a new value that is no node's result, or a view of one, which has odd strides.
+// leaf is a new value that is not a node's result, or a view of one, which has odd strides.
 func (n *generator) leaf(d tensor.DType, shape []int) *value {
 	return n.leafOf(d, shape, n.drawStyle())
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// contents are the values that lie intact in the arenas. No two overlap, so that the order of their first bytes is also that
+// contents are the values that are intact in the arenas. No two overlap, so that the order of their first bytes is also that
 // of their last: what a write destroys is found by walking down from its end. Where positions are not bytes, all are looked at.
 type contents struct {
 	overlap func(p, q Region) bool

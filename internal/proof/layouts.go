@@ -8,12 +8,12 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// layouts are where the elements of values lie, as the kernels are told. Each view's is checked against its operand's by what the
+// layouts are where the elements of values are, as given to the kernels. Each view's is checked against its operand's by what the
 // view means: element by element, without the arithmetic of strides that made it.
 type layouts struct {
 	claim Claim
 	known []ir.Layout // by ID, with the root that follows from the graph
-	// within holds, by ID of a result that lies over an operand which is a part of a buffer, that operand.
+	// within holds, by ID of a result that is over an operand which is a part of a buffer, that operand.
 	within map[int]*ir.Value
 }
 
@@ -21,7 +21,7 @@ func newLayouts(c Claim) *layouts {
 	return &layouts{c, make([]ir.Layout, c.Graph.NumValues()), map[int]*ir.Value{}}
 }
 
-// over is the part of a buffer over which v lies, strided; nil for a value that is row-major.
+// over is the part of a buffer over which v is, strided; nil for a value that is row-major.
 func (l *layouts) over(v *ir.Value) *ir.Value { return l.within[v.ID] }
 
 // elements is how many elements the memory of a root has.
@@ -104,7 +104,7 @@ func (l *layouts) show(values []*ir.Value) error {
 
 func isView(v *ir.Value) bool { return v.Def != nil && v.Def.Op.Kind().Has(ir.View) }
 
-// own demands that a value that is no view lies row-major from the beginning of its memory, or as an operand does which is a part of a
+// own demands that a value that is not a view is row-major from the beginning of its memory, or as an operand does which is a part of a
 // buffer, where the kernel may write over it.
 func (l *layouts) own(v *ir.Value) error {
 	lay, n := l.claimed(v), v.Def
@@ -119,7 +119,7 @@ func (l *layouts) own(v *ir.Value) error {
 		}
 	}
 	if l.over(v) == nil && (lay.Offset != 0 || !lay.Contiguous()) {
-		return fmt.Errorf("%s is no view, and kernels see it from element %d on with strides %v", name(v), lay.Offset, lay.Strides)
+		return fmt.Errorf("%s is not a view, and kernels see it from element %d on with strides %v", name(v), lay.Offset, lay.Strides)
 	}
 	return nil
 }

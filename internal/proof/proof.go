@@ -1,5 +1,5 @@
 // Package proof checks that a plan is safe by running it in the abstract. Verify knows, for every byte of the arenas, whose
-// value lies there, and lets each step of the bound graph read and write; Replay does so with bytes. Neither shares code
+// value is there, and lets each step of the bound graph read and write; Replay does so with bytes. Neither shares code
 // with liveness or planner: lives are never computed, only lost contents are found. Of a plan for all sizes, Verify knows no bytes, but
 // which buffers are apart whatever their sizes are.
 package proof
@@ -43,7 +43,7 @@ type Claim struct {
 	StridedResult func(n *ir.Node) bool
 	// LateReads is the number of steps after its own during which n may still read its operands.
 	LateReads func(n *ir.Node) int
-	// Held are values, besides the graph's outputs, that somebody reads after the last step.
+	// Held are values, besides the graph's outputs, that are read after the last step.
 	Held []*ir.Value
 	// Below, if it is not nil, is a plan for all sizes: the buffers directly below each one. The Offset of a Region is then the number of a
 	// buffer, whose bytes begin where the highest of those below it ends, and Arenas and Align mean nothing.
@@ -51,7 +51,7 @@ type Claim struct {
 }
 
 // Verify runs the claim in the abstract. The error names the step and both values when something is read that is not there
-// any more or not there yet, when a result lies over an operand that its kernel still reads, when a view shows other elements
+// any more or not there yet, when a result is over an operand that its kernel still reads, when a view shows other elements
 // than it means, or when a region is outside its arena or misaligned.
 func Verify(c Claim) error {
 	s := &state{Claim: c, layouts: newLayouts(c), overlap: Region.overlaps}
@@ -87,7 +87,7 @@ func Verify(c Claim) error {
 		}
 	}
 	for _, v := range c.Held {
-		if err := s.read(v, "whoever holds it to the end"); err != nil {
+		if err := s.read(v, "the caller at the end"); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ type state struct {
 	late    []lateRead
 }
 
-// lateRead is an operand that a step goes on reading until step `until` has run.
+// lateRead is an operand that a step reads until step `until` has run.
 type lateRead struct {
 	v     *ir.Value
 	by    string
@@ -121,7 +121,7 @@ func (s *state) read(v *ir.Value, by string) error {
 	return nil
 }
 
-// write puts v's contents where the plan says; whatever lay there is lost.
+// write puts v's contents where the plan says; whatever was there is lost.
 func (s *state) write(v *ir.Value, by string) error {
 	p, err := s.regionOf(v, by)
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *state) step(i int, n *ir.Node) error {
 	return nil
 }
 
-// apart demands that what a step writes lies apart from what it reads, but for a result that the kernel may write over an
+// apart demands that what a step writes is apart from what it reads, but for a result that the kernel may write over an
 // operand element by element: then both must be the same bytes, whole and row-major; or the result shows the same elements of a buffer as
 // that operand, and the other operands show others.
 func (s *state) apart(i int, n *ir.Node, by string) error {

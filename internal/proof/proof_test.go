@@ -124,7 +124,7 @@ func TestVerify(t *testing.T) {
 		{"late reads in place", plan{at: shared, late: 1, inPlace: true}, `(late) reads "v"`, ""},
 		{"late reads of what is left alone", plan{at: with(apart, "r", 192), late: 1}, "", ""},
 		{"held", plan{at: apart, held: []string{"sum"}}, "", ""},
-		{"held, and lost", plan{at: apart, held: []string{"a"}}, `whoever holds it to the end reads "a"`, ""},
+		{"held, and lost", plan{at: apart, held: []string{"a"}}, `the caller at the end reads "a"`, ""},
 		{"no place", plan{at: without("sum")}, `writes "sum", which has no buffer in the plan`, ""},
 		{"no place for an input", plan{at: without("x")}, `the caller writes "x", which has no buffer`, ""},
 		{"too early", plan{at: apart, unsorted: true}, `reads "r", whose memory was not written`, ""},

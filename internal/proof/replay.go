@@ -203,7 +203,7 @@ func (r *replay) step(i int, n *ir.Node) error {
 	return r.lateReads(i)
 }
 
-// spoilTargets spoils what a step will write, where that is no operand's memory that it may write over.
+// spoilTargets spoils what a step will write, where that is not an operand's memory that it may write over.
 func (r *replay) spoilTargets(i int, n *ir.Node, by string) error {
 	for _, p := range r.Scratch(i) {
 		b, err := r.bytes(p)
@@ -233,7 +233,7 @@ func (r *replay) spoilTargets(i int, n *ir.Node, by string) error {
 	return nil
 }
 
-// lateReads reads once more what steps before go on reading after step i.
+// lateReads reads once more what earlier steps still read after step i.
 func (r *replay) lateReads(i int) error {
 	keep := r.late[:0]
 	for _, x := range r.late {

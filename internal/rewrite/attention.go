@@ -82,7 +82,7 @@ type attentionPattern struct {
 	gone fills
 }
 
-// noScores is any value that is no product of two activations, nor a sum that holds one. A sum of scores and of other scores
+// noScores is any value that is not a product of two activations, nor a sum that holds one. A sum of scores and of other scores
 // may be seen from either side, and would go back and forth.
 func noScores() *pattern {
 	return value().when("no scores", func(_ *match, v *ir.Value) bool {
@@ -135,7 +135,7 @@ func (p *attentionPattern) build(m *match) *ir.Value {
 	if m.has(p.capped) {
 		a, b := m.number(p.c1), m.number(p.c2)
 		if !near(a*b, 1, tensor.F32) {
-			return m.refuse("a tanh of %g·x times %g is no soft cap", a, b)
+			return m.refuse("a tanh of %g·x times %g is not a soft cap", a, b)
 		}
 		var ok bool
 		if o.Softcap, ok = m.parameter(b); !ok {
@@ -159,7 +159,7 @@ func (p *attentionPattern) fits(m *match) bool {
 	rank := len(shape)
 	switch {
 	case !m.get(p.masked).Type.Shape.Equal(shape):
-		m.refuse("the mask stretches the scores from %v to %v", shape, m.get(p.masked).Type.Shape)
+		m.refuse("the mask broadcasts the scores from %v to %v", shape, m.get(p.masked).Type.Shape)
 		return false
 	case opOf[ir.MatMul](m, p.out).Scale() != 1:
 		m.refuse("the result is scaled")
@@ -232,7 +232,7 @@ func inserted(from, to ir.Shape) (of []int, ok bool) {
 	return of, i == len(from) && len(to) > len(from)
 }
 
-// heads returns x [B,H,S,D], or [B,H,D,S] when turned, as [B,S,H,D]; three axes have one head.
+// heads returns x [B,H,S,D], or [B,H,D,S] when transposed, as [B,S,H,D]; three axes have one head.
 func (m *match) heads(x *ir.Value, turned bool) *ir.Value {
 	if s := x.Type.Shape; len(s) == 3 {
 		x = m.reshape(x, ir.Shape{s[0], ir.N(1), s[1], s[2]})

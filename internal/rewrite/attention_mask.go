@@ -24,14 +24,14 @@ type attentionMask struct {
 // above fill + 104, and a row that is masked whole is an average, the same as with any other such number. A NaN never is one.
 type fills func(d tensor.DType, fill float64) bool
 
-// lowestFills are those below which no score of the type lies.
+// lowestFills are those below which no score of the type is.
 func lowestFills(d tensor.DType, fill float64) bool { return fill <= 0.9*lowest(d) }
 
 // weakFills are those of old models, which are lower than any score that occurs in them.
 func weakFills(_ tensor.DType, fill float64) bool { return fill <= -1e4 }
 
 // That does not hold of a row where another mask lowers every key that this one leaves: the keys that are excluded count there, by how
-// far the two masks lie apart. What is added beside a weak fill must therefore be known not to be a mask.
+// far the two masks are apart. What is added beside a weak fill must therefore be known not to be a mask.
 const weakMasks = "scores, and scores with what else is added to them, are above −9,800, so that a key is excluded if its score was " +
 	"set to −10,000 or lower, or lowered by that much"
 
@@ -69,17 +69,17 @@ func (x *attentionMask) operand() (*ir.Value, bool) {
 	m := x.m
 	if x.keep == nil && x.drop == nil {
 		if x.excludes {
-			m.refuse("a mask after the softmax only")
+			m.refuse("it is masked only after the softmax")
 			return nil, false
 		}
 		return x.shaped(x.add), true
 	}
 	if !x.gone(x.dtype, x.fill) {
-		m.refuse("masked scores become %g, which is no mask", x.fill)
+		m.refuse("masked scores become %g, which is not a mask", x.fill)
 		return nil, false
 	}
 	if fuel := maxChase; x.add != nil && !lowestFills(x.dtype, x.fill) && !mild(x.add, &fuel) {
-		m.refuse("masked scores become %g, and what is added to the others may be a mask, too", x.fill)
+		m.refuse("masked scores become %g, but the value added to the others may also be a mask", x.fill)
 		return nil, false
 	}
 	keep := x.keep

@@ -25,7 +25,7 @@ func canonicalRules() []*Rule {
 	apply := func(fn ir.UnaryFn) func(m *match, x *ir.Value) *ir.Value {
 		return func(m *match, x *ir.Value) *ir.Value { return m.emit(ir.Unary{Fn: fn}, x) }
 	}
-	// The root of −∞ is no number, its power 1/2 is +∞.
+	// The root of −∞ is not a number, its power 1/2 is +∞.
 	radicand := value().when("never negative", func(_ *match, v *ir.Value) bool { return neverNegative(v) })
 	// A quotient by a root is never by a subnormal, whose reciprocal is infinite.
 	root := value().when("a root", func(_ *match, v *ir.Value) bool { return v.Def != nil && v.Def.Op == ir.Op(ir.Unary{Fn: ir.Sqrt}) })

@@ -32,7 +32,7 @@ func causalRules() []*Rule {
 			// Where a query sees no key, a finite fill computes an average over all of them.
 			sees := len(rest) == 0 && (b.window == 0 || ir.LessEqual(S, T) == ir.Yes)
 			if !sees && !math.IsInf(fill, -1) {
-				return m.refuse("a query may see no key, and the mask of the others is %g", fill)
+				return m.refuse("a query may have no unmasked key, and masked scores are %g", fill)
 			}
 			if len(rest) == 0 {
 				return m.emit(o, m.get(q), m.get(k), m.get(v))

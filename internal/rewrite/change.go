@@ -7,11 +7,11 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Change is how far the value that a rule puts in place of another may differ from it.
+// A Change is how far a rule's replacement may differ from the original value.
 type Change uint8
 
-// The changes, each of which allows the ones before it. Sums of products and of axes have no order at any level: a rule that
-// only adds up in another order is Exact.
+// The changes, each of which includes the ones before it. Sums of products and of axes have no defined order at any level: a rule that
+// only changes the order of additions is Exact.
 const (
 	// Exact: the same numbers for all operands, up to the sign of a zero and the bits of a NaN, and the same errors.
 	Exact Change = iota
@@ -88,7 +88,7 @@ func opFlow(op ir.Op, d tensor.DType) ir.Flow {
 // every rule back from quantisers would leave quantised models without any.
 type steps struct{ sharp, quantized, loose map[*ir.Value]bool }
 
-// findSteps looks through a whole graph once. What becomes of the results of a subgraph nobody knows.
+// findSteps looks through a whole graph once. The use of a subgraph's results is unknown.
 func findSteps(g *ir.Graph, subgraph bool) *steps {
 	s := &steps{map[*ir.Value]bool{}, map[*ir.Value]bool{}, map[*ir.Value]bool{}}
 	if subgraph {
@@ -163,7 +163,7 @@ func (s *steps) allow(c Change, v *ir.Value) error {
 	return nil
 }
 
-// follow lets what was made in place of old values be where they were.
+// follow puts the replacements of old values at their positions.
 func (s *steps) follow(made []*ir.Node, replaced []replacement) {
 	var sharp, quantized bool
 	for _, r := range replaced {

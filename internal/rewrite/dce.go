@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// dce drops the nodes whose results nobody reads and returns their number. A node with the trait Typed also lives for its sizes: it
+// dce drops the nodes whose results are not read and returns their number. A node with the trait Typed also lives for its sizes: it
 // defines the symbols in its results' types that no input has, which later types and parameters may hold without reading it.
 func dce(g *ir.Graph) int {
 	outputs, symbols, inputs := map[*ir.Value]bool{}, map[string]bool{}, map[string]bool{}

@@ -58,7 +58,7 @@ type embedding struct {
 	fixed    []tableRows // the others
 }
 
-// term takes v apart; false where it is no sum of table rows. The rows are quantised where q dequantises them.
+// term takes v apart; false where it is not a sum of table rows. The rows are quantised where q dequantises them.
 func (e *embedding) term(v *ir.Value, q *ir.Node) bool {
 	if v.Const != nil {
 		return e.table(v, q)

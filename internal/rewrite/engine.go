@@ -11,8 +11,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Rule is a row: where Pattern fits, Build makes what replaces the value. Build only describes the new nodes; the engine
-// decides whether they may be there.
+// A Rule is a row: if Pattern matches, Build makes the replacement. Build only describes the new nodes; the engine decides whether they
+// may be used.
 type Rule struct {
 	Name    string
 	changes Change
@@ -117,7 +117,7 @@ func apply(g *ir.Graph, t *target.Target, rules *byKind, h how) *engine {
 // endless reports whether the rules were stopped.
 func (e *engine) endless() bool { return e.fuel <= 0 }
 
-// sweep walks the graph once. What a rule makes is tried at once, before the walk goes on.
+// sweep walks the graph once. What a rule makes is tried at once, before the walk continues.
 func (e *engine) sweep() (changed bool) {
 	e.steps = findSteps(e.g, e.how.subgraph)
 	nodes := e.g.Nodes
@@ -252,7 +252,7 @@ func (m *match) build() (v *ir.Value, err error) {
 	return m.rule.build(m), nil
 }
 
-// safe reports whether the nodes that the rule fuses away are read by nobody else.
+// safe reports whether the nodes that the rule fuses away are not read elsewhere.
 func (m *match) safe() bool {
 	m.stays = slices.Grow(m.stays[:0], len(m.nodes))[:len(m.nodes)]
 	clear(m.stays)
@@ -326,7 +326,7 @@ func (m *match) check() error {
 		}
 		for _, u := range r.old.Uses {
 			if slices.Contains(m.made, u.Node) {
-				return fmt.Errorf("what replaces %s reads it", describe(r.old))
+				return fmt.Errorf("the replacement of %s reads it", describe(r.old))
 			}
 			if i := slices.Index(m.nodes, u.Node); i >= 0 && !m.stays[i] {
 				continue
@@ -355,7 +355,7 @@ func (m *match) check() error {
 	return nil
 }
 
-// commit puts the new values in place and drops the nodes that nobody reads any more.
+// commit puts the new values in place and drops the nodes that are no longer read.
 func (m *match) commit() {
 	e := m.e
 	for _, n := range m.made {

@@ -96,7 +96,7 @@ func TestBuildCannotSpoilTheGraph(t *testing.T) {
 		{`%1 = exp(%0) %2 = neg(%1) return %2`, "axis 5 for rank 1", unary(ir.Neg, exp), func(m *match) *ir.Value {
 			return m.emit(ir.Softmax{Axis: 5}, m.emit(ir.Unary{Fn: ir.Abs}, m.get(x)))
 		}},
-		{`%1 = exp(%0) %2 = neg(%1) return %2`, "what replaces node (made by the compiler) (neg) reads it", unary(ir.Neg, exp),
+		{`%1 = exp(%0) %2 = neg(%1) return %2`, "the replacement of node (made by the compiler) (neg) reads it", unary(ir.Neg, exp),
 			func(m *match) *ir.Value {
 				return m.emit(ir.Unary{Fn: ir.Abs}, m.root.Outputs[0])
 			}},
@@ -182,7 +182,7 @@ func TestEndlessRulesAreStopped(t *testing.T) {
 	require.NoError(t, ir.Verify(g))
 	requireEqualResults(t, parse(t, text), g)
 	_, err = Run(t.Context(), parse(t, text), nil, Options{Level: O2, Verify: true})
-	require.ErrorContains(t, err, "pass test: the rules do not come to an end: endless was applied")
+	require.ErrorContains(t, err, "pass test: the rules do not terminate: endless was applied")
 }
 
 // TestRunReportsNearMisses: what stopped a fusion is in the statistics, unless it came about after all.
@@ -200,7 +200,7 @@ func TestRunReportsNearMisses(t *testing.T) {
 	s, err := Run(t.Context(), g, nil, Options{Level: O2, Verify: true})
 	require.NoError(t, err)
 	require.Len(t, s.NearMisses, 1)
-	require.Equal(t, `attention at node "out": node "out" (matmul): masked scores become -1, which is no mask`, s.NearMisses[0].String())
+	require.Equal(t, `attention at node "out": node "out" (matmul): masked scores become -1, which is not a mask`, s.NearMisses[0].String())
 	require.Equal(t, 7, s.Before)
 	require.Equal(t, 5, s.Steps)
 	require.Contains(t, s.Rules, RuleCount{"attention", "attention", 1})

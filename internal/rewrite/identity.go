@@ -125,7 +125,7 @@ func neutralRules() []*Rule {
 	}
 }
 
-// withoutZero returns x in place of x + 0 or x − 0. If the zero has the sign that makes a zero of x positive, which is minus for Add, the
+// withoutZero returns x instead of x + 0 or x − 0. If the zero has the sign that makes a zero of x positive, which is minus for Add, the
 // result must meet nothing that distinguishes the signs of zeros.
 func withoutZero(x, zero *pattern, minus bool) func(m *match) *ir.Value {
 	return func(m *match) *ir.Value {

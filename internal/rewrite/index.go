@@ -57,7 +57,7 @@ func indexRules() []*Rule {
 	}
 }
 
-// inTable says whether the indices of a Gather, GatherElements or GatherND lie inside of its table.
+// inTable says whether the indices of a Gather, GatherElements or GatherND are inside of its table.
 func inTable(n *ir.Node) ir.Tri {
 	table, index := n.Inputs[0].Type.Shape, n.Inputs[1]
 	var sizes []ir.Dim // of the axes that an index tuple addresses
@@ -177,7 +177,7 @@ func tupleParts(index *ir.Value) (parts []affine, ok bool) {
 }
 
 // indexView returns out[before…, i…, after…] = x[before…, parts[0](i), parts[1](i)…, after…] as views, where i runs over
-// the shape s and axis is the first that the parts address. Every part must count through axes of s of its own in
+// the shape s and axis is the first that the parts address. Every part must count through separate axes of s in
 // row-major order; axes that no part counts through are stretched. It returns nil where that is not so.
 func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir.Value {
 	var order []int // axes of s in the order in which x has them
@@ -213,7 +213,7 @@ func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir
 		for _, k := range mine {
 			split = append(split, s[k])
 		}
-		// Negative places count from the end. Some that do and some that do not are no view.
+		// Negative places count from the end. A mix of both is not a view.
 		start := a.off
 		if lo, hi, ok := a.bounds(s); !ok {
 			return nil

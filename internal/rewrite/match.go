@@ -58,7 +58,7 @@ func (m *match) number(p *pattern) float64 {
 // opOf returns the op of the node that computes what p stands for.
 func opOf[T ir.Op](m *match, p *pattern) T { return m.get(p).Def.Op.(T) }
 
-// match binds p to v and goes on with then; it undoes the binding when that fails. Alternatives are tried in order, so
+// match binds p to v and continues with then; it undoes the binding when that fails. Alternatives are tried in order, so
 // the first way through the whole rule wins.
 func (m *match) match(p *pattern, v *ir.Value, then func() bool) bool {
 	if i := m.find(p); i >= 0 {
@@ -129,7 +129,7 @@ func (m *match) hold(p *pattern, v *ir.Value) bool {
 	return true
 }
 
-// bind is hold that goes on with then.
+// bind is hold that continues with then.
 func (m *match) bind(p *pattern, v *ir.Value, then func() bool) bool {
 	if !m.hold(p, v) {
 		return false
@@ -167,7 +167,7 @@ func (p *pattern) isNode(v *ir.Value) bool {
 }
 
 // operands matches ps, the last of the operands of p, to in, and binds p to v. Most rules fail at the first operand of
-// most nodes, so what can be said of one without looking further is said before there is a way to go on with.
+// most nodes, so what can be said of one without looking further is checked first.
 func (m *match) operands(p *pattern, v *ir.Value, ps []*pattern, in []*ir.Value, then func() bool) bool {
 	before := len(m.bound)
 	for i, q := range ps {

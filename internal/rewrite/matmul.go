@@ -38,7 +38,7 @@ func linear(p *pattern) *pattern {
 func (m *match) parameter(x float64) (float32, bool) {
 	p, d := float32(x), m.root.Outputs[0].Type.DType
 	if !normal(x, tensor.F32) || d == tensor.F64 && float64(p) != x {
-		m.refuse("%g is no factor in float32", x)
+		m.refuse("%g is not a factor in float32", x)
 		return 0, false
 	}
 	return p, true

@@ -23,7 +23,7 @@ var passOrder = []precedence{
 	{"positions", "rows", "a gather of one row is a slice after this pass"},
 	{"positions", "fused elementwise", "a map would compute at full size what is broadcast"},
 	{"primitives", "products", "a view moves through a norm or activation, and not through the ops that spell one"},
-	{"primitives", "epilogues", "an activation in many nodes is no activation of a product"},
+	{"primitives", "epilogues", "an activation in many nodes is not an activation of a product"},
 	{"primitives", "fused elementwise", "elementwise ops of a norm would be taken into a map"},
 	{"products", "attention", "scales must be factors of products, and transposes their flags"},
 	{"products", "epilogues", "views between a product and what follows it must be gone"},

@@ -20,7 +20,7 @@ func perTensor[T ir.Op](v *ir.Value) bool {
 
 func is8Bit(d tensor.DType) bool { return d == tensor.U8 || d == tensor.I8 }
 
-// dequantized is any value that stands for quantised values. It is no node of the pattern: others may read it, and it costs nothing
+// dequantized is any value that stands for quantised values. It is not a node of the pattern: others may read it, and it costs nothing
 // to compute it twice.
 func dequantized() *pattern {
 	return value().when("a dequantised value", func(_ *match, v *ir.Value) bool { return perTensor[ir.Dequantize](v) })
@@ -225,9 +225,9 @@ func quantExpandRules() []*Rule {
 }
 
 // qdqPairRules run when products have taken their quantised values: a QDQ pair that is left between them, on either side of views,
-// only loses precision, as long as nobody reads the quantised values.
+// only loses precision, if the quantised values have no other reader.
 func qdqPairRules() []*Rule {
-	rounded := value().when("quantised values that are no result of the graph", func(m *match, v *ir.Value) bool {
+	rounded := value().when("quantised values that are not a result of the graph", func(m *match, v *ir.Value) bool {
 		v, _ = beneathViews(v)
 		return perTensor[ir.Quantize](v) && !m.e.outputs[v]
 	})
@@ -250,12 +250,12 @@ func qdqPairRules() []*Rule {
 					return nil
 				}
 				if productReads(codes) {
-					return m.refuse("a product reads the quantised values, too")
+					return m.refuse("a product also reads the quantised values")
 				}
 				x := q.Inputs[0]
 				switch low, high, how := clips(q); how {
 				case clipsUnknown:
-					return m.refuse("what it cuts off is not known")
+					return m.refuse("it is unknown which values it clips")
 				case clipsOff:
 					x = m.emit(ir.Unary{Fn: ir.Clamp, Alpha: low, Beta: high}, x)
 				}
@@ -433,7 +433,7 @@ func buildDequantized(m *match) *ir.Value {
 	if op.Scale() != 1 {
 		number, ok := numberOf(scale)
 		if !ok {
-			return m.refuse("its factor and a scale that is computed")
+			return m.refuse("it has a factor and a computed scale")
 		}
 		scale = m.likeConstant(scale, number*float64(op.Scale()))
 	}
@@ -504,7 +504,7 @@ func quantEpilogueRules() []*Rule {
 	}
 }
 
-// withOperands makes a product anew with more operands.
+// withOperands makes a product again with more operands.
 func (m *match) withOperands(product *ir.Value, more map[int]*ir.Value) *ir.Value {
 	in := qOperands(product)
 	for i, v := range more {

@@ -28,7 +28,7 @@ func quantAttentionRules() []*Rule {
 		first, second := opOf[ir.QMatMul](m, scores), opOf[ir.QMatMul](m, out)
 		shape := m.get(scores).Type.Shape
 		if !m.get(softmax).Type.Shape.Equal(shape) {
-			return m.refuse("scores %v of a mask that stretches them", shape)
+			return m.refuse("the mask broadcasts the scores to %v", shape)
 		}
 		for _, x := range []*pattern{q, k, v} {
 			if s := m.get(x).Type.Shape; !s[:len(s)-2].Equal(shape[:2]) {
@@ -47,7 +47,7 @@ func quantAttentionRules() []*Rule {
 			return sameScalar(at(n, 1), m.get(scale)) && sameScalar(at(n, 2), m.get(zero))
 		}
 		if m.has(again) && !same(m.get(again), roundScale, roundZero) || !same(m.get(probs), probScale, probZero) {
-			return m.refuse("quantised values that are read by another scale than they were written with")
+			return m.refuse("its quantised values are read with another scale than they were written with")
 		}
 		quantized := func(p *pattern) *ir.Value {
 			if scale := m.get(p); scale == nil || m.get(roundZero) != nil {

@@ -90,7 +90,7 @@ func weightRules() []*Rule {
 		case o.Block == 0 || axis != along || weight.before:
 			return m.refuse("its scales are not for columns or blocks of them")
 		case o.Block*d.Bits()%8 != 0:
-			return m.refuse("its blocks are no whole bytes")
+			return m.refuse("its blocks are not whole bytes")
 		}
 		packed, zeros := blockWeights(nb, quantized, along), blockZeros(nb, ir.Operand(q.Inputs, 2), d, along)
 		scales, given := tensor.New(q.Inputs[1].Type.DType, nb.N, nb.Blocks()), q.Inputs[1].Const.Aligned()

@@ -1,8 +1,8 @@
-// Package rewrite turns a lowered graph into an equal one that runs in fewer steps.
+// Package rewrite turns a lowered graph into an equivalent one that runs in fewer steps.
 //
-// What happens, and in which order, is the list of passes below. Most passes are rules: rows of a pattern and what
-// replaces it, which the engine applies wherever they fit. A rule describes; whether it may be applied, the engine decides
-// (see engine). So a fusion is one row and one text before and after it in testdata.
+// The list of passes below is what happens, and in which order. Most passes are rules: rows of a pattern and its replacement, which the
+// engine applies wherever they match. A rule only describes; the engine decides whether it may be applied (see engine). So a fusion is
+// one row, and one text before and after it in testdata.
 package rewrite
 
 import (
@@ -83,22 +83,22 @@ var passes = []pass{
 	{name: "order", level: O2, run: order},
 }
 
-// Options are those of the compilation. What Run obeys are Level, which is not empty, Exact, Unpad (take the padding of sequences out,
-// where that is proved to be right) and Verify (run ir.Verify after every pass; rules that do not come to an end are an error then).
+// Options are the options of the compilation. Run uses Level, which is not empty; Exact; Unpad, which skips padding if a proof allows it;
+// and Verify, which runs ir.Verify after every pass and makes rules that do not terminate an error.
 type Options = options.Compile
 
-// EnvDump names the environment variable of a folder for the options of a compilation, the IR after each pass and a page that shows all of
-// them.
+// EnvDump names the environment variable of a folder for the options of a compilation, the IR after each pass, and a page that shows all
+// of them.
 const EnvDump = "RLXC_DUMP"
 
-// Stats say what Run did.
+// Stats is what Run did.
 type Stats struct {
 	Before, After int         // nodes
-	Steps         int         // nodes that are no views: what remains to be run
+	Steps         int         // nodes that are not views: what remains to be run
 	Rules         []RuleCount // those that applied, in the order of the passes
 	NearMisses    []NearMiss
-	// Endless names the passes whose rules did not come to an end and were stopped, each with the busiest rule. It is a mistake
-	// of the rules; the graph computes what it should, perhaps slower than it could.
+	// Endless names the passes whose rules did not terminate and were stopped, each with the busiest rule. This is an error in the rules.
+	// The graph is still correct, but perhaps slower than possible.
 	Endless []string
 }
 
@@ -116,18 +116,18 @@ type NearMiss struct {
 	Why  string
 }
 
-// String is one line for people.
+// String returns one line of text.
 func (n NearMiss) String() string {
 	return fmt.Sprintf("%s at node %s: %s: %s", n.Rule, n.Node, n.At, n.Why)
 }
 
-// Run rewrites g in place for a target; a nil target takes everything but convolutions and caches. Values are numbered anew. When ctx
-// ends, it returns its error before the next pass.
+// Run rewrites g in place for a target. A nil target supports everything but convolutions and caches. Values are renumbered. When ctx
+// ends, Run returns its error before the next pass.
 func Run(ctx context.Context, g *ir.Graph, t *target.Target, o Options) (*Stats, error) {
 	return run(ctx, g, t, o, false)
 }
 
-// RunSubgraph is Run for the subgraph of a node: padding stays in it, and what becomes of its results nobody knows.
+// RunSubgraph is Run for the subgraph of a node. It does not unpad, and assumes nothing about the use of the results.
 func RunSubgraph(ctx context.Context, g *ir.Graph, t *target.Target, o Options) (*Stats, error) {
 	return run(ctx, g, t, o, true)
 }
@@ -153,7 +153,7 @@ func run(ctx context.Context, g *ir.Graph, t *target.Target, o Options, subgraph
 		}
 		if o.Verify {
 			if endless != "" {
-				return nil, fmt.Errorf("pass %s: the rules do not come to an end: %s", p.name, endless)
+				return nil, fmt.Errorf("pass %s: the rules do not terminate: %s", p.name, endless)
 			}
 			if err := ir.Verify(g); err != nil {
 				return nil, fmt.Errorf("after pass %s: %w", p.name, err)

@@ -21,7 +21,7 @@ func rotaryRules() []*Rule {
 			}
 			size, ok := last(s).Const()
 			if !ok || size%2 != 0 || !isHalf(m.get(low), 0, size/2) || !isHalf(m.get(high), size/2, size/2) {
-				return m.refuse("what is rotated are not halves")
+				return m.refuse("the rotated parts are not halves")
 			}
 			c, axis := m.angles(m.get(cos), s)
 			d, other := m.angles(m.get(sin), s)
@@ -69,7 +69,7 @@ func (m *match) angles(v *ir.Value, x ir.Shape) (half *ir.Value, heads int) {
 	return m.reshape(half, ir.Shape{s[0], s[3-heads], last(half.Type.Shape)}), heads
 }
 
-// half returns h where v is h beside itself along the last axis, computed anew without the second half.
+// half returns h where v is h beside itself along the last axis, computed again without the second half.
 func (m *match) half(v *ir.Value, depth int) *ir.Value {
 	if depth == 0 || len(v.Type.Shape) == 0 {
 		return nil

@@ -28,8 +28,8 @@ func WithTrace(ctx context.Context) (context.Context, *Trace) {
 	return context.WithValue(ctx, traceKey{}, t), t
 }
 
-// WriteHTML writes a page with each graph before the first pass, what each pass changed of it, and what is left. Values light up when
-// they are clicked. It fails with the error of w.
+// WriteHTML writes a page with each graph before the first pass, the changes of each pass, and the final graph. Clicking a value
+// highlights it. It fails with the error of w.
 func (t *Trace) WriteHTML(w io.Writer, title string) error {
 	r := page.NewReport(w, title)
 	r.Put("<p class=\"soft\">What each pass changed, from the top to the bottom: lines that it removed on the left, lines that it " +

@@ -19,7 +19,7 @@ import (
 func unpad(g *ir.Graph, t *target.Target, exact bool) (count int, miss *NearMiss) {
 	u := &unpadding{g: g, t: t, gone: weakFills, plans: map[*ir.Node]*packedNode{}, dropped: map[*ir.Node]bool{},
 		types: map[*ir.Value]ir.Type{}, late: map[*ir.Value]bool{},
-		zero: map[*ir.Value]bool{}, masks: map[*ir.Value]*maskValue{}, kept: map[*ir.Value]*ir.Value{}, made: map[*ir.Value]*ir.Value{}}
+		zero: map[*ir.Value]bool{}, masks: map[*ir.Value]*maskValue{}, unmasked: map[*ir.Value]*ir.Value{}, made: map[*ir.Value]*ir.Value{}}
 	if exact {
 		u.gone = lowestFills
 	}
@@ -45,15 +45,15 @@ type unpadding struct {
 	batch, seq, tokens ir.Dim
 	positions          int // that there are vectors for; 0 for any number
 
-	plans   map[*ir.Node]*packedNode
-	dropped map[*ir.Node]bool     // whose results attention makes itself
-	types   map[*ir.Value]ir.Type // of packed values, once packed
-	late    map[*ir.Value]bool    // what a packed value reaches, and is what it was: one for each text
-	zero    map[*ir.Value]bool    // packed values that are 0 where the mask is
-	masks   map[*ir.Value]*maskValue
-	kept    map[*ir.Value]*ir.Value // what masks are where all tokens are kept
-	drafts  []*ir.Node              // that compute it
-	packed  []*ir.Value             // operands of Pack after the mask
+	plans    map[*ir.Node]*packedNode
+	dropped  map[*ir.Node]bool     // whose results attention makes itself
+	types    map[*ir.Value]ir.Type // of packed values, once packed
+	late     map[*ir.Value]bool    // what a packed value reaches, and is what it was: one for each text
+	zero     map[*ir.Value]bool    // packed values that are 0 where the mask is
+	masks    map[*ir.Value]*maskValue
+	unmasked map[*ir.Value]*ir.Value // what masks are where all tokens are unmasked
+	drafts   []*ir.Node              // that compute it
+	packed   []*ir.Value             // operands of Pack after the mask
 
 	pack *ir.Node
 	list []*ir.Node
@@ -81,7 +81,7 @@ type packedNode struct {
 	relative []relativeScores  // that attention adds
 	// pulled: the node stays beside it, for readers that are not packed.
 	pulled bool
-	// restores: the result is no packed value but what it was, one for each text, after a reshape.
+	// restores: the result is not a packed value but what it was, one for each text, after a reshape.
 	restores bool
 }
 
@@ -146,7 +146,7 @@ func (u *unpadding) isPacked(v *ir.Value) bool {
 // planned reports whether a node will be another.
 func (u *unpadding) planned(n *ir.Node) bool { return u.plans[n] != nil && !u.plans[n].pulled }
 
-// isFlat reports whether packed values have one axis of tokens, [tokens,…], in place of [1,tokens,…].
+// isFlat reports whether packed values have one axis of tokens, [tokens,…], instead of [1,tokens,…].
 func (u *unpadding) isFlat(t ir.Type) bool { return t.Shape[0].Equal(u.tokens) }
 
 // lead is the number of leading axes for texts and tokens: 2 for [batch,seq,…], 1 for [batch·seq,…], 0 for neither.
@@ -296,7 +296,7 @@ func (u *unpadding) unpacked(v, packed *ir.Value) *ir.Value {
 			return use.Node.Outputs[0]
 		}
 	}
-	y := u.emit(ir.Unpack{}, []*ir.Value{packed, u.pack.Outputs[ir.PackPlaces], u.mask}, v.Def.Origins...).Outputs[0]
+	y := u.emit(ir.Unpack{}, []*ir.Value{packed, u.pack.Outputs[ir.PackFlatIndices], u.mask}, v.Def.Origins...).Outputs[0]
 	y.Name = v.Name
 	return y
 }

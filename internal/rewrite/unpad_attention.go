@@ -35,11 +35,11 @@ func (u *unpadding) attention(n *ir.Node) {
 		switch {
 		case n.HasOperand(ir.QAttentionScoreScale):
 			refuse(n.Inputs[ir.AttentionMask], "the scores are quantised, and the lowest quantised value does not hide padding")
-		case u.maskOf(n.Inputs[ir.AttentionMask]).kept() == nil:
-			refuse(n.Inputs[ir.AttentionMask], "a bias by position beside quantised values")
+		case u.maskOf(n.Inputs[ir.AttentionMask]).unmasked() == nil:
+			refuse(n.Inputs[ir.AttentionMask], "quantised attention with a bias by position")
 		}
 	}
-	packs[rowsAt] = ir.PackRows
+	packs[rowsAt] = ir.PackSequences
 	p := &packedNode{n: n, op: op, readings: make([]reading, len(n.Inputs)), packs: packs,
 		swaps: map[int]*ir.Value{ir.AttentionMask: mask}, relative: relative}
 	in := append(slices.Clone(n.Inputs), make([]*ir.Value, max(0, rowsAt+1-len(n.Inputs)))...)
@@ -55,7 +55,7 @@ func (u *unpadding) attention(n *ir.Node) {
 			in[i] = typed(v, u.types[v])
 		case i == ir.AttentionQ && u.late[v] && s[0].Equal(u.batch) && s[1].Is(1) && u.free(s[1:]) && !byQuery:
 			p.readings[i], p.restores = asFirstBatch, true
-			packs[rowsAt] = ir.PackFirstRows
+			packs[rowsAt] = ir.PackFirstTokens
 			in[i] = typed(v, ir.TensorOf(v.Type.DType, append(ir.Shape{ir.N(1), u.batch}, s[2:]...)...))
 		default:
 			refuse(v, "operand %d is %v and has no token axis in front", i, v.Type)
@@ -78,15 +78,15 @@ func (u *unpadding) attention(n *ir.Node) {
 // from the positions of a query and a key: a bias [1,heads,seq,seq], nil for none.
 func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.Value, []relativeScores) {
 	mask := n.Inputs[ir.AttentionMask]
-	if u.maskOf(mask).kept() != nil {
+	if u.maskOf(mask).unmasked() != nil {
 		return op, nil, nil // nothing
 	}
-	bias := u.keptMask(mask)
+	bias := u.fullMask(mask)
 	if r := relativeOf(bias); r != nil {
 		return op, nil, r
 	}
 	for bias.Def != nil && bias.Def.Op.Kind() == ir.KindExpand && len(bias.Def.Inputs[0].Type.Shape) == len(bias.Type.Shape) {
-		bias = bias.Def.Inputs[0] // attention stretches it by itself
+		bias = bias.Def.Inputs[0] // attention broadcasts it anyway
 	}
 	if keep, rest := u.hiding(bias); keep != nil && !op.Causal && op.Window == 0 {
 		if n := keep.Def; n != nil && n.Op.Kind() == ir.KindReshape { // an axis of heads, which bounds have none of
@@ -103,12 +103,12 @@ func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.V
 		return op, nil, nil
 	}
 	if bias.Type.DType == tensor.Bool || hides(bias, u.gone, map[*ir.Value]bool{}) {
-		refuse(mask, "it hides keys by their position, which may leave a token none")
+		refuse(mask, "it masks keys by position, which may leave a token without keys")
 	}
 	s := bias.Type.Shape
 	for i, d := range s {
 		if !d.Is(1) && (i >= len(s)-2 && !d.Equal(u.seq) || i < len(s)-2 && !u.free(s[i:i+1])) {
-			refuse(mask, "%v follows from the positions of tokens, and has not one for each", bias.Type)
+			refuse(mask, "%v depends on the positions of tokens but has not one for each", bias.Type)
 		}
 	}
 	return op, bias, nil

@@ -90,13 +90,13 @@ func TestUnpadClauses(t *testing.T) {
 	const (
 		hidden   = "is not known to hide padding and nothing else"
 		input    = "does not follow from an input [batch,seq] alone"
-		bounds   = "it hides keys by their position, which may leave a token none"
-		sum      = "padding goes into the sum: nothing makes it 0"
+		bounds   = "it masks keys by position, which may leave a token without keys"
+		sum      = "the sum includes padding, which is not 0"
 		all      = "over all positions of the padded sequence"
 		along    = "which is an axis of tokens or sequences"
-		position = "it takes tokens by their position in the padded text"
+		position = "it selects tokens by their position in the padded sequence"
 		moves    = "it moves the axis of tokens"
-		one      = "tokens may meet there"
+		one      = "which may mix tokens"
 		apart    = "cannot be separated by token"
 
 		again  = "%25 = reshape(%24) {shape=[b,s,2,2]}; "
@@ -168,7 +168,7 @@ func TestUnpadClauses(t *testing.T) {
 			"the lowest quantised value does not hide padding"},
 		{"quantised values and a bias", "%33 = add(%13, %46); " + quantized +
 			"%21 = qattention(%30, %31, %32, %33, %107, %108, %107, %108, %107, %108, _, _, %111, %112)",
-			"a bias by position beside quantised values"},
+			"quantised attention with a bias by position"},
 		{"keys of the first token",
 			"%25 = slice(%24) {starts=[0,0,0], sizes=[b,1,4], steps=[1,1,1]}; %26 = reshape(%25) {shape=[b,1,2,2]}; " +
 				"%27 = reshape(%24) {shape=[b,s,2,2]}; %28 = attention(%27, %26, %26, %13); return %28", "has no token axis in front"},

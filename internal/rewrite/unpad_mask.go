@@ -17,7 +17,7 @@ type maskValue struct {
 	values []*tensor.Tensor
 }
 
-// maskOf returns the description of a value, or nil if it is no mask value.
+// maskOf returns the description of a value, or nil if it is not a mask value.
 func (u *unpadding) maskOf(v *ir.Value) *maskValue {
 	if m, ok := u.masks[v]; ok {
 		return m
@@ -34,9 +34,9 @@ func (u *unpadding) findMaskValue(v *ir.Value) *maskValue {
 	case v.Const != nil && v.Const.Len() == 1 && d != tensor.String:
 		return &maskValue{batch: -1, values: []*tensor.Tensor{v.Const.Aligned().Reshape()}}
 	case n == nil && !v.IsConst() && slices.Contains(u.g.Inputs, v) && len(s) == 2 && (d.IsInt() || d.IsFloat() || d == tensor.Bool):
-		kept := tensor.New(d)
-		kept.SetInt64(0, 1)
-		return &maskValue{input: v, batch: 0, seqs: []int{1}, values: []*tensor.Tensor{tensor.New(d), kept}}
+		unmasked := tensor.New(d)
+		unmasked.SetInt64(0, 1)
+		return &maskValue{input: v, batch: 0, seqs: []int{1}, values: []*tensor.Tensor{tensor.New(d), unmasked}}
 	case fixed(v, map[*ir.Value]bool{}), relativeOf(v) != nil:
 		return &maskValue{batch: -1, values: []*tensor.Tensor{nil}}
 	case n == nil || len(n.Outputs) != 1:
@@ -81,8 +81,8 @@ func fixed(v *ir.Value, seen map[*ir.Value]bool) bool {
 	return !slices.ContainsFunc(v.Def.Inputs, func(x *ir.Value) bool { return x != nil && !fixed(x, seen) })
 }
 
-// kept returns the element if all tokens are kept, or nil if it depends on positions.
-func (m *maskValue) kept() *tensor.Tensor { return m.values[len(m.values)-1] }
+// unmasked returns the element if all tokens are unmasked, or nil if it depends on positions.
+func (m *maskValue) unmasked() *tensor.Tensor { return m.values[len(m.values)-1] }
 
 // squeezed returns, for each axis of from, the axis of to that it becomes in a reshape that only inserts and removes axes of size 1.
 func squeezed(from, to ir.Shape) []int {
@@ -221,24 +221,24 @@ func valueOf(y []*tensor.Tensor) *tensor.Tensor {
 	return y[0]
 }
 
-// keptMask makes the value for the case in which all tokens are kept, if it depends on positions: with one text in place of the batch.
-func (u *unpadding) keptMask(v *ir.Value) *ir.Value {
+// fullMask makes the value for the case in which all tokens are unmasked, if it depends on positions: with one text instead of the batch.
+func (u *unpadding) fullMask(v *ir.Value) *ir.Value {
 	m := u.maskOf(v)
 	if m.input == nil {
 		return v
 	}
-	if y := u.kept[v]; y != nil {
+	if y := u.unmasked[v]; y != nil {
 		return y
 	}
-	if x := m.kept(); x != nil {
-		u.kept[v] = u.g.NewConst("", x)
-		return u.kept[v]
+	if x := m.unmasked(); x != nil {
+		u.unmasked[v] = u.g.NewConst("", x)
+		return u.unmasked[v]
 	}
 	n := v.Def
 	in := make([]*ir.Value, len(n.Inputs))
 	for i, x := range n.Inputs {
 		if x != nil {
-			in[i] = u.keptMask(x)
+			in[i] = u.fullMask(x)
 		}
 	}
 	y := u.without(n, in)
@@ -255,7 +255,7 @@ func (u *unpadding) keptMask(v *ir.Value) *ir.Value {
 		u.drafts = append(u.drafts, made)
 		y = made.Outputs[0]
 	}
-	u.kept[v] = y
+	u.unmasked[v] = y
 	return y
 }
 
@@ -295,20 +295,20 @@ func (u *unpadding) hidesPadding(v *ir.Value) bool {
 			u.hidesQueries = true
 			continue // the result of a padding query does not matter
 		}
-		kept := which>>key&1 == 1
+		unmasked := which>>key&1 == 1
 		if x == nil {
-			if !kept {
+			if !unmasked {
 				return false
 			}
 			continue
 		}
 		number := x.Float64(0)
 		switch {
-		case x.DType() == tensor.Bool && (number == 1) != kept:
+		case x.DType() == tensor.Bool && (number == 1) != unmasked:
 			return false
-		case x.DType() != tensor.Bool && kept && number != 0:
+		case x.DType() != tensor.Bool && unmasked && number != 0:
 			return false
-		case x.DType() != tensor.Bool && !kept && !u.gone(v.Type.DType, number):
+		case x.DType() != tensor.Bool && !unmasked && !u.gone(v.Type.DType, number):
 			return false
 		}
 	}

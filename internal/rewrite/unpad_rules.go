@@ -175,7 +175,7 @@ func (u *unpadding) alone(n *ir.Node) {
 	case ir.Slice:
 		for k := range lead {
 			if !takesAll(op, k, s[k]) {
-				refuse(n.Inputs[0], "it takes tokens by their position in the padded text")
+				refuse(n.Inputs[0], "it selects tokens by their position in the padded sequence")
 			}
 		}
 	case ir.Pad:
@@ -192,7 +192,7 @@ func (u *unpadding) alone(n *ir.Node) {
 // product requires one matrix for all tokens.
 func (u *unpadding) product(n *ir.Node, lead, rank int) {
 	if rank != 2 || len(n.Inputs[0].Type.Shape) <= lead {
-		refuse(n.Inputs[1], "it is multiplied with what is no single matrix: tokens may meet there")
+		refuse(n.Inputs[1], "it is multiplied by several matrices, which may mix tokens")
 	}
 }
 
@@ -213,7 +213,7 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 	p := &packedNode{n: n, readings: make([]reading, len(n.Inputs))}
 	in := make([]*ir.Value, len(n.Inputs))
 	if op, ok := n.Op.(ir.QMatMul); ok && op.Dynamic(n.Inputs) { // each text by its own range, as if it ran alone
-		p.packs = map[int]int{ir.QMatMulRows: ir.PackRows}
+		p.packs = map[int]int{ir.QMatMulRows: ir.PackSequences}
 		in = append(in, make([]*ir.Value, ir.QMatMulRows+1-len(in))...)
 		in[ir.QMatMulRows] = u.rows()
 	}
@@ -270,7 +270,7 @@ func typed(v *ir.Value, t ir.Type) *ir.Value {
 	return &c
 }
 
-// fits reports whether a packed type is that of the padded one, with the tokens in place of lead axes.
+// fits reports whether a packed type is that of the padded one, with the tokens instead of the lead axes.
 func (u *unpadding) fits(packed, padded ir.Type, lead int) bool {
 	want := u.packedType(padded, lead)
 	return packed.Equal(want)
@@ -291,7 +291,7 @@ func (u *unpadding) finish(p *packedNode, in []*ir.Value) {
 	}
 	types, err := ir.Infer(&ir.Node{Op: p.op, Inputs: in, Outputs: p.n.Outputs, Origins: p.n.Origins})
 	if err != nil {
-		refuse(p.n.Inputs[0], "packed it is invalid: %v", err)
+		refuse(p.n.Inputs[0], "it is invalid for a packed batch: %v", err)
 	}
 	for i, v := range p.n.Outputs {
 		u.types[v] = types[i]
@@ -368,7 +368,7 @@ func (u *unpadding) gather(n *ir.Node, op ir.Gather) {
 		}
 	}
 	if op.Axis < lead {
-		refuse(index, "it takes tokens by their position in the padded text")
+		refuse(index, "it selects tokens by their position in the padded sequence")
 	}
 	u.tokenwise(n, map[int]need{0: tokens})
 }
@@ -392,7 +392,7 @@ func (u *unpadding) embedding(n *ir.Node) {
 		case !table[0].Is(1):
 			rows, ok := table[0].Const()
 			if p.packs != nil || !ok || first.Type.DType != tensor.I64 {
-				refuse(in[i], "its rows are taken by position, next to indices of %s", first.Type.DType)
+				refuse(in[i], "its rows are selected by position, but the indices are %s", first.Type.DType)
 			}
 			p.packs = map[int]int{i + 1: ir.PackPositions}
 			in[i+1] = &ir.Value{Type: ir.TensorOf(tensor.I64, ir.N(1), u.tokens)}
@@ -420,9 +420,9 @@ func (u *unpadding) sum(n *ir.Node, op ir.Reduce) {
 	case op.Fn != ir.Sum || len(op.Axes) != 1:
 		refuse(x, "%s over all positions of the padded sequence", ir.OpName(op))
 	case !u.zero[x]:
-		refuse(x, "padding goes into the sum: nothing makes it 0")
+		refuse(x, "the sum includes padding, which is not 0")
 	}
-	p := &packedNode{n: n, op: ir.SumRows{}, readings: []reading{asTokens}, packs: map[int]int{1: ir.PackRows}, restores: true}
+	p := &packedNode{n: n, op: ir.SumRows{}, readings: []reading{asTokens}, packs: map[int]int{1: ir.PackSequences}, restores: true}
 	u.finish(p, []*ir.Value{typed(x, t), u.rows()})
 	u.restore(n)
 }
@@ -435,7 +435,7 @@ func (u *unpadding) lateProduct(n *ir.Node) {
 		len(n.Inputs[ir.QMatMulB].Type.Shape) != 2 {
 		refuse(n.Inputs[ir.QMatMulA], "its scale follows from the range of all sequences of the batch")
 	}
-	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), packs: map[int]int{ir.QMatMulRows: ir.PackTexts},
+	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), packs: map[int]int{ir.QMatMulRows: ir.PackPooled},
 		restores: true}
 	in := append(slices.Clone(n.Inputs), make([]*ir.Value, ir.QMatMulRows+1-len(n.Inputs))...)
 	in[ir.QMatMulRows] = u.rows()

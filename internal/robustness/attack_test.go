@@ -77,7 +77,7 @@ var attacks = map[string]attack{
 		_, err := tensor.ReadNPZ(bytes.NewReader(file.Bytes()), int64(file.Len()), 40<<20)
 		return err
 	}},
-	"a model of 2^40 bytes that are not there": {want: "cut off", run: func(string) error {
+	"a model of 2^40 bytes that are not there": {want: "truncated", run: func(string) error {
 		_, err := rlxc.Read(strings.NewReader("short"), 1<<40, "attack")
 		return err
 	}},

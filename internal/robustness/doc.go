@@ -16,7 +16,7 @@
 //     (gigabytes), the sizes of all stages in each stage's report, the names of all nodes in each of a chain of views that
 //     become one (minutes), pairs of 100,000 buffers that live to the end.
 //   - Windows larger than what they slide over, pads beside auto_pad, an axis twice in Resize, a share of 2 in
-//     NonMaxSuppression, heads that do not divide what RotaryEmbedding turns, ranges whose length no int64 holds on the way.
+//     NonMaxSuppression, heads that do not divide what RotaryEmbedding rotates, ranges whose length no int64 holds on the way.
 //   - Sizes of stored weights whose products overflow to 0, weights of convolutions that hold nothing and have 2^48 taps, lengths beyond
 //     an attention's cache, rows that padding makes 2^34 tokens of, negative positions that counted from the end.
 //   - Compiled files: packed weights that are too short or returned, padding taken out without a mask, recurrent weights of other sizes,

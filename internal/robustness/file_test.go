@@ -45,7 +45,7 @@ func wire() (out []hostile) {
 	}
 	raw("empty", "refused ", nil)
 	raw("zeros", "refused ", make([]byte, 4096))
-	raw("text", "refused ", []byte("this is no model, it is a sentence"))
+	raw("text", "refused ", []byte("this is not a model, it is a sentence"))
 	raw("git-lfs pointer", "refused ", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n"))
 	raw("html", "refused ", []byte("<!DOCTYPE html><html><body>404</body></html>"))
 	raw("zip", "refused ", []byte("PK\x03\x04\x14\x00\x00\x00\x08\x00"))

@@ -113,7 +113,7 @@ func meanings() (out []hostile) {
 	}
 	add("a shape filled with a number", "returns i64[", filled(ints(7)))
 	add("a shape filled with two numbers", "refused value", filled(ints(7, 8)))
-	add("a shape filled with a value that is no vector", "refused value", filled(tensor.Scalar(int64(7))))
+	add("a shape filled with a value that is not a vector", "refused value", filled(tensor.Scalar(int64(7))))
 
 	// What was an internal error once.
 	add("the determinant of a matrix that is not square", "refused ", one(x(2, 3), f32, node("Det", names("x"), y)))
@@ -194,7 +194,7 @@ func meanings() (out []hostile) {
 	each("ConvTranspose", []any{1, 1, 5, 5}, 1, []*tensor.Tensor{tensor.New(f32, 1, 1, 3, 3)},
 		map[string]any{"output_padding": list(1, 1), "pads": list(5, 5, 5, 5), "output_shape": list(1, 1, 7, 7),
 			"output_shape of nothing": list(0, 0)})
-	add("a mean of nothing", "refused nothing to pool", one(x(1, 2, 0), f32, node("GlobalAveragePool", names("x"), y)))
+	add("a mean of nothing", "refused no elements to pool", one(x(1, 2, 0), f32, node("GlobalAveragePool", names("x"), y)))
 	half := tensor.Scalar(float32(0.5))
 	for _, op := range []string{"QuantizeLinear", "DequantizeLinear"} {
 		in := value("x", map[string]tensor.DType{"QuantizeLinear": f32, "DequantizeLinear": tensor.U8}[op], 4, 4)

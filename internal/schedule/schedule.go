@@ -3,8 +3,8 @@
 // Bytes count as the planner counts them: a buffer lives from the step that writes it to its last reader, the caller among
 // them, and a step needs its operands, its results and its scratch at the same time, but for a result that takes over an
 // operand's memory. A set of steps leaves the same bytes live in whatever order they ran, so the problem falls apart
-// wherever every other step must come before or after one step, and what lies between two such cuts can be searched by
-// itself: exactly where it is small (search.go), else by heuristics and exact windows around the peak (heuristic.go). The
+// wherever every other step must come before or after one step, and what is between two such cuts can be searched
+// separately: exactly if it is small (search.go), else by heuristics and exact windows around the peak (heuristic.go). The
 // way follows Ahn et al., "Ordering Chaos: Memory-Aware Scheduling of Irregularly Wired Neural Networks for Edge Devices"
 // (MLSys 2020).
 package schedule
@@ -70,7 +70,7 @@ type scheduler struct {
 	budget int    // steps that the search may still try
 }
 
-// Work that the search may do: so many steps tried in all, and in one window.
+// Work that the search may do: that many steps tried in all, and in one window.
 const (
 	budgetPerStep = 64
 	budgetBase    = 1 << 15
@@ -147,7 +147,7 @@ func (s *scheduler) index() {
 	}
 }
 
-// cut finds the segments: a step is one by itself when every other step must come before or after it. Every step after it
+// cut finds the segments: a step is a separate one when every other step must come before or after it. Every step after it
 // then reads something that it or a later step wrote, and what every step before it wrote is read at or before it.
 func (s *scheduler) cut() {
 	n := len(s.order)

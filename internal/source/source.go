@@ -103,7 +103,7 @@ func (s *Compiled) restore(g *ir.Graph) error {
 // compiledExt is the extension of compiled files. Others are known by how they begin.
 const compiledExt = ".rlxc"
 
-// ErrNotCompiled is the error of opening what is no compiled file: a folder, or a file of another format.
+// ErrNotCompiled is the error of opening what is not a compiled file: a folder, or a file of another format.
 var ErrNotCompiled = errors.New("not a compiled file: rlxc compile writes one")
 
 // Open opens a compiled file with the definitions of users' operators. lowering makes what computes an ops.Deferred; if it is nil, a file

@@ -81,6 +81,9 @@ func (r Row) WithHalf() Row {
 	if inner.StridedResult != nil {
 		r.StridedResult = func(n *ir.Node) bool { return !HasHalf(n) && inner.StridedResult(n) } // narrowing is row-major
 	}
+	if inner.Shares != nil {
+		r.Shares = func(n *ir.Node) bool { return !HasHalf(n) && inner.Shares(n) }
+	}
 	r.Scratch = func(n *ir.Node) []int64 {
 		var sizes []int64
 		if inner.Scratch != nil {

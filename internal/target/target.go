@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Target is what a backend publishes of itself.
+// A Target describes a backend.
 type Target struct {
 	Name string
 	// Align is the alignment in bytes of every buffer's offset in the arena.
@@ -52,6 +52,9 @@ type Row struct {
 	// TakesStored says of a node that the kernel runs whether it packs operand i, which a Dequantize or a Cast widens, as constants hold
 	// it: as codes or 16-bit floats. nil: of none.
 	TakesStored func(n *ir.Node, i int) bool
+	// Shares reports whether steps of nodes that are alike share what is made for one: the kernel has nothing of its node but sizes, fields
+	// of the op and operands.
+	Shares func(n *ir.Node) bool
 	// ReadsPacked reports whether the kernel of an attention whose queries, keys and values are parts of one buffer reads that
 	// buffer itself, also where casts or copies of the parts are between.
 	ReadsPacked func(n *ir.Node) bool
@@ -99,8 +102,11 @@ func (t *Target) Strided(n *ir.Node, i int, strides []int) bool {
 
 // InPlace reports whether result 0 of n may take over operand i. A host step has read all its operands when it writes its
 // result.
-func (t *Target) InPlace(n *ir.Node, i int) bool {
-	switch r := &t.Rows[n.Op.Kind()]; t.Where(n) {
+func (t *Target) InPlace(n *ir.Node, i int) bool { return t.InPlaceThere(t.Where(n), n, i) }
+
+// InPlaceThere is InPlace for a node of which Where is known.
+func (t *Target) InPlaceThere(where Runs, n *ir.Node, i int) bool {
+	switch r := &t.Rows[n.Op.Kind()]; where {
 	case OnKernel:
 		return r.InPlace != nil && r.InPlace(n, i)
 	case OnHost:
@@ -116,9 +122,12 @@ func (t *Target) StridedResult(n *ir.Node) bool {
 }
 
 // Scratch returns the sizes in bytes of the buffers that n needs while it runs.
-func (t *Target) Scratch(n *ir.Node) []int64 {
+func (t *Target) Scratch(n *ir.Node) []int64 { return t.ScratchThere(t.Where(n), n) }
+
+// ScratchThere is Scratch for a node of which Where is known.
+func (t *Target) ScratchThere(where Runs, n *ir.Node) []int64 {
 	r := &t.Rows[n.Op.Kind()]
-	if t.Where(n) != OnKernel || r.Scratch == nil {
+	if where != OnKernel || r.Scratch == nil {
 		return nil
 	}
 	return r.Scratch(n)

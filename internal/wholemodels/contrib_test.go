@@ -133,7 +133,7 @@ func TestContribErrors(t *testing.T) {
 		{"scales of the wrong length", "dynamic_quantize_matmul_i8_columns", weight(2, tensor.FromSlice([]float32{1, 2, 3})),
 			"operand 2 is f32[3] for 7 columns"},
 		{"zero point of another type", "dynamic_quantize_matmul_i8", weight(3, tensor.Scalar(uint8(1))), "uint8"},
-		{"block_size that is no power of two", "matmul_nbits_4_0", attribute("block_size", 24), "block_size = 24"},
+		{"block_size that is not a power of two", "matmul_nbits_4_0", attribute("block_size", 24), "block_size = 24"},
 		{"quantised values that do not fit", "matmul_nbits_4_0", attribute("block_size", 32), "operand 1, B, has"},
 		{"bits", "matmul_nbits_4_0", attribute("bits", 3), "bits = 3"},
 		{"K", "matmul_nbits_4_0", attribute("K", 0), "K = 0"},

@@ -188,7 +188,7 @@ func TestQuantizeRefused(t *testing.T) {
 	require.ErrorContains(t, err, "tiny.rlxc is a compiled file: quantise the .onnx file")
 }
 
-// TestQuantizeNaN refuses to calibrate on activations that are no numbers.
+// TestQuantizeNaN refuses to calibrate on activations that are not numbers.
 func TestQuantizeNaN(t *testing.T) {
 	t.Chdir(root)
 	c, _ := models.Lookup("bert-tiny")

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// A Side is an end of a text or of a row.
+// A Side is an end of a text or of a sequence.
 type Side uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	Left
 )
 
-// A Strategy says which text of a pair is cut when the row is too long.
+// A Strategy is which text of a pair is truncated when the sequence is too long.
 type Strategy uint8
 
 const (
@@ -25,10 +25,10 @@ const (
 	OnlySecond
 )
 
-// A RowOption changes how rows are made.
-type RowOption func(*rowOptions)
+// An EncodeOption changes how texts are encoded.
+type EncodeOption func(*encodeOptions)
 
-type rowOptions struct {
+type encodeOptions struct {
 	strategy Strategy
 	side     Side
 	windows  bool
@@ -39,10 +39,10 @@ type rowOptions struct {
 	ask      func(bytes int64) error
 }
 
-// Truncate says which text is cut when a row is too long, and at which side; without it, LongestFirst and the side that
-// tokenizer_config.json names (truncation_side), which is Right if it does not.
-func Truncate(strategy Strategy, side Side) RowOption {
-	return func(o *rowOptions) { o.strategy, o.side = strategy, side }
+// Truncate sets which text is truncated when a sequence is too long, and at which side. The default is LongestFirst and the side in
+// tokenizer_config.json (truncation_side), or else Right.
+func Truncate(strategy Strategy, side Side) EncodeOption {
+	return func(o *encodeOptions) { o.strategy, o.side = strategy, side }
 }
 
 // ErrRoom: the maximum length is too small for the special tokens, a text that may not be truncated, or the overlap of windows.
@@ -61,29 +61,29 @@ func (e roomError) Error() string { return string(e) }
 // Is implements the interface of errors.Is.
 func (roomError) Is(target error) bool { return target == ErrRoom }
 
-// Windows makes several rows of an input that is too long, in place of cutting it: each holds the next tokens of the text that is cut,
-// the first stride of which are the last ones of the row before. With LongestFirst and a pair of long texts it is each window of one
-// with each of the other.
-func Windows(stride int) RowOption {
-	return func(o *rowOptions) { o.windows, o.stride = true, stride }
+// Windows splits an input that is too long into several sequences instead of truncating it. Each sequence holds the next tokens of the
+// text. Its first stride tokens are the last ones of the sequence before. With LongestFirst and a pair of long texts, each window of one
+// text is combined with each window of the other.
+func Windows(stride int) EncodeOption {
+	return func(o *encodeOptions) { o.windows, o.stride = true, stride }
 }
 
-// Pad says at which side of shorter rows the padding is, and that the length of rows is a multiple of a number; 0 and 1 are any length.
-// Without it, the side that tokenizer_config.json names (padding_side), which is Right if it does not.
-func Pad(side Side, multiple int) RowOption {
-	return func(o *rowOptions) { o.padSide, o.multiple = side, multiple }
+// Pad sets the side of padding in shorter sequences, and a number of which the length is a multiple. 0 and 1 allow any length. The
+// default side is that in tokenizer_config.json (padding_side), or else Right.
+func Pad(side Side, multiple int) EncodeOption {
+	return func(o *encodeOptions) { o.padSide, o.multiple = side, multiple }
 }
 
-// Spans asks for an encoding's Offsets, CharOffsets, Words, Sequences and Special.
-func Spans() RowOption { return func(o *rowOptions) { o.spans = true } }
+// Spans fills in the Offsets, CharOffsets, Words, Sequences and Special of an encoding.
+func Spans() EncodeOption { return func(o *encodeOptions) { o.spans = true } }
 
-func (t *Tokenizer) options(options []RowOption) rowOptions {
+func (t *Tokenizer) options(options []EncodeOption) encodeOptions {
 	if len(options) == 0 {
-		return rowOptions{side: t.cutSide, padSide: t.padSide}
+		return encodeOptions{side: t.cutSide, padSide: t.padSide}
 	}
 	s := t.scratch.Get().(*scratch) // whose memory options may point to without more being allocated
 	defer t.scratch.Put(s)
-	s.options = rowOptions{side: t.cutSide, padSide: t.padSide}
+	s.options = encodeOptions{side: t.cutSide, padSide: t.padSide}
 	for _, option := range options {
 		option(&s.options)
 	}
@@ -93,7 +93,7 @@ func (t *Tokenizer) options(options []RowOption) rowOptions {
 // A Span is a range of a text, from Start to before End.
 type Span struct{ Start, End int }
 
-// An Encoding is one row. All its slices have an element for each token, and those that Spans asks for are nil without it.
+// An Encoding is one sequence. Each of its slices has an element per token. Without Spans, the slices that Spans fills in are nil.
 type Encoding struct {
 	InputIDs      []int64 // special tokens among them
 	TokenTypeIDs  []int64 // 0 for the first text, 1 for its pair, or what the tokenizer's template says
@@ -109,45 +109,46 @@ type Encoding struct {
 	Truncated bool // whether tokens of the input are missing
 }
 
-// Encode returns the row of an input. A row of more than maxLength tokens is cut; a maxLength of 0 cuts nothing. An invalid UTF-8 byte
-// counts as U+FFFD. It is an error if maxLength has no room for the special tokens, and to ask for Windows: see Encodings.
-func (t *Tokenizer) Encode(input Input, maxLength int, options ...RowOption) (Encoding, error) {
+// Encode returns the sequence of an input. A sequence of more than maxLength tokens is truncated. A maxLength of 0 means no limit. An
+// invalid UTF-8 byte counts as U+FFFD. Encode fails with ErrRoom if maxLength has no room for the special tokens, and fails with Windows:
+// see Encodings.
+func (t *Tokenizer) Encode(input Input, maxLength int, options ...EncodeOption) (Encoding, error) {
 	o := t.options(options)
 	if o.windows {
 		return Encoding{}, errors.New("tokenizer: Encode returns one sequence: use Encodings or Batch for Windows")
 	}
 	var one [1]Encoding
-	rows, err := t.appendRows(one[:0], input, maxLength, o)
+	encodings, err := t.appendEncodings(one[:0], input, maxLength, o)
 	if err != nil {
 		return Encoding{}, err
 	}
-	return rows[0], nil
+	return encodings[0], nil
 }
 
-// Encodings returns the rows of inputs, in their order: one each, or with Windows one or more each. It fails as Encode does.
-func (t *Tokenizer) Encodings(inputs []Input, maxLength int, options ...RowOption) ([]Encoding, error) {
+// Encodings returns the sequences of inputs, in their order: one for each input, or with Windows one or more. It fails as Encode does.
+func (t *Tokenizer) Encodings(inputs []Input, maxLength int, options ...EncodeOption) ([]Encoding, error) {
 	o := t.options(options)
-	rows := make([]Encoding, 0, len(inputs))
+	encodings := make([]Encoding, 0, len(inputs))
 	for i, input := range inputs {
-		before := len(rows)
+		before := len(encodings)
 		var err error
-		if rows, err = t.appendRows(rows, input, maxLength, o); err != nil {
+		if encodings, err = t.appendEncodings(encodings, input, maxLength, o); err != nil {
 			return nil, err
 		}
-		for j := before; j < len(rows); j++ {
-			rows[j].Input = i
+		for j := before; j < len(encodings); j++ {
+			encodings[j].Input = i
 		}
 	}
-	return rows, nil
+	return encodings, nil
 }
 
-// appendRows appends the rows of an input.
-func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o rowOptions) ([]Encoding, error) {
-	row := t.post.row(input.pair)
+// appendEncodings appends the sequences of an input.
+func (t *Tokenizer) appendEncodings(encodings []Encoding, input Input, maxLength int, o encodeOptions) ([]Encoding, error) {
+	tmpl := t.post.template(input.pair)
 	room := math.MaxInt - 1
 	if maxLength != 0 {
-		if room = maxLength - row.specials(); room < 0 {
-			return nil, noRoom("a maximum length of %d has no room for the %d special tokens of a sequence", maxLength, row.specials())
+		if room = maxLength - tmpl.specials(); room < 0 {
+			return nil, noRoom("a maximum length of %d has no room for the %d special tokens of a sequence", maxLength, tmpl.specials())
 		}
 	}
 
@@ -190,28 +191,28 @@ func (t *Tokenizer) appendRows(rows []Encoding, input Input, maxLength int, o ro
 	}
 	truncated := !o.windows && (keep[0] < have[0] || keep[1] < have[1])
 	a, b := s.windows[0], s.windows[1]
-	if row.swapped() {
+	if tmpl.swapped() {
 		a, b = b, a
 	}
 	for i := range order(len(a), len(b)) {
 		w := [2]window{a[i.first], b[i.second]}
-		if row.swapped() {
+		if tmpl.swapped() {
 			w[0], w[1] = w[1], w[0]
 		}
 		if o.ask != nil {
-			if err := o.ask(int64(w[0].end-w[0].start+w[1].end-w[1].start+row.specials()) * o.bytes()); err != nil {
+			if err := o.ask(int64(w[0].end-w[0].start+w[1].end-w[1].start+tmpl.specials()) * o.bytes()); err != nil {
 				return nil, err
 			}
 		}
-		e := t.assemble(row, input, s, w, o.spans)
+		e := t.assemble(tmpl, input, s, w, o.spans)
 		e.Truncated = truncated
-		rows = append(rows, e)
+		encodings = append(encodings, e)
 	}
-	return rows, nil
+	return encodings, nil
 }
 
-// bytes is what a token of a row takes.
-func (o rowOptions) bytes() int64 {
+// bytes is what a token of a sequence takes.
+func (o encodeOptions) bytes() int64 {
 	if o.spans {
 		return 80
 	}
@@ -227,7 +228,7 @@ type window struct {
 // indexes are those of the windows of two texts.
 type indexes struct{ first, second int }
 
-// order yields the rows of the windows of two texts in tokenizers' order: the first of both; each other one of the first text with all
+// order yields the sequences of the windows of two texts in tokenizers' order: the first of both; each other one of the first text with all
 // of the second; the first with the others of the second.
 func order(a, b int) func(yield func(indexes) bool) {
 	return func(yield func(indexes) bool) {
@@ -249,8 +250,8 @@ func order(a, b int) func(yield func(indexes) bool) {
 	}
 }
 
-// keep returns how many tokens of each text fit into a row.
-func (o rowOptions) keep(have [2]int, room int, pair bool) ([2]int, error) {
+// keep returns how many tokens of each text fit into a sequence.
+func (o encodeOptions) keep(have [2]int, room int, pair bool) ([2]int, error) {
 	excess := have[0] + have[1] - room
 	if excess <= 0 {
 		return have, nil
@@ -262,7 +263,7 @@ func (o rowOptions) keep(have [2]int, room int, pair bool) ([2]int, error) {
 		have[0], have[1] = truncate(have[0], have[1], room)
 		return have, nil
 	case o.strategy == OnlySecond && !pair:
-		return have, errors.New("tokenizer: OnlySecond cuts the second text, and the input has one")
+		return have, errors.New("tokenizer: OnlySecond truncates the second text, but the input has only one")
 	}
 	i := 0
 	if o.strategy == OnlySecond {
@@ -290,7 +291,7 @@ func truncate(a, b, room int) (int, int) {
 }
 
 // split appends the windows of that many tokens each.
-func (o rowOptions) split(out []window, have, keep int) ([]window, error) {
+func (o encodeOptions) split(out []window, have, keep int) ([]window, error) {
 	switch {
 	case keep >= have:
 		return append(out, window{0, have, false}), nil
@@ -317,12 +318,12 @@ func (o rowOptions) split(out []window, have, keep int) ([]window, error) {
 	}
 }
 
-// assemble makes a row of windows of its texts.
-func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]window, spans bool) Encoding {
-	length := row.specials() + windows[0].end - windows[0].start + windows[1].end - windows[1].start
+// assemble makes a sequence of windows of its texts.
+func (t *Tokenizer) assemble(tmpl template, input Input, s *scratch, windows [2]window, spans bool) Encoding {
+	length := tmpl.specials() + windows[0].end - windows[0].start + windows[1].end - windows[1].start
 	ascii := isASCII(input.texts[0]) && isASCII(input.texts[1])
 	e := newEncoding(length, spans, ascii)
-	for _, slot := range row {
+	for _, slot := range tmpl {
 		at := len(e.InputIDs)
 		if slot.text == special {
 			e.InputIDs = append(e.InputIDs, slot.ids...)
@@ -351,7 +352,7 @@ func (t *Tokenizer) assemble(row template, input Input, s *scratch, windows [2]w
 	return e
 }
 
-// newEncoding returns a row with room for that many tokens, all of whose memory is allocated at once: it has no pointers. Of texts of
+// newEncoding returns a sequence with room for that many tokens, all of whose memory is allocated at once: it has no pointers. Of texts of
 // ASCII the offsets in characters are those in bytes.
 func newEncoding(length int, spans, ascii bool) Encoding {
 	n := 3 * length
@@ -384,7 +385,7 @@ func newEncoding(length int, spans, ascii bool) Encoding {
 	return e
 }
 
-// place writes offsets, words and sequences of the tokens of a window, from the at-th of the row on.
+// place writes offsets, words and sequences of the tokens of a window, from the at-th of the sequence on.
 func (t *Tokenizer) place(e *Encoding, at int, from *tokens, w window, input Input, sequence int) {
 	text := input.texts[sequence]
 	spans, words := from.spans[w.start:w.end], from.words[w.start:w.end]
