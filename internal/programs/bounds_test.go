@@ -47,6 +47,8 @@ type Analysis struct {
 	Odd, Extreme bool
 	// Low says that a mask sets scores to −10,000 or so beside others that are as low, which it may not exclude.
 	Low bool
+	// Unsized says that roundings decide how many elements a value has.
+	Unsized bool
 	// Unread is an error of what no output reads, which need not be found.
 	Unread error
 	// Empty says that some value has no elements.
@@ -345,6 +347,12 @@ func (a *analyst) node(n *ir.Node, in []*known, out []*tensor.Tensor) []*known {
 		a.pair(e, results[0], strictOwn, looseOwn)
 	}
 	a.Low = a.Low || lowScores(n, in)
+	switch op.(type) {
+	case ops.NonZero:
+		a.Unsized = a.Unsized || turns(in[0].t, strictly(in[0]))
+	case ops.Compress:
+		a.Unsized = a.Unsized || turns(in[1].t, strictly(in[1]))
+	}
 	strict, loose := e.carried(strictly), e.carried(loosely)
 	for i, own := range looseOwn {
 		if own != nil && strictOwn[i] == nil && strict[i] != nil { // the model and the engine both round, operands that differ
@@ -408,6 +416,16 @@ func (a *analyst) pair(e *evaluation, result *known, strict, loose [][]float64) 
 	case ir.Dequantize:
 		strict[0], loose[0] = sum(strict[0], e.in[0].lostStrict), sum(loose[0], e.in[0].lost)
 	}
+}
+
+// turns reports whether an element of a tensor is 0 or not within bounds that hold both.
+func turns(t *tensor.Tensor, bounds []float64) bool {
+	for i, off := range bounds {
+		if off > 0 && math.Abs(t.Float64(i)) <= off {
+			return true
+		}
+	}
+	return false
 }
 
 // lowScores reports whether an op puts a number by which weak masks exclude keys instead of some elements while others, which may

@@ -32,8 +32,8 @@ func init() {
 		{2, []func(*generator){branch, loop, scan}},
 		{4, []func(*generator){layerNorm, layerNorm, batchNorm, instanceNorm, rmsNorm}},
 		{4, []func(*generator){quantized, quantized, dynamic, integers, qlinear}},
-		{10, []func(*generator){attention, attention, attention, attentionOp, attentionOp, attentionOp, gelu, norm, rotary, divided,
-			embedding, causal}},
+		{8, []func(*generator){attention, attention, attention, gelu, norm, rotary, divided, embedding, causal}},
+		{4, decoders},
 	}
 	for _, f := range families {
 		familyWeights = append(familyWeights, f.weight)

@@ -57,14 +57,18 @@ func New(seed uint64) (p *Program, refused error) {
 	main := &onnxpb.GraphProto{Name: "program"}
 	n := &generator{Rand: rand.New(rand.NewPCG(seed, 0x0bb)), g: main, main: main, inputs: map[string]*input{}}
 	n.opset = lower.MinOpset + n.IntN(lower.MaxOpset-lower.MinOpset+1)
-	switch n.IntN(4) {
+	kind := n.IntN(5)
+	switch kind {
 	case 0, 1:
 		n.opset = 11 + n.IntN(13)
-	case 2:
+	case 2, 3:
 		n.opset = 23 + n.IntN(lower.MaxOpset-22)
 	}
 	for range 1 + n.IntN(2) {
 		n.leaf(n.dtypeOf(floats), n.size(1+n.IntN(4)))
+	}
+	if kind == 3 { // a decoder, which takes as many nodes as most programs have
+		decoders[n.IntN(len(decoders))](n)
 	}
 	want := 1 + n.IntN(9)
 	for tries := 0; len(n.g.Node) < want && tries < 60 && n.refused == nil; tries++ {

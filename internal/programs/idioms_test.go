@@ -34,24 +34,33 @@ func (n *generator) either(op string, x, y *value) *value {
 	return n.node(op, []*value{x, y})
 }
 
+// lowest is what masks add where nothing shall be seen.
+func (n *generator) lowest() float64 {
+	return []float64{-10000, -math.MaxFloat32, math.Inf(-1), -1e9, -10}[n.weighted([]int{3, 3, 3, 2, 1})]
+}
+
+// unmasked is (1 − mask)·lowest of what the tokenizer returned.
+func (n *generator) unmasked(mask *value, lowest float64) *value {
+	if math.IsInf(lowest, 0) {
+		lowest = -10000
+	}
+	wide := n.withAxes("Unsqueeze", mask, []int{1, 2})
+	if wide == nil {
+		return nil
+	}
+	real := n.node("Cast", []*value{wide}, attr{"to", int(tensor.F32)})
+	if real == nil {
+		return nil
+	}
+	return n.either("Mul", n.node("Sub", []*value{n.number(tensor.F32, 1), real}), n.number(tensor.F32, lowest))
+}
+
 // mask is an additive mask of scores [batch, heads, from, to] in one of the forms that models have.
 func (n *generator) mask(batch, from, to int) *value {
-	lowest := []float64{-10000, -math.MaxFloat32, math.Inf(-1), -1e9, -10}[n.weighted([]int{3, 3, 3, 2, 1})]
+	lowest := n.lowest()
 	switch n.IntN(5) {
-	case 0: // (1 − mask)·lowest of what the tokenizer returned
-		if math.IsInf(lowest, 0) {
-			lowest = -10000
-		}
-		m := n.input(n.draw(tensor.I64, []int{batch, to}, style{kind: keeps}), style{kind: keeps})
-		wide := n.withAxes("Unsqueeze", m, []int{1, 2})
-		if wide == nil {
-			return nil
-		}
-		real := n.node("Cast", []*value{wide}, attr{"to", int(tensor.F32)})
-		if real == nil {
-			return nil
-		}
-		return n.either("Mul", n.node("Sub", []*value{n.number(tensor.F32, 1), real}), n.number(tensor.F32, lowest))
+	case 0:
+		return n.unmasked(n.input(n.draw(tensor.I64, []int{batch, to}, style{kind: keeps}), style{kind: keeps}), lowest)
 	case 1: // an input that is added as it is
 		t := n.draw(tensor.F32, []int{batch, 1, from, to}, style{kind: keeps})
 		for i := range t.Len() {
@@ -162,65 +171,125 @@ func attention(n *generator) {
 	}
 }
 
-// attentionOp is ONNX's own operator, or onnxruntime's for grouped heads: of a whole text or of one token, after a cache or without.
+// A decoder's step is of one token, or of a few, behind a cache; heads may share their keys.
+type decoder struct{ batch, heads, groups, from, past, size int }
+
+var decoders = []func(*generator){attentionOp, attentionOp, decoderStep, groupQueryAttention}
+
+func (n *generator) decoder() decoder {
+	d := decoder{1 + n.IntN(2), 1 + n.IntN(3), 1 + n.IntN(2), 1, []int{1, 3, 7, 16, 20}[n.IntN(5)], []int{2, 4, 6, 8, 16}[n.IntN(5)]}
+	if d.heads *= d.groups; n.IntN(3) == 0 {
+		d.from += n.IntN(5)
+	}
+	return d
+}
+
+// attentionOp is ONNX's own operator, after a cache or without.
 func attentionOp(n *generator) {
-	groups, from, size := 1+n.IntN(2), 1+n.IntN(5), []int{2, 4, 6, 8, 16}[n.IntN(5)]
-	heads, batch, past := groups*(1+n.IntN(3)), 1+n.IntN(2), []int{1, 3, 7, 16, 20}[n.IntN(5)]
-	if n.IntN(2) == 0 {
-		from = 1
-	}
-	if n.IntN(2) == 0 {
-		groupQueryAttention(n, batch, heads, groups, from, past, size)
-		return
-	}
 	if n.opset < 23 {
 		return
 	}
-	cached := n.IntN(2) == 0
-	keys, to := from, from+past
+	d, cached := n.decoder(), n.IntN(3) > 0
+	keys, to := d.from, d.from+d.past
 	if !cached {
 		keys = 1 + n.IntN(9)
 		to = keys
 	}
-	kv := func(length int) *value { return n.leaf(tensor.F32, []int{batch, groups, length, size}) }
+	kv := func(length int) *value { return n.leaf(tensor.F32, []int{d.batch, d.groups, length, d.size}) }
 	in := make([]*value, 6)
-	in[0], in[1], in[2] = n.leaf(tensor.F32, []int{batch, heads, from, size}), kv(keys), kv(keys)
+	in[0], in[1], in[2] = n.leaf(tensor.F32, []int{d.batch, d.heads, d.from, d.size}), kv(keys), kv(keys)
 	switch n.IntN(4) {
 	case 0:
-		in[3] = n.leafOf(tensor.Bool, []int{from, to}, style{})
+		in[3] = n.leafOf(tensor.Bool, []int{d.from, to}, style{})
 	case 1:
-		in[3] = n.leafOf(tensor.F32, []int{batch, 1, from, to}, style{kind: reals})
+		in[3] = n.leafOf(tensor.F32, []int{d.batch, 1, d.from, to}, style{kind: reals})
 	}
 	results := 1
 	if cached {
-		in[4], in[5] = kv(past), kv(past)
+		in[4], in[5] = kv(d.past), kv(d.past)
 		results = 3
 	}
-	attrs := []attr{{"is_causal", n.IntN(2)}, {"left_window_size", n.IntN(8) - 1}, {"right_window_size", n.IntN(4) - 1}}
+	attrs := []attr{{"is_causal", min(1, n.IntN(3))}, {"left_window_size", n.IntN(8) - 1}, {"right_window_size", n.IntN(4) - 1}}
 	n.nodes("Attention", results, in, attrs[:1+2*n.IntN(2)]...)
 }
 
-// groupQueryAttention is a step of a decoder. Lengths come from sizes, so that any sizes agree.
-func groupQueryAttention(n *generator, batch, heads, groups, from, past, size int) {
+// sizeOf is a size of a value, of one element.
+func (n *generator) sizeOf(x *value, axis int) *value {
+	return n.node("Gather", []*value{n.node("Shape", []*value{x}), n.whole(axis)}, attr{"axis", 0})
+}
+
+// countTo is the numbers from low, 0 if nil, to high, which have one element.
+func (n *generator) countTo(low, high *value) *value {
+	zero := n.constant(tensor.Scalar(int64(0)))
+	if low != nil {
+		zero = n.node("Squeeze", []*value{low})
+	}
+	return n.node("Range", []*value{zero, n.node("Squeeze", []*value{high}), n.constant(tensor.Scalar(int64(1)))})
+}
+
+// decoderStep is attention by parts: keys and values are put behind the cache and repeated for the heads that share them. Padding in
+// front of texts, and what is outside a window or comes later, is masked.
+func decoderStep(n *generator) {
 	if n.opset < 13 {
 		return
 	}
-	cache := func() *value { return n.leaf(tensor.F32, []int{batch, groups, past, size}) }
-	kv := func() *value { return n.leaf(tensor.F32, []int{batch, from, groups * size}) }
-	q, k, v, keys, values := n.leaf(tensor.F32, []int{batch, from, heads * size}), kv(), kv(), cache(), cache()
+	d := n.decoder()
+	leaf := func(heads, length int) *value { return n.leaf(tensor.F32, []int{d.batch, heads, length, d.size}) }
+	grown := func() *value {
+		x := n.node("Concat", []*value{leaf(d.groups, d.past), leaf(d.groups, d.from)}, attr{"axis", 2})
+		if x == nil || d.heads == d.groups {
+			return x
+		}
+		x = n.node("Expand", []*value{n.withAxes("Unsqueeze", x, []int{2}), n.whole(1, 1, d.heads/d.groups, 1, 1)})
+		return n.node("Reshape", []*value{x, n.whole(0, d.heads, -1, d.size)})
+	}
+	q, k, v := leaf(d.heads, d.from), grown(), grown()
+	if q == nil || k == nil || v == nil {
+		return
+	}
+	scores := n.node("MatMul", []*value{q, n.node("Transpose", []*value{k}, attr{"perm", []int{0, 1, 3, 2}})})
+	scores = n.either("Mul", scores, n.number(tensor.F32, 1/math.Sqrt(float64(d.size))))
+	if n.IntN(3) > 0 { // of what the tokenizer returned
+		t := tensor.New(tensor.I64, d.batch, d.from+d.past)
+		for b := range d.batch {
+			for i := n.IntN(d.past + 1); i < d.from+d.past; i++ {
+				t.SetInt64(b*(d.from+d.past)+i, 1)
+			}
+		}
+		scores = n.either("Add", scores, n.unmasked(n.input(t, style{kind: keeps}), n.lowest()))
+	}
+	if n.IntN(3) > 0 && n.opset >= 16 {
+		to := n.sizeOf(k, 2)
+		key, query := n.countTo(nil, to), n.countTo(n.node("Sub", []*value{to, n.sizeOf(q, 2)}), to)
+		behind := n.node("Sub", []*value{n.withAxes("Unsqueeze", query, []int{1}), key})
+		hidden := n.node("Less", []*value{behind, n.whole(0)})
+		if n.IntN(3) > 0 {
+			hidden = n.either("Or", hidden, n.node("GreaterOrEqual", []*value{behind, n.whole([]int{1, 2, 4, 9}[n.IntN(4)])}))
+		}
+		scores = n.either("Add", scores, n.node("Where", []*value{hidden, n.number(tensor.F32, n.lowest()), n.number(tensor.F32, 0)}))
+	}
+	if y := n.node("MatMul", []*value{n.node("Softmax", []*value{scores}, attr{"axis", -1}), v}); y != nil {
+		n.node("Transpose", []*value{y}, attr{"perm", []int{0, 2, 1, 3}})
+	}
+}
+
+// groupQueryAttention is a step by onnxruntime's operator. Lengths come from sizes, so that any sizes agree.
+func groupQueryAttention(n *generator) {
+	if n.opset < 13 {
+		return
+	}
+	d := n.decoder()
+	cache := func() *value { return n.leaf(tensor.F32, []int{d.batch, d.groups, d.past, d.size}) }
+	kv := func() *value { return n.leaf(tensor.F32, []int{d.batch, d.from, d.groups * d.size}) }
+	q, k, v, keys, values := n.leaf(tensor.F32, []int{d.batch, d.from, d.heads * d.size}), kv(), kv(), cache(), cache()
 	if q == nil || keys == nil {
 		return
 	}
-	of := func(x *value, axis int) *value {
-		s := n.node("Shape", []*value{x})
-		return n.node("Gather", []*value{s, n.whole(axis)}, attr{"axis", 0})
-	}
 	whole := func(x *value) *value { return n.node("Cast", []*value{x}, attr{"to", int(tensor.I32)}) }
-	total := n.node("Add", []*value{of(q, 1), of(keys, 2)})
-	last := n.node("Sub", []*value{total, n.whole(1)})
-	n.nodes("com.microsoft.GroupQueryAttention", 3,
-		[]*value{q, k, v, keys, values, whole(n.node("Expand", []*value{last, of(q, 0)})), whole(n.node("Squeeze", []*value{total}))},
-		attr{"num_heads", heads}, attr{"kv_num_heads", groups}, attr{"local_window_size", []int{-1, 1, 2, 4, 9}[n.IntN(5)]})
+	total := n.node("Add", []*value{n.sizeOf(q, 1), n.sizeOf(keys, 2)})
+	last := n.node("Expand", []*value{n.node("Sub", []*value{total, n.whole(1)}), n.sizeOf(q, 0)})
+	n.nodes("com.microsoft.GroupQueryAttention", 3, []*value{q, k, v, keys, values, whole(last), whole(n.node("Squeeze", []*value{total}))},
+		attr{"num_heads", d.heads}, attr{"kv_num_heads", d.groups}, attr{"local_window_size", []int{-1, 1, 2, 4, 9}[n.IntN(5)]})
 }
 
 // gelu is x·(1 + erf(x/√2))/2 in its spellings.

@@ -178,7 +178,7 @@ var attacks = map[string]attack{
 	}},
 
 	// Files that change while they are used.
-	"Quantize of a file that was cut": {want: "was cut", run: func(dir string) error {
+	"Quantize of a file that was cut": {want: "was truncated", run: func(dir string) error {
 		m, err := cutAfterOpening(dir)
 		if err != nil {
 			return err
@@ -186,7 +186,7 @@ var attacks = map[string]attack{
 		_, _, err = m.Quantize(context.Background(), rlxc.QuantizeOptions{Form: quantize.Dynamic})
 		return err
 	}},
-	"Compile of a file that was cut": {want: "was cut", run: func(dir string) error {
+	"Compile of a file that was cut": {want: "was truncated", run: func(dir string) error {
 		m, err := cutAfterOpening(dir)
 		if err != nil {
 			return err
