@@ -245,7 +245,7 @@ func TestLimits(t *testing.T) {
 	body := jsonOf(t, map[string]any{"inputs": []string{cats, cats, strings.Repeat("a ", 30_000)}})
 	status, text = ask(t, "POST", h.URL+"/embed_all", body, nil)
 	require.Equal(t, 413, status, text)
-	require.Contains(t, text, "more memory than one may hold")
+	require.Contains(t, text, "more memory than one request may use")
 
 	m[0].Options = pipeline.Options{}
 	_, h = start(t, Options{Timeout: time.Nanosecond}, m...)
