@@ -198,10 +198,10 @@ func TestContents(t *testing.T) {
 			datatype string
 			shape    []int
 		}{
-			"there is no datatype \"TEXT\"":              {"TEXT", []int{2}},
+			"unknown datatype \"TEXT\"":                  {"TEXT", []int{2}},
 			"the shape [-2 -1] has a negative size":      {datatype, []int{-2, -1}},
 			"is larger than memory":                      {datatype, []int{1 << 40, 1 << 40}},
-			"the shape [3] has 3 elements, and the ":     {datatype, []int{3}},
+			"the shape [3] has 3 elements, but the ":     {datatype, []int{3}},
 			"datatype \"FP16\" has no contents: use raw": {"FP16", []int{2}},
 		} {
 			x.Datatype = bad.datatype

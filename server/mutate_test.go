@@ -153,7 +153,8 @@ func TestMutations(t *testing.T) {
 			require.True(t, json.Valid(text), "%s %q: %s", path, data, w.Body)
 			if w.Code != 200 {
 				require.Less(t, w.Body.Len(), 1200, "%s: an error repeats what was sent: %s", path, w.Body)
-				require.True(t, strings.Contains(data, "tei") || !strings.Contains(w.Body.String(), "tei"), "%s: a name of the program: %s", path, w.Body)
+				require.True(t, strings.Contains(data, "tei") || !strings.Contains(w.Body.String(), "tei"),
+					"%s: a name of the program: %s", path, w.Body)
 			}
 			return w.Code
 		}

@@ -40,6 +40,7 @@ var unaryEntry = entry{
 		_, ok := unaryKernel(o)
 		return ok && d == tensor.F32 || unaryLoop(o, d) != nil
 	},
+	Shares:  always,
 	Strided: target.AllStrides,
 	InPlace: sameWidth,
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
@@ -113,6 +114,7 @@ var binaryEntry = entry{
 		}
 		return isMaxOfBytes(fn, d) || binaryLoop(fn, d, n.Inputs[1].Type.DType) != nil
 	},
+	Shares:  always,
 	Strided: target.AllStrides,
 	InPlace: sameWidth,
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
@@ -187,6 +189,7 @@ var whereEntry = entry{
 		w := n.Outputs[0].Type.DType.Size()
 		return w == 1 || w == 2 || w == 4 || w == 8
 	},
+	Shares:  always,
 	Strided: target.AllStrides,
 	InPlace: func(n *ir.Node, i int) bool { return i > 0 },
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {

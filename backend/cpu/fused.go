@@ -23,6 +23,7 @@ func (d *processor) mapEntry() entry {
 			}
 			return true
 		},
+		Shares:  always,
 		Strided: target.AllStrides,
 		InPlace: sameWidth, // a block of the result is written when the operands of that block were read
 		Scratch: func(n *ir.Node) []int64 { return []int64{int64(d.Threads() * registersOf(n))} },

@@ -24,7 +24,7 @@ func normKernel(n *ir.Node, axes int) bool {
 var layerNormEntry = entry{
 	Supports: func(n *ir.Node) bool { return normKernel(n, n.Op.(ir.LayerNorm).Axes) },
 	InPlace:  func(n *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual },
-	Shares:   func(*ir.Node) bool { return true },
+	Shares:   always,
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op := n.Op.(ir.LayerNorm)
 		x, scale, bias, residual := &in[ir.LayerNormX], &in[ir.LayerNormScale], &in[ir.LayerNormBias], &in[ir.LayerNormResidual]

@@ -14,6 +14,7 @@ var softmaxEntry = entry{
 		return t.DType == tensor.F32 && op.Axis == len(t.Shape)-1
 	},
 	InPlace: func(*ir.Node, int) bool { return true },
+	Shares:  always,
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		x, y := in[0], out[0]
 		cols := x.shape[len(x.shape)-1]

@@ -8,6 +8,7 @@ import (
 // rotaryEntry rotates queries and keys by their positions.
 var rotaryEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
+	Shares:   always,
 	Strided: func(n *ir.Node, i int, strides []int) bool {
 		return strides[len(strides)-1] == 1
 	},

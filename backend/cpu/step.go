@@ -70,6 +70,9 @@ func (e *entry) row() target.Row {
 		StridedResult: e.StridedResult, Scratch: e.Scratch, TakesStored: e.TakesStored, Shares: e.Shares, ReadsPacked: e.ReadsPacked}
 }
 
+// always is for kernels that share the steps of all nodes that are alike.
+func always(*ir.Node) bool { return true }
+
 // isEmpty reports whether no result of a node has an element. Its operands may have axes of any size then, beside one of none,
 // which no kernel should walk along.
 func isEmpty(n *ir.Node) bool {

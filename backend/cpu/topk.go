@@ -73,15 +73,13 @@ func topKStep[T number](op ops.TopK, out []operand, x *operand, scratch operand,
 			for i := k/2 - 1; i >= 0; i-- {
 				sink(heap, i)
 			}
-			for i, last := k, s[from+heap[0].position*inner]; i < size; i++ {
-				v := s[from+i*inner]
-				if op.Smallest && v >= last || !op.Smallest && v <= last {
-					continue // most elements; NaN is neither
+			for i := k; ; i++ {
+				if i = candidate(s[from:], i, size, inner, s[from+heap[0].position*inner], op.Smallest); i == size {
+					break
 				}
-				if e := (ranked{key(v) ^ flip, i}); e.before(heap[0]) {
+				if e := (ranked{key(s[from+i*inner]) ^ flip, i}); e.before(heap[0]) {
 					heap[0] = e
 					sink(heap, 0)
-					last = s[from+heap[0].position*inner]
 				}
 			}
 			for i := k - 1; i >= 0; i-- {
@@ -92,6 +90,32 @@ func topKStep[T number](op ops.TopK, out []operand, x *operand, scratch operand,
 			}
 		}
 	}}
+}
+
+// candidate is the first element of a line, from i on, that may come before another, and size if there is none. Most do not; NaN may.
+func candidate[T number](line []T, i, size, inner int, other T, smallest bool) int {
+	switch {
+	case inner > 1:
+		for ; i < size; i++ {
+			if v := line[i*inner]; smallest && !(v >= other) || !smallest && !(v <= other) {
+				break
+			}
+		}
+		return i
+	case smallest:
+		for k, v := range line[i:size] {
+			if !(v >= other) {
+				return i + k
+			}
+		}
+	default:
+		for k, v := range line[i:size] {
+			if !(v <= other) {
+				return i + k
+			}
+		}
+	}
+	return size
 }
 
 // sink moves an element of a heap below those that come after it.

@@ -134,8 +134,8 @@ func TestBoxes(t *testing.T) {
 			const %11: f32[3,3] = [-1,2,-3,4,-5,6,-7,8,-9] const %12: f32[3] = [2,1,0.5] const %13: f32[3] = [3,2,1]
 			%4 = matmul(%0, %1) %5 = layernorm(%4, %2, %3) {axes=1} %6 = matmul(%5, %11) %7 = layernorm(%6, %12, %13) {axes=1}
 			%8 = matmul(%7, %1) %9 = layernorm(%8, %12, %3) {axes=1} %10 = reshape(%9) {shape=[n*m,3]} return %10 as "a" }`, 2},
-		{"alike by chance", `(%0 "x": f32[n,m], %1 "y": f32[m,4], %2 "z": f32[n,n], %3 "u": f32[n,4]) { %4 = matmul(%0, %1) %5 = matmul(%2, %3)
-			%6 = tanh(%4) %7 = tanh(%5) return %6 as "a", %7 as "b" }`, 3},
+		{"alike by chance", `(%0 "x": f32[n,m], %1 "y": f32[m,4], %2 "z": f32[n,n], %3 "u": f32[n,4]) {
+			%4 = matmul(%0, %1) %5 = matmul(%2, %3) %6 = tanh(%4) %7 = tanh(%5) return %6 as "a", %7 as "b" }`, 3},
 	} {
 		for _, level := range []options.Level{options.O0, options.O2} {
 			t.Run(c.name+"/"+string(level), func(t *testing.T) {

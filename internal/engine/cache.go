@@ -209,9 +209,9 @@ const (
 	columnBytes = 17   // and tables for each column of a product of quantised values
 	stepBytes   = 40   // of an instance
 
-	boundEntryBytes = 11_000 // of another binding of a box
-	operandBytes    = 200    // and for each operand and result of its steps, absent ones too
-	placeBytes      = 60     // of those that share another's step, of which there are no absent ones
+	boundEntryBytes = 15_000 // of another binding of a box
+	operandBytes    = 160    // and for each operand and result of its steps, absent ones too
+	placeBytes      = 24     // of those that share another's step, of which there are no absent ones
 )
 
 func bindingBytes(b *Binding) int64 {

@@ -224,7 +224,7 @@ func TestShortPixels(t *testing.T) {
 			"taps":      func() { s.NewConv(shape, 1, false).Run(0, &args, scratch) },
 			"tiles":     func() { s.NewWinograd(shape, 1, false).Run(0, &args, scratch) },
 			"depthwise": func() { s.NewDepthwise(shape).Run(0, &args, scratch) },
-			"bytes":     func() { bytes.B = bytesOfFloats(weights); s.NewConvS8(shape).Run(0, &bytes, scratch) },
+			"bytes":     func() { bytes.B = bytesOfFloats(weights); s.NewConvS8(shape, 1).Run(0, &bytes, scratch) },
 			"depthwise bytes": func() {
 				plan := s.NewDepthwiseS8(shape)
 				bytes.B = plan.Pack(make([]byte, 9*3), nil, false)
