@@ -234,7 +234,7 @@ func (r reader) ReadAt(p []byte, at int64) (int, error) { return r(p, at) }
 func TestReadersThatFail(t *testing.T) {
 	broken := errors.New("a broken disk")
 	for why, r := range map[string]reader{
-		"there is no byte 8":              func([]byte, int64) (int, error) { return 0, broken },
+		"byte 8 is missing":               func([]byte, int64) (int, error) { return 0, broken },
 		"m: a broken disk":                func(p []byte, at int64) (int, error) { return 1, broken },
 		"m: the reader panics: a fault":   func([]byte, int64) (int, error) { panic("a fault") },
 		"m: not an ONNX model: malformed": func(p []byte, at int64) (int, error) { return copy(p, bytes.Repeat([]byte{0xff}, 8)), broken },

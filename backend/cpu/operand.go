@@ -110,7 +110,7 @@ func (b *binder) operand(v *ir.Value) operand {
 func (b *binder) place(root *ir.Value, off int) place {
 	p := place{base: b.p.Buffers[root.ID]}
 	switch {
-	case root.Packed != nil:
+	case root.Packed != nil && root.Packed.Data != nil: // what lacks its data, the kernel refuses
 		return placeOf(root.Packed.Data.Bytes())
 	case root.Const != nil:
 		p = placeOf(root.Const.Bytes())

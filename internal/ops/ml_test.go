@@ -140,7 +140,7 @@ func TestWrongRowModels(t *testing.T) {
 		"kernel_type \"X\" with 3 kernel_params": {machine, oneMachine, given{"kernel_type": "X"}},
 		"\"RBF\" with 2 kernel_params":           {machine, oneMachine, given{"kernel_type": "RBF", "kernel_params": []float32{1, 2}}},
 		"attribute rho is of type":               {machine, oneMachine, given{"rho": "x"}},
-		"attribute x is not understood":          {machine, oneMachine, given{"x": "x"}},
+		"attribute x is not supported":           {machine, oneMachine, given{"x": "x"}},
 		"and 0 intercepts for 0 sums":            {sums, linearSums, given{"targets": int64(0), "intercepts": nil}},
 		"3 coefficients and 2 intercepts":        {sums, linearSums, given{"coefficients": []float32{1, 2, 3}}},
 		"0 coefficients and 2 intercepts":        {sums, linearSums, given{"coefficients": nil}},

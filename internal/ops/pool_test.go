@@ -62,7 +62,7 @@ func TestPools(t *testing.T) {
 		{`MaxPool(%0) {kernel=[0], pads=[0,0], ` + one + `, results=1}`, line, "error: axis 0: kernel 0"},
 		{`MaxPool(%0) {kernel=[7], pads=[0,0], ` + one + `, results=1}`, line, "error: axis 0: a window of 7 elements does not fit"},
 		{`MaxPool(%0) {kernel=[1], pads=[0,0], ` + one + `, results=1}`, tensor.New(tensor.F32, 1, 0, 1),
-			"error: there is nothing to pool"},
+			"error: has no elements to pool"},
 		{`MaxPool(%0) {kernel=[1], pads=[0,0], ` + one + `, results=1}`, tensor.New(tensor.F32, 1, 4),
 			"error: the operand has no spatial axes"},
 		{`LRN(%0) {size=1, alpha=2, beta=1, bias=0}`, channels, "[0.5 0.25 0.1666666716337204 0.125]"},
