@@ -169,7 +169,7 @@ type builder struct {
 	maxFold  int                     // the size up to which an operand that must be known is evaluated
 	blocked  int                     // channels that are beside each other in the layout of com.microsoft.nchwc
 	deferred int                     // nodes that were left to the run
-	taps     int                     // nodes that pools became: see affords
+	taps     int                     // nodes that transposed convolutions became: see affords
 	listed   int                     // elements that lists holds
 	unrolled int                     // nodes of unrolled loops
 	apart    map[string]bool         // the names of sizes that inputs have; nil where axes share them

@@ -6,15 +6,15 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// Pools of few taps, and windows that tile, are slices and views of their operand.
+// Windows that tile are views of their operand.
 
-// maxTaps bounds the elements of a pool along an axis.
+// maxTaps bounds the elements of a window whose transposed convolution is a product.
 const maxTaps = 128
 
-// maxTapNodes bounds the nodes that all pools of a model become.
+// maxTapNodes bounds the nodes that all transposed convolutions of a model become.
 const maxTapNodes = 1 << 16
 
-// affords reports whether a pool may become n more nodes.
+// affords reports whether a transposed convolution may become n more nodes.
 func (c *context) affords(n int) bool {
 	if c.b.taps+n > maxTapNodes {
 		return false
@@ -131,65 +131,6 @@ func (c *context) channelsFirst(x *ir.Value) *ir.Value {
 	copy(perm[2:], perm[1:])
 	perm[1] = rank(x) - 1
 	return c.Emit(ir.Transpose{Perm: perm}, x)
-}
-
-// padded puts the window's padding around the spatial axes of x [N,…,C].
-func (c *context) padded(win ir.Window, x, value *ir.Value) *ir.Value {
-	pad := ir.Pad{Before: make([]ir.Dim, rank(x)), After: make([]ir.Dim, rank(x))}
-	needed := false
-	for i := range win.Kernel {
-		_, before, after := win.Places(i, x.Type.Shape[1+i])
-		pad.Before[1+i], pad.After[1+i] = before, after
-		needed = needed || !before.Is(0) || !after.Is(0)
-	}
-	if needed {
-		x = c.Emit(pad, x, value)
-	}
-	return x
-}
-
-// tap is what the element of the window that is there meets along a spatial axis of x [N,…,C].
-func (c *context) tap(win ir.Window, x *ir.Value, axis int, at, places ir.Dim) *ir.Value {
-	cut := ir.Slice{Starts: make([]ir.Dim, rank(x)), Sizes: slices.Clone(x.Type.Shape), Steps: slices.Repeat([]int{1}, rank(x))}
-	cut.Starts[1+axis], cut.Sizes[1+axis], cut.Steps[1+axis] = at, places, win.Strides[axis]
-	return c.Emit(cut, x)
-}
-
-// poolTaps combines what the taps of a pool of floats meet, an axis after the other, and returns [N,C,…]; fill is what the padding
-// holds. Where a window may reach beyond the padding, a tap there reads the last element again, for which a sum takes the fill.
-func (c *context) poolTaps(win ir.Window, x *ir.Value, fn ir.BinaryFn, fill float64) *ir.Value {
-	none := c.Scalar(x.Type.DType, fill)
-	y := c.padded(win, c.channelsLast(x), none)
-	for i := range win.Kernel {
-		places, size := win.PoolPlaces(i, x.Type.Shape[2+i]), y.Type.Shape[1+i]
-		all := c.tap(win, y, i, ir.N(0), places)
-		for k := 1; k < win.Kernel[i]; k++ {
-			met := ir.LessEqual(ir.N(k+1), size)
-			if met == ir.No {
-				break
-			}
-			tap := c.tap(win, y, i, ir.Min(ir.N(k), size.Sub(ir.N(1))), places)
-			if met == ir.Unknown && win.Lack(i) > 0 && fn == ir.Add {
-				tap = c.Emit(ir.Where{}, c.binary(ir.Less, c.sizeScalar(ir.N(k)), c.sizeScalar(size)), tap, none)
-			}
-			all = c.binary(fn, all, tap)
-		}
-		y = all
-	}
-	return c.channelsFirst(y)
-}
-
-// tapped reports whether a pool is computed by poolTaps: every window holds an element that is no padding, ends where the
-// padding does, and has few taps along each axis.
-func (c *context) tapped(w ir.Window) bool {
-	nodes := 0
-	for i, k := range w.Kernel {
-		nodes += 2 * k
-		if k > maxTaps || w.Dilations[i] != 1 || w.Pads[i] >= k || w.Pads[len(w.Kernel)+i] >= k {
-			return false
-		}
-	}
-	return !w.Ceil && c.affords(nodes)
 }
 
 // tileRows returns the patches as rows [N, positions…, C·taps]: the spatial axes are split into place and element.

@@ -207,8 +207,8 @@ func TestTransposedStays(t *testing.T) {
 	}
 }
 
-// Pools over slices compute what their operators do.
-func TestPoolTaps(t *testing.T) {
+// Pools compute what their operators do, with the channels second.
+func TestPools(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		win, sizes, attrs := drawWindow(r)
 		name := rapid.SampledFrom([]string{"MaxPool", "AveragePool"}).Draw(r, "pool")

@@ -1,13 +1,11 @@
 package lower
 
 import (
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/tensor"
 )
 
 var poolRows = []row{
@@ -71,23 +69,7 @@ func (c *context) averagePool(always bool) []*ir.Value {
 	op := ops.AveragePool{Window: c.poolWindow(10, 19), CountIncludePad: c.AttrBool("count_include_pad", false)}
 	c.checkPool(op)
 	all := op.CountIncludePad && (always || c.Version() < 19 && !op.Ceil)
-	padding := op.Auto != "NOTSET" && op.Auto != "VALID" || slices.ContainsFunc(op.Pads, func(p int) bool { return p != 0 })
 	x := c.met(op.Window)
-	if x.Type.DType.IsFloat() && (op.CountIncludePad || !padding) && c.tapped(op.Window) {
-		sum, count := c.poolTaps(op.Window, x, ir.Add, 0), ir.N(1)
-		for i, k := range op.Kernel {
-			if op.Lack(i) > 0 && !all { // the window may be larger than what it slides over
-				_, before, after := op.Places(i, x.Type.Shape[2+i])
-				count = count.Mul(ir.Min(ir.N(k), x.Type.Shape[2+i].Add(before).Add(after)))
-			} else {
-				count = count.Mul(ir.N(k))
-			}
-		}
-		if n, ok := count.Const(); ok {
-			return []*ir.Value{c.binary(ir.Mul, sum, c.Scalar(x.Type.DType, 1/float64(n)))}
-		}
-		return []*ir.Value{c.binary(ir.Div, sum, c.cast(c.sizeScalar(count), x.Type.DType))}
-	}
 	if all { // padding up to the end of the last window
 		pad := ir.Pad{Before: make([]ir.Dim, rank(x)), After: make([]ir.Dim, rank(x))}
 		for i, d := range x.Type.Shape[2:] {
@@ -130,14 +112,6 @@ func lowerMaxPool(c *context) []*ir.Value {
 	op := ops.MaxPool{Window: c.poolWindow(10, 10), ColumnMajor: c.Version() >= 8 && c.choice("storage_order", 2) == 1,
 		Results: c.NumOutputs()}
 	c.checkPool(op)
-	if x := c.In(0); (x.Type.DType.IsFloat() || x.Type.DType.Bits() == 8) && !c.Wants(1) && c.tapped(op.Window) {
-		largest := func(x *ir.Value) *ir.Value { return c.poolTaps(op.Window, x, ir.MaxFn, math.Inf(-1)) }
-		if d := x.Type.DType; !d.IsFloat() { // bytes, which float32 has
-			one := scaling{scale: c.Scalar(tensor.F32, 1)}
-			return []*ir.Value{c.quantize(largest(c.dequantize(x, one, tensor.F32)), one, d)}
-		}
-		return []*ir.Value{largest(x)}
-	}
 	return c.pool(op, c.In(0))
 }
 

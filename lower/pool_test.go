@@ -33,7 +33,7 @@ func TestGlobalLpPool(t *testing.T) {
 
 // TestPoolEnds has what onnxruntime 1.31.1 computes where windows reach beyond the padding, or are smaller than their stride.
 func TestPoolEnds(t *testing.T) {
-	wide := make([]float32, 129) // windows of 130 elements are no slices
+	wide := make([]float32, 129)
 	wide[0], wide[128] = 130, 260
 	by := func(stride int64, more ...any) []any { return append(more, intsAttr("strides", stride)) }
 	same := func(auto string) []any { return by(4, autoPad(auto)) }

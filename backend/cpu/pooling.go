@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/ops"
@@ -9,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Pools that are no slices of their operand (lower/patches.go) are sums and maxima of rows of channels.
+// Pools are sums and maxima of rows of channels.
 
 const (
 	// poolAxes is the most spatial axes.
@@ -18,150 +19,195 @@ const (
 	poolTaps = 1 << 12
 )
 
-// isPool reports whether rows of channels are summed, or compared, under that window.
+// isPool reports whether rows are summed, or compared, under that window.
 func isPool(w ir.Window, n *ir.Node) bool {
+	return n.Inputs[0].Type.DType == tensor.F32 && isSmall(w)
+}
+
+// isSmall reports whether a window has few axes and elements, which are not far apart.
+func isSmall(w ir.Window) bool {
 	taps := 1
 	for _, k := range w.Kernel {
 		taps = min(k, poolTaps+1) * min(taps, poolTaps+1)
 	}
-	return n.Inputs[0].Type.DType == tensor.F32 && len(w.Kernel) <= poolAxes && taps <= poolTaps
+	return len(w.Kernel) <= poolAxes && taps <= poolTaps && w.Extent(len(w.Kernel)-1) <= poolTaps
 }
 
 // averagePoolEntry runs means under a window.
 func (d *processor) averagePoolEntry() entry {
 	return entry{
-		Supports: func(n *ir.Node) bool {
-			return isPool(n.Op.(ops.AveragePool).Window, n)
-		},
-		Scratch: func(n *ir.Node) []int64 {
-			p := planPool(n.Op.(ops.AveragePool).Window, n)
-			return []int64{int64(d.Threads() * align(p.size().Bytes()))}
-		},
+		Supports: func(n *ir.Node) bool { return isPool(n.Op.(ops.AveragePool).Window, n) },
+		Scratch:  func(n *ir.Node) []int64 { return d.poolScratch(n.Op.(ops.AveragePool).Window, n) },
 		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			op := n.Op.(ops.AveragePool)
-			x, y, p := in[0], out[0], planPool(op.Window, n)
-			scratch, each, set := b.scratchBytes(0), align(p.size().Bytes()), b.d.set
-			parts, perPart := p.parts()
-			return step{parts: parts, run: func(m *machine, part, worker int) {
-				k := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size())
-				d, s := y.f32(m), x.f32(m)
-				p.run(part, perPart, k.Offsets, func(w poolWindow) {
-					count := w.taps
+			x, y, p, set := in[0], out[0], planPool(op.Window, n), b.d.set
+			return p.step(b, func(m *machine, r poolRow) {
+				d, src, k := y.f32(m), x.f32(m), kernel.NewMixer(r.room, p.mixer())
+				p.spans(r, func(s poolSpan) {
+					into := d[(r.to+s.position)*p.channels:][:s.positions*p.channels]
+					taps, count := len(r.rows)*s.taps, len(r.rows)*s.taps
 					if op.CountIncludePad {
-						count = w.padded
+						count = r.padded * s.padded
 					}
-					into := d[w.to:][:w.positions*p.channels]
-					if w.taps == 0 {
+					if taps == 0 {
 						clear(into)
 						return
 					}
-					k.Weigh(0, float32(1/float64(count)), min(p.channels, kernel.MixBlock))
-					k.Sum(set, into, p.channels, s[w.from:], p.next(), w.taps, 0, w.positions, p.channels)
+					for i, row := range r.rows {
+						for t := range s.taps {
+							k.Offsets[i*s.taps+t] = 4 * (row - r.rows[0] + t*p.Dilations[len(p.to)-1]*p.channels)
+						}
+					}
+					rows, cols := s.positions, p.channels
+					if p.next() == cols { // neighbours are one row
+						rows, cols = 1, len(into)
+					}
+					k.Weigh(0, float32(1/float64(count)), min(cols, kernel.MixBlock))
+					k.Sum(set, into, cols, src[r.rows[0]+s.pixel*p.channels:], p.next(), taps, 0, rows, cols)
 				})
-			}}, nil
+			}), nil
 		},
 	}
 }
 
-// maxPoolEntry runs the largest elements under a window.
+// maxPoolEntry runs the largest elements under a window, of bytes too if nobody asks where they are.
 func (d *processor) maxPoolEntry() entry {
 	return entry{
 		Supports: func(n *ir.Node) bool {
-			return isPool(n.Op.(ops.MaxPool).Window, n)
+			w := n.Op.(ops.MaxPool).Window
+			return isPool(w, n) || is8Bit(n.Inputs[0].Type.DType) && len(n.Outputs) == 1 && isSmall(w)
 		},
-		Scratch: func(n *ir.Node) []int64 {
-			p := planPool(n.Op.(ops.MaxPool).Window, n)
-			return []int64{int64(d.Threads() * align(p.size().Bytes()))}
-		},
+		Scratch: func(n *ir.Node) []int64 { return d.poolScratch(n.Op.(ops.MaxPool).Window, n) },
 		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
-			x, y, p := in[0], out[0], planPool(n.Op.(ops.MaxPool).Window, n)
-			scratch, each, set := b.scratchBytes(0), align(p.size().Bytes()), b.d.set
-			parts, perPart := p.parts()
+			op := n.Op.(ops.MaxPool)
+			x, y, p := in[0], out[0], planPool(op.Window, n)
 			if len(out) == 2 {
-				columns := n.Op.(ops.MaxPool).ColumnMajor
-				return step{parts: parts, run: func(m *machine, part, worker int) {
-					offsets := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size()).Offsets
-					d, s, positions := y.f32(m), x.f32(m), elements[int64](m, &out[1])
-					p.run(part, perPart, offsets, func(w poolWindow) { p.largest(w, offsets[:w.taps], d, s, positions, columns) })
-				}}, nil
+				return p.step(b, func(m *machine, r poolRow) {
+					p.largest(r, y.f32(m), x.f32(m), elements[int64](m, &out[1]), op.ColumnMajor)
+				}), nil
 			}
-			return step{parts: parts, run: func(m *machine, part, worker int) {
-				offsets := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size()).Offsets
-				d, s := y.f32(m), x.f32(m)
-				p.run(part, perPart, offsets, func(w poolWindow) {
-					into := d[w.to:][:w.positions*p.channels]
-					if w.taps == 0 {
-						clear(into) // padding alone, as Eval has it
-					}
-					best := kernel.Rows{Data: into, Row: p.channels, Col: 1}
-					for i, o := range offsets[:w.taps] {
-						tap := kernel.Rows{Data: s[w.from+o/4:], Row: p.next(), Col: 1}
-						before := best
-						if i == 0 {
-							before = tap
-						}
-						set.BinaryRows(kernel.Max, into, p.channels, before, tap, w.positions, p.channels)
-					}
-				})
-			}}, nil
+			if is8Bit(x.dtype) {
+				larger, least := combineBytes(b.d.set, x.dtype == tensor.I8), uint8(0)
+				if x.dtype == tensor.I8 {
+					least = 0x80
+				}
+				return p.step(b, func(m *machine, r poolRow) { combineRow(p, r, y.bytes(m), x.bytes(m), least, larger) }), nil
+			}
+			larger, least := combineFloats(b.d.set), float32(math.Inf(-1))
+			return p.step(b, func(m *machine, r poolRow) { combineRow(p, r, y.f32(m), x.f32(m), least, larger) }), nil
 		},
 	}
 }
 
-// largest finds the largest elements of windows and where they are, the first where several are equal or NaN.
-func (p *poolPlan) largest(w poolWindow, offsets []int, d, s []float32, positions []int64, columns bool) {
-	size := p.from.Elements()
-	for i := range w.positions * p.channels {
-		position, ch := i/p.channels, i%p.channels
-		to := w.to + i
-		if d[to], positions[to] = 0, 0; len(offsets) == 0 {
-			continue
+// A combiner makes the larger of rows of cols elements, which are aRow and bRow apart, and writes them dstRow apart. dst may be a.
+type combiner[T any] func(dst []T, dstRow int, a []T, aRow int, b []T, bRow, rows, cols int)
+
+func combineFloats(set *kernel.Set) combiner[float32] {
+	return func(dst []float32, dstRow int, a []float32, aRow int, b []float32, bRow, rows, cols int) {
+		x, y := kernel.Rows{Data: a, Row: aRow, Col: 1}, kernel.Rows{Data: b, Row: bRow, Col: 1}
+		set.BinaryRows(kernel.Max, dst, dstRow, x, y, rows, cols)
+	}
+}
+
+func combineBytes(set *kernel.Set, signed bool) combiner[uint8] {
+	return func(dst []uint8, dstRow int, a []uint8, aRow int, b []uint8, bRow, rows, cols int) {
+		for r := range rows {
+			set.MaxBytes(dst[r*dstRow:][:cols], a[r*aRow:], b[r*bRow:], signed)
 		}
-		first := w.from + position*p.next() + ch
-		at := first + offsets[0]/4
-		for _, o := range offsets[1:] {
-			if v, best := s[first+o/4], s[at]; v > best || v != v && best == best {
-				at = first + o/4
+	}
+}
+
+// combineRow combines what windows meet: first the rows of x, with none around them, and then neighbours along the last axis.
+func combineRow[T tensor.Element](p *poolPlan, r poolRow, d, x []T, none T, combine combiner[T]) {
+	into := d[(r.to+r.first)*p.channels : (r.to+r.last)*p.channels]
+	if len(r.rows) == 0 {
+		clear(into) // padding alone, as Eval has it
+		return
+	}
+	last := len(p.to) - 1
+	first := r.first*p.Strides[last] - p.before[last]
+	room := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(r.room))), p.meets(r.last-r.first)*p.channels)
+	lo, hi := kernel.Meets(first, 1, len(room)/p.channels, p.from[last])
+	for i := range lo * p.channels {
+		room[i] = none
+	}
+	for i := hi * p.channels; i < len(room); i++ {
+		room[i] = none
+	}
+	row := room[lo*p.channels : hi*p.channels]
+	from := func(i int) []T { return x[r.rows[i]+(first+lo)*p.channels:][:len(row)] }
+	if len(r.rows) == 1 {
+		copy(row, from(0))
+	}
+	for i, best := 1, from(0); i < len(r.rows); i++ {
+		combine(row, 0, best, 0, from(i), 0, 1, len(row))
+		best = row
+	}
+	rows, cols, next := r.last-r.first, p.channels, p.next()
+	if next == cols { // neighbours are one row
+		rows, cols = 1, len(into)
+	}
+	if p.Kernel[last] == 1 {
+		for i := range rows {
+			copy(into[i*cols:][:cols], room[i*next:])
+		}
+	}
+	best, bestRow := room, next
+	for k := 1; k < p.Kernel[last]; k++ {
+		combine(into, cols, best, bestRow, room[k*p.Dilations[last]*p.channels:], next, rows, cols)
+		best, bestRow = into, cols
+	}
+	p.spans(r, func(s poolSpan) {
+		if s.taps == 0 {
+			clear(d[(r.to+s.position)*p.channels:][:s.positions*p.channels])
+		}
+	})
+}
+
+// largest finds the largest elements of windows and where they are, the first where several are equal or NaN.
+func (p *poolPlan) largest(r poolRow, d, s []float32, positions []int64, columns bool) {
+	size := p.from.Elements()
+	p.elements(r, func(to int, taps poolElements) {
+		d[to], positions[to] = 0, 0
+		at := -1
+		for i := range taps.all {
+			if at < 0 || s[i] > s[at] || s[i] != s[i] && s[at] == s[at] {
+				at = i
 			}
 		}
+		if at < 0 {
+			return
+		}
 		d[to] = s[at]
-		image, pixel := at/p.channels/size, at/p.channels%size
+		image, pixel, ch := at/p.channels/size, at/p.channels%size, at%p.channels
 		if columns {
 			pixel = ops.ColumnMajor(p.from, pixel)
 		}
 		positions[to] = int64((image*p.channels+ch)*size + pixel)
-	}
+	})
 }
 
 // lpPoolEntry runs p-norms under a window.
 func (d *processor) lpPoolEntry() entry {
-	e := d.maxPoolEntry()
-	e.Supports = func(n *ir.Node) bool { return isPool(n.Op.(ops.LpPool).Window, n) }
-	e.Scratch = func(n *ir.Node) []int64 {
-		p := planPool(n.Op.(ops.LpPool).Window, n)
-		return []int64{int64(d.Threads() * align(p.size().Bytes()))}
-	}
-	e.Bind = func(b *binder, n *ir.Node, in, out []operand) (step, error) {
-		op, x, y := n.Op.(ops.LpPool), in[0], out[0]
-		p := planPool(op.Window, n)
-		power, root := norm(op.P)
-		scratch, each := b.scratchBytes(0), align(p.size().Bytes())
-		parts, perPart := p.parts()
-		return step{parts: parts, run: func(m *machine, part, worker int) {
-			offsets := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size()).Offsets
-			d, s := y.f32(m), x.f32(m)
-			p.run(part, perPart, offsets, func(w poolWindow) {
-				for i := range w.positions * p.channels {
-					sum, first := 0.0, w.from+i/p.channels*p.next()+i%p.channels
-					for _, o := range offsets[:w.taps] {
-						sum += power(float64(s[first+o/4]))
+	return entry{
+		Supports: func(n *ir.Node) bool { return isPool(n.Op.(ops.LpPool).Window, n) },
+		Scratch:  func(n *ir.Node) []int64 { return d.poolScratch(n.Op.(ops.LpPool).Window, n) },
+		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
+			op, x, y := n.Op.(ops.LpPool), in[0], out[0]
+			p := planPool(op.Window, n)
+			power, root := norm(op.P)
+			return p.step(b, func(m *machine, r poolRow) {
+				d, s := y.f32(m), x.f32(m)
+				p.elements(r, func(to int, taps poolElements) {
+					sum := 0.0
+					for i := range taps.all {
+						sum += power(float64(s[i]))
 					}
-					d[w.to+i] = float32(root(sum))
-				}
-			})
-		}}, nil
+					d[to] = float32(root(sum))
+				})
+			}), nil
+		},
 	}
-	return e
 }
 
 // norm is what is added up for a p-norm, and what becomes of the sum.
@@ -182,8 +228,13 @@ type poolPlan struct {
 	images, channels int
 	from, to         tensor.Shape // spatial sizes
 	before, after    []int        // padding
-	taps             int          // of a window, at most
+	rows             int          // of x that a window meets, at most
+	taps             int          // of them, along the last axis
+	block            int          // positions of a row that are computed at a time
 }
+
+// poolBlock is how many elements of a row of x stay in the cache.
+const poolBlock = 1 << 13
 
 // A poolSpan is neighbouring positions along an axis whose windows meet as many elements: one, or such as are inside.
 type poolSpan struct {
@@ -192,15 +243,25 @@ type poolSpan struct {
 	taps, padded        int // elements of the window that are inside, and with the padding
 }
 
-func planPool(w ir.Window, n *ir.Node) poolPlan {
+func planPool(w ir.Window, n *ir.Node) *poolPlan {
 	x, y := n.Inputs[0].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	last := len(x) - 1
-	p := poolPlan{Window: w, images: x[0], channels: x[last], from: x[1:last], to: y[1:last], taps: 1}
+	p := &poolPlan{Window: w, images: x[0], channels: x[last], from: x[1:last], to: y[1:last], rows: 1, taps: 1}
 	p.before, p.after = w.Padding(p.from)
 	for axis, size := range p.from {
-		p.taps *= max(1, min(w.Kernel[axis], size))
+		p.rows, p.taps = p.rows*p.taps, max(1, min(w.Kernel[axis], size))
 	}
+	// Neighbouring blocks share what a window has beyond its stride: a block is not much smaller than that.
+	last = len(p.to) - 1
+	extent := w.Extent(last)
+	p.block = max(1, min(p.to[last], max(extent, poolBlock/max(1, p.channels)-extent)/w.Strides[last]))
 	return p
+}
+
+// meets is how many elements along the last axis that many positions meet, padding included.
+func (p *poolPlan) meets(positions int) int {
+	last := len(p.to) - 1
+	return (positions-1)*p.Strides[last] + p.Extent(last)
 }
 
 // span is the window of a position along an axis.
@@ -211,63 +272,104 @@ func (p *poolPlan) span(axis, position int) poolSpan {
 	return poolSpan{position: position, positions: 1, pixel: first + lo*p.Dilations[axis], taps: hi - lo, padded: end}
 }
 
-// spans is the window of a position along the last axis, if it is inside with all those after it that do.
-func (p *poolPlan) spans(position int) poolSpan {
-	last := len(p.to) - 1
-	s := p.span(last, position)
-	if k := p.Kernel[last]; s.taps == k {
-		extent := (k-1)*p.Dilations[last] + 1
-		s.positions = min((p.from[last]+p.before[last]-extent)/p.Strides[last]+1, p.to[last]) - position
-	}
-	return s
-}
-
-func (p *poolPlan) size() kernel.MixerSize { return kernel.MixerSize{Taps: p.taps, Weights: 1} }
-
 // next is how far neighbouring positions along the last axis are apart in x.
 func (p *poolPlan) next() int { return p.Strides[len(p.Strides)-1] * p.channels }
 
-// parts cuts the rows of positions.
-func (p *poolPlan) parts() (parts, perPart int) {
-	last := len(p.to) - 1
-	return rowParts(p.images*p.to[:last].Elements(), p.to[last]*p.channels*p.taps)
+// A poolRow is the positions [first, last) of a row of the result.
+type poolRow struct {
+	to, first, last int   // position 0 is position to of the result
+	rows            []int // the first elements of the rows of x that the windows meet
+	padded          int   // their number with the padding
+	room            []byte
 }
 
-// A poolWindow is the windows of neighbouring positions.
-type poolWindow struct {
-	from, to     int // the first element of x, and of the result
-	positions    int
-	taps, padded int
-}
-
-// run calls f for the windows of the rows of a part, with the offsets of their taps from the first one, in bytes.
-func (p *poolPlan) run(part, perPart int, offsets []int, f func(w poolWindow)) {
+// spans calls f for the positions of a row: those whose windows are inside at once, the others each.
+func (p *poolPlan) spans(r poolRow, f func(s poolSpan)) {
 	last := len(p.to) - 1
-	perImage := p.to[:last].Elements()
-	for row := part * perPart; row < min((part+1)*perPart, p.images*perImage); row++ {
-		var at [poolAxes]poolSpan
-		rest := row
-		for axis := last - 1; axis >= 0; axis-- {
-			at[axis] = p.span(axis, rest%p.to[axis])
-			rest /= p.to[axis]
+	for position := r.first; position < r.last; {
+		s := p.span(last, position)
+		if s.taps == p.Kernel[last] {
+			s.positions = min((p.from[last]+p.before[last]-p.Extent(last))/p.Strides[last]+1, r.last) - position
 		}
-		for position := 0; position < p.to[last]; position += at[last].positions {
-			at[last] = p.spans(position)
-			w := poolWindow{to: (row*p.to[last] + at[last].position) * p.channels, positions: at[last].positions, taps: 1, padded: 1}
-			next := p.channels // how far neighbours along an axis are apart
-			offsets[0] = 0
-			for axis := last; axis >= 0; axis-- {
-				for k := at[axis].taps - 1; k >= 0; k-- {
-					for t := range w.taps {
-						offsets[k*w.taps+t] = offsets[t] + 4*k*p.Dilations[axis]*next
-					}
-				}
-				w.from += at[axis].pixel * next
-				w.taps, w.padded = w.taps*at[axis].taps, w.padded*at[axis].padded
-				next *= p.from[axis]
+		f(s)
+		position += s.positions
+	}
+}
+
+// poolElements are what a window meets on one channel.
+type poolElements struct {
+	rows             []int
+	from, taps, next int
+}
+
+// all are the elements in their order.
+func (e poolElements) all(yield func(i int) bool) {
+	for _, row := range e.rows {
+		for k := range e.taps {
+			if !yield(row + e.from + k*e.next) {
+				return
 			}
-			w.from += rest * next
-			f(w)
 		}
 	}
+}
+
+// elements calls f for each element of a row of the result.
+func (p *poolPlan) elements(r poolRow, f func(to int, taps poolElements)) {
+	p.spans(r, func(s poolSpan) {
+		for i := range s.positions * p.channels {
+			f((r.to+s.position)*p.channels+i, poolElements{rows: r.rows, from: s.pixel*p.channels + i/p.channels*p.next() + i%p.channels,
+				taps: s.taps, next: p.Dilations[len(p.to)-1] * p.channels})
+		}
+	})
+}
+
+// poolScratch is a list of rows for each worker, and room for a row that others are combined in, or for the weights of a mean.
+func (d *processor) poolScratch(w ir.Window, n *ir.Node) []int64 {
+	return []int64{int64(d.Threads() * planPool(w, n).scratchBytes())}
+}
+
+func (p *poolPlan) scratchBytes() int {
+	return align(8*p.rows) + align(max(4*p.channels*p.meets(p.block), p.mixer().Bytes()))
+}
+
+// mixer is what a mean needs.
+func (p *poolPlan) mixer() kernel.MixerSize {
+	return kernel.MixerSize{Taps: p.rows * p.taps, Weights: 1}
+}
+
+// step calls f for all blocks of rows of the result.
+func (p *poolPlan) step(b *binder, f func(m *machine, r poolRow)) step {
+	last := len(p.to) - 1
+	perImage := p.to[:last].Elements()
+	blocks := (p.to[last] + p.block - 1) / p.block
+	count := p.images * perImage * blocks
+	parts, perPart := rowParts(count, p.block*p.channels*(p.rows+p.taps))
+	scratch, each := b.scratchBytes(0), p.scratchBytes()
+	return step{parts: parts, run: func(m *machine, part, worker int) {
+		own := scratch.bytes(m)[worker*each:][:each]
+		rows := unsafe.Slice((*int)(unsafe.Pointer(&own[0])), p.rows)
+		for i := part * perPart; i < min((part+1)*perPart, count); i++ {
+			row, block := i/blocks, i%blocks
+			r := poolRow{to: row * p.to[last], first: block * p.block, last: min((block+1)*p.block, p.to[last]), padded: 1,
+				room: own[align(8*p.rows):]}
+			rest, found, next, from := row, 1, p.from[last]*p.channels, 0
+			rows[0] = 0
+			for axis := last - 1; axis >= 0; axis-- {
+				s := p.span(axis, rest%p.to[axis])
+				for k := s.taps - 1; k >= 0; k-- {
+					for t := range found {
+						rows[k*found+t] = rows[t] + k*p.Dilations[axis]*next
+					}
+				}
+				from += s.pixel * next
+				found, r.padded = found*s.taps, r.padded*s.padded
+				next, rest = next*p.from[axis], rest/p.to[axis]
+			}
+			r.rows = rows[:found]
+			for t := range r.rows {
+				r.rows[t] += from + rest*next
+			}
+			f(m, r)
+		}
+	}}
 }

@@ -60,6 +60,13 @@ var rowCases = map[string]string{
 		%7 = log(%1) %8, %9 = onnx.MaxPool(%7) {kernel=[4], strides=[1], dilations=[1], pads=[0,0], auto_pad="SAME_LOWER", results=2}
 		%10, %11 = onnx.MaxPool(%1) {kernel=[2], strides=[3], dilations=[4], pads=[2,2], auto_pad="NOTSET", results=2}
 		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %8 as "e", %9 as "f", %10 as "g", %11 as "h" }`,
+	"pools of many blocks": `(%0 "x": f32[1,300*s,3], %1 "z": f32[1,3,20*s,131], %2 "b": i8[1,4,60*s,65], %3 "u": u8[2,5,s,1]) {
+		%4 = onnx.MaxPool(%0) {kernel=[3], strides=[2], dilations=[1], pads=[1,1], auto_pad="NOTSET", results=1}
+		%5 = onnx.AveragePool(%1) {kernel=[3,5], strides=[2,1], dilations=[1,2], pads=[1,4,1,4], auto_pad="NOTSET"}
+		%6 = onnx.MaxPool(%1) {kernel=[2,1], strides=[1,3], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET", results=1}
+		%7 = onnx.MaxPool(%2) {kernel=[3,3], strides=[2,2], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", results=1}
+		%8 = onnx.MaxPool(%3) {kernel=[2,9], strides=[1,1], dilations=[1,1], pads=[1,4,0,4], auto_pad="NOTSET", results=1}
+		return %4 as "a", %5 as "b", %6 as "c", %7 as "d", %8 as "e" }`,
 	"lrn": `(%9 "n": f32[s], %0 "x": f32[2,s,7,80], %1 "z": f32[2,5,s]) { %2 = onnx.LRN(%0) {size=5, alpha=0.1, beta=0.75, bias=1}
 		%3 = onnx.LRN(%1) {size=4, alpha=0.3, beta=0.5, bias=2} return %2 as "a", %3 as "b" }`,
 	"transforms": `(%19 "n": f32[s], %0 "x": f32[3,s,2], %1 "z": f32[2,s,5,1], %2 "w": f64[s,4,2]) { %3 = onnx.DFT(%0) {axis=1, length=s}

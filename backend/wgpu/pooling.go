@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Pools that are no slices of their operand (lower/patches.go) walk the window for each element of the result.
+// Pools walk the window for each element of the result.
 
 // poolEntry walks the window for each element of the result.
 var poolEntry = entry{

@@ -41,7 +41,7 @@ var imports = map[string][]string{
 	"internal/target":   {"ir", "tensor"},
 	"lower":             {"internal/files", "onnx", "onnx/onnxpb", "ir", "internal/ops", "tensor"},
 	"internal/options":  {"liveness", "planner", "tensor"},
-	"internal/rewrite":  {"internal/page", "internal/sharing", "internal/options", "ir", "internal/target", "tensor"},
+	"internal/rewrite":  {"internal/page", "internal/sharing", "internal/options", "ir", "internal/ops", "internal/target", "tensor"},
 	"internal/legalize": {"ir", "internal/target"},
 	"internal/schedule": {"ir"},
 	"liveness":          {"ir", "internal/target", "planner"},

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"fmt"
 
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -74,6 +75,10 @@ func opFlow(op ir.Op, d tensor.DType) ir.Flow {
 		}
 	case ir.Cast:
 		if d.IsFloat() && !o.To.IsFloat() {
+			return ir.Decides
+		}
+	case ops.MaxPool:
+		if o.Results != 1 { // places too
 			return ir.Decides
 		}
 	}

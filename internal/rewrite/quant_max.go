@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -9,7 +10,11 @@ import (
 // both have the same order.
 func quantMaxRule() *Rule {
 	largest := value().when("a maximum or a frame", func(_ *match, v *ir.Value) bool {
-		return v.Def != nil && (v.Def.Op == ir.Op(ir.Binary{Fn: ir.MaxFn}) || v.Def.Op.Kind() == ir.KindPad)
+		if v.Def == nil {
+			return false
+		}
+		k := v.Def.Op.Kind()
+		return v.Def.Op == ir.Op(ir.Binary{Fn: ir.MaxFn}) || k == ir.KindPad || k == ops.MaxPool{}.Kind()
 	})
 	quantised := node[ir.Quantize](largest).rest().when("one scale for all",
 		func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
@@ -23,7 +28,7 @@ func quantMaxRule() *Rule {
 	}}
 }
 
-// maxCodes bounds the depth in which quantised values are looked for: a pool of many taps is as many maxima.
+// maxCodes bounds the depth in which quantised values are looked for.
 const maxCodes = 512
 
 // codesOf finds the quantised values that, dequantised, a value is made of.
@@ -63,12 +68,29 @@ func (c *codesOf) of(v *ir.Value, depth int) *ir.Value {
 		} else if fill := c.quantized(ir.Operand(in, 1), v.Type.DType); fill != nil {
 			c.codes[v] = c.emit(op, x, fill)
 		}
+	case ops.MaxPool:
+		if op.Results = 1; !meetsAll(op.Window) {
+			break
+		}
+		if x := first(); x != nil {
+			c.codes[v] = c.emit(op, x)
+		}
 	case ir.Slice, ir.Transpose, ir.Reshape:
 		if x := first(); x != nil {
 			c.codes[v] = c.emit(op, x)
 		}
 	}
 	return c.codes[v]
+}
+
+// meetsAll reports whether no window lies in the padding alone, where a pool is 0, whatever the code of 0.
+func meetsAll(w ir.Window) bool {
+	for i, pad := range w.Pads {
+		if axis := i % len(w.Kernel); w.Dilations[axis] != 1 || pad >= w.Kernel[axis] {
+			return false
+		}
+	}
+	return true
 }
 
 // quantized quantises a constant as the root does, 0 where there is none.
