@@ -65,14 +65,20 @@ type ConvS8 struct {
 	step int // taps that are one block of K: of a row of the window, or 1
 }
 
-// NewConvS8 plans a convolution of bytes.
-func (s *Set) NewConvS8(shape ConvShape) *ConvS8 {
+// NewConvS8 plans a convolution of bytes for that many workers.
+func (s *Set) NewConvS8(shape ConvShape, workers int) *ConvS8 {
 	c := &ConvS8{convWindow: newConvWindow(shape, s.ConvPixel(shape.Channels), s.caches.l2/2, false)}
 	c.gemm = s.NewGemmS8(shape.Images*shape.PositionsHigh*shape.PositionsWide, shape.Outputs, c.KernelHeight*c.KernelWidth*c.pixel)
 	c.step = c.KernelWidth
 	if c.DilationWide != 1 {
 		c.step = 1
 	}
+	b := &c.gemm.blocking
+	b.cutPanels(c.areas(), workers, func(i int) (prepare, panel int) {
+		a := c.area(i)
+		words := c.copiedRows(a.high) * c.copiedColumns(a.wide) * c.pixel / 4
+		return words / copiedPerNanosecond, gemmCost(a.high*a.wide, b.tile.cols(), b.k)
+	})
 	return c
 }
 

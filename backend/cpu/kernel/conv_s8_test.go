@@ -163,7 +163,7 @@ func TestConvS8(t *testing.T) {
 				for p := range pack.Parts() {
 					pack.Run(p, g.args.B, wide, outputs, 1, false)
 				}
-				plan := s.NewConvS8(g.ConvShape)
+				plan := s.NewConvS8(g.ConvShape, 1+r.IntN(9))
 				scratch := newGuarded(plan.ScratchBytes()/4, 0)
 				g.test(t, r, func() {
 					for part := range plan.Parts() {
@@ -252,7 +252,7 @@ func (g *convS8Case) run(s *Set) []int32 {
 	for p := range pack.Parts() {
 		pack.Run(p, g.args.B, wide, g.Outputs, 1, false)
 	}
-	plan := s.NewConvS8(g.ConvShape)
+	plan := s.NewConvS8(g.ConvShape, 1)
 	return each(plan.Parts(), plan.ScratchBytes(), plan.Run)
 }
 
@@ -296,7 +296,7 @@ func TestConvS8Edges(t *testing.T) {
 		none := with(func(s *ConvShape) {
 			s.Channels, s.KernelHeight, s.KernelWidth, s.PositionsHigh, s.PositionsWide = 0, 1<<30, 1<<30, 2, 2
 		})
-		plan := s.NewConvS8(none)
+		plan := s.NewConvS8(none, 2)
 		pack := s.NewPackS8(0, none.Outputs)
 		args := ConvS8Args{GemmS8Args: GemmS8Args{B: bytesOfFloats(newGuarded(pack.Bytes()/4, 0).inner), Scale: []float32{1},
 			Zero: []int32{3}, CRow: 5, Sums: slices.Repeat([]int32{9}, 20)}}
