@@ -104,7 +104,8 @@ type combiner[T any] func(dst []T, dstRow int, a []T, aRow int, b []T, bRow, row
 
 func combineFloats(set *kernel.Set) combiner[float32] {
 	return func(dst []float32, dstRow int, a []float32, aRow int, b []float32, bRow, rows, cols int) {
-		set.BinaryRows(kernel.Max, dst, dstRow, kernel.Rows{Data: a, Row: aRow, Col: 1}, kernel.Rows{Data: b, Row: bRow, Col: 1}, rows, cols)
+		x, y := kernel.Rows{Data: a, Row: aRow, Col: 1}, kernel.Rows{Data: b, Row: bRow, Col: 1}
+		set.BinaryRows(kernel.Max, dst, dstRow, x, y, rows, cols)
 	}
 }
 

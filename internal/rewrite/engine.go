@@ -45,6 +45,7 @@ type engine struct {
 	fuel    int
 	m       match // the one that is tried, for its memory
 	made    sharing.Table[constantOf]
+	grown   int // bytes of the results of grownConstant
 }
 
 // constantOf is a constant that a rule made.

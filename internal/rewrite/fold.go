@@ -12,7 +12,29 @@ import (
 const (
 	maxFold = 1 << 14 // elements of an operand or result
 	tiny    = 64      // bytes
+	// What exporters broadcast of constants, such as the masks of shifted windows: bytes of a result, and of all of a graph.
+	maxGrown  = 1 << 20
+	maxGrowth = 1 << 24
 )
+
+// grownConstant folds elementwise ops of constants whose result is larger. It comes last: patterns want to see small parts.
+func grownConstant() *Rule {
+	return &Rule{Name: "constants.grown", pattern: anyNode().when("an exact elementwise op of constants", func(m *match, _ *ir.Value) bool {
+		return m.root.Op.Kind().Has(ir.Elementwise) && prescribed(m.root) && foldInputs(m.root)
+	}), build: func(m *match) *ir.Value {
+		t := m.root.Outputs[0].Type
+		shape, ok := t.Static()
+		if !ok || shape.Elements() > maxGrown {
+			return nil
+		}
+		bytes := t.DType.Bytes(shape.Elements())
+		if bytes > min(maxGrown, maxGrowth-m.e.grown) {
+			return nil
+		}
+		m.e.grown += bytes
+		return foldConstants(m)
+	}}
+}
 
 var foldRules = []*Rule{
 	reshapedConstant(),

@@ -79,7 +79,7 @@ var passes = []pass{
 	{name: "late dce", level: O2, run: dce},
 	// After all fusions, so that it meets few ops, and before subgraphs, which it does not look into.
 	{name: "unpad", level: O2, prove: unpad},
-	{name: "fused elementwise", level: O2, rules: elementwiseRules()},
+	{name: "fused elementwise", level: O2, rules: slices.Concat([]*Rule{grownConstant()}, foldRules, elementwiseRules())},
 	{name: "order", level: O2, run: order},
 }
 

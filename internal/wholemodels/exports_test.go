@@ -72,8 +72,8 @@ var exports = map[string]string{
 		"sin",
 	"lstm-dynamo-18":    "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
 	"lstm-legacy-17":    "1 gather, 1 matmul, 2 onnx.LSTM, 1 softmax",
-	"resnet-dynamo-18":  "5 conv, 2 map, 8 matmul, 1 pad, 1 reduce_mean, 3 relu",
-	"resnet-legacy-17":  "5 conv, 2 map, 8 matmul, 1 pad, 1 reduce_mean, 3 relu",
+	"resnet-dynamo-18":  "5 conv, 8 matmul, 1 onnx.MaxPool, 1 reduce_mean, 3 relu",
+	"resnet-legacy-17":  "5 conv, 8 matmul, 1 onnx.MaxPool, 1 reduce_mean, 3 relu",
 	"t5-dynamo-20":      "1 add, 2 attention, 2 gather, 5 layernorm, 2 map, 10 matmul, 2 mul, 1 range, 1 sub",
 	"t5-dynamo-23":      "1 add, 2 attention, 2 gather, 5 layernorm, 2 map, 10 matmul, 2 mul, 1 range, 1 sub",
 	"t5-legacy-17":      "1 add, 2 attention, 2 gather, 5 layernorm, 2 map, 10 matmul, 2 mul, 1 range, 1 sub",
@@ -83,10 +83,10 @@ var exports = map[string]string{
 	"whisper-dynamo-20": "1 add, 2 attention, 2 conv, 5 layernorm, 8 matmul",
 	"whisper-dynamo-23": "1 add, 2 attention, 2 conv, 5 layernorm, 8 matmul",
 	"whisper-legacy-17": "1 add, 2 attention, 2 conv, 5 layernorm, 8 matmul",
-	"yolo-dynamo-20": "1 add, 14 concat, 14 conv, 2 gather_nd, 16 map, 12 matmul, 2 mul, 1 onnx.NonMaxSuppression, 3 pad, 4 " +
+	"yolo-dynamo-20": "1 add, 14 concat, 14 conv, 2 gather_nd, 4 map, 12 matmul, 2 mul, 3 onnx.MaxPool, 1 onnx.NonMaxSuppression, 4 " +
 		"range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
-	"yolo-legacy-17": "1 add, 12 concat, 14 conv, 1 dims, 2 gather, 19 map, 12 matmul, 3 mul, 1 onnx.NonMaxSuppression, 3 pad, 4 " +
-		"range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
+	"yolo-legacy-17": "1 add, 12 concat, 14 conv, 1 dims, 2 gather, 7 map, 12 matmul, 3 mul, 3 onnx.MaxPool, 1 " +
+		"onnx.NonMaxSuppression, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
 	"bge-m3-dynamo-20":   "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
 	"bge-m3-legacy-17":   "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
 	"bigbird-dynamo-20":  "2 attention, 1 embedding, 4 layernorm, 1 map, 8 matmul",
@@ -98,14 +98,14 @@ var exports = map[string]string{
 		"12 reduce_sum, 18 rlxc.Deferred, 5 sub",
 	"funnel-dynamo-20": "10 add, 3 concat, 1 embedding, 6 layernorm, 5 map, 30 matmul, 8 mul, 1 onnx.AveragePool, 1 pad, 6 " +
 		"scatter_nd, 3 softmax, 2 sub, 1 where",
-	"funnel-legacy-17": "10 add, 6 concat, 2 cos, 1 embedding, 3 gather_elements, 6 layernorm, 7 map, 33 matmul, 7 mul, 1 " +
-		"onnx.AveragePool, 2 pad, 2 sin, 3 softmax, 1 tile, 1 where",
+	"funnel-legacy-17": "10 add, 4 concat, 1 embedding, 3 gather_elements, 6 layernorm, 7 map, 33 matmul, 5 mul, 1 " +
+		"onnx.AveragePool, 2 pad, 3 softmax, 1 tile, 1 where",
 	"ibert-dynamo-20":       "5 add, 2 attention, 1 cumsum, 2 gather, 9 map, 8 matmul, 5 mul, 10 reduce_mean, 5 sqrt, 5 sub",
 	"ibert-legacy-17":       "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
 	"mobilenetv2-legacy-17": "18 conv, 34 matmul, 1 reduce_mean",
-	"rtdetr-legacy-17": "4 add, 2 attention, 1 cast, 7 concat, 27 conv, 2 cos, 2 gather_elements, 6 layernorm, 7 map, 57 matmul, 2 " +
-		"mul, 1 onnx.AveragePool, 3 onnx.GridSample, 1 onnx.TopK, 1 pad, 1 reduce_max, 1 reduce_sum, 3 relu, 2 sigmoid, 12 silu, 2 sin, " +
-		"1 softmax, 2 tile",
+	"rtdetr-legacy-17": "4 add, 2 attention, 1 cast, 7 concat, 27 conv, 2 cos, 2 gather_elements, 6 layernorm, 2 map, 57 matmul, 2 " +
+		"mul, 1 onnx.AveragePool, 3 onnx.GridSample, 1 onnx.MaxPool, 1 onnx.TopK, 1 reduce_max, 1 reduce_sum, 4 relu, 2 sigmoid, 12 " +
+		"silu, 2 sin, 1 softmax, 2 tile",
 	"rwkv-dynamo-20": "27 add, 13 div, 1 embedding, 5 layernorm, 117 map, 14 matmul, 27 max, 42 mul, 4 pad, 23 scatter_elements",
 	"rwkv-legacy-17": "27 add, 12 concat, 13 div, 1 embedding, 5 layernorm, 117 map, 14 matmul, 27 max, 42 mul, 4 pad, 1 range, " +
 		"23 scatter_nd",
@@ -118,7 +118,7 @@ var exports = map[string]string{
 	"siglip-legacy-17":   "1 add, 3 attention, 6 layernorm, 14 matmul, 1 tile",
 	"splade-dynamo-20":   "2 attention, 1 cast, 1 embedding, 5 layernorm, 2 map, 10 matmul, 1 reduce_max",
 	"splade-legacy-17":   "2 attention, 1 cast, 1 embedding, 5 layernorm, 2 map, 10 matmul, 1 reduce_max",
-	"swin-legacy-17":     "2 add, 4 attention, 9 concat, 11 layernorm, 4 map, 18 matmul, 1 reduce_mean",
+	"swin-legacy-17":     "2 add, 4 attention, 9 concat, 11 layernorm, 18 matmul, 1 reduce_mean",
 	"wav2vec2-dynamo-20": "2 add, 4 conv, 4 gelu, 9 layernorm, 17 matmul, 2 softmax",
 	"wav2vec2-legacy-17": "2 attention, 4 conv, 4 gelu, 9 layernorm, 9 matmul",
 	"wavlm-dynamo-20": "2 add, 2 attention, 4 conv, 1 gather, 1 gelu, 7 layernorm, 5 map, 11 matmul, 2 mul, 1 range, 2 " +
