@@ -125,7 +125,7 @@ func trees() (out []hostile) {
 	regressor("target beyond", "refused target", set("target_ids", []int64{0, 1}))
 	regressor("negative target", "refused target", set("target_ids", []int64{0, -1}))
 	regressor("2^40 targets", "refused targets", set("n_targets", 1<<40))
-	regressor("weight of a branch", "refused no leaf", set("target_nodeids", []int64{0, 2}))
+	regressor("weight of a branch", "refused not a leaf", set("target_nodeids", []int64{0, 2}))
 	regressor("unknown mode", "refused mode", set("nodes_modes", []string{"BRANCH_FOO", "LEAF", "LEAF"}))
 	regressor("too few modes", "refused modes", set("nodes_modes", []string{"LEAF"}))
 	regressor("too few weights", "refused weights", set("target_weights", []float32{1}))

@@ -120,10 +120,10 @@ func (g generation) generates(t *testing.T, p *rlxc.Program) {
 		}
 	}
 	require.Equal(t, g.Tokens, got)
-	growing := reflect.ValueOf(b.cache).Elem().FieldByName("growing")
+	growing := reflect.ValueOf(b.cache).Elem().FieldByName("engine").Elem().FieldByName("growing")
 	require.Positive(t, growing.Len())
 	for i := range growing.Len() {
-		require.True(t, growing.Index(i).Elem().FieldByName("engine").Elem().FieldByName("next").IsNil(),
+		require.True(t, growing.Index(i).Elem().FieldByName("next").IsNil(),
 			"cache %d has had another buffer", i)
 	}
 }
