@@ -192,18 +192,18 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 		if err := s.allowed(r.Header.Get); err != nil {
 			return err
 		}
+		if to.serve == nil { // others need no place: a full server still says how it is
+			in, share, err := s.pool.Enter(ctx, peerOf(r))
+			if err != nil {
+				return err
+			}
+			defer share.Leave()
+			ctx = in
+		}
 	}
-	if to.serve != nil { // without a place: a full server still says how it is
+	if to.serve != nil {
 		to.serve(w, r)
 		return nil
-	}
-	if !to.open {
-		in, share, err := s.pool.Enter(ctx, peerOf(r))
-		if err != nil {
-			return err
-		}
-		defer share.Leave()
-		ctx = in
 	}
 	c := &call{server: s, request: r, record: recordOf(ctx)}
 	c.ctx = pipeline.WithUsage(ctx, &c.record.usage)

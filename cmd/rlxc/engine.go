@@ -109,7 +109,7 @@ func (e *own) again(ctx context.Context, in, out rlxc.Tensors) (run, close func(
 		return errors.Join(err, cache.Rewind())
 	}
 	if cache.Len() > 0 {
-		err = run() // plans anew
+		err = run() // plans again
 	}
 	return run, cache.Close, err
 }

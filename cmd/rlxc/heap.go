@@ -59,15 +59,16 @@ const garbageLimit = 16 << 20
 
 // boundGarbage has garbage collected when there is half as much of it as of what lives, or garbageLimit, but not below a twentieth.
 func boundGarbage() {
-	if os.Getenv("GOGC") != "" { // somebody knows better
+	if os.Getenv("GOGC") != "" { // the user has decided
 		return
 	}
-	bound := func() {
-		debug.SetGCPercent(int(max(5, min(50, 100*garbageLimit/max(heapLive(), 1)))))
-	}
+	bound := func() { debug.SetGCPercent(garbagePercent(heapLive())) }
 	bound()
 	afterCollection(bound)
 }
+
+// garbagePercent is how much garbage may stand beside what lives, in percent of that.
+func garbagePercent(live int64) int { return int(max(5, min(50, 100*garbageLimit/max(live, 1)))) }
 
 // afterCollection calls f after each collection of garbage, on a separate goroutine.
 func afterCollection(f func()) {

@@ -120,42 +120,43 @@ func (p *parquetFile) bounded(m format.ColumnMetaData) error {
 	if m.DictionaryPageOffset != 0 {
 		from = m.DictionaryPageOffset
 	}
-	in := bufio.NewReader(io.NewSectionReader(p.in, from, m.TotalCompressedSize))
+	in := io.NewSectionReader(p.in, from, m.TotalCompressedSize)
+	buffered := bufio.NewReader(in)
 	for {
 		var head format.PageHeader
-		err := thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(in)).Decode(&head)
+		err := thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(buffered)).Decode(&head)
 		if err != nil || head.CompressedPageSize < 0 || head.UncompressedPageSize < 0 {
 			return nil //nolint:nilerr // the library reports it
 		}
 		if n := max(head.UncompressedPageSize, head.CompressedPageSize); n > mostPage {
 			return fmt.Errorf("a page has %d bytes, more than the maximum of %d: write the file with smaller pages", n, mostPage)
 		}
-		var plain int32 // levels, which are not packed
-		unpack := unpackers[m.Codec]
+		at, err := in.Seek(-int64(buffered.Buffered()), io.SeekCurrent) // the head has ended
+		if err != nil {
+			return err
+		}
+		var plain int32 // bytes of levels, which are not packed
+		packed := true
 		if v2 := head.DataPageHeaderV2; v2.Valid {
 			plain = v2.V.DefinitionLevelsByteLength + v2.V.RepetitionLevelsByteLength
-			if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
-				unpack = nil
+			packed = !v2.V.IsCompressed.Valid || v2.V.IsCompressed.V
+		}
+		size, most := head.CompressedPageSize-plain, head.UncompressedPageSize-plain
+		if unpack := unpackers[m.Codec]; unpack != nil && packed && plain >= 0 && size >= 0 && most >= 0 {
+			data := make([]byte, size)
+			if _, err := in.ReadAt(data, at+int64(plain)); err != nil {
+				return nil //nolint:nilerr // the library reports it
+			}
+			if n, err := unpack(data, int(most)); err != nil {
+				return fmt.Errorf("a page does not unpack: %w", err)
+			} else if n > int(most) {
+				return fmt.Errorf("a page unpacks to more than the %d bytes that it announces", most)
 			}
 		}
-		if unpack == nil || plain < 0 || plain > min(head.CompressedPageSize, head.UncompressedPageSize) {
-			plain, unpack = head.CompressedPageSize, nil
+		if _, err := in.Seek(at+int64(head.CompressedPageSize), io.SeekStart); err != nil {
+			return err
 		}
-		if _, err := in.Discard(int(plain)); err != nil {
-			return nil //nolint:nilerr // the library reports it
-		}
-		if unpack == nil {
-			continue
-		}
-		data := make([]byte, head.CompressedPageSize-plain)
-		if _, err := io.ReadFull(in, data); err != nil {
-			return nil //nolint:nilerr // the library reports it
-		}
-		if n, err := unpack(data, int(head.UncompressedPageSize-plain)); err != nil {
-			return fmt.Errorf("a page does not unpack: %w", err)
-		} else if n > int(head.UncompressedPageSize-plain) {
-			return fmt.Errorf("a page unpacks to more than the %d bytes that it announces", head.UncompressedPageSize-plain)
-		}
+		buffered.Reset(in)
 	}
 }
 

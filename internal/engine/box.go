@@ -17,7 +17,7 @@ import (
 
 // A session binds a segment once for a box of sizes. For the sizes of a run, the bound graph gets their numbers where it stands: the shape
 // rules and the layouts of what depends on those that changed are computed again, a stack gives buffers their offsets, and steps are made
-// anew. A box has no separate bounds: whatever planning has decided by sizes is asked again, and what a box cannot have goes to another.
+// again. A box has no separate bounds: whatever planning has decided by sizes is asked again, and what a box cannot have goes to another.
 
 // A box is what a bound graph needs to take other sizes, and its bindings to those used last.
 type box struct {

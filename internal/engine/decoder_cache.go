@@ -12,7 +12,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A DecoderCache is the device tensors of a session that hold what a decoder has seen.
+// A DecoderCache is the state of a decoder: the device tensors of a session that hold keys, values and recurrent states between runs.
 type DecoderCache struct {
 	s       *Session
 	tensors []*DeviceTensor
@@ -20,12 +20,12 @@ type DecoderCache struct {
 	held    []int           // positions of those at the beginning
 }
 
-// A cachePort is an input that holds what a decoder has seen, and the output that it comes from.
+// A cachePort is an input that holds state of a decoder, and the output that it comes from.
 type cachePort struct {
 	*ir.Value
 	output string
 	axis   int  // on which the program makes it longer, −1 if it does not
-	shared bool // it has its room from the start
+	shared bool // it has full capacity from the start
 }
 
 // cachePorts lists the inputs of the program that hold a cache.
