@@ -52,7 +52,7 @@ func bindHalf(b *binder, n *ir.Node, inner bindFunc) (step, error) {
 			continue
 		}
 		o := b.operand(v)
-		o.place, o.dtype, o.width = placeOf(widenConst(b.d.set, v.Const).Bytes()), tensor.F32, 4
+		o.location, o.dtype, o.width = locationOf(widenConst(b.d.set, v.Const).Bytes()), tensor.F32, 4
 		if l := b.p.Layouts[v.ID]; l.Root != nil && l.Root.ID == v.ID {
 			o.off = 4 * l.Offset
 		}

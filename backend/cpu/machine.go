@@ -10,8 +10,8 @@ import (
 
 // A machine is what a step runs on: buffers, and the position for the first error.
 type machine struct {
-	bases  []unsafe.Pointer // of the buffers, in the arena and outside of it
-	places []place          // of the step that runs, if its closure is for others as well
+	bases     []unsafe.Pointer // of the buffers, in the arena and outside of it
+	locations []location       // of the step that runs, if its closure is for others as well
 	// objects holds, by the ID of a root, values that are not bytes: strings.
 	objects []*tensor.Tensor
 
@@ -21,15 +21,17 @@ type machine struct {
 	err error
 }
 
-// A place is at a byte offset of a buffer, which may be a device tensor, or of a constant.
-type place struct {
+// A location is at a byte offset of a buffer, which may be a device tensor, or of a constant.
+type location struct {
 	constant unsafe.Pointer // nil for a buffer
 	base     int            // the buffer: index in machine.bases
 	off      int
 }
 
-// placeOf is the place of a constant.
-func placeOf(data []byte) place { return place{constant: unsafe.Pointer(unsafe.SliceData(data))} }
+// locationOf is the location of a constant.
+func locationOf(data []byte) location {
+	return location{constant: unsafe.Pointer(unsafe.SliceData(data))}
+}
 
 // fail keeps the first error of a run; parts of a step may fail at once.
 func (m *machine) fail(n *ir.Node, err error) {

@@ -208,7 +208,7 @@ var padEntry = entry{
 			}
 			return m.mirror(op, &y, &x), nil
 		}
-		value := operand{dtype: y.dtype, width: y.width, span: 1, place: placeOf(make([]byte, 16))}
+		value := operand{dtype: y.dtype, width: y.width, span: 1, location: locationOf(make([]byte, 16))}
 		if n.HasOperand(1) {
 			value = in[1]
 		}

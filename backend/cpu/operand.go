@@ -12,7 +12,7 @@ import (
 
 // An operand is a value of a bound graph, and where it is.
 type operand struct {
-	place
+	location
 	dtype   tensor.DType
 	outside bool // of the arena
 	shape   tensor.Shape
@@ -20,15 +20,15 @@ type operand struct {
 	span    int   // in elements, from the first to the last
 	width   int   // bytes an element; 0 for sub-byte types, whose span is in bytes
 	root    int   // ID of the root value
-	// slot says that the operand is at one of machine.places, from 1 on, and place.off behind it: several steps have one closure.
+	// slot says that the operand is at one of machine.locations, from 1 on, and location.off behind it: several steps have one closure.
 	slot int
 }
 
 // at is the address of the operand's first element.
 func (o *operand) at(m *machine) unsafe.Pointer {
-	p, off := &o.place, o.off
+	p, off := &o.location, o.off
 	if o.slot > 0 {
-		p = &m.places[o.slot-1]
+		p = &m.locations[o.slot-1]
 		off += p.off
 	}
 	if p.constant != nil {
@@ -78,9 +78,9 @@ func (o *operand) tensor(m *machine) *tensor.Tensor {
 type binder struct {
 	d         *processor
 	p         *backend.Planned
-	scratch   []int   // the buffers of the current step's scratch
-	slots     int     // of the current step's operands and results, if its closure is for others as well
-	room      []place // for those of the next steps
+	scratch   []int      // the buffers of the current step's scratch
+	slots     int        // of the current step's operands and results, if its closure is for others as well
+	room      []location // for those of the next steps
 	registers map[*ir.Value]filled
 	wide      map[int]operand // by ID, values that the current step sees in float32
 }
@@ -101,29 +101,29 @@ func (b *binder) operand(v *ir.Value) operand {
 	if o.width == 0 {
 		o.span = v.Type.DType.Bytes(o.span)
 	}
-	o.place = b.place(l.Root, l.Offset*o.width)
+	o.location = b.location(l.Root, l.Offset*o.width)
 	o.outside = !l.Root.IsConst() && b.p.Problem.Buffers[o.base].Boundary == planner.DeviceTensor
 	return o
 }
 
-// place resolves the place at an offset of a root.
-func (b *binder) place(root *ir.Value, off int) place {
-	p := place{base: b.p.Buffers[root.ID]}
+// location resolves the location at an offset of a root.
+func (b *binder) location(root *ir.Value, off int) location {
+	p := location{base: b.p.Buffers[root.ID]}
 	switch {
 	case root.Packed != nil && root.Packed.Data != nil: // what lacks its data, the kernel refuses
-		return placeOf(root.Packed.Data.Bytes())
+		return locationOf(root.Packed.Data.Bytes())
 	case root.Const != nil:
-		p = placeOf(root.Const.Bytes())
+		p = locationOf(root.Const.Bytes())
 	}
 	p.off = off
 	return p
 }
 
-// places resolves the places of a node's operands, results and scratch, in this order.
-func (b *binder) places(n *ir.Node) []place {
+// locations resolves the locations of a node's operands, results and scratch, in this order.
+func (b *binder) locations(n *ir.Node) []location {
 	count := len(n.Inputs) + len(n.Outputs) + len(b.scratch)
 	if len(b.room) < count {
-		b.room = make([]place, max(count, placesAtOnce))
+		b.room = make([]location, max(count, locationsAtOnce))
 	}
 	all := b.room[:count:count]
 	b.room = b.room[count:]
@@ -139,7 +139,7 @@ func (b *binder) places(n *ir.Node) []place {
 		if l := &b.p.Layouts[v.ID]; l.Root != nil {
 			root, off = l.Root, l.Offset*v.Type.DType.Size()
 		}
-		all[i] = b.place(root, off)
+		all[i] = b.location(root, off)
 	}
 	for i, buffer := range b.scratch {
 		all[count-len(b.scratch)+i].base = buffer
@@ -147,15 +147,15 @@ func (b *binder) places(n *ir.Node) []place {
 	return all
 }
 
-// placesAtOnce is how many places are allocated at once.
-const placesAtOnce = 256
+// locationsAtOnce is how many locations are allocated at once.
+const locationsAtOnce = 256
 
-// share makes a step's operands and results, and the scratch that it resolves from now on, those of the machine's places.
+// share makes a step's operands and results, and the scratch that it resolves from now on, those of the machine's locations.
 func (b *binder) share(n *ir.Node, in, out []operand) {
 	for _, list := range [][]operand{in[:len(n.Inputs)], out} {
 		for i := range list {
 			b.slots++
-			list[i].place, list[i].slot = place{}, b.slots
+			list[i].location, list[i].slot = location{}, b.slots
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (b *binder) share(n *ir.Node, in, out []operand) {
 // onesOf is the scale of a norm that has none.
 func onesOf(cols int) *operand {
 	ones := tensor.FromSlice(slices.Repeat([]float32{1}, cols))
-	return &operand{dtype: tensor.F32, place: placeOf(ones.Bytes()), span: cols, width: 4}
+	return &operand{dtype: tensor.F32, location: locationOf(ones.Bytes()), span: cols, width: 4}
 }
 
 // operands resolves a node's operands, absent ones as zero values, and its results. They are the node's step's: it may point to them.

@@ -84,9 +84,9 @@ func (p *program) fix(i int) (err error) {
 	n, b := p.planned.Steps[i], p.binder
 	b.scratch, b.slots = p.planned.Scratch[i], 0
 	var st step
-	if like := p.planned.Like; like != nil && like[i] >= 0 && p.steps[like[i]].places != nil {
+	if like := p.planned.Like; like != nil && like[i] >= 0 && p.steps[like[i]].locations != nil {
 		st = p.steps[like[i]]
-		st.places = b.places(n)
+		st.locations = b.locations(n)
 	} else if st, err = p.d.bind(b, n, p.where[i]); err != nil {
 		return n.Fail(err)
 	}
@@ -234,7 +234,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	}
 	for i := range in.steps {
 		st := &in.steps[i]
-		in.step, in.current, in.machine.places = st, st, st.places
+		in.step, in.current, in.machine.locations = st, st, st.locations
 		if watch != nil {
 			watch.Before(i)
 		}
@@ -318,7 +318,7 @@ func (d *Device) bind(b *binder, n *ir.Node, where target.Runs) (step, error) {
 		}
 		b.share(n, in, out)
 		st, err := e.Bind(b, n, in, out)
-		st.places = b.places(n)
+		st.locations = b.locations(n)
 		return st, err
 	case target.OnHost:
 		return bindHost(b, n, in, out)

@@ -26,7 +26,7 @@ func claimsScatter(n *ir.Node, fn ir.Reduction) bool {
 
 // scattered is the copy of the operand, then the updates.
 func scattered(set *kernel.Set, y, x *operand, updates step) (step, error) {
-	if x.place == y.place {
+	if x.location == y.location {
 		return updates, nil
 	}
 	first, err := copyStep(set, y, x)

@@ -16,8 +16,8 @@ type step struct {
 	// run executes one part. No two parts with the same worker number run at once: it chooses the scratch.
 	run func(m *machine, part, worker int)
 	// then is what follows when all parts are done: some kernels work in phases.
-	then   *step
-	places []place // of the operands, results and scratch, if run is for others as well
+	then      *step
+	locations []location // of the operands, results and scratch, if run is for others as well
 }
 
 // inTurn joins phases to one step.
