@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rlxc/rlxc/internal/packed"
+	"github.com/rlxc/rlxc/internal/sharing"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -90,9 +91,9 @@ func (d *processor) packWeight(w *tensor.Tensor, transposed bool) *ir.Packed {
 	if f != formatF32 || !target.IsHalf(w.DType()) {
 		return d.pack(f, wide, transposed)
 	}
-	var scratch slab
-	defer scratch.close()
-	layout, floats := d.lay(scratch.tensor, f, wide, transposed)
+	var scratch sharing.Slab
+	defer scratch.Close()
+	layout, floats := d.lay(scratch.Tensor, f, wide, transposed)
 	data := d.weights.take(w.DType(), floats.Shape()...)
 	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), tensor.Of[float32](floats))
 	return d.weights.keep(withForm(layout, packed.Wide(w.DType())), data)

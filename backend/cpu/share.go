@@ -17,7 +17,7 @@ import (
 
 // A shelf is the memory of the weights that one Device packed. It stays while any Device uses one of them.
 type shelf struct {
-	slab  slab
+	slab  sharing.Slab
 	users int
 	has   []*sharedWeight
 }
@@ -50,7 +50,7 @@ func (w *weights) take(d tensor.DType, shape ...int) *tensor.Tensor {
 		w.own = &shelf{users: 1}
 		w.used = append(w.used, w.own)
 	}
-	return w.own.slab.tensor(d, shape...)
+	return w.own.slab.Tensor(d, shape...)
 }
 
 // keep ends the packing of the weight that was taken last. If there is an equal one already, that one is returned.
@@ -62,7 +62,7 @@ func (w *weights) keep(l packed.Layout, data *tensor.Tensor) *ir.Packed {
 			w.used = append(w.used, x.on)
 			x.on.users++
 		}
-		w.own.slab.giveBack(data.Bytes())
+		w.own.slab.GiveBack(data.Bytes())
 		return &ir.Packed{Layout: l, Data: x.data}
 	}
 	x := &sharedWeight{l, data, w.own}
@@ -74,7 +74,7 @@ func (w *weights) keep(l packed.Layout, data *tensor.Tensor) *ir.Packed {
 // trim releases what packing did not need.
 func (w *weights) trim() {
 	if w.own != nil {
-		w.own.slab.trim()
+		w.own.slab.Trim()
 	}
 }
 
@@ -90,7 +90,7 @@ func (w *weights) close() error {
 		for _, x := range s.has {
 			shelves.Remove(x)
 		}
-		errs = append(errs, s.slab.close())
+		errs = append(errs, s.slab.Close())
 	}
 	*w = weights{}
 	return errors.Join(errs...)

@@ -32,6 +32,7 @@ type Device struct {
 	table     table
 	modules   modules
 	precision tensor.DType // of the values inside a model, Invalid for its own; tf32 is one of products alone
+	rounded   sharing.Slab // the constants in that precision
 	identity  string       // names the device and its driver
 
 	mu       sync.Mutex
@@ -100,7 +101,7 @@ func (d *Device) Target() *target.Target { return d.target }
 // uploaded once, when a program first needs them. It waits until the device, which Open begins to initialise, is ready.
 func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	if target.IsHalf(d.precision) {
-		if err := narrow(g, d.precision); err != nil {
+		if err := narrow(g, d.precision, &d.rounded); err != nil {
 			return 0, err
 		}
 	}
@@ -128,7 +129,7 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 func (d *Device) Close() error {
 	leave, err := d.ctx.Enter()
 	if err != nil { // a lost device has nothing to give back
-		return d.ctx.Close()
+		return errors.Join(d.rounded.Close(), d.ctx.Close())
 	}
 	defer leave()
 	d.mu.Lock()
@@ -139,7 +140,7 @@ func (d *Device) Close() error {
 	clear(d.owned)
 	d.weights.free(d.ctx)
 	d.modules.unload()
-	return d.ctx.Close()
+	return errors.Join(d.rounded.Close(), d.ctx.Close())
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

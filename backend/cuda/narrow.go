@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/sharing"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -12,8 +13,9 @@ import (
 // narrow makes the inner values of a model 16-bit floats: the operands and results of products, norms, embeddings and attention, and of
 // the elementwise ops between them. All other values, such as masks and indices, keep their types, and casts are inserted in between.
 // The kernels compute in float32 and round once for each operation.
-func narrow(g *ir.Graph, to tensor.DType) error {
-	n := &narrowing{graph: g, to: to, half: map[*ir.Node]bool{}, consts: map[*ir.Value]*ir.Value{}}
+// The memory of narrow constants is the slab's.
+func narrow(g *ir.Graph, to tensor.DType, slab *sharing.Slab) error {
+	n := &narrowing{graph: g, to: to, slab: slab, half: map[*ir.Node]bool{}, consts: map[*ir.Value]*ir.Value{}}
 	for _, node := range g.Nodes {
 		n.half[node] = n.takes(node)
 	}
@@ -33,12 +35,15 @@ func narrow(g *ir.Graph, to tensor.DType) error {
 		}
 	}
 	g.Nodes = n.nodes
+	n.round()
+	slab.Trim()
 	return ir.Verify(g)
 }
 
 type narrowing struct {
 	graph  *ir.Graph
 	to     tensor.DType
+	slab   *sharing.Slab
 	half   map[*ir.Node]bool
 	nodes  []*ir.Node              // in place of the graph's
 	consts map[*ir.Value]*ir.Value // constants in the narrow type
@@ -124,7 +129,7 @@ func (n *narrowing) constant(v *ir.Value) (*ir.Value, error) {
 	if v.Const == nil {
 		return nil, fmt.Errorf("constant %q is packed for another device", v.Name)
 	}
-	c := n.graph.NewConst(v.Name, narrowTensor(v.Const, n.to))
+	c := n.graph.NewConst(v.Name, n.slab.Tensor(n.to, v.Const.Shape()...))
 	n.consts[v] = c
 	return c, nil
 }
@@ -184,22 +189,32 @@ func (n *narrowing) clipped(v *ir.Value) (*ir.Value, error) {
 // largestHalf is the largest float16.
 const largestHalf = 65504
 
-// narrowTensor rounds float32 to a type of 16 bits, on all processors. Finite numbers beyond float16 become its largest.
-func narrowTensor(t *tensor.Tensor, to tensor.DType) *tensor.Tensor {
-	t = t.Aligned()
-	y := tensor.New(to, t.Shape()...)
-	src, dst := tensor.Of[float32](t), tensor.Of[uint16](y.Bitcast(tensor.U16))
+// round writes the narrow constants, on all processors. Finite numbers beyond float16 become its largest.
+func (n *narrowing) round() {
 	round := bfloat16
-	if to == tensor.F16 {
+	if n.to == tensor.F16 {
 		round = float16
 	}
 	const block = 1 << 14
-	inParallel(ceil(len(src), block), func(b int) {
-		for i := b * block; i < min(len(src), (b+1)*block); i++ {
-			dst[i] = round(src[i])
+	type part struct {
+		dst []uint16
+		src []float32
+	}
+	var parts []part
+	for from, to := range n.consts {
+		dst, src := tensor.Of[uint16](to.Const.Bitcast(tensor.U16)), tensor.Of[float32](from.Const.Aligned())
+		for len(dst) > 0 {
+			size := min(len(dst), block)
+			parts = append(parts, part{dst[:size], src})
+			dst, src = dst[size:], src[size:]
+		}
+	}
+	inParallel(len(parts), func(i int) {
+		p := parts[i]
+		for j := range p.dst {
+			p.dst[j] = round(p.src[j])
 		}
 	})
-	return y
 }
 
 // bfloat16 rounds to nearest, ties to even.

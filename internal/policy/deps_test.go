@@ -35,7 +35,7 @@ var imports = map[string][]string{
 	"onnx":              {"internal/files", "tensor", "onnx/onnxpb"},
 	"onnx/onnxpb":       {},
 	"internal/packed":   {"tensor"},
-	"internal/sharing":  {"tensor"},
+	"internal/sharing":  {"internal/files", "tensor"},
 	"ir":                {"internal/files", "internal/memory", "internal/packed", "tensor"},
 	"internal/ops":      {"internal/files", "ir", "tensor"},
 	"internal/target":   {"ir", "tensor"},

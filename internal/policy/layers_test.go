@@ -20,7 +20,6 @@ import (
 var layers = map[string][]string{
 	"backend/cpu": {
 		// where operands are, and what a step is
-		"slab",
 		"machine share",
 		"processor",
 		"operand",

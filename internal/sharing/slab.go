@@ -1,4 +1,4 @@
-package cpu
+package sharing
 
 import (
 	"errors"
@@ -8,11 +8,11 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A slab is memory for many buffers that are made one after the other and live as long as each other, such as the weights
+// A Slab is memory for many buffers that are made one after the other and live as long as each other, such as the weights
 // of a model. It asks for huge pages: weights are read from end to end in every run, and a small page every 4 KiB costs more
 // than the reading. And it takes them from the system where it can, not from Go's heap, which would let as much garbage
 // gather beside them before it collects. The zero value is ready for use.
-type slab struct {
+type Slab struct {
 	free   []byte
 	before []byte   // free without the last buffer, if that is in it
 	chunks [][]byte // of the system
@@ -23,8 +23,8 @@ const (
 	slabChunk = 16 << 20
 )
 
-// take returns n zeroed bytes whose base is aligned to 64.
-func (s *slab) take(n int) []byte {
+// Take returns n zeroed bytes whose base is aligned to 64.
+func (s *Slab) Take(n int) []byte {
 	size := (n + 63) &^ 63
 	if size > len(s.free) {
 		if size < hugePage && s.free == nil {
@@ -38,8 +38,8 @@ func (s *slab) take(n int) []byte {
 	return b
 }
 
-// giveBack takes back the last buffer, which must not be touched any more.
-func (s *slab) giveBack(b []byte) {
+// GiveBack takes back the last buffer, which must not be touched any more.
+func (s *Slab) GiveBack(b []byte) {
 	if s.before != nil {
 		clear(b)
 		s.free, s.before = s.before, nil
@@ -47,8 +47,8 @@ func (s *slab) giveBack(b []byte) {
 }
 
 // grow takes a chunk that starts on a large page.
-func (s *slab) grow(chunk int) {
-	s.trim()
+func (s *Slab) grow(chunk int) {
+	s.Trim()
 	raw, err := files.MapMemory(chunk + hugePage)
 	if err == nil {
 		s.chunks = append(s.chunks, raw)
@@ -60,27 +60,27 @@ func (s *slab) grow(chunk int) {
 	files.AdviseHuge(s.free)
 }
 
-// tensor is take for a tensor.
-func (s *slab) tensor(d tensor.DType, shape ...int) *tensor.Tensor {
-	t, err := tensor.FromBytes(d, shape, s.take(d.Bytes(tensor.Shape(shape).Elements())))
+// Tensor is Take for a tensor.
+func (s *Slab) Tensor(d tensor.DType, shape ...int) *tensor.Tensor {
+	t, err := tensor.FromBytes(d, shape, s.Take(d.Bytes(tensor.Shape(shape).Elements())))
 	if err != nil {
 		panic(err) // of strings, which nobody packs
 	}
 	return t
 }
 
-// trim returns to the system what no buffer has taken: a large page reaches beyond the last one.
-func (s *slab) trim() {
+// Trim returns to the system what no buffer has taken: a large page reaches beyond the last one.
+func (s *Slab) Trim() {
 	files.ReleasePages(s.free)
 	s.free, s.before = nil, nil
 }
 
-// close releases all buffers: they must not be touched any more. It fails with an error of unmapping.
-func (s *slab) close() error {
+// Close releases all buffers: they must not be touched any more. It fails with an error of unmapping.
+func (s *Slab) Close() error {
 	var errs []error
 	for _, c := range s.chunks {
 		errs = append(errs, files.Unmap(c))
 	}
-	*s = slab{}
+	*s = Slab{}
 	return errors.Join(errs...)
 }
