@@ -18,7 +18,7 @@ var contribQuantRows = []row{
 	{"MulInteger", 1, lowerMulInteger},
 	{"ReduceSumInteger", 1, lowerReduceSumInteger},
 	{"QGemm", 1, lowerQGemm},
-	{"QLinearConv", 1, lowerQLinearConv},
+	{"QLinearConv", 1, lowerQLinearConvLast},
 	{"QEmbedLayerNormalization", 1, lowerQEmbedNormalization},
 
 	{"QLinearAdd", 1, lowerQLinearBinary(ir.Add)},
@@ -119,12 +119,9 @@ func lowerReduceSumInteger(c *context) []*ir.Value {
 	return []*ir.Value{c.Emit(op, c.cast(x, to))}
 }
 
-// reduceAxes reads the attribute axes, in ascending order; all axes when it is left out.
+// reduceAxes reads the attribute axes, which must be there, in ascending order.
 func (c *context) reduceAxes(rank int) []int {
-	list, ok := c.AttrInts("axes")
-	if !ok || len(list) == 0 {
-		return lastAxes(rank, rank)
-	}
+	list, _ := c.AttrInts("axes")
 	in := make([]bool, rank)
 	for _, a := range list {
 		in[c.Axis(a, rank)] = true
@@ -289,6 +286,20 @@ func lowerQLinearAveragePool(c *context) []*ir.Value {
 		y = c.Emit(ir.Transpose{Perm: append(append([]int{0}, lastAxes(dims, dims-2)...), 1)}, y)
 	}
 	return c.requantize(y, 3, 4, c.In(0).Type.DType)
+}
+
+// lowerQLinearConvLast is ONNX's QLinearConv, of images whose channels may be last; its weights are ONNX's.
+func lowerQLinearConvLast(c *context) []*ir.Value {
+	x := c.In(0)
+	if !c.AttrBool("channels_last", false) {
+		return lowerQLinearConv(c)
+	}
+	if rank(x) < 3 {
+		c.Failf("%v has no spatial axes", x.Type)
+	}
+	c.in = slices.Clone(c.in)
+	c.in[0] = c.channelsFirst(x)
+	return []*ir.Value{c.channelsLast(lowerQLinearConv(c)[0])}
 }
 
 func lowerQLinearGlobalAveragePool(c *context) []*ir.Value {

@@ -43,7 +43,7 @@ def shape(x):
     return [None, *x.shape[1:]] if x.ndim else []
 
 
-def case(name, op, inputs, outputs=1, weights=(), domain=MS, reference=None, fixed=False, **attributes):
+def case(name, op, inputs, outputs=1, weights=(), domain=MS, reference=None, fixed=False, onnx_opset=17, **attributes):
     """inputs: arrays or None; weights: positions that are initializers; outputs: number, or a list of wanted names ("")."""
     names = ["" if x is None else f"i{k}" for k, x in enumerate(inputs)]
     wanted = [f"o{k}" for k in range(outputs)] if isinstance(outputs, int) else outputs
@@ -53,7 +53,7 @@ def case(name, op, inputs, outputs=1, weights=(), domain=MS, reference=None, fix
     model = helper.make_model(
         helper.make_graph([node], name, infos, [helper.make_empty_tensor_value_info(n) for n in wanted if n],
                           [numpy_helper.from_array(inputs[k], names[k]) for k in weights]),
-        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)], ir_version=8)
+        opset_imports=[helper.make_opsetid("", onnx_opset), helper.make_opsetid(MS, 1)], ir_version=8)
     if reference is None:
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -553,8 +553,180 @@ def blocked():
     several("blocked_channels", nodes, {"x": f32(2, 3, 8, 8)}, weights, ["y0", "y1"], onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
 
 
+def others():
+    """Attributes with other values than their defaults, which no other recorded case has: of onnxruntime's operators."""
+    x, to = [u8(1, 4, 6, 5), s(0.02), s(100, np.uint8)], [s(0.4), s(120, np.uint8)]
+    w = [i8(6, 2, 3, 2), np.abs(f32(6, scale=0.05)), np.zeros(6, np.int8)]
+    windows = {"group": dict(group=2, kernel_shape=[3, 2]), "strides": dict(group=2, strides=[2, 1], pads=[1, 0, 2, 1]), "dilations": dict(group=2, dilations=[2, 3]),
+               "lower": dict(group=2, auto_pad="SAME_LOWER", strides=[1, 2]), "upper": dict(group=2, auto_pad="SAME_UPPER", strides=[2, 2]), "valid": dict(group=2, auto_pad="VALID")}
+    for name, a in windows.items():
+        case(f"conv_integer_{name}", "ConvInteger", [x[0], u8(6, 2, 3, 2), x[2], s(117, np.uint8)], weights=(1, 3), domain="", **a)
+        case(f"qlinear_conv_{name}", "QLinearConv", [*x, *w, *to, rng.integers(-2000, 2000, 6).astype(np.int32)], weights=(3, 4, 5, 8), domain="", **a)
+        case(f"fused_conv_{name}", "FusedConv", [f32(1, 4, 6, 5), f32(6, 2, 3, 2), f32(6)], weights=(1, 2), activation="Tanh", **a)
+        pool = {k: v for k, v in a.items() if k not in ("group", "kernel_shape")}
+        case(f"nhwc_max_pool_{name}", "NhwcMaxPool", [u8(1, 6, 5, 4)], kernel_shape=[3, 2], **pool)
+        if "dilations" not in a:
+            case(f"qlinear_average_pool_{name}", "QLinearAveragePool", [*x, *to], kernel_shape=[3, 2], **pool)
+    case("nhwc_max_pool_ceil", "NhwcMaxPool", [i8(1, 6, 5, 4)], kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1)
+    case("qlinear_conv_last", "QLinearConv", [x[0].transpose(0, 2, 3, 1).copy(), *x[1:], *w, *to], weights=(3, 4, 5), channels_last=1, group=2, strides=[2, 1])
+    case("qlinear_global_average_pool_last", "QLinearGlobalAveragePool", [x[0].transpose(0, 2, 3, 1).copy(), *x[1:], *to], channels_last=1)
+    for name, a in (("hard", dict(activation="HardSigmoid", activation_alpha=0.3, activation_beta=0.4)), ("selu", dict(activation="Selu", activation_alpha=1.5, activation_gamma=1.2)),
+                    ("elu", dict(activation="Elu", activation_alpha=0.7)), ("threshold", dict(activation="ThresholdedRelu", activation_alpha=0.7))):
+        case(f"fused_gemm_{name}", "FusedGemm", [f32(3, 4), f32(4, 5), f32(3, 1)], **a)
+    case("fused_conv_hard", "FusedConv", [f32(1, 4, 6, 5), f32(6, 4, 3, 2)], weights=(1,), activation="HardSigmoid", activation_params=[0.3, 0.4])
+    case("transpose_matmul", "TransposeMatMul", [f32(2, 5, 4), f32(2, 6, 5)], transA=1, transB=1, alpha=0.5)
+    case("fused_matmul_vectors", "FusedMatMul", [f32(5), f32(2, 5, 3)], transA=1, alpha=-1.5)
+    case("fused_matmul_nothing", "FusedMatMul", [f32(2, 5), f32(5, 3)], alpha=0.0)
+    case("qgemm_turned", "QGemm", [u8(8, 5), s(0.02), s(100, np.uint8), i8(8, 6), s(0.03), s(3, np.int8), rng.integers(-99, 99, (5, 1)).astype(np.int32)], transA=1, weights=(3, 4, 5))
+    case("qgemm_scaled", "QGemm", [u8(5, 8), s(0.02), s(100, np.uint8), i8(8, 6), s(0.03), s(3, np.int8), s(40, np.int32), s(0.5), s(90, np.uint8)], alpha=0.5, weights=(3, 4, 5))
+    for axis in (0, 1):
+        scale = np.abs(f32(4 - axis, scale=0.1)) + np.float32(0.01)
+        case(f"quantize_linear_axis_{axis}", "QuantizeLinear", [f32(4, 3), scale, u8(4 - axis)], axis=axis)
+        case(f"dequantize_linear_axis_{axis}", "DequantizeLinear", [u8(4, 3), scale, u8(4 - axis)], axis=axis)
+    case("qlinear_softmax_old", "QLinearSoftmax", [*x, s(1 / 256), s(0, np.uint8)], axis=2, opset=12)
+    case("qlinear_softmax_axis", "QLinearSoftmax", [*x, s(1 / 256), s(0, np.uint8)], axis=1, opset=13)
+    case("qlinear_concat_first", "QLinearConcat", [*to, *x, x[0], *to], axis=0, weights=(0, 1, 3, 4, 6, 7))
+    case("qlinear_leaky_relu_plain", "QLinearLeakyRelu", [*x, *to])
+    case("matmul_integer_16", "MatMulInteger16", [rng.integers(-999, 999, (3, 4)).astype(np.int16), rng.integers(-999, 999, (4, 2)).astype(np.int16)])
+    for name, a in (("axes", dict(axes=[2, 0], keepdims=0)), ("last", dict(axes=[-1], keepdims=1))):
+        def total(x, axes, keepdims):
+            return x.astype(np.int64).sum(tuple(axes), keepdims=bool(keepdims))
+
+        case(f"reduce_sum_integer_{name}", "ReduceSumInteger", [u8(2, 3, 4)], reference=lambda x, **a: [total(x, **a).astype(np.uint32)], **a)
+        case(f"reduce_sum_integer_signed_{name}", "ReduceSumInteger", [i8(2, 3, 4)], reference=lambda x, **a: [total(x, **a).astype(np.int32)], **a)
+
+        def mean(x, xs, xz, ys, yz, axes, keepdims):
+            y = ((x.astype(np.float32) - xz) * xs).mean(tuple(axes), keepdims=bool(keepdims))
+            return [np.clip(np.rint(y / ys) + yz, 0, 255).astype(np.uint8)]
+
+        case(f"qlinear_reduce_mean_{name}", "QLinearReduceMean", [u8(2, 3, 4), s(0.02), s(100, np.uint8), s(0.03), s(90, np.uint8)], reference=mean, **a)
+
+    H, D, B, S = 2, 4, 2, 5
+    W = H * D
+    q, k, v = f32(B, S, W), f32(B, 7, W), f32(B, 7, W)
+    lengths = np.array([7, 4], np.int32)
+    case("mha_scale", "MultiHeadAttention", [q, k, v, None, lengths], num_heads=H, scale=0.25, mask_filter_value=-3.0)
+    case("mha_mask_filter", "MultiHeadAttention", [q, k, v, None, rng.integers(0, 2, (B, 7)).astype(np.int32)], num_heads=H, mask_filter_value=-2.0)
+    flat = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32)
+    quantised = [u8(B, S, 6), i8(6, 3 * W), f32(3 * W), s(0.02), s(0.03), flat, s(120, np.uint8), s(0, np.int8)]
+    case("qattention_filter", "QAttention", quantised, weights=(1, 2, 3, 4, 6, 7), num_heads=H, mask_filter_value=-2.0)
+    case("qattention_scale", "QAttention", quantised, weights=(1, 2, 3, 4, 6, 7), num_heads=H, scale=0.25)
+    case("attention_filter_one_way", "Attention", [f32(B, S, 6), f32(6, 3 * W), f32(3 * W), flat], weights=(1, 2), num_heads=H, mask_filter_value=-2.0, unidirectional=1)
+    cos, sin = f32(16, D // 2), f32(16, D // 2)
+    at = rng.integers(0, 16, (B, S)).astype(np.int64)
+    case("rotary_part_interleaved", "RotaryEmbedding", [f32(B, S, 2 * W), at, cos, sin], num_heads=H, rotary_embedding_dim=D, interleaved=1)
+    big = 16
+    in_order = np.tile(np.arange(3, 3 + S), (B, 1))  # of a prompt onnxruntime reads the first position alone
+    packed = [f32(B, S, 4 * big), f32(B, S, 2 * big), f32(B, S, 2 * big), f32(B, 2, 0, big), f32(B, 2, 0, big), np.array([4, 2], np.int32), s(S, np.int32)]
+    cos, sin = f32(16, big // 2), f32(16, big // 2)
+    for name, extra, a in (("interleaved", [cos, sin], dict(do_rotary=1, rotary_interleaved=1, scale=0.3)), ("positions", [cos, sin, in_order], dict(do_rotary=1)),
+                           ("bias", [None, None, None, f32(1, 4, S, S)], dict(softcap=1.5)), ("both_ways", [], dict(causal=0))):
+        case(f"gqa_{name}", "GroupQueryAttention", packed + extra, 3, num_heads=4, kv_num_heads=2, **a)
+    ids = rng.integers(0, 20, (2, 5)).astype(np.int32)
+    tables, zeros = [u8(20, 8), u8(16, 8), None, u8(8), u8(8)], [s(v, np.uint8) for v in (120, 128, 130, 110, 125)]
+    scales, zeros[2] = [s(0.02), s(0.03), None, s(0.05), s(0.04)], None
+    case("qembed_norm_bare", "QEmbedLayerNormalization", [ids, None, *tables, None, *scales, *zeros], 2,
+         weights=(2, 3, 5, 6, 8, 9, 11, 12, 13, 14, 16, 17), epsilon=0.5)
+    case("embed_norm_kinds", "EmbedLayerNormalization", [ids, None, f32(20, 8), f32(16, 8), None, f32(8), f32(8), np.array([[1, 1, 0, 0, 0], [1] * 5], np.int32)], 2,
+         weights=(2, 3, 5, 6), epsilon=0.5)
+    b, t, h, d = 2, 3, 4, 8
+    case("branchwise_rms_norm_epsilon", "BranchwiseRMSNorm", [f32(b, t, 3, d), f32(d)], epsilon=0.5)
+    case("gated_rms_norm_default", "GatedRMSNorm", [f32(b, t, h * d), f32(d), f32(b, t, h * d)], activation="silu", epsilon=0.5)
+    case("pre_mix_default", "HyperConnectionPreMix", [f32(b, t, 3, d), f32(b, t, 3)])
+    decay, rate = -np.abs(f32(b, t, h)), np.abs(f32(b, t, h, scale=0.3))
+    lines = [f32(b, t, h * d), f32(b, t, h * d, scale=0.3), f32(b, t, h * d), f32(b, h, d, d)]
+    for rule, more in (("linear", []), ("gated", [decay]), ("delta", [None, rate]), ("gated_delta", [decay, rate])):
+        case(f"linear_attention_{rule}", "LinearAttention", lines + more, 2, q_num_heads=h, kv_num_heads=h, update_rule=rule, scale=0.7, chunk_size=2)
+    case("causal_conv_plain", "CausalConvWithState", [f32(b, d, t), f32(d, 1, 4)], 2, activation="none")
+    for name, kind, direction, a in (("relu", u8, "forward", dict(activations=["HardSigmoid", "Relu", "Elu"], activation_alpha=[0.3, 0.7], activation_beta=[0.4])),
+                                     ("clip", u8, "reverse", dict(clip=0.4)), ("forget", u8, "bidirectional", dict(input_forget=1))):
+        n = 2 if direction == "bidirectional" else 1
+        scale = lambda: np.abs(f32(n, scale=0.002)) + np.float32(0.002)
+        zero = np.full(n, 120, np.uint8)
+        case(f"dynamic_quantize_lstm_{name}", "DynamicQuantizeLSTM", [f32(3, 2, 6), kind(n, 6, 16), kind(n, 4, 16), f32(n, 32), np.array([3, 2], np.int32), None, None, f32(n, 12), scale(), zero, scale(), zero],
+             3, weights=(1, 2, 3, 8, 9, 10, 11), hidden_size=4, direction=direction, **a)
+    case("expand_dims", "ExpandDims", [f32(2, 3), s(-2, np.int32)], weights=(1,))
+    case("trilu_ms", "Trilu", [f32(2, 4, 5), s(1, np.int64)], upper=0)
+    case("gather_nd_ms", "GatherND", [f32(3, 4, 5), np.array([[0, 1], [2, 3]], np.int64)], reference=lambda x, i: [x[i[:, 0], i[:, 1]]])
+    case("pad_ms", "Pad", [f32(3, 4), np.array([0, 1, 2, 1], np.int64)], weights=(1,), mode="reflect")
+    case("range_ms", "Range", [s(1), s(6), s(1.5)])
+
+    def bias_softmax(x, bias, axis, is_inner_broadcast):
+        y = softmax((x + bias).reshape(math.prod(x.shape[:axis]), -1))
+        return [y.reshape(x.shape)]
+
+    case("bias_softmax", "BiasSoftmax", [f32(2, 3, 4, 5), f32(2, 1, 1, 5)], axis=2, is_inner_broadcast=0, reference=bias_softmax)
+    case("bias_softmax_last", "BiasSoftmax", [f32(2, 3, 4, 5), f32(1, 1, 4, 5)], axis=3, is_inner_broadcast=1, reference=bias_softmax)
+    case("bias_dropout", "BiasDropout", [f32(2, 3), f32(3), f32(2, 3)], 2, reference=lambda x, b, r, **_: [x + b + r, np.ones(x.shape, bool)], seed=7)
+    case("bias_add", "BiasAdd", [f32(2, 3, 4), f32(4), f32(2, 3, 4)], reference=lambda x, b, r: [x + b + r])
+    case("scaled_silu", "ScaledSiLU", [f32(2, 3)], alpha=1.3, reference=lambda x, alpha: [x / (1 + np.exp(-alpha * x))])
+
+
+def standard():
+    """The same of ONNX's operators, in versions old and new, that the node tests of ONNX leave out."""
+    S = lambda name, *inputs, outputs=1, **a: case(f"onnx_{name}", name.split("_")[0], list(inputs), outputs, domain="", **a)
+    x = f32(4, 2, 3)
+    for name, n, gates, a in (("GRU", 3, 3, dict(activations=["HardSigmoid", "Elu"] * 2, activation_alpha=[0.3, 0.7] * 2, activation_beta=[0.4] * 2)), ("RNN", 1, 1, dict(activations=["Affine", "LeakyRelu"], activation_alpha=[0.3, 0.2], activation_beta=[0.4])),
+                              ("LSTM", 4, 4, dict(activations=["HardSigmoid", "Softsign", "ScaledTanh"] * 2, activation_alpha=[0.3, 0.8] * 2, activation_beta=[0.4, 0.9] * 2))):
+        for kind, more, d in (("activations", dict(direction="bidirectional", **a), 2), ("clip", dict(clip=0.4), 1), ("reverse", dict(direction="reverse"), 1),
+                              ("special", {"GRU": dict(linear_before_reset=1), "LSTM": dict(input_forget=1), "RNN": dict(activations=["Relu"])}[name], 1)):
+            state = [f32(d, 2, 5)] * (1 + (name == "LSTM"))
+            S(f"{name}_{kind}", x, f32(d, gates * 5, 3), f32(d, gates * 5, 5), f32(d, 2 * gates * 5), np.array([4, 2], np.int32), *state, outputs=len(state) + 1, hidden_size=5, **more)
+    box, which = np.array([[1, 2, 9, 11], [0, 0, 4, 12]], np.float32), np.array([0, 1], np.int64)
+    for mode in ("avg", "max"):
+        S(f"RoiAlign_{mode}", f32(2, 3, 6, 7), box, which, mode=mode, spatial_scale=0.5, sampling_ratio=2, output_height=3, output_width=2)
+    S("STFT_two_sided", f32(1, 24, 1), s(5, np.int64), f32(8), weights=(1,), onesided=0)
+    S("STFT_no_window", f32(1, 24, 1), s(6, np.int64), None, s(8, np.int64), weights=(1, 3))
+    for p in (1, 3):
+        S(f"GlobalLpPool_{p}", f32(2, 3, 4, 5), p=p)
+    S("MaxUnpool_pads", f32(1, 1, 2, 2), np.array([[[[0, 3], [8, 15]]]], np.int64), kernel_shape=[2, 2], strides=[2, 2], pads=[0, 0, 0, 0])
+    S("MeanVarianceNormalization_axes", f32(2, 3, 4, 5), axes=[1, 3])
+    for name, a in (("HannWindow", {}), ("HammingWindow", dict(periodic=0)), ("BlackmanWindow", dict(periodic=0))):
+        S(f"{name}_double", s(9, np.int64), weights=(0,), output_datatype=TensorProto.DOUBLE, **a)
+    S("MelWeightMatrix_double", s(4, np.int64), s(16, np.int64), s(8000, np.int64), s(100, np.float32), s(3500, np.float32), weights=range(5), output_datatype=TensorProto.DOUBLE)
+    S("LayerNormalization_middle", f32(2, 3, 4, 5), f32(3, 4, 5), f32(3, 4, 5), outputs=3, axis=1, epsilon=0.3)
+    S("InstanceNormalization_epsilon", f32(2, 3, 4), f32(3), f32(3), epsilon=0.5)
+    S("BatchNormalization_epsilon", f32(2, 3, 4), f32(3), f32(3), f32(3), np.abs(f32(3)), epsilon=0.5)
+    S("LRN_all", f32(1, 5, 2, 2), size=3, alpha=0.2, beta=0.6, bias=1.5)
+    # The attributes of older versions.
+    for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"):
+        z = np.abs(f32(2, 3, 4)) + np.float32(0.1)
+        S(f"Reduce{name}_old", z, onnx_opset=11, axes=[-1, 0], keepdims=0)
+        S(f"Reduce{name}_empty", z, np.zeros(0, np.int64), weights=(1,), onnx_opset=18 if name != "Sum" else 13, noop_with_empty_axes=1)
+        S(f"Reduce{name}_none", z, onnx_opset=18 if name != "Sum" else 13, keepdims=0)
+    S("Slice_old", f32(4, 5, 6), onnx_opset=9, starts=[-3, 1], ends=[9, -1], axes=[2, 0])
+    S("Split_old", f32(6, 5), outputs=3, onnx_opset=11, split=[1, 3, 1], axis=1)
+    S("Squeeze_old", f32(1, 5, 1), onnx_opset=11, axes=[-1])
+    S("Unsqueeze_old", f32(4, 5), onnx_opset=11, axes=[0, -1])
+    for mode in ("constant", "edge", "reflect"):
+        S(f"Pad_old_{mode}", f32(4, 5), onnx_opset=10, mode=mode, pads=[1, 0, 2, 3], value=1.5)
+    S("Clip_old", f32(4, 5), onnx_opset=10, min=-0.5, max=0.7)
+    S("Clip_old_min", f32(4, 5), onnx_opset=10, min=-0.5)
+    S("TopK_old", f32(4, 5), outputs=2, onnx_opset=9, k=2, axis=0)
+    S("TopK_smallest", f32(4, 5), np.array([3], np.int64), outputs=2, weights=(1,), largest=0, axis=0)
+    S("Upsample_linear", f32(1, 2, 3, 4), s([1, 1, 2, 3]), weights=(1,), onnx_opset=9, mode="linear")
+    S("Upsample_old", f32(1, 2, 3, 4), onnx_opset=8, mode="nearest", scales=[1.0, 1.0, 2.0, 3.0])
+    S("Gemm_old", f32(4, 3), f32(5, 4), f32(3, 1), onnx_opset=9, transA=1, transB=1, alpha=0.5, beta=0.3)
+    S("Softmax_old", f32(2, 3, 4), onnx_opset=11, axis=1)
+    S("LogSoftmax_old", f32(2, 3, 4), onnx_opset=11, axis=-2)
+    S("Hardmax_old", f32(2, 3, 4), onnx_opset=11, axis=1)
+    S("Flatten_old", f32(2, 3, 4), onnx_opset=11, axis=-1)
+    S("ArgMax_last", np.array([[1, 3, 3], [2, 2, 0]], np.float32), axis=1, keepdims=0, select_last_index=1)
+    S("CumSum_both", f32(3, 4), s(1, np.int64), weights=(1,), exclusive=1, reverse=1)
+    S("Shrink_both", f32(4, 5), lambd=0.3, bias=0.1)
+    S("EyeLike_k", np.zeros((3, 4), np.int32), k=-1, dtype=TensorProto.DOUBLE)
+    S("LpPool_3", np.abs(f32(1, 2, 7, 6)), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], p=3)
+    S("AveragePool_ceil", f32(1, 2, 7, 6), kernel_shape=[2, 3], strides=[2, 2], pads=[0, 1, 1, 1], ceil_mode=1, count_include_pad=1)
+    S("MaxPool_column_major", f32(1, 2, 7, 6), outputs=2, kernel_shape=[2, 3], strides=[2, 2], storage_order=1)
+    S("ConvTranspose_all", f32(1, 4, 5, 4), f32(4, 3, 3, 2), f32(6), weights=(1, 2), group=2, strides=[2, 3], dilations=[2, 1], pads=[1, 0, 2, 1], output_padding=[1, 2])
+    S("ConvTranspose_shape", f32(1, 4, 5, 4), f32(4, 3, 3, 2), weights=(1,), group=2, strides=[2, 3], output_shape=[12, 13])
+    S("DepthToSpace_CRD", f32(1, 12, 2, 3), blocksize=2, mode="CRD")
+    S("OneHot_axis", np.array([[0, -1], [2, 9]], np.int64), s(4, np.int64), np.array([-1, 5], np.float32), weights=(1,), axis=1)
+    S("QuantizeLinear_saturate", f32(5, scale=900.0), s(1.0), np.zeros((), np.uint8), onnx_opset=19, saturate=0)
+
+
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded, others, standard):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
