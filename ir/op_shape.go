@@ -404,6 +404,9 @@ type DimsOp struct {
 func (DimsOp) Kind() Kind { return KindDims }
 
 func (o DimsOp) Infer([]*Value) ([]Type, error) {
+	if !carriesDims(o.DType) {
+		return nil, fmt.Errorf("sizes of type %s", o.DType)
+	}
 	if o.Scalar {
 		return []Type{TensorOf(o.DType)}, nil
 	}
