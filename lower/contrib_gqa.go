@@ -142,8 +142,8 @@ func (g *groupQuery) slideCaches() (presentKey, presentValue *ir.Value) {
 	if g.window < 1 || ir.LessEqual(ir.N(g.window), room) == ir.No || ir.Same(room, values.Type.Shape[2]) == ir.No {
 		g.Failf("local_window_size = %d of caches %v and %v", g.window, past.Type, values.Type)
 	}
-	if g.Opt(gqaBias) != nil || g.AttrInt("causal", 1) == 0 {
-		g.Unsupportedf("sliding_window_cache with attention_bias, or without causality")
+	if g.AttrInt("causal", 1) == 0 {
+		g.Unsupportedf("sliding_window_cache without causality, which onnxruntime refuses")
 	}
 	g.In(gqaTotal)
 	none := g.number64(0)
@@ -177,6 +177,17 @@ func (g *groupQuery) slideCaches() (presentKey, presentValue *ir.Value) {
 	return presentKey, presentValue
 }
 
+// biasOf takes from a bias for all positions of the sequences that of the keys that are there.
+func (g *groupQuery) biasOf(bias *ir.Value) *ir.Value {
+	if rank(bias) != 4 {
+		g.Failf("attention_bias %v has not four axes", bias.Type)
+	}
+	s := bias.Type.Shape
+	at := g.Emit(ir.Clip{}, g.at, g.number64(0), g.sizeScalar(s[3].Sub(ir.N(1))))
+	bias = g.expand(bias, ir.Shape{g.B(), s[1], g.S(), s[3]})
+	return g.Emit(ir.GatherElements{Axis: 3}, bias, g.expand(at, ir.Shape{g.B(), s[1], g.S(), g.T()}))
+}
+
 // see makes the mask: a query sees the keys of its sequence, of a decoder those up to its own position, and of these the
 // ones in its window. A query of padding sees no key of padding either.
 func (g *groupQuery) see() {
@@ -192,6 +203,9 @@ func (g *groupQuery) see() {
 	}
 	g.filter = math.Inf(-1)
 	if bias := g.Opt(gqaBias); bias != nil {
+		if g.AttrBool("sliding_window_cache", false) {
+			bias = g.biasOf(bias)
+		}
 		g.addBias(bias)
 		g.hide(visible)
 	} else {

@@ -16,6 +16,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// sliding is a decoder's attention with caches for 3 positions.
+const sliding = `ms.GroupQueryAttention f32[1,1,4] f32[1,1,4] f32[1,1,4] f32[1,2,3,2] f32[1,2,3,2] i32[1] i32[]=2 ` +
+	`num_heads=2 kv_num_heads=2 sliding_window_cache=1 `
+
 // refusals are nodes that cannot be lowered, with the reason: an operator, with its domain in short before it and an opset behind "@";
 // inputs as types; constants as types and what all their elements are; attributes.
 var refusals = []struct{ node, why string }{
@@ -177,6 +181,13 @@ var refusals = []struct{ node, why string }{
 	{`ms.RotaryEmbedding f32[1,2,5] i64[1] f32[6,1] f32[6,1]`, "is not a number of heads of 2"},
 	{`ms.RotaryEmbedding f32[1,2,4] i64[1,1,1] f32[6,1] f32[6,1]`, "position_ids i64[1,1,1] for"},
 	{`ms.RotaryEmbedding f32[1,2,4] i64[1] f32[6] f32[6,1]`, "have not two axes"},
+	{sliding + `_ _ _ f32[1,3] local_window_size=3`,
+		"attention_bias f32[1,3] has not four axes"},
+	{sliding + `local_window_size=3 causal=0`,
+		"sliding_window_cache without causality"},
+	{sliding + `local_window_size=4`,
+		"local_window_size = 4 of caches f32[1,2,3,2]"},
+	{sliding, "local_window_size = -1 of caches"},
 	{`ms.GroupQueryAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] f32[1,2,3,2] _ i32[1] i32[]=2 num_heads=2 kv_num_heads=2`,
 		"past_key and past_value must be given together"},
 	{`ms.GroupQueryAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] f32[1,2,3] f32[1,2,3,2] i32[1] i32[]=2 num_heads=2 kv_num_heads=2`,

@@ -662,6 +662,18 @@ def others():
     case("scaled_silu", "ScaledSiLU", [f32(2, 3)], alpha=1.3, reference=lambda x, alpha: [x / (1 + np.exp(-alpha * x))])
 
 
+def slid():
+    """Caches that slide, with what else a call may have: a bias for all positions, sinks, positions, groups of one size."""
+    big, room = 16, 6
+    cos, sin = f32(32, big // 2), f32(32, big // 2)
+    for name, ends, new, more, a in (("bias", [6], 6, [None, f32(1, 4, 6, 6)], {}), ("bias_long", [9], 9, [None, f32(1, 1, 9, 9)], {}), ("bias_step", [12, 9], 1, [None, f32(2, 4, 1, 12)], {}),
+                                     ("sink", [9, 6], 1, [None, None, f32(4)], {}), ("soft", [12], 4, [], dict(softcap=1.5, smooth_softmax=1)), ("positions", [9], 1, [np.array([[20]], np.int64)], {})):
+        b = len(ends)
+        case(f"gqa_sliding_{name}", "GroupQueryAttention",
+             [f32(b, new, 4 * big), f32(b, new, 2 * big), f32(b, new, 2 * big), f32(b, 2, room, big), f32(b, 2, room, big), np.array(ends, np.int32) - 1, s(max(ends), np.int32), cos, sin, *more],
+             3, num_heads=4, kv_num_heads=2, do_rotary=1, local_window_size=4, sliding_window_cache=1, **a)
+
+
 def standard():
     """The same of ONNX's operators, in versions old and new, that the node tests of ONNX leave out."""
     S = lambda name, *inputs, outputs=1, **a: case(f"onnx_{name}", name.split("_")[0], list(inputs), outputs, domain="", **a)
@@ -726,7 +738,7 @@ def standard():
 
 
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded, others, standard):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded, others, standard, slid):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
