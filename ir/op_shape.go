@@ -368,8 +368,11 @@ func (o Concat) Infer(in []*Value) ([]Type, error) {
 }
 
 func (o Concat) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	y := env.Output(o, in)
-	shape := y.Shape()
+	shape := in[0].Shape().Clone()
+	for _, x := range in[1:] {
+		shape[o.Axis] += x.Shape()[o.Axis]
+	}
+	y := env.New(in[0].DType(), shape...)
 	outer, inner := shape[:o.Axis].Elements(), shape[o.Axis+1:].Elements()
 	at := 0
 	for _, x := range in {

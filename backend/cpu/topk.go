@@ -94,28 +94,16 @@ func topKStep[T number](op ops.TopK, out []operand, x *operand, scratch operand,
 
 // candidate is the first element of a line, from i on, that may come before another, and size if there is none. Most do not; NaN may.
 func candidate[T number](line []T, i, size, inner int, other T, smallest bool) int {
-	switch {
-	case inner > 1:
-		for ; i < size; i++ {
-			if v := line[i*inner]; smallest && !(v >= other) || !smallest && !(v <= other) {
-				break
-			}
+	if smallest {
+		for i < size && line[i*inner] >= other {
+			i++
 		}
 		return i
-	case smallest:
-		for k, v := range line[i:size] {
-			if !(v >= other) {
-				return i + k
-			}
-		}
-	default:
-		for k, v := range line[i:size] {
-			if !(v <= other) {
-				return i + k
-			}
-		}
 	}
-	return size
+	for i < size && line[i*inner] <= other {
+		i++
+	}
+	return i
 }
 
 // sink moves an element of a heap below those that come after it.

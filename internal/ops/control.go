@@ -145,14 +145,6 @@ func stackTensors(env *ir.Env, ts []*tensor.Tensor, axis int, t ir.Type) (*tenso
 			return nil, fmt.Errorf("iteration %d returns %v, and the first one returned %v", i, x, ts[0])
 		}
 	}
-	if size := len(ts[0].Bytes()); axis == 0 && ts[0].DType().Size() > 0 {
-		out := env.New(ts[0].DType(), slices.Insert(ts[0].Shape().Clone(), 0, len(ts))...)
-		for i, x := range ts {
-			env.Work(x.Len())
-			copy(out.Bytes()[i*size:], x.Bytes())
-		}
-		return out, nil
-	}
 	parts := make([]*tensor.Tensor, len(ts))
 	for i, x := range ts {
 		parts[i] = x.Reshape(slices.Insert(x.Shape().Clone(), axis, 1)...)
@@ -166,11 +158,6 @@ func stackTensors(env *ir.Env, ts []*tensor.Tensor, axis int, t ir.Type) (*tenso
 
 // at is element i of a tensor along an axis, which goes away.
 func at(env *ir.Env, x *tensor.Tensor, axis, i int) (*tensor.Tensor, error) {
-	if axis == 0 && x.DType().Size() > 0 && x.Rank() > 0 && i < x.Shape()[0] { // where it is, but counted as a copy is, which is released
-		size := len(x.Bytes()) / x.Shape()[0]
-		env.Take(int64(size))
-		return tensor.FromBytes(x.DType(), x.Shape()[1:].Clone(), x.Bytes()[i*size:][:size])
-	}
 	out, err := ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, tensor.Scalar(int64(i))})
 	if err != nil {
 		return nil, err
