@@ -8,8 +8,9 @@
 //
 // All mutants are compiled into the test binaries at once, by go test -overlay: nothing is written into the tree. A mutant is a
 // variant of its function, which the environment of a run selects. Each test is first run alone to see which it reaches; of a
-// mutant only those tests run, those of the same package first and the quick ones first. What is known is in the folder of -work:
-// a call continues where the last one ended. Survivors are tried again with -again, by tests that came since.
+// mutant only those tests run, the quick ones first. Tests of other packages run only for mutants that survive those of their own.
+// What is known is in the folder of -work: a call continues where the last one ended. Survivors are tried again with -again, by
+// tests that came since.
 package main
 
 import (
@@ -48,12 +49,15 @@ func main() {
 
 // A pkg is what go list says of a package.
 type pkg struct {
-	Dir, ImportPath, Name              string
-	GoFiles, TestGoFiles, XTestGoFiles []string
+	Dir, ImportPath, Name string
+	GoFiles, Deps         []string
 }
 
+// testSuffix ends the import path of a test binary.
+const testSuffix = ".test"
+
 func list(args ...string) (all []pkg, err error) {
-	args = append([]string{"list", "-json=Dir,ImportPath,Name,GoFiles,TestGoFiles,XTestGoFiles"}, args...)
+	args = append([]string{"list", "-json=Dir,ImportPath,Name,GoFiles,Deps"}, args...)
 	out, err := exec.Command("go", args...).Output()
 	if err != nil {
 		return nil, err
@@ -75,7 +79,7 @@ func run(args []string) error {
 	if err := os.MkdirAll(*work, 0o777); err != nil {
 		return err
 	}
-	tree, err := list("./...")
+	tree, err := list("-test", "./...")
 	if err != nil {
 		return err
 	}
@@ -83,6 +87,7 @@ func run(args []string) error {
 	for _, p := range tree {
 		own[p.ImportPath] = true
 	}
+	binaries := slices.DeleteFunc(tree, func(p pkg) bool { return !strings.HasSuffix(p.ImportPath, testSuffix) })
 	if len(args) == 0 {
 		args = []string{"-deps", ".", "./cmd/rlxc"}
 	}
@@ -100,11 +105,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	tests, err := build(tree)
-	if err != nil {
-		return err
-	}
-	return try(drawn, tests)
+	return try(drawn, binaries)
 }
 
 // draw chooses lines, and one change of each: some more than are asked for, as some do not compile.
@@ -121,7 +122,7 @@ func draw(pkgs []pkg, texts map[string]string) ([]*Mutant, error) {
 				continue
 			}
 			texts[file] = string(text)
-			found, err := mutants(p.Dir, file, string(text))
+			found, err := mutants(p.ImportPath, p.Dir, file, string(text))
 			if err != nil {
 				return nil, err
 			}

@@ -12,6 +12,7 @@ import (
 // A Mutant is one change at one point of the code.
 type Mutant struct {
 	Number   int
+	Package  string
 	Dir      string // of the package
 	File     string
 	Line     int
@@ -55,7 +56,7 @@ var words = map[string]string{"true": "false", "false": "true", "min": "max", "m
 
 // mutants lists the changes of a file: operators become others, conditions lose a side or never hold, numbers grow by one, truths
 // turn over, assignments, calls, continues, cases and fields of literals go away, errors are not returned.
-func mutants(dir, file, text string) ([]*Mutant, error) {
+func mutants(path, dir, file, text string) ([]*Mutant, error) {
 	set := token.NewFileSet()
 	tree, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
 	if err != nil {
@@ -67,8 +68,8 @@ func mutants(dir, file, text string) ([]*Mutant, error) {
 	var in *scope
 	replace := func(pos, end token.Pos, to string) {
 		if in != nil {
-			found = append(found, &Mutant{Dir: dir, File: file, Line: set.Position(pos).Line, Old: text[offset(pos):offset(end)], New: to,
-				start: offset(pos), end: offset(end), scope: *in})
+			found = append(found, &Mutant{Package: path, Dir: dir, File: file, Line: set.Position(pos).Line,
+				Old: text[offset(pos):offset(end)], New: to, start: offset(pos), end: offset(end), scope: *in})
 		}
 	}
 	body := func(b *ast.BlockStmt, results *ast.FieldList) *scope {

@@ -39,7 +39,7 @@ const source = ` + "`x = a + b;`" + `
 `
 
 func TestMutants(t *testing.T) {
-	all, err := mutants(".", "x.go", sample)
+	all, err := mutants("x", ".", "x.go", sample)
 	require.NoError(t, err)
 	var lines []string
 	for i, m := range all {

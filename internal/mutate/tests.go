@@ -60,21 +60,17 @@ func keep(name string, x any) error {
 }
 
 // build compiles the tests of all packages, and runs each alone to see what it reaches.
-func build(tree []pkg) (tests []*test, err error) {
+func build(packages []pkg) (tests []*test, err error) {
 	var mutex sync.Mutex
-	if err := known("tests.json", &tests); err != nil {
+	traced := map[string]*test{}
+	if err := known("tests.json", &traced); err != nil {
 		return nil, err
 	}
-	traced := map[string]*test{}
-	for _, t := range tests {
-		traced[t.Dir+" "+t.Name] = t
-	}
-	tests = nil
-	tree = slices.DeleteFunc(tree, func(p pkg) bool { return len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 })
-	err = atOnce(tree, func(p pkg) error {
-		binary := filepath.Join(*work, strings.ReplaceAll(p.ImportPath, "/", "_")+".test")
+	err = atOnce(packages, func(p pkg) error {
+		binary := filepath.Join(*work, strings.ReplaceAll(p.ImportPath, "/", "_"))
 		if _, err := os.Stat(binary); err != nil || *again {
-			out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay(), "-o", binary, p.ImportPath).CombinedOutput()
+			out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay(), "-o", binary,
+				strings.TrimSuffix(p.ImportPath, testSuffix)).CombinedOutput()
 			if err != nil {
 				return fmt.Errorf("%s with its mutants does not compile: %w\n%s", p.ImportPath, err, out)
 			}
@@ -93,33 +89,21 @@ func build(tree []pkg) (tests []*test, err error) {
 		}
 		mutex.Lock()
 		defer mutex.Unlock()
-		var own []string
-		for _, name := range strings.Fields(string(names)) {
-			if !slices.Contains(own, name) {
-				own = append(own, name)
-				tests = append(tests, cmp.Or(traced[p.Dir+" "+name], &test{Dir: p.Dir, Name: name, Binary: binary, Flags: flags}))
-			}
+		for _, name := range slices.Compact(slices.Sorted(strings.FieldsSeq(string(names)))) {
+			t := cmp.Or(traced[p.Dir+" "+name], &test{Dir: p.Dir, Name: name, Binary: binary, Flags: flags})
+			traced[p.Dir+" "+name], tests = t, append(tests, t)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	n := 0
 	return tests, cmp.Or(atOnce(tests, func(t *test) error {
 		if t.Reaches != nil {
 			return nil
 		}
-		if err := t.trace(); err != nil {
-			return err
-		}
-		mutex.Lock()
-		defer mutex.Unlock()
-		if n++; n%20 == 0 {
-			return keep("tests.json", tests)
-		}
-		return nil
-	}), keep("tests.json", tests))
+		return t.trace()
+	}), keep("tests.json", traced))
 }
 
 // trace runs a test alone, which must pass, and takes down what it reaches and how long it takes.
@@ -130,7 +114,7 @@ func (t *test) trace() error {
 	}
 	defer os.RemoveAll(dir)
 	start := time.Now()
-	out, err := command([]*test{t}, -1, 45*time.Second, "MUTATE_TRACE="+dir+"/trace")
+	out, err := command([]*test{t}, -1, *limit, "MUTATE_TRACE="+dir+"/trace")
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s of %s fails before anything is changed: %v\n%s\n", t.Name, t.Dir, err, out[max(0, len(out)-2000):])
 	}
@@ -157,42 +141,59 @@ type outcome struct {
 	Left       int // tests that reach it and did not run for lack of time
 }
 
-// try runs the tests of every mutant, and prints what survives.
-func try(drawn []*Mutant, tests []*test) error {
+// try runs the tests of every mutant, those of its package first, and prints what survives.
+func try(drawn []*Mutant, binaries []pkg) error {
 	var mutex sync.Mutex
 	outcomes := map[int]outcome{}
 	if err := known("outcomes.json", &outcomes); err != nil {
 		return err
 	}
-	err := atOnce(drawn, func(m *Mutant) error {
-		mutex.Lock()
+	left := slices.DeleteFunc(slices.Clone(drawn), func(m *Mutant) bool {
 		o, ok := outcomes[m.Number]
-		mutex.Unlock()
-		if ok && (o.By != "" || !*again) {
-			return nil
-		}
-		start := time.Now()
-		o = m.killer(tests)
-		o.Mutant, o.Took = m.String(), time.Since(start)
-		fmt.Fprintf(os.Stderr, "%5.1fs %3d %s (%s)\n", o.Took.Seconds(), m.Number, m, cmp.Or(o.By, "SURVIVED"))
-		mutex.Lock()
-		defer mutex.Unlock()
-		outcomes[m.Number] = o
-		return keep("outcomes.json", outcomes)
+		return ok && (o.By != "" || !*again)
 	})
-	if err != nil {
-		return err
+	for _, own := range []bool{true, false} {
+		tests, err := build(slices.DeleteFunc(slices.Clone(binaries), func(p pkg) bool {
+			return !slices.ContainsFunc(left, func(m *Mutant) bool {
+				return own == (p.Dir == m.Dir) && slices.ContainsFunc(p.Deps, func(d string) bool {
+					path, _, _ := strings.Cut(d, " ") // a variant for a test is named after it
+					return path == m.Package
+				})
+			})
+		}))
+		if err != nil {
+			return err
+		}
+		err = atOnce(left, func(m *Mutant) error {
+			start := time.Now()
+			o := m.killer(tests, own)
+			o.Mutant, o.Took = m.String(), time.Since(start)
+			if o.By == "" && own {
+				return nil
+			}
+			fmt.Fprintf(os.Stderr, "%5.1fs %3d %s (%s)\n", o.Took.Seconds(), m.Number, m, cmp.Or(o.By, "SURVIVED"))
+			mutex.Lock()
+			defer mutex.Unlock()
+			outcomes[m.Number] = o
+			return keep("outcomes.json", outcomes)
+		})
+		if err != nil {
+			return err
+		}
+		left = slices.DeleteFunc(left, func(m *Mutant) bool { return outcomes[m.Number].By != "" })
 	}
 	alive := 0
 	for _, m := range drawn {
-		if o := outcomes[m.Number]; o.By == "" {
-			alive++
-			fmt.Printf("%d %s", m.Number, o.Mutant)
-			if o.Left > 0 {
-				fmt.Printf(" (%d tests did not run)", o.Left)
-			}
-			fmt.Println()
+		o := outcomes[m.Number]
+		if o.By != "" {
+			continue
 		}
+		alive++
+		fmt.Printf("%d %s", m.Number, m)
+		if o.Left > 0 {
+			fmt.Printf(" (%d tests did not run)", o.Left)
+		}
+		fmt.Println()
 	}
 	fmt.Printf("%d of %d survive\n", alive, len(drawn))
 	return nil
@@ -201,26 +202,19 @@ func try(drawn []*Mutant, tests []*test) error {
 // slow tests run alone.
 const slow = 2 * time.Second
 
-// killer runs the tests that reach a mutant until one fails.
-func (m *Mutant) killer(tests []*test) (o outcome) {
+// killer runs the tests that reach a mutant, those of its package or the others, until one fails.
+func (m *Mutant) killer(tests []*test, own bool) (o outcome) {
 	var near []*test
 	for _, t := range tests {
-		if t.Reaches[m.Number] && !t.Fails {
+		if t.Reaches[m.Number] && !t.Fails && own == (t.Dir == m.Dir) {
 			near = append(near, t)
 		}
 	}
-	rank := func(t *test) int {
-		r := 0
-		if t.Dir != m.Dir {
-			r = 1
-		}
-		if t.Took > slow {
-			r += 2
-		}
-		return r
-	}
 	slices.SortStableFunc(near, func(a, b *test) int {
-		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Dir, b.Dir)*map[bool]int{true: 1}[rank(a) < 2], cmp.Compare(a.Took, b.Took))
+		if a.Took <= slow && b.Took <= slow {
+			return cmp.Or(cmp.Compare(a.Dir, b.Dir), cmp.Compare(a.Took, b.Took))
+		}
+		return cmp.Compare(a.Took, b.Took)
 	})
 	var took time.Duration
 	for len(near) > 0 {
