@@ -35,12 +35,12 @@ type Revision struct {
 func (c *Client) List() ([]Repo, error) {
 	folders, err := os.ReadDir(c.Cache)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return []Repo{}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
-	var repos []Repo
+	repos := []Repo{}
 	for _, f := range folders {
 		name, ok := strings.CutPrefix(f.Name(), folderPrefix)
 		id := strings.Replace(name, "--", "/", 1)

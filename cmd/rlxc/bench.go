@@ -167,6 +167,12 @@ const (
 const pause = 100 * time.Millisecond
 
 func (b *benching) run(c *cobra.Command, args []string) error {
+	for _, of := range [][]string{{"serve", "serve-key", "serve-model", "connections", "rate", "request-texts"}, {"lengths", "texts"},
+		{"throughput", "sessions", "field", "tokenizer"}} {
+		if err := needs(c, of[0], of[1:]...); err != nil {
+			return err
+		}
+	}
 	if b.kernels {
 		if len(args) > 0 {
 			return usagef("--kernels takes no model")

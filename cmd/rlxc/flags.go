@@ -69,6 +69,16 @@ func enum[T ~string](c *cobra.Command, v *T, name, usage string, words ...T) {
 	addFlag(c, options.OneOf(v, "", options.Words(words...)), name, "", usage)
 }
 
+// needs finds flags that do nothing without another.
+func needs(c *cobra.Command, other string, names ...string) error {
+	for _, name := range names {
+		if c.Flags().Changed(name) && !c.Flags().Changed(other) {
+			return usagef("--%s requires --%s", name, other)
+		}
+	}
+	return nil
+}
+
 // byHand is a flag that goes before an environment variable, also if its value leaves the choice to that.
 type byHand struct {
 	options.Value

@@ -47,6 +47,9 @@ tries labels that the model does not know, by a model of natural language infere
   rlxc classify path/to/model --input reviews.csv --field review --top 1 -o labels.jsonl`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
+			if err := needs(c, "label", "template", "multi-label"); err != nil {
+				return err
+			}
 			in, m, end, err := t.start(c, args)
 			if err != nil {
 				return err
@@ -85,6 +88,9 @@ tries labels that the model does not know, by a model of natural language infere
 	f.StringArrayVar(&labels, "label", nil, "label to try, for a model of natural language inference (repeatable)")
 	f.StringVar(&zero.Template, "template", "", `sentence with {} for the label (default "This example is {}.")`)
 	f.BoolVar(&zero.MultiLabel, "multi-label", false, "with --label, allow several labels at once")
+	for _, name := range []string{"top", "function", "second-field"} {
+		c.MarkFlagsMutuallyExclusive("label", name)
+	}
 	return c
 }
 
@@ -202,6 +208,9 @@ characters. Long texts are read by windows that overlap. A GLiNER model finds sp
   rlxc tag path/to/ner --input letters.txt --aggregation first -o entities.jsonl`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
+			if err := needs(c, "labels", "threshold", "multi-label", "nested"); err != nil {
+				return err
+			}
 			in, m, end, err := t.start(c, args)
 			if err != nil {
 				return err
@@ -244,6 +253,8 @@ characters. Long texts are read by windows that overlap. A GLiNER model finds sp
 	f.Float64Var(&zero.Threshold, "threshold", 0.5, "with --labels, the score that an entity must exceed")
 	f.BoolVar(&zero.MultiLabel, "multi-label", false, "with --labels, allow several labels for the same words")
 	f.BoolVar(&zero.Nested, "nested", false, "with --labels, allow entities within entities")
+	c.MarkFlagsMutuallyExclusive("labels", "aggregation")
+	c.MarkFlagsMutuallyExclusive("labels", "stride")
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -255,6 +256,9 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		scheme, secure = "https", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	if s.traces != "" {
+		if u, err := url.Parse(s.traces); err != nil || u.Host == "" {
+			return usagef("--otlp %s: want a URL, such as http://127.0.0.1:4318", s.traces)
+		}
 		traces, flush, err := exportTraces(c.Context(), s.traces, o.Version)
 		if err != nil {
 			return err

@@ -31,16 +31,10 @@ func (o *textOptions) register(c *cobra.Command) {
 
 // check finds flags that would do nothing.
 func (o *textOptions) check(c *cobra.Command) error {
-	for _, name := range []string{"pair", "tokenizer", "max-length"} {
-		if c.Flags().Changed(name) && len(o.texts) == 0 {
-			return usagef("--%s requires --text", name)
-		}
-	}
-	switch {
-	case len(o.pairs) > 0 && len(o.pairs) != len(o.texts):
+	if len(o.pairs) > 0 && len(o.texts) > 0 && len(o.pairs) != len(o.texts) {
 		return usagef("%d --text but %d --pair: want one --pair for each --text", len(o.texts), len(o.pairs))
 	}
-	return nil
+	return needs(c, "text", "pair", "tokenizer", "max-length")
 }
 
 // open opens the tokenizer of a model, and finds how long a row may be: as package pipeline reads the model's folder.

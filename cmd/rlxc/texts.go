@@ -217,6 +217,11 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 
 // formats finds the format of -o, and what copied fields become there.
 func (t *texting) formats(c *cobra.Command) error {
+	for _, name := range []string{"top", "dimensions", "max-length", "sessions"} {
+		if n, err := c.Flags().GetInt(name); err == nil && n < 0 {
+			return usagef("--%s %d: want at least 0", name, n)
+		}
+	}
 	if t.output == "" {
 		if asJSON, _ := c.Flags().GetBool("json"); !asJSON && len(t.copied) > 0 {
 			return usagef("--copy-field requires -o or --json")
