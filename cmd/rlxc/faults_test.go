@@ -59,7 +59,8 @@ var steps = []string{
 
 func stepFolder(t *testing.T) {
 	commandFolder(t)
-	for name, text := range map[string]string{"words.txt": "one\ntwo\n", "vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\n", "lengths.txt": "3\n2\n",
+	for name, text := range map[string]string{"words.txt": "one\ntwo\n", "lengths.txt": "3\n2\n",
+		"vocab.txt":   "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\n",
 		"pairs.jsonl": `{"a": "x", "b": "y"}` + "\n", "intervals.csv": "id,lower,upper,size\na,0,2,10\nb,1,3,20\n"} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o666))
 	}
