@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "write testdata/requests.txt anew")
 
 var (
 	headerText = regexp.MustCompile(`^[A-Z][\w-]*:\S+$`)
-	varies     = regexp.MustCompile(`(took|queued)=\S+|id=[A-Z0-9]{26}|("created":|_duration":|"ns":|"last_inference":|"tokenization_workers":)\d+|` +
+	varies     = regexp.MustCompile(`(took|queued)=\S+|id=[A-Z0-9]{26}|` +
+		`("created":|_duration":|"ns":|"last_inference":|"tokenization_workers":)\d+|` +
 		`"(modified_at|expires_at|digest)":"[^"]*"`)
 )
 
@@ -45,7 +46,8 @@ func TestRequests(t *testing.T) {
 	}
 	all, _ := start(t, options(Options{Version: "1.2.3"}), append(served(append([]string{"prompts", "m3"}, everyTask...)...),
 		Model{Name: "tiny", Path: tinyModel(t)})...)
-	strict, _ := start(t, options(Options{Keys: []string{"k", "l"}, MaxBody: 200, MaxHeld: 1 << 20, MaxTexts: 2, NoTruncate: true}), served("minilm", "nli")...)
+	strict, _ := start(t, options(Options{Keys: []string{"k", "l"}, MaxBody: 200, MaxHeld: 1 << 20, MaxTexts: 2, NoTruncate: true}),
+		served("minilm", "nli")...)
 	servers := map[string]*Server{"all": all, "strict": strict}
 	log.Reset()
 	modeltest.Transcript(t, "testdata/requests.txt", *update, varies, func(line string) string {
