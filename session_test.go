@@ -265,7 +265,7 @@ func TestWrongInputs(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
-	p, err := builtin(t).Compile(context.Background(), CompileOptions{MemoryLimit: 64 << 10})
+	p, err := builtin(t).Compile(context.Background(), CompileOptions{MemoryLimit: 64 << 10, Threads: 1})
 	require.NoError(t, err)
 	defer p.Close()
 	_, err = p.Plan(map[string]int{"batch": 1, "seq": 1})

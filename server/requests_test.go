@@ -23,7 +23,7 @@ var (
 	headerText = regexp.MustCompile(`^[A-Z][\w-]*:\S+$`)
 	varies     = regexp.MustCompile(`(took|queued)=\S+|id=[A-Z0-9]{26}|` +
 		`("created":|_duration":|"ns":|"last_inference":|"tokenization_workers":)\d+|` +
-		`"(modified_at|expires_at|digest)":"[^"]*"`)
+		`"(modified_at|expires_at|digest)":"[^"]*"?`)
 )
 
 // shownBody is how much of a body is recorded.

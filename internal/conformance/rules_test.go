@@ -49,7 +49,8 @@ func nodesOfAllOps(t *testing.T) map[string]map[string]*ir.Node {
 			}
 		}
 	}
-	for _, programs := range []map[string]string{backendtest.RowCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.AppendCases,
+	for _, programs := range []map[string]string{backendtest.RowCases, backendtest.ConvCases, backendtest.OpaqueCases,
+		backendtest.AppendCases,
 		backendtest.RecurrentCases, backendtest.PickCases, backendtest.IndexCases, backendtest.BitCases, backendtest.QuantizedCases} {
 		for _, name := range slices.Sorted(maps.Keys(programs)) {
 			g, err := ir.Parse(`graph "" ` + programs[name])
@@ -137,7 +138,8 @@ func ruleChanges(n *ir.Node) (out []ruleChange) {
 			continue
 		}
 		operand("_", nil)
-		for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.I64, tensor.I32, tensor.I8, tensor.U8, tensor.Bool, tensor.String} {
+		for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.I64, tensor.I32, tensor.I8, tensor.U8, tensor.Bool,
+			tensor.String} {
 			if d != t.DType {
 				operand(d.String(), &ir.Type{DType: d, Shape: t.Shape})
 			}
