@@ -135,7 +135,7 @@ func (c *ConvS8) panel(args *ConvS8Args, area convArea, p int, words []float32, 
 	sums := scratch[8*tile.cols():][:4*area.wide*cols]
 	pixel, vecs, tiles := c.pixel/4, ceilDiv(cols, tile.vec), ceilDiv(area.wide, tile.rows)
 	row, block := c.copiedColumns(area.wide)*pixel, c.step*pixel
-	next := newPrefetch(pointer(b), len(b), packedCols, tiles, false)
+	next := newPrefetch(pointer(b), 0, len(b), packedCols, tiles)
 	for y := range area.high {
 		for tap := 0; tap == 0 || tap < c.KernelHeight*c.KernelWidth; tap += c.step {
 			flags := 0
