@@ -252,6 +252,9 @@ func qdqPairRules() []*Rule {
 				if productReads(codes) {
 					return m.refuse("a product also reads the quantised values")
 				}
+				if addsQuantized(m.root.Outputs[0]) {
+					return m.refuse("a sum of quantised values reads them")
+				}
 				x := q.Inputs[0]
 				switch low, high, how := clips(q); how {
 				case clipsUnknown:
@@ -295,6 +298,28 @@ func productReads(v *ir.Value) bool {
 		return u.Node.Op.Kind() == ir.KindQMatMul || u.Node.Op.Kind() == ir.KindQConv || u.Node.Op.Kind().Has(ir.View) &&
 			productReads(u.Node.Outputs[0])
 	})
+}
+
+// addsQuantized reports whether v is only added to another dequantised value, and a product reads the sum as quantised values: all three
+// are bytes then.
+func addsQuantized(v *ir.Value) bool {
+	sum := onlyReader(v, func(op ir.Op) bool { return op == ir.Op(ir.Binary{Fn: ir.Add}) })
+	if sum == nil || !perTensor[ir.Dequantize](at(sum, 0)) || !perTensor[ir.Dequantize](at(sum, 1)) {
+		return false
+	}
+	if clamped := onlyReader(sum, func(op ir.Op) bool { return op == ir.Op(ir.Unary{Fn: ir.Relu}) }); clamped != nil {
+		sum = clamped
+	}
+	quantised := onlyReader(sum, func(op ir.Op) bool { return op.Kind() == ir.KindQuantize })
+	return quantised != nil && perTensor[ir.Quantize](quantised) && productReads(quantised)
+}
+
+// onlyReader returns the result of the only node that reads v, if that has such an op, or nil.
+func onlyReader(v *ir.Value, is func(op ir.Op) bool) *ir.Value {
+	if len(v.Uses) != 1 || !is(v.Uses[0].Node.Op) {
+		return nil
+	}
+	return v.Uses[0].Node.Outputs[0]
 }
 
 // isStored reports whether v is made from constants that a model stores, integers or narrow floats.

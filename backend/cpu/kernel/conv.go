@@ -116,13 +116,16 @@ func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
 		c.copyRow(pixels[r*row:][:row], args, area.image, (area.top*c.StrideHigh+r*c.DilationHigh)*c.rowStep-c.Top,
 			area.left*c.StrideWide*c.columnStep-c.Left)
 	}
+	if c.KernelHeight*c.KernelWidth == 1 && area.wide == c.PositionsWide { // the rows of positions are one
+		area.wide, area.high = area.high*area.wide, 1
+	}
 	g := args.GemmArgs
 	g.ARow, g.ACol = c.StrideWide*c.pixel, 1
 	over := g.Residual != nil && pointer(g.Residual) == pointer(g.C)
 	for p := panelLo; p < min(panelLo+b.panelsPerPart, b.tile.panels(b.n)); p++ {
 		col := p * b.tile.cols()
 		cols, packedCols := b.tile.panelCols(p, b.n)
-		panel := gemmPanel{rowHi: area.wide, col: col, cols: cols, alone: true, k: b.k, bRow: packedCols, followed: !c.stored}
+		panel := gemmPanel{rowHi: area.wide, col: col, cols: cols, alone: true, k: b.k, bRow: packedCols}
 		var source storedPanel
 		if c.stored {
 			source = args.Stored.panel(b.tile, p, b.n, room)
@@ -136,7 +139,12 @@ func (c *Conv) Run(part int, args *ConvArgs, scratch []byte) {
 				block := evenBlock(all, b.kBlock)
 				for k := 0; k == 0 || k < all; k += block {
 					panel.from, panel.kBlock = tap*c.Channels+k, min(block, all-k)
+					panel.calls = min(c.group, area.high-from)
+					if !c.stored {
+						panel.next = after(offset(panel.b, panel.from*packedCols), panel.kBlock*packedCols)
+					}
 					for y := from; y < min(from+c.group, area.high); y++ {
+						panel.call = y - from
 						g.A = pixels[(y*c.StrideHigh+tap/c.KernelWidth)*row+tap%c.KernelWidth*c.DilationWide*c.pixel+k:]
 						position := c.position(area, y)
 						g.C = args.C[position*g.CRow:]

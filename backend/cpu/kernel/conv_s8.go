@@ -135,18 +135,19 @@ func (c *ConvS8) panel(args *ConvS8Args, area convArea, p int, words []float32, 
 	sums := scratch[8*tile.cols():][:4*area.wide*cols]
 	pixel, vecs, tiles := c.pixel/4, ceilDiv(cols, tile.vec), ceilDiv(area.wide, tile.rows)
 	row, block := c.copiedColumns(area.wide)*pixel, c.step*pixel
-	next := newPrefetch(pointer(b), len(b), packedCols, tiles, false)
 	for y := range area.high {
 		for tap := 0; tap == 0 || tap < c.KernelHeight*c.KernelWidth; tap += c.step {
 			flags := 0
 			if tap > 0 {
 				flags = gemmAccumulate
 			}
+			at := tap * pixel * packedCols
+			next := newPrefetch(pointerAt(b, at), after(pointerAt(b, at), len(b)), block*packedCols, packedCols, area.high*tiles)
 			a := words[min(len(words), (y*c.StrideHigh+tap/c.KernelWidth)*row+tap%c.KernelWidth*c.DilationWide*pixel):]
 			for x, t := 0, 0; t < tiles; {
 				rows, run := tile.run(area.wide-x, tiles-t, block)
 				tile.kernels[rows][vecs](run, block, pointerAt(a, x*c.StrideWide*pixel), c.StrideWide*pixel, 1,
-					pointerAt(b, tap*pixel*packedCols), packedCols, next.from, next.step, pointerAt(elementsOf[float32](sums), x*cols),
+					pointerAt(b, at), packedCols, next.tile(y*tiles+t), next.step, pointerAt(elementsOf[float32](sums), x*cols),
 					cols, cols-(vecs-1)*tile.vec, 1, nil, nil, 0, flags)
 				x, t = x+run*rows, t+run
 			}

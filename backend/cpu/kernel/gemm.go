@@ -68,7 +68,7 @@ func (s *Set) gemmPart(b *blocking, part int, args *GemmArgs) {
 		cols, packedCols := b.tile.panelCols(p, b.n)
 		panel := args.B[col*b.k:][:packedCols*b.k]
 		s.gemmPanel(b.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: b.k, kBlock: b.kBlock, b: pointer(panel),
-			bRow: packedCols, followed: true})
+			bRow: packedCols, next: after(pointer(panel), len(panel))})
 	}
 }
 
@@ -101,7 +101,8 @@ type gemmPanel struct {
 	alone        bool // the block of K at from is all
 	b            *float32
 	bRow         int
-	followed     bool         // the next panel is after this one in memory
+	next         uintptr      // where what is read after the panel begins, or 0
+	call, calls  int          // of the calls that use the same block, and share bringing in what follows; of one, 0
 	stored       *storedPanel // in place of b: a panel to be decoded
 }
 
@@ -133,7 +134,11 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 		} else {
 			bBlock = offset(p.b, kLo*p.bRow)
 		}
-		next := newPrefetch(bBlock, kLen*p.bRow, p.bRow, tiles, p.followed)
+		next := p.next
+		if next != 0 && !last {
+			next = after(bBlock, kLen*p.bRow)
+		}
+		ahead := newPrefetch(bBlock, next, kLen*p.bRow, p.bRow, tiles*max(1, p.calls))
 		for row, t := p.rowLo, 0; t < tiles; {
 			rows, run := tile.run(p.rowHi-row, tiles-t, kLen)
 			if separate { // what a call leaves stays in the L1 cache
@@ -144,7 +149,7 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
 			tile.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+(kLo-p.from)*args.ACol), args.ARow, args.ACol,
-				bBlock, p.bRow, next.tile(t), next.step, c, args.CRow, p.cols-(vecs-1)*tile.vec, args.Alpha, tileBias, tileRes,
+				bBlock, p.bRow, ahead.tile(p.call*tiles+t), ahead.step, c, args.CRow, p.cols-(vecs-1)*tile.vec, args.Alpha, tileBias, tileRes,
 				args.ResRow, flags)
 			if separate {
 				s.activate(args, row, run*rows, p.col, p.cols)

@@ -223,7 +223,7 @@ func (args *GemmS8Args) checkResult(m, n int) {
 func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int, b []float32, totals []int32, scratch []byte) {
 	tile, k := g.blocking.tile, g.blocking.k
 	vecs, tiles := ceilDiv(cols, tile.vec), ceilDiv(rowHi-rowLo, tile.rows)
-	next := newPrefetch(pointer(b), len(b), packedCols, tiles, true)
+	next := newPrefetch(pointer(b), after(pointer(b), len(b)), len(b), packedCols, tiles)
 	a := elementsOf[float32](bytesAs[byte](args.A))
 	f := g.columns(args, col, cols, scratch)
 	scratch = scratch[8*tile.cols():]

@@ -139,12 +139,16 @@ type prefetch struct {
 	perTile int // bytes from one tile's share to the next
 }
 
-func newPrefetch(block *float32, words, bRow, tiles int, followed bool) prefetch {
-	p := prefetch{from: uintptr(unsafe.Pointer(block))}
-	if followed && tiles > 1 {
-		p = prefetch{p.from + uintptr(4*words), 4 * bRow / tiles, 4 * words / tiles}
+func newPrefetch(block *float32, next uintptr, words, bRow, tiles int) prefetch {
+	if next == 0 || tiles <= 1 {
+		return prefetch{from: uintptr(unsafe.Pointer(block))}
 	}
-	return p
+	return prefetch{next, 4 * bRow / tiles, 4 * words / tiles}
+}
+
+// after is the address of what follows so many words.
+func after(block *float32, words int) uintptr {
+	return uintptr(unsafe.Pointer(block)) + uintptr(4*words)
 }
 
 // tile returns the share of a tile.

@@ -289,6 +289,9 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 				panel.stored = noescape(&source)
 			} else {
 				panel.b = pointer(args.B[point*each+col*t.Channels:][:packedCols*t.Channels])
+				if panel.next = after(panel.b, each); point == WinogradPoints-1 {
+					panel.next = after(pointer(args.B), (col+cols)*t.Channels)
+				}
 			}
 			t.set.gemmPanel(tile, noescape(&g), panel)
 		}
