@@ -137,7 +137,8 @@ func ruleChanges(n *ir.Node) (out []ruleChange) {
 			continue
 		}
 		operand("_", nil)
-		for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.I64, tensor.I32, tensor.I8, tensor.U8, tensor.Bool, tensor.String} {
+		for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.I64, tensor.I32, tensor.I8, tensor.U8, tensor.Bool,
+			tensor.String} {
 			if d != t.DType {
 				operand(d.String(), &ir.Type{DType: d, Shape: t.Shape})
 			}
