@@ -211,32 +211,23 @@ func fold(op atomOp, ds []Dim) Dim {
 	return ofAtom(&atom{op: op, args: list, key: call(op, list...)})
 }
 
-// dominated drops arguments that another one makes irrelevant. Those of one operation do not: it dropped them itself.
+// dominated drops arguments that another one makes irrelevant; of two that are always equal, one stays. Those of one operation are not
+// compared: it compared them itself.
 func dominated(op atomOp, args []arg) []arg {
-	keep := args[:0:0]
-	for _, a := range args {
-		drop := false
-		for _, b := range args {
-			if a.from == b.from {
-				continue
-			}
-			le := LessEqual(a.Dim, b.Dim)
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if slices.ContainsFunc(args, func(b arg) bool {
+			low, high := a.Dim, b.Dim
 			if op == opMin {
-				le = LessEqual(b.Dim, a.Dim)
+				low, high = high, low
 			}
-			if le == Yes {
-				drop = true
-				break
-			}
-		}
-		if !drop {
-			keep = append(keep, a)
+			return a.from != b.from && LessEqual(low, high) == Yes
+		}) {
+			args = slices.Delete(args, i, i+1)
+			i--
 		}
 	}
-	if len(keep) == 0 {
-		return args[:1]
-	}
-	return keep
+	return args
 }
 
 // BroadcastDim is the size that two sizes broadcast to (NumPy's rule). When neither is known to be 1 and they are not

@@ -47,21 +47,11 @@ func (o Conv) Infer(in []*Value) ([]Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	shape, n, outputs := y.Shape, len(y.Shape), y.Shape[len(y.Shape)-1]
+	outputs := y.Shape[len(y.Shape)-1]
 	if b := Operand(in, ConvBias); b != nil && (b.Type.DType != x.DType || len(b.Type.Shape) != 1 || Same(b.Type.Shape[0], outputs) == No) {
 		return nil, fmt.Errorf("bias %v for %v channels", b.Type, outputs)
 	}
-	if r := Operand(in, ConvResidual); r != nil {
-		if r.Type.DType != x.DType || len(r.Type.Shape) != n {
-			return nil, fmt.Errorf("residual %v for %v", r.Type, shape)
-		}
-		for i, d := range r.Type.Shape {
-			if Same(d, shape[i]) == No {
-				return nil, fmt.Errorf("residual %v for %v", r.Type, shape)
-			}
-		}
-	}
-	return []Type{y}, nil
+	return []Type{y}, checkResidual(Operand(in, ConvResidual), y)
 }
 
 // convolved is the type of a convolution of x [N,…,C] with weights […,C/group,M].

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -73,17 +74,17 @@ func (o MatMul) Infer(in []*Value) ([]Type, error) {
 	if bias := Operand(in, MatMulBias); bias != nil && (len(bias.Type.Shape) != 1 || Same(bias.Type.Shape[0], n) == No) {
 		return nil, fmt.Errorf("bias %v for %v columns", bias.Type, n)
 	}
-	if r := Operand(in, MatMulResidual); r != nil {
-		if len(r.Type.Shape) != len(out) {
-			return nil, fmt.Errorf("residual %v for %v", r.Type, out)
-		}
-		for i, d := range r.Type.Shape {
-			if Same(d, out[i]) == No {
-				return nil, fmt.Errorf("residual %v for %v", r.Type, out)
-			}
-		}
+	y := TensorOf(a.DType, out...)
+	return []Type{y}, checkResidual(Operand(in, MatMulResidual), y)
+}
+
+// checkResidual refuses a residual, which may be absent, of another type or shape than the result that it is added to.
+func checkResidual(residual *Value, y Type) error {
+	if residual != nil && (residual.Type.DType != y.DType ||
+		!slices.EqualFunc(residual.Type.Shape, y.Shape, func(a, b Dim) bool { return Same(a, b) != No })) {
+		return fmt.Errorf("residual %v for %v", residual.Type, y)
 	}
-	return []Type{TensorOf(a.DType, out...)}, nil
+	return nil
 }
 
 func (o MatMul) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

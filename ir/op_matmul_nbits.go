@@ -88,10 +88,8 @@ func (o MatMulNBits) Infer(in []*Value) ([]Type, error) {
 		}
 	}
 	out := append(append(Shape{}, a.Shape[:len(a.Shape)-1]...), N(o.N))
-	if r := Operand(in, NBitsResidual); r != nil && (r.Type.DType != a.DType || len(r.Type.Shape) != len(out)) {
-		return nil, fmt.Errorf("residual %v for %v", r.Type, out)
-	}
-	return []Type{TensorOf(a.DType, out...)}, nil
+	y := TensorOf(a.DType, out...)
+	return []Type{y}, checkResidual(Operand(in, NBitsResidual), y)
 }
 
 // Weight returns the weights that the quantised values stand for, [N,K] of the scales' type.

@@ -37,20 +37,14 @@ func (o LayerNorm) Infer(in []*Value) ([]Type, error) {
 	if o.Axes < 1 || o.Axes > len(x.Shape) {
 		return nil, fmt.Errorf("the last %d axes of %v", o.Axes, x)
 	}
-	for i, v := range in[1:] {
-		if v == nil {
-			continue
+	to := x.Shape[len(x.Shape)-o.Axes:]
+	for _, i := range []int{LayerNormScale, LayerNormBias} {
+		if v := Operand(in, i); v != nil && (v.Type.DType != x.DType || broadcastsTo(v.Type.Shape, to) != nil) {
+			return nil, fmt.Errorf("operand %d, %v, does not fit %v of %s", i, v.Type, to, x.DType)
 		}
-		if v.Type.DType != x.DType {
-			return nil, fmt.Errorf("operand %d is %v beside %v", i+1, v.Type, x)
-		}
-		to := x.Shape[len(x.Shape)-o.Axes:]
-		if i+1 == LayerNormResidual {
-			to = x.Shape
-		}
-		if err := broadcastsTo(v.Type.Shape, to); err != nil || i+1 == LayerNormResidual && len(v.Type.Shape) != len(to) {
-			return nil, fmt.Errorf("operand %d, %v, does not fit %v", i+1, v.Type, to)
-		}
+	}
+	if err := checkResidual(Operand(in, LayerNormResidual), x); err != nil {
+		return nil, err
 	}
 	if o.Sum {
 		return []Type{x, x}, nil

@@ -297,8 +297,8 @@ func (SumRows) Kind() Kind { return KindSumRows }
 
 func (SumRows) Infer(in []*Value) ([]Type, error) {
 	x, rows := in[0].Type, in[1].Type
-	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || rows.DType != tensor.I32 || len(rows.Shape) != 2 ||
-		Same(rows.Shape[1], N(RowFields)) == No {
+	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || !x.DType.IsFloat() && !x.DType.IsInt() || rows.DType != tensor.I32 ||
+		len(rows.Shape) != 2 || Same(rows.Shape[1], N(RowFields)) == No {
 		return nil, fmt.Errorf("sums of %v over sequences %v", x, rows)
 	}
 	return []Type{TensorOf(x.DType, append(Shape{rows.Shape[0]}, x.Shape[2:]...)...)}, nil

@@ -52,10 +52,13 @@ func (o QMatMul) Infer(in []*Value) ([]Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, check := range []func([]*Value, Type) error{o.checkPresence, o.checkTypes, o.checkResidual} {
+	for _, check := range []func([]*Value, Type) error{o.checkPresence, o.checkTypes} {
 		if err := check(in, out); err != nil {
 			return nil, err
 		}
+	}
+	if err := checkResidual(Operand(in, QMatMulResidual), out); err != nil {
+		return nil, err
 	}
 	if zero := Operand(in, QMatMulYZero); zero != nil {
 		out.DType = zero.Type.DType
@@ -146,22 +149,6 @@ func (o QMatMul) checkTypes(in []*Value, out Type) error {
 		columns(QMatMulYZero, yType), columns(QMatMulBZero, in[QMatMulB].Type.DType), columns(QMatMulBScale, out.DType),
 		columns(QMatMulBias, biasType),
 	)
-}
-
-// checkResidual holds the residual to the result's shape.
-func (QMatMul) checkResidual(in []*Value, out Type) error {
-	residual := Operand(in, QMatMulResidual)
-	if residual == nil {
-		return nil
-	}
-	fits := residual.Type.DType == out.DType && len(residual.Type.Shape) == len(out.Shape)
-	for i := 0; fits && i < len(out.Shape); i++ {
-		fits = Same(residual.Type.Shape[i], out.Shape[i]) != No
-	}
-	if !fits {
-		return fmt.Errorf("residual %v for %v", residual.Type, out)
-	}
-	return nil
 }
 
 func (o QMatMul) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -1,11 +1,13 @@
 package ir_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/packed"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -109,6 +111,46 @@ func TestParseErrors(t *testing.T) {
 	} {
 		_, err := ir.Parse(c.text)
 		require.ErrorContains(t, err, c.want, c.text)
+	}
+}
+
+// TestContents: a constant's elements are as many as its type says, and contents beside a text are asked for by number.
+func TestContents(t *testing.T) {
+	beside := func(number int, t ir.Type, _ packed.Layout) (*tensor.Tensor, error) {
+		if number != 0 {
+			return nil, errors.New("nothing is there")
+		}
+		return tensor.New(t.DType, t.Sizes()...), nil
+	}
+	for _, c := range []struct {
+		content  string
+		sections bool
+		want     string
+	}{
+		{"f32[2] = [1, 2]", false, ""}, {"f32[2] = section 0", true, ""}, {`f32[2,2] = packed "f32/48/16" section 0`, true, ""},
+		{"f32[2] = [1, 2, 3]", false, "more than 2 elements"}, {"f32[2] = [1]", false, "1 elements for f32[2]"},
+		{"f32[999] = [1]", false, "has more elements than the text"}, {"f32[n] = [1]", false, "a constant of f32[n]"},
+		{"f32[2] = section 0", false, "there are no sections beside this text"},
+		{"f32[2] = section 1", true, "section 1: nothing is there"},
+		{`f32[2,2] = packed "f32/48/16" section 0`, false, "there are no sections beside this text"},
+		{`f32[2,2] = packed "f32/48/16" 0`, true, `"section" expected, not "0"`},
+		{`f32[2,2] = packed "f32/48/16" section 1`, true, "section 1: nothing is there"}, {`f32[2,2] = packed "x" section 0`, true, `"x"`},
+		{"f32[2] = section x", true, "a number expected"}, {"f32[2] = data", true, `"[" expected`},
+		{"bool[1] = [0]", false, `"false" expected`},
+		{"u64[1] = [-1]", false, "a number expected"}, {"u64[1] = [1.5]", false, "a whole number expected"},
+		{"c64[1] = [1]", false, "complex constants must be in sections"}, {`str[1] = [1]`, false, "a string expected"},
+		{"i4[1] = [8]", false, "8 does not fit i4"}, {"i4[1] = [-8]", false, ""}, {"u8[1] = [-1]", false, "-1 does not fit u8"},
+	} {
+		sections := beside
+		if !c.sections {
+			sections = nil
+		}
+		_, err := ir.Decode(`graph "" () { const %0: `+c.content+` return %0 }`, sections)
+		if c.want == "" {
+			require.NoError(t, err, c.content)
+		} else {
+			require.ErrorContains(t, err, c.want, c.content)
+		}
 	}
 }
 

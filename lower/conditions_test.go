@@ -121,6 +121,17 @@ func TestConditionsOfStructure(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "concat", ir.OpName(g.Outputs[0].Def.Op))
 	})
+	t.Run("an output that no node computes", func(t *testing.T) {
+		_, err := (&sketch{}).lower(21, "nothing")
+		require.ErrorContains(t, err, `output "nothing" is computed by no node`)
+	})
+	t.Run("the value of an optional that has none", func(t *testing.T) {
+		s := &sketch{}
+		s.input("x", tensor.F32, "n")
+		none := s.node("Optional", &onnxpb.AttributeProto{Name: "type", Type: onnxpb.AttributeProto_TYPE_PROTO, Tp: s.g.Input[0].Type})
+		_, err := s.lower(21, s.node("OptionalGetElement", none))
+		require.ErrorContains(t, err, "the optional has no value")
+	})
 	t.Run("a size that only the body knows", func(t *testing.T) {
 		s := &sketch{}
 		s.input("x", tensor.F32, "n")

@@ -229,14 +229,10 @@ func lowerQLinearUnary(op ir.Unary, alpha bool) func(*context) []*ir.Value {
 // lowerQLinearSoftmax is the softmax of the opset that an attribute names: before 13 over all axes from axis on.
 func lowerQLinearSoftmax(c *context) []*ir.Value {
 	x := c.quantized(0, 1, 2)
-	s, def := x.Type.Shape, -1
-	old := c.AttrInt("opset", MaxOpset) < 13
-	if old {
-		def = 1
-	}
-	axis := c.Axis(c.AttrInt("axis", def), len(s))
+	s := x.Type.Shape
+	axis := c.Axis(c.AttrInt("axis", -1), len(s))
 	var y *ir.Value
-	if old && axis < len(s)-1 {
+	if c.AttrInt("opset", MaxOpset) < 13 && axis < len(s)-1 {
 		flat := c.reshape(x, ir.Shape{s[:axis].Elements(), s[axis:].Elements()})
 		y = c.reshape(c.softmax(flat, 1), s)
 	} else {

@@ -67,6 +67,15 @@ func TestProducts(t *testing.T) {
 	require.Equal(t, []string{"matmul", "add"}, kinds(g), "a bias that may have one element broadcasts")
 }
 
+// TestScalesOfRows: each row of a quantised product may have scales of its own.
+func TestScalesOfRows(t *testing.T) {
+	bytes := func(s *sketch, shape []int, x ...uint8) string { return s.constant(tensor.FromSlice(x, shape...)) }
+	runValues(t, []valueCase{{"rows", 21, func(s *sketch) string {
+		return s.node("QLinearMatMul", bytes(s, []int{1, 2, 2}, 10, 20, 30, 40), s.reals([]int{2}, 1, 0.5), bytes(s, []int{2}, 0, 10),
+			bytes(s, []int{2, 1}, 1, 2), s.reals([]int{}, 1), bytes(s, []int{}, 0), s.reals([]int{2}, 10, 4), bytes(s, []int{2}, 1, 2))
+	}, "u8[1,2,1]", []float64{6, 12}, ""}})
+}
+
 func TestNorms(t *testing.T) {
 	x := func(s *sketch) string { return s.reals([]int{2, 2}, 1, 3, -4, 2) } // means 2 and −1, deviations 1 and 3
 	channels := func(s *sketch) string { return s.reals([]int{1, 4, 1}, 1, 3, -4, 2) }

@@ -185,6 +185,8 @@ var refusals = []struct{ node, why string }{
 		"attention_bias f32[1,3] has not four axes"},
 	{sliding + `local_window_size=3 causal=0`,
 		"sliding_window_cache without causality"},
+	{`ms.GroupQueryAttention f32[1,1,4] f32[1,1,4] f32[1,1,4] _ _ i32[1] i32[]=2 num_heads=2 kv_num_heads=2 local_window_size=3 ` +
+		`sliding_window_cache=1`, "sliding_window_cache without past_key"},
 	{sliding + `local_window_size=4`,
 		"local_window_size = 4 of caches f32[1,2,3,2]"},
 	{sliding, "local_window_size = -1 of caches"},
@@ -378,19 +380,57 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestWaits: what sizes of a run alone decide is no error before one.
+// TestWaits: what sizes of a run alone decide is no error before one, and has the type that was said of it in a run.
 func TestWaits(t *testing.T) {
-	for _, node := range []string{
-		`GatherND f32[b,4] i64[n,k]`,
-		`ms.MoE f32[3,4] f32[3,e] f32[2,8,4] _ f32[2,4,8] k=1 activation_type="relu"`,
-		`ms.MatMulIntegerToFloat u8[2,4] u8[4,3] f32[k] f32[]`,
-		`ms.MRotaryEmbedding f32[1,2,8] i64[3,1,2] f32[9,n] f32[9,n] mrope_section=[2,1,1] num_heads=1`,
-		`ms.RelativePositionBias f32[n,2] i64[]=3 i64[]=3 max_distance=8`,
-		`Einsum f32[n,k,2] equation="iij->ij"`,
-		`ms.QLinearSigmoid u8[2] f32[k] u8[] f32[] u8[]`,
+	for node, sizes := range map[string]ir.Binding{
+		`GatherND f32[b,4] i64[n,k]`: {"b": 3, "n": 2, "k": 1},
+		`ms.MoE f32[3,4] f32[3,e] f32[2,8,4] _ f32[2,4,8] k=1 activation_type="relu"`:                   {"e": 2},
+		`ms.MatMulIntegerToFloat u8[2,4] u8[4,3] f32[k] f32[]`:                                          {"k": 1},
+		`ms.MRotaryEmbedding f32[1,2,8] i64[3,1,2] f32[9,n] f32[9,n] mrope_section=[2,1,1] num_heads=1`: {"n": 4},
+		`ms.RelativePositionBias f32[n,2] i64[]=3 i64[]=3 max_distance=8`:                               {"n": 8},
+		`Einsum f32[n,k,2] equation="iij->ij"`:                                                          {"n": 3, "k": 3},
+		`ms.QLinearSigmoid u8[2] f32[k] u8[] f32[] u8[]`:                                                {"k": 1},
 	} {
 		g, err := Model(refused(t, node))
 		require.NoError(t, err, node)
 		require.True(t, slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { _, ok := n.Op.(ops.Deferred); return ok }), node)
+		in := make([]*tensor.Tensor, len(g.Inputs))
+		for i, v := range g.Inputs {
+			at, err := ir.MapType(v.Type, sizes.Number)
+			require.NoError(t, err, node)
+			in[i] = tensor.New(at.DType, at.Sizes()...)
+			for k := range in[i].Len() {
+				if at.DType.IsFloat() {
+					in[i].SetFloat64(k, 1)
+				}
+			}
+		}
+		_, err = ir.Interpret(g, in)
+		require.NoError(t, err, node)
+	}
+}
+
+// TestIndicesBelowZero: where an operator does not count from the end, an index below 0 is an error of a run.
+func TestIndicesBelowZero(t *testing.T) {
+	for _, node := range []string{
+		`RotaryEmbedding f32[1,2,4] f32[3,2] f32[3,2] i64[1,2]=-1 num_heads=1`,
+		`ms.RotaryEmbedding f32[1,2,4] i64[1,2]=-1 f32[3,2] f32[3,2]`,
+		`ms.MRotaryEmbedding f32[1,2,8] i64[3,1,2]=-1 f32[9,4] f32[9,4] mrope_section=[2,1,1] num_heads=1`,
+		`ms.GroupQueryAttention f32[1,1,8] f32[1,1,8] f32[1,1,8] _ _ i32[1]=0 i32[]=1 f32[9,2] f32[9,2] i64[1,1]=-1 num_heads=2 ` +
+			`kv_num_heads=2 do_rotary=1`,
+		`ReverseSequence f32[2,3] i64[3]=-1`,
+		`NegativeLogLikelihoodLoss f32[2,3] i64[2]=-1`,
+		`ml.ArrayFeatureExtractor f32[2,3] i64[1]=-1`,
+		`MaxUnpool f32[1,1,2] i64[1,1,2]=-1 kernel_shape=[2]`,
+		`TensorScatter f32[1,1,4,2] f32[1,1,2,2] i64[1]=-1`,
+	} {
+		g, err := Model(refused(t, node))
+		require.NoError(t, err, node)
+		in := make([]*tensor.Tensor, len(g.Inputs))
+		for i, v := range g.Inputs {
+			in[i] = tensor.New(v.Type.DType, v.Type.Sizes()...)
+		}
+		_, err = ir.Interpret(g, in)
+		require.ErrorContains(t, err, "outside an axis", node)
 	}
 }

@@ -150,17 +150,11 @@ func stackTensors(env *ir.Env, ts []*tensor.Tensor, axis int, t ir.Type) (*tenso
 		parts[i] = x.Reshape(slices.Insert(x.Shape().Clone(), axis, 1)...)
 	}
 	out, err := ir.Concat{Axis: axis}.Eval(env, parts)
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
+	return out[0], err
 }
 
-// at is element i of a tensor along an axis, which goes away.
-func at(env *ir.Env, x *tensor.Tensor, axis, i int) (*tensor.Tensor, error) {
-	out, err := ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, tensor.Scalar(int64(i))})
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
+// at is element i, which must be there, of a tensor along an axis, which goes away.
+func at(env *ir.Env, x *tensor.Tensor, axis, i int) *tensor.Tensor {
+	out, _ := ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, tensor.Scalar(int64(i))})
+	return out[0]
 }

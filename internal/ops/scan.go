@@ -48,10 +48,11 @@ func (o Scan) run(env *ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.
 	state, scanned, captures := in[:o.States], in[o.States:o.States+inputs], in[o.States+inputs:]
 	trips := 0
 	for i, x := range scanned {
-		if o.InputAxes[i] >= x.Rank() {
-			return nil, fmt.Errorf("axis %d of %v", o.InputAxes[i], x)
+		axis := o.InputAxes[i]
+		if axis < 0 || axis >= x.Rank() {
+			return nil, fmt.Errorf("axis %d of %v", axis, x)
 		}
-		n := x.Shape()[o.InputAxes[i]]
+		n := x.Shape()[axis]
 		if i > 0 && n != trips {
 			return nil, fmt.Errorf("scanned inputs of %d and %d elements", trips, n)
 		}
@@ -65,11 +66,7 @@ func (o Scan) run(env *ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.
 			if o.InputDirections[k] == 1 {
 				j = trips - 1 - i
 			}
-			e, err := at(env, x, o.InputAxes[k], j)
-			if err != nil {
-				return nil, err
-			}
-			args = append(args, e)
+			args = append(args, at(env, x, o.InputAxes[k], j))
 		}
 		out, err := env.Subgraph(0, append(args, captures...))
 		if err != nil {
@@ -113,14 +110,16 @@ func (o Scan) runBatch(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 			inRow[i].Shape = t.Shape[1:]
 		}
 	}
+	for i, x := range in[:n] {
+		if x.Rank() == 0 || i >= o.States && x.Rank() == 1 || x.Shape()[0] != in[0].Shape()[0] ||
+			lengths != nil && lengths.Len() != x.Shape()[0] {
+			return nil, fmt.Errorf("a batch of %v beside %v, of lengths %v", x, in[0], lengths)
+		}
+	}
 	for b := range in[0].Shape()[0] {
 		args := slices.Clone(in)
 		for i, x := range in[:n] {
-			e, err := at(env, x, 0, b)
-			if err != nil {
-				return nil, err
-			}
-			args[i] = e
+			args[i] = at(env, x, 0, b)
 		}
 		whole := args[o.States].Shape()[0]
 		if lengths != nil {

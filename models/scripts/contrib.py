@@ -674,6 +674,25 @@ def slid():
              3, num_heads=4, kv_num_heads=2, do_rotary=1, local_window_size=4, sliding_window_cache=1, **a)
 
 
+def limits():
+    """What lies at the limits of other cases: cells of regions that are as large as they need, windows larger than the image, distances of 0."""
+    S = lambda name, *inputs, outputs=1, **a: case(f"onnx_{name}", name.split("_")[0], list(inputs), outputs, domain="", **a)
+    box, which = np.array([[1, 2, 9, 11], [0, 0, 4, 12]], np.float32), np.array([0, 1], np.int64)
+    for mode in ("avg", "max"):
+        S(f"RoiAlign_{mode}_adaptive", f32(2, 3, 6, 7), box, which, mode=mode, spatial_scale=0.5, sampling_ratio=0, output_height=2, output_width=3)
+    for pad in ("SAME_UPPER", "SAME_LOWER"):
+        S(f"MaxPool_{pad}", f32(1, 2, 3, 4), kernel_shape=[5, 2], auto_pad=pad)
+        S(f"AveragePool_{pad}_wide", f32(1, 2, 3, 4), kernel_shape=[5, 2], auto_pad=pad)
+    near = f32(3, 4, scale=0.1)
+    case("cdist_near", "CDist", [near, near], metric="sqeuclidean")
+    case("qlinear_softmax_default", "QLinearSoftmax", [u8(2, 3, 4), s(0.02), s(100, np.uint8), s(1 / 256), s(0, np.uint8)], opset=12)
+    S("STFT_complex", f32(1, 24, 2), s(5, np.int64), f32(8), weights=(1,), onesided=0)
+    body = helper.make_graph([helper.make_node("Add", ["s", "e"], ["t"]), helper.make_node("Mul", ["t", "e"], ["y"])], "body",
+                             [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in ("s", "e")], [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in ("t", "y")])
+    for name, a in (("columns", dict(scan_input_axes=[1], scan_output_axes=[-1])), ("backwards", dict(scan_input_axes=[-1], scan_input_directions=[1], scan_output_directions=[1]))):
+        several(f"onnx_Scan_{name}", [helper.make_node("Scan", ["s0", "x"], ["last", "all"], body=body, num_scan_inputs=1, **a)], {"s0": f32(2), "x": f32(2, 3)}, {}, ["last", "all"])
+
+
 def standard():
     """The same of ONNX's operators, in versions old and new, that the node tests of ONNX leave out."""
     S = lambda name, *inputs, outputs=1, **a: case(f"onnx_{name}", name.split("_")[0], list(inputs), outputs, domain="", **a)
@@ -738,7 +757,7 @@ def standard():
 
 
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded, others, standard, slid):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded, others, standard, slid, limits):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
