@@ -60,7 +60,11 @@ func allModels(t *testing.T) (models []*onnxpb.ModelProto) {
 			c.files[base] = data
 		}
 	}
-	for _, c := range slices.Concat(cases, classical, slices.Collect(maps.Values(contrib))) {
+	all := slices.Concat(cases, classical)
+	for _, name := range slices.Sorted(maps.Keys(contrib)) {
+		all = append(all, contrib[name])
+	}
+	for _, c := range all {
 		m := new(onnxpb.ModelProto)
 		require.NoError(t, proto.Unmarshal(c.model, m))
 		if len(m.Graph.Node) != 1 {

@@ -42,8 +42,8 @@ var fusedCases = map[string]string{
 	"spectra": `(%0: f32[2,24,1], %1: f32[8]) { %2 = onnx.STFT(%0, %1) {step=5, length=8, onesided=true} return %2 }`,
 }
 
-// nodesOfAllOps are nodes of every op that node tests lower to, or that all backends run: by the op's name, a few with different
-// parameters and operands.
+// nodesOfAllOps are nodes of every op that node tests lower to, or otherwise that all backends run: by the op's name, a few with
+// different parameters and operands.
 func nodesOfAllOps(t *testing.T) map[string]map[string]*ir.Node {
 	all := map[string]map[string]*ir.Node{}
 	add := func(g *ir.Graph) {
@@ -61,17 +61,6 @@ func nodesOfAllOps(t *testing.T) map[string]map[string]*ir.Node {
 			}
 		}
 	}
-	for _, programs := range []map[string]string{backendtest.RowCases, backendtest.ConvCases, backendtest.OpaqueCases,
-		backendtest.AppendCases, backendtest.RecurrentCases, backendtest.PickCases, backendtest.IndexCases, backendtest.BitCases,
-		backendtest.QuantizedCases, fusedCases} {
-		for _, name := range slices.Sorted(maps.Keys(programs)) {
-			g, err := ir.Parse(`graph "" ` + programs[name])
-			require.NoError(t, err, name)
-			g, err = g.Bind(ir.Binding{"s": 5}, false)
-			require.NoError(t, err, name)
-			add(g)
-		}
-	}
 	for _, m := range allModels(t) { // whose operands but the first are constants, and as they are
 		if g, err := lower.Model(m); err == nil {
 			add(g)
@@ -83,6 +72,17 @@ func nodesOfAllOps(t *testing.T) map[string]map[string]*ir.Node {
 		m := new(onnxpb.ModelProto)
 		require.NoError(t, proto.Unmarshal(c.model, m))
 		if g, err := lower.Model(m); err == nil {
+			add(g)
+		}
+	}
+	for _, programs := range []map[string]string{fusedCases, backendtest.RowCases, backendtest.ConvCases, backendtest.OpaqueCases,
+		backendtest.AppendCases, backendtest.RecurrentCases, backendtest.PickCases, backendtest.IndexCases, backendtest.BitCases,
+		backendtest.QuantizedCases} {
+		for _, name := range slices.Sorted(maps.Keys(programs)) {
+			g, err := ir.Parse(`graph "" ` + programs[name])
+			require.NoError(t, err, name)
+			g, err = g.Bind(ir.Binding{"s": 5}, false)
+			require.NoError(t, err, name)
 			add(g)
 		}
 	}
