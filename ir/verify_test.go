@@ -95,3 +95,21 @@ func TestRenumber(t *testing.T) {
 }
 `, g.String())
 }
+
+// TestSubstRefuses: sizes that a node does not take are an error that names it, in a subgraph, too.
+func TestSubstRefuses(t *testing.T) {
+	const sum = `%5 = add(%0, %1) from "/sum"`
+	for _, text := range []string{
+		`graph "" (%0: f32[n], %1: f32[m]) { ` + sum + ` return %5 }`,
+		`graph "" (%0: f32[n], %1: f32[m], %2: bool[]) { %3: f32[n] = onnx.If(%2) do {
+			graph "then" () { ` + sum + ` return %5 } } return %3 }`,
+	} {
+		g, err := ir.Parse(text)
+		require.NoError(t, err)
+		require.ErrorContains(t, g.Subst(map[string]ir.Dim{"n": ir.N(2), "m": ir.N(3)}), `node "/sum" (add)`)
+		g, err = ir.Parse(text)
+		require.NoError(t, err)
+		require.NoError(t, g.Subst(map[string]ir.Dim{"n": ir.N(2), "m": ir.N(1)}))
+		require.NoError(t, ir.Verify(g))
+	}
+}
