@@ -43,7 +43,14 @@ var amxKinds = []amxKind{
 }
 
 const amxSignature = "func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols " +
-	"int, alpha float32, bias, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)"
+	"int, alpha float32, bias, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)"
+
+// Where next has what, in bytes; as in kernel/amx_amd64.go.
+const (
+	amxNextPanel  = 5 * 8
+	amxNextHeight = 10 * 8
+	amxNextRows   = 11 * 8
+)
 
 // As in kernel/gemm_amx.go.
 const (
@@ -125,7 +132,14 @@ func amxKernel(v *simd, kind amxKind, rowTiles, colTiles int) {
 	}
 	eachSum(c, func(t tile, at operand.Mem) { v.unknown("TILESTORED", t, at) })
 	next := v.param("next")
-	for i, p := range []string{"a", "b", "c", "res", "bias", "offset", "factor"} {
+	v.DECQ(v.slot("below"))
+	v.JNZ(operand.LabelRef("next"))
+	height := v.GP64()
+	v.MOVQ(operand.Mem{Base: next, Disp: amxNextHeight}, height)
+	v.MOVQ(height, v.slot("below"))
+	v.ADDQ(operand.U8(amxNextPanel), next)
+	v.Label("next")
+	for i, p := range []string{"a", "b", "c", "res", "bias", "colSums", "colScale"} {
 		by := v.GP64()
 		v.MOVQ(operand.Mem{Base: next, Disp: 8 * min(i, 4)}, by)
 		if p == "res" || p == "bias" { // none stays none
@@ -146,9 +160,6 @@ func amxKernel(v *simd, kind amxKind, rowTiles, colTiles int) {
 	v.VZEROUPPER()
 	v.RET()
 }
-
-// amxNextRows is where next has the number of rows.
-const amxNextRows = 5 * 8
 
 // amxStep multiplies tiles of A and B. Where the sums leave too few registers each tile that comes replaces the one before
 // it: registers are renamed.
@@ -217,17 +228,16 @@ type amxEpilogue struct {
 func newAMXEpilogue(v *simd, integers bool, rowTiles, vecs int) *amxEpilogue {
 	v.Attributes(0) // the stack has to have room
 	e := &amxEpilogue{v: v, integers: integers, rowTiles: rowTiles, waiting: v.AllocLocal(rowTiles*vecs*tileBytes + cacheLine),
-		left: v.GP64(), sums: v.GP64(), c: v.GP64(), res: v.GP64(), least: v.constant(math.Inf(-1)), biases: v.vecs(vecs)}
+		left: v.GP64(), sums: v.GP64(), c: v.GP64(), res: v.GP64(), alpha: v.constant(1), least: v.constant(math.Inf(-1)),
+		biases: v.vecs(vecs)}
 	flags := v.param("flags")
 	if integers {
 		e.offset, e.factor = v.vecs(vecs), v.vecs(vecs)
-	} else {
-		e.alpha = v.constant(1)
-		v.TESTQ(operand.U32(gemmScale), flags)
-		v.JZ(operand.LabelRef("unscaled"))
-		v.VBROADCASTSS(v.slot("alpha"), e.alpha)
-		v.Label("unscaled")
 	}
+	v.TESTQ(operand.U32(gemmScale), flags)
+	v.JZ(operand.LabelRef("unscaled"))
+	v.VBROADCASTSS(v.slot("alpha"), e.alpha)
+	v.Label("unscaled")
 	v.TESTQ(operand.U32(gemmRelu), flags)
 	v.JZ(operand.LabelRef("unclamped"))
 	v.zero(e.least)
@@ -267,8 +277,13 @@ func (e *amxEpilogue) begin() amxRows {
 	}
 	vector("bias", e.biases)
 	if e.integers {
-		vector("offset", e.offset)
-		vector("factor", e.factor)
+		vector("colSums", e.offset)
+		vector("colScale", e.factor)
+		zero := v.spreadInt("zero")
+		for i := range e.offset {
+			v.VPMULLD(zero, e.offset[i], e.offset[i])
+			v.VMULPS(e.alpha, e.factor[i], e.factor[i])
+		}
 	}
 	row := v.GP64()
 	v.MOVQ(operand.U32(e.bytes()), row)

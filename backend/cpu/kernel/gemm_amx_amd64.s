@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_1x1(SB), $1088-152
+TEXT ·gemmAMXBF16_1x1(SB), $1088-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -16,20 +16,20 @@ TEXT ·gemmAMXBF16_1x1(SB), $1088-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z2
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z2
+	VBROADCASTSS alpha+88(FP), Z0
 
 unscaled:
 	TESTQ  $0x00000004, AX
 	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -80,14 +80,14 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z2, Z3
-	VADDPS    Z1, Z3, Z3
-	VMAXPS    Z3, Z0, Z3
+	VMULPS    (CX), Z0, Z3
+	VADDPS    Z2, Z3, Z3
+	VMAXPS    Z3, Z1, Z3
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -110,9 +110,9 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z2, Z3
-	VADDPS    Z1, Z3, Z3
-	VMAXPS    Z3, Z0, Z3
+	VMULPS    (CX), Z0, Z3
+	VADDPS    Z2, Z3, Z3
+	VMAXPS    Z3, Z1, Z3
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -137,15 +137,22 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z1
+	VMOVUPS.Z (SI), K1, Z2
 
 nobias:
 	MOVQ $0x00000040, SI
 
 	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD    $0x000031844b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -163,9 +170,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -175,24 +182,6 @@ end:
 	BYTE $0xc0
 	VZEROUPPER
 	RET
-
-DATA lanesff800000<>+0(SB)/4, $0xff800000
-DATA lanesff800000<>+4(SB)/4, $0xff800000
-DATA lanesff800000<>+8(SB)/4, $0xff800000
-DATA lanesff800000<>+12(SB)/4, $0xff800000
-DATA lanesff800000<>+16(SB)/4, $0xff800000
-DATA lanesff800000<>+20(SB)/4, $0xff800000
-DATA lanesff800000<>+24(SB)/4, $0xff800000
-DATA lanesff800000<>+28(SB)/4, $0xff800000
-DATA lanesff800000<>+32(SB)/4, $0xff800000
-DATA lanesff800000<>+36(SB)/4, $0xff800000
-DATA lanesff800000<>+40(SB)/4, $0xff800000
-DATA lanesff800000<>+44(SB)/4, $0xff800000
-DATA lanesff800000<>+48(SB)/4, $0xff800000
-DATA lanesff800000<>+52(SB)/4, $0xff800000
-DATA lanesff800000<>+56(SB)/4, $0xff800000
-DATA lanesff800000<>+60(SB)/4, $0xff800000
-GLOBL lanesff800000<>(SB), RODATA|NOPTR, $64
 
 DATA lanes3f800000<>+0(SB)/4, $0x3f800000
 DATA lanes3f800000<>+4(SB)/4, $0x3f800000
@@ -212,9 +201,27 @@ DATA lanes3f800000<>+56(SB)/4, $0x3f800000
 DATA lanes3f800000<>+60(SB)/4, $0x3f800000
 GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $64
 
-// func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+DATA lanesff800000<>+0(SB)/4, $0xff800000
+DATA lanesff800000<>+4(SB)/4, $0xff800000
+DATA lanesff800000<>+8(SB)/4, $0xff800000
+DATA lanesff800000<>+12(SB)/4, $0xff800000
+DATA lanesff800000<>+16(SB)/4, $0xff800000
+DATA lanesff800000<>+20(SB)/4, $0xff800000
+DATA lanesff800000<>+24(SB)/4, $0xff800000
+DATA lanesff800000<>+28(SB)/4, $0xff800000
+DATA lanesff800000<>+32(SB)/4, $0xff800000
+DATA lanesff800000<>+36(SB)/4, $0xff800000
+DATA lanesff800000<>+40(SB)/4, $0xff800000
+DATA lanesff800000<>+44(SB)/4, $0xff800000
+DATA lanesff800000<>+48(SB)/4, $0xff800000
+DATA lanesff800000<>+52(SB)/4, $0xff800000
+DATA lanesff800000<>+56(SB)/4, $0xff800000
+DATA lanesff800000<>+60(SB)/4, $0xff800000
+GLOBL lanesff800000<>(SB), RODATA|NOPTR, $64
+
+// func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_1x2(SB), $2112-152
+TEXT ·gemmAMXBF16_1x2(SB), $2112-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -224,21 +231,21 @@ TEXT ·gemmAMXBF16_1x2(SB), $2112-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z3
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z3
+	VBROADCASTSS alpha+88(FP), Z0
 
 unscaled:
 	TESTQ  $0x00000004, AX
 	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -305,17 +312,17 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z3, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
-	VMULPS    64(CX), Z3, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
+	VMULPS    (CX), Z0, Z4
+	VADDPS    Z2, Z4, Z4
+	VMAXPS    Z4, Z1, Z4
+	VMULPS    64(CX), Z0, Z5
+	VADDPS    Z3, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z6
@@ -341,12 +348,12 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z3, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
-	VMULPS    64(CX), Z3, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
+	VMULPS    (CX), Z0, Z4
+	VADDPS    Z2, Z4, Z4
+	VMAXPS    Z4, Z1, Z4
+	VMULPS    64(CX), Z0, Z5
+	VADDPS    Z3, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z6
@@ -374,8 +381,8 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS.Z 64(SI), K1, Z2
+	VMOVUPS   (SI), Z2
+	VMOVUPS.Z 64(SI), K1, Z3
 
 nobias:
 	MOVQ $0x00000080, SI
@@ -385,9 +392,16 @@ nobias:
 	WORD $0x0000
 
 	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD    $0x0040318c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -405,9 +419,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -418,9 +432,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_1x3(SB), $3136-152
+TEXT ·gemmAMXBF16_1x3(SB), $3136-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -430,22 +444,22 @@ TEXT ·gemmAMXBF16_1x3(SB), $3136-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z4
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z4
+	VBROADCASTSS alpha+88(FP), Z0
 
 unscaled:
 	TESTQ  $0x00000004, AX
 	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -528,20 +542,20 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z4, Z5
-	VADDPS    Z1, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
-	VMULPS    64(CX), Z4, Z6
-	VADDPS    Z2, Z6, Z6
-	VMAXPS    Z6, Z0, Z6
-	VMULPS    128(CX), Z4, Z7
-	VADDPS    Z3, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    (CX), Z0, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
+	VMULPS    64(CX), Z0, Z6
+	VADDPS    Z3, Z6, Z6
+	VMAXPS    Z6, Z1, Z6
+	VMULPS    128(CX), Z0, Z7
+	VADDPS    Z4, Z7, Z7
+	VMAXPS    Z7, Z1, Z7
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z8
@@ -570,15 +584,15 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z4, Z5
-	VADDPS    Z1, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
-	VMULPS    64(CX), Z4, Z6
-	VADDPS    Z2, Z6, Z6
-	VMAXPS    Z6, Z0, Z6
-	VMULPS    128(CX), Z4, Z7
-	VADDPS    Z3, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    (CX), Z0, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
+	VMULPS    64(CX), Z0, Z6
+	VADDPS    Z3, Z6, Z6
+	VMAXPS    Z6, Z1, Z6
+	VMULPS    128(CX), Z0, Z7
+	VADDPS    Z4, Z7, Z7
+	VMAXPS    Z7, Z1, Z7
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z8
@@ -609,9 +623,9 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS   64(SI), Z2
-	VMOVUPS.Z 128(SI), K1, Z3
+	VMOVUPS   (SI), Z2
+	VMOVUPS   64(SI), Z3
+	VMOVUPS.Z 128(SI), K1, Z4
 
 nobias:
 	MOVQ $0x000000c0, SI
@@ -625,9 +639,16 @@ nobias:
 	WORD $0x0000
 
 	// TILESTORED TMM2, 128(CX)(SI*1)
-	QUAD    $0x008031944b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x008031944b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -645,9 +666,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -658,9 +679,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_2x1(SB), $2112-152
+TEXT ·gemmAMXBF16_2x1(SB), $2112-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -670,20 +691,20 @@ TEXT ·gemmAMXBF16_2x1(SB), $2112-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z2
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z2
+	VBROADCASTSS alpha+88(FP), Z0
 
 unscaled:
 	TESTQ  $0x00000004, AX
 	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -759,14 +780,14 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z2, Z3
-	VADDPS    Z1, Z3, Z3
-	VMAXPS    Z3, Z0, Z3
+	VMULPS    (CX), Z0, Z3
+	VADDPS    Z2, Z3, Z3
+	VMAXPS    Z3, Z1, Z3
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -789,9 +810,9 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z2, Z3
-	VADDPS    Z1, Z3, Z3
-	VMAXPS    Z3, Z0, Z3
+	VMULPS    (CX), Z0, Z3
+	VADDPS    Z2, Z3, Z3
+	VMAXPS    Z3, Z1, Z3
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -816,7 +837,7 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z1
+	VMOVUPS.Z (SI), K1, Z2
 
 nobias:
 	MOVQ  $0x00000040, SI
@@ -830,9 +851,16 @@ nobias:
 	WORD $0x0000
 
 	// TILESTORED TMM1, (DI)(SI*1)
-	QUAD    $0x0000378c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0000378c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -850,9 +878,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -863,9 +891,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_2x2(SB), $4160-152
+TEXT ·gemmAMXBF16_2x2(SB), $4160-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -875,21 +903,21 @@ TEXT ·gemmAMXBF16_2x2(SB), $4160-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z3
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z3
+	VBROADCASTSS alpha+88(FP), Z0
 
 unscaled:
 	TESTQ  $0x00000004, AX
 	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -993,17 +1021,17 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z3, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
-	VMULPS    64(CX), Z3, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
+	VMULPS    (CX), Z0, Z4
+	VADDPS    Z2, Z4, Z4
+	VMAXPS    Z4, Z1, Z4
+	VMULPS    64(CX), Z0, Z5
+	VADDPS    Z3, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z6
@@ -1029,12 +1057,12 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z3, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
-	VMULPS    64(CX), Z3, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
+	VMULPS    (CX), Z0, Z4
+	VADDPS    Z2, Z4, Z4
+	VMAXPS    Z4, Z1, Z4
+	VMULPS    64(CX), Z0, Z5
+	VADDPS    Z3, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z6
@@ -1062,8 +1090,8 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS.Z 64(SI), K1, Z2
+	VMOVUPS   (SI), Z2
+	VMOVUPS.Z 64(SI), K1, Z3
 
 nobias:
 	MOVQ  $0x00000080, SI
@@ -1085,9 +1113,16 @@ nobias:
 	WORD $0x0000
 
 	// TILESTORED TMM3, 64(DI)(SI*1)
-	QUAD    $0x0040379c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0040379c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -1105,9 +1140,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -1118,9 +1153,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_2x3(SB), $6208-152
+TEXT ·gemmAMXBF16_2x3(SB), $6208-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1130,22 +1165,22 @@ TEXT ·gemmAMXBF16_2x3(SB), $6208-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z4
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z4
+	VBROADCASTSS alpha+88(FP), Z0
 
 unscaled:
 	TESTQ  $0x00000004, AX
 	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -1285,20 +1320,20 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z4, Z5
-	VADDPS    Z1, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
-	VMULPS    64(CX), Z4, Z6
-	VADDPS    Z2, Z6, Z6
-	VMAXPS    Z6, Z0, Z6
-	VMULPS    128(CX), Z4, Z7
-	VADDPS    Z3, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    (CX), Z0, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
+	VMULPS    64(CX), Z0, Z6
+	VADDPS    Z3, Z6, Z6
+	VMAXPS    Z6, Z1, Z6
+	VMULPS    128(CX), Z0, Z7
+	VADDPS    Z4, Z7, Z7
+	VMAXPS    Z7, Z1, Z7
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z8
@@ -1327,15 +1362,15 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z4, Z5
-	VADDPS    Z1, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
-	VMULPS    64(CX), Z4, Z6
-	VADDPS    Z2, Z6, Z6
-	VMAXPS    Z6, Z0, Z6
-	VMULPS    128(CX), Z4, Z7
-	VADDPS    Z3, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    (CX), Z0, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
+	VMULPS    64(CX), Z0, Z6
+	VADDPS    Z3, Z6, Z6
+	VMAXPS    Z6, Z1, Z6
+	VMULPS    128(CX), Z0, Z7
+	VADDPS    Z4, Z7, Z7
+	VMAXPS    Z7, Z1, Z7
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z8
@@ -1366,9 +1401,9 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS   64(SI), Z2
-	VMOVUPS.Z 128(SI), K1, Z3
+	VMOVUPS   (SI), Z2
+	VMOVUPS   64(SI), Z3
+	VMOVUPS.Z 128(SI), K1, Z4
 
 nobias:
 	MOVQ  $0x000000c0, SI
@@ -1398,9 +1433,16 @@ nobias:
 	WORD $0x0000
 
 	// TILESTORED TMM5, 128(DI)(SI*1)
-	QUAD    $0x008037ac4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x008037ac4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -1418,9 +1460,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -1431,9 +1473,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_1x1(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_1x1(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1490,9 +1532,16 @@ loop:
 
 done:
 	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD    $0x000008844b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x000008844b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -1510,9 +1559,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1522,9 +1571,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_1x2(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_1x2(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1601,9 +1650,16 @@ done:
 	WORD $0x0000
 
 	// TILESTORED TMM1, 64(AX)(CX*1)
-	QUAD    $0x0040088c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x0040088c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -1621,9 +1677,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1633,9 +1689,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_1x3(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_1x3(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1732,9 +1788,16 @@ done:
 	WORD $0x0000
 
 	// TILESTORED TMM2, 128(AX)(CX*1)
-	QUAD    $0x008008944b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x008008944b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -1752,9 +1815,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1764,9 +1827,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x1(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_2x1(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1852,9 +1915,16 @@ done:
 	WORD $0x0000
 
 	// TILESTORED TMM1, (DX)(CX*1)
-	QUAD    $0x00000a8c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x00000a8c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -1872,9 +1942,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1884,9 +1954,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x2(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_2x2(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -2008,9 +2078,16 @@ done:
 	WORD $0x0000
 
 	// TILESTORED TMM3, 64(DX)(CX*1)
-	QUAD    $0x00400a9c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x00400a9c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -2028,9 +2105,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -2040,9 +2117,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x3(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_2x3(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -2208,9 +2285,16 @@ done:
 	WORD $0x0000
 
 	// TILESTORED TMM5, 128(DX)(CX*1)
-	QUAD    $0x00800aac4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x00800aac4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -2228,9 +2312,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -2240,26 +2324,32 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_1x1(SB), $1088-152
+TEXT ·gemmAMXS8Scaled_1x1(SB), $1088-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD    $0x000020844978e2c4
-	WORD    $0x0000
-	SHLQ    $0x02, aRow+40(FP)
-	SHLQ    $0x02, bRow+56(FP)
-	SHLQ    $0x02, cRow+72(FP)
-	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
-	MOVQ    flags+120(FP), AX
-	TESTQ   $0x00000004, AX
-	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
+	MOVQ         flags+120(FP), AX
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -2310,25 +2400,25 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z4
-	VPSUBD    Z2, Z4, Z4
-	VCVTDQ2PS Z4, Z4
-	VMULPS    Z3, Z4, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
+	VMOVUPS   (CX), Z5
+	VPSUBD    Z3, Z5, Z5
+	VCVTDQ2PS Z5, Z5
+	VMULPS    Z4, Z5, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS.Z (BX), K1, Z5
-	VADDPS    Z5, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z6
+	VADDPS    Z6, Z5, Z5
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z4, K1, (DX)
+	VMOVUPS Z5, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2343,20 +2433,20 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z4
-	VPSUBD    Z2, Z4, Z4
-	VCVTDQ2PS Z4, Z4
-	VMULPS    Z3, Z4, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
+	VMOVUPS   (CX), Z5
+	VPSUBD    Z3, Z5, Z5
+	VCVTDQ2PS Z5, Z5
+	VMULPS    Z4, Z5, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS.Z (BX), K1, Z5
-	VADDPS    Z5, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z6
+	VADDPS    Z6, Z5, Z5
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z4, K1, (DX)
+	VMOVUPS Z5, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2373,27 +2463,37 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z1
-
-nobias:
-	MOVQ      offset+136(FP), SI
-	TESTQ     SI, SI
-	JZ        nooffset
 	VMOVUPS.Z (SI), K1, Z2
 
-nooffset:
-	MOVQ      factor+144(FP), SI
+nobias:
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nofactor
+	JZ        nocolSums
 	VMOVUPS.Z (SI), K1, Z3
 
-nofactor:
-	MOVQ $0x00000040, SI
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS.Z (SI), K1, Z4
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z5
+	VPMULLD      Z5, Z3, Z3
+	VMULPS       Z0, Z4, Z4
+	MOVQ         $0x00000040, SI
 
 	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD    $0x000031844b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -2411,9 +2511,9 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -2424,27 +2524,33 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_1x2(SB), $2112-152
+TEXT ·gemmAMXS8Scaled_1x2(SB), $2112-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD    $0x000020844978e2c4
-	WORD    $0x0000
-	SHLQ    $0x02, aRow+40(FP)
-	SHLQ    $0x02, bRow+56(FP)
-	SHLQ    $0x02, cRow+72(FP)
-	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
-	MOVQ    flags+120(FP), AX
-	TESTQ   $0x00000004, AX
-	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
+	MOVQ         flags+120(FP), AX
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -2511,34 +2617,34 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z7
-	VPSUBD    Z3, Z7, Z7
-	VCVTDQ2PS Z7, Z7
-	VMULPS    Z5, Z7, Z7
-	VADDPS    Z1, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
-	VMOVUPS   64(CX), Z8
+	VMOVUPS   (CX), Z8
 	VPSUBD    Z4, Z8, Z8
 	VCVTDQ2PS Z8, Z8
 	VMULPS    Z6, Z8, Z8
 	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z0, Z8
+	VMAXPS    Z8, Z1, Z8
+	VMOVUPS   64(CX), Z9
+	VPSUBD    Z5, Z9, Z9
+	VCVTDQ2PS Z9, Z9
+	VMULPS    Z7, Z9, Z9
+	VADDPS    Z3, Z9, Z9
+	VMAXPS    Z9, Z1, Z9
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z9
-	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 64(BX), K1, Z9
-	VADDPS    Z9, Z8, Z8
+	VMOVUPS   (BX), Z10
+	VADDPS    Z10, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z10
+	VADDPS    Z10, Z9, Z9
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z7, (DX)
-	VMOVUPS Z8, K1, 64(DX)
+	VMOVUPS Z8, (DX)
+	VMOVUPS Z9, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2553,29 +2659,29 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z7
-	VPSUBD    Z3, Z7, Z7
-	VCVTDQ2PS Z7, Z7
-	VMULPS    Z5, Z7, Z7
-	VADDPS    Z1, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
-	VMOVUPS   64(CX), Z8
+	VMOVUPS   (CX), Z8
 	VPSUBD    Z4, Z8, Z8
 	VCVTDQ2PS Z8, Z8
 	VMULPS    Z6, Z8, Z8
 	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z0, Z8
+	VMAXPS    Z8, Z1, Z8
+	VMOVUPS   64(CX), Z9
+	VPSUBD    Z5, Z9, Z9
+	VCVTDQ2PS Z9, Z9
+	VMULPS    Z7, Z9, Z9
+	VADDPS    Z3, Z9, Z9
+	VMAXPS    Z9, Z1, Z9
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z9
-	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 64(BX), K1, Z9
-	VADDPS    Z9, Z8, Z8
+	VMOVUPS   (BX), Z10
+	VADDPS    Z10, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z10
+	VADDPS    Z10, Z9, Z9
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z7, (DX)
-	VMOVUPS Z8, K1, 64(DX)
+	VMOVUPS Z8, (DX)
+	VMOVUPS Z9, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2592,34 +2698,46 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS.Z 64(SI), K1, Z2
+	VMOVUPS   (SI), Z2
+	VMOVUPS.Z 64(SI), K1, Z3
 
 nobias:
-	MOVQ      offset+136(FP), SI
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nooffset
-	VMOVUPS   (SI), Z3
-	VMOVUPS.Z 64(SI), K1, Z4
+	JZ        nocolSums
+	VMOVUPS   (SI), Z4
+	VMOVUPS.Z 64(SI), K1, Z5
 
-nooffset:
-	MOVQ      factor+144(FP), SI
+nocolSums:
+	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
-	JZ        nofactor
-	VMOVUPS   (SI), Z5
-	VMOVUPS.Z 64(SI), K1, Z6
+	JZ        nocolScale
+	VMOVUPS   (SI), Z6
+	VMOVUPS.Z 64(SI), K1, Z7
 
-nofactor:
-	MOVQ $0x00000080, SI
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z8
+	VPMULLD      Z8, Z4, Z4
+	VMULPS       Z0, Z6, Z6
+	VPMULLD      Z8, Z5, Z5
+	VMULPS       Z0, Z7, Z7
+	MOVQ         $0x00000080, SI
 
 	// TILESTORED TMM0, (CX)(SI*1)
 	QUAD $0x000031844b7ae2c4
 	WORD $0x0000
 
 	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD    $0x0040318c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -2637,9 +2755,9 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -2650,28 +2768,34 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_1x3(SB), $3136-152
+TEXT ·gemmAMXS8Scaled_1x3(SB), $3136-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD    $0x000020844978e2c4
-	WORD    $0x0000
-	SHLQ    $0x02, aRow+40(FP)
-	SHLQ    $0x02, bRow+56(FP)
-	SHLQ    $0x02, cRow+72(FP)
-	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
-	MOVQ    flags+120(FP), AX
-	TESTQ   $0x00000004, AX
-	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
+	MOVQ         flags+120(FP), AX
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -2754,43 +2878,43 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z10
-	VPSUBD    Z4, Z10, Z10
-	VCVTDQ2PS Z10, Z10
-	VMULPS    Z7, Z10, Z10
-	VADDPS    Z1, Z10, Z10
-	VMAXPS    Z10, Z0, Z10
-	VMOVUPS   64(CX), Z11
+	VMOVUPS   (CX), Z11
 	VPSUBD    Z5, Z11, Z11
 	VCVTDQ2PS Z11, Z11
 	VMULPS    Z8, Z11, Z11
 	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z0, Z11
-	VMOVUPS   128(CX), Z12
+	VMAXPS    Z11, Z1, Z11
+	VMOVUPS   64(CX), Z12
 	VPSUBD    Z6, Z12, Z12
 	VCVTDQ2PS Z12, Z12
 	VMULPS    Z9, Z12, Z12
 	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z0, Z12
+	VMAXPS    Z12, Z1, Z12
+	VMOVUPS   128(CX), Z13
+	VPSUBD    Z7, Z13, Z13
+	VCVTDQ2PS Z13, Z13
+	VMULPS    Z10, Z13, Z13
+	VADDPS    Z4, Z13, Z13
+	VMAXPS    Z13, Z1, Z13
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z13
-	VADDPS    Z13, Z10, Z10
-	VMOVUPS   64(BX), Z13
-	VADDPS    Z13, Z11, Z11
-	VMOVUPS.Z 128(BX), K1, Z13
-	VADDPS    Z13, Z12, Z12
+	VMOVUPS   (BX), Z14
+	VADDPS    Z14, Z11, Z11
+	VMOVUPS   64(BX), Z14
+	VADDPS    Z14, Z12, Z12
+	VMOVUPS.Z 128(BX), K1, Z14
+	VADDPS    Z14, Z13, Z13
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z10, (DX)
-	VMOVUPS Z11, 64(DX)
-	VMOVUPS Z12, K1, 128(DX)
+	VMOVUPS Z11, (DX)
+	VMOVUPS Z12, 64(DX)
+	VMOVUPS Z13, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2805,38 +2929,38 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z10
-	VPSUBD    Z4, Z10, Z10
-	VCVTDQ2PS Z10, Z10
-	VMULPS    Z7, Z10, Z10
-	VADDPS    Z1, Z10, Z10
-	VMAXPS    Z10, Z0, Z10
-	VMOVUPS   64(CX), Z11
+	VMOVUPS   (CX), Z11
 	VPSUBD    Z5, Z11, Z11
 	VCVTDQ2PS Z11, Z11
 	VMULPS    Z8, Z11, Z11
 	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z0, Z11
-	VMOVUPS   128(CX), Z12
+	VMAXPS    Z11, Z1, Z11
+	VMOVUPS   64(CX), Z12
 	VPSUBD    Z6, Z12, Z12
 	VCVTDQ2PS Z12, Z12
 	VMULPS    Z9, Z12, Z12
 	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z0, Z12
+	VMAXPS    Z12, Z1, Z12
+	VMOVUPS   128(CX), Z13
+	VPSUBD    Z7, Z13, Z13
+	VCVTDQ2PS Z13, Z13
+	VMULPS    Z10, Z13, Z13
+	VADDPS    Z4, Z13, Z13
+	VMAXPS    Z13, Z1, Z13
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z13
-	VADDPS    Z13, Z10, Z10
-	VMOVUPS   64(BX), Z13
-	VADDPS    Z13, Z11, Z11
-	VMOVUPS.Z 128(BX), K1, Z13
-	VADDPS    Z13, Z12, Z12
+	VMOVUPS   (BX), Z14
+	VADDPS    Z14, Z11, Z11
+	VMOVUPS   64(BX), Z14
+	VADDPS    Z14, Z12, Z12
+	VMOVUPS.Z 128(BX), K1, Z14
+	VADDPS    Z14, Z13, Z13
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z10, (DX)
-	VMOVUPS Z11, 64(DX)
-	VMOVUPS Z12, K1, 128(DX)
+	VMOVUPS Z11, (DX)
+	VMOVUPS Z12, 64(DX)
+	VMOVUPS Z13, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2853,28 +2977,35 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS   64(SI), Z2
-	VMOVUPS.Z 128(SI), K1, Z3
+	VMOVUPS   (SI), Z2
+	VMOVUPS   64(SI), Z3
+	VMOVUPS.Z 128(SI), K1, Z4
 
 nobias:
-	MOVQ      offset+136(FP), SI
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nooffset
-	VMOVUPS   (SI), Z4
-	VMOVUPS   64(SI), Z5
-	VMOVUPS.Z 128(SI), K1, Z6
+	JZ        nocolSums
+	VMOVUPS   (SI), Z5
+	VMOVUPS   64(SI), Z6
+	VMOVUPS.Z 128(SI), K1, Z7
 
-nooffset:
-	MOVQ      factor+144(FP), SI
+nocolSums:
+	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
-	JZ        nofactor
-	VMOVUPS   (SI), Z7
-	VMOVUPS   64(SI), Z8
-	VMOVUPS.Z 128(SI), K1, Z9
+	JZ        nocolScale
+	VMOVUPS   (SI), Z8
+	VMOVUPS   64(SI), Z9
+	VMOVUPS.Z 128(SI), K1, Z10
 
-nofactor:
-	MOVQ $0x000000c0, SI
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z11
+	VPMULLD      Z11, Z5, Z5
+	VMULPS       Z0, Z8, Z8
+	VPMULLD      Z11, Z6, Z6
+	VMULPS       Z0, Z9, Z9
+	VPMULLD      Z11, Z7, Z7
+	VMULPS       Z0, Z10, Z10
+	MOVQ         $0x000000c0, SI
 
 	// TILESTORED TMM0, (CX)(SI*1)
 	QUAD $0x000031844b7ae2c4
@@ -2885,9 +3016,16 @@ nofactor:
 	WORD $0x0000
 
 	// TILESTORED TMM2, 128(CX)(SI*1)
-	QUAD    $0x008031944b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x008031944b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -2905,9 +3043,9 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -2918,26 +3056,32 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_2x1(SB), $2112-152
+TEXT ·gemmAMXS8Scaled_2x1(SB), $2112-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD    $0x000020844978e2c4
-	WORD    $0x0000
-	SHLQ    $0x02, aRow+40(FP)
-	SHLQ    $0x02, bRow+56(FP)
-	SHLQ    $0x02, cRow+72(FP)
-	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
-	MOVQ    flags+120(FP), AX
-	TESTQ   $0x00000004, AX
-	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
+	MOVQ         flags+120(FP), AX
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -3013,25 +3157,25 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z4
-	VPSUBD    Z2, Z4, Z4
-	VCVTDQ2PS Z4, Z4
-	VMULPS    Z3, Z4, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
+	VMOVUPS   (CX), Z5
+	VPSUBD    Z3, Z5, Z5
+	VCVTDQ2PS Z5, Z5
+	VMULPS    Z4, Z5, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS.Z (BX), K1, Z5
-	VADDPS    Z5, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z6
+	VADDPS    Z6, Z5, Z5
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z4, K1, (DX)
+	VMOVUPS Z5, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3046,20 +3190,20 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z4
-	VPSUBD    Z2, Z4, Z4
-	VCVTDQ2PS Z4, Z4
-	VMULPS    Z3, Z4, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
+	VMOVUPS   (CX), Z5
+	VPSUBD    Z3, Z5, Z5
+	VCVTDQ2PS Z5, Z5
+	VMULPS    Z4, Z5, Z5
+	VADDPS    Z2, Z5, Z5
+	VMAXPS    Z5, Z1, Z5
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS.Z (BX), K1, Z5
-	VADDPS    Z5, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z6
+	VADDPS    Z6, Z5, Z5
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z4, K1, (DX)
+	VMOVUPS Z5, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3076,35 +3220,45 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z1
-
-nobias:
-	MOVQ      offset+136(FP), SI
-	TESTQ     SI, SI
-	JZ        nooffset
 	VMOVUPS.Z (SI), K1, Z2
 
-nooffset:
-	MOVQ      factor+144(FP), SI
+nobias:
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nofactor
+	JZ        nocolSums
 	VMOVUPS.Z (SI), K1, Z3
 
-nofactor:
-	MOVQ  $0x00000040, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  CX, DI
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS.Z (SI), K1, Z4
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z5
+	VPMULLD      Z5, Z3, Z3
+	VMULPS       Z0, Z4, Z4
+	MOVQ         $0x00000040, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
 
 	// TILESTORED TMM0, (CX)(SI*1)
 	QUAD $0x000031844b7ae2c4
 	WORD $0x0000
 
 	// TILESTORED TMM1, (DI)(SI*1)
-	QUAD    $0x0000378c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0000378c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -3122,9 +3276,9 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -3135,27 +3289,33 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_2x2(SB), $4160-152
+TEXT ·gemmAMXS8Scaled_2x2(SB), $4160-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD    $0x000020844978e2c4
-	WORD    $0x0000
-	SHLQ    $0x02, aRow+40(FP)
-	SHLQ    $0x02, bRow+56(FP)
-	SHLQ    $0x02, cRow+72(FP)
-	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
-	MOVQ    flags+120(FP), AX
-	TESTQ   $0x00000004, AX
-	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
+	MOVQ         flags+120(FP), AX
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -3259,34 +3419,34 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z7
-	VPSUBD    Z3, Z7, Z7
-	VCVTDQ2PS Z7, Z7
-	VMULPS    Z5, Z7, Z7
-	VADDPS    Z1, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
-	VMOVUPS   64(CX), Z8
+	VMOVUPS   (CX), Z8
 	VPSUBD    Z4, Z8, Z8
 	VCVTDQ2PS Z8, Z8
 	VMULPS    Z6, Z8, Z8
 	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z0, Z8
+	VMAXPS    Z8, Z1, Z8
+	VMOVUPS   64(CX), Z9
+	VPSUBD    Z5, Z9, Z9
+	VCVTDQ2PS Z9, Z9
+	VMULPS    Z7, Z9, Z9
+	VADDPS    Z3, Z9, Z9
+	VMAXPS    Z9, Z1, Z9
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z9
-	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 64(BX), K1, Z9
-	VADDPS    Z9, Z8, Z8
+	VMOVUPS   (BX), Z10
+	VADDPS    Z10, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z10
+	VADDPS    Z10, Z9, Z9
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z7, (DX)
-	VMOVUPS Z8, K1, 64(DX)
+	VMOVUPS Z8, (DX)
+	VMOVUPS Z9, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3301,29 +3461,29 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z7
-	VPSUBD    Z3, Z7, Z7
-	VCVTDQ2PS Z7, Z7
-	VMULPS    Z5, Z7, Z7
-	VADDPS    Z1, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
-	VMOVUPS   64(CX), Z8
+	VMOVUPS   (CX), Z8
 	VPSUBD    Z4, Z8, Z8
 	VCVTDQ2PS Z8, Z8
 	VMULPS    Z6, Z8, Z8
 	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z0, Z8
+	VMAXPS    Z8, Z1, Z8
+	VMOVUPS   64(CX), Z9
+	VPSUBD    Z5, Z9, Z9
+	VCVTDQ2PS Z9, Z9
+	VMULPS    Z7, Z9, Z9
+	VADDPS    Z3, Z9, Z9
+	VMAXPS    Z9, Z1, Z9
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z9
-	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 64(BX), K1, Z9
-	VADDPS    Z9, Z8, Z8
+	VMOVUPS   (BX), Z10
+	VADDPS    Z10, Z8, Z8
+	VMOVUPS.Z 64(BX), K1, Z10
+	VADDPS    Z10, Z9, Z9
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z7, (DX)
-	VMOVUPS Z8, K1, 64(DX)
+	VMOVUPS Z8, (DX)
+	VMOVUPS Z9, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3340,29 +3500,34 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS.Z 64(SI), K1, Z2
+	VMOVUPS   (SI), Z2
+	VMOVUPS.Z 64(SI), K1, Z3
 
 nobias:
-	MOVQ      offset+136(FP), SI
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nooffset
-	VMOVUPS   (SI), Z3
-	VMOVUPS.Z 64(SI), K1, Z4
+	JZ        nocolSums
+	VMOVUPS   (SI), Z4
+	VMOVUPS.Z 64(SI), K1, Z5
 
-nooffset:
-	MOVQ      factor+144(FP), SI
+nocolSums:
+	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
-	JZ        nofactor
-	VMOVUPS   (SI), Z5
-	VMOVUPS.Z 64(SI), K1, Z6
+	JZ        nocolScale
+	VMOVUPS   (SI), Z6
+	VMOVUPS.Z 64(SI), K1, Z7
 
-nofactor:
-	MOVQ  $0x00000080, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  CX, DI
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z8
+	VPMULLD      Z8, Z4, Z4
+	VMULPS       Z0, Z6, Z6
+	VPMULLD      Z8, Z5, Z5
+	VMULPS       Z0, Z7, Z7
+	MOVQ         $0x00000080, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
 
 	// TILESTORED TMM0, (CX)(SI*1)
 	QUAD $0x000031844b7ae2c4
@@ -3377,9 +3542,16 @@ nofactor:
 	WORD $0x0000
 
 	// TILESTORED TMM3, 64(DI)(SI*1)
-	QUAD    $0x0040379c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0040379c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -3397,9 +3569,9 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -3410,28 +3582,34 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_2x3(SB), $6208-152
+TEXT ·gemmAMXS8Scaled_2x3(SB), $6208-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD    $0x000020844978e2c4
-	WORD    $0x0000
-	SHLQ    $0x02, aRow+40(FP)
-	SHLQ    $0x02, bRow+56(FP)
-	SHLQ    $0x02, cRow+72(FP)
-	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
-	MOVQ    flags+120(FP), AX
-	TESTQ   $0x00000004, AX
-	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	QUAD         $0x000020844978e2c4
+	WORD         $0x0000
+	SHLQ         $0x02, aRow+40(FP)
+	SHLQ         $0x02, bRow+56(FP)
+	SHLQ         $0x02, cRow+72(FP)
+	SHLQ         $0x02, resRow+112(FP)
+	VMOVUPS      lanes3f800000<>+0(SB), Z0
+	VMOVUPS      lanesff800000<>+0(SB), Z1
+	MOVQ         flags+120(FP), AX
+	TESTQ        $0x00000002, AX
+	JZ           unscaled
+	VBROADCASTSS alpha+88(FP), Z0
+
+unscaled:
+	TESTQ  $0x00000004, AX
+	JZ     unclamped
+	VPXORD Z1, Z1, Z1
 
 unclamped:
-	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -3571,43 +3749,43 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z10
-	VPSUBD    Z4, Z10, Z10
-	VCVTDQ2PS Z10, Z10
-	VMULPS    Z7, Z10, Z10
-	VADDPS    Z1, Z10, Z10
-	VMAXPS    Z10, Z0, Z10
-	VMOVUPS   64(CX), Z11
+	VMOVUPS   (CX), Z11
 	VPSUBD    Z5, Z11, Z11
 	VCVTDQ2PS Z11, Z11
 	VMULPS    Z8, Z11, Z11
 	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z0, Z11
-	VMOVUPS   128(CX), Z12
+	VMAXPS    Z11, Z1, Z11
+	VMOVUPS   64(CX), Z12
 	VPSUBD    Z6, Z12, Z12
 	VCVTDQ2PS Z12, Z12
 	VMULPS    Z9, Z12, Z12
 	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z0, Z12
+	VMAXPS    Z12, Z1, Z12
+	VMOVUPS   128(CX), Z13
+	VPSUBD    Z7, Z13, Z13
+	VCVTDQ2PS Z13, Z13
+	VMULPS    Z10, Z13, Z13
+	VADDPS    Z4, Z13, Z13
+	VMAXPS    Z13, Z1, Z13
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z13
-	VADDPS    Z13, Z10, Z10
-	VMOVUPS   64(BX), Z13
-	VADDPS    Z13, Z11, Z11
-	VMOVUPS.Z 128(BX), K1, Z13
-	VADDPS    Z13, Z12, Z12
+	VMOVUPS   (BX), Z14
+	VADDPS    Z14, Z11, Z11
+	VMOVUPS   64(BX), Z14
+	VADDPS    Z14, Z12, Z12
+	VMOVUPS.Z 128(BX), K1, Z14
+	VADDPS    Z14, Z13, Z13
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z10, (DX)
-	VMOVUPS Z11, 64(DX)
-	VMOVUPS Z12, K1, 128(DX)
+	VMOVUPS Z11, (DX)
+	VMOVUPS Z12, 64(DX)
+	VMOVUPS Z13, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3622,38 +3800,38 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z10
-	VPSUBD    Z4, Z10, Z10
-	VCVTDQ2PS Z10, Z10
-	VMULPS    Z7, Z10, Z10
-	VADDPS    Z1, Z10, Z10
-	VMAXPS    Z10, Z0, Z10
-	VMOVUPS   64(CX), Z11
+	VMOVUPS   (CX), Z11
 	VPSUBD    Z5, Z11, Z11
 	VCVTDQ2PS Z11, Z11
 	VMULPS    Z8, Z11, Z11
 	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z0, Z11
-	VMOVUPS   128(CX), Z12
+	VMAXPS    Z11, Z1, Z11
+	VMOVUPS   64(CX), Z12
 	VPSUBD    Z6, Z12, Z12
 	VCVTDQ2PS Z12, Z12
 	VMULPS    Z9, Z12, Z12
 	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z0, Z12
+	VMAXPS    Z12, Z1, Z12
+	VMOVUPS   128(CX), Z13
+	VPSUBD    Z7, Z13, Z13
+	VCVTDQ2PS Z13, Z13
+	VMULPS    Z10, Z13, Z13
+	VADDPS    Z4, Z13, Z13
+	VMAXPS    Z13, Z1, Z13
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z13
-	VADDPS    Z13, Z10, Z10
-	VMOVUPS   64(BX), Z13
-	VADDPS    Z13, Z11, Z11
-	VMOVUPS.Z 128(BX), K1, Z13
-	VADDPS    Z13, Z12, Z12
+	VMOVUPS   (BX), Z14
+	VADDPS    Z14, Z11, Z11
+	VMOVUPS   64(BX), Z14
+	VADDPS    Z14, Z12, Z12
+	VMOVUPS.Z 128(BX), K1, Z14
+	VADDPS    Z14, Z13, Z13
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z10, (DX)
-	VMOVUPS Z11, 64(DX)
-	VMOVUPS Z12, K1, 128(DX)
+	VMOVUPS Z11, (DX)
+	VMOVUPS Z12, 64(DX)
+	VMOVUPS Z13, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3670,32 +3848,39 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS   64(SI), Z2
-	VMOVUPS.Z 128(SI), K1, Z3
+	VMOVUPS   (SI), Z2
+	VMOVUPS   64(SI), Z3
+	VMOVUPS.Z 128(SI), K1, Z4
 
 nobias:
-	MOVQ      offset+136(FP), SI
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nooffset
-	VMOVUPS   (SI), Z4
-	VMOVUPS   64(SI), Z5
-	VMOVUPS.Z 128(SI), K1, Z6
+	JZ        nocolSums
+	VMOVUPS   (SI), Z5
+	VMOVUPS   64(SI), Z6
+	VMOVUPS.Z 128(SI), K1, Z7
 
-nooffset:
-	MOVQ      factor+144(FP), SI
+nocolSums:
+	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
-	JZ        nofactor
-	VMOVUPS   (SI), Z7
-	VMOVUPS   64(SI), Z8
-	VMOVUPS.Z 128(SI), K1, Z9
+	JZ        nocolScale
+	VMOVUPS   (SI), Z8
+	VMOVUPS   64(SI), Z9
+	VMOVUPS.Z 128(SI), K1, Z10
 
-nofactor:
-	MOVQ  $0x000000c0, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  CX, DI
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z11
+	VPMULLD      Z11, Z5, Z5
+	VMULPS       Z0, Z8, Z8
+	VPMULLD      Z11, Z6, Z6
+	VMULPS       Z0, Z9, Z9
+	VPMULLD      Z11, Z7, Z7
+	VMULPS       Z0, Z10, Z10
+	MOVQ         $0x000000c0, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
 
 	// TILESTORED TMM0, (CX)(SI*1)
 	QUAD $0x000031844b7ae2c4
@@ -3718,9 +3903,16 @@ nofactor:
 	WORD $0x0000
 
 	// TILESTORED TMM5, 128(DI)(SI*1)
-	QUAD    $0x008037ac4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x008037ac4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -3738,9 +3930,9 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 

@@ -156,8 +156,8 @@ func TestGemmS8(t *testing.T) {
 		newGemmS8Case(r, 300, 70, 10).test(t, s)
 		newGemmS8Case(r, 2*blockRows, 20, 10).test(t, s) // not a multiple of every tile
 		newGemmS8Case(r, 3, 20, 3072).test(t, s)
-		for i := range 24 { // panels side by side, tiles below each other
-			m := []int{1, 9, s.gemmS8.rows, 3*s.gemmS8.rows + 1, blockRows + 5}[i%5]
+		for i := range 60 { // panels side by side, tiles below each other
+			m := []int{1, 9, s.gemmS8.rows, 2*s.gemmS8.rows + 6, 3*s.gemmS8.rows + 1, blockRows + 5}[i%6]
 			newGemmS8Case(r, m, 5*s.gemmS8.cols()+s.gemmS8.vec, 128).test(t, s)
 		}
 	})
