@@ -98,7 +98,7 @@ func scaledAMX(kernels *amxKernels) scaledFunc {
 		next := amxNext(tiles, rows, steps, aRow, cRow, resRow, k*cols, cols)
 		config := newTileConfig(rowTiles, vecs, rows, amxTile, amxTile)
 		kernels[rowTiles][vecs](noescape(&config), panels*tiles, rows, steps, a, aRow, b, cols, c, cRow, amxTile, scale, bias, res, resRow,
-			flags|gemmScale, noescape(&next), tiles, zero, colSums, colScale)
+			flags, noescape(&next), tiles, zero, colSums, colScale)
 	}
 }
 

@@ -996,28 +996,16 @@ GLOBL lanes80000000<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Gelu(SB), NOSPLIT, $0-56
 	VMOVUPS lanes7fffffff<>+0(SB), Z0
-	VMOVUPS lanes414747ae<>+0(SB), Z1
-	VMOVUPS lanesb2998f60<>+0(SB), Z2
-	VMOVUPS lanes350d8a90<>+0(SB), Z3
-	VMOVUPS lanesb6e1e7e0<>+0(SB), Z4
-	VMOVUPS lanes3845d2e9<>+0(SB), Z5
-	VMOVUPS lanesb933a243<>+0(SB), Z6
-	VMOVUPS lanesb857c4c2<>+0(SB), Z7
-	VMOVUPS lanes3ba003a5<>+0(SB), Z8
-	VMOVUPS lanesbd151677<>+0(SB), Z9
-	VMOVUPS lanesbea2f70c<>+0(SB), Z10
-	VMOVUPS lanesbf4c424a<>+0(SB), Z11
-	VMOVUPS lanes3fb8aa3b<>+0(SB), Z12
-	VMOVUPS lanes4b400000<>+0(SB), Z13
-	VMOVUPS lanes3f318000<>+0(SB), Z14
-	VMOVUPS lanesb95e8083<>+0(SB), Z15
-	VMOVUPS lanes3ab511d3<>+0(SB), Z16
-	VMOVUPS lanes3c091d33<>+0(SB), Z17
-	VMOVUPS lanes3d2aac7a<>+0(SB), Z18
-	VMOVUPS lanes3e2aaa48<>+0(SB), Z19
-	VMOVUPS lanes3efffffe<>+0(SB), Z20
-	VMOVUPS lanes3f800000<>+0(SB), Z21
-	VMOVUPS lanes3f000000<>+0(SB), Z22
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
+	VMOVUPS normalTail5<>+0(SB), Z5
+	VMOVUPS normalTail4<>+0(SB), Z6
+	VMOVUPS normalTail3<>+0(SB), Z7
+	VMOVUPS normalTail2<>+0(SB), Z8
+	VMOVUPS normalTail1<>+0(SB), Z9
+	VMOVUPS normalTail0<>+0(SB), Z10
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -1037,40 +1025,29 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS      (CX)(SI*1), Z23
-	VANDPS       Z0, Z23, Z24
-	VMOVUPS      Z1, Z25
-	VMINPS       Z24, Z25, Z24
-	VMOVUPS      Z2, Z25
-	VFMADD213PS  Z3, Z24, Z25
-	VFMADD213PS  Z4, Z24, Z25
-	VFMADD213PS  Z5, Z24, Z25
-	VFMADD213PS  Z6, Z24, Z25
-	VFMADD213PS  Z7, Z24, Z25
-	VFMADD213PS  Z8, Z24, Z25
-	VFMADD213PS  Z9, Z24, Z25
-	VFMADD213PS  Z10, Z24, Z25
-	VFMADD213PS  Z11, Z24, Z25
-	VMULPS       Z24, Z25, Z25
-	VMOVUPS      Z12, Z28
-	VFMADD213PS  Z13, Z25, Z28
-	VSUBPS       Z13, Z28, Z28
-	VFNMADD231PS Z14, Z28, Z25
-	VFNMADD231PS Z15, Z28, Z25
-	VMOVUPS      Z16, Z29
-	VFMADD213PS  Z17, Z25, Z29
-	VFMADD213PS  Z18, Z25, Z29
-	VFMADD213PS  Z19, Z25, Z29
-	VFMADD213PS  Z20, Z25, Z29
-	VMULPS       Z25, Z25, Z30
-	VFMADD213PS  Z25, Z30, Z29
-	VADDPS       Z21, Z29, Z29
-	VSCALEFPS    Z28, Z29, Z25
-	VMULPS       Z22, Z24, Z24
-	VPXORD       Z26, Z26, Z26
-	VMAXPS       Z23, Z26, Z23
-	VFNMADD231PS Z25, Z24, Z23
-	VMOVUPS      Z23, (AX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z11
+	VANDPS       Z0, Z11, Z12
+	VMOVUPS      Z1, Z13
+	VMINPS       Z12, Z13, Z12
+	VMOVUPS      Z2, Z13
+	VFMADD213PS  Z3, Z12, Z13
+	VSUBPS       Z3, Z13, Z16
+	VFNMADD213PS Z12, Z4, Z16
+	VPERMPS      Z5, Z13, Z17
+	VPERMPS      Z6, Z13, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z7, Z13, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z8, Z13, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z9, Z13, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z10, Z13, Z13
+	VFMADD213PS  Z13, Z16, Z17
+	VPXORD       Z14, Z14, Z14
+	VMAXPS       Z11, Z14, Z11
+	VFNMADD231PS Z17, Z12, Z11
+	VMOVUPS      Z11, (AX)(SI*1)
 	ADDQ         $0x00000040, SI
 	CMPQ         SI, BX
 	JB           vector
@@ -1078,40 +1055,29 @@ vector:
 tail:
 	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (CX)(SI*1), K1, Z23
-	VANDPS       Z0, Z23, Z24
-	VMOVUPS      Z1, Z25
-	VMINPS       Z24, Z25, Z24
-	VMOVUPS      Z2, Z25
-	VFMADD213PS  Z3, Z24, Z25
-	VFMADD213PS  Z4, Z24, Z25
-	VFMADD213PS  Z5, Z24, Z25
-	VFMADD213PS  Z6, Z24, Z25
-	VFMADD213PS  Z7, Z24, Z25
-	VFMADD213PS  Z8, Z24, Z25
-	VFMADD213PS  Z9, Z24, Z25
-	VFMADD213PS  Z10, Z24, Z25
-	VFMADD213PS  Z11, Z24, Z25
-	VMULPS       Z24, Z25, Z25
-	VMOVUPS      Z12, Z28
-	VFMADD213PS  Z13, Z25, Z28
-	VSUBPS       Z13, Z28, Z28
-	VFNMADD231PS Z14, Z28, Z25
-	VFNMADD231PS Z15, Z28, Z25
-	VMOVUPS      Z16, Z29
-	VFMADD213PS  Z17, Z25, Z29
-	VFMADD213PS  Z18, Z25, Z29
-	VFMADD213PS  Z19, Z25, Z29
-	VFMADD213PS  Z20, Z25, Z29
-	VMULPS       Z25, Z25, Z30
-	VFMADD213PS  Z25, Z30, Z29
-	VADDPS       Z21, Z29, Z29
-	VSCALEFPS    Z28, Z29, Z25
-	VMULPS       Z22, Z24, Z24
-	VPXORD       Z27, Z27, Z27
-	VMAXPS       Z23, Z27, Z23
-	VFNMADD231PS Z25, Z24, Z23
-	VMOVUPS      Z23, K1, (AX)(SI*1)
+	VMOVUPS.Z    (CX)(SI*1), K1, Z11
+	VANDPS       Z0, Z11, Z12
+	VMOVUPS      Z1, Z13
+	VMINPS       Z12, Z13, Z12
+	VMOVUPS      Z2, Z13
+	VFMADD213PS  Z3, Z12, Z13
+	VSUBPS       Z3, Z13, Z16
+	VFNMADD213PS Z12, Z4, Z16
+	VPERMPS      Z5, Z13, Z17
+	VPERMPS      Z6, Z13, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z7, Z13, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z8, Z13, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z9, Z13, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z10, Z13, Z13
+	VFMADD213PS  Z13, Z16, Z17
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z11, Z15, Z11
+	VFNMADD231PS Z17, Z12, Z11
+	VMOVUPS      Z11, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -1125,23 +1091,167 @@ next:
 	VZEROUPPER
 	RET
 
-DATA lanes3f000000<>+0(SB)/4, $0x3f000000
-DATA lanes3f000000<>+4(SB)/4, $0x3f000000
-DATA lanes3f000000<>+8(SB)/4, $0x3f000000
-DATA lanes3f000000<>+12(SB)/4, $0x3f000000
-DATA lanes3f000000<>+16(SB)/4, $0x3f000000
-DATA lanes3f000000<>+20(SB)/4, $0x3f000000
-DATA lanes3f000000<>+24(SB)/4, $0x3f000000
-DATA lanes3f000000<>+28(SB)/4, $0x3f000000
-DATA lanes3f000000<>+32(SB)/4, $0x3f000000
-DATA lanes3f000000<>+36(SB)/4, $0x3f000000
-DATA lanes3f000000<>+40(SB)/4, $0x3f000000
-DATA lanes3f000000<>+44(SB)/4, $0x3f000000
-DATA lanes3f000000<>+48(SB)/4, $0x3f000000
-DATA lanes3f000000<>+52(SB)/4, $0x3f000000
-DATA lanes3f000000<>+56(SB)/4, $0x3f000000
-DATA lanes3f000000<>+60(SB)/4, $0x3f000000
-GLOBL lanes3f000000<>(SB), RODATA|NOPTR, $64
+DATA lanes40b9611a<>+0(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+4(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+8(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+12(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+16(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+20(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+24(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+28(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+32(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+36(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+40(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+44(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+48(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+52(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+56(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+60(SB)/4, $0x40b9611a
+GLOBL lanes40b9611a<>(SB), RODATA|NOPTR, $64
+
+DATA lanes4025b6db<>+0(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+4(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+8(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+12(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+16(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+20(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+24(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+28(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+32(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+36(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+40(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+44(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+48(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+52(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+56(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+60(SB)/4, $0x4025b6db
+GLOBL lanes4025b6db<>(SB), RODATA|NOPTR, $64
+
+DATA lanes3ec5bce9<>+0(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+4(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+8(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+12(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+16(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+20(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+24(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+28(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+32(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+36(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+40(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+44(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+48(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+52(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+56(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+60(SB)/4, $0x3ec5bce9
+GLOBL lanes3ec5bce9<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail5<>+0(SB)/4, $0xbc2252b7
+DATA normalTail5<>+4(SB)/4, $0xbbd5ef0b
+DATA normalTail5<>+8(SB)/4, $0x3a0af8b0
+DATA normalTail5<>+12(SB)/4, $0x3bb38c4c
+DATA normalTail5<>+16(SB)/4, $0x3bb8ddc0
+DATA normalTail5<>+20(SB)/4, $0x3b38d4f9
+DATA normalTail5<>+24(SB)/4, $0x38d75357
+DATA normalTail5<>+28(SB)/4, $0xba8c3b5c
+DATA normalTail5<>+32(SB)/4, $0xba875c08
+DATA normalTail5<>+36(SB)/4, $0xba1ee12f
+DATA normalTail5<>+40(SB)/4, $0xb98997cc
+DATA normalTail5<>+44(SB)/4, $0xb8bb303c
+DATA normalTail5<>+48(SB)/4, $0xb7cdfbae
+DATA normalTail5<>+52(SB)/4, $0xb6ba6622
+DATA normalTail5<>+56(SB)/4, $0xb58c2b05
+DATA normalTail5<>+60(SB)/4, $0x00000000
+GLOBL normalTail5<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail4<>+0(SB)/4, $0xa9aa7d40
+DATA normalTail4<>+4(SB)/4, $0xbc89ed93
+DATA normalTail4<>+8(SB)/4, $0xbcba3a2b
+DATA normalTail4<>+12(SB)/4, $0xbc8527a4
+DATA normalTail4<>+16(SB)/4, $0xbb9e08f5
+DATA normalTail4<>+20(SB)/4, $0x3b688fcd
+DATA normalTail4<>+24(SB)/4, $0x3bca7f59
+DATA normalTail4<>+28(SB)/4, $0x3ba3dbbe
+DATA normalTail4<>+32(SB)/4, $0x3b3ad8c9
+DATA normalTail4<>+36(SB)/4, $0x3aa5019c
+DATA normalTail4<>+40(SB)/4, $0x39ea94d0
+DATA normalTail4<>+44(SB)/4, $0x3908ef85
+DATA normalTail4<>+48(SB)/4, $0x3804df0a
+DATA normalTail4<>+52(SB)/4, $0x36d7fd3c
+DATA normalTail4<>+56(SB)/4, $0x3593d957
+DATA normalTail4<>+60(SB)/4, $0x00000000
+GLOBL normalTail4<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail3<>+0(SB)/4, $0x3d882ba0
+DATA normalTail3<>+4(SB)/4, $0x3d57116e
+DATA normalTail3<>+8(SB)/4, $0x3ca30be7
+DATA normalTail3<>+12(SB)/4, $0xbc3ea152
+DATA normalTail3<>+16(SB)/4, $0xbce5009d
+DATA normalTail3<>+20(SB)/4, $0xbce65d80
+DATA normalTail3<>+24(SB)/4, $0xbca267c7
+DATA normalTail3<>+28(SB)/4, $0xbc31db60
+DATA normalTail3<>+32(SB)/4, $0xbb9d6e9b
+DATA normalTail3<>+36(SB)/4, $0xbae5d0a4
+DATA normalTail3<>+40(SB)/4, $0xba0bed9d
+DATA normalTail3<>+44(SB)/4, $0xb90f3367
+DATA normalTail3<>+48(SB)/4, $0xb7f79011
+DATA normalTail3<>+52(SB)/4, $0xb6b5653e
+DATA normalTail3<>+56(SB)/4, $0xb561efc6
+DATA normalTail3<>+60(SB)/4, $0x00000000
+GLOBL normalTail3<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail2<>+0(SB)/4, $0x2774aea0
+DATA normalTail2<>+4(SB)/4, $0x3d926df4
+DATA normalTail2<>+8(SB)/4, $0x3dea26ae
+DATA normalTail2<>+12(SB)/4, $0x3df1e84f
+DATA normalTail2<>+16(SB)/4, $0x3dbf5e99
+DATA normalTail2<>+20(SB)/4, $0x3d7485c3
+DATA normalTail2<>+24(SB)/4, $0x3d01305a
+DATA normalTail2<>+28(SB)/4, $0x3c64a6a9
+DATA normalTail2<>+32(SB)/4, $0x3baabed8
+DATA normalTail2<>+36(SB)/4, $0x3ad83c07
+DATA normalTail2<>+40(SB)/4, $0x39e8f9ba
+DATA normalTail2<>+44(SB)/4, $0x38d60eb5
+DATA normalTail2<>+48(SB)/4, $0x37a80313
+DATA normalTail2<>+52(SB)/4, $0x366199ee
+DATA normalTail2<>+56(SB)/4, $0x3501b162
+DATA normalTail2<>+60(SB)/4, $0x00000000
+GLOBL normalTail2<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail1<>+0(SB)/4, $0xbecc422a
+DATA normalTail1<>+4(SB)/4, $0xbebd9457
+DATA normalTail1<>+8(SB)/4, $0xbe9792f8
+DATA normalTail1<>+12(SB)/4, $0xbe50ca6b
+DATA normalTail1<>+16(SB)/4, $0xbdf7c0e6
+DATA normalTail1<>+20(SB)/4, $0xbd7d4038
+DATA normalTail1<>+24(SB)/4, $0xbcdefff5
+DATA normalTail1<>+28(SB)/4, $0xbc292742
+DATA normalTail1<>+32(SB)/4, $0xbb5d0f3a
+DATA normalTail1<>+36(SB)/4, $0xba78dce8
+DATA normalTail1<>+40(SB)/4, $0xb97157ac
+DATA normalTail1<>+44(SB)/4, $0xb8499e46
+DATA normalTail1<>+48(SB)/4, $0xb71117fe
+DATA normalTail1<>+52(SB)/4, $0xb5b3e538
+DATA normalTail1<>+56(SB)/4, $0xb4402370
+DATA normalTail1<>+60(SB)/4, $0x00000000
+GLOBL normalTail1<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail0<>+0(SB)/4, $0x3f000000
+DATA normalTail0<>+4(SB)/4, $0x3eb3082c
+DATA normalTail0<>+8(SB)/4, $0x3e613690
+DATA normalTail0<>+12(SB)/4, $0x3dfc878d
+DATA normalTail0<>+16(SB)/4, $0x3d7aa68b
+DATA normalTail0<>+20(SB)/4, $0x3cdb0c92
+DATA normalTail0<>+24(SB)/4, $0x3c27dbde
+DATA normalTail0<>+28(SB)/4, $0x3b60de16
+DATA normalTail0<>+32(SB)/4, $0x3a8353b4
+DATA normalTail0<>+36(SB)/4, $0x39857cd2
+DATA normalTail0<>+40(SB)/4, $0x386bc906
+DATA normalTail0<>+44(SB)/4, $0x3734b5d9
+DATA normalTail0<>+48(SB)/4, $0x35f023ba
+DATA normalTail0<>+52(SB)/4, $0x348a35f2
+DATA normalTail0<>+56(SB)/4, $0x3309b722
+DATA normalTail0<>+60(SB)/4, $0x00000000
+GLOBL normalTail0<>(SB), RODATA|NOPTR, $64
 
 // func unaryAVX512_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2

@@ -16,20 +16,20 @@ TEXT ·gemmAMXBF16_1x1(SB), $1088-168
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z1
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
+	VBROADCASTSS alpha+88(FP), Z1
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	VMOVUPS lanesff800000<>+0(SB), Z2
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z2, Z2, Z2
 
 unclamped:
-	VPXORD Z2, Z2, Z2
+	VPXORD Z0, Z0, Z0
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -85,9 +85,9 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z0, Z3
-	VADDPS    Z2, Z3, Z3
-	VMAXPS    Z3, Z1, Z3
+	VMULPS    (CX), Z1, Z3
+	VADDPS    Z0, Z3, Z3
+	VMAXPS    Z3, Z2, Z3
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -110,9 +110,9 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z0, Z3
-	VADDPS    Z2, Z3, Z3
-	VMAXPS    Z3, Z1, Z3
+	VMULPS    (CX), Z1, Z3
+	VADDPS    Z0, Z3, Z3
+	VMAXPS    Z3, Z2, Z3
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -137,7 +137,7 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z2
+	VMOVUPS.Z (SI), K1, Z0
 
 nobias:
 	MOVQ $0x00000040, SI
@@ -231,21 +231,21 @@ TEXT ·gemmAMXBF16_1x2(SB), $2112-168
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z2
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
+	VBROADCASTSS alpha+88(FP), Z2
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	VMOVUPS lanesff800000<>+0(SB), Z3
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z3, Z3, Z3
 
 unclamped:
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -317,12 +317,12 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z0, Z4
-	VADDPS    Z2, Z4, Z4
-	VMAXPS    Z4, Z1, Z4
-	VMULPS    64(CX), Z0, Z5
-	VADDPS    Z3, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
+	VMULPS    (CX), Z2, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
+	VMULPS    64(CX), Z2, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z3, Z5
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z6
@@ -348,12 +348,12 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z0, Z4
-	VADDPS    Z2, Z4, Z4
-	VMAXPS    Z4, Z1, Z4
-	VMULPS    64(CX), Z0, Z5
-	VADDPS    Z3, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
+	VMULPS    (CX), Z2, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
+	VMULPS    64(CX), Z2, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z3, Z5
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z6
@@ -381,8 +381,8 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z2
-	VMOVUPS.Z 64(SI), K1, Z3
+	VMOVUPS   (SI), Z0
+	VMOVUPS.Z 64(SI), K1, Z1
 
 nobias:
 	MOVQ $0x00000080, SI
@@ -444,22 +444,22 @@ TEXT ·gemmAMXBF16_1x3(SB), $3136-168
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z3
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
+	VBROADCASTSS alpha+88(FP), Z3
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	VMOVUPS lanesff800000<>+0(SB), Z4
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z4, Z4, Z4
 
 unclamped:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -547,15 +547,15 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z0, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	VMULPS    64(CX), Z0, Z6
-	VADDPS    Z3, Z6, Z6
-	VMAXPS    Z6, Z1, Z6
-	VMULPS    128(CX), Z0, Z7
-	VADDPS    Z4, Z7, Z7
-	VMAXPS    Z7, Z1, Z7
+	VMULPS    (CX), Z3, Z5
+	VADDPS    Z0, Z5, Z5
+	VMAXPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z3, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z4, Z6
+	VMULPS    128(CX), Z3, Z7
+	VADDPS    Z2, Z7, Z7
+	VMAXPS    Z7, Z4, Z7
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z8
@@ -584,15 +584,15 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z0, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	VMULPS    64(CX), Z0, Z6
-	VADDPS    Z3, Z6, Z6
-	VMAXPS    Z6, Z1, Z6
-	VMULPS    128(CX), Z0, Z7
-	VADDPS    Z4, Z7, Z7
-	VMAXPS    Z7, Z1, Z7
+	VMULPS    (CX), Z3, Z5
+	VADDPS    Z0, Z5, Z5
+	VMAXPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z3, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z4, Z6
+	VMULPS    128(CX), Z3, Z7
+	VADDPS    Z2, Z7, Z7
+	VMAXPS    Z7, Z4, Z7
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z8
@@ -623,9 +623,9 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z2
-	VMOVUPS   64(SI), Z3
-	VMOVUPS.Z 128(SI), K1, Z4
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS.Z 128(SI), K1, Z2
 
 nobias:
 	MOVQ $0x000000c0, SI
@@ -691,20 +691,20 @@ TEXT ·gemmAMXBF16_2x1(SB), $2112-168
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z1
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
+	VBROADCASTSS alpha+88(FP), Z1
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	VMOVUPS lanesff800000<>+0(SB), Z2
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z2, Z2, Z2
 
 unclamped:
-	VPXORD Z2, Z2, Z2
+	VPXORD Z0, Z0, Z0
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -785,9 +785,9 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z0, Z3
-	VADDPS    Z2, Z3, Z3
-	VMAXPS    Z3, Z1, Z3
+	VMULPS    (CX), Z1, Z3
+	VADDPS    Z0, Z3, Z3
+	VMAXPS    Z3, Z2, Z3
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -810,9 +810,9 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z0, Z3
-	VADDPS    Z2, Z3, Z3
-	VMAXPS    Z3, Z1, Z3
+	VMULPS    (CX), Z1, Z3
+	VADDPS    Z0, Z3, Z3
+	VMAXPS    Z3, Z2, Z3
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -837,7 +837,7 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z2
+	VMOVUPS.Z (SI), K1, Z0
 
 nobias:
 	MOVQ  $0x00000040, SI
@@ -903,21 +903,21 @@ TEXT ·gemmAMXBF16_2x2(SB), $4160-168
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z2
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
+	VBROADCASTSS alpha+88(FP), Z2
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	VMOVUPS lanesff800000<>+0(SB), Z3
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z3, Z3, Z3
 
 unclamped:
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -1026,12 +1026,12 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z0, Z4
-	VADDPS    Z2, Z4, Z4
-	VMAXPS    Z4, Z1, Z4
-	VMULPS    64(CX), Z0, Z5
-	VADDPS    Z3, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
+	VMULPS    (CX), Z2, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
+	VMULPS    64(CX), Z2, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z3, Z5
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z6
@@ -1057,12 +1057,12 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z0, Z4
-	VADDPS    Z2, Z4, Z4
-	VMAXPS    Z4, Z1, Z4
-	VMULPS    64(CX), Z0, Z5
-	VADDPS    Z3, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
+	VMULPS    (CX), Z2, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
+	VMULPS    64(CX), Z2, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z3, Z5
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z6
@@ -1090,8 +1090,8 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z2
-	VMOVUPS.Z 64(SI), K1, Z3
+	VMOVUPS   (SI), Z0
+	VMOVUPS.Z 64(SI), K1, Z1
 
 nobias:
 	MOVQ  $0x00000080, SI
@@ -1165,22 +1165,22 @@ TEXT ·gemmAMXBF16_2x3(SB), $6208-168
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
 	MOVQ         flags+120(FP), AX
+	VMOVUPS      lanes3f800000<>+0(SB), Z3
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
+	VBROADCASTSS alpha+88(FP), Z3
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	VMOVUPS lanesff800000<>+0(SB), Z4
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z4, Z4, Z4
 
 unclamped:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -1325,15 +1325,15 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z0, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	VMULPS    64(CX), Z0, Z6
-	VADDPS    Z3, Z6, Z6
-	VMAXPS    Z6, Z1, Z6
-	VMULPS    128(CX), Z0, Z7
-	VADDPS    Z4, Z7, Z7
-	VMAXPS    Z7, Z1, Z7
+	VMULPS    (CX), Z3, Z5
+	VADDPS    Z0, Z5, Z5
+	VMAXPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z3, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z4, Z6
+	VMULPS    128(CX), Z3, Z7
+	VADDPS    Z2, Z7, Z7
+	VMAXPS    Z7, Z4, Z7
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z8
@@ -1362,15 +1362,15 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z0, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
-	VMULPS    64(CX), Z0, Z6
-	VADDPS    Z3, Z6, Z6
-	VMAXPS    Z6, Z1, Z6
-	VMULPS    128(CX), Z0, Z7
-	VADDPS    Z4, Z7, Z7
-	VMAXPS    Z7, Z1, Z7
+	VMULPS    (CX), Z3, Z5
+	VADDPS    Z0, Z5, Z5
+	VMAXPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z3, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z4, Z6
+	VMULPS    128(CX), Z3, Z7
+	VADDPS    Z2, Z7, Z7
+	VMAXPS    Z7, Z4, Z7
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z8
@@ -1401,9 +1401,9 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z2
-	VMOVUPS   64(SI), Z3
-	VMOVUPS.Z 128(SI), K1, Z4
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS.Z 128(SI), K1, Z2
 
 nobias:
 	MOVQ  $0x000000c0, SI
@@ -2330,26 +2330,20 @@ TEXT ·gemmAMXS8Scaled_1x1(SB), $1088-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD         $0x000020844978e2c4
-	WORD         $0x0000
-	SHLQ         $0x02, aRow+40(FP)
-	SHLQ         $0x02, bRow+56(FP)
-	SHLQ         $0x02, cRow+72(FP)
-	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	MOVQ         flags+120(FP), AX
-	TESTQ        $0x00000002, AX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z3
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z3, Z3, Z3
 
 unclamped:
-	VPXORD Z2, Z2, Z2
+	VPXORD Z0, Z0, Z0
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -2405,20 +2399,20 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z5
-	VPSUBD    Z3, Z5, Z5
-	VCVTDQ2PS Z5, Z5
-	VMULPS    Z4, Z5, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
+	VMOVUPS   (CX), Z4
+	VPSUBD    Z1, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS.Z (BX), K1, Z6
-	VADDPS    Z6, Z5, Z5
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z5, K1, (DX)
+	VMOVUPS Z4, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2433,20 +2427,20 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z5
-	VPSUBD    Z3, Z5, Z5
-	VCVTDQ2PS Z5, Z5
-	VMULPS    Z4, Z5, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
+	VMOVUPS   (CX), Z4
+	VPSUBD    Z1, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS.Z (BX), K1, Z6
-	VADDPS    Z6, Z5, Z5
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z5, K1, (DX)
+	VMOVUPS Z4, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2463,24 +2457,25 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z2
+	VMOVUPS.Z (SI), K1, Z0
 
 nobias:
 	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolSums
-	VMOVUPS.Z (SI), K1, Z3
+	VMOVUPS.Z (SI), K1, Z1
 
 nocolSums:
 	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolScale
-	VMOVUPS.Z (SI), K1, Z4
+	VMOVUPS.Z (SI), K1, Z2
 
 nocolScale:
-	VBROADCASTSS zero+144(FP), Z5
-	VPMULLD      Z5, Z3, Z3
-	VMULPS       Z0, Z4, Z4
+	VBROADCASTSS zero+144(FP), Z4
+	VBROADCASTSS alpha+88(FP), Z5
+	VPMULLD      Z4, Z1, Z1
+	VMULPS       Z5, Z2, Z2
 	MOVQ         $0x00000040, SI
 
 	// TILESTORED TMM0, (CX)(SI*1)
@@ -2530,27 +2525,21 @@ TEXT ·gemmAMXS8Scaled_1x2(SB), $2112-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD         $0x000020844978e2c4
-	WORD         $0x0000
-	SHLQ         $0x02, aRow+40(FP)
-	SHLQ         $0x02, bRow+56(FP)
-	SHLQ         $0x02, cRow+72(FP)
-	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	MOVQ         flags+120(FP), AX
-	TESTQ        $0x00000002, AX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z6
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z6, Z6, Z6
 
 unclamped:
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -2622,29 +2611,29 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z8
-	VPSUBD    Z4, Z8, Z8
+	VMOVUPS   (CX), Z7
+	VPSUBD    Z2, Z7, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z4, Z7, Z7
+	VADDPS    Z0, Z7, Z7
+	VMAXPS    Z7, Z6, Z7
+	VMOVUPS   64(CX), Z8
+	VPSUBD    Z3, Z8, Z8
 	VCVTDQ2PS Z8, Z8
-	VMULPS    Z6, Z8, Z8
-	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z1, Z8
-	VMOVUPS   64(CX), Z9
-	VPSUBD    Z5, Z9, Z9
-	VCVTDQ2PS Z9, Z9
-	VMULPS    Z7, Z9, Z9
-	VADDPS    Z3, Z9, Z9
-	VMAXPS    Z9, Z1, Z9
+	VMULPS    Z5, Z8, Z8
+	VADDPS    Z1, Z8, Z8
+	VMAXPS    Z8, Z6, Z8
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z10
-	VADDPS    Z10, Z8, Z8
-	VMOVUPS.Z 64(BX), K1, Z10
-	VADDPS    Z10, Z9, Z9
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 64(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z8, (DX)
-	VMOVUPS Z9, K1, 64(DX)
+	VMOVUPS Z7, (DX)
+	VMOVUPS Z8, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2659,29 +2648,29 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z8
-	VPSUBD    Z4, Z8, Z8
+	VMOVUPS   (CX), Z7
+	VPSUBD    Z2, Z7, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z4, Z7, Z7
+	VADDPS    Z0, Z7, Z7
+	VMAXPS    Z7, Z6, Z7
+	VMOVUPS   64(CX), Z8
+	VPSUBD    Z3, Z8, Z8
 	VCVTDQ2PS Z8, Z8
-	VMULPS    Z6, Z8, Z8
-	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z1, Z8
-	VMOVUPS   64(CX), Z9
-	VPSUBD    Z5, Z9, Z9
-	VCVTDQ2PS Z9, Z9
-	VMULPS    Z7, Z9, Z9
-	VADDPS    Z3, Z9, Z9
-	VMAXPS    Z9, Z1, Z9
+	VMULPS    Z5, Z8, Z8
+	VADDPS    Z1, Z8, Z8
+	VMAXPS    Z8, Z6, Z8
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z10
-	VADDPS    Z10, Z8, Z8
-	VMOVUPS.Z 64(BX), K1, Z10
-	VADDPS    Z10, Z9, Z9
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 64(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z8, (DX)
-	VMOVUPS Z9, K1, 64(DX)
+	VMOVUPS Z7, (DX)
+	VMOVUPS Z8, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2698,29 +2687,30 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z2
-	VMOVUPS.Z 64(SI), K1, Z3
+	VMOVUPS   (SI), Z0
+	VMOVUPS.Z 64(SI), K1, Z1
 
 nobias:
 	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolSums
-	VMOVUPS   (SI), Z4
-	VMOVUPS.Z 64(SI), K1, Z5
+	VMOVUPS   (SI), Z2
+	VMOVUPS.Z 64(SI), K1, Z3
 
 nocolSums:
 	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolScale
-	VMOVUPS   (SI), Z6
-	VMOVUPS.Z 64(SI), K1, Z7
+	VMOVUPS   (SI), Z4
+	VMOVUPS.Z 64(SI), K1, Z5
 
 nocolScale:
-	VBROADCASTSS zero+144(FP), Z8
-	VPMULLD      Z8, Z4, Z4
-	VMULPS       Z0, Z6, Z6
-	VPMULLD      Z8, Z5, Z5
-	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS zero+144(FP), Z7
+	VBROADCASTSS alpha+88(FP), Z8
+	VPMULLD      Z7, Z2, Z2
+	VMULPS       Z8, Z4, Z4
+	VPMULLD      Z7, Z3, Z3
+	VMULPS       Z8, Z5, Z5
 	MOVQ         $0x00000080, SI
 
 	// TILESTORED TMM0, (CX)(SI*1)
@@ -2774,28 +2764,22 @@ TEXT ·gemmAMXS8Scaled_1x3(SB), $3136-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD         $0x000020844978e2c4
-	WORD         $0x0000
-	SHLQ         $0x02, aRow+40(FP)
-	SHLQ         $0x02, bRow+56(FP)
-	SHLQ         $0x02, cRow+72(FP)
-	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	MOVQ         flags+120(FP), AX
-	TESTQ        $0x00000002, AX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z9
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z9, Z9, Z9
 
 unclamped:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -2883,38 +2867,38 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z11
-	VPSUBD    Z5, Z11, Z11
+	VMOVUPS   (CX), Z10
+	VPSUBD    Z3, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z6, Z10, Z10
+	VADDPS    Z0, Z10, Z10
+	VMAXPS    Z10, Z9, Z10
+	VMOVUPS   64(CX), Z11
+	VPSUBD    Z4, Z11, Z11
 	VCVTDQ2PS Z11, Z11
-	VMULPS    Z8, Z11, Z11
-	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z1, Z11
-	VMOVUPS   64(CX), Z12
-	VPSUBD    Z6, Z12, Z12
+	VMULPS    Z7, Z11, Z11
+	VADDPS    Z1, Z11, Z11
+	VMAXPS    Z11, Z9, Z11
+	VMOVUPS   128(CX), Z12
+	VPSUBD    Z5, Z12, Z12
 	VCVTDQ2PS Z12, Z12
-	VMULPS    Z9, Z12, Z12
-	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z1, Z12
-	VMOVUPS   128(CX), Z13
-	VPSUBD    Z7, Z13, Z13
-	VCVTDQ2PS Z13, Z13
-	VMULPS    Z10, Z13, Z13
-	VADDPS    Z4, Z13, Z13
-	VMAXPS    Z13, Z1, Z13
+	VMULPS    Z8, Z12, Z12
+	VADDPS    Z2, Z12, Z12
+	VMAXPS    Z12, Z9, Z12
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z14
-	VADDPS    Z14, Z11, Z11
-	VMOVUPS   64(BX), Z14
-	VADDPS    Z14, Z12, Z12
-	VMOVUPS.Z 128(BX), K1, Z14
-	VADDPS    Z14, Z13, Z13
+	VMOVUPS   (BX), Z13
+	VADDPS    Z13, Z10, Z10
+	VMOVUPS   64(BX), Z13
+	VADDPS    Z13, Z11, Z11
+	VMOVUPS.Z 128(BX), K1, Z13
+	VADDPS    Z13, Z12, Z12
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z11, (DX)
-	VMOVUPS Z12, 64(DX)
-	VMOVUPS Z13, K1, 128(DX)
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	VMOVUPS Z12, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2929,38 +2913,38 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z11
-	VPSUBD    Z5, Z11, Z11
+	VMOVUPS   (CX), Z10
+	VPSUBD    Z3, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z6, Z10, Z10
+	VADDPS    Z0, Z10, Z10
+	VMAXPS    Z10, Z9, Z10
+	VMOVUPS   64(CX), Z11
+	VPSUBD    Z4, Z11, Z11
 	VCVTDQ2PS Z11, Z11
-	VMULPS    Z8, Z11, Z11
-	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z1, Z11
-	VMOVUPS   64(CX), Z12
-	VPSUBD    Z6, Z12, Z12
+	VMULPS    Z7, Z11, Z11
+	VADDPS    Z1, Z11, Z11
+	VMAXPS    Z11, Z9, Z11
+	VMOVUPS   128(CX), Z12
+	VPSUBD    Z5, Z12, Z12
 	VCVTDQ2PS Z12, Z12
-	VMULPS    Z9, Z12, Z12
-	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z1, Z12
-	VMOVUPS   128(CX), Z13
-	VPSUBD    Z7, Z13, Z13
-	VCVTDQ2PS Z13, Z13
-	VMULPS    Z10, Z13, Z13
-	VADDPS    Z4, Z13, Z13
-	VMAXPS    Z13, Z1, Z13
+	VMULPS    Z8, Z12, Z12
+	VADDPS    Z2, Z12, Z12
+	VMAXPS    Z12, Z9, Z12
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z14
-	VADDPS    Z14, Z11, Z11
-	VMOVUPS   64(BX), Z14
-	VADDPS    Z14, Z12, Z12
-	VMOVUPS.Z 128(BX), K1, Z14
-	VADDPS    Z14, Z13, Z13
+	VMOVUPS   (BX), Z13
+	VADDPS    Z13, Z10, Z10
+	VMOVUPS   64(BX), Z13
+	VADDPS    Z13, Z11, Z11
+	VMOVUPS.Z 128(BX), K1, Z13
+	VADDPS    Z13, Z12, Z12
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z11, (DX)
-	VMOVUPS Z12, 64(DX)
-	VMOVUPS Z13, K1, 128(DX)
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	VMOVUPS Z12, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -2977,34 +2961,35 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z2
-	VMOVUPS   64(SI), Z3
-	VMOVUPS.Z 128(SI), K1, Z4
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS.Z 128(SI), K1, Z2
 
 nobias:
 	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolSums
-	VMOVUPS   (SI), Z5
-	VMOVUPS   64(SI), Z6
-	VMOVUPS.Z 128(SI), K1, Z7
+	VMOVUPS   (SI), Z3
+	VMOVUPS   64(SI), Z4
+	VMOVUPS.Z 128(SI), K1, Z5
 
 nocolSums:
 	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolScale
-	VMOVUPS   (SI), Z8
-	VMOVUPS   64(SI), Z9
-	VMOVUPS.Z 128(SI), K1, Z10
+	VMOVUPS   (SI), Z6
+	VMOVUPS   64(SI), Z7
+	VMOVUPS.Z 128(SI), K1, Z8
 
 nocolScale:
-	VBROADCASTSS zero+144(FP), Z11
-	VPMULLD      Z11, Z5, Z5
-	VMULPS       Z0, Z8, Z8
-	VPMULLD      Z11, Z6, Z6
-	VMULPS       Z0, Z9, Z9
-	VPMULLD      Z11, Z7, Z7
-	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS zero+144(FP), Z10
+	VBROADCASTSS alpha+88(FP), Z11
+	VPMULLD      Z10, Z3, Z3
+	VMULPS       Z11, Z6, Z6
+	VPMULLD      Z10, Z4, Z4
+	VMULPS       Z11, Z7, Z7
+	VPMULLD      Z10, Z5, Z5
+	VMULPS       Z11, Z8, Z8
 	MOVQ         $0x000000c0, SI
 
 	// TILESTORED TMM0, (CX)(SI*1)
@@ -3062,26 +3047,20 @@ TEXT ·gemmAMXS8Scaled_2x1(SB), $2112-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD         $0x000020844978e2c4
-	WORD         $0x0000
-	SHLQ         $0x02, aRow+40(FP)
-	SHLQ         $0x02, bRow+56(FP)
-	SHLQ         $0x02, cRow+72(FP)
-	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	MOVQ         flags+120(FP), AX
-	TESTQ        $0x00000002, AX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z3
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z3, Z3, Z3
 
 unclamped:
-	VPXORD Z2, Z2, Z2
+	VPXORD Z0, Z0, Z0
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -3162,20 +3141,20 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z5
-	VPSUBD    Z3, Z5, Z5
-	VCVTDQ2PS Z5, Z5
-	VMULPS    Z4, Z5, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
+	VMOVUPS   (CX), Z4
+	VPSUBD    Z1, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS.Z (BX), K1, Z6
-	VADDPS    Z6, Z5, Z5
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z5, K1, (DX)
+	VMOVUPS Z4, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3190,20 +3169,20 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z5
-	VPSUBD    Z3, Z5, Z5
-	VCVTDQ2PS Z5, Z5
-	VMULPS    Z4, Z5, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z1, Z5
+	VMOVUPS   (CX), Z4
+	VPSUBD    Z1, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS.Z (BX), K1, Z6
-	VADDPS    Z6, Z5, Z5
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z5, K1, (DX)
+	VMOVUPS Z4, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3220,24 +3199,25 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z2
+	VMOVUPS.Z (SI), K1, Z0
 
 nobias:
 	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolSums
-	VMOVUPS.Z (SI), K1, Z3
+	VMOVUPS.Z (SI), K1, Z1
 
 nocolSums:
 	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolScale
-	VMOVUPS.Z (SI), K1, Z4
+	VMOVUPS.Z (SI), K1, Z2
 
 nocolScale:
-	VBROADCASTSS zero+144(FP), Z5
-	VPMULLD      Z5, Z3, Z3
-	VMULPS       Z0, Z4, Z4
+	VBROADCASTSS zero+144(FP), Z4
+	VBROADCASTSS alpha+88(FP), Z5
+	VPMULLD      Z4, Z1, Z1
+	VMULPS       Z5, Z2, Z2
 	MOVQ         $0x00000040, SI
 	MOVQ         rows+16(FP), DI
 	SHRQ         $0x01, DI
@@ -3295,27 +3275,21 @@ TEXT ·gemmAMXS8Scaled_2x2(SB), $4160-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD         $0x000020844978e2c4
-	WORD         $0x0000
-	SHLQ         $0x02, aRow+40(FP)
-	SHLQ         $0x02, bRow+56(FP)
-	SHLQ         $0x02, cRow+72(FP)
-	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	MOVQ         flags+120(FP), AX
-	TESTQ        $0x00000002, AX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z6
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z6, Z6, Z6
 
 unclamped:
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -3424,29 +3398,29 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z8
-	VPSUBD    Z4, Z8, Z8
+	VMOVUPS   (CX), Z7
+	VPSUBD    Z2, Z7, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z4, Z7, Z7
+	VADDPS    Z0, Z7, Z7
+	VMAXPS    Z7, Z6, Z7
+	VMOVUPS   64(CX), Z8
+	VPSUBD    Z3, Z8, Z8
 	VCVTDQ2PS Z8, Z8
-	VMULPS    Z6, Z8, Z8
-	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z1, Z8
-	VMOVUPS   64(CX), Z9
-	VPSUBD    Z5, Z9, Z9
-	VCVTDQ2PS Z9, Z9
-	VMULPS    Z7, Z9, Z9
-	VADDPS    Z3, Z9, Z9
-	VMAXPS    Z9, Z1, Z9
+	VMULPS    Z5, Z8, Z8
+	VADDPS    Z1, Z8, Z8
+	VMAXPS    Z8, Z6, Z8
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z10
-	VADDPS    Z10, Z8, Z8
-	VMOVUPS.Z 64(BX), K1, Z10
-	VADDPS    Z10, Z9, Z9
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 64(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z8, (DX)
-	VMOVUPS Z9, K1, 64(DX)
+	VMOVUPS Z7, (DX)
+	VMOVUPS Z8, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3461,29 +3435,29 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z8
-	VPSUBD    Z4, Z8, Z8
+	VMOVUPS   (CX), Z7
+	VPSUBD    Z2, Z7, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z4, Z7, Z7
+	VADDPS    Z0, Z7, Z7
+	VMAXPS    Z7, Z6, Z7
+	VMOVUPS   64(CX), Z8
+	VPSUBD    Z3, Z8, Z8
 	VCVTDQ2PS Z8, Z8
-	VMULPS    Z6, Z8, Z8
-	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z1, Z8
-	VMOVUPS   64(CX), Z9
-	VPSUBD    Z5, Z9, Z9
-	VCVTDQ2PS Z9, Z9
-	VMULPS    Z7, Z9, Z9
-	VADDPS    Z3, Z9, Z9
-	VMAXPS    Z9, Z1, Z9
+	VMULPS    Z5, Z8, Z8
+	VADDPS    Z1, Z8, Z8
+	VMAXPS    Z8, Z6, Z8
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z10
-	VADDPS    Z10, Z8, Z8
-	VMOVUPS.Z 64(BX), K1, Z10
-	VADDPS    Z10, Z9, Z9
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 64(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z8, (DX)
-	VMOVUPS Z9, K1, 64(DX)
+	VMOVUPS Z7, (DX)
+	VMOVUPS Z8, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3500,29 +3474,30 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z2
-	VMOVUPS.Z 64(SI), K1, Z3
+	VMOVUPS   (SI), Z0
+	VMOVUPS.Z 64(SI), K1, Z1
 
 nobias:
 	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolSums
-	VMOVUPS   (SI), Z4
-	VMOVUPS.Z 64(SI), K1, Z5
+	VMOVUPS   (SI), Z2
+	VMOVUPS.Z 64(SI), K1, Z3
 
 nocolSums:
 	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolScale
-	VMOVUPS   (SI), Z6
-	VMOVUPS.Z 64(SI), K1, Z7
+	VMOVUPS   (SI), Z4
+	VMOVUPS.Z 64(SI), K1, Z5
 
 nocolScale:
-	VBROADCASTSS zero+144(FP), Z8
-	VPMULLD      Z8, Z4, Z4
-	VMULPS       Z0, Z6, Z6
-	VPMULLD      Z8, Z5, Z5
-	VMULPS       Z0, Z7, Z7
+	VBROADCASTSS zero+144(FP), Z7
+	VBROADCASTSS alpha+88(FP), Z8
+	VPMULLD      Z7, Z2, Z2
+	VMULPS       Z8, Z4, Z4
+	VPMULLD      Z7, Z3, Z3
+	VMULPS       Z8, Z5, Z5
 	MOVQ         $0x00000080, SI
 	MOVQ         rows+16(FP), DI
 	SHRQ         $0x01, DI
@@ -3588,28 +3563,22 @@ TEXT ·gemmAMXS8Scaled_2x3(SB), $6208-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
-	QUAD         $0x000020844978e2c4
-	WORD         $0x0000
-	SHLQ         $0x02, aRow+40(FP)
-	SHLQ         $0x02, bRow+56(FP)
-	SHLQ         $0x02, cRow+72(FP)
-	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanes3f800000<>+0(SB), Z0
-	VMOVUPS      lanesff800000<>+0(SB), Z1
-	MOVQ         flags+120(FP), AX
-	TESTQ        $0x00000002, AX
-	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z0
-
-unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z1, Z1, Z1
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z9
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z9, Z9, Z9
 
 unclamped:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -3754,38 +3723,38 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMOVUPS   (CX), Z11
-	VPSUBD    Z5, Z11, Z11
+	VMOVUPS   (CX), Z10
+	VPSUBD    Z3, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z6, Z10, Z10
+	VADDPS    Z0, Z10, Z10
+	VMAXPS    Z10, Z9, Z10
+	VMOVUPS   64(CX), Z11
+	VPSUBD    Z4, Z11, Z11
 	VCVTDQ2PS Z11, Z11
-	VMULPS    Z8, Z11, Z11
-	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z1, Z11
-	VMOVUPS   64(CX), Z12
-	VPSUBD    Z6, Z12, Z12
+	VMULPS    Z7, Z11, Z11
+	VADDPS    Z1, Z11, Z11
+	VMAXPS    Z11, Z9, Z11
+	VMOVUPS   128(CX), Z12
+	VPSUBD    Z5, Z12, Z12
 	VCVTDQ2PS Z12, Z12
-	VMULPS    Z9, Z12, Z12
-	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z1, Z12
-	VMOVUPS   128(CX), Z13
-	VPSUBD    Z7, Z13, Z13
-	VCVTDQ2PS Z13, Z13
-	VMULPS    Z10, Z13, Z13
-	VADDPS    Z4, Z13, Z13
-	VMAXPS    Z13, Z1, Z13
+	VMULPS    Z8, Z12, Z12
+	VADDPS    Z2, Z12, Z12
+	VMAXPS    Z12, Z9, Z12
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z14
-	VADDPS    Z14, Z11, Z11
-	VMOVUPS   64(BX), Z14
-	VADDPS    Z14, Z12, Z12
-	VMOVUPS.Z 128(BX), K1, Z14
-	VADDPS    Z14, Z13, Z13
+	VMOVUPS   (BX), Z13
+	VADDPS    Z13, Z10, Z10
+	VMOVUPS   64(BX), Z13
+	VADDPS    Z13, Z11, Z11
+	VMOVUPS.Z 128(BX), K1, Z13
+	VADDPS    Z13, Z12, Z12
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z11, (DX)
-	VMOVUPS Z12, 64(DX)
-	VMOVUPS Z13, K1, 128(DX)
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	VMOVUPS Z12, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3800,38 +3769,38 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMOVUPS   (CX), Z11
-	VPSUBD    Z5, Z11, Z11
+	VMOVUPS   (CX), Z10
+	VPSUBD    Z3, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z6, Z10, Z10
+	VADDPS    Z0, Z10, Z10
+	VMAXPS    Z10, Z9, Z10
+	VMOVUPS   64(CX), Z11
+	VPSUBD    Z4, Z11, Z11
 	VCVTDQ2PS Z11, Z11
-	VMULPS    Z8, Z11, Z11
-	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z1, Z11
-	VMOVUPS   64(CX), Z12
-	VPSUBD    Z6, Z12, Z12
+	VMULPS    Z7, Z11, Z11
+	VADDPS    Z1, Z11, Z11
+	VMAXPS    Z11, Z9, Z11
+	VMOVUPS   128(CX), Z12
+	VPSUBD    Z5, Z12, Z12
 	VCVTDQ2PS Z12, Z12
-	VMULPS    Z9, Z12, Z12
-	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z1, Z12
-	VMOVUPS   128(CX), Z13
-	VPSUBD    Z7, Z13, Z13
-	VCVTDQ2PS Z13, Z13
-	VMULPS    Z10, Z13, Z13
-	VADDPS    Z4, Z13, Z13
-	VMAXPS    Z13, Z1, Z13
+	VMULPS    Z8, Z12, Z12
+	VADDPS    Z2, Z12, Z12
+	VMAXPS    Z12, Z9, Z12
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z14
-	VADDPS    Z14, Z11, Z11
-	VMOVUPS   64(BX), Z14
-	VADDPS    Z14, Z12, Z12
-	VMOVUPS.Z 128(BX), K1, Z14
-	VADDPS    Z14, Z13, Z13
+	VMOVUPS   (BX), Z13
+	VADDPS    Z13, Z10, Z10
+	VMOVUPS   64(BX), Z13
+	VADDPS    Z13, Z11, Z11
+	VMOVUPS.Z 128(BX), K1, Z13
+	VADDPS    Z13, Z12, Z12
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z11, (DX)
-	VMOVUPS Z12, 64(DX)
-	VMOVUPS Z13, K1, 128(DX)
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	VMOVUPS Z12, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -3848,34 +3817,2320 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z2
-	VMOVUPS   64(SI), Z3
-	VMOVUPS.Z 128(SI), K1, Z4
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS.Z 128(SI), K1, Z2
 
 nobias:
 	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolSums
-	VMOVUPS   (SI), Z5
-	VMOVUPS   64(SI), Z6
-	VMOVUPS.Z 128(SI), K1, Z7
+	VMOVUPS   (SI), Z3
+	VMOVUPS   64(SI), Z4
+	VMOVUPS.Z 128(SI), K1, Z5
 
 nocolSums:
 	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
 	JZ        nocolScale
-	VMOVUPS   (SI), Z8
-	VMOVUPS   64(SI), Z9
-	VMOVUPS.Z 128(SI), K1, Z10
+	VMOVUPS   (SI), Z6
+	VMOVUPS   64(SI), Z7
+	VMOVUPS.Z 128(SI), K1, Z8
 
 nocolScale:
-	VBROADCASTSS zero+144(FP), Z11
-	VPMULLD      Z11, Z5, Z5
-	VMULPS       Z0, Z8, Z8
-	VPMULLD      Z11, Z6, Z6
-	VMULPS       Z0, Z9, Z9
-	VPMULLD      Z11, Z7, Z7
-	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS zero+144(FP), Z10
+	VBROADCASTSS alpha+88(FP), Z11
+	VPMULLD      Z10, Z3, Z3
+	VMULPS       Z11, Z6, Z6
+	VPMULLD      Z10, Z4, Z4
+	VMULPS       Z11, Z7, Z7
+	VPMULLD      Z10, Z5, Z5
+	VMULPS       Z11, Z8, Z8
+	MOVQ         $0x000000c0, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(CX)(SI*1)
+	QUAD $0x008031944b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (DI)(SI*1)
+	QUAD $0x0000379c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(DI)(SI*1)
+	QUAD $0x004037a44b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(DI)(SI*1)
+	QUAD $0x008037ac4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Gelu_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_1x1(SB), $1088-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
+	VMOVUPS normalTail5<>+0(SB), Z5
+	VMOVUPS normalTail4<>+0(SB), Z6
+	VMOVUPS normalTail3<>+0(SB), Z7
+	VMOVUPS normalTail2<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
+	JZ    done
+
+loop:
+	// TILELOADD (R8)(R9*1), TMM2
+	QUAD $0x000008944b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM1
+	QUAD $0x00003e8c4b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM2, TMM1, TMM0
+	LONG $0x5e69e2c4
+	BYTE $0xc1
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 88(R12), R12
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z12
+	VPSUBD       Z10, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z11, Z12, Z12
+	VADDPS       Z9, Z12, Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VSUBPS       Z3, Z14, Z17
+	VFNMADD213PS Z13, Z4, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail1<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail0<>+0(SB), Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z12, Z15, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS.Z    (BX), K1, Z13
+	VADDPS       Z13, Z12, Z12
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z12, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z12
+	VPSUBD       Z10, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z11, Z12, Z12
+	VADDPS       Z9, Z12, Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VSUBPS       Z3, Z14, Z17
+	VFNMADD213PS Z13, Z4, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail1<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail0<>+0(SB), Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z12, Z16, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS.Z    (BX), K1, Z13
+	VADDPS       Z13, Z12, Z12
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z12, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS.Z (SI), K1, Z9
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS.Z (SI), K1, Z10
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS.Z (SI), K1, Z11
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z12
+	VBROADCASTSS alpha+88(FP), Z13
+	VPMULLD      Z12, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	MOVQ         $0x00000040, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+DATA lanes7fffffff<>+0(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+4(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+8(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+12(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+16(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+20(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+24(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+28(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+32(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+36(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+40(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+44(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+48(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+52(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+56(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+60(SB)/4, $0x7fffffff
+GLOBL lanes7fffffff<>(SB), RODATA|NOPTR, $64
+
+DATA lanes40b9611a<>+0(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+4(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+8(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+12(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+16(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+20(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+24(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+28(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+32(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+36(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+40(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+44(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+48(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+52(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+56(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+60(SB)/4, $0x40b9611a
+GLOBL lanes40b9611a<>(SB), RODATA|NOPTR, $64
+
+DATA lanes4025b6db<>+0(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+4(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+8(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+12(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+16(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+20(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+24(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+28(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+32(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+36(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+40(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+44(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+48(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+52(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+56(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+60(SB)/4, $0x4025b6db
+GLOBL lanes4025b6db<>(SB), RODATA|NOPTR, $64
+
+DATA lanes4b400000<>+0(SB)/4, $0x4b400000
+DATA lanes4b400000<>+4(SB)/4, $0x4b400000
+DATA lanes4b400000<>+8(SB)/4, $0x4b400000
+DATA lanes4b400000<>+12(SB)/4, $0x4b400000
+DATA lanes4b400000<>+16(SB)/4, $0x4b400000
+DATA lanes4b400000<>+20(SB)/4, $0x4b400000
+DATA lanes4b400000<>+24(SB)/4, $0x4b400000
+DATA lanes4b400000<>+28(SB)/4, $0x4b400000
+DATA lanes4b400000<>+32(SB)/4, $0x4b400000
+DATA lanes4b400000<>+36(SB)/4, $0x4b400000
+DATA lanes4b400000<>+40(SB)/4, $0x4b400000
+DATA lanes4b400000<>+44(SB)/4, $0x4b400000
+DATA lanes4b400000<>+48(SB)/4, $0x4b400000
+DATA lanes4b400000<>+52(SB)/4, $0x4b400000
+DATA lanes4b400000<>+56(SB)/4, $0x4b400000
+DATA lanes4b400000<>+60(SB)/4, $0x4b400000
+GLOBL lanes4b400000<>(SB), RODATA|NOPTR, $64
+
+DATA lanes3ec5bce9<>+0(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+4(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+8(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+12(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+16(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+20(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+24(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+28(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+32(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+36(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+40(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+44(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+48(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+52(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+56(SB)/4, $0x3ec5bce9
+DATA lanes3ec5bce9<>+60(SB)/4, $0x3ec5bce9
+GLOBL lanes3ec5bce9<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail5<>+0(SB)/4, $0xbc2252b7
+DATA normalTail5<>+4(SB)/4, $0xbbd5ef0b
+DATA normalTail5<>+8(SB)/4, $0x3a0af8b0
+DATA normalTail5<>+12(SB)/4, $0x3bb38c4c
+DATA normalTail5<>+16(SB)/4, $0x3bb8ddc0
+DATA normalTail5<>+20(SB)/4, $0x3b38d4f9
+DATA normalTail5<>+24(SB)/4, $0x38d75357
+DATA normalTail5<>+28(SB)/4, $0xba8c3b5c
+DATA normalTail5<>+32(SB)/4, $0xba875c08
+DATA normalTail5<>+36(SB)/4, $0xba1ee12f
+DATA normalTail5<>+40(SB)/4, $0xb98997cc
+DATA normalTail5<>+44(SB)/4, $0xb8bb303c
+DATA normalTail5<>+48(SB)/4, $0xb7cdfbae
+DATA normalTail5<>+52(SB)/4, $0xb6ba6622
+DATA normalTail5<>+56(SB)/4, $0xb58c2b05
+DATA normalTail5<>+60(SB)/4, $0x00000000
+GLOBL normalTail5<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail4<>+0(SB)/4, $0xa9aa7d40
+DATA normalTail4<>+4(SB)/4, $0xbc89ed93
+DATA normalTail4<>+8(SB)/4, $0xbcba3a2b
+DATA normalTail4<>+12(SB)/4, $0xbc8527a4
+DATA normalTail4<>+16(SB)/4, $0xbb9e08f5
+DATA normalTail4<>+20(SB)/4, $0x3b688fcd
+DATA normalTail4<>+24(SB)/4, $0x3bca7f59
+DATA normalTail4<>+28(SB)/4, $0x3ba3dbbe
+DATA normalTail4<>+32(SB)/4, $0x3b3ad8c9
+DATA normalTail4<>+36(SB)/4, $0x3aa5019c
+DATA normalTail4<>+40(SB)/4, $0x39ea94d0
+DATA normalTail4<>+44(SB)/4, $0x3908ef85
+DATA normalTail4<>+48(SB)/4, $0x3804df0a
+DATA normalTail4<>+52(SB)/4, $0x36d7fd3c
+DATA normalTail4<>+56(SB)/4, $0x3593d957
+DATA normalTail4<>+60(SB)/4, $0x00000000
+GLOBL normalTail4<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail3<>+0(SB)/4, $0x3d882ba0
+DATA normalTail3<>+4(SB)/4, $0x3d57116e
+DATA normalTail3<>+8(SB)/4, $0x3ca30be7
+DATA normalTail3<>+12(SB)/4, $0xbc3ea152
+DATA normalTail3<>+16(SB)/4, $0xbce5009d
+DATA normalTail3<>+20(SB)/4, $0xbce65d80
+DATA normalTail3<>+24(SB)/4, $0xbca267c7
+DATA normalTail3<>+28(SB)/4, $0xbc31db60
+DATA normalTail3<>+32(SB)/4, $0xbb9d6e9b
+DATA normalTail3<>+36(SB)/4, $0xbae5d0a4
+DATA normalTail3<>+40(SB)/4, $0xba0bed9d
+DATA normalTail3<>+44(SB)/4, $0xb90f3367
+DATA normalTail3<>+48(SB)/4, $0xb7f79011
+DATA normalTail3<>+52(SB)/4, $0xb6b5653e
+DATA normalTail3<>+56(SB)/4, $0xb561efc6
+DATA normalTail3<>+60(SB)/4, $0x00000000
+GLOBL normalTail3<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail2<>+0(SB)/4, $0x2774aea0
+DATA normalTail2<>+4(SB)/4, $0x3d926df4
+DATA normalTail2<>+8(SB)/4, $0x3dea26ae
+DATA normalTail2<>+12(SB)/4, $0x3df1e84f
+DATA normalTail2<>+16(SB)/4, $0x3dbf5e99
+DATA normalTail2<>+20(SB)/4, $0x3d7485c3
+DATA normalTail2<>+24(SB)/4, $0x3d01305a
+DATA normalTail2<>+28(SB)/4, $0x3c64a6a9
+DATA normalTail2<>+32(SB)/4, $0x3baabed8
+DATA normalTail2<>+36(SB)/4, $0x3ad83c07
+DATA normalTail2<>+40(SB)/4, $0x39e8f9ba
+DATA normalTail2<>+44(SB)/4, $0x38d60eb5
+DATA normalTail2<>+48(SB)/4, $0x37a80313
+DATA normalTail2<>+52(SB)/4, $0x366199ee
+DATA normalTail2<>+56(SB)/4, $0x3501b162
+DATA normalTail2<>+60(SB)/4, $0x00000000
+GLOBL normalTail2<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail1<>+0(SB)/4, $0xbecc422a
+DATA normalTail1<>+4(SB)/4, $0xbebd9457
+DATA normalTail1<>+8(SB)/4, $0xbe9792f8
+DATA normalTail1<>+12(SB)/4, $0xbe50ca6b
+DATA normalTail1<>+16(SB)/4, $0xbdf7c0e6
+DATA normalTail1<>+20(SB)/4, $0xbd7d4038
+DATA normalTail1<>+24(SB)/4, $0xbcdefff5
+DATA normalTail1<>+28(SB)/4, $0xbc292742
+DATA normalTail1<>+32(SB)/4, $0xbb5d0f3a
+DATA normalTail1<>+36(SB)/4, $0xba78dce8
+DATA normalTail1<>+40(SB)/4, $0xb97157ac
+DATA normalTail1<>+44(SB)/4, $0xb8499e46
+DATA normalTail1<>+48(SB)/4, $0xb71117fe
+DATA normalTail1<>+52(SB)/4, $0xb5b3e538
+DATA normalTail1<>+56(SB)/4, $0xb4402370
+DATA normalTail1<>+60(SB)/4, $0x00000000
+GLOBL normalTail1<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail0<>+0(SB)/4, $0x3f000000
+DATA normalTail0<>+4(SB)/4, $0x3eb3082c
+DATA normalTail0<>+8(SB)/4, $0x3e613690
+DATA normalTail0<>+12(SB)/4, $0x3dfc878d
+DATA normalTail0<>+16(SB)/4, $0x3d7aa68b
+DATA normalTail0<>+20(SB)/4, $0x3cdb0c92
+DATA normalTail0<>+24(SB)/4, $0x3c27dbde
+DATA normalTail0<>+28(SB)/4, $0x3b60de16
+DATA normalTail0<>+32(SB)/4, $0x3a8353b4
+DATA normalTail0<>+36(SB)/4, $0x39857cd2
+DATA normalTail0<>+40(SB)/4, $0x386bc906
+DATA normalTail0<>+44(SB)/4, $0x3734b5d9
+DATA normalTail0<>+48(SB)/4, $0x35f023ba
+DATA normalTail0<>+52(SB)/4, $0x348a35f2
+DATA normalTail0<>+56(SB)/4, $0x3309b722
+DATA normalTail0<>+60(SB)/4, $0x00000000
+GLOBL normalTail0<>(SB), RODATA|NOPTR, $64
+
+// func gemmAMXS8Gelu_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_1x2(SB), $2112-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
+	VMOVUPS normalTail5<>+0(SB), Z5
+	VMOVUPS normalTail4<>+0(SB), Z6
+	VMOVUPS normalTail3<>+0(SB), Z7
+	VMOVUPS normalTail2<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
+	JZ    done
+
+loop:
+	// TILELOADD (R8)(R9*1), TMM3
+	QUAD $0x0000089c4b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM2
+	QUAD $0x00003e944b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM3, TMM2, TMM0
+	LONG $0x5e61e2c4
+	BYTE $0xc2
+
+	// TILELOADD 64(R8)(R9*1), TMM4
+	QUAD $0x004008a44b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM2, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xca
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 88(R12), R12
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z15
+	VPSUBD       Z11, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z13, Z15, Z15
+	VADDPS       Z9, Z15, Z15
+	VANDPS       Z0, Z15, Z16
+	VMOVUPS      Z1, Z18
+	VMINPS       Z16, Z18, Z16
+	VMOVUPS      Z2, Z18
+	VFMADD213PS  Z3, Z16, Z18
+	VSUBPS       Z3, Z18, Z19
+	VFNMADD213PS Z16, Z4, Z19
+	VPERMPS      Z5, Z18, Z23
+	VPERMPS      Z6, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z7, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail1<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail0<>+0(SB), Z18, Z18
+	VFMADD213PS  Z18, Z19, Z23
+	VPXORD       Z17, Z17, Z17
+	VMAXPS       Z15, Z17, Z15
+	VFNMADD231PS Z23, Z16, Z15
+	VMOVUPS      64(CX), Z16
+	VPSUBD       Z12, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z14, Z16, Z16
+	VADDPS       Z10, Z16, Z16
+	VANDPS       Z0, Z16, Z18
+	VMOVUPS      Z1, Z19
+	VMINPS       Z18, Z19, Z18
+	VMOVUPS      Z2, Z19
+	VFMADD213PS  Z3, Z18, Z19
+	VSUBPS       Z3, Z19, Z23
+	VFNMADD213PS Z18, Z4, Z23
+	VPERMPS      Z5, Z19, Z24
+	VPERMPS      Z6, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z7, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z19, Z19
+	VFMADD213PS  Z19, Z23, Z24
+	VPXORD       Z20, Z20, Z20
+	VMAXPS       Z16, Z20, Z16
+	VFNMADD231PS Z24, Z18, Z16
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS      (BX), Z18
+	VADDPS       Z18, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z18
+	VADDPS       Z18, Z16, Z16
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z15, (DX)
+	VMOVUPS Z16, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z15
+	VPSUBD       Z11, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z13, Z15, Z15
+	VADDPS       Z9, Z15, Z15
+	VANDPS       Z0, Z15, Z16
+	VMOVUPS      Z1, Z18
+	VMINPS       Z16, Z18, Z16
+	VMOVUPS      Z2, Z18
+	VFMADD213PS  Z3, Z16, Z18
+	VSUBPS       Z3, Z18, Z19
+	VFNMADD213PS Z16, Z4, Z19
+	VPERMPS      Z5, Z18, Z23
+	VPERMPS      Z6, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z7, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail1<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail0<>+0(SB), Z18, Z18
+	VFMADD213PS  Z18, Z19, Z23
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z15, Z21, Z15
+	VFNMADD231PS Z23, Z16, Z15
+	VMOVUPS      64(CX), Z16
+	VPSUBD       Z12, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z14, Z16, Z16
+	VADDPS       Z10, Z16, Z16
+	VANDPS       Z0, Z16, Z18
+	VMOVUPS      Z1, Z19
+	VMINPS       Z18, Z19, Z18
+	VMOVUPS      Z2, Z19
+	VFMADD213PS  Z3, Z18, Z19
+	VSUBPS       Z3, Z19, Z23
+	VFNMADD213PS Z18, Z4, Z23
+	VPERMPS      Z5, Z19, Z24
+	VPERMPS      Z6, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z7, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z19, Z19
+	VFMADD213PS  Z19, Z23, Z24
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z16, Z22, Z16
+	VFNMADD231PS Z24, Z18, Z16
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS      (BX), Z18
+	VADDPS       Z18, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z18
+	VADDPS       Z18, Z16, Z16
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z15, (DX)
+	VMOVUPS Z16, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z9
+	VMOVUPS.Z 64(SI), K1, Z10
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS   (SI), Z11
+	VMOVUPS.Z 64(SI), K1, Z12
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS   (SI), Z13
+	VMOVUPS.Z 64(SI), K1, Z14
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z15
+	VBROADCASTSS alpha+88(FP), Z16
+	VPMULLD      Z15, Z11, Z11
+	VMULPS       Z16, Z13, Z13
+	VPMULLD      Z15, Z12, Z12
+	VMULPS       Z16, Z14, Z14
+	MOVQ         $0x00000080, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Gelu_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_1x3(SB), $3136-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
+	VMOVUPS normalTail5<>+0(SB), Z5
+	VMOVUPS normalTail4<>+0(SB), Z6
+	VMOVUPS normalTail3<>+0(SB), Z7
+	VMOVUPS normalTail2<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 128(SI)(DI*1), TMM2
+	QUAD $0x00803e944b7be2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
+	JZ    done
+
+loop:
+	// TILELOADD (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM3
+	QUAD $0x00003e9c4b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM3, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc3
+
+	// TILELOADD 64(R8)(R9*1), TMM5
+	QUAD $0x004008ac4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM5, TMM3, TMM1
+	LONG $0x5e51e2c4
+	BYTE $0xcb
+
+	// TILELOADD 128(R8)(R9*1), TMM6
+	QUAD $0x008008b44b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM6, TMM3, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd3
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 88(R12), R12
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z18
+	VPSUBD       Z12, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z15, Z18, Z18
+	VADDPS       Z9, Z18, Z18
+	VANDPS       Z0, Z18, Z19
+	VMOVUPS      Z1, Z20
+	VMINPS       Z19, Z20, Z19
+	VMOVUPS      Z2, Z20
+	VFMADD213PS  Z3, Z19, Z20
+	VSUBPS       Z3, Z20, Z23
+	VFNMADD213PS Z19, Z4, Z23
+	VPERMPS      Z5, Z20, Z24
+	VPERMPS      Z6, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z7, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z20, Z20
+	VFMADD213PS  Z20, Z23, Z24
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z18, Z21, Z18
+	VFNMADD231PS Z24, Z19, Z18
+	VMOVUPS      64(CX), Z19
+	VPSUBD       Z13, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z16, Z19, Z19
+	VADDPS       Z10, Z19, Z19
+	VANDPS       Z0, Z19, Z20
+	VMOVUPS      Z1, Z23
+	VMINPS       Z20, Z23, Z20
+	VMOVUPS      Z2, Z23
+	VFMADD213PS  Z3, Z20, Z23
+	VSUBPS       Z3, Z23, Z24
+	VFNMADD213PS Z20, Z4, Z24
+	VPERMPS      Z5, Z23, Z29
+	VPERMPS      Z6, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z7, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail1<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail0<>+0(SB), Z23, Z23
+	VFMADD213PS  Z23, Z24, Z29
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z19, Z22, Z19
+	VFNMADD231PS Z29, Z20, Z19
+	VMOVUPS      128(CX), Z20
+	VPSUBD       Z14, Z20, Z20
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z17, Z20, Z20
+	VADDPS       Z11, Z20, Z20
+	VANDPS       Z0, Z20, Z23
+	VMOVUPS      Z1, Z24
+	VMINPS       Z23, Z24, Z23
+	VMOVUPS      Z2, Z24
+	VFMADD213PS  Z3, Z23, Z24
+	VSUBPS       Z3, Z24, Z29
+	VFNMADD213PS Z23, Z4, Z29
+	VPERMPS      Z5, Z24, Z30
+	VPERMPS      Z6, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z7, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail1<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z24, Z24
+	VFMADD213PS  Z24, Z29, Z30
+	VPXORD       Z25, Z25, Z25
+	VMAXPS       Z20, Z25, Z20
+	VFNMADD231PS Z30, Z23, Z20
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS      (BX), Z23
+	VADDPS       Z23, Z18, Z18
+	VMOVUPS      64(BX), Z23
+	VADDPS       Z23, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z23
+	VADDPS       Z23, Z20, Z20
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z18, (DX)
+	VMOVUPS Z19, 64(DX)
+	VMOVUPS Z20, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z18
+	VPSUBD       Z12, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z15, Z18, Z18
+	VADDPS       Z9, Z18, Z18
+	VANDPS       Z0, Z18, Z19
+	VMOVUPS      Z1, Z20
+	VMINPS       Z19, Z20, Z19
+	VMOVUPS      Z2, Z20
+	VFMADD213PS  Z3, Z19, Z20
+	VSUBPS       Z3, Z20, Z23
+	VFNMADD213PS Z19, Z4, Z23
+	VPERMPS      Z5, Z20, Z24
+	VPERMPS      Z6, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z7, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z20, Z20
+	VFMADD213PS  Z20, Z23, Z24
+	VPXORD       Z26, Z26, Z26
+	VMAXPS       Z18, Z26, Z18
+	VFNMADD231PS Z24, Z19, Z18
+	VMOVUPS      64(CX), Z19
+	VPSUBD       Z13, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z16, Z19, Z19
+	VADDPS       Z10, Z19, Z19
+	VANDPS       Z0, Z19, Z20
+	VMOVUPS      Z1, Z23
+	VMINPS       Z20, Z23, Z20
+	VMOVUPS      Z2, Z23
+	VFMADD213PS  Z3, Z20, Z23
+	VSUBPS       Z3, Z23, Z24
+	VFNMADD213PS Z20, Z4, Z24
+	VPERMPS      Z5, Z23, Z29
+	VPERMPS      Z6, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z7, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail1<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail0<>+0(SB), Z23, Z23
+	VFMADD213PS  Z23, Z24, Z29
+	VPXORD       Z27, Z27, Z27
+	VMAXPS       Z19, Z27, Z19
+	VFNMADD231PS Z29, Z20, Z19
+	VMOVUPS      128(CX), Z20
+	VPSUBD       Z14, Z20, Z20
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z17, Z20, Z20
+	VADDPS       Z11, Z20, Z20
+	VANDPS       Z0, Z20, Z23
+	VMOVUPS      Z1, Z24
+	VMINPS       Z23, Z24, Z23
+	VMOVUPS      Z2, Z24
+	VFMADD213PS  Z3, Z23, Z24
+	VSUBPS       Z3, Z24, Z29
+	VFNMADD213PS Z23, Z4, Z29
+	VPERMPS      Z5, Z24, Z30
+	VPERMPS      Z6, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z7, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail1<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z24, Z24
+	VFMADD213PS  Z24, Z29, Z30
+	VPXORD       Z28, Z28, Z28
+	VMAXPS       Z20, Z28, Z20
+	VFNMADD231PS Z30, Z23, Z20
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS      (BX), Z23
+	VADDPS       Z23, Z18, Z18
+	VMOVUPS      64(BX), Z23
+	VADDPS       Z23, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z23
+	VADDPS       Z23, Z20, Z20
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z18, (DX)
+	VMOVUPS Z19, 64(DX)
+	VMOVUPS Z20, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z9
+	VMOVUPS   64(SI), Z10
+	VMOVUPS.Z 128(SI), K1, Z11
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS   (SI), Z12
+	VMOVUPS   64(SI), Z13
+	VMOVUPS.Z 128(SI), K1, Z14
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS   (SI), Z15
+	VMOVUPS   64(SI), Z16
+	VMOVUPS.Z 128(SI), K1, Z17
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z18
+	VBROADCASTSS alpha+88(FP), Z19
+	VPMULLD      Z18, Z12, Z12
+	VMULPS       Z19, Z15, Z15
+	VPMULLD      Z18, Z13, Z13
+	VMULPS       Z19, Z16, Z16
+	VPMULLD      Z18, Z14, Z14
+	VMULPS       Z19, Z17, Z17
+	MOVQ         $0x000000c0, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(CX)(SI*1)
+	QUAD $0x008031944b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Gelu_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_2x1(SB), $2112-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
+	VMOVUPS normalTail5<>+0(SB), Z5
+	VMOVUPS normalTail4<>+0(SB), Z6
+	VMOVUPS normalTail3<>+0(SB), Z7
+	VMOVUPS normalTail2<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD (R8)(DI*1), TMM1
+	QUAD $0x0000388c4b7bc2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
+	JZ    done
+
+loop:
+	// TILELOADD (R9)(R10*1), TMM4
+	QUAD $0x000011a44b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM2
+	QUAD $0x00003e944b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM2, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc2
+
+	// TILELOADD (R8)(DI*1), TMM3
+	QUAD $0x0000389c4b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM3, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xcb
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 88(R13), R13
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z12
+	VPSUBD       Z10, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z11, Z12, Z12
+	VADDPS       Z9, Z12, Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VSUBPS       Z3, Z14, Z17
+	VFNMADD213PS Z13, Z4, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail1<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail0<>+0(SB), Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z12, Z15, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS.Z    (BX), K1, Z13
+	VADDPS       Z13, Z12, Z12
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z12, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z12
+	VPSUBD       Z10, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z11, Z12, Z12
+	VADDPS       Z9, Z12, Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VSUBPS       Z3, Z14, Z17
+	VFNMADD213PS Z13, Z4, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail1<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail0<>+0(SB), Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z12, Z16, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS.Z    (BX), K1, Z13
+	VADDPS       Z13, Z12, Z12
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z12, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS.Z (SI), K1, Z9
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS.Z (SI), K1, Z10
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS.Z (SI), K1, Z11
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z12
+	VBROADCASTSS alpha+88(FP), Z13
+	VPMULLD      Z12, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	MOVQ         $0x00000040, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (DI)(SI*1)
+	QUAD $0x0000378c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Gelu_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_2x2(SB), $4160-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
+	VMOVUPS normalTail5<>+0(SB), Z5
+	VMOVUPS normalTail4<>+0(SB), Z6
+	VMOVUPS normalTail3<>+0(SB), Z7
+	VMOVUPS normalTail2<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+
+	// TILELOADD (R8)(DI*1), TMM2
+	QUAD $0x000038944b7bc2c4
+	WORD $0x0000
+
+	// TILELOADD 64(R8)(DI*1), TMM3
+	QUAD $0x0040389c4b7bc2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
+	JZ    done
+
+loop:
+	// TILELOADD (R9)(R10*1), TMM6
+	QUAD $0x000011b44b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM4
+	QUAD $0x00003ea44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM6, TMM4, TMM0
+	LONG $0x5e49e2c4
+	BYTE $0xc4
+
+	// TILELOADD (R8)(DI*1), TMM5
+	QUAD $0x000038ac4b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM6, TMM5, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd5
+
+	// TILELOADD 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM4, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xcc
+
+	// TDPBUSD TMM7, TMM5, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xdd
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 88(R13), R13
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z15
+	VPSUBD       Z11, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z13, Z15, Z15
+	VADDPS       Z9, Z15, Z15
+	VANDPS       Z0, Z15, Z16
+	VMOVUPS      Z1, Z18
+	VMINPS       Z16, Z18, Z16
+	VMOVUPS      Z2, Z18
+	VFMADD213PS  Z3, Z16, Z18
+	VSUBPS       Z3, Z18, Z19
+	VFNMADD213PS Z16, Z4, Z19
+	VPERMPS      Z5, Z18, Z23
+	VPERMPS      Z6, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z7, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail1<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail0<>+0(SB), Z18, Z18
+	VFMADD213PS  Z18, Z19, Z23
+	VPXORD       Z17, Z17, Z17
+	VMAXPS       Z15, Z17, Z15
+	VFNMADD231PS Z23, Z16, Z15
+	VMOVUPS      64(CX), Z16
+	VPSUBD       Z12, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z14, Z16, Z16
+	VADDPS       Z10, Z16, Z16
+	VANDPS       Z0, Z16, Z18
+	VMOVUPS      Z1, Z19
+	VMINPS       Z18, Z19, Z18
+	VMOVUPS      Z2, Z19
+	VFMADD213PS  Z3, Z18, Z19
+	VSUBPS       Z3, Z19, Z23
+	VFNMADD213PS Z18, Z4, Z23
+	VPERMPS      Z5, Z19, Z24
+	VPERMPS      Z6, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z7, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z19, Z19
+	VFMADD213PS  Z19, Z23, Z24
+	VPXORD       Z20, Z20, Z20
+	VMAXPS       Z16, Z20, Z16
+	VFNMADD231PS Z24, Z18, Z16
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS      (BX), Z18
+	VADDPS       Z18, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z18
+	VADDPS       Z18, Z16, Z16
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z15, (DX)
+	VMOVUPS Z16, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z15
+	VPSUBD       Z11, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z13, Z15, Z15
+	VADDPS       Z9, Z15, Z15
+	VANDPS       Z0, Z15, Z16
+	VMOVUPS      Z1, Z18
+	VMINPS       Z16, Z18, Z16
+	VMOVUPS      Z2, Z18
+	VFMADD213PS  Z3, Z16, Z18
+	VSUBPS       Z3, Z18, Z19
+	VFNMADD213PS Z16, Z4, Z19
+	VPERMPS      Z5, Z18, Z23
+	VPERMPS      Z6, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z7, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail1<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail0<>+0(SB), Z18, Z18
+	VFMADD213PS  Z18, Z19, Z23
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z15, Z21, Z15
+	VFNMADD231PS Z23, Z16, Z15
+	VMOVUPS      64(CX), Z16
+	VPSUBD       Z12, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z14, Z16, Z16
+	VADDPS       Z10, Z16, Z16
+	VANDPS       Z0, Z16, Z18
+	VMOVUPS      Z1, Z19
+	VMINPS       Z18, Z19, Z18
+	VMOVUPS      Z2, Z19
+	VFMADD213PS  Z3, Z18, Z19
+	VSUBPS       Z3, Z19, Z23
+	VFNMADD213PS Z18, Z4, Z23
+	VPERMPS      Z5, Z19, Z24
+	VPERMPS      Z6, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z7, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z19, Z19
+	VFMADD213PS  Z19, Z23, Z24
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z16, Z22, Z16
+	VFNMADD231PS Z24, Z18, Z16
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS      (BX), Z18
+	VADDPS       Z18, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z18
+	VADDPS       Z18, Z16, Z16
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z15, (DX)
+	VMOVUPS Z16, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z9
+	VMOVUPS.Z 64(SI), K1, Z10
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS   (SI), Z11
+	VMOVUPS.Z 64(SI), K1, Z12
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS   (SI), Z13
+	VMOVUPS.Z 64(SI), K1, Z14
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z15
+	VBROADCASTSS alpha+88(FP), Z16
+	VPMULLD      Z15, Z11, Z11
+	VMULPS       Z16, Z13, Z13
+	VPMULLD      Z15, Z12, Z12
+	VMULPS       Z16, Z14, Z14
+	MOVQ         $0x00000080, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (DI)(SI*1)
+	QUAD $0x000037944b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(DI)(SI*1)
+	QUAD $0x0040379c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Gelu_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_2x3(SB), $6208-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
+	VMOVUPS normalTail5<>+0(SB), Z5
+	VMOVUPS normalTail4<>+0(SB), Z6
+	VMOVUPS normalTail3<>+0(SB), Z7
+	VMOVUPS normalTail2<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 128(SI)(DI*1), TMM2
+	QUAD $0x00803e944b7be2c4
+	WORD $0x0000
+
+	// TILELOADD (R8)(DI*1), TMM3
+	QUAD $0x0000389c4b7bc2c4
+	WORD $0x0000
+
+	// TILELOADD 64(R8)(DI*1), TMM4
+	QUAD $0x004038a44b7bc2c4
+	WORD $0x0000
+
+	// TILELOADD 128(R8)(DI*1), TMM5
+	QUAD $0x008038ac4b7bc2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TILEZERO TMM4
+	LONG $0x497be2c4
+	BYTE $0xe0
+
+	// TILEZERO TMM5
+	LONG $0x497be2c4
+	BYTE $0xe8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
+	JZ    done
+
+loop:
+	// TILELOADD (R9)(R10*1), TMM7
+	QUAD $0x000011bc4b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM6
+	QUAD $0x00003eb44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM0
+	LONG $0x5e41e2c4
+	BYTE $0xc6
+
+	// TILELOADD (R8)(DI*1), TMM6
+	QUAD $0x000038b44b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xde
+
+	// TILELOADD 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM4
+	LONG $0x5e41e2c4
+	BYTE $0xe6
+
+	// TILELOADD (SI)(DI*1), TMM6
+	QUAD $0x00003eb44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xce
+
+	// TILELOADD 128(R9)(R10*1), TMM7
+	QUAD $0x008011bc4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM2
+	LONG $0x5e41e2c4
+	BYTE $0xd6
+
+	// TILELOADD (R8)(DI*1), TMM6
+	QUAD $0x000038b44b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM5
+	LONG $0x5e41e2c4
+	BYTE $0xee
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 88(R13), R13
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z18
+	VPSUBD       Z12, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z15, Z18, Z18
+	VADDPS       Z9, Z18, Z18
+	VANDPS       Z0, Z18, Z19
+	VMOVUPS      Z1, Z20
+	VMINPS       Z19, Z20, Z19
+	VMOVUPS      Z2, Z20
+	VFMADD213PS  Z3, Z19, Z20
+	VSUBPS       Z3, Z20, Z23
+	VFNMADD213PS Z19, Z4, Z23
+	VPERMPS      Z5, Z20, Z24
+	VPERMPS      Z6, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z7, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z20, Z20
+	VFMADD213PS  Z20, Z23, Z24
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z18, Z21, Z18
+	VFNMADD231PS Z24, Z19, Z18
+	VMOVUPS      64(CX), Z19
+	VPSUBD       Z13, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z16, Z19, Z19
+	VADDPS       Z10, Z19, Z19
+	VANDPS       Z0, Z19, Z20
+	VMOVUPS      Z1, Z23
+	VMINPS       Z20, Z23, Z20
+	VMOVUPS      Z2, Z23
+	VFMADD213PS  Z3, Z20, Z23
+	VSUBPS       Z3, Z23, Z24
+	VFNMADD213PS Z20, Z4, Z24
+	VPERMPS      Z5, Z23, Z29
+	VPERMPS      Z6, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z7, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail1<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail0<>+0(SB), Z23, Z23
+	VFMADD213PS  Z23, Z24, Z29
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z19, Z22, Z19
+	VFNMADD231PS Z29, Z20, Z19
+	VMOVUPS      128(CX), Z20
+	VPSUBD       Z14, Z20, Z20
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z17, Z20, Z20
+	VADDPS       Z11, Z20, Z20
+	VANDPS       Z0, Z20, Z23
+	VMOVUPS      Z1, Z24
+	VMINPS       Z23, Z24, Z23
+	VMOVUPS      Z2, Z24
+	VFMADD213PS  Z3, Z23, Z24
+	VSUBPS       Z3, Z24, Z29
+	VFNMADD213PS Z23, Z4, Z29
+	VPERMPS      Z5, Z24, Z30
+	VPERMPS      Z6, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z7, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail1<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z24, Z24
+	VFMADD213PS  Z24, Z29, Z30
+	VPXORD       Z25, Z25, Z25
+	VMAXPS       Z20, Z25, Z20
+	VFNMADD231PS Z30, Z23, Z20
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS      (BX), Z23
+	VADDPS       Z23, Z18, Z18
+	VMOVUPS      64(BX), Z23
+	VADDPS       Z23, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z23
+	VADDPS       Z23, Z20, Z20
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z18, (DX)
+	VMOVUPS Z19, 64(DX)
+	VMOVUPS Z20, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z18
+	VPSUBD       Z12, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z15, Z18, Z18
+	VADDPS       Z9, Z18, Z18
+	VANDPS       Z0, Z18, Z19
+	VMOVUPS      Z1, Z20
+	VMINPS       Z19, Z20, Z19
+	VMOVUPS      Z2, Z20
+	VFMADD213PS  Z3, Z19, Z20
+	VSUBPS       Z3, Z20, Z23
+	VFNMADD213PS Z19, Z4, Z23
+	VPERMPS      Z5, Z20, Z24
+	VPERMPS      Z6, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z7, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z20, Z20
+	VFMADD213PS  Z20, Z23, Z24
+	VPXORD       Z26, Z26, Z26
+	VMAXPS       Z18, Z26, Z18
+	VFNMADD231PS Z24, Z19, Z18
+	VMOVUPS      64(CX), Z19
+	VPSUBD       Z13, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z16, Z19, Z19
+	VADDPS       Z10, Z19, Z19
+	VANDPS       Z0, Z19, Z20
+	VMOVUPS      Z1, Z23
+	VMINPS       Z20, Z23, Z20
+	VMOVUPS      Z2, Z23
+	VFMADD213PS  Z3, Z20, Z23
+	VSUBPS       Z3, Z23, Z24
+	VFNMADD213PS Z20, Z4, Z24
+	VPERMPS      Z5, Z23, Z29
+	VPERMPS      Z6, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z7, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail1<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail0<>+0(SB), Z23, Z23
+	VFMADD213PS  Z23, Z24, Z29
+	VPXORD       Z27, Z27, Z27
+	VMAXPS       Z19, Z27, Z19
+	VFNMADD231PS Z29, Z20, Z19
+	VMOVUPS      128(CX), Z20
+	VPSUBD       Z14, Z20, Z20
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z17, Z20, Z20
+	VADDPS       Z11, Z20, Z20
+	VANDPS       Z0, Z20, Z23
+	VMOVUPS      Z1, Z24
+	VMINPS       Z23, Z24, Z23
+	VMOVUPS      Z2, Z24
+	VFMADD213PS  Z3, Z23, Z24
+	VSUBPS       Z3, Z24, Z29
+	VFNMADD213PS Z23, Z4, Z29
+	VPERMPS      Z5, Z24, Z30
+	VPERMPS      Z6, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z7, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail1<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z24, Z24
+	VFMADD213PS  Z24, Z29, Z30
+	VPXORD       Z28, Z28, Z28
+	VMAXPS       Z20, Z28, Z20
+	VFNMADD231PS Z30, Z23, Z20
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS      (BX), Z23
+	VADDPS       Z23, Z18, Z18
+	VMOVUPS      64(BX), Z23
+	VADDPS       Z23, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z23
+	VADDPS       Z23, Z20, Z20
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z18, (DX)
+	VMOVUPS Z19, 64(DX)
+	VMOVUPS Z20, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z9
+	VMOVUPS   64(SI), Z10
+	VMOVUPS.Z 128(SI), K1, Z11
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS   (SI), Z12
+	VMOVUPS   64(SI), Z13
+	VMOVUPS.Z 128(SI), K1, Z14
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS   (SI), Z15
+	VMOVUPS   64(SI), Z16
+	VMOVUPS.Z 128(SI), K1, Z17
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z18
+	VBROADCASTSS alpha+88(FP), Z19
+	VPMULLD      Z18, Z12, Z12
+	VMULPS       Z19, Z15, Z15
+	VPMULLD      Z18, Z13, Z13
+	VMULPS       Z19, Z16, Z16
+	VPMULLD      Z18, Z14, Z14
+	VMULPS       Z19, Z17, Z17
 	MOVQ         $0x000000c0, SI
 	MOVQ         rows+16(FP), DI
 	SHRQ         $0x01, DI

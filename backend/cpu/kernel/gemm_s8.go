@@ -190,7 +190,7 @@ func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
 	g.rowTotals(args, rowLo, rowHi, totals)
 	scratch = scratch[4*g.partRows():]
 	tile := g.blocking.tile
-	scales := tile.scaled != nil && rowHi-rowLo >= tile.scaledFrom && words%tile.vec == 0 && args.scales()
+	scales := tile.scaled[NoUnary] != nil && rowHi-rowLo >= tile.scaledFrom && words%tile.vec == 0 && args.scales()
 	for p := panelLo; p < panelHi; p++ {
 		cols, packedCols := tile.panelCols(p, g.N)
 		col := p * tile.cols()
@@ -239,10 +239,10 @@ func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int
 // together is the most panels that a call of the tile's kernel that scales takes, of that many rows: what is left to do by another kernel
 // stays in the L1 cache.
 func (g *GemmS8) together(args *GemmS8Args, rows int) int {
-	if args.Act > Relu {
+	tile := g.blocking.tile
+	if tile.scaled[args.Act] == nil {
 		return blockRows / rows
 	}
-	tile := g.blocking.tile
 	return callSteps / max(1, g.blocking.k*ceilDiv(rows, tile.rows))
 }
 
@@ -261,8 +261,12 @@ func (g *GemmS8) scaled(args *GemmS8Args, rowLo, rowHi, panels, col, cols int, s
 	a, b := elementsOf[float32](bytesAs[byte](args.A)), elementsOf[float32](args.B)[col*k:][:panels*cols*k]
 	colSums, colScale, all := g.pack.sums(args.B)[col:], args.BScale[col:], panels*cols
 	_, _, _ = colSums[all-1], colScale[all-1], bias[col+all-1]
-	flags, apart := 0, args.Act > Relu
-	if args.Act == Relu {
+	flags, scaled := 0, tile.scaled[args.Act]
+	apart := scaled == nil
+	switch {
+	case apart:
+		scaled = tile.scaled[NoUnary]
+	case args.Act == Relu:
 		flags |= gemmRelu
 	}
 	tiles := ceilDiv(rowHi-rowLo, tile.rows)
@@ -273,7 +277,7 @@ func (g *GemmS8) scaled(args *GemmS8Args, rowLo, rowHi, panels, col, cols int, s
 		if apart && res != nil { // which may be C
 			c, cRow, res = pointer(elementsOf[float32](scratch)), all, nil
 		}
-		tile.scaled(panels, run, rows, cols, k, pointerAt(a, row*args.ARow/4), args.ARow/4, pointer(b), c, cRow, args.Scale[0], args.Zero[0],
+		scaled(panels, run, rows, cols, k, pointerAt(a, row*args.ARow/4), args.ARow/4, pointer(b), c, cRow, args.Scale[0], args.Zero[0],
 			pointer(colSums), pointer(colScale), pointerAt(bias, col), res, args.ResRow, flags)
 		if apart {
 			g.set.finishS8(args, row, run*rows, col, all, c, cRow, pointerAt(args.C, row*args.CRow+col), args.CRow)

@@ -14,7 +14,7 @@ type gemmFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow in
 	cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
 // scaledFunc multiplies tiles of integers like a [gemmFunc], in each of neighbouring panels of cols columns, and stores
-// (sum − zero·colSum)·(scale·colScale) + bias. It takes whole vectors of columns, and of k.
+// act((sum − zero·colSum)·(scale·colScale) + bias) + res. It takes whole vectors of columns, and of k.
 type scaledFunc func(panels, tiles, rows, cols, k int, a *float32, aRow int, b *float32, c *float32, cRow int, scale float32, zero int32,
 	colSums *int32, colScale, bias, res *float32, resRow int, flags int)
 
@@ -36,8 +36,8 @@ type gemmTile struct {
 	speed   int  // rows that take the time of one by gemmCost; 0 is 1
 	wholeK  bool // K is not cut into blocks: a tile does more between loading its sums and storing them than it gains by near operands
 
-	scaled     scaledFunc `optional:"where sums are finished apart"`
-	scaledFrom int        // least rows that scaled is for
+	scaled     [NumUnary]scaledFunc `optional:"where sums are finished apart"` // by activation
+	scaledFrom int                  // least rows that scaled is for
 }
 
 // cols is the width of a panel.
