@@ -999,13 +999,14 @@ TEXT ·unaryAVX512_Gelu(SB), NOSPLIT, $0-56
 	VMOVUPS lanes40b9611a<>+0(SB), Z1
 	VMOVUPS lanes4025b6db<>+0(SB), Z2
 	VMOVUPS lanes4b400000<>+0(SB), Z3
-	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
-	VMOVUPS normalTail5<>+0(SB), Z5
-	VMOVUPS normalTail4<>+0(SB), Z6
-	VMOVUPS normalTail3<>+0(SB), Z7
-	VMOVUPS normalTail2<>+0(SB), Z8
-	VMOVUPS normalTail1<>+0(SB), Z9
-	VMOVUPS normalTail0<>+0(SB), Z10
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
+	VMOVUPS normalTail2<>+0(SB), Z9
+	VMOVUPS normalTail1<>+0(SB), Z10
+	VMOVUPS normalTail0<>+0(SB), Z11
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -1025,29 +1026,31 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS      (CX)(SI*1), Z11
-	VANDPS       Z0, Z11, Z12
-	VMOVUPS      Z1, Z13
-	VMINPS       Z12, Z13, Z12
-	VMOVUPS      Z2, Z13
-	VFMADD213PS  Z3, Z12, Z13
-	VSUBPS       Z3, Z13, Z16
-	VFNMADD213PS Z12, Z4, Z16
-	VPERMPS      Z5, Z13, Z17
-	VPERMPS      Z6, Z13, Z18
-	VFMADD213PS  Z18, Z16, Z17
-	VPERMPS      Z7, Z13, Z18
-	VFMADD213PS  Z18, Z16, Z17
-	VPERMPS      Z8, Z13, Z18
-	VFMADD213PS  Z18, Z16, Z17
-	VPERMPS      Z9, Z13, Z18
-	VFMADD213PS  Z18, Z16, Z17
-	VPERMPS      Z10, Z13, Z13
-	VFMADD213PS  Z13, Z16, Z17
-	VPXORD       Z14, Z14, Z14
-	VMAXPS       Z11, Z14, Z11
-	VFNMADD231PS Z17, Z12, Z11
-	VMOVUPS      Z11, (AX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z9, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z10, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z11, Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z12, Z15, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	VMOVUPS      Z12, (AX)(SI*1)
 	ADDQ         $0x00000040, SI
 	CMPQ         SI, BX
 	JB           vector
@@ -1055,29 +1058,31 @@ vector:
 tail:
 	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (CX)(SI*1), K1, Z11
-	VANDPS       Z0, Z11, Z12
-	VMOVUPS      Z1, Z13
-	VMINPS       Z12, Z13, Z12
-	VMOVUPS      Z2, Z13
-	VFMADD213PS  Z3, Z12, Z13
-	VSUBPS       Z3, Z13, Z16
-	VFNMADD213PS Z12, Z4, Z16
-	VPERMPS      Z5, Z13, Z17
-	VPERMPS      Z6, Z13, Z18
-	VFMADD213PS  Z18, Z16, Z17
-	VPERMPS      Z7, Z13, Z18
-	VFMADD213PS  Z18, Z16, Z17
-	VPERMPS      Z8, Z13, Z18
-	VFMADD213PS  Z18, Z16, Z17
-	VPERMPS      Z9, Z13, Z18
-	VFMADD213PS  Z18, Z16, Z17
-	VPERMPS      Z10, Z13, Z13
-	VFMADD213PS  Z13, Z16, Z17
-	VPXORD       Z15, Z15, Z15
-	VMAXPS       Z11, Z15, Z11
-	VFNMADD231PS Z17, Z12, Z11
-	VMOVUPS      Z11, K1, (AX)(SI*1)
+	VMOVUPS.Z    (CX)(SI*1), K1, Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z9, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z10, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z11, Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z12, Z16, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	VMOVUPS      Z12, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -1127,129 +1132,147 @@ DATA lanes4025b6db<>+56(SB)/4, $0x4025b6db
 DATA lanes4025b6db<>+60(SB)/4, $0x4025b6db
 GLOBL lanes4025b6db<>(SB), RODATA|NOPTR, $64
 
-DATA lanes3ec5bce9<>+0(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+4(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+8(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+12(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+16(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+20(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+24(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+28(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+32(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+36(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+40(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+44(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+48(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+52(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+56(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+60(SB)/4, $0x3ec5bce9
-GLOBL lanes3ec5bce9<>(SB), RODATA|NOPTR, $64
+DATA normalTailMiddle<>+0(SB)/4, $0x00000000
+DATA normalTailMiddle<>+4(SB)/4, $0x3ec5bfa2
+DATA normalTailMiddle<>+8(SB)/4, $0x3f45bd48
+DATA normalTailMiddle<>+12(SB)/4, $0x3f945097
+DATA normalTailMiddle<>+16(SB)/4, $0x3fc5bd95
+DATA normalTailMiddle<>+20(SB)/4, $0x3ff72c7d
+DATA normalTailMiddle<>+24(SB)/4, $0x40144fb1
+DATA normalTailMiddle<>+28(SB)/4, $0x402d05ea
+DATA normalTailMiddle<>+32(SB)/4, $0x4045bd5d
+DATA normalTailMiddle<>+36(SB)/4, $0x405e7780
+DATA normalTailMiddle<>+40(SB)/4, $0x40772f23
+DATA normalTailMiddle<>+44(SB)/4, $0x4087f3c9
+DATA normalTailMiddle<>+48(SB)/4, $0x40944e15
+DATA normalTailMiddle<>+52(SB)/4, $0x40a0a9ca
+DATA normalTailMiddle<>+56(SB)/4, $0x40ad0868
+DATA normalTailMiddle<>+60(SB)/4, $0x00000000
+GLOBL normalTailMiddle<>(SB), RODATA|NOPTR, $64
 
-DATA normalTail5<>+0(SB)/4, $0xbc2252b7
-DATA normalTail5<>+4(SB)/4, $0xbbd5ef0b
-DATA normalTail5<>+8(SB)/4, $0x3a0af8b0
-DATA normalTail5<>+12(SB)/4, $0x3bb38c4c
-DATA normalTail5<>+16(SB)/4, $0x3bb8ddc0
-DATA normalTail5<>+20(SB)/4, $0x3b38d4f9
-DATA normalTail5<>+24(SB)/4, $0x38d75357
-DATA normalTail5<>+28(SB)/4, $0xba8c3b5c
-DATA normalTail5<>+32(SB)/4, $0xba875c08
-DATA normalTail5<>+36(SB)/4, $0xba1ee12f
-DATA normalTail5<>+40(SB)/4, $0xb98997cc
-DATA normalTail5<>+44(SB)/4, $0xb8bb303c
-DATA normalTail5<>+48(SB)/4, $0xb7cdfbae
-DATA normalTail5<>+52(SB)/4, $0xb6ba6622
-DATA normalTail5<>+56(SB)/4, $0xb58c2b05
+DATA normalTail6<>+0(SB)/4, $0x2d1fc28a
+DATA normalTail6<>+4(SB)/4, $0x3b2ec518
+DATA normalTail6<>+8(SB)/4, $0x3b423c6b
+DATA normalTail6<>+12(SB)/4, $0x3a913af4
+DATA normalTail6<>+16(SB)/4, $0xba548f7a
+DATA normalTail6<>+20(SB)/4, $0xbab50f1c
+DATA normalTail6<>+24(SB)/4, $0xba623e25
+DATA normalTail6<>+28(SB)/4, $0xb94107d0
+DATA normalTail6<>+32(SB)/4, $0x391f4ed2
+DATA normalTail6<>+36(SB)/4, $0x394023cf
+DATA normalTail6<>+40(SB)/4, $0x38e4e868
+DATA normalTail6<>+44(SB)/4, $0x383fa94e
+DATA normalTail6<>+48(SB)/4, $0x3776cdd2
+DATA normalTail6<>+52(SB)/4, $0x367da275
+DATA normalTail6<>+56(SB)/4, $0x35542169
+DATA normalTail6<>+60(SB)/4, $0x00000000
+GLOBL normalTail6<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail5<>+0(SB)/4, $0xbc2224a0
+DATA normalTail5<>+4(SB)/4, $0xbbd5bb06
+DATA normalTail5<>+8(SB)/4, $0x3a0a0b5a
+DATA normalTail5<>+12(SB)/4, $0x3bb34fed
+DATA normalTail5<>+16(SB)/4, $0x3bb8b66f
+DATA normalTail5<>+20(SB)/4, $0x3b38da9d
+DATA normalTail5<>+24(SB)/4, $0x38db5703
+DATA normalTail5<>+28(SB)/4, $0xba8bfec2
+DATA normalTail5<>+32(SB)/4, $0xba8749c2
+DATA normalTail5<>+36(SB)/4, $0xba1edf9c
+DATA normalTail5<>+40(SB)/4, $0xb989abf3
+DATA normalTail5<>+44(SB)/4, $0xb8bb6368
+DATA normalTail5<>+48(SB)/4, $0xb7ce7a96
+DATA normalTail5<>+52(SB)/4, $0xb6bb02a9
+DATA normalTail5<>+56(SB)/4, $0xb58c8833
 DATA normalTail5<>+60(SB)/4, $0x00000000
 GLOBL normalTail5<>(SB), RODATA|NOPTR, $64
 
-DATA normalTail4<>+0(SB)/4, $0xa9aa7d40
-DATA normalTail4<>+4(SB)/4, $0xbc89ed93
-DATA normalTail4<>+8(SB)/4, $0xbcba3a2b
-DATA normalTail4<>+12(SB)/4, $0xbc8527a4
-DATA normalTail4<>+16(SB)/4, $0xbb9e08f5
-DATA normalTail4<>+20(SB)/4, $0x3b688fcd
-DATA normalTail4<>+24(SB)/4, $0x3bca7f59
-DATA normalTail4<>+28(SB)/4, $0x3ba3dbbe
-DATA normalTail4<>+32(SB)/4, $0x3b3ad8c9
-DATA normalTail4<>+36(SB)/4, $0x3aa5019c
-DATA normalTail4<>+40(SB)/4, $0x39ea94d0
-DATA normalTail4<>+44(SB)/4, $0x3908ef85
-DATA normalTail4<>+48(SB)/4, $0x3804df0a
-DATA normalTail4<>+52(SB)/4, $0x36d7fd3c
-DATA normalTail4<>+56(SB)/4, $0x3593d957
+DATA normalTail4<>+0(SB)/4, $0xab21fd3d
+DATA normalTail4<>+4(SB)/4, $0xbc8b27de
+DATA normalTail4<>+8(SB)/4, $0xbcbb95d8
+DATA normalTail4<>+12(SB)/4, $0xbc85a488
+DATA normalTail4<>+16(SB)/4, $0xbb9c8787
+DATA normalTail4<>+20(SB)/4, $0x3b6da2d2
+DATA normalTail4<>+24(SB)/4, $0x3bcc14dc
+DATA normalTail4<>+28(SB)/4, $0x3ba43066
+DATA normalTail4<>+32(SB)/4, $0x3b3a47c4
+DATA normalTail4<>+36(SB)/4, $0x3aa39732
+DATA normalTail4<>+40(SB)/4, $0x39e7411a
+DATA normalTail4<>+44(SB)/4, $0x3906257d
+DATA normalTail4<>+48(SB)/4, $0x3801654d
+DATA normalTail4<>+52(SB)/4, $0x36d0dd35
+DATA normalTail4<>+56(SB)/4, $0x358da691
 DATA normalTail4<>+60(SB)/4, $0x00000000
 GLOBL normalTail4<>(SB), RODATA|NOPTR, $64
 
-DATA normalTail3<>+0(SB)/4, $0x3d882ba0
-DATA normalTail3<>+4(SB)/4, $0x3d57116e
-DATA normalTail3<>+8(SB)/4, $0x3ca30be7
-DATA normalTail3<>+12(SB)/4, $0xbc3ea152
-DATA normalTail3<>+16(SB)/4, $0xbce5009d
-DATA normalTail3<>+20(SB)/4, $0xbce65d80
-DATA normalTail3<>+24(SB)/4, $0xbca267c7
-DATA normalTail3<>+28(SB)/4, $0xbc31db60
-DATA normalTail3<>+32(SB)/4, $0xbb9d6e9b
-DATA normalTail3<>+36(SB)/4, $0xbae5d0a4
-DATA normalTail3<>+40(SB)/4, $0xba0bed9d
-DATA normalTail3<>+44(SB)/4, $0xb90f3367
-DATA normalTail3<>+48(SB)/4, $0xb7f79011
-DATA normalTail3<>+52(SB)/4, $0xb6b5653e
-DATA normalTail3<>+56(SB)/4, $0xb561efc6
+DATA normalTail3<>+0(SB)/4, $0x3d882b5b
+DATA normalTail3<>+4(SB)/4, $0x3d570faa
+DATA normalTail3<>+8(SB)/4, $0x3ca30b2b
+DATA normalTail3<>+12(SB)/4, $0xbc3eb815
+DATA normalTail3<>+16(SB)/4, $0xbce500fc
+DATA normalTail3<>+20(SB)/4, $0xbce65d37
+DATA normalTail3<>+24(SB)/4, $0xbca2619f
+DATA normalTail3<>+28(SB)/4, $0xbc31d891
+DATA normalTail3<>+32(SB)/4, $0xbb9d6c2c
+DATA normalTail3<>+36(SB)/4, $0xbae5b1ef
+DATA normalTail3<>+40(SB)/4, $0xba0bd717
+DATA normalTail3<>+44(SB)/4, $0xb90f1162
+DATA normalTail3<>+48(SB)/4, $0xb7f77cce
+DATA normalTail3<>+52(SB)/4, $0xb6b555cd
+DATA normalTail3<>+56(SB)/4, $0xb5617318
 DATA normalTail3<>+60(SB)/4, $0x00000000
 GLOBL normalTail3<>(SB), RODATA|NOPTR, $64
 
-DATA normalTail2<>+0(SB)/4, $0x2774aea0
-DATA normalTail2<>+4(SB)/4, $0x3d926df4
-DATA normalTail2<>+8(SB)/4, $0x3dea26ae
-DATA normalTail2<>+12(SB)/4, $0x3df1e84f
-DATA normalTail2<>+16(SB)/4, $0x3dbf5e99
-DATA normalTail2<>+20(SB)/4, $0x3d7485c3
-DATA normalTail2<>+24(SB)/4, $0x3d01305a
-DATA normalTail2<>+28(SB)/4, $0x3c64a6a9
-DATA normalTail2<>+32(SB)/4, $0x3baabed8
-DATA normalTail2<>+36(SB)/4, $0x3ad83c07
-DATA normalTail2<>+40(SB)/4, $0x39e8f9ba
-DATA normalTail2<>+44(SB)/4, $0x38d60eb5
-DATA normalTail2<>+48(SB)/4, $0x37a80313
-DATA normalTail2<>+52(SB)/4, $0x366199ee
-DATA normalTail2<>+56(SB)/4, $0x3501b162
+DATA normalTail2<>+0(SB)/4, $0x281cae9d
+DATA normalTail2<>+4(SB)/4, $0x3d9270c3
+DATA normalTail2<>+8(SB)/4, $0x3dea2812
+DATA normalTail2<>+12(SB)/4, $0x3df1e723
+DATA normalTail2<>+16(SB)/4, $0x3dbf5d5d
+DATA normalTail2<>+20(SB)/4, $0x3d7483af
+DATA normalTail2<>+24(SB)/4, $0x3d012800
+DATA normalTail2<>+28(SB)/4, $0x3c64a0e9
+DATA normalTail2<>+32(SB)/4, $0x3baabc80
+DATA normalTail2<>+36(SB)/4, $0x3ad820ca
+DATA normalTail2<>+40(SB)/4, $0x39e8dddc
+DATA normalTail2<>+44(SB)/4, $0x38d5eea7
+DATA normalTail2<>+48(SB)/4, $0x37a81281
+DATA normalTail2<>+52(SB)/4, $0x3661c27d
+DATA normalTail2<>+56(SB)/4, $0x35019a0a
 DATA normalTail2<>+60(SB)/4, $0x00000000
 GLOBL normalTail2<>(SB), RODATA|NOPTR, $64
 
-DATA normalTail1<>+0(SB)/4, $0xbecc422a
-DATA normalTail1<>+4(SB)/4, $0xbebd9457
-DATA normalTail1<>+8(SB)/4, $0xbe9792f8
-DATA normalTail1<>+12(SB)/4, $0xbe50ca6b
-DATA normalTail1<>+16(SB)/4, $0xbdf7c0e6
-DATA normalTail1<>+20(SB)/4, $0xbd7d4038
-DATA normalTail1<>+24(SB)/4, $0xbcdefff5
-DATA normalTail1<>+28(SB)/4, $0xbc292742
-DATA normalTail1<>+32(SB)/4, $0xbb5d0f3a
-DATA normalTail1<>+36(SB)/4, $0xba78dce8
-DATA normalTail1<>+40(SB)/4, $0xb97157ac
-DATA normalTail1<>+44(SB)/4, $0xb8499e46
-DATA normalTail1<>+48(SB)/4, $0xb71117fe
-DATA normalTail1<>+52(SB)/4, $0xb5b3e538
-DATA normalTail1<>+56(SB)/4, $0xb4402370
+DATA normalTail1<>+0(SB)/4, $0xbecc4229
+DATA normalTail1<>+4(SB)/4, $0xbebd93f3
+DATA normalTail1<>+8(SB)/4, $0xbe9792cc
+DATA normalTail1<>+12(SB)/4, $0xbe50c4ed
+DATA normalTail1<>+16(SB)/4, $0xbdf7bee4
+DATA normalTail1<>+20(SB)/4, $0xbd7d3ee2
+DATA normalTail1<>+24(SB)/4, $0xbcdeefbd
+DATA normalTail1<>+28(SB)/4, $0xbc2922d7
+DATA normalTail1<>+32(SB)/4, $0xbb5d0a63
+DATA normalTail1<>+36(SB)/4, $0xba78b4b3
+DATA normalTail1<>+40(SB)/4, $0xb9712c0b
+DATA normalTail1<>+44(SB)/4, $0xb8496b45
+DATA normalTail1<>+48(SB)/4, $0xb7110fb8
+DATA normalTail1<>+52(SB)/4, $0xb5b3dd0e
+DATA normalTail1<>+56(SB)/4, $0xb43fbf1f
 DATA normalTail1<>+60(SB)/4, $0x00000000
 GLOBL normalTail1<>(SB), RODATA|NOPTR, $64
 
 DATA normalTail0<>+0(SB)/4, $0x3f000000
-DATA normalTail0<>+4(SB)/4, $0x3eb3082c
-DATA normalTail0<>+8(SB)/4, $0x3e613690
-DATA normalTail0<>+12(SB)/4, $0x3dfc878d
-DATA normalTail0<>+16(SB)/4, $0x3d7aa68b
-DATA normalTail0<>+20(SB)/4, $0x3cdb0c92
-DATA normalTail0<>+24(SB)/4, $0x3c27dbde
-DATA normalTail0<>+28(SB)/4, $0x3b60de16
-DATA normalTail0<>+32(SB)/4, $0x3a8353b4
-DATA normalTail0<>+36(SB)/4, $0x39857cd2
-DATA normalTail0<>+40(SB)/4, $0x386bc906
-DATA normalTail0<>+44(SB)/4, $0x3734b5d9
-DATA normalTail0<>+48(SB)/4, $0x35f023ba
-DATA normalTail0<>+52(SB)/4, $0x348a35f2
-DATA normalTail0<>+56(SB)/4, $0x3309b722
+DATA normalTail0<>+4(SB)/4, $0x3eb3072a
+DATA normalTail0<>+8(SB)/4, $0x3e61361f
+DATA normalTail0<>+12(SB)/4, $0x3dfc7e11
+DATA normalTail0<>+16(SB)/4, $0x3d7aa3f2
+DATA normalTail0<>+20(SB)/4, $0x3cdb0b30
+DATA normalTail0<>+24(SB)/4, $0x3c27cde1
+DATA normalTail0<>+28(SB)/4, $0x3b60d790
+DATA normalTail0<>+32(SB)/4, $0x3a835091
+DATA normalTail0<>+36(SB)/4, $0x398565a5
+DATA normalTail0<>+40(SB)/4, $0x386b9b9e
+DATA normalTail0<>+44(SB)/4, $0x3734856f
+DATA normalTail0<>+48(SB)/4, $0x35f0146d
+DATA normalTail0<>+52(SB)/4, $0x348a2e60
+DATA normalTail0<>+56(SB)/4, $0x33096b1e
 DATA normalTail0<>+60(SB)/4, $0x00000000
 GLOBL normalTail0<>(SB), RODATA|NOPTR, $64
 

@@ -3929,11 +3929,11 @@ TEXT ·gemmAMXS8Gelu_1x1(SB), $1088-168
 	VMOVUPS lanes40b9611a<>+0(SB), Z1
 	VMOVUPS lanes4025b6db<>+0(SB), Z2
 	VMOVUPS lanes4b400000<>+0(SB), Z3
-	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
-	VMOVUPS normalTail5<>+0(SB), Z5
-	VMOVUPS normalTail4<>+0(SB), Z6
-	VMOVUPS normalTail3<>+0(SB), Z7
-	VMOVUPS normalTail2<>+0(SB), Z8
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
 	MOVQ    flags+120(FP), AX
 	VPXORD  Z9, Z9, Z9
 	MOVQ    cols+80(FP), AX
@@ -4001,14 +4001,16 @@ step:
 	VMINPS       Z13, Z14, Z13
 	VMOVUPS      Z2, Z14
 	VFMADD213PS  Z3, Z13, Z14
-	VSUBPS       Z3, Z14, Z17
-	VFNMADD213PS Z13, Z4, Z17
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
 	VPERMPS      Z5, Z14, Z18
 	VPERMPS      Z6, Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      Z7, Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail2<>+0(SB), Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      normalTail1<>+0(SB), Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
@@ -4049,14 +4051,16 @@ rest:
 	VMINPS       Z13, Z14, Z13
 	VMOVUPS      Z2, Z14
 	VFMADD213PS  Z3, Z13, Z14
-	VSUBPS       Z3, Z14, Z17
-	VFNMADD213PS Z13, Z4, Z17
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
 	VPERMPS      Z5, Z14, Z18
 	VPERMPS      Z6, Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      Z7, Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail2<>+0(SB), Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      normalTail1<>+0(SB), Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
@@ -4223,129 +4227,147 @@ DATA lanes4b400000<>+56(SB)/4, $0x4b400000
 DATA lanes4b400000<>+60(SB)/4, $0x4b400000
 GLOBL lanes4b400000<>(SB), RODATA|NOPTR, $64
 
-DATA lanes3ec5bce9<>+0(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+4(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+8(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+12(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+16(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+20(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+24(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+28(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+32(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+36(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+40(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+44(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+48(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+52(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+56(SB)/4, $0x3ec5bce9
-DATA lanes3ec5bce9<>+60(SB)/4, $0x3ec5bce9
-GLOBL lanes3ec5bce9<>(SB), RODATA|NOPTR, $64
+DATA normalTailMiddle<>+0(SB)/4, $0x00000000
+DATA normalTailMiddle<>+4(SB)/4, $0x3ec5bfa2
+DATA normalTailMiddle<>+8(SB)/4, $0x3f45bd48
+DATA normalTailMiddle<>+12(SB)/4, $0x3f945097
+DATA normalTailMiddle<>+16(SB)/4, $0x3fc5bd95
+DATA normalTailMiddle<>+20(SB)/4, $0x3ff72c7d
+DATA normalTailMiddle<>+24(SB)/4, $0x40144fb1
+DATA normalTailMiddle<>+28(SB)/4, $0x402d05ea
+DATA normalTailMiddle<>+32(SB)/4, $0x4045bd5d
+DATA normalTailMiddle<>+36(SB)/4, $0x405e7780
+DATA normalTailMiddle<>+40(SB)/4, $0x40772f23
+DATA normalTailMiddle<>+44(SB)/4, $0x4087f3c9
+DATA normalTailMiddle<>+48(SB)/4, $0x40944e15
+DATA normalTailMiddle<>+52(SB)/4, $0x40a0a9ca
+DATA normalTailMiddle<>+56(SB)/4, $0x40ad0868
+DATA normalTailMiddle<>+60(SB)/4, $0x00000000
+GLOBL normalTailMiddle<>(SB), RODATA|NOPTR, $64
 
-DATA normalTail5<>+0(SB)/4, $0xbc2252b7
-DATA normalTail5<>+4(SB)/4, $0xbbd5ef0b
-DATA normalTail5<>+8(SB)/4, $0x3a0af8b0
-DATA normalTail5<>+12(SB)/4, $0x3bb38c4c
-DATA normalTail5<>+16(SB)/4, $0x3bb8ddc0
-DATA normalTail5<>+20(SB)/4, $0x3b38d4f9
-DATA normalTail5<>+24(SB)/4, $0x38d75357
-DATA normalTail5<>+28(SB)/4, $0xba8c3b5c
-DATA normalTail5<>+32(SB)/4, $0xba875c08
-DATA normalTail5<>+36(SB)/4, $0xba1ee12f
-DATA normalTail5<>+40(SB)/4, $0xb98997cc
-DATA normalTail5<>+44(SB)/4, $0xb8bb303c
-DATA normalTail5<>+48(SB)/4, $0xb7cdfbae
-DATA normalTail5<>+52(SB)/4, $0xb6ba6622
-DATA normalTail5<>+56(SB)/4, $0xb58c2b05
+DATA normalTail6<>+0(SB)/4, $0x2d1fc28a
+DATA normalTail6<>+4(SB)/4, $0x3b2ec518
+DATA normalTail6<>+8(SB)/4, $0x3b423c6b
+DATA normalTail6<>+12(SB)/4, $0x3a913af4
+DATA normalTail6<>+16(SB)/4, $0xba548f7a
+DATA normalTail6<>+20(SB)/4, $0xbab50f1c
+DATA normalTail6<>+24(SB)/4, $0xba623e25
+DATA normalTail6<>+28(SB)/4, $0xb94107d0
+DATA normalTail6<>+32(SB)/4, $0x391f4ed2
+DATA normalTail6<>+36(SB)/4, $0x394023cf
+DATA normalTail6<>+40(SB)/4, $0x38e4e868
+DATA normalTail6<>+44(SB)/4, $0x383fa94e
+DATA normalTail6<>+48(SB)/4, $0x3776cdd2
+DATA normalTail6<>+52(SB)/4, $0x367da275
+DATA normalTail6<>+56(SB)/4, $0x35542169
+DATA normalTail6<>+60(SB)/4, $0x00000000
+GLOBL normalTail6<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail5<>+0(SB)/4, $0xbc2224a0
+DATA normalTail5<>+4(SB)/4, $0xbbd5bb06
+DATA normalTail5<>+8(SB)/4, $0x3a0a0b5a
+DATA normalTail5<>+12(SB)/4, $0x3bb34fed
+DATA normalTail5<>+16(SB)/4, $0x3bb8b66f
+DATA normalTail5<>+20(SB)/4, $0x3b38da9d
+DATA normalTail5<>+24(SB)/4, $0x38db5703
+DATA normalTail5<>+28(SB)/4, $0xba8bfec2
+DATA normalTail5<>+32(SB)/4, $0xba8749c2
+DATA normalTail5<>+36(SB)/4, $0xba1edf9c
+DATA normalTail5<>+40(SB)/4, $0xb989abf3
+DATA normalTail5<>+44(SB)/4, $0xb8bb6368
+DATA normalTail5<>+48(SB)/4, $0xb7ce7a96
+DATA normalTail5<>+52(SB)/4, $0xb6bb02a9
+DATA normalTail5<>+56(SB)/4, $0xb58c8833
 DATA normalTail5<>+60(SB)/4, $0x00000000
 GLOBL normalTail5<>(SB), RODATA|NOPTR, $64
 
-DATA normalTail4<>+0(SB)/4, $0xa9aa7d40
-DATA normalTail4<>+4(SB)/4, $0xbc89ed93
-DATA normalTail4<>+8(SB)/4, $0xbcba3a2b
-DATA normalTail4<>+12(SB)/4, $0xbc8527a4
-DATA normalTail4<>+16(SB)/4, $0xbb9e08f5
-DATA normalTail4<>+20(SB)/4, $0x3b688fcd
-DATA normalTail4<>+24(SB)/4, $0x3bca7f59
-DATA normalTail4<>+28(SB)/4, $0x3ba3dbbe
-DATA normalTail4<>+32(SB)/4, $0x3b3ad8c9
-DATA normalTail4<>+36(SB)/4, $0x3aa5019c
-DATA normalTail4<>+40(SB)/4, $0x39ea94d0
-DATA normalTail4<>+44(SB)/4, $0x3908ef85
-DATA normalTail4<>+48(SB)/4, $0x3804df0a
-DATA normalTail4<>+52(SB)/4, $0x36d7fd3c
-DATA normalTail4<>+56(SB)/4, $0x3593d957
+DATA normalTail4<>+0(SB)/4, $0xab21fd3d
+DATA normalTail4<>+4(SB)/4, $0xbc8b27de
+DATA normalTail4<>+8(SB)/4, $0xbcbb95d8
+DATA normalTail4<>+12(SB)/4, $0xbc85a488
+DATA normalTail4<>+16(SB)/4, $0xbb9c8787
+DATA normalTail4<>+20(SB)/4, $0x3b6da2d2
+DATA normalTail4<>+24(SB)/4, $0x3bcc14dc
+DATA normalTail4<>+28(SB)/4, $0x3ba43066
+DATA normalTail4<>+32(SB)/4, $0x3b3a47c4
+DATA normalTail4<>+36(SB)/4, $0x3aa39732
+DATA normalTail4<>+40(SB)/4, $0x39e7411a
+DATA normalTail4<>+44(SB)/4, $0x3906257d
+DATA normalTail4<>+48(SB)/4, $0x3801654d
+DATA normalTail4<>+52(SB)/4, $0x36d0dd35
+DATA normalTail4<>+56(SB)/4, $0x358da691
 DATA normalTail4<>+60(SB)/4, $0x00000000
 GLOBL normalTail4<>(SB), RODATA|NOPTR, $64
 
-DATA normalTail3<>+0(SB)/4, $0x3d882ba0
-DATA normalTail3<>+4(SB)/4, $0x3d57116e
-DATA normalTail3<>+8(SB)/4, $0x3ca30be7
-DATA normalTail3<>+12(SB)/4, $0xbc3ea152
-DATA normalTail3<>+16(SB)/4, $0xbce5009d
-DATA normalTail3<>+20(SB)/4, $0xbce65d80
-DATA normalTail3<>+24(SB)/4, $0xbca267c7
-DATA normalTail3<>+28(SB)/4, $0xbc31db60
-DATA normalTail3<>+32(SB)/4, $0xbb9d6e9b
-DATA normalTail3<>+36(SB)/4, $0xbae5d0a4
-DATA normalTail3<>+40(SB)/4, $0xba0bed9d
-DATA normalTail3<>+44(SB)/4, $0xb90f3367
-DATA normalTail3<>+48(SB)/4, $0xb7f79011
-DATA normalTail3<>+52(SB)/4, $0xb6b5653e
-DATA normalTail3<>+56(SB)/4, $0xb561efc6
+DATA normalTail3<>+0(SB)/4, $0x3d882b5b
+DATA normalTail3<>+4(SB)/4, $0x3d570faa
+DATA normalTail3<>+8(SB)/4, $0x3ca30b2b
+DATA normalTail3<>+12(SB)/4, $0xbc3eb815
+DATA normalTail3<>+16(SB)/4, $0xbce500fc
+DATA normalTail3<>+20(SB)/4, $0xbce65d37
+DATA normalTail3<>+24(SB)/4, $0xbca2619f
+DATA normalTail3<>+28(SB)/4, $0xbc31d891
+DATA normalTail3<>+32(SB)/4, $0xbb9d6c2c
+DATA normalTail3<>+36(SB)/4, $0xbae5b1ef
+DATA normalTail3<>+40(SB)/4, $0xba0bd717
+DATA normalTail3<>+44(SB)/4, $0xb90f1162
+DATA normalTail3<>+48(SB)/4, $0xb7f77cce
+DATA normalTail3<>+52(SB)/4, $0xb6b555cd
+DATA normalTail3<>+56(SB)/4, $0xb5617318
 DATA normalTail3<>+60(SB)/4, $0x00000000
 GLOBL normalTail3<>(SB), RODATA|NOPTR, $64
 
-DATA normalTail2<>+0(SB)/4, $0x2774aea0
-DATA normalTail2<>+4(SB)/4, $0x3d926df4
-DATA normalTail2<>+8(SB)/4, $0x3dea26ae
-DATA normalTail2<>+12(SB)/4, $0x3df1e84f
-DATA normalTail2<>+16(SB)/4, $0x3dbf5e99
-DATA normalTail2<>+20(SB)/4, $0x3d7485c3
-DATA normalTail2<>+24(SB)/4, $0x3d01305a
-DATA normalTail2<>+28(SB)/4, $0x3c64a6a9
-DATA normalTail2<>+32(SB)/4, $0x3baabed8
-DATA normalTail2<>+36(SB)/4, $0x3ad83c07
-DATA normalTail2<>+40(SB)/4, $0x39e8f9ba
-DATA normalTail2<>+44(SB)/4, $0x38d60eb5
-DATA normalTail2<>+48(SB)/4, $0x37a80313
-DATA normalTail2<>+52(SB)/4, $0x366199ee
-DATA normalTail2<>+56(SB)/4, $0x3501b162
+DATA normalTail2<>+0(SB)/4, $0x281cae9d
+DATA normalTail2<>+4(SB)/4, $0x3d9270c3
+DATA normalTail2<>+8(SB)/4, $0x3dea2812
+DATA normalTail2<>+12(SB)/4, $0x3df1e723
+DATA normalTail2<>+16(SB)/4, $0x3dbf5d5d
+DATA normalTail2<>+20(SB)/4, $0x3d7483af
+DATA normalTail2<>+24(SB)/4, $0x3d012800
+DATA normalTail2<>+28(SB)/4, $0x3c64a0e9
+DATA normalTail2<>+32(SB)/4, $0x3baabc80
+DATA normalTail2<>+36(SB)/4, $0x3ad820ca
+DATA normalTail2<>+40(SB)/4, $0x39e8dddc
+DATA normalTail2<>+44(SB)/4, $0x38d5eea7
+DATA normalTail2<>+48(SB)/4, $0x37a81281
+DATA normalTail2<>+52(SB)/4, $0x3661c27d
+DATA normalTail2<>+56(SB)/4, $0x35019a0a
 DATA normalTail2<>+60(SB)/4, $0x00000000
 GLOBL normalTail2<>(SB), RODATA|NOPTR, $64
 
-DATA normalTail1<>+0(SB)/4, $0xbecc422a
-DATA normalTail1<>+4(SB)/4, $0xbebd9457
-DATA normalTail1<>+8(SB)/4, $0xbe9792f8
-DATA normalTail1<>+12(SB)/4, $0xbe50ca6b
-DATA normalTail1<>+16(SB)/4, $0xbdf7c0e6
-DATA normalTail1<>+20(SB)/4, $0xbd7d4038
-DATA normalTail1<>+24(SB)/4, $0xbcdefff5
-DATA normalTail1<>+28(SB)/4, $0xbc292742
-DATA normalTail1<>+32(SB)/4, $0xbb5d0f3a
-DATA normalTail1<>+36(SB)/4, $0xba78dce8
-DATA normalTail1<>+40(SB)/4, $0xb97157ac
-DATA normalTail1<>+44(SB)/4, $0xb8499e46
-DATA normalTail1<>+48(SB)/4, $0xb71117fe
-DATA normalTail1<>+52(SB)/4, $0xb5b3e538
-DATA normalTail1<>+56(SB)/4, $0xb4402370
+DATA normalTail1<>+0(SB)/4, $0xbecc4229
+DATA normalTail1<>+4(SB)/4, $0xbebd93f3
+DATA normalTail1<>+8(SB)/4, $0xbe9792cc
+DATA normalTail1<>+12(SB)/4, $0xbe50c4ed
+DATA normalTail1<>+16(SB)/4, $0xbdf7bee4
+DATA normalTail1<>+20(SB)/4, $0xbd7d3ee2
+DATA normalTail1<>+24(SB)/4, $0xbcdeefbd
+DATA normalTail1<>+28(SB)/4, $0xbc2922d7
+DATA normalTail1<>+32(SB)/4, $0xbb5d0a63
+DATA normalTail1<>+36(SB)/4, $0xba78b4b3
+DATA normalTail1<>+40(SB)/4, $0xb9712c0b
+DATA normalTail1<>+44(SB)/4, $0xb8496b45
+DATA normalTail1<>+48(SB)/4, $0xb7110fb8
+DATA normalTail1<>+52(SB)/4, $0xb5b3dd0e
+DATA normalTail1<>+56(SB)/4, $0xb43fbf1f
 DATA normalTail1<>+60(SB)/4, $0x00000000
 GLOBL normalTail1<>(SB), RODATA|NOPTR, $64
 
 DATA normalTail0<>+0(SB)/4, $0x3f000000
-DATA normalTail0<>+4(SB)/4, $0x3eb3082c
-DATA normalTail0<>+8(SB)/4, $0x3e613690
-DATA normalTail0<>+12(SB)/4, $0x3dfc878d
-DATA normalTail0<>+16(SB)/4, $0x3d7aa68b
-DATA normalTail0<>+20(SB)/4, $0x3cdb0c92
-DATA normalTail0<>+24(SB)/4, $0x3c27dbde
-DATA normalTail0<>+28(SB)/4, $0x3b60de16
-DATA normalTail0<>+32(SB)/4, $0x3a8353b4
-DATA normalTail0<>+36(SB)/4, $0x39857cd2
-DATA normalTail0<>+40(SB)/4, $0x386bc906
-DATA normalTail0<>+44(SB)/4, $0x3734b5d9
-DATA normalTail0<>+48(SB)/4, $0x35f023ba
-DATA normalTail0<>+52(SB)/4, $0x348a35f2
-DATA normalTail0<>+56(SB)/4, $0x3309b722
+DATA normalTail0<>+4(SB)/4, $0x3eb3072a
+DATA normalTail0<>+8(SB)/4, $0x3e61361f
+DATA normalTail0<>+12(SB)/4, $0x3dfc7e11
+DATA normalTail0<>+16(SB)/4, $0x3d7aa3f2
+DATA normalTail0<>+20(SB)/4, $0x3cdb0b30
+DATA normalTail0<>+24(SB)/4, $0x3c27cde1
+DATA normalTail0<>+28(SB)/4, $0x3b60d790
+DATA normalTail0<>+32(SB)/4, $0x3a835091
+DATA normalTail0<>+36(SB)/4, $0x398565a5
+DATA normalTail0<>+40(SB)/4, $0x386b9b9e
+DATA normalTail0<>+44(SB)/4, $0x3734856f
+DATA normalTail0<>+48(SB)/4, $0x35f0146d
+DATA normalTail0<>+52(SB)/4, $0x348a2e60
+DATA normalTail0<>+56(SB)/4, $0x33096b1e
 DATA normalTail0<>+60(SB)/4, $0x00000000
 GLOBL normalTail0<>(SB), RODATA|NOPTR, $64
 
@@ -4365,11 +4387,11 @@ TEXT ·gemmAMXS8Gelu_1x2(SB), $2112-168
 	VMOVUPS lanes40b9611a<>+0(SB), Z1
 	VMOVUPS lanes4025b6db<>+0(SB), Z2
 	VMOVUPS lanes4b400000<>+0(SB), Z3
-	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
-	VMOVUPS normalTail5<>+0(SB), Z5
-	VMOVUPS normalTail4<>+0(SB), Z6
-	VMOVUPS normalTail3<>+0(SB), Z7
-	VMOVUPS normalTail2<>+0(SB), Z8
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
 	MOVQ    flags+120(FP), AX
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z10, Z10, Z10
@@ -4454,14 +4476,16 @@ step:
 	VMINPS       Z16, Z18, Z16
 	VMOVUPS      Z2, Z18
 	VFMADD213PS  Z3, Z16, Z18
-	VSUBPS       Z3, Z18, Z19
-	VFNMADD213PS Z16, Z4, Z19
+	VPERMPS      Z4, Z18, Z19
+	VSUBPS       Z19, Z16, Z19
 	VPERMPS      Z5, Z18, Z23
 	VPERMPS      Z6, Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      Z7, Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail2<>+0(SB), Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      normalTail1<>+0(SB), Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
@@ -4480,14 +4504,16 @@ step:
 	VMINPS       Z18, Z19, Z18
 	VMOVUPS      Z2, Z19
 	VFMADD213PS  Z3, Z18, Z19
-	VSUBPS       Z3, Z19, Z23
-	VFNMADD213PS Z18, Z4, Z23
+	VPERMPS      Z4, Z19, Z23
+	VSUBPS       Z23, Z18, Z23
 	VPERMPS      Z5, Z19, Z24
 	VPERMPS      Z6, Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      Z7, Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      normalTail1<>+0(SB), Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
@@ -4531,14 +4557,16 @@ rest:
 	VMINPS       Z16, Z18, Z16
 	VMOVUPS      Z2, Z18
 	VFMADD213PS  Z3, Z16, Z18
-	VSUBPS       Z3, Z18, Z19
-	VFNMADD213PS Z16, Z4, Z19
+	VPERMPS      Z4, Z18, Z19
+	VSUBPS       Z19, Z16, Z19
 	VPERMPS      Z5, Z18, Z23
 	VPERMPS      Z6, Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      Z7, Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail2<>+0(SB), Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      normalTail1<>+0(SB), Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
@@ -4557,14 +4585,16 @@ rest:
 	VMINPS       Z18, Z19, Z18
 	VMOVUPS      Z2, Z19
 	VFMADD213PS  Z3, Z18, Z19
-	VSUBPS       Z3, Z19, Z23
-	VFNMADD213PS Z18, Z4, Z23
+	VPERMPS      Z4, Z19, Z23
+	VSUBPS       Z23, Z18, Z23
 	VPERMPS      Z5, Z19, Z24
 	VPERMPS      Z6, Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      Z7, Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      normalTail1<>+0(SB), Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
@@ -4687,11 +4717,11 @@ TEXT ·gemmAMXS8Gelu_1x3(SB), $3136-168
 	VMOVUPS lanes40b9611a<>+0(SB), Z1
 	VMOVUPS lanes4025b6db<>+0(SB), Z2
 	VMOVUPS lanes4b400000<>+0(SB), Z3
-	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
-	VMOVUPS normalTail5<>+0(SB), Z5
-	VMOVUPS normalTail4<>+0(SB), Z6
-	VMOVUPS normalTail3<>+0(SB), Z7
-	VMOVUPS normalTail2<>+0(SB), Z8
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
 	MOVQ    flags+120(FP), AX
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z10, Z10, Z10
@@ -4793,14 +4823,16 @@ step:
 	VMINPS       Z19, Z20, Z19
 	VMOVUPS      Z2, Z20
 	VFMADD213PS  Z3, Z19, Z20
-	VSUBPS       Z3, Z20, Z23
-	VFNMADD213PS Z19, Z4, Z23
+	VPERMPS      Z4, Z20, Z23
+	VSUBPS       Z23, Z19, Z23
 	VPERMPS      Z5, Z20, Z24
 	VPERMPS      Z6, Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      Z7, Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      normalTail1<>+0(SB), Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
@@ -4819,14 +4851,16 @@ step:
 	VMINPS       Z20, Z23, Z20
 	VMOVUPS      Z2, Z23
 	VFMADD213PS  Z3, Z20, Z23
-	VSUBPS       Z3, Z23, Z24
-	VFNMADD213PS Z20, Z4, Z24
+	VPERMPS      Z4, Z23, Z24
+	VSUBPS       Z24, Z20, Z24
 	VPERMPS      Z5, Z23, Z29
 	VPERMPS      Z6, Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      Z7, Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail2<>+0(SB), Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      normalTail1<>+0(SB), Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
@@ -4845,14 +4879,16 @@ step:
 	VMINPS       Z23, Z24, Z23
 	VMOVUPS      Z2, Z24
 	VFMADD213PS  Z3, Z23, Z24
-	VSUBPS       Z3, Z24, Z29
-	VFNMADD213PS Z23, Z4, Z29
+	VPERMPS      Z4, Z24, Z29
+	VSUBPS       Z29, Z23, Z29
 	VPERMPS      Z5, Z24, Z30
 	VPERMPS      Z6, Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      Z7, Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail2<>+0(SB), Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      normalTail1<>+0(SB), Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
@@ -4899,14 +4935,16 @@ rest:
 	VMINPS       Z19, Z20, Z19
 	VMOVUPS      Z2, Z20
 	VFMADD213PS  Z3, Z19, Z20
-	VSUBPS       Z3, Z20, Z23
-	VFNMADD213PS Z19, Z4, Z23
+	VPERMPS      Z4, Z20, Z23
+	VSUBPS       Z23, Z19, Z23
 	VPERMPS      Z5, Z20, Z24
 	VPERMPS      Z6, Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      Z7, Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      normalTail1<>+0(SB), Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
@@ -4925,14 +4963,16 @@ rest:
 	VMINPS       Z20, Z23, Z20
 	VMOVUPS      Z2, Z23
 	VFMADD213PS  Z3, Z20, Z23
-	VSUBPS       Z3, Z23, Z24
-	VFNMADD213PS Z20, Z4, Z24
+	VPERMPS      Z4, Z23, Z24
+	VSUBPS       Z24, Z20, Z24
 	VPERMPS      Z5, Z23, Z29
 	VPERMPS      Z6, Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      Z7, Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail2<>+0(SB), Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      normalTail1<>+0(SB), Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
@@ -4951,14 +4991,16 @@ rest:
 	VMINPS       Z23, Z24, Z23
 	VMOVUPS      Z2, Z24
 	VFMADD213PS  Z3, Z23, Z24
-	VSUBPS       Z3, Z24, Z29
-	VFNMADD213PS Z23, Z4, Z29
+	VPERMPS      Z4, Z24, Z29
+	VSUBPS       Z29, Z23, Z29
 	VPERMPS      Z5, Z24, Z30
 	VPERMPS      Z6, Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      Z7, Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail2<>+0(SB), Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      normalTail1<>+0(SB), Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
@@ -5093,11 +5135,11 @@ TEXT ·gemmAMXS8Gelu_2x1(SB), $2112-168
 	VMOVUPS lanes40b9611a<>+0(SB), Z1
 	VMOVUPS lanes4025b6db<>+0(SB), Z2
 	VMOVUPS lanes4b400000<>+0(SB), Z3
-	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
-	VMOVUPS normalTail5<>+0(SB), Z5
-	VMOVUPS normalTail4<>+0(SB), Z6
-	VMOVUPS normalTail3<>+0(SB), Z7
-	VMOVUPS normalTail2<>+0(SB), Z8
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
 	MOVQ    flags+120(FP), AX
 	VPXORD  Z9, Z9, Z9
 	MOVQ    cols+80(FP), AX
@@ -5190,14 +5232,16 @@ step:
 	VMINPS       Z13, Z14, Z13
 	VMOVUPS      Z2, Z14
 	VFMADD213PS  Z3, Z13, Z14
-	VSUBPS       Z3, Z14, Z17
-	VFNMADD213PS Z13, Z4, Z17
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
 	VPERMPS      Z5, Z14, Z18
 	VPERMPS      Z6, Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      Z7, Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail2<>+0(SB), Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      normalTail1<>+0(SB), Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
@@ -5238,14 +5282,16 @@ rest:
 	VMINPS       Z13, Z14, Z13
 	VMOVUPS      Z2, Z14
 	VFMADD213PS  Z3, Z13, Z14
-	VSUBPS       Z3, Z14, Z17
-	VFNMADD213PS Z13, Z4, Z17
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
 	VPERMPS      Z5, Z14, Z18
 	VPERMPS      Z6, Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      Z7, Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail2<>+0(SB), Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
 	VPERMPS      normalTail1<>+0(SB), Z14, Z19
 	VFMADD213PS  Z19, Z17, Z18
@@ -5364,11 +5410,11 @@ TEXT ·gemmAMXS8Gelu_2x2(SB), $4160-168
 	VMOVUPS lanes40b9611a<>+0(SB), Z1
 	VMOVUPS lanes4025b6db<>+0(SB), Z2
 	VMOVUPS lanes4b400000<>+0(SB), Z3
-	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
-	VMOVUPS normalTail5<>+0(SB), Z5
-	VMOVUPS normalTail4<>+0(SB), Z6
-	VMOVUPS normalTail3<>+0(SB), Z7
-	VMOVUPS normalTail2<>+0(SB), Z8
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
 	MOVQ    flags+120(FP), AX
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z10, Z10, Z10
@@ -5490,14 +5536,16 @@ step:
 	VMINPS       Z16, Z18, Z16
 	VMOVUPS      Z2, Z18
 	VFMADD213PS  Z3, Z16, Z18
-	VSUBPS       Z3, Z18, Z19
-	VFNMADD213PS Z16, Z4, Z19
+	VPERMPS      Z4, Z18, Z19
+	VSUBPS       Z19, Z16, Z19
 	VPERMPS      Z5, Z18, Z23
 	VPERMPS      Z6, Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      Z7, Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail2<>+0(SB), Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      normalTail1<>+0(SB), Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
@@ -5516,14 +5564,16 @@ step:
 	VMINPS       Z18, Z19, Z18
 	VMOVUPS      Z2, Z19
 	VFMADD213PS  Z3, Z18, Z19
-	VSUBPS       Z3, Z19, Z23
-	VFNMADD213PS Z18, Z4, Z23
+	VPERMPS      Z4, Z19, Z23
+	VSUBPS       Z23, Z18, Z23
 	VPERMPS      Z5, Z19, Z24
 	VPERMPS      Z6, Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      Z7, Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      normalTail1<>+0(SB), Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
@@ -5567,14 +5617,16 @@ rest:
 	VMINPS       Z16, Z18, Z16
 	VMOVUPS      Z2, Z18
 	VFMADD213PS  Z3, Z16, Z18
-	VSUBPS       Z3, Z18, Z19
-	VFNMADD213PS Z16, Z4, Z19
+	VPERMPS      Z4, Z18, Z19
+	VSUBPS       Z19, Z16, Z19
 	VPERMPS      Z5, Z18, Z23
 	VPERMPS      Z6, Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      Z7, Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail2<>+0(SB), Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
 	VPERMPS      normalTail1<>+0(SB), Z18, Z24
 	VFMADD213PS  Z24, Z19, Z23
@@ -5593,14 +5645,16 @@ rest:
 	VMINPS       Z18, Z19, Z18
 	VMOVUPS      Z2, Z19
 	VFMADD213PS  Z3, Z18, Z19
-	VSUBPS       Z3, Z19, Z23
-	VFNMADD213PS Z18, Z4, Z23
+	VPERMPS      Z4, Z19, Z23
+	VSUBPS       Z23, Z18, Z23
 	VPERMPS      Z5, Z19, Z24
 	VPERMPS      Z6, Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      Z7, Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
 	VPERMPS      normalTail1<>+0(SB), Z19, Z25
 	VFMADD213PS  Z25, Z23, Z24
@@ -5735,11 +5789,11 @@ TEXT ·gemmAMXS8Gelu_2x3(SB), $6208-168
 	VMOVUPS lanes40b9611a<>+0(SB), Z1
 	VMOVUPS lanes4025b6db<>+0(SB), Z2
 	VMOVUPS lanes4b400000<>+0(SB), Z3
-	VMOVUPS lanes3ec5bce9<>+0(SB), Z4
-	VMOVUPS normalTail5<>+0(SB), Z5
-	VMOVUPS normalTail4<>+0(SB), Z6
-	VMOVUPS normalTail3<>+0(SB), Z7
-	VMOVUPS normalTail2<>+0(SB), Z8
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
 	MOVQ    flags+120(FP), AX
 	VPXORD  Z9, Z9, Z9
 	VPXORD  Z10, Z10, Z10
@@ -5898,14 +5952,16 @@ step:
 	VMINPS       Z19, Z20, Z19
 	VMOVUPS      Z2, Z20
 	VFMADD213PS  Z3, Z19, Z20
-	VSUBPS       Z3, Z20, Z23
-	VFNMADD213PS Z19, Z4, Z23
+	VPERMPS      Z4, Z20, Z23
+	VSUBPS       Z23, Z19, Z23
 	VPERMPS      Z5, Z20, Z24
 	VPERMPS      Z6, Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      Z7, Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      normalTail1<>+0(SB), Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
@@ -5924,14 +5980,16 @@ step:
 	VMINPS       Z20, Z23, Z20
 	VMOVUPS      Z2, Z23
 	VFMADD213PS  Z3, Z20, Z23
-	VSUBPS       Z3, Z23, Z24
-	VFNMADD213PS Z20, Z4, Z24
+	VPERMPS      Z4, Z23, Z24
+	VSUBPS       Z24, Z20, Z24
 	VPERMPS      Z5, Z23, Z29
 	VPERMPS      Z6, Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      Z7, Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail2<>+0(SB), Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      normalTail1<>+0(SB), Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
@@ -5950,14 +6008,16 @@ step:
 	VMINPS       Z23, Z24, Z23
 	VMOVUPS      Z2, Z24
 	VFMADD213PS  Z3, Z23, Z24
-	VSUBPS       Z3, Z24, Z29
-	VFNMADD213PS Z23, Z4, Z29
+	VPERMPS      Z4, Z24, Z29
+	VSUBPS       Z29, Z23, Z29
 	VPERMPS      Z5, Z24, Z30
 	VPERMPS      Z6, Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      Z7, Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail2<>+0(SB), Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      normalTail1<>+0(SB), Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
@@ -6004,14 +6064,16 @@ rest:
 	VMINPS       Z19, Z20, Z19
 	VMOVUPS      Z2, Z20
 	VFMADD213PS  Z3, Z19, Z20
-	VSUBPS       Z3, Z20, Z23
-	VFNMADD213PS Z19, Z4, Z23
+	VPERMPS      Z4, Z20, Z23
+	VSUBPS       Z23, Z19, Z23
 	VPERMPS      Z5, Z20, Z24
 	VPERMPS      Z6, Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      Z7, Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
 	VPERMPS      normalTail1<>+0(SB), Z20, Z29
 	VFMADD213PS  Z29, Z23, Z24
@@ -6030,14 +6092,16 @@ rest:
 	VMINPS       Z20, Z23, Z20
 	VMOVUPS      Z2, Z23
 	VFMADD213PS  Z3, Z20, Z23
-	VSUBPS       Z3, Z23, Z24
-	VFNMADD213PS Z20, Z4, Z24
+	VPERMPS      Z4, Z23, Z24
+	VSUBPS       Z24, Z20, Z24
 	VPERMPS      Z5, Z23, Z29
 	VPERMPS      Z6, Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      Z7, Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail2<>+0(SB), Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
 	VPERMPS      normalTail1<>+0(SB), Z23, Z30
 	VFMADD213PS  Z30, Z24, Z29
@@ -6056,14 +6120,16 @@ rest:
 	VMINPS       Z23, Z24, Z23
 	VMOVUPS      Z2, Z24
 	VFMADD213PS  Z3, Z23, Z24
-	VSUBPS       Z3, Z24, Z29
-	VFNMADD213PS Z23, Z4, Z29
+	VPERMPS      Z4, Z24, Z29
+	VSUBPS       Z29, Z23, Z29
 	VPERMPS      Z5, Z24, Z30
 	VPERMPS      Z6, Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      Z7, Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail2<>+0(SB), Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
 	VPERMPS      normalTail1<>+0(SB), Z24, Z31
 	VFMADD213PS  Z31, Z29, Z30
