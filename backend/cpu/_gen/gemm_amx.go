@@ -45,7 +45,8 @@ var amxKinds = []amxKind{
 }
 
 const amxSignature = "func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols " +
-	"int, alpha float32, bias, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)"
+	"int, alpha float32, bias, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, " +
+	"colScale *float32)"
 
 // Where next has what, in bytes; as in kernel/amx_amd64.go.
 const (
