@@ -80,8 +80,12 @@ func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
 	blockRows := min(limit, max(4*tile.rows, s.caches.l2/2/(4*max(k, 1))))
 	b.rowBlocks = max(1, ceilDiv(m, blockRows))
 	rows := ceilDiv(m, b.rowBlocks)
-	b.panelsPerPart = max(1, min(tile.panels(n), partNanoseconds/gemmCost(ceilDiv(rows, max(1, tile.speed)), tile.cols(), k)))
-	b.panelGroups = ceilDiv(tile.panels(n), b.panelsPerPart)
+	perPart, panels := max(1, partNanoseconds/gemmCost(ceilDiv(rows, max(1, tile.speed)), tile.cols(), k)), tile.panels(n)
+	if panels > perPart { // an even number of groups: two threads are done at once
+		perPart = ceilDiv(panels, roundUp(ceilDiv(panels, perPart), 2))
+	}
+	b.panelsPerPart = max(1, min(panels, perPart))
+	b.panelGroups = ceilDiv(panels, b.panelsPerPart)
 	return b
 }
 
