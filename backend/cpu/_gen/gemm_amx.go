@@ -34,16 +34,26 @@ type amxKind struct {
 	name, multiply string
 	sums           bool // the result is the sums, without an epilogue
 	integers       bool // the sums become floats by an offset and a factor for each column
+	activation     func(v *simd, x reg.Register)
 }
 
 var amxKinds = []amxKind{
 	{name: "BF16", multiply: "TDPBF16PS"},
 	{name: "S8", multiply: "TDPBUSD", sums: true},
 	{name: "S8Scaled", multiply: "TDPBUSD", integers: true},
+	{name: "S8Gelu", multiply: "TDPBUSD", integers: true, activation: (*simd).gelu},
 }
 
 const amxSignature = "func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols " +
-	"int, alpha float32, bias, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)"
+	"int, alpha float32, bias, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, " +
+	"colScale *float32)"
+
+// Where next has what, in bytes; as in kernel/amx_amd64.go.
+const (
+	amxNextPanel  = 5 * 8
+	amxNextHeight = 10 * 8
+	amxNextRows   = 11 * 8
+)
 
 // As in kernel/gemm_amx.go.
 const (
@@ -71,7 +81,7 @@ func amxKernel(v *simd, kind amxKind, rowTiles, colTiles int) {
 	}
 	var done *amxEpilogue
 	if !kind.sums {
-		done = newAMXEpilogue(v, kind.integers, rowTiles, colTiles)
+		done = newAMXEpilogue(v, kind, rowTiles, colTiles)
 	}
 	v.Label("tile")
 	if done != nil {
@@ -125,7 +135,14 @@ func amxKernel(v *simd, kind amxKind, rowTiles, colTiles int) {
 	}
 	eachSum(c, func(t tile, at operand.Mem) { v.unknown("TILESTORED", t, at) })
 	next := v.param("next")
-	for i, p := range []string{"a", "b", "c", "res", "bias", "offset", "factor"} {
+	v.DECQ(v.slot("below"))
+	v.JNZ(operand.LabelRef("next"))
+	height := v.GP64()
+	v.MOVQ(operand.Mem{Base: next, Disp: amxNextHeight}, height)
+	v.MOVQ(height, v.slot("below"))
+	v.ADDQ(operand.U8(amxNextPanel), next)
+	v.Label("next")
+	for i, p := range []string{"a", "b", "c", "res", "bias", "colSums", "colScale"} {
 		by := v.GP64()
 		v.MOVQ(operand.Mem{Base: next, Disp: 8 * min(i, 4)}, by)
 		if p == "res" || p == "bias" { // none stays none
@@ -146,9 +163,6 @@ func amxKernel(v *simd, kind amxKind, rowTiles, colTiles int) {
 	v.VZEROUPPER()
 	v.RET()
 }
-
-// amxNextRows is where next has the number of rows.
-const amxNextRows = 5 * 8
 
 // amxStep multiplies tiles of A and B. Where the sums leave too few registers each tile that comes replaces the one before
 // it: registers are renamed.
@@ -201,11 +215,11 @@ func (p amxRows) at(tile, bytes int) operand.Mem {
 	return operand.Mem{Base: p.bases[tile], Index: p.stride, Scale: 1, Disp: bytes}
 }
 
-// amxEpilogue brings sums to C row by row: scale, add the bias, clamp at zero, add the residual. They wait in the L1 cache: to
-// C, which is in no cache, the rows of a tile would go one line after the other.
+// amxEpilogue brings sums to C row by row: scale, add the bias, clamp at zero or apply an activation, add the residual. They wait in the
+// L1 cache: to C, which is in no cache, the rows of a tile would go one line after the other.
 type amxEpilogue struct {
+	amxKind
 	v                      *simd
-	integers               bool
 	rowTiles               int
 	waiting                operand.Mem
 	left, sums, c, res     reg.GPVirtual
@@ -214,12 +228,15 @@ type amxEpilogue struct {
 	last                   mask
 }
 
-func newAMXEpilogue(v *simd, integers bool, rowTiles, vecs int) *amxEpilogue {
-	v.Attributes(0) // the stack has to have room
-	e := &amxEpilogue{v: v, integers: integers, rowTiles: rowTiles, waiting: v.AllocLocal(rowTiles*vecs*tileBytes + cacheLine),
-		left: v.GP64(), sums: v.GP64(), c: v.GP64(), res: v.GP64(), least: v.constant(math.Inf(-1)), biases: v.vecs(vecs)}
+func newAMXEpilogue(v *simd, kind amxKind, rowTiles, vecs int) *amxEpilogue {
+	v.Attributes(0)             // the stack has to have room
+	if kind.activation != nil { // of 3 × 3 vectors for the columns, 3 sums and what an activation needs, this leaves registers
+		v.preloadAtMost(9, func() { kind.activation(v, v.vec()) })
+	}
+	e := &amxEpilogue{amxKind: kind, v: v, rowTiles: rowTiles, waiting: v.AllocLocal(rowTiles*vecs*tileBytes + cacheLine),
+		left: v.GP64(), sums: v.GP64(), c: v.GP64(), res: v.GP64(), biases: v.vecs(vecs)}
 	flags := v.param("flags")
-	if integers {
+	if e.integers {
 		e.offset, e.factor = v.vecs(vecs), v.vecs(vecs)
 	} else {
 		e.alpha = v.constant(1)
@@ -228,10 +245,13 @@ func newAMXEpilogue(v *simd, integers bool, rowTiles, vecs int) *amxEpilogue {
 		v.VBROADCASTSS(v.slot("alpha"), e.alpha)
 		v.Label("unscaled")
 	}
-	v.TESTQ(operand.U32(gemmRelu), flags)
-	v.JZ(operand.LabelRef("unclamped"))
-	v.zero(e.least)
-	v.Label("unclamped")
+	if e.activation == nil {
+		e.least = v.constant(math.Inf(-1))
+		v.TESTQ(operand.U32(gemmRelu), flags)
+		v.JZ(operand.LabelRef("unclamped"))
+		v.zero(e.least)
+		v.Label("unclamped")
+	}
 	for _, x := range e.biases {
 		v.zero(x)
 	}
@@ -267,8 +287,13 @@ func (e *amxEpilogue) begin() amxRows {
 	}
 	vector("bias", e.biases)
 	if e.integers {
-		vector("offset", e.offset)
-		vector("factor", e.factor)
+		vector("colSums", e.offset)
+		vector("colScale", e.factor)
+		zero, alpha := v.spreadInt("zero"), v.spreadFloat("alpha")
+		for i := range e.offset {
+			v.VPMULLD(zero, e.offset[i], e.offset[i])
+			v.VMULPS(alpha, e.factor[i], e.factor[i])
+		}
 	}
 	row := v.GP64()
 	v.MOVQ(operand.U32(e.bytes()), row)
@@ -296,6 +321,10 @@ func (e *amxEpilogue) rows(label string, again func(label string)) {
 			v.VMULPS(from, e.alpha, x)
 		}
 		v.VADDPS(e.biases[i], x, x)
+		if e.activation != nil {
+			e.activation(v, x)
+			continue
+		}
 		// The second source (first operand in Go's order) is the result where one is NaN: a NaN stays.
 		v.VMAXPS(x, e.least, x)
 	}

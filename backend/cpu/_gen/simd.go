@@ -18,8 +18,8 @@ type simd struct {
 	lanes int    // floats in a vector
 	wide  bool   // AVX-512, with its mask registers
 
-	preloaded map[uint32]reg.VecVirtual // constants in registers
-	collect   func(word uint32)         // not nil while preload learns what is used
+	preloaded map[string]reg.VecVirtual         // constants in registers
+	collect   func(name string, lanes []uint32) // not nil while preload learns what is used
 }
 
 func avx2(g *gen) *simd   { return &simd{gen: g, name: "AVX2", lanes: 8} }
@@ -125,22 +125,27 @@ func (v *gen) table(name string, fill func()) operand.Mem {
 // given.
 func (v *simd) f32(x float64) operand.Op { return v.bits(math.Float32bits(float32(x))) }
 
-// bits returns an operand that holds the word in every lane: memory, or a register that preload has filled.
+// bits returns an operand that holds the word in every lane.
 func (v *simd) bits(word uint32) operand.Op {
-	if v.collect != nil {
-		v.collect(word)
-		return operand.Mem{Base: reg.RAX}
-	}
-	if r, ok := v.preloaded[word]; ok {
-		return r
-	}
-	return v.lanesOf(word)
+	return v.held(fmt.Sprintf("lanes%08x", word), slices.Repeat([]uint32{word}, v.lanes))
 }
 
-// lanesOf returns memory that holds the word in every lane of the widest vector.
-func (v *simd) lanesOf(word uint32) operand.Mem {
-	return v.table(fmt.Sprintf("lanes%08x", word), func() {
-		for range v.lanes {
+// held returns an operand that holds a word in each lane: memory, or a register that preload has filled.
+func (v *simd) held(name string, lanes []uint32) operand.Op {
+	if v.collect != nil {
+		v.collect(name, lanes)
+		return operand.Mem{Base: reg.RAX}
+	}
+	if r, ok := v.preloaded[name]; ok {
+		return r
+	}
+	return v.words(name, lanes)
+}
+
+// words returns memory that holds words.
+func (v *simd) words(name string, words []uint32) operand.Mem {
+	return v.table(name, func() {
+		for _, word := range words {
 			v.AppendDatum(operand.U32(word))
 		}
 	})
@@ -155,15 +160,21 @@ func (v *simd) constant(x float64) reg.VecVirtual {
 
 // preload reads the constants of the code that emit writes into registers, for a loop to find there. They are learned
 // by writing the code once into the void. AVX2 has no registers to spare.
-func (v *simd) preload(emit func()) {
-	const most = 24
+func (v *simd) preload(emit func()) { v.preloadAtMost(24, emit) }
+
+// preloadAtMost is preload of so many constants.
+func (v *simd) preloadAtMost(most int, emit func()) {
 	if !v.wide {
 		return
 	}
-	var words []uint32
-	v.collect = func(word uint32) {
-		if len(words) < most && !slices.Contains(words, word) {
-			words = append(words, word)
+	type constant struct {
+		name  string
+		lanes []uint32
+	}
+	var used []constant
+	v.collect = func(name string, lanes []uint32) {
+		if len(used) < most && !slices.ContainsFunc(used, func(c constant) bool { return c.name == name }) {
+			used = append(used, constant{name, lanes})
 		}
 	}
 	context := v.Context
@@ -171,10 +182,10 @@ func (v *simd) preload(emit func()) {
 	v.Function("void")
 	emit()
 	v.Context, v.collect = context, nil
-	loaded := map[uint32]reg.VecVirtual{}
-	for _, word := range words {
-		loaded[word] = v.vec()
-		v.VMOVUPS(v.lanesOf(word), loaded[word])
+	loaded := map[string]reg.VecVirtual{}
+	for _, c := range used {
+		loaded[c.name] = v.vec()
+		v.VMOVUPS(v.words(c.name, c.lanes), loaded[c.name])
 	}
 	v.preloaded = loaded
 }

@@ -996,28 +996,17 @@ GLOBL lanes80000000<>(SB), RODATA|NOPTR, $64
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·unaryAVX512_Gelu(SB), NOSPLIT, $0-56
 	VMOVUPS lanes7fffffff<>+0(SB), Z0
-	VMOVUPS lanes414747ae<>+0(SB), Z1
-	VMOVUPS lanesb2998f60<>+0(SB), Z2
-	VMOVUPS lanes350d8a90<>+0(SB), Z3
-	VMOVUPS lanesb6e1e7e0<>+0(SB), Z4
-	VMOVUPS lanes3845d2e9<>+0(SB), Z5
-	VMOVUPS lanesb933a243<>+0(SB), Z6
-	VMOVUPS lanesb857c4c2<>+0(SB), Z7
-	VMOVUPS lanes3ba003a5<>+0(SB), Z8
-	VMOVUPS lanesbd151677<>+0(SB), Z9
-	VMOVUPS lanesbea2f70c<>+0(SB), Z10
-	VMOVUPS lanesbf4c424a<>+0(SB), Z11
-	VMOVUPS lanes3fb8aa3b<>+0(SB), Z12
-	VMOVUPS lanes4b400000<>+0(SB), Z13
-	VMOVUPS lanes3f318000<>+0(SB), Z14
-	VMOVUPS lanesb95e8083<>+0(SB), Z15
-	VMOVUPS lanes3ab511d3<>+0(SB), Z16
-	VMOVUPS lanes3c091d33<>+0(SB), Z17
-	VMOVUPS lanes3d2aac7a<>+0(SB), Z18
-	VMOVUPS lanes3e2aaa48<>+0(SB), Z19
-	VMOVUPS lanes3efffffe<>+0(SB), Z20
-	VMOVUPS lanes3f800000<>+0(SB), Z21
-	VMOVUPS lanes3f000000<>+0(SB), Z22
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
+	VMOVUPS normalTail2<>+0(SB), Z9
+	VMOVUPS normalTail1<>+0(SB), Z10
+	VMOVUPS normalTail0<>+0(SB), Z11
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+16(FP), CX
 	MOVQ    rows+32(FP), DX
@@ -1037,40 +1026,31 @@ row:
 	JE   tail
 
 vector:
-	VMOVUPS      (CX)(SI*1), Z23
-	VANDPS       Z0, Z23, Z24
-	VMOVUPS      Z1, Z25
-	VMINPS       Z24, Z25, Z24
-	VMOVUPS      Z2, Z25
-	VFMADD213PS  Z3, Z24, Z25
-	VFMADD213PS  Z4, Z24, Z25
-	VFMADD213PS  Z5, Z24, Z25
-	VFMADD213PS  Z6, Z24, Z25
-	VFMADD213PS  Z7, Z24, Z25
-	VFMADD213PS  Z8, Z24, Z25
-	VFMADD213PS  Z9, Z24, Z25
-	VFMADD213PS  Z10, Z24, Z25
-	VFMADD213PS  Z11, Z24, Z25
-	VMULPS       Z24, Z25, Z25
-	VMOVUPS      Z12, Z28
-	VFMADD213PS  Z13, Z25, Z28
-	VSUBPS       Z13, Z28, Z28
-	VFNMADD231PS Z14, Z28, Z25
-	VFNMADD231PS Z15, Z28, Z25
-	VMOVUPS      Z16, Z29
-	VFMADD213PS  Z17, Z25, Z29
-	VFMADD213PS  Z18, Z25, Z29
-	VFMADD213PS  Z19, Z25, Z29
-	VFMADD213PS  Z20, Z25, Z29
-	VMULPS       Z25, Z25, Z30
-	VFMADD213PS  Z25, Z30, Z29
-	VADDPS       Z21, Z29, Z29
-	VSCALEFPS    Z28, Z29, Z25
-	VMULPS       Z22, Z24, Z24
-	VPXORD       Z26, Z26, Z26
-	VMAXPS       Z23, Z26, Z23
-	VFNMADD231PS Z25, Z24, Z23
-	VMOVUPS      Z23, (AX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z9, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z10, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z11, Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z12, Z15, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	VMOVUPS      Z12, (AX)(SI*1)
 	ADDQ         $0x00000040, SI
 	CMPQ         SI, BX
 	JB           vector
@@ -1078,40 +1058,31 @@ vector:
 tail:
 	TESTQ        DI, DI
 	JZ           next
-	VMOVUPS.Z    (CX)(SI*1), K1, Z23
-	VANDPS       Z0, Z23, Z24
-	VMOVUPS      Z1, Z25
-	VMINPS       Z24, Z25, Z24
-	VMOVUPS      Z2, Z25
-	VFMADD213PS  Z3, Z24, Z25
-	VFMADD213PS  Z4, Z24, Z25
-	VFMADD213PS  Z5, Z24, Z25
-	VFMADD213PS  Z6, Z24, Z25
-	VFMADD213PS  Z7, Z24, Z25
-	VFMADD213PS  Z8, Z24, Z25
-	VFMADD213PS  Z9, Z24, Z25
-	VFMADD213PS  Z10, Z24, Z25
-	VFMADD213PS  Z11, Z24, Z25
-	VMULPS       Z24, Z25, Z25
-	VMOVUPS      Z12, Z28
-	VFMADD213PS  Z13, Z25, Z28
-	VSUBPS       Z13, Z28, Z28
-	VFNMADD231PS Z14, Z28, Z25
-	VFNMADD231PS Z15, Z28, Z25
-	VMOVUPS      Z16, Z29
-	VFMADD213PS  Z17, Z25, Z29
-	VFMADD213PS  Z18, Z25, Z29
-	VFMADD213PS  Z19, Z25, Z29
-	VFMADD213PS  Z20, Z25, Z29
-	VMULPS       Z25, Z25, Z30
-	VFMADD213PS  Z25, Z30, Z29
-	VADDPS       Z21, Z29, Z29
-	VSCALEFPS    Z28, Z29, Z25
-	VMULPS       Z22, Z24, Z24
-	VPXORD       Z27, Z27, Z27
-	VMAXPS       Z23, Z27, Z23
-	VFNMADD231PS Z25, Z24, Z23
-	VMOVUPS      Z23, K1, (AX)(SI*1)
+	VMOVUPS.Z    (CX)(SI*1), K1, Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z9, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z10, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z11, Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z12, Z16, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	VMOVUPS      Z12, K1, (AX)(SI*1)
 
 next:
 	MOVQ dstRow+8(FP), SI
@@ -1125,23 +1096,185 @@ next:
 	VZEROUPPER
 	RET
 
-DATA lanes3f000000<>+0(SB)/4, $0x3f000000
-DATA lanes3f000000<>+4(SB)/4, $0x3f000000
-DATA lanes3f000000<>+8(SB)/4, $0x3f000000
-DATA lanes3f000000<>+12(SB)/4, $0x3f000000
-DATA lanes3f000000<>+16(SB)/4, $0x3f000000
-DATA lanes3f000000<>+20(SB)/4, $0x3f000000
-DATA lanes3f000000<>+24(SB)/4, $0x3f000000
-DATA lanes3f000000<>+28(SB)/4, $0x3f000000
-DATA lanes3f000000<>+32(SB)/4, $0x3f000000
-DATA lanes3f000000<>+36(SB)/4, $0x3f000000
-DATA lanes3f000000<>+40(SB)/4, $0x3f000000
-DATA lanes3f000000<>+44(SB)/4, $0x3f000000
-DATA lanes3f000000<>+48(SB)/4, $0x3f000000
-DATA lanes3f000000<>+52(SB)/4, $0x3f000000
-DATA lanes3f000000<>+56(SB)/4, $0x3f000000
-DATA lanes3f000000<>+60(SB)/4, $0x3f000000
-GLOBL lanes3f000000<>(SB), RODATA|NOPTR, $64
+DATA lanes40b9611a<>+0(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+4(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+8(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+12(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+16(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+20(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+24(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+28(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+32(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+36(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+40(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+44(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+48(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+52(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+56(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+60(SB)/4, $0x40b9611a
+GLOBL lanes40b9611a<>(SB), RODATA|NOPTR, $64
+
+DATA lanes4025b6db<>+0(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+4(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+8(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+12(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+16(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+20(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+24(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+28(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+32(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+36(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+40(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+44(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+48(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+52(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+56(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+60(SB)/4, $0x4025b6db
+GLOBL lanes4025b6db<>(SB), RODATA|NOPTR, $64
+
+DATA normalTailMiddle<>+0(SB)/4, $0x00000000
+DATA normalTailMiddle<>+4(SB)/4, $0x3ec5bfa2
+DATA normalTailMiddle<>+8(SB)/4, $0x3f45bd48
+DATA normalTailMiddle<>+12(SB)/4, $0x3f945097
+DATA normalTailMiddle<>+16(SB)/4, $0x3fc5bd95
+DATA normalTailMiddle<>+20(SB)/4, $0x3ff72c7d
+DATA normalTailMiddle<>+24(SB)/4, $0x40144fb1
+DATA normalTailMiddle<>+28(SB)/4, $0x402d05ea
+DATA normalTailMiddle<>+32(SB)/4, $0x4045bd5d
+DATA normalTailMiddle<>+36(SB)/4, $0x405e7780
+DATA normalTailMiddle<>+40(SB)/4, $0x40772f23
+DATA normalTailMiddle<>+44(SB)/4, $0x4087f3c9
+DATA normalTailMiddle<>+48(SB)/4, $0x40944e15
+DATA normalTailMiddle<>+52(SB)/4, $0x40a0a9ca
+DATA normalTailMiddle<>+56(SB)/4, $0x40ad0868
+DATA normalTailMiddle<>+60(SB)/4, $0x00000000
+GLOBL normalTailMiddle<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail6<>+0(SB)/4, $0x2d1fc28a
+DATA normalTail6<>+4(SB)/4, $0x3b2ec518
+DATA normalTail6<>+8(SB)/4, $0x3b423c6b
+DATA normalTail6<>+12(SB)/4, $0x3a913af4
+DATA normalTail6<>+16(SB)/4, $0xba548f7a
+DATA normalTail6<>+20(SB)/4, $0xbab50f1c
+DATA normalTail6<>+24(SB)/4, $0xba623e25
+DATA normalTail6<>+28(SB)/4, $0xb94107d0
+DATA normalTail6<>+32(SB)/4, $0x391f4ed2
+DATA normalTail6<>+36(SB)/4, $0x394023cf
+DATA normalTail6<>+40(SB)/4, $0x38e4e868
+DATA normalTail6<>+44(SB)/4, $0x383fa94e
+DATA normalTail6<>+48(SB)/4, $0x3776cdd2
+DATA normalTail6<>+52(SB)/4, $0x367da275
+DATA normalTail6<>+56(SB)/4, $0x35542169
+DATA normalTail6<>+60(SB)/4, $0x00000000
+GLOBL normalTail6<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail5<>+0(SB)/4, $0xbc2224a0
+DATA normalTail5<>+4(SB)/4, $0xbbd5bb06
+DATA normalTail5<>+8(SB)/4, $0x3a0a0b5a
+DATA normalTail5<>+12(SB)/4, $0x3bb34fed
+DATA normalTail5<>+16(SB)/4, $0x3bb8b66f
+DATA normalTail5<>+20(SB)/4, $0x3b38da9d
+DATA normalTail5<>+24(SB)/4, $0x38db5703
+DATA normalTail5<>+28(SB)/4, $0xba8bfec2
+DATA normalTail5<>+32(SB)/4, $0xba8749c2
+DATA normalTail5<>+36(SB)/4, $0xba1edf9c
+DATA normalTail5<>+40(SB)/4, $0xb989abf3
+DATA normalTail5<>+44(SB)/4, $0xb8bb6368
+DATA normalTail5<>+48(SB)/4, $0xb7ce7a96
+DATA normalTail5<>+52(SB)/4, $0xb6bb02a9
+DATA normalTail5<>+56(SB)/4, $0xb58c8833
+DATA normalTail5<>+60(SB)/4, $0x00000000
+GLOBL normalTail5<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail4<>+0(SB)/4, $0xab21fd3d
+DATA normalTail4<>+4(SB)/4, $0xbc8b27de
+DATA normalTail4<>+8(SB)/4, $0xbcbb95d8
+DATA normalTail4<>+12(SB)/4, $0xbc85a488
+DATA normalTail4<>+16(SB)/4, $0xbb9c8787
+DATA normalTail4<>+20(SB)/4, $0x3b6da2d2
+DATA normalTail4<>+24(SB)/4, $0x3bcc14dc
+DATA normalTail4<>+28(SB)/4, $0x3ba43066
+DATA normalTail4<>+32(SB)/4, $0x3b3a47c4
+DATA normalTail4<>+36(SB)/4, $0x3aa39732
+DATA normalTail4<>+40(SB)/4, $0x39e7411a
+DATA normalTail4<>+44(SB)/4, $0x3906257d
+DATA normalTail4<>+48(SB)/4, $0x3801654d
+DATA normalTail4<>+52(SB)/4, $0x36d0dd35
+DATA normalTail4<>+56(SB)/4, $0x358da691
+DATA normalTail4<>+60(SB)/4, $0x00000000
+GLOBL normalTail4<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail3<>+0(SB)/4, $0x3d882b5b
+DATA normalTail3<>+4(SB)/4, $0x3d570faa
+DATA normalTail3<>+8(SB)/4, $0x3ca30b2b
+DATA normalTail3<>+12(SB)/4, $0xbc3eb815
+DATA normalTail3<>+16(SB)/4, $0xbce500fc
+DATA normalTail3<>+20(SB)/4, $0xbce65d37
+DATA normalTail3<>+24(SB)/4, $0xbca2619f
+DATA normalTail3<>+28(SB)/4, $0xbc31d891
+DATA normalTail3<>+32(SB)/4, $0xbb9d6c2c
+DATA normalTail3<>+36(SB)/4, $0xbae5b1ef
+DATA normalTail3<>+40(SB)/4, $0xba0bd717
+DATA normalTail3<>+44(SB)/4, $0xb90f1162
+DATA normalTail3<>+48(SB)/4, $0xb7f77cce
+DATA normalTail3<>+52(SB)/4, $0xb6b555cd
+DATA normalTail3<>+56(SB)/4, $0xb5617318
+DATA normalTail3<>+60(SB)/4, $0x00000000
+GLOBL normalTail3<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail2<>+0(SB)/4, $0x281cae9d
+DATA normalTail2<>+4(SB)/4, $0x3d9270c3
+DATA normalTail2<>+8(SB)/4, $0x3dea2812
+DATA normalTail2<>+12(SB)/4, $0x3df1e723
+DATA normalTail2<>+16(SB)/4, $0x3dbf5d5d
+DATA normalTail2<>+20(SB)/4, $0x3d7483af
+DATA normalTail2<>+24(SB)/4, $0x3d012800
+DATA normalTail2<>+28(SB)/4, $0x3c64a0e9
+DATA normalTail2<>+32(SB)/4, $0x3baabc80
+DATA normalTail2<>+36(SB)/4, $0x3ad820ca
+DATA normalTail2<>+40(SB)/4, $0x39e8dddc
+DATA normalTail2<>+44(SB)/4, $0x38d5eea7
+DATA normalTail2<>+48(SB)/4, $0x37a81281
+DATA normalTail2<>+52(SB)/4, $0x3661c27d
+DATA normalTail2<>+56(SB)/4, $0x35019a0a
+DATA normalTail2<>+60(SB)/4, $0x00000000
+GLOBL normalTail2<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail1<>+0(SB)/4, $0xbecc4229
+DATA normalTail1<>+4(SB)/4, $0xbebd93f3
+DATA normalTail1<>+8(SB)/4, $0xbe9792cc
+DATA normalTail1<>+12(SB)/4, $0xbe50c4ed
+DATA normalTail1<>+16(SB)/4, $0xbdf7bee4
+DATA normalTail1<>+20(SB)/4, $0xbd7d3ee2
+DATA normalTail1<>+24(SB)/4, $0xbcdeefbd
+DATA normalTail1<>+28(SB)/4, $0xbc2922d7
+DATA normalTail1<>+32(SB)/4, $0xbb5d0a63
+DATA normalTail1<>+36(SB)/4, $0xba78b4b3
+DATA normalTail1<>+40(SB)/4, $0xb9712c0b
+DATA normalTail1<>+44(SB)/4, $0xb8496b45
+DATA normalTail1<>+48(SB)/4, $0xb7110fb8
+DATA normalTail1<>+52(SB)/4, $0xb5b3dd0e
+DATA normalTail1<>+56(SB)/4, $0xb43fbf1f
+DATA normalTail1<>+60(SB)/4, $0x00000000
+GLOBL normalTail1<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail0<>+0(SB)/4, $0x3f000000
+DATA normalTail0<>+4(SB)/4, $0x3eb3072a
+DATA normalTail0<>+8(SB)/4, $0x3e61361f
+DATA normalTail0<>+12(SB)/4, $0x3dfc7e11
+DATA normalTail0<>+16(SB)/4, $0x3d7aa3f2
+DATA normalTail0<>+20(SB)/4, $0x3cdb0b30
+DATA normalTail0<>+24(SB)/4, $0x3c27cde1
+DATA normalTail0<>+28(SB)/4, $0x3b60d790
+DATA normalTail0<>+32(SB)/4, $0x3a835091
+DATA normalTail0<>+36(SB)/4, $0x398565a5
+DATA normalTail0<>+40(SB)/4, $0x386b9b9e
+DATA normalTail0<>+44(SB)/4, $0x3734856f
+DATA normalTail0<>+48(SB)/4, $0x35f0146d
+DATA normalTail0<>+52(SB)/4, $0x348a2e60
+DATA normalTail0<>+56(SB)/4, $0x33096b1e
+DATA normalTail0<>+60(SB)/4, $0x00000000
+GLOBL normalTail0<>(SB), RODATA|NOPTR, $64
 
 // func unaryAVX512_GeluTanh(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int, alpha float32, beta float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2

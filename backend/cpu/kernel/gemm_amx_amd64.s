@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_1x1(SB), $1088-152
+TEXT ·gemmAMXBF16_1x1(SB), $1088-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -16,20 +16,20 @@ TEXT ·gemmAMXBF16_1x1(SB), $1088-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z2
+	VMOVUPS      lanes3f800000<>+0(SB), Z1
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z2
+	VBROADCASTSS alpha+88(FP), Z1
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VMOVUPS lanesff800000<>+0(SB), Z2
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z2, Z2, Z2
 
 unclamped:
-	VPXORD Z1, Z1, Z1
+	VPXORD Z0, Z0, Z0
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -80,14 +80,14 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z2, Z3
-	VADDPS    Z1, Z3, Z3
-	VMAXPS    Z3, Z0, Z3
+	VMULPS    (CX), Z1, Z3
+	VADDPS    Z0, Z3, Z3
+	VMAXPS    Z3, Z2, Z3
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -110,9 +110,9 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z2, Z3
-	VADDPS    Z1, Z3, Z3
-	VMAXPS    Z3, Z0, Z3
+	VMULPS    (CX), Z1, Z3
+	VADDPS    Z0, Z3, Z3
+	VMAXPS    Z3, Z2, Z3
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -137,15 +137,22 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z1
+	VMOVUPS.Z (SI), K1, Z0
 
 nobias:
 	MOVQ $0x00000040, SI
 
 	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD    $0x000031844b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -163,9 +170,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -175,24 +182,6 @@ end:
 	BYTE $0xc0
 	VZEROUPPER
 	RET
-
-DATA lanesff800000<>+0(SB)/4, $0xff800000
-DATA lanesff800000<>+4(SB)/4, $0xff800000
-DATA lanesff800000<>+8(SB)/4, $0xff800000
-DATA lanesff800000<>+12(SB)/4, $0xff800000
-DATA lanesff800000<>+16(SB)/4, $0xff800000
-DATA lanesff800000<>+20(SB)/4, $0xff800000
-DATA lanesff800000<>+24(SB)/4, $0xff800000
-DATA lanesff800000<>+28(SB)/4, $0xff800000
-DATA lanesff800000<>+32(SB)/4, $0xff800000
-DATA lanesff800000<>+36(SB)/4, $0xff800000
-DATA lanesff800000<>+40(SB)/4, $0xff800000
-DATA lanesff800000<>+44(SB)/4, $0xff800000
-DATA lanesff800000<>+48(SB)/4, $0xff800000
-DATA lanesff800000<>+52(SB)/4, $0xff800000
-DATA lanesff800000<>+56(SB)/4, $0xff800000
-DATA lanesff800000<>+60(SB)/4, $0xff800000
-GLOBL lanesff800000<>(SB), RODATA|NOPTR, $64
 
 DATA lanes3f800000<>+0(SB)/4, $0x3f800000
 DATA lanes3f800000<>+4(SB)/4, $0x3f800000
@@ -212,9 +201,27 @@ DATA lanes3f800000<>+56(SB)/4, $0x3f800000
 DATA lanes3f800000<>+60(SB)/4, $0x3f800000
 GLOBL lanes3f800000<>(SB), RODATA|NOPTR, $64
 
-// func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+DATA lanesff800000<>+0(SB)/4, $0xff800000
+DATA lanesff800000<>+4(SB)/4, $0xff800000
+DATA lanesff800000<>+8(SB)/4, $0xff800000
+DATA lanesff800000<>+12(SB)/4, $0xff800000
+DATA lanesff800000<>+16(SB)/4, $0xff800000
+DATA lanesff800000<>+20(SB)/4, $0xff800000
+DATA lanesff800000<>+24(SB)/4, $0xff800000
+DATA lanesff800000<>+28(SB)/4, $0xff800000
+DATA lanesff800000<>+32(SB)/4, $0xff800000
+DATA lanesff800000<>+36(SB)/4, $0xff800000
+DATA lanesff800000<>+40(SB)/4, $0xff800000
+DATA lanesff800000<>+44(SB)/4, $0xff800000
+DATA lanesff800000<>+48(SB)/4, $0xff800000
+DATA lanesff800000<>+52(SB)/4, $0xff800000
+DATA lanesff800000<>+56(SB)/4, $0xff800000
+DATA lanesff800000<>+60(SB)/4, $0xff800000
+GLOBL lanesff800000<>(SB), RODATA|NOPTR, $64
+
+// func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_1x2(SB), $2112-152
+TEXT ·gemmAMXBF16_1x2(SB), $2112-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -224,21 +231,21 @@ TEXT ·gemmAMXBF16_1x2(SB), $2112-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z3
+	VMOVUPS      lanes3f800000<>+0(SB), Z2
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z3
+	VBROADCASTSS alpha+88(FP), Z2
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VMOVUPS lanesff800000<>+0(SB), Z3
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z3, Z3, Z3
 
 unclamped:
+	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -305,17 +312,17 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z3, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
-	VMULPS    64(CX), Z3, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
+	VMULPS    (CX), Z2, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
+	VMULPS    64(CX), Z2, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z3, Z5
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z6
@@ -341,12 +348,12 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z3, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
-	VMULPS    64(CX), Z3, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
+	VMULPS    (CX), Z2, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
+	VMULPS    64(CX), Z2, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z3, Z5
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z6
@@ -374,8 +381,8 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS.Z 64(SI), K1, Z2
+	VMOVUPS   (SI), Z0
+	VMOVUPS.Z 64(SI), K1, Z1
 
 nobias:
 	MOVQ $0x00000080, SI
@@ -385,9 +392,16 @@ nobias:
 	WORD $0x0000
 
 	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD    $0x0040318c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -405,9 +419,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -418,9 +432,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_1x3(SB), $3136-152
+TEXT ·gemmAMXBF16_1x3(SB), $3136-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -430,22 +444,22 @@ TEXT ·gemmAMXBF16_1x3(SB), $3136-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z4
+	VMOVUPS      lanes3f800000<>+0(SB), Z3
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z4
+	VBROADCASTSS alpha+88(FP), Z3
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VMOVUPS lanesff800000<>+0(SB), Z4
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z4, Z4, Z4
 
 unclamped:
+	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -528,20 +542,20 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z4, Z5
-	VADDPS    Z1, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
-	VMULPS    64(CX), Z4, Z6
-	VADDPS    Z2, Z6, Z6
-	VMAXPS    Z6, Z0, Z6
-	VMULPS    128(CX), Z4, Z7
-	VADDPS    Z3, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    (CX), Z3, Z5
+	VADDPS    Z0, Z5, Z5
+	VMAXPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z3, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z4, Z6
+	VMULPS    128(CX), Z3, Z7
+	VADDPS    Z2, Z7, Z7
+	VMAXPS    Z7, Z4, Z7
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z8
@@ -570,15 +584,15 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z4, Z5
-	VADDPS    Z1, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
-	VMULPS    64(CX), Z4, Z6
-	VADDPS    Z2, Z6, Z6
-	VMAXPS    Z6, Z0, Z6
-	VMULPS    128(CX), Z4, Z7
-	VADDPS    Z3, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    (CX), Z3, Z5
+	VADDPS    Z0, Z5, Z5
+	VMAXPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z3, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z4, Z6
+	VMULPS    128(CX), Z3, Z7
+	VADDPS    Z2, Z7, Z7
+	VMAXPS    Z7, Z4, Z7
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z8
@@ -609,9 +623,9 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS   64(SI), Z2
-	VMOVUPS.Z 128(SI), K1, Z3
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS.Z 128(SI), K1, Z2
 
 nobias:
 	MOVQ $0x000000c0, SI
@@ -625,9 +639,16 @@ nobias:
 	WORD $0x0000
 
 	// TILESTORED TMM2, 128(CX)(SI*1)
-	QUAD    $0x008031944b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x008031944b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -645,9 +666,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -658,9 +679,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_2x1(SB), $2112-152
+TEXT ·gemmAMXBF16_2x1(SB), $2112-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -670,20 +691,20 @@ TEXT ·gemmAMXBF16_2x1(SB), $2112-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z2
+	VMOVUPS      lanes3f800000<>+0(SB), Z1
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z2
+	VBROADCASTSS alpha+88(FP), Z1
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VMOVUPS lanesff800000<>+0(SB), Z2
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z2, Z2, Z2
 
 unclamped:
-	VPXORD Z1, Z1, Z1
+	VPXORD Z0, Z0, Z0
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -759,14 +780,14 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z2, Z3
-	VADDPS    Z1, Z3, Z3
-	VMAXPS    Z3, Z0, Z3
+	VMULPS    (CX), Z1, Z3
+	VADDPS    Z0, Z3, Z3
+	VMAXPS    Z3, Z2, Z3
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -789,9 +810,9 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z2, Z3
-	VADDPS    Z1, Z3, Z3
-	VMAXPS    Z3, Z0, Z3
+	VMULPS    (CX), Z1, Z3
+	VADDPS    Z0, Z3, Z3
+	VMAXPS    Z3, Z2, Z3
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS.Z (BX), K1, Z4
@@ -816,7 +837,7 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z1
+	VMOVUPS.Z (SI), K1, Z0
 
 nobias:
 	MOVQ  $0x00000040, SI
@@ -830,9 +851,16 @@ nobias:
 	WORD $0x0000
 
 	// TILESTORED TMM1, (DI)(SI*1)
-	QUAD    $0x0000378c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0000378c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -850,9 +878,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -863,9 +891,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_2x2(SB), $4160-152
+TEXT ·gemmAMXBF16_2x2(SB), $4160-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -875,21 +903,21 @@ TEXT ·gemmAMXBF16_2x2(SB), $4160-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z3
+	VMOVUPS      lanes3f800000<>+0(SB), Z2
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z3
+	VBROADCASTSS alpha+88(FP), Z2
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VMOVUPS lanesff800000<>+0(SB), Z3
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z3, Z3, Z3
 
 unclamped:
+	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -993,17 +1021,17 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z3, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
-	VMULPS    64(CX), Z3, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
+	VMULPS    (CX), Z2, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
+	VMULPS    64(CX), Z2, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z3, Z5
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z6
@@ -1029,12 +1057,12 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z3, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
-	VMULPS    64(CX), Z3, Z5
-	VADDPS    Z2, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
+	VMULPS    (CX), Z2, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
+	VMULPS    64(CX), Z2, Z5
+	VADDPS    Z1, Z5, Z5
+	VMAXPS    Z5, Z3, Z5
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z6
@@ -1062,8 +1090,8 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS.Z 64(SI), K1, Z2
+	VMOVUPS   (SI), Z0
+	VMOVUPS.Z 64(SI), K1, Z1
 
 nobias:
 	MOVQ  $0x00000080, SI
@@ -1085,9 +1113,16 @@ nobias:
 	WORD $0x0000
 
 	// TILESTORED TMM3, 64(DI)(SI*1)
-	QUAD    $0x0040379c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0040379c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -1105,9 +1140,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -1118,9 +1153,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXBF16_2x3(SB), $6208-152
+TEXT ·gemmAMXBF16_2x3(SB), $6208-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1130,22 +1165,22 @@ TEXT ·gemmAMXBF16_2x3(SB), $6208-152
 	SHLQ         $0x02, bRow+56(FP)
 	SHLQ         $0x02, cRow+72(FP)
 	SHLQ         $0x02, resRow+112(FP)
-	VMOVUPS      lanesff800000<>+0(SB), Z0
 	MOVQ         flags+120(FP), AX
-	VMOVUPS      lanes3f800000<>+0(SB), Z4
+	VMOVUPS      lanes3f800000<>+0(SB), Z3
 	TESTQ        $0x00000002, AX
 	JZ           unscaled
-	VBROADCASTSS alpha+88(FP), Z4
+	VBROADCASTSS alpha+88(FP), Z3
 
 unscaled:
-	TESTQ  $0x00000004, AX
-	JZ     unclamped
-	VPXORD Z0, Z0, Z0
+	VMOVUPS lanesff800000<>+0(SB), Z4
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z4, Z4, Z4
 
 unclamped:
+	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -1285,20 +1320,20 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z4, Z5
-	VADDPS    Z1, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
-	VMULPS    64(CX), Z4, Z6
-	VADDPS    Z2, Z6, Z6
-	VMAXPS    Z6, Z0, Z6
-	VMULPS    128(CX), Z4, Z7
-	VADDPS    Z3, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    (CX), Z3, Z5
+	VADDPS    Z0, Z5, Z5
+	VMAXPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z3, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z4, Z6
+	VMULPS    128(CX), Z3, Z7
+	VADDPS    Z2, Z7, Z7
+	VMAXPS    Z7, Z4, Z7
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z8
@@ -1327,15 +1362,15 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z4, Z5
-	VADDPS    Z1, Z5, Z5
-	VMAXPS    Z5, Z0, Z5
-	VMULPS    64(CX), Z4, Z6
-	VADDPS    Z2, Z6, Z6
-	VMAXPS    Z6, Z0, Z6
-	VMULPS    128(CX), Z4, Z7
-	VADDPS    Z3, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    (CX), Z3, Z5
+	VADDPS    Z0, Z5, Z5
+	VMAXPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z3, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z4, Z6
+	VMULPS    128(CX), Z3, Z7
+	VADDPS    Z2, Z7, Z7
+	VMAXPS    Z7, Z4, Z7
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z8
@@ -1366,9 +1401,9 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS   64(SI), Z2
-	VMOVUPS.Z 128(SI), K1, Z3
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS.Z 128(SI), K1, Z2
 
 nobias:
 	MOVQ  $0x000000c0, SI
@@ -1398,9 +1433,16 @@ nobias:
 	WORD $0x0000
 
 	// TILESTORED TMM5, 128(DI)(SI*1)
-	QUAD    $0x008037ac4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x008037ac4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -1418,9 +1460,9 @@ nobias:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -1431,9 +1473,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_1x1(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_1x1(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1490,9 +1532,16 @@ loop:
 
 done:
 	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD    $0x000008844b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x000008844b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -1510,9 +1559,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1522,9 +1571,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_1x2(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_1x2(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1601,9 +1650,16 @@ done:
 	WORD $0x0000
 
 	// TILESTORED TMM1, 64(AX)(CX*1)
-	QUAD    $0x0040088c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x0040088c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -1621,9 +1677,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1633,9 +1689,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_1x3(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_1x3(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1732,9 +1788,16 @@ done:
 	WORD $0x0000
 
 	// TILESTORED TMM2, 128(AX)(CX*1)
-	QUAD    $0x008008944b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x008008944b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -1752,9 +1815,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1764,9 +1827,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x1(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_2x1(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -1852,9 +1915,16 @@ done:
 	WORD $0x0000
 
 	// TILESTORED TMM1, (DX)(CX*1)
-	QUAD    $0x00000a8c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x00000a8c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -1872,9 +1942,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -1884,9 +1954,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x2(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_2x2(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -2008,9 +2078,16 @@ done:
 	WORD $0x0000
 
 	// TILESTORED TMM3, 64(DX)(CX*1)
-	QUAD    $0x00400a9c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x00400a9c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -2028,9 +2105,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -2040,9 +2117,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x3(SB), NOSPLIT, $0-152
+TEXT ·gemmAMXS8_2x3(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -2208,9 +2285,16 @@ done:
 	WORD $0x0000
 
 	// TILESTORED TMM5, 128(DX)(CX*1)
-	QUAD    $0x00800aac4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), AX
+	QUAD $0x00800aac4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), AX
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, below+136(FP)
+	ADDQ $0x28, AX
+
+next:
 	MOVQ    (AX), CX
 	ADDQ    CX, a+32(FP)
 	MOVQ    8(AX), CX
@@ -2228,9 +2312,9 @@ done:
 	CMOVQEQ DX, CX
 	ADDQ    CX, bias+96(FP)
 	MOVQ    32(AX), CX
-	ADDQ    CX, offset+136(FP)
+	ADDQ    CX, colSums+152(FP)
 	MOVQ    32(AX), AX
-	ADDQ    AX, factor+144(FP)
+	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JNZ     tile
 
@@ -2240,9 +2324,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_1x1(SB), $1088-152
+TEXT ·gemmAMXS8Scaled_1x1(SB), $1088-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -2252,14 +2336,14 @@ TEXT ·gemmAMXS8Scaled_1x1(SB), $1088-152
 	SHLQ    $0x02, bRow+56(FP)
 	SHLQ    $0x02, cRow+72(FP)
 	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
 	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z3
 	TESTQ   $0x00000004, AX
 	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	VPXORD  Z3, Z3, Z3
 
 unclamped:
-	VPXORD Z1, Z1, Z1
+	VPXORD Z0, Z0, Z0
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -2310,17 +2394,17 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
 	VMOVUPS   (CX), Z4
-	VPSUBD    Z2, Z4, Z4
+	VPSUBD    Z1, Z4, Z4
 	VCVTDQ2PS Z4, Z4
-	VMULPS    Z3, Z4, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
+	VMULPS    Z2, Z4, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS.Z (BX), K1, Z5
@@ -2344,11 +2428,11 @@ rest:
 	TESTQ     AX, AX
 	JZ        restNone
 	VMOVUPS   (CX), Z4
-	VPSUBD    Z2, Z4, Z4
+	VPSUBD    Z1, Z4, Z4
 	VCVTDQ2PS Z4, Z4
-	VMULPS    Z3, Z4, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
+	VMULPS    Z2, Z4, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS.Z (BX), K1, Z5
@@ -2373,27 +2457,38 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z1
+	VMOVUPS.Z (SI), K1, Z0
 
 nobias:
-	MOVQ      offset+136(FP), SI
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nooffset
+	JZ        nocolSums
+	VMOVUPS.Z (SI), K1, Z1
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
 	VMOVUPS.Z (SI), K1, Z2
 
-nooffset:
-	MOVQ      factor+144(FP), SI
-	TESTQ     SI, SI
-	JZ        nofactor
-	VMOVUPS.Z (SI), K1, Z3
-
-nofactor:
-	MOVQ $0x00000040, SI
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z4
+	VBROADCASTSS alpha+88(FP), Z5
+	VPMULLD      Z4, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	MOVQ         $0x00000040, SI
 
 	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD    $0x000031844b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -2411,9 +2506,9 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -2424,9 +2519,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_1x2(SB), $2112-152
+TEXT ·gemmAMXS8Scaled_1x2(SB), $2112-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -2436,15 +2531,15 @@ TEXT ·gemmAMXS8Scaled_1x2(SB), $2112-152
 	SHLQ    $0x02, bRow+56(FP)
 	SHLQ    $0x02, cRow+72(FP)
 	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
 	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z6
 	TESTQ   $0x00000004, AX
 	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	VPXORD  Z6, Z6, Z6
 
 unclamped:
+	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -2511,23 +2606,23 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
 	VMOVUPS   (CX), Z7
-	VPSUBD    Z3, Z7, Z7
+	VPSUBD    Z2, Z7, Z7
 	VCVTDQ2PS Z7, Z7
-	VMULPS    Z5, Z7, Z7
-	VADDPS    Z1, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    Z4, Z7, Z7
+	VADDPS    Z0, Z7, Z7
+	VMAXPS    Z7, Z6, Z7
 	VMOVUPS   64(CX), Z8
-	VPSUBD    Z4, Z8, Z8
+	VPSUBD    Z3, Z8, Z8
 	VCVTDQ2PS Z8, Z8
-	VMULPS    Z6, Z8, Z8
-	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z0, Z8
+	VMULPS    Z5, Z8, Z8
+	VADDPS    Z1, Z8, Z8
+	VMAXPS    Z8, Z6, Z8
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z9
@@ -2554,17 +2649,17 @@ rest:
 	TESTQ     AX, AX
 	JZ        restNone
 	VMOVUPS   (CX), Z7
-	VPSUBD    Z3, Z7, Z7
+	VPSUBD    Z2, Z7, Z7
 	VCVTDQ2PS Z7, Z7
-	VMULPS    Z5, Z7, Z7
-	VADDPS    Z1, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    Z4, Z7, Z7
+	VADDPS    Z0, Z7, Z7
+	VMAXPS    Z7, Z6, Z7
 	VMOVUPS   64(CX), Z8
-	VPSUBD    Z4, Z8, Z8
+	VPSUBD    Z3, Z8, Z8
 	VCVTDQ2PS Z8, Z8
-	VMULPS    Z6, Z8, Z8
-	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z0, Z8
+	VMULPS    Z5, Z8, Z8
+	VADDPS    Z1, Z8, Z8
+	VMAXPS    Z8, Z6, Z8
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z9
@@ -2592,34 +2687,47 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS.Z 64(SI), K1, Z2
+	VMOVUPS   (SI), Z0
+	VMOVUPS.Z 64(SI), K1, Z1
 
 nobias:
-	MOVQ      offset+136(FP), SI
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nooffset
-	VMOVUPS   (SI), Z3
-	VMOVUPS.Z 64(SI), K1, Z4
+	JZ        nocolSums
+	VMOVUPS   (SI), Z2
+	VMOVUPS.Z 64(SI), K1, Z3
 
-nooffset:
-	MOVQ      factor+144(FP), SI
+nocolSums:
+	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
-	JZ        nofactor
-	VMOVUPS   (SI), Z5
-	VMOVUPS.Z 64(SI), K1, Z6
+	JZ        nocolScale
+	VMOVUPS   (SI), Z4
+	VMOVUPS.Z 64(SI), K1, Z5
 
-nofactor:
-	MOVQ $0x00000080, SI
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z7
+	VBROADCASTSS alpha+88(FP), Z8
+	VPMULLD      Z7, Z2, Z2
+	VMULPS       Z8, Z4, Z4
+	VPMULLD      Z7, Z3, Z3
+	VMULPS       Z8, Z5, Z5
+	MOVQ         $0x00000080, SI
 
 	// TILESTORED TMM0, (CX)(SI*1)
 	QUAD $0x000031844b7ae2c4
 	WORD $0x0000
 
 	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD    $0x0040318c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -2637,9 +2745,9 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -2650,9 +2758,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_1x3(SB), $3136-152
+TEXT ·gemmAMXS8Scaled_1x3(SB), $3136-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -2662,16 +2770,16 @@ TEXT ·gemmAMXS8Scaled_1x3(SB), $3136-152
 	SHLQ    $0x02, bRow+56(FP)
 	SHLQ    $0x02, cRow+72(FP)
 	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
 	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z9
 	TESTQ   $0x00000004, AX
 	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	VPXORD  Z9, Z9, Z9
 
 unclamped:
+	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -2754,29 +2862,29 @@ loop:
 	ADDQ $0x40, SI
 	ADDQ R10, R8
 	MOVQ next+128(FP), R12
-	MOVQ 40(R12), R12
+	MOVQ 88(R12), R12
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
 	VMOVUPS   (CX), Z10
-	VPSUBD    Z4, Z10, Z10
+	VPSUBD    Z3, Z10, Z10
 	VCVTDQ2PS Z10, Z10
-	VMULPS    Z7, Z10, Z10
-	VADDPS    Z1, Z10, Z10
-	VMAXPS    Z10, Z0, Z10
+	VMULPS    Z6, Z10, Z10
+	VADDPS    Z0, Z10, Z10
+	VMAXPS    Z10, Z9, Z10
 	VMOVUPS   64(CX), Z11
-	VPSUBD    Z5, Z11, Z11
+	VPSUBD    Z4, Z11, Z11
 	VCVTDQ2PS Z11, Z11
-	VMULPS    Z8, Z11, Z11
-	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z0, Z11
+	VMULPS    Z7, Z11, Z11
+	VADDPS    Z1, Z11, Z11
+	VMAXPS    Z11, Z9, Z11
 	VMOVUPS   128(CX), Z12
-	VPSUBD    Z6, Z12, Z12
+	VPSUBD    Z5, Z12, Z12
 	VCVTDQ2PS Z12, Z12
-	VMULPS    Z9, Z12, Z12
-	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z0, Z12
+	VMULPS    Z8, Z12, Z12
+	VADDPS    Z2, Z12, Z12
+	VMAXPS    Z12, Z9, Z12
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z13
@@ -2806,23 +2914,23 @@ rest:
 	TESTQ     AX, AX
 	JZ        restNone
 	VMOVUPS   (CX), Z10
-	VPSUBD    Z4, Z10, Z10
+	VPSUBD    Z3, Z10, Z10
 	VCVTDQ2PS Z10, Z10
-	VMULPS    Z7, Z10, Z10
-	VADDPS    Z1, Z10, Z10
-	VMAXPS    Z10, Z0, Z10
+	VMULPS    Z6, Z10, Z10
+	VADDPS    Z0, Z10, Z10
+	VMAXPS    Z10, Z9, Z10
 	VMOVUPS   64(CX), Z11
-	VPSUBD    Z5, Z11, Z11
+	VPSUBD    Z4, Z11, Z11
 	VCVTDQ2PS Z11, Z11
-	VMULPS    Z8, Z11, Z11
-	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z0, Z11
+	VMULPS    Z7, Z11, Z11
+	VADDPS    Z1, Z11, Z11
+	VMAXPS    Z11, Z9, Z11
 	VMOVUPS   128(CX), Z12
-	VPSUBD    Z6, Z12, Z12
+	VPSUBD    Z5, Z12, Z12
 	VCVTDQ2PS Z12, Z12
-	VMULPS    Z9, Z12, Z12
-	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z0, Z12
+	VMULPS    Z8, Z12, Z12
+	VADDPS    Z2, Z12, Z12
+	VMAXPS    Z12, Z9, Z12
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z13
@@ -2853,28 +2961,36 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS   64(SI), Z2
-	VMOVUPS.Z 128(SI), K1, Z3
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS.Z 128(SI), K1, Z2
 
 nobias:
-	MOVQ      offset+136(FP), SI
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nooffset
-	VMOVUPS   (SI), Z4
-	VMOVUPS   64(SI), Z5
-	VMOVUPS.Z 128(SI), K1, Z6
+	JZ        nocolSums
+	VMOVUPS   (SI), Z3
+	VMOVUPS   64(SI), Z4
+	VMOVUPS.Z 128(SI), K1, Z5
 
-nooffset:
-	MOVQ      factor+144(FP), SI
+nocolSums:
+	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
-	JZ        nofactor
-	VMOVUPS   (SI), Z7
-	VMOVUPS   64(SI), Z8
-	VMOVUPS.Z 128(SI), K1, Z9
+	JZ        nocolScale
+	VMOVUPS   (SI), Z6
+	VMOVUPS   64(SI), Z7
+	VMOVUPS.Z 128(SI), K1, Z8
 
-nofactor:
-	MOVQ $0x000000c0, SI
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z10
+	VBROADCASTSS alpha+88(FP), Z11
+	VPMULLD      Z10, Z3, Z3
+	VMULPS       Z11, Z6, Z6
+	VPMULLD      Z10, Z4, Z4
+	VMULPS       Z11, Z7, Z7
+	VPMULLD      Z10, Z5, Z5
+	VMULPS       Z11, Z8, Z8
+	MOVQ         $0x000000c0, SI
 
 	// TILESTORED TMM0, (CX)(SI*1)
 	QUAD $0x000031844b7ae2c4
@@ -2885,9 +3001,16 @@ nofactor:
 	WORD $0x0000
 
 	// TILESTORED TMM2, 128(CX)(SI*1)
-	QUAD    $0x008031944b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x008031944b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -2905,9 +3028,9 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -2918,9 +3041,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_2x1(SB), $2112-152
+TEXT ·gemmAMXS8Scaled_2x1(SB), $2112-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -2930,14 +3053,14 @@ TEXT ·gemmAMXS8Scaled_2x1(SB), $2112-152
 	SHLQ    $0x02, bRow+56(FP)
 	SHLQ    $0x02, cRow+72(FP)
 	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
 	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z3
 	TESTQ   $0x00000004, AX
 	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	VPXORD  Z3, Z3, Z3
 
 unclamped:
-	VPXORD Z1, Z1, Z1
+	VPXORD Z0, Z0, Z0
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -3013,17 +3136,17 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
 	VMOVUPS   (CX), Z4
-	VPSUBD    Z2, Z4, Z4
+	VPSUBD    Z1, Z4, Z4
 	VCVTDQ2PS Z4, Z4
-	VMULPS    Z3, Z4, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
+	VMULPS    Z2, Z4, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS.Z (BX), K1, Z5
@@ -3047,11 +3170,11 @@ rest:
 	TESTQ     AX, AX
 	JZ        restNone
 	VMOVUPS   (CX), Z4
-	VPSUBD    Z2, Z4, Z4
+	VPSUBD    Z1, Z4, Z4
 	VCVTDQ2PS Z4, Z4
-	VMULPS    Z3, Z4, Z4
-	VADDPS    Z1, Z4, Z4
-	VMAXPS    Z4, Z0, Z4
+	VMULPS    Z2, Z4, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS.Z (BX), K1, Z5
@@ -3076,35 +3199,46 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z1
+	VMOVUPS.Z (SI), K1, Z0
 
 nobias:
-	MOVQ      offset+136(FP), SI
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nooffset
+	JZ        nocolSums
+	VMOVUPS.Z (SI), K1, Z1
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
 	VMOVUPS.Z (SI), K1, Z2
 
-nooffset:
-	MOVQ      factor+144(FP), SI
-	TESTQ     SI, SI
-	JZ        nofactor
-	VMOVUPS.Z (SI), K1, Z3
-
-nofactor:
-	MOVQ  $0x00000040, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  CX, DI
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z4
+	VBROADCASTSS alpha+88(FP), Z5
+	VPMULLD      Z4, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	MOVQ         $0x00000040, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
 
 	// TILESTORED TMM0, (CX)(SI*1)
 	QUAD $0x000031844b7ae2c4
 	WORD $0x0000
 
 	// TILESTORED TMM1, (DI)(SI*1)
-	QUAD    $0x0000378c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0000378c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -3122,9 +3256,9 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -3135,9 +3269,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_2x2(SB), $4160-152
+TEXT ·gemmAMXS8Scaled_2x2(SB), $4160-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -3147,15 +3281,15 @@ TEXT ·gemmAMXS8Scaled_2x2(SB), $4160-152
 	SHLQ    $0x02, bRow+56(FP)
 	SHLQ    $0x02, cRow+72(FP)
 	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
 	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z6
 	TESTQ   $0x00000004, AX
 	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	VPXORD  Z6, Z6, Z6
 
 unclamped:
+	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -3259,23 +3393,23 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
 	VMOVUPS   (CX), Z7
-	VPSUBD    Z3, Z7, Z7
+	VPSUBD    Z2, Z7, Z7
 	VCVTDQ2PS Z7, Z7
-	VMULPS    Z5, Z7, Z7
-	VADDPS    Z1, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    Z4, Z7, Z7
+	VADDPS    Z0, Z7, Z7
+	VMAXPS    Z7, Z6, Z7
 	VMOVUPS   64(CX), Z8
-	VPSUBD    Z4, Z8, Z8
+	VPSUBD    Z3, Z8, Z8
 	VCVTDQ2PS Z8, Z8
-	VMULPS    Z6, Z8, Z8
-	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z0, Z8
+	VMULPS    Z5, Z8, Z8
+	VADDPS    Z1, Z8, Z8
+	VMAXPS    Z8, Z6, Z8
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z9
@@ -3302,17 +3436,17 @@ rest:
 	TESTQ     AX, AX
 	JZ        restNone
 	VMOVUPS   (CX), Z7
-	VPSUBD    Z3, Z7, Z7
+	VPSUBD    Z2, Z7, Z7
 	VCVTDQ2PS Z7, Z7
-	VMULPS    Z5, Z7, Z7
-	VADDPS    Z1, Z7, Z7
-	VMAXPS    Z7, Z0, Z7
+	VMULPS    Z4, Z7, Z7
+	VADDPS    Z0, Z7, Z7
+	VMAXPS    Z7, Z6, Z7
 	VMOVUPS   64(CX), Z8
-	VPSUBD    Z4, Z8, Z8
+	VPSUBD    Z3, Z8, Z8
 	VCVTDQ2PS Z8, Z8
-	VMULPS    Z6, Z8, Z8
-	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z0, Z8
+	VMULPS    Z5, Z8, Z8
+	VADDPS    Z1, Z8, Z8
+	VMAXPS    Z8, Z6, Z8
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z9
@@ -3340,29 +3474,35 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS.Z 64(SI), K1, Z2
+	VMOVUPS   (SI), Z0
+	VMOVUPS.Z 64(SI), K1, Z1
 
 nobias:
-	MOVQ      offset+136(FP), SI
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nooffset
-	VMOVUPS   (SI), Z3
-	VMOVUPS.Z 64(SI), K1, Z4
+	JZ        nocolSums
+	VMOVUPS   (SI), Z2
+	VMOVUPS.Z 64(SI), K1, Z3
 
-nooffset:
-	MOVQ      factor+144(FP), SI
+nocolSums:
+	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
-	JZ        nofactor
-	VMOVUPS   (SI), Z5
-	VMOVUPS.Z 64(SI), K1, Z6
+	JZ        nocolScale
+	VMOVUPS   (SI), Z4
+	VMOVUPS.Z 64(SI), K1, Z5
 
-nofactor:
-	MOVQ  $0x00000080, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  CX, DI
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z7
+	VBROADCASTSS alpha+88(FP), Z8
+	VPMULLD      Z7, Z2, Z2
+	VMULPS       Z8, Z4, Z4
+	VPMULLD      Z7, Z3, Z3
+	VMULPS       Z8, Z5, Z5
+	MOVQ         $0x00000080, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
 
 	// TILESTORED TMM0, (CX)(SI*1)
 	QUAD $0x000031844b7ae2c4
@@ -3377,9 +3517,16 @@ nofactor:
 	WORD $0x0000
 
 	// TILESTORED TMM3, 64(DI)(SI*1)
-	QUAD    $0x0040379c4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x0040379c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -3397,9 +3544,9 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 
@@ -3410,9 +3557,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[6]int, offset *int32, factor *float32)
+// func gemmAMXS8Scaled_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_2x3(SB), $6208-152
+TEXT ·gemmAMXS8Scaled_2x3(SB), $6208-168
 	MOVQ config+0(FP), AX
 
 	// LDTILECFG (AX)
@@ -3422,16 +3569,16 @@ TEXT ·gemmAMXS8Scaled_2x3(SB), $6208-152
 	SHLQ    $0x02, bRow+56(FP)
 	SHLQ    $0x02, cRow+72(FP)
 	SHLQ    $0x02, resRow+112(FP)
-	VMOVUPS lanesff800000<>+0(SB), Z0
 	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z9
 	TESTQ   $0x00000004, AX
 	JZ      unclamped
-	VPXORD  Z0, Z0, Z0
+	VPXORD  Z9, Z9, Z9
 
 unclamped:
+	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
 	BZHIL  AX, SI, SI
@@ -3571,29 +3718,29 @@ loop:
 	ADDQ $0x40, R8
 	ADDQ R11, R9
 	MOVQ next+128(FP), R13
-	MOVQ 40(R13), R13
+	MOVQ 88(R13), R13
 
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
 	VMOVUPS   (CX), Z10
-	VPSUBD    Z4, Z10, Z10
+	VPSUBD    Z3, Z10, Z10
 	VCVTDQ2PS Z10, Z10
-	VMULPS    Z7, Z10, Z10
-	VADDPS    Z1, Z10, Z10
-	VMAXPS    Z10, Z0, Z10
+	VMULPS    Z6, Z10, Z10
+	VADDPS    Z0, Z10, Z10
+	VMAXPS    Z10, Z9, Z10
 	VMOVUPS   64(CX), Z11
-	VPSUBD    Z5, Z11, Z11
+	VPSUBD    Z4, Z11, Z11
 	VCVTDQ2PS Z11, Z11
-	VMULPS    Z8, Z11, Z11
-	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z0, Z11
+	VMULPS    Z7, Z11, Z11
+	VADDPS    Z1, Z11, Z11
+	VMAXPS    Z11, Z9, Z11
 	VMOVUPS   128(CX), Z12
-	VPSUBD    Z6, Z12, Z12
+	VPSUBD    Z5, Z12, Z12
 	VCVTDQ2PS Z12, Z12
-	VMULPS    Z9, Z12, Z12
-	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z0, Z12
+	VMULPS    Z8, Z12, Z12
+	VADDPS    Z2, Z12, Z12
+	VMAXPS    Z12, Z9, Z12
 	TESTQ     BX, BX
 	JZ        stepUnadded
 	VMOVUPS   (BX), Z13
@@ -3623,23 +3770,23 @@ rest:
 	TESTQ     AX, AX
 	JZ        restNone
 	VMOVUPS   (CX), Z10
-	VPSUBD    Z4, Z10, Z10
+	VPSUBD    Z3, Z10, Z10
 	VCVTDQ2PS Z10, Z10
-	VMULPS    Z7, Z10, Z10
-	VADDPS    Z1, Z10, Z10
-	VMAXPS    Z10, Z0, Z10
+	VMULPS    Z6, Z10, Z10
+	VADDPS    Z0, Z10, Z10
+	VMAXPS    Z10, Z9, Z10
 	VMOVUPS   64(CX), Z11
-	VPSUBD    Z5, Z11, Z11
+	VPSUBD    Z4, Z11, Z11
 	VCVTDQ2PS Z11, Z11
-	VMULPS    Z8, Z11, Z11
-	VADDPS    Z2, Z11, Z11
-	VMAXPS    Z11, Z0, Z11
+	VMULPS    Z7, Z11, Z11
+	VADDPS    Z1, Z11, Z11
+	VMAXPS    Z11, Z9, Z11
 	VMOVUPS   128(CX), Z12
-	VPSUBD    Z6, Z12, Z12
+	VPSUBD    Z5, Z12, Z12
 	VCVTDQ2PS Z12, Z12
-	VMULPS    Z9, Z12, Z12
-	VADDPS    Z3, Z12, Z12
-	VMAXPS    Z12, Z0, Z12
+	VMULPS    Z8, Z12, Z12
+	VADDPS    Z2, Z12, Z12
+	VMAXPS    Z12, Z9, Z12
 	TESTQ     BX, BX
 	JZ        restUnadded
 	VMOVUPS   (BX), Z13
@@ -3670,32 +3817,40 @@ restNone:
 	MOVQ      bias+96(FP), SI
 	TESTQ     SI, SI
 	JZ        nobias
-	VMOVUPS   (SI), Z1
-	VMOVUPS   64(SI), Z2
-	VMOVUPS.Z 128(SI), K1, Z3
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS.Z 128(SI), K1, Z2
 
 nobias:
-	MOVQ      offset+136(FP), SI
+	MOVQ      colSums+152(FP), SI
 	TESTQ     SI, SI
-	JZ        nooffset
-	VMOVUPS   (SI), Z4
-	VMOVUPS   64(SI), Z5
-	VMOVUPS.Z 128(SI), K1, Z6
+	JZ        nocolSums
+	VMOVUPS   (SI), Z3
+	VMOVUPS   64(SI), Z4
+	VMOVUPS.Z 128(SI), K1, Z5
 
-nooffset:
-	MOVQ      factor+144(FP), SI
+nocolSums:
+	MOVQ      colScale+160(FP), SI
 	TESTQ     SI, SI
-	JZ        nofactor
-	VMOVUPS   (SI), Z7
-	VMOVUPS   64(SI), Z8
-	VMOVUPS.Z 128(SI), K1, Z9
+	JZ        nocolScale
+	VMOVUPS   (SI), Z6
+	VMOVUPS   64(SI), Z7
+	VMOVUPS.Z 128(SI), K1, Z8
 
-nofactor:
-	MOVQ  $0x000000c0, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  CX, DI
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z10
+	VBROADCASTSS alpha+88(FP), Z11
+	VPMULLD      Z10, Z3, Z3
+	VMULPS       Z11, Z6, Z6
+	VPMULLD      Z10, Z4, Z4
+	VMULPS       Z11, Z7, Z7
+	VPMULLD      Z10, Z5, Z5
+	VMULPS       Z11, Z8, Z8
+	MOVQ         $0x000000c0, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
 
 	// TILESTORED TMM0, (CX)(SI*1)
 	QUAD $0x000031844b7ae2c4
@@ -3718,9 +3873,16 @@ nofactor:
 	WORD $0x0000
 
 	// TILESTORED TMM5, 128(DI)(SI*1)
-	QUAD    $0x008037ac4b7ae2c4
-	WORD    $0x0000
-	MOVQ    next+128(FP), SI
+	QUAD $0x008037ac4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
 	MOVQ    (SI), DI
 	ADDQ    DI, a+32(FP)
 	MOVQ    8(SI), DI
@@ -3738,9 +3900,2360 @@ nofactor:
 	CMOVQEQ R8, DI
 	ADDQ    DI, bias+96(FP)
 	MOVQ    32(SI), DI
-	ADDQ    DI, offset+136(FP)
+	ADDQ    DI, colSums+152(FP)
 	MOVQ    32(SI), SI
-	ADDQ    SI, factor+144(FP)
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Gelu_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_1x1(SB), $1088-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
+	JZ    done
+
+loop:
+	// TILELOADD (R8)(R9*1), TMM2
+	QUAD $0x000008944b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM1
+	QUAD $0x00003e8c4b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM2, TMM1, TMM0
+	LONG $0x5e69e2c4
+	BYTE $0xc1
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 88(R12), R12
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z12
+	VPSUBD       Z10, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z11, Z12, Z12
+	VADDPS       Z9, Z12, Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail2<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail1<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail0<>+0(SB), Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z12, Z15, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS.Z    (BX), K1, Z13
+	VADDPS       Z13, Z12, Z12
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z12, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z12
+	VPSUBD       Z10, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z11, Z12, Z12
+	VADDPS       Z9, Z12, Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail2<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail1<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail0<>+0(SB), Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z12, Z16, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS.Z    (BX), K1, Z13
+	VADDPS       Z13, Z12, Z12
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z12, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS.Z (SI), K1, Z9
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS.Z (SI), K1, Z10
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS.Z (SI), K1, Z11
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z12
+	VBROADCASTSS alpha+88(FP), Z13
+	VPMULLD      Z12, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	MOVQ         $0x00000040, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+DATA lanes7fffffff<>+0(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+4(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+8(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+12(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+16(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+20(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+24(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+28(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+32(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+36(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+40(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+44(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+48(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+52(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+56(SB)/4, $0x7fffffff
+DATA lanes7fffffff<>+60(SB)/4, $0x7fffffff
+GLOBL lanes7fffffff<>(SB), RODATA|NOPTR, $64
+
+DATA lanes40b9611a<>+0(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+4(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+8(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+12(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+16(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+20(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+24(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+28(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+32(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+36(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+40(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+44(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+48(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+52(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+56(SB)/4, $0x40b9611a
+DATA lanes40b9611a<>+60(SB)/4, $0x40b9611a
+GLOBL lanes40b9611a<>(SB), RODATA|NOPTR, $64
+
+DATA lanes4025b6db<>+0(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+4(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+8(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+12(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+16(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+20(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+24(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+28(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+32(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+36(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+40(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+44(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+48(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+52(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+56(SB)/4, $0x4025b6db
+DATA lanes4025b6db<>+60(SB)/4, $0x4025b6db
+GLOBL lanes4025b6db<>(SB), RODATA|NOPTR, $64
+
+DATA lanes4b400000<>+0(SB)/4, $0x4b400000
+DATA lanes4b400000<>+4(SB)/4, $0x4b400000
+DATA lanes4b400000<>+8(SB)/4, $0x4b400000
+DATA lanes4b400000<>+12(SB)/4, $0x4b400000
+DATA lanes4b400000<>+16(SB)/4, $0x4b400000
+DATA lanes4b400000<>+20(SB)/4, $0x4b400000
+DATA lanes4b400000<>+24(SB)/4, $0x4b400000
+DATA lanes4b400000<>+28(SB)/4, $0x4b400000
+DATA lanes4b400000<>+32(SB)/4, $0x4b400000
+DATA lanes4b400000<>+36(SB)/4, $0x4b400000
+DATA lanes4b400000<>+40(SB)/4, $0x4b400000
+DATA lanes4b400000<>+44(SB)/4, $0x4b400000
+DATA lanes4b400000<>+48(SB)/4, $0x4b400000
+DATA lanes4b400000<>+52(SB)/4, $0x4b400000
+DATA lanes4b400000<>+56(SB)/4, $0x4b400000
+DATA lanes4b400000<>+60(SB)/4, $0x4b400000
+GLOBL lanes4b400000<>(SB), RODATA|NOPTR, $64
+
+DATA normalTailMiddle<>+0(SB)/4, $0x00000000
+DATA normalTailMiddle<>+4(SB)/4, $0x3ec5bfa2
+DATA normalTailMiddle<>+8(SB)/4, $0x3f45bd48
+DATA normalTailMiddle<>+12(SB)/4, $0x3f945097
+DATA normalTailMiddle<>+16(SB)/4, $0x3fc5bd95
+DATA normalTailMiddle<>+20(SB)/4, $0x3ff72c7d
+DATA normalTailMiddle<>+24(SB)/4, $0x40144fb1
+DATA normalTailMiddle<>+28(SB)/4, $0x402d05ea
+DATA normalTailMiddle<>+32(SB)/4, $0x4045bd5d
+DATA normalTailMiddle<>+36(SB)/4, $0x405e7780
+DATA normalTailMiddle<>+40(SB)/4, $0x40772f23
+DATA normalTailMiddle<>+44(SB)/4, $0x4087f3c9
+DATA normalTailMiddle<>+48(SB)/4, $0x40944e15
+DATA normalTailMiddle<>+52(SB)/4, $0x40a0a9ca
+DATA normalTailMiddle<>+56(SB)/4, $0x40ad0868
+DATA normalTailMiddle<>+60(SB)/4, $0x00000000
+GLOBL normalTailMiddle<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail6<>+0(SB)/4, $0x2d1fc28a
+DATA normalTail6<>+4(SB)/4, $0x3b2ec518
+DATA normalTail6<>+8(SB)/4, $0x3b423c6b
+DATA normalTail6<>+12(SB)/4, $0x3a913af4
+DATA normalTail6<>+16(SB)/4, $0xba548f7a
+DATA normalTail6<>+20(SB)/4, $0xbab50f1c
+DATA normalTail6<>+24(SB)/4, $0xba623e25
+DATA normalTail6<>+28(SB)/4, $0xb94107d0
+DATA normalTail6<>+32(SB)/4, $0x391f4ed2
+DATA normalTail6<>+36(SB)/4, $0x394023cf
+DATA normalTail6<>+40(SB)/4, $0x38e4e868
+DATA normalTail6<>+44(SB)/4, $0x383fa94e
+DATA normalTail6<>+48(SB)/4, $0x3776cdd2
+DATA normalTail6<>+52(SB)/4, $0x367da275
+DATA normalTail6<>+56(SB)/4, $0x35542169
+DATA normalTail6<>+60(SB)/4, $0x00000000
+GLOBL normalTail6<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail5<>+0(SB)/4, $0xbc2224a0
+DATA normalTail5<>+4(SB)/4, $0xbbd5bb06
+DATA normalTail5<>+8(SB)/4, $0x3a0a0b5a
+DATA normalTail5<>+12(SB)/4, $0x3bb34fed
+DATA normalTail5<>+16(SB)/4, $0x3bb8b66f
+DATA normalTail5<>+20(SB)/4, $0x3b38da9d
+DATA normalTail5<>+24(SB)/4, $0x38db5703
+DATA normalTail5<>+28(SB)/4, $0xba8bfec2
+DATA normalTail5<>+32(SB)/4, $0xba8749c2
+DATA normalTail5<>+36(SB)/4, $0xba1edf9c
+DATA normalTail5<>+40(SB)/4, $0xb989abf3
+DATA normalTail5<>+44(SB)/4, $0xb8bb6368
+DATA normalTail5<>+48(SB)/4, $0xb7ce7a96
+DATA normalTail5<>+52(SB)/4, $0xb6bb02a9
+DATA normalTail5<>+56(SB)/4, $0xb58c8833
+DATA normalTail5<>+60(SB)/4, $0x00000000
+GLOBL normalTail5<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail4<>+0(SB)/4, $0xab21fd3d
+DATA normalTail4<>+4(SB)/4, $0xbc8b27de
+DATA normalTail4<>+8(SB)/4, $0xbcbb95d8
+DATA normalTail4<>+12(SB)/4, $0xbc85a488
+DATA normalTail4<>+16(SB)/4, $0xbb9c8787
+DATA normalTail4<>+20(SB)/4, $0x3b6da2d2
+DATA normalTail4<>+24(SB)/4, $0x3bcc14dc
+DATA normalTail4<>+28(SB)/4, $0x3ba43066
+DATA normalTail4<>+32(SB)/4, $0x3b3a47c4
+DATA normalTail4<>+36(SB)/4, $0x3aa39732
+DATA normalTail4<>+40(SB)/4, $0x39e7411a
+DATA normalTail4<>+44(SB)/4, $0x3906257d
+DATA normalTail4<>+48(SB)/4, $0x3801654d
+DATA normalTail4<>+52(SB)/4, $0x36d0dd35
+DATA normalTail4<>+56(SB)/4, $0x358da691
+DATA normalTail4<>+60(SB)/4, $0x00000000
+GLOBL normalTail4<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail3<>+0(SB)/4, $0x3d882b5b
+DATA normalTail3<>+4(SB)/4, $0x3d570faa
+DATA normalTail3<>+8(SB)/4, $0x3ca30b2b
+DATA normalTail3<>+12(SB)/4, $0xbc3eb815
+DATA normalTail3<>+16(SB)/4, $0xbce500fc
+DATA normalTail3<>+20(SB)/4, $0xbce65d37
+DATA normalTail3<>+24(SB)/4, $0xbca2619f
+DATA normalTail3<>+28(SB)/4, $0xbc31d891
+DATA normalTail3<>+32(SB)/4, $0xbb9d6c2c
+DATA normalTail3<>+36(SB)/4, $0xbae5b1ef
+DATA normalTail3<>+40(SB)/4, $0xba0bd717
+DATA normalTail3<>+44(SB)/4, $0xb90f1162
+DATA normalTail3<>+48(SB)/4, $0xb7f77cce
+DATA normalTail3<>+52(SB)/4, $0xb6b555cd
+DATA normalTail3<>+56(SB)/4, $0xb5617318
+DATA normalTail3<>+60(SB)/4, $0x00000000
+GLOBL normalTail3<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail2<>+0(SB)/4, $0x281cae9d
+DATA normalTail2<>+4(SB)/4, $0x3d9270c3
+DATA normalTail2<>+8(SB)/4, $0x3dea2812
+DATA normalTail2<>+12(SB)/4, $0x3df1e723
+DATA normalTail2<>+16(SB)/4, $0x3dbf5d5d
+DATA normalTail2<>+20(SB)/4, $0x3d7483af
+DATA normalTail2<>+24(SB)/4, $0x3d012800
+DATA normalTail2<>+28(SB)/4, $0x3c64a0e9
+DATA normalTail2<>+32(SB)/4, $0x3baabc80
+DATA normalTail2<>+36(SB)/4, $0x3ad820ca
+DATA normalTail2<>+40(SB)/4, $0x39e8dddc
+DATA normalTail2<>+44(SB)/4, $0x38d5eea7
+DATA normalTail2<>+48(SB)/4, $0x37a81281
+DATA normalTail2<>+52(SB)/4, $0x3661c27d
+DATA normalTail2<>+56(SB)/4, $0x35019a0a
+DATA normalTail2<>+60(SB)/4, $0x00000000
+GLOBL normalTail2<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail1<>+0(SB)/4, $0xbecc4229
+DATA normalTail1<>+4(SB)/4, $0xbebd93f3
+DATA normalTail1<>+8(SB)/4, $0xbe9792cc
+DATA normalTail1<>+12(SB)/4, $0xbe50c4ed
+DATA normalTail1<>+16(SB)/4, $0xbdf7bee4
+DATA normalTail1<>+20(SB)/4, $0xbd7d3ee2
+DATA normalTail1<>+24(SB)/4, $0xbcdeefbd
+DATA normalTail1<>+28(SB)/4, $0xbc2922d7
+DATA normalTail1<>+32(SB)/4, $0xbb5d0a63
+DATA normalTail1<>+36(SB)/4, $0xba78b4b3
+DATA normalTail1<>+40(SB)/4, $0xb9712c0b
+DATA normalTail1<>+44(SB)/4, $0xb8496b45
+DATA normalTail1<>+48(SB)/4, $0xb7110fb8
+DATA normalTail1<>+52(SB)/4, $0xb5b3dd0e
+DATA normalTail1<>+56(SB)/4, $0xb43fbf1f
+DATA normalTail1<>+60(SB)/4, $0x00000000
+GLOBL normalTail1<>(SB), RODATA|NOPTR, $64
+
+DATA normalTail0<>+0(SB)/4, $0x3f000000
+DATA normalTail0<>+4(SB)/4, $0x3eb3072a
+DATA normalTail0<>+8(SB)/4, $0x3e61361f
+DATA normalTail0<>+12(SB)/4, $0x3dfc7e11
+DATA normalTail0<>+16(SB)/4, $0x3d7aa3f2
+DATA normalTail0<>+20(SB)/4, $0x3cdb0b30
+DATA normalTail0<>+24(SB)/4, $0x3c27cde1
+DATA normalTail0<>+28(SB)/4, $0x3b60d790
+DATA normalTail0<>+32(SB)/4, $0x3a835091
+DATA normalTail0<>+36(SB)/4, $0x398565a5
+DATA normalTail0<>+40(SB)/4, $0x386b9b9e
+DATA normalTail0<>+44(SB)/4, $0x3734856f
+DATA normalTail0<>+48(SB)/4, $0x35f0146d
+DATA normalTail0<>+52(SB)/4, $0x348a2e60
+DATA normalTail0<>+56(SB)/4, $0x33096b1e
+DATA normalTail0<>+60(SB)/4, $0x00000000
+GLOBL normalTail0<>(SB), RODATA|NOPTR, $64
+
+// func gemmAMXS8Gelu_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_1x2(SB), $2112-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
+	JZ    done
+
+loop:
+	// TILELOADD (R8)(R9*1), TMM3
+	QUAD $0x0000089c4b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM2
+	QUAD $0x00003e944b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM3, TMM2, TMM0
+	LONG $0x5e61e2c4
+	BYTE $0xc2
+
+	// TILELOADD 64(R8)(R9*1), TMM4
+	QUAD $0x004008a44b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM2, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xca
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 88(R12), R12
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z15
+	VPSUBD       Z11, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z13, Z15, Z15
+	VADDPS       Z9, Z15, Z15
+	VANDPS       Z0, Z15, Z16
+	VMOVUPS      Z1, Z18
+	VMINPS       Z16, Z18, Z16
+	VMOVUPS      Z2, Z18
+	VFMADD213PS  Z3, Z16, Z18
+	VPERMPS      Z4, Z18, Z19
+	VSUBPS       Z19, Z16, Z19
+	VPERMPS      Z5, Z18, Z23
+	VPERMPS      Z6, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z7, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail2<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail1<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail0<>+0(SB), Z18, Z18
+	VFMADD213PS  Z18, Z19, Z23
+	VPXORD       Z17, Z17, Z17
+	VMAXPS       Z15, Z17, Z15
+	VFNMADD231PS Z23, Z16, Z15
+	VMOVUPS      64(CX), Z16
+	VPSUBD       Z12, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z14, Z16, Z16
+	VADDPS       Z10, Z16, Z16
+	VANDPS       Z0, Z16, Z18
+	VMOVUPS      Z1, Z19
+	VMINPS       Z18, Z19, Z18
+	VMOVUPS      Z2, Z19
+	VFMADD213PS  Z3, Z18, Z19
+	VPERMPS      Z4, Z19, Z23
+	VSUBPS       Z23, Z18, Z23
+	VPERMPS      Z5, Z19, Z24
+	VPERMPS      Z6, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z7, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z19, Z19
+	VFMADD213PS  Z19, Z23, Z24
+	VPXORD       Z20, Z20, Z20
+	VMAXPS       Z16, Z20, Z16
+	VFNMADD231PS Z24, Z18, Z16
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS      (BX), Z18
+	VADDPS       Z18, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z18
+	VADDPS       Z18, Z16, Z16
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z15, (DX)
+	VMOVUPS Z16, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z15
+	VPSUBD       Z11, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z13, Z15, Z15
+	VADDPS       Z9, Z15, Z15
+	VANDPS       Z0, Z15, Z16
+	VMOVUPS      Z1, Z18
+	VMINPS       Z16, Z18, Z16
+	VMOVUPS      Z2, Z18
+	VFMADD213PS  Z3, Z16, Z18
+	VPERMPS      Z4, Z18, Z19
+	VSUBPS       Z19, Z16, Z19
+	VPERMPS      Z5, Z18, Z23
+	VPERMPS      Z6, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z7, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail2<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail1<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail0<>+0(SB), Z18, Z18
+	VFMADD213PS  Z18, Z19, Z23
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z15, Z21, Z15
+	VFNMADD231PS Z23, Z16, Z15
+	VMOVUPS      64(CX), Z16
+	VPSUBD       Z12, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z14, Z16, Z16
+	VADDPS       Z10, Z16, Z16
+	VANDPS       Z0, Z16, Z18
+	VMOVUPS      Z1, Z19
+	VMINPS       Z18, Z19, Z18
+	VMOVUPS      Z2, Z19
+	VFMADD213PS  Z3, Z18, Z19
+	VPERMPS      Z4, Z19, Z23
+	VSUBPS       Z23, Z18, Z23
+	VPERMPS      Z5, Z19, Z24
+	VPERMPS      Z6, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z7, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z19, Z19
+	VFMADD213PS  Z19, Z23, Z24
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z16, Z22, Z16
+	VFNMADD231PS Z24, Z18, Z16
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS      (BX), Z18
+	VADDPS       Z18, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z18
+	VADDPS       Z18, Z16, Z16
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z15, (DX)
+	VMOVUPS Z16, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z9
+	VMOVUPS.Z 64(SI), K1, Z10
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS   (SI), Z11
+	VMOVUPS.Z 64(SI), K1, Z12
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS   (SI), Z13
+	VMOVUPS.Z 64(SI), K1, Z14
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z15
+	VBROADCASTSS alpha+88(FP), Z16
+	VPMULLD      Z15, Z11, Z11
+	VMULPS       Z16, Z13, Z13
+	VPMULLD      Z15, Z12, Z12
+	VMULPS       Z16, Z14, Z14
+	MOVQ         $0x00000080, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Gelu_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_1x3(SB), $3136-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 128(SI)(DI*1), TMM2
+	QUAD $0x00803e944b7be2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  b+48(FP), R8
+	MOVQ  bRow+56(FP), R9
+	MOVQ  R9, R10
+	SHLQ  $0x04, R10
+	MOVQ  steps+24(FP), R11
+	TESTQ R11, R11
+	JZ    done
+
+loop:
+	// TILELOADD (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM3
+	QUAD $0x00003e9c4b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM3, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc3
+
+	// TILELOADD 64(R8)(R9*1), TMM5
+	QUAD $0x004008ac4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM5, TMM3, TMM1
+	LONG $0x5e51e2c4
+	BYTE $0xcb
+
+	// TILELOADD 128(R8)(R9*1), TMM6
+	QUAD $0x008008b44b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM6, TMM3, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd3
+	ADDQ $0x40, SI
+	ADDQ R10, R8
+	MOVQ next+128(FP), R12
+	MOVQ 88(R12), R12
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z18
+	VPSUBD       Z12, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z15, Z18, Z18
+	VADDPS       Z9, Z18, Z18
+	VANDPS       Z0, Z18, Z19
+	VMOVUPS      Z1, Z20
+	VMINPS       Z19, Z20, Z19
+	VMOVUPS      Z2, Z20
+	VFMADD213PS  Z3, Z19, Z20
+	VPERMPS      Z4, Z20, Z23
+	VSUBPS       Z23, Z19, Z23
+	VPERMPS      Z5, Z20, Z24
+	VPERMPS      Z6, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z7, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z20, Z20
+	VFMADD213PS  Z20, Z23, Z24
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z18, Z21, Z18
+	VFNMADD231PS Z24, Z19, Z18
+	VMOVUPS      64(CX), Z19
+	VPSUBD       Z13, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z16, Z19, Z19
+	VADDPS       Z10, Z19, Z19
+	VANDPS       Z0, Z19, Z20
+	VMOVUPS      Z1, Z23
+	VMINPS       Z20, Z23, Z20
+	VMOVUPS      Z2, Z23
+	VFMADD213PS  Z3, Z20, Z23
+	VPERMPS      Z4, Z23, Z24
+	VSUBPS       Z24, Z20, Z24
+	VPERMPS      Z5, Z23, Z29
+	VPERMPS      Z6, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z7, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail2<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail1<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail0<>+0(SB), Z23, Z23
+	VFMADD213PS  Z23, Z24, Z29
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z19, Z22, Z19
+	VFNMADD231PS Z29, Z20, Z19
+	VMOVUPS      128(CX), Z20
+	VPSUBD       Z14, Z20, Z20
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z17, Z20, Z20
+	VADDPS       Z11, Z20, Z20
+	VANDPS       Z0, Z20, Z23
+	VMOVUPS      Z1, Z24
+	VMINPS       Z23, Z24, Z23
+	VMOVUPS      Z2, Z24
+	VFMADD213PS  Z3, Z23, Z24
+	VPERMPS      Z4, Z24, Z29
+	VSUBPS       Z29, Z23, Z29
+	VPERMPS      Z5, Z24, Z30
+	VPERMPS      Z6, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z7, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail2<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail1<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z24, Z24
+	VFMADD213PS  Z24, Z29, Z30
+	VPXORD       Z25, Z25, Z25
+	VMAXPS       Z20, Z25, Z20
+	VFNMADD231PS Z30, Z23, Z20
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS      (BX), Z23
+	VADDPS       Z23, Z18, Z18
+	VMOVUPS      64(BX), Z23
+	VADDPS       Z23, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z23
+	VADDPS       Z23, Z20, Z20
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z18, (DX)
+	VMOVUPS Z19, 64(DX)
+	VMOVUPS Z20, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z18
+	VPSUBD       Z12, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z15, Z18, Z18
+	VADDPS       Z9, Z18, Z18
+	VANDPS       Z0, Z18, Z19
+	VMOVUPS      Z1, Z20
+	VMINPS       Z19, Z20, Z19
+	VMOVUPS      Z2, Z20
+	VFMADD213PS  Z3, Z19, Z20
+	VPERMPS      Z4, Z20, Z23
+	VSUBPS       Z23, Z19, Z23
+	VPERMPS      Z5, Z20, Z24
+	VPERMPS      Z6, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z7, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z20, Z20
+	VFMADD213PS  Z20, Z23, Z24
+	VPXORD       Z26, Z26, Z26
+	VMAXPS       Z18, Z26, Z18
+	VFNMADD231PS Z24, Z19, Z18
+	VMOVUPS      64(CX), Z19
+	VPSUBD       Z13, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z16, Z19, Z19
+	VADDPS       Z10, Z19, Z19
+	VANDPS       Z0, Z19, Z20
+	VMOVUPS      Z1, Z23
+	VMINPS       Z20, Z23, Z20
+	VMOVUPS      Z2, Z23
+	VFMADD213PS  Z3, Z20, Z23
+	VPERMPS      Z4, Z23, Z24
+	VSUBPS       Z24, Z20, Z24
+	VPERMPS      Z5, Z23, Z29
+	VPERMPS      Z6, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z7, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail2<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail1<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail0<>+0(SB), Z23, Z23
+	VFMADD213PS  Z23, Z24, Z29
+	VPXORD       Z27, Z27, Z27
+	VMAXPS       Z19, Z27, Z19
+	VFNMADD231PS Z29, Z20, Z19
+	VMOVUPS      128(CX), Z20
+	VPSUBD       Z14, Z20, Z20
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z17, Z20, Z20
+	VADDPS       Z11, Z20, Z20
+	VANDPS       Z0, Z20, Z23
+	VMOVUPS      Z1, Z24
+	VMINPS       Z23, Z24, Z23
+	VMOVUPS      Z2, Z24
+	VFMADD213PS  Z3, Z23, Z24
+	VPERMPS      Z4, Z24, Z29
+	VSUBPS       Z29, Z23, Z29
+	VPERMPS      Z5, Z24, Z30
+	VPERMPS      Z6, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z7, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail2<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail1<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z24, Z24
+	VFMADD213PS  Z24, Z29, Z30
+	VPXORD       Z28, Z28, Z28
+	VMAXPS       Z20, Z28, Z20
+	VFNMADD231PS Z30, Z23, Z20
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS      (BX), Z23
+	VADDPS       Z23, Z18, Z18
+	VMOVUPS      64(BX), Z23
+	VADDPS       Z23, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z23
+	VADDPS       Z23, Z20, Z20
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z18, (DX)
+	VMOVUPS Z19, 64(DX)
+	VMOVUPS Z20, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z9
+	VMOVUPS   64(SI), Z10
+	VMOVUPS.Z 128(SI), K1, Z11
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS   (SI), Z12
+	VMOVUPS   64(SI), Z13
+	VMOVUPS.Z 128(SI), K1, Z14
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS   (SI), Z15
+	VMOVUPS   64(SI), Z16
+	VMOVUPS.Z 128(SI), K1, Z17
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z18
+	VBROADCASTSS alpha+88(FP), Z19
+	VPMULLD      Z18, Z12, Z12
+	VMULPS       Z19, Z15, Z15
+	VPMULLD      Z18, Z13, Z13
+	VMULPS       Z19, Z16, Z16
+	VPMULLD      Z18, Z14, Z14
+	VMULPS       Z19, Z17, Z17
+	MOVQ         $0x000000c0, SI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(CX)(SI*1)
+	QUAD $0x008031944b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Gelu_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_2x1(SB), $2112-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD (R8)(DI*1), TMM1
+	QUAD $0x0000388c4b7bc2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
+	JZ    done
+
+loop:
+	// TILELOADD (R9)(R10*1), TMM4
+	QUAD $0x000011a44b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM2
+	QUAD $0x00003e944b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM2, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc2
+
+	// TILELOADD (R8)(DI*1), TMM3
+	QUAD $0x0000389c4b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM3, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xcb
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 88(R13), R13
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z12
+	VPSUBD       Z10, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z11, Z12, Z12
+	VADDPS       Z9, Z12, Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail2<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail1<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail0<>+0(SB), Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z12, Z15, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS.Z    (BX), K1, Z13
+	VADDPS       Z13, Z12, Z12
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z12, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z12
+	VPSUBD       Z10, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z11, Z12, Z12
+	VADDPS       Z9, Z12, Z12
+	VANDPS       Z0, Z12, Z13
+	VMOVUPS      Z1, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z2, Z14
+	VFMADD213PS  Z3, Z13, Z14
+	VPERMPS      Z4, Z14, Z17
+	VSUBPS       Z17, Z13, Z17
+	VPERMPS      Z5, Z14, Z18
+	VPERMPS      Z6, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z7, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      Z8, Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail2<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail1<>+0(SB), Z14, Z19
+	VFMADD213PS  Z19, Z17, Z18
+	VPERMPS      normalTail0<>+0(SB), Z14, Z14
+	VFMADD213PS  Z14, Z17, Z18
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z12, Z16, Z12
+	VFNMADD231PS Z18, Z13, Z12
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS.Z    (BX), K1, Z13
+	VADDPS       Z13, Z12, Z12
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z12, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS.Z (SI), K1, Z9
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS.Z (SI), K1, Z10
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS.Z (SI), K1, Z11
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z12
+	VBROADCASTSS alpha+88(FP), Z13
+	VPMULLD      Z12, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	MOVQ         $0x00000040, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (DI)(SI*1)
+	QUAD $0x0000378c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Gelu_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_2x2(SB), $4160-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+
+	// TILELOADD (R8)(DI*1), TMM2
+	QUAD $0x000038944b7bc2c4
+	WORD $0x0000
+
+	// TILELOADD 64(R8)(DI*1), TMM3
+	QUAD $0x0040389c4b7bc2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
+	JZ    done
+
+loop:
+	// TILELOADD (R9)(R10*1), TMM6
+	QUAD $0x000011b44b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM4
+	QUAD $0x00003ea44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM6, TMM4, TMM0
+	LONG $0x5e49e2c4
+	BYTE $0xc4
+
+	// TILELOADD (R8)(DI*1), TMM5
+	QUAD $0x000038ac4b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM6, TMM5, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd5
+
+	// TILELOADD 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM4, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xcc
+
+	// TDPBUSD TMM7, TMM5, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xdd
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 88(R13), R13
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z15
+	VPSUBD       Z11, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z13, Z15, Z15
+	VADDPS       Z9, Z15, Z15
+	VANDPS       Z0, Z15, Z16
+	VMOVUPS      Z1, Z18
+	VMINPS       Z16, Z18, Z16
+	VMOVUPS      Z2, Z18
+	VFMADD213PS  Z3, Z16, Z18
+	VPERMPS      Z4, Z18, Z19
+	VSUBPS       Z19, Z16, Z19
+	VPERMPS      Z5, Z18, Z23
+	VPERMPS      Z6, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z7, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail2<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail1<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail0<>+0(SB), Z18, Z18
+	VFMADD213PS  Z18, Z19, Z23
+	VPXORD       Z17, Z17, Z17
+	VMAXPS       Z15, Z17, Z15
+	VFNMADD231PS Z23, Z16, Z15
+	VMOVUPS      64(CX), Z16
+	VPSUBD       Z12, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z14, Z16, Z16
+	VADDPS       Z10, Z16, Z16
+	VANDPS       Z0, Z16, Z18
+	VMOVUPS      Z1, Z19
+	VMINPS       Z18, Z19, Z18
+	VMOVUPS      Z2, Z19
+	VFMADD213PS  Z3, Z18, Z19
+	VPERMPS      Z4, Z19, Z23
+	VSUBPS       Z23, Z18, Z23
+	VPERMPS      Z5, Z19, Z24
+	VPERMPS      Z6, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z7, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z19, Z19
+	VFMADD213PS  Z19, Z23, Z24
+	VPXORD       Z20, Z20, Z20
+	VMAXPS       Z16, Z20, Z16
+	VFNMADD231PS Z24, Z18, Z16
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS      (BX), Z18
+	VADDPS       Z18, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z18
+	VADDPS       Z18, Z16, Z16
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z15, (DX)
+	VMOVUPS Z16, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z15
+	VPSUBD       Z11, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z13, Z15, Z15
+	VADDPS       Z9, Z15, Z15
+	VANDPS       Z0, Z15, Z16
+	VMOVUPS      Z1, Z18
+	VMINPS       Z16, Z18, Z16
+	VMOVUPS      Z2, Z18
+	VFMADD213PS  Z3, Z16, Z18
+	VPERMPS      Z4, Z18, Z19
+	VSUBPS       Z19, Z16, Z19
+	VPERMPS      Z5, Z18, Z23
+	VPERMPS      Z6, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z7, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      Z8, Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail2<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail1<>+0(SB), Z18, Z24
+	VFMADD213PS  Z24, Z19, Z23
+	VPERMPS      normalTail0<>+0(SB), Z18, Z18
+	VFMADD213PS  Z18, Z19, Z23
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z15, Z21, Z15
+	VFNMADD231PS Z23, Z16, Z15
+	VMOVUPS      64(CX), Z16
+	VPSUBD       Z12, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z14, Z16, Z16
+	VADDPS       Z10, Z16, Z16
+	VANDPS       Z0, Z16, Z18
+	VMOVUPS      Z1, Z19
+	VMINPS       Z18, Z19, Z18
+	VMOVUPS      Z2, Z19
+	VFMADD213PS  Z3, Z18, Z19
+	VPERMPS      Z4, Z19, Z23
+	VSUBPS       Z23, Z18, Z23
+	VPERMPS      Z5, Z19, Z24
+	VPERMPS      Z6, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z7, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z8, Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z19, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z19, Z19
+	VFMADD213PS  Z19, Z23, Z24
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z16, Z22, Z16
+	VFNMADD231PS Z24, Z18, Z16
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS      (BX), Z18
+	VADDPS       Z18, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z18
+	VADDPS       Z18, Z16, Z16
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z15, (DX)
+	VMOVUPS Z16, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z9
+	VMOVUPS.Z 64(SI), K1, Z10
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS   (SI), Z11
+	VMOVUPS.Z 64(SI), K1, Z12
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS   (SI), Z13
+	VMOVUPS.Z 64(SI), K1, Z14
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z15
+	VBROADCASTSS alpha+88(FP), Z16
+	VPMULLD      Z15, Z11, Z11
+	VMULPS       Z16, Z13, Z13
+	VPMULLD      Z15, Z12, Z12
+	VMULPS       Z16, Z14, Z14
+	MOVQ         $0x00000080, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (DI)(SI*1)
+	QUAD $0x000037944b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(DI)(SI*1)
+	QUAD $0x0040379c4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JMP     tile
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Gelu_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Gelu_2x3(SB), $6208-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	VMOVUPS lanes7fffffff<>+0(SB), Z0
+	VMOVUPS lanes40b9611a<>+0(SB), Z1
+	VMOVUPS lanes4025b6db<>+0(SB), Z2
+	VMOVUPS lanes4b400000<>+0(SB), Z3
+	VMOVUPS normalTailMiddle<>+0(SB), Z4
+	VMOVUPS normalTail6<>+0(SB), Z5
+	VMOVUPS normalTail5<>+0(SB), Z6
+	VMOVUPS normalTail4<>+0(SB), Z7
+	VMOVUPS normalTail3<>+0(SB), Z8
+	MOVQ    flags+120(FP), AX
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    cols+80(FP), AX
+	MOVL    $-1, SI
+	BZHIL   AX, SI, SI
+	KMOVW   SI, K1
+	XORQ    AX, AX
+
+tile:
+	CMPQ  tiles+8(FP), $0x00
+	JE    done
+	MOVQ  c+64(FP), SI
+	MOVQ  cRow+72(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+
+	// TILELOADD (SI)(DI*1), TMM0
+	QUAD $0x00003e844b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 64(SI)(DI*1), TMM1
+	QUAD $0x00403e8c4b7be2c4
+	WORD $0x0000
+
+	// TILELOADD 128(SI)(DI*1), TMM2
+	QUAD $0x00803e944b7be2c4
+	WORD $0x0000
+
+	// TILELOADD (R8)(DI*1), TMM3
+	QUAD $0x0000389c4b7bc2c4
+	WORD $0x0000
+
+	// TILELOADD 64(R8)(DI*1), TMM4
+	QUAD $0x004038a44b7bc2c4
+	WORD $0x0000
+
+	// TILELOADD 128(R8)(DI*1), TMM5
+	QUAD $0x008038ac4b7bc2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TILEZERO TMM4
+	LONG $0x497be2c4
+	BYTE $0xe0
+
+	// TILEZERO TMM5
+	LONG $0x497be2c4
+	BYTE $0xe8
+
+start:
+	MOVQ  a+32(FP), SI
+	MOVQ  aRow+40(FP), DI
+	MOVQ  rows+16(FP), R8
+	SHRQ  $0x01, R8
+	IMULQ DI, R8
+	ADDQ  SI, R8
+	MOVQ  b+48(FP), R9
+	MOVQ  bRow+56(FP), R10
+	MOVQ  R10, R11
+	SHLQ  $0x04, R11
+	MOVQ  steps+24(FP), R12
+	TESTQ R12, R12
+	JZ    done
+
+loop:
+	// TILELOADD (R9)(R10*1), TMM7
+	QUAD $0x000011bc4b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (SI)(DI*1), TMM6
+	QUAD $0x00003eb44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM0
+	LONG $0x5e41e2c4
+	BYTE $0xc6
+
+	// TILELOADD (R8)(DI*1), TMM6
+	QUAD $0x000038b44b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xde
+
+	// TILELOADD 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM4
+	LONG $0x5e41e2c4
+	BYTE $0xe6
+
+	// TILELOADD (SI)(DI*1), TMM6
+	QUAD $0x00003eb44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xce
+
+	// TILELOADD 128(R9)(R10*1), TMM7
+	QUAD $0x008011bc4b7b82c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM2
+	LONG $0x5e41e2c4
+	BYTE $0xd6
+
+	// TILELOADD (R8)(DI*1), TMM6
+	QUAD $0x000038b44b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM5
+	LONG $0x5e41e2c4
+	BYTE $0xee
+	ADDQ $0x40, SI
+	ADDQ $0x40, R8
+	ADDQ R11, R9
+	MOVQ next+128(FP), R13
+	MOVQ 88(R13), R13
+
+step:
+	TESTQ        AX, AX
+	JZ           stepNone
+	VMOVUPS      (CX), Z18
+	VPSUBD       Z12, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z15, Z18, Z18
+	VADDPS       Z9, Z18, Z18
+	VANDPS       Z0, Z18, Z19
+	VMOVUPS      Z1, Z20
+	VMINPS       Z19, Z20, Z19
+	VMOVUPS      Z2, Z20
+	VFMADD213PS  Z3, Z19, Z20
+	VPERMPS      Z4, Z20, Z23
+	VSUBPS       Z23, Z19, Z23
+	VPERMPS      Z5, Z20, Z24
+	VPERMPS      Z6, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z7, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z20, Z20
+	VFMADD213PS  Z20, Z23, Z24
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z18, Z21, Z18
+	VFNMADD231PS Z24, Z19, Z18
+	VMOVUPS      64(CX), Z19
+	VPSUBD       Z13, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z16, Z19, Z19
+	VADDPS       Z10, Z19, Z19
+	VANDPS       Z0, Z19, Z20
+	VMOVUPS      Z1, Z23
+	VMINPS       Z20, Z23, Z20
+	VMOVUPS      Z2, Z23
+	VFMADD213PS  Z3, Z20, Z23
+	VPERMPS      Z4, Z23, Z24
+	VSUBPS       Z24, Z20, Z24
+	VPERMPS      Z5, Z23, Z29
+	VPERMPS      Z6, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z7, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail2<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail1<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail0<>+0(SB), Z23, Z23
+	VFMADD213PS  Z23, Z24, Z29
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z19, Z22, Z19
+	VFNMADD231PS Z29, Z20, Z19
+	VMOVUPS      128(CX), Z20
+	VPSUBD       Z14, Z20, Z20
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z17, Z20, Z20
+	VADDPS       Z11, Z20, Z20
+	VANDPS       Z0, Z20, Z23
+	VMOVUPS      Z1, Z24
+	VMINPS       Z23, Z24, Z23
+	VMOVUPS      Z2, Z24
+	VFMADD213PS  Z3, Z23, Z24
+	VPERMPS      Z4, Z24, Z29
+	VSUBPS       Z29, Z23, Z29
+	VPERMPS      Z5, Z24, Z30
+	VPERMPS      Z6, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z7, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail2<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail1<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z24, Z24
+	VFMADD213PS  Z24, Z29, Z30
+	VPXORD       Z25, Z25, Z25
+	VMAXPS       Z20, Z25, Z20
+	VFNMADD231PS Z30, Z23, Z20
+	TESTQ        BX, BX
+	JZ           stepUnadded
+	VMOVUPS      (BX), Z23
+	VADDPS       Z23, Z18, Z18
+	VMOVUPS      64(BX), Z23
+	VADDPS       Z23, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z23
+	VADDPS       Z23, Z20, Z20
+	ADDQ         resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z18, (DX)
+	VMOVUPS Z19, 64(DX)
+	VMOVUPS Z20, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R13
+	JNZ     step
+
+stepNone:
+	DECQ R12
+	JNZ  loop
+
+done:
+rest:
+	TESTQ        AX, AX
+	JZ           restNone
+	VMOVUPS      (CX), Z18
+	VPSUBD       Z12, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z15, Z18, Z18
+	VADDPS       Z9, Z18, Z18
+	VANDPS       Z0, Z18, Z19
+	VMOVUPS      Z1, Z20
+	VMINPS       Z19, Z20, Z19
+	VMOVUPS      Z2, Z20
+	VFMADD213PS  Z3, Z19, Z20
+	VPERMPS      Z4, Z20, Z23
+	VSUBPS       Z23, Z19, Z23
+	VPERMPS      Z5, Z20, Z24
+	VPERMPS      Z6, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z7, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      Z8, Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z20, Z29
+	VFMADD213PS  Z29, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z20, Z20
+	VFMADD213PS  Z20, Z23, Z24
+	VPXORD       Z26, Z26, Z26
+	VMAXPS       Z18, Z26, Z18
+	VFNMADD231PS Z24, Z19, Z18
+	VMOVUPS      64(CX), Z19
+	VPSUBD       Z13, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z16, Z19, Z19
+	VADDPS       Z10, Z19, Z19
+	VANDPS       Z0, Z19, Z20
+	VMOVUPS      Z1, Z23
+	VMINPS       Z20, Z23, Z20
+	VMOVUPS      Z2, Z23
+	VFMADD213PS  Z3, Z20, Z23
+	VPERMPS      Z4, Z23, Z24
+	VSUBPS       Z24, Z20, Z24
+	VPERMPS      Z5, Z23, Z29
+	VPERMPS      Z6, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z7, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      Z8, Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail2<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail1<>+0(SB), Z23, Z30
+	VFMADD213PS  Z30, Z24, Z29
+	VPERMPS      normalTail0<>+0(SB), Z23, Z23
+	VFMADD213PS  Z23, Z24, Z29
+	VPXORD       Z27, Z27, Z27
+	VMAXPS       Z19, Z27, Z19
+	VFNMADD231PS Z29, Z20, Z19
+	VMOVUPS      128(CX), Z20
+	VPSUBD       Z14, Z20, Z20
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z17, Z20, Z20
+	VADDPS       Z11, Z20, Z20
+	VANDPS       Z0, Z20, Z23
+	VMOVUPS      Z1, Z24
+	VMINPS       Z23, Z24, Z23
+	VMOVUPS      Z2, Z24
+	VFMADD213PS  Z3, Z23, Z24
+	VPERMPS      Z4, Z24, Z29
+	VSUBPS       Z29, Z23, Z29
+	VPERMPS      Z5, Z24, Z30
+	VPERMPS      Z6, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z7, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z8, Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail2<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail1<>+0(SB), Z24, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z24, Z24
+	VFMADD213PS  Z24, Z29, Z30
+	VPXORD       Z28, Z28, Z28
+	VMAXPS       Z20, Z28, Z20
+	VFNMADD231PS Z30, Z23, Z20
+	TESTQ        BX, BX
+	JZ           restUnadded
+	VMOVUPS      (BX), Z23
+	VADDPS       Z23, Z18, Z18
+	VMOVUPS      64(BX), Z23
+	VADDPS       Z23, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z23
+	VADDPS       Z23, Z20, Z20
+	ADDQ         resRow+112(FP), BX
+
+restUnadded:
+	VMOVUPS Z18, (DX)
+	VMOVUPS Z19, 64(DX)
+	VMOVUPS Z20, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	JMP     rest
+
+restNone:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), SI
+	TESTQ     SI, SI
+	JZ        nobias
+	VMOVUPS   (SI), Z9
+	VMOVUPS   64(SI), Z10
+	VMOVUPS.Z 128(SI), K1, Z11
+
+nobias:
+	MOVQ      colSums+152(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolSums
+	VMOVUPS   (SI), Z12
+	VMOVUPS   64(SI), Z13
+	VMOVUPS.Z 128(SI), K1, Z14
+
+nocolSums:
+	MOVQ      colScale+160(FP), SI
+	TESTQ     SI, SI
+	JZ        nocolScale
+	VMOVUPS   (SI), Z15
+	VMOVUPS   64(SI), Z16
+	VMOVUPS.Z 128(SI), K1, Z17
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z18
+	VBROADCASTSS alpha+88(FP), Z19
+	VPMULLD      Z18, Z12, Z12
+	VMULPS       Z19, Z15, Z15
+	VPMULLD      Z18, Z13, Z13
+	VMULPS       Z19, Z16, Z16
+	VPMULLD      Z18, Z14, Z14
+	VMULPS       Z19, Z17, Z17
+	MOVQ         $0x000000c0, SI
+	MOVQ         rows+16(FP), DI
+	SHRQ         $0x01, DI
+	IMULQ        SI, DI
+	ADDQ         CX, DI
+
+	// TILESTORED TMM0, (CX)(SI*1)
+	QUAD $0x000031844b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(CX)(SI*1)
+	QUAD $0x0040318c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(CX)(SI*1)
+	QUAD $0x008031944b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (DI)(SI*1)
+	QUAD $0x0000379c4b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(DI)(SI*1)
+	QUAD $0x004037a44b7ae2c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(DI)(SI*1)
+	QUAD $0x008037ac4b7ae2c4
+	WORD $0x0000
+	MOVQ next+128(FP), SI
+	DECQ below+136(FP)
+	JNZ  next
+	MOVQ 80(SI), DI
+	MOVQ DI, below+136(FP)
+	ADDQ $0x28, SI
+
+next:
+	MOVQ    (SI), DI
+	ADDQ    DI, a+32(FP)
+	MOVQ    8(SI), DI
+	ADDQ    DI, b+48(FP)
+	MOVQ    16(SI), DI
+	ADDQ    DI, c+64(FP)
+	MOVQ    24(SI), DI
+	MOVQ    res+104(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, res+104(FP)
+	MOVQ    32(SI), DI
+	MOVQ    bias+96(FP), R8
+	TESTQ   R8, R8
+	CMOVQEQ R8, DI
+	ADDQ    DI, bias+96(FP)
+	MOVQ    32(SI), DI
+	ADDQ    DI, colSums+152(FP)
+	MOVQ    32(SI), SI
+	ADDQ    SI, colScale+160(FP)
 	DECQ    tiles+8(FP)
 	JMP     tile
 

@@ -171,7 +171,7 @@ func (g *GemmS8) Parts() int { return g.blocking.parts() }
 
 // ScratchBytes is the scratch memory that one worker needs: the sums of the rows of A, what all rows of a panel share, and a block of C.
 func (g *GemmS8) ScratchBytes() int {
-	return 4 * (g.partRows()*(1+g.blocking.tile.cols()) + 2*g.across(0)*g.blocking.tile.cols())
+	return 4 * (g.partRows()*(1+g.blocking.tile.cols()) + 2*g.blocking.tile.cols())
 }
 
 // partRows is the most rows of a part: blocks of rows end where tiles do.
@@ -189,15 +189,14 @@ func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
 	totals := elementsOf[int32](scratch[:4*g.partRows()])
 	g.rowTotals(args, rowLo, rowHi, totals)
 	scratch = scratch[4*g.partRows():]
-	tile, across := g.blocking.tile, g.across(rowHi-rowLo)
-	scales := tile.scaled != nil && rowHi-rowLo >= tile.scaledFrom && words%tile.vec == 0 && args.scales()
+	tile := g.blocking.tile
+	scales := tile.scaled[NoUnary] != nil && rowHi-rowLo >= tile.scaledFrom && words%tile.vec == 0 && args.scales()
 	for p := panelLo; p < panelHi; p++ {
 		cols, packedCols := tile.panelCols(p, g.N)
 		col := p * tile.cols()
 		if scales && cols == packedCols {
-			n := max(1, min(across, panelHi-p, (g.N-col)/cols))
-			g.scaled(args, rowLo, rowHi, n, elementsOf[float32](args.B)[col*words:][:n*cols*words], g.factors(args, col, n*cols, scratch),
-				scratch[8*n*cols:])
+			n := max(1, min(g.together(args, rowHi-rowLo), panelHi-p, (g.N-col)/cols))
+			g.scaled(args, rowLo, rowHi, n, col, cols, scratch)
 			p += n - 1
 			continue
 		}
@@ -237,12 +236,14 @@ func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int
 	}
 }
 
-// across is the most panels that a call of the tile's kernel that scales takes, of that many rows: several where these are one tile.
-func (g *GemmS8) across(rows int) int {
-	if tile := g.blocking.tile; tile.scaled != nil && rows <= tile.rows {
-		return blockRows / tile.rows
+// together is the most panels that a call of the tile's kernel that scales takes, of that many rows: what is left to do by another kernel
+// stays in the L1 cache.
+func (g *GemmS8) together(args *GemmS8Args, rows int) int {
+	tile := g.blocking.tile
+	if tile.scaled[args.Act] == nil {
+		return blockRows / rows
 	}
-	return 1
+	return callSteps / max(1, g.blocking.k*ceilDiv(rows, tile.rows))
 }
 
 // scales reports whether one factor a column is between the sums and a result in floats.
@@ -250,33 +251,36 @@ func (args *GemmS8Args) scales() bool {
 	return args.sharesScale() && args.Sums == nil && args.Quantized.Dst == nil && args.Addend == nil
 }
 
-// scaled computes rows [rowLo, rowHi) of neighbouring panels by the tile's kernel that scales.
-func (g *GemmS8) scaled(args *GemmS8Args, rowLo, rowHi, panels int, b []float32, f finishing, scratch []byte) {
+// scaled computes rows [rowLo, rowHi) of neighbouring panels of cols columns, the first at col, by the tile's kernel that scales.
+func (g *GemmS8) scaled(args *GemmS8Args, rowLo, rowHi, panels, col, cols int, scratch []byte) {
 	tile, k := g.blocking.tile, g.blocking.k
 	bias := args.Bias
 	if bias == nil {
 		bias = g.noBias
 	}
-	a := elementsOf[float32](bytesAs[byte](args.A))
-	flags, apart := 0, args.Act > Relu
-	if args.Act == Relu {
+	a, b := elementsOf[float32](bytesAs[byte](args.A)), elementsOf[float32](args.B)[col*k:][:panels*cols*k]
+	colSums, colScale, all := g.pack.sums(args.B)[col:], args.BScale[col:], panels*cols
+	_, _, _ = colSums[all-1], colScale[all-1], bias[col+all-1]
+	flags, scaled := 0, tile.scaled[args.Act]
+	apart := scaled == nil
+	switch {
+	case apart:
+		scaled = tile.scaled[NoUnary]
+	case args.Act == Relu:
 		flags |= gemmRelu
 	}
 	tiles := ceilDiv(rowHi-rowLo, tile.rows)
 	for row, t := rowLo, 0; t < tiles; {
 		rows, run := tile.run(rowHi-row, tiles-t, k)
-		if apart { // what a call leaves stays in the L1 cache
-			run = min(run, max(1, blockRows/rows))
-		}
-		c, cRow := pointerAt(args.C, row*args.CRow+f.col), args.CRow
-		res := pointerAt(args.Residual, row*args.ResRow+f.col)
+		c, cRow := pointerAt(args.C, row*args.CRow+col), args.CRow
+		res := pointerAt(args.Residual, row*args.ResRow+col)
 		if apart && res != nil { // which may be C
-			c, cRow, res = pointer(elementsOf[float32](scratch)), f.cols, nil
+			c, cRow, res = pointer(elementsOf[float32](scratch)), all, nil
 		}
-		tile.scaled(panels > 1, max(run, panels), rows, f.cols/panels, k, pointerAt(a, row*args.ARow/4), args.ARow/4, pointer(b), c, cRow,
-			pointer(f.offset), pointer(f.factor), pointerAt(bias, f.col), res, args.ResRow, flags)
+		scaled(panels, run, rows, cols, k, pointerAt(a, row*args.ARow/4), args.ARow/4, pointer(b), c, cRow, args.Scale[0], args.Zero[0],
+			pointer(colSums), pointer(colScale), pointerAt(bias, col), res, args.ResRow, flags)
 		if apart {
-			g.set.finishS8(args, row, run*rows, f.col, f.cols, c, cRow, pointerAt(args.C, row*args.CRow+f.col), args.CRow)
+			g.set.finishS8(args, row, run*rows, col, all, c, cRow, pointerAt(args.C, row*args.CRow+col), args.CRow)
 		}
 		row, t = row+run*rows, t+run
 	}

@@ -100,14 +100,8 @@ func (g *GemmS8) columns(args *GemmS8Args, col, cols int, scratch []byte) finish
 	if !args.requantizes() || !args.sharesScale() || g.set.quantize.requantize == nil {
 		return finishing{col: col, cols: cols}
 	}
-	f := g.factors(args, col, cols, scratch)
-	f.lowest = args.Quantized.lowest(args.Act)
-	return f
-}
-
-// factors fills in what all rows share.
-func (g *GemmS8) factors(args *GemmS8Args, col, cols int, scratch []byte) finishing {
-	f := finishing{col: col, cols: cols, offset: elementsOf[int32](scratch)[:cols], factor: elementsOf[float32](scratch[4*cols:])[:cols]}
+	f := finishing{col: col, cols: cols, offset: elementsOf[int32](scratch)[:cols], factor: elementsOf[float32](scratch[4*cols:])[:cols],
+		lowest: args.Quantized.lowest(args.Act)}
 	for i, sum := range g.pack.sums(args.B)[col:][:cols] {
 		f.offset[i], f.factor[i] = sum*args.Zero[0], args.Scale[0]*args.BScale[col+i]
 	}

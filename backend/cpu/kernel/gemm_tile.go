@@ -13,10 +13,10 @@ import (
 type gemmFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int,
 	cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
-// scaledFunc multiplies tiles of integers like a [gemmFunc], and stores (sum − offset)·factor + bias, each a number for every column.
-// The tiles are below each other or, across, side by side in neighbouring panels. It takes whole vectors of columns, and of k.
-type scaledFunc func(across bool, tiles, rows, cols, k int, a *float32, aRow int, b *float32, c *float32, cRow int, offset *int32,
-	factor, bias, res *float32, resRow int, flags int)
+// scaledFunc multiplies tiles of integers like a [gemmFunc], in each of neighbouring panels of cols columns, and stores
+// act((sum − zero·colSum)·(scale·colScale) + bias) + res. It takes whole vectors of columns, and of k.
+type scaledFunc func(panels, tiles, rows, cols, k int, a *float32, aRow int, b *float32, c *float32, cRow int, scale float32, zero int32,
+	colSums *int32, colScale, bias, res *float32, resRow int, flags int)
 
 // Flags of a gemmFunc.
 const (
@@ -33,10 +33,11 @@ type gemmTile struct {
 	vec     int // columns in a vector
 	kernels [][]gemmFunc
 	deep    bool // words of B that are neighbours along K are side by side, by pairs
+	speed   int  // rows that take the time of one by gemmCost; 0 is 1
 	wholeK  bool // K is not cut into blocks: a tile does more between loading its sums and storing them than it gains by near operands
 
-	scaled     scaledFunc `optional:"where sums are finished apart"`
-	scaledFrom int        // least rows that scaled is for
+	scaled     [NumUnary]scaledFunc `optional:"where sums are finished apart"` // by activation
+	scaledFrom int                  // least rows that scaled is for
 }
 
 // cols is the width of a panel.
@@ -79,8 +80,12 @@ func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
 	blockRows := min(limit, max(4*tile.rows, s.caches.l2/2/(4*max(k, 1))))
 	b.rowBlocks = max(1, ceilDiv(m, blockRows))
 	rows := ceilDiv(m, b.rowBlocks)
-	b.panelsPerPart = max(1, min(tile.panels(n), partNanoseconds/gemmCost(rows, tile.cols(), k)))
-	b.panelGroups = ceilDiv(tile.panels(n), b.panelsPerPart)
+	perPart, panels := max(1, partNanoseconds/gemmCost(ceilDiv(rows, max(1, tile.speed)), tile.cols(), k)), tile.panels(n)
+	if panels > perPart { // an even number of groups: two threads are done at once
+		perPart = ceilDiv(panels, roundUp(ceilDiv(panels, perPart), 2))
+	}
+	b.panelsPerPart = max(1, min(panels, perPart))
+	b.panelGroups = ceilDiv(panels, b.panelsPerPart)
 	return b
 }
 

@@ -97,7 +97,8 @@ func init() {
 	}
 	variants[AMX] = func(s *Set) {
 		s.gemmS8 = gemmTileAMX(&gemmAMXS8, s.gemmS8, 9) // VNNI reads a panel as fast as memory delivers it
-		s.gemmS8.scaled, s.gemmS8.scaledFrom = scaledAMX(&gemmAMXS8Scaled), 8
+		scaled := scaledAMX(&gemmAMXS8Scaled)
+		s.gemmS8.scaled, s.gemmS8.scaledFrom = [NumUnary]scaledFunc{NoUnary: scaled, Relu: scaled, Gelu: scaledAMX(&gemmAMXS8Gelu)}, 8
 		s.gemmBF16 = gemmTileAMX(&gemmAMXBF16, s.gemmBF16, 2)
 		s.pairsBF16 = s.gemmBF16
 		s.peaks[PeakInt8] = amxPeak(peakAMXS8, 64)
