@@ -149,8 +149,8 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
 			tile.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+(kLo-p.from)*args.ACol), args.ARow, args.ACol,
-				bBlock, p.bRow, ahead.tile(p.call*tiles+t), ahead.step, c, args.CRow, p.cols-(vecs-1)*tile.vec, args.Alpha, tileBias, tileRes,
-				args.ResRow, flags)
+				bBlock, p.bRow, ahead.tile(p.call*tiles+t), ahead.step, c, args.CRow, p.cols-(vecs-1)*tile.vec, args.Alpha, tileBias,
+				tileRes, args.ResRow, flags)
 			if separate {
 				s.activate(args, row, run*rows, p.col, p.cols)
 			}

@@ -90,34 +90,38 @@ func (p *Pack) RunWinograd(panel int, dst, w []float32) {
 			clear(dst[point*p.Len()+first*p.K:][:p.K*packedCols])
 		}
 	}
-	var taps [winogradTap * winogradTap][]float32
-	var points [WinogradPoints][]float32
+	down := make([]float64, winogradTap*winogradIn*cols)
+	var values [winogradIn][]float64
+	var points [winogradIn][]float32
 	for k := range p.K {
-		for i := range taps {
-			taps[i] = w[(i*p.K+k)*p.N+first:][:cols]
-		}
-		for i := range points {
-			points[i] = dst[i*p.Len()+first*p.K+k*packedCols:][:cols]
-		}
-		for c := range cols {
-			var down [winogradTap][winogradIn]float64
-			for i := range down {
-				down[i] = winogradWeight(float64(taps[i][c]), float64(taps[winogradTap+i][c]), float64(taps[2*winogradTap+i][c]))
+		for i := range winogradTap {
+			for q := range values {
+				values[q] = down[(q*winogradTap+i)*cols:][:cols]
 			}
-			for q := range winogradIn {
-				for p, x := range winogradWeight(down[0][q], down[1][q], down[2][q]) {
-					points[q*winogradIn+p][c] = float32(x)
-				}
+			tap := func(row int) []float32 { return w[((row*winogradTap+i)*p.K+k)*p.N+first:][:cols] }
+			winogradWeights(&values, tap(0), tap(1), tap(2))
+		}
+		for q := range winogradIn {
+			for r := range points {
+				points[r] = dst[(q*winogradIn+r)*p.Len()+first*p.K+k*packedCols:][:cols]
 			}
+			row := down[q*winogradTap*cols:]
+			winogradWeights(&points, row[:cols], row[cols:][:cols], row[2*cols:][:cols])
 		}
 	}
 }
 
-// winogradWeight is what the three taps of an axis are at the points.
-func winogradWeight(g0, g1, g2 float64) [winogradIn]float64 {
-	e := g0 + g2
-	return [winogradIn]float64{g0, (e + g1) * (1. / 3), (g1 - e) * (1. / 3), g0*(-16./15) - g1*(8./15) - g2*(4./15),
-		g0*(1./15) - g1*(2./15) + g2*(4./15), g2}
+// winogradWeights writes what the three taps of an axis are at its points, for a row of columns.
+func winogradWeights[To, From float32 | float64](points *[winogradIn][]To, a, b, c []From) {
+	n := len(a)
+	b, c = b[:n], c[:n]
+	p0, p1, p2, p3, p4, p5 := points[0][:n], points[1][:n], points[2][:n], points[3][:n], points[4][:n], points[5][:n]
+	for i := range a {
+		g0, g1, g2 := float64(a[i]), float64(b[i]), float64(c[i])
+		e := g0 + g2
+		p0[i], p1[i], p2[i], p5[i] = To(g0), To((e+g1)*(1./3)), To((g1-e)*(1./3)), To(g2)
+		p3[i], p4[i] = To(g0*(-16./15)-g1*(8./15)-g2*(4./15)), To(g0*(1./15)-g1*(2./15)+g2*(4./15))
+	}
 }
 
 // NewWinograd plans a convolution whose strides and dilations are 1, with a kernel of 3 × 3, for so many workers. Its weights are stored,
