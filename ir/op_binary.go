@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -357,13 +358,11 @@ func (o Binary) Content(in []*Value) []Dim {
 
 // BroadcastShapes broadcasts symbolic shapes by NumPy's rules.
 func BroadcastShapes(shapes ...Shape) (Shape, error) {
-	if !slices.ContainsFunc(shapes, func(s Shape) bool { return !s.Equal(shapes[0]) }) {
-		return shapes[0], nil
+	widest := slices.MaxFunc(shapes, func(s, t Shape) int { return cmp.Compare(len(s), len(t)) })
+	if !slices.ContainsFunc(shapes, func(s Shape) bool { return len(s) > 0 && !s.Equal(widest) }) {
+		return widest, nil
 	}
-	rank := 0
-	for _, s := range shapes {
-		rank = max(rank, len(s))
-	}
+	rank := len(widest)
 	out := make(Shape, rank)
 	for i := range out {
 		out[i] = N(1)
@@ -373,7 +372,7 @@ func BroadcastShapes(shapes ...Shape) (Shape, error) {
 		for i, d := range s {
 			b, err := BroadcastDim(out[off+i], d)
 			if err != nil {
-				return nil, fmt.Errorf("shapes %v: axis %d: %w", shapes, off+i, err)
+				return nil, fmt.Errorf("shapes %v: axis %d: %w", slices.Clone(shapes), off+i, err)
 			}
 			out[off+i] = b
 		}

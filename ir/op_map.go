@@ -42,7 +42,7 @@ func (e Expr) Types(in []*Value) ([]Type, error) {
 	}
 	results := make([]Value, len(e))
 	types := make([]Type, len(e))
-	var n Node
+	n := Node{Inputs: make([]*Value, 0, 3)}
 	for i, x := range e {
 		if x.Op == nil || !isInstruction(x.Op.Kind()) {
 			return nil, fmt.Errorf("instruction %d of a map is not elementwise", i)

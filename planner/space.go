@@ -78,9 +78,8 @@ func layOut(p *Problem, o *Options) (*layout, error) {
 	stepped := p.stepped()
 	for _, i := range byID(p.Buffers) {
 		b := &p.Buffers[i]
-		if reason := o.unplanned(b, segment); reason != "" {
+		if o.unplanned(b, segment) != "" {
 			l.owner[i] = blockRef{space: -1}
-			l.unplanned = append(l.unplanned, Unplanned{int(i), reason})
 			continue
 		}
 		s := slices.IndexFunc(l.spaces, func(s space) bool { return s.lane == laneOf(b) })
@@ -97,24 +96,50 @@ func layOut(p *Problem, o *Options) (*layout, error) {
 		l.owner[i] = ref
 		level, lastLevel := b.levels(stepped)
 		sp.blocks = append(sp.blocks, block{
-			first: b.First, last: b.Last, size: o.extent(b), align: o.alignment(b), bytes: o.bytes(b),
-			level: level, lastLevel: lastLevel, offset: b.Offset, fixed: b.Fixed, buffer: i,
+			first: b.First, last: b.Last, align: o.alignment(b), level: level, lastLevel: lastLevel, buffer: i, gapped: len(b.Gaps) > 0,
 		})
-		if len(b.Gaps) > 0 {
-			k := &sp.blocks[ref.block]
-			k.gapped, k.holds, sp.gapped = true, b.holds(k.bytes, k.size-k.bytes), true
+		sp.gapped = sp.gapped || len(b.Gaps) > 0
+	}
+	return l, l.resize(p, o)
+}
+
+// resize gives the blocks the sizes of a problem that has the same blocks.
+func (l *layout) resize(p *Problem, o *Options) error {
+	segment := o.segment(p)
+	l.unplanned = nil
+	for s := range l.spaces {
+		sp := &l.spaces[s]
+		sp.problem, sp.bound, sp.boundStep, sp.boundBlock, sp.peak = p, 0, 0, nil, 0
+		for i := range sp.blocks {
+			sp.blocks[i].size, sp.blocks[i].bytes = 0, 0
 		}
 	}
-	slices.SortFunc(l.unplanned, func(a, b Unplanned) int { return cmp.Compare(a.Buffer, b.Buffer) })
+	for i := range p.Buffers {
+		b, k, reason := &p.Buffers[i], l.block(i), o.unplanned(&p.Buffers[i], segment)
+		switch {
+		case (k == nil) != (reason != ""):
+			return errOtherBuffers
+		case k == nil:
+			l.unplanned = append(l.unplanned, Unplanned{i, reason})
+			continue
+		}
+		k.size, k.bytes = max(k.size, o.extent(b)), max(k.bytes, o.bytes(b))
+		if b.Fixed {
+			k.fixed, k.offset = true, b.Offset
+		}
+		if k.gapped {
+			k.holds = b.holds(k.bytes, k.size-k.bytes)
+		}
+	}
 	for s := range l.spaces {
 		sp := &l.spaces[s]
 		sp.round()
 		if err := sp.checkFixed(); err != nil {
-			return nil, err
+			return err
 		}
 		sp.measure()
 	}
-	return l, nil
+	return nil
 }
 
 // round finds the alignments of the blocks, and rounds their sizes up to the grain.
@@ -197,11 +222,7 @@ func (k *block) join(b *Buffer, o *Options, stepped bool) {
 	k.first, k.last = min(k.first, b.First), max(k.last, b.Last)
 	level, lastLevel := b.levels(stepped)
 	k.level, k.lastLevel = min(k.level, level), max(k.lastLevel, lastLevel)
-	k.align, k.bytes = max(k.align, o.alignment(b)), max(k.bytes, o.bytes(b))
-	k.size = max(k.size, o.extent(b))
-	if b.Fixed {
-		k.fixed, k.offset = true, b.Offset
-	}
+	k.align = max(k.align, o.alignment(b))
 }
 
 // movable reports whether a mode has to find the block a place. Blocks without bytes stay at 0.

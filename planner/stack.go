@@ -11,6 +11,7 @@ import (
 // sizes.
 type Stack struct {
 	options Options
+	layout  *layout
 	order   []int // the buffers with memory from the bottom up, one of each group
 
 	// Below holds, by index in Problem.Buffers, the buffers directly below each buffer. A group has those of its member with the lowest
@@ -29,6 +30,7 @@ func NewStack(p *Problem, plan *Plan) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.layout = l
 	for i, slot := range plan.Slots {
 		if k := l.block(i); k != nil {
 			k.offset = plan.Arenas[slot.Arena].Start + slot.Offset
@@ -80,20 +82,20 @@ func (l *layout) block(buffer int) *block {
 }
 
 // Plan plans a problem that differs from the stack's only in sizes. It fails as Solve does, if other buffers have memory than in the
-// stack's plan, and if the buffers below a fixed buffer reach into it.
+// stack's plan, and if the buffers below a fixed buffer reach into it. One call at a time may be made.
 func (s *Stack) Plan(p *Problem) (*Plan, error) {
-	l, err := newLayout(p, &s.options)
-	if err != nil {
+	l := s.layout
+	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if len(p.Buffers) != len(s.Below) || l.blocks() != len(s.order) {
+	if len(p.Buffers) != len(s.Below) {
 		return nil, errOtherBuffers
+	}
+	if err := l.resize(p, &s.options); err != nil {
+		return nil, err
 	}
 	for _, i := range s.order {
 		k, at := l.block(i), int64(0)
-		if k == nil {
-			return nil, errOtherBuffers
-		}
 		for _, j := range s.Below[i] {
 			below := l.block(j)
 			at = max(at, below.offset+below.size)
@@ -111,14 +113,6 @@ func (s *Stack) Plan(p *Problem) (*Plan, error) {
 		}
 	}
 	return l.plan(p, &s.options), nil
-}
-
-// blocks is the number of blocks in all spaces.
-func (l *layout) blocks() (n int) {
-	for i := range l.spaces {
-		n += len(l.spaces[i].blocks)
-	}
-	return n
 }
 
 var errOtherBuffers = errors.New("the problem does not fit the stack: other buffers have memory")

@@ -97,4 +97,11 @@ func TestStackRefuses(t *testing.T) {
 	fixed.Buffers[0].Size = 128
 	_, err = s.Plan(fixed)
 	require.EqualError(t, err, "buffer 1 (): it is fixed at offset 64, but the buffers below it reach 128")
+	for _, size := range []int64{0, 64} { // a buffer without bytes has no position, and later its own again
+		fixed.Buffers[0].Size, fixed.Buffers[1].Size = 64, size
+		plan, err := s.Plan(fixed)
+		require.NoError(t, err)
+		require.NoError(t, Check(fixed, plan))
+		require.Equal(t, size, plan.Slots[1].Offset)
+	}
 }

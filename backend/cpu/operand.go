@@ -119,20 +119,19 @@ func (b *binder) location(root *ir.Value, off int) location {
 	return p
 }
 
-// locations resolves the locations of a node's operands, results and scratch, in this order.
-func (b *binder) locations(n *ir.Node) []location {
+// locations resolves the locations of a node's operands, results and scratch, in this order. Those of other sizes are often the same.
+func (b *binder) locations(n *ir.Node, before []location) []location {
 	count := len(n.Inputs) + len(n.Outputs) + len(b.scratch)
 	if len(b.room) < count {
 		b.room = make([]location, max(count, locationsAtOnce))
 	}
 	all := b.room[:count:count]
-	b.room = b.room[count:]
 	for i := range count - len(b.scratch) {
 		v := ir.Operand(n.Inputs, i)
 		if i >= len(n.Inputs) {
 			v = n.Outputs[i-len(n.Inputs)]
 		}
-		if v == nil {
+		if all[i] = (location{}); v == nil {
 			continue
 		}
 		root, off := v, 0
@@ -142,8 +141,12 @@ func (b *binder) locations(n *ir.Node) []location {
 		all[i] = b.location(root, off)
 	}
 	for i, buffer := range b.scratch {
-		all[count-len(b.scratch)+i].base = buffer
+		all[count-len(b.scratch)+i] = location{base: buffer}
 	}
+	if slices.Equal(all, before) {
+		return before
+	}
+	b.room = b.room[count:]
 	return all
 }
 

@@ -84,11 +84,15 @@ func (p *program) fix(i int) (err error) {
 	n, b := p.planned.Steps[i], p.binder
 	b.scratch, b.slots = p.planned.Scratch[i], 0
 	var st step
-	if like := p.planned.Like; like != nil && like[i] >= 0 && p.steps[like[i]].locations != nil {
+	like := p.planned.Like
+	shares := like != nil && like[i] >= 0 && p.steps[like[i]].locations != nil
+	if shares {
 		st = p.steps[like[i]]
-		st.locations = b.locations(n)
 	} else if st, err = p.d.bind(b, n, p.where[i]); err != nil {
 		return n.Fail(err)
+	}
+	if shares || b.slots > 0 {
+		st.locations = b.locations(n, p.steps[i].locations)
 	}
 	st.node = n
 	p.steps[i] = st
@@ -98,7 +102,8 @@ func (p *program) fix(i int) (err error) {
 // Refit implements backend.Program. Steps find buffers by their numbers, so those that do not depend on sizes are both programs'.
 func (p *program) Refit(steps []int) (_ backend.Program, err error) {
 	q := &program{d: p.d, planned: p.planned, binder: p.binder, where: p.where, steps: slices.Clone(p.steps),
-		offsets: make([]int64, len(p.planned.Problem.Buffers))}
+		offsets: make([]int64, len(p.planned.Problem.Buffers)), inputs: make([]operand, 0, len(p.planned.Graph.Inputs)),
+		outputs: make([]operand, 0, len(p.planned.Graph.Outputs))}
 	if p.objects != nil {
 		q.objects = objectsOf(p.planned.Graph)
 	}
@@ -317,9 +322,7 @@ func (d *Device) bind(b *binder, n *ir.Node, where target.Runs) (step, error) {
 			return e.Bind(b, n, in, out)
 		}
 		b.share(n, in, out)
-		st, err := e.Bind(b, n, in, out)
-		st.locations = b.locations(n)
-		return st, err
+		return e.Bind(b, n, in, out)
 	case target.OnHost:
 		return bindHost(b, n, in, out)
 	}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -66,21 +65,11 @@ func TestMemoryPlansDocument(t *testing.T) {
 	if os.Getenv("RLXC_FIXTURES") == "" {
 		return
 	}
-	// Tiles follow the L2 cache, so the scratch of attention does, and with it each bound by up to a twentieth.
 	rows := regexp.MustCompile(`\| (\d+)×(\d+) \| (\d+) \| (\d+) \|`).FindAllStringSubmatch(text, -1)
 	require.Len(t, rows, 5)
 	for _, row := range rows {
 		out := plan("minilm", "--threads", "1", "--cpu", "avx512", "--dim", "batch="+row[1], "--dim", "seq="+row[2])
-		for i, name := range []string{"plain_bound", "lower_bound"} {
-			found := regexp.MustCompile(name + `=(\d+)`).FindStringSubmatch(out)
-			require.NotNil(t, found, row[0])
-			require.InEpsilon(t, figure(t, row[3+i]), figure(t, found[1]), 0.05, "%s: %s", row[0], name)
-		}
+		require.Contains(t, out, "plain_bound="+row[3]+"\n", row[0])
+		require.Contains(t, out, "lower_bound="+row[4]+" ", row[0])
 	}
-}
-
-func figure(t *testing.T, text string) float64 {
-	n, err := strconv.ParseFloat(text, 64)
-	require.NoError(t, err)
-	return n
 }

@@ -85,15 +85,18 @@ func (x *box) same(n, m *movingNode) bool {
 	return true
 }
 
-// agree reports whether the operands of two nodes have the same types and layouts, if they are no constants.
+// agree reports whether the operands of two nodes have the same types and layouts, if they are no constants. Those of views may begin
+// elsewhere.
 func agree(pl *backend.Planned, n, m *movingNode) bool {
+	isView := n.Op.Kind().Has(ir.View)
 	for i, v := range n.Inputs {
 		w := m.Inputs[i]
 		if v == w || v.IsConst() {
 			continue
 		}
 		l, k := &pl.Layouts[v.ID], &pl.Layouts[w.ID]
-		if !v.Type.Equal(w.Type) || (l.Root == nil) != (k.Root == nil) || l.Offset != k.Offset || !slices.Equal(l.Strides, k.Strides) {
+		if !v.Type.Equal(w.Type) || (l.Root == nil) != (k.Root == nil) || l.Offset != k.Offset && !isView ||
+			!slices.Equal(l.Strides, k.Strides) {
 			return false
 		}
 	}
@@ -109,8 +112,11 @@ func (n *movingNode) follow(pl *backend.Planned) {
 	n.Op, n.flops, n.scratch = m.Op, m.flops, m.scratch
 	for i, v := range n.Outputs {
 		w := m.Outputs[i]
-		root := pl.Layouts[v.ID].Root
-		v.Type, pl.Layouts[v.ID] = w.Type, pl.Layouts[w.ID]
-		pl.Layouts[v.ID].Root = root
+		l := &pl.Layouts[v.ID]
+		root := l.Root
+		v.Type, *l = w.Type, pl.Layouts[w.ID]
+		if l.Root = root; n.step < 0 && root != v {
+			l.Offset += pl.Layouts[n.Inputs[0].ID].Offset - pl.Layouts[m.Inputs[0].ID].Offset
+		}
 	}
 }

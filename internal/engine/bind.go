@@ -39,6 +39,7 @@ type Binding struct {
 	results []ir.Type // of the graph
 	// box has this binding and others; nil if there are no others.
 	box      *box
+	sizes    []int            // in the order of the segment's symbols, of a box's binding
 	instance backend.Instance // on the memory of the session whose box it is
 }
 

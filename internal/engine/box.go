@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/rlxc/rlxc/internal/backend"
@@ -145,7 +144,7 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 	if err := x.retype(b, sizes, changed); err != nil {
 		return nil, err
 	}
-	var steps []int
+	steps := make([]int, 0, len(pl.Steps))
 	b.flops = x.flops
 	for i := range x.nodes {
 		n := &x.nodes[i]
@@ -459,16 +458,16 @@ func (f *frame) boxed(i int) (*Binding, error) {
 		p.boxes, p.boxesAt = nil, p.outside
 	}
 	p.boxes = slices.DeleteFunc(p.boxes, func(e *entry) bool { return !prog.cache.has(e) })
-	sizes := restrict(f.sizes, seg.symbols)
 	for _, e := range p.boxes {
 		x := e.binding.box
 		for k, b := range x.bindings {
-			if maps.Equal(b.Dims, sizes) {
+			if slices.Equal(b.sizes, p.sizes) {
 				x.bindings = slices.Insert(slices.Delete(x.bindings, k, k+1), 0, b)
 				return b, nil
 			}
 		}
 	}
+	sizes, inOrder := restrict(f.sizes, seg.symbols), slices.Clone(p.sizes)
 	for k, e := range p.boxes {
 		x := e.binding.box
 		most := prog.mostBindings(x)
@@ -480,7 +479,7 @@ func (f *frame) boxed(i int) (*Binding, error) {
 			continue
 		}
 		p.boxes = slices.Insert(slices.Delete(p.boxes, k, k+1), 0, e)
-		x.bindings = slices.Insert(x.bindings, 0, b)
+		b.sizes, x.bindings = inOrder, slices.Insert(x.bindings, 0, b)
 		surplus := max(0, len(x.bindings)-most)
 		x.bindings = slices.Delete(x.bindings, len(x.bindings)-surplus, len(x.bindings))
 		prog.cache.add(e, x.bytes*int64(1-surplus))
@@ -497,7 +496,7 @@ func (f *frame) boxed(i int) (*Binding, error) {
 		prog.cache.drop(e)
 		return nil, err
 	}
-	p.boxes = slices.Insert(p.boxes, 0, e)
+	e.binding.sizes, p.boxes = inOrder, slices.Insert(p.boxes, 0, e)
 	return e.binding, nil
 }
 

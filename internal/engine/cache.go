@@ -209,9 +209,8 @@ const (
 	columnBytes = 17   // and tables for each column of a product of quantised values
 	stepBytes   = 40   // of an instance
 
-	boundEntryBytes = 15_000 // of another binding of a box
-	operandBytes    = 160    // and for each operand and result of its steps, absent ones too
-	placeBytes      = 24     // of those that share another's step, of which there are no absent ones
+	boundEntryBytes = 11_000 // of another binding of a box
+	operandBytes    = 160    // and for each operand and result of its steps, absent ones too, but for those that share another's
 )
 
 func bindingBytes(b *Binding) int64 {
@@ -236,9 +235,7 @@ func tableBytes(b *Binding) (bytes int64) {
 func boundBytes(b *Binding) int64 {
 	bytes := boundEntryBytes + tableBytes(b)
 	for i, n := range b.Planned.Steps {
-		if b.Planned.Like[i] >= 0 {
-			bytes += placeBytes * int64(len(n.Inputs)+len(n.Outputs))
-		} else {
+		if b.Planned.Like[i] < 0 {
 			bytes += operandBytes * int64(max(len(n.Inputs), ir.RowOf(n.Op).MaxIn)+len(n.Outputs))
 		}
 	}

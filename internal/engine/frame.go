@@ -41,7 +41,7 @@ type part struct {
 	memory   backend.Memory
 	instance backend.Instance // what ran last; nil if it is to be bound again
 	bound    *Binding         // of instance
-	sizes    []int            // of bound, in the order of the segment's symbols
+	sizes    []int            // of the run bound last, in the order of the segment's symbols
 	outside  ports            // where the kernels may work on a device tensor's own memory
 	boxes    []*entry         // the one used last in front
 	boxesAt  ports            // outside of boxes
@@ -368,7 +368,10 @@ func (f *frame) bind(i int) error {
 	if p.instance != nil && p.fits(seg, f.sizes) {
 		return nil
 	}
-	p.instance = nil // its sizes may change
+	p.instance, p.sizes = nil, p.sizes[:0] // a binding's sizes may change
+	for _, name := range seg.symbols {
+		p.sizes = append(p.sizes, f.sizes[name])
+	}
 	var b *Binding
 	var e *entry
 	var err error
@@ -404,10 +407,7 @@ func (f *frame) bind(i int) error {
 	if len(f.segments) == 1 {
 		s.settle(b.Resident)
 	}
-	p.instance, p.bound, p.sizes = inst, b, p.sizes[:0]
-	for _, name := range seg.symbols {
-		p.sizes = append(p.sizes, f.sizes[name])
-	}
+	p.instance, p.bound = inst, b
 	return nil
 }
 

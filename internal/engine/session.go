@@ -158,8 +158,11 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 	}
 	if f.sliced.rows == 0 || !maps.Equal(f.sliced.sizes, f.sizes) {
 		out, err := f.run(ctx, 0)
-		if !errors.Is(err, ErrMemory) || s.io.count > 0 {
+		switch {
+		case !errors.Is(err, ErrMemory):
 			return f.finish(out, err)
+		case s.io.count > 0:
+			return nil, fmt.Errorf("%w, and the batch cannot be split into slices: inputs or outputs are device tensors", err)
 		}
 		if f.sliced, err = s.p.findSlicing(f.sizes, err); err != nil {
 			return nil, err

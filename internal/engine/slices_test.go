@@ -169,3 +169,25 @@ func TestBatches(t *testing.T) {
 		})
 	}
 }
+
+// TestNoSlicesOfDeviceTensors: a session that holds device tensors says that they prevent slices. Without them, the same run takes some.
+func TestNoSlicesOfDeviceTensors(t *testing.T) {
+	c := `(%0 "x": f32[b,600]) { %1 = exp(%0) %2: f32[b] = reduce_sum(%1) {axes=[1]} return %2 as "y" }`
+	p, err := Compile(t.Context(), text(c), text(c).Graph, options.Compile{MemoryLimit: 8 << 10, Threads: 1, Verify: true})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	in := map[string]*tensor.Tensor{"x": numbers(1, 9, 600)}
+	_, err = s.Run(t.Context(), in)
+	require.NoError(t, err)
+	k, err := p.NewDeviceTensor(tensor.New(tensor.F32, 9))
+	require.NoError(t, err)
+	defer k.Close()
+	require.NoError(t, s.BindOutput("y", k))
+	in["x"] = numbers(1, 8, 600)
+	_, err = s.Run(t.Context(), in)
+	require.ErrorIs(t, err, ErrMemory)
+	require.ErrorContains(t, err, "cannot be split into slices: inputs or outputs are device tensors")
+}

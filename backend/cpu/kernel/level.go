@@ -40,8 +40,17 @@ var sets = sync.OnceValue(func() []*Set {
 	return all
 })
 
-// Select returns the kernels of the named level, or of the best level of this machine if name is empty. A name that is
-// unknown, or a level that this machine (or this build) lacks, is an error that lists what there is.
+// native is the best level of this machine, with its caches.
+var native = sync.OnceValue(func() *Set {
+	all := sets()
+	s := *all[len(all)-1]
+	s.caches = defaultCaches
+	return &s
+})
+
+// Select returns the kernels of the named level, or of the best level of this machine if name is empty. A named level has the caches
+// that are usual for it, so that its plans are the same on every machine. A name that is unknown, or a level that this machine (or this
+// build) lacks, is an error that lists what there is.
 func Select(name string) (*Set, error) {
 	s, err := Describe(name)
 	if err == nil {
@@ -56,11 +65,10 @@ func Select(name string) (*Set, error) {
 // Describe is Select, but a level that this machine lacks has a Set too, by which weights are packed and memory is planned for
 // another machine. Its Lacks says why it runs nothing.
 func Describe(name string) (*Set, error) {
-	all := sets()
-	best := all[len(all)-1]
 	if name == "" {
-		return best, nil
+		return native(), nil
 	}
+	all := sets()
 	for level, known := range levelNames {
 		switch {
 		case !strings.EqualFold(name, known):
@@ -73,7 +81,7 @@ func Describe(name string) (*Set, error) {
 		if variants[level] == nil {
 			return nil, err // not of this build
 		}
-		s := best.as(Level(level))
+		s := all[len(all)-1].as(Level(level))
 		s.Lacks = err
 		return s, nil
 	}
@@ -91,7 +99,7 @@ func (s *Set) as(level Level) *Set {
 	c := *s
 	c.Level = level
 	c.gemm, c.gemmS8, c.gemmBF16, c.pairsBF16 = of.gemm, of.gemmS8, of.gemmBF16, of.pairsBF16
-	c.attention, c.q4, c.q8, c.depthwiseWords = of.attention, of.q4, of.q8, of.depthwiseWords
+	c.attention, c.q4, c.q8, c.depthwiseWords, c.caches = of.attention, of.q4, of.q8, of.depthwiseWords, of.caches
 	return &c
 }
 
@@ -138,7 +146,7 @@ type Set struct {
 // cacheSizes are the data caches that one core sees, in bytes.
 type cacheSizes struct{ l1, l2 int }
 
-// defaultCaches are taken where the machine does not tell.
+// defaultCaches are those of a level without others, and are taken where the machine does not tell.
 var defaultCaches = cacheSizes{l1: 32 << 10, l2: 512 << 10}
 
 // genericVariants sets every kernel to its plain Go form.

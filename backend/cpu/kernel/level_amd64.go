@@ -55,6 +55,7 @@ func init() {
 		s.winograd = winogradFuncs{winogradInputAVX2, winogradOutputAVX2, winogradWeightsAVX2}
 	}
 	variants[AVX512] = func(s *Set) {
+		s.caches = cacheSizes{l1: 32 << 10, l2: 1 << 20}
 		s.gemm = gemmTileAVX512
 		s.gemmBF16 = gemmTileBF16AVX512
 		s.pairsBF16 = s.gemmBF16
@@ -96,6 +97,7 @@ func init() {
 		s.peaks[PeakBF16] = peakLoop{peakBF16, 24 * 2 * 32}
 	}
 	variants[AMX] = func(s *Set) {
+		s.caches = cacheSizes{l1: 48 << 10, l2: 2 << 20}
 		s.gemmS8 = gemmTileAMX(&gemmAMXS8, s.gemmS8, 9) // VNNI reads a panel as fast as memory delivers it
 		scaled := scaledAMX(&gemmAMXS8Scaled)
 		s.gemmS8.scaled, s.gemmS8.scaledFrom = [NumUnary]scaledFunc{NoUnary: scaled, Relu: scaled, Gelu: scaledAMX(&gemmAMXS8Gelu)}, 8
