@@ -126,7 +126,8 @@ func (c *changes) value(path string, v any, set func(any)) {
 }
 
 // Changed compares the checksums of Changes with those recorded in a file, for texts by their names. With update, the file is written.
-func Changed(t *testing.T, file string, update bool, texts []string, read func(name string) (text []byte, read func(changed []byte) string)) {
+func Changed(t *testing.T, file string, update bool, texts []string,
+	read func(name string) (text []byte, read func(changed []byte) string)) {
 	recorded := map[string]string{}
 	if data, err := os.ReadFile(file); err == nil {
 		for line := range strings.Lines(string(data)) {
