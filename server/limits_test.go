@@ -1,0 +1,25 @@
+package server
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestDepth: JSON nested as deep as the limit is read, and no deeper.
+func TestDepth(t *testing.T) {
+	s, _ := start(t, Options{}, served("minilm")...)
+	for depth := deepest - 1; depth <= deepest+1; depth++ {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/api/embed", strings.NewReader(`{"model": "minilm", "input": "a", `+
+			`"options": `+strings.Repeat("[", depth-1)+strings.Repeat("]", depth-1)+`}`)))
+		if depth <= deepest {
+			require.Equal(t, 200, w.Code, "%d: %s", depth, w.Body)
+		} else {
+			require.Equal(t, 400, w.Code, "%d: %s", depth, w.Body)
+			require.Contains(t, w.Body.String(), "nested more than 64 deep")
+		}
+	}
+}
