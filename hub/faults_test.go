@@ -81,6 +81,7 @@ func TestFaults(t *testing.T) {
 		var out strings.Builder
 		for at := range 8 {
 			h := newFakeHub(t)
+			h.files["onnx/model.onnx"] = []byte("weights")
 			c := h.client()
 			f := &faulty{at: at, many: many, answer: faultKinds[kind]}
 			c.HTTP = &http.Client{Transport: f}
