@@ -64,8 +64,13 @@ func (c *changes) value(path string, v any, set func(any)) {
 	if path != "" {
 		differs(absent{})
 	}
-	differs([]any{}, map[string]any{}, nil)
+	wrong := any(map[string]any{})
+	if _, ok := v.(map[string]any); ok {
+		wrong = []any{}
+	}
+	differs(wrong)
 	if b.Len() > 0 { // it is read at all
+		differs(nil)
 		switch v := v.(type) {
 		case json.Number:
 			n, err := v.Float64()
