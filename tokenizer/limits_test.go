@@ -30,7 +30,8 @@ func TestLimits(t *testing.T) {
 	}{
 		"affixes": {longestAffix, func(n int) string { return bpeOf(n-100, 100) }, "at most 256 are supported"},
 		"depth": {maxDepth, func(n int) string {
-			return set("normalizer", strings.Repeat(`{"type": "Sequence", "normalizers": [`, n)+`{"type": "Lowercase"}`+strings.Repeat(`]}`, n))
+			return set("normalizer", strings.Repeat(`{"type": "Sequence", "normalizers": [`, n)+`{"type": "Lowercase"}`+
+				strings.Repeat(`]}`, n))
 		}, "nested more than 32 deep"},
 		"added ids": {maxID - 1, func(n int) string {
 			return set("added_tokens", fmt.Sprintf(`[{"id": %d, "content": "<new>", "special": true}]`, n))
