@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -109,4 +112,20 @@ func TestFaults(t *testing.T) {
 		}
 		return out.String()
 	})
+}
+
+// TestParallel: as many files are asked for at a time as there are slots, whose places are free again afterwards.
+func TestParallel(t *testing.T) {
+	var running, most, all atomic.Int32
+	require.NoError(t, each(t.Context(), make([]string, 5*parallel), func(context.Context, string) error {
+		n := running.Add(1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		runtime.Gosched()
+		running.Add(-1)
+		all.Add(1)
+		return nil
+	}))
+	require.EqualValues(t, 5*parallel, all.Load())
+	require.LessOrEqual(t, int(most.Load()), parallel)
 }

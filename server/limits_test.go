@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -21,5 +22,16 @@ func TestDepth(t *testing.T) {
 			require.Equal(t, 400, w.Code, "%d: %s", depth, w.Body)
 			require.Contains(t, w.Body.String(), "nested more than 64 deep")
 		}
+	}
+}
+
+// TestPositions: an error names its byte, in bodies of one part of the buffer, exactly one, and several.
+func TestPositions(t *testing.T) {
+	s, _ := start(t, Options{}, served("minilm")...)
+	for _, blanks := range []int{0, 100, scanBuffer - 2, scanBuffer - 1, scanBuffer, scanBuffer + 1, 3*scanBuffer - 1, 3 * scanBuffer} {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/embed", strings.NewReader("{"+strings.Repeat(" ", blanks)+"x}")))
+		require.Equal(t, 400, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), fmt.Sprintf("(at byte %d)", blanks+1))
 	}
 }
