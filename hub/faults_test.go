@@ -41,8 +41,8 @@ func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
 // status answers with a status and a body.
 func status(code int, body string, header ...string) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {
-		a := &http.Response{StatusCode: code, Status: fmt.Sprint(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
-			Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: r}
+		a := &http.Response{StatusCode: code, Status: fmt.Sprint(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: r}
 		for i := 0; i < len(header); i += 2 {
 			a.Header.Set(header[i], header[i+1])
 		}

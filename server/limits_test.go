@@ -14,8 +14,8 @@ func TestDepth(t *testing.T) {
 	s, _ := start(t, Options{}, served("minilm")...)
 	for depth := deepest - 1; depth <= deepest+1; depth++ {
 		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/api/embed", strings.NewReader(`{"model": "minilm", "input": "a", `+
-			`"options": `+strings.Repeat("[", depth-1)+strings.Repeat("]", depth-1)+`}`)))
+		body := `{"model": "minilm", "input": "a", "options": ` + strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + `}`
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/api/embed", strings.NewReader(body)))
 		if depth <= deepest {
 			require.Equal(t, 200, w.Code, "%d: %s", depth, w.Body)
 		} else {
@@ -30,7 +30,8 @@ func TestPositions(t *testing.T) {
 	s, _ := start(t, Options{}, served("minilm")...)
 	for _, blanks := range []int{0, 100, scanBuffer - 2, scanBuffer - 1, scanBuffer, scanBuffer + 1, 3*scanBuffer - 1, 3 * scanBuffer} {
 		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/embed", strings.NewReader("{"+strings.Repeat(" ", blanks)+"x}")))
+		body := "{" + strings.Repeat(" ", blanks) + "x}"
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", "/embed", strings.NewReader(body)))
 		require.Equal(t, 400, w.Code, w.Body)
 		require.Contains(t, w.Body.String(), fmt.Sprintf("(at byte %d)", blanks+1))
 	}
