@@ -3,10 +3,13 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // TestLimits: what meets a limit exactly is read, and what passes it by one is refused, with the limit in the error.
@@ -51,5 +54,24 @@ func TestLimits(t *testing.T) {
 				require.ErrorContains(t, err, c.says, "%s: %d", name, n)
 			}
 		}
+	}
+}
+
+// TestWhatIsPassedOver: fields of SentencePiece models that nobody knows, and blank lines among merges.
+func TestWhatIsPassedOver(t *testing.T) {
+	model := unpack(t, "llama2.model.zst")
+	want, err := Open(writeFile(t, "tokenizer.model", string(model)))
+	require.NoError(t, err)
+	more := protowire.AppendFixed64(protowire.AppendTag(nil, 99, protowire.Fixed64Type), 7)
+	got, err := Open(writeFile(t, "tokenizer.model", string(more)+string(model)))
+	require.NoError(t, err)
+	require.Equal(t, encode(t, want, Text("a cat"), 0), encode(t, got, Text("a cat"), 0))
+
+	vocab := writeFile(t, "vocab.json", `{"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3}`)
+	for _, merges := range []string{"a b\n", "#version: 0.2\n\na b\r\n\r\n"} {
+		require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(vocab), "merges.txt"), []byte(merges), 0o600))
+		tok, err := Open(vocab)
+		require.NoError(t, err)
+		require.Equal(t, []int64{2}, encode(t, tok, Text("ab"), 0).InputIDs)
 	}
 }
