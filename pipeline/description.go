@@ -96,6 +96,9 @@ type expansion struct {
 	Length   int    `json:"length"`
 }
 
+// longestQuery bounds the length that a file gives queries: memory for it is taken before a run refuses it.
+const longestQuery = 1 << 16
+
 // promptConfig is what counts of config_sentence_transformers.json.
 type promptConfig struct {
 	Kind       string            `json:"model_type"`

@@ -170,7 +170,7 @@ func readTransformer(d *Description, m *module) error {
 	if err != nil {
 		return err
 	}
-	if e := d.sbert.Expansion; e != nil && (e.Length < 1 || e.Strategy != "fixed" && e.Strategy != "min") {
+	if e := d.sbert.Expansion; e != nil && (e.Length < 1 || e.Length > longestQuery || e.Strategy != "fixed" && e.Strategy != "min") {
 		return fmt.Errorf("%s: query_expansion has the strategy %q and the length %d; want fixed or min, and a length",
 			filepath.Join(d.Dir, m.path, "sentence_bert_config.json"), e.Strategy, e.Length)
 	}

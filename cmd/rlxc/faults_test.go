@@ -7,10 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/internal/modeltest"
 )
 
 // steps are commands that have something to do in many places.
@@ -116,67 +117,34 @@ func TestFullOutput(t *testing.T) {
 	}
 }
 
-// An expiring context is cancelled when it has been asked so many times.
-type expiring struct {
-	context.Context
-	left   *atomic.Int64
-	cancel func()
-}
-
-func (e *expiring) ask() {
-	if e.left.Add(-1) < 0 {
-		e.cancel()
-	}
-}
-
-func (e *expiring) Err() error {
-	e.ask()
-	return e.Context.Err()
-}
-
-func (e *expiring) Done() <-chan struct{} {
-	e.ask()
-	return e.Context.Done()
-}
-
 // TestCancelled: wherever a command learns that it is cancelled, it fails and says so, or has done everything. It leaves no output but
 // what is whole, or can be continued.
 func TestCancelled(t *testing.T) {
 	stepFolder(t)
 	for _, line := range steps {
 		var errs bytes.Buffer
-		run := func(asked int64) (code, size int, expired bool) {
+		run := func(ctx context.Context) (code, size int) {
 			errs.Reset()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			e := &expiring{ctx, new(atomic.Int64), cancel}
-			e.left.Store(asked)
 			var out bytes.Buffer
-			code = execute(e, split(line), &out, &errs)
-			return code, out.Len(), e.left.Load() < 0
+			return execute(ctx, split(line), &out, &errs), out.Len()
 		}
-		code, size, _ := run(1 << 30)
+		code, size := run(t.Context())
 		require.Equal(t, exitDone, code, "%s: %s", line, &errs)
 		all := written(t)
-		for asked, step := int64(0), int64(1); ; asked += step {
-			if asked > 8 {
-				step = asked / 3
-			}
-			code, got, expired := run(asked)
+		modeltest.Expire(t.Context(), func(ctx *modeltest.Expiring, asked int64) {
+			code, got := run(ctx)
 			left := written(t)
 			if code == exitDone {
 				require.Len(t, left, len(all), "%s: cancelled at %d", line, asked)
 				require.True(t, got > 0 == (size > 0), line)
-				if !expired {
-					break
-				}
-				continue
+				return
 			}
+			require.True(t, ctx.Expired(), "%s: %s", line, &errs)
 			require.Equal(t, exitInput, code, "%s: cancelled at %d: %s", line, asked, &errs)
 			require.Contains(t, errs.String(), "canceled", line)
 			for name, text := range left { // quantize writes its file before it compares
 				require.True(t, strings.HasSuffix(name, ".part") || text == all[name], "%s: cancelled at %d: %s is left", line, asked, name)
 			}
-		}
+		})
 	}
 }

@@ -74,7 +74,7 @@ func startServe(t *testing.T, args ...string) (url string, log *tail, stop func(
 		code <- execute(ctx, append([]string{"serve", "--address", "127.0.0.1:0"}, args...), io.Discard, log)
 	}()
 	t.Cleanup(func() { draining.Store(0) })
-	url = log.await(t, `url=(\S+)`)[1]
+	url = log.await(t, `url"?[=:]"?([^\s"]+)`)[1]
 	return url, log, func() int {
 		cancel()
 		return <-code

@@ -14,8 +14,8 @@ import (
 )
 
 // Transcript calls do with what is after "$ " in the lines of a file that begin so, and compares what it returns with the lines that
-// follow. Numbers with a fraction may differ by rounding, and what the expression matches by anything. After "$~ " neither numbers nor
-// the order of lines count: they are times. Other files of the archive are written into the working folder. With update, the file
+// follow. Numbers with a fraction may differ by rounding, and what the expression matches is recorded as "…". After "$~ " neither numbers
+// nor the order of lines count: they are times. Other files of the archive are written into the working folder. With update, the file
 // becomes what do returns.
 func Transcript(t *testing.T, file string, update bool, changing *regexp.Regexp, do func(line string) string) {
 	recorded, err := txtar.ParseFile(file)
@@ -30,11 +30,14 @@ func Transcript(t *testing.T, file string, update bool, changing *regexp.Regexp,
 			if testing.Verbose() {
 				t.Log(line)
 			}
-			got := do(text)
+			got := changing.ReplaceAllString(do(text), "…")
+			if mark == "$~" {
+				got = number.ReplaceAllString(got, "#")
+			}
 			if got != "" && !strings.HasSuffix(got, "\n") {
 				got += "\n"
 			}
-			if !update && !alike(changing.ReplaceAllString(want.String(), "…"), changing.ReplaceAllString(got, "…"), mark == "$") {
+			if !update && !alike(want.String(), got, mark == "$") {
 				t.Errorf("%s\nwant:\n%s\ngot:\n%s", line, want.String(), got)
 			}
 			all.WriteString(got)

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/internal/options"
+)
+
+// TestServeFlags: each flag of serve changes what it says.
+func TestServeFlags(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(keys, []byte("k\nl\n"), 0o600))
+	embed, long := `{"inputs": "a cat", "dimensions": 2}`, `{"inputs": "`+strings.Repeat("cat ", 60)+`"}`
+	asked := map[string]bool{}
+	for _, c := range []struct {
+		flag, value, model string
+		path, body, key    string
+		without, with      string // what is in the answer, or the log
+	}{
+		{flag: "api-key", value: "k", path: "/embed", body: embed, without: "[[0.03", with: "want an API key"},
+		{flag: "api-key-file", value: keys, path: "/embed", body: embed, without: "[[0.03", with: "want an API key"},
+		{flag: "api-key-file", value: keys, path: "/embed", body: embed, key: "l", without: "[[0.03", with: "[[0.03"},
+		{flag: "max-length", value: "9", path: "/info", without: `"max_input_length":48`, with: `"max_input_length":9`},
+		{flag: "max-texts", value: "1", path: "/info", without: `"max_client_batch_size":2048`, with: `"max_client_batch_size":1`},
+		{flag: "max-requests", value: "7", path: "/info", without: `"max_concurrent_requests":512`, with: `"max_concurrent_requests":7`},
+		{flag: "batch-tokens", value: "99", path: "/info", without: `"max_batch_tokens":512`, with: `"max_batch_tokens":99`},
+		{flag: "truncate", value: "false", path: "/embed", body: long, without: "[[",
+			with: "text 0 has 122 tokens, more than the maximum of 48"},
+		{flag: "max-body", value: "200KiB", path: "/embed", body: `{"inputs": "` + strings.Repeat("cat ", 60_000) + `"}`, without: "[[",
+			with: "more than the maximum of 204800"},
+		{flag: "timeout", value: "1ns", path: "/embed", body: embed, without: "[[0.03",
+			with: "the request took longer than the server allows"},
+		{flag: "queue", value: "4", path: "/embed", body: embed, without: "[[0.03", with: "the queue holds 4"},
+		{flag: "pool", value: "cls", path: "/info", without: `"pooling":"mean"`, with: `"pooling":"cls"`},
+		{flag: "variant", value: "model", path: "/embed", body: embed, without: "[[0.03", with: "[[0.03"},
+		{flag: "revision", value: "x", path: "/embed", body: embed, without: "[[0.03", with: "[[0.03"},
+		{flag: "default-prompt", value: "query: ", model: "prompts", path: "/embed", body: embed, without: "[[-0.96", with: "[[-0.989"},
+		{flag: "default-prompt-name", value: "query", model: "prompts", path: "/embed", body: embed, without: "[[-0.96", with: "[[-0.78"},
+		{flag: "log-format", value: "json", path: "/embed", body: embed, without: "msg=serving", with: `"msg":"serving"`},
+		{flag: "log-level", value: "debug", path: "/health", without: "msg=serving", with: "route=/health"},
+		{flag: "sessions", value: "1", path: "/embed", body: embed, without: "[[0.03", with: "[[0.03"},
+		{flag: "drain", value: "1s", path: "/health", without: "within=25s", with: "within=1s"},
+		{flag: "read-timeout", value: "1s", path: "/embed", body: embed, without: "[[0.03", with: "[[0.03"},
+		{flag: "grpc-address", value: "127.0.0.1:0", path: "/health", without: "msg=serving", with: "grpc=127.0.0.1:"},
+	} {
+		asked[c.flag] = true
+		model := served + "minilm"
+		if c.model != "" {
+			model = served + c.model
+		}
+		try := func(want string, args ...string) {
+			t.Helper()
+			url, log, stop := startServe(t, append([]string{model}, args...)...)
+			var status int
+			var text string
+			if c.body != "" {
+				status, text = post(t, http.DefaultClient, url+c.path, c.body, "Authorization", "Bearer "+c.key)
+			} else {
+				a, err := http.Get(url + c.path)
+				require.NoError(t, err)
+				var b strings.Builder
+				require.NoError(t, a.Write(&b))
+				status, text = a.StatusCode, b.String()
+			}
+			http.DefaultClient.CloseIdleConnections()
+			require.Equal(t, exitDone, stop(), log)
+			require.Contains(t, text+log.String(), want, "--%s %s: %d", c.flag, c.value, status)
+		}
+		try(c.without)
+		try(c.with, "--"+c.flag+"="+c.value)
+	}
+	elsewhere := []string{"address", "tls-cert", "tls-key", "otlp", "help", "json"} // other tests ask for them
+	serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		for _, row := range options.Table {
+			if row.Flag == f.Name { // TestOptionsReachCompilations asks for it
+				return
+			}
+		}
+		require.True(t, asked[f.Name] || strings.Contains(strings.Join(elsewhere, " "), f.Name), "--%s is tried nowhere", f.Name)
+	})
+}
