@@ -37,7 +37,7 @@ func TestUnpadQuantised(t *testing.T) {
 				require.NoError(t, err)
 				defer p.Close()
 				require.True(t, slices.ContainsFunc(p.engine.Graph().Nodes, func(n *ir.Node) bool {
-					return n.Op.Kind() == ir.KindQAttention && n.HasOperand(ir.QAttentionRows)
+					return n.Op.Kind() == ir.KindQAttention && n.HasOperand(ir.QAttentionSequences)
 				}), "no attention of integers by rows")
 			}
 			for i, kind := range maskKinds {

@@ -186,8 +186,8 @@ func (o Dequantize) ScaleAt(s, scales tensor.Shape) func(i int) int {
 	return scaleIndex(s, scales, o.Axis, o.Block)
 }
 
-// Codes returns a reader of the integers of at most 8 bits in t: element i, minus the smallest number of its type.
-func Codes(t *tensor.Tensor) func(i int) byte {
+// QuantizedValues returns a reader of the integers of at most 8 bits in t: element i, minus the smallest number of its type.
+func QuantizedValues(t *tensor.Tensor) func(i int) byte {
 	data, bits, flip := t.Bytes(), t.DType().Bits(), byte(0)
 	if t.DType().IsSigned() {
 		flip = 1 << (bits - 1)

@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// Kernels may read their operands after their step (target.Row.LateReads), and more than the graph shows. The extensions
+// Kernels may read their operands after their step (target.Kernel.LateReads), and more than the graph shows. The extensions
 // answer for such reads, each for its own; the reads of which none speaks belong to the lives themselves.
 
 // A rule is one extension. find looks for what it is about, which does not depend on the order of the steps; it finds the zero

@@ -168,7 +168,7 @@ func onesOf(cols int) *operand {
 
 // operands resolves a node's operands, absent ones as zero values, and its results. They are the node's step's: it may point to them.
 func (b *binder) operands(n *ir.Node) (in, out []operand) {
-	count := max(len(n.Inputs), ir.RowOf(n.Op).MaxIn)
+	count := max(len(n.Inputs), ir.DefOf(n.Op).MaxIn)
 	all := make([]operand, count+len(n.Outputs))
 	in, out = all[:count:count], all[count:]
 	for i, v := range n.Inputs {

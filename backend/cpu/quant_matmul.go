@@ -68,7 +68,7 @@ func (d *processor) planQMatMul(n *ir.Node) *qPlan {
 	a, out := n.Inputs[ir.QMatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	p := &qPlan{batch: 1, weight: isWeight(n.Inputs[ir.QMatMulB]), dynamic: n.Op.(ir.QMatMul).Dynamic(n.Inputs), elems: a.Elements(),
 		workers: d.Threads()}
-	p.bySequence = n.HasOperand(ir.QMatMulRows)
+	p.bySequence = n.HasOperand(ir.QMatMulSequences)
 	p.quantized = is8Bit(n.Outputs[0].Type.DType)
 	p.addend = hasAddend(n)
 	rows, cols, k := out[:len(out)-1].Elements(), out[len(out)-1], a[len(a)-1]
@@ -266,7 +266,7 @@ func (q *qProduct) quantize(b *binder, x operand) []step {
 func (q *qProduct) quantizeSequences(b *binder, x operand) step {
 	rows, k, row, set := q.g.M, q.g.K, q.args.ARow, b.d.set
 	q.aScale, q.aZero = q.scratch[qShared].part(cacheLine, rows, tensor.F32), q.scratch[qShared].part(cacheLine+4*rows, rows, tensor.I32)
-	dst, zero, scale, sequences, node := q.a, q.aZero, q.aScale, q.in[ir.QMatMulRows], q.node
+	dst, zero, scale, sequences, node := q.a, q.aZero, q.aScale, q.in[ir.QMatMulSequences], q.node
 	return step{parts: sequences.shape[0] + 1, run: func(m *machine, part, _ int) {
 		all := elements[int32](m, &sequences)
 		d, f, scales, zeros := dst.bytes(m), x.f32(m), scale.f32(m), elements[int32](m, &zero)

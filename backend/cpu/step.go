@@ -45,7 +45,7 @@ func oneAfterAnother(steps []step) step {
 	}}
 }
 
-// An entry of the kernel table says how the processor runs an op: what the passes before planning need to know (target.Row), and how a
+// An entry of the kernel table says how the processor runs an op: what the passes before planning need to know (target.Kernel), and how a
 // node becomes a step.
 type entry struct {
 	Supports      func(n *ir.Node) bool
@@ -64,9 +64,9 @@ type entry struct {
 // A bindFunc makes the step of a bound node. An absent operand is the zero operand.
 type bindFunc func(b *binder, n *ir.Node, in, out []operand) (step, error)
 
-// row is what the passes before planning need to know.
-func (e *entry) row() target.Row {
-	return target.Row{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace,
+// kernel is what the passes before planning need to know.
+func (e *entry) kernel() target.Kernel {
+	return target.Kernel{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace,
 		StridedResult: e.StridedResult, Scratch: e.Scratch, TakesStored: e.TakesStored, Shares: e.Shares, ReadsPacked: e.ReadsPacked}
 }
 

@@ -102,7 +102,7 @@ func bindAttention(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error)
 	for i := range 3 {
 		p.qs[i], p.ks[i], p.vs[i] = int64(q.Strides[i]), int64(k.Strides[i]), int64(v.Strides[i])
 	}
-	rows := ir.Operand(in, ir.AttentionRows)
+	rows := ir.Operand(in, ir.AttentionSequences)
 	if mask != nil {
 		to := tensor.Shape{q.Shape[0], q.Shape[2], q.Shape[1], k.Shape[1]}
 		if rows != nil { // its first axis is of texts, and its last two are of positions

@@ -29,7 +29,7 @@ func (p *rowsAttentionParams) relative() bool {
 
 // rowsAttention adds the parameters of attention within sequences. It returns nil if the kernels do not take these operands.
 func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionParams {
-	rows, positions, mask := in[ir.AttentionRows], ir.Operand(in, ir.AttentionPositions), ir.Operand(in, ir.AttentionMask)
+	rows, positions, mask := in[ir.AttentionSequences], ir.Operand(in, ir.AttentionPositions), ir.Operand(in, ir.AttentionMask)
 	if !rows.aligned(16) {
 		return nil
 	}
@@ -56,8 +56,8 @@ func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionP
 	return r
 }
 
-// sumRowsEntry adds up the tokens of each sequence.
-var sumRowsEntry = entry{
+// sumSequencesEntry adds up the tokens of each sequence.
+var sumSequencesEntry = entry{
 	Supports: counted,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, y := in[0], out[0]
@@ -67,7 +67,7 @@ var sumRowsEntry = entry{
 	},
 }
 
-// sumRowsParams is SumRows in _gen/index.cu.
+// sumRowsParams is SumSequences in _gen/index.cu.
 type sumRowsParams struct {
 	y, x, texts  address
 	total, width int64

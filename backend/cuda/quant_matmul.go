@@ -46,7 +46,7 @@ var qMatMulEntry = entry{
 		if x.DType != tensor.F32 {
 			return nil
 		}
-		if rows := ir.Operand(n.Inputs, ir.QMatMulRows); rows != nil {
+		if rows := ir.Operand(n.Inputs, ir.QMatMulSequences); rows != nil {
 			return textScratch(x.Sizes(), rows.Type.Sizes()[0])
 		}
 		return []int64{int64(x.Elements()), 8, rangeBytes(x.Elements())} // values, scale and zero point, ranges
@@ -103,7 +103,7 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		p.wholeBias = boolean(bias.DType == tensor.I32)
 	}
 	var launches []*launch
-	switch rows := ir.Operand(in, ir.QMatMulRows); {
+	switch rows := ir.Operand(in, ir.QMatMulSequences); {
 	case rows != nil && !rows.aligned(16):
 		return nil, errOnHost
 	case rows != nil: // quantised on the way, text by text

@@ -58,8 +58,8 @@ func bindAttention(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) 
 	}
 	a := newAttention(n.Op.(ir.Attention), q, k, in[ir.AttentionV], ir.Operand(in, ir.AttentionMask), out[0])
 	first, end := "0u", a.length
-	if n.HasOperand(ir.AttentionRows) {
-		a.texts(in[ir.AttentionRows], ir.Operand(in, ir.AttentionPositions))
+	if n.HasOperand(ir.AttentionSequences) {
+		a.texts(in[ir.AttentionSequences], ir.Operand(in, ir.AttentionPositions))
 		a.byQuery = a.relative(b, ir.Operand(in, ir.AttentionQueryScores), ir.Operand(in, ir.AttentionQueryScores+1))
 		a.byKey = a.relative(b, ir.Operand(in, ir.AttentionKeyScores), ir.Operand(in, ir.AttentionKeyScores+1))
 		first, end = "span.x", "span.y"

@@ -61,17 +61,17 @@ func (a *attention) relative(b *binder, scores, index *operand) func(token, own,
 	}
 }
 
-// sumRowsEntry is the pooling over the tokens of each text. An invocation adds up one column of a text, in order; its neighbours read
+// sumSequencesEntry is the pooling over the tokens of each text. An invocation adds up one column of a text, in order; its neighbours read
 // beside it.
-var sumRowsEntry = entry{
+var sumSequencesEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		x, texts, y := in[0], in[1], out[0]
 		e := elements[tensor.F32]
-		return []launch{produce("sum_rows", y, e, func(s *shader, i string) (value, to string) {
+		return []launch{produce("sum_sequences", y, e, func(s *shader, i string) (value, to string) {
 			width := s.u(y.Shape[1:].Elements())
 			field := func(k int) string {
-				return s.wordAt(texts.memory, fmt.Sprintf("%s + %s / %s * %du + %du", s.u(texts.first()), i, width, ir.RowFields, k))
+				return s.wordAt(texts.memory, fmt.Sprintf("%s + %s / %s * %du + %du", s.u(texts.first()), i, width, ir.SequenceFields, k))
 			}
 			s.put("var sum = 0.0;\nlet end = min(%s, %s);", field(1), s.u(x.Shape[1]))
 			s.put("for (var token = %s; token < end; token++) {", field(0))

@@ -45,14 +45,14 @@ func TestAttentionByRows(t *testing.T) {
 	}
 }
 
-// TestSumRows holds sums over the tokens of texts to Eval: of texts without tokens and of one, and with tokens of no text.
-func TestSumRows(t *testing.T) {
+// TestSumSequences holds sums over the tokens of texts to Eval: of texts without tokens and of one, and with tokens of no text.
+func TestSumSequences(t *testing.T) {
 	d := open(t, 0)
 	const rows = "const %9: i32[5,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 10, 9, 10]"
 	for _, x := range []string{"f32[1,9+s,8]", "f32[1,9+s,7]", "f32[1,9+s]", "f32[1,9+s,3,70]"} {
 		for _, s := range []int{1, 40} {
 			check(t, d, fmt.Sprintf("%s, s=%d", x, s),
-				fmt.Sprintf(`(%%7 "n": f32[s], %%0 "x": %s) { %s %%1 = sum_rows(%%0, %%9) return %%1 as "y" }`, x, rows), s, true)
+				fmt.Sprintf(`(%%7 "n": f32[s], %%0 "x": %s) { %s %%1 = sum_sequences(%%0, %%9) return %%1 as "y" }`, x, rows), s, true)
 		}
 	}
 }

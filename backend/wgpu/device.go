@@ -69,7 +69,7 @@ func (x *accelerator) device(o backend.Options) (*Device, error) {
 	}
 	d.findCooperative()
 	d.table = kernelTable(d)
-	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding, Rows: d.table.Rows()}
+	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding, Kernels: d.table.Kernels()}
 	var err error
 	if d.target, err = target.New(t); err != nil {
 		d.Close()

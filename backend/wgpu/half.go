@@ -12,11 +12,11 @@ import (
 
 // withHalf makes the entry of a float32 kernel one that takes 16-bit floats as well.
 func withHalf(inner entry) entry {
-	row := inner.Row().WithHalf()
+	kernel := inner.Kernel().WithHalf()
 	arranges := func(b *binder, n *ir.Node, i int) bool {
 		return target.HasHalf(n) || inner.Arranges != nil && inner.Arranges(b, n, i)
 	}
-	return entry{Supports: row.Supports, Strided: row.Strided, InPlace: row.InPlace, Scratch: row.Scratch, Pieces: inner.Pieces,
+	return entry{Supports: kernel.Supports, Strided: kernel.Strided, InPlace: kernel.InPlace, Scratch: kernel.Scratch, Pieces: inner.Pieces,
 		Arranges: arranges, Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 			if !target.HasHalf(n) {
 				return inner.Bind(b, n, in, out)

@@ -30,7 +30,7 @@ var qMatMulEntry = entry{
 	InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
 	Scratch: func(n *ir.Node) (sizes []int64) {
 		x, y := n.Inputs[ir.QMatMulA].Type, n.Outputs[0].Type
-		switch rows := ir.Operand(n.Inputs, ir.QMatMulRows); {
+		switch rows := ir.Operand(n.Inputs, ir.QMatMulSequences); {
 		case rows != nil:
 			sizes = append(sizes, int64(x.Elements()), max(4, 8*int64(rows.Type.Sizes()[0])))
 		case x.DType == tensor.F32:
@@ -64,7 +64,7 @@ func sharesWords(t ir.Type) bool {
 
 func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	op, constant, y := n.Op.(ir.QMatMul), constantRight(n), out[0]
-	in = append(in, make([]*operand, ir.QMatMulRows+1-len(in))...)
+	in = append(in, make([]*operand, ir.QMatMulSequences+1-len(in))...)
 	taken := 0
 	scratch := func() *operand {
 		taken++
@@ -74,7 +74,7 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	if x := in[ir.QMatMulA]; x.DType == tensor.F32 { // quantised on the way
 		quantized, scale := scratch(), scratch()
 		quantized.Operand = gpu.Operand{DType: tensor.U8, Shape: x.Shape, Strides: x.Strides, Width: 1}
-		if rows := in[ir.QMatMulRows]; rows != nil {
+		if rows := in[ir.QMatMulSequences]; rows != nil {
 			launches = (&textQuantising{x, rows, quantized, scale}).launches(b.d)
 		} else {
 			ranges := scratch()
@@ -137,7 +137,7 @@ func quantizedCandidates(p gpu.Product) candidates {
 	p, n, k := p.Sample(), p.N, p.K
 	c.product = p
 	c.prepare = func(l *tuner) func(tiling) []launch {
-		in := make([]*operand, ir.QMatMulRows+1)
+		in := make([]*operand, ir.QMatMulSequences+1)
 		in[ir.QMatMulA] = l.operand(tensor.I8, p.M, k)
 		w, y := quantized{n: n, k: k, words: l.constant("", n*pad(k, 4)), sums: l.constant("", 8*n), plain: true},
 			l.operand(tensor.I32, p.M, n)
@@ -321,7 +321,7 @@ func (e *quantizedEpilogue) load(i int, at string) string {
 // begin puts what all results need.
 func (e *quantizedEpilogue) begin() {
 	e.use(activation(ir.Unary{Fn: e.op.Act}).needs...)
-	if rows := e.in[ir.QMatMulRows]; rows != nil {
+	if rows := e.in[ir.QMatMulSequences]; rows != nil {
 		e.textOf(rows)
 		e.ranges = fmt.Sprintf("%s[%s + text * 2u", e.bind(e.in[ir.QMatMulAScale].memory), e.u(e.in[ir.QMatMulAScale].first()))
 		return

@@ -18,7 +18,7 @@ func (s *shader) textOf(rows *operand) (field func(row string, i int) string) {
 	s.function("text_of(token: u32) -> u32", func() {
 		first, count := s.u(rows.first()), s.u(rows.Shape[0])
 		field = func(row string, i int) string {
-			return s.wordAt(rows.memory, fmt.Sprintf("%s + %s * %du + %du", first, row, ir.RowFields, i))
+			return s.wordAt(rows.memory, fmt.Sprintf("%s + %s * %du + %du", first, row, ir.SequenceFields, i))
 		}
 		s.put("var row = 0u;\nvar after = %s;\nif (after == 0u) { return %s; }", count, noText)
 		s.put("while (after - row > 1u) {\nlet middle = (row + after) / 2u;\nif (%s <= token) { row = middle; } else { after = middle; "+

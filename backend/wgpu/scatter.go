@@ -77,7 +77,7 @@ var unpackEntry = entry{
 	Supports: gpu.Picks,
 	Scratch:  gpu.UnpackScratch,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
-		x, index, y, heads := in[ir.UnpackX], in[ir.UnpackPlaces], out[0], b.scratchOperand(0)
+		x, index, y, heads := in[ir.UnpackX], in[ir.UnpackFlatIndices], out[0], b.scratchOperand(0)
 		slices, count := y.Shape[:2].Elements(), index.Elements()
 		heads.Shape = tensor.Shape{slices}
 		size, unit := y.Elements()/slices*y.Width, y.Width // in bytes

@@ -32,7 +32,7 @@ func (x *box) alike(pl *backend.Planned, t *target.Target) {
 		switch {
 		case at >= 0:
 			n.like = firsts[k][at]
-			if shares := t.Rows[k.kind].Shares; n.step >= 0 && n.where == target.OnKernel && shares != nil && shares(n.Node) {
+			if shares := t.Kernels[k.kind].Shares; n.step >= 0 && n.where == target.OnKernel && shares != nil && shares(n.Node) {
 				n.shares, pl.Like[n.step] = true, n.like.step
 			}
 		case len(firsts[k]) < mostAlike && len(n.Subgraphs) == 0:

@@ -223,7 +223,7 @@ var batchRules = map[ir.Kind]func(n *ir.Node, lead []bool) bool{
 		return lead[ir.ConvX] && free(lead, ir.ConvW, ir.ConvBias) && absentOrLeads(n, lead, ir.ConvResidual)
 	},
 	ir.KindAttention: func(n *ir.Node, lead []bool) bool {
-		return !n.HasOperand(ir.AttentionRows) && lead[ir.AttentionQ] && lead[ir.AttentionK] && lead[ir.AttentionV] &&
+		return !n.HasOperand(ir.AttentionSequences) && lead[ir.AttentionQ] && lead[ir.AttentionK] && lead[ir.AttentionV] &&
 			alignedTo(n.Inputs[ir.AttentionQ].Type.Shape, n, lead, ir.AttentionMask)
 	},
 	ir.KindRotary:    func(n *ir.Node, lead []bool) bool { return lead[0] && !lead[1] && !lead[2] && rank(n) > 3 },

@@ -239,7 +239,7 @@ func boundBytes(b *Binding) int64 {
 		if b.Planned.Like[i] >= 0 {
 			bytes += placeBytes * int64(len(n.Inputs)+len(n.Outputs))
 		} else {
-			bytes += operandBytes * int64(max(len(n.Inputs), ir.RowOf(n.Op).MaxIn)+len(n.Outputs))
+			bytes += operandBytes * int64(max(len(n.Inputs), ir.DefOf(n.Op).MaxIn)+len(n.Outputs))
 		}
 	}
 	for _, n := range b.box.folded {

@@ -172,7 +172,7 @@ func (n *Generator) changeNode(h *ir.Graph, op ir.Op, in, all []*ir.Value) (ir.O
 			}
 		}
 	case 6: // an operand that is left out
-		if len(in) > ir.RowOf(op).MinIn {
+		if len(in) > ir.DefOf(op).MinIn {
 			in[len(in)-1] = nil
 		}
 	}

@@ -273,7 +273,7 @@ func (m *match) refuse(format string, args ...any) *ir.Value {
 
 // emit makes a node that replaces what was matched. A node that cannot be made refuses the rule.
 func (m *match) emit(op ir.Op, in ...*ir.Value) *ir.Value {
-	for d := ir.RowOf(op); d.MaxIn >= 0 && len(in) > d.MinIn && in[len(in)-1] == nil; {
+	for d := ir.DefOf(op); d.MaxIn >= 0 && len(in) > d.MinIn && in[len(in)-1] == nil; {
 		in = in[:len(in)-1] // one spelling for cse: what is left out at the end is not listed
 	}
 	n, err := m.e.g.NewNode(op, in, m.origins...)

@@ -37,10 +37,10 @@ func openBy(t testing.TB, o backend.Options, lessen ...func(*native.Adapter)) *D
 	return d
 }
 
-// TestRowsAgreeWithEval runs every case by the kernels, the arena poisoned, and by the ops' own Eval.
-func TestRowsAgreeWithEval(t *testing.T) {
+// TestKernelsAgreeWithEval runs every case by the kernels, the arena poisoned, and by the ops' own Eval.
+func TestKernelsAgreeWithEval(t *testing.T) {
 	d := open(t, 0)
-	for name, text := range backendtest.RowCases {
+	for name, text := range backendtest.KernelCases {
 		for _, s := range []int{1, 2, 7, 16, 33, 65} {
 			check(t, d, fmt.Sprintf("%s, s=%d", name, s), text, s, onKernels(name))
 		}
