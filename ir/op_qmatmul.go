@@ -257,7 +257,8 @@ func (o QMatMul) evalPacked(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 		for i, v := range tensor.Of[float32](part(a, k, r[0], r[1])) {
 			quantized.Bytes()[i] = quantizeDynamic(v, scale, zero)
 		}
-		own[QMatMulA], own[QMatMulAScale], own[QMatMulAZero], own[QMatMulSequences] = quantized, tensor.Scalar(scale), tensor.Scalar(zero), nil
+		own[QMatMulA], own[QMatMulSequences] = quantized, nil
+		own[QMatMulAScale], own[QMatMulAZero] = tensor.Scalar(scale), tensor.Scalar(zero)
 		n := in[QMatMulB].Shape()[1]
 		if o.TransB {
 			n = in[QMatMulB].Shape()[0]

@@ -58,9 +58,10 @@ func TestOverAPartOfABuffer(t *testing.T) {
 		{name: "ranges", edit: []string{"{axis=2}", "{axis=0}", "starts=[0,0,32]", "starts=[2,0,0]", "starts=[0,0,64]", "starts=[4,0,0]"},
 			want: over},
 		{name: "keys that are the values", edit: []string{"%7, %8", "%8, %8"}, want: over},
-		{name: "the kernel writes row-major", target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindAttention].StridedResult = nil },
-			want: apart},
-		{name: "the kernel reads on", target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindAttention].InPlace = nil }, want: apart},
+		{name: "the kernel writes row-major",
+			target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindAttention].StridedResult = nil }, want: apart},
+		{name: "the kernel reads on",
+			target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindAttention].InPlace = nil }, want: apart},
 		{name: "the reader takes no strides", target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindBinary].Strided = nil },
 			want: apart},
 		{name: "a view without strides", edit: []string{"%10 = reshape(%9) {shape=[2,8,32]}",
@@ -93,7 +94,9 @@ func TestOverAPartOfABuffer(t *testing.T) {
 			require.Contains(t, describe(r), c.want)
 			prove(t, g, d, r, planner.Modes()...)
 			g = parse(t, graph)
-			plain := analyze(t, g, overDevice(t, func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindAttention].InPlace = nil }), c.options,
+			plain := analyze(t, g, overDevice(t, func(kernels *[ir.NumKinds]target.Kernel) {
+				kernels[ir.KindAttention].InPlace = nil
+			}), c.options,
 				false)
 			if c.want == over {
 				require.Equal(t, bound(t, d, plain)-2048, bound(t, d, r))

@@ -193,7 +193,8 @@ var kernelCases = map[string]string{
 		const %3: i64[9] = [0, 1, 3, 8, 2, 1, 2, 3, 4] %4 = pad(%3) {before=[0], after=[s]} %5 = reshape(%4) {shape=[1,s+9]}
 		%6: bool[4,1,1,9] = cast(%2) {to=bool}
 		%7 = attention(%0, %0, %0, %6, %9, %5) {scale=0.5} return %7 as "y" }`,
-	"sum rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,5]) { const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9] %1 = sum_sequences(%0, %9)
+	"sum rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,5]) { const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9]
+		%1 = sum_sequences(%0, %9)
 		return %1 as "y" }`,
 	"qmatmul rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,13]) { const %1: i8[13,20] = data const %2: f32[20] = data const %3: f32[20] = data
 		const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9]

@@ -93,10 +93,10 @@ func (d *Device) product(n *ir.Node) product {
 		case d.precision == tensor.TF32 && p.dtype == tensor.F32 && p.K%8 == 0 && p.N%8 == 0 && d.ctx.Capability() >= 80:
 			p.unit, p.arrange = unitTF32, rounded
 			if !trans {
-				p.arrange = roundedTurned
+				p.arrange = roundedTransposed
 			}
 		case trans:
-			p.arrange = turned
+			p.arrange = transposed
 		}
 	}
 	if target.IsHalf(p.dtype) && p.Lead == nil && p.K%8 == 0 && p.N%8 == 0 && d.ctx.Capability() >= 80 {

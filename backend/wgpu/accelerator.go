@@ -23,7 +23,7 @@ type accelerator struct {
 	users          int // Devices; guarded by accelerators
 
 	compiling sync.Mutex
-	pipelines map[string]*native.Pipeline // by text
+	pipelines map[string]*native.Pipeline // by source
 
 	mu        sync.Mutex
 	constants sharing.Table[*constant] // of the models

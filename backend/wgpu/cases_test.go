@@ -71,7 +71,7 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// halfCases are products that may be in float16: plain, turned, of many splits, with operands that are at no whole vec4, and
+// halfCases are products that may be in float16: plain, transposed, of many splits, with operands that are at no whole vec4, and
 // with rows that do not lie evenly.
 var halfCases = []string{
 	`(%0 "x": f32[s,36]) { const %1: f32[36,132] = data const %2: f32[132] = data %3 = matmul(%0, %1, %2) return %3 as "y" }`,

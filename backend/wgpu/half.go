@@ -53,7 +53,7 @@ func bindHalf(b *binder, n *ir.Node, inner *entry) ([]launch, error) {
 
 // convert copies between types that are computed with alike.
 func convert(y, x *operand) launch {
-	return each("convert", y, []*operand{x}, expression{text: "$1"})
+	return each("convert", y, []*operand{x}, expression{wgsl: "$1"})
 }
 
 // floats is a constant of floats as float32.

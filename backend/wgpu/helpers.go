@@ -1,8 +1,8 @@
 package wgpu
 
-// helperText holds the functions that WGSL lacks or has not well enough. Whether a float is NaN is read off its bits:
+// helperFunctions holds the functions that WGSL lacks or has not well enough. Whether a float is NaN is read off its bits:
 // drivers take x != x for false.
-var helperText = map[string]helper{
+var helperFunctions = map[string]helper{
 	"is_nan": {nil, "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n"},
 	"bf16_": {[]string{"is_nan"}, "fn bf16_(x: f32) -> u32 { let u = bitcast<u32>(x); return select((u + 0x7fffu + ((u >> 16u) & 1u)) " +
 		">> 16u, 0x7fc0u, is_nan(x)); }\n"},

@@ -53,8 +53,8 @@ type Planned struct {
 	Layouts []ir.Layout // by value ID
 	Buffers []int       // by the ID of a root: index into Problem.Buffers
 	Scratch [][]int     // by step: indices into Problem.Buffers
-	// Like is, by step, another that shares what is made for it (target.Kernel.Shares): it has the same op, and operands, results and scratch
-	// of the same types and layouts. −1 for none; nil: of no step.
+	// Like is, by step, another that shares what is made for it (target.Kernel.Shares): it has the same op, and operands, results and
+	// scratch of the same types and layouts. −1 for none; nil: of no step.
 	Like    []int
 	Problem *planner.Problem
 	Plan    *planner.Plan

@@ -5,8 +5,8 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// An Entry of a kernel table says how a device runs an op: what the passes before planning need to know (target.Kernel), and how a bound node
-// becomes launches. B is the backend's binder, O its operand and L its launch.
+// An Entry of a kernel table says how a device runs an op: what the passes before planning need to know (target.Kernel), and how a bound
+// node becomes launches. B is the backend's binder, O its operand and L its launch.
 type Entry[B Resolver[O], O, L any] struct {
 	Supports func(n *ir.Node) bool
 	Strided  func(n *ir.Node, i int, strides []int) bool

@@ -35,10 +35,10 @@ const geluText = `graph "" (%0: f32[n]) {
 // TestEngineOwnsSafety tries one rule on graphs in which it must not be applied, and sees what is reported.
 func TestEngineOwnsSafety(t *testing.T) {
 	noGelu := &target.Target{Name: "dull"}
-	for k := range noGelu.Rows {
-		noGelu.Rows[k].Runs = target.OnKernel
+	for k := range noGelu.Kernels {
+		noGelu.Kernels[k].Runs = target.OnKernel
 	}
-	noGelu.Rows[ir.KindUnary].Supports = func(n *ir.Node) bool { return n.Op.(ir.Unary).Fn != ir.Gelu }
+	noGelu.Kernels[ir.KindUnary].Supports = func(n *ir.Node) bool { return n.Op.(ir.Unary).Fn != ir.Gelu }
 	for _, c := range []struct {
 		name, use, miss string
 		target          *target.Target

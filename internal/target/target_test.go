@@ -71,12 +71,14 @@ func TestTarget(t *testing.T) {
 // TestKernelsThatDisagree with the traits of their op, or with themselves.
 func TestKernelsThatDisagree(t *testing.T) {
 	for says, spoil := range map[string]func(t *Target){
-		"has no alignment":                   func(t *Target) { t.Align = 0 },
-		"disagrees with its trait":           func(t *Target) { t.Kernels[ir.KindBinary].Runs = AsView },
-		"describes a kernel and runs":        func(t *Target) { t.Kernels[ir.KindBinary].Supports = func(*ir.Node) bool { return true } },
-		"of Binary describes":                func(t *Target) { t.Kernels[ir.KindBinary].Strided = AllStrides },
-		"on the host":                        func(t *Target) { t.Kernels[ir.KindBinary].InPlace = func(*ir.Node, int) bool { return true } },
-		"a kernel and":                       func(t *Target) { t.Kernels[ir.KindBinary].StridedResult = func(*ir.Node) bool { return true } },
+		"has no alignment":            func(t *Target) { t.Align = 0 },
+		"disagrees with its trait":    func(t *Target) { t.Kernels[ir.KindBinary].Runs = AsView },
+		"describes a kernel and runs": func(t *Target) { t.Kernels[ir.KindBinary].Supports = func(*ir.Node) bool { return true } },
+		"of Binary describes":         func(t *Target) { t.Kernels[ir.KindBinary].Strided = AllStrides },
+		"on the host":                 func(t *Target) { t.Kernels[ir.KindBinary].InPlace = func(*ir.Node, int) bool { return true } },
+		"a kernel and": func(t *Target) {
+			t.Kernels[ir.KindBinary].StridedResult = func(*ir.Node) bool { return true }
+		},
 		"describes a kernel and runs on the": func(t *Target) { t.Kernels[ir.KindBinary].Scratch = func(*ir.Node) []int64 { return nil } },
 	} {
 		device := Target{Align: 1}
