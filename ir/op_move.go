@@ -28,17 +28,17 @@ func (o Pad) Infer(in []*Value) ([]Type, error) {
 	}
 	s := make(Shape, len(t.Shape))
 	for i, d := range t.Shape {
-		kept := d.Add(Min(o.Before[i], N(0))).Add(Min(o.After[i], N(0)))
+		rest := d.Add(Min(o.Before[i], N(0))).Add(Min(o.After[i], N(0)))
 		s[i] = d.Add(o.Before[i]).Add(o.After[i])
-		if LessEqual(N(0), kept) == No {
+		if LessEqual(N(0), rest) == No {
 			return nil, fmt.Errorf("axis %d: padding %v and %v takes more than the %v elements away", i, o.Before[i], o.After[i], d)
 		}
-		if o.Mode != PadConstant && kept.Is(0) && LessEqual(s[i], N(0)) == No {
+		if o.Mode != PadConstant && rest.Is(0) && LessEqual(s[i], N(0)) == No {
 			return nil, fmt.Errorf("axis %d has no element to pad with (%s)", i, o.Mode)
 		}
-		if o.Mode == PadReflect && LessEqual(Max(o.Before[i], o.After[i]), Max(kept.Sub(N(1)), N(0))) == No {
+		if o.Mode == PadReflect && LessEqual(Max(o.Before[i], o.After[i]), Max(rest.Sub(N(1)), N(0))) == No {
 			return nil, fmt.Errorf("axis %d: padding %v and %v mirrors more than the %v elements have beside them", i, o.Before[i],
-				o.After[i], kept)
+				o.After[i], rest)
 		}
 	}
 	return []Type{TensorOf(t.DType, s...)}, nil

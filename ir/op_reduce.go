@@ -187,9 +187,9 @@ func reducedShape[S ~[]E, E any](s S, one E, axes []int, keep bool) (S, error) {
 
 func (o Reduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, row, y := in[0], reduceTable[o.Fn], env.Output(o, in)
-	kept, reduced := strided{}, strided{}
+	outer, reduced := strided{}, strided{}
 	for i, stride := range x.Shape().Strides() {
-		part := &kept
+		part := &outer
 		if slices.Contains(o.Axes, i) {
 			part = &reduced
 		}
@@ -197,7 +197,7 @@ func (o Reduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	i := 0
 	group := tensor.Shape(reduced.sizes).Elements()
-	kept.walk(func(start int) bool {
+	outer.walk(func(start int) bool {
 		env.Work(1 + group)
 		switch {
 		case x.Len() == 0 && (o.Fn == MaxOf || o.Fn == MinOf):

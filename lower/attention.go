@@ -293,12 +293,12 @@ func lowerRotary(c *context) []*ir.Value {
 	if rank(cos) != 3 {
 		c.Failf("cosines %v have not three axes", cos.Type)
 	}
-	turning := y.Type.Shape[3]
+	rotated := y.Type.Shape[3]
 	if n := c.AttrInt("rotary_embedding_dim", 0); n != 0 {
-		turning = ir.N(n)
+		rotated = ir.N(n)
 	}
-	if ir.Same(cos.Type.Shape[2].Mul(ir.N(2)), turning) == ir.No {
-		c.Failf("%v elements of each head are rotated, and there are cosines for half of %v", turning, cos.Type)
+	if ir.Same(cos.Type.Shape[2].Mul(ir.N(2)), rotated) == ir.No {
+		c.Failf("%v elements of each head are rotated, and there are cosines for half of %v", rotated, cos.Type)
 	}
 	y = c.Emit(ir.Rotary{Interleaved: c.AttrBool("interleaved", false)}, y, cos, sin)
 	if rank(x) == 4 {

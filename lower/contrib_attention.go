@@ -418,8 +418,8 @@ func (c *context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 	if rank(cos) != 2 || rank(sin) != 2 {
 		c.Failf("cos_cache %v and sin_cache %v have not two axes", cos.Type, sin.Type)
 	}
-	turning := cos.Type.Shape[1].Mul(ir.N(2))
-	if n := c.AttrInt("rotary_embedding_dim", 0); n != 0 && ir.Same(ir.N(n), turning) == ir.No {
+	size := cos.Type.Shape[1].Mul(ir.N(2))
+	if n := c.AttrInt("rotary_embedding_dim", 0); n != 0 && ir.Same(ir.N(n), size) == ir.No {
 		c.Failf("rotary_embedding_dim = %d for %v", n, cos.Type)
 	}
 	var y *ir.Value
@@ -430,11 +430,11 @@ func (c *context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 	case rank(x) != 3:
 		c.Failf("input %v", x.Type)
 	default:
-		count := x.Type.Shape[2].Div(turning)
+		count := x.Type.Shape[2].Div(size)
 		if n := c.AttrInt("num_heads", 0); n > 0 {
 			count = ir.N(n)
-		} else if ir.Same(count.Mul(turning), x.Type.Shape[2]) == ir.No {
-			c.Failf("input %v is not a number of heads of %v, as cos_cache %v has them", x.Type, turning, cos.Type)
+		} else if ir.Same(count.Mul(size), x.Type.Shape[2]) == ir.No {
+			c.Failf("input %v is not a number of heads of %v, as cos_cache %v has them", x.Type, size, cos.Type)
 		}
 		y = c.split(x, count)
 	}

@@ -11,7 +11,7 @@ import (
 // the places of the tokens and then those of the padding, [B,S] numbers in all.
 
 // places is the first n of the places, as ScatterND and Gather take them.
-func (c *context) places(offset *ir.Value, n ir.Dim) *ir.Value {
+func (c *context) flatIndices(offset *ir.Value, n ir.Dim) *ir.Value {
 	if rank(offset) != 2 {
 		c.Failf("token_offset %v is not [batch, sequence]", offset.Type)
 	}
@@ -21,7 +21,7 @@ func (c *context) places(offset *ir.Value, n ir.Dim) *ir.Value {
 // restore puts tokens [n,·] back into a batch [B,S,·], with zeros as padding.
 func (c *context) restore(x, offset *ir.Value) *ir.Value {
 	n, width := x.Type.Shape[0], x.Type.Shape[1]
-	at := c.places(offset, n)
+	at := c.flatIndices(offset, n)
 	B, S := offset.Type.Shape[0], offset.Type.Shape[1]
 	empty := c.expand(c.like(x, 0), ir.Shape{B.Mul(S), width})
 	y := c.Emit(ir.ScatterND{}, empty, c.reshape(c.cast(at, tensor.I64), ir.Shape{n, ir.N(1)}), x)
@@ -31,7 +31,7 @@ func (c *context) restore(x, offset *ir.Value) *ir.Value {
 // remove takes the n tokens out of a batch [B,S,·].
 func (c *context) remove(x, offset *ir.Value, n ir.Dim) *ir.Value {
 	s := x.Type.Shape
-	return c.Emit(ir.Gather{}, c.reshape(x, ir.Shape{s[0].Mul(s[1]), s[2]}), c.places(offset, n))
+	return c.Emit(ir.Gather{}, c.reshape(x, ir.Shape{s[0].Mul(s[1]), s[2]}), c.flatIndices(offset, n))
 }
 
 // A removed is what RemovePadding did: where ir.Pack and ir.Unpack do the same, token_offset and cumulated_seq_len are not read.
@@ -138,8 +138,8 @@ func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 	case r != nil && r == h.removedBy(offset, n):
 		in = append(in, r.pack[ir.PackPositions])
 	default:
-		place := h.reshape(h.cast(h.places(offset, n), tensor.I64), ir.Shape{ir.N(1), n})
-		in = append(in, h.binary(ir.Mod, place, h.sizeScalar(offset.Type.Shape[1])))
+		index := h.reshape(h.cast(h.flatIndices(offset, n), tensor.I64), ir.Shape{ir.N(1), n})
+		in = append(in, h.binary(ir.Mod, index, h.sizeScalar(offset.Type.Shape[1])))
 	}
 	y := h.Emit(ir.Attention{Scale: h.scale()}, in...)
 	s := y.Type.Shape

@@ -320,7 +320,8 @@ func lowerQEmbedNormalization(c *context) []*ir.Value {
 		}
 		return c.quantized(x, scale, zero)
 	}
-	return c.embed(embedding{ids: c.In(0), segments: c.Opt(1), words: table(2, 8, 13), places: table(3, 9, 14), kinds: table(4, 10, 15),
+	return c.embed(embedding{ids: c.In(0), segments: c.Opt(1), words: table(2, 8, 13), positionTable: table(3, 9, 14),
+		kinds: table(4, 10, 15),
 		scale: table(5, 11, 16), shift: table(6, 12, 17), mask: c.Opt(7)})
 }
 

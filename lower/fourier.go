@@ -232,8 +232,8 @@ func lowerWindow(a0, a1, a2 float64) func(*context) []*ir.Value {
 			period = size.Sub(ir.N(1))
 		}
 		constant := func(v float64) *ir.Value { return c.Scalar(tensor.F64, v) }
-		wave := func(turns, amplitude float64) *ir.Value {
-			x := c.binary(ir.Mul, c.cast(c.count(size, 0, 1), tensor.F64), constant(turns*2*math.Pi))
+		wave := func(frequency, amplitude float64) *ir.Value {
+			x := c.binary(ir.Mul, c.cast(c.count(size, 0, 1), tensor.F64), constant(frequency*2*math.Pi))
 			x = c.binary(ir.Div, x, c.cast(c.sizeScalar(period), tensor.F64))
 			return c.binary(ir.Mul, c.unary(ir.Cos, x), constant(amplitude))
 		}

@@ -73,11 +73,11 @@ func kernelAxes(rank int) []int {
 
 // kernelFirst returns weights [M,C,…] as […,C,M].
 func (c *context) kernelFirst(w *ir.Value) *ir.Value {
-	turn := ir.Transpose{Perm: append(firstAxes(rank(w))[2:], 1, 0)}
+	order := ir.Transpose{Perm: append(firstAxes(rank(w))[2:], 1, 0)}
 	if w.Const == nil {
-		return c.Emit(turn, w)
+		return c.Emit(order, w)
 	}
-	return c.b.g.NewConst(w.Name, c.evaluated(turn, w.Const.Aligned()))
+	return c.b.g.NewConst(w.Name, c.evaluated(order, w.Const.Aligned()))
 }
 
 // product multiplies rows with weights [M,…], seen as a matrix, and adds the bias.
@@ -142,7 +142,7 @@ func (c *context) tileRows(win ir.Window, x *ir.Value) *ir.Value {
 	rows, elements := ir.Shape{s[0]}, s[1]
 	perm, within := []int{0}, []int{1}
 	for i, k := range win.Kernel {
-		n, _, _ := win.Places(i, s[2+i])
+		n, _, _ := win.Positions(i, s[2+i])
 		cut.Sizes[2+i] = n.Mul(ir.N(k))
 		split = append(split, n, ir.N(k))
 		rows, elements = append(rows, n), elements.Mul(ir.N(k))

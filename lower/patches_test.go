@@ -88,7 +88,7 @@ func convolve(win ir.Window, groups int, x, w, bias *tensor.Tensor) *tensor.Tens
 	out := tensor.Shape{sx[0], sw[0]}
 	var before []int
 	for i, d := range spatial {
-		n, b, _ := win.Places(i, ir.N(d))
+		n, b, _ := win.Positions(i, ir.N(d))
 		out, before = append(out, n.Int()), append(before, b.Int())
 	}
 	y := tensor.New(tensor.F32, out...)

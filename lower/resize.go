@@ -155,15 +155,15 @@ func (c *context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
 		return c.opaque(r, x)
 	}
 	order := append(slices.Delete(firstAxes(rank(x)), 1, 2), 1)
-	turned := r
-	turned.Shape, turned.Scales, turned.Roi = nil, nil, nil
+	planes := r
+	planes.Shape, planes.Scales, planes.Roi = nil, nil, nil
 	for _, axis := range order {
-		turned.Shape, turned.Scales = append(turned.Shape, r.Shape[axis]), append(turned.Scales, r.Scales[axis])
+		planes.Shape, planes.Scales = append(planes.Shape, r.Shape[axis]), append(planes.Scales, r.Scales[axis])
 		if r.Roi != nil {
-			turned.Roi = append(turned.Roi, r.Roi[2*axis:2*axis+2]...)
+			planes.Roi = append(planes.Roi, r.Roi[2*axis:2*axis+2]...)
 		}
 	}
-	return []*ir.Value{c.channelsFirst(c.opaque(turned, c.channelsLast(x))[0])}
+	return []*ir.Value{c.channelsFirst(c.opaque(planes, c.channelsLast(x))[0])}
 }
 
 // channelsOfImage is the fewest channels that are moved to the end before a resizing: those of an image are not worth it.

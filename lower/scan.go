@@ -51,8 +51,8 @@ func lowerScan(c *context) []*ir.Value {
 		t.Shape = slices.Delete(slices.Clone(t.Shape), s.inAxes[i], s.inAxes[i]+1)
 		elements = append(elements, t)
 	}
-	if trips, ok := length.Const(); ok && !slices.ContainsFunc(in, func(v *ir.Value) bool { return v.Type.Unranked }) {
-		if out, done := c.unrollScan(r, s, trips, in); done {
+	if iterations, ok := length.Const(); ok && !slices.ContainsFunc(in, func(v *ir.Value) bool { return v.Type.Unranked }) {
+		if out, done := c.unrollScan(r, s, iterations, in); done {
 			return out
 		}
 	}
@@ -96,16 +96,16 @@ func (c *context) scanDirections(name string, n int) []int {
 	return list
 }
 
-func (c *context) unrollScan(r *subgraph, s scan, trips int, in []*ir.Value) ([]*ir.Value, bool) {
+func (c *context) unrollScan(r *subgraph, s scan, iterations int, in []*ir.Value) ([]*ir.Value, bool) {
 	element := func(k, i int) *ir.Value {
 		x := in[s.states+k]
 		if s.inBack[k] == 1 {
-			i = trips - 1 - i
+			i = iterations - 1 - i
 		}
 		return c.Emit(ir.Gather{Axis: s.inAxes[k]}, x, c.Constant(tensor.Scalar(int64(i))))
 	}
 	done := 0
-	out, stacked, ok := c.unroll(r, trips, s.states, 0, in[:s.states],
+	out, stacked, ok := c.unroll(r, iterations, s.states, 0, in[:s.states],
 		func(i int, state []*ir.Value) []*ir.Value {
 			args := slices.Clone(state)
 			for k := range s.inputs {
@@ -113,7 +113,7 @@ func (c *context) unrollScan(r *subgraph, s scan, trips int, in []*ir.Value) ([]
 			}
 			return args
 		},
-		func([]*ir.Value) (bool, bool) { done++; return done < trips, true })
+		func([]*ir.Value) (bool, bool) { done++; return done < iterations, true })
 	if !ok {
 		return nil, false
 	}

@@ -68,7 +68,7 @@ func bindPackedAttention(b *binder, n *ir.Node, in, out []operand) step {
 		args.Window = windowOf(op, a.Queries, a.Keys)
 	}
 	plan, scratch, each := b.scratchBytes(0), b.scratchBytes(1), align(a.ScratchBytes())
-	return inTurn(
+	return inPhases(
 		step{parts: 1, run: func(m *machine, _, _ int) {
 			err := a.Plan(elements[int32](m, &sequences), plan.bytes(m))
 			if err == nil && byPosition {

@@ -104,7 +104,7 @@ func convShape(n *ir.Node) (shape kernel.ConvShape, groups int, depthwise bool) 
 		DilationHigh: 1, PositionsHigh: 1}
 	axis := 0
 	front := func() int {
-		_, before, _ := op.Places(axis, ir.N(x[1+axis]))
+		_, before, _ := op.Positions(axis, ir.N(x[1+axis]))
 		return before.Int()
 	}
 	if len(x) == 4 && !isColumn(n) {
@@ -129,7 +129,7 @@ func isColumn(n *ir.Node) bool {
 	if len(x) != 4 || x[2] != 1 || y[2] != 1 || op.Kernel[1] != 1 {
 		return false
 	}
-	_, before, _ := op.Places(1, ir.N(1))
+	_, before, _ := op.Positions(1, ir.N(1))
 	return before.Is(0)
 }
 

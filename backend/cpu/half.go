@@ -74,7 +74,7 @@ func bindHalf(b *binder, n *ir.Node, inner bindFunc) (step, error) {
 	if len(after) > 0 {
 		phases = append(phases, oneAfterAnother(after))
 	}
-	return inTurn(phases...), nil
+	return inPhases(phases...), nil
 }
 
 // toFloats and fromFloats convert by the type of the narrow side.

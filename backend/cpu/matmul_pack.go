@@ -59,12 +59,12 @@ func (d *processor) formatFor(k int) format {
 
 // pack lays out one float32 matrix.
 func (d *processor) pack(f format, w *tensor.Tensor, transposed bool) *ir.Packed {
-	layout, data := d.lay(d.weights.take, f, w, transposed)
+	layout, data := d.layOut(d.weights.take, f, w, transposed)
 	return d.weights.keep(layout, data)
 }
 
-// lay lays out one float32 matrix in memory that take returns.
-func (d *processor) lay(take func(tensor.DType, ...int) *tensor.Tensor, f format, w *tensor.Tensor, transposed bool) (packed.Layout,
+// layOut lays out one float32 matrix in memory that take returns.
+func (d *processor) layOut(take func(tensor.DType, ...int) *tensor.Tensor, f format, w *tensor.Tensor, transposed bool) (packed.Layout,
 	*tensor.Tensor) {
 	s := w.Shape()
 	k, n, row, col := s[len(s)-2], s[len(s)-1], s[len(s)-1], 1
@@ -93,7 +93,7 @@ func (d *processor) packWeight(w *tensor.Tensor, transposed bool) *ir.Packed {
 	}
 	var scratch sharing.Slab
 	defer scratch.Close()
-	layout, floats := d.lay(scratch.Tensor, f, wide, transposed)
+	layout, floats := d.layOut(scratch.Tensor, f, wide, transposed)
 	data := d.weights.take(w.DType(), floats.Shape()...)
 	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), tensor.Of[float32](floats))
 	return d.weights.keep(withForm(layout, packed.Wide(w.DType())), data)

@@ -48,7 +48,7 @@ func bindQAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	if n.HasOperand(ir.QAttentionSequences) {
 		a, sequences := b.d.packedQAttention(n), in[ir.QAttentionSequences]
 		plan, scratch, each := b.scratchBytes(0), b.scratchBytes(1), align(a.ScratchBytes())
-		return inTurn(
+		return inPhases(
 			step{parts: 1, run: func(m *machine, _, _ int) {
 				if err := a.Plan(elements[int32](m, &sequences), plan.bytes(m)); err != nil {
 					m.fail(n, err)

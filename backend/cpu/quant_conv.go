@@ -142,7 +142,7 @@ func bindQConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		}
 		k.Run(part%parts, &a, shared.bytes(m)[cacheLine+worker*own:][:own])
 	}}
-	return inTurn(zeroPhase(in[ir.QMatMulAZero], zero, flip), run), nil
+	return inPhases(zeroPhase(in[ir.QMatMulAZero], zero, flip), run), nil
 }
 
 // columnsFrom are the numbers of n columns, from one on: of those that all columns share, the same.

@@ -155,7 +155,7 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	} else {
 		phases = append(phases, q.packB())
 	}
-	return inTurn(append(phases, q.multiply())...), nil
+	return inPhases(append(phases, q.multiply())...), nil
 }
 
 // multiply runs the kernel over the parts of all products.

@@ -20,8 +20,8 @@ type step struct {
 	locations []location // of the operands, results and scratch, if run is for others as well
 }
 
-// inTurn joins phases to one step.
-func inTurn(phases ...step) step {
+// inPhases joins phases to one step.
+func inPhases(phases ...step) step {
 	for i := len(phases) - 1; i > 0; i-- {
 		phases[i-1].then = &phases[i]
 	}

@@ -63,7 +63,7 @@ func concatenate(y *operand, xs []*operand, axis int) launch {
 			n := s.u(x.Shape[axis]) // positions before the first or after the last are above it
 			s.put("if (position < %s) {\nlet j = (row * %s + position) * %s + column;\nvar at = %s;", n, n, inner, s.u(x.first()))
 			newNest(x.Shape, x).walk(s, "j", "at")
-			s.put("value = %s;\n}\nplace -= %s;", e.load(s.bind(x.memory), "at"), n)
+			s.put("value = %s;\n}\nposition -= %s;", e.load(s.bind(x.memory), "at"), n)
 		}
 		return "value", s.u(y.first()) + " + " + i
 	})
@@ -112,7 +112,7 @@ var triluEntry = entry{
 	},
 }
 
-// paddings give, by mode, the position in an axis of which lo to hi is left that is read at index i; a constant is read elsewhere.
+// paddings give, by mode, the position in an axis of which lo to hi is left that index i reads. A constant is read elsewhere.
 var paddings = map[ir.PadMode]string{
 	ir.PadConstant: "i",
 	ir.PadEdge:     "clamp(i, lo, hi - 1)",
@@ -134,7 +134,7 @@ var padEntry = entry{
 				size := s.u(y.Shape[k])
 				s.put("{ let lo = bitcast<i32>(%s);\nlet hi = bitcast<i32>(%s);", s.u(max(0, -before)), s.u(x.Shape[k]-max(0, -after)))
 				s.put("let i = i32(rest %% %s) - bitcast<i32>(%s);\nrest /= %s;\nlet j = %s;", size, s.u(before), size, paddings[op.Mode])
-				s.put("inside = inside && j >= lo && j < hi;\nplace += j * bitcast<i32>(%s); }", s.u(x.Strides[k]))
+				s.put("inside = inside && j >= lo && j < hi;\nindex += j * bitcast<i32>(%s); }", s.u(x.Strides[k]))
 			}
 			value = e.wgsl + "()"
 			if n.HasOperand(1) {

@@ -95,7 +95,7 @@ func (p *pool) max(op ops.MaxPool, out []*operand) []launch {
 	if len(out) == 1 {
 		return launches
 	}
-	return append(launches, p.launch("max_pool_places", out[1], start, each, func(s *shader) string {
+	return append(launches, p.launch("max_pool_indices", out[1], start, each, func(s *shader) string {
 		spatial := p.x.Shape[1 : len(p.x.Shape)-1]
 		steps, size := op.Steps(spatial), spatial.Elements()
 		s.put("var number = 0u;\nif (tap != %s) {", outside)

@@ -217,8 +217,8 @@ func (w *worker) failure(err error) error {
 		w.cmd.Process.Kill() // it may wait for something else
 	}
 	w.cmd.Wait()
-	if said := strings.TrimSpace(strings.TrimPrefix(w.errors.String(), "rlxc: ")); said != "" {
-		return fmt.Errorf("%s", said)
+	if message := strings.TrimSpace(strings.TrimPrefix(w.errors.String(), "rlxc: ")); message != "" {
+		return fmt.Errorf("%s", message)
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func linkCompiler(find func(name string) (uintptr, error)) (*compilerProcs, erro
 func openCompiler() (*compilerProcs, error) {
 	compilersMu.Lock()
 	defer compilersMu.Unlock()
-	at := compilerPlaces
+	at := compilerPaths
 	if path := os.Getenv(EnvCompiler); path != "" {
 		at = []string{path}
 	}

@@ -58,7 +58,7 @@ func replaceFile(path string, write func(io.Writer) error) (err error) {
 	if err = toDisk(f.File); err != nil {
 		return err
 	}
-	return f.place(path)
+	return f.install(path)
 }
 
 // maxLinks is how many links in a row are followed, as many as Linux follows.
@@ -150,8 +150,8 @@ func forget(name string) {
 	delete(drafts.open, name)
 }
 
-// place gives a complete file its name and makes both last.
-func (d *draft) place(path string) error {
+// install gives a complete file its name and makes both last.
+func (d *draft) install(path string) error {
 	if d.name == "" {
 		if done, err := d.link(path); done || err != nil {
 			syncFolder(path)

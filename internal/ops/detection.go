@@ -322,7 +322,7 @@ func (o DeformConv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	y := env.Output(o, in)
 	groups, offsetGroups := o.Group, o.OffsetGroup
 	s, k, out := x.Shape(), w.Shape(), y.Shape()
-	taps, places := o.Kernel[0]*o.Kernel[1], out[2]*out[3]
+	taps, positions := o.Kernel[0]*o.Kernel[1], out[2]*out[3]
 	if s[1] != k[1]*groups || k[0]%groups != 0 || s[1]%offsetGroups != 0 {
 		return nil, fmt.Errorf("weights %v in %d groups, %d groups of offsets, for %v", w, groups, offsetGroups, x)
 	}
@@ -334,7 +334,7 @@ func (o DeformConv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	for n := range s[0] {
 		for oc := range k[0] {
 			group := oc / (k[0] / groups)
-			for place := range places {
+			for position := range positions {
 				sum := 0.0
 				if bias != nil {
 					sum = bias.Float64(oc)
@@ -345,17 +345,17 @@ func (o DeformConv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 					og := channel / (s[1] / offsetGroups)
 					for t := range taps {
 						at := (n*offsetGroups+og)*taps + t
-						dy, dx := offset.Float64(at*2*places+place), offset.Float64((at*2+1)*places+place)
+						dy, dx := offset.Float64(at*2*positions+position), offset.Float64((at*2+1)*positions+position)
 						v := between(x, (n*s[1]+channel)*s[2]*s[3], s[2], s[3],
-							float64(place/out[3]*o.Strides[0]-before[0]+t/o.Kernel[1]*o.Dilations[0])+dy,
-							float64(place%out[3]*o.Strides[1]-before[1]+t%o.Kernel[1]*o.Dilations[1])+dx)
+							float64(position/out[3]*o.Strides[0]-before[0]+t/o.Kernel[1]*o.Dilations[0])+dy,
+							float64(position%out[3]*o.Strides[1]-before[1]+t%o.Kernel[1]*o.Dilations[1])+dx)
 						if mask != nil {
-							v *= mask.Float64(at*places + place)
+							v *= mask.Float64(at*positions + position)
 						}
 						sum += v * w.Float64((oc*k[1]+ic)*taps+t)
 					}
 				}
-				y.SetFloat64((n*k[0]+oc)*places+place, sum)
+				y.SetFloat64((n*k[0]+oc)*positions+position, sum)
 			}
 		}
 	}

@@ -91,7 +91,7 @@ func (treeEnsemble) read(r *reader) *rowModel {
 	if err := t.readSets(members.Aligned()); err != nil {
 		r.failf("%w", err)
 	}
-	f, err := t.lay(targets, aggregate)
+	f, err := t.flatten(targets, aggregate)
 	if err != nil {
 		r.failf("%w", err)
 	}
@@ -130,7 +130,7 @@ func (r *reader) branches(prefix string, targets, aggregate int) *Forest {
 		t.modes[i] = mode
 	}
 	r.castVotes(t, prefix, find)
-	f, err := t.lay(targets, aggregate)
+	f, err := t.flatten(targets, aggregate)
 	if err != nil {
 		r.failf("%w", err)
 	}

@@ -39,8 +39,8 @@ func appendRule() *Rule {
 		t := along(m.emit(ir.Range{Step: ir.N(1), Len: op.Size, DType: tensor.I64}), op.Axis, op.Size)
 		old, filled := binary(ir.Less, t, start), binary(ir.Less, t, end)
 		if op.Keep {
-			behind := m.emit(ir.Unary{Fn: ir.Not}, filled)
-			old = binary(ir.Or, old, behind)
+			unfilled := m.emit(ir.Unary{Fn: ir.Not}, filled)
+			old = binary(ir.Or, old, unfilled)
 			filled = binary(ir.Less, t, binary(ir.MaxFn, end, size(cached)))
 		}
 		from := m.emit(ir.Where{}, old, t, binary(ir.Add, binary(ir.Sub, t, start), size(cached)))

@@ -240,16 +240,16 @@ func qdqPairRules() []*Rule {
 			assumes: "the rounding of a QDQ pair of 8 bits or more between float operators has no meaning, nor has the clipping " +
 				"of one of 8 bits, unless its zero point is the lowest value",
 			pattern: pair, build: func(m *match) *ir.Value {
-				codes, views := beneathViews(m.get(rounded))
-				q := codes.Def
-				if codes.Type.DType.Bits() < 8 {
+				values, views := beneathViews(m.get(rounded))
+				q := values.Def
+				if values.Type.DType.Bits() < 8 {
 					return m.refuse("less than 8 bits")
 				}
 				if m.root.Outputs[0].Type.DType != q.Inputs[0].Type.DType || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
 					!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) {
 					return nil
 				}
-				if productReads(codes) {
+				if productReads(values) {
 					return m.refuse("a product also reads the quantised values")
 				}
 				if addsQuantized(m.root.Outputs[0]) {

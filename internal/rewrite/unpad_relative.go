@@ -67,7 +67,7 @@ func (h headAxes) relative(v *ir.Value, seq ir.Dim) *relativeScores {
 	if !ok || gather.Axis != len(v.Type.Shape)-1 {
 		return nil
 	}
-	r.index = placesOf(v.Def.Inputs[1], seq)
+	r.index = indicesOf(v.Def.Inputs[1], seq)
 	product := h.unjoined(v.Def.Inputs[0])
 	m, ok := opOfValue[ir.MatMul](product)
 	if !ok || r.index == nil || m.Act != ir.NoUnary || m.Alpha != 0 && m.Alpha != 1 || product.Def.HasOperand(ir.MatMulBias) ||
@@ -170,8 +170,8 @@ func (h headAxes) vectors(v *ir.Value, transB bool, factor float32) *tensor.Tens
 	return y
 }
 
-// placesOf reads indices by two positions that are the same for all texts and heads: a value of as many elements as [seq,seq].
-func placesOf(v *ir.Value, seq ir.Dim) *ir.Value {
+// indicesOf reads indices by two positions that are the same for all sequences and heads: a value of as many elements as [seq,seq].
+func indicesOf(v *ir.Value, seq ir.Dim) *ir.Value {
 	for {
 		s := v.Type.Shape
 		if n := len(s); n < 2 || !s[n-1].Equal(seq) || !s[n-2].Equal(seq) {
