@@ -47,7 +47,7 @@ func (o Pad) Infer(in []*Value) ([]Type, error) {
 func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, value := in[0], Operand(in, 1)
 	y := env.Output(o, in)
-	source := make([][]int, x.Rank()) // for each axis: the place in x that each place in the result shows, or −1
+	source := make([][]int, x.Rank()) // for each axis: the position in x that each position in the result has, or −1
 	for i, n := range x.Shape() {
 		source[i] = o.source(env, n, o.Before[i].Int(), o.After[i].Int())
 	}
@@ -68,7 +68,7 @@ func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// source lists what the places of one padded axis of size n show.
+// source lists the positions that one padded axis of size n has.
 func (o Pad) source(env *Env, n, before, after int) []int {
 	out := Make[int](env, n+before+after)
 	for i := range out {

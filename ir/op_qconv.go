@@ -85,7 +85,7 @@ func (o QConv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// patches has a row for each place: what the window meets there of some channels.
+// patches has a row for each position: what the window covers there of some channels.
 func (o QConv) patches(env *Env, x, zero *tensor.Tensor, shape tensor.Shape, first, inputs int) *tensor.Tensor {
 	sx, last := x.Shape(), x.Rank()-1
 	spatial, positions := sx[1:last], shape[1:last]

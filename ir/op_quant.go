@@ -81,7 +81,7 @@ func fitScales(s Shape, scale, zero *Value, axis, block int) error {
 	return nil
 }
 
-// scaleIndex returns the place of the scale of element i of a tensor of shape s.
+// scaleIndex returns the index of the scale of element i of a tensor of shape s.
 func scaleIndex(s, scales tensor.Shape, axis, block int) func(i int) int {
 	if len(scales) == 0 {
 		return func(int) int { return 0 }

@@ -55,7 +55,7 @@ func (r Reduction) scatters(d tensor.DType) error {
 	return nil
 }
 
-// put writes x[j] to y[i], combined with what stands there.
+// put writes x[j] to y[i], combined with what is there.
 func (r Reduction) put(y *tensor.Tensor, i int, x *tensor.Tensor, j int) {
 	if r == NoReduction {
 		copyElement(y, i, x, j)

@@ -231,7 +231,7 @@ func TestPolicyNames(t *testing.T) {
 	require.EqualError(t, err, `unknown liveness policy "forever": use one of exact, to-end, off`)
 }
 
-// TestPlansRepeat binds the encoder anew each time.
+// TestPlansRepeat binds the encoder again each time.
 func TestPlansRepeat(t *testing.T) {
 	var first *liveness.Result
 	var offsets []planner.Slot

@@ -110,7 +110,7 @@ func plannerOptions(d *target.Target, mode planner.Mode) planner.Options {
 	return o
 }
 
-// prove plans in every mode and demands that each plan stands every check.
+// prove plans in every mode and demands that each plan passes every check.
 func prove(t require.TestingT, g *ir.Graph, d *target.Target, r *liveness.Result, modes ...planner.Mode) {
 	for _, mode := range modes {
 		plan, err := planner.Solve(&r.Problem, plannerOptions(d, mode))

@@ -107,7 +107,7 @@ func TestOverAPartOfABuffer(t *testing.T) {
 	}
 }
 
-// TestNothingOverAStridedResult: what reads a result that lies among other columns is not written over it.
+// TestNothingOverAStridedResult: what reads a result that is among other columns is not written over it.
 func TestNothingOverAStridedResult(t *testing.T) {
 	d := overDevice(t, func(kernels *[ir.NumKinds]target.Kernel) {
 		kernels[ir.KindAttention].Scratch = func(*ir.Node) []int64 { return []int64{4096} }

@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// What takes attention's place, or bends it.
+// Operators like attention.
 var attentionLikeRows = []row{
 	{"LinearAttention", 27, lowerLinearAttention},
 	{"CausalConvWithState", 27, lowerCausalConv},

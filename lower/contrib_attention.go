@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// onnxruntime's attention (domain com.microsoft). The packed forms, which leave padding out, are in contrib_packed.go,
+// onnxruntime's attention (domain com.microsoft). The packed forms, without padding, are in contrib_packed.go,
 // and the one of decoders with caches of several lengths in contrib_gqa.go.
 var contribAttentionRows = []row{
 	{"Attention", 1, lowerContribAttention},
@@ -124,7 +124,7 @@ func (h *heads) addMask(mask *ir.Value) {
 			h.hide(h.binary(ir.Less, keys, part(0)))
 		case ir.Same(s[0], B.Mul(ir.N(2))) == ir.Yes:
 			h.hide(h.binary(ir.And, h.binary(ir.Less, keys, part(0)), h.binary(ir.GreaterOrEqual, keys, part(1))))
-		default: // sizes that turn out otherwise do not fit the reshape
+		default: // other sizes do not fit the reshape
 			h.hide(h.binary(ir.Less, keys, limit(mask)))
 		}
 	case 2:
@@ -202,7 +202,7 @@ func lowerContribAttention(c *context) []*ir.Value {
 	return c.packedAttention(y, 3, 4, c.Opt(5))
 }
 
-// refuse reports attributes that turn on what is not understood.
+// refuse reports attributes that enable unsupported features.
 func (c *context) refuse(names ...string) {
 	for _, n := range names {
 		if c.AttrBool(n, false) {
@@ -211,7 +211,7 @@ func (c *context) refuse(names ...string) {
 	}
 }
 
-// packedAttention goes on from the projection of queries, keys and values; mask and past are operand positions.
+// packedAttention continues from the projection of queries, keys and values; mask and past are operand positions.
 func (c *context) packedAttention(y *ir.Value, mask, past int, bias *ir.Value) []*ir.Value {
 	h := c.newHeads()
 	h.parts(y, c.numHeads("num_heads"))
@@ -317,7 +317,7 @@ func (c *context) multiHead(at multiHeadOperands) []*ir.Value {
 
 // extendBuffers puts keys and values into buffers with room for all of a text, after the positions that past_sequence_length says are
 // taken.
-// What masks and scores have no place for is not read.
+// What masks and scores lack is not read.
 func (h *heads) extendBuffers(pastKey, pastValue, past *ir.Value, masks ...*ir.Value) (present [2]*ir.Value) {
 	one, B, S := ir.N(1), h.B(), h.S()
 	if ir.Same(past.Type.Shape.Elements(), one) == ir.No {
@@ -325,7 +325,7 @@ func (h *heads) extendBuffers(pastKey, pastValue, past *ir.Value, masks ...*ir.V
 	}
 	start := h.cast(h.reshape(past, ir.Shape{one, one, one, one}), tensor.I64)
 	length := h.binary(ir.Add, start, h.sizeScalar(S))
-	none := h.binary(ir.Less, start, h.Constant(tensor.Scalar(int64(0)))) // nothing before a negative place: no length
+	none := h.binary(ir.Less, start, h.Constant(tensor.Scalar(int64(0)))) // nothing before a negative position: no length
 	lengths := h.expand(h.reshape(h.Emit(ir.Where{}, none, start, length), ir.Shape{one}), ir.Shape{B})
 	for i, x := range []struct {
 		part **ir.Value

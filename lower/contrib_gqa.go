@@ -62,7 +62,7 @@ func lowerGroupQueryAttention(c *context) []*ir.Value {
 	return out[:min(c.NumOutputs(), 3)]
 }
 
-// read takes queries, keys and values, apart or side by side in one tensor, and where each sequence's stand.
+// read takes queries, keys and values, separate or adjacent in one tensor, and the positions of each sequence.
 func (g *groupQuery) read() {
 	count, groups := g.numHeads("num_heads"), g.numHeads("kv_num_heads")
 	q, k, v := g.In(gqaQ), g.Opt(gqaK), g.Opt(gqaV)

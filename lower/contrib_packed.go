@@ -7,10 +7,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Padding is left out of a batch by listing, for every token in order, its place in the padded batch: token_offset holds
-// the places of the tokens and then those of the padding, [B,S] numbers in all.
+// Padding is removed from a batch by listing the flat index of every token in the padded batch, in order. token_offset holds
+// the flat indices of the tokens and then those of the padding, [B,S] numbers in all.
 
-// places is the first n of the places, as ScatterND and Gather take them.
+// flatIndices returns the first n flat indices, as ScatterND and Gather take them.
 func (c *context) flatIndices(offset *ir.Value, n ir.Dim) *ir.Value {
 	if rank(offset) != 2 {
 		c.Failf("token_offset %v is not [batch, sequence]", offset.Type)
@@ -61,7 +61,7 @@ func lowerRestorePadding(c *context) []*ir.Value {
 }
 
 // lowerRemovePadding leaves the number of tokens, which depends on the lengths, to the run; and those of its results that are not of tokens
-// to whoever reads them.
+// to what reads them.
 func lowerRemovePadding(c *context) []*ir.Value {
 	x, counts := c.In(0), c.In(1)
 	if rank(x) != 3 || rank(counts) != 1 {
@@ -107,8 +107,8 @@ func lowerRemovePadding(c *context) []*ir.Value {
 	return out[:c.NumOutputs()]
 }
 
-// rowsOf lists the texts as ir.Pack does, given the sums of the lengths, [B+1].
-func (c *context) rowsOf(sums *ir.Value) *ir.Value {
+// sequencesOf lists the sequences as ir.Pack does, given the sums of the lengths, [B+1].
+func (c *context) sequencesOf(sums *ir.Value) *ir.Value {
 	if rank(sums) != 1 {
 		c.Failf("cumulative_sequence_length %v", sums.Type)
 	}
@@ -119,9 +119,9 @@ func (c *context) rowsOf(sums *ir.Value) *ir.Value {
 	return c.Emit(ir.Concat{Axis: 1}, first, end, first, end)
 }
 
-// attendRows is attention of tokens [1,n,H,D] within their texts, with a bias [B or 1,H or 1,S,S] or none: it has a place for each pair of
-// places of a padded text, which are the tokens' positions.
-func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
+// attendPacked is attention of tokens [1,n,H,D] within their sequences, with a bias [B or 1,H or 1,S,S] or none. The bias has an element
+// for each pair of positions of a padded sequence.
+func (h *heads) attendPacked(offset, sums, bias *ir.Value) []*ir.Value {
 	in, n := []*ir.Value{h.q, h.k, h.v, bias}, h.q.Type.Shape[1]
 	if bias != nil && (rank(bias) != 4 || rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No ||
 		ir.Same(bias.Type.Shape[3], offset.Type.Shape[1]) == ir.No) {
@@ -131,7 +131,7 @@ func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 	if r != nil {
 		in = append(in, r.pack[ir.PackSequences])
 	} else {
-		in = append(in, h.rowsOf(sums))
+		in = append(in, h.sequencesOf(sums))
 	}
 	switch {
 	case bias == nil:
@@ -153,7 +153,7 @@ func lowerPackedAttention(c *context) []*ir.Value {
 	}
 	h, y := c.newHeads(), c.Emit(ir.MatMul{}, x, c.In(1), c.In(2))
 	h.parts(c.reshape(y, append(ir.Shape{ir.N(1)}, y.Type.Shape...)), c.numHeads("num_heads"))
-	return h.attendRows(c.In(3), c.In(4), c.Opt(5))
+	return h.attendPacked(c.In(3), c.In(4), c.Opt(5))
 }
 
 func lowerPackedMultiHeadAttention(c *context) []*ir.Value {
@@ -165,7 +165,7 @@ func lowerPackedMultiHeadAttention(c *context) []*ir.Value {
 	}
 	h := c.newHeads()
 	h.operands(tokens(c.In(0)), tokens(c.Opt(1)), tokens(c.Opt(2)), c.Opt(3), c.numHeads("num_heads"))
-	return h.attendRows(c.In(4), c.In(5), c.Opt(6))
+	return h.attendPacked(c.In(4), c.In(5), c.Opt(6))
 }
 
 // lowerRelativePositionBias is T5's: the distance of key and query falls into a bucket, half of which are single distances

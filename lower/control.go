@@ -79,7 +79,7 @@ func lowerIf(c *context) []*ir.Value {
 }
 
 // dropped checks a branch that no run takes, as one that a run may take is checked: its nodes have the form and the operand types that
-// their schemas give, and its results are of the types of the results that are in their place.
+// their schemas give, and its results are of the types of the corresponding results.
 func (c *context) dropped(r *subgraph, taken []*ir.Value) {
 	warnings := c.b.warnings
 	body, err := c.body(r, nil, nil)

@@ -19,7 +19,7 @@ type term struct {
 }
 
 // lowerEinsum sums operands pairwise, from left to right, by one product each: an axis that both have and later ones need
-// is a leading axis of the product, one that nobody needs is its inner axis.
+// is a leading axis of the product, one that nothing needs is its inner axis.
 func lowerEinsum(c *context) []*ir.Value {
 	equation := strings.ReplaceAll(c.AttrString("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")

@@ -277,7 +277,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 		if err := checkDeclared(v.Type, o.GetType()); v.Def == nil && errors.Is(err, ErrInvalid) { // it is an input or a constant
 			b.problem(fmt.Errorf("output %s: %w", onnx.Quote(o.GetName()), err))
 		}
-		if (v.Type.Kind != ir.TensorType || v.Type.Unranked) && v.Def == nil { // the host hands it on: backends know tensors with a rank
+		if (v.Type.Kind != ir.TensorType || v.Type.Unranked) && v.Def == nil { // the host passes it: backends know tensors with a rank
 			out, err := b.g.Append(ops.Identity{Typed: typed(v.Type)}, []*ir.Value{v})
 			if err != nil {
 				b.problem(err)

@@ -133,7 +133,7 @@ func (c *context) channelsFirst(x *ir.Value) *ir.Value {
 	return c.Emit(ir.Transpose{Perm: perm}, x)
 }
 
-// tileRows returns the patches as rows [N, positions…, C·taps]: the spatial axes are split into place and element.
+// tileRows returns the patches as rows [N, positions…, C·taps]: the spatial axes are split into position and element.
 func (c *context) tileRows(win ir.Window, x *ir.Value) *ir.Value {
 	s := x.Type.Shape
 	axes := len(win.Kernel)

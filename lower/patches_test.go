@@ -145,7 +145,7 @@ func TestConv(t *testing.T) {
 	})
 }
 
-// A transposed convolution is convolutions whose results lie in turns, and computes what its operator does; where padding cuts more off
+// A transposed convolution is convolutions whose results are in turns, and computes what its operator does; where padding cuts more off
 // than they can leave out, it stays.
 func TestTransposed(t *testing.T) {
 	left := 0

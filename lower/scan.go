@@ -132,7 +132,7 @@ func (s scan) op(types []ir.Type, batched bool) ops.Scan {
 		OutputDirections: s.outBack, Batched: batched}
 }
 
-// lowerScanBatch: opset 8 scans every row of a batch, axis 0, along axis 1, and operand 0 may say how many elements of each
+// lowerScanBatch: opset 8 scans every sequence of a batch, axis 0, along axis 1, and operand 0 may say how many elements of each
 // row count.
 func lowerScanBatch(c *context) []*ir.Value {
 	in := make([]*ir.Value, c.NumInputs()-1)

@@ -7,10 +7,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Weights that a model stores as codes or as narrow floats stay so: views of them are views of what is stored, with the node that widens it
-// after, where a kernel or a rewrite finds it.
+// Weights that a model stores as quantized values or as narrow floats stay so: views of them are views of what is stored, with the node
+// that widens it after, where a kernel or a rewrite finds it.
 
-// widened takes a float32 weight apart that a Dequantize, or a Cast of 16-bit floats, widens: codes are what is stored, in are all
+// widened takes a float32 weight apart that a Dequantize, or a Cast of 16-bit floats, widens: values are what is stored, in are all
 // operands.
 func widened(w *ir.Value) (values *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
 	if w == nil || w.Def == nil || w.Type.DType != tensor.F32 {
@@ -41,7 +41,7 @@ func (c *context) stored(w *ir.Value) (values *ir.Value, op ir.Op, in []*ir.Valu
 	return in[0], op, in, true
 }
 
-// weights returns a view of weights, of which axis i becomes axes[i]; those that have no place there are not apart any more. Where scales
+// weights returns a view of weights, of which axis i becomes axes[i]; those that have no such view are combined again. Where scales
 // are not for what is apart, the weights are computed.
 func (c *context) weights(w *ir.Value, axes []int, view func(*ir.Value) *ir.Value) *ir.Value {
 	values, op, in, ok := widened(w)

@@ -16,7 +16,7 @@ import (
 // maxPhases bounds the convolutions that one transposed convolution becomes.
 const maxPhases = 64
 
-// A phase is the taps that reach every s-th place along an axis, in the order in which they meet the operand.
+// A phase is the taps that reach every s-th position along an axis, in the order in which they meet the operand.
 type phase struct {
 	first, step, taps int // the last of them comes first
 	dilation          int
@@ -32,7 +32,7 @@ func phases(op ops.ConvTranspose, axis int, d ir.Dim) (list []phase) {
 	if !ok || !known || rest <= -stride {
 		return nil
 	}
-	more := (rest + stride - 1) / stride // places than elements
+	more := (rest + stride - 1) / stride // positions than elements
 	every := stride / gcd(stride, dilation)
 	for r := range stride {
 		p := phase{step: every, dilation: dilation * every / stride, after: more}

@@ -14,10 +14,10 @@ import (
 // leaves it. Its program bounds that.
 type tensors struct {
 	program *rlxc.Program
-	busy    chan struct{} // of capacity 1: whose turn it is
+	busy    chan struct{} // of capacity 1: the one run at a time holds it
 	waiting chan struct{} // who waits or runs
 
-	mu      sync.Mutex // of what follows; turn says who may change it
+	mu      sync.Mutex // of what follows; who holds busy may change it
 	session *rlxc.Session
 	held    int64
 	stats   tensorStats

@@ -120,7 +120,7 @@ func (s sequence) normalize(t *text) error {
 	return nil
 }
 
-// A mapping replaces each character separately. What it returns for a character: the one that takes its place, and a second one after it;
+// A mapping replaces each character separately. What it returns for a character: the one that replaces it, and a second one after it;
 // none leaves nothing.
 type mapping func(r rune) (first, second rune)
 

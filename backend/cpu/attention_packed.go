@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// packedAttention plans the kernel of an attention by rows.
+// packedAttention plans the kernel of packed attention.
 func (d *processor) packedAttention(n *ir.Node) *kernel.PackedAttention {
 	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
 	sequences := n.Inputs[ir.AttentionSequences].Type.Sizes()[0]

@@ -13,7 +13,7 @@ import (
 // A 16-bit weight is packed like a float32 one and stays 16-bit, unless a smaller format is asked for. Products of 16-bit and of 32-bit
 // floats widen it block by block.
 
-// packMatMul packs the constant matrices of products, and anew where a compiled file has them for another level of instructions or in
+// packMatMul packs the constant matrices of products, and again where a compiled file has them for another level of instructions or in
 // another format.
 func (d *processor) packMatMul(g *ir.Graph) (count int, err error) {
 	done := map[packKey]*ir.Value{}
@@ -100,7 +100,7 @@ func (d *processor) packWeight(w *tensor.Tensor, transposed bool) *ir.Packed {
 }
 
 // adopt takes a weight that a compiled file holds packed. One that was packed for another level of instructions, or in
-// float32 where less is asked for, is packed anew.
+// float32 where less is asked for, is packed again.
 func (d *processor) adopt(w *ir.Value, transposed bool) (again bool, err error) {
 	s := w.Type.Sizes()
 	k, n := s[len(s)-2], s[len(s)-1]

@@ -20,7 +20,8 @@ type operand struct {
 	span    int   // in elements, from the first to the last
 	width   int   // bytes an element; 0 for sub-byte types, whose span is in bytes
 	root    int   // ID of the root value
-	// slot says that the operand is at one of machine.locations, from 1 on, and location.off behind it: several steps have one closure.
+	// slot says that the operand is at one of machine.locations, from 1 on, and location.off bytes after it: several steps have one
+	// closure.
 	slot int
 }
 

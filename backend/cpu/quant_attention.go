@@ -70,7 +70,7 @@ func bindQAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	}}, nil
 }
 
-// packedQAttention plans the kernel of an attention by rows.
+// packedQAttention plans the kernel of packed attention.
 func (d *processor) packedQAttention(n *ir.Node) *kernel.PackedQAttention {
 	q, v := n.Inputs[ir.QAttentionQ].Type.Sizes(), n.Inputs[ir.QAttentionV].Type.Sizes()
 	sequences := n.Inputs[ir.QAttentionSequences].Type.Sizes()[0]

@@ -153,7 +153,7 @@ func columnsFrom[T any](all []T, first, n int) []T {
 	return all[first:][:n]
 }
 
-// packQConv packs the weights of convolutions of bytes, and anew where a compiled file has them for another level of instructions.
+// packQConv packs the weights of convolutions of bytes, and again where a compiled file has them for another level of instructions.
 func (d *processor) packQConv(g *ir.Graph) (count int, err error) {
 	type key struct {
 		w        *ir.Value

@@ -60,7 +60,7 @@ func nBitsPackable(n *ir.Node) bool {
 		(zeros == nil || zeros.Const != nil && (zeros.Type.DType == tensor.U8 || !n.Op.(ir.MatMulNBits).Int8))
 }
 
-// packNBits packs the weights of products in blocks, and anew where a compiled file has them for another level of
+// packNBits packs the weights of products in blocks, and again where a compiled file has them for another level of
 // instructions.
 func (d *processor) packNBits(g *ir.Graph) (count int, err error) {
 	for _, n := range g.Nodes {

@@ -112,7 +112,7 @@ func TestRecurrentNothing(t *testing.T) {
 }
 
 // TestSpoiltPackedRecurrences: packed weights that are not as a compiled file has them are refused, by the level that reads them so and by
-// one that packs them anew.
+// one that packs them again.
 func TestSpoiltPackedRecurrences(t *testing.T) {
 	for _, name := range []string{"lstm both ways", "quantised lstm both ways", "stored gru f16", "stored gru bf16",
 		"stored gru i8 columns", "stored gru u4 blocks"} {

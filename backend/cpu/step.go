@@ -79,7 +79,7 @@ func isEmpty(n *ir.Node) bool {
 	return !slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return v.Type.Elements() > 0 })
 }
 
-// bindEmpty makes nothing but the strings that are no bytes of the arena.
+// bindEmpty makes only the strings, which are not bytes of the arena.
 func bindEmpty(b *binder, n *ir.Node) step {
 	_, out := b.operands(n)
 	return step{parts: 1, run: func(m *machine, _, _ int) {

@@ -136,7 +136,7 @@ func init() {
 }
 
 // TestStoredStayPacked: what is resident of weights is no larger than what the model stores, but for scales and rounded panels; a level
-// packs anew what another has packed, and the same results come out.
+// packs again what another has packed, and the same results come out.
 func TestStoredStayPacked(t *testing.T) {
 	cases := storedConvs()
 	maps.Copy(cases, storedRecurrences())

@@ -11,8 +11,8 @@ import (
 )
 
 // A convolution is a product whose left operand is not in memory: a row is what the window covers at one position, tap by tap, and is read
-// from the image when a tile is brought in. The weights are the right operand as they lie. Groups are the batch of the product. Where few
-// channels come out of a group, a thread computes each result by itself.
+// from the image when a tile is brought in. The weights are the right operand as they are. Groups are the batch of the product. Where few
+// channels come out of a group, a thread computes each result alone.
 
 // windowTilings are the tilings of convolutions in _gen/three.cu. Names of kernels lack the precision.
 var windowTilings = []tiling{
@@ -68,7 +68,7 @@ func (d *Device) convEntry() entry {
 			return isFloat(n.Inputs[ir.ConvX].Type.DType) && len(o.Kernel) <= mostSpatial && (fused || known)
 		},
 		Strided: func(n *ir.Node, i int, strides []int) bool {
-			// Where copying an image to have its channels together costs less than to bring each element by itself.
+			// Where copying an image to have its channels together costs less than to bring each element alone.
 			return i == ir.ConvX && (!d.tiled(n) || wholeChannels(strides) || !fourChannels(n))
 		},
 		// Each element of the residual is read where its result is written, just before.
@@ -90,7 +90,7 @@ func windowAct(o ir.Conv) (actParams, bool) {
 	return actParams{act, o.Alpha, o.Beta}, known
 }
 
-// wholeChannels reports whether the channels of a pixel lie together, and pixels are whole fours apart.
+// wholeChannels reports whether the channels of a pixel are adjacent, and pixels are whole fours apart.
 func wholeChannels(strides []int) bool {
 	last := len(strides) - 1
 	for _, s := range strides[:last] {
@@ -107,7 +107,7 @@ func fourChannels(n *ir.Node) bool {
 	return w[len(w)-2]%4 == 0
 }
 
-// tiled reports whether the kernels for matrix units take a convolution, of an image that lies as they need it.
+// tiled reports whether the kernels for matrix units take a convolution, of an image with the layout that they need.
 func (d *Device) tiled(n *ir.Node) bool {
 	o, x, w := n.Op.(ir.Conv), n.Inputs[ir.ConvX].Type, n.Inputs[ir.ConvW].Type.Sizes()
 	last := len(w) - 1

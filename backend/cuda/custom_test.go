@@ -133,7 +133,7 @@ func TestCustomOnTheHostSide(t *testing.T) {
 	}
 }
 
-// TestCustomLateReads plans the device's arena: what an operator with a kernel of its own declares to read late stays for as long.
+// TestCustomLateReads plans the device's arena: what an operator with a separate kernel declares to read late stays for as long.
 func TestCustomLateReads(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	drivertest.New(t)

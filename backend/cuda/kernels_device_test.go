@@ -103,7 +103,7 @@ func multiplied(t *testing.T, d *Device, p *product, a, b []float32) []float32 {
 	return tensor.Of[float32](out)
 }
 
-// TestSpeedOfKernels prints what kernels take by themselves: products of BERT-base, attention, convolutions of a ResNet-50 at batch 32 and
+// TestSpeedOfKernels prints what kernels take alone: products of BERT-base, attention, convolutions of a ResNet-50 at batch 32 and
 // others by channels, products by weights of 4 bits. It asserts nothing, and runs where RLXC_SPEED is "kernels".
 func TestSpeedOfKernels(t *testing.T) {
 	if os.Getenv("RLXC_SPEED") != "kernels" {

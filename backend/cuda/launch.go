@@ -84,7 +84,7 @@ func (l *launch) record(c *driver.Context, s *driver.Stream, at segments, follow
 	return s.Launch(l.f, l.grid, params, follows && l.user == nil && startsEarly(&c.Info))
 }
 
-// spread is a grid of that many blocks of kernels that go on by the grid's size.
+// spread is a grid of that many blocks of kernels that continue by the grid's size.
 func spread(n int) [3]int { return [3]int{max(1, min(n, 1<<16)), 1, 1} }
 
 // line is a grid of exactly that many blocks.

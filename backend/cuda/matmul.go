@@ -78,7 +78,7 @@ func threeTiling(name string, rows, cols, threads, groups int) tiling {
 // keeps their banks apart, of b.
 func threeShared(rows, cols int) int { return 3 * 4 * 32 * (rows + cols + 8) }
 
-// anyTiling is of products whose operands lie in any way.
+// anyTiling is of products of operands with any layout.
 var anyTiling = tiling{rows: 64, cols: 64, threads: 256, splits: 1}
 
 // depth is what the parts of splits are multiples of.

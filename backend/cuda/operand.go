@@ -114,7 +114,7 @@ func (b *binder) Resolve(v *ir.Value, arranged bool) (*operand, error) {
 	return o, err
 }
 
-// scratchAt is where scratch buffer i of the current step lies.
+// scratchAt is where scratch buffer i of the current step is.
 func (b *binder) scratchAt(i int) address {
 	at, _ := b.p.Buffer(b.scratch[i])
 	return addressOf(at, 0)

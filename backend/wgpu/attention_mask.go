@@ -97,7 +97,7 @@ func (a *attention) masked() func(r, c int) string {
 	return func(r, c int) string { return a.maskAt(fmt.Sprintf("(mq%d + mk%d)", r, c)) }
 }
 
-// maskStrides are the strides of the mask as it broadcasts to [B,H,S,T]. In attention by rows, B counts the sequences.
+// maskStrides are the strides of the mask as it broadcasts to [B,H,S,T]. In packed attention, B counts the sequences.
 func (a *attention) maskStrides() (st [4]int) {
 	for i, d := range a.mask.Shape {
 		if d != 1 {

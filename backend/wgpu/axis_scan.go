@@ -11,7 +11,7 @@ func countable(n *ir.Node) bool {
 	return d == tensor.F32 || d == tensor.I32 || d == tensor.I64
 }
 
-// newAxisScan makes a shader whose invocations each go along a line of x, row-major: its elements start at start and lie step
+// newAxisScan makes a shader whose invocations each go along a line of x, row-major: its elements start at start and are step
 // apart; line is its number.
 func newAxisScan(name string, x *operand, axis int) *shader {
 	s := newShader(name, "u32", groupSize)

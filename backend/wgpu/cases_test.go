@@ -72,7 +72,7 @@ func TestTiles(t *testing.T) {
 }
 
 // halfCases are products that may be in float16: plain, transposed, of many splits, with operands that are at no whole vec4, and
-// with rows that do not lie evenly.
+// with rows that are not evenly spaced.
 var halfCases = []string{
 	`(%0 "x": f32[s,36]) { const %1: f32[36,132] = data const %2: f32[132] = data %3 = matmul(%0, %1, %2) return %3 as "y" }`,
 	`(%0 "x": f32[s,70]) { const %1: f32[36,70] = data %3 = matmul(%0, %1) {transb=true, act=relu} return %3 as "y" }`,

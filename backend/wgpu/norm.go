@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// heldRow is the longest row that a norm keeps in registers: 8 words an invocation.
+// heldRow is the largest size of a row that a norm holds in registers: 8 words an invocation.
 const heldRow = 8 * groupSize
 
 // A norm is a kernel that normalises rows: a workgroup has a row, and goes over it three times.

@@ -91,7 +91,7 @@ func (q *quantising) launches(d *Device) []launch {
 	return []launch{{first, spread(groups)}, {second, spread(1)}, quantized}
 }
 
-// widen ends a loop over v: the range holds it, unless it is no number.
+// widen ends a loop over v: the range includes it, unless it is NaN.
 const widen = "low = select(min(low, v), low, is_nan(v));\nhigh = select(max(high, v), high, is_nan(v));\n}"
 
 // rangeOf puts the lines that find the range, widened to hold 0, of what gather looks at.

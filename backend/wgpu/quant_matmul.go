@@ -56,7 +56,7 @@ func constantRight(n *ir.Node) bool {
 	return w.Const != nil && w.Const.Rank() == 2
 }
 
-// sharesWords reports whether quantised values of neighbouring rows lie in one word.
+// sharesWords reports whether quantised values of neighbouring rows are in one word.
 func sharesWords(t ir.Type) bool {
 	s := t.Sizes()
 	return gpu.Is8Bit(t.DType) && s[len(s)-1]%4 != 0

@@ -12,7 +12,7 @@ import (
 )
 
 // Recurrences are two kernels. In the first an invocation computes what the inputs of a step give to a gate. In the second a workgroup
-// takes a sequence of one direction through some steps, with its state in workgroup memory; the next one goes on from there.
+// takes a sequence of one direction through some steps, with its state in workgroup memory; the next one continues from there.
 
 const (
 	// mostHidden is the number of units whose state every device's workgroup memory has room for.
@@ -199,7 +199,7 @@ func (r *recurrent) group() int {
 	return n
 }
 
-// perLaunch is the number of steps after which another launch goes on: a cell goes twice over the state for each unit, at most, and once
+// perLaunch is the number of steps after which another launch continues: a cell goes twice over the state for each unit, at most, and once
 // more than there is to do.
 func (r *recurrent) perLaunch() int {
 	return max(1, loopLimit/(8+2*ceil(r.size, r.group())*(r.size+8)))

@@ -12,8 +12,8 @@ import (
 // buffer. Only structure goes into the source, so that shapes share pipelines; sizes, strides and offsets are parameters.
 //
 // Binding 0 is the parameters, P; the memories m1, m2, … follow. All memories of a shader are arrays of one WGSL type: an
-// arena segment must be bound once only, whoever shows it (two writable bindings of one buffer may be assumed distinct).
-// Constants that are no plain floats may be of a separate type.
+// arena segment must be bound once only, the one that shows it (two writable bindings of one buffer may be assumed distinct).
+// Constants other than plain floats may be of a separate type.
 type shader struct {
 	name       string
 	word       string // u32, f32 or vec4<f32>: what the memories are arrays of

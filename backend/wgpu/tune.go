@@ -82,7 +82,7 @@ func (p *product) candidates(tilings []tiling, w func(l *tuner, p *product, vect
 				l.operand(tensor.F32, append(slices.Clone(q.Lead), q.M, q.N)...)
 			most := slices.MaxFunc(tilings, func(a, b tiling) int { return a.splits - b.splits })
 			parts := l.operand(tensor.F32, most.splits, q.M, q.N)
-			f, _ := q.Matrices(&x.Operand, false) // which lie evenly
+			f, _ := q.Matrices(&x.Operand, false) // which are evenly spaced
 			fx := factor{operand: x, Factor: f}
 			fw := w(l, &q, vector)
 			return func(c tiling) []launch {

@@ -37,7 +37,7 @@ type lengthsWay struct {
 	Engine  string  `json:"engine"`
 	Batches string  `json:"batches"`
 	Tokens  int     `json:"tokens"`            // in a round, padding not among them
-	Padded  float64 `json:"padded"`            // places for each token
+	Padded  float64 `json:"padded"`            // positions for each token
 	Rate    float64 `json:"tokens_per_second"` // with the fastest time of each batch
 	Ratio   float64 `json:"ratio,omitempty"`   // of rlxc's rate to this one
 	// The same by the time that processors were used, which other work on the machine does not lengthen. Waiting threads use some, too.

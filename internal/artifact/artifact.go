@@ -195,7 +195,7 @@ type sections struct {
 	sections map[int]*tensor.Tensor
 }
 
-// Read checks a compiled file as far as opening needs: prefix, header, program, and the bounds of the sections. name stands
+// Read checks a compiled file as far as opening needs: prefix, header, program, and the bounds of the sections. name is
 // for it in errors.
 func Read(data []byte, name string) (*File, error) {
 	f, err := read(data)

@@ -92,7 +92,7 @@ type Program interface {
 	Refit(steps []int) (Program, error)
 }
 
-// A HostStep is a step that the host runs in a device's place, and what has to move for it.
+// A HostStep is a step that the host runs instead of a device, and what has to move for it.
 type HostStep struct {
 	Node *ir.Node // bound
 	Down int64    // bytes of operands that it waits for until the device has brought them

@@ -10,8 +10,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A batch is the proof that a graph computes each row of a batch separately: running it on some of the rows at a time returns these rows of
-// its outputs.
+// A batch is the proof that a graph computes each element of a batch separately: running it on some of the rows at a time returns these
+// rows of its outputs.
 type batch struct {
 	symbol  string
 	inputs  []bool // by input: whether its axis 0 is the batch; the others are shared by all rows

@@ -179,7 +179,7 @@ func (c *cache) forget(s *Session) {
 	defer c.mu.Unlock()
 	for key, at := range c.entries {
 		e := at.Value.(*entry)
-		if key.of == s { // nobody else can use it
+		if key.of == s { // no other caller can use it
 			c.order.Remove(at)
 			delete(c.entries, key)
 			c.stats.Bytes -= e.bytes

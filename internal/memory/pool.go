@@ -17,7 +17,7 @@ var (
 )
 
 // A Pool is what the requests of a server may hold together: slots, and bytes. A peer has at most half of both, so that one alone shuts
-// nobody out.
+// out no other.
 type Pool struct {
 	bytes int64
 	slots int

@@ -9,8 +9,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Decoder is one step of a decoder with a cache and random weights: x [texts,1,heads·size] and for each layer past.N.key and past.N.value
-// [texts,heads,n,size] in, y and present.N.key and present.N.value out.
+// Decoder is one step of a decoder with a cache and random weights: x [sequences,1,heads·size] and for each layer past.N.key and
+// past.N.value [sequences,heads,n,size] in, y and present.N.key and present.N.value out.
 func Decoder(layers, heads, size int) *onnxpb.ModelProto {
 	g := &onnxpb.GraphProto{Name: "decoder"}
 	r := rand.New(rand.NewPCG(1, 1))

@@ -182,7 +182,7 @@ func boundStream(t *testing.T, backend string, cut bool) {
 			_, err = notes.WriteAt(part, 8)
 			require.ErrorIs(t, err, rlxc.ErrInput)
 
-			// What is no longer kept is taken and returned as ever.
+			// Tensors that are not bound any more are inputs and outputs again.
 			for _, pair := range states {
 				require.NoError(t, s.BindInput(pair[0], nil))
 				require.NoError(t, s.BindOutput(pair[1], nil))

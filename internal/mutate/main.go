@@ -8,7 +8,7 @@
 //
 // All mutants are compiled into the test binaries at once, by go test -overlay: nothing is written into the tree. A mutant is a
 // variant of its function, which the environment of a run selects. Each test is first run alone to see which it reaches; of a
-// mutant only those tests run, the quick ones first. Tests of other packages run only for mutants that survive those of their own.
+// mutant only those tests run, the quick ones first. Tests of other packages run only for mutants that survive these.
 // What is known is in the folder of -work: a call continues where the last one ended. Survivors are tried again with -again, by
 // tests that came since.
 package main

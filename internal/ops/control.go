@@ -55,7 +55,7 @@ func (o If) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 // Loop repeats its subgraph. The operands are the number of iterations and the condition, each of which may be absent, then what iterations
-// hand on, then what the subgraph reads of the values around it.
+// pass, then what the subgraph reads of the values around it.
 type Loop struct {
 	ir.Opaque[Loop]
 	Typed

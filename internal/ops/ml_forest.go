@@ -25,7 +25,7 @@ type Forest struct {
 // A treeNode compares a feature, or is a leaf, which leads to itself: several trees are walked at once, until all are at leaves.
 type treeNode struct {
 	split float64 // of a leaf a NaN, with the leaf's number in the lower bits; of a set its position among the sets
-	test  uint32  // what is done, whether NaN goes on after the node, the feature
+	test  uint32  // what is done, whether NaN continues after the node, the feature
 	no    int32
 }
 

@@ -40,7 +40,7 @@ func images(x *tensor.Tensor) (n int, spatial tensor.Shape, channels int) {
 	return x.Shape()[0], x.Shape()[1:last], x.Shape()[last]
 }
 
-// pool fills y, at each place of the window, with f of the taps on one channel, whose first element is at from and whose others are
+// pool fills y, at each position of the window, with f of the taps on one channel, whose first element is at from and whose others are
 // next apart.
 func pool(w ir.Window, env *ir.Env, x, y *tensor.Tensor, f func(x []float64, from, next int, taps []ir.Tap) float64) {
 	values := env.Float64s(x)
@@ -117,7 +117,7 @@ func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return []*tensor.Tensor{y}, nil
 }
 
-// MaxPool is the largest element under a window, or its first NaN, and where it stands in x, were that [N,C,…].
+// MaxPool is the largest element under a window, or its first NaN, and where it is in x, were that [N,C,…].
 type MaxPool struct {
 	ir.Opaque[MaxPool]
 	ir.Window

@@ -99,7 +99,7 @@ func (o Scan) run(env *ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.
 	return out, nil
 }
 
-// runBatch scans every row of a batch, axis 0, along axis 1; operand 0 may say how many elements of each row count.
+// runBatch scans every sequence of a batch, axis 0, along axis 1; operand 0 may say how many elements of each sequence count.
 func (o Scan) runBatch(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	lengths, in := in[0], in[1:]
 	n := o.States + len(o.InputAxes)

@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TopK is the K first elements of every line along an axis, sorted, and their places; equal elements come by their places.
+// TopK is the K first elements of every line along an axis, sorted, and their indices; equal elements come by their indices.
 type TopK struct {
 	ir.Opaque[TopK]
 	Axis     int
@@ -35,7 +35,7 @@ func (o TopK) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return topK(env, in[0], o.Axis, o.K.Int(), !o.Smallest)
 }
 
-// topK sorts every line along the axis, equal elements by their places, and returns the first k with their places.
+// topK sorts every line along the axis, equal elements by their indices, and returns the first k with their indices.
 func topK(env *ir.Env, x *tensor.Tensor, axis, k int, largest bool) ([]*tensor.Tensor, error) {
 	s := x.Shape()
 	n, inner := s[axis], s[axis+1:].Elements()
@@ -103,7 +103,7 @@ func complexAt(x *tensor.Tensor, i int) complex128 {
 	return tensor.Of[complex128](x)[i]
 }
 
-// NonZero is the places [rank, n] of the elements that are not zero.
+// NonZero is the indices [rank, n] of the elements that are not zero.
 type NonZero struct {
 	ir.Opaque[NonZero]
 	Typed
@@ -126,7 +126,7 @@ func (NonZero) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	return []*tensor.Tensor{y}, nil
 }
 
-// Most implements ir.Bounded: every element is a place.
+// Most implements ir.Bounded: every element may differ from zero.
 func (NonZero) Most(in [][]int) [][]int {
 	return [][]int{{max(1, len(in[0])), tensor.Shape(in[0]).Elements()}}
 }
@@ -196,7 +196,7 @@ func shortened(shape []int, axis int, flat bool, n int) []int {
 	return shape
 }
 
-// FlatIndices is a vector of the places where a condition holds.
+// FlatIndices is a vector of the flat indices where a condition holds.
 func FlatIndices(env *ir.Env, condition *tensor.Tensor) *tensor.Tensor {
 	find := flatIndicesOf[condition.DType()]
 	if find == nil {
@@ -253,7 +253,7 @@ func indicesOfAny(env *ir.Env, x *tensor.Tensor) []int64 {
 	return indices
 }
 
-// Unique is the different slices along an axis, where each stands first, which of them every slice is, and how often.
+// Unique is the different slices along an axis, where each is first, which of them every slice is, and how often.
 type Unique struct {
 	ir.Opaque[Unique]
 	Typed
@@ -291,7 +291,7 @@ func (o Unique) Most(in [][]int) [][]int {
 }
 
 // uniqueSlices groups the equal slices of x along an axis. The groups come in the order of their contents, or of their
-// first members: first has the place of each group's first member, counts its size, and inverse every slice's group.
+// first members: first has the index of each group's first member, counts its size, and inverse every slice's group.
 func uniqueSlices(env *ir.Env, x *tensor.Tensor, axis int, sorted bool) (first, inverse, counts []int64) {
 	s := x.Shape()
 	n, outer, inner := s[axis], s[:axis].Elements(), s[axis+1:].Elements()
@@ -310,7 +310,7 @@ func uniqueSlices(env *ir.Env, x *tensor.Tensor, axis int, sorted bool) (first, 
 		order[i] = i
 	}
 	slices.SortStableFunc(order, compare)
-	// The members of a group stand together in order; the first of them has the group's number until groups are sorted.
+	// The members of a group are together in order; the first of them has the group's number until groups are sorted.
 	inverse = ir.Make[int64](env, n)
 	groups := 0
 	for k, i := range order {

@@ -107,3 +107,28 @@ func TestWordsOfMessages(t *testing.T) {
 		})
 	})
 }
+
+// placing is what a planner does with buffers.
+var placing = regexp.MustCompile(`\bplaces?\b`)
+
+// TestWordsOfComments searches the comments of the source.
+func TestWordsOfComments(t *testing.T) {
+	t.Chdir(root)
+	walkSource(t, func(folder, file string) {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution|parser.ParseComments)
+		require.NoError(t, err)
+		if ast.IsGenerated(f) {
+			return
+		}
+		for _, group := range f.Comments {
+			for _, c := range group.List {
+				text := c.Text
+				if folder == "planner" || folder == "internal/engine" {
+					text = placing.ReplaceAllString(text, "")
+				}
+				search(t, fset.Position(c.Pos()).String(), text)
+			}
+		}
+	})
+}

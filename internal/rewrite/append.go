@@ -32,7 +32,7 @@ func appendRule() *Rule {
 			return m.emit(ir.DimsOp{Dims: []ir.Dim{d}, Scalar: true, DType: tensor.I64})
 		}
 		binary := func(fn ir.BinaryFn, a, b *ir.Value) *ir.Value { return m.emit(ir.Binary{Fn: fn}, a, b) }
-		// Place t of the result holds the old place t up to start, and the new place t − start from there up to end.
+		// Position t of the result holds the old position t up to start, and the new position t − start from there up to end.
 		length := along(m.root.Inputs[ir.AppendLengths], op.Batch, y.Shape[op.Batch])
 		start := binary(ir.MaxFn, binary(ir.Sub, length, size(added)), number(0))
 		end := binary(ir.Add, start, size(added))

@@ -78,7 +78,7 @@ func opFlow(op ir.Op, d tensor.DType) ir.Flow {
 			return ir.Decides
 		}
 	case ops.MaxPool:
-		if o.Results != 1 { // places too
+		if o.Results != 1 { // positions too
 			return ir.Decides
 		}
 	}

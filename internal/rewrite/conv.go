@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A target without a kernel for a convolution has kernels for products: the elements under the window at one place are a row, the
+// A target without a kernel for a convolution has kernels for products: the elements under the window at one position are a row, the
 // weights of one output channel a column.
 
 const (

@@ -26,7 +26,7 @@ func dequantized() *pattern {
 	return value().when("a dequantised value", func(_ *match, v *ir.Value) bool { return perTensor[ir.Dequantize](v) })
 }
 
-// quantizedProduct is a product or a convolution of bytes: their operands stand at the same places.
+// quantizedProduct is a product or a convolution of bytes: their operands are at the same positions.
 func quantizedProduct(args ...*pattern) *pattern {
 	p := node[ir.QMatMul](args...)
 	p.kinds = append(p.kinds, ir.KindQConv)
@@ -60,7 +60,7 @@ func sum32(rest ...*pattern) *pattern {
 // at returns operand i of the node that makes v.
 func at(v *ir.Value, i int) *ir.Value { return ir.Operand(v.Def.Inputs, i) }
 
-// qOperands copies a product's operands into all ten places.
+// qOperands copies a product's operands into all ten positions.
 func qOperands(v *ir.Value) []*ir.Value {
 	return append(slices.Clone(v.Def.Inputs), make([]*ir.Value, ir.QMatMulYZero+1-len(v.Def.Inputs))...)
 }
@@ -122,7 +122,7 @@ func quantSumRules() []*Rule {
 	}
 }
 
-// quantRules bring every spelling of a quantised product into QMatMul, and quantised values to where products read them. They stand
+// quantRules bring every spelling of a quantised product into QMatMul, and quantised values to where products read them. They are
 // before everything that would take the patterns apart.
 func quantRules() []*Rule {
 	deq := dequantized()

@@ -83,7 +83,7 @@ func (c *quantizedSources) of(v *ir.Value, depth int) *ir.Value {
 	return c.values[v]
 }
 
-// meetsAll reports whether no window lies in the padding alone, where a pool is 0, whatever the code of 0.
+// meetsAll reports whether no window is in the padding alone, where a pool is 0, whatever the code of 0.
 func meetsAll(w ir.Window) bool {
 	for i, pad := range w.Pads {
 		if axis := i % len(w.Kernel); w.Dilations[axis] != 1 || pad >= w.Kernel[axis] {

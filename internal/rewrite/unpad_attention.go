@@ -14,7 +14,7 @@ func isAttention(n *ir.Node) bool {
 	return n.Op.Kind() == ir.KindAttention || n.Op.Kind() == ir.KindQAttention
 }
 
-// attention plans attention within the texts.
+// attention plans attention within the sequences.
 func (u *unpadding) attention(n *ir.Node) {
 	op, rowsAt, packs := n.Op, ir.AttentionSequences, map[int]int{}
 	var mask *ir.Value

@@ -212,7 +212,7 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 	}
 	p := &packedNode{n: n, readings: make([]reading, len(n.Inputs))}
 	in := make([]*ir.Value, len(n.Inputs))
-	if op, ok := n.Op.(ir.QMatMul); ok && op.Dynamic(n.Inputs) { // each text by its own range, as if it ran alone
+	if op, ok := n.Op.(ir.QMatMul); ok && op.Dynamic(n.Inputs) { // each sequence by a separate range, as if it ran alone
 		p.packs = map[int]int{ir.QMatMulSequences: ir.PackSequences}
 		in = append(in, make([]*ir.Value, ir.QMatMulSequences+1-len(in))...)
 		in[ir.QMatMulSequences] = u.rows()
@@ -263,7 +263,7 @@ func keepsZero(op ir.Op) bool {
 	return false
 }
 
-// typed returns a stand-in for a value with another type, for shape rules.
+// typed returns a placeholder for a value with another type, for shape rules.
 func typed(v *ir.Value, t ir.Type) *ir.Value {
 	c := *v
 	c.Type = t
@@ -443,7 +443,7 @@ func (u *unpadding) lateProduct(n *ir.Node) {
 	u.restore(n)
 }
 
-// rows is the result of Pack that describes the texts.
+// rows is the result of Pack that describes the sequences.
 func (u *unpadding) rows() *ir.Value {
 	return &ir.Value{Type: ir.TensorOf(tensor.I32, u.batch, ir.N(ir.SequenceFields))}
 }

@@ -50,7 +50,7 @@ type Kernel struct {
 	// kernels, asynchronous copies).
 	LateReads func(n *ir.Node) int
 	// TakesStored says of a node that the kernel runs whether it packs operand i, which a Dequantize or a Cast widens, as constants hold
-	// it: as codes or 16-bit floats. nil: of none.
+	// it: as quantized values or 16-bit floats. nil: of none.
 	TakesStored func(n *ir.Node, i int) bool
 	// Shares reports whether steps of nodes that are alike share what is made for one: the kernel has nothing of its node but sizes, fields
 	// of the op and operands.

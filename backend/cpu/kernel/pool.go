@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Pool runs the parts of jobs on up to so many threads. All pools of a process share one set of workers, so that never more threads
+// A Pool runs the parts of jobs on up to a number of threads. All pools of a process share one set of workers, so that never more threads
 // are awake than there are processors.
 //
 // Who runs jobs is a Team: a caller and the workers that help it. The workers are divided among the teams that are entered, by
@@ -83,8 +83,8 @@ func NewPool(threads int) *Pool {
 	return p
 }
 
-// DefaultThreads is the number of threads where nobody asks for another: GOMAXPROCS, but no more than there are performance cores
-// where a system tells them apart.
+// DefaultThreads is the number of threads by default: GOMAXPROCS, but no more than there are performance cores
+// where a system distinguishes cores.
 func DefaultThreads() int { return min(runtime.GOMAXPROCS(0), fastCores()) }
 
 // NewTeam makes a team of as many threads as the pool has.
@@ -94,7 +94,7 @@ func (p *Pool) NewTeam() *Team {
 	return t
 }
 
-// Run runs one job by a team of its own; see Team.Run.
+// Run runs one job by a separate team; see Team.Run.
 func (p *Pool) Run(parts int, fn func(part, worker int)) {
 	t := p.NewTeam()
 	t.Enter(parts)
@@ -131,8 +131,8 @@ func workers() []*workerState {
 	return nil
 }
 
-// Enter begins the jobs of a run, which have so many parts in all: until Leave the team has a processor for its caller, and workers as they
-// are dealt out.
+// Enter begins the jobs of a run, which have a number of parts in all: until Leave the team has a processor for its caller, and workers as
+// they are dealt out.
 func (t *Team) Enter(parts int) {
 	scheduler.Lock()
 	defer scheduler.Unlock()
@@ -141,7 +141,7 @@ func (t *Team) Enter(parts int) {
 	deal()
 }
 
-// Leave ends what Enter began. The workers stay until somebody else wants them: the team is often back at once.
+// Leave ends what Enter began. The workers stay until another team wants them: the team is often back at once.
 func (t *Team) Leave() {
 	scheduler.Lock()
 	defer scheduler.Unlock()
@@ -287,8 +287,8 @@ func (w *workerState) help(t *Team, number int) uint64 {
 	}
 }
 
-// sleep waits for a job of a team after an epoch, or for another team. Whoever removes the mark decides: if it was another, a wake-up is
-// on its way and must be taken.
+// sleep waits for a job of a team after an epoch, or for another team. The one that removes the mark decides: if it was another, a wake-up
+// is on its way and must be taken.
 func (w *workerState) sleep(t *Team, seen uint64) {
 	w.asleep.Store(true)
 	if w.team.Load() == t && (t == nil || t.epoch.Load() == seen) && !w.quit.Load() || !w.asleep.CompareAndSwap(true, false) {
@@ -346,7 +346,7 @@ func (t *Team) claim(number int) (part int, ok bool) {
 	return 0, false
 }
 
-// finishTime is when the last of so many workers is done with all parts, if they take what cost says. Where there are many parts for each
+// finishTime is when the last of that many workers is done with all parts, if they take what cost says. Where there are many parts for each
 // worker, one of them is late by half a part; of more than some thousands, some are looked at.
 func finishTime(parts, workers int, cost func(part int) int) int {
 	const many, sampled = 16, 1 << 12

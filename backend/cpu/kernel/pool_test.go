@@ -166,7 +166,7 @@ func TestPoolPassesPanicsOn(t *testing.T) {
 		})
 		require.EqualValues(t, 8, ran.Load())
 	}
-	p.Run(8, func(part, worker int) {}) // and goes on
+	p.Run(8, func(part, worker int) {}) // and continues
 }
 
 func TestPoolCloseEndsWorkers(t *testing.T) {
