@@ -129,7 +129,7 @@ func (a *attention) attributes() {
 	if c.Version() >= 25 {
 		a.left, a.right = c.AttrInt("left_window_size", -1), c.AttrInt("right_window_size", -1)
 		if a.left < -1 || a.right < -1 {
-			c.Failf("window sizes %d and %d", a.left, a.right)
+			c.Failf("window sizes %d and %d: want −1 or more", a.left, a.right)
 		}
 	}
 	if d := tensor.DType(c.AttrInt("softmax_precision", int(tensor.F32))); !d.IsFloat() {
@@ -252,7 +252,7 @@ func (a *attention) result() *ir.Value {
 // after the softmax (3).
 func (a *attention) scores(mode int) *ir.Value {
 	if mode < 0 || mode > 3 {
-		a.Failf("qk_matmul_output_mode %d", mode)
+		a.Failf("qk_matmul_output_mode %d: want 0 to 3", mode)
 	}
 	groups := a.k.Type.Shape[2]
 	split := func(x *ir.Value, g, r ir.Dim) *ir.Value { // [B,G,H/G or 1,L,D]

@@ -106,7 +106,7 @@ func lowerSkipNormalization(rms bool) func(*context) []*ir.Value {
 			shift, bias = nil, 3
 		}
 		if rank(x) < 2 || rank(skip) > rank(x) {
-			c.Failf("input %v and skip %v", x.Type, skip.Type)
+			c.Failf("input %v and skip %v: want two axes or more, and no more for skip", x.Type, skip.Type)
 		}
 		x = c.biased(0, bias)
 		op := ir.LayerNorm{Axes: 1, Eps: c.AttrFloat("epsilon", 1e-12), RMS: rms}
@@ -326,7 +326,7 @@ func lowerCDist(c *context) []*ir.Value {
 		c.Failf("metric %q is neither sqeuclidean nor euclidean", metric)
 	}
 	if rank(a) != 2 || rank(b) != 2 || ir.Same(a.Type.Shape[1], b.Type.Shape[1]) == ir.No {
-		c.Failf("rows of %v and of %v", a.Type, b.Type)
+		c.Failf("rows of %v and of %v: want matrices with equally many columns", a.Type, b.Type)
 	}
 	squares := func(x *ir.Value, keep ir.Shape) *ir.Value {
 		return c.reshape(c.Emit(ir.Reduce{Fn: ir.SumSquare, Axes: []int{1}}, x), keep)

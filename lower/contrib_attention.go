@@ -135,7 +135,7 @@ func (h *heads) addMask(mask *ir.Value) {
 		part := h.slice(h.slice(mask, 2, h.past, S), 3, ir.N(0), T)
 		positive(part, ir.Shape{B, one, S, T})
 	default:
-		h.Failf("mask %v", mask.Type)
+		h.Failf("mask %v: want one to four axes", mask.Type)
 	}
 }
 
@@ -187,7 +187,7 @@ func (h *heads) causal() ir.Attention {
 // project is x·w + bias for x [B,S,·].
 func (c *context) project(x, w, bias *ir.Value) *ir.Value {
 	if rank(x) != 3 || rank(w) != 2 {
-		c.Failf("input %v and weights %v", x.Type, w.Type)
+		c.Failf("input %v and weights %v: want three axes and two", x.Type, w.Type)
 	}
 	return c.Emit(ir.MatMul{}, x, w, bias)
 }
@@ -251,7 +251,7 @@ func lowerQAttention(c *context) []*ir.Value {
 	c.refuse("do_rotary", "past_present_share_buffer")
 	x, w := c.In(0), c.In(1)
 	if rank(x) != 3 || rank(w) != 2 {
-		c.Failf("input %v and weights %v", x.Type, w.Type)
+		c.Failf("input %v and weights %v: want three axes and two", x.Type, w.Type)
 	}
 	c.checkScale(3)
 	c.checkScale(4)
@@ -380,7 +380,7 @@ func (h *heads) operands(q, k, v, bias *ir.Value, count ir.Dim) {
 	case rank(q) == 5 && k == nil && v == nil:
 		h.q, h.k, h.v = piece(q, 0), piece(q, 1), piece(q, 2)
 	case rank(q) != 3 || k == nil:
-		h.Failf("query %v", q.Type)
+		h.Failf("query %v: want three axes with a key, or five for packed queries, keys and values", q.Type)
 	case rank(k) == 5 && v == nil:
 		h.q, h.k, h.v = h.split(q, count), piece(k, 0), piece(k, 1)
 	case v == nil:
@@ -420,7 +420,7 @@ func (c *context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 	}
 	size := cos.Type.Shape[1].Mul(ir.N(2))
 	if n := c.AttrInt("rotary_embedding_dim", 0); n != 0 && ir.Same(ir.N(n), size) == ir.No {
-		c.Failf("rotary_embedding_dim = %d for %v", n, cos.Type)
+		c.Failf("rotary_embedding_dim = %d for %v: want twice the columns", n, cos.Type)
 	}
 	var y *ir.Value
 	switch {
@@ -428,7 +428,7 @@ func (c *context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 		y = c.swapHeads(x)
 		c.IgnoreAttr("num_heads")
 	case rank(x) != 3:
-		c.Failf("input %v", x.Type)
+		c.Failf("input %v: want three axes or four", x.Type)
 	default:
 		count := x.Type.Shape[2].Div(size)
 		if n := c.AttrInt("num_heads", 0); n > 0 {
@@ -444,7 +444,7 @@ func (c *context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 		if rank(positions) == 1 {
 			positions = c.binary(ir.Add, c.reshape(positions, ir.Dims(1, 1)), c.count(S, 1, 2))
 		} else if rank(positions) != 2 || ir.Same(positions.Type.Shape[0], B) == ir.No {
-			c.Failf("position_ids %v for %v", positions.Type, x.Type)
+			c.Failf("position_ids %v for %v: want [1] or [batch, sequence]", positions.Type, x.Type)
 		}
 		angles = func(cache *ir.Value) *ir.Value { return c.Emit(ir.Gather{}, cache, positions) }
 	}

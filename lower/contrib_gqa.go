@@ -106,7 +106,7 @@ func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 		g.Failf("past_key and past_value must be given together")
 	case past == nil:
 	case rank(past) != 4 || rank(values) != 4 || ir.Same(past.Type.Shape[2], values.Type.Shape[2]) == ir.No:
-		g.Failf("past_key %v and past_value %v", past.Type, values.Type)
+		g.Failf("past_key %v and past_value %v: want four axes and equal lengths", past.Type, values.Type)
 	default:
 		size = past.Type.Shape[2]
 	}
@@ -140,7 +140,8 @@ func (g *groupQuery) slideCaches() (presentKey, presentValue *ir.Value) {
 	}
 	room := past.Type.Shape[2]
 	if g.window < 1 || ir.LessEqual(ir.N(g.window), room) == ir.No || ir.Same(room, values.Type.Shape[2]) == ir.No {
-		g.Failf("local_window_size = %d of caches %v and %v", g.window, past.Type, values.Type)
+		g.Failf("local_window_size = %d of caches %v and %v: want at least 1, and at most their equal lengths",
+			g.window, past.Type, values.Type)
 	}
 	if g.AttrInt("causal", 1) == 0 {
 		g.Unsupportedf("sliding_window_cache without causality, which onnxruntime refuses")

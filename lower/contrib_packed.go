@@ -65,11 +65,11 @@ func lowerRestorePadding(c *context) []*ir.Value {
 func lowerRemovePadding(c *context) []*ir.Value {
 	x, counts := c.In(0), c.In(1)
 	if rank(x) != 3 || rank(counts) != 1 {
-		c.Failf("input %v with lengths %v", x.Type, counts.Type)
+		c.Failf("input %v with lengths %v: want three axes and one", x.Type, counts.Type)
 	}
 	s := x.Type.Shape
 	if ir.Same(counts.Type.Shape[0], s[0]) == ir.No {
-		c.Failf("%v lengths for %v sequences", counts.Type.Shape[0], s[0])
+		c.Failf("%v lengths for %v sequences: want one each", counts.Type.Shape[0], s[0])
 	}
 	if _, known := x.Type.Static(); !known || !c.IsConst(1) {
 		n := c.Fresh(0)
@@ -110,7 +110,7 @@ func lowerRemovePadding(c *context) []*ir.Value {
 // sequencesOf lists the sequences as ir.Pack does, given the sums of the lengths, [B+1].
 func (c *context) sequencesOf(sums *ir.Value) *ir.Value {
 	if rank(sums) != 1 {
-		c.Failf("cumulative_sequence_length %v", sums.Type)
+		c.Failf("cumulative_sequence_length %v: want one axis", sums.Type)
 	}
 	one := ir.N(1)
 	batch := sums.Type.Shape[0].Sub(one)
@@ -125,7 +125,7 @@ func (h *heads) attendPacked(offset, sums, bias *ir.Value) []*ir.Value {
 	in, n := []*ir.Value{h.q, h.k, h.v, bias}, h.q.Type.Shape[1]
 	if bias != nil && (rank(bias) != 4 || rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No ||
 		ir.Same(bias.Type.Shape[3], offset.Type.Shape[1]) == ir.No) {
-		h.Failf("attention bias %v for sequences of token_offset %v", bias.Type, offset.Type)
+		h.Failf("attention bias %v for sequences of token_offset %v: want [batch, heads, sequence, sequence]", bias.Type, offset.Type)
 	}
 	r := h.removedBy(sums, n)
 	if r != nil {
@@ -149,7 +149,7 @@ func (h *heads) attendPacked(offset, sums, bias *ir.Value) []*ir.Value {
 func lowerPackedAttention(c *context) []*ir.Value {
 	x := c.In(0)
 	if rank(x) != 2 || rank(c.In(1)) != 2 {
-		c.Failf("input %v and weights %v", x.Type, c.In(1).Type)
+		c.Failf("input %v and weights %v: want two axes each", x.Type, c.In(1).Type)
 	}
 	h, y := c.newHeads(), c.Emit(ir.MatMul{}, x, c.In(1), c.In(2))
 	h.parts(c.reshape(y, append(ir.Shape{ir.N(1)}, y.Type.Shape...)), c.numHeads("num_heads"))
@@ -189,7 +189,7 @@ func lowerRelativePositionBias(c *context) []*ir.Value {
 	}
 	exact := buckets / 2
 	if exact < 1 || far <= exact {
-		c.Failf("max_distance = %d with %v buckets", far, table.Type.Shape[0])
+		c.Failf("max_distance = %d with %v buckets: want more than the buckets for exact distances", far, table.Type.Shape[0])
 	}
 	for _, i := range []int{1, 2} {
 		if c.In(i).Dims == nil && !c.IsConst(i) {

@@ -30,10 +30,10 @@ func (c *context) conv(win ir.Window, groups int) *ir.Value {
 		return c.channelsFirst(c.product(c.tileRows(win, x), w, bias))
 	}
 	if groups < 1 || groups > ir.MaxSize {
-		c.Failf("%d groups", groups)
+		c.Failf("%d groups: want at least 1", groups)
 	}
 	if ir.Same(w.Type.Shape[1].Mul(ir.N(groups)), x.Type.Shape[1]) == ir.No {
-		c.Failf("weights %v in %d groups for %v", w.Type, groups, x.Type)
+		c.Failf("weights %v in %d groups for %v: their channels times the groups must be those of the input", w.Type, groups, x.Type)
 	}
 	in := []*ir.Value{c.channelsLast(x), c.weights(w, kernelAxes(rank(w)), c.kernelFirst)}
 	if bias != nil {

@@ -81,7 +81,7 @@ func lowerResize(c *context) []*ir.Value {
 	}
 	scales := c.Const(2).Float64s()
 	if len(scales) != len(axes) {
-		c.Failf("%d scales for %d axes", len(scales), len(axes))
+		c.Failf("%d scales for %d axes: want one each", len(scales), len(axes))
 	}
 	for i, a := range axes {
 		r.Scales[a] = scales[i]
@@ -93,7 +93,7 @@ func lowerResize(c *context) []*ir.Value {
 func (c *context) resizeSizes(r *ops.Resize, axes []int, policy string) ir.Shape {
 	x, sizes := c.In(0).Type.Shape, c.Dims(3)
 	if len(sizes) != len(axes) {
-		c.Failf("%d sizes for %d axes", len(sizes), len(axes))
+		c.Failf("%d sizes for %d axes: want one each", len(sizes), len(axes))
 	}
 	shape := slices.Clone(x)
 	if policy == "stretch" {
@@ -211,7 +211,7 @@ func (c *context) repeat(x *ir.Value, times []int) *ir.Value {
 // scaled is ⌊d·scale⌋; a symbol times a fraction is left to the run.
 func (c *context) scaled(d ir.Dim, scale float64) ir.Dim {
 	if !(scale > 0 && scale < 1<<32) {
-		c.Failf("scale %v", scale)
+		c.Failf("scale %v: want a positive number below 2³²", scale)
 	}
 	if n, ok := d.Const(); ok {
 		return ir.N(int(math.Floor(float64(n) * scale)))

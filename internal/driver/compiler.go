@@ -95,7 +95,7 @@ func (c *Context) CompileCUDA(name, text string) ([]byte, error) {
 			log := make([]byte, *size)
 			if n.call(n.GetProgramLog, *program, uintptr(unsafe.Pointer(&log[0]))) == nil {
 				line, _, _ := strings.Cut(dynlib.Text(&log[0]), "\n")
-				failed = fmt.Errorf("NVRTC refuses it: %s", line)
+				failed = fmt.Errorf("NVRTC cannot compile it: %s", line)
 			}
 		}
 		return nil, failed
