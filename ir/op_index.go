@@ -215,7 +215,7 @@ func (o GatherND) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	inner := rest.Elements()
 	perBatch := is[o.BatchDims : len(is)-1].Elements()
 	for t := range env.Range(is[:len(is)-1].Elements()) {
-		at, err := tuplePlace(s[o.BatchDims:], index, t)
+		at, err := tupleOffset(s[o.BatchDims:], index, t)
 		if err != nil {
 			return nil, err
 		}
@@ -224,8 +224,8 @@ func (o GatherND) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	return []*tensor.Tensor{y}, nil
 }
 
-// tuplePlace is the flat position in a tensor of shape s of the slice that index tuple t names.
-func tuplePlace(s tensor.Shape, index *tensor.Tensor, t int) (int, error) {
+// tupleOffset is the flat position in a tensor of shape s of the slice that index tuple t names.
+func tupleOffset(s tensor.Shape, index *tensor.Tensor, t int) (int, error) {
 	n := index.Shape()[index.Rank()-1]
 	strides := s.Strides()
 	at := 0

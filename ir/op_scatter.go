@@ -103,7 +103,7 @@ func (o ScatterND) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	is := index.Shape()
 	inner := y.Shape()[is[len(is)-1]:].Elements()
 	for t := range env.Range(is[:len(is)-1].Elements()) {
-		at, err := tuplePlace(y.Shape(), index, t)
+		at, err := tupleOffset(y.Shape(), index, t)
 		if err != nil {
 			return nil, err
 		}

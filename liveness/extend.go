@@ -80,14 +80,14 @@ func (m *Memory) apply(r rule, policy Policy) {
 
 // keep lists the buffers that the policy to-end keeps.
 func (m *Memory) keep(f finding) (held []int32) {
-	kept := make([]bool, len(m.values))
+	live := make([]bool, len(m.values))
 	for _, b := range f.chains {
-		m.chain(b, kept)
+		m.chain(b, live)
 	}
 	for _, b := range f.ends {
-		kept[b] = true
+		live[b] = true
 	}
-	for b, keep := range kept {
+	for b, keep := range live {
 		if keep {
 			held = append(held, int32(b))
 		}

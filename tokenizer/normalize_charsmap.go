@@ -187,8 +187,8 @@ func (c *charsmap) normalizeTracked(t *text) error {
 		if !t.budget.fits(len(e.out) + len(replacement)) {
 			return
 		}
-		kept := len(replacement) > 0 && &old[0] == &replacement[0]
-		if kept && !waiting && !early {
+		unchanged := len(replacement) > 0 && &old[0] == &replacement[0]
+		if unchanged && !waiting && !early {
 			same += len(old)
 			return
 		}
@@ -200,7 +200,7 @@ func (c *charsmap) normalizeTracked(t *text) error {
 			last, waiting = change{r: r}, true
 		}
 		same += len(old)
-		if kept {
+		if unchanged {
 			put()
 			if early {
 				r, _ := utf8.DecodeRune(old)

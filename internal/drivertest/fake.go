@@ -47,7 +47,7 @@ type Driver struct {
 	last        string              // what was recorded last
 	names       [][]byte            // strings that calls returned
 	sources     map[uintptr]string  // what the compiler was given
-	codes       [][]byte
+	modules     [][]byte
 }
 
 // A Launch is a kernel with its parameters.

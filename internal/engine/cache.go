@@ -211,7 +211,7 @@ const (
 
 	boundEntryBytes = 15_000 // of another binding of a box
 	operandBytes    = 160    // and for each operand and result of its steps, absent ones too
-	placeBytes      = 24     // of those that share another's step, of which there are no absent ones
+	locationBytes      = 24     // of those that share another's step, of which there are no absent ones
 )
 
 func bindingBytes(b *Binding) int64 {
@@ -237,7 +237,7 @@ func boundBytes(b *Binding) int64 {
 	bytes := boundEntryBytes + tableBytes(b)
 	for i, n := range b.Planned.Steps {
 		if b.Planned.Like[i] >= 0 {
-			bytes += placeBytes * int64(len(n.Inputs)+len(n.Outputs))
+			bytes += locationBytes * int64(len(n.Inputs)+len(n.Outputs))
 		} else {
 			bytes += operandBytes * int64(max(len(n.Inputs), ir.DefOf(n.Op).MaxIn)+len(n.Outputs))
 		}

@@ -204,7 +204,7 @@ func boundStream(t *testing.T, backend string, cut bool) {
 			require.Error(t, err)
 			require.NoError(t, notes.Close())
 			require.ErrorIs(t, notes.Close(), rlxc.ErrClosed)
-			keptAtOneSize(t, p)
+			boundAtOneSize(t, p)
 		})
 	}
 }
@@ -275,7 +275,7 @@ func ResultsAsInputs(t *testing.T, backend string) {
 }
 
 // keptAtOneSize holds two sessions that alternate with a state which keeps its size to a session that is given it each time.
-func keptAtOneSize(t *testing.T, p *rlxc.Program) {
+func boundAtOneSize(t *testing.T, p *rlxc.Program) {
 	in := rlxc.Tensors{"past": tensor.New(tensor.F32, 1, 3), "old": tensor.New(tensor.U8, 1), "byte": tensor.New(tensor.U8, 1),
 		"through": tensor.New(tensor.I64, 1)}
 	full := rlxc.Tensors{"sum": tensor.FromSlice([]float32{1, 1, 1, 2, 2, 2}, 2, 3)}

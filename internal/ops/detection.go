@@ -56,7 +56,7 @@ func (o NonMaxSuppression) Most(in [][]int) [][]int {
 func suppress(env *ir.Env, boxes, scores *tensor.Tensor, limit float64, overlap, least float32, centre bool) []int64 {
 	n, classes := boxes.Shape()[1], scores.Shape()[1]
 	corners := ir.Make[[4]float32](env, boxes.Shape()[0]*n)
-	order, kept := ir.Make[int](env, n), ir.Make[int](env, n)
+	order, selected := ir.Make[int](env, n), ir.Make[int](env, n)
 	for i := range corners {
 		var p [4]float32
 		for k := range p {
@@ -74,7 +74,7 @@ func suppress(env *ir.Env, boxes, scores *tensor.Tensor, limit float64, overlap,
 	for image := range boxes.Shape()[0] {
 		for class := range env.Range(classes) {
 			score := func(i int) float32 { return float32(scores.Float64((image*classes+class)*n + i)) }
-			order, kept = order[:0], kept[:0]
+			order, selected = order[:0], selected[:0]
 			for i := range env.Range(n) {
 				if score(i) > least {
 					order = append(order, i)
@@ -91,12 +91,12 @@ func suppress(env *ir.Env, boxes, scores *tensor.Tensor, limit float64, overlap,
 				return 0
 			})
 			for _, i := range order {
-				if float64(len(kept)) >= limit {
+				if float64(len(selected)) >= limit {
 					break
 				}
-				env.Work(4 * (1 + len(kept)))
-				if !slices.ContainsFunc(kept, func(k int) bool { return iou(corners[image*n+i], corners[image*n+k]) > overlap }) {
-					kept = append(kept, i)
+				env.Work(4 * (1 + len(selected)))
+				if !slices.ContainsFunc(selected, func(k int) bool { return iou(corners[image*n+i], corners[image*n+k]) > overlap }) {
+					selected = append(selected, i)
 					if len(out) == cap(out) {
 						env.Take(2 * 8 * int64(3+len(out)))
 					}

@@ -166,20 +166,20 @@ func (o StringNormalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tens
 	if r := t.Rank(); r < 1 || r == 2 && t.Shape()[0] != 1 {
 		return nil, fmt.Errorf("strings %v: want a vector or a single row", t)
 	}
-	var kept []string
+	var words []string
 	for _, s := range t.Strings() {
 		env.Take(stringBytes + int64(len(s)))
 		env.Work(1 + len(o.StopWords) + len(s))
 		if !slices.ContainsFunc(o.StopWords, func(w string) bool { return w == s || !o.Exact && strings.EqualFold(w, s) }) {
-			kept = append(kept, caseChanges[o.Case](s))
+			words = append(words, caseChanges[o.Case](s))
 		}
 	}
-	if len(kept) == 0 {
-		kept = []string{""}
+	if len(words) == 0 {
+		words = []string{""}
 	}
 	shape := t.Shape().Clone()
-	shape[len(shape)-1] = len(kept)
-	return []*tensor.Tensor{tensor.FromStrings(kept, shape...)}, nil
+	shape[len(shape)-1] = len(words)
+	return []*tensor.Tensor{tensor.FromStrings(words, shape...)}, nil
 }
 
 // TfIdfVectorizer counts n-grams of a pool in sequences of words.

@@ -83,8 +83,8 @@ func inTable(n *ir.Node) ir.Tri {
 		c = c.Aligned()
 		all := ir.Yes
 		for i := range c.Len() {
-			place := ir.N(int(c.Int64(i)))
-			switch within(place, place, sizes[i%len(sizes)]) {
+			position := ir.N(int(c.Int64(i)))
+			switch within(position, position, sizes[i%len(sizes)]) {
 			case ir.No:
 				return ir.No
 			case ir.Unknown:
