@@ -189,7 +189,7 @@ func (e *entry) mend(ctx context.Context, s *Server) (whole bool) {
 	if m == nil {
 		return true
 	}
-	if !e.mending.TryLock() { // a caller does it
+	if !e.mending.TryLock() { // another request does it
 		return false
 	}
 	defer e.mending.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A listener bounds how many connections are open: a peer has half of them at most, so that one alone shuts no caller out. Those beyond are
+// A listener bounds how many connections are open: a peer has half of them at most, so that one alone shuts out no other. Those beyond are
 // closed at once.
 type listener struct {
 	*net.TCPListener
