@@ -211,7 +211,7 @@ const (
 
 	boundEntryBytes = 15_000 // of another binding of a box
 	operandBytes    = 160    // and for each operand and result of its steps, absent ones too
-	locationBytes      = 24     // of those that share another's step, of which there are no absent ones
+	locationBytes   = 24     // of those that share another's step, of which there are no absent ones
 )
 
 func bindingBytes(b *Binding) int64 {
