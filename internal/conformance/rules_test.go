@@ -75,7 +75,7 @@ func nodesOfAllOps(t *testing.T) map[string]map[string]*ir.Node {
 			add(g)
 		}
 	}
-	for _, programs := range []map[string]string{fusedCases, backendtest.RowCases, backendtest.ConvCases, backendtest.OpaqueCases,
+	for _, programs := range []map[string]string{fusedCases, backendtest.KernelCases, backendtest.ConvCases, backendtest.OpaqueCases,
 		backendtest.AppendCases, backendtest.RecurrentCases, backendtest.PickCases, backendtest.IndexCases, backendtest.BitCases,
 		backendtest.QuantizedCases} {
 		for _, name := range slices.Sorted(maps.Keys(programs)) {
