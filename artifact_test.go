@@ -55,7 +55,7 @@ func TestSavedProgram(t *testing.T) {
 	}
 }
 
-// TestSavedForAnotherLevel packs the weights anew.
+// TestSavedForAnotherLevel packs the weights again.
 func TestSavedForAnotherLevel(t *testing.T) {
 	in := encoderInputs(2, 5)
 	want, err := session(t, CompileOptions{CPU: "generic"}).Run(context.Background(), in)
@@ -145,7 +145,7 @@ func TestReplacedWhileOpen(t *testing.T) {
 			require.ErrorContains(t, err, "the file was truncated while in use")
 		}
 		require.ErrorContains(t, m.VerifyFile(), "the file was truncated while in use")
-		_, err = m.Compile(context.Background(), CompileOptions{Weights: tensor.I8}) // which packs anew
+		_, err = m.Compile(context.Background(), CompileOptions{Weights: tensor.I8}) // which packs again
 		require.ErrorContains(t, err, "the file was truncated while in use")
 		require.Error(t, p.Save(filepath.Join(t.TempDir(), "copy.rlxc")))
 	}

@@ -41,7 +41,7 @@ func TestShapesShareAPlan(t *testing.T) {
 	}
 }
 
-// TestCacheLimit is a server's pattern: 8 sessions run 200 shapes, each in an order of its own. The plans stay below their
+// TestCacheLimit is a server's pattern: 8 sessions run 200 shapes, each in a separate order. The plans stay below their
 // limit, and the heap below what that explains.
 func TestCacheLimit(t *testing.T) {
 	const limit, shapes, runs = 2 << 20, 200, 100

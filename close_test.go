@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/quantize"
 )
 
-// TestClosed: what is closed says so, and what others still use goes on.
+// TestClosed: what is closed says so, and what others still use continues.
 func TestClosed(t *testing.T) {
 	before := runtime.NumGoroutine()
 	m, err := Open(saved(t, CompileOptions{}))

@@ -167,7 +167,7 @@ func TestKeptInPlace(t *testing.T) {
 		}
 		require.LessOrEqual(t, sessions[1].MemoryBytes()+2*4*33*200, sessions[0].MemoryBytes(), "two states fewer")
 
-		// What is no longer kept is taken and returned as ever.
+		// What is no longer bound is taken and returned as ever.
 		s := sessions[1]
 		for out, in := range states {
 			require.NoError(t, s.BindOutput(out, nil))
@@ -185,7 +185,7 @@ func TestKeptInPlace(t *testing.T) {
 	}
 }
 
-// TestKeptByThreads: sessions with states of their own run at once, and share one plan.
+// TestKeptByThreads: sessions with separate states run at once, and share one plan.
 func TestKeptByThreads(t *testing.T) {
 	m, err := stepModel(&watcher{at: map[string]unsafe.Pointer{}})
 	require.NoError(t, err)

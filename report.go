@@ -74,7 +74,7 @@ type HostStep struct {
 // ResidentParts are the parts of Report.Resident, in bytes.
 type ResidentParts struct {
 	// File is the pages of the model's file that runs read. Weights of an ONNX file that were packed are not read again. Of an embedding
-	// table, runs read only the pages around the rows of the batch. The estimate is for random rows.
+	// table, runs read only the pages around the rows that it reads. The estimate is for random rows.
 	File int64 `json:"file"`
 	// Packed is the packed weights, if the file does not store them packed.
 	Packed int64 `json:"packed"`
@@ -158,8 +158,8 @@ func (r *Report) Measure() {
 }
 
 // Prove computes the slow parts of the report: the proofs of all lower bounds, SharedWeights, and the content of each parameter
-// (planner.Buffer.Content). planner.NewSharedWeightLayout uses that content to lay out the weights of several programs. Prove reads all
-// weights, and fails with ErrClosed if the program is closed.
+// (planner.Buffer.Content). planner.NewSharedWeightLayout uses that content for the layout of the weights of several programs. Prove reads
+// all weights, and fails with ErrClosed if the program is closed.
 func (r *Report) Prove() (err error) {
 	if r.Bounds, err = planner.Bounds(r.Problem, r.Plan.Options); err != nil {
 		return err

@@ -391,7 +391,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	require.Equal(t, small, size(1, 32))
 }
 
-// gate is a context that is asked, once a step, whether to go on: it lets the test in meanwhile.
+// gate is a context that is asked, once a step, whether to continue: it lets the test in meanwhile.
 type gate struct {
 	context.Context
 	meanwhile func()
@@ -402,7 +402,7 @@ func (g gate) Err() error {
 	return nil
 }
 
-// TestSharedSession runs and closes a session that runs: that is an error, and the run goes on.
+// TestSharedSession runs and closes a session that runs: that is an error, and the run continues.
 func TestSharedSession(t *testing.T) {
 	s := session(t, CompileOptions{Threads: 1})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -37,7 +37,7 @@ func TestUnpadQuantised(t *testing.T) {
 				require.NoError(t, err)
 				defer p.Close()
 				require.True(t, slices.ContainsFunc(p.engine.Graph().Nodes, func(n *ir.Node) bool {
-					return n.Op.Kind() == ir.KindQAttention && n.HasOperand(ir.QAttentionRows)
+					return n.Op.Kind() == ir.KindQAttention && n.HasOperand(ir.QAttentionSequences)
 				}), "no attention of integers by rows")
 			}
 			for i, kind := range maskKinds {
@@ -69,7 +69,7 @@ func fixtureModel(t *testing.T, name string) *Model {
 	return m
 }
 
-// maskedQDQ is a model of integers throughout, attention included, as if whoever calibrated it had seen padding: the lowest quantised value
+// maskedQDQ is a model of integers throughout, attention included, as if the calibration had seen padding: the lowest quantised value
 // of its mask hides a key.
 func maskedQDQ(t *testing.T) *Model {
 	data, err := os.ReadFile(fixtures.Model(t, "bert-tiny-int8-qdq"))

@@ -490,7 +490,7 @@ func TestUnpadErrors(t *testing.T) {
 	_, padded = sessionOf(t, m, CompileOptions{}).Run(context.Background(), in)
 	require.ErrorContains(t, err, padded.Error())
 
-	// The tokens take memory, not the padding; not even a padded row fits by itself.
+	// The tokens take memory, not the padding; not even a padded row fits alone.
 	mask = tensor.New(tensor.I64, 4, 100)
 	for b := range 4 {
 		fill(tensor.Of[int64](mask)[b*100:][:10], 1)
@@ -547,7 +547,7 @@ func TestUnpadNames(t *testing.T) {
 	for name, why := range map[string]string{
 		"bert-tiny-static": `unpad at node "/m/encoder/layer.0/attention/self/Transpose_2" and 5 more: its mask: ` +
 			`input "attention_mask" is of fixed size, i64[2,16]`,
-		// whoever calibrated it saw no padding: quantising cuts it off
+		// the calibration saw no padding: quantising cuts it off
 		"bert-tiny-int8-qdq": `(clamp) is not known to hide padding and nothing else`,
 		"bert-tiny-ortfused": `unpad at node "Attention_0": its mask: node "Attention_0" and 1 more (where) ` +
 			`does not follow from an input [batch,seq] alone, token by token: node "EmbedLayerNormalization_0" (reduce_sum) ` +

@@ -50,7 +50,7 @@ func TestCacheThatCannotBeWritten(t *testing.T) {
 	c := h.client()
 	_, err := c.Snapshot(t.Context(), testID, "", onlyModel)
 	require.NoError(t, err)
-	// Whoever runs the test may be root, who may write anywhere: files are where folders would be.
+	// The user may be root, who may write anywhere: files are where folders would be.
 	dir := filepath.Join(c.Cache, "models--acme--tiny")
 	for _, name := range []string{"refs", "blobs"} {
 		require.NoError(t, os.Rename(filepath.Join(dir, name), filepath.Join(dir, name+".old")))

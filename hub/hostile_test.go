@@ -131,7 +131,7 @@ func TestEndlessHub(t *testing.T) {
 	}
 }
 
-// TestHostileCache holds that links and pipes in a cache lead nowhere and stop nobody.
+// TestHostileCache holds that links and pipes in a cache lead nowhere and do not block.
 func TestHostileCache(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	tree, err := json.Marshal(listing{listingVersion, map[string]*entry{"stolen": {Size: 1, Blob: strings.Repeat("a", 40)}}})

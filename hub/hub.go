@@ -186,8 +186,8 @@ func (r *repo) setCommit(revision, commit string) error {
 // maxNote bounds the small files of a cache.
 const maxNote = 1 << 20
 
-// open opens a file of a cache that must be regular: anybody may have put a pipe there, or a device. A link is not followed where flag has
-// noFollow.
+// open opens a file of a cache that must be regular: another user may have put a pipe there, or a device. A link is not followed where flag
+// has noFollow.
 func open(path string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(path, flag|noWait, 0o666)
 	if err != nil {

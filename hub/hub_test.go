@@ -300,7 +300,7 @@ func TestBrokenTransfers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"bytes=500000-"}, ranges)
 
-	// The part is of other content: the checksum reports, and the file is fetched anew.
+	// The part is of other content: the checksum reveals it, and the file is fetched again.
 	ranges = nil
 	_, err = c.Remove(t.Context(), testID)
 	require.NoError(t, err)
@@ -328,7 +328,7 @@ func TestBrokenTransfers(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Hubs that refuse, ask to wait, or lie.
+// Hubs that refuse, ask to wait, or return false content.
 func TestRefusals(t *testing.T) {
 	answer := func(status int, code string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {

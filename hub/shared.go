@@ -14,7 +14,7 @@ import (
 // the last of them. huggingface_hub fills the store; here files are linked from it and given back.
 
 const (
-	sharedMarker  = ".huggingface-shared-blobs" // a store without it is somebody else's folder
+	sharedMarker  = ".huggingface-shared-blobs" // a store without it is another program's folder
 	sharedVersion = "1\n"
 )
 

@@ -74,7 +74,7 @@ const (
 	maxAtoms = 256      // of a product
 	maxArgs  = 64       // of a min, max or broadcast: each is compared with each
 	maxKey   = 8 << 10  // bytes of an atom's text
-	maxText  = 64 << 10 // bytes of all atoms' texts
+	maxText  = 64 << 10 // bytes of all atoms as text
 )
 
 const lostName = "(too complex)"

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// opFields says which fields of an op's struct mean what. Those of embedded structs stand among the op's own.
+// opFields says which fields of an op's struct mean what. Those of embedded structs are among them.
 type opFields struct {
 	params []param
 	dims   [][]int // the indices of fields that hold sizes; most ops have none

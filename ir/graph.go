@@ -60,7 +60,7 @@ type Node struct {
 	Subgraphs []*Graph
 	// Origins are the names of the ONNX nodes from which rewrites made this node, at most MaxOrigins.
 	Origins []string
-	// uses are the places of the operands in their values' Uses: values with 100,000 readers lose them in constant time.
+	// uses are the positions of the operands in their values' Uses: values with 100,000 readers lose them in constant time.
 	uses []int32
 }
 

@@ -36,7 +36,7 @@ func (t token) String() string {
 }
 
 // A lexer cuts text into tokens and holds the current one. Its methods report errors by panic(syntaxError), which
-// whoever starts it recovers.
+// the caller recovers.
 type lexer struct {
 	src string
 	pos int

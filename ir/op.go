@@ -76,7 +76,7 @@ const (
 	KindAttention
 	KindRotary
 	KindEmbedding
-	KindSumRows
+	KindSumSequences
 	// quantised
 	KindQuantize
 	KindDequantize
@@ -189,7 +189,7 @@ var rows = []Def{
 	{"attention", Attention{}, 3, 10, 0, Absorbs, attentionFlops, NoRows},
 	{"rotary", Rotary{}, 3, 3, 0, Carries, NoFlops, NoRows},
 	{"embedding", Embedding{}, 2, -1, HoldsSum, Absorbs, NoFlops, embeddingRows(2)},
-	{"sum_rows", SumRows{}, 2, 2, 0, Absorbs, NoFlops, NoRows},
+	{"sum_sequences", SumSequences{}, 2, 2, 0, Absorbs, NoFlops, NoRows},
 
 	{"quantize", Quantize{}, 2, 3, 0, Encodes, NoFlops, NoRows},
 	{"dequantize", Dequantize{}, 2, 3, 0, Carries, NoFlops, NoRows},
@@ -230,8 +230,8 @@ func (k Kind) String() string {
 	return reflect.TypeOf(table[k].Op).Name()
 }
 
-// RowOf returns the op's row in the table.
-func RowOf(op Op) *Def { return &table[op.Kind()] }
+// DefOf returns the op's row in the table.
+func DefOf(op Op) *Def { return &table[op.Kind()] }
 
 // OpName is the name that the IR prints for op.
 func OpName(op Op) string {
@@ -239,12 +239,12 @@ func OpName(op Op) string {
 	case namer:
 		return o.opName()
 	}
-	return RowOf(op).Name
+	return DefOf(op).Name
 }
 
 // Infer checks a node's operands against the op's row and runs its shape rule.
 func Infer(n *Node) ([]Type, error) {
-	d := RowOf(n.Op)
+	d := DefOf(n.Op)
 	if len(n.Inputs) < d.MinIn || d.MaxIn >= 0 && len(n.Inputs) > d.MaxIn {
 		return nil, fmt.Errorf("%s has %d operands", OpName(n.Op), len(n.Inputs))
 	}

@@ -81,11 +81,11 @@ func (o Append) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		starts[i] = start
 	}
 	y := env.New(x.DType(), shape...)
-	from := func(t *tensor.Tensor, idx []int, place int) int {
+	from := func(t *tensor.Tensor, idx []int, position int) int {
 		at := 0
 		for k, stride := range t.Shape().Strides() {
 			if k == o.Axis {
-				at += place * stride
+				at += position * stride
 			} else {
 				at += idx[k] * stride
 			}
@@ -93,11 +93,11 @@ func (o Append) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return at
 	}
 	EachIndex(env, shape, func(i int, idx []int) {
-		switch place, start := idx[o.Axis], starts[idx[o.Batch]]; {
-		case place >= start && place < start+x.Shape()[o.Axis]:
-			copyElement(y, i, x, from(x, idx, place-start))
-		case place < start || o.Keep && place < cached:
-			copyElement(y, i, cache, from(cache, idx, place))
+		switch position, start := idx[o.Axis], starts[idx[o.Batch]]; {
+		case position >= start && position < start+x.Shape()[o.Axis]:
+			copyElement(y, i, x, from(x, idx, position-start))
+		case position < start || o.Keep && position < cached:
+			copyElement(y, i, cache, from(cache, idx, position))
 		}
 	})
 	return []*tensor.Tensor{y}, nil

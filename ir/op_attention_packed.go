@@ -7,11 +7,11 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// inferRows checks the operands of attention by rows.
-func (o Attention) inferRows(in []*Value) error {
+// inferPacked checks the operands of packed attention.
+func (o Attention) inferPacked(in []*Value) error {
 	q, k := in[AttentionQ].Type, in[AttentionK].Type
-	t := in[AttentionRows].Type
-	if t.DType != tensor.I32 || len(t.Shape) != 2 || Same(t.Shape[1], N(RowFields)) == No || Same(q.Shape[0], N(1)) == No {
+	t := in[AttentionSequences].Type
+	if t.DType != tensor.I32 || len(t.Shape) != 2 || Same(t.Shape[1], N(SequenceFields)) == No || Same(q.Shape[0], N(1)) == No {
 		return fmt.Errorf("sequences %v for attention of %v: want i32[R,4], and one batch", t, q)
 	}
 	mask, positions := Operand(in, AttentionMask), Operand(in, AttentionPositions)
@@ -89,10 +89,10 @@ func relativeScore(in []*tensor.Tensor, at, head, token, own, other int) (float6
 	return scores.Float64((head*scores.Shape()[2]+token)*n + i), nil
 }
 
-// evalRows is attention within each row.
-func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) ([]*tensor.Tensor, error) {
+// evalPacked is attention within each sequence.
+func (o Attention) evalPacked(env *Env, in []*tensor.Tensor, listed *tensor.Tensor) ([]*tensor.Tensor, error) {
 	q, k, v := in[AttentionQ], in[AttentionK], in[AttentionV]
-	sequences, err := sequencesOf(rows, q.Shape()[1], k.Shape()[1])
+	sequences, err := sequencesOf(listed, q.Shape()[1], k.Shape()[1])
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +103,8 @@ func (o Attention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) 
 		args := []*tensor.Tensor{tokensOf(env, q, sequence[0], sequence[1]), tokensOf(env, k, sequence[2], sequence[3]),
 			tokensOf(env, v, sequence[2], sequence[3]), nil}
 		if Operand(in, AttentionPositions) != nil {
-			if args[AttentionMask], err = o.maskOfRow(env, in, r, sequence); err != nil {
-				return nil, fmt.Errorf("row %d: %w", r, err)
+			if args[AttentionMask], err = o.maskOfSequence(env, in, r, sequence); err != nil {
+				return nil, fmt.Errorf("sequence %d: %w", r, err)
 			}
 		}
 		result, err := one.Eval(env, args)
@@ -121,15 +121,15 @@ func tokensOf(env *Env, x *tensor.Tensor, from, to int) *tensor.Tensor {
 	return CopyStrided(env, x, append(tensor.Shape{1, to - from}, x.Shape()[2:]...), x.Shape().Strides(), from*x.Shape()[2:].Elements())
 }
 
-// maskOfRow is what mask, bounds and relative positions add to the scores [1,H,queries,keys] of sequence r.
-func (o Attention) maskOfRow(env *Env, in []*tensor.Tensor, r int, sequence [RowFields]int) (*tensor.Tensor, error) {
+// maskOfSequence is what mask, bounds and relative positions add to the scores [1,H,queries,keys] of sequence r.
+func (o Attention) maskOfSequence(env *Env, in []*tensor.Tensor, r int, sequence [SequenceFields]int) (*tensor.Tensor, error) {
 	mask, positions, heads := Operand(in, AttentionMask), in[AttentionPositions], in[AttentionQ].Shape()[2]
 	queries, keys := sequence[1]-sequence[0], sequence[3]-sequence[2]
 	y := env.New(tensor.F32, 1, heads, queries, keys)
 	var at func(int) int
 	var shape tensor.Shape
 	if mask != nil {
-		shape = tensor.Shape{in[AttentionRows].Shape()[0], heads, 1, 1}
+		shape = tensor.Shape{in[AttentionSequences].Shape()[0], heads, 1, 1}
 		copy(shape[4-min(2, mask.Rank()):], mask.Shape()[max(0, mask.Rank()-2):])
 		at = broadcastIndex(mask.Shape(), shape)
 	}

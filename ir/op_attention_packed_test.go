@@ -12,12 +12,12 @@ import (
 // TestRelativeScores holds operands of scores by relative position to their types, and indices to what there is.
 func TestRelativeScores(t *testing.T) {
 	x := tensor.New(tensor.F32, 1, 3, 2, 4)
-	rows, positions := tensor.FromSlice([]int32{0, 3, 0, 3}, 1, 4), tensor.FromSlice([]int64{0, 1, 2}, 1, 3)
+	sequences, positions := tensor.FromSlice([]int32{0, 3, 0, 3}, 1, 4), tensor.FromSlice([]int64{0, 1, 2}, 1, 3)
 	scores, index := tensor.New(tensor.F32, 1, 2, 3, 5), tensor.New(tensor.I64, 3, 3)
 	run := func(scores, index *tensor.Tensor, at int) error {
-		in := []*tensor.Tensor{x, x, x, nil, rows, positions, nil, nil, nil, nil}
+		in := []*tensor.Tensor{x, x, x, nil, sequences, positions, nil, nil, nil, nil}
 		in[at], in[at+1] = scores, index
-		_, err := byRows(Attention{Scale: 1}, in)
+		_, err := packedAttention(Attention{Scale: 1}, in)
 		return err
 	}
 	for _, at := range []int{AttentionQueryScores, AttentionKeyScores} {
@@ -43,8 +43,8 @@ func TestRelativeScores(t *testing.T) {
 	require.ErrorContains(t, run(scores, index, AttentionKeyScores), "needs positions")
 }
 
-// byRows evaluates attention by rows, or returns why its operands are refused.
-func byRows(op Attention, in []*tensor.Tensor) (*tensor.Tensor, error) {
+// packedAttention evaluates packed attention, or returns why its operands are invalid.
+func packedAttention(op Attention, in []*tensor.Tensor) (*tensor.Tensor, error) {
 	values := make([]*Value, len(in))
 	for i, t := range in {
 		if t != nil {
@@ -61,8 +61,8 @@ func byRows(op Attention, in []*tensor.Tensor) (*tensor.Tensor, error) {
 	return out[0], nil
 }
 
-// TestAttentionByRows holds rows, of which one has no token and one no key, to the formula, with what may be added to their scores.
-func TestAttentionByRows(t *testing.T) {
+// TestPackedAttention compares packed attention with the formula. One sequence has no token, another no key.
+func TestPackedAttention(t *testing.T) {
 	numbers := func(from int, shape ...int) *tensor.Tensor {
 		x := tensor.New(tensor.F32, shape...)
 		for i := range x.Len() {
@@ -73,7 +73,7 @@ func TestAttentionByRows(t *testing.T) {
 	const tokens, heads, size, most = 5, 2, 2, 3
 	q, k, v := numbers(1, 1, tokens, heads, size), numbers(4, 1, tokens, heads, size), numbers(8, 1, tokens, heads, size)
 	texts := [][4]int{{0, 2, 0, 2}, {2, 2, 2, 2}, {2, 3, 2, 2}, {3, 5, 2, 5}}
-	rows := tensor.FromSlice([]int32{0, 2, 0, 2, 2, 2, 2, 2, 2, 3, 2, 2, 3, 5, 2, 5}, 4, 4)
+	sequences := tensor.FromSlice([]int32{0, 2, 0, 2, 2, 2, 2, 2, 2, 3, 2, 2, 3, 5, 2, 5}, 4, 4)
 	at := []int64{0, 2, 1, 0, 1}
 	positions := tensor.FromSlice(at, 1, tokens)
 	places := []int64{0, 1, -1, 2, 3, -2, 0, -4, 1}
@@ -107,12 +107,12 @@ func TestAttentionByRows(t *testing.T) {
 			return far(h, i, s, t) + far(h, j, t, s)
 		}},
 	} {
-		in := append([]*tensor.Tensor{q, k, v, c.mask, rows, positions}, make([]*tensor.Tensor, 4)...)
+		in := append([]*tensor.Tensor{q, k, v, c.mask, sequences, positions}, make([]*tensor.Tensor, 4)...)
 		if c.more != nil {
 			copy(in[AttentionQueryScores:], c.more[AttentionQueryScores:])
 		}
 		c.op.Scale = 0.5
-		y, err := byRows(c.op, in)
+		y, err := packedAttention(c.op, in)
 		require.NoError(t, err, name)
 		want := make([]float64, y.Len())
 		for r, text := range texts {
@@ -144,39 +144,39 @@ func TestAttentionByRows(t *testing.T) {
 	}
 }
 
-// TestAttentionByRowsRefuses: each case has one operand that attention by rows cannot have.
-func TestAttentionByRowsRefuses(t *testing.T) {
+// TestPackedAttentionRejects: each case has one operand that packed attention cannot have.
+func TestPackedAttentionRejects(t *testing.T) {
 	zeros := func(d tensor.DType, shape ...int) *tensor.Tensor { return tensor.New(d, shape...) }
 	x, longer, two := zeros(tensor.F32, 1, 3, 2, 4), zeros(tensor.F32, 1, 4, 2, 4), zeros(tensor.F32, 2, 3, 2, 4)
 	mask, far := zeros(tensor.F32, 3, 3), zeros(tensor.F32, 2, 2)
-	rows, positions := tensor.FromSlice([]int32{0, 3, 0, 3}, 1, 4), tensor.FromSlice([]int64{0, 1, 2}, 1, 3)
+	sequences, positions := tensor.FromSlice([]int32{0, 3, 0, 3}, 1, 4), tensor.FromSlice([]int64{0, 1, 2}, 1, 3)
 	for _, c := range []struct {
-		op              Attention
-		q, k            *tensor.Tensor
-		mask            *tensor.Tensor
-		rows, positions *tensor.Tensor
-		why             string
+		op                   Attention
+		q, k                 *tensor.Tensor
+		mask                 *tensor.Tensor
+		sequences, positions *tensor.Tensor
+		why                  string
 	}{
-		{Attention{Causal: true}, x, x, mask, rows, positions, ""},
-		{Attention{}, longer, x, nil, rows, nil, ""},
-		{Attention{}, longer, x, zeros(tensor.F32, 1, 3), rows, positions, ""},
+		{Attention{Causal: true}, x, x, mask, sequences, positions, ""},
+		{Attention{}, longer, x, nil, sequences, nil, ""},
+		{Attention{}, longer, x, zeros(tensor.F32, 1, 3), sequences, positions, ""},
 		{Attention{}, x, x, nil, zeros(tensor.I64, 1, 4), nil, "want i32[R,4]"},
 		{Attention{}, x, x, nil, zeros(tensor.I32, 4), nil, "want i32[R,4]"},
 		{Attention{}, x, x, nil, zeros(tensor.I32, 1, 3), nil, "want i32[R,4]"},
-		{Attention{}, two, two, nil, rows, nil, "one batch"},
-		{Attention{}, x, x, mask, rows, zeros(tensor.I32, 1, 3), "i64[1,T] is needed"},
-		{Attention{}, x, x, mask, rows, zeros(tensor.I64, 3), "i64[1,T] is needed"},
-		{Attention{}, x, x, mask, rows, zeros(tensor.I64, 2, 3), "i64[1,T] is needed"},
-		{Attention{}, x, x, mask, rows, zeros(tensor.I64, 1, 4), "i64[1,T] is needed"},
-		{Attention{Causal: true, Offset: true}, x, x, nil, rows, positions, "takes no offset"},
-		{Attention{}, x, x, zeros(tensor.F32, 3), rows, nil, "needs positions for a mask"},
-		{Attention{Causal: true}, x, x, nil, rows, nil, "needs positions for a mask"},
-		{Attention{Window: 1}, x, x, nil, rows, nil, "needs positions for a mask"},
-		{Attention{Window: 1}, longer, x, nil, rows, positions, "4 queries have no positions beside 3 keys"},
-		{Attention{}, longer, x, mask, rows, positions, "4 queries have no positions beside 3 keys"},
-		{Attention{}, x, x, far, rows, positions, "row 0: positions 0 and 2 of a mask"},
-		{Attention{}, x, x, zeros(tensor.F32, 2, 1), rows, positions, "row 0: positions 2 and 0 of a mask"},
-		{Attention{}, x, x, mask, rows, tensor.FromSlice([]int64{0, -1, 2}, 1, 3), "row 0: positions 0 and -1 of a mask"},
+		{Attention{}, two, two, nil, sequences, nil, "one batch"},
+		{Attention{}, x, x, mask, sequences, zeros(tensor.I32, 1, 3), "i64[1,T] is needed"},
+		{Attention{}, x, x, mask, sequences, zeros(tensor.I64, 3), "i64[1,T] is needed"},
+		{Attention{}, x, x, mask, sequences, zeros(tensor.I64, 2, 3), "i64[1,T] is needed"},
+		{Attention{}, x, x, mask, sequences, zeros(tensor.I64, 1, 4), "i64[1,T] is needed"},
+		{Attention{Causal: true, Offset: true}, x, x, nil, sequences, positions, "takes no offset"},
+		{Attention{}, x, x, zeros(tensor.F32, 3), sequences, nil, "needs positions for a mask"},
+		{Attention{Causal: true}, x, x, nil, sequences, nil, "needs positions for a mask"},
+		{Attention{Window: 1}, x, x, nil, sequences, nil, "needs positions for a mask"},
+		{Attention{Window: 1}, longer, x, nil, sequences, positions, "4 queries have no positions beside 3 keys"},
+		{Attention{}, longer, x, mask, sequences, positions, "4 queries have no positions beside 3 keys"},
+		{Attention{}, x, x, far, sequences, positions, "sequence 0: positions 0 and 2 of a mask"},
+		{Attention{}, x, x, zeros(tensor.F32, 2, 1), sequences, positions, "sequence 0: positions 2 and 0 of a mask"},
+		{Attention{}, x, x, mask, sequences, tensor.FromSlice([]int64{0, -1, 2}, 1, 3), "sequence 0: positions 0 and -1 of a mask"},
 		{Attention{}, x, x, nil, tensor.FromSlice([]int32{0, 4, 0, 3}, 1, 4), nil, "sequence 0 is [0 4 0 3], of 3 queries"},
 		{Attention{}, x, x, nil, tensor.FromSlice([]int32{-1, 3, 0, 3}, 1, 4), nil, "sequence 0 is"},
 		{Attention{}, x, x, nil, tensor.FromSlice([]int32{2, 1, 0, 3}, 1, 4), nil, "sequence 0 is"},
@@ -185,7 +185,7 @@ func TestAttentionByRowsRefuses(t *testing.T) {
 		{Attention{}, x, x, nil, tensor.FromSlice([]int32{0, 3, 0, 4}, 1, 4), nil, "sequence 0 is"},
 	} {
 		c.op.Scale = 1
-		_, err := byRows(c.op, []*tensor.Tensor{c.q, c.k, c.k, c.mask, c.rows, c.positions})
+		_, err := packedAttention(c.op, []*tensor.Tensor{c.q, c.k, c.k, c.mask, c.sequences, c.positions})
 		if c.why == "" {
 			require.NoError(t, err)
 			continue

@@ -41,7 +41,7 @@ const (
 	NumBinary
 )
 
-// binaryRow is a function's one place. signed and unsigned integers differ where order or division matter.
+// binaryRow is all about a function. signed and unsigned integers differ where order or division matter.
 type binaryRow struct {
 	name  string
 	real  func(x, y float64) float64

@@ -23,7 +23,7 @@ func TestCast(t *testing.T) {
 		{"to bool", to(tensor.Bool), ins{f32(nil, 0, 0.1, float32(nan))}, "bool[3] 0 1 1"},
 		{"int to bool", to(tensor.Bool), ins{whole[int32](256, 0)}, "bool[2] 1 0"},
 		{"from bool", to(tensor.F16), ins{whole(true, false)}, "f16[2] 1 0"},
-		// 2^53 + 2^29 + 1 lies just above the middle between two float32; through float64 it would be on it, and round down
+		// 2^53 + 2^29 + 1 is just above the middle between two float32; through float64 it would be on it, and round down
 		{"int64 to f32 rounds once", to(tensor.F32), ins{i64(nil, 1<<53+1<<29+1)}, "f32[1] 9.0072003e+15"},
 		{"uint64 to f32", to(tensor.F32), ins{whole[uint64](math.MaxUint64)}, "f32[1] 1.8446744e+19"},
 		{"f64 to f16 rounds once", to(tensor.F16), ins{of(tensor.F64, nil, 1+0x1p-11+0x1p-40)}, "f16[1] 1.0009766"},

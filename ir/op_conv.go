@@ -87,7 +87,7 @@ func (o Conv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, fmt.Errorf("%v with %v in %d groups", in[ConvX], in[ConvW], o.Group)
 	}
 	y := env.Output(o, in)
-	spatial, places := sx[1:n-1], y.Shape()[1:n-1]
+	spatial, positions := sx[1:n-1], y.Shape()[1:n-1]
 	x, w := env.Float64s(in[ConvX]), env.Float64s(in[ConvW])
 	before, after := o.Padding(spatial)
 	act := func(x float64) float64 { return x }
@@ -97,10 +97,10 @@ func (o Conv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if inputs*outputs == 0 {
 		o.Kernel = make([]int, len(o.Kernel)) // whose elements are without number
 	}
-	image, count := spatial.Elements(), places.Elements()
+	image, count := spatial.Elements(), positions.Elements()
 	row := Make[float64](env, outputs)
 	padding := Make[float64](env, sx[n-1]) // zeros count: times an infinite weight they are NaN
-	o.Walk(env, spatial, places, before, after, func(place int, taps []Tap) {
+	o.Walk(env, spatial, positions, before, after, func(position int, taps []Tap) {
 		for b := range sx[0] {
 			clear(row)
 			for _, t := range taps {
@@ -116,7 +116,7 @@ func (o Conv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 					}
 				}
 			}
-			at := (b*count + place) * outputs
+			at := (b*count + position) * outputs
 			for m, s := range row {
 				if bias != nil {
 					s += bias.Float64(m)

@@ -79,7 +79,7 @@ func (o Embedding) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 			switch {
 			case in[i+1] != nil:
 				var err error
-				if row, err = place(in[i+1].Int64(t), rows); err != nil {
+				if row, err = fromStart(in[i+1].Int64(t), rows); err != nil {
 					return nil, err
 				}
 			case rows != 1:

@@ -26,7 +26,7 @@ func embeddingRows(every int) RowsRule {
 
 // Rows returns the operand whose elements are indices of the rows, along the first axis, that this use reads. It returns nil if the use
 // reads the whole value, or rows in order.
-func (u Use) Rows() *Value { return RowOf(u.Node.Op).Rows(u.Node, u.Index) }
+func (u Use) Rows() *Value { return DefOf(u.Node.Op).Rows(u.Node, u.Index) }
 
 // IsTable reports whether v is a constant from which all nodes only look up rows, such as embeddings. A run reads little of it.
 func (v *Value) IsTable() bool {
@@ -46,7 +46,7 @@ type FlopsRule func(n *Node) Dim
 func NoFlops(*Node) Dim { return Dim{} }
 
 // Flops counts the multiplications and additions of a node's products.
-func Flops(n *Node) Dim { return RowOf(n.Op).Flops(n) }
+func Flops(n *Node) Dim { return DefOf(n.Op).Flops(n) }
 
 // matMulFlops: every element of the result is a sum over K, the last axis of operand 0.
 func matMulFlops(n *Node) Dim {
@@ -62,7 +62,7 @@ func nBitsFlops(n *Node) Dim {
 func attentionFlops(n *Node) Dim {
 	q, v := n.Inputs[AttentionQ].Type.Shape, n.Inputs[AttentionV].Type.Shape
 	// at least: that much where all rows are equally long
-	if rows := Operand(n.Inputs, AttentionRows); n.Op.Kind() == KindAttention && rows != nil {
+	if rows := Operand(n.Inputs, AttentionSequences); n.Op.Kind() == KindAttention && rows != nil {
 		return q[1].Mul(v[1]).Div(Max(rows.Type.Shape[0], N(1))).Mul(q[2]).Mul(q[3].Add(v[3])).Mul(N(2))
 	}
 	scores := q[0].Mul(q[1]).Mul(q[2]).Mul(v[1])

@@ -20,8 +20,8 @@ func IndexText(index int64) string {
 	return fmt.Sprintf("index %d", index)
 }
 
-// place turns an index into an axis of n elements into a place from its start: negative indices count from the end.
-func place(index int64, n int) (int, error) {
+// fromStart converts an index of an axis of n elements to a position from its start: negative indices count from the end.
+func fromStart(index int64, n int) (int, error) {
 	if index < int64(-n) || index >= int64(n) {
 		return 0, fmt.Errorf("%s is outside an axis of size %d", IndexText(index), n)
 	}
@@ -72,7 +72,7 @@ func (o Gather) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	for b := range outer {
 		for i := range env.Range(index.Len()) {
 			env.Work(inner)
-			p, err := place(index.Int64(i), n)
+			p, err := fromStart(index.Int64(i), n)
 			if err != nil {
 				return nil, err
 			}
@@ -94,7 +94,7 @@ func (o Gather) Content(in []*Value) []Dim {
 		if !ok {
 			return nil
 		}
-		p, err := place(int64(k), len(x))
+		p, err := fromStart(int64(k), len(x))
 		if err != nil {
 			return nil
 		}
@@ -151,7 +151,7 @@ func eachElement(env *Env, s tensor.Shape, index *tensor.Tensor, axis int, f fun
 			return
 		}
 		var p int
-		if p, err = place(index.Int64(i), s[axis]); err != nil {
+		if p, err = fromStart(index.Int64(i), s[axis]); err != nil {
 			return
 		}
 		at := p * strides[axis]
@@ -215,7 +215,7 @@ func (o GatherND) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	inner := rest.Elements()
 	perBatch := is[o.BatchDims : len(is)-1].Elements()
 	for t := range env.Range(is[:len(is)-1].Elements()) {
-		at, err := tuplePlace(s[o.BatchDims:], index, t)
+		at, err := tupleOffset(s[o.BatchDims:], index, t)
 		if err != nil {
 			return nil, err
 		}
@@ -224,13 +224,13 @@ func (o GatherND) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	return []*tensor.Tensor{y}, nil
 }
 
-// tuplePlace is the flat position in a tensor of shape s of the slice that index tuple t names.
-func tuplePlace(s tensor.Shape, index *tensor.Tensor, t int) (int, error) {
+// tupleOffset is the flat position in a tensor of shape s of the slice that index tuple t names.
+func tupleOffset(s tensor.Shape, index *tensor.Tensor, t int) (int, error) {
 	n := index.Shape()[index.Rank()-1]
 	strides := s.Strides()
 	at := 0
 	for k := range n {
-		p, err := place(index.Int64(t*n+k), s[k])
+		p, err := fromStart(index.Int64(t*n+k), s[k])
 		if err != nil {
 			return 0, fmt.Errorf("tuple %d, axis %d: %w", t, k, err)
 		}
@@ -279,7 +279,7 @@ func (o OneHot) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		} else {
 			k = index.Int64(i)
 		}
-		if p, err := place(k, depth); err == nil {
+		if p, err := fromStart(k, depth); err == nil {
 			copyElement(y, (i/inner*depth+p)*inner+i%inner, values, 1)
 		}
 	}

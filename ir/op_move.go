@@ -28,17 +28,17 @@ func (o Pad) Infer(in []*Value) ([]Type, error) {
 	}
 	s := make(Shape, len(t.Shape))
 	for i, d := range t.Shape {
-		kept := d.Add(Min(o.Before[i], N(0))).Add(Min(o.After[i], N(0)))
+		rest := d.Add(Min(o.Before[i], N(0))).Add(Min(o.After[i], N(0)))
 		s[i] = d.Add(o.Before[i]).Add(o.After[i])
-		if LessEqual(N(0), kept) == No {
+		if LessEqual(N(0), rest) == No {
 			return nil, fmt.Errorf("axis %d: padding %v and %v takes more than the %v elements away", i, o.Before[i], o.After[i], d)
 		}
-		if o.Mode != PadConstant && kept.Is(0) && LessEqual(s[i], N(0)) == No {
+		if o.Mode != PadConstant && rest.Is(0) && LessEqual(s[i], N(0)) == No {
 			return nil, fmt.Errorf("axis %d has no element to pad with (%s)", i, o.Mode)
 		}
-		if o.Mode == PadReflect && LessEqual(Max(o.Before[i], o.After[i]), Max(kept.Sub(N(1)), N(0))) == No {
+		if o.Mode == PadReflect && LessEqual(Max(o.Before[i], o.After[i]), Max(rest.Sub(N(1)), N(0))) == No {
 			return nil, fmt.Errorf("axis %d: padding %v and %v mirrors more than the %v elements have beside them", i, o.Before[i],
-				o.After[i], kept)
+				o.After[i], rest)
 		}
 	}
 	return []Type{TensorOf(t.DType, s...)}, nil
@@ -47,7 +47,7 @@ func (o Pad) Infer(in []*Value) ([]Type, error) {
 func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, value := in[0], Operand(in, 1)
 	y := env.Output(o, in)
-	source := make([][]int, x.Rank()) // for each axis: the place in x that each place in the result shows, or −1
+	source := make([][]int, x.Rank()) // for each axis: the position in x that each position in the result has, or −1
 	for i, n := range x.Shape() {
 		source[i] = o.source(env, n, o.Before[i].Int(), o.After[i].Int())
 	}
@@ -68,7 +68,7 @@ func (o Pad) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// source lists what the places of one padded axis of size n show.
+// source lists the positions that one padded axis of size n has.
 func (o Pad) source(env *Env, n, before, after int) []int {
 	out := Make[int](env, n+before+after)
 	for i := range out {

@@ -140,7 +140,7 @@ const (
 	AttentionK
 	AttentionV
 	AttentionMask
-	AttentionRows
+	AttentionSequences
 	AttentionPositions
 	AttentionQueryScores
 	AttentionQueryIndex
@@ -177,7 +177,7 @@ func (o Attention) Infer(in []*Value) ([]Type, error) {
 			return nil, fmt.Errorf("mask %v is neither bool nor %s", m.Type, q.DType)
 		}
 		to := Shape{q.Shape[0], q.Shape[2], q.Shape[1], k.Shape[1]}
-		if s, rows := m.Type.Shape, Operand(in, AttentionRows); rows != nil && len(rows.Type.Shape) > 0 {
+		if s, rows := m.Type.Shape, Operand(in, AttentionSequences); rows != nil && len(rows.Type.Shape) > 0 {
 			to[0] = rows.Type.Shape[0]
 			copy(to[4-min(2, len(s)):], s[max(0, len(s)-2):])
 		}
@@ -185,8 +185,8 @@ func (o Attention) Infer(in []*Value) ([]Type, error) {
 			return nil, fmt.Errorf("mask: %w", err)
 		}
 	}
-	if Operand(in, AttentionRows) != nil {
-		if err := o.inferRows(in); err != nil {
+	if Operand(in, AttentionSequences) != nil {
+		if err := o.inferPacked(in); err != nil {
 			return nil, err
 		}
 	}
@@ -202,8 +202,8 @@ func (o Attention) sees(s, t, S, T int) bool {
 }
 
 func (o Attention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	if rows := Operand(in, AttentionRows); rows != nil {
-		return o.evalRows(env, in, rows)
+	if rows := Operand(in, AttentionSequences); rows != nil {
+		return o.evalPacked(env, in, rows)
 	}
 	q, k, v, mask := in[AttentionQ], in[AttentionK], in[AttentionV], Operand(in, AttentionMask)
 	B, S, H, D := q.Shape()[0], q.Shape()[1], q.Shape()[2], q.Shape()[3]

@@ -42,15 +42,15 @@ const (
 	PackValues
 )
 
-// RowFields is the number of fields of a sequence in PackSequences.
-const RowFields = 4
+// SequenceFields is the number of fields of a sequence in PackSequences.
+const SequenceFields = 4
 
 // NewPack returns the op that packs values by a mask or lengths, with the types of its results. tokens is the symbol for their number.
 func NewPack(mask *Value, values []*Value, tokens Dim, positions int) Pack {
 	batch := mask.Type.Shape[0]
 	types := []Type{
-		PackSequences: TensorOf(tensor.I32, batch, N(RowFields)), PackFirst: TensorOf(tensor.I32, batch),
-		PackFirstTokens: TensorOf(tensor.I32, batch, N(RowFields)), PackPooled: TensorOf(tensor.I32, batch, N(RowFields)),
+		PackSequences: TensorOf(tensor.I32, batch, N(SequenceFields)), PackFirst: TensorOf(tensor.I32, batch),
+		PackFirstTokens: TensorOf(tensor.I32, batch, N(SequenceFields)), PackPooled: TensorOf(tensor.I32, batch, N(SequenceFields)),
 		PackFlatIndices: TensorOf(tensor.I32, tokens),
 		PackPositions:   TensorOf(tensor.I64, N(1), tokens),
 	}
@@ -97,12 +97,12 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, fmt.Errorf("%v beside a mask of %v", x, mask.Shape())
 		}
 	}
-	sequences, length := mask.Shape()[0], mask.Shape()[1]
+	count, length := mask.Shape()[0], mask.Shape()[1]
 	indices := Make[int32](env, mask.Len())[:0]
-	rows, first := env.New(tensor.I32, sequences, RowFields), env.New(tensor.I32, sequences)
-	firstRows, each := env.New(tensor.I32, sequences, RowFields), env.New(tensor.I32, sequences, RowFields)
+	sequences, first := env.New(tensor.I32, count, SequenceFields), env.New(tensor.I32, count)
+	firstTokens, each := env.New(tensor.I32, count, SequenceFields), env.New(tensor.I32, count, SequenceFields)
 	sources := Make[int32](env, mask.Len())[:0] // of the tokens
-	for b := range sequences {
+	for b := range count {
 		begin, key := len(indices), len(indices)
 		for s := range length {
 			at := b*length + s
@@ -124,16 +124,16 @@ func (o Pack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, fmt.Errorf("the attention mask of sequence %d hides its first token, which the model reads without attention: "+
 				"put the padding on the right, or compile without unpad", b)
 		}
-		setRow(rows, b, begin, len(indices), key, len(indices))
-		setRow(firstRows, b, b, b+1, key, len(indices))
-		setRow(each, b, b, b+1, b, b+1)
+		setSequence(sequences, b, begin, len(indices), key, len(indices))
+		setSequence(firstTokens, b, b, b+1, key, len(indices))
+		setSequence(each, b, b, b+1, b, b+1)
 		first.SetInt64(b, int64(begin))
 	}
 	total := len(indices)
 	if !lengths {
 		total = min(RoundTokens(total), mask.Len())
 	}
-	out := []*tensor.Tensor{rows, first, firstRows, each, env.New(tensor.I32, total), env.New(tensor.I64, 1, total)}
+	out := []*tensor.Tensor{sequences, first, firstTokens, each, env.New(tensor.I32, total), env.New(tensor.I64, 1, total)}
 	copy(tensor.Of[int32](out[PackFlatIndices]), indices)
 	for t := len(indices); t < total; t++ {
 		out[PackFlatIndices].SetInt64(t, -1)
@@ -152,9 +152,9 @@ func maskOfLengths(env *Env, in []*tensor.Tensor) (*tensor.Tensor, error) {
 	if len(in) < 2 || in[1] == nil || in[1].Rank() < 2 || in[1].Shape()[0] != in[0].Len() {
 		return nil, fmt.Errorf("lengths of %d sequences without their values", in[0].Len())
 	}
-	sequences, length := in[0].Len(), in[1].Shape()[1]
-	mask := env.New(tensor.I8, sequences, length)
-	for b := range sequences {
+	count, length := in[0].Len(), in[1].Shape()[1]
+	mask := env.New(tensor.I8, count, length)
+	for b := range count {
 		n := in[0].Int64(b)
 		if n < 0 || n > int64(length) {
 			return nil, fmt.Errorf("sequence %d has %d tokens, of %d", b, n, length)
@@ -169,32 +169,32 @@ func maskOfLengths(env *Env, in []*tensor.Tensor) (*tensor.Tensor, error) {
 // EvalPacked is Eval for a batch that is packed already: sequence i is the tokens from starts[i] to starts[i+1] of every value
 // [tokens,…]. PackFlatIndices is −1 throughout.
 func (o Pack) EvalPacked(env *Env, starts []int, values []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	sequences, n := len(starts)-1, starts[len(starts)-1]
+	count, n := len(starts)-1, starts[len(starts)-1]
 	if n > math.MaxInt32 {
 		return nil, fmt.Errorf("%d tokens: at most %d are packed", n, math.MaxInt32)
 	}
 	total := RoundTokens(n)
-	rows, first := env.New(tensor.I32, sequences, RowFields), env.New(tensor.I32, sequences)
-	firstRows, each := env.New(tensor.I32, sequences, RowFields), env.New(tensor.I32, sequences, RowFields)
+	sequences, first := env.New(tensor.I32, count, SequenceFields), env.New(tensor.I32, count)
+	firstTokens, each := env.New(tensor.I32, count, SequenceFields), env.New(tensor.I32, count, SequenceFields)
 	indices, positions := env.New(tensor.I32, total), env.New(tensor.I64, 1, total)
 	for t := range total {
 		indices.SetInt64(t, -1)
 	}
 	at := tensor.Of[int64](positions)
-	for b := range sequences {
+	for b := range count {
 		begin, end := starts[b], starts[b+1]
 		if o.Positions > 0 && end-begin > o.Positions {
 			return nil, fmt.Errorf("sequence %d has %d tokens: the model has %d positions", b, end-begin, o.Positions)
 		}
-		setRow(rows, b, begin, end, begin, end)
-		setRow(firstRows, b, b, b+1, begin, end)
-		setRow(each, b, b, b+1, b, b+1)
+		setSequence(sequences, b, begin, end, begin, end)
+		setSequence(firstTokens, b, b, b+1, begin, end)
+		setSequence(each, b, b, b+1, b, b+1)
 		first.SetInt64(b, int64(begin))
 		for t := begin; t < end; t++ {
 			at[t] = int64(t - begin)
 		}
 	}
-	out := []*tensor.Tensor{rows, first, firstRows, each, indices, positions}
+	out := []*tensor.Tensor{sequences, first, firstTokens, each, indices, positions}
 	for _, x := range values {
 		y := env.New(x.DType(), append([]int{1, total}, x.Shape()[1:]...)...)
 		copy(y.Bytes(), x.Bytes())
@@ -204,9 +204,9 @@ func (o Pack) EvalPacked(env *Env, starts []int, values []*tensor.Tensor) ([]*te
 }
 
 // setRow writes the fields of a sequence.
-func setRow(rows *tensor.Tensor, r int, fields ...int) {
+func setSequence(sequences *tensor.Tensor, r int, fields ...int) {
 	for i, x := range fields {
-		tensor.Of[int32](rows)[r*RowFields+i] = int32(x)
+		tensor.Of[int32](sequences)[r*SequenceFields+i] = int32(x)
 	}
 }
 
@@ -241,14 +241,14 @@ type Unpack struct{}
 // The operands of Unpack.
 const (
 	UnpackX = iota
-	UnpackPlaces
+	UnpackFlatIndices
 	UnpackMask
 )
 
 func (Unpack) Kind() Kind { return KindUnpack }
 
 func (Unpack) Infer(in []*Value) ([]Type, error) {
-	x, indices, mask := in[UnpackX].Type, in[UnpackPlaces].Type, in[UnpackMask].Type
+	x, indices, mask := in[UnpackX].Type, in[UnpackFlatIndices].Type, in[UnpackMask].Type
 	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || x.DType == tensor.String || indices.DType != tensor.I32 ||
 		len(indices.Shape) != 1 || Same(indices.Shape[0], x.Shape[1]) == No || len(mask.Shape) < 2 {
 		return nil, fmt.Errorf("%v at %v of %v", x, indices, mask)
@@ -257,17 +257,17 @@ func (Unpack) Infer(in []*Value) ([]Type, error) {
 }
 
 func (Unpack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, index, mask := in[UnpackX], in[UnpackPlaces], in[UnpackMask]
+	x, index, mask := in[UnpackX], in[UnpackFlatIndices], in[UnpackMask]
 	if x.Rank() < 2 || x.Shape()[0] != 1 || x.DType() == tensor.String || index.DType() != tensor.I32 || index.Len() != x.Shape()[1] ||
 		mask.Rank() < 2 {
 		return nil, fmt.Errorf("%v at positions %v of %v", x, index, mask)
 	}
-	indices, sequences := tensor.Of[int32](index), mask.Shape()[:2]
-	y := env.New(x.DType(), append(sequences.Clone(), x.Shape()[2:]...)...)
+	indices, sizes := tensor.Of[int32](index), mask.Shape()[:2]
+	y := env.New(x.DType(), append(sizes.Clone(), x.Shape()[2:]...)...)
 	width := x.DType().Bytes(x.Shape()[2:].Elements())
 	from, to := x.Bytes(), y.Bytes()
 	for _, p := range indices {
-		if most := sequences.Elements(); int(p) >= most {
+		if most := sizes.Elements(); int(p) >= most {
 			return nil, fmt.Errorf("position %d of %d", p, most)
 		}
 	}
@@ -276,11 +276,11 @@ func (Unpack) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 // sequencesOf reads the sequences that Pack lists, and checks that they are within the tokens.
-func sequencesOf(rows *tensor.Tensor, queries, keys int) ([][RowFields]int, error) {
-	out := make([][RowFields]int, rows.Shape()[0])
+func sequencesOf(sequences *tensor.Tensor, queries, keys int) ([][SequenceFields]int, error) {
+	out := make([][SequenceFields]int, sequences.Shape()[0])
 	for r := range out {
 		for i := range out[r] {
-			out[r][i] = int(rows.Int64(r*RowFields + i))
+			out[r][i] = int(sequences.Int64(r*SequenceFields + i))
 		}
 		if x := out[r]; x[0] < 0 || x[1] < x[0] || x[1] > queries || x[2] < 0 || x[3] < x[2] || x[3] > keys {
 			return nil, fmt.Errorf("sequence %d is %v, of %d queries and %d keys", r, x, queries, keys)
@@ -289,22 +289,22 @@ func sequencesOf(rows *tensor.Tensor, queries, keys int) ([][RowFields]int, erro
 	return out, nil
 }
 
-// SumRows sums the tokens of each sequence: y[r,…] = Σ x[0,t,…] over the queries t of sequence r, which operand 1, a result of
-// PackSequences, lists. Pooling over the tokens of a sequence becomes SumRows.
-type SumRows struct{}
+// SumSequences sums the tokens of each sequence: y[r,…] = Σ x[0,t,…] over the queries t of sequence r, which operand 1, a result of
+// PackSequences, lists. Pooling over the tokens of a sequence becomes SumSequences.
+type SumSequences struct{}
 
-func (SumRows) Kind() Kind { return KindSumRows }
+func (SumSequences) Kind() Kind { return KindSumSequences }
 
-func (SumRows) Infer(in []*Value) ([]Type, error) {
-	x, rows := in[0].Type, in[1].Type
-	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || !x.DType.IsFloat() && !x.DType.IsInt() || rows.DType != tensor.I32 ||
-		len(rows.Shape) != 2 || Same(rows.Shape[1], N(RowFields)) == No {
-		return nil, fmt.Errorf("sums of %v over sequences %v", x, rows)
+func (SumSequences) Infer(in []*Value) ([]Type, error) {
+	x, sequences := in[0].Type, in[1].Type
+	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || !x.DType.IsFloat() && !x.DType.IsInt() || sequences.DType != tensor.I32 ||
+		len(sequences.Shape) != 2 || Same(sequences.Shape[1], N(SequenceFields)) == No {
+		return nil, fmt.Errorf("sums of %v over sequences %v", x, sequences)
 	}
-	return []Type{TensorOf(x.DType, append(Shape{rows.Shape[0]}, x.Shape[2:]...)...)}, nil
+	return []Type{TensorOf(x.DType, append(Shape{sequences.Shape[0]}, x.Shape[2:]...)...)}, nil
 }
 
-func (SumRows) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (SumSequences) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	sequences, err := sequencesOf(in[1], x.Shape()[1], x.Shape()[1])
 	if err != nil {

@@ -71,7 +71,8 @@ func TestRoundTokens(t *testing.T) {
 // TestBadRows: every op that reads the rows of a packed batch refuses those that are none.
 func TestBadRows(t *testing.T) {
 	for _, bad := range [][]int32{{-1, 3, 0, 3}, {2, 1, 0, 3}, {0, 4, 0, 3}, {0, 3, -1, 3}, {0, 3, 2, 1}, {0, 3, 0, 4}} {
-		for op, at := range map[Op]int{SumRows{}: 1, Attention{}: AttentionRows, QAttention{}: QAttentionRows, QMatMul{}: QMatMulRows} {
+		for op, at := range map[Op]int{SumSequences{}: 1, Attention{}: AttentionSequences, QAttention{}: QAttentionSequences,
+			QMatMul{}: QMatMulSequences} {
 			in := make([]*tensor.Tensor, max(at+1, QMatMulYZero+1))
 			for i := range 3 {
 				in[i] = tensor.New(tensor.F32, 1, 3, 2, 2)
@@ -79,7 +80,7 @@ func TestBadRows(t *testing.T) {
 			if op.Kind() == KindQMatMul {
 				in[QMatMulA] = tensor.New(tensor.F32, 3, 4)
 			}
-			in[at] = tensor.FromSlice(bad, 1, RowFields)
+			in[at] = tensor.FromSlice(bad, 1, SequenceFields)
 			_, err := EvalOp(nil, op, in)
 			require.ErrorContains(t, err, "sequence 0 is", "%v %v", op.Kind(), bad)
 		}

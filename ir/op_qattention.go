@@ -12,7 +12,7 @@ import (
 // Operands: q [B,S,H,D], k [B,T,H,D] and v [B,T,H,E] of u8 or i8, any strided views; mask, f32 that broadcasts to [B,H,S,T], or nil; then
 // pairs of a scale (f32) and a zero point, scalars: of q, of k and of v; of the scores, which are rounded to quantised values and back
 // between mask and softmax if given; of the probabilities; and of the result [B,S,H,E], which is f32 without them. A factor of the scores
-// is part of q's scale. Operand QAttentionRows is AttentionRows, and excludes a mask.
+// is part of q's scale. Operand QAttentionSequences is AttentionSequences, and excludes a mask.
 type QAttention struct{}
 
 // The operand positions of QAttention. A zero point follows its scale.
@@ -33,7 +33,7 @@ const (
 	QAttentionProbZero
 	QAttentionYScale
 	QAttentionYZero
-	QAttentionRows
+	QAttentionSequences
 )
 
 func (QAttention) Kind() Kind { return KindQAttention }
@@ -50,7 +50,7 @@ func (QAttention) Infer(in []*Value) ([]Type, error) {
 		}
 		floating[i] = &Value{Type: TensorOf(tensor.F32, v.Type.Shape...)}
 	}
-	if rows := Operand(in, QAttentionRows); rows != nil {
+	if rows := Operand(in, QAttentionSequences); rows != nil {
 		if floating[QAttentionMask] != nil {
 			return nil, fmt.Errorf("packed quantised attention takes no mask")
 		}
@@ -98,8 +98,8 @@ func (QAttention) ProbType(in []*Value) tensor.DType {
 
 // Eval implements Op: it is the chain of ops that it stands for.
 func (o QAttention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	if rows := Operand(in, QAttentionRows); rows != nil {
-		return o.evalRows(env, in, rows)
+	if rows := Operand(in, QAttentionSequences); rows != nil {
+		return o.evalPacked(env, in, rows)
 	}
 	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, QAttentionYZero+1-len(in))...)
 	var failed error
@@ -135,8 +135,8 @@ func (o QAttention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	return []*tensor.Tensor{heads(y)}, failed
 }
 
-// evalRows is attention within each row; queries without keys give 0.
-func (o QAttention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) ([]*tensor.Tensor, error) {
+// evalPacked is attention within each row; queries without keys give 0.
+func (o QAttention) evalPacked(env *Env, in []*tensor.Tensor, rows *tensor.Tensor) ([]*tensor.Tensor, error) {
 	q, k, v := in[QAttentionQ], in[QAttentionK], in[QAttentionV]
 	sequences, err := sequencesOf(rows, q.Shape()[1], k.Shape()[1])
 	if err != nil {
@@ -153,7 +153,7 @@ func (o QAttention) evalRows(env *Env, in []*tensor.Tensor, rows *tensor.Tensor)
 		if sequence[0] == sequence[1] || sequence[2] == sequence[3] {
 			continue
 		}
-		args := append([]*tensor.Tensor{}, in[:QAttentionRows]...)
+		args := append([]*tensor.Tensor{}, in[:QAttentionSequences]...)
 		args[QAttentionQ] = tokensOf(env, q, sequence[0], sequence[1])
 		args[QAttentionK], args[QAttentionV] = tokensOf(env, k, sequence[2], sequence[3]), tokensOf(env, v, sequence[2], sequence[3])
 		one, err := o.Eval(env, args)

@@ -30,10 +30,10 @@ func (o QConv) Infer(in []*Value) ([]Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	places, last := y.Shape, len(w.Shape)-1
+	positions, last := y.Shape, len(w.Shape)-1
 	k := Shape(w.Shape[:last]).Elements()
 	product := append([]*Value{}, in...)
-	product[QMatMulA] = &Value{Type: TensorOf(in[QMatMulA].Type.DType, append(append(Shape{}, places[:last]...), k)...)}
+	product[QMatMulA] = &Value{Type: TensorOf(in[QMatMulA].Type.DType, append(append(Shape{}, positions[:last]...), k)...)}
 	product[QMatMulB] = &Value{Type: TensorOf(in[QMatMulB].Type.DType, k, w.Shape[last])}
 	return QMatMul{Act: o.Act}.Infer(product)
 }
@@ -49,7 +49,7 @@ func (o QConv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	shape := sx.Clone()
 	for i, d := range sx[1:last] {
-		n, _, _ := o.Places(i, N(d))
+		n, _, _ := o.Positions(i, N(d))
 		shape[1+i] = n.Int()
 	}
 	shape[last] = outputs
@@ -85,11 +85,11 @@ func (o QConv) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// patches has a row for each place: what the window meets there of some channels.
+// patches has a row for each position: what the window covers there of some channels.
 func (o QConv) patches(env *Env, x, zero *tensor.Tensor, shape tensor.Shape, first, inputs int) *tensor.Tensor {
 	sx, last := x.Shape(), x.Rank()-1
-	spatial, places := sx[1:last], shape[1:last]
-	image, count, taps := spatial.Elements(), places.Elements(), o.Taps()
+	spatial, positions := sx[1:last], shape[1:last]
+	image, count, taps := spatial.Elements(), positions.Elements(), o.Taps()
 	y := env.New(x.DType(), append(shape[:last].Clone(), taps*inputs)...)
 	padding := env.New(x.DType(), inputs)
 	for i := range padding.Len() {
@@ -98,10 +98,10 @@ func (o QConv) patches(env *Env, x, zero *tensor.Tensor, shape tensor.Shape, fir
 		}
 	}
 	before, after := o.Padding(spatial)
-	o.Walk(env, spatial, places, before, after, func(place int, met []Tap) {
+	o.Walk(env, spatial, positions, before, after, func(position int, met []Tap) {
 		for b := range sx[0] {
 			env.Work(taps * inputs)
-			row := (b*count + place) * taps * inputs
+			row := (b*count + position) * taps * inputs
 			for k := range taps { // elements beyond even the padding are not taps
 				copyRun(y, row+k*inputs, padding, 0, inputs)
 			}

@@ -37,7 +37,7 @@ const (
 	QMatMulResidual
 	QMatMulYScale
 	QMatMulYZero
-	QMatMulRows
+	QMatMulSequences
 )
 
 func (QMatMul) Kind() Kind { return KindQMatMul }
@@ -90,13 +90,13 @@ func (o QMatMul) checkPresence(in []*Value, _ Type) error {
 	aZero, aScale, bScale := Operand(in, QMatMulAZero), Operand(in, QMatMulAScale), Operand(in, QMatMulBScale)
 	bias, residual, yScale, yZero := Operand(in, QMatMulBias), Operand(in, QMatMulResidual), Operand(in, QMatMulYScale),
 		Operand(in, QMatMulYZero)
-	rows := Operand(in, QMatMulRows)
+	rows := Operand(in, QMatMulSequences)
 	if err := o.Act.checkEpilogue(); err != nil {
 		return err
 	}
 	switch dynamic := o.Dynamic(in); {
 	case rows != nil && (!dynamic || rows.Type.DType != tensor.I32 || len(rows.Type.Shape) != 2 ||
-		Same(rows.Type.Shape[1], N(RowFields)) == No):
+		Same(rows.Type.Shape[1], N(SequenceFields)) == No):
 		return fmt.Errorf("rows %v beside %v", rows.Type, in[QMatMulA].Type)
 	case rows != nil && len(in[QMatMulB].Type.Shape) != 2:
 		return fmt.Errorf("sequences with a product with %v", in[QMatMulB].Type)
@@ -152,9 +152,9 @@ func (o QMatMul) checkTypes(in []*Value, out Type) error {
 }
 
 func (o QMatMul) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, QMatMulRows+1-len(in))...)
-	if in[QMatMulRows] != nil {
-		return o.evalRows(env, in)
+	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, QMatMulSequences+1-len(in))...)
+	if in[QMatMulSequences] != nil {
+		return o.evalPacked(env, in)
 	}
 	if in[QMatMulA].DType() == tensor.F32 {
 		q, err := DynamicQuantize{}.Eval(env, in[:1])
@@ -235,12 +235,12 @@ func differences(env *Env, x, zero *tensor.Tensor, byRow bool) *tensor.Tensor {
 	return y
 }
 
-// evalRows multiplies each sequence separately.
-func (o QMatMul) evalRows(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+// evalPacked multiplies each sequence separately.
+func (o QMatMul) evalPacked(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, residual := in[QMatMulA], in[QMatMulResidual]
 	k := a.Shape()[a.Rank()-1]
 	count := a.Shape()[:a.Rank()-1].Elements()
-	sequences, err := sequencesOf(in[QMatMulRows], count, count)
+	sequences, err := sequencesOf(in[QMatMulSequences], count, count)
 	if err != nil {
 		return nil, err
 	}
@@ -250,14 +250,15 @@ func (o QMatMul) evalRows(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 		return y
 	}
 	var y *tensor.Tensor
-	for _, r := range append(sequences, [RowFields]int{}) { // the last for the type alone
+	for _, r := range append(sequences, [SequenceFields]int{}) { // the last for the type alone
 		scale, zero := dynamicRange(tensor.Of[float32](part(a, k, r[2], r[3])))
 		own := append([]*tensor.Tensor{}, in...)
 		quantized := env.New(tensor.U8, r[1]-r[0], k)
 		for i, v := range tensor.Of[float32](part(a, k, r[0], r[1])) {
 			quantized.Bytes()[i] = quantizeDynamic(v, scale, zero)
 		}
-		own[QMatMulA], own[QMatMulAScale], own[QMatMulAZero], own[QMatMulRows] = quantized, tensor.Scalar(scale), tensor.Scalar(zero), nil
+		own[QMatMulA], own[QMatMulSequences] = quantized, nil
+		own[QMatMulAScale], own[QMatMulAZero] = tensor.Scalar(scale), tensor.Scalar(zero)
 		n := in[QMatMulB].Shape()[1]
 		if o.TransB {
 			n = in[QMatMulB].Shape()[0]

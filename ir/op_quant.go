@@ -81,7 +81,7 @@ func fitScales(s Shape, scale, zero *Value, axis, block int) error {
 	return nil
 }
 
-// scaleIndex returns the place of the scale of element i of a tensor of shape s.
+// scaleIndex returns the index of the scale of element i of a tensor of shape s.
 func scaleIndex(s, scales tensor.Shape, axis, block int) func(i int) int {
 	if len(scales) == 0 {
 		return func(int) int { return 0 }
@@ -186,8 +186,8 @@ func (o Dequantize) ScaleAt(s, scales tensor.Shape) func(i int) int {
 	return scaleIndex(s, scales, o.Axis, o.Block)
 }
 
-// Codes returns a reader of the integers of at most 8 bits in t: element i, minus the smallest number of its type.
-func Codes(t *tensor.Tensor) func(i int) byte {
+// QuantizedValues returns a reader of the integers of at most 8 bits in t: element i, minus the smallest number of its type.
+func QuantizedValues(t *tensor.Tensor) func(i int) byte {
 	data, bits, flip := t.Bytes(), t.DType().Bits(), byte(0)
 	if t.DType().IsSigned() {
 		flip = 1 << (bits - 1)

@@ -165,7 +165,7 @@ func (o Reduce) Infer(in []*Value) ([]Type, error) {
 	return []Type{TensorOf(t.DType, s...)}, nil
 }
 
-// reducedShape is s without the axes, or with one in their place.
+// reducedShape is s without the axes, or with axes of size 1 instead.
 func reducedShape[S ~[]E, E any](s S, one E, axes []int, keep bool) (S, error) {
 	out := make(S, 0, len(s))
 	next := 0
@@ -187,9 +187,9 @@ func reducedShape[S ~[]E, E any](s S, one E, axes []int, keep bool) (S, error) {
 
 func (o Reduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, row, y := in[0], reduceTable[o.Fn], env.Output(o, in)
-	kept, reduced := strided{}, strided{}
+	outer, reduced := strided{}, strided{}
 	for i, stride := range x.Shape().Strides() {
-		part := &kept
+		part := &outer
 		if slices.Contains(o.Axes, i) {
 			part = &reduced
 		}
@@ -197,7 +197,7 @@ func (o Reduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	i := 0
 	group := tensor.Shape(reduced.sizes).Elements()
-	kept.walk(func(start int) bool {
+	outer.walk(func(start int) bool {
 		env.Work(1 + group)
 		switch {
 		case x.Len() == 0 && (o.Fn == MaxOf || o.Fn == MinOf):
@@ -220,7 +220,7 @@ func (o Reduce) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // strided are some axes of a tensor.
 type strided struct{ sizes, strides []int }
 
-// walk visits the places of all elements along the axes, the last one fastest; none if one of them has size 0, however large the
+// walk visits the positions of all elements along the axes, the last one fastest; none if one of them has size 0, however large the
 // others are.
 func (s strided) walk(visit func(at int) bool) {
 	if tensor.Shape(s.sizes).Elements() == 0 {
@@ -244,7 +244,7 @@ func (s strided) walk(visit func(at int) bool) {
 	}
 }
 
-// pick returns the elements of the group that starts at a place.
+// pick returns the elements of the group that starts at a position.
 func pick[T numeric](start int, group strided, at func(int) T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		group.walk(func(step int) bool { return yield(at(start + step)) })

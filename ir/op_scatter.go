@@ -55,7 +55,7 @@ func (r Reduction) scatters(d tensor.DType) error {
 	return nil
 }
 
-// put writes x[j] to y[i], combined with what stands there.
+// put writes x[j] to y[i], combined with what is there.
 func (r Reduction) put(y *tensor.Tensor, i int, x *tensor.Tensor, j int) {
 	if r == NoReduction {
 		copyElement(y, i, x, j)
@@ -103,7 +103,7 @@ func (o ScatterND) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	is := index.Shape()
 	inner := y.Shape()[is[len(is)-1]:].Elements()
 	for t := range env.Range(is[:len(is)-1].Elements()) {
-		at, err := tuplePlace(y.Shape(), index, t)
+		at, err := tupleOffset(y.Shape(), index, t)
 		if err != nil {
 			return nil, err
 		}

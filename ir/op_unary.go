@@ -60,7 +60,7 @@ const (
 	NumUnary
 )
 
-// unaryRow is a function's one place: its name, its meaning on real numbers (computed in float64 and rounded once), and
+// unaryRow is all about a function: its name, its meaning on real numbers (computed in float64 and rounded once), and
 // its meaning on integers where it has one.
 type unaryRow struct {
 	name  string

@@ -52,7 +52,7 @@ func (p *parser) graph(depth int) *Graph {
 	p.listOf("(", ")", func() {
 		id, name, at := p.defined()
 		p.expect(":")
-		g.Inputs = append(g.Inputs, p.place(&Value{Name: name, Type: p.typ(0)}, id, at))
+		g.Inputs = append(g.Inputs, p.number(&Value{Name: name, Type: p.typ(0)}, id, at))
 	})
 	p.expect("{")
 	for !p.is("return") {
@@ -115,8 +115,8 @@ func (p *parser) defined() (id int, name string, at int) {
 	return id, name, at
 }
 
-// place gives a new value its number.
-func (p *parser) place(v *Value, id, at int) *Value {
+// number numbers a new value.
+func (p *parser) number(v *Value, id, at int) *Value {
 	if p.taken[id] {
 		p.failAt(at, "%%%d is defined twice", id)
 	}
@@ -156,15 +156,15 @@ func (p *parser) constant(g *Graph) {
 		if p.is("section") || p.section != nil {
 			v.Packed.Data = p.stored(t, at, v.Packed.Layout)
 		}
-		p.place(v, id, at)
+		p.number(v, id, at)
 		return
 	}
 	if p.is("section") {
-		p.place(g.NewConst(name, p.stored(t, at, packed.Layout{})), id, at)
+		p.number(g.NewConst(name, p.stored(t, at, packed.Layout{})), id, at)
 		return
 	}
 	v := g.NewConst(name, p.content(t, at, uint64(id)))
-	p.place(v, id, at)
+	p.number(v, id, at)
 }
 
 // result is one name on the left of a node's "=".
@@ -210,7 +210,7 @@ func (p *parser) node(g *Graph, depth int) {
 			p.failAt(r.at, "%%%d is %v, not %v", r.id, v.Type, r.typ)
 		}
 		v.Name = r.name
-		p.place(v, r.id, r.at)
+		p.number(v, r.id, r.at)
 	}
 	if p.skip("do") {
 		p.expect("{")

@@ -62,5 +62,5 @@ type Preparer interface {
 	Prepare() (Op, error)
 }
 
-// Rows lists the rows of all ops by kind: those of the IR, then the registered ones.
-func Rows() []Def { return table[KindInvalid+1 : lastKind+1] }
+// Defs lists the rows of all ops by kind: those of the IR, then the registered ones.
+func Defs() []Def { return table[KindInvalid+1 : lastKind+1] }

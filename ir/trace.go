@@ -3,7 +3,7 @@ package ir
 import "github.com/rlxc/rlxc/tensor"
 
 // A Trace says which values of a bound graph depend on which symbols, and what its nodes come from, so that they can be bound to other
-// numbers where they stand.
+// numbers where they are.
 type Trace struct {
 	// Folded are the nodes whose results Bind has made constants and that depend on the symbols, in order.
 	Folded []*Node
@@ -11,7 +11,7 @@ type Trace struct {
 	refolds bool
 	symbols map[string]Symbols
 	sources map[*Node]*Node    // by bound node: what was bound
-	moved   map[*Value]Symbols // on which its sizes, content as a constant, or place in another's memory depend
+	moved   map[*Value]Symbols // on which its sizes, content as a constant, or offset in another's memory depend
 }
 
 // Symbols is a set of a trace's symbols.

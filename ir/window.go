@@ -78,8 +78,8 @@ func (w Window) Covers(weights Shape) error {
 // Extent is the number of elements from the first of a window to its last.
 func (w Window) Extent(axis int) int { return (w.Kernel[axis]-1)*w.Dilations[axis] + 1 }
 
-// Places is how many windows an axis of size d has, and its padding.
-func (w Window) Places(axis int, d Dim) (n, before, after Dim) {
+// Positions is the number of windows along an axis of size d, and its padding.
+func (w Window) Positions(axis int, d Dim) (n, before, after Dim) {
 	stride, extent, one := N(w.Strides[axis]), N(w.Extent(axis)), N(1)
 	switch w.Auto {
 	case "SAME_UPPER", "SAME_LOWER":
@@ -101,10 +101,10 @@ func (w Window) Places(axis int, d Dim) (n, before, after Dim) {
 	return Max(n, N(0)), before, after
 }
 
-// PoolPlaces is Places for a pool, which has a window that reaches beyond the padding where it does so by less than a stride and no other
-// window fits: onnxruntime divides the room that a window has and rounds towards 0. Axes are at least one element long.
-func (w Window) PoolPlaces(axis int, d Dim) Dim {
-	n, _, _ := w.Places(axis, d)
+// PoolPositions is Positions for a pool, which has a window that reaches beyond the padding where it does so by less than a stride and no
+// other window fits: onnxruntime divides the room that a window has and rounds towards 0. Axes are at least one element long.
+func (w Window) PoolPositions(axis int, d Dim) Dim {
+	n, _, _ := w.Positions(axis, d)
 	lack, stride := w.Lack(axis), w.Strides[axis]
 	switch {
 	case w.Ceil || lack < 1 || stride == 1:
@@ -127,7 +127,7 @@ func (w Window) Lack(axis int) int {
 func (w Window) Result(x Shape, channels Dim) Shape {
 	s := Shape{x[0], channels}
 	for i, d := range x[2:] {
-		n, _, _ := w.Places(i, d)
+		n, _, _ := w.Positions(i, d)
 		s = append(s, n)
 	}
 	return s
@@ -155,7 +155,7 @@ type Tap struct{ Kernel, At int }
 // Padding is how many elements are before and after each axis of size in.
 func (w Window) Padding(in tensor.Shape) (before, after []int) {
 	for i, d := range in {
-		_, b, a := w.Places(i, N(d))
+		_, b, a := w.Positions(i, N(d))
 		before, after = append(before, b.Int()), append(after, a.Int())
 	}
 	return before, after
@@ -163,10 +163,10 @@ func (w Window) Padding(in tensor.Shape) (before, after []int) {
 
 // Walk moves the window over out positions of a padded channel of the spatial shape in. f must not keep the taps. Elements
 // that are beyond even the padding are not taps.
-func (w Window) Walk(env *Env, in, out tensor.Shape, before, after []int, f func(place int, taps []Tap)) {
+func (w Window) Walk(env *Env, in, out tensor.Shape, before, after []int, f func(position int, taps []Tap)) {
 	strides := in.Strides()
 	var taps []Tap
-	EachIndex(env, out, func(place int, o []int) {
+	EachIndex(env, out, func(position int, o []int) {
 		taps = taps[:0]
 		EachIndex(env, w.Kernel, func(k int, e []int) {
 			at := 0
@@ -189,6 +189,6 @@ func (w Window) Walk(env *Env, in, out tensor.Shape, before, after []int, f func
 			}
 			taps = append(taps, Tap{k, at})
 		})
-		f(place, taps)
+		f(position, taps)
 	})
 }

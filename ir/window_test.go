@@ -36,16 +36,16 @@ func TestPoolPlaces(t *testing.T) {
 	} {
 		w := ir.Window{Kernel: []int{c.kernel}, Strides: []int{c.stride}, Dilations: []int{c.dilation}, Pads: []int{c.before, c.after},
 			Auto: c.auto, Ceil: c.ceil}
-		require.Equal(t, c.want, w.PoolPlaces(0, ir.N(c.size)).Int(), "%+v", c)
+		require.Equal(t, c.want, w.PoolPositions(0, ir.N(c.size)).Int(), "%+v", c)
 		for d := 1; d < 20; d++ {
-			n, err := w.PoolPlaces(0, ir.Sym("d")).Eval(ir.Binding{"d": d})
+			n, err := w.PoolPositions(0, ir.Sym("d")).Eval(ir.Binding{"d": d})
 			require.NoError(t, err)
-			require.Equal(t, w.PoolPlaces(0, ir.N(d)).Int(), n, "%+v of %d", c, d)
+			require.Equal(t, w.PoolPositions(0, ir.N(d)).Int(), n, "%+v of %d", c, d)
 		}
 	}
 	deep := ir.Sym("d")
 	for range 12 { // a size that grows with every pool would be a gigabyte
-		deep = ir.Window{Kernel: []int{2}, Strides: []int{2}, Dilations: []int{1}, Pads: []int{0, 0}, Auto: "NOTSET"}.PoolPlaces(0, deep)
+		deep = ir.Window{Kernel: []int{2}, Strides: []int{2}, Dilations: []int{1}, Pads: []int{0, 0}, Auto: "NOTSET"}.PoolPositions(0, deep)
 	}
 	require.Less(t, len(deep.String()), 200)
 }

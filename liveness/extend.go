@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// Kernels may read their operands after their step (target.Row.LateReads), and more than the graph shows. The extensions
+// Kernels may read their operands after their step (target.Kernel.LateReads), and more than the graph shows. The extensions
 // answer for such reads, each for its own; the reads of which none speaks belong to the lives themselves.
 
 // A rule is one extension. find looks for what it is about, which does not depend on the order of the steps; it finds the zero
@@ -80,14 +80,14 @@ func (m *Memory) apply(r rule, policy Policy) {
 
 // keep lists the buffers that the policy to-end keeps.
 func (m *Memory) keep(f finding) (held []int32) {
-	kept := make([]bool, len(m.values))
+	live := make([]bool, len(m.values))
 	for _, b := range f.chains {
-		m.chain(b, kept)
+		m.chain(b, live)
 	}
 	for _, b := range f.ends {
-		kept[b] = true
+		live[b] = true
 	}
-	for b, keep := range kept {
+	for b, keep := range live {
 		if keep {
 			held = append(held, int32(b))
 		}

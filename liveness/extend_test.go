@@ -61,9 +61,9 @@ func TestExactNeedsNoMoreThanToEnd(t *testing.T) {
 			"everything is late": func(n *ir.Node) int { return 3 },
 			"customs are late":   func(n *ir.Node) int { return map[bool]int{true: 5}[n.Op.Kind().Has(ir.KeepsCustom)] },
 		} {
-			d := device(t, func(rows *[ir.NumKinds]target.Row) {
-				for k := range rows {
-					rows[k].LateReads = late
+			d := device(t, func(kernels *[ir.NumKinds]target.Kernel) {
+				for k := range kernels {
+					kernels[k].LateReads = late
 				}
 			})
 			exact := analyze(t, g, d, liveness.Options{}, true)
@@ -152,7 +152,9 @@ var lateTests = []struct {
 func TestLateReadsNeedTheirExtension(t *testing.T) {
 	for i, c := range lateTests {
 		t.Run(fmt.Sprintf("%d %s", i, c.extension), func(t *testing.T) {
-			d := device(t, func(rows *[ir.NumKinds]target.Row) { rows[c.kind].LateReads = func(*ir.Node) int { return c.late } })
+			d := device(t, func(kernels *[ir.NumKinds]target.Kernel) {
+				kernels[c.kind].LateReads = func(*ir.Node) int { return c.late }
+			})
 			g := parse(t, c.graph)
 			r := analyze(t, g, d, liveness.Options{Policy: liveness.Off}, true)
 			plan, err := planner.Solve(&r.Problem, plannerOptions(d, planner.BestFit))
@@ -180,7 +182,9 @@ func TestLateReadsNeedTheirExtension(t *testing.T) {
 
 // TestOtherLateReadsNeedNoExtension: those that no extension speaks of belong to the lives, whatever the policy.
 func TestOtherLateReadsNeedNoExtension(t *testing.T) {
-	d := device(t, func(rows *[ir.NumKinds]target.Row) { rows[ir.KindCumSum].LateReads = func(*ir.Node) int { return 2 } })
+	d := device(t, func(kernels *[ir.NumKinds]target.Kernel) {
+		kernels[ir.KindCumSum].LateReads = func(*ir.Node) int { return 2 }
+	})
 	for _, policy := range []liveness.Policy{liveness.Exact, liveness.ToEnd, liveness.Off} {
 		g := parse(t, `(%0 "x": f32[64]) {
 			%1 "a" = cumsum(%0) {axis=0}
@@ -231,7 +235,7 @@ func TestPackedParentsAreKeptThroughCasts(t *testing.T) {
 
 // TestPackedParentsDieWhereNobodyReadsThem: where the target's kernel reads the parts alone, their parent is not kept for it.
 func TestPackedParentsDieWhereNobodyReadsThem(t *testing.T) {
-	d := device(t, func(rows *[ir.NumKinds]target.Row) { rows[ir.KindAttention].ReadsPacked = nil })
+	d := device(t, func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindAttention].ReadsPacked = nil })
 	for _, layout := range []string{"[B,S,3·H·D]", "[B,S,3,H,D]", "[3,B,S,H,D]"} {
 		var needs [2]int64
 		for i, policy := range []liveness.Policy{liveness.Exact, liveness.Off} {
@@ -245,7 +249,7 @@ func TestPackedParentsDieWhereNobodyReadsThem(t *testing.T) {
 
 // TestCopiesBeforeAttention: where the kernel takes no strides, copies are between, and the parent is kept all the same.
 func TestCopiesBeforeAttention(t *testing.T) {
-	d := device(t, func(rows *[ir.NumKinds]target.Row) { rows[ir.KindAttention].Strided = nil })
+	d := device(t, func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindAttention].Strided = nil })
 	g := parse(t, packed("[B,S,3·H·D]")+direct)
 	r := analyze(t, g, d, liveness.Options{}, false)
 	require.Equal(t, []string{"qkv"}, r.Problem.Extensions[2].Buffers)

@@ -22,8 +22,8 @@ var _ = (*schedule.Program)(&liveness.Footprint{})
 func lines(s ...string) string { return strings.Join(s, "\n") }
 
 func TestLives(t *testing.T) {
-	scratch := device(t, func(rows *[ir.NumKinds]target.Row) {
-		rows[ir.KindConcat].Scratch = func(*ir.Node) []int64 { return []int64{100, 7} }
+	scratch := device(t, func(kernels *[ir.NumKinds]target.Kernel) {
+		kernels[ir.KindConcat].Scratch = func(*ir.Node) []int64 { return []int64{100, 7} }
 	})
 	for _, c := range []struct{ name, graph, want string }{
 		{"a buffer lives to its last reader", `(%0 "x": f32[4]) {
@@ -183,7 +183,7 @@ func TestInPlace(t *testing.T) {
 
 // TestHostStepsAreInPlace: a host step has computed its result before it writes it.
 func TestHostStepsAreInPlace(t *testing.T) {
-	d := device(t, func(rows *[ir.NumKinds]target.Row) { rows[ir.KindCumSum].Runs = target.OnHost })
+	d := device(t, func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindCumSum].Runs = target.OnHost })
 	g := parse(t, `(%0 "x": f32[2,4]) {
 		%1 "a" = relu(%0)
 		%2 = transpose(%1) {perm=[1,0]}
@@ -231,7 +231,7 @@ func TestPolicyNames(t *testing.T) {
 	require.EqualError(t, err, `unknown liveness policy "forever": use one of exact, to-end, off`)
 }
 
-// TestPlansRepeat binds the encoder anew each time.
+// TestPlansRepeat binds the encoder again each time.
 func TestPlansRepeat(t *testing.T) {
 	var first *liveness.Result
 	var offsets []planner.Slot

@@ -39,7 +39,7 @@ type Memory struct {
 	writer   []int32        // by buffer: the step that writes it; −1 for inputs
 	reads    [][]int32      // by step: as Reads, without what an extension adds
 	scratch  [][]int64      // by step: bytes of each
-	late     []int          // by step: see target.Row.LateReads
+	late     []int          // by step: see target.Kernel.LateReads
 	level    []int          // by step: the longest path of steps to it
 	separate []bool         // by buffer: it is a device tensor, outside of the arena
 	within   map[int]within // by step, of those that have one

@@ -49,7 +49,7 @@ func customInputs(g *ir.Graph) values {
 	return set
 }
 
-// hiddenStates is the right column of the second row. Ops that are fused are told by their operands.
+// hiddenStates is the right column of the second row. Ops that are fused are reported by their operands.
 func hiddenStates(g *ir.Graph) values {
 	set := values{}
 	compared := func(n *ir.Node) bool {

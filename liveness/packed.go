@@ -7,7 +7,7 @@ import (
 )
 
 // packedQKV is about attention whose queries, keys and values are the three parts of one buffer, [B,S,3·H·D] or [B,S,3,H,D].
-// Where the target's row says so, the kernel reads that buffer itself, also where a cast or a copy stands between, after which it
+// If the target's kernel allows it, the kernel reads that buffer directly, also where a cast or a copy is between, after which it
 // looks dead. The extension answers for late reads of such a buffer in any case.
 func (m *Memory) packedQKV() (f finding) {
 	parent := map[int32]bool{}
@@ -91,5 +91,5 @@ func (m *Memory) through(v *ir.Value, copies int) (ir.Layout, bool) {
 	return ir.ViewLayout(d, below)
 }
 
-// copyKinds are the ops that parent looks through: elements stay in their places.
+// copyKinds are the ops that parent looks through: elements stay where they are.
 var copyKinds = [ir.NumKinds]bool{ir.KindCast: true, ir.KindCopy: true}

@@ -20,24 +20,24 @@ const align = 64
 
 // device is a target with kernels for everything. Unary and Binary take any strides and write over operands of equal width,
 // LayerNorm and Softmax over whole ones.
-func device(t testing.TB, edit ...func(rows *[ir.NumKinds]target.Row)) *target.Target {
+func device(t testing.TB, edit ...func(kernels *[ir.NumKinds]target.Kernel)) *target.Target {
 	d := target.Target{Name: "test", Align: align}
-	for k := range d.Rows {
-		d.Rows[k].Runs = target.OnKernel
+	for k := range d.Kernels {
+		d.Kernels[k].Runs = target.OnKernel
 	}
 	sameWidth := func(n *ir.Node, i int) bool {
 		return n.Inputs[i].Type.DType.Bits() == n.Outputs[0].Type.DType.Bits()
 	}
 	for _, k := range []ir.Kind{ir.KindUnary, ir.KindBinary, ir.KindCast} {
-		d.Rows[k].Strided = func(*ir.Node, int, []int) bool { return true }
-		d.Rows[k].InPlace = sameWidth
+		d.Kernels[k].Strided = func(*ir.Node, int, []int) bool { return true }
+		d.Kernels[k].InPlace = sameWidth
 	}
-	d.Rows[ir.KindSoftmax].InPlace = func(*ir.Node, int) bool { return true }
-	d.Rows[ir.KindLayerNorm].InPlace = func(_ *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual }
-	d.Rows[ir.KindAttention].Strided = func(_ *ir.Node, i int, strides []int) bool { return strides[len(strides)-1] == 1 }
-	d.Rows[ir.KindAttention].ReadsPacked = func(*ir.Node) bool { return true }
+	d.Kernels[ir.KindSoftmax].InPlace = func(*ir.Node, int) bool { return true }
+	d.Kernels[ir.KindLayerNorm].InPlace = func(_ *ir.Node, i int) bool { return i == ir.LayerNormX || i == ir.LayerNormResidual }
+	d.Kernels[ir.KindAttention].Strided = func(_ *ir.Node, i int, strides []int) bool { return strides[len(strides)-1] == 1 }
+	d.Kernels[ir.KindAttention].ReadsPacked = func(*ir.Node) bool { return true }
 	for _, f := range edit {
-		f(&d.Rows)
+		f(&d.Kernels)
 	}
 	checked, err := target.New(d)
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func plannerOptions(d *target.Target, mode planner.Mode) planner.Options {
 	return o
 }
 
-// prove plans in every mode and demands that each plan stands every check.
+// prove plans in every mode and demands that each plan passes every check.
 func prove(t require.TestingT, g *ir.Graph, d *target.Target, r *liveness.Result, modes ...planner.Mode) {
 	for _, mode := range modes {
 		plan, err := planner.Solve(&r.Problem, plannerOptions(d, mode))

@@ -86,7 +86,7 @@ func (l *lives) state(r *Result) {
 }
 
 // levels returns, by buffer, the deepest level of the steps that use what is in its memory. Steps of one level may run in any
-// order, so that what is kept beyond its readers is kept from all levels up to there.
+// order, so that what is held beyond its readers is held from all levels up to there.
 func (l *lives) levels(host []int32) []int {
 	deepest := make([]int, len(l.values))
 	reach := func(b int32, level int) { deepest[host[b]] = max(deepest[host[b]], level) }

@@ -103,12 +103,12 @@ func draw(choose chooser) *ir.Graph {
 func drawDevice(t testing.TB, choose chooser) *target.Target {
 	late, scratch := choose(0, 3, "late"), choose(0, 1, "scratch")
 	kind := ir.Kind(choose(1, int(ir.KindCustom), "late kind"))
-	return device(t, func(rows *[ir.NumKinds]target.Row) {
+	return device(t, func(kernels *[ir.NumKinds]target.Kernel) {
 		for _, k := range []ir.Kind{kind, ir.KindActCopy, ir.KindLayerNorm} {
-			rows[k].LateReads = func(*ir.Node) int { return late }
+			kernels[k].LateReads = func(*ir.Node) int { return late }
 		}
-		rows[ir.KindConcat].Scratch = func(*ir.Node) []int64 { return []int64{100, 0, 7}[:3*scratch] }
-		rows[ir.KindCopy].Runs = []target.Runs{target.OnKernel, target.OnHost}[choose(0, 1, "copies on the host")]
+		kernels[ir.KindConcat].Scratch = func(*ir.Node) []int64 { return []int64{100, 0, 7}[:3*scratch] }
+		kernels[ir.KindCopy].Runs = []target.Runs{target.OnKernel, target.OnHost}[choose(0, 1, "copies on the host")]
 	})
 }
 
@@ -177,9 +177,9 @@ func TestGrowthInEveryOrder(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2)) // the same graph every time: legalisation changes it
 			choose := func(lo, hi int, _ string) int { return lo + random.IntN(hi-lo+1) }
 			g := draw(choose)
-			d = device(t, func(rows *[ir.NumKinds]target.Row) {
-				for k := range rows {
-					rows[k].LateReads = func(*ir.Node) int { return late }
+			d = device(t, func(kernels *[ir.NumKinds]target.Kernel) {
+				for k := range kernels {
+					kernels[k].LateReads = func(*ir.Node) int { return late }
 				}
 			})
 			layouts, err := legalize.Graph(g, d)

@@ -29,9 +29,9 @@ const overQueries = `(%0 "x": f32[2,8,32]) {
 	return %11 }`
 
 // overDevice has an attention that writes over its queries, by strides.
-func overDevice(t testing.TB, edit ...func(rows *[ir.NumKinds]target.Row)) *target.Target {
-	return device(t, append([]func(rows *[ir.NumKinds]target.Row){func(rows *[ir.NumKinds]target.Row) {
-		a := &rows[ir.KindAttention]
+func overDevice(t testing.TB, edit ...func(kernels *[ir.NumKinds]target.Kernel)) *target.Target {
+	return device(t, append([]func(kernels *[ir.NumKinds]target.Kernel){func(kernels *[ir.NumKinds]target.Kernel) {
+		a := &kernels[ir.KindAttention]
 		a.InPlace = func(_ *ir.Node, i int) bool { return i == ir.AttentionQ }
 		a.StridedResult = func(*ir.Node) bool { return true }
 		a.ReadsPacked = nil
@@ -47,7 +47,7 @@ func TestOverAPartOfABuffer(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		edit    []string // of the graph: old, new, …
-		target  func(rows *[ir.NumKinds]target.Row)
+		target  func(kernels *[ir.NumKinds]target.Kernel)
 		options liveness.Options
 		want    string
 	}{
@@ -58,10 +58,11 @@ func TestOverAPartOfABuffer(t *testing.T) {
 		{name: "ranges", edit: []string{"{axis=2}", "{axis=0}", "starts=[0,0,32]", "starts=[2,0,0]", "starts=[0,0,64]", "starts=[4,0,0]"},
 			want: over},
 		{name: "keys that are the values", edit: []string{"%7, %8", "%8, %8"}, want: over},
-		{name: "the kernel writes row-major", target: func(rows *[ir.NumKinds]target.Row) { rows[ir.KindAttention].StridedResult = nil },
-			want: apart},
-		{name: "the kernel reads on", target: func(rows *[ir.NumKinds]target.Row) { rows[ir.KindAttention].InPlace = nil }, want: apart},
-		{name: "the reader takes no strides", target: func(rows *[ir.NumKinds]target.Row) { rows[ir.KindBinary].Strided = nil },
+		{name: "the kernel writes row-major",
+			target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindAttention].StridedResult = nil }, want: apart},
+		{name: "the kernel reads on",
+			target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindAttention].InPlace = nil }, want: apart},
+		{name: "the reader takes no strides", target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindBinary].Strided = nil },
 			want: apart},
 		{name: "a view without strides", edit: []string{"%10 = reshape(%9) {shape=[2,8,32]}",
 			"%21 = reshape(%9) {shape=[512]}\n%10 = reshape(%21) {shape=[2,8,32]}"}, want: apart},
@@ -93,7 +94,9 @@ func TestOverAPartOfABuffer(t *testing.T) {
 			require.Contains(t, describe(r), c.want)
 			prove(t, g, d, r, planner.Modes()...)
 			g = parse(t, graph)
-			plain := analyze(t, g, overDevice(t, func(rows *[ir.NumKinds]target.Row) { rows[ir.KindAttention].InPlace = nil }), c.options,
+			plain := analyze(t, g, overDevice(t, func(kernels *[ir.NumKinds]target.Kernel) {
+				kernels[ir.KindAttention].InPlace = nil
+			}), c.options,
 				false)
 			if c.want == over {
 				require.Equal(t, bound(t, d, plain)-2048, bound(t, d, r))
@@ -104,10 +107,10 @@ func TestOverAPartOfABuffer(t *testing.T) {
 	}
 }
 
-// TestNothingOverAStridedResult: what reads a result that lies among other columns is not written over it.
+// TestNothingOverAStridedResult: what reads a result that is among other columns is not written over it.
 func TestNothingOverAStridedResult(t *testing.T) {
-	d := overDevice(t, func(rows *[ir.NumKinds]target.Row) {
-		rows[ir.KindAttention].Scratch = func(*ir.Node) []int64 { return []int64{4096} }
+	d := overDevice(t, func(kernels *[ir.NumKinds]target.Kernel) {
+		kernels[ir.KindAttention].Scratch = func(*ir.Node) []int64 { return []int64{4096} }
 	})
 	g := parse(t, strings.Replace(overQueries, "%11 \"z\" = add(%1, %10)",
 		"%12 \"u\" = tanh(%10)\n%11 \"z\" = add(%12, %1)", 1))

@@ -129,7 +129,7 @@ func (a *attention) attributes() {
 	if c.Version() >= 25 {
 		a.left, a.right = c.AttrInt("left_window_size", -1), c.AttrInt("right_window_size", -1)
 		if a.left < -1 || a.right < -1 {
-			c.Failf("window sizes %d and %d", a.left, a.right)
+			c.Failf("window sizes %d and %d: want −1 or more", a.left, a.right)
 		}
 	}
 	if d := tensor.DType(c.AttrInt("softmax_precision", int(tensor.F32))); !d.IsFloat() {
@@ -252,7 +252,7 @@ func (a *attention) result() *ir.Value {
 // after the softmax (3).
 func (a *attention) scores(mode int) *ir.Value {
 	if mode < 0 || mode > 3 {
-		a.Failf("qk_matmul_output_mode %d", mode)
+		a.Failf("qk_matmul_output_mode %d: want 0 to 3", mode)
 	}
 	groups := a.k.Type.Shape[2]
 	split := func(x *ir.Value, g, r ir.Dim) *ir.Value { // [B,G,H/G or 1,L,D]
@@ -293,12 +293,12 @@ func lowerRotary(c *context) []*ir.Value {
 	if rank(cos) != 3 {
 		c.Failf("cosines %v have not three axes", cos.Type)
 	}
-	turning := y.Type.Shape[3]
+	rotated := y.Type.Shape[3]
 	if n := c.AttrInt("rotary_embedding_dim", 0); n != 0 {
-		turning = ir.N(n)
+		rotated = ir.N(n)
 	}
-	if ir.Same(cos.Type.Shape[2].Mul(ir.N(2)), turning) == ir.No {
-		c.Failf("%v elements of each head are rotated, and there are cosines for half of %v", turning, cos.Type)
+	if ir.Same(cos.Type.Shape[2].Mul(ir.N(2)), rotated) == ir.No {
+		c.Failf("%v elements of each head are rotated, and there are cosines for half of %v", rotated, cos.Type)
 	}
 	y = c.Emit(ir.Rotary{Interleaved: c.AttrBool("interleaved", false)}, y, cos, sin)
 	if rank(x) == 4 {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// What takes attention's place, or bends it.
+// Operators like attention.
 var attentionLikeRows = []row{
 	{"LinearAttention", 27, lowerLinearAttention},
 	{"CausalConvWithState", 27, lowerCausalConv},
@@ -40,7 +40,7 @@ func lowerLinearAttention(c *context) []*ir.Value {
 func lowerCausalConv(c *context) []*ir.Value {
 	x, w, bias, past := c.In(0), c.In(1), c.Opt(2), c.Opt(3)
 	if rank(x) != 3 || rank(w) != 3 {
-		c.Failf("weights %v for %v", w.Type, x.Type)
+		c.Failf("weights %v for %v: want three axes each", w.Type, x.Type)
 	}
 	taps, ok := w.Type.Shape[2].Const()
 	if !ok {
@@ -48,7 +48,7 @@ func lowerCausalConv(c *context) []*ir.Value {
 	}
 	activation := c.AttrString("activation", "none")
 	if !slices.Contains([]string{"none", "silu", "swish"}, activation) || taps < 1 || taps > 1<<10 {
-		c.Failf("activation %q, %d taps", activation, taps)
+		c.Failf("activation %q, %d taps: want none, silu or swish, and 1 to 1024 taps", activation, taps)
 	}
 	s := x.Type.Shape
 	before := ir.N(taps - 1)
@@ -84,7 +84,7 @@ func lowerCausalConv(c *context) []*ir.Value {
 func lowerFlexAttention(c *context) []*ir.Value {
 	q, k, v := c.In(0), c.In(1), c.In(2)
 	if rank(q) != 4 || rank(k) != 4 || rank(v) != 4 {
-		c.Failf("%v, %v and %v", q.Type, k.Type, v.Type)
+		c.Failf("%v, %v and %v: want four axes each", q.Type, k.Type, v.Type)
 	}
 	t := q.Type
 	scale, given := attr[float32](c, "scale")
@@ -126,7 +126,7 @@ func (c *context) repeatHeads(x *ir.Value, heads ir.Dim) *ir.Value {
 		return x
 	}
 	if ir.Same(heads.Mod(s[1]), ir.N(0)) == ir.No {
-		c.Failf("%v heads over %v", heads, s[1])
+		c.Failf("%v heads over %v: want a multiple", heads, s[1])
 	}
 	times := heads.Div(s[1])
 	y := c.reshape(x, ir.Shape{s[0], s[1], ir.N(1), s[2], s[3]})

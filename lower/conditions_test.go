@@ -58,7 +58,7 @@ func TestConditions(t *testing.T) {
 		{"rounded up before", 9, func(s *sketch) string {
 			return s.node("AveragePool", seven(s), intsAttr("kernel_shape", 2), intsAttr("strides", 2), intAttr("ceil_mode", 1))
 		}, "", nil, "attribute ceil_mode is unknown to opset 9"},
-		{"an ellipsis without a result", 13, func(s *sketch) string { // the axes of the ellipsis stand first, once
+		{"an ellipsis without a result", 13, func(s *sketch) string { // the axes of the ellipsis are first, once
 			return s.node("Einsum", s.reals([]int{2, 1, 2}, 1, 2, 3, 4), stringAttr("equation", "...ba"))
 		}, "f32[2,2,1]", []float64{1, 2, 3, 4}, ""},
 		{"a causal convolution of four axes", 27, func(s *sketch) string {

@@ -363,7 +363,7 @@ func (c *context) Scalar(d tensor.DType, v float64) *ir.Value {
 // Axis checks an axis of a tensor of that rank and counts negative ones from the end.
 func (c *context) Axis(axis, rank int) int {
 	if axis < -rank || axis >= rank {
-		c.Failf("axis %d for rank %d", axis, rank)
+		c.Failf("axis %d for rank %d: it is out of range", axis, rank)
 	}
 	if axis < 0 {
 		axis += rank

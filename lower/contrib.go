@@ -106,7 +106,7 @@ func lowerSkipNormalization(rms bool) func(*context) []*ir.Value {
 			shift, bias = nil, 3
 		}
 		if rank(x) < 2 || rank(skip) > rank(x) {
-			c.Failf("input %v and skip %v", x.Type, skip.Type)
+			c.Failf("input %v and skip %v: want two axes or more, and no more for skip", x.Type, skip.Type)
 		}
 		x = c.biased(0, bias)
 		op := ir.LayerNorm{Axes: 1, Eps: c.AttrFloat("epsilon", 1e-12), RMS: rms}
@@ -136,12 +136,12 @@ func lowerSkipNormalization(rms bool) func(*context) []*ir.Value {
 // An embedding is what the sums of embedding tables are made of.
 type embedding struct {
 	ids, segments, mask, positions *ir.Value // [B,S] but positions, which may be [1,S]; all but ids may be nil
-	words, places, kinds           *ir.Value // tables [·,hidden]; kinds goes with segments
+	words, positionTable, kinds    *ir.Value // tables [·,hidden]; kinds goes with segments
 	scale, shift                   *ir.Value
 }
 
 func lowerEmbedNormalization(c *context) []*ir.Value {
-	return c.embed(embedding{ids: c.In(0), segments: c.Opt(1), words: c.In(2), places: c.In(3), kinds: c.Opt(4),
+	return c.embed(embedding{ids: c.In(0), segments: c.Opt(1), words: c.In(2), positionTable: c.In(3), kinds: c.Opt(4),
 		scale: c.In(5), shift: c.In(6), mask: c.Opt(7), positions: c.Opt(8)})
 }
 
@@ -157,9 +157,9 @@ func (c *context) embed(e embedding) []*ir.Value {
 	B, S := e.ids.Type.Shape[0], e.ids.Type.Shape[1]
 	sum := c.Emit(ir.Gather{}, e.words, e.ids)
 	if e.positions != nil {
-		sum = c.binary(ir.Add, sum, c.Emit(ir.Gather{}, e.places, e.positions))
+		sum = c.binary(ir.Add, sum, c.Emit(ir.Gather{}, e.positionTable, e.positions))
 	} else {
-		sum = c.binary(ir.Add, sum, c.slice(e.places, 0, ir.N(0), S))
+		sum = c.binary(ir.Add, sum, c.slice(e.positionTable, 0, ir.N(0), S))
 	}
 	if e.segments != nil {
 		sum = c.binary(ir.Add, sum, c.Emit(ir.Gather{}, e.kinds, e.segments))
@@ -226,7 +226,7 @@ func lowerFusedMatMul(c *context) []*ir.Value { return []*ir.Value{c.fusedMatMul
 
 func (c *context) fusedMatMul() *ir.Value {
 	alpha := c.AttrFloat("alpha", 1)
-	turned := func(i int, batch, rows string) (v *ir.Value, transposed bool) {
+	operand := func(i int, batch, rows string) (v *ir.Value, transposed bool) {
 		v = c.In(i)
 		transposed = c.AttrBool(rows, false) && rank(v) > 1
 		if c.AttrBool(batch, false) && rank(v) > 2 {
@@ -238,8 +238,8 @@ func (c *context) fusedMatMul() *ir.Value {
 		}
 		return v, transposed
 	}
-	a, transA := turned(0, "transBatchA", "transA")
-	b, transB := turned(1, "transBatchB", "transB")
+	a, transA := operand(0, "transBatchA", "transA")
+	b, transB := operand(1, "transBatchB", "transB")
 	if transA {
 		perm := lastAxes(rank(a), rank(a))
 		n := len(perm)
@@ -326,7 +326,7 @@ func lowerCDist(c *context) []*ir.Value {
 		c.Failf("metric %q is neither sqeuclidean nor euclidean", metric)
 	}
 	if rank(a) != 2 || rank(b) != 2 || ir.Same(a.Type.Shape[1], b.Type.Shape[1]) == ir.No {
-		c.Failf("rows of %v and of %v", a.Type, b.Type)
+		c.Failf("rows of %v and of %v: want matrices with equally many columns", a.Type, b.Type)
 	}
 	squares := func(x *ir.Value, keep ir.Shape) *ir.Value {
 		return c.reshape(c.Emit(ir.Reduce{Fn: ir.SumSquare, Axes: []int{1}}, x), keep)

@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// onnxruntime's attention (domain com.microsoft). The packed forms, which leave padding out, are in contrib_packed.go,
+// onnxruntime's attention (domain com.microsoft). The packed forms, without padding, are in contrib_packed.go,
 // and the one of decoders with caches of several lengths in contrib_gqa.go.
 var contribAttentionRows = []row{
 	{"Attention", 1, lowerContribAttention},
@@ -124,7 +124,7 @@ func (h *heads) addMask(mask *ir.Value) {
 			h.hide(h.binary(ir.Less, keys, part(0)))
 		case ir.Same(s[0], B.Mul(ir.N(2))) == ir.Yes:
 			h.hide(h.binary(ir.And, h.binary(ir.Less, keys, part(0)), h.binary(ir.GreaterOrEqual, keys, part(1))))
-		default: // sizes that turn out otherwise do not fit the reshape
+		default: // other sizes do not fit the reshape
 			h.hide(h.binary(ir.Less, keys, limit(mask)))
 		}
 	case 2:
@@ -135,7 +135,7 @@ func (h *heads) addMask(mask *ir.Value) {
 		part := h.slice(h.slice(mask, 2, h.past, S), 3, ir.N(0), T)
 		positive(part, ir.Shape{B, one, S, T})
 	default:
-		h.Failf("mask %v", mask.Type)
+		h.Failf("mask %v: want one to four axes", mask.Type)
 	}
 }
 
@@ -187,7 +187,7 @@ func (h *heads) causal() ir.Attention {
 // project is x·w + bias for x [B,S,·].
 func (c *context) project(x, w, bias *ir.Value) *ir.Value {
 	if rank(x) != 3 || rank(w) != 2 {
-		c.Failf("input %v and weights %v", x.Type, w.Type)
+		c.Failf("input %v and weights %v: want three axes and two", x.Type, w.Type)
 	}
 	return c.Emit(ir.MatMul{}, x, w, bias)
 }
@@ -202,7 +202,7 @@ func lowerContribAttention(c *context) []*ir.Value {
 	return c.packedAttention(y, 3, 4, c.Opt(5))
 }
 
-// refuse reports attributes that turn on what is not understood.
+// refuse reports attributes that enable unsupported features.
 func (c *context) refuse(names ...string) {
 	for _, n := range names {
 		if c.AttrBool(n, false) {
@@ -211,7 +211,7 @@ func (c *context) refuse(names ...string) {
 	}
 }
 
-// packedAttention goes on from the projection of queries, keys and values; mask and past are operand positions.
+// packedAttention continues from the projection of queries, keys and values; mask and past are operand positions.
 func (c *context) packedAttention(y *ir.Value, mask, past int, bias *ir.Value) []*ir.Value {
 	h := c.newHeads()
 	h.parts(y, c.numHeads("num_heads"))
@@ -251,7 +251,7 @@ func lowerQAttention(c *context) []*ir.Value {
 	c.refuse("do_rotary", "past_present_share_buffer")
 	x, w := c.In(0), c.In(1)
 	if rank(x) != 3 || rank(w) != 2 {
-		c.Failf("input %v and weights %v", x.Type, w.Type)
+		c.Failf("input %v and weights %v: want three axes and two", x.Type, w.Type)
 	}
 	c.checkScale(3)
 	c.checkScale(4)
@@ -317,7 +317,7 @@ func (c *context) multiHead(at multiHeadOperands) []*ir.Value {
 
 // extendBuffers puts keys and values into buffers with room for all of a text, after the positions that past_sequence_length says are
 // taken.
-// What masks and scores have no place for is not read.
+// What masks and scores lack is not read.
 func (h *heads) extendBuffers(pastKey, pastValue, past *ir.Value, masks ...*ir.Value) (present [2]*ir.Value) {
 	one, B, S := ir.N(1), h.B(), h.S()
 	if ir.Same(past.Type.Shape.Elements(), one) == ir.No {
@@ -325,7 +325,7 @@ func (h *heads) extendBuffers(pastKey, pastValue, past *ir.Value, masks ...*ir.V
 	}
 	start := h.cast(h.reshape(past, ir.Shape{one, one, one, one}), tensor.I64)
 	length := h.binary(ir.Add, start, h.sizeScalar(S))
-	none := h.binary(ir.Less, start, h.Constant(tensor.Scalar(int64(0)))) // nothing before a negative place: no length
+	none := h.binary(ir.Less, start, h.Constant(tensor.Scalar(int64(0)))) // nothing before a negative position: no length
 	lengths := h.expand(h.reshape(h.Emit(ir.Where{}, none, start, length), ir.Shape{one}), ir.Shape{B})
 	for i, x := range []struct {
 		part **ir.Value
@@ -380,7 +380,7 @@ func (h *heads) operands(q, k, v, bias *ir.Value, count ir.Dim) {
 	case rank(q) == 5 && k == nil && v == nil:
 		h.q, h.k, h.v = piece(q, 0), piece(q, 1), piece(q, 2)
 	case rank(q) != 3 || k == nil:
-		h.Failf("query %v", q.Type)
+		h.Failf("query %v: want three axes with a key, or five for packed queries, keys and values", q.Type)
 	case rank(k) == 5 && v == nil:
 		h.q, h.k, h.v = h.split(q, count), piece(k, 0), piece(k, 1)
 	case v == nil:
@@ -418,9 +418,9 @@ func (c *context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 	if rank(cos) != 2 || rank(sin) != 2 {
 		c.Failf("cos_cache %v and sin_cache %v have not two axes", cos.Type, sin.Type)
 	}
-	turning := cos.Type.Shape[1].Mul(ir.N(2))
-	if n := c.AttrInt("rotary_embedding_dim", 0); n != 0 && ir.Same(ir.N(n), turning) == ir.No {
-		c.Failf("rotary_embedding_dim = %d for %v", n, cos.Type)
+	size := cos.Type.Shape[1].Mul(ir.N(2))
+	if n := c.AttrInt("rotary_embedding_dim", 0); n != 0 && ir.Same(ir.N(n), size) == ir.No {
+		c.Failf("rotary_embedding_dim = %d for %v: want twice the columns", n, cos.Type)
 	}
 	var y *ir.Value
 	switch {
@@ -428,13 +428,13 @@ func (c *context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 		y = c.swapHeads(x)
 		c.IgnoreAttr("num_heads")
 	case rank(x) != 3:
-		c.Failf("input %v", x.Type)
+		c.Failf("input %v: want three axes or four", x.Type)
 	default:
-		count := x.Type.Shape[2].Div(turning)
+		count := x.Type.Shape[2].Div(size)
 		if n := c.AttrInt("num_heads", 0); n > 0 {
 			count = ir.N(n)
-		} else if ir.Same(count.Mul(turning), x.Type.Shape[2]) == ir.No {
-			c.Failf("input %v is not a number of heads of %v, as cos_cache %v has them", x.Type, turning, cos.Type)
+		} else if ir.Same(count.Mul(size), x.Type.Shape[2]) == ir.No {
+			c.Failf("input %v is not a number of heads of %v, as cos_cache %v has them", x.Type, size, cos.Type)
 		}
 		y = c.split(x, count)
 	}
@@ -444,7 +444,7 @@ func (c *context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 		if rank(positions) == 1 {
 			positions = c.binary(ir.Add, c.reshape(positions, ir.Dims(1, 1)), c.count(S, 1, 2))
 		} else if rank(positions) != 2 || ir.Same(positions.Type.Shape[0], B) == ir.No {
-			c.Failf("position_ids %v for %v", positions.Type, x.Type)
+			c.Failf("position_ids %v for %v: want [1] or [batch, sequence]", positions.Type, x.Type)
 		}
 		angles = func(cache *ir.Value) *ir.Value { return c.Emit(ir.Gather{}, cache, positions) }
 	}

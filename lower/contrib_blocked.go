@@ -84,7 +84,7 @@ func lowerBlockedConv(c *context) []*ir.Value {
 	}
 	s, b, groups := w.Const.Shape(), c.b.blocked, c.AttrInt("group", 1)
 	if s[0]%b != 0 || groups < 1 || groups > ir.MaxSize {
-		c.Failf("weights %v in %d groups, in blocks of %d channels", w.Type, groups, b)
+		c.Failf("weights %v in %d groups, in blocks of %d channels: want whole blocks and at least one group", w.Type, groups, b)
 	}
 	apart, perm := []int{s[0] / b, s[1], s[2], s[3], b}, []int{0, 4, 1, 2, 3}
 	if s[1]%b == 0 {
@@ -133,7 +133,7 @@ func lowerReorderInput(c *context) []*ir.Value {
 func lowerReorderOutput(c *context) []*ir.Value {
 	n := c.AttrInt("channels", 0)
 	if n < 1 || n > ir.MaxSize {
-		c.Failf("channels = %d", n)
+		c.Failf("channels = %d: want at least 1", n)
 	}
 	x := c.channels(c.blockedImage(), ir.N(n))
 	if c.AttrBool("channels_last", false) {
@@ -148,12 +148,12 @@ func lowerBlockedUpsample(c *context) []*ir.Value {
 	factors, _ := c.AttrInts("scales")
 	mode, coordinates := c.AttrString("mode", "nearest"), c.AttrString("coordinate_transformation_mode", "asymmetric")
 	if len(factors) != 4 {
-		c.Failf("scales %v of %v", factors, x.Type)
+		c.Failf("scales %v of %v: want four", factors, x.Type)
 	}
 	scales := make([]float32, 4)
 	for i, f := range factors {
 		if scales[i] = float32(f); f < 1 {
-			c.Failf("scales %v", factors)
+			c.Failf("scales %v: want at least 1 each", factors)
 		}
 	}
 	resize := c.operator

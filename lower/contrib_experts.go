@@ -71,7 +71,7 @@ func lowerQMoE(c *context) []*ir.Value {
 func (c *context) experts() *experts {
 	x, router := c.In(0), c.In(1)
 	if r := rank(x); r != 2 && r != 3 || rank(router) != 2 {
-		c.Failf("input %v and router_probs %v", x.Type, router.Type)
+		c.Failf("input %v and router_probs %v: want two or three axes, and two", x.Type, router.Type)
 	}
 	c.IgnoreAttr("use_sparse_mixer") // as onnxruntime's CPU provider does
 	m := &experts{context: c}
@@ -124,7 +124,7 @@ func (m *experts) plus(y *ir.Value, e, i int) *ir.Value {
 func (m *experts) route(own *ir.Value, normalised bool) {
 	router, k := m.In(1), m.AttrInt("k", 1)
 	if k < 1 || k > m.n {
-		m.Failf("k = %d of %d experts", k, m.n)
+		m.Failf("k = %d of %d experts: want at least one and at most all", k, m.n)
 	}
 	top := m.opaque(ops.TopK{Axis: 1, K: ir.N(k)}, router)[1]
 	zeros := m.expand(m.like(router, 0), router.Type.Shape)

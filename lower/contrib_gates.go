@@ -50,7 +50,7 @@ func (c *context) rmsOf(x, scale *ir.Value) *ir.Value {
 func lowerGatedRMSNorm(c *context) []*ir.Value {
 	x, scale, gate := c.In(0), c.In(1), c.float32(c.In(2))
 	if rank(x) < 1 || rank(scale) != 1 {
-		c.Failf("%v with scale %v", x.Type, scale.Type)
+		c.Failf("%v with scale %v: want a scale with one axis", x.Type, scale.Type)
 	}
 	last, size := rank(x)-1, scale.Type.Shape[0]
 	groups := append(slices.Clone(x.Type.Shape[:last]), x.Type.Shape[last].Div(size), size)
@@ -60,7 +60,7 @@ func lowerGatedRMSNorm(c *context) []*ir.Value {
 		open = c.binary(ir.Mul, gate, open)
 	case "sigmoid":
 	default:
-		c.Failf("activation %q", a)
+		c.Failf("activation %q: want silu, swish or sigmoid", a)
 	}
 	y := c.reshape(c.rmsOf(c.reshape(x, groups), scale), x.Type.Shape)
 	return []*ir.Value{c.cast(c.within(x, c.binary(ir.Mul, y, open)), x.Type.DType)}
@@ -73,7 +73,7 @@ func (c *context) branches(x *ir.Value) *ir.Value {
 		return x
 	}
 	if n < 1 || len(s) < 1 || ir.Same(s[len(s)-1].Mod(ir.N(n)), ir.N(0)) == ir.No {
-		c.Failf("%d branches of %v", n, x.Type)
+		c.Failf("%d branches of %v: the last axis must divide into them", n, x.Type)
 	}
 	return c.reshape(x, append(slices.Clone(s[:len(s)-1]), ir.N(n), s[len(s)-1].Div(ir.N(n))))
 }
@@ -116,7 +116,7 @@ func lowerHyperConnectionPostMix(c *context) []*ir.Value {
 	}
 	s := block.Type.Shape
 	if len(s) != n-1 {
-		c.Failf("a block's output %v beside streams %v", block.Type, x.Type)
+		c.Failf("a block's output %v beside streams %v: want one axis less", block.Type, x.Type)
 	}
 	block = c.reshape(c.float32(block), append(slices.Clone(s[:n-2]), ir.N(1), s[n-2]))
 	y = c.binary(ir.Add, y, c.binary(ir.Mul, c.mix(c.In(2), streams), block))
@@ -147,7 +147,8 @@ func lowerMRotaryEmbedding(c *context) []*ir.Value {
 	}
 	if len(sections) != 3 || slices.Min(sections) < 0 || rank(c.In(2)) != 2 || sections[0]+sections[1]+sections[2] != half ||
 		rank(positions) != 3 {
-		c.Failf("sections %v of cos_cache %v, position_ids %v", sections, c.In(2).Type, positions.Type)
+		c.Failf("sections %v of cos_cache %v, position_ids %v: want three sections that add up to its columns, and ids with three axes",
+			sections, c.In(2).Type, positions.Type)
 	}
 	from := make([]int64, half) // of the three rows of a token, one after the other
 	for i := range from {

@@ -62,7 +62,7 @@ func lowerGroupQueryAttention(c *context) []*ir.Value {
 	return out[:min(c.NumOutputs(), 3)]
 }
 
-// read takes queries, keys and values, apart or side by side in one tensor, and where each sequence's stand.
+// read takes queries, keys and values, separate or adjacent in one tensor, and the positions of each sequence.
 func (g *groupQuery) read() {
 	count, groups := g.numHeads("num_heads"), g.numHeads("kv_num_heads")
 	q, k, v := g.In(gqaQ), g.Opt(gqaK), g.Opt(gqaV)
@@ -106,7 +106,7 @@ func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 		g.Failf("past_key and past_value must be given together")
 	case past == nil:
 	case rank(past) != 4 || rank(values) != 4 || ir.Same(past.Type.Shape[2], values.Type.Shape[2]) == ir.No:
-		g.Failf("past_key %v and past_value %v", past.Type, values.Type)
+		g.Failf("past_key %v and past_value %v: want four axes and equal lengths", past.Type, values.Type)
 	default:
 		size = past.Type.Shape[2]
 	}
@@ -140,7 +140,8 @@ func (g *groupQuery) slideCaches() (presentKey, presentValue *ir.Value) {
 	}
 	room := past.Type.Shape[2]
 	if g.window < 1 || ir.LessEqual(ir.N(g.window), room) == ir.No || ir.Same(room, values.Type.Shape[2]) == ir.No {
-		g.Failf("local_window_size = %d of caches %v and %v", g.window, past.Type, values.Type)
+		g.Failf("local_window_size = %d of caches %v and %v: want at least 1, and at most their equal lengths",
+			g.window, past.Type, values.Type)
 	}
 	if g.AttrInt("causal", 1) == 0 {
 		g.Unsupportedf("sliding_window_cache without causality, which onnxruntime refuses")
@@ -155,15 +156,15 @@ func (g *groupQuery) slideCaches() (presentKey, presentValue *ir.Value) {
 		times := g.binary(ir.Div, add(over, sub(dropped, g.number64(1))), dropped)
 		return sub(length, g.binary(ir.Mul, times, dropped))
 	}
-	held, kept := resident(g.start), resident(g.length) // [B,1]
-	place := g.count(room, 1, 2)
+	held, newHeld := resident(g.start), resident(g.length) // [B,1]
+	index := g.count(room, 1, 2)
 	first := sub(g.start, held)
 	end := add(g.start, g.sizeScalar(g.S())) // which no query sees
-	old := g.Emit(ir.Where{}, g.binary(ir.Less, place, held), add(place, first), end)
+	old := g.Emit(ir.Where{}, g.binary(ir.Less, index, held), add(index, first), end)
 	at := g.Emit(ir.Concat{Axis: 1}, old, add(g.start, g.count(g.S(), 1, 2)))
 	g.at = g.reshape(at, ir.Shape{g.B(), ir.N(1), ir.N(1), room.Add(g.S())})
 
-	position := add(place, sub(g.length, kept)) // of what the new cache holds there
+	position := add(index, sub(g.length, newHeld)) // of what the new cache holds there
 	from := g.Emit(ir.Where{}, g.binary(ir.Less, position, g.start), sub(position, first),
 		add(sub(position, g.start), g.sizeScalar(room)))
 	from = g.Emit(ir.Clip{}, from, none, g.sizeScalar(room.Add(g.S()).Sub(ir.N(1))))
@@ -230,12 +231,12 @@ func (g *groupQuery) sink() {
 		g.bias = nil
 		g.hide(visible)
 	}
-	behind := func(x, last *ir.Value, axis int, shape ir.Shape) *ir.Value {
+	appended := func(x, last *ir.Value, axis int, shape ir.Shape) *ir.Value {
 		last = g.expand(last, append(append(shape[:axis:axis], one), shape[axis+1:]...))
 		return g.Emit(ir.Concat{Axis: axis}, x, last)
 	}
-	g.k = behind(g.k, g.like(g.k, 0), 1, g.k.Type.Shape)
-	g.v = behind(g.v, g.like(g.v, 0), 1, g.v.Type.Shape)
+	g.k = appended(g.k, g.like(g.k, 0), 1, g.k.Type.Shape)
+	g.v = appended(g.v, g.like(g.v, 0), 1, g.v.Type.Shape)
 	scores := ir.Shape{g.B(), g.q.Type.Shape[2], g.S(), g.bias.Type.Shape[3]}
-	g.bias = behind(g.expand(g.bias, scores), sink, 3, scores)
+	g.bias = appended(g.expand(g.bias, scores), sink, 3, scores)
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Padding is left out of a batch by listing, for every token in order, its place in the padded batch: token_offset holds
-// the places of the tokens and then those of the padding, [B,S] numbers in all.
+// Padding is removed from a batch by listing the flat index of every token in the padded batch, in order. token_offset holds
+// the flat indices of the tokens and then those of the padding, [B,S] numbers in all.
 
-// places is the first n of the places, as ScatterND and Gather take them.
-func (c *context) places(offset *ir.Value, n ir.Dim) *ir.Value {
+// flatIndices returns the first n flat indices, as ScatterND and Gather take them.
+func (c *context) flatIndices(offset *ir.Value, n ir.Dim) *ir.Value {
 	if rank(offset) != 2 {
 		c.Failf("token_offset %v is not [batch, sequence]", offset.Type)
 	}
@@ -21,7 +21,7 @@ func (c *context) places(offset *ir.Value, n ir.Dim) *ir.Value {
 // restore puts tokens [n,·] back into a batch [B,S,·], with zeros as padding.
 func (c *context) restore(x, offset *ir.Value) *ir.Value {
 	n, width := x.Type.Shape[0], x.Type.Shape[1]
-	at := c.places(offset, n)
+	at := c.flatIndices(offset, n)
 	B, S := offset.Type.Shape[0], offset.Type.Shape[1]
 	empty := c.expand(c.like(x, 0), ir.Shape{B.Mul(S), width})
 	y := c.Emit(ir.ScatterND{}, empty, c.reshape(c.cast(at, tensor.I64), ir.Shape{n, ir.N(1)}), x)
@@ -31,7 +31,7 @@ func (c *context) restore(x, offset *ir.Value) *ir.Value {
 // remove takes the n tokens out of a batch [B,S,·].
 func (c *context) remove(x, offset *ir.Value, n ir.Dim) *ir.Value {
 	s := x.Type.Shape
-	return c.Emit(ir.Gather{}, c.reshape(x, ir.Shape{s[0].Mul(s[1]), s[2]}), c.places(offset, n))
+	return c.Emit(ir.Gather{}, c.reshape(x, ir.Shape{s[0].Mul(s[1]), s[2]}), c.flatIndices(offset, n))
 }
 
 // A removed is what RemovePadding did: where ir.Pack and ir.Unpack do the same, token_offset and cumulated_seq_len are not read.
@@ -61,15 +61,15 @@ func lowerRestorePadding(c *context) []*ir.Value {
 }
 
 // lowerRemovePadding leaves the number of tokens, which depends on the lengths, to the run; and those of its results that are not of tokens
-// to whoever reads them.
+// to what reads them.
 func lowerRemovePadding(c *context) []*ir.Value {
 	x, counts := c.In(0), c.In(1)
 	if rank(x) != 3 || rank(counts) != 1 {
-		c.Failf("input %v with lengths %v", x.Type, counts.Type)
+		c.Failf("input %v with lengths %v: want three axes and one", x.Type, counts.Type)
 	}
 	s := x.Type.Shape
 	if ir.Same(counts.Type.Shape[0], s[0]) == ir.No {
-		c.Failf("%v lengths for %v sequences", counts.Type.Shape[0], s[0])
+		c.Failf("%v lengths for %v sequences: want one each", counts.Type.Shape[0], s[0])
 	}
 	if _, known := x.Type.Static(); !known || !c.IsConst(1) {
 		n := c.Fresh(0)
@@ -107,10 +107,10 @@ func lowerRemovePadding(c *context) []*ir.Value {
 	return out[:c.NumOutputs()]
 }
 
-// rowsOf lists the texts as ir.Pack does, given the sums of the lengths, [B+1].
-func (c *context) rowsOf(sums *ir.Value) *ir.Value {
+// sequencesOf lists the sequences as ir.Pack does, given the sums of the lengths, [B+1].
+func (c *context) sequencesOf(sums *ir.Value) *ir.Value {
 	if rank(sums) != 1 {
-		c.Failf("cumulative_sequence_length %v", sums.Type)
+		c.Failf("cumulative_sequence_length %v: want one axis", sums.Type)
 	}
 	one := ir.N(1)
 	batch := sums.Type.Shape[0].Sub(one)
@@ -119,27 +119,27 @@ func (c *context) rowsOf(sums *ir.Value) *ir.Value {
 	return c.Emit(ir.Concat{Axis: 1}, first, end, first, end)
 }
 
-// attendRows is attention of tokens [1,n,H,D] within their texts, with a bias [B or 1,H or 1,S,S] or none: it has a place for each pair of
-// places of a padded text, which are the tokens' positions.
-func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
+// attendPacked is attention of tokens [1,n,H,D] within their sequences, with a bias [B or 1,H or 1,S,S] or none. The bias has an element
+// for each pair of positions of a padded sequence.
+func (h *heads) attendPacked(offset, sums, bias *ir.Value) []*ir.Value {
 	in, n := []*ir.Value{h.q, h.k, h.v, bias}, h.q.Type.Shape[1]
 	if bias != nil && (rank(bias) != 4 || rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No ||
 		ir.Same(bias.Type.Shape[3], offset.Type.Shape[1]) == ir.No) {
-		h.Failf("attention bias %v for sequences of token_offset %v", bias.Type, offset.Type)
+		h.Failf("attention bias %v for sequences of token_offset %v: want [batch, heads, sequence, sequence]", bias.Type, offset.Type)
 	}
 	r := h.removedBy(sums, n)
 	if r != nil {
 		in = append(in, r.pack[ir.PackSequences])
 	} else {
-		in = append(in, h.rowsOf(sums))
+		in = append(in, h.sequencesOf(sums))
 	}
 	switch {
 	case bias == nil:
 	case r != nil && r == h.removedBy(offset, n):
 		in = append(in, r.pack[ir.PackPositions])
 	default:
-		place := h.reshape(h.cast(h.places(offset, n), tensor.I64), ir.Shape{ir.N(1), n})
-		in = append(in, h.binary(ir.Mod, place, h.sizeScalar(offset.Type.Shape[1])))
+		index := h.reshape(h.cast(h.flatIndices(offset, n), tensor.I64), ir.Shape{ir.N(1), n})
+		in = append(in, h.binary(ir.Mod, index, h.sizeScalar(offset.Type.Shape[1])))
 	}
 	y := h.Emit(ir.Attention{Scale: h.scale()}, in...)
 	s := y.Type.Shape
@@ -149,11 +149,11 @@ func (h *heads) attendRows(offset, sums, bias *ir.Value) []*ir.Value {
 func lowerPackedAttention(c *context) []*ir.Value {
 	x := c.In(0)
 	if rank(x) != 2 || rank(c.In(1)) != 2 {
-		c.Failf("input %v and weights %v", x.Type, c.In(1).Type)
+		c.Failf("input %v and weights %v: want two axes each", x.Type, c.In(1).Type)
 	}
 	h, y := c.newHeads(), c.Emit(ir.MatMul{}, x, c.In(1), c.In(2))
 	h.parts(c.reshape(y, append(ir.Shape{ir.N(1)}, y.Type.Shape...)), c.numHeads("num_heads"))
-	return h.attendRows(c.In(3), c.In(4), c.Opt(5))
+	return h.attendPacked(c.In(3), c.In(4), c.Opt(5))
 }
 
 func lowerPackedMultiHeadAttention(c *context) []*ir.Value {
@@ -165,7 +165,7 @@ func lowerPackedMultiHeadAttention(c *context) []*ir.Value {
 	}
 	h := c.newHeads()
 	h.operands(tokens(c.In(0)), tokens(c.Opt(1)), tokens(c.Opt(2)), c.Opt(3), c.numHeads("num_heads"))
-	return h.attendRows(c.In(4), c.In(5), c.Opt(6))
+	return h.attendPacked(c.In(4), c.In(5), c.Opt(6))
 }
 
 // lowerRelativePositionBias is T5's: the distance of key and query falls into a bucket, half of which are single distances
@@ -189,7 +189,7 @@ func lowerRelativePositionBias(c *context) []*ir.Value {
 	}
 	exact := buckets / 2
 	if exact < 1 || far <= exact {
-		c.Failf("max_distance = %d with %v buckets", far, table.Type.Shape[0])
+		c.Failf("max_distance = %d with %v buckets: want more than the buckets for exact distances", far, table.Type.Shape[0])
 	}
 	for _, i := range []int{1, 2} {
 		if c.In(i).Dims == nil && !c.IsConst(i) {

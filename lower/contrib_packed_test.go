@@ -64,7 +64,7 @@ func TestPackedSpelling(t *testing.T) {
 		}
 		return strings.Join(lines, "\n")
 	}
-	// The deferred RemovePadding makes the lists that nobody reads here: it is dropped as such.
+	// The deferred RemovePadding makes the lists that nothing reads here: it is dropped as such.
 	require.Equal(t, strings.TrimSpace(`
 rlxc.Pack counts x
 rlxc.Deferred x counts

@@ -320,7 +320,8 @@ func lowerQEmbedNormalization(c *context) []*ir.Value {
 		}
 		return c.quantized(x, scale, zero)
 	}
-	return c.embed(embedding{ids: c.In(0), segments: c.Opt(1), words: table(2, 8, 13), places: table(3, 9, 14), kinds: table(4, 10, 15),
+	return c.embed(embedding{ids: c.In(0), segments: c.Opt(1), words: table(2, 8, 13), positionTable: table(3, 9, 14),
+		kinds: table(4, 10, 15),
 		scale: table(5, 11, 16), shift: table(6, 12, 17), mask: c.Opt(7)})
 }
 
@@ -379,7 +380,7 @@ func lowerMatMulBnb4(c *context) []*ir.Value {
 	table := bnb4[c.choice("quant_type", 2)]
 	c.IgnoreAttr("training_mode")
 	if K < 1 || N < 1 || K > ir.MaxSize || N > ir.MaxSize || block < 16 || block > ir.MaxSize || block&(block-1) != 0 {
-		c.Failf("K = %d, N = %d, block_size = %d", K, N, block)
+		c.Failf("K = %d, N = %d, block_size = %d: want positive sizes, and a power of two from 16 on", K, N, block)
 	}
 	stored, scales := c.weight(c.In(1)), c.In(2)
 	blocks := (K*N + block - 1) / block
@@ -424,7 +425,7 @@ func lowerGatherBlockQuantized(c *context) []*ir.Value {
 			want[len(want)-1] = want[len(want)-1].Mul(ir.N(bits)).CeilDiv(ir.N(8))
 		}
 		if !slices.EqualFunc(zero.Type.Shape, want, func(a, b ir.Dim) bool { return ir.Same(a, b) != ir.No }) {
-			c.Failf("zero points %v for scales %v", zero.Type, scale.Type)
+			c.Failf("zero points %v for scales %v: their shapes must agree", zero.Type, scale.Type)
 		}
 	}
 	if unsigned {
@@ -436,7 +437,7 @@ func lowerGatherBlockQuantized(c *context) []*ir.Value {
 		}
 	}
 	if rank(scale) != rank(data) || ir.Same(scale.Type.Shape[along], data.Type.Shape[along].CeilDiv(ir.N(block))) == ir.No {
-		c.Failf("scales %v for %v in blocks of block_size = %d along axis %d", scale.Type, data.Type, block, along)
+		c.Failf("scales %v for %v in blocks of block_size = %d along axis %d: want one for each block", scale.Type, data.Type, block, along)
 	}
 	pick := func(v *ir.Value) *ir.Value {
 		if v == nil {

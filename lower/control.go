@@ -79,7 +79,7 @@ func lowerIf(c *context) []*ir.Value {
 }
 
 // dropped checks a branch that no run takes, as one that a run may take is checked: its nodes have the form and the operand types that
-// their schemas give, and its results are of the types of the results that are in their place.
+// their schemas give, and its results are of the types of the corresponding results.
 func (c *context) dropped(r *subgraph, taken []*ir.Value) {
 	warnings := c.b.warnings
 	body, err := c.body(r, nil, nil)
@@ -224,15 +224,15 @@ func countNodes(g *onnxpb.GraphProto) int {
 	return n
 }
 
-func unrollable(r *subgraph, trips int) bool {
-	return trips >= 1 && trips <= maxUnrolled && countNodes(r.g)*trips <= maxUnrolledNodes
+func unrollable(r *subgraph, iterations int) bool {
+	return iterations >= 1 && iterations <= maxUnrolled && countNodes(r.g)*iterations <= maxUnrolledNodes
 }
 
 // unroll emits the iterations of a loop one after the other; false, with nothing emitted, where that cannot be done. args returns
 // the inputs of a iteration from what the one before carried; next takes its outputs and says whether there is another.
-func (c *context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value,
+func (c *context) unroll(r *subgraph, iterations, carried, from int, initial []*ir.Value, args func(i int, state []*ir.Value) []*ir.Value,
 	next func(out []*ir.Value) (more, ok bool)) (final []*ir.Value, stacked [][]*ir.Value, ok bool) {
-	if !unrollable(r, trips) {
+	if !unrollable(r, iterations) {
 		return nil, nil, false
 	}
 	before, problems := len(c.b.g.Nodes), c.b.problems
@@ -243,7 +243,7 @@ func (c *context) unroll(r *subgraph, trips, carried, from int, initial []*ir.Va
 	}
 	stacked, state := make([][]*ir.Value, len(r.g.GetOutput())-from-carried), initial
 	nodes := countNodes(r.g)
-	for i := range trips {
+	for i := range iterations {
 		if c.b.unrolled += nodes; c.b.unrolled > maxUnrolledInAll {
 			return drop()
 		}
@@ -306,22 +306,22 @@ func lowerLoop(c *context) []*ir.Value {
 			carried, c.NumOutputs())
 	}
 	numberAxes, condAxes := declaredAxes(r.g.GetInput()[0]), declaredAxes(r.g.GetInput()[1])
-	trips, tripsKnown := int64(math.MaxInt64), limit == nil
+	iterations, iterationsKnown := int64(math.MaxInt64), limit == nil
 	if limit != nil {
 		if t, ok := c.fold(limit); ok {
 			if t.Len() != 1 || !t.DType().IsInt() {
 				c.Failf("the number of iterations is %v, not one integer", t)
 			}
-			trips, tripsKnown = max(t.Int64(0), 0), true
+			iterations, iterationsKnown = max(t.Int64(0), 0), true
 		}
 	}
 	start, startKnown := true, cond == nil
 	if cond != nil {
 		start, startKnown = c.condition(cond)
 	}
-	if tripsKnown && startKnown && start {
+	if iterationsKnown && startKnown && start {
 		yes := c.Constant(tensor.Scalar(true).Reshape(ops.One(condAxes)...))
-		final, stacked, ok := c.unroll(r, int(min(trips, ops.MaxTrips)), carried, 1, initial,
+		final, stacked, ok := c.unroll(r, int(min(iterations, ops.MaxIterations)), carried, 1, initial,
 			func(i int, state []*ir.Value) []*ir.Value {
 				return append([]*ir.Value{c.Constant(tensor.Scalar(int64(i)).Reshape(ops.One(numberAxes)...)), yes}, state...)
 			},
@@ -341,13 +341,13 @@ func lowerLoop(c *context) []*ir.Value {
 	if v, ok := c.fold(body.Outputs[0]); ok && v.Len() == 1 && v.Int64(0) != 0 {
 		goesOn = true
 	}
-	always := goesOn && tripsKnown && startKnown && start
-	if always && trips > ops.MaxTrips {
-		c.Failf("the loop has %d iterations; %d is the limit", trips, ops.MaxTrips)
+	always := goesOn && iterationsKnown && startKnown && start
+	if always && iterations > ops.MaxIterations {
+		c.Failf("the loop has %d iterations; %d is the limit", iterations, ops.MaxIterations)
 	}
 	length := ir.Sym(fresh)
 	if always {
-		length = ir.N(int(trips))
+		length = ir.N(int(iterations))
 	}
 	for _, v := range body.Outputs[1+len(initial):] {
 		types = append(types, stackedType(body.outside(v.Type), 0, length))

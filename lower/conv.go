@@ -18,7 +18,7 @@ var convRows = []row{
 func (c *context) weightsKernel(w *ir.Value) ir.Shape {
 	x := c.In(0).Type
 	if len(x.Shape) < 3 || rank(w) != len(x.Shape) {
-		c.Failf("weights %v for %v", w.Type, x)
+		c.Failf("weights %v for %v: want equally many axes, three or more", w.Type, x)
 	}
 	return w.Type.Shape[2:]
 }
@@ -75,7 +75,7 @@ func lowerCol2Im(c *context) []*ir.Value {
 	x := c.In(0).Type
 	axes, ok := c.In(1).Type.Shape.Elements().Const()
 	if !ok || len(x.Shape) != 3 || axes < 1 {
-		c.Failf("blocks %v of an image with %v axes", x, c.In(1).Type)
+		c.Failf("blocks %v of an image with %v axes: want three axes and an image of known rank", x, c.In(1).Type)
 	}
 	if !c.IsConst(1) || !c.IsConst(2) {
 		shape := ir.Shape{x.Shape[0], c.Fresh(0)}
@@ -86,7 +86,7 @@ func lowerCol2Im(c *context) []*ir.Value {
 	}
 	image, block := c.Ints(1), tensor.Shape(c.Ints(2))
 	if len(block) != axes {
-		c.Failf("blocks %v of an image %v", block, image)
+		c.Failf("blocks %v of an image %v: want equally many axes", block, image)
 	}
 	return c.opaque(ops.Col2Im{Window: c.windowOf(axes, ir.Dims(block...), true), Image: image}, c.In(0))
 }
@@ -119,7 +119,7 @@ func (c *context) windowOf(axes int, kernel ir.Shape, dilated bool) ir.Window {
 	for i, d := range kernel {
 		k, ok := d.Const()
 		if !ok || i >= axes || c.HasAttr("kernel_shape") && k != w.Kernel[i] {
-			c.Failf("weights with a kernel of %v", kernel)
+			c.Failf("weights with a kernel of %v: want kernel_shape, and known sizes", kernel)
 		}
 		w.Kernel[i] = k
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestDeferredAgain: a node that ran is right for operands of other sizes and other integers, and whoever writes over a result changes
+// TestDeferredAgain: a node that ran is right for operands of other sizes and other integers, and writing over a result changes
 // none of the next run.
 func TestDeferredAgain(t *testing.T) {
 	node := func(name string) ops.Deferred {

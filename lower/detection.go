@@ -41,7 +41,7 @@ func lowerRoiAlign(c *context) []*ir.Value {
 			op.HalfPixel = true
 		case "output_half_pixel":
 		default:
-			c.Failf("coordinate_transformation_mode %q", m)
+			c.Failf("coordinate_transformation_mode %q: want half_pixel or output_half_pixel", m)
 		}
 	}
 	return c.opaque(op)

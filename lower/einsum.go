@@ -19,7 +19,7 @@ type term struct {
 }
 
 // lowerEinsum sums operands pairwise, from left to right, by one product each: an axis that both have and later ones need
-// is a leading axis of the product, one that nobody needs is its inner axis.
+// is a leading axis of the product, one that nothing needs is its inner axis.
 func lowerEinsum(c *context) []*ir.Value {
 	equation := strings.ReplaceAll(c.AttrString("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
@@ -35,13 +35,13 @@ func lowerEinsum(c *context) []*ir.Value {
 		n := 0
 		if strings.Contains(p, "...") {
 			if n = rank(v) - (len(p) - len("...")); n < 0 {
-				c.Failf("equation %q: %q for %v", equation, p, v.Type)
+				c.Failf("equation %q: %q for %v: want an axis for each label", equation, p, v.Type)
 			}
 			dots = max(dots, n)
 		}
 		terms[i] = term{v, c.labels(p, n)}
 		if len(terms[i].labels) != rank(v) {
-			c.Failf("equation %q: %q for %v", equation, p, v.Type)
+			c.Failf("equation %q: %q for %v: want a label for each axis", equation, p, v.Type)
 		}
 		for _, l := range terms[i].labels {
 			count[l]++
@@ -63,7 +63,7 @@ func lowerEinsum(c *context) []*ir.Value {
 	}
 	for i, l := range out {
 		if count[l] == 0 || slices.Contains(out[:i], l) {
-			c.Failf("equation %q: label %q of the result", equation, l)
+			c.Failf("equation %q: label %q of the result: want each once, and in an operand", equation, l)
 		}
 	}
 	for i, t := range terms {
@@ -123,7 +123,7 @@ func (c *context) labels(p string, dots int) []rune {
 	}
 	for _, l := range out {
 		if !(l >= 'A' && l <= 'Z' || l >= 'a' && l <= 'z' || isDot(l) && ok) {
-			c.Failf("einsum term %q: label %q", p, l)
+			c.Failf("einsum term %q: label %q: want letters", p, l)
 		}
 	}
 	return out
@@ -153,7 +153,7 @@ func (c *context) diagonal(t term) (unique term, known bool) {
 		}
 		first, second := t.v.Type.Shape[i], t.v.Type.Shape[k]
 		if ir.Same(first, second) == ir.No {
-			c.Failf("the diagonal of %v", t.v.Type)
+			c.Failf("the diagonal of %v: the axes must have equal sizes", t.v.Type)
 		}
 		n, ok := first.Const()
 		if !ok || !second.Is(n) {

@@ -57,7 +57,7 @@ func lowerImageScaler(c *context) []*ir.Value {
 	x := c.image()
 	bias, _ := c.AttrFloats("bias")
 	if ir.Same(ir.N(len(bias)), x.Type.Shape[1]) == ir.No {
-		c.Failf("%d entries of bias for %v", len(bias), x.Type)
+		c.Failf("%d entries of bias for %v: want one for each channel", len(bias), x.Type)
 	}
 	y := c.times(x, c.AttrFloat("scale", 1))
 	return []*ir.Value{c.binary(ir.Add, y, c.cast(c.Constant(tensor.FromSlice(bias, len(bias), 1, 1)), x.Type.DType))}
@@ -81,7 +81,7 @@ func lowerCrop(c *context) []*ir.Value {
 			rest = ir.N(scale[1-i])
 		}
 		if ir.LessEqual(ir.N(0), rest) == ir.No || ir.LessEqual(rest.Add(ir.N(before)), size) == ir.No {
-			c.Failf("border %v and scale %v for %v", border, scale, x.Type)
+			c.Failf("border %v and scale %v for %v: the result would leave the image", border, scale, x.Type)
 		}
 		s.Starts[axis], s.Sizes[axis] = ir.N(before), rest
 	}

@@ -124,7 +124,7 @@ func lowerSTFT(c *context) []*ir.Value {
 		x = c.reshape(x, append(slices.Clone(x.Type.Shape), ir.N(1)))
 	}
 	if rank(x) != 3 {
-		c.Failf("signal %v", x.Type)
+		c.Failf("signal %v: want two axes or three", x.Type)
 	}
 	op := ops.STFT{Step: int(c.number(1)), OneSided: c.AttrBool("onesided", true)}
 	length := x.Type.Shape[1]
@@ -133,7 +133,7 @@ func lowerSTFT(c *context) []*ir.Value {
 		length = ir.N(int(c.number(3)))
 	case window != nil:
 		if rank(window) != 1 {
-			c.Failf("window %v", window.Type)
+			c.Failf("window %v: want one axis", window.Type)
 		}
 		length = window.Type.Shape[0]
 	}
@@ -182,7 +182,7 @@ func lowerMelWeightMatrix(c *context) []*ir.Value {
 	to := tensor.DType(c.AttrInt("output_datatype", int(tensor.F32)))
 	if bands < 1 || length < 1 || bits.Len(uint(bands))+bits.Len(uint(length)) > maxMelBits || !(rate > 0) || !(low >= 0) ||
 		!(high >= low) || !to.Valid() || to == tensor.String {
-		c.Failf("%d bands of %d bins at %v Hz from %v to %v", bands, length, rate, low, high)
+		c.Failf("%d bands of %d bins at %v Hz from %v to %v: want positive numbers, in order", bands, length, rate, low, high)
 	}
 	bins := length/2 + 1
 	mel := func(f float64) float64 { return 2595 * math.Log10(1+f/700) }
@@ -232,8 +232,8 @@ func lowerWindow(a0, a1, a2 float64) func(*context) []*ir.Value {
 			period = size.Sub(ir.N(1))
 		}
 		constant := func(v float64) *ir.Value { return c.Scalar(tensor.F64, v) }
-		wave := func(turns, amplitude float64) *ir.Value {
-			x := c.binary(ir.Mul, c.cast(c.count(size, 0, 1), tensor.F64), constant(turns*2*math.Pi))
+		wave := func(frequency, amplitude float64) *ir.Value {
+			x := c.binary(ir.Mul, c.cast(c.count(size, 0, 1), tensor.F64), constant(frequency*2*math.Pi))
 			x = c.binary(ir.Div, x, c.cast(c.sizeScalar(period), tensor.F64))
 			return c.binary(ir.Mul, c.unary(ir.Cos, x), constant(amplitude))
 		}

@@ -107,7 +107,7 @@ func lowerTensorScatter(c *context) []*ir.Value {
 	axes := rank(cache)
 	axis := c.Axis(c.AttrInt("axis", -2), axes)
 	if axis == 0 || rank(update) != axes {
-		c.Failf("update %v of %v along axis %d", update.Type, cache.Type, axis)
+		c.Failf("update %v of %v along axis %d: want equally many axes, and another axis than 0", update.Type, cache.Type, axis)
 	}
 	at := c.count(update.Type.Shape[axis], axis, axes)
 	first := c.Opt(2)
@@ -168,7 +168,7 @@ func lowerReverseSequence(c *context) []*ir.Value {
 		c.Failf("%v along batch axis %d and time axis %d: they are 0 and 1 or 1 and 0", x.Type, batch, time)
 	}
 	if ir.Same(lengths.Type.Shape[0], x.Type.Shape[batch]) == ir.No {
-		c.Failf("%v lengths for a batch of %v", lengths.Type.Shape[0], x.Type.Shape[batch])
+		c.Failf("%v lengths for a batch of %v: want one each", lengths.Type.Shape[0], x.Type.Shape[batch])
 	}
 	at := c.count(x.Type.Shape[time], time, axes)
 	length := c.along(c.nonNegative(lengths), batch, axes)

@@ -27,7 +27,7 @@ func lowerSoftmaxCrossEntropyLoss(c *context) []*ir.Value {
 func (c *context) loss(logp *ir.Value) *ir.Value {
 	target, axes := c.In(1), rank(logp)
 	if axes < 2 || rank(target) != axes-1 || ir.Same(target.Type.Shape[0], logp.Type.Shape[0]) == ir.No {
-		c.Failf("targets %v for classes %v", target.Type, logp.Type)
+		c.Failf("targets %v for classes %v: want one axis less, and the same batch", target.Type, logp.Type)
 	}
 	var ignored *ir.Value
 	if c.HasAttr("ignore_index") {

@@ -260,7 +260,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 			b.problem(fmt.Errorf("input %s: %w", onnx.Quote(in.GetName()), err))
 			t = ir.TensorOf(tensor.F32)
 		}
-		s.vals[in.GetName()] = b.g.AddInput(in.GetName(), b.tellApart(in.GetName(), t))
+		s.vals[in.GetName()] = b.g.AddInput(in.GetName(), b.distinguish(in.GetName(), t))
 	}
 	b.body(g.GetNode(), s)
 	if len(g.GetOutput()) == 0 && s.outer == nil {
@@ -277,7 +277,7 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 		if err := checkDeclared(v.Type, o.GetType()); v.Def == nil && errors.Is(err, ErrInvalid) { // it is an input or a constant
 			b.problem(fmt.Errorf("output %s: %w", onnx.Quote(o.GetName()), err))
 		}
-		if (v.Type.Kind != ir.TensorType || v.Type.Unranked) && v.Def == nil { // the host hands it on: backends know tensors with a rank
+		if (v.Type.Kind != ir.TensorType || v.Type.Unranked) && v.Def == nil { // the host passes it: backends know tensors with a rank
 			out, err := b.g.Append(ops.Identity{Typed: typed(v.Type)}, []*ir.Value{v})
 			if err != nil {
 				b.problem(err)
@@ -293,8 +293,8 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 	}
 }
 
-// tellApart gives the axes of an input separate names, if sizes are independent.
-func (b *builder) tellApart(input string, t ir.Type) ir.Type {
+// distinguish gives the axes of an input separate names, if sizes are independent.
+func (b *builder) distinguish(input string, t ir.Type) ir.Type {
 	if b.apart == nil {
 		return t
 	}

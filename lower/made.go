@@ -55,7 +55,7 @@ func viewed(v *ir.Value) *tensor.Tensor {
 
 // expanded computes a weight that nodes make of constants: kernels pack constants only, and whatever made the model has left out the
 // content or the arithmetic of the weight (one number in all positions, a window of a filter, a norm that PyTorch divides by), not meant it
-// to be made in each run. What widens codes or halves stays, since rewrites want to see those.
+// to be made in each run. What widens quantized values or 16-bit floats stays, since rewrites want to see those.
 func (c *context) expanded(v *ir.Value) *ir.Value {
 	if v == nil || v.Def == nil || !makesWeights(v, map[*ir.Value]bool{}) {
 		return v

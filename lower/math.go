@@ -146,7 +146,7 @@ func (c *context) variadic(fn ir.BinaryFn) *ir.Value {
 func lowerMean(c *context) []*ir.Value {
 	sum := c.variadic(ir.Add)
 	if d := sum.Type.DType; !d.IsFloat() {
-		c.Failf("the mean of %s", d.ONNX())
+		c.Failf("the mean of %s: want floats", d.ONNX())
 	}
 	return []*ir.Value{c.binary(ir.Div, sum, c.like(sum, float64(c.NumInputs())))}
 }

@@ -60,7 +60,7 @@ func lowerScaler(c *context) []*ir.Value {
 	offset, shifted := c.AttrFloats("offset")
 	scale, scaled := c.AttrFloats("scale")
 	if shifted && scaled && len(offset) != len(scale) {
-		c.Failf("%d offsets and %d scales", len(offset), len(scale))
+		c.Failf("%d offsets and %d scales: want equally many", len(offset), len(scale))
 	}
 	if shifted {
 		x = c.binary(ir.Sub, x, c.Constant(tensor.FromSlice(offset)))
@@ -83,7 +83,7 @@ func lowerImputer(c *context) []*ir.Value {
 	replaced, absent := float64(c.AttrFloat("replaced_value_float", 0)), c.AttrInt("replaced_value_int64", 0)
 	n := ir.N(imputed.Len())
 	if rank(x) < 1 || isInt || !isFloat || ir.Same(n, ir.N(1)) == ir.No && ir.Same(n, x.Type.Shape[rank(x)-1]) == ir.No {
-		c.Failf("%d imputed values for %v", imputed.Len(), x.Type)
+		c.Failf("%d imputed values for %v: want floats, one or one for each column", imputed.Len(), x.Type)
 	}
 	var missing *ir.Value
 	switch {
@@ -101,7 +101,7 @@ func lowerImputer(c *context) []*ir.Value {
 func lowerFeatureVectorizer(c *context) []*ir.Value {
 	sizes, _ := c.AttrInts("inputdimensions")
 	if len(sizes) != c.NumInputs() {
-		c.Failf("inputdimensions %v for %d operands", sizes, c.NumInputs())
+		c.Failf("inputdimensions %v for %d operands: want one each", sizes, c.NumInputs())
 	}
 	var parts []*ir.Value
 	for i, x := range c.All() {
@@ -141,7 +141,7 @@ func lowerLabelEncoder(c *context) []*ir.Value {
 	keys, _ := c.attrList("keys_")
 	values, kind := c.attrList("values_")
 	if keys == nil || values == nil || keys.Len() != values.Len() || keys.DType() != x.Type.DType {
-		c.Failf("keys %v and values %v for %v", keys, values, x.Type)
+		c.Failf("keys %v and values %v for %v: want equally many, and keys of the type of the input", keys, values, x.Type)
 	}
 	other := tensor.New(values.DType(), 1)
 	switch values.DType() {
@@ -191,7 +191,7 @@ func lowerCategoryMapper(c *context) []*ir.Value {
 // categories maps in the direction that the operand's type asks for.
 func (c *context) categories(text, numbers *tensor.Tensor) []*ir.Value {
 	if text.Len() != numbers.Len() {
-		c.Failf("%d strings for %d integers", text.Len(), numbers.Len())
+		c.Failf("%d strings for %d integers: want equally many", text.Len(), numbers.Len())
 	}
 	name, number := c.AttrString("default_string", "_Unused"), c.AttrInt("default_int64", -1)
 	if c.In(0).Type.DType == tensor.String {
@@ -284,7 +284,7 @@ func lowerZipMap(c *context) []*ir.Value {
 		c.Failf("%v has no columns for labels: [N,C] is needed", x.Type)
 	}
 	if ir.Same(x.Type.Shape[1], ir.N(n)) == ir.No {
-		c.Failf("%d labels for %v", n, x.Type)
+		c.Failf("%d labels for %v: want one for each column", n, x.Type)
 	}
 	c.b.warn("node %s (ZipMap): result %s is a tensor %v, where ONNX has maps; its columns are the labels %s", onnx.Quote(c.node),
 		onnx.Quote(c.outputs[0]),

@@ -39,7 +39,7 @@ func lowerSplit(c *context) []*ir.Value {
 	d := x.Type.Shape[axis]
 	sizes := c.splitSizes(d)
 	if len(sizes) != c.NumOutputs() {
-		c.Failf("%d sizes for %d outputs", len(sizes), c.NumOutputs())
+		c.Failf("%d sizes for %d outputs: want one each", len(sizes), c.NumOutputs())
 	}
 	out := make([]*ir.Value, len(sizes))
 	var at ir.Dim
@@ -48,7 +48,7 @@ func lowerSplit(c *context) []*ir.Value {
 		at = at.Add(n)
 	}
 	if ir.Same(at, d) == ir.No {
-		c.Failf("sizes %v of an axis of size %v", ir.Shape(sizes), d)
+		c.Failf("sizes %v of an axis of size %v: they must add up to it", ir.Shape(sizes), d)
 	}
 	return out
 }
@@ -69,10 +69,10 @@ func (c *context) splitSizes(d ir.Dim) []ir.Dim {
 			c.Failf("num_outputs is %d, the node has %d", n, c.NumOutputs())
 		}
 	} else if ir.Same(d.Mod(ir.N(n)), ir.N(0)) == ir.No {
-		c.Failf("an axis of size %v in %d equal parts", d, n)
+		c.Failf("an axis of size %v in %d equal parts: it does not divide", d, n)
 	}
 	if ir.LessEqual(ir.N(n), d) == ir.No {
-		c.Failf("an axis of size %v in %d parts", d, n)
+		c.Failf("an axis of size %v in %d parts: want at most one for each element", d, n)
 	}
 	part := d.CeilDiv(ir.N(n))
 	sizes := slices.Repeat([]ir.Dim{part}, n)
@@ -231,7 +231,7 @@ func lowerPad(c *context) []*ir.Value {
 func (c *context) pad(x *ir.Value, pads []ir.Dim, axes []int, value *ir.Value) *ir.Value {
 	op := ir.Pad{Mode: c.padMode(), Before: make([]ir.Dim, rank(x)), After: make([]ir.Dim, rank(x))}
 	if len(pads) != 2*len(axes) {
-		c.Failf("%d pads for %d axes", len(pads), len(axes))
+		c.Failf("%d pads for %d axes: want two each", len(pads), len(axes))
 	}
 	seen := make([]bool, rank(x))
 	for i, a := range axes {

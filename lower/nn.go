@@ -166,7 +166,7 @@ func lowerGroupNormalization(c *context) []*ir.Value {
 	x, scale, bias, groups := c.In(0), c.In(1), c.In(2), c.AttrInt("num_groups", 0)
 	s, op := x.Type.Shape, ir.LayerNorm{Axes: 1, Eps: c.AttrFloat("epsilon", 1e-5)}
 	if len(s) < 2 || groups < 1 || ir.Same(s[1].Mod(ir.N(groups)), ir.N(0)) == ir.No {
-		c.Failf("%d groups of the channels of %v", groups, x.Type)
+		c.Failf("%d groups of the channels of %v: the channels must divide into them", groups, x.Type)
 	}
 	if c.Version() >= 21 {
 		c.stash()

@@ -17,7 +17,7 @@ var fewerOperands = map[string][2]int{"Col2Im": {1, 1}, "Resize": {1, 1}, "DFT":
 // TestOperandsOfOpaqueOps: an op that is called as an operator has the operands of its signatures, as many at least and at most.
 func TestOperandsOfOpaqueOps(t *testing.T) {
 	compared := 0
-	for _, row := range ir.Rows() {
+	for _, row := range ir.Defs() {
 		domain, name, ok := "", row.Name, false
 		for prefix, of := range map[string]string{"onnx.": "", "ai.onnx.ml.": "ai.onnx.ml"} {
 			if rest, found := strings.CutPrefix(row.Name, prefix); found {

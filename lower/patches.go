@@ -30,10 +30,10 @@ func (c *context) conv(win ir.Window, groups int) *ir.Value {
 		return c.channelsFirst(c.product(c.tileRows(win, x), w, bias))
 	}
 	if groups < 1 || groups > ir.MaxSize {
-		c.Failf("%d groups", groups)
+		c.Failf("%d groups: want at least 1", groups)
 	}
 	if ir.Same(w.Type.Shape[1].Mul(ir.N(groups)), x.Type.Shape[1]) == ir.No {
-		c.Failf("weights %v in %d groups for %v", w.Type, groups, x.Type)
+		c.Failf("weights %v in %d groups for %v: their channels times the groups must be those of the input", w.Type, groups, x.Type)
 	}
 	in := []*ir.Value{c.channelsLast(x), c.weights(w, kernelAxes(rank(w)), c.kernelFirst)}
 	if bias != nil {
@@ -73,11 +73,11 @@ func kernelAxes(rank int) []int {
 
 // kernelFirst returns weights [M,C,…] as […,C,M].
 func (c *context) kernelFirst(w *ir.Value) *ir.Value {
-	turn := ir.Transpose{Perm: append(firstAxes(rank(w))[2:], 1, 0)}
+	order := ir.Transpose{Perm: append(firstAxes(rank(w))[2:], 1, 0)}
 	if w.Const == nil {
-		return c.Emit(turn, w)
+		return c.Emit(order, w)
 	}
-	return c.b.g.NewConst(w.Name, c.evaluated(turn, w.Const.Aligned()))
+	return c.b.g.NewConst(w.Name, c.evaluated(order, w.Const.Aligned()))
 }
 
 // product multiplies rows with weights [M,…], seen as a matrix, and adds the bias.
@@ -133,7 +133,7 @@ func (c *context) channelsFirst(x *ir.Value) *ir.Value {
 	return c.Emit(ir.Transpose{Perm: perm}, x)
 }
 
-// tileRows returns the patches as rows [N, positions…, C·taps]: the spatial axes are split into place and element.
+// tileRows returns the patches as rows [N, positions…, C·taps]: the spatial axes are split into position and element.
 func (c *context) tileRows(win ir.Window, x *ir.Value) *ir.Value {
 	s := x.Type.Shape
 	axes := len(win.Kernel)
@@ -142,7 +142,7 @@ func (c *context) tileRows(win ir.Window, x *ir.Value) *ir.Value {
 	rows, elements := ir.Shape{s[0]}, s[1]
 	perm, within := []int{0}, []int{1}
 	for i, k := range win.Kernel {
-		n, _, _ := win.Places(i, s[2+i])
+		n, _, _ := win.Positions(i, s[2+i])
 		cut.Sizes[2+i] = n.Mul(ir.N(k))
 		split = append(split, n, ir.N(k))
 		rows, elements = append(rows, n), elements.Mul(ir.N(k))

@@ -88,7 +88,7 @@ func convolve(win ir.Window, groups int, x, w, bias *tensor.Tensor) *tensor.Tens
 	out := tensor.Shape{sx[0], sw[0]}
 	var before []int
 	for i, d := range spatial {
-		n, b, _ := win.Places(i, ir.N(d))
+		n, b, _ := win.Positions(i, ir.N(d))
 		out, before = append(out, n.Int()), append(before, b.Int())
 	}
 	y := tensor.New(tensor.F32, out...)
@@ -145,7 +145,7 @@ func TestConv(t *testing.T) {
 	})
 }
 
-// A transposed convolution is convolutions whose results lie in turns, and computes what its operator does; where padding cuts more off
+// A transposed convolution is convolutions whose results are in turns, and computes what its operator does; where padding cuts more off
 // than they can leave out, it stays.
 func TestTransposed(t *testing.T) {
 	left := 0

@@ -73,8 +73,8 @@ func (c *context) averagePool(always bool) []*ir.Value {
 	if all { // padding up to the end of the last window
 		pad := ir.Pad{Before: make([]ir.Dim, rank(x)), After: make([]ir.Dim, rank(x))}
 		for i, d := range x.Type.Shape[2:] {
-			_, before, _ := op.Places(i, d)
-			end := op.PoolPlaces(i, d).Sub(ir.N(1)).Mul(ir.N(op.Strides[i])).Add(ir.N(op.Extent(i)))
+			_, before, _ := op.Positions(i, d)
+			end := op.PoolPositions(i, d).Sub(ir.N(1)).Mul(ir.N(op.Strides[i])).Add(ir.N(op.Extent(i)))
 			pad.Before[2+i], pad.After[2+i] = before, end.Sub(d).Sub(before)
 		}
 		x = c.Emit(pad, x, c.like(x, 0))

@@ -31,7 +31,7 @@ func (c *context) scaling(t ir.Type, scale, zero int) scaling {
 	s := scaling{scale: c.In(scale), zero: c.Opt(zero), block: c.AttrInt("block_size", 0)}
 	given := s.scale.Type
 	if !given.DType.IsFloat() {
-		c.Failf("operand %d: scales of %s", scale, given.DType.ONNX())
+		c.Failf("operand %d: scales of %s: want floats", scale, given.DType.ONNX())
 	}
 	axis := c.AttrInt("axis", 1)
 	switch axes := len(given.Shape); {
@@ -47,13 +47,14 @@ func (c *context) scaling(t ir.Type, scale, zero int) scaling {
 		}
 	case s.block > 0 && axes > 0 && axes == len(t.Shape):
 	default:
-		c.Failf("operand %d: scales %v for %v with block_size %d", scale, given, t, s.block)
+		c.Failf("operand %d: scales %v for %v with block_size %d: want one, one for each slice, or one for each block",
+			scale, given, t, s.block)
 	}
 	if s.zero != nil && rank(s.zero) == 0 && rank(s.scale) == 1 && scale == 4 && strings.HasPrefix(c.name, "QLinear") {
 		s.zero = c.expand(s.zero, s.scale.Type.Shape) // of weights, as onnxruntime has it
 	}
 	if s.zero != nil && rank(s.zero) != rank(s.scale) {
-		c.Failf("operand %d: zero points %v beside scales %v", zero, s.zero.Type, s.scale.Type)
+		c.Failf("operand %d: zero points %v beside scales %v: want equally many axes", zero, s.zero.Type, s.scale.Type)
 	}
 	if rank(s.scale) > 0 {
 		s.axis = c.Axis(axis, len(t.Shape))
@@ -66,7 +67,7 @@ func (c *context) scaling(t ir.Type, scale, zero int) scaling {
 func (c *context) checkScale(i int) {
 	v := c.In(i)
 	if !v.Type.DType.IsFloat() {
-		c.Failf("operand %d: scales of %s", i, v.Type.DType.ONNX())
+		c.Failf("operand %d: scales of %s: want floats", i, v.Type.DType.ONNX())
 	}
 	if !c.IsConst(i) {
 		return

@@ -47,7 +47,7 @@ func lowerRandom(distribution func(*context, ops.Typed) ir.Op, like bool) func(*
 			t.Shape = ir.Dims(sizes...)
 		}
 		if t.DType = tensor.DType(c.AttrInt("dtype", int(t.DType))); !t.DType.IsFloat() {
-			c.Failf("random numbers of type %v", t.DType)
+			c.Failf("random numbers of type %v: want floats", t.DType)
 		}
 		return c.opaque(distribution(c, typed(t)))
 	}
@@ -60,7 +60,7 @@ func typed(types ...ir.Type) ops.Typed { return ops.Typed{Types: types} }
 func lowerBernoulli(c *context) []*ir.Value {
 	to := c.In(0).Type
 	if to.DType = tensor.DType(c.AttrInt("dtype", int(to.DType))); !to.DType.Valid() || to.DType == tensor.String || to.DType.IsComplex() {
-		c.Failf("random numbers of type %v", to.DType)
+		c.Failf("random numbers of type %v: want numbers or booleans", to.DType)
 	}
 	return c.opaque(ops.Bernoulli{Typed: typed(to), Generator: c.generator()})
 }
@@ -70,7 +70,7 @@ func lowerMultinomial(c *context) []*ir.Value {
 	t, n := c.In(0).Type, c.AttrInt("sample_size", 1)
 	to := tensor.DType(c.AttrInt("dtype", int(tensor.I32)))
 	if len(t.Shape) != 2 || n < 1 || to != tensor.I32 && to != tensor.I64 {
-		c.Failf("%d samples of type %v from %v", n, to, t)
+		c.Failf("%d samples of type %v from %v: want at least one, i32 or i64, from a matrix", n, to, t)
 	}
 	return c.opaque(ops.Multinomial{Typed: typed(ir.TensorOf(to, t.Shape[0], ir.N(n))), Generator: c.generator(), SampleSize: n, To: to})
 }

@@ -50,14 +50,14 @@ func (c *context) recurrentOf(w ir.Type) ops.Recurrent {
 		c.Failf("direction %q is not forward, reverse or bidirectional", direction)
 	}
 	if len(w.Shape) != 3 {
-		c.Failf("recurrent weights %v", w)
+		c.Failf("recurrent weights %v: want three axes", w)
 	}
 	hidden, ok := w.Shape[2].Const()
 	if !ok {
 		hidden = c.AttrInt("hidden_size", 0)
 	}
 	if hidden < 1 || c.AttrInt("hidden_size", hidden) != hidden {
-		c.Failf("recurrent weights %v for hidden_size %d", w, c.AttrInt("hidden_size", 0))
+		c.Failf("recurrent weights %v for hidden_size %d: want it as their last axis", w, c.AttrInt("hidden_size", 0))
 	}
 	r := ops.Recurrent{Hidden: hidden, Reverse: direction == "reverse", Bidirectional: direction == "bidirectional",
 		BatchFirst: c.Version() >= 14 && c.choice("layout", 2) == 1, Results: c.NumOutputs()}

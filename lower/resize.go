@@ -81,7 +81,7 @@ func lowerResize(c *context) []*ir.Value {
 	}
 	scales := c.Const(2).Float64s()
 	if len(scales) != len(axes) {
-		c.Failf("%d scales for %d axes", len(scales), len(axes))
+		c.Failf("%d scales for %d axes: want one each", len(scales), len(axes))
 	}
 	for i, a := range axes {
 		r.Scales[a] = scales[i]
@@ -93,7 +93,7 @@ func lowerResize(c *context) []*ir.Value {
 func (c *context) resizeSizes(r *ops.Resize, axes []int, policy string) ir.Shape {
 	x, sizes := c.In(0).Type.Shape, c.Dims(3)
 	if len(sizes) != len(axes) {
-		c.Failf("%d sizes for %d axes", len(sizes), len(axes))
+		c.Failf("%d sizes for %d axes: want one each", len(sizes), len(axes))
 	}
 	shape := slices.Clone(x)
 	if policy == "stretch" {
@@ -155,15 +155,15 @@ func (c *context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
 		return c.opaque(r, x)
 	}
 	order := append(slices.Delete(firstAxes(rank(x)), 1, 2), 1)
-	turned := r
-	turned.Shape, turned.Scales, turned.Roi = nil, nil, nil
+	planes := r
+	planes.Shape, planes.Scales, planes.Roi = nil, nil, nil
 	for _, axis := range order {
-		turned.Shape, turned.Scales = append(turned.Shape, r.Shape[axis]), append(turned.Scales, r.Scales[axis])
+		planes.Shape, planes.Scales = append(planes.Shape, r.Shape[axis]), append(planes.Scales, r.Scales[axis])
 		if r.Roi != nil {
-			turned.Roi = append(turned.Roi, r.Roi[2*axis:2*axis+2]...)
+			planes.Roi = append(planes.Roi, r.Roi[2*axis:2*axis+2]...)
 		}
 	}
-	return []*ir.Value{c.channelsFirst(c.opaque(turned, c.channelsLast(x))[0])}
+	return []*ir.Value{c.channelsFirst(c.opaque(planes, c.channelsLast(x))[0])}
 }
 
 // channelsOfImage is the fewest channels that are moved to the end before a resizing: those of an image are not worth it.
@@ -211,7 +211,7 @@ func (c *context) repeat(x *ir.Value, times []int) *ir.Value {
 // scaled is ⌊d·scale⌋; a symbol times a fraction is left to the run.
 func (c *context) scaled(d ir.Dim, scale float64) ir.Dim {
 	if !(scale > 0 && scale < 1<<32) {
-		c.Failf("scale %v", scale)
+		c.Failf("scale %v: want a positive number below 2³²", scale)
 	}
 	if n, ok := d.Const(); ok {
 		return ir.N(int(math.Floor(float64(n) * scale)))

@@ -18,7 +18,7 @@ func lowerAffineGrid(c *context) []*ir.Value {
 	theta, corners := c.In(0), c.AttrBool("align_corners", false)
 	if !c.IsConst(1) && c.In(1).Dims == nil {
 		if rank(theta) != 3 {
-			c.Failf("theta %v", theta.Type)
+			c.Failf("theta %v: want three axes", theta.Type)
 		}
 		shape := ir.Shape{theta.Type.Shape[0]}
 		axes, _ := theta.Type.Shape[1].Const()
@@ -31,7 +31,7 @@ func lowerAffineGrid(c *context) []*ir.Value {
 	r := len(size) - 2
 	if r < 1 || rank(theta) != 3 || ir.Same(theta.Type.Shape[1], ir.N(r)) == ir.No || ir.Same(theta.Type.Shape[2], ir.N(r+1)) == ir.No ||
 		ir.Same(theta.Type.Shape[0], size[0]) == ir.No {
-		c.Failf("theta %v for images %v", theta.Type, ir.Shape(size))
+		c.Failf("theta %v for images %v: want [N,2,3] for [N,C,H,W], or [N,3,4] for [N,C,D,H,W]", theta.Type, ir.Shape(size))
 	}
 	spatial := ir.Shape(size[2:])
 	scalar := func(v float64) *ir.Value { return c.Scalar(tensor.F64, v) }

@@ -21,7 +21,7 @@ func lowerScan(c *context) []*ir.Value {
 	s := scan{inputs: c.AttrInt("num_scan_inputs", 0)}
 	s.states = len(in) - s.inputs
 	if s.inputs < 1 || s.states < 0 {
-		c.Failf("%d scanned inputs of %d inputs", s.inputs, len(in))
+		c.Failf("%d scanned inputs of %d inputs: want at least 1 and at most all", s.inputs, len(in))
 	}
 	r := c.attrSubgraph("body", len(in))
 	s.outputs = len(r.g.GetOutput()) - s.states
@@ -45,14 +45,14 @@ func lowerScan(c *context) []*ir.Value {
 		s.inAxes[i] = c.Axis(s.inAxes[i], rank(v))
 		n := t.Shape[s.inAxes[i]]
 		if i > 0 && ir.Same(n, length) == ir.No {
-			c.Failf("scanned inputs of %v and %v elements", length, n)
+			c.Failf("scanned inputs of %v and %v elements: want equally many", length, n)
 		}
 		length = n
 		t.Shape = slices.Delete(slices.Clone(t.Shape), s.inAxes[i], s.inAxes[i]+1)
 		elements = append(elements, t)
 	}
-	if trips, ok := length.Const(); ok && !slices.ContainsFunc(in, func(v *ir.Value) bool { return v.Type.Unranked }) {
-		if out, done := c.unrollScan(r, s, trips, in); done {
+	if iterations, ok := length.Const(); ok && !slices.ContainsFunc(in, func(v *ir.Value) bool { return v.Type.Unranked }) {
+		if out, done := c.unrollScan(r, s, iterations, in); done {
 			return out
 		}
 	}
@@ -96,16 +96,16 @@ func (c *context) scanDirections(name string, n int) []int {
 	return list
 }
 
-func (c *context) unrollScan(r *subgraph, s scan, trips int, in []*ir.Value) ([]*ir.Value, bool) {
+func (c *context) unrollScan(r *subgraph, s scan, iterations int, in []*ir.Value) ([]*ir.Value, bool) {
 	element := func(k, i int) *ir.Value {
 		x := in[s.states+k]
 		if s.inBack[k] == 1 {
-			i = trips - 1 - i
+			i = iterations - 1 - i
 		}
 		return c.Emit(ir.Gather{Axis: s.inAxes[k]}, x, c.Constant(tensor.Scalar(int64(i))))
 	}
 	done := 0
-	out, stacked, ok := c.unroll(r, trips, s.states, 0, in[:s.states],
+	out, stacked, ok := c.unroll(r, iterations, s.states, 0, in[:s.states],
 		func(i int, state []*ir.Value) []*ir.Value {
 			args := slices.Clone(state)
 			for k := range s.inputs {
@@ -113,7 +113,7 @@ func (c *context) unrollScan(r *subgraph, s scan, trips int, in []*ir.Value) ([]
 			}
 			return args
 		},
-		func([]*ir.Value) (bool, bool) { done++; return done < trips, true })
+		func([]*ir.Value) (bool, bool) { done++; return done < iterations, true })
 	if !ok {
 		return nil, false
 	}
@@ -132,7 +132,7 @@ func (s scan) op(types []ir.Type, batched bool) ops.Scan {
 		OutputDirections: s.outBack, Batched: batched}
 }
 
-// lowerScanBatch: opset 8 scans every row of a batch, axis 0, along axis 1, and operand 0 may say how many elements of each
+// lowerScanBatch: opset 8 scans every sequence of a batch, axis 0, along axis 1, and operand 0 may say how many elements of each
 // row count.
 func lowerScanBatch(c *context) []*ir.Value {
 	in := make([]*ir.Value, c.NumInputs()-1)
@@ -149,7 +149,8 @@ func lowerScanBatch(c *context) []*ir.Value {
 	r := c.attrSubgraph("body", len(in))
 	s.outputs = len(r.g.GetOutput()) - s.states
 	if s.inputs < 1 || s.states < 0 || s.outputs < 0 {
-		c.Failf("%d scanned inputs of %d inputs, %d outputs of the body", s.inputs, len(in), len(r.g.GetOutput()))
+		c.Failf("%d scanned inputs of %d inputs, %d outputs of the body: want at least one, and an output for each state",
+			s.inputs, len(in), len(r.g.GetOutput()))
 	}
 	s.inAxes, s.inBack = make([]int, s.inputs), c.scanDirections("directions", s.inputs)
 	s.outAxes, s.outBack = make([]int, s.outputs), make([]int, s.outputs)
@@ -170,7 +171,7 @@ func lowerScanBatch(c *context) []*ir.Value {
 		types[i] = stackedType(t, 0, batch)
 	}
 	if lengths := c.Opt(0); lengths != nil && (rank(lengths) != 1 || ir.Same(lengths.Type.Shape[0], batch) == ir.No) {
-		c.Failf("sequence_lens %v for a batch of %v", lengths.Type, batch)
+		c.Failf("sequence_lens %v for a batch of %v: want one each", lengths.Type, batch)
 	}
 	return c.control(s.op(types, true), types, slices.Concat([]*ir.Value{c.Opt(0)}, in, body.captures), []*ir.Graph{body.Graph})
 }

@@ -76,7 +76,7 @@ type schemaKey struct {
 
 var parsedSchemas sync.Map // schemaKey → *schema
 
-// findSchema returns the schema that stands in a version of a domain, nil for operators that are not ONNX's nor onnxruntime's.
+// findSchema returns the schema that is in a version of a domain, nil for operators that are not ONNX's nor onnxruntime's.
 func findSchema(domain, name string, version int) *schema {
 	key := schemaKey{domain, name, version}
 	if s, ok := parsedSchemas.Load(key); ok {
@@ -93,7 +93,7 @@ func findSchema(domain, name string, version int) *schema {
 	return found
 }
 
-// parseSchema reads what stands after the operator's name.
+// parseSchema reads what is after the operator's name.
 func parseSchema(line string) *schema {
 	parts := strings.Split(line, "|")
 	head := strings.Fields(parts[0])

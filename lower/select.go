@@ -41,7 +41,7 @@ func lowerCompress(c *context) []*ir.Value {
 	if flat {
 		x = c.reshape(x, ir.Shape{x.Type.Shape.Elements()})
 	}
-	return []*ir.Value{c.Emit(ir.Gather{Axis: axis}, x, c.Constant(ops.Places(nil, c.Const(1))))}
+	return []*ir.Value{c.Emit(ir.Gather{Axis: axis}, x, c.Constant(ops.FlatIndices(nil, c.Const(1))))}
 }
 
 func lowerUnique(c *context) []*ir.Value {

@@ -53,8 +53,8 @@ func (c *context) sequence(i int) (v *ir.Value, elems []*ir.Value, known bool) {
 	return v, elems, known
 }
 
-// place is operand i as a position among n elements, up to last; the default where it is left out.
-func (c *context) place(i, def, n, last int) (at int, known bool) {
+// positionOf is operand i as a position among n elements, up to last; the default where it is left out.
+func (c *context) positionOf(i, def, n, last int) (at int, known bool) {
 	v := c.Opt(i)
 	if v == nil {
 		return def, true
@@ -115,7 +115,7 @@ func lowerSequenceInsert(c *context) []*ir.Value {
 	t := c.elemType(*v.Type.Elem, []*ir.Value{x})
 	out := c.emitList(t, func(d ops.Typed) ir.Op { return ops.SequenceInsert{Typed: d} }, v, x, c.Opt(2))
 	if known {
-		if at, ok := c.place(2, len(elems), len(elems), len(elems)); ok {
+		if at, ok := c.positionOf(2, len(elems), len(elems), len(elems)); ok {
 			c.remember(out, slices.Insert(slices.Clone(elems), at, x))
 		}
 	}
@@ -133,7 +133,7 @@ func lowerSequenceErase(c *context) []*ir.Value {
 	v, elems, known := c.sequence(0)
 	out := c.emitList(v.Type, func(d ops.Typed) ir.Op { return ops.SequenceErase{Typed: d} }, v, c.Opt(1))
 	if known {
-		if at, ok := c.place(1, len(elems)-1, len(elems), len(elems)-1); ok {
+		if at, ok := c.positionOf(1, len(elems)-1, len(elems), len(elems)-1); ok {
 			if len(elems) == 0 {
 				c.Failf("the sequence has no elements")
 			}
@@ -147,7 +147,7 @@ func lowerSequenceAt(c *context) []*ir.Value {
 	v, elems, known := c.sequence(0)
 	c.In(1)
 	if known {
-		if at, ok := c.place(1, 0, len(elems), len(elems)-1); ok {
+		if at, ok := c.positionOf(1, 0, len(elems), len(elems)-1); ok {
 			return []*ir.Value{elems[at]}
 		}
 	}

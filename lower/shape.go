@@ -282,7 +282,7 @@ func lowerFlatten(c *context) []*ir.Value {
 	x := c.In(0)
 	axis := c.AttrInt("axis", 1)
 	if axis < -rank(x) || axis > rank(x) {
-		c.Failf("axis %d for rank %d", axis, rank(x))
+		c.Failf("axis %d for rank %d: it is out of range", axis, rank(x))
 	}
 	axis = clampAxis(axis, rank(x))
 	s := x.Type.Shape

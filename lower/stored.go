@@ -7,12 +7,12 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Weights that a model stores as codes or as narrow floats stay so: views of them are views of what is stored, with the node that widens it
-// after, where a kernel or a rewrite finds it.
+// Weights that a model stores as quantized values or as narrow floats stay so: views of them are views of what is stored, with the node
+// that widens it after, where a kernel or a rewrite finds it.
 
-// widened takes a float32 weight apart that a Dequantize, or a Cast of 16-bit floats, widens: codes are what is stored, in are all
+// widened takes a float32 weight apart that a Dequantize, or a Cast of 16-bit floats, widens: values are what is stored, in are all
 // operands.
-func widened(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
+func widened(w *ir.Value) (values *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
 	if w == nil || w.Def == nil || w.Type.DType != tensor.F32 {
 		return nil, nil, nil, false
 	}
@@ -28,7 +28,7 @@ func widened(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
 }
 
 // stored is widened of constants, and of what nodes make of constants.
-func (c *context) stored(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
+func (c *context) stored(w *ir.Value) (values *ir.Value, op ir.Op, in []*ir.Value, ok bool) {
 	if _, op, in, ok = widened(w); !ok {
 		return nil, nil, nil, false
 	}
@@ -41,14 +41,14 @@ func (c *context) stored(w *ir.Value) (codes *ir.Value, op ir.Op, in []*ir.Value
 	return in[0], op, in, true
 }
 
-// weights returns a view of weights, of which axis i becomes axes[i]; those that have no place there are not apart any more. Where scales
+// weights returns a view of weights, of which axis i becomes axes[i]; those that have no such view are combined again. Where scales
 // are not for what is apart, the weights are computed.
 func (c *context) weights(w *ir.Value, axes []int, view func(*ir.Value) *ir.Value) *ir.Value {
-	codes, op, in, ok := widened(w)
+	values, op, in, ok := widened(w)
 	if !ok {
 		return view(w)
 	}
-	operands := append([]*ir.Value{view(codes)}, in[1:]...)
+	operands := append([]*ir.Value{view(values)}, in[1:]...)
 	if o, stored := op.(ir.Dequantize); stored && rank(in[1]) > 0 {
 		if o.Axis >= len(axes) {
 			return view(c.weight(w))
@@ -67,11 +67,11 @@ func (c *context) weights(w *ir.Value, axes []int, view func(*ir.Value) *ir.Valu
 
 // besideEachOther returns weights [C,M,…] as matrix makes them, [C,…·M], whose columns are the M channels that many times.
 func (c *context) besideEachOther(w *ir.Value, times int, matrix func(*ir.Value) *ir.Value) *ir.Value {
-	codes, op, in, ok := c.stored(w)
+	values, op, in, ok := c.stored(w)
 	if !ok {
 		return matrix(w)
 	}
-	operands := append([]*ir.Value{matrix(codes)}, in[1:]...)
+	operands := append([]*ir.Value{matrix(values)}, in[1:]...)
 	if o, stored := op.(ir.Dequantize); stored && rank(in[1]) > 0 {
 		if o.Axis != 1 || o.Block != 0 {
 			return matrix(c.weight(w))

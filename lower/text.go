@@ -45,7 +45,7 @@ func lowerStringNormalizer(c *context) []*ir.Value {
 		shape[len(shape)-1] = c.Fresh(0)
 	}
 	change := c.AttrString("case_change_action", "NONE")
-	if name, _, _ := strings.Cut(c.AttrString("locale", "en_US"), "."); change != "NONE" && name != "" { // else nobody asks it
+	if name, _, _ := strings.Cut(c.AttrString("locale", "en_US"), "."); change != "NONE" && name != "" { // else it is not used
 		locale, err := language.Parse(name)
 		if base, _ := locale.Base(); err != nil {
 			c.Failf("locale %q is not known", name)

@@ -16,7 +16,7 @@ var trainingRows = []row{
 func (c *context) optimiser(kinds int, step func(r, t *ir.Value, x []*ir.Value) []*ir.Value) []*ir.Value {
 	in := c.All()
 	if len(in) < 2+kinds || (len(in)-2)%kinds != 0 {
-		c.Failf("%d operands: a rate, a count, and %d for each tensor", len(in), kinds)
+		c.Failf("%d operands: want a rate, a count, and %d for each tensor", len(in), kinds)
 	}
 	n := (len(in) - 2) / kinds
 	out := make([]*ir.Value, n*(kinds-1))

@@ -16,7 +16,7 @@ import (
 // maxPhases bounds the convolutions that one transposed convolution becomes.
 const maxPhases = 64
 
-// A phase is the taps that reach every s-th place along an axis, in the order in which they meet the operand.
+// A phase is the taps that reach every s-th position along an axis, in the order in which they meet the operand.
 type phase struct {
 	first, step, taps int // the last of them comes first
 	dilation          int
@@ -32,7 +32,7 @@ func phases(op ops.ConvTranspose, axis int, d ir.Dim) (list []phase) {
 	if !ok || !known || rest <= -stride {
 		return nil
 	}
-	more := (rest + stride - 1) / stride // places than elements
+	more := (rest + stride - 1) / stride // positions than elements
 	every := stride / gcd(stride, dilation)
 	for r := range stride {
 		p := phase{step: every, dilation: dilation * every / stride, after: more}
@@ -64,7 +64,7 @@ func gcd(a, b int) int {
 // would be negative.
 func (c *context) interleaved(op ops.ConvTranspose) *ir.Value {
 	x, w := c.In(0), c.In(1)
-	codes, widen, more, ok := c.stored(w)
+	values, widen, more, ok := c.stored(w)
 	if o, stored := widen.(ir.Dequantize); ok && stored && rank(more[1]) > 0 {
 		if o.Axis != 1 || o.Block != 0 {
 			ok = false
@@ -79,9 +79,9 @@ func (c *context) interleaved(op ops.ConvTranspose) *ir.Value {
 		}
 	}
 	if !ok {
-		codes, widen = c.weight(w), nil
+		values, widen = c.weight(w), nil
 	}
-	if codes.Const == nil {
+	if values.Const == nil {
 		return nil
 	}
 	total := 1
@@ -101,7 +101,7 @@ func (c *context) interleaved(op ops.ConvTranspose) *ir.Value {
 	if !c.affords(4 * total) {
 		return nil
 	}
-	t := transposed{context: c, op: op, x: c.channelsLast(x), w: codes, widen: widen, phases: all}
+	t := transposed{context: c, op: op, x: c.channelsLast(x), w: values, widen: widen, phases: all}
 	if widen != nil {
 		t.more = more[1:]
 	}

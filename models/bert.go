@@ -137,8 +137,8 @@ func (m *bert) embeddings() string {
 	words := m.lookup("word_embeddings", m.Vocabulary, "input_ids")
 	types := m.lookup("token_type_embeddings", m.Types, "token_type_ids")
 	sum := m.op("Add", []string{words, types})
-	places := m.lookup("position_embeddings", m.Positions, slice)
-	return m.layerNorm("LayerNorm", m.op("Add", []string{sum, places}))
+	embeddings := m.lookup("position_embeddings", m.Positions, slice)
+	return m.layerNorm("LayerNorm", m.op("Add", []string{sum, embeddings}))
 }
 
 // lookup reads rows of a table, whose spread suits the language model head, which multiplies by the table of words.

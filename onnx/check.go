@@ -230,13 +230,13 @@ func (c *checker) nodes(nodes []*onnxpb.NodeProto, s *scope) {
 	if sorted {
 		return
 	}
-	places, circle := order(len(nodes), func(i int) []int32 { return uses[i] })
+	ordered, circle := order(len(nodes), func(i int) []int32 { return uses[i] })
 	if circle != nil {
 		c.add("%snodes depend on each other in a circle: %s", s.path, list(circle, func(i int) string { return nodeName(nodes[i], i) }))
 		return
 	}
 	unsorted := slices.Clone(nodes)
-	for to, from := range places {
+	for to, from := range ordered {
 		nodes[to] = unsorted[from]
 	}
 }

@@ -156,7 +156,7 @@ func (f *folder) open(location string) (*files.Mapping, error) {
 	return files.Map(file)
 }
 
-// A snapshot in a cache of huggingface_hub holds links to the contents of its own repository, CACHE/models--ORG--NAME/blobs/ETAG,
+// A snapshot in a cache of huggingface_hub holds links to the contents of the same repository, CACHE/models--ORG--NAME/blobs/ETAG,
 // which may in turn be links into the store that the repositories of the cache share, CACHE/blobs/ab/ab12….
 var (
 	hubSnapshot = regexp.MustCompile(`^(.*/)(models--[^/]+)/snapshots/[0-9a-f]{40}/`)

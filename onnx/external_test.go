@@ -37,7 +37,7 @@ func withWeight(tp *onnxpb.TensorProto) *onnxpb.ModelProto {
 	return model(g)
 }
 
-// folderWithData is a folder for a model: beside it stands one byte and then the floats 1, 2, 3.
+// folderWithData is a folder for a model, with one byte and then the floats 1, 2, 3.
 func folderWithData(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	data := append([]byte{0}, tensor.FromSlice([]float32{1, 2, 3}).Bytes()...)

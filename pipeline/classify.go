@@ -290,11 +290,11 @@ func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShot
 	if template == "" {
 		template = "This example is {}."
 	}
-	entails, places := m.entailment(), strings.Count(template, "{}")
+	entails, placeholders := m.entailment(), strings.Count(template, "{}")
 	switch {
 	case len(labels) == 0:
 		return nil, invalidf("no labels: want at least one")
-	case places == 0:
+	case placeholders == 0:
 		return nil, invalidf("the template %.100q has no {} for the label", template)
 	case entails < 0:
 		return nil, invalidf("a model of natural language inference has a label entailment, but this one has %.100s",
@@ -306,7 +306,7 @@ func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShot
 	}
 	ask, hypotheses := memory.Asker(ctx), make([]string, len(labels))
 	for i, label := range labels {
-		if err := ask(int64(len(template) + places*len(label))); err != nil {
+		if err := ask(int64(len(template) + placeholders*len(label))); err != nil {
 			return nil, err
 		}
 		hypotheses[i] = strings.ReplaceAll(template, "{}", label)

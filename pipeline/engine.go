@@ -21,7 +21,7 @@ type sequence struct {
 	hidden     int     // how many tokens at the end the attention does not see
 	words      []int64 // for a model that labels words: the word of each token, from 1
 	count      int     // of words
-	// take is called with the outputs of the batch and the sequence's place in it, before the next batch runs in the session.
+	// take is called with the outputs of the batch and the sequence's index in it, before the next batch runs in the session.
 	take func(b *batch, i int) error
 
 	of    *request

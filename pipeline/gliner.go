@@ -247,7 +247,7 @@ func (c *glinerConfig) candidates(b *batch, name string, at, words, labels int, 
 	return by(b.floats(t, at*size, size), words, shape[2], shape[3], labels, threshold, yield)
 }
 
-// wordPattern finds what gliner takes for words: letters and digits, with hyphens between them, and each other character that is no
+// wordPattern finds what gliner takes for words: letters and digits, with hyphens between them, and each other character that is not
 // space. Letters, digits and spaces are those of Python.
 var wordPattern = regexp.MustCompile(`[\pL\pN_]+(?:-[\pL\pN_]+)*|` +
 	`[^\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]`)

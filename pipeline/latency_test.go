@@ -37,7 +37,7 @@ var queries = []int{7, 10, 8, 6, 5, 14, 9, 8, 12, 7, 4, 9, 6, 17, 8, 11, 3, 7, 8
 // ask sends requests of one text, by that many clients that each wait for an answer, or that many in a second. It returns how many were
 // answered in a second, and how long they took, in ascending order.
 func (e timedEngine) ask(t *testing.T, clients int, rate float64) (perSecond float64, took []time.Duration) {
-	synctest.Test(t, func(t *testing.T) { // whose clock goes on when nothing else does: so the machine's load counts nothing
+	synctest.Test(t, func(t *testing.T) { // whose clock continues when nothing else does: so the machine's load counts nothing
 		const requests = 3000
 		s := newScheduler(e, 1, 1<<20)
 		defer s.close()
@@ -73,7 +73,7 @@ func (e timedEngine) ask(t *testing.T, clients int, rate float64) (perSecond flo
 	return perSecond, took
 }
 
-// At 70 % of what a model answers at most, the slowest request in a hundred takes less than three times the median; at saturation nobody
+// At 70 % of what a model answers at most, the slowest request in a hundred takes less than three times the median; at saturation none
 // waits for twice as long as others do. Without padding more is answered.
 func TestSchedulerLatency(t *testing.T) {
 	padded, _ := timedEngine{}.ask(t, 64, 0)

@@ -99,7 +99,7 @@ func setAll(t *tensor.Tensor, at int, values []int64) {
 // isPast reports whether an input is the memory of a decoder, which is empty.
 func isPast(name string) bool { return strings.HasPrefix(name, "past_") }
 
-// extras are the inputs that are not sequences of tokens: flags of decoders, and places in their memory.
+// extras are the inputs that are not sequences of tokens: flags of decoders, and positions in their memory.
 var extras = map[string]func(t *tensor.Tensor){
 	"use_cache_branch": func(*tensor.Tensor) {}, // false
 	"cache_position": func(t *tensor.Tensor) {

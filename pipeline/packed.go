@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// packed is the engine that hands sequences over one after the other, without padding: of a program that leaves padding out.
+// packed is the engine that passes packed batches to a program that is unpadded.
 type packed struct {
 	*padded
 	budget int // tokens of a batch that fit the memory

@@ -532,7 +532,7 @@ func (f *filledWord) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &[]any{&f.ID, &f.Token, &f.Score, &f.Text})
 }
 
-// TestDefaultPrompt holds that texts without a prompt of their own get the one that the options name, and others keep theirs.
+// TestDefaultPrompt holds that texts without a separate prompt get the one that the options name, and others keep theirs.
 func TestDefaultPrompt(t *testing.T) {
 	list, custom := texts(t), "classify this: "
 	want := recorded(t, "prompts")

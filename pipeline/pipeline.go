@@ -311,7 +311,7 @@ func (m *Model) TokenCount(ctx context.Context, text string) (int, error) {
 // Tokens returns the number of tokens that have run so far, without padding.
 func (m *Model) Tokens() int64 { return m.schedule.ran.Load() }
 
-// inputBytes is about what an input takes beside its tokens: its texts twice, its sequence in the queue, and its places in lists.
+// inputBytes is about what an input takes beside its tokens: its texts twice, its sequence in the queue, and its entries in lists.
 const inputBytes = 512
 
 // A Truncated is called for each truncated text, with its index, its number of tokens, and the limit. Calls do not overlap.

@@ -69,7 +69,7 @@ func rowsOf(lengths ...int) []*sequence {
 	return out
 }
 
-// Every sequence runs once, whoever hands it in, and batches are even.
+// Every sequence runs once, whichever caller passes it, and batches are even.
 func TestScheduler(t *testing.T) {
 	e := &fakeEngine{}
 	s := newScheduler(e, 3, 2000)
@@ -210,7 +210,7 @@ func TestSchedulerIsFair(t *testing.T) {
 	wg.Wait()
 }
 
-// Who gives up is answered at once, and what waits for others goes on.
+// A caller that gives up is answered at once, and what waits for others continues.
 func TestSchedulerCancel(t *testing.T) {
 	e := &fakeEngine{gate: make(chan struct{})}
 	s := newScheduler(e, 1, 100) // a queue of 100 tokens: the rest waits to be let in

@@ -58,7 +58,7 @@ type piece struct {
 	score      float64
 	bytes      tokenizer.Span
 	chars      tokenizer.Span
-	continuing bool // goes on with the word of the token before
+	continuing bool // continues with the word of the token before
 }
 
 // Tag returns the entities of each text, in order. It fails as Embed does, and if the aggregation is unknown.

@@ -51,7 +51,7 @@ func TestStepNames(t *testing.T) {
 	require.Equal(t, []string{"-1", "0 (add)", "1 (mul)", "2"}, []string{p.stepName(-1), p.stepName(0), p.stepName(1), p.stepName(2)})
 }
 
-// TestCoreAround: the core around a block goes on in both directions of time, over blocks that share no step with it.
+// TestCoreAround: the core around a block continues in both directions of time, over blocks that share no step with it.
 func TestCoreAround(t *testing.T) {
 	lives := [][2]int{{0, 6}, {5, 11}, {10, 12}, {11, 16}, {15, 20}, {3, 4}, {30, 31}}
 	p := &Problem{}

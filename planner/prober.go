@@ -32,7 +32,7 @@ func (sp *space) newProber(blocks []int32, rest *timeline) *prober {
 }
 
 // preferences are the orders in which a niche is offered to the blocks: which rank, the largest
-// first, a block has from its sections, size and present offset. Those that stand twice are drawn
+// first, a block has from its sections, size and present offset. Those that are listed twice are drawn
 // more often.
 var preferences = [...]func(length, size, offset float64) float64{
 	byLength, byLength, bySize, bySize, bySmallness, byOffset, byOffset,

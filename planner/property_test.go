@@ -133,7 +133,7 @@ func TestAgainstBruteForce(t *testing.T) {
 			bounds[0].Bytes++
 			require.Error(t, (&File{Problem: p, Plan: plan, Bounds: bounds}).Check(), "seed %d", seed)
 			require.GreaterOrEqual(t, plan.Committed, plan.LowerBound, "seed %d, %v", seed, mode)
-			if mode != TLSF { // which begins the memory of copy lanes anew
+			if mode != TLSF { // which begins the memory of copy lanes again
 				require.Equal(t, bound, plan.LowerBound, "seed %d", seed)
 				require.GreaterOrEqual(t, plan.Committed, least, "seed %d, %v", seed, mode)
 			}
@@ -169,7 +169,7 @@ func TestAgainstBruteForce(t *testing.T) {
 	require.Positive(t, above, "some problem needs more than its lower bound")
 }
 
-// TestTheSearchIsComplete runs the search by itself, without heuristics before it: at the size of
+// TestTheSearchIsComplete runs the search alone, without heuristics before it: at the size of
 // the smallest arena, or with some room more, it must find an arrangement, and below it must say
 // that there is none.
 func TestTheSearchIsComplete(t *testing.T) {

@@ -146,7 +146,7 @@ func checkSlowly(p *Problem, plan *Plan) error {
 			lives[i] = life{min(lives[i].first, l.first), max(lives[i].last, l.last), min(lives[i].level, l.level),
 				max(lives[i].deep, l.deep)}
 		}
-		if o.Mode == TLSF && a.Lane.Copy && a.Group != 0 { // the group is held for the length of its own life
+		if o.Mode == TLSF && a.Lane.Copy && a.Group != 0 { // the group is held for the length of its life
 			first, last := math.MaxInt, math.MinInt
 			for j, b := range p.Buffers {
 				if b.Group == a.Group && plan.Slots[j].Arena != NoArena {
@@ -272,7 +272,7 @@ func piecesOf(p *Problem, o Options, device int) (pieces []piece) {
 }
 
 // smallest returns the size of the smallest arena for the pieces by trying all orders: from any arrangement, placing the pieces by
-// offset, each as low as it goes, makes one that is no larger.
+// offset, each as low as it goes, makes one that is not larger.
 func smallest(pieces []piece) int64 {
 	var placed, left []piece
 	var top int64

@@ -9,7 +9,7 @@ const coreBlocks = 1500
 // arranged by search while nothing else is in the way; the others find room around them. Where one of those ends too high, it
 // joins the core with its neighbours, and that part is done again.
 //
-// It goes its own way, whatever was found before: the budget of the other searches may not turn it to a worse one.
+// It goes its own way, whatever was found before: the budget of the other searches must not make it worse.
 func (s *searcher) repair(budget int64) {
 	if s.profile.pairs > maxPairs || 8*s.profile.pairs > budget || s.best.size <= s.goal {
 		return

@@ -8,8 +8,8 @@ import (
 )
 
 // shuffle places the blocks in the order of their addresses again and again, with a block or two moved to another rank, and goes
-// on from what is no larger. Where gaps leave nothing in use, some order leads to the smallest arena: from any arrangement, placing
-// the blocks by address, each as low as it goes, makes one that is no larger.
+// on from one that is not larger. Where gaps leave nothing in use, some order leads to the smallest arena: from any arrangement, placing
+// the blocks by address, each as low as it goes, makes one that is not larger.
 func (s *searcher) shuffle(budget int64) {
 	s.best.restore()
 	var order []int32

@@ -28,7 +28,7 @@ type skyline struct {
 	ready []int32   // how many of them have that base
 	load  []int64   // how many bytes they have
 	cross []int32   // how many of them wait in the next section too
-	alive [][]int32 // which they are; block i stands at seat[seats[i]+t-from[i]] in alive[t]
+	alive [][]int32 // which they are; block i is at seat[seats[i]+t-from[i]] in alive[t]
 	seat  []int32
 	seats []int32
 
@@ -166,7 +166,7 @@ func (s *skyline) place(i int32) bool {
 		}
 		s.leave(t, i)
 	}
-	// Whoever waits beside it now starts at its top or above. Count those at the top by where they
+	// A block that waits beside it now starts at its top or above. Count those at the top by where they
 	// come and go: alive in the first section, or beginning later.
 	rising := s.rising[:to-from+1]
 	clear(rising)
@@ -200,7 +200,7 @@ func (s *skyline) place(i int32) bool {
 	return s.settle()
 }
 
-// leave takes block i from the waiting blocks of section t. It then stands after the end of their
+// leave takes block i from the waiting blocks of section t. It is then after the end of their
 // list, where undo finds it.
 func (s *skyline) leave(t, i int32) {
 	alive := s.alive[t]
@@ -212,7 +212,7 @@ func (s *skyline) leave(t, i int32) {
 	s.alive[t] = alive[:last]
 }
 
-// raise leaves the bytes at the floor of section t to nobody and reports whether the rest may
+// raise leaves the bytes at the floor of section t unused and reports whether the rest may
 // still fit. The lowest block of the section then is higher: at its base if that is higher
 // already, else on a block that does not live at t.
 func (s *skyline) raise(t int32) bool {

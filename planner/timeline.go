@@ -103,7 +103,7 @@ func (x *timeline) update(t tenure, change func([]tenure) []tenure) {
 // lookup is the work of finding a window and a rank in it.
 const lookup = 12
 
-// rankOf returns where t stands, or should stand, in a list by address and block.
+// rankOf returns where t is, or should be, in a list by address and block.
 func rankOf(list []tenure, t tenure) int {
 	return sort.Search(len(list), func(i int) bool {
 		return list[i].low > t.low || list[i].low == t.low && list[i].block >= t.block

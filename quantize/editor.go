@@ -173,8 +173,8 @@ func (e *editor) value(name string) (*tensor.Tensor, string, error) {
 		if err != nil || x.Rank() != 2 || x.DType() != tensor.F32 || len(perm) == 2 && perm[0] == 0 {
 			return nil, "", errNotConstant
 		}
-		turned := e.transpose(matrix{x.Aligned(), name})
-		return turned.Tensor, turned.name, nil
+		transposed := e.transpose(matrix{x.Aligned(), name})
+		return transposed.Tensor, transposed.name, nil
 	}
 	return nil, "", errNotConstant
 }
@@ -193,8 +193,8 @@ func (e *editor) origin(name string) string {
 // transpose transposes a constant matrix, each once, and transposed ones back.
 func (e *editor) transpose(m matrix) matrix {
 	if _, ok := e.transposed[m.name]; !ok {
-		turned := matrix{transpose(m.Tensor), e.unique(m.name + "_transposed")}
-		e.transposed[m.name], e.transposed[turned.name] = turned, m
+		transposed := matrix{transpose(m.Tensor), e.unique(m.name + "_transposed")}
+		e.transposed[m.name], e.transposed[transposed.name] = transposed, m
 	}
 	return e.transposed[m.name]
 }
@@ -230,8 +230,8 @@ func (e *editor) sweep() {
 			outputs(g, func(name string) { uses[name]++ })
 		}
 	}
-	kept := len(e.graph.Node)
-	for i := kept - 1; i >= 0; i-- {
+	first := len(e.graph.Node)
+	for i := first - 1; i >= 0; i-- {
 		n := e.graph.Node[i]
 		if movesConstants[n.OpType] && onnx.Domain(n.Domain) == "" && len(n.Output) == 1 && uses[n.Output[0]] == 0 {
 			for _, name := range n.Input {
@@ -239,10 +239,10 @@ func (e *editor) sweep() {
 			}
 			continue
 		}
-		kept--
-		e.graph.Node[kept] = n
+		first--
+		e.graph.Node[first] = n
 	}
-	e.graph.Node = e.graph.Node[kept:]
+	e.graph.Node = e.graph.Node[first:]
 	unused := func(name string) bool { return e.initializers[name] != nil && uses[name] == 0 }
 	e.graph.Initializer = without(e.graph.Initializer, unused)
 	e.graph.Input = without(e.graph.Input, unused) // before IR version 4 an initializer is also an input

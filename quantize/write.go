@@ -60,7 +60,7 @@ func (e *editor) dynamicProduct(p *product) {
 	e.addBias(p, y)
 }
 
-// addBias ends a product that has no place for a separate bias.
+// addBias ends a product that takes no bias.
 func (e *editor) addBias(p *product, y string) {
 	if p.bias != "" {
 		e.op("Add", label(p.node)+"_bias_add", []string{y, p.bias})

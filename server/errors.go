@@ -71,7 +71,7 @@ func invalid(field, format string, args ...any) error {
 	return failf(http.StatusUnprocessableEntity, field, "field %q: "+format, slices.Concat([]any{field}, args)...)
 }
 
-const statusClientGone = 499 // as nginx has it; nobody reads it but the log
+const statusClientGone = 499 // as nginx has it; only the log has it
 
 // causes are the errors of packages beneath, by what they mean to a client. The first that fits counts. Without a text it is the error's.
 var causes = []struct {

@@ -27,7 +27,7 @@ func copied(t *testing.T, name string) (dir, file string) {
 }
 
 // A model's file that is cut or written to while it is served fails requests for this model, says nothing of where it is, and ends
-// nothing else. Opened anew, the model is as before. One that is deleted, or that another is renamed to, goes on.
+// nothing else. Opened again, the model is as before. One that is deleted, or that another is renamed to, continues.
 func TestFileChanged(t *testing.T) {
 	dir, file := copied(t, "minilm")
 	good, err := os.ReadFile(file)

@@ -310,7 +310,7 @@ func contents(x *oippb.ModelInferRequest_InferInputTensor, shape []int) (*tensor
 	return t.Reshape(shape...), nil
 }
 
-// admit lets a call in, as routes let requests in: by its key, if it needs one, a place, and the time and memory that a request has. Its
+// admit lets a call in, as routes let requests in: by its key, if it needs one, a slot, and the time and memory that a request has. Its
 // body is counted as it comes, twice, for it is stored and read. done gives all back.
 func (s *Server) admit(r *http.Request, open bool) (admitted *http.Request, done func(), err error) {
 	pool := s.pool

@@ -332,7 +332,7 @@ func TestReload(t *testing.T) {
 	quiet(t, s, goroutines)
 }
 
-// Draining turns readiness off and goes on answering; a closed server turns requests away.
+// Draining turns readiness off and continues answering; a closed server turns requests away.
 func TestDrain(t *testing.T) {
 	s, err := New(t.Context(), served("minilm"), Options{})
 	require.NoError(t, err)

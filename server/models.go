@@ -189,7 +189,7 @@ func (e *entry) mend(ctx context.Context, s *Server) (whole bool) {
 	if m == nil {
 		return true
 	}
-	if !e.mending.TryLock() { // somebody does it
+	if !e.mending.TryLock() { // another request does it
 		return false
 	}
 	defer e.mending.Unlock()
@@ -294,7 +294,7 @@ func (m *opened) tasks() []pipeline.Task {
 	return list
 }
 
-// isPath reports whether a model is a file or folder, whose place is nobody's business.
+// isPath reports whether a model is a file or folder, whose path is not shown.
 func isPath(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

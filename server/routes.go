@@ -184,7 +184,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, fit []route) {
 }
 
 // answer answers a request; an error is written by the caller. to is the route that was taken, as far as it is known. What a request may
-// take is settled in this order: its key, a place, and then, as they come, its bytes.
+// take is settled in this order: its key, a slot, and then, as they come, its bytes.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, to *route) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
 	defer cancel()
@@ -192,7 +192,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 		if err := s.allowed(r.Header.Get); err != nil {
 			return err
 		}
-		if to.serve == nil { // others need no place: a full server still says how it is
+		if to.serve == nil { // others need no slot: a full server still says how it is
 			in, share, err := s.pool.Enter(ctx, peerOf(r))
 			if err != nil {
 				return err

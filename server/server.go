@@ -164,10 +164,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // bounded answers a request unless its peer leaves too many answers unread: over HTTP/2 even a refusal waits for a client that has no room
 // for it, and a connection has many.
 func (s *Server) bounded(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
-	_, place, err := s.running.Enter(r.Context(), peerOf(r))
+	_, slot, err := s.running.Enter(r.Context(), peerOf(r))
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	defer place.Leave()
+	defer slot.Leave()
 	next(w, r)
 }

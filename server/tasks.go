@@ -78,7 +78,7 @@ type hfTagZeroShotRequest struct {
 	} `json:"parameters" required:"yes"`
 }
 
-// An hfEntity has places in characters.
+// An hfEntity has positions in characters.
 type hfEntity struct {
 	Group  string  `json:"entity_group,omitempty"`
 	Entity string  `json:"entity,omitempty"` // of a token

@@ -300,7 +300,7 @@ func (c *call) teiTokenize(q *teiTokenizeRequest) (listOf[listOf[teiToken]], err
 	}, nil
 }
 
-// tokensOf are the tokens of a row, special ones among them or not.
+// tokensOf are the tokens of a sequence, special ones among them or not.
 func tokensOf(m *pipeline.Model, e *tokenizer.Encoding, special bool) listOf[teiToken] {
 	return func(yield func(teiToken) error) error {
 		for k, id := range e.InputIDs {

@@ -14,10 +14,10 @@ import (
 // leaves it. Its program bounds that.
 type tensors struct {
 	program *rlxc.Program
-	turn    chan struct{} // of capacity 1: whose turn it is
+	busy    chan struct{} // of capacity 1: the one run at a time holds it
 	waiting chan struct{} // who waits or runs
 
-	mu      sync.Mutex // of what follows; turn says who may change it
+	mu      sync.Mutex // of what follows; who holds busy may change it
 	session *rlxc.Session
 	held    int64
 	stats   tensorStats
@@ -44,7 +44,7 @@ func (s *spent) add(d time.Duration) {
 const mostWaiting = 64
 
 func newTensors(p *rlxc.Program) *tensors {
-	return &tensors{program: p, turn: make(chan struct{}, 1), waiting: make(chan struct{}, mostWaiting)}
+	return &tensors{program: p, busy: make(chan struct{}, 1), waiting: make(chan struct{}, mostWaiting)}
 }
 
 // run runs inputs and calls take with the outputs, which are the session's.
@@ -70,8 +70,8 @@ func (t *tensors) run(ctx context.Context, in rlxc.Tensors, take func(out rlxc.T
 		return pipeline.ErrQueueFull
 	}
 	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
+	case t.busy <- struct{}{}:
+		defer func() { <-t.busy }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -109,8 +109,8 @@ func (t *tensors) statistics() tensorStats {
 
 // close waits for what runs.
 func (t *tensors) close() error {
-	t.turn <- struct{}{}
-	defer func() { <-t.turn }()
+	t.busy <- struct{}{}
+	defer func() { <-t.busy }()
 	if t.session == nil {
 		return nil
 	}

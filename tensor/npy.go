@@ -86,7 +86,7 @@ func ReadNPY(r io.Reader, limit int64) (*Tensor, error) {
 	return FromBytes(d, shape, data)
 }
 
-// readExactly reads n bytes and finds the end. The memory grows with what comes: a header may lie.
+// readExactly reads n bytes and finds the end. The memory grows with what comes: a header may be false.
 func readExactly(r io.Reader, n int) ([]byte, error) {
 	const first = 1 << 20
 	data := AlignedBytes(min(n, first))

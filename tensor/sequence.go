@@ -39,7 +39,7 @@ func (t *Tensor) Append(x *Tensor) *Tensor {
 	l, n := t.list, int64(len(t.list.elems))
 	next := &list{size: l.size + elementSize + x.Size(), mixed: l.mixed || n > 0 && !alike(x, l.elems[0]), taken: l.taken}
 	if l.taken != nil && int(n) < cap(l.elems) && l.taken.CompareAndSwap(n, n+1) {
-		next.elems = l.elems[: n+1 : cap(l.elems)] // nobody else has this position
+		next.elems = l.elems[: n+1 : cap(l.elems)] // no other sequence has this position
 	} else {
 		next.elems = make([]*Tensor, n+1, 2*n+4)
 		copy(next.elems, l.elems)

@@ -86,7 +86,7 @@ var cleanUp = func() func(string) string {
 	pairs := []string{" .", ".", " ?", "?", " !", "!", " ,", ",", " ' ", "'", " n't", "n't", " 'm", "'m", " do not", " don't", " 's", "'s",
 		" 've", "'ve", " 're", "'re"}
 	return func(text string) string {
-		for i := 0; i < len(pairs); i += 2 { // one after another: a Replacer would look at each place once
+		for i := 0; i < len(pairs); i += 2 { // one after another: a Replacer would look at each position once
 			text = strings.ReplaceAll(text, pairs[i], pairs[i+1])
 		}
 		return text

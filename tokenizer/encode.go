@@ -334,7 +334,7 @@ func (t *Tokenizer) assemble(tmpl template, input Input, s *scratch, windows [2]
 			w, text := windows[slot.text], &s.texts[slot.text]
 			e.InputIDs = append(e.InputIDs, text.ids[w.start:w.end]...)
 			if spans {
-				t.place(&e, at, text, w, input, slot.text)
+				t.locate(&e, at, text, w, input, slot.text)
 				if !ascii {
 					e.countCharacters(at, input.texts[slot.text])
 				}
@@ -385,22 +385,22 @@ func newEncoding(length int, spans, ascii bool) Encoding {
 	return e
 }
 
-// place writes offsets, words and sequences of the tokens of a window, from the at-th of the sequence on.
-func (t *Tokenizer) place(e *Encoding, at int, from *tokens, w window, input Input, sequence int) {
+// locate writes offsets, words and sequences of the tokens of a window, from the at-th of the sequence on.
+func (t *Tokenizer) locate(e *Encoding, at int, from *tokens, w window, input Input, sequence int) {
 	text := input.texts[sequence]
 	spans, words := from.spans[w.start:w.end], from.words[w.start:w.end]
 	offsets, numbers, sequences := e.Offsets[at:at+len(spans)], e.Words[at:at+len(spans)], e.Sequences[at:at+len(spans)]
-	for i, place := range spans {
+	for i, s := range spans {
 		word := words[i]
 		added := word < 0
 		if added {
 			word = ^word
 		}
 		for _, prefixSpace := range t.post.trims {
-			first := i == 0 || place.start == 0 || input.split && int(place.start) == input.words[word].Start
-			place = t.trimmed(text, from.ids[w.start+i], place, added, prefixSpace && first)
+			first := i == 0 || s.start == 0 || input.split && int(s.start) == input.words[word].Start
+			s = t.trimmed(text, from.ids[w.start+i], s, added, prefixSpace && first)
 		}
-		offsets[i], numbers[i], sequences[i] = Span{int(place.start), int(place.end)}, int(word), sequence
+		offsets[i], numbers[i], sequences[i] = Span{int(s.start), int(s.end)}, int(word), sequence
 	}
 }
 

@@ -120,7 +120,7 @@ func (s sequence) normalize(t *text) error {
 	return nil
 }
 
-// A mapping replaces each character separately. What it returns for a character: the one that takes its place, and a second one after it;
+// A mapping replaces each character separately. What it returns for a character: the one that replaces it, and a second one after it;
 // none leaves nothing.
 type mapping func(r rune) (first, second rune)
 
@@ -362,7 +362,7 @@ func (t *text) byByte() bool { return !t.track || t.from != nil || t.ascii }
 // one pass what prepend and replaceAll do, for a text that is byByte.
 func (t *text) replaceByte(before string, old byte, content string) {
 	e := t.edit()
-	e.kept = false
+	e.unmoved = false
 	e.prepend(before, 0)
 	at := len(e.out)
 	size := at + len(t.bytes) + bytes.Count(t.bytes, []byte{old})*(len(content)-1)

@@ -114,7 +114,7 @@ func (n *bertNormalizer) run(o *ordered, i int) int {
 	}
 	if t.track {
 		o.current = t.origin(i - 1)
-		if !o.kept || t.from != nil || before != start { // or each is where it was
+		if !o.unmoved || t.from != nil || before != start { // or each is where it was
 			for k := start; k < i; k++ {
 				o.out = out[:before+k-start+1]
 				o.origins(len(o.out)-1, t.origin(k))

@@ -118,7 +118,7 @@ func (c *charsmap) normalize(t *text) error {
 		return nil
 	}
 	if i > 0 {
-		i-- // the cluster may go on
+		i-- // the cluster may continue
 	}
 	if t.track {
 		return c.normalizeTracked(t)
@@ -187,8 +187,8 @@ func (c *charsmap) normalizeTracked(t *text) error {
 		if !t.budget.fits(len(e.out) + len(replacement)) {
 			return
 		}
-		kept := len(replacement) > 0 && &old[0] == &replacement[0]
-		if kept && !waiting && !early {
+		unchanged := len(replacement) > 0 && &old[0] == &replacement[0]
+		if unchanged && !waiting && !early {
 			same += len(old)
 			return
 		}
@@ -200,7 +200,7 @@ func (c *charsmap) normalizeTracked(t *text) error {
 			last, waiting = change{r: r}, true
 		}
 		same += len(old)
-		if kept {
+		if unchanged {
 			put()
 			if early {
 				r, _ := utf8.DecodeRune(old)
@@ -236,7 +236,7 @@ func (c *charsmap) normalizeTracked(t *text) error {
 }
 
 // clusterLen returns the length of the grapheme cluster (Unicode Standard Annex 29) that text begins with, or 0 if it has
-// longestCluster bytes or more. What makes clusters of fewer bytes are the marks after a character and the few that stand before one:
+// longestCluster bytes or more. What makes clusters of fewer bytes are the marks after a character and the few that are before one:
 // syllables, flags and emoji are longer.
 func clusterLen(text []byte) int {
 	r, n := utf8.DecodeRune(text)

@@ -188,7 +188,7 @@ func sortMarks(run []change) {
 	}
 }
 
-// recompose is the canonical composition algorithm. A composite takes the place of all that went into it.
+// recompose is the canonical composition algorithm. A composite replaces all that went into it.
 func recompose(run []change) []change {
 	out := run[:0]
 	starter := -1 // the index in out of the starter that composes, if any

@@ -74,7 +74,7 @@ func (s preSequence) split(w *work) error {
 	return nil
 }
 
-// each calls do for each part that is not an added token, which appends to out what takes its place.
+// each calls do for each part that is not an added token, which appends to out what replaces it.
 func (w *work) each(do func(p part, out []part) ([]part, error)) error {
 	out := w.spare[:0]
 	var err error
@@ -105,7 +105,7 @@ func (w *work) rewrite(do func(e *edit, p part)) {
 	e.done()
 }
 
-// bertWords are what stands between the white space of a text, and each punctuation character alone.
+// bertWords are what is between the white space of a text, and each punctuation character alone.
 type bertWords struct{}
 
 func (bertWords) split(w *work) error {

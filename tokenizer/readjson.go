@@ -332,7 +332,7 @@ func (m *modelFile) readVocab(r *jsonReader) error {
 
 // parseScore reads a number as Rust's serde_json does it, through which tokenizers reads its files: the digits as one number, multiplied
 // or divided by a power of ten. The last bit may be another one than that of the nearest float64, and pieces of equal scores may change
-// places by it.
+// positions by it.
 func parseScore(number []byte) (score float64, ok bool) {
 	digits, negative := bytes.CutPrefix(number, []byte("-"))
 	var significand uint64

@@ -19,10 +19,10 @@ type text struct {
 	base  int32
 	track bool
 
-	ascii bool      // the original is ASCII
-	turn  int       // which of the memory bytes and from are in, if they are not the caller's; the next edit takes the other
-	outs  [2][]byte // memory of edits
-	froms [2][]span
+	ascii   bool      // the original is ASCII
+	current int       // which of the memory bytes and from are in, if they are not the caller's; the next edit takes the other
+	outs    [2][]byte // memory of edits
+	froms   [2][]span
 
 	budget budget
 }
@@ -112,15 +112,15 @@ func (t *text) spanOf(start, end int) span {
 // An edit rewrites a text, character by character. Origins follow the rules of tokenizers' NormalizedString: a character that
 // replaces another has its origin, one that is added has that of the character before it.
 type edit struct {
-	t    *text
-	out  []byte
-	from []span
-	kept bool // so far every character is where it was: from is not needed yet
-	at   int  // the next byte of the old text, for put
+	t       *text
+	out     []byte
+	from    []span
+	unmoved bool // so far every character is where it was: from is not needed yet
+	at      int  // the next byte of the old text, for put
 }
 
 func (t *text) edit() edit {
-	return edit{t: t, out: t.outs[1-t.turn][:0], from: t.froms[1-t.turn][:0], kept: true}
+	return edit{t: t, out: t.outs[1-t.current][:0], from: t.froms[1-t.current][:0], unmoved: true}
 }
 
 // done makes the new text the text, if that is not too much.
@@ -129,10 +129,10 @@ func (e *edit) done() {
 	if !t.budget.spend(len(e.out)) {
 		return
 	}
-	t.turn = 1 - t.turn
-	t.outs[t.turn], t.froms[t.turn] = e.out, e.from
+	t.current = 1 - t.current
+	t.outs[t.current], t.froms[t.current] = e.out, e.from
 	t.bytes, t.from = e.out, nil
-	if t.track && !e.kept { // else every byte is where it is in the original, as it did before
+	if t.track && !e.unmoved { // else every byte is where it is in the original, as it did before
 		t.from = e.from
 	}
 }
@@ -148,12 +148,12 @@ func (e *edit) emit(r rune, origin span) {
 
 // origins says that the bytes of out from n on came from origin.
 func (e *edit) origins(n int, origin span) {
-	if e.kept {
+	if e.unmoved {
 		at := e.t.base + int32(n)
 		if origin.start == at && origin.end == e.t.base+int32(len(e.out)) {
 			return
 		}
-		e.kept = false
+		e.unmoved = false
 		e.from = appendIdentity(e.from[:0], e.out[:n], e.t.base)
 	}
 	for range len(e.out) - n {
@@ -182,9 +182,9 @@ func appendIdentity(from []span, bytes []byte, base int32) []span {
 // copy adds bytes of the old text as they are.
 func (e *edit) copy(start, end int) {
 	t := e.t
-	if t.track && !(e.kept && t.from == nil && len(e.out) == start) {
-		if e.kept {
-			e.kept = false
+	if t.track && !(e.unmoved && t.from == nil && len(e.out) == start) {
+		if e.unmoved {
+			e.unmoved = false
 			e.from = appendIdentity(e.from[:0], e.out, t.base)
 		}
 		if t.from != nil {

@@ -295,12 +295,12 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 		return word, w.budget.err
 	}
 	// Local slices: to append to those of dst would store a pointer for each token.
-	ids, places, words, unmoved := dst.ids, dst.spans, dst.words, w.unmoved()
+	ids, offsets, words, unmoved := dst.ids, dst.spans, dst.words, w.unmoved()
 	for _, p := range w.parts {
 		if p.id != none {
 			ids = append(ids, int64(p.id))
 			if spans {
-				places, words = append(places, w.spanOf(int(p.start), int(p.end))), append(words, ^word)
+				offsets, words = append(offsets, w.spanOf(int(p.start), int(p.end))), append(words, ^word)
 			}
 			word++
 			continue
@@ -318,23 +318,23 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 		case unmoved:
 			for _, piece := range pieces {
 				start := w.base + p.start
-				places, words = append(places, span{start + piece.start, start + piece.end}), append(words, word)
+				offsets, words = append(offsets, span{start + piece.start, start + piece.end}), append(words, word)
 			}
 		default:
 			from := w.from
 			for _, piece := range pieces {
 				start, end := int(p.start+piece.start), int(p.start+piece.end)
 				if start < end && end <= len(from) { // spanOf's usual case, in line
-					places = append(places, span{from[start].start, from[end-1].end})
+					offsets = append(offsets, span{from[start].start, from[end-1].end})
 				} else {
-					places = append(places, w.spanOf(start, end))
+					offsets = append(offsets, w.spanOf(start, end))
 				}
 				words = append(words, word)
 			}
 		}
 		word++
 	}
-	dst.ids, dst.spans, dst.words = ids, places, words
+	dst.ids, dst.spans, dst.words = ids, offsets, words
 	return word, nil
 }
 

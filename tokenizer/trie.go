@@ -87,9 +87,9 @@ func inOrder(entries []entry) (text []byte, starts []uint32, ids []int32) {
 			at += n
 		}
 		for _, x := range keys {
-			place := &counts[k][uint8(x.head>>(8*k))]
-			other[*place] = x
-			*place++
+			at := &counts[k][uint8(x.head>>(8*k))]
+			other[*at] = x
+			*at++
 		}
 		keys, other = other, keys
 	}

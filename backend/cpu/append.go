@@ -48,7 +48,7 @@ var appendEntry = entry{
 	},
 }
 
-// An appendLine is where bytes of a position that are together stand, in bytes from those of position 0.
+// An appendLine is the offset of adjacent bytes of a position from those of position 0.
 type appendLine struct{ sequence, to, added, old int }
 
 // appendLines cuts a position into runs of bytes that are together in the result and in both operands.

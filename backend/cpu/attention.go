@@ -21,7 +21,7 @@ func (d *processor) attentionEntry() entry {
 		// The kernel walks batch, sequence and head by strides; only the elements of a head must be together. A mask may have
 		// any strides.
 		Strided: func(n *ir.Node, i int, strides []int) bool {
-			if i >= ir.AttentionRows {
+			if i >= ir.AttentionSequences {
 				return false
 			}
 			return i == ir.AttentionMask || strides[len(strides)-1] == 1 || n.Inputs[i].Type.Shape[3].Is(1)
@@ -30,13 +30,13 @@ func (d *processor) attentionEntry() entry {
 		InPlace:       func(_ *ir.Node, i int) bool { return i == ir.AttentionQ },
 		StridedResult: func(*ir.Node) bool { return true },
 		Scratch: func(n *ir.Node) []int64 {
-			if n.HasOperand(ir.AttentionRows) {
+			if n.HasOperand(ir.AttentionSequences) {
 				return d.packedAttentionScratch(n)
 			}
 			return []int64{int64(d.Threads()) * int64(align(d.attention(n).ScratchBytes()))}
 		},
 		Bind:   bindAttention,
-		Shares: func(n *ir.Node) bool { return !n.HasOperand(ir.AttentionRows) },
+		Shares: func(n *ir.Node) bool { return !n.HasOperand(ir.AttentionSequences) },
 	}
 }
 
@@ -52,7 +52,7 @@ func (d *processor) attention(n *ir.Node) *kernel.Attention {
 }
 
 func bindAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
-	if n.HasOperand(ir.AttentionRows) {
+	if n.HasOperand(ir.AttentionSequences) {
 		return bindPackedAttention(b, n, in, out), nil
 	}
 	op := n.Op.(ir.Attention)

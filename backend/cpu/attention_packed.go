@@ -8,10 +8,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// packedAttention plans the kernel of an attention by rows.
+// packedAttention plans the kernel of packed attention.
 func (d *processor) packedAttention(n *ir.Node) *kernel.PackedAttention {
 	q, k, v := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Inputs[ir.AttentionV].Type.Sizes()
-	sequences := n.Inputs[ir.AttentionRows].Type.Sizes()[0]
+	sequences := n.Inputs[ir.AttentionSequences].Type.Sizes()[0]
 	bf16From := 0
 	if d.format == formatBF16 {
 		bf16From = worthRounding
@@ -29,7 +29,7 @@ func (d *processor) packedAttentionScratch(n *ir.Node) []int64 {
 // bindPackedAttention returns two phases: one thread divides the sequences into pieces, and then all threads take pieces.
 func bindPackedAttention(b *binder, n *ir.Node, in, out []operand) step {
 	op := n.Op.(ir.Attention)
-	q, k, v, sequences, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], in[ir.AttentionRows], out[0]
+	q, k, v, sequences, y := in[ir.AttentionQ], in[ir.AttentionK], in[ir.AttentionV], in[ir.AttentionSequences], out[0]
 	a := b.d.packedAttention(n)
 	args := kernel.AttentionArgs{QStride: headStride(&q), KStride: headStride(&k), VStride: headStride(&v), OutStride: headStride(&y),
 		Scale: op.Scale, Softcap: op.Softcap}
@@ -68,7 +68,7 @@ func bindPackedAttention(b *binder, n *ir.Node, in, out []operand) step {
 		args.Window = windowOf(op, a.Queries, a.Keys)
 	}
 	plan, scratch, each := b.scratchBytes(0), b.scratchBytes(1), align(a.ScratchBytes())
-	return inTurn(
+	return inPhases(
 		step{parts: 1, run: func(m *machine, _, _ int) {
 			err := a.Plan(elements[int32](m, &sequences), plan.bytes(m))
 			if err == nil && byPosition {

@@ -93,7 +93,7 @@ func argReduceStep[T number](op ir.ArgReduce, y, x *operand) step {
 	}}
 }
 
-// argReduce is the position of the best of size elements that lie a distance apart.
+// argReduce is the position of the best of size elements that are a distance apart.
 func argReduce[T number](op ir.ArgReduce, s []T, size, distance int) int64 {
 	best, at := s[0], 0
 	for i := 1; i < size; i++ {

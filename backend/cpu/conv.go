@@ -16,7 +16,7 @@ import (
 func (d *processor) convEntry() entry {
 	return entry{
 		Supports: claimsConv,
-		TakesStored: func(n *ir.Node, i int) bool { // of a depthwise one a step of its own widens them, which are few
+		TakesStored: func(n *ir.Node, i int) bool { // a separate step widens the few weights of a depthwise one
 			return i == ir.ConvW && (isDepthwise(n) || isStored(n))
 		},
 		Strided: func(n *ir.Node, i int, strides []int) bool {
@@ -104,7 +104,7 @@ func convShape(n *ir.Node) (shape kernel.ConvShape, groups int, depthwise bool) 
 		DilationHigh: 1, PositionsHigh: 1}
 	axis := 0
 	front := func() int {
-		_, before, _ := op.Places(axis, ir.N(x[1+axis]))
+		_, before, _ := op.Positions(axis, ir.N(x[1+axis]))
 		return before.Int()
 	}
 	if len(x) == 4 && !isColumn(n) {
@@ -129,7 +129,7 @@ func isColumn(n *ir.Node) bool {
 	if len(x) != 4 || x[2] != 1 || y[2] != 1 || op.Kernel[1] != 1 {
 		return false
 	}
-	_, before, _ := op.Places(1, ir.N(1))
+	_, before, _ := op.Positions(1, ir.N(1))
 	return before.Is(0)
 }
 
@@ -245,7 +245,7 @@ func isTiled(n *ir.Node) bool {
 	return stored || !slices.ContainsFunc(floats(w.Const), func(x float32) bool { return x-x != 0 })
 }
 
-// convMatrices says how the weights of a convolution are packed: matrices [k,cols] of so many words, one for each group or each point.
+// convMatrices says how the weights of a convolution are packed: matrices [k,cols] of that many words, one for each group or each point.
 func (d *processor) convMatrices(n *ir.Node) (layout packed.Layout, matrices, k, cols, length int) {
 	s := n.Inputs[ir.ConvW].Type.Sizes()
 	matrices, k, cols = n.Op.(ir.Conv).Group, s[:len(s)-1].Elements(), s[len(s)-1]
@@ -259,7 +259,7 @@ func (d *processor) convMatrices(n *ir.Node) (layout packed.Layout, matrices, k,
 	return withForm(layout, form), matrices, k, cols, length
 }
 
-// packConv packs the weights of convolutions, and anew where a compiled file has them for another level of instructions.
+// packConv packs the weights of convolutions, and again where a compiled file has them for another level of instructions.
 func (d *processor) packConv(g *ir.Graph) (count int, err error) {
 	type key struct {
 		w        *ir.Value
@@ -358,7 +358,7 @@ func (d *processor) boundConv(n *ir.Node) (*tensor.Tensor, error) {
 	return w.Packed.Data, packedAs(w.Packed, layout, matrices*length)
 }
 
-// packMatrices packs the matrices [k,cols] of w: those of its groups, which lie beside each other, or of its points.
+// packMatrices packs the matrices [k,cols] of w: those of its groups, which are adjacent, or of its points.
 func (d *processor) packMatrices(w *ir.Value, form packed.Form, dst *tensor.Tensor, matrices, k, cols int) error {
 	if p := w.Packed; p != nil {
 		if p.Data == nil || p.Data.DType() != tensor.F32 || p.Layout.Form != form {

@@ -61,7 +61,7 @@ func openDevice(o backend.Options) (*Device, error) {
 	d.kernels = d.kernelTable()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Resizes: true}
 	for k, r := range d.kernels {
-		t.Rows[k] = r.row()
+		t.Kernels[k] = r.kernel()
 	}
 	if d.target, err = target.New(t); err != nil {
 		return nil, err

@@ -175,7 +175,7 @@ func scalarRow(fn ir.BinaryFn, dst, a []float32, ac int, b []float32, bc int) {
 		}
 	case ir.PRelu:
 		for c := range dst {
-			v, slope := a[c*ac], b[c*bc] // both before the result, which may be in the slope's place
+			v, slope := a[c*ac], b[c*bc] // both before the result, which may be written over the slope
 			if v < 0 {
 				v *= slope
 			}

@@ -154,5 +154,5 @@ func bindFeedForward(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			return step{}, err
 		}
 	}
-	return inTurn(phases...), nil
+	return inPhases(phases...), nil
 }

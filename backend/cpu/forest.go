@@ -99,5 +99,5 @@ func forestStep[T ops.Feature](b *binder, n *ir.Node, in, out []operand) step {
 			}
 		}
 	}}
-	return inTurn(vote, finish)
+	return inPhases(vote, finish)
 }

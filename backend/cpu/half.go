@@ -16,9 +16,9 @@ import (
 
 // withHalf makes the entry of a float32 kernel one that takes 16-bit floats as well.
 func withHalf(e entry) entry {
-	inner, row := e.Bind, e.row().WithHalf()
-	e.Supports, e.Strided, e.InPlace, e.StridedResult = row.Supports, row.Strided, row.InPlace, row.StridedResult
-	e.Scratch, e.Shares = row.Scratch, row.Shares
+	inner, k := e.Bind, e.kernel().WithHalf()
+	e.Supports, e.Strided, e.InPlace, e.StridedResult = k.Supports, k.Strided, k.InPlace, k.StridedResult
+	e.Scratch, e.Shares = k.Scratch, k.Shares
 	e.Bind = func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		if !target.HasHalf(n) {
 			return inner(b, n, in, out)
@@ -74,7 +74,7 @@ func bindHalf(b *binder, n *ir.Node, inner bindFunc) (step, error) {
 	if len(after) > 0 {
 		phases = append(phases, oneAfterAnother(after))
 	}
-	return inTurn(phases...), nil
+	return inPhases(phases...), nil
 }
 
 // toFloats and fromFloats convert by the type of the narrow side.

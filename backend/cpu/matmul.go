@@ -45,7 +45,7 @@ func matMulInPlace(n *ir.Node, i int) bool {
 }
 
 // matMulStrided lets a and b have any strides (the kernels read both by two strides and an offset a matrix), and a
-// residual rows of its own distance.
+// residual with a separate distance of rows.
 func matMulStrided(n *ir.Node, i int, strides []int) bool {
 	switch i {
 	case ir.MatMulA:

@@ -13,7 +13,7 @@ import (
 // A 16-bit weight is packed like a float32 one and stays 16-bit, unless a smaller format is asked for. Products of 16-bit and of 32-bit
 // floats widen it block by block.
 
-// packMatMul packs the constant matrices of products, and anew where a compiled file has them for another level of instructions or in
+// packMatMul packs the constant matrices of products, and again where a compiled file has them for another level of instructions or in
 // another format.
 func (d *processor) packMatMul(g *ir.Graph) (count int, err error) {
 	done := map[packKey]*ir.Value{}
@@ -59,12 +59,12 @@ func (d *processor) formatFor(k int) format {
 
 // pack lays out one float32 matrix.
 func (d *processor) pack(f format, w *tensor.Tensor, transposed bool) *ir.Packed {
-	layout, data := d.lay(d.weights.take, f, w, transposed)
+	layout, data := d.layOut(d.weights.take, f, w, transposed)
 	return d.weights.keep(layout, data)
 }
 
-// lay lays out one float32 matrix in memory that take returns.
-func (d *processor) lay(take func(tensor.DType, ...int) *tensor.Tensor, f format, w *tensor.Tensor, transposed bool) (packed.Layout,
+// layOut lays out one float32 matrix in memory that take returns.
+func (d *processor) layOut(take func(tensor.DType, ...int) *tensor.Tensor, f format, w *tensor.Tensor, transposed bool) (packed.Layout,
 	*tensor.Tensor) {
 	s := w.Shape()
 	k, n, row, col := s[len(s)-2], s[len(s)-1], s[len(s)-1], 1
@@ -93,14 +93,14 @@ func (d *processor) packWeight(w *tensor.Tensor, transposed bool) *ir.Packed {
 	}
 	var scratch sharing.Slab
 	defer scratch.Close()
-	layout, floats := d.lay(scratch.Tensor, f, wide, transposed)
+	layout, floats := d.layOut(scratch.Tensor, f, wide, transposed)
 	data := d.weights.take(w.DType(), floats.Shape()...)
 	fromFloats(d.set, w.DType(), tensor.Of[uint16](data), tensor.Of[float32](floats))
 	return d.weights.keep(withForm(layout, packed.Wide(w.DType())), data)
 }
 
 // adopt takes a weight that a compiled file holds packed. One that was packed for another level of instructions, or in
-// float32 where less is asked for, is packed anew.
+// float32 where less is asked for, is packed again.
 func (d *processor) adopt(w *ir.Value, transposed bool) (again bool, err error) {
 	s := w.Type.Sizes()
 	k, n := s[len(s)-2], s[len(s)-1]

@@ -91,7 +91,7 @@ func bindBF16(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			}
 		}
 	}}
-	return inTurn(round, step{parts: g.Parts(), run: func(m *machine, part, _ int) {
+	return inPhases(round, step{parts: g.Parts(), run: func(m *machine, part, _ int) {
 		a := kernel.GemmBF16Args{A: elements[uint16](m, &narrow), ARow: row, B: elements[uint16](m, e.w), GemmArgs: e.args}
 		e.resolve(m, &a.GemmArgs)
 		g.Run(part, &a)
@@ -133,7 +133,7 @@ func bindS8(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			min((part+1)*perPart, rows), k)
 	}}
 	worker, own := b.scratchBytes(s8Worker), align(g.ScratchBytes())
-	return inTurn(quantize, step{parts: g.Parts(), run: func(m *machine, part, id int) {
+	return inPhases(quantize, step{parts: g.Parts(), run: func(m *machine, part, id int) {
 		var f kernel.GemmArgs
 		e.resolve(m, &f)
 		a := kernel.GemmS8Args{

@@ -88,7 +88,7 @@ func moveStep[T tensor.Element](set *kernel.Set, y, x *operand) step {
 }
 
 // A matrix is transposed in tiles of transposedRows × transposedCols of the result: each line of the cache is filled, and read, at once.
-// Rows are few, for they lie powers of two apart.
+// Rows are few because they are powers of two apart.
 const (
 	transposedRows = 8
 	transposedCols = 16
@@ -174,7 +174,7 @@ var triluEntry = entry{
 		return step{parts: parts, run: func(m *machine, part, _ int) {
 			d, s := y.bytes(m), x.bytes(m)
 			for row := part * perPart; row < min((part+1)*perPart, rows); row++ {
-				// The diagonal is before element at of the row, in the upper triangle, and behind it in the lower one.
+				// The diagonal is before element at of the row, in the upper triangle, and after it in the lower one.
 				at := row%height + diagonal
 				if !op.Upper {
 					at++
@@ -218,7 +218,7 @@ var padEntry = entry{
 			steps = append(steps, st)
 			return err
 		}
-		for axis, size := range y.shape { // what lies before and after along an axis, between what does along those in front
+		for axis, size := range y.shape { // what is before and after along an axis, between what is along those in front
 			before, after := max(op.Before[axis].Int(), 0), max(op.After[axis].Int(), 0)
 			if err := add(y.cut(axis, 0, before), value); err != nil {
 				return step{}, err

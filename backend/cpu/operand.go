@@ -20,7 +20,8 @@ type operand struct {
 	span    int   // in elements, from the first to the last
 	width   int   // bytes an element; 0 for sub-byte types, whose span is in bytes
 	root    int   // ID of the root value
-	// slot says that the operand is at one of machine.locations, from 1 on, and location.off behind it: several steps have one closure.
+	// slot says that the operand is at one of machine.locations, from 1 on, and location.off bytes after it: several steps have one
+	// closure.
 	slot int
 }
 
@@ -171,7 +172,7 @@ func onesOf(cols int) *operand {
 
 // operands resolves a node's operands, absent ones as zero values, and its results. They are the node's step's: it may point to them.
 func (b *binder) operands(n *ir.Node) (in, out []operand) {
-	count := max(len(n.Inputs), ir.RowOf(n.Op).MaxIn)
+	count := max(len(n.Inputs), ir.DefOf(n.Op).MaxIn)
 	all := make([]operand, count+len(n.Outputs))
 	in, out = all[:count:count], all[count:]
 	for i, v := range n.Inputs {

@@ -70,7 +70,7 @@ func (d *processor) averagePoolEntry() entry {
 	}
 }
 
-// maxPoolEntry runs the largest elements under a window, of bytes too if nobody asks where they are.
+// maxPoolEntry runs the largest elements under a window, of bytes too if their indices are not used.
 func (d *processor) maxPoolEntry() entry {
 	return entry{
 		Supports: func(n *ir.Node) bool {

@@ -101,6 +101,6 @@ var dynamicQuantizeEntry = entry{
 			lo, hi := r.cut(part)
 			r.set.QuantizeU8(y.bytes(m)[lo:hi], r.x.f32(m)[lo:hi], s, z)
 		}}
-		return inTurn(r.step(), quantize), nil
+		return inPhases(r.step(), quantize), nil
 	},
 }

@@ -24,7 +24,7 @@ func (d *processor) qAttentionEntry() entry {
 			return i == ir.QAttentionMask
 		},
 		Scratch: func(n *ir.Node) []int64 {
-			if n.HasOperand(ir.QAttentionRows) {
+			if n.HasOperand(ir.QAttentionSequences) {
 				a := d.packedQAttention(n)
 				return []int64{int64(align(a.PlanBytes())), int64(d.Threads()) * int64(align(a.ScratchBytes()))}
 			}
@@ -45,10 +45,10 @@ func bindQAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	if y.len() == 0 {
 		return step{}, nil
 	}
-	if n.HasOperand(ir.QAttentionRows) {
-		a, sequences := b.d.packedQAttention(n), in[ir.QAttentionRows]
+	if n.HasOperand(ir.QAttentionSequences) {
+		a, sequences := b.d.packedQAttention(n), in[ir.QAttentionSequences]
 		plan, scratch, each := b.scratchBytes(0), b.scratchBytes(1), align(a.ScratchBytes())
-		return inTurn(
+		return inPhases(
 			step{parts: 1, run: func(m *machine, _, _ int) {
 				if err := a.Plan(elements[int32](m, &sequences), plan.bytes(m)); err != nil {
 					m.fail(n, err)
@@ -70,10 +70,10 @@ func bindQAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	}}, nil
 }
 
-// packedQAttention plans the kernel of an attention by rows.
+// packedQAttention plans the kernel of packed attention.
 func (d *processor) packedQAttention(n *ir.Node) *kernel.PackedQAttention {
 	q, v := n.Inputs[ir.QAttentionQ].Type.Sizes(), n.Inputs[ir.QAttentionV].Type.Sizes()
-	sequences := n.Inputs[ir.QAttentionRows].Type.Sizes()[0]
+	sequences := n.Inputs[ir.QAttentionSequences].Type.Sizes()[0]
 	return d.set.NewPackedQAttention(kernel.QAttentionShape{Batch: sequences, Queries: q[1], Heads: q[2], Size: q[3], Keys: v[1],
 		ValueSize: v[3]}, &d.qPlans)
 }

@@ -142,7 +142,7 @@ func bindQConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		}
 		k.Run(part%parts, &a, shared.bytes(m)[cacheLine+worker*own:][:own])
 	}}
-	return inTurn(zeroPhase(in[ir.QMatMulAZero], zero, flip), run), nil
+	return inPhases(zeroPhase(in[ir.QMatMulAZero], zero, flip), run), nil
 }
 
 // columnsFrom are the numbers of n columns, from one on: of those that all columns share, the same.
@@ -153,7 +153,7 @@ func columnsFrom[T any](all []T, first, n int) []T {
 	return all[first:][:n]
 }
 
-// packQConv packs the weights of convolutions of bytes, and anew where a compiled file has them for another level of instructions.
+// packQConv packs the weights of convolutions of bytes, and again where a compiled file has them for another level of instructions.
 func (d *processor) packQConv(g *ir.Graph) (count int, err error) {
 	type key struct {
 		w        *ir.Value

@@ -39,7 +39,7 @@ func claimsQMatMul(n *ir.Node) bool {
 	return !weight || len(b.Type.Shape) <= len(n.Inputs[ir.QMatMulA].Type.Shape)
 }
 
-// qMatMulStrided lets the operands of a product of activations have any strides, and the rows of other products lie evenly.
+// qMatMulStrided lets the operands of a product of activations have any strides, and the rows of other products be evenly spaced.
 func qMatMulStrided(n *ir.Node, i int, strides []int) bool {
 	switch weight := isWeight(n.Inputs[ir.QMatMulB]); {
 	case i == ir.QMatMulA && !n.Op.(ir.QMatMul).Dynamic(n.Inputs):
@@ -61,14 +61,14 @@ type qPlan struct {
 	addend     bool // a bias of integers is known to a run only
 	elems      int  // of a
 	workers    int
-	pack       *kernel.PackS8 // of a b that is no weight
+	pack       *kernel.PackS8 // of a b that is not a weight
 }
 
 func (d *processor) planQMatMul(n *ir.Node) *qPlan {
 	a, out := n.Inputs[ir.QMatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	p := &qPlan{batch: 1, weight: isWeight(n.Inputs[ir.QMatMulB]), dynamic: n.Op.(ir.QMatMul).Dynamic(n.Inputs), elems: a.Elements(),
 		workers: d.Threads()}
-	p.bySequence = n.HasOperand(ir.QMatMulRows)
+	p.bySequence = n.HasOperand(ir.QMatMulSequences)
 	p.quantized = is8Bit(n.Outputs[0].Type.DType)
 	p.addend = hasAddend(n)
 	rows, cols, k := out[:len(out)-1].Elements(), out[len(out)-1], a[len(a)-1]
@@ -84,7 +84,7 @@ func (d *processor) planQMatMul(n *ir.Node) *qPlan {
 // The scratch buffers of a product.
 const (
 	qWorker = iota // by worker: the kernel's, a cache line apart
-	qShared        // zero point, scale and range of a; zero point and scales of a b that is no weight
+	qShared        // zero point, scale and range of a; zero point and scales of a b that is not a weight
 	qA             // a as the kernel takes it
 	qB             // b packed
 	numQScratch
@@ -155,7 +155,7 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	} else {
 		phases = append(phases, q.packB())
 	}
-	return inTurn(append(phases, q.multiply())...), nil
+	return inPhases(append(phases, q.multiply())...), nil
 }
 
 // multiply runs the kernel over the parts of all products.
@@ -256,7 +256,7 @@ func evenOffsets(n, each int) []int {
 	return out
 }
 
-// quantize quantises a dynamic a, by its own range.
+// quantize quantises a dynamic a, by a separate range.
 func (q *qProduct) quantize(b *binder, x operand) []step {
 	return quantizeAll(b, x, q.g.K, q.scratch[qShared].part(cacheLine, q.rangeBytes(), tensor.U8), q.a, q.args.ARow, q.aScale, q.aZero)
 }
@@ -266,7 +266,7 @@ func (q *qProduct) quantize(b *binder, x operand) []step {
 func (q *qProduct) quantizeSequences(b *binder, x operand) step {
 	rows, k, row, set := q.g.M, q.g.K, q.args.ARow, b.d.set
 	q.aScale, q.aZero = q.scratch[qShared].part(cacheLine, rows, tensor.F32), q.scratch[qShared].part(cacheLine+4*rows, rows, tensor.I32)
-	dst, zero, scale, sequences, node := q.a, q.aZero, q.aScale, q.in[ir.QMatMulRows], q.node
+	dst, zero, scale, sequences, node := q.a, q.aZero, q.aScale, q.in[ir.QMatMulSequences], q.node
 	return step{parts: sequences.shape[0] + 1, run: func(m *machine, part, _ int) {
 		all := elements[int32](m, &sequences)
 		d, f, scales, zeros := dst.bytes(m), x.f32(m), scale.f32(m), elements[int32](m, &zero)
@@ -337,7 +337,7 @@ func (q *qProduct) bindWeight(d *processor) error {
 	return nil
 }
 
-// packB packs a b that is no weight, and lays out its scale and zero point for all columns.
+// packB packs a b that is not a weight, and lays out its scale and zero point for all columns.
 func (q *qProduct) packB() step {
 	w, bZero, bScale := q.in[ir.QMatMulB], q.in[ir.QMatMulBZero], q.in[ir.QMatMulBScale]
 	at, each := offsets(q.lead, &w), q.pack.Parts()

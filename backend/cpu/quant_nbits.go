@@ -60,7 +60,7 @@ func nBitsPackable(n *ir.Node) bool {
 		(zeros == nil || zeros.Const != nil && (zeros.Type.DType == tensor.U8 || !n.Op.(ir.MatMulNBits).Int8))
 }
 
-// packNBits packs the weights of products in blocks, and anew where a compiled file has them for another level of
+// packNBits packs the weights of products in blocks, and again where a compiled file has them for another level of
 // instructions.
 func (d *processor) packNBits(g *ir.Graph) (count int, err error) {
 	for _, n := range g.Nodes {
@@ -152,7 +152,7 @@ func bindNBits(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		bytes, scales := b.scratchBytes(1).part(0, nBytes, tensor.U8), b.scratchBytes(2).part(0, nScales, tensor.F32)
 		each := align(4 * op.K)
 		parts, perPart := rowParts(rows, op.K)
-		return inTurn(step{parts: parts, run: func(m *machine, part, worker int) {
+		return inPhases(step{parts: parts, run: func(m *machine, part, worker int) {
 			work := scratch.part(worker*each, op.K, tensor.F32)
 			for r := part * perPart; r < min((part+1)*perPart, rows); r++ {
 				g.Quantize(bytes.bytes(m), scales.f32(m), work.f32(m), x.f32(m)[r*op.K:][:op.K], r)
@@ -178,7 +178,7 @@ func bindNBits(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	quantize := step{parts: parts, run: func(m *machine, part, _ int) {
 		g.QuantizeBlocks(quantized.bytes(m), scales.f32(m), x.f32(m), op.K, part*perPart, min((part+1)*perPart, rows))
 	}}
-	return inTurn(quantize, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
+	return inPhases(quantize, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 		args := kernel.GemmBlocksS8Args{Quantized: quantized.bytes(m), Scales: scales.f32(m), GemmArgs: operands(m)}
 		g.Run(part, &args, w.Data.Bytes(), scratch.bytes(m)[worker*each:][:g.ScratchBytes()])
 	}}), nil

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// packQMatMul packs the weights of quantised products, once each, and anew where a compiled file has them for another level
+// packQMatMul packs the weights of quantised products, once each, and again where a compiled file has them for another level
 // of instructions.
 func (d *processor) packQMatMul(g *ir.Graph) (count int, err error) {
 	done := map[packKey]*ir.Value{}

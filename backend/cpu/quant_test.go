@@ -18,11 +18,11 @@ import (
 
 func init() {
 	for _, cases := range []map[string]string{quantCases, backendtest.OpaqueCases, backendtest.AppendCases, backendtest.RecurrentCases} {
-		maps.Copy(rowCases, cases)
+		maps.Copy(kernelCases, cases)
 	}
 }
 
-// quantCases are the programs around quantised kernels and 16-bit floats; see rowCases.
+// quantCases are the programs around quantised kernels and 16-bit floats; see kernelCases.
 var quantCases = map[string]string{
 	"quantize": `(%0 "x": f32[3,s]) { const %1: f32[] = [0.013] const %2: u8[] = [120] const %3: i8[] = [-3]
 		%4 = quantize(%0, %1, %2) {to=u8} %5 = quantize(%0, %1, %3) {to=i8} %6 = quantize(%0, %1) {to=u8}

@@ -116,7 +116,7 @@ func zeroPhase(from, to operand, flip int32) step {
 	return step{parts: 1, run: func(m *machine, _, _ int) { elements[int32](m, &to)[0] = byteAt(&from, m) + flip }}
 }
 
-// quantizeAll quantises x by its own range, which is found in scratch, and spaces its rows of k elements by row.
+// quantizeAll quantises x by a separate range, which is found in scratch, and spaces its rows of k elements by row.
 func quantizeAll(b *binder, x operand, k int, scratch, dst operand, row int, scale, zero operand) []step {
 	r, rows := newRanges(b, x, scratch), x.len()/max(k, 1)
 	parts, perPart := rowParts(rows, k)

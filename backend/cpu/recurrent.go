@@ -84,13 +84,13 @@ func bindRecurrent(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		if err != nil {
 			return step{}, err
 		}
-		return inTurn(append(inputs, widen, p.recurrence(b, n, in, out, states))...), nil
+		return inPhases(append(inputs, widen, p.recurrence(b, n, in, out, states))...), nil
 	}
 	states, err := p.bindStates(b, n, own)
 	if err != nil {
 		return step{}, err
 	}
-	return inTurn(append(inputs, p.recurrence(b, n, in, out, states))...), nil
+	return inPhases(append(inputs, p.recurrence(b, n, in, out, states))...), nil
 }
 
 // bindInputs plans the product with W by its form; own is the scratch of a worker for stored weights.

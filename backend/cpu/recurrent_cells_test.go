@@ -15,7 +15,7 @@ import (
 
 func init() {
 	for name, text := range cellCases() {
-		rowCases[name] = text
+		kernelCases[name] = text
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// packRecurrent packs the weights of recurrences, their directions one after the other, and anew where a compiled file has them for
+// packRecurrent packs the weights of recurrences, their directions one after the other, and again where a compiled file has them for
 // another level of instructions.
 func (d *processor) packRecurrent(g *ir.Graph) (count int, err error) {
 	done := map[*ir.Value]*ir.Value{}
@@ -133,7 +133,7 @@ func (d *processor) packDirectionBytes(w *ir.Value, direction int, dst *tensor.T
 	return nil
 }
 
-// packStoredRecurrent packs the matrices of all directions of a stored weight, or packs anew what another level has packed; nil where
+// packStoredRecurrent packs the matrices of all directions of a stored weight, or packs again what another level has packed; nil where
 // nothing is to be done.
 func (d *processor) packStoredRecurrent(w *ir.Value) (*ir.Packed, error) {
 	s := weightSizes(w)

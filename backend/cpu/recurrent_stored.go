@@ -55,7 +55,7 @@ func (f *fewProduct) scratchBytes() (all int) {
 	return all
 }
 
-// run multiplies; the columns of A lie side by side.
+// run multiplies; the columns of A are adjacent.
 func (f *fewProduct) run(args *kernel.GemmArgs, b *kernel.Stored, scratch []byte) {
 	if f.bytes == nil {
 		for part := range f.floats.Parts() {

@@ -24,7 +24,7 @@ func TestRecurrentThreads(t *testing.T) {
 		for _, threads := range []int{1, 2} {
 			d, err := cpu.Open(backend.Options{Threads: threads})
 			require.NoError(t, err)
-			g, err := ir.Parse(`graph "case" ` + rowCases[name])
+			g, err := ir.Parse(`graph "case" ` + kernelCases[name])
 			require.NoError(t, err)
 			_, err = d.Prepare(g)
 			require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestWeightsOfAnotherLevel(t *testing.T) {
 	b := ir.Binding{"s": 9}
 	for _, name := range []string{"lstm both ways", "quantised lstm both ways", "conv tiled", "conv groups", "conv weights of two"} {
 		results := func(devices ...*cpu.Device) []*tensor.Tensor {
-			g, err := ir.Parse(`graph "case" ` + rowCases[name])
+			g, err := ir.Parse(`graph "case" ` + kernelCases[name])
 			require.NoError(t, err)
 			for _, d := range devices {
 				_, err = d.Prepare(g)
@@ -102,7 +102,7 @@ func TestRecurrentNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	for _, name := range []string{"lstm", "lstm reverse", "gru reset", "quantised lstm", "quantised lstm reverse"} {
-		check(t, name, rowCases[name], 0, d)
+		check(t, name, kernelCases[name], 0, d)
 	}
 	const narrow = `(%0 "x": f32[s,2,0]) { const %1: i8[1,0,20] = data const %2: i8[1,5,20] = data const %3: f32[1,40] = data
 	const %4: f32[1] = [0.003] const %5: i8[1] = [1]
@@ -112,7 +112,7 @@ func TestRecurrentNothing(t *testing.T) {
 }
 
 // TestSpoiltPackedRecurrences: packed weights that are not as a compiled file has them are refused, by the level that reads them so and by
-// one that packs them anew.
+// one that packs them again.
 func TestSpoiltPackedRecurrences(t *testing.T) {
 	for _, name := range []string{"lstm both ways", "quantised lstm both ways", "stored gru f16", "stored gru bf16",
 		"stored gru i8 columns", "stored gru u4 blocks"} {
@@ -125,7 +125,7 @@ func TestSpoiltPackedRecurrences(t *testing.T) {
 				"another form":  func(p *ir.Packed) { p.Layout.Form = packed.Winograd },
 				"another width": func(p *ir.Packed) { p.Layout.Vector *= 64 },
 			} {
-				g, err := ir.Parse(`graph "case" ` + rowCases[name])
+				g, err := ir.Parse(`graph "case" ` + kernelCases[name])
 				require.NoError(t, err)
 				prepare := func(level string) (*cpu.Device, error) {
 					d, err := cpu.Open(backend.Options{CPU: level, Threads: 1})

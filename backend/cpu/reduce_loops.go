@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Reductions that have no kernel, and those along axes that are no neighbours, add up in Go, floats in float64.
+// Reductions that have no kernel, and those along axes that are not adjacent, add up in Go, floats in float64.
 
 // A fold is how the elements of a group become one.
 type fold[A float64 | int64 | uint64] struct {

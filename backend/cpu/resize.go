@@ -164,7 +164,7 @@ func (p *resizePlan) mixLead(set *kernel.Set, k *kernel.Mixer, dst, x []float32,
 			clear(dst)
 			return false
 		}
-		for i := len(mix) - 1; i >= 0; i-- { // the first goes last: it takes the place of what there was
+		for i := len(mix) - 1; i >= 0; i-- { // the first goes last: it replaces what there was
 			for t := range taps {
 				k.Offsets[i*taps+t] = k.Offsets[t] + 4*stride*mix[i].At
 				k.Scalars[i*taps+t] = k.Scalars[t] * float32(mix[i].Weight)

@@ -72,7 +72,7 @@ func (t *sampled) meet(op ops.GridSample, x *operand, image int, coordinates []f
 	for axis := range len(x.shape) - 2 {
 		var memory [4]ops.Neighbour
 		mix := op.Neighbours(memory[:0], coordinates[len(x.shape)-3-axis], x.shape[2+axis])
-		for i := len(mix) - 1; i >= 0; i-- { // the first goes last: it takes the place of what there was
+		for i := len(mix) - 1; i >= 0; i-- { // the first goes last: it replaces what there was
 			for k := range t.n {
 				t.at[i*t.n+k] = t.at[k] + mix[i].At*x.strides[2+axis]
 				t.weights[i*t.n+k] = t.weights[k] * float32(mix[i].Weight)

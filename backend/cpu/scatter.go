@@ -30,7 +30,7 @@ func scattered(set *kernel.Set, y, x *operand, updates step) (step, error) {
 		return updates, nil
 	}
 	first, err := copyStep(set, y, x)
-	return inTurn(first, updates), err
+	return inPhases(first, updates), err
 }
 
 // combined is what a reduction makes of what is there and an update.

@@ -20,8 +20,8 @@ type step struct {
 	locations []location // of the operands, results and scratch, if run is for others as well
 }
 
-// inTurn joins phases to one step.
-func inTurn(phases ...step) step {
+// inPhases joins phases to one step.
+func inPhases(phases ...step) step {
 	for i := len(phases) - 1; i > 0; i-- {
 		phases[i-1].then = &phases[i]
 	}
@@ -45,7 +45,7 @@ func oneAfterAnother(steps []step) step {
 	}}
 }
 
-// An entry of the kernel table says how the processor runs an op: what the passes before planning need to know (target.Row), and how a
+// An entry of the kernel table says how the processor runs an op: what the passes before planning need to know (target.Kernel), and how a
 // node becomes a step.
 type entry struct {
 	Supports      func(n *ir.Node) bool
@@ -64,9 +64,9 @@ type entry struct {
 // A bindFunc makes the step of a bound node. An absent operand is the zero operand.
 type bindFunc func(b *binder, n *ir.Node, in, out []operand) (step, error)
 
-// row is what the passes before planning need to know.
-func (e *entry) row() target.Row {
-	return target.Row{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace,
+// kernel is what the passes before planning need to know.
+func (e *entry) kernel() target.Kernel {
+	return target.Kernel{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace,
 		StridedResult: e.StridedResult, Scratch: e.Scratch, TakesStored: e.TakesStored, Shares: e.Shares, ReadsPacked: e.ReadsPacked}
 }
 
@@ -79,7 +79,7 @@ func isEmpty(n *ir.Node) bool {
 	return !slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return v.Type.Elements() > 0 })
 }
 
-// bindEmpty makes nothing but the strings that are no bytes of the arena.
+// bindEmpty makes only the strings, which are not bytes of the arena.
 func bindEmpty(b *binder, n *ir.Node) step {
 	_, out := b.operands(n)
 	return step{parts: 1, run: func(m *machine, _, _ int) {

@@ -155,7 +155,7 @@ func (d *processor) packStored(w *storedWeight, c coding, matrices int, at func(
 		}
 		p := c.pack(d.set)
 		blocks := (c.k + p.Block - 1) / p.Block
-		value, scaleAt, per := ir.Codes(w.values), w.op.ScaleAt(w.values.Shape(), w.scale.Shape()), 8/p.Bits
+		value, scaleAt, per := ir.QuantizedValues(w.values), w.op.ScaleAt(w.values.Shape(), w.scale.Shape()), 8/p.Bits
 		src, scales, zeros := make([]byte, c.n*blocks*p.Block/per), make([]float32, c.n*blocks), make([]float32, c.n*blocks)
 		eachElement(c.k, c.n, func(k, n int) {
 			index := n*blocks*p.Block + k
@@ -166,8 +166,8 @@ func (d *processor) packStored(w *storedWeight, c coding, matrices int, at func(
 			for b := range blocks {
 				scale := scaleAt(at(i, b*p.Block, n))
 				scales[n*blocks+b] = float32(w.scale.Float64(scale))
-				if zeros[n*blocks+b] = float32(ir.Codes(middle)(0)); w.zero != nil {
-					zeros[n*blocks+b] = float32(ir.Codes(w.zero)(scale))
+				if zeros[n*blocks+b] = float32(ir.QuantizedValues(middle)(0)); w.zero != nil {
+					zeros[n*blocks+b] = float32(ir.QuantizedValues(w.zero)(scale))
 				}
 			}
 		}

@@ -118,25 +118,25 @@ func storedRecurrences() map[string]string {
 func init() {
 	for _, cases := range []map[string]string{storedConvs(), storedRecurrences()} {
 		for name, text := range cases {
-			rowCases[name] = text
+			kernelCases[name] = text
 		}
 	}
-	rowCases["stored conv infinite"] = `(%0 "x": f32[2,s,9,16]) {
+	kernelCases["stored conv infinite"] = `(%0 "x": f32[2,s,9,16]) {
 	const %3: f16[3,3,16,16] = [` + strings.Repeat("0.25, ", 4*256) + "inf" + strings.Repeat(", -0.5", 5*256-1) + `]
 		%1 = cast(%3) {to=f32} %2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1}
 		return %2 as "y" }`
-	rowCases["coded conv infinite scale"] = `(%0 "x": f32[2,s,9,16]) {
+	kernelCases["coded conv infinite scale"] = `(%0 "x": f32[2,s,9,16]) {
 	const %3: u8[3,3,16,16] = data const %4: f32[16] = [` + strings.Repeat("0.25, ", 15) + `inf] const %5: u8[16] = data
 		%1 = dequantize(%3, %4, %5) {to=f32, axis=3}
 		%2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`
 	// Scales along other axes are not packed: these run, by widened weights.
-	rowCases["stored conv by inputs"] = `(%0 "x": f32[2,s,16]) { const %3: i8[3,16,20] = data
+	kernelCases["stored conv by inputs"] = `(%0 "x": f32[2,s,16]) { const %3: i8[3,16,20] = data
 	const %4: f32[16] = ` + numbered(16, 0.002, 0.0005) + ` %1 = dequantize(%3, %4) {to=f32, axis=1}
 		%2 = conv(%0, %1) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`
 }
 
 // TestStoredStayPacked: what is resident of weights is no larger than what the model stores, but for scales and rounded panels; a level
-// packs anew what another has packed, and the same results come out.
+// packs again what another has packed, and the same results come out.
 func TestStoredStayPacked(t *testing.T) {
 	cases := storedConvs()
 	maps.Copy(cases, storedRecurrences())

@@ -176,7 +176,7 @@ func TestNothingByEval(t *testing.T) {
 	for _, name := range []string{"resize", "resize wide", "average pool", "max pool", "grid sample", "top k", "pad with its own",
 		"gather_nd", "scatter_elements", "scatter_nd", "cumsum of floats", "log softmax", "argmax of integers", "max pool with places",
 		"lp pool", "lrn", "transforms", "frames"} {
-		g, err := ir.Parse(`graph "case" ` + rowCases[name])
+		g, err := ir.Parse(`graph "case" ` + kernelCases[name])
 		require.NoError(t, err, name)
 		for _, n := range g.Nodes {
 			require.NotEqual(t, target.OnHost, d.Target().Where(n), "%s: %v", name, n)

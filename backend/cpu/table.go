@@ -36,14 +36,14 @@ func (d *processor) kernelTable() map[ir.Kind]entry {
 
 		ir.KindRange: rangeEntry,
 
-		ir.KindMatMul:      d.halfMatMulEntry(d.matMulEntry()),
-		ir.KindFeedForward: d.feedForwardEntry(),
-		ir.KindConv:        d.convEntry(),
-		ir.KindLayerNorm:   withHalf(layerNormEntry),
-		ir.KindAttention:   withHalf(d.attentionEntry()),
-		ir.KindRotary:      rotaryEntry,
-		ir.KindEmbedding:   embeddingEntry,
-		ir.KindSumRows:     sumSequencesEntry,
+		ir.KindMatMul:       d.halfMatMulEntry(d.matMulEntry()),
+		ir.KindFeedForward:  d.feedForwardEntry(),
+		ir.KindConv:         d.convEntry(),
+		ir.KindLayerNorm:    withHalf(layerNormEntry),
+		ir.KindAttention:    withHalf(d.attentionEntry()),
+		ir.KindRotary:       rotaryEntry,
+		ir.KindEmbedding:    embeddingEntry,
+		ir.KindSumSequences: sumSequencesEntry,
 
 		ir.KindQuantize:        quantizeEntry,
 		ir.KindDequantize:      dequantizeEntry,

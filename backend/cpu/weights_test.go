@@ -20,9 +20,9 @@ import (
 var lowCases = []string{"matmul weight", "matmul weight odd", "matmul residual", "matmul first", "matmul first kept", "matmul strided"}
 
 func init() {
-	rowCases["matmul weight odd"] = `(%0 "x": f32[2,s,21]) { const %1: f32[21,50] = data const %2: f32[50] = data
+	kernelCases["matmul weight odd"] = `(%0 "x": f32[2,s,21]) { const %1: f32[21,50] = data const %2: f32[50] = data
 	%3 = matmul(%0, %1, %2) {act=relu, alpha=0.5} return %3 as "y" }`
-	rowCases["matmul strided"] = `(%0 "x": f32[11,s]) { const %1: f32[11,5] = data %2 = transpose(%0) {perm=[1,0]} %3 = matmul(%2, %1)
+	kernelCases["matmul strided"] = `(%0 "x": f32[11,s]) { const %1: f32[11,5] = data %2 = transpose(%0) {perm=[1,0]} %3 = matmul(%2, %1)
 	return %3 as "y" }`
 }
 
@@ -100,7 +100,7 @@ func TestLowerPrecision(t *testing.T) {
 				d, err := cpu.Open(o)
 				require.NoError(t, err)
 				for _, name := range lowCases {
-					text := `graph "case" ` + cmp.Or(rowCases[name], backendtest.RowCases[name])
+					text := `graph "case" ` + cmp.Or(kernelCases[name], backendtest.KernelCases[name])
 					for _, s := range []int{1, 2, 7, 17, 63, 130} {
 						g, err := ir.Parse(text)
 						require.NoError(t, err)

@@ -102,11 +102,11 @@ func bindAttention(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error)
 	for i := range 3 {
 		p.qs[i], p.ks[i], p.vs[i] = int64(q.Strides[i]), int64(k.Strides[i]), int64(v.Strides[i])
 	}
-	rows := ir.Operand(in, ir.AttentionRows)
+	list := ir.Operand(in, ir.AttentionSequences)
 	if mask != nil {
 		to := tensor.Shape{q.Shape[0], q.Shape[2], q.Shape[1], k.Shape[1]}
-		if rows != nil { // its first axis is of texts, and its last two are of positions
-			to = append(tensor.Shape{rows.Shape[0], q.Shape[2], 1, 1}[:4-min(2, len(mask.Shape))],
+		if list != nil { // its first axis is of sequences, and its last two are of positions
+			to = append(tensor.Shape{list.Shape[0], q.Shape[2], 1, 1}[:4-min(2, len(mask.Shape))],
 				mask.Shape[max(0, len(mask.Shape)-2):]...)
 		}
 		p.ms, p.maskKind = mask.steps(to), kinds[mask.DType]
@@ -115,15 +115,15 @@ func bindAttention(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error)
 		return nil, errOnHost
 	}
 	name, general := "", p.causal != 0 || p.window > 0 || p.cap != 0 || p.ms[2] != 0
-	var byRows *rowsAttentionParams
-	if rows != nil {
-		if byRows = b.rowsAttention(p, in); byRows == nil {
+	var packed *packedAttentionParams
+	if list != nil {
+		if packed = b.packedAttention(p, in); packed == nil {
 			return nil, errOnHost
 		}
 		name, general = "_rows", general || mask != nil
 	}
 	grid, shared := [3]int{ceil(q.Shape[1], flashRows), q.Shape[0] * q.Shape[2], 1}, 0
-	if b.d.flashes(&p, q, k, v) && !byRows.relative() {
+	if b.d.flashes(&p, q, k, v) && !packed.relative() {
 		unit := b.d.attentionUnit(q)
 		if general {
 			name += "_general"
@@ -133,8 +133,8 @@ func bindAttention(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error)
 		grid[0] = ceil(q.Shape[1], attentionRows)
 		name, shared = "attention_"+floats[q.DType]+name, attentionShared(q.Shape[3], v.Shape[3])
 	}
-	if byRows != nil {
-		return []*launch{newLaunch(name, *byRows, grid, 128, shared)}, nil
+	if packed != nil {
+		return []*launch{newLaunch(name, *packed, grid, 128, shared)}, nil
 	}
 	return []*launch{newLaunch(name, p, grid, 128, shared)}, nil
 }

@@ -12,34 +12,34 @@ type (
 		scores            address
 		head, token, step int64
 		index, status     address
-		places, count     int32
+		size, count       int32
 	}
-	rowsAttentionParams struct {
+	packedAttentionParams struct {
 		attentionParams
-		rows, positions address
-		byQuery, byKey  relativeParams
-		texts, places   int32
+		list, positions  address
+		byQuery, byKey   relativeParams
+		sequences, limit int32
 	}
 )
 
 // relative reports whether attention adds scores by relative position, which only the kernel for heads of any size does.
-func (p *rowsAttentionParams) relative() bool {
+func (p *packedAttentionParams) relative() bool {
 	return p != nil && (p.byQuery.scores != 0 || p.byKey.scores != 0)
 }
 
-// rowsAttention adds the parameters of attention within sequences. It returns nil if the kernels do not take these operands.
-func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionParams {
-	rows, positions, mask := in[ir.AttentionRows], ir.Operand(in, ir.AttentionPositions), ir.Operand(in, ir.AttentionMask)
-	if !rows.aligned(16) {
+// packedAttention adds the parameters of attention within sequences. It returns nil if the kernels do not take these operands.
+func (b *binder) packedAttention(p attentionParams, in []*operand) *packedAttentionParams {
+	list, positions, mask := in[ir.AttentionSequences], ir.Operand(in, ir.AttentionPositions), ir.Operand(in, ir.AttentionMask)
+	if !list.aligned(16) {
 		return nil
 	}
-	r := &rowsAttentionParams{attentionParams: p, rows: rows.at, positions: positions.pointer(), texts: int32(rows.Shape[0]),
-		places: math.MaxInt32}
+	r := &packedAttentionParams{attentionParams: p, list: list.at, positions: positions.pointer(), sequences: int32(list.Shape[0]),
+		limit: math.MaxInt32}
 	r.guard = 1
 	if mask != nil {
 		for _, n := range mask.Shape[max(0, len(mask.Shape)-2):] {
 			if n > 1 {
-				r.places = min(r.places, int32(n))
+				r.limit = min(r.limit, int32(n))
 			}
 		}
 	}
@@ -48,7 +48,7 @@ func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionP
 		if scores != nil {
 			y = relativeParams{scores.at, int64(scores.Strides[1]), int64(scores.Strides[2]), int64(scores.Strides[3]), index.at,
 				b.report(3, scores.Shape[3]), int32(index.Shape[0]), int32(scores.Shape[3])}
-			r.places = min(r.places, y.places)
+			r.limit = min(r.limit, y.size)
 		}
 		return y
 	}
@@ -56,20 +56,20 @@ func (b *binder) rowsAttention(p attentionParams, in []*operand) *rowsAttentionP
 	return r
 }
 
-// sumRowsEntry adds up the tokens of each sequence.
-var sumRowsEntry = entry{
+// sumSequencesEntry sums the tokens of each sequence.
+var sumSequencesEntry = entry{
 	Supports: counted,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, y := in[0], out[0]
-		p := sumRowsParams{y: y.at, x: x.at, texts: in[1].at, total: int64(y.Elements()), width: int64(y.Shape[1:].Elements()),
+		p := sumSequencesParams{y: y.at, x: x.at, list: in[1].at, total: int64(y.Elements()), width: int64(y.Shape[1:].Elements()),
 			tokens: int32(x.Shape[1]), kind: kinds[x.DType]}
 		return []*launch{perElement("sum_rows", p, y.Elements())}, nil
 	},
 }
 
-// sumRowsParams is SumRows in _gen/index.cu.
-type sumRowsParams struct {
-	y, x, texts  address
+// sumSequencesParams is SumSequences in _gen/index.cu.
+type sumSequencesParams struct {
+	y, x, list   address
 	total, width int64
 	tokens, kind int32
 }

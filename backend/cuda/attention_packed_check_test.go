@@ -18,13 +18,13 @@ import (
 // rowsTolerance is how far results, which are below 2, may be off.
 var rowsTolerance = map[tensor.DType]float64{tensor.F32: 2e-5, tensor.TF32: 4e-3, tensor.F16: 4e-3, tensor.BF16: 3e-2}
 
-// TestAttentionByRows holds attention within texts to Eval, and to zeros for tokens of no text.
-func TestAttentionByRows(t *testing.T) {
+// TestPackedAttention compares packed attention with Eval, and with zeros for tokens of no sequence.
+func TestPackedAttention(t *testing.T) {
 	for _, precision := range []tensor.DType{tensor.Invalid, tensor.TF32} {
 		onDevices(t, backend.Options{Precision: precision}, func(t *testing.T, d *Device) {
 			for _, dtype := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
 				for _, size := range []int{7, 8, 32, 64, 128} {
-					for name := range rowsBodies {
+					for name := range packedBodies {
 						few := size == 7 || size == 128 // whose kernels differ from others by their sizes alone
 						if precision == tensor.TF32 && (dtype != tensor.F32 || size != 32 && size != 64) || few && name != "plain" &&
 							name != "bias" && name != "relative" ||
@@ -37,8 +37,8 @@ func TestAttentionByRows(t *testing.T) {
 							atol = rowsTolerance[precision]
 						}
 						for _, s := range rowSizes {
-							checkRows(t, d, fmt.Sprintf("%s, heads of %d %s, s=%d", name, size, dtype, s), rowsCase(name, dtype, size), s,
-								atol)
+							checkPacked(t, d, fmt.Sprintf("%s, heads of %d %s, s=%d", name, size, dtype, s), packedCase(name, dtype, size),
+								s, atol)
 						}
 					}
 				}
@@ -47,8 +47,8 @@ func TestAttentionByRows(t *testing.T) {
 	}
 }
 
-// checkRows compares a case with its Eval; operand "p" is the positions of keys.
-func checkRows(t *testing.T, d *Device, name, text string, s int, atol float64) {
+// checkPacked compares a case with its Eval; operand "p" is the positions of keys.
+func checkPacked(t *testing.T, d *Device, name, text string, s int, atol float64) {
 	t.Helper()
 	g, err := ir.Parse(`graph "case" ` + text)
 	require.NoError(t, err, name)
@@ -67,8 +67,8 @@ func checkRows(t *testing.T, d *Device, name, text string, s int, atol float64) 
 	backendtest.Agree(t, name, got[0], want[0], atol, 0)
 }
 
-// manyTexts is a program of more texts than a block has threads.
-func manyTexts(size int) string {
+// manySequences is a program of more sequences than a block has threads.
+func manySequences(size int) string {
 	var rows []string
 	for i := range 300 {
 		rows = append(rows, fmt.Sprintf("%[1]d, %[2]d, %[1]d, %[2]d", 7*i+i*i%7, 7*i+7))
@@ -77,11 +77,11 @@ func manyTexts(size int) string {
 	return %%1 as "y" }`, size, strings.Join(rows, ", "))
 }
 
-// TestManyTexts is of more texts than a block has threads.
-func TestManyTexts(t *testing.T) {
+// TestManySequences has more sequences than a block has threads.
+func TestManySequences(t *testing.T) {
 	onDevices(t, backend.Options{}, func(t *testing.T, d *Device) {
 		for _, size := range []int{5, 32} {
-			checkRows(t, d, fmt.Sprintf("many texts, heads of %d", size), manyTexts(size), 1, 2e-5)
+			checkPacked(t, d, fmt.Sprintf("many sequences, heads of %d", size), manySequences(size), 1, 2e-5)
 		}
 	})
 }

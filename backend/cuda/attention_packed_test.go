@@ -15,8 +15,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// rowsBodies are attention within texts, with bounds, masks by position and by text, and scores by relative position.
-var rowsBodies = map[string]string{
+// packedBodies are packed attention, with bounds, masks by position and by sequence, and scores by relative position.
+var packedBodies = map[string]string{
 	"plain":  `%1 = attention(%0, %0, %0, _, %9) {scale=0.3}`,
 	"first":  `%1 = attention(%20, %0, %0, _, %19) {scale=0.3}`,
 	"causal": `%1 = attention(%0, %0, %0, _, %9, %6) {scale=0.3, causal=true}`,
@@ -24,31 +24,31 @@ var rowsBodies = map[string]string{
 	"bias":   `%1 = attention(%0, %0, %0, %8, %9, %6) {scale=0.3}`,
 	"keys":   `%2 = slice(%8) {starts=[0,0,0], sizes=[3,1,150], steps=[1,1,1]} %1 = attention(%0, %0, %0, %2, %9, %6) {scale=0.3}`,
 	"mask":   `%2: bool[3,150,150] = cast(%8) {to=bool} %1 = attention(%0, %0, %0, %2, %9, %6) {scale=0.3, window=9}`,
-	"texts": `%4 = reshape(%8) {shape=[3,1,150,150]} %2 = concat(%4, %4) {axis=0}
+	"sequences": `%4 = reshape(%8) {shape=[3,1,150,150]} %2 = concat(%4, %4) {axis=0}
 		%1 = attention(%0, %0, %0, %2, %9, %6) {scale=0.3}`,
-	"mask of texts": `%4 = slice(%8) {starts=[0,0,0], sizes=[3,1,150], steps=[1,1,1]} %3 = reshape(%4) {shape=[3,1,1,150]} %16 = neg(%3)
+	"mask of sequences": `%4 = slice(%8) {starts=[0,0,0], sizes=[3,1,150], steps=[1,1,1]} %3 = reshape(%4) {shape=[3,1,1,150]} %16 = neg(%3)
 		%2 = concat(%3, %16) {axis=0} %1 = attention(%0, %0, %0, %2, %9, %6) {scale=0.3}`,
 	"relative": `%10 = transpose(%11) {perm=[0,2,1,3]} %13 = neg(%12)
 		%1 = attention(%0, %0, %0, _, %9, %6, %10, %14, %13, %15) {scale=0.3}`,
 	"by key": `%1 = attention(%0, %0, %0, _, %9, %6, _, _, %12, %15) {scale=0.3}`,
 }
 
-// rowsOf are texts in the middle of a block of queries and over several, without tokens, with a first query that is no key, whose tokens
-// end at 150; and their first tokens alone.
-const rowsOf = `const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 149, 9, 149, 149, 150, 149, 150]
+// sequencesOf are sequences in the middle of a block of queries and over several, without tokens, with a first query that is no key, whose
+// tokens end at 150; and their first tokens alone.
+const sequencesOf = `const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 149, 9, 149, 149, 150, 149, 150]
 	const %19: i32[6,4] = [0, 1, 1, 4, 1, 2, 4, 4, 2, 3, 5, 5, 3, 4, 5, 9, 4, 5, 9, 149, 5, 6, 149, 150]`
 
-// rowsCase is a program around one of the bodies, for heads of a size.
-func rowsCase(body string, dtype tensor.DType, size int) string {
+// packedCase is a program around one of the bodies, for heads of a size.
+func packedCase(body string, dtype tensor.DType, size int) string {
 	text := fmt.Sprintf(`(%%7 "n": T[s], %%0 "x": T[1,150+s,3,%[1]d], %%20 "q": T[1,6,3,%[1]d], %%8 "b": T[3,150,150],
 		%%11 "c": T[1,150+s,3,s+5], %%12 "d": T[1,3,150+s,s+3],
 		%%6 "p": i64[1,150+s], %%14 "i": i64[150,150], %%15 "i": i64[150,150]) { %[2]s %[3]s
-		return %%1 as "y" }`, size, rowsOf, rowsBodies[body])
+		return %%1 as "y" }`, size, sequencesOf, packedBodies[body])
 	return strings.ReplaceAll(text, ": T[", ": "+dtype.String()+"[")
 }
 
-// TestAttentionByRowsOnTheHostSide: which kernels attention within texts has.
-func TestAttentionByRowsOnTheHostSide(t *testing.T) {
+// TestPackedAttentionOnTheHostSide: which kernels packed attention has.
+func TestPackedAttentionOnTheHostSide(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	fake := drivertest.New(t)
 	d := open(t, backend.Options{})
@@ -62,7 +62,7 @@ func TestAttentionByRowsOnTheHostSide(t *testing.T) {
 		for size, kernel := range kernels {
 			for dtype, unit := range floats {
 				clear(fake.Kernels)
-				g, err := ir.Parse(`graph "case" ` + rowsCase(body, dtype, size))
+				g, err := ir.Parse(`graph "case" ` + packedCase(body, dtype, size))
 				require.NoError(t, err, body)
 				b := ir.Binding{"s": 3}
 				m := d.NewMemory()

@@ -39,17 +39,17 @@ var ownCases = map[string]string{
 		return %4 as "y" }`,
 	"shrink": `(%0 "x": f32[3,s]) { %1 = shrink(%0) {alpha=0.5, beta=0.25} %2 = clamp(%0) {alpha=-0.01, beta=0.02}
 		return %1 as "y", %2 as "z" }`,
-	"quantised texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,24], %8 "r": f32[1,29+s,40], %7 "w": i8[24,40]) {
+	"quantised sequences": `(%6 "n": f32[s], %0 "x": f32[1,29+s,24], %8 "r": f32[1,29+s,40], %7 "w": i8[24,40]) {
 		const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 0, 5, 5, 9, 5, 9, 9, 30, 9, 30, 30, 30, 30, 30]
 		const %1: u8[24,40] = data const %2: u8[] = [101] const %3: f32[40] = data const %4: f32[40] = data
 		%5 = onnx.QMatMul(%0, %1, _, %2, _, %3, %4, %8, _, _, %9) {act=gelu}
 		const %10: f32[] = [0.05] %11 = onnx.QMatMul(%0, %7, _, _, _, %10, _, _, _, _, %9) return %5 as "y", %11 as "z" }`,
-	"quantised texts by units": `(%6 "n": f32[s], %0 "x": f32[1,29+s,48]) {
+	"quantised sequences by units": `(%6 "n": f32[s], %0 "x": f32[1,29+s,48]) {
 		const %9: i32[6,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 0, 5, 5, 9, 5, 9, 9, 30, 9, 30, 30, 30, 30, 30]
 		const %1: i8[48,40] = data const %3: f32[] = [0.05] const %4: f32[] = [0.11] const %10: u8[] = [7]
 		%5 = onnx.QMatMul(%0, %1, _, _, _, %3, _, _, %4, %10, %9)
 		const %2: i8[40,48] = data %11 = onnx.QMatMul(%0, %2, _, _, _, %3, _, _, _, _, %9) {transb=true} return %5 as "y", %11 as "z" }`,
-	"quantised ragged texts": `(%6 "n": f32[s], %0 "x": f32[1,29+s,23]) { const %9: i32[2,4] = [0, 4, 1, 4, 5, 30, 5, 30]
+	"quantised ragged sequences": `(%6 "n": f32[s], %0 "x": f32[1,29+s,23]) { const %9: i32[2,4] = [0, 4, 1, 4, 5, 30, 5, 30]
 		const %1: i8[23,40] = data const %3: f32[] = [0.05]
 		%5 = onnx.QMatMul(%0, %1, _, _, _, %3, _, _, _, _, %9) return %5 as "y" }`,
 	"matmul along five axes": `(%0 "x": f32[2,1,2,1,2,s,4], %1 "w": f32[1,2,1,2,1,4,3]) { %2 = matmul(%0, %1) return %2 as "y" }`,
@@ -59,13 +59,13 @@ var ownCases = map[string]string{
 		const %1: i64[2,2,2,2,2,2,2,2,2] = data %3 = scatter_elements(%0, %1, %2) return %3 as "y" }`,
 	"sum rows": `(%7 "n": f32[s], %0 "x": f32[1,9+s,3,7], %1 "m": i64[1,9+s]) {
 		const %9: i32[5,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 10, 9, 10]
-		%2 = sum_rows(%0, %9) %3 = sum_rows(%1, %9) return %2 as "y", %3 as "z" }`,
+		%2 = sum_sequences(%0, %9) %3 = sum_sequences(%1, %9) return %2 as "y", %3 as "z" }`,
 }
 
 // cases are all programs by name.
 func cases() map[string]string {
 	all := map[string]string{}
-	for _, list := range []map[string]string{backendtest.RowCases, backendtest.QuantizedCases, backendtest.BitCases,
+	for _, list := range []map[string]string{backendtest.KernelCases, backendtest.QuantizedCases, backendtest.BitCases,
 		backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, ownCases} {
 		maps.Copy(all, list)
 	}

@@ -48,7 +48,7 @@ func check(t *testing.T, d *Device, name, text string, s int) {
 	require.NoError(t, err, name)
 	b := ir.Binding{"s": s}
 	inputs := backendtest.Inputs(t, g, b)
-	if backendtest.RowCases[name] == "" { // floats so near to 0 that sums of products keep the tolerance
+	if backendtest.KernelCases[name] == "" { // floats so near to 0 that sums of products keep the tolerance
 		for _, x := range inputs {
 			small(x)
 		}

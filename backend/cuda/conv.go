@@ -10,9 +10,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A convolution is a product whose left operand is not in memory: a row is what the window meets at one place, tap by tap, and is read from
-// the image when a tile is brought in. The weights are the right operand as they lie. Groups are the batch of the product. Where few
-// channels come out of a group, a thread computes each result by itself.
+// A convolution is a product whose left operand is not in memory: a row is what the window covers at one position, tap by tap, and is read
+// from the image when a tile is brought in. The weights are the right operand as they are. Groups are the batch of the product. Where few
+// channels come out of a group, a thread computes each result alone.
 
 // windowTilings are the tilings of convolutions in _gen/three.cu. Names of kernels lack the precision.
 var windowTilings = []tiling{
@@ -42,20 +42,20 @@ type (
 	// windowParams is WindowProduct in _gen/three.cuh.
 	windowParams struct {
 		productParams
-		fixed                                                                                                                   int32
-		act                                                                                                                     actParams
-		image, row, col, channel                                                                                                int64
-		high, wide, placesHigh, placesWide, kernelWide, strideHigh, strideWide, dilationHigh, dilationWide, top, left, channels int32
-		whole, _                                                                                                                int32
+		fixed                                                                                                             int32
+		act                                                                                                               actParams
+		image, row, col, channel                                                                                          int64
+		high, wide, outHigh, outWide, kernelWide, strideHigh, strideWide, dilationHigh, dilationWide, top, left, channels int32
+		whole, _                                                                                                          int32
 	}
 	// directParams is WindowDirect in _gen/windows.cu.
 	directParams struct {
-		x, w, bias, residual, y                        address
-		total, image, channel                          int64
-		axis                                           [mostSpatial]int64
-		size, places, kernel, stride, dilation, before [mostSpatial]int32
-		channels, outputs, share                       int32
-		act                                            actParams
+		x, w, bias, residual, y                           address
+		total, image, channel                             int64
+		axis                                              [mostSpatial]int64
+		size, positions, kernel, stride, dilation, before [mostSpatial]int32
+		channels, outputs, share                          int32
+		act                                               actParams
 	}
 )
 
@@ -68,7 +68,7 @@ func (d *Device) convEntry() entry {
 			return isFloat(n.Inputs[ir.ConvX].Type.DType) && len(o.Kernel) <= mostSpatial && (fused || known)
 		},
 		Strided: func(n *ir.Node, i int, strides []int) bool {
-			// Where copying an image to have its channels together costs less than to bring each element by itself.
+			// Where copying an image to have its channels together costs less than to bring each element alone.
 			return i == ir.ConvX && (!d.tiled(n) || wholeChannels(strides) || !fourChannels(n))
 		},
 		// Each element of the residual is read where its result is written, just before.
@@ -90,7 +90,7 @@ func windowAct(o ir.Conv) (actParams, bool) {
 	return actParams{act, o.Alpha, o.Beta}, known
 }
 
-// wholeChannels reports whether the channels of a pixel lie together, and pixels are whole fours apart.
+// wholeChannels reports whether the channels of a pixel are adjacent, and pixels are whole fours apart.
 func wholeChannels(strides []int) bool {
 	last := len(strides) - 1
 	for _, s := range strides[:last] {
@@ -107,7 +107,7 @@ func fourChannels(n *ir.Node) bool {
 	return w[len(w)-2]%4 == 0
 }
 
-// tiled reports whether the kernels for matrix units take a convolution, of an image that lies as they need it.
+// tiled reports whether the kernels for matrix units take a convolution, of an image with the layout that they need.
 func (d *Device) tiled(n *ir.Node) bool {
 	o, x, w := n.Op.(ir.Conv), n.Inputs[ir.ConvX].Type, n.Inputs[ir.ConvW].Type.Sizes()
 	last := len(w) - 1
@@ -179,7 +179,7 @@ func (b *binder) conv(o ir.Conv, p *product, in []*operand, y *operand) ([]*laun
 	if p.unit == "" || !w.aligned(16) || ceil(p.M, p.rows) > 65535 || o.Group > 65535 {
 		return []*launch{direct(o, in, y, act, before)}, nil
 	}
-	q := windowParams{fixed: boolean(w.constant != nil), act: act, image: int64(x.Strides[0]), high: 1, placesHigh: 1, strideHigh: 1,
+	q := windowParams{fixed: boolean(w.constant != nil), act: act, image: int64(x.Strides[0]), high: 1, outHigh: 1, strideHigh: 1,
 		dilationHigh: 1, channels: int32(x.Shape[len(x.Shape)-1] / o.Group)}
 	q.productParams = productParams{a: x.at, b: w.at, bias: ir.Operand(in, ir.ConvBias).pointer(),
 		residual: ir.Operand(in, ir.ConvResidual).pointer(), y: y.at, acol: 1, brow: int64(cols), bcol: 1,
@@ -193,11 +193,11 @@ func (b *binder) conv(o ir.Conv, p *product, in []*operand, y *operand) ([]*laun
 		q.alead[0] *= q.channel
 	}
 	across := len(o.Kernel) - 1
-	q.col, q.wide, q.placesWide, q.left = int64(x.Strides[1+across]), int32(x.Shape[1+across]), int32(y.Shape[1+across]),
+	q.col, q.wide, q.outWide, q.left = int64(x.Strides[1+across]), int32(x.Shape[1+across]), int32(y.Shape[1+across]),
 		int32(before[across])
 	q.kernelWide, q.strideWide, q.dilationWide = int32(o.Kernel[across]), int32(o.Strides[across]), int32(o.Dilations[across])
 	if across > 0 {
-		q.row, q.high, q.placesHigh, q.top = int64(x.Strides[1]), int32(x.Shape[1]), int32(y.Shape[1]), int32(before[0])
+		q.row, q.high, q.outHigh, q.top = int64(x.Strides[1]), int32(x.Shape[1]), int32(y.Shape[1]), int32(before[0])
 		q.strideHigh, q.dilationHigh = int32(o.Strides[0]), int32(o.Dilations[0])
 	}
 	if p.splits > 1 {
@@ -219,9 +219,9 @@ func direct(o ir.Conv, in []*operand, y *operand, act actParams, before []int) *
 		total: int64(y.Elements()), image: int64(x.Strides[0]), channel: int64(x.Strides[last]), channels: int32(x.Shape[last] / o.Group),
 		outputs: int32(y.Shape[last]), share: int32(y.Shape[last] / o.Group)}
 	for i := range mostSpatial {
-		q.size[i], q.places[i], q.kernel[i], q.stride[i], q.dilation[i] = 1, 1, 1, 1, 1
+		q.size[i], q.positions[i], q.kernel[i], q.stride[i], q.dilation[i] = 1, 1, 1, 1, 1
 		if from := i - (mostSpatial - len(o.Kernel)); from >= 0 {
-			q.axis[i], q.size[i], q.places[i], q.before[i] = int64(x.Strides[1+from]), int32(x.Shape[1+from]), int32(y.Shape[1+from]),
+			q.axis[i], q.size[i], q.positions[i], q.before[i] = int64(x.Strides[1+from]), int32(x.Shape[1+from]), int32(y.Shape[1+from]),
 				int32(before[from])
 			q.kernel[i], q.stride[i], q.dilation[i] = int32(o.Kernel[from]), int32(o.Strides[from]), int32(o.Dilations[from])
 		}

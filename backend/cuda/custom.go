@@ -36,10 +36,10 @@ var prelude string
 // userEntry is the name of users' kernels.
 const userEntry = "compute"
 
-// A userKernel is the text of a kernel that is not of the archive, and what makes machine code of it.
+// A userKernel is the source of a kernel outside the archive, and what compiles it.
 type userKernel struct {
-	text    string
-	compile func(c *driver.Context, name, text string) ([]byte, error)
+	source  string
+	compile func(c *driver.Context, name, source string) ([]byte, error)
 }
 
 // seen is how a user's CUDA C++ sees elements of a type, and what reads and writes them.
@@ -85,8 +85,8 @@ var customEntry = entry{
 			describe(o, &p.y[i], &p.countY[i], &p.sizeY[i])
 		}
 		k := &userKernel{op.Def.PTX, (*driver.Context).Compile}
-		if k.text == "" {
-			k = &userKernel{cudaText(op, in, out), (*driver.Context).CompileCUDA}
+		if k.source == "" {
+			k = &userKernel{cudaSource(op, in, out), (*driver.Context).CompileCUDA}
 		}
 		attrs := 0
 		for _, a := range op.Attrs {
@@ -95,7 +95,7 @@ var customEntry = entry{
 				attrs++
 			}
 		}
-		l := newLaunch(op.Name+"\n"+k.text, p, line(ceil(out[0].Elements(), groupSize)), groupSize, 0)
+		l := newLaunch(op.Name+"\n"+k.source, p, line(ceil(out[0].Elements(), groupSize)), groupSize, 0)
 		l.user = k
 		return []*launch{l}, nil
 	},
@@ -112,8 +112,8 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// cudaText is the translation unit around a user's text.
-func cudaText(op ir.Custom, in, out []*operand) string {
+// cudaSource is the translation unit around a user's source.
+func cudaSource(op ir.Custom, in, out []*operand) string {
 	var s strings.Builder
 	s.WriteString(prelude)
 	s.WriteString("struct User {\nconst Op& op;\n")

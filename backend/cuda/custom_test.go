@@ -133,7 +133,7 @@ func TestCustomOnTheHostSide(t *testing.T) {
 	}
 }
 
-// TestCustomLateReads plans the device's arena: what an operator with a kernel of its own declares to read late stays for as long.
+// TestCustomLateReads plans the device's arena: what an operator with a separate kernel declares to read late stays for as long.
 func TestCustomLateReads(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	drivertest.New(t)
@@ -160,7 +160,7 @@ func TestCustomErrors(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	drivertest.New(t)
 	_, err := runClip(t, tensor.F32, rlxc.Op{CUDA: "refuse me"})
-	require.ErrorContains(t, err, "kernel com.example.ClipCount: NVRTC refuses it: com.example.Bad(1): error: refused")
+	require.ErrorContains(t, err, "kernel com.example.ClipCount: NVRTC cannot compile it: com.example.Bad(1): error: refused")
 	require.NotContains(t, err.Error(), "and more")
 	t.Setenv("RLXC_NVRTC", "/nowhere/libnvrtc.so")
 	_, err = runClip(t, tensor.F32, rlxc.Op{CUDA: clipCUDA})

@@ -87,7 +87,7 @@ func openDevice(o backend.Options) (*Device, error) {
 	}
 	d.modules = modules{ctx: d.ctx, loaded: map[string]*kernel{}, folder: cacheFolder(info)}
 	d.table = kernelTable(d)
-	t := target.Target{Name: "cuda/" + info.Name, Align: alignment, Rows: d.table.Rows()}
+	t := target.Target{Name: "cuda/" + info.Name, Align: alignment, Kernels: d.table.Kernels()}
 	if d.target, err = target.New(t); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

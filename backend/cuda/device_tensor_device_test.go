@@ -65,7 +65,7 @@ func TestSpeedOfDecoder(t *testing.T) {
 				_, err := plain.Run(context.Background(), through)
 				require.NoError(t, err)
 			})
-			fmt.Printf("decoder %s, %4d places: cache on the device %8.3f ms, at a new length %8.3f, through the host %8.3f\n",
+			fmt.Printf("decoder %s, %4d positions: cache on the device %8.3f ms, at a new length %8.3f, through the host %8.3f\n",
 				precision, length, steps, binds, trip)
 			for _, k := range all {
 				require.NoError(t, k.Close())

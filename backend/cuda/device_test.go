@@ -28,7 +28,7 @@ func TestEmptyOnDevice(t *testing.T) { backendtest.Empty(t, open(t, backend.Opti
 
 func TestGivesBackOnDevice(t *testing.T) { backendtest.GivesBack(t, open(t, backend.Options{})) }
 
-// TestInfinity: GELU of −∞ is 0, by itself and at the end of products of every kind.
+// TestInfinity: GELU of −∞ is 0, alone and at the end of products of every kind.
 func TestInfinity(t *testing.T) {
 	for precision, kinds := range map[tensor.DType][]string{tensor.F32: {"f32", "f16", "bf16"}, tensor.TF32: {"f32"}} {
 		d := open(t, backend.Options{Precision: precision})

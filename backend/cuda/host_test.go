@@ -149,7 +149,7 @@ func TestErrors(t *testing.T) {
 		"exclusive": {"cuDevicePrimaryCtxRetain", 46, "exclusive mode"},
 		"memory":    {"cuMemAlloc_v2", 2, "the device is out of memory"},
 		"pinned":    {"cuMemHostAlloc", 2, "pinned memory"},
-		"kernel":    {"cuLinkAddData_v2", 218, "the driver refuses a kernel's PTX"},
+		"kernel":    {"cuLinkAddData_v2", 218, "the driver cannot compile a kernel's PTX"},
 		"lost":      {"cuGraphLaunch", 719, "a kernel failed"},
 		"other":     {"cuStreamCreate", 5, `the NVIDIA driver reports "a fake error"`},
 	} {

@@ -103,7 +103,7 @@ func multiplied(t *testing.T, d *Device, p *product, a, b []float32) []float32 {
 	return tensor.Of[float32](out)
 }
 
-// TestSpeedOfKernels prints what kernels take by themselves: products of BERT-base, attention, convolutions of a ResNet-50 at batch 32 and
+// TestSpeedOfKernels prints what kernels take alone: products of BERT-base, attention, convolutions of a ResNet-50 at batch 32 and
 // others by channels, products by weights of 4 bits. It asserts nothing, and runs where RLXC_SPEED is "kernels".
 func TestSpeedOfKernels(t *testing.T) {
 	if os.Getenv("RLXC_SPEED") != "kernels" {
@@ -136,10 +136,10 @@ func TestSpeedOfKernels(t *testing.T) {
 				%%2 = conv(%%0, %%1) {kernel=[%[5]d,%[5]d], strides=[%[9]d,%[9]d], dilations=[1,1], pads=[%[10]d,%[10]d,%[10]d,%[10]d],
 				auto_pad="NOTSET", group=%[11]d, act=relu} return %%2 as "y" }`,
 				c.batch, c.size, c.size, c.in, c.kernel, c.kernel, c.in/c.groups, c.out, c.stride, c.kernel/2, c.groups)
-			places := c.size / c.stride
+			positions := c.size / c.stride
 			timed(t, d, fmt.Sprintf("%s conv %dx%dx%dx%d to %d, %dx%d, stride %d, groups %d", precision, c.batch, c.size, c.size, c.in,
 				c.out, c.kernel, c.kernel, c.stride, c.groups), text,
-				2*float64(c.batch*places*places*c.out)*float64(c.kernel*c.kernel*c.in/c.groups))
+				2*float64(c.batch*positions*positions*c.out)*float64(c.kernel*c.kernel*c.in/c.groups))
 		}
 	}
 }

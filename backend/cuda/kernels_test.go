@@ -56,7 +56,7 @@ func TestResources(t *testing.T) {
 		line = strings.TrimSpace(line)
 		m := resource.FindStringSubmatch(line)
 		require.NotNil(t, m, line)
-		text, err := ptxText(m[1])
+		text, err := ptxSource(m[1])
 		require.NoError(t, err)
 		require.Contains(t, text, ".entry "+m[1]+"(")
 		code, err := archived(m[1], "cubin")
@@ -82,7 +82,7 @@ func TestResources(t *testing.T) {
 func TestTablesNameKernels(t *testing.T) {
 	has := func(name string) {
 		t.Helper()
-		_, err := ptxText(name)
+		_, err := ptxSource(name)
 		require.NoError(t, err)
 	}
 	for _, c := range slices.Concat(plain, simt, threefold, shared) {
@@ -132,7 +132,7 @@ func TestTablesNameKernels(t *testing.T) {
 // TestMarks: every kernel says where it waits for those ahead of it.
 func TestMarks(t *testing.T) {
 	for name := range sources() {
-		text, err := ptxText(name)
+		text, err := ptxSource(name)
 		require.NoError(t, err)
 		early := earlyMarks.Replace(text)
 		require.Contains(t, early, "griddepcontrol.wait;", name)

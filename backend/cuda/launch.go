@@ -12,10 +12,10 @@ import (
 // launch is recorded.
 type launch struct {
 	kernel string
-	user   *userKernel // its text where it is none of the archive
+	user   *userKernel // nil for a kernel of the archive
 	grid   driver.Grid
 	params []byte
-	places []int // of addresses in params
+	fields []int // offsets of addresses in params
 	maps   []matrixMap
 	f      driver.Function
 	grown  []int // two segments, or none: where they are one buffer, there is nothing to do
@@ -37,7 +37,7 @@ func newLaunch[T any](kernel string, params T, blocks [3]int, threads, shared in
 	*p = params
 	l := &launch{kernel: kernel, grid: driver.Grid{Blocks: blocks, Threads: threads, Shared: shared}}
 	l.params = unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
-	l.places = addresses(reflect.TypeFor[T](), 0, nil)
+	l.fields = addresses(reflect.TypeFor[T](), 0, nil)
 	return l
 }
 
@@ -46,7 +46,7 @@ func perElement[T any](kernel string, params T, n int) *launch {
 	return newLaunch(kernel, params, spread(ceil(n, groupSize)), groupSize, 0)
 }
 
-// addresses lists where a type has fields of type address.
+// addresses lists the offsets of the fields of type address.
 func addresses(t reflect.Type, at int, list []int) []int {
 	switch {
 	case t == reflect.TypeFor[address]():
@@ -70,7 +70,7 @@ func (l *launch) idle(at segments) bool { return l.grown != nil && at(l.grown[0]
 // record launches the kernel on a stream. Where it follows a kernel, it may start early; a user's does not know how.
 func (l *launch) record(c *driver.Context, s *driver.Stream, at segments, follows bool) error {
 	params := append([]byte(nil), l.params...)
-	for _, i := range l.places {
+	for _, i := range l.fields {
 		a := address(binary.NativeEndian.Uint64(params[i:]))
 		binary.NativeEndian.PutUint64(params[i:], uint64(a.resolve(at)))
 	}
@@ -84,7 +84,7 @@ func (l *launch) record(c *driver.Context, s *driver.Stream, at segments, follow
 	return s.Launch(l.f, l.grid, params, follows && l.user == nil && startsEarly(&c.Info))
 }
 
-// spread is a grid of that many blocks of kernels that go on by the grid's size.
+// spread is a grid of that many blocks of kernels that continue by the grid's size.
 func spread(n int) [3]int { return [3]int{max(1, min(n, 1<<16)), 1, 1} }
 
 // line is a grid of exactly that many blocks.

@@ -78,7 +78,7 @@ func threeTiling(name string, rows, cols, threads, groups int) tiling {
 // keeps their banks apart, of b.
 func threeShared(rows, cols int) int { return 3 * 4 * 32 * (rows + cols + 8) }
 
-// anyTiling is of products whose operands lie in any way.
+// anyTiling is of products of operands with any layout.
 var anyTiling = tiling{rows: 64, cols: 64, threads: 256, splits: 1}
 
 // depth is what the parts of splits are multiples of.
@@ -93,10 +93,10 @@ func (d *Device) product(n *ir.Node) product {
 		case d.precision == tensor.TF32 && p.dtype == tensor.F32 && p.K%8 == 0 && p.N%8 == 0 && d.ctx.Capability() >= 80:
 			p.unit, p.arrange = unitTF32, rounded
 			if !trans {
-				p.arrange = roundedTurned
+				p.arrange = roundedTransposed
 			}
 		case trans:
-			p.arrange = turned
+			p.arrange = transposed
 		}
 	}
 	if target.IsHalf(p.dtype) && p.Lead == nil && p.K%8 == 0 && p.N%8 == 0 && d.ctx.Capability() >= 80 {

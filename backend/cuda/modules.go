@@ -44,7 +44,7 @@ var sources = sync.OnceValue(func() map[string]string {
 // unpacked has what archives hold, by their paths, of those that were needed: func() (map[string][]byte, error).
 var unpacked sync.Map
 
-// archived returns the text of a kernel or its machine code: kind is ptx or cubin.
+// archived returns the PTX or the machine code of a kernel: kind is ptx or cubin.
 func archived(name, kind string) ([]byte, error) {
 	source, ok := sources()[name]
 	if !ok {
@@ -89,17 +89,17 @@ func unpack(path string) (map[string][]byte, error) {
 	}
 }
 
-// ptxText returns the text of a kernel.
-func ptxText(name string) (string, error) {
+// ptxSource returns the PTX of a kernel.
+func ptxSource(name string) (string, error) {
 	data, err := archived(name, "ptx")
 	return string(data), err
 }
 
-// modules are the kernels of a device that were needed so far. Machine code that the driver made is kept in a folder of the
-// user's, by the device's and the driver's version and the kernel's text.
+// modules are the kernels of a device that were needed so far. Machine code that the driver made is cached in a folder of the
+// user, by the versions of the device and the driver and by the source of the kernel.
 type modules struct {
 	ctx    *driver.Context
-	folder string // empty where nothing is kept
+	folder string // empty without a cache
 
 	mu     sync.Mutex
 	loaded map[string]*kernel
@@ -112,7 +112,7 @@ type kernel struct {
 	shared int
 }
 
-// cacheFolder is where machine code for a device is kept; empty where the user has no cache.
+// cacheFolder is the folder with the machine code for a device; empty if the user has no cache.
 func cacheFolder(i driver.Info) string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -188,7 +188,7 @@ var (
 // runsArchived reports whether a device can run the machine code of the archive: Hopper, with a driver of the compiler's generation.
 func runsArchived(i *driver.Info) bool { return i.Capability() == 90 && i.Driver >= 13000 }
 
-// load loads the kernel of a launch: the archive's machine code where the device takes it, and otherwise what the driver makes of the text.
+// load loads the kernel of a launch: the archive's machine code where the device takes it, and otherwise what the driver compiles.
 func (m *modules) load(l *launch) (*kernel, error) {
 	leave, err := m.ctx.Enter()
 	if err != nil {
@@ -198,7 +198,7 @@ func (m *modules) load(l *launch) (*kernel, error) {
 	name := l.kernel
 	if l.user != nil {
 		name, _, _ = strings.Cut(name, "\n")
-		code, err := m.kept(name, l.user.text, l.user.compile)
+		code, err := m.cached(name, l.user.source, l.user.compile)
 		if err != nil {
 			return nil, fmt.Errorf("kernel %s: %w", name, err)
 		}
@@ -234,31 +234,31 @@ func (m *modules) start(name string, code []byte) (*kernel, error) {
 	return &kernel{module: module, f: f}, nil
 }
 
-// compiled returns the machine code that the driver makes of a kernel's text, or made of it once.
+// compiled returns the machine code that the driver compiles from a kernel's PTX, or compiled before.
 func (m *modules) compiled(name string) ([]byte, error) {
-	text, err := ptxText(name)
+	ptx, err := ptxSource(name)
 	if err != nil {
 		return nil, err
 	}
 	if startsEarly(&m.ctx.Info) {
-		text = earlyMarks.Replace(text)
+		ptx = earlyMarks.Replace(ptx)
 	} else {
-		text = noMarks.Replace(text)
+		ptx = noMarks.Replace(ptx)
 	}
-	return m.kept(name, text, (*driver.Context).Compile)
+	return m.cached(name, ptx, (*driver.Context).Compile)
 }
 
-// kept returns the machine code of a text, from the user's folder or new.
-func (m *modules) kept(name, text string, compile func(c *driver.Context, name, text string) ([]byte, error)) ([]byte, error) {
-	sum := sha256.Sum256([]byte(text))
+// cached returns the machine code of a source, from the folder of the user or new.
+func (m *modules) cached(name, source string, compile func(c *driver.Context, name, source string) ([]byte, error)) ([]byte, error) {
+	sum := sha256.Sum256([]byte(source))
 	path := filepath.Join(m.folder, name+"-"+hex.EncodeToString(sum[:8]))
 	if m.folder != "" {
 		if code, err := os.ReadFile(path); err == nil && len(code) > 0 {
 			return code, nil
 		}
 	}
-	code, err := compile(m.ctx, name, text)
-	if err == nil && m.folder != "" { // where it cannot be kept, the next process compiles it again
+	code, err := compile(m.ctx, name, source)
+	if err == nil && m.folder != "" { // if it cannot be written, the next process compiles it again
 		_ = os.MkdirAll(m.folder, 0o755)
 		_ = files.ReplaceFile(path, func(w io.Writer) error {
 			_, err := w.Write(code)

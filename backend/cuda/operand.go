@@ -8,18 +8,18 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An address is where something is on the device: a driver.Pointer, or a place in a segment, which is not known before a launch is
+// An address is where something is on the device: a driver.Pointer, or a location in a segment, which is only known when a launch is
 // recorded.
 type address uint64
 
-// Places have this bit. Below it they have one more than the number of the segment, and the offset.
+// Locations have this bit. Below it they have one more than the number of the segment, and the offset.
 const (
 	inSegment    address = 1 << 63
 	segmentShift         = 48
 	offsetMask   address = 1<<segmentShift - 1
 )
 
-// addressOf is the address of a place, so many bytes behind it.
+// addressOf is the address that is off bytes after a location.
 func addressOf(p gpu.Location, off int) address {
 	return inSegment | address(p.Segment+1)<<segmentShift | address(p.Offset+int64(off))
 }
@@ -90,7 +90,7 @@ func (b *binder) Bind(n *ir.Node, scratch []int) (int, error) {
 	return len(launches), err
 }
 
-// report makes a place for an index of the current node that is outside of an axis.
+// report makes a location for an index of the current node that is outside of an axis.
 func (b *binder) report(axis, size int) address {
 	off := b.p.Report(b.node, func(index int64) error { return backend.OutOfRange(index, axis, size) })
 	return addressOf(gpu.Location{Segment: gpu.Status}, off)
@@ -114,7 +114,7 @@ func (b *binder) Resolve(v *ir.Value, arranged bool) (*operand, error) {
 	return o, err
 }
 
-// scratchAt is where scratch buffer i of the current step lies.
+// scratchAt is where scratch buffer i of the current step is.
 func (b *binder) scratchAt(i int) address {
 	at, _ := b.p.Buffer(b.scratch[i])
 	return addressOf(at, 0)

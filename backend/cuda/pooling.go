@@ -9,7 +9,7 @@ import (
 
 // poolParams is Pool in _gen/opaque.cu, and its modes.
 type poolParams struct {
-	y, places, x                                     address
+	y, indices, x                                    address
 	total, image, channel                            int64
 	axis, number                                     [mostSpatial]int64
 	whole                                            int64
@@ -42,7 +42,7 @@ var poolEntry = entry{
 			whole:    int64(spatial.Elements()),
 			channels: int32(x.Shape[last]), kind: kinds[x.DType]}
 		if len(out) > 1 {
-			p.places = out[1].at
+			p.indices = out[1].at
 		}
 		for i := range mostSpatial {
 			p.size[i], p.out[i], p.kernel[i], p.stride[i], p.dilation[i], p.end[i] = 1, 1, 1, 1, 1, 1

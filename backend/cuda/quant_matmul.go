@@ -46,8 +46,8 @@ var qMatMulEntry = entry{
 		if x.DType != tensor.F32 {
 			return nil
 		}
-		if rows := ir.Operand(n.Inputs, ir.QMatMulRows); rows != nil {
-			return textScratch(x.Sizes(), rows.Type.Sizes()[0])
+		if sequences := ir.Operand(n.Inputs, ir.QMatMulSequences); sequences != nil {
+			return sequenceScratch(x.Sizes(), sequences.Type.Sizes()[0])
 		}
 		return []int64{int64(x.Elements()), 8, rangeBytes(x.Elements())} // values, scale and zero point, ranges
 	},
@@ -103,14 +103,14 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		p.wholeBias = boolean(bias.DType == tensor.I32)
 	}
 	var launches []*launch
-	switch rows := ir.Operand(in, ir.QMatMulRows); {
-	case rows != nil && !rows.aligned(16):
+	switch list := ir.Operand(in, ir.QMatMulSequences); {
+	case list != nil && !list.aligned(16):
 		return nil, errOnHost
-	case rows != nil: // quantised on the way, text by text
+	case list != nil: // quantised on the way, each sequence separately
 		x := in[ir.QMatMulA]
-		q := quantizeTextsParams{x: p.a, y: b.scratchAt(0), ranges: b.scratchAt(1), scale: b.scratchAt(2), zero: b.scratchAt(3),
-			rows:   rows.at,
-			tokens: int32(as[:len(as)-1].Elements()), width: p.k, texts: int32(rows.Shape[0]), vector: boolean(fours(int(p.k), x))}
+		q := quantizeSequencesParams{x: p.a, y: b.scratchAt(0), ranges: b.scratchAt(1), scale: b.scratchAt(2), zero: b.scratchAt(3),
+			list: list.at, tokens: int32(as[:len(as)-1].Elements()), width: p.k, sequences: int32(list.Shape[0]),
+			vector: boolean(fours(int(p.k), x))}
 		launches = q.launches()
 		p.a, p.aScale, p.aZero, p.byRow = q.y, q.scale, q.zero, 1
 	case a.Type.DType == tensor.F32: // quantised on the way
@@ -151,9 +151,9 @@ func (d *Device) wholeTiling(m, n int) tiling {
 
 // quantized is a constant quantised matrix, [k,n] or transposed, in the layout of _gen/qmma.cu. In plain, which is 0 or 1, 1 says that all
 // zero points are 0 in it.
-func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, turned bool) (at address, plain int32, err error) {
+func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, transposed bool) (at address, plain int32, err error) {
 	n, k, row, col := t.Shape()[1], t.Shape()[0], t.Shape()[1], 1
-	if turned {
+	if transposed {
 		n, k, row, col = k, n, 1, n
 	}
 	offset := int64(0) // what makes a type signed
@@ -171,7 +171,7 @@ func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, turned bool) (at ad
 	if zero != nil {
 		key = string(zero.Const.Bytes())
 	}
-	at, err = b.weight(t, fmt.Sprintf("quantised, transposed: %t, zeros: %x", turned, key), func() ([]byte, error) {
+	at, err = b.weight(t, fmt.Sprintf("quantised, transposed: %t, zeros: %x", transposed, key), func() ([]byte, error) {
 		src, dst := t.Aligned().Bytes(), make([]byte, n*k+8*n)
 		inParallel(ceil(n, 16), func(block int) {
 			for j := 16 * block; j < min(16*block+16, n); j++ {

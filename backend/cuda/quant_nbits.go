@@ -22,9 +22,9 @@ type (
 		fixed, bits, block, blocks, packed, _ int32
 	}
 	bitsParams struct {
-		a, w, scales, zeros, bias, residual, y       address
-		row, zeroRow                                 int64
-		m, n, k, block, blocks, bits, act, zeroCodes int32
+		a, w, scales, zeros, bias, residual, y         address
+		row, zeroRow                                   int64
+		m, n, k, block, blocks, bits, act, packedZeros int32
 	}
 )
 
@@ -81,8 +81,8 @@ func (d *Device) matMulNBitsEntry() entry {
 				residual: ir.Operand(in, ir.NBitsResidual).pointer(), y: out[0].at, row: int64(o.Blocks() * o.Block * o.Bits / 8),
 				zeroRow: int64(ceil(o.Blocks()*o.Bits, 8)),
 				m:       int32(m), n: int32(o.N), k: int32(o.K), block: int32(o.Block), blocks: int32(o.Blocks()), bits: int32(o.Bits),
-				act:       epilogues[o.Act],
-				zeroCodes: boolean(zeros != nil && zeros.DType == tensor.U8)}
+				act:         epilogues[o.Act],
+				packedZeros: boolean(zeros != nil && zeros.DType == tensor.U8)}
 			var launches []*launch
 			c := b.d.planNBits(n)
 			if o.Int8 {
@@ -108,7 +108,7 @@ func (d *Device) matMulNBitsEntry() entry {
 // small is the launches of a product on matrix units.
 func (b *binder) small(c *product, p bitsParams, fixed bool) []*launch {
 	q := smallParams{scales: p.scales, zeros: p.zeros, row: p.row, zeroRow: p.zeroRow, fixed: boolean(fixed), bits: p.bits,
-		block: p.block, blocks: p.blocks, packed: p.zeroCodes}
+		block: p.block, blocks: p.blocks, packed: p.packedZeros}
 	q.productParams = productParams{a: p.a, b: p.w, bias: p.bias, residual: p.residual, y: p.y, arow: int64(p.k), acol: 1, bcol: 1,
 		m: p.m, n: p.n, k: p.k,
 		part: int32(c.Part(c.splits, depth)), splits: int32(c.splits), act: p.act, alpha: 1}

@@ -97,7 +97,7 @@ var unpackEntry = entry{
 	Supports: gpu.Picks,
 	Scratch:  gpu.UnpackScratch,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
-		x, index, y := in[ir.UnpackX], in[ir.UnpackPlaces], out[0]
+		x, index, y := in[ir.UnpackX], in[ir.UnpackFlatIndices], out[0]
 		slices, tokens := y.Shape[:2].Elements(), index.Elements()
 		size, unit := y.Elements()/slices*y.Width, y.Width
 		if size%16 == 0 && x.aligned(16) && y.aligned(16) {

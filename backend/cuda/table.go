@@ -24,7 +24,7 @@ func kernelTable(d *Device) table {
 		ir.KindScatterElements: scatterEntry, ir.KindScatterND: scatterEntry, ir.KindUnpack: unpackEntry, ir.KindOneHot: oneHotEntry,
 		ir.KindReduce: reduceEntry, ir.KindArgReduce: argReduceEntry, ir.KindSoftmax: softmaxEntry, ir.KindCumSum: cumSumEntry,
 		ir.KindMatMul: d.matMulEntry(), ir.KindLayerNorm: layerNormEntry, ir.KindAttention: d.attentionEntry(),
-		ir.KindRotary: rotaryEntry, ir.KindEmbedding: embeddingEntry, ir.KindSumRows: sumRowsEntry, ir.KindConv: d.convEntry(),
+		ir.KindRotary: rotaryEntry, ir.KindEmbedding: embeddingEntry, ir.KindSumSequences: sumSequencesEntry, ir.KindConv: d.convEntry(),
 		ir.KindQuantize: quantizeEntry, ir.KindDequantize: dequantizeEntry, ir.KindDynamicQuantize: dynamicQuantizeEntry,
 		ir.KindQMatMul: qMatMulEntry, ir.KindMatMulNBits: d.matMulNBitsEntry(),
 		ir.KindActCopy: copyEntry, ir.KindCustom: customEntry,

@@ -9,7 +9,7 @@ import (
 
 // topKParams is TopK in _gen/opaque.cu.
 type topKParams struct {
-	y, places, x            address
+	y, indices, x           address
 	total, inner            int64
 	size, k, kind, smallest int32
 }
@@ -22,7 +22,7 @@ var topKEntry = entry{
 		if x.Shape[op.Axis] > math.MaxInt32 {
 			return nil, errOnHost
 		}
-		p := topKParams{y: out[0].at, places: out[1].at, x: x.at, total: int64(x.Elements()), inner: int64(x.Shape[op.Axis+1:].Elements()),
+		p := topKParams{y: out[0].at, indices: out[1].at, x: x.at, total: int64(x.Elements()), inner: int64(x.Shape[op.Axis+1:].Elements()),
 			size: int32(x.Shape[op.Axis]), k: int32(op.K.Int()), kind: kinds[x.DType], smallest: boolean(op.Smallest)}
 		return []*launch{perElement("top_k", p, x.Elements())}, nil
 	},

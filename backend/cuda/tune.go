@@ -39,8 +39,8 @@ var fingerprint = sync.OnceValue(func() string {
 	return hex.EncodeToString(sum[:8])
 })
 
-// In a model, the weights of a product are not in the cache when it starts. A trial therefore runs on several copies of the weights in
-// turn.
+// In a model, the weights of a product are not in the cache when it starts. A trial therefore alternates between
+// several copies of the weights.
 const (
 	weightBytes = 128 << 20
 	mostCopies  = 24
@@ -87,7 +87,7 @@ func (d *Device) fastest(p *product, tilings []tiling) (int, error) {
 	return gpu.Fastest(len(runs), l.time)
 }
 
-// A tuner runs kernels by themselves.
+// A tuner runs kernels alone.
 type tuner struct {
 	d      *Device
 	stream *driver.Stream

@@ -33,7 +33,7 @@ func TestUnpad(t *testing.T) {
 				gpu := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "cuda", Unpad: true, Precision: precision, Verify: true})
 				r := rand.New(rand.NewPCG(1, 2))
 				for _, shape := range [][2]int{{1, 1}, {3, 16}, {2, 40}, {5, 70}} {
-					in := textsFor(m, shape[0], shape[1], r)
+					in := sequencesFor(m, shape[0], shape[1], r)
 					want, err := cpu.Run(context.Background(), in)
 					require.NoError(t, err)
 					got, err := gpu.Run(context.Background(), in)
@@ -81,7 +81,7 @@ func TestUnpadRows(t *testing.T) {
 			}
 			r := rand.New(rand.NewPCG(3, 4))
 			for _, shape := range [][2]int{{3, 20}, {7, 9}, {2, 75}} {
-				in := textsFor(m, shape[0], shape[1], r)
+				in := sequencesFor(m, shape[0], shape[1], r)
 				out, err := s.Run(context.Background(), in)
 				require.NoError(t, err)
 				all := rlxc.Tensors{}

@@ -28,11 +28,11 @@ func exported(t *testing.T, name string) *rlxc.Model {
 	return m
 }
 
-// textsFor makes a batch of texts with padding in front, after and in the middle; ids are of the smallest vocabulary.
-func textsFor(m *rlxc.Model, texts, length int, r *rand.Rand) rlxc.Tensors {
+// sequencesFor makes a batch of sequences with padding in front, after and in the middle; ids are of the smallest vocabulary.
+func sequencesFor(m *rlxc.Model, sequences, length int, r *rand.Rand) rlxc.Tensors {
 	in := rlxc.Tensors{}
 	for _, v := range m.Inputs() {
-		x := tensor.New(v.DType, texts, length)
+		x := tensor.New(v.DType, sequences, length)
 		from, to := r.IntN(length), 1+r.IntN(length)
 		for i := range x.Len() {
 			b, s := i/length, i%length
@@ -86,15 +86,15 @@ func TestUnpadOnTheHostSide(t *testing.T) {
 				require.Empty(t, report.Host)
 				s, err := p.NewSession()
 				require.NoError(t, err)
-				_, err = s.Run(context.Background(), textsFor(m, 3, 16, rand.New(rand.NewPCG(1, 2))))
+				_, err = s.Run(context.Background(), sequencesFor(m, 3, 16, rand.New(rand.NewPCG(1, 2))))
 				require.NoError(t, err)
-				byRows := 0
+				packed := 0
 				for k, n := range d.Kernels {
 					if strings.Contains(k, "_rows") {
-						byRows += n
+						packed += n
 					}
 				}
-				require.NotZero(t, byRows, "%v", d.Kernels)
+				require.NotZero(t, packed, "%v", d.Kernels)
 				require.NotZero(t, d.Kernels["unpack"], "%v", d.Kernels)
 				require.NoError(t, s.Close())
 				require.NoError(t, p.Close())

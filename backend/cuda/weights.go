@@ -81,11 +81,11 @@ func (b *binder) weight(t *tensor.Tensor, how string, arrange func() ([]byte, er
 	d := b.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	kept, key := &b.own, weightKey{t, how}
+	owner, key := &b.own, weightKey{t, how}
 	if same := d.model[t]; same != nil {
-		kept, key.Tensor = &d.weights, same
+		owner, key.Tensor = &d.weights, same
 	}
-	if p, ok := kept.at[key]; ok {
+	if p, ok := owner.at[key]; ok {
 		return address(p), nil
 	}
 	data, err := arrange()
@@ -97,17 +97,17 @@ func (b *binder) weight(t *tensor.Tensor, how string, arrange func() ([]byte, er
 		return 0, err
 	}
 	defer leave()
-	p, err := kept.alloc(d.ctx, int64(len(data)))
+	p, err := owner.alloc(d.ctx, int64(len(data)))
 	if err != nil {
 		return 0, err
 	}
 	if err := d.ctx.Write(p, data); err != nil {
 		return 0, err
 	}
-	if kept.at == nil {
-		kept.at = map[weightKey]driver.Pointer{}
+	if owner.at == nil {
+		owner.at = map[weightKey]driver.Pointer{}
 	}
-	kept.at[key] = p
+	owner.at[key] = p
 	return address(p), nil
 }
 
@@ -118,16 +118,16 @@ func (b *binder) constant(t *tensor.Tensor) (address, error) {
 
 // The ways to arrange a constant matrix.
 const (
-	turned        = "turned"
-	rounded       = "rounded to tf32"
-	roundedTurned = "transposed and rounded to tf32"
+	transposed        = "transposed"
+	rounded           = "rounded to tf32"
+	roundedTransposed = "transposed and rounded to tf32"
 )
 
 // arranged is a constant matrix, arranged.
 func (b *binder) arranged(t *tensor.Tensor, how string) (address, error) {
 	return b.weight(t, how, func() ([]byte, error) {
 		rows, cols, y := t.Shape()[0], t.Shape()[1], t.Aligned()
-		if how == rounded || how == roundedTurned {
+		if how == rounded || how == roundedTransposed {
 			y = roundTF32(y)
 		}
 		if how == rounded {

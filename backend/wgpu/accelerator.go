@@ -23,7 +23,7 @@ type accelerator struct {
 	users          int // Devices; guarded by accelerators
 
 	compiling sync.Mutex
-	pipelines map[string]*native.Pipeline // by text
+	pipelines map[string]*native.Pipeline // by source
 
 	mu        sync.Mutex
 	constants sharing.Table[*constant] // of the models
@@ -43,7 +43,7 @@ var accelerators = struct {
 }{by: map[adapterKey]*accelerator{}}
 
 // share returns the accelerator that which names, opened if no Device uses it yet. One that was lost, or reported an error that
-// belongs to no call, stays with those who have it: others open the GPU anew.
+// belongs to no call, stays with those who have it: others open the GPU again.
 func share(which string) (*accelerator, error) {
 	lib, err := native.Open("")
 	if err != nil {

@@ -20,11 +20,11 @@ const (
 	attentionPitch = attentionFours + 1 // of what is by columns: neighbours write it into different banks
 )
 
-// attentionBytes is the workgroup memory for heads of size d and values of size e: queries and keys turned, values where
+// attentionBytes is the workgroup memory for heads of size d and values of size e: queries and keys transposed, values where
 // the keys were, probabilities, and what a row's invocations report each other.
 func attentionBytes(d, e int) int {
-	turned := 4 * attentionPitch
-	return 4 * (pad(d, 4)*turned + max(pad(d, 4)*turned, pad(e, 4)*attentionBlock) + attentionBlock*turned + attentionSide*attentionBlock)
+	column := 4 * attentionPitch
+	return 4 * (pad(d, 4)*column + max(pad(d, 4)*column, pad(e, 4)*attentionBlock) + attentionBlock*column + attentionSide*attentionBlock)
 }
 
 func pad(n, to int) int { return ceil(n, to) * to }
@@ -58,8 +58,8 @@ func bindAttention(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) 
 	}
 	a := newAttention(n.Op.(ir.Attention), q, k, in[ir.AttentionV], ir.Operand(in, ir.AttentionMask), out[0])
 	first, end := "0u", a.length
-	if n.HasOperand(ir.AttentionRows) {
-		a.texts(in[ir.AttentionRows], ir.Operand(in, ir.AttentionPositions))
+	if n.HasOperand(ir.AttentionSequences) {
+		a.restrict(in[ir.AttentionSequences], ir.Operand(in, ir.AttentionPositions))
 		a.byQuery = a.relative(b, ir.Operand(in, ir.AttentionQueryScores), ir.Operand(in, ir.AttentionQueryScores+1))
 		a.byKey = a.relative(b, ir.Operand(in, ir.AttentionKeyScores), ir.Operand(in, ir.AttentionKeyScores+1))
 		first, end = "span.x", "span.y"
@@ -69,13 +69,13 @@ func bindAttention(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) 
 	a.startRows()
 	a.fetchKeys(first)
 	a.put("for (var t0 = %s; t0 < %s; t0 += %du) {", first, end, attentionBlock)
-	a.turn("kv", "fk")
+	a.transpose("kv", "fk")
 	a.put("workgroupBarrier();")
 	a.fetchValues()
 	a.scores()
 	a.hide()
 	a.softmax()
-	a.placeValues()
+	a.storeValues()
 	a.put("workgroupBarrier();\nlet next = t0 + %du;\nif (next < %s) {", attentionBlock, end)
 	a.fetchKeys("next")
 	a.put("}")
@@ -96,13 +96,13 @@ type attention struct {
 	mask       *operand // or nil
 	vector     bool     // rows are read and written by vec4
 	offset     int      // of the first query among the keys
-	byText     bool     // queries see the keys of their text
-	positions  *operand // of the keys in their texts, or nil
+	packed     bool     // queries see the keys of their sequence
+	positions  *operand // of the keys in their sequences, or nil
 
-	// The texts of the scores by relative position of a token at one position, for another; empty for none.
+	// The expressions of the scores by relative position of a token at one position, for another; nil for none.
 	byQuery, byKey func(token, own, other string) string
 
-	queries, length string // texts of the number of queries, and of keys
+	queries, length string // expressions of the number of queries, and of keys
 
 	vectors int // vec4 of a row of q and k
 	across  int // vec4 of a row of v and y
@@ -178,7 +178,7 @@ func (a *attention) scores() {
 	}
 }
 
-// softmax turns scores into exponentials of their difference to the largest score so far. The exponentials of earlier blocks, which
+// softmax converts scores to exponentials of their difference to the largest score so far. The exponentials of earlier blocks, which
 // refer to an earlier largest score, are multiplied by shrink.
 func (a *attention) softmax() {
 	a.put("var peak = vec4<f32>(%s);", eachRow("max(max(x%[1]d.x, x%[1]d.y), max(x%[1]d.z, x%[1]d.w))"))
@@ -191,7 +191,7 @@ func (a *attention) softmax() {
 		a.put("x%d = exp(x%d - safe.%c);", r, r, "xyzw"[r])
 	}
 	a.put("total = total * shrink + vec4<f32>(%s);", eachRow("x%[1]d.x + x%[1]d.y + x%[1]d.z + x%[1]d.w"))
-	// Key 4·tx + c has place 8·c + tx, again for the banks.
+	// Key 4·tx + c is at 8·c + tx, again for the banks.
 	for c, lane := range "xyzw" {
 		a.put("ps[(tx + %du) * %du + ty] = vec4<f32>(x0.%c, x1.%c, x2.%c, x3.%c);", c*attentionSide, attentionPitch, lane, lane, lane, lane)
 	}

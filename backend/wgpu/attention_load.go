@@ -7,7 +7,7 @@ import (
 
 // How the attention kernel brings queries, keys and values from the arena into workgroup memory.
 
-// headRows are the rows of an operand that belong to the workgroup's head, and the texts that find them.
+// headRows are the rows of an operand that belong to the workgroup's head, and the expressions that find them.
 type headRows struct {
 	*operand
 	start string // where the first row begins
@@ -28,7 +28,7 @@ func (a *attention) rowsOf(o *operand, start, head, size string) headRows {
 	return h
 }
 
-// read is the text of vec4 number c of a row, zero after its end.
+// read is the expression of vec4 number c of a row, zero after its end.
 func (a *attention) read(h headRows, row, c string) string {
 	m := a.bind(h.memory)
 	if a.vector {
@@ -42,28 +42,28 @@ func (a *attention) read(h headRows, row, c string) string {
 	return "vec4<f32>(" + strings.Join(parts, ", ") + ")"
 }
 
-// place is where load l of a block of q or k comes from: vec4 number c of row r, every 64th one an invocation's. The texts of
+// source is where load l of a block of q or k comes from: vec4 number c of row r, every 64th one an invocation's. The expressions of
 // all l differ by numbers alone, so that drivers compute them once: with (lid + 64·l) / 4 % 32 the kernel took a fifth
 // longer on an H200.
-func (a *attention) place(l int) (r, c string) {
+func (a *attention) source(l int) (r, c string) {
 	return fmt.Sprintf("(lid / 4u + %du)", l*attentionSize/4%attentionBlock),
 		fmt.Sprintf("(lid %% 4u + %du)", l*attentionSize/(4*attentionBlock)*4)
 }
 
 // fetch reads load l of the block of rows from first on into a register; rows after the end repeat the last one.
 func (a *attention) fetch(register string, l int, h headRows, first, end string) {
-	r, c := a.place(l)
+	r, c := a.source(l)
 	if a.vectors%4 != 0 {
 		c = fmt.Sprintf("min(%s, %du)", c, a.vectors-1)
 	}
 	a.put("%s%d = %s;", register, l, a.read(h, fmt.Sprintf("min(%s + %s, %s - 1u)", first, r, end), c))
 }
 
-// turn brings a block from registers into workgroup memory by columns: element i of row r is lane r%4 of vec4 i·pitch + r/4.
+// transpose stores a block from registers in workgroup memory by columns: element i of row r is lane r%4 of vec4 i·pitch + r/4.
 // Neighbours read 64 bytes of a row.
-func (a *attention) turn(to, register string) {
+func (a *attention) transpose(to, register string) {
 	for l := range a.loads {
-		r, c := a.place(l)
+		r, c := a.source(l)
 		a.put("{ let r = %s;\nlet c = %s;", r, c)
 		if a.vectors%4 != 0 {
 			a.put("if (c < %du)", a.vectors)
@@ -82,7 +82,7 @@ func (a *attention) loadQueries() {
 		a.put("var fq%[1]d = vec4<f32>();\nvar fk%[1]d = vec4<f32>();", l)
 		a.fetch("fq", l, a.q, "s0", a.queries)
 	}
-	a.turn("qs", "fq")
+	a.transpose("qs", "fq")
 }
 
 // fetchKeys reads the block of keys from number at on into fk0, fk1, …
@@ -117,8 +117,8 @@ func (a *attention) fetchValues() {
 	}
 }
 
-// placeValues brings the values to where the keys were, row 4·tx + c in place 8·c + tx like the probabilities of its key.
-func (a *attention) placeValues() {
+// storeValues stores the values where the keys were, row 4·tx + c at 8·c + tx like the probabilities of its key.
+func (a *attention) storeValues() {
 	for l := range a.loadsV {
 		store := fmt.Sprintf("kv[(vr%[1]d %% 4u * %[2]du + vr%[1]d / 4u) * %[3]du + vc%[1]d] = fv%[1]d;", l, attentionSide, a.across)
 		if !a.wholeValues() {

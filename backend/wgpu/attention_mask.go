@@ -26,7 +26,7 @@ func (a *attention) hide() {
 		for c, lane := range "xyzw" {
 			a.put("{ let t = t0 + tx * 4u + %du;\nvar seen = t < %s;", c, a.length)
 			there := "i32(t)"
-			if a.byText {
+			if a.packed {
 				a.put("seen = seen && t >= lo.%[1]c && t < hi.%[1]c;", "xyzw"[r])
 			}
 			if a.positions != nil {
@@ -61,7 +61,7 @@ func (a *attention) hide() {
 	}
 }
 
-// masked finds the mask for the invocation's queries and the block's keys: the text of what it has for query r and key c.
+// masked finds the mask for the invocation's queries and the block's keys: the expression of what it has for query r and key c.
 func (a *attention) masked() func(r, c int) string {
 	st := a.maskStrides()
 	a.put("let mb = %s + batch * %s + head * %s;", a.u(a.mask.first()), a.u(st[0]), a.u(st[1]))
@@ -82,13 +82,13 @@ func (a *attention) masked() func(r, c int) string {
 	for i := range 4 {
 		a.put("let mk%d = mb + %s * %s;", i, key(i), byKey)
 		switch {
-		case a.byText && st[0] != 0:
-			a.put("let mq%d = %s * %s + text[%d] * %s;", i, query(i), byQuery, i, a.u(st[0]))
+		case a.packed && st[0] != 0:
+			a.put("let mq%d = %s * %s + sequence[%d] * %s;", i, query(i), byQuery, i, a.u(st[0]))
 		case st[2] != 0:
 			a.put("let mq%d = %s * %s;", i, query(i), byQuery)
 		}
 	}
-	if st[2] == 0 && !(a.byText && st[0] != 0) { // one mask for all queries
+	if st[2] == 0 && !(a.packed && st[0] != 0) { // one mask for all queries
 		for c := range 4 {
 			a.put("let masked%d = %s;", c, a.maskAt(fmt.Sprintf("mk%d", c)))
 		}
@@ -97,7 +97,7 @@ func (a *attention) masked() func(r, c int) string {
 	return func(r, c int) string { return a.maskAt(fmt.Sprintf("(mq%d + mk%d)", r, c)) }
 }
 
-// maskStrides are the strides of the mask as it broadcasts to [B,H,S,T]. In attention by rows, B counts the sequences.
+// maskStrides are the strides of the mask as it broadcasts to [B,H,S,T]. In packed attention, B counts the sequences.
 func (a *attention) maskStrides() (st [4]int) {
 	for i, d := range a.mask.Shape {
 		if d != 1 {

@@ -7,20 +7,20 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// texts restricts attention to pairs within one sequence; rows lists the sequences as ir.Pack does. The queries of a workgroup may belong
-// to several sequences. It visits the keys of all of them, span, and query r sees those from lo[r] to hi[r].
-func (a *attention) texts(rows, positions *operand) {
-	a.byText, a.positions, a.op.NaNGuard = true, positions, true
-	field := a.textOf(rows)
+// restrict limits attention to pairs within one sequence of list, which ir.Pack returns. The queries of a workgroup may belong to several
+// sequences. It visits the keys of all of them, span. Query r sees those from lo[r] to hi[r].
+func (a *attention) restrict(list, positions *operand) {
+	a.packed, a.positions, a.op.NaNGuard = true, positions, true
+	field := a.sequenceOf(list)
 	a.share("ends", "vec2<u32>", attentionSide)
 	a.declare("var<workgroup> range: vec2<u32>;\n")
-	a.put("var lo = vec4<u32>();\nvar hi = vec4<u32>();\nvar text = vec4<u32>();\nvar own = vec2<u32>(%s, 0u);", a.length)
-	a.put("for (var r = 0u; r < 4u; r++) {\nlet row = text_of(s0 + ty * 4u + r);\nif (row != %s) {", noText)
+	a.put("var lo = vec4<u32>();\nvar hi = vec4<u32>();\nvar sequence = vec4<u32>();\nvar own = vec2<u32>(%s, 0u);", a.length)
+	a.put("for (var r = 0u; r < 4u; r++) {\nlet own_sequence = sequence_of(s0 + ty * 4u + r);\nif (own_sequence != %s) {", noSequence)
 	if a.mask != nil && a.maskStrides()[0] != 0 {
-		a.put("text[r] = row;")
+		a.put("sequence[r] = own_sequence;")
 	}
 	a.put("lo[r] = %s;\nhi[r] = min(%s, %s);\nif (lo[r] < hi[r]) { own = vec2<u32>(min(own.x, lo[r]), max(own.y, hi[r])); }\n}\n}",
-		field("row", 2), field("row", 3), a.length)
+		field("own_sequence", 2), field("own_sequence", 3), a.length)
 	a.put("if (tx == 0u) { ends[ty] = own; }\nworkgroupBarrier();")
 	a.put("if (lid == 0u) {\nfor (var i = 1u; i < %du; i++) { own = vec2<u32>(min(own.x, ends[i].x), max(own.y, ends[i].y)); }\nrange = "+
 		"own;\n}",
@@ -34,7 +34,7 @@ func (a *attention) texts(rows, positions *operand) {
 	}
 }
 
-// positionOf is the text of the position of a key, below 2³¹.
+// positionOf returns the expression of the position of a key, below 2³¹.
 func (a *attention) positionOf() func(key string) string {
 	first := a.u(a.positions.first())
 	return func(key string) string {
@@ -61,17 +61,17 @@ func (a *attention) relative(b *binder, scores, index *operand) func(token, own,
 	}
 }
 
-// sumRowsEntry is the pooling over the tokens of each text. An invocation adds up one column of a text, in order; its neighbours read
-// beside it.
-var sumRowsEntry = entry{
+// sumSequencesEntry pools the tokens of each sequence. An invocation sums one column of a sequence, in order. Neighbouring invocations
+// read neighbouring columns.
+var sumSequencesEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
-		x, texts, y := in[0], in[1], out[0]
+		x, list, y := in[0], in[1], out[0]
 		e := elements[tensor.F32]
-		return []launch{produce("sum_rows", y, e, func(s *shader, i string) (value, to string) {
+		return []launch{produce("sum_sequences", y, e, func(s *shader, i string) (value, to string) {
 			width := s.u(y.Shape[1:].Elements())
 			field := func(k int) string {
-				return s.wordAt(texts.memory, fmt.Sprintf("%s + %s / %s * %du + %du", s.u(texts.first()), i, width, ir.RowFields, k))
+				return s.wordAt(list.memory, fmt.Sprintf("%s + %s / %s * %du + %du", s.u(list.first()), i, width, ir.SequenceFields, k))
 			}
 			s.put("var sum = 0.0;\nlet end = min(%s, %s);", field(1), s.u(x.Shape[1]))
 			s.put("for (var token = %s; token < end; token++) {", field(0))

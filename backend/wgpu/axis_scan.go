@@ -11,7 +11,7 @@ func countable(n *ir.Node) bool {
 	return d == tensor.F32 || d == tensor.I32 || d == tensor.I64
 }
 
-// newAxisScan makes a shader whose invocations each go along a line of x, row-major: its elements start at start and lie step
+// newAxisScan makes a shader whose invocations each go along a line of x, row-major: its elements start at start and are step
 // apart; line is its number.
 func newAxisScan(name string, x *operand, axis int) *shader {
 	s := newShader(name, "u32", groupSize)
@@ -33,14 +33,14 @@ var cumSumEntry = entry{
 	Supports: countable,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		op, x, y := n.Op.(ir.CumSum), in[0], out[0]
-		e, add := elements[x.DType], binaryTexts[x.DType][ir.Add]
+		e, add := elements[x.DType], binaryExpressions[x.DType][ir.Add]
 		s := newAxisScan("cumsum", x, op.Axis)
 		s.use(add.needs...)
-		place := "i"
+		index := "i"
 		if op.Reverse {
-			place = "size - 1u - i"
+			index = "size - 1u - i"
 		}
-		s.put("var sum = %s();\nfor (var i = 0u; i < size; i++) {\nlet at = (%s) * step;", e.wgsl, place)
+		s.put("var sum = %s();\nfor (var i = 0u; i < size; i++) {\nlet at = (%s) * step;", e.wgsl, index)
 		s.put("let next = %s;", add.of("sum", e.load(s.bind(x.memory), "first + at")))
 		value := "next"
 		if op.Exclusive {
@@ -57,7 +57,7 @@ var argReduceEntry = entry{
 	Supports: countable,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		op, x, y := n.Op.(ir.ArgReduce), in[0], out[0]
-		e, less := elements[x.DType], binaryTexts[x.DType][ir.Less]
+		e, less := elements[x.DType], binaryExpressions[x.DType][ir.Less]
 		s := newAxisScan("argreduce", x, op.Axis)
 		s.use(less.needs...)
 		low, high := "best", "v"
@@ -66,12 +66,12 @@ var argReduceEntry = entry{
 		}
 		better := less.of(low, high)
 		if op.Last {
-			better = "(" + better + ") || " + binaryTexts[x.DType][ir.Equal].of("best", "v")
+			better = "(" + better + ") || " + binaryExpressions[x.DType][ir.Equal].of("best", "v")
 		}
 		m := s.bind(x.memory)
-		s.put("var best = %s;\nvar place = 0u;\nfor (var i = 0u; i < size; i++) {", e.load(m, "first"))
-		s.put("let v = %s;\nif (%s) { best = v; place = i; }\n}", e.load(m, "first + i * step"), better)
-		s.store(y, elements[tensor.I64], s.u(y.first())+" + line", "vec2<u32>(place, 0u)")
+		s.put("var best = %s;\nvar position = 0u;\nfor (var i = 0u; i < size; i++) {", e.load(m, "first"))
+		s.put("let v = %s;\nif (%s) { best = v; position = i; }\n}", e.load(m, "first + i * step"), better)
+		s.store(y, elements[tensor.I64], s.u(y.first())+" + line", "vec2<u32>(position, 0u)")
 		return lines(s, x, op.Axis), nil
 	},
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A convolution is a product whose left operand is not in memory: a row is what the window meets at one place, tap by tap, and each element
-// of it is read from the image when a tile is brought in. The weights are the right operand as stored. Groups are the batch of the
+// A convolution is a product whose left operand is not in memory: a row is what the window covers at one position, tap by tap, and each
+// element of it is read from the image when a tile is brought in. The weights are the right operand as stored. Groups are the batch of the
 // product.
 
 const (
@@ -25,7 +25,7 @@ func (d *Device) convEntry() entry {
 	return entry{
 		Supports: func(n *ir.Node) bool {
 			o := n.Op.(ir.Conv)
-			_, known := unaryTexts[tensor.F32][o.Act]
+			_, known := unaryExpressions[tensor.F32][o.Act]
 			return n.Inputs[ir.ConvX].Type.DType == tensor.F32 && len(o.Kernel) <= mostSpatial && (known || o.Act == ir.NoUnary)
 		},
 		Strided:  func(n *ir.Node, i int, strides []int) bool { return i == ir.ConvX && target.AllStrides(n, i, strides) },
@@ -70,7 +70,7 @@ func (d *Device) narrows(n *ir.Node) bool {
 	return d.half && w.Const != nil && p.N%4 == 0 && !p.direct()
 }
 
-// direct reports whether an invocation computes one place and channel by itself, without a tile.
+// direct reports whether an invocation computes one position and channel alone, without a tile.
 func (p *product) direct() bool { return len(p.Lead) > 0 && p.N < leastColumns }
 
 func bindConv(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
@@ -84,7 +84,7 @@ func bindConv(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	}
 	e := epilogue{scale: 1, act: o.Activation(), y: out[0], cols: cols, bias: ir.Operand(in, ir.ConvBias),
 		residual: ir.Operand(in, ir.ConvResidual)}
-	v := view{Window: o.Window, x: x, places: out[0].Shape[1 : len(out[0].Shape)-1], channels: x.Shape[len(x.Shape)-1] / o.Group}
+	v := view{Window: o.Window, x: x, positions: out[0].Shape[1 : len(out[0].Shape)-1], channels: x.Shape[len(x.Shape)-1] / o.Group}
 	words := (p.narrow || w.off%16 == 0) && cols%4 == 0 && e.vector()
 	if p.direct() || ceil(p.M, p.tile.rows) > maxGroups || p.Lead.Elements() > maxGroups {
 		return []launch{v.direct(&p, w, &e, words && (p.N%4 == 0 || p.N == 1 && v.channels == 1 && v.words()))}, nil
@@ -100,9 +100,9 @@ func bindConv(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 // A view is what the windows of a convolution meet in its image x [N,…,C].
 type view struct {
 	ir.Window
-	x        *operand
-	places   tensor.Shape // of the windows
-	channels int          // of a group
+	x         *operand
+	positions tensor.Shape // of the windows
+	channels  int          // of a group
 }
 
 // channel is the distance between channels.
@@ -125,12 +125,12 @@ const outside = "0xffffffffu"
 // where the
 // window begins. Function pixel finds word k of a window: taps one after the other, that many each, of that many lanes.
 func (v *view) declare(s *shader, words, lanes int) {
-	axes := "xyz"[:len(v.places)]
+	axes := "xyz"[:len(v.positions)]
 	before, _ := v.Padding(v.x.Shape[1 : len(v.x.Shape)-1])
 	s.function("window(row: u32, first: u32) -> vec4<u32>", func() {
 		s.put("var at = vec4<u32>();\nvar rest = row;")
 		for i := len(axes) - 1; i >= 0; i-- {
-			n := s.u(v.places[i])
+			n := s.u(v.positions[i])
 			s.put("at.%c = rest %% %s * %s - %s;\nrest /= %s;", axes[i], n, s.u(v.Strides[i]), s.u(before[i]), n)
 		}
 		s.put("at.w = first + rest * %s;\nreturn at;", s.u(v.x.Strides[0]/lanes))
@@ -172,14 +172,14 @@ func (v *view) direct(p *product, w *operand, e *epilogue, vector bool) launch {
 	s.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, s.u(p.M*e.cols/lanes))
 	e.begin(s, lanes)
 	s.put("let r = t / %s;\nlet q = t %% %s;", e.width, e.width)
-	s.put("let place = window(r, %s + q * %du / %s * %s);", s.u(v.x.first()/across), lanes/across, s.u(p.N),
+	s.put("let position = window(r, %s + q * %du / %s * %s);", s.u(v.x.first()/across), lanes/across, s.u(p.N),
 		s.u(max(v.channels*v.channel()/across, 1)))
 	x, m := s.bind(v.x.memory), s.bind(w.memory)
 	read := x + "[at]"
 	if across < lanes {
 		read = fmt.Sprintf("%s(%s[at / 4u][at %% 4u])", word, x)
 	}
-	s.put("var v = %s();\nfor (var k = 0u; k < %s; k++) {\nlet at = pixel(place, k);\nvar pixels = %s();", word, s.u(p.K), word)
+	s.put("var v = %s();\nfor (var k = 0u; k < %s; k++) {\nlet at = pixel(position, k);\nvar pixels = %s();", word, s.u(p.K), word)
 	s.put("if (at != %s) { pixels = %s; }\nv = fma(pixels, %s[%s + k * %s + q], v);\n}", outside, read, m, s.u(w.first()/lanes), e.width)
 	e.write(s, "v", "0u", "r", "q")
 	return launch{s, spread(ceil(p.M*e.cols/lanes, groupSize))}

@@ -15,7 +15,7 @@ import (
 )
 
 // Cooperative matrices are WGSL's way to the matrix units: a subgroup multiplies matrices of 16 × 16, of which every invocation holds a
-// part. Operands are float16, all sums float32. wgpu-native 29 knows them as an experimental feature, which its C API cannot turn on.
+// part. Operands are float16, all sums float32. wgpu-native 29 knows them as an experimental feature, which its C API cannot enable.
 
 const (
 	coopSide     = 16 // of a matrix

@@ -26,7 +26,7 @@ var customEntry = entry{
 		op := n.Op.(ir.Custom)
 		s := newShader(op.Name, "u32", groupSize)
 		s.checked = true
-		s.declare("%s", attrText(op.Attrs))
+		s.declare("%s", attributeConstants(op.Attrs))
 		for i := range in {
 			if x := in[i]; n.HasOperand(i) {
 				e := seen(x.DType)
@@ -72,16 +72,16 @@ func (s *shader) sizes(name string, o *operand) {
 	s.declare("fn %s_size(axis: u32) -> u32 { switch (axis) { %sdefault: { return 1u; } } }\n", name, cases.String())
 }
 
-// attrText declares the attributes that are numbers.
-func attrText(attrs ir.Attrs) string {
-	var text strings.Builder
+// attributeConstants declares the attributes that are numbers.
+func attributeConstants(attrs ir.Attrs) string {
+	var source strings.Builder
 	for _, a := range attrs {
 		switch v := a.Value.(type) {
 		case int64:
-			fmt.Fprintf(&text, "const attr_%s: i32 = %d;\n", a.Name, int32(v))
+			fmt.Fprintf(&source, "const attr_%s: i32 = %d;\n", a.Name, int32(v))
 		case float32:
-			fmt.Fprintf(&text, "const attr_%s: f32 = %s;\n", a.Name, literal(v))
+			fmt.Fprintf(&source, "const attr_%s: f32 = %s;\n", a.Name, literal(v))
 		}
 	}
-	return text.String()
+	return source.String()
 }

@@ -1,4 +1,4 @@
-// Package wgpu runs planned graphs on a GPU through WebGPU, by kernels that are WGSL text made for each node; what has no
+// Package wgpu runs planned graphs on a GPU through WebGPU, by kernels that are WGSL source made for each node; what has no
 // kernel runs by the op's own Eval on the host, between two passes. wgpu-native is opened at run time (package native).
 //
 // Importing this package registers the backend. The rest of it is not part of rlxc's public API and may change without
@@ -69,7 +69,7 @@ func (x *accelerator) device(o backend.Options) (*Device, error) {
 	}
 	d.findCooperative()
 	d.table = kernelTable(d)
-	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding, Rows: d.table.Rows()}
+	t := target.Target{Name: "wgpu/" + a.Name, Align: alignment, Segment: d.binding, Kernels: d.table.Kernels()}
 	var err error
 	if d.target, err = target.New(t); err != nil {
 		d.Close()
@@ -119,18 +119,18 @@ func (d *Device) fits(s *shader) bool {
 	return len(s.params) <= maxParams && len(s.kinds) <= int(d.gpu.Adapter.Limits.MaxStorageBuffersPerShaderStage)
 }
 
-// compile makes the pipelines of shaders, each text once.
+// compile makes the pipelines of shaders, each source once.
 func (d *accelerator) compile(shaders []*shader) ([]*native.Pipeline, error) {
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
-	texts := make([]string, len(shaders))
+	sources := make([]string, len(shaders))
 	var missing []native.Shader
 	for i, s := range shaders {
-		texts[i] = s.text()
-		if _, ok := d.pipelines[texts[i]]; !ok {
-			d.pipelines[texts[i]] = nil
+		sources[i] = s.source()
+		if _, ok := d.pipelines[sources[i]]; !ok {
+			d.pipelines[sources[i]] = nil
 			bindings := append([]native.Binding{native.Uniform}, s.kinds...)
-			missing = append(missing, native.Shader{Name: s.name, Code: texts[i], Bindings: bindings, Checked: s.checked})
+			missing = append(missing, native.Shader{Name: s.name, Code: sources[i], Bindings: bindings, Checked: s.checked})
 		}
 	}
 	made, err := d.gpu.Compile(missing)
@@ -145,8 +145,8 @@ func (d *accelerator) compile(shaders []*shader) ([]*native.Pipeline, error) {
 		return nil, err
 	}
 	out := make([]*native.Pipeline, len(shaders))
-	for i, text := range texts {
-		out[i] = d.pipelines[text]
+	for i, source := range sources {
+		out[i] = d.pipelines[source]
 	}
 	return out, nil
 }
@@ -223,20 +223,20 @@ func (b *binder) weight(t *tensor.Tensor, wide bool) (*weight, error) {
 }
 
 // arrange makes a constant matrix one that is not transposed, [N,K] becoming [K,N], or of float16, or both, once.
-func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error {
+func (b *binder) arrange(o *operand, t *tensor.Tensor, transposed, half bool) error {
 	rows, cols := o.Shape[0], o.Shape[1]
-	if turned {
+	if transposed {
 		o.Shape = tensor.Shape{cols, rows}
 	}
-	w, err := b.shared(t, fmt.Sprintf("matrix, transposed: %t, half: %t", turned, half), nil, func() (*weight, error) {
+	w, err := b.shared(t, fmt.Sprintf("matrix, transposed: %t, half: %t", transposed, half), nil, func() (*weight, error) {
 		x := tensor.Of[float32](floats(t.Aligned()))
 		if half {
 			y := tensor.New(tensor.F16, o.Shape...)
-			arrangeRows(tensor.Of[float16.Float16](y), x, rows, cols, turned, float16.Fromfloat32)
+			arrangeRows(tensor.Of[float16.Float16](y), x, rows, cols, transposed, float16.Fromfloat32)
 			return b.d.upload(y.Bytes(), o.Shape[0])
 		}
 		y := tensor.New(tensor.F32, o.Shape...)
-		arrangeRows(tensor.Of[float32](y), x, rows, cols, turned, func(v float32) float32 { return v })
+		arrangeRows(tensor.Of[float32](y), x, rows, cols, transposed, func(v float32) float32 { return v })
 		return b.d.upload(y.Bytes(), o.Shape[0])
 	})
 	if err != nil {
@@ -253,10 +253,10 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, turned, half bool) error 
 	return nil
 }
 
-// arrangeRows converts a row-major matrix, and turns it on request, on all processors.
-func arrangeRows[T any](dst []T, src []float32, rows, cols int, turned bool, convert func(float32) T) {
+// arrangeRows converts a row-major matrix, and transposes it on request, on all processors.
+func arrangeRows[T any](dst []T, src []float32, rows, cols int, transposed bool, convert func(float32) T) {
 	toRow, toCol := cols, 1 // the distances of the arranged elements
-	if turned {
+	if transposed {
 		toRow, toCol = 1, rows
 	}
 	var wg sync.WaitGroup

@@ -15,7 +15,7 @@ type epilogue struct {
 	bias, residual *operand // or nil
 	cols           int
 
-	// Set by begin: the texts of what the lines below are made of.
+	// Set by begin: the expressions of what the lines below are made of.
 	activated               expression
 	scaled, width           string
 	out, biasAt, residualAt string // up to the index
@@ -26,9 +26,9 @@ func (e *epilogue) vector() bool {
 	return e.y.off%16 == 0 && (e.bias == nil || e.bias.off%16 == 0) && (e.residual == nil || e.residual.off%16 == 0)
 }
 
-// activation is the expression of a function that a product applies to its sums; its text is empty for none.
+// activation is the expression of a function that a product applies to its sums; empty for none.
 func activation(u ir.Unary) expression {
-	e := unaryTexts[tensor.F32][u.Fn]
+	e := unaryExpressions[tensor.F32][u.Fn]
 	return expression{e.of("$1", literal(u.Alpha), literal(u.Beta)), e.needs}
 }
 
@@ -55,9 +55,9 @@ func (e *epilogue) write(s *shader, v, base, r, col string) {
 		s.put("z += %s%s];", e.biasAt, col)
 	}
 	switch {
-	case e.activated.text != "" && s.word == "f32":
+	case e.activated.wgsl != "" && s.word == "f32":
 		s.put("z = %s;", e.activated.of("z"))
-	case e.activated.text != "":
+	case e.activated.wgsl != "":
 		s.put("z = vec4<f32>(%s, %s, %s, %s);", e.activated.of("z.x"), e.activated.of("z.y"), e.activated.of("z.z"), e.activated.of("z.w"))
 	}
 	if e.residual != nil {

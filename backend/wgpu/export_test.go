@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/internal/native"
 )
 
-// SetFirstSubmit changes the number of dispatches that are submitted by themselves, and returns the old one.
+// SetFirstSubmit changes the number of dispatches that are submitted alone, and returns the old one.
 func SetFirstSubmit(n int) int {
 	old := firstSubmit
 	firstSubmit = n

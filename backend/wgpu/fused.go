@@ -9,8 +9,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// mapText makes a line of each instruction. Values in between have the precision of their type, as if they were stored.
-func mapText(n *ir.Node) (expression, bool) {
+// mapExpression makes a line of each instruction. Values in between have the precision of their type, as if they were stored.
+func mapExpression(n *ir.Node) (expression, bool) {
 	m, in := n.Op.(ir.Map), dtypesOf(n)
 	types, err := m.Expr.Types(n.Inputs)
 	if err != nil {
@@ -27,11 +27,11 @@ func mapText(n *ir.Node) (expression, bool) {
 				args, dtypes = append(args, fmt.Sprintf("v%d", -1-a)), append(dtypes, target.Wide(types[-1-a].DType))
 			}
 		}
-		text := elementTexts[x.Op.Kind()]
-		if text == nil { // of bytes
+		expressionOf := elementExpressions[x.Op.Kind()]
+		if expressionOf == nil { // of bytes
 			return expression{}, false
 		}
-		e, ok := text(x.Op, dtypes)
+		e, ok := expressionOf(x.Op, dtypes)
 		if !ok {
 			return expression{}, false
 		}

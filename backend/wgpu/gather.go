@@ -25,7 +25,7 @@ var gatherEntry = entry{
 		}
 		e, _ := raw(unit)
 		to := operand{Operand: gpu.Operand{Width: unit, Shape: tensor.Shape{y.Elements() * y.Width / unit}}, off: y.off, memory: y.memory}
-		return []launch{produce("gather", &to, e, func(s *shader, i string) (value, place string) {
+		return []launch{produce("gather", &to, e, func(s *shader, i string) (value, at string) {
 			width, count := s.u(inner/unit), s.u(index.Elements())
 			s.put("let row = %s / %s;", i, width)
 			s.index("at", index, "row % "+count)
@@ -99,9 +99,9 @@ var oneHotEntry = entry{
 		e, _ := raw(y.Width)
 		return []launch{produce("one_hot", y, e, func(s *shader, i string) (value, to string) {
 			inner, depth := s.u(y.Shape[axis+1:].Elements()), s.u(y.Shape[axis])
-			s.put("let place = i32(%[1]s / %[2]s %% %[3]s);\nlet j = %[1]s / %[2]s / %[3]s * %[2]s + %[1]s %% %[2]s;", i, inner, depth)
+			s.put("let index = i32(%[1]s / %[2]s %% %[3]s);\nlet j = %[1]s / %[2]s / %[3]s * %[2]s + %[1]s %% %[2]s;", i, inner, depth)
 			s.index("hot", index, "j")
-			s.put("if (hot < 0) { hot += i32(%s); }\nlet hit = !(%s) && hot == place;", depth, wider("hot"))
+			s.put("if (hot < 0) { hot += i32(%s); }\nlet hit = !(%s) && hot == index;", depth, wider("hot"))
 			m, first := s.bind(values.memory), s.u(values.first())
 			s.put("let value = %s;", e.load(m, first+" + select(0u, 1u, hit)"))
 			return "value", s.u(y.first()) + " + " + i

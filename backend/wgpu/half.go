@@ -12,11 +12,11 @@ import (
 
 // withHalf makes the entry of a float32 kernel one that takes 16-bit floats as well.
 func withHalf(inner entry) entry {
-	row := inner.Row().WithHalf()
+	kernel := inner.Kernel().WithHalf()
 	arranges := func(b *binder, n *ir.Node, i int) bool {
 		return target.HasHalf(n) || inner.Arranges != nil && inner.Arranges(b, n, i)
 	}
-	return entry{Supports: row.Supports, Strided: row.Strided, InPlace: row.InPlace, Scratch: row.Scratch, Pieces: inner.Pieces,
+	return entry{Supports: kernel.Supports, Strided: kernel.Strided, InPlace: kernel.InPlace, Scratch: kernel.Scratch, Pieces: inner.Pieces,
 		Arranges: arranges, Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 			if !target.HasHalf(n) {
 				return inner.Bind(b, n, in, out)
@@ -53,7 +53,7 @@ func bindHalf(b *binder, n *ir.Node, inner *entry) ([]launch, error) {
 
 // convert copies between types that are computed with alike.
 func convert(y, x *operand) launch {
-	return each("convert", y, []*operand{x}, expression{text: "$1"})
+	return each("convert", y, []*operand{x}, expression{wgsl: "$1"})
 }
 
 // floats is a constant of floats as float32.

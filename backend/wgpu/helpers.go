@@ -1,8 +1,8 @@
 package wgpu
 
-// helperText holds the functions that WGSL lacks or has not well enough. Whether a float is NaN is read off its bits:
+// helperFunctions holds the functions that WGSL lacks or has not well enough. Whether a float is NaN is read off its bits:
 // drivers take x != x for false.
-var helperText = map[string]helper{
+var helperFunctions = map[string]helper{
 	"is_nan": {nil, "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n"},
 	"bf16_": {[]string{"is_nan"}, "fn bf16_(x: f32) -> u32 { let u = bitcast<u32>(x); return select((u + 0x7fffu + ((u >> 16u) & 1u)) " +
 		">> 16u, 0x7fc0u, is_nan(x)); }\n"},
@@ -64,12 +64,12 @@ var helperText = map[string]helper{
 `},
 	"code_": {[]string{"is_nan"}, "fn code_(x: f32, zero: f32, low: f32, high: f32) -> i32 { let r = round(x) + zero; return " +
 		"i32(select(clamp(r, low, high), low, is_nan(r))); }\n"},
-	// Place i of an axis of n elements that goes back and forth.
+	// Position i of an axis of n elements that is mirrored at both ends.
 	"mirror_": {[]string{"mod_"}, "fn mirror_(i: i32, n: i32) -> i32 { let p = mod_(i, max(2 * (n - 1), 1)); return min(p, 2 * (n - 1) " +
 		"- p); }\n"},
 	// The remainder that is not negative. Vulkan leaves that of a negative number open.
 	"mod_": {nil, "fn mod_(a: i32, n: i32) -> i32 { let r = a - a / n * n; return select(r, r + n, r < 0); }\n"},
-	// What lies beyond lo and hi, mirrored there until it is between.
+	// What is beyond lo and hi, mirrored there until it is between.
 	"fold_": {nil, `fn fold_(x: f32, lo: f32, hi: f32) -> f32 {
 	if (lo == hi) { return lo; }
 	let d = abs(x - lo) % (2.0 * (hi - lo));

@@ -112,8 +112,8 @@ func BenchmarkConv(b *testing.B) {
 					act=relu} return %%2 as "y" }`,
 						c.in, c.kernel, c.kernel, c.in/c.groups, c.out, c.kernel, c.kernel, c.stride, c.stride, c.kernel/2, c.kernel/2,
 						c.kernel/2, c.kernel/2, c.groups), ir.Binding{"s": c.size})
-					places := c.size / c.stride
-					flops := 64 * float64(places*places*c.out) * float64(c.kernel*c.kernel*c.in/c.groups) * float64(b.N)
+					positions := c.size / c.stride
+					flops := 64 * float64(positions*positions*c.out) * float64(c.kernel*c.kernel*c.in/c.groups) * float64(b.N)
 					b.ReportMetric(flops/b.Elapsed().Seconds()/1e12, "TFLOP/s")
 				})
 		}
@@ -182,7 +182,7 @@ func BenchmarkRecord(b *testing.B) {
 	require.NoError(b, err)
 	defer d.Close()
 	x := &operand{Operand: gpu.RowMajor(tensor.F32, 64)}
-	l := each("neg", x, []*operand{x}, expression{text: "-($1)"})
+	l := each("neg", x, []*operand{x}, expression{wgsl: "-($1)"})
 	pipelines, err := d.compile([]*shader{l.shader})
 	require.NoError(b, err)
 	p := pipelines[0]

@@ -85,7 +85,7 @@ func (d *Device) matMulEntry() entry {
 	return entry{
 		Supports: func(n *ir.Node) bool {
 			act := n.Op.(ir.MatMul).Act
-			_, known := unaryTexts[tensor.F32][act]
+			_, known := unaryExpressions[tensor.F32][act]
 			return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 && (known || act == ir.NoUnary)
 		},
 		Strided: func(_ *ir.Node, i int, _ []int) bool { return i == ir.MatMulA || i == ir.MatMulB },
@@ -93,7 +93,7 @@ func (d *Device) matMulEntry() entry {
 		InPlace: gpu.Writes(ir.MatMulResidual),
 		Scratch: func(n *ir.Node) []int64 { return d.plan(n).scratch() },
 		Arranges: func(_ *binder, n *ir.Node, i int) bool {
-			return i == ir.MatMulB && (constantTurned(n) || d.product(n).narrow)
+			return i == ir.MatMulB && (constantTransposed(n) || d.product(n).narrow)
 		},
 		Bind: bindMatMul,
 	}
@@ -106,16 +106,16 @@ type factor struct {
 	view *view // whose rows are windows, or nil
 }
 
-// constantTurned reports whether the right operand is a constant matrix that is to be transposed: once it is, rows are read in order.
-func constantTurned(n *ir.Node) bool {
+// constantTransposed reports whether the right operand is a constant matrix that is to be transposed: once it is, rows are read in order.
+func constantTransposed(n *ir.Node) bool {
 	w := n.Inputs[ir.MatMulB].Const
 	return n.Op.(ir.MatMul).TransB && w != nil && w.Rank() == 2
 }
 
 func bindMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	op, p, w := n.Op.(ir.MatMul), b.d.plan(n), in[ir.MatMulB]
-	if turned := constantTurned(n); turned || p.narrow {
-		if err := b.arrange(w, n.Inputs[ir.MatMulB].Const, turned, p.narrow); err != nil {
+	if transposed := constantTransposed(n); transposed || p.narrow {
+		if err := b.arrange(w, n.Inputs[ir.MatMulB].Const, transposed, p.narrow); err != nil {
 			return nil, err
 		}
 		op.TransB = false

@@ -215,7 +215,7 @@ func TestNoDevice(t *testing.T) {
 	require.ErrorIs(t, err, rlxc.ErrNoDevice)
 }
 
-// recorded are the fixtures: those of float32 lie within 1e-4 of onnxruntime's results, the others within three times
+// recorded are the fixtures: those of float32 are within 1e-4 of onnxruntime's results, the others within three times
 // the noise of onnxruntime's own optimised run, which the fixtures' README lists.
 var recorded = []struct {
 	name           string

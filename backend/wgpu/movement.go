@@ -19,7 +19,7 @@ var copyEntry = entry{
 // move copies elements of any type between any strides; elements narrower than a word need a contiguous result.
 func move(y, x *operand) launch {
 	e, _ := raw(y.Width)
-	return eachAs("move", y, []*operand{x}, func(*operand) element { return e }, expression{text: "$1"})
+	return eachAs("move", y, []*operand{x}, func(*operand) element { return e }, expression{wgsl: "$1"})
 }
 
 var concatEntry = entry{
@@ -55,15 +55,15 @@ func concatenate(y *operand, xs []*operand, axis int) launch {
 	return produce("concat", y, e, func(s *shader, i string) (value, to string) {
 		inner, size := s.u(y.Shape[axis+1:].Elements()), s.u(y.Shape[axis])
 		s.put("let column = %s %% %s;\nlet row = %s / %s / %s;", i, inner, i, inner, size)
-		s.put("var place = %s / %s %% %s;\nvar value = %s();", i, inner, size, e.wgsl)
+		s.put("var position = %s / %s %% %s;\nvar value = %s();", i, inner, size, e.wgsl)
 		for _, x := range xs {
 			if x.Elements() == 0 {
 				continue
 			}
-			n := s.u(x.Shape[axis]) // places before the first or after the last are above it
-			s.put("if (place < %s) {\nlet j = (row * %s + place) * %s + column;\nvar at = %s;", n, n, inner, s.u(x.first()))
+			n := s.u(x.Shape[axis]) // positions before the first or after the last are above it
+			s.put("if (position < %s) {\nlet j = (row * %s + position) * %s + column;\nvar at = %s;", n, n, inner, s.u(x.first()))
 			newNest(x.Shape, x).walk(s, "j", "at")
-			s.put("value = %s;\n}\nplace -= %s;", e.load(s.bind(x.memory), "at"), n)
+			s.put("value = %s;\n}\nposition -= %s;", e.load(s.bind(x.memory), "at"), n)
 		}
 		return "value", s.u(y.first()) + " + " + i
 	})
@@ -112,7 +112,7 @@ var triluEntry = entry{
 	},
 }
 
-// paddings give, by mode, the position in an axis of which lo to hi is left that shows at place i; a constant shows elsewhere.
+// paddings give, by mode, the position in an axis of which lo to hi is left that index i reads. A constant is read elsewhere.
 var paddings = map[ir.PadMode]string{
 	ir.PadConstant: "i",
 	ir.PadEdge:     "clamp(i, lo, hi - 1)",
@@ -128,20 +128,20 @@ var padEntry = entry{
 		e, _ := raw(y.Width)
 		return []launch{produce("pad_"+op.Mode.String(), y, e, func(s *shader, i string) (value, to string) {
 			s.use("mirror_", "mod_")
-			s.put("var rest = %s;\nvar place = 0;\nvar inside = true;", i)
+			s.put("var rest = %s;\nvar index = 0;\nvar inside = true;", i)
 			for k := len(y.Shape) - 1; k >= 0; k-- {
 				before, after := op.Before[k].Int(), op.After[k].Int()
 				size := s.u(y.Shape[k])
 				s.put("{ let lo = bitcast<i32>(%s);\nlet hi = bitcast<i32>(%s);", s.u(max(0, -before)), s.u(x.Shape[k]-max(0, -after)))
 				s.put("let i = i32(rest %% %s) - bitcast<i32>(%s);\nrest /= %s;\nlet j = %s;", size, s.u(before), size, paddings[op.Mode])
-				s.put("inside = inside && j >= lo && j < hi;\nplace += j * bitcast<i32>(%s); }", s.u(x.Strides[k]))
+				s.put("inside = inside && j >= lo && j < hi;\nindex += j * bitcast<i32>(%s); }", s.u(x.Strides[k]))
 			}
 			value = e.wgsl + "()"
 			if n.HasOperand(1) {
 				value = e.load(s.bind(in[1].memory), s.u(in[1].first()))
 			}
 			s.put("var value = %s;", value)
-			s.put("if (inside) { let at = u32(place) + %s;\nvalue = %s; }", s.u(x.first()), e.load(s.bind(x.memory), "at"))
+			s.put("if (inside) { let at = u32(index) + %s;\nvalue = %s; }", s.u(x.first()), e.load(s.bind(x.memory), "at"))
 			return "value", s.u(y.first()) + " + " + i
 		})}, nil
 	},

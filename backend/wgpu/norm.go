@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// heldRow is the longest row that a norm keeps in registers: 8 words an invocation.
+// heldRow is the largest size of a row that a norm holds in registers: 8 words an invocation.
 const heldRow = 8 * groupSize
 
 // A norm is a kernel that normalises rows: a workgroup has a row, and goes over it three times.
@@ -88,11 +88,11 @@ func (n *norm) at(o *operand, only bool) string {
 
 // sums puts the line that adds up the lanes of acc over the workgroup.
 func (n *norm) sums(to string) {
-	text := "acc"
+	sum := "acc"
 	if n.lanes() == 4 {
-		text = "dot(acc, vec4<f32>(1.0))"
+		sum = "dot(acc, vec4<f32>(1.0))"
 	}
-	n.put("var %s = %s;", to, text)
+	n.put("var %s = %s;", to, sum)
 	n.allReduce(to, sumOf)
 	n.put("%s /= f32(%s);", to, n.u(n.cols))
 }
@@ -140,8 +140,8 @@ func (n *norm) only(name string, o *operand) stage {
 	if o == nil {
 		return func(string) {}
 	}
-	text := n.at(o, true)
-	return func(i string) { n.put("%s%s = %s;", name, i, text) }
+	value := n.at(o, true)
+	return func(i string) { n.put("%s%s = %s;", name, i, value) }
 }
 
 var layerNormEntry = entry{

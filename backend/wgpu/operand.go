@@ -114,7 +114,7 @@ func (b *binder) inRange(s *shader, i string, axis, size int, otherwise string) 
 	b.refuse(s, i, fmt.Sprintf("%s < 0 || %s >= i32(%s)", i, i, n), bad, otherwise)
 }
 
-// refuse puts the lines that report number i, which index has read, and go on by otherwise where it has more than 32 bits or bad holds.
+// refuse puts the lines that report number i, which index has read, and continue by otherwise where it has more than 32 bits or bad holds.
 func (b *binder) refuse(s *shader, i, bad string, err func(number int64) error, otherwise string) {
 	m, at := s.bind(memory{segment: gpu.Status, word: "u32"}), s.u(b.p.Report(b.node, err)/4)
 	s.put("if (%s || %s) {", wider(i), bad)

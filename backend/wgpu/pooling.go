@@ -23,7 +23,7 @@ var poolEntry = entry{
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		x, last := in[0], len(in[0].Shape)-1
 		w, _ := gpu.Pooled(n.Op)
-		p := &pool{view{Window: w, x: x, places: out[0].Shape[1:last], channels: x.Shape[last]}}
+		p := &pool{view{Window: w, x: x, positions: out[0].Shape[1:last], channels: x.Shape[last]}}
 		switch o := n.Op.(type) {
 		case ops.AveragePool:
 			return []launch{p.average(o, out[0])}, nil
@@ -38,14 +38,14 @@ var poolEntry = entry{
 type pool struct{ view }
 
 // launch computes y: start declares variables, each goes over the elements of the window that are in the image, v being one and k its
-// number, and end returns the text of the result.
+// number, and end returns the expression of the result.
 func (p *pool) launch(name string, y *operand, start string, each func(s *shader) string, end func(s *shader) string) launch {
 	return produce(name, y, elements[y.DType], func(s *shader, i string) (value, to string) {
 		p.declare(s, 1, 1)
 		channels := s.u(p.channels)
 		s.put("let channel = %s %% %s;\nlet row = %s / %s;", i, channels, i, channels)
-		s.put("let place = window(row, %s + channel * %s);\n%s", s.u(p.x.first()), s.u(p.channel()), start)
-		s.put("for (var k = 0u; k < %du; k++) {\nlet at = pixel(place, k);\nif (at != %s) {", p.Taps(), outside)
+		s.put("let position = window(row, %s + channel * %s);\n%s", s.u(p.x.first()), s.u(p.channel()), start)
+		s.put("for (var k = 0u; k < %du; k++) {\nlet at = pixel(position, k);\nif (at != %s) {", p.Taps(), outside)
 		s.put("let v = %s;\n%s\n}\n}", elements[p.x.DType].load(s.bind(p.x.memory), "at"), each(s))
 		return end(s), s.u(y.first()) + " + " + i
 	})
@@ -55,9 +55,9 @@ func (p *pool) launch(name string, y *operand, start string, each func(s *shader
 func (p *pool) counted(s *shader) {
 	_, after := p.Padding(p.x.Shape[1 : len(p.x.Shape)-1])
 	s.put("var count = 1;")
-	for i := range p.places {
-		end := p.x.Shape[1+i] + after[i] - 1 // the last place in front of which a window may begin
-		s.put("count *= min(%d, (bitcast<i32>(%s) - bitcast<i32>(place.%c)) / %d + 1);", p.Kernel[i], s.u(end), "xyz"[i], p.Dilations[i])
+	for i := range p.positions {
+		end := p.x.Shape[1+i] + after[i] - 1 // the last position before which a window may begin
+		s.put("count *= min(%d, (bitcast<i32>(%s) - bitcast<i32>(position.%c)) / %d + 1);", p.Kernel[i], s.u(end), "xyz"[i], p.Dilations[i])
 	}
 }
 
@@ -95,13 +95,13 @@ func (p *pool) max(op ops.MaxPool, out []*operand) []launch {
 	if len(out) == 1 {
 		return launches
 	}
-	return append(launches, p.launch("max_pool_places", out[1], start, each, func(s *shader) string {
+	return append(launches, p.launch("max_pool_indices", out[1], start, each, func(s *shader) string {
 		spatial := p.x.Shape[1 : len(p.x.Shape)-1]
 		steps, size := op.Steps(spatial), spatial.Elements()
 		s.put("var number = 0u;\nif (tap != %s) {", outside)
-		s.put("number = (row / %s * %s + channel) * %s;", s.u(p.places.Elements()), s.u(p.channels), s.u(size))
+		s.put("number = (row / %s * %s + channel) * %s;", s.u(p.positions.Elements()), s.u(p.channels), s.u(size))
 		for i := len(spatial) - 1; i >= 0; i-- {
-			s.put("number += (place.%c + tap %% %du * %s) * %s;\ntap /= "+
+			s.put("number += (position.%c + tap %% %du * %s) * %s;\ntap /= "+
 				"%du;", "xyz"[i], p.Kernel[i], s.u(p.Dilations[i]), s.u(steps[i]),
 				p.Kernel[i])
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// quantizeText returns the expression of the quantised value of $1 / $2 with zero point $3, which may be absent: ties to
+// quantizeExpression returns the expression of the quantised value of $1 / $2 with zero point $3, which may be absent: ties to
 // even, saturated.
-func quantizeText(d tensor.DType, zero bool) expression {
+func quantizeExpression(d tensor.DType, zero bool) expression {
 	low, high, to, z := 0, 255, "u32", "0.0"
 	if d == tensor.I8 {
 		low, high, to = -128, 127, "i32"
@@ -36,7 +36,7 @@ var quantizeEntry = entry{
 	Strided: gpu.First,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 		o := n.Op.(ir.Quantize)
-		return byScale(n, in, out, o.Axis, o.Block, quantizeText(o.To, n.HasOperand(2)))
+		return byScale(n, in, out, o.Axis, o.Block, quantizeExpression(o.To, n.HasOperand(2)))
 	},
 }
 
@@ -47,9 +47,9 @@ var dequantizeEntry = entry{
 	},
 	Strided: gpu.First,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
-		e := expression{text: "f32($1) * $2"}
+		e := expression{wgsl: "f32($1) * $2"}
 		if n.HasOperand(2) {
-			e.text = "f32(i32($1) - i32($3)) * $2"
+			e.wgsl = "f32(i32($1) - i32($3)) * $2"
 		}
 		o := n.Op.(ir.Dequantize)
 		return byScale(n, in, out, o.Axis, o.Block, e)
@@ -87,11 +87,11 @@ func (q *quantising) launches(d *Device) []launch {
 	second.scaleOf(fmt.Sprintf("%s[%s]", second.bind(q.scale.memory), second.u(q.scale.first())),
 		fmt.Sprintf("%s[%s]", second.bind(q.zero.memory), second.u(q.zero.off/4)))
 
-	quantized := each("quantised", q.quantized, []*operand{q.x, q.scale, q.zero}, quantizeText(tensor.U8, true))
+	quantized := each("quantised", q.quantized, []*operand{q.x, q.scale, q.zero}, quantizeExpression(tensor.U8, true))
 	return []launch{{first, spread(groups)}, {second, spread(1)}, quantized}
 }
 
-// widen ends a loop over v: the range holds it, unless it is no number.
+// widen ends a loop over v: the range includes it, unless it is NaN.
 const widen = "low = select(min(low, v), low, is_nan(v));\nhigh = select(max(high, v), high, is_nan(v));\n}"
 
 // rangeOf puts the lines that find the range, widened to hold 0, of what gather looks at.
@@ -103,7 +103,7 @@ func (s *shader) rangeOf(gather func()) {
 	s.allReduce("high", maxOf)
 }
 
-// scaleOf puts the lines that make scale and zero point of the range, at places of words.
+// scaleOf puts the lines that make scale and zero point of the range, at positions of words.
 func (s *shader) scaleOf(scale, zero string) {
 	s.use("div_")
 	s.put("if (lid == 0u) {\nvar scale = div_(high - low, 255.0);\nif (scale == 0.0) { scale = 1.0; }")

@@ -30,14 +30,14 @@ var qMatMulEntry = entry{
 	InPlace: func(n *ir.Node, i int) bool { return i == ir.QMatMulResidual && n.Outputs[0].Type.DType == tensor.F32 },
 	Scratch: func(n *ir.Node) (sizes []int64) {
 		x, y := n.Inputs[ir.QMatMulA].Type, n.Outputs[0].Type
-		switch rows := ir.Operand(n.Inputs, ir.QMatMulRows); {
+		switch rows := ir.Operand(n.Inputs, ir.QMatMulSequences); {
 		case rows != nil:
 			sizes = append(sizes, int64(x.Elements()), max(4, 8*int64(rows.Type.Sizes()[0])))
 		case x.DType == tensor.F32:
 			sizes = append(sizes, int64(x.Elements()), 8, rangeBytes(x.Elements()))
 		}
 		if !constantRight(n) {
-			sizes = append(sizes, turnedBytes(n)...)
+			sizes = append(sizes, packedSizes(n)...)
 		}
 		if sharesWords(y) {
 			sizes = append(sizes, int64(4*y.Elements()))
@@ -56,7 +56,7 @@ func constantRight(n *ir.Node) bool {
 	return w.Const != nil && w.Const.Rank() == 2
 }
 
-// sharesWords reports whether quantised values of neighbouring rows lie in one word.
+// sharesWords reports whether quantised values of neighbouring rows are in one word.
 func sharesWords(t ir.Type) bool {
 	s := t.Sizes()
 	return gpu.Is8Bit(t.DType) && s[len(s)-1]%4 != 0
@@ -64,7 +64,7 @@ func sharesWords(t ir.Type) bool {
 
 func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	op, constant, y := n.Op.(ir.QMatMul), constantRight(n), out[0]
-	in = append(in, make([]*operand, ir.QMatMulRows+1-len(in))...)
+	in = append(in, make([]*operand, ir.QMatMulSequences+1-len(in))...)
 	taken := 0
 	scratch := func() *operand {
 		taken++
@@ -74,8 +74,8 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	if x := in[ir.QMatMulA]; x.DType == tensor.F32 { // quantised on the way
 		quantized, scale := scratch(), scratch()
 		quantized.Operand = gpu.Operand{DType: tensor.U8, Shape: x.Shape, Strides: x.Strides, Width: 1}
-		if rows := in[ir.QMatMulRows]; rows != nil {
-			launches = (&textQuantising{x, rows, quantized, scale}).launches(b.d)
+		if rows := in[ir.QMatMulSequences]; rows != nil {
+			launches = (&sequenceQuantization{x, rows, quantized, scale}).launches(b.d)
 		} else {
 			ranges := scratch()
 			scale.Shape, scale.Strides = tensor.Shape{}, nil
@@ -91,9 +91,9 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	if constant {
 		w, err = b.quantized(n.Inputs[ir.QMatMulB].Const, ir.Operand(n.Inputs, ir.QMatMulBZero), op.TransB)
 	} else {
-		var turn launch
-		w, turn, err = turnedQuantized(op, in, scratch(), scratch())
-		launches = append(launches, turn)
+		var pack launch
+		w, pack, err = packQuantized(op, in, scratch(), scratch())
+		launches = append(launches, pack)
 	}
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	apart, bytes := scratch(), *y // a word each
 	apart.Operand, bytes.DType = gpu.Operand{DType: tensor.U32, Shape: y.Shape, Strides: y.Strides, Width: 4}, tensor.U8
 	return append(launches, quantizedProduct(op, c.tile, m, w, in, apart),
-		each("pack", &bytes, []*operand{apart}, expression{text: "$1"})), nil
+		each("pack", &bytes, []*operand{apart}, expression{wgsl: "$1"})), nil
 }
 
 // tileQuantized chooses how a product of quantised values is split up.
@@ -137,7 +137,7 @@ func quantizedCandidates(p gpu.Product) candidates {
 	p, n, k := p.Sample(), p.N, p.K
 	c.product = p
 	c.prepare = func(l *tuner) func(tiling) []launch {
-		in := make([]*operand, ir.QMatMulRows+1)
+		in := make([]*operand, ir.QMatMulSequences+1)
 		in[ir.QMatMulA] = l.operand(tensor.I8, p.M, k)
 		w, y := quantized{n: n, k: k, words: l.constant("", n*pad(k, 4)), sums: l.constant("", 8*n), plain: true},
 			l.operand(tensor.I32, p.M, n)
@@ -174,10 +174,10 @@ func offset(d tensor.DType) int64 {
 	return 0
 }
 
-func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, turned bool) (quantized, error) {
+func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, transposed bool) (quantized, error) {
 	c := quantized{n: t.Shape()[1], k: t.Shape()[0], plain: true}
 	row, col := c.n, 1
-	if turned {
+	if transposed {
 		c.n, c.k, row, col = c.k, c.n, 1, c.n
 	}
 	var zeros *tensor.Tensor
@@ -194,7 +194,7 @@ func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, turned bool) (quant
 	for j := range c.n {
 		c.plain = c.plain && zeroAt(j) == 0
 	}
-	words, err := b.shared(t, fmt.Sprint("quantised ", turned), nil, func() (*weight, error) {
+	words, err := b.shared(t, fmt.Sprint("quantised ", transposed), nil, func() (*weight, error) {
 		pitch := pad(c.k, 4)
 		dst := make([]byte, c.n*pitch)
 		for j := range c.n {
@@ -207,7 +207,7 @@ func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, turned bool) (quant
 	if err != nil {
 		return c, err
 	}
-	sums, err := b.shared(t, fmt.Sprint("sums ", turned), zeros, func() (*weight, error) {
+	sums, err := b.shared(t, fmt.Sprint("sums ", transposed), zeros, func() (*weight, error) {
 		dst := make([]byte, 8*c.n)
 		for j := range c.n {
 			sum := -int64(c.k) * zeroAt(j)
@@ -306,7 +306,7 @@ type quantizedEpilogue struct {
 	y    *operand
 	cols string
 
-	ranges string // the text of the scale of variable text up to its end, where texts have one each
+	ranges string // the expression of the scale of variable sequence up to its end, for sequences with separate scales
 }
 
 // load is the WGSL expression of element number at of operand i.
@@ -321,9 +321,9 @@ func (e *quantizedEpilogue) load(i int, at string) string {
 // begin puts what all results need.
 func (e *quantizedEpilogue) begin() {
 	e.use(activation(ir.Unary{Fn: e.op.Act}).needs...)
-	if rows := e.in[ir.QMatMulRows]; rows != nil {
-		e.textOf(rows)
-		e.ranges = fmt.Sprintf("%s[%s + text * 2u", e.bind(e.in[ir.QMatMulAScale].memory), e.u(e.in[ir.QMatMulAScale].first()))
+	if sequences := e.in[ir.QMatMulSequences]; sequences != nil {
+		e.sequenceOf(sequences)
+		e.ranges = fmt.Sprintf("%s[%s + sequence * 2u", e.bind(e.in[ir.QMatMulAScale].memory), e.u(e.in[ir.QMatMulAScale].first()))
 		return
 	}
 	zero := fmt.Sprint(-offset(e.in[ir.QMatMulA].DType))
@@ -336,13 +336,13 @@ func (e *quantizedEpilogue) begin() {
 	}
 }
 
-// beginRow puts what a row needs that has a scale of its text. Of no text, it is left 0.
+// beginRow puts what a row needs that has the scale of its sequence. Without a sequence, the scale is 0.
 func (e *quantizedEpilogue) beginRow() {
 	if e.ranges == "" {
 		return
 	}
-	e.put("let text = text_of(line);\nvar scale = 0.0;\nvar zero = 0;")
-	e.put("if (text != %s) {\nscale = bitcast<f32>(%s]);\nzero = bitcast<i32>(%s + 1u]) - 128;\n}", noText, e.ranges, e.ranges)
+	e.put("let sequence = sequence_of(line);\nvar scale = 0.0;\nvar zero = 0;")
+	e.put("if (sequence != %s) {\nscale = bitcast<f32>(%s]);\nzero = bitcast<i32>(%s + 1u]) - 128;\n}", noSequence, e.ranges, e.ranges)
 }
 
 // write puts the lines that finish the sum v of row r and column q; total is the sum of the row of a.
@@ -368,7 +368,7 @@ func (e *quantizedEpilogue) write(v, total string) {
 	if bias != nil && bias.DType == tensor.F32 {
 		e.put("z += %s;", e.load(ir.QMatMulBias, "q"))
 	}
-	if act := activation(ir.Unary{Fn: e.op.Act}); act.text != "" {
+	if act := activation(ir.Unary{Fn: e.op.Act}); act.wgsl != "" {
 		e.put("z = %s;", act.of("z"))
 	}
 	if e.in[ir.QMatMulResidual] != nil {
@@ -376,16 +376,16 @@ func (e *quantizedEpilogue) write(v, total string) {
 	}
 	if e.in[ir.QMatMulYScale] == nil {
 		if e.ranges != "" {
-			e.put("z = select(z, 0.0, text == %s);", noText)
+			e.put("z = select(z, 0.0, sequence == %s);", noSequence)
 		}
 		e.put("%s = bitcast<u32>(z);", out)
 		return
 	}
-	q := quantizeText(e.in[ir.QMatMulYZero].DType, true)
+	q := quantizeExpression(e.in[ir.QMatMulYZero].DType, true)
 	e.use(q.needs...)
 	value := fmt.Sprintf("(bitcast<u32>(%s) & 255u)", q.of("z", e.load(ir.QMatMulYScale, "q"), e.load(ir.QMatMulYZero, "q")))
 	if e.ranges != "" {
-		value = fmt.Sprintf("select(%s, 0u, text == %s)", value, noText)
+		value = fmt.Sprintf("select(%s, 0u, sequence == %s)", value, noSequence)
 	}
 	if e.y.Width == 4 {
 		e.put("%s = %s;", out, value)

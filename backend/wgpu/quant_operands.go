@@ -6,17 +6,17 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// turnedBytes are the sizes of words and sums of right operands that a run computes.
-func turnedBytes(n *ir.Node) []int64 {
+// packedSizes are the sizes of words and sums of right operands that a run computes.
+func packedSizes(n *ir.Node) []int64 {
 	a, b := n.Inputs[ir.QMatMulA].Type.Sizes(), n.Inputs[ir.QMatMulB].Type.Sizes()
 	k := max(a[len(a)-1], 1)
 	columns := b.Elements() / k
 	return []int64{int64(columns * pad(k, 4)), int64(8 * columns)}
 }
 
-// turnedQuantized is the launch that arranges quantised values of a run, of [..,K,N] or turned already, as binder.quantized
+// packQuantized is the launch that arranges quantised values of a run, of [..,K,N] or transposed already, as binder.quantized
 // does constant ones: an invocation goes along a column.
-func turnedQuantized(op ir.QMatMul, in []*operand, words, sums *operand) (quantized, launch, error) {
+func packQuantized(op ir.QMatMul, in []*operand, words, sums *operand) (quantized, launch, error) {
 	a, x, zero := in[ir.QMatMulA], in[ir.QMatMulB], in[ir.QMatMulBZero]
 	last := len(x.Shape) - 1
 	if last < 1 || last > 1 && (len(a.Shape) != last+1 || !a.Shape[:last-1].Equal(x.Shape[:last-1])) {
@@ -27,7 +27,7 @@ func turnedQuantized(op ir.QMatMul, in []*operand, words, sums *operand) (quanti
 	if op.TransB {
 		c.n, c.k = c.k, c.n
 	}
-	s := newShader("turn", "u32", groupSize)
+	s := newShader("pack", "u32", groupSize)
 	n, k, width := s.u(c.n), s.u(c.k), s.u(ceil(c.k, 4))
 	s.put("let t = %s * %du + lid;\nif (t >= %s) { return; }", linear, groupSize, s.u(c.lead*c.n))
 	if op.TransB {

@@ -28,8 +28,8 @@ var narrowCases = map[string]string{
 	"split": `(%0 "x": f16[s,800]) { const %1: f16[800,36] = data %2 = matmul(%0, %1) return %2 as "y" }`,
 	"in place": `(%0 "x": f16[2,s,20], %1 "r": f16[2,s,20]) { const %2: f16[20,20] = data %3 = neg(%1) %4 = matmul(%0, %2, _, %3)
 		%5 = tanh(%4) return %5 as "y" }`,
-	"turned":   `(%0 "x": bf16[s,33]) { const %1: bf16[17,33] = data %2 = matmul(%0, %1) {transb=true} return %2 as "y" }`,
-	"products": `(%0 "x": f16[2,3,s], %1 "z": f16[2,s,5]) { %2 = matmul(%0, %1) return %2 as "y" }`,
+	"transposed": `(%0 "x": bf16[s,33]) { const %1: bf16[17,33] = data %2 = matmul(%0, %1) {transb=true} return %2 as "y" }`,
+	"products":   `(%0 "x": f16[2,3,s], %1 "z": f16[2,s,5]) { %2 = matmul(%0, %1) return %2 as "y" }`,
 	"attention": `(%0 "q": f16[2,s,3,4], %1 "k": f16[2,9,3,4], %2 "v": f16[2,9,3,4], %3 "m": f16[2,1,1,9]) {
 		%4 = attention(%0, %1, %2, %3) {scale=0.5} return %4 as "y" }`,
 	"embedding": `(%1 "i": i64[2,3], %2 "u": f16[5,12]) { const %0: f16[40,12] = data const %3: f16[12] = data

@@ -103,7 +103,7 @@ func (q *queue) Close() {
 	}
 }
 
-// recording implements gpu.Recording: what each section binds. Commands are encoded anew whenever they are submitted.
+// recording implements gpu.Recording: what each section binds. Commands are encoded again whenever they are submitted.
 type recording struct {
 	q        *queue
 	sections [][]command
@@ -172,7 +172,7 @@ func (q *queue) bind(number int, segment func(int) *native.Buffer) (*native.Bind
 	return q.d.gpu.Bind(l.pipeline, ranges)
 }
 
-// firstSubmit is the number of dispatches of a section that are submitted by themselves: the device works on them while the host encodes
+// firstSubmit is the number of dispatches of a section that are submitted alone: the device works on them while the host encodes
 // the rest.
 var firstSubmit = 32
 

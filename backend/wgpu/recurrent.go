@@ -12,7 +12,7 @@ import (
 )
 
 // Recurrences are two kernels. In the first an invocation computes what the inputs of a step give to a gate. In the second a workgroup
-// takes a sequence of one direction through some steps, with its state in workgroup memory; the next one goes on from there.
+// takes a sequence of one direction through some steps, with its state in workgroup memory; the next one continues from there.
 
 const (
 	// mostHidden is the number of units whose state every device's workgroup memory has room for.
@@ -21,14 +21,15 @@ const (
 	stateArrays = 4
 )
 
-// cellTexts are the functions that a cell may apply to $1, with $2 and $3 for Alpha and Beta.
-var cellTexts = map[string]expression{
-	"Tanh": unaryTexts[tensor.F32][ir.Tanh], "Sigmoid": unaryTexts[tensor.F32][ir.Sigmoid], "Relu": unaryTexts[tensor.F32][ir.Relu],
-	"Softsign": unaryTexts[tensor.F32][ir.Softsign], "Softplus": unaryTexts[tensor.F32][ir.Softplus],
-	"HardSigmoid": unaryTexts[tensor.F32][ir.HardSigmoid],
-	"LeakyRelu":   unaryTexts[tensor.F32][ir.LeakyRelu], "Elu": unaryTexts[tensor.F32][ir.Elu],
-	"Affine": {text: "$2 * $1 + $3"}, "ScaledTanh": {"$2 * tanh_($3 * $1)", []string{"tanh_"}},
-	"ThresholdedRelu": {text: "select(0.0, max($1, 0.0), $1 > $2)"},
+// cellExpressions are the functions that a cell may apply to $1, with $2 and $3 for Alpha and Beta.
+var cellExpressions = map[string]expression{
+	"Tanh": unaryExpressions[tensor.F32][ir.Tanh], "Sigmoid": unaryExpressions[tensor.F32][ir.Sigmoid],
+	"Relu":     unaryExpressions[tensor.F32][ir.Relu],
+	"Softsign": unaryExpressions[tensor.F32][ir.Softsign], "Softplus": unaryExpressions[tensor.F32][ir.Softplus],
+	"HardSigmoid": unaryExpressions[tensor.F32][ir.HardSigmoid],
+	"LeakyRelu":   unaryExpressions[tensor.F32][ir.LeakyRelu], "Elu": unaryExpressions[tensor.F32][ir.Elu],
+	"Affine": {wgsl: "$2 * $1 + $3"}, "ScaledTanh": {"$2 * tanh_($3 * $1)", []string{"tanh_"}},
+	"ThresholdedRelu": {wgsl: "select(0.0, max($1, 0.0), $1 > $2)"},
 }
 
 // A cell is what a recurrent operator does with the sums of its gates.
@@ -112,7 +113,7 @@ type recurrent struct {
 	functions      []ops.CellFunction
 	h, c           *operand // scratch: the state between launches
 	size           int      // hidden units
-	hidden         string   // the text of their number
+	hidden         string   // the expression of their number
 	gatesAt, total string   // where the first kernel left the gates of a step, and the number of gates of all units
 }
 
@@ -123,7 +124,7 @@ func constantWeights(_ *binder, n *ir.Node, i int) bool {
 
 func bindRecurrent(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 	for _, i := range []int{ops.RecurrentW, ops.RecurrentR} {
-		w := in[i] // [D·G·H,K], turned where it is constant: invocations side by side read elements side by side
+		w := in[i] // [D·G·H,K], transposed if it is constant: neighbouring invocations read elements side by side
 		w.Shape, w.Strides = tensor.Shape{w.Shape[0] * w.Shape[1], w.Shape[2]}, []int{w.Shape[2], 1}
 		if constantWeights(nil, n, i) {
 			if err := b.arrange(w, n.Inputs[i].Const, true, false); err != nil {
@@ -198,7 +199,7 @@ func (r *recurrent) group() int {
 	return n
 }
 
-// perLaunch is the number of steps after which another launch goes on: a cell goes twice over the state for each unit, at most, and once
+// perLaunch is the number of steps after which another launch continues: a cell goes twice over the state for each unit, at most, and once
 // more than there is to do.
 func (r *recurrent) perLaunch() int {
 	return max(1, loopLimit/(8+2*ceil(r.size, r.group())*(r.size+8)))
@@ -228,21 +229,21 @@ func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand
 		body()
 		s.put("}")
 	}
-	// The place of an element of states and results, by their layout.
-	place := func(o *operand, axes ...string) string {
-		text := s.u(o.first()) + " + j"
+	// The flat index of an element of states and results, by their layout.
+	indexOf := func(o *operand, axes ...string) string {
+		index := s.u(o.first()) + " + j"
 		for i, a := range axes {
-			text += fmt.Sprintf(" + %s * %s", a, s.u(o.Strides[i]))
+			index += fmt.Sprintf(" + %s * %s", a, s.u(o.Strides[i]))
 		}
-		return text
+		return index
 	}
 	state := func(o *operand) string {
 		if r.op.BatchFirst {
-			return place(o, "sequence", "d")
+			return indexOf(o, "sequence", "d")
 		}
-		return place(o, "d", "sequence")
+		return indexOf(o, "d", "sequence")
 	}
-	between := func(o *operand) string { return fmt.Sprintf("%s[%s]", s.bind(o.memory), place(o, "d", "sequence")) }
+	between := func(o *operand) string { return fmt.Sprintf("%s[%s]", s.bind(o.memory), indexOf(o, "d", "sequence")) }
 	read := func(o, scratch *operand) string {
 		switch {
 		case from > 0:
@@ -259,9 +260,9 @@ func (r recurrent) steps(b *binder, functions []ops.CellFunction, gates *operand
 		}
 	})
 	y, m := out[0], s.bind(out[0].memory)
-	at, row := place(y, "t", "d", "sequence"), fmt.Sprintf("(d * %s * %s + t * %s + sequence)", all, sequences, sequences)
+	at, row := indexOf(y, "t", "d", "sequence"), fmt.Sprintf("(d * %s * %s + t * %s + sequence)", all, sequences, sequences)
 	if r.op.BatchFirst {
-		at, row = place(y, "sequence", "t", "d"), fmt.Sprintf("(d * %s * %s + sequence * %s + t)", all, sequences, all)
+		at, row = indexOf(y, "sequence", "t", "d"), fmt.Sprintf("(d * %s * %s + sequence * %s + t)", all, sequences, all)
 	}
 	s.put("var now = 0u;\nworkgroupBarrier();\nfor (var k = %s; k < %s; k++) {\nlet inside = k < length;", s.u(from), s.u(to))
 	s.put("let t = select(k, length - 1u - k, inside && backwards);\nlet next = %s - now;\nlet gates = %s + %s * %s;", r.hidden,
@@ -328,14 +329,14 @@ func (r *recurrent) product(at string, gates ...int) {
 }
 
 // act is the WGSL expression of function number i, whose operand is clipped first.
-func (r *recurrent) act(i int, text string) string {
+func (r *recurrent) act(i int, x string) string {
 	f := r.functions[i]
-	e := cellTexts[f.Name]
+	e := cellExpressions[f.Name]
 	r.use(e.needs...)
 	if f.Clip != 0 {
-		text = fmt.Sprintf("clamp(%s, %s, %s)", text, literal(-f.Clip), literal(f.Clip))
+		x = fmt.Sprintf("clamp(%s, %s, %s)", x, literal(-f.Clip), literal(f.Clip))
 	}
-	return expression{text: "(" + e.text + ")"}.of("("+text+")", literal(f.Alpha), literal(f.Beta))
+	return expression{wgsl: "(" + e.wgsl + ")"}.of("("+x+")", literal(f.Alpha), literal(f.Beta))
 }
 
 // mixed puts the lines of a GRU from the sum of the update gate and what the candidate takes.

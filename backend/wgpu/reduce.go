@@ -22,22 +22,22 @@ func rowGroup(cols int) int {
 type join struct {
 	wgsl string     // the values' type
 	two  expression // $1 and $2
-	all  expression // $1 of all invocations of a subgroup; no text where WGSL has no function for it
+	all  expression // $1 of all invocations of a subgroup; empty if WGSL has no function for it
 }
 
 // joinOf is the join by a function of two elements.
 func joinOf(d tensor.DType, fn ir.BinaryFn) join {
-	return join{elements[d].wgsl, binaryTexts[d][fn], subgroupTexts[d][fn]}
+	return join{elements[d].wgsl, binaryExpressions[d][fn], subgroupExpressions[d][fn]}
 }
 
-var subgroupTexts = map[tensor.DType]map[ir.BinaryFn]expression{
+var subgroupExpressions = map[tensor.DType]map[ir.BinaryFn]expression{
 	tensor.F32: {
-		ir.Add: {text: "subgroupAdd($1)"}, ir.Mul: {text: "subgroupMul($1)"},
+		ir.Add: {wgsl: "subgroupAdd($1)"}, ir.Mul: {wgsl: "subgroupMul($1)"},
 		ir.MaxFn: {"allMax_($1)", []string{"allMax_"}}, ir.MinFn: {"allMin_($1)", []string{"allMin_"}},
 	},
 	tensor.I32: {
-		ir.Add: {text: "subgroupAdd($1)"}, ir.Mul: {text: "subgroupMul($1)"},
-		ir.MaxFn: {text: "subgroupMax($1)"}, ir.MinFn: {text: "subgroupMin($1)"},
+		ir.Add: {wgsl: "subgroupAdd($1)"}, ir.Mul: {wgsl: "subgroupMul($1)"},
+		ir.MaxFn: {wgsl: "subgroupMax($1)"}, ir.MinFn: {wgsl: "subgroupMin($1)"},
 	},
 }
 
@@ -61,7 +61,7 @@ func (s *shader) allReduce(v string, j join) {
 	s.reductions++
 	s.share(red, j.wgsl, s.size) // a subgroup may be a single invocation
 	s.use(j.two.needs...)
-	if s.subgroups && j.all.text != "" {
+	if s.subgroups && j.all.wgsl != "" {
 		s.use(j.all.needs...)
 		s.put("%s = %s;\nif (lane == 0u) { %s[subgroup] = %s; }\nworkgroupBarrier();", v, j.all.of(v), red, v)
 		s.put("%s = %s[0];\nfor (var i = 1u; i < subgroups; i++) { %s = %s; }", v, red, v, j.two.of(v, red+"[i]"))
@@ -129,9 +129,9 @@ type reduction struct {
 // floatReductions are those that only floats have.
 var floatReductions = map[ir.Reduction]reduction{
 	ir.Mean:      {"0.0", sumOf.two, sumOf, "$1 / f32($2)"},
-	ir.SumSquare: {"0.0", expression{text: "$1 + $2 * $2"}, sumOf, "$1"},
-	ir.L1:        {"0.0", expression{text: "$1 + abs($2)"}, sumOf, "$1"},
-	ir.L2:        {"0.0", expression{text: "$1 + $2 * $2"}, sumOf, "sqrt($1)"},
+	ir.SumSquare: {"0.0", expression{wgsl: "$1 + $2 * $2"}, sumOf, "$1"},
+	ir.L1:        {"0.0", expression{wgsl: "$1 + abs($2)"}, sumOf, "$1"},
+	ir.L2:        {"0.0", expression{wgsl: "$1 + $2 * $2"}, sumOf, "sqrt($1)"},
 	ir.LogSum:    {"0.0", sumOf.two, sumOf, "log($1)"},
 }
 
@@ -150,7 +150,7 @@ func reductionOf(fn ir.Reduction, d tensor.DType) (reduction, bool) {
 		ir.MinOf: {ir.MinFn, map[tensor.DType]string{tensor.F32: "$1", tensor.I32: "$1", tensor.I64: "$1"}},
 	}[fn]
 	j, start := joinOf(d, by.fn), by.start[d]
-	return reduction{start, j.two, j, "$1"}, j.two.text != "" && start != ""
+	return reduction{start, j.two, j, "$1"}, j.two.wgsl != "" && start != ""
 }
 
 // reduceEntry walks any axes: a workgroup combines the elements of one result.
@@ -175,14 +175,14 @@ var reduceEntry = entry{
 		s.put("var x = %s;\n{", s.u(x.first()))
 		newNest(left.Shape, &operand{Operand: left}).walk(s, "row", "x")
 		s.put("}")
-		s.put("var result = %s;", expression{text: r.start}.of(e.load(from, "x")))
+		s.put("var result = %s;", expression{wgsl: r.start}.of(e.load(from, "x")))
 		s.along(count)
 		s.put("var at = x;")
 		newNest(taken.Shape, &operand{Operand: taken}).walk(s, "c", "at")
 		s.put("let v = %s;\nresult = %s;\n}", e.load(from, "at"), r.step.of("result", "v"))
 		s.allReduce("result", r.join)
 		s.put("if (lid == 0u) {")
-		s.store(y, e, s.u(y.first())+" + row", expression{text: r.end}.of("result", count))
+		s.store(y, e, s.u(y.first())+" + row", expression{wgsl: r.end}.of("result", count))
 		s.put("}")
 		return []launch{{s, spread(rows)}}, nil
 	},

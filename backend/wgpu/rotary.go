@@ -26,9 +26,9 @@ var rotaryEntry = entry{
 			step := s.u(x.Strides[3])
 			load := func(o *operand, at string) string { return f.load(s.bind(o.memory), at) }
 			s.put("var value = %s;\nif (e < 2u * half) {\n%s", load(x, "head + e * "+step), pair)
-			s.put("let angle = position %% %s * half + j;\nlet turned = %s * %s;", s.u(cos.Shape[0]*cos.Shape[1]),
+			s.put("let angle = position %% %s * half + j;\nlet rotated = %s * %s;", s.u(cos.Shape[0]*cos.Shape[1]),
 				load(sin, s.u(sin.first())+" + angle"), load(x, "head + other * "+step))
-			s.put("value = %s * value + select(turned, -turned, lower);\n}", load(cos, s.u(cos.first())+" + angle"))
+			s.put("value = %s * value + select(rotated, -rotated, lower);\n}", load(cos, s.u(cos.first())+" + angle"))
 			return "value", s.u(y.first()) + " + " + i
 		})}, nil
 	},

@@ -19,7 +19,7 @@ var scatterFns = map[ir.Reduction]ir.BinaryFn{ir.Sum: ir.Add, ir.Prod: ir.Mul, i
 var scatterEntry = entry{
 	Supports: func(n *ir.Node) bool {
 		r := gpu.ScatterReduction(n.Op)
-		return gpu.Picks(n) && (r == ir.NoReduction || countable(n) && binaryTexts[n.Inputs[0].Type.DType][scatterFns[r]].text != "")
+		return gpu.Picks(n) && (r == ir.NoReduction || countable(n) && binaryExpressions[n.Inputs[0].Type.DType][scatterFns[r]].wgsl != "")
 	},
 	InPlace: gpu.Writes(0),
 	Scratch: gpu.ScatterScratch,
@@ -54,7 +54,7 @@ var scatterEntry = entry{
 		slices, next := b.scratchOperand(1), b.scratchOperand(2)
 		mark.put("atomicMax(&%s[to], %s - t);\natomicStore(&%s[%s + t], to);", m, mark.u(count), mark.bind(slices.memory),
 			mark.u(slices.first()))
-		fn := binaryTexts[y.DType][scatterFns[by]]
+		fn := binaryExpressions[y.DType][scatterFns[by]]
 		return append(launches, nextUpdates(slices, next, count),
 			gatherUpdates(x, updates, y, heads, size, func(s *shader, read string) {
 				s.use(fn.needs...)
@@ -77,7 +77,7 @@ var unpackEntry = entry{
 	Supports: gpu.Picks,
 	Scratch:  gpu.UnpackScratch,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
-		x, index, y, heads := in[ir.UnpackX], in[ir.UnpackPlaces], out[0], b.scratchOperand(0)
+		x, index, y, heads := in[ir.UnpackX], in[ir.UnpackFlatIndices], out[0], b.scratchOperand(0)
 		slices, count := y.Shape[:2].Elements(), index.Elements()
 		heads.Shape = tensor.Shape{slices}
 		size, unit := y.Elements()/slices*y.Width, y.Width // in bytes
@@ -94,7 +94,7 @@ var unpackEntry = entry{
 		e, _ := raw(unit)
 		to := operand{Operand: gpu.Operand{Width: unit, Shape: tensor.Shape{slices * size / unit}}, off: y.off, memory: y.memory}
 		return []launch{reset(heads), {mark, spread(ceil(count, groupSize))},
-			produce("unpacked", &to, e, func(s *shader, i string) (value, place string) {
+			produce("unpacked", &to, e, func(s *shader, i string) (value, at string) {
 				width := s.u(size / unit)
 				s.put("let token = %s[%s + %s / %s];\nvar value = 0u;", s.bind(heads.memory), s.u(heads.first()), i, width)
 				s.put("if (token > 0u) { value = %s; }", e.load(s.bind(x.memory), fmt.Sprintf("(%s + (token - 1u) * %s + %s %% %s)",
@@ -116,7 +116,7 @@ func nextUpdates(slices, next *operand, count int) launch {
 }
 
 // gatherUpdates is the launch that computes y from x and the updates that heads name: update puts the lines that bring them into value;
-// update is the number of the first, or 0, and read the text of its element.
+// update is the number of the first, or 0, and read the expression of its element.
 func gatherUpdates(x, updates, y, heads *operand, size int, update func(s *shader, read string)) launch {
 	e, known := elements[y.DType]
 	if !known || y.Width < 4 {

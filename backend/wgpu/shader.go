@@ -8,12 +8,12 @@ import (
 	"github.com/rlxc/rlxc/internal/native"
 )
 
-// A shader is a kernel in the making: WGSL text, the memories that it binds, and the numbers that it reads from the uniform
-// buffer. Only structure goes into the text, so that shapes share pipelines; sizes, strides and offsets are parameters.
+// A shader is a kernel in the making: WGSL source, the memories that it binds, and the numbers that it reads from the uniform
+// buffer. Only structure goes into the source, so that shapes share pipelines; sizes, strides and offsets are parameters.
 //
 // Binding 0 is the parameters, P; the memories m1, m2, … follow. All memories of a shader are arrays of one WGSL type: an
-// arena segment must be bound once only, whoever shows it (two writable bindings of one buffer may be assumed distinct).
-// Constants that are no plain floats may be of a separate type.
+// arena segment must be bound once only, the one that shows it (two writable bindings of one buffer may be assumed distinct).
+// Constants other than plain floats may be of a separate type.
 type shader struct {
 	name       string
 	word       string // u32, f32 or vec4<f32>: what the memories are arrays of
@@ -25,7 +25,7 @@ type shader struct {
 	subgroups  bool // knows its lane in a subgroup, the subgroup's number and how many subgroups there are
 	reductions int  // calls of allReduce so far
 	shared     strings.Builder
-	helpers    []string // functions and constants that body calls, by name in helperText
+	helpers    []string // functions and constants that body calls, by name in helperFunctions
 	body       strings.Builder
 	memories   []memory
 	kinds      []native.Binding
@@ -54,7 +54,7 @@ type memory struct {
 	word     string         // what the memory is an array of, where that is not the shader's word
 }
 
-// bind returns the name of a memory in the text.
+// bind returns the name of a memory in the source.
 func (s *shader) bind(m memory) string {
 	for i, old := range s.memories {
 		if old == m {
@@ -69,14 +69,14 @@ func (s *shader) bind(m memory) string {
 	return fmt.Sprintf("m%d", len(s.memories))
 }
 
-// u returns the text that reads an unsigned parameter.
+// u returns the expression that reads an unsigned parameter.
 func (s *shader) u(v int) string {
 	s.params = append(s.params, uint32(v))
 	i := len(s.params) - 1
 	return fmt.Sprintf("P[%d].%c", i/4, "xyzw"[i%4])
 }
 
-// f returns the text that reads a float parameter.
+// f returns the expression that reads a float parameter.
 func (s *shader) f(v float32) string {
 	s.params = append(s.params, math.Float32bits(v))
 	i := len(s.params) - 1
@@ -94,8 +94,8 @@ func (s *shader) share(name, element string, n int) {
 	s.declare("var<workgroup> %s: array<%s, %d>;\n", name, element, n)
 }
 
-// text is the whole module.
-func (s *shader) text() string {
+// source returns the whole module.
+func (s *shader) source() string {
 	var t strings.Builder
 	if s.half {
 		t.WriteString("enable f16;\n")
@@ -116,7 +116,7 @@ func (s *shader) text() string {
 	}
 	t.WriteString(s.shared.String())
 	for _, h := range withNeeds(s.helpers) {
-		t.WriteString(helperText[h].text)
+		t.WriteString(helperFunctions[h].wgsl)
 	}
 	subgroups := ""
 	if s.subgroups { // naga has no line "enable subgroups;" yet
@@ -147,7 +147,7 @@ func (s *shader) use(names ...string) { s.helpers = append(s.helpers, names...) 
 // maxGroups is the number of workgroups along an axis that every device takes.
 const maxGroups = 65535
 
-// spread lays n workgroups out over two axes; linear is the text of a workgroup's number.
+// spread lays n workgroups out over two axes; linear is the expression of a workgroup's number.
 func spread(n int) [3]uint32 {
 	x := min(n, maxGroups)
 	return [3]uint32{uint32(x), uint32((n + x - 1) / max(x, 1)), 1}
@@ -161,10 +161,10 @@ type launch struct {
 	groups [3]uint32
 }
 
-// a helper is a piece of WGSL that shaders share, and what it calls.
+// A helper is a piece of WGSL that shaders share, and what it calls.
 type helper struct {
 	needs []string
-	text  string
+	wgsl  string
 }
 
 // withNeeds lists helpers with all that they call first, each once.
@@ -177,7 +177,7 @@ func withNeeds(names []string) []string {
 			return
 		}
 		seen[n] = true
-		h, ok := helperText[n]
+		h, ok := helperFunctions[n]
 		if !ok {
 			panic("wgpu: no helper " + n)
 		}

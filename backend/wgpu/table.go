@@ -26,7 +26,7 @@ func kernelTable(d *Device) table {
 		ir.KindCumSum: cumSumEntry,
 		ir.KindMatMul: withHalf(d.matMulEntry()), ir.KindLayerNorm: withHalf(layerNormEntry),
 		ir.KindAttention: withHalf(d.attentionEntry()), ir.KindRotary: withHalf(rotaryEntry), ir.KindEmbedding: withHalf(embeddingEntry),
-		ir.KindSumRows: sumRowsEntry, ir.KindConv: withHalf(d.convEntry()),
+		ir.KindSumSequences: sumSequencesEntry, ir.KindConv: withHalf(d.convEntry()),
 		ir.KindQuantize: quantizeEntry, ir.KindDequantize: dequantizeEntry, ir.KindDynamicQuantize: dynamicQuantizeEntry,
 		ir.KindQMatMul: qMatMulEntry, ir.KindMatMulNBits: withHalf(d.matMulNBitsEntry()),
 		ir.KindActCopy: copyEntry, ir.KindCustom: customEntry,

@@ -6,7 +6,7 @@ import (
 )
 
 // A tileKernel is the kernel of a product in the making. Tiles of both operands go through workgroup memory, the left one
-// turned, so that the inner loop reads vec4 of both; while a tile is in use the next one is on its way in registers. Registers
+// transposed, so that the inner loop reads vec4 of both; while a tile is in use the next one is on its way in registers. Registers
 // are variables with names: drivers put arrays that are indexed, even by unrolled loops, into memory.
 type tileKernel struct {
 	*shader
@@ -14,11 +14,11 @@ type tileKernel struct {
 	vector bool   // rows are read and written by vec4
 	pack   string // what tiles are made of
 
-	m, n string // texts of the sizes, n in words
+	m, n string // expressions of the sizes, n in words
 	part int    // of k, where the product is split
 
 	// What an invocation brings in: vec4 of a tile of the left operand and of the right one, where the left one is and the
-	// text of the step along its rows, and the text that reads row k of the right one for load l.
+	// expression of the step along its rows, and the expression that reads row k of the right one for load l.
 	loadsA, loadsB int
 	left, leftCol  string
 	view           *view
@@ -52,7 +52,7 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 	s.declareSums("c", "f32")
 	s.bring("k0")
 	s.put("for (var k = k0; k < k1; k += %du) {", t.depth)
-	s.place()
+	s.storeTiles()
 	s.put("workgroupBarrier();\nlet next = k + %du;\nif (next < k1) {", t.depth)
 	s.bring("next")
 	s.put("}")
@@ -68,10 +68,10 @@ func (p *product) launch(x *factor, w right, e *epilogue, vector bool) launch {
 	return launch{s.shader, groups}
 }
 
-// pitch is the vec4 of a column of the turned tile: one more than it has, so that neighbouring columns are in other banks.
+// pitch is the vec4 of a column of the transposed tile: one more than it has, so that neighbouring columns are in other banks.
 func (s *tileKernel) pitch() int { return s.p.rows/4 + 1 }
 
-// position finds the invocation's place in the tile, the tile's in the result, and the operands of this matrix or part.
+// position finds the position of the invocation in the tile and of the tile in the result, and the operands of this matrix or part.
 func (s *tileKernel) position(x *factor, w right) {
 	t, p := s.p.tile, s.p
 	s.m, s.n = s.u(p.M), s.u(p.N/s.lanes())
@@ -80,7 +80,7 @@ func (s *tileKernel) position(x *factor, w right) {
 	s.put("let tx = lid %% %du;\nlet ty = lid / %du;", across, across)
 	s.put("let m0 = wg.y * %du;\nlet n0 = wg.x * %du;", t.rows, t.cols/4)
 	s.put("var a = %s;\nvar b = %s;\nvar k0 = 0u;\nvar k1 = %s;", s.u(x.first()/s.lanes()), s.u(w.first), k)
-	if p.Lead.Elements() == 1 { // also where there is one part: so that it is the same text
+	if p.Lead.Elements() == 1 { // also where there is one part: so that the source is the same
 		s.put("k0 = wg.z * %s;\nk1 = min(k1, k0 + %s);", s.u(s.part), s.u(s.part))
 		return
 	}
@@ -139,10 +139,10 @@ func (s *tileKernel) bring(k string) {
 	}
 	for l := range s.loadsB {
 		at := fmt.Sprintf("%s + bk%d", k, l)
-		if text := s.right(l, at); whole {
-			s.put("rb%d = %s;", l, text)
+		if value := s.right(l, at); whole {
+			s.put("rb%d = %s;", l, value)
 		} else {
-			s.put("if (%s < k1) { rb%d = %s; } else { rb%d = %s(); }", at, l, text, l, s.pack)
+			s.put("if (%s < k1) { rb%d = %s; } else { rb%d = %s(); }", at, l, value, l, s.pack)
 		}
 	}
 }
@@ -164,8 +164,8 @@ func (s *tileKernel) bringPixels(l int, at string) {
 	s.put("ra%d = %s(pixels); }", l, s.pack)
 }
 
-// place puts the tiles from registers into workgroup memory.
-func (s *tileKernel) place() {
+// storeTiles stores the tiles from registers in workgroup memory.
+func (s *tileKernel) storeTiles() {
 	for l := range s.loadsA {
 		for c, lane := range "xyzw" {
 			s.put("left[(ak%d * 4u + %du) * %du + ar%d / 4u][ar%d %% 4u] = ra%d.%c;", l, c, s.pitch(), l, l, l, lane)
@@ -255,7 +255,7 @@ type right struct {
 	first int   // where it starts,
 	lead  []int // and the strides of the batch, in whatever read counts in from the variable b
 	// begin puts what an invocation needs before it brings in vec4 number n0 + bn<l> of rows, for each of its loads l, and
-	// returns the text that reads row k of it.
+	// returns the expression that reads row k of it.
 	begin func(s *shader, loads int) (read func(l int, k string) string)
 }
 

@@ -82,7 +82,7 @@ func (p *product) candidates(tilings []tiling, w func(l *tuner, p *product, vect
 				l.operand(tensor.F32, append(slices.Clone(q.Lead), q.M, q.N)...)
 			most := slices.MaxFunc(tilings, func(a, b tiling) int { return a.splits - b.splits })
 			parts := l.operand(tensor.F32, most.splits, q.M, q.N)
-			f, _ := q.Matrices(&x.Operand, false) // which lie evenly
+			f, _ := q.Matrices(&x.Operand, false) // which are evenly spaced
 			fx := factor{operand: x, Factor: f}
 			fw := w(l, &q, vector)
 			return func(c tiling) []launch {
@@ -117,7 +117,7 @@ func (d *Device) tuningCache() *gpu.TuningCache {
 	return gpu.TuningCacheOf(d.identity + ", kernels " + kernels())
 }
 
-// kernels is a fingerprint of the kernels that are candidates: of all tiles, and of the text for one of each table.
+// kernels is a fingerprint of the kernels that are candidates: of all tiles, and of the source for one of each table.
 var kernels = sync.OnceValue(func() string {
 	h := sha256.New()
 	fmt.Fprint(h, tiles, halfTiles, coopTiles, quantizedTiles)
@@ -131,7 +131,7 @@ var kernels = sync.OnceValue(func() string {
 		launches := c.prepare(&tuner{})
 		for _, x := range c.tilings {
 			for _, l := range launches(x) {
-				io.WriteString(h, l.shader.text())
+				io.WriteString(h, l.shader.source())
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A tuner runs kernels by themselves: an arena of one segment and constants, all zero. What it has is laid out first,
+// A tuner runs kernels alone: an arena of one segment and constants, all zero. What it has is laid out first,
 // which takes no device, and allocated when launches are made ready.
 type tuner struct {
 	d         *Device
@@ -28,7 +28,7 @@ func (l *tuner) operand(t tensor.DType, shape ...int) *operand {
 	return o
 }
 
-// constant lays a constant of so many bytes out.
+// constant lays out a constant of a number of bytes.
 func (l *tuner) constant(word string, size int) memory {
 	c := &native.Buffer{Size: int64(pad(size, alignment))}
 	l.constants = append(l.constants, c)
@@ -118,7 +118,7 @@ func (l *tuner) release() {
 	l.made = nil
 }
 
-// block is the shader's parameters as they lie in memory.
+// block is the shader's parameters as they are in memory.
 func (s *shader) block() []byte {
 	block := make([]byte, paramBytes)
 	for i, v := range s.params {

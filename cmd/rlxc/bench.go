@@ -124,7 +124,7 @@ type benchReport struct {
 	Slow      string   `json:"reference_code,omitempty"` // steps that run by reference code
 }
 
-// A cell is a shape at a number of threads. Ratios are of rlxc's figure to the reference's.
+// A cell is a shape at a number of threads. Ratios are rlxc to reference.
 type cell struct {
 	Shape   string  `json:"shape"`
 	Threads int     `json:"threads"`
@@ -155,14 +155,14 @@ type versus struct {
 	MemoryRatio float64 `json:"memory_ratio,omitempty"`
 }
 
-// How often the engines take turns, over shapes and over texts. Virtual machines lose one of two processors for a second now and then: of
-// many short turns the median knows nothing of that.
+// How often the engines alternate, over shapes and over texts. Virtual machines lose one of two processors for a second now and then: of
+// many short rounds the median is not affected.
 const (
 	shapeRounds = 11
 	textRounds  = 5
 )
 
-// pause comes before each turn: the threads of onnxruntime watch for work for some 40 ms after a run, and would take a processor from the
+// pause comes before each round: the threads of onnxruntime watch for work for some 40 ms after a run, and would take a processor from the
 // other side.
 const pause = 100 * time.Millisecond
 

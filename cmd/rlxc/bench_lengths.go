@@ -37,7 +37,7 @@ type lengthsWay struct {
 	Engine  string  `json:"engine"`
 	Batches string  `json:"batches"`
 	Tokens  int     `json:"tokens"`            // in a round, padding not among them
-	Padded  float64 `json:"padded"`            // places for each token
+	Padded  float64 `json:"padded"`            // positions for each token
 	Rate    float64 `json:"tokens_per_second"` // with the fastest time of each batch
 	Ratio   float64 `json:"ratio,omitempty"`   // of rlxc's rate to this one
 	// The same by the time that processors were used, which other work on the machine does not lengthen. Waiting threads use some, too.
@@ -47,10 +47,10 @@ type lengthsWay struct {
 
 // A prepared batch is ready to be run again and again.
 type prepared struct {
-	tokens, places int
-	run            func() error
-	done           func()
-	best, used     time.Duration // on the clock, and of processors
+	tokens, positions int
+	run               func() error
+	done              func()
+	best, used        time.Duration // on the clock, and of processors
 }
 
 // lengths measures a model on texts of the lengths that a file lists, in batches as they come, and the reference on the same
@@ -168,13 +168,13 @@ func (b *benching) lengthsCell(ctx context.Context, src *source, all []int, thre
 			way.Engine = onnxRuntime
 		}
 		var took, used time.Duration
-		places := 0
+		positions := 0
 		for _, p := range ready[i] {
 			took, used = took+p.best, used+p.used
 			way.Tokens += p.tokens
-			places += p.places
+			positions += p.positions
 		}
-		way.Rate, way.Padded = float64(way.Tokens)/took.Seconds(), float64(places)/float64(way.Tokens)
+		way.Rate, way.Padded = float64(way.Tokens)/took.Seconds(), float64(positions)/float64(way.Tokens)
 		if used > 0 {
 			way.ProcessorRate = float64(way.Tokens) / used.Seconds()
 		}
@@ -191,7 +191,7 @@ func (b *benching) lengthsCell(ctx context.Context, src *source, all []int, thre
 
 // prepare makes the inputs of texts of these lengths, padded at the end, and runs them once.
 func prepare(ctx context.Context, e engine, lengths []int) (*prepared, error) {
-	p := &prepared{places: len(lengths) * slices.Max(lengths), done: func() {}, best: math.MaxInt64, used: math.MaxInt64}
+	p := &prepared{positions: len(lengths) * slices.Max(lengths), done: func() {}, best: math.MaxInt64, used: math.MaxInt64}
 	in := rlxc.Tensors{}
 	for _, v := range e.Inputs() {
 		x := tensor.New(v.DType, len(lengths), slices.Max(lengths))

@@ -21,7 +21,7 @@ import (
 	"github.com/rlxc/rlxc/internal/memory"
 )
 
-// Engines are measured in processes of their own, so that neither's threads and memory are in the other's way. The parent
+// Engines are measured in separate processes, so that neither's threads and memory are in the other's way. The parent
 // writes how many runs it wants, a line each time, and reads a line of JSON for each; the end of its input ends the worker.
 
 // A started line is the first that a worker writes: what it took to get there.
@@ -217,8 +217,8 @@ func (w *worker) failure(err error) error {
 		w.cmd.Process.Kill() // it may wait for something else
 	}
 	w.cmd.Wait()
-	if said := strings.TrimSpace(strings.TrimPrefix(w.errors.String(), "rlxc: ")); said != "" {
-		return fmt.Errorf("%s", said)
+	if message := strings.TrimSpace(strings.TrimPrefix(w.errors.String(), "rlxc: ")); message != "" {
+		return fmt.Errorf("%s", message)
 	}
 	return err
 }

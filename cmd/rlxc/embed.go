@@ -34,7 +34,7 @@ var embeddingExamples = map[string]*embedding{
 const shownCosines = 10
 
 func embedCommand() *cobra.Command {
-	t := &texting{}
+	t := &textCommand{}
 	o := pipeline.EmbedOptions{}
 	prompt, kind, output := "", "auto", pipeline.Float32
 	var normalize, asBase64 bool

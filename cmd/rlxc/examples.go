@@ -15,7 +15,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// rowsPerRun is how many rows of a batch of examples run at a time: what is looked at inside the model is held in memory.
+// rowsPerRun is how many examples of a batch run at a time: what is looked at inside the model is held in memory.
 const rowsPerRun = 8
 
 // examples gathers inputs for the model: of --calibrate, recorded, or made up.
@@ -145,7 +145,7 @@ func part(t *tensor.Tensor, low, high int) *tensor.Tensor {
 	return out
 }
 
-// cut makes runs of a few rows of a batch, if the inputs' first dimension is one that is free and the same for all.
+// cut makes runs of a few examples of a batch, if the inputs' first dimension is one that is free and the same for all.
 func cut(batch rlxc.Tensors, infos []rlxc.ValueInfo) []rlxc.Tensors {
 	rows := 0
 	for i, v := range infos {

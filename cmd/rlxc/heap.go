@@ -53,7 +53,7 @@ func boundHeap(asked int64) {
 	watchHeap()
 }
 
-// garbageLimit is how many bytes of garbage a server lets stand. What lives in it is mostly arenas, in which the collector has nothing
+// garbageLimit is how many bytes of garbage a server allows. What lives in it is mostly arenas, in which the collector has nothing
 // to look for: a collection takes some 20 ms of one core, however many cores and arenas there are.
 const garbageLimit = 16 << 20
 
@@ -67,7 +67,7 @@ func boundGarbage() {
 	afterCollection(bound)
 }
 
-// garbagePercent is how much garbage may stand beside what lives, in percent of that.
+// garbagePercent is how much garbage is allowed beside what lives, in percent of that.
 func garbagePercent(live int64) int { return int(max(5, min(50, 100*garbageLimit/max(live, 1)))) }
 
 // afterCollection calls f after each collection of garbage, on a separate goroutine.

@@ -55,7 +55,7 @@ const (
 	hostileUnits = 2000 // which are no more texts than a request may have
 )
 
-// A body is head, so many bytes of a unit again and again, and tail: it takes no memory here.
+// A body is head, that many bytes of a unit again and again, and tail: it takes no memory here.
 func body(head, unit string, size int, tail string) io.Reader {
 	return io.MultiReader(strings.NewReader(head), io.LimitReader(&repeated{unit: unit}, int64(size/len(unit)*len(unit))),
 		strings.NewReader(tail))
@@ -76,7 +76,7 @@ func (r *repeated) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// A target is a server that is attacked, in a process of its own.
+// A target is a server that is attacked, in a separate process.
 type target struct {
 	t           *testing.T
 	url, grpc   string
@@ -279,7 +279,7 @@ const (
 	getPage = "\x82\x86\x84\x41\x01x" // GET http://x/ by HPACK's table
 )
 
-// http2 opens connections, n at a time on both ports, and sends what begins one of HTTP/2, with windows of so many bytes for answers.
+// http2 opens connections, n at a time on both ports, and sends what begins one of HTTP/2, with windows of that many bytes for answers.
 func (x *target) http2(n int, window uint32, then func(c net.Conn)) {
 	var open []net.Conn
 	for i := range n {
@@ -371,7 +371,7 @@ var attacks = map[string]func(x *target){
 			}
 		})
 	},
-	"requests in a row": func(x *target) { // nobody reads their answers
+	"requests in a row": func(x *target) { // nothing reads their answers
 		each(8, func(int) {
 			if c := x.raw(""); c != nil {
 				text := `{"inputs": "` + strings.Repeat("cat ", 500) + `"}`
@@ -437,7 +437,7 @@ var attacks = map[string]func(x *target){
 			}
 		})
 	},
-	"pings": func(x *target) { // whose answers nobody reads
+	"pings": func(x *target) { // whose answers nothing reads
 		x.http2(8, 1<<16, func(c net.Conn) {
 			for range 100_000 {
 				if _, err := io.WriteString(c, frame(ping2, 0, 0, 8, "12345678")); err != nil {
@@ -497,7 +497,7 @@ func peak(t *testing.T, pid int) int64 {
 }
 
 // TestHostileClients attacks a server in all ways at hand, while a neighbour asks on: the server lives, the neighbour is answered, and
-// memory stays within the limit, or little above it. It uses the loopback device alone. Attackers have machines of their own: here they are
+// memory stays within the limit, or little above it. It uses the loopback device alone. Attackers have separate machines: here they are
 // processes that run when the server and the neighbour leave a processor idle.
 func TestHostileClients(t *testing.T) {
 	if *attack != "" {
@@ -605,7 +605,7 @@ func (asIs) Name() string                       { return "proto" }
 func (asIs) Marshal(v any) ([]byte, error)      { return *v.(*[]byte), nil }
 func (asIs) Unmarshal(data []byte, v any) error { *v.(*[]byte) = data; return nil }
 
-// TestHostileInputs runs commands on files and hubs that ask for much, each in a process of its own that may take 512 MiB.
+// TestHostileInputs runs commands on files and hubs that ask for much, each in a separate process that may take 512 MiB.
 func TestHostileInputs(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, r io.Reader) string {

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestInterrupted stops runs in the middle, by SIGKILL and by SIGINT: the same command goes on, and the file is the one of a run that
+// TestInterrupted stops runs in the middle, by SIGKILL and by SIGINT: the same command continues, and the file is the one of a run that
 // nothing stopped.
 func TestInterrupted(t *testing.T) {
 	var lines strings.Builder

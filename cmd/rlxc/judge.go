@@ -32,7 +32,7 @@ type classified struct {
 }
 
 func classifyCommand() *cobra.Command {
-	t := &texting{}
+	t := &textCommand{}
 	o := pipeline.ClassifyOptions{}
 	zero := pipeline.ZeroShotOptions{}
 	var labels []string
@@ -95,7 +95,7 @@ tries labels that the model does not know, by a model of natural language infere
 }
 
 func rerankCommand() *cobra.Command {
-	t := &texting{}
+	t := &textCommand{}
 	o := pipeline.RerankOptions{}
 	var query string
 	c := &cobra.Command{
@@ -192,7 +192,7 @@ type tagged struct {
 }
 
 func tagCommand() *cobra.Command {
-	t := &texting{}
+	t := &textCommand{}
 	o := pipeline.TagOptions{}
 	o.Aggregation = "simple"
 	zero := pipeline.TagZeroShotOptions{}
@@ -266,7 +266,7 @@ type answered struct {
 }
 
 func answerCommand() *cobra.Command {
-	t := &texting{}
+	t := &textCommand{}
 	o := pipeline.AnswerOptions{}
 	var question string
 	c := &cobra.Command{

@@ -77,7 +77,7 @@ func TestKilled(t *testing.T) {
 	for range *manyKills {
 		c := start(fmt.Sprint(*manyRows, ".parquet"))
 		require.NoError(t, c.Start())
-		time.Sleep(rand.N(took / 2)) // so that some runs go on where others were
+		time.Sleep(rand.N(took / 2)) // so that some runs continue where others were
 		require.NoError(t, c.Process.Kill())
 		c.Wait()
 		part, _ := os.Stat(out + ".part")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A listener bounds how many connections are open: a peer has half of them at most, so that one alone shuts nobody out. Those beyond are
+// A listener bounds how many connections are open: a peer has half of them at most, so that one alone shuts out no other. Those beyond are
 // closed at once.
 type listener struct {
 	*net.TCPListener
@@ -38,7 +38,7 @@ func listen(ctx context.Context, address string, most int) (*listener, error) {
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.AcceptTCP()
-		if err != nil && l.retired.Load() { // the last who connected are accepted, and then nobody
+		if err != nil && l.retired.Load() { // the last who connected are accepted, and then none
 			select {
 			case c = <-l.last:
 			case <-l.closed:

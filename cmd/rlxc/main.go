@@ -92,7 +92,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	describeStandard(root)
 	cmd, err := root.ExecuteContextC(ctx)
-	said := &printer{to: stderr} // errors contain names and paths
+	out := &printer{to: stderr} // errors contain names and paths
 	var usage usageError
 	switch {
 	case err == nil:
@@ -100,10 +100,10 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, errCheck):
 		return exitCheck
 	case !*started || errors.As(err, &usage):
-		fmt.Fprintf(said, "%s: %v\nRun \"%s --help\" for usage.\n", cmd.CommandPath(), err, cmd.CommandPath())
+		fmt.Fprintf(out, "%s: %v\nRun \"%s --help\" for usage.\n", cmd.CommandPath(), err, cmd.CommandPath())
 		return exitUsage
 	}
-	fmt.Fprintf(said, "rlxc: %v\n", err)
+	fmt.Fprintf(out, "rlxc: %v\n", err)
 	return exitInput
 }
 

@@ -28,14 +28,14 @@ type outputFormat struct {
 	vectors bool // it holds those and nothing else
 	lines   bool // it may be compressed
 	convert func(c *column, value any) (any, error)
-	open    func(t *texting, k task, copied []*column, size int) encoder
+	open    func(t *textCommand, k task, copied []*column, size int) encoder
 }
 
 var outputFormats = []*outputFormat{
-	{".jsonl", false, true, jsonValue, func(_ *texting, _ task, copied []*column, _ int) encoder { return jsonLines{copied} }},
+	{".jsonl", false, true, jsonValue, func(_ *textCommand, _ task, copied []*column, _ int) encoder { return jsonLines{copied} }},
 	{".parquet", false, false, parquetValue, newParquetRows},
-	{".npy", true, false, nil, func(_ *texting, k task, _ []*column, size int) encoder { return &matrix{size, k.output, false} }},
-	{".npz", true, false, nil, func(_ *texting, k task, _ []*column, size int) encoder { return &matrix{size, k.output, true} }},
+	{".npy", true, false, nil, func(_ *textCommand, k task, _ []*column, size int) encoder { return &matrix{size, k.output, false} }},
+	{".npz", true, false, nil, func(_ *textCommand, k task, _ []*column, size int) encoder { return &matrix{size, k.output, true} }},
 }
 
 // jsonLines are objects, one a line, with the copied fields in front.
@@ -109,7 +109,7 @@ func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
 	return c.encoder().EncodeAll(src, dst[:0]), nil
 }
 
-func newParquetRows(t *texting, k task, copied []*column, _ int) encoder {
+func newParquetRows(t *textCommand, k task, copied []*column, _ int) encoder {
 	var tags []parquet.SchemaOption
 	eachField(reflect.ValueOf(k.example), func(f reflect.StructField, name string, used bool) {
 		if !used {

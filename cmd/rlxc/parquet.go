@@ -114,7 +114,7 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 const mostPage = 256 << 20
 
 // bounded reads the pages of a column, and fails if one announces more than a page may have, or unpacks to more than it announces: the
-// library unpacks a page before it looks, and takes what is no LZ4 for a lack of room. What else is wrong the library says.
+// library unpacks a page before it looks, and takes invalid LZ4 for a lack of room. What else is wrong the library says.
 func (p *parquetFile) bounded(m format.ColumnMetaData) error {
 	from := m.DataPageOffset
 	if m.DictionaryPageOffset != 0 {

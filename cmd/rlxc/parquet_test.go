@@ -64,7 +64,7 @@ func TestParquetTypes(t *testing.T) {
 	defer in.close()
 	require.EqualValues(t, 250, in.size)
 	out := filepath.Join(t.TempDir(), "out.parquet")
-	r, err := openResults(out, "run", newParquetRows(&texting{}, task{example: &classified{}}, in.copied, 0), nil)
+	r, err := openResults(out, "run", newParquetRows(&textCommand{}, task{example: &classified{}}, in.copied, 0), nil)
 	require.NoError(t, err)
 	n := 0
 	require.NoError(t, in.each(func(it item) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/rlxc/rlxc/internal/options"
 )
 
-// TestMemoryPlansDocument runs the plans of models in docs/memory-plans.md, and finds in what they print each line that stands there below
+// TestMemoryPlansDocument runs the plans of models in docs/memory-plans.md, and finds in what they print each line that is there below
 // them, up to times and what depends on the process. A GPU has other scratch, so that peaks differ there, and the same extensions.
 func TestMemoryPlansDocument(t *testing.T) {
 	t.Setenv(options.EnvVerify, "") // the range of a plan has thousands, which other tests prove

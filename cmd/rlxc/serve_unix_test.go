@@ -59,7 +59,7 @@ func TestServeTerminated(t *testing.T) {
 			client := &http.Client{}
 			for refused.Load() < 8 {
 				a, err := client.Post(url+"/embed", "application/json", strings.NewReader(body))
-				if err != nil { // nobody listens any more
+				if err != nil { // nothing listens any more
 					if !errors.Is(err, syscall.ECONNREFUSED) {
 						t.Error(err)
 					}

@@ -18,8 +18,8 @@ import (
 	"github.com/rlxc/rlxc/pipeline"
 )
 
-// texting is the command line that the commands on texts have in common: a model, texts from somewhere, results to somewhere.
-type texting struct {
+// textCommand is the command line that the commands on texts have in common: a model, texts from somewhere, results to somewhere.
+type textCommand struct {
 	textFlags
 	open    pipeline.Options
 	output  string
@@ -31,7 +31,7 @@ type texting struct {
 }
 
 // register adds the flags; pairs names what a second field is, empty if the command takes none.
-func (t *texting) register(c *cobra.Command, pairs string) {
+func (t *textCommand) register(c *cobra.Command, pairs string) {
 	t.onError = "stop"
 	f := c.Flags()
 	f.StringVar(&t.open.Variant, "variant", "", "ONNX file to take, such as quantized for model_quantized.onnx")
@@ -51,7 +51,7 @@ func (t *texting) register(c *cobra.Command, pairs string) {
 }
 
 // model opens the model of a command line.
-func (t *texting) model(c *cobra.Command, what string) (*pipeline.Model, error) {
+func (t *textCommand) model(c *cobra.Command, what string) (*pipeline.Model, error) {
 	t.open.MemoryLimit = t.open.Compile.MemoryLimit // of all sessions together
 	boundHeap(0)
 	m, err := pipeline.Open(c.Context(), what, t.open)
@@ -80,7 +80,7 @@ func (t *textFlags) texts(c *cobra.Command, args []string) (*textReader, error) 
 }
 
 // start opens the texts and the model of a command line, which end closes.
-func (t *texting) start(c *cobra.Command, args []string) (in *textReader, m *pipeline.Model, end func() error, err error) {
+func (t *textCommand) start(c *cobra.Command, args []string) (in *textReader, m *pipeline.Model, end func() error, err error) {
 	if err := t.formats(c); err != nil {
 		return nil, nil, nil, err
 	}
@@ -97,12 +97,12 @@ func (t *texting) start(c *cobra.Command, args []string) (in *textReader, m *pip
 }
 
 // toldCuts is how many texts are named that are too long; the rest is counted.
-const toldCuts = 5
+const warnedCuts = 5
 
 // truncated says which of some items are too long.
-func (t *texting) truncated(c *cobra.Command, items []item) pipeline.Truncated {
+func (t *textCommand) truncated(c *cobra.Command, items []item) pipeline.Truncated {
 	return func(i, tokens, limit int) {
-		if t.cut++; t.cut <= toldCuts {
+		if t.cut++; t.cut <= warnedCuts {
 			fmt.Fprintf(c.ErrOrStderr(), "%s: %d tokens, truncated to %d\n", items[i].where, tokens, limit)
 		}
 	}
@@ -126,7 +126,7 @@ const (
 )
 
 // do runs a task on all texts.
-func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task) (err error) {
+func (t *textCommand) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task) (err error) {
 	var file *results
 	if err := t.clash(k, in.copied); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 			return t.stop(file, err)
 		}
 	}
-	if t.cut > toldCuts {
+	if t.cut > warnedCuts {
 		fmt.Fprintf(c.ErrOrStderr(), "%d texts were truncated in total\n", t.cut)
 	}
 	if file != nil {
@@ -216,7 +216,7 @@ func (t *texting) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task
 }
 
 // formats finds the format of -o, and what copied fields become there.
-func (t *texting) formats(c *cobra.Command) error {
+func (t *textCommand) formats(c *cobra.Command) error {
 	for _, name := range []string{"top", "dimensions", "max-length", "sessions"} {
 		if n, err := c.Flags().GetInt(name); err == nil && n < 0 {
 			return usagef("--%s %d: want at least 0", name, n)
@@ -246,7 +246,7 @@ func (t *texting) formats(c *cobra.Command) error {
 }
 
 // clash finds copied fields that have the name of one of the result's.
-func (t *texting) clash(k task, copied []*column) error {
+func (t *textCommand) clash(k task, copied []*column) error {
 	names := []string{errorColumn}
 	eachField(reflect.ValueOf(k.example), func(_ reflect.StructField, name string, used bool) {
 		if used {
@@ -262,7 +262,7 @@ func (t *texting) clash(k task, copied []*column) error {
 }
 
 // openOutput opens the file of -o.
-func (t *texting) openOutput(c *cobra.Command, k task, copied []*column) (*results, error) {
+func (t *textCommand) openOutput(c *cobra.Command, k task, copied []*column) (*results, error) {
 	size := 0
 	if t.format.vectors {
 		if k.size == nil {
@@ -281,7 +281,7 @@ func (t *texting) openOutput(c *cobra.Command, k task, copied []*column) (*resul
 }
 
 // stop keeps what is done for the next run.
-func (t *texting) stop(file *results, err error) error {
+func (t *textCommand) stop(file *results, err error) error {
 	if file == nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func (t *texting) stop(file *results, err error) error {
 }
 
 // results runs the task on the items that are texts.
-func (t *texting) results(c *cobra.Command, items []item, k task) ([]any, error) {
+func (t *textCommand) results(c *cobra.Command, items []item, k task) ([]any, error) {
 	good := make([]item, 0, len(items))
 	for _, it := range items {
 		if it.err == nil {
@@ -309,7 +309,7 @@ func (t *texting) results(c *cobra.Command, items []item, k task) ([]any, error)
 	return values, nil
 }
 
-func (t *texting) save(file *results, items []item, values []any, end bool) error {
+func (t *textCommand) save(file *results, items []item, values []any, end bool) error {
 	for i, v := range values {
 		if err := file.add(items[i], v); err != nil {
 			return err
@@ -319,7 +319,7 @@ func (t *texting) save(file *results, items []item, values []any, end bool) erro
 }
 
 // print prints a table of what could be read.
-func (t *texting) print(c *cobra.Command, items []item, values []any, k task) error {
+func (t *textCommand) print(c *cobra.Command, items []item, values []any, k task) error {
 	var texts []item
 	var good []any
 	for i, it := range items {

@@ -107,7 +107,7 @@ type tokenRow struct {
 	Sequences []int    `json:"sequences,omitempty"`    // -1 for a special token
 }
 
-// print prints the rows of a text.
+// print prints the rows of the table of one text.
 func (o *tokenization) print(c *cobra.Command, out io.Writer, tok *tokenizer.Tokenizer, text string) error {
 	asJSON, _ := c.Flags().GetBool("json")
 	input := tokenizer.Text(text)
@@ -166,7 +166,7 @@ func writeLine(out io.Writer, row tokenRow) error {
 	return e.Encode(row)
 }
 
-// tableRows is how many rows of a table are aligned together, and mostTokenBytes what the rows of a text may take.
+// tableRows is how many rows of a table are aligned together, and mostTokenBytes the most bytes that those of one text may take.
 const (
 	tableRows      = 1024
 	mostTokenBytes = 96 << 20

@@ -186,16 +186,16 @@ type File struct {
 	header  *Header
 	data    []byte
 	program string // in the language of package ir
-	text    *texts
+	text    *sections
 }
 
-// texts are sections of strings, which are decoded once however many constants show them.
-type texts struct {
+// sections are sections of strings, which are decoded once however many constants show them.
+type sections struct {
 	mu       sync.Mutex
 	sections map[int]*tensor.Tensor
 }
 
-// Read checks a compiled file as far as opening needs: prefix, header, program, and the bounds of the sections. name stands
+// Read checks a compiled file as far as opening needs: prefix, header, program, and the bounds of the sections. name is
 // for it in errors.
 func Read(data []byte, name string) (*File, error) {
 	f, err := read(data)
@@ -240,7 +240,7 @@ func read(data []byte) (*File, error) {
 	if h.Level > highestLevel {
 		return nil, fmt.Errorf("its level is %d: there are 0 to %d", h.Level, highestLevel)
 	}
-	f := &File{Info{h.Target, h.Source, int(h.Level)}, h, data, h.Ir, &texts{sections: map[int]*tensor.Tensor{}}}
+	f := &File{Info{h.Target, h.Source, int(h.Level)}, h, data, h.Ir, &sections{sections: map[int]*tensor.Tensor{}}}
 	if _, err := f.Graph(); err != nil {
 		return nil, err
 	}

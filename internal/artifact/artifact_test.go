@@ -76,7 +76,7 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, data, again.Bytes())
 }
 
-// TestNoSections: a program may have no constant that is stored by itself.
+// TestNoSections: a program may have no constant that is stored alone.
 func TestNoSections(t *testing.T) {
 	g := ir.NewGraph("small")
 	out, err := g.Append(ir.Copy{}, []*ir.Value{g.AddInput("x", ir.TensorOf(tensor.F32, ir.N(8)))})

@@ -53,8 +53,8 @@ type Planned struct {
 	Layouts []ir.Layout // by value ID
 	Buffers []int       // by the ID of a root: index into Problem.Buffers
 	Scratch [][]int     // by step: indices into Problem.Buffers
-	// Like is, by step, another that shares what is made for it (target.Row.Shares): it has the same op, and operands, results and scratch
-	// of the same types and layouts. −1 for none; nil: of no step.
+	// Like is, by step, another that shares what is made for it (target.Kernel.Shares): it has the same op, and operands, results and
+	// scratch of the same types and layouts. −1 for none; nil: of no step.
 	Like    []int
 	Problem *planner.Problem
 	Plan    *planner.Plan
@@ -92,7 +92,7 @@ type Program interface {
 	Refit(steps []int) (Program, error)
 }
 
-// A HostStep is a step that the host runs in a device's place, and what has to move for it.
+// A HostStep is a step that the host runs instead of a device, and what has to move for it.
 type HostStep struct {
 	Node *ir.Node // bound
 	Down int64    // bytes of operands that it waits for until the device has brought them

@@ -40,10 +40,10 @@ func MixTable(op ops.Resize, from, to tensor.Shape) (mixed []MixedAxis, words *t
 	put := func(i int, v uint32) { binary.NativeEndian.PutUint32(words.Bytes()[4*i:], v) }
 	var mix ops.Mix
 	for _, a := range mixed {
-		for place := range to[a.Axis] {
-			mix = op.Mix(mix[:0], a.Axis, from[a.Axis], to[a.Axis], place)
+		for index := range to[a.Axis] {
+			mix = op.Mix(mix[:0], a.Axis, from[a.Axis], to[a.Axis], index)
 			for k := range a.Taps {
-				at := a.At + 2*(place*a.Taps+k)
+				at := a.At + 2*(index*a.Taps+k)
 				if k < len(mix) {
 					put(at, uint32(mix[k].At))
 					put(at+1, math.Float32bits(float32(mix[k].Weight)))

@@ -16,7 +16,7 @@ import (
 // What its Eval refuses, the device refuses. A device whose kernels do nothing is held to its refusals and errors alone.
 func Empty(t *testing.T, d backend.Device, kernels bool) {
 	b := ir.Binding{"s": 0}
-	for name, text := range RowCases {
+	for name, text := range KernelCases {
 		g, err := ir.Parse(`graph "case" ` + text)
 		require.NoError(t, err, name)
 		bound, err := g.Bind(b, false)

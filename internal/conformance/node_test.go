@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "rewrite the list of what does not pass"
 // backends are run in this order; of what the first one fails, -update writes the list.
 var backends = []string{"cpu"}
 
-// levels are those between which every other level lies.
+// levels are those that enclose every other level.
 var levels = []rlxc.Level{rlxc.O0, rlxc.O2}
 
 // A crash is a panic in a run, which the backend may have turned into an error; no list excuses it.

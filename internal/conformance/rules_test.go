@@ -33,7 +33,7 @@ var fusedCases = map[string]string{
 	"copies": `(%0: f32[2,s]) { %1 = copy(%0) %2 = materialize(%0) {view=transpose {perm=[1,0]}} %3 = onnx.ActCopy(%0) return %1, %2, %3 }`,
 	"feed forward": `(%0: f32[s,4], %1: f32[4,8], %2: f32[8,4], %3: f32[8], %4: f32[4], %5: f32[s,4]) {
 		%6 = feed_forward(%0, %1, %2, %3, %4, %5) {act=gelu} return %6 }`,
-	"sums of rows": `(%0: f32[1,7,4], %1: i32[2,4]) { %2 = sum_rows(%0, %1) return %2 }`,
+	"sums of rows": `(%0: f32[1,7,4], %1: i32[2,4]) { %2 = sum_sequences(%0, %1) return %2 }`,
 	"quantised": `(%0: u8[1,3,2,4], %1: u8[1,9,2,4], %2: f32[1,1,3,9], %3: f32[], %4: u8[], %5: f32[3,4], %6: f32[4], %7: u8[3,4],
 		%8: u8[20,4], %9: i64[2,3]) {
 		%10 = qattention(%0, %1, %1, %2, %3, %4, %3, %4, %3, %4, %3, %4, %3, %4, %3, %4)
@@ -75,7 +75,7 @@ func nodesOfAllOps(t *testing.T) map[string]map[string]*ir.Node {
 			add(g)
 		}
 	}
-	for _, programs := range []map[string]string{fusedCases, backendtest.RowCases, backendtest.ConvCases, backendtest.OpaqueCases,
+	for _, programs := range []map[string]string{fusedCases, backendtest.KernelCases, backendtest.ConvCases, backendtest.OpaqueCases,
 		backendtest.AppendCases, backendtest.RecurrentCases, backendtest.PickCases, backendtest.IndexCases, backendtest.BitCases,
 		backendtest.QuantizedCases} {
 		for _, name := range slices.Sorted(maps.Keys(programs)) {
@@ -327,7 +327,7 @@ func TestShapeRules(t *testing.T) {
 			}
 		}
 	}
-	for _, row := range ir.Rows() {
+	for _, row := range ir.Defs() {
 		require.True(t, row.Name == "" || row.Op.Kind().Has(ir.Typed) || all[row.Name] != nil, "no node of %s", row.Name)
 	}
 	if *update {

@@ -46,7 +46,7 @@ var (
 	ErrBusy      = errors.New("the device cannot be used: it is in exclusive mode and another process has it, or it is in prohibited mode")
 	ErrLost      = errors.New("the device was lost: open it again")
 	ErrKernel    = errors.New("a kernel failed, which ends the use of the device in this process")
-	ErrPTX       = errors.New("the driver refuses a kernel's PTX: it may be too old")
+	ErrPTX       = errors.New("the driver cannot compile a kernel's PTX: it may be too old")
 	ErrNoKernel  = errors.New("the kernel is not for this device")
 	ErrResources = errors.New("the device has too few resources for a kernel")
 )

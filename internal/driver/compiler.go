@@ -50,7 +50,7 @@ func linkCompiler(find func(name string) (uintptr, error)) (*compilerProcs, erro
 func openCompiler() (*compilerProcs, error) {
 	compilersMu.Lock()
 	defer compilersMu.Unlock()
-	at := compilerPlaces
+	at := compilerPaths
 	if path := os.Getenv(EnvCompiler); path != "" {
 		at = []string{path}
 	}
@@ -95,7 +95,7 @@ func (c *Context) CompileCUDA(name, text string) ([]byte, error) {
 			log := make([]byte, *size)
 			if n.call(n.GetProgramLog, *program, uintptr(unsafe.Pointer(&log[0]))) == nil {
 				line, _, _ := strings.Cut(dynlib.Text(&log[0]), "\n")
-				failed = fmt.Errorf("NVRTC refuses it: %s", line)
+				failed = fmt.Errorf("NVRTC cannot compile it: %s", line)
 			}
 		}
 		return nil, failed

@@ -58,7 +58,7 @@ func Open(path string) (*Library, error) {
 	if path != "" {
 		return open(path)
 	}
-	for _, p := range places {
+	for _, p := range libraryPaths {
 		l, err := open(p)
 		if err == nil || !errors.Is(err, errNoFile) {
 			return l, err

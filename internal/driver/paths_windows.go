@@ -1,5 +1,5 @@
 package driver
 
-var places = []string{"nvcuda.dll"}
+var libraryPaths = []string{"nvcuda.dll"}
 
-var compilerPlaces = []string{"nvrtc64_130_0.dll", "nvrtc64_120_0.dll"}
+var compilerPaths = []string{"nvrtc64_130_0.dll", "nvrtc64_120_0.dll"}

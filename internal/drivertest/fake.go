@@ -23,12 +23,12 @@ type Driver struct {
 	Version     int32          // of the driver
 	Devices     int32          // how many
 	NoCode      bool           // it refuses machine code that it did not make itself
-	Fail        map[string]int // codes that functions return, by C name
+	Fail        map[string]int // status codes that functions return, by C name
 	FailAt      int            // which call from now on fails without a cause, of those that release nothing
 	Calls       map[string]int // how often functions were called
 	Kernels     map[string]int // how often kernels were recorded, by name
 	Early       int            // how many of them may start before the kernel ahead of them has ended
-	Sources     []string       // the texts that NVRTC compiled; it refuses those with "refuse me"
+	Sources     []string       // the sources that NVRTC compiled; it refuses those with "refuse me"
 	Log         []string       // names of the calls that run, copy or wait, in order
 	Run         func(Launch)   // runs kernels, for which graphs then copy, too; nil for nothing
 	recorded    []func()       // of the graph that is captured
@@ -47,7 +47,7 @@ type Driver struct {
 	last        string              // what was recorded last
 	names       [][]byte            // strings that calls returned
 	sources     map[uintptr]string  // what the compiler was given
-	codes       [][]byte
+	modules     [][]byte
 }
 
 // A Launch is a kernel with its parameters.

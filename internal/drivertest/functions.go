@@ -124,11 +124,11 @@ var functions = map[string]any{
 		if !d.is("link", state) || kind != 1 || !strings.HasSuffix(ptx, "\x00") || !strings.HasPrefix(ptx, ".version") {
 			return d.problem("no PTX, or without its end: kind %d, %.20q", kind, ptx)
 		}
-		d.codes = append(d.codes, []byte("machine code of "+text(name)+"\x00"))
+		d.modules = append(d.modules, []byte("machine code of "+text(name)+"\x00"))
 		return 0
 	},
 	"cuLinkComplete": func(d *Driver, state, code, size uintptr) uintptr {
-		last := d.codes[len(d.codes)-1]
+		last := d.modules[len(d.modules)-1]
 		put(code, &last[0])
 		put(size, uintptr(len(last)))
 		return 0

@@ -12,7 +12,7 @@ import (
 )
 
 // The layers of a model are alike: what the shape rule, the layout and the target say of a node of one holds for those of the others. A
-// box asks once for all nodes that do the same, as long as their operands have the same types and lie the same way in their buffers.
+// box asks once for all nodes that do the same, as long as their operands have the same types and the same layouts in their buffers.
 
 // alike finds, for each node, an earlier one that does the same at all sizes at which their operands agree.
 func (x *box) alike(pl *backend.Planned, t *target.Target) {
@@ -32,7 +32,7 @@ func (x *box) alike(pl *backend.Planned, t *target.Target) {
 		switch {
 		case at >= 0:
 			n.like = firsts[k][at]
-			if shares := t.Rows[k.kind].Shares; n.step >= 0 && n.where == target.OnKernel && shares != nil && shares(n.Node) {
+			if shares := t.Kernels[k.kind].Shares; n.step >= 0 && n.where == target.OnKernel && shares != nil && shares(n.Node) {
 				n.shares, pl.Like[n.step] = true, n.like.step
 			}
 		case len(firsts[k]) < mostAlike && len(n.Subgraphs) == 0:

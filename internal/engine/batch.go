@@ -10,8 +10,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A batch is the proof that a graph computes each row of a batch separately: running it on some of the rows at a time returns these rows of
-// its outputs.
+// A batch is the proof that a graph computes each element of a batch separately: running it on some of the rows at a time returns these
+// rows of its outputs.
 type batch struct {
 	symbol  string
 	inputs  []bool // by input: whether its axis 0 is the batch; the others are shared by all rows
@@ -223,7 +223,7 @@ var batchRules = map[ir.Kind]func(n *ir.Node, lead []bool) bool{
 		return lead[ir.ConvX] && free(lead, ir.ConvW, ir.ConvBias) && absentOrLeads(n, lead, ir.ConvResidual)
 	},
 	ir.KindAttention: func(n *ir.Node, lead []bool) bool {
-		return !n.HasOperand(ir.AttentionRows) && lead[ir.AttentionQ] && lead[ir.AttentionK] && lead[ir.AttentionV] &&
+		return !n.HasOperand(ir.AttentionSequences) && lead[ir.AttentionQ] && lead[ir.AttentionK] && lead[ir.AttentionV] &&
 			alignedTo(n.Inputs[ir.AttentionQ].Type.Shape, n, lead, ir.AttentionMask)
 	},
 	ir.KindRotary:    func(n *ir.Node, lead []bool) bool { return lead[0] && !lead[1] && !lead[2] && rank(n) > 3 },

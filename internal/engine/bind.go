@@ -191,7 +191,7 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) 
 		intact: append(lives.Held, outside.of(bound)...), // what feeds a run is there after it
 		Planned: &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
 			Scratch: lives.Scratch, Problem: &lives.Problem}}
-	if err := p.place(b); err != nil {
+	if err := p.assignOffsets(b); err != nil {
 		return nil, err
 	}
 	if p.opts.Backend == "cpu" {

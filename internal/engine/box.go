@@ -14,7 +14,7 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// A session binds a segment once for a box of sizes. For the sizes of a run, the bound graph gets their numbers where it stands: the shape
+// A session binds a segment once for a box of sizes. For the sizes of a run, the bound graph gets their numbers where it is: the shape
 // rules and the layouts of what depends on those that changed are computed again, a stack gives buffers their offsets, and steps are made
 // again. A box has no separate bounds: whatever planning has decided by sizes is asked again, and what a box cannot have goes to another.
 
@@ -60,7 +60,7 @@ type movingNode struct {
 	shares  bool        // the step of like
 }
 
-// A stack places buffers at any sizes. Where it was made, its arena had a ratio to the lower bound.
+// A stack has offsets of buffers at any sizes. Where it was made, its arena had a ratio to the lower bound.
 type stack struct {
 	*planner.Stack
 	ratio float64
@@ -175,7 +175,7 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 	if !x.ordered() {
 		return nil, errUnfit
 	}
-	err := p.place(b)
+	err := p.assignOffsets(b)
 	if err == nil {
 		err = p.prove(b)
 	}
@@ -383,9 +383,9 @@ func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Element
 // and a stack may both be.
 func tight(bytes int64, least float64) bool { return float64(bytes) <= max(1.005*least, least+2048) }
 
-// place gives the buffers of a binding their offsets: by a stack of its box if the arena is small and allowed, otherwise by a plan of these
-// sizes alone.
-func (p *Program) place(b *Binding) error {
+// assignOffsets gives the buffers of a binding their offsets: by a stack of its box if the arena is small and allowed, otherwise by a plan
+// of these sizes alone.
+func (p *Program) assignOffsets(b *Binding) error {
 	pl := b.Planned
 	defer func() {
 		if pl.Plan != nil {

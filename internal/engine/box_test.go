@@ -193,7 +193,7 @@ func TestBoxes(t *testing.T) {
 	}
 }
 
-// TestBoxesHaveTheirOrders: where another order of steps needs less at other sizes, these get a box of their own.
+// TestBoxesHaveTheirOrders: where another order of steps needs less at other sizes, these get a separate box.
 func TestBoxesHaveTheirOrders(t *testing.T) {
 	src := text(`(%0 "x": f32[n,1], %1 "y": f32[m,1], %2 "w": f32[1,64]) {
 		%3: f32[n,64] = add(%0, %2) %4: f32[n,64] = softmax(%3) {axis=1} %5: f32[n,32,2] = reshape(%4) {shape=[n,32,2]}

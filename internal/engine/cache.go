@@ -179,7 +179,7 @@ func (c *cache) forget(s *Session) {
 	defer c.mu.Unlock()
 	for key, at := range c.entries {
 		e := at.Value.(*entry)
-		if key.of == s { // nobody else can use it
+		if key.of == s { // no other caller can use it
 			c.order.Remove(at)
 			delete(c.entries, key)
 			c.stats.Bytes -= e.bytes
@@ -236,7 +236,7 @@ func boundBytes(b *Binding) int64 {
 	bytes := boundEntryBytes + tableBytes(b)
 	for i, n := range b.Planned.Steps {
 		if b.Planned.Like[i] < 0 {
-			bytes += operandBytes * int64(max(len(n.Inputs), ir.RowOf(n.Op).MaxIn)+len(n.Outputs))
+			bytes += operandBytes * int64(max(len(n.Inputs), ir.DefOf(n.Op).MaxIn)+len(n.Outputs))
 		}
 	}
 	for _, n := range b.box.folded {

@@ -41,7 +41,7 @@ func ClosedError(what string) error {
 }
 
 // Guard turns a panic, which is a fault of rlxc that some model brings to light, into an error: the process lives on. It is
-// deferred with the result of debug.SetPanicOnFault(true), so that this holds too where somebody else has cut the model's file.
+// deferred with the result of debug.SetPanicOnFault(true), so that this holds too where another process has truncated the model's file.
 func Guard(err *error, before bool) {
 	debug.SetPanicOnFault(before)
 	r := recover()

@@ -5,7 +5,7 @@ import "github.com/rlxc/rlxc/ir"
 // Plainly makes all later plans without results over parts of buffers, and without tiles.
 func (p *Program) Plainly() {
 	t := *p.target()
-	t.Rows[ir.KindAttention].StridedResult = nil
-	t.Rows[ir.KindFeedForward].Supports = func(*ir.Node) bool { return false }
+	t.Kernels[ir.KindAttention].StridedResult = nil
+	t.Kernels[ir.KindFeedForward].Supports = func(*ir.Node) bool { return false }
 	p.late, p.opts.LateReads = &t, 1
 }

@@ -26,7 +26,7 @@ func (f *frame) inSequence(segment int, err error) error {
 	case errors.Is(err, ErrMemory):
 		longest, most := 0, int64(0)
 		for r := range rows.Shape()[0] {
-			if n := rows.Int64(r*ir.RowFields+1) - rows.Int64(r*ir.RowFields); n > most {
+			if n := rows.Int64(r*ir.SequenceFields+1) - rows.Int64(r*ir.SequenceFields); n > most {
 				longest, most = r, n
 			}
 		}
@@ -36,7 +36,7 @@ func (f *frame) inSequence(segment int, err error) error {
 	}
 	token, ok := badIndex(f.segments[segment].graph, known, f.sizes)
 	for r := 0; ok && r < rows.Shape()[0]; r++ {
-		if first := int(rows.Int64(r * ir.RowFields)); first <= token && token < int(rows.Int64(r*ir.RowFields+1)) {
+		if first := int(rows.Int64(r * ir.SequenceFields)); first <= token && token < int(rows.Int64(r*ir.SequenceFields+1)) {
 			return WithKind(ErrInput, fmt.Errorf("sequence %d, token %d: %w", r, token-first, err))
 		}
 	}

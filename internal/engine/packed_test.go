@@ -20,7 +20,7 @@ const packs = `(%0 "mask": i64[b,s], %1 "ids": i64[b,s]) { %2: i32[b,4], %3: i32
 %8: i64[1,t] = rlxc.Pack(%0, %1)
 	%9 = neg(%8) %10: i64[b,s] = rlxc.Unpack(%9, %6, %1) return %10 as "y" }`
 
-// TestRowsAreHeld: what is laid out for a run counts against the memory limit while the run lasts.
+// TestPackedBatchIsCharged: what is laid out for a run counts against the memory limit while the run lasts.
 func TestPackedBatchIsHeld(t *testing.T) {
 	p, err := Compile(context.Background(), text(packs), text(packs).Graph, options.Compile{Backend: "cpu"})
 	require.NoError(t, err)

@@ -58,7 +58,7 @@ type Program struct {
 	graph  *ir.Graph
 	main   *unit               // of graph
 	bodies map[*ir.Graph]*unit // of If, Loop and Scan
-	// packing is where padding is left out, nil where it is not.
+	// packing is nil unless the program is unpadded.
 	packing *packing
 	cache   *cache // of bindings
 	stats   Stats
@@ -67,7 +67,7 @@ type Program struct {
 	measured      sync.Once // see Process
 	runtime, peak int64
 
-	independent func() (*batch, error) // the proof that rows of a batch are, made once
+	independent func() (*batch, error) // the proof that elements of a batch are independent, made once
 
 	mu     sync.Mutex
 	users  int // its sessions, and itself until it is closed
@@ -330,7 +330,7 @@ func (p *Program) use() error {
 	return nil
 }
 
-// leave ends one use; the last one releases everything. When the program alone is left, nobody runs it, and the rows that runs have
+// leave ends one use; the last one releases everything. When the program alone is left, it does not run, and the rows that runs have
 // looked up leave memory.
 func (p *Program) leave() error {
 	p.mu.Lock()

@@ -90,7 +90,7 @@ func TestExplainedViews(t *testing.T) {
 	require.Equal(t, "shown", p.Views[0].Name)
 }
 
-// TestClaimOfUnplanned: what a device's segments do not take has separate memory; without segments nothing is left over that lies
+// TestClaimOfUnplanned: what a device's segments do not take has separate memory; without segments nothing is left over that is
 // anywhere.
 func TestClaimOfUnplanned(t *testing.T) {
 	g := ir.NewGraph("")

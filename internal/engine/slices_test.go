@@ -86,7 +86,7 @@ func (graphFile) EvictPart([]byte) bool    { return false }
 func (graphFile) Retain()                  {}
 func (graphFile) Close() error             { return nil }
 
-// TestBatches finds which graphs take rows by themselves. Those that do return the same bits in slices as at once, under limits as low as
+// TestBatches finds which graphs take rows alone. Those that do return the same bits in slices as at once, under limits as low as
 // can be met.
 func TestBatches(t *testing.T) {
 	for i, c := range batchTests {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ReplaceFile puts a new file in the place of an old one, whole or not at all, so that a model may be saved over the one that it
+// ReplaceFile replaces an old file by a new one, whole or not at all, so that a model may be saved over the one that it
 // was read from, whose mapping keeps the old contents. It has reached the disk when ReplaceFile returns. A new file has the
 // permissions that the umask leaves, an old one keeps its own. A link stays a link: what it leads to is replaced. What is there
 // and no regular file, such as a pipe, is written to.
@@ -58,7 +58,7 @@ func replaceFile(path string, write func(io.Writer) error) (err error) {
 	if err = toDisk(f.File); err != nil {
 		return err
 	}
-	return f.place(path)
+	return f.install(path)
 }
 
 // maxLinks is how many links in a row are followed, as many as Linux follows.
@@ -150,8 +150,8 @@ func forget(name string) {
 	delete(drafts.open, name)
 }
 
-// place gives a complete file its name and makes both last.
-func (d *draft) place(path string) error {
+// install gives a complete file its name and makes both last.
+func (d *draft) install(path string) error {
 	if d.name == "" {
 		if done, err := d.link(path); done || err != nil {
 			syncFolder(path)
@@ -170,7 +170,7 @@ func (d *draft) place(path string) error {
 	return nil
 }
 
-// discard ends a draft; one that has its place has nothing to lose.
+// discard ends a draft; an installed one has nothing to lose.
 func (d *draft) discard() {
 	d.Close()
 	if d.name != "" {

@@ -128,7 +128,7 @@ func TestNamedDrafts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, content("one")(d))
 	require.Equal(t, []string{filepath.Base(d.name)}, files(t, dir), "what is old is swept away")
-	require.NoError(t, d.place(path))
+	require.NoError(t, d.install(path))
 	d.discard()
 	require.Equal(t, []string{"file"}, files(t, dir))
 	require.Empty(t, drafts.open)

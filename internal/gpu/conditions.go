@@ -41,7 +41,7 @@ func First(_ *ir.Node, i int, _ []int) bool { return i == 0 }
 
 // StridedAttention is the Strided of kernels of attention: sequences, positions and indices are row-major.
 func StridedAttention(_ *ir.Node, i int, _ []int) bool {
-	return i < ir.AttentionRows || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores
+	return i < ir.AttentionSequences || i == ir.AttentionQueryScores || i == ir.AttentionKeyScores
 }
 
 // Normalizes reports whether scale and bias of a LayerNorm have the shape of what is normalised.

@@ -5,8 +5,8 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// An Entry of a kernel table says how a device runs an op: what the passes before planning need to know (target.Row), and how a bound node
-// becomes launches. B is the backend's binder, O its operand and L its launch.
+// An Entry of a kernel table says how a device runs an op: what the passes before planning need to know (target.Kernel), and how a bound
+// node becomes launches. B is the backend's binder, O its operand and L its launch.
 type Entry[B Resolver[O], O, L any] struct {
 	Supports func(n *ir.Node) bool
 	Strided  func(n *ir.Node, i int, strides []int) bool
@@ -25,9 +25,9 @@ type Resolver[O any] interface {
 	Resolve(v *ir.Value, arranged bool) (*O, error)
 }
 
-// Row is what the passes before planning need to know.
-func (e *Entry[B, O, L]) Row() target.Row {
-	return target.Row{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace, Scratch: e.Scratch}
+// Kernel is what the passes before planning need to know.
+func (e *Entry[B, O, L]) Kernel() target.Kernel {
+	return target.Kernel{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace, Scratch: e.Scratch}
 }
 
 // Launches resolves the operands of a node and binds it.
@@ -53,10 +53,10 @@ func (e *Entry[B, O, L]) Launches(b B, n *ir.Node) ([]L, error) {
 // A Table is the list of a backend's kernels. An op without an entry runs on the host.
 type Table[B Resolver[O], O, L any] map[ir.Kind]Entry[B, O, L]
 
-// Rows are those of a target.
-func (t Table[B, O, L]) Rows() (rows [ir.NumKinds]target.Row) {
+// Kernels are those of a target.
+func (t Table[B, O, L]) Kernels() (kernels [ir.NumKinds]target.Kernel) {
 	for kind, e := range t {
-		rows[kind] = e.Row()
+		kernels[kind] = e.Kernel()
 	}
-	return rows
+	return kernels
 }

@@ -103,7 +103,7 @@ const (
 // A Span is when a launch ran.
 type Span struct{ Start, End time.Duration }
 
-// A Place is memory of the device: bytes from an offset in a segment. The first segments are the plan's arenas.
+// A Location is memory of the device: bytes from an offset in a segment. The first segments are the plan's arenas.
 type Location struct {
 	Segment int
 	Offset  int64

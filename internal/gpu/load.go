@@ -16,7 +16,7 @@ type program struct {
 }
 
 // loaded is a planned graph as a list of sections. Where each root's value is at any time, on the host, the device or both, is known
-// when the list is made; so it moves only when somebody reads it on the other side.
+// when the list is made; so it moves only when something reads it on the other side.
 type loaded struct {
 	*Locations
 	kernels  Kernels
@@ -28,7 +28,7 @@ type loaded struct {
 }
 
 // A section is what the device does without the host, and the step of the host after it, if any. What the device reads comes before all
-// else: memory of values that are to come is nobody else's.
+// else: memory of values that are to come belongs to no other value.
 type section struct {
 	up       []transfer
 	steps    []step
@@ -317,12 +317,12 @@ func (l *loader) results() {
 func (l *loader) stage() {
 	if l.r.StagedUploads {
 		for i := range l.sections {
-			place(l.sections[i].up, &l.uploads)
+			assignStaging(l.sections[i].up, &l.uploads)
 		}
 	}
 	for i := range l.sections {
 		s, size := &l.sections[i], l.uploads
-		place(s.down, &size)
+		assignStaging(s.down, &size)
 		end := len(l.reports)
 		if i+1 < len(l.sections) {
 			end = l.sections[i+1].reports
@@ -343,8 +343,8 @@ func (l *loader) stage() {
 	}
 }
 
-// place assigns staging memory to transfers.
-func place(list []transfer, size *int64) {
+// assignStaging assigns staging memory to transfers.
+func assignStaging(list []transfer, size *int64) {
 	for i := range list {
 		list[i].staged = *size
 		*size += align(list[i].size, stagedAlign)

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// Places say where the values of a planned graph are on the device. Device tensors have separate segments, after the plan's arenas.
+// Locations say where the values of a planned graph are on the device. Device tensors have separate segments, after the plan's arenas.
 type Locations struct {
 	*backend.Planned
 	outside map[int]int // by the ID of a root that is a device tensor: its segment

@@ -51,8 +51,9 @@ func TestConditions(t *testing.T) {
 		require.Equal(t, want, Is8Bit(d))
 	}
 	require.True(t, First(nil, 0, nil) && !First(nil, 1, nil))
-	for i, want := range map[int]bool{ir.AttentionQ: true, ir.AttentionMask: true, ir.AttentionRows: false, ir.AttentionQueryScores: true,
-		ir.AttentionKeyScores: true} {
+	for i, want := range map[int]bool{ir.AttentionQ: true, ir.AttentionMask: true, ir.AttentionSequences: false,
+		ir.AttentionQueryScores: true,
+		ir.AttentionKeyScores:   true} {
 		require.Equal(t, want, StridedAttention(nil, i, nil))
 	}
 	require.True(t, Writes(0, 2)(nil, 2) && !Writes(0, 2)(nil, 1))

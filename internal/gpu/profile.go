@@ -7,7 +7,8 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A profile has the times of the last run's steps: the device's by its own clock, those on the host by the host's. A nil one keeps nothing.
+// A profile has the times of the last run's steps: the device's by a separate clock, those on the host by the host's. A nil one keeps
+// nothing.
 type profile struct {
 	began time.Time
 	steps []backend.StepTime

@@ -88,7 +88,7 @@ func TestBrokenTuningCache(t *testing.T) {
 	}
 }
 
-// TestTuningCacheFile holds that the file is bounded, and whole whoever writes it at once.
+// TestTuningCacheFile holds that the file is bounded, and whole the one that writes it at once.
 func TestTuningCacheFile(t *testing.T) {
 	cacheIn(t, t.TempDir())
 	for i := range mostDevices + 5 {

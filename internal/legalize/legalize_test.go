@@ -17,11 +17,11 @@ import (
 // device is a target with kernels for everything. Those of Unary take any strides; the others want row-major operands.
 func device(t testing.TB) *target.Target {
 	d := target.Target{Name: "test", Align: 64}
-	for k := range d.Rows {
-		d.Rows[k].Runs = target.OnKernel
+	for k := range d.Kernels {
+		d.Kernels[k].Runs = target.OnKernel
 	}
-	d.Rows[ir.KindUnary].Strided = func(*ir.Node, int, []int) bool { return true }
-	d.Rows[ir.KindCopy].Strided = d.Rows[ir.KindUnary].Strided
+	d.Kernels[ir.KindUnary].Strided = func(*ir.Node, int, []int) bool { return true }
+	d.Kernels[ir.KindCopy].Strided = d.Kernels[ir.KindUnary].Strided
 	checked, err := target.New(d)
 	require.NoError(t, err)
 	return checked
@@ -163,7 +163,7 @@ func TestHostStepsGetRows(t *testing.T) {
 	g, err := ir.Parse(`graph "" (%0: f32[2,6]) { %1 = transpose(%0) {perm=[1,0]} %2 = relu(%1) return %2 }`)
 	require.NoError(t, err)
 	d := device(t)
-	d.Rows[ir.KindUnary].Supports = func(*ir.Node) bool { return false }
+	d.Kernels[ir.KindUnary].Supports = func(*ir.Node) bool { return false }
 	layouts, err := legalize.Graph(g, d)
 	require.NoError(t, err)
 	require.Equal(t, "%1 = transpose(%0) in %0+0[1 6]\n%3 = copy(%1)\n%2 = relu(%3)\nreturn %2", describe(g, layouts))

@@ -11,7 +11,7 @@ import (
 // matrix between them, the largest of a transformer, then never is there whole. It returns the layouts, and nodes that it would have made
 // if the target had accepted them.
 func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) (_ []ir.Layout, untiled []*ir.Node, err error) {
-	if t.Rows[ir.KindFeedForward].Runs != target.OnKernel {
+	if t.Kernels[ir.KindFeedForward].Runs != target.OnKernel {
 		return layouts, nil, nil
 	}
 	joined := map[*ir.Node]bool{}

@@ -34,9 +34,9 @@ func TestTile(t *testing.T) {
 		{name: "a layer", want: one},
 		{name: "without biases and residual", old: "matmul(%6, %2, %4, %5)", by: "matmul(%6, %2)",
 			want: "%5 = relu(%0)\n%7 = feed_forward(%5, %1, %2, %3, _, _)\nreturn %7"},
-		{name: "no kernel", edit: func(d *target.Target) { d.Rows[ir.KindFeedForward].Runs = target.OnHost }, want: two},
+		{name: "no kernel", edit: func(d *target.Target) { d.Kernels[ir.KindFeedForward].Runs = target.OnHost }, want: two},
 		{name: "the kernel gains nothing", edit: func(d *target.Target) {
-			d.Rows[ir.KindFeedForward].Supports = func(*ir.Node) bool { return false }
+			d.Kernels[ir.KindFeedForward].Supports = func(*ir.Node) bool { return false }
 		}, want: two},
 		{name: "another reader", old: "return %7", by: "%8 = relu(%6) return %7, %8", want: two},
 		{name: "an output", old: "return %7", by: "return %7, %6", want: two},
@@ -45,7 +45,7 @@ func TestTile(t *testing.T) {
 		{name: "a residual of the first", old: "%1, %3)", by: "%1, %3, %9)", want: two},
 		{name: "an operand without its strides", old: "%6 = matmul(%5,",
 			by:   "%10 = slice(%9) {starts=[0,0],sizes=[6,4],steps=[1,1]}\n%6 = matmul(%10,",
-			edit: func(d *target.Target) { d.Rows[ir.KindMatMul].Strided = target.AllStrides }, want: two},
+			edit: func(d *target.Target) { d.Kernels[ir.KindMatMul].Strided = target.AllStrides }, want: two},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := *device(t)

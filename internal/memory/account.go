@@ -52,7 +52,7 @@ func (a *Account) Give(bytes int64) {
 	}
 }
 
-// Pass takes memory off the account that is not garbage: somebody else answers for it, or it was taken twice.
+// Pass takes memory off the account that is not garbage: another account has it, or it was taken twice.
 func (a *Account) Pass(bytes int64) {
 	if a != nil {
 		a.Used -= bytes

@@ -16,11 +16,11 @@ var (
 	ErrLong = errors.New("the body is longer than the limit")
 )
 
-// A Pool is what the requests of a server may hold together: places, and bytes. A peer has at most half of both, so that one alone shuts
-// nobody out.
+// A Pool is what the requests of a server may hold together: slots, and bytes. A peer has at most half of both, so that one alone shuts
+// out no other.
 type Pool struct {
-	bytes  int64
-	places int
+	bytes int64
+	slots int
 
 	mu    sync.Mutex
 	all   holding
@@ -28,20 +28,20 @@ type Pool struct {
 }
 
 type holding struct {
-	bytes  int64
-	places int
+	bytes int64
+	slots int
 }
 
 // NewPool makes a pool.
-func NewPool(bytes int64, places int) *Pool {
-	return &Pool{bytes: bytes, places: places, peers: map[string]*holding{}}
+func NewPool(bytes int64, slots int) *Pool {
+	return &Pool{bytes: bytes, slots: slots, peers: map[string]*holding{}}
 }
 
 // Held returns what requests hold now.
-func (p *Pool) Held() (bytes int64, places int) {
+func (p *Pool) Held() (bytes int64, slots int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.all.bytes, p.all.places
+	return p.all.bytes, p.all.slots
 }
 
 // A Share is what one request holds, from its first byte to the last of its answer. What is made for the request asks it before memory
@@ -64,13 +64,13 @@ func (p *Pool) Enter(ctx context.Context, peer string) (context.Context, *Share,
 	if h == nil {
 		h = &holding{}
 	}
-	if p.all.places >= p.places || h.places >= (p.places+1)/2 {
+	if p.all.slots >= p.slots || h.slots >= (p.slots+1)/2 {
 		p.mu.Unlock()
 		return ctx, nil, ErrFull
 	}
 	p.peers[peer] = h
-	p.all.places++
-	h.places++
+	p.all.slots++
+	h.slots++
 	p.mu.Unlock()
 	s := &Share{pool: p, name: peer, peer: h}
 	s.ctx = context.WithValue(ctx, shareKey{}, s)
@@ -157,8 +157,8 @@ func (s *Share) Leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.give(s.bytes)
-	p.all.places--
-	if s.peer.places--; s.peer.places == 0 {
+	p.all.slots--
+	if s.peer.slots--; s.peer.slots == 0 {
 		delete(p.peers, s.name)
 	}
 }

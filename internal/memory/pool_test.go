@@ -12,10 +12,10 @@ import (
 // TestPool: what two peers may hold, apart and together, and what they give back.
 func TestPool(t *testing.T) {
 	p := NewPool(16*Base, 4)
-	held := func(bytes int64, places int) {
+	held := func(bytes int64, slots int) {
 		t.Helper()
 		b, n := p.Held()
-		require.Equal(t, []any{bytes, places}, []any{b, n})
+		require.Equal(t, []any{bytes, slots}, []any{b, n})
 	}
 	enter := func(peer string) *Share {
 		ctx, s, err := p.Enter(t.Context(), peer)
@@ -27,7 +27,7 @@ func TestPool(t *testing.T) {
 	a, b := enter("one"), enter("one")
 	held(2*Base, 2)
 	_, _, err := p.Enter(t.Context(), "one")
-	require.ErrorIs(t, err, ErrFull, "a peer has half of the places")
+	require.ErrorIs(t, err, ErrFull, "a peer has half of the slots")
 	c, d := enter("two"), enter("two")
 	_, _, err = p.Enter(t.Context(), "three")
 	require.ErrorIs(t, err, ErrFull)
@@ -54,8 +54,8 @@ func TestPool(t *testing.T) {
 	_, s, err := small.Enter(t.Context(), "one")
 	require.ErrorIs(t, err, ErrOver)
 	require.Nil(t, s)
-	require.Zero(t, small.all.places+len(small.peers))
-	odd := NewPool(16*Base, 3) // of which a peer has two places
+	require.Zero(t, small.all.slots+len(small.peers))
+	odd := NewPool(16*Base, 3) // of which a peer has two slots
 	for _, want := range []error{nil, nil, ErrFull} {
 		_, _, err := odd.Enter(t.Context(), "one")
 		require.ErrorIs(t, err, want)
@@ -66,8 +66,8 @@ func TestPool(t *testing.T) {
 	require.NoError(t, big.Take(7*Base))
 	_, _, err = crowded.Enter(t.Context(), "one")
 	require.ErrorIs(t, err, ErrFull)
-	held2, places := crowded.Held()
-	require.Equal(t, []int64{8 * Base, 1}, []int64{held2, int64(places)})
+	held2, slots := crowded.Held()
+	require.Equal(t, []int64{8 * Base, 1}, []int64{held2, int64(slots)})
 }
 
 // TestShareOfNothing bounds nothing, and asks the context alone.

@@ -9,8 +9,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Decoder is one step of a decoder with a cache and random weights: x [texts,1,heads·size] and for each layer past.N.key and past.N.value
-// [texts,heads,n,size] in, y and present.N.key and present.N.value out.
+// Decoder is one step of a decoder with a cache and random weights: x [sequences,1,heads·size] and for each layer past.N.key and
+// past.N.value [sequences,heads,n,size] in, y and present.N.key and present.N.value out.
 func Decoder(layers, heads, size int) *onnxpb.ModelProto {
 	g := &onnxpb.GraphProto{Name: "decoder"}
 	r := rand.New(rand.NewPCG(1, 1))
@@ -39,7 +39,7 @@ func Decoder(layers, heads, size int) *onnxpb.ModelProto {
 	perm := func(list ...int64) *onnxpb.AttributeProto {
 		return &onnxpb.AttributeProto{Name: "perm", Type: onnxpb.AttributeProto_INTS, Ints: list}
 	}
-	places := &onnxpb.AttributeProto{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 2}
+	axis := &onnxpb.AttributeProto{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 2}
 	ints("by head", 0, 1, int64(heads), int64(size))
 	ints("together", 0, 1, int64(width))
 	g.Initializer = append(g.Initializer, &onnxpb.TensorProto{Name: "scale", DataType: int32(tensor.F32), FloatData: []float32{0.125}})
@@ -56,7 +56,7 @@ func Decoder(layers, heads, size int) *onnxpb.ModelProto {
 			past, present := fmt.Sprintf("past.%d.%s", l, what), fmt.Sprintf("present.%d.%s", l, what)
 			g.Input = append(g.Input, tensorOf(past, "texts", fmt.Sprint(heads), "n", fmt.Sprint(size)))
 			g.Output = append(g.Output, tensorOf(present, "texts", fmt.Sprint(heads), "n + 1", fmt.Sprint(size)))
-			return node("Concat", present, places, past, part(what))
+			return node("Concat", present, axis, past, part(what))
 		}
 		q, k, v := part("query"), join("key"), join("value")
 		scores := node("MatMul", named("scores"), nil, q, node("Transpose", named("columns"), perm(0, 1, 3, 2), k))

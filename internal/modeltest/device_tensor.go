@@ -117,7 +117,7 @@ func boundStream(t *testing.T, backend string, cut bool) {
 			defer s.Close()
 			start := rlxc.Tensors{"past": tensor.New(tensor.F32, 0, 3), "sum": tensor.FromSlice([]float32{1, 1, 1, 2, 2, 2}, 2, 3),
 				"old": tensor.FromSlice([]uint8{7}), "through": tensor.FromSlice([]int64{5, -6})}
-			kept := map[string]*rlxc.DeviceTensor{}
+			bound := map[string]*rlxc.DeviceTensor{}
 			for _, pair := range states {
 				k, err := p.NewDeviceTensor(start[pair[0]])
 				if room > 0 && pair[0] != "sum" {
@@ -128,7 +128,7 @@ func boundStream(t *testing.T, backend string, cut bool) {
 				defer k.Close()
 				require.NoError(t, s.BindInput(pair[0], k))
 				require.NoError(t, s.BindOutput(pair[1], k))
-				kept[pair[1]] = k
+				bound[pair[1]] = k
 			}
 			state := start
 			for run := range 9 {
@@ -147,7 +147,7 @@ func boundStream(t *testing.T, backend string, cut bool) {
 				require.Equal(t, want["y"].Bytes(), got["y"].Bytes())
 				next := rlxc.Tensors{}
 				for _, pair := range states {
-					k, err := kept[pair[1]].Tensor()
+					k, err := bound[pair[1]].Tensor()
 					require.NoError(t, err)
 					require.Equal(t, want[pair[1]].Shape(), k.Shape(), pair[1])
 					require.Equal(t, want[pair[1]].Bytes(), k.Bytes(), pair[1])
@@ -162,7 +162,7 @@ func boundStream(t *testing.T, backend string, cut bool) {
 			twice := rlxc.Tensors{"x": tensor.New(tensor.F32, 2, 3), "byte": tensor.FromSlice([]uint8{1}), "old": start["old"]}
 			_, err = s.Run(context.Background(), twice)
 			require.ErrorContains(t, err, `input "old" is bound to a device tensor: leave it out`)
-			notes := kept["new"]
+			notes := bound["new"]
 			d, shape, err := notes.Type()
 			require.NoError(t, err)
 			require.Equal(t, tensor.U8, d)
@@ -182,7 +182,7 @@ func boundStream(t *testing.T, backend string, cut bool) {
 			_, err = notes.WriteAt(part, 8)
 			require.ErrorIs(t, err, rlxc.ErrInput)
 
-			// What is no longer kept is taken and returned as ever.
+			// Tensors that are not bound any more are inputs and outputs again.
 			for _, pair := range states {
 				require.NoError(t, s.BindInput(pair[0], nil))
 				require.NoError(t, s.BindOutput(pair[1], nil))
@@ -204,7 +204,7 @@ func boundStream(t *testing.T, backend string, cut bool) {
 			require.Error(t, err)
 			require.NoError(t, notes.Close())
 			require.ErrorIs(t, notes.Close(), rlxc.ErrClosed)
-			keptAtOneSize(t, p)
+			boundAtOneSize(t, p)
 		})
 	}
 }
@@ -275,7 +275,7 @@ func ResultsAsInputs(t *testing.T, backend string) {
 }
 
 // keptAtOneSize holds two sessions that alternate with a state which keeps its size to a session that is given it each time.
-func keptAtOneSize(t *testing.T, p *rlxc.Program) {
+func boundAtOneSize(t *testing.T, p *rlxc.Program) {
 	in := rlxc.Tensors{"past": tensor.New(tensor.F32, 1, 3), "old": tensor.New(tensor.U8, 1), "byte": tensor.New(tensor.U8, 1),
 		"through": tensor.New(tensor.I64, 1)}
 	full := rlxc.Tensors{"sum": tensor.FromSlice([]float32{1, 1, 1, 2, 2, 2}, 2, 3)}

@@ -8,7 +8,7 @@
 //
 // All mutants are compiled into the test binaries at once, by go test -overlay: nothing is written into the tree. A mutant is a
 // variant of its function, which the environment of a run selects. Each test is first run alone to see which it reaches; of a
-// mutant only those tests run, the quick ones first. Tests of other packages run only for mutants that survive those of their own.
+// mutant only those tests run, the quick ones first. Tests of other packages run only for mutants that survive these.
 // What is known is in the folder of -work: a call continues where the last one ended. Survivors are tried again with -again, by
 // tests that came since.
 package main
@@ -96,12 +96,12 @@ func run(args []string) error {
 		return err
 	}
 	pkgs = slices.DeleteFunc(pkgs, func(p pkg) bool { return !own[p.ImportPath] })
-	texts := map[string]string{}
-	drawn, err := draw(pkgs, texts)
+	sources := map[string]string{}
+	drawn, err := draw(pkgs, sources)
 	if err != nil {
 		return err
 	}
-	drawn, err = compile(drawn, pkgs, texts)
+	drawn, err = compile(drawn, pkgs, sources)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func run(args []string) error {
 }
 
 // draw chooses lines, and one change of each: some more than are asked for, as some do not compile.
-func draw(pkgs []pkg, texts map[string]string) ([]*Mutant, error) {
+func draw(pkgs []pkg, sources map[string]string) ([]*Mutant, error) {
 	var all [][]*Mutant // by line
 	for _, p := range pkgs {
 		for _, name := range p.GoFiles {
@@ -121,7 +121,7 @@ func draw(pkgs []pkg, texts map[string]string) ([]*Mutant, error) {
 			if strings.HasPrefix(string(text), "// Code generated") || strings.HasSuffix(name, ".pb.go") {
 				continue
 			}
-			texts[file] = string(text)
+			sources[file] = string(text)
 			found, err := mutants(p.ImportPath, p.Dir, file, string(text))
 			if err != nil {
 				return nil, err
@@ -151,9 +151,9 @@ var (
 )
 
 // compile leaves out what does not compile, and writes the overlay of the rest.
-func compile(drawn []*Mutant, pkgs []pkg, texts map[string]string) ([]*Mutant, error) {
+func compile(drawn []*Mutant, pkgs []pkg, sources map[string]string) ([]*Mutant, error) {
 	for {
-		if err := write(drawn[:min(*count, len(drawn))], pkgs, texts); err != nil {
+		if err := write(drawn[:min(*count, len(drawn))], pkgs, sources); err != nil {
 			return nil, err
 		}
 		out, err := exec.Command("go", "build", "-gcflags=-e", "-overlay", overlay(), "./...").CombinedOutput()
@@ -173,13 +173,13 @@ func compile(drawn []*Mutant, pkgs []pkg, texts map[string]string) ([]*Mutant, e
 }
 
 // write writes the packages with all mutants, and which file replaces which.
-func write(drawn []*Mutant, pkgs []pkg, texts map[string]string) error {
+func write(drawn []*Mutant, pkgs []pkg, sources map[string]string) error {
 	replace := map[string]string{}
 	put := func(file, text string) error {
 		replace[file] = filepath.Join(*work, fmt.Sprintf("source%d.go", len(replace)))
 		return os.WriteFile(replace[file], []byte(text), 0o666)
 	}
-	for _, file := range slices.Sorted(maps.Keys(texts)) {
+	for _, file := range slices.Sorted(maps.Keys(sources)) {
 		var of []*Mutant
 		for _, m := range drawn {
 			if m.File == file {
@@ -187,7 +187,7 @@ func write(drawn []*Mutant, pkgs []pkg, texts map[string]string) error {
 			}
 		}
 		if len(of) > 0 {
-			if err := put(file, variants(texts[file], of)); err != nil {
+			if err := put(file, variants(sources[file], of)); err != nil {
 				return err
 			}
 		}

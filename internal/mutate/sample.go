@@ -42,7 +42,7 @@ func (m *Mutant) String() string {
 	return fmt.Sprintf("%s:%d: %s -> %s", m.File, m.Line, short(m.Old), short(m.New))
 }
 
-// others are the operators that replace an operator: comparisons move their bound or turn to the other side.
+// others are the operators that replace an operator: comparisons move their bound or are reversed.
 var others = map[token.Token][]string{
 	token.EQL: {"!="}, token.NEQ: {"=="}, token.LSS: {"<=", ">="}, token.LEQ: {"<", ">"}, token.GTR: {">=", "<="}, token.GEQ: {">", "<"},
 	token.ADD: {"-"}, token.SUB: {"+"}, token.MUL: {"+"}, token.QUO: {"*"}, token.REM: {"/"}, token.SHL: {">>"}, token.SHR: {"<<"},
@@ -55,7 +55,7 @@ var others = map[token.Token][]string{
 var words = map[string]string{"true": "false", "false": "true", "min": "max", "max": "min", "Min": "Max", "Max": "Min"}
 
 // mutants lists the changes of a file: operators become others, conditions lose a side or never hold, numbers grow by one, truths
-// turn over, assignments, calls, continues, cases and fields of literals go away, errors are not returned.
+// are negated, assignments, calls, continues, cases and fields of literals go away, errors are not returned.
 func mutants(path, dir, file, text string) ([]*Mutant, error) {
 	set := token.NewFileSet()
 	tree, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)

@@ -93,7 +93,7 @@ func (d *Device) pop(what string) error {
 }
 
 // reported makes an error of what the library reports, by WGPUErrorType. A device that is lost is reported as a mistake
-// of whoever asks it for something next.
+// of the caller that uses it next.
 func (d *Device) reported(what string, kind uintptr, message string) error {
 	switch {
 	case uint32(kind) == 1:

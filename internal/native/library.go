@@ -70,7 +70,7 @@ func Open(path string) (*Library, error) {
 	if path != "" {
 		return open(path)
 	}
-	for _, p := range places() {
+	for _, p := range libraryPaths() {
 		if strings.ContainsRune(p, filepath.Separator) {
 			if _, err := os.Stat(p); err != nil {
 				continue
@@ -95,8 +95,8 @@ func fileNames() []string {
 	return []string{"libwgpu_native.so", "libwgpu_native-release.so"}
 }
 
-// places lists where the library may be: paths, and bare names for the linker.
-func places() []string {
+// libraryPaths lists where the library may be: paths, and bare names for the linker.
+func libraryPaths() []string {
 	var dirs []string
 	if exe, err := os.Executable(); err == nil {
 		dirs = append(dirs, filepath.Dir(exe))

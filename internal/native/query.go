@@ -52,7 +52,7 @@ func (q *Queries) Release() {
 	q.handle = 0
 }
 
-// Timestamp writes the time into place i when the dispatches so far are done.
+// Timestamp writes the time into element i when the dispatches so far are done.
 func (e *Encoder) Timestamp(q *Queries, i int) {
 	e.begin()
 	e.invoke(e.d.lib.c.ComputePassEncoderWriteTimestamp, e.pass, q.handle, uintptr(i))

@@ -203,14 +203,14 @@ func (l *library) stringValue(t *tensor.Tensor, shape []int64) (v value, err err
 	if err != nil || t.Len() == 0 {
 		return v, err
 	}
-	texts := make([]*byte, t.Len())
+	pointers := make([]*byte, t.Len())
 	for i, s := range t.Strings() {
 		if strings.ContainsRune(s, 0) {
 			return v, fmt.Errorf("string %d has a zero byte, which cannot be exchanged with onnxruntime", i)
 		}
-		texts[i] = &append([]byte(s), 0)[0]
+		pointers[i] = &append([]byte(s), 0)[0]
 	}
-	return v, l.check(fillStringTensor, v.handle, uintptr(unsafe.Pointer(&texts[0])), uintptr(len(texts)))
+	return v, l.check(fillStringTensor, v.handle, uintptr(unsafe.Pointer(&pointers[0])), uintptr(len(pointers)))
 }
 
 // toTensor copies a result.

@@ -74,7 +74,7 @@ func newSession(m *onnx.Model, path string, o Options) (*Session, error) {
 		l.check(setSessionGraphOptimization, options, levels[o.Level]),
 		l.check(setIntraOpNumThreads, options, uintptr(o.Threads)),
 		l.check(setInterOpNumThreads, options, 1),
-		l.check(setSessionLogSeverityLevel, options, loggingLevelFatal), // errors come back as such; a second copy on stderr helps nobody
+		l.check(setSessionLogSeverityLevel, options, loggingLevelFatal), // errors come back as such; a second copy on stderr is of no use
 	); err != nil {
 		return nil, fmt.Errorf("onnxruntime: %w", err)
 	}

@@ -210,7 +210,7 @@ func TestLoopsEnd(t *testing.T) {
 	}{
 		{trips(3), nil, until(9), 3, ""}, {trips(9), nil, until(2), 2, ""}, {nil, yes, until(2), 2, ""}, {trips(0), yes, until(2), 0, ""},
 		{trips(-1), nil, until(2), 0, ""}, {trips(3), no, until(2), 0, ""}, {nil, nil, until(1), 1, ""},
-		{nil, nil, until(MaxTrips), MaxTrips, ""}, {nil, nil, until(MaxTrips + 1), 0, "does not end within the limit"},
+		{nil, nil, until(MaxIterations), MaxIterations, ""}, {nil, nil, until(MaxIterations + 1), 0, "does not end within the limit"},
 		{tensor.FromSlice([]int64{1, 2}), nil, until(1), 0, "not one integer"},
 		{nil, tensor.FromSlice([]bool{true, true}), until(1), 0, "not one bool"},
 	} {

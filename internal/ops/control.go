@@ -10,8 +10,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// MaxTrips bounds a loop: models are untrusted.
-const MaxTrips = 1 << 18
+// MaxIterations bounds a loop: models are untrusted.
+const MaxIterations = 1 << 18
 
 // If runs the first of its two subgraphs where operand 0 is true and the second one otherwise. The other operands are what the
 // subgraphs read, those of the first one in front.
@@ -54,13 +54,13 @@ func (o If) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return env.Subgraph(subgraph, in[from:to])
 }
 
-// Loop repeats its subgraph. The operands are the number of trips and the condition, each of which may be absent, then what trips
-// hand on, then what the subgraph reads of the values around it.
+// Loop repeats its subgraph. The operands are the number of iterations and the condition, each of which may be absent, then what iterations
+// pass, then what the subgraph reads of the values around it.
 type Loop struct {
 	ir.Opaque[Loop]
 	Typed
 	Carried    int
-	NumberAxes int `ir:"number_axes"` // of the number of the trip and of the condition as the subgraph takes them: 0 or 1
+	NumberAxes int `ir:"number_axes"` // of the number of the iteration and of the condition as the subgraph takes them: 0 or 1
 	CondAxes   int `ir:"cond_axes"`
 }
 
@@ -75,12 +75,12 @@ func (o Loop) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	trips, cond := int64(math.MaxInt64), tensor.Scalar(true)
+	iterations, cond := int64(math.MaxInt64), tensor.Scalar(true)
 	if in[0] != nil {
 		if in[0].Len() != 1 {
 			return nil, fmt.Errorf("the number of iterations is %v, not one integer", in[0])
 		}
-		trips = in[0].Int64(0)
+		iterations = in[0].Int64(0)
 	}
 	if in[1] != nil {
 		cond = in[1]
@@ -89,15 +89,15 @@ func (o Loop) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	n := 2 + o.Carried
 	state, captures := in[2:n], in[n:]
 	stacked := make([][]*tensor.Tensor, len(o.Types)-len(state))
-	for i := int64(0); i < trips; i++ {
+	for i := int64(0); i < iterations; i++ {
 		if cond.Len() != 1 {
 			return nil, fmt.Errorf("the condition is %v, not one bool", cond)
 		}
 		if cond.Int64(0) == 0 {
 			break
 		}
-		if i == MaxTrips {
-			return nil, fmt.Errorf("the loop does not end within the limit of %d iterations", MaxTrips)
+		if i == MaxIterations {
+			return nil, fmt.Errorf("the loop does not end within the limit of %d iterations", MaxIterations)
 		}
 		out, err := env.Subgraph(0, slices.Concat([]*tensor.Tensor{tensor.Scalar(i).Reshape(numberShape...), cond.Reshape(condShape...)},
 			state, captures))

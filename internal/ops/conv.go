@@ -104,7 +104,7 @@ func (o ConvTranspose) Infer(in []*ir.Value) ([]ir.Type, error) {
 }
 
 // Eval implements ir.Op: y[n,m,at] = b[m] + Σ over the channels of m's group and all windows that touch at of
-// w[c,m,k]·x[n,c,place].
+// w[c,m,k]·x[n,c,position].
 func (o ConvTranspose) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err := checkChannels(in, in[1].Shape()[0], in[1].Shape()[1]*o.Group); err != nil {
 		return nil, err
@@ -119,17 +119,17 @@ func (o ConvTranspose) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 	x, w := env.Float64s(in[0]), env.Float64s(in[1])
 	sx, sw, sy := in[0].Shape(), in[1].Shape(), y.Shape()
 	batch, inputs, outputs := sx[0], sx[1]/o.Group, sw[1]
-	size, kernel, places := sy[2:].Elements(), sw[2:].Elements(), sx[2:].Elements()
+	size, kernel, positions := sy[2:].Elements(), sw[2:].Elements(), sx[2:].Elements()
 	sum := ir.Make[float64](env, y.Len())
 	if b := ir.Operand(in, 2); b != nil {
 		for i := range sum {
 			sum[i] = b.Float64(i / size % sy[1])
 		}
 	}
-	o.Walk(env, sy[2:], sx[2:], before, after, func(place int, taps []ir.Tap) {
+	o.Walk(env, sy[2:], sx[2:], before, after, func(position int, taps []ir.Tap) {
 		for n := range batch {
 			for ch := range sx[1] {
-				v, first := x[(n*sx[1]+ch)*places+place], n*sy[1]+ch/inputs*outputs
+				v, first := x[(n*sx[1]+ch)*positions+position], n*sy[1]+ch/inputs*outputs
 				for m := range outputs {
 					env.Work(len(taps))
 					for _, t := range taps {
@@ -147,21 +147,21 @@ func (o ConvTranspose) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 	return []*tensor.Tensor{y}, nil
 }
 
-// Col2Im adds up the blocks [N, C·k, places] of a window of k elements where it took them from an image.
+// Col2Im sums the blocks [N, C·k, positions] of a window of k elements at the pixels that they were copied from.
 type Col2Im struct {
 	ir.Opaque[Col2Im]
 	ir.Window
 	Image []int
 }
 
-// places is the number of windows along each axis of the image.
-func (o Col2Im) places() tensor.Shape {
-	places := make(tensor.Shape, len(o.Image))
+// positions is the number of windows along each axis of the image.
+func (o Col2Im) positions() tensor.Shape {
+	positions := make(tensor.Shape, len(o.Image))
 	for i, d := range o.Image {
-		n, _, _ := o.Places(i, ir.N(d))
-		places[i] = n.Int()
+		n, _, _ := o.Positions(i, ir.N(d))
+		positions[i] = n.Int()
 	}
-	return places
+	return positions
 }
 
 func (o Col2Im) Infer(in []*ir.Value) ([]ir.Type, error) {
@@ -175,25 +175,25 @@ func (o Col2Im) Infer(in []*ir.Value) ([]ir.Type, error) {
 	if err := o.Check(len(o.Image)); err != nil {
 		return nil, err
 	}
-	k, places := tensor.Shape(o.Kernel).Elements(), o.places()
-	if k < 1 || ir.Same(x.Shape[1].Mod(ir.N(k)), ir.N(0)) == ir.No || ir.Same(x.Shape[2], ir.N(places.Elements())) == ir.No {
-		return nil, fmt.Errorf("%v for %d output positions of a window %v over an image %v", x, places.Elements(), o.Kernel, o.Image)
+	k, positions := tensor.Shape(o.Kernel).Elements(), o.positions()
+	if k < 1 || ir.Same(x.Shape[1].Mod(ir.N(k)), ir.N(0)) == ir.No || ir.Same(x.Shape[2], ir.N(positions.Elements())) == ir.No {
+		return nil, fmt.Errorf("%v for %d output positions of a window %v over an image %v", x, positions.Elements(), o.Kernel, o.Image)
 	}
 	return []ir.Type{ir.TensorOf(x.DType, append(ir.Shape{x.Shape[0], x.Shape[1].Div(ir.N(k))}, ir.Dims(o.Image...)...)...)}, nil
 }
 
 func (o Col2Im) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y := env.Output(o, in)
-	image, places, k := tensor.Shape(o.Image), o.places(), tensor.Shape(o.Kernel).Elements()
+	image, positions, k := tensor.Shape(o.Image), o.positions(), tensor.Shape(o.Kernel).Elements()
 	before, after := o.Padding(image)
-	size, count := image.Elements(), places.Elements()
+	size, count := image.Elements(), positions.Elements()
 	sum, values := ir.Make[float64](env, y.Len()), env.Float64s(in[0])
-	o.Walk(env, image, places, before, after, func(place int, taps []ir.Tap) {
+	o.Walk(env, image, positions, before, after, func(position int, taps []ir.Tap) {
 		for ch := range env.Range(y.Shape()[:2].Elements()) {
 			env.Work(len(taps))
 			for _, t := range taps {
 				if t.At >= 0 {
-					sum[ch*size+t.At] += values[(ch*k+t.Kernel)*count+place]
+					sum[ch*size+t.At] += values[(ch*k+t.Kernel)*count+position]
 				}
 			}
 		}

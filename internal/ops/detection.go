@@ -56,7 +56,7 @@ func (o NonMaxSuppression) Most(in [][]int) [][]int {
 func suppress(env *ir.Env, boxes, scores *tensor.Tensor, limit float64, overlap, least float32, centre bool) []int64 {
 	n, classes := boxes.Shape()[1], scores.Shape()[1]
 	corners := ir.Make[[4]float32](env, boxes.Shape()[0]*n)
-	order, kept := ir.Make[int](env, n), ir.Make[int](env, n)
+	order, selected := ir.Make[int](env, n), ir.Make[int](env, n)
 	for i := range corners {
 		var p [4]float32
 		for k := range p {
@@ -74,7 +74,7 @@ func suppress(env *ir.Env, boxes, scores *tensor.Tensor, limit float64, overlap,
 	for image := range boxes.Shape()[0] {
 		for class := range env.Range(classes) {
 			score := func(i int) float32 { return float32(scores.Float64((image*classes+class)*n + i)) }
-			order, kept = order[:0], kept[:0]
+			order, selected = order[:0], selected[:0]
 			for i := range env.Range(n) {
 				if score(i) > least {
 					order = append(order, i)
@@ -91,12 +91,12 @@ func suppress(env *ir.Env, boxes, scores *tensor.Tensor, limit float64, overlap,
 				return 0
 			})
 			for _, i := range order {
-				if float64(len(kept)) >= limit {
+				if float64(len(selected)) >= limit {
 					break
 				}
-				env.Work(4 * (1 + len(kept)))
-				if !slices.ContainsFunc(kept, func(k int) bool { return iou(corners[image*n+i], corners[image*n+k]) > overlap }) {
-					kept = append(kept, i)
+				env.Work(4 * (1 + len(selected)))
+				if !slices.ContainsFunc(selected, func(k int) bool { return iou(corners[image*n+i], corners[image*n+k]) > overlap }) {
+					selected = append(selected, i)
 					if len(out) == cap(out) {
 						env.Take(2 * 8 * int64(3+len(out)))
 					}
@@ -197,7 +197,7 @@ func (o RoiAlign) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 	return []*tensor.Tensor{y}, nil
 }
 
-// bilinear samples a plane at a place between its elements, 0 outside; largest is the largest of the four weighted
+// bilinear samples a plane at a position between its elements, 0 outside; largest is the largest of the four weighted
 // neighbours, which is what mode max takes the maximum of.
 func bilinear(x *tensor.Tensor, plane, h, w int, y, xx float64) (v, largest float64) {
 	if y < -1 || y > float64(h) || xx < -1 || xx > float64(w) || h == 0 || w == 0 || math.IsNaN(y) || math.IsNaN(xx) {
@@ -322,7 +322,7 @@ func (o DeformConv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	y := env.Output(o, in)
 	groups, offsetGroups := o.Group, o.OffsetGroup
 	s, k, out := x.Shape(), w.Shape(), y.Shape()
-	taps, places := o.Kernel[0]*o.Kernel[1], out[2]*out[3]
+	taps, positions := o.Kernel[0]*o.Kernel[1], out[2]*out[3]
 	if s[1] != k[1]*groups || k[0]%groups != 0 || s[1]%offsetGroups != 0 {
 		return nil, fmt.Errorf("weights %v in %d groups, %d groups of offsets, for %v", w, groups, offsetGroups, x)
 	}
@@ -334,7 +334,7 @@ func (o DeformConv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	for n := range s[0] {
 		for oc := range k[0] {
 			group := oc / (k[0] / groups)
-			for place := range places {
+			for position := range positions {
 				sum := 0.0
 				if bias != nil {
 					sum = bias.Float64(oc)
@@ -345,17 +345,17 @@ func (o DeformConv) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 					og := channel / (s[1] / offsetGroups)
 					for t := range taps {
 						at := (n*offsetGroups+og)*taps + t
-						dy, dx := offset.Float64(at*2*places+place), offset.Float64((at*2+1)*places+place)
+						dy, dx := offset.Float64(at*2*positions+position), offset.Float64((at*2+1)*positions+position)
 						v := between(x, (n*s[1]+channel)*s[2]*s[3], s[2], s[3],
-							float64(place/out[3]*o.Strides[0]-before[0]+t/o.Kernel[1]*o.Dilations[0])+dy,
-							float64(place%out[3]*o.Strides[1]-before[1]+t%o.Kernel[1]*o.Dilations[1])+dx)
+							float64(position/out[3]*o.Strides[0]-before[0]+t/o.Kernel[1]*o.Dilations[0])+dy,
+							float64(position%out[3]*o.Strides[1]-before[1]+t%o.Kernel[1]*o.Dilations[1])+dx)
 						if mask != nil {
-							v *= mask.Float64(at*places + place)
+							v *= mask.Float64(at*positions + position)
 						}
 						sum += v * w.Float64((oc*k[1]+ic)*taps+t)
 					}
 				}
-				y.SetFloat64((n*k[0]+oc)*places+place, sum)
+				y.SetFloat64((n*k[0]+oc)*positions+position, sum)
 			}
 		}
 	}

@@ -55,7 +55,7 @@ type OneHotEncoder struct {
 	Strict bool     // an element that is not a category is an error
 
 	categories *tensor.Tensor
-	places     map[string]int
+	indices    map[string]int
 }
 
 // NewOneHotEncoder is the encoder for these categories.
@@ -68,9 +68,9 @@ func (o OneHotEncoder) Prepare() (ir.Op, error) {
 	if o.categories, err = tensorOf(o.Attrs, "categories"); err != nil {
 		return nil, err
 	}
-	o.places = map[string]int{}
+	o.indices = map[string]int{}
 	for i := range o.categories.Len() {
-		o.places[elementText(o.categories, i)] = i
+		o.indices[elementText(o.categories, i)] = i
 	}
 	return o, nil
 }
@@ -104,7 +104,7 @@ func (o OneHotEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 		x = whole[0]
 	}
 	for i := range env.Range(x.Len()) {
-		if k, ok := o.places[elementText(x, i)]; ok {
+		if k, ok := o.indices[elementText(x, i)]; ok {
 			y.SetFloat64(i*o.categories.Len()+k, 1)
 		} else if o.Strict {
 			return nil, fmt.Errorf("element %d is %s, which is not a category", i, files.Quote(elementText(x, i)))

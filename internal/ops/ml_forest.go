@@ -25,7 +25,7 @@ type Forest struct {
 // A treeNode compares a feature, or is a leaf, which leads to itself: several trees are walked at once, until all are at leaves.
 type treeNode struct {
 	split float64 // of a leaf a NaN, with the leaf's number in the lower bits; of a set its position among the sets
-	test  uint32  // what is done, whether NaN goes on after the node, the feature
+	test  uint32  // what is done, whether NaN continues after the node, the feature
 	no    int32
 }
 
@@ -226,8 +226,8 @@ type treeTable struct {
 	sets   map[int]map[float64]bool
 }
 
-// lay makes a forest. It looks at every reference once, so that walking a tree cannot leave the tables or go round for ever.
-func (t *treeTable) lay(targets, aggregate int) (*Forest, error) {
+// flatten makes a forest. It looks at every reference once, so that walking a tree cannot leave the tables or go round for ever.
+func (t *treeTable) flatten(targets, aggregate int) (*Forest, error) {
 	n := len(t.modes)
 	for _, v := range t.votes {
 		if v.target < 0 || v.target >= targets {
@@ -272,12 +272,12 @@ func (t *treeTable) lay(targets, aggregate int) (*Forest, error) {
 				return nil, fmt.Errorf("node %d compares feature %d by mode %d: features go to %d, modes to %d", i, feature, t.modes[i],
 					maxFeatures-1, member)
 			}
-			test, split, turned := comparison(int(t.modes[i]), t.splits[i])
-			if turned {
+			test, split, flipped := comparison(int(t.modes[i]), t.splits[i])
+			if flipped {
 				yes, no = no, yes
 			}
 			toYes := t.modes[i] == unequal || t.missing != nil && t.missing[i] != 0 // NaN is unequal to everything
-			if toYes != turned {
+			if toYes != flipped {
 				test |= nanStays
 			}
 			if test&testMask == isMember {
@@ -296,7 +296,7 @@ func (t *treeTable) lay(targets, aggregate int) (*Forest, error) {
 
 // comparison expresses a comparison with split by those that nodes have; negated, if its opposite is meant. Of what is not NaN, v < s
 // holds where v is at most the number before s.
-func comparison(mode int, split float64) (test uint32, s float64, turned bool) {
+func comparison(mode int, split float64) (test uint32, s float64, flipped bool) {
 	before := math.Nextafter(split, math.Inf(-1))
 	if split == before {
 		before = math.NaN() // nothing is below −∞

@@ -91,7 +91,7 @@ func (treeEnsemble) read(r *reader) *rowModel {
 	if err := t.readSets(members.Aligned()); err != nil {
 		r.failf("%w", err)
 	}
-	f, err := t.lay(targets, aggregate)
+	f, err := t.flatten(targets, aggregate)
 	if err != nil {
 		r.failf("%w", err)
 	}
@@ -130,7 +130,7 @@ func (r *reader) branches(prefix string, targets, aggregate int) *Forest {
 		t.modes[i] = mode
 	}
 	r.castVotes(t, prefix, find)
-	f, err := t.lay(targets, aggregate)
+	f, err := t.flatten(targets, aggregate)
 	if err != nil {
 		r.failf("%w", err)
 	}
@@ -138,7 +138,7 @@ func (r *reader) branches(prefix string, targets, aggregate int) *Forest {
 }
 
 // numbered finds nodes by the numbers that trees and nodes have. Most models number the nodes of each tree from 0 in the order of
-// the table: then a place for each tree is enough.
+// the table: then one entry for each tree is enough.
 func numbered(trees, ids []int64) (find func(tree, id int64) int, roots []int, err error) {
 	type span struct{ first, end int }
 	spans, inOrder := map[int64]span{}, true
@@ -212,7 +212,7 @@ func (r *reader) castVotes(t *treeTable, prefix string, find func(tree, id int64
 	}
 }
 
-// doubles reads an attribute of floats, or the tensor that newer versions may give in its place.
+// doubles reads an attribute of floats, or the tensor that newer versions may have instead.
 func (r *reader) doubles(name string) []float64 {
 	t, ok := (*tensor.Tensor)(nil), false
 	if r.version >= 3 {

@@ -13,7 +13,7 @@ import (
 
 // TestEveryParameterHasText holds that every field of every op, in the IR and here, prints and parses.
 func TestEveryParameterHasText(t *testing.T) {
-	for _, row := range ir.Rows() {
+	for _, row := range ir.Defs() {
 		op := row.Op
 		v := reflect.New(reflect.TypeOf(op)).Elem()
 		v.Set(reflect.ValueOf(op))

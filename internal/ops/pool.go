@@ -10,25 +10,25 @@ import (
 
 // Pools are over [N,…,C], as convolutions are.
 
-// pooled are the types of what a pool returns: its values, and their places.
-func pooled(w ir.Window, in []*ir.Value) (values, places ir.Type, err error) {
+// pooled are the types of what a pool returns: its values, and their indices.
+func pooled(w ir.Window, in []*ir.Value) (values, indices ir.Type, err error) {
 	x := in[0].Type
 	if len(x.Shape) < 3 {
-		return values, places, fmt.Errorf("the operand has no spatial axes: [N,…,C] is needed")
+		return values, indices, fmt.Errorf("the operand has no spatial axes: [N,…,C] is needed")
 	}
 	last := len(x.Shape) - 1
 	if err := w.Check(last - 1); err != nil {
-		return values, places, err
+		return values, indices, err
 	}
 	shape := x.Shape[:1:1]
 	for i, d := range x.Shape[1:last] {
 		if d.Is(0) {
-			return values, places, fmt.Errorf("%v has no elements to pool", x)
+			return values, indices, fmt.Errorf("%v has no elements to pool", x)
 		}
 		if ir.LessEqual(d.Add(ir.N(2*w.Strides[i])), ir.N(1+w.Lack(i))) == ir.Yes { // which onnxruntime refuses as well
-			return values, places, fmt.Errorf("axis %d: a window of %d elements does not fit into %v and its padding", i, w.Extent(i), d)
+			return values, indices, fmt.Errorf("axis %d: a window of %d elements does not fit into %v and its padding", i, w.Extent(i), d)
 		}
-		shape = append(shape, w.PoolPlaces(i, d))
+		shape = append(shape, w.PoolPositions(i, d))
 	}
 	shape = append(shape, x.Shape[last])
 	return ir.TensorOf(x.DType, shape...), ir.TensorOf(tensor.I64, shape...), nil
@@ -40,19 +40,19 @@ func images(x *tensor.Tensor) (n int, spatial tensor.Shape, channels int) {
 	return x.Shape()[0], x.Shape()[1:last], x.Shape()[last]
 }
 
-// pool fills y, at each place of the window, with f of the taps on one channel, whose first element is at from and whose others are
+// pool fills y, at each position of the window, with f of the taps on one channel, whose first element is at from and whose others are
 // next apart.
 func pool(w ir.Window, env *ir.Env, x, y *tensor.Tensor, f func(x []float64, from, next int, taps []ir.Tap) float64) {
 	values := env.Float64s(x)
 	n, s, channels := images(x)
 	_, out, _ := images(y)
 	before, after := w.Padding(s)
-	size, places := s.Elements(), out.Elements()
-	w.Walk(env, s, out, before, after, func(place int, taps []ir.Tap) {
+	size, indices := s.Elements(), out.Elements()
+	w.Walk(env, s, out, before, after, func(position int, taps []ir.Tap) {
 		for image := range n {
 			for ch := range channels {
 				env.Work(len(taps))
-				y.SetFloat64((image*places+place)*channels+ch, f(values, image*size*channels+ch, channels, taps))
+				y.SetFloat64((image*indices+position)*channels+ch, f(values, image*size*channels+ch, channels, taps))
 			}
 		}
 	})
@@ -117,17 +117,17 @@ func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return []*tensor.Tensor{y}, nil
 }
 
-// MaxPool is the largest element under a window, or its first NaN, and where it stands in x, were that [N,C,…].
+// MaxPool is the largest element under a window, or its first NaN, and where it is in x, were that [N,C,…].
 type MaxPool struct {
 	ir.Opaque[MaxPool]
 	ir.Window
-	ColumnMajor bool `ir:"storage_order"` // of the places: the first spatial axis runs fastest
+	ColumnMajor bool `ir:"storage_order"` // of the indices: the first spatial axis runs fastest
 	Results     int
 }
 
 func (o MaxPool) Infer(in []*ir.Value) ([]ir.Type, error) {
-	values, places, err := pooled(o.Window, in)
-	return first(o.Results, values, places), err
+	values, indices, err := pooled(o.Window, in)
+	return first(o.Results, values, indices), err
 }
 
 func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -140,8 +140,8 @@ func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 		number = func(at int) int { return ColumnMajor(s, at) }
 	}
 	before, after := o.Padding(s)
-	size, places := s.Elements(), out.Elements()
-	o.Walk(env, s, out, before, after, func(place int, taps []ir.Tap) {
+	size, indices := s.Elements(), out.Elements()
+	o.Walk(env, s, out, before, after, func(position int, taps []ir.Tap) {
 		for i := range n * channels {
 			image, ch := i/channels, i%channels
 			env.Work(len(taps))
@@ -154,7 +154,7 @@ func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 				}
 			}
 			if best >= 0 {
-				to := (image*places+place)*channels + ch
+				to := (image*indices+position)*channels + ch
 				y.SetFloat64(to, x.Float64(element(best)))
 				if len(results) > 1 {
 					results[1].SetInt64(to, int64(i*size+number(best)))

@@ -268,7 +268,7 @@ func (r Recurrent) Functions(defaults []string) ([]CellFunction, error) {
 	return out, nil
 }
 
-// lstmState is the place of the function that an LSTM applies to its second state among those of a direction.
+// lstmState is the index of the function that an LSTM applies to its second state among those of a direction.
 const lstmState = 2
 
 // functions are Functions to call.

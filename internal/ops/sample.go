@@ -39,19 +39,19 @@ func (o GridSample) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, er
 
 func (s GridSample) sample(env *ir.Env, x, grid, y *tensor.Tensor) {
 	spatial := x.Shape()[2:]
-	r, size, places := len(spatial), spatial.Elements(), y.Shape()[2:].Elements()
+	r, size, positions := len(spatial), spatial.Elements(), y.Shape()[2:].Elements()
 	strides, channels, values := spatial.Strides(), x.Shape()[1], env.Float64s(x)
 	taps := make([]Mix, r)
 	counts := make(tensor.Shape, r)
 	if size == 0 {
 		return
 	}
-	for p := range x.Shape()[0] * places {
+	for p := range x.Shape()[0] * positions {
 		for axis := range r {
 			taps[axis] = s.Neighbours(taps[axis][:0], float32(grid.Float64(p*r+r-1-axis)), spatial[axis])
 			counts[axis] = len(taps[axis])
 		}
-		n, place := p/places, p%places
+		n, position := p/positions, p%positions
 		for ch := range channels {
 			sum := 0.0
 			ir.EachIndex(env, counts, func(_ int, idx []int) {
@@ -62,7 +62,7 @@ func (s GridSample) sample(env *ir.Env, x, grid, y *tensor.Tensor) {
 				}
 				sum += weight * values[at]
 			})
-			y.SetFloat64((n*channels+ch)*places+place, sum)
+			y.SetFloat64((n*channels+ch)*positions+position, sum)
 		}
 	}
 }

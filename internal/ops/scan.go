@@ -46,25 +46,25 @@ func (o Scan) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 func (o Scan) run(env *ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	inputs, outputs := len(o.InputAxes), len(o.OutputAxes)
 	state, scanned, captures := in[:o.States], in[o.States:o.States+inputs], in[o.States+inputs:]
-	trips := 0
+	iterations := 0
 	for i, x := range scanned {
 		axis := o.InputAxes[i]
 		if axis < 0 || axis >= x.Rank() {
 			return nil, fmt.Errorf("axis %d of %v", axis, x)
 		}
 		n := x.Shape()[axis]
-		if i > 0 && n != trips {
-			return nil, fmt.Errorf("scanned inputs of %d and %d elements", trips, n)
+		if i > 0 && n != iterations {
+			return nil, fmt.Errorf("scanned inputs of %d and %d elements", iterations, n)
 		}
-		trips = n
+		iterations = n
 	}
 	stacked := make([][]*tensor.Tensor, outputs)
-	for i := range trips {
+	for i := range iterations {
 		args := append(make([]*tensor.Tensor, 0, len(in)), state...)
 		for k, x := range scanned {
 			j := i
 			if o.InputDirections[k] == 1 {
-				j = trips - 1 - i
+				j = iterations - 1 - i
 			}
 			args = append(args, at(env, x, o.InputAxes[k], j))
 		}
@@ -99,7 +99,7 @@ func (o Scan) run(env *ir.Env, types []ir.Type, in []*tensor.Tensor) ([]*tensor.
 	return out, nil
 }
 
-// runBatch scans every row of a batch, axis 0, along axis 1; operand 0 may say how many elements of each row count.
+// runBatch scans every sequence of a batch, axis 0, along axis 1; operand 0 may say how many elements of each sequence count.
 func (o Scan) runBatch(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	lengths, in := in[0], in[1:]
 	n := o.States + len(o.InputAxes)

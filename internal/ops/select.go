@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TopK is the K first elements of every line along an axis, sorted, and their places; equal elements come by their places.
+// TopK is the K first elements of every line along an axis, sorted, and their indices; equal elements come by their indices.
 type TopK struct {
 	ir.Opaque[TopK]
 	Axis     int
@@ -35,15 +35,15 @@ func (o TopK) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return topK(env, in[0], o.Axis, o.K.Int(), !o.Smallest)
 }
 
-// topK sorts every line along the axis, equal elements by their places, and returns the first k with their places.
+// topK sorts every line along the axis, equal elements by their indices, and returns the first k with their indices.
 func topK(env *ir.Env, x *tensor.Tensor, axis, k int, largest bool) ([]*tensor.Tensor, error) {
 	s := x.Shape()
 	n, inner := s[axis], s[axis+1:].Elements()
-	places := s.Clone()
-	places[axis] = k
-	index := env.New(tensor.I64, places...)
+	indices := s.Clone()
+	indices[axis] = k
+	index := env.New(tensor.I64, indices...)
 	if x.Len() == 0 || k == 0 {
-		return []*tensor.Tensor{env.New(x.DType(), places...), index}, nil
+		return []*tensor.Tensor{env.New(x.DType(), indices...), index}, nil
 	}
 	order := ir.Make[int](env, n)
 	for line := range env.Range(s[:axis].Elements() * inner) {
@@ -103,7 +103,7 @@ func complexAt(x *tensor.Tensor, i int) complex128 {
 	return tensor.Of[complex128](x)[i]
 }
 
-// NonZero is the places [rank, n] of the elements that are not zero.
+// NonZero is the indices [rank, n] of the elements that are not zero.
 type NonZero struct {
 	ir.Opaque[NonZero]
 	Typed
@@ -114,19 +114,19 @@ func (NonZero) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	if len(shape) == 0 {
 		shape = tensor.Shape{1}
 	}
-	flat := tensor.Of[int64](Places(env, in[0]))
+	flat := tensor.Of[int64](FlatIndices(env, in[0]))
 	y := env.New(tensor.I64, len(shape), len(flat))
 	for axis, stride := range shape.Strides() {
 		env.Work(len(flat))
-		places, step, size := tensor.Of[int64](y)[axis*len(flat):][:len(flat)], int64(stride), int64(shape[axis])
+		indices, step, size := tensor.Of[int64](y)[axis*len(flat):][:len(flat)], int64(stride), int64(shape[axis])
 		for i, at := range flat {
-			places[i] = at / step % size
+			indices[i] = at / step % size
 		}
 	}
 	return []*tensor.Tensor{y}, nil
 }
 
-// Most implements ir.Bounded: every element is a place.
+// Most implements ir.Bounded: every element may differ from zero.
 func (NonZero) Most(in [][]int) [][]int {
 	return [][]int{{max(1, len(in[0])), tensor.Shape(in[0]).Elements()}}
 }
@@ -176,7 +176,7 @@ func (o Compress) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 	if axis < 0 || axis >= x.Rank() {
 		return nil, fmt.Errorf("axis %d of %v", axis, x)
 	}
-	return ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, Places(env, in[1])})
+	return ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, FlatIndices(env, in[1])})
 }
 
 // Most implements ir.Bounded: every slice that the condition speaks of is kept.
@@ -196,23 +196,23 @@ func shortened(shape []int, axis int, flat bool, n int) []int {
 	return shape
 }
 
-// Places is a vector of the places where a condition holds.
-func Places(env *ir.Env, condition *tensor.Tensor) *tensor.Tensor {
-	find := placesOf[condition.DType()]
+// FlatIndices is a vector of the flat indices where a condition holds.
+func FlatIndices(env *ir.Env, condition *tensor.Tensor) *tensor.Tensor {
+	find := flatIndicesOf[condition.DType()]
 	if find == nil {
-		find = placesOfAny
+		find = indicesOfAny
 	}
 	return tensor.FromSlice(find(env, condition))
 }
 
-// placesOf find the elements that are not zero, for types in which zero has one form or Go knows both.
-var placesOf = map[tensor.DType]func(*ir.Env, *tensor.Tensor) []int64{
-	tensor.Bool: typedPlaces[bool], tensor.F32: typedPlaces[float32], tensor.F64: typedPlaces[float64],
-	tensor.I8: typedPlaces[int8], tensor.I16: typedPlaces[int16], tensor.I32: typedPlaces[int32], tensor.I64: typedPlaces[int64],
-	tensor.U8: typedPlaces[uint8], tensor.U16: typedPlaces[uint16], tensor.U32: typedPlaces[uint32], tensor.U64: typedPlaces[uint64],
+// flatIndicesOf find the elements that are not zero, for types in which zero has one form or Go knows both.
+var flatIndicesOf = map[tensor.DType]func(*ir.Env, *tensor.Tensor) []int64{
+	tensor.Bool: typedIndices[bool], tensor.F32: typedIndices[float32], tensor.F64: typedIndices[float64],
+	tensor.I8: typedIndices[int8], tensor.I16: typedIndices[int16], tensor.I32: typedIndices[int32], tensor.I64: typedIndices[int64],
+	tensor.U8: typedIndices[uint8], tensor.U16: typedIndices[uint16], tensor.U32: typedIndices[uint32], tensor.U64: typedIndices[uint64],
 }
 
-func typedPlaces[T tensor.Element](env *ir.Env, x *tensor.Tensor) []int64 {
+func typedIndices[T tensor.Element](env *ir.Env, x *tensor.Tensor) []int64 {
 	const chunk = 1 << 12 // of work between looks at the context
 	var zero T
 	all, n := tensor.Of[T](x.Aligned()), 0
@@ -224,36 +224,36 @@ func typedPlaces[T tensor.Element](env *ir.Env, x *tensor.Tensor) []int64 {
 			}
 		}
 	}
-	places, at := ir.Make[int64](env, n)[:0], int64(0)
+	indices, at := ir.Make[int64](env, n)[:0], int64(0)
 	for part := range slices.Chunk(all, chunk) {
 		env.Work(len(part))
 		for i, v := range part {
 			if v != zero {
-				places = append(places, at+int64(i))
+				indices = append(indices, at+int64(i))
 			}
 		}
 		at += int64(len(part))
 	}
-	return places
+	return indices
 }
 
-func placesOfAny(env *ir.Env, x *tensor.Tensor) []int64 {
+func indicesOfAny(env *ir.Env, x *tensor.Tensor) []int64 {
 	n := 0
 	for i := range env.Range(x.Len()) {
 		if !isZero(x, i) {
 			n++
 		}
 	}
-	places := ir.Make[int64](env, n)[:0]
+	indices := ir.Make[int64](env, n)[:0]
 	for i := range env.Range(x.Len()) {
 		if !isZero(x, i) {
-			places = append(places, int64(i))
+			indices = append(indices, int64(i))
 		}
 	}
-	return places
+	return indices
 }
 
-// Unique is the different slices along an axis, where each stands first, which of them every slice is, and how often.
+// Unique is the different slices along an axis, where each is first, which of them every slice is, and how often.
 type Unique struct {
 	ir.Opaque[Unique]
 	Typed
@@ -271,12 +271,12 @@ func (o Unique) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 		return nil, fmt.Errorf("axis %d of %v", axis, x)
 	}
 	first, inverse, counts := uniqueSlices(env, x, axis, !o.Unsorted)
-	places := tensor.FromSlice(first)
-	y, err := ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, places})
+	indices := tensor.FromSlice(first)
+	y, err := ir.Gather{Axis: axis}.Eval(env, []*tensor.Tensor{x, indices})
 	if err != nil {
 		return nil, err
 	}
-	out := []*tensor.Tensor{y[0], places, tensor.FromSlice(inverse), tensor.FromSlice(counts)}
+	out := []*tensor.Tensor{y[0], indices, tensor.FromSlice(inverse), tensor.FromSlice(counts)}
 	return out[:max(1, min(len(o.Types), len(out)))], nil
 }
 
@@ -291,7 +291,7 @@ func (o Unique) Most(in [][]int) [][]int {
 }
 
 // uniqueSlices groups the equal slices of x along an axis. The groups come in the order of their contents, or of their
-// first members: first has the place of each group's first member, counts its size, and inverse every slice's group.
+// first members: first has the index of each group's first member, counts its size, and inverse every slice's group.
 func uniqueSlices(env *ir.Env, x *tensor.Tensor, axis int, sorted bool) (first, inverse, counts []int64) {
 	s := x.Shape()
 	n, outer, inner := s[axis], s[:axis].Elements(), s[axis+1:].Elements()
@@ -310,7 +310,7 @@ func uniqueSlices(env *ir.Env, x *tensor.Tensor, axis int, sorted bool) (first, 
 		order[i] = i
 	}
 	slices.SortStableFunc(order, compare)
-	// The members of a group stand together in order; the first of them has the group's number until groups are sorted.
+	// The members of a group are together in order; the first of them has the group's number until groups are sorted.
 	inverse = ir.Make[int64](env, n)
 	groups := 0
 	for k, i := range order {

@@ -13,7 +13,7 @@ import (
 
 // TestPlacesOfTypes holds the loops over a type to the one over any, beyond the chunk that they count at a time.
 func TestPlacesOfTypes(t *testing.T) {
-	for d, find := range placesOf {
+	for d, find := range flatIndicesOf {
 		x := tensor.New(d, 4099)
 		for i := range x.Len() {
 			if i%3 == 0 || i > 4095 {
@@ -25,7 +25,7 @@ func TestPlacesOfTypes(t *testing.T) {
 			x.SetFloat64(8, math.NaN())
 		}
 		env := &ir.Env{}
-		want := placesOfAny(env, x)
+		want := indicesOfAny(env, x)
 		require.NotEmpty(t, want, d)
 		require.Equal(t, want, find(env, x), d)
 	}

@@ -119,7 +119,7 @@ func (OptionalGetElement) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tens
 	return []*tensor.Tensor{in[0].Elems()[0]}, nil
 }
 
-// Identity hands on what backends do not know: sequences, optionals, and tensors of unknown rank.
+// Identity passes what backends do not know: sequences, optionals, and tensors of unknown rank.
 type Identity struct {
 	ir.Opaque[Identity]
 	Typed

@@ -119,7 +119,7 @@ func (o StringSplit) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	return []*tensor.Tensor{parts, counts}[:max(1, min(len(o.Types), 2))], nil
 }
 
-// splitString cuts s at most that many times (−1: at every place); without a delimiter, at runs of white space.
+// splitString cuts s at most that many times (−1: at every one); without a delimiter, at runs of white space.
 func splitString(s, delimiter string, most int) []string {
 	if delimiter != "" {
 		if most >= 0 {
@@ -166,20 +166,20 @@ func (o StringNormalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tens
 	if r := t.Rank(); r < 1 || r == 2 && t.Shape()[0] != 1 {
 		return nil, fmt.Errorf("strings %v: want a vector or a single row", t)
 	}
-	var kept []string
+	var words []string
 	for _, s := range t.Strings() {
 		env.Take(stringBytes + int64(len(s)))
 		env.Work(1 + len(o.StopWords) + len(s))
 		if !slices.ContainsFunc(o.StopWords, func(w string) bool { return w == s || !o.Exact && strings.EqualFold(w, s) }) {
-			kept = append(kept, caseChanges[o.Case](s))
+			words = append(words, caseChanges[o.Case](s))
 		}
 	}
-	if len(kept) == 0 {
-		kept = []string{""}
+	if len(words) == 0 {
+		words = []string{""}
 	}
 	shape := t.Shape().Clone()
-	shape[len(shape)-1] = len(kept)
-	return []*tensor.Tensor{tensor.FromStrings(kept, shape...)}, nil
+	shape[len(shape)-1] = len(words)
+	return []*tensor.Tensor{tensor.FromStrings(words, shape...)}, nil
 }
 
 // TfIdfVectorizer counts n-grams of a pool in sequences of words.
@@ -240,7 +240,7 @@ func (v TfIdfVectorizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tenso
 	return []*tensor.Tensor{y}, nil
 }
 
-// learn reads the pool, in which the n-grams of each length stand together: starts says where.
+// learn reads the pool, in which the n-grams of each length are together: starts says where.
 func (v *TfIdfVectorizer) learn(pool []string, starts []int) error {
 	v.grams = map[string]int{}
 	id := 0
@@ -266,7 +266,7 @@ func (v *TfIdfVectorizer) learn(pool []string, starts []int) error {
 	return nil
 }
 
-// count adds up the n-grams whose words stand skip places apart, for all skips; single words have no skips.
+// count adds up the n-grams whose words are skip positions apart, for all skips; single words have no skips.
 func (v TfIdfVectorizer) count(env *ir.Env, words []string, y []float32) {
 	weight := make([]float32, len(y))
 	for n := v.Shortest; n <= min(v.Longest, len(words)); n++ {

@@ -28,7 +28,7 @@ const (
 	numForms
 )
 
-// texts are the layouts of each form in text, with the widths of panel and vector.
+// texts are the layouts of each form as text, with the widths of panel and vector.
 var texts = [numForms]string{
 	F32: "f32/%d/%d", BF16: "bf16/%d/%d", S8: "s8/%d/%d", S8Scaled: "s8/%d/%d/scaled", Q4: "q4x8/%d/%d", Q8: "q8x4/%d/%d",
 	F16Wide: "f16 as f32/%d/%d", BF16Wide: "bf16 as f32/%d/%d", Winograd: "winograd f32/%d/%d",

@@ -22,7 +22,7 @@ import (
 const module = "github.com/rlxc/rlxc"
 
 // imports is who may import whom inside the module: data flows one way. The paths are relative to the module; a folder
-// also speaks for the folders beneath it that have no line of their own. "*" allows everything.
+// also speaks for the folders beneath it that have no separate line. "*" allows everything.
 var imports = map[string][]string{
 	"tensor":            {"internal/files"},
 	"internal/files":    {},
@@ -242,7 +242,7 @@ func walkSource(t *testing.T, visit func(folder, file string)) {
 				return filepath.SkipDir
 			}
 			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && file != "." {
-				return filepath.SkipDir // a module of its own
+				return filepath.SkipDir // a separate module
 			}
 			return nil
 		}

@@ -47,3 +47,33 @@ func TestLinks(t *testing.T) {
 		}
 	}
 }
+
+var (
+	goBlock   = regexp.MustCompile("(?s)```go\n(.*?)```")
+	qualified = regexp.MustCompile(`\b(rlxc|hub|ir|pipeline|planner|quantize|server|tensor|tokenizer)\.([A-Z]\w*)`)
+)
+
+// TestGoOfDocuments: every name of a public package in the Go code of a document is part of the API.
+func TestGoOfDocuments(t *testing.T) {
+	t.Chdir(root)
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	found := 0
+	for _, page := range append(pages, "README.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, block := range goBlock.FindAllStringSubmatch(string(text), -1) {
+			for _, m := range qualified.FindAllStringSubmatch(block[1], -1) {
+				folder := m[1]
+				if folder == "rlxc" {
+					folder = ""
+				}
+				api, err := os.ReadFile(golden(folder))
+				require.NoError(t, err)
+				require.Regexp(t, `(?m)^(type|func|const|var) `+m[2]+`\b`, string(api), "%s: %s", page, m[0])
+				found++
+			}
+		}
+	}
+	require.Greater(t, found, 50)
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProtobufIsFresh generates the Go code of every .proto file anew and compares it with the committed file.
+// TestProtobufIsFresh generates the Go code of every .proto file again and compares it with the committed file.
 func TestProtobufIsFresh(t *testing.T) {
 	t.Chdir(root)
 	for _, f := range []struct{ source, committed string }{

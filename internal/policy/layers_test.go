@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// layers orders the files of a package that is too closely knit for packages of its own: a file uses only what files of the lines above
+// layers orders the files of a package that is too closely knit for separate packages: a file uses only what files of the lines above
 // its own declare.
 var layers = map[string][]string{
 	"backend/cpu": {

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -106,4 +107,74 @@ func TestWordsOfMessages(t *testing.T) {
 			return true
 		})
 	})
+}
+
+// placing is what a planner does with buffers.
+var placing = regexp.MustCompile(`\bplaces?\b`)
+
+// TestWordsOfComments searches the comments of the source.
+func TestWordsOfComments(t *testing.T) {
+	t.Chdir(root)
+	walkSource(t, func(folder, file string) {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution|parser.ParseComments)
+		require.NoError(t, err)
+		if ast.IsGenerated(f) {
+			return
+		}
+		for _, group := range f.Comments {
+			for _, c := range group.List {
+				text := c.Text
+				if folder == "planner" || folder == "internal/engine" {
+					text = placing.ReplaceAllString(text, "")
+				}
+				search(t, fset.Position(c.Pos()).String(), text)
+			}
+		}
+	})
+}
+
+var (
+	part = regexp.MustCompile(`[A-Z]+[a-z0-9]*|[a-z0-9]+`)
+	// gone lists parts of identifiers that the field has another word for.
+	gone = regexp.MustCompile(`^(anew|behind|codes|crew|kept|lies?|nobody|places?|stands?|tells?|told|trips?|turn(s|ed|ing)?|whoever)$`)
+	// usual lists identifiers in which the field uses such a part.
+	usual = regexp.MustCompile(`[iI]nPlace|statusCodes`)
+)
+
+// TestWordsOfIdentifiers searches the names that the source declares. A planner places buffers.
+func TestWordsOfIdentifiers(t *testing.T) {
+	t.Chdir(root)
+	checked := 0
+	walkSource(t, func(folder, file string) {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution|parser.ParseComments)
+		require.NoError(t, err)
+		if ast.IsGenerated(f) || folder == "planner" {
+			return
+		}
+		imported := map[string]bool{}
+		for _, i := range f.Imports {
+			imported[path.Base(strings.Trim(i.Path.Value, `"`))] = true
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && imported[x.Name] {
+					return false // the name of another package
+				}
+			}
+			id, ok := n.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			checked++
+			for _, p := range part.FindAllString(usual.ReplaceAllString(id.Name, ""), -1) {
+				if gone.MatchString(strings.ToLower(p)) {
+					t.Errorf("%s: %s: see docs/glossary.md", fset.Position(id.Pos()), id.Name)
+				}
+			}
+			return true
+		})
+	})
+	require.Greater(t, checked, 100000)
 }

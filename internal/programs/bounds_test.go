@@ -239,7 +239,7 @@ func passes(op ir.Op) bool {
 	return moved
 }
 
-// orders reports whether an op asks which of its elements is largest: where a NaN stands then, onnxruntime's kernels differ among
+// orders reports whether an op asks which of its elements is largest: where a NaN is then, onnxruntime's kernels differ among
 // themselves.
 func orders(op ir.Op) bool {
 	switch o := op.(type) {

@@ -128,7 +128,7 @@ func (n *generator) weighted(weights []int) int {
 	panic("programs: weights")
 }
 
-// outputs makes outputs of what nobody reads, and of a few other results.
+// outputs makes outputs of what nothing reads, and of a few other results.
 func (n *generator) outputs() {
 	read := map[string]bool{}
 	for _, node := range n.g.Node {

@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An affine is what is known of a tensor of whole numbers that only counts: the element at place i is off + Σ at[k]·i[k].
+// An affine is what is known of a tensor of whole numbers that only counts: the element at index i is off + Σ at[k]·i[k].
 // Positions, the ranges that masks are made from, and the indices that gather a mask are of this kind.
 type affine struct {
 	off ir.Dim

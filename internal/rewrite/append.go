@@ -32,15 +32,15 @@ func appendRule() *Rule {
 			return m.emit(ir.DimsOp{Dims: []ir.Dim{d}, Scalar: true, DType: tensor.I64})
 		}
 		binary := func(fn ir.BinaryFn, a, b *ir.Value) *ir.Value { return m.emit(ir.Binary{Fn: fn}, a, b) }
-		// Place t of the result holds the old place t up to start, and the new place t − start from there up to end.
+		// Position t of the result holds the old position t up to start, and the new position t − start from there up to end.
 		length := along(m.root.Inputs[ir.AppendLengths], op.Batch, y.Shape[op.Batch])
 		start := binary(ir.MaxFn, binary(ir.Sub, length, size(added)), number(0))
 		end := binary(ir.Add, start, size(added))
 		t := along(m.emit(ir.Range{Step: ir.N(1), Len: op.Size, DType: tensor.I64}), op.Axis, op.Size)
 		old, filled := binary(ir.Less, t, start), binary(ir.Less, t, end)
 		if op.Keep {
-			behind := m.emit(ir.Unary{Fn: ir.Not}, filled)
-			old = binary(ir.Or, old, behind)
+			unfilled := m.emit(ir.Unary{Fn: ir.Not}, filled)
+			old = binary(ir.Or, old, unfilled)
 			filled = binary(ir.Less, t, binary(ir.MaxFn, end, size(cached)))
 		}
 		from := m.emit(ir.Where{}, old, t, binary(ir.Add, binary(ir.Sub, t, start), size(cached)))

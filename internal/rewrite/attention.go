@@ -233,11 +233,11 @@ func inserted(from, to ir.Shape) (of []int, ok bool) {
 }
 
 // heads returns x [B,H,S,D], or [B,H,D,S] when transposed, as [B,S,H,D]; three axes have one head.
-func (m *match) heads(x *ir.Value, turned bool) *ir.Value {
+func (m *match) heads(x *ir.Value, transposed bool) *ir.Value {
 	if s := x.Type.Shape; len(s) == 3 {
 		x = m.reshape(x, ir.Shape{s[0], ir.N(1), s[1], s[2]})
 	}
-	if turned {
+	if transposed {
 		return m.transpose(x, 0, 3, 1, 2)
 	}
 	return m.transpose(x, 0, 2, 1, 3)

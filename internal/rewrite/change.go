@@ -78,11 +78,11 @@ func opFlow(op ir.Op, d tensor.DType) ir.Flow {
 			return ir.Decides
 		}
 	case ops.MaxPool:
-		if o.Results != 1 { // places too
+		if o.Results != 1 { // positions too
 			return ir.Decides
 		}
 	}
-	return ir.RowOf(op).Flow
+	return ir.DefOf(op).Flow
 }
 
 // steps are the values of a graph whose last place may decide something larger: they lead, through ops that carry differences
@@ -153,7 +153,7 @@ func addsUp(n *ir.Node) bool {
 	case ir.QMatMul, ir.QConv, ir.MatMulNBits:
 		return true
 	}
-	return ir.RowOf(n.Op).Flow == ir.Absorbs
+	return ir.DefOf(n.Op).Flow == ir.Absorbs
 }
 
 // allow says why a rule that changes so much may not replace v, nil if it may.

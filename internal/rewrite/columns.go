@@ -58,7 +58,7 @@ func (m *match) scaled(w *ir.Value, factors []float32, run int) *ir.Value {
 	return m.e.constant(w.Name, tensor.FromSlice(numbers, w.Const.Shape()...))
 }
 
-// rescaled is scaled of codes that have one scale, or one for each column, the last axis.
+// rescaled is scaled of quantized values that have one scale, or one for each column, the last axis.
 func (m *match) rescaled(w *ir.Value, factors []float32) *ir.Value {
 	o, scales, zero := w.Def.Op.(ir.Dequantize), numbersIn(at(w, 1)), at(w, 2)
 	if len(scales) == 1 && len(at(w, 1).Type.Shape) == 0 {

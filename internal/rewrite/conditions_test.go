@@ -21,8 +21,8 @@ var ofBareTargets = map[string]bool{"conv.bytes lacks few taps": true, "conv.byt
 func TestConditions(t *testing.T) {
 	// without kernels for convolutions they become products, and rules for convolutions have nothing to meet
 	all := &target.Target{Name: "all"}
-	for k := range all.Rows {
-		all.Rows[k].Runs = target.OnKernel
+	for k := range all.Kernels {
+		all.Kernels[k].Runs = target.OnKernel
 	}
 	known := map[string][]*Rule{}
 	for _, p := range passes {

@@ -8,7 +8,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A target without a kernel for a convolution has kernels for products: the elements under the window at one place are a row, the
+// A target without a kernel for a convolution has kernels for products: the elements under the window at one position are a row, the
 // weights of one output channel a column.
 
 const (
@@ -30,23 +30,23 @@ func convRules() []*Rule {
 	x, w, bias := value(), value(), value()
 	bare := with(node[ir.Conv](x, w, optional(bias), none()), func(o ir.Conv) bool { return o.Act == ir.NoUnary })
 	stored := dequantized()
-	turned := node[ir.Transpose](stored)
-	ofBytes := with(node[ir.Conv](either(turned, stored), w, optional(bias), none()), func(o ir.Conv) bool {
+	transposed := node[ir.Transpose](stored)
+	ofBytes := with(node[ir.Conv](either(transposed, stored), w, optional(bias), none()), func(o ir.Conv) bool {
 		return o.Act == ir.NoUnary
 	})
 	quantized := node[ir.QConv](x, w).rest()
 	return []*Rule{
 		{Name: "conv.bytes", changes: Rounding, pattern: ofBytes, build: func(m *match) *ir.Value {
-			o, codes, weights := opOf[ir.Conv](m, ofBytes), m.get(stored), m.get(w)
-			if !storedColumns(weights) || !is8Bit(at(codes, 0).Type.DType) || codes.Type.DType != tensor.F32 {
+			o, quantized, weights := opOf[ir.Conv](m, ofBytes), m.get(stored), m.get(w)
+			if !storedColumns(weights) || !is8Bit(at(quantized, 0).Type.DType) || quantized.Type.DType != tensor.F32 {
 				return nil
 			}
-			bytes := at(codes, 0)
-			if m.has(turned) {
-				bytes = m.transpose(bytes, opOf[ir.Transpose](m, turned).Perm...)
+			bytes := at(quantized, 0)
+			if m.has(transposed) {
+				bytes = m.transpose(bytes, opOf[ir.Transpose](m, transposed).Perm...)
 			}
-			y := m.emit(ir.QConv{Window: o.Window, Group: o.Group}, bytes, at(weights, 0), at(codes, 2), at(weights, 2), at(codes, 1),
-				at(weights, 1), m.get(bias))
+			y := m.emit(ir.QConv{Window: o.Window, Group: o.Group}, bytes, at(weights, 0), at(quantized, 2), at(weights, 2),
+				at(quantized, 1), at(weights, 1), m.get(bias))
 			if !m.onKernel(y.Def) && (o.Group > 1 || o.Taps() > maxTaps) {
 				return nil // it would become a convolution of floats again
 			}
@@ -84,10 +84,10 @@ func convRules() []*Rule {
 // patches is a convolution that becomes products.
 type patches struct {
 	*match
-	op      ir.Conv
-	w, bias *ir.Value
-	zero    *ir.Value // what the padding holds, or nil for 0
-	places  []ir.Dim
+	op        ir.Conv
+	w, bias   *ir.Value
+	zero      *ir.Value // what the padding holds, or nil for 0
+	positions []ir.Dim
 }
 
 // onKernel reports whether there is a target that has a kernel for a node.
@@ -110,7 +110,7 @@ func quantizedPatches(m *match) *ir.Value {
 	s := w.Type.Shape
 	c := patches{match: m, op: ir.Conv{Window: o.Window, Group: o.Group}, w: w, zero: in[ir.QMatMulAZero]}
 	if o.Group == 1 && o.Taps() <= maxTaps {
-		c.places = y.Shape[1 : len(y.Shape)-1]
+		c.positions = y.Shape[1 : len(y.Shape)-1]
 		w = c.reshape(w, ir.Shape{s[:len(s)-1].Elements(), last(s)})
 		return c.joined(1, c.rows(c.padded(x), c.bands(x), func(rows *ir.Value) *ir.Value {
 			return m.emit(ir.QMatMul{Act: o.Act}, append([]*ir.Value{rows, w}, in[2:]...)...)
@@ -173,7 +173,7 @@ func (c *patches) products(x *ir.Value) *ir.Value {
 		return c.refuse("%d taps in %d groups", taps, groups)
 	}
 	y := c.root.Outputs[0].Type.Shape
-	c.places = y[1 : len(y)-1]
+	c.positions = y[1 : len(y)-1]
 	bands := c.bands(x)
 	nodes := 3 * taps * len(c.op.Kernel)
 	if !depthwise {
@@ -214,7 +214,7 @@ func (c *patches) padded(x *ir.Value) *ir.Value {
 	pad := ir.Pad{Before: make([]ir.Dim, n), After: make([]ir.Dim, n)}
 	needed := false
 	for i := range c.op.Kernel {
-		_, before, after := c.op.Places(i, x.Type.Shape[1+i])
+		_, before, after := c.op.Positions(i, x.Type.Shape[1+i])
 		pad.Before[1+i], pad.After[1+i] = before, after
 		needed = needed || !before.Is(0) || !after.Is(0)
 	}
@@ -231,9 +231,9 @@ type strip struct{ first, count ir.Dim }
 func (c *patches) bands(x *ir.Value) (strips []strip) {
 	w := c.w.Type.Shape
 	patch := x.Type.Shape[0].Mul(w[:len(w)-1].Elements())
-	size, known := ir.Shape(c.places).Elements().Mul(patch).Const()
+	size, known := ir.Shape(c.positions).Elements().Mul(patch).Const()
 	if n := (size + maxPatches - 1) / maxPatches; known && n > 1 {
-		rows := c.places[0].Int()
+		rows := c.positions[0].Int()
 		n = min(n, maxBands, rows)
 		each := (rows + n - 1) / n
 		for i := 0; i < rows; i += each {
@@ -241,7 +241,7 @@ func (c *patches) bands(x *ir.Value) (strips []strip) {
 		}
 		return strips
 	}
-	return []strip{{count: c.places[0]}}
+	return []strip{{count: c.positions[0]}}
 }
 
 // tap is what one element of the window meets in the padded x, at the positions of a band.
@@ -249,7 +249,7 @@ func (c *patches) tap(x *ir.Value, at []int, b strip) *ir.Value {
 	n := len(x.Type.Shape)
 	cut := ir.Slice{Starts: make([]ir.Dim, n), Sizes: slices.Clone(x.Type.Shape), Steps: slices.Repeat([]int{1}, n)}
 	for i, k := range at {
-		first, count := ir.Dim{}, c.places[i]
+		first, count := ir.Dim{}, c.positions[i]
 		if i == 0 {
 			first, count = b.first, b.count
 		}
@@ -277,7 +277,7 @@ func (c *patches) rows(x *ir.Value, strips []strip, multiply func(rows *ir.Value
 // depthwise is a convolution each channel of which is a separate one: what the taps meet, times a weight for each channel,
 // added up.
 func (c *patches) depthwise(x *ir.Value) *ir.Value {
-	y, all, weights := c.bias, strip{count: c.places[0]}, c.w.Const.Aligned()
+	y, all, weights := c.bias, strip{count: c.positions[0]}, c.w.Const.Aligned()
 	ir.EachIndex(nil, c.op.Kernel, func(k int, at []int) {
 		channels := c.op.Group
 		factor := tensor.New(c.w.Type.DType, channels)
@@ -297,8 +297,8 @@ func (c *patches) depthwise(x *ir.Value) *ir.Value {
 func convPadRule() *Rule {
 	x, w, zero, bias, residual := value(), value(), number(0), value(), value()
 	pad := with(node[ir.Pad](x, optional(zero)), func(o ir.Pad) bool { return o.Mode == ir.PadConstant })
-	turned := node[ir.Transpose](pad)
-	conv := node[ir.Conv](either(turned, pad), w, optional(bias), optional(residual))
+	transposed := node[ir.Transpose](pad)
+	conv := node[ir.Conv](either(transposed, pad), w, optional(bias), optional(residual))
 	return &Rule{Name: "conv.pad", pattern: conv, build: func(m *match) *ir.Value {
 		o, p, from := opOf[ir.Conv](m, conv), opOf[ir.Pad](m, pad), m.get(x)
 		if o.Auto != "NOTSET" && o.Auto != "VALID" {
@@ -307,8 +307,8 @@ func convPadRule() *Rule {
 		o.Auto, o.Pads = "NOTSET", slices.Clone(o.Pads)
 		for i := range p.Before {
 			axis := i
-			if m.has(turned) {
-				axis = opOf[ir.Transpose](m, turned).Perm[i]
+			if m.has(transposed) {
+				axis = opOf[ir.Transpose](m, transposed).Perm[i]
 			}
 			before, known := p.Before[axis].Const()
 			after, ends := p.After[axis].Const()
@@ -322,8 +322,8 @@ func convPadRule() *Rule {
 				return nil
 			}
 		}
-		if m.has(turned) {
-			from = m.transpose(from, opOf[ir.Transpose](m, turned).Perm...)
+		if m.has(transposed) {
+			from = m.transpose(from, opOf[ir.Transpose](m, transposed).Perm...)
 		}
 		return m.emit(o, from, m.get(w), m.get(bias), m.get(residual))
 	}}

@@ -11,7 +11,7 @@ import (
 )
 
 // cse merges nodes that compute the same, and constants that are the same, and returns the number of nodes that went away.
-// Custom operators stay: nobody knows what a user's kernel does besides computing.
+// Custom operators stay: a user's kernel may do more than compute.
 func cse(g *ir.Graph) int {
 	mergeConstants(g)
 	seen := map[string][]*ir.Node{}

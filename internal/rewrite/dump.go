@@ -71,7 +71,7 @@ func DumpOptions(o Options) error {
 func (d *dumper) write(name, text string) error {
 	err := os.MkdirAll(d.folder, 0o777)
 	if err == nil {
-		err = writeAnew(filepath.Join(d.folder, name), text)
+		err = rewriteFile(filepath.Join(d.folder, name), text)
 	}
 	if err != nil {
 		return fmt.Errorf("the compilation is not dumped: %w: name a folder in %s", err, EnvDump)
@@ -79,8 +79,8 @@ func (d *dumper) write(name, text string) error {
 	return nil
 }
 
-// writeAnew writes a file that is new: a link of that name, which leads anywhere, is not followed.
-func writeAnew(path, text string) error {
+// rewriteFile writes a file that is new: a link of that name, which leads anywhere, is not followed.
+func rewriteFile(path, text string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -38,7 +38,7 @@ type engine struct {
 	rules   *byKind
 	steps   *steps
 	outputs map[*ir.Value]bool
-	at      map[*ir.Node]int // positions, for the order of nodes; new nodes are where their root stood
+	at      map[*ir.Node]int // positions, for the order of nodes; new nodes are where their root was
 	dead    map[*ir.Node]bool
 	fired   map[*Rule]int
 	misses  map[missKey]NearMiss
@@ -332,7 +332,7 @@ func (m *match) check() error {
 			if i := slices.Index(m.nodes, u.Node); i >= 0 && !m.stays[i] {
 				continue
 			}
-			// The new nodes are where the root stands, and everything that reads its result is after.
+			// The new nodes are where the root is, and everything that reads its result is after.
 			if at, ok := m.e.at[u.Node]; r.old.Def != m.root && (!ok || at <= m.e.at[m.root]) {
 				return fmt.Errorf("node %s (%s) reads %s before", u.Node.Label(), ir.OpName(u.Node.Op), describe(r.old))
 			}

@@ -35,10 +35,10 @@ const geluText = `graph "" (%0: f32[n]) {
 // TestEngineOwnsSafety tries one rule on graphs in which it must not be applied, and sees what is reported.
 func TestEngineOwnsSafety(t *testing.T) {
 	noGelu := &target.Target{Name: "dull"}
-	for k := range noGelu.Rows {
-		noGelu.Rows[k].Runs = target.OnKernel
+	for k := range noGelu.Kernels {
+		noGelu.Kernels[k].Runs = target.OnKernel
 	}
-	noGelu.Rows[ir.KindUnary].Supports = func(n *ir.Node) bool { return n.Op.(ir.Unary).Fn != ir.Gelu }
+	noGelu.Kernels[ir.KindUnary].Supports = func(n *ir.Node) bool { return n.Op.(ir.Unary).Fn != ir.Gelu }
 	for _, c := range []struct {
 		name, use, miss string
 		target          *target.Target
@@ -72,7 +72,7 @@ func TestEngineOwnsSafety(t *testing.T) {
 	}
 }
 
-// TestStructuralMiss: a failure deep in a pattern is told with what was expected there.
+// TestStructuralMiss: a failure deep in a pattern is reported with what was expected there.
 func TestStructuralMiss(t *testing.T) {
 	g := parse(t, strings.NewReplacer("erf", "tanh", "USE", "return %4").Replace(geluText))
 	e := apply(g, nil, index([]*Rule{geluRule()}), how{})
@@ -138,7 +138,7 @@ func TestOperandsOfEitherOrder(t *testing.T) {
 	}
 }
 
-// TestGivenValues: a rule may replace an inner value, too, if everything that reads it stands after the new node.
+// TestGivenValues: a rule may replace an inner value, too, if everything that reads it is after the new node.
 func TestGivenValues(t *testing.T) {
 	x, y := value(), value()
 	add := binary(ir.Add, x, y).replaced()

@@ -42,7 +42,7 @@ func epilogueRules() []*Rule {
 			}
 			return m.emit(opOf[ir.MatMul](m, alone), m.get(a), m.get(b), m.get(bias), m.get(residual))
 		}},
-		// A sum that no product took: the norm makes it, and returns it to whoever reads it besides.
+		// A sum that no product took: the norm makes it, and returns it to what reads it besides.
 		{Name: "layernorm.residual", changes: Rounding, pattern: norm, build: func(m *match) *ir.Value {
 			if !m.get(x).Type.Equal(m.get(y).Type) {
 				return nil

@@ -70,7 +70,7 @@ func prescribed(n *ir.Node) bool {
 	case ir.Reduce:
 		return op.Fn == ir.MaxOf || op.Fn == ir.MinOf
 	}
-	f := ir.RowOf(n.Op).Flow
+	f := ir.DefOf(n.Op).Flow
 	return f == ir.Carries || f == ir.Decides
 }
 

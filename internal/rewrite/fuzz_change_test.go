@@ -52,7 +52,7 @@ type Generator struct{ r *rand.Rand }
 // New makes a generator.
 func New(seed uint64) *Generator { return &Generator{rand.New(rand.NewPCG(seed, 24))} }
 
-// Change builds a program anew with one to three changes, nil where that is not a program.
+// Change builds a program again with one to three changes, nil where that is not a program.
 func (n *Generator) Change(text string) (changed *ir.Graph) {
 	defer func() {
 		if recover() != nil { // ops take it for granted that their fields are in range
@@ -172,7 +172,7 @@ func (n *Generator) changeNode(h *ir.Graph, op ir.Op, in, all []*ir.Value) (ir.O
 			}
 		}
 	case 6: // an operand that is left out
-		if len(in) > ir.RowOf(op).MinIn {
+		if len(in) > ir.DefOf(op).MinIn {
 			in[len(in)-1] = nil
 		}
 	}

@@ -92,7 +92,7 @@ func Interpret(g *ir.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return ir.Interpret(bound, in)
 }
 
-// Departs compares the first results of want, which goes on with everything in between: a rounding of the largest number there may
+// Departs compares the first results of want, which continues with everything in between: a rounding of the largest number there may
 // show in any result, and as much as in shaken. Unless results are to be exact, roundings may become anything where something in
 // between is not a finite number.
 func Departs(want, got, shaken []*tensor.Tensor, exact bool) string {

@@ -130,16 +130,16 @@ func neutralRules() []*Rule {
 func withoutZero(x, zero *pattern, minus bool) func(m *match) *ir.Value {
 	return func(m *match) *ir.Value {
 		keeps := !m.get(x).Type.DType.IsFloat() || math.Signbit(m.number(zero)) == minus
-		if !keeps && tellsZeros(m.root.Outputs[0], map[*ir.Value]bool{}) {
+		if !keeps && distinguishesZeros(m.root.Outputs[0], map[*ir.Value]bool{}) {
 			return nil
 		}
 		return sameType(x)(m)
 	}
 }
 
-// tellsZeros reports whether a quotient may have a zero of v as its divisor: 1/x is another number for −0. Products and norms take v among
-// others.
-func tellsZeros(v *ir.Value, seen map[*ir.Value]bool) bool {
+// distinguishesZeros reports whether a quotient may have a zero of v as its divisor: 1/x is another number for −0. Products and norms take
+// v among others.
+func distinguishesZeros(v *ir.Value, seen map[*ir.Value]bool) bool {
 	if seen[v] || len(seen) > maxZeros {
 		return len(seen) > maxZeros
 	}
@@ -161,7 +161,7 @@ func tellsZeros(v *ir.Value, seen map[*ir.Value]bool) bool {
 		case ir.Decides:
 			return u.Node.Op.Kind().Has(ir.IsOpaque) || len(u.Node.Subgraphs) > 0
 		}
-		return slices.ContainsFunc(u.Node.Outputs, func(y *ir.Value) bool { return tellsZeros(y, seen) })
+		return slices.ContainsFunc(u.Node.Outputs, func(y *ir.Value) bool { return distinguishesZeros(y, seen) })
 	})
 }
 

@@ -7,14 +7,14 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// indexRules understand the arithmetic on positions that masks and position embeddings are exported as: gathers at places
+// indexRules understand the arithmetic on positions that masks and position embeddings are exported as: gathers at indices
 // that only count are views, and comparisons that hold everywhere are constants.
 func indexRules() []*Rule {
 	x, index, y := value(), value(), value()
 	gather, gatherND := node[ir.Gather](x, index), node[ir.GatherND](x, index)
 	uniform := value().when("the same element everywhere", func(_ *match, v *ir.Value) bool { return uniformOf(v, maxChase) != nil })
 	compare := node[ir.Binary](x, y)
-	// everywhere the same element is gathered, if any: found says what must be known of the places.
+	// everywhere the same element is gathered, if any: found says what must be known of the indices.
 	everywhere := func(name string, changes Change, assumes string, found ir.Tri) *Rule {
 		return &Rule{Name: name, changes: changes, assumes: assumes,
 			pattern: either(node[ir.Gather](uniform, index), node[ir.GatherElements](uniform, index), node[ir.GatherND](uniform, index)),
@@ -83,8 +83,8 @@ func inTable(n *ir.Node) ir.Tri {
 		c = c.Aligned()
 		all := ir.Yes
 		for i := range c.Len() {
-			place := ir.N(int(c.Int64(i)))
-			switch within(place, place, sizes[i%len(sizes)]) {
+			position := ir.N(int(c.Int64(i)))
+			switch within(position, position, sizes[i%len(sizes)]) {
 			case ir.No:
 				return ir.No
 			case ir.Unknown:
@@ -213,7 +213,7 @@ func (m *match) indexView(x *ir.Value, axis int, parts []affine, s ir.Shape) *ir
 		for _, k := range mine {
 			split = append(split, s[k])
 		}
-		// Negative places count from the end. A mix of both is not a view.
+		// Negative indices count from the end. A mix of both is not a view.
 		start := a.off
 		if lo, hi, ok := a.bounds(s); !ok {
 			return nil

@@ -98,7 +98,7 @@ func (m *match) find(p *pattern) int {
 	return slices.IndexFunc(m.bound, func(b binding) bool { return b.p == p })
 }
 
-// same holds where a pattern that is used again meets the value that it stood for.
+// same holds where a pattern that is used again meets the value that it was for.
 func (m *match) same(p *pattern, bound, v *ir.Value) bool {
 	return bound == v || m.fail(v, p.text+" that is the same value as elsewhere")
 }
@@ -199,7 +199,7 @@ func (m *match) operands(p *pattern, v *ir.Value, ps []*pattern, in []*ir.Value,
 	return false
 }
 
-// mayBe is a first look at n alone, which turns most rules away.
+// mayBe is a first look at n alone, which rejects most rules.
 func (p *pattern) mayBe(n *ir.Node) bool {
 	switch p.sort {
 	case aNode:
@@ -273,7 +273,7 @@ func (m *match) refuse(format string, args ...any) *ir.Value {
 
 // emit makes a node that replaces what was matched. A node that cannot be made refuses the rule.
 func (m *match) emit(op ir.Op, in ...*ir.Value) *ir.Value {
-	for d := ir.RowOf(op); d.MaxIn >= 0 && len(in) > d.MinIn && in[len(in)-1] == nil; {
+	for d := ir.DefOf(op); d.MaxIn >= 0 && len(in) > d.MinIn && in[len(in)-1] == nil; {
 		in = in[:len(in)-1] // one spelling for cse: what is left out at the end is not listed
 	}
 	n, err := m.e.g.NewNode(op, in, m.origins...)

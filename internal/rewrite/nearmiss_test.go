@@ -101,7 +101,7 @@ func differs(n *Generator, text string) (why string) {
 	return ""
 }
 
-// eitherSide returns want with what got has in place of quantised sums that are one off: a sum may lie halfway between two values, and
+// eitherSide returns want with what got has in place of quantised sums that are one off: a sum may be halfway between two values, and
 // its last place depends on an order (see steps).
 func eitherSide(g *ir.Graph, want, got []*tensor.Tensor) []*tensor.Tensor {
 	loose := findSteps(g, false).loose

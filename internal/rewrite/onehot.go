@@ -13,9 +13,9 @@ func oneHotRule() *Rule {
 	hot := node[ir.Cast](binary(ir.Equal, index, steps))
 	hits := with(node[ir.MatMul](hot, table), func(o ir.MatMul) bool { return o == ir.MatMul{} })
 	return &Rule{Name: "matmul.one_hot", pattern: hits, build: func(m *match) *ir.Value {
-		places, w := m.get(index), m.get(table).Const.Aligned()
-		rank, size := len(places.Type.Shape), w.Shape()
-		if !target.IsIndex(places.Type.DType) || rank == 0 || !last(places.Type.Shape).Is(1) || len(size) != 2 ||
+		indices, w := m.get(index), m.get(table).Const.Aligned()
+		rank, size := len(indices.Type.Shape), w.Shape()
+		if !target.IsIndex(indices.Type.DType) || rank == 0 || !last(indices.Type.Shape).Is(1) || len(size) != 2 ||
 			!counts(m.get(steps).Const.Aligned(), rank, size[0]) {
 			return nil
 		}
@@ -27,11 +27,11 @@ func oneHotRule() *Rule {
 			}
 		}
 		limit := func(x int) *ir.Value {
-			c := tensor.New(places.Type.DType)
+			c := tensor.New(indices.Type.DType)
 			c.SetInt64(0, int64(x))
 			return m.e.constant("", c)
 		}
-		at := m.reshape(places, places.Type.Shape[:rank-1])
+		at := m.reshape(indices, indices.Type.Shape[:rank-1])
 		at = m.emit(ir.Binary{Fn: ir.MinFn}, m.emit(ir.Binary{Fn: ir.MaxFn}, at, limit(-1)), limit(size[0])) // −1 is the last row, too
 		return m.emit(ir.Gather{}, m.e.constant(m.get(table).Name, rows), at)
 	}}

@@ -10,7 +10,7 @@ import (
 )
 
 // A pattern describes a value by how it is computed. Patterns are values that form a DAG: a pattern used twice in a rule
-// must be the same value both times. Matching binds every pattern to the value that it stood for, where Build reads it.
+// must be the same value both times. Matching binds every pattern to the value that it was for, where Build reads it.
 type pattern struct {
 	sort     sort
 	text     string // for near misses

@@ -26,7 +26,7 @@ func dequantized() *pattern {
 	return value().when("a dequantised value", func(_ *match, v *ir.Value) bool { return perTensor[ir.Dequantize](v) })
 }
 
-// quantizedProduct is a product or a convolution of bytes: their operands stand at the same places.
+// quantizedProduct is a product or a convolution of bytes: their operands are at the same positions.
 func quantizedProduct(args ...*pattern) *pattern {
 	p := node[ir.QMatMul](args...)
 	p.kinds = append(p.kinds, ir.KindQConv)
@@ -60,7 +60,7 @@ func sum32(rest ...*pattern) *pattern {
 // at returns operand i of the node that makes v.
 func at(v *ir.Value, i int) *ir.Value { return ir.Operand(v.Def.Inputs, i) }
 
-// qOperands copies a product's operands into all ten places.
+// qOperands copies a product's operands into all ten positions.
 func qOperands(v *ir.Value) []*ir.Value {
 	return append(slices.Clone(v.Def.Inputs), make([]*ir.Value, ir.QMatMulYZero+1-len(v.Def.Inputs))...)
 }
@@ -122,7 +122,7 @@ func quantSumRules() []*Rule {
 	}
 }
 
-// quantRules bring every spelling of a quantised product into QMatMul, and quantised values to where products read them. They stand
+// quantRules bring every spelling of a quantised product into QMatMul, and quantised values to where products read them. They are
 // before everything that would take the patterns apart.
 func quantRules() []*Rule {
 	deq := dequantized()
@@ -240,16 +240,16 @@ func qdqPairRules() []*Rule {
 			assumes: "the rounding of a QDQ pair of 8 bits or more between float operators has no meaning, nor has the clipping " +
 				"of one of 8 bits, unless its zero point is the lowest value",
 			pattern: pair, build: func(m *match) *ir.Value {
-				codes, views := beneathViews(m.get(rounded))
-				q := codes.Def
-				if codes.Type.DType.Bits() < 8 {
+				values, views := beneathViews(m.get(rounded))
+				q := values.Def
+				if values.Type.DType.Bits() < 8 {
 					return m.refuse("less than 8 bits")
 				}
 				if m.root.Outputs[0].Type.DType != q.Inputs[0].Type.DType || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
 					!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) {
 					return nil
 				}
-				if productReads(codes) {
+				if productReads(values) {
 					return m.refuse("a product also reads the quantised values")
 				}
 				if addsQuantized(m.root.Outputs[0]) {

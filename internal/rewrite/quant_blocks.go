@@ -226,7 +226,7 @@ func each(o ir.MatMulNBits, count, along int, f func(n, i, from int)) {
 
 // blockWeights lays quantised values out as MatMulNBits has them.
 func blockWeights(o ir.MatMulNBits, quantized *tensor.Tensor, along int) *tensor.Tensor {
-	per, row, value := 8/o.Bits, o.Blocks()*o.Block*o.Bits/8, ir.Codes(quantized)
+	per, row, value := 8/o.Bits, o.Blocks()*o.Block*o.Bits/8, ir.QuantizedValues(quantized)
 	t := tensor.New(tensor.U8, o.N, o.Blocks(), o.Block*o.Bits/8)
 	to := t.Bytes()
 	each(o, o.K, along, func(n, k, from int) { to[n*row+k/per] |= value(from) << (k % per * o.Bits) })
@@ -240,7 +240,7 @@ func blockZeros(o ir.MatMulNBits, zero *ir.Value, d tensor.DType, along int) *te
 	if zero != nil {
 		source = zero.Const
 	}
-	t, value := tensor.New(tensor.U8, o.N, row), ir.Codes(source)
+	t, value := tensor.New(tensor.U8, o.N, row), ir.QuantizedValues(source)
 	each(o, o.Blocks(), along, func(n, b, from int) { t.Bytes()[n*row+b/per] |= value(from%source.Len()) << (b % per * o.Bits) })
 	return t
 }

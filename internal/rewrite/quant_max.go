@@ -20,43 +20,43 @@ func quantMaxRule() *Rule {
 		func(_ *match, v *ir.Value) bool { return perTensor[ir.Quantize](v) })
 	return &Rule{Name: "quantize.max", pattern: quantised, build: func(m *match) *ir.Value {
 		scale, known := numberOf(m.root.Inputs[1])
-		c := codesOf{match: m, codes: map[*ir.Value]*ir.Value{}}
+		c := quantizedSources{match: m, values: map[*ir.Value]*ir.Value{}}
 		if !known || !(scale > 0) || !is8Bit(m.root.Outputs[0].Type.DType) {
 			return nil
 		}
-		return c.of(m.root.Inputs[0], maxCodes)
+		return c.of(m.root.Inputs[0], maxQuantized)
 	}}
 }
 
 // maxCodes bounds the depth in which quantised values are looked for.
-const maxCodes = 512
+const maxQuantized = 512
 
-// codesOf finds the quantised values that, dequantised, a value is made of.
-type codesOf struct {
+// quantizedSources finds the quantised values that, dequantised, a value is made of.
+type quantizedSources struct {
 	*match
-	codes map[*ir.Value]*ir.Value // nil where there are none
+	values map[*ir.Value]*ir.Value // nil where there are none
 }
 
 // of returns what quantising v returns, or nil if that is not known without doing so.
-func (c *codesOf) of(v *ir.Value, depth int) *ir.Value {
-	if found, ok := c.codes[v]; ok || v.Def == nil || depth == 0 {
+func (c *quantizedSources) of(v *ir.Value, depth int) *ir.Value {
+	if found, ok := c.values[v]; ok || v.Def == nil || depth == 0 {
 		return found
 	}
-	c.codes[v] = nil
+	c.values[v] = nil
 	q, in := c.root, v.Def.Inputs
 	first := func() *ir.Value { return c.of(in[0], depth-1) }
 	switch op := v.Def.Op.(type) {
 	case ir.Dequantize:
 		if perTensor[ir.Dequantize](v) && in[0].Type.DType == q.Outputs[0].Type.DType && sameScalar(in[1], q.Inputs[1]) &&
 			sameScalar(ir.Operand(in, 2), ir.Operand(q.Inputs, 2)) {
-			c.codes[v] = in[0]
+			c.values[v] = in[0]
 		}
 	case ir.Binary:
 		if op.Fn != ir.MaxFn {
 			break
 		}
 		if a, b := first(), c.of(in[1], depth-1); a != nil && b != nil {
-			c.codes[v] = c.emit(op, a, b)
+			c.values[v] = c.emit(op, a, b)
 		}
 	case ir.Pad:
 		x := first()
@@ -64,26 +64,26 @@ func (c *codesOf) of(v *ir.Value, depth int) *ir.Value {
 			break
 		}
 		if op.Mode != ir.PadConstant {
-			c.codes[v] = c.emit(op, x)
+			c.values[v] = c.emit(op, x)
 		} else if fill := c.quantized(ir.Operand(in, 1), v.Type.DType); fill != nil {
-			c.codes[v] = c.emit(op, x, fill)
+			c.values[v] = c.emit(op, x, fill)
 		}
 	case ops.MaxPool:
 		if op.Results = 1; !meetsAll(op.Window) {
 			break
 		}
 		if x := first(); x != nil {
-			c.codes[v] = c.emit(op, x)
+			c.values[v] = c.emit(op, x)
 		}
 	case ir.Slice, ir.Transpose, ir.Reshape:
 		if x := first(); x != nil {
-			c.codes[v] = c.emit(op, x)
+			c.values[v] = c.emit(op, x)
 		}
 	}
-	return c.codes[v]
+	return c.values[v]
 }
 
-// meetsAll reports whether no window lies in the padding alone, where a pool is 0, whatever the code of 0.
+// meetsAll reports whether no window is in the padding alone, where a pool is 0, whatever the code of 0.
 func meetsAll(w ir.Window) bool {
 	for i, pad := range w.Pads {
 		if axis := i % len(w.Kernel); w.Dilations[axis] != 1 || pad >= w.Kernel[axis] {
@@ -94,7 +94,7 @@ func meetsAll(w ir.Window) bool {
 }
 
 // quantized quantises a constant as the root does, 0 where there is none.
-func (c *codesOf) quantized(v *ir.Value, d tensor.DType) *ir.Value {
+func (c *quantizedSources) quantized(v *ir.Value, d tensor.DType) *ir.Value {
 	in := []*tensor.Tensor{tensor.New(d)}
 	for _, x := range c.root.Inputs[1:] {
 		if x == nil {

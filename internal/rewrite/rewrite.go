@@ -42,7 +42,7 @@ func init() {
 	}
 }
 
-// passes is everything that Run does, in order. passOrder says why they stand so.
+// passes is everything that Run does, in order. passOrder has the reasons.
 var passes = []pass{
 	// Sizes become constants first: most of what exporters write only computes shapes, which the lowering has read
 	// already, and is dead after this.

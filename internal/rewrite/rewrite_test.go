@@ -82,7 +82,7 @@ func parse(t *testing.T, text string) *ir.Graph {
 	return g
 }
 
-// runPass runs one pass, or several joined by "+", and dead code elimination, and returns the rules that applied. Constants lie at
+// runPass runs one pass, or several joined by "+", and dead code elimination, and returns the rules that applied. Constants are at
 // odd addresses meanwhile, as they may in files.
 func runPass(t *testing.T, names string, g *ir.Graph) (rules []string) {
 	t.Helper()

@@ -57,7 +57,7 @@ func rowRules() []*Rule {
 		{Name: "rows.reshape", pattern: sliceOf(joined), build: func(m *match) *ir.Value {
 			s, from := m.root.Op.(ir.Slice), m.get(a).Type.Shape
 			to := m.get(joined).Type.Shape
-			same, ok := keptAxes(from, to)
+			same, ok := remainingAxes(from, to)
 			if !ok {
 				return nil
 			}
@@ -95,9 +95,9 @@ func takesAll(o ir.Slice, axis int, d ir.Dim) bool {
 	return o.Starts[axis].Is(0) && o.Sizes[axis].Equal(d) && o.Steps[axis] == 1
 }
 
-// keptAxes returns, for a reshape that only joins or only splits neighbouring axes, the axis of from that each axis of to is, −1
+// remainingAxes returns, for a reshape that only joins or only splits neighbouring axes, the axis of from that each axis of to is, −1
 // for the others.
-func keptAxes(from, to ir.Shape) (axes []int, ok bool) {
+func remainingAxes(from, to ir.Shape) (axes []int, ok bool) {
 	axes = slices.Repeat([]int{-1}, len(to))
 	if groups, ok := merged(from, to); ok {
 		for i, g := range groups {

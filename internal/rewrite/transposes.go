@@ -162,16 +162,16 @@ func (m *match) before(v *ir.Value, perm []int) *ir.Value {
 		return nil
 	}
 	wide := slices.Repeat(ir.Shape{ir.N(1)}, len(perm))
-	last, kept := -1, true
+	last, ordered := -1, true
 	for i, d := range s {
 		to := perm[len(perm)-len(s)+i]
 		if !d.Is(1) {
-			last, kept = max(last, to), kept && to > last
+			last, ordered = max(last, to), ordered && to > last
 		}
 		wide[to] = d
 	}
 	switch {
-	case !kept || last < 0 && v.IsConst() && m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}) && !channelsFirst(perm):
+	case !ordered || last < 0 && v.IsConst() && m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}) && !channelsFirst(perm):
 		return nil
 	case last < 0:
 		return v

@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// unpad removes the padding of texts from a graph: what was computed for every position of [batch,seq,…] is computed for the tokens
+// unpad removes the padding of sequences from a graph: what was computed for every position of [batch,seq,…] is computed for the tokens
 // [1,tokens,…] that the attention mask keeps. It is right where tokens meet nowhere but in attention that the mask keeps from
 // seeing padding, in sums over tokens that the mask has made 0 there, and not at all where a head reads the first token.
 //
@@ -77,7 +77,7 @@ type packedNode struct {
 	op       ir.Op
 	readings []reading
 	packs    map[int]int       // results of Pack that go in, by operand
-	swaps    map[int]*ir.Value // operands that others take the place of; nil for none
+	swaps    map[int]*ir.Value // operands that others replace; nil for none
 	relative []relativeScores  // that attention adds
 	// pulled: the node stays beside it, for readers that are not packed.
 	pulled bool
@@ -149,7 +149,7 @@ func (u *unpadding) planned(n *ir.Node) bool { return u.plans[n] != nil && !u.pl
 // isFlat reports whether packed values have one axis of tokens, [tokens,…], instead of [1,tokens,…].
 func (u *unpadding) isFlat(t ir.Type) bool { return t.Shape[0].Equal(u.tokens) }
 
-// lead is the number of leading axes for texts and tokens: 2 for [batch,seq,…], 1 for [batch·seq,…], 0 for neither.
+// lead is the number of leading axes for sequences and tokens: 2 for [batch,seq,…], 1 for [batch·seq,…], 0 for neither.
 func (u *unpadding) lead(s ir.Shape) int {
 	switch {
 	case len(s) > 1 && s[0].Equal(u.batch) && s[1].Equal(u.seq) && u.free(s[2:]):
@@ -160,7 +160,7 @@ func (u *unpadding) lead(s ir.Shape) int {
 	return 0
 }
 
-// free reports whether sizes are independent of texts and tokens.
+// free reports whether sizes are independent of sequences and tokens.
 func (u *unpadding) free(s ir.Shape) bool {
 	set := map[string]bool{}
 	for _, d := range s {

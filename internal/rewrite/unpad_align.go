@@ -67,7 +67,7 @@ func (t *positionTable) rowsOf(rank int) ir.Op {
 	return op
 }
 
-// tableOf returns the table of a value that takes as many positions of a constant as texts have, along an axis before which all axes
+// tableOf returns the table of a value that takes as many positions of a constant as sequences have, along an axis before which all axes
 // have size 1.
 func (u *unpadding) tableOf(v *ir.Value, axis int) *positionTable {
 	seen, after := v.Type.Shape, v.Type.Shape[axis+1:]

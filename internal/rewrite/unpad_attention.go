@@ -14,9 +14,9 @@ func isAttention(n *ir.Node) bool {
 	return n.Op.Kind() == ir.KindAttention || n.Op.Kind() == ir.KindQAttention
 }
 
-// attention plans attention within the texts.
+// attention plans attention within the sequences.
 func (u *unpadding) attention(n *ir.Node) {
-	op, rowsAt, packs := n.Op, ir.AttentionRows, map[int]int{}
+	op, rowsAt, packs := n.Op, ir.AttentionSequences, map[int]int{}
 	var mask *ir.Value
 	var relative []relativeScores
 	byQuery := false
@@ -31,7 +31,7 @@ func (u *unpadding) attention(n *ir.Node) {
 			packs[ir.AttentionPositions] = ir.PackPositions
 		}
 	case ir.QAttention:
-		rowsAt = ir.QAttentionRows
+		rowsAt = ir.QAttentionSequences
 		switch {
 		case n.HasOperand(ir.QAttentionScoreScale):
 			refuse(n.Inputs[ir.AttentionMask], "the scores are quantised, and the lowest quantised value does not hide padding")
@@ -44,7 +44,7 @@ func (u *unpadding) attention(n *ir.Node) {
 		swaps: map[int]*ir.Value{ir.AttentionMask: mask}, relative: relative}
 	in := append(slices.Clone(n.Inputs), make([]*ir.Value, max(0, rowsAt+1-len(n.Inputs)))...)
 	in[ir.AttentionMask], in[rowsAt] = mask, u.rows()
-	if _, ok := packs[ir.AttentionPositions]; ok && rowsAt == ir.AttentionRows {
+	if _, ok := packs[ir.AttentionPositions]; ok && rowsAt == ir.AttentionSequences {
 		in = append(in, u.positionsOf())
 	}
 	for _, i := range []int{ir.AttentionQ, ir.AttentionK, ir.AttentionV} {

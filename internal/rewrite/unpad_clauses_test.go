@@ -64,7 +64,7 @@ const %112: u8[] = [0]
 %24 = layernorm(%23, %8, %8) {axes=1}
 `
 
-// encoderWith returns the encoder with other lines: one that defines a value takes the place of the line that did, with those before
+// encoderWith returns the encoder with other lines: one that defines a value replaces the line that did, with those before
 // it, and the last are the end, of which %25 is the result.
 func encoderWith(lines string) string {
 	lead := regexp.MustCompile(`^%\d+[ :]`)

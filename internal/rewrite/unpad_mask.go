@@ -277,7 +277,7 @@ func (u *unpadding) without(n *ir.Node, in []*ir.Value) *ir.Value {
 }
 
 // hidesPadding reports whether a mask of attention, which broadcasts to [batch,heads,queries,keys], does not change the scores of a
-// kept query with kept keys, and hides all other keys from it.
+// unmasked query with unmasked keys, and hides all other keys from it.
 func (u *unpadding) hidesPadding(v *ir.Value) bool {
 	m, rank := u.maskOf(v), len(v.Type.Shape)
 	if m == nil || m.input != u.mask || m.batch != rank-4 || !v.Type.Shape[rank-1].Equal(u.seq) {

@@ -10,7 +10,7 @@ import (
 // relativeScores are what attention adds for two tokens by how far apart they are, and by the query or key (DeBERTa): products of it with
 // one vector for each of N distances, of which index [seq,seq] chooses by two positions.
 type relativeScores struct {
-	x     *ir.Value      // [batch,seq,heads,size]: queries or keys, or others in their place
+	x     *ir.Value      // [batch,seq,heads,size]: queries or keys, or others instead
 	table *tensor.Tensor // [heads,N,size]
 	index *ir.Value      // i64[seq,seq]
 	byKey bool
@@ -67,7 +67,7 @@ func (h headAxes) relative(v *ir.Value, seq ir.Dim) *relativeScores {
 	if !ok || gather.Axis != len(v.Type.Shape)-1 {
 		return nil
 	}
-	r.index = placesOf(v.Def.Inputs[1], seq)
+	r.index = indicesOf(v.Def.Inputs[1], seq)
 	product := h.unjoined(v.Def.Inputs[0])
 	m, ok := opOfValue[ir.MatMul](product)
 	if !ok || r.index == nil || m.Act != ir.NoUnary || m.Alpha != 0 && m.Alpha != 1 || product.Def.HasOperand(ir.MatMulBias) ||
@@ -137,7 +137,8 @@ func (h headAxes) rest(s ir.Shape) ir.Shape {
 	return nil
 }
 
-// vectors reads the right operand of a product of all texts and heads, which is the same for all texts: [heads,N,size], times a factor.
+// vectors reads the right operand of a product of all sequences and heads, which is the same for all sequences: [heads,N,size], times a
+// factor.
 func (h headAxes) vectors(v *ir.Value, transB bool, factor float32) *tensor.Tensor {
 	s := v.Type.Shape
 	rest := s[max(0, len(s)-2):]
@@ -170,8 +171,8 @@ func (h headAxes) vectors(v *ir.Value, transB bool, factor float32) *tensor.Tens
 	return y
 }
 
-// placesOf reads indices by two positions that are the same for all texts and heads: a value of as many elements as [seq,seq].
-func placesOf(v *ir.Value, seq ir.Dim) *ir.Value {
+// indicesOf reads indices by two positions that are the same for all sequences and heads: a value of as many elements as [seq,seq].
+func indicesOf(v *ir.Value, seq ir.Dim) *ir.Value {
 	for {
 		s := v.Type.Shape
 		if n := len(s); n < 2 || !s[n-1].Equal(seq) || !s[n-2].Equal(seq) {
@@ -191,7 +192,7 @@ func placesOf(v *ir.Value, seq ir.Dim) *ir.Value {
 	return v
 }
 
-// relativeNodes lists the nodes from which nothing follows but masks with scores by relative position: attention by rows makes these
+// relativeNodes lists the nodes from which nothing follows but masks with scores by relative position: packed attention makes these
 // itself.
 func (u *unpadding) relativeNodes() map[*ir.Node]bool {
 	masks, inner := map[*ir.Value]bool{}, map[*ir.Node]bool{}
@@ -222,7 +223,7 @@ func hasRelative(v *ir.Value, seen map[*ir.Value]bool) bool {
 	return relativeOf(v) != nil || slices.ContainsFunc(v.Def.Inputs, func(x *ir.Value) bool { return hasRelative(x, seen) })
 }
 
-// operands adds stand-ins for the scores and their indices to the operands of attention.
+// operands adds placeholders for the scores and their indices to the operands of attention.
 func (r *relativeScores) operands(u *unpadding, in []*ir.Value) []*ir.Value {
 	if !u.isPacked(r.x) {
 		refuse(r.x, "scores by relative position are not of its tokens")

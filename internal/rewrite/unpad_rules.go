@@ -212,10 +212,10 @@ func (u *unpadding) tokenwise(n *ir.Node, needs map[int]need) *packedNode {
 	}
 	p := &packedNode{n: n, readings: make([]reading, len(n.Inputs))}
 	in := make([]*ir.Value, len(n.Inputs))
-	if op, ok := n.Op.(ir.QMatMul); ok && op.Dynamic(n.Inputs) { // each text by its own range, as if it ran alone
-		p.packs = map[int]int{ir.QMatMulRows: ir.PackSequences}
-		in = append(in, make([]*ir.Value, ir.QMatMulRows+1-len(in))...)
-		in[ir.QMatMulRows] = u.rows()
+	if op, ok := n.Op.(ir.QMatMul); ok && op.Dynamic(n.Inputs) { // each sequence by a separate range, as if it ran alone
+		p.packs = map[int]int{ir.QMatMulSequences: ir.PackSequences}
+		in = append(in, make([]*ir.Value, ir.QMatMulSequences+1-len(in))...)
+		in[ir.QMatMulSequences] = u.rows()
 	}
 	zero := false
 	for i, v := range n.Inputs {
@@ -263,7 +263,7 @@ func keepsZero(op ir.Op) bool {
 	return false
 }
 
-// typed returns a stand-in for a value with another type, for shape rules.
+// typed returns a placeholder for a value with another type, for shape rules.
 func typed(v *ir.Value, t ir.Type) *ir.Value {
 	c := *v
 	c.Type = t
@@ -422,7 +422,7 @@ func (u *unpadding) sum(n *ir.Node, op ir.Reduce) {
 	case !u.zero[x]:
 		refuse(x, "the sum includes padding, which is not 0")
 	}
-	p := &packedNode{n: n, op: ir.SumRows{}, readings: []reading{asTokens}, packs: map[int]int{1: ir.PackSequences}, restores: true}
+	p := &packedNode{n: n, op: ir.SumSequences{}, readings: []reading{asTokens}, packs: map[int]int{1: ir.PackSequences}, restores: true}
 	u.finish(p, []*ir.Value{typed(x, t), u.rows()})
 	u.restore(n)
 }
@@ -435,15 +435,15 @@ func (u *unpadding) lateProduct(n *ir.Node) {
 		len(n.Inputs[ir.QMatMulB].Type.Shape) != 2 {
 		refuse(n.Inputs[ir.QMatMulA], "its scale follows from the range of all sequences of the batch")
 	}
-	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), packs: map[int]int{ir.QMatMulRows: ir.PackPooled},
+	p := &packedNode{n: n, op: n.Op, readings: make([]reading, len(n.Inputs)), packs: map[int]int{ir.QMatMulSequences: ir.PackPooled},
 		restores: true}
-	in := append(slices.Clone(n.Inputs), make([]*ir.Value, ir.QMatMulRows+1-len(n.Inputs))...)
-	in[ir.QMatMulRows] = u.rows()
+	in := append(slices.Clone(n.Inputs), make([]*ir.Value, ir.QMatMulSequences+1-len(n.Inputs))...)
+	in[ir.QMatMulSequences] = u.rows()
 	u.finish(p, in)
 	u.restore(n)
 }
 
-// rows is the result of Pack that describes the texts.
+// rows is the result of Pack that describes the sequences.
 func (u *unpadding) rows() *ir.Value {
-	return &ir.Value{Type: ir.TensorOf(tensor.I32, u.batch, ir.N(ir.RowFields))}
+	return &ir.Value{Type: ir.TensorOf(tensor.I32, u.batch, ir.N(ir.SequenceFields))}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// sinkRules move reshapes after the ops that do not care, where they meet other reshapes and vanish, and so do not stand
+// sinkRules move reshapes after the ops that do not care, where they meet other reshapes and vanish, so that they are not
 // between the ops that fuse.
 func sinkRules() []*Rule { return slices.Concat(sinkElements(), sinkRows(), sinkMatrices()) }
 

@@ -33,7 +33,7 @@ import (
 // attackEnv makes the test binary the child that runs one attack.
 const attackEnv = "RLXC_ATTACK"
 
-// An attack is something hostile that is done to the library, other than to open and run a model: in a process of its own, since
+// An attack is something hostile that is done to the library, other than to open and run a model: in a separate process, since
 // what it is after is that the process dies, hangs, or takes the machine's memory.
 type attack struct {
 	want   string // in the error; "" for success, "!" for any error, "?" for either
@@ -41,7 +41,7 @@ type attack struct {
 	memory int64 // that the child may take where it is not attackMemory; nothing but the account bounds it then
 }
 
-// The child's limits: of memory, all told, and of the processor's time.
+// The child's limits: of memory, in total, and of the processor's time.
 const (
 	attackMemory = 320 << 20
 	attackTime   = 4 * time.Second

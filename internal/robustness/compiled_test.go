@@ -266,7 +266,7 @@ func forgeries() map[string]attack {
 				const %3: i64[1,4] = [`+places+`]
 			%4 = attention(%0, %0, %0, %1, %2, %3) return %4 as "y" }`)
 	}
-	sums := `graph "g" (%0 "x": f32[1,4,4], %1 "rows": i32[1,4]) { const %2: i32[1,4] = [ROW] %3 = sum_rows(%0, %2) return %3 as "y" }`
+	sums := `graph "g" (%0 "x": f32[1,4,4], %1 "rows": i32[1,4]) { const %2: i32[1,4] = [ROW] %3 = sum_sequences(%0, %2) return %3 as "y" }`
 	for what, row := range map[string]string{"beyond": "0, 5, 0, 5", "below": "-1, 4, 0, 4", "far beyond": "0, 2147483647, 0, 4"} {
 		add("a sum over a row "+what, "sequence 0", strings.Replace(sums, "ROW", row, 1))
 	}

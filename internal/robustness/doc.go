@@ -19,7 +19,7 @@
 //     NonMaxSuppression, heads that do not divide what RotaryEmbedding rotates, ranges whose length no int64 holds on the way.
 //   - Sizes of stored weights whose products overflow to 0, weights of convolutions that hold nothing and have 2^48 taps, lengths beyond
 //     an attention's cache, rows that padding makes 2^34 tokens of, negative positions that counted from the end.
-//   - Compiled files: packed weights that are too short or returned, padding taken out without a mask, recurrent weights of other sizes,
+//   - Compiled files: packed weights that are too short or returned, unpadded without a mask, recurrent weights of other sizes,
 //
 // codes of
 //

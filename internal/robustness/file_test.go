@@ -92,7 +92,7 @@ func wire() (out []hostile) {
 		m := good()
 		m.OpsetImport = append(m.OpsetImport[:1], &onnxpb.OperatorSetIdProto{Domain: domain, Version: 9})
 		want := "refused version 9 of the operators of " + domain
-		if domain == "elsewhere" { // whoever owns it may know
+		if domain == "elsewhere" { // its owner may know
 			want = "returns "
 		}
 		out = append(out, of("version 9 of "+domain, want, m))
@@ -109,7 +109,7 @@ func wire() (out []hostile) {
 	return out
 }
 
-// externalData: tensors whose content is said to lie somewhere.
+// externalData: tensors whose content is said to be somewhere.
 func externalData() (out []hostile) {
 	at := func(name, want string, entries map[string]string, files map[string][]byte, prepare func(dir, outside string) error) {
 		m := good()

@@ -216,7 +216,7 @@ func controlFlow() (out []hostile) {
 	return out
 }
 
-// hostileNames: names that a terminal would obey, or nobody would read.
+// hostileNames: names that a terminal would obey, or that are unreadable.
 func hostileNames() (out []hostile) {
 	for what, name := range map[string]string{
 		"escape": "\x1b[2J\x1b[31mred", "carriage return": "a\rb", "NUL": "a\x00b", "bell": "\a\a", "right to left": "a\u202eb",

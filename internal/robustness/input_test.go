@@ -12,7 +12,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestBadInputs: a good model says which of its inputs is wrong, and the session goes on.
+// TestBadInputs: a good model says which of its inputs is wrong, and the session continues.
 func TestBadInputs(t *testing.T) {
 	config, ok := models.Lookup("bert-tiny")
 	require.True(t, ok)

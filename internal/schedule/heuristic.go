@@ -12,10 +12,10 @@ func (s *scheduler) improve(g segment) {
 		return
 	}
 	best, peak := slices.Clone(s.order[g.from:g.to]), s.highest(g)
-	s.place(g, s.depthFirst(g))
+	s.reorder(g, s.depthFirst(g))
 	s.search(g, s.budget)
 	if s.highest(g) > peak {
-		s.place(g, best)
+		s.reorder(g, best)
 	}
 }
 

@@ -84,8 +84,8 @@ func (s *scheduler) runAt(position, step int) int64 {
 	return need
 }
 
-// place puts the steps of a segment in a new order.
-func (s *scheduler) place(g segment, steps []int) {
+// reorder puts the steps of a segment in a new order.
+func (s *scheduler) reorder(g segment, steps []int) {
 	s.enter(g)
 	for i, step := range steps {
 		s.live[g.from+i] = s.mem.live

@@ -30,7 +30,7 @@ type Program struct {
 }
 
 // Order returns a permutation of the steps that can run. Its peak of live bytes is never above that of the steps as they
-// stand, which is what it returns when nothing is better. The time is about linear in the size of the program; equal programs
+// are, which is what it returns when nothing is better. The time is about linear in the size of the program; equal programs
 // get equal orders.
 func Order(p *Program) []int {
 	s := newScheduler(p)

@@ -271,7 +271,7 @@ func TestOrderLowersThePeak(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		p    *Program
-		most float64 // of the peak of the steps as they stand
+		most float64 // of the peak of the steps as they are
 	}{
 		{"cells", cells(seeded(5), 60), 0.81},
 		{"many cells", cells(seeded(1), 5000), 0.91},
@@ -387,7 +387,7 @@ func TestWorkIsLinear(t *testing.T) {
 	}
 }
 
-// encoder is the steps of a BERT of so many layers after all fusions, with sizes of MiniLM at (1, 128).
+// encoder is the steps of a BERT of that many layers after all fusions, with sizes of MiniLM at (1, 128).
 func encoder(layers int) *Program {
 	const hidden = 128 * 384 * 4
 	p := &program{}

@@ -41,8 +41,8 @@ func (s *scheduler) exact(g segment, budget int) bool {
 		for i, local := range x.path {
 			order[i] = x.steps[local]
 		}
-		if s.place(g, order); s.highest(g) >= before { // the inputs that nothing reads was in the way
-			s.place(g, x.steps)
+		if s.reorder(g, order); s.highest(g) >= before { // the inputs that nothing reads was in the way
+			s.reorder(g, x.steps)
 			break
 		}
 	}

@@ -64,7 +64,7 @@ func (s *Slab) grow(chunk int) {
 func (s *Slab) Tensor(d tensor.DType, shape ...int) *tensor.Tensor {
 	t, err := tensor.FromBytes(d, shape, s.Take(d.Bytes(tensor.Shape(shape).Elements())))
 	if err != nil {
-		panic(err) // of strings, which nobody packs
+		panic(err) // of strings, which are not packed
 	}
 	return t
 }

@@ -61,10 +61,10 @@ func Widened(n *ir.Node) *ir.Node {
 	return &ir.Node{Op: op, Inputs: all(n.Inputs), Outputs: all(n.Outputs), Origins: n.Origins}
 }
 
-// WithHalf makes the row of a float32 kernel one of a kernel that takes 16-bit floats as well: they are widened to scratch
+// WithHalf makes the entry of a float32 kernel one of a kernel that takes 16-bit floats as well: they are widened to scratch
 // memory before it, at the end of what it asks for itself in the order of HalfValues, and its results narrowed after it,
 // which rounds once an operation.
-func (r Row) WithHalf() Row {
+func (r Kernel) WithHalf() Kernel {
 	inner := r
 	r.Supports = func(n *ir.Node) bool { return inner.Supports == nil || inner.Supports(Widened(n)) }
 	if inner.Strided != nil {

@@ -17,8 +17,8 @@ type Target struct {
 	Segment int64
 	// Resizes reports whether giving a loaded program other sizes takes little time: less than a few steps do.
 	Resizes bool
-	// Rows says for every op that has a kernel how the device runs it. The others run on the host.
-	Rows [ir.NumKinds]Row
+	// Kernels describes the kernel of every op that has one. The others run on the host.
+	Kernels [ir.NumKinds]Kernel
 }
 
 // Runs says where an op runs.
@@ -31,8 +31,8 @@ const (
 	AsView               // not at all: it only shows memory
 )
 
-// A Row is what the passes before planning need to know of a kernel. Functions left nil mean no.
-type Row struct {
+// A Kernel is what the passes before planning need to know of a kernel. Functions left nil mean no.
+type Kernel struct {
 	Runs Runs
 	// Supports reports whether the kernel takes this node (of a bound or symbolic graph); nil: every node of the kind. A
 	// node that it does not take runs on the host.
@@ -50,7 +50,7 @@ type Row struct {
 	// kernels, asynchronous copies).
 	LateReads func(n *ir.Node) int
 	// TakesStored says of a node that the kernel runs whether it packs operand i, which a Dequantize or a Cast widens, as constants hold
-	// it: as codes or 16-bit floats. nil: of none.
+	// it: as quantized values or 16-bit floats. nil: of none.
 	TakesStored func(n *ir.Node, i int) bool
 	// Shares reports whether steps of nodes that are alike share what is made for one: the kernel has nothing of its node but sizes, fields
 	// of the op and operands.
@@ -66,17 +66,17 @@ func AllStrides(*ir.Node, int, []int) bool { return true }
 // IsIndex reports whether d is a type of indices.
 func IsIndex(d tensor.DType) bool { return d == tensor.I64 || d == tensor.I32 }
 
-// New adds the rows of views and checks the others.
+// New adds the entries of views and checks the others.
 func New(t Target) (*Target, error) {
-	for i := range t.Rows {
-		k, r := ir.Kind(i), &t.Rows[i]
+	for i := range t.Kernels {
+		k, r := ir.Kind(i), &t.Kernels[i]
 		switch {
 		case k.Has(ir.View):
-			*r = Row{Runs: AsView}
+			*r = Kernel{Runs: AsView}
 		case r.Runs == AsView:
-			return nil, fmt.Errorf("target %s: the row of %s disagrees with its trait View", t.Name, k)
+			return nil, fmt.Errorf("target %s: the entry of %s disagrees with its trait View", t.Name, k)
 		case r.Runs == OnHost && (r.Supports != nil || r.Strided != nil || r.InPlace != nil || r.StridedResult != nil || r.Scratch != nil):
-			return nil, fmt.Errorf("target %s: the row of %s describes a kernel and runs on the host", t.Name, k)
+			return nil, fmt.Errorf("target %s: the entry of %s describes a kernel and runs on the host", t.Name, k)
 		}
 	}
 	if t.Align <= 0 {
@@ -87,7 +87,7 @@ func New(t Target) (*Target, error) {
 
 // Where says how a node runs.
 func (t *Target) Where(n *ir.Node) Runs {
-	r := &t.Rows[n.Op.Kind()]
+	r := &t.Kernels[n.Op.Kind()]
 	if r.Runs == OnKernel && (r.Supports != nil && !r.Supports(n) || ir.MayDivideByZero(n)) {
 		return OnHost
 	}
@@ -96,7 +96,7 @@ func (t *Target) Where(n *ir.Node) Runs {
 
 // Strided reports whether operand i of n may have these strides.
 func (t *Target) Strided(n *ir.Node, i int, strides []int) bool {
-	r := &t.Rows[n.Op.Kind()]
+	r := &t.Kernels[n.Op.Kind()]
 	return t.Where(n) == OnKernel && r.Strided != nil && r.Strided(n, i, strides)
 }
 
@@ -106,7 +106,7 @@ func (t *Target) InPlace(n *ir.Node, i int) bool { return t.InPlaceThere(t.Where
 
 // InPlaceThere is InPlace for a node of which Where is known.
 func (t *Target) InPlaceThere(where Runs, n *ir.Node, i int) bool {
-	switch r := &t.Rows[n.Op.Kind()]; where {
+	switch r := &t.Kernels[n.Op.Kind()]; where {
 	case OnKernel:
 		return r.InPlace != nil && r.InPlace(n, i)
 	case OnHost:
@@ -117,7 +117,7 @@ func (t *Target) InPlaceThere(where Runs, n *ir.Node, i int) bool {
 
 // StridedResult reports whether n writes result 0 by strides.
 func (t *Target) StridedResult(n *ir.Node) bool {
-	r := &t.Rows[n.Op.Kind()]
+	r := &t.Kernels[n.Op.Kind()]
 	return r.StridedResult != nil && t.Where(n) == OnKernel && r.StridedResult(n)
 }
 
@@ -126,7 +126,7 @@ func (t *Target) Scratch(n *ir.Node) []int64 { return t.ScratchThere(t.Where(n),
 
 // ScratchThere is Scratch for a node of which Where is known.
 func (t *Target) ScratchThere(where Runs, n *ir.Node) []int64 {
-	r := &t.Rows[n.Op.Kind()]
+	r := &t.Kernels[n.Op.Kind()]
 	if where != OnKernel || r.Scratch == nil {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (t *Target) ScratchThere(where Runs, n *ir.Node) []int64 {
 // LateReads is the number of steps after its own during which n may still read its operands.
 func (t *Target) LateReads(n *ir.Node) int {
 	late := 0
-	if r := &t.Rows[n.Op.Kind()]; r.LateReads != nil {
+	if r := &t.Kernels[n.Op.Kind()]; r.LateReads != nil {
 		late = r.LateReads(n)
 	}
 	if c, ok := n.Op.(ir.Custom); ok && c.Def != nil {
@@ -148,8 +148,8 @@ func (t *Target) LateReads(n *ir.Node) int {
 // Late returns the target with kernels that read their operands for at least that many steps after their own.
 func (t *Target) Late(steps int) *Target {
 	late := *t
-	for i := range late.Rows {
-		r := &late.Rows[i]
+	for i := range late.Kernels {
+		r := &late.Kernels[i]
 		if own := r.LateReads; r.Runs != AsView {
 			r.LateReads = func(n *ir.Node) int {
 				if own == nil {
@@ -164,12 +164,12 @@ func (t *Target) Late(steps int) *Target {
 
 // ReadsPacked reports whether n reads the one buffer of which its operands are parts.
 func (t *Target) ReadsPacked(n *ir.Node) bool {
-	r := &t.Rows[n.Op.Kind()]
+	r := &t.Kernels[n.Op.Kind()]
 	return t.Where(n) == OnKernel && r.ReadsPacked != nil && r.ReadsPacked(n)
 }
 
 // TakesStored reports whether n packs operand i in the form in which a model stores it.
 func (t *Target) TakesStored(n *ir.Node, i int) bool {
-	r := &t.Rows[n.Op.Kind()]
+	r := &t.Kernels[n.Op.Kind()]
 	return r.TakesStored != nil && r.TakesStored(n, i) && t.Where(n) == OnKernel
 }

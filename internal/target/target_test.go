@@ -16,9 +16,9 @@ func nodes(t *testing.T, text string) []*ir.Node {
 }
 
 // kernel is a row that says yes, and to f32 alone.
-func kernel() Row {
+func kernel() Kernel {
 	f32 := func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 }
-	return Row{Runs: OnKernel, Supports: f32, Strided: func(n *ir.Node, i int, _ []int) bool { return f32(n) && i == 0 },
+	return Kernel{Runs: OnKernel, Supports: f32, Strided: func(n *ir.Node, i int, _ []int) bool { return f32(n) && i == 0 },
 		InPlace: func(_ *ir.Node, i int) bool { return i == 0 }, StridedResult: func(*ir.Node) bool { return true },
 		Scratch: func(*ir.Node) []int64 { return []int64{100} }, LateReads: func(*ir.Node) int { return 2 },
 		TakesStored: func(_ *ir.Node, i int) bool { return i == 1 }, ReadsPacked: func(*ir.Node) bool { return true }}
@@ -39,9 +39,9 @@ func ask(t *Target, n *ir.Node) answers {
 
 // TestTarget: a node that the kernel takes, those that it does not take, a view, and rows that say nothing.
 func TestTarget(t *testing.T) {
-	var rows Target
-	rows.Align, rows.Rows[ir.KindBinary], rows.Rows[ir.KindSoftmax].Runs = 64, kernel(), OnKernel
-	to, err := New(rows)
+	var device Target
+	device.Align, device.Kernels[ir.KindBinary], device.Kernels[ir.KindSoftmax].Runs = 64, kernel(), OnKernel
+	to, err := New(device)
 	require.NoError(t, err)
 	n := nodes(t, `(%0: f32[n], %1: i64[n], %2: f32[n]) { %3 = add(%0, %2) %4 = add(%1, %1) %5 = div(%1, %1) %6 = transpose(%0) {perm=[0]}
 		%7 = softmax(%0) {axis=0} %8, %9 = layernorm(%0) {axes=1, sum=true} %10: f32[n] = x.y(%0)`)
@@ -64,52 +64,54 @@ func TestTarget(t *testing.T) {
 	}
 	n[6].Op = ir.Custom{Def: &ir.OpDef{LateReads: 3}}
 	require.Equal(t, []int{3, 3, 4}, []int{to.LateReads(n[6]), to.Late(1).LateReads(n[6]), to.Late(4).LateReads(n[6])})
-	rows.Rows[ir.KindBinary].Supports = nil
-	require.Equal(t, []Runs{OnKernel, OnHost}, []Runs{rows.Where(n[1]), rows.Where(n[2])}, "integers may be divided by zero")
+	device.Kernels[ir.KindBinary].Supports = nil
+	require.Equal(t, []Runs{OnKernel, OnHost}, []Runs{device.Where(n[1]), device.Where(n[2])}, "integers may be divided by zero")
 }
 
-// TestRowsThatDisagree with the traits of their op, or with themselves.
-func TestRowsThatDisagree(t *testing.T) {
+// TestKernelsThatDisagree with the traits of their op, or with themselves.
+func TestKernelsThatDisagree(t *testing.T) {
 	for says, spoil := range map[string]func(t *Target){
-		"has no alignment":                   func(t *Target) { t.Align = 0 },
-		"disagrees with its trait":           func(t *Target) { t.Rows[ir.KindBinary].Runs = AsView },
-		"describes a kernel and runs":        func(t *Target) { t.Rows[ir.KindBinary].Supports = func(*ir.Node) bool { return true } },
-		"of Binary describes":                func(t *Target) { t.Rows[ir.KindBinary].Strided = AllStrides },
-		"on the host":                        func(t *Target) { t.Rows[ir.KindBinary].InPlace = func(*ir.Node, int) bool { return true } },
-		"a kernel and":                       func(t *Target) { t.Rows[ir.KindBinary].StridedResult = func(*ir.Node) bool { return true } },
-		"describes a kernel and runs on the": func(t *Target) { t.Rows[ir.KindBinary].Scratch = func(*ir.Node) []int64 { return nil } },
+		"has no alignment":            func(t *Target) { t.Align = 0 },
+		"disagrees with its trait":    func(t *Target) { t.Kernels[ir.KindBinary].Runs = AsView },
+		"describes a kernel and runs": func(t *Target) { t.Kernels[ir.KindBinary].Supports = func(*ir.Node) bool { return true } },
+		"of Binary describes":         func(t *Target) { t.Kernels[ir.KindBinary].Strided = AllStrides },
+		"on the host":                 func(t *Target) { t.Kernels[ir.KindBinary].InPlace = func(*ir.Node, int) bool { return true } },
+		"a kernel and": func(t *Target) {
+			t.Kernels[ir.KindBinary].StridedResult = func(*ir.Node) bool { return true }
+		},
+		"describes a kernel and runs on the": func(t *Target) { t.Kernels[ir.KindBinary].Scratch = func(*ir.Node) []int64 { return nil } },
 	} {
-		rows := Target{Align: 1}
-		_, err := New(rows)
+		device := Target{Align: 1}
+		_, err := New(device)
 		require.NoError(t, err)
-		spoil(&rows)
-		_, err = New(rows)
+		spoil(&device)
+		_, err = New(device)
 		require.ErrorContains(t, err, says)
 	}
 }
 
 // TestHalf: kernels of float32 take 16-bit floats through scratch memory, in which each value is once.
 func TestHalf(t *testing.T) {
-	row := kernel().WithHalf()
+	kernel := kernel().WithHalf()
 	n := nodes(t, `(%0: f16[3,4], %1: bf16[5], %2: f32[3,4]) { %3 = add(%0, %0) %4 = add(%2, %2)
 		%5: f16[3,4] = cast(%2) {to=f16} %6 = concat(%1, %1)`)
 	half, full, cast, joined := n[0], n[1], n[2], n[3]
-	require.True(t, row.Supports(half) && row.Supports(full) && row.Supports(cast) && row.Supports(joined))
-	require.True(t, row.Strided(half, 1, nil) && row.Strided(full, 0, nil) && row.Strided(cast, 0, nil))
-	require.False(t, row.Strided(full, 1, nil))
-	require.True(t, row.InPlace(half, 1) && row.InPlace(cast, 1) && row.InPlace(full, 0))
-	require.False(t, row.InPlace(full, 1))
-	require.True(t, row.StridedResult(full))
-	require.False(t, row.StridedResult(half))
+	require.True(t, kernel.Supports(half) && kernel.Supports(full) && kernel.Supports(cast) && kernel.Supports(joined))
+	require.True(t, kernel.Strided(half, 1, nil) && kernel.Strided(full, 0, nil) && kernel.Strided(cast, 0, nil))
+	require.False(t, kernel.Strided(full, 1, nil))
+	require.True(t, kernel.InPlace(half, 1) && kernel.InPlace(cast, 1) && kernel.InPlace(full, 0))
+	require.False(t, kernel.InPlace(full, 1))
+	require.True(t, kernel.StridedResult(full))
+	require.False(t, kernel.StridedResult(half))
 	for i, want := range [][]int64{{100, 48, 48}, {100}, {100, 48}, {100, 20, 40}} {
-		require.Equal(t, want, row.Scratch(n[i]))
+		require.Equal(t, want, kernel.Scratch(n[i]))
 	}
 	wide := Widened(cast)
 	require.Equal(t, ir.Cast{To: tensor.F32}, wide.Op)
 	require.Equal(t, tensor.F32, wide.Outputs[0].Type.DType)
 	require.Equal(t, tensor.F16, cast.Outputs[0].Type.DType)
 	require.Same(t, full, Widened(full))
-	bare := Row{Runs: OnKernel}.WithHalf()
+	bare := Kernel{Runs: OnKernel}.WithHalf()
 	require.True(t, bare.Supports(half) && bare.InPlace(half, 0) && bare.Strided == nil && bare.StridedResult == nil)
 	require.False(t, bare.InPlace(full, 0))
 	require.Equal(t, []int64{48, 48}, bare.Scratch(half))

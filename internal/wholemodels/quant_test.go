@@ -103,7 +103,7 @@ func TestTaps(t *testing.T) {
 }
 
 // TestQuantisedSaved saves programs with packed weights of every kind and opens them for other levels of instructions, which
-// pack them anew.
+// pack them again.
 func TestQuantisedSaved(t *testing.T) {
 	t.Chdir(root)
 	for _, name := range []string{"bert-tiny-int8-dynamic", "bert-tiny-int8-qdq", "bert-tiny-int4", "bert-tiny-fp16"} {

@@ -13,7 +13,7 @@ func cpuid(g *gen) {
 	g.Store(reg.EDX, g.Return("edx"))
 	g.RET()
 
-	g.fn("pause", "func()", "pause tells the processor that a loop is waiting.")
+	g.fn("pause", "func()", "pause hints to the processor that a loop waits.")
 	g.PAUSE()
 	g.RET()
 }

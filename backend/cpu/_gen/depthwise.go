@@ -7,13 +7,13 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// depthwisePlaces are the places that share a load of the weights, the most first: as many sums as hide the latency of one.
-var depthwisePlaces = []int{8, 4, 1}
+// depthwisePositions are the positions that share a load of the weights, the most first: as many sums as hide the latency of one.
+var depthwisePositions = []int{8, 4, 1}
 
 const depthwiseSignature = "func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias " +
 	"*float32, places int, cols int)"
 
-// depthwise writes the kernel of convolutions each channel of which is one of its own.
+// depthwise writes the kernel of depthwise convolutions.
 func depthwise(v *simd) {
 	depthwiseKernel(v, v.name, "a depthwiseFunc", func(from operand.Op, weights, acc reg.VecVirtual) { v.VFMADD231PS(from, weights, acc) })
 }
@@ -41,7 +41,7 @@ func depthwiseKernel(v *simd, name, is string, add func(from operand.Op, weights
 	v.XORQ(column, column)
 	label := 0
 	numbered := func(text string) string { return fmt.Sprintf("%s%d", text, label) }
-	// tile sums up so many places of a vector of channels.
+	// tile sums a number of positions of a vector of channels.
 	tile := func(count int, x, y reg.GPVirtual, m *mask) {
 		acc := v.vecs(count)
 		at := func(name string) reg.GPVirtual {
@@ -90,7 +90,7 @@ func depthwiseKernel(v *simd, name, is string, add func(from operand.Op, weights
 		x, y, places := v.param("src"), v.param("dst"), v.param("places")
 		v.ADDQ(column, x)
 		v.ADDQ(column, y)
-		for _, count := range depthwisePlaces {
+		for _, count := range depthwisePositions {
 			label++
 			loop, end := numbered("places"), numbered("fewer")
 			v.Label(loop)
@@ -149,7 +149,7 @@ func slideKernel(v *simd, step int) {
 	v.columns(left, column, v.lanes, words)
 }
 
-// stepped is where element i lies, of up to eight that are step bytes apart from base on: far is four steps further, and three is three
+// stepped is where element i is, of up to eight that are step bytes apart from base on: far is four steps further, and three is three
 // steps.
 func stepped(base, far, step, three reg.GPVirtual, i int) operand.Mem {
 	m := operand.Mem{Base: base}

@@ -8,7 +8,7 @@ import (
 )
 
 // matrix is an operand of a kernel that walks rows × cols elements: the pointer to the current row, and the parameter
-// that tells the distance of its rows. It is read again for every row, because registers are few.
+// that holds the distance of its rows. It is read again for every row, because registers are few.
 type matrix struct {
 	pointer reg.GPVirtual
 	row     string

@@ -88,7 +88,7 @@ func data(code []byte) (nodes []ir.Node) {
 	return nodes
 }
 
-// inverted returns the complement of a bit, at a place of a byte.
+// inverted returns the complement of a bit of a byte.
 func inverted(bit uint32, at int) byte { return byte(^bit&1) << at }
 
 // evex is an instruction with three 512-bit registers.

@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tileKind is what tells one kind of product from another: what a word of 4 bytes holds, and the instruction that
+// tileKind is what distinguishes one kind of product from another: what a word of 4 bytes holds, and the instruction that
 // multiplies words and adds.
 type tileKind struct {
 	name     string // after gemmTile and gemm
@@ -295,7 +295,7 @@ func eachOf(rows, vecs int, do func(r, i int)) {
 	}
 }
 
-// nextTile goes on with the next tile, if there is one, or returns.
+// nextTile continues with the next tile, if there is one, or returns.
 func nextTile(v *simd, rows int, hasNext bool) {
 	nextRows(v, func(by reg.Register) { v.IMUL3Q(operand.U8(rows), by, by) })
 	if hasNext {

@@ -29,7 +29,7 @@ func gemmAMX(v *simd) {
 	}
 }
 
-// amxKind is what tells one kind of product from another.
+// amxKind is what distinguishes one kind of product from another.
 type amxKind struct {
 	name, multiply string
 	sums           bool // the result is the sums, without an epilogue
@@ -193,7 +193,7 @@ func amxStep(rows, cols int, loadA, loadB func(i int, t tile), multiply func(x, 
 	}
 }
 
-// amxRows reaches the tiles of rows that lie below each other.
+// amxRows reaches the tiles of rows that are below each other.
 type amxRows struct {
 	bases  []reg.GPVirtual
 	stride reg.GPVirtual

@@ -36,7 +36,7 @@ func q4VNNI(v *simd) {
 const (
 	dotProducts = iota // in one instruction
 	pairwise           // the sums of two may not exceed 16 bits: B has 5 bits
-	inHalves           // bytes of even and odd place apart, widened to 16 bits
+	inHalves           // bytes at even and odd positions separate, widened to 16 bits
 )
 
 // byteDots writes kernels that multiply bytes.

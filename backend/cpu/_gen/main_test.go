@@ -11,7 +11,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// TestFresh generates all files anew and compares them with the committed ones, in both directions.
+// TestFresh generates all files again and compares them with the committed ones, in both directions.
 func TestFresh(t *testing.T) {
 	fresh, committed := t.TempDir(), filepath.Join("..", "kernel")
 	if err := generate(fresh); err != nil {

@@ -73,7 +73,7 @@ func generateNEON(folder string) error {
 
 // neonPause waits for the pipeline to drain, some ten cycles: the instruction meant for it does nothing on most processors.
 func neonPause(u *neonUnit) {
-	v := u.fn("pause", "func()", "pause tells the processor that a loop is waiting.")
+	v := u.fn("pause", "func()", "pause hints to the processor that a loop waits.")
 	v.Go("ISB $15")
 	v.Ret()
 }
@@ -116,7 +116,7 @@ func (v *neon) choose(mask, yes, no vreg) vreg {
 	return mask
 }
 
-// bits is a constant register with the word in every lane, num with a number. own is num in a register of its own, which may be
+// bits is a constant register with the word in every lane, num with a number. own is num in a separate register, which may be
 // changed.
 func (v *neon) bits(word uint32) vreg { return v.Constant([4]uint32{word, word, word, word}) }
 func (v *neon) num(x float64) vreg    { return v.bits(math.Float32bits(float32(x))) }
@@ -234,7 +234,7 @@ func (v *neon) newWalk(cols vreg) *neonWalk {
 	return w
 }
 
-// pass calls body for every vector of a row, with the means to reach it from the start of a row. chain tells the vectors of a
+// pass calls body for every vector of a row, with the means to reach it from the start of a row. chain distinguishes the vectors of a
 // group apart; it is 0 outside of groups.
 func (w *neonWalk) pass(body func(at func(row vreg) mem, chain int, t *tail)) {
 	step := func(n int, t *tail) {

@@ -33,7 +33,7 @@ func neonConvert(u *neonUnit) {
 	}, dst, a, b)
 }
 
-// eachGroup writes the rest of a kernel over the parameter n, a multiple of so many elements of the given sizes.
+// eachGroup writes the rest of a kernel over the parameter n, a multiple of a number of elements of the given sizes.
 func (v *neon) eachGroup(elements, dstSize, srcSize int, body func(dst, src vreg)) {
 	dst, src, n := v.Param("dst"), v.Param("src"), v.Param("n")
 	v.Label("loop")

@@ -6,16 +6,16 @@ import (
 	"github.com/rlxc/rlxc/backend/cpu/_gen/a64"
 )
 
-// neonDepthwise writes the kernel of convolutions each channel of which is one of its own, a vector of channels at a time.
+// neonDepthwise writes the kernel of depthwise convolutions, a vector of channels at a time.
 func neonDepthwise(u *neonUnit) {
 	v := u.fn("depthwiseNEON", depthwiseSignature, "depthwiseNEON is a depthwiseFunc.")
 	src, dst, w, bias, left := v.Param("src"), v.Param("dst"), v.Param("w"), v.Param("bias"), v.Param("cols")
 	srcRow, dstRow, wRow := v.elements("srcRow"), v.elements("dstRow"), v.elements("wRow")
 	apart := []vreg{{}, srcRow} // multiples of srcRow
-	for len(apart) < depthwisePlaces[0] {
+	for len(apart) < depthwisePositions[0] {
 		apart = append(apart, v.plus(apart[len(apart)-1], srcRow))
 	}
-	// tile sums up so many places.
+	// tile sums a number of positions.
 	tile := func(count int, x, y vreg, t *tail) {
 		acc := []vreg{v.load(mem{bias, 0}, t)}
 		for len(acc) < count {
@@ -49,7 +49,7 @@ func neonDepthwise(u *neonUnit) {
 	}
 	rows := func(t *tail) {
 		x, y, places := v.copyInt(src), v.copyInt(dst), v.Param("places")
-		for _, count := range depthwisePlaces {
+		for _, count := range depthwisePositions {
 			loop, end := v.Unique("places"), v.Unique("fewer")
 			v.Label(loop)
 			v.Go(fmt.Sprintf("CMP $%d, %%s", count), places)

@@ -16,20 +16,20 @@ const (
 	neonTileVecs = 2
 )
 
-// neonKind is what tells one kind of product from another. A word is four bytes of K.
+// neonKind is what distinguishes one kind of product from another. A word is four bytes of K.
 type neonKind struct {
 	name     string // after gemmTile and gemm
 	rows     int    // of the largest tile
 	integers bool   // no epilogue
 	signed   bool   // the unsigned bytes of A are taken for signed ones
-	deep     bool   // words of B lie by pairs of neighbours along K
+	deep     bool   // words of B are stored in pairs of neighbours along K
 
 	// load, if not nil, makes of registers of words of A what multiply takes; lane does so for one word of each.
 	load func(v *neon, words []vreg) [][]vreg
 	lane func(v *neon, a []vreg, lane int) []vreg
 	// wordsOfB, if not nil, makes of a register of words of B what multiply takes.
 	wordsOfB func(v *neon, words vreg) []vreg
-	// multiply adds to a sum, which is so many registers, the products of words of B with the word of A in a lane.
+	// multiply adds to a sum, which is that many registers, the products of words of B with the word of A in a lane.
 	multiply func(v *neon, sum, b, a []vreg, lane int)
 	sums     int
 	join     func(v *neon, sum []vreg) vreg
@@ -191,7 +191,7 @@ func neonIntegerKernel(v *neon, kind neonKind, rows, vecs int) {
 	v.nextTile(rows, []string{"a", "c"}, nil)
 }
 
-// newSums returns sums that are 0, of so many rows and registers of results.
+// newSums returns sums that are 0, of that many rows and registers of results.
 func (v *neon) newSums(kind neonKind, rows, width int) [][][]vreg {
 	sums := make([][][]vreg, rows)
 	for r := range sums {
@@ -226,7 +226,7 @@ func neonGemmKernel(v *neon, kind neonKind, rows, vecs int) {
 	t.finish("a", "c", "res")
 }
 
-// finish does what follows from the sums of a tile of floats, and goes on with the next: the matrices lie its rows further on.
+// finish does what follows from the sums of a tile of floats, and continues with the next: the matrices begin its rows further on.
 func (t *neonTile) finish(matrices ...string) {
 	v, vecs := t.neon, t.vecs
 	flags, bias, res := v.Param("flags"), v.Param("bias"), v.Param("res")
@@ -313,8 +313,8 @@ type neonTile struct {
 	vecs int
 }
 
-// products writes the loops that sum up a tile over the parameter k. Where neighbours along K lie side by side in A, four of them
-// are loaded at once, and multiplied lane by lane; else each element of A is loaded by itself. The sums are the same: one chain
+// products writes the loops that sum up a tile over the parameter k. Where neighbours along K are adjacent in A, four of them
+// are loaded at once, and multiplied lane by lane; else each element of A is loaded alone. The sums are the same: one chain
 // of multiply-adds in the order of k for each element. ahead asks for the next panel.
 func (v *neon) products(kind neonKind, rows, vecs int, ahead bool) *neonTile {
 	if kind.deep {
@@ -386,8 +386,8 @@ func (l *productLoop) step(kind neonKind, sums [][][]vreg, a [][]vreg, lane int)
 	l.Go("ADD %s, %s", l.bRow, l.b)
 }
 
-// deepProducts is products of words of B that lie by pairs: a register has two of two columns, and meets those of two rows. Where K
-// is odd, the last words of all columns lie as others do.
+// deepProducts is products of words of B that are stored in pairs: a register has two of two columns, and meets those of two rows. Where K
+// is odd, the last words of all columns are stored as others are.
 func (v *neon) deepProducts(kind neonKind, rows, vecs int, ahead bool) *neonTile {
 	pairs, width := (rows+1)/2, 2*neonPair*vecs
 	sums := v.newSums(kind, pairs, width)
@@ -595,8 +595,8 @@ func (t *neonTile) partial(buffer vreg, matrices []string, columns func() []vreg
 	t.Branch("CBNZ", "partialRow", rows)
 }
 
-// nextTile goes on with the next tile, if there is one, or returns: matrices lie so many rows further on, vectors so many elements.
-// An operand that is nil stays so.
+// nextTile continues with the next tile, if there is one, or returns: matrices begin a number of rows further on, vectors a number of
+// elements. An operand that is nil stays so.
 func (v *neon) nextTile(rows int, matrices, vectors []string) {
 	advance := func(name string, by vreg) {
 		at := v.Param(name)

@@ -346,7 +346,7 @@ func maxBytesKernel(v *simd) {
 	v.RET()
 }
 
-// interleaveKernel widens the bytes of four rows to words and shifts them to their places.
+// interleaveKernel widens the bytes of four rows to words and shifts them into position.
 func interleaveKernel(v *simd) {
 	v.fn("interleave"+v.name, "func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, rows, cols int)",
 		"interleave%s is the kernel of quantizeFuncs.", v.name)

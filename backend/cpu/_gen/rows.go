@@ -44,7 +44,7 @@ func (w *rowWalk) at(pointer reg.Register, chain int) operand.Mem {
 	return operand.Mem{Base: pointer, Index: w.i, Scale: 1, Disp: 4 * w.v.lanes * chain}
 }
 
-// pass calls body for every vector. chain tells the vectors of a group apart; it is 0 outside the groups.
+// pass calls body for every vector. chain distinguishes the vectors of a group; it is 0 outside the groups.
 func (w *rowWalk) pass(body func(chain int, m *mask)) {
 	v := w.v
 	label := func(name string) string { return fmt.Sprintf("%s%d", name, w.labels) }

@@ -74,7 +74,7 @@ func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 		alpha float32, bias, res *float32, resRow int, flags int) {
 		vecs := vecs
 		if cols < amxTile && shareTiles(rowTiles, vecs) {
-			// A column of tiles that is narrower has tile registers of its own shape, of which there are too few.
+			// A column of tiles that is narrower has tile registers of that shape, of which there are too few.
 			vecs--
 			columns(vecs, tiles, k, a, aRow, b, bRow, c, cRow, amxTile, alpha, bias, res, resRow, flags)
 			b, c = offset(b, vecs*amxTile), offset(c, vecs*amxTile)

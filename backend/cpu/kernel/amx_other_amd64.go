@@ -2,5 +2,5 @@
 
 package kernel
 
-// amxPermitted is false where nobody has found out how tile registers are asked for.
+// amxPermitted is false where it is unknown how tile registers are requested.
 func amxPermitted() bool { return false }

@@ -15,7 +15,7 @@ type AttentionShape struct {
 const mostBlocks = 6
 
 // Attention is a planned attention. One part is some blocks of queries of one head. It passes over the keys once, block
-// by block, and keeps a running maximum and sum for each query, so that the matrix of scores never exists. Scores lie
+// by block, and keeps a running maximum and sum for each query, so that the matrix of scores never exists. Scores are
 // transposed, with the queries of a block side by side: then both products take K and V as they are, the softmax
 // works on whole vectors of queries, and of all operands only Q has to be transposed.
 type Attention struct {
@@ -42,7 +42,7 @@ type AttentionArgs struct {
 	// Bias is added to the scores; its strides are 0 along the axes that it is broadcast over. nil: nothing is added.
 	Bias       []float32
 	BiasStride MaskStride
-	// Mask tells the keys to attend to from those (0) that get a score of -∞, with strides like Bias. nil: all.
+	// Mask distinguishes the keys to attend to from those (0) that get a score of -∞, with strides like Bias. nil: all.
 	Mask       []byte
 	MaskStride MaskStride
 	// Window leaves query i the keys i+Offset−Left … i+Offset+Right; the others get a score of -∞.
@@ -116,7 +116,7 @@ func (s *Set) NewAttentionBF16(shape AttentionShape) *Attention {
 	return &a
 }
 
-// planAttention plans an attention, one of so many heads that there are to do.
+// planAttention plans an attention that is one of a number of heads.
 func (s *Set) planAttention(shape AttentionShape, heads int, pairs bool) Attention {
 	tile := &s.attention
 	a := Attention{AttentionShape: shape, set: s, pairs: pairs}
@@ -288,7 +288,7 @@ func (b *attentionBlock) multiply(x []float32, by float32) {
 
 // step takes n keys from first on, of those before hi, into all blocks of queries.
 func (p *attentionPart) step(blocks []attentionBlock, first, n, hi int) {
-	// Rows that lie apart, often by a power of two, share few sets of the cache, and have a page each.
+	// Rows that are apart, often by a power of two, share few sets of the cache, and have a page each.
 	gather := func(to, from []float32, row, cols, width int) (rows []float32, stride int) {
 		from = from[first*row:]
 		if !p.pairs && cols == width && (row == cols || len(blocks) == 1) {

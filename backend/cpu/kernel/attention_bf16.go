@@ -2,7 +2,7 @@ package kernel
 
 // Attention of bfloat16 runs both products on the tiles of GemmBF16, whose words are pairs of neighbours along K: of a query
 // or key, or of two keys. Queries, keys and values are rounded as they are brought together, and the weights after the
-// softmax; sums, scores and softmax are float32. The second product writes the result transposed, because the weights lie
+// softmax; sums, scores and softmax are float32. The second product writes the result transposed, because the weights are
 // as its right operand has to.
 
 // pairsPart is the memory that a part has for words.

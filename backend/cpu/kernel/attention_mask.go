@@ -229,7 +229,7 @@ func (p *attentionPart) at(stride MaskStride, query, key int) int {
 }
 
 // window sets the scores outside the band to -∞. Key k is seen by a run of queries around the one on whose diagonal
-// it lies.
+// it is.
 func (b *attentionBlock) window(first, n int) {
 	w := b.args.Window
 	if b.args.KeyAt != nil {

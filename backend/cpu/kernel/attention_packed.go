@@ -113,7 +113,7 @@ func (a *PackedAttention) ScratchBytes() int {
 // own reports whether the queries of each sequence are all of its tokens, and its keys all or all but one.
 func (a *PackedAttention) own() bool { return a.Queries == a.Keys }
 
-// Run computes pieces until none is left, with ScratchBytes() bytes of scratch that nobody else uses meanwhile. Of the strides of args,
+// Run computes pieces until none is left, with ScratchBytes() bytes of scratch that no other caller uses meanwhile. Of the strides of args,
 // those of bias and mask alone have a batch: sequences. KeyAt, if it is not nil, are the positions of all keys in their sequences, and of
 // all queries if there are as many: bias, mask and window go by them. QueryAt is nil.
 func (a *PackedAttention) Run(sequences []int32, args *AttentionArgs, plan, scratch []byte) {

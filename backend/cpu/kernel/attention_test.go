@@ -11,7 +11,7 @@ import (
 )
 
 // attentionCase is one attention of a test: q, k and v packed in one tensor [batch, seq, 3 parts, heads, size] if all
-// sizes agree, in tensors of their own else.
+// sizes agree, in separate tensors else.
 type attentionCase struct {
 	AttentionShape
 	args AttentionArgs

@@ -97,7 +97,7 @@ func ramp(n int) []float32 {
 	return x
 }
 
-// written returns memory that has been written. All that nobody has written is one page of zeros, which the L1 cache holds.
+// written returns memory that has been written. Memory that was never written is one page of zeros, which the L1 cache holds.
 func written[T byte | uint16](n int, x T) []T {
 	s := make([]T, n)
 	for i := range s {

@@ -205,7 +205,7 @@ func (c *Conv) copyRow(dst []float32, args *ConvArgs, image, y, x int) {
 }
 
 // depthwiseFunc sums, for each of that many positions, srcRow elements apart in src, and each of cols channels, bias and what the taps
-// meet, which lie offsets (in bytes) from the position, times their weights, whose rows are wRow apart. There is one tap at least.
+// meet, at offsets (in bytes) from the position, times their weights, whose rows are wRow apart. There is one tap at least.
 type depthwiseFunc func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32,
 	positions, cols int)
 
@@ -315,7 +315,7 @@ func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) 
 	}
 }
 
-// Meets returns the elements [lo, hi) of a kernel that stand, dilation apart from the first at x on, on one of n pixels.
+// Meets returns the elements [lo, hi) of a kernel, dilation apart from the first at x, that are on one of n pixels.
 func Meets(x, dilation, kernel, n int) (lo, hi int) {
 	lo = min(max(ceilDiv(-x, dilation), 0), kernel)
 	return lo, max(lo, min(kernel, floorDiv(n-1-x, dilation)+1))

@@ -9,7 +9,7 @@ package kernel
 //go:noescape
 func cpuid(leaf uint32, subleaf uint32) (eax uint32, ebx uint32, ecx uint32, edx uint32)
 
-// pause tells the processor that a loop is waiting.
+// pause hints to the processor that a loop waits.
 //
 //go:noescape
 func pause()

@@ -3,7 +3,7 @@ package kernel
 import "unsafe"
 
 // slideFunc writes, for each of count positions and each of cols channels, a word: the bytes, changed by flip, of that channel in four
-// neighbouring pixels, which are srcRow bytes apart, from the position's first pixel on. Places are as many pixels apart as the function
+// neighbouring pixels, which are srcRow bytes apart, from the position's first pixel on. Positions are as many pixels apart as the function
 // says.
 type slideFunc func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32, count, cols int)
 

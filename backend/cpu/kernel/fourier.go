@@ -65,7 +65,7 @@ func convolved(n int) int {
 // Transform writes the transform of x to y; they do not overlap.
 func (f *Fourier) Transform(y, x, scratch []complex128) { f.halves(y[:f.n], x, 1, scratch) }
 
-// halves is the transform of the elements of x that lie stride apart: that of the even ones and that of the odd ones (Cooley and Tukey
+// halves is the transform of the elements of x that are stride apart: that of the even ones and that of the odd ones (Cooley and Tukey
 // 1965).
 func (f *Fourier) halves(y, x []complex128, stride int, scratch []complex128) {
 	n := len(y)

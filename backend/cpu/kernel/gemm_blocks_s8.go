@@ -32,7 +32,7 @@ type blockTile struct {
 	kernels [][]gemmBlocksFunc
 }
 
-// gemmBlocksFunc multiplies register tiles that lie below each other: for each row and column the sum over the blocks of
+// gemmBlocksFunc multiplies register tiles that are below each other: for each row and column the sum over the blocks of
 // (bSum + Σ a·b)·(aScale·bScale), and then the epilogue of gemmFunc. a holds four unsigned bytes a word, b signed ones. Strides
 // count words; bSum has the stride of b. With gemmZeros, (zero − 128)·total is taken from a block's sum, where total is after the
 // block's aScale, and zero a row of b after its bScale.
@@ -40,7 +40,7 @@ type gemmBlocksFunc func(tiles, blocks, words int, a *float32, aRow int, aScale 
 	bScale *float32, bScaleRow int, bSum *int32, c *float32, cRow int, cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
 // unpackFunc writes blocks of a packed panel as words of four signed bytes: those of 4 bits with the zero points taken off, those
-// of 8 bits less 128; and −128 times the sum of each column of a block, because quantised values of A stand 128 too high: none are
+// of 8 bits less 128; and −128 times the sum of each column of a block, because quantised values of A are 128 too high: none are
 // written for a tile that takes 128 from these itself.
 type unpackFunc func(dst *uint32, sums *int32, src *float32, blocks, groups, cols int)
 

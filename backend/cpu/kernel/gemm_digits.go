@@ -32,7 +32,7 @@ type digitTile struct {
 	kernels map[int][][]digitsFunc
 }
 
-// digitsFunc multiplies register tiles that lie below each other: for each row and column the sum over the blocks of
+// digitsFunc multiplies register tiles that are below each other: for each row and column the sum over the blocks of
 // bScale·Σ aScale·(Σ a·b − zero·total), the first sum over digits, and then the epilogue of gemmFunc. A block of b is a row of scales, one
 // of zero points and groups rows of words, of which step at most are summed up at a time. The digits of a row of A are aDigit words apart.
 // For each step there are for each digit its scale and the total of its bytes, which may be that of the block in one of its steps and 0 in
@@ -71,7 +71,7 @@ func (g *GemmDigits) Split() (bytes, scales int) {
 // Quantize writes the bytes and scales of row r of A; work is scratch of K floats.
 func (g *GemmDigits) Quantize(bytes []uint8, scales, work, row []float32, r int) {
 	length, apart, size := g.pack.Block, 2*g.digits*g.steps(), g.rowBytes()
-	if g.digits == FloatRows { // each sum has scales of its own
+	if g.digits == FloatRows { // each sum has separate scales
 		length, apart = g.stepLength(), 2*g.digits
 	}
 	bytes, scales = bytes[r*g.digits*size:][:g.digits*size], scales[r*g.rowScales():][:g.rowScales()]

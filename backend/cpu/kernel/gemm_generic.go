@@ -9,7 +9,7 @@ import (
 // can be exchanged.
 const genericLanes = 8
 
-// sumsFunc adds up k products of words of A, which lie aCol apart, with the words of 8 columns of B.
+// sumsFunc adds up k products of words of A, which are aCol apart, with the words of 8 columns of B.
 type sumsFunc func(sum *[genericLanes]float32, k int, a *float32, aCol int, b *float32, bRow int)
 
 // addFloats and addWords add to a sum of floats, and to one of integers, which are as wide.

@@ -151,7 +151,7 @@ func newPrefetch(block *float32, next uintptr, words, bRow, tiles int) prefetch 
 	return prefetch{next, 4 * bRow / tiles, 4 * words / tiles}
 }
 
-// after is the address of what follows so many words.
+// after is the address after a number of words.
 func after(block *float32, words int) uintptr {
 	return uintptr(unsafe.Pointer(block)) + uintptr(4*words)
 }

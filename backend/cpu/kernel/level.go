@@ -137,7 +137,7 @@ type Set struct {
 	pairBF16    binaryFunc
 	roundBF16   func(dst *uint16, src *float32, n int) // a multiple of 32
 
-	q4, q8         blockFuncs // weights in blocks with scales of their own
+	q4, q8         blockFuncs // weights in blocks with separate scales
 	quantizeBlocks quantizeBlocksFunc
 
 	peaks [numPeaks]peakLoop
@@ -146,7 +146,7 @@ type Set struct {
 // cacheSizes are the data caches that one core sees, in bytes.
 type cacheSizes struct{ l1, l2 int }
 
-// defaultCaches are those of a level without others, and are taken where the machine does not tell.
+// defaultCaches are those of a level without others, and are taken where the machine does not report its caches.
 var defaultCaches = cacheSizes{l1: 32 << 10, l2: 512 << 10}
 
 // genericVariants sets every kernel to its plain Go form.

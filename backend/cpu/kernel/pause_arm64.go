@@ -4,7 +4,7 @@
 
 package kernel
 
-// pause tells the processor that a loop is waiting.
+// pause hints to the processor that a loop waits.
 //
 //go:noescape
 func pause()

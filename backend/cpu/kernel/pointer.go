@@ -18,7 +18,7 @@ func pointerAt[T any](s []T, i int) *T {
 
 // noescape keeps escape analysis from following p. Kernels are called through tables, of which the compiler must think that they
 // keep what they are given; then everything that holds a slice which a kernel reads would move to the heap at every run.
-// They keep nothing. Between the two lines the address is a number, which nobody corrects when the stack that it points into
+// They keep nothing. Between the two lines the address is a number, which nothing corrects when the stack that it points into
 // moves: no call may come between them, and the check of pointers that the race detector brings would be one.
 //
 //go:nosplit

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A Pool runs the parts of jobs on up to so many threads. All pools of a process share one crew of workers, so that never more threads
+// A Pool runs the parts of jobs on up to a number of threads. All pools of a process share one set of workers, so that never more threads
 // are awake than there are processors.
 //
-// Who runs jobs is a Team: a caller and the workers that help it. The crew's workers are dealt out among the teams that are entered, by
+// Who runs jobs is a Team: a caller and the workers that help it. The workers are divided among the teams that are entered, by
 // their work, so that a long run does not take longer than the short ones beside it by as much. A team that is alone has as many as it
 // may; where there are as many teams as processors, each is its caller.
 //
@@ -33,7 +33,7 @@ type Team struct {
 	failure atomic.Pointer[any]    // what a part panicked with
 	seats   []seat                 // by worker number; the first is the caller's
 
-	// The crew's lock guards these.
+	// The scheduler's lock guards these.
 	entered     bool
 	load        int // parts of its jobs until it leaves, about
 	quota, have int // workers
@@ -46,23 +46,23 @@ type seat struct {
 	_      [128]byte
 }
 
-// crew is the workers of the process.
-var crew struct {
+// scheduler holds the workers of the process.
+var scheduler struct {
 	sync.Mutex
 	pools   int // that are open
 	size    int // threads that may be awake, callers among them
 	teams   []*Team
-	workers atomic.Pointer[[]*crewman]
+	workers atomic.Pointer[[]*workerState]
 	ended   sync.WaitGroup
 }
 
-// A crewman is a worker.
-type crewman struct {
+// A workerState is one worker.
+type workerState struct {
 	team   atomic.Pointer[Team] // that it helps; nil while it is to sleep
 	quit   atomic.Bool
 	asleep atomic.Bool
 	wake   chan struct{}
-	loose  bool // crew's lock guards it: it is to be dealt out
+	loose  bool // scheduler's lock guards it: it is to be dealt out
 	_      [128]byte
 }
 
@@ -74,17 +74,17 @@ const (
 // NewPool makes a pool of the given number of threads, at least one.
 func NewPool(threads int) *Pool {
 	p := &Pool{threads: max(1, threads)}
-	crew.Lock()
-	defer crew.Unlock()
-	if crew.pools++; crew.pools == 1 {
-		crew.size = DefaultThreads()
+	scheduler.Lock()
+	defer scheduler.Unlock()
+	if scheduler.pools++; scheduler.pools == 1 {
+		scheduler.size = DefaultThreads()
 	}
-	crew.size = max(crew.size, p.threads)
+	scheduler.size = max(scheduler.size, p.threads)
 	return p
 }
 
-// DefaultThreads is the number of threads where nobody asks for another: GOMAXPROCS, but no more than there are performance cores
-// where a system tells them apart.
+// DefaultThreads is the number of threads by default: GOMAXPROCS, but no more than there are performance cores
+// where a system distinguishes cores.
 func DefaultThreads() int { return min(runtime.GOMAXPROCS(0), fastCores()) }
 
 // NewTeam makes a team of as many threads as the pool has.
@@ -94,7 +94,7 @@ func (p *Pool) NewTeam() *Team {
 	return t
 }
 
-// Run runs one job by a team of its own; see Team.Run.
+// Run runs one job by a separate team; see Team.Run.
 func (p *Pool) Run(parts int, fn func(part, worker int)) {
 	t := p.NewTeam()
 	t.Enter(parts)
@@ -107,57 +107,57 @@ func (p *Pool) Close() {
 	if p.closed.Swap(true) {
 		return
 	}
-	crew.Lock()
-	defer crew.Unlock()
-	if crew.pools--; crew.pools > 0 {
+	scheduler.Lock()
+	defer scheduler.Unlock()
+	if scheduler.pools--; scheduler.pools > 0 {
 		return
 	}
 	for _, w := range workers() {
 		w.quit.Store(true)
 		w.rouse()
 	}
-	crew.workers.Store(nil)
-	for _, t := range crew.teams {
+	scheduler.workers.Store(nil)
+	for _, t := range scheduler.teams {
 		t.members.Store(1)
 	}
-	crew.ended.Wait()
+	scheduler.ended.Wait()
 }
 
 // workers are those that have been started.
-func workers() []*crewman {
-	if all := crew.workers.Load(); all != nil {
+func workers() []*workerState {
+	if all := scheduler.workers.Load(); all != nil {
 		return *all
 	}
 	return nil
 }
 
-// Enter begins the jobs of a run, which have so many parts in all: until Leave the team has a processor for its caller, and workers as they
-// are dealt out.
+// Enter begins the jobs of a run, which have a number of parts in all: until Leave the team has a processor for its caller, and workers as
+// they are dealt out.
 func (t *Team) Enter(parts int) {
-	crew.Lock()
-	defer crew.Unlock()
+	scheduler.Lock()
+	defer scheduler.Unlock()
 	t.entered, t.load = true, max(1, parts)
-	crew.teams = append(crew.teams, t)
+	scheduler.teams = append(scheduler.teams, t)
 	deal()
 }
 
-// Leave ends what Enter began. The workers stay until somebody else wants them: the team is often back at once.
+// Leave ends what Enter began. The workers stay until another team wants them: the team is often back at once.
 func (t *Team) Leave() {
-	crew.Lock()
-	defer crew.Unlock()
+	scheduler.Lock()
+	defer scheduler.Unlock()
 	t.entered = false
-	i := slices.Index(crew.teams, t)
-	crew.teams = slices.Delete(crew.teams, i, i+1)
+	i := slices.Index(scheduler.teams, t)
+	scheduler.teams = slices.Delete(scheduler.teams, i, i+1)
 	deal()
 }
 
 // deal shares the workers out among the teams. The lock is held.
 func deal() {
-	left, load := max(0, crew.size-len(crew.teams)), 0 // workers that may be awake, and the work of those who have none yet
-	for _, t := range crew.teams {
+	left, load := max(0, scheduler.size-len(scheduler.teams)), 0 // workers that may be awake, and the work of those who have none yet
+	for _, t := range scheduler.teams {
 		load += t.load
 	}
-	for _, t := range crew.teams {
+	for _, t := range scheduler.teams {
 		t.quota, t.have = min(len(t.seats)-1, left*t.load/load), 0
 		left, load = left-t.quota, load-t.load
 	}
@@ -167,8 +167,8 @@ func deal() {
 			t.have++
 		}
 	}
-	for _, t := range crew.teams {
-		for ; t.have < t.quota && crew.pools > 0; t.have++ {
+	for _, t := range scheduler.teams {
+		for ; t.have < t.quota && scheduler.pools > 0; t.have++ {
 			w := spare()
 			w.loose = false
 			w.team.Store(t)
@@ -185,17 +185,17 @@ func deal() {
 }
 
 // spare returns a worker that no team has, a new one if there is none.
-func spare() *crewman {
+func spare() *workerState {
 	all := workers()
 	for _, w := range all {
 		if w.loose {
 			return w
 		}
 	}
-	w := &crewman{wake: make(chan struct{}, 1)}
+	w := &workerState{wake: make(chan struct{}, 1)}
 	all = append(slices.Clone(all), w) // others read the list
-	crew.workers.Store(&all)
-	crew.ended.Go(w.live)
+	scheduler.workers.Store(&all)
+	scheduler.ended.Go(w.live)
 	return w
 }
 
@@ -238,14 +238,14 @@ func (t *Team) rouse(n int) {
 	}
 }
 
-func (w *crewman) rouse() {
+func (w *workerState) rouse() {
 	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
 		w.wake <- struct{}{}
 	}
 }
 
 // live is the life of a worker.
-func (w *crewman) live() {
+func (w *workerState) live() {
 	debug.SetPanicOnFault(true) // of weights in a file that has been cut; Run passes the panic on
 	for !w.quit.Load() {
 		t, seen := w.team.Load(), uint64(0)
@@ -274,7 +274,7 @@ func (t *Team) sit() int {
 
 // help does parts of a team's jobs until it is to leave the team, or nothing has come for a while. It returns the last epoch that it has
 // seen.
-func (w *crewman) help(t *Team, number int) uint64 {
+func (w *workerState) help(t *Team, number int) uint64 {
 	for {
 		seen, start := t.epoch.Load(), time.Now()
 		t.work(number)
@@ -287,9 +287,9 @@ func (w *crewman) help(t *Team, number int) uint64 {
 	}
 }
 
-// sleep waits for a job of a team after an epoch, or for another team. Whoever removes the mark decides: if it was another, a wake-up is
-// on its way and must be taken.
-func (w *crewman) sleep(t *Team, seen uint64) {
+// sleep waits for a job of a team after an epoch, or for another team. The one that removes the mark decides: if it was another, a wake-up
+// is on its way and must be taken.
+func (w *workerState) sleep(t *Team, seen uint64) {
 	w.asleep.Store(true)
 	if w.team.Load() == t && (t == nil || t.epoch.Load() == seen) && !w.quit.Load() || !w.asleep.CompareAndSwap(true, false) {
 		<-w.wake
@@ -346,7 +346,7 @@ func (t *Team) claim(number int) (part int, ok bool) {
 	return 0, false
 }
 
-// finishTime is when the last of so many workers is done with all parts, if they take what cost says. Where there are many parts for each
+// finishTime is when the last of that many workers is done with all parts, if they take what cost says. Where there are many parts for each
 // worker, one of them is late by half a part; of more than some thousands, some are looked at.
 func finishTime(parts, workers int, cost func(part int) int) int {
 	const many, sampled = 16, 1 << 12

@@ -75,7 +75,7 @@ func TestTeamsShareTheWorkers(t *testing.T) {
 	small, large := NewPool(2), NewPool(8)
 	defer small.Close()
 	defer large.Close()
-	size := crew.size
+	size := scheduler.size
 	require.GreaterOrEqual(t, size, 8)
 	a, b, c := large.NewTeam(), large.NewTeam(), small.NewTeam()
 	a.Enter(1)
@@ -166,7 +166,7 @@ func TestPoolPassesPanicsOn(t *testing.T) {
 		})
 		require.EqualValues(t, 8, ran.Load())
 	}
-	p.Run(8, func(part, worker int) {}) // and goes on
+	p.Run(8, func(part, worker int) {}) // and continues
 }
 
 func TestPoolCloseEndsWorkers(t *testing.T) {

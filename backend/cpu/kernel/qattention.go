@@ -65,7 +65,7 @@ func (s *Set) NewQAttention(shape QAttentionShape) *QAttention {
 	for i, rows := range []int{block, shape.Queries % block} {
 		a.blocks[i] = qAttentionBlock{s.NewGemmS8(rows, shape.Keys, shape.Size), s.NewGemmS8(rows, shape.ValueSize, shape.Keys)}
 	}
-	// Packing anew for each part costs little beside many queries; heads alone are parts enough if there are many.
+	// Packing again for each part costs little beside many queries; heads alone are parts enough if there are many.
 	const enough = 8
 	a.partsInHead = min(ceilDiv(shape.Queries, block), ceilDiv(enough, max(1, shape.Batch*shape.Heads)))
 	return a

@@ -176,7 +176,7 @@ func (s *Set) quantizeValues(to Quantized, src *float32, srcRow, rows, cols int)
 	s.quantizeMatrix(to.Dst, to.Row, src, srcRow, to.Scale, lo, hi, to.Zero, rows, cols)
 }
 
-// QuantizeRows quantises rows lo ≤ row < hi of cols elements, each by its own scale and zero point, which go to scale[row]
+// QuantizeRows quantises rows lo ≤ row < hi of cols elements, each by a separate scale and zero point, which go to scale[row]
 // and zero[row].
 func (s *Set) QuantizeRows(dst []uint8, dstRow int, src []float32, srcRow int, scale []float32, zero []int32, lo, hi, cols int) {
 	for r := lo; r < hi; r++ {

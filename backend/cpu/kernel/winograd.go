@@ -9,7 +9,7 @@ type Winograd struct {
 	ConvShape
 	set        *Set
 	blocking   blocking
-	high, wide int // most tiles of a part, by rows and columns
+	high, wide int // most tiles of a part, along rows and columns
 	pitch      int // distance of tiles at one point
 	channels   int // of a block of stored weights, which are brought to the points on the way; 0 for others
 }
@@ -124,7 +124,7 @@ func winogradWeights[To, From float32 | float64](points *[winogradIn][]To, a, b,
 	}
 }
 
-// NewWinograd plans a convolution whose strides and dilations are 1, with a kernel of 3 × 3, for so many workers. Its weights are stored,
+// NewWinograd plans a convolution whose strides and dilations are 1, with a kernel of 3 × 3, for that many workers. Its weights are stored,
 // or else float32.
 func (s *Set) NewWinograd(shape ConvShape, workers int, stored bool) *Winograd {
 	w := &Winograd{ConvShape: shape, set: s, pitch: shape.Channels}
@@ -335,7 +335,8 @@ func (t *winogradTiles) transformStored(p int, args *ConvArgs, first, n int) {
 	}
 }
 
-// strip is the distance of so many rows of a panel to the next: those that are used together must not fall on the same lines of the cache.
+// strip is the distance of that many rows of a panel to the next: those that are used together must not fall on the same lines of the
+// cache.
 func (w *Winograd) strip(rows int) int { return rows*w.set.gemm.cols() + 16 }
 
 // eachRow calls f for each row of positions: row i of the tiles in row y, with its first position and its width.
@@ -351,7 +352,7 @@ func (t *winogradTiles) eachRow(f func(y, i, position, wide int)) {
 // winogradMost is the magnitude of pixels and of results from which on direct computes the results.
 const winogradMost = 1 << 20
 
-// huge reports whether a pixel is above winogradMost. One that is no number shows in the results, whatever the weights.
+// huge reports whether a pixel is above winogradMost. A NaN shows in the results, whatever the weights.
 func (t *winogradTiles) huge() bool {
 	lo, hi := t.set.MinMax(t.pixels)
 	return lo <= -winogradMost || hi >= winogradMost

@@ -42,7 +42,7 @@ var sources = []source{
 	{"flash.cu", "80"}, {"simt.cu", "80"}, {"three.cu", "80"}, {"windows.cu", "75"}, {"wgmma.cu", "90a"},
 }
 
-// version is the one of PTX that the texts say they are of: drivers for CUDA 12.0 read it. nvcc writes its own, newer one; that
+// version is the version of PTX that the kernels declare: drivers for CUDA 12.0 read it. nvcc writes its own, newer one; that
 // nothing in them needs it is what ptxas checks.
 const version = ".version 8.0"
 
@@ -164,7 +164,7 @@ func verify(nvcc, ptxas string) error {
 	return nil
 }
 
-// instructions is the Go table of the instructions of the kernel each, which stand in an enumeration of its source.
+// instructions is the Go table of the instructions of kernel each, which are in an enumeration of its source.
 func instructions() ([]byte, error) {
 	text, err := os.ReadFile("each.cu")
 	if err != nil {
@@ -228,7 +228,7 @@ func compile(nvcc string, sources []source) ([][]kernel, error) {
 
 var entry = regexp.MustCompile(`^\.visible \.entry (\w+)\(`)
 
-// split cuts a module into texts of one kernel each, with the declarations that it uses.
+// split cuts a module into sources of one kernel each, with the declarations that it uses.
 func split(text string, from source) ([]kernel, error) {
 	var kernels []kernel
 	var head []string       // of all

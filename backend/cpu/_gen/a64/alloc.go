@@ -23,7 +23,7 @@ type interval struct {
 	first, last int
 }
 
-// allocate returns the number of each virtual register. What is live is told by places in the text alone: from the first mention
+// allocate returns the number of each virtual register. What is live follows from positions in the text alone: from the first mention
 // of a register to its last, and to the end of each loop that it enters from before. So a value must not be carried from one
 // round of a loop to the next in a register that is first mentioned inside.
 func allocate(name string, code []inst) (map[Reg]int, error) {

@@ -1,5 +1,5 @@
 // Package a64 writes functions for arm64 in Go's assembly. Registers are virtual until the function is printed. Go's assembler
-// knows the scalar instructions; it lacks half of the vector ones, so all of these are written as WORDs behind a comment
+// knows the scalar instructions; it lacks half of the vector ones, so all of these are written as WORDs after a comment
 // in ARM's syntax, which a test compares with what a disassembler makes of the words.
 package a64
 
@@ -119,12 +119,12 @@ func (f *Func) into(list *[]inst, emit func()) {
 	f.to = before
 }
 
-// Once has what emit writes stand before all code of the function, so that loops find its registers filled.
+// Once puts what emit writes before all code of the function, so that loops find its registers filled.
 func (f *Func) Once(emit func()) { f.into(&f.head, emit) }
 
 // Interleave writes n pieces of code that do not depend on each other, the first instruction of each, then the second of each: the
 // window of a processor that reorders instructions then holds several chains of dependent ones. What a piece writes by first
-// stands before all of them.
+// is before all of them.
 func (f *Func) Interleave(n int, piece func(i int, first func(emit func()))) {
 	var before []inst
 	pieces := make([][]inst, n)
@@ -154,7 +154,7 @@ func (f *Func) Do(op Op, regs ...Reg) {
 	f.emit(inst{format: op.text, regs: regs, word: true, bits: op.bits, places: op.places})
 }
 
-// Label marks a place. Unique returns a name that no other label has.
+// Label marks a position. Unique returns a name that no other label has.
 func (f *Func) Label(name string) { f.emit(inst{label: name}) }
 
 // Unique returns a label's name that the function does not have yet.
@@ -210,7 +210,7 @@ func (f *Func) Buffer(bytes int) Reg {
 	return r
 }
 
-// Constant returns a register that holds words in all lanes, and that nobody may change. It is loaded once, or before each use if
+// Constant returns a register that holds words in all lanes, and that is never changed. It is loaded once, or before each use if
 // registers are short.
 func (f *Func) Constant(words [4]uint32) Reg {
 	r, ok := f.constants[words]

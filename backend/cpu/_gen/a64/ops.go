@@ -9,7 +9,7 @@ type Op struct {
 	places []uint32 // what the number of each register is multiplied by
 }
 
-// Where the numbers of registers stand.
+// Where the numbers of registers are.
 const (
 	atD = 1
 	atN = 1 << 5
@@ -183,7 +183,7 @@ var (
 	STRQX = three("str q%d, [x%d, x%d]", 0x3ca06800)
 )
 
-// LDPQ and STPQ move two registers that lie side by side in memory.
+// LDPQ and STPQ move two registers that are adjacent in memory.
 func LDPQ(offset int) Op { return pair("ldp", 0xad400000, offset) }
 func STPQ(offset int) Op { return pair("stp", 0xad000000, offset) }
 

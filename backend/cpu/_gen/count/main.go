@@ -93,7 +93,7 @@ func (c *counter) counts(model string, flags ...string) map[uint32]int64 {
 	return counts
 }
 
-// flops is the number of multiplications and additions in the products of a run, as the limit to them tells.
+// flops is the number of multiplications and additions in the products of a run, as the limit counts them.
 func (c *counter) flops(model string) int {
 	text, _ := c.run(model, "--max-flops", "1").CombinedOutput()
 	m := regexp.MustCompile(`need (\d+) operations`).FindSubmatch(text)
@@ -114,7 +114,7 @@ const (
 	kinds
 )
 
-// classify adds up counts by the kinds that a disassembler tells.
+// classify adds up counts by kinds of instructions of a disassembler.
 func classify(counts map[uint32]int64) (of [kinds]int64) {
 	words := slices.SortedFunc(maps.Keys(counts), cmp.Compare)
 	var in strings.Builder

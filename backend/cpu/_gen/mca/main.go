@@ -19,11 +19,11 @@ import (
 var processors = []string{"neoverse-n1", "neoverse-v1", "apple-m1"}
 
 // kernels are the loops: the one of its function that has the most instructions counted. What counts towards the bound are
-// instructions of the given opcodes, or all vector arithmetic; the loads and stores by themselves are a bound as well.
+// instructions of the given opcodes, or all vector arithmetic; the loads and stores alone are a bound as well.
 var kernels = []struct {
 	function string
 	opcodes  string // a regular expression, or empty
-	elements int    // in a round of the loop; 0 to tell cycles a round
+	elements int    // in a round of the loop; 0 to print cycles a round
 }{
 	{"gemmNEON_6x16", "fmla", 0},
 	{"gemmNEON_4x16", "fmla", 0},

@@ -1,8 +1,8 @@
 package backendtest
 
-// RowCases are small programs, each around a kernel, at sizes around what its loops and tiles divide by; s is the size that
+// KernelCases are small programs, each around a kernel, at sizes around what its loops and tiles divide by; s is the size that
 // the test varies. Operands come through views where the kernel takes strides.
-var RowCases = map[string]string{
+var KernelCases = map[string]string{
 	"gelu of -inf":  `(%0 "x": f32[s,3]) { %1 = relu(%0) %2 = log(%1) %3 = gelu(%2) %4 = gelu_tanh(%2) return %3 as "y", %4 as "z" }`,
 	"unary":         `(%0 "x": f32[3,s]) { %1 = gelu(%0)  %2 = tanh(%1) %3 = relu(%2) %4 = sigmoid(%3) %5 = erf(%4) return %5 as "y" }`,
 	"unary strided": `(%0 "x": f32[s,5]) { %1 = transpose(%0) {perm=[1,0]} %2 = exp(%1) return %2 as "y" }`,

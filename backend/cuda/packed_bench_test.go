@@ -22,8 +22,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// textLists are lengths of texts: log-normal, with these medians and deviations.
-var textLists = []struct {
+// lengthLists are lengths of sequences: log-normal, with these medians and deviations.
+var lengthLists = []struct {
 	name           string
 	median, spread float64
 	least, most    int
@@ -46,16 +46,16 @@ func TestTexts(t *testing.T) {
 		o.Profile = true
 		profiled := modeltest.Session(t, m, o)
 		r, ctx := rand.New(rand.NewPCG(1, 1)), context.Background()
-		for _, list := range textLists {
-			for _, texts := range []int{32, 128} {
-				lengths, starts, tokens := make([]int, texts), []int{0}, 0
+		for _, list := range lengthLists {
+			for _, sequences := range []int{32, 128} {
+				lengths, starts, tokens := make([]int, sequences), []int{0}, 0
 				for i := range lengths {
 					lengths[i] = min(max(int(math.Round(list.median*math.Exp(list.spread*r.NormFloat64()))), list.least), list.most)
 					tokens += lengths[i]
 					starts = append(starts, tokens)
 				}
 				longest := slices.Max(lengths)
-				in := modeltest.BERT(texts, longest, r)
+				in := modeltest.BERT(sequences, longest, r)
 				rows := rlxc.PackedBatch{Starts: starts, Inputs: rlxc.Tensors{}}
 				for name, x := range in {
 					if name != "attention_mask" {
@@ -81,9 +81,9 @@ func TestTexts(t *testing.T) {
 				a := median(func() error { _, err := withPadding.Run(ctx, in); return err })
 				b := median(func() error { _, err := without.Run(ctx, in); return err })
 				c := median(func() error { _, err := without.RunPacked(ctx, rows); return err })
-				fmt.Printf("%s %s %s, %d texts, the longest %d: %d tokens, %.2f places a token, padded %.3f ms, without %.3f ms, rows "+
-					"%.3f ms, %.0f, %.0f and %.0f tokens/s, rows %.2f times\n", name, precision, list.name, texts,
-					longest, tokens, float64(texts*longest)/float64(tokens), a, b, c, float64(tokens)/a*1e3, float64(tokens)/b*1e3,
+				fmt.Printf("%s %s %s, %d sequences, the longest %d: %d tokens, %.2f positions a token, padded %.3f ms, without %.3f ms, "+
+					"rows %.3f ms, %.0f, %.0f and %.0f tokens/s, rows %.2f times\n", name, precision, list.name, sequences,
+					longest, tokens, float64(sequences*longest)/float64(tokens), a, b, c, float64(tokens)/a*1e3, float64(tokens)/b*1e3,
 					float64(tokens)/c*1e3, a/c)
 				for range 3 {
 					_, err := profiled.RunPacked(ctx, rows)

@@ -17,8 +17,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// rowCases are what the processor has besides backendtest.RowCases: other kernels, types, tiles and sizes.
-var rowCases = map[string]string{
+// kernelCases are what the processor has besides backendtest.KernelCases: other kernels, types, tiles and sizes.
+var kernelCases = map[string]string{
 	"unary": `(%0 "x": f32[3,s]) { %1 = gelu(%0)  %2 = tanh(%1) return %2 as "y" }`,
 	"part of a constant": `(%0 "x": f32[3,s]) { const %1: f32[3,2] = [1,2,3,4,5,6] %2 = slice(%1) {starts=[1,1], sizes=[2,1], steps=[1,1]}
 		%3 = slice(%2) {starts=[1,0], sizes=[1,1], steps=[1,1]} %4 = add(%0, %3) return %4 as "y" }`,
@@ -193,7 +193,8 @@ var rowCases = map[string]string{
 		const %3: i64[9] = [0, 1, 3, 8, 2, 1, 2, 3, 4] %4 = pad(%3) {before=[0], after=[s]} %5 = reshape(%4) {shape=[1,s+9]}
 		%6: bool[4,1,1,9] = cast(%2) {to=bool}
 		%7 = attention(%0, %0, %0, %6, %9, %5) {scale=0.5} return %7 as "y" }`,
-	"sum rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,5]) { const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9] %1 = sum_rows(%0, %9)
+	"sum rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,5]) { const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9]
+		%1 = sum_sequences(%0, %9)
 		return %1 as "y" }`,
 	"qmatmul rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,13]) { const %1: i8[13,20] = data const %2: f32[20] = data const %3: f32[20] = data
 		const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9]
@@ -311,9 +312,9 @@ func sets() (all []*kernel.Set) {
 	}
 }
 
-// TestRowsAgreeWithEval runs every case by the kernels, at every level of instructions and with one and two workers, and by
+// TestKernelsAgreeWithEval runs every case by the kernels, at every level of instructions and with one and two workers, and by
 // the ops' own Eval.
-func TestRowsAgreeWithEval(t *testing.T) {
+func TestKernelsAgreeWithEval(t *testing.T) {
 	levels := sets()
 	if raced { // it looks at how steps share memory, which is one thing at all levels
 		levels = levels[len(levels)-1:]
@@ -327,7 +328,7 @@ func TestRowsAgreeWithEval(t *testing.T) {
 			devices = append(devices, d)
 		}
 	}
-	for _, list := range []map[string]string{rowCases, backendtest.RowCases, backendtest.PickCases} {
+	for _, list := range []map[string]string{kernelCases, backendtest.KernelCases, backendtest.PickCases} {
 		for name, text := range list {
 			for _, s := range []int{1, 2, 7, 16, 17, 63} {
 				check(t, fmt.Sprintf("%s, s=%d", name, s), text, s, devices...)
@@ -351,11 +352,11 @@ func TestLoopsAgreeWithEval(t *testing.T) {
 // TestAttentionOfNothing runs attention without keys, with all keys masked, and without queries.
 func TestAttentionOfNothing(t *testing.T) {
 	cases := map[string]string{
-		"keys":   backendtest.RowCases["attention keys"],
-		"masked": backendtest.RowCases["attention masked"],
+		"keys":   backendtest.KernelCases["attention keys"],
+		"masked": backendtest.KernelCases["attention masked"],
 		"causal": `(%0 "q": f32[2,3,2,4], %1 "k": f32[2,s,1,4], %2 "v": f32[2,s,1,5]) { %3 = attention(%0, %1, %2) {causal=true}
 			%4 = attention(%0, %1, %2) {nanguard=true, window=2} return %3 as "a", %4 as "b" }`,
-		"queries": backendtest.RowCases["attention"],
+		"queries": backendtest.KernelCases["attention"],
 		"f16":     `(%0 "q": f16[2,3,3,4], %1 "k": f16[2,s,3,4], %2 "v": f16[2,s,3,4]) { %4 = attention(%0, %1, %2) return %4 as "y" }`,
 		"quantised": `(%0 "q": u8[2,3,2,8], %1 "k": u8[2,s,2,8], %2 "v": i8[2,s,2,6], %3 "m": f32[2,1,1,s]) { const %4: f32[] = [0.01]
 			const %5: u8[] = [3] const %7: u8[] = [0] const %8: i8[] = [-2] const %9: f32[] = [0.003921569]

@@ -37,10 +37,10 @@ func openBy(t testing.TB, o backend.Options, lessen ...func(*native.Adapter)) *D
 	return d
 }
 
-// TestRowsAgreeWithEval runs every case by the kernels, the arena poisoned, and by the ops' own Eval.
-func TestRowsAgreeWithEval(t *testing.T) {
+// TestKernelsAgreeWithEval runs every case by the kernels, the arena poisoned, and by the ops' own Eval.
+func TestKernelsAgreeWithEval(t *testing.T) {
 	d := open(t, 0)
-	for name, text := range backendtest.RowCases {
+	for name, text := range backendtest.KernelCases {
 		for _, s := range []int{1, 2, 7, 16, 33, 65} {
 			check(t, d, fmt.Sprintf("%s, s=%d", name, s), text, s, onKernels(name))
 		}
@@ -71,8 +71,8 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// halfCases are products that may be in float16: plain, turned, of many splits, with operands that are at no whole vec4, and
-// with rows that do not lie evenly.
+// halfCases are products that may be in float16: plain, transposed, of many splits, with operands that are at no whole vec4, and
+// with rows that are not evenly spaced.
 var halfCases = []string{
 	`(%0 "x": f32[s,36]) { const %1: f32[36,132] = data const %2: f32[132] = data %3 = matmul(%0, %1, %2) return %3 as "y" }`,
 	`(%0 "x": f32[s,70]) { const %1: f32[36,70] = data %3 = matmul(%0, %1) {transb=true, act=relu} return %3 as "y" }`,
