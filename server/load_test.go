@@ -233,7 +233,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, 413, status, text)
 	require.Contains(t, text, "more tokens than the server queues")
 
-	m[0].Options = pipeline.Options{MemoryLimit: 64 << 10, Compile: rlxc.CompileOptions{Threads: 1}}
+	m[0].Options = pipeline.Options{MemoryLimit: 64 << 10, Sessions: 1, Compile: rlxc.CompileOptions{Threads: 1}}
 	_, h = start(t, Options{}, m...)
 	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)
 	require.Equal(t, 413, status, text)

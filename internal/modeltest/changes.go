@@ -49,7 +49,7 @@ const sometimes = 3
 
 type absent struct{}
 
-// value changes the value at a path and those in it. set puts another in its place, or takes it away.
+// value changes the value at a path and those in it. set replaces or removes it.
 func (c *changes) value(path string, v any, set func(any)) {
 	var b strings.Builder
 	differs := func(others ...any) {

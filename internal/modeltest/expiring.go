@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// An Expiring context is cancelled once it has been asked so many times.
+// An Expiring context is cancelled once it has been asked that many times.
 type Expiring struct {
 	context.Context
 	left   atomic.Int64
