@@ -41,7 +41,7 @@ import (
 )
 
 // Version is the version of the format that this package writes, and the only one that it reads.
-const Version = 1
+const Version = 2
 
 // ErrInvalid is what every error about the contents of a compiled file is, for errors.Is.
 var ErrInvalid = errors.New("invalid compiled model")

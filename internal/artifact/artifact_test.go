@@ -93,7 +93,7 @@ func TestOtherVersion(t *testing.T) {
 	data[8]++
 	_, err := Read(data, "small.rlxc")
 	require.ErrorIs(t, err, ErrInvalid)
-	require.ErrorContains(t, err, "small.rlxc: invalid compiled model: it has version 2 of the format, this rlxc reads version 1")
+	require.ErrorContains(t, err, "small.rlxc: invalid compiled model: it has version 3 of the format, this rlxc reads version 2")
 }
 
 // FuzzRead: whatever the bytes are, reading ends with a program that verifies or with an error.
