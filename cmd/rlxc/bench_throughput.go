@@ -41,10 +41,13 @@ const referenceBatch = 32
 // throughput measures how fast vectors of many texts are made, with the pipeline's own batches, and how fast the reference runs the
 // same numbers of tokens in batches sorted by length. Both do so in turn, in this process.
 func (b *benching) throughput(c *cobra.Command, model string) error {
-	threads := b.threadList[0]
-	o := pipeline.Options{Tokenizer: b.tokenizer, Sessions: b.sessions, Pooling: "mean", Compile: b.CompileOptions}
-	if b.sessions > 0 {
-		o.Compile.Threads = max(1, threads/b.sessions)
+	threads, sessions := b.threadList[0], b.sessions
+	if sessions == 0 && b.Backend == "cpu" && c.Flags().Changed("threads") { // else a batch would have all processors
+		sessions = threads
+	}
+	o := pipeline.Options{Tokenizer: b.tokenizer, Sessions: sessions, Pooling: "mean", Compile: b.CompileOptions}
+	if sessions > 0 {
+		o.Compile.Threads = max(1, threads/sessions)
 	}
 	m, err := pipeline.Open(c.Context(), model, o)
 	if err != nil {
@@ -55,7 +58,7 @@ func (b *benching) throughput(c *cobra.Command, model string) error {
 	if err != nil {
 		return err
 	}
-	report := &throughputReport{Model: model, Texts: len(texts), Sessions: b.sessions, Threads: threads}
+	report := &throughputReport{Model: model, Texts: len(texts), Sessions: sessions, Threads: threads}
 	for _, n := range lengths {
 		report.Tokens += n
 	}
