@@ -56,9 +56,11 @@ func TestSelect(t *testing.T) {
 	best, err := Select("")
 	require.NoError(t, err)
 	require.Equal(t, machineLevel(), best.Level)
+	require.Equal(t, machineCaches(), best.caches)
 	generic, err := Select("Generic")
 	require.NoError(t, err)
 	require.Equal(t, Generic, generic.Level)
+	require.Equal(t, defaultCaches, generic.caches, "a named level has the same caches on every machine")
 	_, err = Select("sse9")
 	require.ErrorContains(t, err, `unknown CPU level "sse9"`)
 	for level := machineLevel() + 1; level < numLevels; level++ {

@@ -44,7 +44,7 @@ var sets = sync.OnceValue(func() []*Set {
 var native = sync.OnceValue(func() *Set {
 	all := sets()
 	s := *all[len(all)-1]
-	s.caches = defaultCaches
+	s.caches = machineCaches()
 	return &s
 })
 
@@ -151,7 +151,7 @@ var defaultCaches = cacheSizes{l1: 32 << 10, l2: 512 << 10}
 
 // genericVariants sets every kernel to its plain Go form.
 func genericVariants(s *Set) {
-	s.caches = machineCaches()
+	s.caches = defaultCaches
 	s.gemm = tileGeneric(sumsF32, addFloats)
 	s.gemmS8 = tileGeneric(sumsS8, addWords)
 	s.gemmBF16 = tileGeneric(sumsBF16, addFloats)
