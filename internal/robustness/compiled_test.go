@@ -38,7 +38,7 @@ func forge(target, text string, sections ...section) []byte {
 		at += uint64(len(s.data))
 	}
 	header := encode(h)
-	out := append([]byte("\x89RLXC\r\n\x1a"), 1, 0, 0, 0)
+	out := binary.LittleEndian.AppendUint32([]byte("\x89RLXC\r\n\x1a"), artifact.Version)
 	out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(header, crc32.MakeTable(crc32.Castagnoli)))
 	out = binary.LittleEndian.AppendUint64(out, uint64(len(header)))
 	sizeAt := len(out)
