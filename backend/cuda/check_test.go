@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -72,25 +70,7 @@ func check(t *testing.T, d *Device, name, text string, s int) {
 // run loads a graph and runs it on the device twice, its arena poisoned: results are the same to the bit.
 func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Tensor, name string, kernels bool) []*tensor.Tensor {
 	t.Helper()
-	p := load(t, d, g, b, name, kernels)
-	m := d.NewMemory().(*gpu.Memory)
-	defer m.Close()
-	m.Poison(0xFF)
-	instance, err := p.Attach(m, nil)
-	require.NoError(t, err, name)
-	var kept, first []*tensor.Tensor
-	for range 2 {
-		out, err := instance.Run(context.Background(), inputs)
-		require.NoError(t, err, name)
-		first, kept = kept, nil
-		for _, x := range out {
-			kept = append(kept, x.Clone()) // m goes
-		}
-	}
-	for i := range first {
-		require.Equal(t, first[i].Bytes(), kept[i].Bytes(), name)
-	}
-	return kept
+	return backendtest.RunTwice(t, d, load(t, d, g, b, name, kernels), inputs, name)
 }
 
 func TestPoison(t *testing.T) {

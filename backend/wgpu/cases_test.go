@@ -1,7 +1,6 @@
 package wgpu
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
-	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -173,24 +171,7 @@ func run(t *testing.T, d *Device, g *ir.Graph, b ir.Binding, inputs []*tensor.Te
 	if kernels {
 		require.Empty(t, p.HostSteps(), name)
 	}
-	m := d.NewMemory().(*gpu.Memory)
-	defer m.Close()
-	m.Poison(0xFF)
-	instance, err := p.Attach(m, nil)
-	require.NoError(t, err, name)
-	var kept, first []*tensor.Tensor
-	for range 2 {
-		out, err := instance.Run(context.Background(), inputs)
-		require.NoError(t, err, name)
-		first, kept = kept, nil
-		for _, x := range out {
-			kept = append(kept, x.Clone()) // m goes
-		}
-	}
-	for i := range first {
-		require.Equal(t, first[i].Bytes(), kept[i].Bytes(), name)
-	}
-	return kept
+	return backendtest.RunTwice(t, d, p, inputs, name)
 }
 
 func TestEmpty(t *testing.T) { backendtest.Empty(t, open(t, 0), true) }

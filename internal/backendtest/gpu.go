@@ -85,6 +85,28 @@ func Poison(t *testing.T, d backend.Device) {
 	}
 }
 
+// RunTwice runs a program twice, the arena poisoned: results are the same to the bit.
+func RunTwice(t *testing.T, d backend.Device, p backend.Program, inputs []*tensor.Tensor, name string) (results []*tensor.Tensor) {
+	t.Helper()
+	m := d.NewMemory().(*gpu.Memory)
+	defer m.Close()
+	m.Poison(0xFF)
+	in, err := p.Attach(m, nil)
+	require.NoError(t, err, name)
+	for again := range 2 {
+		out, err := in.Run(context.Background(), inputs)
+		require.NoError(t, err, name)
+		for i, x := range out {
+			if again == 0 {
+				results = append(results, x.Clone()) // the next run overwrites x
+			} else {
+				require.Equal(t, results[i].Bytes(), x.Bytes(), name)
+			}
+		}
+	}
+	return results
+}
+
 // Launches returns what runs the launches of a graph several times over, without copies of inputs and outputs.
 func Launches(t testing.TB, d backend.Device, r *gpu.Runtime, g *ir.Graph, b ir.Binding, repeats int) (run func()) {
 	bound, err := g.Bind(b, false)
