@@ -41,6 +41,9 @@ func (s *Server) GRPC() http.Handler {
 		}
 		defer done()
 		g.ServeHTTP(w, admitted)
+		if err := context.Cause(admitted.Context()); err != nil && w.Header().Get("Content-Type") == "" {
+			refuse(w, err) // grpc answers nothing where a call ends before its message
+		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.bounded(w, r, call) })
 }

@@ -237,18 +237,27 @@ func TestServeGRPCBadClients(t *testing.T) {
 	for range 40 {
 		require.Equal(t, codes.Unauthenticated, status.Code(silent(t.Context(), bad).RecvMsg(new(oippb.ModelInferResponse))))
 	}
-	var held []grpc.ClientStream
+	ended := make(chan codes.Code, 100)
+	hold := func() {
+		s := silent(keyed, bad)
+		go func() { ended <- status.Code(s.RecvMsg(new(oippb.ModelInferResponse))) }()
+	}
 	for range 4 {
-		held = append(held, silent(keyed, bad))
+		hold()
 	}
 	require.Eventually(t, func() bool {
+		select {
+		case c := <-ended: // a request below had the position first
+			require.Equal(t, codes.ResourceExhausted, c)
+			hold()
+		default:
+		}
 		return status.Code(bad.Invoke(keyed, infer, &oippb.ModelInferRequest{}, new(oippb.ModelInferResponse))) == codes.ResourceExhausted
 	}, 3*time.Second, time.Millisecond)
 	require.Equal(t, codes.NotFound, status.Code(good.Invoke(keyed, infer, &oippb.ModelInferRequest{ModelName: "x"},
 		new(oippb.ModelInferResponse))))
-	for _, s := range held {
-		require.Contains(t, []codes.Code{codes.DeadlineExceeded, codes.Internal, codes.Canceled, codes.Unavailable},
-			status.Code(s.RecvMsg(new(oippb.ModelInferResponse))))
+	for range 4 {
+		require.Contains(t, []codes.Code{codes.DeadlineExceeded, codes.Internal, codes.Canceled, codes.Unavailable}, <-ended)
 	}
 	require.Equal(t, exitDone, stop(), "%s", log)
 }
