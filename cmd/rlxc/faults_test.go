@@ -81,7 +81,7 @@ func written(t *testing.T) map[string]string {
 	return all
 }
 
-// A full writer takes so many bytes.
+// A full writer takes that many bytes.
 type full struct {
 	bytes.Buffer
 	left int

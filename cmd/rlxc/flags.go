@@ -79,6 +79,14 @@ func needs(c *cobra.Command, other string, names ...string) error {
 	return nil
 }
 
+// least finds a number below the least that a flag takes.
+func least(flag string, value, want int) error {
+	if value < want {
+		return usagef("--%s %d: want at least %d", flag, value, want)
+	}
+	return nil
+}
+
 // byHand is a flag that goes before an environment variable, also if its value leaves the choice to that.
 type byHand struct {
 	options.Value

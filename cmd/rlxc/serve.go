@@ -208,8 +208,8 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 	}{{"max-texts", o.MaxTexts, 1}, {"max-requests", o.MaxRequests, 1}, {"timeout", int(o.Timeout), 1}, {"read-timeout", int(s.read), 1},
 		{"max-body", int(s.maxBody), 1}, {"queue", s.open.Queue, 1}, {"drain", int(s.drain), 0}, {"batch-tokens", s.open.BatchTokens, 0},
 		{"sessions", s.open.Sessions, 0}, {"max-length", s.open.MaxLength, 0}} {
-		if x.value < x.want {
-			return o, usagef("--%s %d: want at least %d", x.flag, x.value, x.want)
+		if err := least(x.flag, x.value, x.want); err != nil {
+			return o, err
 		}
 	}
 	if limit := s.open.Compile.MemoryLimit; limit != 0 && limit < leastMemory {

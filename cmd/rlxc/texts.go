@@ -218,8 +218,9 @@ func (t *textCommand) do(c *cobra.Command, m *pipeline.Model, in *textReader, k 
 // formats finds the format of -o, and what copied fields become there.
 func (t *textCommand) formats(c *cobra.Command) error {
 	for _, name := range []string{"top", "dimensions", "max-length", "sessions"} {
-		if n, err := c.Flags().GetInt(name); err == nil && n < 0 {
-			return usagef("--%s %d: want at least 0", name, n)
+		n, _ := c.Flags().GetInt(name) // 0 where a command has no such flag
+		if err := least(name, n, 0); err != nil {
+			return err
 		}
 	}
 	if t.output == "" {

@@ -162,7 +162,7 @@ func (v *simd) constant(x float64) reg.VecVirtual {
 // by writing the code once into the void. AVX2 has no registers to spare.
 func (v *simd) preload(emit func()) { v.preloadAtMost(24, emit) }
 
-// preloadAtMost is preload of so many constants.
+// preloadAtMost is preload of at most that many constants.
 func (v *simd) preloadAtMost(most int, emit func()) {
 	if !v.wide {
 		return
