@@ -292,7 +292,7 @@ func documentFolder(t *testing.T) string {
 	const texts = "A cat sits on the mat.\nStock prices fell today.\n"
 	for name, content := range map[string]string{
 		repository + "refs/main": commit,
-		"texts.txt":              texts, "passages.txt": texts, "letters.txt": texts, "notes/a.txt": texts,
+		"texts.txt":              texts, "passages.txt": texts, "letters.txt": texts, "notes.txt": texts, "notes/a.txt": texts,
 		"lengths.txt":   "8\n3\n5\n",
 		"ids.npy":       array.String(),
 		"keys":          "secret\n",

@@ -132,13 +132,20 @@ type textFlags struct {
 }
 
 func (t *textFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&t.input, "input", "", "file of texts: one a line, .jsonl, .csv, each also .gz or .zst, or .parquet; - for the standard "+
-		"input")
+	f.StringVar(&t.input, "input", "", "file of texts: one a line, .jsonl, .csv, each also .gz or .zst, or .parquet; a folder with one text "+
+		"in each file; - for the standard input")
 	f.StringVar(&t.field, "field", "", "field or column of the text (default text)")
 }
 
-// openTexts reads a file by the end of its name; "-" is the standard input, JSON objects if a field is named.
+// openTexts reads a folder, or a file by the end of its name; "-" is the standard input, JSON objects if a field is named.
 func openTexts(t textFlags, stdin io.Reader) (_ *textReader, err error) {
+	if info, err := os.Stat(t.input); err == nil && info.IsDir() {
+		r, err := folderRecords(t.input)
+		if err != nil {
+			return nil, err
+		}
+		return readTexts(t, t.input, r)
+	}
 	in := &textFile{name: t.input, lines: bufio.NewReaderSize(stdin, 1<<20)}
 	format := plainFormat
 	done := func() error { return nil }
@@ -160,7 +167,7 @@ func openTexts(t textFlags, stdin io.Reader) (_ *textReader, err error) {
 	}
 	if !format.fields && (t.field != "" || t.second != "" || len(t.copied) > 0) {
 		return nil, errors.Join(done(),
-			usagef("--field, --second-field and --copy-field require a .jsonl, .csv or .parquet file, or the standard input"))
+			usagef("--field, --second-field and --copy-field require a folder, a .jsonl, .csv or .parquet file, or the standard input"))
 	}
 	r, err := format.read(in)
 	if err != nil {

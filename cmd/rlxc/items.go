@@ -99,7 +99,7 @@ func readTexts(t textFlags, file string, r records) (*textReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &textReader{position: r.position, size: r.size()}
+	out := &textReader{position: r.position, size: r.size(), close: func() error { return nil }}
 	for _, name := range copied {
 		out.copied = append(out.copied, &column{name, r.node(name)})
 	}

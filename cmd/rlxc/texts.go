@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -275,9 +276,14 @@ func (t *textCommand) openOutput(c *cobra.Command, k task, copied []*column) (*r
 		}
 	}
 	run := strings.Join(os.Args, "\x00")
-	if info, err := os.Stat(t.input); err == nil {
-		run += fmt.Sprint("\x00", info.Size(), info.ModTime().UnixNano())
-	}
+	filepath.WalkDir(t.input, func(_ string, d fs.DirEntry, err error) error { // the file, or those of a folder
+		if err == nil {
+			if info, err := d.Info(); err == nil {
+				run += fmt.Sprint("\x00", info.Size(), info.ModTime().UnixNano())
+			}
+		}
+		return nil
+	})
 	return openResults(t.output, run, t.format.open(t, k, copied, size), t.packed)
 }
 
