@@ -101,6 +101,8 @@ type CompileStats struct {
 	Packed int `json:"packed"`
 	// PackedFor is the target of the weights in a compiled file, if it differs from the requested target. Such weights are packed again.
 	PackedFor string `json:"packed_for,omitempty"`
+	// Padded is why runs do not skip padding tokens, if CompileOptions.Unpad was set and the model does not allow it.
+	Padded string `json:"padded,omitempty"`
 }
 
 // AllValues taps every value that has a name in the model and that survives rewriting.
@@ -129,7 +131,7 @@ func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error)
 // Stats returns what Compile did.
 func (p *Program) Stats() CompileStats {
 	s := p.engine.Stats()
-	return CompileStats{s.Level, s.Compiled, s.Prepared, s.Packed, s.PackedFor}
+	return CompileStats{s.Level, s.Compiled, s.Prepared, s.Packed, s.PackedFor, s.Rewrites.Padded}
 }
 
 // CacheStats describes the cached memory plans of a program. One plan serves all sizes for which a separate plan would not be much

@@ -54,7 +54,7 @@ func (c *Client) file(ctx context.Context, r *repo, revision, name string, liste
 			return path, err
 		}
 		if c.Offline {
-			return "", fmt.Errorf("%w %s: HF_HUB_OFFLINE is set, so it is not downloaded", ErrOffline, r.cache)
+			return "", fmt.Errorf("%w %s: %w", ErrOffline, r.cache, offlineError(r.id))
 		}
 	}
 	m, err := c.head(ctx, r.id, revision, name)

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,6 +59,9 @@ func (c *Client) snapshot(ctx context.Context, s *Snapshot, want func([]string) 
 		s.Stale, offline = err, true
 		entries, err = c.entries(ctx, r, s.Commit, offline)
 	}
+	if errors.Is(err, ErrOffline) {
+		err = fmt.Errorf("%w: %w", err, cmp.Or(s.Stale, offlineError(s.ID)))
+	}
 	if err != nil {
 		return err
 	}
@@ -72,11 +76,7 @@ func (c *Client) snapshot(ctx context.Context, s *Snapshot, want func([]string) 
 	}
 	get := func(ctx context.Context, name string) error {
 		if offline && !isFile(r.pointer(s.Commit, name)) {
-			why := errors.New("HF_HUB_OFFLINE is set")
-			if s.Stale != nil {
-				why = s.Stale
-			}
-			return fmt.Errorf("%s is %w %s: %w; download it with: rlxc pull %s", name, ErrOffline, c.Cache, why, s.ID)
+			return fmt.Errorf("%s is %w %s: %w", name, ErrOffline, c.Cache, cmp.Or(s.Stale, offlineError(s.ID)))
 		}
 		if _, err := c.file(ctx, r, s.Commit, name, entries[name]); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -133,12 +133,16 @@ func (c *Client) commit(ctx context.Context, r *repo, revision string) (commit s
 		}
 		stale = err
 	} else {
-		stale = errors.New("HF_HUB_OFFLINE is set")
+		stale = offlineError(r.id)
 	}
 	if commit = r.commit(revision); commit == "" {
-		return "", nil, fmt.Errorf("%w %s: %w; download it with: rlxc pull %s", ErrOffline, c.Cache, stale, r.id)
+		return "", nil, fmt.Errorf("%w %s: %w", ErrOffline, c.Cache, stale)
 	}
 	return commit, stale, nil
+}
+
+func offlineError(id string) error {
+	return fmt.Errorf("HF_HUB_OFFLINE is set: download it once by HF_HUB_OFFLINE=0 rlxc pull %s", id)
 }
 
 // An entry is a file in a listing, as huggingface_hub keeps it.
@@ -242,7 +246,7 @@ func (r *repo) walk(commit string) (map[string]*entry, error) {
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("commit %s is %w %s; download it with: rlxc pull %s", commit, ErrOffline, r.cache, r.id)
+		return nil, fmt.Errorf("commit %s is %w %s", commit, ErrOffline, r.cache)
 	}
 	return files, err
 }

@@ -320,7 +320,7 @@ func clash(input string) string {
 	if input == "" {
 		return whence(input)
 	}
-	return whence(input) + " (if the model means two sizes, open it with independent sizes)"
+	return whence(input) + " (if the model means two sizes, use --independent-sizes, in Go rlxc.WithIndependentSizes)"
 }
 
 func sizeText(d Dim, n int) string {

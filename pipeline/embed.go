@@ -220,7 +220,7 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 	return m.run(ctx, "embed", sequences)
 }
 
-// pooled makes one vector of a sequence's; skip tokens at the beginning do not count.
+// pooled makes one vector from a sequence's; skip tokens at the beginning do not count.
 func pooled(b *batch, at int, name string, pool *pooling, skip int) ([]float32, error) {
 	if pool == nil {
 		v, err := b.vector(name, at)

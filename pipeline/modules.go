@@ -33,7 +33,7 @@ type pooling struct {
 	includePrompt bool
 }
 
-// A Pooling makes one vector of the vectors of tokens. The names are those of sentence-transformers.
+// A Pooling makes one vector from the vectors of tokens. The names are those of sentence-transformers.
 type Pooling string
 
 // The poolings.

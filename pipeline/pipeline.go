@@ -49,7 +49,7 @@ type Options struct {
 
 	// Compile holds the options of the compilation. Threads is the maximum per batch; 0 means all processors, which concurrent batches
 	// share. Device may name several devices, separated by commas. Each device has a program, and a batch goes to the device with the
-	// fewest.
+	// fewest batches in progress.
 	Compile rlxc.CompileOptions
 	// Sessions is the number of concurrent batches. 0 means that of Defaults.
 	Sessions int
@@ -238,7 +238,7 @@ func find(ctx context.Context, what string, o Options) (path string, origin *Fin
 	}
 	s, missing := client.Snapshot(ctx, id, cmp.Or(revision, o.Revision), Files(o.Variant))
 	if info, bad := os.Stat(filepath.Dir(what)); missing != nil && bad == nil && info.IsDir() { // what is meant is beside what is there
-		return "", nil, kindError{fmt.Errorf("%q is not a path (%w), and the hub has no such model to download", what, err), missing}
+		return "", nil, fmt.Errorf("%q is not a path; as an id of the hub: %w", what, missing)
 	}
 	if missing != nil {
 		return "", nil, missing

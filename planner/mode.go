@@ -56,8 +56,8 @@ func ParseMode(text string) (Mode, error) {
 			if name == text {
 				return Mode(m), nil
 			}
-			names = append(names, name)
 		}
+		names = append(names, row.name)
 	}
 	return 0, fmt.Errorf("unknown planner mode %q: use one of %s", text, strings.Join(names, ", "))
 }

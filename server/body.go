@@ -51,28 +51,28 @@ func (s *scanner) decodeStruct(to []reflect.Value, path string) (int, error) {
 		return 0, err
 	}
 	best := 0
-	for i, name := range strange {
+	for i, unknown := range strange {
 		err := wrong(to[i], path)
-		if name == "" && err == nil {
+		if unknown == nil && err == nil {
 			return i, nil
 		}
-		if name == "" || err == nil {
+		if unknown == nil || err == nil {
 			best = i
 		}
 	}
 	if err := wrong(to[best], path); err != nil {
 		return best, err
 	}
-	return best, invalid(strange[best], "it is unknown here: remove it")
+	return best, strange[best]()
 }
 
 // structs reads an object into several structs. A value goes to the first that takes it, and an object to all that do. It returns the
-// first field that each struct does not have; null is not a value.
-func (s *scanner) structs(to []reflect.Value, path string) (strange []string, err error) {
-	strange = make([]string, len(to))
-	note := func(i int, name string) {
-		if strange[i] == "" {
-			strange[i] = name
+// error of the first field that each struct does not have; null is not a value.
+func (s *scanner) structs(to []reflect.Value, path string) (strange []func() error, err error) {
+	strange = make([]func() error, len(to))
+	note := func(i int, err func() error) {
+		if strange[i] == nil {
+			strange[i] = err
 		}
 	}
 	seen := map[string]bool{}
@@ -98,8 +98,10 @@ func (s *scanner) structs(to []reflect.Value, path string) (strange []string, er
 			}
 			switch {
 			case c == 'n' && !ok:
-			case !ok || !begins(f, c):
-				note(i, path+key)
+			case !ok:
+				note(i, func() error { return unknown(path+key, to[i:i+1]) })
+			case !begins(f, c):
+				note(i, func() error { return invalid(path+key, "it is %s, which does not go with the other fields", kindOf(c)) })
 			case c == '{' && plainStruct(f):
 				objects, of = append(objects, f), append(of, i)
 			}
@@ -108,7 +110,7 @@ func (s *scanner) structs(to []reflect.Value, path string) (strange []string, er
 		case taken < 0 && c == 'n':
 			return s.word("null")
 		case taken < 0:
-			return invalid(path+key, "it is unknown here: remove it")
+			return unknown(path+key, to)
 		}
 		value := field(to[taken], key)
 		if c == '{' && plainStruct(value) {
@@ -128,6 +130,16 @@ func (s *scanner) structs(to []reflect.Value, path string) (strange []string, er
 		}
 		return nil
 	})
+}
+
+// unknown is the error of a field that none of some structs has.
+func unknown(name string, structs []reflect.Value) error {
+	var known []string
+	for _, v := range structs {
+		known = append(known, fieldNames(v.Type())...)
+	}
+	slices.Sort(known)
+	return invalid(name, "it is unknown here: the fields are %s", strings.Join(slices.Compact(known), ", "))
 }
 
 // plainStruct reports whether a field is an object whose fields are those of a struct.
@@ -195,6 +207,18 @@ func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
 		}
 	}
 	return reflect.Value{}, false
+}
+
+// fieldNames lists the fields of a struct by their names in JSON.
+func fieldNames(t reflect.Type) (names []string) {
+	for _, f := range tagsOf(t) {
+		if f.embedded {
+			names = append(names, fieldNames(f.kind)...)
+		} else if f.name != "" && f.exported {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
 
 // wrong is an error if a field that is tagged as required is empty, or one has a value that its tag does not allow.

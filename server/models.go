@@ -89,7 +89,11 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 	default:
 		return nil, err
 	}
-	if st := m.tensors.program.Stats(); st.PackedFor != "" {
+	st := m.tensors.program.Stats()
+	if st.Padded != "" {
+		s.options.Log.Warn("padding is not skipped", "model", e.Name, "because", st.Padded)
+	}
+	if st.PackedFor != "" {
 		s.options.Log.Warn("the file's weights were packed again", "model", e.Name, "packed for", st.PackedFor, "weights", st.Packed)
 	}
 	m.stamps = stampsOf(m.model)

@@ -34,7 +34,7 @@ type Options struct {
 	// MaxBody is the maximum size of a body, in bytes. 0 means 32 MiB.
 	MaxBody int64
 	// MaxRequests is the maximum number of concurrent requests; 0 means 512. Further requests are refused. MaxHeld is the maximum number
-	// of bytes that they hold together: their bodies, what is made of them, what waits, and their answers. 0 means eight times MaxBody.
+	// of bytes that they hold together: bodies, decoded requests, waiting work, and answers. 0 means eight times MaxBody.
 	// One peer gets at most half of both.
 	MaxRequests int
 	MaxHeld     int64

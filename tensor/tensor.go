@@ -102,7 +102,8 @@ func FromBytes(d DType, shape Shape, data []byte) (*Tensor, error) {
 	return &Tensor{dtype: d, shape: shape.Clone(), data: data}, nil
 }
 
-// FromSlice makes a tensor that shares data. Without a shape it is a vector. It panics if the lengths differ.
+// FromSlice makes a tensor that shares data. Without a shape it is a vector. It panics if len(data) is not the
+// product of the sizes.
 func FromSlice[T Element](data []T, shape ...int) *Tensor {
 	if shape == nil {
 		shape = []int{len(data)}
@@ -119,7 +120,8 @@ func FromSlice[T Element](data []T, shape ...int) *Tensor {
 	return t
 }
 
-// FromStrings makes a string tensor. Without a shape it is a vector. It panics if the lengths differ.
+// FromStrings makes a string tensor. Without a shape it is a vector. It panics if len(data) is not the
+// product of the sizes.
 func FromStrings(data []string, shape ...int) *Tensor {
 	if shape == nil {
 		shape = []int{len(data)}

@@ -49,7 +49,7 @@ func (b *benching) throughput(c *cobra.Command, model string) error {
 	if sessions > 0 {
 		o.Compile.Threads = max(1, threads/sessions)
 	}
-	m, err := pipeline.Open(c.Context(), model, o)
+	m, err := openText(c.Context(), model, o)
 	if err != nil {
 		return err
 	}

@@ -118,6 +118,7 @@ type compileReport struct {
 	StepList  []stepRow      `json:"step_list"`
 	Reference string         `json:"reference,omitempty"` // steps that run by reference code
 	Why       []string       `json:"near_misses,omitempty"`
+	Padding   string         `json:"padding,omitempty"`  // what --unpad did
 	Warnings  []string       `json:"warnings,omitempty"` // see rlxc.Model.Warnings
 	File      string         `json:"file,omitempty"`     // that was written
 	Bytes     int64          `json:"bytes,omitempty"`
@@ -144,6 +145,11 @@ func newCompileReport(src *source, e *own, why bool) *compileReport {
 		Steps: rewrites.Steps, Packed: stats.Packed, Custom: map[string]int{}, Warnings: e.model.Warnings()}
 	for _, rule := range rewrites.Rules {
 		r.Rewrites = append(r.Rewrites, rewriteRow{rule.Pass, rule.Rule, rule.Count})
+	}
+	if e.program.Unpadded() {
+		r.Padding = "padding is skipped"
+	} else if stats.Padded != "" {
+		r.Padding = "padding is not skipped: " + stats.Padded
 	}
 	if why {
 		for _, miss := range rewrites.NearMisses {
@@ -190,6 +196,9 @@ func (r *compileReport) text(out io.Writer) error {
 	}
 	for _, miss := range r.Why {
 		fmt.Fprintf(out, "near miss: %s\n", miss)
+	}
+	if r.Padding != "" {
+		fmt.Fprintln(out, r.Padding)
 	}
 	printWarnings(out, r.Warnings)
 	fmt.Fprintf(out, "%s: %d nodes → %d operations → %d steps at -O %s; %d weights packed\n", r.Model, r.ONNXNodes, r.Nodes, r.Steps,

@@ -132,8 +132,8 @@ type textFlags struct {
 }
 
 func (t *textFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&t.input, "input", "", "file of texts: one a line, .jsonl, .csv, each also .gz or .zst, or .parquet; a folder with one text "+
-		"in each file; - for the standard input")
+	f.StringVar(&t.input, "input", "", "file of texts: one a line, .jsonl, .csv, each also .gz or .zst, or .parquet; "+
+		"a folder with one text in each file; - for the standard input")
 	f.StringVar(&t.field, "field", "", "field or column of the text (default text)")
 }
 

@@ -207,7 +207,7 @@ func openRegular(file string, flag int, stat func(string) (os.FileInfo, error)) 
 	case errors.Is(err, os.ErrNotExist) && flag&os.O_CREATE != 0:
 		return os.OpenFile(file, flag|os.O_EXCL, 0o666)
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", file, errors.Unwrap(err)) // without the name of the system call
 	case !before.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file (- is the standard input)", file)
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -100,11 +101,30 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, errCheck):
 		return exitCheck
 	case !*started || errors.As(err, &usage):
-		fmt.Fprintf(out, "%s: %v\nRun \"%s --help\" for usage.\n", cmd.CommandPath(), err, cmd.CommandPath())
+		fmt.Fprintf(out, "%s: %s\nRun \"%s --help\" for usage.\n", cmd.CommandPath(), plainUsage(err), cmd.CommandPath())
 		return exitUsage
 	}
 	fmt.Fprintf(out, "rlxc: %v\n", err)
 	return exitInput
+}
+
+// groupError matches what cobra reports of flags that require or exclude each other.
+var groupError = regexp.MustCompile(`flags in the group \[(.*?)\](.*)`)
+
+// plainUsage is the text of an error in the command line.
+func plainUsage(err error) string {
+	m := groupError.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err.Error()
+	}
+	flags := "--" + strings.ReplaceAll(m[1], " ", ", --")
+	switch {
+	case strings.Contains(m[2], "none of the others"):
+		return "these flags exclude each other: " + flags
+	case strings.Contains(m[2], "must all be set"):
+		return "these flags require each other: " + flags
+	}
+	return "one of these flags is required: " + flags
 }
 
 // newRoot returns the command tree. started is set when a command starts. An error before that is a mistake in the command line that
@@ -116,8 +136,8 @@ func newRoot() (root *cobra.Command, started *bool) {
 		Long: `rlxc compiles ONNX models ahead of time and runs them.
 
 M is a model file, a compiled .rlxc file, a folder that holds model.onnx, or the name of a built-in model
-(see "rlxc models"). A path that exists takes precedence over a name. Commands on texts and serve also
-take the id of a model on the Hugging Face Hub.
+(see "rlxc models"). A path that exists takes precedence over a name. Commands on texts and serve take the
+id of a model on the Hugging Face Hub instead of the name of a built-in model.
 
 The exit code is 0 on success, 1 if a check failed, 2 if the command line is invalid, 3 if the model, an
 input or the environment is invalid, and 130 or 143 after an interrupt.`,

@@ -22,10 +22,10 @@ func modelsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "models [NAME]",
 		Short: "list the built-in models, or write one to a file",
-		Long: `models lists the built-in models, which every command accepts by name. With a name and -o it writes the
-model to an .onnx file. The weights are random, and equal seeds produce equal bytes. A suffix selects a
-form: -int8, -qdq and -int4 are quantised, -fp16 is half precision, and -fused uses the operators that
-onnxruntime's optimiser writes.`,
+		Long: `models lists the built-in models. Commands take their names, except for serve and the commands on texts:
+built-in models have no tokenizer. With a name and -o it writes the model to an .onnx file. The weights are
+random, and equal seeds produce equal bytes. A suffix selects a form: -int8, -qdq and -int4 are quantised,
+-fp16 is half precision, and -fused uses the operators that onnxruntime's optimiser writes.`,
 		Example: `  rlxc models
   rlxc models bert-base -o bert-base.onnx
   rlxc models bert-base-int8 -o small.onnx

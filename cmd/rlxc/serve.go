@@ -149,7 +149,7 @@ func fromEnvironment(f *pflag.FlagSet) (err error) {
 }
 
 // models are those of a command line.
-func (s *serving) models(args []string) []server.Model {
+func (s *serving) models(args []string) ([]server.Model, error) {
 	list := make([]server.Model, len(args))
 	o := s.open
 	if s.prompt != "" {
@@ -161,9 +161,12 @@ func (s *serving) models(args []string) []server.Model {
 		if _, err := os.Stat(arg); !ok || err == nil {
 			name, path = modelName(arg), arg
 		}
+		if err := withTokenizer(path); err != nil {
+			return nil, err
+		}
 		list[i] = server.Model{Name: name, Path: path, Options: o}
 	}
-	return list
+	return list, nil
 }
 
 // modelName names a model by its path or id: the last informative part.
@@ -275,7 +278,11 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		return err
 	}
 	defer first.Close()
-	handler, err := server.New(c.Context(), s.models(args), o)
+	served, err := s.models(args)
+	if err != nil {
+		return err
+	}
+	handler, err := server.New(c.Context(), served, o)
 	if err != nil {
 		return err
 	}

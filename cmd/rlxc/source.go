@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,6 +70,23 @@ func (o *modelFlags) find(m string) (*source, error) {
 
 func fileSource(file string) *source {
 	return &source{name: file, path: file, folder: os.DirFS(filepath.Dir(file)), file: filepath.Base(file)}
+}
+
+// openText opens a model for texts.
+func openText(ctx context.Context, what string, o pipeline.Options) (*pipeline.Model, error) {
+	if err := withTokenizer(what); err != nil {
+		return nil, err
+	}
+	return pipeline.Open(ctx, what, o)
+}
+
+// withTokenizer is an error for a built-in model, which has none.
+func withTokenizer(what string) error {
+	_, builtIn := models.Lookup(what)
+	if _, err := os.Stat(what); builtIn && err != nil {
+		return fmt.Errorf("%s is a built-in model, which has no tokenizer: name a folder that has one, or an id of the hub", what)
+	}
+	return nil
 }
 
 // open reads the model and lowers it.

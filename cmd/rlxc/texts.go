@@ -55,7 +55,7 @@ func (t *textCommand) register(c *cobra.Command, pairs string) {
 func (t *textCommand) model(c *cobra.Command, what string) (*pipeline.Model, error) {
 	t.open.MemoryLimit = t.open.Compile.MemoryLimit // of all sessions together
 	boundHeap(0)
-	m, err := pipeline.Open(c.Context(), what, t.open)
+	m, err := openText(c.Context(), what, t.open)
 	if err == nil {
 		warnRepacked(what, m.Program())
 	}
@@ -76,6 +76,11 @@ func (t *textFlags) texts(c *cobra.Command, args []string) (*textReader, error) 
 		return nil, usagef("no texts: add texts as arguments, --input FILE, or - for the standard input")
 	case t.field != "" || t.second != "" || len(t.copied) > 0:
 		return nil, usagef("--field, --second-field and --copy-field require --input")
+	}
+	for _, text := range args {
+		if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() {
+			fmt.Fprintf(c.ErrOrStderr(), "%s is taken as a text: --input reads the texts of a file\n", text)
+		}
 	}
 	return textArguments(args), nil
 }

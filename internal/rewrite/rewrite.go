@@ -32,7 +32,7 @@ type pass struct {
 	merge bool // cse whenever the rules went through the graph
 	run   func(g *ir.Graph) int
 	// prove, where Options.Unpad asks for it, changes the graph or says what is in the way.
-	prove func(g *ir.Graph, t *target.Target, exact bool) (int, *NearMiss)
+	prove func(g *ir.Graph, t *target.Target, exact bool) (count int, why string)
 	index *byKind // of the rules: subgraphs are graphs, too, and a model may have 100,000
 }
 
@@ -97,6 +97,7 @@ type Stats struct {
 	Steps         int         // nodes that are not views: what remains to be run
 	Rules         []RuleCount // those that applied, in the order of the passes
 	NearMisses    []NearMiss
+	Padded        string // why padding is not skipped, where Options.Unpad asked for it
 	// Endless names the passes whose rules did not terminate and were stopped, each with the busiest rule. This is an error in the rules.
 	// The graph is still correct, but perhaps slower than possible.
 	Endless []string
@@ -138,6 +139,9 @@ func run(ctx context.Context, g *ir.Graph, t *target.Target, o Options, subgraph
 	misses := map[*ir.Node][]NearMiss{}
 	for i, p := range passes {
 		if p.level > o.Level {
+			if p.prove != nil && o.Unpad {
+				s.Padded = "only -O 2 skips it"
+			}
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -146,7 +150,16 @@ func run(ctx context.Context, g *ir.Graph, t *target.Target, o Options, subgraph
 		if p.prove != nil && (!o.Unpad || subgraph) {
 			continue
 		}
-		counts, endless := p.apply(g, t, how{merge: p.merge, exact: o.Exact, subgraph: subgraph}, misses)
+		var counts []RuleCount
+		var endless string
+		if p.prove != nil {
+			var n int
+			if n, s.Padded = p.prove(g, t, o.Exact); s.Padded == "" {
+				counts = []RuleCount{{p.name, p.name, n}}
+			}
+		} else {
+			counts, endless = p.apply(g, t, how{merge: p.merge, exact: o.Exact, subgraph: subgraph}, misses)
+		}
 		s.Rules = append(s.Rules, counts...)
 		if endless != "" {
 			s.Endless = append(s.Endless, p.name+": "+endless)
@@ -166,7 +179,6 @@ func run(ctx context.Context, g *ir.Graph, t *target.Target, o Options, subgraph
 	if o.Level > O0 {
 		g.Renumber()
 	}
-	s.NearMisses = append(s.NearMisses, misses[nil]...) // of no node alone
 	for _, n := range g.Nodes {
 		s.NearMisses = append(s.NearMisses, misses[n]...) // those of nodes that went away after all were no misses
 		if !n.Op.Kind().Has(ir.View) {
@@ -178,14 +190,6 @@ func run(ctx context.Context, g *ir.Graph, t *target.Target, o Options, subgraph
 }
 
 func (p pass) apply(g *ir.Graph, t *target.Target, h how, misses map[*ir.Node][]NearMiss) (counts []RuleCount, endless string) {
-	if p.prove != nil {
-		n, miss := p.prove(g, t, h.exact)
-		if miss != nil {
-			misses[nil] = append(misses[nil], *miss)
-			return nil, ""
-		}
-		return []RuleCount{{p.name, p.name, n}}, ""
-	}
 	if p.run != nil {
 		if n := p.run(g); n > 0 {
 			counts = append(counts, RuleCount{p.name, p.name, n})

@@ -16,21 +16,21 @@ import (
 // The proof goes through the graph once and notes what becomes of every node that a packed value reaches (plan). Only when all of them
 // have a rule, and every output can be computed, does the graph change. Otherwise it stays as it was, and the miss names the
 // node in the way.
-func unpad(g *ir.Graph, t *target.Target, exact bool) (count int, miss *NearMiss) {
+func unpad(g *ir.Graph, t *target.Target, exact bool) (count int, why string) {
 	u := &unpadding{g: g, t: t, gone: weakFills, plans: map[*ir.Node]*packedNode{}, dropped: map[*ir.Node]bool{},
 		types: map[*ir.Value]ir.Type{}, late: map[*ir.Value]bool{},
 		zero: map[*ir.Value]bool{}, masks: map[*ir.Value]*maskValue{}, unmasked: map[*ir.Value]*ir.Value{}, made: map[*ir.Value]*ir.Value{}}
 	if exact {
 		u.gone = lowestFills
 	}
-	if miss := u.prove(); miss != nil {
+	if why := u.prove(); why != "" {
 		for _, n := range slices.Backward(u.drafts) {
 			n.Detach()
 		}
-		return 0, miss
+		return 0, why
 	}
 	u.commit()
-	return len(u.plans), nil
+	return len(u.plans), ""
 }
 
 // unpadding is the state of the pass.
@@ -85,17 +85,14 @@ type packedNode struct {
 	restores bool
 }
 
-// prove plans everything.
-func (u *unpadding) prove() *NearMiss {
-	missing := func(why string) *NearMiss {
-		return &NearMiss{Rule: "unpad", Node: "(the graph)", At: "attention", Why: why}
-	}
+// prove plans everything, or returns why padding stays.
+func (u *unpadding) prove() string {
 	at := slices.IndexFunc(u.g.Nodes, isAttention)
 	if at < 0 {
-		return missing("there is none")
+		return "the model has no attention"
 	}
 	if why := u.findMask(); why != "" {
-		return &NearMiss{Rule: "unpad", Node: u.g.Nodes[at].Label(), At: "its mask", Why: why}
+		return fmt.Sprintf("node %s: its mask: %s", u.g.Nodes[at].Label(), why)
 	}
 	inner := u.relativeNodes()
 	for _, n := range u.g.Nodes {
@@ -115,21 +112,20 @@ func (u *unpadding) prove() *NearMiss {
 			continue
 		}
 		if bad, why := u.plan(n); why != "" {
-			return &NearMiss{Rule: "unpad", Node: n.Label(), At: describe(bad), Why: why}
+			return fmt.Sprintf("node %s: %s: %s", n.Label(), describe(bad), why)
 		}
 	}
 	for i, v := range u.g.Outputs {
 		if t := u.types[v]; u.isPacked(v) && (u.isFlat(t) || v.Type.DType == tensor.String) {
-			return &NearMiss{Rule: "unpad", Node: v.Def.Label(), At: fmt.Sprintf("output %q", u.g.OutputNames[i]),
-				Why: fmt.Sprintf("it is %v, which has no tokens", v.Type)}
+			return fmt.Sprintf("output %q: it is %v, which has no tokens", u.g.OutputNames[i], v.Type)
 		}
 	}
 	for n, p := range u.plans {
 		if isAttention(n) && p.packs != nil {
-			return nil
+			return ""
 		}
 	}
-	return missing("none has tokens that a mask keeps from padding")
+	return "no attention has tokens that a mask keeps from padding"
 }
 
 // ranges reports whether the result of a node follows from the range of a whole operand.

@@ -262,7 +262,7 @@ func TestUnpadClauses(t *testing.T) {
 			n, miss := unpad(after, nil, false)
 			if c.refused != "" {
 				require.NotNil(t, miss, "it was not refused:\n%s", after)
-				require.Contains(t, miss.String(), c.refused)
+				require.Contains(t, miss, c.refused)
 				require.Equal(t, before.String(), after.String())
 				return
 			}

@@ -29,7 +29,7 @@ func TestUnpad(t *testing.T) {
 			want := &a.Files[i+1]
 			if want.Name == "refused" {
 				require.NotNil(t, miss, "it was not refused")
-				require.Contains(t, miss.String(), strings.TrimSpace(string(want.Data)))
+				require.Contains(t, miss, strings.TrimSpace(string(want.Data)))
 				require.Equal(t, before.String(), after.String())
 				return
 			}
