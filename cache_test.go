@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/quantize"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // TestShapesShareAPlan: two sessions that alternate among 30 shapes each have a plan each, and make no other after the first round.
@@ -200,5 +201,36 @@ func BenchmarkNewLength(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(inputs))/1000, "µs/run")
 			b.ReportMetric(float64(p.CacheStats().Planned), "plans")
 		})
+	}
+}
+
+// TestBoxesWriteOverQueries: attention writes over its queries where a size needs less by that, whatever a session's size before needed.
+func TestBoxesWriteOverQueries(t *testing.T) {
+	m, err := Open("pipeline/testdata/minilm/onnx/model.onnx")
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Compile(t.Context(), CompileOptions{Threads: 1})
+	require.NoError(t, err)
+	defer p.Close()
+	sizes := [][2]int{{6, 3}, {2, 38}, {1, 6}, {5, 33}, {31, 4}, {2, 15}}
+	for i, first := range sizes {
+		for _, second := range sizes[i+1:] {
+			s, err := p.NewSession()
+			require.NoError(t, err)
+			least := int64(0)
+			for _, n := range [][2]int{first, second} {
+				in := Tensors{}
+				for _, x := range p.Inputs() {
+					in[x.Name] = tensor.New(tensor.I64, n[0], n[1])
+				}
+				_, err = s.Run(t.Context(), in)
+				require.NoError(t, err)
+				r, err := p.Plan(map[string]int{"batch_size": n[0], "sequence_length": n[1]})
+				require.NoError(t, err)
+				least = max(least, r.Plan.Committed)
+			}
+			require.LessOrEqual(t, s.MemoryBytes(), least+least/100, "%v, %v", first, second)
+			require.NoError(t, s.Close())
+		}
 	}
 }

@@ -43,6 +43,7 @@ type Memory struct {
 	level    []int          // by step: the longest path of steps to it
 	separate []bool         // by buffer: it is a device tensor, outside of the arena
 	within   map[int]within // by step, of those that have one
+	found    map[int]within // also those that weigh drops
 
 	extensions []extension
 }

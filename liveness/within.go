@@ -130,8 +130,32 @@ func (m *Memory) weigh(order []int) {
 	if len(m.within) == 0 {
 		return
 	}
-	found, need := m.within, m.extended(order).peak()
-	if m.within = nil; m.extended(order).peak() > need {
-		m.within = found
+	need := m.extended(order).peak()
+	m.found, m.within = m.within, nil
+	if m.extended(order).peak() > need {
+		m.within = m.found
 	}
+}
+
+// Within returns the footprint of a program all of whose results are written over parts of buffers where an order allows it; nil if none
+// are. used reports whether Analyze has decided for it. Its sizes are those of m.
+func (m *Memory) Within(order []int) (f *Footprint, used bool) {
+	last := m.lives(order)
+	for s, w := range m.found {
+		if last.last[w.b] != last.at[s] || last.busy[w.b] >= last.at[s] {
+			continue
+		}
+		if f == nil {
+			f = &Footprint{m.Bytes, m.Held, slices.Clone(m.Reads), slices.Clone(m.Writes), slices.Clone(m.Over), m.Scratch}
+		}
+		out := m.Writes[s][0]
+		f.Writes[s], f.Over[s] = m.Writes[s][1:], nil
+		for i, reads := range f.Reads {
+			if slices.Contains(reads, out) {
+				f.Reads[i] = append(slices.DeleteFunc(slices.Clone(reads), func(b int32) bool { return b == out || b == w.b }), w.b)
+				f.Over[i] = slices.DeleteFunc(slices.Clone(f.Over[i]), func(b int32) bool { return b == out })
+			}
+		}
+	}
+	return f, m.within != nil
 }

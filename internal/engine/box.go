@@ -36,6 +36,8 @@ type box struct {
 	floor   *schedule.Need // what every order of the steps needs
 	need    *schedule.Need // what theirs does
 	ratio   float64        // of these at most, as far as no other order was better
+	over    *schedule.Need // what it does where results are written over parts of buffers; nil if none can be
+	isOver  bool           // they are
 	orders  []*schedule.Need
 	tables  []*ir.Value // constants of which sizes decide how much is in memory
 	hosts   []*ir.Node  // the steps on the host
@@ -72,6 +74,9 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, m
 	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace, untiled: untiled, memory: memory,
 		floor: schedule.Floor(steps), need: schedule.NeedOf(steps, order)}, b.Planned
 	x.ratio = float64(x.need.Peak()) / float64(max(1, x.floor.Peak()))
+	if f, used := memory.Within(order); f != nil {
+		x.over, x.isOver = schedule.NeedOf((*schedule.Program)(f), order), used
+	}
 	for _, v := range pl.Graph.Inputs {
 		x.inputs = append(x.inputs, trace.Moved(v))
 	}
@@ -172,7 +177,7 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 		}
 	}
 	b.host = p.hostBytes(x.hosts)
-	if !x.ordered() {
+	if !x.ordered() || !x.weighed() {
 		return nil, errUnfit
 	}
 	err := p.assignOffsets(b)
@@ -210,6 +215,18 @@ func (x *box) renew(n *movingNode, pl *backend.Planned, t *target.Target, sizes 
 	}
 	n.flops = nodeFlops(n.Node)
 	return nil
+}
+
+// weighed reports whether writing results over parts of buffers, or not doing so, is still what needs less, or about as much.
+func (x *box) weighed() bool {
+	if x.over == nil {
+		return true
+	}
+	need, other := x.need.Peak(), x.over.Peak()
+	if x.isOver {
+		need, other = other, need
+	}
+	return tight(need, float64(other))
 }
 
 // ordered reports whether no other order of the steps that is known needs less by more than a little. It looks for one where the order
