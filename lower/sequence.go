@@ -145,7 +145,6 @@ func lowerSequenceErase(c *context) []*ir.Value {
 
 func lowerSequenceAt(c *context) []*ir.Value {
 	v, elems, known := c.sequence(0)
-	c.In(1)
 	if known {
 		if at, ok := c.positionOf(1, 0, len(elems), len(elems)-1); ok {
 			return []*ir.Value{elems[at]}
