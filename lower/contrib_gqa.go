@@ -69,6 +69,9 @@ func (g *groupQuery) read() {
 	if (k == nil) != (v == nil) {
 		g.Failf("key and value must be given together")
 	}
+	if rank(q) != 3 {
+		g.Failf("query %v has not three axes", q.Type)
+	}
 	if k == nil {
 		size := q.Type.Shape[2].Div(count.Add(groups).Add(groups))
 		kv := groups.Mul(size)

@@ -81,7 +81,7 @@ func nodeChanges(g *onnxpb.GraphProto) (list []nodeChange) {
 		}
 		switch a.Type {
 		case onnxpb.AttributeProto_INT:
-			for _, x := range []int64{a.I + 1, a.I - 1, 0, -1, 100} {
+			for _, x := range []int64{a.I + 1, a.I - 1, 0, -1, 100, 1 << 40} {
 				put(x, func(a *onnxpb.AttributeProto) { a.I = x })
 			}
 		case onnxpb.AttributeProto_FLOAT:
