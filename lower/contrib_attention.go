@@ -365,6 +365,9 @@ func (h *heads) operands(q, k, v, bias *ir.Value, count ir.Dim) {
 		s := x.Type.Shape
 		return h.reshape(h.slice(x, 3, ir.N(i), ir.N(1)), ir.Shape{s[0], s[1], s[2], s[4]})
 	}
+	if bias != nil && rank(bias) != 1 {
+		h.Failf("bias %v is not a vector", bias.Type)
+	}
 	at := ir.N(0)
 	part := func(n ir.Dim) *ir.Value { // the bias of the projection that is next
 		at = at.Add(n)

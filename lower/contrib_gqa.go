@@ -66,6 +66,12 @@ func lowerGroupQueryAttention(c *context) []*ir.Value {
 func (g *groupQuery) read() {
 	count, groups := g.numHeads("num_heads"), g.numHeads("kv_num_heads")
 	q, k, v := g.In(gqaQ), g.Opt(gqaK), g.Opt(gqaV)
+	if (k == nil) != (v == nil) {
+		g.Failf("key and value must be given together")
+	}
+	if rank(q) != 3 {
+		g.Failf("query %v has not three axes", q.Type)
+	}
 	if k == nil {
 		size := q.Type.Shape[2].Div(count.Add(groups).Add(groups))
 		kv := groups.Mul(size)

@@ -88,3 +88,29 @@ func TestMadeWeights(t *testing.T) {
 		require.Equal(t, 1, found, c.name)
 	}
 }
+
+// TestLimitsOfMadeWeights: all weights of a model together, and what the nodes of one take on the way, are bounded.
+func TestLimitsOfMadeWeights(t *testing.T) {
+	for _, c := range []struct {
+		before, elements, onTheWay int
+		made                       bool
+	}{
+		{maxWeights - 4, 4, 4, true}, {maxWeights - 4, 5, 5, false},
+		{0, 4, maxMakers * 2, true}, {0, 4, maxMakers*4 + 1, false},
+	} {
+		b := &builder{g: ir.NewGraph(""), weights: c.before}
+		ctx := &context{b: b}
+		one := b.g.NewConst("", tensor.FromSlice([]float32{0.25}))
+		v := ctx.Emit(ir.Expand{Shape: ir.Dims(c.onTheWay)}, one)
+		if c.onTheWay > c.elements {
+			v = ctx.slice(v, 0, ir.N(0), ir.N(c.elements))
+		}
+		made := ctx.weight(v)
+		require.Equal(t, c.made, made.IsConst(), c)
+		if c.made {
+			require.Equal(t, c.before+c.elements, b.weights)
+			require.Same(t, made, ctx.weight(v), "once")
+			require.Equal(t, c.before+c.elements, b.weights)
+		}
+	}
+}

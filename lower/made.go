@@ -21,12 +21,12 @@ func (c *context) weight(v *ir.Value) *ir.Value {
 	if t := viewed(v); t != nil {
 		return c.b.g.NewConst(v.Name, t)
 	}
+	if made := c.b.made[v]; made != nil {
+		return made
+	}
 	n, ok := v.Type.Shape.Elements().Const()
 	if !ok || n > maxWeights-c.b.weights {
 		return v
-	}
-	if made := c.b.made[v]; made != nil {
-		return made
 	}
 	t, ok := ir.Fold(v, min(maxMakers*n, maxWeights), ir.NewMemo(maxMakers*n))
 	if !ok {

@@ -60,9 +60,6 @@ func lowerGemm(c *context) []*ir.Value {
 		op.Alpha, after = alpha, false
 	}
 	bias := c.Opt(2)
-	if c.Version() < 11 {
-		bias = c.In(2)
-	}
 	columns := b.Type.Shape[1]
 	if op.TransB {
 		columns = b.Type.Shape[0]

@@ -145,7 +145,6 @@ func lowerSequenceErase(c *context) []*ir.Value {
 
 func lowerSequenceAt(c *context) []*ir.Value {
 	v, elems, known := c.sequence(0)
-	c.In(1)
 	if known {
 		if at, ok := c.positionOf(1, 0, len(elems), len(elems)-1); ok {
 			return []*ir.Value{elems[at]}
@@ -169,7 +168,7 @@ func lowerSplitToSequence(c *context) []*ir.Value {
 	op := func(d ops.Typed) ir.Op {
 		return ops.SplitToSequence{Typed: d, Axis: c.AttrInt("axis", 0), KeepDims: c.AttrBool("keepdims", true)}
 	}
-	keep := split != nil || c.AttrBool("keepdims", true) // the specification ignores keepdims where there is a split
+	keep := c.AttrBool("keepdims", true) || split != nil // the specification ignores keepdims where there is a split
 	if x.Type.Unranked {
 		return []*ir.Value{c.emitList(sequenceOf(ir.Type{DType: x.Type.DType, Unranked: true}), op, x, split)}
 	}

@@ -311,3 +311,25 @@ func clampedSpan(size, start, end, step int) func(func(int) bool) {
 		}
 	}
 }
+
+// TestReshapeByASizeOfARun: a size that only a run knows copies an axis where it is 0, and the axis of −1 takes what is left.
+func TestReshapeByASizeOfARun(t *testing.T) {
+	s := &sketch{}
+	x, k := s.input("x", tensor.F32, "n", "m"), s.node("Shape", s.input("k", tensor.F32, "k"))
+	g, err := s.lower(13, s.node("Reshape", x, s.node("Concat", k, s.ints(-1), intAttr("axis", 0))))
+	require.NoError(t, err)
+	for k, want := range map[int]string{0: "f32[4,3]", 1: "f32[1,12]", 2: "f32[2,6]", 6: "f32[6,2]"} {
+		out, err := ir.Interpret(g, []*tensor.Tensor{tensor.New(tensor.F32, 4, 3), tensor.New(tensor.F32, k)})
+		require.NoError(t, err)
+		require.Equal(t, want, out[0].String())
+	}
+}
+
+// TestInputsThatAreNoTensors: what cannot be an input is an error that names it.
+func TestInputsThatAreNoTensors(t *testing.T) {
+	s := &sketch{}
+	y := s.node("Identity", s.input("x", tensor.F32, 2))
+	s.g.Input = append(s.g.Input, &onnxpb.ValueInfoProto{Name: "m", Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_MapType{}}})
+	_, err := s.lower(13, y)
+	require.ErrorContains(t, err, `input "m": unsupported: only tensors`)
+}

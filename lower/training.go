@@ -50,7 +50,7 @@ func (c *context) after(t, v, first *ir.Value) *ir.Value {
 }
 
 func lowerAdagrad(c *context) []*ir.Value {
-	decay, epsilon := c.AttrFloat("decay_factor", 0), c.AttrFloat("epsilon", 0)
+	decay, epsilon := c.AttrFloat("decay_factor", 0), c.AttrFloat("epsilon", 1e-6)
 	return c.optimiser(3, func(r, t *ir.Value, x []*ir.Value) []*ir.Value {
 		slowed := c.binary(ir.Add, c.scaledBy(c.stepCount(t, x[0]), decay), c.like(x[0], 1))
 		r = c.binary(ir.Div, r, slowed)
@@ -63,7 +63,7 @@ func lowerAdagrad(c *context) []*ir.Value {
 
 func lowerAdam(c *context) []*ir.Value {
 	alpha, beta := c.AttrFloat("alpha", 0.9), c.AttrFloat("beta", 0.999)
-	epsilon, post := c.AttrFloat("epsilon", 0), c.AttrFloat("norm_coefficient_post", 0)
+	epsilon, post := c.AttrFloat("epsilon", 1e-6), c.AttrFloat("norm_coefficient_post", 0)
 	return c.optimiser(4, func(r, t *ir.Value, x []*ir.Value) []*ir.Value {
 		g := c.regularized(x[0], x[1])
 		mean := c.binary(ir.Add, c.scaledBy(x[2], alpha), c.scaledBy(g, 1-alpha))

@@ -85,6 +85,8 @@ var quantCases = map[string]string{
 	"quantised norm kept": `(%0 "x": f32[3,s,5], %1 "r": f32[3,s,5]) { const %6: f32[] = [0.04] const %7: u8[] = [100]
 		%8, %9 = qlayernorm(%0, _, _, %1, _, _, %6, %7) {axes=1, eps=1e-05, float=true}
 		%10 = qlayernorm(%9, _, _, _, _, _, %6, %7) {axes=1, eps=1e-05, rms=true} return %8 as "y", %9 as "z", %10 as "w" }`,
+	"quantised norm of long rows": `(%0 "x": f32[s,4100]) { const %1: f32[] = [0.04] const %2: u8[] = [100]
+		%3 = qlayernorm(%0, _, _, _, _, _, %1, %2) {axes=1, eps=1e-05} return %3 as "y" }`,
 	"convolution of bytes to sums": `(%0 "x": u8[2,s,5,6], %9 "v": i8[2,s,5,3]) { const %1: i8[3,2,6,50] = data const %2: u8[] = [7]
 		const %3: i8[50] = data const %5: u8[3,2,3,5] = data const %6: i8[] = [-100]
 		%4 = qconv(%0, %1, %2, %3) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,0], auto_pad="NOTSET", group=1}

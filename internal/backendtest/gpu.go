@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -137,11 +138,37 @@ func Launches(t testing.TB, d backend.Device, r *gpu.Runtime, g *ir.Graph, b ir.
 	}
 }
 
-// A spy records only the launches of a program's first section.
+// Commands describes what a device does to run a graph: uploads, launches, downloads and steps of the host. launches describes those of
+// a binder.
+func Commands(t testing.TB, d backend.Device, r *gpu.Runtime, g *ir.Graph, b ir.Binding, launches func(gpu.Binder) []string) string {
+	bound, err := g.Bind(b, false)
+	require.NoError(t, err)
+	s := &spy{describe: launches}
+	driver := r.Driver
+	r.Driver = spyDriver{driver, s}
+	defer func() { r.Driver = driver }()
+	p, err := d.Load(Plan(t, bound, d.Target()))
+	require.NoError(t, err)
+	m := d.NewMemory()
+	defer m.Close()
+	in, err := p.Attach(m, nil)
+	require.NoError(t, err)
+	_, err = in.Run(context.Background(), Inputs(t, bound, b))
+	require.NoError(t, err)
+	for _, h := range p.HostSteps() {
+		s.text += fmt.Sprintf(" host %s %d %d", ir.OpName(h.Node.Op), h.Up, h.Down)
+	}
+	return s.text
+}
+
+// A spy records only the launches of a program's first section, or describes all commands.
 type spy struct {
 	repeats   int
 	queue     gpu.Queue
 	recording gpu.Recording
+	describe  func(gpu.Binder) []string
+	launches  []string
+	text      string
 }
 
 type (
@@ -166,6 +193,9 @@ type (
 func (s spyDriver) Binder(p *gpu.Locations) gpu.Binder { return spyBinder{s.Driver.Binder(p), s.spy} }
 
 func (s spyBinder) Finish() (gpu.Kernels, error) {
+	if s.describe != nil {
+		s.launches = s.describe(s.Binder)
+	}
 	k, err := s.Binder.Finish()
 	return spyKernels{k, s.spy}, err
 }
@@ -177,6 +207,22 @@ func (s spyKernels) NewQueue(timed bool) (gpu.Queue, error) {
 }
 
 func (s spyQueue) Record(sections [][]gpu.Command, segment func(int) backend.Buffer, staging gpu.Staging) (gpu.Recording, error) {
+	if s.describe != nil {
+		for i, section := range sections {
+			s.text += fmt.Sprint(" section ", i)
+			for _, c := range section {
+				switch c.Kind {
+				case gpu.Launch:
+					s.text += " " + s.launches[c.Launch]
+				case gpu.Upload:
+					s.text += fmt.Sprintf(" up %v %d", c.Location, c.Size)
+				case gpu.Download:
+					s.text += fmt.Sprintf(" down %v %d %d", c.Location, c.Size, c.Staged)
+				}
+			}
+		}
+		return s.Queue.Record(sections, segment, staging)
+	}
 	launches := slices.DeleteFunc(slices.Clone(sections[0]), func(c gpu.Command) bool { return c.Kind != gpu.Launch })
 	var err error
 	if s.recording, err = s.Queue.Record([][]gpu.Command{slices.Repeat(launches, s.repeats)}, segment, staging); err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 const (
@@ -34,8 +35,8 @@ const (
 )
 
 // allModels are the models of one node that show how operators run: ONNX's tests, those of ai.onnx.ml, and those of com.microsoft. All
-// operands but the first become constants, as weights, sizes and the like are in a user's model.
-func allModels(t *testing.T) (models []*onnxpb.ModelProto) {
+// operands but the first become constants, as weights, sizes and the like are in a user's model; inputs are the others, by model.
+func allModels(t *testing.T) (models []*onnxpb.ModelProto, inputs [][]*tensor.Tensor) {
 	cases, err := loadCases()
 	require.NoError(t, err)
 	classical, err := readCases(mlArchive)
@@ -70,20 +71,21 @@ func allModels(t *testing.T) (models []*onnxpb.ModelProto) {
 		if len(m.Graph.Node) != 1 {
 			continue
 		}
-		inputs := m.Graph.Input
-		values, err := c.values("input", inputs)
+		list := m.Graph.Input
+		values, err := c.values("input", list)
 		require.NoError(t, err, c.name)
-		m.Graph.Input = inputs[:min(len(inputs), 1)]
-		for i, v := range inputs[len(m.Graph.Input):] {
+		m.Graph.Input = list[:min(len(list), 1)]
+		kept := values[:min(len(list), 1)]
+		for i, v := range list[len(m.Graph.Input):] {
 			if v.GetType().GetTensorType() == nil {
-				m.Graph.Input = append(m.Graph.Input, v)
+				m.Graph.Input, kept = append(m.Graph.Input, v), append(kept, values[1+i])
 			} else {
 				m.Graph.Initializer = append(m.Graph.Initializer, onnx.FromTensor(v.GetName(), values[1+i]))
 			}
 		}
-		models = append(models, m)
+		models, inputs = append(models, m), append(inputs, kept)
 	}
-	return models
+	return models, inputs
 }
 
 func openDevice(name string) (backend.Device, error) {
@@ -96,7 +98,8 @@ func runsBy(t *testing.T, name string) map[[2]string]string {
 	require.NoError(t, err)
 	defer device.Close()
 	seen := map[[2]string][2]bool{} // by kernels, by the host
-	for _, model := range allModels(t) {
+	models, _ := allModels(t)
+	for _, model := range models {
 		key := [2]string{cmp.Or(model.Graph.Node[0].GetDomain(), "ai.onnx"), model.Graph.Node[0].GetOpType()}
 		m, err := rlxc.FromProto(model, "test")
 		if err != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // cacheIn makes dir the user's cache, on whatever system.
@@ -134,4 +136,28 @@ func TestFastest(t *testing.T) {
 	lost := errors.New("lost")
 	_, err = Fastest(1, func(int) (time.Duration, error) { return 0, lost })
 	require.ErrorIs(t, err, lost)
+}
+
+// TestClassesOfProducts: which products share a tiling, and on what they are timed.
+func TestClassesOfProducts(t *testing.T) {
+	for _, c := range []struct {
+		product Product
+		class   Product
+		sample  Product // of the product
+	}{
+		{Product{M: 1, N: 5, K: 7}, Product{M: 1, N: 5, K: 7}, Product{M: 1, N: 5, K: 7}},
+		{Product{M: 5, N: 5, K: 7, Lead: tensor.Shape{1}}, Product{M: 8, N: 5, K: 7}, Product{M: 5, N: 5, K: 7, Lead: tensor.Shape{1}}},
+		{Product{M: 8, N: 5, K: 7, Lead: tensor.Shape{3, 1}}, Product{M: 8, N: 5, K: 7, Lead: tensor.Shape{4}},
+			Product{M: 8, N: 5, K: 7, Lead: tensor.Shape{3}}},
+		{Product{M: 1 << 14, N: 1 << 10, K: 7}, Product{M: 1 << 14, N: 1 << 10, K: 7}, Product{M: 1 << 14, N: 1 << 10, K: 7}},
+		{Product{M: 1<<14 + 1, N: 9, K: 1 << 10}, Product{M: 1 << 15, N: 9, K: 1 << 10}, Product{M: 1 << 13, N: 9, K: 1 << 10}},
+		{Product{M: 1 << 12, N: 9, K: 1 << 10, Lead: tensor.Shape{8}}, Product{M: 1 << 12, N: 9, K: 1 << 10, Lead: tensor.Shape{8}},
+			Product{M: 1 << 12, N: 9, K: 1 << 10, Lead: tensor.Shape{4}}},
+		{Product{M: 1 << 15, N: 9, K: 1 << 10, Lead: tensor.Shape{2}}, Product{M: 1 << 15, N: 9, K: 1 << 10, Lead: tensor.Shape{2}},
+			Product{M: 1 << 14, N: 9, K: 1 << 10, Lead: tensor.Shape{1}}},
+	} {
+		require.Equal(t, c.class, c.product.Class())
+		require.Equal(t, c.sample, c.product.Sample())
+	}
+	require.Equal(t, 2*3*5*6*7, (&Product{M: 5, N: 6, K: 7, Lead: tensor.Shape{3}}).Flops())
 }

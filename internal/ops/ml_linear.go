@@ -283,11 +283,11 @@ func (r *reader) classLabels(ints string) *tensor.Tensor {
 // linearModel reads coefficients of n rows and as many intercepts, 0 where there are none.
 func (r *reader) linearModel(n int) (sums func([]float64) []float64, features int) {
 	weights, intercepts := r.numbers("coefficients"), r.numbers("intercepts")
+	if n < 1 || len(weights) == 0 || len(weights)%n != 0 || len(intercepts) > 0 && len(intercepts) != n {
+		r.failf("%d coefficients and %d intercepts for %d sums", len(weights), len(intercepts), n)
+	}
 	if len(intercepts) == 0 {
 		intercepts = make([]float64, n)
-	}
-	if n < 1 || len(weights) == 0 || len(weights)%n != 0 || len(intercepts) != n {
-		r.failf("%d coefficients and %d intercepts for %d sums", len(weights), len(intercepts), n)
 	}
 	features = len(weights) / n
 	return func(x []float64) []float64 { return affine(weights, x[:features], intercepts) }, features
