@@ -25,9 +25,13 @@ type scripted struct {
 	ctx   context.Context
 	data  string
 	words []string
+	open  *int
 }
 
-func (b *scripted) Close() error { return nil }
+func (b *scripted) Close() error {
+	*b.open--
+	return nil
+}
 
 func (b *scripted) Read(to []byte) (int, error) {
 	for len(b.words) > 0 {
@@ -76,6 +80,7 @@ func TestTransfers(t *testing.T) {
 				patience, err = time.ParseDuration(text)
 				require.NoError(t, err)
 			}
+			open := 0
 			answers := strings.Split(script, ";")
 			whole := strings.Repeat("abcdefghij", 11)
 			m := metadata{commit: testCommit, etag: shaHash([]byte(whole[:max(size, 0)])), size: int64(size)}
@@ -105,8 +110,9 @@ func TestTransfers(t *testing.T) {
 					}
 				}
 				fmt.Sscanf(header.Get("Content-Range"), "bytes %d-", &from)
+				open++
 				return &http.Response{StatusCode: code, Header: header, Request: r,
-					Body: &scripted{r.Context(), whole[from:], words[1:]}}, nil
+					Body: &scripted{r.Context(), whole[from:], words[1:], &open}}, nil
 			})}
 			c.Progress = func(_ string, done, total int64) { note("%d of %d", done, total) }
 			r, err := c.repo(testID)
@@ -120,6 +126,7 @@ func TestTransfers(t *testing.T) {
 				defer cancel()
 			}
 			resumed, err := c.fetch(ctx, r, m, "x", part)
+			require.Zero(t, open, "answers that are not closed")
 			data, _ := os.ReadFile(part)
 			note("resumed %t: %v, %d bytes, whole %t", resumed, err, len(data), shaHash(data) == m.etag)
 		})
