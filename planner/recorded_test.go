@@ -5,7 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +62,16 @@ func TestRecordedPlans(t *testing.T) {
 		record(fmt.Sprint("layered ", seed), layered(200, seed), o)
 		record(fmt.Sprint("puzzle ", seed), puzzle(150, 60, 4000, seed), o)
 		record(fmt.Sprint("knot ", seed), knot(60, 10, 40, 4000, seed), o)
+	}
+	crowded, many := layered(900, 1), large()
+	for i := range crowded.Buffers {
+		if b := &crowded.Buffers[i]; i%9 == 0 {
+			b.First, b.Last = max(0, b.First-200), b.Last+1500
+		}
+	}
+	record("crowded", crowded, Options{Budget: 200_000})
+	for _, name := range slices.Sorted(maps.Keys(many)) {
+		record(name, many[name], Options{Alignment: 64, Budget: 400_000})
 	}
 	const file = "testdata/plans.txt"
 	if *update {
