@@ -60,7 +60,8 @@ func TestCaches(t *testing.T) {
 				}
 				call = state + ": " + call
 				text = temporary.ReplaceAllString(text, ".*.")
-				text = strings.NewReplacer(c.Cache, "CACHE", h.hub.URL, "HUB", "models--acme--tiny", "REPO", testCommit, "COMMIT").Replace(text)
+				text = strings.NewReplacer(c.Cache, "CACHE", h.hub.URL, "HUB", "models--acme--tiny", "REPO", testCommit,
+					"COMMIT").Replace(text)
 				if kind == "whole" {
 					whole[call] = text
 				} else if text == whole[call] {
@@ -80,7 +81,9 @@ func TestCaches(t *testing.T) {
 				file, err := c.File(t.Context(), testID, "main", name)
 				note(name, file, err)
 			}
-			s, err := c.Snapshot(t.Context(), testID, "", func(paths []string) []string { return paths[:1] }) // of several any may fail first
+			s, err := c.Snapshot(t.Context(), testID, "", func(paths []string) []string {
+				return paths[:1] // of several any may fail first
+			})
 			if err == nil {
 				note("snapshot", fmt.Sprint(s.Files, " stale: ", s.Stale), nil)
 			} else {

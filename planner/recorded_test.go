@@ -40,7 +40,8 @@ func TestRecordedPlans(t *testing.T) {
 			fmt.Fprint(texts, text.String()[strings.Index(text.String(), "<body>"):])
 			require.NoError(t, plan.WriteCSV(texts, p))
 			require.NoError(t, plan.WriteText(texts, p))
-			fmt.Fprintf(&out, "\t%-8v %9d work %8d places %08x texts %08x\n", o.Mode, plan.Committed, plan.Work, places.Sum32(), texts.Sum32())
+			fmt.Fprintf(&out, "\t%-8v %9d work %8d places %08x texts %08x\n", o.Mode, plan.Committed, plan.Work, places.Sum32(),
+				texts.Sum32())
 		}
 	}
 	problems, options := rapid.Custom(func(t *rapid.T) *Problem { return drawProblem(t, 24) }), rapid.Custom(drawOptions)

@@ -306,8 +306,8 @@ func valuesText(y *tensor.Tensor) string {
 
 // TestShapeRules changes one thing at a time of nodes of all ops: an operand's type, rank or one of its sizes, or a parameter. What the
 // shape rule takes is in testdata/rules.txt, with the types of the results; all else it refuses, without a panic. Eval, which is written
-// apart from the rule, returns what the rule says. testdata/evals.txt has a checksum for each node of what Eval returned of all changes, and
-// of what was refused in which words: -v prints all of them.
+// apart from the rule, returns what the rule says. testdata/evals.txt has a checksum for each node of what Eval returned of all changes,
+// and of what was refused in which words: -v prints all of them.
 func TestShapeRules(t *testing.T) {
 	var text, evals strings.Builder
 	text.WriteString("# What shape rules take of nodes with one change, and the types of the results where they are others than before. " +
