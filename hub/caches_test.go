@@ -26,29 +26,37 @@ func TestCaches(t *testing.T) {
 	whole := map[string]string{}
 	modeltest.Transcript(t, "testdata/caches.txt", *update, addresses, func(line string) string {
 		var out strings.Builder
-		kind, place, _ := strings.Cut(line, " ")
 		for _, state := range []string{"hub", "no hub", "offline"} {
 			h := newFakeHub(t)
 			delete(h.files, "README.md")
+			shared := shaHash([]byte("xet"))
+			h.xet["onnx/model.onnx"] = shared
 			c := h.client()
+			store := filepath.Join(c.Cache, "blobs", shared[:2], shared)
+			require.NoError(t, os.MkdirAll(filepath.Dir(store), 0o777))
+			require.NoError(t, os.WriteFile(filepath.Join(c.Cache, "blobs", sharedMarker), []byte(sharedVersion), 0o666))
+			require.NoError(t, os.WriteFile(store, h.files["onnx/model.onnx"], 0o666))
 			c.pause = 1
 			_, err := c.Snapshot(t.Context(), testID, "", nil)
 			require.NoError(t, err)
 			_, err = c.File(t.Context(), testID, "main", "absent")
 			require.ErrorIs(t, err, ErrNotFound)
-			path := filepath.Join(c.Cache, strings.NewReplacer("REPO", "models--acme--tiny", "COMMIT", testCommit,
-				"BLOB", gitHash(h.files["config.json"])).Replace(place))
-			if _, err := os.Lstat(path); err != nil && kind != "nothing" {
-				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
-			}
-			if kind != "whole" {
-				require.NoError(t, os.RemoveAll(path))
-			}
-			switch kind {
-			case "file":
-				require.NoError(t, os.WriteFile(path, []byte("x"), 0o666))
-			case "folder":
-				require.NoError(t, os.Mkdir(path, 0o777))
+			for change := range strings.SplitSeq(strings.TrimPrefix(line, "whole"), ", ") {
+				kind, place, _ := strings.Cut(change, " ")
+				path := filepath.Join(c.Cache, strings.NewReplacer("REPO", "models--acme--tiny", "COMMIT", testCommit,
+					"STORE", "blobs/"+shared[:2]+"/"+shared, "BLOB", shaHash(h.files["onnx/model.onnx"])).Replace(place))
+				if kind != "" {
+					require.NoError(t, os.RemoveAll(path))
+				}
+				if kind == "file" || kind == "folder" {
+					require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+				}
+				switch kind {
+				case "file":
+					require.NoError(t, os.WriteFile(path, []byte("x"), 0o666))
+				case "folder":
+					require.NoError(t, os.Mkdir(path, 0o777))
+				}
 			}
 			if c.Offline = state == "offline"; state == "no hub" {
 				c.HTTP = &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) { return nil, errors.New("no") })}
@@ -61,8 +69,8 @@ func TestCaches(t *testing.T) {
 				call = state + ": " + call
 				text = temporary.ReplaceAllString(text, ".*.")
 				text = strings.NewReplacer(c.Cache, "CACHE", h.hub.URL, "HUB", "models--acme--tiny", "REPO", testCommit,
-					"COMMIT").Replace(text)
-				if kind == "whole" {
+					"COMMIT", shared, "SHARED").Replace(text)
+				if line == "whole" {
 					whole[call] = text
 				} else if text == whole[call] {
 					return
@@ -77,12 +85,12 @@ func TestCaches(t *testing.T) {
 				}
 			}
 			note("list", repos, err)
-			for _, name := range []string{"config.json", "absent"} {
+			for _, name := range []string{"onnx/model.onnx", "absent"} {
 				file, err := c.File(t.Context(), testID, "main", name)
 				note(name, file, err)
 			}
 			s, err := c.Snapshot(t.Context(), testID, "", func(paths []string) []string {
-				return paths[:1] // of several any may fail first
+				return paths[len(paths)-1:] // of several any may fail first
 			})
 			if err == nil {
 				note("snapshot", fmt.Sprint(s.Files, " stale: ", s.Stale), nil)

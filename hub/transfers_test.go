@@ -89,6 +89,7 @@ func TestTransfers(t *testing.T) {
 			}
 			c := &Client{Endpoint: "http://hub.test", Cache: t.TempDir()}
 			c.HTTP = &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+				require.Equal(t, []string{"rlxc", "identity"}, []string{r.UserAgent(), r.Header.Get("Accept-Encoding")})
 				asked := r.Header.Get("Range")
 				note("asks for %q", asked)
 				words := strings.Fields(answers[0])
