@@ -1,3 +1,5 @@
+//go:build unix
+
 package hub
 
 import (
@@ -20,8 +22,8 @@ import (
 var temporary = regexp.MustCompile(`\.[A-Z2-7]{26}\.`)
 
 // TestCaches damages a cache, with a hub, with one that does not answer, and offline, and compares what each call makes of it with what
-// testdata/caches.txt records. A line says what is in place of a path: a file, a folder, or nothing. Of a damaged cache it records what
-// differs from a whole one.
+// testdata/caches.txt records. A line says what is in place of a path: a file, a folder, a link to another content,
+// or nothing. Of a damaged cache it records what differs from a whole one.
 func TestCaches(t *testing.T) {
 	whole := map[string]string{}
 	modeltest.Transcript(t, "testdata/caches.txt", *update, addresses, func(line string) string {
@@ -48,7 +50,7 @@ func TestCaches(t *testing.T) {
 				if kind != "" {
 					require.NoError(t, os.RemoveAll(path))
 				}
-				if kind == "file" || kind == "folder" {
+				if kind != "" && kind != "nothing" {
 					require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
 				}
 				switch kind {
@@ -56,6 +58,8 @@ func TestCaches(t *testing.T) {
 					require.NoError(t, os.WriteFile(path, []byte("x"), 0o666))
 				case "folder":
 					require.NoError(t, os.Mkdir(path, 0o777))
+				case "link":
+					require.NoError(t, os.Symlink("../../blobs/c6/other", path))
 				}
 			}
 			if c.Offline = state == "offline"; state == "no hub" {
