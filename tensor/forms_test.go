@@ -35,7 +35,8 @@ func TestForms(t *testing.T) {
 		`[-1]`, `[256]`, `[-0.0]`, `[7, -8, 8]`, `[1e2]`, `[1e-9]`, `[65519, 65520]`, `[1e39]`, `[1e999]`, `[18446744073709551615]`,
 		`[18446744073709551616]`, `[9223372036854775808]`, `["Infinity", "-Infinity"]`, `{}`, `{"data": 1}`,
 		`{"data": [1], "shape": [1]}`, `{"data": [1], "shape": [1, 1]}`, `{"data": [], "shape": [0, 7]}`, `{"data": [], "shape": [7, 0]}`,
-		`{"data": [[]], "shape": [1, 0]}`, `{"data": [], "shape": [0, -1]}`, `{"data": [1], "dtype": "f16"}`, `{"data": ["x"], "dtype": "str"}`, `{"data": [1], "x": 1}`,
+		`{"data": [[]], "shape": [1, 0]}`,
+		`{"data": [], "shape": [0, -1]}`, `{"data": [1], "dtype": "f16"}`, `{"data": ["x"], "dtype": "str"}`, `{"data": [1], "x": 1}`,
 		`{"data": [1]} 2`} {
 		for _, d := range []DType{Invalid, F16, U64, I4, Bool, String} {
 			x, err := ParseJSON([]byte(text), d)
