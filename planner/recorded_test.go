@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var update = flag.Bool("update", false, "write testdata/plans.txt anew")
+var update = flag.Bool("update", false, "write testdata/*.txt anew")
 
 // TestRecordedPlans: plans depend on problems and options alone. testdata/plans.txt records sizes, work and fingerprints, of plans and of
 // what is written of them, for drawn problems and for larger ones that reach every part of the search. After a change: go test ./planner
