@@ -43,6 +43,9 @@ func TestRecordedPlans(t *testing.T) {
 			fmt.Fprintf(&out, "\t%-8v %9d work %8d places %08x texts %08x\n", o.Mode, plan.Committed, plan.Work, places.Sum32(),
 				texts.Sum32())
 		}
+		o.Capacity = plan.Committed / 2
+		_, err = Solve(p, o)
+		fmt.Fprintf(&out, "\thalf of it: %v\n", err)
 	}
 	problems, options := rapid.Custom(func(t *rapid.T) *Problem { return drawProblem(t, 24) }), rapid.Custom(drawOptions)
 	problems = problems.Filter(func(p *Problem) bool { return len(p.Buffers) > 5 })

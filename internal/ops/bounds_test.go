@@ -155,3 +155,18 @@ func TestSequencesAlongAxes(t *testing.T) {
 		require.Equal(t, c.want, strings.Join(got, " "))
 	}
 }
+
+// TestBilinear: samples between elements, at the borders, and beyond them.
+func TestBilinear(t *testing.T) {
+	x := tensor.FromSlice([]float64{1, 2, 4, 8, 16, 32}, 2, 3)
+	for at, want := range map[[2]float64][2]float64{
+		{0, 0}: {1, 1}, {1, 2}: {32, 32}, {0, 0.5}: {1.5, 1}, {0.5, 0}: {4.5, 4}, {0.25, 1.5}: {8.25, 4}, {-1, 0.5}: {1.5, 1},
+		{-0.5, -1}: {1, 1}, {1.5, 2}: {32, 32}, {2, 3}: {32, 32}, {0.5, 2.75}: {18, 16}, {1.75, 0.5}: {12, 8},
+		{2.25, 0}: {0, 0}, {0, 3.25}: {0, 0}, {-1.25, 0}: {0, 0}, {0, -1.25}: {0, 0}, {nan, 0}: {0, 0}, {0, nan}: {0, 0},
+	} {
+		v, largest := bilinear(x, 0, 2, 3, at[0], at[1])
+		require.Equal(t, want, [2]float64{v, largest}, "%v", at)
+	}
+	v, _ := bilinear(x, 0, 0, 0, 0, 0)
+	require.Zero(t, v)
+}

@@ -73,8 +73,8 @@ func TestChangedRowModels(t *testing.T) {
 		read   func(*reader) *rowModel
 		params given
 	}{
-		{"machines", svmClassifier{}.read, twoMachines.with(given{"prob_a": []float32{-2}, "prob_b": []float32{0.25}, "post_transform": "NONE",
-			"kernel_type": "POLY", "kernel_params": []float32{0.5, 1, 2}})},
+		{"machines", svmClassifier{}.read, twoMachines.with(given{"prob_a": []float32{-2}, "prob_b": []float32{0.25},
+			"post_transform": "NONE", "kernel_type": "POLY", "kernel_params": []float32{0.5, 1, 2}})},
 		{"three machines", svmClassifier{}.read, threeMachines},
 		{"machine", svmRegressor{}.read, oneMachine.with(given{"one_class": int64(0), "post_transform": "NONE", "kernel_type": "RBF",
 			"kernel_params": []float32{0.5, 0, 0}})},
