@@ -20,7 +20,7 @@ import (
 	"github.com/rlxc/rlxc/internal/modeltest"
 )
 
-var update = flag.Bool("update", false, "write testdata/faults.txt anew")
+var update = flag.Bool("update", false, "write testdata/*.txt anew")
 
 // A faulty transport answers its nth request, and as many after it as it says, in its own way.
 type faulty struct {

@@ -430,6 +430,17 @@ func TestRetryAfter(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestSilentHub holds that a hub that takes requests and does not answer is given up.
+func TestSilentHub(t *testing.T) {
+	h := newFakeHub(t)
+	h.on = func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }
+	c := h.client()
+	c.Timeout, c.pause = 10*time.Millisecond, 1
+	_, err := c.Snapshot(t.Context(), testID, "", nil)
+	require.ErrorContains(t, err, "timeout awaiting response headers")
+	require.Len(t, h.asked(), attempts)
+}
+
 func TestCancel(t *testing.T) {
 	h := newFakeHub(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -116,6 +116,7 @@ func TestCheckFindsProblems(t *testing.T) {
 			attribute(&onnxpb.AttributeProto{Name: "a", Type: onnxpb.AttributeProto_INT, F: 1})},
 		{`its type is TENSOR, it holds none`, attribute(&onnxpb.AttributeProto{Name: "a", Type: onnxpb.AttributeProto_TENSOR})},
 		{`there is no attribute type 50`, attribute(&onnxpb.AttributeProto{Name: "a", Type: 50})},
+		{`there is no attribute type 15`, attribute(&onnxpb.AttributeProto{Name: "a", Type: 15})},
 		{`there is no attribute type -1`, attribute(&onnxpb.AttributeProto{Name: "a", Type: -1})},
 		{`refers to attribute "r" of a function, outside of any`, attribute(&onnxpb.AttributeProto{Name: "a", RefAttrName: "r"})},
 		{`attribute "a": the name is empty or given twice`, xy(node("Op", "n", []string{"x"}, []string{"y"},

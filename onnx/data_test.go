@@ -99,6 +99,9 @@ func TestStringsScalarsAndNothing(t *testing.T) {
 	b, err := Tensor(&onnxpb.TensorProto{DataType: int32(tensor.Bool), Dims: []int64{3}, RawData: []byte{0, 2, 255}})
 	require.NoError(t, err)
 	require.Equal(t, []byte{0, 1, 1}, b.Bytes())
+	b, err = Tensor(&onnxpb.TensorProto{DataType: int32(tensor.Bool), Dims: []int64{3}, Int32Data: []int32{0, 2, 1 << 30}})
+	require.NoError(t, err)
+	require.Equal(t, []byte{0, 1, 1}, b.Bytes())
 	signed, err := Tensor(&onnxpb.TensorProto{DataType: int32(tensor.I8), Dims: []int64{2}, Int32Data: []int32{-128, 127}})
 	require.NoError(t, err)
 	require.Equal(t, []int64{-128, 127}, signed.Int64s())
@@ -270,4 +273,27 @@ func TestSizeNames(t *testing.T) {
 	require.NotEqual(t, name(long+"b", "x"), name(long+"c", "x"))
 	require.Equal(t, long[:99], strings.Split(name("", long), "…")[0])
 	require.Equal(t, strings.Repeat("b", 100), name(strings.Repeat("b", 100), "x"))
+}
+
+// TestBoundsOfIntegers: the typed fields hold what their type does, and nothing beyond.
+func TestBoundsOfIntegers(t *testing.T) {
+	for d, bounds := range map[tensor.DType][2]int64{tensor.I8: {-128, 127}, tensor.U8: {0, 255}, tensor.I16: {-1 << 15, 1<<15 - 1},
+		tensor.U16: {0, 1<<16 - 1}, tensor.I32: {-1 << 31, 1<<31 - 1}} {
+		for _, v := range []int64{bounds[0] - 1, bounds[0], bounds[1], bounds[1] + 1} {
+			if v != int64(int32(v)) {
+				continue
+			}
+			x, err := Tensor(&onnxpb.TensorProto{DataType: int32(d), Dims: []int64{1}, Int32Data: []int32{int32(v)}})
+			if v < bounds[0] || v > bounds[1] {
+				require.ErrorContains(t, err, "cannot hold", "%v %d", d, v)
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, v, x.Int64(0))
+		}
+	}
+	for v, holds := range map[uint64]bool{1<<32 - 1: true, 1 << 32: false} {
+		_, err := Tensor(&onnxpb.TensorProto{DataType: int32(tensor.U32), Dims: []int64{1}, Uint64Data: []uint64{v}})
+		require.Equal(t, holds, err == nil)
+	}
 }

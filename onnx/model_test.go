@@ -200,6 +200,16 @@ func TestDecodeAgreesWithTheLibrary(t *testing.T) {
 	require.NoError(t, err)
 	data = append(data, data...) // a field given again is merged
 	agree(t, data)
+	for levels := range maxNesting / 2 { // which hold so much that each is walked, and pass the limit of either kind
+		data, err := Marshal(m)
+		require.NoError(t, err)
+		agree(t, data)
+		attribute := body("then_branch", m.Graph)
+		if levels%2 == 1 {
+			attribute = &onnxpb.AttributeProto{Name: "a", Type: onnxpb.AttributeProto_GRAPHS, Graphs: []*onnxpb.GraphProto{m.Graph}}
+		}
+		m = model(bare(nil, node("If", "", nil, nil, attribute)))
+	}
 }
 
 func agree(t *testing.T, data []byte) {
@@ -285,5 +295,9 @@ func TestFootprint(t *testing.T) {
 	one := of(2, "") - of(1, "")
 	require.GreaterOrEqual(t, one, uint64(unsafe.Sizeof(onnxpb.NodeProto{}))+2*stringSize)
 	require.Equal(t, of(2, "")+100*one, of(102, ""))
+	shape := messageShapes()[new(onnxpb.AttributeProto).ProtoReflect().Descriptor().FullName()]
+	texts, err := Marshal(&onnxpb.AttributeProto{Name: "a", Strings: make([][]byte, 7)})
+	require.NoError(t, err)
+	require.Equal(t, shape.size+7*stringSize, footprint(texts, shape, 1))
 	require.Equal(t, of(9, ""), of(9, "a longer name"), "which is in the file as well")
 }

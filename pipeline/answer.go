@@ -114,7 +114,7 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 		if o.NoAnswer {
 			out[i] = append(out[i], Answer{Score: none[i]})
 		}
-		slices.SortStableFunc(out[i], func(a, b Answer) int { return -compareFloats(a.Score, b.Score) })
+		slices.SortStableFunc(out[i], func(a, b Answer) int { return cmp.Compare(b.Score, a.Score) })
 		out[i] = out[i][:min(top, len(out[i]))]
 	}
 	return out, nil
@@ -160,7 +160,7 @@ func spans(starts, ends []float32, candidate []bool, most, k int) windowAnswers 
 			}
 		}
 	}
-	slices.SortStableFunc(w.spans, func(a, b span) int { return -compareFloats(a.score, b.score) })
+	slices.SortStableFunc(w.spans, func(a, b span) int { return cmp.Compare(b.score, a.score) })
 	w.spans = slices.Clone(w.spans[:min(k, len(w.spans))])
 	return w
 }

@@ -168,23 +168,13 @@ func (m *Model) Classify(ctx context.Context, pairs []Pair, o ClassifyOptions) (
 		for k, s := range v {
 			scores[k] = Score{m.label(k), s}
 		}
-		slices.SortStableFunc(scores, func(a, b Score) int { return -compareFloats(a.Score, b.Score) })
+		slices.SortStableFunc(scores, func(a, b Score) int { return cmp.Compare(b.Score, a.Score) })
 		if o.TopK > 0 {
 			scores = scores[:min(o.TopK, len(scores))]
 		}
 		out[i] = scores
 	}
 	return out, nil
-}
-
-func compareFloats(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // A Ranked is a document with its score for a query.
@@ -225,7 +215,7 @@ func (m *Model) Rerank(ctx context.Context, query string, documents []string, o 
 	for i, s := range scores {
 		out[i] = Ranked{i, s, documents[i]}
 	}
-	slices.SortStableFunc(out, func(a, b Ranked) int { return -compareFloats(a.Score, b.Score) })
+	slices.SortStableFunc(out, func(a, b Ranked) int { return cmp.Compare(b.Score, a.Score) })
 	if o.TopK > 0 {
 		out = out[:min(o.TopK, len(out))]
 	}
@@ -353,7 +343,7 @@ func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShot
 		for k, s := range scores {
 			out[i] = append(out[i], Score{labels[k], s})
 		}
-		slices.SortStableFunc(out[i], func(a, b Score) int { return -compareFloats(a.Score, b.Score) })
+		slices.SortStableFunc(out[i], func(a, b Score) int { return cmp.Compare(b.Score, a.Score) })
 	}
 	return out, nil
 }

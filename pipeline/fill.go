@@ -132,7 +132,7 @@ func (c *candidates) choose(logits []float64, targets []int64, k int) {
 			c.ids[id] = int64(id)
 		}
 	}
-	slices.SortStableFunc(c.ids, func(a, b int64) int { return -compareFloats(logits[a], logits[b]) })
+	slices.SortStableFunc(c.ids, func(a, b int64) int { return cmp.Compare(logits[b], logits[a]) })
 	c.ids = slices.Clone(c.ids[:min(k, len(c.ids))])
 	for _, id := range c.ids {
 		c.scores = append(c.scores, logits[id])

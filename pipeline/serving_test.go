@@ -1,13 +1,17 @@
 package pipeline
 
 import (
+	"encoding/binary"
 	"math"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -95,4 +99,68 @@ func TestNormalizeAndCut(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, got[0], got[1], "the beginning is cut")
 	require.NotEqual(t, got[1], got[2])
+}
+
+// TestDense: a product with a bias and an activation, whose operand is added where the module says so.
+func TestDense(t *testing.T) {
+	dir := t.TempDir()
+	head := `{"linear.weight":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"linear.bias":{"dtype":"F32","shape":[2],` +
+		`"data_offsets":[16,24]}}`
+	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(head))), head...)
+	file = append(file, tensor.FromSlice([]float32{1, 2, 3, 4, 0.5, -1}).Bytes()...)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "model.safetensors"), file, 0o600))
+	const two, plain = `"in_features": 2, "out_features": 2`, `, "activation_function": "torch.nn.modules.linear.Identity"`
+	for config, want := range map[string]any{
+		two + plain:                            []float32{11.5, 24},
+		two + plain + `, "bias": false`:        []float32{11, 25},
+		two + plain + `, "use_residual": true`: []float32{14.5, 28},
+		two:                                    []float32{1, 1}, // tanh
+		two + `, "activation_function": "x.Y"`: `the activation "Y" is not one of`,
+		`"in_features": 2, "out_features": 3`:  "linear.weight",
+		`"in_features": 2, "out_features": 3, "use_residual": true`: "in_features and out_features of a Dense module",
+		`"in_features": 2`: "in_features and out_features of a Dense module",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("{"+config+"}"), 0o600))
+		m := module{where: "config.json"}
+		err := readDense(&Description{Dir: dir}, &m)
+		if says, refused := want.(string); refused {
+			require.ErrorContains(t, err, says, config)
+			continue
+		}
+		require.NoError(t, err, config)
+		require.Equal(t, want, m.layer.apply([]float32{3, 4}), config)
+	}
+}
+
+// TestHalves holds the table of float16 to the conversion of each number.
+func TestHalves(t *testing.T) {
+	all := make([]uint16, 1<<16)
+	for h := range all {
+		all[h] = uint16(h)
+	}
+	x, err := tensor.FromBytes(tensor.F16, tensor.Shape{len(all)}, tensor.FromSlice(all).Bytes())
+	require.NoError(t, err)
+	for h, v := range halves() {
+		require.Equal(t, math.Float32bits(float32(x.Float64(h))), math.Float32bits(v), h)
+	}
+}
+
+// TestMasked: which tokens a mask of vectors keeps, of texts of each side.
+func TestMasked(t *testing.T) {
+	m := openModel(t, "colbert", Options{})
+	id := func(token string) int64 {
+		id, ok := m.tok.ID(token)
+		require.True(t, ok, token)
+		return id
+	}
+	mask := module{skip: []string{"a", "no such word"}, skipTasks: []string{"document"}, keep: []int64{id("a"), id("the"), id("[UNK]")}}
+	for side, want := range map[Side]string{Query: "a the and [UNK] ", Document: "the [UNK] ", Neither: "the [UNK] "} {
+		got := ""
+		for _, token := range []string{"a", "the", "and", "[UNK]"} {
+			if m.masked(mask, side)(id(token)) {
+				got += token + " "
+			}
+		}
+		require.Equal(t, want, got, side)
+	}
 }

@@ -248,7 +248,7 @@ func (m *Model) words(pieces []piece, how Aggregation) []piece {
 				}
 			}
 		case AggregateMax:
-			word = slices.MaxFunc(group, func(a, b piece) int { return compareFloats(slices.Max(a.scores), slices.Max(b.scores)) })
+			word = slices.MaxFunc(group, func(a, b piece) int { return cmp.Compare(slices.Max(a.scores), slices.Max(b.scores)) })
 		}
 		m.decide(&word)
 		word.bytes = tokenizer.Span{Start: group[0].bytes.Start, End: group[len(group)-1].bytes.End}

@@ -678,3 +678,23 @@ func TestTasksOfOthers(t *testing.T) {
 		require.Equal(t, 422, code, "%s: %s", route, body)
 	}
 }
+
+// TestModelsWithoutTexts: a route of texts refuses a model that takes only tensors, and one that is not served.
+func TestModelsWithoutTexts(t *testing.T) {
+	_, h := start(t, Options{}, append(served("minilm"), Model{Name: "tiny", Path: tinyModel(t)})...)
+	named := regexp.MustCompile(`"model": "\w+`)
+	for route, body := range valid {
+		if strings.HasPrefix(route, "/v2/models/") || route == "/v2/repository/index" || route == "/api/show" {
+			continue
+		}
+		for name, says := range map[string]string{"tiny": "takes only tensors", "absent": "absent"} {
+			path := route
+			if !named.MatchString(body) {
+				path = "/models/" + name + route
+			}
+			code, answer := ask(t, "POST", h.URL+path, named.ReplaceAllString(body, `"model": "`+name), nil)
+			require.Contains(t, []int{400, 404, 422}, code, "%s: %s", path, answer)
+			require.Contains(t, answer, says, path)
+		}
+	}
+}

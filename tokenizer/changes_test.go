@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/internal/modeltest"
 )
 
-var update = flag.Bool("update", false, "write testdata/changes.txt anew")
+var update = flag.Bool("update", false, "write testdata/*.txt anew")
 
 // probes are what changed tokenizers are tried with.
 var probes = []string{"", "The cät sat, 12 times! It's a long-haired one.", "  two  spaces\n",

@@ -7,12 +7,15 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/internal/modeltest"
 )
 
 // recorded holds the tokenizers of models/scripts/record_tokenizers.py, and what Python's tokenizers answered.
@@ -279,4 +282,33 @@ func TestConvert(t *testing.T) {
 			checkRecorded(t, tok, name, cases, 7, len(name))
 		})
 	}
+}
+
+// TestConversions records in testdata/conversions.txt what the settings of a class change in what is made of a SentencePiece file: the
+// tokens of a pair of texts, and the text that they stand for.
+func TestConversions(t *testing.T) {
+	modeltest.Transcript(t, "testdata/conversions.txt", *update, regexp.MustCompile(`; known are .*`), func(line string) string {
+		model, text, _ := strings.Cut(line, " ")
+		var config config
+		require.NoError(t, json.Unmarshal([]byte(text), &config))
+		d, err := read("spiece.model", unpack(t, model+".model.zst"), &config)
+		if err != nil {
+			return err.Error()
+		}
+		tok, err := d.build()
+		require.NoError(t, err)
+		rows, err := tok.Encodings([]Input{Pair("  The CÄT ``sat'',  12,345\ttimes ", "<mask>e\u0301 [MASK] \U0001f600 ")}, 0, Spans())
+		require.NoError(t, err)
+		var out strings.Builder
+		for i, id := range rows[0].InputIDs {
+			token, _ := tok.Token(id)
+			fmt.Fprint(&out, token, " ", rows[0].TokenTypeIDs[i], rows[0].CharOffsets[i], " ")
+		}
+		for _, skip := range []bool{false, true} {
+			back, err := tok.Decode(rows[0].InputIDs, skip)
+			require.NoError(t, err)
+			fmt.Fprintf(&out, "\n%q", back)
+		}
+		return out.String()
+	})
 }

@@ -65,3 +65,36 @@ func TestASCII(t *testing.T) {
 		}
 	}
 }
+
+// TestToValid compares what is not UTF-8 with Unicode's definition: a U+FFFD for each longest beginning of a character.
+func TestToValid(t *testing.T) {
+	begins := map[string]bool{}
+	for r := range rune(utf8.MaxRune + 1) {
+		if s := string(r); utf8.ValidRune(r) {
+			for i := range len(s) {
+				begins[s[:i]] = true
+			}
+		}
+	}
+	edges := []byte("\x00\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xe1\xec\xed\xee\xef\xf0\xf1\xf3\xf4\xf5\xff")
+	for i := range len(edges) * len(edges) * len(edges) * len(edges) {
+		text := make([]byte, 5)
+		for k := range 4 {
+			text[k], i = edges[i%len(edges)], i/len(edges)
+		}
+		text[4] = 'x'
+		want := ""
+		for rest := text; len(rest) > 0; {
+			r, n := utf8.DecodeRune(rest)
+			if r == utf8.RuneError && n == 1 {
+				for n < len(rest) && begins[string(rest[:n+1])] {
+					n++
+				}
+			}
+			want, rest = want+string(r), rest[n:]
+		}
+		if got := toValid(text); got != want {
+			require.Equal(t, want, got, "%x", text)
+		}
+	}
+}

@@ -284,3 +284,15 @@ func TestCopiedJSON(t *testing.T) {
 	_, err = in.next()
 	require.Equal(t, io.EOF, err)
 }
+
+// TestItemBytes holds that everything of unbounded length counts into what an item takes.
+func TestItemBytes(t *testing.T) {
+	second := "four"
+	for want, it := range []item{
+		{}, {text: "1"}, {copied: []any{"12"}}, {copied: []any{json.RawMessage("123")}}, {second: &second},
+		{copied: []any{parquet.ByteArrayValue([]byte("12345")), parquet.Int64Value(7), nil}},
+		{text: "1", second: &second, copied: []any{"1"}},
+	} {
+		require.Equal(t, want, it.bytes())
+	}
+}

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/options"
+	"github.com/rlxc/rlxc/server"
 )
 
 // TestServeFlags: each flag of serve changes what it says.
@@ -85,4 +88,16 @@ func TestServeFlags(t *testing.T) {
 		}
 		require.True(t, asked[f.Name] || strings.Contains(strings.Join(elsewhere, " "), f.Name), "--%s is tried nowhere", f.Name)
 	})
+}
+
+// TestServeLimits holds how long a client may take: a head within ten seconds, and an answer once a request has been read and computed.
+func TestServeLimits(t *testing.T) {
+	for read, head := range map[time.Duration]time.Duration{time.Second: time.Second, time.Minute: 10 * time.Second} {
+		w := (&serving{read: read}).web(http.NotFoundHandler(), server.Options{Timeout: time.Hour}, nil, slog.Default())
+		require.Equal(t, []time.Duration{read, head, read + time.Hour + time.Minute, 2 * time.Minute},
+			[]time.Duration{w.ReadTimeout, w.ReadHeaderTimeout, w.WriteTimeout, w.IdleTimeout})
+		require.Equal(t, []int{16 << 10, 64, 1 << 20, 256 << 10, 16 << 10}, []int{w.MaxHeaderBytes, w.HTTP2.MaxConcurrentStreams,
+			w.HTTP2.MaxReceiveBufferPerConnection, w.HTTP2.MaxReceiveBufferPerStream, w.HTTP2.MaxReadFrameSize})
+		require.True(t, w.Protocols.HTTP1() && w.Protocols.HTTP2() && w.Protocols.UnencryptedHTTP2())
+	}
 }

@@ -3,7 +3,9 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"maps"
+	"math"
 	"os"
 	"reflect"
 	"runtime/debug"
@@ -23,7 +25,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-const rulesFile = "testdata/rules.txt"
+const (
+	rulesFile = "testdata/rules.txt"
+	evalsFile = "testdata/evals.txt"
+)
 
 // rulesPerOp is how many nodes of each op the test of the shape rules changes.
 const rulesPerOp = 2
@@ -247,10 +252,10 @@ func (c ruleChange) node() (n *ir.Node, err error) {
 
 // eval computes the changed node on small numbers. There are no results where the op refuses them, or where its rule alone says too
 // little: which types of elements an opaque op takes is checked by the schema of its operator.
-func (c ruleChange) eval(n *ir.Node) (out []*tensor.Tensor, err error) {
+func (c ruleChange) eval(n *ir.Node) (out []*tensor.Tensor, refused, err error) {
 	kind := n.Op.Kind()
 	if _, err := ir.BindOp(n.Op, nil); err != nil || kind.Has(ir.Typed) || c.retypes && kind.Has(ir.IsOpaque) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	in := make([]*tensor.Tensor, len(n.Inputs))
 	for i, v := range n.Inputs {
@@ -259,7 +264,7 @@ func (c ruleChange) eval(n *ir.Node) (out []*tensor.Tensor, err error) {
 		}
 		shape, ok := v.Type.Static()
 		if !ok || shape.Elements() > 1<<14 {
-			return nil, nil
+			return nil, nil, nil
 		}
 		in[i] = tensor.New(v.Type.DType, shape...)
 		for k := range in[i].Len() {
@@ -276,20 +281,36 @@ func (c ruleChange) eval(n *ir.Node) (out []*tensor.Tensor, err error) {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // none takes long
 	defer cancel()
-	out, refused := ir.EvalOp(&ir.Env{Context: ctx, Memory: &memory.Account{Limit: 1 << 20}}, n.Op, in)
-	if refused != nil {
-		return nil, nil
+	out, refused = ir.EvalOp(&ir.Env{Context: ctx, Memory: &memory.Account{Limit: 1 << 20}}, n.Op, in)
+	return out, refused, nil
+}
+
+// valuesText is the values of a result. Those of floats are summed up: their last bits depend on the processor.
+func valuesText(y *tensor.Tensor) string {
+	switch d := y.DType(); {
+	case y.IsSequence():
+		return fmt.Sprint(y)
+	case d == tensor.String:
+		return fmt.Sprintf("%q", y.Strings())
+	case d.IsFloat():
+		var sums [2]float64
+		for i := range y.Len() {
+			sums[0] += math.Abs(y.Float64(i))
+			sums[1] += y.Float64(i) * math.Sin(float64(i))
+		}
+		return fmt.Sprintf("%.4g", sums)
 	}
-	return out, nil
+	return fmt.Sprintf("%x", y.Bytes())
 }
 
 // TestShapeRules changes one thing at a time of nodes of all ops: an operand's type, rank or one of its sizes, or a parameter. What the
 // shape rule takes is in testdata/rules.txt, with the types of the results; all else it refuses, without a panic. Eval, which is written
-// apart from the rule, returns what the rule says.
+// apart from the rule, returns what the rule says. testdata/evals.txt has a checksum for each node of what Eval returned of all changes,
+// and of what was refused in which words: -v prints all of them.
 func TestShapeRules(t *testing.T) {
-	var text strings.Builder
+	var text, evals strings.Builder
 	text.WriteString("# What shape rules take of nodes with one change, and the types of the results where they are others than before. " +
 		"Written by: go test ./internal/conformance -update")
 	all := nodesOfAllOps(t)
@@ -301,9 +322,17 @@ func TestShapeRules(t *testing.T) {
 				same[i] = v.Type
 			}
 			fmt.Fprintf(&text, "\n%s = %s", base, typesText(same))
+			sum := fnv.New32a()
+			note := func(format string, args ...any) {
+				fmt.Fprintf(sum, format, args...)
+				if testing.Verbose() {
+					fmt.Printf(base+": "+format+"\n", args...)
+				}
+			}
 			for _, c := range append([]ruleChange{{op: n.Op, in: operandTypes(n)}}, ruleChanges(n)...) {
 				made, err := c.node()
 				if err != nil {
+					note("%s: %v", c.what, err)
 					require.NotContains(t, err.Error(), "panic", "%s with %s", base, c.what)
 					continue
 				}
@@ -317,24 +346,31 @@ func TestShapeRules(t *testing.T) {
 						text.WriteString(": " + typesText(types))
 					}
 				}
-				out, err := c.eval(made)
+				out, refused, err := c.eval(made)
 				require.NoError(t, err, "%s with %s", base, c.what)
+				if refused != nil {
+					note("%s: %v", c.what, refused)
+				}
 				for i, y := range out {
+					note("%s: %s", c.what, valuesText(y))
 					if shape, ok := types[i].Static(); ok {
 						require.Equal(t, tensor.Shape(shape).String(), y.Shape().String(), "result %d of %s with %s", i, base, c.what)
 						require.Equal(t, types[i].DType, y.DType(), "result %d of %s with %s", i, base, c.what)
 					}
 				}
 			}
+			fmt.Fprintf(&evals, "%08x %.100s\n", sum.Sum32(), base)
 		}
 	}
 	for _, row := range ir.Defs() {
 		require.True(t, row.Name == "" || row.Op.Kind().Has(ir.Typed) || all[row.Name] != nil, "no node of %s", row.Name)
 	}
-	if *update {
-		require.NoError(t, os.WriteFile(rulesFile, []byte(text.String()), 0o644))
+	for file, text := range map[string]string{rulesFile: text.String(), evalsFile: evals.String()} {
+		if *update {
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+		}
+		have, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, strings.Split(string(have), "\n"), strings.Split(text, "\n"), "run: go test ./internal/conformance -update")
 	}
-	have, err := os.ReadFile(rulesFile)
-	require.NoError(t, err)
-	require.Equal(t, string(have), text.String(), "run: go test ./internal/conformance -update")
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command mutate changes the code at one point at a time and runs the tests that reach the change. What no test notices is what no
 // test proves. It prints the changes that survive, and counts.
 //

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -14,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -266,6 +269,12 @@ func command(tests []*test, number int, limit time.Duration, env ...string) (str
 	cmd.Dir = tests[0].Dir
 	cmd.Env = append(append(os.Environ(), "MUTATE_SELECTED="+strconv.Itoa(number), "RLXC_VERIFY=1"), env...)
 	cmd.WaitDelay = 5 * time.Second
+	// What a test that ends early has started ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()
+	if cmd.Process != nil {
+		cmd.Cancel()
+	}
 	return string(out), err
 }

@@ -70,7 +70,10 @@ func (r *reader) int(name string, def int) int { return int(attrOr(r, name, int6
 func (r *reader) text(name, def string) string { return attrOr(r, name, def) }
 func (r *reader) texts(name string) []string   { return attrOr[[]string](r, name, nil) }
 func (r *reader) tensor(name string) *tensor.Tensor {
-	t, _ := attr[*tensor.Tensor](r, name)
+	t, ok := attr[*tensor.Tensor](r, name)
+	if !ok {
+		r.failf("it lacks %s", name)
+	}
 	return t.Aligned()
 }
 func (r *reader) has(name string) bool { _, ok := r.attrs.Get(name); return ok }

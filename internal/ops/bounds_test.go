@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,4 +104,69 @@ func TestFaultsOfReaders(t *testing.T) {
 	require.PanicsWithValue(t, "a fault", func() { prepare(nil, 1, func(*reader) *rowModel { panic("a fault") }) })
 	_, err := prepare(nil, 1, func(r *reader) *rowModel { r.failf("wrong"); return nil })
 	require.EqualError(t, err, "wrong")
+}
+
+// TestSequencesAlongAxes: along which axes, from -3 to 3, sequences are joined and tensors are split, and what comes of it.
+func TestSequencesAlongAxes(t *testing.T) {
+	wide, narrow, ints := tensor.New(tensor.F32, 2, 3), tensor.New(tensor.F32, 1, 3), tensor.New(tensor.I64, 2, 3)
+	x := tensor.Scalar(float32(1))
+	join := func(fresh bool, elems ...*tensor.Tensor) func(axis int) (ir.Op, []*tensor.Tensor) {
+		return func(axis int) (ir.Op, []*tensor.Tensor) {
+			return ConcatFromSequence{Axis: axis, NewAxis: fresh}, []*tensor.Tensor{tensor.NewSequence(elems...)}
+		}
+	}
+	split := func(keep bool, in ...*tensor.Tensor) func(axis int) (ir.Op, []*tensor.Tensor) {
+		return func(axis int) (ir.Op, []*tensor.Tensor) { return SplitToSequence{Axis: axis, KeepDims: keep}, in }
+	}
+	for _, c := range []struct {
+		of   func(axis int) (ir.Op, []*tensor.Tensor)
+		want string
+	}{
+		{join(false, wide, wide), "- [4,3] [2,6] [4,3] [2,6] - -"},
+		{join(true, wide, wide), "[2,2,3] [2,2,3] [2,3,2] [2,2,3] [2,2,3] [2,3,2] -"},
+		{join(false, wide, narrow), "- [3,3] - [3,3] - - -"},
+		{join(true, wide, narrow), "- - - - - - -"},
+		{join(false, wide, ints), "- - - - - - -"},
+		{join(false, wide, x), "- - - - - - -"},
+		{join(false, tensor.NewSequence(x)), "- - - - - - -"},
+		{join(false), "- - - - - - -"},
+		{join(false, x, x), "- - - - - - -"},
+		{join(true, x, x), "- - [2] [2] - - -"},
+		{split(false, wide), "- [3][3] [2][2][2] [3][3] [2][2][2] - -"},
+		{split(true, wide), "- [1,3][1,3] [2,1][2,1][2,1] [1,3][1,3] [2,1][2,1][2,1] - -"},
+		{split(false, wide, tensor.Scalar(int64(2))), "- [2,3] [2,2][2,1] [2,3] [2,2][2,1] - -"},
+		{split(false, x), "- - - - - - -"},
+	} {
+		var got []string
+		for axis := -3; axis <= 3; axis++ {
+			op, in := c.of(axis)
+			out, err := ir.EvalOp(&ir.Env{}, op, in)
+			text := "-"
+			if err == nil && out[0].IsSequence() {
+				text = ""
+				for _, e := range out[0].Elems() {
+					text += e.Shape().String()
+				}
+			} else if err == nil {
+				text = out[0].Shape().String()
+			}
+			got = append(got, text)
+		}
+		require.Equal(t, c.want, strings.Join(got, " "))
+	}
+}
+
+// TestBilinear: samples between elements, at the borders, and beyond them.
+func TestBilinear(t *testing.T) {
+	x := tensor.FromSlice([]float64{1, 2, 4, 8, 16, 32}, 2, 3)
+	for at, want := range map[[2]float64][2]float64{
+		{0, 0}: {1, 1}, {1, 2}: {32, 32}, {0, 0.5}: {1.5, 1}, {0.5, 0}: {4.5, 4}, {0.25, 1.5}: {8.25, 4}, {-1, 0.5}: {1.5, 1},
+		{-0.5, -1}: {1, 1}, {1.5, 2}: {32, 32}, {2, 3}: {32, 32}, {0.5, 2.75}: {18, 16}, {1.75, 0.5}: {12, 8},
+		{2.25, 0}: {0, 0}, {0, 3.25}: {0, 0}, {-1.25, 0}: {0, 0}, {0, -1.25}: {0, 0}, {nan, 0}: {0, 0}, {0, nan}: {0, 0},
+	} {
+		v, largest := bilinear(x, 0, 2, 3, at[0], at[1])
+		require.Equal(t, want, [2]float64{v, largest}, "%v", at)
+	}
+	v, _ := bilinear(x, 0, 0, 0, 0, 0)
+	require.Zero(t, v)
 }

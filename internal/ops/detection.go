@@ -116,11 +116,7 @@ func iou(a, b [4]float32) float32 {
 	}
 	area := func(p [4]float32) float32 { return (p[2] - p[0]) * (p[3] - p[1]) }
 	shared := h * w
-	covered := area(a) + area(b) - shared
-	if area(a) <= 0 || area(b) <= 0 || covered <= 0 {
-		return 0
-	}
-	return shared / covered
+	return shared / (area(a) + area(b) - shared)
 }
 
 // RoiAlign cuts a grid of samples out of an image for every region (He et al. 2017, Mask R-CNN).

@@ -109,11 +109,13 @@ func (r *reader) branches(prefix string, targets, aggregate int) *Forest {
 	modes := r.texts("nodes_modes")
 	splits := r.doubles("nodes_values")
 	n := len(trees)
-	for name, k := range map[string]int{"nodes_nodeids": len(ids), "nodes_featureids": len(features), "nodes_truenodeids": len(yes),
-		"nodes_falsenodeids": len(no),
-		"nodes_modes":        len(modes), "nodes_values": len(splits), "nodes_missing_value_tracks_true": max(len(missing), n)} {
-		if k != n || n == 0 {
-			r.failf("%s has %d entries for %d nodes", name, k, n)
+	for _, list := range []struct {
+		name string
+		n    int
+	}{{"nodes_nodeids", len(ids)}, {"nodes_featureids", len(features)}, {"nodes_truenodeids", len(yes)}, {"nodes_falsenodeids", len(no)},
+		{"nodes_modes", len(modes)}, {"nodes_values", len(splits)}, {"nodes_missing_value_tracks_true", max(len(missing), n)}} {
+		if list.n != n || n == 0 {
+			r.failf("%s has %d entries for %d nodes", list.name, list.n, n)
 		}
 	}
 	find, roots, err := numbered(trees, ids)
