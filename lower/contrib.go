@@ -318,7 +318,7 @@ func lowerExpandDims(c *context) []*ir.Value {
 	return []*ir.Value{c.reshape(x, shape)}
 }
 
-// lowerCDist is the distance of every row of A to every row of B: |a|² + |b|² − 2·a·b, or its root.
+// lowerCDist is the distance of every row of A to every row of B: −2·a·b + |b|² + |a|², or its root.
 func lowerCDist(c *context) []*ir.Value {
 	a, b := c.In(0), c.In(1)
 	metric := c.AttrString("metric", "sqeuclidean")
@@ -331,10 +331,10 @@ func lowerCDist(c *context) []*ir.Value {
 	squares := func(x *ir.Value, keep ir.Shape) *ir.Value {
 		return c.reshape(c.Emit(ir.Reduce{Fn: ir.SumSquare, Axes: []int{1}}, x), keep)
 	}
-	one := ir.N(1)
-	ends := c.binary(ir.Add, squares(a, ir.Shape{a.Type.Shape[0], one}), squares(b, ir.Shape{one, b.Type.Shape[0]}))
-	product := c.Emit(ir.MatMul{TransB: true}, a, b)
-	d := c.binary(ir.MaxFn, c.binary(ir.Sub, ends, c.binary(ir.Mul, product, c.like(product, 2))), c.like(product, 0))
+	product := c.Emit(ir.MatMul{TransB: true, Alpha: -2}, a, b)
+	d := c.binary(ir.Add, product, squares(b, ir.Shape{b.Type.Shape[0]}))
+	d = c.binary(ir.Add, d, squares(a, ir.Shape{a.Type.Shape[0], ir.N(1)}))
+	d = c.binary(ir.MaxFn, d, c.like(d, 0))
 	if metric == "euclidean" {
 		d = c.unary(ir.Sqrt, d)
 	}

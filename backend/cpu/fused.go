@@ -39,6 +39,18 @@ func isScale(n *ir.Node, arg int) bool {
 // registersOf is the size in bytes of the registers that a worker needs.
 func registersOf(n *ir.Node) int { return (len(n.Inputs) + len(n.Op.(ir.Map).Expr)) * registerSize }
 
+// blockOf is the number of elements of a block.
+func blockOf(n *ir.Node, types []ir.Type) int {
+	widest := 1
+	for _, t := range types {
+		widest = max(widest, t.DType.Size())
+	}
+	for _, v := range n.Inputs {
+		widest = max(widest, v.Type.DType.Size())
+	}
+	return registerSize / widest
+}
+
 // loopOperands lists the operands that have more than one element or are no constants; the others are registers that
 // are filled once.
 func loopOperands(n *ir.Node) (list []int) {
@@ -159,7 +171,8 @@ func bindMap(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	}
 	loops := newNest(y.shape, operands...)
 	inputs, scratch, each := len(in), b.scratchBytes(0), registersOf(n)
-	together := max(1, mapBlock/max(loops.cols, 1)) // rows of a block
+	block := blockOf(n, types)
+	together := max(1, block/max(loops.cols, 1)) // rows of a block
 	return step{parts: loops.parts(), run: func(m *machine, part, worker int) {
 		var regs [mapRegisters]register
 		copy(regs[:], fixed[:inputs])
@@ -169,8 +182,8 @@ func bindMap(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 			for r := 0; r < rows; r += together {
 				high := min(together, rows-r)
-				for c := 0; c < cols; c += mapBlock {
-					wide := min(mapBlock, cols-c)
+				for c := 0; c < cols; c += block {
+					wide := min(block, cols-c)
 					for k, i := range looped {
 						if r > 0 && wide == cols && loops.row(k+1) == 0 {
 							continue // as in the rows before
@@ -205,7 +218,7 @@ func (b *binder) register(v *ir.Value) register {
 	f := b.registers[v]
 	if f.number != v.Const {
 		f = filled{v.Const, tensor.AlignedBytes(registerSize)}
-		repeat(f.data, v.Const.Bytes(), mapBlock)
+		repeat(f.data, v.Const.Bytes(), registerSize/len(v.Const.Bytes()))
 		b.registers[v] = f
 	}
 	return f.data

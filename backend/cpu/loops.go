@@ -242,13 +242,12 @@ type register = []byte
 // A blockFunc runs an instruction on n elements. Arguments that an op does not have are nil.
 type blockFunc func(dst, a, b, c register, n int)
 
-// A Map runs in blocks that stay in the first-level cache: each instruction reads and writes registers, blocks of
-// mapBlock elements. Operands that are in the arena as a run are registers themselves; broadcast and strided ones are
+// A Map runs in blocks that stay in the first-level cache: each instruction reads and writes registers, which have as many elements
+// as there is room for of the widest. Operands that are in the arena as a run are registers themselves; broadcast and strided ones are
 // brought into one first. Rows shorter than a block share one.
 const (
-	mapBlock     = 256
 	mapRegisters = 24
-	registerSize = mapBlock * 8 // bytes, for the widest element
+	registerSize = 2048 // bytes
 )
 
 // mapStep applies a Go function to every element.

@@ -64,6 +64,12 @@ var OpaqueCases = map[string]string{
 		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %9 as "g", %10 as "h", %12 as "i", %13 as "j", %14 as "k",
 		%15 as "l" }`,
 	"top k of many lines": `(%9 "n": f32[s], %0 "x": f32[33,16*s]) { %1, %2 = onnx.TopK(%0) {axis=1, k=8*s} return %1 as "a", %2 as "b" }`,
+	"top k of long lines": `(%9 "n": f32[s], %0 "x": f32[5,15*s+66]) { const %8: f32[] = [0.4] %17 = mul(%0, %8)
+		%1 = round(%17) %2, %3 = onnx.TopK(%1) {axis=1, k=3}
+		%4, %5 = onnx.TopK(%1) {axis=1, k=3, smallest=true} %6, %7 = onnx.TopK(%1) {axis=1, k=1}
+		const %10: f32[] = [1.95] %11 = add(%0, %10) %12 = sqrt(%11) %13, %14 = onnx.TopK(%12) {axis=1, k=3} %15,
+		%16 = onnx.TopK(%12) {axis=1, k=3, smallest=true} return %2 as "a", %3 as "b", %4 as "c", %5 as "d", %6 as "e", %7 as "f",
+		%13 as "g", %14 as "h", %15 as "i", %16 as "j" }`,
 	"max pool positions": `(%20 "n": f32[s], %0 "x": f32[2,s+2,5,3], %1 "z": f32[2,s+1,3], %2 "v": f32[1,3,s+1,4,3]) { %9 = round(%0)
 		%3, %4 = onnx.MaxPool(%9) {kernel=[3,2], strides=[2,1], dilations=[1,2], pads=[1,1,1,1], auto_pad="NOTSET"}
 		%5, %6 = onnx.MaxPool(%9) {kernel=[2,2], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET", storage_order=true}
