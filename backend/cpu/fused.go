@@ -248,9 +248,15 @@ func load(o *operand, m *machine, p patch, r register) register {
 	case o.width == 4:
 		from, to := lanes[uint32](all, len(all)/4), lanes[uint32](r, p.high*p.wide)
 		for i := range p.high {
-			at := p.from + i*p.row
-			for k := range p.wide {
-				to[i*p.wide+k] = from[at+k*p.col]
+			at, row := p.from+i*p.row, to[i*p.wide:][:p.wide]
+			if p.col == 0 {
+				for k, v := 0, from[at]; k < len(row); k++ {
+					row[k] = v
+				}
+				continue
+			}
+			for k := range row {
+				row[k] = from[at+k*p.col]
 			}
 		}
 	default:
