@@ -40,30 +40,21 @@ func (d *processor) averagePoolEntry() entry {
 		Scratch:  func(n *ir.Node) []int64 { return d.poolScratch(n.Op.(ops.AveragePool).Window, n) },
 		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			op := n.Op.(ops.AveragePool)
-			x, y, p, set := in[0], out[0], planPool(op.Window, n), b.d.set
+			x, y, p, set, add := in[0], out[0], planPool(op.Window, n), b.d.set, combineFloats(b.d.set, kernel.Add)
 			return p.step(b, func(m *machine, r poolRow) {
-				d, src, k := y.f32(m), x.f32(m), kernel.NewMixer(r.room, p.mixer())
+				d := y.f32(m)
+				combineRow(p, r, d, x.f32(m), 0, add)
 				p.spans(r, func(s poolSpan) {
-					into := d[(r.to+s.position)*p.channels:][:s.positions*p.channels]
-					taps, count := len(r.rows)*s.taps, len(r.rows)*s.taps
+					count := len(r.rows) * s.taps
+					if count == 0 {
+						return // zero
+					}
 					if op.CountIncludePad {
 						count = r.padded * s.padded
 					}
-					if taps == 0 {
-						clear(into)
-						return
-					}
-					for i, row := range r.rows {
-						for t := range s.taps {
-							k.Offsets[i*s.taps+t] = 4 * (row - r.rows[0] + t*p.Dilations[len(p.to)-1]*p.channels)
-						}
-					}
-					rows, cols := s.positions, p.channels
-					if p.next() == cols { // neighbours are one row
-						rows, cols = 1, len(into)
-					}
-					k.Weigh(0, float32(1/float64(count)), min(cols, kernel.MixBlock))
-					k.Sum(set, into, cols, src[r.rows[0]+s.pixel*p.channels:], p.next(), taps, 0, rows, cols)
+					into := d[(r.to+s.position)*p.channels:][:s.positions*p.channels]
+					share := [1]float32{float32(1 / float64(count))}
+					set.BinaryRows(kernel.Mul, into, 0, kernel.Rows{Data: into, Col: 1}, kernel.Rows{Data: share[:]}, 1, len(into))
 				})
 			}), nil
 		},
@@ -93,19 +84,20 @@ func (d *processor) maxPoolEntry() entry {
 				}
 				return p.step(b, func(m *machine, r poolRow) { combineRow(p, r, y.bytes(m), x.bytes(m), least, larger) }), nil
 			}
-			larger, least := combineFloats(b.d.set), float32(math.Inf(-1))
+			larger, least := combineFloats(b.d.set, kernel.Max), float32(math.Inf(-1))
 			return p.step(b, func(m *machine, r poolRow) { combineRow(p, r, y.f32(m), x.f32(m), least, larger) }), nil
 		},
 	}
 }
 
-// A combiner makes the larger of rows of cols elements, which are aRow and bRow apart, and writes them dstRow apart. dst may be a.
+// A combiner makes the sums, or the larger, of rows of cols elements, which are aRow and bRow apart, and writes them dstRow apart. dst may
+// be a.
 type combiner[T any] func(dst []T, dstRow int, a []T, aRow int, b []T, bRow, rows, cols int)
 
-func combineFloats(set *kernel.Set) combiner[float32] {
+func combineFloats(set *kernel.Set, op kernel.BinaryOp) combiner[float32] {
 	return func(dst []float32, dstRow int, a []float32, aRow int, b []float32, bRow, rows, cols int) {
 		x, y := kernel.Rows{Data: a, Row: aRow, Col: 1}, kernel.Rows{Data: b, Row: bRow, Col: 1}
-		set.BinaryRows(kernel.Max, dst, dstRow, x, y, rows, cols)
+		set.BinaryRows(op, dst, dstRow, x, y, rows, cols)
 	}
 }
 
@@ -323,18 +315,13 @@ func (p *poolPlan) elements(r poolRow, f func(to int, taps poolElements)) {
 	})
 }
 
-// poolScratch is a list of rows for each worker, and room for a row that others are combined in, or for the weights of a mean.
+// poolScratch is a list of rows for each worker, and room for a row that others are combined in.
 func (d *processor) poolScratch(w ir.Window, n *ir.Node) []int64 {
 	return []int64{int64(d.Threads() * planPool(w, n).scratchBytes())}
 }
 
 func (p *poolPlan) scratchBytes() int {
-	return align(8*p.rows) + align(max(4*p.channels*p.meets(p.block), p.mixer().Bytes()))
-}
-
-// mixer is what a mean needs.
-func (p *poolPlan) mixer() kernel.MixerSize {
-	return kernel.MixerSize{Taps: p.rows * p.taps, Weights: 1}
+	return align(8*p.rows) + align(4*p.channels*p.meets(p.block))
 }
 
 // step calls f for all blocks of rows of the result.

@@ -108,7 +108,7 @@ func (p *resizePlan) between() int {
 
 func (p *resizePlan) size() kernel.MixerSize {
 	taps := max(p.leadTaps, p.lastTaps)
-	z := kernel.MixerSize{Taps: taps, Weights: taps, Rows: p.between()}
+	z := kernel.MixerSize{Taps: taps, Rows: p.between()}
 	if p.inner < narrow {
 		z.Taps = max(taps, p.lastTaps*min(p.positions, narrowPositions))
 	}
@@ -179,9 +179,9 @@ func (p *resizePlan) mixLead(set *kernel.Set, k *kernel.Mixer, dst, x []float32,
 	}
 	blocks, rest := len(dst)/cols, len(dst)%cols
 	src := x[row*stride:]
-	k.Sum(set, dst, cols, src, cols, taps, kernel.MixBlock, blocks, cols)
+	k.Sum(set, dst, cols, src, cols, taps, blocks, cols)
 	if rest > 0 {
-		k.Sum(set, dst[blocks*cols:], 0, src[blocks*cols:], 0, taps, kernel.MixBlock, 1, rest)
+		k.Sum(set, dst[blocks*cols:], 0, src[blocks*cols:], 0, taps, 1, rest)
 	}
 	return true
 }
@@ -204,7 +204,7 @@ func (p *resizePlan) mixPositions(set *kernel.Set, k *kernel.Mixer, dst, src []f
 			k.Offsets[t] = 4 * p.inner * m.At
 			k.Weigh(t, float32(m.Weight), min(p.inner, kernel.MixBlock))
 		}
-		k.Sum(set, at, p.positions*p.inner, src, p.wide*p.inner, len(mix), kernel.MixBlock, rows, p.inner)
+		k.Sum(set, at, p.positions*p.inner, src, p.wide*p.inner, len(mix), rows, p.inner)
 	}
 }
 

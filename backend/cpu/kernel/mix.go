@@ -39,17 +39,17 @@ type Mixer struct {
 }
 
 // MixerSize is how much a mixer has of each.
-type MixerSize struct{ Taps, Weights, Rows int }
+type MixerSize struct{ Taps, Rows int }
 
 // Bytes is the scratch memory of one mixer.
-func (z MixerSize) Bytes() int { return 12*z.Taps + 4*(MixBlock*(z.Weights+1)+z.Rows) }
+func (z MixerSize) Bytes() int { return 12*z.Taps + 4*(MixBlock*(z.Taps+1)+z.Rows) }
 
 // NewMixer lays a mixer out in scratch memory.
 func NewMixer(scratch []byte, z MixerSize) Mixer {
 	m := Mixer{Offsets: unsafe.Slice((*int)(unsafe.Pointer(&scratch[0])), z.Taps)}
-	rest := floats(scratch[8*z.Taps:], z.Taps+MixBlock*(z.Weights+1)+z.Rows)
+	rest := floats(scratch[8*z.Taps:], z.Taps+MixBlock*(z.Taps+1)+z.Rows)
 	m.Scalars, rest = rest[:z.Taps], rest[z.Taps:]
-	m.Weights, rest = rest[:MixBlock*z.Weights], rest[MixBlock*z.Weights:]
+	m.Weights, rest = rest[:MixBlock*z.Taps], rest[MixBlock*z.Taps:]
 	m.Zeros, m.Rows = rest[:MixBlock], rest[MixBlock:]
 	clear(m.Zeros)
 	return m
@@ -63,9 +63,9 @@ func (m *Mixer) Weigh(tap int, weight float32, cols int) {
 	}
 }
 
-// Sum sums rows of any number of columns; the weights of the taps are those of MixBlock columns, in rows wRow apart.
-func (m *Mixer) Sum(s *Set, dst []float32, dstRow int, src []float32, srcRow, taps, wRow, positions, cols int) {
+// Sum sums rows of any number of columns; the weights of the taps are those of MixBlock columns.
+func (m *Mixer) Sum(s *Set, dst []float32, dstRow int, src []float32, srcRow, taps, positions, cols int) {
 	for c := 0; c < cols; c += MixBlock {
-		s.MixRows(dst[c:], dstRow, src[c:], srcRow, m.Offsets[:taps], m.Weights, wRow, m.Zeros, positions, min(MixBlock, cols-c))
+		s.MixRows(dst[c:], dstRow, src[c:], srcRow, m.Offsets[:taps], m.Weights, MixBlock, m.Zeros, positions, min(MixBlock, cols-c))
 	}
 }
