@@ -30,16 +30,18 @@ func sinkElements() []*Rule {
 			return m.asRoot(m.emit(m.root.Op, m.get(x), m.get(y)))
 		}},
 		{Name: "binary.reshape_a", pattern: binary2(left, c), build: func(m *match) *ir.Value {
-			if !keepsVector(m.root.Op, m.get(x), m.get(c), m.get(left)) {
+			v := m.beneath(m.get(x), m.get(c), m.get(left))
+			if v == nil {
 				return nil
 			}
-			return m.asRoot(m.emit(m.root.Op, m.get(x), m.get(c)))
+			return m.asRoot(m.emit(m.root.Op, m.get(x), v))
 		}},
 		{Name: "binary.reshape_b", pattern: binary2(c, right), build: func(m *match) *ir.Value {
-			if !keepsVector(m.root.Op, m.get(y), m.get(c), m.get(right)) {
+			v := m.beneath(m.get(y), m.get(c), m.get(right))
+			if v == nil {
 				return nil
 			}
-			return m.asRoot(m.emit(m.root.Op, m.get(c), m.get(y)))
+			return m.asRoot(m.emit(m.root.Op, v, m.get(y)))
 		}},
 		{Name: "reshape.binary", pattern: back, build: func(m *match) *ir.Value {
 			to := m.get(back).Type.Shape // the op needed another shape only for its other operand
@@ -55,18 +57,33 @@ func sinkElements() []*Rule {
 	}
 }
 
-// keepsVector reports whether a binary op of x's reshape and v may as well be one of x: v is a number, or varies along a last
-// axis that the reshape does not touch. Scalar factors go the other way, towards Alpha of a product.
-func keepsVector(op ir.Op, x, v, reshaped *ir.Value) bool {
+// beneath returns v for a binary op of x where the root has one of x's reshape and v; nil where it would be another. A number is the same,
+// and so is a vector along a last axis that the reshape does not touch. A constant that varies only along axes that x's reshape does not
+// join may follow a transpose, which has to meet the next one. Scalar factors go the other way, towards Alpha of a product.
+func (m *match) beneath(x, v, reshaped *ir.Value) *ir.Value {
 	from, to, s := x.Type.Shape, reshaped.Type.Shape, v.Type.Shape
 	number, isNumber := numberOf(v)
 	switch {
-	case isNumber && op == ir.Op(ir.Binary{Fn: ir.Mul}):
-		return false
+	case isNumber && m.root.Op == ir.Op(ir.Binary{Fn: ir.Mul}):
+		return nil
 	case isNumber && number == number && len(s) == 0:
-		return true
+		return v
+	case len(s) == 1 && len(from) > 0 && len(to) > 0 && last(from).Equal(last(to)) && s[0].Equal(last(to)):
+		return v
 	}
-	return len(s) == 1 && len(from) > 0 && len(to) > 0 && last(from).Equal(last(to)) && s[0].Equal(last(to))
+	groups, joins := merged(from, to)
+	if !joins || v.Const == nil || len(s) > len(to) || x.Def == nil || x.Def.Op.Kind() != ir.KindTranspose {
+		return nil
+	}
+	var shape ir.Shape
+	for i, d := range s {
+		group := groups[len(to)-len(s)+i]
+		if len(group) > 1 && !d.Is(1) {
+			return nil
+		}
+		shape = append(append(shape, d), slices.Repeat(ir.Shape{ir.N(1)}, len(group)-1)...)
+	}
+	return m.reshape(v, shape)
 }
 
 // sinkRows are the rules of ops that look at rows.
