@@ -377,6 +377,7 @@ func (d *processor) packMatrices(w *ir.Value, form packed.Form, dst *tensor.Tens
 	if form == packed.Winograd {
 		p, to := d.set.NewPackB(k, cols), tensor.Of[float32](dst)
 		d.pool.Run(d.set.Panels(cols), func(panel, _ int) { p.RunWinograd(panel, to, src) })
+		flushSubnormals(to)
 		return nil
 	}
 	for i := range matrices {

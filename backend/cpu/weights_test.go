@@ -204,3 +204,36 @@ func TestAdoptedWeights(t *testing.T) {
 		}
 	}
 }
+
+// TestSubnormalWeights: numbers below the normal range are zeros among packed weights. Here each would add up to something.
+func TestSubnormalWeights(t *testing.T) {
+	for _, text := range []string{
+		`(%0 "x": f32[3,40]) { const %1: f32[40,50] = data %2 = matmul(%0, %1) return %2 as "y" }`,
+		`(%0 "x": f32[1,18,18,32]) { const %1: f32[3,3,32,32] = data
+			%2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[0,0,0,0], auto_pad="NOTSET", group=1}
+			return %2 as "y" }`,
+	} {
+		for _, set := range sets() {
+			d, err := cpu.Open(backend.Options{CPU: set.Level.String(), Threads: 1})
+			require.NoError(t, err)
+			g, err := ir.Parse(`graph "case" ` + text)
+			require.NoError(t, err)
+			w := g.Consts()[0]
+			w.Const = w.Const.Clone()
+			for i := range w.Const.Len() {
+				w.Const.SetFloat64(i, []float64{1e-34, 1e-40}[i%2])
+			}
+			x := tensor.New(tensor.F32, g.Inputs[0].Type.Sizes()...)
+			for i := range x.Len() {
+				x.SetFloat64(i, 1e35)
+			}
+			_, err = d.Prepare(g)
+			require.NoError(t, err)
+			y := run(t, d, g, ir.Binding{}, []*tensor.Tensor{x})[0]
+			for i := range y.Len() {
+				require.Equal(t, i%2 == 1, y.Float64(i) == 0, "%s: element %d is %v", text, i, y.Float64(i))
+			}
+			require.NoError(t, d.Close())
+		}
+	}
+}
