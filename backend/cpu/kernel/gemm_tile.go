@@ -24,6 +24,7 @@ const (
 	gemmScale                  // multiply by alpha
 	gemmRelu                   // clamp at 0, between bias and residual
 	gemmZeros                  // take zero points of B off, in a gemmBlocksFunc
+	gemmAtMost                 // with gemmRelu and not gemmScale: clamp at alpha from above, too
 )
 
 // gemmTile is the register tile of one level: kernels[r][v] handles r rows of v vectors.

@@ -20,7 +20,8 @@ func newWinogradCase(r *rand.Rand, channels, outputs, high, wide int) *convCase 
 	g.x = random(r, g.Images*a.XImage+channels)
 	a.X = g.x.inner
 	rows := g.Images * high * wide
-	a.CRow, a.Alpha, a.Act = outputs+n(0, 2), 1, epilogues[r.IntN(len(epilogues))]
+	a.CRow, a.Alpha = outputs+n(0, 2), 1
+	a.Act, a.ActAlpha, a.ActBeta = epilogue(r)
 	g.c = newGuarded(rows*a.CRow, r.IntN(16))
 	a.C = g.c.inner
 	for row := range rows { // a canary that nothing overwrites is not tame: the direct way would compute what tiles leave out
