@@ -89,6 +89,7 @@ const (
 	gemmScale
 	gemmRelu
 	gemmZeros
+	gemmAtMost
 )
 
 // prefetchAhead is how far before its use a tile asks for the panel. A low tile streams weights from memory and asks
@@ -113,11 +114,22 @@ func gemmKernel(v *simd, kind tileKind, rows, vecs int) {
 			v.zero(x)
 		}
 	}
+	ahead, hasNext := prefetchAhead(rows, vecs == v.tileShape().vecs)
+	if hasNext && !kind.integers { // sums that C holds are there when the loop is done
+		v.TESTQ(operand.U32(gemmAccumulate), v.param("flags"))
+		v.JZ(operand.LabelRef("new"))
+		c := v.rowPointers("c", "cRow", rows)
+		for r := range rows {
+			for line := 0; line < vecs*v.lanes*4; line += 64 {
+				v.PREFETCHT0(c.vector(r, line))
+			}
+		}
+		v.Label("new")
+	}
 	k := v.param("k")
 	a := v.rowPointers("a", "aRow", rows)
 	aCol := v.elements("aCol")
 	b, bRow := v.param("b"), v.elements("bRow")
-	ahead, hasNext := prefetchAhead(rows, vecs == v.tileShape().vecs)
 	var next, nextStep reg.GPVirtual
 	if hasNext {
 		next, nextStep = v.param("next"), v.param("nextStep")
@@ -236,7 +248,7 @@ func (p *rowPointers) advance(by reg.Register) {
 	}
 }
 
-// gemmEpilogue finishes the accumulators as the flags say: add C, scale, add the bias, clamp at zero, add the residual.
+// gemmEpilogue finishes the accumulators as the flags say: add C, scale, add the bias, clamp, add the residual.
 func gemmEpilogue(v *simd, acc [][]reg.VecVirtual, c *rowPointers, maskOf func(i int) *mask) {
 	rows, vecs := len(acc), len(acc[0])
 	each := func(do func(r, i int)) { eachOf(rows, vecs, do) }
@@ -278,6 +290,10 @@ func gemmEpilogue(v *simd, acc [][]reg.VecVirtual, c *rowPointers, maskOf func(i
 	v.zero(zero)
 	// The second source (first operand in Go's order) is the result where one is NaN: a NaN stays.
 	each(func(r, i int) { v.VMAXPS(acc[r][i], zero, acc[r][i]) })
+	v.TESTQ(operand.U32(gemmAtMost), flags)
+	v.JZ(operand.LabelRef("residual"))
+	most := v.spreadFloat("alpha")
+	each(func(r, i int) { v.VMINPS(acc[r][i], most, acc[r][i]) })
 
 	v.Label("residual")
 	res := v.param("res")

@@ -215,7 +215,7 @@ func (p amxRows) at(tile, bytes int) operand.Mem {
 	return operand.Mem{Base: p.bases[tile], Index: p.stride, Scale: 1, Disp: bytes}
 }
 
-// amxEpilogue brings sums to C row by row: scale, add the bias, clamp at zero or apply an activation, add the residual. They wait in the
+// amxEpilogue brings sums to C row by row: scale, add the bias, clamp or apply an activation, add the residual. They wait in the
 // L1 cache: to C, which is in no cache, the rows of a tile would go one line after the other.
 type amxEpilogue struct {
 	amxKind
@@ -223,7 +223,7 @@ type amxEpilogue struct {
 	rowTiles               int
 	waiting                operand.Mem
 	left, sums, c, res     reg.GPVirtual
-	alpha, least           reg.VecVirtual
+	alpha, least, most     reg.VecVirtual
 	biases, offset, factor []reg.VecVirtual // by vector
 	last                   mask
 }
@@ -251,6 +251,13 @@ func newAMXEpilogue(v *simd, kind amxKind, rowTiles, vecs int) *amxEpilogue {
 		v.JZ(operand.LabelRef("unclamped"))
 		v.zero(e.least)
 		v.Label("unclamped")
+	}
+	if !e.integers {
+		e.most = v.constant(math.Inf(1))
+		v.TESTQ(operand.U32(gemmAtMost), flags)
+		v.JZ(operand.LabelRef("unlimited"))
+		v.VBROADCASTSS(v.slot("alpha"), e.most)
+		v.Label("unlimited")
 	}
 	for _, x := range e.biases {
 		v.zero(x)
@@ -327,6 +334,9 @@ func (e *amxEpilogue) rows(label string, again func(label string)) {
 		}
 		// The second source (first operand in Go's order) is the result where one is NaN: a NaN stays.
 		v.VMAXPS(x, e.least, x)
+		if !e.integers {
+			v.VMINPS(x, e.most, x)
+		}
 	}
 	v.TESTQ(e.res, e.res)
 	v.JZ(operand.LabelRef(label + "Unadded"))

@@ -262,7 +262,11 @@ func (d *Depthwise) Run(part int, args *ConvArgs, scratch []byte) {
 	}
 }
 
-// row computes one row of positions: those whose windows are inside the row of pixels at once, the others each with the taps that
+// depthwiseRun is the most positions of a call, which goes through them for each vector of channels: the pixels that they meet stay in the
+// L1 cache.
+const depthwiseRun = 16
+
+// row computes one row of positions: those whose windows are inside the row of pixels together, the others each with the taps that
 // meet a pixel. What is above or below the image is left out for all of them.
 func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) {
 	image, y := row/d.PositionsHigh, row%d.PositionsHigh*d.StrideHigh-d.Top
@@ -271,15 +275,16 @@ func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) 
 	outer := max(inner, min(d.PositionsWide, floorDiv(d.Width-extent+d.Left, d.StrideWide)+1)) // the first one after
 	for position := 0; position < d.PositionsWide; {
 		count := 1
-		if position == inner && outer > inner {
-			count = outer - inner
+		whole := inner <= position && position < outer
+		if whole {
+			count = min(depthwiseRun, outer-position)
 		}
 		x := position*d.StrideWide - d.Left
 		// Kernel rows that meet the image are neighbours, and so are kernel columns: the weights of a row of them are evenly apart
 		// unless columns are cut off, where each row goes separately.
 		kyLo, kyHi := Meets(y, d.DilationHigh, d.KernelHeight, d.Height)
 		kxLo, kxHi := Meets(x, d.DilationWide, d.KernelWidth, d.Width)
-		if count > 1 {
+		if whole {
 			kxLo, kxHi = 0, d.KernelWidth
 		}
 		dst := (row*d.PositionsWide + position) * args.CRow

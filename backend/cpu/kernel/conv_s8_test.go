@@ -23,7 +23,8 @@ func newConvS8Case(r *rand.Rand, channels, outputs int, depthwise bool) *convS8C
 	g := &convS8Case{convCase: newConvCase(r, channels, outputs, depthwise)}
 	from := &g.convCase.args
 	a := &g.args
-	a.GemmS8Args = GemmS8Args{C: from.C, CRow: from.CRow, Act: from.Act, Bias: from.Bias, Residual: from.Residual, ResRow: from.ResRow}
+	a.GemmS8Args = GemmS8Args{C: from.C, CRow: from.CRow, Act: from.Act, ActAlpha: from.ActAlpha, ActBeta: from.ActBeta, Bias: from.Bias,
+		Residual: from.Residual, ResRow: from.ResRow}
 	a.XImage, a.XRow, a.XColumn, a.XChannel, a.Signed = from.XImage, from.XRow, from.XColumn, from.XChannel, r.IntN(2) == 0
 	a.X = operand[uint8](len(from.X))
 	extreme := r.IntN(3) == 0 // all bytes as large as can be: 16-bit sums would saturate
@@ -110,7 +111,7 @@ func (g *convS8Case) test(t *testing.T, r *rand.Rand, run func()) {
 			if a.Bias != nil {
 				want += float64(a.Bias[m])
 			}
-			want = activateFloat64(a.Act, want)
+			want = Unary{a.Act, a.ActAlpha, a.ActBeta}.at(want)
 			if a.Residual != nil {
 				want += float64(a.Residual[row*a.ResRow+m])
 			}

@@ -55,7 +55,8 @@ func newConvCase(r *rand.Rand, channels, outputs int, depthwise bool) *convCase 
 	g.x = random(r, elements)
 	a.X = g.x.inner
 	rows := s.Images * s.PositionsHigh * s.PositionsWide
-	a.CRow, a.Alpha, a.Act = outputs+n(0, 2), 1, epilogues[r.IntN(len(epilogues))]
+	a.CRow, a.Alpha = outputs+n(0, 2), 1
+	a.Act, a.ActAlpha, a.ActBeta = epilogue(r)
 	g.c = newGuarded(rows*a.CRow, r.IntN(16))
 	a.C = g.c.inner
 	taps := s.KernelHeight * s.KernelWidth
@@ -127,7 +128,7 @@ func (g *convCase) check(t *testing.T) {
 			if a.Bias != nil {
 				want += float64(a.Bias[m])
 			}
-			want = activateFloat64(a.Act, want)
+			want = Unary{a.Act, a.ActAlpha, a.ActBeta}.at(want)
 			if a.Residual != nil {
 				want += float64(a.Residual[row*a.ResRow+m])
 			}

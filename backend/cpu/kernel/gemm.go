@@ -111,6 +111,13 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 	tiles := ceilDiv(p.rowHi-p.rowLo, tile.rows)
 	bias := pointerAt(args.Bias, p.col)
 	over := args.Residual != nil && pointer(args.Residual) == pointer(args.C)
+	alpha, act := args.Alpha, 0
+	switch {
+	case args.Act == Relu:
+		act = gemmRelu
+	case args.clampsFromZero():
+		alpha, act = args.ActBeta, gemmRelu|gemmAtMost
+	}
 	for kLo := p.from; ; kLo += p.kBlock {
 		kLen := min(p.kBlock, p.k-kLo)
 		flags, last := 0, kLo+kLen >= p.k
@@ -123,11 +130,9 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 			if args.Alpha != 1 {
 				flags |= gemmScale
 			}
-			if args.Act == Relu {
-				flags |= gemmRelu
-			}
+			flags |= act
 		}
-		separate := last && args.Act > Relu
+		separate := last && args.Act != NoUnary && act == 0
 		var bBlock *float32
 		if p.stored != nil {
 			bBlock = p.stored.block(s, kLo, kLen)
@@ -149,7 +154,7 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
 			tile.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+(kLo-p.from)*args.ACol), args.ARow, args.ACol,
-				bBlock, p.bRow, ahead.tile(p.call*tiles+t), ahead.step, c, args.CRow, p.cols-(vecs-1)*tile.vec, args.Alpha, tileBias,
+				bBlock, p.bRow, ahead.tile(p.call*tiles+t), ahead.step, c, args.CRow, p.cols-(vecs-1)*tile.vec, alpha, tileBias,
 				tileRes, args.ResRow, flags)
 			if separate {
 				s.activate(args, row, run*rows, p.col, p.cols)
@@ -160,6 +165,11 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 			return
 		}
 	}
+}
+
+// clampsFromZero reports whether the activation is a clamp between 0 and a positive number, of products without a factor.
+func (args *GemmArgs) clampsFromZero() bool {
+	return args.Act == Clamp && args.ActAlpha == 0 && args.ActBeta > 0 && args.Alpha == 1
 }
 
 // activate applies the activation and the residual to rows that the kernel has just left in the cache.

@@ -29,6 +29,12 @@ unscaled:
 	VPXORD  Z2, Z2, Z2
 
 unclamped:
+	VMOVUPS      lanes7f800000<>+0(SB), Z3
+	TESTQ        $0x00000010, AX
+	JZ           unlimited
+	VBROADCASTSS alpha+88(FP), Z3
+
+unlimited:
 	VPXORD Z0, Z0, Z0
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
@@ -85,17 +91,18 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z1, Z3
-	VADDPS    Z0, Z3, Z3
-	VMAXPS    Z3, Z2, Z3
+	VMULPS    (CX), Z1, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z2, Z4
+	VMINPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS.Z (BX), K1, Z4
-	VADDPS    Z4, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z3, K1, (DX)
+	VMOVUPS Z4, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -110,17 +117,18 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z1, Z3
-	VADDPS    Z0, Z3, Z3
-	VMAXPS    Z3, Z2, Z3
+	VMULPS    (CX), Z1, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z2, Z4
+	VMINPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS.Z (BX), K1, Z4
-	VADDPS    Z4, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z3, K1, (DX)
+	VMOVUPS Z4, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -219,6 +227,24 @@ DATA lanesff800000<>+56(SB)/4, $0xff800000
 DATA lanesff800000<>+60(SB)/4, $0xff800000
 GLOBL lanesff800000<>(SB), RODATA|NOPTR, $64
 
+DATA lanes7f800000<>+0(SB)/4, $0x7f800000
+DATA lanes7f800000<>+4(SB)/4, $0x7f800000
+DATA lanes7f800000<>+8(SB)/4, $0x7f800000
+DATA lanes7f800000<>+12(SB)/4, $0x7f800000
+DATA lanes7f800000<>+16(SB)/4, $0x7f800000
+DATA lanes7f800000<>+20(SB)/4, $0x7f800000
+DATA lanes7f800000<>+24(SB)/4, $0x7f800000
+DATA lanes7f800000<>+28(SB)/4, $0x7f800000
+DATA lanes7f800000<>+32(SB)/4, $0x7f800000
+DATA lanes7f800000<>+36(SB)/4, $0x7f800000
+DATA lanes7f800000<>+40(SB)/4, $0x7f800000
+DATA lanes7f800000<>+44(SB)/4, $0x7f800000
+DATA lanes7f800000<>+48(SB)/4, $0x7f800000
+DATA lanes7f800000<>+52(SB)/4, $0x7f800000
+DATA lanes7f800000<>+56(SB)/4, $0x7f800000
+DATA lanes7f800000<>+60(SB)/4, $0x7f800000
+GLOBL lanes7f800000<>(SB), RODATA|NOPTR, $64
+
 // func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXBF16_1x2(SB), $2112-168
@@ -244,6 +270,12 @@ unscaled:
 	VPXORD  Z3, Z3, Z3
 
 unclamped:
+	VMOVUPS      lanes7f800000<>+0(SB), Z4
+	TESTQ        $0x00000010, AX
+	JZ           unlimited
+	VBROADCASTSS alpha+88(FP), Z4
+
+unlimited:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	MOVQ   cols+80(FP), AX
@@ -317,23 +349,25 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z2, Z4
-	VADDPS    Z0, Z4, Z4
-	VMAXPS    Z4, Z3, Z4
-	VMULPS    64(CX), Z2, Z5
-	VADDPS    Z1, Z5, Z5
+	VMULPS    (CX), Z2, Z5
+	VADDPS    Z0, Z5, Z5
 	VMAXPS    Z5, Z3, Z5
+	VMINPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z2, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z3, Z6
+	VMINPS    Z6, Z4, Z6
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z6
-	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 64(BX), K1, Z6
-	VADDPS    Z6, Z5, Z5
+	VMOVUPS   (BX), Z7
+	VADDPS    Z7, Z5, Z5
+	VMOVUPS.Z 64(BX), K1, Z7
+	VADDPS    Z7, Z6, Z6
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z4, (DX)
-	VMOVUPS Z5, K1, 64(DX)
+	VMOVUPS Z5, (DX)
+	VMOVUPS Z6, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -348,23 +382,25 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z2, Z4
-	VADDPS    Z0, Z4, Z4
-	VMAXPS    Z4, Z3, Z4
-	VMULPS    64(CX), Z2, Z5
-	VADDPS    Z1, Z5, Z5
+	VMULPS    (CX), Z2, Z5
+	VADDPS    Z0, Z5, Z5
 	VMAXPS    Z5, Z3, Z5
+	VMINPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z2, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z3, Z6
+	VMINPS    Z6, Z4, Z6
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z6
-	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 64(BX), K1, Z6
-	VADDPS    Z6, Z5, Z5
+	VMOVUPS   (BX), Z7
+	VADDPS    Z7, Z5, Z5
+	VMOVUPS.Z 64(BX), K1, Z7
+	VADDPS    Z7, Z6, Z6
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z4, (DX)
-	VMOVUPS Z5, K1, 64(DX)
+	VMOVUPS Z5, (DX)
+	VMOVUPS Z6, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -457,6 +493,12 @@ unscaled:
 	VPXORD  Z4, Z4, Z4
 
 unclamped:
+	VMOVUPS      lanes7f800000<>+0(SB), Z5
+	TESTQ        $0x00000010, AX
+	JZ           unlimited
+	VBROADCASTSS alpha+88(FP), Z5
+
+unlimited:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -547,29 +589,32 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z3, Z5
-	VADDPS    Z0, Z5, Z5
-	VMAXPS    Z5, Z4, Z5
-	VMULPS    64(CX), Z3, Z6
-	VADDPS    Z1, Z6, Z6
+	VMULPS    (CX), Z3, Z6
+	VADDPS    Z0, Z6, Z6
 	VMAXPS    Z6, Z4, Z6
-	VMULPS    128(CX), Z3, Z7
-	VADDPS    Z2, Z7, Z7
+	VMINPS    Z6, Z5, Z6
+	VMULPS    64(CX), Z3, Z7
+	VADDPS    Z1, Z7, Z7
 	VMAXPS    Z7, Z4, Z7
+	VMINPS    Z7, Z5, Z7
+	VMULPS    128(CX), Z3, Z8
+	VADDPS    Z2, Z8, Z8
+	VMAXPS    Z8, Z4, Z8
+	VMINPS    Z8, Z5, Z8
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z8
-	VADDPS    Z8, Z5, Z5
-	VMOVUPS   64(BX), Z8
-	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z 128(BX), K1, Z8
-	VADDPS    Z8, Z7, Z7
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z6, Z6
+	VMOVUPS   64(BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 128(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z5, (DX)
-	VMOVUPS Z6, 64(DX)
-	VMOVUPS Z7, K1, 128(DX)
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 64(DX)
+	VMOVUPS Z8, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -584,29 +629,32 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z3, Z5
-	VADDPS    Z0, Z5, Z5
-	VMAXPS    Z5, Z4, Z5
-	VMULPS    64(CX), Z3, Z6
-	VADDPS    Z1, Z6, Z6
+	VMULPS    (CX), Z3, Z6
+	VADDPS    Z0, Z6, Z6
 	VMAXPS    Z6, Z4, Z6
-	VMULPS    128(CX), Z3, Z7
-	VADDPS    Z2, Z7, Z7
+	VMINPS    Z6, Z5, Z6
+	VMULPS    64(CX), Z3, Z7
+	VADDPS    Z1, Z7, Z7
 	VMAXPS    Z7, Z4, Z7
+	VMINPS    Z7, Z5, Z7
+	VMULPS    128(CX), Z3, Z8
+	VADDPS    Z2, Z8, Z8
+	VMAXPS    Z8, Z4, Z8
+	VMINPS    Z8, Z5, Z8
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z8
-	VADDPS    Z8, Z5, Z5
-	VMOVUPS   64(BX), Z8
-	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z 128(BX), K1, Z8
-	VADDPS    Z8, Z7, Z7
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z6, Z6
+	VMOVUPS   64(BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 128(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z5, (DX)
-	VMOVUPS Z6, 64(DX)
-	VMOVUPS Z7, K1, 128(DX)
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 64(DX)
+	VMOVUPS Z8, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -704,6 +752,12 @@ unscaled:
 	VPXORD  Z2, Z2, Z2
 
 unclamped:
+	VMOVUPS      lanes7f800000<>+0(SB), Z3
+	TESTQ        $0x00000010, AX
+	JZ           unlimited
+	VBROADCASTSS alpha+88(FP), Z3
+
+unlimited:
 	VPXORD Z0, Z0, Z0
 	MOVQ   cols+80(FP), AX
 	MOVL   $-1, SI
@@ -785,17 +839,18 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z1, Z3
-	VADDPS    Z0, Z3, Z3
-	VMAXPS    Z3, Z2, Z3
+	VMULPS    (CX), Z1, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z2, Z4
+	VMINPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS.Z (BX), K1, Z4
-	VADDPS    Z4, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z3, K1, (DX)
+	VMOVUPS Z4, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -810,17 +865,18 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z1, Z3
-	VADDPS    Z0, Z3, Z3
-	VMAXPS    Z3, Z2, Z3
+	VMULPS    (CX), Z1, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z2, Z4
+	VMINPS    Z4, Z3, Z4
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS.Z (BX), K1, Z4
-	VADDPS    Z4, Z3, Z3
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z3, K1, (DX)
+	VMOVUPS Z4, K1, (DX)
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -916,6 +972,12 @@ unscaled:
 	VPXORD  Z3, Z3, Z3
 
 unclamped:
+	VMOVUPS      lanes7f800000<>+0(SB), Z4
+	TESTQ        $0x00000010, AX
+	JZ           unlimited
+	VBROADCASTSS alpha+88(FP), Z4
+
+unlimited:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	MOVQ   cols+80(FP), AX
@@ -1026,23 +1088,25 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z2, Z4
-	VADDPS    Z0, Z4, Z4
-	VMAXPS    Z4, Z3, Z4
-	VMULPS    64(CX), Z2, Z5
-	VADDPS    Z1, Z5, Z5
+	VMULPS    (CX), Z2, Z5
+	VADDPS    Z0, Z5, Z5
 	VMAXPS    Z5, Z3, Z5
+	VMINPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z2, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z3, Z6
+	VMINPS    Z6, Z4, Z6
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z6
-	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 64(BX), K1, Z6
-	VADDPS    Z6, Z5, Z5
+	VMOVUPS   (BX), Z7
+	VADDPS    Z7, Z5, Z5
+	VMOVUPS.Z 64(BX), K1, Z7
+	VADDPS    Z7, Z6, Z6
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z4, (DX)
-	VMOVUPS Z5, K1, 64(DX)
+	VMOVUPS Z5, (DX)
+	VMOVUPS Z6, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -1057,23 +1121,25 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z2, Z4
-	VADDPS    Z0, Z4, Z4
-	VMAXPS    Z4, Z3, Z4
-	VMULPS    64(CX), Z2, Z5
-	VADDPS    Z1, Z5, Z5
+	VMULPS    (CX), Z2, Z5
+	VADDPS    Z0, Z5, Z5
 	VMAXPS    Z5, Z3, Z5
+	VMINPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z2, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z3, Z6
+	VMINPS    Z6, Z4, Z6
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z6
-	VADDPS    Z6, Z4, Z4
-	VMOVUPS.Z 64(BX), K1, Z6
-	VADDPS    Z6, Z5, Z5
+	VMOVUPS   (BX), Z7
+	VADDPS    Z7, Z5, Z5
+	VMOVUPS.Z 64(BX), K1, Z7
+	VADDPS    Z7, Z6, Z6
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z4, (DX)
-	VMOVUPS Z5, K1, 64(DX)
+	VMOVUPS Z5, (DX)
+	VMOVUPS Z6, K1, 64(DX)
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -1178,6 +1244,12 @@ unscaled:
 	VPXORD  Z4, Z4, Z4
 
 unclamped:
+	VMOVUPS      lanes7f800000<>+0(SB), Z5
+	TESTQ        $0x00000010, AX
+	JZ           unlimited
+	VBROADCASTSS alpha+88(FP), Z5
+
+unlimited:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1325,29 +1397,32 @@ loop:
 step:
 	TESTQ     AX, AX
 	JZ        stepNone
-	VMULPS    (CX), Z3, Z5
-	VADDPS    Z0, Z5, Z5
-	VMAXPS    Z5, Z4, Z5
-	VMULPS    64(CX), Z3, Z6
-	VADDPS    Z1, Z6, Z6
+	VMULPS    (CX), Z3, Z6
+	VADDPS    Z0, Z6, Z6
 	VMAXPS    Z6, Z4, Z6
-	VMULPS    128(CX), Z3, Z7
-	VADDPS    Z2, Z7, Z7
+	VMINPS    Z6, Z5, Z6
+	VMULPS    64(CX), Z3, Z7
+	VADDPS    Z1, Z7, Z7
 	VMAXPS    Z7, Z4, Z7
+	VMINPS    Z7, Z5, Z7
+	VMULPS    128(CX), Z3, Z8
+	VADDPS    Z2, Z8, Z8
+	VMAXPS    Z8, Z4, Z8
+	VMINPS    Z8, Z5, Z8
 	TESTQ     BX, BX
 	JZ        stepUnadded
-	VMOVUPS   (BX), Z8
-	VADDPS    Z8, Z5, Z5
-	VMOVUPS   64(BX), Z8
-	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z 128(BX), K1, Z8
-	VADDPS    Z8, Z7, Z7
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z6, Z6
+	VMOVUPS   64(BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 128(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
 	ADDQ      resRow+112(FP), BX
 
 stepUnadded:
-	VMOVUPS Z5, (DX)
-	VMOVUPS Z6, 64(DX)
-	VMOVUPS Z7, K1, 128(DX)
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 64(DX)
+	VMOVUPS Z8, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
@@ -1362,29 +1437,32 @@ done:
 rest:
 	TESTQ     AX, AX
 	JZ        restNone
-	VMULPS    (CX), Z3, Z5
-	VADDPS    Z0, Z5, Z5
-	VMAXPS    Z5, Z4, Z5
-	VMULPS    64(CX), Z3, Z6
-	VADDPS    Z1, Z6, Z6
+	VMULPS    (CX), Z3, Z6
+	VADDPS    Z0, Z6, Z6
 	VMAXPS    Z6, Z4, Z6
-	VMULPS    128(CX), Z3, Z7
-	VADDPS    Z2, Z7, Z7
+	VMINPS    Z6, Z5, Z6
+	VMULPS    64(CX), Z3, Z7
+	VADDPS    Z1, Z7, Z7
 	VMAXPS    Z7, Z4, Z7
+	VMINPS    Z7, Z5, Z7
+	VMULPS    128(CX), Z3, Z8
+	VADDPS    Z2, Z8, Z8
+	VMAXPS    Z8, Z4, Z8
+	VMINPS    Z8, Z5, Z8
 	TESTQ     BX, BX
 	JZ        restUnadded
-	VMOVUPS   (BX), Z8
-	VADDPS    Z8, Z5, Z5
-	VMOVUPS   64(BX), Z8
-	VADDPS    Z8, Z6, Z6
-	VMOVUPS.Z 128(BX), K1, Z8
-	VADDPS    Z8, Z7, Z7
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z6, Z6
+	VMOVUPS   64(BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 128(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
 	ADDQ      resRow+112(FP), BX
 
 restUnadded:
-	VMOVUPS Z5, (DX)
-	VMOVUPS Z6, 64(DX)
-	VMOVUPS Z7, K1, 128(DX)
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 64(DX)
+	VMOVUPS Z8, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX

@@ -59,10 +59,14 @@ bias:
 	VADDPS     Y2, Y0, Y0
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXOR  Y2, Y2, Y2
-	VMAXPS Y0, Y2, Y0
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXOR        Y2, Y2, Y2
+	VMAXPS       Y0, Y2, Y0
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y2
+	VMINPS       Y0, Y2, Y0
 
 residual:
 	MOVQ       res+112(FP), CX
@@ -169,11 +173,16 @@ bias:
 	VADDPS     Y3, Y1, Y1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXOR  Y3, Y3, Y3
-	VMAXPS Y0, Y3, Y0
-	VMAXPS Y1, Y3, Y1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXOR        Y3, Y3, Y3
+	VMAXPS       Y0, Y3, Y0
+	VMAXPS       Y1, Y3, Y1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y3
+	VMINPS       Y0, Y3, Y0
+	VMINPS       Y1, Y3, Y1
 
 residual:
 	MOVQ       res+112(FP), CX
@@ -272,11 +281,16 @@ bias:
 	VADDPS     Y3, Y1, Y1
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXOR  Y3, Y3, Y3
-	VMAXPS Y0, Y3, Y0
-	VMAXPS Y1, Y3, Y1
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXOR        Y3, Y3, Y3
+	VMAXPS       Y0, Y3, Y0
+	VMAXPS       Y1, Y3, Y1
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y3
+	VMINPS       Y0, Y3, Y0
+	VMINPS       Y1, Y3, Y1
 
 residual:
 	MOVQ       res+112(FP), DX
@@ -389,13 +403,20 @@ bias:
 	VADDPS     Y5, Y3, Y3
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXOR  Y5, Y5, Y5
-	VMAXPS Y0, Y5, Y0
-	VMAXPS Y1, Y5, Y1
-	VMAXPS Y2, Y5, Y2
-	VMAXPS Y3, Y5, Y3
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXOR        Y5, Y5, Y5
+	VMAXPS       Y0, Y5, Y0
+	VMAXPS       Y1, Y5, Y1
+	VMAXPS       Y2, Y5, Y2
+	VMAXPS       Y3, Y5, Y3
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y5
+	VMINPS       Y0, Y5, Y0
+	VMINPS       Y1, Y5, Y1
+	VMINPS       Y2, Y5, Y2
+	VMINPS       Y3, Y5, Y3
 
 residual:
 	MOVQ       res+112(FP), DX
@@ -507,12 +528,18 @@ bias:
 	VADDPS     Y4, Y2, Y2
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXOR  Y4, Y4, Y4
-	VMAXPS Y0, Y4, Y0
-	VMAXPS Y1, Y4, Y1
-	VMAXPS Y2, Y4, Y2
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXOR        Y4, Y4, Y4
+	VMAXPS       Y0, Y4, Y0
+	VMAXPS       Y1, Y4, Y1
+	VMAXPS       Y2, Y4, Y2
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y4
+	VMINPS       Y0, Y4, Y0
+	VMINPS       Y1, Y4, Y1
+	VMINPS       Y2, Y4, Y2
 
 residual:
 	MOVQ       res+112(FP), DX
@@ -641,15 +668,24 @@ bias:
 	VADDPS     Y7, Y5, Y5
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXOR  Y7, Y7, Y7
-	VMAXPS Y0, Y7, Y0
-	VMAXPS Y1, Y7, Y1
-	VMAXPS Y2, Y7, Y2
-	VMAXPS Y3, Y7, Y3
-	VMAXPS Y4, Y7, Y4
-	VMAXPS Y5, Y7, Y5
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXOR        Y7, Y7, Y7
+	VMAXPS       Y0, Y7, Y0
+	VMAXPS       Y1, Y7, Y1
+	VMAXPS       Y2, Y7, Y2
+	VMAXPS       Y3, Y7, Y3
+	VMAXPS       Y4, Y7, Y4
+	VMAXPS       Y5, Y7, Y5
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y7
+	VMINPS       Y0, Y7, Y0
+	VMINPS       Y1, Y7, Y1
+	VMINPS       Y2, Y7, Y2
+	VMINPS       Y3, Y7, Y3
+	VMINPS       Y4, Y7, Y4
+	VMINPS       Y5, Y7, Y5
 
 residual:
 	MOVQ       res+112(FP), DX
@@ -776,13 +812,20 @@ bias:
 	VADDPS     Y5, Y3, Y3
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXOR  Y5, Y5, Y5
-	VMAXPS Y0, Y5, Y0
-	VMAXPS Y1, Y5, Y1
-	VMAXPS Y2, Y5, Y2
-	VMAXPS Y3, Y5, Y3
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXOR        Y5, Y5, Y5
+	VMAXPS       Y0, Y5, Y0
+	VMAXPS       Y1, Y5, Y1
+	VMAXPS       Y2, Y5, Y2
+	VMAXPS       Y3, Y5, Y3
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y5
+	VMINPS       Y0, Y5, Y0
+	VMINPS       Y1, Y5, Y1
+	VMINPS       Y2, Y5, Y2
+	VMINPS       Y3, Y5, Y3
 
 residual:
 	MOVQ       res+112(FP), BX
@@ -930,17 +973,28 @@ bias:
 	VADDPS     Y9, Y7, Y7
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXOR  Y9, Y9, Y9
-	VMAXPS Y0, Y9, Y0
-	VMAXPS Y1, Y9, Y1
-	VMAXPS Y2, Y9, Y2
-	VMAXPS Y3, Y9, Y3
-	VMAXPS Y4, Y9, Y4
-	VMAXPS Y5, Y9, Y5
-	VMAXPS Y6, Y9, Y6
-	VMAXPS Y7, Y9, Y7
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXOR        Y9, Y9, Y9
+	VMAXPS       Y0, Y9, Y0
+	VMAXPS       Y1, Y9, Y1
+	VMAXPS       Y2, Y9, Y2
+	VMAXPS       Y3, Y9, Y3
+	VMAXPS       Y4, Y9, Y4
+	VMAXPS       Y5, Y9, Y5
+	VMAXPS       Y6, Y9, Y6
+	VMAXPS       Y7, Y9, Y7
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y9
+	VMINPS       Y0, Y9, Y0
+	VMINPS       Y1, Y9, Y1
+	VMINPS       Y2, Y9, Y2
+	VMINPS       Y3, Y9, Y3
+	VMINPS       Y4, Y9, Y4
+	VMINPS       Y5, Y9, Y5
+	VMINPS       Y6, Y9, Y6
+	VMINPS       Y7, Y9, Y7
 
 residual:
 	MOVQ       res+112(FP), BX
@@ -1084,14 +1138,22 @@ bias:
 	VADDPS     Y6, Y4, Y4
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXOR  Y6, Y6, Y6
-	VMAXPS Y0, Y6, Y0
-	VMAXPS Y1, Y6, Y1
-	VMAXPS Y2, Y6, Y2
-	VMAXPS Y3, Y6, Y3
-	VMAXPS Y4, Y6, Y4
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXOR        Y6, Y6, Y6
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y6, Y1
+	VMAXPS       Y2, Y6, Y2
+	VMAXPS       Y3, Y6, Y3
+	VMAXPS       Y4, Y6, Y4
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y6
+	VMINPS       Y0, Y6, Y0
+	VMINPS       Y1, Y6, Y1
+	VMINPS       Y2, Y6, Y2
+	VMINPS       Y3, Y6, Y3
+	VMINPS       Y4, Y6, Y4
 
 residual:
 	MOVQ       res+112(FP), SI
@@ -1143,16 +1205,31 @@ store:
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·gemmAVX2_5x16(SB), NOSPLIT, $0-136
 tile:
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	VPXOR Y6, Y6, Y6
-	VPXOR Y7, Y7, Y7
-	VPXOR Y8, Y8, Y8
-	VPXOR Y9, Y9, Y9
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	VPXOR      Y6, Y6, Y6
+	VPXOR      Y7, Y7, Y7
+	VPXOR      Y8, Y8, Y8
+	VPXOR      Y9, Y9, Y9
+	MOVQ       flags+128(FP), AX
+	TESTQ      $0x00000001, AX
+	JZ         new
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 (BX)
+
+new:
 	MOVQ  k+8(FP), AX
 	MOVQ  a+16(FP), CX
 	MOVQ  aRow+24(FP), DX
@@ -1263,19 +1340,32 @@ bias:
 	VADDPS     Y11, Y9, Y9
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXOR  Y11, Y11, Y11
-	VMAXPS Y0, Y11, Y0
-	VMAXPS Y1, Y11, Y1
-	VMAXPS Y2, Y11, Y2
-	VMAXPS Y3, Y11, Y3
-	VMAXPS Y4, Y11, Y4
-	VMAXPS Y5, Y11, Y5
-	VMAXPS Y6, Y11, Y6
-	VMAXPS Y7, Y11, Y7
-	VMAXPS Y8, Y11, Y8
-	VMAXPS Y9, Y11, Y9
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXOR        Y11, Y11, Y11
+	VMAXPS       Y0, Y11, Y0
+	VMAXPS       Y1, Y11, Y1
+	VMAXPS       Y2, Y11, Y2
+	VMAXPS       Y3, Y11, Y3
+	VMAXPS       Y4, Y11, Y4
+	VMAXPS       Y5, Y11, Y5
+	VMAXPS       Y6, Y11, Y6
+	VMAXPS       Y7, Y11, Y7
+	VMAXPS       Y8, Y11, Y8
+	VMAXPS       Y9, Y11, Y9
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y11
+	VMINPS       Y0, Y11, Y0
+	VMINPS       Y1, Y11, Y1
+	VMINPS       Y2, Y11, Y2
+	VMINPS       Y3, Y11, Y3
+	VMINPS       Y4, Y11, Y4
+	VMINPS       Y5, Y11, Y5
+	VMINPS       Y6, Y11, Y6
+	VMINPS       Y7, Y11, Y7
+	VMINPS       Y8, Y11, Y8
+	VMINPS       Y9, Y11, Y9
 
 residual:
 	MOVQ       res+112(FP), SI
@@ -1436,15 +1526,24 @@ bias:
 	VADDPS     Y7, Y5, Y5
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXOR  Y7, Y7, Y7
-	VMAXPS Y0, Y7, Y0
-	VMAXPS Y1, Y7, Y1
-	VMAXPS Y2, Y7, Y2
-	VMAXPS Y3, Y7, Y3
-	VMAXPS Y4, Y7, Y4
-	VMAXPS Y5, Y7, Y5
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXOR        Y7, Y7, Y7
+	VMAXPS       Y0, Y7, Y0
+	VMAXPS       Y1, Y7, Y1
+	VMAXPS       Y2, Y7, Y2
+	VMAXPS       Y3, Y7, Y3
+	VMAXPS       Y4, Y7, Y4
+	VMAXPS       Y5, Y7, Y5
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y7
+	VMINPS       Y0, Y7, Y0
+	VMINPS       Y1, Y7, Y1
+	VMINPS       Y2, Y7, Y2
+	VMINPS       Y3, Y7, Y3
+	VMINPS       Y4, Y7, Y4
+	VMINPS       Y5, Y7, Y5
 
 residual:
 	MOVQ       res+112(FP), SI
@@ -1499,18 +1598,34 @@ store:
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·gemmAVX2_6x16(SB), NOSPLIT, $0-136
 tile:
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	VPXOR Y6, Y6, Y6
-	VPXOR Y7, Y7, Y7
-	VPXOR Y8, Y8, Y8
-	VPXOR Y9, Y9, Y9
-	VPXOR Y10, Y10, Y10
-	VPXOR Y11, Y11, Y11
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	VPXOR      Y6, Y6, Y6
+	VPXOR      Y7, Y7, Y7
+	VPXOR      Y8, Y8, Y8
+	VPXOR      Y9, Y9, Y9
+	VPXOR      Y10, Y10, Y10
+	VPXOR      Y11, Y11, Y11
+	MOVQ       flags+128(FP), AX
+	TESTQ      $0x00000001, AX
+	JZ         new
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(CX*1)
+
+new:
 	MOVQ  k+8(FP), AX
 	MOVQ  a+16(FP), CX
 	MOVQ  aRow+24(FP), DX
@@ -1632,21 +1747,36 @@ bias:
 	VADDPS     Y13, Y11, Y11
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXOR  Y13, Y13, Y13
-	VMAXPS Y0, Y13, Y0
-	VMAXPS Y1, Y13, Y1
-	VMAXPS Y2, Y13, Y2
-	VMAXPS Y3, Y13, Y3
-	VMAXPS Y4, Y13, Y4
-	VMAXPS Y5, Y13, Y5
-	VMAXPS Y6, Y13, Y6
-	VMAXPS Y7, Y13, Y7
-	VMAXPS Y8, Y13, Y8
-	VMAXPS Y9, Y13, Y9
-	VMAXPS Y10, Y13, Y10
-	VMAXPS Y11, Y13, Y11
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXOR        Y13, Y13, Y13
+	VMAXPS       Y0, Y13, Y0
+	VMAXPS       Y1, Y13, Y1
+	VMAXPS       Y2, Y13, Y2
+	VMAXPS       Y3, Y13, Y3
+	VMAXPS       Y4, Y13, Y4
+	VMAXPS       Y5, Y13, Y5
+	VMAXPS       Y6, Y13, Y6
+	VMAXPS       Y7, Y13, Y7
+	VMAXPS       Y8, Y13, Y8
+	VMAXPS       Y9, Y13, Y9
+	VMAXPS       Y10, Y13, Y10
+	VMAXPS       Y11, Y13, Y11
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Y13
+	VMINPS       Y0, Y13, Y0
+	VMINPS       Y1, Y13, Y1
+	VMINPS       Y2, Y13, Y2
+	VMINPS       Y3, Y13, Y3
+	VMINPS       Y4, Y13, Y4
+	VMINPS       Y5, Y13, Y5
+	VMINPS       Y6, Y13, Y6
+	VMINPS       Y7, Y13, Y7
+	VMINPS       Y8, Y13, Y8
+	VMINPS       Y9, Y13, Y9
+	VMINPS       Y10, Y13, Y10
+	VMINPS       Y11, Y13, Y11
 
 residual:
 	MOVQ       res+112(FP), SI

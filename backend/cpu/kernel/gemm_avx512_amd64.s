@@ -59,10 +59,14 @@ bias:
 	VADDPS    Z1, Z0, Z0
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z3, Z3, Z3
-	VMAXPS Z0, Z3, Z0
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z3, Z3, Z3
+	VMAXPS       Z0, Z3, Z0
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z1
+	VMINPS       Z0, Z1, Z0
 
 residual:
 	MOVQ      res+112(FP), CX
@@ -160,11 +164,16 @@ bias:
 	VADDPS    Z2, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z5, Z5, Z5
-	VMAXPS Z0, Z5, Z0
-	VMAXPS Z1, Z5, Z1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z5, Z5, Z5
+	VMAXPS       Z0, Z5, Z0
+	VMAXPS       Z1, Z5, Z1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z2
+	VMINPS       Z0, Z2, Z0
+	VMINPS       Z1, Z2, Z1
 
 residual:
 	MOVQ      res+112(FP), CX
@@ -274,12 +283,18 @@ bias:
 	VADDPS    Z3, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z7, Z7, Z7
-	VMAXPS Z0, Z7, Z0
-	VMAXPS Z1, Z7, Z1
-	VMAXPS Z2, Z7, Z2
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z7, Z7, Z7
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z1, Z7, Z1
+	VMAXPS       Z2, Z7, Z2
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z3
+	VMINPS       Z0, Z3, Z0
+	VMINPS       Z1, Z3, Z1
+	VMINPS       Z2, Z3, Z2
 
 residual:
 	MOVQ      res+112(FP), CX
@@ -381,11 +396,16 @@ bias:
 	VADDPS    Z2, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z4, Z4, Z4
-	VMAXPS Z0, Z4, Z0
-	VMAXPS Z1, Z4, Z1
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z4, Z4, Z4
+	VMAXPS       Z0, Z4, Z0
+	VMAXPS       Z1, Z4, Z1
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z2
+	VMINPS       Z0, Z2, Z0
+	VMINPS       Z1, Z2, Z1
 
 residual:
 	MOVQ      res+112(FP), DX
@@ -499,13 +519,20 @@ bias:
 	VADDPS    Z4, Z3, Z3
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z7, Z7, Z7
-	VMAXPS Z0, Z7, Z0
-	VMAXPS Z1, Z7, Z1
-	VMAXPS Z2, Z7, Z2
-	VMAXPS Z3, Z7, Z3
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z7, Z7, Z7
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z1, Z7, Z1
+	VMAXPS       Z2, Z7, Z2
+	VMAXPS       Z3, Z7, Z3
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z4
+	VMINPS       Z0, Z4, Z0
+	VMINPS       Z1, Z4, Z1
+	VMINPS       Z2, Z4, Z2
+	VMINPS       Z3, Z4, Z3
 
 residual:
 	MOVQ      res+112(FP), DX
@@ -640,15 +667,24 @@ bias:
 	VADDPS    Z6, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z2, Z10, Z2
-	VMAXPS Z3, Z10, Z3
-	VMAXPS Z4, Z10, Z4
-	VMAXPS Z5, Z10, Z5
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z0, Z10, Z0
+	VMAXPS       Z1, Z10, Z1
+	VMAXPS       Z2, Z10, Z2
+	VMAXPS       Z3, Z10, Z3
+	VMAXPS       Z4, Z10, Z4
+	VMAXPS       Z5, Z10, Z5
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z6
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z1, Z6, Z1
+	VMINPS       Z2, Z6, Z2
+	VMINPS       Z3, Z6, Z3
+	VMINPS       Z4, Z6, Z4
+	VMINPS       Z5, Z6, Z5
 
 residual:
 	MOVQ      res+112(FP), DX
@@ -766,12 +802,18 @@ bias:
 	VADDPS    Z3, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z5, Z5, Z5
-	VMAXPS Z0, Z5, Z0
-	VMAXPS Z1, Z5, Z1
-	VMAXPS Z2, Z5, Z2
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z5, Z5, Z5
+	VMAXPS       Z0, Z5, Z0
+	VMAXPS       Z1, Z5, Z1
+	VMAXPS       Z2, Z5, Z2
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z3
+	VMINPS       Z0, Z3, Z0
+	VMINPS       Z1, Z3, Z1
+	VMINPS       Z2, Z3, Z2
 
 residual:
 	MOVQ      res+112(FP), DX
@@ -901,15 +943,24 @@ bias:
 	VADDPS    Z6, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z9, Z9, Z9
-	VMAXPS Z0, Z9, Z0
-	VMAXPS Z1, Z9, Z1
-	VMAXPS Z2, Z9, Z2
-	VMAXPS Z3, Z9, Z3
-	VMAXPS Z4, Z9, Z4
-	VMAXPS Z5, Z9, Z5
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z9, Z9, Z9
+	VMAXPS       Z0, Z9, Z0
+	VMAXPS       Z1, Z9, Z1
+	VMAXPS       Z2, Z9, Z2
+	VMAXPS       Z3, Z9, Z3
+	VMAXPS       Z4, Z9, Z4
+	VMAXPS       Z5, Z9, Z5
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z6
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z1, Z6, Z1
+	VMINPS       Z2, Z6, Z2
+	VMINPS       Z3, Z6, Z3
+	VMINPS       Z4, Z6, Z4
+	VMINPS       Z5, Z6, Z5
 
 residual:
 	MOVQ      res+112(FP), DX
@@ -1069,18 +1120,30 @@ bias:
 	VADDPS    Z9, Z8, Z8
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z13, Z13, Z13
-	VMAXPS Z0, Z13, Z0
-	VMAXPS Z1, Z13, Z1
-	VMAXPS Z2, Z13, Z2
-	VMAXPS Z3, Z13, Z3
-	VMAXPS Z4, Z13, Z4
-	VMAXPS Z5, Z13, Z5
-	VMAXPS Z6, Z13, Z6
-	VMAXPS Z7, Z13, Z7
-	VMAXPS Z8, Z13, Z8
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z13, Z13, Z13
+	VMAXPS       Z0, Z13, Z0
+	VMAXPS       Z1, Z13, Z1
+	VMAXPS       Z2, Z13, Z2
+	VMAXPS       Z3, Z13, Z3
+	VMAXPS       Z4, Z13, Z4
+	VMAXPS       Z5, Z13, Z5
+	VMAXPS       Z6, Z13, Z6
+	VMAXPS       Z7, Z13, Z7
+	VMAXPS       Z8, Z13, Z8
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z9
+	VMINPS       Z0, Z9, Z0
+	VMINPS       Z1, Z9, Z1
+	VMINPS       Z2, Z9, Z2
+	VMINPS       Z3, Z9, Z3
+	VMINPS       Z4, Z9, Z4
+	VMINPS       Z5, Z9, Z5
+	VMINPS       Z6, Z9, Z6
+	VMINPS       Z7, Z9, Z7
+	VMINPS       Z8, Z9, Z8
 
 residual:
 	MOVQ      res+112(FP), DX
@@ -1216,13 +1279,20 @@ bias:
 	VADDPS    Z4, Z3, Z3
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z6, Z6, Z6
-	VMAXPS Z0, Z6, Z0
-	VMAXPS Z1, Z6, Z1
-	VMAXPS Z2, Z6, Z2
-	VMAXPS Z3, Z6, Z3
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z6, Z6, Z6
+	VMAXPS       Z0, Z6, Z0
+	VMAXPS       Z1, Z6, Z1
+	VMAXPS       Z2, Z6, Z2
+	VMAXPS       Z3, Z6, Z3
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z4
+	VMINPS       Z0, Z4, Z0
+	VMINPS       Z1, Z4, Z1
+	VMINPS       Z2, Z4, Z2
+	VMINPS       Z3, Z4, Z3
 
 residual:
 	MOVQ      res+112(FP), BX
@@ -1371,17 +1441,28 @@ bias:
 	VADDPS    Z8, Z7, Z7
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z11, Z11, Z11
-	VMAXPS Z0, Z11, Z0
-	VMAXPS Z1, Z11, Z1
-	VMAXPS Z2, Z11, Z2
-	VMAXPS Z3, Z11, Z3
-	VMAXPS Z4, Z11, Z4
-	VMAXPS Z5, Z11, Z5
-	VMAXPS Z6, Z11, Z6
-	VMAXPS Z7, Z11, Z7
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z11, Z11, Z11
+	VMAXPS       Z0, Z11, Z0
+	VMAXPS       Z1, Z11, Z1
+	VMAXPS       Z2, Z11, Z2
+	VMAXPS       Z3, Z11, Z3
+	VMAXPS       Z4, Z11, Z4
+	VMAXPS       Z5, Z11, Z5
+	VMAXPS       Z6, Z11, Z6
+	VMAXPS       Z7, Z11, Z7
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z1, Z8, Z1
+	VMINPS       Z2, Z8, Z2
+	VMINPS       Z3, Z8, Z3
+	VMINPS       Z4, Z8, Z4
+	VMINPS       Z5, Z8, Z5
+	VMINPS       Z6, Z8, Z6
+	VMINPS       Z7, Z8, Z7
 
 residual:
 	MOVQ      res+112(FP), BX
@@ -1569,21 +1650,36 @@ bias:
 	VADDPS    Z12, Z11, Z11
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z16, Z16, Z16
-	VMAXPS Z0, Z16, Z0
-	VMAXPS Z1, Z16, Z1
-	VMAXPS Z2, Z16, Z2
-	VMAXPS Z3, Z16, Z3
-	VMAXPS Z4, Z16, Z4
-	VMAXPS Z5, Z16, Z5
-	VMAXPS Z6, Z16, Z6
-	VMAXPS Z7, Z16, Z7
-	VMAXPS Z8, Z16, Z8
-	VMAXPS Z9, Z16, Z9
-	VMAXPS Z10, Z16, Z10
-	VMAXPS Z11, Z16, Z11
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z0, Z16, Z0
+	VMAXPS       Z1, Z16, Z1
+	VMAXPS       Z2, Z16, Z2
+	VMAXPS       Z3, Z16, Z3
+	VMAXPS       Z4, Z16, Z4
+	VMAXPS       Z5, Z16, Z5
+	VMAXPS       Z6, Z16, Z6
+	VMAXPS       Z7, Z16, Z7
+	VMAXPS       Z8, Z16, Z8
+	VMAXPS       Z9, Z16, Z9
+	VMAXPS       Z10, Z16, Z10
+	VMAXPS       Z11, Z16, Z11
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z12
+	VMINPS       Z0, Z12, Z0
+	VMINPS       Z1, Z12, Z1
+	VMINPS       Z2, Z12, Z2
+	VMINPS       Z3, Z12, Z3
+	VMINPS       Z4, Z12, Z4
+	VMINPS       Z5, Z12, Z5
+	VMINPS       Z6, Z12, Z6
+	VMINPS       Z7, Z12, Z7
+	VMINPS       Z8, Z12, Z8
+	VMINPS       Z9, Z12, Z9
+	VMINPS       Z10, Z12, Z10
+	VMINPS       Z11, Z12, Z11
 
 residual:
 	MOVQ      res+112(FP), BX
@@ -1739,14 +1835,22 @@ bias:
 	VADDPS    Z5, Z4, Z4
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z7, Z7, Z7
-	VMAXPS Z0, Z7, Z0
-	VMAXPS Z1, Z7, Z1
-	VMAXPS Z2, Z7, Z2
-	VMAXPS Z3, Z7, Z3
-	VMAXPS Z4, Z7, Z4
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z7, Z7, Z7
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z1, Z7, Z1
+	VMAXPS       Z2, Z7, Z2
+	VMAXPS       Z3, Z7, Z3
+	VMAXPS       Z4, Z7, Z4
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z5
+	VMINPS       Z0, Z5, Z0
+	VMINPS       Z1, Z5, Z1
+	VMINPS       Z2, Z5, Z2
+	VMINPS       Z3, Z5, Z3
+	VMINPS       Z4, Z5, Z4
 
 residual:
 	MOVQ      res+112(FP), SI
@@ -1915,19 +2019,32 @@ bias:
 	VADDPS    Z10, Z9, Z9
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z13, Z13, Z13
-	VMAXPS Z0, Z13, Z0
-	VMAXPS Z1, Z13, Z1
-	VMAXPS Z2, Z13, Z2
-	VMAXPS Z3, Z13, Z3
-	VMAXPS Z4, Z13, Z4
-	VMAXPS Z5, Z13, Z5
-	VMAXPS Z6, Z13, Z6
-	VMAXPS Z7, Z13, Z7
-	VMAXPS Z8, Z13, Z8
-	VMAXPS Z9, Z13, Z9
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z13, Z13, Z13
+	VMAXPS       Z0, Z13, Z0
+	VMAXPS       Z1, Z13, Z1
+	VMAXPS       Z2, Z13, Z2
+	VMAXPS       Z3, Z13, Z3
+	VMAXPS       Z4, Z13, Z4
+	VMAXPS       Z5, Z13, Z5
+	VMAXPS       Z6, Z13, Z6
+	VMAXPS       Z7, Z13, Z7
+	VMAXPS       Z8, Z13, Z8
+	VMAXPS       Z9, Z13, Z9
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z10
+	VMINPS       Z0, Z10, Z0
+	VMINPS       Z1, Z10, Z1
+	VMINPS       Z2, Z10, Z2
+	VMINPS       Z3, Z10, Z3
+	VMINPS       Z4, Z10, Z4
+	VMINPS       Z5, Z10, Z5
+	VMINPS       Z6, Z10, Z6
+	VMINPS       Z7, Z10, Z7
+	VMINPS       Z8, Z10, Z8
+	VMINPS       Z9, Z10, Z9
 
 residual:
 	MOVQ      res+112(FP), SI
@@ -1994,36 +2111,61 @@ store:
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·gemmAVX512_5x48(SB), NOSPLIT, $0-136
 tile:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	MOVQ   k+8(FP), AX
-	MOVQ   a+16(FP), CX
-	MOVQ   aRow+24(FP), DX
-	SHLQ   $0x02, DX
-	LEAQ   (DX)(DX*2), BX
-	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+32(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   b+40(FP), R8
-	MOVQ   bRow+48(FP), R9
-	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
-	TESTQ  AX, AX
-	JZ     done
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	MOVQ       flags+128(FP), AX
+	TESTQ      $0x00000001, AX
+	JZ         new
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 64(AX)(CX*1)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 64(AX)(CX*2)
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 64(AX)(DX*1)
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+
+new:
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
+	SHLQ  $0x02, DX
+	LEAQ  (DX)(DX*2), BX
+	LEAQ  (CX)(DX*4), SI
+	MOVQ  aCol+32(FP), DI
+	SHLQ  $0x02, DI
+	MOVQ  b+40(FP), R8
+	MOVQ  bRow+48(FP), R9
+	SHLQ  $0x02, R9
+	MOVQ  next+56(FP), R10
+	MOVQ  nextStep+64(FP), R11
+	TESTQ AX, AX
+	JZ    done
 
 loop:
 	PREFETCHT0   1024(R8)
@@ -2150,24 +2292,42 @@ bias:
 	VADDPS    Z15, Z14, Z14
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z19, Z19, Z19
-	VMAXPS Z0, Z19, Z0
-	VMAXPS Z1, Z19, Z1
-	VMAXPS Z2, Z19, Z2
-	VMAXPS Z3, Z19, Z3
-	VMAXPS Z4, Z19, Z4
-	VMAXPS Z5, Z19, Z5
-	VMAXPS Z6, Z19, Z6
-	VMAXPS Z7, Z19, Z7
-	VMAXPS Z8, Z19, Z8
-	VMAXPS Z9, Z19, Z9
-	VMAXPS Z10, Z19, Z10
-	VMAXPS Z11, Z19, Z11
-	VMAXPS Z12, Z19, Z12
-	VMAXPS Z13, Z19, Z13
-	VMAXPS Z14, Z19, Z14
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z19, Z19, Z19
+	VMAXPS       Z0, Z19, Z0
+	VMAXPS       Z1, Z19, Z1
+	VMAXPS       Z2, Z19, Z2
+	VMAXPS       Z3, Z19, Z3
+	VMAXPS       Z4, Z19, Z4
+	VMAXPS       Z5, Z19, Z5
+	VMAXPS       Z6, Z19, Z6
+	VMAXPS       Z7, Z19, Z7
+	VMAXPS       Z8, Z19, Z8
+	VMAXPS       Z9, Z19, Z9
+	VMAXPS       Z10, Z19, Z10
+	VMAXPS       Z11, Z19, Z11
+	VMAXPS       Z12, Z19, Z12
+	VMAXPS       Z13, Z19, Z13
+	VMAXPS       Z14, Z19, Z14
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z15
+	VMINPS       Z0, Z15, Z0
+	VMINPS       Z1, Z15, Z1
+	VMINPS       Z2, Z15, Z2
+	VMINPS       Z3, Z15, Z3
+	VMINPS       Z4, Z15, Z4
+	VMINPS       Z5, Z15, Z5
+	VMINPS       Z6, Z15, Z6
+	VMINPS       Z7, Z15, Z7
+	VMINPS       Z8, Z15, Z8
+	VMINPS       Z9, Z15, Z9
+	VMINPS       Z10, Z15, Z10
+	VMINPS       Z11, Z15, Z11
+	VMINPS       Z12, Z15, Z12
+	VMINPS       Z13, Z15, Z13
+	VMINPS       Z14, Z15, Z14
 
 residual:
 	MOVQ      res+112(FP), SI
@@ -2343,15 +2503,24 @@ bias:
 	VADDPS    Z6, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z8, Z8, Z8
-	VMAXPS Z0, Z8, Z0
-	VMAXPS Z1, Z8, Z1
-	VMAXPS Z2, Z8, Z2
-	VMAXPS Z3, Z8, Z3
-	VMAXPS Z4, Z8, Z4
-	VMAXPS Z5, Z8, Z5
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z8, Z8, Z8
+	VMAXPS       Z0, Z8, Z0
+	VMAXPS       Z1, Z8, Z1
+	VMAXPS       Z2, Z8, Z2
+	VMAXPS       Z3, Z8, Z3
+	VMAXPS       Z4, Z8, Z4
+	VMAXPS       Z5, Z8, Z5
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z6
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z1, Z6, Z1
+	VMINPS       Z2, Z6, Z2
+	VMINPS       Z3, Z6, Z3
+	VMINPS       Z4, Z6, Z4
+	VMINPS       Z5, Z6, Z5
 
 residual:
 	MOVQ      res+112(FP), SI
@@ -2536,21 +2705,36 @@ bias:
 	VADDPS    Z12, Z11, Z11
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z15, Z15, Z15
-	VMAXPS Z0, Z15, Z0
-	VMAXPS Z1, Z15, Z1
-	VMAXPS Z2, Z15, Z2
-	VMAXPS Z3, Z15, Z3
-	VMAXPS Z4, Z15, Z4
-	VMAXPS Z5, Z15, Z5
-	VMAXPS Z6, Z15, Z6
-	VMAXPS Z7, Z15, Z7
-	VMAXPS Z8, Z15, Z8
-	VMAXPS Z9, Z15, Z9
-	VMAXPS Z10, Z15, Z10
-	VMAXPS Z11, Z15, Z11
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z0, Z15, Z0
+	VMAXPS       Z1, Z15, Z1
+	VMAXPS       Z2, Z15, Z2
+	VMAXPS       Z3, Z15, Z3
+	VMAXPS       Z4, Z15, Z4
+	VMAXPS       Z5, Z15, Z5
+	VMAXPS       Z6, Z15, Z6
+	VMAXPS       Z7, Z15, Z7
+	VMAXPS       Z8, Z15, Z8
+	VMAXPS       Z9, Z15, Z9
+	VMAXPS       Z10, Z15, Z10
+	VMAXPS       Z11, Z15, Z11
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z12
+	VMINPS       Z0, Z12, Z0
+	VMINPS       Z1, Z12, Z1
+	VMINPS       Z2, Z12, Z2
+	VMINPS       Z3, Z12, Z3
+	VMINPS       Z4, Z12, Z4
+	VMINPS       Z5, Z12, Z5
+	VMINPS       Z6, Z12, Z6
+	VMINPS       Z7, Z12, Z7
+	VMINPS       Z8, Z12, Z8
+	VMINPS       Z9, Z12, Z9
+	VMINPS       Z10, Z12, Z10
+	VMINPS       Z11, Z12, Z11
 
 residual:
 	MOVQ      res+112(FP), SI
@@ -2623,39 +2807,67 @@ store:
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·gemmAVX512_6x48(SB), NOSPLIT, $0-136
 tile:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	MOVQ   k+8(FP), AX
-	MOVQ   a+16(FP), CX
-	MOVQ   aRow+24(FP), DX
-	SHLQ   $0x02, DX
-	LEAQ   (DX)(DX*2), BX
-	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+32(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   b+40(FP), R8
-	MOVQ   bRow+48(FP), R9
-	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
-	TESTQ  AX, AX
-	JZ     done
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	MOVQ       flags+128(FP), AX
+	TESTQ      $0x00000001, AX
+	JZ         new
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 64(AX)(CX*1)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 64(AX)(CX*2)
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 64(AX)(DX*1)
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 64(BX)(CX*1)
+	PREFETCHT0 128(BX)(CX*1)
+
+new:
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
+	SHLQ  $0x02, DX
+	LEAQ  (DX)(DX*2), BX
+	LEAQ  (CX)(DX*4), SI
+	MOVQ  aCol+32(FP), DI
+	SHLQ  $0x02, DI
+	MOVQ  b+40(FP), R8
+	MOVQ  bRow+48(FP), R9
+	SHLQ  $0x02, R9
+	MOVQ  next+56(FP), R10
+	MOVQ  nextStep+64(FP), R11
+	TESTQ AX, AX
+	JZ    done
 
 loop:
 	PREFETCHT0   1024(R8)
@@ -2798,27 +3010,48 @@ bias:
 	VADDPS    Z18, Z17, Z17
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z22, Z22, Z22
-	VMAXPS Z0, Z22, Z0
-	VMAXPS Z1, Z22, Z1
-	VMAXPS Z2, Z22, Z2
-	VMAXPS Z3, Z22, Z3
-	VMAXPS Z4, Z22, Z4
-	VMAXPS Z5, Z22, Z5
-	VMAXPS Z6, Z22, Z6
-	VMAXPS Z7, Z22, Z7
-	VMAXPS Z8, Z22, Z8
-	VMAXPS Z9, Z22, Z9
-	VMAXPS Z10, Z22, Z10
-	VMAXPS Z11, Z22, Z11
-	VMAXPS Z12, Z22, Z12
-	VMAXPS Z13, Z22, Z13
-	VMAXPS Z14, Z22, Z14
-	VMAXPS Z15, Z22, Z15
-	VMAXPS Z16, Z22, Z16
-	VMAXPS Z17, Z22, Z17
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z0, Z22, Z0
+	VMAXPS       Z1, Z22, Z1
+	VMAXPS       Z2, Z22, Z2
+	VMAXPS       Z3, Z22, Z3
+	VMAXPS       Z4, Z22, Z4
+	VMAXPS       Z5, Z22, Z5
+	VMAXPS       Z6, Z22, Z6
+	VMAXPS       Z7, Z22, Z7
+	VMAXPS       Z8, Z22, Z8
+	VMAXPS       Z9, Z22, Z9
+	VMAXPS       Z10, Z22, Z10
+	VMAXPS       Z11, Z22, Z11
+	VMAXPS       Z12, Z22, Z12
+	VMAXPS       Z13, Z22, Z13
+	VMAXPS       Z14, Z22, Z14
+	VMAXPS       Z15, Z22, Z15
+	VMAXPS       Z16, Z22, Z16
+	VMAXPS       Z17, Z22, Z17
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z18
+	VMINPS       Z0, Z18, Z0
+	VMINPS       Z1, Z18, Z1
+	VMINPS       Z2, Z18, Z2
+	VMINPS       Z3, Z18, Z3
+	VMINPS       Z4, Z18, Z4
+	VMINPS       Z5, Z18, Z5
+	VMINPS       Z6, Z18, Z6
+	VMINPS       Z7, Z18, Z7
+	VMINPS       Z8, Z18, Z8
+	VMINPS       Z9, Z18, Z9
+	VMINPS       Z10, Z18, Z10
+	VMINPS       Z11, Z18, Z11
+	VMINPS       Z12, Z18, Z12
+	VMINPS       Z13, Z18, Z13
+	VMINPS       Z14, Z18, Z14
+	VMINPS       Z15, Z18, Z15
+	VMINPS       Z16, Z18, Z16
+	VMINPS       Z17, Z18, Z17
 
 residual:
 	MOVQ      res+112(FP), SI
@@ -3010,16 +3243,26 @@ bias:
 	VADDPS    Z7, Z6, Z6
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z9, Z9, Z9
-	VMAXPS Z0, Z9, Z0
-	VMAXPS Z1, Z9, Z1
-	VMAXPS Z2, Z9, Z2
-	VMAXPS Z3, Z9, Z3
-	VMAXPS Z4, Z9, Z4
-	VMAXPS Z5, Z9, Z5
-	VMAXPS Z6, Z9, Z6
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z9, Z9, Z9
+	VMAXPS       Z0, Z9, Z0
+	VMAXPS       Z1, Z9, Z1
+	VMAXPS       Z2, Z9, Z2
+	VMAXPS       Z3, Z9, Z3
+	VMAXPS       Z4, Z9, Z4
+	VMAXPS       Z5, Z9, Z5
+	VMAXPS       Z6, Z9, Z6
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z7
+	VMINPS       Z0, Z7, Z0
+	VMINPS       Z1, Z7, Z1
+	VMINPS       Z2, Z7, Z2
+	VMINPS       Z3, Z7, Z3
+	VMINPS       Z4, Z7, Z4
+	VMINPS       Z5, Z7, Z5
+	VMINPS       Z6, Z7, Z6
 
 residual:
 	MOVQ      res+112(FP), SI
@@ -3220,23 +3463,40 @@ bias:
 	VADDPS    Z14, Z13, Z13
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z17, Z17, Z17
-	VMAXPS Z0, Z17, Z0
-	VMAXPS Z1, Z17, Z1
-	VMAXPS Z2, Z17, Z2
-	VMAXPS Z3, Z17, Z3
-	VMAXPS Z4, Z17, Z4
-	VMAXPS Z5, Z17, Z5
-	VMAXPS Z6, Z17, Z6
-	VMAXPS Z7, Z17, Z7
-	VMAXPS Z8, Z17, Z8
-	VMAXPS Z9, Z17, Z9
-	VMAXPS Z10, Z17, Z10
-	VMAXPS Z11, Z17, Z11
-	VMAXPS Z12, Z17, Z12
-	VMAXPS Z13, Z17, Z13
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z17, Z17, Z17
+	VMAXPS       Z0, Z17, Z0
+	VMAXPS       Z1, Z17, Z1
+	VMAXPS       Z2, Z17, Z2
+	VMAXPS       Z3, Z17, Z3
+	VMAXPS       Z4, Z17, Z4
+	VMAXPS       Z5, Z17, Z5
+	VMAXPS       Z6, Z17, Z6
+	VMAXPS       Z7, Z17, Z7
+	VMAXPS       Z8, Z17, Z8
+	VMAXPS       Z9, Z17, Z9
+	VMAXPS       Z10, Z17, Z10
+	VMAXPS       Z11, Z17, Z11
+	VMAXPS       Z12, Z17, Z12
+	VMAXPS       Z13, Z17, Z13
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z14
+	VMINPS       Z0, Z14, Z0
+	VMINPS       Z1, Z14, Z1
+	VMINPS       Z2, Z14, Z2
+	VMINPS       Z3, Z14, Z3
+	VMINPS       Z4, Z14, Z4
+	VMINPS       Z5, Z14, Z5
+	VMINPS       Z6, Z14, Z6
+	VMINPS       Z7, Z14, Z7
+	VMINPS       Z8, Z14, Z8
+	VMINPS       Z9, Z14, Z9
+	VMINPS       Z10, Z14, Z10
+	VMINPS       Z11, Z14, Z11
+	VMINPS       Z12, Z14, Z12
+	VMINPS       Z13, Z14, Z13
 
 residual:
 	MOVQ      res+112(FP), SI
@@ -3315,42 +3575,73 @@ store:
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·gemmAVX512_7x48(SB), NOSPLIT, $0-136
 tile:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	MOVQ   k+8(FP), AX
-	MOVQ   a+16(FP), CX
-	MOVQ   aRow+24(FP), DX
-	SHLQ   $0x02, DX
-	LEAQ   (DX)(DX*2), BX
-	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+32(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   b+40(FP), R8
-	MOVQ   bRow+48(FP), R9
-	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
-	TESTQ  AX, AX
-	JZ     done
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	VPXORD     Z20, Z20, Z20
+	MOVQ       flags+128(FP), AX
+	TESTQ      $0x00000001, AX
+	JZ         new
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 64(AX)(CX*1)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 64(AX)(CX*2)
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 64(AX)(DX*1)
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 64(BX)(CX*1)
+	PREFETCHT0 128(BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 64(BX)(CX*2)
+	PREFETCHT0 128(BX)(CX*2)
+
+new:
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
+	SHLQ  $0x02, DX
+	LEAQ  (DX)(DX*2), BX
+	LEAQ  (CX)(DX*4), SI
+	MOVQ  aCol+32(FP), DI
+	SHLQ  $0x02, DI
+	MOVQ  b+40(FP), R8
+	MOVQ  bRow+48(FP), R9
+	SHLQ  $0x02, R9
+	MOVQ  next+56(FP), R10
+	MOVQ  nextStep+64(FP), R11
+	TESTQ AX, AX
+	JZ    done
 
 loop:
 	PREFETCHT0   1024(R8)
@@ -3509,30 +3800,54 @@ bias:
 	VADDPS    Z21, Z20, Z20
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z25, Z25, Z25
-	VMAXPS Z0, Z25, Z0
-	VMAXPS Z1, Z25, Z1
-	VMAXPS Z2, Z25, Z2
-	VMAXPS Z3, Z25, Z3
-	VMAXPS Z4, Z25, Z4
-	VMAXPS Z5, Z25, Z5
-	VMAXPS Z6, Z25, Z6
-	VMAXPS Z7, Z25, Z7
-	VMAXPS Z8, Z25, Z8
-	VMAXPS Z9, Z25, Z9
-	VMAXPS Z10, Z25, Z10
-	VMAXPS Z11, Z25, Z11
-	VMAXPS Z12, Z25, Z12
-	VMAXPS Z13, Z25, Z13
-	VMAXPS Z14, Z25, Z14
-	VMAXPS Z15, Z25, Z15
-	VMAXPS Z16, Z25, Z16
-	VMAXPS Z17, Z25, Z17
-	VMAXPS Z18, Z25, Z18
-	VMAXPS Z19, Z25, Z19
-	VMAXPS Z20, Z25, Z20
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z25, Z25, Z25
+	VMAXPS       Z0, Z25, Z0
+	VMAXPS       Z1, Z25, Z1
+	VMAXPS       Z2, Z25, Z2
+	VMAXPS       Z3, Z25, Z3
+	VMAXPS       Z4, Z25, Z4
+	VMAXPS       Z5, Z25, Z5
+	VMAXPS       Z6, Z25, Z6
+	VMAXPS       Z7, Z25, Z7
+	VMAXPS       Z8, Z25, Z8
+	VMAXPS       Z9, Z25, Z9
+	VMAXPS       Z10, Z25, Z10
+	VMAXPS       Z11, Z25, Z11
+	VMAXPS       Z12, Z25, Z12
+	VMAXPS       Z13, Z25, Z13
+	VMAXPS       Z14, Z25, Z14
+	VMAXPS       Z15, Z25, Z15
+	VMAXPS       Z16, Z25, Z16
+	VMAXPS       Z17, Z25, Z17
+	VMAXPS       Z18, Z25, Z18
+	VMAXPS       Z19, Z25, Z19
+	VMAXPS       Z20, Z25, Z20
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z21
+	VMINPS       Z0, Z21, Z0
+	VMINPS       Z1, Z21, Z1
+	VMINPS       Z2, Z21, Z2
+	VMINPS       Z3, Z21, Z3
+	VMINPS       Z4, Z21, Z4
+	VMINPS       Z5, Z21, Z5
+	VMINPS       Z6, Z21, Z6
+	VMINPS       Z7, Z21, Z7
+	VMINPS       Z8, Z21, Z8
+	VMINPS       Z9, Z21, Z9
+	VMINPS       Z10, Z21, Z10
+	VMINPS       Z11, Z21, Z11
+	VMINPS       Z12, Z21, Z12
+	VMINPS       Z13, Z21, Z13
+	VMINPS       Z14, Z21, Z14
+	VMINPS       Z15, Z21, Z15
+	VMINPS       Z16, Z21, Z16
+	VMINPS       Z17, Z21, Z17
+	VMINPS       Z18, Z21, Z18
+	VMINPS       Z19, Z21, Z19
+	VMINPS       Z20, Z21, Z20
 
 residual:
 	MOVQ      res+112(FP), SI
@@ -3740,17 +4055,28 @@ bias:
 	VADDPS    Z8, Z7, Z7
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z2, Z10, Z2
-	VMAXPS Z3, Z10, Z3
-	VMAXPS Z4, Z10, Z4
-	VMAXPS Z5, Z10, Z5
-	VMAXPS Z6, Z10, Z6
-	VMAXPS Z7, Z10, Z7
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z0, Z10, Z0
+	VMAXPS       Z1, Z10, Z1
+	VMAXPS       Z2, Z10, Z2
+	VMAXPS       Z3, Z10, Z3
+	VMAXPS       Z4, Z10, Z4
+	VMAXPS       Z5, Z10, Z5
+	VMAXPS       Z6, Z10, Z6
+	VMAXPS       Z7, Z10, Z7
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z1, Z8, Z1
+	VMINPS       Z2, Z8, Z2
+	VMINPS       Z3, Z8, Z3
+	VMINPS       Z4, Z8, Z4
+	VMINPS       Z5, Z8, Z5
+	VMINPS       Z6, Z8, Z6
+	VMINPS       Z7, Z8, Z7
 
 residual:
 	MOVQ      res+112(FP), SI
@@ -3967,25 +4293,44 @@ bias:
 	VADDPS    Z16, Z15, Z15
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z19, Z19, Z19
-	VMAXPS Z0, Z19, Z0
-	VMAXPS Z1, Z19, Z1
-	VMAXPS Z2, Z19, Z2
-	VMAXPS Z3, Z19, Z3
-	VMAXPS Z4, Z19, Z4
-	VMAXPS Z5, Z19, Z5
-	VMAXPS Z6, Z19, Z6
-	VMAXPS Z7, Z19, Z7
-	VMAXPS Z8, Z19, Z8
-	VMAXPS Z9, Z19, Z9
-	VMAXPS Z10, Z19, Z10
-	VMAXPS Z11, Z19, Z11
-	VMAXPS Z12, Z19, Z12
-	VMAXPS Z13, Z19, Z13
-	VMAXPS Z14, Z19, Z14
-	VMAXPS Z15, Z19, Z15
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z19, Z19, Z19
+	VMAXPS       Z0, Z19, Z0
+	VMAXPS       Z1, Z19, Z1
+	VMAXPS       Z2, Z19, Z2
+	VMAXPS       Z3, Z19, Z3
+	VMAXPS       Z4, Z19, Z4
+	VMAXPS       Z5, Z19, Z5
+	VMAXPS       Z6, Z19, Z6
+	VMAXPS       Z7, Z19, Z7
+	VMAXPS       Z8, Z19, Z8
+	VMAXPS       Z9, Z19, Z9
+	VMAXPS       Z10, Z19, Z10
+	VMAXPS       Z11, Z19, Z11
+	VMAXPS       Z12, Z19, Z12
+	VMAXPS       Z13, Z19, Z13
+	VMAXPS       Z14, Z19, Z14
+	VMAXPS       Z15, Z19, Z15
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z16
+	VMINPS       Z0, Z16, Z0
+	VMINPS       Z1, Z16, Z1
+	VMINPS       Z2, Z16, Z2
+	VMINPS       Z3, Z16, Z3
+	VMINPS       Z4, Z16, Z4
+	VMINPS       Z5, Z16, Z5
+	VMINPS       Z6, Z16, Z6
+	VMINPS       Z7, Z16, Z7
+	VMINPS       Z8, Z16, Z8
+	VMINPS       Z9, Z16, Z9
+	VMINPS       Z10, Z16, Z10
+	VMINPS       Z11, Z16, Z11
+	VMINPS       Z12, Z16, Z12
+	VMINPS       Z13, Z16, Z13
+	VMINPS       Z14, Z16, Z14
+	VMINPS       Z15, Z16, Z15
 
 residual:
 	MOVQ      res+112(FP), SI
@@ -4070,45 +4415,79 @@ store:
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·gemmAVX512_8x48(SB), NOSPLIT, $0-136
 tile:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   k+8(FP), AX
-	MOVQ   a+16(FP), CX
-	MOVQ   aRow+24(FP), DX
-	SHLQ   $0x02, DX
-	LEAQ   (DX)(DX*2), BX
-	LEAQ   (CX)(DX*4), SI
-	MOVQ   aCol+32(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   b+40(FP), R8
-	MOVQ   bRow+48(FP), R9
-	SHLQ   $0x02, R9
-	MOVQ   next+56(FP), R10
-	MOVQ   nextStep+64(FP), R11
-	TESTQ  AX, AX
-	JZ     done
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	VPXORD     Z22, Z22, Z22
+	VPXORD     Z23, Z23, Z23
+	MOVQ       flags+128(FP), AX
+	TESTQ      $0x00000001, AX
+	JZ         new
+	MOVQ       c+72(FP), AX
+	MOVQ       cRow+80(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (AX)(CX*4), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 (AX)(CX*1)
+	PREFETCHT0 64(AX)(CX*1)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 (AX)(CX*2)
+	PREFETCHT0 64(AX)(CX*2)
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 (AX)(DX*1)
+	PREFETCHT0 64(AX)(DX*1)
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 (BX)(CX*1)
+	PREFETCHT0 64(BX)(CX*1)
+	PREFETCHT0 128(BX)(CX*1)
+	PREFETCHT0 (BX)(CX*2)
+	PREFETCHT0 64(BX)(CX*2)
+	PREFETCHT0 128(BX)(CX*2)
+	PREFETCHT0 (BX)(DX*1)
+	PREFETCHT0 64(BX)(DX*1)
+	PREFETCHT0 128(BX)(DX*1)
+
+new:
+	MOVQ  k+8(FP), AX
+	MOVQ  a+16(FP), CX
+	MOVQ  aRow+24(FP), DX
+	SHLQ  $0x02, DX
+	LEAQ  (DX)(DX*2), BX
+	LEAQ  (CX)(DX*4), SI
+	MOVQ  aCol+32(FP), DI
+	SHLQ  $0x02, DI
+	MOVQ  b+40(FP), R8
+	MOVQ  bRow+48(FP), R9
+	SHLQ  $0x02, R9
+	MOVQ  next+56(FP), R10
+	MOVQ  nextStep+64(FP), R11
+	TESTQ AX, AX
+	JZ    done
 
 loop:
 	PREFETCHT0   1024(R8)
@@ -4283,33 +4662,60 @@ bias:
 	VADDPS    Z24, Z23, Z23
 
 relu:
-	TESTQ  $0x00000004, SI
-	JZ     residual
-	VPXORD Z28, Z28, Z28
-	VMAXPS Z0, Z28, Z0
-	VMAXPS Z1, Z28, Z1
-	VMAXPS Z2, Z28, Z2
-	VMAXPS Z3, Z28, Z3
-	VMAXPS Z4, Z28, Z4
-	VMAXPS Z5, Z28, Z5
-	VMAXPS Z6, Z28, Z6
-	VMAXPS Z7, Z28, Z7
-	VMAXPS Z8, Z28, Z8
-	VMAXPS Z9, Z28, Z9
-	VMAXPS Z10, Z28, Z10
-	VMAXPS Z11, Z28, Z11
-	VMAXPS Z12, Z28, Z12
-	VMAXPS Z13, Z28, Z13
-	VMAXPS Z14, Z28, Z14
-	VMAXPS Z15, Z28, Z15
-	VMAXPS Z16, Z28, Z16
-	VMAXPS Z17, Z28, Z17
-	VMAXPS Z18, Z28, Z18
-	VMAXPS Z19, Z28, Z19
-	VMAXPS Z20, Z28, Z20
-	VMAXPS Z21, Z28, Z21
-	VMAXPS Z22, Z28, Z22
-	VMAXPS Z23, Z28, Z23
+	TESTQ        $0x00000004, SI
+	JZ           residual
+	VPXORD       Z28, Z28, Z28
+	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z2, Z28, Z2
+	VMAXPS       Z3, Z28, Z3
+	VMAXPS       Z4, Z28, Z4
+	VMAXPS       Z5, Z28, Z5
+	VMAXPS       Z6, Z28, Z6
+	VMAXPS       Z7, Z28, Z7
+	VMAXPS       Z8, Z28, Z8
+	VMAXPS       Z9, Z28, Z9
+	VMAXPS       Z10, Z28, Z10
+	VMAXPS       Z11, Z28, Z11
+	VMAXPS       Z12, Z28, Z12
+	VMAXPS       Z13, Z28, Z13
+	VMAXPS       Z14, Z28, Z14
+	VMAXPS       Z15, Z28, Z15
+	VMAXPS       Z16, Z28, Z16
+	VMAXPS       Z17, Z28, Z17
+	VMAXPS       Z18, Z28, Z18
+	VMAXPS       Z19, Z28, Z19
+	VMAXPS       Z20, Z28, Z20
+	VMAXPS       Z21, Z28, Z21
+	VMAXPS       Z22, Z28, Z22
+	VMAXPS       Z23, Z28, Z23
+	TESTQ        $0x00000010, SI
+	JZ           residual
+	VBROADCASTSS alpha+96(FP), Z24
+	VMINPS       Z0, Z24, Z0
+	VMINPS       Z1, Z24, Z1
+	VMINPS       Z2, Z24, Z2
+	VMINPS       Z3, Z24, Z3
+	VMINPS       Z4, Z24, Z4
+	VMINPS       Z5, Z24, Z5
+	VMINPS       Z6, Z24, Z6
+	VMINPS       Z7, Z24, Z7
+	VMINPS       Z8, Z24, Z8
+	VMINPS       Z9, Z24, Z9
+	VMINPS       Z10, Z24, Z10
+	VMINPS       Z11, Z24, Z11
+	VMINPS       Z12, Z24, Z12
+	VMINPS       Z13, Z24, Z13
+	VMINPS       Z14, Z24, Z14
+	VMINPS       Z15, Z24, Z15
+	VMINPS       Z16, Z24, Z16
+	VMINPS       Z17, Z24, Z17
+	VMINPS       Z18, Z24, Z18
+	VMINPS       Z19, Z24, Z19
+	VMINPS       Z20, Z24, Z20
+	VMINPS       Z21, Z24, Z21
+	VMINPS       Z22, Z24, Z22
+	VMINPS       Z23, Z24, Z23
 
 residual:
 	MOVQ      res+112(FP), SI

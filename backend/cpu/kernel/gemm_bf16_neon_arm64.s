@@ -133,16 +133,21 @@ relu:
 	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
 	WORD $0x4e31f421 // fmax v1.4s, v1.4s, v17.4s
 	WORD $0x4e31f442 // fmax v2.4s, v2.4s, v17.4s
+	TBZ $4, R8, residual
+	FMOVS alpha+96(FP), F18
+	WORD $0x4e040654 // dup v20.4s, v18.s[0]
+	WORD $0x4eb4f421 // fmin v1.4s, v1.4s, v20.4s
+	WORD $0x4eb4f442 // fmin v2.4s, v2.4s, v20.4s
 
 residual:
 	CBZ R10, store
 	MOVD res+112(FP), R14
 	MOVD resRow+120(FP), R15
 	LSL $2, R15, R15
-	WORD $0x3dc001d2 // ldr q18, [x14]
-	WORD $0x4e32d421 // fadd v1.4s, v1.4s, v18.4s
-	WORD $0x3dc005d4 // ldr q20, [x14, #16]
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
+	WORD $0x3dc001d5 // ldr q21, [x14]
+	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
+	WORD $0x3dc005d3 // ldr q19, [x14, #16]
+	WORD $0x4e33d442 // fadd v2.4s, v2.4s, v19.4s
 
 store:
 	MOVD c+72(FP), R16
@@ -152,7 +157,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F21
+	FMOVS alpha+96(FP), F22
 	MOVD $buffer-32(SP), R19
 	WORD $0x3d800261 // str q1, [x19]
 	WORD $0x3d800662 // str q2, [x19, #16]
@@ -174,32 +179,34 @@ partialRow:
 	MOVD R20, R3
 
 partialColumn:
-	FMOVS (R2), F19
+	FMOVS (R2), F23
 	TBZ $0, R8, scaleOne
-	FMOVS (R26), F22
-	FADDS F22, F19, F19
+	FMOVS (R26), F24
+	FADDS F24, F23, F23
 
 scaleOne:
 	TBZ $1, R8, biasOne
-	FMULS F21, F19, F19
+	FMULS F22, F23, F23
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R1), F22
-	FADDS F22, F19, F19
+	FMOVS (R1), F24
+	FADDS F24, F23, F23
 
 reluOne:
 	TBZ $2, R8, residualOne
-	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
-	WORD $0x4e37f673 // fmax v19.4s, v19.4s, v23.4s
+	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
+	WORD $0x4e3af6f7 // fmax v23.4s, v23.4s, v26.4s
+	TBZ $4, R8, residualOne
+	WORD $0x4eb6f6f7 // fmin v23.4s, v23.4s, v22.4s
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R0), F22
-	FADDS F22, F19, F19
+	FMOVS (R0), F24
+	FADDS F24, F23, F23
 
 storeOne:
-	FMOVS F19, (R26)
+	FMOVS F23, (R26)
 	ADD $4, R2
 	ADD $4, R26
 	ADD $4, R0
@@ -429,20 +436,27 @@ relu:
 	WORD $0x4e27f442 // fmax v2.4s, v2.4s, v7.4s
 	WORD $0x4e27f463 // fmax v3.4s, v3.4s, v7.4s
 	WORD $0x4e27f484 // fmax v4.4s, v4.4s, v7.4s
+	TBZ $4, R8, residual
+	FMOVS alpha+96(FP), F27
+	WORD $0x4e04077e // dup v30.4s, v27.s[0]
+	WORD $0x4ebef421 // fmin v1.4s, v1.4s, v30.4s
+	WORD $0x4ebef442 // fmin v2.4s, v2.4s, v30.4s
+	WORD $0x4ebef463 // fmin v3.4s, v3.4s, v30.4s
+	WORD $0x4ebef484 // fmin v4.4s, v4.4s, v30.4s
 
 residual:
 	CBZ R10, store
 	MOVD res+112(FP), R14
 	MOVD resRow+120(FP), R15
 	LSL $2, R15, R15
-	WORD $0x3dc001db // ldr q27, [x14]
-	WORD $0x4e3bd421 // fadd v1.4s, v1.4s, v27.4s
-	WORD $0x3dc005de // ldr q30, [x14, #16]
-	WORD $0x4e3ed442 // fadd v2.4s, v2.4s, v30.4s
-	WORD $0x3dc009df // ldr q31, [x14, #32]
-	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
-	WORD $0x3dc00dcb // ldr q11, [x14, #48]
-	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x3dc001df // ldr q31, [x14]
+	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
+	WORD $0x3dc005cb // ldr q11, [x14, #16]
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
+	WORD $0x3dc009c9 // ldr q9, [x14, #32]
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	WORD $0x3dc00dcc // ldr q12, [x14, #48]
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
 
 store:
 	MOVD c+72(FP), R16
@@ -453,7 +467,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F9
+	FMOVS alpha+96(FP), F8
 	MOVD $buffer-64(SP), R19
 	WORD $0x3d800261 // str q1, [x19]
 	WORD $0x3d800662 // str q2, [x19, #16]
@@ -477,32 +491,34 @@ partialRow:
 	MOVD R20, R3
 
 partialColumn:
-	FMOVS (R2), F12
+	FMOVS (R2), F13
 	TBZ $0, R8, scaleOne
-	FMOVS (R26), F8
-	FADDS F8, F12, F12
+	FMOVS (R26), F16
+	FADDS F16, F13, F13
 
 scaleOne:
 	TBZ $1, R8, biasOne
-	FMULS F9, F12, F12
+	FMULS F8, F13, F13
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R1), F8
-	FADDS F8, F12, F12
+	FMOVS (R1), F16
+	FADDS F16, F13, F13
 
 reluOne:
 	TBZ $2, R8, residualOne
-	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
-	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x4e31f5ad // fmax v13.4s, v13.4s, v17.4s
+	TBZ $4, R8, residualOne
+	WORD $0x4ea8f5ad // fmin v13.4s, v13.4s, v8.4s
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R0), F8
-	FADDS F8, F12, F12
+	FMOVS (R0), F16
+	FADDS F16, F13, F13
 
 storeOne:
-	FMOVS F12, (R26)
+	FMOVS F13, (R26)
 	ADD $4, R2
 	ADD $4, R26
 	ADD $4, R0
@@ -713,21 +729,28 @@ relu:
 	WORD $0x4e25f442 // fmax v2.4s, v2.4s, v5.4s
 	WORD $0x4e25f463 // fmax v3.4s, v3.4s, v5.4s
 	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
+	TBZ $4, R9, residual
+	FMOVS alpha+96(FP), F30
+	WORD $0x4e0407c7 // dup v7.4s, v30.s[0]
+	WORD $0x4ea7f421 // fmin v1.4s, v1.4s, v7.4s
+	WORD $0x4ea7f442 // fmin v2.4s, v2.4s, v7.4s
+	WORD $0x4ea7f463 // fmin v3.4s, v3.4s, v7.4s
+	WORD $0x4ea7f484 // fmin v4.4s, v4.4s, v7.4s
 
 residual:
 	CBZ R11, store
 	MOVD res+112(FP), R15
 	MOVD resRow+120(FP), R16
 	LSL $2, R16, R16
-	WORD $0x3dc001fe // ldr q30, [x15]
-	WORD $0x4e3ed421 // fadd v1.4s, v1.4s, v30.4s
-	WORD $0x3dc005e7 // ldr q7, [x15, #16]
-	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
-	ADD R16, R15
 	WORD $0x3dc001e8 // ldr q8, [x15]
-	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x4e28d421 // fadd v1.4s, v1.4s, v8.4s
 	WORD $0x3dc005e9 // ldr q9, [x15, #16]
-	WORD $0x4e29d484 // fadd v4.4s, v4.4s, v9.4s
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
+	ADD R16, R15
+	WORD $0x3dc001ea // ldr q10, [x15]
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s
+	WORD $0x3dc005e6 // ldr q6, [x15, #16]
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
 
 store:
 	MOVD c+72(FP), R17
@@ -739,7 +762,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F10
+	FMOVS alpha+96(FP), F11
 	MOVD $buffer-64(SP), R20
 	WORD $0x3d800281 // str q1, [x20]
 	WORD $0x3d800682 // str q2, [x20, #16]
@@ -763,32 +786,34 @@ partialRow:
 	MOVD R21, R4
 
 partialColumn:
-	FMOVS (R3), F6
+	FMOVS (R3), F13
 	TBZ $0, R9, scaleOne
-	FMOVS (R0), F11
-	FADDS F11, F6, F6
+	FMOVS (R0), F14
+	FADDS F14, F13, F13
 
 scaleOne:
 	TBZ $1, R9, biasOne
-	FMULS F10, F6, F6
+	FMULS F11, F13, F13
 
 biasOne:
 	CBZ R10, reluOne
-	FMOVS (R2), F11
-	FADDS F11, F6, F6
+	FMOVS (R2), F14
+	FADDS F14, F13, F13
 
 reluOne:
 	TBZ $2, R9, residualOne
-	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
-	WORD $0x4e2df4c6 // fmax v6.4s, v6.4s, v13.4s
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x4e33f5ad // fmax v13.4s, v13.4s, v19.4s
+	TBZ $4, R9, residualOne
+	WORD $0x4eabf5ad // fmin v13.4s, v13.4s, v11.4s
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R1), F11
-	FADDS F11, F6, F6
+	FMOVS (R1), F14
+	FADDS F14, F13, F13
 
 storeOne:
-	FMOVS F6, (R0)
+	FMOVS F13, (R0)
 	ADD $4, R3
 	ADD $4, R0
 	ADD $4, R1
@@ -1090,29 +1115,40 @@ relu:
 	WORD $0x4e30f4c6 // fmax v6.4s, v6.4s, v16.4s
 	WORD $0x4e30f4e7 // fmax v7.4s, v7.4s, v16.4s
 	WORD $0x4e30f508 // fmax v8.4s, v8.4s, v16.4s
+	TBZ $4, R9, residual
+	FMOVS alpha+96(FP), F23
+	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]
+	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
+	WORD $0x4eb8f442 // fmin v2.4s, v2.4s, v24.4s
+	WORD $0x4eb8f463 // fmin v3.4s, v3.4s, v24.4s
+	WORD $0x4eb8f484 // fmin v4.4s, v4.4s, v24.4s
+	WORD $0x4eb8f4a5 // fmin v5.4s, v5.4s, v24.4s
+	WORD $0x4eb8f4c6 // fmin v6.4s, v6.4s, v24.4s
+	WORD $0x4eb8f4e7 // fmin v7.4s, v7.4s, v24.4s
+	WORD $0x4eb8f508 // fmin v8.4s, v8.4s, v24.4s
 
 residual:
 	CBZ R11, store
 	MOVD res+112(FP), R15
 	MOVD resRow+120(FP), R16
 	LSL $2, R16, R16
-	WORD $0x3dc001f7 // ldr q23, [x15]
-	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
-	WORD $0x3dc005f8 // ldr q24, [x15, #16]
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	WORD $0x3dc009f3 // ldr q19, [x15, #32]
-	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
-	WORD $0x3dc00dfd // ldr q29, [x15, #48]
-	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s
+	WORD $0x3dc001f3 // ldr q19, [x15]
+	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s
+	WORD $0x3dc005fd // ldr q29, [x15, #16]
+	WORD $0x4e3dd442 // fadd v2.4s, v2.4s, v29.4s
+	WORD $0x3dc009fe // ldr q30, [x15, #32]
+	WORD $0x4e3ed463 // fadd v3.4s, v3.4s, v30.4s
+	WORD $0x3dc00dfb // ldr q27, [x15, #48]
+	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s
 	ADD R16, R15
-	WORD $0x3dc001fe // ldr q30, [x15]
-	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s
-	WORD $0x3dc005fb // ldr q27, [x15, #16]
-	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s
-	WORD $0x3dc009fc // ldr q28, [x15, #32]
-	WORD $0x4e3cd4e7 // fadd v7.4s, v7.4s, v28.4s
-	WORD $0x3dc00df4 // ldr q20, [x15, #48]
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
+	WORD $0x3dc001fc // ldr q28, [x15]
+	WORD $0x4e3cd4a5 // fadd v5.4s, v5.4s, v28.4s
+	WORD $0x3dc005f4 // ldr q20, [x15, #16]
+	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
+	WORD $0x3dc009eb // ldr q11, [x15, #32]
+	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
+	WORD $0x3dc00dec // ldr q12, [x15, #48]
+	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
 
 store:
 	MOVD c+72(FP), R17
@@ -1126,7 +1162,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F11
+	FMOVS alpha+96(FP), F13
 	MOVD $buffer-128(SP), R20
 	WORD $0x3d800281 // str q1, [x20]
 	WORD $0x3d800682 // str q2, [x20, #16]
@@ -1154,32 +1190,34 @@ partialRow:
 	MOVD R21, R4
 
 partialColumn:
-	FMOVS (R3), F12
+	FMOVS (R3), F14
 	TBZ $0, R9, scaleOne
-	FMOVS (R0), F13
-	FADDS F13, F12, F12
+	FMOVS (R0), F21
+	FADDS F21, F14, F14
 
 scaleOne:
 	TBZ $1, R9, biasOne
-	FMULS F11, F12, F12
+	FMULS F13, F14, F14
 
 biasOne:
 	CBZ R10, reluOne
-	FMOVS (R2), F13
-	FADDS F13, F12, F12
+	FMOVS (R2), F21
+	FADDS F21, F14, F14
 
 reluOne:
 	TBZ $2, R9, residualOne
-	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
-	WORD $0x4e2ef58c // fmax v12.4s, v12.4s, v14.4s
+	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
+	WORD $0x4e36f5ce // fmax v14.4s, v14.4s, v22.4s
+	TBZ $4, R9, residualOne
+	WORD $0x4eadf5ce // fmin v14.4s, v14.4s, v13.4s
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R1), F13
-	FADDS F13, F12, F12
+	FMOVS (R1), F21
+	FADDS F21, F14, F14
 
 storeOne:
-	FMOVS F12, (R0)
+	FMOVS F14, (R0)
 	ADD $4, R3
 	ADD $4, R0
 	ADD $4, R1
@@ -1430,26 +1468,35 @@ relu:
 	WORD $0x4e34f484 // fmax v4.4s, v4.4s, v20.4s
 	WORD $0x4e34f4a5 // fmax v5.4s, v5.4s, v20.4s
 	WORD $0x4e34f4c6 // fmax v6.4s, v6.4s, v20.4s
+	TBZ $4, R10, residual
+	FMOVS alpha+96(FP), F21
+	WORD $0x4e0406b6 // dup v22.4s, v21.s[0]
+	WORD $0x4eb6f421 // fmin v1.4s, v1.4s, v22.4s
+	WORD $0x4eb6f442 // fmin v2.4s, v2.4s, v22.4s
+	WORD $0x4eb6f463 // fmin v3.4s, v3.4s, v22.4s
+	WORD $0x4eb6f484 // fmin v4.4s, v4.4s, v22.4s
+	WORD $0x4eb6f4a5 // fmin v5.4s, v5.4s, v22.4s
+	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
 
 residual:
 	CBZ R12, store
 	MOVD res+112(FP), R16
 	MOVD resRow+120(FP), R17
 	LSL $2, R17, R17
-	WORD $0x3dc00215 // ldr q21, [x16]
-	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
-	WORD $0x3dc00616 // ldr q22, [x16, #16]
-	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s
-	ADD R17, R16
 	WORD $0x3dc00218 // ldr q24, [x16]
-	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
 	WORD $0x3dc0061f // ldr q31, [x16, #16]
-	WORD $0x4e3fd484 // fadd v4.4s, v4.4s, v31.4s
+	WORD $0x4e3fd442 // fadd v2.4s, v2.4s, v31.4s
 	ADD R17, R16
 	WORD $0x3dc00207 // ldr q7, [x16]
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
 	WORD $0x3dc00608 // ldr q8, [x16, #16]
-	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
+	WORD $0x4e28d484 // fadd v4.4s, v4.4s, v8.4s
+	ADD R17, R16
+	WORD $0x3dc0021d // ldr q29, [x16]
+	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s
+	WORD $0x3dc00619 // ldr q25, [x16, #16]
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s
 
 store:
 	MOVD c+72(FP), R19
@@ -1463,7 +1510,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F29
+	FMOVS alpha+96(FP), F23
 	MOVD $buffer-96(SP), R21
 	WORD $0x3d8002a1 // str q1, [x21]
 	WORD $0x3d8006a2 // str q2, [x21, #16]
@@ -1489,32 +1536,34 @@ partialRow:
 	MOVD R22, R5
 
 partialColumn:
-	FMOVS (R4), F25
+	FMOVS (R4), F26
 	TBZ $0, R10, scaleOne
-	FMOVS (R1), F23
-	FADDS F23, F25, F25
+	FMOVS (R1), F27
+	FADDS F27, F26, F26
 
 scaleOne:
 	TBZ $1, R10, biasOne
-	FMULS F29, F25, F25
+	FMULS F23, F26, F26
 
 biasOne:
 	CBZ R11, reluOne
-	FMOVS (R3), F23
-	FADDS F23, F25, F25
+	FMOVS (R3), F27
+	FADDS F27, F26, F26
 
 reluOne:
 	TBZ $2, R10, residualOne
-	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
-	WORD $0x4e3af739 // fmax v25.4s, v25.4s, v26.4s
+	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
+	WORD $0x4e3cf75a // fmax v26.4s, v26.4s, v28.4s
+	TBZ $4, R10, residualOne
+	WORD $0x4eb7f75a // fmin v26.4s, v26.4s, v23.4s
 
 residualOne:
 	CBZ R12, storeOne
-	FMOVS (R2), F23
-	FADDS F23, F25, F25
+	FMOVS (R2), F27
+	FADDS F27, F26, F26
 
 storeOne:
-	FMOVS F25, (R1)
+	FMOVS F26, (R1)
 	ADD $4, R4
 	ADD $4, R1
 	ADD $4, R2
@@ -1888,38 +1937,53 @@ relu:
 	WORD $0x4e3df54a // fmax v10.4s, v10.4s, v29.4s
 	WORD $0x4e3df56b // fmax v11.4s, v11.4s, v29.4s
 	WORD $0x4e3df58c // fmax v12.4s, v12.4s, v29.4s
+	TBZ $4, R10, residual
+	FMOVS alpha+96(FP), F13
+	WORD $0x4e0405b8 // dup v24.4s, v13.s[0]
+	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
+	WORD $0x4eb8f442 // fmin v2.4s, v2.4s, v24.4s
+	WORD $0x4eb8f463 // fmin v3.4s, v3.4s, v24.4s
+	WORD $0x4eb8f484 // fmin v4.4s, v4.4s, v24.4s
+	WORD $0x4eb8f4a5 // fmin v5.4s, v5.4s, v24.4s
+	WORD $0x4eb8f4c6 // fmin v6.4s, v6.4s, v24.4s
+	WORD $0x4eb8f4e7 // fmin v7.4s, v7.4s, v24.4s
+	WORD $0x4eb8f508 // fmin v8.4s, v8.4s, v24.4s
+	WORD $0x4eb8f529 // fmin v9.4s, v9.4s, v24.4s
+	WORD $0x4eb8f54a // fmin v10.4s, v10.4s, v24.4s
+	WORD $0x4eb8f56b // fmin v11.4s, v11.4s, v24.4s
+	WORD $0x4eb8f58c // fmin v12.4s, v12.4s, v24.4s
 
 residual:
 	CBZ R12, store
 	MOVD res+112(FP), R16
 	MOVD resRow+120(FP), R17
 	LSL $2, R17, R17
-	WORD $0x3dc0020d // ldr q13, [x16]
-	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
-	WORD $0x3dc00618 // ldr q24, [x16, #16]
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	WORD $0x3dc00a1f // ldr q31, [x16, #32]
-	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
-	WORD $0x3dc00e10 // ldr q16, [x16, #48]
-	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
+	WORD $0x3dc0021f // ldr q31, [x16]
+	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
+	WORD $0x3dc00610 // ldr q16, [x16, #16]
+	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
+	WORD $0x3dc00a11 // ldr q17, [x16, #32]
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s
+	WORD $0x3dc00e1a // ldr q26, [x16, #48]
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
 	ADD R17, R16
-	WORD $0x3dc00211 // ldr q17, [x16]
-	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s
-	WORD $0x3dc0061a // ldr q26, [x16, #16]
-	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x3dc00a12 // ldr q18, [x16, #32]
-	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s
-	WORD $0x3dc00e13 // ldr q19, [x16, #48]
-	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
+	WORD $0x3dc00212 // ldr q18, [x16]
+	WORD $0x4e32d4a5 // fadd v5.4s, v5.4s, v18.4s
+	WORD $0x3dc00613 // ldr q19, [x16, #16]
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s
+	WORD $0x3dc00a14 // ldr q20, [x16, #32]
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s
+	WORD $0x3dc00e1b // ldr q27, [x16, #48]
+	WORD $0x4e3bd508 // fadd v8.4s, v8.4s, v27.4s
 	ADD R17, R16
-	WORD $0x3dc00214 // ldr q20, [x16]
-	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s
-	WORD $0x3dc0061b // ldr q27, [x16, #16]
-	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s
-	WORD $0x3dc00a1c // ldr q28, [x16, #32]
-	WORD $0x4e3cd56b // fadd v11.4s, v11.4s, v28.4s
-	WORD $0x3dc00e15 // ldr q21, [x16, #48]
-	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s
+	WORD $0x3dc0021c // ldr q28, [x16]
+	WORD $0x4e3cd529 // fadd v9.4s, v9.4s, v28.4s
+	WORD $0x3dc00615 // ldr q21, [x16, #16]
+	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s
+	WORD $0x3dc00a19 // ldr q25, [x16, #32]
+	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
+	WORD $0x3dc00e0e // ldr q14, [x16, #48]
+	WORD $0x4e2ed58c // fadd v12.4s, v12.4s, v14.4s
 
 store:
 	MOVD c+72(FP), R19
@@ -1936,7 +2000,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F25
+	FMOVS alpha+96(FP), F15
 	MOVD $buffer-192(SP), R21
 	WORD $0x3d8002a1 // str q1, [x21]
 	WORD $0x3d8006a2 // str q2, [x21, #16]
@@ -1968,32 +2032,34 @@ partialRow:
 	MOVD R22, R5
 
 partialColumn:
-	FMOVS (R4), F14
+	FMOVS (R4), F22
 	TBZ $0, R10, scaleOne
-	FMOVS (R1), F15
-	FADDS F15, F14, F14
+	FMOVS (R1), F23
+	FADDS F23, F22, F22
 
 scaleOne:
 	TBZ $1, R10, biasOne
-	FMULS F25, F14, F14
+	FMULS F15, F22, F22
 
 biasOne:
 	CBZ R11, reluOne
-	FMOVS (R3), F15
-	FADDS F15, F14, F14
+	FMOVS (R3), F23
+	FADDS F23, F22, F22
 
 reluOne:
 	TBZ $2, R10, residualOne
-	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
-	WORD $0x4e36f5ce // fmax v14.4s, v14.4s, v22.4s
+	WORD $0x6f00e41e // movi v30.2d, #0000000000000000
+	WORD $0x4e3ef6d6 // fmax v22.4s, v22.4s, v30.4s
+	TBZ $4, R10, residualOne
+	WORD $0x4eaff6d6 // fmin v22.4s, v22.4s, v15.4s
 
 residualOne:
 	CBZ R12, storeOne
-	FMOVS (R2), F15
-	FADDS F15, F14, F14
+	FMOVS (R2), F23
+	FADDS F23, F22, F22
 
 storeOne:
-	FMOVS F14, (R1)
+	FMOVS F22, (R1)
 	ADD $4, R4
 	ADD $4, R1
 	ADD $4, R2
@@ -2284,31 +2350,42 @@ relu:
 	WORD $0x4e2ff4c6 // fmax v6.4s, v6.4s, v15.4s
 	WORD $0x4e2ff4e7 // fmax v7.4s, v7.4s, v15.4s
 	WORD $0x4e2ff508 // fmax v8.4s, v8.4s, v15.4s
+	TBZ $4, R11, residual
+	FMOVS alpha+96(FP), F13
+	WORD $0x4e0405ac // dup v12.4s, v13.s[0]
+	WORD $0x4eacf421 // fmin v1.4s, v1.4s, v12.4s
+	WORD $0x4eacf442 // fmin v2.4s, v2.4s, v12.4s
+	WORD $0x4eacf463 // fmin v3.4s, v3.4s, v12.4s
+	WORD $0x4eacf484 // fmin v4.4s, v4.4s, v12.4s
+	WORD $0x4eacf4a5 // fmin v5.4s, v5.4s, v12.4s
+	WORD $0x4eacf4c6 // fmin v6.4s, v6.4s, v12.4s
+	WORD $0x4eacf4e7 // fmin v7.4s, v7.4s, v12.4s
+	WORD $0x4eacf508 // fmin v8.4s, v8.4s, v12.4s
 
 residual:
 	CBZ R13, store
 	MOVD res+112(FP), R17
 	MOVD resRow+120(FP), R19
 	LSL $2, R19, R19
-	WORD $0x3dc0022d // ldr q13, [x17]
-	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
-	WORD $0x3dc0062c // ldr q12, [x17, #16]
-	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
-	ADD R19, R17
 	WORD $0x3dc00235 // ldr q21, [x17]
-	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
+	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
 	WORD $0x3dc0062b // ldr q11, [x17, #16]
-	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
 	ADD R19, R17
 	WORD $0x3dc00237 // ldr q23, [x17]
-	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s
 	WORD $0x3dc00638 // ldr q24, [x17, #16]
-	WORD $0x4e38d4c6 // fadd v6.4s, v6.4s, v24.4s
+	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
 	ADD R19, R17
 	WORD $0x3dc00236 // ldr q22, [x17]
-	WORD $0x4e36d4e7 // fadd v7.4s, v7.4s, v22.4s
+	WORD $0x4e36d4a5 // fadd v5.4s, v5.4s, v22.4s
 	WORD $0x3dc0063a // ldr q26, [x17, #16]
-	WORD $0x4e3ad508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
+	ADD R19, R17
+	WORD $0x3dc0023b // ldr q27, [x17]
+	WORD $0x4e3bd4e7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x3dc00630 // ldr q16, [x17, #16]
+	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
 
 store:
 	MOVD c+72(FP), R20
@@ -2324,7 +2401,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F27
+	FMOVS alpha+96(FP), F17
 	MOVD $buffer-128(SP), R22
 	WORD $0x3d8002c1 // str q1, [x22]
 	WORD $0x3d8006c2 // str q2, [x22, #16]
@@ -2352,32 +2429,34 @@ partialRow:
 	MOVD R23, R6
 
 partialColumn:
-	FMOVS (R5), F16
+	FMOVS (R5), F18
 	TBZ $0, R11, scaleOne
-	FMOVS (R2), F17
-	FADDS F17, F16, F16
+	FMOVS (R2), F19
+	FADDS F19, F18, F18
 
 scaleOne:
 	TBZ $1, R11, biasOne
-	FMULS F27, F16, F16
+	FMULS F17, F18, F18
 
 biasOne:
 	CBZ R12, reluOne
-	FMOVS (R4), F17
-	FADDS F17, F16, F16
+	FMOVS (R4), F19
+	FADDS F19, F18, F18
 
 reluOne:
 	TBZ $2, R11, residualOne
-	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
-	WORD $0x4e32f610 // fmax v16.4s, v16.4s, v18.4s
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x4e34f652 // fmax v18.4s, v18.4s, v20.4s
+	TBZ $4, R11, residualOne
+	WORD $0x4eb1f652 // fmin v18.4s, v18.4s, v17.4s
 
 residualOne:
 	CBZ R13, storeOne
-	FMOVS (R3), F17
-	FADDS F17, F16, F16
+	FMOVS (R3), F19
+	FADDS F19, F18, F18
 
 storeOne:
-	FMOVS F16, (R2)
+	FMOVS F18, (R2)
 	ADD $4, R5
 	ADD $4, R2
 	ADD $4, R3
@@ -2823,47 +2902,66 @@ relu:
 	WORD $0x4e35f5ce // fmax v14.4s, v14.4s, v21.4s
 	WORD $0x4e35f5ef // fmax v15.4s, v15.4s, v21.4s
 	WORD $0x4e35f610 // fmax v16.4s, v16.4s, v21.4s
+	TBZ $4, R11, residual
+	FMOVS alpha+96(FP), F22
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]
+	WORD $0x4eb7f421 // fmin v1.4s, v1.4s, v23.4s
+	WORD $0x4eb7f442 // fmin v2.4s, v2.4s, v23.4s
+	WORD $0x4eb7f463 // fmin v3.4s, v3.4s, v23.4s
+	WORD $0x4eb7f484 // fmin v4.4s, v4.4s, v23.4s
+	WORD $0x4eb7f4a5 // fmin v5.4s, v5.4s, v23.4s
+	WORD $0x4eb7f4c6 // fmin v6.4s, v6.4s, v23.4s
+	WORD $0x4eb7f4e7 // fmin v7.4s, v7.4s, v23.4s
+	WORD $0x4eb7f508 // fmin v8.4s, v8.4s, v23.4s
+	WORD $0x4eb7f529 // fmin v9.4s, v9.4s, v23.4s
+	WORD $0x4eb7f54a // fmin v10.4s, v10.4s, v23.4s
+	WORD $0x4eb7f56b // fmin v11.4s, v11.4s, v23.4s
+	WORD $0x4eb7f58c // fmin v12.4s, v12.4s, v23.4s
+	WORD $0x4eb7f5ad // fmin v13.4s, v13.4s, v23.4s
+	WORD $0x4eb7f5ce // fmin v14.4s, v14.4s, v23.4s
+	WORD $0x4eb7f5ef // fmin v15.4s, v15.4s, v23.4s
+	WORD $0x4eb7f610 // fmin v16.4s, v16.4s, v23.4s
 
 residual:
 	CBZ R13, store
 	MOVD res+112(FP), R17
 	MOVD resRow+120(FP), R19
 	LSL $2, R19, R19
-	WORD $0x3dc00236 // ldr q22, [x17]
-	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s
-	WORD $0x3dc00637 // ldr q23, [x17, #16]
-	WORD $0x4e37d442 // fadd v2.4s, v2.4s, v23.4s
-	WORD $0x3dc00a38 // ldr q24, [x17, #32]
-	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
-	WORD $0x3dc00e39 // ldr q25, [x17, #48]
-	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s
+	WORD $0x3dc00238 // ldr q24, [x17]
+	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
+	WORD $0x3dc00639 // ldr q25, [x17, #16]
+	WORD $0x4e39d442 // fadd v2.4s, v2.4s, v25.4s
+	WORD $0x3dc00a3a // ldr q26, [x17, #32]
+	WORD $0x4e3ad463 // fadd v3.4s, v3.4s, v26.4s
+	WORD $0x3dc00e3b // ldr q27, [x17, #48]
+	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s
 	ADD R19, R17
-	WORD $0x3dc0023a // ldr q26, [x17]
-	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s
-	WORD $0x3dc0063b // ldr q27, [x17, #16]
-	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s
-	WORD $0x3dc00a3d // ldr q29, [x17, #32]
-	WORD $0x4e3dd4e7 // fadd v7.4s, v7.4s, v29.4s
-	WORD $0x3dc00e33 // ldr q19, [x17, #48]
-	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
+	WORD $0x3dc0023d // ldr q29, [x17]
+	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s
+	WORD $0x3dc00633 // ldr q19, [x17, #16]
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s
+	WORD $0x3dc00a3f // ldr q31, [x17, #32]
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	WORD $0x3dc00e31 // ldr q17, [x17, #48]
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s
 	ADD R19, R17
-	WORD $0x3dc0023f // ldr q31, [x17]
-	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
-	WORD $0x3dc00631 // ldr q17, [x17, #16]
-	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s
-	WORD $0x3dc00a3e // ldr q30, [x17, #32]
-	WORD $0x4e3ed56b // fadd v11.4s, v11.4s, v30.4s
-	WORD $0x3dc00e32 // ldr q18, [x17, #48]
-	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
+	WORD $0x3dc0023e // ldr q30, [x17]
+	WORD $0x4e3ed529 // fadd v9.4s, v9.4s, v30.4s
+	WORD $0x3dc00632 // ldr q18, [x17, #16]
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
+	WORD $0x3dc00a3c // ldr q28, [x17, #32]
+	WORD $0x4e3cd56b // fadd v11.4s, v11.4s, v28.4s
+	WORD $0x3dc00e34 // ldr q20, [x17, #48]
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s
 	ADD R19, R17
-	WORD $0x3dc0023c // ldr q28, [x17]
-	WORD $0x4e3cd5ad // fadd v13.4s, v13.4s, v28.4s
-	WORD $0x3dc00634 // ldr q20, [x17, #16]
-	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s
-	WORD $0x3dc00a35 // ldr q21, [x17, #32]
-	WORD $0x4e35d5ef // fadd v15.4s, v15.4s, v21.4s
-	WORD $0x3dc00e36 // ldr q22, [x17, #48]
-	WORD $0x4e36d610 // fadd v16.4s, v16.4s, v22.4s
+	WORD $0x3dc00235 // ldr q21, [x17]
+	WORD $0x4e35d5ad // fadd v13.4s, v13.4s, v21.4s
+	WORD $0x3dc00636 // ldr q22, [x17, #16]
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	WORD $0x3dc00a37 // ldr q23, [x17, #32]
+	WORD $0x4e37d5ef // fadd v15.4s, v15.4s, v23.4s
+	WORD $0x3dc00e38 // ldr q24, [x17, #48]
+	WORD $0x4e38d610 // fadd v16.4s, v16.4s, v24.4s
 
 store:
 	MOVD c+72(FP), R20
@@ -2883,7 +2981,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F23
+	FMOVS alpha+96(FP), F25
 	MOVD $buffer-256(SP), R22
 	WORD $0x3d8002c1 // str q1, [x22]
 	WORD $0x3d8006c2 // str q2, [x22, #16]
@@ -2919,32 +3017,34 @@ partialRow:
 	MOVD R23, R6
 
 partialColumn:
-	FMOVS (R5), F24
+	FMOVS (R5), F26
 	TBZ $0, R11, scaleOne
-	FMOVS (R2), F25
-	FADDS F25, F24, F24
+	FMOVS (R2), F27
+	FADDS F27, F26, F26
 
 scaleOne:
 	TBZ $1, R11, biasOne
-	FMULS F23, F24, F24
+	FMULS F25, F26, F26
 
 biasOne:
 	CBZ R12, reluOne
-	FMOVS (R4), F25
-	FADDS F25, F24, F24
+	FMOVS (R4), F27
+	FADDS F27, F26, F26
 
 reluOne:
 	TBZ $2, R11, residualOne
-	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
-	WORD $0x4e3af718 // fmax v24.4s, v24.4s, v26.4s
+	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
+	WORD $0x4e3df75a // fmax v26.4s, v26.4s, v29.4s
+	TBZ $4, R11, residualOne
+	WORD $0x4eb9f75a // fmin v26.4s, v26.4s, v25.4s
 
 residualOne:
 	CBZ R13, storeOne
-	FMOVS (R3), F25
-	FADDS F25, F24, F24
+	FMOVS (R3), F27
+	FADDS F27, F26, F26
 
 storeOne:
-	FMOVS F24, (R2)
+	FMOVS F26, (R2)
 	ADD $4, R5
 	ADD $4, R2
 	ADD $4, R3
@@ -3079,16 +3179,21 @@ relu:
 	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
 	WORD $0x4e33f400 // fmax v0.4s, v0.4s, v19.4s
 	WORD $0x4e33f421 // fmax v1.4s, v1.4s, v19.4s
+	TBZ $4, R7, residual
+	FMOVS alpha+96(FP), F20
+	WORD $0x4e040695 // dup v21.4s, v20.s[0]
+	WORD $0x4eb5f400 // fmin v0.4s, v0.4s, v21.4s
+	WORD $0x4eb5f421 // fmin v1.4s, v1.4s, v21.4s
 
 residual:
 	CBZ R9, store
 	MOVD res+112(FP), R13
 	MOVD resRow+120(FP), R14
 	LSL $2, R14, R14
-	WORD $0x3dc001b4 // ldr q20, [x13]
-	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s
-	WORD $0x3dc005b5 // ldr q21, [x13, #16]
-	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
+	WORD $0x3dc001b6 // ldr q22, [x13]
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s
+	WORD $0x3dc005b7 // ldr q23, [x13, #16]
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
 
 store:
 	MOVD c+72(FP), R15
@@ -3098,7 +3203,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F22
+	FMOVS alpha+96(FP), F24
 	MOVD $buffer-32(SP), R17
 	WORD $0x3d800220 // str q0, [x17]
 	WORD $0x3d800621 // str q1, [x17, #16]
@@ -3120,32 +3225,34 @@ partialRow:
 	MOVD R19, R2
 
 partialColumn:
-	FMOVS (R1), F23
+	FMOVS (R1), F25
 	TBZ $0, R7, scaleOne
-	FMOVS (R25), F24
-	FADDS F24, F23, F23
+	FMOVS (R25), F26
+	FADDS F26, F25, F25
 
 scaleOne:
 	TBZ $1, R7, biasOne
-	FMULS F22, F23, F23
+	FMULS F24, F25, F25
 
 biasOne:
 	CBZ R8, reluOne
-	FMOVS (R0), F24
-	FADDS F24, F23, F23
+	FMOVS (R0), F26
+	FADDS F26, F25, F25
 
 reluOne:
 	TBZ $2, R7, residualOne
-	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
-	WORD $0x4e39f6f7 // fmax v23.4s, v23.4s, v25.4s
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x4e3bf739 // fmax v25.4s, v25.4s, v27.4s
+	TBZ $4, R7, residualOne
+	WORD $0x4eb8f739 // fmin v25.4s, v25.4s, v24.4s
 
 residualOne:
 	CBZ R9, storeOne
-	FMOVS (R26), F24
-	FADDS F24, F23, F23
+	FMOVS (R26), F26
+	FADDS F26, F25, F25
 
 storeOne:
-	FMOVS F23, (R25)
+	FMOVS F25, (R25)
 	ADD $4, R1
 	ADD $4, R25
 	ADD $4, R26
@@ -3309,20 +3416,27 @@ relu:
 	WORD $0x4e28f421 // fmax v1.4s, v1.4s, v8.4s
 	WORD $0x4e28f442 // fmax v2.4s, v2.4s, v8.4s
 	WORD $0x4e28f463 // fmax v3.4s, v3.4s, v8.4s
+	TBZ $4, R7, residual
+	FMOVS alpha+96(FP), F9
+	WORD $0x4e04052a // dup v10.4s, v9.s[0]
+	WORD $0x4eaaf400 // fmin v0.4s, v0.4s, v10.4s
+	WORD $0x4eaaf421 // fmin v1.4s, v1.4s, v10.4s
+	WORD $0x4eaaf442 // fmin v2.4s, v2.4s, v10.4s
+	WORD $0x4eaaf463 // fmin v3.4s, v3.4s, v10.4s
 
 residual:
 	CBZ R9, store
 	MOVD res+112(FP), R13
 	MOVD resRow+120(FP), R14
 	LSL $2, R14, R14
-	WORD $0x3dc001a9 // ldr q9, [x13]
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x3dc005aa // ldr q10, [x13, #16]
-	WORD $0x4e2ad421 // fadd v1.4s, v1.4s, v10.4s
-	WORD $0x3dc009ab // ldr q11, [x13, #32]
-	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
-	WORD $0x3dc00dac // ldr q12, [x13, #48]
-	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	WORD $0x3dc001ab // ldr q11, [x13]
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	WORD $0x3dc005ac // ldr q12, [x13, #16]
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
+	WORD $0x3dc009ad // ldr q13, [x13, #32]
+	WORD $0x4e2dd442 // fadd v2.4s, v2.4s, v13.4s
+	WORD $0x3dc00dae // ldr q14, [x13, #48]
+	WORD $0x4e2ed463 // fadd v3.4s, v3.4s, v14.4s
 
 store:
 	MOVD c+72(FP), R15
@@ -3333,7 +3447,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F13
+	FMOVS alpha+96(FP), F15
 	MOVD $buffer-64(SP), R17
 	WORD $0x3d800220 // str q0, [x17]
 	WORD $0x3d800621 // str q1, [x17, #16]
@@ -3357,32 +3471,34 @@ partialRow:
 	MOVD R19, R2
 
 partialColumn:
-	FMOVS (R1), F14
+	FMOVS (R1), F16
 	TBZ $0, R7, scaleOne
-	FMOVS (R25), F15
-	FADDS F15, F14, F14
+	FMOVS (R25), F17
+	FADDS F17, F16, F16
 
 scaleOne:
 	TBZ $1, R7, biasOne
-	FMULS F13, F14, F14
+	FMULS F15, F16, F16
 
 biasOne:
 	CBZ R8, reluOne
-	FMOVS (R0), F15
-	FADDS F15, F14, F14
+	FMOVS (R0), F17
+	FADDS F17, F16, F16
 
 reluOne:
 	TBZ $2, R7, residualOne
-	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
-	WORD $0x4e30f5ce // fmax v14.4s, v14.4s, v16.4s
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x4e32f610 // fmax v16.4s, v16.4s, v18.4s
+	TBZ $4, R7, residualOne
+	WORD $0x4eaff610 // fmin v16.4s, v16.4s, v15.4s
 
 residualOne:
 	CBZ R9, storeOne
-	FMOVS (R26), F15
-	FADDS F15, F14, F14
+	FMOVS (R26), F17
+	FADDS F17, F16, F16
 
 storeOne:
-	FMOVS F14, (R25)
+	FMOVS F16, (R25)
 	ADD $4, R1
 	ADD $4, R25
 	ADD $4, R26
@@ -3543,21 +3659,28 @@ relu:
 	WORD $0x4e39f421 // fmax v1.4s, v1.4s, v25.4s
 	WORD $0x4e39f442 // fmax v2.4s, v2.4s, v25.4s
 	WORD $0x4e39f463 // fmax v3.4s, v3.4s, v25.4s
+	TBZ $4, R8, residual
+	FMOVS alpha+96(FP), F26
+	WORD $0x4e04075b // dup v27.4s, v26.s[0]
+	WORD $0x4ebbf400 // fmin v0.4s, v0.4s, v27.4s
+	WORD $0x4ebbf421 // fmin v1.4s, v1.4s, v27.4s
+	WORD $0x4ebbf442 // fmin v2.4s, v2.4s, v27.4s
+	WORD $0x4ebbf463 // fmin v3.4s, v3.4s, v27.4s
 
 residual:
 	CBZ R10, store
 	MOVD res+112(FP), R14
 	MOVD resRow+120(FP), R15
 	LSL $2, R15, R15
-	WORD $0x3dc001da // ldr q26, [x14]
-	WORD $0x4e3ad400 // fadd v0.4s, v0.4s, v26.4s
-	WORD $0x3dc005db // ldr q27, [x14, #16]
-	WORD $0x4e3bd421 // fadd v1.4s, v1.4s, v27.4s
-	ADD R15, R14
 	WORD $0x3dc001dc // ldr q28, [x14]
-	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
+	WORD $0x4e3cd400 // fadd v0.4s, v0.4s, v28.4s
 	WORD $0x3dc005dd // ldr q29, [x14, #16]
-	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
+	WORD $0x4e3dd421 // fadd v1.4s, v1.4s, v29.4s
+	ADD R15, R14
+	WORD $0x3dc001de // ldr q30, [x14]
+	WORD $0x4e3ed442 // fadd v2.4s, v2.4s, v30.4s
+	WORD $0x3dc005df // ldr q31, [x14, #16]
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
 
 store:
 	MOVD c+72(FP), R16
@@ -3569,7 +3692,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F30
+	FMOVS alpha+96(FP), F6
 	MOVD $buffer-64(SP), R19
 	WORD $0x3d800260 // str q0, [x19]
 	WORD $0x3d800661 // str q1, [x19, #16]
@@ -3593,32 +3716,34 @@ partialRow:
 	MOVD R20, R3
 
 partialColumn:
-	FMOVS (R2), F31
+	FMOVS (R2), F7
 	TBZ $0, R8, scaleOne
-	FMOVS (R26), F6
-	FADDS F6, F31, F31
+	FMOVS (R26), F8
+	FADDS F8, F7, F7
 
 scaleOne:
 	TBZ $1, R8, biasOne
-	FMULS F30, F31, F31
+	FMULS F6, F7, F7
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R1), F6
-	FADDS F6, F31, F31
+	FMOVS (R1), F8
+	FADDS F8, F7, F7
 
 reluOne:
 	TBZ $2, R8, residualOne
-	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	WORD $0x4e27f7ff // fmax v31.4s, v31.4s, v7.4s
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x4e29f4e7 // fmax v7.4s, v7.4s, v9.4s
+	TBZ $4, R8, residualOne
+	WORD $0x4ea6f4e7 // fmin v7.4s, v7.4s, v6.4s
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R0), F6
-	FADDS F6, F31, F31
+	FMOVS (R0), F8
+	FADDS F8, F7, F7
 
 storeOne:
-	FMOVS F31, (R26)
+	FMOVS F7, (R26)
 	ADD $4, R2
 	ADD $4, R26
 	ADD $4, R0
@@ -3830,29 +3955,40 @@ relu:
 	WORD $0x4e37f4a5 // fmax v5.4s, v5.4s, v23.4s
 	WORD $0x4e37f4c6 // fmax v6.4s, v6.4s, v23.4s
 	WORD $0x4e37f4e7 // fmax v7.4s, v7.4s, v23.4s
+	TBZ $4, R8, residual
+	FMOVS alpha+96(FP), F8
+	WORD $0x4e040509 // dup v9.4s, v8.s[0]
+	WORD $0x4ea9f400 // fmin v0.4s, v0.4s, v9.4s
+	WORD $0x4ea9f421 // fmin v1.4s, v1.4s, v9.4s
+	WORD $0x4ea9f442 // fmin v2.4s, v2.4s, v9.4s
+	WORD $0x4ea9f463 // fmin v3.4s, v3.4s, v9.4s
+	WORD $0x4ea9f484 // fmin v4.4s, v4.4s, v9.4s
+	WORD $0x4ea9f4a5 // fmin v5.4s, v5.4s, v9.4s
+	WORD $0x4ea9f4c6 // fmin v6.4s, v6.4s, v9.4s
+	WORD $0x4ea9f4e7 // fmin v7.4s, v7.4s, v9.4s
 
 residual:
 	CBZ R10, store
 	MOVD res+112(FP), R14
 	MOVD resRow+120(FP), R15
 	LSL $2, R15, R15
-	WORD $0x3dc001c8 // ldr q8, [x14]
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x3dc005c9 // ldr q9, [x14, #16]
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x3dc009d8 // ldr q24, [x14, #32]
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	WORD $0x3dc00dd9 // ldr q25, [x14, #48]
-	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	WORD $0x3dc001d8 // ldr q24, [x14]
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
+	WORD $0x3dc005d9 // ldr q25, [x14, #16]
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	WORD $0x3dc009dc // ldr q28, [x14, #32]
+	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
+	WORD $0x3dc00ddd // ldr q29, [x14, #48]
+	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
 	ADD R15, R14
-	WORD $0x3dc001dc // ldr q28, [x14]
-	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
-	WORD $0x3dc005dd // ldr q29, [x14, #16]
-	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s
-	WORD $0x3dc009da // ldr q26, [x14, #32]
-	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x3dc00ddb // ldr q27, [x14, #48]
-	WORD $0x4e3bd4e7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x3dc001da // ldr q26, [x14]
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x3dc005db // ldr q27, [x14, #16]
+	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x3dc009de // ldr q30, [x14, #32]
+	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
+	WORD $0x3dc00ddf // ldr q31, [x14, #48]
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
 
 store:
 	MOVD c+72(FP), R16
@@ -3866,7 +4002,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F30
+	FMOVS alpha+96(FP), F10
 	MOVD $buffer-128(SP), R19
 	WORD $0x3d800260 // str q0, [x19]
 	WORD $0x3d800661 // str q1, [x19, #16]
@@ -3894,32 +4030,34 @@ partialRow:
 	MOVD R20, R3
 
 partialColumn:
-	FMOVS (R2), F31
+	FMOVS (R2), F11
 	TBZ $0, R8, scaleOne
-	FMOVS (R26), F10
-	FADDS F10, F31, F31
+	FMOVS (R26), F12
+	FADDS F12, F11, F11
 
 scaleOne:
 	TBZ $1, R8, biasOne
-	FMULS F30, F31, F31
+	FMULS F10, F11, F11
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R1), F10
-	FADDS F10, F31, F31
+	FMOVS (R1), F12
+	FADDS F12, F11, F11
 
 reluOne:
 	TBZ $2, R8, residualOne
-	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
-	WORD $0x4e2bf7ff // fmax v31.4s, v31.4s, v11.4s
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df56b // fmax v11.4s, v11.4s, v13.4s
+	TBZ $4, R8, residualOne
+	WORD $0x4eaaf56b // fmin v11.4s, v11.4s, v10.4s
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R0), F10
-	FADDS F10, F31, F31
+	FMOVS (R0), F12
+	FADDS F12, F11, F11
 
 storeOne:
-	FMOVS F31, (R26)
+	FMOVS F11, (R26)
 	ADD $4, R2
 	ADD $4, R26
 	ADD $4, R0
@@ -4106,26 +4244,35 @@ relu:
 	WORD $0x4e3ff463 // fmax v3.4s, v3.4s, v31.4s
 	WORD $0x4e3ff484 // fmax v4.4s, v4.4s, v31.4s
 	WORD $0x4e3ff4a5 // fmax v5.4s, v5.4s, v31.4s
+	TBZ $4, R9, residual
+	FMOVS alpha+96(FP), F9
+	WORD $0x4e04052a // dup v10.4s, v9.s[0]
+	WORD $0x4eaaf400 // fmin v0.4s, v0.4s, v10.4s
+	WORD $0x4eaaf421 // fmin v1.4s, v1.4s, v10.4s
+	WORD $0x4eaaf442 // fmin v2.4s, v2.4s, v10.4s
+	WORD $0x4eaaf463 // fmin v3.4s, v3.4s, v10.4s
+	WORD $0x4eaaf484 // fmin v4.4s, v4.4s, v10.4s
+	WORD $0x4eaaf4a5 // fmin v5.4s, v5.4s, v10.4s
 
 residual:
 	CBZ R11, store
 	MOVD res+112(FP), R15
 	MOVD resRow+120(FP), R16
 	LSL $2, R16, R16
-	WORD $0x3dc001e9 // ldr q9, [x15]
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x3dc005ea // ldr q10, [x15, #16]
-	WORD $0x4e2ad421 // fadd v1.4s, v1.4s, v10.4s
-	ADD R16, R15
 	WORD $0x3dc001eb // ldr q11, [x15]
-	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
 	WORD $0x3dc005ec // ldr q12, [x15, #16]
-	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
 	ADD R16, R15
 	WORD $0x3dc001ed // ldr q13, [x15]
-	WORD $0x4e2dd484 // fadd v4.4s, v4.4s, v13.4s
+	WORD $0x4e2dd442 // fadd v2.4s, v2.4s, v13.4s
 	WORD $0x3dc005ee // ldr q14, [x15, #16]
-	WORD $0x4e2ed4a5 // fadd v5.4s, v5.4s, v14.4s
+	WORD $0x4e2ed463 // fadd v3.4s, v3.4s, v14.4s
+	ADD R16, R15
+	WORD $0x3dc001e6 // ldr q6, [x15]
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+	WORD $0x3dc005e7 // ldr q7, [x15, #16]
+	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
 
 store:
 	MOVD c+72(FP), R17
@@ -4139,7 +4286,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F6
+	FMOVS alpha+96(FP), F8
 	MOVD $buffer-96(SP), R20
 	WORD $0x3d800280 // str q0, [x20]
 	WORD $0x3d800681 // str q1, [x20, #16]
@@ -4165,32 +4312,34 @@ partialRow:
 	MOVD R21, R4
 
 partialColumn:
-	FMOVS (R3), F7
+	FMOVS (R3), F15
 	TBZ $0, R9, scaleOne
-	FMOVS (R0), F8
-	FADDS F8, F7, F7
+	FMOVS (R0), F16
+	FADDS F16, F15, F15
 
 scaleOne:
 	TBZ $1, R9, biasOne
-	FMULS F6, F7, F7
+	FMULS F8, F15, F15
 
 biasOne:
 	CBZ R10, reluOne
-	FMOVS (R2), F8
-	FADDS F8, F7, F7
+	FMOVS (R2), F16
+	FADDS F16, F15, F15
 
 reluOne:
 	TBZ $2, R9, residualOne
-	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
-	WORD $0x4e2ff4e7 // fmax v7.4s, v7.4s, v15.4s
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x4e31f5ef // fmax v15.4s, v15.4s, v17.4s
+	TBZ $4, R9, residualOne
+	WORD $0x4ea8f5ef // fmin v15.4s, v15.4s, v8.4s
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R1), F8
-	FADDS F8, F7, F7
+	FMOVS (R1), F16
+	FADDS F16, F15, F15
 
 storeOne:
-	FMOVS F7, (R0)
+	FMOVS F15, (R0)
 	ADD $4, R3
 	ADD $4, R0
 	ADD $4, R1
@@ -4450,38 +4599,53 @@ relu:
 	WORD $0x4e30f529 // fmax v9.4s, v9.4s, v16.4s
 	WORD $0x4e30f54a // fmax v10.4s, v10.4s, v16.4s
 	WORD $0x4e30f56b // fmax v11.4s, v11.4s, v16.4s
+	TBZ $4, R9, residual
+	FMOVS alpha+96(FP), F19
+	WORD $0x4e040674 // dup v20.4s, v19.s[0]
+	WORD $0x4eb4f400 // fmin v0.4s, v0.4s, v20.4s
+	WORD $0x4eb4f421 // fmin v1.4s, v1.4s, v20.4s
+	WORD $0x4eb4f442 // fmin v2.4s, v2.4s, v20.4s
+	WORD $0x4eb4f463 // fmin v3.4s, v3.4s, v20.4s
+	WORD $0x4eb4f484 // fmin v4.4s, v4.4s, v20.4s
+	WORD $0x4eb4f4a5 // fmin v5.4s, v5.4s, v20.4s
+	WORD $0x4eb4f4c6 // fmin v6.4s, v6.4s, v20.4s
+	WORD $0x4eb4f4e7 // fmin v7.4s, v7.4s, v20.4s
+	WORD $0x4eb4f508 // fmin v8.4s, v8.4s, v20.4s
+	WORD $0x4eb4f529 // fmin v9.4s, v9.4s, v20.4s
+	WORD $0x4eb4f54a // fmin v10.4s, v10.4s, v20.4s
+	WORD $0x4eb4f56b // fmin v11.4s, v11.4s, v20.4s
 
 residual:
 	CBZ R11, store
 	MOVD res+112(FP), R15
 	MOVD resRow+120(FP), R16
 	LSL $2, R16, R16
-	WORD $0x3dc001f3 // ldr q19, [x15]
-	WORD $0x4e33d400 // fadd v0.4s, v0.4s, v19.4s
-	WORD $0x3dc005f4 // ldr q20, [x15, #16]
-	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s
-	WORD $0x3dc009f5 // ldr q21, [x15, #32]
-	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s
-	WORD $0x3dc00df6 // ldr q22, [x15, #48]
-	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s
+	WORD $0x3dc001f5 // ldr q21, [x15]
+	WORD $0x4e35d400 // fadd v0.4s, v0.4s, v21.4s
+	WORD $0x3dc005f6 // ldr q22, [x15, #16]
+	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s
+	WORD $0x3dc009f7 // ldr q23, [x15, #32]
+	WORD $0x4e37d442 // fadd v2.4s, v2.4s, v23.4s
+	WORD $0x3dc00df8 // ldr q24, [x15, #48]
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
 	ADD R16, R15
-	WORD $0x3dc001f7 // ldr q23, [x15]
-	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
-	WORD $0x3dc005f8 // ldr q24, [x15, #16]
-	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s
-	WORD $0x3dc009f9 // ldr q25, [x15, #32]
-	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s
-	WORD $0x3dc00dfa // ldr q26, [x15, #48]
-	WORD $0x4e3ad4e7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x3dc001f9 // ldr q25, [x15]
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s
+	WORD $0x3dc005fa // ldr q26, [x15, #16]
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x3dc009fb // ldr q27, [x15, #32]
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s
+	WORD $0x3dc00dfc // ldr q28, [x15, #48]
+	WORD $0x4e3cd4e7 // fadd v7.4s, v7.4s, v28.4s
 	ADD R16, R15
-	WORD $0x3dc001fb // ldr q27, [x15]
-	WORD $0x4e3bd508 // fadd v8.4s, v8.4s, v27.4s
-	WORD $0x3dc005fc // ldr q28, [x15, #16]
-	WORD $0x4e3cd529 // fadd v9.4s, v9.4s, v28.4s
-	WORD $0x3dc009ec // ldr q12, [x15, #32]
-	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
-	WORD $0x3dc00ded // ldr q13, [x15, #48]
-	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
+	WORD $0x3dc001ec // ldr q12, [x15]
+	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
+	WORD $0x3dc005ed // ldr q13, [x15, #16]
+	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
+	WORD $0x3dc009ee // ldr q14, [x15, #32]
+	WORD $0x4e2ed54a // fadd v10.4s, v10.4s, v14.4s
+	WORD $0x3dc00dfd // ldr q29, [x15, #48]
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
 store:
 	MOVD c+72(FP), R17
@@ -4498,7 +4662,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F14
+	FMOVS alpha+96(FP), F30
 	MOVD $buffer-192(SP), R20
 	WORD $0x3d800280 // str q0, [x20]
 	WORD $0x3d800681 // str q1, [x20, #16]
@@ -4530,32 +4694,34 @@ partialRow:
 	MOVD R21, R4
 
 partialColumn:
-	FMOVS (R3), F29
+	FMOVS (R3), F17
 	TBZ $0, R9, scaleOne
-	FMOVS (R0), F30
-	FADDS F30, F29, F29
+	FMOVS (R0), F18
+	FADDS F18, F17, F17
 
 scaleOne:
 	TBZ $1, R9, biasOne
-	FMULS F14, F29, F29
+	FMULS F30, F17, F17
 
 biasOne:
 	CBZ R10, reluOne
-	FMOVS (R2), F30
-	FADDS F30, F29, F29
+	FMOVS (R2), F18
+	FADDS F18, F17, F17
 
 reluOne:
 	TBZ $2, R9, residualOne
-	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
-	WORD $0x4e31f7bd // fmax v29.4s, v29.4s, v17.4s
+	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
+	WORD $0x4e3ff631 // fmax v17.4s, v17.4s, v31.4s
+	TBZ $4, R9, residualOne
+	WORD $0x4ebef631 // fmin v17.4s, v17.4s, v30.4s
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R1), F30
-	FADDS F30, F29, F29
+	FMOVS (R1), F18
+	FADDS F18, F17, F17
 
 storeOne:
-	FMOVS F29, (R0)
+	FMOVS F17, (R0)
 	ADD $4, R3
 	ADD $4, R0
 	ADD $4, R1
@@ -4768,31 +4934,42 @@ relu:
 	WORD $0x4e31f4a5 // fmax v5.4s, v5.4s, v17.4s
 	WORD $0x4e31f4c6 // fmax v6.4s, v6.4s, v17.4s
 	WORD $0x4e31f4e7 // fmax v7.4s, v7.4s, v17.4s
+	TBZ $4, R10, residual
+	FMOVS alpha+96(FP), F8
+	WORD $0x4e040509 // dup v9.4s, v8.s[0]
+	WORD $0x4ea9f400 // fmin v0.4s, v0.4s, v9.4s
+	WORD $0x4ea9f421 // fmin v1.4s, v1.4s, v9.4s
+	WORD $0x4ea9f442 // fmin v2.4s, v2.4s, v9.4s
+	WORD $0x4ea9f463 // fmin v3.4s, v3.4s, v9.4s
+	WORD $0x4ea9f484 // fmin v4.4s, v4.4s, v9.4s
+	WORD $0x4ea9f4a5 // fmin v5.4s, v5.4s, v9.4s
+	WORD $0x4ea9f4c6 // fmin v6.4s, v6.4s, v9.4s
+	WORD $0x4ea9f4e7 // fmin v7.4s, v7.4s, v9.4s
 
 residual:
 	CBZ R12, store
 	MOVD res+112(FP), R16
 	MOVD resRow+120(FP), R17
 	LSL $2, R17, R17
-	WORD $0x3dc00208 // ldr q8, [x16]
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x3dc00609 // ldr q9, [x16, #16]
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	ADD R17, R16
 	WORD $0x3dc0020a // ldr q10, [x16]
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
 	WORD $0x3dc0060b // ldr q11, [x16, #16]
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x4e2bd421 // fadd v1.4s, v1.4s, v11.4s
 	ADD R17, R16
 	WORD $0x3dc00212 // ldr q18, [x16]
-	WORD $0x4e32d484 // fadd v4.4s, v4.4s, v18.4s
+	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
 	WORD $0x3dc00613 // ldr q19, [x16, #16]
-	WORD $0x4e33d4a5 // fadd v5.4s, v5.4s, v19.4s
+	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
 	ADD R17, R16
 	WORD $0x3dc00214 // ldr q20, [x16]
-	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
 	WORD $0x3dc00615 // ldr q21, [x16, #16]
-	WORD $0x4e35d4e7 // fadd v7.4s, v7.4s, v21.4s
+	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
+	ADD R17, R16
+	WORD $0x3dc00216 // ldr q22, [x16]
+	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s
+	WORD $0x3dc00617 // ldr q23, [x16, #16]
+	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
 
 store:
 	MOVD c+72(FP), R19
@@ -4808,7 +4985,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F22
+	FMOVS alpha+96(FP), F24
 	MOVD $buffer-128(SP), R21
 	WORD $0x3d8002a0 // str q0, [x21]
 	WORD $0x3d8006a1 // str q1, [x21, #16]
@@ -4836,32 +5013,34 @@ partialRow:
 	MOVD R22, R5
 
 partialColumn:
-	FMOVS (R4), F23
+	FMOVS (R4), F25
 	TBZ $0, R10, scaleOne
-	FMOVS (R1), F24
-	FADDS F24, F23, F23
+	FMOVS (R1), F26
+	FADDS F26, F25, F25
 
 scaleOne:
 	TBZ $1, R10, biasOne
-	FMULS F22, F23, F23
+	FMULS F24, F25, F25
 
 biasOne:
 	CBZ R11, reluOne
-	FMOVS (R3), F24
-	FADDS F24, F23, F23
+	FMOVS (R3), F26
+	FADDS F26, F25, F25
 
 reluOne:
 	TBZ $2, R10, residualOne
-	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
-	WORD $0x4e39f6f7 // fmax v23.4s, v23.4s, v25.4s
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x4e3bf739 // fmax v25.4s, v25.4s, v27.4s
+	TBZ $4, R10, residualOne
+	WORD $0x4eb8f739 // fmin v25.4s, v25.4s, v24.4s
 
 residualOne:
 	CBZ R12, storeOne
-	FMOVS (R2), F24
-	FADDS F24, F23, F23
+	FMOVS (R2), F26
+	FADDS F26, F25, F25
 
 storeOne:
-	FMOVS F23, (R1)
+	FMOVS F25, (R1)
 	ADD $4, R4
 	ADD $4, R1
 	ADD $4, R2
@@ -5169,47 +5348,66 @@ relu:
 	WORD $0x4e33f5ad // fmax v13.4s, v13.4s, v19.4s
 	WORD $0x4e33f5ce // fmax v14.4s, v14.4s, v19.4s
 	WORD $0x4e33f5ef // fmax v15.4s, v15.4s, v19.4s
+	TBZ $4, R10, residual
+	FMOVS alpha+96(FP), F22
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]
+	WORD $0x4eb7f400 // fmin v0.4s, v0.4s, v23.4s
+	WORD $0x4eb7f421 // fmin v1.4s, v1.4s, v23.4s
+	WORD $0x4eb7f442 // fmin v2.4s, v2.4s, v23.4s
+	WORD $0x4eb7f463 // fmin v3.4s, v3.4s, v23.4s
+	WORD $0x4eb7f484 // fmin v4.4s, v4.4s, v23.4s
+	WORD $0x4eb7f4a5 // fmin v5.4s, v5.4s, v23.4s
+	WORD $0x4eb7f4c6 // fmin v6.4s, v6.4s, v23.4s
+	WORD $0x4eb7f4e7 // fmin v7.4s, v7.4s, v23.4s
+	WORD $0x4eb7f508 // fmin v8.4s, v8.4s, v23.4s
+	WORD $0x4eb7f529 // fmin v9.4s, v9.4s, v23.4s
+	WORD $0x4eb7f54a // fmin v10.4s, v10.4s, v23.4s
+	WORD $0x4eb7f56b // fmin v11.4s, v11.4s, v23.4s
+	WORD $0x4eb7f58c // fmin v12.4s, v12.4s, v23.4s
+	WORD $0x4eb7f5ad // fmin v13.4s, v13.4s, v23.4s
+	WORD $0x4eb7f5ce // fmin v14.4s, v14.4s, v23.4s
+	WORD $0x4eb7f5ef // fmin v15.4s, v15.4s, v23.4s
 
 residual:
 	CBZ R12, store
 	MOVD res+112(FP), R16
 	MOVD resRow+120(FP), R17
 	LSL $2, R17, R17
-	WORD $0x3dc00216 // ldr q22, [x16]
-	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s
-	WORD $0x3dc00617 // ldr q23, [x16, #16]
-	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
-	WORD $0x3dc00a1c // ldr q28, [x16, #32]
-	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
-	WORD $0x3dc00e1d // ldr q29, [x16, #48]
-	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
+	WORD $0x3dc0021c // ldr q28, [x16]
+	WORD $0x4e3cd400 // fadd v0.4s, v0.4s, v28.4s
+	WORD $0x3dc0061d // ldr q29, [x16, #16]
+	WORD $0x4e3dd421 // fadd v1.4s, v1.4s, v29.4s
+	WORD $0x3dc00a18 // ldr q24, [x16, #32]
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x3dc00e19 // ldr q25, [x16, #48]
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
 	ADD R17, R16
-	WORD $0x3dc00218 // ldr q24, [x16]
-	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x3dc00619 // ldr q25, [x16, #16]
-	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x3dc00a1a // ldr q26, [x16, #32]
-	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x3dc00e1b // ldr q27, [x16, #48]
-	WORD $0x4e3bd4e7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x3dc0021a // ldr q26, [x16]
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x3dc0061b // ldr q27, [x16, #16]
+	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x3dc00a1e // ldr q30, [x16, #32]
+	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
+	WORD $0x3dc00e1f // ldr q31, [x16, #48]
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
 	ADD R17, R16
-	WORD $0x3dc0021e // ldr q30, [x16]
-	WORD $0x4e3ed508 // fadd v8.4s, v8.4s, v30.4s
-	WORD $0x3dc0061f // ldr q31, [x16, #16]
-	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
-	WORD $0x3dc00a14 // ldr q20, [x16, #32]
-	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
-	WORD $0x3dc00e15 // ldr q21, [x16, #48]
-	WORD $0x4e35d56b // fadd v11.4s, v11.4s, v21.4s
+	WORD $0x3dc00214 // ldr q20, [x16]
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
+	WORD $0x3dc00615 // ldr q21, [x16, #16]
+	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s
+	WORD $0x3dc00a10 // ldr q16, [x16, #32]
+	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
+	WORD $0x3dc00e11 // ldr q17, [x16, #48]
+	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
 	ADD R17, R16
-	WORD $0x3dc00210 // ldr q16, [x16]
-	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s
-	WORD $0x3dc00611 // ldr q17, [x16, #16]
-	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s
-	WORD $0x3dc00a12 // ldr q18, [x16, #32]
-	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s
-	WORD $0x3dc00e13 // ldr q19, [x16, #48]
-	WORD $0x4e33d5ef // fadd v15.4s, v15.4s, v19.4s
+	WORD $0x3dc00212 // ldr q18, [x16]
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
+	WORD $0x3dc00613 // ldr q19, [x16, #16]
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s
+	WORD $0x3dc00a16 // ldr q22, [x16, #32]
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	WORD $0x3dc00e17 // ldr q23, [x16, #48]
+	WORD $0x4e37d5ef // fadd v15.4s, v15.4s, v23.4s
 
 store:
 	MOVD c+72(FP), R19
@@ -5229,7 +5427,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F22
+	FMOVS alpha+96(FP), F28
 	MOVD $buffer-256(SP), R21
 	WORD $0x3d8002a0 // str q0, [x21]
 	WORD $0x3d8006a1 // str q1, [x21, #16]
@@ -5265,32 +5463,34 @@ partialRow:
 	MOVD R22, R5
 
 partialColumn:
-	FMOVS (R4), F23
+	FMOVS (R4), F29
 	TBZ $0, R10, scaleOne
-	FMOVS (R1), F28
-	FADDS F28, F23, F23
+	FMOVS (R1), F24
+	FADDS F24, F29, F29
 
 scaleOne:
 	TBZ $1, R10, biasOne
-	FMULS F22, F23, F23
+	FMULS F28, F29, F29
 
 biasOne:
 	CBZ R11, reluOne
-	FMOVS (R3), F28
-	FADDS F28, F23, F23
+	FMOVS (R3), F24
+	FADDS F24, F29, F29
 
 reluOne:
 	TBZ $2, R10, residualOne
-	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
-	WORD $0x4e3df6f7 // fmax v23.4s, v23.4s, v29.4s
+	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
+	WORD $0x4e39f7bd // fmax v29.4s, v29.4s, v25.4s
+	TBZ $4, R10, residualOne
+	WORD $0x4ebcf7bd // fmin v29.4s, v29.4s, v28.4s
 
 residualOne:
 	CBZ R12, storeOne
-	FMOVS (R2), F28
-	FADDS F28, F23, F23
+	FMOVS (R2), F24
+	FADDS F24, F29, F29
 
 storeOne:
-	FMOVS F23, (R1)
+	FMOVS F29, (R1)
 	ADD $4, R4
 	ADD $4, R1
 	ADD $4, R2
@@ -5529,36 +5729,49 @@ relu:
 	WORD $0x4e35f4e7 // fmax v7.4s, v7.4s, v21.4s
 	WORD $0x4e35f508 // fmax v8.4s, v8.4s, v21.4s
 	WORD $0x4e35f529 // fmax v9.4s, v9.4s, v21.4s
+	TBZ $4, R11, residual
+	FMOVS alpha+96(FP), F22
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]
+	WORD $0x4eb7f400 // fmin v0.4s, v0.4s, v23.4s
+	WORD $0x4eb7f421 // fmin v1.4s, v1.4s, v23.4s
+	WORD $0x4eb7f442 // fmin v2.4s, v2.4s, v23.4s
+	WORD $0x4eb7f463 // fmin v3.4s, v3.4s, v23.4s
+	WORD $0x4eb7f484 // fmin v4.4s, v4.4s, v23.4s
+	WORD $0x4eb7f4a5 // fmin v5.4s, v5.4s, v23.4s
+	WORD $0x4eb7f4c6 // fmin v6.4s, v6.4s, v23.4s
+	WORD $0x4eb7f4e7 // fmin v7.4s, v7.4s, v23.4s
+	WORD $0x4eb7f508 // fmin v8.4s, v8.4s, v23.4s
+	WORD $0x4eb7f529 // fmin v9.4s, v9.4s, v23.4s
 
 residual:
 	CBZ R13, store
 	MOVD res+112(FP), R17
 	MOVD resRow+120(FP), R19
 	LSL $2, R19, R19
-	WORD $0x3dc00236 // ldr q22, [x17]
-	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s
-	WORD $0x3dc00637 // ldr q23, [x17, #16]
-	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
-	ADD R19, R17
 	WORD $0x3dc00238 // ldr q24, [x17]
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
 	WORD $0x3dc00639 // ldr q25, [x17, #16]
-	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
 	ADD R19, R17
 	WORD $0x3dc0023a // ldr q26, [x17]
-	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
 	WORD $0x3dc0063b // ldr q27, [x17, #16]
-	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
 	ADD R19, R17
 	WORD $0x3dc0023c // ldr q28, [x17]
-	WORD $0x4e3cd4c6 // fadd v6.4s, v6.4s, v28.4s
+	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
 	WORD $0x3dc0063d // ldr q29, [x17, #16]
-	WORD $0x4e3dd4e7 // fadd v7.4s, v7.4s, v29.4s
+	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s
 	ADD R19, R17
 	WORD $0x3dc0023e // ldr q30, [x17]
-	WORD $0x4e3ed508 // fadd v8.4s, v8.4s, v30.4s
+	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
 	WORD $0x3dc0063f // ldr q31, [x17, #16]
-	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	ADD R19, R17
+	WORD $0x3dc0022f // ldr q15, [x17]
+	WORD $0x4e2fd508 // fadd v8.4s, v8.4s, v15.4s
+	WORD $0x3dc00630 // ldr q16, [x17, #16]
+	WORD $0x4e30d529 // fadd v9.4s, v9.4s, v16.4s
 
 store:
 	MOVD c+72(FP), R20
@@ -5576,7 +5789,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F15
+	FMOVS alpha+96(FP), F17
 	MOVD $buffer-160(SP), R22
 	WORD $0x3d8002c0 // str q0, [x22]
 	WORD $0x3d8006c1 // str q1, [x22, #16]
@@ -5606,32 +5819,34 @@ partialRow:
 	MOVD R23, R6
 
 partialColumn:
-	FMOVS (R5), F16
+	FMOVS (R5), F18
 	TBZ $0, R11, scaleOne
-	FMOVS (R2), F17
-	FADDS F17, F16, F16
+	FMOVS (R2), F19
+	FADDS F19, F18, F18
 
 scaleOne:
 	TBZ $1, R11, biasOne
-	FMULS F15, F16, F16
+	FMULS F17, F18, F18
 
 biasOne:
 	CBZ R12, reluOne
-	FMOVS (R4), F17
-	FADDS F17, F16, F16
+	FMOVS (R4), F19
+	FADDS F19, F18, F18
 
 reluOne:
 	TBZ $2, R11, residualOne
-	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
-	WORD $0x4e32f610 // fmax v16.4s, v16.4s, v18.4s
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x4e34f652 // fmax v18.4s, v18.4s, v20.4s
+	TBZ $4, R11, residualOne
+	WORD $0x4eb1f652 // fmin v18.4s, v18.4s, v17.4s
 
 residualOne:
 	CBZ R13, storeOne
-	FMOVS (R3), F17
-	FADDS F17, F16, F16
+	FMOVS (R3), F19
+	FADDS F19, F18, F18
 
 storeOne:
-	FMOVS F16, (R2)
+	FMOVS F18, (R2)
 	ADD $4, R5
 	ADD $4, R2
 	ADD $4, R3
@@ -5993,56 +6208,79 @@ relu:
 	WORD $0x4e39f631 // fmax v17.4s, v17.4s, v25.4s
 	WORD $0x4e39f652 // fmax v18.4s, v18.4s, v25.4s
 	WORD $0x4e39f673 // fmax v19.4s, v19.4s, v25.4s
+	TBZ $4, R13, residual
+	FMOVS alpha+96(FP), F26
+	WORD $0x4e040754 // dup v20.4s, v26.s[0]
+	WORD $0x4eb4f400 // fmin v0.4s, v0.4s, v20.4s
+	WORD $0x4eb4f421 // fmin v1.4s, v1.4s, v20.4s
+	WORD $0x4eb4f442 // fmin v2.4s, v2.4s, v20.4s
+	WORD $0x4eb4f463 // fmin v3.4s, v3.4s, v20.4s
+	WORD $0x4eb4f484 // fmin v4.4s, v4.4s, v20.4s
+	WORD $0x4eb4f4a5 // fmin v5.4s, v5.4s, v20.4s
+	WORD $0x4eb4f4c6 // fmin v6.4s, v6.4s, v20.4s
+	WORD $0x4eb4f4e7 // fmin v7.4s, v7.4s, v20.4s
+	WORD $0x4eb4f508 // fmin v8.4s, v8.4s, v20.4s
+	WORD $0x4eb4f529 // fmin v9.4s, v9.4s, v20.4s
+	WORD $0x4eb4f54a // fmin v10.4s, v10.4s, v20.4s
+	WORD $0x4eb4f56b // fmin v11.4s, v11.4s, v20.4s
+	WORD $0x4eb4f58c // fmin v12.4s, v12.4s, v20.4s
+	WORD $0x4eb4f5ad // fmin v13.4s, v13.4s, v20.4s
+	WORD $0x4eb4f5ce // fmin v14.4s, v14.4s, v20.4s
+	WORD $0x4eb4f5ef // fmin v15.4s, v15.4s, v20.4s
+	WORD $0x4eb4f610 // fmin v16.4s, v16.4s, v20.4s
+	WORD $0x4eb4f631 // fmin v17.4s, v17.4s, v20.4s
+	WORD $0x4eb4f652 // fmin v18.4s, v18.4s, v20.4s
+	WORD $0x4eb4f673 // fmin v19.4s, v19.4s, v20.4s
 
 residual:
 	CBZ R15, store
 	MOVD res+112(FP), R20
 	MOVD resRow+120(FP), R21
 	LSL $2, R21, R21
-	WORD $0x3dc0029a // ldr q26, [x20]
-	WORD $0x4e3ad400 // fadd v0.4s, v0.4s, v26.4s
-	WORD $0x3dc00694 // ldr q20, [x20, #16]
-	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s
-	WORD $0x3dc00a95 // ldr q21, [x20, #32]
-	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s
-	WORD $0x3dc00e9b // ldr q27, [x20, #48]
-	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
+	WORD $0x3dc00295 // ldr q21, [x20]
+	WORD $0x4e35d400 // fadd v0.4s, v0.4s, v21.4s
+	WORD $0x3dc0069b // ldr q27, [x20, #16]
+	WORD $0x4e3bd421 // fadd v1.4s, v1.4s, v27.4s
+	WORD $0x3dc00a9c // ldr q28, [x20, #32]
+	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
+	WORD $0x3dc00e9d // ldr q29, [x20, #48]
+	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
 	ADD R21, R20
-	WORD $0x3dc0029c // ldr q28, [x20]
-	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
-	WORD $0x3dc0069d // ldr q29, [x20, #16]
-	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s
-	WORD $0x3dc00a9e // ldr q30, [x20, #32]
-	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
-	WORD $0x3dc00e9f // ldr q31, [x20, #48]
-	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	WORD $0x3dc0029e // ldr q30, [x20]
+	WORD $0x4e3ed484 // fadd v4.4s, v4.4s, v30.4s
+	WORD $0x3dc0069f // ldr q31, [x20, #16]
+	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
+	WORD $0x3dc00a96 // ldr q22, [x20, #32]
+	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s
+	WORD $0x3dc00e97 // ldr q23, [x20, #48]
+	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
 	ADD R21, R20
-	WORD $0x3dc00296 // ldr q22, [x20]
-	WORD $0x4e36d508 // fadd v8.4s, v8.4s, v22.4s
-	WORD $0x3dc00697 // ldr q23, [x20, #16]
-	WORD $0x4e37d529 // fadd v9.4s, v9.4s, v23.4s
-	WORD $0x3dc00a98 // ldr q24, [x20, #32]
-	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s
-	WORD $0x3dc00e99 // ldr q25, [x20, #48]
-	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
+	WORD $0x3dc00298 // ldr q24, [x20]
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s
+	WORD $0x3dc00699 // ldr q25, [x20, #16]
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x3dc00a9a // ldr q26, [x20, #32]
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s
+	WORD $0x3dc00e94 // ldr q20, [x20, #48]
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s
 	ADD R21, R20
-	WORD $0x3dc0029a // ldr q26, [x20]
-	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s
-	WORD $0x3dc00694 // ldr q20, [x20, #16]
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s
-	WORD $0x3dc00a95 // ldr q21, [x20, #32]
-	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s
-	WORD $0x3dc00e9b // ldr q27, [x20, #48]
-	WORD $0x4e3bd5ef // fadd v15.4s, v15.4s, v27.4s
+	WORD $0x3dc00295 // ldr q21, [x20]
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s
+	WORD $0x3dc0069b // ldr q27, [x20, #16]
+	WORD $0x4e3bd5ad // fadd v13.4s, v13.4s, v27.4s
+	WORD $0x3dc00a9c // ldr q28, [x20, #32]
+	WORD $0x4e3cd5ce // fadd v14.4s, v14.4s, v28.4s
+	WORD $0x3dc00e9d // ldr q29, [x20, #48]
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
 	ADD R21, R20
-	WORD $0x3dc0029c // ldr q28, [x20]
-	WORD $0x4e3cd610 // fadd v16.4s, v16.4s, v28.4s
-	WORD $0x3dc0069d // ldr q29, [x20, #16]
-	WORD $0x4e3dd631 // fadd v17.4s, v17.4s, v29.4s
-	WORD $0x3dc00a9e // ldr q30, [x20, #32]
-	WORD $0x4e3ed652 // fadd v18.4s, v18.4s, v30.4s
-	WORD $0x3dc00e9f // ldr q31, [x20, #48]
-	WORD $0x4e3fd673 // fadd v19.4s, v19.4s, v31.4s
+	WORD $0x3dc0029e // ldr q30, [x20]
+	WORD $0x4e3ed610 // fadd v16.4s, v16.4s, v30.4s
+	WORD $0x3dc0069f // ldr q31, [x20, #16]
+	WORD $0x4e3fd631 // fadd v17.4s, v17.4s, v31.4s
+	WORD $0x3dc00a96 // ldr q22, [x20, #32]
+	WORD $0x4e36d652 // fadd v18.4s, v18.4s, v22.4s
+	WORD $0x3dc00e97 // ldr q23, [x20, #48]
+	WORD $0x4e37d673 // fadd v19.4s, v19.4s, v23.4s
 
 store:
 	MOVD c+72(FP), R22
@@ -6065,7 +6303,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F22
+	FMOVS alpha+96(FP), F24
 	MOVD $buffer-320(SP), R24
 	WORD $0x3d800300 // str q0, [x24]
 	WORD $0x3d800701 // str q1, [x24, #16]
@@ -6105,32 +6343,34 @@ partialRow:
 	MOVD R25, R6
 
 partialColumn:
-	FMOVS (R5), F23
+	FMOVS (R5), F25
 	TBZ $0, R13, scaleOne
-	FMOVS (R2), F24
-	FADDS F24, F23, F23
+	FMOVS (R2), F26
+	FADDS F26, F25, F25
 
 scaleOne:
 	TBZ $1, R13, biasOne
-	FMULS F22, F23, F23
+	FMULS F24, F25, F25
 
 biasOne:
 	CBZ R14, reluOne
-	FMOVS (R4), F24
-	FADDS F24, F23, F23
+	FMOVS (R4), F26
+	FADDS F26, F25, F25
 
 reluOne:
 	TBZ $2, R13, residualOne
-	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
-	WORD $0x4e39f6f7 // fmax v23.4s, v23.4s, v25.4s
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x4e34f739 // fmax v25.4s, v25.4s, v20.4s
+	TBZ $4, R13, residualOne
+	WORD $0x4eb8f739 // fmin v25.4s, v25.4s, v24.4s
 
 residualOne:
 	CBZ R15, storeOne
-	FMOVS (R3), F24
-	FADDS F24, F23, F23
+	FMOVS (R3), F26
+	FADDS F26, F25, F25
 
 storeOne:
-	FMOVS F23, (R2)
+	FMOVS F25, (R2)
 	ADD $4, R5
 	ADD $4, R2
 	ADD $4, R3
@@ -6395,41 +6635,56 @@ relu:
 	WORD $0x4e3df529 // fmax v9.4s, v9.4s, v29.4s
 	WORD $0x4e3df54a // fmax v10.4s, v10.4s, v29.4s
 	WORD $0x4e3df56b // fmax v11.4s, v11.4s, v29.4s
+	TBZ $4, R12, residual
+	FMOVS alpha+96(FP), F30
+	WORD $0x4e0407df // dup v31.4s, v30.s[0]
+	WORD $0x4ebff400 // fmin v0.4s, v0.4s, v31.4s
+	WORD $0x4ebff421 // fmin v1.4s, v1.4s, v31.4s
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x4ebff463 // fmin v3.4s, v3.4s, v31.4s
+	WORD $0x4ebff484 // fmin v4.4s, v4.4s, v31.4s
+	WORD $0x4ebff4a5 // fmin v5.4s, v5.4s, v31.4s
+	WORD $0x4ebff4c6 // fmin v6.4s, v6.4s, v31.4s
+	WORD $0x4ebff4e7 // fmin v7.4s, v7.4s, v31.4s
+	WORD $0x4ebff508 // fmin v8.4s, v8.4s, v31.4s
+	WORD $0x4ebff529 // fmin v9.4s, v9.4s, v31.4s
+	WORD $0x4ebff54a // fmin v10.4s, v10.4s, v31.4s
+	WORD $0x4ebff56b // fmin v11.4s, v11.4s, v31.4s
 
 residual:
 	CBZ R14, store
 	MOVD res+112(FP), R19
 	MOVD resRow+120(FP), R20
 	LSL $2, R20, R20
-	WORD $0x3dc0027e // ldr q30, [x19]
-	WORD $0x4e3ed400 // fadd v0.4s, v0.4s, v30.4s
-	WORD $0x3dc0067f // ldr q31, [x19, #16]
-	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
-	ADD R20, R19
 	WORD $0x3dc00272 // ldr q18, [x19]
-	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
+	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s
 	WORD $0x3dc00673 // ldr q19, [x19, #16]
-	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
+	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s
 	ADD R20, R19
 	WORD $0x3dc00274 // ldr q20, [x19]
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
+	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
 	WORD $0x3dc00675 // ldr q21, [x19, #16]
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
 	ADD R20, R19
 	WORD $0x3dc00276 // ldr q22, [x19]
-	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s
+	WORD $0x4e36d484 // fadd v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00677 // ldr q23, [x19, #16]
-	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
 	ADD R20, R19
 	WORD $0x3dc0026c // ldr q12, [x19]
-	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
+	WORD $0x4e2cd4c6 // fadd v6.4s, v6.4s, v12.4s
 	WORD $0x3dc0066d // ldr q13, [x19, #16]
-	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
+	WORD $0x4e2dd4e7 // fadd v7.4s, v7.4s, v13.4s
 	ADD R20, R19
 	WORD $0x3dc0026e // ldr q14, [x19]
-	WORD $0x4e2ed54a // fadd v10.4s, v10.4s, v14.4s
+	WORD $0x4e2ed508 // fadd v8.4s, v8.4s, v14.4s
 	WORD $0x3dc0066f // ldr q15, [x19, #16]
-	WORD $0x4e2fd56b // fadd v11.4s, v11.4s, v15.4s
+	WORD $0x4e2fd529 // fadd v9.4s, v9.4s, v15.4s
+	ADD R20, R19
+	WORD $0x3dc00270 // ldr q16, [x19]
+	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
+	WORD $0x3dc00671 // ldr q17, [x19, #16]
+	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
 
 store:
 	MOVD c+72(FP), R21
@@ -6449,7 +6704,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F16
+	FMOVS alpha+96(FP), F24
 	MOVD $buffer-192(SP), R23
 	WORD $0x3d8002e0 // str q0, [x23]
 	WORD $0x3d8006e1 // str q1, [x23, #16]
@@ -6481,32 +6736,34 @@ partialRow:
 	MOVD R24, R7
 
 partialColumn:
-	FMOVS (R6), F17
+	FMOVS (R6), F25
 	TBZ $0, R12, scaleOne
-	FMOVS (R3), F24
-	FADDS F24, F17, F17
+	FMOVS (R3), F26
+	FADDS F26, F25, F25
 
 scaleOne:
 	TBZ $1, R12, biasOne
-	FMULS F16, F17, F17
+	FMULS F24, F25, F25
 
 biasOne:
 	CBZ R13, reluOne
-	FMOVS (R5), F24
-	FADDS F24, F17, F17
+	FMOVS (R5), F26
+	FADDS F26, F25, F25
 
 reluOne:
 	TBZ $2, R12, residualOne
-	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
-	WORD $0x4e39f631 // fmax v17.4s, v17.4s, v25.4s
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x4e3bf739 // fmax v25.4s, v25.4s, v27.4s
+	TBZ $4, R12, residualOne
+	WORD $0x4eb8f739 // fmin v25.4s, v25.4s, v24.4s
 
 residualOne:
 	CBZ R14, storeOne
-	FMOVS (R4), F24
-	FADDS F24, F17, F17
+	FMOVS (R4), F26
+	FADDS F26, F25, F25
 
 storeOne:
-	FMOVS F17, (R3)
+	FMOVS F25, (R3)
 	ADD $4, R6
 	ADD $4, R3
 	ADD $4, R4
@@ -6916,65 +7173,92 @@ relu:
 	WORD $0x4e3df6b5 // fmax v21.4s, v21.4s, v29.4s
 	WORD $0x4e3df6d6 // fmax v22.4s, v22.4s, v29.4s
 	WORD $0x4e3df6f7 // fmax v23.4s, v23.4s, v29.4s
+	TBZ $4, R14, residual
+	FMOVS alpha+96(FP), F30
+	WORD $0x4e0407df // dup v31.4s, v30.s[0]
+	WORD $0x4ebff400 // fmin v0.4s, v0.4s, v31.4s
+	WORD $0x4ebff421 // fmin v1.4s, v1.4s, v31.4s
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x4ebff463 // fmin v3.4s, v3.4s, v31.4s
+	WORD $0x4ebff484 // fmin v4.4s, v4.4s, v31.4s
+	WORD $0x4ebff4a5 // fmin v5.4s, v5.4s, v31.4s
+	WORD $0x4ebff4c6 // fmin v6.4s, v6.4s, v31.4s
+	WORD $0x4ebff4e7 // fmin v7.4s, v7.4s, v31.4s
+	WORD $0x4ebff508 // fmin v8.4s, v8.4s, v31.4s
+	WORD $0x4ebff529 // fmin v9.4s, v9.4s, v31.4s
+	WORD $0x4ebff54a // fmin v10.4s, v10.4s, v31.4s
+	WORD $0x4ebff56b // fmin v11.4s, v11.4s, v31.4s
+	WORD $0x4ebff58c // fmin v12.4s, v12.4s, v31.4s
+	WORD $0x4ebff5ad // fmin v13.4s, v13.4s, v31.4s
+	WORD $0x4ebff5ce // fmin v14.4s, v14.4s, v31.4s
+	WORD $0x4ebff5ef // fmin v15.4s, v15.4s, v31.4s
+	WORD $0x4ebff610 // fmin v16.4s, v16.4s, v31.4s
+	WORD $0x4ebff631 // fmin v17.4s, v17.4s, v31.4s
+	WORD $0x4ebff652 // fmin v18.4s, v18.4s, v31.4s
+	WORD $0x4ebff673 // fmin v19.4s, v19.4s, v31.4s
+	WORD $0x4ebff694 // fmin v20.4s, v20.4s, v31.4s
+	WORD $0x4ebff6b5 // fmin v21.4s, v21.4s, v31.4s
+	WORD $0x4ebff6d6 // fmin v22.4s, v22.4s, v31.4s
+	WORD $0x4ebff6f7 // fmin v23.4s, v23.4s, v31.4s
 
 residual:
 	CBZ R16, store
 	MOVD res+112(FP), R21
 	MOVD resRow+120(FP), R22
 	LSL $2, R22, R22
-	WORD $0x3dc002be // ldr q30, [x21]
-	WORD $0x4e3ed400 // fadd v0.4s, v0.4s, v30.4s
-	WORD $0x3dc006bf // ldr q31, [x21, #16]
-	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
-	WORD $0x3dc00ab8 // ldr q24, [x21, #32]
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	WORD $0x3dc00eb9 // ldr q25, [x21, #48]
-	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	WORD $0x3dc002b8 // ldr q24, [x21]
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
+	WORD $0x3dc006b9 // ldr q25, [x21, #16]
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	WORD $0x3dc00aba // ldr q26, [x21, #32]
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
+	WORD $0x3dc00ebb // ldr q27, [x21, #48]
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
 	ADD R22, R21
-	WORD $0x3dc002ba // ldr q26, [x21]
-	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x3dc006bb // ldr q27, [x21, #16]
-	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
-	WORD $0x3dc00abc // ldr q28, [x21, #32]
-	WORD $0x4e3cd4c6 // fadd v6.4s, v6.4s, v28.4s
-	WORD $0x3dc00ebd // ldr q29, [x21, #48]
-	WORD $0x4e3dd4e7 // fadd v7.4s, v7.4s, v29.4s
+	WORD $0x3dc002bc // ldr q28, [x21]
+	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
+	WORD $0x3dc006bd // ldr q29, [x21, #16]
+	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s
+	WORD $0x3dc00abe // ldr q30, [x21, #32]
+	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
+	WORD $0x3dc00ebf // ldr q31, [x21, #48]
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
 	ADD R22, R21
-	WORD $0x3dc002be // ldr q30, [x21]
-	WORD $0x4e3ed508 // fadd v8.4s, v8.4s, v30.4s
-	WORD $0x3dc006bf // ldr q31, [x21, #16]
-	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
-	WORD $0x3dc00ab8 // ldr q24, [x21, #32]
-	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s
-	WORD $0x3dc00eb9 // ldr q25, [x21, #48]
-	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
+	WORD $0x3dc002b8 // ldr q24, [x21]
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s
+	WORD $0x3dc006b9 // ldr q25, [x21, #16]
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x3dc00aba // ldr q26, [x21, #32]
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s
+	WORD $0x3dc00ebb // ldr q27, [x21, #48]
+	WORD $0x4e3bd56b // fadd v11.4s, v11.4s, v27.4s
 	ADD R22, R21
-	WORD $0x3dc002ba // ldr q26, [x21]
-	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s
-	WORD $0x3dc006bb // ldr q27, [x21, #16]
-	WORD $0x4e3bd5ad // fadd v13.4s, v13.4s, v27.4s
-	WORD $0x3dc00abc // ldr q28, [x21, #32]
-	WORD $0x4e3cd5ce // fadd v14.4s, v14.4s, v28.4s
-	WORD $0x3dc00ebd // ldr q29, [x21, #48]
-	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+	WORD $0x3dc002bc // ldr q28, [x21]
+	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
+	WORD $0x3dc006bd // ldr q29, [x21, #16]
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	WORD $0x3dc00abe // ldr q30, [x21, #32]
+	WORD $0x4e3ed5ce // fadd v14.4s, v14.4s, v30.4s
+	WORD $0x3dc00ebf // ldr q31, [x21, #48]
+	WORD $0x4e3fd5ef // fadd v15.4s, v15.4s, v31.4s
 	ADD R22, R21
-	WORD $0x3dc002be // ldr q30, [x21]
-	WORD $0x4e3ed610 // fadd v16.4s, v16.4s, v30.4s
-	WORD $0x3dc006bf // ldr q31, [x21, #16]
-	WORD $0x4e3fd631 // fadd v17.4s, v17.4s, v31.4s
-	WORD $0x3dc00ab8 // ldr q24, [x21, #32]
-	WORD $0x4e38d652 // fadd v18.4s, v18.4s, v24.4s
-	WORD $0x3dc00eb9 // ldr q25, [x21, #48]
-	WORD $0x4e39d673 // fadd v19.4s, v19.4s, v25.4s
+	WORD $0x3dc002b8 // ldr q24, [x21]
+	WORD $0x4e38d610 // fadd v16.4s, v16.4s, v24.4s
+	WORD $0x3dc006b9 // ldr q25, [x21, #16]
+	WORD $0x4e39d631 // fadd v17.4s, v17.4s, v25.4s
+	WORD $0x3dc00aba // ldr q26, [x21, #32]
+	WORD $0x4e3ad652 // fadd v18.4s, v18.4s, v26.4s
+	WORD $0x3dc00ebb // ldr q27, [x21, #48]
+	WORD $0x4e3bd673 // fadd v19.4s, v19.4s, v27.4s
 	ADD R22, R21
-	WORD $0x3dc002ba // ldr q26, [x21]
-	WORD $0x4e3ad694 // fadd v20.4s, v20.4s, v26.4s
-	WORD $0x3dc006bb // ldr q27, [x21, #16]
-	WORD $0x4e3bd6b5 // fadd v21.4s, v21.4s, v27.4s
-	WORD $0x3dc00abc // ldr q28, [x21, #32]
-	WORD $0x4e3cd6d6 // fadd v22.4s, v22.4s, v28.4s
-	WORD $0x3dc00ebd // ldr q29, [x21, #48]
-	WORD $0x4e3dd6f7 // fadd v23.4s, v23.4s, v29.4s
+	WORD $0x3dc002bc // ldr q28, [x21]
+	WORD $0x4e3cd694 // fadd v20.4s, v20.4s, v28.4s
+	WORD $0x3dc006bd // ldr q29, [x21, #16]
+	WORD $0x4e3dd6b5 // fadd v21.4s, v21.4s, v29.4s
+	WORD $0x3dc00abe // ldr q30, [x21, #32]
+	WORD $0x4e3ed6d6 // fadd v22.4s, v22.4s, v30.4s
+	WORD $0x3dc00ebf // ldr q31, [x21, #48]
+	WORD $0x4e3fd6f7 // fadd v23.4s, v23.4s, v31.4s
 
 store:
 	MOVD c+72(FP), R23
@@ -7000,7 +7284,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F30
+	FMOVS alpha+96(FP), F24
 	MOVD $buffer-384(SP), R25
 	WORD $0x3d800320 // str q0, [x25]
 	WORD $0x3d800721 // str q1, [x25, #16]
@@ -7044,32 +7328,34 @@ partialRow:
 	MOVD R26, R7
 
 partialColumn:
-	FMOVS (R6), F31
+	FMOVS (R6), F25
 	TBZ $0, R14, scaleOne
-	FMOVS (R3), F24
-	FADDS F24, F31, F31
+	FMOVS (R3), F26
+	FADDS F26, F25, F25
 
 scaleOne:
 	TBZ $1, R14, biasOne
-	FMULS F30, F31, F31
+	FMULS F24, F25, F25
 
 biasOne:
 	CBZ R15, reluOne
-	FMOVS (R5), F24
-	FADDS F24, F31, F31
+	FMOVS (R5), F26
+	FADDS F26, F25, F25
 
 reluOne:
 	TBZ $2, R14, residualOne
-	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
-	WORD $0x4e39f7ff // fmax v31.4s, v31.4s, v25.4s
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x4e3bf739 // fmax v25.4s, v25.4s, v27.4s
+	TBZ $4, R14, residualOne
+	WORD $0x4eb8f739 // fmin v25.4s, v25.4s, v24.4s
 
 residualOne:
 	CBZ R16, storeOne
-	FMOVS (R4), F24
-	FADDS F24, F31, F31
+	FMOVS (R4), F26
+	FADDS F26, F25, F25
 
 storeOne:
-	FMOVS F31, (R3)
+	FMOVS F25, (R3)
 	ADD $4, R6
 	ADD $4, R3
 	ADD $4, R4
@@ -7233,16 +7519,21 @@ relu:
 	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
 	WORD $0x4e2bf7ff // fmax v31.4s, v31.4s, v11.4s
 	WORD $0x4e2bf484 // fmax v4.4s, v4.4s, v11.4s
+	TBZ $4, R7, residual
+	FMOVS alpha+96(FP), F12
+	WORD $0x4e040586 // dup v6.4s, v12.s[0]
+	WORD $0x4ea6f7ff // fmin v31.4s, v31.4s, v6.4s
+	WORD $0x4ea6f484 // fmin v4.4s, v4.4s, v6.4s
 
 residual:
 	CBZ R9, store
 	MOVD res+112(FP), R13
 	MOVD resRow+120(FP), R14
 	LSL $2, R14, R14
-	WORD $0x3dc001ac // ldr q12, [x13]
-	WORD $0x4e2cd7ff // fadd v31.4s, v31.4s, v12.4s
-	WORD $0x3dc005a6 // ldr q6, [x13, #16]
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+	WORD $0x3dc001ad // ldr q13, [x13]
+	WORD $0x4e2dd7ff // fadd v31.4s, v31.4s, v13.4s
+	WORD $0x3dc005ae // ldr q14, [x13, #16]
+	WORD $0x4e2ed484 // fadd v4.4s, v4.4s, v14.4s
 
 store:
 	MOVD c+72(FP), R15
@@ -7252,7 +7543,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F13
+	FMOVS alpha+96(FP), F15
 	MOVD $buffer-32(SP), R17
 	WORD $0x3d80023f // str q31, [x17]
 	WORD $0x3d800624 // str q4, [x17, #16]
@@ -7274,32 +7565,34 @@ partialRow:
 	MOVD R19, R2
 
 partialColumn:
-	FMOVS (R1), F14
+	FMOVS (R1), F16
 	TBZ $0, R7, scaleOne
-	FMOVS (R25), F15
-	FADDS F15, F14, F14
+	FMOVS (R25), F18
+	FADDS F18, F16, F16
 
 scaleOne:
 	TBZ $1, R7, biasOne
-	FMULS F13, F14, F14
+	FMULS F15, F16, F16
 
 biasOne:
 	CBZ R8, reluOne
-	FMOVS (R0), F15
-	FADDS F15, F14, F14
+	FMOVS (R0), F18
+	FADDS F18, F16, F16
 
 reluOne:
 	TBZ $2, R7, residualOne
-	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
-	WORD $0x4e30f5ce // fmax v14.4s, v14.4s, v16.4s
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x4e33f610 // fmax v16.4s, v16.4s, v19.4s
+	TBZ $4, R7, residualOne
+	WORD $0x4eaff610 // fmin v16.4s, v16.4s, v15.4s
 
 residualOne:
 	CBZ R9, storeOne
-	FMOVS (R26), F15
-	FADDS F15, F14, F14
+	FMOVS (R26), F18
+	FADDS F18, F16, F16
 
 storeOne:
-	FMOVS F14, (R25)
+	FMOVS F16, (R25)
 	ADD $4, R1
 	ADD $4, R25
 	ADD $4, R26
@@ -7509,20 +7802,27 @@ relu:
 	WORD $0x4e35f7ff // fmax v31.4s, v31.4s, v21.4s
 	WORD $0x4e35f508 // fmax v8.4s, v8.4s, v21.4s
 	WORD $0x4e35f56b // fmax v11.4s, v11.4s, v21.4s
+	TBZ $4, R7, residual
+	FMOVS alpha+96(FP), F22
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]
+	WORD $0x4eb7f7de // fmin v30.4s, v30.4s, v23.4s
+	WORD $0x4eb7f7ff // fmin v31.4s, v31.4s, v23.4s
+	WORD $0x4eb7f508 // fmin v8.4s, v8.4s, v23.4s
+	WORD $0x4eb7f56b // fmin v11.4s, v11.4s, v23.4s
 
 residual:
 	CBZ R9, store
 	MOVD res+112(FP), R13
 	MOVD resRow+120(FP), R14
 	LSL $2, R14, R14
-	WORD $0x3dc001b6 // ldr q22, [x13]
-	WORD $0x4e36d7de // fadd v30.4s, v30.4s, v22.4s
-	WORD $0x3dc005b7 // ldr q23, [x13, #16]
-	WORD $0x4e37d7ff // fadd v31.4s, v31.4s, v23.4s
-	WORD $0x3dc009b8 // ldr q24, [x13, #32]
-	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x3dc00daa // ldr q10, [x13, #48]
-	WORD $0x4e2ad56b // fadd v11.4s, v11.4s, v10.4s
+	WORD $0x3dc001b8 // ldr q24, [x13]
+	WORD $0x4e38d7de // fadd v30.4s, v30.4s, v24.4s
+	WORD $0x3dc005aa // ldr q10, [x13, #16]
+	WORD $0x4e2ad7ff // fadd v31.4s, v31.4s, v10.4s
+	WORD $0x3dc009b9 // ldr q25, [x13, #32]
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s
+	WORD $0x3dc00db1 // ldr q17, [x13, #48]
+	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
 
 store:
 	MOVD c+72(FP), R15
@@ -7533,7 +7833,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F25
+	FMOVS alpha+96(FP), F26
 	MOVD $buffer-64(SP), R17
 	WORD $0x3d80023e // str q30, [x17]
 	WORD $0x3d80063f // str q31, [x17, #16]
@@ -7557,32 +7857,34 @@ partialRow:
 	MOVD R19, R2
 
 partialColumn:
-	FMOVS (R1), F17
+	FMOVS (R1), F27
 	TBZ $0, R7, scaleOne
-	FMOVS (R25), F26
-	FADDS F26, F17, F17
+	FMOVS (R25), F0
+	FADDS F0, F27, F27
 
 scaleOne:
 	TBZ $1, R7, biasOne
-	FMULS F25, F17, F17
+	FMULS F26, F27, F27
 
 biasOne:
 	CBZ R8, reluOne
-	FMOVS (R0), F26
-	FADDS F26, F17, F17
+	FMOVS (R0), F0
+	FADDS F0, F27, F27
 
 reluOne:
 	TBZ $2, R7, residualOne
-	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
-	WORD $0x4e3bf631 // fmax v17.4s, v17.4s, v27.4s
+	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
+	WORD $0x4e21f77b // fmax v27.4s, v27.4s, v1.4s
+	TBZ $4, R7, residualOne
+	WORD $0x4ebaf77b // fmin v27.4s, v27.4s, v26.4s
 
 residualOne:
 	CBZ R9, storeOne
-	FMOVS (R26), F26
-	FADDS F26, F17, F17
+	FMOVS (R26), F0
+	FADDS F0, F27, F27
 
 storeOne:
-	FMOVS F17, (R25)
+	FMOVS F27, (R25)
 	ADD $4, R1
 	ADD $4, R25
 	ADD $4, R26
@@ -7765,21 +8067,28 @@ relu:
 	WORD $0x4e31f4c6 // fmax v6.4s, v6.4s, v17.4s
 	WORD $0x4e31f54a // fmax v10.4s, v10.4s, v17.4s
 	WORD $0x4e31f56b // fmax v11.4s, v11.4s, v17.4s
+	TBZ $4, R8, residual
+	FMOVS alpha+96(FP), F19
+	WORD $0x4e040675 // dup v21.4s, v19.s[0]
+	WORD $0x4eb5f529 // fmin v9.4s, v9.4s, v21.4s
+	WORD $0x4eb5f4c6 // fmin v6.4s, v6.4s, v21.4s
+	WORD $0x4eb5f54a // fmin v10.4s, v10.4s, v21.4s
+	WORD $0x4eb5f56b // fmin v11.4s, v11.4s, v21.4s
 
 residual:
 	CBZ R10, store
 	MOVD res+112(FP), R14
 	MOVD resRow+120(FP), R15
 	LSL $2, R15, R15
-	WORD $0x3dc001d3 // ldr q19, [x14]
-	WORD $0x4e33d529 // fadd v9.4s, v9.4s, v19.4s
-	WORD $0x3dc005d5 // ldr q21, [x14, #16]
-	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s
-	ADD R15, R14
 	WORD $0x3dc001d6 // ldr q22, [x14]
-	WORD $0x4e36d54a // fadd v10.4s, v10.4s, v22.4s
+	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s
 	WORD $0x3dc005d4 // ldr q20, [x14, #16]
-	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s
+	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
+	ADD R15, R14
+	WORD $0x3dc001d7 // ldr q23, [x14]
+	WORD $0x4e37d54a // fadd v10.4s, v10.4s, v23.4s
+	WORD $0x3dc005d8 // ldr q24, [x14, #16]
+	WORD $0x4e38d56b // fadd v11.4s, v11.4s, v24.4s
 
 store:
 	MOVD c+72(FP), R16
@@ -7791,7 +8100,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F23
+	FMOVS alpha+96(FP), F25
 	MOVD $buffer-64(SP), R19
 	WORD $0x3d800269 // str q9, [x19]
 	WORD $0x3d800666 // str q6, [x19, #16]
@@ -7815,32 +8124,34 @@ partialRow:
 	MOVD R20, R4
 
 partialColumn:
-	FMOVS (R2), F24
+	FMOVS (R2), F26
 	TBZ $0, R8, scaleOne
-	FMOVS (R26), F25
-	FADDS F25, F24, F24
+	FMOVS (R26), F29
+	FADDS F29, F26, F26
 
 scaleOne:
 	TBZ $1, R8, biasOne
-	FMULS F23, F24, F24
+	FMULS F25, F26, F26
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R1), F25
-	FADDS F25, F24, F24
+	FMOVS (R1), F29
+	FADDS F29, F26, F26
 
 reluOne:
 	TBZ $2, R8, residualOne
-	WORD $0x6f00e41a // movi v26.2d, #0000000000000000
-	WORD $0x4e3af718 // fmax v24.4s, v24.4s, v26.4s
+	WORD $0x6f00e41e // movi v30.2d, #0000000000000000
+	WORD $0x4e3ef75a // fmax v26.4s, v26.4s, v30.4s
+	TBZ $4, R8, residualOne
+	WORD $0x4eb9f75a // fmin v26.4s, v26.4s, v25.4s
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R0), F25
-	FADDS F25, F24, F24
+	FMOVS (R0), F29
+	FADDS F29, F26, F26
 
 storeOne:
-	FMOVS F24, (R26)
+	FMOVS F26, (R26)
 	ADD $4, R2
 	ADD $4, R26
 	ADD $4, R0
@@ -8081,29 +8392,40 @@ relu:
 	WORD $0x4e3ff508 // fmax v8.4s, v8.4s, v31.4s
 	WORD $0x4e3ff631 // fmax v17.4s, v17.4s, v31.4s
 	WORD $0x4e3ff54a // fmax v10.4s, v10.4s, v31.4s
+	TBZ $4, R8, residual
+	FMOVS alpha+96(FP), F20
+	WORD $0x4e040689 // dup v9.4s, v20.s[0]
+	WORD $0x4ea9f58c // fmin v12.4s, v12.4s, v9.4s
+	WORD $0x4ea9f5ad // fmin v13.4s, v13.4s, v9.4s
+	WORD $0x4ea9f5ce // fmin v14.4s, v14.4s, v9.4s
+	WORD $0x4ea9f5ef // fmin v15.4s, v15.4s, v9.4s
+	WORD $0x4ea9f610 // fmin v16.4s, v16.4s, v9.4s
+	WORD $0x4ea9f508 // fmin v8.4s, v8.4s, v9.4s
+	WORD $0x4ea9f631 // fmin v17.4s, v17.4s, v9.4s
+	WORD $0x4ea9f54a // fmin v10.4s, v10.4s, v9.4s
 
 residual:
 	CBZ R10, store
 	MOVD res+112(FP), R14
 	MOVD resRow+120(FP), R15
 	LSL $2, R15, R15
-	WORD $0x3dc001d4 // ldr q20, [x14]
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s
-	WORD $0x3dc005c9 // ldr q9, [x14, #16]
-	WORD $0x4e29d5ad // fadd v13.4s, v13.4s, v9.4s
-	WORD $0x3dc009c0 // ldr q0, [x14, #32]
-	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
-	WORD $0x3dc00dc1 // ldr q1, [x14, #48]
-	WORD $0x4e21d5ef // fadd v15.4s, v15.4s, v1.4s
+	WORD $0x3dc001c0 // ldr q0, [x14]
+	WORD $0x4e20d58c // fadd v12.4s, v12.4s, v0.4s
+	WORD $0x3dc005c1 // ldr q1, [x14, #16]
+	WORD $0x4e21d5ad // fadd v13.4s, v13.4s, v1.4s
+	WORD $0x3dc009c2 // ldr q2, [x14, #32]
+	WORD $0x4e22d5ce // fadd v14.4s, v14.4s, v2.4s
+	WORD $0x3dc00dc3 // ldr q3, [x14, #48]
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s
 	ADD R15, R14
-	WORD $0x3dc001c2 // ldr q2, [x14]
-	WORD $0x4e22d610 // fadd v16.4s, v16.4s, v2.4s
-	WORD $0x3dc005c3 // ldr q3, [x14, #16]
-	WORD $0x4e23d508 // fadd v8.4s, v8.4s, v3.4s
-	WORD $0x3dc009c4 // ldr q4, [x14, #32]
-	WORD $0x4e24d631 // fadd v17.4s, v17.4s, v4.4s
-	WORD $0x3dc00dc5 // ldr q5, [x14, #48]
-	WORD $0x4e25d54a // fadd v10.4s, v10.4s, v5.4s
+	WORD $0x3dc001c4 // ldr q4, [x14]
+	WORD $0x4e24d610 // fadd v16.4s, v16.4s, v4.4s
+	WORD $0x3dc005c5 // ldr q5, [x14, #16]
+	WORD $0x4e25d508 // fadd v8.4s, v8.4s, v5.4s
+	WORD $0x3dc009c6 // ldr q6, [x14, #32]
+	WORD $0x4e26d631 // fadd v17.4s, v17.4s, v6.4s
+	WORD $0x3dc00dc7 // ldr q7, [x14, #48]
+	WORD $0x4e27d54a // fadd v10.4s, v10.4s, v7.4s
 
 store:
 	MOVD c+72(FP), R16
@@ -8117,7 +8439,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F6
+	FMOVS alpha+96(FP), F18
 	MOVD $buffer-128(SP), R19
 	WORD $0x3d80026c // str q12, [x19]
 	WORD $0x3d80066d // str q13, [x19, #16]
@@ -8145,32 +8467,34 @@ partialRow:
 	MOVD R20, R4
 
 partialColumn:
-	FMOVS (R2), F7
+	FMOVS (R2), F19
 	TBZ $0, R8, scaleOne
-	FMOVS (R26), F18
-	FADDS F18, F7, F7
+	FMOVS (R26), F22
+	FADDS F22, F19, F19
 
 scaleOne:
 	TBZ $1, R8, biasOne
-	FMULS F6, F7, F7
+	FMULS F18, F19, F19
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R1), F18
-	FADDS F18, F7, F7
+	FMOVS (R1), F22
+	FADDS F22, F19, F19
 
 reluOne:
 	TBZ $2, R8, residualOne
-	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
-	WORD $0x4e33f4e7 // fmax v7.4s, v7.4s, v19.4s
+	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
+	WORD $0x4e37f673 // fmax v19.4s, v19.4s, v23.4s
+	TBZ $4, R8, residualOne
+	WORD $0x4eb2f673 // fmin v19.4s, v19.4s, v18.4s
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R0), F18
-	FADDS F18, F7, F7
+	FMOVS (R0), F22
+	FADDS F22, F19, F19
 
 storeOne:
-	FMOVS F7, (R26)
+	FMOVS F19, (R26)
 	ADD $4, R2
 	ADD $4, R26
 	ADD $4, R0
@@ -8396,26 +8720,35 @@ relu:
 	WORD $0x4e33f718 // fmax v24.4s, v24.4s, v19.4s
 	WORD $0x4e33f79c // fmax v28.4s, v28.4s, v19.4s
 	WORD $0x4e33f739 // fmax v25.4s, v25.4s, v19.4s
+	TBZ $4, R9, residual
+	FMOVS alpha+96(FP), F20
+	WORD $0x4e04068c // dup v12.4s, v20.s[0]
+	WORD $0x4eacf75a // fmin v26.4s, v26.4s, v12.4s
+	WORD $0x4eacf77b // fmin v27.4s, v27.4s, v12.4s
+	WORD $0x4eacf6f7 // fmin v23.4s, v23.4s, v12.4s
+	WORD $0x4eacf718 // fmin v24.4s, v24.4s, v12.4s
+	WORD $0x4eacf79c // fmin v28.4s, v28.4s, v12.4s
+	WORD $0x4eacf739 // fmin v25.4s, v25.4s, v12.4s
 
 residual:
 	CBZ R11, store
 	MOVD res+112(FP), R15
 	MOVD resRow+120(FP), R16
 	LSL $2, R16, R16
-	WORD $0x3dc001f4 // ldr q20, [x15]
-	WORD $0x4e34d75a // fadd v26.4s, v26.4s, v20.4s
-	WORD $0x3dc005ec // ldr q12, [x15, #16]
-	WORD $0x4e2cd77b // fadd v27.4s, v27.4s, v12.4s
-	ADD R16, R15
 	WORD $0x3dc001f2 // ldr q18, [x15]
-	WORD $0x4e32d6f7 // fadd v23.4s, v23.4s, v18.4s
+	WORD $0x4e32d75a // fadd v26.4s, v26.4s, v18.4s
 	WORD $0x3dc005ee // ldr q14, [x15, #16]
-	WORD $0x4e2ed718 // fadd v24.4s, v24.4s, v14.4s
+	WORD $0x4e2ed77b // fadd v27.4s, v27.4s, v14.4s
 	ADD R16, R15
 	WORD $0x3dc001f5 // ldr q21, [x15]
-	WORD $0x4e35d79c // fadd v28.4s, v28.4s, v21.4s
+	WORD $0x4e35d6f7 // fadd v23.4s, v23.4s, v21.4s
 	WORD $0x3dc005ed // ldr q13, [x15, #16]
-	WORD $0x4e2dd739 // fadd v25.4s, v25.4s, v13.4s
+	WORD $0x4e2dd718 // fadd v24.4s, v24.4s, v13.4s
+	ADD R16, R15
+	WORD $0x3dc001f1 // ldr q17, [x15]
+	WORD $0x4e31d79c // fadd v28.4s, v28.4s, v17.4s
+	WORD $0x3dc005f6 // ldr q22, [x15, #16]
+	WORD $0x4e36d739 // fadd v25.4s, v25.4s, v22.4s
 
 store:
 	MOVD c+72(FP), R17
@@ -8429,7 +8762,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F17
+	FMOVS alpha+96(FP), F0
 	MOVD $buffer-96(SP), R20
 	WORD $0x3d80029a // str q26, [x20]
 	WORD $0x3d80069b // str q27, [x20, #16]
@@ -8455,32 +8788,34 @@ partialRow:
 	MOVD R21, R5
 
 partialColumn:
-	FMOVS (R4), F22
+	FMOVS (R4), F1
 	TBZ $0, R9, scaleOne
-	FMOVS (R0), F0
-	FADDS F0, F22, F22
+	FMOVS (R0), F2
+	FADDS F2, F1, F1
 
 scaleOne:
 	TBZ $1, R9, biasOne
-	FMULS F17, F22, F22
+	FMULS F0, F1, F1
 
 biasOne:
 	CBZ R10, reluOne
-	FMOVS (R2), F0
-	FADDS F0, F22, F22
+	FMOVS (R2), F2
+	FADDS F2, F1, F1
 
 reluOne:
 	TBZ $2, R9, residualOne
-	WORD $0x6f00e401 // movi v1.2d, #0000000000000000
-	WORD $0x4e21f6d6 // fmax v22.4s, v22.4s, v1.4s
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x4e23f421 // fmax v1.4s, v1.4s, v3.4s
+	TBZ $4, R9, residualOne
+	WORD $0x4ea0f421 // fmin v1.4s, v1.4s, v0.4s
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R1), F0
-	FADDS F0, F22, F22
+	FMOVS (R1), F2
+	FADDS F2, F1, F1
 
 storeOne:
-	FMOVS F22, (R0)
+	FMOVS F1, (R0)
 	ADD $4, R4
 	ADD $4, R0
 	ADD $4, R1
@@ -8796,38 +9131,53 @@ relu:
 	WORD $0x4e2df739 // fmax v25.4s, v25.4s, v13.4s
 	WORD $0x4e2df673 // fmax v19.4s, v19.4s, v13.4s
 	WORD $0x4e2df75a // fmax v26.4s, v26.4s, v13.4s
+	TBZ $4, R9, residual
+	FMOVS alpha+96(FP), F14
+	WORD $0x4e0405cf // dup v15.4s, v14.s[0]
+	WORD $0x4eaff77b // fmin v27.4s, v27.4s, v15.4s
+	WORD $0x4eaff631 // fmin v17.4s, v17.4s, v15.4s
+	WORD $0x4eaff652 // fmin v18.4s, v18.4s, v15.4s
+	WORD $0x4eaff6f7 // fmin v23.4s, v23.4s, v15.4s
+	WORD $0x4eaff718 // fmin v24.4s, v24.4s, v15.4s
+	WORD $0x4eaff694 // fmin v20.4s, v20.4s, v15.4s
+	WORD $0x4eaff6d6 // fmin v22.4s, v22.4s, v15.4s
+	WORD $0x4eaff7ff // fmin v31.4s, v31.4s, v15.4s
+	WORD $0x4eaff610 // fmin v16.4s, v16.4s, v15.4s
+	WORD $0x4eaff739 // fmin v25.4s, v25.4s, v15.4s
+	WORD $0x4eaff673 // fmin v19.4s, v19.4s, v15.4s
+	WORD $0x4eaff75a // fmin v26.4s, v26.4s, v15.4s
 
 residual:
 	CBZ R11, store
 	MOVD res+112(FP), R15
 	MOVD resRow+120(FP), R16
 	LSL $2, R16, R16
-	WORD $0x3dc001ee // ldr q14, [x15]
-	WORD $0x4e2ed77b // fadd v27.4s, v27.4s, v14.4s
-	WORD $0x3dc005ef // ldr q15, [x15, #16]
-	WORD $0x4e2fd631 // fadd v17.4s, v17.4s, v15.4s
-	WORD $0x3dc009f5 // ldr q21, [x15, #32]
-	WORD $0x4e35d652 // fadd v18.4s, v18.4s, v21.4s
-	WORD $0x3dc00dfc // ldr q28, [x15, #48]
-	WORD $0x4e3cd6f7 // fadd v23.4s, v23.4s, v28.4s
+	WORD $0x3dc001f5 // ldr q21, [x15]
+	WORD $0x4e35d77b // fadd v27.4s, v27.4s, v21.4s
+	WORD $0x3dc005fc // ldr q28, [x15, #16]
+	WORD $0x4e3cd631 // fadd v17.4s, v17.4s, v28.4s
+	WORD $0x3dc009fe // ldr q30, [x15, #32]
+	WORD $0x4e3ed652 // fadd v18.4s, v18.4s, v30.4s
+	WORD $0x3dc00dfd // ldr q29, [x15, #48]
+	WORD $0x4e3dd6f7 // fadd v23.4s, v23.4s, v29.4s
 	ADD R16, R15
-	WORD $0x3dc001fe // ldr q30, [x15]
-	WORD $0x4e3ed718 // fadd v24.4s, v24.4s, v30.4s
-	WORD $0x3dc005fd // ldr q29, [x15, #16]
-	WORD $0x4e3dd694 // fadd v20.4s, v20.4s, v29.4s
-	WORD $0x3dc009e0 // ldr q0, [x15, #32]
-	WORD $0x4e20d6d6 // fadd v22.4s, v22.4s, v0.4s
-	WORD $0x3dc00de1 // ldr q1, [x15, #48]
-	WORD $0x4e21d7ff // fadd v31.4s, v31.4s, v1.4s
+	WORD $0x3dc001e0 // ldr q0, [x15]
+	WORD $0x4e20d718 // fadd v24.4s, v24.4s, v0.4s
+	WORD $0x3dc005e1 // ldr q1, [x15, #16]
+	WORD $0x4e21d694 // fadd v20.4s, v20.4s, v1.4s
+	WORD $0x3dc009e2 // ldr q2, [x15, #32]
+	WORD $0x4e22d6d6 // fadd v22.4s, v22.4s, v2.4s
+	WORD $0x3dc00de3 // ldr q3, [x15, #48]
+	WORD $0x4e23d7ff // fadd v31.4s, v31.4s, v3.4s
 	ADD R16, R15
-	WORD $0x3dc001e2 // ldr q2, [x15]
-	WORD $0x4e22d610 // fadd v16.4s, v16.4s, v2.4s
-	WORD $0x3dc005e3 // ldr q3, [x15, #16]
-	WORD $0x4e23d739 // fadd v25.4s, v25.4s, v3.4s
-	WORD $0x3dc009e4 // ldr q4, [x15, #32]
-	WORD $0x4e24d673 // fadd v19.4s, v19.4s, v4.4s
-	WORD $0x3dc00de5 // ldr q5, [x15, #48]
-	WORD $0x4e25d75a // fadd v26.4s, v26.4s, v5.4s
+	WORD $0x3dc001e4 // ldr q4, [x15]
+	WORD $0x4e24d610 // fadd v16.4s, v16.4s, v4.4s
+	WORD $0x3dc005e5 // ldr q5, [x15, #16]
+	WORD $0x4e25d739 // fadd v25.4s, v25.4s, v5.4s
+	WORD $0x3dc009e6 // ldr q6, [x15, #32]
+	WORD $0x4e26d673 // fadd v19.4s, v19.4s, v6.4s
+	WORD $0x3dc00de7 // ldr q7, [x15, #48]
+	WORD $0x4e27d75a // fadd v26.4s, v26.4s, v7.4s
 
 store:
 	MOVD c+72(FP), R17
@@ -8844,7 +9194,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F6
+	FMOVS alpha+96(FP), F8
 	MOVD $buffer-192(SP), R20
 	WORD $0x3d80029b // str q27, [x20]
 	WORD $0x3d800691 // str q17, [x20, #16]
@@ -8876,32 +9226,34 @@ partialRow:
 	MOVD R21, R5
 
 partialColumn:
-	FMOVS (R4), F7
+	FMOVS (R4), F9
 	TBZ $0, R9, scaleOne
-	FMOVS (R0), F8
-	FADDS F8, F7, F7
+	FMOVS (R0), F10
+	FADDS F10, F9, F9
 
 scaleOne:
 	TBZ $1, R9, biasOne
-	FMULS F6, F7, F7
+	FMULS F8, F9, F9
 
 biasOne:
 	CBZ R10, reluOne
-	FMOVS (R2), F8
-	FADDS F8, F7, F7
+	FMOVS (R2), F10
+	FADDS F10, F9, F9
 
 reluOne:
 	TBZ $2, R9, residualOne
-	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
-	WORD $0x4e29f4e7 // fmax v7.4s, v7.4s, v9.4s
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x4e2bf529 // fmax v9.4s, v9.4s, v11.4s
+	TBZ $4, R9, residualOne
+	WORD $0x4ea8f529 // fmin v9.4s, v9.4s, v8.4s
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R1), F8
-	FADDS F8, F7, F7
+	FMOVS (R1), F10
+	FADDS F10, F9, F9
 
 storeOne:
-	FMOVS F7, (R0)
+	FMOVS F9, (R0)
 	ADD $4, R4
 	ADD $4, R0
 	ADD $4, R1
@@ -9146,31 +9498,42 @@ relu:
 	WORD $0x4e3cf54a // fmax v10.4s, v10.4s, v28.4s
 	WORD $0x4e3cf56b // fmax v11.4s, v11.4s, v28.4s
 	WORD $0x4e3cf508 // fmax v8.4s, v8.4s, v28.4s
+	TBZ $4, R10, residual
+	FMOVS alpha+96(FP), F29
+	WORD $0x4e0407b4 // dup v20.4s, v29.s[0]
+	WORD $0x4eb4f718 // fmin v24.4s, v24.4s, v20.4s
+	WORD $0x4eb4f739 // fmin v25.4s, v25.4s, v20.4s
+	WORD $0x4eb4f7ff // fmin v31.4s, v31.4s, v20.4s
+	WORD $0x4eb4f75a // fmin v26.4s, v26.4s, v20.4s
+	WORD $0x4eb4f77b // fmin v27.4s, v27.4s, v20.4s
+	WORD $0x4eb4f54a // fmin v10.4s, v10.4s, v20.4s
+	WORD $0x4eb4f56b // fmin v11.4s, v11.4s, v20.4s
+	WORD $0x4eb4f508 // fmin v8.4s, v8.4s, v20.4s
 
 residual:
 	CBZ R12, store
 	MOVD res+112(FP), R16
 	MOVD resRow+120(FP), R17
 	LSL $2, R17, R17
-	WORD $0x3dc0021d // ldr q29, [x16]
-	WORD $0x4e3dd718 // fadd v24.4s, v24.4s, v29.4s
-	WORD $0x3dc00614 // ldr q20, [x16, #16]
-	WORD $0x4e34d739 // fadd v25.4s, v25.4s, v20.4s
-	ADD R17, R16
 	WORD $0x3dc00215 // ldr q21, [x16]
-	WORD $0x4e35d7ff // fadd v31.4s, v31.4s, v21.4s
+	WORD $0x4e35d718 // fadd v24.4s, v24.4s, v21.4s
 	WORD $0x3dc0061e // ldr q30, [x16, #16]
-	WORD $0x4e3ed75a // fadd v26.4s, v26.4s, v30.4s
+	WORD $0x4e3ed739 // fadd v25.4s, v25.4s, v30.4s
 	ADD R17, R16
 	WORD $0x3dc00200 // ldr q0, [x16]
-	WORD $0x4e20d77b // fadd v27.4s, v27.4s, v0.4s
+	WORD $0x4e20d7ff // fadd v31.4s, v31.4s, v0.4s
 	WORD $0x3dc00601 // ldr q1, [x16, #16]
-	WORD $0x4e21d54a // fadd v10.4s, v10.4s, v1.4s
+	WORD $0x4e21d75a // fadd v26.4s, v26.4s, v1.4s
 	ADD R17, R16
 	WORD $0x3dc00202 // ldr q2, [x16]
-	WORD $0x4e22d56b // fadd v11.4s, v11.4s, v2.4s
+	WORD $0x4e22d77b // fadd v27.4s, v27.4s, v2.4s
 	WORD $0x3dc00603 // ldr q3, [x16, #16]
-	WORD $0x4e23d508 // fadd v8.4s, v8.4s, v3.4s
+	WORD $0x4e23d54a // fadd v10.4s, v10.4s, v3.4s
+	ADD R17, R16
+	WORD $0x3dc00204 // ldr q4, [x16]
+	WORD $0x4e24d56b // fadd v11.4s, v11.4s, v4.4s
+	WORD $0x3dc00605 // ldr q5, [x16, #16]
+	WORD $0x4e25d508 // fadd v8.4s, v8.4s, v5.4s
 
 store:
 	MOVD c+72(FP), R19
@@ -9186,7 +9549,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F4
+	FMOVS alpha+96(FP), F6
 	MOVD $buffer-128(SP), R21
 	WORD $0x3d8002b8 // str q24, [x21]
 	WORD $0x3d8006b9 // str q25, [x21, #16]
@@ -9214,32 +9577,34 @@ partialRow:
 	MOVD R22, R6
 
 partialColumn:
-	FMOVS (R5), F5
+	FMOVS (R5), F7
 	TBZ $0, R10, scaleOne
-	FMOVS (R1), F6
-	FADDS F6, F5, F5
+	FMOVS (R1), F9
+	FADDS F9, F7, F7
 
 scaleOne:
 	TBZ $1, R10, biasOne
-	FMULS F4, F5, F5
+	FMULS F6, F7, F7
 
 biasOne:
 	CBZ R11, reluOne
-	FMOVS (R4), F6
-	FADDS F6, F5, F5
+	FMOVS (R4), F9
+	FADDS F9, F7, F7
 
 reluOne:
 	TBZ $2, R10, residualOne
-	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	WORD $0x4e27f4a5 // fmax v5.4s, v5.4s, v7.4s
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x4e30f4e7 // fmax v7.4s, v7.4s, v16.4s
+	TBZ $4, R10, residualOne
+	WORD $0x4ea6f4e7 // fmin v7.4s, v7.4s, v6.4s
 
 residualOne:
 	CBZ R12, storeOne
-	FMOVS (R2), F6
-	FADDS F6, F5, F5
+	FMOVS (R2), F9
+	FADDS F9, F7, F7
 
 storeOne:
-	FMOVS F5, (R1)
+	FMOVS F7, (R1)
 	ADD $4, R5
 	ADD $4, R1
 	ADD $4, R2
@@ -9586,47 +9951,66 @@ relu:
 	WORD $0x4e25f694 // fmax v20.4s, v20.4s, v5.4s
 	WORD $0x4e25f6d6 // fmax v22.4s, v22.4s, v5.4s
 	WORD $0x4e25f7bd // fmax v29.4s, v29.4s, v5.4s
+	TBZ $4, R10, residual
+	FMOVS alpha+96(FP), F6
+	WORD $0x4e0404c7 // dup v7.4s, v6.s[0]
+	WORD $0x4ea7f631 // fmin v17.4s, v17.4s, v7.4s
+	WORD $0x4ea7f739 // fmin v25.4s, v25.4s, v7.4s
+	WORD $0x4ea7f6b5 // fmin v21.4s, v21.4s, v7.4s
+	WORD $0x4ea7f6f7 // fmin v23.4s, v23.4s, v7.4s
+	WORD $0x4ea7f75a // fmin v26.4s, v26.4s, v7.4s
+	WORD $0x4ea7f77b // fmin v27.4s, v27.4s, v7.4s
+	WORD $0x4ea7f652 // fmin v18.4s, v18.4s, v7.4s
+	WORD $0x4ea7f673 // fmin v19.4s, v19.4s, v7.4s
+	WORD $0x4ea7f7de // fmin v30.4s, v30.4s, v7.4s
+	WORD $0x4ea7f7ff // fmin v31.4s, v31.4s, v7.4s
+	WORD $0x4ea7f718 // fmin v24.4s, v24.4s, v7.4s
+	WORD $0x4ea7f610 // fmin v16.4s, v16.4s, v7.4s
+	WORD $0x4ea7f79c // fmin v28.4s, v28.4s, v7.4s
+	WORD $0x4ea7f694 // fmin v20.4s, v20.4s, v7.4s
+	WORD $0x4ea7f6d6 // fmin v22.4s, v22.4s, v7.4s
+	WORD $0x4ea7f7bd // fmin v29.4s, v29.4s, v7.4s
 
 residual:
 	CBZ R12, store
 	MOVD res+112(FP), R16
 	MOVD resRow+120(FP), R17
 	LSL $2, R17, R17
-	WORD $0x3dc00206 // ldr q6, [x16]
-	WORD $0x4e26d631 // fadd v17.4s, v17.4s, v6.4s
-	WORD $0x3dc00607 // ldr q7, [x16, #16]
-	WORD $0x4e27d739 // fadd v25.4s, v25.4s, v7.4s
-	WORD $0x3dc00a08 // ldr q8, [x16, #32]
-	WORD $0x4e28d6b5 // fadd v21.4s, v21.4s, v8.4s
-	WORD $0x3dc00e09 // ldr q9, [x16, #48]
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s
+	WORD $0x3dc00208 // ldr q8, [x16]
+	WORD $0x4e28d631 // fadd v17.4s, v17.4s, v8.4s
+	WORD $0x3dc00609 // ldr q9, [x16, #16]
+	WORD $0x4e29d739 // fadd v25.4s, v25.4s, v9.4s
+	WORD $0x3dc00a0a // ldr q10, [x16, #32]
+	WORD $0x4e2ad6b5 // fadd v21.4s, v21.4s, v10.4s
+	WORD $0x3dc00e0b // ldr q11, [x16, #48]
+	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s
 	ADD R17, R16
-	WORD $0x3dc0020a // ldr q10, [x16]
-	WORD $0x4e2ad75a // fadd v26.4s, v26.4s, v10.4s
-	WORD $0x3dc0060b // ldr q11, [x16, #16]
-	WORD $0x4e2bd77b // fadd v27.4s, v27.4s, v11.4s
-	WORD $0x3dc00a0c // ldr q12, [x16, #32]
-	WORD $0x4e2cd652 // fadd v18.4s, v18.4s, v12.4s
-	WORD $0x3dc00e0d // ldr q13, [x16, #48]
-	WORD $0x4e2dd673 // fadd v19.4s, v19.4s, v13.4s
+	WORD $0x3dc0020c // ldr q12, [x16]
+	WORD $0x4e2cd75a // fadd v26.4s, v26.4s, v12.4s
+	WORD $0x3dc0060d // ldr q13, [x16, #16]
+	WORD $0x4e2dd77b // fadd v27.4s, v27.4s, v13.4s
+	WORD $0x3dc00a0e // ldr q14, [x16, #32]
+	WORD $0x4e2ed652 // fadd v18.4s, v18.4s, v14.4s
+	WORD $0x3dc00e0f // ldr q15, [x16, #48]
+	WORD $0x4e2fd673 // fadd v19.4s, v19.4s, v15.4s
 	ADD R17, R16
-	WORD $0x3dc0020e // ldr q14, [x16]
-	WORD $0x4e2ed7de // fadd v30.4s, v30.4s, v14.4s
-	WORD $0x3dc0060f // ldr q15, [x16, #16]
-	WORD $0x4e2fd7ff // fadd v31.4s, v31.4s, v15.4s
-	WORD $0x3dc00a00 // ldr q0, [x16, #32]
-	WORD $0x4e20d718 // fadd v24.4s, v24.4s, v0.4s
-	WORD $0x3dc00e01 // ldr q1, [x16, #48]
-	WORD $0x4e21d610 // fadd v16.4s, v16.4s, v1.4s
+	WORD $0x3dc00200 // ldr q0, [x16]
+	WORD $0x4e20d7de // fadd v30.4s, v30.4s, v0.4s
+	WORD $0x3dc00601 // ldr q1, [x16, #16]
+	WORD $0x4e21d7ff // fadd v31.4s, v31.4s, v1.4s
+	WORD $0x3dc00a02 // ldr q2, [x16, #32]
+	WORD $0x4e22d718 // fadd v24.4s, v24.4s, v2.4s
+	WORD $0x3dc00e03 // ldr q3, [x16, #48]
+	WORD $0x4e23d610 // fadd v16.4s, v16.4s, v3.4s
 	ADD R17, R16
-	WORD $0x3dc00202 // ldr q2, [x16]
-	WORD $0x4e22d79c // fadd v28.4s, v28.4s, v2.4s
-	WORD $0x3dc00603 // ldr q3, [x16, #16]
-	WORD $0x4e23d694 // fadd v20.4s, v20.4s, v3.4s
-	WORD $0x3dc00a04 // ldr q4, [x16, #32]
-	WORD $0x4e24d6d6 // fadd v22.4s, v22.4s, v4.4s
-	WORD $0x3dc00e05 // ldr q5, [x16, #48]
-	WORD $0x4e25d7bd // fadd v29.4s, v29.4s, v5.4s
+	WORD $0x3dc00204 // ldr q4, [x16]
+	WORD $0x4e24d79c // fadd v28.4s, v28.4s, v4.4s
+	WORD $0x3dc00605 // ldr q5, [x16, #16]
+	WORD $0x4e25d694 // fadd v20.4s, v20.4s, v5.4s
+	WORD $0x3dc00a06 // ldr q6, [x16, #32]
+	WORD $0x4e26d6d6 // fadd v22.4s, v22.4s, v6.4s
+	WORD $0x3dc00e07 // ldr q7, [x16, #48]
+	WORD $0x4e27d7bd // fadd v29.4s, v29.4s, v7.4s
 
 store:
 	MOVD c+72(FP), R19
@@ -9646,7 +10030,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F6
+	FMOVS alpha+96(FP), F8
 	MOVD $buffer-256(SP), R21
 	WORD $0x3d8002b1 // str q17, [x21]
 	WORD $0x3d8006b9 // str q25, [x21, #16]
@@ -9682,32 +10066,34 @@ partialRow:
 	MOVD R22, R6
 
 partialColumn:
-	FMOVS (R5), F7
+	FMOVS (R5), F9
 	TBZ $0, R10, scaleOne
-	FMOVS (R1), F8
-	FADDS F8, F7, F7
+	FMOVS (R1), F10
+	FADDS F10, F9, F9
 
 scaleOne:
 	TBZ $1, R10, biasOne
-	FMULS F6, F7, F7
+	FMULS F8, F9, F9
 
 biasOne:
 	CBZ R11, reluOne
-	FMOVS (R4), F8
-	FADDS F8, F7, F7
+	FMOVS (R4), F10
+	FADDS F10, F9, F9
 
 reluOne:
 	TBZ $2, R10, residualOne
-	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
-	WORD $0x4e29f4e7 // fmax v7.4s, v7.4s, v9.4s
+	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
+	WORD $0x4e2bf529 // fmax v9.4s, v9.4s, v11.4s
+	TBZ $4, R10, residualOne
+	WORD $0x4ea8f529 // fmin v9.4s, v9.4s, v8.4s
 
 residualOne:
 	CBZ R12, storeOne
-	FMOVS (R2), F8
-	FADDS F8, F7, F7
+	FMOVS (R2), F10
+	FADDS F10, F9, F9
 
 storeOne:
-	FMOVS F7, (R1)
+	FMOVS F9, (R1)
 	ADD $4, R5
 	ADD $4, R1
 	ADD $4, R2
@@ -9995,36 +10381,49 @@ relu:
 	WORD $0x4e23f7de // fmax v30.4s, v30.4s, v3.4s
 	WORD $0x4e23f610 // fmax v16.4s, v16.4s, v3.4s
 	WORD $0x4e23f6f7 // fmax v23.4s, v23.4s, v3.4s
+	TBZ $4, R11, residual
+	FMOVS alpha+96(FP), F4
+	WORD $0x4e040485 // dup v5.4s, v4.s[0]
+	WORD $0x4ea5f6b5 // fmin v21.4s, v21.4s, v5.4s
+	WORD $0x4ea5f739 // fmin v25.4s, v25.4s, v5.4s
+	WORD $0x4ea5f75a // fmin v26.4s, v26.4s, v5.4s
+	WORD $0x4ea5f652 // fmin v18.4s, v18.4s, v5.4s
+	WORD $0x4ea5f694 // fmin v20.4s, v20.4s, v5.4s
+	WORD $0x4ea5f6d6 // fmin v22.4s, v22.4s, v5.4s
+	WORD $0x4ea5f7bd // fmin v29.4s, v29.4s, v5.4s
+	WORD $0x4ea5f7de // fmin v30.4s, v30.4s, v5.4s
+	WORD $0x4ea5f610 // fmin v16.4s, v16.4s, v5.4s
+	WORD $0x4ea5f6f7 // fmin v23.4s, v23.4s, v5.4s
 
 residual:
 	CBZ R13, store
 	MOVD res+112(FP), R17
 	MOVD resRow+120(FP), R19
 	LSL $2, R19, R19
-	WORD $0x3dc00224 // ldr q4, [x17]
-	WORD $0x4e24d6b5 // fadd v21.4s, v21.4s, v4.4s
-	WORD $0x3dc00625 // ldr q5, [x17, #16]
-	WORD $0x4e25d739 // fadd v25.4s, v25.4s, v5.4s
-	ADD R19, R17
 	WORD $0x3dc00226 // ldr q6, [x17]
-	WORD $0x4e26d75a // fadd v26.4s, v26.4s, v6.4s
+	WORD $0x4e26d6b5 // fadd v21.4s, v21.4s, v6.4s
 	WORD $0x3dc00627 // ldr q7, [x17, #16]
-	WORD $0x4e27d652 // fadd v18.4s, v18.4s, v7.4s
+	WORD $0x4e27d739 // fadd v25.4s, v25.4s, v7.4s
 	ADD R19, R17
 	WORD $0x3dc00228 // ldr q8, [x17]
-	WORD $0x4e28d694 // fadd v20.4s, v20.4s, v8.4s
+	WORD $0x4e28d75a // fadd v26.4s, v26.4s, v8.4s
 	WORD $0x3dc00629 // ldr q9, [x17, #16]
-	WORD $0x4e29d6d6 // fadd v22.4s, v22.4s, v9.4s
+	WORD $0x4e29d652 // fadd v18.4s, v18.4s, v9.4s
 	ADD R19, R17
 	WORD $0x3dc0022a // ldr q10, [x17]
-	WORD $0x4e2ad7bd // fadd v29.4s, v29.4s, v10.4s
+	WORD $0x4e2ad694 // fadd v20.4s, v20.4s, v10.4s
 	WORD $0x3dc0062b // ldr q11, [x17, #16]
-	WORD $0x4e2bd7de // fadd v30.4s, v30.4s, v11.4s
+	WORD $0x4e2bd6d6 // fadd v22.4s, v22.4s, v11.4s
 	ADD R19, R17
 	WORD $0x3dc00233 // ldr q19, [x17]
-	WORD $0x4e33d610 // fadd v16.4s, v16.4s, v19.4s
+	WORD $0x4e33d7bd // fadd v29.4s, v29.4s, v19.4s
 	WORD $0x3dc0062d // ldr q13, [x17, #16]
-	WORD $0x4e2dd6f7 // fadd v23.4s, v23.4s, v13.4s
+	WORD $0x4e2dd7de // fadd v30.4s, v30.4s, v13.4s
+	ADD R19, R17
+	WORD $0x3dc0022e // ldr q14, [x17]
+	WORD $0x4e2ed610 // fadd v16.4s, v16.4s, v14.4s
+	WORD $0x3dc0062c // ldr q12, [x17, #16]
+	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s
 
 store:
 	MOVD c+72(FP), R20
@@ -10042,7 +10441,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F14
+	FMOVS alpha+96(FP), F15
 	MOVD $buffer-160(SP), R22
 	WORD $0x3d8002d5 // str q21, [x22]
 	WORD $0x3d8006d9 // str q25, [x22, #16]
@@ -10072,32 +10471,34 @@ partialRow:
 	MOVD R23, R7
 
 partialColumn:
-	FMOVS (R6), F12
+	FMOVS (R6), F27
 	TBZ $0, R11, scaleOne
-	FMOVS (R2), F15
-	FADDS F15, F12, F12
+	FMOVS (R2), F24
+	FADDS F24, F27, F27
 
 scaleOne:
 	TBZ $1, R11, biasOne
-	FMULS F14, F12, F12
+	FMULS F15, F27, F27
 
 biasOne:
 	CBZ R12, reluOne
-	FMOVS (R5), F15
-	FADDS F15, F12, F12
+	FMOVS (R5), F24
+	FADDS F24, F27, F27
 
 reluOne:
 	TBZ $2, R11, residualOne
-	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
-	WORD $0x4e3bf58c // fmax v12.4s, v12.4s, v27.4s
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x4e31f77b // fmax v27.4s, v27.4s, v17.4s
+	TBZ $4, R11, residualOne
+	WORD $0x4eaff77b // fmin v27.4s, v27.4s, v15.4s
 
 residualOne:
 	CBZ R13, storeOne
-	FMOVS (R4), F15
-	FADDS F15, F12, F12
+	FMOVS (R4), F24
+	FADDS F24, F27, F27
 
 storeOne:
-	FMOVS F12, (R2)
+	FMOVS F27, (R2)
 	ADD $4, R6
 	ADD $4, R2
 	ADD $4, R4
@@ -10525,56 +10926,79 @@ relu:
 	WORD $0x4e2df529 // fmax v9.4s, v9.4s, v13.4s
 	WORD $0x4e2df54a // fmax v10.4s, v10.4s, v13.4s
 	WORD $0x4e2df56b // fmax v11.4s, v11.4s, v13.4s
+	TBZ $4, R13, residual
+	FMOVS alpha+96(FP), F14
+	WORD $0x4e0405cf // dup v15.4s, v14.s[0]
+	WORD $0x4eaff718 // fmin v24.4s, v24.4s, v15.4s
+	WORD $0x4eaff7de // fmin v30.4s, v30.4s, v15.4s
+	WORD $0x4eaff79c // fmin v28.4s, v28.4s, v15.4s
+	WORD $0x4eaff739 // fmin v25.4s, v25.4s, v15.4s
+	WORD $0x4eaff77b // fmin v27.4s, v27.4s, v15.4s
+	WORD $0x4eaff7ff // fmin v31.4s, v31.4s, v15.4s
+	WORD $0x4eaff7bd // fmin v29.4s, v29.4s, v15.4s
+	WORD $0x4eaff75a // fmin v26.4s, v26.4s, v15.4s
+	WORD $0x4eaff400 // fmin v0.4s, v0.4s, v15.4s
+	WORD $0x4eaff421 // fmin v1.4s, v1.4s, v15.4s
+	WORD $0x4eaff442 // fmin v2.4s, v2.4s, v15.4s
+	WORD $0x4eaff463 // fmin v3.4s, v3.4s, v15.4s
+	WORD $0x4eaff484 // fmin v4.4s, v4.4s, v15.4s
+	WORD $0x4eaff4a5 // fmin v5.4s, v5.4s, v15.4s
+	WORD $0x4eaff4c6 // fmin v6.4s, v6.4s, v15.4s
+	WORD $0x4eaff4e7 // fmin v7.4s, v7.4s, v15.4s
+	WORD $0x4eaff508 // fmin v8.4s, v8.4s, v15.4s
+	WORD $0x4eaff529 // fmin v9.4s, v9.4s, v15.4s
+	WORD $0x4eaff54a // fmin v10.4s, v10.4s, v15.4s
+	WORD $0x4eaff56b // fmin v11.4s, v11.4s, v15.4s
 
 residual:
 	CBZ R15, store
 	MOVD res+112(FP), R20
 	MOVD resRow+120(FP), R21
 	LSL $2, R21, R21
-	WORD $0x3dc0028e // ldr q14, [x20]
-	WORD $0x4e2ed718 // fadd v24.4s, v24.4s, v14.4s
-	WORD $0x3dc0068f // ldr q15, [x20, #16]
-	WORD $0x4e2fd7de // fadd v30.4s, v30.4s, v15.4s
-	WORD $0x3dc00a90 // ldr q16, [x20, #32]
-	WORD $0x4e30d79c // fadd v28.4s, v28.4s, v16.4s
-	WORD $0x3dc00e91 // ldr q17, [x20, #48]
-	WORD $0x4e31d739 // fadd v25.4s, v25.4s, v17.4s
+	WORD $0x3dc00290 // ldr q16, [x20]
+	WORD $0x4e30d718 // fadd v24.4s, v24.4s, v16.4s
+	WORD $0x3dc00691 // ldr q17, [x20, #16]
+	WORD $0x4e31d7de // fadd v30.4s, v30.4s, v17.4s
+	WORD $0x3dc00a92 // ldr q18, [x20, #32]
+	WORD $0x4e32d79c // fadd v28.4s, v28.4s, v18.4s
+	WORD $0x3dc00e93 // ldr q19, [x20, #48]
+	WORD $0x4e33d739 // fadd v25.4s, v25.4s, v19.4s
 	ADD R21, R20
-	WORD $0x3dc00292 // ldr q18, [x20]
-	WORD $0x4e32d77b // fadd v27.4s, v27.4s, v18.4s
-	WORD $0x3dc00693 // ldr q19, [x20, #16]
-	WORD $0x4e33d7ff // fadd v31.4s, v31.4s, v19.4s
-	WORD $0x3dc00a94 // ldr q20, [x20, #32]
-	WORD $0x4e34d7bd // fadd v29.4s, v29.4s, v20.4s
-	WORD $0x3dc00e95 // ldr q21, [x20, #48]
-	WORD $0x4e35d75a // fadd v26.4s, v26.4s, v21.4s
+	WORD $0x3dc00294 // ldr q20, [x20]
+	WORD $0x4e34d77b // fadd v27.4s, v27.4s, v20.4s
+	WORD $0x3dc00695 // ldr q21, [x20, #16]
+	WORD $0x4e35d7ff // fadd v31.4s, v31.4s, v21.4s
+	WORD $0x3dc00a96 // ldr q22, [x20, #32]
+	WORD $0x4e36d7bd // fadd v29.4s, v29.4s, v22.4s
+	WORD $0x3dc00e97 // ldr q23, [x20, #48]
+	WORD $0x4e37d75a // fadd v26.4s, v26.4s, v23.4s
 	ADD R21, R20
-	WORD $0x3dc00296 // ldr q22, [x20]
-	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s
-	WORD $0x3dc00697 // ldr q23, [x20, #16]
-	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
-	WORD $0x3dc00a8c // ldr q12, [x20, #32]
-	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
-	WORD $0x3dc00e8d // ldr q13, [x20, #48]
-	WORD $0x4e2dd463 // fadd v3.4s, v3.4s, v13.4s
+	WORD $0x3dc0028c // ldr q12, [x20]
+	WORD $0x4e2cd400 // fadd v0.4s, v0.4s, v12.4s
+	WORD $0x3dc0068d // ldr q13, [x20, #16]
+	WORD $0x4e2dd421 // fadd v1.4s, v1.4s, v13.4s
+	WORD $0x3dc00a8e // ldr q14, [x20, #32]
+	WORD $0x4e2ed442 // fadd v2.4s, v2.4s, v14.4s
+	WORD $0x3dc00e8f // ldr q15, [x20, #48]
+	WORD $0x4e2fd463 // fadd v3.4s, v3.4s, v15.4s
 	ADD R21, R20
-	WORD $0x3dc0028e // ldr q14, [x20]
-	WORD $0x4e2ed484 // fadd v4.4s, v4.4s, v14.4s
-	WORD $0x3dc0068f // ldr q15, [x20, #16]
-	WORD $0x4e2fd4a5 // fadd v5.4s, v5.4s, v15.4s
-	WORD $0x3dc00a90 // ldr q16, [x20, #32]
-	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s
-	WORD $0x3dc00e91 // ldr q17, [x20, #48]
-	WORD $0x4e31d4e7 // fadd v7.4s, v7.4s, v17.4s
+	WORD $0x3dc00290 // ldr q16, [x20]
+	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
+	WORD $0x3dc00691 // ldr q17, [x20, #16]
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s
+	WORD $0x3dc00a92 // ldr q18, [x20, #32]
+	WORD $0x4e32d4c6 // fadd v6.4s, v6.4s, v18.4s
+	WORD $0x3dc00e93 // ldr q19, [x20, #48]
+	WORD $0x4e33d4e7 // fadd v7.4s, v7.4s, v19.4s
 	ADD R21, R20
-	WORD $0x3dc00292 // ldr q18, [x20]
-	WORD $0x4e32d508 // fadd v8.4s, v8.4s, v18.4s
-	WORD $0x3dc00693 // ldr q19, [x20, #16]
-	WORD $0x4e33d529 // fadd v9.4s, v9.4s, v19.4s
-	WORD $0x3dc00a94 // ldr q20, [x20, #32]
-	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
-	WORD $0x3dc00e95 // ldr q21, [x20, #48]
-	WORD $0x4e35d56b // fadd v11.4s, v11.4s, v21.4s
+	WORD $0x3dc00294 // ldr q20, [x20]
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
+	WORD $0x3dc00695 // ldr q21, [x20, #16]
+	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s
+	WORD $0x3dc00a96 // ldr q22, [x20, #32]
+	WORD $0x4e36d54a // fadd v10.4s, v10.4s, v22.4s
+	WORD $0x3dc00e97 // ldr q23, [x20, #48]
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s
 
 store:
 	MOVD c+72(FP), R22
@@ -10597,7 +11021,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F22
+	FMOVS alpha+96(FP), F12
 	MOVD $buffer-320(SP), R24
 	WORD $0x3d800318 // str q24, [x24]
 	WORD $0x3d80071e // str q30, [x24, #16]
@@ -10637,32 +11061,34 @@ partialRow:
 	MOVD R25, R7
 
 partialColumn:
-	FMOVS (R6), F23
+	FMOVS (R6), F13
 	TBZ $0, R13, scaleOne
-	FMOVS (R2), F12
-	FADDS F12, F23, F23
+	FMOVS (R2), F14
+	FADDS F14, F13, F13
 
 scaleOne:
 	TBZ $1, R13, biasOne
-	FMULS F22, F23, F23
+	FMULS F12, F13, F13
 
 biasOne:
 	CBZ R14, reluOne
-	FMOVS (R5), F12
-	FADDS F12, F23, F23
+	FMOVS (R5), F14
+	FADDS F14, F13, F13
 
 reluOne:
 	TBZ $2, R13, residualOne
-	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
-	WORD $0x4e2df6f7 // fmax v23.4s, v23.4s, v13.4s
+	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
+	WORD $0x4e2ff5ad // fmax v13.4s, v13.4s, v15.4s
+	TBZ $4, R13, residualOne
+	WORD $0x4eacf5ad // fmin v13.4s, v13.4s, v12.4s
 
 residualOne:
 	CBZ R15, storeOne
-	FMOVS (R4), F12
-	FADDS F12, F23, F23
+	FMOVS (R4), F14
+	FADDS F14, F13, F13
 
 storeOne:
-	FMOVS F23, (R2)
+	FMOVS F13, (R2)
 	ADD $4, R6
 	ADD $4, R2
 	ADD $4, R4
@@ -10969,41 +11395,56 @@ relu:
 	WORD $0x4e27f6d6 // fmax v22.4s, v22.4s, v7.4s
 	WORD $0x4e27f5ef // fmax v15.4s, v15.4s, v7.4s
 	WORD $0x4e27f610 // fmax v16.4s, v16.4s, v7.4s
+	TBZ $4, R12, residual
+	FMOVS alpha+96(FP), F8
+	WORD $0x4e040509 // dup v9.4s, v8.s[0]
+	WORD $0x4ea9f79c // fmin v28.4s, v28.4s, v9.4s
+	WORD $0x4ea9f7bd // fmin v29.4s, v29.4s, v9.4s
+	WORD $0x4ea9f6f7 // fmin v23.4s, v23.4s, v9.4s
+	WORD $0x4ea9f7de // fmin v30.4s, v30.4s, v9.4s
+	WORD $0x4ea9f7ff // fmin v31.4s, v31.4s, v9.4s
+	WORD $0x4ea9f718 // fmin v24.4s, v24.4s, v9.4s
+	WORD $0x4ea9f739 // fmin v25.4s, v25.4s, v9.4s
+	WORD $0x4ea9f652 // fmin v18.4s, v18.4s, v9.4s
+	WORD $0x4ea9f694 // fmin v20.4s, v20.4s, v9.4s
+	WORD $0x4ea9f6d6 // fmin v22.4s, v22.4s, v9.4s
+	WORD $0x4ea9f5ef // fmin v15.4s, v15.4s, v9.4s
+	WORD $0x4ea9f610 // fmin v16.4s, v16.4s, v9.4s
 
 residual:
 	CBZ R14, store
 	MOVD res+112(FP), R19
 	MOVD resRow+120(FP), R20
 	LSL $2, R20, R20
-	WORD $0x3dc00268 // ldr q8, [x19]
-	WORD $0x4e28d79c // fadd v28.4s, v28.4s, v8.4s
-	WORD $0x3dc00669 // ldr q9, [x19, #16]
-	WORD $0x4e29d7bd // fadd v29.4s, v29.4s, v9.4s
-	ADD R20, R19
 	WORD $0x3dc0026a // ldr q10, [x19]
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s
+	WORD $0x4e2ad79c // fadd v28.4s, v28.4s, v10.4s
 	WORD $0x3dc0066b // ldr q11, [x19, #16]
-	WORD $0x4e2bd7de // fadd v30.4s, v30.4s, v11.4s
+	WORD $0x4e2bd7bd // fadd v29.4s, v29.4s, v11.4s
 	ADD R20, R19
 	WORD $0x3dc00271 // ldr q17, [x19]
-	WORD $0x4e31d7ff // fadd v31.4s, v31.4s, v17.4s
+	WORD $0x4e31d6f7 // fadd v23.4s, v23.4s, v17.4s
 	WORD $0x3dc0066e // ldr q14, [x19, #16]
-	WORD $0x4e2ed718 // fadd v24.4s, v24.4s, v14.4s
+	WORD $0x4e2ed7de // fadd v30.4s, v30.4s, v14.4s
 	ADD R20, R19
 	WORD $0x3dc00273 // ldr q19, [x19]
-	WORD $0x4e33d739 // fadd v25.4s, v25.4s, v19.4s
+	WORD $0x4e33d7ff // fadd v31.4s, v31.4s, v19.4s
 	WORD $0x3dc00675 // ldr q21, [x19, #16]
-	WORD $0x4e35d652 // fadd v18.4s, v18.4s, v21.4s
+	WORD $0x4e35d718 // fadd v24.4s, v24.4s, v21.4s
 	ADD R20, R19
 	WORD $0x3dc0026c // ldr q12, [x19]
-	WORD $0x4e2cd694 // fadd v20.4s, v20.4s, v12.4s
+	WORD $0x4e2cd739 // fadd v25.4s, v25.4s, v12.4s
 	WORD $0x3dc0066d // ldr q13, [x19, #16]
-	WORD $0x4e2dd6d6 // fadd v22.4s, v22.4s, v13.4s
+	WORD $0x4e2dd652 // fadd v18.4s, v18.4s, v13.4s
 	ADD R20, R19
 	WORD $0x3dc0027a // ldr q26, [x19]
-	WORD $0x4e3ad5ef // fadd v15.4s, v15.4s, v26.4s
+	WORD $0x4e3ad694 // fadd v20.4s, v20.4s, v26.4s
 	WORD $0x3dc0067b // ldr q27, [x19, #16]
-	WORD $0x4e3bd610 // fadd v16.4s, v16.4s, v27.4s
+	WORD $0x4e3bd6d6 // fadd v22.4s, v22.4s, v27.4s
+	ADD R20, R19
+	WORD $0x3dc00260 // ldr q0, [x19]
+	WORD $0x4e20d5ef // fadd v15.4s, v15.4s, v0.4s
+	WORD $0x3dc00661 // ldr q1, [x19, #16]
+	WORD $0x4e21d610 // fadd v16.4s, v16.4s, v1.4s
 
 store:
 	MOVD c+72(FP), R21
@@ -11023,7 +11464,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F0
+	FMOVS alpha+96(FP), F2
 	MOVD $buffer-192(SP), R23
 	WORD $0x3d8002fc // str q28, [x23]
 	WORD $0x3d8006fd // str q29, [x23, #16]
@@ -11055,32 +11496,34 @@ partialRow:
 	MOVD R24, R8
 
 partialColumn:
-	FMOVS (R7), F1
+	FMOVS (R7), F3
 	TBZ $0, R12, scaleOne
-	FMOVS (R4), F2
-	FADDS F2, F1, F1
+	FMOVS (R4), F4
+	FADDS F4, F3, F3
 
 scaleOne:
 	TBZ $1, R12, biasOne
-	FMULS F0, F1, F1
+	FMULS F2, F3, F3
 
 biasOne:
 	CBZ R13, reluOne
-	FMOVS (R6), F2
-	FADDS F2, F1, F1
+	FMOVS (R6), F4
+	FADDS F4, F3, F3
 
 reluOne:
 	TBZ $2, R12, residualOne
-	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
-	WORD $0x4e23f421 // fmax v1.4s, v1.4s, v3.4s
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x4e25f463 // fmax v3.4s, v3.4s, v5.4s
+	TBZ $4, R12, residualOne
+	WORD $0x4ea2f463 // fmin v3.4s, v3.4s, v2.4s
 
 residualOne:
 	CBZ R14, storeOne
-	FMOVS (R5), F2
-	FADDS F2, F1, F1
+	FMOVS (R5), F4
+	FADDS F4, F3, F3
 
 storeOne:
-	FMOVS F1, (R4)
+	FMOVS F3, (R4)
 	ADD $4, R7
 	ADD $4, R4
 	ADD $4, R5
@@ -11539,65 +11982,92 @@ relu:
 	WORD $0x4e35f5ad // fmax v13.4s, v13.4s, v21.4s
 	WORD $0x4e35f5ce // fmax v14.4s, v14.4s, v21.4s
 	WORD $0x4e35f5ef // fmax v15.4s, v15.4s, v21.4s
+	TBZ $4, R14, residual
+	FMOVS alpha+96(FP), F22
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]
+	WORD $0x4eb7f75a // fmin v26.4s, v26.4s, v23.4s
+	WORD $0x4eb7f77b // fmin v27.4s, v27.4s, v23.4s
+	WORD $0x4eb7f718 // fmin v24.4s, v24.4s, v23.4s
+	WORD $0x4eb7f79c // fmin v28.4s, v28.4s, v23.4s
+	WORD $0x4eb7f7de // fmin v30.4s, v30.4s, v23.4s
+	WORD $0x4eb7f7ff // fmin v31.4s, v31.4s, v23.4s
+	WORD $0x4eb7f739 // fmin v25.4s, v25.4s, v23.4s
+	WORD $0x4eb7f7bd // fmin v29.4s, v29.4s, v23.4s
+	WORD $0x4eb7f400 // fmin v0.4s, v0.4s, v23.4s
+	WORD $0x4eb7f421 // fmin v1.4s, v1.4s, v23.4s
+	WORD $0x4eb7f442 // fmin v2.4s, v2.4s, v23.4s
+	WORD $0x4eb7f463 // fmin v3.4s, v3.4s, v23.4s
+	WORD $0x4eb7f484 // fmin v4.4s, v4.4s, v23.4s
+	WORD $0x4eb7f4a5 // fmin v5.4s, v5.4s, v23.4s
+	WORD $0x4eb7f4c6 // fmin v6.4s, v6.4s, v23.4s
+	WORD $0x4eb7f4e7 // fmin v7.4s, v7.4s, v23.4s
+	WORD $0x4eb7f508 // fmin v8.4s, v8.4s, v23.4s
+	WORD $0x4eb7f529 // fmin v9.4s, v9.4s, v23.4s
+	WORD $0x4eb7f54a // fmin v10.4s, v10.4s, v23.4s
+	WORD $0x4eb7f56b // fmin v11.4s, v11.4s, v23.4s
+	WORD $0x4eb7f58c // fmin v12.4s, v12.4s, v23.4s
+	WORD $0x4eb7f5ad // fmin v13.4s, v13.4s, v23.4s
+	WORD $0x4eb7f5ce // fmin v14.4s, v14.4s, v23.4s
+	WORD $0x4eb7f5ef // fmin v15.4s, v15.4s, v23.4s
 
 residual:
 	CBZ R16, store
 	MOVD res+112(FP), R21
 	MOVD resRow+120(FP), R22
 	LSL $2, R22, R22
-	WORD $0x3dc002b6 // ldr q22, [x21]
-	WORD $0x4e36d75a // fadd v26.4s, v26.4s, v22.4s
-	WORD $0x3dc006b7 // ldr q23, [x21, #16]
-	WORD $0x4e37d77b // fadd v27.4s, v27.4s, v23.4s
-	WORD $0x3dc00ab0 // ldr q16, [x21, #32]
-	WORD $0x4e30d718 // fadd v24.4s, v24.4s, v16.4s
-	WORD $0x3dc00eb1 // ldr q17, [x21, #48]
-	WORD $0x4e31d79c // fadd v28.4s, v28.4s, v17.4s
+	WORD $0x3dc002b0 // ldr q16, [x21]
+	WORD $0x4e30d75a // fadd v26.4s, v26.4s, v16.4s
+	WORD $0x3dc006b1 // ldr q17, [x21, #16]
+	WORD $0x4e31d77b // fadd v27.4s, v27.4s, v17.4s
+	WORD $0x3dc00ab2 // ldr q18, [x21, #32]
+	WORD $0x4e32d718 // fadd v24.4s, v24.4s, v18.4s
+	WORD $0x3dc00eb3 // ldr q19, [x21, #48]
+	WORD $0x4e33d79c // fadd v28.4s, v28.4s, v19.4s
 	ADD R22, R21
-	WORD $0x3dc002b2 // ldr q18, [x21]
-	WORD $0x4e32d7de // fadd v30.4s, v30.4s, v18.4s
-	WORD $0x3dc006b3 // ldr q19, [x21, #16]
-	WORD $0x4e33d7ff // fadd v31.4s, v31.4s, v19.4s
-	WORD $0x3dc00ab4 // ldr q20, [x21, #32]
-	WORD $0x4e34d739 // fadd v25.4s, v25.4s, v20.4s
-	WORD $0x3dc00eb5 // ldr q21, [x21, #48]
-	WORD $0x4e35d7bd // fadd v29.4s, v29.4s, v21.4s
+	WORD $0x3dc002b4 // ldr q20, [x21]
+	WORD $0x4e34d7de // fadd v30.4s, v30.4s, v20.4s
+	WORD $0x3dc006b5 // ldr q21, [x21, #16]
+	WORD $0x4e35d7ff // fadd v31.4s, v31.4s, v21.4s
+	WORD $0x3dc00ab6 // ldr q22, [x21, #32]
+	WORD $0x4e36d739 // fadd v25.4s, v25.4s, v22.4s
+	WORD $0x3dc00eb7 // ldr q23, [x21, #48]
+	WORD $0x4e37d7bd // fadd v29.4s, v29.4s, v23.4s
 	ADD R22, R21
-	WORD $0x3dc002b6 // ldr q22, [x21]
-	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s
-	WORD $0x3dc006b7 // ldr q23, [x21, #16]
-	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
-	WORD $0x3dc00ab0 // ldr q16, [x21, #32]
-	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
-	WORD $0x3dc00eb1 // ldr q17, [x21, #48]
-	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s
+	WORD $0x3dc002b0 // ldr q16, [x21]
+	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
+	WORD $0x3dc006b1 // ldr q17, [x21, #16]
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
+	WORD $0x3dc00ab2 // ldr q18, [x21, #32]
+	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
+	WORD $0x3dc00eb3 // ldr q19, [x21, #48]
+	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
 	ADD R22, R21
-	WORD $0x3dc002b2 // ldr q18, [x21]
-	WORD $0x4e32d484 // fadd v4.4s, v4.4s, v18.4s
-	WORD $0x3dc006b3 // ldr q19, [x21, #16]
-	WORD $0x4e33d4a5 // fadd v5.4s, v5.4s, v19.4s
-	WORD $0x3dc00ab4 // ldr q20, [x21, #32]
-	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
-	WORD $0x3dc00eb5 // ldr q21, [x21, #48]
-	WORD $0x4e35d4e7 // fadd v7.4s, v7.4s, v21.4s
+	WORD $0x3dc002b4 // ldr q20, [x21]
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
+	WORD $0x3dc006b5 // ldr q21, [x21, #16]
+	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x3dc00ab6 // ldr q22, [x21, #32]
+	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s
+	WORD $0x3dc00eb7 // ldr q23, [x21, #48]
+	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
 	ADD R22, R21
-	WORD $0x3dc002b6 // ldr q22, [x21]
-	WORD $0x4e36d508 // fadd v8.4s, v8.4s, v22.4s
-	WORD $0x3dc006b7 // ldr q23, [x21, #16]
-	WORD $0x4e37d529 // fadd v9.4s, v9.4s, v23.4s
-	WORD $0x3dc00ab0 // ldr q16, [x21, #32]
-	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
-	WORD $0x3dc00eb1 // ldr q17, [x21, #48]
-	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
+	WORD $0x3dc002b0 // ldr q16, [x21]
+	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
+	WORD $0x3dc006b1 // ldr q17, [x21, #16]
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s
+	WORD $0x3dc00ab2 // ldr q18, [x21, #32]
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
+	WORD $0x3dc00eb3 // ldr q19, [x21, #48]
+	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s
 	ADD R22, R21
-	WORD $0x3dc002b2 // ldr q18, [x21]
-	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
-	WORD $0x3dc006b3 // ldr q19, [x21, #16]
-	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s
-	WORD $0x3dc00ab4 // ldr q20, [x21, #32]
-	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s
-	WORD $0x3dc00eb5 // ldr q21, [x21, #48]
-	WORD $0x4e35d5ef // fadd v15.4s, v15.4s, v21.4s
+	WORD $0x3dc002b4 // ldr q20, [x21]
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s
+	WORD $0x3dc006b5 // ldr q21, [x21, #16]
+	WORD $0x4e35d5ad // fadd v13.4s, v13.4s, v21.4s
+	WORD $0x3dc00ab6 // ldr q22, [x21, #32]
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	WORD $0x3dc00eb7 // ldr q23, [x21, #48]
+	WORD $0x4e37d5ef // fadd v15.4s, v15.4s, v23.4s
 
 store:
 	MOVD c+72(FP), R23
@@ -11623,7 +12093,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F22
+	FMOVS alpha+96(FP), F16
 	MOVD $buffer-384(SP), R25
 	WORD $0x3d80033a // str q26, [x25]
 	WORD $0x3d80073b // str q27, [x25, #16]
@@ -11667,32 +12137,34 @@ partialRow:
 	MOVD R26, R8
 
 partialColumn:
-	FMOVS (R7), F23
+	FMOVS (R7), F17
 	TBZ $0, R14, scaleOne
-	FMOVS (R4), F16
-	FADDS F16, F23, F23
+	FMOVS (R4), F18
+	FADDS F18, F17, F17
 
 scaleOne:
 	TBZ $1, R14, biasOne
-	FMULS F22, F23, F23
+	FMULS F16, F17, F17
 
 biasOne:
 	CBZ R15, reluOne
-	FMOVS (R6), F16
-	FADDS F16, F23, F23
+	FMOVS (R6), F18
+	FADDS F18, F17, F17
 
 reluOne:
 	TBZ $2, R14, residualOne
-	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
-	WORD $0x4e31f6f7 // fmax v23.4s, v23.4s, v17.4s
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x4e33f631 // fmax v17.4s, v17.4s, v19.4s
+	TBZ $4, R14, residualOne
+	WORD $0x4eb0f631 // fmin v17.4s, v17.4s, v16.4s
 
 residualOne:
 	CBZ R16, storeOne
-	FMOVS (R5), F16
-	FADDS F16, F23, F23
+	FMOVS (R5), F18
+	FADDS F18, F17, F17
 
 storeOne:
-	FMOVS F23, (R4)
+	FMOVS F17, (R4)
 	ADD $4, R7
 	ADD $4, R4
 	ADD $4, R5

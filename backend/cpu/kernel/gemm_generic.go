@@ -101,6 +101,9 @@ func gemmGeneric(sums sumsFunc, add func(x, y float32) float32, rows, vecs int) 
 					if flags&gemmRelu != 0 && x < 0 {
 						x = 0
 					}
+					if flags&gemmAtMost != 0 && x > alpha {
+						x = alpha
+					}
 					if res != nil {
 						x += *offset(res, r*resRow+j)
 					}

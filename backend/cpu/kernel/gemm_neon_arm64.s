@@ -97,16 +97,21 @@ relu:
 	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
 	WORD $0x4e33f400 // fmax v0.4s, v0.4s, v19.4s
 	WORD $0x4e33f421 // fmax v1.4s, v1.4s, v19.4s
+	TBZ $4, R7, residual
+	FMOVS alpha+96(FP), F20
+	WORD $0x4e040695 // dup v21.4s, v20.s[0]
+	WORD $0x4eb5f400 // fmin v0.4s, v0.4s, v21.4s
+	WORD $0x4eb5f421 // fmin v1.4s, v1.4s, v21.4s
 
 residual:
 	CBZ R9, store
 	MOVD res+112(FP), R13
 	MOVD resRow+120(FP), R14
 	LSL $2, R14, R14
-	WORD $0x3dc001b4 // ldr q20, [x13]
-	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s
-	WORD $0x3dc005b5 // ldr q21, [x13, #16]
-	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s
+	WORD $0x3dc001b6 // ldr q22, [x13]
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s
+	WORD $0x3dc005b7 // ldr q23, [x13, #16]
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
 
 store:
 	MOVD c+72(FP), R15
@@ -116,7 +121,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F22
+	FMOVS alpha+96(FP), F24
 	MOVD $buffer-32(SP), R17
 	WORD $0x3d800220 // str q0, [x17]
 	WORD $0x3d800621 // str q1, [x17, #16]
@@ -138,32 +143,34 @@ partialRow:
 	MOVD R19, R2
 
 partialColumn:
-	FMOVS (R1), F23
+	FMOVS (R1), F25
 	TBZ $0, R7, scaleOne
-	FMOVS (R25), F24
-	FADDS F24, F23, F23
+	FMOVS (R25), F26
+	FADDS F26, F25, F25
 
 scaleOne:
 	TBZ $1, R7, biasOne
-	FMULS F22, F23, F23
+	FMULS F24, F25, F25
 
 biasOne:
 	CBZ R8, reluOne
-	FMOVS (R0), F24
-	FADDS F24, F23, F23
+	FMOVS (R0), F26
+	FADDS F26, F25, F25
 
 reluOne:
 	TBZ $2, R7, residualOne
-	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
-	WORD $0x4e39f6f7 // fmax v23.4s, v23.4s, v25.4s
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x4e3bf739 // fmax v25.4s, v25.4s, v27.4s
+	TBZ $4, R7, residualOne
+	WORD $0x4eb8f739 // fmin v25.4s, v25.4s, v24.4s
 
 residualOne:
 	CBZ R9, storeOne
-	FMOVS (R26), F24
-	FADDS F24, F23, F23
+	FMOVS (R26), F26
+	FADDS F26, F25, F25
 
 storeOne:
-	FMOVS F23, (R25)
+	FMOVS F25, (R25)
 	ADD $4, R1
 	ADD $4, R25
 	ADD $4, R26
@@ -327,20 +334,27 @@ relu:
 	WORD $0x4e28f421 // fmax v1.4s, v1.4s, v8.4s
 	WORD $0x4e28f442 // fmax v2.4s, v2.4s, v8.4s
 	WORD $0x4e28f463 // fmax v3.4s, v3.4s, v8.4s
+	TBZ $4, R7, residual
+	FMOVS alpha+96(FP), F9
+	WORD $0x4e04052a // dup v10.4s, v9.s[0]
+	WORD $0x4eaaf400 // fmin v0.4s, v0.4s, v10.4s
+	WORD $0x4eaaf421 // fmin v1.4s, v1.4s, v10.4s
+	WORD $0x4eaaf442 // fmin v2.4s, v2.4s, v10.4s
+	WORD $0x4eaaf463 // fmin v3.4s, v3.4s, v10.4s
 
 residual:
 	CBZ R9, store
 	MOVD res+112(FP), R13
 	MOVD resRow+120(FP), R14
 	LSL $2, R14, R14
-	WORD $0x3dc001a9 // ldr q9, [x13]
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x3dc005aa // ldr q10, [x13, #16]
-	WORD $0x4e2ad421 // fadd v1.4s, v1.4s, v10.4s
-	WORD $0x3dc009ab // ldr q11, [x13, #32]
-	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
-	WORD $0x3dc00dac // ldr q12, [x13, #48]
-	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	WORD $0x3dc001ab // ldr q11, [x13]
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	WORD $0x3dc005ac // ldr q12, [x13, #16]
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
+	WORD $0x3dc009ad // ldr q13, [x13, #32]
+	WORD $0x4e2dd442 // fadd v2.4s, v2.4s, v13.4s
+	WORD $0x3dc00dae // ldr q14, [x13, #48]
+	WORD $0x4e2ed463 // fadd v3.4s, v3.4s, v14.4s
 
 store:
 	MOVD c+72(FP), R15
@@ -351,7 +365,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F13
+	FMOVS alpha+96(FP), F15
 	MOVD $buffer-64(SP), R17
 	WORD $0x3d800220 // str q0, [x17]
 	WORD $0x3d800621 // str q1, [x17, #16]
@@ -375,32 +389,34 @@ partialRow:
 	MOVD R19, R2
 
 partialColumn:
-	FMOVS (R1), F14
+	FMOVS (R1), F16
 	TBZ $0, R7, scaleOne
-	FMOVS (R25), F15
-	FADDS F15, F14, F14
+	FMOVS (R25), F17
+	FADDS F17, F16, F16
 
 scaleOne:
 	TBZ $1, R7, biasOne
-	FMULS F13, F14, F14
+	FMULS F15, F16, F16
 
 biasOne:
 	CBZ R8, reluOne
-	FMOVS (R0), F15
-	FADDS F15, F14, F14
+	FMOVS (R0), F17
+	FADDS F17, F16, F16
 
 reluOne:
 	TBZ $2, R7, residualOne
-	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
-	WORD $0x4e30f5ce // fmax v14.4s, v14.4s, v16.4s
+	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
+	WORD $0x4e32f610 // fmax v16.4s, v16.4s, v18.4s
+	TBZ $4, R7, residualOne
+	WORD $0x4eaff610 // fmin v16.4s, v16.4s, v15.4s
 
 residualOne:
 	CBZ R9, storeOne
-	FMOVS (R26), F15
-	FADDS F15, F14, F14
+	FMOVS (R26), F17
+	FADDS F17, F16, F16
 
 storeOne:
-	FMOVS F14, (R25)
+	FMOVS F16, (R25)
 	ADD $4, R1
 	ADD $4, R25
 	ADD $4, R26
@@ -561,21 +577,28 @@ relu:
 	WORD $0x4e39f421 // fmax v1.4s, v1.4s, v25.4s
 	WORD $0x4e39f442 // fmax v2.4s, v2.4s, v25.4s
 	WORD $0x4e39f463 // fmax v3.4s, v3.4s, v25.4s
+	TBZ $4, R8, residual
+	FMOVS alpha+96(FP), F26
+	WORD $0x4e04075b // dup v27.4s, v26.s[0]
+	WORD $0x4ebbf400 // fmin v0.4s, v0.4s, v27.4s
+	WORD $0x4ebbf421 // fmin v1.4s, v1.4s, v27.4s
+	WORD $0x4ebbf442 // fmin v2.4s, v2.4s, v27.4s
+	WORD $0x4ebbf463 // fmin v3.4s, v3.4s, v27.4s
 
 residual:
 	CBZ R10, store
 	MOVD res+112(FP), R14
 	MOVD resRow+120(FP), R15
 	LSL $2, R15, R15
-	WORD $0x3dc001da // ldr q26, [x14]
-	WORD $0x4e3ad400 // fadd v0.4s, v0.4s, v26.4s
-	WORD $0x3dc005db // ldr q27, [x14, #16]
-	WORD $0x4e3bd421 // fadd v1.4s, v1.4s, v27.4s
-	ADD R15, R14
 	WORD $0x3dc001dc // ldr q28, [x14]
-	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
+	WORD $0x4e3cd400 // fadd v0.4s, v0.4s, v28.4s
 	WORD $0x3dc005dd // ldr q29, [x14, #16]
-	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
+	WORD $0x4e3dd421 // fadd v1.4s, v1.4s, v29.4s
+	ADD R15, R14
+	WORD $0x3dc001de // ldr q30, [x14]
+	WORD $0x4e3ed442 // fadd v2.4s, v2.4s, v30.4s
+	WORD $0x3dc005df // ldr q31, [x14, #16]
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
 
 store:
 	MOVD c+72(FP), R16
@@ -587,7 +610,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F30
+	FMOVS alpha+96(FP), F6
 	MOVD $buffer-64(SP), R19
 	WORD $0x3d800260 // str q0, [x19]
 	WORD $0x3d800661 // str q1, [x19, #16]
@@ -611,32 +634,34 @@ partialRow:
 	MOVD R20, R3
 
 partialColumn:
-	FMOVS (R2), F31
+	FMOVS (R2), F7
 	TBZ $0, R8, scaleOne
-	FMOVS (R26), F6
-	FADDS F6, F31, F31
+	FMOVS (R26), F8
+	FADDS F8, F7, F7
 
 scaleOne:
 	TBZ $1, R8, biasOne
-	FMULS F30, F31, F31
+	FMULS F6, F7, F7
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R1), F6
-	FADDS F6, F31, F31
+	FMOVS (R1), F8
+	FADDS F8, F7, F7
 
 reluOne:
 	TBZ $2, R8, residualOne
-	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	WORD $0x4e27f7ff // fmax v31.4s, v31.4s, v7.4s
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x4e29f4e7 // fmax v7.4s, v7.4s, v9.4s
+	TBZ $4, R8, residualOne
+	WORD $0x4ea6f4e7 // fmin v7.4s, v7.4s, v6.4s
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R0), F6
-	FADDS F6, F31, F31
+	FMOVS (R0), F8
+	FADDS F8, F7, F7
 
 storeOne:
-	FMOVS F31, (R26)
+	FMOVS F7, (R26)
 	ADD $4, R2
 	ADD $4, R26
 	ADD $4, R0
@@ -848,29 +873,40 @@ relu:
 	WORD $0x4e37f4a5 // fmax v5.4s, v5.4s, v23.4s
 	WORD $0x4e37f4c6 // fmax v6.4s, v6.4s, v23.4s
 	WORD $0x4e37f4e7 // fmax v7.4s, v7.4s, v23.4s
+	TBZ $4, R8, residual
+	FMOVS alpha+96(FP), F8
+	WORD $0x4e040509 // dup v9.4s, v8.s[0]
+	WORD $0x4ea9f400 // fmin v0.4s, v0.4s, v9.4s
+	WORD $0x4ea9f421 // fmin v1.4s, v1.4s, v9.4s
+	WORD $0x4ea9f442 // fmin v2.4s, v2.4s, v9.4s
+	WORD $0x4ea9f463 // fmin v3.4s, v3.4s, v9.4s
+	WORD $0x4ea9f484 // fmin v4.4s, v4.4s, v9.4s
+	WORD $0x4ea9f4a5 // fmin v5.4s, v5.4s, v9.4s
+	WORD $0x4ea9f4c6 // fmin v6.4s, v6.4s, v9.4s
+	WORD $0x4ea9f4e7 // fmin v7.4s, v7.4s, v9.4s
 
 residual:
 	CBZ R10, store
 	MOVD res+112(FP), R14
 	MOVD resRow+120(FP), R15
 	LSL $2, R15, R15
-	WORD $0x3dc001c8 // ldr q8, [x14]
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x3dc005c9 // ldr q9, [x14, #16]
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x3dc009d8 // ldr q24, [x14, #32]
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	WORD $0x3dc00dd9 // ldr q25, [x14, #48]
-	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	WORD $0x3dc001d8 // ldr q24, [x14]
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
+	WORD $0x3dc005d9 // ldr q25, [x14, #16]
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	WORD $0x3dc009dc // ldr q28, [x14, #32]
+	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
+	WORD $0x3dc00ddd // ldr q29, [x14, #48]
+	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
 	ADD R15, R14
-	WORD $0x3dc001dc // ldr q28, [x14]
-	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
-	WORD $0x3dc005dd // ldr q29, [x14, #16]
-	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s
-	WORD $0x3dc009da // ldr q26, [x14, #32]
-	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x3dc00ddb // ldr q27, [x14, #48]
-	WORD $0x4e3bd4e7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x3dc001da // ldr q26, [x14]
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x3dc005db // ldr q27, [x14, #16]
+	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x3dc009de // ldr q30, [x14, #32]
+	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
+	WORD $0x3dc00ddf // ldr q31, [x14, #48]
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
 
 store:
 	MOVD c+72(FP), R16
@@ -884,7 +920,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F30
+	FMOVS alpha+96(FP), F10
 	MOVD $buffer-128(SP), R19
 	WORD $0x3d800260 // str q0, [x19]
 	WORD $0x3d800661 // str q1, [x19, #16]
@@ -912,32 +948,34 @@ partialRow:
 	MOVD R20, R3
 
 partialColumn:
-	FMOVS (R2), F31
+	FMOVS (R2), F11
 	TBZ $0, R8, scaleOne
-	FMOVS (R26), F10
-	FADDS F10, F31, F31
+	FMOVS (R26), F12
+	FADDS F12, F11, F11
 
 scaleOne:
 	TBZ $1, R8, biasOne
-	FMULS F30, F31, F31
+	FMULS F10, F11, F11
 
 biasOne:
 	CBZ R9, reluOne
-	FMOVS (R1), F10
-	FADDS F10, F31, F31
+	FMOVS (R1), F12
+	FADDS F12, F11, F11
 
 reluOne:
 	TBZ $2, R8, residualOne
-	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
-	WORD $0x4e2bf7ff // fmax v31.4s, v31.4s, v11.4s
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df56b // fmax v11.4s, v11.4s, v13.4s
+	TBZ $4, R8, residualOne
+	WORD $0x4eaaf56b // fmin v11.4s, v11.4s, v10.4s
 
 residualOne:
 	CBZ R10, storeOne
-	FMOVS (R0), F10
-	FADDS F10, F31, F31
+	FMOVS (R0), F12
+	FADDS F12, F11, F11
 
 storeOne:
-	FMOVS F31, (R26)
+	FMOVS F11, (R26)
 	ADD $4, R2
 	ADD $4, R26
 	ADD $4, R0
@@ -1124,26 +1162,35 @@ relu:
 	WORD $0x4e3ff463 // fmax v3.4s, v3.4s, v31.4s
 	WORD $0x4e3ff484 // fmax v4.4s, v4.4s, v31.4s
 	WORD $0x4e3ff4a5 // fmax v5.4s, v5.4s, v31.4s
+	TBZ $4, R9, residual
+	FMOVS alpha+96(FP), F9
+	WORD $0x4e04052a // dup v10.4s, v9.s[0]
+	WORD $0x4eaaf400 // fmin v0.4s, v0.4s, v10.4s
+	WORD $0x4eaaf421 // fmin v1.4s, v1.4s, v10.4s
+	WORD $0x4eaaf442 // fmin v2.4s, v2.4s, v10.4s
+	WORD $0x4eaaf463 // fmin v3.4s, v3.4s, v10.4s
+	WORD $0x4eaaf484 // fmin v4.4s, v4.4s, v10.4s
+	WORD $0x4eaaf4a5 // fmin v5.4s, v5.4s, v10.4s
 
 residual:
 	CBZ R11, store
 	MOVD res+112(FP), R15
 	MOVD resRow+120(FP), R16
 	LSL $2, R16, R16
-	WORD $0x3dc001e9 // ldr q9, [x15]
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x3dc005ea // ldr q10, [x15, #16]
-	WORD $0x4e2ad421 // fadd v1.4s, v1.4s, v10.4s
-	ADD R16, R15
 	WORD $0x3dc001eb // ldr q11, [x15]
-	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
 	WORD $0x3dc005ec // ldr q12, [x15, #16]
-	WORD $0x4e2cd463 // fadd v3.4s, v3.4s, v12.4s
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
 	ADD R16, R15
 	WORD $0x3dc001ed // ldr q13, [x15]
-	WORD $0x4e2dd484 // fadd v4.4s, v4.4s, v13.4s
+	WORD $0x4e2dd442 // fadd v2.4s, v2.4s, v13.4s
 	WORD $0x3dc005ee // ldr q14, [x15, #16]
-	WORD $0x4e2ed4a5 // fadd v5.4s, v5.4s, v14.4s
+	WORD $0x4e2ed463 // fadd v3.4s, v3.4s, v14.4s
+	ADD R16, R15
+	WORD $0x3dc001e6 // ldr q6, [x15]
+	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
+	WORD $0x3dc005e7 // ldr q7, [x15, #16]
+	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
 
 store:
 	MOVD c+72(FP), R17
@@ -1157,7 +1204,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F6
+	FMOVS alpha+96(FP), F8
 	MOVD $buffer-96(SP), R20
 	WORD $0x3d800280 // str q0, [x20]
 	WORD $0x3d800681 // str q1, [x20, #16]
@@ -1183,32 +1230,34 @@ partialRow:
 	MOVD R21, R4
 
 partialColumn:
-	FMOVS (R3), F7
+	FMOVS (R3), F15
 	TBZ $0, R9, scaleOne
-	FMOVS (R0), F8
-	FADDS F8, F7, F7
+	FMOVS (R0), F16
+	FADDS F16, F15, F15
 
 scaleOne:
 	TBZ $1, R9, biasOne
-	FMULS F6, F7, F7
+	FMULS F8, F15, F15
 
 biasOne:
 	CBZ R10, reluOne
-	FMOVS (R2), F8
-	FADDS F8, F7, F7
+	FMOVS (R2), F16
+	FADDS F16, F15, F15
 
 reluOne:
 	TBZ $2, R9, residualOne
-	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
-	WORD $0x4e2ff4e7 // fmax v7.4s, v7.4s, v15.4s
+	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
+	WORD $0x4e31f5ef // fmax v15.4s, v15.4s, v17.4s
+	TBZ $4, R9, residualOne
+	WORD $0x4ea8f5ef // fmin v15.4s, v15.4s, v8.4s
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R1), F8
-	FADDS F8, F7, F7
+	FMOVS (R1), F16
+	FADDS F16, F15, F15
 
 storeOne:
-	FMOVS F7, (R0)
+	FMOVS F15, (R0)
 	ADD $4, R3
 	ADD $4, R0
 	ADD $4, R1
@@ -1468,38 +1517,53 @@ relu:
 	WORD $0x4e30f529 // fmax v9.4s, v9.4s, v16.4s
 	WORD $0x4e30f54a // fmax v10.4s, v10.4s, v16.4s
 	WORD $0x4e30f56b // fmax v11.4s, v11.4s, v16.4s
+	TBZ $4, R9, residual
+	FMOVS alpha+96(FP), F19
+	WORD $0x4e040674 // dup v20.4s, v19.s[0]
+	WORD $0x4eb4f400 // fmin v0.4s, v0.4s, v20.4s
+	WORD $0x4eb4f421 // fmin v1.4s, v1.4s, v20.4s
+	WORD $0x4eb4f442 // fmin v2.4s, v2.4s, v20.4s
+	WORD $0x4eb4f463 // fmin v3.4s, v3.4s, v20.4s
+	WORD $0x4eb4f484 // fmin v4.4s, v4.4s, v20.4s
+	WORD $0x4eb4f4a5 // fmin v5.4s, v5.4s, v20.4s
+	WORD $0x4eb4f4c6 // fmin v6.4s, v6.4s, v20.4s
+	WORD $0x4eb4f4e7 // fmin v7.4s, v7.4s, v20.4s
+	WORD $0x4eb4f508 // fmin v8.4s, v8.4s, v20.4s
+	WORD $0x4eb4f529 // fmin v9.4s, v9.4s, v20.4s
+	WORD $0x4eb4f54a // fmin v10.4s, v10.4s, v20.4s
+	WORD $0x4eb4f56b // fmin v11.4s, v11.4s, v20.4s
 
 residual:
 	CBZ R11, store
 	MOVD res+112(FP), R15
 	MOVD resRow+120(FP), R16
 	LSL $2, R16, R16
-	WORD $0x3dc001f3 // ldr q19, [x15]
-	WORD $0x4e33d400 // fadd v0.4s, v0.4s, v19.4s
-	WORD $0x3dc005f4 // ldr q20, [x15, #16]
-	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s
-	WORD $0x3dc009f5 // ldr q21, [x15, #32]
-	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s
-	WORD $0x3dc00df6 // ldr q22, [x15, #48]
-	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s
+	WORD $0x3dc001f5 // ldr q21, [x15]
+	WORD $0x4e35d400 // fadd v0.4s, v0.4s, v21.4s
+	WORD $0x3dc005f6 // ldr q22, [x15, #16]
+	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s
+	WORD $0x3dc009f7 // ldr q23, [x15, #32]
+	WORD $0x4e37d442 // fadd v2.4s, v2.4s, v23.4s
+	WORD $0x3dc00df8 // ldr q24, [x15, #48]
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
 	ADD R16, R15
-	WORD $0x3dc001f7 // ldr q23, [x15]
-	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
-	WORD $0x3dc005f8 // ldr q24, [x15, #16]
-	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s
-	WORD $0x3dc009f9 // ldr q25, [x15, #32]
-	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s
-	WORD $0x3dc00dfa // ldr q26, [x15, #48]
-	WORD $0x4e3ad4e7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x3dc001f9 // ldr q25, [x15]
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s
+	WORD $0x3dc005fa // ldr q26, [x15, #16]
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x3dc009fb // ldr q27, [x15, #32]
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s
+	WORD $0x3dc00dfc // ldr q28, [x15, #48]
+	WORD $0x4e3cd4e7 // fadd v7.4s, v7.4s, v28.4s
 	ADD R16, R15
-	WORD $0x3dc001fb // ldr q27, [x15]
-	WORD $0x4e3bd508 // fadd v8.4s, v8.4s, v27.4s
-	WORD $0x3dc005fc // ldr q28, [x15, #16]
-	WORD $0x4e3cd529 // fadd v9.4s, v9.4s, v28.4s
-	WORD $0x3dc009ec // ldr q12, [x15, #32]
-	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
-	WORD $0x3dc00ded // ldr q13, [x15, #48]
-	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
+	WORD $0x3dc001ec // ldr q12, [x15]
+	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
+	WORD $0x3dc005ed // ldr q13, [x15, #16]
+	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
+	WORD $0x3dc009ee // ldr q14, [x15, #32]
+	WORD $0x4e2ed54a // fadd v10.4s, v10.4s, v14.4s
+	WORD $0x3dc00dfd // ldr q29, [x15, #48]
+	WORD $0x4e3dd56b // fadd v11.4s, v11.4s, v29.4s
 
 store:
 	MOVD c+72(FP), R17
@@ -1516,7 +1580,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F14
+	FMOVS alpha+96(FP), F30
 	MOVD $buffer-192(SP), R20
 	WORD $0x3d800280 // str q0, [x20]
 	WORD $0x3d800681 // str q1, [x20, #16]
@@ -1548,32 +1612,34 @@ partialRow:
 	MOVD R21, R4
 
 partialColumn:
-	FMOVS (R3), F29
+	FMOVS (R3), F17
 	TBZ $0, R9, scaleOne
-	FMOVS (R0), F30
-	FADDS F30, F29, F29
+	FMOVS (R0), F18
+	FADDS F18, F17, F17
 
 scaleOne:
 	TBZ $1, R9, biasOne
-	FMULS F14, F29, F29
+	FMULS F30, F17, F17
 
 biasOne:
 	CBZ R10, reluOne
-	FMOVS (R2), F30
-	FADDS F30, F29, F29
+	FMOVS (R2), F18
+	FADDS F18, F17, F17
 
 reluOne:
 	TBZ $2, R9, residualOne
-	WORD $0x6f00e411 // movi v17.2d, #0000000000000000
-	WORD $0x4e31f7bd // fmax v29.4s, v29.4s, v17.4s
+	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
+	WORD $0x4e3ff631 // fmax v17.4s, v17.4s, v31.4s
+	TBZ $4, R9, residualOne
+	WORD $0x4ebef631 // fmin v17.4s, v17.4s, v30.4s
 
 residualOne:
 	CBZ R11, storeOne
-	FMOVS (R1), F30
-	FADDS F30, F29, F29
+	FMOVS (R1), F18
+	FADDS F18, F17, F17
 
 storeOne:
-	FMOVS F29, (R0)
+	FMOVS F17, (R0)
 	ADD $4, R3
 	ADD $4, R0
 	ADD $4, R1
@@ -1786,31 +1852,42 @@ relu:
 	WORD $0x4e31f4a5 // fmax v5.4s, v5.4s, v17.4s
 	WORD $0x4e31f4c6 // fmax v6.4s, v6.4s, v17.4s
 	WORD $0x4e31f4e7 // fmax v7.4s, v7.4s, v17.4s
+	TBZ $4, R10, residual
+	FMOVS alpha+96(FP), F8
+	WORD $0x4e040509 // dup v9.4s, v8.s[0]
+	WORD $0x4ea9f400 // fmin v0.4s, v0.4s, v9.4s
+	WORD $0x4ea9f421 // fmin v1.4s, v1.4s, v9.4s
+	WORD $0x4ea9f442 // fmin v2.4s, v2.4s, v9.4s
+	WORD $0x4ea9f463 // fmin v3.4s, v3.4s, v9.4s
+	WORD $0x4ea9f484 // fmin v4.4s, v4.4s, v9.4s
+	WORD $0x4ea9f4a5 // fmin v5.4s, v5.4s, v9.4s
+	WORD $0x4ea9f4c6 // fmin v6.4s, v6.4s, v9.4s
+	WORD $0x4ea9f4e7 // fmin v7.4s, v7.4s, v9.4s
 
 residual:
 	CBZ R12, store
 	MOVD res+112(FP), R16
 	MOVD resRow+120(FP), R17
 	LSL $2, R17, R17
-	WORD $0x3dc00208 // ldr q8, [x16]
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x3dc00609 // ldr q9, [x16, #16]
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	ADD R17, R16
 	WORD $0x3dc0020a // ldr q10, [x16]
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
 	WORD $0x3dc0060b // ldr q11, [x16, #16]
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	WORD $0x4e2bd421 // fadd v1.4s, v1.4s, v11.4s
 	ADD R17, R16
 	WORD $0x3dc00212 // ldr q18, [x16]
-	WORD $0x4e32d484 // fadd v4.4s, v4.4s, v18.4s
+	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
 	WORD $0x3dc00613 // ldr q19, [x16, #16]
-	WORD $0x4e33d4a5 // fadd v5.4s, v5.4s, v19.4s
+	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
 	ADD R17, R16
 	WORD $0x3dc00214 // ldr q20, [x16]
-	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
 	WORD $0x3dc00615 // ldr q21, [x16, #16]
-	WORD $0x4e35d4e7 // fadd v7.4s, v7.4s, v21.4s
+	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
+	ADD R17, R16
+	WORD $0x3dc00216 // ldr q22, [x16]
+	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s
+	WORD $0x3dc00617 // ldr q23, [x16, #16]
+	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
 
 store:
 	MOVD c+72(FP), R19
@@ -1826,7 +1903,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F22
+	FMOVS alpha+96(FP), F24
 	MOVD $buffer-128(SP), R21
 	WORD $0x3d8002a0 // str q0, [x21]
 	WORD $0x3d8006a1 // str q1, [x21, #16]
@@ -1854,32 +1931,34 @@ partialRow:
 	MOVD R22, R5
 
 partialColumn:
-	FMOVS (R4), F23
+	FMOVS (R4), F25
 	TBZ $0, R10, scaleOne
-	FMOVS (R1), F24
-	FADDS F24, F23, F23
+	FMOVS (R1), F26
+	FADDS F26, F25, F25
 
 scaleOne:
 	TBZ $1, R10, biasOne
-	FMULS F22, F23, F23
+	FMULS F24, F25, F25
 
 biasOne:
 	CBZ R11, reluOne
-	FMOVS (R3), F24
-	FADDS F24, F23, F23
+	FMOVS (R3), F26
+	FADDS F26, F25, F25
 
 reluOne:
 	TBZ $2, R10, residualOne
-	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
-	WORD $0x4e39f6f7 // fmax v23.4s, v23.4s, v25.4s
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x4e3bf739 // fmax v25.4s, v25.4s, v27.4s
+	TBZ $4, R10, residualOne
+	WORD $0x4eb8f739 // fmin v25.4s, v25.4s, v24.4s
 
 residualOne:
 	CBZ R12, storeOne
-	FMOVS (R2), F24
-	FADDS F24, F23, F23
+	FMOVS (R2), F26
+	FADDS F26, F25, F25
 
 storeOne:
-	FMOVS F23, (R1)
+	FMOVS F25, (R1)
 	ADD $4, R4
 	ADD $4, R1
 	ADD $4, R2
@@ -2187,47 +2266,66 @@ relu:
 	WORD $0x4e33f5ad // fmax v13.4s, v13.4s, v19.4s
 	WORD $0x4e33f5ce // fmax v14.4s, v14.4s, v19.4s
 	WORD $0x4e33f5ef // fmax v15.4s, v15.4s, v19.4s
+	TBZ $4, R10, residual
+	FMOVS alpha+96(FP), F22
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]
+	WORD $0x4eb7f400 // fmin v0.4s, v0.4s, v23.4s
+	WORD $0x4eb7f421 // fmin v1.4s, v1.4s, v23.4s
+	WORD $0x4eb7f442 // fmin v2.4s, v2.4s, v23.4s
+	WORD $0x4eb7f463 // fmin v3.4s, v3.4s, v23.4s
+	WORD $0x4eb7f484 // fmin v4.4s, v4.4s, v23.4s
+	WORD $0x4eb7f4a5 // fmin v5.4s, v5.4s, v23.4s
+	WORD $0x4eb7f4c6 // fmin v6.4s, v6.4s, v23.4s
+	WORD $0x4eb7f4e7 // fmin v7.4s, v7.4s, v23.4s
+	WORD $0x4eb7f508 // fmin v8.4s, v8.4s, v23.4s
+	WORD $0x4eb7f529 // fmin v9.4s, v9.4s, v23.4s
+	WORD $0x4eb7f54a // fmin v10.4s, v10.4s, v23.4s
+	WORD $0x4eb7f56b // fmin v11.4s, v11.4s, v23.4s
+	WORD $0x4eb7f58c // fmin v12.4s, v12.4s, v23.4s
+	WORD $0x4eb7f5ad // fmin v13.4s, v13.4s, v23.4s
+	WORD $0x4eb7f5ce // fmin v14.4s, v14.4s, v23.4s
+	WORD $0x4eb7f5ef // fmin v15.4s, v15.4s, v23.4s
 
 residual:
 	CBZ R12, store
 	MOVD res+112(FP), R16
 	MOVD resRow+120(FP), R17
 	LSL $2, R17, R17
-	WORD $0x3dc00216 // ldr q22, [x16]
-	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s
-	WORD $0x3dc00617 // ldr q23, [x16, #16]
-	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
-	WORD $0x3dc00a1c // ldr q28, [x16, #32]
-	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
-	WORD $0x3dc00e1d // ldr q29, [x16, #48]
-	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
+	WORD $0x3dc0021c // ldr q28, [x16]
+	WORD $0x4e3cd400 // fadd v0.4s, v0.4s, v28.4s
+	WORD $0x3dc0061d // ldr q29, [x16, #16]
+	WORD $0x4e3dd421 // fadd v1.4s, v1.4s, v29.4s
+	WORD $0x3dc00a18 // ldr q24, [x16, #32]
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x3dc00e19 // ldr q25, [x16, #48]
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
 	ADD R17, R16
-	WORD $0x3dc00218 // ldr q24, [x16]
-	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x3dc00619 // ldr q25, [x16, #16]
-	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x3dc00a1a // ldr q26, [x16, #32]
-	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x3dc00e1b // ldr q27, [x16, #48]
-	WORD $0x4e3bd4e7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x3dc0021a // ldr q26, [x16]
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x3dc0061b // ldr q27, [x16, #16]
+	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x3dc00a1e // ldr q30, [x16, #32]
+	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
+	WORD $0x3dc00e1f // ldr q31, [x16, #48]
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
 	ADD R17, R16
-	WORD $0x3dc0021e // ldr q30, [x16]
-	WORD $0x4e3ed508 // fadd v8.4s, v8.4s, v30.4s
-	WORD $0x3dc0061f // ldr q31, [x16, #16]
-	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
-	WORD $0x3dc00a14 // ldr q20, [x16, #32]
-	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s
-	WORD $0x3dc00e15 // ldr q21, [x16, #48]
-	WORD $0x4e35d56b // fadd v11.4s, v11.4s, v21.4s
+	WORD $0x3dc00214 // ldr q20, [x16]
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s
+	WORD $0x3dc00615 // ldr q21, [x16, #16]
+	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s
+	WORD $0x3dc00a10 // ldr q16, [x16, #32]
+	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
+	WORD $0x3dc00e11 // ldr q17, [x16, #48]
+	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
 	ADD R17, R16
-	WORD $0x3dc00210 // ldr q16, [x16]
-	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s
-	WORD $0x3dc00611 // ldr q17, [x16, #16]
-	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s
-	WORD $0x3dc00a12 // ldr q18, [x16, #32]
-	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s
-	WORD $0x3dc00e13 // ldr q19, [x16, #48]
-	WORD $0x4e33d5ef // fadd v15.4s, v15.4s, v19.4s
+	WORD $0x3dc00212 // ldr q18, [x16]
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
+	WORD $0x3dc00613 // ldr q19, [x16, #16]
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s
+	WORD $0x3dc00a16 // ldr q22, [x16, #32]
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	WORD $0x3dc00e17 // ldr q23, [x16, #48]
+	WORD $0x4e37d5ef // fadd v15.4s, v15.4s, v23.4s
 
 store:
 	MOVD c+72(FP), R19
@@ -2247,7 +2345,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F22
+	FMOVS alpha+96(FP), F28
 	MOVD $buffer-256(SP), R21
 	WORD $0x3d8002a0 // str q0, [x21]
 	WORD $0x3d8006a1 // str q1, [x21, #16]
@@ -2283,32 +2381,34 @@ partialRow:
 	MOVD R22, R5
 
 partialColumn:
-	FMOVS (R4), F23
+	FMOVS (R4), F29
 	TBZ $0, R10, scaleOne
-	FMOVS (R1), F28
-	FADDS F28, F23, F23
+	FMOVS (R1), F24
+	FADDS F24, F29, F29
 
 scaleOne:
 	TBZ $1, R10, biasOne
-	FMULS F22, F23, F23
+	FMULS F28, F29, F29
 
 biasOne:
 	CBZ R11, reluOne
-	FMOVS (R3), F28
-	FADDS F28, F23, F23
+	FMOVS (R3), F24
+	FADDS F24, F29, F29
 
 reluOne:
 	TBZ $2, R10, residualOne
-	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
-	WORD $0x4e3df6f7 // fmax v23.4s, v23.4s, v29.4s
+	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
+	WORD $0x4e39f7bd // fmax v29.4s, v29.4s, v25.4s
+	TBZ $4, R10, residualOne
+	WORD $0x4ebcf7bd // fmin v29.4s, v29.4s, v28.4s
 
 residualOne:
 	CBZ R12, storeOne
-	FMOVS (R2), F28
-	FADDS F28, F23, F23
+	FMOVS (R2), F24
+	FADDS F24, F29, F29
 
 storeOne:
-	FMOVS F23, (R1)
+	FMOVS F29, (R1)
 	ADD $4, R4
 	ADD $4, R1
 	ADD $4, R2
@@ -2547,36 +2647,49 @@ relu:
 	WORD $0x4e35f4e7 // fmax v7.4s, v7.4s, v21.4s
 	WORD $0x4e35f508 // fmax v8.4s, v8.4s, v21.4s
 	WORD $0x4e35f529 // fmax v9.4s, v9.4s, v21.4s
+	TBZ $4, R11, residual
+	FMOVS alpha+96(FP), F22
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]
+	WORD $0x4eb7f400 // fmin v0.4s, v0.4s, v23.4s
+	WORD $0x4eb7f421 // fmin v1.4s, v1.4s, v23.4s
+	WORD $0x4eb7f442 // fmin v2.4s, v2.4s, v23.4s
+	WORD $0x4eb7f463 // fmin v3.4s, v3.4s, v23.4s
+	WORD $0x4eb7f484 // fmin v4.4s, v4.4s, v23.4s
+	WORD $0x4eb7f4a5 // fmin v5.4s, v5.4s, v23.4s
+	WORD $0x4eb7f4c6 // fmin v6.4s, v6.4s, v23.4s
+	WORD $0x4eb7f4e7 // fmin v7.4s, v7.4s, v23.4s
+	WORD $0x4eb7f508 // fmin v8.4s, v8.4s, v23.4s
+	WORD $0x4eb7f529 // fmin v9.4s, v9.4s, v23.4s
 
 residual:
 	CBZ R13, store
 	MOVD res+112(FP), R17
 	MOVD resRow+120(FP), R19
 	LSL $2, R19, R19
-	WORD $0x3dc00236 // ldr q22, [x17]
-	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s
-	WORD $0x3dc00637 // ldr q23, [x17, #16]
-	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
-	ADD R19, R17
 	WORD $0x3dc00238 // ldr q24, [x17]
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
 	WORD $0x3dc00639 // ldr q25, [x17, #16]
-	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
 	ADD R19, R17
 	WORD $0x3dc0023a // ldr q26, [x17]
-	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
 	WORD $0x3dc0063b // ldr q27, [x17, #16]
-	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
 	ADD R19, R17
 	WORD $0x3dc0023c // ldr q28, [x17]
-	WORD $0x4e3cd4c6 // fadd v6.4s, v6.4s, v28.4s
+	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
 	WORD $0x3dc0063d // ldr q29, [x17, #16]
-	WORD $0x4e3dd4e7 // fadd v7.4s, v7.4s, v29.4s
+	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s
 	ADD R19, R17
 	WORD $0x3dc0023e // ldr q30, [x17]
-	WORD $0x4e3ed508 // fadd v8.4s, v8.4s, v30.4s
+	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
 	WORD $0x3dc0063f // ldr q31, [x17, #16]
-	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	ADD R19, R17
+	WORD $0x3dc0022f // ldr q15, [x17]
+	WORD $0x4e2fd508 // fadd v8.4s, v8.4s, v15.4s
+	WORD $0x3dc00630 // ldr q16, [x17, #16]
+	WORD $0x4e30d529 // fadd v9.4s, v9.4s, v16.4s
 
 store:
 	MOVD c+72(FP), R20
@@ -2594,7 +2707,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F15
+	FMOVS alpha+96(FP), F17
 	MOVD $buffer-160(SP), R22
 	WORD $0x3d8002c0 // str q0, [x22]
 	WORD $0x3d8006c1 // str q1, [x22, #16]
@@ -2624,32 +2737,34 @@ partialRow:
 	MOVD R23, R6
 
 partialColumn:
-	FMOVS (R5), F16
+	FMOVS (R5), F18
 	TBZ $0, R11, scaleOne
-	FMOVS (R2), F17
-	FADDS F17, F16, F16
+	FMOVS (R2), F19
+	FADDS F19, F18, F18
 
 scaleOne:
 	TBZ $1, R11, biasOne
-	FMULS F15, F16, F16
+	FMULS F17, F18, F18
 
 biasOne:
 	CBZ R12, reluOne
-	FMOVS (R4), F17
-	FADDS F17, F16, F16
+	FMOVS (R4), F19
+	FADDS F19, F18, F18
 
 reluOne:
 	TBZ $2, R11, residualOne
-	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
-	WORD $0x4e32f610 // fmax v16.4s, v16.4s, v18.4s
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x4e34f652 // fmax v18.4s, v18.4s, v20.4s
+	TBZ $4, R11, residualOne
+	WORD $0x4eb1f652 // fmin v18.4s, v18.4s, v17.4s
 
 residualOne:
 	CBZ R13, storeOne
-	FMOVS (R3), F17
-	FADDS F17, F16, F16
+	FMOVS (R3), F19
+	FADDS F19, F18, F18
 
 storeOne:
-	FMOVS F16, (R2)
+	FMOVS F18, (R2)
 	ADD $4, R5
 	ADD $4, R2
 	ADD $4, R3
@@ -3011,56 +3126,79 @@ relu:
 	WORD $0x4e39f631 // fmax v17.4s, v17.4s, v25.4s
 	WORD $0x4e39f652 // fmax v18.4s, v18.4s, v25.4s
 	WORD $0x4e39f673 // fmax v19.4s, v19.4s, v25.4s
+	TBZ $4, R13, residual
+	FMOVS alpha+96(FP), F26
+	WORD $0x4e040754 // dup v20.4s, v26.s[0]
+	WORD $0x4eb4f400 // fmin v0.4s, v0.4s, v20.4s
+	WORD $0x4eb4f421 // fmin v1.4s, v1.4s, v20.4s
+	WORD $0x4eb4f442 // fmin v2.4s, v2.4s, v20.4s
+	WORD $0x4eb4f463 // fmin v3.4s, v3.4s, v20.4s
+	WORD $0x4eb4f484 // fmin v4.4s, v4.4s, v20.4s
+	WORD $0x4eb4f4a5 // fmin v5.4s, v5.4s, v20.4s
+	WORD $0x4eb4f4c6 // fmin v6.4s, v6.4s, v20.4s
+	WORD $0x4eb4f4e7 // fmin v7.4s, v7.4s, v20.4s
+	WORD $0x4eb4f508 // fmin v8.4s, v8.4s, v20.4s
+	WORD $0x4eb4f529 // fmin v9.4s, v9.4s, v20.4s
+	WORD $0x4eb4f54a // fmin v10.4s, v10.4s, v20.4s
+	WORD $0x4eb4f56b // fmin v11.4s, v11.4s, v20.4s
+	WORD $0x4eb4f58c // fmin v12.4s, v12.4s, v20.4s
+	WORD $0x4eb4f5ad // fmin v13.4s, v13.4s, v20.4s
+	WORD $0x4eb4f5ce // fmin v14.4s, v14.4s, v20.4s
+	WORD $0x4eb4f5ef // fmin v15.4s, v15.4s, v20.4s
+	WORD $0x4eb4f610 // fmin v16.4s, v16.4s, v20.4s
+	WORD $0x4eb4f631 // fmin v17.4s, v17.4s, v20.4s
+	WORD $0x4eb4f652 // fmin v18.4s, v18.4s, v20.4s
+	WORD $0x4eb4f673 // fmin v19.4s, v19.4s, v20.4s
 
 residual:
 	CBZ R15, store
 	MOVD res+112(FP), R20
 	MOVD resRow+120(FP), R21
 	LSL $2, R21, R21
-	WORD $0x3dc0029a // ldr q26, [x20]
-	WORD $0x4e3ad400 // fadd v0.4s, v0.4s, v26.4s
-	WORD $0x3dc00694 // ldr q20, [x20, #16]
-	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s
-	WORD $0x3dc00a95 // ldr q21, [x20, #32]
-	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s
-	WORD $0x3dc00e9b // ldr q27, [x20, #48]
-	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
+	WORD $0x3dc00295 // ldr q21, [x20]
+	WORD $0x4e35d400 // fadd v0.4s, v0.4s, v21.4s
+	WORD $0x3dc0069b // ldr q27, [x20, #16]
+	WORD $0x4e3bd421 // fadd v1.4s, v1.4s, v27.4s
+	WORD $0x3dc00a9c // ldr q28, [x20, #32]
+	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
+	WORD $0x3dc00e9d // ldr q29, [x20, #48]
+	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
 	ADD R21, R20
-	WORD $0x3dc0029c // ldr q28, [x20]
-	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
-	WORD $0x3dc0069d // ldr q29, [x20, #16]
-	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s
-	WORD $0x3dc00a9e // ldr q30, [x20, #32]
-	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
-	WORD $0x3dc00e9f // ldr q31, [x20, #48]
-	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	WORD $0x3dc0029e // ldr q30, [x20]
+	WORD $0x4e3ed484 // fadd v4.4s, v4.4s, v30.4s
+	WORD $0x3dc0069f // ldr q31, [x20, #16]
+	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
+	WORD $0x3dc00a96 // ldr q22, [x20, #32]
+	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s
+	WORD $0x3dc00e97 // ldr q23, [x20, #48]
+	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
 	ADD R21, R20
-	WORD $0x3dc00296 // ldr q22, [x20]
-	WORD $0x4e36d508 // fadd v8.4s, v8.4s, v22.4s
-	WORD $0x3dc00697 // ldr q23, [x20, #16]
-	WORD $0x4e37d529 // fadd v9.4s, v9.4s, v23.4s
-	WORD $0x3dc00a98 // ldr q24, [x20, #32]
-	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s
-	WORD $0x3dc00e99 // ldr q25, [x20, #48]
-	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
+	WORD $0x3dc00298 // ldr q24, [x20]
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s
+	WORD $0x3dc00699 // ldr q25, [x20, #16]
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x3dc00a9a // ldr q26, [x20, #32]
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s
+	WORD $0x3dc00e94 // ldr q20, [x20, #48]
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s
 	ADD R21, R20
-	WORD $0x3dc0029a // ldr q26, [x20]
-	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s
-	WORD $0x3dc00694 // ldr q20, [x20, #16]
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s
-	WORD $0x3dc00a95 // ldr q21, [x20, #32]
-	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s
-	WORD $0x3dc00e9b // ldr q27, [x20, #48]
-	WORD $0x4e3bd5ef // fadd v15.4s, v15.4s, v27.4s
+	WORD $0x3dc00295 // ldr q21, [x20]
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s
+	WORD $0x3dc0069b // ldr q27, [x20, #16]
+	WORD $0x4e3bd5ad // fadd v13.4s, v13.4s, v27.4s
+	WORD $0x3dc00a9c // ldr q28, [x20, #32]
+	WORD $0x4e3cd5ce // fadd v14.4s, v14.4s, v28.4s
+	WORD $0x3dc00e9d // ldr q29, [x20, #48]
+	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
 	ADD R21, R20
-	WORD $0x3dc0029c // ldr q28, [x20]
-	WORD $0x4e3cd610 // fadd v16.4s, v16.4s, v28.4s
-	WORD $0x3dc0069d // ldr q29, [x20, #16]
-	WORD $0x4e3dd631 // fadd v17.4s, v17.4s, v29.4s
-	WORD $0x3dc00a9e // ldr q30, [x20, #32]
-	WORD $0x4e3ed652 // fadd v18.4s, v18.4s, v30.4s
-	WORD $0x3dc00e9f // ldr q31, [x20, #48]
-	WORD $0x4e3fd673 // fadd v19.4s, v19.4s, v31.4s
+	WORD $0x3dc0029e // ldr q30, [x20]
+	WORD $0x4e3ed610 // fadd v16.4s, v16.4s, v30.4s
+	WORD $0x3dc0069f // ldr q31, [x20, #16]
+	WORD $0x4e3fd631 // fadd v17.4s, v17.4s, v31.4s
+	WORD $0x3dc00a96 // ldr q22, [x20, #32]
+	WORD $0x4e36d652 // fadd v18.4s, v18.4s, v22.4s
+	WORD $0x3dc00e97 // ldr q23, [x20, #48]
+	WORD $0x4e37d673 // fadd v19.4s, v19.4s, v23.4s
 
 store:
 	MOVD c+72(FP), R22
@@ -3083,7 +3221,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F22
+	FMOVS alpha+96(FP), F24
 	MOVD $buffer-320(SP), R24
 	WORD $0x3d800300 // str q0, [x24]
 	WORD $0x3d800701 // str q1, [x24, #16]
@@ -3123,32 +3261,34 @@ partialRow:
 	MOVD R25, R6
 
 partialColumn:
-	FMOVS (R5), F23
+	FMOVS (R5), F25
 	TBZ $0, R13, scaleOne
-	FMOVS (R2), F24
-	FADDS F24, F23, F23
+	FMOVS (R2), F26
+	FADDS F26, F25, F25
 
 scaleOne:
 	TBZ $1, R13, biasOne
-	FMULS F22, F23, F23
+	FMULS F24, F25, F25
 
 biasOne:
 	CBZ R14, reluOne
-	FMOVS (R4), F24
-	FADDS F24, F23, F23
+	FMOVS (R4), F26
+	FADDS F26, F25, F25
 
 reluOne:
 	TBZ $2, R13, residualOne
-	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
-	WORD $0x4e39f6f7 // fmax v23.4s, v23.4s, v25.4s
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x4e34f739 // fmax v25.4s, v25.4s, v20.4s
+	TBZ $4, R13, residualOne
+	WORD $0x4eb8f739 // fmin v25.4s, v25.4s, v24.4s
 
 residualOne:
 	CBZ R15, storeOne
-	FMOVS (R3), F24
-	FADDS F24, F23, F23
+	FMOVS (R3), F26
+	FADDS F26, F25, F25
 
 storeOne:
-	FMOVS F23, (R2)
+	FMOVS F25, (R2)
 	ADD $4, R5
 	ADD $4, R2
 	ADD $4, R3
@@ -3413,41 +3553,56 @@ relu:
 	WORD $0x4e3df529 // fmax v9.4s, v9.4s, v29.4s
 	WORD $0x4e3df54a // fmax v10.4s, v10.4s, v29.4s
 	WORD $0x4e3df56b // fmax v11.4s, v11.4s, v29.4s
+	TBZ $4, R12, residual
+	FMOVS alpha+96(FP), F30
+	WORD $0x4e0407df // dup v31.4s, v30.s[0]
+	WORD $0x4ebff400 // fmin v0.4s, v0.4s, v31.4s
+	WORD $0x4ebff421 // fmin v1.4s, v1.4s, v31.4s
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x4ebff463 // fmin v3.4s, v3.4s, v31.4s
+	WORD $0x4ebff484 // fmin v4.4s, v4.4s, v31.4s
+	WORD $0x4ebff4a5 // fmin v5.4s, v5.4s, v31.4s
+	WORD $0x4ebff4c6 // fmin v6.4s, v6.4s, v31.4s
+	WORD $0x4ebff4e7 // fmin v7.4s, v7.4s, v31.4s
+	WORD $0x4ebff508 // fmin v8.4s, v8.4s, v31.4s
+	WORD $0x4ebff529 // fmin v9.4s, v9.4s, v31.4s
+	WORD $0x4ebff54a // fmin v10.4s, v10.4s, v31.4s
+	WORD $0x4ebff56b // fmin v11.4s, v11.4s, v31.4s
 
 residual:
 	CBZ R14, store
 	MOVD res+112(FP), R19
 	MOVD resRow+120(FP), R20
 	LSL $2, R20, R20
-	WORD $0x3dc0027e // ldr q30, [x19]
-	WORD $0x4e3ed400 // fadd v0.4s, v0.4s, v30.4s
-	WORD $0x3dc0067f // ldr q31, [x19, #16]
-	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
-	ADD R20, R19
 	WORD $0x3dc00272 // ldr q18, [x19]
-	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
+	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s
 	WORD $0x3dc00673 // ldr q19, [x19, #16]
-	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
+	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s
 	ADD R20, R19
 	WORD $0x3dc00274 // ldr q20, [x19]
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
+	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
 	WORD $0x3dc00675 // ldr q21, [x19, #16]
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
 	ADD R20, R19
 	WORD $0x3dc00276 // ldr q22, [x19]
-	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s
+	WORD $0x4e36d484 // fadd v4.4s, v4.4s, v22.4s
 	WORD $0x3dc00677 // ldr q23, [x19, #16]
-	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
 	ADD R20, R19
 	WORD $0x3dc0026c // ldr q12, [x19]
-	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
+	WORD $0x4e2cd4c6 // fadd v6.4s, v6.4s, v12.4s
 	WORD $0x3dc0066d // ldr q13, [x19, #16]
-	WORD $0x4e2dd529 // fadd v9.4s, v9.4s, v13.4s
+	WORD $0x4e2dd4e7 // fadd v7.4s, v7.4s, v13.4s
 	ADD R20, R19
 	WORD $0x3dc0026e // ldr q14, [x19]
-	WORD $0x4e2ed54a // fadd v10.4s, v10.4s, v14.4s
+	WORD $0x4e2ed508 // fadd v8.4s, v8.4s, v14.4s
 	WORD $0x3dc0066f // ldr q15, [x19, #16]
-	WORD $0x4e2fd56b // fadd v11.4s, v11.4s, v15.4s
+	WORD $0x4e2fd529 // fadd v9.4s, v9.4s, v15.4s
+	ADD R20, R19
+	WORD $0x3dc00270 // ldr q16, [x19]
+	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
+	WORD $0x3dc00671 // ldr q17, [x19, #16]
+	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
 
 store:
 	MOVD c+72(FP), R21
@@ -3467,7 +3622,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F16
+	FMOVS alpha+96(FP), F24
 	MOVD $buffer-192(SP), R23
 	WORD $0x3d8002e0 // str q0, [x23]
 	WORD $0x3d8006e1 // str q1, [x23, #16]
@@ -3499,32 +3654,34 @@ partialRow:
 	MOVD R24, R7
 
 partialColumn:
-	FMOVS (R6), F17
+	FMOVS (R6), F25
 	TBZ $0, R12, scaleOne
-	FMOVS (R3), F24
-	FADDS F24, F17, F17
+	FMOVS (R3), F26
+	FADDS F26, F25, F25
 
 scaleOne:
 	TBZ $1, R12, biasOne
-	FMULS F16, F17, F17
+	FMULS F24, F25, F25
 
 biasOne:
 	CBZ R13, reluOne
-	FMOVS (R5), F24
-	FADDS F24, F17, F17
+	FMOVS (R5), F26
+	FADDS F26, F25, F25
 
 reluOne:
 	TBZ $2, R12, residualOne
-	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
-	WORD $0x4e39f631 // fmax v17.4s, v17.4s, v25.4s
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x4e3bf739 // fmax v25.4s, v25.4s, v27.4s
+	TBZ $4, R12, residualOne
+	WORD $0x4eb8f739 // fmin v25.4s, v25.4s, v24.4s
 
 residualOne:
 	CBZ R14, storeOne
-	FMOVS (R4), F24
-	FADDS F24, F17, F17
+	FMOVS (R4), F26
+	FADDS F26, F25, F25
 
 storeOne:
-	FMOVS F17, (R3)
+	FMOVS F25, (R3)
 	ADD $4, R6
 	ADD $4, R3
 	ADD $4, R4
@@ -3934,65 +4091,92 @@ relu:
 	WORD $0x4e3df6b5 // fmax v21.4s, v21.4s, v29.4s
 	WORD $0x4e3df6d6 // fmax v22.4s, v22.4s, v29.4s
 	WORD $0x4e3df6f7 // fmax v23.4s, v23.4s, v29.4s
+	TBZ $4, R14, residual
+	FMOVS alpha+96(FP), F30
+	WORD $0x4e0407df // dup v31.4s, v30.s[0]
+	WORD $0x4ebff400 // fmin v0.4s, v0.4s, v31.4s
+	WORD $0x4ebff421 // fmin v1.4s, v1.4s, v31.4s
+	WORD $0x4ebff442 // fmin v2.4s, v2.4s, v31.4s
+	WORD $0x4ebff463 // fmin v3.4s, v3.4s, v31.4s
+	WORD $0x4ebff484 // fmin v4.4s, v4.4s, v31.4s
+	WORD $0x4ebff4a5 // fmin v5.4s, v5.4s, v31.4s
+	WORD $0x4ebff4c6 // fmin v6.4s, v6.4s, v31.4s
+	WORD $0x4ebff4e7 // fmin v7.4s, v7.4s, v31.4s
+	WORD $0x4ebff508 // fmin v8.4s, v8.4s, v31.4s
+	WORD $0x4ebff529 // fmin v9.4s, v9.4s, v31.4s
+	WORD $0x4ebff54a // fmin v10.4s, v10.4s, v31.4s
+	WORD $0x4ebff56b // fmin v11.4s, v11.4s, v31.4s
+	WORD $0x4ebff58c // fmin v12.4s, v12.4s, v31.4s
+	WORD $0x4ebff5ad // fmin v13.4s, v13.4s, v31.4s
+	WORD $0x4ebff5ce // fmin v14.4s, v14.4s, v31.4s
+	WORD $0x4ebff5ef // fmin v15.4s, v15.4s, v31.4s
+	WORD $0x4ebff610 // fmin v16.4s, v16.4s, v31.4s
+	WORD $0x4ebff631 // fmin v17.4s, v17.4s, v31.4s
+	WORD $0x4ebff652 // fmin v18.4s, v18.4s, v31.4s
+	WORD $0x4ebff673 // fmin v19.4s, v19.4s, v31.4s
+	WORD $0x4ebff694 // fmin v20.4s, v20.4s, v31.4s
+	WORD $0x4ebff6b5 // fmin v21.4s, v21.4s, v31.4s
+	WORD $0x4ebff6d6 // fmin v22.4s, v22.4s, v31.4s
+	WORD $0x4ebff6f7 // fmin v23.4s, v23.4s, v31.4s
 
 residual:
 	CBZ R16, store
 	MOVD res+112(FP), R21
 	MOVD resRow+120(FP), R22
 	LSL $2, R22, R22
-	WORD $0x3dc002be // ldr q30, [x21]
-	WORD $0x4e3ed400 // fadd v0.4s, v0.4s, v30.4s
-	WORD $0x3dc006bf // ldr q31, [x21, #16]
-	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
-	WORD $0x3dc00ab8 // ldr q24, [x21, #32]
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	WORD $0x3dc00eb9 // ldr q25, [x21, #48]
-	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	WORD $0x3dc002b8 // ldr q24, [x21]
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
+	WORD $0x3dc006b9 // ldr q25, [x21, #16]
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	WORD $0x3dc00aba // ldr q26, [x21, #32]
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
+	WORD $0x3dc00ebb // ldr q27, [x21, #48]
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
 	ADD R22, R21
-	WORD $0x3dc002ba // ldr q26, [x21]
-	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x3dc006bb // ldr q27, [x21, #16]
-	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
-	WORD $0x3dc00abc // ldr q28, [x21, #32]
-	WORD $0x4e3cd4c6 // fadd v6.4s, v6.4s, v28.4s
-	WORD $0x3dc00ebd // ldr q29, [x21, #48]
-	WORD $0x4e3dd4e7 // fadd v7.4s, v7.4s, v29.4s
+	WORD $0x3dc002bc // ldr q28, [x21]
+	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
+	WORD $0x3dc006bd // ldr q29, [x21, #16]
+	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s
+	WORD $0x3dc00abe // ldr q30, [x21, #32]
+	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
+	WORD $0x3dc00ebf // ldr q31, [x21, #48]
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
 	ADD R22, R21
-	WORD $0x3dc002be // ldr q30, [x21]
-	WORD $0x4e3ed508 // fadd v8.4s, v8.4s, v30.4s
-	WORD $0x3dc006bf // ldr q31, [x21, #16]
-	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
-	WORD $0x3dc00ab8 // ldr q24, [x21, #32]
-	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s
-	WORD $0x3dc00eb9 // ldr q25, [x21, #48]
-	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
+	WORD $0x3dc002b8 // ldr q24, [x21]
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s
+	WORD $0x3dc006b9 // ldr q25, [x21, #16]
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x3dc00aba // ldr q26, [x21, #32]
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s
+	WORD $0x3dc00ebb // ldr q27, [x21, #48]
+	WORD $0x4e3bd56b // fadd v11.4s, v11.4s, v27.4s
 	ADD R22, R21
-	WORD $0x3dc002ba // ldr q26, [x21]
-	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s
-	WORD $0x3dc006bb // ldr q27, [x21, #16]
-	WORD $0x4e3bd5ad // fadd v13.4s, v13.4s, v27.4s
-	WORD $0x3dc00abc // ldr q28, [x21, #32]
-	WORD $0x4e3cd5ce // fadd v14.4s, v14.4s, v28.4s
-	WORD $0x3dc00ebd // ldr q29, [x21, #48]
-	WORD $0x4e3dd5ef // fadd v15.4s, v15.4s, v29.4s
+	WORD $0x3dc002bc // ldr q28, [x21]
+	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
+	WORD $0x3dc006bd // ldr q29, [x21, #16]
+	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s
+	WORD $0x3dc00abe // ldr q30, [x21, #32]
+	WORD $0x4e3ed5ce // fadd v14.4s, v14.4s, v30.4s
+	WORD $0x3dc00ebf // ldr q31, [x21, #48]
+	WORD $0x4e3fd5ef // fadd v15.4s, v15.4s, v31.4s
 	ADD R22, R21
-	WORD $0x3dc002be // ldr q30, [x21]
-	WORD $0x4e3ed610 // fadd v16.4s, v16.4s, v30.4s
-	WORD $0x3dc006bf // ldr q31, [x21, #16]
-	WORD $0x4e3fd631 // fadd v17.4s, v17.4s, v31.4s
-	WORD $0x3dc00ab8 // ldr q24, [x21, #32]
-	WORD $0x4e38d652 // fadd v18.4s, v18.4s, v24.4s
-	WORD $0x3dc00eb9 // ldr q25, [x21, #48]
-	WORD $0x4e39d673 // fadd v19.4s, v19.4s, v25.4s
+	WORD $0x3dc002b8 // ldr q24, [x21]
+	WORD $0x4e38d610 // fadd v16.4s, v16.4s, v24.4s
+	WORD $0x3dc006b9 // ldr q25, [x21, #16]
+	WORD $0x4e39d631 // fadd v17.4s, v17.4s, v25.4s
+	WORD $0x3dc00aba // ldr q26, [x21, #32]
+	WORD $0x4e3ad652 // fadd v18.4s, v18.4s, v26.4s
+	WORD $0x3dc00ebb // ldr q27, [x21, #48]
+	WORD $0x4e3bd673 // fadd v19.4s, v19.4s, v27.4s
 	ADD R22, R21
-	WORD $0x3dc002ba // ldr q26, [x21]
-	WORD $0x4e3ad694 // fadd v20.4s, v20.4s, v26.4s
-	WORD $0x3dc006bb // ldr q27, [x21, #16]
-	WORD $0x4e3bd6b5 // fadd v21.4s, v21.4s, v27.4s
-	WORD $0x3dc00abc // ldr q28, [x21, #32]
-	WORD $0x4e3cd6d6 // fadd v22.4s, v22.4s, v28.4s
-	WORD $0x3dc00ebd // ldr q29, [x21, #48]
-	WORD $0x4e3dd6f7 // fadd v23.4s, v23.4s, v29.4s
+	WORD $0x3dc002bc // ldr q28, [x21]
+	WORD $0x4e3cd694 // fadd v20.4s, v20.4s, v28.4s
+	WORD $0x3dc006bd // ldr q29, [x21, #16]
+	WORD $0x4e3dd6b5 // fadd v21.4s, v21.4s, v29.4s
+	WORD $0x3dc00abe // ldr q30, [x21, #32]
+	WORD $0x4e3ed6d6 // fadd v22.4s, v22.4s, v30.4s
+	WORD $0x3dc00ebf // ldr q31, [x21, #48]
+	WORD $0x4e3fd6f7 // fadd v23.4s, v23.4s, v31.4s
 
 store:
 	MOVD c+72(FP), R23
@@ -4018,7 +4202,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+96(FP), F30
+	FMOVS alpha+96(FP), F24
 	MOVD $buffer-384(SP), R25
 	WORD $0x3d800320 // str q0, [x25]
 	WORD $0x3d800721 // str q1, [x25, #16]
@@ -4062,32 +4246,34 @@ partialRow:
 	MOVD R26, R7
 
 partialColumn:
-	FMOVS (R6), F31
+	FMOVS (R6), F25
 	TBZ $0, R14, scaleOne
-	FMOVS (R3), F24
-	FADDS F24, F31, F31
+	FMOVS (R3), F26
+	FADDS F26, F25, F25
 
 scaleOne:
 	TBZ $1, R14, biasOne
-	FMULS F30, F31, F31
+	FMULS F24, F25, F25
 
 biasOne:
 	CBZ R15, reluOne
-	FMOVS (R5), F24
-	FADDS F24, F31, F31
+	FMOVS (R5), F26
+	FADDS F26, F25, F25
 
 reluOne:
 	TBZ $2, R14, residualOne
-	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
-	WORD $0x4e39f7ff // fmax v31.4s, v31.4s, v25.4s
+	WORD $0x6f00e41b // movi v27.2d, #0000000000000000
+	WORD $0x4e3bf739 // fmax v25.4s, v25.4s, v27.4s
+	TBZ $4, R14, residualOne
+	WORD $0x4eb8f739 // fmin v25.4s, v25.4s, v24.4s
 
 residualOne:
 	CBZ R16, storeOne
-	FMOVS (R4), F24
-	FADDS F24, F31, F31
+	FMOVS (R4), F26
+	FADDS F26, F25, F25
 
 storeOne:
-	FMOVS F31, (R3)
+	FMOVS F25, (R3)
 	ADD $4, R6
 	ADD $4, R3
 	ADD $4, R4

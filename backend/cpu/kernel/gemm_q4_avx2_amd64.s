@@ -527,10 +527,14 @@ bias:
 	VADDPS     Y2, Y1, Y1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXOR  Y2, Y2, Y2
-	VMAXPS Y1, Y2, Y1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXOR        Y2, Y2, Y2
+	VMAXPS       Y1, Y2, Y1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Y2
+	VMINPS       Y1, Y2, Y1
 
 residual:
 	MOVQ       res+136(FP), CX
@@ -682,11 +686,16 @@ bias:
 	VADDPS     Y1, Y3, Y3
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXOR  Y1, Y1, Y1
-	VMAXPS Y2, Y1, Y2
-	VMAXPS Y3, Y1, Y3
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXOR        Y1, Y1, Y1
+	VMAXPS       Y2, Y1, Y2
+	VMAXPS       Y3, Y1, Y3
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Y1
+	VMINPS       Y2, Y1, Y2
+	VMINPS       Y3, Y1, Y3
 
 residual:
 	MOVQ       res+136(FP), CX
@@ -822,11 +831,16 @@ bias:
 	VADDPS     Y2, Y3, Y3
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXOR  Y2, Y2, Y2
-	VMAXPS Y1, Y2, Y1
-	VMAXPS Y3, Y2, Y3
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXOR        Y2, Y2, Y2
+	VMAXPS       Y1, Y2, Y1
+	VMAXPS       Y3, Y2, Y3
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Y2
+	VMINPS       Y1, Y2, Y1
+	VMINPS       Y3, Y2, Y3
 
 residual:
 	MOVQ       res+136(FP), DX
@@ -992,13 +1006,20 @@ bias:
 	VADDPS     Y1, Y7, Y7
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXOR  Y1, Y1, Y1
-	VMAXPS Y2, Y1, Y2
-	VMAXPS Y3, Y1, Y3
-	VMAXPS Y6, Y1, Y6
-	VMAXPS Y7, Y1, Y7
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXOR        Y1, Y1, Y1
+	VMAXPS       Y2, Y1, Y2
+	VMAXPS       Y3, Y1, Y3
+	VMAXPS       Y6, Y1, Y6
+	VMAXPS       Y7, Y1, Y7
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Y1
+	VMINPS       Y2, Y1, Y2
+	VMINPS       Y3, Y1, Y3
+	VMINPS       Y6, Y1, Y6
+	VMINPS       Y7, Y1, Y7
 
 residual:
 	MOVQ       res+136(FP), DX
@@ -1129,10 +1150,14 @@ bias:
 	VADDPS     Y2, Y1, Y1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXOR  Y2, Y2, Y2
-	VMAXPS Y1, Y2, Y1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXOR        Y2, Y2, Y2
+	VMAXPS       Y1, Y2, Y1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Y2
+	VMINPS       Y1, Y2, Y1
 
 residual:
 	MOVQ       res+136(FP), CX
@@ -1285,11 +1310,16 @@ bias:
 	VADDPS     Y1, Y3, Y3
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXOR  Y1, Y1, Y1
-	VMAXPS Y2, Y1, Y2
-	VMAXPS Y3, Y1, Y3
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXOR        Y1, Y1, Y1
+	VMAXPS       Y2, Y1, Y2
+	VMAXPS       Y3, Y1, Y3
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Y1
+	VMINPS       Y2, Y1, Y2
+	VMINPS       Y3, Y1, Y3
 
 residual:
 	MOVQ       res+136(FP), CX
@@ -1433,11 +1463,16 @@ bias:
 	VADDPS     Y2, Y3, Y3
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXOR  Y2, Y2, Y2
-	VMAXPS Y1, Y2, Y1
-	VMAXPS Y3, Y2, Y3
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXOR        Y2, Y2, Y2
+	VMAXPS       Y1, Y2, Y1
+	VMAXPS       Y3, Y2, Y3
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Y2
+	VMINPS       Y1, Y2, Y1
+	VMINPS       Y3, Y2, Y3
 
 residual:
 	MOVQ       res+136(FP), DX
@@ -1616,13 +1651,20 @@ bias:
 	VADDPS     Y1, Y7, Y7
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXOR  Y1, Y1, Y1
-	VMAXPS Y2, Y1, Y2
-	VMAXPS Y3, Y1, Y3
-	VMAXPS Y6, Y1, Y6
-	VMAXPS Y7, Y1, Y7
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXOR        Y1, Y1, Y1
+	VMAXPS       Y2, Y1, Y2
+	VMAXPS       Y3, Y1, Y3
+	VMAXPS       Y6, Y1, Y6
+	VMAXPS       Y7, Y1, Y7
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Y1
+	VMINPS       Y2, Y1, Y2
+	VMINPS       Y3, Y1, Y3
+	VMINPS       Y6, Y1, Y6
+	VMINPS       Y7, Y1, Y7
 
 residual:
 	MOVQ       res+136(FP), DX
@@ -1755,10 +1797,14 @@ bias:
 	VADDPS     Y2, Y0, Y0
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXOR  Y2, Y2, Y2
-	VMAXPS Y0, Y2, Y0
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXOR        Y2, Y2, Y2
+	VMAXPS       Y0, Y2, Y0
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Y2
+	VMINPS       Y0, Y2, Y0
 
 residual:
 	MOVQ       res+128(FP), CX
@@ -1903,11 +1949,16 @@ bias:
 	VADDPS     Y3, Y1, Y1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXOR  Y3, Y3, Y3
-	VMAXPS Y0, Y3, Y0
-	VMAXPS Y1, Y3, Y1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXOR        Y3, Y3, Y3
+	VMAXPS       Y0, Y3, Y0
+	VMAXPS       Y1, Y3, Y1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Y3
+	VMINPS       Y0, Y3, Y0
+	VMINPS       Y1, Y3, Y1
 
 residual:
 	MOVQ       res+128(FP), CX
@@ -2053,11 +2104,16 @@ bias:
 	VADDPS     Y3, Y2, Y2
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXOR  Y3, Y3, Y3
-	VMAXPS Y0, Y3, Y0
-	VMAXPS Y2, Y3, Y2
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXOR        Y3, Y3, Y3
+	VMAXPS       Y0, Y3, Y0
+	VMAXPS       Y2, Y3, Y2
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Y3
+	VMINPS       Y0, Y3, Y0
+	VMINPS       Y2, Y3, Y2
 
 residual:
 	MOVQ       res+128(FP), DX
@@ -2239,13 +2295,20 @@ bias:
 	VADDPS     Y3, Y5, Y5
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXOR  Y3, Y3, Y3
-	VMAXPS Y0, Y3, Y0
-	VMAXPS Y1, Y3, Y1
-	VMAXPS Y4, Y3, Y4
-	VMAXPS Y5, Y3, Y5
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXOR        Y3, Y3, Y3
+	VMAXPS       Y0, Y3, Y0
+	VMAXPS       Y1, Y3, Y1
+	VMAXPS       Y4, Y3, Y4
+	VMAXPS       Y5, Y3, Y5
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Y3
+	VMINPS       Y0, Y3, Y0
+	VMINPS       Y1, Y3, Y1
+	VMINPS       Y4, Y3, Y4
+	VMINPS       Y5, Y3, Y5
 
 residual:
 	MOVQ       res+128(FP), DX
@@ -2408,10 +2471,14 @@ bias:
 	VADDPS     Y2, Y0, Y0
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXOR  Y2, Y2, Y2
-	VMAXPS Y0, Y2, Y0
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXOR        Y2, Y2, Y2
+	VMAXPS       Y0, Y2, Y0
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Y2
+	VMINPS       Y0, Y2, Y0
 
 residual:
 	MOVQ       res+128(FP), CX
@@ -2604,11 +2671,16 @@ bias:
 	VADDPS     Y3, Y1, Y1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXOR  Y3, Y3, Y3
-	VMAXPS Y0, Y3, Y0
-	VMAXPS Y1, Y3, Y1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXOR        Y3, Y3, Y3
+	VMAXPS       Y0, Y3, Y0
+	VMAXPS       Y1, Y3, Y1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Y3
+	VMINPS       Y0, Y3, Y0
+	VMINPS       Y1, Y3, Y1
 
 residual:
 	MOVQ       res+128(FP), CX

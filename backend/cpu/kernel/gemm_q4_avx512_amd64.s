@@ -594,10 +594,14 @@ bias:
 	VADDPS    Z0, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z4, Z4, Z4
-	VMAXPS Z1, Z4, Z1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z4, Z4, Z4
+	VMAXPS       Z1, Z4, Z1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z1, Z0, Z1
 
 residual:
 	MOVQ      res+136(FP), CX
@@ -747,11 +751,16 @@ bias:
 	VADDPS    Z0, Z3, Z3
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z7, Z7, Z7
-	VMAXPS Z2, Z7, Z2
-	VMAXPS Z3, Z7, Z3
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z7, Z7, Z7
+	VMAXPS       Z2, Z7, Z2
+	VMAXPS       Z3, Z7, Z3
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z2, Z0, Z2
+	VMINPS       Z3, Z0, Z3
 
 residual:
 	MOVQ      res+136(FP), CX
@@ -902,12 +911,18 @@ bias:
 	VADDPS    Z0, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z9, Z9, Z9
-	VMAXPS Z3, Z9, Z3
-	VMAXPS Z4, Z9, Z4
-	VMAXPS Z5, Z9, Z5
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z9, Z9, Z9
+	VMAXPS       Z3, Z9, Z3
+	VMAXPS       Z4, Z9, Z4
+	VMAXPS       Z5, Z9, Z5
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMINPS       Z5, Z0, Z5
 
 residual:
 	MOVQ      res+136(FP), CX
@@ -1046,11 +1061,16 @@ bias:
 	VADDPS    Z0, Z3, Z3
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z7, Z7, Z7
-	VMAXPS Z1, Z7, Z1
-	VMAXPS Z3, Z7, Z3
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z7, Z7, Z7
+	VMAXPS       Z1, Z7, Z1
+	VMAXPS       Z3, Z7, Z3
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z1, Z0, Z1
+	VMINPS       Z3, Z0, Z3
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -1216,13 +1236,20 @@ bias:
 	VADDPS    Z0, Z7, Z7
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z13, Z13, Z13
-	VMAXPS Z2, Z13, Z2
-	VMAXPS Z3, Z13, Z3
-	VMAXPS Z6, Z13, Z6
-	VMAXPS Z7, Z13, Z7
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z13, Z13, Z13
+	VMAXPS       Z2, Z13, Z2
+	VMAXPS       Z3, Z13, Z3
+	VMAXPS       Z6, Z13, Z6
+	VMAXPS       Z7, Z13, Z7
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z2, Z0, Z2
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z6, Z0, Z6
+	VMINPS       Z7, Z0, Z7
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -1424,15 +1451,24 @@ bias:
 	VADDPS    Z0, Z11, Z11
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z18, Z18, Z18
-	VMAXPS Z3, Z18, Z3
-	VMAXPS Z4, Z18, Z4
-	VMAXPS Z5, Z18, Z5
-	VMAXPS Z9, Z18, Z9
-	VMAXPS Z10, Z18, Z10
-	VMAXPS Z11, Z18, Z11
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z18, Z18, Z18
+	VMAXPS       Z3, Z18, Z3
+	VMAXPS       Z4, Z18, Z4
+	VMAXPS       Z5, Z18, Z5
+	VMAXPS       Z9, Z18, Z9
+	VMAXPS       Z10, Z18, Z10
+	VMAXPS       Z11, Z18, Z11
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMINPS       Z5, Z0, Z5
+	VMINPS       Z9, Z0, Z9
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -1596,12 +1632,18 @@ bias:
 	VADDPS    Z0, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z9, Z9, Z9
-	VMAXPS Z1, Z9, Z1
-	VMAXPS Z3, Z9, Z3
-	VMAXPS Z5, Z9, Z5
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z9, Z9, Z9
+	VMAXPS       Z1, Z9, Z1
+	VMAXPS       Z3, Z9, Z3
+	VMAXPS       Z5, Z9, Z5
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z1, Z0, Z1
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z5, Z0, Z5
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -1799,15 +1841,24 @@ bias:
 	VADDPS    Z0, Z11, Z11
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z17, Z17, Z17
-	VMAXPS Z2, Z17, Z2
-	VMAXPS Z3, Z17, Z3
-	VMAXPS Z6, Z17, Z6
-	VMAXPS Z7, Z17, Z7
-	VMAXPS Z10, Z17, Z10
-	VMAXPS Z11, Z17, Z11
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z17, Z17, Z17
+	VMAXPS       Z2, Z17, Z2
+	VMAXPS       Z3, Z17, Z3
+	VMAXPS       Z6, Z17, Z6
+	VMAXPS       Z7, Z17, Z7
+	VMAXPS       Z10, Z17, Z10
+	VMAXPS       Z11, Z17, Z11
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z2, Z0, Z2
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z6, Z0, Z6
+	VMINPS       Z7, Z0, Z7
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -2057,18 +2108,30 @@ bias:
 	VADDPS    Z0, Z17, Z17
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z24, Z24, Z24
-	VMAXPS Z3, Z24, Z3
-	VMAXPS Z4, Z24, Z4
-	VMAXPS Z5, Z24, Z5
-	VMAXPS Z9, Z24, Z9
-	VMAXPS Z10, Z24, Z10
-	VMAXPS Z11, Z24, Z11
-	VMAXPS Z15, Z24, Z15
-	VMAXPS Z16, Z24, Z16
-	VMAXPS Z17, Z24, Z17
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z24, Z24, Z24
+	VMAXPS       Z3, Z24, Z3
+	VMAXPS       Z4, Z24, Z4
+	VMAXPS       Z5, Z24, Z5
+	VMAXPS       Z9, Z24, Z9
+	VMAXPS       Z10, Z24, Z10
+	VMAXPS       Z11, Z24, Z11
+	VMAXPS       Z15, Z24, Z15
+	VMAXPS       Z16, Z24, Z16
+	VMAXPS       Z17, Z24, Z17
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMINPS       Z5, Z0, Z5
+	VMINPS       Z9, Z0, Z9
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
+	VMINPS       Z15, Z0, Z15
+	VMINPS       Z16, Z0, Z16
+	VMINPS       Z17, Z0, Z17
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -2260,13 +2323,20 @@ bias:
 	VADDPS    Z0, Z7, Z7
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z11, Z11, Z11
-	VMAXPS Z1, Z11, Z1
-	VMAXPS Z3, Z11, Z3
-	VMAXPS Z5, Z11, Z5
-	VMAXPS Z7, Z11, Z7
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z11, Z11, Z11
+	VMAXPS       Z1, Z11, Z1
+	VMAXPS       Z3, Z11, Z3
+	VMAXPS       Z5, Z11, Z5
+	VMAXPS       Z7, Z11, Z7
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z1, Z0, Z1
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z5, Z0, Z5
+	VMINPS       Z7, Z0, Z7
 
 residual:
 	MOVQ      res+136(FP), BX
@@ -2500,17 +2570,28 @@ bias:
 	VADDPS    Z0, Z15, Z15
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z21, Z21, Z21
-	VMAXPS Z2, Z21, Z2
-	VMAXPS Z3, Z21, Z3
-	VMAXPS Z6, Z21, Z6
-	VMAXPS Z7, Z21, Z7
-	VMAXPS Z10, Z21, Z10
-	VMAXPS Z11, Z21, Z11
-	VMAXPS Z14, Z21, Z14
-	VMAXPS Z15, Z21, Z15
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z2, Z21, Z2
+	VMAXPS       Z3, Z21, Z3
+	VMAXPS       Z6, Z21, Z6
+	VMAXPS       Z7, Z21, Z7
+	VMAXPS       Z10, Z21, Z10
+	VMAXPS       Z11, Z21, Z11
+	VMAXPS       Z14, Z21, Z14
+	VMAXPS       Z15, Z21, Z15
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z2, Z0, Z2
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z6, Z0, Z6
+	VMINPS       Z7, Z0, Z7
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
+	VMINPS       Z14, Z0, Z14
+	VMINPS       Z15, Z0, Z15
 
 residual:
 	MOVQ      res+136(FP), BX
@@ -2812,21 +2893,36 @@ bias:
 	VADDPS    Z0, Z23, Z23
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z30, Z30, Z30
-	VMAXPS Z3, Z30, Z3
-	VMAXPS Z4, Z30, Z4
-	VMAXPS Z5, Z30, Z5
-	VMAXPS Z9, Z30, Z9
-	VMAXPS Z10, Z30, Z10
-	VMAXPS Z11, Z30, Z11
-	VMAXPS Z15, Z30, Z15
-	VMAXPS Z16, Z30, Z16
-	VMAXPS Z17, Z30, Z17
-	VMAXPS Z21, Z30, Z21
-	VMAXPS Z22, Z30, Z22
-	VMAXPS Z23, Z30, Z23
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z30, Z30, Z30
+	VMAXPS       Z3, Z30, Z3
+	VMAXPS       Z4, Z30, Z4
+	VMAXPS       Z5, Z30, Z5
+	VMAXPS       Z9, Z30, Z9
+	VMAXPS       Z10, Z30, Z10
+	VMAXPS       Z11, Z30, Z11
+	VMAXPS       Z15, Z30, Z15
+	VMAXPS       Z16, Z30, Z16
+	VMAXPS       Z17, Z30, Z17
+	VMAXPS       Z21, Z30, Z21
+	VMAXPS       Z22, Z30, Z22
+	VMAXPS       Z23, Z30, Z23
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMINPS       Z5, Z0, Z5
+	VMINPS       Z9, Z0, Z9
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
+	VMINPS       Z15, Z0, Z15
+	VMINPS       Z16, Z0, Z16
+	VMINPS       Z17, Z0, Z17
+	VMINPS       Z21, Z0, Z21
+	VMINPS       Z22, Z0, Z22
+	VMINPS       Z23, Z0, Z23
 
 residual:
 	MOVQ      res+136(FP), BX
@@ -2982,10 +3078,14 @@ bias:
 	VADDPS    Z0, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z6, Z6, Z6
-	VMAXPS Z1, Z6, Z1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z6, Z6, Z6
+	VMAXPS       Z1, Z6, Z1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z1, Z0, Z1
 
 residual:
 	MOVQ      res+136(FP), CX
@@ -3146,11 +3246,16 @@ bias:
 	VADDPS    Z0, Z3, Z3
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z2, Z10, Z2
-	VMAXPS Z3, Z10, Z3
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z2, Z10, Z2
+	VMAXPS       Z3, Z10, Z3
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z2, Z0, Z2
+	VMINPS       Z3, Z0, Z3
 
 residual:
 	MOVQ      res+136(FP), CX
@@ -3317,12 +3422,18 @@ bias:
 	VADDPS    Z0, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z14, Z14, Z14
-	VMAXPS Z3, Z14, Z3
-	VMAXPS Z4, Z14, Z4
-	VMAXPS Z5, Z14, Z5
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z14, Z14, Z14
+	VMAXPS       Z3, Z14, Z3
+	VMAXPS       Z4, Z14, Z4
+	VMAXPS       Z5, Z14, Z5
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMINPS       Z5, Z0, Z5
 
 residual:
 	MOVQ      res+136(FP), CX
@@ -3469,11 +3580,16 @@ bias:
 	VADDPS    Z0, Z3, Z3
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z8, Z8, Z8
-	VMAXPS Z1, Z8, Z1
-	VMAXPS Z3, Z8, Z3
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z8, Z8, Z8
+	VMAXPS       Z1, Z8, Z1
+	VMAXPS       Z3, Z8, Z3
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z1, Z0, Z1
+	VMINPS       Z3, Z0, Z3
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -3652,13 +3768,20 @@ bias:
 	VADDPS    Z0, Z7, Z7
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z15, Z15, Z15
-	VMAXPS Z2, Z15, Z2
-	VMAXPS Z3, Z15, Z3
-	VMAXPS Z6, Z15, Z6
-	VMAXPS Z7, Z15, Z7
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z2, Z15, Z2
+	VMAXPS       Z3, Z15, Z3
+	VMAXPS       Z6, Z15, Z6
+	VMAXPS       Z7, Z15, Z7
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z2, Z0, Z2
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z6, Z0, Z6
+	VMINPS       Z7, Z0, Z7
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -3878,15 +4001,24 @@ bias:
 	VADDPS    Z0, Z11, Z11
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z21, Z21, Z21
-	VMAXPS Z3, Z21, Z3
-	VMAXPS Z4, Z21, Z4
-	VMAXPS Z5, Z21, Z5
-	VMAXPS Z9, Z21, Z9
-	VMAXPS Z10, Z21, Z10
-	VMAXPS Z11, Z21, Z11
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z3, Z21, Z3
+	VMAXPS       Z4, Z21, Z4
+	VMAXPS       Z5, Z21, Z5
+	VMAXPS       Z9, Z21, Z9
+	VMAXPS       Z10, Z21, Z10
+	VMAXPS       Z11, Z21, Z11
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMINPS       Z5, Z0, Z5
+	VMINPS       Z9, Z0, Z9
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -4061,12 +4193,18 @@ bias:
 	VADDPS    Z0, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z3, Z10, Z3
-	VMAXPS Z5, Z10, Z5
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z1, Z10, Z1
+	VMAXPS       Z3, Z10, Z3
+	VMAXPS       Z5, Z10, Z5
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z1, Z0, Z1
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z5, Z0, Z5
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -4281,15 +4419,24 @@ bias:
 	VADDPS    Z0, Z11, Z11
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z19, Z19, Z19
-	VMAXPS Z2, Z19, Z2
-	VMAXPS Z3, Z19, Z3
-	VMAXPS Z6, Z19, Z6
-	VMAXPS Z7, Z19, Z7
-	VMAXPS Z10, Z19, Z10
-	VMAXPS Z11, Z19, Z11
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z19, Z19, Z19
+	VMAXPS       Z2, Z19, Z2
+	VMAXPS       Z3, Z19, Z3
+	VMAXPS       Z6, Z19, Z6
+	VMAXPS       Z7, Z19, Z7
+	VMAXPS       Z10, Z19, Z10
+	VMAXPS       Z11, Z19, Z11
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z2, Z0, Z2
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z6, Z0, Z6
+	VMINPS       Z7, Z0, Z7
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -4562,18 +4709,30 @@ bias:
 	VADDPS    Z0, Z17, Z17
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z27, Z27, Z27
-	VMAXPS Z3, Z27, Z3
-	VMAXPS Z4, Z27, Z4
-	VMAXPS Z5, Z27, Z5
-	VMAXPS Z9, Z27, Z9
-	VMAXPS Z10, Z27, Z10
-	VMAXPS Z11, Z27, Z11
-	VMAXPS Z15, Z27, Z15
-	VMAXPS Z16, Z27, Z16
-	VMAXPS Z17, Z27, Z17
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z27, Z27, Z27
+	VMAXPS       Z3, Z27, Z3
+	VMAXPS       Z4, Z27, Z4
+	VMAXPS       Z5, Z27, Z5
+	VMAXPS       Z9, Z27, Z9
+	VMAXPS       Z10, Z27, Z10
+	VMAXPS       Z11, Z27, Z11
+	VMAXPS       Z15, Z27, Z15
+	VMAXPS       Z16, Z27, Z16
+	VMAXPS       Z17, Z27, Z17
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMINPS       Z5, Z0, Z5
+	VMINPS       Z9, Z0, Z9
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
+	VMINPS       Z15, Z0, Z15
+	VMINPS       Z16, Z0, Z16
+	VMINPS       Z17, Z0, Z17
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -4721,10 +4880,14 @@ bias:
 	VADDPS    Z2, Z0, Z0
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z4, Z4, Z4
-	VMAXPS Z0, Z4, Z0
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z4, Z4, Z4
+	VMAXPS       Z0, Z4, Z0
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z2
+	VMINPS       Z0, Z2, Z0
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -4870,11 +5033,16 @@ bias:
 	VADDPS    Z4, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z7, Z7, Z7
-	VMAXPS Z0, Z7, Z0
-	VMAXPS Z1, Z7, Z1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z7, Z7, Z7
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z1, Z7, Z1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z4
+	VMINPS       Z0, Z4, Z0
+	VMINPS       Z1, Z4, Z1
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -5045,12 +5213,18 @@ bias:
 	VADDPS    Z6, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z2, Z10, Z2
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z0, Z10, Z0
+	VMAXPS       Z1, Z10, Z1
+	VMAXPS       Z2, Z10, Z2
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z6
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z1, Z6, Z1
+	VMINPS       Z2, Z6, Z2
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -5199,11 +5373,16 @@ bias:
 	VADDPS    Z4, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z6, Z6, Z6
-	VMAXPS Z0, Z6, Z0
-	VMAXPS Z2, Z6, Z2
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z6, Z6, Z6
+	VMAXPS       Z0, Z6, Z0
+	VMAXPS       Z2, Z6, Z2
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z4
+	VMINPS       Z0, Z4, Z0
+	VMINPS       Z2, Z4, Z2
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -5386,13 +5565,20 @@ bias:
 	VADDPS    Z8, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z12, Z12, Z12
-	VMAXPS Z0, Z12, Z0
-	VMAXPS Z1, Z12, Z1
-	VMAXPS Z4, Z12, Z4
-	VMAXPS Z5, Z12, Z5
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z12, Z12, Z12
+	VMAXPS       Z0, Z12, Z0
+	VMAXPS       Z1, Z12, Z1
+	VMAXPS       Z4, Z12, Z4
+	VMAXPS       Z5, Z12, Z5
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z1, Z8, Z1
+	VMINPS       Z4, Z8, Z4
+	VMINPS       Z5, Z8, Z5
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -5618,15 +5804,24 @@ bias:
 	VADDPS    Z12, Z8, Z8
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z17, Z17, Z17
-	VMAXPS Z0, Z17, Z0
-	VMAXPS Z1, Z17, Z1
-	VMAXPS Z2, Z17, Z2
-	VMAXPS Z6, Z17, Z6
-	VMAXPS Z7, Z17, Z7
-	VMAXPS Z8, Z17, Z8
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z17, Z17, Z17
+	VMAXPS       Z0, Z17, Z0
+	VMAXPS       Z1, Z17, Z1
+	VMAXPS       Z2, Z17, Z2
+	VMAXPS       Z6, Z17, Z6
+	VMAXPS       Z7, Z17, Z7
+	VMAXPS       Z8, Z17, Z8
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z12
+	VMINPS       Z0, Z12, Z0
+	VMINPS       Z1, Z12, Z1
+	VMINPS       Z2, Z12, Z2
+	VMINPS       Z6, Z12, Z6
+	VMINPS       Z7, Z12, Z7
+	VMINPS       Z8, Z12, Z8
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -5803,12 +5998,18 @@ bias:
 	VADDPS    Z6, Z4, Z4
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z8, Z8, Z8
-	VMAXPS Z0, Z8, Z0
-	VMAXPS Z2, Z8, Z2
-	VMAXPS Z4, Z8, Z4
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z8, Z8, Z8
+	VMAXPS       Z0, Z8, Z0
+	VMAXPS       Z2, Z8, Z2
+	VMAXPS       Z4, Z8, Z4
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z6
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z2, Z6, Z2
+	VMINPS       Z4, Z6, Z4
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -6028,15 +6229,24 @@ bias:
 	VADDPS    Z12, Z9, Z9
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z16, Z16, Z16
-	VMAXPS Z0, Z16, Z0
-	VMAXPS Z1, Z16, Z1
-	VMAXPS Z4, Z16, Z4
-	VMAXPS Z5, Z16, Z5
-	VMAXPS Z8, Z16, Z8
-	VMAXPS Z9, Z16, Z9
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z0, Z16, Z0
+	VMAXPS       Z1, Z16, Z1
+	VMAXPS       Z4, Z16, Z4
+	VMAXPS       Z5, Z16, Z5
+	VMAXPS       Z8, Z16, Z8
+	VMAXPS       Z9, Z16, Z9
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z12
+	VMINPS       Z0, Z12, Z0
+	VMINPS       Z1, Z12, Z1
+	VMINPS       Z4, Z12, Z4
+	VMINPS       Z5, Z12, Z5
+	VMINPS       Z8, Z12, Z8
+	VMINPS       Z9, Z12, Z9
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -6317,18 +6527,30 @@ bias:
 	VADDPS    Z18, Z14, Z14
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z23, Z23, Z23
-	VMAXPS Z0, Z23, Z0
-	VMAXPS Z1, Z23, Z1
-	VMAXPS Z2, Z23, Z2
-	VMAXPS Z6, Z23, Z6
-	VMAXPS Z7, Z23, Z7
-	VMAXPS Z8, Z23, Z8
-	VMAXPS Z12, Z23, Z12
-	VMAXPS Z13, Z23, Z13
-	VMAXPS Z14, Z23, Z14
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z23, Z23, Z23
+	VMAXPS       Z0, Z23, Z0
+	VMAXPS       Z1, Z23, Z1
+	VMAXPS       Z2, Z23, Z2
+	VMAXPS       Z6, Z23, Z6
+	VMAXPS       Z7, Z23, Z7
+	VMAXPS       Z8, Z23, Z8
+	VMAXPS       Z12, Z23, Z12
+	VMAXPS       Z13, Z23, Z13
+	VMAXPS       Z14, Z23, Z14
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z18
+	VMINPS       Z0, Z18, Z0
+	VMINPS       Z1, Z18, Z1
+	VMINPS       Z2, Z18, Z2
+	VMINPS       Z6, Z18, Z6
+	VMINPS       Z7, Z18, Z7
+	VMINPS       Z8, Z18, Z8
+	VMINPS       Z12, Z18, Z12
+	VMINPS       Z13, Z18, Z13
+	VMINPS       Z14, Z18, Z14
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -6536,13 +6758,20 @@ bias:
 	VADDPS    Z8, Z6, Z6
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z2, Z10, Z2
-	VMAXPS Z4, Z10, Z4
-	VMAXPS Z6, Z10, Z6
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z0, Z10, Z0
+	VMAXPS       Z2, Z10, Z2
+	VMAXPS       Z4, Z10, Z4
+	VMAXPS       Z6, Z10, Z6
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z2, Z8, Z2
+	VMINPS       Z4, Z8, Z4
+	VMINPS       Z6, Z8, Z6
 
 residual:
 	MOVQ      res+128(FP), BX
@@ -6803,17 +7032,28 @@ bias:
 	VADDPS    Z16, Z13, Z13
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z20, Z20, Z20
-	VMAXPS Z0, Z20, Z0
-	VMAXPS Z1, Z20, Z1
-	VMAXPS Z4, Z20, Z4
-	VMAXPS Z5, Z20, Z5
-	VMAXPS Z8, Z20, Z8
-	VMAXPS Z9, Z20, Z9
-	VMAXPS Z12, Z20, Z12
-	VMAXPS Z13, Z20, Z13
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z20, Z20, Z20
+	VMAXPS       Z0, Z20, Z0
+	VMAXPS       Z1, Z20, Z1
+	VMAXPS       Z4, Z20, Z4
+	VMAXPS       Z5, Z20, Z5
+	VMAXPS       Z8, Z20, Z8
+	VMAXPS       Z9, Z20, Z9
+	VMAXPS       Z12, Z20, Z12
+	VMAXPS       Z13, Z20, Z13
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z16
+	VMINPS       Z0, Z16, Z0
+	VMINPS       Z1, Z16, Z1
+	VMINPS       Z4, Z16, Z4
+	VMINPS       Z5, Z16, Z5
+	VMINPS       Z8, Z16, Z8
+	VMINPS       Z9, Z16, Z9
+	VMINPS       Z12, Z16, Z12
+	VMINPS       Z13, Z16, Z13
 
 residual:
 	MOVQ      res+128(FP), BX
@@ -7153,21 +7393,36 @@ bias:
 	VADDPS    Z24, Z20, Z20
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z29, Z29, Z29
-	VMAXPS Z0, Z29, Z0
-	VMAXPS Z1, Z29, Z1
-	VMAXPS Z2, Z29, Z2
-	VMAXPS Z6, Z29, Z6
-	VMAXPS Z7, Z29, Z7
-	VMAXPS Z8, Z29, Z8
-	VMAXPS Z12, Z29, Z12
-	VMAXPS Z13, Z29, Z13
-	VMAXPS Z14, Z29, Z14
-	VMAXPS Z18, Z29, Z18
-	VMAXPS Z19, Z29, Z19
-	VMAXPS Z20, Z29, Z20
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z29, Z29, Z29
+	VMAXPS       Z0, Z29, Z0
+	VMAXPS       Z1, Z29, Z1
+	VMAXPS       Z2, Z29, Z2
+	VMAXPS       Z6, Z29, Z6
+	VMAXPS       Z7, Z29, Z7
+	VMAXPS       Z8, Z29, Z8
+	VMAXPS       Z12, Z29, Z12
+	VMAXPS       Z13, Z29, Z13
+	VMAXPS       Z14, Z29, Z14
+	VMAXPS       Z18, Z29, Z18
+	VMAXPS       Z19, Z29, Z19
+	VMAXPS       Z20, Z29, Z20
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z24
+	VMINPS       Z0, Z24, Z0
+	VMINPS       Z1, Z24, Z1
+	VMINPS       Z2, Z24, Z2
+	VMINPS       Z6, Z24, Z6
+	VMINPS       Z7, Z24, Z7
+	VMINPS       Z8, Z24, Z8
+	VMINPS       Z12, Z24, Z12
+	VMINPS       Z13, Z24, Z13
+	VMINPS       Z14, Z24, Z14
+	VMINPS       Z18, Z24, Z18
+	VMINPS       Z19, Z24, Z19
+	VMINPS       Z20, Z24, Z20
 
 residual:
 	MOVQ      res+128(FP), BX
@@ -7355,10 +7610,14 @@ bias:
 	VADDPS    Z4, Z0, Z0
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z6, Z6, Z6
-	VMAXPS Z0, Z6, Z0
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z6, Z6, Z6
+	VMAXPS       Z0, Z6, Z0
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z4
+	VMINPS       Z0, Z4, Z0
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -7552,11 +7811,16 @@ bias:
 	VADDPS    Z8, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z12, Z12, Z12
-	VMAXPS Z0, Z12, Z0
-	VMAXPS Z1, Z12, Z1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z12, Z12, Z12
+	VMAXPS       Z0, Z12, Z0
+	VMAXPS       Z1, Z12, Z1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z1, Z8, Z1
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -7793,12 +8057,18 @@ bias:
 	VADDPS    Z12, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z17, Z17, Z17
-	VMAXPS Z0, Z17, Z0
-	VMAXPS Z1, Z17, Z1
-	VMAXPS Z2, Z17, Z2
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z17, Z17, Z17
+	VMAXPS       Z0, Z17, Z0
+	VMAXPS       Z1, Z17, Z1
+	VMAXPS       Z2, Z17, Z2
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z12
+	VMINPS       Z0, Z12, Z0
+	VMINPS       Z1, Z12, Z1
+	VMINPS       Z2, Z12, Z2
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -8003,11 +8273,16 @@ bias:
 	VADDPS    Z8, Z4, Z4
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z4, Z10, Z4
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z0, Z10, Z0
+	VMAXPS       Z4, Z10, Z4
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z4, Z8, Z4
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -8282,13 +8557,20 @@ bias:
 	VADDPS    Z16, Z9, Z9
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z20, Z20, Z20
-	VMAXPS Z0, Z20, Z0
-	VMAXPS Z1, Z20, Z1
-	VMAXPS Z8, Z20, Z8
-	VMAXPS Z9, Z20, Z9
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z20, Z20, Z20
+	VMAXPS       Z0, Z20, Z0
+	VMAXPS       Z1, Z20, Z1
+	VMAXPS       Z8, Z20, Z8
+	VMAXPS       Z9, Z20, Z9
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z16
+	VMINPS       Z0, Z16, Z0
+	VMINPS       Z1, Z16, Z1
+	VMINPS       Z8, Z16, Z8
+	VMINPS       Z9, Z16, Z9
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -8642,15 +8924,24 @@ bias:
 	VADDPS    Z24, Z14, Z14
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z29, Z29, Z29
-	VMAXPS Z0, Z29, Z0
-	VMAXPS Z1, Z29, Z1
-	VMAXPS Z2, Z29, Z2
-	VMAXPS Z12, Z29, Z12
-	VMAXPS Z13, Z29, Z13
-	VMAXPS Z14, Z29, Z14
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z29, Z29, Z29
+	VMAXPS       Z0, Z29, Z0
+	VMAXPS       Z1, Z29, Z1
+	VMAXPS       Z2, Z29, Z2
+	VMAXPS       Z12, Z29, Z12
+	VMAXPS       Z13, Z29, Z13
+	VMAXPS       Z14, Z29, Z14
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z24
+	VMINPS       Z0, Z24, Z0
+	VMINPS       Z1, Z24, Z1
+	VMINPS       Z2, Z24, Z2
+	VMINPS       Z12, Z24, Z12
+	VMINPS       Z13, Z24, Z13
+	VMINPS       Z14, Z24, Z14
 
 residual:
 	MOVQ      res+128(FP), DX

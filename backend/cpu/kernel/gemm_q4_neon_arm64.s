@@ -250,16 +250,21 @@ relu:
 	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
 	WORD $0x4e3ff421 // fmax v1.4s, v1.4s, v31.4s
 	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	TBZ $4, R14, residual
+	FMOVS alpha+112(FP), F6
+	WORD $0x4e0404c7 // dup v7.4s, v6.s[0]
+	WORD $0x4ea7f421 // fmin v1.4s, v1.4s, v7.4s
+	WORD $0x4ea7f442 // fmin v2.4s, v2.4s, v7.4s
 
 residual:
 	CBZ R16, store
 	MOVD res+128(FP), R21
 	MOVD resRow+136(FP), R22
 	LSL $2, R22, R22
-	WORD $0x3dc002a6 // ldr q6, [x21]
-	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s
-	WORD $0x3dc006a7 // ldr q7, [x21, #16]
-	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s
+	WORD $0x3dc002a8 // ldr q8, [x21]
+	WORD $0x4e28d421 // fadd v1.4s, v1.4s, v8.4s
+	WORD $0x3dc006a9 // ldr q9, [x21, #16]
+	WORD $0x4e29d442 // fadd v2.4s, v2.4s, v9.4s
 
 store:
 	MOVD c+88(FP), R23
@@ -269,7 +274,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F8
+	FMOVS alpha+112(FP), F10
 	MOVD $buffer-32(SP), R25
 	WORD $0x3d800321 // str q1, [x25]
 	WORD $0x3d800722 // str q2, [x25, #16]
@@ -291,32 +296,34 @@ partialRow:
 	MOVD R26, R7
 
 partialColumn:
-	FMOVS (R6), F9
+	FMOVS (R6), F11
 	TBZ $0, R14, scaleOne
-	FMOVS (R12), F10
-	FADDS F10, F9, F9
+	FMOVS (R12), F12
+	FADDS F12, F11, F11
 
 scaleOne:
 	TBZ $1, R14, biasOne
-	FMULS F8, F9, F9
+	FMULS F10, F11, F11
 
 biasOne:
 	CBZ R15, reluOne
-	FMOVS (R3), F10
-	FADDS F10, F9, F9
+	FMOVS (R3), F12
+	FADDS F12, F11, F11
 
 reluOne:
 	TBZ $2, R14, residualOne
-	WORD $0x6f00e40b // movi v11.2d, #0000000000000000
-	WORD $0x4e2bf529 // fmax v9.4s, v9.4s, v11.4s
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df56b // fmax v11.4s, v11.4s, v13.4s
+	TBZ $4, R14, residualOne
+	WORD $0x4eaaf56b // fmin v11.4s, v11.4s, v10.4s
 
 residualOne:
 	CBZ R16, storeOne
-	FMOVS (R13), F10
-	FADDS F10, F9, F9
+	FMOVS (R13), F12
+	FADDS F12, F11, F11
 
 storeOne:
-	FMOVS F9, (R12)
+	FMOVS F11, (R12)
 	ADD $4, R6
 	ADD $4, R12
 	ADD $4, R13
@@ -517,20 +524,27 @@ relu:
 	WORD $0x4e2df442 // fmax v2.4s, v2.4s, v13.4s
 	WORD $0x4e2df463 // fmax v3.4s, v3.4s, v13.4s
 	WORD $0x4e2df484 // fmax v4.4s, v4.4s, v13.4s
+	TBZ $4, R14, residual
+	FMOVS alpha+112(FP), F6
+	WORD $0x4e0404ce // dup v14.4s, v6.s[0]
+	WORD $0x4eaef421 // fmin v1.4s, v1.4s, v14.4s
+	WORD $0x4eaef442 // fmin v2.4s, v2.4s, v14.4s
+	WORD $0x4eaef463 // fmin v3.4s, v3.4s, v14.4s
+	WORD $0x4eaef484 // fmin v4.4s, v4.4s, v14.4s
 
 residual:
 	CBZ R16, store
 	MOVD res+128(FP), R21
 	MOVD resRow+136(FP), R22
 	LSL $2, R22, R22
-	WORD $0x3dc002a6 // ldr q6, [x21]
-	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s
-	WORD $0x3dc006ae // ldr q14, [x21, #16]
-	WORD $0x4e2ed442 // fadd v2.4s, v2.4s, v14.4s
-	WORD $0x3dc00aaf // ldr q15, [x21, #32]
-	WORD $0x4e2fd463 // fadd v3.4s, v3.4s, v15.4s
-	WORD $0x3dc00eb0 // ldr q16, [x21, #48]
-	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
+	WORD $0x3dc002af // ldr q15, [x21]
+	WORD $0x4e2fd421 // fadd v1.4s, v1.4s, v15.4s
+	WORD $0x3dc006b0 // ldr q16, [x21, #16]
+	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
+	WORD $0x3dc00ab1 // ldr q17, [x21, #32]
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s
+	WORD $0x3dc00ea7 // ldr q7, [x21, #48]
+	WORD $0x4e27d484 // fadd v4.4s, v4.4s, v7.4s
 
 store:
 	MOVD c+88(FP), R23
@@ -541,7 +555,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F17
+	FMOVS alpha+112(FP), F18
 	MOVD $buffer-64(SP), R25
 	WORD $0x3d800321 // str q1, [x25]
 	WORD $0x3d800722 // str q2, [x25, #16]
@@ -565,32 +579,34 @@ partialRow:
 	MOVD R26, R7
 
 partialColumn:
-	FMOVS (R6), F7
+	FMOVS (R6), F19
 	TBZ $0, R14, scaleOne
-	FMOVS (R12), F18
-	FADDS F18, F7, F7
+	FMOVS (R12), F20
+	FADDS F20, F19, F19
 
 scaleOne:
 	TBZ $1, R14, biasOne
-	FMULS F17, F7, F7
+	FMULS F18, F19, F19
 
 biasOne:
 	CBZ R15, reluOne
-	FMOVS (R3), F18
-	FADDS F18, F7, F7
+	FMOVS (R3), F20
+	FADDS F20, F19, F19
 
 reluOne:
 	TBZ $2, R14, residualOne
-	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
-	WORD $0x4e33f4e7 // fmax v7.4s, v7.4s, v19.4s
+	WORD $0x6f00e415 // movi v21.2d, #0000000000000000
+	WORD $0x4e35f673 // fmax v19.4s, v19.4s, v21.4s
+	TBZ $4, R14, residualOne
+	WORD $0x4eb2f673 // fmin v19.4s, v19.4s, v18.4s
 
 residualOne:
 	CBZ R16, storeOne
-	FMOVS (R13), F18
-	FADDS F18, F7, F7
+	FMOVS (R13), F20
+	FADDS F20, F19, F19
 
 storeOne:
-	FMOVS F7, (R12)
+	FMOVS F19, (R12)
 	ADD $4, R6
 	ADD $4, R12
 	ADD $4, R13
@@ -788,21 +804,28 @@ relu:
 	WORD $0x4e3af442 // fmax v2.4s, v2.4s, v26.4s
 	WORD $0x4e3af463 // fmax v3.4s, v3.4s, v26.4s
 	WORD $0x4e3af484 // fmax v4.4s, v4.4s, v26.4s
+	TBZ $4, R17, residual
+	FMOVS alpha+112(FP), F6
+	WORD $0x4e0404d5 // dup v21.4s, v6.s[0]
+	WORD $0x4eb5f421 // fmin v1.4s, v1.4s, v21.4s
+	WORD $0x4eb5f442 // fmin v2.4s, v2.4s, v21.4s
+	WORD $0x4eb5f463 // fmin v3.4s, v3.4s, v21.4s
+	WORD $0x4eb5f484 // fmin v4.4s, v4.4s, v21.4s
 
 residual:
 	CBZ R20, store
 	MOVD res+128(FP), R24
 	MOVD resRow+136(FP), R25
 	LSL $2, R25, R25
-	WORD $0x3dc00306 // ldr q6, [x24]
-	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s
-	WORD $0x3dc00715 // ldr q21, [x24, #16]
-	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s
-	ADD R25, R24
 	WORD $0x3dc00316 // ldr q22, [x24]
-	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s
+	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s
 	WORD $0x3dc0071b // ldr q27, [x24, #16]
-	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s
+	ADD R25, R24
+	WORD $0x3dc0031c // ldr q28, [x24]
+	WORD $0x4e3cd463 // fadd v3.4s, v3.4s, v28.4s
+	WORD $0x3dc0071d // ldr q29, [x24, #16]
+	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s
 
 store:
 	MOVD c+88(FP), R26
@@ -814,7 +837,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F28
+	FMOVS alpha+112(FP), F30
 	MOVD $buffer-64(SP), R2
 	WORD $0x3d800041 // str q1, [x2]
 	WORD $0x3d800442 // str q2, [x2, #16]
@@ -838,32 +861,34 @@ partialRow:
 	MOVD R1, R10
 
 partialColumn:
-	FMOVS (R9), F29
+	FMOVS (R9), F7
 	TBZ $0, R17, scaleOne
-	FMOVS (R3), F30
-	FADDS F30, F29, F29
+	FMOVS (R3), F12
+	FADDS F12, F7, F7
 
 scaleOne:
 	TBZ $1, R17, biasOne
-	FMULS F28, F29, F29
+	FMULS F30, F7, F7
 
 biasOne:
 	CBZ R19, reluOne
-	FMOVS (R8), F30
-	FADDS F30, F29, F29
+	FMOVS (R8), F12
+	FADDS F12, F7, F7
 
 reluOne:
 	TBZ $2, R17, residualOne
-	WORD $0x6f00e407 // movi v7.2d, #0000000000000000
-	WORD $0x4e27f7bd // fmax v29.4s, v29.4s, v7.4s
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df4e7 // fmax v7.4s, v7.4s, v13.4s
+	TBZ $4, R17, residualOne
+	WORD $0x4ebef4e7 // fmin v7.4s, v7.4s, v30.4s
 
 residualOne:
 	CBZ R20, storeOne
-	FMOVS (R4), F30
-	FADDS F30, F29, F29
+	FMOVS (R4), F12
+	FADDS F12, F7, F7
 
 storeOne:
-	FMOVS F29, (R3)
+	FMOVS F7, (R3)
 	ADD $4, R9
 	ADD $4, R3
 	ADD $4, R4
@@ -1133,29 +1158,40 @@ relu:
 	WORD $0x4e32f4c6 // fmax v6.4s, v6.4s, v18.4s
 	WORD $0x4e32f4e7 // fmax v7.4s, v7.4s, v18.4s
 	WORD $0x4e32f508 // fmax v8.4s, v8.4s, v18.4s
+	TBZ $4, R17, residual
+	FMOVS alpha+112(FP), F12
+	WORD $0x4e04059a // dup v26.4s, v12.s[0]
+	WORD $0x4ebaf421 // fmin v1.4s, v1.4s, v26.4s
+	WORD $0x4ebaf442 // fmin v2.4s, v2.4s, v26.4s
+	WORD $0x4ebaf463 // fmin v3.4s, v3.4s, v26.4s
+	WORD $0x4ebaf484 // fmin v4.4s, v4.4s, v26.4s
+	WORD $0x4ebaf4a5 // fmin v5.4s, v5.4s, v26.4s
+	WORD $0x4ebaf4c6 // fmin v6.4s, v6.4s, v26.4s
+	WORD $0x4ebaf4e7 // fmin v7.4s, v7.4s, v26.4s
+	WORD $0x4ebaf508 // fmin v8.4s, v8.4s, v26.4s
 
 residual:
 	CBZ R20, store
 	MOVD res+128(FP), R24
 	MOVD resRow+136(FP), R25
 	LSL $2, R25, R25
-	WORD $0x3dc0030c // ldr q12, [x24]
-	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
-	WORD $0x3dc0071a // ldr q26, [x24, #16]
-	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
-	WORD $0x3dc00b10 // ldr q16, [x24, #32]
-	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
-	WORD $0x3dc00f1e // ldr q30, [x24, #48]
-	WORD $0x4e3ed484 // fadd v4.4s, v4.4s, v30.4s
+	WORD $0x3dc00310 // ldr q16, [x24]
+	WORD $0x4e30d421 // fadd v1.4s, v1.4s, v16.4s
+	WORD $0x3dc0071e // ldr q30, [x24, #16]
+	WORD $0x4e3ed442 // fadd v2.4s, v2.4s, v30.4s
+	WORD $0x3dc00b1f // ldr q31, [x24, #32]
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	WORD $0x3dc00f1b // ldr q27, [x24, #48]
+	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s
 	ADD R25, R24
-	WORD $0x3dc0031f // ldr q31, [x24]
-	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
-	WORD $0x3dc0071b // ldr q27, [x24, #16]
-	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s
-	WORD $0x3dc00b19 // ldr q25, [x24, #32]
-	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s
-	WORD $0x3dc00f09 // ldr q9, [x24, #48]
-	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
+	WORD $0x3dc00319 // ldr q25, [x24]
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0x3dc00709 // ldr q9, [x24, #16]
+	WORD $0x4e29d4c6 // fadd v6.4s, v6.4s, v9.4s
+	WORD $0x3dc00b1c // ldr q28, [x24, #32]
+	WORD $0x4e3cd4e7 // fadd v7.4s, v7.4s, v28.4s
+	WORD $0x3dc00f1d // ldr q29, [x24, #48]
+	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s
 
 store:
 	MOVD c+88(FP), R26
@@ -1169,7 +1205,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F28
+	FMOVS alpha+112(FP), F13
 	MOVD $buffer-128(SP), R2
 	WORD $0x3d800041 // str q1, [x2]
 	WORD $0x3d800442 // str q2, [x2, #16]
@@ -1197,32 +1233,34 @@ partialRow:
 	MOVD R1, R10
 
 partialColumn:
-	FMOVS (R9), F29
+	FMOVS (R9), F10
 	TBZ $0, R17, scaleOne
-	FMOVS (R3), F13
-	FADDS F13, F29, F29
+	FMOVS (R3), F19
+	FADDS F19, F10, F10
 
 scaleOne:
 	TBZ $1, R17, biasOne
-	FMULS F28, F29, F29
+	FMULS F13, F10, F10
 
 biasOne:
 	CBZ R19, reluOne
-	FMOVS (R8), F13
-	FADDS F13, F29, F29
+	FMOVS (R8), F19
+	FADDS F19, F10, F10
 
 reluOne:
 	TBZ $2, R17, residualOne
-	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
-	WORD $0x4e2af7bd // fmax v29.4s, v29.4s, v10.4s
+	WORD $0x6f00e414 // movi v20.2d, #0000000000000000
+	WORD $0x4e34f54a // fmax v10.4s, v10.4s, v20.4s
+	TBZ $4, R17, residualOne
+	WORD $0x4eadf54a // fmin v10.4s, v10.4s, v13.4s
 
 residualOne:
 	CBZ R20, storeOne
-	FMOVS (R4), F13
-	FADDS F13, F29, F29
+	FMOVS (R4), F19
+	FADDS F19, F10, F10
 
 storeOne:
-	FMOVS F29, (R3)
+	FMOVS F10, (R3)
 	ADD $4, R9
 	ADD $4, R3
 	ADD $4, R4
@@ -1415,16 +1453,21 @@ relu:
 	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
 	WORD $0x4e23f421 // fmax v1.4s, v1.4s, v3.4s
 	WORD $0x4e23f442 // fmax v2.4s, v2.4s, v3.4s
+	TBZ $4, R16, residual
+	FMOVS alpha+112(FP), F30
+	WORD $0x4e0407c5 // dup v5.4s, v30.s[0]
+	WORD $0x4ea5f421 // fmin v1.4s, v1.4s, v5.4s
+	WORD $0x4ea5f442 // fmin v2.4s, v2.4s, v5.4s
 
 residual:
 	CBZ R19, store
 	MOVD res+128(FP), R23
 	MOVD resRow+136(FP), R24
 	LSL $2, R24, R24
-	WORD $0x3dc002fe // ldr q30, [x23]
-	WORD $0x4e3ed421 // fadd v1.4s, v1.4s, v30.4s
-	WORD $0x3dc006e5 // ldr q5, [x23, #16]
-	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+	WORD $0x3dc002e7 // ldr q7, [x23]
+	WORD $0x4e27d421 // fadd v1.4s, v1.4s, v7.4s
+	WORD $0x3dc006ec // ldr q12, [x23, #16]
+	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
 
 store:
 	MOVD c+88(FP), R25
@@ -1434,7 +1477,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F7
+	FMOVS alpha+112(FP), F28
 	MOVD $buffer-32(SP), R0
 	WORD $0x3d800001 // str q1, [x0]
 	WORD $0x3d800402 // str q2, [x0, #16]
@@ -1456,32 +1499,34 @@ partialRow:
 	MOVD R2, R9
 
 partialColumn:
-	FMOVS (R8), F12
+	FMOVS (R8), F29
 	TBZ $0, R16, scaleOne
-	FMOVS (R3), F28
-	FADDS F28, F12, F12
+	FMOVS (R3), F31
+	FADDS F31, F29, F29
 
 scaleOne:
 	TBZ $1, R16, biasOne
-	FMULS F7, F12, F12
+	FMULS F28, F29, F29
 
 biasOne:
 	CBZ R17, reluOne
-	FMOVS (R5), F28
-	FADDS F28, F12, F12
+	FMOVS (R5), F31
+	FADDS F31, F29, F29
 
 reluOne:
 	TBZ $2, R16, residualOne
-	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
-	WORD $0x4e3df58c // fmax v12.4s, v12.4s, v29.4s
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df7bd // fmax v29.4s, v29.4s, v13.4s
+	TBZ $4, R16, residualOne
+	WORD $0x4ebcf7bd // fmin v29.4s, v29.4s, v28.4s
 
 residualOne:
 	CBZ R19, storeOne
-	FMOVS (R4), F28
-	FADDS F28, F12, F12
+	FMOVS (R4), F31
+	FADDS F31, F29, F29
 
 storeOne:
-	FMOVS F12, (R3)
+	FMOVS F29, (R3)
 	ADD $4, R8
 	ADD $4, R3
 	ADD $4, R4
@@ -1740,20 +1785,27 @@ relu:
 	WORD $0x4e3af442 // fmax v2.4s, v2.4s, v26.4s
 	WORD $0x4e3af463 // fmax v3.4s, v3.4s, v26.4s
 	WORD $0x4e3af484 // fmax v4.4s, v4.4s, v26.4s
+	TBZ $4, R16, residual
+	FMOVS alpha+112(FP), F23
+	WORD $0x4e0406f1 // dup v17.4s, v23.s[0]
+	WORD $0x4eb1f421 // fmin v1.4s, v1.4s, v17.4s
+	WORD $0x4eb1f442 // fmin v2.4s, v2.4s, v17.4s
+	WORD $0x4eb1f463 // fmin v3.4s, v3.4s, v17.4s
+	WORD $0x4eb1f484 // fmin v4.4s, v4.4s, v17.4s
 
 residual:
 	CBZ R19, store
 	MOVD res+128(FP), R23
 	MOVD resRow+136(FP), R24
 	LSL $2, R24, R24
-	WORD $0x3dc002f7 // ldr q23, [x23]
-	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s
-	WORD $0x3dc006f1 // ldr q17, [x23, #16]
-	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
-	WORD $0x3dc00ae8 // ldr q8, [x23, #32]
-	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
-	WORD $0x3dc00efc // ldr q28, [x23, #48]
-	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s
+	WORD $0x3dc002e8 // ldr q8, [x23]
+	WORD $0x4e28d421 // fadd v1.4s, v1.4s, v8.4s
+	WORD $0x3dc006fc // ldr q28, [x23, #16]
+	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s
+	WORD $0x3dc00afd // ldr q29, [x23, #32]
+	WORD $0x4e3dd463 // fadd v3.4s, v3.4s, v29.4s
+	WORD $0x3dc00eea // ldr q10, [x23, #48]
+	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s
 
 store:
 	MOVD c+88(FP), R25
@@ -1764,7 +1816,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F29
+	FMOVS alpha+112(FP), F12
 	MOVD $buffer-64(SP), R0
 	WORD $0x3d800001 // str q1, [x0]
 	WORD $0x3d800402 // str q2, [x0, #16]
@@ -1788,32 +1840,34 @@ partialRow:
 	MOVD R2, R9
 
 partialColumn:
-	FMOVS (R8), F10
+	FMOVS (R8), F16
 	TBZ $0, R16, scaleOne
-	FMOVS (R3), F12
-	FADDS F12, F10, F10
+	FMOVS (R3), F30
+	FADDS F30, F16, F16
 
 scaleOne:
 	TBZ $1, R16, biasOne
-	FMULS F29, F10, F10
+	FMULS F12, F16, F16
 
 biasOne:
 	CBZ R17, reluOne
-	FMOVS (R5), F12
-	FADDS F12, F10, F10
+	FMOVS (R5), F30
+	FADDS F30, F16, F16
 
 reluOne:
 	TBZ $2, R16, residualOne
-	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
-	WORD $0x4e30f54a // fmax v10.4s, v10.4s, v16.4s
+	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
+	WORD $0x4e3ff610 // fmax v16.4s, v16.4s, v31.4s
+	TBZ $4, R16, residualOne
+	WORD $0x4eacf610 // fmin v16.4s, v16.4s, v12.4s
 
 residualOne:
 	CBZ R19, storeOne
-	FMOVS (R4), F12
-	FADDS F12, F10, F10
+	FMOVS (R4), F30
+	FADDS F30, F16, F16
 
 storeOne:
-	FMOVS F10, (R3)
+	FMOVS F16, (R3)
 	ADD $4, R8
 	ADD $4, R3
 	ADD $4, R4
@@ -2066,16 +2120,21 @@ relu:
 	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
 	WORD $0x4e3cf442 // fmax v2.4s, v2.4s, v28.4s
 	WORD $0x4e3cf463 // fmax v3.4s, v3.4s, v28.4s
+	TBZ $4, R14, residual
+	FMOVS alpha+112(FP), F29
+	WORD $0x4e0407be // dup v30.4s, v29.s[0]
+	WORD $0x4ebef442 // fmin v2.4s, v2.4s, v30.4s
+	WORD $0x4ebef463 // fmin v3.4s, v3.4s, v30.4s
 
 residual:
 	CBZ R16, store
 	MOVD res+128(FP), R21
 	MOVD resRow+136(FP), R22
 	LSL $2, R22, R22
-	WORD $0x3dc002bd // ldr q29, [x21]
-	WORD $0x4e3dd442 // fadd v2.4s, v2.4s, v29.4s
-	WORD $0x3dc006be // ldr q30, [x21, #16]
-	WORD $0x4e3ed463 // fadd v3.4s, v3.4s, v30.4s
+	WORD $0x3dc002bf // ldr q31, [x21]
+	WORD $0x4e3fd442 // fadd v2.4s, v2.4s, v31.4s
+	WORD $0x3dc006a7 // ldr q7, [x21, #16]
+	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
 
 store:
 	MOVD c+88(FP), R23
@@ -2085,7 +2144,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F31
+	FMOVS alpha+112(FP), F8
 	MOVD $buffer-32(SP), R25
 	WORD $0x3d800322 // str q2, [x25]
 	WORD $0x3d800723 // str q3, [x25, #16]
@@ -2107,32 +2166,34 @@ partialRow:
 	MOVD R26, R7
 
 partialColumn:
-	FMOVS (R6), F7
+	FMOVS (R6), F9
 	TBZ $0, R14, scaleOne
-	FMOVS (R12), F8
-	FADDS F8, F7, F7
+	FMOVS (R12), F6
+	FADDS F6, F9, F9
 
 scaleOne:
 	TBZ $1, R14, biasOne
-	FMULS F31, F7, F7
+	FMULS F8, F9, F9
 
 biasOne:
 	CBZ R15, reluOne
-	FMOVS (R3), F8
-	FADDS F8, F7, F7
+	FMOVS (R3), F6
+	FADDS F6, F9, F9
 
 reluOne:
 	TBZ $2, R14, residualOne
-	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
-	WORD $0x4e29f4e7 // fmax v7.4s, v7.4s, v9.4s
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x4e2af529 // fmax v9.4s, v9.4s, v10.4s
+	TBZ $4, R14, residualOne
+	WORD $0x4ea8f529 // fmin v9.4s, v9.4s, v8.4s
 
 residualOne:
 	CBZ R16, storeOne
-	FMOVS (R13), F8
-	FADDS F8, F7, F7
+	FMOVS (R13), F6
+	FADDS F6, F9, F9
 
 storeOne:
-	FMOVS F7, (R12)
+	FMOVS F9, (R12)
 	ADD $4, R6
 	ADD $4, R12
 	ADD $4, R13
@@ -2322,20 +2383,27 @@ relu:
 	WORD $0x4e3cf463 // fmax v3.4s, v3.4s, v28.4s
 	WORD $0x4e3cf484 // fmax v4.4s, v4.4s, v28.4s
 	WORD $0x4e3cf4a5 // fmax v5.4s, v5.4s, v28.4s
+	TBZ $4, R14, residual
+	FMOVS alpha+112(FP), F29
+	WORD $0x4e0407be // dup v30.4s, v29.s[0]
+	WORD $0x4ebef442 // fmin v2.4s, v2.4s, v30.4s
+	WORD $0x4ebef463 // fmin v3.4s, v3.4s, v30.4s
+	WORD $0x4ebef484 // fmin v4.4s, v4.4s, v30.4s
+	WORD $0x4ebef4a5 // fmin v5.4s, v5.4s, v30.4s
 
 residual:
 	CBZ R16, store
 	MOVD res+128(FP), R21
 	MOVD resRow+136(FP), R22
 	LSL $2, R22, R22
-	WORD $0x3dc002bd // ldr q29, [x21]
-	WORD $0x4e3dd442 // fadd v2.4s, v2.4s, v29.4s
-	WORD $0x3dc006be // ldr q30, [x21, #16]
-	WORD $0x4e3ed463 // fadd v3.4s, v3.4s, v30.4s
-	WORD $0x3dc00abf // ldr q31, [x21, #32]
-	WORD $0x4e3fd484 // fadd v4.4s, v4.4s, v31.4s
-	WORD $0x3dc00ea8 // ldr q8, [x21, #48]
-	WORD $0x4e28d4a5 // fadd v5.4s, v5.4s, v8.4s
+	WORD $0x3dc002bf // ldr q31, [x21]
+	WORD $0x4e3fd442 // fadd v2.4s, v2.4s, v31.4s
+	WORD $0x3dc006a8 // ldr q8, [x21, #16]
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x3dc00aab // ldr q11, [x21, #32]
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x3dc00eac // ldr q12, [x21, #48]
+	WORD $0x4e2cd4a5 // fadd v5.4s, v5.4s, v12.4s
 
 store:
 	MOVD c+88(FP), R23
@@ -2346,7 +2414,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F11
+	FMOVS alpha+112(FP), F13
 	MOVD $buffer-64(SP), R25
 	WORD $0x3d800322 // str q2, [x25]
 	WORD $0x3d800723 // str q3, [x25, #16]
@@ -2370,32 +2438,34 @@ partialRow:
 	MOVD R26, R7
 
 partialColumn:
-	FMOVS (R6), F12
+	FMOVS (R6), F14
 	TBZ $0, R14, scaleOne
-	FMOVS (R12), F13
-	FADDS F13, F12, F12
+	FMOVS (R12), F15
+	FADDS F15, F14, F14
 
 scaleOne:
 	TBZ $1, R14, biasOne
-	FMULS F11, F12, F12
+	FMULS F13, F14, F14
 
 biasOne:
 	CBZ R15, reluOne
-	FMOVS (R3), F13
-	FADDS F13, F12, F12
+	FMOVS (R3), F15
+	FADDS F15, F14, F14
 
 reluOne:
 	TBZ $2, R14, residualOne
-	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
-	WORD $0x4e2ef58c // fmax v12.4s, v12.4s, v14.4s
+	WORD $0x6f00e409 // movi v9.2d, #0000000000000000
+	WORD $0x4e29f5ce // fmax v14.4s, v14.4s, v9.4s
+	TBZ $4, R14, residualOne
+	WORD $0x4eadf5ce // fmin v14.4s, v14.4s, v13.4s
 
 residualOne:
 	CBZ R16, storeOne
-	FMOVS (R13), F13
-	FADDS F13, F12, F12
+	FMOVS (R13), F15
+	FADDS F15, F14, F14
 
 storeOne:
-	FMOVS F12, (R12)
+	FMOVS F14, (R12)
 	ADD $4, R6
 	ADD $4, R12
 	ADD $4, R13
@@ -2588,21 +2658,28 @@ relu:
 	WORD $0x4e31f463 // fmax v3.4s, v3.4s, v17.4s
 	WORD $0x4e31f484 // fmax v4.4s, v4.4s, v17.4s
 	WORD $0x4e31f4a5 // fmax v5.4s, v5.4s, v17.4s
+	TBZ $4, R17, residual
+	FMOVS alpha+112(FP), F24
+	WORD $0x4e040719 // dup v25.4s, v24.s[0]
+	WORD $0x4eb9f442 // fmin v2.4s, v2.4s, v25.4s
+	WORD $0x4eb9f463 // fmin v3.4s, v3.4s, v25.4s
+	WORD $0x4eb9f484 // fmin v4.4s, v4.4s, v25.4s
+	WORD $0x4eb9f4a5 // fmin v5.4s, v5.4s, v25.4s
 
 residual:
 	CBZ R20, store
 	MOVD res+128(FP), R24
 	MOVD resRow+136(FP), R25
 	LSL $2, R25, R25
-	WORD $0x3dc00318 // ldr q24, [x24]
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	WORD $0x3dc00719 // ldr q25, [x24, #16]
-	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
-	ADD R25, R24
 	WORD $0x3dc0031a // ldr q26, [x24]
-	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
 	WORD $0x3dc0071b // ldr q27, [x24, #16]
-	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
+	ADD R25, R24
+	WORD $0x3dc0031e // ldr q30, [x24]
+	WORD $0x4e3ed484 // fadd v4.4s, v4.4s, v30.4s
+	WORD $0x3dc00708 // ldr q8, [x24, #16]
+	WORD $0x4e28d4a5 // fadd v5.4s, v5.4s, v8.4s
 
 store:
 	MOVD c+88(FP), R26
@@ -2614,7 +2691,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F30
+	FMOVS alpha+112(FP), F31
 	MOVD $buffer-64(SP), R2
 	WORD $0x3d800042 // str q2, [x2]
 	WORD $0x3d800443 // str q3, [x2, #16]
@@ -2638,32 +2715,34 @@ partialRow:
 	MOVD R1, R10
 
 partialColumn:
-	FMOVS (R9), F8
+	FMOVS (R9), F12
 	TBZ $0, R17, scaleOne
-	FMOVS (R3), F31
-	FADDS F31, F8, F8
+	FMOVS (R3), F13
+	FADDS F13, F12, F12
 
 scaleOne:
 	TBZ $1, R17, biasOne
-	FMULS F30, F8, F8
+	FMULS F31, F12, F12
 
 biasOne:
 	CBZ R19, reluOne
-	FMOVS (R8), F31
-	FADDS F31, F8, F8
+	FMOVS (R8), F13
+	FADDS F13, F12, F12
 
 reluOne:
 	TBZ $2, R17, residualOne
-	WORD $0x6f00e40c // movi v12.2d, #0000000000000000
-	WORD $0x4e2cf508 // fmax v8.4s, v8.4s, v12.4s
+	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
+	WORD $0x4e2ef58c // fmax v12.4s, v12.4s, v14.4s
+	TBZ $4, R17, residualOne
+	WORD $0x4ebff58c // fmin v12.4s, v12.4s, v31.4s
 
 residualOne:
 	CBZ R20, storeOne
-	FMOVS (R4), F31
-	FADDS F31, F8, F8
+	FMOVS (R4), F13
+	FADDS F13, F12, F12
 
 storeOne:
-	FMOVS F8, (R3)
+	FMOVS F12, (R3)
 	ADD $4, R9
 	ADD $4, R3
 	ADD $4, R4
@@ -2922,29 +3001,40 @@ relu:
 	WORD $0x4e37f4e7 // fmax v7.4s, v7.4s, v23.4s
 	WORD $0x4e37f508 // fmax v8.4s, v8.4s, v23.4s
 	WORD $0x4e37f529 // fmax v9.4s, v9.4s, v23.4s
+	TBZ $4, R17, residual
+	FMOVS alpha+112(FP), F11
+	WORD $0x4e040571 // dup v17.4s, v11.s[0]
+	WORD $0x4eb1f442 // fmin v2.4s, v2.4s, v17.4s
+	WORD $0x4eb1f463 // fmin v3.4s, v3.4s, v17.4s
+	WORD $0x4eb1f484 // fmin v4.4s, v4.4s, v17.4s
+	WORD $0x4eb1f4a5 // fmin v5.4s, v5.4s, v17.4s
+	WORD $0x4eb1f4c6 // fmin v6.4s, v6.4s, v17.4s
+	WORD $0x4eb1f4e7 // fmin v7.4s, v7.4s, v17.4s
+	WORD $0x4eb1f508 // fmin v8.4s, v8.4s, v17.4s
+	WORD $0x4eb1f529 // fmin v9.4s, v9.4s, v17.4s
 
 residual:
 	CBZ R20, store
 	MOVD res+128(FP), R24
 	MOVD resRow+136(FP), R25
 	LSL $2, R25, R25
-	WORD $0x3dc0030b // ldr q11, [x24]
-	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
-	WORD $0x3dc00711 // ldr q17, [x24, #16]
-	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s
-	WORD $0x3dc00b18 // ldr q24, [x24, #32]
-	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x3dc00f19 // ldr q25, [x24, #48]
-	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0x3dc00318 // ldr q24, [x24]
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x3dc00719 // ldr q25, [x24, #16]
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	WORD $0x3dc00b1a // ldr q26, [x24, #32]
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x3dc00f0e // ldr q14, [x24, #48]
+	WORD $0x4e2ed4a5 // fadd v5.4s, v5.4s, v14.4s
 	ADD R25, R24
-	WORD $0x3dc0031a // ldr q26, [x24]
-	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x3dc0070e // ldr q14, [x24, #16]
-	WORD $0x4e2ed4e7 // fadd v7.4s, v7.4s, v14.4s
-	WORD $0x3dc00b12 // ldr q18, [x24, #32]
-	WORD $0x4e32d508 // fadd v8.4s, v8.4s, v18.4s
-	WORD $0x3dc00f13 // ldr q19, [x24, #48]
-	WORD $0x4e33d529 // fadd v9.4s, v9.4s, v19.4s
+	WORD $0x3dc00312 // ldr q18, [x24]
+	WORD $0x4e32d4c6 // fadd v6.4s, v6.4s, v18.4s
+	WORD $0x3dc00713 // ldr q19, [x24, #16]
+	WORD $0x4e33d4e7 // fadd v7.4s, v7.4s, v19.4s
+	WORD $0x3dc00b0c // ldr q12, [x24, #32]
+	WORD $0x4e2cd508 // fadd v8.4s, v8.4s, v12.4s
+	WORD $0x3dc00f1b // ldr q27, [x24, #48]
+	WORD $0x4e3bd529 // fadd v9.4s, v9.4s, v27.4s
 
 store:
 	MOVD c+88(FP), R26
@@ -2958,7 +3048,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F12
+	FMOVS alpha+112(FP), F30
 	MOVD $buffer-128(SP), R2
 	WORD $0x3d800042 // str q2, [x2]
 	WORD $0x3d800443 // str q3, [x2, #16]
@@ -2986,32 +3076,34 @@ partialRow:
 	MOVD R1, R10
 
 partialColumn:
-	FMOVS (R9), F27
+	FMOVS (R9), F15
 	TBZ $0, R17, scaleOne
-	FMOVS (R3), F30
-	FADDS F30, F27, F27
+	FMOVS (R3), F10
+	FADDS F10, F15, F15
 
 scaleOne:
 	TBZ $1, R17, biasOne
-	FMULS F12, F27, F27
+	FMULS F30, F15, F15
 
 biasOne:
 	CBZ R19, reluOne
-	FMOVS (R8), F30
-	FADDS F30, F27, F27
+	FMOVS (R8), F10
+	FADDS F10, F15, F15
 
 reluOne:
 	TBZ $2, R17, residualOne
-	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
-	WORD $0x4e2ff77b // fmax v27.4s, v27.4s, v15.4s
+	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
+	WORD $0x4e3ff5ef // fmax v15.4s, v15.4s, v31.4s
+	TBZ $4, R17, residualOne
+	WORD $0x4ebef5ef // fmin v15.4s, v15.4s, v30.4s
 
 residualOne:
 	CBZ R20, storeOne
-	FMOVS (R4), F30
-	FADDS F30, F27, F27
+	FMOVS (R4), F10
+	FADDS F10, F15, F15
 
 storeOne:
-	FMOVS F27, (R3)
+	FMOVS F15, (R3)
 	ADD $4, R9
 	ADD $4, R3
 	ADD $4, R4
@@ -3195,16 +3287,21 @@ relu:
 	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
 	WORD $0x4e26f442 // fmax v2.4s, v2.4s, v6.4s
 	WORD $0x4e26f463 // fmax v3.4s, v3.4s, v6.4s
+	TBZ $4, R16, residual
+	FMOVS alpha+112(FP), F8
+	WORD $0x4e04051c // dup v28.4s, v8.s[0]
+	WORD $0x4ebcf442 // fmin v2.4s, v2.4s, v28.4s
+	WORD $0x4ebcf463 // fmin v3.4s, v3.4s, v28.4s
 
 residual:
 	CBZ R19, store
 	MOVD res+128(FP), R23
 	MOVD resRow+136(FP), R24
 	LSL $2, R24, R24
-	WORD $0x3dc002e8 // ldr q8, [x23]
-	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
-	WORD $0x3dc006fc // ldr q28, [x23, #16]
-	WORD $0x4e3cd463 // fadd v3.4s, v3.4s, v28.4s
+	WORD $0x3dc002f8 // ldr q24, [x23]
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x3dc006f9 // ldr q25, [x23, #16]
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
 
 store:
 	MOVD c+88(FP), R25
@@ -3214,7 +3311,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F24
+	FMOVS alpha+112(FP), F27
 	MOVD $buffer-32(SP), R0
 	WORD $0x3d800002 // str q2, [x0]
 	WORD $0x3d800403 // str q3, [x0, #16]
@@ -3236,32 +3333,34 @@ partialRow:
 	MOVD R2, R9
 
 partialColumn:
-	FMOVS (R8), F25
+	FMOVS (R8), F29
 	TBZ $0, R16, scaleOne
-	FMOVS (R3), F27
-	FADDS F27, F25, F25
+	FMOVS (R3), F30
+	FADDS F30, F29, F29
 
 scaleOne:
 	TBZ $1, R16, biasOne
-	FMULS F24, F25, F25
+	FMULS F27, F29, F29
 
 biasOne:
 	CBZ R17, reluOne
-	FMOVS (R5), F27
-	FADDS F27, F25, F25
+	FMOVS (R5), F30
+	FADDS F30, F29, F29
 
 reluOne:
 	TBZ $2, R16, residualOne
-	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
-	WORD $0x4e3df739 // fmax v25.4s, v25.4s, v29.4s
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x4e25f7bd // fmax v29.4s, v29.4s, v5.4s
+	TBZ $4, R16, residualOne
+	WORD $0x4ebbf7bd // fmin v29.4s, v29.4s, v27.4s
 
 residualOne:
 	CBZ R19, storeOne
-	FMOVS (R4), F27
-	FADDS F27, F25, F25
+	FMOVS (R4), F30
+	FADDS F30, F29, F29
 
 storeOne:
-	FMOVS F25, (R3)
+	FMOVS F29, (R3)
 	ADD $4, R8
 	ADD $4, R3
 	ADD $4, R4
@@ -3501,20 +3600,27 @@ relu:
 	WORD $0x4e3bf463 // fmax v3.4s, v3.4s, v27.4s
 	WORD $0x4e3bf484 // fmax v4.4s, v4.4s, v27.4s
 	WORD $0x4e3bf4a5 // fmax v5.4s, v5.4s, v27.4s
+	TBZ $4, R16, residual
+	FMOVS alpha+112(FP), F11
+	WORD $0x4e040569 // dup v9.4s, v11.s[0]
+	WORD $0x4ea9f442 // fmin v2.4s, v2.4s, v9.4s
+	WORD $0x4ea9f463 // fmin v3.4s, v3.4s, v9.4s
+	WORD $0x4ea9f484 // fmin v4.4s, v4.4s, v9.4s
+	WORD $0x4ea9f4a5 // fmin v5.4s, v5.4s, v9.4s
 
 residual:
 	CBZ R19, store
 	MOVD res+128(FP), R23
 	MOVD resRow+136(FP), R24
 	LSL $2, R24, R24
-	WORD $0x3dc002eb // ldr q11, [x23]
-	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
-	WORD $0x3dc006e9 // ldr q9, [x23, #16]
-	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
-	WORD $0x3dc00afd // ldr q29, [x23, #32]
-	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s
-	WORD $0x3dc00efe // ldr q30, [x23, #48]
-	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s
+	WORD $0x3dc002fd // ldr q29, [x23]
+	WORD $0x4e3dd442 // fadd v2.4s, v2.4s, v29.4s
+	WORD $0x3dc006fe // ldr q30, [x23, #16]
+	WORD $0x4e3ed463 // fadd v3.4s, v3.4s, v30.4s
+	WORD $0x3dc00af8 // ldr q24, [x23, #32]
+	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
+	WORD $0x3dc00eed // ldr q13, [x23, #48]
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
 
 store:
 	MOVD c+88(FP), R25
@@ -3525,7 +3631,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+112(FP), F24
+	FMOVS alpha+112(FP), F17
 	MOVD $buffer-64(SP), R0
 	WORD $0x3d800002 // str q2, [x0]
 	WORD $0x3d800403 // str q3, [x0, #16]
@@ -3549,32 +3655,34 @@ partialRow:
 	MOVD R2, R9
 
 partialColumn:
-	FMOVS (R8), F13
+	FMOVS (R8), F31
 	TBZ $0, R16, scaleOne
-	FMOVS (R3), F17
-	FADDS F17, F13, F13
+	FMOVS (R3), F21
+	FADDS F21, F31, F31
 
 scaleOne:
 	TBZ $1, R16, biasOne
-	FMULS F24, F13, F13
+	FMULS F17, F31, F31
 
 biasOne:
 	CBZ R17, reluOne
-	FMOVS (R5), F17
-	FADDS F17, F13, F13
+	FMOVS (R5), F21
+	FADDS F21, F31, F31
 
 reluOne:
 	TBZ $2, R16, residualOne
-	WORD $0x6f00e41f // movi v31.2d, #0000000000000000
-	WORD $0x4e3ff5ad // fmax v13.4s, v13.4s, v31.4s
+	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
+	WORD $0x4e2af7ff // fmax v31.4s, v31.4s, v10.4s
+	TBZ $4, R16, residualOne
+	WORD $0x4eb1f7ff // fmin v31.4s, v31.4s, v17.4s
 
 residualOne:
 	CBZ R19, storeOne
-	FMOVS (R4), F17
-	FADDS F17, F13, F13
+	FMOVS (R4), F21
+	FADDS F21, F31, F31
 
 storeOne:
-	FMOVS F13, (R3)
+	FMOVS F31, (R3)
 	ADD $4, R8
 	ADD $4, R3
 	ADD $4, R4
@@ -3913,16 +4021,21 @@ relu:
 	WORD $0x6f00e40e // movi v14.2d, #0000000000000000
 	WORD $0x4e2ef421 // fmax v1.4s, v1.4s, v14.4s
 	WORD $0x4e2ef442 // fmax v2.4s, v2.4s, v14.4s
+	TBZ $4, R14, residual
+	FMOVS alpha+120(FP), F17
+	WORD $0x4e040634 // dup v20.4s, v17.s[0]
+	WORD $0x4eb4f421 // fmin v1.4s, v1.4s, v20.4s
+	WORD $0x4eb4f442 // fmin v2.4s, v2.4s, v20.4s
 
 residual:
 	CBZ R16, store
 	MOVD res+136(FP), R21
 	MOVD resRow+144(FP), R22
 	LSL $2, R22, R22
-	WORD $0x3dc002b1 // ldr q17, [x21]
-	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
-	WORD $0x3dc006b4 // ldr q20, [x21, #16]
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s
+	WORD $0x3dc002b0 // ldr q16, [x21]
+	WORD $0x4e30d421 // fadd v1.4s, v1.4s, v16.4s
+	WORD $0x3dc006af // ldr q15, [x21, #16]
+	WORD $0x4e2fd442 // fadd v2.4s, v2.4s, v15.4s
 
 store:
 	MOVD c+96(FP), R23
@@ -3932,7 +4045,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+120(FP), F16
+	FMOVS alpha+120(FP), F19
 	MOVD $buffer-32(SP), R25
 	WORD $0x3d800321 // str q1, [x25]
 	WORD $0x3d800722 // str q2, [x25, #16]
@@ -3954,32 +4067,34 @@ partialRow:
 	MOVD R26, R7
 
 partialColumn:
-	FMOVS (R6), F15
+	FMOVS (R6), F18
 	TBZ $0, R14, scaleOne
-	FMOVS (R2), F19
-	FADDS F19, F15, F15
+	FMOVS (R2), F3
+	FADDS F3, F18, F18
 
 scaleOne:
 	TBZ $1, R14, biasOne
-	FMULS F16, F15, F15
+	FMULS F19, F18, F18
 
 biasOne:
 	CBZ R15, reluOne
-	FMOVS (R4), F19
-	FADDS F19, F15, F15
+	FMOVS (R4), F3
+	FADDS F3, F18, F18
 
 reluOne:
 	TBZ $2, R14, residualOne
-	WORD $0x6f00e412 // movi v18.2d, #0000000000000000
-	WORD $0x4e32f5ef // fmax v15.4s, v15.4s, v18.4s
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x4e24f652 // fmax v18.4s, v18.4s, v4.4s
+	TBZ $4, R14, residualOne
+	WORD $0x4eb3f652 // fmin v18.4s, v18.4s, v19.4s
 
 residualOne:
 	CBZ R16, storeOne
-	FMOVS (R3), F19
-	FADDS F19, F15, F15
+	FMOVS (R3), F3
+	FADDS F3, F18, F18
 
 storeOne:
-	FMOVS F15, (R2)
+	FMOVS F18, (R2)
 	ADD $4, R6
 	ADD $4, R2
 	ADD $4, R3
@@ -4275,20 +4390,27 @@ relu:
 	WORD $0x4e2df442 // fmax v2.4s, v2.4s, v13.4s
 	WORD $0x4e2df463 // fmax v3.4s, v3.4s, v13.4s
 	WORD $0x4e2df484 // fmax v4.4s, v4.4s, v13.4s
+	TBZ $4, R14, residual
+	FMOVS alpha+120(FP), F22
+	WORD $0x4e0406d8 // dup v24.4s, v22.s[0]
+	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
+	WORD $0x4eb8f442 // fmin v2.4s, v2.4s, v24.4s
+	WORD $0x4eb8f463 // fmin v3.4s, v3.4s, v24.4s
+	WORD $0x4eb8f484 // fmin v4.4s, v4.4s, v24.4s
 
 residual:
 	CBZ R16, store
 	MOVD res+136(FP), R21
 	MOVD resRow+144(FP), R22
 	LSL $2, R22, R22
-	WORD $0x3dc002b6 // ldr q22, [x21]
-	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s
-	WORD $0x3dc006b8 // ldr q24, [x21, #16]
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
-	WORD $0x3dc00ab2 // ldr q18, [x21, #32]
-	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s
-	WORD $0x3dc00eb1 // ldr q17, [x21, #48]
-	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s
+	WORD $0x3dc002b2 // ldr q18, [x21]
+	WORD $0x4e32d421 // fadd v1.4s, v1.4s, v18.4s
+	WORD $0x3dc006b1 // ldr q17, [x21, #16]
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
+	WORD $0x3dc00abb // ldr q27, [x21, #32]
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
+	WORD $0x3dc00eb5 // ldr q21, [x21, #48]
+	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s
 
 store:
 	MOVD c+96(FP), R23
@@ -4299,7 +4421,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+120(FP), F27
+	FMOVS alpha+120(FP), F30
 	MOVD $buffer-64(SP), R25
 	WORD $0x3d800321 // str q1, [x25]
 	WORD $0x3d800722 // str q2, [x25, #16]
@@ -4323,32 +4445,34 @@ partialRow:
 	MOVD R26, R7
 
 partialColumn:
-	FMOVS (R6), F21
+	FMOVS (R6), F15
 	TBZ $0, R14, scaleOne
-	FMOVS (R2), F30
-	FADDS F30, F21, F21
+	FMOVS (R2), F23
+	FADDS F23, F15, F15
 
 scaleOne:
 	TBZ $1, R14, biasOne
-	FMULS F27, F21, F21
+	FMULS F30, F15, F15
 
 biasOne:
 	CBZ R15, reluOne
-	FMOVS (R4), F30
-	FADDS F30, F21, F21
+	FMOVS (R4), F23
+	FADDS F23, F15, F15
 
 reluOne:
 	TBZ $2, R14, residualOne
-	WORD $0x6f00e40f // movi v15.2d, #0000000000000000
-	WORD $0x4e2ff6b5 // fmax v21.4s, v21.4s, v15.4s
+	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
+	WORD $0x4e3df5ef // fmax v15.4s, v15.4s, v29.4s
+	TBZ $4, R14, residualOne
+	WORD $0x4ebef5ef // fmin v15.4s, v15.4s, v30.4s
 
 residualOne:
 	CBZ R16, storeOne
-	FMOVS (R3), F30
-	FADDS F30, F21, F21
+	FMOVS (R3), F23
+	FADDS F23, F15, F15
 
 storeOne:
-	FMOVS F21, (R2)
+	FMOVS F15, (R2)
 	ADD $4, R6
 	ADD $4, R2
 	ADD $4, R3
@@ -4646,21 +4770,28 @@ relu:
 	WORD $0x4e2bf442 // fmax v2.4s, v2.4s, v11.4s
 	WORD $0x4e2bf463 // fmax v3.4s, v3.4s, v11.4s
 	WORD $0x4e2bf484 // fmax v4.4s, v4.4s, v11.4s
+	TBZ $4, R16, residual
+	FMOVS alpha+120(FP), F12
+	WORD $0x4e040591 // dup v17.4s, v12.s[0]
+	WORD $0x4eb1f421 // fmin v1.4s, v1.4s, v17.4s
+	WORD $0x4eb1f442 // fmin v2.4s, v2.4s, v17.4s
+	WORD $0x4eb1f463 // fmin v3.4s, v3.4s, v17.4s
+	WORD $0x4eb1f484 // fmin v4.4s, v4.4s, v17.4s
 
 residual:
 	CBZ R19, store
 	MOVD res+136(FP), R23
 	MOVD resRow+144(FP), R24
 	LSL $2, R24, R24
-	WORD $0x3dc002ec // ldr q12, [x23]
-	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s
-	WORD $0x3dc006f1 // ldr q17, [x23, #16]
-	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
-	ADD R24, R23
 	WORD $0x3dc002f8 // ldr q24, [x23]
-	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
 	WORD $0x3dc006fb // ldr q27, [x23, #16]
-	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s
+	ADD R24, R23
+	WORD $0x3dc002f2 // ldr q18, [x23]
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s
+	WORD $0x3dc006fa // ldr q26, [x23, #16]
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
 
 store:
 	MOVD c+96(FP), R25
@@ -4672,7 +4803,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+120(FP), F18
+	FMOVS alpha+120(FP), F22
 	MOVD $buffer-64(SP), R1
 	WORD $0x3d800021 // str q1, [x1]
 	WORD $0x3d800422 // str q2, [x1, #16]
@@ -4696,32 +4827,34 @@ partialRow:
 	MOVD R6, R9
 
 partialColumn:
-	FMOVS (R8), F26
+	FMOVS (R8), F29
 	TBZ $0, R16, scaleOne
-	FMOVS (R4), F22
-	FADDS F22, F26, F26
+	FMOVS (R4), F28
+	FADDS F28, F29, F29
 
 scaleOne:
 	TBZ $1, R16, biasOne
-	FMULS F18, F26, F26
+	FMULS F22, F29, F29
 
 biasOne:
 	CBZ R17, reluOne
-	FMOVS (R7), F22
-	FADDS F22, F26, F26
+	FMOVS (R7), F28
+	FADDS F28, F29, F29
 
 reluOne:
 	TBZ $2, R16, residualOne
-	WORD $0x6f00e41d // movi v29.2d, #0000000000000000
-	WORD $0x4e3df75a // fmax v26.4s, v26.4s, v29.4s
+	WORD $0x6f00e413 // movi v19.2d, #0000000000000000
+	WORD $0x4e33f7bd // fmax v29.4s, v29.4s, v19.4s
+	TBZ $4, R16, residualOne
+	WORD $0x4eb6f7bd // fmin v29.4s, v29.4s, v22.4s
 
 residualOne:
 	CBZ R19, storeOne
-	FMOVS (R5), F22
-	FADDS F22, F26, F26
+	FMOVS (R5), F28
+	FADDS F28, F29, F29
 
 storeOne:
-	FMOVS F26, (R4)
+	FMOVS F29, (R4)
 	ADD $4, R8
 	ADD $4, R4
 	ADD $4, R5
@@ -5164,29 +5297,40 @@ relu:
 	WORD $0x4e30f4c6 // fmax v6.4s, v6.4s, v16.4s
 	WORD $0x4e30f4e7 // fmax v7.4s, v7.4s, v16.4s
 	WORD $0x4e30f508 // fmax v8.4s, v8.4s, v16.4s
+	TBZ $4, R16, residual
+	FMOVS alpha+120(FP), F9
+	WORD $0x4e040531 // dup v17.4s, v9.s[0]
+	WORD $0x4eb1f421 // fmin v1.4s, v1.4s, v17.4s
+	WORD $0x4eb1f442 // fmin v2.4s, v2.4s, v17.4s
+	WORD $0x4eb1f463 // fmin v3.4s, v3.4s, v17.4s
+	WORD $0x4eb1f484 // fmin v4.4s, v4.4s, v17.4s
+	WORD $0x4eb1f4a5 // fmin v5.4s, v5.4s, v17.4s
+	WORD $0x4eb1f4c6 // fmin v6.4s, v6.4s, v17.4s
+	WORD $0x4eb1f4e7 // fmin v7.4s, v7.4s, v17.4s
+	WORD $0x4eb1f508 // fmin v8.4s, v8.4s, v17.4s
 
 residual:
 	CBZ R19, store
 	MOVD res+136(FP), R23
 	MOVD resRow+144(FP), R24
 	LSL $2, R24, R24
-	WORD $0x3dc002e9 // ldr q9, [x23]
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x3dc006f1 // ldr q17, [x23, #16]
-	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s
-	WORD $0x3dc00af4 // ldr q20, [x23, #32]
-	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s
-	WORD $0x3dc00efb // ldr q27, [x23, #48]
-	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s
+	WORD $0x3dc002f4 // ldr q20, [x23]
+	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s
+	WORD $0x3dc006fb // ldr q27, [x23, #16]
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s
+	WORD $0x3dc00af5 // ldr q21, [x23, #32]
+	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
+	WORD $0x3dc00ef2 // ldr q18, [x23, #48]
+	WORD $0x4e32d484 // fadd v4.4s, v4.4s, v18.4s
 	ADD R24, R23
-	WORD $0x3dc002f5 // ldr q21, [x23]
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x3dc006f2 // ldr q18, [x23, #16]
-	WORD $0x4e32d4c6 // fadd v6.4s, v6.4s, v18.4s
-	WORD $0x3dc00afc // ldr q28, [x23, #32]
-	WORD $0x4e3cd4e7 // fadd v7.4s, v7.4s, v28.4s
-	WORD $0x3dc00eea // ldr q10, [x23, #48]
-	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
+	WORD $0x3dc002fc // ldr q28, [x23]
+	WORD $0x4e3cd4a5 // fadd v5.4s, v5.4s, v28.4s
+	WORD $0x3dc006ea // ldr q10, [x23, #16]
+	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s
+	WORD $0x3dc00aeb // ldr q11, [x23, #32]
+	WORD $0x4e2bd4e7 // fadd v7.4s, v7.4s, v11.4s
+	WORD $0x3dc00ef3 // ldr q19, [x23, #48]
+	WORD $0x4e33d508 // fadd v8.4s, v8.4s, v19.4s
 
 store:
 	MOVD c+96(FP), R25
@@ -5200,7 +5344,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+120(FP), F11
+	FMOVS alpha+120(FP), F29
 	MOVD $buffer-128(SP), R1
 	WORD $0x3d800021 // str q1, [x1]
 	WORD $0x3d800422 // str q2, [x1, #16]
@@ -5228,32 +5372,34 @@ partialRow:
 	MOVD R6, R9
 
 partialColumn:
-	FMOVS (R8), F19
+	FMOVS (R8), F22
 	TBZ $0, R16, scaleOne
-	FMOVS (R4), F29
-	FADDS F29, F19, F19
+	FMOVS (R4), F23
+	FADDS F23, F22, F22
 
 scaleOne:
 	TBZ $1, R16, biasOne
-	FMULS F11, F19, F19
+	FMULS F29, F22, F22
 
 biasOne:
 	CBZ R17, reluOne
-	FMOVS (R7), F29
-	FADDS F29, F19, F19
+	FMOVS (R7), F23
+	FADDS F23, F22, F22
 
 reluOne:
 	TBZ $2, R16, residualOne
-	WORD $0x6f00e416 // movi v22.2d, #0000000000000000
-	WORD $0x4e36f673 // fmax v19.4s, v19.4s, v22.4s
+	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
+	WORD $0x4e39f6d6 // fmax v22.4s, v22.4s, v25.4s
+	TBZ $4, R16, residualOne
+	WORD $0x4ebdf6d6 // fmin v22.4s, v22.4s, v29.4s
 
 residualOne:
 	CBZ R19, storeOne
-	FMOVS (R5), F29
-	FADDS F29, F19, F19
+	FMOVS (R5), F23
+	FADDS F23, F22, F22
 
 storeOne:
-	FMOVS F19, (R4)
+	FMOVS F22, (R4)
 	ADD $4, R8
 	ADD $4, R4
 	ADD $4, R5
@@ -5431,16 +5577,21 @@ relu:
 	WORD $0x6f00e408 // movi v8.2d, #0000000000000000
 	WORD $0x4e28f421 // fmax v1.4s, v1.4s, v8.4s
 	WORD $0x4e28f442 // fmax v2.4s, v2.4s, v8.4s
+	TBZ $4, R14, residual
+	FMOVS alpha+120(FP), F9
+	WORD $0x4e04052a // dup v10.4s, v9.s[0]
+	WORD $0x4eaaf421 // fmin v1.4s, v1.4s, v10.4s
+	WORD $0x4eaaf442 // fmin v2.4s, v2.4s, v10.4s
 
 residual:
 	CBZ R16, store
 	MOVD res+136(FP), R21
 	MOVD resRow+144(FP), R22
 	LSL $2, R22, R22
-	WORD $0x3dc002a9 // ldr q9, [x21]
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x3dc006aa // ldr q10, [x21, #16]
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	WORD $0x3dc002ab // ldr q11, [x21]
+	WORD $0x4e2bd421 // fadd v1.4s, v1.4s, v11.4s
+	WORD $0x3dc006ac // ldr q12, [x21, #16]
+	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
 
 store:
 	MOVD c+96(FP), R23
@@ -5450,7 +5601,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+120(FP), F11
+	FMOVS alpha+120(FP), F5
 	MOVD $buffer-32(SP), R25
 	WORD $0x3d800321 // str q1, [x25]
 	WORD $0x3d800722 // str q2, [x25, #16]
@@ -5472,32 +5623,34 @@ partialRow:
 	MOVD R26, R7
 
 partialColumn:
-	FMOVS (R6), F12
+	FMOVS (R6), F13
 	TBZ $0, R14, scaleOne
-	FMOVS (R2), F5
-	FADDS F5, F12, F12
+	FMOVS (R2), F14
+	FADDS F14, F13, F13
 
 scaleOne:
 	TBZ $1, R14, biasOne
-	FMULS F11, F12, F12
+	FMULS F5, F13, F13
 
 biasOne:
 	CBZ R15, reluOne
-	FMOVS (R4), F5
-	FADDS F5, F12, F12
+	FMOVS (R4), F14
+	FADDS F14, F13, F13
 
 reluOne:
 	TBZ $2, R14, residualOne
-	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
-	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
+	WORD $0x6f00e410 // movi v16.2d, #0000000000000000
+	WORD $0x4e30f5ad // fmax v13.4s, v13.4s, v16.4s
+	TBZ $4, R14, residualOne
+	WORD $0x4ea5f5ad // fmin v13.4s, v13.4s, v5.4s
 
 residualOne:
 	CBZ R16, storeOne
-	FMOVS (R3), F5
-	FADDS F5, F12, F12
+	FMOVS (R3), F14
+	FADDS F14, F13, F13
 
 storeOne:
-	FMOVS F12, (R2)
+	FMOVS F13, (R2)
 	ADD $4, R6
 	ADD $4, R2
 	ADD $4, R3
@@ -5720,20 +5873,27 @@ relu:
 	WORD $0x4e30f442 // fmax v2.4s, v2.4s, v16.4s
 	WORD $0x4e30f463 // fmax v3.4s, v3.4s, v16.4s
 	WORD $0x4e30f484 // fmax v4.4s, v4.4s, v16.4s
+	TBZ $4, R14, residual
+	FMOVS alpha+120(FP), F17
+	WORD $0x4e040632 // dup v18.4s, v17.s[0]
+	WORD $0x4eb2f421 // fmin v1.4s, v1.4s, v18.4s
+	WORD $0x4eb2f442 // fmin v2.4s, v2.4s, v18.4s
+	WORD $0x4eb2f463 // fmin v3.4s, v3.4s, v18.4s
+	WORD $0x4eb2f484 // fmin v4.4s, v4.4s, v18.4s
 
 residual:
 	CBZ R16, store
 	MOVD res+136(FP), R21
 	MOVD resRow+144(FP), R22
 	LSL $2, R22, R22
-	WORD $0x3dc002b1 // ldr q17, [x21]
-	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
-	WORD $0x3dc006b2 // ldr q18, [x21, #16]
-	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
-	WORD $0x3dc00aab // ldr q11, [x21, #32]
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	WORD $0x3dc00eb3 // ldr q19, [x21, #48]
-	WORD $0x4e33d484 // fadd v4.4s, v4.4s, v19.4s
+	WORD $0x3dc002ab // ldr q11, [x21]
+	WORD $0x4e2bd421 // fadd v1.4s, v1.4s, v11.4s
+	WORD $0x3dc006b3 // ldr q19, [x21, #16]
+	WORD $0x4e33d442 // fadd v2.4s, v2.4s, v19.4s
+	WORD $0x3dc00ab5 // ldr q21, [x21, #32]
+	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
+	WORD $0x3dc00ea5 // ldr q5, [x21, #48]
+	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
 
 store:
 	MOVD c+96(FP), R23
@@ -5744,7 +5904,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+120(FP), F21
+	FMOVS alpha+120(FP), F22
 	MOVD $buffer-64(SP), R25
 	WORD $0x3d800321 // str q1, [x25]
 	WORD $0x3d800722 // str q2, [x25, #16]
@@ -5768,32 +5928,34 @@ partialRow:
 	MOVD R26, R7
 
 partialColumn:
-	FMOVS (R6), F5
+	FMOVS (R6), F23
 	TBZ $0, R14, scaleOne
-	FMOVS (R2), F22
-	FADDS F22, F5, F5
+	FMOVS (R2), F6
+	FADDS F6, F23, F23
 
 scaleOne:
 	TBZ $1, R14, biasOne
-	FMULS F21, F5, F5
+	FMULS F22, F23, F23
 
 biasOne:
 	CBZ R15, reluOne
-	FMOVS (R4), F22
-	FADDS F22, F5, F5
+	FMOVS (R4), F6
+	FADDS F6, F23, F23
 
 reluOne:
 	TBZ $2, R14, residualOne
-	WORD $0x6f00e417 // movi v23.2d, #0000000000000000
-	WORD $0x4e37f4a5 // fmax v5.4s, v5.4s, v23.4s
+	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
+	WORD $0x4e38f6f7 // fmax v23.4s, v23.4s, v24.4s
+	TBZ $4, R14, residualOne
+	WORD $0x4eb6f6f7 // fmin v23.4s, v23.4s, v22.4s
 
 residualOne:
 	CBZ R16, storeOne
-	FMOVS (R3), F22
-	FADDS F22, F5, F5
+	FMOVS (R3), F6
+	FADDS F6, F23, F23
 
 storeOne:
-	FMOVS F5, (R2)
+	FMOVS F23, (R2)
 	ADD $4, R6
 	ADD $4, R2
 	ADD $4, R3
@@ -6013,21 +6175,28 @@ relu:
 	WORD $0x4e37f442 // fmax v2.4s, v2.4s, v23.4s
 	WORD $0x4e37f463 // fmax v3.4s, v3.4s, v23.4s
 	WORD $0x4e37f484 // fmax v4.4s, v4.4s, v23.4s
+	TBZ $4, R16, residual
+	FMOVS alpha+120(FP), F24
+	WORD $0x4e04071b // dup v27.4s, v24.s[0]
+	WORD $0x4ebbf421 // fmin v1.4s, v1.4s, v27.4s
+	WORD $0x4ebbf442 // fmin v2.4s, v2.4s, v27.4s
+	WORD $0x4ebbf463 // fmin v3.4s, v3.4s, v27.4s
+	WORD $0x4ebbf484 // fmin v4.4s, v4.4s, v27.4s
 
 residual:
 	CBZ R19, store
 	MOVD res+136(FP), R23
 	MOVD resRow+144(FP), R24
 	LSL $2, R24, R24
-	WORD $0x3dc002f8 // ldr q24, [x23]
-	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
-	WORD $0x3dc006fb // ldr q27, [x23, #16]
-	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s
-	ADD R24, R23
 	WORD $0x3dc002fc // ldr q28, [x23]
-	WORD $0x4e3cd463 // fadd v3.4s, v3.4s, v28.4s
+	WORD $0x4e3cd421 // fadd v1.4s, v1.4s, v28.4s
 	WORD $0x3dc006fd // ldr q29, [x23, #16]
-	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s
+	WORD $0x4e3dd442 // fadd v2.4s, v2.4s, v29.4s
+	ADD R24, R23
+	WORD $0x3dc002f9 // ldr q25, [x23]
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	WORD $0x3dc006fa // ldr q26, [x23, #16]
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
 
 store:
 	MOVD c+96(FP), R25
@@ -6039,7 +6208,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+120(FP), F25
+	FMOVS alpha+120(FP), F30
 	MOVD $buffer-64(SP), R1
 	WORD $0x3d800021 // str q1, [x1]
 	WORD $0x3d800422 // str q2, [x1, #16]
@@ -6063,32 +6232,34 @@ partialRow:
 	MOVD R6, R9
 
 partialColumn:
-	FMOVS (R8), F26
+	FMOVS (R8), F5
 	TBZ $0, R16, scaleOne
-	FMOVS (R4), F30
-	FADDS F30, F26, F26
+	FMOVS (R4), F12
+	FADDS F12, F5, F5
 
 scaleOne:
 	TBZ $1, R16, biasOne
-	FMULS F25, F26, F26
+	FMULS F30, F5, F5
 
 biasOne:
 	CBZ R17, reluOne
-	FMOVS (R7), F30
-	FADDS F30, F26, F26
+	FMOVS (R7), F12
+	FADDS F12, F5, F5
 
 reluOne:
 	TBZ $2, R16, residualOne
-	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
-	WORD $0x4e25f75a // fmax v26.4s, v26.4s, v5.4s
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df4a5 // fmax v5.4s, v5.4s, v13.4s
+	TBZ $4, R16, residualOne
+	WORD $0x4ebef4a5 // fmin v5.4s, v5.4s, v30.4s
 
 residualOne:
 	CBZ R19, storeOne
-	FMOVS (R5), F30
-	FADDS F30, F26, F26
+	FMOVS (R5), F12
+	FADDS F12, F5, F5
 
 storeOne:
-	FMOVS F26, (R4)
+	FMOVS F5, (R4)
 	ADD $4, R8
 	ADD $4, R4
 	ADD $4, R5
@@ -6385,29 +6556,40 @@ relu:
 	WORD $0x4e35f4c6 // fmax v6.4s, v6.4s, v21.4s
 	WORD $0x4e35f4e7 // fmax v7.4s, v7.4s, v21.4s
 	WORD $0x4e35f508 // fmax v8.4s, v8.4s, v21.4s
+	TBZ $4, R16, residual
+	FMOVS alpha+120(FP), F15
+	WORD $0x4e0405f6 // dup v22.4s, v15.s[0]
+	WORD $0x4eb6f421 // fmin v1.4s, v1.4s, v22.4s
+	WORD $0x4eb6f442 // fmin v2.4s, v2.4s, v22.4s
+	WORD $0x4eb6f463 // fmin v3.4s, v3.4s, v22.4s
+	WORD $0x4eb6f484 // fmin v4.4s, v4.4s, v22.4s
+	WORD $0x4eb6f4a5 // fmin v5.4s, v5.4s, v22.4s
+	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+	WORD $0x4eb6f4e7 // fmin v7.4s, v7.4s, v22.4s
+	WORD $0x4eb6f508 // fmin v8.4s, v8.4s, v22.4s
 
 residual:
 	CBZ R19, store
 	MOVD res+136(FP), R23
 	MOVD resRow+144(FP), R24
 	LSL $2, R24, R24
-	WORD $0x3dc002ef // ldr q15, [x23]
-	WORD $0x4e2fd421 // fadd v1.4s, v1.4s, v15.4s
-	WORD $0x3dc006f6 // ldr q22, [x23, #16]
-	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s
-	WORD $0x3dc00afb // ldr q27, [x23, #32]
-	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
-	WORD $0x3dc00eec // ldr q12, [x23, #48]
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x3dc002fb // ldr q27, [x23]
+	WORD $0x4e3bd421 // fadd v1.4s, v1.4s, v27.4s
+	WORD $0x3dc006ec // ldr q12, [x23, #16]
+	WORD $0x4e2cd442 // fadd v2.4s, v2.4s, v12.4s
+	WORD $0x3dc00af7 // ldr q23, [x23, #32]
+	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s
+	WORD $0x3dc00ef9 // ldr q25, [x23, #48]
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s
 	ADD R24, R23
-	WORD $0x3dc002f7 // ldr q23, [x23]
-	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
-	WORD $0x3dc006f9 // ldr q25, [x23, #16]
-	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s
-	WORD $0x3dc00afe // ldr q30, [x23, #32]
-	WORD $0x4e3ed4e7 // fadd v7.4s, v7.4s, v30.4s
-	WORD $0x3dc00ef0 // ldr q16, [x23, #48]
-	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
+	WORD $0x3dc002fe // ldr q30, [x23]
+	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s
+	WORD $0x3dc006f0 // ldr q16, [x23, #16]
+	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s
+	WORD $0x3dc00aff // ldr q31, [x23, #32]
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	WORD $0x3dc00efa // ldr q26, [x23, #48]
+	WORD $0x4e3ad508 // fadd v8.4s, v8.4s, v26.4s
 
 store:
 	MOVD c+96(FP), R25
@@ -6421,7 +6603,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+120(FP), F31
+	FMOVS alpha+120(FP), F9
 	MOVD $buffer-128(SP), R1
 	WORD $0x3d800021 // str q1, [x1]
 	WORD $0x3d800422 // str q2, [x1, #16]
@@ -6449,32 +6631,34 @@ partialRow:
 	MOVD R6, R9
 
 partialColumn:
-	FMOVS (R8), F26
+	FMOVS (R8), F24
 	TBZ $0, R16, scaleOne
-	FMOVS (R4), F9
-	FADDS F9, F26, F26
+	FMOVS (R4), F28
+	FADDS F28, F24, F24
 
 scaleOne:
 	TBZ $1, R16, biasOne
-	FMULS F31, F26, F26
+	FMULS F9, F24, F24
 
 biasOne:
 	CBZ R17, reluOne
-	FMOVS (R7), F9
-	FADDS F9, F26, F26
+	FMOVS (R7), F28
+	FADDS F28, F24, F24
 
 reluOne:
 	TBZ $2, R16, residualOne
-	WORD $0x6f00e418 // movi v24.2d, #0000000000000000
-	WORD $0x4e38f75a // fmax v26.4s, v26.4s, v24.4s
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df718 // fmax v24.4s, v24.4s, v13.4s
+	TBZ $4, R16, residualOne
+	WORD $0x4ea9f718 // fmin v24.4s, v24.4s, v9.4s
 
 residualOne:
 	CBZ R19, storeOne
-	FMOVS (R5), F9
-	FADDS F9, F26, F26
+	FMOVS (R5), F28
+	FADDS F28, F24, F24
 
 storeOne:
-	FMOVS F26, (R4)
+	FMOVS F24, (R4)
 	ADD $4, R8
 	ADD $4, R4
 	ADD $4, R5
@@ -6736,26 +6920,35 @@ relu:
 	WORD $0x4e37f484 // fmax v4.4s, v4.4s, v23.4s
 	WORD $0x4e37f4a5 // fmax v5.4s, v5.4s, v23.4s
 	WORD $0x4e37f4c6 // fmax v6.4s, v6.4s, v23.4s
+	TBZ $4, R19, residual
+	FMOVS alpha+120(FP), F9
+	WORD $0x4e04052f // dup v15.4s, v9.s[0]
+	WORD $0x4eaff421 // fmin v1.4s, v1.4s, v15.4s
+	WORD $0x4eaff442 // fmin v2.4s, v2.4s, v15.4s
+	WORD $0x4eaff463 // fmin v3.4s, v3.4s, v15.4s
+	WORD $0x4eaff484 // fmin v4.4s, v4.4s, v15.4s
+	WORD $0x4eaff4a5 // fmin v5.4s, v5.4s, v15.4s
+	WORD $0x4eaff4c6 // fmin v6.4s, v6.4s, v15.4s
 
 residual:
 	CBZ R21, store
 	MOVD res+136(FP), R25
 	MOVD resRow+144(FP), R26
 	LSL $2, R26, R26
-	WORD $0x3dc00329 // ldr q9, [x25]
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x3dc0072f // ldr q15, [x25, #16]
-	WORD $0x4e2fd442 // fadd v2.4s, v2.4s, v15.4s
-	ADD R26, R25
 	WORD $0x3dc00338 // ldr q24, [x25]
-	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
 	WORD $0x3dc0072b // ldr q11, [x25, #16]
-	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
 	ADD R26, R25
 	WORD $0x3dc0033c // ldr q28, [x25]
-	WORD $0x4e3cd4a5 // fadd v5.4s, v5.4s, v28.4s
+	WORD $0x4e3cd463 // fadd v3.4s, v3.4s, v28.4s
 	WORD $0x3dc00736 // ldr q22, [x25, #16]
-	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s
+	WORD $0x4e36d484 // fadd v4.4s, v4.4s, v22.4s
+	ADD R26, R25
+	WORD $0x3dc00328 // ldr q8, [x25]
+	WORD $0x4e28d4a5 // fadd v5.4s, v5.4s, v8.4s
+	WORD $0x3dc0072d // ldr q13, [x25, #16]
+	WORD $0x4e2dd4c6 // fadd v6.4s, v6.4s, v13.4s
 
 store:
 	MOVD c+96(FP), R1
@@ -6769,7 +6962,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+120(FP), F8
+	FMOVS alpha+120(FP), F26
 	MOVD $buffer-96(SP), R15
 	WORD $0x3d8001e1 // str q1, [x15]
 	WORD $0x3d8005e2 // str q2, [x15, #16]
@@ -6795,32 +6988,34 @@ partialRow:
 	MOVD R16, R11
 
 partialColumn:
-	FMOVS (R10), F13
+	FMOVS (R10), F10
 	TBZ $0, R19, scaleOne
-	FMOVS (R6), F26
-	FADDS F26, F13, F13
+	FMOVS (R6), F14
+	FADDS F14, F10, F10
 
 scaleOne:
 	TBZ $1, R19, biasOne
-	FMULS F8, F13, F13
+	FMULS F26, F10, F10
 
 biasOne:
 	CBZ R20, reluOne
-	FMOVS (R9), F26
-	FADDS F26, F13, F13
+	FMOVS (R9), F14
+	FADDS F14, F10, F10
 
 reluOne:
 	TBZ $2, R19, residualOne
-	WORD $0x6f00e40a // movi v10.2d, #0000000000000000
-	WORD $0x4e2af5ad // fmax v13.4s, v13.4s, v10.4s
+	WORD $0x6f00e419 // movi v25.2d, #0000000000000000
+	WORD $0x4e39f54a // fmax v10.4s, v10.4s, v25.4s
+	TBZ $4, R19, residualOne
+	WORD $0x4ebaf54a // fmin v10.4s, v10.4s, v26.4s
 
 residualOne:
 	CBZ R21, storeOne
-	FMOVS (R8), F26
-	FADDS F26, F13, F13
+	FMOVS (R8), F14
+	FADDS F14, F10, F10
 
 storeOne:
-	FMOVS F13, (R6)
+	FMOVS F10, (R6)
 	ADD $4, R10
 	ADD $4, R6
 	ADD $4, R8
@@ -7191,38 +7386,53 @@ relu:
 	WORD $0x4e38f54a // fmax v10.4s, v10.4s, v24.4s
 	WORD $0x4e38f56b // fmax v11.4s, v11.4s, v24.4s
 	WORD $0x4e38f58c // fmax v12.4s, v12.4s, v24.4s
+	TBZ $4, R19, residual
+	FMOVS alpha+120(FP), F17
+	WORD $0x4e040636 // dup v22.4s, v17.s[0]
+	WORD $0x4eb6f421 // fmin v1.4s, v1.4s, v22.4s
+	WORD $0x4eb6f442 // fmin v2.4s, v2.4s, v22.4s
+	WORD $0x4eb6f463 // fmin v3.4s, v3.4s, v22.4s
+	WORD $0x4eb6f484 // fmin v4.4s, v4.4s, v22.4s
+	WORD $0x4eb6f4a5 // fmin v5.4s, v5.4s, v22.4s
+	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+	WORD $0x4eb6f4e7 // fmin v7.4s, v7.4s, v22.4s
+	WORD $0x4eb6f508 // fmin v8.4s, v8.4s, v22.4s
+	WORD $0x4eb6f529 // fmin v9.4s, v9.4s, v22.4s
+	WORD $0x4eb6f54a // fmin v10.4s, v10.4s, v22.4s
+	WORD $0x4eb6f56b // fmin v11.4s, v11.4s, v22.4s
+	WORD $0x4eb6f58c // fmin v12.4s, v12.4s, v22.4s
 
 residual:
 	CBZ R21, store
 	MOVD res+136(FP), R25
 	MOVD resRow+144(FP), R26
 	LSL $2, R26, R26
-	WORD $0x3dc00331 // ldr q17, [x25]
-	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
-	WORD $0x3dc00736 // ldr q22, [x25, #16]
-	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s
-	WORD $0x3dc00b3b // ldr q27, [x25, #32]
-	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
-	WORD $0x3dc00f2f // ldr q15, [x25, #48]
-	WORD $0x4e2fd484 // fadd v4.4s, v4.4s, v15.4s
+	WORD $0x3dc0033b // ldr q27, [x25]
+	WORD $0x4e3bd421 // fadd v1.4s, v1.4s, v27.4s
+	WORD $0x3dc0072f // ldr q15, [x25, #16]
+	WORD $0x4e2fd442 // fadd v2.4s, v2.4s, v15.4s
+	WORD $0x3dc00b35 // ldr q21, [x25, #32]
+	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s
+	WORD $0x3dc00f33 // ldr q19, [x25, #48]
+	WORD $0x4e33d484 // fadd v4.4s, v4.4s, v19.4s
 	ADD R26, R25
-	WORD $0x3dc00335 // ldr q21, [x25]
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x3dc00733 // ldr q19, [x25, #16]
-	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s
-	WORD $0x3dc00b3d // ldr q29, [x25, #32]
-	WORD $0x4e3dd4e7 // fadd v7.4s, v7.4s, v29.4s
-	WORD $0x3dc00f3a // ldr q26, [x25, #48]
-	WORD $0x4e3ad508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x3dc0033d // ldr q29, [x25]
+	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s
+	WORD $0x3dc0073a // ldr q26, [x25, #16]
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x3dc00b37 // ldr q23, [x25, #32]
+	WORD $0x4e37d4e7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x3dc00f2e // ldr q14, [x25, #48]
+	WORD $0x4e2ed508 // fadd v8.4s, v8.4s, v14.4s
 	ADD R26, R25
-	WORD $0x3dc00337 // ldr q23, [x25]
-	WORD $0x4e37d529 // fadd v9.4s, v9.4s, v23.4s
-	WORD $0x3dc0072e // ldr q14, [x25, #16]
-	WORD $0x4e2ed54a // fadd v10.4s, v10.4s, v14.4s
-	WORD $0x3dc00b3e // ldr q30, [x25, #32]
-	WORD $0x4e3ed56b // fadd v11.4s, v11.4s, v30.4s
-	WORD $0x3dc00f30 // ldr q16, [x25, #48]
-	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s
+	WORD $0x3dc0033e // ldr q30, [x25]
+	WORD $0x4e3ed529 // fadd v9.4s, v9.4s, v30.4s
+	WORD $0x3dc00730 // ldr q16, [x25, #16]
+	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
+	WORD $0x3dc00b39 // ldr q25, [x25, #32]
+	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
+	WORD $0x3dc00f32 // ldr q18, [x25, #48]
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
 
 store:
 	MOVD c+96(FP), R1
@@ -7239,7 +7449,7 @@ store:
 	B next
 
 partial:
-	FMOVS alpha+120(FP), F25
+	FMOVS alpha+120(FP), F20
 	MOVD $buffer-192(SP), R15
 	WORD $0x3d8001e1 // str q1, [x15]
 	WORD $0x3d8005e2 // str q2, [x15, #16]
@@ -7271,32 +7481,34 @@ partialRow:
 	MOVD R16, R11
 
 partialColumn:
-	FMOVS (R10), F18
+	FMOVS (R10), F28
 	TBZ $0, R19, scaleOne
-	FMOVS (R6), F20
-	FADDS F20, F18, F18
+	FMOVS (R6), F31
+	FADDS F31, F28, F28
 
 scaleOne:
 	TBZ $1, R19, biasOne
-	FMULS F25, F18, F18
+	FMULS F20, F28, F28
 
 biasOne:
 	CBZ R20, reluOne
-	FMOVS (R9), F20
-	FADDS F20, F18, F18
+	FMOVS (R9), F31
+	FADDS F31, F28, F28
 
 reluOne:
 	TBZ $2, R19, residualOne
-	WORD $0x6f00e41c // movi v28.2d, #0000000000000000
-	WORD $0x4e3cf652 // fmax v18.4s, v18.4s, v28.4s
+	WORD $0x6f00e40d // movi v13.2d, #0000000000000000
+	WORD $0x4e2df79c // fmax v28.4s, v28.4s, v13.4s
+	TBZ $4, R19, residualOne
+	WORD $0x4eb4f79c // fmin v28.4s, v28.4s, v20.4s
 
 residualOne:
 	CBZ R21, storeOne
-	FMOVS (R8), F20
-	FADDS F20, F18, F18
+	FMOVS (R8), F31
+	FADDS F31, F28, F28
 
 storeOne:
-	FMOVS F18, (R6)
+	FMOVS F28, (R6)
 	ADD $4, R10
 	ADD $4, R6
 	ADD $4, R8

@@ -237,10 +237,14 @@ bias:
 	VADDPS    Z0, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z3, Z3, Z3
-	VMAXPS Z1, Z3, Z1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z3, Z3, Z3
+	VMAXPS       Z1, Z3, Z1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z1, Z0, Z1
 
 residual:
 	MOVQ      res+136(FP), CX
@@ -385,11 +389,16 @@ bias:
 	VADDPS    Z0, Z3, Z3
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z5, Z5, Z5
-	VMAXPS Z2, Z5, Z2
-	VMAXPS Z3, Z5, Z3
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z5, Z5, Z5
+	VMAXPS       Z2, Z5, Z2
+	VMAXPS       Z3, Z5, Z3
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z2, Z0, Z2
+	VMINPS       Z3, Z0, Z3
 
 residual:
 	MOVQ      res+136(FP), CX
@@ -533,12 +542,18 @@ bias:
 	VADDPS    Z0, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z7, Z7, Z7
-	VMAXPS Z3, Z7, Z3
-	VMAXPS Z4, Z7, Z4
-	VMAXPS Z5, Z7, Z5
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z7, Z7, Z7
+	VMAXPS       Z3, Z7, Z3
+	VMAXPS       Z4, Z7, Z4
+	VMAXPS       Z5, Z7, Z5
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMINPS       Z5, Z0, Z5
 
 residual:
 	MOVQ      res+136(FP), CX
@@ -672,11 +687,16 @@ bias:
 	VADDPS    Z0, Z3, Z3
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z6, Z6, Z6
-	VMAXPS Z1, Z6, Z1
-	VMAXPS Z3, Z6, Z3
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z6, Z6, Z6
+	VMAXPS       Z1, Z6, Z1
+	VMAXPS       Z3, Z6, Z3
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z1, Z0, Z1
+	VMINPS       Z3, Z0, Z3
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -833,13 +853,20 @@ bias:
 	VADDPS    Z0, Z7, Z7
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z11, Z11, Z11
-	VMAXPS Z2, Z11, Z2
-	VMAXPS Z3, Z11, Z3
-	VMAXPS Z6, Z11, Z6
-	VMAXPS Z7, Z11, Z7
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z11, Z11, Z11
+	VMAXPS       Z2, Z11, Z2
+	VMAXPS       Z3, Z11, Z3
+	VMAXPS       Z6, Z11, Z6
+	VMAXPS       Z7, Z11, Z7
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z2, Z0, Z2
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z6, Z0, Z6
+	VMINPS       Z7, Z0, Z7
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -1028,15 +1055,24 @@ bias:
 	VADDPS    Z0, Z11, Z11
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z16, Z16, Z16
-	VMAXPS Z3, Z16, Z3
-	VMAXPS Z4, Z16, Z4
-	VMAXPS Z5, Z16, Z5
-	VMAXPS Z9, Z16, Z9
-	VMAXPS Z10, Z16, Z10
-	VMAXPS Z11, Z16, Z11
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z3, Z16, Z3
+	VMAXPS       Z4, Z16, Z4
+	VMAXPS       Z5, Z16, Z5
+	VMAXPS       Z9, Z16, Z9
+	VMAXPS       Z10, Z16, Z10
+	VMAXPS       Z11, Z16, Z11
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMINPS       Z5, Z0, Z5
+	VMINPS       Z9, Z0, Z9
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -1193,12 +1229,18 @@ bias:
 	VADDPS    Z0, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z8, Z8, Z8
-	VMAXPS Z1, Z8, Z1
-	VMAXPS Z3, Z8, Z3
-	VMAXPS Z5, Z8, Z5
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z8, Z8, Z8
+	VMAXPS       Z1, Z8, Z1
+	VMAXPS       Z3, Z8, Z3
+	VMAXPS       Z5, Z8, Z5
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z1, Z0, Z1
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z5, Z0, Z5
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -1383,15 +1425,24 @@ bias:
 	VADDPS    Z0, Z11, Z11
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z15, Z15, Z15
-	VMAXPS Z2, Z15, Z2
-	VMAXPS Z3, Z15, Z3
-	VMAXPS Z6, Z15, Z6
-	VMAXPS Z7, Z15, Z7
-	VMAXPS Z10, Z15, Z10
-	VMAXPS Z11, Z15, Z11
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z2, Z15, Z2
+	VMAXPS       Z3, Z15, Z3
+	VMAXPS       Z6, Z15, Z6
+	VMAXPS       Z7, Z15, Z7
+	VMAXPS       Z10, Z15, Z10
+	VMAXPS       Z11, Z15, Z11
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z2, Z0, Z2
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z6, Z0, Z6
+	VMINPS       Z7, Z0, Z7
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -1622,18 +1673,30 @@ bias:
 	VADDPS    Z0, Z17, Z17
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z22, Z22, Z22
-	VMAXPS Z3, Z22, Z3
-	VMAXPS Z4, Z22, Z4
-	VMAXPS Z5, Z22, Z5
-	VMAXPS Z9, Z22, Z9
-	VMAXPS Z10, Z22, Z10
-	VMAXPS Z11, Z22, Z11
-	VMAXPS Z15, Z22, Z15
-	VMAXPS Z16, Z22, Z16
-	VMAXPS Z17, Z22, Z17
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z3, Z22, Z3
+	VMAXPS       Z4, Z22, Z4
+	VMAXPS       Z5, Z22, Z5
+	VMAXPS       Z9, Z22, Z9
+	VMAXPS       Z10, Z22, Z10
+	VMAXPS       Z11, Z22, Z11
+	VMAXPS       Z15, Z22, Z15
+	VMAXPS       Z16, Z22, Z16
+	VMAXPS       Z17, Z22, Z17
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMINPS       Z5, Z0, Z5
+	VMINPS       Z9, Z0, Z9
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
+	VMINPS       Z15, Z0, Z15
+	VMINPS       Z16, Z0, Z16
+	VMINPS       Z17, Z0, Z17
 
 residual:
 	MOVQ      res+136(FP), DX
@@ -1816,13 +1879,20 @@ bias:
 	VADDPS    Z0, Z7, Z7
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z3, Z10, Z3
-	VMAXPS Z5, Z10, Z5
-	VMAXPS Z7, Z10, Z7
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z1, Z10, Z1
+	VMAXPS       Z3, Z10, Z3
+	VMAXPS       Z5, Z10, Z5
+	VMAXPS       Z7, Z10, Z7
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z1, Z0, Z1
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z5, Z0, Z5
+	VMINPS       Z7, Z0, Z7
 
 residual:
 	MOVQ      res+136(FP), BX
@@ -2039,17 +2109,28 @@ bias:
 	VADDPS    Z0, Z15, Z15
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z19, Z19, Z19
-	VMAXPS Z2, Z19, Z2
-	VMAXPS Z3, Z19, Z3
-	VMAXPS Z6, Z19, Z6
-	VMAXPS Z7, Z19, Z7
-	VMAXPS Z10, Z19, Z10
-	VMAXPS Z11, Z19, Z11
-	VMAXPS Z14, Z19, Z14
-	VMAXPS Z15, Z19, Z15
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z19, Z19, Z19
+	VMAXPS       Z2, Z19, Z2
+	VMAXPS       Z3, Z19, Z3
+	VMAXPS       Z6, Z19, Z6
+	VMAXPS       Z7, Z19, Z7
+	VMAXPS       Z10, Z19, Z10
+	VMAXPS       Z11, Z19, Z11
+	VMAXPS       Z14, Z19, Z14
+	VMAXPS       Z15, Z19, Z15
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z2, Z0, Z2
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z6, Z0, Z6
+	VMINPS       Z7, Z0, Z7
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
+	VMINPS       Z14, Z0, Z14
+	VMINPS       Z15, Z0, Z15
 
 residual:
 	MOVQ      res+136(FP), BX
@@ -2326,21 +2407,36 @@ bias:
 	VADDPS    Z0, Z23, Z23
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z28, Z28, Z28
-	VMAXPS Z3, Z28, Z3
-	VMAXPS Z4, Z28, Z4
-	VMAXPS Z5, Z28, Z5
-	VMAXPS Z9, Z28, Z9
-	VMAXPS Z10, Z28, Z10
-	VMAXPS Z11, Z28, Z11
-	VMAXPS Z15, Z28, Z15
-	VMAXPS Z16, Z28, Z16
-	VMAXPS Z17, Z28, Z17
-	VMAXPS Z21, Z28, Z21
-	VMAXPS Z22, Z28, Z22
-	VMAXPS Z23, Z28, Z23
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z28, Z28, Z28
+	VMAXPS       Z3, Z28, Z3
+	VMAXPS       Z4, Z28, Z4
+	VMAXPS       Z5, Z28, Z5
+	VMAXPS       Z9, Z28, Z9
+	VMAXPS       Z10, Z28, Z10
+	VMAXPS       Z11, Z28, Z11
+	VMAXPS       Z15, Z28, Z15
+	VMAXPS       Z16, Z28, Z16
+	VMAXPS       Z17, Z28, Z17
+	VMAXPS       Z21, Z28, Z21
+	VMAXPS       Z22, Z28, Z22
+	VMAXPS       Z23, Z28, Z23
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+120(FP), Z0
+	VMINPS       Z3, Z0, Z3
+	VMINPS       Z4, Z0, Z4
+	VMINPS       Z5, Z0, Z5
+	VMINPS       Z9, Z0, Z9
+	VMINPS       Z10, Z0, Z10
+	VMINPS       Z11, Z0, Z11
+	VMINPS       Z15, Z0, Z15
+	VMINPS       Z16, Z0, Z16
+	VMINPS       Z17, Z0, Z17
+	VMINPS       Z21, Z0, Z21
+	VMINPS       Z22, Z0, Z22
+	VMINPS       Z23, Z0, Z23
 
 residual:
 	MOVQ      res+136(FP), BX
@@ -2495,10 +2591,14 @@ bias:
 	VADDPS    Z2, Z0, Z0
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z4, Z4, Z4
-	VMAXPS Z0, Z4, Z0
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z4, Z4, Z4
+	VMAXPS       Z0, Z4, Z0
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z2
+	VMINPS       Z0, Z2, Z0
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -2638,11 +2738,16 @@ bias:
 	VADDPS    Z4, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z7, Z7, Z7
-	VMAXPS Z0, Z7, Z0
-	VMAXPS Z1, Z7, Z1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z7, Z7, Z7
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z1, Z7, Z1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z4
+	VMINPS       Z0, Z4, Z0
+	VMINPS       Z1, Z4, Z1
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -2804,12 +2909,18 @@ bias:
 	VADDPS    Z6, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z2, Z10, Z2
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z0, Z10, Z0
+	VMAXPS       Z1, Z10, Z1
+	VMAXPS       Z2, Z10, Z2
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z6
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z1, Z6, Z1
+	VMINPS       Z2, Z6, Z2
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -2952,11 +3063,16 @@ bias:
 	VADDPS    Z4, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z6, Z6, Z6
-	VMAXPS Z0, Z6, Z0
-	VMAXPS Z2, Z6, Z2
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z6, Z6, Z6
+	VMAXPS       Z0, Z6, Z0
+	VMAXPS       Z2, Z6, Z2
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z4
+	VMINPS       Z0, Z4, Z0
+	VMINPS       Z2, Z4, Z2
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -3127,13 +3243,20 @@ bias:
 	VADDPS    Z8, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z11, Z11, Z11
-	VMAXPS Z0, Z11, Z0
-	VMAXPS Z1, Z11, Z1
-	VMAXPS Z4, Z11, Z4
-	VMAXPS Z5, Z11, Z5
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z11, Z11, Z11
+	VMAXPS       Z0, Z11, Z0
+	VMAXPS       Z1, Z11, Z1
+	VMAXPS       Z4, Z11, Z4
+	VMAXPS       Z5, Z11, Z5
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z1, Z8, Z1
+	VMINPS       Z4, Z8, Z4
+	VMINPS       Z5, Z8, Z5
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -3341,15 +3464,24 @@ bias:
 	VADDPS    Z12, Z8, Z8
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z16, Z16, Z16
-	VMAXPS Z0, Z16, Z0
-	VMAXPS Z1, Z16, Z1
-	VMAXPS Z2, Z16, Z2
-	VMAXPS Z6, Z16, Z6
-	VMAXPS Z7, Z16, Z7
-	VMAXPS Z8, Z16, Z8
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z0, Z16, Z0
+	VMAXPS       Z1, Z16, Z1
+	VMAXPS       Z2, Z16, Z2
+	VMAXPS       Z6, Z16, Z6
+	VMAXPS       Z7, Z16, Z7
+	VMAXPS       Z8, Z16, Z8
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z12
+	VMINPS       Z0, Z12, Z0
+	VMINPS       Z1, Z12, Z1
+	VMINPS       Z2, Z12, Z2
+	VMINPS       Z6, Z12, Z6
+	VMINPS       Z7, Z12, Z7
+	VMINPS       Z8, Z12, Z8
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -3517,12 +3649,18 @@ bias:
 	VADDPS    Z6, Z4, Z4
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z8, Z8, Z8
-	VMAXPS Z0, Z8, Z0
-	VMAXPS Z2, Z8, Z2
-	VMAXPS Z4, Z8, Z4
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z8, Z8, Z8
+	VMAXPS       Z0, Z8, Z0
+	VMAXPS       Z2, Z8, Z2
+	VMAXPS       Z4, Z8, Z4
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z6
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z2, Z6, Z2
+	VMINPS       Z4, Z6, Z4
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -3724,15 +3862,24 @@ bias:
 	VADDPS    Z12, Z9, Z9
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z15, Z15, Z15
-	VMAXPS Z0, Z15, Z0
-	VMAXPS Z1, Z15, Z1
-	VMAXPS Z4, Z15, Z4
-	VMAXPS Z5, Z15, Z5
-	VMAXPS Z8, Z15, Z8
-	VMAXPS Z9, Z15, Z9
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z0, Z15, Z0
+	VMAXPS       Z1, Z15, Z1
+	VMAXPS       Z4, Z15, Z4
+	VMAXPS       Z5, Z15, Z5
+	VMAXPS       Z8, Z15, Z8
+	VMAXPS       Z9, Z15, Z9
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z12
+	VMINPS       Z0, Z12, Z0
+	VMINPS       Z1, Z12, Z1
+	VMINPS       Z4, Z12, Z4
+	VMINPS       Z5, Z12, Z5
+	VMINPS       Z8, Z12, Z8
+	VMINPS       Z9, Z12, Z9
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -3986,18 +4133,30 @@ bias:
 	VADDPS    Z18, Z14, Z14
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z22, Z22, Z22
-	VMAXPS Z0, Z22, Z0
-	VMAXPS Z1, Z22, Z1
-	VMAXPS Z2, Z22, Z2
-	VMAXPS Z6, Z22, Z6
-	VMAXPS Z7, Z22, Z7
-	VMAXPS Z8, Z22, Z8
-	VMAXPS Z12, Z22, Z12
-	VMAXPS Z13, Z22, Z13
-	VMAXPS Z14, Z22, Z14
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z0, Z22, Z0
+	VMAXPS       Z1, Z22, Z1
+	VMAXPS       Z2, Z22, Z2
+	VMAXPS       Z6, Z22, Z6
+	VMAXPS       Z7, Z22, Z7
+	VMAXPS       Z8, Z22, Z8
+	VMAXPS       Z12, Z22, Z12
+	VMAXPS       Z13, Z22, Z13
+	VMAXPS       Z14, Z22, Z14
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z18
+	VMINPS       Z0, Z18, Z0
+	VMINPS       Z1, Z18, Z1
+	VMINPS       Z2, Z18, Z2
+	VMINPS       Z6, Z18, Z6
+	VMINPS       Z7, Z18, Z7
+	VMINPS       Z8, Z18, Z8
+	VMINPS       Z12, Z18, Z12
+	VMINPS       Z13, Z18, Z13
+	VMINPS       Z14, Z18, Z14
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -4193,13 +4352,20 @@ bias:
 	VADDPS    Z8, Z6, Z6
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z2, Z10, Z2
-	VMAXPS Z4, Z10, Z4
-	VMAXPS Z6, Z10, Z6
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z0, Z10, Z0
+	VMAXPS       Z2, Z10, Z2
+	VMAXPS       Z4, Z10, Z4
+	VMAXPS       Z6, Z10, Z6
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z2, Z8, Z2
+	VMINPS       Z4, Z8, Z4
+	VMINPS       Z6, Z8, Z6
 
 residual:
 	MOVQ      res+128(FP), BX
@@ -4436,17 +4602,28 @@ bias:
 	VADDPS    Z16, Z13, Z13
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z19, Z19, Z19
-	VMAXPS Z0, Z19, Z0
-	VMAXPS Z1, Z19, Z1
-	VMAXPS Z4, Z19, Z4
-	VMAXPS Z5, Z19, Z5
-	VMAXPS Z8, Z19, Z8
-	VMAXPS Z9, Z19, Z9
-	VMAXPS Z12, Z19, Z12
-	VMAXPS Z13, Z19, Z13
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z19, Z19, Z19
+	VMAXPS       Z0, Z19, Z0
+	VMAXPS       Z1, Z19, Z1
+	VMAXPS       Z4, Z19, Z4
+	VMAXPS       Z5, Z19, Z5
+	VMAXPS       Z8, Z19, Z8
+	VMAXPS       Z9, Z19, Z9
+	VMAXPS       Z12, Z19, Z12
+	VMAXPS       Z13, Z19, Z13
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z16
+	VMINPS       Z0, Z16, Z0
+	VMINPS       Z1, Z16, Z1
+	VMINPS       Z4, Z16, Z4
+	VMINPS       Z5, Z16, Z5
+	VMINPS       Z8, Z16, Z8
+	VMINPS       Z9, Z16, Z9
+	VMINPS       Z12, Z16, Z12
+	VMINPS       Z13, Z16, Z13
 
 residual:
 	MOVQ      res+128(FP), BX
@@ -4750,21 +4927,36 @@ bias:
 	VADDPS    Z24, Z20, Z20
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z28, Z28, Z28
-	VMAXPS Z0, Z28, Z0
-	VMAXPS Z1, Z28, Z1
-	VMAXPS Z2, Z28, Z2
-	VMAXPS Z6, Z28, Z6
-	VMAXPS Z7, Z28, Z7
-	VMAXPS Z8, Z28, Z8
-	VMAXPS Z12, Z28, Z12
-	VMAXPS Z13, Z28, Z13
-	VMAXPS Z14, Z28, Z14
-	VMAXPS Z18, Z28, Z18
-	VMAXPS Z19, Z28, Z19
-	VMAXPS Z20, Z28, Z20
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z28, Z28, Z28
+	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z2, Z28, Z2
+	VMAXPS       Z6, Z28, Z6
+	VMAXPS       Z7, Z28, Z7
+	VMAXPS       Z8, Z28, Z8
+	VMAXPS       Z12, Z28, Z12
+	VMAXPS       Z13, Z28, Z13
+	VMAXPS       Z14, Z28, Z14
+	VMAXPS       Z18, Z28, Z18
+	VMAXPS       Z19, Z28, Z19
+	VMAXPS       Z20, Z28, Z20
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z24
+	VMINPS       Z0, Z24, Z0
+	VMINPS       Z1, Z24, Z1
+	VMINPS       Z2, Z24, Z2
+	VMINPS       Z6, Z24, Z6
+	VMINPS       Z7, Z24, Z7
+	VMINPS       Z8, Z24, Z8
+	VMINPS       Z12, Z24, Z12
+	VMINPS       Z13, Z24, Z13
+	VMINPS       Z14, Z24, Z14
+	VMINPS       Z18, Z24, Z18
+	VMINPS       Z19, Z24, Z19
+	VMINPS       Z20, Z24, Z20
 
 residual:
 	MOVQ      res+128(FP), BX
@@ -4943,10 +5135,14 @@ bias:
 	VADDPS    Z4, Z0, Z0
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z6, Z6, Z6
-	VMAXPS Z0, Z6, Z0
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z6, Z6, Z6
+	VMAXPS       Z0, Z6, Z0
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z4
+	VMINPS       Z0, Z4, Z0
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -5122,11 +5318,16 @@ bias:
 	VADDPS    Z8, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z11, Z11, Z11
-	VMAXPS Z0, Z11, Z0
-	VMAXPS Z1, Z11, Z1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z11, Z11, Z11
+	VMAXPS       Z0, Z11, Z0
+	VMAXPS       Z1, Z11, Z1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z1, Z8, Z1
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -5336,12 +5537,18 @@ bias:
 	VADDPS    Z12, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z16, Z16, Z16
-	VMAXPS Z0, Z16, Z0
-	VMAXPS Z1, Z16, Z1
-	VMAXPS Z2, Z16, Z2
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z0, Z16, Z0
+	VMAXPS       Z1, Z16, Z1
+	VMAXPS       Z2, Z16, Z2
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z12
+	VMINPS       Z0, Z12, Z0
+	VMINPS       Z1, Z12, Z1
+	VMINPS       Z2, Z12, Z2
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -5528,11 +5735,16 @@ bias:
 	VADDPS    Z8, Z4, Z4
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z4, Z10, Z4
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z0, Z10, Z0
+	VMAXPS       Z4, Z10, Z4
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z4, Z8, Z4
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -5771,13 +5983,20 @@ bias:
 	VADDPS    Z16, Z9, Z9
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z19, Z19, Z19
-	VMAXPS Z0, Z19, Z0
-	VMAXPS Z1, Z19, Z1
-	VMAXPS Z8, Z19, Z8
-	VMAXPS Z9, Z19, Z9
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z19, Z19, Z19
+	VMAXPS       Z0, Z19, Z0
+	VMAXPS       Z1, Z19, Z1
+	VMAXPS       Z8, Z19, Z8
+	VMAXPS       Z9, Z19, Z9
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z16
+	VMINPS       Z0, Z16, Z0
+	VMINPS       Z1, Z16, Z1
+	VMINPS       Z8, Z16, Z8
+	VMINPS       Z9, Z16, Z9
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -6077,15 +6296,24 @@ bias:
 	VADDPS    Z24, Z14, Z14
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z28, Z28, Z28
-	VMAXPS Z0, Z28, Z0
-	VMAXPS Z1, Z28, Z1
-	VMAXPS Z2, Z28, Z2
-	VMAXPS Z12, Z28, Z12
-	VMAXPS Z13, Z28, Z13
-	VMAXPS Z14, Z28, Z14
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z28, Z28, Z28
+	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z2, Z28, Z2
+	VMAXPS       Z12, Z28, Z12
+	VMAXPS       Z13, Z28, Z13
+	VMAXPS       Z14, Z28, Z14
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z24
+	VMINPS       Z0, Z24, Z0
+	VMINPS       Z1, Z24, Z1
+	VMINPS       Z2, Z24, Z2
+	VMINPS       Z12, Z24, Z12
+	VMINPS       Z13, Z24, Z13
+	VMINPS       Z14, Z24, Z14
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -6215,10 +6443,14 @@ bias:
 	VADDPS    Z2, Z0, Z0
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z4, Z4, Z4
-	VMAXPS Z0, Z4, Z0
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z4, Z4, Z4
+	VMAXPS       Z0, Z4, Z0
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z2
+	VMINPS       Z0, Z2, Z0
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -6347,11 +6579,16 @@ bias:
 	VADDPS    Z4, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z7, Z7, Z7
-	VMAXPS Z0, Z7, Z0
-	VMAXPS Z1, Z7, Z1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z7, Z7, Z7
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z1, Z7, Z1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z4
+	VMINPS       Z0, Z4, Z0
+	VMINPS       Z1, Z4, Z1
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -6497,12 +6734,18 @@ bias:
 	VADDPS    Z6, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z2, Z10, Z2
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z0, Z10, Z0
+	VMAXPS       Z1, Z10, Z1
+	VMAXPS       Z2, Z10, Z2
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z6
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z1, Z6, Z1
+	VMINPS       Z2, Z6, Z2
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -6637,11 +6880,16 @@ bias:
 	VADDPS    Z4, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z6, Z6, Z6
-	VMAXPS Z0, Z6, Z0
-	VMAXPS Z2, Z6, Z2
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z6, Z6, Z6
+	VMAXPS       Z0, Z6, Z0
+	VMAXPS       Z2, Z6, Z2
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z4
+	VMINPS       Z0, Z4, Z0
+	VMINPS       Z2, Z4, Z2
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -6798,13 +7046,20 @@ bias:
 	VADDPS    Z8, Z5, Z5
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z11, Z11, Z11
-	VMAXPS Z0, Z11, Z0
-	VMAXPS Z1, Z11, Z1
-	VMAXPS Z4, Z11, Z4
-	VMAXPS Z5, Z11, Z5
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z11, Z11, Z11
+	VMAXPS       Z0, Z11, Z0
+	VMAXPS       Z1, Z11, Z1
+	VMAXPS       Z4, Z11, Z4
+	VMAXPS       Z5, Z11, Z5
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z1, Z8, Z1
+	VMINPS       Z4, Z8, Z4
+	VMINPS       Z5, Z8, Z5
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -6992,15 +7247,24 @@ bias:
 	VADDPS    Z12, Z8, Z8
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z16, Z16, Z16
-	VMAXPS Z0, Z16, Z0
-	VMAXPS Z1, Z16, Z1
-	VMAXPS Z2, Z16, Z2
-	VMAXPS Z6, Z16, Z6
-	VMAXPS Z7, Z16, Z7
-	VMAXPS Z8, Z16, Z8
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z0, Z16, Z0
+	VMAXPS       Z1, Z16, Z1
+	VMAXPS       Z2, Z16, Z2
+	VMAXPS       Z6, Z16, Z6
+	VMAXPS       Z7, Z16, Z7
+	VMAXPS       Z8, Z16, Z8
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z12
+	VMINPS       Z0, Z12, Z0
+	VMINPS       Z1, Z12, Z1
+	VMINPS       Z2, Z12, Z2
+	VMINPS       Z6, Z12, Z6
+	VMINPS       Z7, Z12, Z7
+	VMINPS       Z8, Z12, Z8
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -7158,12 +7422,18 @@ bias:
 	VADDPS    Z6, Z4, Z4
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z8, Z8, Z8
-	VMAXPS Z0, Z8, Z0
-	VMAXPS Z2, Z8, Z2
-	VMAXPS Z4, Z8, Z4
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z8, Z8, Z8
+	VMAXPS       Z0, Z8, Z0
+	VMAXPS       Z2, Z8, Z2
+	VMAXPS       Z4, Z8, Z4
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z6
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z2, Z6, Z2
+	VMINPS       Z4, Z6, Z4
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -7348,15 +7618,24 @@ bias:
 	VADDPS    Z12, Z9, Z9
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z15, Z15, Z15
-	VMAXPS Z0, Z15, Z0
-	VMAXPS Z1, Z15, Z1
-	VMAXPS Z4, Z15, Z4
-	VMAXPS Z5, Z15, Z5
-	VMAXPS Z8, Z15, Z8
-	VMAXPS Z9, Z15, Z9
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z15, Z15, Z15
+	VMAXPS       Z0, Z15, Z0
+	VMAXPS       Z1, Z15, Z1
+	VMAXPS       Z4, Z15, Z4
+	VMAXPS       Z5, Z15, Z5
+	VMAXPS       Z8, Z15, Z8
+	VMAXPS       Z9, Z15, Z9
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z12
+	VMINPS       Z0, Z12, Z0
+	VMINPS       Z1, Z12, Z1
+	VMINPS       Z4, Z12, Z4
+	VMINPS       Z5, Z12, Z5
+	VMINPS       Z8, Z12, Z8
+	VMINPS       Z9, Z12, Z9
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -7586,18 +7865,30 @@ bias:
 	VADDPS    Z18, Z14, Z14
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z22, Z22, Z22
-	VMAXPS Z0, Z22, Z0
-	VMAXPS Z1, Z22, Z1
-	VMAXPS Z2, Z22, Z2
-	VMAXPS Z6, Z22, Z6
-	VMAXPS Z7, Z22, Z7
-	VMAXPS Z8, Z22, Z8
-	VMAXPS Z12, Z22, Z12
-	VMAXPS Z13, Z22, Z13
-	VMAXPS Z14, Z22, Z14
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z0, Z22, Z0
+	VMAXPS       Z1, Z22, Z1
+	VMAXPS       Z2, Z22, Z2
+	VMAXPS       Z6, Z22, Z6
+	VMAXPS       Z7, Z22, Z7
+	VMAXPS       Z8, Z22, Z8
+	VMAXPS       Z12, Z22, Z12
+	VMAXPS       Z13, Z22, Z13
+	VMAXPS       Z14, Z22, Z14
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z18
+	VMINPS       Z0, Z18, Z0
+	VMINPS       Z1, Z18, Z1
+	VMINPS       Z2, Z18, Z2
+	VMINPS       Z6, Z18, Z6
+	VMINPS       Z7, Z18, Z7
+	VMINPS       Z8, Z18, Z8
+	VMINPS       Z12, Z18, Z12
+	VMINPS       Z13, Z18, Z13
+	VMINPS       Z14, Z18, Z14
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -7781,13 +8072,20 @@ bias:
 	VADDPS    Z8, Z6, Z6
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z2, Z10, Z2
-	VMAXPS Z4, Z10, Z4
-	VMAXPS Z6, Z10, Z6
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z0, Z10, Z0
+	VMAXPS       Z2, Z10, Z2
+	VMAXPS       Z4, Z10, Z4
+	VMAXPS       Z6, Z10, Z6
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z2, Z8, Z2
+	VMINPS       Z4, Z8, Z4
+	VMINPS       Z6, Z8, Z6
 
 residual:
 	MOVQ      res+128(FP), BX
@@ -8004,17 +8302,28 @@ bias:
 	VADDPS    Z16, Z13, Z13
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z19, Z19, Z19
-	VMAXPS Z0, Z19, Z0
-	VMAXPS Z1, Z19, Z1
-	VMAXPS Z4, Z19, Z4
-	VMAXPS Z5, Z19, Z5
-	VMAXPS Z8, Z19, Z8
-	VMAXPS Z9, Z19, Z9
-	VMAXPS Z12, Z19, Z12
-	VMAXPS Z13, Z19, Z13
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z19, Z19, Z19
+	VMAXPS       Z0, Z19, Z0
+	VMAXPS       Z1, Z19, Z1
+	VMAXPS       Z4, Z19, Z4
+	VMAXPS       Z5, Z19, Z5
+	VMAXPS       Z8, Z19, Z8
+	VMAXPS       Z9, Z19, Z9
+	VMAXPS       Z12, Z19, Z12
+	VMAXPS       Z13, Z19, Z13
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z16
+	VMINPS       Z0, Z16, Z0
+	VMINPS       Z1, Z16, Z1
+	VMINPS       Z4, Z16, Z4
+	VMINPS       Z5, Z16, Z5
+	VMINPS       Z8, Z16, Z8
+	VMINPS       Z9, Z16, Z9
+	VMINPS       Z12, Z16, Z12
+	VMINPS       Z13, Z16, Z13
 
 residual:
 	MOVQ      res+128(FP), BX
@@ -8290,21 +8599,36 @@ bias:
 	VADDPS    Z24, Z20, Z20
 
 relu:
-	TESTQ  $0x00000004, BX
-	JZ     residual
-	VPXORD Z28, Z28, Z28
-	VMAXPS Z0, Z28, Z0
-	VMAXPS Z1, Z28, Z1
-	VMAXPS Z2, Z28, Z2
-	VMAXPS Z6, Z28, Z6
-	VMAXPS Z7, Z28, Z7
-	VMAXPS Z8, Z28, Z8
-	VMAXPS Z12, Z28, Z12
-	VMAXPS Z13, Z28, Z13
-	VMAXPS Z14, Z28, Z14
-	VMAXPS Z18, Z28, Z18
-	VMAXPS Z19, Z28, Z19
-	VMAXPS Z20, Z28, Z20
+	TESTQ        $0x00000004, BX
+	JZ           residual
+	VPXORD       Z28, Z28, Z28
+	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z2, Z28, Z2
+	VMAXPS       Z6, Z28, Z6
+	VMAXPS       Z7, Z28, Z7
+	VMAXPS       Z8, Z28, Z8
+	VMAXPS       Z12, Z28, Z12
+	VMAXPS       Z13, Z28, Z13
+	VMAXPS       Z14, Z28, Z14
+	VMAXPS       Z18, Z28, Z18
+	VMAXPS       Z19, Z28, Z19
+	VMAXPS       Z20, Z28, Z20
+	TESTQ        $0x00000010, BX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z24
+	VMINPS       Z0, Z24, Z0
+	VMINPS       Z1, Z24, Z1
+	VMINPS       Z2, Z24, Z2
+	VMINPS       Z6, Z24, Z6
+	VMINPS       Z7, Z24, Z7
+	VMINPS       Z8, Z24, Z8
+	VMINPS       Z12, Z24, Z12
+	VMINPS       Z13, Z24, Z13
+	VMINPS       Z14, Z24, Z14
+	VMINPS       Z18, Z24, Z18
+	VMINPS       Z19, Z24, Z19
+	VMINPS       Z20, Z24, Z20
 
 residual:
 	MOVQ      res+128(FP), BX
@@ -8473,10 +8797,14 @@ bias:
 	VADDPS    Z4, Z0, Z0
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z6, Z6, Z6
-	VMAXPS Z0, Z6, Z0
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z6, Z6, Z6
+	VMAXPS       Z0, Z6, Z0
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z4
+	VMINPS       Z0, Z4, Z0
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -8635,11 +8963,16 @@ bias:
 	VADDPS    Z8, Z1, Z1
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z11, Z11, Z11
-	VMAXPS Z0, Z11, Z0
-	VMAXPS Z1, Z11, Z1
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z11, Z11, Z11
+	VMAXPS       Z0, Z11, Z0
+	VMAXPS       Z1, Z11, Z1
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z1, Z8, Z1
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -8825,12 +9158,18 @@ bias:
 	VADDPS    Z12, Z2, Z2
 
 relu:
-	TESTQ  $0x00000004, CX
-	JZ     residual
-	VPXORD Z16, Z16, Z16
-	VMAXPS Z0, Z16, Z0
-	VMAXPS Z1, Z16, Z1
-	VMAXPS Z2, Z16, Z2
+	TESTQ        $0x00000004, CX
+	JZ           residual
+	VPXORD       Z16, Z16, Z16
+	VMAXPS       Z0, Z16, Z0
+	VMAXPS       Z1, Z16, Z1
+	VMAXPS       Z2, Z16, Z2
+	TESTQ        $0x00000010, CX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z12
+	VMINPS       Z0, Z12, Z0
+	VMINPS       Z1, Z12, Z1
+	VMINPS       Z2, Z12, Z2
 
 residual:
 	MOVQ      res+128(FP), CX
@@ -9001,11 +9340,16 @@ bias:
 	VADDPS    Z8, Z4, Z4
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z10, Z10, Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z4, Z10, Z4
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z10, Z10, Z10
+	VMAXPS       Z0, Z10, Z0
+	VMAXPS       Z4, Z10, Z4
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z8
+	VMINPS       Z0, Z8, Z0
+	VMINPS       Z4, Z8, Z4
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -9218,13 +9562,20 @@ bias:
 	VADDPS    Z16, Z9, Z9
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z19, Z19, Z19
-	VMAXPS Z0, Z19, Z0
-	VMAXPS Z1, Z19, Z1
-	VMAXPS Z8, Z19, Z8
-	VMAXPS Z9, Z19, Z9
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z19, Z19, Z19
+	VMAXPS       Z0, Z19, Z0
+	VMAXPS       Z1, Z19, Z1
+	VMAXPS       Z8, Z19, Z8
+	VMAXPS       Z9, Z19, Z9
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z16
+	VMINPS       Z0, Z16, Z0
+	VMINPS       Z1, Z16, Z1
+	VMINPS       Z8, Z16, Z8
+	VMINPS       Z9, Z16, Z9
 
 residual:
 	MOVQ      res+128(FP), DX
@@ -9488,15 +9839,24 @@ bias:
 	VADDPS    Z24, Z14, Z14
 
 relu:
-	TESTQ  $0x00000004, DX
-	JZ     residual
-	VPXORD Z28, Z28, Z28
-	VMAXPS Z0, Z28, Z0
-	VMAXPS Z1, Z28, Z1
-	VMAXPS Z2, Z28, Z2
-	VMAXPS Z12, Z28, Z12
-	VMAXPS Z13, Z28, Z13
-	VMAXPS Z14, Z28, Z14
+	TESTQ        $0x00000004, DX
+	JZ           residual
+	VPXORD       Z28, Z28, Z28
+	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z2, Z28, Z2
+	VMAXPS       Z12, Z28, Z12
+	VMAXPS       Z13, Z28, Z13
+	VMAXPS       Z14, Z28, Z14
+	TESTQ        $0x00000010, DX
+	JZ           residual
+	VBROADCASTSS alpha+112(FP), Z24
+	VMINPS       Z0, Z24, Z0
+	VMINPS       Z1, Z24, Z1
+	VMINPS       Z2, Z24, Z2
+	VMINPS       Z12, Z24, Z12
+	VMINPS       Z13, Z24, Z13
+	VMINPS       Z14, Z24, Z14
 
 residual:
 	MOVQ      res+128(FP), DX

@@ -70,7 +70,7 @@ func newGemmS8Case(r *rand.Rand, m, n, k int) *gemmS8Case {
 			args.Addend = append(args.Addend, r.Int32N(1<<26)-1<<25)
 		}
 	}
-	args.Act = epilogues[r.IntN(len(epilogues))]
+	args.Act, args.ActAlpha, args.ActBeta = epilogue(r)
 	args.CRow = n + r.IntN(3)
 	g.c = newGuarded(m*args.CRow, r.IntN(16))
 	args.C = g.c.inner
@@ -136,7 +136,7 @@ func (g *gemmS8Case) test(t *testing.T, s *Set) {
 			if args.Bias != nil {
 				want += float64(args.Bias[j])
 			}
-			want = activateFloat64(args.Act, want)
+			want = Unary{args.Act, args.ActAlpha, args.ActBeta}.at(want)
 			if args.Residual != nil {
 				want += float64(args.Residual[i*args.ResRow+j])
 			}
@@ -167,7 +167,8 @@ func TestGemmS8(t *testing.T) {
 			for _, m := range []int{1, 9, s.gemmS8.rows, 2*s.gemmS8.rows + 6, blockRows + 5} {
 				g := newGemmS8Case(r, m, 5*s.gemmS8.cols()+s.gemmS8.vec, 128)
 				if args := &g.args; i > 0 { // all rows share what makes floats of sums
-					args.Scale, args.Zero, args.BZero, args.Addend, args.Act = args.Scale[:1], args.Zero[:1], nil, nil, act
+					args.Scale, args.Zero, args.BZero, args.Addend = args.Scale[:1], args.Zero[:1], nil, nil
+					args.Act, args.ActAlpha, args.ActBeta = act.Op, act.Alpha, act.Beta
 					g.sum()
 				}
 				g.test(t, s)

@@ -56,7 +56,7 @@ func newGemmCase(r *rand.Rand, m, n, k int) *gemmCase {
 		g.bias = random(r, n)
 		args.Bias = g.bias.inner
 	}
-	args.Act = epilogues[r.IntN(len(epilogues))]
+	args.Act, args.ActAlpha, args.ActBeta = epilogue(r)
 	if r.IntN(2) == 0 {
 		args.ResRow = n + pad()
 		g.res = random(r, m*args.ResRow)
@@ -66,8 +66,9 @@ func newGemmCase(r *rand.Rand, m, n, k int) *gemmCase {
 }
 
 func (g *gemmCase) String() string {
-	return fmt.Sprintf("%d×%d×%d transA=%v transB=%v alpha=%v bias=%v act=%d residual=%v",
-		g.m, g.n, g.k, g.transA, g.transB, g.args.Alpha, g.bias != nil, g.args.Act, g.res != nil)
+	return fmt.Sprintf("%d×%d×%d transA=%v transB=%v alpha=%v bias=%v act=%v residual=%v",
+		g.m, g.n, g.k, g.transA, g.transB, g.args.Alpha, g.bias != nil,
+		Unary{g.args.Act, g.args.ActAlpha, g.args.ActBeta}, g.res != nil)
 }
 
 // check compares C with the product in float64.
@@ -86,7 +87,7 @@ func (g *gemmCase) check(t *testing.T) {
 			if args.Bias != nil {
 				want += float64(args.Bias[n])
 			}
-			want = activateFloat64(args.Act, want)
+			want = Unary{args.Act, args.ActAlpha, args.ActBeta}.at(want)
 			if args.Residual != nil {
 				want += float64(args.Residual[m*args.ResRow+n])
 			}
@@ -98,10 +99,15 @@ func (g *gemmCase) check(t *testing.T) {
 	}
 }
 
-// epilogues are the functions that products are tested with: the fused one, and some of those that are applied to finished tiles.
-var epilogues = []UnaryOp{NoUnary, Relu, Gelu, GeluTanh, Tanh, Softplus}
+// epilogues are the functions that products are tested with: the fused ones, and some of those that are applied to finished tiles.
+var epilogues = []Unary{{Op: NoUnary}, {Op: Relu}, {Op: Gelu}, {Op: GeluTanh}, {Op: Tanh}, {Op: Softplus}, {Op: Clamp, Beta: 0.75},
+	{Op: Clamp, Alpha: -0.5, Beta: 0.75}, {Op: Clamp, Beta: -0.25}}
 
-func activateFloat64(act UnaryOp, x float64) float64 { return Unary{Op: act}.at(x) }
+// epilogue chooses a function, with its parameters.
+func epilogue(r *rand.Rand) (op UnaryOp, alpha, beta float32) {
+	u := epilogues[r.IntN(len(epilogues))]
+	return u.Op, u.Alpha, u.Beta
+}
 
 func (g *gemmCase) pack(s *Set) *guarded {
 	pack := s.NewPackB(g.k, g.n)

@@ -24,6 +24,7 @@ const (
 	gemmScale                  // multiply by alpha
 	gemmRelu                   // clamp at 0, between bias and residual
 	gemmZeros                  // take zero points of B off, in a gemmBlocksFunc
+	gemmAtMost                 // with gemmRelu and not gemmScale: clamp at alpha from above, too
 )
 
 // gemmTile is the register tile of one level: kernels[r][v] handles r rows of v vectors.
@@ -90,13 +91,11 @@ func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
 }
 
 // cutPanels chooses how many panels a part computes of each of that many areas of positions: as many as let the workers be done first, by
-// the
-// nanoseconds that an area costs each of its parts before they begin, and those of a panel.
-func (b *blocking) cutPanels(areas, workers int, cost func(area int) (prepare, panel int)) {
+// the nanoseconds that an area costs each of its parts before they begin, and those of a panel. It returns when they are done.
+func (b *blocking) cutPanels(areas, workers int, cost func(area int) (prepare, panel int)) (least int) {
 	panels := max(1, b.tile.panels(b.n))
-	b.panelsPerPart, b.panelGroups = panels, 1
-	least := math.MaxInt
-	for perPart := panels; perPart > 0 && workers > 1; perPart-- {
+	least = math.MaxInt
+	for perPart := panels; perPart > 0 && (perPart == panels || workers > 1); perPart-- {
 		groups := ceilDiv(panels, perPart)
 		time := finishTime(areas*groups, workers, func(part int) int {
 			prepare, panel := cost(part / groups)
@@ -107,6 +106,7 @@ func (b *blocking) cutPanels(areas, workers int, cost func(area int) (prepare, p
 			b.panelsPerPart, b.panelGroups, least = perPart, groups, time
 		}
 	}
+	return least
 }
 
 // parts is the number of independent pieces.

@@ -1,5 +1,7 @@
 package kernel
 
+import "math"
+
 // Winograd is a planned convolution with windows of 3 × 3 neighbours at every position, by tiles of 4 × 4 positions: F(4×4, 3×3) of Lavin
 // and Gray (arXiv 1509.09308), which multiplies a quarter as often as [Conv]. The 6 × 6 pixels under a tile are values of a polynomial in
 // two variables at 36 points; there the convolution is a product of channels, for each point one of all tiles with a matrix of weights. The
@@ -131,13 +133,12 @@ func (s *Set) NewWinograd(shape ConvShape, workers int, stored bool) *Winograd {
 	if shape.Channels%256 == 0 {
 		w.pitch += 16 // rows of a tile of products must not fall on the same lines of the cache
 	}
-	// What a part keeps takes half of the L2 cache, if that is enough for two register tiles of products; there are parts for several
-	// workers.
+	// What a part keeps takes three quarters of the L2 cache at most, if that is enough for two register tiles of products.
 	down, across := ceilDiv(shape.PositionsHigh, winogradOut), ceilDiv(shape.PositionsWide, winogradOut)
 	least := 2 * s.gemm.rows
-	most, room := max(least, min(4*s.gemm.rows, ceilDiv(shape.Images*down*across, 8))), s.caches.l2/2
+	most, room := 4*s.gemm.rows, s.caches.l2*3/4
 	if stored { // what brings weights to the points pays for many tiles
-		fitting := room / 2 / (4 * WinogradPoints * s.gemm.cols()) / storedRows * storedRows
+		fitting := s.caches.l2 / 4 / (4 * WinogradPoints * s.gemm.cols()) / storedRows * storedRows
 		w.channels = max(storedRows, min(roundUp(shape.Channels, storedRows), fitting))
 		least, most, room = 4*s.gemm.rows, 8*s.gemm.rows, 2*s.caches.l2
 	}
@@ -153,14 +154,22 @@ func (s *Set) NewWinograd(shape ConvShape, workers int, stored bool) *Winograd {
 	for high < down && fits(high+1, wide) {
 		high++
 	}
-	w.high, w.wide = even(down, high), wide
-	w.blocking = s.newBlocking(&s.gemm, w.high*w.wide, shape.Outputs, shape.Channels, blockRows)
-	w.blocking.cutPanels(w.areas(), workers, func(i int) (prepare, panel int) {
-		_, _, _, high, wide := w.area(i)
-		return WinogradPoints * high * wide * shape.Channels / winogradPerNanosecond,
-			WinogradPoints * gemmCost(high*wide, s.gemm.cols(), shape.Channels)
-	})
-	return w
+	// As many rows of tiles as let the workers be done first: more use the weights more often, less let them be done at once. The columns
+	// of a part, all of which huge pixels spoil, are the same for any number of workers.
+	w.blocking = s.newBlocking(&s.gemm, high*wide, shape.Outputs, shape.Channels, blockRows)
+	best, fastest := *w, math.MaxInt
+	for rows := high; rows > 0 && (rows == high || !stored); rows-- {
+		w.high, w.wide = even(down, rows), wide
+		time := w.blocking.cutPanels(w.areas(), workers, func(i int) (prepare, panel int) {
+			_, _, _, high, wide := w.area(i)
+			return WinogradPoints * high * wide * shape.Channels / winogradPerNanosecond,
+				WinogradPoints * gemmCost(high*wide, s.gemm.cols(), shape.Channels)
+		})
+		if time < fastest {
+			best, fastest = *w, time
+		}
+	}
+	return &best
 }
 
 // winogradScratch is what a part keeps: its pixels; one row of its tiles along one axis; all tiles at the points; sums of a panel
@@ -230,16 +239,18 @@ func (w *Winograd) Run(part int, args *ConvArgs, scratch []byte) {
 	for r := range t.high*winogradOut + 2 {
 		c.copyRow(t.pixels[r*t.row:][:t.row], args, t.image, t.top*winogradOut+r-w.Top, t.left*winogradOut-w.Left)
 	}
-	huge := t.huge()
-	if !huge {
-		t.forward()
-	}
+	huge := t.huge(0, t.high)
+	t.forward()
 	for p := panelLo; p < panelHi; p++ {
-		if !huge {
-			t.panel(p, args)
-		}
-		if huge || !t.tame(p, args) {
-			t.direct(p, args)
+		t.panel(p, args)
+		var weights []float32
+		for y := range t.high {
+			if huge && t.huge(y, y+1) || !t.tame(y, p, args) {
+				if weights == nil {
+					weights = t.window(p, args)
+				}
+				t.direct(y, p, weights, args)
+			}
 		}
 		t.finish(p, args)
 	}
@@ -302,7 +313,7 @@ func (t *winogradTiles) panel(p int, args *ConvArgs) {
 	}
 	all := winogradIn * tiles * packedCols
 	output(pointer(t.back), all, 0, pointer(t.sums), all, 0, 1, all)
-	t.eachRow(func(y, i, position, wide int) {
+	t.eachRow(0, t.high, func(y, i, position, wide int) {
 		from := pointerAt(t.back, (i*winogradIn*tiles+y*t.wide)*packedCols)
 		whole := wide / winogradOut
 		if whole > 0 {
@@ -339,10 +350,11 @@ func (t *winogradTiles) transformStored(p int, args *ConvArgs, first, n int) {
 // cache.
 func (w *Winograd) strip(rows int) int { return rows*w.set.gemm.cols() + 16 }
 
-// eachRow calls f for each row of positions: row i of the tiles in row y, with its first position and its width.
-func (t *winogradTiles) eachRow(f func(y, i, position, wide int)) {
+// eachRow calls f for each row of positions of the rows [lo, hi) of tiles: row i of the tiles in row y, with its first position and its
+// width.
+func (t *winogradTiles) eachRow(lo, hi int, f func(y, i, position, wide int)) {
 	wide := min(t.wide*winogradOut, t.PositionsWide-t.left*winogradOut)
-	for y := range t.high {
+	for y := lo; y < hi; y++ {
 		for i := range min(winogradOut, t.PositionsHigh-(t.top+y)*winogradOut) {
 			f(y, i, (t.image*t.PositionsHigh+(t.top+y)*winogradOut+i)*t.PositionsWide+t.left*winogradOut, wide)
 		}
@@ -352,16 +364,17 @@ func (t *winogradTiles) eachRow(f func(y, i, position, wide int)) {
 // winogradMost is the magnitude of pixels and of results from which on direct computes the results.
 const winogradMost = 1 << 20
 
-// huge reports whether a pixel is above winogradMost. A NaN shows in the results, whatever the weights.
-func (t *winogradTiles) huge() bool {
-	lo, hi := t.set.MinMax(t.pixels)
+// huge reports whether a pixel under the rows [first, end) of tiles is above winogradMost. A NaN shows in the results, whatever the
+// weights.
+func (t *winogradTiles) huge(first, end int) bool {
+	lo, hi := t.set.MinMax(t.pixels[first*winogradOut*t.row : (end*winogradOut+2)*t.row])
 	return lo <= -winogradMost || hi >= winogradMost
 }
 
-// tame reports whether all results of a channel are below winogradMost: large weights make large results, too.
-func (t *winogradTiles) tame(p int, args *ConvArgs) bool {
+// tame reports whether all results of a channel under a row of tiles are below winogradMost: large weights make large results, too.
+func (t *winogradTiles) tame(y, p int, args *ConvArgs) bool {
 	tame, col := true, p*t.blocking.tile.cols()
-	t.eachRow(func(_, _, position, wide int) {
+	t.eachRow(y, y+1, func(_, _, position, wide int) {
 		for x := range wide {
 			y := args.C[(position+x)*args.CRow+col]
 			tame = tame && -winogradMost < y && y < winogradMost
@@ -370,20 +383,26 @@ func (t *winogradTiles) tame(p int, args *ConvArgs) bool {
 	return tame
 }
 
-// direct computes the columns of one panel tap by tap: an infinite pixel, or the error of a huge one, must not reach positions whose window
-// it is not in.
-func (t *winogradTiles) direct(p int, args *ConvArgs) {
-	tile, k := t.blocking.tile, 9*t.Channels
+// window returns the taps of the columns of a panel.
+func (t *winogradTiles) window(p int, args *ConvArgs) []float32 {
+	tile, k := t.blocking.tile, winogradTap*winogradTap*t.Channels
+	_, packedCols := tile.panelCols(p, t.Outputs)
+	if t.channels == 0 {
+		return t.fromPoints(args.B, p*tile.cols(), packedCols)
+	}
+	source := args.Stored.panel(tile, p, t.Outputs, make([]float32, decodedRows(k)*packedCols))
+	source.block(t.set, 0, k)
+	return source.room[storedRows*packedCols:]
+}
+
+// direct computes the columns of one panel at a row of tiles tap by tap: an infinite pixel, or the error of a huge one, must not reach
+// positions whose window it is not in.
+func (t *winogradTiles) direct(y, p int, weights []float32, args *ConvArgs) {
+	tile, k := t.blocking.tile, winogradTap*winogradTap*t.Channels
 	col := p * tile.cols()
 	cols, packedCols := tile.panelCols(p, t.Outputs)
-	weights := t.fromPoints(args.B, col, packedCols)
-	if t.channels > 0 {
-		source := args.Stored.panel(tile, p, t.Outputs, make([]float32, decodedRows(k)*packedCols))
-		source.block(t.set, 0, k)
-		weights = source.room[storedRows*packedCols:]
-	}
 	block := evenBlock(3*t.Channels, t.blocking.kBlock)
-	t.eachRow(func(y, i, position, wide int) {
+	t.eachRow(y, y+1, func(y, i, position, wide int) {
 		g := GemmArgs{ARow: t.Channels, ACol: 1, C: args.C[position*args.CRow+col:], CRow: args.CRow, Alpha: 1}
 		if args.Bias != nil {
 			g.Bias = args.Bias[col:]
@@ -401,9 +420,6 @@ func (t *winogradTiles) direct(p int, args *ConvArgs) {
 
 // fromPoints returns the taps of the columns of a panel of float32.
 func (t *winogradTiles) fromPoints(packed []float32, col, packedCols int) []float32 {
-	if t.channels > 0 {
-		return nil
-	}
 	each, n := t.Channels*roundUp(t.Outputs, t.blocking.tile.vec), t.Channels*packedCols
 	weights := make([]float32, winogradTap*winogradTap*n)
 	for tap := range winogradTap * winogradTap {
@@ -432,7 +448,7 @@ func (t *winogradTiles) finish(p int, args *ConvArgs) {
 		return
 	}
 	cols, _ := t.blocking.tile.panelCols(p, t.Outputs)
-	t.eachRow(func(_, _, position, wide int) {
+	t.eachRow(0, t.high, func(_, _, position, wide int) {
 		t.set.activate(&args.GemmArgs, position, wide, p*t.blocking.tile.cols(), cols)
 	})
 }

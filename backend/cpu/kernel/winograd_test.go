@@ -1,9 +1,12 @@
 package kernel
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // newWinogradCase is a convolution that tiles can do.
@@ -20,7 +23,8 @@ func newWinogradCase(r *rand.Rand, channels, outputs, high, wide int) *convCase 
 	g.x = random(r, g.Images*a.XImage+channels)
 	a.X = g.x.inner
 	rows := g.Images * high * wide
-	a.CRow, a.Alpha, a.Act = outputs+n(0, 2), 1, epilogues[r.IntN(len(epilogues))]
+	a.CRow, a.Alpha = outputs+n(0, 2), 1
+	a.Act, a.ActAlpha, a.ActBeta = epilogue(r)
 	g.c = newGuarded(rows*a.CRow, r.IntN(16))
 	a.C = g.c.inner
 	for row := range rows { // a canary that nothing overwrites is not tame: the direct way would compute what tiles leave out
@@ -42,7 +46,9 @@ func newWinogradCase(r *rand.Rand, channels, outputs, high, wide int) *convCase 
 }
 
 // runWinograd computes the case by tiles.
-func (g *convCase) runWinograd(t *testing.T, s *Set) {
+func (g *convCase) runWinograd(t *testing.T, s *Set) { g.runWinogradBy(t, s, 1+g.Images) }
+
+func (g *convCase) runWinogradBy(t *testing.T, s *Set, workers int) {
 	pack := s.NewPackB(g.Channels, g.Outputs)
 	packed := newGuarded(WinogradPoints*pack.Len(), 0)
 	for panel := range s.Panels(g.Outputs) {
@@ -50,7 +56,7 @@ func (g *convCase) runWinograd(t *testing.T, s *Set) {
 	}
 	packed.check(t, "packing "+g.String())
 	g.args.B = packed.inner
-	plan := s.NewWinograd(g.ConvShape, 1+g.Images, false)
+	plan := s.NewWinograd(g.ConvShape, workers, false)
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	for part := range plan.Parts() {
 		plan.Run(part, &g.args, bytesOfFloats(scratch.inner))
@@ -71,6 +77,25 @@ func TestWinograd(t *testing.T) {
 		g := newWinogradCase(r, 256, 70, 14, 57) // several parts, and a pitch that is wider than the channels
 		g.runWinograd(t, s)
 		g.check(t)
+	})
+}
+
+// TestWinogradOfWorkers: the number of workers cuts the parts, and changes no bit, also where pixels are huge.
+func TestWinogradOfWorkers(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		g := newWinogradCase(newRand(), 40, 16, 28, 28)
+		g.args.X[g.args.XImage/3] = 1 << 21
+		var first []byte
+		heights := map[int]bool{}
+		for _, workers := range []int{1, 2, 3, 8, 16} {
+			g.runWinogradBy(t, s, workers)
+			heights[s.NewWinograd(g.ConvShape, workers, false).high] = true
+			if first == nil {
+				first = bytes.Clone(bytesOfFloats(g.args.C))
+			}
+			require.True(t, bytes.Equal(first, bytesOfFloats(g.args.C)), "%d workers", workers)
+		}
+		require.Greater(t, len(heights), 1, "all are cut alike")
 	})
 }
 
