@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,7 +43,13 @@ func TestFaultsOfDrafts(t *testing.T) {
 		require.Error(t, ReplaceFile(path, func(w io.Writer) error { return fs.ErrInvalid }))
 		_, err := namedDraft(filepath.Join(dir, "nowhere", "file"))
 		require.ErrorIs(t, err, fs.ErrNotExist)
+		d, err := namedDraft(path)
+		require.NoError(t, err)
+		d.discard()
 	}
+	gone := filepath.Join(dir, "gone")
+	require.NoError(t, os.Mkdir(gone, 0o700))
+	require.ErrorIs(t, ReplaceFile(filepath.Join(gone, "file"), func(io.Writer) error { return os.RemoveAll(gone) }), fs.ErrNotExist)
 	require.Empty(t, drafts.open)
 	require.Equal(t, []string{"file"}, files(t, dir))
 	require.Equal(t, before, open())
@@ -49,7 +57,7 @@ func TestFaultsOfDrafts(t *testing.T) {
 	socket, err := net.Listen("unix", filepath.Join(dir, "socket"))
 	require.NoError(t, err)
 	defer socket.Close()
-	require.ErrorContains(t, ReplaceFile(filepath.Join(dir, "socket"), content("x")), "cannot be written")
+	require.ErrorIs(t, ReplaceFile(filepath.Join(dir, "socket"), content("x")), syscall.ENXIO)
 }
 
 // TestTruncatedWhileRead: of a file that became shorter there is what is left.
@@ -64,4 +72,20 @@ func TestTruncatedWhileRead(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, text, string(data))
 	}
+}
+
+// TestUnmapped: a file is mapped until its last user closes it.
+func TestUnmapped(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weights")
+	require.NoError(t, os.WriteFile(path, []byte("weights"), 0o600))
+	mapped := func() bool {
+		text, err := os.ReadFile("/proc/self/maps")
+		require.NoError(t, err)
+		return strings.Contains(string(text), path)
+	}
+	m, err := mapPath(t, path)
+	require.NoError(t, err)
+	require.True(t, mapped())
+	require.NoError(t, m.Close())
+	require.False(t, mapped())
 }
