@@ -152,8 +152,7 @@ func (s *state) check(p Region, what string) error {
 	if s.Below != nil {
 		return nil
 	}
-	if p.Arena < 0 || p.Arena >= len(s.Arenas) || p.Offset < 0 || p.Size < 0 || p.Size > s.Arenas[p.Arena] ||
-		p.Offset > s.Arenas[p.Arena]-p.Size {
+	if p.Arena < 0 || p.Arena >= len(s.Arenas) || p.Offset < 0 || p.Size < 0 || p.Offset > s.Arenas[p.Arena]-p.Size {
 		return fmt.Errorf("%s is at byte %d of arena %d and has %d, outside the plan's arenas %v", what, p.Offset, p.Arena, p.Size,
 			s.Arenas)
 	}
