@@ -21,8 +21,8 @@ var update = flag.Bool("update", false, "write testdata/steps.txt anew")
 // differs from the one below. After a change: go test ./backend/cpu -run RecordedSteps -update, where there is AMX.
 func TestRecordedSteps(t *testing.T) {
 	all, found := map[string]string{}, map[string]string{}
-	for _, list := range []map[string]string{kernelCases, loopCases, backendtest.KernelCases, backendtest.QuantizedCases, backendtest.BitCases,
-		backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases, backendtest.AppendCases} {
+	for _, list := range []map[string]string{kernelCases, loopCases, backendtest.KernelCases, backendtest.QuantizedCases,
+		backendtest.BitCases, backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases, backendtest.AppendCases} {
 		maps.Copy(all, list)
 	}
 	below := map[string]string{}

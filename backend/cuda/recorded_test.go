@@ -55,7 +55,8 @@ func TestRecordedLaunches(t *testing.T) {
 				for _, s := range []int{1, 34} {
 					g, err := ir.Parse(`graph "case" ` + text)
 					require.NoError(t, err, name)
-					found[fmt.Sprintf("%s, %d, s=%d", name, capability, s)] = backendtest.Commands(t, d, d.Runtime, g, ir.Binding{"s": s}, describe)
+					key := fmt.Sprintf("%s, %d, s=%d", name, capability, s)
+					found[key] = backendtest.Commands(t, d, d.Runtime, g, ir.Binding{"s": s}, describe)
 				}
 			}
 		})

@@ -42,8 +42,8 @@ func TestRecordedLaunches(t *testing.T) {
 		return // others are tuned
 	}
 	found, all := map[string]string{}, map[string]string{}
-	for _, list := range []map[string]string{backendtest.KernelCases, backendtest.QuantizedCases, backendtest.BitCases, backendtest.PickCases,
-		backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases} {
+	for _, list := range []map[string]string{backendtest.KernelCases, backendtest.QuantizedCases, backendtest.BitCases,
+		backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases} {
 		maps.Copy(all, list)
 	}
 	for name, text := range all {
