@@ -22,7 +22,8 @@ var update = flag.Bool("update", false, "write testdata/steps.txt anew")
 func TestRecordedSteps(t *testing.T) {
 	all, found := map[string]string{}, map[string]string{}
 	for _, list := range []map[string]string{kernelCases, loopCases, backendtest.KernelCases, backendtest.QuantizedCases,
-		backendtest.BitCases, backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases, backendtest.AppendCases} {
+		backendtest.BitCases, backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases,
+		backendtest.AppendCases} {
 		maps.Copy(all, list)
 	}
 	below := map[string]string{}
