@@ -17,16 +17,20 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/steps.txt anew")
 
-// TestRecordedSteps: into how many parts every case falls, and what memory it takes, is as recorded, at every level of this machine that
-// differs from the one below. After a change: go test ./backend/cpu -run RecordedSteps -update, where there is AMX.
-func TestRecordedSteps(t *testing.T) {
-	all, found := map[string]string{}, map[string]string{}
+func allCases() map[string]string {
+	all := map[string]string{}
 	for _, list := range []map[string]string{kernelCases, loopCases, backendtest.KernelCases, backendtest.QuantizedCases,
 		backendtest.BitCases, backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases,
 		backendtest.AppendCases} {
 		maps.Copy(all, list)
 	}
-	below := map[string]string{}
+	return all
+}
+
+// TestRecordedSteps: into how many parts every case falls, and what memory it takes, is as recorded, at every level of this machine that
+// differs from the one below. After a change: go test ./backend/cpu -run RecordedSteps -update, where there is AMX.
+func TestRecordedSteps(t *testing.T) {
+	all, found, below := allCases(), map[string]string{}, map[string]string{}
 	for _, set := range sets() {
 		d, err := cpu.Open(backend.Options{CPU: set.Level.String(), Threads: 4})
 		require.NoError(t, err)
@@ -50,5 +54,15 @@ func TestRecordedSteps(t *testing.T) {
 	}
 	if runtime.GOARCH == "amd64" {
 		backendtest.Recorded(t, "testdata/steps.txt", *update, found)
+	}
+}
+
+// TestRefused: numbers that Eval refuses are errors of the kernels.
+func TestRefused(t *testing.T) {
+	for _, level := range []string{"generic", ""} {
+		d, err := cpu.Open(backend.Options{CPU: level, Threads: 2})
+		require.NoError(t, err)
+		require.Greater(t, backendtest.Refused(t, d, allCases()), 100)
+		require.NoError(t, d.Close())
 	}
 }

@@ -32,6 +32,15 @@ func describe(b gpu.Binder) (list []string) {
 	return list
 }
 
+func allCases() map[string]string {
+	all := map[string]string{}
+	for _, list := range []map[string]string{backendtest.KernelCases, backendtest.QuantizedCases, backendtest.BitCases,
+		backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases} {
+		maps.Copy(all, list)
+	}
+	return all
+}
+
 // TestRecordedLaunches: what is launched for every case on a CPU is as recorded. After a change: go test ./backend/wgpu -run
 // RecordedLaunches -update
 func TestRecordedLaunches(t *testing.T) {
@@ -41,12 +50,8 @@ func TestRecordedLaunches(t *testing.T) {
 	if d.gpu.Adapter.Kind != native.CPU {
 		return // others are tuned
 	}
-	found, all := map[string]string{}, map[string]string{}
-	for _, list := range []map[string]string{backendtest.KernelCases, backendtest.QuantizedCases, backendtest.BitCases,
-		backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases} {
-		maps.Copy(all, list)
-	}
-	for name, text := range all {
+	found := map[string]string{}
+	for name, text := range allCases() {
 		for _, s := range []int{1, 33} {
 			g, err := ir.Parse(`graph "case" ` + text)
 			require.NoError(t, err, name)
@@ -55,3 +60,6 @@ func TestRecordedLaunches(t *testing.T) {
 	}
 	backendtest.Recorded(t, "testdata/launches.txt", *update, found)
 }
+
+// TestRefused: numbers that Eval refuses are errors of the kernels.
+func TestRefused(t *testing.T) { require.Greater(t, backendtest.Refused(t, open(t, 0), allCases()), 30) }
