@@ -49,9 +49,16 @@ func attentionTileKernel(v *simd, rows, vecs int) {
 	}
 	k, a, aCol := v.param("k"), v.rowPointers("a", "aRow", rows), v.elements("aCol")
 	b, bRow := v.param("b"), v.elements("bRow")
+	ahead, streams := v.GP64(), rows <= 4 // few rows use each of B once, others find it in the cache
+	if streams {
+		v.LEAQ(operand.Mem{Base: b, Index: bRow, Scale: 8}, ahead)
+	}
 	v.TESTQ(k, k)
 	v.JZ(operand.LabelRef("done"))
 	v.Label("loop")
+	for line := 0; streams && line < vecs*v.lanes*4; line += 64 {
+		v.PREFETCHT0(operand.Mem{Base: ahead, Disp: line})
+	}
 	row := v.vecs(vecs)
 	for i, x := range row {
 		v.VMOVUPS(operand.Mem{Base: b, Disp: 4 * v.lanes * i}, x)
@@ -65,6 +72,9 @@ func attentionTileKernel(v *simd, rows, vecs int) {
 	}
 	a.advance(aCol)
 	v.ADDQ(bRow, b)
+	if streams {
+		v.ADDQ(bRow, ahead)
+	}
 	v.DECQ(k)
 	v.JNZ(operand.LabelRef("loop"))
 

@@ -66,9 +66,24 @@ func neonRows(u *neonUnit) {
 		}, src)
 	}
 	fmt.Fprintf(&u.extra, "}\n")
+	neonDot(u)
 	neonSoftmax(u)
 	neonNorm(u, "layerNorm", true)
 	neonNorm(u, "rmsNorm", false)
+}
+
+// neonDot multiplies rows by a vector.
+func neonDot(u *neonUnit) {
+	v := u.fn("dotNEON", "func(dst *float32, dstStep int, x *float32, xRow int, by *float32, rows, cols int)", "dotNEON is a dotFunc.")
+	dst, step, x, by := v.Param("dst"), v.elements("dstStep"), v.matrix("x"), v.Param("by")
+	v.eachRow(func(w *neonWalk) {
+		acc := v.zeroChains()
+		w.pass(func(at func(row vreg) mem, chain int, t *tail) {
+			v.fma(acc[chain], v.load(at(x.pointer), t), v.load(at(by), t))
+		})
+		v.Do(a64.STRS(0), v.fold(acc, v.add), dst)
+		v.Go("ADD %s, %s", step, dst)
+	}, x)
 }
 
 func neonSoftmax(u *neonUnit) {

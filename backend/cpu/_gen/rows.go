@@ -163,9 +163,31 @@ func rowKernels(v *simd) {
 		}, src)
 	}
 	fmt.Fprintf(&v.extra, "}\n")
+	dotKernel(v)
 	softmaxKernel(v)
 	normKernel(v, "layerNorm", true)
 	normKernel(v, "rmsNorm", false)
+}
+
+// dotKernel multiplies rows by a vector.
+func dotKernel(v *simd) {
+	v.fn("dot"+v.name, "func(dst *float32, dstStep int, x *float32, xRow int, by *float32, rows, cols int)", "dot%s is a dotFunc.", v.name)
+	dst, x, by := v.param("dst"), v.matrix("x"), v.param("by")
+	ahead := matrix{v.GP64(), x.row} // rows may be pages apart
+	v.LEAQ(operand.Mem{Base: x.pointer, Index: v.elements(x.row), Scale: 8}, ahead.pointer)
+	v.eachRow(func(w *rowWalk) {
+		acc := v.zeroChains()
+		w.pass(func(chain int, m *mask) {
+			a, b := v.vec(), v.vec()
+			v.PREFETCHT0(w.at(ahead.pointer, chain))
+			v.load(w.at(x.pointer, chain), a, m)
+			v.load(w.at(by, chain), b, m)
+			v.VFMADD231PS(b, a, acc[chain])
+		})
+		v.fold(acc, v.add)
+		v.VMOVSS(acc[0].AsX(), operand.Mem{Base: dst})
+		v.ADDQ(v.elements("dstStep"), dst)
+	}, x, ahead)
 }
 
 // chains returns the accumulators of a row, each a copy of start.

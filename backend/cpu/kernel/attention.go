@@ -27,7 +27,8 @@ type Attention struct {
 	partBlocks  int  // blocks of queries in a part, which share the work on a block of keys
 	partsInHead int
 	keyBlock    int
-	group       int // not 0: the queries are heads of one query, which read the same keys
+	group       int  // not 0: the queries are heads of one query
+	apart       bool // and each of them reads the keys of its head
 }
 
 // AttentionArgs are the operands. Strides count elements and are those of the batch, head and sequence axes; the last
@@ -52,6 +53,8 @@ type AttentionArgs struct {
 	QueryAt, KeyAt []int64
 	// ByQuery and ByKey add scores by relative position, chosen by the positions of a query and a key.
 	ByQuery, ByKey RelativeScores
+	// keyApart and valueApart are the distances of the keys and values of neighbouring queries; 0 where all read the same.
+	keyApart, valueApart int
 	// NaNGuard makes the result of a query all whose scores are -∞ zero; it is NaN else. Of no keys, it is zero.
 	NaNGuard bool
 }
@@ -74,17 +77,42 @@ type MaskStride struct{ Batch, Head, Query, Key int }
 // Window is a band of the scores. A negative Left or Right is no limit: causal attention is {Left: -1}.
 type Window struct{ Left, Right, Offset int }
 
-// NewAttention plans an attention. The heads of a single query that read the same keys become queries of one head, so that their scores
-// fill vectors: the plan's shape is then another than the one that was asked for. Such a plan takes no scores by relative position.
+// NewAttention plans an attention. Heads of a single query become queries of one head: those that read the same keys, so that their scores
+// fill vectors, or a few neighbours, whose keys are often side by side. The plan's shape is then another than the one that was asked for.
+// Such a plan takes no scores by relative position.
 func (s *Set) NewAttention(shape AttentionShape) *Attention {
-	group := 0
+	group, apart := 0, false
 	if shape.Queries == 1 && shape.Heads > shape.KVHeads {
 		group = shape.Heads / shape.KVHeads
-		shape.Heads, shape.Queries = shape.KVHeads, group
+	} else if shape.Queries == 1 && shape.ValueSize%s.attention.vec == 0 {
+		group, apart = neighbours(shape.Heads, apartBytes/4/max(shape.Size, 1)), true
+	}
+	if group > 0 {
+		shape.Heads, shape.Queries = shape.Heads/group, group
+		shape.KVHeads = shape.Heads
 	}
 	a := s.planAttention(shape, shape.Batch*shape.Heads, false)
-	a.group = group
+	if a.group, a.apart = group, apart; apart {
+		a.keyBlock = min(a.keyBlock, apartKeys)
+	}
 	return &a
+}
+
+// Queries that read keys apart pass over a block of apartKeys keys one after the other: what is beside the keys of one comes to the L2
+// cache with them. apartBytes are enough of a key for a part to read as fast as whole rows.
+const (
+	apartKeys  = 64
+	apartBytes = 512
+)
+
+// neighbours is the most heads, at most limit, that divide all heads.
+func neighbours(heads, limit int) int {
+	for n := limit; n > 1; n-- {
+		if heads%n == 0 {
+			return n
+		}
+	}
+	return 1
 }
 
 // grouped returns a and its operands with heads instead of queries. A window of one query is a range of keys.
@@ -94,6 +122,10 @@ func (a *Attention) grouped(args *AttentionArgs) (plan Attention, own AttentionA
 	own.OutStride.Head, own.OutStride.Seq = a.group*own.OutStride.Head, own.OutStride.Head
 	own.BiasStride.Head, own.BiasStride.Query = a.group*own.BiasStride.Head, own.BiasStride.Head
 	own.MaskStride.Head, own.MaskStride.Query = a.group*own.MaskStride.Head, own.MaskStride.Head
+	if a.apart {
+		own.KStride.Head, own.keyApart = a.group*own.KStride.Head, own.KStride.Head
+		own.VStride.Head, own.valueApart = a.group*own.VStride.Head, own.VStride.Head
+	}
 	lo, hi := own.Window.keys(0, 1, a.Keys)
 	if lo >= hi {
 		own.Window = &Window{Offset: -a.group - 1} // no query sees a key
@@ -184,7 +216,7 @@ type attentionBlock struct {
 	columns int
 	started bool
 
-	q       []float32 // [Size, columns]: the queries, transposed
+	q       []float32 // [Size, columns]: the queries, transposed if they read the same keys
 	out     []float32 // from the first result on
 	highest []float32 // [columns]: the state of the softmax
 	sum     []float32
@@ -268,7 +300,11 @@ func (p *attentionPart) newBlock(q, queries int) attentionBlock {
 	if queries < columns {
 		clear(b.q)
 	}
-	p.set.copy2D(b.q, columns, 1, p.q[q*args.QStride.Seq:], 1, args.QStride.Seq, p.Size, queries)
+	if from := p.q[q*args.QStride.Seq:]; p.apart { // as they are
+		p.set.copy2D(b.q, p.Size, 1, from, args.QStride.Seq, 1, queries, p.Size)
+	} else {
+		p.set.copy2D(b.q, columns, 1, from, 1, args.QStride.Seq, p.Size, queries)
+	}
 	b.multiply(b.q[:p.Size*columns], p.before)
 	if p.pairs {
 		b.transposed = p.take(p.ValueSize * columns)
@@ -322,9 +358,15 @@ func (p *attentionPart) step(blocks []attentionBlock, first, n, hi int) {
 
 // score computes the products of n keys with the queries: scores = K·Qᵀ.
 func (b *attentionBlock) score(keys []float32, keyRow, n int) {
-	if b.pairs {
+	switch {
+	case b.pairs:
 		b.scorePairs(n)
-	} else {
+	case b.apart:
+		clear(b.scores[:n*b.columns])
+		for q := range b.queries {
+			b.set.dots(b.scores[q:], b.columns, keys[q*b.args.keyApart:], keyRow, b.q[q*b.Size:], n, b.Size)
+		}
+	default:
 		b.set.multiply(&attentionProduct{m: n, n: b.columns, k: b.Size, a: keys, aRow: keyRow, aCol: 1, b: b.q, bRow: b.columns,
 			c: b.scores, cRow: b.columns})
 	}
@@ -357,5 +399,14 @@ func (b *attentionBlock) average(values []float32, valueRow, n int, last bool) {
 	if last {
 		product.factor = b.inverse
 	}
-	b.set.multiply(&product)
+	if !b.apart {
+		b.set.multiply(&product)
+		return
+	}
+	product.m = 1
+	for range b.queries {
+		b.set.multiply(&product)
+		product.a, product.b, product.c = product.a[1:], from(product.b, b.args.valueApart), from(product.c, product.cRow)
+		product.scale, product.factor = from(product.scale, 1), from(product.factor, 1)
+	}
 }

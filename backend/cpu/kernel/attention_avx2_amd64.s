@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func attentionAVX2_1x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·attentionAVX2_1x8(SB), NOSPLIT, $0-96
 tile:
 	VPXOR Y0, Y0, Y0
@@ -18,15 +18,18 @@ tile:
 	MOVQ  b+40(FP), BX
 	MOVQ  bRow+48(FP), SI
 	SHLQ  $0x02, SI
+	LEAQ  (BX)(SI*8), DI
 	TESTQ AX, AX
 	JZ    done
 
 loop:
+	PREFETCHT0   (DI)
 	VMOVUPS      (BX), Y1
 	VBROADCASTSS (CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
+	ADDQ         SI, DI
 	DECQ         AX
 	JNZ          loop
 
@@ -114,7 +117,7 @@ DATA tailMask<>+56(SB)/8, $0x0000000000000000
 GLOBL tailMask<>(SB), RODATA|NOPTR, $64
 
 // func attentionAVX2_2x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·attentionAVX2_2x8(SB), NOSPLIT, $0-96
 tile:
 	VPXOR Y0, Y0, Y0
@@ -128,10 +131,12 @@ tile:
 	MOVQ  b+40(FP), SI
 	MOVQ  bRow+48(FP), DI
 	SHLQ  $0x02, DI
+	LEAQ  (SI)(DI*8), R8
 	TESTQ AX, AX
 	JZ    done
 
 loop:
+	PREFETCHT0   (R8)
 	VMOVUPS      (SI), Y2
 	VBROADCASTSS (CX), Y3
 	VFMADD231PS  Y2, Y3, Y0
@@ -139,6 +144,7 @@ loop:
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
+	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          loop
 
@@ -228,7 +234,7 @@ next:
 	RET
 
 // func attentionAVX2_3x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·attentionAVX2_3x8(SB), NOSPLIT, $0-96
 tile:
 	VPXOR Y0, Y0, Y0
@@ -243,10 +249,12 @@ tile:
 	MOVQ  b+40(FP), SI
 	MOVQ  bRow+48(FP), DI
 	SHLQ  $0x02, DI
+	LEAQ  (SI)(DI*8), R8
 	TESTQ AX, AX
 	JZ    done
 
 loop:
+	PREFETCHT0   (R8)
 	VMOVUPS      (SI), Y3
 	VBROADCASTSS (CX), Y4
 	VFMADD231PS  Y3, Y4, Y0
@@ -256,6 +264,7 @@ loop:
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         BX, CX
 	ADDQ         DI, SI
+	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          loop
 
@@ -357,7 +366,7 @@ next:
 	RET
 
 // func attentionAVX2_4x8(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·attentionAVX2_4x8(SB), NOSPLIT, $0-96
 tile:
 	VPXOR Y0, Y0, Y0
@@ -374,10 +383,12 @@ tile:
 	MOVQ  b+40(FP), DI
 	MOVQ  bRow+48(FP), R8
 	SHLQ  $0x02, R8
+	LEAQ  (DI)(R8*8), R9
 	TESTQ AX, AX
 	JZ    done
 
 loop:
+	PREFETCHT0   (R9)
 	VMOVUPS      (DI), Y4
 	VBROADCASTSS (CX), Y5
 	VFMADD231PS  Y4, Y5, Y0
@@ -389,6 +400,7 @@ loop:
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         SI, CX
 	ADDQ         R8, DI
+	ADDQ         R8, R9
 	DECQ         AX
 	JNZ          loop
 
@@ -2268,7 +2280,7 @@ next:
 	RET
 
 // func attentionAVX2_1x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·attentionAVX2_1x16(SB), NOSPLIT, $0-96
 tile:
 	VPXOR Y0, Y0, Y0
@@ -2282,10 +2294,12 @@ tile:
 	MOVQ  b+40(FP), BX
 	MOVQ  bRow+48(FP), SI
 	SHLQ  $0x02, SI
+	LEAQ  (BX)(SI*8), DI
 	TESTQ AX, AX
 	JZ    done
 
 loop:
+	PREFETCHT0   (DI)
 	VMOVUPS      (BX), Y2
 	VMOVUPS      32(BX), Y3
 	VBROADCASTSS (CX), Y4
@@ -2293,6 +2307,7 @@ loop:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         DX, CX
 	ADDQ         SI, BX
+	ADDQ         SI, DI
 	DECQ         AX
 	JNZ          loop
 
@@ -2378,7 +2393,7 @@ next:
 	RET
 
 // func attentionAVX2_2x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·attentionAVX2_2x16(SB), NOSPLIT, $0-96
 tile:
 	VPXOR Y0, Y0, Y0
@@ -2394,10 +2409,12 @@ tile:
 	MOVQ  b+40(FP), SI
 	MOVQ  bRow+48(FP), DI
 	SHLQ  $0x02, DI
+	LEAQ  (SI)(DI*8), R8
 	TESTQ AX, AX
 	JZ    done
 
 loop:
+	PREFETCHT0   (R8)
 	VMOVUPS      (SI), Y4
 	VMOVUPS      32(SI), Y5
 	VBROADCASTSS (CX), Y6
@@ -2408,6 +2425,7 @@ loop:
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         BX, CX
 	ADDQ         DI, SI
+	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          loop
 
@@ -2513,7 +2531,7 @@ next:
 	RET
 
 // func attentionAVX2_3x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·attentionAVX2_3x16(SB), NOSPLIT, $0-96
 tile:
 	VPXOR Y0, Y0, Y0
@@ -2531,10 +2549,12 @@ tile:
 	MOVQ  b+40(FP), SI
 	MOVQ  bRow+48(FP), DI
 	SHLQ  $0x02, DI
+	LEAQ  (SI)(DI*8), R8
 	TESTQ AX, AX
 	JZ    done
 
 loop:
+	PREFETCHT0   (R8)
 	VMOVUPS      (SI), Y6
 	VMOVUPS      32(SI), Y7
 	VBROADCASTSS (CX), Y8
@@ -2548,6 +2568,7 @@ loop:
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         BX, CX
 	ADDQ         DI, SI
+	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          loop
 
@@ -2673,7 +2694,7 @@ next:
 	RET
 
 // func attentionAVX2_4x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX2, CMOV, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·attentionAVX2_4x16(SB), NOSPLIT, $0-96
 tile:
 	VPXOR Y0, Y0, Y0
@@ -2694,10 +2715,12 @@ tile:
 	MOVQ  b+40(FP), DI
 	MOVQ  bRow+48(FP), R8
 	SHLQ  $0x02, R8
+	LEAQ  (DI)(R8*8), R9
 	TESTQ AX, AX
 	JZ    done
 
 loop:
+	PREFETCHT0   (R9)
 	VMOVUPS      (DI), Y8
 	VMOVUPS      32(DI), Y9
 	VBROADCASTSS (CX), Y10
@@ -2714,6 +2737,7 @@ loop:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         SI, CX
 	ADDQ         R8, DI
+	ADDQ         R8, R9
 	DECQ         AX
 	JNZ          loop
 

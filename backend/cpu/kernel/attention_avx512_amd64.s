@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func attentionAVX512_1x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_1x16(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -18,15 +18,18 @@ tile:
 	MOVQ   b+40(FP), BX
 	MOVQ   bRow+48(FP), SI
 	SHLQ   $0x02, SI
+	LEAQ   (BX)(SI*8), DI
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (DI)
 	VMOVUPS      (BX), Z1
 	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         DX, CX
 	ADDQ         SI, BX
+	ADDQ         SI, DI
 	DECQ         AX
 	JNZ          loop
 
@@ -104,7 +107,7 @@ next:
 	RET
 
 // func attentionAVX512_2x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_2x16(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -118,10 +121,12 @@ tile:
 	MOVQ   b+40(FP), SI
 	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
+	LEAQ   (SI)(DI*8), R8
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (R8)
 	VMOVUPS      (SI), Z2
 	VBROADCASTSS (CX), Z3
 	VFMADD231PS  Z2, Z3, Z0
@@ -129,6 +134,7 @@ loop:
 	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
+	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          loop
 
@@ -218,7 +224,7 @@ next:
 	RET
 
 // func attentionAVX512_3x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_3x16(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -233,10 +239,12 @@ tile:
 	MOVQ   b+40(FP), SI
 	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
+	LEAQ   (SI)(DI*8), R8
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (R8)
 	VMOVUPS      (SI), Z3
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z3, Z4, Z0
@@ -246,6 +254,7 @@ loop:
 	VFMADD231PS  Z3, Z4, Z2
 	ADDQ         BX, CX
 	ADDQ         DI, SI
+	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          loop
 
@@ -347,7 +356,7 @@ next:
 	RET
 
 // func attentionAVX512_4x16(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_4x16(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -364,10 +373,12 @@ tile:
 	MOVQ   b+40(FP), DI
 	MOVQ   bRow+48(FP), R8
 	SHLQ   $0x02, R8
+	LEAQ   (DI)(R8*8), R9
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (R9)
 	VMOVUPS      (DI), Z4
 	VBROADCASTSS (CX), Z5
 	VFMADD231PS  Z4, Z5, Z0
@@ -379,6 +390,7 @@ loop:
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         SI, CX
 	ADDQ         R8, DI
+	ADDQ         R8, R9
 	DECQ         AX
 	JNZ          loop
 
@@ -3524,7 +3536,7 @@ next:
 	RET
 
 // func attentionAVX512_1x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_1x32(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -3538,10 +3550,13 @@ tile:
 	MOVQ   b+40(FP), BX
 	MOVQ   bRow+48(FP), SI
 	SHLQ   $0x02, SI
+	LEAQ   (BX)(SI*8), DI
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
 	VMOVUPS      (BX), Z2
 	VMOVUPS      64(BX), Z3
 	VBROADCASTSS (CX), Z4
@@ -3549,6 +3564,7 @@ loop:
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         DX, CX
 	ADDQ         SI, BX
+	ADDQ         SI, DI
 	DECQ         AX
 	JNZ          loop
 
@@ -3634,7 +3650,7 @@ next:
 	RET
 
 // func attentionAVX512_2x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_2x32(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -3650,10 +3666,13 @@ tile:
 	MOVQ   b+40(FP), SI
 	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
+	LEAQ   (SI)(DI*8), R8
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
 	VMOVUPS      (SI), Z4
 	VMOVUPS      64(SI), Z5
 	VBROADCASTSS (CX), Z6
@@ -3664,6 +3683,7 @@ loop:
 	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         BX, CX
 	ADDQ         DI, SI
+	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          loop
 
@@ -3769,7 +3789,7 @@ next:
 	RET
 
 // func attentionAVX512_3x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_3x32(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -3787,10 +3807,13 @@ tile:
 	MOVQ   b+40(FP), SI
 	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
+	LEAQ   (SI)(DI*8), R8
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
 	VMOVUPS      (SI), Z6
 	VMOVUPS      64(SI), Z7
 	VBROADCASTSS (CX), Z8
@@ -3804,6 +3827,7 @@ loop:
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         BX, CX
 	ADDQ         DI, SI
+	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          loop
 
@@ -3929,7 +3953,7 @@ next:
 	RET
 
 // func attentionAVX512_4x32(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_4x32(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -3950,10 +3974,13 @@ tile:
 	MOVQ   b+40(FP), DI
 	MOVQ   bRow+48(FP), R8
 	SHLQ   $0x02, R8
+	LEAQ   (DI)(R8*8), R9
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
 	VMOVUPS      (DI), Z8
 	VMOVUPS      64(DI), Z9
 	VBROADCASTSS (CX), Z10
@@ -3970,6 +3997,7 @@ loop:
 	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         SI, CX
 	ADDQ         R8, DI
+	ADDQ         R8, R9
 	DECQ         AX
 	JNZ          loop
 
@@ -6569,7 +6597,7 @@ next:
 	RET
 
 // func attentionAVX512_1x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_1x48(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -6584,10 +6612,14 @@ tile:
 	MOVQ   b+40(FP), BX
 	MOVQ   bRow+48(FP), SI
 	SHLQ   $0x02, SI
+	LEAQ   (BX)(SI*8), DI
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
 	VMOVUPS      (BX), Z3
 	VMOVUPS      64(BX), Z4
 	VMOVUPS      128(BX), Z5
@@ -6597,6 +6629,7 @@ loop:
 	VFMADD231PS  Z5, Z6, Z2
 	ADDQ         DX, CX
 	ADDQ         SI, BX
+	ADDQ         SI, DI
 	DECQ         AX
 	JNZ          loop
 
@@ -6690,7 +6723,7 @@ next:
 	RET
 
 // func attentionAVX512_2x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_2x48(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -6708,10 +6741,14 @@ tile:
 	MOVQ   b+40(FP), SI
 	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
+	LEAQ   (SI)(DI*8), R8
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	VMOVUPS      (SI), Z6
 	VMOVUPS      64(SI), Z7
 	VMOVUPS      128(SI), Z8
@@ -6725,6 +6762,7 @@ loop:
 	VFMADD231PS  Z8, Z9, Z5
 	ADDQ         BX, CX
 	ADDQ         DI, SI
+	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          loop
 
@@ -6846,7 +6884,7 @@ next:
 	RET
 
 // func attentionAVX512_3x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_3x48(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -6867,10 +6905,14 @@ tile:
 	MOVQ   b+40(FP), SI
 	MOVQ   bRow+48(FP), DI
 	SHLQ   $0x02, DI
+	LEAQ   (SI)(DI*8), R8
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	VMOVUPS      (SI), Z9
 	VMOVUPS      64(SI), Z10
 	VMOVUPS      128(SI), Z11
@@ -6888,6 +6930,7 @@ loop:
 	VFMADD231PS  Z11, Z12, Z8
 	ADDQ         BX, CX
 	ADDQ         DI, SI
+	ADDQ         DI, R8
 	DECQ         AX
 	JNZ          loop
 
@@ -7037,7 +7080,7 @@ next:
 	RET
 
 // func attentionAVX512_4x48(tiles int, k int, a *float32, aRow int, aCol int, b *float32, bRow int, c *float32, cRow int, cols int, scale *float32, factor *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·attentionAVX512_4x48(SB), NOSPLIT, $0-96
 tile:
 	VPXORD Z0, Z0, Z0
@@ -7062,10 +7105,14 @@ tile:
 	MOVQ   b+40(FP), DI
 	MOVQ   bRow+48(FP), R8
 	SHLQ   $0x02, R8
+	LEAQ   (DI)(R8*8), R9
 	TESTQ  AX, AX
 	JZ     done
 
 loop:
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
+	PREFETCHT0   128(R9)
 	VMOVUPS      (DI), Z12
 	VMOVUPS      64(DI), Z13
 	VMOVUPS      128(DI), Z14
@@ -7087,6 +7134,7 @@ loop:
 	VFMADD231PS  Z14, Z15, Z11
 	ADDQ         SI, CX
 	ADDQ         R8, DI
+	ADDQ         R8, R9
 	DECQ         AX
 	JNZ          loop
 

@@ -102,7 +102,8 @@ func (p *attentionPart) trim() (lo, hi int) {
 	if !(p.keyBias[0] < best+zeroBelow || p.keyBias[p.Keys-1] < best+zeroBelow) {
 		return lo, hi
 	}
-	queryNorm, keyNorm := p.largest(p.q, p.args.QStride.Seq, p.queries, p.Size), p.largest(p.k, p.args.KStride.Seq, p.Keys, p.Size)
+	queryNorm := p.largest(p.q, p.args.QStride.Seq, p.queries, p.Size)
+	keyNorm := p.largestOfAll(p.k, p.args.keyApart, p.args.KStride.Seq, p.Keys, p.Size)
 	reach := math.Abs(float64(p.args.Scale)) * math.Sqrt(queryNorm*keyNorm)
 	floor := float64(best) + zeroBelow - 2.01*reach
 	for hi > lo && float64(p.keyBias[hi-1]) < floor {
@@ -112,13 +113,22 @@ func (p *attentionPart) trim() (lo, hi int) {
 		lo++
 	}
 	// Zero times a value that is not finite is NaN: such values count.
-	stride := p.args.VStride.Seq
-	before := p.largest(p.v, stride, lo, p.ValueSize)
-	after := p.largest(p.v[min(len(p.v), hi*stride):], stride, p.Keys-hi, p.ValueSize)
+	stride, apart := p.args.VStride.Seq, p.args.valueApart
+	before := p.largestOfAll(p.v, apart, stride, lo, p.ValueSize)
+	after := p.largestOfAll(p.v[min(len(p.v), hi*stride):], apart, stride, p.Keys-hi, p.ValueSize)
 	if math.IsInf(before+after, 0) {
 		return 0, p.Keys
 	}
 	return lo, hi
+}
+
+// largestOfAll is the largest of what all queries read, at that distance of neighbours.
+func (p *attentionPart) largestOfAll(x []float32, apart, row, rows, cols int) float64 {
+	most := p.largest(x, row, rows, cols)
+	for q := 1; q < p.queries && apart > 0; q++ {
+		most = max(most, p.largest(from(x, q*apart), row, rows, cols))
+	}
+	return most
 }
 
 // largest is the largest sum of squares of a row, +∞ if any element is not finite.

@@ -242,6 +242,11 @@ func TestAttention(t *testing.T) {
 		{2, 6, 2, 1, 130, 16, 20}, // heads instead of queries
 		{1, 40, 2, 1, 300, 8, 8},
 		{1, 4, 2, 1, 0, 8, 8},
+		{2, 12, 12, 1, 130, 33, 16}, // heads that read keys apart instead of queries
+		{1, 6, 6, 1, 3 * apartKeys, 64, 64},
+		{3, 5, 5, 1, apartKeys + 1, 16, 48},
+		{2, 4, 4, 1, 1, 32, 32},
+		{1, 2, 2, 1, 0, 16, 16},
 	}
 	eachLevel(t, func(t *testing.T, s *Set) {
 		r := newRand()

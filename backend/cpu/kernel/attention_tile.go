@@ -8,7 +8,7 @@ type attentionTileFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32
 	factor *float32)
 
 // attentionTile is the register tiles of one level: kernels[v][r] handles r rows of v vectors. Unlike those of a Gemm they
-// are made for a short K: they have no epilogue but what attention needs, and prefetch nothing.
+// are made for a short K: they have no epilogue but what attention needs, and prefetch for few rows alone.
 type attentionTile struct {
 	vec     int // columns in a vector
 	kernels [][]attentionTileFunc

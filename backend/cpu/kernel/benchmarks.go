@@ -49,6 +49,10 @@ var benchmarks = func() (all []benchmark) {
 			add("attention in bfloat16 of "+name, unitFlops, PeakBF16, benchAttention(tokens, size, (*Set).NewAttentionBF16))
 		}
 	}
+	for _, heads := range [][2]int{{12, 12}, {14, 2}} {
+		name := fmt.Sprintf("attention of a query, %d heads over %d of 1024 keys, size 64", heads[0], heads[1])
+		add(name, unitBytes, PeakRead, benchStep(heads[0], heads[1]))
+	}
 	const rows, cols = 128, 768
 	elements := func(name string, n int, do func(s *Set, x, y []float32)) {
 		add(name, unitElement, PeakNone, func(s *Set) (func(), float64) {
@@ -168,6 +172,20 @@ func benchAttention(tokens, size int, newAttention func(*Set, AttentionShape) *A
 			QStride: packed, KStride: packed, VStride: packed, OutStride: AttentionStride{Head: size, Seq: heads * size}, Scale: 0.01}
 		scratch := make([]byte, plan.ScratchBytes())
 		return eachPart(plan.Parts(), func(part int) { plan.Run(part, args, scratch) }), 4 * float64(heads*tokens*tokens*size)
+	}
+}
+
+// benchStep is the attention of a decoder's step, which reads a cache of 1,024 positions.
+func benchStep(heads, kvHeads int) func(s *Set) (func(), float64) {
+	return func(s *Set) (func(), float64) {
+		const keys, size = 1024, 64
+		plan := s.NewAttention(AttentionShape{Batch: 1, Heads: heads, KVHeads: kvHeads, Queries: 1, Keys: keys, Size: size,
+			ValueSize: size})
+		one, cache := AttentionStride{Head: size, Seq: heads * size}, AttentionStride{Head: size, Seq: kvHeads * size}
+		args := &AttentionArgs{Q: ramp(one.Seq), K: ramp(keys * cache.Seq), V: ramp(keys * cache.Seq), Out: make([]float32, one.Seq),
+			QStride: one, KStride: cache, VStride: cache, OutStride: one, Scale: 0.01}
+		scratch := make([]byte, plan.ScratchBytes())
+		return eachPart(plan.Parts(), func(part int) { plan.Run(part, args, scratch) }), 2 * 4 * float64(keys*cache.Seq)
 	}
 }
 

@@ -37,6 +37,7 @@ func TestShortOperands(t *testing.T) {
 		"reduce rows": {2, func(s *Set, all func(n int) []float32) {
 			s.ReduceRows(ReduceSum, all(rows), all(most), row, rows, cols)
 		}},
+		"inner products": {3, func(s *Set, all func(n int) []float32) { s.dots(all(rows), 1, all(most), row, all(cols), rows, cols) }},
 		"reduce columns": {2, func(s *Set, all func(n int) []float32) {
 			s.ReduceColumns(ReduceMax, all(cols), all(most), row, rows, cols)
 		}},

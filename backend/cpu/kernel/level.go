@@ -124,6 +124,7 @@ type Set struct {
 	unary     [NumUnary]unaryFunc
 	binary    [NumBinary][numBinaryForms]binaryFunc
 	reduce    [NumReduce]reduceFunc
+	dot       dotFunc
 	softmax   rowsFunc
 	layerNorm normFunc
 	rmsNorm   normFunc
@@ -172,6 +173,7 @@ func genericVariants(s *Set) {
 	s.binary = binaryGeneric
 	s.reduce = reduceGeneric
 	s.attention = attentionTileGeneric
+	s.dot = dotGeneric
 	s.softmax = softmaxGeneric
 	s.softmaxStep = softmaxStepGeneric
 	s.layerNorm = normGeneric(true)

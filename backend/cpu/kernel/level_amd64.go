@@ -47,6 +47,7 @@ func init() {
 		s.peaks[PeakRead] = readLoop(peakReadAVX2, 256)
 		s.reduce = reduceAVX2
 		s.attention = attentionTileAVX2
+		s.dot = dotAVX2
 		s.softmax = softmaxAVX2
 		s.softmaxStep = softmaxStepAVX2
 		s.layerNorm = layerNormAVX2
@@ -74,6 +75,7 @@ func init() {
 		s.peaks[PeakRead] = readLoop(peakReadAVX512, 512)
 		s.reduce = reduceAVX512
 		s.attention = attentionTileAVX512
+		s.dot = dotAVX512
 		s.softmax = softmaxAVX512
 		s.softmaxStep = softmaxStepAVX512
 		s.layerNorm = layerNormAVX512

@@ -30,6 +30,7 @@ func init() {
 		s.unary = unaryNEON
 		s.binary = binaryNEON
 		s.reduce = reduceNEON
+		s.dot = dotNEON
 		s.softmax = softmaxNEON
 		s.layerNorm = layerNormNEON
 		s.rmsNorm = rmsNormNEON

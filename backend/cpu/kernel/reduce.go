@@ -81,6 +81,28 @@ func (s *Set) ReduceColumns(op ReduceOp, dst, src []float32, srcRow, rows, cols 
 	}
 }
 
+// dotFunc writes the inner product of each of rows rows of x and by, both of cols elements, at distances of dstStep.
+type dotFunc func(dst *float32, dstStep int, x *float32, xRow int, by *float32, rows, cols int)
+
+// dots writes the inner product of each row of a rows × cols matrix and a vector.
+func (s *Set) dots(dst []float32, dstStep int, x []float32, xRow int, by []float32, rows, cols int) {
+	_, _, _ = dst[(rows-1)*dstStep], x[(rows-1)*xRow+cols-1], by[cols-1]
+	step := rowsPerCall(cols)
+	for r := 0; r < rows; r += step {
+		s.dot(pointerAt(dst, r*dstStep), dstStep, pointerAt(x, r*xRow), xRow, pointer(by), min(step, rows-r), cols)
+	}
+}
+
+func dotGeneric(dst *float32, dstStep int, x *float32, xRow int, by *float32, rows, cols int) {
+	for r := range rows {
+		sum := 0.0
+		for c := range cols {
+			sum += float64(*offset(x, r*xRow+c)) * float64(*offset(by, c))
+		}
+		*offset(dst, r*dstStep) = float32(sum)
+	}
+}
+
 // reduceGeneric are the plain Go forms.
 var reduceGeneric = [NumReduce]reduceFunc{
 	ReduceSum:        reduceFloat64(func(acc, x float64) float64 { return acc + x }, 0),

@@ -24,6 +24,11 @@ func reduceAVX2_ReduceMax(dst *float32, src *float32, srcRow int, rows int, cols
 //go:noescape
 func reduceAVX2_ReduceMin(dst *float32, src *float32, srcRow int, rows int, cols int)
 
+// dotAVX2 is a dotFunc.
+//
+//go:noescape
+func dotAVX2(dst *float32, dstStep int, x *float32, xRow int, by *float32, rows int, cols int)
+
 // softmaxAVX2 is a softmaxFunc.
 //
 //go:noescape

@@ -432,6 +432,104 @@ DATA lanes7f800000<>+24(SB)/4, $0x7f800000
 DATA lanes7f800000<>+28(SB)/4, $0x7f800000
 GLOBL lanes7f800000<>(SB), RODATA|NOPTR, $32
 
+// func dotAVX2(dst *float32, dstStep int, x *float32, xRow int, by *float32, rows int, cols int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotAVX2(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    by+32(FP), DX
+	MOVQ    xRow+24(FP), BX
+	SHLQ    $0x02, BX
+	LEAQ    (CX)(BX*8), BX
+	MOVQ    rows+40(FP), SI
+	MOVQ    cols+48(FP), DI
+	MOVQ    DI, R8
+	ANDQ    $0x00000007, R8
+	MOVQ    R8, R9
+	LEAQ    tailMask<>+0(SB), R10
+	NEGQ    R9
+	VMOVDQU 32(R10)(R9*4), Y0
+	SHLQ    $0x02, DI
+	MOVQ    DI, R9
+	ANDQ    $-32, DI
+	ANDQ    $-128, R9
+
+row:
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	XORQ  R10, R10
+	CMPQ  R10, R9
+	JE    singles1
+
+group1:
+	PREFETCHT0  (BX)(R10*1)
+	VMOVUPS     (CX)(R10*1), Y5
+	VMOVUPS     (DX)(R10*1), Y6
+	VFMADD231PS Y6, Y5, Y1
+	PREFETCHT0  32(BX)(R10*1)
+	VMOVUPS     32(CX)(R10*1), Y5
+	VMOVUPS     32(DX)(R10*1), Y6
+	VFMADD231PS Y6, Y5, Y2
+	PREFETCHT0  64(BX)(R10*1)
+	VMOVUPS     64(CX)(R10*1), Y5
+	VMOVUPS     64(DX)(R10*1), Y6
+	VFMADD231PS Y6, Y5, Y3
+	PREFETCHT0  96(BX)(R10*1)
+	VMOVUPS     96(CX)(R10*1), Y5
+	VMOVUPS     96(DX)(R10*1), Y6
+	VFMADD231PS Y6, Y5, Y4
+	ADDQ        $+128, R10
+	CMPQ        R10, R9
+	JB          group1
+
+singles1:
+	CMPQ R10, DI
+	JE   tail1
+
+single1:
+	PREFETCHT0  (BX)(R10*1)
+	VMOVUPS     (CX)(R10*1), Y5
+	VMOVUPS     (DX)(R10*1), Y6
+	VFMADD231PS Y6, Y5, Y1
+	ADDQ        $+32, R10
+	CMPQ        R10, DI
+	JB          single1
+
+tail1:
+	TESTQ       R8, R8
+	JZ          end1
+	PREFETCHT0  (BX)(R10*1)
+	VMASKMOVPS  (CX)(R10*1), Y0, Y5
+	VMASKMOVPS  (DX)(R10*1), Y0, Y6
+	VFMADD231PS Y6, Y5, Y1
+
+end1:
+	VADDPS     Y2, Y1, Y1
+	VADDPS     Y4, Y3, Y3
+	VADDPS     Y3, Y1, Y1
+	VPERM2F128 $0x01, Y1, Y1, Y2
+	VADDPS     Y2, Y1, Y1
+	VPERMILPS  $0x4e, Y1, Y2
+	VADDPS     Y2, Y1, Y1
+	VPERMILPS  $0xb1, Y1, Y2
+	VADDPS     Y2, Y1, Y1
+	VMOVSS     X1, (AX)
+	MOVQ       dstStep+8(FP), R10
+	SHLQ       $0x02, R10
+	ADDQ       R10, AX
+	MOVQ       xRow+24(FP), R10
+	SHLQ       $0x02, R10
+	ADDQ       R10, CX
+	MOVQ       xRow+24(FP), R10
+	SHLQ       $0x02, R10
+	ADDQ       R10, BX
+	DECQ       SI
+	JNZ        row
+	VZEROUPPER
+	RET
+
 // func softmaxAVX2(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxAVX2(SB), NOSPLIT, $0-48

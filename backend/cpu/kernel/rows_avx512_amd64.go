@@ -24,6 +24,11 @@ func reduceAVX512_ReduceMax(dst *float32, src *float32, srcRow int, rows int, co
 //go:noescape
 func reduceAVX512_ReduceMin(dst *float32, src *float32, srcRow int, rows int, cols int)
 
+// dotAVX512 is a dotFunc.
+//
+//go:noescape
+func dotAVX512(dst *float32, dstStep int, x *float32, xRow int, by *float32, rows int, cols int)
+
 // softmaxAVX512 is a softmaxFunc.
 //
 //go:noescape

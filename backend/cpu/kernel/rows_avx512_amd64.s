@@ -460,6 +460,106 @@ DATA lanes7f800000<>+56(SB)/4, $0x7f800000
 DATA lanes7f800000<>+60(SB)/4, $0x7f800000
 GLOBL lanes7f800000<>(SB), RODATA|NOPTR, $64
 
+// func dotAVX512(dst *float32, dstStep int, x *float32, xRow int, by *float32, rows int, cols int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·dotAVX512(SB), NOSPLIT, $0-56
+	MOVQ  dst+0(FP), AX
+	MOVQ  x+16(FP), CX
+	MOVQ  by+32(FP), DX
+	MOVQ  xRow+24(FP), BX
+	SHLQ  $0x02, BX
+	LEAQ  (CX)(BX*8), BX
+	MOVQ  rows+40(FP), SI
+	MOVQ  cols+48(FP), DI
+	MOVQ  DI, R8
+	ANDQ  $0x0000000f, R8
+	MOVQ  R8, R9
+	MOVL  $-1, R10
+	BZHIL R9, R10, R10
+	KMOVW R10, K1
+	SHLQ  $0x02, DI
+	MOVQ  DI, R9
+	ANDQ  $-64, DI
+	ANDQ  $-256, R9
+
+row:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	XORQ   R10, R10
+	CMPQ   R10, R9
+	JE     singles1
+
+group1:
+	PREFETCHT0  (BX)(R10*1)
+	VMOVUPS     (CX)(R10*1), Z4
+	VMOVUPS     (DX)(R10*1), Z5
+	VFMADD231PS Z5, Z4, Z0
+	PREFETCHT0  64(BX)(R10*1)
+	VMOVUPS     64(CX)(R10*1), Z4
+	VMOVUPS     64(DX)(R10*1), Z5
+	VFMADD231PS Z5, Z4, Z1
+	PREFETCHT0  128(BX)(R10*1)
+	VMOVUPS     128(CX)(R10*1), Z4
+	VMOVUPS     128(DX)(R10*1), Z5
+	VFMADD231PS Z5, Z4, Z2
+	PREFETCHT0  192(BX)(R10*1)
+	VMOVUPS     192(CX)(R10*1), Z4
+	VMOVUPS     192(DX)(R10*1), Z5
+	VFMADD231PS Z5, Z4, Z3
+	ADDQ        $+256, R10
+	CMPQ        R10, R9
+	JB          group1
+
+singles1:
+	CMPQ R10, DI
+	JE   tail1
+
+single1:
+	PREFETCHT0  (BX)(R10*1)
+	VMOVUPS     (CX)(R10*1), Z4
+	VMOVUPS     (DX)(R10*1), Z5
+	VFMADD231PS Z5, Z4, Z0
+	ADDQ        $+64, R10
+	CMPQ        R10, DI
+	JB          single1
+
+tail1:
+	TESTQ       R8, R8
+	JZ          end1
+	PREFETCHT0  (BX)(R10*1)
+	VMOVUPS.Z   (CX)(R10*1), K1, Z4
+	VMOVUPS.Z   (DX)(R10*1), K1, Z5
+	VFMADD231PS Z5, Z4, Z0
+
+end1:
+	VADDPS     Z1, Z0, Z0
+	VADDPS     Z3, Z2, Z2
+	VADDPS     Z2, Z0, Z0
+	VSHUFF32X4 $0x4e, Z0, Z0, Z4
+	VADDPS     Z4, Z0, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z4
+	VADDPS     Z4, Z0, Z0
+	VPERMILPS  $0x4e, Z0, Z4
+	VADDPS     Z4, Z0, Z0
+	VPERMILPS  $0xb1, Z0, Z4
+	VADDPS     Z4, Z0, Z0
+	VMOVSS     X0, (AX)
+	MOVQ       dstStep+8(FP), R10
+	SHLQ       $0x02, R10
+	ADDQ       R10, AX
+	MOVQ       xRow+24(FP), R10
+	SHLQ       $0x02, R10
+	ADDQ       R10, CX
+	MOVQ       xRow+24(FP), R10
+	SHLQ       $0x02, R10
+	ADDQ       R10, BX
+	DECQ       SI
+	JNZ        row
+	VZEROUPPER
+	RET
+
 // func softmaxAVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, cols int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·softmaxAVX512(SB), NOSPLIT, $0-48

@@ -24,6 +24,11 @@ func reduceNEON_ReduceMax(dst, src *float32, srcRow int, rows, cols int)
 //go:noescape
 func reduceNEON_ReduceMin(dst, src *float32, srcRow int, rows, cols int)
 
+// dotNEON is a dotFunc.
+//
+//go:noescape
+func dotNEON(dst *float32, dstStep int, x *float32, xRow int, by *float32, rows, cols int)
+
 // softmaxNEON is the rowsFunc of a softmax.
 //
 //go:noescape

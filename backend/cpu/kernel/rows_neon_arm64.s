@@ -348,6 +348,111 @@ end:
 	CBNZ R4, row
 	RET
 
+// dotNEON(dst *float32, dstStep int, x *float32, xRow int, by *float32, rows, cols int)
+TEXT ·dotNEON(SB), NOSPLIT, $0-56
+	MOVD $constants_rows_neon<>(SB), R0
+	WORD $0x3dc00400 // ldr q0, [x0, #16]
+	MOVD dst+0(FP), R1
+	MOVD dstStep+8(FP), R2
+	LSL $2, R2, R2
+	MOVD x+16(FP), R3
+	MOVD xRow+24(FP), R4
+	LSL $2, R4, R4
+	MOVD by+32(FP), R5
+	MOVD rows+40(FP), R6
+	MOVD cols+48(FP), R7
+	AND $3, R7, R8
+	LSL $2, R7, R9
+	AND $-64, R9, R10
+	AND $-16, R9, R9
+	WORD $0x4e040d01 // dup v1.4s, w8
+	WORD $0x4ea03422 // cmgt v2.4s, v1.4s, v0.4s
+
+row:
+	WORD $0x6f00e403 // movi v3.2d, #0000000000000000
+	WORD $0x6f00e404 // movi v4.2d, #0000000000000000
+	WORD $0x6f00e405 // movi v5.2d, #0000000000000000
+	WORD $0x6f00e406 // movi v6.2d, #0000000000000000
+	MOVD ZR, R11
+	CBZ R10, singles
+
+group:
+	ADD R3, R11, R12
+	ADD R5, R11, R13
+	WORD $0x3dc00187 // ldr q7, [x12]
+	WORD $0x3dc00588 // ldr q8, [x12, #16]
+	WORD $0x3dc00989 // ldr q9, [x12, #32]
+	WORD $0x3dc00d8a // ldr q10, [x12, #48]
+	WORD $0x3dc001ab // ldr q11, [x13]
+	WORD $0x3dc005ac // ldr q12, [x13, #16]
+	WORD $0x3dc009ad // ldr q13, [x13, #32]
+	WORD $0x3dc00dae // ldr q14, [x13, #48]
+	WORD $0x4e2bcce3 // fmla v3.4s, v7.4s, v11.4s
+	WORD $0x4e2ccd04 // fmla v4.4s, v8.4s, v12.4s
+	WORD $0x4e2dcd25 // fmla v5.4s, v9.4s, v13.4s
+	WORD $0x4e2ecd46 // fmla v6.4s, v10.4s, v14.4s
+	ADD $64, R11
+	CMP R10, R11
+	BLO group
+
+singles:
+	CMP R9, R11
+	BHS rest
+
+single:
+	ADD R3, R11, R14
+	ADD R5, R11, R15
+	WORD $0x3dc001cf // ldr q15, [x14]
+	WORD $0x3dc001f0 // ldr q16, [x15]
+	WORD $0x4e30cde3 // fmla v3.4s, v15.4s, v16.4s
+	ADD $16, R11
+	CMP R9, R11
+	BLO single
+
+rest:
+	CBZ R8, end
+	ADD R3, R11, R16
+	ADD R5, R11, R17
+	TBZ $1, R8, loadOne
+	WORD $0xfd400211 // ldr d17, [x16]
+	TBZ $0, R8, loaded
+	ADD $8, R16, R19
+	WORD $0x4d408271 // ld1 { v17.s }[2], [x19]
+	B loaded
+
+loadOne:
+	WORD $0xbd400211 // ldr s17, [x16]
+
+loaded:
+	TBZ $1, R8, loadOne2
+	WORD $0xfd400232 // ldr d18, [x17]
+	TBZ $0, R8, loaded2
+	ADD $8, R17, R20
+	WORD $0x4d408292 // ld1 { v18.s }[2], [x20]
+	B loaded2
+
+loadOne2:
+	WORD $0xbd400232 // ldr s18, [x17]
+
+loaded2:
+	WORD $0x4e32ce23 // fmla v3.4s, v17.4s, v18.4s
+	ADD $16, R11
+
+end:
+	WORD $0x4e24d473 // fadd v19.4s, v3.4s, v4.4s
+	WORD $0x4e26d4b4 // fadd v20.4s, v5.4s, v6.4s
+	WORD $0x4e34d675 // fadd v21.4s, v19.4s, v20.4s
+	WORD $0x6e1542b6 // ext v22.16b, v21.16b, v21.16b, #8
+	WORD $0x4e36d6b7 // fadd v23.4s, v21.4s, v22.4s
+	WORD $0x6e1722f8 // ext v24.16b, v23.16b, v23.16b, #4
+	WORD $0x4e38d6f9 // fadd v25.4s, v23.4s, v24.4s
+	WORD $0xbd000039 // str s25, [x1]
+	ADD R2, R1
+	ADD R4, R3
+	SUB $1, R6
+	CBNZ R6, row
+	RET
+
 // softmaxNEON(dst *float32, dstRow int, src *float32, srcRow int, rows, cols int)
 TEXT ·softmaxNEON(SB), NOSPLIT, $0-48
 	MOVD $constants_rows_neon<>(SB), R0

@@ -161,6 +161,28 @@ func TestReduce(t *testing.T) {
 	})
 }
 
+// TestDots writes to every other element.
+func TestDots(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		r := newRand()
+		for _, cols := range rowSizes {
+			for _, rows := range []int{1, 3, 2 + callElements/cols} {
+				x, by, dst := random(r, rows*(cols+1)-1), random(r, cols), newGuarded(2*rows-1, 3)
+				what := fmt.Sprintf("%d rows of %d columns", rows, cols)
+				s.dots(dst.inner, 2, x.inner, cols+1, by.inner, rows, cols)
+				dst.checkGaps(t, what, 2, 1)
+				for i := range rows {
+					var want float64
+					for c, y := range by.inner {
+						want += float64(x.inner[i*(cols+1)+c]) * float64(y)
+					}
+					requireClose(t, want, dst.inner[2*i], 1e-6*float64(cols+1), "%s, row %d", what, i)
+				}
+			}
+		}
+	})
+}
+
 // TestReduceManyRows: sums of sums, more columns and rows than are taken at a time.
 func TestReduceManyRows(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
