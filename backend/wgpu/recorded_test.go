@@ -62,4 +62,6 @@ func TestRecordedLaunches(t *testing.T) {
 }
 
 // TestRefused: numbers that Eval refuses are errors of the kernels.
-func TestRefused(t *testing.T) { require.Greater(t, backendtest.Refused(t, open(t, 0), allCases()), 30) }
+func TestRefused(t *testing.T) {
+	require.Greater(t, backendtest.Refused(t, open(t, 0), allCases()), 30)
+}
