@@ -410,8 +410,17 @@ func TestRefusals(t *testing.T) {
 		_, err := newFakeHub(t).client().Snapshot(t.Context(), id, "", nil)
 		require.ErrorContains(t, err, "invalid model id", id)
 	}
-	_, err := newFakeHub(t).client().Snapshot(t.Context(), testID, "../main", nil)
-	require.ErrorContains(t, err, "invalid revision")
+	c := newFakeHub(t).client()
+	for _, revision := range []string{"../main", "/main", "a/../../b", `a\b`, "a\x00b"} {
+		_, err := c.Snapshot(t.Context(), testID, revision, nil)
+		require.ErrorContains(t, err, "invalid revision")
+		_, err = c.File(t.Context(), testID, revision, "config.json")
+		require.ErrorContains(t, err, "invalid revision")
+	}
+	for _, name := range []string{"", "..", "/x", `a\b`} {
+		_, err := c.File(t.Context(), testID, "main", name)
+		require.ErrorContains(t, err, "invalid file name")
+	}
 }
 
 // A hub that is busy for a while is asked again, when it says.
