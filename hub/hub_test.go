@@ -235,11 +235,17 @@ func TestWithoutLinks(t *testing.T) {
 	info, err := os.Lstat(filepath.Join(s.Dir, "onnx", "model.onnx"))
 	require.NoError(t, err)
 	require.True(t, info.Mode().IsRegular())
+	blobs, err := os.ReadDir(filepath.Join(c.Cache, "models--acme--tiny", "blobs"))
+	require.NoError(t, err)
+	require.Empty(t, blobs, "a content is there once")
 }
 
 func TestFile(t *testing.T) {
 	h := newFakeHub(t)
 	c := h.client()
+	c.Progress = func(_ string, done, total int64) {
+		require.Equal(t, []int64{23, 23}, []int64{done, total})
+	}
 	path, err := c.File(t.Context(), testID, "main", "config.json")
 	require.NoError(t, err)
 	got, err := os.ReadFile(path)
@@ -410,8 +416,17 @@ func TestRefusals(t *testing.T) {
 		_, err := newFakeHub(t).client().Snapshot(t.Context(), id, "", nil)
 		require.ErrorContains(t, err, "invalid model id", id)
 	}
-	_, err := newFakeHub(t).client().Snapshot(t.Context(), testID, "../main", nil)
-	require.ErrorContains(t, err, "invalid revision")
+	c := newFakeHub(t).client()
+	for _, revision := range []string{"../main", "/main", "a/../../b", `a\b`, "a\x00b"} {
+		_, err := c.Snapshot(t.Context(), testID, revision, nil)
+		require.ErrorContains(t, err, "invalid revision")
+		_, err = c.File(t.Context(), testID, revision, "config.json")
+		require.ErrorContains(t, err, "invalid revision")
+	}
+	for _, name := range []string{"", "..", "/x", `a\b`} {
+		_, err := c.File(t.Context(), testID, "main", name)
+		require.ErrorContains(t, err, "invalid file name")
+	}
 }
 
 // A hub that is busy for a while is asked again, when it says.
@@ -510,6 +525,15 @@ func TestFromEnv(t *testing.T) {
 	require.True(t, c.Offline)
 	require.True(t, c.NoLinks)
 	require.Equal(t, 3*time.Second, c.Timeout)
+	require.False(t, c.NoShared)
+	for _, name := range []string{"HF_HUB_DISABLE_SHARED_BLOBS", "HF_HUB_DISABLE_XET"} {
+		t.Setenv(name, "on")
+		require.True(t, FromEnv().NoShared, name)
+		t.Setenv(name, "")
+	}
+	for path, want := range map[string]string{"~": "/u", "~/a": "/u/a", "~b": "~b", "$HF_ENDPOINT": "http://localhost:1/", "a~": "a~"} {
+		require.Equal(t, want, expand(path, "/u"))
+	}
 	t.Setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
 	require.Empty(t, FromEnv().Token)
 }

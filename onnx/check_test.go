@@ -82,6 +82,7 @@ func TestCheckFindsProblems(t *testing.T) {
 		{"the model has no graph", with(func(m *onnxpb.ModelProto) { m.Graph = nil })},
 		{`node "a" (Add): input "nowhere" is not defined anywhere`, xy(add("a", "x", "nowhere", "y"))},
 		{`node #0 (Add): input "nowhere" is not defined anywhere`, xy(add("", "x", "nowhere", "y"))},
+		{`node #1 (Add): input "nowhere" is not defined anywhere`, xy(good, add("", "x", "nowhere", "z"))},
 		{`node "b" (Add): output "y" is already that of node "a" (Add)`, xy(add("a", "x", "x", "y"), add("b", "x", "x", "y"))},
 		{`output "x" is already an input or initializer`, xy(good, add("b", "x", "x", "x"))},
 		{`output "y": no node defines it`, xy(add("a", "x", "x", "z"))},

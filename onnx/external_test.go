@@ -74,6 +74,13 @@ func TestExternalData(t *testing.T) {
 	m, err := OpenFS(fstest.MapFS{"a/model.onnx": {Data: inner}, "a/data.bin": {Data: data}}, "a/model.onnx")
 	require.NoError(t, err)
 	require.Equal(t, data[1:], m.Proto.Graph.Initializer[0].RawData)
+	for _, files := range []fstest.MapFS{{}, {"a/data.bin": {Mode: fs.ModeDir}}, {"a/data.bin": {Mode: fs.ModeNamedPipe}}} {
+		_, err = OpenFS(files, "a/data.bin")
+		require.Error(t, err)
+		files["a/model.onnx"] = &fstest.MapFile{Data: inner}
+		_, err = OpenFS(files, "a/model.onnx")
+		require.ErrorContains(t, err, "data.bin")
+	}
 }
 
 // In a cache of huggingface_hub the files of a snapshot are links to contents beside it.

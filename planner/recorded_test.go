@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/rlxc/rlxc/internal/recorded"
 )
 
 var update = flag.Bool("update", false, "write testdata/*.txt anew")
@@ -77,11 +78,5 @@ func TestRecordedPlans(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(many)) {
 		record(name, many[name], Options{Alignment: 64, Budget: 400_000})
 	}
-	const file = "testdata/plans.txt"
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(out.String()), 0o666))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, strings.Split(string(want), "\n"), strings.Split(out.String(), "\n"))
+	recorded.Check(t, "testdata/plans.txt", *update, out.String())
 }

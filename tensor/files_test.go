@@ -196,3 +196,16 @@ func TestPaddedStrings(t *testing.T) {
 	require.ErrorContains(t, WriteNPY(io.Discard, FromStrings(list, len(list))), "JSON can hold them")
 	require.NoError(t, WriteNPY(io.Discard, FromStrings([]string{"a", strings.Repeat("ü", 1<<20)}, 2)))
 }
+
+// TestArchiveLimit: the arrays of an archive together have no more memory than the limit.
+func TestArchiveLimit(t *testing.T) {
+	texts := FromStrings([]string{"abc", "de"})
+	var file bytes.Buffer
+	require.NoError(t, WriteNPZ(&file, []Named{{"a", texts}, {"b", New(F32, 8)}, {"c", texts}}))
+	need := 2*texts.memory() + 32
+	require.EqualValues(t, 2*(2*16+5)+32, need)
+	for limit, fits := range map[int64]bool{need + 100: true, need - 1: false, 40: false} {
+		_, err := ReadNPZ(bytes.NewReader(file.Bytes()), int64(file.Len()), limit)
+		require.Equal(t, fits, err == nil, "%d: %v", limit, err)
+	}
+}

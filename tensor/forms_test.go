@@ -4,12 +4,11 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/rlxc/rlxc/internal/recorded"
 )
 
 var update = flag.Bool("update", false, "write testdata/forms.txt anew")
@@ -67,15 +66,5 @@ func TestForms(t *testing.T) {
 		FromSlice([]complex64{1}), FromStrings([]string{"\x7f\u2028<&>"}), Scalar(math.NaN()), Scalar(float32(0.1)), Scalar(0.1)} {
 		show(x.String(), x, nil)
 	}
-	const file = "testdata/forms.txt"
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o777))
-		require.NoError(t, os.WriteFile(file, []byte(out.String()), 0o666))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	lines := strings.Split(string(want), "\n")
-	for i, line := range strings.Split(out.String(), "\n") {
-		require.Equal(t, lines[min(i, len(lines)-1)], line)
-	}
+	recorded.Check(t, "testdata/forms.txt", *update, out.String())
 }

@@ -241,3 +241,13 @@ func TestOfAnotherWidth(t *testing.T) {
 		require.Panics(t, func() { see(New(F32, 4)) })
 	}
 }
+
+// TestMisaligned: elements at an address that is not theirs are copied before they are used.
+func TestMisaligned(t *testing.T) {
+	data := make([]byte, 33)
+	data[1] = 7
+	x, err := FromBytes(I64, Shape{4}, data[1:])
+	require.NoError(t, err)
+	require.PanicsWithValue(t, "tensor.Of: i64 tensor at a misaligned address", func() { Of[int64](x) })
+	require.Equal(t, []int64{7, 0, 0, 0}, Of[int64](x.Aligned()))
+}

@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"math"
-	"os"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/internal/memory"
+	"github.com/rlxc/rlxc/internal/recorded"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -365,12 +365,6 @@ func TestShapeRules(t *testing.T) {
 	for _, row := range ir.Defs() {
 		require.True(t, row.Name == "" || row.Op.Kind().Has(ir.Typed) || all[row.Name] != nil, "no node of %s", row.Name)
 	}
-	for file, text := range map[string]string{rulesFile: text.String(), evalsFile: evals.String()} {
-		if *update {
-			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
-		}
-		have, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.Equal(t, strings.Split(string(have), "\n"), strings.Split(text, "\n"), "run: go test ./internal/conformance -update")
-	}
+	recorded.Check(t, rulesFile, *update, text.String())
+	recorded.Check(t, evalsFile, *update, evals.String())
 }

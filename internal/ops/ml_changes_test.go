@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	reflection "reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/rlxc/rlxc/internal/recorded"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -121,15 +119,5 @@ func TestChangedRowModels(t *testing.T) {
 			}
 		}
 	}
-	const file = "testdata/ml.txt"
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o777))
-		require.NoError(t, os.WriteFile(file, []byte(out.String()), 0o666))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	lines := strings.Split(string(want), "\n")
-	for i, line := range strings.Split(out.String(), "\n") {
-		require.Equal(t, lines[min(i, len(lines)-1)], line)
-	}
+	recorded.Check(t, "testdata/ml.txt", *update, out.String())
 }

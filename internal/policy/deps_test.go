@@ -67,6 +67,7 @@ var imports = map[string][]string{
 	"internal/modeltest":  {"", "internal/backendtest", "ir", "models", "onnx/onnxpb", "tensor"},
 	"internal/memory":     {},
 	"internal/page":       {},
+	"internal/recorded":   {},
 	"internal/oippb":      {},
 	"internal/fixtures":   {"models", "tensor"}, // for tests alone
 	"internal/robustness": {"*"},
@@ -332,5 +333,5 @@ func TestPicture(t *testing.T) {
 var updatePicture = flag.Bool("update-picture", false, "write the picture of the packages in ARCHITECTURE.md anew")
 
 // onlyTests are packages that the program does not contain.
-var onlyTests = []string{"internal/backendtest", "internal/modeltest", "internal/fixtures", "internal/mutate", "internal/programs",
-	"internal/drivertest"}
+var onlyTests = []string{"internal/backendtest", "internal/modeltest", "internal/recorded", "internal/fixtures", "internal/mutate",
+	"internal/programs", "internal/drivertest"}
