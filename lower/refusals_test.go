@@ -124,6 +124,7 @@ var refusals = []struct{ node, why string }{
 	{`ms.ExpandDims f32[2] i32[2]=0`, "axis is not a single number"},
 	{`ms.NhwcMaxPool u8[2,2] kernel_shape=[2]`, "has no spatial axes: [N,…,C] is needed"},
 	{`ms.Attention f32[1,2,4] f32[4,12] f32[12] num_heads=0`, "num_heads is 0"},
+	{`ms.MRotaryEmbedding f32[1,2,8] i64[3,1,2] f32[] f32[9,4] mrope_section=[2,1,1] num_heads=1`, "cos_cache"},
 	{`ms.RotaryEmbedding f32[1,2,4] i64[1] f32[6,1] f32[6] num_heads=2`, "have not two axes"},
 	{`ms.RotaryEmbedding f32[4] i64[1] f32[6,1] f32[6,1]`, "input f32[4]"},
 	{`ms.RotaryEmbedding f32[1,2,4] i64[3,3] f32[6,1] f32[6,1]`, "position_ids i64[3,3] for"},

@@ -1,9 +1,11 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"hash/crc32"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +29,20 @@ type nodeChange struct {
 	what   string
 	change func(g *onnxpb.GraphProto)
 }
+
+// integerAttributes are those of operators in any version, by domain and name.
+var integerAttributes = func() map[string][]string {
+	all := map[string][]string{}
+	schemas, _ := os.ReadFile("../../lower/schemas.txt")
+	for _, m := range regexp.MustCompile(`(?m)^(\S+ \w+) \d+ \|.*\|(.*)$`).FindAllStringSubmatch(string(schemas), -1) {
+		for _, a := range regexp.MustCompile(`(\w+):int(?:!| |$)`).FindAllStringSubmatch(m[2], -1) {
+			if !slices.Contains(all[m[1]], a[1]) {
+				all[m[1]] = append(all[m[1]], a[1])
+			}
+		}
+	}
+	return all
+}()
 
 // nodeChanges are other operands, attributes and results.
 func nodeChanges(g *onnxpb.GraphProto) (list []nodeChange) {
@@ -98,6 +114,16 @@ func nodeChanges(g *onnxpb.GraphProto) (list []nodeChange) {
 				for _, x := range []int64{a.Ints[k] + 1, a.Ints[k] - 1, 0, -1} {
 					put(fmt.Sprint(k, ":", x), func(a *onnxpb.AttributeProto) { a.Ints[k] = x })
 				}
+			}
+		}
+	}
+	for _, name := range integerAttributes[cmp.Or(n.GetDomain(), "ai.onnx")+" "+n.GetOpType()] {
+		if !slices.ContainsFunc(n.Attribute, func(a *onnxpb.AttributeProto) bool { return a.GetName() == name }) {
+			for x := range int64(2) {
+				add(fmt.Sprint(name, "=", x), func(g *onnxpb.GraphProto) {
+					g.Node[0].Attribute = append(g.Node[0].Attribute,
+						&onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_INT, I: x})
+				})
 			}
 		}
 	}
