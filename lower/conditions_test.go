@@ -132,6 +132,21 @@ func TestConditionsOfStructure(t *testing.T) {
 		_, err := s.lower(21, s.node("OptionalGetElement", none))
 		require.ErrorContains(t, err, "the optional has no value")
 	})
+	t.Run("a scanned input of any rank", func(t *testing.T) {
+		for axis, want := range map[int64]string{0: "", -1: "its axis counts from the end"} {
+			s := &sketch{}
+			x := s.node("Reshape", s.input("x", tensor.F32, "n"), s.input("shape", tensor.I64, "rank"))
+			body := bodyProto([]string{"v"}, []string{"w"}, operation("Neg", []string{"v"}, "w"))
+			s.g.Node = append(s.g.Node, &onnxpb.NodeProto{OpType: "Scan", Input: []string{x}, Output: []string{"all"},
+				Attribute: []*onnxpb.AttributeProto{graphAttr("body", body), intAttr("num_scan_inputs", 1), intsAttr("scan_input_axes", axis)}})
+			_, err := s.lower(21, "all")
+			if want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, want)
+			}
+		}
+	})
 	t.Run("a size that only the body knows", func(t *testing.T) {
 		s := &sketch{}
 		s.input("x", tensor.F32, "n")
