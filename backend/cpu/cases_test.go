@@ -422,3 +422,23 @@ func TestPoison(t *testing.T) {
 	defer d.Close()
 	backendtest.Poison(t, d)
 }
+
+// TestMeanOfLargeNumbers: the sums under the windows are infinite, and their means are not.
+func TestMeanOfLargeNumbers(t *testing.T) {
+	for _, set := range sets() {
+		d, err := cpu.Open(backend.Options{CPU: set.Level.String(), Threads: 1})
+		require.NoError(t, err)
+		g, err := ir.Parse(`graph "case" (%0 "x": f32[1,5,5,3]) {
+			%1 = onnx.AveragePool(%0) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET"} return %1 as "y" }`)
+		require.NoError(t, err)
+		x := tensor.New(tensor.F32, 1, 5, 5, 3)
+		for i := range x.Len() {
+			x.SetFloat64(i, 3e38)
+		}
+		y := run(t, d, g, ir.Binding{}, []*tensor.Tensor{x})[0]
+		for i := range y.Len() {
+			require.InEpsilon(t, 3e38, y.Float64(i), 1e-6)
+		}
+		require.NoError(t, d.Close())
+	}
+}

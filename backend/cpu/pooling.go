@@ -42,8 +42,8 @@ func (d *processor) averagePoolEntry() entry {
 			op := n.Op.(ops.AveragePool)
 			x, y, p, set, add := in[0], out[0], planPool(op.Window, n), b.d.set, combineFloats(b.d.set, kernel.Add)
 			return p.step(b, func(m *machine, r poolRow) {
-				d := y.f32(m)
-				combineRow(p, r, d, x.f32(m), 0, add)
+				d, src := y.f32(m), x.f32(m)
+				combineRow(p, r, d, src, 0, add)
 				p.spans(r, func(s poolSpan) {
 					count := len(r.rows) * s.taps
 					if count == 0 {
@@ -53,8 +53,18 @@ func (d *processor) averagePoolEntry() entry {
 						count = r.padded * s.padded
 					}
 					into := d[(r.to+s.position)*p.channels:][:s.positions*p.channels]
-					share := [1]float32{float32(1 / float64(count))}
+					share, all := [1]float32{float32(1 / float64(count))}, [1]float32{}
 					set.BinaryRows(kernel.Mul, into, 0, kernel.Rows{Data: into, Col: 1}, kernel.Rows{Data: share[:]}, 1, len(into))
+					if set.ReduceRows(kernel.ReduceSum, all[:], into, 0, 1, len(into)); all[0]-all[0] == 0 {
+						return
+					}
+					p.elementsOf(r, s, func(to int, taps poolElements) { // a sum was infinite, of which the mean may be finite
+						sum := 0.0
+						for i := range taps.all {
+							sum += float64(src[i])
+						}
+						d[to] = float32(sum / float64(count))
+					})
 				})
 			}), nil
 		},
@@ -307,12 +317,15 @@ func (e poolElements) all(yield func(i int) bool) {
 
 // elements calls f for each element of a row of the result.
 func (p *poolPlan) elements(r poolRow, f func(to int, taps poolElements)) {
-	p.spans(r, func(s poolSpan) {
-		for i := range s.positions * p.channels {
-			f((r.to+s.position)*p.channels+i, poolElements{rows: r.rows, from: s.pixel*p.channels + i/p.channels*p.next() + i%p.channels,
-				taps: s.taps, next: p.Dilations[len(p.to)-1] * p.channels})
-		}
-	})
+	p.spans(r, func(s poolSpan) { p.elementsOf(r, s, f) })
+}
+
+// elementsOf calls f for each element of a span.
+func (p *poolPlan) elementsOf(r poolRow, s poolSpan, f func(to int, taps poolElements)) {
+	for i := range s.positions * p.channels {
+		f((r.to+s.position)*p.channels+i, poolElements{rows: r.rows, from: s.pixel*p.channels + i/p.channels*p.next() + i%p.channels,
+			taps: s.taps, next: p.Dilations[len(p.to)-1] * p.channels})
+	}
 }
 
 // poolScratch is a list of rows for each worker, and room for a row that others are combined in.
