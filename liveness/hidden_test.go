@@ -28,7 +28,7 @@ func TestSumsOfProducts(t *testing.T) {
 		`matmul(%0, %6, %1) {act=gelu}`:                                 {true, false},
 		`matmul(%0, %6, %1, %2) {act=gelu}`:                             {true, true},
 		`matmul_nbits(%0, %7, %8) {` + bits + `}`:                       {false, false},
-		`matmul_nbits(%0, %7, %8, _, _, %1) {` + bits + `}`:                {true, true},
+		`matmul_nbits(%0, %7, %8, _, _, %1) {` + bits + `}`:             {true, true},
 		`onnx.QMatMul(%3, %9, _, _, %4, %4)`:                            {false, false},
 		`onnx.QMatMul(%3, %9, _, _, %4, %4, %1)`:                        {true, true},
 		`onnx.QMatMul(%3, %9, _, _, %4, %4, %1, _, %4, %5)`:             {true, false},
