@@ -261,12 +261,12 @@ func TestUnpadClauses(t *testing.T) {
 			dce(after)
 			n, miss := unpad(after, nil, false)
 			if c.refused != "" {
-				require.NotNil(t, miss, "it was not refused:\n%s", after)
+				require.NotEmpty(t, miss, "it was not refused:\n%s", after)
 				require.Contains(t, miss, c.refused)
 				require.Equal(t, before.String(), after.String())
 				return
 			}
-			require.Nil(t, miss)
+			require.Empty(t, miss)
 			require.Positive(t, n)
 			require.NoError(t, ir.Verify(after))
 			for seed := range uint64(8) {
@@ -284,7 +284,7 @@ func TestUnpadPositions(t *testing.T) {
 	} {
 		g := parse(t, encoderWith(lines))
 		n, miss := unpad(g, nil, false)
-		require.Nil(t, miss)
+		require.Empty(t, miss)
 		require.Positive(t, n)
 		at := slices.IndexFunc(g.Nodes, func(n *ir.Node) bool { _, ok := n.Op.(ir.Pack); return ok })
 		require.Equal(t, want, g.Nodes[at].Op.(ir.Pack).Positions)

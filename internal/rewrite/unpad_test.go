@@ -28,12 +28,12 @@ func TestUnpad(t *testing.T) {
 			n, miss := unpad(after, nil, false)
 			want := &a.Files[i+1]
 			if want.Name == "refused" {
-				require.NotNil(t, miss, "it was not refused")
+				require.NotEmpty(t, miss, "it was not refused")
 				require.Contains(t, miss, strings.TrimSpace(string(want.Data)))
 				require.Equal(t, before.String(), after.String())
 				return
 			}
-			require.Nil(t, miss)
+			require.Empty(t, miss)
 			require.Positive(t, n)
 			require.NoError(t, ir.Verify(after))
 			for seed := range uint64(8) {
@@ -119,6 +119,6 @@ func TestUnpadWithoutKernels(t *testing.T) {
 	a, err := txtar.ParseFile("testdata/unpad/cases.txt")
 	require.NoError(t, err)
 	n, miss := unpad(parse(t, string(a.Files[0].Data)), &target.Target{Name: "none"}, false)
-	require.Nil(t, miss)
+	require.Empty(t, miss)
 	require.Positive(t, n)
 }
