@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -27,15 +28,32 @@ type faulty struct {
 	at, many int
 	answer   func(*http.Request) (*http.Response, error)
 	asked    int
+	open     atomic.Int32 // answers that are not closed
 }
 
-func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
+// A counted body is no longer open when it is closed.
+type counted struct {
+	io.ReadCloser
+	close func() int32
+}
+
+func (c counted) Close() error {
+	c.close()
+	return c.ReadCloser.Close()
+}
+
+func (f *faulty) RoundTrip(r *http.Request) (a *http.Response, err error) {
 	if f.asked++; f.asked > f.at && f.asked <= f.at+f.many {
-		if a, err := f.answer(r); a != nil || err != nil {
-			return a, err
-		}
+		a, err = f.answer(r)
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	if a == nil && err == nil {
+		a, err = http.DefaultTransport.RoundTrip(r)
+	}
+	if err == nil {
+		f.open.Add(1)
+		a.Body = counted{a.Body, sync.OnceValue(func() int32 { return f.open.Add(-1) })}
+	}
+	return a, err
 }
 
 // status answers with a status and a body.
@@ -97,6 +115,7 @@ func TestFaults(t *testing.T) {
 			}
 			all := func(paths []string) []string { return paths }
 			s, err := c.Snapshot(t.Context(), testID, "main", all)
+			require.Zero(t, f.open.Load(), "answers that are not closed")
 			if err == nil {
 				whole(s)
 			} else {
