@@ -91,7 +91,7 @@ func TestOneNameForTwoSizes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, tensor.Shape{4, 2}, out["rows"].Shape())
 	}
-	fails(untrue(t, false), ErrInput, `input "b": n is 3 here and 2 in input "a"`, "independent sizes")
+	fails(untrue(t, false), ErrInput, `input "b": n is 3 here and 2 in input "a"`, "WithIndependentSizes")
 	fails(untrue(t, true, WithIndependentSizes()), ErrShape, "Add")
 
 	p, err := untrue(t, false).Compile(ctx, CompileOptions{})

@@ -545,11 +545,11 @@ func TestUnpadPositions(t *testing.T) {
 // TestUnpadNames holds --why to the node in the way.
 func TestUnpadNames(t *testing.T) {
 	for name, why := range map[string]string{
-		"bert-tiny-static": `unpad at node "/m/encoder/layer.0/attention/self/Transpose_2" and 5 more: its mask: ` +
+		"bert-tiny-static": `node "/m/encoder/layer.0/attention/self/Transpose_2" and 5 more: its mask: ` +
 			`input "attention_mask" is of fixed size, i64[2,16]`,
 		// the calibration saw no padding: quantising cuts it off
 		"bert-tiny-int8-qdq": `(clamp) is not known to hide padding and nothing else`,
-		"bert-tiny-ortfused": `unpad at node "Attention_0": its mask: node "Attention_0" and 1 more (where) ` +
+		"bert-tiny-ortfused": `node "Attention_0": its mask: node "Attention_0" and 1 more (where) ` +
 			`does not follow from an input [batch,seq] alone, token by token: node "EmbedLayerNormalization_0" (reduce_sum) ` +
 			`counts tokens, and which of a text they are is lost`,
 	} {

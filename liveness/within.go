@@ -125,14 +125,14 @@ func columns(l ir.Layout, row int) (low, high int, ok bool) {
 	return low, low + span, low+span <= row
 }
 
-// weigh drops these steps where the program needs no less with them: they keep the rest of the buffer longer.
+// weigh drops these steps where the program needs more with them: they keep the rest of the buffer longer.
 func (m *Memory) weigh(order []int) {
 	if len(m.within) == 0 {
 		return
 	}
 	need := m.extended(order).peak()
 	m.found, m.within = m.within, nil
-	if m.extended(order).peak() > need {
+	if m.extended(order).peak() >= need {
 		m.within = m.found
 	}
 }

@@ -74,8 +74,10 @@ func TestOverAPartOfABuffer(t *testing.T) {
 			want: strings.Replace(strings.Replace(apart, "[1,3)", "[1,5)", 1), "[0,5)", "[0,6)", 1)},
 		{name: "an output", edit: []string{"return %11", "return %11, %9"},
 			want: strings.Replace(apart, "y [2,4) 2048", "y [2,5) 2048 output", 1)},
-		{name: "no less", edit: []string{"%2 \"qkv\"", "%26 \"c\" = concat(%1, %1, %1, %1, %1, %1) {axis=2}\n" +
-			"%27 \"m\" = reduce_max(%26) {axes=[2]}\n%2 \"qkv\""}, want: "y [4,6) 2048"},
+		{name: "more", edit: []string{"%11 \"z\"", "%26 \"c\" = concat(%1, %1, %1, %1, %1, %1) {axis=2}\n" +
+			"%27 \"m\" = reduce_max(%26) {axes=[2]}\n%11 \"z\""}, want: "y [2,"},
+		{name: "as much", edit: []string{"%2 \"qkv\"", "%26 \"c\" = concat(%1, %1, %1, %1, %1, %1) {axis=2}\n" +
+			"%27 \"m\" = reduce_max(%26) {axes=[2]}\n%2 \"qkv\""}, want: "qkv [3,6) 6144"},
 		{name: "an input's memory", edit: []string{"(%0 \"x\": f32[2,8,32])", "(%0 \"x\": f32[2,8,32], %2 \"qkv\": f32[2,8,96])",
 			"%2 \"qkv\" = concat(%1, %1, %1) {axis=2}", ""}, want: "y [1,3) 2048"},
 	} {

@@ -22,7 +22,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Binding is a segment's graph with all sizes fixed: planned, and ready to be attached to a session's memory.
+// A Binding is a stage's graph with all sizes fixed: planned, and ready to be attached to a session's memory.
 type Binding struct {
 	Dims     ir.Binding
 	Planned  *backend.Planned
@@ -39,7 +39,7 @@ type Binding struct {
 	results []ir.Type // of the graph
 	// box has this binding and others; nil if there are no others.
 	box      *box
-	sizes    []int            // in the order of the segment's symbols, of a box's binding
+	sizes    []int            // in the order of the stage's symbols, of a box's binding
 	instance backend.Instance // on the memory of the session whose box it is
 }
 
@@ -81,7 +81,7 @@ func (p *Program) hostBytes(steps []*ir.Node) int64 {
 	return most
 }
 
-// Bind binds the first segment to sizes, one for each symbol of the inputs; of a program without padding the main part, to a number of
+// Bind binds the first stage to sizes, one for each symbol of the inputs; of a program without padding the main part, to a number of
 // tokens, which is batch times sequence if it is not given.
 func (p *Program) Bind(dims map[string]int) (*Binding, error) {
 	if err := p.use(); err != nil {
@@ -92,11 +92,11 @@ func (p *Program) Bind(dims map[string]int) (*Binding, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := p.bind(&p.main.segments[main], b, nil)
+	e, err := p.bind(&p.main.stages[main], b, nil)
 	return e.binding, err
 }
 
-// sizes returns the sizes that are known before a run, and the segment that a plan is of.
+// sizes returns the sizes that are known before a run, and the stage that a plan is of.
 func (p *Program) sizes(dims map[string]int) (b ir.Binding, main int, err error) {
 	b = ir.Binding{}
 	names := p.graph.FreeSymbols()
@@ -121,16 +121,16 @@ func (p *Program) sizes(dims map[string]int) (b ir.Binding, main int, err error)
 			return nil, 0, WithKind(ErrInput, noDimension(name, names))
 		}
 	}
-	for p.packing == nil && p.main.segments[main].node != nil {
-		grow(b, p.main.segments[main].node)
+	for p.packing == nil && p.main.stages[main].node != nil {
+		grow(b, p.main.stages[main].node)
 		main++
 	}
 	return b, main, nil
 }
 
-// Cuts lists the nodes that are separate segments, on the host.
+// Cuts lists the nodes that are separate stages, on the host.
 func (p *Program) Cuts() (nodes []*ir.Node) {
-	for _, s := range p.main.segments {
+	for _, s := range p.main.stages {
 		if s.node != nil {
 			nodes = append(nodes, s.node)
 		}
@@ -138,8 +138,8 @@ func (p *Program) Cuts() (nodes []*ir.Node) {
 	return nodes
 }
 
-// bind returns the segment's binding for these sizes, planning it when it is not among the last ones used.
-func (p *Program) bind(s *segment, b ir.Binding, at ports) (*entry, error) {
+// bind returns the stage's binding for these sizes, planning it when it is not among the last ones used.
+func (p *Program) bind(s *stage, b ir.Binding, at ports) (*entry, error) {
 	return p.cache.bind(keyOf(s, b, at), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), at, nil) })
 }
 
@@ -386,7 +386,7 @@ func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 	for _, a := range p.Plan.Arenas {
 		c.Arenas = append(c.Arenas, a.Size)
 	}
-	alone := map[int]proof.Region{} // results that no segment reads and device tensors have separate memory
+	alone := map[int]proof.Region{} // results that no stage reads and device tensors have separate memory
 	for _, u := range p.Plan.Unplanned {
 		if b := &p.Problem.Buffers[u.Buffer]; t.Segment > 0 || b.Boundary == planner.DeviceTensor {
 			alone[u.Buffer] = proof.Region{Arena: len(c.Arenas), Size: b.Size}

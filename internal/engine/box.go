@@ -14,7 +14,7 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// A session binds a segment once for a box of sizes. For the sizes of a run, the bound graph gets their numbers where it is: the shape
+// A session binds a stage once for a box of sizes. For the sizes of a run, the bound graph gets their numbers where it is: the shape
 // rules and the layouts of what depends on those that changed are computed again, a stack gives buffers their offsets, and steps are made
 // again. A box has no separate bounds: whatever planning has decided by sizes is asked again, and what a box cannot have goes to another.
 
@@ -468,9 +468,9 @@ func (e *tooMuch) Error() string {
 	return fmt.Sprintf("at %s the arena needs %d bytes%s, the limit is %d", describe(e.sizes), e.arena, beside, e.limit)
 }
 
-// boxed returns the binding for the sizes of the run of a segment that has boxes, and its instance.
+// boxed returns the binding for the sizes of the run of a stage that has boxes, and its instance.
 func (f *frame) boxed(i int) (*Binding, error) {
-	seg, p, prog := &f.segments[i], &f.parts[i], f.s.p
+	seg, p, prog := &f.stages[i], &f.parts[i], f.s.p
 	if !slices.Equal(p.outside, p.boxesAt) {
 		p.boxes, p.boxesAt = nil, p.outside
 	}
@@ -507,7 +507,7 @@ func (f *frame) boxed(i int) (*Binding, error) {
 		p.boxes = p.boxes[:n-1]
 	}
 	f.s.boxes++
-	key := cacheKey{segment: seg, of: f.s, box: f.s.boxes}
+	key := cacheKey{stage: seg, of: f.s, box: f.s.boxes}
 	e, err := prog.cache.bind(key, func() (*Binding, error) { return prog.plan(seg.graph, sizes, p.outside, seg.symbols) })
 	if err != nil {
 		prog.cache.drop(e)
@@ -517,7 +517,7 @@ func (f *frame) boxed(i int) (*Binding, error) {
 	return e.binding, nil
 }
 
-// mostBoxes bounds the boxes that a session has of a segment.
+// mostBoxes bounds the boxes that a session has of a stage.
 const mostBoxes = 8
 
 // mostBindings bounds the bindings of a box: all boxes together may fill a quarter of the cache with them. A device that does not

@@ -177,7 +177,7 @@ func TestBoxes(t *testing.T) {
 						followed++
 					}
 					if run%10 == 0 { // a binding that was resized states what one of these sizes alone does
-						alone, err := p.plan(p.main.segments[0].graph, sizes, nil, nil)
+						alone, err := p.plan(p.main.stages[0].graph, sizes, nil, nil)
 						require.NoError(t, err)
 						b := part.bound
 						require.Equal(t, alone.results, b.results, "%v", sizes)

@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A cache keeps the bindings of a program, of its subgraphs and of all their segments, and each session's instances with them: the
+// A cache keeps the bindings of a program, of its subgraphs and of all their stages, and each session's instances with them: the
 // ones used last, up to a number of bytes. What is forgotten lives on while a session runs it.
 type cache struct {
 	limit int64 // bytes
@@ -26,14 +26,14 @@ type CacheStats struct {
 	Bytes, Limit            int64
 }
 
-// A cacheKey is a segment, the numbers of its symbols, in their order, and which of its inputs and outputs are device tensors. A box of a
+// A cacheKey is a stage, the numbers of its symbols, in their order, and which of its inputs and outputs are device tensors. A box of a
 // session has a number instead of those.
 type cacheKey struct {
-	segment *segment
-	sizes   string
-	ports   string
-	of      *Session
-	box     int
+	stage *stage
+	sizes string
+	ports string
+	of    *Session
+	box   int
 }
 
 type entry struct {
@@ -59,12 +59,12 @@ func newCache(limit int64) *cache {
 	return &cache{limit: limit, entries: map[cacheKey]*list.Element{}}
 }
 
-func keyOf(s *segment, b ir.Binding, at ports) cacheKey {
+func keyOf(s *stage, b ir.Binding, at ports) cacheKey {
 	var sizes []byte
 	for _, name := range s.symbols {
 		sizes = append(strconv.AppendInt(sizes, int64(b[name]), 10), ',')
 	}
-	return cacheKey{segment: s, sizes: string(sizes), ports: at.key()}
+	return cacheKey{stage: s, sizes: string(sizes), ports: at.key()}
 }
 
 // bind returns the entry of a key, which plan fills on first use; several callers at once wait for one. Errors are kept as well:

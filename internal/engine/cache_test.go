@@ -14,7 +14,7 @@ import (
 func TestCache(t *testing.T) {
 	binding := &Binding{Planned: &backend.Planned{Graph: ir.NewGraph("empty")}} // of entryBytes, as its instance
 	c := newCache(3 * entryBytes)
-	at, planned := &segment{symbols: []string{"a", "b"}}, 0
+	at, planned := &stage{symbols: []string{"a", "b"}}, 0
 	get := func(a int) *entry {
 		e, err := c.bind(keyOf(at, ir.Binding{"a": a, "b": 1}, nil), func() (*Binding, error) { planned++; return binding, nil })
 		require.NoError(t, err)
@@ -67,10 +67,10 @@ func TestCacheLimitHoldsWhatPasses(t *testing.T) {
 }
 
 func TestKeyOf(t *testing.T) {
-	s := &segment{symbols: []string{"a", "b"}}
+	s := &stage{symbols: []string{"a", "b"}}
 	one := keyOf(s, ir.Binding{"a": 1, "b": 23}, nil)
 	require.True(t, one == keyOf(s, ir.Binding{"b": 23, "a": 1, "c": 3}, nil))
 	require.False(t, one == keyOf(s, ir.Binding{"a": 12, "b": 3}, nil))
 	require.False(t, one == keyOf(s, ir.Binding{"a": 1, "b": 23}, ports{{outside: true}, {axis: -1}}))
-	require.False(t, one == keyOf(&segment{symbols: s.symbols}, ir.Binding{"a": 1, "b": 23}, nil))
+	require.False(t, one == keyOf(&stage{symbols: s.symbols}, ir.Binding{"a": 1, "b": 23}, nil))
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A frame is what a session has of a unit: the memory and the plans of its segments, and the values of a run.
+// A frame is what a session has of a unit: the memory and the plans of its stages, and the values of a run.
 type frame struct {
 	*unit
 	s     *Session
 	io    *ioBinding // device tensors; nil in the body of a loop
-	parts []part     // by segment
+	parts []part     // by stage
 
 	passed map[*ir.Value]*DeviceTensor // what a run passes from graph to graph on the device
 
-	values map[*ir.Value]*tensor.Tensor // what passes between segments, where it is on the host
+	values map[*ir.Value]*tensor.Tensor // what passes between stages, where it is on the host
 	done   []content                    // by output: what goes to a device tensor when the run has succeeded
 	out    []*tensor.Tensor             // by output
 
@@ -41,7 +41,7 @@ type part struct {
 	memory   backend.Memory
 	instance backend.Instance // what ran last; nil if it is to be bound again
 	bound    *Binding         // of instance
-	sizes    []int            // of the run bound last, in the order of the segment's symbols
+	sizes    []int            // of the run bound last, in the order of the stage's symbols
 	outside  ports            // where the kernels may work on a device tensor's own memory
 	boxes    []*entry         // the one used last in front
 	boxesAt  ports            // outside of boxes
@@ -51,14 +51,14 @@ type part struct {
 }
 
 func (s *Session) newFrame(u *unit) *frame {
-	f := &frame{unit: u, s: s, parts: make([]part, len(u.segments)), values: make(map[*ir.Value]*tensor.Tensor, len(u.readers)),
+	f := &frame{unit: u, s: s, parts: make([]part, len(u.stages)), values: make(map[*ir.Value]*tensor.Tensor, len(u.readers)),
 		done: make([]content, len(u.graph.Outputs)), out: make([]*tensor.Tensor, len(u.graph.Outputs)),
 		seen: make([]tensor.Shape, len(u.graph.Inputs)), passed: make(map[*ir.Value]*DeviceTensor, len(u.passed))}
 	for _, v := range u.passed {
 		f.passed[v] = &DeviceTensor{p: s.p}
 	}
-	for i := range u.segments {
-		if g := u.segments[i].graph; g != nil {
+	for i := range u.stages {
+		if g := u.stages[i].graph; g != nil {
 			f.parts[i] = part{memory: s.p.device.NewMemory(), in: make([]*tensor.Tensor, len(g.Inputs)),
 				from: make([]backend.Buffer, len(g.Inputs)), to: make([]backend.Buffer, len(g.Outputs))}
 		}
@@ -66,7 +66,7 @@ func (s *Session) newFrame(u *unit) *frame {
 	return f
 }
 
-// memories are the arenas of the segments.
+// memories are the arenas of the stages.
 func (f *frame) memories() (all []backend.Memory) {
 	for i := range f.parts {
 		if m := f.parts[i].memory; m != nil {
@@ -76,14 +76,14 @@ func (f *frame) memories() (all []backend.Memory) {
 	return all
 }
 
-// run runs the segments from the first one on. The values that they read from elsewhere are there. The frame owns the slice that it
+// run runs the stages from the first one on. The values that they read from elsewhere are there. The frame owns the slice that it
 // returns.
 func (f *frame) run(ctx context.Context, first int) (_ []*tensor.Tensor, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	defer f.release()
 	clear(f.done)
-	for i := first; i < len(f.segments); i++ {
-		seg := &f.segments[i]
+	for i := first; i < len(f.stages); i++ {
+		seg := &f.stages[i]
 		if f.starts != nil && len(seg.unpacks()) > 0 {
 			err = f.stayPacked(seg.unpacks())
 		} else if seg.node != nil {
@@ -109,8 +109,8 @@ func (f *frame) run(ctx context.Context, first int) (_ []*tensor.Tensor, err err
 
 // release forgets the values of a run. Those of the host are no longer the run's.
 func (f *frame) release() {
-	for i := range f.segments {
-		if n := f.segments[i].node; n != nil {
+	for i := range f.stages {
+		if n := f.stages[i].node; n != nil {
 			for _, v := range n.Outputs {
 				f.s.env.Release(f.values[v])
 			}
@@ -232,7 +232,7 @@ func (f *frame) bindBody(in []*tensor.Tensor, b ir.Binding) error {
 		}
 		f.known = sizes
 	}
-	if f.sizes = f.known; len(f.segments) > 1 { // those on the host add to the sizes
+	if f.sizes = f.known; len(f.stages) > 1 { // those on the host add to the sizes
 		f.sizes = maps.Clone(f.known)
 	}
 	return nil
@@ -323,7 +323,7 @@ func (f *frame) runIf(ctx context.Context, n *ir.Node, op ops.If) error {
 
 // runDevice runs a graph on the device.
 func (f *frame) runDevice(ctx context.Context, i int) error {
-	seg, p := &f.segments[i], &f.parts[i]
+	seg, p := &f.stages[i], &f.parts[i]
 	f.arrange(seg, p)
 	err := f.bind(i)
 	if err == nil {
@@ -362,9 +362,9 @@ func (f *frame) runDevice(ctx context.Context, i int) error {
 	return nil
 }
 
-// bind binds a segment's graph to the sizes of the run, if it is not.
+// bind binds a stage's graph to the sizes of the run, if it is not.
 func (f *frame) bind(i int) error {
-	seg, p, s := &f.segments[i], &f.parts[i], f.s
+	seg, p, s := &f.stages[i], &f.parts[i], f.s
 	if p.instance != nil && p.fits(seg, f.sizes) {
 		return nil
 	}
@@ -404,7 +404,7 @@ func (f *frame) bind(i int) error {
 	if err != nil {
 		return err
 	}
-	if len(f.segments) == 1 {
+	if len(f.stages) == 1 {
 		s.settle(b.Resident)
 	}
 	p.instance, p.bound = inst, b
@@ -412,7 +412,7 @@ func (f *frame) bind(i int) error {
 }
 
 // fits reports whether the instance is bound to some sizes.
-func (p *part) fits(seg *segment, sizes ir.Binding) bool {
+func (p *part) fits(seg *stage, sizes ir.Binding) bool {
 	for k, name := range seg.symbols {
 		if sizes[name] != p.sizes[k] {
 			return false
@@ -460,7 +460,7 @@ func (f *frame) bindInputs(around ir.Binding) (err error) {
 		}
 		f.known, f.sizes = known, known
 	}
-	if len(f.segments) > 1 { // those on the host add to the sizes
+	if len(f.stages) > 1 { // those on the host add to the sizes
 		f.sizes = maps.Clone(f.known)
 		addSizes(f.sizes, f.loose)
 	}

@@ -83,15 +83,15 @@ func TestGrow(t *testing.T) {
 			usual, false},
 		{"in stages", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,p+n,3] = concat(%0, %1) {axis=1}
 			%3: i64[3,u] = onnx.NonZero(%2) return %2 as "present", %3 as "y" }`, 1, usual, true},
-		{"in the second segment", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %4: i64[3,u] = onnx.NonZero(%1)
+		{"in the second stage", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %4: i64[3,u] = onnx.NonZero(%1)
 			%5: f32[3,u] = cast(%4) {to=f32} %6: f32[] = reduce_min(%5) {axes=[0,1]} %7: f32[2,n,3] = add(%1, %6)
 			%2: f32[2,p+n,3] = concat(%0, %7) {axis=1} %3: f32[2,p+n,3] = exp(%2) return %2 as "present", %3 as "y" }`, 1, usual, true},
-		{"append in the second segment", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3]
+		{"append in the second stage", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3]
 			%4: i64[3,u] = onnx.NonZero(%1) %5: f32[3,u] = cast(%4) {to=f32} %6: f32[] = reduce_min(%5) {axes=[0,1]}
 			%7: f32[2,n,3] = add(%1, %6)
 			%2: f32[2,p+n,3] = append(%7, %9, %0) {axis=1, size=p+n} %3: f32[2,p+n,3] = exp(%2)
 			return %2 as "present", %3 as "y" }`, 1, usual, true},
-		{"append, and the past in another segment", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3]
+		{"append, and the past in another stage", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3]
 			%2: f32[2,p+n,3] = append(%1, %9, %0) {axis=1, size=p+n} %4: i64[3,u] = onnx.NonZero(%1) %5: f32[3,u] = cast(%4) {to=f32}
 			%6: f32[] = reduce_min(%5) {axes=[0,1]} %3: f32[2,p,3] = add(%0, %6) return %2 as "present", %3 as "y" }`, 1, usual, false},
 		{"no past", `(%1 "new": f32[2,n,3]) { %2: f32[2,n,3] = exp(%1) return %2 as "present" }`, 1, carried{"present": "a"}, false},

@@ -109,8 +109,8 @@ func (f *frame) passedOn(v *ir.Value) *DeviceTensor {
 	return f.passed[v]
 }
 
-// goesTo returns the device tensor that an output of a segment goes to, nil for none.
-func (f *frame) goesTo(seg *segment, output int) *DeviceTensor {
+// goesTo returns the device tensor that an output of a stage goes to, nil for none.
+func (f *frame) goesTo(seg *stage, output int) *DeviceTensor {
 	if k := f.passedOn(seg.graph.Outputs[output]); k != nil {
 		return k
 	}
@@ -138,8 +138,8 @@ func (f *frame) stays(k *DeviceTensor) bool {
 	return k != nil && (k.now == nil || f.s.p.device.Owns(k.now))
 }
 
-// port returns how a segment should work on input i; outputs are numbered after the inputs.
-func (f *frame) port(seg *segment, i int) port {
+// port returns how a stage should work on input i; outputs are numbered after the inputs.
+func (f *frame) port(seg *stage, i int) port {
 	k, alone := (*DeviceTensor)(nil), true
 	if in := seg.graph.Inputs; i < len(in) {
 		k, alone = f.boundInput(in[i]), f.readers[in[i]] == 1
@@ -155,8 +155,8 @@ func (f *frame) port(seg *segment, i int) port {
 // binds reports whether there are device tensors, or have been.
 func (f *frame) binds() bool { return f.io != nil && f.io.ever || len(f.passed) > 0 }
 
-// arrange finds the device tensors on whose memory the kernels of a segment may work. If they have changed, the segment is bound again.
-func (f *frame) arrange(seg *segment, p *part) {
+// arrange finds the device tensors on whose memory the kernels of a stage may work. If they have changed, the stage is bound again.
+func (f *frame) arrange(seg *stage, p *part) {
 	if !f.binds() {
 		return
 	}
@@ -176,8 +176,8 @@ func (f *frame) arrange(seg *segment, p *part) {
 	}
 }
 
-// bindIO sets the operands of a bound segment and the buffers of its results.
-func (f *frame) bindIO(seg *segment, p *part) (err error) {
+// bindIO sets the operands of a bound stage and the buffers of its results.
+func (f *frame) bindIO(seg *stage, p *part) (err error) {
 	for k, v := range seg.graph.Inputs {
 		p.in[k], p.from[k] = nil, nil
 		if t := f.boundInput(v); f.stays(t) && p.bound.outside.at(k).outside {
@@ -260,10 +260,10 @@ func (f *frame) bindingError(i int, err error) error {
 	return fmt.Errorf("output %s: %w", files.Quote(f.io.names[i]), err)
 }
 
-// ports are the inputs of a segment and then its outputs; nil if none is in a device tensor.
+// ports are the inputs of a stage and then its outputs; nil if none is in a device tensor.
 type ports []port
 
-// A port is an input or output of a segment.
+// A port is an input or output of a stage.
 type port struct {
 	outside bool // its memory is that of a device tensor
 	axis    int  // on which it grows, −1 if it does not

@@ -8,16 +8,16 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A SegmentBinding is a segment of the device that another one comes before or after, bound as far as that can be done before a run.
-type SegmentBinding struct {
+// A StageBinding is a stage of the device that another one comes before or after, bound as far as that can be done before a run.
+type StageBinding struct {
 	After   []*ir.Node     // that run on the host between the one before and this one
 	Most    map[string]int // the sizes that depend on data, as large as they can be
 	Binding *Binding       // nil if Err is not
 	Err     error          // why it cannot be planned before a run
 }
 
-// Others plans the segments that Bind does not. A size that depends on data is the most that it can be.
-func (p *Program) Others(dims map[string]int) ([]SegmentBinding, error) {
+// Others plans the stages that Bind does not. A size that depends on data is the most that it can be.
+func (p *Program) Others(dims map[string]int) ([]StageBinding, error) {
 	if err := p.use(); err != nil {
 		return nil, err
 	}
@@ -27,18 +27,18 @@ func (p *Program) Others(dims map[string]int) ([]SegmentBinding, error) {
 		return nil, err
 	}
 	sizes := maps.Clone(known)
-	var list []SegmentBinding
+	var list []StageBinding
 	var after []*ir.Node
-	for i := range p.main.segments {
-		s := &p.main.segments[i]
+	for i := range p.main.stages {
+		s := &p.main.stages[i]
 		if s.node != nil {
 			grow(sizes, s.node)
 			after = append(after, s.node)
 			continue
 		}
 		if i != main && len(s.graph.Nodes) > 0 {
-			o := SegmentBinding{After: after, Most: map[string]int{}}
-			o.Binding, o.Err = p.boundSegment(s, sizes)
+			o := StageBinding{After: after, Most: map[string]int{}}
+			o.Binding, o.Err = p.boundStage(s, sizes)
 			for _, name := range s.symbols {
 				if _, ok := known[name]; !ok && o.Err == nil {
 					o.Most[name] = sizes[name]
@@ -51,8 +51,8 @@ func (p *Program) Others(dims map[string]int) ([]SegmentBinding, error) {
 	return list, nil
 }
 
-// boundSegment plans a segment if its sizes are known.
-func (p *Program) boundSegment(s *segment, sizes ir.Binding) (*Binding, error) {
+// boundStage plans a stage if its sizes are known.
+func (p *Program) boundStage(s *stage, sizes ir.Binding) (*Binding, error) {
 	for _, name := range s.symbols {
 		if _, ok := sizes[name]; !ok {
 			return nil, fmt.Errorf("the size %s is unknown until the previous stage has run", name)

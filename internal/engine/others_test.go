@@ -14,7 +14,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestOthers: later segments are planned for the most that sizes can be, which is what a run that finds everything needs. What has no
+// TestOthers: later stages are planned for the most that sizes can be, which is what a run that finds everything needs. What has no
 // bound is said.
 func TestOthers(t *testing.T) {
 	s := sketch{ir.NewGraph(""), t}
@@ -37,7 +37,7 @@ func TestOthers(t *testing.T) {
 	require.Equal(t, map[string]int{"k": 100}, others[0].Most)
 	most := others[0].Binding.Planned.Plan.Committed
 	require.GreaterOrEqual(t, most, int64(100*8))
-	e, err := p.bind(&p.main.segments[2], ir.Binding{"n": 100, "k": 7}, nil)
+	e, err := p.bind(&p.main.stages[2], ir.Binding{"n": 100, "k": 7}, nil)
 	require.NoError(t, err)
 	require.Less(t, e.binding.Planned.Plan.Committed, most)
 	require.ErrorContains(t, others[1].Err, "the size m is unknown until the previous stage has run")

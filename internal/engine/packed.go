@@ -16,13 +16,13 @@ import (
 // A packing is where a program removes padding: node packs the operands of the main part.
 type packing struct {
 	node               *ir.Node
-	main               int    // the segment of the device that follows
+	main               int    // the stage of the device that follows
 	batch, seq, tokens string // the symbols
 }
 
 // findPacking finds the node that packs, if there is one.
 func findPacking(u *unit) *packing {
-	for i, s := range u.segments {
+	for i, s := range u.stages {
 		n := s.node
 		if n == nil {
 			continue
@@ -31,7 +31,7 @@ func findPacking(u *unit) *packing {
 			len(n.Outputs[ir.PackPositions].Type.Shape) != 2 {
 			continue // a file may say so
 		}
-		main := slices.IndexFunc(u.segments[i:], func(s segment) bool { return s.graph != nil })
+		main := slices.IndexFunc(u.stages[i:], func(s stage) bool { return s.graph != nil })
 		if main < 0 {
 			continue
 		}
@@ -95,7 +95,7 @@ func (s *Session) RunPacked(ctx context.Context, starts []int, inputs map[string
 	return f.finish(f.run(ctx, first))
 }
 
-// feedPacked computes the operands of the first segment of the run from a packed batch. They count against the account of env.
+// feedPacked computes the operands of the first stage of the run from a packed batch. They count against the account of env.
 func (f *frame) feedPacked(env *ir.Env, starts sequenceStarts, inputs map[string]*tensor.Tensor) (first int, made []*tensor.Tensor,
 	err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
@@ -189,11 +189,11 @@ func (f *frame) sequenceStarts(starts []int, inputs map[string]*tensor.Tensor) (
 // direct reports whether only packing comes before the main part. Then a packed batch need not be padded.
 func (f *frame) direct() bool {
 	k := f.s.p.packing
-	works := func(s segment) bool {
+	works := func(s stage) bool {
 		return s.node != nil && s.node != k.node || s.graph != nil && len(s.graph.Nodes) > 0
 	}
 	computed := func(v *ir.Value) bool { return !slices.Contains(f.graph.Inputs, v) }
-	return !slices.ContainsFunc(f.segments[:k.main], works) && !slices.ContainsFunc(k.node.Inputs, computed)
+	return !slices.ContainsFunc(f.stages[:k.main], works) && !slices.ContainsFunc(k.node.Inputs, computed)
 }
 
 // passPacked passes a packed batch to the main part without padding it.

@@ -10,9 +10,9 @@ import (
 
 // inSequence adds the number of a sequence to an error of the main part of an unpadded program, where that is known: the sequence with an
 // index outside of its table, or the longest one if the batch takes too much memory. Steps know tokens, not sequences.
-func (f *frame) inSequence(segment int, err error) error {
+func (f *frame) inSequence(stage int, err error) error {
 	k := f.s.p.packing
-	if k == nil || f.unit != f.s.p.main || segment != k.main {
+	if k == nil || f.unit != f.s.p.main || stage != k.main {
 		return err
 	}
 	known := func(v *ir.Value) *tensor.Tensor {
@@ -34,7 +34,7 @@ func (f *frame) inSequence(segment int, err error) error {
 	case !errors.Is(err, ErrInput):
 		return err
 	}
-	token, ok := badIndex(f.segments[segment].graph, known, f.sizes)
+	token, ok := badIndex(f.stages[stage].graph, known, f.sizes)
 	for r := 0; ok && r < rows.Shape()[0]; r++ {
 		if first := int(rows.Int64(r * ir.SequenceFields)); first <= token && token < int(rows.Int64(r*ir.SequenceFields+1)) {
 			return WithKind(ErrInput, fmt.Errorf("sequence %d, token %d: %w", r, token-first, err))

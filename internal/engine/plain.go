@@ -18,7 +18,7 @@ func (p *Program) PlainBound(dims map[string]int, o planner.Options) (int64, err
 	if err != nil {
 		return 0, err
 	}
-	s := &p.main.segments[main]
+	s := &p.main.stages[main]
 	bound, err := s.graph.Bind(restrict(b, s.symbols), p.opts.Level != options.O0)
 	if err != nil {
 		return 0, bindError(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A profile is the times of the steps of a run, of its segments and of the calls of subgraphs.
+// A profile is the times of the steps of a run, of its stages and of the calls of subgraphs.
 type profile struct {
 	on    bool
 	start time.Time
@@ -38,7 +38,7 @@ func (p *profile) host(n *ir.Node, begin time.Duration) {
 	}
 }
 
-// device adds the steps of a segment.
+// device adds the steps of a stage.
 func (p *profile) device(in backend.Instance, steps int, begin time.Duration) {
 	if !p.on || len(p.times)+steps > mostSteps {
 		return

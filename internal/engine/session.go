@@ -100,10 +100,10 @@ func (s *Session) Close() error {
 // Program is the program that the session runs.
 func (s *Session) Program() *Program { return s.p }
 
-// Memories are the arenas of the program's segments, in their order.
+// Memories are the arenas of the program's stages, in their order.
 func (s *Session) Memories() []backend.Memory { return s.frame(s.p.main).memories() }
 
-// Profile returns the times of the last run's steps, if the device keeps them. A node on the host that is a segment is a step; one with
+// Profile returns the times of the last run's steps, if the device keeps them. A node on the host that is a stage is a step; one with
 // subgraphs is their steps.
 func (s *Session) Profile() []backend.StepTime {
 	if s.profile.lacks {
@@ -130,7 +130,7 @@ func (s *Session) MemoryBytes() (n int64) {
 	return n
 }
 
-// ArenaBytes is what the plans of the last run take for the program's segments.
+// ArenaBytes is what the plans of the last run take for the program's stages.
 func (s *Session) ArenaBytes() (n int64) {
 	for _, part := range s.frame(s.p.main).parts {
 		if part.bound != nil {
@@ -310,13 +310,13 @@ func signature(g *ir.Graph) string {
 type usage struct {
 	memory memory.Account // of arenas, of results that are in none, and of what the steps of the host work with
 	calls  int            // of subgraphs
-	flops  int64          // of the segments that have run
+	flops  int64          // of the stages that have run
 }
 
 // fastest is more than any processor or device does of operations in a second.
 const fastest = 1e16
 
-// work counts the operations of a segment that is about to run, and refuses it where they are more than the limit, or than the time
+// work counts the operations of a stage that is about to run, and refuses it where they are more than the limit, or than the time
 // until the deadline can hold.
 func (s *Session) work(ctx context.Context, b *Binding) error {
 	use, most := &s.use, s.p.opts.MaxFlops

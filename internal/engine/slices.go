@@ -32,7 +32,7 @@ func (p *Program) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
 	}
 	arena := int64(0)
 	fits := func(rows int) error {
-		e, err := p.bind(&p.main.segments[0], k.resized(sizes, rows), nil)
+		e, err := p.bind(&p.main.stages[0], k.resized(sizes, rows), nil)
 		if above := (*tooMuch)(nil); errors.As(err, &above) {
 			arena = above.arena + above.host
 		}
@@ -68,7 +68,7 @@ func (p *Program) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
 
 // findIndependent is Program.independent.
 func (p *Program) findIndependent() (*batch, error) {
-	if len(p.main.segments) != 1 || p.main.segments[0].graph == nil {
+	if len(p.main.stages) != 1 || p.main.stages[0].graph == nil {
 		return nil, errors.New("the program has steps on the host between those of the device")
 	}
 	return findBatch(p.graph)

@@ -33,8 +33,8 @@ func (s sketch) found(x *ir.Value, name string) *ir.Value {
 	return s.add(ops.NonZero{Typed: ops.Typed{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.N(1), ir.Sym(name))}}}, x)
 }
 
-// TestSegments: where a graph is cut, what passes between the segments, and what a segment reads last.
-func TestSegments(t *testing.T) {
+// TestStages: where a graph is cut, what passes between the stages, and what a stage reads last.
+func TestStages(t *testing.T) {
 	s := sketch{ir.NewGraph(""), t}
 	x := s.AddInput("x", ir.TensorOf(tensor.F32, ir.N(4)))
 	a := s.found(x, "k")
@@ -43,13 +43,13 @@ func TestSegments(t *testing.T) {
 	c := s.found(s.add(ir.Reshape{Shape: []ir.Dim{ir.Sym("k")}}, sum), "m")
 	s.Outputs = []*ir.Value{c, sum, sum, x}
 	u := newUnit(s.Graph, false, &target.Target{})
-	require.Len(t, u.segments, 5)
-	require.Empty(t, u.segments[0].graph.Nodes, "the first one is the device's")
-	require.Equal(t, []*ir.Node{a.Def, b.Def, c.Def}, []*ir.Node{u.segments[1].node, u.segments[2].node, u.segments[4].node})
-	second := u.segments[3]
+	require.Len(t, u.stages, 5)
+	require.Empty(t, u.stages[0].graph.Nodes, "the first one is the device's")
+	require.Equal(t, []*ir.Node{a.Def, b.Def, c.Def}, []*ir.Node{u.stages[1].node, u.stages[2].node, u.stages[4].node})
+	second := u.stages[3]
 	require.Equal(t, []*ir.Value{a, b}, second.graph.Inputs)
 	require.Equal(t, []*ir.Value{a, b}, second.dead)
-	require.Empty(t, u.segments[4].dead, "the result of the graph lives on")
+	require.Empty(t, u.stages[4].dead, "the result of the graph lives on")
 	require.Equal(t, []*ir.Value{sum, sum, c.Def.Inputs[0]}, second.graph.Outputs)
 	require.Equal(t, []int{1, 2, -1}, second.outputs)
 	require.Equal(t, []int{0, 3}, u.others)
@@ -57,7 +57,7 @@ func TestSegments(t *testing.T) {
 	require.Equal(t, 3, u.readers[x])
 }
 
-// TestAbsentOperand: an operator whose sizes are all known and that lacks an operand ends no segment.
+// TestAbsentOperand: an operator whose sizes are all known and that lacks an operand ends no stage.
 func TestAbsentOperand(t *testing.T) {
 	s := sketch{ir.NewGraph(""), t}
 	boxes := s.AddInput("boxes", ir.TensorOf(tensor.F32, ir.Dims(1, 2, 4)...))
@@ -65,7 +65,7 @@ func TestAbsentOperand(t *testing.T) {
 	most := s.AddInput("most", ir.TensorOf(tensor.I64))
 	op := ops.NonMaxSuppression{Typed: ops.Typed{Types: []ir.Type{ir.TensorOf(tensor.I64, ir.Dims(2, 3)...)}}}
 	s.Outputs = []*ir.Value{s.add(op, boxes, scores, most, nil, s.NewConst("", tensor.Scalar(float32(0))))}
-	require.Len(t, newUnit(s.Graph, false, &target.Target{}).segments, 1)
+	require.Len(t, newUnit(s.Graph, false, &target.Target{}).stages, 1)
 }
 
 // TestExplainedViews: of views a report has those in planned memory. A view of a constant is in none.
@@ -98,8 +98,8 @@ func TestClaimOfUnplanned(t *testing.T) {
 	p := &backend.Planned{Graph: g, Buffers: []int{0}, Layouts: []ir.Layout{ir.OwnLayout(x)},
 		Problem: &planner.Problem{Buffers: []planner.Buffer{{Size: 16}}},
 		Plan:    &planner.Plan{Slots: []planner.Slot{{Arena: planner.NoArena}}, Unplanned: []planner.Unplanned{{Buffer: 0}}}}
-	for segment, want := range map[int64]bool{0: false, 8: true} {
-		c := claim(p, &target.Target{Segment: segment}, nil)
+	for stage, want := range map[int64]bool{0: false, 8: true} {
+		c := claim(p, &target.Target{Segment: stage}, nil)
 		region, placed := c.Region(x)
 		require.Equal(t, want, placed)
 		if placed {
@@ -125,7 +125,7 @@ func TestFaultOfHost(t *testing.T) {
 	session, err := p.NewSession()
 	require.NoError(t, err)
 	defer session.Close()
-	n := p.main.segments[slices.IndexFunc(p.main.segments, func(s segment) bool { return s.node != nil })].node
+	n := p.main.stages[slices.IndexFunc(p.main.stages, func(s stage) bool { return s.node != nil })].node
 	for _, op := range []ir.Op{faulty{n.Op.(ops.NonZero)}, n.Op} {
 		n.Op = op
 		_, err = session.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.New(tensor.F32, 2)})

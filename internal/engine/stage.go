@@ -9,35 +9,35 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A unit is a graph as the list of segments that a run executes one after the other: the program, or the body of an If, a Loop or a Scan.
+// A unit is a graph as the list of stages that a run executes one after the other: the program, or the body of an If, a Loop or a Scan.
 type unit struct {
-	graph    *ir.Graph
-	symbols  []string // of a body: the sizes around it that it needs
-	segments []segment
-	inputs   map[*ir.Value]int // their positions
-	others   []int             // the outputs that no graph of a segment makes
-	readers  map[*ir.Value]int // how many segments read a value; that a run returns an input counts as well
-	passed   []*ir.Value       // what graphs of the device carry to an Unpack, which is large and stays there
+	graph   *ir.Graph
+	symbols []string // of a body: the sizes around it that it needs
+	stages  []stage
+	inputs  map[*ir.Value]int // their positions
+	others  []int             // the outputs that no graph of a stage makes
+	readers map[*ir.Value]int // how many stages read a value; that a run returns an input counts as well
+	passed  []*ir.Value       // what graphs of the device carry to an Unpack, which is large and stays there
 
 	strict *ir.Graph   // of the inputs that every run reads
 	lazy   []*ir.Value // the others: branches of an If may read them, or use their sizes
 }
 
-// A segment is what runs at once: a graph on the device, all of whose sizes are known before it starts, or a node on the host. Most
-// programs are one segment. A node whose result has a size that depends on data (NonZero, Reshape to a computed shape) runs on the
+// A stage is what runs at once: a graph on the device, all of whose sizes are known before it starts, or a node on the host. Most
+// programs are one stage. A node whose result has a size that depends on data (NonZero, Reshape to a computed shape) runs on the
 // host, and so does one with subgraphs, which it calls. The symbols of its results' types get their numbers, and with them the next
 // graph is bound.
-type segment struct {
-	graph   *ir.Graph   // for the device, planned; its inputs may be results of earlier segments
+type stage struct {
+	graph   *ir.Graph   // for the device, planned; its inputs may be results of earlier stages
 	node    *ir.Node    // for the host; nil for a graph
-	outputs []int       // by output of graph: that of the unit, −1 for a value that other segments read
-	dead    []*ir.Value // results of the host that nothing reads after this segment
+	outputs []int       // by output of graph: that of the unit, −1 for a value that other stages read
+	dead    []*ir.Value // results of the host that nothing reads after this stage
 
 	symbols   []string // that a binding of graph needs
 	lengthens bool     // graph makes an input longer
 }
 
-// newUnit cuts a graph into segments. Every node runs in the first one in which its operands and sizes are known.
+// newUnit cuts a graph into stages. Every node runs in the first one in which its operands and sizes are known.
 func newUnit(g *ir.Graph, body bool, t *target.Target) *unit {
 	u := &unit{graph: g, inputs: map[*ir.Value]int{}, readers: map[*ir.Value]int{}}
 	for i, v := range g.Inputs {
@@ -45,26 +45,26 @@ func newUnit(g *ir.Graph, body bool, t *target.Target) *unit {
 	}
 	levels := split(g, t)
 	if len(levels) == 1 && levels[0].host == nil && levels[0].first == nil && !slices.ContainsFunc(g.Inputs, isOdd) {
-		u.segments = []segment{{graph: g}}
+		u.stages = []stage{{graph: g}}
 		for i := range g.Outputs {
-			u.segments[0].outputs = append(u.segments[0].outputs, i)
+			u.stages[0].outputs = append(u.stages[0].outputs, i)
 		}
 	} else {
 		for i, l := range levels {
 			for _, n := range l.first {
-				u.segments = append(u.segments, segment{node: n})
+				u.stages = append(u.stages, stage{node: n})
 			}
 			if i == 0 || len(l.graph.Nodes) > 0 { // a plan is of the first one
-				u.segments = append(u.segments, segment{graph: l.graph})
+				u.stages = append(u.stages, stage{graph: l.graph})
 			}
 			for _, n := range l.host {
-				u.segments = append(u.segments, segment{node: n})
+				u.stages = append(u.stages, stage{node: n})
 			}
 		}
 		u.connect()
 	}
-	for i := range u.segments {
-		if s := &u.segments[i]; s.graph != nil {
+	for i := range u.stages {
+		if s := &u.stages[i]; s.graph != nil {
 			s.symbols, s.lengthens = symbolsOf(s.graph), lengthensInput(s.graph)
 		}
 	}
@@ -187,20 +187,20 @@ func (c *cutter) isDynamic(n *ir.Node, level int) bool {
 	return slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool { return v != nil && isOdd(v) })
 }
 
-// operands are what a segment reads of the values around it.
-func (s *segment) operands() []*ir.Value {
+// operands are what a stage reads of the values around it.
+func (s *stage) operands() []*ir.Value {
 	if s.node != nil {
 		return s.node.Inputs
 	}
 	return s.graph.Inputs
 }
 
-// connect gives the graph of each segment its inputs, what it reads and does not make, and its outputs, what others read and what the
+// connect gives the graph of each stage its inputs, what it reads and does not make, and its outputs, what others read and what the
 // unit returns.
 func (u *unit) connect() {
-	maker := map[*ir.Value]*segment{} // the segment whose graph makes a value
-	for i := range u.segments {
-		if s := &u.segments[i]; s.graph != nil {
+	maker := map[*ir.Value]*stage{} // the stage whose graph makes a value
+	for i := range u.stages {
+		if s := &u.stages[i]; s.graph != nil {
 			for _, n := range s.graph.Nodes {
 				for _, v := range n.Outputs {
 					maker[v] = s
@@ -218,8 +218,8 @@ func (u *unit) connect() {
 			u.others = append(u.others, i)
 		}
 	}
-	for i := range u.segments {
-		s := &u.segments[i]
+	for i := range u.stages {
+		s := &u.stages[i]
 		if s.graph != nil {
 			seen := map[*ir.Value]bool{}
 			for _, n := range s.graph.Nodes {
@@ -241,13 +241,13 @@ func (u *unit) connect() {
 		}
 	}
 	onHost := func(v *ir.Value) bool {
-		return slices.ContainsFunc(u.segments, func(s segment) bool { return s.node != nil && slices.Contains(s.node.Inputs, v) })
+		return slices.ContainsFunc(u.stages, func(s stage) bool { return s.node != nil && slices.Contains(s.node.Inputs, v) })
 	}
 	u.passed = slices.DeleteFunc(u.passed, onHost)
 }
 
-// unpacks lists the nodes of a segment that does nothing but restore padding.
-func (s *segment) unpacks() []*ir.Node {
+// unpacks lists the nodes of a stage that does nothing but restore padding.
+func (s *stage) unpacks() []*ir.Node {
 	nodes := []*ir.Node{s.node}
 	if s.graph != nil {
 		nodes = s.graph.Nodes
@@ -258,10 +258,10 @@ func (s *segment) unpacks() []*ir.Node {
 	return nodes
 }
 
-// count counts the readers of inputs and of what passes between segments, and lists the results of the host where they are read last.
+// count counts the readers of inputs and of what passes between stages, and lists the results of the host where they are read last.
 func (u *unit) count() {
 	last := map[*ir.Value]int{}
-	for i, s := range u.segments {
+	for i, s := range u.stages {
 		for k, v := range s.operands() {
 			if slices.Index(s.operands(), v) == k { // an If has some for each of its branches
 				u.readers[v]++
@@ -281,11 +281,11 @@ func (u *unit) count() {
 			u.readers[v]++
 		}
 	}
-	for _, s := range u.segments {
+	for _, s := range u.stages {
 		if s.node != nil {
 			for _, v := range s.node.Outputs {
 				if i, ok := last[v]; ok {
-					u.segments[i].dead = append(u.segments[i].dead, v)
+					u.stages[i].dead = append(u.stages[i].dead, v)
 				}
 			}
 		}
@@ -298,7 +298,7 @@ func (u *unit) findLazy(body bool) {
 		_, ok := n.Op.(ops.If)
 		return ok
 	}
-	branches := slices.ContainsFunc(u.segments, func(s segment) bool { return s.node != nil && isIf(s.node) })
+	branches := slices.ContainsFunc(u.stages, func(s stage) bool { return s.node != nil && isIf(s.node) })
 	u.strict = &ir.Graph{}
 	for _, v := range u.graph.Inputs {
 		always := func(use ir.Use) bool { return !isIf(use.Node) || use.Node.Inputs[0] == v }
@@ -310,7 +310,7 @@ func (u *unit) findLazy(body bool) {
 	}
 }
 
-// restrict returns the part of a binding that these symbols are. A long program knows many more sizes than one of its segments or
+// restrict returns the part of a binding that these symbols are. A long program knows many more sizes than one of its stages or
 // subgraphs needs.
 func restrict(b ir.Binding, symbols []string) ir.Binding {
 	part := make(ir.Binding, len(symbols))
