@@ -138,7 +138,8 @@ func TestConditionsOfStructure(t *testing.T) {
 			x := s.node("Reshape", s.input("x", tensor.F32, "n"), s.input("shape", tensor.I64, "rank"))
 			body := bodyProto([]string{"v"}, []string{"w"}, operation("Neg", []string{"v"}, "w"))
 			s.g.Node = append(s.g.Node, &onnxpb.NodeProto{OpType: "Scan", Input: []string{x}, Output: []string{"all"},
-				Attribute: []*onnxpb.AttributeProto{graphAttr("body", body), intAttr("num_scan_inputs", 1), intsAttr("scan_input_axes", axis)}})
+				Attribute: []*onnxpb.AttributeProto{graphAttr("body", body), intAttr("num_scan_inputs", 1),
+					intsAttr("scan_input_axes", axis)}})
 			_, err := s.lower(21, "all")
 			if want == "" {
 				require.NoError(t, err)
