@@ -126,7 +126,7 @@ func TestCasesOnTheHostSide(t *testing.T) {
 			}
 			for _, kernel := range []string{"qproduct", "dynamic_range", "dynamic_quantize", "bits_f32_16", "bits_f16_16", "round_blocks",
 				"gather_nd", "scatter_elements", "scatter_nd", "scatter_next", "combined", "pool", "resize", "grid_sample", "top_k",
-				"sum_rows", "text_ranges", "quantize_texts", "window_f32", "window_f16", "window_each_f32"} {
+				"sum_rows", "sequence_ranges", "quantize_sequences", "window_f32", "window_f16", "window_each_f32"} {
 				require.NotZero(t, fake.Kernels[kernel], kernel)
 			}
 		})

@@ -2,7 +2,7 @@ package cuda
 
 import "github.com/rlxc/rlxc/tensor"
 
-// quantizeSequencesParams is QuantizeTexts in _gen/texts.cu.
+// quantizeSequencesParams is QuantizeSequences in _gen/packed.cu.
 type quantizeSequencesParams struct {
 	x, ranges, y, scale, zero, list  address
 	tokens, width, sequences, vector int32
@@ -20,6 +20,6 @@ func sequenceScratch(x tensor.Shape, sequences int) []int64 {
 
 // launches are two kernels: the first finds the ranges of the sequences' parts, and the second quantises.
 func (p quantizeSequencesParams) launches() []*launch {
-	return []*launch{newLaunch("text_ranges", p, line(int(p.sequences)*sequenceParts), groupSize, 0),
-		newLaunch("quantize_texts", p, line(ceil(int(p.tokens), 8)), groupSize, 0)}
+	return []*launch{newLaunch("sequence_ranges", p, line(int(p.sequences)*sequenceParts), groupSize, 0),
+		newLaunch("quantize_sequences", p, line(ceil(int(p.tokens), 8)), groupSize, 0)}
 }

@@ -18,7 +18,7 @@ var unitTilings = []tiling{
 	mapped("wgmma_%s_128x64", 64, 6, 64),
 	mapped("wgmma_%s_128x128", 128, 5, 64),
 	mapped("wgmma_%s_128x192", 192, 4, 64),
-	mapped("wgmma_%s_128x128_turns", 128, 5, 128),
+	mapped("wgmma_%s_128x128_persistent", 128, 5, 128),
 }
 
 // mapped is a tiling of _gen/wgmma.cu: 128 rows, that many stages of 64 of the inner axis, and results of that many rows in the stage of
@@ -29,7 +29,7 @@ func mapped(kernel string, cols, stages, staged int) tiling {
 }
 
 // notTF32 are the tilings that tf32 has no registers for.
-var notTF32 = map[string]bool{"wgmma_%s_128x192": true, "wgmma_%s_128x128_turns": true}
+var notTF32 = map[string]bool{"wgmma_%s_128x192": true, "wgmma_%s_128x128_persistent": true}
 
 // unitTilingsOf are those for a product that the device has: of which at least half is in use.
 func (d *Device) unitTilingsOf(p *product) (list []tiling) {

@@ -178,3 +178,24 @@ func TestWordsOfIdentifiers(t *testing.T) {
 	})
 	require.Greater(t, checked, 100000)
 }
+
+// TestWordsOfKernels searches the CUDA C++, code and comments.
+func TestWordsOfKernels(t *testing.T) {
+	t.Chdir(root)
+	files, err := filepath.Glob("backend/cuda/_gen/*.cu*")
+	require.NoError(t, err)
+	require.Greater(t, len(files), 15)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		number := 0
+		for line := range strings.Lines(string(content)) {
+			number++
+			for _, p := range part.FindAllString(line, -1) {
+				if gone.MatchString(strings.ToLower(p)) {
+					t.Errorf("%s:%d: %s: see docs/glossary.md", file, number, p)
+				}
+			}
+		}
+	}
+}

@@ -1,14 +1,14 @@
 // Attention in one pass (online softmax, arXiv 2205.14135) in float32 arithmetic, for heads of any size, any strides and all
-// kinds of masks, in padded texts and in texts of their own lengths.
+// kinds of masks, in padded sequences and in sequences of their own lengths.
 #include "attention.cuh"
 
 const int ROWS = 16, KEYS = 32; // of a block, at a time
 
 // A block of 128 threads has ROWS queries of a head. Eight threads share a query: each has every eighth key of a tile, and
-// every eighth element of the result. Tiles of keys and values lie in shared memory as float32, rows padded by one.
+// every eighth element of the result. Tiles of keys and values are in shared memory as float32, rows padded by one.
 template <class T, class P> DI void attend(const P& p) {
   extern __shared__ float sm[];
-  __shared__ Texts<ROWS> texts;
+  __shared__ Sequences<ROWS> sequences;
   const int t = threadIdx.x, r = t / 8, lane = t % 8;
   const int h = blockIdx.y % p.heads, g = h / (p.heads / p.groups);
   const i64 b = blockIdx.y / p.heads;
@@ -23,16 +23,16 @@ template <class T, class P> DI void attend(const P& p) {
   }
   for (int i = t; i < ROWS * ep; i += 128) os[i] = 0.f;
   int first = 0, end = p.keys, here = 0;
-  if constexpr (by_text<P>) {
-    find(texts, p, blockIdx.x * ROWS);
-    first = texts.first, end = texts.end, here = place_of(p, row);
+  if constexpr (by_sequence<P>) {
+    find(sequences, p, blockIdx.x * ROWS);
+    first = sequences.first, end = sequences.end, here = query_position(p, row);
   }
   // score is that of the thread's query and a key before the end.
   auto score = [&](float s, int j) {
-    if constexpr (by_text<P>) {
+    if constexpr (by_sequence<P>) {
       int there = p.positions ? position_of(p, j) : 0;
-      if (j < texts.ends[r].x || j >= texts.ends[r].y) return -INFINITY;
-      return placed<T>(p, s, texts.text[r], h, here, there) + relative<T>(p.by_query, h, row, here, there) + relative<T>(p.by_key, h, j, there, here);
+      if (j < sequences.ends[r].x || j >= sequences.ends[r].y) return -INFINITY;
+      return with_position<T>(p, s, sequences.sequence[r], h, here, there) + relative<T>(p.by_query, h, row, here, there) + relative<T>(p.by_key, h, j, there, here);
     } else {
       return masked(p, s, b, h, row, j);
     }

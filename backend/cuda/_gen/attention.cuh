@@ -12,65 +12,65 @@ struct Attention {
   float scale, cap;
 };
 
-// A score by relative position is one of count that a token has for a head; index, [places,places], says which for its position and another.
+// A score by relative position is one of count that a token has for a head; index, [positions,positions], says which for its position and another.
 struct Relative {
   void* scores;          // null for none
   i64 head, token, step; // strides
   i64* index;
   Status* status;
-  int places, count;
+  int positions, count;
 };
 
-// Attention within texts: a row of four numbers for each, the first and the end of its queries and of its keys among those of all.
+// Attention within sequences: a row of four numbers for each, the first and the end of its queries and of its keys among those of all.
 struct RowsAttention : Attention {
   int4* rows;
-  i64* positions;          // of the keys in their texts, null for none: by them go bounds and the mask's last two axes; its first one is of texts
+  i64* positions;          // of the keys in their sequences, null for none: by them go bounds and the mask's last two axes; its first one is of sequences
   Relative by_query, by_key;
-  int texts, places;       // how many; positions are below places
+  int sequences, limit;    // how many; positions are below limit
 };
-template <class P> inline constexpr bool by_text = false;
-template <> inline constexpr bool by_text<RowsAttention> = true;
+template <class P> inline constexpr bool by_sequence = false;
+template <> inline constexpr bool by_sequence<RowsAttention> = true;
 
-// The texts of N queries of a block: query i sees keys from ends[i].x to ends[i].y, and is of text[i]; all these keys lie from first to end.
-template <int N> struct Texts {
+// The sequences of N queries of a block: query i sees keys from ends[i].x to ends[i].y, and is of sequence[i]; all these keys are from first to end.
+template <int N> struct Sequences {
   int2 ends[N];
-  int text[N], first, end;
+  int sequence[N], first, end;
 };
-// find looks the texts of queries from q0 on up, all threads of a block together. Queries of no text see nothing.
-template <int N> DI void find(Texts<N>& s, const RowsAttention& p, int q0) {
-  for (int i = threadIdx.x; i < N; i += blockDim.x) s.ends[i] = make_int2(0, 0), s.text[i] = 0;
+// find looks the sequences of queries from q0 on up, all threads of a block together. Queries of no sequence see nothing.
+template <int N> DI void find(Sequences<N>& s, const RowsAttention& p, int q0) {
+  for (int i = threadIdx.x; i < N; i += blockDim.x) s.ends[i] = make_int2(0, 0), s.sequence[i] = 0;
   if (threadIdx.x == 0) s.first = p.keys, s.end = 0;
   __syncthreads();
-  for (int r = threadIdx.x; r < p.texts; r += blockDim.x) {
+  for (int r = threadIdx.x; r < p.sequences; r += blockDim.x) {
     int4 row = p.rows[r];
     int from = max(row.x, q0), to = min(row.y, q0 + N), lo = max(row.z, 0), hi = min(row.w, p.keys);
     if (from >= to || lo >= hi) continue;
     atomicMin(&s.first, lo), atomicMax(&s.end, hi);
-    for (int i = from; i < to; i++) s.ends[i - q0] = make_int2(lo, hi), s.text[i - q0] = r;
+    for (int i = from; i < to; i++) s.ends[i - q0] = make_int2(lo, hi), s.sequence[i - q0] = r;
   }
   __syncthreads();
 }
 
-// position_of is the position of a key in its text, and where queries are as many as keys of a query.
-DI int position_of(const RowsAttention& p, int key) { return key < p.keys ? (int)min(max(p.positions[key], 0ll), (i64)p.places - 1) : 0; }
-DI int place_of(const RowsAttention& p, int query) { return p.positions && p.queries == p.keys ? position_of(p, query) : 0; }
+// position_of is the position of a key in its sequence, and where queries are as many as keys of a query.
+DI int position_of(const RowsAttention& p, int key) { return key < p.keys ? (int)min(max(p.positions[key], 0ll), (i64)p.limit - 1) : 0; }
+DI int query_position(const RowsAttention& p, int query) { return p.positions && p.queries == p.keys ? position_of(p, query) : 0; }
 
 template <class T> DI float mask_at(const Attention& p, i64 at) {
   return p.mask_kind == BOOL ? ((const uint8_t*)p.mask)[at] ? 0.f : -INFINITY : to_float(((const T*)p.mask)[at]);
 }
 
-// placed returns the score of a query at position here of a text and a key at position there.
-template <class T> DI float placed(const RowsAttention& p, float s, int text, int h, int here, int there) {
+// with_position returns the score of a query at position here of a sequence and a key at position there.
+template <class T> DI float with_position(const RowsAttention& p, float s, int sequence, int h, int here, int there) {
   s *= p.scale;
   if (p.cap != 0.f) s = p.cap * tanhf(s / p.cap);
-  if (p.mask) s += mask_at<T>(p, text * p.ms[0] + h * p.ms[1] + here * p.ms[2] + there * p.ms[3]);
+  if (p.mask) s += mask_at<T>(p, sequence * p.ms[0] + h * p.ms[1] + here * p.ms[2] + there * p.ms[3]);
   return p.causal && there > here || p.window > 0 && abs(there - here) >= p.window ? -INFINITY : s;
 }
 
 // relative is what scores by relative position add for a token at its own position and another.
 template <class T> DI float relative(const Relative& r, int h, int token, int own, int other) {
   if (!r.scores) return 0.f;
-  i64 i = r.index[(i64)own * r.places + other];
+  i64 i = r.index[(i64)own * r.positions + other];
   return in_range(i, r.count, r.status) ? to_float(((const T*)r.scores)[h * r.head + token * r.token + i * r.step]) : 0.f;
 }
 
@@ -87,7 +87,7 @@ DI float masked(const Attention& p, float s, i64 b, int h, int i, int j) {
     default: s += ((const float*)p.mask)[at];
     }
   }
-  int place = p.offset ? i + p.keys - p.queries : i;
-  if (p.causal && j > place || p.window > 0 && abs(j - place) >= p.window) s = -INFINITY;
+  int position = p.offset ? i + p.keys - p.queries : i;
+  if (p.causal && j > position || p.window > 0 && abs(j - position) >= p.window) s = -INFINITY;
   return s;
 }

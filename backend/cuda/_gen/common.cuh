@@ -68,7 +68,7 @@ DI float activate(int act, float x) {
   return x;
 }
 
-// Where kernels leave an index that lies outside of an axis: a flag, then the index.
+// Where kernels leave an index that is outside of an axis: a flag, then the index.
 struct Status {
   int flag, pad;
   i64 index;

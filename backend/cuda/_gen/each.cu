@@ -241,7 +241,7 @@ KERNEL __launch_bounds__(256) void each(const __grid_constant__ Each p) {
   }
 }
 
-// move copies elements of 1, 2, 4 or 8 bytes, or of 16 where neighbours lie together on both sides.
+// move copies elements of 1, 2, 4 or 8 bytes, or of 16 where neighbours are adjacent on both sides.
 struct Move {
   int count, rank, size[MAX_RANK];
   Operand y, x; // of which kind is the width in bytes

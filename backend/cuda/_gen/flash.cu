@@ -1,4 +1,4 @@
-// Attention in one pass by mma.sync, of 16-bit floats and of float32 as tf32, for heads of 32, 64 and 128 elements that lie together.
+// Attention in one pass by mma.sync, of 16-bit floats and of float32 as tf32, for heads of 32, 64 and 128 adjacent elements.
 #include "attention.cuh"
 #include "half.cuh"
 
@@ -9,7 +9,7 @@ template <class T> DI void round4(uint32_t (&r)[4]) {
 }
 
 // A block has 64 queries of a head, 16 a warp, and 64 keys at a time. GENERAL: masks that depend on the query, windows, caps;
-// otherwise at most a mask by keys. Scores are in powers of two. Of texts of their own lengths, a block's queries may be of several: it goes over
+// otherwise at most a mask by keys. Scores are in powers of two. Of sequences of their own lengths, a block's queries may be of several: it goes over
 // the keys of all of them.
 template <class T, int D, bool GENERAL, class P> DI void attend(const P& p) {
   constexpr bool TF32 = sizeof(T) == 4;
@@ -17,19 +17,19 @@ template <class T, int D, bool GENERAL, class P> DI void attend(const P& p) {
   constexpr int ROW = D * sizeof(T), TILE = 64 * ROW, C = D / E;
   const float LOG2E = 1.44269504f, LOWEST = -1e30f;
   extern __shared__ __align__(128) char sm[];
-  __shared__ float by_key[2][64]; // what is added to the scores of a key; in texts, where it is, an integer
-  __shared__ Texts<64> texts;
+  __shared__ float by_key[2][64]; // what is added to the scores of a key; in sequences, where it is, an integer
+  __shared__ Sequences<64> sequences;
   const int t = threadIdx.x, warp = t / 32, lane = t % 32;
   const int head = blockIdx.y % p.heads, group = head / (p.heads / p.groups);
   const i64 bat = blockIdx.y / p.heads;
   const uint32_t sq = shared_at(sm);
-  auto turn = [](int r, int c) { return C == 4 ? c ^ (r >> 1 & 3) : c ^ (r & 7); };
+  auto swizzle = [](int r, int c) { return C == 4 ? c ^ (r >> 1 & 3) : c ^ (r & 7); };
   auto tile = [&](uint32_t to, const T* from, i64 step, int r0, int rows) {
 #pragma unroll
     for (int i = 0; i < 64 * C / 128; i++) {
       int v = i * 128 + t, r = v / C, c = v % C;
       bool there = r0 + r < rows;
-      copy16(to + r * ROW + turn(r, c) * 16, there ? from + (r0 + r) * step + c * E : from, there);
+      copy16(to + r * ROW + swizzle(r, c) * 16, there ? from + (r0 + r) * step + c * E : from, there);
     }
   };
   const T* q = (const T*)p.q + bat * p.qs[0] + head * p.qs[2];
@@ -39,15 +39,15 @@ template <class T, int D, bool GENERAL, class P> DI void attend(const P& p) {
   int k0 = 0, end = p.keys;
   tile(sq, q, p.qs[1], q0, p.queries);
   auto row_of = [&](int h) { return q0 + warp * 16 + lane / 4 + h * 8; };
-  int lo[2], count[2], text[2], here[2]; // of a thread's two queries
-  if constexpr (by_text<P>) {
-    find(texts, p, q0);
-    k0 = texts.first, end = texts.end;
+  int lo[2], count[2], sequence[2], here[2]; // of a thread's two queries
+  if constexpr (by_sequence<P>) {
+    find(sequences, p, q0);
+    k0 = sequences.first, end = sequences.end;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      int2 ends = texts.ends[row_of(h) - q0];
-      lo[h] = ends.x, count[h] = ends.y - ends.x, text[h] = texts.text[row_of(h) - q0];
-      if (GENERAL) here[h] = place_of(p, row_of(h));
+      int2 ends = sequences.ends[row_of(h) - q0];
+      lo[h] = ends.x, count[h] = ends.y - ends.x, sequence[h] = sequences.sequence[row_of(h) - q0];
+      if (GENERAL) here[h] = query_position(p, row_of(h));
     }
   }
   const int tiles = max(1, (end - k0 + 63) / 64);
@@ -61,12 +61,12 @@ template <class T, int D, bool GENERAL, class P> DI void attend(const P& p) {
   // added is what a thread of the first 64 adds to the scores of its key of tile j.
   auto ask = [&](int j) {
     int key = k0 + j * 64 + t;
-    if constexpr (by_text<P>) return __int_as_float(GENERAL && p.positions && t < 64 ? position_of(p, key) : 0);
+    if constexpr (by_sequence<P>) return __int_as_float(GENERAL && p.positions && t < 64 ? position_of(p, key) : 0);
     return t >= 64 || key >= p.keys ? -INFINITY : !GENERAL && p.mask ? mask_at<T>(p, mask0 + key * p.ms[3]) * LOG2E : 0.f;
   };
   float added = ask(0);
   for (int j = 0; j < tiles; j++) {
-    if ((GENERAL || !by_text<P>) && t < 64) by_key[j & 1][t] = added;
+    if ((GENERAL || !by_sequence<P>) && t < 64) by_key[j & 1][t] = added;
     uint32_t sk = sq + TILE * (1 + (j & 1)), sv = sq + TILE * (3 + (j & 1));
     wait_copies<0>();
     __syncthreads();
@@ -80,7 +80,7 @@ template <class T, int D, bool GENERAL, class P> DI void attend(const P& p) {
 #pragma unroll
       for (int d = 0; d < D / K; d++) {
         int r = warp * 16 + (lane & 15), c = d * 2 + (lane >> 4);
-        matrices(fq[d], sq + r * ROW + turn(r, c) * 16);
+        matrices(fq[d], sq + r * ROW + swizzle(r, c) * 16);
         round4<T>(fq[d]);
       }
     }
@@ -91,7 +91,7 @@ template <class T, int D, bool GENERAL, class P> DI void attend(const P& p) {
       for (int d = 0; d < D / K; d++) {
         uint32_t b[4];
         int r = n * 16 + (lane & 7) + (lane >> 4) * 8, c = d * 2 + (lane >> 3 & 1);
-        matrices(b, sk + r * ROW + turn(r, c) * 16);
+        matrices(b, sk + r * ROW + swizzle(r, c) * 16);
         round4<T>(b);
         mma<T>(s[n * 2], fq[d], b[0], b[1]);
         mma<T>(s[n * 2 + 1], fq[d], b[2], b[3]);
@@ -102,17 +102,17 @@ template <class T, int D, bool GENERAL, class P> DI void attend(const P& p) {
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         int key = k0 + j * 64 + n * 8 + lane % 4 * 2 + (e & 1);
-        if constexpr (by_text<P>) {
+        if constexpr (by_sequence<P>) {
           float x = s[n][e] * scale;
           bool sees = (uint32_t)(key - lo[e >> 1]) < (uint32_t)count[e >> 1];
-          if (GENERAL && sees) x = placed<T>(p, s[n][e], text[e >> 1], head, here[e >> 1], __float_as_int(by_key[j & 1][n * 8 + lane % 4 * 2 + (e & 1)])) * LOG2E;
+          if (GENERAL && sees) x = with_position<T>(p, s[n][e], sequence[e >> 1], head, here[e >> 1], __float_as_int(by_key[j & 1][n * 8 + lane % 4 * 2 + (e & 1)])) * LOG2E;
           s[n][e] = sees ? x : -INFINITY;
         } else if (GENERAL) {
           float x = s[n][e] * p.scale;
-          int row = row_of(e >> 1), place = p.offset ? row + p.keys - p.queries : row;
+          int row = row_of(e >> 1), position = p.offset ? row + p.keys - p.queries : row;
           if (p.cap != 0.f) x = p.cap * tanhf(x / p.cap);
           if (p.mask && key < p.keys && row < p.queries) x += mask_at<T>(p, mask0 + row * p.ms[2] + key * p.ms[3]);
-          if (p.causal && key > place || p.window > 0 && abs(key - place) >= p.window) x = -INFINITY;
+          if (p.causal && key > position || p.window > 0 && abs(key - position) >= p.window) x = -INFINITY;
           s[n][e] = key < p.keys ? x * LOG2E : -INFINITY;
         } else {
           s[n][e] = fmaf(s[n][e], scale, by_key[j & 1][n * 8 + lane % 4 * 2 + (e & 1)]);
@@ -138,9 +138,9 @@ template <class T, int D, bool GENERAL, class P> DI void attend(const P& p) {
       }
     }
     if constexpr (TF32) {
-      // A lane's weights are those of keys 2i and 2i + 1 of eight: they take the places i and i + 4 of the inner axis.
+      // A lane's weights are those of keys 2i and 2i + 1 of eight: they take the positions i and i + 4 of the inner axis.
       auto value = [&](int r, int c) {
-        return round_tf32(word_at(sv + r * ROW + turn(r, c / 4) * 16 + c % 4 * 4));
+        return round_tf32(word_at(sv + r * ROW + swizzle(r, c / 4) * 16 + c % 4 * 4));
       };
 #pragma unroll
       for (int n = 0; n < 8; n++) {
@@ -162,7 +162,7 @@ template <class T, int D, bool GENERAL, class P> DI void attend(const P& p) {
         for (int n = 0; n < D / 16; n++) {
           uint32_t b[4];
           int r = d * 16 + (lane & 15), c = n * 2 + (lane >> 4);
-          matrices_turned(b, sv + r * ROW + turn(r, c) * 16);
+          matrices_transposed(b, sv + r * ROW + swizzle(r, c) * 16);
           mma<T>(o[n * 2], w[d], b[0], b[1]);
           mma<T>(o[n * 2 + 1], w[d], b[2], b[3]);
         }

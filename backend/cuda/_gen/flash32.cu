@@ -1,15 +1,15 @@
-// Attention in one pass in float32 arithmetic, for heads of 32, 64 and 128 elements that lie together.
+// Attention in one pass in float32 arithmetic, for heads of 32, 64 and 128 adjacent elements.
 #include "attention.cuh"
 
 // A block has 64 queries of a head and 64 keys at a time, its 128 threads a grid of 8 × 16: a thread has eight queries, four of the
-// keys and D/16 of the results' columns. Queries, keys and weights lie in shared memory with their rows across, so that a thread
+// keys and D/16 of the results' columns. Queries, keys and weights are in shared memory with their rows across, so that a thread
 // reads its own by fours.
 // GENERAL: as in flash.cu.
 template <int D, bool GENERAL, class P> DI void attend(const P& p) {
   constexpr int ROWS = 64, PITCH = ROWS + 4, COLS = D / 16;
   extern __shared__ __align__(16) float sm[];
-  __shared__ float by_key[ROWS]; // what is added to the scores of a key; in texts, where it is, an integer
-  __shared__ Texts<ROWS> texts;
+  __shared__ float by_key[ROWS]; // what is added to the scores of a key; in sequences, where it is, an integer
+  __shared__ Sequences<ROWS> sequences;
   float *qs = sm, *ks = qs + D * PITCH, *ps = ks + D * PITCH, *vs = ps + ROWS * PITCH;
   const int t = threadIdx.x, tx = t % 16, ty = t / 16;
   const int h = blockIdx.y % p.heads, g = h / (p.heads / p.groups);
@@ -28,13 +28,13 @@ template <int D, bool GENERAL, class P> DI void attend(const P& p) {
   };
   across(qs, q, p.qs[1], q0, p.queries);
   int k0 = 0, end = p.keys;
-  if constexpr (by_text<P>) find(texts, p, q0), k0 = texts.first, end = texts.end;
+  if constexpr (by_sequence<P>) find(sequences, p, q0), k0 = sequences.first, end = sequences.end;
   float o[8][COLS] = {}, top[8], total[8];
 #pragma unroll
   for (int i = 0; i < 8; i++) top[i] = -INFINITY, total[i] = 0.f;
   for (int j0 = k0; j0 < end; j0 += ROWS) {
     __syncthreads();
-    if constexpr (by_text<P>) {
+    if constexpr (by_sequence<P>) {
       if (GENERAL && p.positions && t < ROWS) by_key[t] = __int_as_float(position_of(p, j0 + t));
     } else if (!GENERAL && t < ROWS) by_key[t] = j0 + t < p.keys ? masked(p, 0.f, b, h, 0, j0 + t) : -INFINITY;
     across(ks, k, p.ks[1], j0, end);
@@ -62,15 +62,15 @@ template <int D, bool GENERAL, class P> DI void attend(const P& p) {
       float m = top[i];
       int2 ends = make_int2(0, 0);
       int here = 0;
-      if constexpr (by_text<P>) ends = texts.ends[ty * 8 + i];
-      if constexpr (by_text<P> && GENERAL) here = place_of(p, row);
+      if constexpr (by_sequence<P>) ends = sequences.ends[ty * 8 + i];
+      if constexpr (by_sequence<P> && GENERAL) here = query_position(p, row);
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         int j = j0 + tx * 4 + e;
-        if constexpr (by_text<P>) {
+        if constexpr (by_sequence<P>) {
           float x = s[i][e] * p.scale;
           bool sees = j >= ends.x && j < ends.y;
-          if (GENERAL && sees) x = placed<float>(p, s[i][e], texts.text[ty * 8 + i], h, here, __float_as_int(by_key[tx * 4 + e]));
+          if (GENERAL && sees) x = with_position<float>(p, s[i][e], sequences.sequence[ty * 8 + i], h, here, __float_as_int(by_key[tx * 4 + e]));
           s[i][e] = sees ? x : -INFINITY;
         } else if (GENERAL) s[i][e] = j < p.keys && row < p.queries ? masked(p, s[i][e], b, h, row, j) : -INFINITY;
         else s[i][e] = fmaf(s[i][e], p.scale, by_key[tx * 4 + e]);

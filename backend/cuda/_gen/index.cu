@@ -1,4 +1,4 @@
-// Gathers, and what else picks elements by place.
+// Gathers, and what else picks elements by position.
 #include "common.cuh"
 
 template <class T> DI void copy(void* y, i64 to, const void* x, i64 from) { ((T*)y)[to] = ((const T*)x)[from]; }
@@ -51,15 +51,15 @@ KERNEL __launch_bounds__(256) void gather_elements(const __grid_constant__ Gathe
   }
 }
 
-// A tuple of indices, the first of a shape's axes each, and how far apart in x what they name lies.
+// A tuple of indices, the first of a shape's axes each, and how far apart in x what they name is.
 struct Tuple {
   void* index;
   Status* status; // one for each
   int kind, count;
   i64 size[MAX_RANK], step[MAX_RANK];
 };
-// place adds what tuple number t names to at; false: an index is outside.
-DI bool place(const Tuple& p, i64 t, i64& at) {
+// locate adds what tuple number t names to at; false: an index is outside.
+DI bool locate(const Tuple& p, i64 t, i64& at) {
   for (int k = 0; k < p.count; k++) {
     i64 i = index_at(p.index, p.kind, t * p.count + k);
     if (!in_range(i, p.size[k], p.status + k)) return false;
@@ -78,11 +78,11 @@ struct GatherND {
 KERNEL __launch_bounds__(256) void gather_nd(const __grid_constant__ GatherND p) {
   for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.total; n += gridDim.x * 256ll) {
     i64 t = n / p.inner, at = t / p.tuples * p.batch + n % p.inner;
-    if (place(p.tuple, t, at)) copy_unit(p.width, p.y, n, p.x, at);
+    if (locate(p.tuple, t, at)) copy_unit(p.width, p.y, n, p.x, at);
   }
 }
 
-// Scattering is turned around, so that results do not depend on the order in which updates arrive: clear makes last zeros, scatter_elements
+// Scattering is inverted, so that results do not depend on the order in which updates arrive: clear makes last zeros, scatter_elements
 // or scatter_nd leaves there the number, from 1 on, of the last update of each slice, and scattered reads it. Where updates are combined,
 // numbers go the other way, so that it is the first; scatter_next finds for each the next of its slice, and combined goes through them.
 enum Combine { COMBINE_NONE, COMBINE_SUM, COMBINE_PRODUCT, COMBINE_MAX, COMBINE_MIN };
@@ -119,7 +119,7 @@ KERNEL __launch_bounds__(256) void scatter_elements(const __grid_constant__ Scat
 KERNEL __launch_bounds__(256) void scatter_nd(const __grid_constant__ Scatter p) {
   for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.count; n += gridDim.x * 256ll) {
     i64 at = 0;
-    if (place(p.tuple, n, at)) note(p, at, (uint32_t)n);
+    if (locate(p.tuple, n, at)) note(p, at, (uint32_t)n);
   }
 }
 // unpack is scatter_nd of whole slices by one index, where a negative one is none.
@@ -177,18 +177,18 @@ KERNEL __launch_bounds__(256) void combined(const __grid_constant__ Scatter p) {
   }
 }
 
-// sum_rows adds up the tokens of each text, in order: y[r,i] = Σ x[t,i] over the first two of the four numbers of text r.
+// sum_rows adds up the tokens of each sequence, in order: y[r,i] = Σ x[t,i] over the first two of the four numbers of sequence r.
 struct SumRows {
   void *y, *x;
-  int* texts;
+  int* sequences;
   i64 total, width;
   int tokens, kind;
 };
-template <class S, class T> DI void sum_text(const SumRows& p, i64 n) {
-  const int* text = p.texts + n / p.width * 4;
+template <class S, class T> DI void sum_sequence(const SumRows& p, i64 n) {
+  const int* sequence = p.sequences + n / p.width * 4;
   S sum = 0;
 #pragma unroll 8 // asked for together
-  for (int t = max(text[0], 0); t < min(text[1], p.tokens); t++) {
+  for (int t = max(sequence[0], 0); t < min(sequence[1], p.tokens); t++) {
     T x = ((const T*)p.x)[t * p.width + n % p.width];
     if constexpr (sizeof(T) == 2) sum += to_float(x);
     else sum += x;
@@ -199,16 +199,16 @@ template <class S, class T> DI void sum_text(const SumRows& p, i64 n) {
 KERNEL __launch_bounds__(256) void sum_rows(const __grid_constant__ SumRows p) {
   for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.total; n += gridDim.x * 256ll) {
     switch (p.kind) {
-    case F32: sum_text<float, float>(p, n); break;
-    case F16: sum_text<float, __half>(p, n); break;
-    case BF16: sum_text<float, __nv_bfloat16>(p, n); break;
-    case I32: sum_text<int, int>(p, n); break;
-    case I64: sum_text<i64, i64>(p, n); break;
+    case F32: sum_sequence<float, float>(p, n); break;
+    case F16: sum_sequence<float, __half>(p, n); break;
+    case BF16: sum_sequence<float, __nv_bfloat16>(p, n); break;
+    case I32: sum_sequence<int, int>(p, n); break;
+    case I64: sum_sequence<i64, i64>(p, n); break;
     }
   }
 }
 
-// one_hot compares every place along the new axis with the index there; y is [outer,depth,inner].
+// one_hot compares every position along the new axis with the index there; y is [outer,depth,inner].
 struct OneHot {
   void *y, *index, *values;
   i64 total, inner, depth;

@@ -38,7 +38,7 @@ type source struct{ file, arch string }
 // sources are the files with kernels, and the least compute capability that each needs; 90a is of that capability alone.
 var sources = []source{
 	{"each.cu", "75"}, {"index.cu", "75"}, {"rows.cu", "75"}, {"matmul.cu", "75"}, {"attention.cu", "75"},
-	{"flash32.cu", "75"}, {"quant.cu", "75"}, {"texts.cu", "75"}, {"opaque.cu", "75"}, {"mma.cu", "80"}, {"qmma.cu", "80"},
+	{"flash32.cu", "75"}, {"quant.cu", "75"}, {"packed.cu", "75"}, {"opaque.cu", "75"}, {"mma.cu", "80"}, {"qmma.cu", "80"},
 	{"flash.cu", "80"}, {"simt.cu", "80"}, {"three.cu", "80"}, {"windows.cu", "75"}, {"wgmma.cu", "90a"},
 }
 

@@ -74,7 +74,7 @@ template <class T, int BM, int BN, int BK, int TM, int TN, bool VECTOR> DI void 
       }
     }
   };
-  // A thread's rows and columns lie in runs of four, BM/(TM/4) and BN/(TN/4) apart, so that a warp reads without conflicts.
+  // A thread's rows and columns are in runs of four, BM/(TM/4) and BN/(TN/4) apart, so that a warp reads without conflicts.
   constexpr int RUNS = TM / 4, COLS = TN / 4;
   float acc[TM][TN] = {};
   fetch(k0);

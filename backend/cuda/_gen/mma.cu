@@ -15,16 +15,16 @@ template <class T, int BM, int BN, int ROW, int WM, int WN, int ST, int G, int A
   const int wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
   const uint32_t base = shared_at(sm) + group * ST * (SA + SB);
   const T *A = (const T*)p.a, *B = (const T*)p.b;
-  // Chunks are turned by their row, so that ldmatrix meets no bank twice.
-  auto turn_a = [](int r, int c) { return CA == 8 ? c ^ (r & 7) : c ^ (r >> 1 & 3); };
-  auto turn_b = [](int r, int c) { return CB >= 8 ? c ^ (r & 7) : c ^ (r >> 1 & 3); };
+  // Chunks are rotated by their row, so that ldmatrix meets no bank twice.
+  auto swizzle_a = [](int r, int c) { return CA == 8 ? c ^ (r & 7) : c ^ (r >> 1 & 3); };
+  auto swizzle_b = [](int r, int c) { return CB >= 8 ? c ^ (r & 7) : c ^ (r >> 1 & 3); };
   auto load_a = [&](int s, int k) {
     uint32_t a = base + s * (SA + SB);
 #pragma unroll
     for (int i = 0; i < BM * CA / THREADS; i++) {
       int v = i * THREADS + t, r = v / CA, c = v % CA;
       bool there = m0 + r < p.m && k + c * E < p.k;
-      copy16(a + r * ROW + turn_a(r, c) * 16, there ? A + (m0 + r) * p.arow + k + c * E : A, there);
+      copy16(a + r * ROW + swizzle_a(r, c) * 16, there ? A + (m0 + r) * p.arow + k + c * E : A, there);
     }
   };
   auto load_b = [&](int s, int k) {
@@ -34,7 +34,7 @@ template <class T, int BM, int BN, int ROW, int WM, int WN, int ST, int G, int A
       int v = i * THREADS + t, r = v / CB, c = v % CB;
       bool there = TF32 ? n0 + r < p.n && k + c * E < p.k : k + r < p.k && n0 + c * E < p.n;
       const T* from = TF32 ? B + (i64)(n0 + r) * p.k + k + c * E : B + (i64)(k + r) * p.n + n0 + c * E;
-      copy16(b + r * PB + turn_b(r, c) * 16, there ? from : B, there);
+      copy16(b + r * PB + swizzle_b(r, c) * 16, there ? from : B, there);
     }
   };
   // What the sums are added to is asked for before they are there; of large tiles, column by column, for want of registers.
@@ -52,7 +52,7 @@ template <class T, int BM, int BN, int ROW, int WM, int WN, int ST, int G, int A
         if (p.residual && row_of(x, h) < p.m) residual[y][x][h] = ask2<T>(p.residual, (i64)row_of(x, h) * p.n + c);
   };
   float acc[WM / 16][WN / 8][4] = {};
-  const int steps = (p.k + BK * G - 1) / (BK * G); // of each group; what lies beyond the end is zeros
+  const int steps = (p.k + BK * G - 1) / (BK * G); // of each group; what is beyond the end is zeros
   auto at = [&](int i) { return (i * G + group) * BK; };
   start_next();
   if (!p.fixed) wait_for_last();
@@ -81,7 +81,7 @@ template <class T, int BM, int BN, int ROW, int WM, int WN, int ST, int G, int A
 #pragma unroll
       for (int x = 0; x < WM / 16; x++) {
         int r = wm + x * 16 + (lane & 15), c = kk + (lane >> 4);
-        matrices(fa[x], a + r * ROW + turn_a(r, c) * 16);
+        matrices(fa[x], a + r * ROW + swizzle_a(r, c) * 16);
         if (TF32) {
 #pragma unroll
           for (int e = 0; e < 4; e++) fa[x][e] = round_tf32(fa[x][e]);
@@ -91,10 +91,10 @@ template <class T, int BM, int BN, int ROW, int WM, int WN, int ST, int G, int A
       for (int y = 0; y < WN / 16; y++) {
         if (TF32) {
           int r = wn + y * 16 + (lane & 7) + (lane >> 4) * 8, c = kk + (lane >> 3 & 1);
-          matrices(fb[y], b + r * PB + turn_b(r, c) * 16);
+          matrices(fb[y], b + r * PB + swizzle_b(r, c) * 16);
         } else {
           int r = kk * E + (lane & 15), c = (wn + y * 16) / E + (lane >> 4);
-          matrices_turned(fb[y], b + r * PB + turn_b(r, c) * 16);
+          matrices_transposed(fb[y], b + r * PB + swizzle_b(r, c) * 16);
         }
       }
 #pragma unroll

@@ -3,11 +3,11 @@
 
 const int AXES = 3;
 
-// A pool over x [N,…,C], of which y [N,…,C] may be absent, and places, where the largest elements stand.
+// A pool over x [N,…,C], of which y [N,…,C] may be absent, and positions, where the largest elements are.
 enum PoolMode { POOL_MEAN, POOL_NORM, POOL_MAX };
 struct Pool {
-  void *y, *places, *x;
-  i64 total, image, channel, axis[AXES], number[AXES], whole; // results, strides of x and of the numbers of places, places of a channel
+  void *y, *positions, *x;
+  i64 total, image, channel, axis[AXES], number[AXES], whole; // results, strides of x and of the numbers of positions, positions of a channel
   int size[AXES], out[AXES], kernel[AXES], stride[AXES], dilation[AXES], before[AXES], end[AXES]; // end: of the padding
   int channels, kind, mode, padded; // padded: the mean counts the padding
   float power;
@@ -42,7 +42,7 @@ template <class T> DI void pool_at(const Pool& p, i64 n) {
   if (p.mode == POOL_MEAN) best /= max(p.padded ? count : met, 1);
   if (p.mode == POOL_NORM) best = powf(best, 1.f / p.power);
   if (p.y) ((T*)p.y)[n] = from_float<T>(best);
-  if (p.places) ((i64*)p.places)[n] = where;
+  if (p.positions) ((i64*)p.positions)[n] = where;
 }
 KERNEL __launch_bounds__(256) void pool(const __grid_constant__ Pool p) {
   for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.total; n += gridDim.x * 256ll) {
@@ -56,7 +56,7 @@ KERNEL __launch_bounds__(256) void pool(const __grid_constant__ Pool p) {
   }
 }
 
-// resize mixes elements along up to three axes by a table: for each place along an axis, pairs of a neighbour and its weight, of which
+// resize mixes elements along up to three axes by a table: for each position along an axis, pairs of a neighbour and its weight, of which
 // fewer count where one is NONE, and none where what is outside shows.
 const uint32_t NONE = ~0u;
 struct Resize {
@@ -187,9 +187,9 @@ KERNEL __launch_bounds__(256) void grid_sample(const __grid_constant__ Sample p)
   }
 }
 
-// top_k counts, for each element of a line, how many come before it, which is its place in the result. A NaN comes before every number.
+// top_k counts, for each element of a line, how many come before it, which is its position in the result. A NaN comes before every number.
 struct TopK {
-  void *y, *places, *x;
+  void *y, *positions, *x;
   i64 total, inner;
   int size, k, kind, smallest;
 };
@@ -202,19 +202,19 @@ template <> DI i64 order<int>(int x) { return x; }
 template <> DI i64 order<i64>(i64 x) { return x; }
 template <class T> DI void top_at(const TopK& p, i64 n) {
   const i64 outer = n / p.inner / p.size, column = n % p.inner;
-  const int place = (int)(n / p.inner % p.size);
+  const int position = (int)(n / p.inner % p.size);
   const T* line = (const T*)p.x + outer * p.size * p.inner + column;
-  const i64 own = order<T>(line[place * p.inner]);
+  const i64 own = order<T>(line[position * p.inner]);
   int rank = 0;
 #pragma unroll 4
   for (int j = 0; j < p.size; j++) {
     i64 other = order<T>(line[j * p.inner]);
-    rank += (p.smallest ? other < own : own < other) || (other == own && j < place);
+    rank += (p.smallest ? other < own : own < other) || (other == own && j < position);
   }
   if (rank >= p.k) return;
   const i64 to = (outer * p.k + rank) * p.inner + column;
-  ((T*)p.y)[to] = line[place * p.inner];
-  ((i64*)p.places)[to] = place;
+  ((T*)p.y)[to] = line[position * p.inner];
+  ((i64*)p.positions)[to] = position;
 }
 KERNEL __launch_bounds__(256) void top_k(const __grid_constant__ TopK p) {
   for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.total; n += gridDim.x * 256ll) {

@@ -52,6 +52,6 @@ template <class T, int TM, int TN, int THREADS, class Col> DI void complete(cons
     for (int i = 0; i < TM; i++) sums[i][j] = sums[i][j] * p.alpha + bias;
   }
   if (p.act == ACT_NONE) return;
-  __syncthreads(); // nobody reads the stages any more
+  __syncthreads(); // no thread reads the stages any more
   activate_sums<TM, TN, THREADS>(p.act, sums, slots);
 }

@@ -1,4 +1,4 @@
-// The instructions that C++ has no name for. Where kernels are emulated, their meaning in C++ takes their place (emulated/).
+// The instructions that C++ has no name for. Where kernels are emulated, their meaning in C++ replaces them (emulated/).
 #pragma once
 #ifdef EMULATED
 #include "emulated/ptx.h"
@@ -28,7 +28,7 @@ DI uint32_t word_at(uint32_t at) {
 DI void matrices(uint32_t (&r)[4], uint32_t at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 }
-DI void matrices_turned(uint32_t (&r)[4], uint32_t at) {
+DI void matrices_transposed(uint32_t (&r)[4], uint32_t at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 }
 template <class T> DI void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);

@@ -15,12 +15,12 @@ template <int BM, int BN, int WM, int WN, int ST, bool SIGNED> DI void product(c
   const int wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
   const uint32_t base = shared_at(sm);
   const char *A = (const char*)p.a, *B = (const char*)p.b;
-  auto turn = [](int r, int c) { return c ^ (r & 7); };
+  auto swizzle = [](int r, int c) { return c ^ (r & 7); };
   auto load = [&](uint32_t to, const char* from, int r0, int rows, int count, int k) {
     for (int v = t; v < count * CHUNKS; v += THREADS) {
       int r = v / CHUNKS, c = v % CHUNKS;
       bool there = r0 + r < rows && k + c * 16 < p.k;
-      copy16(to + r * ROW + turn(r, c) * 16, there ? from + (i64)(r0 + r) * p.k + k + c * 16 : from, there);
+      copy16(to + r * ROW + swizzle(r, c) * 16, there ? from + (i64)(r0 + r) * p.k + k + c * 16 : from, there);
     }
   };
   const int steps = (p.k + ROW - 1) / ROW;
@@ -46,12 +46,12 @@ template <int BM, int BN, int WM, int WN, int ST, bool SIGNED> DI void product(c
 #pragma unroll
       for (int x = 0; x < WM / 16; x++) {
         int r = wm + x * 16 + (lane & 15), c = kk + (lane >> 4);
-        matrices(fa[x], a + r * ROW + turn(r, c) * 16);
+        matrices(fa[x], a + r * ROW + swizzle(r, c) * 16);
       }
 #pragma unroll
       for (int y = 0; y < WN / 16; y++) {
         int r = wn + y * 16 + (lane & 7) + (lane >> 4) * 8, c = kk + (lane >> 3 & 1);
-        matrices(fb[y], b + r * ROW + turn(r, c) * 16);
+        matrices(fb[y], b + r * ROW + swizzle(r, c) * 16);
       }
 #pragma unroll
       for (int x = 0; x < WM / 16; x++)

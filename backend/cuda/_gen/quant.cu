@@ -44,7 +44,7 @@ KERNEL __launch_bounds__(256) void qproduct(const __grid_constant__ QProduct p) 
     for (int i = 0; i < 4; i++) {
       int v = i * 256 + t, r = v / BK, c = v % BK;
       as[c * PITCH + r] = m0 + r < p.m && k0 + c < p.k ? value_at(a, p.a_signed, (i64)(m0 + r) * p.k + k0 + c) - (p.by_row ? zero_of(p, p.a_signed, m0 + r) : zero) : 0;
-      // Neighbours read what lies side by side.
+      // Neighbours read what is adjacent.
       r = p.brow == 1 ? v % BK : v / 64, c = p.brow == 1 ? v / BK : v % 64;
       int x = 0;
       if (k0 + r < p.k && n0 + c < p.n) {

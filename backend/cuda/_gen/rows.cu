@@ -11,7 +11,7 @@ struct Norm {
   float eps;
 };
 
-// Fours are four elements as they lie in memory.
+// Fours are four elements as they are in memory.
 template <class T> struct Four { typedef uint2 Raw; };
 template <> struct Four<float> { typedef uint4 Raw; };
 
@@ -182,7 +182,7 @@ KERNEL __launch_bounds__(128) void embed_f32(const __grid_constant__ Embedding p
 KERNEL __launch_bounds__(128) void embed_f16(const __grid_constant__ Embedding p) { embed_rows<__half>(p); }
 KERNEL __launch_bounds__(128) void embed_bf16(const __grid_constant__ Embedding p) { embed_rows<__nv_bfloat16>(p); }
 
-// widen makes float32 of 16-bit floats that lie together, four at a time.
+// widen makes float32 of adjacent 16-bit floats, four at a time.
 struct Widen {
   void *x, *y;
   i64 fours;
@@ -212,7 +212,7 @@ DI void store_float(void* p, int kind, i64 i, float v) {
   }
 }
 
-// softmax along an axis of size elements that lie step apart.
+// softmax along an axis of size elements that are step apart.
 struct Softmax {
   void *x, *y;
   i64 rows, step;
@@ -326,7 +326,7 @@ KERNEL __launch_bounds__(128) void reduce(const __grid_constant__ Reduce p) {
   if (lane == 0) store_float(p.y, p.kind, row, s);
 }
 
-// cumsum and argmax go along an axis of size elements that lie step apart, a thread a line.
+// cumsum and argmax go along an axis of size elements that are step apart, a thread a line.
 struct Line {
   void *x, *y;
   i64 rows, step;
@@ -372,7 +372,7 @@ KERNEL __launch_bounds__(128) void argmax(const __grid_constant__ Line p) {
   ((i64*)p.y)[row] = best;
 }
 
-// rotary turns pairs of a head's elements: x [B,S,H,D] by strides, cosines and sines [1 or B,S,half], y row-major.
+// rotary rotates pairs of a head's elements: x [B,S,H,D] by strides, cosines and sines [1 or B,S,half], y row-major.
 struct Rotary {
   void *x, *cosine, *sine, *y;
   i64 total, stride[4], angles; // rows of angles
@@ -388,8 +388,8 @@ KERNEL __launch_bounds__(256) void rotary(const __grid_constant__ Rotary p) {
       bool lower = p.interleaved ? e % 2 == 0 : e < p.half;
       int j = p.interleaved ? e / 2 : e % p.half, other = p.interleaved ? e ^ 1 : lower ? e + p.half : e - p.half;
       i64 angle = position % p.angles * p.half + j;
-      float turned = load_float(p.sine, p.kind, angle) * load_float(p.x, p.kind, at + other * p.stride[3]);
-      v = load_float(p.cosine, p.kind, angle) * v + (lower ? -turned : turned);
+      float rotated = load_float(p.sine, p.kind, angle) * load_float(p.x, p.kind, at + other * p.stride[3]);
+      v = load_float(p.cosine, p.kind, angle) * v + (lower ? -rotated : rotated);
     }
     store_float(p.y, p.kind, n, v);
   }

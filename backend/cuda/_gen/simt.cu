@@ -9,7 +9,7 @@ template <int BM, int BN, int BK, int TM, int TN, int ST> DI void product(const 
   constexpr int THREADS = BM / TM * (BN / TN), PITCH = BM + 8, STAGE = BK * (PITCH + BN);
   extern __shared__ __align__(16) float stages[];
   const int t = threadIdx.x, warp = t / 32, lane = t % 32;
-  // A warp has 4 × 8 threads' results: what it reads of a and b at once lies in different banks.
+  // A warp has 4 × 8 threads' results: what it reads of a and b at once is in different banks.
   constexpr int ACROSS = BN / TN / 8;
   const int ty = warp / ACROSS * 4 + lane / 8, tx = warp % ACROSS * 8 + lane % 8;
   const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
@@ -23,14 +23,14 @@ template <int BM, int BN, int BK, int TM, int TN, int ST> DI void product(const 
     a += c * p.alead[i], b += c * p.blead[i];
   }
   const int k0 = split * p.part, k1 = min(p.k, k0 + p.part), steps = (k1 - k0 + BK - 1) / BK;
-  // Where a thread's next elements of a and b lie, and which of its rows and columns exist. Four threads read 16 bytes of a row of a.
+  // Where a thread's next elements of a and b are, and which of its rows and columns exist. Four threads read 16 bytes of a row of a.
   constexpr int AROWS = THREADS / 4, BROWS = THREADS / (BN / 4);
   const float *next_a = a + (i64)(row0 + t / 4) * p.arow + k0 + t % 4, *next_b = b + (i64)(k0 + t / (BN / 4)) * p.brow + col0 + t % (BN / 4) * 4;
   const i64 rows_a = AROWS * p.arow, rows_b = BROWS * p.brow;
   bool there_a[BM / AROWS], there_b = col0 + t % (BN / 4) * 4 < p.n;
 #pragma unroll
   for (int i = 0; i < BM / AROWS; i++) there_a[i] = row0 + i * AROWS + t / 4 < p.m;
-  // copy_step brings a step; whole: all of it lies within the split.
+  // copy_step brings a step; whole: all of it is within the split.
   auto copy_step = [&](int s, int k, bool whole) {
     uint32_t as = shared_at(stages + s * STAGE) + 4 * (t % 4 * PITCH + t / 4), bs = shared_at(stages + s * STAGE + BK * PITCH) + 16 * t;
 #pragma unroll

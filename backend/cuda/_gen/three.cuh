@@ -33,7 +33,7 @@ DI void halve(uint32_t x, uint32_t& high, uint32_t& low) {
 
 DI bool is_finite(float x) { return fabsf(x) <= 3.402823466e38f; }
 
-// rows_of are the rows that a thread copies, start is where the left operand starts, and step and place say where results lie: a group of a
+// rows_of are the rows that a thread copies, start is where the left operand starts, and step and position say where results are: a group of a
 // convolution has some of the columns.
 template <int N, class P> DI MatrixRows<float> rows_of(const P& q, int first, int step) { return {nullptr, q.p.arow, q.p.m, first, step}; }
 template <int N> DI WindowRows<float, N> rows_of(const WindowProduct& q, int first, int step) { return WindowRows<float, N>(q.w, q.p.m, first, step); }
@@ -188,7 +188,7 @@ template <class P, int BM, int BN, int WM, int WN, int ST, int G, int PARTS> DI 
   Columns<P, BK, BN, THREADS, PITCH> columns{q, b, t, n0, k1};
   auto stage = [&](int s) { return base + s * STAGE + SA; };
   auto stored = [&](int s) { return (float*)(sm + (group * ST + s) * STAGE + SA); };
-  const int steps = (k1 - k0 + BK * G - 1) / (BK * G); // of each group; what lies beyond the end is zeros
+  const int steps = (k1 - k0 + BK * G - 1) / (BK * G); // of each group; what is beyond the end is zeros
   auto at = [&](int i) { return k0 + (i * G + group) * BK; };
   start_next();
   if (!q.fixed) wait_for_last();

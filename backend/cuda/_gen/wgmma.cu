@@ -40,7 +40,7 @@ const int BM = 128, SA = BM * 128; // steps along the inner axis are of 128 byte
 template <class T> struct Step { static const int K = 128 / sizeof(T); };
 
 // Tiles go in groups of eight rows, so that neighbours share operands in the cache.
-DI void place(int tile, int rows, int cols, int& row, int& col) {
+DI void locate(int tile, int rows, int cols, int& row, int& col) {
   int group = tile / (8 * cols), high = min(8, rows - group * 8);
   row = group * 8 + tile % (8 * cols) % high, col = tile % (8 * cols) / high;
 }
@@ -62,7 +62,7 @@ template <class T, int BN, int ST> DI void produce(const MappedProduct& p, uint3
   int ahead = 0; // stages whose b was asked for before
   if (p.fixed && blockIdx.x < rows * cols) {
     int row, col;
-    place(blockIdx.x, rows, cols, row, col);
+    locate(blockIdx.x, rows, cols, row, col);
     for (; ahead < min(ST, steps); ahead++) {
       barrier_expect(full + 8 * ahead, SA + SB);
       bring_b(ahead, ahead, col);
@@ -72,7 +72,7 @@ template <class T, int BN, int ST> DI void produce(const MappedProduct& p, uint3
   int it = 0;
   for (int tile = blockIdx.x; tile < rows * cols; tile += gridDim.x) {
     int row, col;
-    place(tile, rows, cols, row, col);
+    locate(tile, rows, cols, row, col);
     for (int k = 0; k < steps; k++, it++) {
       int s = it % ST;
       if (it >= ahead) {
@@ -178,7 +178,7 @@ template <class T, int BN, int ST, int ACT> DI void together(const MappedProduct
   int it = 0, phase = 0;
   for (int tile = blockIdx.x; tile < rows * cols; tile += gridDim.x, phase ^= 1) {
     int row, col;
-    place(tile, rows, cols, row, col);
+    locate(tile, rows, cols, row, col);
     float acc[BN / 2];
 #pragma unroll
     for (int i = 0; i < BN / 2; i++) acc[i] = 0.f;
@@ -202,7 +202,7 @@ template <class T, int BN, int ST, int ACT> DI void together(const MappedProduct
 }
 
 // Each group has every second tile, so that one finishes while the other multiplies.
-template <class T, int BN, int ST, int ACT> DI void in_turn(const MappedProduct& p) {
+template <class T, int BN, int ST, int ACT> DI void persistent(const MappedProduct& p) {
   extern __shared__ __align__(1024) char sm[];
   __shared__ __align__(8) uint64_t bars[2 * ST + 2];
   constexpr int BK = Step<T>::K, SB = BN * 128;
@@ -221,11 +221,11 @@ template <class T, int BN, int ST, int ACT> DI void in_turn(const MappedProduct&
   int it = w * steps, phase = 0;
   for (int tile = blockIdx.x + w * gridDim.x; tile < tiles; tile += 2 * gridDim.x, it += steps, phase ^= 1) {
     int row, col;
-    place(tile, rows, cols, row, col);
+    locate(tile, rows, cols, row, col);
     float top[BN / 2], low[BN / 2];
 #pragma unroll
     for (int i = 0; i < BN / 2; i++) top[i] = low[i] = 0.f;
-    // The groups take turns, or one would take an earlier round of a stage for its own.
+    // The groups alternate, or one would take an earlier round of a stage for its own.
     if (w == 1) asm volatile("bar.sync 4, 256;" ::: "memory");
     else if (tile != blockIdx.x) asm volatile("bar.sync 3, 256;" ::: "memory");
     for (int k = 0; k < steps; k++, it++) {
@@ -265,6 +265,6 @@ template <class T, int BN, int ST, int ACT> DI void in_turn(const MappedProduct&
 WGMMA(together, 128x64, 64, 6)
 WGMMA(together, 128x128, 128, 5)
 WGMMA(together, 128x192, 192, 4)
-WGMMA(in_turn, 128x128_turns, 128, 5)
+WGMMA(persistent, 128x128_persistent, 128, 5)
 WGMMA_OF(together, tf32_128x64, float, 64, 6)
 WGMMA_OF(together, tf32_128x128, float, 128, 5)

@@ -12,7 +12,7 @@ func wgmmaHeader() []byte {
 	b.WriteString("// Written by the generator; do not edit.\n#pragma once\n#include \"common.cuh\"\ntemplate <class T, int N> DI void " +
 		"wgmma(float (&d)[N], uint64_t a, uint64_t b);\n")
 	for _, n := range []int{64, 128, 192} {
-		for _, t := range []struct{ name, kind, k, turned string }{
+		for _, t := range []struct{ name, kind, k, transposed string }{
 			{"__half", "f16", "16", ", 0, 1"}, {"__nv_bfloat16", "bf16", "16", ", 0, 1"}, {"float", "tf32", "8", ""},
 		} {
 			var numbers, operands []string
@@ -22,7 +22,7 @@ func wgmmaHeader() []byte {
 			fmt.Fprintf(&b, "template <> DI void wgmma<%s, %d>(float (&d)[%d], uint64_t a, uint64_t b) {\n", t.name, n/2, n/2)
 			fmt.Fprintf(&b, "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n%dk%s.f32.%s.%s {%s}, %%%d, %%%d, 1, 1, 1%s;\"\n    : %s "+
 				": \"l\"(a), \"l\"(b));\n}\n",
-				n, t.k, t.kind, t.kind, strings.Join(numbers, ","), n/2, n/2+1, t.turned, strings.Join(operands, ","))
+				n, t.k, t.kind, t.kind, strings.Join(numbers, ","), n/2, n/2+1, t.transposed, strings.Join(operands, ","))
 		}
 	}
 	return []byte(b.String())

@@ -6,23 +6,23 @@ const int AXES = 3;
 struct WindowDirect {
   void *x, *w, *bias, *residual, *y; // bias and residual may be null
   i64 total, image, channel, axis[AXES]; // results, and strides of x
-  int size[AXES], places[AXES], kernel[AXES], stride[AXES], dilation[AXES], before[AXES];
+  int size[AXES], positions[AXES], kernel[AXES], stride[AXES], dilation[AXES], before[AXES];
   int channels, outputs, share; // of a group, of all groups and of a group
   WindowAct act;
 };
 
 template <class T> DI void direct(const WindowDirect& p) {
   for (i64 n = blockIdx.x * 256ll + threadIdx.x; n < p.total; n += gridDim.x * 256ll) {
-    i64 place = n / p.outputs;
-    const int m = (int)(n - place * p.outputs);
+    i64 position = n / p.outputs;
+    const int m = (int)(n - position * p.outputs);
     int at[AXES];
 #pragma unroll
     for (int i = AXES - 1; i >= 0; i--) {
-      i64 next = place / p.places[i];
-      at[i] = (int)(place - next * p.places[i]) * p.stride[i] - p.before[i];
-      place = next;
+      i64 next = position / p.positions[i];
+      at[i] = (int)(position - next * p.positions[i]) * p.stride[i] - p.before[i];
+      position = next;
     }
-    const T *x = (const T*)p.x + place * p.image + m / p.share * p.channels * p.channel, *w = (const T*)p.w + m;
+    const T *x = (const T*)p.x + position * p.image + m / p.share * p.channels * p.channel, *w = (const T*)p.w + m;
     float sum = 0.f;
     for (int i = 0; i < p.kernel[0]; i++)
       for (int j = 0; j < p.kernel[1]; j++)
@@ -40,19 +40,19 @@ template <class T> DI void direct(const WindowDirect& p) {
     ((T*)p.y)[n] = from_float<T>(sum);
   }
 }
-// Where every channel is a group of its own, channels lie together and all is whole fours: a thread computes four channels of a place.
+// Where every channel is a separate group, channels are adjacent and all is whole fours: a thread computes four channels of a position.
 KERNEL __launch_bounds__(256, 4) void window_each_f32(const __grid_constant__ WindowDirect p) {
   for (unsigned n = blockIdx.x * 256 + threadIdx.x; n < (unsigned)(p.total / 4); n += gridDim.x * 256) {
-    unsigned place = n / (p.outputs / 4);
-    const int m = (n - place * (p.outputs / 4)) * 4;
+    unsigned position = n / (p.outputs / 4);
+    const int m = (n - position * (p.outputs / 4)) * 4;
     int at[AXES];
 #pragma unroll
     for (int i = AXES - 1; i >= 0; i--) {
-      unsigned next = place / p.places[i];
-      at[i] = (int)(place - next * p.places[i]) * p.stride[i] - p.before[i];
-      place = next;
+      unsigned next = position / p.positions[i];
+      at[i] = (int)(position - next * p.positions[i]) * p.stride[i] - p.before[i];
+      position = next;
     }
-    const float *x = (const float*)p.x + place * p.image + m, *w = (const float*)p.w + m;
+    const float *x = (const float*)p.x + position * p.image + m, *w = (const float*)p.w + m;
     float sums[4] = {};
     for (int i = 0; i < p.kernel[0]; i++)
       for (int j = 0; j < p.kernel[1]; j++) {

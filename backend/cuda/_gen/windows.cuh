@@ -1,13 +1,13 @@
-// Where the left operand of a product lies: it is a matrix, or what the windows of a convolution meet in an image.
+// Where the left operand of a product is: it is a matrix, or what the windows of a convolution meet in an image.
 #pragma once
 #include "common.cuh"
 
-// A window over one or two spatial axes of x [N,high,wide,C]. Row r of the operand is what the window meets at place r, tap by tap;
+// A window over one or two spatial axes of x [N,high,wide,C]. Row r of the operand is what the window meets at position r, tap by tap;
 // strides are in elements, of which x has less than 2³¹.
 struct Window {
   i64 image, row, col, channel;
-  int high, wide, places_high, places_wide, kernel_wide, stride_high, stride_wide, dilation_high, dilation_wide, top, left, channels;
-  int whole, pad; // channels lie together, in whole fours
+  int high, wide, positions_high, positions_wide, kernel_wide, stride_high, stride_wide, dilation_high, dilation_wide, top, left, channels;
+  int whole, pad; // channels are adjacent, in whole fours
 };
 
 // Activations of convolutions beside those of products, in the order of windowActs in conv.go.
@@ -33,7 +33,7 @@ template <class T> struct MatrixRows {
   const T* at;
   i64 pitch;
   int rows, first, step;
-  DI bool whole() const { return true; } // fours of the inner axis lie together
+  DI bool whole() const { return true; } // fours of the inner axis are adjacent
   DI void seek(const T* a, int k) { at = a + k; }
   DI const T* get(int i, bool& there) const {
     there = first + i * step < rows;
@@ -48,8 +48,8 @@ template <class T, int N> struct WindowRows {
   DI WindowRows(const Window& w, int rows, int first, int step) : w(w) {
 #pragma unroll
     for (int i = 0; i < N; i++) {
-      int r = first + i * step, line = r / w.places_wide, image = line / w.places_high;
-      y[i] = (line - image * w.places_high) * w.stride_high - w.top, x[i] = (r - line * w.places_wide) * w.stride_wide - w.left;
+      int r = first + i * step, line = r / w.positions_wide, image = line / w.positions_high;
+      y[i] = (line - image * w.positions_high) * w.stride_high - w.top, x[i] = (r - line * w.positions_wide) * w.stride_wide - w.left;
       base[i] = (int)(image * w.image + y[i] * w.row + x[i] * w.col);
       if (r >= rows) y[i] = -(1 << 30); // outside of the image, whatever the tap
     }

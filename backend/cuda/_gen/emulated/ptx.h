@@ -25,7 +25,7 @@ DI uint32_t word_at(uint32_t at) { return *(uint32_t*)(dynamic + at); }
 DI void matrices(uint32_t (&r)[4], uint32_t at) {
   for (int i = 0; i < 4; i++) r[i] = word_at(among(at, i * 8 + running % 32 / 4) + running % 4 * 4);
 }
-DI void matrices_turned(uint32_t (&r)[4], uint32_t at) {
+DI void matrices_transposed(uint32_t (&r)[4], uint32_t at) {
   for (int i = 0; i < 4; i++) {
     uint16_t x[2];
     for (int e = 0; e < 2; e++) x[e] = *(uint16_t*)(dynamic + among(at, i * 8 + running % 4 * 2 + e) + running % 32 / 4 * 2);

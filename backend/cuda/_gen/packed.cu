@@ -1,19 +1,19 @@
-// Dynamic quantisation of texts that lie one after the other: each has the range, scale and zero point that it has alone.
+// Dynamic quantisation of concatenated sequences: each has the range, scale and zero point that it has alone.
 #include "quant.cuh"
 
-// A row of four numbers is a text: the first and the end of its tokens, and of those whose range it has.
-struct QuantizeTexts {
+// A row of four numbers is a sequence: the first and the end of its tokens, and of those whose range it has.
+struct QuantizeSequences {
   float* x;       // [tokens,width]
-  float2* ranges; // PARTS for each text
+  float2* ranges; // PARTS for each sequence
   uint8_t* y;
-  float* scale;   // for each token, 0 where it is of no text
+  float* scale;   // for each token, 0 where it is of no sequence
   uint8_t* zero;
   int4* rows;
-  int tokens, width, texts, vector; // vector: tokens are whole fours, aligned to them
+  int tokens, width, sequences, vector; // vector: tokens are whole fours, aligned to them
 };
-const int PARTS = 32; // of a text
+const int PARTS = 32; // of a sequence
 
-KERNEL __launch_bounds__(256) void text_ranges(const __grid_constant__ QuantizeTexts p) {
+KERNEL __launch_bounds__(256) void sequence_ranges(const __grid_constant__ QuantizeSequences p) {
   int4 row = p.rows[blockIdx.x / PARTS];
   i64 end = (i64)min(row.w, p.tokens) * p.width;
   float2 r = make_float2(0.f, 0.f);
@@ -24,20 +24,20 @@ KERNEL __launch_bounds__(256) void text_ranges(const __grid_constant__ QuantizeT
 }
 
 // A block quantises eight tokens, a warp each.
-KERNEL __launch_bounds__(256) void quantize_texts(const __grid_constant__ QuantizeTexts p) {
-  __shared__ int text[8];
+KERNEL __launch_bounds__(256) void quantize_sequences(const __grid_constant__ QuantizeSequences p) {
+  __shared__ int sequence[8];
   const int t0 = blockIdx.x * 8, warp = threadIdx.x / 32, lane = threadIdx.x % 32, token = t0 + warp;
-  if (threadIdx.x < 8) text[threadIdx.x] = -1;
+  if (threadIdx.x < 8) sequence[threadIdx.x] = -1;
   __syncthreads();
-  for (int r = threadIdx.x; r < p.texts; r += 256) {
+  for (int r = threadIdx.x; r < p.sequences; r += 256) {
     int4 row = p.rows[r];
-    for (int i = max(row.x, t0); i < min(row.y, t0 + 8); i++) text[i - t0] = r;
+    for (int i = max(row.x, t0); i < min(row.y, t0 + 8); i++) sequence[i - t0] = r;
   }
   __syncthreads();
   if (token >= p.tokens) return;
   Step s = {0.f, 0.f};
-  if (text[warp] >= 0) {
-    float2 r = p.ranges[text[warp] * PARTS + lane];
+  if (sequence[warp] >= 0) {
+    float2 r = p.ranges[sequence[warp] * PARTS + lane];
 #pragma unroll
     for (int d = 16; d; d /= 2) r = wider(r, __shfl_xor_sync(~0u, r.x, d), __shfl_xor_sync(~0u, r.y, d));
     s = step_of(r);
