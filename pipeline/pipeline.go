@@ -237,11 +237,12 @@ func find(ctx context.Context, what string, o Options) (path string, origin *Fin
 		client = hub.FromEnv()
 	}
 	s, missing := client.Snapshot(ctx, id, cmp.Or(revision, o.Revision), Files(o.Variant))
-	if info, bad := os.Stat(filepath.Dir(what)); missing != nil && bad == nil && info.IsDir() { // what is meant is beside what is there
-		return "", nil, fmt.Errorf("%q is not a path; as an id of the hub: %w", what, missing)
-	}
 	if missing != nil {
-		return "", nil, missing
+		info, bad := os.Stat(filepath.Dir(what))
+		if strings.Contains(id, "/") && bad == nil && info.IsDir() { // what is meant is beside what is there
+			return "", nil, kindError{fmt.Errorf("%q is not a path (%w), and the hub has no such model to download", what, err), missing}
+		}
+		return "", nil, fmt.Errorf("%q is not a path; as an id of the hub: %w", what, missing)
 	}
 	origin = &Finding{"snapshot", fmt.Sprintf("%s at %s, commit %.10s", s.ID, s.Revision, s.Commit), s.Dir}
 	if s.Stale != nil {
