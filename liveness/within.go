@@ -125,14 +125,14 @@ func columns(l ir.Layout, row int) (low, high int, ok bool) {
 	return low, low + span, low+span <= row
 }
 
-// weigh drops these steps where the program needs more with them: they keep the rest of the buffer longer.
+// weigh drops these steps where the program needs more with them, with extensions or without: they keep the rest of the buffer longer.
 func (m *Memory) weigh(order []int) {
 	if len(m.within) == 0 {
 		return
 	}
-	need := m.extended(order).peak()
+	need, own := m.extended(order).peak(), m.lives(order).peak()
 	m.found, m.within = m.within, nil
-	if m.extended(order).peak() >= need {
+	if without := m.extended(order).peak(); without > need || without == need && m.lives(order).peak() >= own {
 		m.within = m.found
 	}
 }
