@@ -12,6 +12,7 @@ import (
 	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/recorded"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -53,7 +54,7 @@ func TestRecordedSteps(t *testing.T) {
 		}
 	}
 	if runtime.GOARCH == "amd64" {
-		backendtest.Recorded(t, "testdata/steps.txt", *update, found)
+		recorded.Keys(t, "testdata/steps.txt", *update, found)
 	}
 }
 

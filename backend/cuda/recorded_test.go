@@ -13,6 +13,7 @@ import (
 	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/internal/drivertest"
 	"github.com/rlxc/rlxc/internal/gpu"
+	"github.com/rlxc/rlxc/internal/recorded"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -61,5 +62,5 @@ func TestRecordedLaunches(t *testing.T) {
 			}
 		})
 	}
-	backendtest.Recorded(t, "testdata/launches.txt", *update, found)
+	recorded.Keys(t, "testdata/launches.txt", *update, found)
 }

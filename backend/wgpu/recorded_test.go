@@ -13,6 +13,7 @@ import (
 	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/native"
+	"github.com/rlxc/rlxc/internal/recorded"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -58,7 +59,7 @@ func TestRecordedLaunches(t *testing.T) {
 			found[fmt.Sprintf("%s, s=%d", name, s)] = backendtest.Commands(t, d, d.Runtime, g, ir.Binding{"s": s}, describe)
 		}
 	}
-	backendtest.Recorded(t, "testdata/launches.txt", *update, found)
+	recorded.Keys(t, "testdata/launches.txt", *update, found)
 }
 
 // TestRefused: numbers that Eval refuses are errors of the kernels.

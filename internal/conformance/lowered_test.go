@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/recorded"
 	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -218,5 +218,5 @@ func TestLowered(t *testing.T) {
 	if *update {
 		os.Remove(loweredFile) // operators that are gone
 	}
-	backendtest.Recorded(t, loweredFile, *update, found)
+	recorded.Keys(t, loweredFile, *update, found)
 }
