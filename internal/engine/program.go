@@ -274,11 +274,11 @@ func (p *Program) Reference() (nodes []*ir.Node) {
 }
 
 // ByReference reports whether a node runs by its op's Eval, without a kernel. A node with subgraphs runs those as programs, one that
-// is lowered in each run as what it becomes then, and sizes are only written.
+// is lowered in each run as what it becomes then, and sizes and padding are only written.
 func (p *Program) ByReference(n *ir.Node) bool {
 	k := n.Op.Kind()
 	return p.device.Target().Where(n) == target.OnHost && len(n.Subgraphs) == 0 && (!k.Has(ir.Typed) || k == ir.KindCustom) &&
-		k != ir.KindDims
+		k != ir.KindDims && k != ir.KindUnpack
 }
 
 // Save writes the program, and others of the same model for other devices, as a compiled file.
