@@ -140,6 +140,9 @@ func (m *Memory) weigh(order []int) {
 // Within returns the footprint of a program all of whose results are written over parts of buffers where an order allows it; nil if none
 // are. used reports whether Analyze has decided for it. Its sizes are those of m.
 func (m *Memory) Within(order []int) (f *Footprint, used bool) {
+	if len(m.found) == 0 {
+		return nil, false
+	}
 	last := m.lives(order)
 	for s, w := range m.found {
 		if last.last[w.b] != last.at[s] || last.busy[w.b] >= last.at[s] {

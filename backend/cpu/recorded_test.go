@@ -3,7 +3,6 @@ package cpu_test
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"runtime"
 	"testing"
 
@@ -19,13 +18,8 @@ import (
 var update = flag.Bool("update", false, "write testdata/steps.txt anew")
 
 func allCases() map[string]string {
-	all := map[string]string{}
-	for _, list := range []map[string]string{kernelCases, loopCases, backendtest.KernelCases, backendtest.QuantizedCases,
-		backendtest.BitCases, backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases,
-		backendtest.AppendCases} {
-		maps.Copy(all, list)
-	}
-	return all
+	return backendtest.Union(kernelCases, loopCases, backendtest.KernelCases, backendtest.QuantizedCases, backendtest.BitCases,
+		backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases, backendtest.AppendCases)
 }
 
 // TestRecordedSteps: into how many parts every case falls, and what memory it takes, is as recorded, at every level of this machine that

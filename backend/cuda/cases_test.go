@@ -3,7 +3,6 @@ package cuda
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -64,12 +63,8 @@ var ownCases = map[string]string{
 
 // cases are all programs by name.
 func cases() map[string]string {
-	all := map[string]string{}
-	for _, list := range []map[string]string{backendtest.KernelCases, backendtest.QuantizedCases, backendtest.BitCases,
-		backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, ownCases} {
-		maps.Copy(all, list)
-	}
-	return all
+	return backendtest.Union(backendtest.KernelCases, backendtest.QuantizedCases, backendtest.BitCases, backendtest.PickCases,
+		backendtest.ConvCases, backendtest.OpaqueCases, ownCases)
 }
 
 // onTheHost are the cases with a step that no kernel takes.
@@ -97,40 +92,52 @@ func load(t testing.TB, d *Device, g *ir.Graph, b ir.Binding, name string, kerne
 	return p
 }
 
-// TestCasesOnTheHostSide loads and runs every case on a driver that checks launches and computes nothing.
-func TestCasesOnTheHostSide(t *testing.T) {
+// onFakes runs a test on a driver of each of two capabilities that checks launches and computes nothing.
+func onFakes(t *testing.T, test func(t *testing.T, d *Device, fake *drivertest.Driver)) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for _, capability := range []int{90, 75} {
 		t.Run(fmt.Sprint(capability), func(t *testing.T) {
 			fake := drivertest.New(t)
 			fake.Capability = capability
-			d := open(t, backend.Options{})
-			for name, text := range cases() {
-				for _, s := range []int{1, 34} {
-					g, err := ir.Parse(`graph "case" ` + text)
-					require.NoError(t, err, name)
-					b := ir.Binding{"s": s}
-					m := d.NewMemory()
-					p := load(t, d, g, b, fmt.Sprintf("%s, s=%d", name, s), !onTheHost[name])
-					require.Equal(t, onTheHost[name], len(p.HostSteps()) > 0, name)
-					instance, err := p.Attach(m, nil)
-					require.NoError(t, err, name)
-					_, err = instance.Run(context.Background(), backendtest.Inputs(t, g, b))
-					require.NoError(t, err, name)
-					m.Close()
-				}
-			}
-			for _, kernel := range []string{"qmma_u8_64x64", "qmma_u8_32x32", "qmma_i8_128x128", "three_32x64", "windows_f32_32x64",
-				"small_f32_32x64"} {
-				require.Equal(t, capability >= 80, fake.Kernels[kernel] > 0, kernel)
-			}
-			for _, kernel := range []string{"qproduct", "dynamic_range", "dynamic_quantize", "bits_f32_16", "bits_f16_16", "round_blocks",
-				"gather_nd", "scatter_elements", "scatter_nd", "scatter_next", "combined", "pool", "resize", "grid_sample", "top_k",
-				"sum_rows", "sequence_ranges", "quantize_sequences", "window_f32", "window_f16", "window_each_f32"} {
-				require.NotZero(t, fake.Kernels[kernel], kernel)
-			}
+			test(t, open(t, backend.Options{}), fake)
 		})
 	}
+}
+
+// eachCase parses every case, for two sizes.
+func eachCase(t *testing.T, do func(name string, g *ir.Graph, b ir.Binding)) {
+	for name, text := range cases() {
+		for _, s := range []int{1, 34} {
+			g, err := ir.Parse(`graph "case" ` + text)
+			require.NoError(t, err, name)
+			do(name, g, ir.Binding{"s": s})
+		}
+	}
+}
+
+// TestCasesOnTheHostSide loads and runs every case.
+func TestCasesOnTheHostSide(t *testing.T) {
+	onFakes(t, func(t *testing.T, d *Device, fake *drivertest.Driver) {
+		eachCase(t, func(name string, g *ir.Graph, b ir.Binding) {
+			m := d.NewMemory()
+			p := load(t, d, g, b, fmt.Sprintf("%s, s=%d", name, b["s"]), !onTheHost[name])
+			require.Equal(t, onTheHost[name], len(p.HostSteps()) > 0, name)
+			instance, err := p.Attach(m, nil)
+			require.NoError(t, err, name)
+			_, err = instance.Run(context.Background(), backendtest.Inputs(t, g, b))
+			require.NoError(t, err, name)
+			m.Close()
+		})
+		for _, kernel := range []string{"qmma_u8_64x64", "qmma_u8_32x32", "qmma_i8_128x128", "three_32x64", "windows_f32_32x64",
+			"small_f32_32x64"} {
+			require.Equal(t, fake.Capability >= 80, fake.Kernels[kernel] > 0, kernel)
+		}
+		for _, kernel := range []string{"qproduct", "dynamic_range", "dynamic_quantize", "bits_f32_16", "bits_f16_16", "round_blocks",
+			"gather_nd", "scatter_elements", "scatter_nd", "scatter_next", "combined", "pool", "resize", "grid_sample", "top_k",
+			"sum_rows", "sequence_ranges", "quantize_sequences", "window_f32", "window_f16", "window_each_f32"} {
+			require.NotZero(t, fake.Kernels[kernel], kernel)
+		}
+	})
 }
 
 // TestInstructionsCount: an instruction knows how many values it takes, which reports an absent zero point from the first operand.

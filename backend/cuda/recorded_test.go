@@ -7,9 +7,6 @@ import (
 	"hash/crc32"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
 	"github.com/rlxc/rlxc/internal/drivertest"
 	"github.com/rlxc/rlxc/internal/gpu"
@@ -45,22 +42,12 @@ func describe(b gpu.Binder) (list []string) {
 // TestRecordedLaunches: what is launched for every case is as recorded. After a change: go test ./backend/cuda -run RecordedLaunches
 // -update
 func TestRecordedLaunches(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	found := map[string]string{}
-	for _, capability := range []int{90, 75} {
-		t.Run(fmt.Sprint(capability), func(t *testing.T) {
-			fake := drivertest.New(t)
-			fake.Capability = capability
-			d := open(t, backend.Options{})
-			for name, text := range cases() {
-				for _, s := range []int{1, 34} {
-					g, err := ir.Parse(`graph "case" ` + text)
-					require.NoError(t, err, name)
-					key := fmt.Sprintf("%s, %d, s=%d", name, capability, s)
-					found[key] = backendtest.Commands(t, d, d.Runtime, g, ir.Binding{"s": s}, describe)
-				}
-			}
+	onFakes(t, func(t *testing.T, d *Device, fake *drivertest.Driver) {
+		eachCase(t, func(name string, g *ir.Graph, b ir.Binding) {
+			key := fmt.Sprintf("%s, %d, s=%d", name, fake.Capability, b["s"])
+			found[key] = backendtest.Commands(t, d, d.Runtime, g, b, describe)
 		})
-	}
+	})
 	recorded.Keys(t, "testdata/launches.txt", *update, found)
 }

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"hash/crc32"
-	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,12 +33,8 @@ func describe(b gpu.Binder) (list []string) {
 }
 
 func allCases() map[string]string {
-	all := map[string]string{}
-	for _, list := range []map[string]string{backendtest.KernelCases, backendtest.QuantizedCases, backendtest.BitCases,
-		backendtest.PickCases, backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases} {
-		maps.Copy(all, list)
-	}
-	return all
+	return backendtest.Union(backendtest.KernelCases, backendtest.QuantizedCases, backendtest.BitCases, backendtest.PickCases,
+		backendtest.ConvCases, backendtest.OpaqueCases, backendtest.RecurrentCases)
 }
 
 // TestRecordedLaunches: what is launched for every case on a CPU is as recorded. After a change: go test ./backend/wgpu -run

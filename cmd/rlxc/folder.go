@@ -51,11 +51,14 @@ func (f *folder) next(names []string) (record, error) {
 	}
 	file := f.files[f.read]
 	f.read++
-	r := record{where: filepath.Join(f.name, file)}
-	text, err := wholeText(r.where)
-	r.err = err
-	for _, name := range names {
-		r.values = append(r.values, map[string]any{"file": file, "text": text}[name])
+	r := record{where: filepath.Join(f.name, file), values: make([]any, len(names))}
+	var text string
+	text, r.err = wholeText(r.where)
+	for i, name := range names {
+		r.values[i] = text
+		if name == "file" {
+			r.values[i] = file
+		}
 	}
 	return r, nil
 }

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -84,6 +85,15 @@ func Poison(t *testing.T, d backend.Device) {
 		}
 		m.Close()
 	}
+}
+
+// Union returns the cases of several tables.
+func Union(tables ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, table := range tables {
+		maps.Copy(all, table)
+	}
+	return all
 }
 
 // RunTwice runs a program twice, the arena poisoned: results are the same to the bit.

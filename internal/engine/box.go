@@ -177,7 +177,7 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 		}
 	}
 	b.host = p.hostBytes(x.hosts)
-	if !x.ordered() || !x.weighed() {
+	if need := x.need.Peak(); !x.ordered(need) || !x.weighed(need) {
 		return nil, errUnfit
 	}
 	err := p.assignOffsets(b)
@@ -218,11 +218,11 @@ func (x *box) renew(n *movingNode, pl *backend.Planned, t *target.Target, sizes 
 }
 
 // weighed reports whether writing results over parts of buffers, or not doing so, is still what needs less, or about as much.
-func (x *box) weighed() bool {
+func (x *box) weighed(need int64) bool {
 	if x.over == nil {
 		return true
 	}
-	need, other := x.need.Peak(), x.over.Peak()
+	other := x.over.Peak()
 	if x.isOver {
 		need, other = other, need
 	}
@@ -231,8 +231,8 @@ func (x *box) weighed() bool {
 
 // ordered reports whether no other order of the steps that is known needs less by more than a little. It looks for one where the order
 // needs more, for what every order does, than where it was known to be good.
-func (x *box) ordered() bool {
-	need, floor := x.need.Peak(), float64(x.floor.Peak())
+func (x *box) ordered(need int64) bool {
+	floor := float64(x.floor.Peak())
 	better := func(o *schedule.Need) bool { return !tight(need, float64(o.Peak())) }
 	if slices.ContainsFunc(x.orders, better) {
 		return false

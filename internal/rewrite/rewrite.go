@@ -138,17 +138,17 @@ func run(ctx context.Context, g *ir.Graph, t *target.Target, o Options, subgraph
 	d := newDumper(ctx, os.Getenv(EnvDump), g)
 	misses := map[*ir.Node][]NearMiss{}
 	for i, p := range passes {
+		if p.prove != nil && (!o.Unpad || subgraph) {
+			continue
+		}
 		if p.level > o.Level {
-			if p.prove != nil && o.Unpad {
+			if p.prove != nil {
 				s.Padded = "only -O 2 skips it"
 			}
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
-		}
-		if p.prove != nil && (!o.Unpad || subgraph) {
-			continue
 		}
 		var counts []RuleCount
 		var endless string

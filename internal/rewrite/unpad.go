@@ -14,7 +14,7 @@ import (
 // seeing padding, in sums over tokens that the mask has made 0 there, and not at all where a head reads the first token.
 //
 // The proof goes through the graph once and notes what becomes of every node that a packed value reaches (plan). Only when all of them
-// have a rule, and every output can be computed, does the graph change. Otherwise it stays as it was, and the miss names the
+// have a rule, and every output can be computed, does the graph change. Otherwise it stays as it was, and why names the
 // node in the way.
 func unpad(g *ir.Graph, t *target.Target, exact bool) (count int, why string) {
 	u := &unpadding{g: g, t: t, gone: weakFills, plans: map[*ir.Node]*packedNode{}, dropped: map[*ir.Node]bool{},
