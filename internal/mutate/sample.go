@@ -236,7 +236,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	mutateAtomic "sync/atomic" // backend/wgpu has an atomic of its own
 )
 
 var mutateEnv = func() (env [2]string) {
@@ -255,7 +255,7 @@ var mutateEnv = func() (env [2]string) {
 
 var mutateSelected, _ = strconv.Atoi(mutateEnv[0])
 
-var mutateReached [1 << 14]atomic.Bool
+var mutateReached [1 << 14]mutateAtomic.Bool
 
 func mutateReach(ks ...int) { // which allocates nothing the second time: some tests count that
 	if mutateReached[ks[0]].Swap(true) {
