@@ -42,6 +42,9 @@ func TestDivisionByNumbers(t *testing.T) {
 	require.Equal(t, Yes, LessEqual(N(-1), n.Sub(N(3)).Div(N(4))))
 	require.Equal(t, Unknown, LessEqual(N(0), n.Sub(N(3)).Div(N(4))))
 
+	for d, want := range map[int]int{-9: math.MaxInt64 - 8, 0: math.MaxInt64, 9: math.MaxInt64} { // the smallest number has no opposite
+		require.Equal(t, N(want), N(d).Sub(N(math.MinInt64)), d)
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
 		at := r.IntN(40)

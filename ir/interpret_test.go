@@ -33,6 +33,47 @@ func TestResultsMustFit(t *testing.T) {
 	}
 }
 
+type otherResult struct {
+	ir.Unary
+	out *tensor.Tensor
+}
+
+func (o otherResult) Eval(*ir.Env, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return []*tensor.Tensor{o.out}, nil
+}
+
+// TestResultsMustBeOfTheirType: an op that returns another type than it says is an error, and no size is learned of it.
+func TestResultsMustBeOfTheirType(t *testing.T) {
+	for want, out := range map[string]*tensor.Tensor{
+		"is i64[3] where f32[n] is wanted":        tensor.New(tensor.I64, 3),
+		"is f32[3,1] where f32[n] is wanted":      tensor.New(tensor.F32, 3, 1),
+		"is f32[3] where the graph says f32[n]":   tensor.New(tensor.F32, 3),
+		"is sequence of 1 where f32[n] is wanted": tensor.NewSequence(tensor.New(tensor.F32, 2)),
+	} {
+		g := ir.NewGraph("")
+		n := &ir.Node{Op: otherResult{ir.Unary{Fn: ir.Exp}, out}, Outputs: []*ir.Value{{Type: ir.TensorOf(tensor.F32, ir.Sym("n"))}},
+			Inputs: []*ir.Value{g.AddInput("x", ir.TensorOf(tensor.F32, ir.Sym("n")))}}
+		sizes := ir.Binding{"n": 2}
+		_, err := (&ir.Evaluator{}).Node(n, []*tensor.Tensor{tensor.New(tensor.F32, 2)}, sizes)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, ir.Binding{"n": 2}, sizes)
+	}
+}
+
+// TestRelease: what a subgraph returned is released once, and elements of a sequence are not.
+func TestRelease(t *testing.T) {
+	account := &memory.Account{Limit: 1 << 10}
+	e := &ir.Env{Memory: account}
+	x := e.New(tensor.F32, 10)
+	y := e.New(tensor.F32, 5)
+	require.EqualValues(t, 60, account.Used)
+	e.Release(x, nil)
+	require.EqualValues(t, 20, account.Used)
+	e.Release(tensor.NewSequence(y))
+	require.EqualValues(t, 20-tensor.NewSequence(y).Size(), account.Used)
+	(*ir.Env)(nil).Release(x)
+}
+
 // TestContentOfNothing: what is known of two operands is known of their sum, of no elements too.
 func TestContentOfNothing(t *testing.T) {
 	one, two, none := ir.Dims(7), ir.Dims(1, 2), []ir.Dim{}

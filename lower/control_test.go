@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -144,6 +145,33 @@ func TestCarriedSizes(t *testing.T) {
 			continue
 		}
 		require.Equal(t, want, got.String())
+	}
+}
+
+// TestSizesThatMoveOn: sizes that many iterations hand from one carried value to the next are forgotten, their type is not.
+func TestSizesThatMoveOn(t *testing.T) {
+	const values = 6
+	s, nodes := &sketch{}, []*onnxpb.NodeProto{}
+	s.input("x", tensor.F32, "n", 4)
+	operands, reads, results := []any{s.input("m", tensor.I64), ""}, []string{"i", "c"}, []string{"c"}
+	for i := range values {
+		operands, reads, results = append(operands, "x"), append(reads, fmt.Sprint("v", i)), append(results, fmt.Sprint("w", i))
+		n := operation("Identity", []string{fmt.Sprint("v", i+1)}, fmt.Sprint("w", i))
+		if i == values-1 {
+			n = operation("Concat", []string{fmt.Sprint("v", i), "x"}, fmt.Sprint("w", i))
+			n.Attribute = []*onnxpb.AttributeProto{intAttr("axis", 0)}
+		}
+		nodes = append(nodes, n)
+	}
+	names := []string{s.node("Loop", append(operands, graphAttr("body", bodyProto(reads, results, nodes...)))...)}
+	for i := 1; i < values; i++ {
+		names = append(names, s.output(fmt.Sprint("y", i)))
+	}
+	for _, name := range names {
+		g, err := s.lower(21, name)
+		require.NoError(t, err)
+		require.NoError(t, ir.Verify(g))
+		require.Equal(t, ir.Type{DType: tensor.F32, Unranked: true}, g.Outputs[0].Type, name)
 	}
 }
 

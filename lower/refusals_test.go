@@ -255,6 +255,10 @@ var refusals = []struct{ node, why string }{
 	{`ms.PackedAttention f32[4,4] f32[4,12] f32[12] i32[4] i32[2] f32[1,2,4,4] num_heads=2`, "attention bias f32[1,2,4,4] for"},
 	{`ms.PackedAttention f32[4,4] f32[4,12] f32[12] i32[1,4] i32[2] f32[1,2,3,4] num_heads=2`, "attention bias f32[1,2,3,4] for"},
 	{`ms.PackedAttention f32[4,4] f32[4,12] f32[12] i32[1,4] i32[2] f32[1,2,4,3] num_heads=2`, "attention bias f32[1,2,4,3] for"},
+	{`ms.DecoderMaskedMultiHeadAttention f32[1,1,4] f32[1,1,4] f32[1,1,4] i32[1,5] _ f32[1,2,3,2] f32[1,2,3,2] i32[1] num_heads=2`,
+		"i32[1,5] masks more keys than the cache f32[1,2,3,2] has"},
+	{`ms.DecoderMaskedMultiHeadAttention f32[1,1,4] f32[1,1,4] f32[1,1,4] _ f32[1,2,1,5] f32[1,2,3,2] f32[1,2,3,2] i32[1] num_heads=2`,
+		"f32[1,2,1,5] masks more keys than the cache f32[1,2,3,2] has"},
 	{`ms.DecoderMaskedMultiHeadAttention f32[1,1,4] f32[1,1,4] f32[1,1,4] _ _ f32[1,2,3,2] num_heads=2`,
 		"past_key and past_value must be given together"},
 	{`QuantizeLinear f32[2] i32[]`, "scales of int32"},
@@ -386,6 +390,26 @@ func TestRefusals(t *testing.T) {
 			_, err := Model(refused(t, c.node))
 			require.ErrorContains(t, err, c.why)
 		})
+	}
+}
+
+// TestBlockedDefaults: attributes that no public schema describes default as onnxruntime's code has it.
+func TestBlockedDefaults(t *testing.T) {
+	for node, attributes := range map[string]string{
+		`nchwc.ReorderInput f32[1,16,2,3]`:                    "channels_last=0",
+		`nchwc.ReorderOutput f32[1,16,2,3] channels=16`:       "channels_last=0",
+		`nchwc.Upsample f32[1,16,2,3] scales=[1,1,2,3]`:       `mode="nearest" coordinate_transformation_mode="asymmetric"`,
+		`nchwc.MaxPool f32[1,16,4,5] kernel_shape=[2,2]`:      `auto_pad="NOTSET" ceil_mode=0 storage_order=0 strides=[1,1] pads=[0,0,0,0]`,
+		`nchwc.AveragePool f32[1,16,4,5] kernel_shape=[2,2]`:  `auto_pad="NOTSET" ceil_mode=0 count_include_pad=0 strides=[1,1]`,
+		`nchwc.Conv f32[1,16,4,5] f32[16,16,2,2]=1 f32[16]=1`: `auto_pad="NOTSET" group=1 dilations=[1,1] strides=[1,1] pads=[0,0,0,0]`,
+	} {
+		var texts [2]string
+		for i, spec := range []string{node, node + " " + attributes} {
+			g, err := Model(refused(t, spec))
+			require.NoError(t, err, spec)
+			texts[i] = g.String()
+		}
+		require.Equal(t, texts[1], texts[0], node)
 	}
 }
 

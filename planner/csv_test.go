@@ -23,6 +23,12 @@ b2,0,3,4,1,0
 		{ID: 2, Name: "b10", Size: 4, Align: 64, First: 3, Last: 9, Lane: Lane{Device: 1, Copy: true}},
 		{ID: 3, Name: "b2", Size: 4, Align: 1, First: 0, Last: 3},
 	}, p.Buffers)
+	for i, a := range p.Buffers {
+		for _, b := range p.Buffers[i+1:] {
+			require.Negative(t, compareIDs(a.Name, b.Name), "%s before %s", a.Name, b.Name)
+			require.Positive(t, compareIDs(b.Name, a.Name), "%s after %s", b.Name, a.Name)
+		}
+	}
 }
 
 func TestReadCSVErrors(t *testing.T) {

@@ -35,6 +35,15 @@ func TestSharedWeights(t *testing.T) {
 		require.Equal(t, Arena{Size: 512, Weights: true}, plan.Arenas[plan.Slots[4].Arena])
 	}
 	require.NoError(t, w.Apply(program(nil), solve(t, program(nil), Activations())))
+	elsewhere := program(map[string]int64{"a.w": 100, "b.w": 300})
+	for i := range elsewhere.Buffers {
+		elsewhere.Buffers[i].Lane.Device = 1
+	}
+	plan := solve(t, elsewhere, Activations())
+	require.NoError(t, w.Apply(elsewhere, plan))
+	require.Equal(t, Arena{Lane: Lane{Device: 1}, Size: 512, Weights: true}, plan.Arenas[plan.Slots[4].Arena])
+	elsewhere.Buffers[5].Lane.Device = 2
+	require.ErrorContains(t, w.Apply(elsewhere, solve(t, elsewhere, Activations())), "is on device 2, others on device 1")
 
 	_, err = NewSharedWeightLayout(Activations(), encoder, program(map[string]int64{"a.w": 99}))
 	require.EqualError(t, err, "program 1: parameter a.w needs 99 bytes, the shared weights hold 100 of its content")

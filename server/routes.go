@@ -155,7 +155,6 @@ func (s *Server) newMux() *http.ServeMux {
 	mux.HandleFunc("/models/{model}/{rest...}", func(w http.ResponseWriter, r *http.Request) { s.of(w, r, mux) })
 	mux.HandleFunc("/models/{model}", func(w http.ResponseWriter, r *http.Request) { s.of(w, r, mux) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		recordOf(r.Context()).route = "none"
 		own.fail(w, failf(http.StatusNotFound, "", "no such route: GET /openapi.json lists all routes"))
 	})
 	return mux

@@ -370,6 +370,8 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/embed", `{"inputs": ` + long + `}`, 413, `"error_type":"Validation"`},
 		{"POST", "/embed", `{"inputs": []}`, 400, `"error_type":"Empty"`},
 		{"POST", "/embed", `{"inputs": "a", "prompt_name": "nope"}`, 422, `field \"prompt_name\"`},
+		{"POST", "/embed", `{"inputs": "a", "input": 1}`, 422, `the fields are dimensions, inputs, normalize, parameters, ` +
+			`prompt_name, truncate, truncation_direction`},
 		{"POST", "/embed", `{"inputs": "a", "truncation_direction": "Up"}`, 422, `field \"truncation_direction\"`},
 		{"POST", "/embed_all", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/embed_all", `{"inputs": ["a cat", ` + long + `]}`, 413, `field \"inputs\": text 1 has`},

@@ -36,6 +36,33 @@ func numbers(from int, shape ...int) *tensor.Tensor {
 	return x
 }
 
+// TestBindCache: a cache grows along whatever axis the program makes longer, the first one too.
+func TestBindCache(t *testing.T) {
+	for axis, program := range []string{
+		`(%0 "past": f32[p,3], %1 "new": f32[1,3]) { %2: f32[p+1,3] = concat(%0, %1) {axis=0} %3: f32[3] = reduce_sum(%2) {axes=[0]}`,
+		`(%0 "past": f32[3,p], %1 "new": f32[3,1]) { %2: f32[3,p+1] = concat(%0, %1) {axis=1} %3: f32[3] = reduce_sum(%2) {axes=[1]}`,
+	} {
+		source := text(program + ` return %2 as "present", %3 as "y" }`)
+		p, err := Compile(context.Background(), source, source.Graph, options.Compile{Verify: true})
+		require.NoError(t, err)
+		defer p.Close()
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		defer s.Close()
+		cache, err := s.BindCache(1, 4)
+		require.NoError(t, err)
+		defer cache.Close()
+		one := numbers(64, []int{1, 3, 1}[axis:][:2]...)
+		for step := range 4 {
+			out, err := s.Run(context.Background(), map[string]*tensor.Tensor{"new": one})
+			require.NoError(t, err, "axis %d, step %d", axis, step)
+			for i := range 3 {
+				require.InDelta(t, float64(step+1)*one.Float64(i), out["y"].Float64(i), 1e-5, "axis %d, step %d", axis, step)
+			}
+		}
+	}
+}
+
 // TestGrow: what a cache holds after each run, poisoned and proved, is what the run returns without a cache; and it is where it lay
 // if the output is the input with more after it, and the only output that goes there.
 func TestGrow(t *testing.T) {
