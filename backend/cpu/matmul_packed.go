@@ -77,7 +77,7 @@ func scratchBF16(_ *processor, n *ir.Node) []int64 {
 
 func bindBF16(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	rows, cols, k := packedSizes(n)
-	g, set := b.d.set.NewGemmBF16(rows, cols, k), b.d.set
+	g, set := b.d.set.NewGemmBF16(rows, cols, k, b.d.Threads()), b.d.set
 	e, row := epilogueOf(n, in, out), scratchRow(2*k)/2
 	narrow, x, from := b.scratchBytes(0).part(0, rows*row, tensor.BF16), e.x, rowStride(e.x)
 	parts, perPart := rowParts(rows, k)
@@ -107,13 +107,13 @@ const (
 
 func scratchS8(d *processor, n *ir.Node) []int64 {
 	rows, cols, k := packedSizes(n)
-	own := align(d.set.NewGemmS8(rows, cols, k).ScratchBytes())
+	own := align(d.set.NewGemmS8(rows, cols, k, 1).ScratchBytes())
 	return []int64{s8Quantized: int64(rows * scratchRow(k)), s8Rows: int64(8 * rows), s8Worker: int64(d.Threads() * own)}
 }
 
 func bindS8(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	rows, cols, k := packedSizes(n)
-	g, set := b.d.set.NewGemmS8(rows, cols, k), b.d.set
+	g, set := b.d.set.NewGemmS8(rows, cols, k, b.d.Threads()), b.d.set
 	e, row := epilogueOf(n, in, out), scratchRow(k)
 	data := n.Inputs[ir.MatMulB].Packed.Data
 	columns := columnScales(data, cols)

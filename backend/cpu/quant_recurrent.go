@@ -35,7 +35,7 @@ func (d *processor) quantizedRecurrentScratch(p *recurrentPlan) []int64 {
 // workerBytes is what a worker needs for a product of inputs or states.
 func (p *recurrentPlan) workerBytes(d *processor) int {
 	cols := p.gates * p.hidden
-	inputs, states := d.set.NewGemmS8(p.steps*p.batch, cols, p.width), d.set.NewGemmS8(p.batch, cols, p.hidden)
+	inputs, states := d.set.NewGemmS8(p.steps*p.batch, cols, p.width, 1), d.set.NewGemmS8(p.batch, cols, p.hidden, 1)
 	return align(max(inputs.ScratchBytes(), states.ScratchBytes())) + cacheLine
 }
 
@@ -68,7 +68,7 @@ func (p recurrentPlan) quantizedInputs(b *binder, n *ir.Node, w *tensor.Tensor) 
 	gates, worker, own := b.scratchBytes(recurrentGates).part(0, p.directions*rows*cols, tensor.F32), b.scratchBytes(recurrentWorker),
 		p.workerBytes(b.d)
 	bias, _ := p.biases(n)
-	g, known := b.d.set.NewGemmS8(rows, cols, p.width), directionArgs(n, 0, w)
+	g, known := b.d.set.NewGemmS8(rows, cols, p.width, b.d.Threads()), directionArgs(n, 0, w)
 	each := g.Parts()
 	return append(steps, step{parts: p.directions * each, run: func(m *machine, part, id int) {
 		d := part / each
@@ -85,7 +85,7 @@ func (p recurrentPlan) quantizedStates(b *binder, n *ir.Node, r *tensor.Tensor) 
 	bytes := b.scratchBytes(recurrentHiddens).part(0, p.directions*p.batch*row, tensor.U8)
 	worker, own, set, known := b.scratchBytes(recurrentWorker), p.workerBytes(b.d), b.d.set, directionArgs(n, 1, r)
 	return func(sequences, _, _ int) stateProduct { // of all columns: no such cell resets
-		g := set.NewGemmS8(sequences, p.gates*hidden, hidden)
+		g := set.NewGemmS8(sequences, p.gates*hidden, hidden, 1)
 		return func(m *machine, d, id int, s []float32) {
 			var lo, hi float32
 			for i := range sequences {

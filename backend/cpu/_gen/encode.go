@@ -20,6 +20,7 @@ var unknownToGo = map[string]interface{ encode(ops []operand.Op) []byte }{
 	"TILERELEASE": vex{prefix: 0, opcode: 0x49},
 	"TILEZERO":    vex{prefix: 3, opcode: 0x49},
 	"TILELOADD":   vex{prefix: 3, opcode: 0x4b},
+	"TILELOADDT1": vex{prefix: 1, opcode: 0x4b},
 	"TILESTORED":  vex{prefix: 2, opcode: 0x4b},
 	"TDPBF16PS":   vex{prefix: 2, opcode: 0x5c},
 	"TDPBUSD":     vex{prefix: 1, opcode: 0x5e},

@@ -10,7 +10,8 @@ import (
 
 // gemmAMX writes the kernels of AMX: a tile register holds 16 rows of 16 words. A kernel covers up to 2 × 3 of them with
 // sums; all that it does to tiles happens between its own LDTILECFG and TILERELEASE, where no goroutine is switched.
-// It prefetches nothing, which was measured to cost more than it gains, to the L1 cache and to the L2 cache.
+// Tiles of B pass the L1 cache by (TILELOADDT1): a tile of A stays there while panel after panel comes from the L2 cache. A prefetch of B
+// was measured to cost more than it gains, to either cache; one of C, to gain nothing.
 func gemmAMX(v *simd) {
 	for _, kind := range amxKinds {
 		fmt.Fprintf(&v.extra, "\n// gemmAMX%s holds the kernels by tiles of rows and of columns.\n", kind.name)
@@ -45,13 +46,13 @@ var amxKinds = []amxKind{
 }
 
 const amxSignature = "func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols " +
-	"int, alpha float32, bias, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, " +
+	"int, alpha float32, bias, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, " +
 	"colScale *float32)"
 
 // Where next has what, in bytes; as in kernel/amx_amd64.go.
 const (
-	amxNextPanel  = 5 * 8
-	amxNextHeight = 10 * 8
+	amxNextDown   = 5 * 8
+	amxNextPanels = 10 * 8
 	amxNextRows   = 11 * 8
 )
 
@@ -109,7 +110,7 @@ func amxKernel(v *simd, kind amxKind, rowTiles, colTiles int) {
 	amxStep(rowTiles, colTiles,
 		func(r int, t tile) { v.unknown("TILELOADD", a.at(r, 0), t) },
 		func(i int, t tile) {
-			v.unknown("TILELOADD", operand.Mem{Base: b, Index: bRow, Scale: 1, Disp: 64 * i}, t)
+			v.unknown("TILELOADDT1", operand.Mem{Base: b, Index: bRow, Scale: 1, Disp: 64 * i}, t)
 		},
 		func(x, y tile, r, i int) { v.unknown(kind.multiply, y, x, tile(r*colTiles+i)) })
 	for _, base := range a.bases {
@@ -135,12 +136,12 @@ func amxKernel(v *simd, kind amxKind, rowTiles, colTiles int) {
 	}
 	eachSum(c, func(t tile, at operand.Mem) { v.unknown("TILESTORED", t, at) })
 	next := v.param("next")
-	v.DECQ(v.slot("below"))
+	v.DECQ(v.slot("beside"))
 	v.JNZ(operand.LabelRef("next"))
-	height := v.GP64()
-	v.MOVQ(operand.Mem{Base: next, Disp: amxNextHeight}, height)
-	v.MOVQ(height, v.slot("below"))
-	v.ADDQ(operand.U8(amxNextPanel), next)
+	panels := v.GP64()
+	v.MOVQ(operand.Mem{Base: next, Disp: amxNextPanels}, panels)
+	v.MOVQ(panels, v.slot("beside"))
+	v.ADDQ(operand.U8(amxNextDown), next)
 	v.Label("next")
 	for i, p := range []string{"a", "b", "c", "res", "bias", "colSums", "colScale"} {
 		by := v.GP64()

@@ -17,19 +17,19 @@ const (
 // it says. A has its words side by side. The tiles are below each other in one panel or more: below of them in the first. Kernels that
 // turn integers into floats take zero·colSums from the sums of a column, then multiply by alpha·colScale.
 type amxFunc func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int,
-	alpha float32, bias, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+	alpha float32, bias, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // amxKernels are the functions of one kind of product, by tiles of rows and of columns.
 type amxKernels = [amxRowTiles + 1][amxColTiles + 1]amxFunc
 
-// amxNext is how many bytes it is to the next tile in A, B, C, the residual, and what has one element a column: to that below, and from
-// the last of a panel to the first of the next, which is that many elements away; then the height of a panel in tiles, and how many rows
-// of a tile are finished after a step of the next one.
-func amxNext(height, rows, steps, aRow, cRow, resRow, panelB, panelCols int) [12]int {
-	up := (1 - height) * rows
-	return [12]int{4 * rows * aRow, 0, 4 * rows * cRow, 4 * rows * resRow, 0,
-		4 * up * aRow, 4 * panelB, 4 * (up*cRow + panelCols), 4 * (up*resRow + panelCols), 4 * panelCols,
-		height, max(1, ceilDiv(rows, max(1, steps)))}
+// amxNext is how many bytes it is to the next tile in A, B, C, the residual, and what has one element a column: to that in the next panel,
+// and from the last panel to the first below; then the number of panels, and how many rows of a tile are finished after a step of the
+// next one.
+func amxNext(panels, rows, steps, aRow, cRow, resRow, panelB, panelCols int) [12]int {
+	back := 1 - panels
+	return [12]int{0, 4 * panelB, 4 * panelCols, 4 * panelCols, 4 * panelCols,
+		4 * rows * aRow, 4 * back * panelB, 4 * (rows*cRow + back*panelCols), 4 * (rows*resRow + back*panelCols), 4 * back * panelCols,
+		panels, max(1, ceilDiv(rows, max(1, steps)))}
 }
 
 // gemmTileAMX returns the tile of 32 rows × 48 columns. Products of fewer rows than from stay with another level.
@@ -53,22 +53,22 @@ func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 	columns := func(vecs, tiles, k int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow, cols int, alpha float32, bias,
 		res *float32, resRow int, flags int) {
 		steps, rest := k/amxTile, k%amxTile
-		next := amxNext(tiles, rows, steps, aRow, cRow, resRow, 0, 0)
+		next := amxNext(1, rows, steps, aRow, cRow, resRow, 0, 0)
 		if steps > 0 || rest == 0 {
 			config := newTileConfig(rowTiles, vecs, rows, amxTile, cols)
 			if rest == 0 {
 				kernels[vecs](noescape(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, alpha, bias, res, resRow, flags,
-					noescape(&next), tiles, 0, nil, nil)
+					noescape(&next), 1, 0, nil, nil)
 				return
 			}
 			kernels[vecs](noescape(&config), tiles, rows, steps, a, aRow, b, bRow, c, cRow, cols, 1, nil, nil, 0, flags&gemmAccumulate,
-				noescape(&next), tiles, 0, nil, nil)
+				noescape(&next), 1, 0, nil, nil)
 			flags |= gemmAccumulate
 		}
 		config := newTileConfig(rowTiles, vecs, rows, rest, cols)
 		done := k - rest
 		kernels[vecs](noescape(&config), tiles, rows, 1, offset(a, done), aRow, offset(b, done*bRow), bRow, c, cRow, cols, alpha, bias,
-			res, resRow, flags, noescape(&next), tiles, 0, nil, nil)
+			res, resRow, flags, noescape(&next), 1, 0, nil, nil)
 	}
 	return func(tiles, k int, a *float32, aRow, _ int, b *float32, bRow int, _ uintptr, _ int, c *float32, cRow int, cols int,
 		alpha float32, bias, res *float32, resRow int, flags int) {
@@ -90,15 +90,15 @@ func gemmAMX(kernels []amxFunc, rows, vecs int) gemmFunc {
 	}
 }
 
-// scaledAMX returns the [scaledFunc] of tiles whose K and columns are whole.
-func scaledAMX(kernels *amxKernels) scaledFunc {
+// joinedAMX returns the [joinedFunc] of some kernels.
+func joinedAMX(kernels *amxKernels) joinedFunc {
 	return func(panels, tiles, rows, cols, k int, a *float32, aRow int, b *float32, c *float32, cRow int, scale float32, zero int32,
 		colSums *int32, colScale, bias, res *float32, resRow int, flags int) {
 		rowTiles, vecs, steps := ceilDiv(rows, amxTile), cols/amxTile, k/amxTile
-		next := amxNext(tiles, rows, steps, aRow, cRow, resRow, k*cols, cols)
+		next := amxNext(panels, rows, steps, aRow, cRow, resRow, k*cols, cols)
 		config := newTileConfig(rowTiles, vecs, rows, amxTile, amxTile)
 		kernels[rowTiles][vecs](noescape(&config), panels*tiles, rows, steps, a, aRow, b, cols, c, cRow, amxTile, scale, bias, res, resRow,
-			flags, noescape(&next), tiles, zero, colSums, colScale)
+			flags, noescape(&next), panels, zero, colSums, colScale)
 	}
 }
 

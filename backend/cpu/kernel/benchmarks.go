@@ -120,7 +120,7 @@ func benchGemm(m, n, k int) func(s *Set) (func(), float64) {
 
 func benchGemmS8(m, n, k int) func(s *Set) (func(), float64) {
 	return func(s *Set) (func(), float64) {
-		pack, plan := s.NewPackS8(k, n), s.NewGemmS8(m, n, k)
+		pack, plan := s.NewPackS8(k, n), s.NewGemmS8(m, n, k, 1)
 		args := &GemmS8Args{A: written[byte](m*roundUp(k, 4), 0x3f), ARow: roundUp(k, 4), Scale: make([]float32, 1), Zero: make([]int32, 1),
 			B: written[byte](pack.Bytes(), 0x3f), BScale: ramp(n), C: make([]float32, m*n), CRow: n}
 		scratch := make([]byte, plan.ScratchBytes())
@@ -130,7 +130,7 @@ func benchGemmS8(m, n, k int) func(s *Set) (func(), float64) {
 
 func benchGemmBF16(m, n, k int) func(s *Set) (func(), float64) {
 	return func(s *Set) (func(), float64) {
-		pack, plan := s.NewPackBF16(k, n), s.NewGemmBF16(m, n, k)
+		pack, plan := s.NewPackBF16(k, n), s.NewGemmBF16(m, n, k, 1)
 		args := &GemmBF16Args{A: written[uint16](m*roundUp(k, 2), 0x3f3f), ARow: roundUp(k, 2), B: written[uint16](pack.Len(), 0x3f3f),
 			GemmArgs: GemmArgs{C: make([]float32, m*n), CRow: n, Alpha: 1, Bias: ramp(n)}}
 		return eachPart(plan.Parts(), func(part int) { plan.Run(part, args) }), 2 * float64(m*n*k)

@@ -68,7 +68,7 @@ type ConvS8 struct {
 // NewConvS8 plans a convolution of bytes for that many workers.
 func (s *Set) NewConvS8(shape ConvShape, workers int) *ConvS8 {
 	c := &ConvS8{convWindow: newConvWindow(shape, s.ConvPixel(shape.Channels), s.caches.l2/2, false)}
-	c.gemm = s.NewGemmS8(shape.Images*shape.PositionsHigh*shape.PositionsWide, shape.Outputs, c.KernelHeight*c.KernelWidth*c.pixel)
+	c.gemm = s.NewGemmS8(shape.Images*shape.PositionsHigh*shape.PositionsWide, shape.Outputs, c.KernelHeight*c.KernelWidth*c.pixel, workers)
 	c.step = c.KernelWidth
 	if c.DilationWide != 1 {
 		c.step = 1

@@ -1,5 +1,7 @@
 package kernel
 
+import "math"
+
 // Gemm is a planned product C[M,N] = act(alpha·A[M,K]·B[K,N] + bias[N]) + residual[M,N] of float32 matrices whose B
 // was packed by [Set.NewPackB].
 //
@@ -63,12 +65,19 @@ func (g *Gemm) Run(part int, args *GemmArgs) {
 // gemmPart computes one part of a product of words.
 func (s *Set) gemmPart(b *blocking, part int, args *GemmArgs) {
 	rowLo, rowHi, panelLo, panelHi := b.part(part)
-	for p := panelLo; p < panelHi; p++ {
+	most := math.MaxInt
+	if b.tile.joined[args.Act] == nil && !args.clampsFromZero() {
+		most = blockRows / b.tile.rows
+	}
+	for p := panelLo; p < panelHi; {
 		col := p * b.tile.cols()
 		cols, packedCols := b.tile.panelCols(p, b.n)
-		panel := args.B[col*b.k:][:packedCols*b.k]
-		s.gemmPanel(b.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: cols, k: b.k, kBlock: b.kBlock, b: pointer(panel),
-			bRow: packedCols, next: after(pointer(panel), len(panel))})
+		together := b.together(p, panelHi, rowHi-rowLo, most)
+		n := max(1, together)
+		panel := args.B[col*b.k:][:n*packedCols*b.k]
+		s.gemmPanel(b.tile, args, gemmPanel{rowLo: rowLo, rowHi: rowHi, col: col, cols: n * cols, k: b.k, kBlock: b.kBlock,
+			b: pointer(panel), bRow: packedCols, together: together, next: after(pointer(panel), len(panel))})
+		p += n
 	}
 }
 
@@ -92,10 +101,12 @@ func (args *GemmArgs) checkResult(m, n int) {
 	}
 }
 
-// gemmPanel is the part of a product that one panel of B contributes: rows [rowLo, rowHi) of the cols columns from col on.
+// gemmPanel is the part of a product that one panel of B contributes, or several beside each other: rows [rowLo, rowHi) of the cols columns
+// from col on.
 type gemmPanel struct {
 	rowLo, rowHi int
 	col, cols    int
+	together     int // panels that one call computes, each of bRow of the columns; or 0
 	k, kBlock    int
 	from         int  // the first step, at which A begins
 	alone        bool // the block of K at from is all
@@ -132,7 +143,11 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 			}
 			flags |= act
 		}
+		joined := tile.joined[NoUnary]
 		separate := last && args.Act != NoUnary && act == 0
+		if separate && p.together > 0 && tile.joined[args.Act] != nil {
+			joined, separate = tile.joined[args.Act], false
+		}
 		var bBlock *float32
 		if p.stored != nil {
 			bBlock = p.stored.block(s, kLo, kLen)
@@ -145,17 +160,22 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 		}
 		ahead := newPrefetch(bBlock, next, kLen*p.bRow, p.bRow, tiles*max(1, p.calls))
 		for row, t := p.rowLo, 0; t < tiles; {
-			rows, run := tile.run(p.rowHi-row, tiles-t, kLen)
+			rows, run := tile.run(p.rowHi-row, tiles-t, kLen*max(1, p.together))
 			if separate { // what a call leaves stays in the L1 cache
-				run = min(run, max(1, blockRows/rows))
+				run = min(run, max(1, blockRows/(rows*max(1, p.together))))
 			}
 			c := pointerAt(args.C, row*args.CRow+p.col)
 			if last && !separate && !over {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
-			tile.kernels[rows][vecs](run, kLen, pointerAt(args.A, row*args.ARow+(kLo-p.from)*args.ACol), args.ARow, args.ACol,
-				bBlock, p.bRow, ahead.tile(p.call*tiles+t), ahead.step, c, args.CRow, p.cols-(vecs-1)*tile.vec, alpha, tileBias,
-				tileRes, args.ResRow, flags)
+			a := pointerAt(args.A, row*args.ARow+(kLo-p.from)*args.ACol)
+			if p.together > 0 {
+				joined(p.together, run, rows, p.bRow, kLen, a, args.ARow, bBlock, c, args.CRow, alpha, 0, nil, nil, tileBias, tileRes,
+					args.ResRow, flags)
+			} else {
+				tile.kernels[rows][vecs](run, kLen, a, args.ARow, args.ACol, bBlock, p.bRow, ahead.tile(p.call*tiles+t), ahead.step, c,
+					args.CRow, p.cols-(vecs-1)*tile.vec, alpha, tileBias, tileRes, args.ResRow, flags)
+			}
 			if separate {
 				s.activate(args, row, run*rows, p.col, p.cols)
 			}

@@ -7,122 +7,122 @@ package kernel
 // gemmAMXBF16_1x1 is the amxFunc of 1 × 1 tiles.
 //
 //go:noescape
-func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXBF16_1x2 is the amxFunc of 1 × 2 tiles.
 //
 //go:noescape
-func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXBF16_1x3 is the amxFunc of 1 × 3 tiles.
 //
 //go:noescape
-func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXBF16_2x1 is the amxFunc of 2 × 1 tiles.
 //
 //go:noescape
-func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXBF16_2x2 is the amxFunc of 2 × 2 tiles.
 //
 //go:noescape
-func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXBF16_2x3 is the amxFunc of 2 × 3 tiles.
 //
 //go:noescape
-func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8_1x1 is the amxFunc of 1 × 1 tiles.
 //
 //go:noescape
-func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8_1x2 is the amxFunc of 1 × 2 tiles.
 //
 //go:noescape
-func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8_1x3 is the amxFunc of 1 × 3 tiles.
 //
 //go:noescape
-func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8_2x1 is the amxFunc of 2 × 1 tiles.
 //
 //go:noescape
-func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8_2x2 is the amxFunc of 2 × 2 tiles.
 //
 //go:noescape
-func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8_2x3 is the amxFunc of 2 × 3 tiles.
 //
 //go:noescape
-func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Scaled_1x1 is the amxFunc of 1 × 1 tiles.
 //
 //go:noescape
-func gemmAMXS8Scaled_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Scaled_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Scaled_1x2 is the amxFunc of 1 × 2 tiles.
 //
 //go:noescape
-func gemmAMXS8Scaled_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Scaled_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Scaled_1x3 is the amxFunc of 1 × 3 tiles.
 //
 //go:noescape
-func gemmAMXS8Scaled_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Scaled_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Scaled_2x1 is the amxFunc of 2 × 1 tiles.
 //
 //go:noescape
-func gemmAMXS8Scaled_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Scaled_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Scaled_2x2 is the amxFunc of 2 × 2 tiles.
 //
 //go:noescape
-func gemmAMXS8Scaled_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Scaled_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Scaled_2x3 is the amxFunc of 2 × 3 tiles.
 //
 //go:noescape
-func gemmAMXS8Scaled_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Scaled_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Gelu_1x1 is the amxFunc of 1 × 1 tiles.
 //
 //go:noescape
-func gemmAMXS8Gelu_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Gelu_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Gelu_1x2 is the amxFunc of 1 × 2 tiles.
 //
 //go:noescape
-func gemmAMXS8Gelu_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Gelu_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Gelu_1x3 is the amxFunc of 1 × 3 tiles.
 //
 //go:noescape
-func gemmAMXS8Gelu_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Gelu_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Gelu_2x1 is the amxFunc of 2 × 1 tiles.
 //
 //go:noescape
-func gemmAMXS8Gelu_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Gelu_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Gelu_2x2 is the amxFunc of 2 × 2 tiles.
 //
 //go:noescape
-func gemmAMXS8Gelu_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Gelu_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXS8Gelu_2x3 is the amxFunc of 2 × 3 tiles.
 //
 //go:noescape
-func gemmAMXS8Gelu_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+func gemmAMXS8Gelu_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 
 // gemmAMXBF16 holds the kernels by tiles of rows and of columns.
 var gemmAMXBF16 = [amxRowTiles + 1][amxColTiles + 1]amxFunc{

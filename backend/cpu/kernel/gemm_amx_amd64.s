@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-// func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXBF16_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXBF16_1x1(SB), $1088-168
 	MOVQ config+0(FP), AX
@@ -72,8 +72,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM2
-	QUAD $0x000008944b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM2
+	QUAD $0x000008944b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM1
@@ -154,10 +154,10 @@ nobias:
 	QUAD $0x000031844b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -245,7 +245,7 @@ DATA lanes7f800000<>+56(SB)/4, $0x7f800000
 DATA lanes7f800000<>+60(SB)/4, $0x7f800000
 GLOBL lanes7f800000<>(SB), RODATA|NOPTR, $64
 
-// func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXBF16_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXBF16_1x2(SB), $2112-168
 	MOVQ config+0(FP), AX
@@ -322,8 +322,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM3
-	QUAD $0x0000089c4b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM3
+	QUAD $0x0000089c4b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM2
@@ -334,8 +334,8 @@ loop:
 	LONG $0x5c62e2c4
 	BYTE $0xc2
 
-	// TILELOADD 64(R8)(R9*1), TMM4
-	QUAD $0x004008a44b7b82c4
+	// TILELOADDT1 64(R8)(R9*1), TMM4
+	QUAD $0x004008a44b7982c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM4, TMM2, TMM1
@@ -431,10 +431,10 @@ nobias:
 	QUAD $0x0040318c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -468,7 +468,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXBF16_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXBF16_1x3(SB), $3136-168
 	MOVQ config+0(FP), AX
@@ -554,8 +554,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM4
-	QUAD $0x000008a44b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM3
@@ -566,16 +566,16 @@ loop:
 	LONG $0x5c5ae2c4
 	BYTE $0xc3
 
-	// TILELOADD 64(R8)(R9*1), TMM5
-	QUAD $0x004008ac4b7b82c4
+	// TILELOADDT1 64(R8)(R9*1), TMM5
+	QUAD $0x004008ac4b7982c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM5, TMM3, TMM1
 	LONG $0x5c52e2c4
 	BYTE $0xcb
 
-	// TILELOADD 128(R8)(R9*1), TMM6
-	QUAD $0x008008b44b7b82c4
+	// TILELOADDT1 128(R8)(R9*1), TMM6
+	QUAD $0x008008b44b7982c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM3, TMM2
@@ -690,10 +690,10 @@ nobias:
 	QUAD $0x008031944b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -727,7 +727,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXBF16_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXBF16_2x1(SB), $2112-168
 	MOVQ config+0(FP), AX
@@ -811,8 +811,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R9)(R10*1), TMM4
-	QUAD $0x000011a44b7b82c4
+	// TILELOADDT1 (R9)(R10*1), TMM4
+	QUAD $0x000011a44b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM2
@@ -910,10 +910,10 @@ nobias:
 	QUAD $0x0000378c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -947,7 +947,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXBF16_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXBF16_2x2(SB), $4160-168
 	MOVQ config+0(FP), AX
@@ -1048,8 +1048,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R9)(R10*1), TMM6
-	QUAD $0x000011b44b7b82c4
+	// TILELOADDT1 (R9)(R10*1), TMM6
+	QUAD $0x000011b44b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM4
@@ -1068,8 +1068,8 @@ loop:
 	LONG $0x5c4ae2c4
 	BYTE $0xd5
 
-	// TILELOADD 64(R9)(R10*1), TMM7
-	QUAD $0x004011bc4b7b82c4
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM4, TMM1
@@ -1182,10 +1182,10 @@ nobias:
 	QUAD $0x0040379c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -1219,7 +1219,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXBF16_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXBF16_2x3(SB), $6208-168
 	MOVQ config+0(FP), AX
@@ -1337,8 +1337,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R9)(R10*1), TMM7
-	QUAD $0x000011bc4b7b82c4
+	// TILELOADDT1 (R9)(R10*1), TMM7
+	QUAD $0x000011bc4b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM6
@@ -1357,8 +1357,8 @@ loop:
 	LONG $0x5c42e2c4
 	BYTE $0xde
 
-	// TILELOADD 64(R9)(R10*1), TMM7
-	QUAD $0x004011bc4b7b82c4
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM4
@@ -1373,8 +1373,8 @@ loop:
 	LONG $0x5c42e2c4
 	BYTE $0xce
 
-	// TILELOADD 128(R9)(R10*1), TMM7
-	QUAD $0x008011bc4b7b82c4
+	// TILELOADDT1 128(R9)(R10*1), TMM7
+	QUAD $0x008011bc4b7982c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM2
@@ -1514,10 +1514,10 @@ nobias:
 	QUAD $0x008037ac4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -1551,7 +1551,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
 TEXT ·gemmAMXS8_1x1(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
@@ -1592,8 +1592,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (SI)(DI*1), TMM2
-	QUAD $0x00003e944b7be2c4
+	// TILELOADDT1 (SI)(DI*1), TMM2
+	QUAD $0x00003e944b79e2c4
 	WORD $0x0000
 
 	// TILELOADD (DX)(BX*1), TMM1
@@ -1613,10 +1613,10 @@ done:
 	QUAD $0x000008844b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), AX
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(AX), CX
-	MOVQ CX, below+136(FP)
+	MOVQ CX, beside+136(FP)
 	ADDQ $0x28, AX
 
 next:
@@ -1649,7 +1649,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
 TEXT ·gemmAMXS8_1x2(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
@@ -1698,8 +1698,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (SI)(DI*1), TMM3
-	QUAD $0x00003e9c4b7be2c4
+	// TILELOADDT1 (SI)(DI*1), TMM3
+	QUAD $0x00003e9c4b79e2c4
 	WORD $0x0000
 
 	// TILELOADD (DX)(BX*1), TMM2
@@ -1710,8 +1710,8 @@ loop:
 	LONG $0x5e61e2c4
 	BYTE $0xc2
 
-	// TILELOADD 64(SI)(DI*1), TMM4
-	QUAD $0x00403ea44b7be2c4
+	// TILELOADDT1 64(SI)(DI*1), TMM4
+	QUAD $0x00403ea44b79e2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM2, TMM1
@@ -1731,10 +1731,10 @@ done:
 	QUAD $0x0040088c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), AX
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(AX), CX
-	MOVQ CX, below+136(FP)
+	MOVQ CX, beside+136(FP)
 	ADDQ $0x28, AX
 
 next:
@@ -1767,7 +1767,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
 TEXT ·gemmAMXS8_1x3(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
@@ -1824,8 +1824,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (SI)(DI*1), TMM4
-	QUAD $0x00003ea44b7be2c4
+	// TILELOADDT1 (SI)(DI*1), TMM4
+	QUAD $0x00003ea44b79e2c4
 	WORD $0x0000
 
 	// TILELOADD (DX)(BX*1), TMM3
@@ -1836,16 +1836,16 @@ loop:
 	LONG $0x5e59e2c4
 	BYTE $0xc3
 
-	// TILELOADD 64(SI)(DI*1), TMM5
-	QUAD $0x00403eac4b7be2c4
+	// TILELOADDT1 64(SI)(DI*1), TMM5
+	QUAD $0x00403eac4b79e2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM5, TMM3, TMM1
 	LONG $0x5e51e2c4
 	BYTE $0xcb
 
-	// TILELOADD 128(SI)(DI*1), TMM6
-	QUAD $0x00803eb44b7be2c4
+	// TILELOADDT1 128(SI)(DI*1), TMM6
+	QUAD $0x00803eb44b79e2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM6, TMM3, TMM2
@@ -1869,10 +1869,10 @@ done:
 	QUAD $0x008008944b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), AX
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(AX), CX
-	MOVQ CX, below+136(FP)
+	MOVQ CX, beside+136(FP)
 	ADDQ $0x28, AX
 
 next:
@@ -1905,7 +1905,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
 TEXT ·gemmAMXS8_2x1(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
@@ -1962,8 +1962,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM4
-	QUAD $0x000008a44b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7982c4
 	WORD $0x0000
 
 	// TILELOADD (BX)(SI*1), TMM2
@@ -1996,10 +1996,10 @@ done:
 	QUAD $0x00000a8c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), AX
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(AX), CX
-	MOVQ CX, below+136(FP)
+	MOVQ CX, beside+136(FP)
 	ADDQ $0x28, AX
 
 next:
@@ -2032,7 +2032,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
 TEXT ·gemmAMXS8_2x2(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
@@ -2105,8 +2105,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM6
-	QUAD $0x000008b44b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM6
+	QUAD $0x000008b44b7982c4
 	WORD $0x0000
 
 	// TILELOADD (BX)(SI*1), TMM4
@@ -2125,8 +2125,8 @@ loop:
 	LONG $0x5e49e2c4
 	BYTE $0xd5
 
-	// TILELOADD 64(R8)(R9*1), TMM7
-	QUAD $0x004008bc4b7b82c4
+	// TILELOADDT1 64(R8)(R9*1), TMM7
+	QUAD $0x004008bc4b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM4, TMM1
@@ -2159,10 +2159,10 @@ done:
 	QUAD $0x00400a9c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), AX
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(AX), CX
-	MOVQ CX, below+136(FP)
+	MOVQ CX, beside+136(FP)
 	ADDQ $0x28, AX
 
 next:
@@ -2195,7 +2195,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, CMOV
 TEXT ·gemmAMXS8_2x3(SB), NOSPLIT, $0-168
 	MOVQ config+0(FP), AX
@@ -2284,8 +2284,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM7
-	QUAD $0x000008bc4b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM7
+	QUAD $0x000008bc4b7982c4
 	WORD $0x0000
 
 	// TILELOADD (BX)(SI*1), TMM6
@@ -2304,8 +2304,8 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xde
 
-	// TILELOADD 64(R8)(R9*1), TMM7
-	QUAD $0x004008bc4b7b82c4
+	// TILELOADDT1 64(R8)(R9*1), TMM7
+	QUAD $0x004008bc4b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM4
@@ -2320,8 +2320,8 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xce
 
-	// TILELOADD 128(R8)(R9*1), TMM7
-	QUAD $0x008008bc4b7b82c4
+	// TILELOADDT1 128(R8)(R9*1), TMM7
+	QUAD $0x008008bc4b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM2
@@ -2366,10 +2366,10 @@ done:
 	QUAD $0x00800aac4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), AX
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(AX), CX
-	MOVQ CX, below+136(FP)
+	MOVQ CX, beside+136(FP)
 	ADDQ $0x28, AX
 
 next:
@@ -2402,7 +2402,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Scaled_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Scaled_1x1(SB), $1088-168
 	MOVQ config+0(FP), AX
@@ -2458,8 +2458,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM2
-	QUAD $0x000008944b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM2
+	QUAD $0x000008944b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM1
@@ -2560,10 +2560,10 @@ nocolScale:
 	QUAD $0x000031844b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -2597,7 +2597,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Scaled_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Scaled_1x2(SB), $2112-168
 	MOVQ config+0(FP), AX
@@ -2662,8 +2662,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM3
-	QUAD $0x0000089c4b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM3
+	QUAD $0x0000089c4b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM2
@@ -2674,8 +2674,8 @@ loop:
 	LONG $0x5e61e2c4
 	BYTE $0xc2
 
-	// TILELOADD 64(R8)(R9*1), TMM4
-	QUAD $0x004008a44b7b82c4
+	// TILELOADDT1 64(R8)(R9*1), TMM4
+	QUAD $0x004008a44b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM2, TMM1
@@ -2799,10 +2799,10 @@ nocolScale:
 	QUAD $0x0040318c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -2836,7 +2836,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Scaled_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Scaled_1x3(SB), $3136-168
 	MOVQ config+0(FP), AX
@@ -2910,8 +2910,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM4
-	QUAD $0x000008a44b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM3
@@ -2922,16 +2922,16 @@ loop:
 	LONG $0x5e59e2c4
 	BYTE $0xc3
 
-	// TILELOADD 64(R8)(R9*1), TMM5
-	QUAD $0x004008ac4b7b82c4
+	// TILELOADDT1 64(R8)(R9*1), TMM5
+	QUAD $0x004008ac4b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM5, TMM3, TMM1
 	LONG $0x5e51e2c4
 	BYTE $0xcb
 
-	// TILELOADD 128(R8)(R9*1), TMM6
-	QUAD $0x008008b44b7b82c4
+	// TILELOADDT1 128(R8)(R9*1), TMM6
+	QUAD $0x008008b44b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM6, TMM3, TMM2
@@ -3082,10 +3082,10 @@ nocolScale:
 	QUAD $0x008031944b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -3119,7 +3119,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Scaled_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Scaled_2x1(SB), $2112-168
 	MOVQ config+0(FP), AX
@@ -3191,8 +3191,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R9)(R10*1), TMM4
-	QUAD $0x000011a44b7b82c4
+	// TILELOADDT1 (R9)(R10*1), TMM4
+	QUAD $0x000011a44b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM2
@@ -3310,10 +3310,10 @@ nocolScale:
 	QUAD $0x0000378c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -3347,7 +3347,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Scaled_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Scaled_2x2(SB), $4160-168
 	MOVQ config+0(FP), AX
@@ -3436,8 +3436,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R9)(R10*1), TMM6
-	QUAD $0x000011b44b7b82c4
+	// TILELOADDT1 (R9)(R10*1), TMM6
+	QUAD $0x000011b44b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM4
@@ -3456,8 +3456,8 @@ loop:
 	LONG $0x5e49e2c4
 	BYTE $0xd5
 
-	// TILELOADD 64(R9)(R10*1), TMM7
-	QUAD $0x004011bc4b7b82c4
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM4, TMM1
@@ -3598,10 +3598,10 @@ nocolScale:
 	QUAD $0x0040379c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -3635,7 +3635,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Scaled_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Scaled_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Scaled_2x3(SB), $6208-168
 	MOVQ config+0(FP), AX
@@ -3741,8 +3741,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R9)(R10*1), TMM7
-	QUAD $0x000011bc4b7b82c4
+	// TILELOADDT1 (R9)(R10*1), TMM7
+	QUAD $0x000011bc4b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM6
@@ -3761,8 +3761,8 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xde
 
-	// TILELOADD 64(R9)(R10*1), TMM7
-	QUAD $0x004011bc4b7b82c4
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM4
@@ -3777,8 +3777,8 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xce
 
-	// TILELOADD 128(R9)(R10*1), TMM7
-	QUAD $0x008011bc4b7b82c4
+	// TILELOADDT1 128(R9)(R10*1), TMM7
+	QUAD $0x008011bc4b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM2
@@ -3954,10 +3954,10 @@ nocolScale:
 	QUAD $0x008037ac4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -3991,7 +3991,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Gelu_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Gelu_1x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Gelu_1x1(SB), $1088-168
 	MOVQ config+0(FP), AX
@@ -4050,8 +4050,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM2
-	QUAD $0x000008944b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM2
+	QUAD $0x000008944b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM1
@@ -4196,10 +4196,10 @@ nocolScale:
 	QUAD $0x000031844b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -4449,7 +4449,7 @@ DATA normalTail0<>+56(SB)/4, $0x33096b1e
 DATA normalTail0<>+60(SB)/4, $0x00000000
 GLOBL normalTail0<>(SB), RODATA|NOPTR, $64
 
-// func gemmAMXS8Gelu_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Gelu_1x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Gelu_1x2(SB), $2112-168
 	MOVQ config+0(FP), AX
@@ -4517,8 +4517,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM3
-	QUAD $0x0000089c4b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM3
+	QUAD $0x0000089c4b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM2
@@ -4529,8 +4529,8 @@ loop:
 	LONG $0x5e61e2c4
 	BYTE $0xc2
 
-	// TILELOADD 64(R8)(R9*1), TMM4
-	QUAD $0x004008a44b7b82c4
+	// TILELOADDT1 64(R8)(R9*1), TMM4
+	QUAD $0x004008a44b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM2, TMM1
@@ -4742,10 +4742,10 @@ nocolScale:
 	QUAD $0x0040318c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -4779,7 +4779,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Gelu_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Gelu_1x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Gelu_1x3(SB), $3136-168
 	MOVQ config+0(FP), AX
@@ -4856,8 +4856,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R8)(R9*1), TMM4
-	QUAD $0x000008a44b7b82c4
+	// TILELOADDT1 (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM3
@@ -4868,16 +4868,16 @@ loop:
 	LONG $0x5e59e2c4
 	BYTE $0xc3
 
-	// TILELOADD 64(R8)(R9*1), TMM5
-	QUAD $0x004008ac4b7b82c4
+	// TILELOADDT1 64(R8)(R9*1), TMM5
+	QUAD $0x004008ac4b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM5, TMM3, TMM1
 	LONG $0x5e51e2c4
 	BYTE $0xcb
 
-	// TILELOADD 128(R8)(R9*1), TMM6
-	QUAD $0x008008b44b7b82c4
+	// TILELOADDT1 128(R8)(R9*1), TMM6
+	QUAD $0x008008b44b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM6, TMM3, TMM2
@@ -5160,10 +5160,10 @@ nocolScale:
 	QUAD $0x008031944b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -5197,7 +5197,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Gelu_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Gelu_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Gelu_2x1(SB), $2112-168
 	MOVQ config+0(FP), AX
@@ -5272,8 +5272,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R9)(R10*1), TMM4
-	QUAD $0x000011a44b7b82c4
+	// TILELOADDT1 (R9)(R10*1), TMM4
+	QUAD $0x000011a44b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM2
@@ -5435,10 +5435,10 @@ nocolScale:
 	QUAD $0x0000378c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -5472,7 +5472,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Gelu_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Gelu_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Gelu_2x2(SB), $4160-168
 	MOVQ config+0(FP), AX
@@ -5564,8 +5564,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R9)(R10*1), TMM6
-	QUAD $0x000011b44b7b82c4
+	// TILELOADDT1 (R9)(R10*1), TMM6
+	QUAD $0x000011b44b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM4
@@ -5584,8 +5584,8 @@ loop:
 	LONG $0x5e49e2c4
 	BYTE $0xd5
 
-	// TILELOADD 64(R9)(R10*1), TMM7
-	QUAD $0x004011bc4b7b82c4
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM4, TMM1
@@ -5814,10 +5814,10 @@ nocolScale:
 	QUAD $0x0040379c4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:
@@ -5851,7 +5851,7 @@ end:
 	VZEROUPPER
 	RET
 
-// func gemmAMXS8Gelu_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, below int, zero int32, colSums *int32, colScale *float32)
+// func gemmAMXS8Gelu_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
 TEXT ·gemmAMXS8Gelu_2x3(SB), $6208-168
 	MOVQ config+0(FP), AX
@@ -5960,8 +5960,8 @@ start:
 	JZ    done
 
 loop:
-	// TILELOADD (R9)(R10*1), TMM7
-	QUAD $0x000011bc4b7b82c4
+	// TILELOADDT1 (R9)(R10*1), TMM7
+	QUAD $0x000011bc4b7982c4
 	WORD $0x0000
 
 	// TILELOADD (SI)(DI*1), TMM6
@@ -5980,8 +5980,8 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xde
 
-	// TILELOADD 64(R9)(R10*1), TMM7
-	QUAD $0x004011bc4b7b82c4
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM4
@@ -5996,8 +5996,8 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xce
 
-	// TILELOADD 128(R9)(R10*1), TMM7
-	QUAD $0x008011bc4b7b82c4
+	// TILELOADDT1 128(R9)(R10*1), TMM7
+	QUAD $0x008011bc4b7982c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM2
@@ -6305,10 +6305,10 @@ nocolScale:
 	QUAD $0x008037ac4b7ae2c4
 	WORD $0x0000
 	MOVQ next+128(FP), SI
-	DECQ below+136(FP)
+	DECQ beside+136(FP)
 	JNZ  next
 	MOVQ 80(SI), DI
-	MOVQ DI, below+136(FP)
+	MOVQ DI, beside+136(FP)
 	ADDQ $0x28, SI
 
 next:

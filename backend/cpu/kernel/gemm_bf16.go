@@ -75,10 +75,12 @@ type GemmBF16Args struct {
 	GemmArgs
 }
 
-// NewGemmBF16 plans C[m,n] = A[m,k]·B[k,n] for a B packed by [Set.NewPackBF16].
-func (s *Set) NewGemmBF16(m, n, k int) *GemmBF16 {
-	return &GemmBF16{M: m, N: n, K: k, set: s,
+// NewGemmBF16 plans C[m,n] = A[m,k]·B[k,n] for a B packed by [Set.NewPackBF16], for that many workers.
+func (s *Set) NewGemmBF16(m, n, k, workers int) *GemmBF16 {
+	g := &GemmBF16{M: m, N: n, K: k, set: s,
 		blocking: s.newBlocking(&s.gemmBF16, m, n, ceilDiv(k, 2), max(blockRows, blockTiles*s.gemmBF16.rows))}
+	g.blocking.spread(workers)
+	return g
 }
 
 // Parts is the number of independent pieces.

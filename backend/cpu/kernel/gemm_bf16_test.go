@@ -18,6 +18,11 @@ func TestGemmBF16(t *testing.T) {
 		}
 		testGemmBF16(t, s, r, 150, 100, 10)
 		testGemmBF16(t, s, r, 3, 20, 3400)
+		for range epilogues { // panels side by side, tiles below each other
+			for _, m := range []int{2, 9, s.gemmBF16.rows, 2*s.gemmBF16.rows + 6, blockRows + 5} {
+				testGemmBF16(t, s, r, m, 5*s.gemmBF16.cols()+s.gemmBF16.vec, 64)
+			}
+		}
 	})
 }
 
@@ -45,7 +50,7 @@ func testGemmBF16(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 	}
 	packed.check(t, "packing "+g.String())
 	scratch.check(t, "packing "+g.String())
-	plan := s.NewGemmBF16(m, n, k)
+	plan := s.NewGemmBF16(m, n, k, 1+m%3)
 	for p := range plan.Parts() {
 		plan.Run(p, args)
 	}

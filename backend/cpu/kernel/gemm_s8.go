@@ -160,10 +160,12 @@ type GemmS8Args struct {
 	Quantized Quantized
 }
 
-// NewGemmS8 plans a product of bytes.
-func (s *Set) NewGemmS8(m, n, k int) *GemmS8 {
-	return &GemmS8{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemmS8, m, n, ceilDiv(k, 4), blockRows), pack: s.NewPackS8(k, n),
+// NewGemmS8 plans a product of bytes for that many workers.
+func (s *Set) NewGemmS8(m, n, k, workers int) *GemmS8 {
+	g := &GemmS8{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemmS8, m, n, ceilDiv(k, 4), blockRows), pack: s.NewPackS8(k, n),
 		noBias: make([]float32, n)}
+	g.blocking.spread(workers)
+	return g
 }
 
 // Parts is the number of independent pieces.
@@ -171,7 +173,12 @@ func (g *GemmS8) Parts() int { return g.blocking.parts() }
 
 // ScratchBytes is the scratch memory that one worker needs: the sums of the rows of A, what all rows of a panel share, and a block of C.
 func (g *GemmS8) ScratchBytes() int {
-	return 4 * (g.partRows()*(1+g.blocking.tile.cols()) + 2*g.blocking.tile.cols())
+	tile := g.blocking.tile
+	columns := tile.cols()
+	if tile.joined[sumsOnly] != nil {
+		columns *= blockRows / tile.rows
+	}
+	return 4 * (g.partRows()*(1+tile.cols()) + 2*columns)
 }
 
 // partRows is the most rows of a part: blocks of rows end where tiles do.
@@ -190,18 +197,23 @@ func (g *GemmS8) Run(part int, args *GemmS8Args, scratch []byte) {
 	g.rowTotals(args, rowLo, rowHi, totals)
 	scratch = scratch[4*g.partRows():]
 	tile := g.blocking.tile
-	scales := tile.scaled[NoUnary] != nil && rowHi-rowLo >= tile.scaledFrom && words%tile.vec == 0 && args.scales()
-	for p := panelLo; p < panelHi; p++ {
+	scales := args.scales()
+	most := blockRows / tile.rows
+	if scales && tile.joined[args.Act] != nil {
+		most = math.MaxInt
+	}
+	for p := panelLo; p < panelHi; {
 		cols, packedCols := tile.panelCols(p, g.N)
 		col := p * tile.cols()
-		if scales && cols == packedCols {
-			n := max(1, min(g.together(args, rowHi-rowLo), panelHi-p, (g.N-col)/cols))
+		together := g.blocking.together(p, panelHi, rowHi-rowLo, most)
+		n := max(1, together)
+		if together > 0 && scales {
 			g.scaled(args, rowLo, rowHi, n, col, cols, scratch)
-			p += n - 1
-			continue
+		} else {
+			b := elementsOf[float32](args.B)[col*words:][:n*packedCols*words]
+			g.panel(args, rowLo, rowHi, together, col, n*cols, packedCols, b, totals, scratch)
 		}
-		b := elementsOf[float32](args.B)[col*words:][:packedCols*words]
-		g.panel(args, rowLo, rowHi, col, cols, packedCols, b, totals, scratch)
+		p += n
 	}
 }
 
@@ -217,33 +229,29 @@ func (args *GemmS8Args) checkResult(m, n int) {
 	}
 }
 
-// panel computes rows [rowLo, rowHi) of the cols columns from col on: runs of tiles to scratch, then what follows from
-// the sums while they are in cache.
-func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, col, cols, packedCols int, b []float32, totals []int32, scratch []byte) {
+// panel computes rows [rowLo, rowHi) of the cols columns from col on, of one panel or of those that a call takes together: runs of tiles to
+// scratch, then what follows from the sums while they are in cache.
+func (g *GemmS8) panel(args *GemmS8Args, rowLo, rowHi, together, col, cols, packedCols int, b []float32, totals []int32, scratch []byte) {
 	tile, k := g.blocking.tile, g.blocking.k
 	vecs, tiles := ceilDiv(cols, tile.vec), ceilDiv(rowHi-rowLo, tile.rows)
 	next := newPrefetch(pointer(b), after(pointer(b), len(b)), len(b), packedCols, tiles)
-	a := elementsOf[float32](bytesAs[byte](args.A))
 	f := g.columns(args, col, cols, scratch)
-	scratch = scratch[8*tile.cols():]
+	scratch = scratch[8*cols:]
+	sums := elementsOf[float32](scratch)
 	for row, t := rowLo, 0; t < tiles; {
 		rows, run := tile.run(rowHi-row, tiles-t, k)
-		tile.kernels[rows][vecs](run, k, pointerAt(a, row*args.ARow/4), args.ARow/4, 1,
-			pointer(b), packedCols, next.tile(t), next.step, pointer(elementsOf[float32](scratch)), cols, cols-(vecs-1)*tile.vec, 1, nil,
-			nil, 0, 0)
+		a := pointerAt(elementsOf[float32](bytesAs[byte](args.A)), row*args.ARow/4)
+		if together > 0 {
+			run = 1
+			tile.joined[sumsOnly](together, run, rows, packedCols, k, a, args.ARow/4, pointer(b), pointer(sums), cols, 1, 0, nil, nil, nil,
+				nil, 0, 0)
+		} else {
+			tile.kernels[rows][vecs](run, k, a, args.ARow/4, 1, pointer(b), packedCols, next.tile(t), next.step, pointer(sums), cols,
+				cols-(vecs-1)*tile.vec, 1, nil, nil, 0, 0)
+		}
 		g.finish(args, row, run*rows, f, totals[row-rowLo:], elementsOf[int32](scratch))
 		row, t = row+run*rows, t+run
 	}
-}
-
-// together is the most panels that a call of the tile's kernel that scales takes, of that many rows: what is left to do by another kernel
-// stays in the L1 cache.
-func (g *GemmS8) together(args *GemmS8Args, rows int) int {
-	tile := g.blocking.tile
-	if tile.scaled[args.Act] == nil {
-		return blockRows / rows
-	}
-	return callSteps / max(1, g.blocking.k*ceilDiv(rows, tile.rows))
 }
 
 // scales reports whether one factor a column is between the sums and a result in floats.
@@ -261,17 +269,20 @@ func (g *GemmS8) scaled(args *GemmS8Args, rowLo, rowHi, panels, col, cols int, s
 	a, b := elementsOf[float32](bytesAs[byte](args.A)), elementsOf[float32](args.B)[col*k:][:panels*cols*k]
 	colSums, colScale, all := g.pack.sums(args.B)[col:], args.BScale[col:], panels*cols
 	_, _, _ = colSums[all-1], colScale[all-1], bias[col+all-1]
-	flags, scaled := 0, tile.scaled[args.Act]
+	flags, scaled := 0, tile.joined[args.Act]
 	apart := scaled == nil
 	switch {
 	case apart:
-		scaled = tile.scaled[NoUnary]
+		scaled = tile.joined[NoUnary]
 	case args.Act == Relu:
 		flags |= gemmRelu
 	}
 	tiles := ceilDiv(rowHi-rowLo, tile.rows)
 	for row, t := rowLo, 0; t < tiles; {
-		rows, run := tile.run(rowHi-row, tiles-t, k)
+		rows, run := tile.run(rowHi-row, tiles-t, k*panels)
+		if apart {
+			run = 1
+		}
 		c, cRow := pointerAt(args.C, row*args.CRow+col), args.CRow
 		res := pointerAt(args.Residual, row*args.ResRow+col)
 		if apart && res != nil { // which may be C

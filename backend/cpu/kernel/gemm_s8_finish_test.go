@@ -13,7 +13,7 @@ func TestGemmS8Quantized(t *testing.T) {
 		r := newRand()
 		for _, m := range []int{1, s.gemmS8.rows + 1, 2*blockRows + 3} {
 			for _, n := range edges(s.gemmS8.vec, s.gemmS8.cols(), 2*s.gemmS8.cols()) {
-				for _, k := range []int{0, 3, 31, 32, 100} {
+				for _, k := range []int{0, 3, 31, 32, 64, 100} {
 					g := newGemmS8Case(r, m, n, k)
 					args := &g.args
 					pack := s.NewPackS8(k, n)
@@ -21,7 +21,7 @@ func TestGemmS8Quantized(t *testing.T) {
 					for p := range pack.Parts() {
 						pack.Run(p, args.B, g.b, g.bRow, g.bCol, g.unsigned)
 					}
-					plan := s.NewGemmS8(m, n, k)
+					plan := s.NewGemmS8(m, n, k, 1)
 					scratch := newGuarded(plan.ScratchBytes()/4, 0)
 					run := func() {
 						for p := range plan.Parts() {
@@ -68,7 +68,7 @@ func TestGemmS8Quantized(t *testing.T) {
 func TestReluOfNegativeScale(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		const n, k = 17, 4
-		pack, plan := s.NewPackS8(k, n), s.NewGemmS8(1, n, k)
+		pack, plan := s.NewPackS8(k, n), s.NewGemmS8(1, n, k, 1)
 		b := make([]byte, k*n)
 		for i := range b {
 			b[i] = byte(i - 30)

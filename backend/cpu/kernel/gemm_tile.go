@@ -13,9 +13,10 @@ import (
 type gemmFunc func(tiles, k int, a *float32, aRow, aCol int, b *float32, bRow int, next uintptr, nextStep int, c *float32, cRow int,
 	cols int, alpha float32, bias, res *float32, resRow int, flags int)
 
-// scaledFunc multiplies tiles of integers like a [gemmFunc], in each of neighbouring panels of cols columns, and stores
-// act((sum − zero·colSum)·(scale·colScale) + bias) + res. It takes whole vectors of columns, and of k.
-type scaledFunc func(panels, tiles, rows, cols, k int, a *float32, aRow int, b *float32, c *float32, cRow int, scale float32, zero int32,
+// joinedFunc multiplies tiles like a [gemmFunc], in each of neighbouring panels of cols columns: a tile of rows in all panels, then the one
+// below. It takes whole vectors of columns, and of k. Of floats it stores act(sum·scale + bias) + res; of integers either the sums or
+// act((sum − zero·colSum)·(scale·colScale) + bias) + res.
+type joinedFunc func(panels, tiles, rows, cols, k int, a *float32, aRow int, b *float32, c *float32, cRow int, scale float32, zero int32,
 	colSums *int32, colScale, bias, res *float32, resRow int, flags int)
 
 // Flags of a gemmFunc.
@@ -37,9 +38,12 @@ type gemmTile struct {
 	speed   int  // rows that take the time of one by gemmCost; 0 is 1
 	wholeK  bool // K is not cut into blocks: a tile does more between loading its sums and storing them than it gains by near operands
 
-	scaled     [NumUnary]scaledFunc `optional:"where sums are finished apart"` // by activation
-	scaledFrom int                  // least rows that scaled is for
+	joined     [NumUnary + 1]joinedFunc `optional:"where panels are computed one by one"` // by activation, and sumsOnly
+	joinedFrom int                      // least rows that joined is for
 }
+
+// sumsOnly is where joined has the function that stores sums of integers.
+const sumsOnly = NumUnary
 
 // cols is the width of a panel.
 func (t *gemmTile) cols() int { return t.vecs * t.vec }
@@ -61,6 +65,7 @@ type blocking struct {
 	panelsPerPart int
 	panelGroups   int
 	kBlock        int
+	near          int // panels that stay in the L2 cache
 }
 
 // gemmCost estimates the time of a product in nanoseconds, at the rates of one fast core: 150 GFLOP/s, or 20 GB/s
@@ -69,7 +74,7 @@ func gemmCost(m, n, k int) int { return max(2*m*n*k/150, 4*n*k/20) + 1 }
 
 // newBlocking plans with the given limit to the rows of a part. Integer products take K whole.
 func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
-	b := blocking{m: m, n: n, k: k, tile: tile, kBlock: max(1, k)}
+	b := blocking{m: m, n: n, k: k, tile: tile, kBlock: max(1, k), near: max(1, s.caches.l2/4/max(1, 4*k*tile.cols()))}
 	if !tile.wholeK {
 		// A tile of A takes half of the L1 cache.
 		b.kBlock = evenBlock(k, max(64, s.caches.l1/2/(4*tile.rows)))
@@ -88,6 +93,27 @@ func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
 	b.panelsPerPart = max(1, min(panels, perPart))
 	b.panelGroups = ceilDiv(panels, b.panelsPerPart)
 	return b
+}
+
+// callNanoseconds is the time of a call of a [joinedFunc] in which no tiles are multiplied: at its beginning and at its end.
+const callNanoseconds = 250
+
+// spread cuts a product of joined panels into parts for that many workers: the largest that let them be done first.
+func (b *blocking) spread(workers int) {
+	panels := b.tile.panels(b.n)
+	if b.tile.joined[NoUnary] == nil || b.parts() == 0 {
+		return
+	}
+	least := math.MaxInt
+	for blocks, most := b.rowBlocks, max(b.rowBlocks, min(workers, ceilDiv(b.m, b.tile.rows))); blocks <= most; blocks *= 2 {
+		panel := gemmCost(ceilDiv(ceilDiv(b.m, blocks), max(1, b.tile.speed)), b.tile.cols(), b.k)
+		for perPart := panels; perPart > 0 && (perPart == panels || perPart*panel >= partNanoseconds); perPart-- {
+			groups := ceilDiv(panels, perPart)
+			if time := ceilDiv(blocks*groups, workers) * (callNanoseconds + perPart*panel); time < least {
+				b.rowBlocks, b.panelsPerPart, b.panelGroups, least = blocks, perPart, groups, time
+			}
+		}
+	}
 }
 
 // cutPanels chooses how many panels a part computes of each of that many areas of positions: as many as let the workers be done first, by
@@ -122,6 +148,16 @@ func (b *blocking) part(part int) (rowLo, rowHi, panelLo, panelHi int) {
 	rowLo, rowHi = share(b.m, b.rowBlocks, part/b.panelGroups, b.tile.rows)
 	panelLo = part % b.panelGroups * b.panelsPerPart
 	return rowLo, rowHi, panelLo, min(panelLo+b.panelsPerPart, b.tile.panels(b.n))
+}
+
+// together is how many of the panels [panel, end), at most a number of them, a call of a joinedFunc takes of some rows: 0 where there is no
+// such function for them. A tile of A stays in the L1 cache while they come from the L2 cache.
+func (b *blocking) together(panel, end, rows, most int) int {
+	cols, packedCols := b.tile.panelCols(panel, b.n)
+	if b.tile.joined[NoUnary] == nil || rows < b.tile.joinedFrom || b.k%b.tile.vec != 0 || cols != packedCols {
+		return 0
+	}
+	return evenBlock(min(end-panel, (b.n-panel*b.tile.cols())/cols), min(most, b.near))
 }
 
 // callSteps is the most k steps of tiles in one call of assembly, which cannot be interrupted: about 50 µs.

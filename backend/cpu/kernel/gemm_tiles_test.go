@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestProductsShareNoRegisters computes the same products in more goroutines than there are processors, while the garbage
@@ -16,7 +17,7 @@ func TestProductsShareNoRegisters(t *testing.T) {
 		const m, n, k = 50, 100, 130
 		want := newGemmS8Case(r, m, n, k)
 		want.test(t, s)
-		pack, plan := s.NewPackS8(k, n), s.NewGemmS8(m, n, k)
+		pack, plan := s.NewPackS8(k, n), s.NewGemmS8(m, n, k, 2)
 		packed := operand[byte](pack.Bytes())
 		for p := range pack.Parts() {
 			pack.Run(p, packed, want.b, want.bRow, want.bCol, want.unsigned)
@@ -54,12 +55,44 @@ func TestProductsShareNoRegisters(t *testing.T) {
 	})
 }
 
+// TestProductsOfWorkers: a product is cut into more parts for more workers, and has the same bits.
+func TestProductsOfWorkers(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		const m, n, k = 200, 480, 512
+		r := newRand()
+		a, b, bias := random(r, m*k).inner, random(r, k*n).inner, random(r, n).inner
+		pack := s.NewPackBF16(k, n)
+		packed := make([]uint16, pack.Len())
+		for p := range pack.Parts() {
+			pack.Run(p, packed, b, n, 1, make([]byte, pack.ScratchBytes()))
+		}
+		args := GemmBF16Args{A: make([]uint16, m*k), ARow: k, B: packed, GemmArgs: GemmArgs{CRow: n, Alpha: 1, Bias: bias, Act: Gelu}}
+		s.ToBF16(args.A, a)
+		var one []float32
+		parts := 0
+		for _, workers := range []int{1, 2, 3, 16} {
+			plan := s.NewGemmBF16(m, n, k, workers)
+			require.GreaterOrEqual(t, plan.Parts(), parts)
+			parts = plan.Parts()
+			args.C = make([]float32, m*n)
+			for p := range parts {
+				plan.Run(p, &args)
+			}
+			if one == nil {
+				one = args.C
+			}
+			require.Equal(t, one, args.C, "%d workers", workers)
+		}
+		require.Greater(t, parts, 4)
+	})
+}
+
 // TestProductsGrowTheStack runs a product in fresh goroutines, from many depths of a stack that is still small: one of the calls
 // finds no room for the sums of its tiles.
 func TestProductsGrowTheStack(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		const m, n, k = 32, 48, 64
-		pack, plan := s.NewPackBF16(k, n), s.NewGemmBF16(m, n, k)
+		pack, plan := s.NewPackBF16(k, n), s.NewGemmBF16(m, n, k, 2)
 		args := GemmBF16Args{A: make([]uint16, m*k), ARow: k, B: make([]uint16, pack.Len()), GemmArgs: GemmArgs{CRow: n, Alpha: 1}}
 		for _, x := range [][]uint16{args.A, args.B} {
 			for i := range x {

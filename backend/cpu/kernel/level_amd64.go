@@ -101,10 +101,13 @@ func init() {
 	variants[AMX] = func(s *Set) {
 		s.caches = cacheSizes{l1: 48 << 10, l2: 2 << 20}
 		s.gemmS8 = gemmTileAMX(&gemmAMXS8, s.gemmS8, 9) // VNNI reads a panel as fast as memory delivers it
-		scaled := scaledAMX(&gemmAMXS8Scaled)
-		s.gemmS8.scaled, s.gemmS8.scaledFrom = [NumUnary]scaledFunc{NoUnary: scaled, Relu: scaled, Gelu: scaledAMX(&gemmAMXS8Gelu)}, 8
+		scaled := joinedAMX(&gemmAMXS8Scaled)
+		s.gemmS8.joinedFrom, s.gemmS8.joined = 8, [NumUnary + 1]joinedFunc{NoUnary: scaled, Relu: scaled, Gelu: joinedAMX(&gemmAMXS8Gelu),
+			sumsOnly: joinedAMX(&gemmAMXS8)}
 		s.gemmBF16 = gemmTileAMX(&gemmAMXBF16, s.gemmBF16, 2)
 		s.pairsBF16 = s.gemmBF16
+		floats := joinedAMX(&gemmAMXBF16)
+		s.gemmBF16.joinedFrom, s.gemmBF16.joined = 2, [NumUnary + 1]joinedFunc{NoUnary: floats, Relu: floats}
 		s.peaks[PeakInt8] = amxPeak(peakAMXS8, 64)
 		s.peaks[PeakBF16] = amxPeak(peakAMXBF16, 32)
 	}

@@ -63,7 +63,7 @@ func (s *Set) NewQAttention(shape QAttentionShape) *QAttention {
 		packV: s.NewPackS8(shape.Keys, shape.ValueSize)}
 	a.ones = slices.Repeat([]float32{1}, max(shape.Keys, shape.ValueSize))
 	for i, rows := range []int{block, shape.Queries % block} {
-		a.blocks[i] = qAttentionBlock{s.NewGemmS8(rows, shape.Keys, shape.Size), s.NewGemmS8(rows, shape.ValueSize, shape.Keys)}
+		a.blocks[i] = qAttentionBlock{s.NewGemmS8(rows, shape.Keys, shape.Size, 1), s.NewGemmS8(rows, shape.ValueSize, shape.Keys, 1)}
 	}
 	// Packing again for each part costs little beside many queries; heads alone are parts enough if there are many.
 	const enough = 8
