@@ -70,7 +70,7 @@ const (
 	KindRange
 	// products and what transformers are made of
 	KindMatMul
-	KindFeedForward
+	KindChain
 	KindConv
 	KindLayerNorm
 	KindAttention
@@ -183,7 +183,7 @@ var rows = []Def{
 	{"range", Range{}, 0, 0, 0, Carries, NoFlops, NoRows},
 
 	{"matmul", MatMul{}, 2, 4, HoldsSum, Absorbs, matMulFlops, NoRows},
-	{"feed_forward", FeedForward{}, 3, 6, HoldsSum, Absorbs, feedForwardFlops, NoRows},
+	{"chain", Chain{}, 2, -1, HoldsSum, Absorbs, chainFlops, NoRows},
 	{"conv", Conv{}, 2, 4, HoldsSum, Absorbs, convFlops, NoRows},
 	{"layernorm", LayerNorm{}, 1, 4, HoldsSum, Absorbs, NoFlops, NoRows},
 	{"attention", Attention{}, 3, 10, 0, Absorbs, attentionFlops, NoRows},

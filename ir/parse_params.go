@@ -73,8 +73,8 @@ func (p *parser) param(v reflect.Value) {
 		return
 	case *Op:
 		op := p.op(nil)
-		if !op.Kind().Has(View) {
-			p.failAt(at, "%s is not a view", OpName(op))
+		if !op.Kind().Has(View) && !IsLink(op) {
+			p.failAt(at, "%s is neither a view nor a product", OpName(op))
 		}
 		p.expect("{")
 		*x = p.params(op)

@@ -110,9 +110,13 @@ func TestShapeRulesRefuse(t *testing.T) {
 		{QEmbedding{}, "f32[4] f32[4] u8[9,4] i64[n,3] f32[4] u8[4]", map[string]string{"5 _": taken, "2 f32[9,4] 4 _ 5 _": taken,
 			"4 _ 5 _": "quantised values have a scale", "2 f32[9,4] 5 _": "floats have none", "2 f32[9,4] 4 _": "floats have none",
 			"5 i8[4]": "zero point", "4 f32[3] 5 _": "for axis 1", "2 _": "is not a table"}, nil},
-		{FeedForward{}, "f32[n,4] f32[4,8] f32[8,6] f32[8] f32[6] f32[n,6]", map[string]string{"3 _ 4 _ 5 _": taken,
-			"1 f32[5,8]": "inner sizes",
-			"2 f32[7,6]": "inner sizes", "3 f32[7]": "bias", "4 f32[5]": "bias", "5 f32[n,5]": residual}, nil},
+		{Chain{Ops: []Op{MatMul{}, MatMul{}}}, "f32[n,4] f32[4,8] f32[8] f32[8,6] f32[6] f32[n,6]", map[string]string{
+			"2 _ 4 _ 5 _": taken, "1 f32[5,8]": "inner sizes", "3 f32[7,6]": "inner sizes", "2 f32[7]": "bias", "4 f32[5]": "bias",
+			"5 f32[n,5]": residual, "3 _": "op 1 is no product", "6 f32[n,6]": "2 ops with 7 operands"},
+			map[string]Op{"a chain of 1 ops": Chain{Ops: []Op{MatMul{}}}, "a chain of 0 ops": Chain{},
+				"op 0 is no product": Chain{Ops: []Op{Copy{}, MatMul{}}}, "op 1 is no product": Chain{Ops: []Op{MatMul{}, nil}}}},
+		{Chain{Ops: []Op{MatMul{}, Conv{Window: window, Group: 2}}}, "f32[n,5,4] f32[4,8] _ f32[3,4,6] f32[6]", map[string]string{
+			"3 f32[2,4,6]": "kernel", "1 f32[4,6]": "in 2 groups"}, nil},
 		{MatMul{}, "f32[n,4] f32[4,6] f32[6] f32[n,6]", map[string]string{"1 f16[4,6]": taken, "1 bf16[4,6]": taken,
 			"1 f64[4,6]": "matmul of",
 			"0 f16[n,4]": "matmul of", "0 f64[n,4] 1 f16[4,6]": "matmul of", "0 f32[4]": "at least two axes",

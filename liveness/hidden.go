@@ -87,8 +87,10 @@ var sums = [ir.NumKinds]func(n *ir.Node) (operands, results []*ir.Value){
 	ir.KindMatMul: func(n *ir.Node) (operands, results []*ir.Value) {
 		return epilogue(n, ir.MatMulBias, ir.MatMulResidual, n.Op.(ir.MatMul).Act, false)
 	},
-	ir.KindFeedForward: func(n *ir.Node) (operands, results []*ir.Value) {
-		return epilogue(n, ir.FeedForwardBias, ir.FeedForwardResidual, ir.NoUnary, false)
+	ir.KindChain: func(n *ir.Node) (operands, results []*ir.Value) {
+		o := n.Op.(ir.Chain)
+		last := o.Ops[len(o.Ops)-1].(interface{ Activation() ir.Unary })
+		return epilogue(n, o.Residual()-1, o.Residual(), last.Activation().Fn, false)
 	},
 	ir.KindConv: func(n *ir.Node) (operands, results []*ir.Value) {
 		return epilogue(n, ir.ConvBias, ir.ConvResidual, n.Op.(ir.Conv).Act, false)

@@ -21,6 +21,7 @@ func TestSumsOfProducts(t *testing.T) {
 		const %8: f32[384] = data const %9: i8[64,96] = data const %10: f32[1,64,96] = data const %11: i8[1,64,96] = data
 		const %12: f32[96,32] = data %13`
 	const window = `kernel=[1], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", group=1`
+	const products, acted = `ops=[matmul {act=gelu},matmul {}]`, `ops=[matmul {},matmul {act=relu}]`
 	const bits = `k=64, n=96, bits=4, block=16`
 	for node, want := range map[string][2]bool{ // operands, results
 		`matmul(%0, %6)`:                                                {false, false},
@@ -35,8 +36,9 @@ func TestSumsOfProducts(t *testing.T) {
 		`conv(%20, %10, %1) {` + window + `}`:                           {true, true},
 		`conv(%20, %10, %1) {act=relu, ` + window + `}`:                 {true, false},
 		`qconv(%22, %11, _, _, %4, %4, %1) {` + window + `}`:            {true, true},
-		`feed_forward(%0, %6, %12, %1, %23, %24) {act=gelu}`:            {true, true},
-		`feed_forward(%0, %6, %12, %1) {act=gelu}`:                      {false, false},
+		`chain(%0, %6, %1, %12, %23, %24) {` + products + `}`:           {true, true},
+		`chain(%0, %6, %1, %12) {` + products + `}`:                     {false, false},
+		`chain(%0, %6, %1, %12, %23) {` + acted + `}`:                   {true, false},
 		`qconv(%22, %11, _, _, %4, %4, %1, _, %4, %5) {` + window + `}`: {true, false},
 	} {
 		g, err := ir.Parse(inputs + " = " + node + " return %13 }")

@@ -12,6 +12,7 @@ import (
 type machine struct {
 	bases     []unsafe.Pointer // of the buffers, in the arena and outside of it
 	locations []location       // of the step that runs, if its closure is for others as well
+	workers   []machine        // what a worker runs steps inside of a step on
 	// objects holds, by the ID of a root, values that are not bytes: strings.
 	objects []*tensor.Tensor
 

@@ -80,6 +80,7 @@ type binder struct {
 	d         *processor
 	p         *backend.Planned
 	scratch   []int      // the buffers of the current step's scratch
+	inner     *operand   // the scratch of an op inside of it, if that is not a buffer
 	slots     int        // of the current step's operands and results, if its closure is for others as well
 	room      []location // for those of the next steps
 	registers map[*ir.Value]filled
@@ -188,6 +189,9 @@ func (b *binder) operands(n *ir.Node) (in, out []operand) {
 
 // scratchBytes resolves scratch buffer i of the current step.
 func (b *binder) scratchBytes(i int) operand {
+	if b.inner != nil {
+		return *b.inner
+	}
 	o := operand{span: int(b.p.Plan.Slots[b.scratch[i]].Size), width: 1, dtype: tensor.U8}
 	if b.slots > 0 {
 		o.slot = 1 + b.slots + i

@@ -152,6 +152,10 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 	in.machine.env = env
 	in.machine.bases = make([]unsafe.Pointer, len(p.offsets))
 	in.machine.objects = slices.Clone(p.objects)
+	in.machine.workers = make([]machine, p.d.Threads())
+	for i := range in.machine.workers {
+		in.machine.workers[i].bases = in.machine.bases
+	}
 	if p.d.times {
 		in.times = make([]backend.StepTime, len(p.steps))
 	}

@@ -37,7 +37,7 @@ func (d *processor) kernelTable() map[ir.Kind]entry {
 		ir.KindRange: rangeEntry,
 
 		ir.KindMatMul:       d.halfMatMulEntry(d.matMulEntry()),
-		ir.KindFeedForward:  d.feedForwardEntry(),
+		ir.KindChain:        d.chainEntry(),
 		ir.KindConv:         d.convEntry(),
 		ir.KindLayerNorm:    withHalf(layerNormEntry),
 		ir.KindAttention:    withHalf(d.attentionEntry()),

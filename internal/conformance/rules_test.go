@@ -36,8 +36,8 @@ const rulesPerOp = 2
 // fusedCases are nodes of ops that rewriting makes.
 var fusedCases = map[string]string{
 	"copies": `(%0: f32[2,s]) { %1 = copy(%0) %2 = materialize(%0) {view=transpose {perm=[1,0]}} %3 = onnx.ActCopy(%0) return %1, %2, %3 }`,
-	"feed forward": `(%0: f32[s,4], %1: f32[4,8], %2: f32[8,4], %3: f32[8], %4: f32[4], %5: f32[s,4]) {
-		%6 = feed_forward(%0, %1, %2, %3, %4, %5) {act=gelu} return %6 }`,
+	"chain": `(%0: f32[s,4], %1: f32[4,8], %2: f32[8], %3: f32[8,4], %4: f32[4], %5: f32[s,4]) {
+		%6 = chain(%0, %1, %2, %3, %4, %5) {ops=[matmul {act=gelu},matmul {}]} return %6 }`,
 	"sums of rows": `(%0: f32[1,7,4], %1: i32[2,4]) { %2 = sum_sequences(%0, %1) return %2 }`,
 	"quantised": `(%0: u8[1,3,2,4], %1: u8[1,9,2,4], %2: f32[1,1,3,9], %3: f32[], %4: u8[], %5: f32[3,4], %6: f32[4], %7: u8[3,4],
 		%8: u8[20,4], %9: i64[2,3]) {

@@ -6,6 +6,6 @@ import "github.com/rlxc/rlxc/ir"
 func (p *Program) Plainly() {
 	t := *p.target()
 	t.Kernels[ir.KindAttention].StridedResult = nil
-	t.Kernels[ir.KindFeedForward].Supports = func(*ir.Node) bool { return false }
+	t.Kernels[ir.KindChain].Supports = func(*ir.Node) bool { return false }
 	p.late, p.opts.LateReads = &t, 1
 }

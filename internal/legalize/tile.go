@@ -7,29 +7,29 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// Tile joins products of the legalised graph g that follow each other, up and down, where the target computes both by blocks of rows: the
-// matrix between them, the largest of a transformer, then never is there whole. It returns the layouts, and nodes that it would have made
-// if the target had accepted them.
+// Tile joins products and convolutions of the legalised graph g that follow each other where the target computes them by blocks of rows:
+// what is between them, the largest value of many models, then never is there whole. It returns the layouts, and nodes that it would have
+// made if the target had accepted them.
 func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) (_ []ir.Layout, untiled []*ir.Node, err error) {
-	if t.Kernels[ir.KindFeedForward].Runs != target.OnKernel {
+	if t.Kernels[ir.KindChain].Runs != target.OnKernel {
 		return layouts, nil, nil
 	}
 	joined := map[*ir.Node]bool{}
-	for i, down := range g.Nodes {
-		n, err := feedForward(g, down)
+	for i, last := range g.Nodes {
+		n, err := chain(g, last)
 		if n == nil || err != nil {
 			continue
 		}
-		up, y := down.Inputs[ir.MatMulA].Def, down.Outputs[0]
+		before, y := last.Inputs[ir.ChainX].Def, last.Outputs[0]
 		if !Accepts(n, layouts, t) {
-			untiled = append(untiled, &ir.Node{Op: n.Op, Inputs: slices.Clone(n.Inputs), Outputs: down.Outputs})
+			untiled = append(untiled, &ir.Node{Op: n.Op, Inputs: slices.Clone(n.Inputs), Outputs: last.Outputs})
 			n.Detach()
 			continue
 		}
-		up.Detach()
-		down.Detach()
+		before.Detach()
+		last.Detach()
 		n.Outputs[0], y.Def = y, n
-		g.Nodes[i], joined[up] = n, true
+		g.Nodes[i], joined[before] = n, true
 	}
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *ir.Node) bool { return joined[n] })
 	for len(layouts) < g.NumValues() {
@@ -38,25 +38,38 @@ func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) (_ []ir.Layout, un
 	return layouts, untiled, nil
 }
 
-// feedForward makes the node of a product that reads another one, which has no other reader, as it is; nil if there is none.
-func feedForward(g *ir.Graph, down *ir.Node) (*ir.Node, error) {
-	d, ok := down.Op.(ir.MatMul)
-	if !ok || d.Act != ir.NoUnary || d.Scale() != 1 || down.Inputs[ir.MatMulB].Packed == nil {
+// chain makes the node of an op and the one that it reads, which has no other reader, as they are, or of the chain that it reads; nil if
+// there is none.
+func chain(g *ir.Graph, last *ir.Node) (*ir.Node, error) {
+	if !isLink(last) {
 		return nil, nil
 	}
-	h := down.Inputs[ir.MatMulA]
+	h := last.Inputs[ir.ChainX]
 	if h.Def == nil || len(h.Uses) != 1 || g.IsOutput(h) {
 		return nil, nil
 	}
-	up := h.Def
-	u, ok := up.Op.(ir.MatMul)
-	if !ok || up.Inputs[ir.MatMulB].Packed == nil || up.HasOperand(ir.MatMulResidual) {
+	before := h.Def
+	op, ok := before.Op.(ir.Chain)
+	if !ok {
+		if !isLink(before) {
+			return nil, nil
+		}
+		op.Ops = []ir.Op{before.Op}
+	}
+	if before.HasOperand(op.Residual()) {
 		return nil, nil
 	}
-	op := ir.FeedForward{TransUp: u.TransB, TransDown: d.TransB, Alpha: u.Alpha, Act: u.Act, ActAlpha: u.ActAlpha, ActBeta: u.ActBeta}
-	return g.NewNode(op, []*ir.Value{up.Inputs[ir.MatMulA], up.Inputs[ir.MatMulB], down.Inputs[ir.MatMulB],
-		ir.Operand(up.Inputs, ir.MatMulBias), ir.Operand(down.Inputs, ir.MatMulBias), ir.Operand(down.Inputs, ir.MatMulResidual)},
-		ir.JoinOrigins(up.Origins, down.Origins)...)
+	in := slices.Clone(before.Inputs[:min(len(before.Inputs), op.Residual())])
+	in = append(in, make([]*ir.Value, op.Residual()-len(in))...)
+	for i := ir.ChainW; i <= ir.ChainBias+1; i++ {
+		in = append(in, ir.Operand(last.Inputs, i))
+	}
+	return g.NewNode(ir.Chain{Ops: append(slices.Clone(op.Ops), last.Op)}, in, ir.JoinOrigins(before.Origins, last.Origins)...)
+}
+
+// isLink reports whether a node may be in a chain: the weights of products are packed.
+func isLink(n *ir.Node) bool {
+	return ir.IsLink(n.Op) && (n.Op.Kind() == ir.KindConv || n.Inputs[ir.MatMulB].Packed != nil)
 }
 
 // Accepts reports whether the target runs a node with these operands.

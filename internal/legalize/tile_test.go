@@ -23,7 +23,7 @@ func TestTile(t *testing.T) {
 			%6 = matmul(%5, %1, %3) {act=gelu}
 			%7 = matmul(%6, %2, %4, %5)
 			return %7 }`
-		one = "%5 = relu(%0)\n%7 = feed_forward(%5, %1, %2, %3, %4, %5)\nreturn %7"
+		one = "%5 = relu(%0)\n%7 = chain(%5, %1, %3, %2, %4, %5)\nreturn %7"
 		two = "matmul"
 	)
 	for _, c := range []struct {
@@ -33,15 +33,18 @@ func TestTile(t *testing.T) {
 	}{
 		{name: "a layer", want: one},
 		{name: "without biases and residual", old: "matmul(%6, %2, %4, %5)", by: "matmul(%6, %2)",
-			want: "%5 = relu(%0)\n%7 = feed_forward(%5, %1, %2, %3, _, _)\nreturn %7"},
-		{name: "no kernel", edit: func(d *target.Target) { d.Kernels[ir.KindFeedForward].Runs = target.OnHost }, want: two},
+			want: "%5 = relu(%0)\n%7 = chain(%5, %1, %3, %2, _, _)\nreturn %7"},
+		{name: "no kernel", edit: func(d *target.Target) { d.Kernels[ir.KindChain].Runs = target.OnHost }, want: two},
 		{name: "the kernel gains nothing", edit: func(d *target.Target) {
-			d.Kernels[ir.KindFeedForward].Supports = func(*ir.Node) bool { return false }
+			d.Kernels[ir.KindChain].Supports = func(*ir.Node) bool { return false }
 		}, want: two},
 		{name: "another reader", old: "return %7", by: "%8 = relu(%6) return %7, %8", want: two},
 		{name: "an output", old: "return %7", by: "return %7, %6", want: two},
-		{name: "an activation after the second", old: "%4, %5)", by: "%4, %5) {act=relu}", want: two},
-		{name: "a factor of the second", old: "%4, %5)", by: "%4, %5) {alpha=0.5}", want: two},
+		{name: "an activation after the second", old: "%4, %5)", by: "%4, %5) {act=relu}", want: one},
+		{name: "three", old: "return %7", by: "%8 = matmul(%7, %1) return %8",
+			want: "%5 = relu(%0)\n%7 = chain(%5, %1, %3, %2, %4, %5)\n%8 = matmul(%7, %1)\nreturn %8"},
+		{name: "three without a residual between", old: "%5)\n\t\t\treturn %7", by: "_) %8 = matmul(%7, %1, _, %9) return %8",
+			want: "%5 = relu(%0)\n%8 = chain(%5, %1, %3, %2, %4, %1, _, %9)\nreturn %8"},
 		{name: "a residual of the first", old: "%1, %3)", by: "%1, %3, %9)", want: two},
 		{name: "an operand without its strides", old: "%6 = matmul(%5,",
 			by:   "%10 = slice(%9) {starts=[0,0],sizes=[6,4],steps=[1,1]}\n%6 = matmul(%10,",

@@ -33,7 +33,7 @@ var layers = map[string][]string{
 		"attention_mask conv embedding gather matmul movement norm quant quant_add quant_operands reduce_loops",
 		"attention_packed fused quant_attention quant_conv quant_embedding quant_matmul quant_nbits quant_norm recurrent_plan reduce " +
 			"scatter",
-		"attention feed_forward recurrent_float recurrent_pack",
+		"attention chain recurrent_float recurrent_pack",
 		"quant_recurrent recurrent_stored",
 		others,
 		// the table of kernels, and the device

@@ -147,6 +147,9 @@ type Set struct {
 // cacheSizes are the data caches that one core sees, in bytes.
 type cacheSizes struct{ l1, l2 int }
 
+// L2 is the size in bytes of the second-level cache of a core.
+func (s *Set) L2() int { return s.caches.l2 }
+
 // defaultCaches are those of a level without others, and are taken where the machine does not report its caches.
 var defaultCaches = cacheSizes{l1: 32 << 10, l2: 512 << 10}
 

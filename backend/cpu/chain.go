@@ -1,0 +1,449 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/rlxc/rlxc/internal/packed"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// What is between the ops of a chain is some times as large as its operand and result. The chain runs tile by tile of rows, so that of it
+// there is one tile. Each row is computed as in ops of all rows.
+//
+// Products run each tile by all threads. A window needs rows around those of its tile; there a tile is rows of an image, and one worker
+// runs all ops on it, whose results stay in its L2 cache. Rows that two tiles need are computed twice.
+
+const (
+	// tileRows is the fewest rows of a tile for each thread of a pair: as many as a product's part has, so that weights are read as often
+	// as without tiles.
+	tileRows = 128
+	// mostTiles: more than these would save less than what attention needs anyway, and take longer to bind.
+	mostTiles = 4
+)
+
+// A chain is a bound chain, cut into tiles.
+type chain struct {
+	links  []*ir.Node
+	rows   int // of a tile of the result; the last one may have fewer
+	tiles  int // of the result, or of each of its images
+	images int // 0 for products alone
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+func rowsOf(s tensor.Shape) int { return s[:len(s)-1].Elements() }
+
+// chainOf cuts a chain, if it gains by tiles.
+func (d *processor) chainOf(n *ir.Node) (c chain, ok bool) {
+	if _, isBound := n.Outputs[0].Type.Static(); !isBound {
+		return c, false
+	}
+	links, err := n.Op.(ir.Chain).Links(n.Inputs)
+	if err != nil || n.Inputs[ir.ChainX].Type.DType != tensor.F32 {
+		return c, false
+	}
+	c.links = links
+	windows := false
+	for _, l := range links {
+		if !d.claimsLink(l) {
+			return c, false
+		}
+		windows = windows || l.Op.Kind() == ir.KindConv
+	}
+	if windows {
+		residual := ir.Operand(n.Inputs, n.Op.(ir.Chain).Residual())
+		return c, (residual == nil || shown(residual) != shown(n.Inputs[ir.ChainX])) && d.cutImages(&c)
+	}
+	y := n.Outputs[0].Type.Sizes()
+	rows := rowsOf(y)
+	c.tiles = min(mostTiles, rows/(tileRows*max(1, d.Threads()/2)))
+	if len(links) != 2 || c.tiles < 2 || widthBetween(&c) <= y[len(y)-1] {
+		return c, false
+	}
+	c.rows = ceilDiv(rows, c.tiles)
+	return c, true
+}
+
+// shown is the value whose memory v shows, if v is a view.
+func shown(v *ir.Value) *ir.Value {
+	for v.Def != nil && v.Def.Op.Kind().Has(ir.View) {
+		v = v.Def.Inputs[0]
+	}
+	return v
+}
+
+// claimsLink reports whether kernels compute rows of an op as they compute all of them.
+func (d *processor) claimsLink(n *ir.Node) bool {
+	if n.Op.Kind() == ir.KindConv {
+		return claimsConv(n) && (isDepthwise(n) || n.Inputs[ir.ConvW].Packed != nil && !isTiled(n))
+	}
+	act := n.Op.(ir.MatMul).Activation()
+	_, known := unaryKernel(act)
+	_, err := formatOf(n.Inputs[ir.MatMulB].Packed)
+	return err == nil && (known || act.Fn == ir.NoUnary)
+}
+
+// widthBetween is the number of columns between two products.
+func widthBetween(c *chain) int {
+	s := c.links[0].Outputs[0].Type.Sizes()
+	return s[len(s)-1]
+}
+
+// cutImages cuts the images of the result where what is between the ops does not stay in the L2 cache.
+func (d *processor) cutImages(c *chain) bool {
+	x, y := c.links[0].Inputs[0].Type, c.links[len(c.links)-1].Outputs[0].Type
+	if len(y.Shape) != 4 {
+		return false
+	}
+	most, before := 0, x // of what is in memory without tiles
+	for i, l := range c.links {
+		if l.Op.Kind() == ir.KindMatMul && l.Inputs[ir.MatMulB].Packed.Layout.Form != packed.F32 || !meetsImage(l) {
+			return false
+		}
+		v := l.Outputs[0].Type
+		if i < len(c.links)-1 && 4*v.Elements() <= d.set.L2()/2 {
+			return false
+		}
+		most, before = max(most, 4*(before.Elements()+v.Elements())), v
+	}
+	threads := d.Threads()
+	limit := min(d.set.L2()/2, (most-4*(x.Elements()+y.Elements()))/threads)
+	high, wide := y.Sizes()[1], y.Sizes()[2]
+	for c.rows < high && c.offsets(c.rows + 1)[len(c.links)-1] <= limit {
+		c.rows++
+	}
+	if c.rows == 0 {
+		return false
+	}
+	c.images = y.Sizes()[0]
+	tiles := ceilDiv(c.images*ceilDiv(high, c.rows), threads) * threads
+	c.rows = ceilDiv(high, ceilDiv(tiles, c.images))
+	c.tiles = ceilDiv(high, c.rows)
+	// Weights are read no more often than without tiles, and few rows are computed twice.
+	if c.rows*wide < tileRows {
+		return false
+	}
+	for i, rows := range c.most(c.rows) {
+		if 4*c.tiles*rows > 5*c.links[i].Outputs[0].Type.Sizes()[1] {
+			return false
+		}
+	}
+	return true
+}
+
+// meetsImage reports whether each window of an op meets the image. Those of products do.
+func meetsImage(n *ir.Node) bool {
+	o, ok := n.Op.(ir.Conv)
+	if !ok {
+		return true
+	}
+	_, before, after := o.Positions(0, n.Inputs[ir.ConvX].Type.Shape[1])
+	return max(before.Int(), after.Int()) < o.Extent(0)
+}
+
+// needs are rows [lo, hi) of a value of a chain, and the rows of padding before and after them that a window meets.
+type needs struct {
+	lo, hi, front, back int
+}
+
+// alike reports whether tiles that need n and m are computed alike.
+func (n needs) alike(m needs) bool {
+	return n.hi-n.lo == m.hi-m.lo && n.front == m.front && n.back == m.back
+}
+
+// needed returns the rows of x, of each value between and of the result from which rows [lo, hi) of an image of the result follow.
+func (c *chain) needed(lo, hi int) []needs {
+	all := make([]needs, len(c.links)+1)
+	all[len(c.links)] = needs{lo: lo, hi: hi}
+	for i, l := range slices.Backward(c.links) {
+		n := needs{lo: lo, hi: hi}
+		if o, ok := l.Op.(ir.Conv); ok {
+			high := l.Inputs[ir.ConvX].Type.Shape[1]
+			_, before, _ := o.Positions(0, high)
+			first, end := lo*o.Strides[0]-before.Int(), (hi-1)*o.Strides[0]-before.Int()+o.Extent(0)
+			n.lo, n.hi = max(first, 0), min(end, high.Int())
+			n.front, n.back = n.lo-first, end-n.hi
+		}
+		all[i], lo, hi = n, n.lo, n.hi
+	}
+	return all
+}
+
+// most is the most rows of what is between the ops that that many rows of the result need.
+func (c *chain) most(rows int) []int {
+	all := make([]int, len(c.links)-1)
+	for i, l := range slices.Backward(c.links[1:]) {
+		if o, ok := l.Op.(ir.Conv); ok {
+			rows = min((rows-1)*o.Strides[0]+o.Extent(0), l.Inputs[ir.ConvX].Type.Sizes()[1])
+		}
+		all[i] = rows
+	}
+	return all
+}
+
+// offsets are where the results of the ops begin in the room of a worker with that many rows of the result, and where the last one ends.
+func (c *chain) offsets(rows int) []int {
+	all, at := []int{}, 0
+	for i, rows := range c.most(rows) {
+		s := c.links[i].Outputs[0].Type.Sizes()
+		all = append(all, at)
+		at += align(4 * rows * s[2] * s[3])
+	}
+	return append(all, at)
+}
+
+// linksOf are the ops of a tile of an image, whose values have the rows that are needed.
+func (c *chain) linksOf(all []needs) []*ir.Node {
+	links := make([]*ir.Node, len(c.links))
+	value := func(v *ir.Value, n needs) *ir.Value {
+		s := slices.Clone(v.Type.Shape)
+		s[0], s[1] = ir.N(1), ir.N(n.hi-n.lo)
+		return &ir.Value{Type: ir.TensorOf(tensor.F32, s...)}
+	}
+	x := value(c.links[0].Inputs[0], all[0])
+	for i, l := range c.links {
+		n := &ir.Node{Op: l.Op, Inputs: slices.Clone(l.Inputs), Outputs: []*ir.Value{value(l.Outputs[0], all[i+1])}}
+		if o, ok := l.Op.(ir.Conv); ok {
+			wide := l.Inputs[0].Type.Shape[2]
+			_, left, right := o.Positions(1, wide)
+			o.Auto, o.Ceil, o.Pads = "NOTSET", false, []int{all[i].front, left.Int(), all[i].back, right.Int()}
+			n.Op = o
+		}
+		n.Inputs[0] = x
+		x, links[i] = n.Outputs[0], n
+	}
+	return links
+}
+
+func (d *processor) chainEntry() entry {
+	return entry{
+		Supports: func(n *ir.Node) bool {
+			_, ok := d.chainOf(n)
+			return ok
+		},
+		Strided: func(n *ir.Node, i int, strides []int) bool {
+			c, _ := d.chainOf(n)
+			return i == ir.ChainX && d.linkEntry(c.links[0]).Strided(c.links[0], i, strides)
+		},
+		// A tile's rows of x are read before its rows of the result are written, and, of products alone, by no other tile. Sums start
+		// from a residual that they are over, as in the op alone, so that no other memory may be taken over where there is one.
+		InPlace: func(n *ir.Node, i int) bool {
+			c, _ := d.chainOf(n)
+			at := n.Op.(ir.Chain).Residual()
+			residual, last := ir.Operand(n.Inputs, at), c.links[len(c.links)-1]
+			switch over := d.linkEntry(last).InPlace; {
+			case residual == nil:
+				return i == ir.ChainX && c.images == 0
+			case over == nil || !over(last, ir.MatMulResidual):
+				return false
+			}
+			return i == at || i == ir.ChainX && n.Inputs[i] == residual
+		},
+		Scratch: func(n *ir.Node) []int64 {
+			c, _ := d.chainOf(n)
+			if c.images > 0 {
+				return []int64{int64(d.Threads() * d.formsOf(&c).room)}
+			}
+			_, _, sizes := d.tileScratch(&c)
+			return sizes
+		},
+		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
+			c, _ := b.d.chainOf(n)
+			if c.images > 0 {
+				return bindImages(b, &c, in, out)
+			}
+			return bindRows(b, &c, in, out)
+		},
+	}
+}
+
+func (d *processor) linkEntry(n *ir.Node) entry {
+	if n.Op.Kind() == ir.KindConv {
+		return d.convEntry()
+	}
+	return d.matMulEntry()
+}
+
+// productsOf returns the two products of that many rows.
+func (c *chain) productsOf(rows int) (products [2]*ir.Node) {
+	matrix := func(like *ir.Value) *ir.Value {
+		s := like.Type.Shape
+		return &ir.Value{Type: ir.TensorOf(tensor.F32, ir.N(rows), s[len(s)-1])}
+	}
+	x := matrix(c.links[0].Inputs[0])
+	for i, l := range c.links {
+		y := matrix(l.Outputs[0])
+		products[i] = &ir.Node{Op: l.Op, Inputs: []*ir.Value{x, l.Inputs[ir.MatMulB]}, Outputs: []*ir.Value{y}}
+		x = y
+	}
+	return products
+}
+
+// tileScratch returns the sizes of the scratch buffers: the tile between the products, then what each product needs, and how many
+// these are.
+func (d *processor) tileScratch(c *chain) (ups, downs int, sizes []int64) {
+	rows := rowsOf(c.links[1].Outputs[0].Type.Sizes())
+	sizes = []int64{int64(4 * c.rows * widthBetween(c))}
+	for _, rows := range []int{c.rows, rows - (c.tiles-1)*c.rows} {
+		p := c.productsOf(rows)
+		ofUp, ofDown := d.productScratch(p[0]), d.productScratch(p[1])
+		ups, downs = len(ofUp), len(ofDown)
+		for i, size := range append(ofUp, ofDown...) {
+			if 1+i == len(sizes) {
+				sizes = append(sizes, 0)
+			}
+			sizes[1+i] = max(sizes[1+i], size)
+		}
+	}
+	return ups, downs, sizes
+}
+
+func (d *processor) productScratch(n *ir.Node) []int64 {
+	f, err := formatOf(n.Inputs[ir.MatMulB].Packed)
+	if err != nil {
+		return nil
+	}
+	return products[f].scratch(d, n)
+}
+
+// bindRows makes the step of two products.
+func bindRows(b *binder, c *chain, in, out []operand) (step, error) {
+	rows := rowsOf(out[0].shape)
+	ups, downs, _ := b.d.tileScratch(c)
+	between := b.scratchBytes(0)
+	own := *b
+	var phases []step
+	add := func(n *ir.Node, scratch []int, in, out []operand) error {
+		own.scratch = scratch
+		st, err := bindPacked(&own, n, in, out)
+		for phase := &st; phase != nil; phase = phase.then {
+			phases = append(phases, *phase)
+		}
+		return err
+	}
+	for first := 0; first < rows; first += c.rows {
+		p := c.productsOf(min(c.rows, rows-first))
+		h := between.dense(p[0].Outputs[0])
+		part := func(o operand, like *ir.Value) operand { return o.rows(first, like.Type.Sizes()) }
+		x, y := part(in[ir.ChainX], p[0].Inputs[0]), part(out[0], p[1].Outputs[0])
+		if err := add(p[0], b.scratch[1:][:ups], []operand{x, in[ir.ChainW], in[ir.ChainBias], {}}, []operand{h}); err != nil {
+			return step{}, err
+		}
+		err := add(p[1], b.scratch[1+ups:][:downs], []operand{h, in[ir.ChainW+2], in[ir.ChainBias+2], part(in[ir.ChainBias+3],
+			p[1].Outputs[0])}, []operand{y})
+		if err != nil {
+			return step{}, err
+		}
+	}
+	return inPhases(phases...), nil
+}
+
+// forms are the tiles of an image, and those that are computed alike.
+type forms struct {
+	needed [][]needs    // by tile
+	of     []int        // by tile, its form
+	links  [][]*ir.Node // by form
+	room   int          // of a worker: the results of the ops, then the scratch of the one that needs most
+}
+
+// alone is the processor as one worker sees it.
+func (d *processor) alone() *processor {
+	return &processor{set: d.set, pool: d.pool, threads: 1, target: d.target, format: d.format}
+}
+
+func (d *processor) formsOf(c *chain) (f forms) {
+	high, one, scratch := c.links[len(c.links)-1].Outputs[0].Type.Sizes()[1], d.alone(), int64(0)
+	for t := range c.tiles {
+		all := c.needed(t*c.rows, min((t+1)*c.rows, high))
+		f.needed = append(f.needed, all)
+		like := slices.IndexFunc(f.needed, func(m []needs) bool { return slices.EqualFunc(m, all, needs.alike) })
+		if like < t {
+			f.of = append(f.of, f.of[like])
+			continue
+		}
+		f.of = append(f.of, len(f.links))
+		f.links = append(f.links, c.linksOf(all))
+		for _, l := range f.links[f.of[t]] {
+			if e := one.linkEntry(l); l.Op.Kind() == ir.KindConv {
+				scratch = max(scratch, e.Scratch(l)[0])
+			}
+		}
+	}
+	offsets := c.offsets(c.rows)
+	f.room = offsets[len(offsets)-1] + align(int(scratch))
+	return f
+}
+
+// The slots of what one tile of an image has elsewhere than another.
+const (
+	tileX = 1 + iota
+	tileY
+	tileResidual
+	tileRoom
+)
+
+// bindImages makes the step of a chain with windows.
+func bindImages(b *binder, c *chain, in, out []operand) (step, error) {
+	f, offsets, rooms, last := b.d.formsOf(c), c.offsets(c.rows), b.scratchBytes(0), len(c.links)-1
+	x, y, residual := in[ir.ChainX], out[0], operand{}
+	if at := ir.ChainW + 2*len(c.links); at < len(in) {
+		residual = in[at]
+	}
+	room := func(at int) operand { return operand{location: location{off: at}, slot: tileRoom} }
+	inner := room(offsets[last]).part(0, f.room-offsets[last], tensor.U8)
+	own := &binder{d: b.d.alone(), p: b.p, registers: b.registers, inner: &inner}
+	steps := make([][]step, len(f.links))
+	for i, links := range f.links {
+		h := x.tile(tileX, links[0].Inputs[ir.ChainX])
+		for k, l := range links {
+			to, sum := y.tile(tileY, l.Outputs[0]), operand{}
+			if k < last {
+				to = room(offsets[k]).dense(l.Outputs[0])
+			} else {
+				sum = residual.tile(tileResidual, l.Outputs[0])
+			}
+			st, err := b.d.linkEntry(l).Bind(own, l, []operand{h, in[ir.ChainW+2*k], in[ir.ChainBias+2*k], sum}, []operand{to})
+			if err != nil {
+				return step{}, err
+			}
+			steps[i], h = append(steps[i], st), to
+		}
+	}
+	return step{parts: c.images * c.tiles, run: func(m *machine, part, worker int) {
+		image, t := part/c.tiles, part%c.tiles
+		at := func(o *operand, n needs) location {
+			l := o.location
+			if o.shape != nil {
+				l.off += o.width * (image*o.strides[0] + n.lo*o.strides[1])
+			}
+			return l
+		}
+		n, own, mine := f.needed[t], &m.workers[worker], rooms.location
+		mine.off += worker * f.room
+		own.locations = append(own.locations[:0], at(&x, n[0]), at(&y, n[last+1]), at(&residual, n[last+1]), mine)
+		for k := range steps[f.of[t]] {
+			st := &steps[f.of[t]][k]
+			for p := range st.parts {
+				st.run(own, p, 0)
+			}
+		}
+	}}, nil
+}
+
+// tile is the operand as a tile of an image has it, at the machine's location slot.
+func (o operand) tile(slot int, like *ir.Value) operand {
+	if o.shape == nil {
+		return o
+	}
+	o.location, o.slot, o.shape = location{}, slot, like.Type.Sizes()
+	o.span = ir.Layout{Shape: o.shape, Strides: o.strides}.Span()
+	return o
+}
+
+// dense is the operand's memory as float32, row-major, from its first element on.
+func (o operand) dense(like *ir.Value) operand {
+	o.dtype, o.width, o.shape = tensor.F32, 4, like.Type.Sizes()
+	o.strides, o.span = o.shape.Strides(), o.shape.Elements()
+	return o
+}
