@@ -21,6 +21,11 @@ const headersEnv = "RLXC_CUDA_HEADERS"
 // The sizes of cases: few, as this takes time.
 var caseSizes, rowSizes = []int{1, 33}, []int{40}
 
+// unitSizes are those of products on matrix units, and runsMapped whether kernels run whose operands come by the copy engine.
+var unitSizes = [][3]int{{33, 8, 8}, {66, 72, 128}, {40, 136, 776}}
+
+const runsMapped = false
+
 // onDevices calls a test for a device without tensor cores, and for one with them whose threads take their turns the other way around.
 func onDevices(t *testing.T, o backend.Options, f func(t *testing.T, d *Device)) {
 	emulator := drivertest.NewEmulator(t, "_gen", os.Getenv(headersEnv))

@@ -18,24 +18,28 @@ template <class T, int BM, int BN, int ROW, int WM, int WN, int ST, int G, int A
   // Chunks are rotated by their row, so that ldmatrix meets no bank twice.
   auto swizzle_a = [](int r, int c) { return CA == 8 ? c ^ (r & 7) : c ^ (r >> 1 & 3); };
   auto swizzle_b = [](int r, int c) { return CB >= 8 ? c ^ (r & 7) : c ^ (r >> 1 & 3); };
-  auto load_a = [&](int s, int k) {
-    uint32_t a = base + s * (SA + SB);
+  // A thread copies a chunk each of rows that are as far apart as the threads reach, and keeps where it is in every step.
+  constexpr int RA = THREADS / CA, RB = THREADS / CB;
+  const int ra = t / CA, ca = t % CA, rb = t / CB, cb = t % CB;
+  const T* a_from = A + (m0 + ra) * p.arow + group * BK + ca * E;
+  const T* b_from = TF32 ? B + (i64)(n0 + rb) * p.k + group * BK + cb * E : B + (i64)(group * BK + rb) * p.n + n0 + cb * E;
+  const i64 a_rows = RA * p.arow, b_rows = (i64)RB * (TF32 ? p.k : p.n), b_steps = (i64)BK * G * (TF32 ? 1 : p.n);
+  const uint32_t a_to = base + ra * ROW + swizzle_a(ra, ca) * 16, b_to = base + SA + rb * PB + swizzle_b(rb, cb) * 16;
+  int a_k = p.k - group * BK - ca * E, b_k = p.k - group * BK - (TF32 ? cb * E : rb); // what is left of the inner axis
+  const int a_left = p.m - m0 - ra, b_left = p.n - n0 - (TF32 ? rb : cb * E);
+  auto load_a = [&](int s) {
+    const T* from = a_from;
+    const int left = a_k > 0 ? a_left : 0;
 #pragma unroll
-    for (int i = 0; i < BM * CA / THREADS; i++) {
-      int v = i * THREADS + t, r = v / CA, c = v % CA;
-      bool there = m0 + r < p.m && k + c * E < p.k;
-      copy16(a + r * ROW + swizzle_a(r, c) * 16, there ? A + (m0 + r) * p.arow + k + c * E : A, there);
-    }
+    for (int i = 0; i < BM; i += RA, from += a_rows) copy16(a_to + s * (SA + SB) + i * ROW, from, i < left);
+    a_from += BK * G, a_k -= BK * G;
   };
-  auto load_b = [&](int s, int k) {
-    uint32_t b = base + s * (SA + SB) + SA;
+  auto load_b = [&](int s) {
+    const T* from = b_from;
+    const int left = TF32 ? b_k > 0 ? b_left : 0 : b_left > 0 ? b_k : 0;
 #pragma unroll
-    for (int i = 0; i < SB / 16 / THREADS; i++) {
-      int v = i * THREADS + t, r = v / CB, c = v % CB;
-      bool there = TF32 ? n0 + r < p.n && k + c * E < p.k : k + r < p.k && n0 + c * E < p.n;
-      const T* from = TF32 ? B + (i64)(n0 + r) * p.k + k + c * E : B + (i64)(k + r) * p.n + n0 + c * E;
-      copy16(b + r * PB + swizzle_b(r, c) * 16, there ? from : B, there);
-    }
+    for (int i = 0; i < SB / PB; i += RB, from += b_rows) copy16(b_to + s * (SA + SB) + i * PB, from, i < left);
+    b_from += b_steps, b_k -= BK * G;
   };
   // What the sums are added to is asked for before they are there; of large tiles, column by column, for want of registers.
   constexpr bool EARLY = WM * WN <= 1024;
@@ -53,16 +57,15 @@ template <class T, int BM, int BN, int ROW, int WM, int WN, int ST, int G, int A
   };
   float acc[WM / 16][WN / 8][4] = {};
   const int steps = (p.k + BK * G - 1) / (BK * G); // of each group; what is beyond the end is zeros
-  auto at = [&](int i) { return (i * G + group) * BK; };
   start_next();
   if (!p.fixed) wait_for_last();
 #pragma unroll
   for (int s = 0; s < ST - 1; s++)
-    if (s < steps) load_b(s, at(s));
+    if (s < steps) load_b(s);
   if (p.fixed) wait_for_last();
 #pragma unroll
   for (int s = 0; s < ST - 1; s++) {
-    if (s < steps) load_a(s, at(s));
+    if (s < steps) load_a(s);
     commit();
   }
   if (EARLY && group == 0) {
@@ -72,7 +75,7 @@ template <class T, int BM, int BN, int ROW, int WM, int WN, int ST, int G, int A
   for (int i = 0; i < steps; i++) {
     wait_copies<ST - 2>();
     __syncthreads();
-    if (i + ST - 1 < steps) load_a((i + ST - 1) % ST, at(i + ST - 1)), load_b((i + ST - 1) % ST, at(i + ST - 1));
+    if (i + ST - 1 < steps) load_a((i + ST - 1) % ST), load_b((i + ST - 1) % ST);
     commit();
     uint32_t a = base + i % ST * (SA + SB), b = a + SA;
 #pragma unroll
