@@ -7,11 +7,49 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/quantize"
+	"github.com/rlxc/rlxc/tensor"
 )
+
+// TestErrorsReachCallers: what is wrong with an argument is an error of the call, with nothing beside it.
+func TestErrorsReachCallers(t *testing.T) {
+	m, err := stepModel(&watcher{at: map[string]unsafe.Pointer{}})
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Compile(context.Background(), CompileOptions{})
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	texts, numbers := tensor.FromStrings([]string{"a"}), tensor.New(tensor.F32, 2, 2)
+	calls := map[string]func() (any, error){
+		"NewDeviceTensor":  func() (any, error) { return p.NewDeviceTensor(texts) },
+		"NewGrowingTensor": func() (any, error) { return p.NewGrowingTensor(numbers, 5, 9) },
+		"BindCache":        func() (any, error) { return s.BindCache(1, 9) },
+		"Plan":             func() (any, error) { return p.Plan(map[string]int{"n": -1}) },
+		"Run":              func() (any, error) { return s.Run(context.Background(), nil) },
+		"RunPacked":        func() (any, error) { return s.RunPacked(context.Background(), PackedBatch{}) },
+	}
+	for name, call := range calls {
+		out, err := call()
+		require.ErrorIs(t, err, ErrInput, name)
+		require.Zero(t, out, name)
+	}
+	require.NoError(t, s.Close())
+	require.NoError(t, p.Close())
+	calls["NewDeviceTensor"] = func() (any, error) { return p.NewDeviceTensor(numbers) }
+	calls["NewGrowingTensor"] = func() (any, error) { return p.NewGrowingTensor(numbers, 1, 9) }
+	calls["NewSession"] = func() (any, error) { return p.NewSession() }
+	delete(calls, "BindCache") // which the model has none for
+	for name, call := range calls {
+		out, err := call()
+		require.ErrorIs(t, err, ErrClosed, name)
+		require.Zero(t, out, name)
+	}
+}
 
 // TestClosed: what is closed says so, and what others still use continues.
 func TestClosed(t *testing.T) {

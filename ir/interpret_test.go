@@ -60,6 +60,20 @@ func TestResultsMustBeOfTheirType(t *testing.T) {
 	}
 }
 
+type impossible struct{ ir.Unary }
+
+func (impossible) Eval(env *ir.Env, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return []*tensor.Tensor{env.New(tensor.F32, 1<<40, 1<<40)}, nil
+}
+
+// TestImpossibleResults: a tensor that no machine can hold ends an op with an error, with limit and without.
+func TestImpossibleResults(t *testing.T) {
+	for _, env := range []*ir.Env{nil, {}, {Memory: &memory.Account{Limit: 1 << 10}}} {
+		_, err := ir.EvalOp(env, impossible{ir.Unary{Fn: ir.Exp}}, []*tensor.Tensor{tensor.New(tensor.F32, 1)})
+		require.ErrorContains(t, err, "1099511627776")
+	}
+}
+
 // TestRelease: what a subgraph returned is released once, and elements of a sequence are not.
 func TestRelease(t *testing.T) {
 	account := &memory.Account{Limit: 1 << 10}

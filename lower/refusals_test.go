@@ -277,6 +277,10 @@ var refusals = []struct{ node, why string }{
 	{`ml.FeatureVectorizer f32[2,3] inputdimensions=[1,2]`, "inputdimensions [1 2] for 1 operands"},
 	{`ml.OneHotEncoder f32[2]`, "there are no categories"},
 	{`ml.LabelEncoder f32[2]`, "keys"},
+	{`ml.FeatureVectorizer f32[2,2,2] inputdimensions=[2]`, "2 features of operand 0, which is f32[2,2,2]"},
+	{`ml.FeatureVectorizer f32[2,2] inputdimensions=[-1]`, "-1 features of operand 0, which is f32[2,2]"},
+	{`Col2Im f32[1,4,4] i64[2]=4 i64[1]=2`, "blocks [2] of an image [4 4]: want equally many axes"},
+	{`Col2Im f32[1,4,4] i64[1]=4 i64[2]=2`, "blocks [2,2] of an image [4]: want equally many axes"},
 	{`ml.CategoryMapper i64[2] cats_int64s=[1,2]`, "0 strings for 2 integers"},
 }
 

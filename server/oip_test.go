@@ -188,6 +188,11 @@ func TestInferBinary(t *testing.T) {
 	}{{body, "-1"}, {body, "999999"}, {body, "x"}, {body[:len(body)-1], head}, {append(body, 0), head}} {
 		require.Equal(t, 400, send(bad.body, bad.head).Code)
 	}
+	w = httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/v2/models/tiny/infer", io.MultiReader(strings.NewReader(`{"inputs": []}`)))
+	r.Header.Set(binaryHead, "15") // of a body of unknown length
+	s.ServeHTTP(w, r)
+	require.Contains(t, w.Body.String(), "names more bytes than the body has")
 }
 
 func TestRawStrings(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,6 +104,32 @@ func TestParquetTypes(t *testing.T) {
 		require.Equal(t, columns[i].Name(), field.Name())
 		require.Equal(t, columns[i].Type().String(), field.Type().String())
 	}
+}
+
+// TestParquetNumbers holds that JSON has the whole numbers of copied columns, with a sign or without.
+func TestParquetNumbers(t *testing.T) {
+	type row struct {
+		Text string `parquet:"text"`
+		A    int64  `parquet:"a"`
+		B    uint64 `parquet:"b"`
+		C    int32  `parquet:"c"`
+		D    uint32 `parquet:"d"`
+		E    int8   `parquet:"e"`
+		F    uint8  `parquet:"f"`
+	}
+	var b bytes.Buffer
+	require.NoError(t, parquet.Write(&b, []row{{"x", -1, math.MaxUint64, -2, math.MaxUint32, -3, math.MaxUint8}}))
+	file := filepath.Join(t.TempDir(), "in.parquet")
+	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+	in, err := openTexts(textFlags{input: file, copied: []string{"a", "b", "c", "d", "e", "f"}}, nil)
+	require.NoError(t, err)
+	defer in.close()
+	require.NoError(t, in.each(func(it item) error {
+		got, err := json.Marshal(it.copied)
+		require.NoError(t, err)
+		require.JSONEq(t, `[-1, 18446744073709551615, -2, 4294967295, -3, 255]`, string(got))
+		return nil
+	}))
 }
 
 // TestParquetErrors holds that each wrong column is an error that names file, column and row.

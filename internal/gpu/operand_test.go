@@ -3,6 +3,7 @@ package gpu
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +15,32 @@ func first(t *testing.T, text string) *ir.Node {
 	g, err := ir.Parse(`graph "" ` + text + ` return }`)
 	require.NoError(t, err, text)
 	return g.Nodes[0]
+}
+
+type timedRecording struct {
+	Recording
+	spans []Span
+}
+
+func (r timedRecording) Times(int) ([]Span, error) { return r.spans, nil }
+
+// TestProfileOfSomeLaunches: devices time so many launches; steps whose launches have no times are left out.
+func TestProfileOfSomeLaunches(t *testing.T) {
+	nodes := make([]ir.Node, 3)
+	s := &section{launches: 6, steps: []step{{node: &nodes[0], end: 2}, {node: &nodes[1], first: 2, end: 3},
+		{node: &nodes[2], first: 3, end: 6}}}
+	spans := []Span{{0, 1}, {1, 3}, {4, 6}, {6, 7}}
+	for times, want := range [][]time.Duration{nil, {1}, {3}, {3, 2}, {3, 2, 1}} {
+		p := &profile{}
+		p.start()
+		require.NoError(t, p.read(timedRecording{spans: spans[:times]}, 0, s))
+		var got []time.Duration
+		for i, x := range p.steps {
+			require.Same(t, &nodes[i], x.Node)
+			got = append(got, x.End-x.Start)
+		}
+		require.Equal(t, want, got)
+	}
 }
 
 // TestConditions: what is asked of nodes, by one that has it and one that lacks it.

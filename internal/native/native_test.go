@@ -184,9 +184,11 @@ func TestChoose(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, a.Name, which)
 	}
-	_, err := Choose(cards, "3")
-	require.EqualError(t, err, "there is no device 3: the devices are 0 to 2")
-	_, err = Choose(cards, "none")
+	for _, which := range []string{"3", "-1"} {
+		_, err := Choose(cards, which)
+		require.EqualError(t, err, "there is no device "+which+": the devices are 0 to 2")
+	}
+	_, err := Choose(cards, "none")
 	require.ErrorContains(t, err, `there is no device "none": this machine has "llvmpipe"`)
 	_, err = Choose(nil, "")
 	require.ErrorContains(t, err, "finds no adapter")

@@ -1,8 +1,10 @@
 package onnxruntime
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,4 +51,11 @@ func TestFind(t *testing.T) {
 	}
 	_, err = Find("")
 	require.ErrorContains(t, err, "pip install onnxruntime")
+}
+
+// TestOtherLibrary: a library that is not onnxruntime's says so.
+func TestOtherLibrary(t *testing.T) {
+	name := map[string]string{"darwin": "/usr/lib/libSystem.B.dylib", "windows": "kernel32.dll"}[runtime.GOOS]
+	_, err := load(cmp.Or(name, "libm.so.6"))
+	require.ErrorContains(t, err, "is not onnxruntime's library")
 }
