@@ -143,6 +143,19 @@ var kernelCases = map[string]string{
 		%2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`,
 	"conv groups": `(%0 "x": f32[2,s,4], %2 "r": f32[2,s,4]) { const %1: f32[2,2,4] = [1,2,-3,4,5,-6,7,8,9,-1,2,3,4,5,-6,7]
 		%3 = conv(%0, %1, _, %2) {kernel=[2], strides=[1], dilations=[1], pads=[1,0], auto_pad="NOTSET", group=2} return %3 as "y" }`,
+	"conv over its residual": `(%0 "x": f32[2,s,20], %1 "r": f32[2,s,33]) { const %2: f32[3,20,33] = data const %3: f32[33] = data
+		%4 = neg(%1) %5 = conv(%0, %2, %3, %4) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1}
+		%6 = neg(%1) %7 = conv(%0, %2, %3, %6) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=1, act=relu}
+		return %5 as "y", %7 as "z" }`,
+	"conv of groups over its residual": `(%0 "x": f32[2,s,6,20], %1 "r": f32[2,s,3,22]) { const %2: f32[3,2,10,22] = data %3 = neg(%1)
+		%4 = conv(%0, %2, _, %3) {kernel=[3,2], strides=[1,2], dilations=[1,1], pads=[1,0,1,0], auto_pad="NOTSET", group=2}
+		return %4 as "y" }`,
+	"conv by tiles with its residual": `(%0 "x": f32[2,s,12,20], %1 "r": f32[2,s,12,33]) { const %2: f32[3,3,20,33] = data %3 = neg(%1)
+		const %7: f32[] = [0.1] %8 = mul(%0, %7) %5 = concat(%8, %8, %8) {axis=1} %6 = concat(%3, %3, %3) {axis=1}
+		%4 = conv(%5, %2, _, %6) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1}
+		return %4 as "y" }`,
+	"conv depthwise with its residual": `(%0 "x": f32[2,s,4], %1 "r": f32[2,s,4]) { const %2: f32[3,1,4] = data %3 = neg(%1)
+		%4 = conv(%0, %2, _, %3) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=4} return %4 as "y" }`,
 	"conv depthwise": `(%0 "x": f32[2,s,1,2]) { const %1: f32[3,1,1,2] = [1,2,-3,4,5,-6]
 		%3 = conv(%0, %1) {kernel=[3,1], strides=[1,1], dilations=[2,1], pads=[2,0,2,0], auto_pad="NOTSET", group=2} return %3 as "y" }`,
 	"softmax": `(%0 "x": f32[3,s]) { %1 = softmax(%0) {axis=1} return %1 as "y" }`,
