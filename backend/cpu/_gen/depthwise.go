@@ -11,16 +11,18 @@ import (
 var depthwisePositions = []int{8, 4, 1}
 
 const depthwiseSignature = "func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias " +
-	"*float32, places int, cols int)"
+	"*float32, places int, cols int, least, most float32)"
 
 // depthwise writes the kernel of depthwise convolutions.
 func depthwise(v *simd) {
-	depthwiseKernel(v, v.name, "a depthwiseFunc", func(from operand.Op, weights, acc reg.VecVirtual) { v.VFMADD231PS(from, weights, acc) })
+	depthwiseKernel(v, v.name, "a depthwiseFunc", true, func(from operand.Op, weights, acc reg.VecVirtual) {
+		v.VFMADD231PS(from, weights, acc)
+	})
 }
 
 // depthwiseVNNI writes the same of words, four taps in a row of the window, and what makes words of neighbouring pixels.
 func depthwiseVNNI(v *simd) {
-	depthwiseKernel(v, "VNNI", "a depthwiseFunc of words", func(from operand.Op, weights, acc reg.VecVirtual) {
+	depthwiseKernel(v, "VNNI", "a depthwiseFunc of words, which have no bounds", false, func(from operand.Op, weights, acc reg.VecVirtual) {
 		x := from
 		if mem, ok := from.(operand.Mem); ok { // the operand that may be memory is the signed one
 			r := v.vec()
@@ -33,12 +35,17 @@ func depthwiseVNNI(v *simd) {
 	slideKernel(v, 2)
 }
 
-func depthwiseKernel(v *simd, name, is string, add func(from operand.Op, weights, acc reg.VecVirtual)) {
+func depthwiseKernel(v *simd, name, is string, bounded bool, add func(from operand.Op, weights, acc reg.VecVirtual)) {
 	v.fn("depthwise"+name, depthwiseSignature, "depthwise%s is %s.", name, is)
 	srcRow, three := v.elements("srcRow"), v.GP64()
 	v.LEAQ(operand.Mem{Base: srcRow, Index: srcRow, Scale: 2}, three)
 	column, left := v.GP64(), v.param("cols")
 	v.XORQ(column, column)
+	bounds := v.vecs(2)
+	if bounded {
+		v.VBROADCASTSS(v.slot("least"), bounds[0])
+		v.VBROADCASTSS(v.slot("most"), bounds[1])
+	}
 	label := 0
 	numbered := func(text string) string { return fmt.Sprintf("%s%d", text, label) }
 	// tile sums a number of positions of a vector of channels.
@@ -79,6 +86,9 @@ func depthwiseKernel(v *simd, name, is string, add func(from operand.Op, weights
 		v.JNZ(operand.LabelRef(tap))
 		row = v.elements("dstRow")
 		for _, a := range acc {
+			if bounded {
+				v.clamp(a, bounds[0], bounds[1])
+			}
 			v.store(a, operand.Mem{Base: y}, m)
 			v.ADDQ(row, y)
 		}

@@ -11,6 +11,7 @@ func neonDepthwise(u *neonUnit) {
 	v := u.fn("depthwiseNEON", depthwiseSignature, "depthwiseNEON is a depthwiseFunc.")
 	src, dst, w, bias, left := v.Param("src"), v.Param("dst"), v.Param("w"), v.Param("bias"), v.Param("cols")
 	srcRow, dstRow, wRow := v.elements("srcRow"), v.elements("dstRow"), v.elements("wRow")
+	least, most := v.spread("least"), v.spread("most")
 	apart := []vreg{{}, srcRow} // multiples of srcRow
 	for len(apart) < depthwisePositions[0] {
 		apart = append(apart, v.plus(apart[len(apart)-1], srcRow))
@@ -42,7 +43,7 @@ func neonDepthwise(u *neonUnit) {
 		v.Go("SUBS $1, %s", taps)
 		v.Branch("BNE", tap)
 		for _, a := range acc {
-			v.store(a, mem{y, 0}, t)
+			v.store(v.clamp(a, least, most), mem{y, 0}, t)
 			v.Go("ADD %s, %s", dstRow, y)
 			v.Go("ADD %s, %s", srcRow, x)
 		}

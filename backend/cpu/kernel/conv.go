@@ -1,6 +1,9 @@
 package kernel
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // A ConvShape is a convolution of images with the channels last over two spatial axes: Height × Width pixels of Channels, a window of
 // KernelHeight × KernelWidth of them at PositionsHigh × PositionsWide positions, Outputs channels of the result. Top and Left are the zeros
@@ -205,12 +208,16 @@ func (c *Conv) copyRow(dst []float32, args *ConvArgs, image, y, x int) {
 }
 
 // depthwiseFunc sums, for each of that many positions, srcRow elements apart in src, and each of cols channels, bias and what the taps
-// meet, at offsets (in bytes) from the position, times their weights, whose rows are wRow apart. There is one tap at least.
+// meet, at offsets (in bytes) from the position, times their weights, whose rows are wRow apart: no less than least and no more than most.
+// There is one tap at least.
 type depthwiseFunc func(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32,
-	positions, cols int)
+	positions, cols int, least, most float32)
+
+// Bounds that bound nothing.
+var lowest, highest = float32(math.Inf(-1)), float32(math.Inf(1))
 
 func depthwiseGeneric(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32,
-	positions, cols int) {
+	positions, cols int, least, most float32) {
 	for p := range positions {
 		for c := range cols {
 			sum := *offset(bias, c)
@@ -218,7 +225,7 @@ func depthwiseGeneric(dst *float32, dstRow int, src *float32, srcRow int, offset
 				at := *(*int)(unsafe.Add(unsafe.Pointer(offsets), t*int(unsafe.Sizeof(0)))) / 4
 				sum += *offset(w, t*wRow+c) * *offset(src, p*srcRow+at+c)
 			}
-			*offset(dst, p*dstRow+c) = sum
+			*offset(dst, p*dstRow+c) = min(max(sum, least), most)
 		}
 	}
 }
@@ -273,6 +280,7 @@ func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) 
 	extent := (d.KernelWidth-1)*d.DilationWide + 1
 	inner := min(max(ceilDiv(d.Left, d.StrideWide), 0), d.PositionsWide)                       // the first position inside
 	outer := max(inner, min(d.PositionsWide, floorDiv(d.Width-extent+d.Left, d.StrideWide)+1)) // the first one after
+	least, most, bounds := args.bounds()
 	for position := 0; position < d.PositionsWide; {
 		count := 1
 		whole := inner <= position && position < outer
@@ -288,7 +296,7 @@ func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) 
 			kxLo, kxHi = 0, d.KernelWidth
 		}
 		dst := (row*d.PositionsWide + position) * args.CRow
-		from, add := bias, bias
+		from, add, bounded := bias, bias, false
 		for ky := kyLo; ky < kyHi || ky == kyLo; {
 			rows := kyHi - ky
 			if kxHi-kxLo < d.KernelWidth {
@@ -309,15 +317,34 @@ func (d *Depthwise) row(row int, args *ConvArgs, offsets []int, bias []float32) 
 				}
 				break
 			}
+			lo, hi := lowest, highest
+			if bounded = bounds && ky+rows == kyHi; bounded {
+				lo, hi = least, most
+			}
 			origin := image*args.XImage + (y+kyLo*d.DilationHigh)*args.XRow + (x+kxLo*d.DilationWide)*args.XColumn
 			d.set.depthwise(pointerAt(args.C, dst), args.CRow, pointerAt(args.X, origin), d.StrideWide*args.XColumn, pointer(offsets), n,
-				pointerAt(args.B, (ky*d.KernelWidth+kxLo)*d.Channels), d.Channels, pointer(add), count, d.Channels)
+				pointerAt(args.B, (ky*d.KernelWidth+kxLo)*d.Channels), d.Channels, pointer(add), count, d.Channels, lo, hi)
 			add = args.C[dst:]
 			ky += rows
 		}
-		d.set.finish(args, row*d.PositionsWide+position, count, d.Channels)
+		if !bounded || args.Residual != nil {
+			d.set.finish(args, row*d.PositionsWide+position, count, d.Channels)
+		}
 		position += count
 	}
+}
+
+// bounds returns those of an activation that does nothing but bound, or of none.
+func (args *GemmArgs) bounds() (least, most float32, ok bool) {
+	switch args.Act {
+	case NoUnary:
+		return lowest, highest, true
+	case Relu:
+		return 0, highest, true
+	case Clamp:
+		return args.ActAlpha, args.ActBeta, true
+	}
+	return 0, 0, false
 }
 
 // Meets returns the elements [lo, hi) of a kernel, dilation apart from the first at x, that are on one of n pixels.

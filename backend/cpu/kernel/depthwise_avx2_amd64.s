@@ -4,14 +4,16 @@
 
 #include "textflag.h"
 
-// func depthwiseAVX2(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int)
+// func depthwiseAVX2(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int, least float32, most float32)
 // Requires: AVX, FMA3
-TEXT ·depthwiseAVX2(SB), NOSPLIT, $0-88
-	MOVQ srcRow+24(FP), AX
-	SHLQ $0x02, AX
-	LEAQ (AX)(AX*2), CX
-	MOVQ cols+80(FP), BX
-	XORQ DX, DX
+TEXT ·depthwiseAVX2(SB), NOSPLIT, $0-96
+	MOVQ         srcRow+24(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         cols+80(FP), BX
+	XORQ         DX, DX
+	VBROADCASTSS least+88(FP), Y0
+	VBROADCASTSS most+92(FP), Y1
 
 columns:
 	CMPQ BX, $0x08
@@ -27,14 +29,14 @@ places1:
 	JL      fewer1
 	MOVQ    bias+64(FP), R9
 	ADDQ    DX, R9
-	VMOVUPS (R9), Y0
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
+	VMOVUPS (R9), Y2
+	VMOVAPS Y2, Y3
+	VMOVAPS Y2, Y4
+	VMOVAPS Y2, Y5
+	VMOVAPS Y2, Y6
+	VMOVAPS Y2, Y7
+	VMOVAPS Y2, Y8
+	VMOVAPS Y2, Y9
 	MOVQ    w+48(FP), R9
 	ADDQ    DX, R9
 	MOVQ    offsets+32(FP), R10
@@ -43,16 +45,16 @@ places1:
 tap1:
 	MOVQ        (R10), R12
 	ADDQ        SI, R12
-	VMOVUPS     (R9), Y8
+	VMOVUPS     (R9), Y10
 	LEAQ        (R12)(AX*4), R13
-	VFMADD231PS (R12), Y8, Y0
-	VFMADD231PS (R12)(AX*1), Y8, Y1
-	VFMADD231PS (R12)(AX*2), Y8, Y2
-	VFMADD231PS (R12)(CX*1), Y8, Y3
-	VFMADD231PS (R13), Y8, Y4
-	VFMADD231PS (R13)(AX*1), Y8, Y5
-	VFMADD231PS (R13)(AX*2), Y8, Y6
-	VFMADD231PS (R13)(CX*1), Y8, Y7
+	VFMADD231PS (R12), Y10, Y2
+	VFMADD231PS (R12)(AX*1), Y10, Y3
+	VFMADD231PS (R12)(AX*2), Y10, Y4
+	VFMADD231PS (R12)(CX*1), Y10, Y5
+	VFMADD231PS (R13), Y10, Y6
+	VFMADD231PS (R13)(AX*1), Y10, Y7
+	VFMADD231PS (R13)(AX*2), Y10, Y8
+	VFMADD231PS (R13)(CX*1), Y10, Y9
 	ADDQ        $0x08, R10
 	MOVQ        wRow+56(FP), R12
 	SHLQ        $0x02, R12
@@ -61,21 +63,37 @@ tap1:
 	JNZ         tap1
 	MOVQ        dstRow+8(FP), R9
 	SHLQ        $0x02, R9
-	VMOVUPS     Y0, (DI)
-	ADDQ        R9, DI
-	VMOVUPS     Y1, (DI)
-	ADDQ        R9, DI
+	VMAXPS      Y2, Y0, Y2
+	VMINPS      Y2, Y1, Y2
 	VMOVUPS     Y2, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Y3, Y0, Y3
+	VMINPS      Y3, Y1, Y3
 	VMOVUPS     Y3, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Y4, Y0, Y4
+	VMINPS      Y4, Y1, Y4
 	VMOVUPS     Y4, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Y5, Y0, Y5
+	VMINPS      Y5, Y1, Y5
 	VMOVUPS     Y5, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Y6, Y0, Y6
+	VMINPS      Y6, Y1, Y6
 	VMOVUPS     Y6, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Y7, Y0, Y7
+	VMINPS      Y7, Y1, Y7
 	VMOVUPS     Y7, (DI)
+	ADDQ        R9, DI
+	VMAXPS      Y8, Y0, Y8
+	VMINPS      Y8, Y1, Y8
+	VMOVUPS     Y8, (DI)
+	ADDQ        R9, DI
+	VMAXPS      Y9, Y0, Y9
+	VMINPS      Y9, Y1, Y9
+	VMOVUPS     Y9, (DI)
 	ADDQ        R9, DI
 	ADDQ        AX, SI
 	ADDQ        AX, SI
@@ -94,10 +112,10 @@ places2:
 	JL      fewer2
 	MOVQ    bias+64(FP), R9
 	ADDQ    DX, R9
-	VMOVUPS (R9), Y0
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
+	VMOVUPS (R9), Y2
+	VMOVAPS Y2, Y3
+	VMOVAPS Y2, Y4
+	VMOVAPS Y2, Y5
 	MOVQ    w+48(FP), R9
 	ADDQ    DX, R9
 	MOVQ    offsets+32(FP), R10
@@ -106,11 +124,11 @@ places2:
 tap2:
 	MOVQ        (R10), R12
 	ADDQ        SI, R12
-	VMOVUPS     (R9), Y4
-	VFMADD231PS (R12), Y4, Y0
-	VFMADD231PS (R12)(AX*1), Y4, Y1
-	VFMADD231PS (R12)(AX*2), Y4, Y2
-	VFMADD231PS (R12)(CX*1), Y4, Y3
+	VMOVUPS     (R9), Y6
+	VFMADD231PS (R12), Y6, Y2
+	VFMADD231PS (R12)(AX*1), Y6, Y3
+	VFMADD231PS (R12)(AX*2), Y6, Y4
+	VFMADD231PS (R12)(CX*1), Y6, Y5
 	ADDQ        $0x08, R10
 	MOVQ        wRow+56(FP), R12
 	SHLQ        $0x02, R12
@@ -119,13 +137,21 @@ tap2:
 	JNZ         tap2
 	MOVQ        dstRow+8(FP), R9
 	SHLQ        $0x02, R9
-	VMOVUPS     Y0, (DI)
-	ADDQ        R9, DI
-	VMOVUPS     Y1, (DI)
-	ADDQ        R9, DI
+	VMAXPS      Y2, Y0, Y2
+	VMINPS      Y2, Y1, Y2
 	VMOVUPS     Y2, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Y3, Y0, Y3
+	VMINPS      Y3, Y1, Y3
 	VMOVUPS     Y3, (DI)
+	ADDQ        R9, DI
+	VMAXPS      Y4, Y0, Y4
+	VMINPS      Y4, Y1, Y4
+	VMOVUPS     Y4, (DI)
+	ADDQ        R9, DI
+	VMAXPS      Y5, Y0, Y5
+	VMINPS      Y5, Y1, Y5
+	VMOVUPS     Y5, (DI)
 	ADDQ        R9, DI
 	ADDQ        AX, SI
 	ADDQ        AX, SI
@@ -140,7 +166,7 @@ places3:
 	JL      fewer3
 	MOVQ    bias+64(FP), R9
 	ADDQ    DX, R9
-	VMOVUPS (R9), Y0
+	VMOVUPS (R9), Y2
 	MOVQ    w+48(FP), R9
 	ADDQ    DX, R9
 	MOVQ    offsets+32(FP), R10
@@ -149,8 +175,8 @@ places3:
 tap3:
 	MOVQ        (R10), R12
 	ADDQ        SI, R12
-	VMOVUPS     (R9), Y1
-	VFMADD231PS (R12), Y1, Y0
+	VMOVUPS     (R9), Y3
+	VFMADD231PS (R12), Y3, Y2
 	ADDQ        $0x08, R10
 	MOVQ        wRow+56(FP), R12
 	SHLQ        $0x02, R12
@@ -159,7 +185,9 @@ tap3:
 	JNZ         tap3
 	MOVQ        dstRow+8(FP), R9
 	SHLQ        $0x02, R9
-	VMOVUPS     Y0, (DI)
+	VMAXPS      Y2, Y0, Y2
+	VMINPS      Y2, Y1, Y2
+	VMOVUPS     Y2, (DI)
 	ADDQ        R9, DI
 	ADDQ        AX, SI
 	SUBQ        $0x01, R8
@@ -175,7 +203,7 @@ tail:
 	JZ      end
 	LEAQ    tailMask<>+0(SB), SI
 	NEGQ    BX
-	VMOVDQU 32(SI)(BX*4), Y0
+	VMOVDQU 32(SI)(BX*4), Y2
 	MOVQ    src+16(FP), BX
 	MOVQ    dst+0(FP), SI
 	MOVQ    places+72(FP), DI
@@ -187,14 +215,14 @@ places4:
 	JL         fewer4
 	MOVQ       bias+64(FP), R8
 	ADDQ       DX, R8
-	VMASKMOVPS (R8), Y0, Y1
-	VMOVAPS    Y1, Y2
-	VMOVAPS    Y1, Y3
-	VMOVAPS    Y1, Y4
-	VMOVAPS    Y1, Y5
-	VMOVAPS    Y1, Y6
-	VMOVAPS    Y1, Y7
-	VMOVAPS    Y1, Y8
+	VMASKMOVPS (R8), Y2, Y3
+	VMOVAPS    Y3, Y4
+	VMOVAPS    Y3, Y5
+	VMOVAPS    Y3, Y6
+	VMOVAPS    Y3, Y7
+	VMOVAPS    Y3, Y8
+	VMOVAPS    Y3, Y9
+	VMOVAPS    Y3, Y10
 	MOVQ       w+48(FP), R8
 	ADDQ       DX, R8
 	MOVQ       offsets+32(FP), R9
@@ -203,24 +231,24 @@ places4:
 tap4:
 	MOVQ        (R9), R11
 	ADDQ        BX, R11
-	VMASKMOVPS  (R8), Y0, Y9
+	VMASKMOVPS  (R8), Y2, Y11
 	LEAQ        (R11)(AX*4), R12
-	VMASKMOVPS  (R11), Y0, Y10
-	VFMADD231PS Y10, Y9, Y1
-	VMASKMOVPS  (R11)(AX*1), Y0, Y10
-	VFMADD231PS Y10, Y9, Y2
-	VMASKMOVPS  (R11)(AX*2), Y0, Y10
-	VFMADD231PS Y10, Y9, Y3
-	VMASKMOVPS  (R11)(CX*1), Y0, Y10
-	VFMADD231PS Y10, Y9, Y4
-	VMASKMOVPS  (R12), Y0, Y10
-	VFMADD231PS Y10, Y9, Y5
-	VMASKMOVPS  (R12)(AX*1), Y0, Y10
-	VFMADD231PS Y10, Y9, Y6
-	VMASKMOVPS  (R12)(AX*2), Y0, Y10
-	VFMADD231PS Y10, Y9, Y7
-	VMASKMOVPS  (R12)(CX*1), Y0, Y10
-	VFMADD231PS Y10, Y9, Y8
+	VMASKMOVPS  (R11), Y2, Y12
+	VFMADD231PS Y12, Y11, Y3
+	VMASKMOVPS  (R11)(AX*1), Y2, Y12
+	VFMADD231PS Y12, Y11, Y4
+	VMASKMOVPS  (R11)(AX*2), Y2, Y12
+	VFMADD231PS Y12, Y11, Y5
+	VMASKMOVPS  (R11)(CX*1), Y2, Y12
+	VFMADD231PS Y12, Y11, Y6
+	VMASKMOVPS  (R12), Y2, Y12
+	VFMADD231PS Y12, Y11, Y7
+	VMASKMOVPS  (R12)(AX*1), Y2, Y12
+	VFMADD231PS Y12, Y11, Y8
+	VMASKMOVPS  (R12)(AX*2), Y2, Y12
+	VFMADD231PS Y12, Y11, Y9
+	VMASKMOVPS  (R12)(CX*1), Y2, Y12
+	VFMADD231PS Y12, Y11, Y10
 	ADDQ        $0x08, R9
 	MOVQ        wRow+56(FP), R11
 	SHLQ        $0x02, R11
@@ -229,21 +257,37 @@ tap4:
 	JNZ         tap4
 	MOVQ        dstRow+8(FP), R8
 	SHLQ        $0x02, R8
-	VMASKMOVPS  Y1, Y0, (SI)
+	VMAXPS      Y3, Y0, Y3
+	VMINPS      Y3, Y1, Y3
+	VMASKMOVPS  Y3, Y2, (SI)
 	ADDQ        R8, SI
-	VMASKMOVPS  Y2, Y0, (SI)
+	VMAXPS      Y4, Y0, Y4
+	VMINPS      Y4, Y1, Y4
+	VMASKMOVPS  Y4, Y2, (SI)
 	ADDQ        R8, SI
-	VMASKMOVPS  Y3, Y0, (SI)
+	VMAXPS      Y5, Y0, Y5
+	VMINPS      Y5, Y1, Y5
+	VMASKMOVPS  Y5, Y2, (SI)
 	ADDQ        R8, SI
-	VMASKMOVPS  Y4, Y0, (SI)
+	VMAXPS      Y6, Y0, Y6
+	VMINPS      Y6, Y1, Y6
+	VMASKMOVPS  Y6, Y2, (SI)
 	ADDQ        R8, SI
-	VMASKMOVPS  Y5, Y0, (SI)
+	VMAXPS      Y7, Y0, Y7
+	VMINPS      Y7, Y1, Y7
+	VMASKMOVPS  Y7, Y2, (SI)
 	ADDQ        R8, SI
-	VMASKMOVPS  Y6, Y0, (SI)
+	VMAXPS      Y8, Y0, Y8
+	VMINPS      Y8, Y1, Y8
+	VMASKMOVPS  Y8, Y2, (SI)
 	ADDQ        R8, SI
-	VMASKMOVPS  Y7, Y0, (SI)
+	VMAXPS      Y9, Y0, Y9
+	VMINPS      Y9, Y1, Y9
+	VMASKMOVPS  Y9, Y2, (SI)
 	ADDQ        R8, SI
-	VMASKMOVPS  Y8, Y0, (SI)
+	VMAXPS      Y10, Y0, Y10
+	VMINPS      Y10, Y1, Y10
+	VMASKMOVPS  Y10, Y2, (SI)
 	ADDQ        R8, SI
 	ADDQ        AX, BX
 	ADDQ        AX, BX
@@ -262,10 +306,10 @@ places5:
 	JL         fewer5
 	MOVQ       bias+64(FP), R8
 	ADDQ       DX, R8
-	VMASKMOVPS (R8), Y0, Y1
-	VMOVAPS    Y1, Y2
-	VMOVAPS    Y1, Y3
-	VMOVAPS    Y1, Y4
+	VMASKMOVPS (R8), Y2, Y3
+	VMOVAPS    Y3, Y4
+	VMOVAPS    Y3, Y5
+	VMOVAPS    Y3, Y6
 	MOVQ       w+48(FP), R8
 	ADDQ       DX, R8
 	MOVQ       offsets+32(FP), R9
@@ -274,15 +318,15 @@ places5:
 tap5:
 	MOVQ        (R9), R11
 	ADDQ        BX, R11
-	VMASKMOVPS  (R8), Y0, Y5
-	VMASKMOVPS  (R11), Y0, Y6
-	VFMADD231PS Y6, Y5, Y1
-	VMASKMOVPS  (R11)(AX*1), Y0, Y6
-	VFMADD231PS Y6, Y5, Y2
-	VMASKMOVPS  (R11)(AX*2), Y0, Y6
-	VFMADD231PS Y6, Y5, Y3
-	VMASKMOVPS  (R11)(CX*1), Y0, Y6
-	VFMADD231PS Y6, Y5, Y4
+	VMASKMOVPS  (R8), Y2, Y7
+	VMASKMOVPS  (R11), Y2, Y8
+	VFMADD231PS Y8, Y7, Y3
+	VMASKMOVPS  (R11)(AX*1), Y2, Y8
+	VFMADD231PS Y8, Y7, Y4
+	VMASKMOVPS  (R11)(AX*2), Y2, Y8
+	VFMADD231PS Y8, Y7, Y5
+	VMASKMOVPS  (R11)(CX*1), Y2, Y8
+	VFMADD231PS Y8, Y7, Y6
 	ADDQ        $0x08, R9
 	MOVQ        wRow+56(FP), R11
 	SHLQ        $0x02, R11
@@ -291,13 +335,21 @@ tap5:
 	JNZ         tap5
 	MOVQ        dstRow+8(FP), R8
 	SHLQ        $0x02, R8
-	VMASKMOVPS  Y1, Y0, (SI)
+	VMAXPS      Y3, Y0, Y3
+	VMINPS      Y3, Y1, Y3
+	VMASKMOVPS  Y3, Y2, (SI)
 	ADDQ        R8, SI
-	VMASKMOVPS  Y2, Y0, (SI)
+	VMAXPS      Y4, Y0, Y4
+	VMINPS      Y4, Y1, Y4
+	VMASKMOVPS  Y4, Y2, (SI)
 	ADDQ        R8, SI
-	VMASKMOVPS  Y3, Y0, (SI)
+	VMAXPS      Y5, Y0, Y5
+	VMINPS      Y5, Y1, Y5
+	VMASKMOVPS  Y5, Y2, (SI)
 	ADDQ        R8, SI
-	VMASKMOVPS  Y4, Y0, (SI)
+	VMAXPS      Y6, Y0, Y6
+	VMINPS      Y6, Y1, Y6
+	VMASKMOVPS  Y6, Y2, (SI)
 	ADDQ        R8, SI
 	ADDQ        AX, BX
 	ADDQ        AX, BX
@@ -312,7 +364,7 @@ places6:
 	JL         fewer6
 	MOVQ       bias+64(FP), CX
 	ADDQ       DX, CX
-	VMASKMOVPS (CX), Y0, Y1
+	VMASKMOVPS (CX), Y2, Y3
 	MOVQ       w+48(FP), CX
 	ADDQ       DX, CX
 	MOVQ       offsets+32(FP), R8
@@ -321,9 +373,9 @@ places6:
 tap6:
 	MOVQ        (R8), R10
 	ADDQ        BX, R10
-	VMASKMOVPS  (CX), Y0, Y2
-	VMASKMOVPS  (R10), Y0, Y3
-	VFMADD231PS Y3, Y2, Y1
+	VMASKMOVPS  (CX), Y2, Y4
+	VMASKMOVPS  (R10), Y2, Y5
+	VFMADD231PS Y5, Y4, Y3
 	ADDQ        $0x08, R8
 	MOVQ        wRow+56(FP), R10
 	SHLQ        $0x02, R10
@@ -332,7 +384,9 @@ tap6:
 	JNZ         tap6
 	MOVQ        dstRow+8(FP), CX
 	SHLQ        $0x02, CX
-	VMASKMOVPS  Y1, Y0, (SI)
+	VMAXPS      Y3, Y0, Y3
+	VMINPS      Y3, Y1, Y3
+	VMASKMOVPS  Y3, Y2, (SI)
 	ADDQ        CX, SI
 	ADDQ        AX, BX
 	SUBQ        $0x01, DI

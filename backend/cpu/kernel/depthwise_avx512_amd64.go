@@ -7,4 +7,4 @@ package kernel
 // depthwiseAVX512 is a depthwiseFunc.
 //
 //go:noescape
-func depthwiseAVX512(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int)
+func depthwiseAVX512(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int, least float32, most float32)

@@ -4,14 +4,16 @@
 
 #include "textflag.h"
 
-// func depthwiseAVX512(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int)
+// func depthwiseAVX512(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int, least float32, most float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·depthwiseAVX512(SB), NOSPLIT, $0-88
-	MOVQ srcRow+24(FP), AX
-	SHLQ $0x02, AX
-	LEAQ (AX)(AX*2), CX
-	MOVQ cols+80(FP), BX
-	XORQ DX, DX
+TEXT ·depthwiseAVX512(SB), NOSPLIT, $0-96
+	MOVQ         srcRow+24(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         cols+80(FP), BX
+	XORQ         DX, DX
+	VBROADCASTSS least+88(FP), Z0
+	VBROADCASTSS most+92(FP), Z1
 
 columns:
 	CMPQ BX, $0x10
@@ -27,14 +29,14 @@ places1:
 	JL      fewer1
 	MOVQ    bias+64(FP), R9
 	ADDQ    DX, R9
-	VMOVUPS (R9), Z0
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
+	VMOVUPS (R9), Z2
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z9
 	MOVQ    w+48(FP), R9
 	ADDQ    DX, R9
 	MOVQ    offsets+32(FP), R10
@@ -43,16 +45,16 @@ places1:
 tap1:
 	MOVQ        (R10), R12
 	ADDQ        SI, R12
-	VMOVUPS     (R9), Z8
+	VMOVUPS     (R9), Z10
 	LEAQ        (R12)(AX*4), R13
-	VFMADD231PS (R12), Z8, Z0
-	VFMADD231PS (R12)(AX*1), Z8, Z1
-	VFMADD231PS (R12)(AX*2), Z8, Z2
-	VFMADD231PS (R12)(CX*1), Z8, Z3
-	VFMADD231PS (R13), Z8, Z4
-	VFMADD231PS (R13)(AX*1), Z8, Z5
-	VFMADD231PS (R13)(AX*2), Z8, Z6
-	VFMADD231PS (R13)(CX*1), Z8, Z7
+	VFMADD231PS (R12), Z10, Z2
+	VFMADD231PS (R12)(AX*1), Z10, Z3
+	VFMADD231PS (R12)(AX*2), Z10, Z4
+	VFMADD231PS (R12)(CX*1), Z10, Z5
+	VFMADD231PS (R13), Z10, Z6
+	VFMADD231PS (R13)(AX*1), Z10, Z7
+	VFMADD231PS (R13)(AX*2), Z10, Z8
+	VFMADD231PS (R13)(CX*1), Z10, Z9
 	ADDQ        $0x08, R10
 	MOVQ        wRow+56(FP), R12
 	SHLQ        $0x02, R12
@@ -61,21 +63,37 @@ tap1:
 	JNZ         tap1
 	MOVQ        dstRow+8(FP), R9
 	SHLQ        $0x02, R9
-	VMOVUPS     Z0, (DI)
-	ADDQ        R9, DI
-	VMOVUPS     Z1, (DI)
-	ADDQ        R9, DI
+	VMAXPS      Z2, Z0, Z2
+	VMINPS      Z2, Z1, Z2
 	VMOVUPS     Z2, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Z3, Z0, Z3
+	VMINPS      Z3, Z1, Z3
 	VMOVUPS     Z3, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Z4, Z0, Z4
+	VMINPS      Z4, Z1, Z4
 	VMOVUPS     Z4, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Z5, Z0, Z5
+	VMINPS      Z5, Z1, Z5
 	VMOVUPS     Z5, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Z6, Z0, Z6
+	VMINPS      Z6, Z1, Z6
 	VMOVUPS     Z6, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Z7, Z0, Z7
+	VMINPS      Z7, Z1, Z7
 	VMOVUPS     Z7, (DI)
+	ADDQ        R9, DI
+	VMAXPS      Z8, Z0, Z8
+	VMINPS      Z8, Z1, Z8
+	VMOVUPS     Z8, (DI)
+	ADDQ        R9, DI
+	VMAXPS      Z9, Z0, Z9
+	VMINPS      Z9, Z1, Z9
+	VMOVUPS     Z9, (DI)
 	ADDQ        R9, DI
 	ADDQ        AX, SI
 	ADDQ        AX, SI
@@ -94,10 +112,10 @@ places2:
 	JL      fewer2
 	MOVQ    bias+64(FP), R9
 	ADDQ    DX, R9
-	VMOVUPS (R9), Z0
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
+	VMOVUPS (R9), Z2
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
 	MOVQ    w+48(FP), R9
 	ADDQ    DX, R9
 	MOVQ    offsets+32(FP), R10
@@ -106,11 +124,11 @@ places2:
 tap2:
 	MOVQ        (R10), R12
 	ADDQ        SI, R12
-	VMOVUPS     (R9), Z4
-	VFMADD231PS (R12), Z4, Z0
-	VFMADD231PS (R12)(AX*1), Z4, Z1
-	VFMADD231PS (R12)(AX*2), Z4, Z2
-	VFMADD231PS (R12)(CX*1), Z4, Z3
+	VMOVUPS     (R9), Z6
+	VFMADD231PS (R12), Z6, Z2
+	VFMADD231PS (R12)(AX*1), Z6, Z3
+	VFMADD231PS (R12)(AX*2), Z6, Z4
+	VFMADD231PS (R12)(CX*1), Z6, Z5
 	ADDQ        $0x08, R10
 	MOVQ        wRow+56(FP), R12
 	SHLQ        $0x02, R12
@@ -119,13 +137,21 @@ tap2:
 	JNZ         tap2
 	MOVQ        dstRow+8(FP), R9
 	SHLQ        $0x02, R9
-	VMOVUPS     Z0, (DI)
-	ADDQ        R9, DI
-	VMOVUPS     Z1, (DI)
-	ADDQ        R9, DI
+	VMAXPS      Z2, Z0, Z2
+	VMINPS      Z2, Z1, Z2
 	VMOVUPS     Z2, (DI)
 	ADDQ        R9, DI
+	VMAXPS      Z3, Z0, Z3
+	VMINPS      Z3, Z1, Z3
 	VMOVUPS     Z3, (DI)
+	ADDQ        R9, DI
+	VMAXPS      Z4, Z0, Z4
+	VMINPS      Z4, Z1, Z4
+	VMOVUPS     Z4, (DI)
+	ADDQ        R9, DI
+	VMAXPS      Z5, Z0, Z5
+	VMINPS      Z5, Z1, Z5
+	VMOVUPS     Z5, (DI)
 	ADDQ        R9, DI
 	ADDQ        AX, SI
 	ADDQ        AX, SI
@@ -140,7 +166,7 @@ places3:
 	JL      fewer3
 	MOVQ    bias+64(FP), R9
 	ADDQ    DX, R9
-	VMOVUPS (R9), Z0
+	VMOVUPS (R9), Z2
 	MOVQ    w+48(FP), R9
 	ADDQ    DX, R9
 	MOVQ    offsets+32(FP), R10
@@ -149,8 +175,8 @@ places3:
 tap3:
 	MOVQ        (R10), R12
 	ADDQ        SI, R12
-	VMOVUPS     (R9), Z1
-	VFMADD231PS (R12), Z1, Z0
+	VMOVUPS     (R9), Z3
+	VFMADD231PS (R12), Z3, Z2
 	ADDQ        $0x08, R10
 	MOVQ        wRow+56(FP), R12
 	SHLQ        $0x02, R12
@@ -159,7 +185,9 @@ tap3:
 	JNZ         tap3
 	MOVQ        dstRow+8(FP), R9
 	SHLQ        $0x02, R9
-	VMOVUPS     Z0, (DI)
+	VMAXPS      Z2, Z0, Z2
+	VMINPS      Z2, Z1, Z2
+	VMOVUPS     Z2, (DI)
 	ADDQ        R9, DI
 	ADDQ        AX, SI
 	SUBQ        $0x01, R8
@@ -187,14 +215,14 @@ places4:
 	JL        fewer4
 	MOVQ      bias+64(FP), R8
 	ADDQ      DX, R8
-	VMOVUPS.Z (R8), K1, Z0
-	VMOVAPS   Z0, Z1
-	VMOVAPS   Z0, Z2
-	VMOVAPS   Z0, Z3
-	VMOVAPS   Z0, Z4
-	VMOVAPS   Z0, Z5
-	VMOVAPS   Z0, Z6
-	VMOVAPS   Z0, Z7
+	VMOVUPS.Z (R8), K1, Z2
+	VMOVAPS   Z2, Z3
+	VMOVAPS   Z2, Z4
+	VMOVAPS   Z2, Z5
+	VMOVAPS   Z2, Z6
+	VMOVAPS   Z2, Z7
+	VMOVAPS   Z2, Z8
+	VMOVAPS   Z2, Z9
 	MOVQ      w+48(FP), R8
 	ADDQ      DX, R8
 	MOVQ      offsets+32(FP), R9
@@ -203,24 +231,24 @@ places4:
 tap4:
 	MOVQ        (R9), R11
 	ADDQ        BX, R11
-	VMOVUPS.Z   (R8), K1, Z8
+	VMOVUPS.Z   (R8), K1, Z10
 	LEAQ        (R11)(AX*4), R12
-	VMOVUPS.Z   (R11), K1, Z9
-	VFMADD231PS Z9, Z8, Z0
-	VMOVUPS.Z   (R11)(AX*1), K1, Z9
-	VFMADD231PS Z9, Z8, Z1
-	VMOVUPS.Z   (R11)(AX*2), K1, Z9
-	VFMADD231PS Z9, Z8, Z2
-	VMOVUPS.Z   (R11)(CX*1), K1, Z9
-	VFMADD231PS Z9, Z8, Z3
-	VMOVUPS.Z   (R12), K1, Z9
-	VFMADD231PS Z9, Z8, Z4
-	VMOVUPS.Z   (R12)(AX*1), K1, Z9
-	VFMADD231PS Z9, Z8, Z5
-	VMOVUPS.Z   (R12)(AX*2), K1, Z9
-	VFMADD231PS Z9, Z8, Z6
-	VMOVUPS.Z   (R12)(CX*1), K1, Z9
-	VFMADD231PS Z9, Z8, Z7
+	VMOVUPS.Z   (R11), K1, Z11
+	VFMADD231PS Z11, Z10, Z2
+	VMOVUPS.Z   (R11)(AX*1), K1, Z11
+	VFMADD231PS Z11, Z10, Z3
+	VMOVUPS.Z   (R11)(AX*2), K1, Z11
+	VFMADD231PS Z11, Z10, Z4
+	VMOVUPS.Z   (R11)(CX*1), K1, Z11
+	VFMADD231PS Z11, Z10, Z5
+	VMOVUPS.Z   (R12), K1, Z11
+	VFMADD231PS Z11, Z10, Z6
+	VMOVUPS.Z   (R12)(AX*1), K1, Z11
+	VFMADD231PS Z11, Z10, Z7
+	VMOVUPS.Z   (R12)(AX*2), K1, Z11
+	VFMADD231PS Z11, Z10, Z8
+	VMOVUPS.Z   (R12)(CX*1), K1, Z11
+	VFMADD231PS Z11, Z10, Z9
 	ADDQ        $0x08, R9
 	MOVQ        wRow+56(FP), R11
 	SHLQ        $0x02, R11
@@ -229,21 +257,37 @@ tap4:
 	JNZ         tap4
 	MOVQ        dstRow+8(FP), R8
 	SHLQ        $0x02, R8
-	VMOVUPS     Z0, K1, (SI)
-	ADDQ        R8, SI
-	VMOVUPS     Z1, K1, (SI)
-	ADDQ        R8, SI
+	VMAXPS      Z2, Z0, Z2
+	VMINPS      Z2, Z1, Z2
 	VMOVUPS     Z2, K1, (SI)
 	ADDQ        R8, SI
+	VMAXPS      Z3, Z0, Z3
+	VMINPS      Z3, Z1, Z3
 	VMOVUPS     Z3, K1, (SI)
 	ADDQ        R8, SI
+	VMAXPS      Z4, Z0, Z4
+	VMINPS      Z4, Z1, Z4
 	VMOVUPS     Z4, K1, (SI)
 	ADDQ        R8, SI
+	VMAXPS      Z5, Z0, Z5
+	VMINPS      Z5, Z1, Z5
 	VMOVUPS     Z5, K1, (SI)
 	ADDQ        R8, SI
+	VMAXPS      Z6, Z0, Z6
+	VMINPS      Z6, Z1, Z6
 	VMOVUPS     Z6, K1, (SI)
 	ADDQ        R8, SI
+	VMAXPS      Z7, Z0, Z7
+	VMINPS      Z7, Z1, Z7
 	VMOVUPS     Z7, K1, (SI)
+	ADDQ        R8, SI
+	VMAXPS      Z8, Z0, Z8
+	VMINPS      Z8, Z1, Z8
+	VMOVUPS     Z8, K1, (SI)
+	ADDQ        R8, SI
+	VMAXPS      Z9, Z0, Z9
+	VMINPS      Z9, Z1, Z9
+	VMOVUPS     Z9, K1, (SI)
 	ADDQ        R8, SI
 	ADDQ        AX, BX
 	ADDQ        AX, BX
@@ -262,10 +306,10 @@ places5:
 	JL        fewer5
 	MOVQ      bias+64(FP), R8
 	ADDQ      DX, R8
-	VMOVUPS.Z (R8), K1, Z0
-	VMOVAPS   Z0, Z1
-	VMOVAPS   Z0, Z2
-	VMOVAPS   Z0, Z3
+	VMOVUPS.Z (R8), K1, Z2
+	VMOVAPS   Z2, Z3
+	VMOVAPS   Z2, Z4
+	VMOVAPS   Z2, Z5
 	MOVQ      w+48(FP), R8
 	ADDQ      DX, R8
 	MOVQ      offsets+32(FP), R9
@@ -274,15 +318,15 @@ places5:
 tap5:
 	MOVQ        (R9), R11
 	ADDQ        BX, R11
-	VMOVUPS.Z   (R8), K1, Z4
-	VMOVUPS.Z   (R11), K1, Z5
-	VFMADD231PS Z5, Z4, Z0
-	VMOVUPS.Z   (R11)(AX*1), K1, Z5
-	VFMADD231PS Z5, Z4, Z1
-	VMOVUPS.Z   (R11)(AX*2), K1, Z5
-	VFMADD231PS Z5, Z4, Z2
-	VMOVUPS.Z   (R11)(CX*1), K1, Z5
-	VFMADD231PS Z5, Z4, Z3
+	VMOVUPS.Z   (R8), K1, Z6
+	VMOVUPS.Z   (R11), K1, Z7
+	VFMADD231PS Z7, Z6, Z2
+	VMOVUPS.Z   (R11)(AX*1), K1, Z7
+	VFMADD231PS Z7, Z6, Z3
+	VMOVUPS.Z   (R11)(AX*2), K1, Z7
+	VFMADD231PS Z7, Z6, Z4
+	VMOVUPS.Z   (R11)(CX*1), K1, Z7
+	VFMADD231PS Z7, Z6, Z5
 	ADDQ        $0x08, R9
 	MOVQ        wRow+56(FP), R11
 	SHLQ        $0x02, R11
@@ -291,13 +335,21 @@ tap5:
 	JNZ         tap5
 	MOVQ        dstRow+8(FP), R8
 	SHLQ        $0x02, R8
-	VMOVUPS     Z0, K1, (SI)
-	ADDQ        R8, SI
-	VMOVUPS     Z1, K1, (SI)
-	ADDQ        R8, SI
+	VMAXPS      Z2, Z0, Z2
+	VMINPS      Z2, Z1, Z2
 	VMOVUPS     Z2, K1, (SI)
 	ADDQ        R8, SI
+	VMAXPS      Z3, Z0, Z3
+	VMINPS      Z3, Z1, Z3
 	VMOVUPS     Z3, K1, (SI)
+	ADDQ        R8, SI
+	VMAXPS      Z4, Z0, Z4
+	VMINPS      Z4, Z1, Z4
+	VMOVUPS     Z4, K1, (SI)
+	ADDQ        R8, SI
+	VMAXPS      Z5, Z0, Z5
+	VMINPS      Z5, Z1, Z5
+	VMOVUPS     Z5, K1, (SI)
 	ADDQ        R8, SI
 	ADDQ        AX, BX
 	ADDQ        AX, BX
@@ -312,7 +364,7 @@ places6:
 	JL        fewer6
 	MOVQ      bias+64(FP), CX
 	ADDQ      DX, CX
-	VMOVUPS.Z (CX), K1, Z0
+	VMOVUPS.Z (CX), K1, Z2
 	MOVQ      w+48(FP), CX
 	ADDQ      DX, CX
 	MOVQ      offsets+32(FP), R8
@@ -321,9 +373,9 @@ places6:
 tap6:
 	MOVQ        (R8), R10
 	ADDQ        BX, R10
-	VMOVUPS.Z   (CX), K1, Z1
-	VMOVUPS.Z   (R10), K1, Z2
-	VFMADD231PS Z2, Z1, Z0
+	VMOVUPS.Z   (CX), K1, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z2
 	ADDQ        $0x08, R8
 	MOVQ        wRow+56(FP), R10
 	SHLQ        $0x02, R10
@@ -332,7 +384,9 @@ tap6:
 	JNZ         tap6
 	MOVQ        dstRow+8(FP), CX
 	SHLQ        $0x02, CX
-	VMOVUPS     Z0, K1, (SI)
+	VMAXPS      Z2, Z0, Z2
+	VMINPS      Z2, Z1, Z2
+	VMOVUPS     Z2, K1, (SI)
 	ADDQ        CX, SI
 	ADDQ        AX, BX
 	SUBQ        $0x01, DI

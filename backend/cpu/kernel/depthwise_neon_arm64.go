@@ -7,4 +7,4 @@ package kernel
 // depthwiseNEON is a depthwiseFunc.
 //
 //go:noescape
-func depthwiseNEON(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int)
+func depthwiseNEON(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int, least, most float32)

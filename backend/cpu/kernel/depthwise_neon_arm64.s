@@ -4,8 +4,8 @@
 
 #include "textflag.h"
 
-// depthwiseNEON(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int)
-TEXT ·depthwiseNEON(SB), NOSPLIT, $0-88
+// depthwiseNEON(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int, least, most float32)
+TEXT ·depthwiseNEON(SB), NOSPLIT, $0-96
 	MOVD src+16(FP), R0
 	MOVD dst+0(FP), R1
 	MOVD w+48(FP), R2
@@ -17,6 +17,10 @@ TEXT ·depthwiseNEON(SB), NOSPLIT, $0-88
 	LSL $2, R6, R6
 	MOVD wRow+56(FP), R7
 	LSL $2, R7, R7
+	FMOVS least+88(FP), F0
+	WORD $0x4e040401 // dup v1.4s, v0.s[0]
+	FMOVS most+92(FP), F2
+	WORD $0x4e040443 // dup v3.4s, v2.s[0]
 	ADD R5, R5, R8
 	ADD R8, R5, R9
 	ADD R9, R5, R10
@@ -34,14 +38,14 @@ columns:
 places:
 	CMP $8, R16
 	BLT fewer
-	WORD $0x3dc00060 // ldr q0, [x3]
-	WORD $0x4ea01c01 // mov v1.16b, v0.16b
-	WORD $0x4ea01c02 // mov v2.16b, v0.16b
-	WORD $0x4ea01c03 // mov v3.16b, v0.16b
-	WORD $0x4ea01c04 // mov v4.16b, v0.16b
-	WORD $0x4ea01c05 // mov v5.16b, v0.16b
-	WORD $0x4ea01c06 // mov v6.16b, v0.16b
-	WORD $0x4ea01c07 // mov v7.16b, v0.16b
+	WORD $0x3dc00064 // ldr q4, [x3]
+	WORD $0x4ea41c85 // mov v5.16b, v4.16b
+	WORD $0x4ea41c86 // mov v6.16b, v4.16b
+	WORD $0x4ea41c87 // mov v7.16b, v4.16b
+	WORD $0x4ea41c88 // mov v8.16b, v4.16b
+	WORD $0x4ea41c89 // mov v9.16b, v4.16b
+	WORD $0x4ea41c8a // mov v10.16b, v4.16b
+	WORD $0x4ea41c8b // mov v11.16b, v4.16b
 	MOVD R2, R17
 	MOVD offsets+32(FP), R19
 	MOVD taps+40(FP), R20
@@ -49,49 +53,65 @@ places:
 tap:
 	MOVD (R19), R21
 	ADD R14, R21
-	WORD $0x3dc00228 // ldr q8, [x17]
-	WORD $0x3dc002a9 // ldr q9, [x21]
-	WORD $0x4e28cd20 // fmla v0.4s, v9.4s, v8.4s
-	WORD $0x3ce56aaa // ldr q10, [x21, x5]
-	WORD $0x4e28cd41 // fmla v1.4s, v10.4s, v8.4s
-	WORD $0x3ce86aab // ldr q11, [x21, x8]
-	WORD $0x4e28cd62 // fmla v2.4s, v11.4s, v8.4s
-	WORD $0x3ce96aac // ldr q12, [x21, x9]
-	WORD $0x4e28cd83 // fmla v3.4s, v12.4s, v8.4s
-	WORD $0x3cea6aad // ldr q13, [x21, x10]
-	WORD $0x4e28cda4 // fmla v4.4s, v13.4s, v8.4s
-	WORD $0x3ceb6aae // ldr q14, [x21, x11]
-	WORD $0x4e28cdc5 // fmla v5.4s, v14.4s, v8.4s
-	WORD $0x3cec6aaf // ldr q15, [x21, x12]
-	WORD $0x4e28cde6 // fmla v6.4s, v15.4s, v8.4s
-	WORD $0x3ced6ab0 // ldr q16, [x21, x13]
-	WORD $0x4e28ce07 // fmla v7.4s, v16.4s, v8.4s
+	WORD $0x3dc0022c // ldr q12, [x17]
+	WORD $0x3dc002ad // ldr q13, [x21]
+	WORD $0x4e2ccda4 // fmla v4.4s, v13.4s, v12.4s
+	WORD $0x3ce56aae // ldr q14, [x21, x5]
+	WORD $0x4e2ccdc5 // fmla v5.4s, v14.4s, v12.4s
+	WORD $0x3ce86aaf // ldr q15, [x21, x8]
+	WORD $0x4e2ccde6 // fmla v6.4s, v15.4s, v12.4s
+	WORD $0x3ce96ab0 // ldr q16, [x21, x9]
+	WORD $0x4e2cce07 // fmla v7.4s, v16.4s, v12.4s
+	WORD $0x3cea6ab1 // ldr q17, [x21, x10]
+	WORD $0x4e2cce28 // fmla v8.4s, v17.4s, v12.4s
+	WORD $0x3ceb6ab2 // ldr q18, [x21, x11]
+	WORD $0x4e2cce49 // fmla v9.4s, v18.4s, v12.4s
+	WORD $0x3cec6ab3 // ldr q19, [x21, x12]
+	WORD $0x4e2cce6a // fmla v10.4s, v19.4s, v12.4s
+	WORD $0x3ced6ab4 // ldr q20, [x21, x13]
+	WORD $0x4e2cce8b // fmla v11.4s, v20.4s, v12.4s
 	ADD $8, R19
 	ADD R7, R17
 	SUBS $1, R20
 	BNE tap
+	WORD $0x4e21f495 // fmax v21.4s, v4.4s, v1.4s
+	WORD $0x4ea3f6b6 // fmin v22.4s, v21.4s, v3.4s
+	WORD $0x3d8001f6 // str q22, [x15]
+	ADD R6, R15
+	ADD R5, R14
+	WORD $0x4e21f4b7 // fmax v23.4s, v5.4s, v1.4s
+	WORD $0x4ea3f6f8 // fmin v24.4s, v23.4s, v3.4s
+	WORD $0x3d8001f8 // str q24, [x15]
+	ADD R6, R15
+	ADD R5, R14
+	WORD $0x4e21f4d9 // fmax v25.4s, v6.4s, v1.4s
+	WORD $0x4ea3f73a // fmin v26.4s, v25.4s, v3.4s
+	WORD $0x3d8001fa // str q26, [x15]
+	ADD R6, R15
+	ADD R5, R14
+	WORD $0x4e21f4fb // fmax v27.4s, v7.4s, v1.4s
+	WORD $0x4ea3f77c // fmin v28.4s, v27.4s, v3.4s
+	WORD $0x3d8001fc // str q28, [x15]
+	ADD R6, R15
+	ADD R5, R14
+	WORD $0x4e21f51d // fmax v29.4s, v8.4s, v1.4s
+	WORD $0x4ea3f7be // fmin v30.4s, v29.4s, v3.4s
+	WORD $0x3d8001fe // str q30, [x15]
+	ADD R6, R15
+	ADD R5, R14
+	WORD $0x4e21f53f // fmax v31.4s, v9.4s, v1.4s
+	WORD $0x4ea3f7e0 // fmin v0.4s, v31.4s, v3.4s
 	WORD $0x3d8001e0 // str q0, [x15]
 	ADD R6, R15
 	ADD R5, R14
-	WORD $0x3d8001e1 // str q1, [x15]
+	WORD $0x4e21f542 // fmax v2.4s, v10.4s, v1.4s
+	WORD $0x4ea3f44d // fmin v13.4s, v2.4s, v3.4s
+	WORD $0x3d8001ed // str q13, [x15]
 	ADD R6, R15
 	ADD R5, R14
-	WORD $0x3d8001e2 // str q2, [x15]
-	ADD R6, R15
-	ADD R5, R14
-	WORD $0x3d8001e3 // str q3, [x15]
-	ADD R6, R15
-	ADD R5, R14
-	WORD $0x3d8001e4 // str q4, [x15]
-	ADD R6, R15
-	ADD R5, R14
-	WORD $0x3d8001e5 // str q5, [x15]
-	ADD R6, R15
-	ADD R5, R14
-	WORD $0x3d8001e6 // str q6, [x15]
-	ADD R6, R15
-	ADD R5, R14
-	WORD $0x3d8001e7 // str q7, [x15]
+	WORD $0x4e21f56e // fmax v14.4s, v11.4s, v1.4s
+	WORD $0x4ea3f5cf // fmin v15.4s, v14.4s, v3.4s
+	WORD $0x3d8001ef // str q15, [x15]
 	ADD R6, R15
 	ADD R5, R14
 	SUB $8, R16
@@ -102,10 +122,10 @@ fewer:
 places2:
 	CMP $4, R16
 	BLT fewer2
-	WORD $0x3dc00071 // ldr q17, [x3]
-	WORD $0x4eb11e32 // mov v18.16b, v17.16b
-	WORD $0x4eb11e33 // mov v19.16b, v17.16b
-	WORD $0x4eb11e34 // mov v20.16b, v17.16b
+	WORD $0x3dc00070 // ldr q16, [x3]
+	WORD $0x4eb01e11 // mov v17.16b, v16.16b
+	WORD $0x4eb01e12 // mov v18.16b, v16.16b
+	WORD $0x4eb01e13 // mov v19.16b, v16.16b
 	MOVD R2, R22
 	MOVD offsets+32(FP), R23
 	MOVD taps+40(FP), R24
@@ -113,29 +133,37 @@ places2:
 tap2:
 	MOVD (R23), R25
 	ADD R14, R25
-	WORD $0x3dc002d5 // ldr q21, [x22]
-	WORD $0x3dc00336 // ldr q22, [x25]
-	WORD $0x4e35ced1 // fmla v17.4s, v22.4s, v21.4s
-	WORD $0x3ce56b37 // ldr q23, [x25, x5]
-	WORD $0x4e35cef2 // fmla v18.4s, v23.4s, v21.4s
-	WORD $0x3ce86b38 // ldr q24, [x25, x8]
-	WORD $0x4e35cf13 // fmla v19.4s, v24.4s, v21.4s
-	WORD $0x3ce96b39 // ldr q25, [x25, x9]
-	WORD $0x4e35cf34 // fmla v20.4s, v25.4s, v21.4s
+	WORD $0x3dc002c4 // ldr q4, [x22]
+	WORD $0x3dc0032c // ldr q12, [x25]
+	WORD $0x4e24cd90 // fmla v16.4s, v12.4s, v4.4s
+	WORD $0x3ce56b34 // ldr q20, [x25, x5]
+	WORD $0x4e24ce91 // fmla v17.4s, v20.4s, v4.4s
+	WORD $0x3ce86b35 // ldr q21, [x25, x8]
+	WORD $0x4e24ceb2 // fmla v18.4s, v21.4s, v4.4s
+	WORD $0x3ce96b25 // ldr q5, [x25, x9]
+	WORD $0x4e24ccb3 // fmla v19.4s, v5.4s, v4.4s
 	ADD $8, R23
 	ADD R7, R22
 	SUBS $1, R24
 	BNE tap2
-	WORD $0x3d8001f1 // str q17, [x15]
+	WORD $0x4e21f616 // fmax v22.4s, v16.4s, v1.4s
+	WORD $0x4ea3f6d7 // fmin v23.4s, v22.4s, v3.4s
+	WORD $0x3d8001f7 // str q23, [x15]
 	ADD R6, R15
 	ADD R5, R14
-	WORD $0x3d8001f2 // str q18, [x15]
+	WORD $0x4e21f626 // fmax v6.4s, v17.4s, v1.4s
+	WORD $0x4ea3f4d8 // fmin v24.4s, v6.4s, v3.4s
+	WORD $0x3d8001f8 // str q24, [x15]
 	ADD R6, R15
 	ADD R5, R14
-	WORD $0x3d8001f3 // str q19, [x15]
+	WORD $0x4e21f659 // fmax v25.4s, v18.4s, v1.4s
+	WORD $0x4ea3f727 // fmin v7.4s, v25.4s, v3.4s
+	WORD $0x3d8001e7 // str q7, [x15]
 	ADD R6, R15
 	ADD R5, R14
-	WORD $0x3d8001f4 // str q20, [x15]
+	WORD $0x4e21f67a // fmax v26.4s, v19.4s, v1.4s
+	WORD $0x4ea3f75b // fmin v27.4s, v26.4s, v3.4s
+	WORD $0x3d8001fb // str q27, [x15]
 	ADD R6, R15
 	ADD R5, R14
 	SUB $4, R16
@@ -146,7 +174,7 @@ fewer2:
 places3:
 	CMP $1, R16
 	BLT fewer3
-	WORD $0x3dc0007a // ldr q26, [x3]
+	WORD $0x3dc00068 // ldr q8, [x3]
 	MOVD R2, R26
 	MOVD offsets+32(FP), R21
 	MOVD taps+40(FP), R17
@@ -154,14 +182,16 @@ places3:
 tap3:
 	MOVD (R21), R19
 	ADD R14, R19
-	WORD $0x3dc0035b // ldr q27, [x26]
-	WORD $0x3dc0027c // ldr q28, [x19]
-	WORD $0x4e3bcf9a // fmla v26.4s, v28.4s, v27.4s
+	WORD $0x3dc0035c // ldr q28, [x26]
+	WORD $0x3dc0027d // ldr q29, [x19]
+	WORD $0x4e3ccfa8 // fmla v8.4s, v29.4s, v28.4s
 	ADD $8, R21
 	ADD R7, R26
 	SUBS $1, R17
 	BNE tap3
-	WORD $0x3d8001fa // str q26, [x15]
+	WORD $0x4e21f509 // fmax v9.4s, v8.4s, v1.4s
+	WORD $0x4ea3f53e // fmin v30.4s, v9.4s, v3.4s
+	WORD $0x3d8001fe // str q30, [x15]
 	ADD R6, R15
 	ADD R5, R14
 	SUB $1, R16
@@ -185,248 +215,264 @@ places4:
 	CMP $8, R22
 	BLT fewer4
 	TBZ $1, R4, loadOne
-	WORD $0xfd40007d // ldr d29, [x3]
+	WORD $0xfd40007f // ldr d31, [x3]
 	TBZ $0, R4, loaded
 	ADD $8, R3, R23
-	WORD $0x4d4082fd // ld1 { v29.s }[2], [x23]
+	WORD $0x4d4082ff // ld1 { v31.s }[2], [x23]
 	B loaded
 
 loadOne:
-	WORD $0xbd40007d // ldr s29, [x3]
+	WORD $0xbd40007f // ldr s31, [x3]
 
 loaded:
-	WORD $0x4ebd1fbe // mov v30.16b, v29.16b
-	WORD $0x4ebd1fbf // mov v31.16b, v29.16b
-	WORD $0x4ebd1fa9 // mov v9.16b, v29.16b
-	WORD $0x4ebd1faa // mov v10.16b, v29.16b
-	WORD $0x4ebd1fab // mov v11.16b, v29.16b
-	WORD $0x4ebd1fac // mov v12.16b, v29.16b
-	WORD $0x4ebd1fad // mov v13.16b, v29.16b
+	WORD $0x4ebf1fea // mov v10.16b, v31.16b
+	WORD $0x4ebf1fe0 // mov v0.16b, v31.16b
+	WORD $0x4ebf1fe2 // mov v2.16b, v31.16b
+	WORD $0x4ebf1feb // mov v11.16b, v31.16b
+	WORD $0x4ebf1fed // mov v13.16b, v31.16b
+	WORD $0x4ebf1fee // mov v14.16b, v31.16b
+	WORD $0x4ebf1fef // mov v15.16b, v31.16b
 	MOVD R2, R24
 	MOVD offsets+32(FP), R19
-	MOVD taps+40(FP), R0
+	MOVD taps+40(FP), R26
 
 tap4:
-	MOVD (R19), R14
-	ADD R20, R14
+	MOVD (R19), R21
+	ADD R20, R21
 	TBZ $1, R4, loadOne2
-	WORD $0xfd40030e // ldr d14, [x24]
+	WORD $0xfd40030c // ldr d12, [x24]
 	TBZ $0, R4, loaded2
-	ADD $8, R24, R15
-	WORD $0x4d4081ee // ld1 { v14.s }[2], [x15]
+	ADD $8, R24, R17
+	WORD $0x4d40822c // ld1 { v12.s }[2], [x17]
 	B loaded2
 
 loadOne2:
-	WORD $0xbd40030e // ldr s14, [x24]
+	WORD $0xbd40030c // ldr s12, [x24]
 
 loaded2:
 	TBZ $1, R4, loadOne3
-	WORD $0xfd4001cf // ldr d15, [x14]
+	WORD $0xfd4002b4 // ldr d20, [x21]
 	TBZ $0, R4, loaded3
-	ADD $8, R14, R16
-	WORD $0x4d40820f // ld1 { v15.s }[2], [x16]
+	ADD $8, R21, R0
+	WORD $0x4d408014 // ld1 { v20.s }[2], [x0]
 	B loaded3
 
 loadOne3:
-	WORD $0xbd4001cf // ldr s15, [x14]
+	WORD $0xbd4002b4 // ldr s20, [x21]
 
 loaded3:
-	WORD $0x4e2ecdfd // fmla v29.4s, v15.4s, v14.4s
-	ADD R14, R5, R26
+	WORD $0x4e2cce9f // fmla v31.4s, v20.4s, v12.4s
+	ADD R21, R5, R14
 	TBZ $1, R4, loadOne4
-	WORD $0xfd400340 // ldr d0, [x26]
+	WORD $0xfd4001d5 // ldr d21, [x14]
 	TBZ $0, R4, loaded4
-	ADD $8, R26, R21
-	WORD $0x4d4082a0 // ld1 { v0.s }[2], [x21]
+	ADD $8, R14, R15
+	WORD $0x4d4081f5 // ld1 { v21.s }[2], [x15]
 	B loaded4
 
 loadOne4:
-	WORD $0xbd400340 // ldr s0, [x26]
+	WORD $0xbd4001d5 // ldr s21, [x14]
 
 loaded4:
-	WORD $0x4e2ecc1e // fmla v30.4s, v0.4s, v14.4s
-	ADD R14, R8, R17
+	WORD $0x4e2cceaa // fmla v10.4s, v21.4s, v12.4s
+	ADD R21, R8, R16
 	TBZ $1, R4, loadOne5
-	WORD $0xfd400221 // ldr d1, [x17]
+	WORD $0xfd400210 // ldr d16, [x16]
 	TBZ $0, R4, loaded5
-	ADD $8, R17, R1
-	WORD $0x4d408021 // ld1 { v1.s }[2], [x1]
+	ADD $8, R16, R1
+	WORD $0x4d408030 // ld1 { v16.s }[2], [x1]
 	B loaded5
 
 loadOne5:
-	WORD $0xbd400221 // ldr s1, [x17]
+	WORD $0xbd400210 // ldr s16, [x16]
 
 loaded5:
-	WORD $0x4e2ecc3f // fmla v31.4s, v1.4s, v14.4s
-	ADD R14, R9, R23
+	WORD $0x4e2cce00 // fmla v0.4s, v16.4s, v12.4s
+	ADD R21, R9, R23
 	TBZ $1, R4, loadOne6
-	WORD $0xfd4002e2 // ldr d2, [x23]
+	WORD $0xfd4002e4 // ldr d4, [x23]
 	TBZ $0, R4, loaded6
-	ADD $8, R23, R15
-	WORD $0x4d4081e2 // ld1 { v2.s }[2], [x15]
+	ADD $8, R23, R17
+	WORD $0x4d408224 // ld1 { v4.s }[2], [x17]
 	B loaded6
 
 loadOne6:
-	WORD $0xbd4002e2 // ldr s2, [x23]
+	WORD $0xbd4002e4 // ldr s4, [x23]
 
 loaded6:
-	WORD $0x4e2ecc49 // fmla v9.4s, v2.4s, v14.4s
-	ADD R14, R10, R16
+	WORD $0x4e2ccc82 // fmla v2.4s, v4.4s, v12.4s
+	ADD R21, R10, R0
 	TBZ $1, R4, loadOne7
-	WORD $0xfd400203 // ldr d3, [x16]
+	WORD $0xfd400005 // ldr d5, [x0]
 	TBZ $0, R4, loaded7
-	ADD $8, R16, R26
-	WORD $0x4d408343 // ld1 { v3.s }[2], [x26]
+	ADD $8, R0, R14
+	WORD $0x4d4081c5 // ld1 { v5.s }[2], [x14]
 	B loaded7
 
 loadOne7:
-	WORD $0xbd400203 // ldr s3, [x16]
+	WORD $0xbd400005 // ldr s5, [x0]
 
 loaded7:
-	WORD $0x4e2ecc6a // fmla v10.4s, v3.4s, v14.4s
-	ADD R14, R11, R21
+	WORD $0x4e2cccab // fmla v11.4s, v5.4s, v12.4s
+	ADD R21, R11, R15
 	TBZ $1, R4, loadOne8
-	WORD $0xfd4002a4 // ldr d4, [x21]
+	WORD $0xfd4001f6 // ldr d22, [x15]
 	TBZ $0, R4, loaded8
-	ADD $8, R21, R17
-	WORD $0x4d408224 // ld1 { v4.s }[2], [x17]
+	ADD $8, R15, R16
+	WORD $0x4d408216 // ld1 { v22.s }[2], [x16]
 	B loaded8
 
 loadOne8:
-	WORD $0xbd4002a4 // ldr s4, [x21]
+	WORD $0xbd4001f6 // ldr s22, [x15]
 
 loaded8:
-	WORD $0x4e2ecc8b // fmla v11.4s, v4.4s, v14.4s
-	ADD R14, R12, R1
+	WORD $0x4e2ccecd // fmla v13.4s, v22.4s, v12.4s
+	ADD R21, R12, R1
 	TBZ $1, R4, loadOne9
-	WORD $0xfd400025 // ldr d5, [x1]
+	WORD $0xfd400031 // ldr d17, [x1]
 	TBZ $0, R4, loaded9
 	ADD $8, R1, R23
-	WORD $0x4d4082e5 // ld1 { v5.s }[2], [x23]
+	WORD $0x4d4082f1 // ld1 { v17.s }[2], [x23]
 	B loaded9
 
 loadOne9:
-	WORD $0xbd400025 // ldr s5, [x1]
+	WORD $0xbd400031 // ldr s17, [x1]
 
 loaded9:
-	WORD $0x4e2eccac // fmla v12.4s, v5.4s, v14.4s
-	ADD R14, R13, R15
+	WORD $0x4e2cce2e // fmla v14.4s, v17.4s, v12.4s
+	ADD R21, R13, R17
 	TBZ $1, R4, loadOne10
-	WORD $0xfd4001e6 // ldr d6, [x15]
+	WORD $0xfd400237 // ldr d23, [x17]
 	TBZ $0, R4, loaded10
-	ADD $8, R15, R16
-	WORD $0x4d408206 // ld1 { v6.s }[2], [x16]
+	ADD $8, R17, R0
+	WORD $0x4d408017 // ld1 { v23.s }[2], [x0]
 	B loaded10
 
 loadOne10:
-	WORD $0xbd4001e6 // ldr s6, [x15]
+	WORD $0xbd400237 // ldr s23, [x17]
 
 loaded10:
-	WORD $0x4e2ecccd // fmla v13.4s, v6.4s, v14.4s
+	WORD $0x4e2cceef // fmla v15.4s, v23.4s, v12.4s
 	ADD $8, R19
 	ADD R7, R24
-	SUBS $1, R0
+	SUBS $1, R26
 	BNE tap4
+	WORD $0x4e21f7e6 // fmax v6.4s, v31.4s, v1.4s
+	WORD $0x4ea3f4d2 // fmin v18.4s, v6.4s, v3.4s
 	TBZ $1, R4, storeOne
-	WORD $0xfd00033d // str d29, [x25]
+	WORD $0xfd000332 // str d18, [x25]
 	TBZ $0, R4, stored
-	ADD $8, R25, R26
-	WORD $0x4d00835d // st1 { v29.s }[2], [x26]
+	ADD $8, R25, R14
+	WORD $0x4d0081d2 // st1 { v18.s }[2], [x14]
 	B stored
 
 storeOne:
-	WORD $0xbd00033d // str s29, [x25]
+	WORD $0xbd000332 // str s18, [x25]
 
 stored:
 	ADD R6, R25
 	ADD R5, R20
+	WORD $0x4e21f558 // fmax v24.4s, v10.4s, v1.4s
+	WORD $0x4ea3f719 // fmin v25.4s, v24.4s, v3.4s
 	TBZ $1, R4, storeOne2
-	WORD $0xfd00033e // str d30, [x25]
+	WORD $0xfd000339 // str d25, [x25]
 	TBZ $0, R4, stored2
-	ADD $8, R25, R21
-	WORD $0x4d0082be // st1 { v30.s }[2], [x21]
+	ADD $8, R25, R15
+	WORD $0x4d0081f9 // st1 { v25.s }[2], [x15]
 	B stored2
 
 storeOne2:
-	WORD $0xbd00033e // str s30, [x25]
+	WORD $0xbd000339 // str s25, [x25]
 
 stored2:
 	ADD R6, R25
 	ADD R5, R20
+	WORD $0x4e21f413 // fmax v19.4s, v0.4s, v1.4s
+	WORD $0x4ea3f667 // fmin v7.4s, v19.4s, v3.4s
 	TBZ $1, R4, storeOne3
-	WORD $0xfd00033f // str d31, [x25]
+	WORD $0xfd000327 // str d7, [x25]
 	TBZ $0, R4, stored3
-	ADD $8, R25, R17
-	WORD $0x4d00823f // st1 { v31.s }[2], [x17]
+	ADD $8, R25, R16
+	WORD $0x4d008207 // st1 { v7.s }[2], [x16]
 	B stored3
 
 storeOne3:
-	WORD $0xbd00033f // str s31, [x25]
+	WORD $0xbd000327 // str s7, [x25]
 
 stored3:
 	ADD R6, R25
 	ADD R5, R20
+	WORD $0x4e21f45a // fmax v26.4s, v2.4s, v1.4s
+	WORD $0x4ea3f75b // fmin v27.4s, v26.4s, v3.4s
 	TBZ $1, R4, storeOne4
-	WORD $0xfd000329 // str d9, [x25]
+	WORD $0xfd00033b // str d27, [x25]
 	TBZ $0, R4, stored4
-	ADD $8, R25, R14
-	WORD $0x4d0081c9 // st1 { v9.s }[2], [x14]
+	ADD $8, R25, R21
+	WORD $0x4d0082bb // st1 { v27.s }[2], [x21]
 	B stored4
 
 storeOne4:
-	WORD $0xbd000329 // str s9, [x25]
+	WORD $0xbd00033b // str s27, [x25]
 
 stored4:
 	ADD R6, R25
 	ADD R5, R20
+	WORD $0x4e21f568 // fmax v8.4s, v11.4s, v1.4s
+	WORD $0x4ea3f51c // fmin v28.4s, v8.4s, v3.4s
 	TBZ $1, R4, storeOne5
-	WORD $0xfd00032a // str d10, [x25]
+	WORD $0xfd00033c // str d28, [x25]
 	TBZ $0, R4, stored5
 	ADD $8, R25, R1
-	WORD $0x4d00802a // st1 { v10.s }[2], [x1]
+	WORD $0x4d00803c // st1 { v28.s }[2], [x1]
 	B stored5
 
 storeOne5:
-	WORD $0xbd00032a // str s10, [x25]
+	WORD $0xbd00033c // str s28, [x25]
 
 stored5:
 	ADD R6, R25
 	ADD R5, R20
+	WORD $0x4e21f5bd // fmax v29.4s, v13.4s, v1.4s
+	WORD $0x4ea3f7a9 // fmin v9.4s, v29.4s, v3.4s
 	TBZ $1, R4, storeOne6
-	WORD $0xfd00032b // str d11, [x25]
+	WORD $0xfd000329 // str d9, [x25]
 	TBZ $0, R4, stored6
 	ADD $8, R25, R23
-	WORD $0x4d0082eb // st1 { v11.s }[2], [x23]
+	WORD $0x4d0082e9 // st1 { v9.s }[2], [x23]
 	B stored6
 
 storeOne6:
-	WORD $0xbd00032b // str s11, [x25]
+	WORD $0xbd000329 // str s9, [x25]
 
 stored6:
 	ADD R6, R25
 	ADD R5, R20
+	WORD $0x4e21f5de // fmax v30.4s, v14.4s, v1.4s
+	WORD $0x4ea3f7d4 // fmin v20.4s, v30.4s, v3.4s
 	TBZ $1, R4, storeOne7
-	WORD $0xfd00032c // str d12, [x25]
+	WORD $0xfd000334 // str d20, [x25]
 	TBZ $0, R4, stored7
 	ADD $8, R25, R24
-	WORD $0x4d00830c // st1 { v12.s }[2], [x24]
+	WORD $0x4d008314 // st1 { v20.s }[2], [x24]
 	B stored7
 
 storeOne7:
-	WORD $0xbd00032c // str s12, [x25]
+	WORD $0xbd000334 // str s20, [x25]
 
 stored7:
 	ADD R6, R25
 	ADD R5, R20
+	WORD $0x4e21f5f5 // fmax v21.4s, v15.4s, v1.4s
+	WORD $0x4ea3f6b0 // fmin v16.4s, v21.4s, v3.4s
 	TBZ $1, R4, storeOne8
-	WORD $0xfd00032d // str d13, [x25]
+	WORD $0xfd000330 // str d16, [x25]
 	TBZ $0, R4, stored8
 	ADD $8, R25, R19
-	WORD $0x4d00826d // st1 { v13.s }[2], [x19]
+	WORD $0x4d008270 // st1 { v16.s }[2], [x19]
 	B stored8
 
 storeOne8:
-	WORD $0xbd00032d // str s13, [x25]
+	WORD $0xbd000330 // str s16, [x25]
 
 stored8:
 	ADD R6, R25
@@ -440,140 +486,148 @@ places5:
 	CMP $4, R22
 	BLT fewer5
 	TBZ $1, R4, loadOne11
-	WORD $0xfd400067 // ldr d7, [x3]
+	WORD $0xfd400064 // ldr d4, [x3]
 	TBZ $0, R4, loaded11
-	ADD $8, R3, R0
-	WORD $0x4d408007 // ld1 { v7.s }[2], [x0]
+	ADD $8, R3, R26
+	WORD $0x4d408344 // ld1 { v4.s }[2], [x26]
 	B loaded11
 
 loadOne11:
-	WORD $0xbd400067 // ldr s7, [x3]
+	WORD $0xbd400064 // ldr s4, [x3]
 
 loaded11:
-	WORD $0x4ea71ce8 // mov v8.16b, v7.16b
-	WORD $0x4ea71cf0 // mov v16.16b, v7.16b
-	WORD $0x4ea71cf6 // mov v22.16b, v7.16b
-	MOVD R2, R15
-	MOVD offsets+32(FP), R16
-	MOVD taps+40(FP), R26
+	WORD $0x4ea41c85 // mov v5.16b, v4.16b
+	WORD $0x4ea41c96 // mov v22.16b, v4.16b
+	WORD $0x4ea41c91 // mov v17.16b, v4.16b
+	MOVD R2, R17
+	MOVD offsets+32(FP), R0
+	MOVD taps+40(FP), R14
 
 tap5:
-	MOVD (R16), R21
-	ADD R20, R21
+	MOVD (R0), R15
+	ADD R20, R15
 	TBZ $1, R4, loadOne12
-	WORD $0xfd4001f7 // ldr d23, [x15]
+	WORD $0xfd40023f // ldr d31, [x17]
 	TBZ $0, R4, loaded12
-	ADD $8, R15, R17
-	WORD $0x4d408237 // ld1 { v23.s }[2], [x17]
+	ADD $8, R17, R16
+	WORD $0x4d40821f // ld1 { v31.s }[2], [x16]
 	B loaded12
 
 loadOne12:
-	WORD $0xbd4001f7 // ldr s23, [x15]
+	WORD $0xbd40023f // ldr s31, [x17]
 
 loaded12:
 	TBZ $1, R4, loadOne13
-	WORD $0xfd4002b8 // ldr d24, [x21]
+	WORD $0xfd4001ec // ldr d12, [x15]
 	TBZ $0, R4, loaded13
-	ADD $8, R21, R14
-	WORD $0x4d4081d8 // ld1 { v24.s }[2], [x14]
+	ADD $8, R15, R21
+	WORD $0x4d4082ac // ld1 { v12.s }[2], [x21]
 	B loaded13
 
 loadOne13:
-	WORD $0xbd4002b8 // ldr s24, [x21]
+	WORD $0xbd4001ec // ldr s12, [x15]
 
 loaded13:
-	WORD $0x4e37cf07 // fmla v7.4s, v24.4s, v23.4s
-	ADD R21, R5, R1
+	WORD $0x4e3fcd84 // fmla v4.4s, v12.4s, v31.4s
+	ADD R15, R5, R1
 	TBZ $1, R4, loadOne14
-	WORD $0xfd400031 // ldr d17, [x1]
+	WORD $0xfd400037 // ldr d23, [x1]
 	TBZ $0, R4, loaded14
 	ADD $8, R1, R23
-	WORD $0x4d4082f1 // ld1 { v17.s }[2], [x23]
+	WORD $0x4d4082f7 // ld1 { v23.s }[2], [x23]
 	B loaded14
 
 loadOne14:
-	WORD $0xbd400031 // ldr s17, [x1]
+	WORD $0xbd400037 // ldr s23, [x1]
 
 loaded14:
-	WORD $0x4e37ce28 // fmla v8.4s, v17.4s, v23.4s
-	ADD R21, R8, R24
+	WORD $0x4e3fcee5 // fmla v5.4s, v23.4s, v31.4s
+	ADD R15, R8, R24
 	TBZ $1, R4, loadOne15
-	WORD $0xfd400312 // ldr d18, [x24]
+	WORD $0xfd400306 // ldr d6, [x24]
 	TBZ $0, R4, loaded15
 	ADD $8, R24, R10
-	WORD $0x4d408152 // ld1 { v18.s }[2], [x10]
+	WORD $0x4d408146 // ld1 { v6.s }[2], [x10]
 	B loaded15
 
 loadOne15:
-	WORD $0xbd400312 // ldr s18, [x24]
+	WORD $0xbd400306 // ldr s6, [x24]
 
 loaded15:
-	WORD $0x4e37ce50 // fmla v16.4s, v18.4s, v23.4s
-	ADD R21, R9, R11
+	WORD $0x4e3fccd6 // fmla v22.4s, v6.4s, v31.4s
+	ADD R15, R9, R11
 	TBZ $1, R4, loadOne16
-	WORD $0xfd400173 // ldr d19, [x11]
+	WORD $0xfd40016a // ldr d10, [x11]
 	TBZ $0, R4, loaded16
 	ADD $8, R11, R12
-	WORD $0x4d408193 // ld1 { v19.s }[2], [x12]
+	WORD $0x4d40818a // ld1 { v10.s }[2], [x12]
 	B loaded16
 
 loadOne16:
-	WORD $0xbd400173 // ldr s19, [x11]
+	WORD $0xbd40016a // ldr s10, [x11]
 
 loaded16:
-	WORD $0x4e37ce76 // fmla v22.4s, v19.4s, v23.4s
-	ADD $8, R16
-	ADD R7, R15
-	SUBS $1, R26
+	WORD $0x4e3fcd51 // fmla v17.4s, v10.4s, v31.4s
+	ADD $8, R0
+	ADD R7, R17
+	SUBS $1, R14
 	BNE tap5
+	WORD $0x4e21f492 // fmax v18.4s, v4.4s, v1.4s
+	WORD $0x4ea3f658 // fmin v24.4s, v18.4s, v3.4s
 	TBZ $1, R4, storeOne9
-	WORD $0xfd000327 // str d7, [x25]
+	WORD $0xfd000338 // str d24, [x25]
 	TBZ $0, R4, stored9
 	ADD $8, R25, R13
-	WORD $0x4d0081a7 // st1 { v7.s }[2], [x13]
+	WORD $0x4d0081b8 // st1 { v24.s }[2], [x13]
 	B stored9
 
 storeOne9:
-	WORD $0xbd000327 // str s7, [x25]
+	WORD $0xbd000338 // str s24, [x25]
 
 stored9:
 	ADD R6, R25
 	ADD R5, R20
+	WORD $0x4e21f4a0 // fmax v0.4s, v5.4s, v1.4s
+	WORD $0x4ea3f419 // fmin v25.4s, v0.4s, v3.4s
 	TBZ $1, R4, storeOne10
-	WORD $0xfd000328 // str d8, [x25]
+	WORD $0xfd000339 // str d25, [x25]
 	TBZ $0, R4, stored10
 	ADD $8, R25, R19
-	WORD $0x4d008268 // st1 { v8.s }[2], [x19]
+	WORD $0x4d008279 // st1 { v25.s }[2], [x19]
 	B stored10
 
 storeOne10:
-	WORD $0xbd000328 // str s8, [x25]
+	WORD $0xbd000339 // str s25, [x25]
 
 stored10:
 	ADD R6, R25
 	ADD R5, R20
+	WORD $0x4e21f6d3 // fmax v19.4s, v22.4s, v1.4s
+	WORD $0x4ea3f662 // fmin v2.4s, v19.4s, v3.4s
 	TBZ $1, R4, storeOne11
-	WORD $0xfd000330 // str d16, [x25]
+	WORD $0xfd000322 // str d2, [x25]
 	TBZ $0, R4, stored11
-	ADD $8, R25, R0
-	WORD $0x4d008010 // st1 { v16.s }[2], [x0]
+	ADD $8, R25, R26
+	WORD $0x4d008342 // st1 { v2.s }[2], [x26]
 	B stored11
 
 storeOne11:
-	WORD $0xbd000330 // str s16, [x25]
+	WORD $0xbd000322 // str s2, [x25]
 
 stored11:
 	ADD R6, R25
 	ADD R5, R20
+	WORD $0x4e21f627 // fmax v7.4s, v17.4s, v1.4s
+	WORD $0x4ea3f4fa // fmin v26.4s, v7.4s, v3.4s
 	TBZ $1, R4, storeOne12
-	WORD $0xfd000336 // str d22, [x25]
+	WORD $0xfd00033a // str d26, [x25]
 	TBZ $0, R4, stored12
-	ADD $8, R25, R17
-	WORD $0x4d008236 // st1 { v22.s }[2], [x17]
+	ADD $8, R25, R16
+	WORD $0x4d00821a // st1 { v26.s }[2], [x16]
 	B stored12
 
 storeOne12:
-	WORD $0xbd000336 // str s22, [x25]
+	WORD $0xbd00033a // str s26, [x25]
 
 stored12:
 	ADD R6, R25
@@ -587,59 +641,61 @@ places6:
 	CMP $1, R22
 	BLT fewer6
 	TBZ $1, R4, loadOne17
-	WORD $0xfd400074 // ldr d20, [x3]
+	WORD $0xfd40006b // ldr d11, [x3]
 	TBZ $0, R4, loaded17
-	ADD $8, R3, R14
-	WORD $0x4d4081d4 // ld1 { v20.s }[2], [x14]
+	ADD $8, R3, R21
+	WORD $0x4d4082ab // ld1 { v11.s }[2], [x21]
 	B loaded17
 
 loadOne17:
-	WORD $0xbd400074 // ldr s20, [x3]
+	WORD $0xbd40006b // ldr s11, [x3]
 
 loaded17:
 	MOVD R2, R1
 	MOVD offsets+32(FP), R23
-	MOVD taps+40(FP), R21
+	MOVD taps+40(FP), R15
 
 tap6:
 	MOVD (R23), R24
 	ADD R20, R24
 	TBZ $1, R4, loadOne18
-	WORD $0xfd400035 // ldr d21, [x1]
+	WORD $0xfd40003b // ldr d27, [x1]
 	TBZ $0, R4, loaded18
 	ADD $8, R1, R10
-	WORD $0x4d408155 // ld1 { v21.s }[2], [x10]
+	WORD $0x4d40815b // ld1 { v27.s }[2], [x10]
 	B loaded18
 
 loadOne18:
-	WORD $0xbd400035 // ldr s21, [x1]
+	WORD $0xbd40003b // ldr s27, [x1]
 
 loaded18:
 	TBZ $1, R4, loadOne19
-	WORD $0xfd400319 // ldr d25, [x24]
+	WORD $0xfd400308 // ldr d8, [x24]
 	TBZ $0, R4, loaded19
-	ADD $8, R24, R15
-	WORD $0x4d4081f9 // ld1 { v25.s }[2], [x15]
+	ADD $8, R24, R17
+	WORD $0x4d408228 // ld1 { v8.s }[2], [x17]
 	B loaded19
 
 loadOne19:
-	WORD $0xbd400319 // ldr s25, [x24]
+	WORD $0xbd400308 // ldr s8, [x24]
 
 loaded19:
-	WORD $0x4e35cf34 // fmla v20.4s, v25.4s, v21.4s
+	WORD $0x4e3bcd0b // fmla v11.4s, v8.4s, v27.4s
 	ADD $8, R23
 	ADD R7, R1
-	SUBS $1, R21
+	SUBS $1, R15
 	BNE tap6
+	WORD $0x4e21f56d // fmax v13.4s, v11.4s, v1.4s
+	WORD $0x4ea3f5bc // fmin v28.4s, v13.4s, v3.4s
 	TBZ $1, R4, storeOne13
-	WORD $0xfd000334 // str d20, [x25]
+	WORD $0xfd00033c // str d28, [x25]
 	TBZ $0, R4, stored13
-	ADD $8, R25, R16
-	WORD $0x4d008214 // st1 { v20.s }[2], [x16]
+	ADD $8, R25, R0
+	WORD $0x4d00801c // st1 { v28.s }[2], [x0]
 	B stored13
 
 storeOne13:
-	WORD $0xbd000334 // str s20, [x25]
+	WORD $0xbd00033c // str s28, [x25]
 
 stored13:
 	ADD R6, R25

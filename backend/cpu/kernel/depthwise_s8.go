@@ -189,7 +189,7 @@ func (d *DepthwiseS8) Run(part int, args *ConvS8Args, scratch []byte) {
 				sum = d.set.depthwiseWords.sum
 			}
 			sum(pointer(sums), f.cols, pointer(pixels), d.StrideWide/d.step*f.cols, pointer(offsets), rows, pointerAt(weights, first), n,
-				pointerAt(start, first), area.wide, f.cols)
+				pointerAt(start, first), area.wide, f.cols, lowest, highest)
 			d.finish(args, d.position(area, y), area.wide, sums, f, zeros)
 		}
 	}

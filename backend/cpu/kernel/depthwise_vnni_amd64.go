@@ -4,10 +4,10 @@
 
 package kernel
 
-// depthwiseVNNI is a depthwiseFunc of words.
+// depthwiseVNNI is a depthwiseFunc of words, which have no bounds.
 //
 //go:noescape
-func depthwiseVNNI(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int)
+func depthwiseVNNI(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int, least float32, most float32)
 
 // slide1 is a slideFunc of every 1. pixel.
 //

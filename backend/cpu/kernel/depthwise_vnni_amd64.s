@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func depthwiseVNNI(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int)
+// func depthwiseVNNI(dst *float32, dstRow int, src *float32, srcRow int, offsets *int, taps int, w *float32, wRow int, bias *float32, places int, cols int, least float32, most float32)
 // Requires: AVX, AVX512F, AVX512VNNI, BMI2
-TEXT ·depthwiseVNNI(SB), NOSPLIT, $0-88
+TEXT ·depthwiseVNNI(SB), NOSPLIT, $0-96
 	MOVQ srcRow+24(FP), AX
 	SHLQ $0x02, AX
 	LEAQ (AX)(AX*2), CX

@@ -22,7 +22,7 @@ func (s *Set) MixRows(dst []float32, dstRow int, src []float32, srcRow int, offs
 	step := rowsPerCall(cols * taps)
 	for p := 0; p < positions; p += step {
 		s.depthwise(pointerAt(dst, p*dstRow), dstRow, pointerAt(src, p*srcRow), srcRow, pointer(offsets), taps, pointer(w), wRow,
-			pointer(zeros), min(step, positions-p), cols)
+			pointer(zeros), min(step, positions-p), cols, lowest, highest)
 	}
 }
 
