@@ -23,6 +23,7 @@ func (d *processor) convEntry() entry {
 			last := len(strides) - 1
 			return i == ir.ConvX && (strides[last] == 1 || strides[last-1] == 1 && !isDepthwise(n))
 		},
+		StridedResult: rowsApart,
 		Scratch: func(n *ir.Node) []int64 {
 			shape, groups, depthwise := convShape(n)
 			if depthwise {
@@ -143,7 +144,7 @@ func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	shape, groups, depthwise := convShape(n)
 	x, y := in[ir.ConvX], out[0]
 	op := n.Op.(ir.Conv)
-	args := kernel.ConvArgs{GemmArgs: kernel.GemmArgs{CRow: shape.Outputs, ResRow: shape.Outputs, Alpha: 1, Act: unaryKernels[op.Act],
+	args := kernel.ConvArgs{GemmArgs: kernel.GemmArgs{CRow: rowStride(&y), ResRow: shape.Outputs, Alpha: 1, Act: unaryKernels[op.Act],
 		ActAlpha: op.Alpha, ActBeta: op.Beta},
 		XImage: x.strides[0], XColumn: x.strides[len(x.strides)-2], XChannel: x.strides[len(x.strides)-1]}
 	switch {
