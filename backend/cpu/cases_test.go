@@ -143,6 +143,9 @@ var kernelCases = map[string]string{
 		%2 = conv(%0, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1} return %2 as "y" }`,
 	"conv groups": `(%0 "x": f32[2,s,4], %2 "r": f32[2,s,4]) { const %1: f32[2,2,4] = [1,2,-3,4,5,-6,7,8,9,-1,2,3,4,5,-6,7]
 		%3 = conv(%0, %1, _, %2) {kernel=[2], strides=[1], dilations=[1], pads=[1,0], auto_pad="NOTSET", group=2} return %3 as "y" }`,
+	"top k of columns": `(%0 "x": f32[2,s,21]) { %1 = round(%0) %2, %3 = onnx.TopK(%1) {axis=2, k=3} %4 = log(%0)
+		%5, %6 = onnx.TopK(%4) {axis=2, k=16, smallest=true} %7, %8 = onnx.TopK(%4) {axis=2, k=1}
+		return %2 as "a", %3 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f" }`,
 	"concat of products": `(%0 "x": f32[2,s,5], %1 "z": f32[2,5,6], %11 "r": f32[2,s,3]) { const %40: f32[99000] = data %41 = neg(%40)
 		%42 = reduce_max(%41) {axes=[0]} const %2: f32[5,3] = data const %3: f32[5,41] = data
 		const %4: f32[3] = data %5 = matmul(%0, %2, %4, %11) {act=hard_swish} %6 = matmul(%0, %3) {act=relu} %7 = matmul(%0, %1) %8 = exp(%0)
