@@ -53,13 +53,13 @@ func (f *forms) of(o ops.Deferred, in []*tensor.Tensor) (*lowered, error) {
 	if err != nil {
 		return lowerWith(o, in, func(*tensor.Tensor) bool { return true })
 	}
-	kept := []*lowered{l}
+	next := []*lowered{l}
 	for _, old := range made[:min(len(made), mostForms-1)] {
 		if old.bytes <= formBytes {
-			kept = append(kept, old)
+			next = append(next, old)
 		}
 	}
-	f.made.Store(&kept)
+	f.made.Store(&next)
 	return l, nil
 }
 

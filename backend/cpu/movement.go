@@ -139,7 +139,7 @@ var concatEntry = entry{
 			piece := out[0].cut(axis, at, x.shape[axis]) // the part of the result that x fills
 			at += x.shape[axis]
 			if x.location == piece.location && slices.Equal(x.strides, piece.strides) {
-				continue // whoever made it has written it there
+				continue // its step has written it there
 			}
 			st, err := copyStep(b.d.set, &piece, &x)
 			if err != nil {

@@ -187,13 +187,13 @@ func topColumnsStep(set *kernel.Set, op ops.TopK, out []operand, x *operand, scr
 	return step{parts: parts, run: func(m *machine, part, worker int) {
 		d, at, s := values.f32(m), elements[int64](m, &positions), src.f32(m)
 		own := scratch.bytes(m)[worker*each:][:each]
-		turned, rest := lanes[float32](own, columns*size), own[4*columns*size:]
+		transposed, rest := lanes[float32](own, columns*size), own[4*columns*size:]
 		rows, keys := lanes[int32](rest, columns*k), lanes[int32](rest[4*columns*k:], columns*k)
 		for group := part * perPart; group < min((part+1)*perPart, groups); group++ {
 			first := group * columns
 			count := min(columns, lines-first)
-			set.Transpose(turned, columns, s[first*size:], size, size, count)
-			set.Top(rows, keys, k, turned, size, op.Smallest)
+			set.Transpose(transposed, columns, s[first*size:], size, size, count)
+			set.Top(rows, keys, k, transposed, size, op.Smallest)
 			for i := range count {
 				line, to := s[(first+i)*size:], (first+i)*k
 				for j := range k {

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// topKernel selects the first elements of columns. There are so many columns, one a lane.
+// topKernel selects the first elements of columns, of which each lane has one.
 type topKernel struct {
 	run     topFunc
 	columns int
