@@ -53,8 +53,9 @@ func TestPartsOfAConcat(t *testing.T) {
 			target: func(kernels *[ir.NumKinds]target.Kernel) {
 				kernels[ir.KindUnary].LateReads = func(n *ir.Node) int { return map[string]int{"s": 2}[n.Outputs[0].Name] }
 			}, want: []string{"x [0,2) 1024 input\ny [0,6) 3072\n", "z [5,8) 3072 output"}},
-		{name: "the kernel writes row-major", target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindCumSum].StridedResult = nil },
-			want: []string{"a [", "b ["}},
+		{name: "the kernel writes row-major",
+			target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindCumSum].StridedResult = nil },
+			want:   []string{"a [", "b ["}},
 		{name: "readers take no strides", target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindUnary].Strided = nil },
 			want: []string{"a [", "b ["}},
 		{name: "the Concat takes no strides", target: func(kernels *[ir.NumKinds]target.Kernel) { kernels[ir.KindConcat].Strided = nil },

@@ -76,8 +76,8 @@ func TestDeferredForms(t *testing.T) {
 	for size, kept := range map[int64]int{2: 3, 100: 1} { // a transform is a product with a constant
 		f := &forms{}
 		for i := range int64(3) {
-			_, err := f.of(ops.Deferred{Typed: typed(ir.Type{DType: tensor.F32, Unranked: true}), Domain: "ai.onnx", Operator: "DFT", Version: 17},
-				[]*tensor.Tensor{tensor.New(tensor.F32, 1, 9, 1), tensor.Scalar(size + i)})
+			transform := ops.Deferred{Typed: i64, Domain: "ai.onnx", Operator: "DFT", Version: 17}
+			_, err := f.of(transform, []*tensor.Tensor{tensor.New(tensor.F32, 1, 9, 1), tensor.Scalar(size + i)})
 			require.NoError(t, err)
 		}
 		require.Len(t, *f.made.Load(), kept)

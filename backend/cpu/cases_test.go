@@ -148,8 +148,8 @@ var kernelCases = map[string]string{
 		return %2 as "a", %3 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f" }`,
 	"concat of products": `(%0 "x": f32[2,s,5], %1 "z": f32[2,5,6], %11 "r": f32[2,s,3]) { const %40: f32[99000] = data %41 = neg(%40)
 		%42 = reduce_max(%41) {axes=[0]} const %2: f32[5,3] = data const %3: f32[5,41] = data
-		const %4: f32[3] = data %5 = matmul(%0, %2, %4, %11) {act=hard_swish} %6 = matmul(%0, %3) {act=relu} %7 = matmul(%0, %1) %8 = exp(%0)
-		%9 = concat(%8, %5, %6, %7) {axis=2} %10 = add(%5, %11) %12 = tanh(%9) return %10 as "y", %12 as "z", %42 as "m" }`,
+		const %4: f32[3] = data %5 = matmul(%0, %2, %4, %11) {act=hard_swish} %6 = matmul(%0, %3) {act=relu} %7 = matmul(%0, %1)
+		%8 = exp(%0) %9 = concat(%8, %5, %6, %7) {axis=2} %10 = add(%5, %11) %12 = tanh(%9) return %10 as "y", %12 as "z", %42 as "m" }`,
 	"concat of rows": `(%0 "x": f32[s,2,5]) { const %2: f32[5,3] = data const %3: f32[5,3] = data %5 = matmul(%0, %2) {act=tanh}
 		%6 = matmul(%0, %3) %9 = concat(%5, %6) %10 = concat(%9, %9) return %10 as "y" }`,
 	"concat of convolutions": `(%0 "x": f32[2,s,7,20]) { const %1: f32[3,3,20,33] = data const %2: f32[3,3,1,20] = data

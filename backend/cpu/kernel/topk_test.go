@@ -48,7 +48,8 @@ func TestTop(t *testing.T) {
 							return 0
 						})
 						for j, row := range want[:k] {
-							require.EqualValues(t, row, rows[j*columns+c], "%v, n=%d, k=%d, smallest %v, column %d", s.Level, n, k, smallest, c)
+							require.EqualValues(t, row, rows[j*columns+c],
+								"%v, n=%d, k=%d, smallest %v, column %d", s.Level, n, k, smallest, c)
 						}
 					}
 				}
