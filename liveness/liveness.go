@@ -63,11 +63,13 @@ func (m *Memory) Analyze(order []int) *Result {
 	for i, s := range order {
 		result.Steps[i] = m.Steps[s]
 	}
-	host, _ := l.hosts()
-	for s, w := range m.within {
-		if out := m.Writes[s][0]; host[out] == host[w.b] {
-			for id, layout := range w.layouts {
-				m.layouts[id] = layout
+	host, _, _ := l.hosts()
+	for _, steps := range []map[int]within{m.within, m.parts} {
+		for s, w := range steps {
+			if out := m.Writes[s][0]; host[out] == host[w.b] {
+				for id, layout := range w.layouts {
+					m.layouts[id] = layout
+				}
 			}
 		}
 	}
@@ -168,16 +170,12 @@ func (l *lives) extend(e *extension) {
 
 // peak is the planner's lower bound: the largest sum of the rounded sizes of what lives at a position.
 func (l *lives) peak() int64 {
-	host, last := l.hosts()
+	host, first, last := l.hosts()
 	change := make([]int64, len(l.order)+2) // of the live bytes from one position to the next
 	for b, size := range l.Bytes {
 		if host[b] == int32(b) {
-			first := 0
-			if w := l.writer[b]; w >= 0 {
-				first = l.at[w]
-			}
-			change[first] += size
-			change[max(last[b], first)+1] -= size
+			change[first[b]] += size
+			change[max(last[b], first[b])+1] -= size
 		}
 	}
 	for i, s := range l.order {

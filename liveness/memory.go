@@ -44,6 +44,7 @@ type Memory struct {
 	separate []bool         // by buffer: it is a device tensor, outside of the arena
 	within   map[int]within // by step, of those that have one
 	found    map[int]within // also those that weigh drops
+	parts    map[int]within // by step, of those whose result 0 is written into the result of a Concat
 
 	extensions []extension
 }
@@ -74,6 +75,7 @@ func New(g *ir.Graph, layouts []ir.Layout, t *target.Target, o Options) *Memory 
 	m.extend(o)
 	if !o.RowMajor {
 		m.findWithin()
+		m.findParts(o.Fixed)
 	}
 	return m
 }

@@ -7,19 +7,30 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// hosts lets results take over operands that die at their step. It returns, by buffer, the one whose memory it is in, which is
-// itself for most, and the last position of all that is there.
-func (l *lives) hosts() (host []int32, last []int) {
-	host, last = make([]int32, len(l.values)), slices.Clone(l.last)
+// hosts lets results take over operands that die at their step, and puts parts of what a Concat joins into its result. It returns, by
+// buffer, the one whose memory it is in, which is itself for most, and the first and the last position of all that is there.
+func (l *lives) hosts() (host []int32, first, last []int) {
+	host, first, last = make([]int32, len(l.values)), make([]int, len(l.values)), slices.Clone(l.last)
 	for b := range host {
 		host[b] = int32(b)
+		if w := l.writer[b]; w >= 0 {
+			first[b] = l.at[w]
+		}
 	}
 	strided := map[int32]bool{} // buffers over which nothing row-major can be written
+	busy := slices.Clone(l.busy)
+	for s, w := range l.parts {
+		b := l.Writes[s][0]
+		host[b], strided[b] = w.b, true
+		first[w.b], last[w.b], busy[w.b] = min(first[w.b], first[b]), max(last[w.b], last[b]), max(busy[w.b], busy[b])
+	}
+	until := slices.Clone(last)
 	for i, s := range l.order {
 		out := l.Writes[s]
-		dies := func(b int32) bool { return l.last[b] == i && l.busy[b] < i && !strided[b] }
+		dies := func(b int32) bool { return until[b] == i && busy[b] < i && !strided[b] }
 		b := int32(-1)
-		if k := slices.IndexFunc(l.Over[s], dies); k >= 0 {
+		if _, ok := l.parts[s]; ok {
+		} else if k := slices.IndexFunc(l.Over[s], dies); k >= 0 {
 			b = l.Over[s][k]
 		} else if w, ok := l.within[s]; ok && dies(w.b) {
 			b, strided[out[0]] = w.b, true
@@ -29,12 +40,12 @@ func (l *lives) hosts() (host []int32, last []int) {
 			last[host[b]] = max(last[host[b]], last[out[0]])
 		}
 	}
-	return host, last
+	return host, first, last
 }
 
 // state writes the planning problem into r: inputs, then each step's results and scratch.
 func (l *lives) state(r *Result) {
-	host, last := l.hosts()
+	host, first, last := l.hosts()
 	levels := l.levels(host)
 	r.Buffers = slices.Repeat([]int{-1}, len(l.buffer))
 	r.Scratch = make([][]int, len(l.order))
@@ -64,12 +75,13 @@ func (l *lives) state(r *Result) {
 	for i, s := range l.order {
 		n := l.Steps[s]
 		for _, b := range l.Writes[s] {
-			if host[b] != b {
+			if b = host[b]; first[b] != i || r.Buffers[l.values[b].ID] >= 0 {
 				continue
 			}
-			made := value(b, i, planner.None, n.Op.Kind().String())
+			kind := l.values[b].Def.Op.Kind()
+			made := value(b, i, planner.None, kind.String())
 			made.Level = l.level[s]
-			made.Lane.Copy = n.Op.Kind() == ir.KindCopy || n.Op.Kind() == ir.KindActCopy
+			made.Lane.Copy = kind == ir.KindCopy || kind == ir.KindActCopy
 			r.Buffers[l.values[b].ID] = add(made)
 		}
 		for _, size := range l.scratch[s] {
@@ -78,6 +90,10 @@ func (l *lives) state(r *Result) {
 				LastLevel: l.level[s],
 			}))
 		}
+	}
+	for s, w := range l.parts {
+		made := &r.Problem.Buffers[r.Buffers[l.values[w.b].ID]]
+		made.Level = min(made.Level, l.level[s])
 	}
 	for _, v := range l.g.Outputs {
 		b := host[l.of(v)]

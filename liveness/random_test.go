@@ -79,7 +79,10 @@ func draw(choose chooser) *ir.Graph {
 			types := []ir.Type{ir.TensorOf(dtypes[choose(0, len(dtypes)-1, "dtype")], shape()...), v.Type}
 			op, in = ir.Custom{Name: "onnx.Random", Types: types[:choose(1, 2, "results")]}, append(in, pick(), nil, pick())
 		case kind == 8 && len(s) > 0 && d != tensor.String && small:
-			op, in = ir.Concat{Axis: 0}, []*ir.Value{v, v}
+			op, in = ir.Concat{Axis: choose(0, len(s)-1, "axis")}, []*ir.Value{v, v}
+			if w := pick(); w.Type.Equal(v.Type) {
+				in[1] = w
+			}
 		case d == tensor.F32 || d == tensor.F64:
 			op = ir.Unary{Fn: ir.Tanh}
 		default:
@@ -101,12 +104,18 @@ func draw(choose chooser) *ir.Graph {
 
 // drawDevice varies what kernels read late and need beside.
 func drawDevice(t testing.TB, choose chooser) *target.Target {
-	late, scratch := choose(0, 3, "late"), choose(0, 1, "scratch")
+	late, scratch, strided := choose(0, 3, "late"), choose(0, 1, "scratch"), choose(0, 1, "strided") == 1
 	kind := ir.Kind(choose(1, int(ir.KindCustom), "late kind"))
 	return device(t, func(kernels *[ir.NumKinds]target.Kernel) {
 		for _, k := range []ir.Kind{kind, ir.KindActCopy, ir.KindLayerNorm} {
 			kernels[k].LateReads = func(*ir.Node) int { return late }
 		}
+		for _, k := range []ir.Kind{ir.KindUnary, ir.KindBinary, ir.KindActCopy, ir.KindMaterialize} {
+			if strided {
+				kernels[k].InPlace, kernels[k].StridedResult = nil, func(*ir.Node, []int) bool { return true }
+			}
+		}
+		kernels[ir.KindConcat].Strided = target.AllStrides
 		kernels[ir.KindConcat].Scratch = func(*ir.Node) []int64 { return []int64{100, 0, 7}[:3*scratch] }
 		kernels[ir.KindCopy].Runs = []target.Runs{target.OnKernel, target.OnHost}[choose(0, 1, "copies on the host")]
 	})

@@ -17,11 +17,8 @@ type within struct {
 // once, and the step's other operands show none of them; every reader of the result takes its strides.
 func (m *Memory) findWithin() {
 	for s, n := range m.Steps {
-		if !m.t.StridedResult(n) {
-			continue
-		}
 		for i, v := range n.Inputs {
-			if v == nil || !m.t.InPlace(n, i) || !v.Type.Equal(n.Outputs[0].Type) {
+			if v == nil || !m.t.InPlace(n, i) || !v.Type.Equal(n.Outputs[0].Type) || !m.t.StridedResult(n, m.layouts[v.ID].Strides) {
 				continue
 			}
 			r := m.root(v)
@@ -127,14 +124,26 @@ func columns(l ir.Layout, row int) (low, high int, ok bool) {
 
 // weigh drops these steps where the program needs more with them, with extensions or without: they keep the rest of the buffer longer.
 func (m *Memory) weigh(order []int) {
+	m.weighParts(order)
 	if len(m.within) == 0 {
 		return
 	}
-	need, own := m.extended(order).peak(), m.lives(order).peak()
+	need := m.needs(order)
 	m.found, m.within = m.within, nil
-	if without := m.extended(order).peak(); without > need || without == need && m.lives(order).peak() >= own {
+	if !m.needs(order).below(need) {
 		m.within = m.found
 	}
+}
+
+// A need is the peak of a program with extensions, and without.
+type need struct{ extended, own int64 }
+
+func (m *Memory) needs(order []int) need {
+	return need{m.extended(order).peak(), m.lives(order).peak()}
+}
+
+func (n need) below(other need) bool {
+	return n.extended < other.extended || n.extended == other.extended && n.own < other.own
 }
 
 // Within returns the footprint of a program all of whose results are written over parts of buffers where an order allows it; nil if none

@@ -33,7 +33,7 @@ func overDevice(t testing.TB, edit ...func(kernels *[ir.NumKinds]target.Kernel))
 	return device(t, append([]func(kernels *[ir.NumKinds]target.Kernel){func(kernels *[ir.NumKinds]target.Kernel) {
 		a := &kernels[ir.KindAttention]
 		a.InPlace = func(_ *ir.Node, i int) bool { return i == ir.AttentionQ }
-		a.StridedResult = func(*ir.Node) bool { return true }
+		a.StridedResult = func(*ir.Node, []int) bool { return true }
 		a.ReadsPacked = nil
 	}}, edit...)...)
 }

@@ -22,19 +22,45 @@ func (c *context) deferred(types ...ir.Type) ops.Deferred {
 // NewDeferred returns an ops.Lowering for a node. It lowers the node with actual operands and evaluates the result, which it reuses for
 // operands of the same types and the same integers. It fails with ErrUnsupported if the operator is unknown.
 func NewDeferred() ops.Lowering {
-	var last atomic.Pointer[lowered]
+	f := &forms{}
 	return func(env *ir.Env, o ops.Deferred, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		l := last.Load()
-		if l == nil || !l.serves(in) {
-			var err error
-			if l, err = lowerWith(o, in, decides); err == nil {
-				last.Store(l)
-			} else if l, err = lowerWith(o, in, func(*tensor.Tensor) bool { return true }); err != nil {
-				return nil, err
-			}
+		l, err := f.of(o, in)
+		if err != nil {
+			return nil, err
 		}
 		return l.run(env, in)
 	}
+}
+
+// forms are what a Deferred has become for its last operands, the last ones in front: a loop has other integers in each iteration.
+type forms struct{ made atomic.Pointer[[]*lowered] }
+
+// mostForms are kept. But for the last, they are those whose constants have at most formBytes.
+const (
+	mostForms = 32
+	formBytes = 1 << 10
+)
+
+func (f *forms) of(o ops.Deferred, in []*tensor.Tensor) (*lowered, error) {
+	var made []*lowered
+	if last := f.made.Load(); last != nil {
+		made = *last
+	}
+	if i := slices.IndexFunc(made, func(l *lowered) bool { return l.serves(in) }); i >= 0 {
+		return made[i], nil
+	}
+	l, err := lowerWith(o, in, decides)
+	if err != nil {
+		return lowerWith(o, in, func(*tensor.Tensor) bool { return true })
+	}
+	next := []*lowered{l}
+	for _, old := range made[:min(len(made), mostForms-1)] {
+		if old.bytes <= formBytes {
+			next = append(next, old)
+		}
+	}
+	f.made.Store(&next)
+	return l, nil
 }
 
 // A lowered is what a Deferred has become for some operands.
@@ -43,6 +69,7 @@ type lowered struct {
 	fixed  []*tensor.Tensor // by operand: what is constant in graph
 	inputs []int            // the operands that are inputs of graph
 	shapes []tensor.Shape   // of those
+	bytes  int64            // of the constants
 }
 
 // decides reports whether a node's form may follow from the content of an operand: of a few integers.
@@ -85,6 +112,9 @@ func lowerWith(o ops.Deferred, in []*tensor.Tensor, fixed func(t *tensor.Tensor)
 		}
 	}
 	b.g.Outputs = out[:min(len(out), len(o.Types))]
+	for _, v := range b.g.Consts() {
+		l.bytes += v.Const.Size()
+	}
 	return l, nil
 }
 

@@ -53,3 +53,33 @@ func TestDeferredAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestDeferredForms: what a node has become for some integers is there after others; there are at most mostForms, of few constants.
+func TestDeferredForms(t *testing.T) {
+	i64 := typed(ir.Type{DType: tensor.I64, Unranked: true})
+	f := &forms{}
+	of := func(start int64) *lowered {
+		l, err := f.of(ops.Deferred{Typed: i64, Domain: "ai.onnx", Operator: "Range", Version: 11},
+			[]*tensor.Tensor{tensor.Scalar(start), tensor.Scalar(start + 10), tensor.Scalar(int64(1))})
+		require.NoError(t, err)
+		return l
+	}
+	first, second := of(0), of(1)
+	require.Same(t, first, of(0))
+	require.Same(t, second, of(1))
+	for i := range int64(2 * mostForms) {
+		of(10 + i)
+		require.LessOrEqual(t, len(*f.made.Load()), mostForms)
+	}
+	require.NotSame(t, first, of(0))
+
+	for size, kept := range map[int64]int{2: 3, 100: 1} { // a transform is a product with a constant
+		f := &forms{}
+		for i := range int64(3) {
+			transform := ops.Deferred{Typed: i64, Domain: "ai.onnx", Operator: "DFT", Version: 17}
+			_, err := f.of(transform, []*tensor.Tensor{tensor.New(tensor.F32, 1, 9, 1), tensor.Scalar(size + i)})
+			require.NoError(t, err)
+		}
+		require.Len(t, *f.made.Load(), kept)
+	}
+}

@@ -28,7 +28,7 @@ func (d *processor) attentionEntry() entry {
 		},
 		// A part reads all of its queries, which no other part reads, before it writes its results; see kernel.AttentionArgs.
 		InPlace:       func(_ *ir.Node, i int) bool { return i == ir.AttentionQ },
-		StridedResult: func(*ir.Node) bool { return true },
+		StridedResult: func(*ir.Node, []int) bool { return true },
 		Scratch: func(n *ir.Node) []int64 {
 			if n.HasOperand(ir.AttentionSequences) {
 				return d.packedAttentionScratch(n)

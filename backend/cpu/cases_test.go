@@ -156,6 +156,27 @@ var kernelCases = map[string]string{
 		return %4 as "y" }`,
 	"conv depthwise with its residual": `(%0 "x": f32[2,s,4], %1 "r": f32[2,s,4]) { const %2: f32[3,1,4] = data %3 = neg(%1)
 		%4 = conv(%0, %2, _, %3) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=4} return %4 as "y" }`,
+	"top k of columns": `(%0 "x": f32[2,s,21]) { %1 = round(%0) %2, %3 = onnx.TopK(%1) {axis=2, k=3} %4 = log(%0)
+		%5, %6 = onnx.TopK(%4) {axis=2, k=16, smallest=true} %7, %8 = onnx.TopK(%4) {axis=2, k=1}
+		return %2 as "a", %3 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f" }`,
+	"concat of products": `(%0 "x": f32[2,s,5], %1 "z": f32[2,5,6], %11 "r": f32[2,s,3]) { const %40: f32[99000] = data %41 = neg(%40)
+		%42 = reduce_max(%41) {axes=[0]} const %2: f32[5,3] = data const %3: f32[5,41] = data
+		const %4: f32[3] = data %5 = matmul(%0, %2, %4, %11) {act=hard_swish} %6 = matmul(%0, %3) {act=relu} %7 = matmul(%0, %1)
+		%8 = exp(%0) %9 = concat(%8, %5, %6, %7) {axis=2} %10 = add(%5, %11) %12 = tanh(%9) return %10 as "y", %12 as "z", %42 as "m" }`,
+	"concat of rows": `(%0 "x": f32[s,2,5]) { const %2: f32[5,3] = data const %3: f32[5,3] = data %5 = matmul(%0, %2) {act=tanh}
+		%6 = matmul(%0, %3) %9 = concat(%5, %6) %10 = concat(%9, %9) return %10 as "y" }`,
+	"concat of convolutions": `(%0 "x": f32[2,s,7,20]) { const %1: f32[3,3,20,33] = data const %2: f32[3,3,1,20] = data
+		const %3: f32[3,3,10,6] = data const %6: f32[] = [0.1] %7 = mul(%0, %6)
+		const %40: f32[99000] = data %41 = neg(%40) %42 = reduce_max(%41) {axes=[0]}
+		%8 = conv(%7, %1) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=1, act=gelu}
+		%9 = conv(%7, %2) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=20, act=hard_swish}
+		%10 = conv(%7, %3) {kernel=[3,3], strides=[1,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET", group=2, act=relu}
+		%11 = concat(%8, %9, %0, %10) {axis=3} %12 = neg(%11) %13 = neg(%9) return %12 as "y", %13 as "z", %42 as "m" }`,
+	"concat of resized": `(%0 "x": f32[2,s,3,9], %1 "z": f32[2,s,6,9]) {
+		const %40: f32[99000] = data %41 = neg(%40) %42 = reduce_max(%41) {axes=[0]}
+		%2 = onnx.Resize(%0) {shape=[2,s,6,9], scales=[1,0,2,1], mode="nearest", coordinates="asymmetric", nearest="floor"}
+		%3 = onnx.Resize(%0) {shape=[2,s,6,9], scales=[1,0,0,0], mode="linear", coordinates="tf_crop_and_resize", nearest="floor",
+		roi=[0,0,0,0,1,1,1.5,1], extrapolation=7} %4 = concat(%2, %1, %3) {axis=3} %5 = neg(%4) return %5 as "y", %42 as "m" }`,
 	"conv depthwise": `(%0 "x": f32[2,s,1,2]) { const %1: f32[3,1,1,2] = [1,2,-3,4,5,-6]
 		%3 = conv(%0, %1) {kernel=[3,1], strides=[1,1], dilations=[2,1], pads=[2,0,2,0], auto_pad="NOTSET", group=2} return %3 as "y" }`,
 	"softmax": `(%0 "x": f32[3,s]) { %1 = softmax(%0) {axis=1} return %1 as "y" }`,

@@ -26,6 +26,7 @@ func (d *processor) convEntry() entry {
 		InPlace: func(n *ir.Node, i int) bool { // sums start from a residual: see kernel.GemmArgs
 			return i == ir.ConvResidual && n.Op.(ir.Conv).Act == ir.NoUnary && !isDepthwise(n) && !isTiled(n)
 		},
+		StridedResult: rowsApart,
 		Scratch: func(n *ir.Node) []int64 {
 			shape, groups, depthwise := convShape(n)
 			if depthwise {
@@ -146,7 +147,7 @@ func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	shape, groups, depthwise := convShape(n)
 	x, y := in[ir.ConvX], out[0]
 	op := n.Op.(ir.Conv)
-	args := kernel.ConvArgs{GemmArgs: kernel.GemmArgs{CRow: shape.Outputs, ResRow: shape.Outputs, Alpha: 1, Act: unaryKernels[op.Act],
+	args := kernel.ConvArgs{GemmArgs: kernel.GemmArgs{CRow: rowStride(&y), ResRow: shape.Outputs, Alpha: 1, Act: unaryKernels[op.Act],
 		ActAlpha: op.Alpha, ActBeta: op.Beta},
 		XImage: x.strides[0], XColumn: x.strides[len(x.strides)-2], XChannel: x.strides[len(x.strides)-1]}
 	switch {

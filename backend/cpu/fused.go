@@ -230,6 +230,18 @@ type patch struct{ from, row, col, high, wide int }
 // isRun reports whether the elements are one after the other.
 func (p patch) isRun() bool { return p.col == 1 && (p.high == 1 || p.row == p.wide) }
 
+// fillRow writes a number to a row: some elements, which are then copied.
+func fillRow(row []uint32, v uint32) {
+	const few = 16
+	n := min(few, len(row))
+	for i := range n {
+		row[i] = v
+	}
+	for n < len(row) {
+		n += copy(row[n:], row[:n])
+	}
+}
+
 // load returns a patch of an operand: where it is, or brought together in r.
 func load(o *operand, m *machine, p patch, r register) register {
 	all := o.bytes(m)
@@ -250,9 +262,7 @@ func load(o *operand, m *machine, p patch, r register) register {
 		for i := range p.high {
 			at, row := p.from+i*p.row, to[i*p.wide:][:p.wide]
 			if p.col == 0 {
-				for k, v := 0, from[at]; k < len(row); k++ {
-					row[k] = v
-				}
+				fillRow(row, from[at])
 				continue
 			}
 			for k := range row {

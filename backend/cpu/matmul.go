@@ -19,6 +19,14 @@ func (d *processor) matMulEntry() entry {
 		},
 		Strided: matMulStrided,
 		InPlace: matMulInPlace,
+		StridedResult: func(n *ir.Node, strides []int) bool {
+			p := n.Inputs[ir.MatMulB].Packed
+			if p == nil {
+				return strides[len(strides)-1] == 1
+			}
+			f, _ := formatOf(p)
+			return f == formatF32 && rowsApart(n, strides)
+		},
 		Scratch: func(n *ir.Node) []int64 {
 			if p := n.Inputs[ir.MatMulB].Packed; p != nil {
 				f, err := formatOf(p)

@@ -24,8 +24,8 @@ func epilogueOf(n *ir.Node, in, out []operand) *epilogue {
 	cols, w := out[0].shape[len(out[0].shape)-1], &in[ir.MatMulB]
 	w.span = n.Inputs[ir.MatMulB].Packed.Data.Len()
 	return &epilogue{x: &in[ir.MatMulA], w: w, y: &out[0], bias: &in[ir.MatMulBias], residual: &in[ir.MatMulResidual],
-		args: kernel.GemmArgs{CRow: cols, Alpha: op.Scale(), Act: unaryKernels[op.Act], ActAlpha: op.ActAlpha, ActBeta: op.ActBeta,
-			ResRow: cols}}
+		args: kernel.GemmArgs{CRow: rowStride(&out[0]), Alpha: op.Scale(), Act: unaryKernels[op.Act], ActAlpha: op.ActAlpha,
+			ActBeta: op.ActBeta, ResRow: cols}}
 }
 
 // resolve fills in where the operands are, but for A.

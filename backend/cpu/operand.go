@@ -233,6 +233,12 @@ func mergesRows(s tensor.Shape, strides []int) bool {
 	return true
 }
 
+// rowsApart reports whether the strides of result 0 of a node are those of a matrix whose rows may be further apart than they are long.
+func rowsApart(n *ir.Node, strides []int) bool {
+	s := n.Outputs[0].Type.Sizes()
+	return len(s) > 1 && strides[len(s)-1] == 1 && mergesRows(s, strides)
+}
+
 // offsets returns, for every product of a batch, the operand's first element; the operand's leading axes broadcast. An operand without
 // elements has none.
 func offsets(lead tensor.Shape, o *operand) []int {

@@ -31,6 +31,10 @@ func (d *processor) resizeEntry() entry {
 			}
 			return x.DType == tensor.F32 && !op.Antialias && changed <= resizedAxes
 		},
+		StridedResult: func(n *ir.Node, strides []int) bool {
+			p := planResize(n)
+			return p.beforeLast(len(strides)) && p.inner >= narrow && rowsApart(n, strides)
+		},
 		Scratch: func(n *ir.Node) []int64 {
 			p := planResize(n)
 			return []int64{int64(d.Threads() * align(p.size().Bytes()))}
@@ -47,6 +51,7 @@ type resizePlan struct {
 	same               []bool // of the lead axes and the last one, those that stay as they are
 	wide, positions    int    // sizes of the last axis, before and after
 	outer, inner       int
+	column             int // how far positions of the result are apart
 	rows, perBlock     int // of positions, over all lead axes
 	leadTaps, lastTaps int
 	outside            float32
@@ -70,6 +75,7 @@ func planResize(n *ir.Node) resizePlan {
 	if last >= 0 {
 		p.outer, p.inner = x[:first].Elements(), x[last+1:].Elements()
 		p.from, p.to, p.wide, p.positions = x[first:last], y[first:last], x[last], y[last]
+		p.column = p.inner
 		for axis := first; axis < last; axis++ {
 			p.same = append(p.same, keeps(axis))
 			if !keeps(axis) {
@@ -83,6 +89,9 @@ func planResize(n *ir.Node) resizePlan {
 	p.perBlock = min(max(1, resizeBlock/max(p.wide*p.inner, 1)), resizeRows, max(1, p.rows/resizeParts))
 	return p
 }
+
+// beforeLast reports whether the last axis that changes is the last but one of that many.
+func (p *resizePlan) beforeLast(rank int) bool { return p.first+len(p.from) == rank-2 }
 
 // mixTaps is the most taps along an axis, which are those of a cubic kernel.
 const mixTaps = 4
@@ -117,6 +126,9 @@ func (p *resizePlan) size() kernel.MixerSize {
 
 func bindResize(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	x, y, p := in[0], out[0], planResize(n)
+	if p.beforeLast(len(y.shape)) {
+		p.column = rowStride(&y)
+	}
 	if x.len() == 0 { // everything is outside
 		return step{parts: 1, run: func(m *machine, _, _ int) {
 			fill(y.f32(m), p.outside)
@@ -126,13 +138,13 @@ func bindResize(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	return step{parts: (p.rows + p.perBlock - 1) / p.perBlock, run: func(m *machine, part, worker int) {
 		k := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size())
 		lo, hi := part*p.perBlock, min((part+1)*p.perBlock, p.rows)
-		p.block(set, &k, y.f32(m)[lo*p.positions*p.inner:], x.f32(m), lo, hi)
+		p.block(set, &k, y.f32(m)[lo*p.positions*p.column:], x.f32(m), lo, hi)
 	}}, nil
 }
 
 // block computes rows [lo, hi) of positions to dst.
 func (p *resizePlan) block(set *kernel.Set, k *kernel.Mixer, dst, x []float32, lo, hi int) {
-	from, to := p.wide*p.inner, p.positions*p.inner
+	from := p.wide * p.inner
 	src := k.Rows
 	if len(p.from) == 0 {
 		src = x[lo*from:]
@@ -148,7 +160,9 @@ func (p *resizePlan) block(set *kernel.Set, k *kernel.Mixer, dst, x []float32, l
 	}
 	for row, is := range outside[:hi-lo] {
 		if is {
-			fill(dst[row*to:][:to], p.outside)
+			for position := range p.positions {
+				fill(dst[(row*p.positions+position)*p.column:][:p.inner], p.outside)
+			}
 		}
 	}
 }
@@ -193,10 +207,10 @@ const narrow = 8
 func (p *resizePlan) mixPositions(set *kernel.Set, k *kernel.Mixer, dst, src []float32, rows int) {
 	var buffer [mixTaps]ops.Neighbour
 	for position := range p.positions {
-		mix, at := p.mixOf(buffer[:0], len(p.from), position), dst[position*p.inner:]
+		mix, at := p.mixOf(buffer[:0], len(p.from), position), dst[position*p.column:]
 		if len(mix) == 0 {
 			for row := range rows {
-				fill(at[row*p.positions*p.inner:][:p.inner], p.outside)
+				fill(at[row*p.positions*p.column:][:p.inner], p.outside)
 			}
 			continue
 		}
@@ -204,7 +218,7 @@ func (p *resizePlan) mixPositions(set *kernel.Set, k *kernel.Mixer, dst, src []f
 			k.Offsets[t] = 4 * p.inner * m.At
 			k.Weigh(t, float32(m.Weight), min(p.inner, kernel.MixBlock))
 		}
-		k.Sum(set, at, p.positions*p.inner, src, p.wide*p.inner, len(mix), rows, p.inner)
+		k.Sum(set, at, p.positions*p.column, src, p.wide*p.inner, len(mix), rows, p.inner)
 	}
 }
 

@@ -51,7 +51,7 @@ type entry struct {
 	Supports      func(n *ir.Node) bool
 	Strided       func(n *ir.Node, i int, strides []int) bool
 	InPlace       func(n *ir.Node, i int) bool
-	StridedResult func(n *ir.Node) bool
+	StridedResult func(n *ir.Node, strides []int) bool
 	Scratch       func(n *ir.Node) []int64
 	TakesStored   func(n *ir.Node, i int) bool
 	ReadsPacked   func(n *ir.Node) bool

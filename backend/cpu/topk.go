@@ -35,8 +35,28 @@ func boundedBlocks(n *ir.Node) int {
 	return 0
 }
 
+// The most that is selected, and the longest lines, of which a kernel selects from several at a time.
+const (
+	topColumnsK    = 16
+	topColumnsSize = 1 << 10
+)
+
+// topColumns is the number of lines from which a kernel selects at a time, as columns; 0: the lines are searched one by one.
+func (d *processor) topColumns(n *ir.Node) int {
+	op, x := n.Op.(ops.TopK), n.Inputs[0].Type
+	shape, columns := x.Sizes(), d.set.TopColumns()
+	if size := shape[op.Axis]; x.DType != tensor.F32 || op.K.Int() > topColumnsK || op.K.Is(0) || size > topColumnsSize ||
+		shape[op.Axis+1:].Elements() != 1 || shape[:op.Axis].Elements() < columns {
+		return 0
+	}
+	return columns
+}
+
 // topKEntry keeps the first elements of each line in a heap, whose root is the last of them.
 func (d *processor) topKEntry() entry {
+	columnBytes := func(n *ir.Node) int {
+		return align(4 * d.topColumns(n) * (n.Inputs[0].Type.Sizes()[n.Op.(ops.TopK).Axis] + 2*n.Op.(ops.TopK).K.Int()))
+	}
 	heap := func(n *ir.Node) int { return align(int(unsafe.Sizeof(ranked{})) * n.Op.(ops.TopK).K.Int()) }
 	bytes := func(n *ir.Node) int { return 2*heap(n) + align(4*boundedBlocks(n)) }
 	return entry{
@@ -44,8 +64,11 @@ func (d *processor) topKEntry() entry {
 			d := n.Inputs[0].Type.DType
 			return len(n.Outputs) == 2 && (d == tensor.F32 || d == tensor.I64 || d == tensor.I32)
 		},
-		Scratch: func(n *ir.Node) []int64 { return []int64{int64(d.Threads() * bytes(n))} },
+		Scratch: func(n *ir.Node) []int64 { return []int64{int64(d.Threads() * max(bytes(n), columnBytes(n)))} },
 		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
+			if columns := d.topColumns(n); columns > 0 {
+				return topColumnsStep(d.set, n.Op.(ops.TopK), out, &in[0], b.scratchBytes(0), columnBytes(n), columns), nil
+			}
 			op, scratch, each := n.Op.(ops.TopK), b.scratchBytes(0), bytes(n)
 			switch in[0].dtype {
 			case tensor.F32:
@@ -149,6 +172,34 @@ func topKStep[T number](op ops.TopK, out []operand, x *operand, scratch operand,
 				d[to+i*inner], at[to+i*inner] = row[last*inner], int64(last)
 				heap[0] = heap[i]
 				sink(heap[:i], 0)
+			}
+		}
+	}}
+}
+
+// topColumnsStep selects from as many lines at a time as a kernel does, transposed.
+func topColumnsStep(set *kernel.Set, op ops.TopK, out []operand, x *operand, scratch operand, each, columns int) step {
+	values, positions, src := out[0], out[1], *x
+	size, k := src.shape[op.Axis], op.K.Int()
+	lines := src.shape[:op.Axis].Elements()
+	groups := (lines + columns - 1) / columns
+	parts, perPart := rowParts(groups, columns*size)
+	return step{parts: parts, run: func(m *machine, part, worker int) {
+		d, at, s := values.f32(m), elements[int64](m, &positions), src.f32(m)
+		own := scratch.bytes(m)[worker*each:][:each]
+		transposed, rest := lanes[float32](own, columns*size), own[4*columns*size:]
+		rows, keys := lanes[int32](rest, columns*k), lanes[int32](rest[4*columns*k:], columns*k)
+		for group := part * perPart; group < min((part+1)*perPart, groups); group++ {
+			first := group * columns
+			count := min(columns, lines-first)
+			set.Transpose(transposed, columns, s[first*size:], size, size, count)
+			set.Top(rows, keys, k, transposed, size, op.Smallest)
+			for i := range count {
+				line, to := s[(first+i)*size:], (first+i)*k
+				for j := range k {
+					row := int(rows[j*columns+i])
+					d[to+j], at[to+j] = line[row], int64(row)
+				}
 			}
 		}
 	}}

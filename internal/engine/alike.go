@@ -27,6 +27,9 @@ func (x *box) alike(pl *backend.Planned, t *target.Target) {
 	pl.Like = slices.Repeat([]int{-1}, len(pl.Steps))
 	for i := range x.nodes {
 		n := &x.nodes[i]
+		if n.into != nil {
+			continue // what is like it begins elsewhere
+		}
 		k := key{n.Op.Kind(), len(n.Inputs), n.where, n.over, n.step >= 0}
 		at := slices.IndexFunc(firsts[k], func(first *movingNode) bool { return x.same(n, first) && agree(pl, n, first) })
 		switch {

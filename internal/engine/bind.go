@@ -179,7 +179,7 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) 
 		return nil, err
 	}
 	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, PinOutputAncestors: p.opts.PinOutputAncestors,
-		DeviceTensors: at.of(bound)})
+		DeviceTensors: at.of(bound), Fixed: func(concat *ir.Node) bool { return fixed(trace, concat) }})
 	outside := at.only(bound, memory.IsDeviceTensor)
 	if outside.growing() != at.growing() {
 		return p.plan(g, sizes, outside, moves) // what is copied anyway is not moved

@@ -53,10 +53,11 @@ type movingNode struct {
 	on      ir.Symbols
 	inOp    ir.Symbols // those in the op's fields
 	where   target.Runs
-	over    int   // the operand over which, a part of a buffer, result 0 is written by strides; −1 for none
-	step    int   // −1 for none
-	early   int   // the step in the graph's order
-	flops   int64 // of its products
+	over    int      // the operand over which, a part of a buffer, result 0 is written by strides; −1 for none
+	into    *ir.Node // the Concat into whose result result 0 is written; nil for none
+	step    int      // −1 for none
+	early   int      // the step in the graph's order
+	flops   int64    // of its products
 	scratch []int64
 	like    *movingNode // nil for none
 	shares  bool        // the step of like
@@ -103,7 +104,7 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, m
 		trace.Move(n)
 		m := moving(n)
 		if isStep {
-			m.step, m.early, m.over = i, early-1, within(pl, t, n)
+			m.step, m.early, m.over, m.into = i, early-1, within(pl, t, n), joins(pl, n)
 		}
 		x.nodes = append(x.nodes, m)
 		x.flops -= m.flops
@@ -209,6 +210,14 @@ func (x *box) renew(n *movingNode, pl *backend.Planned, t *target.Target, sizes 
 	}
 	if n.over >= 0 {
 		pl.Layouts[n.Outputs[0].ID] = pl.Layout(n.Inputs[n.over])
+	}
+	if n.into != nil {
+		v, start := n.Outputs[0], 0
+		axis := n.into.Op.(ir.Concat).Axis
+		for _, x := range n.into.Inputs[:slices.Index(n.into.Inputs, v)] {
+			start += x.Type.Sizes()[axis]
+		}
+		pl.Layouts[v.ID] = liveness.Part(v, n.into.Outputs[0], axis, start)
 	}
 	if n.step >= 0 {
 		n.scratch, pl.Like[n.step] = t.ScratchThere(n.where, n.Node), -1
@@ -346,8 +355,12 @@ func (x *box) refills(pl *backend.Planned, t *target.Target, n *movingNode) bool
 		if root := pl.Layout(v).Root; root == v {
 			refill(pl, v)
 		} else if n.over >= 0 && i == 0 {
-			if !t.StridedResult(n.Node) || !t.InPlace(n.Node, n.over) || !v.Type.Equal(n.Inputs[n.over].Type) ||
+			if !t.StridedResult(n.Node, pl.Layout(v).Strides) || !t.InPlace(n.Node, n.over) || !v.Type.Equal(n.Inputs[n.over].Type) ||
 				!liveness.Apart(n.Node, n.over, pl.Layout) {
+				return false
+			}
+		} else if n.into != nil && i == 0 {
+			if !t.StridedResult(n.Node, pl.Layout(v).Strides) {
 				return false
 			}
 		} else if bytesOf(v) != bytesOf(root) || !takesOver(pl, t, n, root) {
@@ -377,6 +390,33 @@ func within(pl *backend.Planned, t *target.Target, n *ir.Node) int {
 		}
 		from := pl.Layout(x)
 		return from.Root == l.Root && from.Offset == l.Offset && slices.Equal(from.Strides, l.Strides)
+	})
+}
+
+// joins returns the Concat into whose result a node writes its own.
+func joins(pl *backend.Planned, n *ir.Node) *ir.Node {
+	v := n.Outputs[0]
+	for _, u := range v.Uses {
+		if u.Node.Op.Kind() == ir.KindConcat && pl.Layout(v).Root == u.Node.Outputs[0] {
+			return u.Node
+		}
+	}
+	return nil
+}
+
+// fixed reports whether the operands of a Concat keep their sizes along its axis in the box of a trace.
+func fixed(trace *ir.Trace, concat *ir.Node) bool {
+	if trace == nil || trace.Moves(concat) == 0 {
+		return true
+	}
+	source := trace.Source(concat)
+	if source == nil {
+		return false
+	}
+	op, ok := source.Op.(ir.Concat)
+	return ok && op == concat.Op && !slices.ContainsFunc(source.Inputs, func(v *ir.Value) bool {
+		_, isConst := v.Type.Shape[op.Axis].Const()
+		return !isConst
 	})
 }
 

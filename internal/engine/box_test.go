@@ -134,6 +134,10 @@ func TestBoxes(t *testing.T) {
 			const %11: f32[3,3] = [-1,2,-3,4,-5,6,-7,8,-9] const %12: f32[3] = [2,1,0.5] const %13: f32[3] = [3,2,1]
 			%4 = matmul(%0, %1) %5 = layernorm(%4, %2, %3) {axes=1} %6 = matmul(%5, %11) %7 = layernorm(%6, %12, %13) {axes=1}
 			%8 = matmul(%7, %1) %9 = layernorm(%8, %12, %3) {axes=1} %10 = reshape(%9) {shape=[n*m,3]} return %10 as "a" }`, 2},
+		{"parts of a concat", `(%0 "x": f32[n,m,3]) { const %1: f32[3,2] = [1,2,3,4,5,6] const %2: f32[3,5] = data
+			const %3: f32[10,4] = data %4 = matmul(%0, %1) {act=relu} %5 = matmul(%0, %2)
+			%6 = tanh(%4) %7 = concat(%4, %0, %5) {axis=2} %8 = matmul(%7, %3)
+			%9 = matmul(%0, %1) {act=tanh} %10 = concat(%4, %9) {axis=1} return %8 as "a", %6 as "b", %10 as "c" }`, 5},
 		{"alike by chance", `(%0 "x": f32[n,m], %1 "y": f32[m,4], %2 "z": f32[n,n], %3 "u": f32[n,4]) {
 			%4 = matmul(%0, %1) %5 = matmul(%2, %3) %6 = tanh(%4) %7 = tanh(%5) return %6 as "a", %7 as "b" }`, 3},
 	} {

@@ -15,19 +15,27 @@ type layouts struct {
 	known []ir.Layout // by ID, with the root that follows from the graph
 	// within holds, by ID of a result that is over an operand which is a part of a buffer, that operand.
 	within map[int]*ir.Value
+	// joined holds, by ID of a value that is where a Concat wants it, the result of that.
+	joined map[int]*ir.Value
 }
 
 func newLayouts(c Claim) *layouts {
-	return &layouts{c, make([]ir.Layout, c.Graph.NumValues()), map[int]*ir.Value{}}
+	return &layouts{c, make([]ir.Layout, c.Graph.NumValues()), map[int]*ir.Value{}, map[int]*ir.Value{}}
 }
 
 // over is the part of a buffer over which v is, strided; nil for a value that is row-major.
 func (l *layouts) over(v *ir.Value) *ir.Value { return l.within[v.ID] }
 
+// into is the result of a Concat in which v is; nil for a value that has other memory.
+func (l *layouts) into(v *ir.Value) *ir.Value { return l.joined[v.ID] }
+
 // elements is how many elements the memory of a root has.
 func (l *layouts) elements(root *ir.Value) int {
 	if x := l.over(root); x != nil {
 		return l.elements(l.of(x).Root)
+	}
+	if whole := l.into(root); whole != nil {
+		return whole.Type.Elements()
 	}
 	return root.Type.Elements()
 }
@@ -104,11 +112,12 @@ func (l *layouts) show(values []*ir.Value) error {
 
 func isView(v *ir.Value) bool { return v.Def != nil && v.Def.Op.Kind().Has(ir.View) }
 
-// own demands that a value that is not a view is row-major from the beginning of its memory, or as an operand does which is a part of a
-// buffer, where the kernel may write over it.
+// own demands that a value that is not a view is row-major from the beginning of its memory; or as an operand does which is a part of a
+// buffer, where the kernel may write over it; or that it is where a Concat wants it.
 func (l *layouts) own(v *ir.Value) error {
 	lay, n := l.claimed(v), v.Def
-	if n != nil && v == n.Outputs[0] && l.over(v) == nil && l.claim.StridedResult != nil && l.claim.StridedResult(n) {
+	if n != nil && v == n.Outputs[0] && l.over(v) == nil && l.claim.StridedResult != nil && l.claim.StridedResult(n, lay.Strides) {
+		l.join(v, lay)
 		for i, x := range n.Inputs {
 			if x == nil || !l.claim.InPlace(n, i) || !x.Type.Equal(v.Type) {
 				continue
@@ -118,10 +127,39 @@ func (l *layouts) own(v *ir.Value) error {
 			}
 		}
 	}
-	if l.over(v) == nil && (lay.Offset != 0 || !lay.Contiguous()) {
+	if l.over(v) == nil && l.into(v) == nil && (lay.Offset != 0 || !lay.Contiguous()) {
 		return fmt.Errorf("%s is not a view, and kernels see it from element %d on with strides %v", name(v), lay.Offset, lay.Strides)
 	}
 	return nil
+}
+
+// join finds a Concat in whose result a value is, and where it wants it.
+func (l *layouts) join(v *ir.Value, lay ir.Layout) {
+	for _, u := range v.Uses {
+		op, ok := u.Node.Op.(ir.Concat)
+		if !ok || lay.Root != u.Node.Outputs[0] || l.into(v) != nil {
+			continue
+		}
+		whole, before, times := ir.OwnLayout(lay.Root), 0, 0
+		for i, x := range u.Node.Inputs {
+			if i < u.Index {
+				before += x.Type.Sizes()[op.Axis]
+			}
+			if x == v {
+				times++
+			}
+		}
+		fits := times == 1 && v.Type.DType == lay.Root.Type.DType
+		for index := range sample(lay.Shape) {
+			at := address(lay, index)
+			index[op.Axis] += before
+			fits = fits && at == address(whole, index)
+			index[op.Axis] -= before
+		}
+		if fits {
+			l.known[v.ID], l.joined[v.ID] = ir.Layout{Root: v, Offset: lay.Offset, Shape: lay.Shape, Strides: lay.Strides}, lay.Root
+		}
+	}
 }
 
 // claimed is the layout that a value is said to have, with the shape that it has.

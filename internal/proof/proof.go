@@ -39,8 +39,8 @@ type Claim struct {
 	Scratch func(step int) []Region
 	// InPlace reports whether the kernel of n may write its result 0 over operand i.
 	InPlace func(n *ir.Node, i int) bool
-	// StridedResult reports whether the kernel of n writes its result 0 by strides and touches nothing else there; nil: none.
-	StridedResult func(n *ir.Node) bool
+	// StridedResult reports whether the kernel of n writes its result 0 by these strides and touches nothing else there; nil: none.
+	StridedResult func(n *ir.Node, strides []int) bool
 	// LateReads is the number of steps after its own during which n may still read its operands.
 	LateReads func(n *ir.Node) int
 	// Held are values, besides the graph's outputs, that are read after the last step.
@@ -54,7 +54,7 @@ type Claim struct {
 // any more or not there yet, when a result is over an operand that its kernel still reads, when a view shows other elements
 // than it means, or when a region is outside its arena or misaligned.
 func Verify(c Claim) error {
-	s := &state{Claim: c, layouts: newLayouts(c), overlap: Region.overlaps}
+	s := &state{Claim: c, layouts: newLayouts(c), overlap: Region.overlaps, joins: map[*ir.Value]*join{}}
 	if c.Below != nil {
 		var err error
 		if s.overlap, err = unordered(c.Below); err != nil {
@@ -99,7 +99,15 @@ type state struct {
 	layouts *layouts
 	overlap func(p, q Region) bool
 	held    *contents // roots that are intact, and where
+	joins   map[*ir.Value]*join
 	late    []lateRead
+}
+
+// A join is the result of a Concat, some operands of which are written where it wants them. Its memory is held for it from the first
+// of them on.
+type join struct {
+	parts map[*ir.Value]bool // those that are there
+	whole bool
 }
 
 // lateRead is an operand that a step reads until step `until` has run.
@@ -115,10 +123,21 @@ func (s *state) read(v *ir.Value, by string) error {
 	if root.IsConst() || size(root) == 0 && s.Below == nil {
 		return nil
 	}
-	if _, ok := s.held.region(root); !ok {
+	if _, ok := s.intact(root); !ok {
 		return fmt.Errorf("%s reads %s, whose memory was not written or has been reused", by, name(v))
 	}
 	return nil
+}
+
+// intact is where a root is, if its contents are intact.
+func (s *state) intact(root *ir.Value) (Region, bool) {
+	whole := s.layouts.into(root)
+	if whole == nil {
+		p, ok := s.held.region(root)
+		return p, ok && (s.joins[root] == nil || s.joins[root].whole)
+	}
+	p, ok := s.held.region(whole)
+	return p, ok && s.joins[whole].parts[root]
 }
 
 // write puts v's contents where the plan says; whatever was there is lost.
@@ -127,8 +146,21 @@ func (s *state) write(v *ir.Value, by string) error {
 	if err != nil {
 		return err
 	}
-	s.held.lose(p)
-	s.held.hold(v, p)
+	whole := s.layouts.into(v)
+	if whole == nil {
+		s.held.lose(p)
+		s.held.hold(v, p)
+		if j := s.joins[v]; j != nil {
+			j.whole = true
+		}
+		return nil
+	}
+	if q, ok := s.held.region(whole); !ok || q != p {
+		s.held.lose(p)
+		s.held.hold(whole, p)
+		s.joins[whole] = &join{parts: map[*ir.Value]bool{}}
+	}
+	s.joins[whole].parts[v] = true
 	return nil
 }
 
@@ -216,7 +248,7 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 			if x == nil {
 				continue
 			}
-			if q, held := s.held.region(s.layouts.of(x).Root); held && s.overlap(p, q) {
+			if q, held := s.intact(s.layouts.of(x).Root); held && s.overlap(p, q) {
 				return fmt.Errorf("the scratch of %s overlaps its operand %s", by, name(x))
 			}
 		}
@@ -238,14 +270,18 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 				continue
 			}
 			l := s.layouts.of(x)
-			q, held := s.held.region(l.Root)
+			q, held := s.intact(l.Root)
 			if !held || !s.overlap(p, q) {
 				continue
 			}
 			whole := l.Offset == 0 && size(x) == s.layouts.bytes(l.Root) && l.Contiguous()
-			over := k == 0 && p == q && s.InPlace(n, j) && whole && s.layouts.over(v) == nil
+			over := k == 0 && p == q && s.InPlace(n, j) && whole && s.layouts.over(v) == nil &&
+				s.layouts.into(v) == nil
 			if within := s.layouts.over(v); within != nil && k == 0 && p == q {
 				over = x == within || s.layouts.disjoint(v, x)
+			}
+			if joined := s.layouts.into(l.Root); joined != nil { // other operands of that Concat are elsewhere in its result
+				over = k == 0 && p == q && (v == joined || s.layouts.into(v) == joined)
 			}
 			if !over {
 				return fmt.Errorf("%s writes %s over its operand %s, which it still reads", by, name(v), name(x))

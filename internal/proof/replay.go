@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 )
@@ -114,13 +115,54 @@ func (r *replay) write(v *ir.Value, hash uint64, by string) error {
 		binary.LittleEndian.PutUint64(word[:], state)
 		copy(own[i:], word[:])
 	}
-	copy(to, own)
+	r.keep(v, own, to)
+	if r.layouts.into(v) != nil {
+		r.copyPart(v, to, own)
+	} else {
+		copy(to, own)
+	}
 	if r.left[v] > 0 {
 		r.own[v] = own
 	} else {
-		r.spoil(to)
+		r.forget(v, to)
 	}
 	return nil
+}
+
+// copyPart copies what v shows of the result of a Concat.
+func (r *replay) copyPart(v *ir.Value, to, from []byte) {
+	width := v.Type.DType.Size()
+	for at := range r.layouts.addresses(v) {
+		copy(to[at*width:][:width], from[at*width:])
+	}
+}
+
+// keep copies what is in the result of a Concat before it runs.
+func (r *replay) keep(v *ir.Value, to, from []byte) {
+	for _, x := range r.parts(v) {
+		r.copyPart(x, to, from)
+	}
+}
+
+// parts are the operands of a Concat that are in its result v.
+func (r *replay) parts(v *ir.Value) (list []*ir.Value) {
+	if v.Def == nil {
+		return nil
+	}
+	for _, x := range v.Def.Inputs {
+		if x != nil && r.layouts.into(x) == v {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// forget spoils memory that nothing reads any more.
+func (r *replay) forget(v *ir.Value, b []byte) {
+	isRead := func(x *ir.Value) bool { return r.left[x] > 0 }
+	if r.layouts.into(v) == nil && !slices.ContainsFunc(r.parts(v), isRead) {
+		r.spoil(b)
+	}
 }
 
 // read hashes what v shows and demands that both memories agree.
@@ -227,7 +269,12 @@ func (r *replay) spoilTargets(i int, n *ir.Node, by string) error {
 			over = over || p.Arena == q.Arena && p.Offset == q.Offset
 		}
 		if !over {
-			r.spoil(to)
+			before, spoiled := slices.Clone(to), r.spoil(make([]byte, len(to)))
+			if r.keep(v, spoiled, before); r.layouts.into(v) != nil {
+				r.copyPart(v, to, spoiled)
+			} else {
+				copy(to, spoiled)
+			}
 		}
 	}
 	return nil
@@ -258,6 +305,6 @@ func (r *replay) done(v *ir.Value, by string) error {
 	}
 	delete(r.own, root)
 	b, err := r.planned(root, by)
-	r.spoil(b)
+	r.forget(root, b)
 	return err
 }

@@ -79,7 +79,9 @@ func (r Kernel) WithHalf() Kernel {
 		return inner.InPlace != nil && inner.InPlace(n, i)
 	}
 	if inner.StridedResult != nil {
-		r.StridedResult = func(n *ir.Node) bool { return !HasHalf(n) && inner.StridedResult(n) } // narrowing is row-major
+		r.StridedResult = func(n *ir.Node, strides []int) bool { // narrowing is row-major
+			return !HasHalf(n) && inner.StridedResult(n, strides)
+		}
 	}
 	if inner.Shares != nil {
 		r.Shares = func(n *ir.Node) bool { return !HasHalf(n) && inner.Shares(n) }

@@ -41,9 +41,10 @@ type Kernel struct {
 	Strided func(n *ir.Node, i int, strides []int) bool
 	// InPlace reports whether the kernel may write result 0 over operand i, of equal size, which dies at the node.
 	InPlace func(n *ir.Node, i int) bool
-	// StridedResult reports whether the kernel writes result 0 by strides and touches nothing else there: over an operand that InPlace
-	// allows and that is a part of a buffer, though other operands be other parts of it.
-	StridedResult func(n *ir.Node) bool
+	// StridedResult reports whether the kernel writes result 0 by these strides and touches nothing else there: over an operand that
+	// InPlace allows and that is a part of a buffer, though other operands be other parts of it; or into the result of a Concat, whose
+	// kernel leaves what is there already.
+	StridedResult func(n *ir.Node, strides []int) bool
 	// Scratch returns the sizes in bytes of the buffers that the kernel needs while it runs.
 	Scratch func(n *ir.Node) []int64
 	// LateReads is the number of steps after its own during which the kernel may still read its operands (deferred host
@@ -115,10 +116,10 @@ func (t *Target) InPlaceThere(where Runs, n *ir.Node, i int) bool {
 	return false
 }
 
-// StridedResult reports whether n writes result 0 by strides.
-func (t *Target) StridedResult(n *ir.Node) bool {
+// StridedResult reports whether n writes result 0 by these strides.
+func (t *Target) StridedResult(n *ir.Node, strides []int) bool {
 	r := &t.Kernels[n.Op.Kind()]
-	return r.StridedResult != nil && t.Where(n) == OnKernel && r.StridedResult(n)
+	return r.StridedResult != nil && t.Where(n) == OnKernel && r.StridedResult(n, strides)
 }
 
 // Scratch returns the sizes in bytes of the buffers that n needs while it runs.

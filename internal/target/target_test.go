@@ -19,7 +19,7 @@ func nodes(t *testing.T, text string) []*ir.Node {
 func kernel() Kernel {
 	f32 := func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 }
 	return Kernel{Runs: OnKernel, Supports: f32, Strided: func(n *ir.Node, i int, _ []int) bool { return f32(n) && i == 0 },
-		InPlace: func(_ *ir.Node, i int) bool { return i == 0 }, StridedResult: func(*ir.Node) bool { return true },
+		InPlace: func(_ *ir.Node, i int) bool { return i == 0 }, StridedResult: func(*ir.Node, []int) bool { return true },
 		Scratch: func(*ir.Node) []int64 { return []int64{100} }, LateReads: func(*ir.Node) int { return 2 },
 		TakesStored: func(_ *ir.Node, i int) bool { return i == 1 }, ReadsPacked: func(*ir.Node) bool { return true }}
 }
@@ -33,7 +33,7 @@ type answers struct {
 }
 
 func ask(t *Target, n *ir.Node) answers {
-	return answers{t.Where(n), t.Strided(n, 0, nil), t.InPlace(n, 0), t.StridedResult(n), t.TakesStored(n, 1), t.ReadsPacked(n),
+	return answers{t.Where(n), t.Strided(n, 0, nil), t.InPlace(n, 0), t.StridedResult(n, nil), t.TakesStored(n, 1), t.ReadsPacked(n),
 		t.Scratch(n), t.LateReads(n)}
 }
 
@@ -77,7 +77,7 @@ func TestKernelsThatDisagree(t *testing.T) {
 		"of Binary describes":         func(t *Target) { t.Kernels[ir.KindBinary].Strided = AllStrides },
 		"on the host":                 func(t *Target) { t.Kernels[ir.KindBinary].InPlace = func(*ir.Node, int) bool { return true } },
 		"a kernel and": func(t *Target) {
-			t.Kernels[ir.KindBinary].StridedResult = func(*ir.Node) bool { return true }
+			t.Kernels[ir.KindBinary].StridedResult = func(*ir.Node, []int) bool { return true }
 		},
 		"describes a kernel and runs on the": func(t *Target) { t.Kernels[ir.KindBinary].Scratch = func(*ir.Node) []int64 { return nil } },
 	} {
@@ -101,8 +101,8 @@ func TestHalf(t *testing.T) {
 	require.False(t, kernel.Strided(full, 1, nil))
 	require.True(t, kernel.InPlace(half, 1) && kernel.InPlace(cast, 1) && kernel.InPlace(full, 0))
 	require.False(t, kernel.InPlace(full, 1))
-	require.True(t, kernel.StridedResult(full))
-	require.False(t, kernel.StridedResult(half))
+	require.True(t, kernel.StridedResult(full, nil))
+	require.False(t, kernel.StridedResult(half, nil))
 	for i, want := range [][]int64{{100, 48, 48}, {100}, {100, 48}, {100, 20, 40}} {
 		require.Equal(t, want, kernel.Scratch(n[i]))
 	}

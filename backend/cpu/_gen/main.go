@@ -57,6 +57,8 @@ var units = []struct {
 	{"depthwise_vnni", func(g *gen) { depthwiseVNNI(avx512(g)) }},
 	{"winograd_avx2", func(g *gen) { winograd(avx2(g)) }},
 	{"winograd_avx512", func(g *gen) { winograd(avx512(g)) }},
+	{"topk_avx2", func(g *gen) { topKernel(avx2(g)) }},
+	{"topk_avx512", func(g *gen) { topKernel(avx512(g)) }},
 	{"rows_avx512", func(g *gen) { rowKernels(avx512(g)) }},
 }
 

@@ -130,6 +130,8 @@ type Set struct {
 	rmsNorm   normFunc
 	depthwise depthwiseFunc
 
+	top topKernel `optional:"where lines are selected from one at a time"`
+
 	depthwiseWords depthwiseWords `optional:"where floats are as good"`
 
 	winograd winogradFuncs

@@ -29,6 +29,7 @@ var quantizeBy8 = quantizeFuncs{quantizeAVX2, fromU8AVX2, fromS8AVX2, minMaxAVX2
 func init() {
 	variants[AVX2] = func(s *Set) {
 		s.transpose = transposeAVX2
+		s.top = topKernel{topAVX2, 8}
 		s.gemm = gemmTileAVX2
 		s.gemmS8 = gemmTileS8AVX2
 		s.gemmBF16 = gemmTileBF16AVX2
@@ -61,6 +62,7 @@ func init() {
 		s.gemmBF16 = gemmTileBF16AVX512
 		s.pairsBF16 = s.gemmBF16
 		s.copyRows = copyRowsAVX512
+		s.top = topKernel{topAVX512, 16}
 		s.unary = unaryAVX512
 		s.convert = convertFuncs{toF16AVX512, fromF16AVX512, toBF16AVX512, fromBF16AVX512, 16}
 		s.binary = binaryAVX512
