@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
@@ -25,11 +26,11 @@ const (
 	attentionKeys = 32
 )
 
-// flashRows is the number of queries, and of keys at a time, of a block of the kernels for heads of certain sizes.
+// flashRows is the number of queries of a block of the kernels for heads of certain sizes.
 const flashRows = 64
 
 // flashes reports whether the kernels for heads of certain sizes take these operands: their elements are together.
-func (d *Device) flashes(p *attentionParams, operands ...*operand) bool {
+func (d *Device) flashes(p *attentionParams, unit string, operands ...*operand) bool {
 	ok := p.size == p.values && (p.size == 32 || p.size == 64 || p.size == 128)
 	for _, o := range operands {
 		ok = ok && (o.DType == tensor.F32 || d.ctx.Capability() >= 80) && o.Strides[3] == 1 && o.aligned(16)
@@ -37,27 +38,43 @@ func (d *Device) flashes(p *attentionParams, operands ...*operand) bool {
 			ok = ok && s*o.Width%16 == 0
 		}
 	}
-	return ok && flashShared(d.attentionUnit(operands[0]), int(p.size))+declaredShared <= d.ctx.SharedPerBlock
+	return ok && flashShared(unit, int(p.size), true)+declaredShared <= d.ctx.SharedPerBlock
 }
 
-// attentionUnit is what names of kernels have for the type in which attention computes. Heads of 128 leave tf32 too few registers.
-func (d *Device) attentionUnit(q *operand) string {
-	if q.DType == tensor.F32 && d.precision == tensor.TF32 && q.Shape[3] < 128 {
+// attentionUnit is what names of kernels have for the type in which attention computes, and for wgmma, of which few keys leave half idle.
+// Heads of 128 leave tf32 too few registers.
+func (d *Device) attentionUnit(p *attentionParams, dtype tensor.DType, packed bool) string {
+	switch {
+	case dtype != tensor.F32 && d.ctx.Major == 9 && (packed || p.keys > 64 || p.size == 128):
+		return "wgmma_" + floats[dtype]
+	case dtype == tensor.F32 && d.precision == tensor.TF32 && p.size < 128:
 		return unitTF32
 	}
-	return floats[q.DType]
+	return floats[dtype]
 }
 
-// flashShared is the shared memory of a block of these kernels, in bytes: queries and two tiles each of keys and values, or in
-// float32 queries, keys and weights, by columns of four more than their rows, and values.
-func flashShared(unit string, size int) int {
-	switch unit {
-	case "f32":
-		return 4 * ((2*size+flashRows)*(flashRows+4) + flashRows*size)
-	case unitTF32:
-		return 5 * flashRows * size * 4
+// flashKeys is the number of keys at a time.
+func flashKeys(unit string, size int) int {
+	if strings.HasPrefix(unit, "wgmma") && size < 128 {
+		return 128
 	}
-	return 5 * flashRows * size * 2
+	return 64
+}
+
+// flashShared is the shared memory of a block of these kernels, in bytes: queries and a tile each of keys and values, or two where there
+// may be more, or in float32 queries, keys and weights, by columns of four more than their rows, and values.
+func flashShared(unit string, size int, more bool) int {
+	width, tiles := 2, 2
+	switch {
+	case unit == "f32":
+		return 4 * ((2*size+flashRows)*(flashRows+4) + flashRows*size)
+	case unit == unitTF32:
+		width = 4
+	}
+	if more {
+		tiles = 4
+	}
+	return width * size * (flashRows + tiles*flashKeys(unit, size))
 }
 
 // attentionShared is the shared memory of a block, in bytes.
@@ -111,7 +128,7 @@ func bindAttention(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error)
 		}
 		p.ms, p.maskKind = mask.steps(to), kinds[mask.DType]
 	}
-	if q.Shape[0]*q.Shape[2] > 65535 {
+	if max(q.Shape[0], q.Shape[2]) > 65535 {
 		return nil, errOnHost
 	}
 	name, general := "", p.causal != 0 || p.window > 0 || p.cap != 0 || p.ms[2] != 0
@@ -122,13 +139,13 @@ func bindAttention(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error)
 		}
 		name, general = "_rows", general || mask != nil
 	}
-	grid, shared := [3]int{ceil(q.Shape[1], flashRows), q.Shape[0] * q.Shape[2], 1}, 0
-	if b.d.flashes(&p, q, k, v) && !packed.relative() {
-		unit := b.d.attentionUnit(q)
+	grid, shared := [3]int{ceil(q.Shape[1], flashRows), q.Shape[2], q.Shape[0]}, 0
+	if unit := b.d.attentionUnit(&p, q.DType, packed != nil); b.d.flashes(&p, unit, q, k, v) && !packed.relative() {
 		if general {
 			name += "_general"
 		}
-		name, shared = fmt.Sprintf("flash_%s_%d%s", unit, p.size, name), flashShared(unit, q.Shape[3])
+		more := packed != nil || k.Shape[1] > flashKeys(unit, q.Shape[3])
+		name, shared = fmt.Sprintf("flash_%s_%d%s", unit, p.size, name), flashShared(unit, q.Shape[3], more)
 	} else {
 		grid[0] = ceil(q.Shape[1], attentionRows)
 		name, shared = "attention_"+floats[q.DType]+name, attentionShared(q.Shape[3], v.Shape[3])

@@ -64,7 +64,28 @@ func checkPacked(t *testing.T, d *Device, name, text string, s int, atol float64
 	want, err := ir.Interpret(g, inputs)
 	require.NoError(t, err, name)
 	got := run(t, d, g, b, inputs, name, true)
-	backendtest.Agree(t, name, got[0], want[0], atol, 0)
+	for i := range want {
+		backendtest.Agree(t, name, got[i], want[i], atol, 0)
+	}
+}
+
+// TestHeadsOfCertainSizes compares attention with Eval around the edges of tiles: without a mask, with one by keys, and with all that the
+// general kernels know.
+func TestHeadsOfCertainSizes(t *testing.T) {
+	onDevices(t, backend.Options{}, func(t *testing.T, d *Device) {
+		for _, dtype := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
+			for _, size := range []int{32, 64, 128} {
+				for _, s := range attentionSizes {
+					text := fmt.Sprintf(`(%%0 "q": T[2,s+3,2,%[1]d], %%1 "k": T[2,s,1,%[1]d], %%2 "v": T[2,s,1,%[1]d], %%3 "m": T[2,1,1,s],
+						%%4 "b": T[1,2,s+3,s]) { %%5 = attention(%%0, %%1, %%2) {scale=0.3} %%6 = attention(%%0, %%1, %%2, %%3) {scale=0.3}
+						%%7 = attention(%%0, %%1, %%2, %%4) {scale=0.3, causal=true, window=90, softcap=4, nanguard=true}
+						return %%5 as "x", %%6 as "y", %%7 as "z" }`, size)
+					text = strings.ReplaceAll(text, ": T[", ": "+dtype.String()+"[")
+					checkPacked(t, d, fmt.Sprintf("heads of %d %s, s=%d", size, dtype, s), text, s, rowsTolerance[dtype])
+				}
+			}
+		}
+	})
 }
 
 // manySequences is a program of more sequences than a block has threads.

@@ -19,7 +19,7 @@ import (
 )
 
 // The sizes of cases.
-var caseSizes, rowSizes = []int{1, 2, 7, 16, 33, 65}, []int{1, 40}
+var caseSizes, rowSizes, attentionSizes = []int{1, 2, 7, 16, 33, 65}, []int{1, 40}, []int{1, 61, 64, 65, 125, 128, 129, 300}
 
 // unitSizes are those of products on matrix units, and runsMapped whether kernels run whose operands come by the copy engine.
 var unitSizes = [][3]int{{33, 8, 8}, {64, 64, 64}, {96, 72, 128}, {129, 264, 80}, {255, 192, 776}, {257, 520, 64}, {2100, 768, 128}}

@@ -28,7 +28,8 @@ func TestHostSide(t *testing.T) {
 		{90, tensor.F32, []string{"simt_f32_32x64", "flash_f32_64", "norm_f32", "embed_f32", "each"}, "mma_f16_32x32"},
 		{75, tensor.F32, []string{"product_f32_32x64", "norm_f32", "embed_f32", "each"}, "simt_f32_32x64"},
 		{90, tensor.TF32, []string{"mma_tf32_32x32", "wgmma_tf32_128x64", "flash_tf32_64", "norm_f32"}, "mma_f16_32x32"},
-		{90, tensor.F16, []string{"flash_f16_64", "norm_f16", "embed_f16", "widen_f16", "wgmma_f16_128x64"}, "attention_f16"},
+		{90, tensor.F16, []string{"flash_f16_64", "flash_wgmma_f16_64", "norm_f16", "embed_f16", "widen_f16", "wgmma_f16_128x64"},
+			"attention_f16"},
 		{80, tensor.BF16, []string{"flash_bf16_64", "norm_bf16", "mma_bf16_32x32_gelu"}, "wgmma_bf16_128x64"},
 		{75, tensor.F16, []string{"product_f16_any", "attention_f16"}, "flash_f16_64"},
 	} {

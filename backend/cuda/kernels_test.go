@@ -46,7 +46,7 @@ var resource = regexp.MustCompile(`^(\w+) \w+ sm_(\w+) registers (\d+) spilled (
 
 // maySpill are the kernels that keep some bytes of a thread in memory: what a second block on a multiprocessor brings is more.
 var maySpill = map[string]string{"product_f32_128x128": "40", "attention_f16": "8", "attention_f16_rows": "4", "attention_f32_rows": "4",
-	"flash_f16_32_rows_general": "4", "flash_bf16_32_rows_general": "4", "flash_f32_128_rows": "52"}
+	"flash_f32_128_rows": "40"}
 
 // TestResources holds the kernels to the registers that their blocks can have, and to no spills.
 func TestResources(t *testing.T) {
@@ -106,6 +106,9 @@ func TestTablesNameKernels(t *testing.T) {
 		for _, size := range []int{32, 64, 128} {
 			for _, kind := range []string{"", "_general", "_rows", "_rows_general"} {
 				has(fmt.Sprintf("flash_%s_%d%s", d, size, kind))
+				if d != "f32" {
+					has(fmt.Sprintf("flash_wgmma_%s_%d%s", d, size, kind))
+				}
 				if size < 128 {
 					has(fmt.Sprintf("flash_%s_%d%s", unitTF32, size, kind))
 				}

@@ -10,6 +10,7 @@ type normParams struct {
 	x, residual, scale, bias, y, sum address
 	rows, cols, rms, vector          int32
 	eps                              float32
+	fixed                            int32
 }
 
 // fours reports whether a kernel can read four elements at a time of rows of cols elements.
@@ -37,7 +38,8 @@ var layerNormEntry = entry{
 		cols := x.Shape[len(x.Shape)-op.Axes:].Elements()
 		p := normParams{x: x.at, residual: residual.pointer(), scale: scale.pointer(), bias: bias.pointer(), y: y.at, sum: sum.pointer(),
 			rows: int32(x.Elements() / cols),
-			cols: int32(cols), rms: boolean(op.RMS), vector: boolean(fours(cols, x, scale, bias, residual, y, sum)), eps: op.Eps}
+			cols: int32(cols), rms: boolean(op.RMS), vector: boolean(fours(cols, x, scale, bias, residual, y, sum)), eps: op.Eps,
+			fixed: boolean(scale.fixed() && bias.fixed())}
 		return []*launch{newLaunch("norm_"+floats[x.DType], p, line(ceil(int(p.rows), 4)), 128, 0)}, nil
 	},
 }

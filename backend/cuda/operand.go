@@ -57,6 +57,9 @@ func (o *operand) pointer() address {
 	return o.at
 }
 
+// fixed reports whether no kernel writes the operand, which may be absent.
+func (o *operand) fixed() bool { return o == nil || o.constant != nil }
+
 // binder resolves the operands of one program's steps.
 type binder struct {
 	d        *Device

@@ -18,7 +18,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// An Emulator runs kernels on the processor. They are compiled as C++ (_gen/emulated), but for those of Hopper's matrix units.
+// An Emulator runs kernels on the processor. They are compiled as C++ (_gen/emulated), but for products by Hopper's copy engine.
 type Emulator struct {
 	kernels   map[string]emulated
 	Backwards bool // threads run from the last to the first

@@ -10,8 +10,8 @@ template <class T, class P> DI void attend(const P& p) {
   extern __shared__ float sm[];
   __shared__ Sequences<ROWS> sequences;
   const int t = threadIdx.x, r = t / 8, lane = t % 8;
-  const int h = blockIdx.y % p.heads, g = h / (p.heads / p.groups);
-  const i64 b = blockIdx.y / p.heads;
+  const int h = blockIdx.y, g = h / (p.heads / p.groups);
+  const i64 b = blockIdx.z;
   const int row = blockIdx.x * ROWS + r, D = p.size, E = p.values;
   const int dp = D + 1, ep = E + 1;
   float *qs = sm, *ks = qs + ROWS * dp, *vs = ks + KEYS * dp, *ps = vs + KEYS * ep, *os = ps + ROWS * KEYS;

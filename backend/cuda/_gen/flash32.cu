@@ -12,8 +12,8 @@ template <int D, bool GENERAL, class P> DI void attend(const P& p) {
   __shared__ Sequences<ROWS> sequences;
   float *qs = sm, *ks = qs + D * PITCH, *ps = ks + D * PITCH, *vs = ps + ROWS * PITCH;
   const int t = threadIdx.x, tx = t % 16, ty = t / 16;
-  const int h = blockIdx.y % p.heads, g = h / (p.heads / p.groups);
-  const i64 b = blockIdx.y / p.heads;
+  const int h = blockIdx.y, g = h / (p.heads / p.groups);
+  const i64 b = blockIdx.z;
   const int q0 = blockIdx.x * ROWS;
   const float *q = (const float*)p.q + b * p.qs[0] + h * p.qs[2], *k = (const float*)p.k + b * p.ks[0] + g * p.ks[2],
               *v = (const float*)p.v + b * p.vs[0] + g * p.vs[2];

@@ -9,6 +9,7 @@ struct Norm {
   void *x, *residual, *scale, *bias, *y, *sum; // all but x and y may be null
   int rows, cols, rms, vector;                 // vector: rows of whole fours, aligned to them
   float eps;
+  int fixed; // scale and bias are weights, which no kernel writes
 };
 
 // Fours are four elements as they are in memory.
@@ -27,12 +28,19 @@ template <class T> struct Row {
   DI void get(float (&v)[4], int j) const { load4(v, (const T*)&raw[j]); }
 };
 
-// norm_held normalises a row of whole fours in v and writes it, and its sum before where that is asked for.
-template <class T> DI void norm_held(float (&v)[HELD / 128][4], T* y, const T* scale, const T* bias, int cols, bool rms, float eps, int lane) {
-  const int ROUNDS = HELD / 128;
+// Affine is a scale and a bias, each of which may be null.
+template <class T> struct Affine {
+  const T *scale, *bias;
   Row<T> gain, shift;
-  if (scale) gain.ask(scale, cols, lane);
-  if (bias) shift.ask(bias, cols, lane);
+  DI void ask(int cols, int lane) {
+    if (scale) gain.ask(scale, cols, lane);
+    if (bias) shift.ask(bias, cols, lane);
+  }
+};
+
+// norm_held normalises a row of whole fours in v and writes it.
+template <class T> DI void norm_held(float (&v)[HELD / 128][4], T* y, const Affine<T>& a, int cols, bool rms, float eps, int lane) {
+  const int ROUNDS = HELD / 128;
   float s = 0.f, q = 0.f;
 #pragma unroll
   for (int j = 0; j < ROUNDS; j++) s += v[j][0] + v[j][1] + (v[j][2] + v[j][3]);
@@ -50,13 +58,13 @@ template <class T> DI void norm_held(float (&v)[HELD / 128][4], T* y, const T* s
     float g[4];
 #pragma unroll
     for (int e = 0; e < 4; e++) v[j][e] *= r;
-    if (scale) {
-      gain.get(g, j);
+    if (a.scale) {
+      a.gain.get(g, j);
 #pragma unroll
       for (int e = 0; e < 4; e++) v[j][e] *= g[e];
     }
-    if (bias) {
-      shift.get(g, j);
+    if (a.bias) {
+      a.shift.get(g, j);
 #pragma unroll
       for (int e = 0; e < 4; e++) v[j][e] += g[e];
     }
@@ -90,7 +98,12 @@ template <class T> DI void norm_rows(const Norm& p) {
   const i64 at = (i64)row * p.cols;
   const T *x = (const T*)p.x + at, *residual = p.residual ? (const T*)p.residual + at : nullptr;
   T *y = (T*)p.y + at, *sum = p.sum ? (T*)p.sum + at : nullptr;
-  if (!p.vector || p.cols > HELD) {
+  const bool held = p.vector && p.cols <= HELD;
+  Affine<T> affine = {(const T*)p.scale, (const T*)p.bias};
+  start_next();
+  if (p.fixed && held) affine.ask(p.cols, lane);
+  wait_for_last();
+  if (!held) {
     norm_long<T>([&](int i) {
       float v = to_float(x[i]) + (residual ? to_float(residual[i]) : 0.f);
       if (sum) sum[i] = from_float<T>(v);
@@ -101,6 +114,7 @@ template <class T> DI void norm_rows(const Norm& p) {
   Row<T> a, b;
   a.ask(x, p.cols, lane);
   if (residual) b.ask(residual, p.cols, lane);
+  if (!p.fixed) affine.ask(p.cols, lane);
   float v[ROUNDS][4];
 #pragma unroll
   for (int j = 0; j < ROUNDS; j++) {
@@ -115,7 +129,7 @@ template <class T> DI void norm_rows(const Norm& p) {
     }
     if (sum) store4(sum + (j * 32 + lane) * 4, v[j]);
   }
-  norm_held<T>(v, y, (const T*)p.scale, (const T*)p.bias, p.cols, p.rms, p.eps, lane);
+  norm_held<T>(v, y, affine, p.cols, p.rms, p.eps, lane);
 }
 KERNEL __launch_bounds__(128) void norm_f32(const __grid_constant__ Norm p) { norm_rows<float>(p); }
 KERNEL __launch_bounds__(128) void norm_f16(const __grid_constant__ Norm p) { norm_rows<__half>(p); }
@@ -176,7 +190,9 @@ template <class T> DI void embed_rows(const Embedding& p) {
         for (int e = 0; e < 4; e++) v[j][e] += w[e];
       }
   }
-  norm_held<T>(v, y, (const T*)p.scale, (const T*)p.bias, p.cols, p.rms, p.eps, lane);
+  Affine<T> affine = {(const T*)p.scale, (const T*)p.bias};
+  affine.ask(p.cols, lane);
+  norm_held<T>(v, y, affine, p.cols, p.rms, p.eps, lane);
 }
 KERNEL __launch_bounds__(128) void embed_f32(const __grid_constant__ Embedding p) { embed_rows<float>(p); }
 KERNEL __launch_bounds__(128) void embed_f16(const __grid_constant__ Embedding p) { embed_rows<__half>(p); }

@@ -1,7 +1,6 @@
 // Products of 16-bit floats, and of float32 as tf32, by wgmma, operands brought by the copy engine (TMA): for Hopper. One group of
 // warps starts copies, two multiply; blocks stay and take tile after tile.
-#include "half.cuh"
-#include "wgmma.cuh" // written by the generator: wgmma<T, N>(sums, a, b)
+#include "hopper.cuh"
 
 struct __align__(64) Map { char bytes[128]; };
 
@@ -27,13 +26,6 @@ DI void copy_in(uint32_t to, const Map* m, int x, int y, uint32_t barrier) {
 DI void copy_out(const Map* m, uint32_t from, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(m), "r"(x), "r"(y), "r"(from) : "memory");
 }
-// A matrix in shared memory for wgmma, with a swizzle of 128 bytes.
-DI uint64_t descriptor(uint32_t at, int leading, int stride) {
-  return (uint64_t)((at & 0x3ffff) >> 4) | (uint64_t)(leading >> 4) << 16 | (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
-}
-DI void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-DI void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N> DI void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 DI void sync_group(int barrier) { asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory"); }
 
 const int BM = 128, SA = BM * 128; // steps along the inner axis are of 128 bytes
@@ -130,7 +122,7 @@ DI void finish(float (&acc)[BN / 2], uint32_t stage, uint32_t residual, int phas
     }
   }
   if (sizeof(T) == 4) return;
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  wgmma_written();
   sync_group(barrier);
   if (t % 128 == 0) {
 #pragma unroll
