@@ -104,8 +104,9 @@ func (b *blocking) spread(workers int) {
 	if b.tile.joined[NoUnary] == nil || b.parts() == 0 {
 		return
 	}
-	least := math.MaxInt
-	for blocks, most := b.rowBlocks, max(b.rowBlocks, min(workers, ceilDiv(b.m, b.tile.rows))); blocks <= most; blocks *= 2 {
+	// A block has two tiles of rows at least: a few rows at the end would be for another function.
+	least, most := math.MaxInt, max(b.rowBlocks, min(workers, b.m/(2*b.tile.rows)))
+	for blocks := b.rowBlocks; blocks <= most; blocks *= 2 {
 		panel := gemmCost(ceilDiv(ceilDiv(b.m, blocks), max(1, b.tile.speed)), b.tile.cols(), b.k)
 		for perPart := panels; perPart > 0 && (perPart == panels || perPart*panel >= partNanoseconds); perPart-- {
 			groups := ceilDiv(panels, perPart)
