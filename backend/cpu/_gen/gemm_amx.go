@@ -217,8 +217,8 @@ func amxAdvance(v *simd) {
 	}
 }
 
-// amxStep multiplies tiles of A and B, with other work before the last column. Where the sums leave too few registers each tile that comes replaces the one before
-// it: registers are renamed.
+// amxStep multiplies tiles of A and B, with other work before the last column. Where the sums leave too few registers each tile
+// that comes replaces the one before it: registers are renamed.
 func amxStep(rows, cols int, between func(), loadA, loadB func(i int, t tile), multiply func(x, y tile, r, i int)) {
 	a, b := tile(rows*cols), tile(rows*cols+rows)
 	if rows*cols+rows+cols <= amxTiles {
